@@ -1,0 +1,112 @@
+// Package plan decides what the agent does to disks: from a Snapshot of the node and what is desired it makes a list of
+// typed steps, each with a reason. It is pure: no clock, no files, no processes, no network. Observing fills its types,
+// acting performs its steps.
+package plan
+
+// Snapshot is everything the agent knows about the block devices of its node at one moment.
+type Snapshot struct {
+	// Devices, ordered by kernel name.
+	Devices []Device
+	// Groups are the LVM volume groups that carry our tag, ordered by name.
+	Groups []Group
+	// ForeignGroups are the names of the volume groups on the node that do not.
+	ForeignGroups []string
+}
+
+// Device is one block device. Facts that could not be read are named in Unreadable; a device with such a fact is refused.
+type Device struct {
+	// Path is the stable path: the best link below /dev/disk/by-id, else by-path, else /dev/NAME.
+	Path string
+	// KernelName, for example "sdb".
+	KernelName string
+	// Major and Minor device number.
+	Major, Minor uint32
+	// Type is "disk", "partition" or the kind of a virtual device: "loop", "dm", "md", "zram", "ram", "rom", "floppy", "nbd",
+	// "drbd", "bcache", "ubd", "rbd".
+	Type string
+	// Links below /dev/disk that point to it, ordered.
+	Links []string
+	// SizeBytes of the device.
+	SizeBytes int64
+	// LogicalSectorBytes and PhysicalSectorBytes.
+	LogicalSectorBytes, PhysicalSectorBytes int
+	Rotational, Removable, ReadOnly         bool
+	// Suspended is true for a device-mapper device that blocks its readers.
+	Suspended                     bool
+	Model, Serial, WWN, Transport string
+	// Holders are the kernel names of devices built on it or on one of its partitions, ordered.
+	Holders []string
+	// Partitions are the kernel names of its partitions, ordered.
+	Partitions []string
+	// Mounts are the places where it, or one of its partitions, is mounted in the host's mount namespace; "[swap]" for swap.
+	Mounts []string
+	// UdevTags are the facts of udev's database that name an owner: keys such as ID_FS_TYPE, DM_MULTIPATH_DEVICE_PATH.
+	UdevTags map[string]string
+	// Signatures that stand on it, ordered by offset.
+	Signatures []Signature
+	// HeadTailZero is true when the first and the last MiB of the device hold only zeroes.
+	HeadTailZero bool
+	// ContentDigest is the SHA-256, in hex, of the first and the last MiB. Empty for a device that is mounted, held or a
+	// physical volume, whose content moves all the time.
+	ContentDigest string
+	// ExclusiveOK is true when an exclusive, read-only open succeeded.
+	ExclusiveOK bool
+	// Wipe is the mark that a wipe in progress leaves on the device; nil when there is none.
+	Wipe *WipeMark
+	// PVUUID is the UUID in the label of the LVM physical volume on it; empty when it is none.
+	PVUUID string
+	// Group is the name of the volume group of that physical volume, ours or not; empty when it has none.
+	Group string
+	// OwnerUID is the Cluster that owns that group, from its tag; empty when it is not ours.
+	OwnerUID string
+	// Unreadable names the facts that could not be read, with the error: "size: open /sys/…: permission denied".
+	Unreadable []string
+}
+
+// Signature is one mark found on a device.
+type Signature struct {
+	// Type as libblkid names it where it knows it: "ext4", "gpt", "dos", "LVM2_member", "crypto_LUKS", …
+	Type string
+	// Offset in bytes.
+	Offset int64
+	// UUID and Label that the format carries, if any.
+	UUID, Label string
+}
+
+// WipeMark is written before a wipe destroys anything, and removed as its last act, so that an interrupted wipe can be
+// recognised and finished.
+type WipeMark struct {
+	// Digest is the digest of the device that the wipe was approved for.
+	Digest string
+}
+
+// Group is one LVM volume group that carries our tag.
+type Group struct {
+	Name, UUID string
+	// OwnerUID is the UID of the Cluster in the tag.
+	OwnerUID string
+	// SizeBytes, FreeBytes and ExtentBytes as LVM reports them.
+	SizeBytes, FreeBytes, ExtentBytes int64
+	// Volumes are the names of its logical volumes, ordered; hidden ones are left out.
+	Volumes []string
+	// PVs are its physical volumes, ordered by path.
+	PVs []PV
+	// Partial is true when a physical volume is missing.
+	Partial bool
+}
+
+// PV is one physical volume of a group.
+type PV struct {
+	// Path is the stable path of its device; empty when the device is missing.
+	Path, UUID string
+	// SizeBytes and FreeBytes as LVM reports them.
+	SizeBytes, FreeBytes int64
+}
+
+// Identity says which device a decision was made on.
+type Identity struct {
+	Path, WWN, Serial string
+	SizeBytes         int64
+	// Digest of what was seen on it; empty when the caller knows the device from its records only.
+	Digest string
+}

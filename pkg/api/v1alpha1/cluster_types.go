@@ -1,0 +1,206 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// StorageType is the backend of a Cluster.
+// +kubebuilder:validation:Enum=lvm;cephfs
+type StorageType string
+
+// Backends.
+const (
+	StorageTypeLVM    StorageType = "lvm"
+	StorageTypeCephFS StorageType = "cephfs"
+)
+
+// Approval says whether a plan runs by itself.
+// +kubebuilder:validation:Enum=Automatic;Manual
+type Approval string
+
+// Approvals.
+const (
+	ApprovalAutomatic Approval = "Automatic"
+	ApprovalManual    Approval = "Manual"
+)
+
+// Cluster turns raw disks of the listed hosts into one StorageClass of the Cluster's name.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=qc
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.storageType`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Hosts",type=integer,JSONPath=`.status.hostCount`
+// +kubebuilder:printcolumn:name="Devices",type=integer,JSONPath=`.status.deviceCount`
+// +kubebuilder:printcolumn:name="Capacity",type=string,JSONPath=`.status.capacity.total.total`
+// +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.capacity.total.used`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name must be at most 63 characters long: it is used as a label value"
+type Cluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is wanted.
+	Spec ClusterSpec `json:"spec"`
+	// What was observed. It can be lost: it is rebuilt from the disks.
+	// +optional
+	Status ClusterStatus `json:"status,omitempty"`
+}
+
+// ClusterSpec is what is wanted.
+//
+// +kubebuilder:validation:XValidation:rule="self.storageType == oldSelf.storageType",message="storageType cannot be changed: delete the Cluster and create another one"
+// +kubebuilder:validation:XValidation:rule="!has(self.lvm) || self.storageType == 'lvm'",message="lvm goes with storageType lvm only"
+// +kubebuilder:validation:XValidation:rule="!has(self.ceph) || self.storageType == 'cephfs'",message="ceph goes with storageType cephfs only"
+// +kubebuilder:validation:XValidation:rule="!has(self.maintenance) || self.maintenance.all(m, m in self.hosts)",message="every host under maintenance must be listed under hosts"
+// +kubebuilder:validation:XValidation:rule="(has(self.lvm) && has(self.lvm.volumeGroup) ? self.lvm.volumeGroup : '') == (has(oldSelf.lvm) && has(oldSelf.lvm.volumeGroup) ? oldSelf.lvm.volumeGroup : '')",message="lvm.volumeGroup cannot be changed: the group with the old name holds the data"
+type ClusterSpec struct {
+	// Backend: lvm (volumes local to a host). cephfs is accepted and answered with Ready=False, reason NotYetSupported.
+	StorageType StorageType `json:"storageType"`
+
+	// Names of the Kubernetes nodes whose disks are used. Removing one marks its member; nothing on it is destroyed while
+	// volumes exist there.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=5000
+	// +listType=set
+	Hosts []HostName `json:"hosts"`
+
+	// Which devices of the hosts are used. All clean disks when not given.
+	// +optional
+	Devices *DeviceSelector `json:"devices,omitempty"`
+
+	// How the volume groups are made; storageType lvm only.
+	// +optional
+	LVM *LVMSpec `json:"lvm,omitempty"`
+
+	// Reserved for storageType cephfs.
+	// +optional
+	Ceph *CephSpec `json:"ceph,omitempty"`
+
+	// The StorageClass that is made.
+	// +optional
+	StorageClass *StorageClassSpec `json:"storageClass,omitempty"`
+
+	// Hosts under maintenance: never declared failed, take no new volumes.
+	// +optional
+	// +kubebuilder:validation:MaxItems=5000
+	// +listType=set
+	Maintenance []HostName `json:"maintenance,omitempty"`
+
+	// Manual shows every change of disks in status.plan and waits until the annotation quarry.storage/approve carries its
+	// digest. Automatic runs plans by itself, except those that wipe a disk that is not clean: these always wait.
+	// +optional
+	// +kubebuilder:default=Automatic
+	Approval Approval `json:"approval,omitempty"`
+}
+
+// HostName is the name of a Kubernetes node.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=253
+// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+type HostName string
+
+// DevicePath is an absolute path below /dev without "." or ".." elements.
+// +kubebuilder:validation:MinLength=6
+// +kubebuilder:validation:MaxLength=512
+// +kubebuilder:validation:XValidation:rule="self.matches('^/dev/[A-Za-z0-9_+=.:,@%#-][A-Za-z0-9_+=.:,@%#/-]*$') && !self.matches('/[.][.]?(/|$)') && !self.contains('//') && !self.endsWith('/')",message="a device path must be absolute, below /dev, and without empty, '.' or '..' elements"
+type DevicePath string
+
+// DeviceSelector chooses devices. Every given field must match; a device that is not clean is never chosen by it.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.minSize) || !has(self.maxSize) || quantity(self.minSize).isLessThan(quantity(self.maxSize))",message="minSize must be less than maxSize"
+type DeviceSelector struct {
+	// Paths of devices, best below /dev/disk/by-id. Given on every host; a host that lacks a path is told so.
+	// +optional
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=set
+	Paths []DevicePath `json:"paths,omitempty"`
+	// Smallest size, inclusive.
+	// +optional
+	MinSize *resource.Quantity `json:"minSize,omitempty"`
+	// Largest size, inclusive.
+	// +optional
+	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
+	// True chooses spinning disks only, false chooses the others only.
+	// +optional
+	Rotational *bool `json:"rotational,omitempty"`
+	// Model, compared in full without regard to case; "*" stands for any characters.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Model string `json:"model,omitempty"`
+	// Devices that are not clean and may be wiped. Each wipe also waits for the approval of its plan.
+	// +optional
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=map
+	// +listMapKey=host
+	// +listMapKey=path
+	Wipe []WipeConsent `json:"wipe,omitempty"`
+}
+
+// WipeConsent names one device on one host that may lose its content.
+type WipeConsent struct {
+	// Host that the device is plugged into.
+	Host HostName `json:"host"`
+	// Stable path, below /dev/disk/by-id or /dev/disk/by-path: kernel names move.
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('/dev/disk/by-id/') || self.startsWith('/dev/disk/by-path/')",message="a device to wipe must be named by a path below /dev/disk/by-id or /dev/disk/by-path: names like /dev/sdb move"
+	Path DevicePath `json:"path"`
+	// Serial number of the device. When given, another device at the same path is not wiped.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Serial string `json:"serial,omitempty"`
+}
+
+// LVMSpec says how volume groups are made.
+type LVMSpec struct {
+	// Name of the volume group on every host; quarry-NAME of the Cluster when not given.
+	// +optional
+	// +kubebuilder:validation:MaxLength=100
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_+][A-Za-z0-9_+.-]*$`
+	VolumeGroup string `json:"volumeGroup,omitempty"`
+}
+
+// CephSpec is reserved.
+type CephSpec struct {
+	// Image of the Ceph daemons.
+	// +optional
+	Image string `json:"image,omitempty"`
+	// Copies of every object.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Replicas int32 `json:"replicas,omitempty"`
+}
+
+// StorageClassSpec says what the StorageClass is like.
+type StorageClassSpec struct {
+	// Default marks the class as the default class.
+	// +optional
+	Default bool `json:"default,omitempty"`
+	// What happens to a volume when its claim is deleted.
+	// +optional
+	// +kubebuilder:default=Delete
+	// +kubebuilder:validation:Enum=Delete;Retain
+	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy `json:"reclaimPolicy,omitempty"`
+	// When a volume is made. Local volumes are always made when a pod needs them.
+	// +optional
+	// +kubebuilder:default=WaitForFirstConsumer
+	// +kubebuilder:validation:Enum=WaitForFirstConsumer
+	BindingMode storagev1.VolumeBindingMode `json:"bindingMode,omitempty"`
+	// Filesystem of volumes that are not raw blocks.
+	// +optional
+	// +kubebuilder:default=ext4
+	// +kubebuilder:validation:Enum=ext4;xfs;btrfs
+	FSType string `json:"fsType,omitempty"`
+}
+
+// ClusterList is a list of Clusters.
+// +kubebuilder:object:root=true
+type ClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Cluster `json:"items"`
+}

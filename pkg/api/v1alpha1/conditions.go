@@ -1,0 +1,54 @@
+package v1alpha1
+
+// Condition types of a Cluster. Ready is computed from the others.
+const (
+	// ConditionReady: the Cluster serves volumes from every host that it should.
+	ConditionReady = "Ready"
+	// ConditionHostsValid: every host exists, is listed once and may be used by this Cluster.
+	ConditionHostsValid = "HostsValid"
+	// ConditionDisksReady: every host holds its part of the volume group.
+	ConditionDisksReady = "DisksReady"
+	// ConditionPlanApproved: no step waits for approval.
+	ConditionPlanApproved = "PlanApproved"
+	// ConditionStorageClassReady: the StorageClass exists and is ours.
+	ConditionStorageClassReady = "StorageClassReady"
+)
+
+// Condition types of a StorageNode.
+const (
+	// ConditionAgentConnected: the controller and the agent of the node talk to each other.
+	ConditionAgentConnected = "AgentConnected"
+)
+
+// Reasons of conditions and events.
+const (
+	ReasonReady               = "Ready"
+	ReasonPending             = "Pending"
+	ReasonNotYetSupported     = "NotYetSupported"
+	ReasonHostNotFound        = "HostNotFound"
+	ReasonHostConflict        = "HostConflict"
+	ReasonHostsValid          = "HostsValid"
+	ReasonAgentMissing        = "AgentMissing"
+	ReasonAgentUnreachable    = "AgentUnreachable"
+	ReasonAgentConnected      = "AgentConnected"
+	ReasonNoCleanDevice       = "NoCleanDevice"
+	ReasonDeviceNotFound      = "DeviceNotFound"
+	ReasonDeviceRefused       = "DeviceRefused"
+	ReasonDeviceConflict      = "DeviceConflict"
+	ReasonVolumeGroupConflict = "VolumeGroupConflict"
+	ReasonDisksReady          = "DisksReady"
+	ReasonDisksPreparing      = "DisksPreparing"
+	ReasonDisksAdded          = "DisksAdded"
+	ReasonDiskWiped           = "DiskWiped"
+	ReasonMemberFailing       = "MemberFailing"
+	ReasonMemberStateChanged  = "MemberStateChanged"
+	ReasonMemberRemoved       = "MemberRemoved"
+	ReasonVolumesExist        = "VolumesExist"
+	ReasonApprovalRequired    = "ApprovalRequired"
+	ReasonApproved            = "Approved"
+	ReasonNameConflict        = "NameConflict"
+	ReasonStorageClassReady   = "StorageClassReady"
+	ReasonDeleting            = "Deleting"
+	ReasonStepFailed          = "StepFailed"
+	ReasonPartial             = "VolumeGroupPartial"
+)
