@@ -1,0 +1,104 @@
+# Two targets matter most: `make demo` shows Quarry on a real Kubernetes of three nodes, `make test` proves it.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+export HOME ?= /root
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quarry
+# Tools are kept by the hash of what they are built from: a fresh clone finds them.
+TOOLS := $(CACHE)/tools/$(shell cat tools/go.mod tools/go.sum | sha256sum | cut -c1-16)
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X quarry.storage/quarry/pkg/version.Version=$(VERSION)
+GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)"
+TEST_FLAGS := -shuffle=on -count=1
+RUN ?= .
+LAB_NAME ?= quarry
+LAB := bin/lab --name $(LAB_NAME)
+IMAGES := dist/agent.tar dist/controller.tar
+
+.PHONY: help
+help: ## Show the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: bin/agent bin/controller ## Build the two binaries into bin/.
+
+.PHONY: FORCE
+bin/agent bin/controller: bin/%: FORCE
+	$(GOBUILD) -o $@ ./$*
+
+bin/lab: FORCE
+	CGO_ENABLED=0 go build -trimpath -o $@ ./test/lab
+
+.PHONY: deps
+deps: bin/lab ## Install the Debian packages that the lab and the tests need.
+	bin/lab deps
+
+.PHONY: tools
+tools: ## Build the pinned tools (buf, controller-gen, golangci-lint, grpcurl) once into the cache.
+	@if [ ! -e $(TOOLS)/.complete ]; then \
+	  echo "Building the tools, once ($(TOOLS))"; mkdir -p $(TOOLS); \
+	  (cd tools && CGO_ENABLED=0 go build -o $(TOOLS)/ tool) && touch $(TOOLS)/.complete; fi
+
+.PHONY: generate
+generate: tools ## Write generated code, CRDs and RBAC again.
+	cd proto && PATH="$(TOOLS):$$PATH" buf lint && PATH="$(TOOLS):$$PATH" buf generate
+	$(TOOLS)/controller-gen object paths=./pkg/api/... crd paths=./pkg/api/... output:crd:dir=deploy/crd
+	$(TOOLS)/controller-gen rbac:roleName=quarry-controller paths=./controller/... output:rbac:dir=deploy/rbac
+
+.PHONY: verify
+verify: generate ## Fail when generated files, modules or formatting are not as committed.
+	$(TOOLS)/golangci-lint fmt --diff ./...
+	go mod tidy -diff
+	git diff --exit-code -- proto pkg/api deploy go.mod go.sum
+
+.PHONY: lint
+lint: tools ## Run golangci-lint with the committed configuration.
+	GOGC=50 $(TOOLS)/golangci-lint run ./...
+
+.PHONY: unit
+unit: deps ## Run unit, import-rule and API server tests with the race detector. RUN=regexp chooses.
+	assets=$$(bin/lab assets) && KUBEBUILDER_ASSETS=$$assets CGO_ENABLED=1 \
+	  go test -race $(TEST_FLAGS) -timeout 15m -run '$(RUN)' -v ./...
+
+.PHONY: images
+images: $(IMAGES) ## Build the images of both Dockerfiles with buildah into dist/.
+
+dist/%.tar: bin/% deps Dockerfile.% | dist
+	bin/lab image build -f Dockerfile.$* -t quarry.storage/$*:dev --context . -o $@
+
+dist:
+	mkdir -p dist
+
+.PHONY: lab
+lab: deps ## Start the lab: three real Kubernetes nodes with two 2 GiB disks each.
+	$(LAB) up --nodes 3 --disk 2x2G
+
+.PHONY: deploy
+deploy: lab images ## Load the images into the lab and install Quarry there.
+	test/deploy $(LAB_NAME)
+
+.PHONY: lab-down
+lab-down: bin/lab ## Stop the lab; nothing of it stays behind.
+	$(LAB) down
+
+.PHONY: demo
+demo: deploy ## Watch raw disks become a StorageClass (about 15 minutes the first time).
+	test/demo/run $(LAB_NAME)
+
+.PHONY: conformance
+conformance: deploy ## Run the agent's conformance suite on a real kernel, in a node of the lab.
+	test/conformance $(LAB_NAME)
+
+.PHONY: e2e
+e2e: deploy ## Run the end-to-end tests in the lab. RUN=regexp chooses.
+	LAB_NAME=$(LAB_NAME) go test -tags e2e -count=1 -timeout 40m -v -run '$(RUN)' ./test/e2e/...
+
+.PHONY: test
+test: ## Run everything: lint, unit, generated files, conformance on a real kernel, end to end.
+	test/all
+
+.PHONY: clean
+clean: ## Remove bin/ and dist/; the cache stays.
+	rm -rf bin dist

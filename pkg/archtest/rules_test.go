@@ -1,0 +1,163 @@
+package archtest
+
+import "strings"
+
+const module = "quarry.storage/quarry/"
+
+// rule says which packages must not be reached from some packages of ours.
+type rule struct {
+	// name says what the rule keeps apart.
+	name string
+	// of are prefixes of the packages that the rule binds, relative to the module.
+	of []string
+	// except are prefixes, relative to the module, that the rule does not bind.
+	except []string
+	// deny are prefixes of import paths that must not be reached through any number of imports; "~/" stands for our module.
+	deny []string
+	// denyDirect are import paths of the standard library that must not be imported directly: fmt itself needs os.
+	denyDirect []string
+	// allow are prefixes that the deny list would otherwise catch.
+	allow []string
+}
+
+const (
+	grpcModule       = "google.golang.org/grpc"
+	runtimeModule    = "sigs.k8s.io/controller-runtime"
+	clientGoModule   = "k8s.io/client-go"
+	diskfsModule     = "github.com/diskfs/go-diskfs"
+	urootModule      = "github.com/u-root/u-root"
+	blockdevModule   = "github.com/siderolabs/go-blockdevice"
+	mountinfoModule  = "github.com/moby/sys/mountinfo"
+	kubernetesPrefix = "k8s.io/"
+)
+
+var rules = []rule{
+	{
+		name: "the API is types only",
+		of:   []string{"pkg/api"},
+		deny: []string{"~/agent", "~/controller", "~/proto", grpcModule, runtimeModule, clientGoModule},
+	},
+	{
+		name: "the state machine is pure",
+		of:   []string{"pkg/nodestate"},
+		deny: []string{"~/", grpcModule, runtimeModule, clientGoModule}, allow: []string{"~/pkg/nodestate", "~/pkg/api"},
+		denyDirect: []string{"os", "os/exec", "net", "net/http"},
+	},
+	{
+		name: "the contract imports nothing of ours",
+		of:   []string{"proto"},
+		deny: []string{"~/agent", "~/controller", "~/pkg", runtimeModule, kubernetesPrefix},
+	},
+	{
+		name:       "the agent's plan is pure",
+		of:         []string{"agent/internal/plan"},
+		deny:       []string{"~/agent", "~/proto", "~/controller", grpcModule, runtimeModule, clientGoModule},
+		allow:      []string{"~/agent/internal/plan"},
+		denyDirect: []string{"os", "os/exec", "net", "net/http", "syscall", "golang.org/x/sys/unix"},
+	},
+	{
+		name:       "the controller's decisions are pure",
+		of:         []string{"controller/internal/decide"},
+		deny:       []string{"~/controller", "~/agent", "~/proto", grpcModule, runtimeModule, clientGoModule},
+		allow:      []string{"~/controller/internal/decide"},
+		denyDirect: []string{"os", "os/exec", "net", "net/http"},
+	},
+	{
+		name:       "observing and applying do not know the wire",
+		of:         []string{"agent/internal/inventory", "agent/internal/apply"},
+		deny:       []string{"~/agent/internal/server", "~/proto", grpcModule},
+		denyDirect: []string{"os/exec"},
+	},
+	{
+		name:       "host tools know only the exec seam and their own library",
+		of:         []string{"agent/internal/host"},
+		except:     []string{"agent/internal/host/run"},
+		deny:       []string{"~/agent", "~/controller", "~/proto", grpcModule, runtimeModule, clientGoModule},
+		allow:      []string{"~/agent/internal/host/run", "~/agent/internal/host/"},
+		denyDirect: []string{"os/exec"},
+	},
+	{
+		name: "the agent's server does not reach tools or Kubernetes clients",
+		of:   []string{"agent/internal/server"}, denyDirect: []string{"os/exec"},
+		deny: []string{"~/agent/internal/host", runtimeModule, clientGoModule, diskfsModule, urootModule, blockdevModule},
+	},
+	{
+		name: "the agent does not know the controller",
+		of:   []string{"agent"},
+		deny: []string{"~/controller", runtimeModule},
+	},
+	{
+		name:   "only identity talks to the API server",
+		of:     []string{"agent/internal"},
+		except: []string{"agent/internal/identity"},
+		deny:   []string{clientGoModule},
+	},
+	{
+		name: "the controller does not know the agent's code",
+		of:   []string{"controller"},
+		deny: []string{"~/agent", diskfsModule, blockdevModule, urootModule},
+	},
+	{
+		name:       "reconcilers do not know the wire",
+		of:         []string{"controller/internal/reconcile"},
+		deny:       []string{"~/controller/internal/setup"},
+		denyDirect: []string{"net/http", "os/exec", module + "proto/agent/v1", grpcModule},
+	},
+	{
+		name: "the agents' client does not know reconcilers",
+		of:   []string{"controller/internal/agents"},
+		deny: []string{"~/controller/internal/reconcile"},
+	},
+	{
+		name:   "reading partition tables stays in one place",
+		of:     []string{"agent", "controller", "pkg"},
+		except: []string{"agent/internal/host/disk", "agent/internal/inventory", "agent"},
+		deny:   []string{diskfsModule},
+	},
+}
+
+// onlyDirect lists modules that only the named package may import directly.
+var onlyDirect = map[string][]string{
+	diskfsModule:                  {"agent/internal/host/disk"},
+	blockdevModule:                {"agent/internal/host/disk"},
+	urootModule:                   {"agent/internal/host/mount"},
+	mountinfoModule:               {"agent/internal/host/mount"},
+	module + "proto/agent/v1":     {"agent/", "controller/internal/agents", "proto/", "test/"},
+	"os/exec":                     {"agent/internal/host/run", "test/", "pkg/archtest"},
+	"github.com/sirupsen/logrus":  {"agent/internal/host/disk"},
+	"github.com/stretchr/testify": {},
+}
+
+func expand(prefix string) string {
+	if rest, ok := strings.CutPrefix(prefix, "~/"); ok {
+		return module + rest
+	}
+	return prefix
+}
+
+// within tells whether an import path is the prefix or below it; a prefix that ends in a slash stands for what is below.
+func within(path, prefix string) bool {
+	prefix = expand(prefix)
+	return path == strings.TrimSuffix(prefix, "/") || strings.HasPrefix(path, strings.TrimSuffix(prefix, "/")+"/")
+}
+
+func withinAny(path string, prefixes []string) bool {
+	for _, p := range prefixes {
+		if within(path, p) {
+			return true
+		}
+	}
+	return false
+}
+
+func relative(path string) string { return strings.TrimPrefix(path, module) }
+
+func bound(path string, prefixes []string) bool {
+	for _, p := range prefixes {
+		rel := relative(path)
+		if rel == strings.TrimSuffix(p, "/") || strings.HasPrefix(rel, strings.TrimSuffix(p, "/")+"/") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,79 @@
+package archtest
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Limits of size. A file near its limit wants a second noun.
+const (
+	maxFileLines     = 400
+	maxTestLines     = 800
+	maxFunctionLines = 60
+	maxMainLines     = 60
+)
+
+func TestFilesAndFunctionsAreSmall(t *testing.T) {
+	for _, p := range load(t) {
+		for _, name := range p.GoFiles {
+			if strings.HasPrefix(name, "zz_generated") || strings.HasSuffix(name, ".pb.go") {
+				continue
+			}
+			checkSize(t, filepath.Join(p.Dir, name), relative(p.ImportPath)+"/"+name)
+		}
+	}
+}
+
+func checkSize(t *testing.T, path, shown string) {
+	t.Helper()
+	src, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := maxFileLines
+	switch base := filepath.Base(path); {
+	case base == "main.go":
+		limit = maxMainLines
+	case strings.HasSuffix(base, "_test.go"):
+		limit = maxTestLines
+	}
+	if lines := bytes.Count(src, []byte("\n")); lines > limit {
+		t.Errorf("%s has %d lines, the limit is %d", shown, lines, limit)
+	}
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, src, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Body == nil {
+			continue
+		}
+		if lines := set.Position(f.End()).Line - set.Position(f.Pos()).Line + 1; lines > maxFunctionLines {
+			t.Errorf("%s: function %s has %d lines, the limit is %d", shown, f.Name.Name, lines, maxFunctionLines)
+		}
+	}
+}
+
+func TestPackagesAreDocumented(t *testing.T) {
+	for _, p := range load(t) {
+		documented := len(p.GoFiles) == 0
+		for _, name := range p.GoFiles {
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			documented = documented || file.Doc != nil
+		}
+		if !documented {
+			t.Errorf("%s has no package comment: say what it is for and what it must not know", relative(p.ImportPath))
+		}
+	}
+}
