@@ -1,0 +1,180 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// kube talks to the lab's API server with an administrator's rights.
+var kube client.WithWatch
+
+func TestMain(m *testing.M) {
+	if err := connect(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func connect() error {
+	out, err := tryLab("up")
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", lastLine(out))
+	if err != nil {
+		return fmt.Errorf("kubeconfig of the lab: %w", err)
+	}
+	config.QPS, config.Burst = 100, 200
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return err
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return err
+	}
+	kube, err = client.NewWithWatch(config, client.Options{Scheme: scheme})
+	return err
+}
+
+// eventually waits until check has nothing to say, and fails with what it said last.
+func eventually(t *testing.T, limit time.Duration, what string, check func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	started := time.Now()
+	var last error
+	for {
+		if err := check(ctx); err == nil {
+			t.Logf("%s after %.1f s", what, time.Since(started).Seconds())
+			return
+		} else if ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: not within %v: %v", what, limit, last)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// newCluster is a lvm Cluster over some nodes.
+func newCluster(name string, hosts ...string) *v1alpha1.Cluster {
+	c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	c.Spec.StorageType = v1alpha1.StorageTypeLVM
+	for _, h := range hosts {
+		c.Spec.Hosts = append(c.Spec.Hosts, v1alpha1.HostName(h))
+	}
+	return c
+}
+
+// create makes the Cluster and sees to it that it is gone at the end of the test, with its disks clean.
+func create(t *testing.T, c *v1alpha1.Cluster) {
+	t.Helper()
+	if err := kube.Create(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			dump(t, c.Name)
+		}
+		if err := kube.Delete(context.Background(), c); client.IgnoreNotFound(err) != nil {
+			t.Error(err)
+		}
+		deadline := time.Now().Add(time.Minute)
+		for {
+			err := kube.Get(context.Background(), client.ObjectKeyFromObject(c), c)
+			if apierrors.IsNotFound(err) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Errorf("Cluster %s is still there: %s", c.Name, c.Status.Message)
+				return
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+	})
+}
+
+// dump prints what a user would look at.
+func dump(t *testing.T, cluster string) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"kubectl", "get", "clusters,storagenodes", "-o", "wide"},
+		{"kubectl", "describe", "cluster.quarry.storage", cluster},
+		{"kubectl", "-n", "quarry-system", "get", "pods", "-o", "wide"},
+		{"kubectl", "-n", "quarry-system", "logs", "deployment/quarry-controller", "--tail=60"},
+	} {
+		out, err := tryLab(args...)
+		t.Logf("%s\n%s", strings.Join(args, " "), out)
+		if err != nil {
+			t.Log(err)
+		}
+	}
+}
+
+func getCluster(ctx context.Context, name string) (*v1alpha1.Cluster, error) {
+	c := &v1alpha1.Cluster{}
+	return c, kube.Get(ctx, client.ObjectKey{Name: name}, c)
+}
+
+func getNode(ctx context.Context, name string) (*v1alpha1.StorageNode, error) {
+	n := &v1alpha1.StorageNode{}
+	return n, kube.Get(ctx, client.ObjectKey{Name: name}, n)
+}
+
+// deviceOf finds a device of a node by its kernel name.
+func deviceOf(n *v1alpha1.StorageNode, kernelName string) *v1alpha1.NodeDevice {
+	for i := range n.Status.Devices {
+		if n.Status.Devices[i].KernelName == kernelName {
+			return &n.Status.Devices[i]
+		}
+	}
+	return nil
+}
+
+func refusals(d *v1alpha1.NodeDevice) []string {
+	var reasons []string
+	for _, r := range d.Refusals {
+		reasons = append(reasons, r.Reason)
+	}
+	return reasons
+}
+
+// waitReady waits until the Cluster is Running and Ready for its present spec.
+func waitReady(t *testing.T, name string, limit time.Duration) *v1alpha1.Cluster {
+	t.Helper()
+	var found *v1alpha1.Cluster
+	eventually(t, limit, "Cluster "+name+" is Running", func(ctx context.Context) error {
+		c, err := getCluster(ctx, name)
+		if err != nil {
+			return err
+		}
+		found = c
+		if c.Status.ObservedGeneration != c.Generation {
+			return fmt.Errorf("status is of generation %d, the spec of %d", c.Status.ObservedGeneration, c.Generation)
+		}
+		if c.Status.Phase != v1alpha1.PhaseRunning || !meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionReady) {
+			return fmt.Errorf("phase %s: %s", c.Status.Phase, c.Status.Message)
+		}
+		return nil
+	})
+	return found
+}

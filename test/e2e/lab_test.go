@@ -1,0 +1,169 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// nodes of the lab.
+var nodes = []string{"n1", "n2", "n3"}
+
+func labName() string {
+	if name := os.Getenv("LAB_NAME"); name != "" {
+		return name
+	}
+	return "quarry"
+}
+
+// repoRoot is where the Makefile stands; tests run in their package's folder.
+func repoRoot() string {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		panic(err)
+	}
+	return root
+}
+
+// labCommand is a call of the lab's own command line, as a user types it.
+func labCommand(args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(repoRoot(), "bin", "lab"), append([]string{"--name", labName()}, args...)...)
+	cmd.Dir = repoRoot()
+	return cmd
+}
+
+// tryLab runs the lab's command and returns what it printed.
+func tryLab(args ...string) (string, error) {
+	cmd := labCommand(args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("lab %s: %w\n%s%s", strings.Join(args, " "), err, stdout.String(), stderr.String())
+	}
+	return stdout.String(), nil
+}
+
+func lab(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := tryLab(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// onNode runs a shell script in a node's own kernel.
+func onNode(t *testing.T, node, script string) string {
+	t.Helper()
+	out, err := tryOnNode(node, script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func tryOnNode(node, script string) (string, error) {
+	return tryLab("exec", node, "--", "bash", "-euo", "pipefail", "-c", script)
+}
+
+// disk is an image file that is, or was, plugged into a node.
+type disk struct {
+	node, image string
+	// device is the kernel's path, as long as it is plugged in.
+	device string
+}
+
+// kernelName of the device, as StorageNode shows it.
+func (d *disk) kernelName() string { return filepath.Base(d.device) }
+
+// newImage makes a sparse image file, outside the checkout, that goes with the test.
+func newImage(t *testing.T, name string, size int64) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name+".img")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := file.Truncate(size); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// plug attaches an image to a node and sees to it that it is unplugged at the end.
+func plug(t *testing.T, node, image, bus string) *disk {
+	t.Helper()
+	d := &disk{node: node, image: image}
+	d.device = lastLine(lab(t, "disk", "add", node, image, "--bus", bus))
+	t.Cleanup(func() {
+		if d.device != "" {
+			if _, err := tryLab("disk", "remove", node, d.device); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return d
+}
+
+// unplug takes the disk out again.
+func (d *disk) unplug(t *testing.T) {
+	t.Helper()
+	lab(t, "disk", "remove", d.node, d.device)
+	d.device = ""
+}
+
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	return s[strings.LastIndexByte(s, '\n')+1:]
+}
+
+// checksum of the whole image file.
+func checksum(t *testing.T, path string) string {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, file); err != nil {
+		t.Fatal(err)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// onHost runs a tool of this machine on an image file.
+func onHost(t *testing.T, name string, args ...string) {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Fatalf("%s is not installed: run make deps", name)
+	}
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+}
+
+// write puts bytes into an image file.
+func write(t *testing.T, path string, offset int64, data []byte) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteAt(data, offset); err != nil {
+		t.Fatal(err)
+	}
+}

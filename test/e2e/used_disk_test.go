@@ -1,0 +1,118 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// TestUsedDiskIsNeverTouched plugs every kind of used disk into nodes whose clean disks a Cluster takes without any selector.
+// Each must be refused with its reason, and not one byte of it may change.
+func TestUsedDiskIsNeverTouched(t *testing.T) {
+	create(t, newCluster("takes-all", nodes...))
+	waitReady(t, "takes-all", time.Minute)
+
+	kinds := append(slices.Clone(formattedDisks), disksInUse...)
+	if len(kinds) < 20 {
+		t.Fatalf("only %d kinds", len(kinds))
+	}
+	for i, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			image := newImage(t, "used", usedSize)
+			if kind.format != nil {
+				kind.format(t, image)
+			}
+			checkUntouched(t, nodes[i%len(nodes)], image, kind)
+		})
+	}
+}
+
+// checkUntouched plugs the disk in, waits for its refusal, lets the Cluster look again, and compares all bytes.
+func checkUntouched(t *testing.T, node, image string, kind usedDisk) {
+	t.Helper()
+	d := plug(t, node, image, "ubd")
+	if kind.use != "" {
+		onNode(t, node, "modprobe -a raid1 dm-mod 2>/dev/null || true; "+strings.ReplaceAll(kind.use, "DEV", d.device))
+		t.Cleanup(func() {
+			if kind.release != "" {
+				if _, err := tryOnNode(node, strings.ReplaceAll(kind.release, "DEV", d.device)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	before := checksumOnNode(t, d)
+	waitRefused(t, d, kind.reasons)
+	reconcileAgain(t, "takes-all")
+	c := waitReady(t, "takes-all", 30*time.Second)
+	if c.Status.DeviceCount != int32(2*len(nodes)) {
+		t.Errorf("the Cluster has %d devices: %v", c.Status.DeviceCount, c.Status.Config)
+	}
+	if after := checksumOnNode(t, d); after != before {
+		t.Errorf("the disk was changed: %s, before %s", after, before)
+	}
+}
+
+// checksumOnNode reads the device through the node's kernel, past its cache, so that a write of anybody counts.
+func checksumOnNode(t *testing.T, d *disk) string {
+	t.Helper()
+	onNode(t, d.node, "sync; blockdev --flushbufs "+d.device)
+	return checksum(t, d.image)
+}
+
+func waitRefused(t *testing.T, d *disk, reasons []string) {
+	t.Helper()
+	eventually(t, 15*time.Second, fmt.Sprintf("%s is refused for %v", d.device, reasons), func(ctx context.Context) error {
+		n, err := getNode(ctx, d.node)
+		if err != nil {
+			return err
+		}
+		found := deviceOf(n, d.kernelName())
+		if found == nil {
+			return fmt.Errorf("not listed")
+		}
+		if found.Available {
+			return fmt.Errorf("available")
+		}
+		for _, want := range reasons {
+			if !slices.Contains(refusals(found), want) {
+				return fmt.Errorf("refused for %v, want %s", found.Refusals, want)
+			}
+		}
+		for _, r := range found.Refusals {
+			if len(r.Message) < 10 {
+				return fmt.Errorf("the reason %s has no sentence: %q", r.Reason, r.Message)
+			}
+		}
+		return nil
+	})
+}
+
+// reconcileAgain changes the spec in a way that matters to nothing but makes the controller look at every disk again.
+func reconcileAgain(t *testing.T, name string) {
+	t.Helper()
+	update(t, name, func(c *v1alpha1.Cluster) {
+		if c.Spec.Devices == nil {
+			c.Spec.Devices = &v1alpha1.DeviceSelector{}
+		}
+		size := resource.NewQuantity(300<<20+c.Generation<<9, resource.BinarySI)
+		c.Spec.Devices.MinSize = size
+	})
+}
+
+func truncate(t *testing.T, path string, size int64) {
+	t.Helper()
+	if err := os.Truncate(path, size); err != nil {
+		t.Fatal(err)
+	}
+}
