@@ -32,8 +32,7 @@ type ClusterStatus struct {
 	Message string `json:"message,omitempty"`
 	// Config is which devices of which host this Cluster owns, as written on the disks.
 	// +optional
-	// +listType=map
-	// +listMapKey=nodeName
+	// +listType=atomic
 	Config []HostDevices `json:"config,omitempty"`
 	// Capacity of the volume groups.
 	// +optional
@@ -76,8 +75,7 @@ type Capacity struct {
 	Total Space `json:"total,omitempty"`
 	// One per host.
 	// +optional
-	// +listType=map
-	// +listMapKey=host
+	// +listType=atomic
 	Instances []Instance `json:"instances,omitempty"`
 }
 
@@ -109,6 +107,7 @@ type Instance struct {
 type MemberState string
 
 // MemberFlags are the four flags that the state is computed from.
+// +structType=atomic
 type MemberFlags struct {
 	// IsUp: the agent answers. Observed.
 	IsUp bool `json:"isUp"`

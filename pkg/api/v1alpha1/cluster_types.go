@@ -58,15 +58,15 @@ type Cluster struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.lvm) || self.storageType == 'lvm'",message="lvm goes with storageType lvm only"
 // +kubebuilder:validation:XValidation:rule="!has(self.ceph) || self.storageType == 'cephfs'",message="ceph goes with storageType cephfs only"
 // +kubebuilder:validation:XValidation:rule="!has(self.maintenance) || self.maintenance.all(m, m in self.hosts)",message="every host under maintenance must be listed under hosts"
-// +kubebuilder:validation:XValidation:rule="(has(self.lvm) && has(self.lvm.volumeGroup) ? self.lvm.volumeGroup : '') == (has(oldSelf.lvm) && has(oldSelf.lvm.volumeGroup) ? oldSelf.lvm.volumeGroup : '')",message="lvm.volumeGroup cannot be changed: the group with the old name holds the data"
+// +kubebuilder:validation:XValidation:rule="(has(self.lvm) && has(self.lvm.volumeGroup) ? self.lvm.volumeGroup : ”) == (has(oldSelf.lvm) && has(oldSelf.lvm.volumeGroup) ? oldSelf.lvm.volumeGroup : ”)",message="lvm.volumeGroup cannot be changed: the group with the old name holds the data"
 type ClusterSpec struct {
 	// Backend: lvm (volumes local to a host). cephfs is accepted and answered with Ready=False, reason NotYetSupported.
 	StorageType StorageType `json:"storageType"`
 
 	// Names of the Kubernetes nodes whose disks are used. Removing one marks its member; nothing on it is destroyed while
-	// volumes exist there.
+	// volumes exist there. At most 500, because the status names every disk and must fit into one object.
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=5000
+	// +kubebuilder:validation:MaxItems=500
 	// +listType=set
 	Hosts []HostName `json:"hosts"`
 
@@ -88,7 +88,7 @@ type ClusterSpec struct {
 
 	// Hosts under maintenance: never declared failed, take no new volumes.
 	// +optional
-	// +kubebuilder:validation:MaxItems=5000
+	// +kubebuilder:validation:MaxItems=500
 	// +listType=set
 	Maintenance []HostName `json:"maintenance,omitempty"`
 

@@ -27,6 +27,17 @@ const (
 	AnnotationApprove = Group + "/approve"
 )
 
+// Actions of a plan's steps.
+const (
+	ActionWipeDevice        = "WipeDevice"
+	ActionEnsureVolumeGroup = "EnsureVolumeGroup"
+	ActionReduceVolumeGroup = "ReduceVolumeGroup"
+	ActionRemoveVolumeGroup = "RemoveVolumeGroup"
+)
+
+// ParameterCluster is the parameter of a StorageClass that names the Cluster, by UID, whose groups its volumes are made in.
+const ParameterCluster = Group + "/cluster-uid"
+
 // TagCluster is the prefix of the LVM tag that marks a volume group as ours; the UID of the Cluster follows it.
 const TagCluster = Group + "/cluster="
 
