@@ -1,0 +1,154 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// GroupSpec is the group that a caller wants, or wants to be rid of.
+type GroupSpec struct {
+	Name, OwnerUID string
+	Devices        []Identity
+}
+
+// EnsureGroup plans how the group comes to hold the wanted devices. Devices are judged all before the first step: when one of
+// them cannot be taken, nothing is done, and the error names every one that cannot.
+//
+// Three kinds of devices are accepted: those of the group already, physical volumes that an interrupted call for this very owner
+// left behind without a group (see PVUUID), and clean ones that are still as described.
+func EnsureGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
+	group, exists, err := ownGroup(s, want, ErrAlreadyExists)
+	if err != nil {
+		return Plan{}, err
+	}
+	devices, err := wanted(s, want)
+	if err != nil {
+		return Plan{}, err
+	}
+	var steps []Step
+	var join []string
+	var errs []error
+	for i, d := range devices {
+		id := want.Devices[i]
+		if exists && d.Group == want.Name && d.OwnerUID == want.OwnerUID {
+			errs = append(errs, MatchHardware(d, id))
+			continue
+		}
+		prepare, err := admit(d, id, want.OwnerUID, p)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		steps = append(steps, prepare...)
+		join = append(join, d.Path)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return Plan{}, err
+	}
+	return growGroup(want, group, exists, steps, join)
+}
+
+// growGroup appends the step that makes or extends the group, when there is something to add.
+func growGroup(want GroupSpec, group Group, exists bool, steps []Step, join []string) (Plan, error) {
+	switch {
+	case len(join) == 0:
+		return Plan{}, nil
+	case !exists:
+		reason := fmt.Sprintf("group %s does not exist", want.Name)
+		tags := []string{v1alpha1.TagCluster + want.OwnerUID}
+		steps = append(steps, CreateVG{Name: want.Name, Tags: tags, Devices: join, Reason: reason})
+	case group.Partial:
+		return Plan{}, fmt.Errorf("extend group %s: %w; a group that is not complete does not grow", want.Name, ErrPartial)
+	default:
+		reason := fmt.Sprintf("%d wanted devices are not in group %s", len(join), want.Name)
+		steps = append(steps, ExtendVG{Name: want.Name, GroupDevices: group.paths(), Devices: join, Reason: reason})
+	}
+	return Plan{Steps: steps}, nil
+}
+
+// admit says what one wanted device needs before it can join the group: nothing, when it is an orphan of the owner, or a CreatePV.
+func admit(d Device, id Identity, ownerUID string, p Policy) ([]Step, error) {
+	if err := MatchHardware(d, id); err != nil {
+		return nil, err
+	}
+	refusals := Judge(d, p)
+	if orphanOf(d, ownerUID, id.Path) {
+		refusals = obstacles(refusals, map[string]bool{v1alpha1.RefusalLVM: true})
+		if len(refusals) == 0 {
+			return nil, nil
+		}
+	}
+	if len(refusals) > 0 {
+		return nil, &NotCleanError{Path: d.Path, Refusals: refusals}
+	}
+	if err := Match(d, id); err != nil {
+		return nil, err
+	}
+	device := id
+	device.Path = d.Path
+	return []Step{CreatePV{
+		UUID:   PVUUID(ownerUID, device),
+		Reason: "device is clean and wanted in the group",
+		token:  Token{device: device, ground: Clean},
+	}}, nil
+}
+
+// ownGroup finds the group of that name and refuses, with the given error, one that is not the owner's. A name that stands twice
+// on the node, once for us and once for somebody else, is refused too.
+func ownGroup(s Snapshot, want GroupSpec, taken error) (Group, bool, error) {
+	if slices.Contains(s.ForeignGroups, want.Name) {
+		return Group{}, false, fmt.Errorf("group %s carries no tag of ours: %w", want.Name, taken)
+	}
+	var found []Group
+	for _, g := range s.Groups {
+		if g.Name != want.Name {
+			continue
+		}
+		if g.OwnerUID != want.OwnerUID {
+			return Group{}, false, fmt.Errorf("group %s is owned by the Cluster with UID %s: %w", g.Name, g.OwnerUID, taken)
+		}
+		found = append(found, g)
+	}
+	switch len(found) {
+	case 0:
+		return Group{}, false, nil
+	case 1:
+		return found[0], true, nil
+	}
+	return Group{}, false, fmt.Errorf("group name %s stands %d times on the node: %w", want.Name, len(found), taken)
+}
+
+// wanted finds the devices of a request, in its order.
+func wanted(s Snapshot, want GroupSpec) ([]Device, error) {
+	var out []Device
+	var errs []error
+	seen := map[string]string{}
+	for _, id := range want.Devices {
+		d, ok := s.Find(id.Path)
+		if !ok {
+			errs = append(errs, fmt.Errorf("device %s: %w", id.Path, ErrNotFound))
+			continue
+		}
+		if first, twice := seen[d.KernelName]; twice {
+			errs = append(errs, fmt.Errorf("%s and %s are the same device: %w", first, id.Path, ErrInvalid))
+			continue
+		}
+		seen[d.KernelName] = id.Path
+		out = append(out, d)
+	}
+	return out, errors.Join(errs...)
+}
+
+// paths are the devices of the group that are present.
+func (g Group) paths() []string {
+	var out []string
+	for _, pv := range g.PVs {
+		if pv.Path != "" {
+			out = append(out, pv.Path)
+		}
+	}
+	return out
+}

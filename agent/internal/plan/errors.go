@@ -1,0 +1,81 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Sentinels of the decisions. Callers use errors.Is; the server maps each to one gRPC code.
+var (
+	// ErrInvalid: the request contradicts itself, whatever the state of the node.
+	ErrInvalid = errors.New("invalid request")
+	// ErrNotFound: the node has no such device or group.
+	ErrNotFound = errors.New("not found")
+	// ErrAlreadyExists: the name is taken by a group that is not the caller's.
+	ErrAlreadyExists = errors.New("already exists")
+	// ErrNotOurs: the group or the device belongs to somebody else.
+	ErrNotOurs = errors.New("belongs to another owner")
+	// ErrMismatch: the device is another one, or holds other data, than the decision was made on.
+	ErrMismatch = errors.New("not the device that was described")
+	// ErrNotClean: the device is refused; see NotCleanError.
+	ErrNotClean = errors.New("device is not clean")
+	// ErrHasVolumes: the group still holds logical volumes; see HasVolumesError.
+	ErrHasVolumes = errors.New("group holds volumes")
+	// ErrHoldsData: the physical volume holds extents of a logical volume.
+	ErrHoldsData = errors.New("device holds extents of a logical volume")
+	// ErrLastDevice: the group would be left without a device.
+	ErrLastDevice = errors.New("last device of the group")
+	// ErrPartial: a physical volume of the group is missing.
+	ErrPartial = errors.New("a device of the group is missing")
+)
+
+// NotCleanError says which device is refused, and why.
+type NotCleanError struct {
+	Path     string
+	Refusals []Refusal
+}
+
+// Error lists every refusal.
+func (e *NotCleanError) Error() string {
+	reasons := make([]string, 0, len(e.Refusals))
+	for _, r := range e.Refusals {
+		reasons = append(reasons, r.Reason+": "+r.Message)
+	}
+	return fmt.Sprintf("device %s is refused: %s", e.Path, strings.Join(reasons, "; "))
+}
+
+// Is makes errors.Is(err, ErrNotClean) true.
+func (e *NotCleanError) Is(target error) bool { return target == ErrNotClean }
+
+// MismatchError says what differs between the device that was described and the one that is there.
+type MismatchError struct {
+	Path string
+	// Differences, one sentence part each: `serial is "B", not "A"`.
+	Differences []string
+}
+
+// Error names every difference.
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("device %s is not as described: %s", e.Path, strings.Join(e.Differences, "; "))
+}
+
+// Is makes errors.Is(err, ErrMismatch) true.
+func (e *MismatchError) Is(target error) bool { return target == ErrMismatch }
+
+// HasVolumesError names the volumes that keep a group.
+type HasVolumesError struct {
+	Group   string
+	Volumes []string
+}
+
+// Error names the volumes, or says that only hidden ones are left.
+func (e *HasVolumesError) Error() string {
+	if len(e.Volumes) == 0 {
+		return fmt.Sprintf("group %s holds allocated extents of hidden logical volumes", e.Group)
+	}
+	return fmt.Sprintf("group %s holds %d logical volumes: %s", e.Group, len(e.Volumes), strings.Join(e.Volumes, ", "))
+}
+
+// Is makes errors.Is(err, ErrHasVolumes) true.
+func (e *HasVolumesError) Is(target error) bool { return target == ErrHasVolumes }

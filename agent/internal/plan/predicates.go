@@ -1,0 +1,196 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// swapMount is how Device.Mounts names swap space.
+const swapMount = "[swap]"
+
+func unreadable(d Device, _ Policy) string {
+	if len(d.Unreadable) == 0 {
+		return ""
+	}
+	return "These facts could not be read: " + strings.Join(d.Unreadable, "; ") + "."
+}
+
+func suspended(d Device, _ Policy) string {
+	if !d.Suspended {
+		return ""
+	}
+	return "The device is suspended; reading it would block."
+}
+
+func partition(d Device, _ Policy) string {
+	if d.Type != "partition" {
+		return ""
+	}
+	return "The device is a partition; only whole disks are taken."
+}
+
+func virtual(d Device, p Policy) string {
+	switch {
+	case d.Type == "disk", d.Type == "partition", slices.Contains(p.AllowTypes, d.Type):
+		return ""
+	case d.Type == "":
+		return "The kind of the device is not known."
+	}
+	return fmt.Sprintf("The device is of kind %q; only disks are taken.", d.Type)
+}
+
+func removable(d Device, _ Policy) string {
+	if !d.Removable && d.Type != "rom" && d.Type != "floppy" {
+		return ""
+	}
+	return "The device, or its medium, is removable."
+}
+
+func readOnly(d Device, _ Policy) string {
+	if !d.ReadOnly {
+		return ""
+	}
+	return "The device cannot be written."
+}
+
+func tooSmall(d Device, p Policy) string {
+	if d.SizeBytes > 0 && d.SizeBytes >= p.MinSizeBytes {
+		return ""
+	}
+	return fmt.Sprintf("The device has %d bytes; at least %d are wanted.", d.SizeBytes, p.MinSizeBytes)
+}
+
+// noIdentity wants something that tells the device from every other one also after it was moved or the node booted: wwn,
+// serial or a link by path. Where the configuration allows the kind of the device by name, its kernel name is enough.
+func noIdentity(d Device, p Policy) string {
+	switch {
+	case d.WWN != "", d.Serial != "":
+		return ""
+	case hasStableLink(d), slices.Contains(p.AllowTypes, d.Type):
+		return ""
+	}
+	return "The device has neither a serial number nor a WWN, and no stable link leads to it."
+}
+
+func hasStableLink(d Device) bool {
+	for _, link := range append([]string{d.Path}, d.Links...) {
+		if strings.HasPrefix(link, "/dev/disk/by-path/") || strings.HasPrefix(link, "/dev/disk/by-id/") {
+			return true
+		}
+	}
+	return false
+}
+
+func mounted(d Device, _ Policy) string {
+	var places []string
+	for _, m := range d.Mounts {
+		if m != swapMount {
+			places = append(places, m)
+		}
+	}
+	switch len(places) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("The device is mounted at %s.", places[0])
+	case 2:
+		return fmt.Sprintf("The device is mounted at %s and 1 other place.", places[0])
+	}
+	return fmt.Sprintf("The device is mounted at %s and %d other places.", places[0], len(places)-1)
+}
+
+func swap(d Device, _ Policy) string {
+	if slices.Contains(d.Mounts, swapMount) {
+		return "The device is in use as swap space."
+	}
+	return describe(d, v1alpha1.RefusalSwap, "area")
+}
+
+func held(d Device, _ Policy) string {
+	if len(d.Holders) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("The device is in use by %s.", strings.Join(d.Holders, ", "))
+}
+
+func owned(d Device, _ Policy) string {
+	if d.OwnerUID == "" {
+		return ""
+	}
+	return fmt.Sprintf("The device belongs to group %q of the Cluster with UID %s.", d.Group, d.OwnerUID)
+}
+
+func foreignLVM(d Device, _ Policy) string {
+	switch {
+	case d.OwnerUID != "":
+		return ""
+	case d.Group != "":
+		return fmt.Sprintf("The device is a physical volume of the LVM group %q.", d.Group)
+	case d.PVUUID != "":
+		return fmt.Sprintf("The device is an LVM physical volume (uuid %s) in no group.", d.PVUUID)
+	}
+	return describe(d, v1alpha1.RefusalLVM, "")
+}
+
+func partitionTable(d Device, _ Policy) string {
+	message := describe(d, v1alpha1.RefusalPartitionTable, "partition table")
+	switch n := len(d.Partitions); {
+	case n == 0:
+		return message
+	case message == "":
+		return fmt.Sprintf("The device has %d partitions: %s.", n, strings.Join(d.Partitions, ", "))
+	default:
+		return strings.TrimSuffix(message, ".") + fmt.Sprintf(" with the partitions %s.", strings.Join(d.Partitions, ", "))
+	}
+}
+
+func raid(d Device, _ Policy) string { return describe(d, v1alpha1.RefusalRAID, "mark") }
+
+func multipath(d Device, _ Policy) string {
+	if d.UdevTags["DM_MULTIPATH_DEVICE_PATH"] == "1" {
+		return "The device is a path of a multipath device."
+	}
+	return describe(d, v1alpha1.RefusalMultipath, "mark")
+}
+
+func zfs(d Device, _ Policy) string { return describe(d, v1alpha1.RefusalZFS, "label") }
+
+func bcache(d Device, _ Policy) string { return describe(d, v1alpha1.RefusalBcache, "superblock") }
+
+func encrypted(d Device, _ Policy) string { return describe(d, v1alpha1.RefusalEncrypted, "header") }
+
+func ceph(d Device, _ Policy) string { return describe(d, v1alpha1.RefusalCeph, "label") }
+
+func filesystem(d Device, _ Policy) string {
+	return describe(d, v1alpha1.RefusalFilesystem, "filesystem")
+}
+
+func otherSignature(d Device, _ Policy) string {
+	return describe(d, v1alpha1.RefusalSignature, "signature")
+}
+
+func wipeInterrupted(d Device, _ Policy) string {
+	if d.Wipe == nil {
+		return ""
+	}
+	return "A wipe of the device, approved earlier, has not finished."
+}
+
+// unknownData speaks only where nothing else explains why the device is not empty.
+func unknownData(d Device, _ Policy) string {
+	explained := len(marks(d)) > 0 || len(d.Partitions) > 0 || d.PVUUID != "" || d.Wipe != nil
+	if explained || d.HeadTailZero || d.ContentDigest == "" {
+		return ""
+	}
+	return "The device is not empty, though no known format was recognised on it."
+}
+
+func busy(d Device, _ Policy) string {
+	if d.ExclusiveOK {
+		return ""
+	}
+	return "The device could not be opened exclusively; something uses it."
+}
