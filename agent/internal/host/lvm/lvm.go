@@ -1,0 +1,104 @@
+// Package lvm makes, changes and reports LVM volume groups with the lvm command, under a private configuration and seeing
+// only the devices that it is given. It knows nothing about who owns a group or whether a change is wanted, and it never
+// uses an option that skips one of LVM's own checks.
+package lvm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"quarry.storage/quarry/agent/internal/host/run"
+)
+
+// DefaultBinary is where distributions install LVM.
+const DefaultBinary = "/usr/sbin/lvm"
+
+// Config says how to run LVM.
+type Config struct {
+	// Runner starts the processes.
+	Runner run.Runner
+	// Dir becomes LVM_SYSTEM_DIR: our lvm.conf, archives and backups of metadata are kept there. It is created.
+	Dir string
+	// Binary is the lvm executable; empty means DefaultBinary.
+	Binary string
+	// LockDir is the locking directory; empty means DefaultLockDir. It has to be the host's own, so that commands that the
+	// administrator runs and ours exclude each other.
+	LockDir string
+	// WithoutDeviceMapper tells LVM that the kernel has no device-mapper: groups can be handled, nothing can be activated.
+	WithoutDeviceMapper bool
+}
+
+// LVM runs LVM commands. It is safe for concurrent use; commands on one group have to be serialised by the caller.
+type LVM struct {
+	runner run.Runner
+	binary string
+	env    []string
+	common []string
+}
+
+// New writes the private configuration and returns the means to use it.
+func New(cfg Config) (*LVM, error) {
+	if cfg.Runner == nil {
+		return nil, errors.New("lvm: no runner")
+	}
+	if !filepath.IsAbs(cfg.Dir) {
+		return nil, fmt.Errorf("lvm: directory %q is not absolute", cfg.Dir)
+	}
+	if cfg.Binary == "" {
+		cfg.Binary = DefaultBinary
+	}
+	if cfg.LockDir == "" {
+		cfg.LockDir = DefaultLockDir
+	}
+	if err := writeConfig(cfg.Dir, cfg.LockDir); err != nil {
+		return nil, fmt.Errorf("lvm configuration: %w", err)
+	}
+	l := &LVM{
+		runner: cfg.Runner,
+		binary: cfg.Binary,
+		env:    []string{"LVM_SYSTEM_DIR=" + cfg.Dir, "LVM_SUPPRESS_FD_WARNINGS=1"},
+	}
+	if cfg.WithoutDeviceMapper {
+		l.common = []string{"--driverloaded", "n"}
+	}
+	return l, nil
+}
+
+// Version is LVM's version, for example "2.03.16(2)".
+func (l *LVM) Version(ctx context.Context) (string, error) {
+	// "lvm version" also asks the kernel's device-mapper for its version and fails where there is none, after the lines
+	// that matter; --driverloaded spares that.
+	res, err := l.runner.Run(ctx, run.Command{Path: l.binary, Args: []string{"version", "--driverloaded", "n"}, Env: l.env})
+	if err != nil {
+		return "", classify(err)
+	}
+	for line := range strings.Lines(string(res.Stdout)) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "LVM version:"); ok {
+			if fields := strings.Fields(v); len(fields) > 0 {
+				return fields[0], nil
+			}
+		}
+	}
+	return "", fmt.Errorf("lvm version: no version in %q", res.Stdout)
+}
+
+// run performs one LVM command that sees exactly the given devices. Standard input is empty, so that every question LVM asks
+// is answered with its default, which is no.
+func (l *LVM) run(ctx context.Context, devices []string, command string, args ...string) (run.Result, error) {
+	if len(devices) == 0 {
+		return run.Result{}, fmt.Errorf("lvm %s: %w: no devices", command, ErrInvalid)
+	}
+	argv := append([]string{command}, l.common...)
+	for _, d := range devices {
+		if err := validDevice(d); err != nil {
+			return run.Result{}, fmt.Errorf("lvm %s: %w", command, err)
+		}
+		argv = append(argv, "--devices", d)
+	}
+	argv = append(argv, args...)
+	res, err := l.runner.Run(ctx, run.Command{Path: l.binary, Args: argv, Env: l.env})
+	return res, classify(err)
+}

@@ -1,0 +1,240 @@
+package lvm
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// VG is one volume group.
+type VG struct {
+	Name, UUID string
+	// SizeBytes, FreeBytes and ExtentBytes as LVM reports them.
+	SizeBytes, FreeBytes, ExtentBytes int64
+	// Tags, ordered.
+	Tags []string
+	// Volumes are the names of its logical volumes, ordered; hidden ones are left out.
+	Volumes []string
+	// MissingPVs is the number of physical volumes that are not among the devices.
+	MissingPVs int
+	// Partial is true when a logical volume or the group itself lacks a physical volume.
+	Partial bool
+	// Exported is true for a group that was exported with vgexport.
+	Exported bool
+	// Duplicate is true when another group among the devices has the same name.
+	Duplicate bool
+}
+
+// PV is one physical volume.
+type PV struct {
+	// Path as LVM names the device, which can be any of its names; empty when the device is missing.
+	Path, UUID string
+	// Major and Minor device number, zero when the device is missing.
+	Major, Minor uint32
+	// SizeBytes, FreeBytes and UsedBytes as LVM reports them.
+	SizeBytes, FreeBytes, UsedBytes int64
+	// VGName and VGUUID of its group; empty when it belongs to none.
+	VGName, VGUUID string
+	// Missing is true when the group knows it and no device carries it.
+	Missing bool
+	// Duplicate is true when another physical volume of the report has the same UUID, or LVM says so.
+	Duplicate bool
+}
+
+// The columns asked for; pvseg and seg cannot be left out of a full report, so they select nothing.
+var reportArgs = []string{
+	"--reportformat", "json", "--units", "b", "--nosuffix", "--binary", "--foreign",
+	"--configreport", "vg", "-o", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_tags,vg_missing_pv_count,vg_partial,vg_exported",
+	"--configreport", "pv", "-o", "pv_name,pv_uuid,pv_major,pv_minor,pv_size,pv_free,pv_used,pv_missing,pv_duplicate,vg_name,vg_uuid",
+	"--configreport", "lv", "-o", "lv_name,vg_uuid",
+	"--configreport", "pvseg", "-o", "pvseg_size", "-S", "pvseg_size<0",
+	"--configreport", "seg", "-o", "seg_size", "-S", "seg_size<0",
+}
+
+// Report tells the groups, ordered by name and UUID, and the physical volumes, ordered by group, path and UUID, that stand on
+// the devices, in one process; none is started when there are no devices. Groups whose devices are not all given are
+// reported as partial.
+func (l *LVM) Report(ctx context.Context, devices []string) ([]VG, []PV, error) {
+	if len(devices) == 0 {
+		return nil, nil, nil
+	}
+	res, err := l.run(ctx, devices, "fullreport", reportArgs...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("lvm report: %w", err)
+	}
+	vgs, pvs, err := parseReport(res.Stdout)
+	if err != nil {
+		return nil, nil, fmt.Errorf("lvm report: %w", err)
+	}
+	return vgs, pvs, nil
+}
+
+// fullReport is LVM's document: one section per group, and one for what has no group.
+type fullReport struct {
+	Report []struct {
+		VG []row `json:"vg"`
+		PV []row `json:"pv"`
+		LV []row `json:"lv"`
+	} `json:"report"`
+}
+
+// parseReport reads the document strictly: a missing or unparsable field is an error.
+func parseReport(doc []byte) ([]VG, []PV, error) {
+	var report fullReport
+	dec := json.NewDecoder(bytes.NewReader(doc))
+	if err := dec.Decode(&report); err != nil {
+		return nil, nil, fmt.Errorf("parse: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, nil, errors.New("parse: text after the document")
+	}
+	if report.Report == nil {
+		return nil, nil, errors.New("parse: no report in the document")
+	}
+	var vgs []VG
+	var pvs []PV
+	volumes := map[string][]string{}
+	p := &fields{}
+	for _, section := range report.Report {
+		for _, r := range section.VG {
+			vgs = append(vgs, p.vg(r))
+		}
+		for _, r := range section.PV {
+			pvs = append(pvs, p.pv(r))
+		}
+		for _, r := range section.LV {
+			if name := p.text(r, "lv_name"); !strings.HasPrefix(name, "[") {
+				uuid := p.text(r, "vg_uuid")
+				volumes[uuid] = append(volumes[uuid], name)
+			}
+		}
+	}
+	if p.err != nil {
+		return nil, nil, fmt.Errorf("parse: %w", p.err)
+	}
+	for i := range vgs {
+		vgs[i].Volumes = volumes[vgs[i].UUID]
+		slices.Sort(vgs[i].Volumes)
+	}
+	order(vgs, pvs)
+	return vgs, pvs, nil
+}
+
+// order sorts, and flags what is there twice.
+func order(vgs []VG, pvs []PV) {
+	slices.SortFunc(vgs, func(a, b VG) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UUID, b.UUID))
+	})
+	slices.SortFunc(pvs, func(a, b PV) int {
+		return cmp.Or(cmp.Compare(a.VGName, b.VGName), cmp.Compare(a.Path, b.Path), cmp.Compare(a.UUID, b.UUID))
+	})
+	names, uuids := map[string]int{}, map[string]int{}
+	for _, v := range vgs {
+		names[v.Name]++
+	}
+	for _, p := range pvs {
+		uuids[p.UUID]++
+	}
+	for i := range vgs {
+		vgs[i].Duplicate = names[vgs[i].Name] > 1
+	}
+	for i := range pvs {
+		pvs[i].Duplicate = pvs[i].Duplicate || uuids[pvs[i].UUID] > 1
+	}
+}
+
+// row is one row of a report; LVM writes every value as a string.
+type row map[string]string
+
+// fields converts rows and keeps the first error.
+type fields struct{ err error }
+
+func (p *fields) fail(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// text is a field that has to be there; it may be empty.
+func (p *fields) text(r row, key string) string {
+	v, ok := r[key]
+	if !ok {
+		p.fail(fmt.Errorf("field %s is missing", key))
+	}
+	return v
+}
+
+// id is a field that has to be there and must not be empty.
+func (p *fields) id(r row, key string) string {
+	v := p.text(r, key)
+	if v == "" {
+		p.fail(fmt.Errorf("field %s is empty", key))
+	}
+	return v
+}
+
+func (p *fields) number(r row, key string, bits int) int64 {
+	v := p.text(r, key)
+	n, err := strconv.ParseInt(v, 10, bits)
+	if err != nil || n < 0 {
+		p.fail(fmt.Errorf("field %s is %q, not a number", key, v))
+		return 0
+	}
+	return n
+}
+
+func (p *fields) flag(r row, key string) bool {
+	switch v := p.text(r, key); v {
+	case "0":
+		return false
+	case "1":
+		return true
+	default:
+		p.fail(fmt.Errorf("field %s is %q, neither 0 nor 1", key, v))
+		return false
+	}
+}
+
+func (p *fields) vg(r row) VG {
+	v := VG{
+		Name: p.id(r, "vg_name"), UUID: p.id(r, "vg_uuid"),
+		SizeBytes:   p.number(r, "vg_size", 64),
+		FreeBytes:   p.number(r, "vg_free", 64),
+		ExtentBytes: p.number(r, "vg_extent_size", 64),
+		MissingPVs:  int(p.number(r, "vg_missing_pv_count", 32)),
+		Exported:    p.flag(r, "vg_exported"),
+	}
+	v.Partial = p.flag(r, "vg_partial") || v.MissingPVs > 0
+	if tags := p.text(r, "vg_tags"); tags != "" {
+		v.Tags = strings.Split(tags, ",")
+		slices.Sort(v.Tags)
+	}
+	return v
+}
+
+func (p *fields) pv(r row) PV {
+	v := PV{
+		Path: p.id(r, "pv_name"), UUID: p.id(r, "pv_uuid"),
+		Missing:   p.flag(r, "pv_missing"),
+		Duplicate: p.flag(r, "pv_duplicate"),
+		SizeBytes: p.number(r, "pv_size", 64),
+		FreeBytes: p.number(r, "pv_free", 64),
+		UsedBytes: p.number(r, "pv_used", 64),
+		VGName:    p.text(r, "vg_name"),
+		VGUUID:    p.text(r, "vg_uuid"),
+	}
+	if v.Missing {
+		v.Path = ""
+		return v
+	}
+	v.Major = uint32(p.number(r, "pv_major", 32))
+	v.Minor = uint32(p.number(r, "pv_minor", 32))
+	return v
+}

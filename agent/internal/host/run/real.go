@@ -1,0 +1,101 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// defaultMaxOutput caps each of the two output streams.
+const defaultMaxOutput = 16 << 20
+
+// killDelay is how long the pipes of a killed process group may stay open before they are closed on it.
+const killDelay = 5 * time.Second
+
+// ErrOutputTooLarge means that a process wrote more than the cap; what it wrote is not used.
+var ErrOutputTooLarge = errors.New("output too large")
+
+// Real runs commands on this machine. Its zero value is ready for use.
+type Real struct {
+	// MaxOutput caps standard output and standard error, each, in bytes; zero means 16 MiB.
+	MaxOutput int
+}
+
+var _ Runner = Real{}
+
+// Run starts the process in its own process group, which is killed as a whole when the context ends.
+func (r Real) Run(ctx context.Context, cmd Command) (Result, error) {
+	if !filepath.IsAbs(cmd.Path) {
+		return Result{}, fmt.Errorf("run %q: not an absolute path", cmd.Path)
+	}
+	if err := noNUL(cmd); err != nil {
+		return Result{}, err
+	}
+	limit := r.MaxOutput
+	if limit <= 0 {
+		limit = defaultMaxOutput
+	}
+	stdout, stderr := &capped{limit: limit}, &capped{limit: limit}
+	c := exec.CommandContext(ctx, cmd.Path, cmd.Args...)
+	c.Env = append([]string{"LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/"}, cmd.Env...)
+	c.Dir = "/"
+	c.Stdin = bytes.NewReader(cmd.Stdin)
+	c.Stdout, c.Stderr = stdout, stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	c.WaitDelay = killDelay
+
+	err := c.Run()
+	res := Result{Stdout: stdout.buf.Bytes(), Stderr: stderr.buf.Bytes()}
+	if c.ProcessState != nil {
+		res.ExitCode = c.ProcessState.ExitCode()
+	}
+	if ctx.Err() != nil && err != nil {
+		return res, fmt.Errorf("run %s: %w", strings.Join(cmd.Argv(), " "), context.Cause(ctx))
+	}
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return res, exitError(cmd, res)
+	case err != nil:
+		return res, fmt.Errorf("run %s: %w", strings.Join(cmd.Argv(), " "), err)
+	case stdout.over || stderr.over:
+		return res, fmt.Errorf("run %s: %w", strings.Join(cmd.Argv(), " "), ErrOutputTooLarge)
+	}
+	return res, nil
+}
+
+// noNUL refuses what the kernel would cut off.
+func noNUL(cmd Command) error {
+	for _, s := range append(cmd.Argv(), cmd.Env...) {
+		if strings.ContainsRune(s, 0) {
+			return fmt.Errorf("run %q: argument holds a NUL byte", cmd.Path)
+		}
+	}
+	return nil
+}
+
+// capped keeps the first bytes and drops the rest, so that a process that talks for ever neither blocks nor fills memory.
+type capped struct {
+	buf   bytes.Buffer
+	limit int
+	over  bool
+}
+
+// Write never fails.
+func (c *capped) Write(p []byte) (int, error) {
+	room := c.limit - c.buf.Len()
+	if room < len(p) {
+		c.over = true
+		c.buf.Write(p[:max(room, 0)])
+		return len(p), nil
+	}
+	c.buf.Write(p)
+	return len(p), nil
+}

@@ -1,0 +1,63 @@
+// Package run starts processes: it is the only place of the agent that does. Every tool package takes a Runner, so that its
+// tests can play recorded outputs. It knows nothing about the tools that it runs.
+package run
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Command is one process to start. There is no shell: the arguments reach the process as they are.
+type Command struct {
+	// Path is the absolute path of the executable.
+	Path string
+	// Args are the arguments, without the name of the program.
+	Args []string
+	// Stdin is what the process reads; empty means end of file at once.
+	Stdin []byte
+	// Env is added to the small fixed environment, as "KEY=value".
+	Env []string
+}
+
+// Argv is the path followed by the arguments.
+func (c Command) Argv() []string {
+	return append([]string{c.Path}, c.Args...)
+}
+
+// Result is what a finished process left.
+type Result struct {
+	Stdout, Stderr []byte
+	ExitCode       int
+}
+
+// Runner runs one command to its end. An exit code other than zero is an *Error; the Result is filled nevertheless.
+type Runner interface {
+	Run(ctx context.Context, cmd Command) (Result, error)
+}
+
+// Error is a process that ended with an exit code other than zero.
+type Error struct {
+	// Argv is the executable and its arguments.
+	Argv []string
+	// ExitCode of the process.
+	ExitCode int
+	// Stderr as the process wrote it, trimmed.
+	Stderr string
+}
+
+// Error tells the command, its exit code and what it said.
+func (e *Error) Error() string {
+	if e.Stderr == "" {
+		return fmt.Sprintf("%s: exit code %d", strings.Join(e.Argv, " "), e.ExitCode)
+	}
+	return fmt.Sprintf("%s: exit code %d: %s", strings.Join(e.Argv, " "), e.ExitCode, e.Stderr)
+}
+
+// exitError makes the error of a finished process, nil for exit code zero.
+func exitError(cmd Command, res Result) error {
+	if res.ExitCode == 0 {
+		return nil
+	}
+	return &Error{Argv: cmd.Argv(), ExitCode: res.ExitCode, Stderr: strings.TrimSpace(string(res.Stderr))}
+}
