@@ -356,8 +356,10 @@ func (x *ReduceVolumeGroupRequest) GetDevices() []*DeviceIdentity {
 
 type ReduceVolumeGroupResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The group as it is now.
-	Group         *VolumeGroup `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	// The group as it is now; unset when it does not exist.
+	Group *VolumeGroup `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	// One sentence, for a person, about each listed device that was left alone because it is absent or not ours any more.
+	Notes         []string `protobuf:"bytes,2,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -395,6 +397,13 @@ func (*ReduceVolumeGroupResponse) Descriptor() ([]byte, []int) {
 func (x *ReduceVolumeGroupResponse) GetGroup() *VolumeGroup {
 	if x != nil {
 		return x.Group
+	}
+	return nil
+}
+
+func (x *ReduceVolumeGroupResponse) GetNotes() []string {
+	if x != nil {
+		return x.Notes
 	}
 	return nil
 }
@@ -464,7 +473,9 @@ func (x *RemoveVolumeGroupRequest) GetDevices() []*DeviceIdentity {
 }
 
 type RemoveVolumeGroupResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One sentence, for a person, about each listed device that was left alone because it is absent or not ours any more.
+	Notes         []string `protobuf:"bytes,1,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -497,6 +508,13 @@ func (x *RemoveVolumeGroupResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use RemoveVolumeGroupResponse.ProtoReflect.Descriptor instead.
 func (*RemoveVolumeGroupResponse) Descriptor() ([]byte, []int) {
 	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *RemoveVolumeGroupResponse) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
 }
 
 // VolumeGroup is one LVM volume group that carries our tag.
@@ -706,14 +724,16 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\x18ReduceVolumeGroupRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x129\n" +
-	"\adevices\x18\x03 \x03(\v2\x1f.quarry.agent.v1.DeviceIdentityR\adevices\"O\n" +
+	"\adevices\x18\x03 \x03(\v2\x1f.quarry.agent.v1.DeviceIdentityR\adevices\"e\n" +
 	"\x19ReduceVolumeGroupResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\x86\x01\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\x12\x14\n" +
+	"\x05notes\x18\x02 \x03(\tR\x05notes\"\x86\x01\n" +
 	"\x18RemoveVolumeGroupRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x129\n" +
-	"\adevices\x18\x03 \x03(\v2\x1f.quarry.agent.v1.DeviceIdentityR\adevices\"\x1b\n" +
-	"\x19RemoveVolumeGroupResponse\"\xc2\x02\n" +
+	"\adevices\x18\x03 \x03(\v2\x1f.quarry.agent.v1.DeviceIdentityR\adevices\"1\n" +
+	"\x19RemoveVolumeGroupResponse\x12\x14\n" +
+	"\x05notes\x18\x01 \x03(\tR\x05notes\"\xc2\x02\n" +
 	"\vVolumeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +
