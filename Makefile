@@ -92,8 +92,8 @@ conformance: deploy ## Run the agent's conformance suite on a real kernel, in a 
 	test/conformance $(LAB_NAME)
 
 .PHONY: e2e
-e2e: deploy ## Run the end-to-end tests in the lab. RUN=regexp chooses.
-	LAB_NAME=$(LAB_NAME) go test -tags e2e -count=1 -timeout 40m -v -run '$(RUN)' ./test/e2e/...
+e2e: deploy tools ## Run the end-to-end tests in the lab. RUN=regexp chooses.
+	LAB_NAME=$(LAB_NAME) GRPCURL=$(TOOLS)/grpcurl go test -tags e2e -count=1 -timeout 40m -v -run '$(RUN)' ./test/e2e/...
 
 .PHONY: test
 test: ## Run everything: lint, unit, generated files, conformance on a real kernel, end to end.

@@ -1,0 +1,151 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestAgentAnswersGrpcurl looks at an agent the way the README says, and without its certificate gets nothing.
+func TestAgentAnswersGrpcurl(t *testing.T) {
+	dir := t.TempDir()
+	secret := &corev1.Secret{}
+	if err := kube.Get(t.Context(), client.ObjectKey{Namespace: "quarry-system", Name: "quarry-controller-client"}, secret); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"tls.crt", "tls.key", "ca.crt"} {
+		if err := os.WriteFile(filepath.Join(dir, key), secret.Data[key], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	address := agentPod(t, "n1").Status.PodIP + ":7443"
+	ca := []string{"-cacert", filepath.Join(dir, "ca.crt"), "-servername", "n1"}
+	ours := append(ca, "-cert", filepath.Join(dir, "tls.crt"), "-key", filepath.Join(dir, "tls.key"))
+
+	services, err := grpcurl(append(ours, address, "list")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{"quarry.agent.v1.NodeService", "quarry.agent.v1.DeviceService", "quarry.agent.v1.VolumeGroupService", "grpc.health.v1.Health"} {
+		if !strings.Contains(services, s) {
+			t.Errorf("%s is not listed:\n%s", s, services)
+		}
+	}
+	for method, want := range map[string]string{
+		"quarry.agent.v1.NodeService/GetNode":                 `"nodeName": "n1"`,
+		"quarry.agent.v1.DeviceService/ListDevices":           `"kernelName": "ubdb"`,
+		"quarry.agent.v1.VolumeGroupService/ListVolumeGroups": `{`,
+		"grpc.health.v1.Health/Check":                         `SERVING`,
+	} {
+		out, err := grpcurl(append(ours, address, method)...)
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %v\n%s", method, err, out)
+		}
+	}
+	for name, args := range map[string][]string{
+		"without a certificate":  append(ca, address, "list"),
+		"as another node's name": append(append([]string{}, ours...), "-servername", "n2", address, "list"),
+		"in plaintext":           {"-plaintext", address, "list"},
+	} {
+		if out, err := grpcurl(args...); err == nil {
+			t.Errorf("%s the agent answers:\n%s", name, out)
+		}
+	}
+}
+
+// grpcurl runs in the lab's network, where the agents' addresses are.
+func grpcurl(args ...string) (string, error) {
+	path := os.Getenv("GRPCURL")
+	if path == "" {
+		var err error
+		if path, err = exec.LookPath("grpcurl"); err != nil {
+			return "", err
+		}
+	}
+	return tryLab(append([]string{"netns", "--", path, "-max-time", "20"}, args...)...)
+}
+
+func agentPod(t *testing.T, node string) *corev1.Pod {
+	t.Helper()
+	pods := &corev1.PodList{}
+	if err := kube.List(t.Context(), pods, client.InNamespace("quarry-system")); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range pods.Items {
+		if p.Spec.NodeName == node && strings.HasPrefix(p.Name, "quarry-agent-") && p.DeletionTimestamp == nil {
+			return &pods.Items[i]
+		}
+	}
+	t.Fatalf("no agent on %s", node)
+	return nil
+}
+
+// TestAgentAccountMayDoNothingElse asks the API server what a stolen token of an agent is worth.
+func TestAgentAccountMayDoNothingElse(t *testing.T) {
+	const account = "--as=system:serviceaccount:quarry-system:quarry-agent"
+	can := func(args ...string) bool {
+		out, _ := tryLab(append([]string{"kubectl", "auth", "can-i", account}, args...)...) // Exit code 1 says no.
+		return strings.HasPrefix(strings.TrimSpace(out), "yes")
+	}
+	if !can("create", "certificatesigningrequests.certificates.k8s.io") {
+		t.Error("the agent may not create certificate requests")
+	}
+	for _, args := range [][]string{
+		{"update", "certificatesigningrequests.certificates.k8s.io"},
+		{"delete", "certificatesigningrequests.certificates.k8s.io"},
+		{"update", "certificatesigningrequests.certificates.k8s.io", "--subresource=approval"},
+		{"update", "certificatesigningrequests.certificates.k8s.io", "--subresource=status"},
+		{"get", "secrets", "--all-namespaces"},
+		{"get", "nodes"},
+		{"patch", "nodes"},
+		{"get", "clusters.quarry.storage"},
+		{"patch", "storagenodes.quarry.storage"},
+		{"list", "pods", "--all-namespaces"},
+		{"create", "pods", "--all-namespaces"},
+		{"get", "persistentvolumes"},
+	} {
+		if can(args...) {
+			t.Errorf("the agent's account may %s", strings.Join(args, " "))
+		}
+	}
+}
+
+// TestPowerCut takes the power from a node: the member goes offline, the others go on, and it comes back by itself.
+func TestPowerCut(t *testing.T) {
+	const name = "power-cut"
+	create(t, newCluster(name, nodes...))
+	waitReady(t, name, limitReady)
+	lab(t, "node", "kill", "n3")
+	started := false
+	t.Cleanup(func() {
+		if !started {
+			lab(t, "node", "start", "n3")
+		}
+	})
+	eventually(t, limitReady, "n3 is offline and the others are online", func(ctx context.Context) error {
+		return memberStates(ctx, name, map[string]v1alpha1State{"n1": "online", "n2": "online", "n3": "offline"})
+	})
+	c, err := getCluster(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Status.Phase != "Warning" || !strings.Contains(c.Status.Message, "n3") {
+		t.Errorf("phase %s, message %q; want Warning and a message that names n3", c.Status.Phase, c.Status.Message)
+	}
+	for _, i := range c.Status.Capacity.Instances {
+		if i.Host == "n3" && (i.Stat || i.Info.Total == nil) {
+			t.Errorf("instance of n3: %+v; want its last capacity with stat false", i)
+		}
+	}
+	lab(t, "node", "start", "n3")
+	started = true
+	waitMembers(t, name, nodes...)
+}

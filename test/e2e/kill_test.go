@@ -1,0 +1,112 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// killDir is on the node and, at the same path, in the agent's container.
+const killDir = "/run/quarry-kill"
+
+// killer stands in front of LVM: it counts the commands that change something and kills the agent, its parent, right before or right
+// after one of them, once.
+const killer = `#!/bin/sh
+cd ` + killDir + `
+case "$1" in pvcreate|vgcreate|vgextend|vgreduce|vgremove) ;; *) exec /usr/sbin/lvm "$@" ;; esac
+count=$(( $(cat count) + 1 )); echo $count > count; echo "$*" >> log
+if [ "$(cat before)" = $count ]; then echo 0 > before; kill -9 $PPID; exit 1; fi
+/usr/sbin/lvm "$@"; code=$?
+if [ "$(cat after)" = $count ]; then echo 0 > after; kill -9 $PPID; fi
+exit $code
+`
+
+// TestAgentKilledBetweenCommands kills the agent on n1 before and after each command that prepares and removes two disks. The Cluster
+// must end up Running, and gone with its disks clean, every time.
+func TestAgentKilledBetweenCommands(t *testing.T) {
+	onNode(t, "n1", "mkdir -p "+killDir+" && cat > "+killDir+"/lvm <<'END'\n"+killer+"END\nchmod +x "+killDir+"/lvm")
+	arm(t, "before", 0)
+	useKiller(t)
+	// Two pvcreate and one vgcreate bring the Cluster up; the fourth command, vgremove, takes it down.
+	for command := 1; command <= 4; command++ {
+		for _, when := range []string{"before", "after"} {
+			t.Run(fmt.Sprintf("%s command %d", when, command), func(t *testing.T) {
+				arm(t, when, command)
+				before := agentPod(t, "n1")
+				name := fmt.Sprintf("killed-%s-%d", when, command)
+				create(t, newCluster(name, "n1"))
+				c := waitReady(t, name, 2*time.Minute)
+				if c.Status.DeviceCount != 2 {
+					t.Errorf("%d devices, want 2", c.Status.DeviceCount)
+				}
+				checkGroupOnDisk(t, "n1", c)
+				devices := c.Status.Config[0].BlockDevices
+				if err := kube.Delete(t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
+				waitGone(t, name)
+				for _, device := range devices {
+					checkClean(t, "n1", device)
+				}
+				if armed := strings.Fields(onNode(t, "n1", "cat "+killDir+"/before "+killDir+"/after")); armed[0] != "0" || armed[1] != "0" {
+					t.Errorf("the agent was not killed; commands were:\n%s", onNode(t, "n1", "cat "+killDir+"/log"))
+				}
+				replaceAgent(t, before)
+			})
+		}
+	}
+}
+
+func arm(t *testing.T, when string, command int) {
+	t.Helper()
+	onNode(t, "n1", fmt.Sprintf("cd %s; echo 0 > count; echo 0 > before; echo 0 > after; : > log; echo %d > %s", killDir, command, when))
+}
+
+// useKiller runs n1's agent with the killer instead of LVM, in a pod of its own beside the DaemonSet, which leaves n1 meanwhile.
+func useKiller(t *testing.T) {
+	t.Helper()
+	patch := func(operation string) {
+		lab(t, "kubectl", "-n", "quarry-system", "patch", "daemonset", "quarry-agent", "--type=strategic", "-p", operation)
+		lab(t, "kubectl", "-n", "quarry-system", "rollout", "status", "daemonset/quarry-agent", "--timeout=120s")
+	}
+	for _, node := range nodes[1:] {
+		onNode(t, node, "mkdir -p "+killDir+" && ln -sf /usr/sbin/lvm "+killDir+"/lvm")
+	}
+	patch(`{"spec":{"template":{"spec":{"containers":[{"name":"agent","env":[{"name":"QUARRY_LVM_BINARY","value":"` + killDir + `/lvm"}],"volumeMounts":[{"name":"kill","mountPath":"` + killDir + `"}]}],"volumes":[{"name":"kill","hostPath":{"path":"` + killDir + `","type":"Directory"}}]}}}}`)
+	t.Cleanup(func() {
+		patch(`{"spec":{"template":{"spec":{"containers":[{"name":"agent","env":[{"name":"QUARRY_LVM_BINARY","$patch":"delete"}],"volumeMounts":[{"mountPath":"` + killDir + `","$patch":"delete"}]}],"volumes":[{"name":"kill","$patch":"delete"}]}}}}`)
+	})
+}
+
+// replaceAgent gives n1 a new agent pod, so that the next kill does not meet the kubelet's back-off of this one.
+func replaceAgent(t *testing.T, old *corev1.Pod) {
+	t.Helper()
+	if err := kube.Delete(t.Context(), old, client.GracePeriodSeconds(1)); err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	eventually(t, time.Minute, "n1 has a new agent", func(ctx context.Context) error {
+		pods := &corev1.PodList{}
+		if err := kube.List(ctx, pods, client.InNamespace("quarry-system")); err != nil {
+			return err
+		}
+		for _, p := range pods.Items {
+			if p.Spec.NodeName != "n1" || p.UID == old.UID || !strings.HasPrefix(p.Name, "quarry-agent-") {
+				continue
+			}
+			for _, c := range p.Status.Conditions {
+				if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("not ready")
+	})
+}
