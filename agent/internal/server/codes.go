@@ -1,0 +1,57 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+// Errors of this package.
+var (
+	errInvalid  = errors.New("invalid request")
+	errBusy     = errors.New("another call works on it")
+	errStopping = errors.New("the agent stops")
+)
+
+// codeOf is the one map from errors to codes, in the order in which they are looked for: an error that joins several takes the
+// first. A request that is wrong comes before a state that may pass.
+var codeOf = []struct {
+	err  error
+	code codes.Code
+}{
+	{errInvalid, codes.InvalidArgument},
+	{plan.ErrInvalid, codes.InvalidArgument},
+	{errBusy, codes.Aborted},
+	{errStopping, codes.Unavailable},
+	{plan.ErrNotOurs, codes.PermissionDenied},
+	{plan.ErrAlreadyExists, codes.AlreadyExists},
+	{plan.ErrNotFound, codes.NotFound},
+	{plan.ErrMismatch, codes.FailedPrecondition},
+	{plan.ErrNotClean, codes.FailedPrecondition},
+	{plan.ErrHasVolumes, codes.FailedPrecondition},
+	{plan.ErrHoldsData, codes.FailedPrecondition},
+	{plan.ErrLastDevice, codes.FailedPrecondition},
+	{plan.ErrPartial, codes.FailedPrecondition},
+	{context.Canceled, codes.Canceled},
+	{context.DeadlineExceeded, codes.DeadlineExceeded},
+}
+
+// toStatus makes the error of an RPC. One that carries a status already keeps it; one without a known meaning is INTERNAL.
+func toStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	for _, c := range codeOf {
+		if errors.Is(err, c.err) {
+			return status.Error(c.code, err.Error())
+		}
+	}
+	return status.Error(codes.Internal, err.Error())
+}

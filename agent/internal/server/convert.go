@@ -1,0 +1,67 @@
+package server
+
+import (
+	"fmt"
+
+	"quarry.storage/quarry/agent/internal/plan"
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
+)
+
+// toDevices converts all devices, each with its digest and its verdict.
+func toDevices(s plan.Snapshot, p plan.Policy) []*agentv1.Device {
+	out := make([]*agentv1.Device, 0, len(s.Devices))
+	for _, d := range s.Devices {
+		out = append(out, toDevice(d, p))
+	}
+	return out
+}
+
+func toDevice(d plan.Device, p plan.Policy) *agentv1.Device {
+	out := &agentv1.Device{
+		Path: d.Path, KernelName: d.KernelName, DeviceNumber: fmt.Sprintf("%d:%d", d.Major, d.Minor), Type: d.Type, Links: d.Links,
+		SizeBytes: d.SizeBytes, LogicalSectorBytes: int32(d.LogicalSectorBytes), PhysicalSectorBytes: int32(d.PhysicalSectorBytes),
+		Rotational: d.Rotational, Removable: d.Removable, ReadOnly: d.ReadOnly,
+		Model: d.Model, Serial: d.Serial, Wwn: d.WWN, Transport: d.Transport,
+		Holders: d.Holders, Partitions: d.Partitions, Mounts: d.Mounts,
+		Digest: plan.Digest(d), PvUuid: d.PVUUID, VolumeGroup: d.Group, OwnerUid: d.OwnerUID,
+	}
+	for _, s := range d.Signatures {
+		out.Signatures = append(out.Signatures, &agentv1.Signature{Type: s.Type, OffsetBytes: s.Offset, Uuid: s.UUID, Label: s.Label})
+	}
+	for _, r := range plan.Judge(d, p) {
+		out.Refusals = append(out.Refusals, &agentv1.Refusal{Reason: r.Reason, Message: r.Message})
+	}
+	return out
+}
+
+// toGroups converts the groups that carry our tag.
+func toGroups(s plan.Snapshot) []*agentv1.VolumeGroup {
+	out := make([]*agentv1.VolumeGroup, 0, len(s.Groups))
+	for _, g := range s.Groups {
+		out = append(out, toGroup(g))
+	}
+	return out
+}
+
+func toGroup(g plan.Group) *agentv1.VolumeGroup {
+	out := &agentv1.VolumeGroup{
+		Name: g.Name, Uuid: g.UUID, OwnerUid: g.OwnerUID, SizeBytes: g.SizeBytes, FreeBytes: g.FreeBytes,
+		ExtentBytes: g.ExtentBytes, LogicalVolumes: g.Volumes, Partial: g.Partial,
+	}
+	for _, pv := range g.PVs {
+		out.PhysicalVolumes = append(out.PhysicalVolumes, &agentv1.PhysicalVolume{
+			Path: pv.Path, Uuid: pv.UUID, SizeBytes: pv.SizeBytes, FreeBytes: pv.FreeBytes,
+		})
+	}
+	return out
+}
+
+// findGroup is the group of that name and owner, nil when there is none.
+func findGroup(s plan.Snapshot, name, owner string) *agentv1.VolumeGroup {
+	for _, g := range s.Groups {
+		if g.Name == name && g.OwnerUID == owner {
+			return toGroup(g)
+		}
+	}
+	return nil
+}

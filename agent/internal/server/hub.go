@@ -1,0 +1,228 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"quarry.storage/quarry/agent/internal/plan"
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
+)
+
+const (
+	// quietTime is how long the kernel must be quiet after an event before the node is observed: one plugged disk makes many.
+	quietTime = 60 * time.Millisecond
+	// maxDelay bounds the wait when events do not stop.
+	maxDelay = 250 * time.Millisecond
+	// observeTimeout bounds one observation.
+	observeTimeout = 30 * time.Second
+)
+
+// errWatchEnded means that the source of events dried up; the process cannot go on without it.
+var errWatchEnded = errors.New("watching the node's devices ended")
+
+// view is what the node looked like at one moment, as the watchers see it.
+type view struct {
+	// number grows with every view that differs from the one before.
+	number  uint64
+	devices *agentv1.WatchDevicesResponse
+	groups  *agentv1.WatchVolumeGroupsResponse
+	// deviceBytes and groupBytes are the same, marshalled, for comparing.
+	deviceBytes, groupBytes []byte
+	err                     error
+}
+
+// hub observes the node on events and keeps the newest view for any number of watchers. A watcher that is slow misses views, never
+// the newest.
+type hub struct {
+	observer Observer
+	policy   plan.Policy
+	onView   func([]*agentv1.Device)
+	poked    chan struct{}
+	done     chan struct{}
+
+	mu      sync.Mutex
+	started uint64 // observations begun
+	shown   uint64 // the observation that latest stems from
+	latest  *view
+	changed chan struct{} // closed when latest is replaced
+}
+
+func newHub(observer Observer, policy plan.Policy, onView func([]*agentv1.Device)) *hub {
+	return &hub{
+		observer: observer, policy: policy, onView: onView,
+		poked: make(chan struct{}, 1), done: make(chan struct{}), changed: make(chan struct{}),
+	}
+}
+
+// run observes the node at the start, after every burst of events and when poked, until the context ends.
+func (h *hub) run(ctx context.Context) error {
+	defer close(h.done)
+	events := h.observer.Watch(ctx)
+	h.refresh(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case _, ok := <-events:
+			if !ok && ctx.Err() == nil {
+				return errWatchEnded
+			}
+			settle(ctx, events)
+		case <-h.poked:
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		h.refresh(ctx)
+	}
+}
+
+// settle waits until no event came for quietTime, at most maxDelay.
+func settle(ctx context.Context, events <-chan struct{}) {
+	limit := time.NewTimer(maxDelay)
+	defer limit.Stop()
+	quiet := time.NewTimer(quietTime)
+	defer quiet.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-limit.C:
+			return
+		case <-quiet.C:
+			return
+		case _, ok := <-events:
+			if !ok {
+				return
+			}
+			quiet.Reset(quietTime)
+		}
+	}
+}
+
+// poke asks for an observation without waiting for it.
+func (h *hub) poke() {
+	select {
+	case h.poked <- struct{}{}:
+	default:
+	}
+}
+
+func (h *hub) refresh(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	if _, err := h.observe(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		h.show(h.begin(), &view{err: err})
+	}
+}
+
+// observe observes the node now and shows the result to the watchers too, unless a later observation was shown already.
+func (h *hub) observe(ctx context.Context) (plan.Snapshot, error) {
+	number := h.begin()
+	s, err := h.observer.Observe(ctx)
+	if err != nil {
+		return plan.Snapshot{}, fmt.Errorf("observe the node: %w", err)
+	}
+	v, err := newView(s, h.policy)
+	if err != nil {
+		return plan.Snapshot{}, err
+	}
+	h.show(number, v)
+	return s, nil
+}
+
+func newView(s plan.Snapshot, p plan.Policy) (*view, error) {
+	v := &view{
+		devices: &agentv1.WatchDevicesResponse{Devices: toDevices(s, p)},
+		groups:  &agentv1.WatchVolumeGroupsResponse{Groups: toGroups(s)},
+	}
+	var err, groupErr error
+	opts := proto.MarshalOptions{Deterministic: true}
+	v.deviceBytes, err = opts.Marshal(v.devices)
+	v.groupBytes, groupErr = opts.Marshal(v.groups)
+	if err := errors.Join(err, groupErr); err != nil {
+		return nil, fmt.Errorf("marshal the view: %w", err)
+	}
+	return v, nil
+}
+
+func (h *hub) begin() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.started++
+	return h.started
+}
+
+// show replaces the newest view when the observation is later and what it saw differs.
+func (h *hub) show(observation uint64, v *view) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if observation < h.shown {
+		return
+	}
+	h.shown = observation
+	if old := h.latest; old != nil {
+		if old.err == nil && v.err == nil && bytes.Equal(old.deviceBytes, v.deviceBytes) && bytes.Equal(old.groupBytes, v.groupBytes) {
+			return
+		}
+		v.number = old.number
+	}
+	v.number++
+	h.latest = v
+	close(h.changed)
+	h.changed = make(chan struct{})
+	if v.err == nil {
+		h.onView(v.devices.GetDevices())
+	}
+}
+
+// start is the number after which a new watcher wants views. An error that was seen earlier is not shown to it: the node is
+// observed again instead.
+func (h *hub) start() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.latest == nil || h.latest.err == nil {
+		return 0
+	}
+	h.poke()
+	return h.latest.number
+}
+
+// next waits for a view later than the given number.
+func (h *hub) next(ctx context.Context, after uint64) (*view, error) {
+	for {
+		h.mu.Lock()
+		v, changed := h.latest, h.changed
+		h.mu.Unlock()
+		if v != nil && v.number > after {
+			return v, v.err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-h.done:
+			return nil, errStopping
+		case <-changed:
+		}
+	}
+}
+
+// follow calls send for every view until the context ends, the agent stops, or the node cannot be observed.
+func (h *hub) follow(ctx context.Context, send func(*view) error) error {
+	for after := h.start(); ; {
+		v, err := h.next(ctx, after)
+		if err != nil {
+			return err
+		}
+		if err := send(v); err != nil {
+			return err
+		}
+		after = v.number
+	}
+}
