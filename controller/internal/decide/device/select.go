@@ -1,0 +1,193 @@
+// Package device decides which devices of a host a Cluster takes. Ownership that is written on the disks comes first,
+// then what the spec chooses, and a device that any fact speaks against is not taken.
+package device
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Input is what the choice is made on.
+type Input struct {
+	// Host that the devices are plugged into.
+	Host string
+	// Claim of the Cluster that the choice is made for.
+	Claim Claim
+	// Node is what the host's agent reports.
+	Node decide.Node
+	// Group of the Cluster on the host; nil when there is none.
+	Group *decide.Group
+	// Rivals are the claims of the other Clusters that use the host.
+	Rivals []Claim
+	// Elsewhere says whether a path exists, or may exist, on another host of the Cluster.
+	Elsewhere func(path string) bool
+}
+
+// Choice is what becomes of the devices of a host.
+type Choice struct {
+	// Owned are in the Cluster's group already.
+	Owned []decide.Device
+	// Take are clean and chosen.
+	Take []decide.Device
+	// Wipe are chosen, not clean, and may be wiped.
+	Wipe []decide.Device
+	// Release are in the group, are not chosen any more and hold no data.
+	Release []decide.Device
+	// Problems are what the user asked for by name and does not get.
+	Problems []Refused
+	// Refused are the other devices that the selector would choose if they were clean.
+	Refused []Refused
+}
+
+// Refused is a device that is not taken, with the reason.
+type Refused struct {
+	// Path of the device, as the user wrote it or as it is shown.
+	Path string
+	// Reason is a reason of a condition: DeviceNotFound, DeviceRefused or DeviceConflict.
+	Reason string
+	// Message says why, one sentence.
+	Message string
+}
+
+// String returns the path and the message.
+func (r Refused) String() string { return r.Path + ": " + r.Message }
+
+// Select makes the choice.
+func Select(in Input) Choice {
+	var c Choice
+	for _, d := range in.Node.Devices {
+		if in.Group != nil && in.Group.Holds(d) {
+			c.keep(in, d)
+			continue
+		}
+		if in.Claim.matches(d) {
+			c.judge(in, d)
+		}
+	}
+	if len(c.Release) > 0 && len(c.Release) == len(c.Owned) && len(c.Take) == 0 {
+		c.keepLast()
+	}
+	c.missingPaths(in)
+	c.uselessConsents(in)
+	return c
+}
+
+// keep sorts a device of the group.
+func (c *Choice) keep(in Input, d decide.Device) {
+	c.Owned = append(c.Owned, d)
+	if !in.Claim.unwanted(d) {
+		return
+	}
+	for _, p := range in.Group.PVs {
+		if !d.Is(p.Path) {
+			continue
+		}
+		if p.FreeBytes == p.SizeBytes && !in.Group.Partial {
+			c.Release = append(c.Release, d)
+			return
+		}
+	}
+	c.Problems = append(c.Problems, Refused{d.Path, v1alpha1.ReasonVolumesExist,
+		"is not listed under devices.paths any more, but holds volumes: it stays until they are deleted"})
+}
+
+// keepLast keeps every device of a group that would be left without any.
+func (c *Choice) keepLast() {
+	for _, d := range c.Release {
+		c.Problems = append(c.Problems, Refused{d.Path, v1alpha1.ReasonDeviceRefused,
+			"is not listed under devices.paths any more, but no other device is there to keep the volume group"})
+	}
+	c.Release = nil
+}
+
+// judge sorts a device that the selector matches and that is not in the group.
+func (c *Choice) judge(in Input, d decide.Device) {
+	if owner, ok := in.owner(d); ok {
+		c.refuse(in, d, v1alpha1.ReasonDeviceConflict, owner)
+		return
+	}
+	if d.Clean() {
+		c.Take = append(c.Take, d)
+		return
+	}
+	consent, ok := in.Claim.consent(d)
+	switch {
+	case !ok:
+		c.refuse(in, d, v1alpha1.ReasonDeviceRefused, Why(d))
+	case consent.Serial != "" && consent.Serial != d.Serial:
+		c.Problems = append(c.Problems, Refused{d.Path, v1alpha1.ReasonDeviceRefused, fmt.Sprintf(
+			"devices.wipe names the disk with serial number %q, the one there now has %q: it is not wiped", consent.Serial, d.Serial)})
+	case !Curable(d):
+		c.Problems = append(c.Problems, Refused{d.Path, v1alpha1.ReasonDeviceRefused, "cannot be wiped: " + Why(d)})
+	default:
+		c.Wipe = append(c.Wipe, d)
+	}
+}
+
+// refuse notes a device that is not taken: as a problem when the user named it.
+func (c *Choice) refuse(in Input, d decide.Device, reason, message string) {
+	r := Refused{d.Path, reason, message}
+	if in.Claim.names(d) {
+		c.Problems = append(c.Problems, r)
+		return
+	}
+	if d.RefusedFor(v1alpha1.RefusalVirtual) || d.RefusedFor(v1alpha1.RefusalPartition) {
+		// Not disks at all: listing every loop device and every partition would hide what matters.
+		return
+	}
+	c.Refused = append(c.Refused, r)
+}
+
+// missingPaths notes the named paths that no device has.
+func (c *Choice) missingPaths(in Input) {
+	if in.Claim.Selector == nil {
+		return
+	}
+	for _, p := range in.Claim.Selector.Paths {
+		if _, ok := in.Node.Device(string(p)); ok {
+			continue
+		}
+		if strings.HasPrefix(string(p), "/dev/disk/by-id/") && in.Elsewhere != nil && in.Elsewhere(string(p)) {
+			// The path names one disk in the world, and that is plugged in elsewhere.
+			continue
+		}
+		c.Problems = append(c.Problems, Refused{string(p), v1alpha1.ReasonDeviceNotFound, "no such device on this host"})
+	}
+}
+
+// uselessConsents notes the consents that cannot have an effect.
+func (c *Choice) uselessConsents(in Input) {
+	if in.Claim.Selector == nil {
+		return
+	}
+	for _, w := range in.Claim.Selector.Wipe {
+		if string(w.Host) != in.Host {
+			continue
+		}
+		d, ok := in.Node.Device(string(w.Path))
+		switch {
+		case !ok && !slices.ContainsFunc(c.Problems, func(r Refused) bool { return r.Path == string(w.Path) }):
+			c.Problems = append(c.Problems, Refused{string(w.Path), v1alpha1.ReasonDeviceNotFound,
+				"is listed under devices.wipe, but there is no such device on this host"})
+		case ok && !in.Claim.matches(d) && (in.Group == nil || !in.Group.Holds(d)):
+			c.Problems = append(c.Problems, Refused{string(w.Path), v1alpha1.ReasonDeviceRefused,
+				"is listed under devices.wipe, but the rest of spec.devices does not choose it"})
+		}
+	}
+}
+
+// Why returns the refusals of a device as one sentence.
+func Why(d decide.Device) string {
+	if len(d.Refusals) == 0 {
+		return "its content could not be read"
+	}
+	parts := make([]string, 0, len(d.Refusals))
+	for _, r := range d.Refusals {
+		parts = append(parts, fmt.Sprintf("%s (%s)", strings.TrimSuffix(r.Message, "."), r.Reason))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,154 @@
+// Package decide holds the values that the controller's decisions are made on and made of: what is known about nodes, and
+// the steps to take. Its sub-packages hold the decisions, one topic each, as pure functions. Nothing in here knows clients,
+// the wire, clocks or the API server.
+package decide
+
+import (
+	"strings"
+	"time"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// AgentState says how the controller and the agent of a node get on.
+type AgentState int
+
+// States of an agent. The zero value is that no agent runs on the node.
+const (
+	// AgentMissing: no agent runs on the node.
+	AgentMissing AgentState = iota
+	// AgentConnecting: it is too early to say; the controller or the agent has just started.
+	AgentConnecting
+	// AgentUnreachable: an agent should run there, but does not answer.
+	AgentUnreachable
+	// AgentUp: the agent answers, and what it reports is current.
+	AgentUp
+)
+
+// Node is what is known about one node through its agent. While the agent is not up it holds what was reported last.
+type Node struct {
+	Name  string
+	Agent AgentState
+	// Problem says why the agent is not up, one sentence; empty when it is.
+	Problem string
+	// AgentVersion, KernelRelease, LVMVersion and BootID as the agent reports them.
+	AgentVersion, KernelRelease, LVMVersion, BootID string
+	// LVMError says why LVM cannot be run on the node; empty when it can.
+	LVMError string
+	// Devices, ordered by kernel name.
+	Devices []Device
+	// Groups that carry our tag, of all owners, ordered by name.
+	Groups []Group
+	// Observed is when the newest report came; zero when none ever did.
+	Observed time.Time
+}
+
+// Up says whether the agent answers and its report is current.
+func (n Node) Up() bool { return n.Agent == AgentUp }
+
+// Device returns the device that a path means: its stable path, one of its links or its kernel name.
+func (n Node) Device(path string) (Device, bool) {
+	for _, d := range n.Devices {
+		if d.Is(path) {
+			return d, true
+		}
+	}
+	return Device{}, false
+}
+
+// GroupsOf returns the groups that carry the tag of an owner.
+func (n Node) GroupsOf(ownerUID string) []Group {
+	var own []Group
+	for _, g := range n.Groups {
+		if g.OwnerUID == ownerUID {
+			own = append(own, g)
+		}
+	}
+	return own
+}
+
+// Device is one block device.
+type Device struct {
+	// Path is the stable path.
+	Path string
+	// KernelName moves; it is for showing only.
+	KernelName string
+	// Type is "disk", "partition" or the kind of a virtual device.
+	Type string
+	// Links below /dev/disk that point to it.
+	Links     []string
+	SizeBytes int64
+	// Rotational is true for a spinning disk.
+	Rotational                    bool
+	Model, Serial, WWN, Transport string
+	// Digest of its identity and content; empty when a fact could not be read.
+	Digest string
+	// Refusals say why it is not clean; empty when it can be taken.
+	Refusals []v1alpha1.Refusal
+	// PVUUID, VolumeGroup and OwnerUID tell of the LVM physical volume on it.
+	PVUUID, VolumeGroup, OwnerUID string
+}
+
+// Clean says whether the device can be taken. Without a digest nothing is known for sure, so it cannot.
+func (d Device) Clean() bool { return len(d.Refusals) == 0 && d.Digest != "" }
+
+// Is says whether a path means this device.
+func (d Device) Is(path string) bool {
+	if path == "" {
+		return false
+	}
+	if path == d.Path || d.KernelName != "" && path == "/dev/"+d.KernelName {
+		return true
+	}
+	for _, l := range d.Links {
+		if l == path {
+			return true
+		}
+	}
+	return false
+}
+
+// RefusedFor says whether the device is refused for a reason.
+func (d Device) RefusedFor(reason string) bool {
+	for _, r := range d.Refusals {
+		if r.Reason == reason {
+			return true
+		}
+	}
+	return false
+}
+
+// Stable says whether a path names the same device after every boot.
+func Stable(path string) bool { return strings.HasPrefix(path, "/dev/disk/") }
+
+// Group is one LVM volume group that carries our tag.
+type Group struct {
+	Name, UUID string
+	// OwnerUID is the UID of the Cluster in the tag.
+	OwnerUID string
+	// SizeBytes and FreeBytes as LVM reports them.
+	SizeBytes, FreeBytes int64
+	// PVs are its physical volumes, ordered by path.
+	PVs []PV
+	// Volumes are the names of its logical volumes, ordered.
+	Volumes []string
+	// Partial is true when a physical volume is missing.
+	Partial bool
+}
+
+// PV is one physical volume of a group.
+type PV struct {
+	// Path of its device; empty when the device is missing.
+	Path, UUID           string
+	SizeBytes, FreeBytes int64
+}
+
+// Holds says whether a device is a physical volume of the group.
+func (g Group) Holds(d Device) bool {
+	for _, p := range g.PVs {
+		if d.Is(p.Path) || d.PVUUID != "" && d.PVUUID == p.UUID {
+			return true
+		}
+	}
+	return false
+}

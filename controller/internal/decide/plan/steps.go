@@ -1,0 +1,137 @@
+// Package plan decides which steps are taken on the disks of hosts, and which of them wait for the user's approval.
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/device"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Host is what the steps of one host are decided on.
+type Host struct {
+	Name string
+	// Owner is the UID of the Cluster, GroupName what its group is called, or is to be called.
+	Owner, GroupName string
+	// Node is what the host's agent reports.
+	Node decide.Node
+	// Groups of the Cluster that exist on the host.
+	Groups []decide.Group
+	// Choice of devices; not looked at when the host is torn down.
+	Choice device.Choice
+	// Recorded are the devices in the status.
+	Recorded []string
+	// Teardown is true when the host is abandoned.
+	Teardown bool
+}
+
+// Steps returns what to do on the host, in order.
+func (h Host) Steps() []decide.Step {
+	if !h.Node.Up() {
+		return nil
+	}
+	if h.Teardown {
+		return h.remove()
+	}
+	if len(h.Groups) > 0 && h.Groups[0].Partial {
+		// Changing a group that lacks a disk could drop that disk's metadata for good.
+		return nil
+	}
+	var steps []decide.Step
+	if len(h.Choice.Take) > 0 {
+		steps = append(steps, h.ensure(h.Choice.Take))
+	}
+	for _, d := range h.Choice.Wipe {
+		// Taken one by one, right after its wipe: so the steps that are left after any interruption were all in the plan.
+		steps = append(steps, h.wipe(d), h.ensure([]decide.Device{d}))
+	}
+	for _, d := range h.Choice.Release {
+		steps = append(steps, h.reduce(d))
+	}
+	return steps
+}
+
+func (h Host) step(action, group string, devices []decide.Device, reason string) decide.Step {
+	return decide.Step{Host: h.Name, Owner: h.Owner, Action: action, Group: group, Devices: devices, Reason: reason}
+}
+
+func (h Host) ensure(devices []decide.Device) decide.Step {
+	reason := fmt.Sprintf("The spec chooses %s for the new volume group.", count(devices))
+	if len(h.Groups) > 0 {
+		reason = fmt.Sprintf("The spec chooses %s to extend the volume group.", count(devices))
+	}
+	return h.step(v1alpha1.ActionEnsureVolumeGroup, h.group(), devices, reason)
+}
+
+func (h Host) wipe(d decide.Device) decide.Step {
+	return h.step(v1alpha1.ActionWipeDevice, "", []decide.Device{d},
+		fmt.Sprintf("It is listed under devices.wipe and not clean: %s.", device.Why(d)))
+}
+
+func (h Host) reduce(d decide.Device) decide.Step {
+	return h.step(v1alpha1.ActionReduceVolumeGroup, h.group(), []decide.Device{d},
+		"devices.paths does not list this device any more, and nothing is stored there.")
+}
+
+// remove returns one step for each group of the Cluster, and one for devices that are recorded though no group is left: an
+// interrupted removal may have left marks on them.
+func (h Host) remove() []decide.Step {
+	const reason = "The host holds no volumes and is not used by the Cluster any more."
+	var steps []decide.Step
+	for i, g := range h.Groups {
+		devices := h.devicesOf(g)
+		if i == 0 {
+			devices = h.withRecorded(devices)
+		}
+		steps = append(steps, h.step(v1alpha1.ActionRemoveVolumeGroup, g.Name, devices, reason))
+	}
+	if len(h.Groups) == 0 {
+		if devices := h.withRecorded(nil); len(devices) > 0 {
+			steps = append(steps, h.step(v1alpha1.ActionRemoveVolumeGroup, h.GroupName, devices, reason))
+		}
+	}
+	return steps
+}
+
+func (h Host) devicesOf(g decide.Group) []decide.Device {
+	var devices []decide.Device
+	for _, d := range h.Node.Devices {
+		if g.Holds(d) {
+			devices = append(devices, d)
+		}
+	}
+	return devices
+}
+
+// withRecorded adds the recorded devices that are plugged in and do not belong to a group of somebody else by now.
+func (h Host) withRecorded(devices []decide.Device) []decide.Device {
+	for _, path := range h.Recorded {
+		d, ok := h.Node.Device(path)
+		if !ok || d.Clean() || d.VolumeGroup != "" && d.OwnerUID != h.Owner {
+			continue
+		}
+		if !slices.ContainsFunc(devices, func(x decide.Device) bool { return x.Path == d.Path }) {
+			devices = append(devices, d)
+		}
+	}
+	slices.SortFunc(devices, func(a, b decide.Device) int { return strings.Compare(a.Path, b.Path) })
+	return devices
+}
+
+// group returns the name that the group really has: an administrator may have renamed it, the tag decides.
+func (h Host) group() string {
+	if len(h.Groups) > 0 {
+		return h.Groups[0].Name
+	}
+	return h.GroupName
+}
+
+func count(devices []decide.Device) string {
+	if len(devices) == 1 {
+		return "this device"
+	}
+	return fmt.Sprintf("these %d devices", len(devices))
+}
