@@ -1,0 +1,186 @@
+package agenttest
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"quarry.storage/quarry/agent/internal/apply"
+	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/server"
+)
+
+// Options of an Agent. The zero value is an agent of node "node-1" with an authority of its own, on a port of 127.0.0.1.
+type Options struct {
+	// NodeName; "node-1" when empty.
+	NodeName string
+	// CA signs the serving certificate and is what clients are verified against. A new one is made when it is nil.
+	CA *CA
+	// TLS is the server's configuration; it is made from CA when it is nil.
+	TLS *tls.Config
+	// Network lets the agent listen in memory, at NodeName, instead of on a port.
+	Network *Network
+	// Version of the agent; "test" when empty.
+	Version string
+	// MinSizeBytes below which a disk is refused; 1 GiB when zero.
+	MinSizeBytes int64
+	// AllowTypes are kinds of virtual devices that are taken.
+	AllowTypes []string
+	// Log takes the server's log; it is discarded when it is not set.
+	Log logr.Logger
+}
+
+// Agent is a running agent on a fake host. The host outlives crashes and restarts.
+type Agent struct {
+	*Host
+	CA *CA
+
+	opts Options
+	addr string
+
+	mu   sync.Mutex
+	life *life
+}
+
+// life is one run of the server.
+type life struct {
+	cancel   context.CancelFunc
+	listener *listener
+	done     chan error
+}
+
+// New starts an agent and stops it when the test ends.
+func New(t testing.TB, opts Options) *Agent {
+	t.Helper()
+	if opts.NodeName == "" {
+		opts.NodeName = "node-1"
+	}
+	if opts.Version == "" {
+		opts.Version = "test"
+	}
+	if opts.MinSizeBytes == 0 {
+		opts.MinSizeBytes = 1 << 30
+	}
+	if opts.CA == nil {
+		opts.CA = NewCA(t)
+	}
+	if opts.TLS == nil {
+		opts.TLS = opts.CA.ServerTLS(t, opts.NodeName)
+	}
+	a := &Agent{Host: newHost(opts.NodeName), CA: opts.CA, opts: opts, addr: "127.0.0.1:0"}
+	a.faults.kill = a.die
+	if err := a.start(); err != nil {
+		t.Fatalf("start agent of %s: %v", opts.NodeName, err)
+	}
+	t.Cleanup(func() {
+		if err := a.Stop(); err != nil {
+			t.Errorf("stop agent of %s: %v", opts.NodeName, err)
+		}
+	})
+	return a
+}
+
+// Addr is where the agent listens; it stays the same over restarts.
+func (a *Agent) Addr() string { return a.addr }
+
+// NodeName of the agent.
+func (a *Agent) NodeName() string { return a.opts.NodeName }
+
+// Restart starts the agent again after a crash, or stops it first when it runs. The host stays as it is.
+func (a *Agent) Restart(t testing.TB) {
+	t.Helper()
+	if err := errors.Join(a.Stop(), a.start()); err != nil {
+		t.Fatalf("restart agent of %s: %v", a.opts.NodeName, err)
+	}
+}
+
+// Stop stops the agent; calls in progress end first. It does nothing when the agent does not run.
+func (a *Agent) Stop() error {
+	a.mu.Lock()
+	l := a.life
+	a.life = nil
+	a.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	a.Resume()
+	l.cancel()
+	return <-l.done
+}
+
+// Kill ends the agent at once: connections break, calls in progress have no further effect.
+func (a *Agent) Kill() {
+	a.Host.mu.Lock()
+	a.faults.life++
+	a.Host.mu.Unlock()
+	a.die()
+}
+
+// die breaks all connections without waiting for anything.
+func (a *Agent) die() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.life == nil {
+		return
+	}
+	a.life.listener.breakAll()
+	a.life.cancel()
+	a.life = nil
+}
+
+// Dial connects to the agent with the controller's certificate. The connection is closed when the test ends.
+func (a *Agent) Dial(t testing.TB, opts ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	opts = append([]grpc.DialOption{
+		grpc.WithTransportCredentials(credentials.NewTLS(a.CA.ControllerTLS(t, a.opts.NodeName))),
+	}, opts...)
+	if a.opts.Network != nil {
+		opts = append(opts, grpc.WithContextDialer(a.opts.Network.Dial))
+	}
+	conn, err := grpc.NewClient("passthrough:///"+a.addr, opts...)
+	if err != nil {
+		t.Fatalf("dial agent of %s: %v", a.opts.NodeName, err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func (a *Agent) start() error {
+	inner, err := a.listen()
+	if err != nil {
+		return err
+	}
+	a.Host.mu.Lock()
+	s := session{Host: a.Host, life: a.faults.life}
+	a.Host.mu.Unlock()
+	srv := server.New(server.Config{
+		NodeName: a.opts.NodeName, Version: a.opts.Version, KernelRelease: "6.12.0-fake", BootID: fakeUUID("boot", a.opts.NodeName),
+		Policy:   plan.Policy{MinSizeBytes: a.opts.MinSizeBytes, AllowTypes: a.opts.AllowTypes},
+		Observer: s, Applier: apply.Applier{Groups: s, Disks: s}, LVM: s, Resolve: a.resolve, Log: a.opts.Log,
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &life{cancel: cancel, listener: inner, done: make(chan error, 1)}
+	a.mu.Lock()
+	a.addr, a.life = inner.address(), l
+	a.mu.Unlock()
+	go func() { l.done <- srv.Serve(ctx, inner, a.opts.TLS) }()
+	return nil
+}
+
+func (a *Agent) listen() (*listener, error) {
+	if a.opts.Network != nil {
+		return a.opts.Network.listen(a.opts.NodeName)
+	}
+	inner, err := net.Listen("tcp", a.addr)
+	if err != nil {
+		return nil, err
+	}
+	return newListener(inner, inner.Addr().String()), nil
+}

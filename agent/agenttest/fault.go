@@ -1,0 +1,115 @@
+package agenttest
+
+import (
+	"context"
+	"errors"
+)
+
+// errDied is what a call gets from a host whose agent died under it.
+var errDied = errors.New("agenttest: the agent died")
+
+// faults says what goes wrong, and when. Steps are counted from 1, over all changes to the host that agents make.
+type faults struct {
+	steps      int
+	at         int
+	after, die bool
+	err        error
+	gate       chan struct{} // closed while changes may go on
+	life       int           // grows with every start of the agent; changes of an earlier life are refused
+	kill       func()
+}
+
+func closedGate() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+// Steps is the number of changes that the agent made to the host so far.
+func (h *Host) Steps() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.faults.steps
+}
+
+// FailAt makes the n-th change from now fail with the error, once, without an effect.
+func (h *Host) FailAt(n int, err error) { h.arm(faults{at: n, err: err}) }
+
+// CrashBefore lets the agent die when it is about to make the n-th change from now. Restart brings it back.
+func (h *Host) CrashBefore(n int) { h.arm(faults{at: n, die: true, err: errDied}) }
+
+// CrashAfter lets the agent die right after the n-th change from now.
+func (h *Host) CrashAfter(n int) { h.arm(faults{at: n, after: true, die: true, err: errDied}) }
+
+func (h *Host) arm(f faults) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.faults.at = h.faults.steps + f.at
+	h.faults.after, h.faults.die, h.faults.err = f.after, f.die, f.err
+}
+
+// Pause holds every change back until Resume: calls that change something hang, as with a slow disk.
+func (h *Host) Pause() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.faults.gate = make(chan struct{})
+}
+
+// Resume lets changes go on.
+func (h *Host) Resume() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-h.faults.gate:
+	default:
+		close(h.faults.gate)
+	}
+}
+
+// session is the host as one life of the agent sees it. A call of an agent that died meanwhile has no effect any more.
+type session struct {
+	*Host
+	life int
+}
+
+// change makes one change to the host, unless a fault is due.
+func (s session) change(ctx context.Context, effect func() error) error {
+	s.mu.Lock()
+	gate := s.faults.gate
+	s.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-gate:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := &s.faults
+	if f.life != s.life {
+		return errDied
+	}
+	due := f.at == f.steps+1
+	if due && !f.after {
+		f.at = 0
+		return s.fail()
+	}
+	if err := effect(); err != nil {
+		return err
+	}
+	f.steps++
+	s.changed()
+	if due {
+		f.at = 0
+		return s.fail()
+	}
+	return nil
+}
+
+// fail ends the life of the agent when the fault asks for it.
+func (s session) fail() error {
+	if s.faults.die {
+		s.faults.life++
+		s.faults.kill()
+	}
+	return s.faults.err
+}

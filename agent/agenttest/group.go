@@ -1,0 +1,207 @@
+package agenttest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Group is a volume group of the fake host, as tests see it.
+type Group struct {
+	Name string
+	// OwnerUID is empty for a group without our tag.
+	OwnerUID string
+	// Disks are the kernel names, ordered.
+	Disks []string
+	// Volumes are the names of its logical volumes.
+	Volumes []string
+}
+
+// group is what LVM's metadata says.
+type group struct {
+	name, uuid string
+	tags       []string
+	pvs        []string // UUIDs
+	volumes    []volume
+}
+
+type volume struct {
+	name, pv string
+	bytes    int64
+}
+
+func (g *group) owner() string {
+	for _, t := range g.tags {
+		if uid, ok := strings.CutPrefix(t, v1alpha1.TagCluster); ok {
+			return uid
+		}
+	}
+	return ""
+}
+
+// AddForeignGroup makes a volume group without our tag on empty disks.
+func (h *Host) AddForeignGroup(name string, disks ...string) { h.addGroup(name, nil, disks) }
+
+// AddGroup makes a volume group that another call, or another agent before, made for the owner.
+func (h *Host) AddGroup(name, ownerUID string, disks ...string) {
+	h.addGroup(name, []string{v1alpha1.TagCluster + ownerUID}, disks)
+}
+
+func (h *Host) addGroup(name string, tags, disks []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g := &group{name: name, uuid: fakeUUID("group", h.node, name), tags: tags}
+	for _, n := range disks {
+		d := h.disks[n]
+		if d == nil {
+			panic(fmt.Sprintf("agenttest: no disk %q", n))
+		}
+		d.pv = fakeUUID("pv", h.node, name, n)
+		g.pvs = append(g.pvs, d.pv)
+	}
+	h.groups[name] = g
+	h.changed()
+}
+
+// AddVolume makes a logical volume in a group, on the first disk with room, as the storage driver would.
+func (h *Host) AddVolume(groupName, name string, bytes int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g := h.groups[groupName]
+	if g == nil {
+		panic(fmt.Sprintf("agenttest: no group %q", groupName))
+	}
+	for _, pv := range g.pvs {
+		if d := h.carrier(pv); d != nil && d.pvSize()-g.used(pv) >= bytes {
+			g.volumes = append(g.volumes, volume{name: name, pv: pv, bytes: bytes})
+			h.changed()
+			return
+		}
+	}
+	panic(fmt.Sprintf("agenttest: no room for %q in group %q", name, groupName))
+}
+
+// RemoveVolume removes a logical volume.
+func (h *Host) RemoveVolume(groupName, name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if g := h.groups[groupName]; g != nil {
+		g.volumes = slices.DeleteFunc(g.volumes, func(v volume) bool { return v.name == name })
+	}
+	h.changed()
+}
+
+// Groups are all volume groups, ordered by name, those with missing disks included.
+func (h *Host) Groups() []Group {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []Group
+	for _, g := range h.groups {
+		view := Group{Name: g.name, OwnerUID: g.owner()}
+		for _, pv := range g.pvs {
+			if d := h.carrier(pv); d != nil {
+				view.Disks = append(view.Disks, d.Name)
+			}
+		}
+		for _, v := range g.volumes {
+			view.Volumes = append(view.Volumes, v.name)
+		}
+		slices.Sort(view.Disks)
+		out = append(out, view)
+	}
+	slices.SortFunc(out, func(a, b Group) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// IsEmpty says whether nothing at all is written on the disk.
+func (h *Host) IsEmpty(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d := h.disks[name]
+	return d != nil && d.empty()
+}
+
+func (h *Host) groupOf(pv string) *group {
+	for _, g := range h.groups {
+		if slices.Contains(g.pvs, pv) {
+			return g
+		}
+	}
+	return nil
+}
+
+// carrier is the disk with that physical volume, plugged or not.
+func (h *Host) carrier(pv string) *disk {
+	for _, d := range h.disks {
+		if d.pv == pv {
+			return d
+		}
+	}
+	return nil
+}
+
+// active says whether a logical volume uses the disk.
+func (h *Host) active(d *disk) bool {
+	g := h.groupOf(d.pv)
+	return d.pv != "" && g != nil && g.used(d.pv) > 0
+}
+
+func (g *group) used(pv string) int64 {
+	var sum int64
+	for _, v := range g.volumes {
+		if v.pv == pv {
+			sum += (v.bytes + extentBytes - 1) / extentBytes * extentBytes
+		}
+	}
+	return sum
+}
+
+func (d *disk) pvSize() int64 { return (d.SizeBytes - 1<<20) / extentBytes * extentBytes }
+
+// observeGroups adds the groups of which at least one disk is present.
+func (h *Host) observeGroups(s *plan.Snapshot) {
+	for _, g := range h.groups {
+		out := plan.Group{Name: g.name, UUID: g.uuid, OwnerUID: g.owner(), ExtentBytes: extentBytes}
+		present := 0
+		for _, uuid := range g.pvs {
+			pv := plan.PV{UUID: uuid}
+			if d := h.carrier(uuid); d != nil {
+				pv.SizeBytes, pv.FreeBytes = d.pvSize(), d.pvSize()-g.used(uuid)
+				if d.plugged {
+					pv.Path = d.path()
+					present++
+				}
+			}
+			out.Partial = out.Partial || pv.Path == ""
+			out.SizeBytes += pv.SizeBytes
+			out.FreeBytes += pv.FreeBytes
+			out.PVs = append(out.PVs, pv)
+		}
+		for _, v := range g.volumes {
+			out.Volumes = append(out.Volumes, v.name)
+		}
+		slices.Sort(out.Volumes)
+		slices.SortFunc(out.PVs, func(a, b plan.PV) int { return strings.Compare(a.Path, b.Path) })
+		switch {
+		case present == 0:
+		case out.OwnerUID == "":
+			s.ForeignGroups = append(s.ForeignGroups, g.name)
+		default:
+			s.Groups = append(s.Groups, out)
+		}
+	}
+	slices.Sort(s.ForeignGroups)
+	slices.SortFunc(s.Groups, func(a, b plan.Group) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// fakeUUID looks like one of LVM's.
+func fakeUUID(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\n")))
+	x := hex.EncodeToString(sum[:16])
+	return strings.Join([]string{x[:6], x[6:10], x[10:14], x[14:18], x[18:22], x[22:26], x[26:]}, "-")
+}

@@ -1,0 +1,215 @@
+package agenttest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"quarry.storage/quarry/agent/internal/apply"
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+// The tools refuse what the real ones refuse, so that a plan that would fail on a node fails here too.
+var (
+	_ apply.Groups = session{}
+	_ apply.Disks  = session{}
+)
+
+// Observe sees the host; an agent that died sees nothing.
+func (s session) Observe(ctx context.Context) (plan.Snapshot, error) {
+	s.mu.Lock()
+	died := s.faults.life != s.life
+	s.mu.Unlock()
+	if died {
+		return plan.Snapshot{}, errDied
+	}
+	return s.observe(ctx)
+}
+
+// Watch signals changes of the host.
+func (s session) Watch(ctx context.Context) <-chan struct{} { return s.watch(ctx) }
+
+// Version of the fake LVM.
+func (s session) Version(context.Context) (string, error) { return "2.03.99(2)-fake", nil }
+
+// CreatePV refuses a device that is in use or not empty, and a UUID that exists.
+func (s session) CreatePV(ctx context.Context, device, uuid string) error {
+	return s.change(ctx, func() error {
+		d, err := s.present(device)
+		switch {
+		case err != nil:
+			return err
+		case d.inUse(), !d.empty(), len(d.unreadable) > 0:
+			return fmt.Errorf("pvcreate %s: cannot use the device", device)
+		case s.carrier(uuid) != nil:
+			return fmt.Errorf("pvcreate %s: uuid %s is in use", device, uuid)
+		}
+		d.pv = uuid
+		return nil
+	})
+}
+
+// CreateVG refuses a name that exists and devices that are not free physical volumes.
+func (s session) CreateVG(ctx context.Context, name string, tags, devices []string) error {
+	return s.change(ctx, func() error {
+		if s.groups[name] != nil {
+			return fmt.Errorf("vgcreate %s: the group exists", name)
+		}
+		pvs, err := s.freePVs(devices)
+		if err != nil {
+			return fmt.Errorf("vgcreate %s: %w", name, err)
+		}
+		s.groups[name] = &group{name: name, uuid: fakeUUID("group", s.node, name), tags: slices.Clone(tags), pvs: pvs}
+		return nil
+	})
+}
+
+// ExtendVG refuses a group that is not complete or not wholly visible.
+func (s session) ExtendVG(ctx context.Context, name string, groupDevices, newDevices []string) error {
+	return s.change(ctx, func() error {
+		g, err := s.whole(name, groupDevices)
+		if err != nil {
+			return fmt.Errorf("vgextend %s: %w", name, err)
+		}
+		pvs, err := s.freePVs(newDevices)
+		if err != nil {
+			return fmt.Errorf("vgextend %s: %w", name, err)
+		}
+		g.pvs = append(g.pvs, pvs...)
+		return nil
+	})
+}
+
+// ReduceVG refuses the last physical volume and those with extents.
+func (s session) ReduceVG(ctx context.Context, name string, groupDevices, remove []string) error {
+	return s.change(ctx, func() error {
+		g, err := s.whole(name, groupDevices)
+		if err != nil {
+			return fmt.Errorf("vgreduce %s: %w", name, err)
+		}
+		left := slices.Clone(g.pvs)
+		for _, device := range remove {
+			d, err := s.present(device)
+			if err != nil {
+				return fmt.Errorf("vgreduce %s: %w", name, err)
+			}
+			i := slices.Index(left, d.pv)
+			if i < 0 || g.used(d.pv) > 0 || len(left) == 1 {
+				return fmt.Errorf("vgreduce %s: %s cannot be taken out", name, device)
+			}
+			left = slices.Delete(left, i, i+1)
+		}
+		g.pvs = left
+		return nil
+	})
+}
+
+// RemoveVG refuses a group with volumes.
+func (s session) RemoveVG(ctx context.Context, name string, groupDevices []string) error {
+	return s.change(ctx, func() error {
+		g, err := s.whole(name, groupDevices)
+		if err != nil {
+			return fmt.Errorf("vgremove %s: %w", name, err)
+		}
+		if len(g.volumes) > 0 {
+			return fmt.Errorf("vgremove %s: the group holds volumes", name)
+		}
+		delete(s.groups, name)
+		return nil
+	})
+}
+
+// Check asks verify about the device as it is now.
+func (s session) Check(_ context.Context, path string, verify apply.Verify) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.exclusive(path, verify)
+	return err
+}
+
+// Wipe leaves its mark first and empties the device then: an agent can die between the two.
+func (s session) Wipe(ctx context.Context, path, digest string, verify apply.Verify) error {
+	marked := false
+	err := s.change(ctx, func() error {
+		d, err := s.exclusive(path, verify)
+		if err != nil {
+			return err
+		}
+		d.wipe, marked = &plan.WipeMark{Digest: digest}, true
+		return nil
+	})
+	if err != nil || !marked {
+		return err
+	}
+	return s.change(ctx, func() error {
+		d, err := s.present(path)
+		if err != nil {
+			return err
+		}
+		d.signatures, d.partitions, d.data, d.wipe, d.pv = nil, nil, "", nil, ""
+		return nil
+	})
+}
+
+// Release refuses a physical volume that is another one, or in a group.
+func (s session) Release(ctx context.Context, path, pvUUID string, verify apply.Verify) error {
+	return s.change(ctx, func() error {
+		d, err := s.exclusive(path, verify)
+		if err != nil {
+			return err
+		}
+		if d.pv != pvUUID || s.groupOf(d.pv) != nil {
+			return fmt.Errorf("release %s: not the physical volume %s, or in a group", path, pvUUID)
+		}
+		d.pv = ""
+		return nil
+	})
+}
+
+func (s session) present(path string) (*disk, error) {
+	if d := s.find(path); d != nil {
+		return d, nil
+	}
+	return nil, fmt.Errorf("%s: no such device", path)
+}
+
+func (s session) exclusive(path string, verify apply.Verify) (*disk, error) {
+	d, err := s.present(path)
+	if err != nil {
+		return nil, err
+	}
+	if d.inUse() || s.active(d) {
+		return nil, fmt.Errorf("open %s exclusively: device or resource busy", path)
+	}
+	return d, verify(s.device(d))
+}
+
+func (s session) freePVs(devices []string) ([]string, error) {
+	var out []string
+	for _, path := range devices {
+		d, err := s.present(path)
+		if err != nil {
+			return nil, err
+		}
+		if d.pv == "" || s.groupOf(d.pv) != nil || d.inUse() {
+			return nil, fmt.Errorf("%s is not a free physical volume", path)
+		}
+		out = append(out, d.pv)
+	}
+	return out, nil
+}
+
+// whole is the group, of which every device must be present and visible to the command.
+func (s session) whole(name string, visible []string) (*group, error) {
+	g := s.groups[name]
+	if g == nil {
+		return nil, fmt.Errorf("no such group")
+	}
+	for _, pv := range g.pvs {
+		d := s.carrier(pv)
+		if d == nil || !d.plugged || !slices.Contains(visible, d.path()) {
+			return nil, fmt.Errorf("physical volume %s is missing", pv)
+		}
+	}
+	return g, nil
+}
