@@ -1,0 +1,168 @@
+// Package block reads what the kernel and udev know about the block devices of the host, from sysfs and udev's database. It
+// starts no process, opens no device, and knows nothing about what is written on a device or whether it may be taken.
+package block
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Config says where to read. Empty fields mean the host's own directories.
+type Config struct {
+	// Sys, Dev and Udev are the host's /sys, /dev and /run/udev.
+	Sys, Dev, Udev string
+	// WithoutUdev says that the host runs no udev: then sysfs alone is the source. Unless it is set, a device that udev has
+	// not recorded is unreadable.
+	WithoutUdev bool
+}
+
+// Device is one block device. Facts that could not be read are named in Unreadable.
+type Device struct {
+	// Name in the kernel, for example "sdb".
+	Name string
+	// Node is the path of the device node, which is what the kernel's name says.
+	Node string
+	// Path is the best stable path.
+	Path string
+	// Type is "disk", "partition", or the kind of a virtual device.
+	Type string
+	// Major and Minor device number.
+	Major, Minor uint32
+	// Links below /dev/disk that point to it, ordered.
+	Links []string
+	// SizeBytes of the device.
+	SizeBytes int64
+	// LogicalSectorBytes and PhysicalSectorBytes.
+	LogicalSectorBytes, PhysicalSectorBytes int
+	Rotational, Removable, ReadOnly         bool
+	// Suspended is true for a device-mapper device that blocks its readers.
+	Suspended bool
+	// DMName and DMUUID of a device-mapper device.
+	DMName, DMUUID                string
+	Model, Serial, WWN, Transport string
+	// Parent is the kernel name of the disk of a partition.
+	Parent string
+	// Holders are the kernel names of devices built on it or on one of its partitions, ordered.
+	Holders []string
+	// Slaves are the kernel names of the devices that it is built on, ordered.
+	Slaves []string
+	// Partitions are the kernel names of its partitions, ordered.
+	Partitions []string
+	// Udev are the facts of udev's database that tell what uses the device, such as ID_FS_TYPE.
+	Udev map[string]string
+	// Unreadable names the facts that could not be read, with the error.
+	Unreadable []string
+}
+
+// fail records a fact that could not be read.
+func (d *Device) fail(fact string, err error) {
+	d.Unreadable = append(d.Unreadable, fact+": "+err.Error())
+}
+
+// Host reads the block devices of one host.
+type Host struct {
+	sys, dev, udev string
+	withoutUdev    bool
+}
+
+// New makes a Host.
+func New(cfg Config) *Host {
+	return &Host{
+		sys:         cmp.Or(cfg.Sys, "/sys"),
+		dev:         cmp.Or(cfg.Dev, "/dev"),
+		udev:        cmp.Or(cfg.Udev, "/run/udev"),
+		withoutUdev: cfg.WithoutUdev,
+	}
+}
+
+// List reads all block devices, ordered by kernel name. A device that vanishes meanwhile is left out.
+func (h *Host) List(ctx context.Context) ([]Device, error) {
+	dir := filepath.Join(h.sys, "class", "block")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("block devices: %w", err)
+	}
+	var out []Device
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("block devices: %w", err)
+		}
+		d, ok := h.read(e.Name())
+		if ok {
+			out = append(out, d)
+		}
+	}
+	inheritHolders(out)
+	slices.SortFunc(out, func(a, b Device) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// read reads one device; false when it is gone, or when it has no node by design.
+func (h *Host) read(name string) (Device, bool) {
+	dir := filepath.Join(h.sys, "class", "block", name)
+	s := &sysfs{dir: dir, dev: &Device{Name: name}}
+	if s.optional("hidden") == "1" {
+		// One path of a native NVMe multipath device: the device above it is the one to use.
+		return Device{}, false
+	}
+	s.number()
+	s.kind()
+	s.size()
+	s.queue()
+	s.relations()
+	s.mapper()
+	d := s.dev
+	h.node(d, s)
+	h.identify(d, s)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return Device{}, false
+	}
+	return *d, true
+}
+
+// node finds the device node and the links to it.
+func (h *Host) node(d *Device, s *sysfs) {
+	d.Node = filepath.Join(h.dev, devName(d.Name))
+	d.Path = d.Node
+	if _, err := os.Lstat(d.Node); err != nil {
+		d.fail("node", err)
+	}
+	rec, err := h.record(d.Major, d.Minor)
+	switch {
+	case h.withoutUdev:
+		d.Links, err = h.scanLinks(d.Node)
+	case err == nil:
+		d.Links = h.checkLinks(rec.links, d.Node)
+		d.Udev = owners(rec.env)
+	}
+	if err != nil {
+		d.fail("udev", err)
+	}
+	s.env = rec.env
+	slices.Sort(d.Links)
+	d.Path = best(d.Links, h.dev, d.Node)
+}
+
+// inheritHolders gives every disk the holders of its partitions.
+func inheritHolders(devices []Device) {
+	index := map[string]int{}
+	for i, d := range devices {
+		index[d.Name] = i
+	}
+	for _, d := range devices {
+		if i, ok := index[d.Parent]; ok && d.Parent != "" {
+			devices[i].Holders = append(devices[i].Holders, d.Holders...)
+		}
+	}
+	for i := range devices {
+		slices.Sort(devices[i].Holders)
+		devices[i].Holders = slices.Compact(devices[i].Holders)
+		slices.Sort(devices[i].Partitions)
+	}
+}

@@ -1,0 +1,101 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// device is a device that is open for writing, exclusively.
+type device struct {
+	file   *os.File
+	size   int64
+	sector int
+	// before is called before every single write.
+	before func(off int64, n int) error
+	free   func()
+}
+
+// open reserves the device, opens it exclusively and locks it against udev's probing.
+func (t *Tool) open(path string) (*device, error) {
+	release, err := t.Reserve(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_EXCL|unix.O_DSYNC, 0)
+	if err != nil {
+		release()
+		if errors.Is(err, unix.EBUSY) {
+			err = fmt.Errorf("%s: %w", path, ErrBusy)
+		}
+		return nil, err
+	}
+	d := &device{file: f, before: t.beforeWrite, free: release}
+	if d.size, d.sector, err = geometry(f); err != nil {
+		d.close()
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		d.close()
+		return nil, fmt.Errorf("lock %s: %w", path, errors.Join(ErrBusy, err))
+	}
+	return d, nil
+}
+
+// close gives the device back.
+func (d *device) close() {
+	d.file.Close()
+	d.free()
+}
+
+// write is the only place that writes to a device.
+func (d *device) write(b []byte, off int64) error {
+	if d.before != nil {
+		if err := d.before(off, len(b)); err != nil {
+			return err
+		}
+	}
+	if _, err := d.file.WriteAt(b, off); err != nil {
+		return fmt.Errorf("write %d bytes at %d: %w", len(b), off, err)
+	}
+	return nil
+}
+
+// zero clears a range in pieces, so that the context is looked at in between.
+func (d *device) zero(ctx context.Context, s span) error {
+	const piece = 256 << 10
+	if s.off < 0 || s.n < 0 || s.off+s.n > d.size {
+		return fmt.Errorf("range %d+%d is not within %d bytes", s.off, s.n, d.size)
+	}
+	zeroes := make([]byte, min(piece, s.n))
+	for s.n > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(piece, s.n)
+		if err := d.write(zeroes[:n], s.off); err != nil {
+			return err
+		}
+		s.off, s.n = s.off+n, s.n-n
+	}
+	return nil
+}
+
+// sync makes everything written so far permanent.
+func (d *device) sync() error {
+	if err := d.file.Sync(); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	return nil
+}
+
+// rereadPartitions does nothing for an image file.
+func (d *device) rereadPartitions() error {
+	if _, _, err := Number(d.file); err != nil {
+		return nil
+	}
+	return rereadPartitions(d.file)
+}

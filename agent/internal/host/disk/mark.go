@@ -1,0 +1,86 @@
+package disk
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// The mark of a wipe in progress, at the very start of the device. It fits into the smallest sector, so that it is there
+// either whole or not at all:
+//
+//	magic | length u16 | digest length u16 | digest | number of ranges u16 | (offset u64, bytes u64)… | CRC-32C u32
+//
+// Length covers what follows up to the CRC; the CRC covers everything before it. All numbers are little-endian.
+const (
+	markMagic  = "QUARRY-WIPE-1\n"
+	markBytes  = 512
+	markType   = "quarry_wipe"
+	markRanges = 16
+)
+
+// Mark is the mark of a wipe in progress.
+type Mark struct {
+	// Digest is the digest of the device that the wipe was approved for.
+	Digest string
+	// ranges are the places to clear that only what has been destroyed already would tell.
+	ranges []span
+}
+
+// span is a range of bytes on a device.
+type span struct{ off, n int64 }
+
+// encode makes the sector that holds the mark.
+func (m Mark) encode() ([]byte, error) {
+	if len(m.ranges) > markRanges {
+		return nil, fmt.Errorf("wipe mark: %d ranges", len(m.ranges))
+	}
+	le := binary.LittleEndian
+	body := le.AppendUint16(nil, uint16(len(m.Digest)))
+	body = append(body, m.Digest...)
+	body = le.AppendUint16(body, uint16(len(m.ranges)))
+	for _, r := range m.ranges {
+		body = le.AppendUint64(body, uint64(r.off))
+		body = le.AppendUint64(body, uint64(r.n))
+	}
+	out := append([]byte(markMagic), le.AppendUint16(nil, uint16(len(body)))...)
+	out = append(out, body...)
+	out = le.AppendUint32(out, crc32.Checksum(out, crc32.MakeTable(crc32.Castagnoli)))
+	if len(out) > markBytes {
+		return nil, errors.New("wipe mark: digest too long")
+	}
+	return append(out, make([]byte, markBytes-len(out))...), nil
+}
+
+// decodeMark reads the mark at the start of a device; nil when there is none, or a damaged one.
+func decodeMark(head []byte) *Mark {
+	if len(head) < markBytes || !bytes.HasPrefix(head, []byte(markMagic)) {
+		return nil
+	}
+	le := binary.LittleEndian
+	end := len(markMagic) + 2 + int(le.Uint16(head[len(markMagic):]))
+	if end+4 > markBytes || crc32.Checksum(head[:end], crc32.MakeTable(crc32.Castagnoli)) != le.Uint32(head[end:]) {
+		return nil
+	}
+	body := head[len(markMagic)+2 : end]
+	if len(body) < 4 {
+		return nil
+	}
+	n := int(le.Uint16(body))
+	if len(body) < 2+n+2 {
+		return nil
+	}
+	m := &Mark{Digest: string(body[2 : 2+n])}
+	rest := body[2+n:]
+	count := int(le.Uint16(rest))
+	if len(rest) != 2+16*count {
+		return nil
+	}
+	for i := range count {
+		r := rest[2+16*i:]
+		m.ranges = append(m.ranges, span{int64(le.Uint64(r)), int64(le.Uint64(r[8:]))})
+	}
+	return m
+}

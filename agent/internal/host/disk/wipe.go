@@ -1,0 +1,148 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+)
+
+// Wipe makes a device clean: no partition table, no signature, both ends zero. The mark, with the digest that the wipe was
+// approved for, is written first and removed last, so that a wipe that was killed is recognised; repeating it then ends
+// the same. verify is called with the exclusively open file before anything is written, on every call. A device that is clean
+// already is left alone.
+func (t *Tool) Wipe(ctx context.Context, path, digest string, verify func(*os.File) error) error {
+	d, err := t.open(path)
+	if err != nil {
+		return fmt.Errorf("wipe: %w", err)
+	}
+	defer d.close()
+	if err := d.wipe(ctx, digest, verify); err != nil {
+		return fmt.Errorf("wipe %s: %w", path, err)
+	}
+	return nil
+}
+
+func (d *device) wipe(ctx context.Context, digest string, verify func(*os.File) error) error {
+	if err := verify(d.file); err != nil {
+		return err
+	}
+	facts, im, err := probeOwn(d.file)
+	if err != nil {
+		return err
+	}
+	mark := facts.Wipe
+	switch {
+	case mark != nil && mark.Digest != digest:
+		return fmt.Errorf("%w: its digest is %q", ErrMark, mark.Digest)
+	case mark == nil:
+		if d.checkClean() == nil {
+			return d.rereadPartitions()
+		}
+		mark = &Mark{Digest: digest, ranges: farRanges(im, facts.Signatures)}
+		if err := d.writeMark(mark); err != nil {
+			return err
+		}
+	}
+	if err := d.clear(ctx, im, mark); err != nil {
+		return err
+	}
+	if err := d.checkMarked(); err != nil {
+		return err
+	}
+	if err := d.zero(ctx, span{0, int64(d.sector)}); err != nil {
+		return err
+	}
+	if err := d.sync(); err != nil {
+		return err
+	}
+	if err := d.rereadPartitions(); err != nil {
+		return err
+	}
+	return d.checkClean()
+}
+
+// writeMark replaces the first sector, in one write, by the mark.
+func (d *device) writeMark(m *Mark) error {
+	b, err := m.encode()
+	if err != nil {
+		return err
+	}
+	first := make([]byte, max(d.sector, markBytes))
+	if int64(len(first)) > d.size {
+		return errors.New("device is too small")
+	}
+	copy(first, b)
+	if err := d.write(first, 0); err != nil {
+		return err
+	}
+	return d.sync()
+}
+
+// clear zeroes everything that a reader could take for a signature, except the mark.
+func (d *device) clear(ctx context.Context, im *image, mark *Mark) error {
+	spans := []span{{im.tailOff, d.size - im.tailOff}, {int64(d.sector), int64(len(im.head) - d.sector)}}
+	spans = append(spans, knownFar(d.size)...)
+	spans = append(spans, mark.ranges...)
+	for _, s := range spans {
+		if err := d.zero(ctx, s); err != nil {
+			return err
+		}
+	}
+	return d.sync()
+}
+
+// checkMarked wants the mark to be all that is left.
+func (d *device) checkMarked() error {
+	facts, err := ProbeFile(d.file)
+	if err != nil {
+		return err
+	}
+	if facts.Wipe == nil {
+		return fmt.Errorf("%w: the mark is gone", ErrNotClean)
+	}
+	return leftOver(facts)
+}
+
+// checkClean wants nothing at all to be left.
+func (d *device) checkClean() error {
+	facts, err := ProbeFile(d.file)
+	if err != nil {
+		return err
+	}
+	if err := leftOver(facts); err != nil {
+		return err
+	}
+	if !facts.Clean() {
+		return fmt.Errorf("%w: its ends hold data", ErrNotClean)
+	}
+	return nil
+}
+
+// leftOver names the first signature besides the mark.
+func leftOver(facts Facts) error {
+	for _, s := range facts.Signatures {
+		if s.Type != markType {
+			return fmt.Errorf("%w: %s at %d", ErrNotClean, s.Type, s.Offset)
+		}
+	}
+	return nil
+}
+
+// farRanges are the places away from both ends, and from those that are known, where something was found: only the header
+// that is destroyed first tells of some of them.
+func farRanges(im *image, found []Signature) []span {
+	known := knownFar(im.size)
+	var out []span
+	for _, s := range found {
+		inHead := s.Offset < int64(len(im.head))
+		inTail := s.Offset >= im.tailOff
+		inKnown := slices.ContainsFunc(known, func(k span) bool { return s.Offset >= k.off && s.Offset < k.off+k.n })
+		if !inHead && !inTail && !inKnown && len(out) < markRanges {
+			off := s.Offset &^ (farBytes - 1)
+			out = append(out, span{off, min(farBytes, im.size-off)})
+		}
+	}
+	return out
+}

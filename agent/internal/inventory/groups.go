@@ -1,0 +1,189 @@
+package inventory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"quarry.storage/quarry/agent/internal/host/lvm"
+	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// errUnreported means that a device has an LVM label and LVM's report says nothing about it.
+var errUnreported = errors.New("LVM does not report it")
+
+// addGroups asks LVM about the devices that carry its label, if there are any, and joins the answer.
+func (i *Inventory) addGroups(ctx context.Context, devices []*observed) plan.Snapshot {
+	var snap plan.Snapshot
+	labelled := physicalVolumes(devices)
+	if len(labelled) == 0 {
+		return snap
+	}
+	paths := make([]string, 0, len(labelled))
+	for _, d := range labelled {
+		paths = append(paths, d.block.Node)
+	}
+	vgs, pvs, err := i.cfg.LVM.Report(ctx, paths)
+	if err != nil {
+		for _, d := range labelled {
+			d.unreadable("volume group", err)
+		}
+		return snap
+	}
+	j := newJoin(labelled, pvs)
+	for _, d := range labelled {
+		j.device(d, vgs)
+	}
+	for _, vg := range vgs {
+		owner, ours := ownerOf(vg)
+		if !ours {
+			snap.ForeignGroups = append(snap.ForeignGroups, vg.Name)
+			continue
+		}
+		snap.Groups = append(snap.Groups, j.group(vg, owner))
+	}
+	slices.Sort(snap.ForeignGroups)
+	snap.ForeignGroups = slices.Compact(snap.ForeignGroups)
+	return snap
+}
+
+// physicalVolumes are the devices whose LVM label is their own. A device below multipath or RAID shows the label of the
+// device above it. Two devices with the same label cannot be told apart by LVM: neither is given to it.
+func physicalVolumes(devices []*observed) []*observed {
+	byUUID := map[string][]*observed{}
+	kinds := map[string]*observed{}
+	for _, d := range devices {
+		kinds[d.KernelName] = d
+	}
+	for _, d := range devices {
+		if hasLabel(d) && !isLeg(d, kinds) {
+			byUUID[d.PVUUID] = append(byUUID[d.PVUUID], d)
+		}
+	}
+	var out []*observed
+	for uuid, same := range byUUID {
+		if uuid == "" || len(same) > 1 {
+			for _, d := range same {
+				d.unreadable("volume group", cmp.Or(duplicateText(same), "the LVM label is damaged"))
+			}
+			continue
+		}
+		out = append(out, same[0])
+	}
+	slices.SortFunc(out, func(a, b *observed) int { return cmp.Compare(a.KernelName, b.KernelName) })
+	return out
+}
+
+func hasLabel(d *observed) bool {
+	return slices.ContainsFunc(d.Signatures, func(s plan.Signature) bool { return s.Type == "LVM2_member" })
+}
+
+// isLeg tells whether the device is one of those that multipath or RAID make another one of.
+func isLeg(d *observed, kinds map[string]*observed) bool {
+	return slices.ContainsFunc(d.Holders, func(holder string) bool {
+		h := kinds[holder]
+		return h != nil && (h.Type == "md" || strings.HasPrefix(h.block.DMUUID, "mpath-"))
+	})
+}
+
+// duplicateText names the devices with the same UUID; empty for one that has none.
+func duplicateText(same []*observed) string {
+	if same[0].PVUUID == "" {
+		return ""
+	}
+	names := make([]string, 0, len(same))
+	for _, d := range same {
+		names = append(names, d.KernelName)
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("%s carry the same physical volume", strings.Join(names, ", "))
+}
+
+// ownerOf reads our tag. Two different ones make the group nobody's.
+func ownerOf(vg lvm.VG) (string, bool) {
+	owner := ""
+	for _, tag := range vg.Tags {
+		uid, ok := strings.CutPrefix(tag, v1alpha1.TagCluster)
+		if !ok || uid == "" {
+			continue
+		}
+		if owner != "" {
+			return "", false
+		}
+		owner = uid
+	}
+	return owner, owner != ""
+}
+
+// join connects devices and LVM's physical volumes, by number and UUID.
+type join struct {
+	devices map[string]*observed
+	pvs     map[string]lvm.PV
+	all     []lvm.PV
+}
+
+func newJoin(devices []*observed, pvs []lvm.PV) join {
+	j := join{devices: map[string]*observed{}, pvs: map[string]lvm.PV{}, all: pvs}
+	for _, d := range devices {
+		j.devices[d.PVUUID] = d
+	}
+	for _, p := range pvs {
+		j.pvs[p.UUID] = p
+	}
+	return j
+}
+
+// device fills in what LVM says about one device.
+func (j join) device(d *observed, vgs []lvm.VG) {
+	pv, ok := j.pvs[d.PVUUID]
+	switch {
+	case !ok || pv.Missing:
+		d.unreadable("volume group", errUnreported)
+		return
+	case pv.Duplicate:
+		d.unreadable("volume group", "LVM reports the physical volume twice")
+		return
+	case pv.Major != d.Major || pv.Minor != d.Minor:
+		d.unreadable("volume group", fmt.Sprintf("LVM reports the physical volume on %d:%d", pv.Major, pv.Minor))
+		return
+	}
+	d.Group = pv.VGName
+	if pv.VGUUID == "" {
+		return
+	}
+	n := slices.IndexFunc(vgs, func(v lvm.VG) bool { return v.UUID == pv.VGUUID })
+	switch {
+	case n < 0:
+		d.unreadable("volume group", fmt.Sprintf("LVM does not report group %s", pv.VGName))
+	case vgs[n].Duplicate:
+		d.unreadable("volume group", fmt.Sprintf("there are two groups with the name %s", pv.VGName))
+	default:
+		d.OwnerUID, _ = ownerOf(vgs[n])
+	}
+}
+
+// group converts one group of ours.
+func (j join) group(vg lvm.VG, owner string) plan.Group {
+	g := plan.Group{
+		Name: vg.Name, UUID: vg.UUID, OwnerUID: owner, SizeBytes: vg.SizeBytes, FreeBytes: vg.FreeBytes,
+		ExtentBytes: vg.ExtentBytes, Volumes: vg.Volumes, Partial: vg.Partial,
+	}
+	for _, p := range j.all {
+		if p.VGUUID != vg.UUID {
+			continue
+		}
+		pv := plan.PV{UUID: p.UUID, SizeBytes: p.SizeBytes, FreeBytes: p.FreeBytes}
+		if d := j.devices[p.UUID]; d != nil && !p.Missing {
+			pv.Path = d.Path
+		}
+		g.PVs = append(g.PVs, pv)
+	}
+	slices.SortFunc(g.PVs, func(a, b plan.PV) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.UUID, b.UUID))
+	})
+	return g
+}

@@ -1,0 +1,163 @@
+// Package inventory observes the block devices and volume groups of the node: it joins what sysfs, udev's database, the mount
+// tables, the devices themselves and LVM say into one plan.Snapshot. It changes nothing and decides nothing; a fact that cannot
+// be read is named as unreadable, and never guessed.
+package inventory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"quarry.storage/quarry/agent/internal/host/block"
+	"quarry.storage/quarry/agent/internal/host/disk"
+	"quarry.storage/quarry/agent/internal/host/lvm"
+	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+// Block lists block devices and tells when they may have changed.
+type Block interface {
+	List(ctx context.Context) ([]block.Device, error)
+	Uevents(ctx context.Context) (<-chan struct{}, error)
+}
+
+// Mounts reads what is mounted and swapped on.
+type Mounts interface {
+	Read() (mount.Table, error)
+}
+
+// Prober reads what is written on a device.
+type Prober interface {
+	Probe(ctx context.Context, path string, inUse bool) (disk.Facts, error)
+}
+
+// LVM reports groups and physical volumes.
+type LVM interface {
+	Report(ctx context.Context, devices []string) ([]lvm.VG, []lvm.PV, error)
+}
+
+// Defaults of Config.
+const (
+	DefaultParallel     = 4
+	DefaultProbeTimeout = 10 * time.Second
+)
+
+// Config says what to observe with.
+type Config struct {
+	Block  Block
+	Mounts Mounts
+	Prober Prober
+	LVM    LVM
+	// ProbeTypes are the device types, besides disks and partitions, whose content is read. Opening others, such as
+	// device-mapper devices, would get in the way of those who remove them.
+	ProbeTypes []string
+	// Parallel is how many devices are read at a time; zero means DefaultParallel.
+	Parallel int
+	// ProbeTimeout is how long one device may take before it counts as unreadable; zero means DefaultProbeTimeout.
+	ProbeTimeout time.Duration
+}
+
+// Inventory observes. It is safe for concurrent use, and keeps nothing between two observations but the knowledge of
+// devices that do not answer.
+type Inventory struct {
+	cfg  Config
+	hung hungSet
+}
+
+// New makes an Inventory.
+func New(cfg Config) (*Inventory, error) {
+	if cfg.Block == nil || cfg.Mounts == nil || cfg.Prober == nil || cfg.LVM == nil {
+		return nil, errors.New("inventory: a source is missing")
+	}
+	cfg.Parallel = cmp.Or(cfg.Parallel, DefaultParallel)
+	cfg.ProbeTimeout = cmp.Or(cfg.ProbeTimeout, DefaultProbeTimeout)
+	cfg.ProbeTypes = append([]string{"disk", "partition"}, cfg.ProbeTypes...)
+	return &Inventory{cfg: cfg, hung: hungSet{paths: map[string]bool{}}}, nil
+}
+
+// Watch signals when an observation may give another result than the last one. It ends as the channel of Block does.
+func (i *Inventory) Watch(ctx context.Context) (<-chan struct{}, error) {
+	ch, err := i.cfg.Block.Uevents(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	return ch, nil
+}
+
+// Observe reads everything afresh. It fails only when the devices cannot be listed; whatever else cannot be read is named on
+// the devices that it concerns.
+func (i *Inventory) Observe(ctx context.Context) (plan.Snapshot, error) {
+	listed, err := i.cfg.Block.List(ctx)
+	if err != nil {
+		return plan.Snapshot{}, fmt.Errorf("observe: %w", err)
+	}
+	devices := make([]*observed, len(listed))
+	for n := range listed {
+		devices[n] = &observed{block: listed[n], Device: convert(listed[n])}
+	}
+	i.addMounts(devices)
+	i.probe(ctx, devices)
+	if err := ctx.Err(); err != nil {
+		return plan.Snapshot{}, fmt.Errorf("observe: %w", err)
+	}
+	snap := i.addGroups(ctx, devices)
+	for _, d := range devices {
+		slices.Sort(d.Unreadable)
+		d.Unreadable = slices.Compact(d.Unreadable)
+		snap.Devices = append(snap.Devices, d.Device)
+	}
+	return snap, nil
+}
+
+// observed is a device while it is observed.
+type observed struct {
+	plan.Device
+	block block.Device
+	// exclusive facts of the label, for the join with LVM's report.
+	probed bool
+}
+
+// unreadable names a fact that could not be read.
+func (d *observed) unreadable(fact string, cause any) {
+	d.Unreadable = append(d.Unreadable, fmt.Sprintf("%s: %v", fact, cause))
+}
+
+// convert takes over what host/block read.
+func convert(b block.Device) plan.Device {
+	return plan.Device{
+		Path: b.Path, KernelName: b.Name, Major: b.Major, Minor: b.Minor, Type: b.Type, Links: b.Links,
+		SizeBytes: b.SizeBytes, LogicalSectorBytes: b.LogicalSectorBytes, PhysicalSectorBytes: b.PhysicalSectorBytes,
+		Rotational: b.Rotational, Removable: b.Removable, ReadOnly: b.ReadOnly, Suspended: b.Suspended,
+		Model: b.Model, Serial: b.Serial, WWN: b.WWN, Transport: b.Transport,
+		Holders: b.Holders, Partitions: b.Partitions, UdevTags: b.Udev, Unreadable: slices.Clone(b.Unreadable),
+	}
+}
+
+// addMounts joins the mount tables: a disk has the mounts of its partitions too.
+func (i *Inventory) addMounts(devices []*observed) {
+	table, err := i.cfg.Mounts.Read()
+	parents := map[string]*observed{}
+	for _, d := range devices {
+		parents[d.KernelName] = d
+		if err != nil {
+			d.unreadable("mounts", err)
+		}
+		for _, u := range table.Unresolved {
+			d.unreadable("mounts", u)
+		}
+	}
+	for _, d := range devices {
+		places := table.At(mount.Device{Major: d.Major, Minor: d.Minor})
+		d.Mounts = append(d.Mounts, places...)
+		if p := parents[d.block.Parent]; p != nil {
+			p.Mounts = append(p.Mounts, places...)
+		}
+	}
+	for _, d := range devices {
+		slices.Sort(d.Mounts)
+		d.Mounts = slices.Compact(d.Mounts)
+	}
+}
