@@ -1,0 +1,148 @@
+package agents
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
+)
+
+// Deadlines of the calls that change disks. A call that was cut off is repeated, and goes on where it was.
+const (
+	wipeTimeout  = 2 * time.Minute
+	groupTimeout = 2 * time.Minute
+)
+
+// requestIDKey is the metadata that carries the id of a reconcile to the agent's log.
+const requestIDKey = "x-request-id"
+
+// WipeDevice makes a device clean and returns it as it is then.
+func (p *Pool) WipeDevice(ctx context.Context, node string, d decide.Device) (decide.Device, error) {
+	const call = "WipeDevice"
+	var r *agentv1.WipeDeviceResponse
+	err := p.call(ctx, node, wipeTimeout, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		r, err = agentv1.NewDeviceServiceClient(conn).WipeDevice(ctx, &agentv1.WipeDeviceRequest{Device: identityOf(d)})
+		return err
+	})
+	if err != nil {
+		return decide.Device{}, faultOf(node, call, err)
+	}
+	clean := deviceOf(r.GetDevice())
+	p.merge(node, func(n *decide.Node) {
+		devices := slices.Clone(n.Devices)
+		for i := range devices {
+			if devices[i].Path == clean.Path {
+				devices[i] = clean
+			}
+		}
+		n.Devices = devices
+	})
+	return clean, nil
+}
+
+// EnsureVolumeGroup makes a group of the owner hold at least the given devices.
+func (p *Pool) EnsureVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error {
+	const call = "EnsureVolumeGroup"
+	var r *agentv1.EnsureVolumeGroupResponse
+	err := p.call(ctx, node, groupTimeout, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		r, err = agentv1.NewVolumeGroupServiceClient(conn).EnsureVolumeGroup(ctx, &agentv1.EnsureVolumeGroupRequest{
+			Name: group, OwnerUid: owner, Devices: identities(devices, identityOf),
+		})
+		return err
+	})
+	if err != nil {
+		return faultOf(node, call, err)
+	}
+	p.mergeGroup(node, groupOf(r.GetGroup()))
+	return nil
+}
+
+// ReduceVolumeGroup takes devices out of a group of the owner.
+func (p *Pool) ReduceVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error {
+	const call = "ReduceVolumeGroup"
+	var r *agentv1.ReduceVolumeGroupResponse
+	err := p.call(ctx, node, groupTimeout, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		r, err = agentv1.NewVolumeGroupServiceClient(conn).ReduceVolumeGroup(ctx, &agentv1.ReduceVolumeGroupRequest{
+			Name: group, OwnerUid: owner, Devices: identities(devices, recordOf),
+		})
+		return err
+	})
+	if err != nil {
+		return faultOf(node, call, err)
+	}
+	p.mergeGroup(node, groupOf(r.GetGroup()))
+	return nil
+}
+
+// RemoveVolumeGroup removes an empty group of the owner and gives its devices back.
+func (p *Pool) RemoveVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error {
+	const call = "RemoveVolumeGroup"
+	err := p.call(ctx, node, groupTimeout, func(ctx context.Context, conn *grpc.ClientConn) error {
+		_, err := agentv1.NewVolumeGroupServiceClient(conn).RemoveVolumeGroup(ctx, &agentv1.RemoveVolumeGroupRequest{
+			Name: group, OwnerUid: owner, Devices: identities(devices, recordOf),
+		})
+		return err
+	})
+	if err != nil {
+		return faultOf(node, call, err)
+	}
+	p.merge(node, func(n *decide.Node) {
+		n.Groups = slices.DeleteFunc(slices.Clone(n.Groups), func(g decide.Group) bool {
+			return g.Name == group && g.OwnerUID == owner
+		})
+	})
+	return nil
+}
+
+// call makes one call on the connection of a node.
+func (p *Pool) call(ctx context.Context, node string, timeout time.Duration, do func(context.Context, *grpc.ClientConn) error) error {
+	p.mu.Lock()
+	l := p.links[node]
+	p.mu.Unlock()
+	var conn *grpc.ClientConn
+	if l != nil {
+		l.mu.Lock()
+		conn = l.conn
+		l.mu.Unlock()
+	}
+	if conn == nil {
+		return status.Error(codes.Unavailable, "no agent runs on this node")
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if id := p.cfg.RequestID(ctx); id != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, requestIDKey, id)
+	}
+	return do(ctx, conn)
+}
+
+// merge changes the last report by what a call returned, so that it is known before the watch tells it.
+func (p *Pool) merge(node string, change func(n *decide.Node)) {
+	p.mu.Lock()
+	l := p.links[node]
+	p.mu.Unlock()
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	change(&l.state)
+	l.mu.Unlock()
+	p.publish(node)
+}
+
+func (p *Pool) mergeGroup(node string, g decide.Group) {
+	p.merge(node, func(n *decide.Node) {
+		groups := slices.DeleteFunc(slices.Clone(n.Groups), func(o decide.Group) bool { return o.Name == g.Name })
+		groups = append(groups, g)
+		slices.SortFunc(groups, func(a, b decide.Group) int { return strings.Compare(a.Name, b.Name) })
+		n.Groups = groups
+	})
+}

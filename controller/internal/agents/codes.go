@@ -1,0 +1,57 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"regexp"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"quarry.storage/quarry/controller/internal/decide"
+)
+
+// kinds maps the codes of the contract to what the caller can do. Every other code is an error nobody expected.
+var kinds = map[codes.Code]decide.FaultKind{
+	codes.InvalidArgument:    decide.FaultInvalid,
+	codes.NotFound:           decide.FaultNotFound,
+	codes.AlreadyExists:      decide.FaultConflict,
+	codes.FailedPrecondition: decide.FaultPrecondition,
+	codes.PermissionDenied:   decide.FaultDenied,
+	codes.Unauthenticated:    decide.FaultDenied,
+	codes.Aborted:            decide.FaultBusy,
+	codes.Unavailable:        decide.FaultUnavailable,
+	codes.DeadlineExceeded:   decide.FaultUnavailable,
+	codes.Canceled:           decide.FaultUnavailable,
+}
+
+// faultOf turns the error of a call into a fault; nil stays nil.
+func faultOf(node, call string, err error) error {
+	if err == nil {
+		return nil
+	}
+	f := &decide.Fault{Node: node, Call: call, Message: explain(err)}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		f.Kind = decide.FaultUnavailable
+	default:
+		f.Kind = kinds[status.Code(err)]
+	}
+	return f
+}
+
+// explain returns the message of an error without the wrapping of the wire.
+func explain(err error) string {
+	if err == nil {
+		return "the connection was closed"
+	}
+	text := err.Error()
+	if s, ok := status.FromError(err); ok {
+		text = s.Message()
+	}
+	return localAddress.ReplaceAllString(text, "")
+}
+
+// localAddress is the near end of a connection in an error of package net. Its port changes at every attempt, and a message
+// in a status must not.
+var localAddress = regexp.MustCompile(`[0-9A-Fa-f.:\[\]]+->`)

@@ -1,0 +1,67 @@
+package agents
+
+import (
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
+)
+
+func devicesOf(in []*agentv1.Device) []decide.Device {
+	out := make([]decide.Device, 0, len(in))
+	for _, d := range in {
+		out = append(out, deviceOf(d))
+	}
+	return out
+}
+
+func deviceOf(d *agentv1.Device) decide.Device {
+	v := decide.Device{
+		Path: d.GetPath(), KernelName: d.GetKernelName(), Type: d.GetType(), Links: d.GetLinks(), SizeBytes: d.GetSizeBytes(),
+		Rotational: d.GetRotational(), Model: d.GetModel(), Serial: d.GetSerial(), WWN: d.GetWwn(), Transport: d.GetTransport(),
+		Digest: d.GetDigest(), PVUUID: d.GetPvUuid(), VolumeGroup: d.GetVolumeGroup(), OwnerUID: d.GetOwnerUid(),
+	}
+	for _, r := range d.GetRefusals() {
+		v.Refusals = append(v.Refusals, v1alpha1.Refusal{Reason: r.GetReason(), Message: r.GetMessage()})
+	}
+	return v
+}
+
+func groupsOf(in []*agentv1.VolumeGroup) []decide.Group {
+	out := make([]decide.Group, 0, len(in))
+	for _, g := range in {
+		out = append(out, groupOf(g))
+	}
+	return out
+}
+
+func groupOf(g *agentv1.VolumeGroup) decide.Group {
+	v := decide.Group{
+		Name: g.GetName(), UUID: g.GetUuid(), OwnerUID: g.GetOwnerUid(), SizeBytes: g.GetSizeBytes(), FreeBytes: g.GetFreeBytes(),
+		Volumes: g.GetLogicalVolumes(), Partial: g.GetPartial(),
+	}
+	for _, p := range g.GetPhysicalVolumes() {
+		v.PVs = append(v.PVs, decide.PV{
+			Path: p.GetPath(), UUID: p.GetUuid(), SizeBytes: p.GetSizeBytes(), FreeBytes: p.GetFreeBytes(),
+		})
+	}
+	return v
+}
+
+func identityOf(d decide.Device) *agentv1.DeviceIdentity {
+	return &agentv1.DeviceIdentity{Path: d.Path, Wwn: d.WWN, Serial: d.Serial, SizeBytes: d.SizeBytes, Digest: d.Digest}
+}
+
+// recordOf is the identity of a device that is given back: what is written on it decides, not what was seen of it.
+func recordOf(d decide.Device) *agentv1.DeviceIdentity {
+	id := identityOf(d)
+	id.Digest = ""
+	return id
+}
+
+func identities(devices []decide.Device, convert func(decide.Device) *agentv1.DeviceIdentity) []*agentv1.DeviceIdentity {
+	out := make([]*agentv1.DeviceIdentity, 0, len(devices))
+	for _, d := range devices {
+		out = append(out, convert(d))
+	}
+	return out
+}

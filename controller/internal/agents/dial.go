@@ -1,0 +1,81 @@
+package agents
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+)
+
+// bufferBytes keeps the buffers of a connection small: there is one per node, and they are idle nearly always.
+const bufferBytes = 4 << 10
+
+// maxMessageBytes bounds a report: thousands of devices fit.
+const maxMessageBytes = 16 << 20
+
+// connect prepares a connection; it is made when it is first used.
+func (p *Pool) connect(node, address string) (*grpc.ClientConn, error) {
+	// The kernel notices a peer that went away without a word after 4 + 2×2 s.
+	dialer := net.Dialer{Timeout: 5 * time.Second, KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 2,
+	}}
+	conn, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(&freshTLS{node: node, config: p.cfg.TLS}),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", addr)
+		}),
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 5 * time.Second, Backoff: backoff.Config{
+			BaseDelay: minPause, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxPause,
+		}}),
+		grpc.WithReadBufferSize(bufferBytes), grpc.WithWriteBufferSize(bufferBytes), grpc.WithSharedWriteBuffer(true),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)),
+		grpc.WithIdleTimeout(0),
+		// An agent that hangs though its kernel answers is noticed too. Agents accept one ping in 10 s.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 8 * time.Second, PermitWithoutStream: true}),
+		grpc.WithDisableServiceConfig(),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("dial agent of node %s at %s: %w", node, address, err)
+	}
+	return conn, nil
+}
+
+// freshTLS asks for the TLS configuration at every handshake, so that renewed certificates and roots are used.
+type freshTLS struct {
+	node   string
+	config func(node string) (*tls.Config, error)
+}
+
+// ClientHandshake implements credentials.TransportCredentials.
+func (f *freshTLS) ClientHandshake(ctx context.Context, _ string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	cfg, err := f.config(f.node)
+	if err != nil {
+		return nil, nil, fmt.Errorf("configure tls: %w", err)
+	}
+	return credentials.NewTLS(cfg).ClientHandshake(ctx, f.node, raw)
+}
+
+// ServerHandshake implements credentials.TransportCredentials; clients have none.
+func (f *freshTLS) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, fmt.Errorf("client credentials have no server handshake")
+}
+
+// Info implements credentials.TransportCredentials.
+func (f *freshTLS) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "tls", ServerName: f.node}
+}
+
+// Clone implements credentials.TransportCredentials.
+func (f *freshTLS) Clone() credentials.TransportCredentials {
+	c := *f
+	return &c
+}
+
+// OverrideServerName implements credentials.TransportCredentials. The node's name is the only name an agent has.
+func (f *freshTLS) OverrideServerName(string) error { return nil }

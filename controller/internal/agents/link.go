@@ -1,0 +1,205 @@
+package agents
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"quarry.storage/quarry/controller/internal/decide"
+)
+
+// Bounds of the pause between two attempts to reach an agent.
+const (
+	minPause = 200 * time.Millisecond
+	maxPause = 10 * time.Second
+)
+
+// link keeps one node connected and knows its last report.
+type link struct {
+	pool *Pool
+	name string
+
+	mu sync.Mutex
+	// state is the last report. Its slices are replaced, never changed, so that copies may be handed out.
+	state decide.Node
+	// address and podUID of the agent that is dialled; empty when there is none.
+	address, podUID string
+	conn            *grpc.ClientConn
+	// cancel ends the attempts to reach the present address.
+	cancel context.CancelFunc
+	// timer declares the node down when it is not stopped in time.
+	timer *time.Timer
+	// why is the last error, for the message.
+	why string
+	// haveDevices and haveGroups say whether the present session has reported yet.
+	haveDevices, haveGroups bool
+}
+
+func newLink(p *Pool, name string) *link {
+	return &link{pool: p, name: name, state: decide.Node{Name: name, Agent: decide.AgentConnecting}}
+}
+
+// node returns the last report.
+func (l *link) node() decide.Node {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state
+}
+
+// dial begins to reach the agent at an address.
+func (l *link) dial(address, podUID string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.address == address && l.podUID == podUID {
+		return
+	}
+	l.hangUp()
+	l.address, l.podUID = address, podUID
+	conn, err := l.pool.connect(l.name, address)
+	if err != nil {
+		l.why = err.Error()
+		l.deadline(0)
+		return
+	}
+	ctx, cancel := context.WithCancel(l.pool.ctx)
+	l.conn, l.cancel = conn, cancel
+	switch l.state.Agent {
+	case decide.AgentUp:
+		l.deadline(l.pool.cfg.Patience)
+	case decide.AgentMissing:
+		l.state.Agent = decide.AgentConnecting
+		l.deadline(l.pool.cfg.Grace)
+	default:
+		l.deadline(l.pool.cfg.Grace)
+	}
+	l.pool.work.Go(func() { l.run(ctx, conn) })
+}
+
+// leave forgets the address: the agent's pod is gone.
+func (l *link) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.address == "" {
+		return
+	}
+	l.hangUp()
+	l.deadline(l.pool.cfg.Absence)
+}
+
+// stop ends everything at once.
+func (l *link) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hangUp()
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
+// hangUp ends the present connection. The caller holds the lock.
+func (l *link) hangUp() {
+	if l.cancel != nil {
+		l.cancel()
+	}
+	if l.conn != nil {
+		// Closing twice is the only error, and happens nowhere.
+		_ = l.conn.Close()
+	}
+	l.address, l.podUID, l.conn, l.cancel = "", "", nil, nil
+	l.haveDevices, l.haveGroups = false, false
+}
+
+// deadline arms the timer that declares the node down, unless it runs already. The caller holds the lock.
+func (l *link) deadline(d time.Duration) {
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	l.timer = time.AfterFunc(d, l.down)
+}
+
+// down declares the node down.
+func (l *link) down() {
+	l.mu.Lock()
+	if l.pool.ctx.Err() != nil || l.haveDevices && l.haveGroups {
+		l.mu.Unlock()
+		return
+	}
+	before := l.state
+	if l.address == "" {
+		l.state.Agent, l.state.Problem = decide.AgentMissing, "no agent runs on this node"
+	} else {
+		l.state.Agent, l.state.Problem = decide.AgentUnreachable, "the agent does not answer: "+l.why
+		if l.why == "" {
+			l.state.Problem = "the agent has not answered yet"
+		}
+	}
+	changed := before.Agent != l.state.Agent || before.Problem != l.state.Problem
+	l.mu.Unlock()
+	if changed {
+		l.pool.publish(l.name)
+	}
+}
+
+// run keeps a session with the agent until the context ends.
+func (l *link) run(ctx context.Context, conn *grpc.ClientConn) {
+	pause := minPause
+	for {
+		began := time.Now()
+		err := l.session(ctx, conn)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > maxPause {
+			pause = minPause
+		}
+		l.lost(ctx, err)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// lost notes that a session ended.
+func (l *link) lost(ctx context.Context, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ctx.Err() != nil {
+		return
+	}
+	l.why = explain(err)
+	had := l.haveDevices && l.haveGroups
+	l.haveDevices, l.haveGroups = false, false
+	if had {
+		l.pool.cfg.Log.V(1).Info("Lost the connection to the agent", "node", l.name, "error", l.why)
+		l.deadline(l.pool.cfg.Patience)
+	} else if l.state.Agent == decide.AgentUnreachable {
+		l.deadline(0)
+	}
+}
+
+// report changes the state within a session, and tells the subscribers once both watches have reported.
+func (l *link) report(ctx context.Context, change func(n *decide.Node)) {
+	l.mu.Lock()
+	if ctx.Err() != nil {
+		l.mu.Unlock()
+		return
+	}
+	change(&l.state)
+	l.state.Observed = time.Now()
+	complete := l.haveDevices && l.haveGroups
+	if complete {
+		l.state.Agent, l.state.Problem, l.why = decide.AgentUp, "", ""
+		if l.timer != nil {
+			l.timer.Stop()
+		}
+	}
+	l.mu.Unlock()
+	if complete {
+		l.pool.publish(l.name)
+	}
+}

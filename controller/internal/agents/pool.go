@@ -1,0 +1,169 @@
+// Package agents is the controller's client to the agents of the nodes: one connection per node, two watches on each, the last
+// report of every node as values of package decide, and the calls that change disks. It is the only package of the controller
+// that knows the wire. It knows nothing of the API server, and decides nothing.
+package agents
+
+import (
+	"context"
+	"crypto/tls"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"quarry.storage/quarry/controller/internal/decide"
+)
+
+// Config of a Pool.
+type Config struct {
+	// TLS returns the configuration for a new connection to the agent of a node. It is asked for every connection, so that
+	// renewed certificates are used.
+	TLS func(node string) (*tls.Config, error)
+	// RequestID returns the id that a call carries to the agent's log; may be nil.
+	RequestID func(ctx context.Context) string
+	// Log for what goes on between calls.
+	Log logr.Logger
+	// Grace is how long a node that was never reached counts as connecting; default 15 s.
+	Grace time.Duration
+	// Patience is how long a node counts as up after its connection broke; default 2 s.
+	Patience time.Duration
+	// Absence is how long a node counts as up after its agent's pod went away; default 10 s.
+	Absence time.Duration
+}
+
+// Pool keeps a connection to every agent it was told the address of.
+type Pool struct {
+	cfg     Config
+	ctx     context.Context
+	cancel  context.CancelFunc
+	started time.Time
+
+	mu    sync.Mutex
+	links map[string]*link
+	subs  []*subscription
+	// work counts the goroutines of links and subscriptions.
+	work sync.WaitGroup
+}
+
+// New returns an empty pool. Close ends it.
+func New(cfg Config) *Pool {
+	cfg.Grace = orDefault(cfg.Grace, 15*time.Second)
+	cfg.Patience = orDefault(cfg.Patience, 2*time.Second)
+	cfg.Absence = orDefault(cfg.Absence, 10*time.Second)
+	if cfg.RequestID == nil {
+		cfg.RequestID = func(context.Context) string { return "" }
+	}
+	// The pool outlives every request: Close, not a caller's context, ends its connections.
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Pool{cfg: cfg, ctx: ctx, cancel: cancel, started: time.Now(), links: map[string]*link{}}
+}
+
+// Close ends all connections and waits until nothing of them runs any more.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.cancel()
+	for _, l := range p.links {
+		l.stop()
+	}
+	p.mu.Unlock()
+	p.work.Wait()
+}
+
+// SetAddress says where the agent of a node listens, and which pod it is. The same address again changes nothing.
+func (p *Pool) SetAddress(node, address, podUID string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() != nil {
+		return
+	}
+	l := p.links[node]
+	if l == nil {
+		l = newLink(p, node)
+		p.links[node] = l
+	}
+	l.dial(address, podUID)
+}
+
+// Remove says that no agent runs on a node any more. Its last report is kept.
+func (p *Pool) Remove(node string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l := p.links[node]; l != nil {
+		l.leave()
+	}
+}
+
+// Forget drops everything about a node that does not exist any more.
+func (p *Pool) Forget(node string) {
+	p.mu.Lock()
+	l := p.links[node]
+	delete(p.links, node)
+	if l != nil {
+		l.stop()
+	}
+	p.mu.Unlock()
+	if l != nil {
+		p.publish(node)
+	}
+}
+
+// Node returns what is known about a node.
+func (p *Pool) Node(name string) decide.Node {
+	p.mu.Lock()
+	l := p.links[name]
+	p.mu.Unlock()
+	if l != nil {
+		return l.node()
+	}
+	n := decide.Node{Name: name, Problem: "no agent runs on this node"}
+	if time.Since(p.started) < p.cfg.Grace {
+		n.Agent = decide.AgentConnecting
+	}
+	return n
+}
+
+// Holders returns the names of the nodes that report, or did when they were last seen, a group of an owner; ordered.
+func (p *Pool) Holders(ownerUID string) []string {
+	p.mu.Lock()
+	links := maps.Clone(p.links)
+	p.mu.Unlock()
+	var names []string
+	for name, l := range links {
+		if len(l.node().GroupsOf(ownerUID)) > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Changes returns a channel of the names of nodes whose report or connection changed. Every change is told at least once, and
+// a name that nobody has read yet is told only once. The channel is closed with the pool.
+func (p *Pool) Changes() <-chan string {
+	s := newSubscription()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.subs = append(p.subs, s)
+	for name := range p.links {
+		s.add(name)
+	}
+	p.work.Go(func() { s.run(p.ctx) })
+	return s.out
+}
+
+func (p *Pool) publish(node string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.subs {
+		s.add(node)
+	}
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}

@@ -1,0 +1,80 @@
+package agents
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
+)
+
+// introduceTimeout bounds the first call of a session.
+const introduceTimeout = 10 * time.Second
+
+// session asks the agent who it is and keeps both watches up. It returns the error that ended it.
+func (l *link) session(ctx context.Context, conn *grpc.ClientConn) error {
+	if err := l.introduce(ctx, agentv1.NewNodeServiceClient(conn)); err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return l.watchDevices(ctx, agentv1.NewDeviceServiceClient(conn)) })
+	g.Go(func() error { return l.watchGroups(ctx, agentv1.NewVolumeGroupServiceClient(conn)) })
+	return g.Wait()
+}
+
+func (l *link) introduce(ctx context.Context, c agentv1.NodeServiceClient) error {
+	callCtx, cancel := context.WithTimeout(ctx, introduceTimeout)
+	defer cancel()
+	r, err := c.GetNode(callCtx, &agentv1.GetNodeRequest{})
+	if err != nil {
+		return err
+	}
+	if r.GetNodeName() != l.name {
+		return fmt.Errorf("the agent says that it runs on node %q", r.GetNodeName())
+	}
+	l.report(ctx, func(n *decide.Node) {
+		n.AgentVersion, n.KernelRelease = r.GetAgentVersion(), r.GetKernelRelease()
+		n.LVMVersion, n.LVMError, n.BootID = r.GetLvmVersion(), r.GetLvmError(), r.GetBootId()
+	})
+	return nil
+}
+
+func (l *link) watchDevices(ctx context.Context, c agentv1.DeviceServiceClient) error {
+	s, err := c.WatchDevices(ctx, &agentv1.WatchDevicesRequest{})
+	if err != nil {
+		return err
+	}
+	for {
+		r, err := s.Recv()
+		if err != nil {
+			return err
+		}
+		devices := devicesOf(r.GetDevices())
+		l.report(ctx, func(n *decide.Node) {
+			n.Devices = devices
+			l.haveDevices = true
+		})
+	}
+}
+
+func (l *link) watchGroups(ctx context.Context, c agentv1.VolumeGroupServiceClient) error {
+	s, err := c.WatchVolumeGroups(ctx, &agentv1.WatchVolumeGroupsRequest{})
+	if err != nil {
+		return err
+	}
+	for {
+		r, err := s.Recv()
+		if err != nil {
+			return err
+		}
+		groups := groupsOf(r.GetGroups())
+		l.report(ctx, func(n *decide.Node) {
+			n.Groups = groups
+			l.haveGroups = true
+		})
+	}
+}
