@@ -1,0 +1,106 @@
+package build
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"quarry.storage/quarry/test/lab/internal/cache"
+	"quarry.storage/quarry/test/lab/internal/progress"
+)
+
+// component is a set of programs built from one module. Its go.mod, in a
+// directory of its own below test/lab, lists the programs as tools.
+type component struct {
+	name   string
+	module string
+	// stamp gives the linker flags that put the version into the programs.
+	stamp func(version string) string
+}
+
+var (
+	kubernetes = component{name: "kube", module: "k8s.io/kubernetes", stamp: kubernetesStamp}
+	containerd = component{name: "containerd", module: "github.com/containerd/containerd/v2", stamp: func(v string) string {
+		return "-X github.com/containerd/containerd/v2/version.Version=" + v
+	}}
+)
+
+// kubernetesStamp is needed for more than show: the API server refuses to
+// start with a version it cannot parse.
+func kubernetesStamp(version string) string {
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	const pkg = "k8s.io/component-base/version."
+	return fmt.Sprintf("-X %[1]sgitVersion=%[2]s -X %[1]sgitMajor=%[3]s -X %[1]sgitMinor=%[4]s -X %[1]sgitTreeState=clean",
+		pkg, version, parts[0], parts[1])
+}
+
+// Programs are the directories of everything that is built from modules.
+type Programs struct {
+	// Kubernetes has kube-apiserver, kubelet, kubectl and the others.
+	Kubernetes string
+	// Containerd has containerd, its shim and ctr.
+	Containerd string
+}
+
+// Ensure builds what is not in the cache yet.
+func Ensure(ctx context.Context, report *progress.Reporter) (Programs, error) {
+	var p Programs
+	var err error
+	if p.Containerd, err = containerd.ensure(ctx, report); err != nil {
+		return p, err
+	}
+	p.Kubernetes, err = kubernetes.ensure(ctx, report)
+	return p, err
+}
+
+func (c component) ensure(ctx context.Context, report *progress.Reporter) (string, error) {
+	checkout, err := Checkout()
+	if err != nil {
+		return "", err
+	}
+	source := filepath.Join(checkout, "test", "lab", c.name)
+	goMod, err := os.ReadFile(filepath.Join(source, "go.mod"))
+	if err != nil {
+		return "", err
+	}
+	version, err := requiredVersion(goMod, c.module)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", source, err)
+	}
+	goSum, err := os.ReadFile(filepath.Join(source, "go.sum"))
+	if err != nil {
+		return "", err
+	}
+	flags := "-s -w " + c.stamp(version)
+	key := fmt.Sprintf("%s-%s-%s", c.name, version, cache.Hash(string(goMod), string(goSum), flags, runtime.Version()))
+	return cache.Ensure(key, func(dir string) error {
+		stop := report.While("building %s %s (minutes the first time)", c.name, version)
+		defer stop()
+		return goBuild(ctx, source, flags, dir, "tool")
+	})
+}
+
+// GoProgram builds one package of the project's own module into a directory.
+func GoProgram(ctx context.Context, checkout, pkg, dir string) error {
+	return goBuild(ctx, checkout, "-s -w", dir, pkg)
+}
+
+// goBuild runs the Go command at low priority: the machine may be running
+// tests meanwhile.
+func goBuild(ctx context.Context, source, linkerFlags, dir, what string) error {
+	cmd := exec.CommandContext(ctx, "nice", "-n", "5", "go", "build", "-trimpath", "-ldflags", linkerFlags, "-o", dir+"/", what)
+	cmd.Dir = source
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err != nil {
+		return errors.Join(fmt.Errorf("go build %s in %s: %w", what, source, err), errors.New(strings.TrimSpace(stderr.String())))
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"quarry.storage/quarry/test/lab/internal/node"
+)
+
+// insideCommands are run in a node: by its kernel, or by the machine through
+// the exec server.
+func insideCommands() []*cobra.Command {
+	start := inside("init CONFIG", 1, func(_ *cobra.Command, args []string) error { return node.Init(args[0]) })
+	// The user-mode kernel appends parameters of its own to its command line,
+	// and init gets them as arguments.
+	start.Args = cobra.MinimumNArgs(1)
+	start.FParseErrWhitelist = cobra.FParseErrWhitelist{UnknownFlags: true}
+	return []*cobra.Command{
+		start,
+		inside("agent CONFIG", 1, func(cmd *cobra.Command, args []string) error {
+			config, err := node.Load(args[0])
+			if err != nil {
+				return err
+			}
+			return node.Agent(cmd.Context(), config)
+		}),
+		inside("scsi-add IMAGE SERIAL", 2, func(_ *cobra.Command, args []string) error {
+			return printed(node.AddSCSI(node.SCSIDisk{Image: args[0], Serial: args[1]}))
+		}),
+		inside("scsi-remove SERIAL", 1, func(_ *cobra.Command, args []string) error { return node.RemoveSCSI(args[0]) }),
+		inside("scsi-device SERIAL", 1, func(_ *cobra.Command, args []string) error {
+			return printed(node.SCSIDevice(args[0]))
+		}),
+		inside("wait-device DEVICE", 1, func(_ *cobra.Command, args []string) error { return node.WaitDevice(args[0]) }),
+	}
+}
+
+func inside(use string, args int, run func(*cobra.Command, []string) error) *cobra.Command {
+	return &cobra.Command{Use: use, Hidden: true, Args: cobra.ExactArgs(args), RunE: run}
+}
+
+func printed(text string, err error) error {
+	if err == nil {
+		fmt.Println(text)
+	}
+	return err
+}

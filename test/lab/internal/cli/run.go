@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"quarry.storage/quarry/test/lab/internal/build"
+	"quarry.storage/quarry/test/lab/internal/network"
+	"quarry.storage/quarry/test/lab/internal/remote"
+)
+
+func (a *app) kubectlCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:                "kubectl …",
+		Short:              "Run kubectl as the lab's administrator",
+		DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// The lab's own flags come before the word kubectl; everything
+			// after it is kubectl's.
+			c, err := a.cluster()
+			if err != nil {
+				return err
+			}
+			assets, err := build.Assets(cmd.Context(), newReporter())
+			if err != nil {
+				return err
+			}
+			kubectl := exec.CommandContext(cmd.Context(), filepath.Join(assets, "kubectl"), args...)
+			kubectl.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig())
+			return passThrough(kubectl, (*exec.Cmd).Run)
+		},
+	}
+}
+
+func (a *app) netnsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "netns -- CMD…",
+		Short: "Run a command of the machine inside the lab's network namespace",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.cluster()
+			if err != nil {
+				return err
+			}
+			return passThrough(exec.CommandContext(cmd.Context(), args[0], args[1:]...), func(command *exec.Cmd) error {
+				if err := network.Inside(c.Namespace(), command.Start); err != nil {
+					return err
+				}
+				return command.Wait()
+			})
+		},
+	}
+}
+
+// passThrough runs a command on this program's own streams and turns its exit
+// code into ours.
+func passThrough(command *exec.Cmd, run func(*exec.Cmd) error) error {
+	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err := run(command)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return ExitError{Code: exit.ExitCode()}
+	}
+	return err
+}
+
+func (a *app) execCommand() *cobra.Command {
+	var env []string
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "exec NODE -- CMD…",
+		Short: "Run a command in a node",
+		Args:  cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.cluster()
+			if err != nil {
+				return err
+			}
+			code, err := c.Exec(cmd.Context(), args[0], remote.Request{Args: args[1:], Env: env, Dir: dir},
+				remote.Streams{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+			if err == nil && code != 0 {
+				return ExitError{Code: code}
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringArrayVarP(&env, "env", "e", nil, "environment variable to set, as NAME=VALUE")
+	cmd.Flags().StringVar(&dir, "dir", "", "working directory in the node")
+	return cmd
+}
+
+func (a *app) loadCommand() *cobra.Command {
+	var nodes []string
+	cmd := &cobra.Command{
+		Use:   "load IMAGE.tar",
+		Short: "Import an image archive into the nodes' container runtime",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.cluster()
+			if err != nil {
+				return err
+			}
+			return c.Load(cmd.Context(), args[0], nodes)
+		},
+	}
+	cmd.Flags().StringSliceVar(&nodes, "node", nil, "only into these nodes")
+	return cmd
+}

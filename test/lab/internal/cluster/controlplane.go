@@ -1,0 +1,169 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"quarry.storage/quarry/test/lab/internal/build"
+	"quarry.storage/quarry/test/lab/internal/network"
+	"quarry.storage/quarry/test/lab/internal/process"
+	"quarry.storage/quarry/test/lab/internal/spec"
+)
+
+// The names of the processes on the machine's side; a node's kernel is named
+// like its node.
+const (
+	etcdName       = "etcd"
+	apiServerName  = "kube-apiserver"
+	controllerName = "kube-controller-manager"
+	schedulerName  = "kube-scheduler"
+	forwarderName  = "forwarder"
+)
+
+const etcdURL = "http://127.0.0.1:2379"
+
+// components lists the processes of the control plane.
+func components() []string {
+	return []string{etcdName, apiServerName, controllerName, schedulerName, forwarderName}
+}
+
+func (c *Cluster) startControlPlane(ctx context.Context, programs build.Programs, listener net.Listener) error {
+	etcd, err := exec.LookPath("etcd")
+	if err != nil {
+		return fmt.Errorf("etcd is not installed, run `lab deps`: %w", err)
+	}
+	outer, err := listener.(*net.TCPListener).File()
+	if err != nil {
+		return err
+	}
+	defer outer.Close()
+	if err := c.ensure(process.Command{Name: etcdName, Path: etcd, Args: c.etcdArgs()}); err != nil {
+		return err
+	}
+	// The API server gives up when etcd does not answer at once.
+	if err := c.waitEtcd(ctx); err != nil {
+		return err
+	}
+	for _, command := range []process.Command{
+		{Name: apiServerName, Path: filepath.Join(programs.Kubernetes, apiServerName), Args: c.apiServerArgs()},
+		{Name: controllerName, Path: filepath.Join(programs.Kubernetes, controllerName), Args: c.controllerArgs()},
+		{Name: schedulerName, Path: filepath.Join(programs.Kubernetes, schedulerName), Args: []string{
+			"--kubeconfig=" + c.dir.ComponentKubeconfig("scheduler"), "--leader-elect=false",
+		}},
+		{Name: forwarderName, Path: c.dir.Binary(), Files: []*os.File{outer}, Args: []string{
+			"forward", fmt.Sprintf("%s:%d", spec.ControlPlane, spec.APIServerPort),
+		}},
+	} {
+		if err := c.ensure(command); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ensure starts a process of the lab unless it runs.
+func (c *Cluster) ensure(command process.Command) error {
+	command.Dir = c.dir.Path()
+	command.Namespace = c.Namespace()
+	command.Log = c.dir.ComponentLog(command.Name)
+	return c.processes.Ensure(command)
+}
+
+// etcdArgs trade safety for speed: a lab's data need not outlive the machine.
+func (c *Cluster) etcdArgs() []string {
+	return []string{
+		"--name=lab", "--data-dir=" + c.dir.Etcd(), "--unsafe-no-fsync",
+		"--listen-client-urls=" + etcdURL, "--advertise-client-urls=" + etcdURL,
+		"--listen-peer-urls=http://127.0.0.1:2380",
+	}
+}
+
+func (c *Cluster) apiServerArgs() []string {
+	pki := func(file string) string { return filepath.Join(c.dir.PKI(), file) }
+	return []string{
+		"--etcd-servers=" + etcdURL,
+		"--bind-address=" + spec.ControlPlane,
+		"--advertise-address=" + spec.ControlPlane,
+		fmt.Sprintf("--secure-port=%d", spec.APIServerPort),
+		"--tls-cert-file=" + pki("apiserver.crt"),
+		"--tls-private-key-file=" + pki("apiserver.key"),
+		"--client-ca-file=" + pki("ca.crt"),
+		"--service-account-key-file=" + pki("service-account.pub"),
+		"--service-account-signing-key-file=" + pki("service-account.key"),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-cluster-ip-range=" + spec.ServiceCIDR,
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
+		"--kubelet-client-certificate=" + pki("apiserver-kubelet-client.crt"),
+		"--kubelet-client-key=" + pki("apiserver-kubelet-client.key"),
+		"--kubelet-certificate-authority=" + pki("ca.crt"),
+		"--kubelet-preferred-address-types=InternalIP",
+		"--requestheader-client-ca-file=" + pki("front-proxy-ca.crt"),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-username-headers=X-Remote-User",
+		"--proxy-client-cert-file=" + pki("front-proxy-client.crt"),
+		"--proxy-client-key-file=" + pki("front-proxy-client.key"),
+		// The API server runs on no node, so it has no service addresses: it
+		// reaches webhooks and other API servers at their pods.
+		"--enable-aggregator-routing=true",
+		"--allow-privileged=true",
+	}
+}
+
+// controllerArgs make the controllers notice a dead node in seconds.
+func (c *Cluster) controllerArgs() []string {
+	pki := func(file string) string { return filepath.Join(c.dir.PKI(), file) }
+	return []string{
+		"--kubeconfig=" + c.dir.ComponentKubeconfig("controller-manager"),
+		"--service-account-private-key-file=" + pki("service-account.key"),
+		"--root-ca-file=" + pki("ca.crt"),
+		"--cluster-signing-cert-file=" + pki("ca.crt"),
+		"--cluster-signing-key-file=" + pki("ca.key"),
+		"--use-service-account-credentials=true",
+		"--leader-elect=false",
+		"--node-monitor-period=2s",
+		"--node-monitor-grace-period=20s",
+	}
+}
+
+func (c *Cluster) waitEtcd(ctx context.Context) error {
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		var conn net.Conn
+		err := network.Inside(c.Namespace(), func() (err error) {
+			conn, err = net.DialTimeout("tcp", "127.0.0.1:2379", time.Second)
+			return err
+		})
+		if err == nil {
+			return conn.Close()
+		}
+		if !c.processes.Alive(etcdName) {
+			return fmt.Errorf("etcd ended, see %s", c.dir.ComponentLog(etcdName))
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return errors.Join(fmt.Errorf("etcd does not answer, see %s", c.dir.ComponentLog(etcdName)), ctx.Err())
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// listen opens the forwarder's port on the machine, any free one at first.
+func listen(port int) (net.Listener, error) {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil && port != 0 {
+		// The forwarder of a lab that is partly up still has it, or someone
+		// else took it meanwhile: then kubectl has to be told the new one.
+		return net.Listen("tcp", "127.0.0.1:0")
+	}
+	return l, err
+}
+
+func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }

@@ -1,0 +1,119 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+)
+
+// The functions of this file act on the namespace of the calling thread: call
+// them through Inside.
+
+// EnsureUp brings an interface up.
+func EnsureUp(name string) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("interface %s: %w", name, err)
+	}
+	return netlink.LinkSetUp(link)
+}
+
+// EnsureBridge makes a bridge with an address and brings it up.
+func EnsureBridge(name, cidr string) error {
+	link, err := ensureLink(&netlink.Bridge{LinkAttrs: attrs(name)})
+	if err != nil {
+		return err
+	}
+	addr, err := netlink.ParseAddr(cidr)
+	if err != nil {
+		return err
+	}
+	if err := netlink.AddrReplace(link, addr); err != nil {
+		return fmt.Errorf("address %s on %s: %w", cidr, name, err)
+	}
+	return netlink.LinkSetUp(link)
+}
+
+// EnsureTap makes a persistent tap device on a bridge and brings it up.
+func EnsureTap(name, bridge string) error {
+	link, err := ensureLink(&netlink.Tuntap{
+		LinkAttrs: attrs(name),
+		Mode:      netlink.TUNTAP_MODE_TAP,
+		Flags:     netlink.TUNTAP_NO_PI | netlink.TUNTAP_VNET_HDR,
+	})
+	if err != nil {
+		return err
+	}
+	master, err := netlink.LinkByName(bridge)
+	if err != nil {
+		return fmt.Errorf("bridge %s: %w", bridge, err)
+	}
+	if err := netlink.LinkSetMaster(link, master); err != nil {
+		return fmt.Errorf("put %s on %s: %w", name, bridge, err)
+	}
+	return netlink.LinkSetUp(link)
+}
+
+// SetLink brings an interface up or down.
+func SetLink(name string, up bool) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("interface %s: %w", name, err)
+	}
+	if up {
+		return netlink.LinkSetUp(link)
+	}
+	return netlink.LinkSetDown(link)
+}
+
+// LinkIsUp tells whether an interface is set up.
+func LinkIsUp(name string) (bool, error) {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return false, fmt.Errorf("interface %s: %w", name, err)
+	}
+	return link.Attrs().Flags&net.FlagUp != 0, nil
+}
+
+// EnsureAddress gives an interface an address.
+func EnsureAddress(name, cidr string) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("interface %s: %w", name, err)
+	}
+	addr, err := netlink.ParseAddr(cidr)
+	if err != nil {
+		return err
+	}
+	return netlink.AddrReplace(link, addr)
+}
+
+// EnsureRoute sends a destination range through a gateway.
+func EnsureRoute(cidr, gateway string) error {
+	_, dst, err := net.ParseCIDR(cidr)
+	if err != nil {
+		return err
+	}
+	route := &netlink.Route{Dst: dst, Gw: net.ParseIP(gateway)}
+	if err := netlink.RouteReplace(route); err != nil {
+		return fmt.Errorf("route %s via %s: %w", cidr, gateway, err)
+	}
+	return nil
+}
+
+func attrs(name string) netlink.LinkAttrs {
+	a := netlink.NewLinkAttrs()
+	a.Name = name
+	return a
+}
+
+func ensureLink(link netlink.Link) (netlink.Link, error) {
+	name := link.Attrs().Name
+	if err := netlink.LinkAdd(link); err != nil && !errors.Is(err, syscall.EEXIST) {
+		return nil, fmt.Errorf("create %s %s: %w", link.Type(), name, err)
+	}
+	return netlink.LinkByName(name)
+}

@@ -1,0 +1,113 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"quarry.storage/quarry/test/lab/internal/remote"
+)
+
+// Agent brings a node's services up in order and keeps them running. The exec
+// server comes first, so that a node that gets stuck can be looked at.
+func Agent(ctx context.Context, c Config) error {
+	if err := os.Setenv("PATH", strings.Join(append(c.Path, os.Getenv("PATH")), ":")); err != nil {
+		return err
+	}
+	listener, err := listenApart(c.ManagementIP)
+	if err != nil {
+		return fmt.Errorf("exec server: %w", err)
+	}
+	go remote.Serve(listener) //nolint:errcheck // it ends with the node
+	steps := []struct {
+		name string
+		run  func(Config) error
+	}{
+		{"network", setUpNetwork},
+		{"kernel modules", loadModules},
+		{"devices", startUdev},
+		{"SCSI disks", attachSCSIDisks},
+	}
+	for _, s := range steps {
+		started := time.Now()
+		if err := s.run(c); err != nil {
+			// A node that lacks something is still worth looking at.
+			logf("%s: %v", s.name, err)
+			continue
+		}
+		logf("%s ready after %s", s.name, time.Since(started).Round(time.Millisecond))
+	}
+	return runServices(ctx, c)
+}
+
+// logf writes to the node's console, which the machine keeps as a file.
+func logf(format string, args ...any) {
+	fmt.Printf("lab: "+format+"\n", args...)
+}
+
+// modules are what the kubelet, the pod network and the storage tests use. The
+// kernel loads some others by itself when they are first needed.
+var modules = []string{
+	"br_netfilter", "veth", "bridge", "ip_tables", "iptable_nat", "iptable_filter", "iptable_mangle",
+	"xt_comment", "xt_mark", "xt_MASQUERADE", "xt_conntrack", "xt_addrtype", "xt_nat", "xt_statistic", "xt_recent", "xt_multiport",
+	"dm-mod", "dm-thin-pool", "dm-snapshot", "dm-crypt", "dm-mirror", "dm-raid",
+	"raid0", "raid1", "raid10", "raid456", "bcache", "loop", "nbd",
+	"target_core_mod", "target_core_file", "target_core_iblock", "tcm_loop",
+	"sd_mod", "sg", "iscsi_tcp", "configfs",
+}
+
+func loadModules(Config) error {
+	out, err := exec.Command("modprobe", append([]string{"-a", "-q"}, modules...)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("modprobe: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// startUdev starts udev and lets it see the devices that are there already.
+func startUdev(Config) error {
+	for _, dir := range []string{"/run/udev", "/run/lock/lvm", "/run/lvm"} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	for _, args := range [][]string{
+		{"/lib/systemd/systemd-udevd", "--daemon"},
+		{"udevadm", "trigger"},
+		{"udevadm", "settle", "--timeout=20"},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", filepath.Base(args[0]), err, strings.TrimSpace(string(out)))
+		}
+	}
+	return nil
+}
+
+func attachSCSIDisks(c Config) error {
+	for _, d := range c.SCSI {
+		if _, err := AddSCSI(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitForSocket waits until something accepts connections on a unix socket.
+func waitForSocket(path string, patience time.Duration) error {
+	deadline := time.Now().Add(patience)
+	for {
+		conn, err := net.Dial("unix", path)
+		if err == nil {
+			return conn.Close()
+		}
+		if time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

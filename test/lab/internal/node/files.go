@@ -1,0 +1,127 @@
+package node
+
+import (
+	"encoding/json"
+	"path/filepath"
+
+	"quarry.storage/quarry/test/lab/internal/spec"
+)
+
+const (
+	containerdSocket = "/run/containerd/containerd.sock"
+	containerdFile   = runDir + "/containerd.toml"
+	cniDir           = runDir + "/cni"
+	kubeletFile      = runDir + "/kubelet.json"
+	proxyFile        = runDir + "/kube-proxy.json"
+)
+
+// containerdConfig leaves everything at its default but the places and the
+// image of the pod sandbox.
+const containerdConfig = `version = 3
+root = "/var/lib/containerd"
+state = "/run/containerd"
+
+[grpc]
+address = "` + containerdSocket + `"
+
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "` + PauseImage + `"
+
+[plugins."io.containerd.cri.v1.runtime".cni]
+bin_dirs = ["/usr/lib/cni"]
+conf_dir = "` + cniDir + `"
+`
+
+// PauseImage is the image of every pod's sandbox.
+const PauseImage = "registry.k8s.io/pause:3.10"
+
+// object is a piece of configuration in JSON.
+type object = map[string]any
+
+func writeServiceFiles(c Config) error {
+	if err := writeFile(containerdFile, containerdConfig); err != nil {
+		return err
+	}
+	for path, content := range map[string]object{
+		cniDir + "/10-lab.conflist": cniConfig(c),
+		kubeletFile:                 kubeletConfig(c),
+		proxyFile:                   proxyConfig(c),
+	} {
+		text, err := json.MarshalIndent(content, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := writeFile(path, string(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cniConfig puts the pods on a bridge. There is no masquerading: the other
+// nodes and the control plane have routes to the pods.
+func cniConfig(c Config) object {
+	return object{
+		"cniVersion": "1.0.0", "name": "lab",
+		"plugins": []object{
+			{
+				"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false, "hairpinMode": true,
+				"ipam": object{
+					"type":   "host-local",
+					"ranges": [][]object{{{"subnet": c.PodCIDR}}},
+					"routes": []object{{"dst": "0.0.0.0/0"}},
+				},
+			},
+			{"type": "portmap", "capabilities": object{"portMappings": true}},
+		},
+	}
+}
+
+// kubeletConfig turns off what a user-mode kernel cannot do and makes the
+// kubelet notice and report changes quickly.
+func kubeletConfig(c Config) object {
+	return object{
+		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+		"authentication": object{
+			"anonymous": object{"enabled": false},
+			"webhook":   object{"enabled": true},
+			"x509":      object{"clientCAFile": filepath.Join(c.PKI, "ca.crt")},
+		},
+		"authorization":                 object{"mode": "Webhook"},
+		"tlsCertFile":                   filepath.Join(c.PKI, "kubelet-"+c.Name+".crt"),
+		"tlsPrivateKeyFile":             filepath.Join(c.PKI, "kubelet-"+c.Name+".key"),
+		"cgroupDriver":                  "cgroupfs",
+		"cgroupsPerQOS":                 false,
+		"enforceNodeAllocatable":        []string{},
+		"failSwapOn":                    false,
+		"localStorageCapacityIsolation": false,
+		"containerRuntimeEndpoint":      "unix://" + containerdSocket,
+		"imageGCHighThresholdPercent":   100,
+		"evictionHard":                  object{"memory.available": "10Mi"},
+		"nodeStatusUpdateFrequency":     "4s",
+		"nodeLeaseDurationSeconds":      20,
+		"registerNode":                  true,
+	}
+}
+
+func kubeletArgs(c Config) []string {
+	return []string{
+		"--config=" + kubeletFile,
+		"--kubeconfig=" + filepath.Join(c.PKI, "kubelet-"+c.Name+".kubeconfig"),
+		"--hostname-override=" + c.Name,
+		"--node-ip=" + c.IP,
+		"--v=2",
+	}
+}
+
+func proxyConfig(c Config) object {
+	return object{
+		"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
+		"clientConnection": object{"kubeconfig": filepath.Join(c.PKI, "proxy.kubeconfig")},
+		"mode":             "iptables",
+		"clusterCIDR":      spec.PodCIDR,
+		// The node shares the machine's limits on connection tracking.
+		"conntrack": object{"maxPerCore": 0, "min": 0},
+		"iptables":  object{"minSyncPeriod": "0s", "syncPeriod": "30s"},
+	}
+}

@@ -1,0 +1,93 @@
+package node
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/test/lab/internal/spec"
+)
+
+// personalize writes the files in which a node differs from the machine whose
+// files it shares, and makes modprobe and iptables work.
+func personalize(c Config) error {
+	if err := unix.Sethostname([]byte(c.Name)); err != nil {
+		return err
+	}
+	sum := sha256.Sum256([]byte(c.Lab + "/" + c.Name))
+	id := hex.EncodeToString(sum[:16])
+	uuid := fmt.Sprintf("%s-%s-%s-%s-%s", id[:8], id[8:12], id[12:16], id[16:20], id[20:])
+	files := map[string]string{
+		"/etc/hostname":   c.Name + "\n",
+		"/etc/machine-id": id + "\n",
+		"/etc/hosts": fmt.Sprintf("127.0.0.1 localhost\n%s %s\n%s control-plane\n",
+			c.IP, c.Name, spec.ControlPlane),
+		"/etc/iscsi/initiatorname.iscsi": "InitiatorName=iqn.2026-01.storage.quarry.lab:" + c.Name + "\n",
+		"/etc/nvme/hostid":               uuid + "\n",
+		"/etc/nvme/hostnqn":              "nqn.2014-08.org.nvmexpress:uuid:" + uuid + "\n",
+	}
+	for path, content := range files {
+		if err := writeFile(path, content); err != nil {
+			return err
+		}
+	}
+	if err := pretendFrequency(); err != nil {
+		return err
+	}
+	return makeLinks()
+}
+
+// makeLinks lets modprobe find the modules, and makes iptables the legacy one:
+// the node's kernel has no nftables for IPv4.
+func makeLinks() error {
+	release, err := kernelRelease()
+	if err != nil {
+		return err
+	}
+	links := map[string]string{"/lib/modules/" + release: modulesOf(release)}
+	for _, family := range []string{"iptables", "ip6tables"} {
+		for _, suffix := range []string{"", "-save", "-restore"} {
+			links["/etc/alternatives/"+family+suffix] = "/usr/sbin/" + family + "-legacy" + suffix
+		}
+	}
+	for link, target := range links {
+		if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+			return err
+		}
+		if current, err := os.Readlink(link); err == nil && current == target {
+			continue
+		}
+		if err := os.RemoveAll(link); err != nil {
+			return err
+		}
+		if err := os.Symlink(target, link); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pretendFrequency adds the line to /proc/cpuinfo without which the kubelet's
+// machine information fails; a user-mode kernel does not have one.
+func pretendFrequency() error {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(runDir, "cpuinfo")
+	if err := writeFile(path, string(info)+"cpu MHz\t\t: 3000.000\n"); err != nil {
+		return err
+	}
+	return unix.Mount(path, "/proc/cpuinfo", "", unix.MS_BIND, "")
+}
+
+func writeFile(path, content string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(content), 0o644)
+}
