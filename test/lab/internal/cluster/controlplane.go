@@ -70,7 +70,6 @@ func (c *Cluster) startControlPlane(ctx context.Context, programs build.Programs
 // ensure starts a process of the lab unless it runs.
 func (c *Cluster) ensure(command process.Command) error {
 	command.Dir = c.dir.Path()
-	command.Namespace = c.Namespace()
 	command.Log = c.dir.ComponentLog(command.Name)
 	return c.processes.Ensure(command)
 }

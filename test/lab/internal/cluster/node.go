@@ -172,7 +172,13 @@ func (c *Cluster) SetLink(name string, up bool) error {
 	if err != nil {
 		return err
 	}
+	// The tap itself stays up: writing to one that is down is an error after
+	// which the user-mode kernel's driver sends nothing any more.
+	bridge := spec.CutBridge
+	if up {
+		bridge = spec.ClusterBridge
+	}
 	return network.Inside(c.Namespace(), func() error {
-		return network.SetLink(spec.ClusterTap(index), up)
+		return network.Plug(spec.ClusterTap(index), bridge)
 	})
 }

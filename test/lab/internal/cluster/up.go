@@ -164,6 +164,9 @@ func (c *Cluster) ensureNetwork(lab spec.Lab) error {
 		if err := network.EnsureBridge(spec.ManagementBridge, spec.ManagementHost+"/24"); err != nil {
 			return err
 		}
+		if err := network.EnsureDeadBridge(spec.CutBridge); err != nil {
+			return err
+		}
 		for i := 1; i <= lab.Nodes; i++ {
 			if err := ensureNodeNetwork(i); err != nil {
 				return err
@@ -196,7 +199,7 @@ func (c *Cluster) Down() error {
 // clean works from what is there, not from what should be: it has to cope with
 // any half of a lab.
 func (c *Cluster) clean() error {
-	if err := c.processes.KillAll(network.Inode(c.Namespace())); err != nil {
+	if err := c.processes.KillAll(); err != nil {
 		return fmt.Errorf("end the processes of lab %q: %w", c.name, err)
 	}
 	if err := network.DeleteNamespace(c.Namespace()); err != nil {
