@@ -70,6 +70,11 @@ func (h *Host) addGroup(name string, tags, disks []string) {
 
 // AddVolume makes a logical volume in a group, on the first disk with room, as the storage driver would.
 func (h *Host) AddVolume(groupName, name string, bytes int64) {
+	h.AddVolumeOn(groupName, name, "", bytes)
+}
+
+// AddVolumeOn makes a logical volume on one disk of a group.
+func (h *Host) AddVolumeOn(groupName, name, diskName string, bytes int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	g := h.groups[groupName]
@@ -77,13 +82,30 @@ func (h *Host) AddVolume(groupName, name string, bytes int64) {
 		panic(fmt.Sprintf("agenttest: no group %q", groupName))
 	}
 	for _, pv := range g.pvs {
-		if d := h.carrier(pv); d != nil && d.pvSize()-g.used(pv) >= bytes {
-			g.volumes = append(g.volumes, volume{name: name, pv: pv, bytes: bytes})
-			h.changed()
-			return
+		d := h.carrier(pv)
+		if d == nil || diskName != "" && d.Name != diskName || d.pvSize()-g.used(pv) < bytes {
+			continue
 		}
+		g.volumes = append(g.volumes, volume{name: name, pv: pv, bytes: bytes})
+		h.changed()
+		return
 	}
 	panic(fmt.Sprintf("agenttest: no room for %q in group %q", name, groupName))
+}
+
+// DropGroup forgets a group with its volumes, and empties its disks.
+func (h *Host) DropGroup(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if g := h.groups[name]; g != nil {
+		for _, pv := range g.pvs {
+			if d := h.carrier(pv); d != nil {
+				d.pv = ""
+			}
+		}
+	}
+	delete(h.groups, name)
+	h.changed()
 }
 
 // RemoveVolume removes a logical volume.
