@@ -32,7 +32,7 @@ func EnsurePause(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir, err := cache.Ensure("image-pause-"+cache.Hash(string(source)), func(dir string) error {
+	dir, err := cache.Ensure("image-pause-"+revision+"-"+cache.Hash(string(source)), func(dir string) error {
 		if err := build.GoProgram(ctx, checkout, "./test/lab/pause", dir); err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func EnsureBusybox(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("busybox is not installed, run `lab deps`: %w", err)
 	}
-	dir, err := cache.Ensure("image-busybox-"+hash, func(dir string) error {
+	dir, err := cache.Ensure("image-busybox-"+revision+"-"+hash, func(dir string) error {
 		program, err := os.ReadFile(busyboxProgram)
 		if err != nil {
 			return err
