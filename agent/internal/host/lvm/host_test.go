@@ -90,10 +90,10 @@ func TestHost_life(t *testing.T) {
 		}
 	}
 	name := "quarry-test"
-	must(l.CreatePV(ctx, a, UUID(a)))
-	must(l.CreatePV(ctx, b, UUID(b)))
-	must(l.CreatePV(ctx, c, UUID(c)))
-	if err := l.CreatePV(ctx, c, UUID(c)); err != nil {
+	must(l.CreatePV(ctx, a, uuidA))
+	must(l.CreatePV(ctx, b, uuidB))
+	must(l.CreatePV(ctx, c, uuidC))
+	if err := l.CreatePV(ctx, c, uuidC); err != nil {
 		t.Errorf("a second time: %v", err)
 	}
 	must(l.CreateVG(ctx, name, []string{tag}, []string{a}))
@@ -168,7 +168,7 @@ func TestHost_createPVLeavesSignaturesAlone(t *testing.T) {
 				t.Skipf("%v: %s", err, out)
 			}
 			was := content(t, dev)
-			err := l.CreatePV(t.Context(), dev, UUID(dev))
+			err := l.CreatePV(t.Context(), dev, uuidA)
 			if !errors.Is(err, ErrSignature) {
 				t.Errorf("got %v", err)
 			}
@@ -187,7 +187,7 @@ func TestHost_createPVWantsTheDeviceForItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := l.CreatePV(t.Context(), dev, UUID(dev)); !errors.Is(err, ErrInUse) {
+	if err := l.CreatePV(t.Context(), dev, uuidA); !errors.Is(err, ErrInUse) {
 		t.Errorf("got %v", err)
 	}
 }
