@@ -9,7 +9,7 @@ import (
 )
 
 func (a *app) imageCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "image", Short: "Build container images without a registry"}
+	cmd := group("image", "Build container images without a registry")
 	var b image.Build
 	build := &cobra.Command{
 		Use:   "build -f DOCKERFILE -t TAG -o FILE.tar",

@@ -32,6 +32,7 @@ func insideCommands() []*cobra.Command {
 		inside("scsi-device SERIAL", 1, func(_ *cobra.Command, args []string) error {
 			return printed(node.SCSIDevice(args[0]))
 		}),
+		inside("load ARCHIVE", 1, func(_ *cobra.Command, args []string) error { return node.LoadImage(args[0]) }),
 		inside("wait-device DEVICE", 1, func(_ *cobra.Command, args []string) error { return node.WaitDevice(args[0]) }),
 	}
 }
