@@ -61,9 +61,9 @@ func (f *fake) Probe(_ context.Context, path string, inUse bool) (disk.Facts, er
 	return f.facts[path], f.probeErr[path]
 }
 
-func (f *fake) inventory(t *testing.T, types ...string) *Inventory {
+func (f *fake) inventory(t *testing.T) *Inventory {
 	t.Helper()
-	i, err := New(Config{Block: f, Mounts: f, Prober: f, LVM: f, ProbeTypes: types, ProbeTimeout: 200 * time.Millisecond})
+	i, err := New(Config{Block: f, Mounts: f, Prober: f, LVM: f, ProbeTimeout: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -149,6 +149,7 @@ func putBackupGPT(t *testing.T, img string) {
 func TestProbe_crafted(t *testing.T) {
 	for _, tt := range crafted {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			img := newImage(t, tt.size)
 			tt.make(t, img)
 			got := facts(t, img)
@@ -176,12 +177,12 @@ func TestProbe_crafted(t *testing.T) {
 // Every entry of the table is found at every place it names, on a device that has room for all of them.
 func TestProbe_everyMagicAtEveryPlace(t *testing.T) {
 	const size = 1025 * gib
+	img := newImage(t, size)
 	for _, m := range magics {
 		if m.check != nil {
 			continue
 		}
 		for _, at := range m.at {
-			img := newImage(t, size)
 			put(t, img, at, m.bytes)
 			off := at
 			if off < 0 {
@@ -196,6 +197,7 @@ func TestProbe_everyMagicAtEveryPlace(t *testing.T) {
 				t.Errorf("%s at %d: %+v", m.kind, at, got.Signatures)
 			}
 			if off < edge || off >= size-edge {
+				put(t, img, at, string(make([]byte, len(m.bytes))))
 				continue
 			}
 			if err := New().Wipe(t.Context(), img, "d", accept); err != nil {

@@ -13,12 +13,12 @@ import (
 )
 
 // loop attaches an image to a loop device.
-func loop(t *testing.T, size int64, args ...string) string {
+func loop(t *testing.T, args ...string) string {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	out, err := exec.Command("losetup", append(append([]string{"-f", "--show"}, args...), newImage(t, size))...).Output()
+	out, err := exec.Command("losetup", append(append([]string{"-f", "--show"}, args...), newImage(t, testSize))...).Output()
 	if err != nil {
 		t.Skipf("losetup: %v", err)
 	}
@@ -32,7 +32,7 @@ func loop(t *testing.T, size int64, args ...string) string {
 }
 
 func TestHost_exclusive(t *testing.T) {
-	dev := loop(t, testSize)
+	dev := loop(t)
 	f, err := os.OpenFile(dev, os.O_RDONLY|unix.O_EXCL, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestHost_wipe(t *testing.T) {
 	for _, sector := range []string{"512", "4096"} {
 		for _, command := range []string{"sgdisk -n 1:0:0", "mkfs.ext4 -q -F", "pvcreate --devices DEV"} {
 			t.Run(sector+" "+command, func(t *testing.T) {
-				dev := loop(t, testSize, "-P", "--sector-size", sector)
+				dev := loop(t, "-P", "--sector-size", sector)
 				args := strings.Fields(strings.ReplaceAll(command, "DEV", dev))
 				tool(t, args[0], append(args[1:], dev)...)
 				if got := facts(t, dev); len(got.Signatures) == 0 || got.Clean() {
@@ -88,7 +88,7 @@ func TestHost_wipe(t *testing.T) {
 
 func TestHost_release(t *testing.T) {
 	for _, sector := range []string{"512", "4096"} {
-		dev := loop(t, testSize, "--sector-size", sector)
+		dev := loop(t, "--sector-size", sector)
 		tool(t, "pvcreate", "--devices", dev, "--uuid", pvUUID, "--norestorefile", dev)
 		if got := facts(t, dev); got.PVUUID != pvUUID || got.PVInGroup {
 			t.Fatalf("before: %+v", got)
@@ -111,13 +111,17 @@ func TestHost_release(t *testing.T) {
 }
 
 func TestHost_mountedIsNotExclusive(t *testing.T) {
-	dev := loop(t, testSize)
+	dev := loop(t)
 	tool(t, "mkfs.ext4", "-q", "-F", dev)
 	dir := t.TempDir()
 	if err := unix.Mount(dev, dir, "ext4", unix.MS_RDONLY, ""); err != nil {
 		t.Skipf("mount: %v", err)
 	}
-	defer unix.Unmount(dir, 0)
+	defer func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	}()
 	if got := facts(t, dev); got.ExclusiveOK {
 		t.Errorf("got %+v", got)
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	rawUUID = "AAAAAAaaaabbbbccccddddeeeeffffff"
-	pvUUID  = "AAAAAA-aaaa-bbbb-cccc-dddd-eeee-ffffff"
+	rawUUID = "RELEASaaaabbbbccccddddeeeeffffff"
+	pvUUID  = "RELEAS-aaaa-bbbb-cccc-dddd-eeee-ffffff"
 )
 
 // putPV writes what pvcreate writes: the label in the second sector, one metadata area, and in it a group if wanted.
