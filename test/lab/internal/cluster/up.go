@@ -67,6 +67,8 @@ func (c *Cluster) Up(ctx context.Context, want spec.Lab, adopt bool) error {
 type parts struct {
 	programs build.Programs
 	images   []node.Image
+	// systemDisk is what every node's system disk starts as a copy of.
+	systemDisk string
 }
 
 // prepare builds what is missing.
@@ -83,10 +85,13 @@ func (c *Cluster) prepare(ctx context.Context) (parts, error) {
 	if err != nil {
 		return parts{}, fmt.Errorf("make the busybox image: %w", err)
 	}
-	return parts{programs: programs, images: []node.Image{
-		{Name: image.Pause, Archive: pause},
+	// With its base there already, an agent's image loads much faster.
+	archives := append([]string{pause, busybox}, image.CachedBases()...)
+	disk, err := c.ensureSystemDisk(ctx, programs.Containerd, archives)
+	return parts{programs: programs, systemDisk: disk, images: []node.Image{
+		{Name: spec.PauseImage, Archive: pause},
 		{Name: image.Busybox, Archive: busybox},
-	}}, nil
+	}}, err
 }
 
 func (c *Cluster) start(ctx context.Context, desc *state.Description, p parts) error {

@@ -29,9 +29,12 @@ var bases = map[string]func(context.Context, *progress.Reporter) (string, error)
 // standardPath is the search path images of this kind set.
 const standardPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+// trixieKey is where the bootstrapped Debian is in the cache.
+const trixieKey = "image-debian-trixie-" + revision
+
 // ensureTrixie bootstraps Debian from the machine's own package archive.
 func ensureTrixie(ctx context.Context, report *progress.Reporter) (string, error) {
-	dir, err := cache.Ensure("image-debian-trixie-"+revision, func(dir string) error {
+	dir, err := cache.Ensure(trixieKey, func(dir string) error {
 		stop := report.While("bootstrapping %s", trixieSlim)
 		defer stop()
 		layer := filepath.Join(dir, "layer.tar")
@@ -46,6 +49,19 @@ func ensureTrixie(ctx context.Context, report *progress.Reporter) (string, error
 		return os.Remove(layer)
 	})
 	return filepath.Join(dir, archiveName), err
+}
+
+// CachedBases lists the archives of big base images that were made before.
+func CachedBases() []string {
+	root, err := cache.Root()
+	if err != nil {
+		return nil
+	}
+	path := filepath.Join(root, trixieKey, archiveName)
+	if _, err := os.Stat(path); err != nil {
+		return nil
+	}
+	return []string{path}
 }
 
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
