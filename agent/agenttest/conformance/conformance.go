@@ -160,14 +160,14 @@ func (s *suite) dirty(path string) *agentv1.DeviceIdentity {
 }
 
 // group is the group as it is seen now, nil when there is none.
-func (s *suite) group(name string) *agentv1.VolumeGroup {
+func (s *suite) group() *agentv1.VolumeGroup {
 	s.Helper()
 	resp, err := s.groups().ListVolumeGroups(s.ctx(), &agentv1.ListVolumeGroupsRequest{})
 	if err != nil {
 		s.Fatalf("ListVolumeGroups: %v", err)
 	}
 	for _, g := range resp.GetGroups() {
-		if g.GetName() == name {
+		if g.GetName() == groupName {
 			return g
 		}
 	}
@@ -179,8 +179,8 @@ func (s *suite) ensure(name, uid string, devices ...*agentv1.DeviceIdentity) err
 	return err
 }
 
-func (s *suite) reduce(name, uid string, devices ...*agentv1.DeviceIdentity) error {
-	_, err := s.groups().ReduceVolumeGroup(s.ctx(), &agentv1.ReduceVolumeGroupRequest{Name: name, OwnerUid: uid, Devices: devices})
+func (s *suite) reduce(uid string, devices ...*agentv1.DeviceIdentity) error {
+	_, err := s.groups().ReduceVolumeGroup(s.ctx(), &agentv1.ReduceVolumeGroupRequest{Name: groupName, OwnerUid: uid, Devices: devices})
 	return err
 }
 
@@ -213,23 +213,23 @@ func (s *suite) refused(what string, err error, want codes.Code, before int) {
 	}
 }
 
-// holds wants the group to have exactly these devices.
-func (s *suite) holds(name string, paths ...string) {
+// holds wants the suite's group to have exactly these devices.
+func (s *suite) holds(paths ...string) {
 	s.Helper()
-	g := s.group(name)
+	g := s.group()
 	if g == nil {
-		s.Fatalf("group %s does not exist", name)
+		s.Fatalf("group %s does not exist", groupName)
 	}
 	in := map[string]bool{}
 	for _, pv := range g.GetPhysicalVolumes() {
 		in[pv.GetPath()] = true
 	}
 	if len(in) != len(paths) || g.GetPartial() || g.GetFreeBytes() > g.GetSizeBytes() || g.GetSizeBytes() == 0 {
-		s.Errorf("group %s: %v, want the devices %v", name, g, paths)
+		s.Errorf("group: %v, want the devices %v", g, paths)
 	}
 	for _, p := range paths {
 		if !in[p] {
-			s.Errorf("group %s does not hold %s: %v", name, p, g)
+			s.Errorf("group does not hold %s: %v", p, g)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func ensureSurvives(s *suite) {
 	s.survives(func() func() error {
 		a, b := s.clean(paths[0]), s.clean(paths[1])
 		return func() error { return s.ensure(groupName, owner, a, b) }
-	}, func() { s.holds(groupName, paths...) })
+	}, func() { s.holds(paths...) })
 }
 
 func extendSurvives(s *suite) {
@@ -55,7 +55,7 @@ func extendSurvives(s *suite) {
 		a, b := s.clean(paths[0]), s.clean(paths[1])
 		s.must("ensure", s.ensure(groupName, owner, a))
 		return func() error { return s.ensure(groupName, owner, a, b) }
-	}, func() { s.holds(groupName, paths...) })
+	}, func() { s.holds(paths...) })
 }
 
 func reduceSurvives(s *suite) {
@@ -63,9 +63,9 @@ func reduceSurvives(s *suite) {
 	s.survives(func() func() error {
 		a, b := s.clean(paths[0]), s.clean(paths[1])
 		s.must("ensure", s.ensure(groupName, owner, a, b))
-		return func() error { return s.reduce(groupName, owner, b) }
+		return func() error { return s.reduce(owner, b) }
 	}, func() {
-		s.holds(groupName, paths[0])
+		s.holds(paths[0])
 		s.clean(paths[1])
 	})
 }
@@ -78,7 +78,7 @@ func removeSurvives(s *suite) {
 		s.must("ensure", s.ensure(groupName, owner, a, b))
 		return func() error { return s.remove(groupName, owner, a) }
 	}, func() {
-		if g := s.group(groupName); g != nil {
+		if g := s.group(); g != nil {
 			s.Errorf("group is still there: %v", g)
 		}
 		s.clean(paths[0])

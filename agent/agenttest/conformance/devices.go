@@ -73,7 +73,7 @@ func wipeRefusesOwned(s *suite) {
 	s.must("ensure", s.ensure(groupName, owner, a))
 	before := s.Steps()
 	s.refused("wipe", s.wipe(identity(s.device(a.GetPath()))), codes.FailedPrecondition, before)
-	s.holds(groupName, a.GetPath())
+	s.holds(a.GetPath())
 }
 
 func watchShowsChange(s *suite) {

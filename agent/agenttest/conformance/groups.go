@@ -12,8 +12,8 @@ import (
 func ensureMakesGroup(s *suite) {
 	a := s.clean(s.Disks()[0])
 	s.must("ensure", s.ensure(groupName, owner, a))
-	s.holds(groupName, a.GetPath())
-	if g := s.group(groupName); g.GetOwnerUid() != owner || g.GetUuid() == "" || g.GetExtentBytes() == 0 {
+	s.holds(a.GetPath())
+	if g := s.group(); g.GetOwnerUid() != owner || g.GetUuid() == "" || g.GetExtentBytes() == 0 {
 		s.Errorf("group: %v", g)
 	}
 	d := s.device(a.GetPath())
@@ -31,16 +31,16 @@ func ensureExtends(s *suite) {
 	a, b := s.clean(s.Disks()[0]), s.clean(s.Disks()[1])
 	s.must("ensure one", s.ensure(groupName, owner, a))
 	s.must("ensure both", s.ensure(groupName, owner, a, b))
-	s.holds(groupName, a.GetPath(), b.GetPath())
+	s.holds(a.GetPath(), b.GetPath())
 	s.must("ensure the second only", s.ensure(groupName, owner, b))
-	s.holds(groupName, a.GetPath(), b.GetPath())
+	s.holds(a.GetPath(), b.GetPath())
 }
 
 func ensureRefusesDirty(s *suite) {
 	a, b := s.clean(s.Disks()[0]), s.dirty(s.Disks()[1])
 	before := s.Steps()
 	s.refused("ensure", s.ensure(groupName, owner, a, b), codes.FailedPrecondition, before)
-	if s.group(groupName) != nil {
+	if s.group() != nil {
 		s.Error("the group was made")
 	}
 	s.clean(a.GetPath())
@@ -77,7 +77,7 @@ func refusesBadPaths(s *suite) {
 		bad := proto.CloneOf(a)
 		bad.Path = path
 		s.refused("ensure "+path, s.ensure(groupName, owner, bad), codes.InvalidArgument, before)
-		s.refused("reduce "+path, s.reduce(groupName, owner, bad), codes.InvalidArgument, before)
+		s.refused("reduce "+path, s.reduce(owner, bad), codes.InvalidArgument, before)
 		s.refused("remove "+path, s.remove(groupName, owner, bad), codes.InvalidArgument, before)
 		s.refused("wipe "+path, s.wipe(bad), codes.InvalidArgument, before)
 	}
@@ -97,7 +97,7 @@ func ensureRefusesTakenName(s *suite) {
 	s.must("ensure", s.ensure(groupName, owner, a))
 	before = s.Steps()
 	s.refused("ensure over another owner's group", s.ensure(groupName, stranger, a), codes.AlreadyExists, before)
-	s.refused("reduce another owner's group", s.reduce(groupName, stranger, a), codes.PermissionDenied, before)
+	s.refused("reduce another owner's group", s.reduce(stranger, a), codes.PermissionDenied, before)
 	s.refused("remove another owner's group", s.remove(groupName, stranger, a), codes.PermissionDenied, before)
 }
 
@@ -112,11 +112,11 @@ func ensureRefusesOwned(s *suite) {
 func reduceTakesOut(s *suite) {
 	a, b := s.clean(s.Disks()[0]), s.clean(s.Disks()[1])
 	s.must("ensure", s.ensure(groupName, owner, a, b))
-	s.must("reduce", s.reduce(groupName, owner, b))
-	s.holds(groupName, a.GetPath())
+	s.must("reduce", s.reduce(owner, b))
+	s.holds(a.GetPath())
 	s.clean(b.GetPath())
 	before := s.Steps()
-	s.must("reduce again", s.reduce(groupName, owner, b))
+	s.must("reduce again", s.reduce(owner, b))
 	if n := s.Steps() - before; n != 0 {
 		s.Errorf("reduce again made %d changes", n)
 	}
@@ -126,7 +126,7 @@ func reduceRefusesLast(s *suite) {
 	a := s.clean(s.Disks()[0])
 	s.must("ensure", s.ensure(groupName, owner, a))
 	before := s.Steps()
-	s.refused("reduce", s.reduce(groupName, owner, a), codes.FailedPrecondition, before)
+	s.refused("reduce", s.reduce(owner, a), codes.FailedPrecondition, before)
 }
 
 func reduceRefusesData(s *suite) {
@@ -134,16 +134,16 @@ func reduceRefusesData(s *suite) {
 	s.must("ensure", s.ensure(groupName, owner, a, b))
 	s.AddVolume(s.T, groupName, "data", b.GetPath())
 	before := s.Steps()
-	s.refused("reduce", s.reduce(groupName, owner, b), codes.FailedPrecondition, before)
-	s.must("reduce the empty one", s.reduce(groupName, owner, a))
-	s.holds(groupName, b.GetPath())
+	s.refused("reduce", s.reduce(owner, b), codes.FailedPrecondition, before)
+	s.must("reduce the empty one", s.reduce(owner, a))
+	s.holds(b.GetPath())
 }
 
 func removeLeavesClean(s *suite) {
 	a, b := s.clean(s.Disks()[0]), s.clean(s.Disks()[1])
 	s.must("ensure", s.ensure(groupName, owner, a, b))
 	s.must("remove", s.remove(groupName, owner, a))
-	if g := s.group(groupName); g != nil {
+	if g := s.group(); g != nil {
 		s.Errorf("group is still there: %v", g)
 	}
 	s.clean(a.GetPath())

@@ -37,7 +37,7 @@ const requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") != "Bearer the-token" {
 		w.WriteHeader(http.StatusUnauthorized)
-		io.WriteString(w, `{"kind":"Status","message":"who are you?"}`)
+		s.write(w, map[string]any{"kind": "Status", "message": "who are you?"})
 		return
 	}
 	switch {
@@ -50,17 +50,23 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		meta["name"], meta["uid"] = meta["generateName"].(string)+"x1", "uid-1"
 		s.created.Store(&object)
 		w.WriteHeader(http.StatusCreated)
-		json.NewEncoder(w).Encode(object)
+		s.write(w, object)
 	case r.Method == http.MethodGet && r.URL.Query().Get("watch") == "true":
 		if got := r.URL.Query().Get("fieldSelector"); got != "metadata.name=quarry-agent-x1" {
 			s.t.Errorf("field selector %q", got)
 		}
 		s.watches.Add(1)
 		for _, event := range s.answer(*s.created.Load()) {
-			json.NewEncoder(w).Encode(event)
+			s.write(w, event)
 		}
 	default:
 		http.NotFound(w, r)
+	}
+}
+
+func (s *apiServer) write(w io.Writer, answer any) {
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		s.t.Errorf("write: %v", err)
 	}
 }
 
@@ -183,8 +189,8 @@ func TestAPI_refused(t *testing.T) {
 		says   string
 	}{
 		"denied": {
-			map[string]any{"conditions": []any{map[string]any{"type": "Denied", "reason": "Policy", "message": "not this node"}}}, "ADDED",
-			"is denied: Policy: not this node",
+			map[string]any{"conditions": []any{map[string]any{"type": "Denied", "reason": "Policy", "message": "not this node"}}},
+			"ADDED", "is denied: Policy: not this node",
 		},
 		"failed":  {map[string]any{"conditions": []any{map[string]any{"type": "Failed"}}}, "MODIFIED", "is failed"},
 		"deleted": {nil, "DELETED", "was deleted"},

@@ -42,15 +42,9 @@ func TestPlans_neverTouchRefusedDevices(t *testing.T) {
 func forbidden(s Snapshot, want GroupSpec, before []Step, step Step) string {
 	switch st := step.(type) {
 	case CreatePV:
-		d, _ := s.Find(st.Token().Device().Path)
-		if refusals := Judge(d, testPolicy); len(refusals) > 0 || Match(d, st.Token().Device()) != nil {
-			return fmt.Sprintf("the device is refused: %v", refusals)
-		}
+		return forbiddenCreate(s, st)
 	case WipeDevice:
-		d, _ := s.Find(st.Token().Device().Path)
-		if Match(d, st.Token().Device()) != nil || len(d.Mounts) > 0 || len(d.Holders) > 0 || !d.ExclusiveOK || d.OwnerUID != "" {
-			return "the device is in use, ours, or another one"
-		}
+		return forbiddenWipe(s, st)
 	case ReleasePV:
 		d, _ := s.Find(st.Token().Device().Path)
 		ours := d.Group == want.Name && d.OwnerUID == want.OwnerUID && leaves(before, d.Path)
@@ -71,6 +65,22 @@ func forbidden(s Snapshot, want GroupSpec, before []Step, step Step) string {
 				return "the device is not in the owner's group"
 			}
 		}
+	}
+	return ""
+}
+
+func forbiddenCreate(s Snapshot, step CreatePV) string {
+	d, _ := s.Find(step.Token().Device().Path)
+	if refusals := Judge(d, testPolicy); len(refusals) > 0 || Match(d, step.Token().Device()) != nil {
+		return fmt.Sprintf("the device is refused: %v", refusals)
+	}
+	return ""
+}
+
+func forbiddenWipe(s Snapshot, step WipeDevice) string {
+	d, _ := s.Find(step.Token().Device().Path)
+	if Match(d, step.Token().Device()) != nil || len(d.Mounts) > 0 || len(d.Holders) > 0 || !d.ExclusiveOK || d.OwnerUID != "" {
+		return "the device is in use, ours, or another one"
 	}
 	return ""
 }
