@@ -54,7 +54,7 @@ func (c *Cluster) Up(ctx context.Context, want spec.Lab, adopt bool) error {
 		return err
 	}
 	if desc.Complete && c.allAlive(desc.Lab) {
-		return c.waitNodes(ctx, desc)
+		return c.waitNodes(ctx, desc, time.Time{})
 	}
 	if err := c.start(ctx, &desc, parts); err != nil {
 		return fmt.Errorf("%w\nlogs are in %s; `lab down --name %s` cleans up", err, c.dir.Logs(), c.name)
@@ -95,12 +95,14 @@ func (c *Cluster) prepare(ctx context.Context) (parts, error) {
 }
 
 func (c *Cluster) start(ctx context.Context, desc *state.Description, p parts) error {
-	listener, err := listen(desc.Port)
-	if err != nil {
-		return err
+	var outer *os.File
+	if !c.processes.Alive(forwarderName) {
+		var err error
+		if outer, desc.Port, err = listen(desc.Port); err != nil {
+			return err
+		}
+		defer outer.Close()
 	}
-	defer listener.Close()
-	desc.Port = port(listener)
 	if err := c.dir.Save(*desc); err != nil {
 		return err
 	}
@@ -113,8 +115,9 @@ func (c *Cluster) start(ctx context.Context, desc *state.Description, p parts) e
 	if err := pki.EnsureCluster(c.dir, desc.Lab, desc.Port); err != nil {
 		return fmt.Errorf("make certificates: %w", err)
 	}
+	started := now()
 	c.report.Step("starting the control plane and %d nodes", desc.Lab.Nodes)
-	if err := c.startControlPlane(ctx, p.programs, listener); err != nil {
+	if err := c.startControlPlane(ctx, p.programs, outer); err != nil {
 		return err
 	}
 	if err := c.startNodes(desc.Lab, p); err != nil {
@@ -124,7 +127,7 @@ func (c *Cluster) start(ctx context.Context, desc *state.Description, p parts) e
 		return err
 	}
 	c.report.Step("control plane ready")
-	return c.waitNodes(ctx, *desc)
+	return c.waitNodes(ctx, *desc, started)
 }
 
 // startNodes boots all nodes at once.

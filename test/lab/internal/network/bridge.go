@@ -122,6 +122,10 @@ func attrs(name string) netlink.LinkAttrs {
 
 func ensureLink(link netlink.Link) (netlink.Link, error) {
 	name := link.Attrs().Name
+	// Making a tap that a kernel has open is another error than that it exists.
+	if present, err := netlink.LinkByName(name); err == nil {
+		return present, nil
+	}
 	if err := netlink.LinkAdd(link); err != nil && !errors.Is(err, syscall.EEXIST) {
 		return nil, fmt.Errorf("create %s %s: %w", link.Type(), name, err)
 	}
