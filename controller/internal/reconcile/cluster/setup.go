@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -24,6 +26,11 @@ import (
 // gather is how long changes of nodes are gathered before a Cluster is looked at: after a restart every node changes at once.
 const gather = 100 * time.Millisecond
 
+// finalizersChanged lets the Cluster come back after its finalizer was added: that changes neither generation nor annotations.
+var finalizersChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return !slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers())
+}}
+
 // IndexHost is the index of Clusters by the hosts that they use.
 const IndexHost = "quarry.host"
 
@@ -33,7 +40,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changed <-chan string) e
 	if err != nil {
 		return err
 	}
-	spec := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
+	spec := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, finalizersChanged))
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.Cluster{}, spec).
 		Watches(&v1alpha1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.neighbours), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
