@@ -46,11 +46,7 @@ func forbidden(s Snapshot, want GroupSpec, before []Step, step Step) string {
 	case WipeDevice:
 		return forbiddenWipe(s, st)
 	case ReleasePV:
-		d, _ := s.Find(st.Token().Device().Path)
-		ours := d.Group == want.Name && d.OwnerUID == want.OwnerUID && leaves(before, d.Path)
-		if !ours && !orphanOf(d, want.OwnerUID, identityPaths(want)...) {
-			return "the physical volume is not the owner's"
-		}
+		return forbiddenRelease(s, want, before, st)
 	case RemoveVG:
 		if g, _ := s.group(st.Name); g.OwnerUID != want.OwnerUID || len(g.Volumes) > 0 || g.FreeBytes != g.SizeBytes {
 			return "the group is not the owner's, or holds volumes"
@@ -73,6 +69,15 @@ func forbiddenCreate(s Snapshot, step CreatePV) string {
 	d, _ := s.Find(step.Token().Device().Path)
 	if refusals := Judge(d, testPolicy); len(refusals) > 0 || Match(d, step.Token().Device()) != nil {
 		return fmt.Sprintf("the device is refused: %v", refusals)
+	}
+	return ""
+}
+
+func forbiddenRelease(s Snapshot, want GroupSpec, before []Step, step ReleasePV) string {
+	d, _ := s.Find(step.Token().Device().Path)
+	ours := d.Group == want.Name && d.OwnerUID == want.OwnerUID && leaves(before, d.Path)
+	if !ours && !orphanOf(d, want.OwnerUID, identityPaths(want)...) {
+		return "the physical volume is not the owner's"
 	}
 	return ""
 }
