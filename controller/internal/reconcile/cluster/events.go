@@ -122,9 +122,9 @@ func memberNotes(before, after v1alpha1.ClusterStatus) []note {
 		case nodestate.Offline:
 			kind = corev1.EventTypeWarning
 		}
-		message := fmt.Sprintf("Host %s went from %s to %s.", m.Node, old.State, m.State)
+		message := fmt.Sprintf("Host %s went from %s to %s", m.Node, old.State, m.State)
 		if m.Message != "" {
-			message += " It " + m.Message
+			message += ": " + m.Message
 		}
 		notes = append(notes, note{kind, reason, "ChangeState", shorten(message)})
 	}
