@@ -97,7 +97,7 @@ func TestReconcile_diskPluggedInLater(t *testing.T) {
 	s.agents["n1"].AddDisks(100<<30, "sdc")
 	s.until("pool", func(c *v1alpha1.Cluster) string {
 		if c.Status.DeviceCount != 2 || c.Status.Phase != v1alpha1.PhaseRunning {
-			return c.Status.Message
+			return "not yet: " + c.Status.Message
 		}
 		return ""
 	})
