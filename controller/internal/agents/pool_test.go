@@ -20,7 +20,7 @@ const owner = "11111111-2222-3333-4444-555555555555"
 
 func newPool(t *testing.T, ca *agenttest.CA) *Pool {
 	t.Helper()
-	p := New(Config{
+	p := New(context.Background(), Config{
 		TLS:   func(node string) (*tls.Config, error) { return ca.ControllerTLS(t, node), nil },
 		Grace: 500 * time.Millisecond, Patience: 100 * time.Millisecond, Absence: 100 * time.Millisecond,
 	})

@@ -158,6 +158,38 @@ func TestRun_withItsOwnRights(t *testing.T) {
 	cfg.AgentPort = port
 	start(t, cfg)
 
+	cluster := createAll(t, admin)
+	await(t, "the Cluster runs", phaseOf(admin, cluster))
+	agent.AddDisks(100<<30, "sdc")
+	await(t, "the new disk is taken without anybody asking", func() string {
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); err != nil {
+			return err.Error()
+		}
+		if cluster.Status.DeviceCount != 2 {
+			return "not yet: " + cluster.Status.Message
+		}
+		return ""
+	})
+	await(t, "events", func() string { return toldOfDisks(admin) })
+	if err := admin.Delete(ctx, cluster); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the Cluster is gone", func() string {
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); !apierrors.IsNotFound(err) {
+			return "not yet: " + cluster.Status.Message
+		}
+		return ""
+	})
+	if !agent.IsEmpty("sdb") || !agent.IsEmpty("sdc") || len(agent.Groups()) > 0 {
+		t.Errorf("disks are not clean: %t, %t, %+v", agent.IsEmpty("sdb"), agent.IsEmpty("sdc"), agent.Groups())
+	}
+	agentObtainsCertificate(t)
+}
+
+// createAll creates a node with the pod of its agent, and a Cluster on it.
+func createAll(t *testing.T, admin client.Client) *v1alpha1.Cluster {
+	t.Helper()
+	ctx := context.Background()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "agent", Labels: map[string]string{storagenode.LabelApp: storagenode.AppAgent}},
@@ -174,51 +206,32 @@ func TestRun_withItsOwnRights(t *testing.T) {
 	if err := admin.Status().Update(ctx, pod); err != nil {
 		t.Fatal(err)
 	}
+	return cluster
+}
 
-	await(t, "the Cluster runs", func() string {
-		if err := admin.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); err != nil {
+func phaseOf(c client.Client, cluster *v1alpha1.Cluster) func() string {
+	return func() string {
+		if err := c.Get(context.Background(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
 			return err.Error()
 		}
 		if cluster.Status.Phase != v1alpha1.PhaseRunning {
 			return string(cluster.Status.Phase) + ": " + cluster.Status.Message
 		}
 		return ""
-	})
-	agent.AddDisks(100<<30, "sdc")
-	await(t, "the new disk is taken without anybody asking", func() string {
-		if err := admin.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); err != nil {
-			return err.Error()
-		}
-		if cluster.Status.DeviceCount != 2 {
-			return "not yet: " + cluster.Status.Message
-		}
-		return ""
-	})
-	await(t, "events", func() string {
-		var events corev1.EventList
-		if err := admin.List(ctx, &events); err != nil {
-			return err.Error()
-		}
-		for _, e := range events.Items {
-			if e.Reason == v1alpha1.ReasonDisksAdded && e.InvolvedObject.Name == "pool" {
-				return ""
-			}
-		}
-		return "none tells of the disks"
-	})
-	if err := admin.Delete(ctx, cluster); err != nil {
-		t.Fatal(err)
 	}
-	await(t, "the Cluster is gone", func() string {
-		if err := admin.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); !apierrors.IsNotFound(err) {
-			return "not yet: " + cluster.Status.Message
-		}
-		return ""
-	})
-	if !agent.IsEmpty("sdb") || !agent.IsEmpty("sdc") || len(agent.Groups()) > 0 {
-		t.Errorf("disks are not clean: %t, %t, %+v", agent.IsEmpty("sdb"), agent.IsEmpty("sdc"), agent.Groups())
+}
+
+func toldOfDisks(c client.Client) string {
+	var events corev1.EventList
+	if err := c.List(context.Background(), &events); err != nil {
+		return err.Error()
 	}
-	agentObtainsCertificate(t)
+	for _, e := range events.Items {
+		if e.Reason == v1alpha1.ReasonDisksAdded && e.InvolvedObject.Name == "pool" {
+			return ""
+		}
+	}
+	return "none tells of the disks"
 }
 
 // agentObtainsCertificate does what an agent does, with the rights of one.

@@ -49,8 +49,9 @@ func as(t *testing.T, user, node string) client.Client {
 	return c
 }
 
-// ask creates a request for a node's certificate.
-func ask(t *testing.T, c client.Client, name, node string) {
+// ask creates a request for the certificate of node n1.
+func ask(t *testing.T, c client.Client, name string) {
+	const node = "n1"
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -100,7 +101,7 @@ func reconcile(t *testing.T, r *Reconciler, name string) *certificatesv1.Certifi
 
 func TestReconcile_signsForTheAgentOfTheNode(t *testing.T) {
 	r, f := newReconciler(t)
-	ask(t, as(t, agentUser, "n1"), "good", "n1")
+	ask(t, as(t, agentUser, "n1"), "good")
 	csr := reconcile(t, r, "good")
 	if !has(csr, certificatesv1.CertificateApproved) {
 		t.Fatalf("%+v", csr.Status)
@@ -123,9 +124,9 @@ func TestReconcile_signsForTheAgentOfTheNode(t *testing.T) {
 
 func TestReconcile_denies(t *testing.T) {
 	r, _ := newReconciler(t)
-	ask(t, as(t, agentUser, "n2"), "other-node", "n1")
-	ask(t, as(t, "mallory", "n1"), "other-user", "n1")
-	ask(t, as(t, agentUser, ""), "no-node", "n1")
+	ask(t, as(t, agentUser, "n2"), "other-node")
+	ask(t, as(t, "mallory", "n1"), "other-user")
+	ask(t, as(t, agentUser, ""), "no-node")
 	for name, reason := range map[string]string{
 		"other-node": pki.ReasonWrongSubject, "other-user": pki.ReasonNotAnAgent, "no-node": pki.ReasonNodeUnknown,
 	} {
@@ -139,7 +140,7 @@ func TestReconcile_denies(t *testing.T) {
 
 func TestReconcile_approvalOfSomebodyElseDoesNotHelp(t *testing.T) {
 	r, _ := newReconciler(t)
-	ask(t, as(t, "mallory", "n1"), "approved", "n1")
+	ask(t, as(t, "mallory", "n1"), "approved")
 	csr := &certificatesv1.CertificateSigningRequest{}
 	if err := r.Client.Get(context.Background(), client.ObjectKey{Name: "approved"}, csr); err != nil {
 		t.Fatal(err)
@@ -157,7 +158,7 @@ func TestReconcile_approvalOfSomebodyElseDoesNotHelp(t *testing.T) {
 func TestReconcile_waitsForTheAuthority(t *testing.T) {
 	r, f := newReconciler(t)
 	f.err = pki.ErrNotReady
-	ask(t, as(t, agentUser, "n1"), "early", "n1")
+	ask(t, as(t, agentUser, "n1"), "early")
 	_, err := r.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "early"}})
 	if !errors.Is(err, pki.ErrNotReady) {
 		t.Fatalf("got %v", err)

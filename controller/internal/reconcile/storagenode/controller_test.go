@@ -41,7 +41,7 @@ func newSuite(t *testing.T) *suite {
 	s := &suite{t: t, client: apitest.Client(t), agent: agenttest.New(t, agenttest.Options{NodeName: "n1"})}
 	s.agent.AddDisks(100<<30, "sda", "sdb")
 	s.agent.Format("sdb", "ext4", "", "")
-	s.pool = agents.New(agents.Config{
+	s.pool = agents.New(context.Background(), agents.Config{
 		TLS:   func(node string) (*tls.Config, error) { return s.agent.CA.ControllerTLS(t, node), nil },
 		Grace: 500 * time.Millisecond, Patience: 100 * time.Millisecond, Absence: 100 * time.Millisecond,
 	})
@@ -156,22 +156,31 @@ func TestReconcile_lifeOfANode(t *testing.T) {
 	s.agent.AddDisks(100<<30, "sdc")
 	s.until("the new disk", func(sn *v1alpha1.StorageNode) bool { return sn.Status.DeviceCount == 3 })
 
-	sn = s.get()
-	sn.Spec.Maintenance = true
-	if err := s.client.Update(context.Background(), sn); err != nil {
-		t.Fatal(err)
-	}
-	s.until("quiesced", state("quiesced"))
-	sn = s.get()
-	sn.Spec.Maintenance = false
-	if err := s.client.Update(context.Background(), sn); err != nil {
-		t.Fatal(err)
-	}
+	s.leave(pod)
+}
 
+func TestReconcile_maintenance(t *testing.T) {
+	s := newSuite(t)
+	s.startPod()
+	sn := s.until("online", state("online"))
+	for _, maintenance := range []bool{true, false} {
+		want := map[bool]string{true: "quiesced", false: "online"}[maintenance]
+		sn.Spec.Maintenance = maintenance
+		if err := s.client.Update(context.Background(), sn); err != nil {
+			t.Fatal(err)
+		}
+		sn = s.until(want, state(want))
+	}
+}
+
+// leave takes away the agent's pod, then the node.
+func (s *suite) leave(pod *corev1.Pod) {
+	t := s.t
+	t.Helper()
 	if err := s.client.Delete(context.Background(), pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	sn = s.until("offline", state("offline"))
+	sn := s.until("offline", state("offline"))
 	c := meta.FindStatusCondition(sn.Status.Conditions, v1alpha1.ConditionAgentConnected)
 	if c.Reason != v1alpha1.ReasonAgentMissing || sn.Status.Message == "" || sn.Status.DeviceCount != 3 {
 		t.Errorf("%+v", sn.Status)
@@ -214,7 +223,7 @@ func TestReconcile_controllerRestartKeepsWhatIsKnown(t *testing.T) {
 	before := s.until("online", state("online"))
 	s.pool.Close()
 	s.agent.Kill()
-	s.pool = agents.New(agents.Config{
+	s.pool = agents.New(context.Background(), agents.Config{
 		TLS:   func(node string) (*tls.Config, error) { return s.agent.CA.ControllerTLS(t, node), nil },
 		Grace: 500 * time.Millisecond, Patience: 100 * time.Millisecond,
 	})
