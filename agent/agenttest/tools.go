@@ -27,7 +27,7 @@ func (s session) Observe(ctx context.Context) (plan.Snapshot, error) {
 }
 
 // Watch signals changes of the host.
-func (s session) Watch(ctx context.Context) <-chan struct{} { return s.watch(ctx) }
+func (s session) Watch(ctx context.Context) (<-chan struct{}, error) { return s.watch(ctx), nil }
 
 // Version of the fake LVM.
 func (s session) Version(context.Context) (string, error) { return "2.03.99(2)-fake", nil }

@@ -5,10 +5,14 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"quarry.storage/quarry/agent/internal/plan"
 )
+
+// ErrRefused means that a tool found the device or the group in another state than the plan was made on, and left it alone.
+var ErrRefused = errors.New("the node changed meanwhile")
 
 // Groups changes LVM physical volumes and volume groups.
 type Groups interface {

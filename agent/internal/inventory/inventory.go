@@ -75,7 +75,7 @@ func New(cfg Config) (*Inventory, error) {
 	cfg.Parallel = cmp.Or(cfg.Parallel, DefaultParallel)
 	cfg.ProbeTimeout = cmp.Or(cfg.ProbeTimeout, DefaultProbeTimeout)
 	cfg.ProbeTypes = append([]string{"disk", "partition"}, cfg.ProbeTypes...)
-	return &Inventory{cfg: cfg, hung: hungSet{paths: map[string]bool{}}}, nil
+	return &Inventory{cfg: cfg, hung: hungSet{paths: map[string]int{}}}, nil
 }
 
 // Watch signals when an observation may give another result than the last one. It ends as the channel of Block does.
@@ -116,8 +116,6 @@ func (i *Inventory) Observe(ctx context.Context) (plan.Snapshot, error) {
 type observed struct {
 	plan.Device
 	block block.Device
-	// exclusive facts of the label, for the join with LVM's report.
-	probed bool
 }
 
 // unreadable names a fact that could not be read.

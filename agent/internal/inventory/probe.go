@@ -14,26 +14,41 @@ import (
 // errHung means that a device has not answered an earlier read yet.
 var errHung = errors.New("the device does not answer")
 
-// hungSet are the devices with a read under way that was given up on. They are not read again until that read returns, so
+// hungSet counts, by device, the reads under way that were given up on. Such a device is not read again until they return, so
 // that a dead disk costs one blocked thread, not one per observation.
 type hungSet struct {
 	mu    sync.Mutex
-	paths map[string]bool
+	paths map[string]int
 }
 
 func (h *hungSet) has(path string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.paths[path]
+	return h.paths[path] > 0
 }
 
-func (h *hungSet) set(path string, hung bool) {
+// read is one read under way.
+type read struct{ finished, givenUp bool }
+
+// finish is called when the read returns.
+func (h *hungSet) finish(path string, r *read) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if hung {
-		h.paths[path] = true
-	} else {
-		delete(h.paths, path)
+	r.finished = true
+	if r.givenUp {
+		if h.paths[path]--; h.paths[path] == 0 {
+			delete(h.paths, path)
+		}
+	}
+}
+
+// giveUp is called when nobody waits for the read any more.
+func (h *hungSet) giveUp(path string, r *read) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !r.finished {
+		r.givenUp = true
+		h.paths[path]++
 	}
 }
 
@@ -79,7 +94,6 @@ func (i *Inventory) probeOne(ctx context.Context, d *observed) {
 	if facts.SizeBytes != d.SizeBytes {
 		d.unreadable("size", fmt.Sprintf("sysfs says %d bytes, the device %d", d.SizeBytes, facts.SizeBytes))
 	}
-	d.probed = true
 	d.HeadTailZero, d.ContentDigest, d.ExclusiveOK = facts.HeadTailZero, facts.ContentDigest, facts.ExclusiveOK
 	d.PVUUID = facts.PVUUID
 	if inUse {
@@ -104,17 +118,18 @@ func (i *Inventory) bounded(ctx context.Context, path string, inUse bool) (disk.
 		facts disk.Facts
 		err   error
 	}
-	i.hung.set(path, true)
+	r := &read{}
 	done := make(chan answer, 1)
 	go func() {
 		facts, err := i.cfg.Prober.Probe(ctx, path, inUse)
-		i.hung.set(path, false)
+		i.hung.finish(path, r)
 		done <- answer{facts, err}
 	}()
 	select {
 	case a := <-done:
 		return a.facts, a.err
 	case <-ctx.Done():
+		i.hung.giveUp(path, r)
 		return disk.Facts{}, context.Cause(ctx)
 	}
 }

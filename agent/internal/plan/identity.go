@@ -66,7 +66,7 @@ func (s Snapshot) Find(path string) (Device, bool) {
 // paths are all names of a device, the stable one first.
 func paths(d Device) []string {
 	out := append([]string{d.Path}, d.Links...)
-	return append(out, "/dev/"+d.KernelName)
+	return append(out, "/dev/"+strings.ReplaceAll(d.KernelName, "!", "/"))
 }
 
 func (s Snapshot) group(name string) (Group, bool) {

@@ -75,13 +75,12 @@ func noIdentity(d Device, p Policy) string {
 	return "The device has neither a serial number nor a WWN, and no stable link leads to it."
 }
 
+// hasStableLink trusts the stable path that was chosen, and any link by path; other links by id may follow the content.
 func hasStableLink(d Device) bool {
-	for _, link := range append([]string{d.Path}, d.Links...) {
-		if strings.HasPrefix(link, "/dev/disk/by-path/") || strings.HasPrefix(link, "/dev/disk/by-id/") {
-			return true
-		}
-	}
-	return false
+	return strings.HasPrefix(d.Path, "/dev/disk/by-id/") ||
+		slices.ContainsFunc(append([]string{d.Path}, d.Links...), func(link string) bool {
+			return strings.HasPrefix(link, "/dev/disk/by-path/")
+		})
 }
 
 func mounted(d Device, _ Policy) string {
@@ -174,7 +173,7 @@ func otherSignature(d Device, _ Policy) string {
 
 func wipeInterrupted(d Device, _ Policy) string {
 	if d.Wipe == nil {
-		return ""
+		return describe(d, v1alpha1.RefusalWipeInterrupted, "")
 	}
 	return "A wipe of the device, approved earlier, has not finished."
 }

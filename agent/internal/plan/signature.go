@@ -15,6 +15,7 @@ var signatureReasons = map[string]string{
 	"sun": v1alpha1.RefusalPartitionTable, "sgi": v1alpha1.RefusalPartitionTable, "mac": v1alpha1.RefusalPartitionTable,
 	"atari": v1alpha1.RefusalPartitionTable, "ultrix": v1alpha1.RefusalPartitionTable, "minix_pt": v1alpha1.RefusalPartitionTable,
 	"solaris_x86": v1alpha1.RefusalPartitionTable, "unixware": v1alpha1.RefusalPartitionTable, "dasd": v1alpha1.RefusalPartitionTable,
+	"aix": v1alpha1.RefusalPartitionTable, "ldm": v1alpha1.RefusalPartitionTable,
 
 	"swap": v1alpha1.RefusalSwap, "swsuspend": v1alpha1.RefusalSwap, "swap_area": v1alpha1.RefusalSwap,
 
@@ -27,6 +28,8 @@ var signatureReasons = map[string]string{
 	"bcache": v1alpha1.RefusalBcache, "bcachefs": v1alpha1.RefusalFilesystem,
 	"crypto_LUKS": v1alpha1.RefusalEncrypted, "luks": v1alpha1.RefusalEncrypted, "BitLocker": v1alpha1.RefusalEncrypted,
 	"cs_fvault2": v1alpha1.RefusalEncrypted,
+
+	"quarry_wipe": v1alpha1.RefusalWipeInterrupted,
 
 	"ceph_bluestore": v1alpha1.RefusalCeph, "ceph": v1alpha1.RefusalCeph, "bluestore": v1alpha1.RefusalCeph,
 

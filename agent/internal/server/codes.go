@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"quarry.storage/quarry/agent/internal/apply"
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
@@ -36,6 +37,7 @@ var codeOf = []struct {
 	{plan.ErrHoldsData, codes.FailedPrecondition},
 	{plan.ErrLastDevice, codes.FailedPrecondition},
 	{plan.ErrPartial, codes.FailedPrecondition},
+	{apply.ErrRefused, codes.FailedPrecondition},
 	{context.Canceled, codes.Canceled},
 	{context.DeadlineExceeded, codes.DeadlineExceeded},
 }

@@ -19,8 +19,6 @@ const (
 	quietTime = 60 * time.Millisecond
 	// maxDelay bounds the wait when events do not stop.
 	maxDelay = 250 * time.Millisecond
-	// observeTimeout bounds one observation.
-	observeTimeout = 30 * time.Second
 )
 
 // errWatchEnded means that the source of events dried up; the process cannot go on without it.
@@ -43,27 +41,31 @@ type hub struct {
 	observer Observer
 	policy   plan.Policy
 	onView   func([]*agentv1.Device)
+	flights  flights
 	poked    chan struct{}
 	done     chan struct{}
 
 	mu      sync.Mutex
-	started uint64 // observations begun
-	shown   uint64 // the observation that latest stems from
 	latest  *view
 	changed chan struct{} // closed when latest is replaced
 }
 
 func newHub(observer Observer, policy plan.Policy, onView func([]*agentv1.Device)) *hub {
-	return &hub{
+	h := &hub{
 		observer: observer, policy: policy, onView: onView,
 		poked: make(chan struct{}, 1), done: make(chan struct{}), changed: make(chan struct{}),
 	}
+	h.flights.observe = h.observeAndShow
+	return h
 }
 
 // run observes the node at the start, after every burst of events and when poked, until the context ends.
 func (h *hub) run(ctx context.Context) error {
 	defer close(h.done)
-	events := h.observer.Watch(ctx)
+	events, err := h.observer.Watch(ctx)
+	if err != nil {
+		return fmt.Errorf("watch the node: %w", err)
+	}
 	h.refresh(ctx)
 	for {
 		select {
@@ -115,16 +117,15 @@ func (h *hub) poke() {
 }
 
 func (h *hub) refresh(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
-	defer cancel()
-	if _, err := h.observe(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		h.show(h.begin(), &view{err: err})
+	if _, err := h.observe(ctx); err != nil && ctx.Err() == nil {
+		h.show(&view{err: err})
 	}
 }
 
-// observe observes the node now and shows the result to the watchers too, unless a later observation was shown already.
-func (h *hub) observe(ctx context.Context) (plan.Snapshot, error) {
-	number := h.begin()
+// observe answers what the node looks like at a moment not before the call, and shows it to the watchers too.
+func (h *hub) observe(ctx context.Context) (plan.Snapshot, error) { return h.flights.get(ctx) }
+
+func (h *hub) observeAndShow(ctx context.Context) (plan.Snapshot, error) {
 	s, err := h.observer.Observe(ctx)
 	if err != nil {
 		return plan.Snapshot{}, fmt.Errorf("observe the node: %w", err)
@@ -133,7 +134,7 @@ func (h *hub) observe(ctx context.Context) (plan.Snapshot, error) {
 	if err != nil {
 		return plan.Snapshot{}, err
 	}
-	h.show(number, v)
+	h.show(v)
 	return s, nil
 }
 
@@ -152,21 +153,10 @@ func newView(s plan.Snapshot, p plan.Policy) (*view, error) {
 	return v, nil
 }
 
-func (h *hub) begin() uint64 {
+// show replaces the newest view when what was seen differs. Observations come one after the other, so a later one is newer.
+func (h *hub) show(v *view) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.started++
-	return h.started
-}
-
-// show replaces the newest view when the observation is later and what it saw differs.
-func (h *hub) show(observation uint64, v *view) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if observation < h.shown {
-		return
-	}
-	h.shown = observation
 	if old := h.latest; old != nil {
 		if old.err == nil && v.err == nil && bytes.Equal(old.deviceBytes, v.deviceBytes) && bytes.Equal(old.groupBytes, v.groupBytes) {
 			return

@@ -94,7 +94,9 @@ type panicError struct {
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
 
 // GRPCStatus is for the caller.
-func (e *panicError) GRPCStatus() *status.Status { return status.New(codes.Internal, "panic in the agent") }
+func (e *panicError) GRPCStatus() *status.Status {
+	return status.New(codes.Internal, "panic in the agent")
+}
 
 // recovered turns the value of a panic into an error.
 func recovered(value any, err error) error {

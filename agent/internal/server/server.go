@@ -26,10 +26,10 @@ import (
 
 // Observer sees the node.
 type Observer interface {
-	// Observe reads everything afresh.
+	// Observe reads everything afresh. Only one observation is made at a time.
 	Observe(ctx context.Context) (plan.Snapshot, error)
 	// Watch signals that something may have changed, until the context ends.
-	Watch(ctx context.Context) <-chan struct{}
+	Watch(ctx context.Context) (<-chan struct{}, error)
 }
 
 // Applier performs plans.

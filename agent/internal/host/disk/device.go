@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,7 +21,7 @@ type device struct {
 }
 
 // open reserves the device, opens it exclusively and locks it against udev's probing.
-func (t *Tool) open(path string) (*device, error) {
+func (t *Tool) open(ctx context.Context, path string) (*device, error) {
 	release, err := t.Reserve(path)
 	if err != nil {
 		return nil, err
@@ -38,11 +39,29 @@ func (t *Tool) open(path string) (*device, error) {
 		d.close()
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := lock(ctx, f); err != nil {
 		d.close()
-		return nil, fmt.Errorf("lock %s: %w", path, errors.Join(ErrBusy, err))
+		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	return d, nil
+}
+
+// lock keeps udev from probing the device meanwhile. udev holds the lock itself for the moment of its own probing, which
+// follows every change.
+func lock(ctx context.Context, f *os.File) error {
+	const attempts, pause = 50, 100 * time.Millisecond
+	for range attempts {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+	return ErrBusy
 }
 
 // close gives the device back.

@@ -123,7 +123,10 @@ func (t *Tool) exclusive(path string) (bool, error) {
 		return false, err
 	}
 	t.mu.Lock()
-	if t.reserved[k] > 0 || t.testing[k] {
+	for t.testing[k] {
+		t.freed.Wait()
+	}
+	if t.reserved[k] > 0 {
 		t.mu.Unlock()
 		return false, nil
 	}

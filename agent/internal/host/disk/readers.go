@@ -36,7 +36,7 @@ func otherReaders(f *os.File, im *image) (found []Signature, err error) {
 	if readLabel(im) != nil {
 		known[lvmType] = true
 	}
-	a, errA := guarded("go-blockdevice", func() ([]Signature, error) { return blkidReader(f) })
+	a, errA := guarded("go-blockdevice", func() ([]Signature, error) { return blkidReader(f, im) })
 	b, errB := guarded("go-diskfs", func() ([]Signature, error) { return tableReader(f, im) })
 	for _, s := range append(a, b...) {
 		if !known[s.Type] {
@@ -61,7 +61,11 @@ func guarded(reader string, read func() ([]Signature, error)) (found []Signature
 }
 
 // blkidReader is what go-blockdevice finds on the whole device.
-func blkidReader(f *os.File) ([]Signature, error) {
+func blkidReader(f *os.File, im *image) ([]Signature, error) {
+	if im.size < edge {
+		// It refuses a device that is smaller than what it reads at once; such a one is all head to the table.
+		return nil, nil
+	}
 	info, err := blkid.Probe(f, blkid.WithSkipLocking(true))
 	if err != nil || info.Name == "" {
 		return nil, err

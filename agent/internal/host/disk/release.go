@@ -10,7 +10,7 @@ import (
 // goes last, so that a release that was killed finds it again. verify is called with the exclusively open file before
 // anything is written. A device that is clean already is left alone.
 func (t *Tool) Release(ctx context.Context, path, pvUUID string, verify func(*os.File) error) error {
-	d, err := t.open(path)
+	d, err := t.open(ctx, path)
 	if err != nil {
 		return fmt.Errorf("release: %w", err)
 	}

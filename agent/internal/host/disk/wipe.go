@@ -13,7 +13,7 @@ import (
 // the same. verify is called with the exclusively open file before anything is written, on every call. A device that is clean
 // already is left alone.
 func (t *Tool) Wipe(ctx context.Context, path, digest string, verify func(*os.File) error) error {
-	d, err := t.open(path)
+	d, err := t.open(ctx, path)
 	if err != nil {
 		return fmt.Errorf("wipe: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 
 var (
 	nameForm = regexp.MustCompile(`^[a-zA-Z0-9+_.][a-zA-Z0-9+_.-]{0,126}$`)
-	tagForm  = regexp.MustCompile(`^[a-zA-Z0-9+_.][a-zA-Z0-9+_./=!:&#-]{0,1023}$`)
+	tagForm  = regexp.MustCompile(`^[a-zA-Z0-9+_.][a-zA-Z0-9+_./=!:&#-]*$`)
 	uuidForm = regexp.MustCompile(`^[a-zA-Z0-9]{6}(-[a-zA-Z0-9]{4}){5}-[a-zA-Z0-9]{6}$`)
 )
 
@@ -25,7 +25,7 @@ func validName(name string) error {
 
 // validTag refuses what LVM does not take as a tag.
 func validTag(tag string) error {
-	if !tagForm.MatchString(tag) {
+	if len(tag) > 1024 || !tagForm.MatchString(tag) {
 		return fmt.Errorf("%w: tag %q", ErrInvalid, tag)
 	}
 	return nil

@@ -1,0 +1,147 @@
+package disk
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"testing"
+)
+
+var (
+	errDied   = errors.New("died")
+	errMoved  = errors.New("another disk")
+	accept    = func(*os.File) error { return nil }
+	wholeDisk = 3 * gib
+)
+
+// dying is a Tool that dies before its nth write, counted from 0.
+func dying(n int) *Tool {
+	t := New()
+	t.beforeWrite = func(int64, int) error {
+		if n--; n < 0 {
+			return errDied
+		}
+		return nil
+	}
+	return t
+}
+
+// fillDirty puts signatures at both ends, in the middle, and unknown data into the head.
+func fillDirty(t *testing.T, img string) {
+	t.Helper()
+	put(t, img, 0, "bluestore block device\n00000000-1111-2222-3333-444444444444")
+	put(t, img, 1030, "unknown")
+	put(t, img, gib, "bluestore block device\n00000000-1111-2222-3333-444444444444")
+	put(t, img, 64*mib+64, "_BHRfS_M")
+	put(t, img, -512, "EFI PART")
+	put(t, img, -4096, "EFI PART")
+	put(t, img, 8192, "more")
+	// A primary header whose backup stands in the middle, as on a disk that has grown.
+	header := []byte("EFI PART" + string(make([]byte, 84)))
+	binary.LittleEndian.PutUint64(header[32:], 300*1024*1024/512)
+	put(t, img, 512, string(header))
+	put(t, img, 300*mib, "EFI PART")
+}
+
+func hash(t *testing.T, img string) [32]byte {
+	t.Helper()
+	f, err := os.Open(img)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	for _, s := range append(knownFar(wholeDisk), span{0, 2 * mib}, span{wholeDisk - 2*mib, 2 * mib}, span{300 * mib, 4096}) {
+		if _, err := io.Copy(h, io.NewSectionReader(f, s.off, s.n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return [32]byte(h.Sum(nil))
+}
+
+func TestWipe_killedBeforeEveryWrite(t *testing.T) {
+	clean := hash(t, newImage(t, wholeDisk))
+	for n := 0; ; n++ {
+		img := newImage(t, wholeDisk)
+		fillDirty(t, img)
+		err := dying(n).Wipe(t.Context(), img, "d1", accept)
+		if err == nil {
+			if n < 10 {
+				t.Fatalf("only %d writes", n)
+			}
+			break
+		}
+		if !errors.Is(err, errDied) {
+			t.Fatalf("write %d: %v", n, err)
+		}
+		got := facts(t, img)
+		if n > 0 && (got.Wipe == nil || got.Wipe.Digest != "d1") {
+			t.Fatalf("killed before write %d: mark %+v", n, got.Wipe)
+		}
+		if got.Clean() {
+			t.Fatalf("killed before write %d: counts as clean", n)
+		}
+		if n > 0 {
+			if err := New().Wipe(t.Context(), img, "d2", accept); !errors.Is(err, ErrMark) {
+				t.Fatalf("a wipe with another digest: %v", err)
+			}
+		}
+		if err := New().Wipe(t.Context(), img, "d1", accept); err != nil {
+			t.Fatalf("killed before write %d, repeated: %v", n, err)
+		}
+		if hash(t, img) != clean {
+			t.Fatalf("killed before write %d, repeated: not the same end", n)
+		}
+	}
+}
+
+func TestWipe_writesNothing(t *testing.T) {
+	img := newImage(t, testSize)
+	if err := dying(0).Wipe(t.Context(), img, "d", accept); err != nil {
+		t.Errorf("a clean device: %v", err)
+	}
+	put(t, img, 1080, "\x53\xef")
+	refuse := func(*os.File) error { return errMoved }
+	if err := dying(0).Wipe(t.Context(), img, "d", refuse); !errors.Is(err, errMoved) {
+		t.Errorf("a device that was not verified: %v", err)
+	}
+}
+
+func TestWipe_verifySeesTheOpenFile(t *testing.T) {
+	img := newImage(t, testSize)
+	put(t, img, 32*kib, "data")
+	want := facts(t, img).ContentDigest
+	verify := func(f *os.File) error {
+		got, err := ProbeFile(f)
+		if err != nil || got.ContentDigest != want || got.SizeBytes != testSize {
+			t.Errorf("through the open file: %+v, %v", got, err)
+		}
+		return nil
+	}
+	if err := New().Wipe(t.Context(), img, "d", verify); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMark_damagedIsNone(t *testing.T) {
+	m := Mark{Digest: "abc", ranges: []span{{1, 2}, {3 << 40, 4}}}
+	b, err := m.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := decodeMark(b); got == nil || got.Digest != "abc" || len(got.ranges) != 2 || got.ranges[1] != m.ranges[1] {
+		t.Errorf("got %+v", got)
+	}
+	for i := range 40 {
+		damaged := append([]byte(nil), b...)
+		damaged[i] ^= 1
+		if got := decodeMark(damaged); got != nil {
+			t.Errorf("byte %d changed: %+v", i, got)
+		}
+	}
+	if _, err := (Mark{Digest: string(make([]byte, 600))}).encode(); err == nil {
+		t.Error("a digest that does not fit is accepted")
+	}
+}

@@ -1,0 +1,189 @@
+//go:build hostroot
+
+package lvm
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"quarry.storage/quarry/agent/internal/host/run"
+)
+
+// loop makes a throw-away loop device of 100 MiB.
+func loop(t *testing.T) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	img := filepath.Join(t.TempDir(), "disk.img")
+	if err := os.WriteFile(img, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(img, 100<<20); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("losetup", "-f", "--show", img).Output()
+	if err != nil {
+		t.Skipf("losetup: %v", err)
+	}
+	dev := strings.TrimSpace(string(out))
+	t.Cleanup(func() {
+		if err := exec.Command("losetup", "-d", dev).Run(); err != nil {
+			t.Errorf("losetup -d %s: %v", dev, err)
+		}
+	})
+	return dev
+}
+
+func realLVM(t *testing.T) (*LVM, *run.Counting) {
+	t.Helper()
+	if _, err := os.Stat(DefaultBinary); err != nil {
+		t.Skipf("LVM is not installed: %v", err)
+	}
+	c := &run.Counting{Next: run.Real{}}
+	_, err := os.Stat("/dev/mapper/control")
+	l, err := New(Config{Runner: c, Dir: filepath.Join(t.TempDir(), "lvm"), WithoutDeviceMapper: err != nil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, c
+}
+
+func content(t *testing.T, dev string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestHost_configurationIsValid(t *testing.T) {
+	l, _ := realLVM(t)
+	res, err := l.runner.Run(t.Context(), run.Command{Path: l.binary, Args: []string{"lvmconfig", "--validate"}, Env: l.env})
+	if err != nil || len(bytes.TrimSpace(res.Stderr)) > 0 {
+		t.Errorf("%v\n%s%s", err, res.Stdout, res.Stderr)
+	}
+	if v, err := l.Version(t.Context()); err != nil || !strings.HasPrefix(v, "2.") {
+		t.Errorf("version %q, %v", v, err)
+	}
+}
+
+func TestHost_life(t *testing.T) {
+	l, count := realLVM(t)
+	ctx := t.Context()
+	a, b, c := loop(t), loop(t), loop(t)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := "quarry-test"
+	must(l.CreatePV(ctx, a, UUID(a)))
+	must(l.CreatePV(ctx, b, UUID(b)))
+	must(l.CreatePV(ctx, c, UUID(c)))
+	if err := l.CreatePV(ctx, c, UUID(c)); err != nil {
+		t.Errorf("a second time: %v", err)
+	}
+	must(l.CreateVG(ctx, name, []string{tag}, []string{a}))
+	if err := l.CreateVG(ctx, name, []string{tag}, []string{a}); !errors.Is(err, ErrExists) && !errors.Is(err, ErrInUse) {
+		t.Errorf("the same group again: %v", err)
+	}
+	must(l.ExtendVG(ctx, name, []string{a}, []string{b}))
+
+	before := count.Count()
+	vgs, pvs, err := l.Report(ctx, []string{a, b, c})
+	must(err)
+	if count.Count() != before+1 {
+		t.Errorf("%d commands for a report", count.Count()-before)
+	}
+	if len(vgs) != 1 || vgs[0].Name != name || !slices.Contains(vgs[0].Tags, tag) || vgs[0].Partial || len(pvs) != 3 {
+		t.Errorf("report: %+v %+v", vgs, pvs)
+	}
+
+	lvcreate := func(pv string) {
+		_, err := l.run(ctx, []string{a, b}, "lvcreate", "-an", "-Zn", "-Wn", "-L", "8m", "-n", "v1", name, pv)
+		must(err)
+	}
+	lvcreate(a)
+	was := content(t, a)
+	if err := l.RemoveVG(ctx, name, []string{a, b}); !errors.Is(err, ErrInUse) {
+		t.Errorf("remove a group with a volume: %v", err)
+	}
+	if err := l.ReduceVG(ctx, name, []string{a, b}, []string{a}); !errors.Is(err, ErrInUse) {
+		t.Errorf("take out a device with extents: %v", err)
+	}
+	if err := l.RemoveVG(ctx, name, []string{b}); err == nil {
+		t.Error("removed a group with a volume and a missing device")
+	}
+	if !bytes.Equal(was, content(t, a)) {
+		t.Error("a refused command changed the device")
+	}
+	must(l.ReduceVG(ctx, name, []string{a, b}, []string{b}))
+	if _, err := l.run(ctx, []string{a}, "lvremove", "-y", name+"/v1"); err != nil {
+		t.Fatal(err)
+	}
+	must(l.RemoveVG(ctx, name, []string{a}))
+	if err := l.RemoveVG(ctx, name, []string{a}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("remove it again: %v", err)
+	}
+	vgs, pvs, err = l.Report(ctx, []string{a, b, c})
+	if err != nil || len(vgs) != 0 || len(pvs) != 3 {
+		t.Errorf("at the end: %+v %+v %v", vgs, pvs, err)
+	}
+}
+
+func TestHost_createPVLeavesSignaturesAlone(t *testing.T) {
+	l, _ := realLVM(t)
+	for name, command := range map[string][]string{
+		"ext4": {"mkfs.ext4", "-q"},
+		"xfs":  {"mkfs.xfs", "-q", "-f"},
+		"swap": {"mkswap"},
+		"gpt":  {"sgdisk", "-o"},
+		"dos":  {"parted", "-s", "DEV", "mklabel", "msdos"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dev := loop(t)
+			if _, err := exec.LookPath(command[0]); err != nil {
+				t.Skip(err)
+			}
+			args := append([]string(nil), command[1:]...)
+			if i := slices.Index(args, "DEV"); i >= 0 {
+				args[i] = dev
+			} else {
+				args = append(args, dev)
+			}
+			if out, err := exec.Command(command[0], args...).CombinedOutput(); err != nil {
+				t.Skipf("%v: %s", err, out)
+			}
+			was := content(t, dev)
+			err := l.CreatePV(t.Context(), dev, UUID(dev))
+			if !errors.Is(err, ErrSignature) {
+				t.Errorf("got %v", err)
+			}
+			if !bytes.Equal(was, content(t, dev)) {
+				t.Error("the device was changed")
+			}
+		})
+	}
+}
+
+func TestHost_createPVWantsTheDeviceForItself(t *testing.T) {
+	l, _ := realLVM(t)
+	dev := loop(t)
+	f, err := os.OpenFile(dev, os.O_RDWR|os.O_EXCL, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := l.CreatePV(t.Context(), dev, UUID(dev)); !errors.Is(err, ErrInUse) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,197 @@
+package lvm
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quarry.storage/quarry/agent/internal/host/run"
+)
+
+func newLVM(t *testing.T, steps ...run.Step) (*LVM, *run.Fake) {
+	t.Helper()
+	fake := run.NewFake(steps...)
+	l, err := New(Config{Runner: fake, Dir: filepath.Join(t.TempDir(), "lvm")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, fake
+}
+
+func TestLVM_argv(t *testing.T) {
+	tests := map[string]struct {
+		call func(ctx context.Context, l *LVM) error
+		want string
+	}{
+		"create a physical volume": {
+			func(ctx context.Context, l *LVM) error { return l.CreatePV(ctx, "/dev/a", uuidA) },
+			"pvcreate --devices /dev/a --uuid " + uuidA + " --norestorefile /dev/a",
+		},
+		"create a group": {
+			func(ctx context.Context, l *LVM) error {
+				return l.CreateVG(ctx, "g", []string{tag}, []string{"/dev/a", "/dev/b"})
+			},
+			"vgcreate --devices /dev/a --devices /dev/b --addtag " + tag + " g /dev/a /dev/b",
+		},
+		"extend": {
+			func(ctx context.Context, l *LVM) error {
+				return l.ExtendVG(ctx, "g", []string{"/dev/a"}, []string{"/dev/b"})
+			},
+			"vgextend --devices /dev/a --devices /dev/b g /dev/b",
+		},
+		"reduce": {
+			func(ctx context.Context, l *LVM) error {
+				return l.ReduceVG(ctx, "g", []string{"/dev/a", "/dev/b"}, []string{"/dev/b"})
+			},
+			"vgreduce --devices /dev/a --devices /dev/b g /dev/b",
+		},
+		"remove": {
+			func(ctx context.Context, l *LVM) error { return l.RemoveVG(ctx, "g", []string{"/dev/a"}) },
+			"vgremove --devices /dev/a g",
+		},
+	}
+	for name, tt := range tests {
+		l, fake := newLVM(t, run.Step{})
+		if err := tt.call(t.Context(), l); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		cmd := fake.Calls()[0]
+		if got := strings.Join(cmd.Args, " "); got != tt.want || cmd.Path != DefaultBinary || len(cmd.Stdin) > 0 {
+			t.Errorf("%s: %+v, want %q", name, cmd, tt.want)
+		}
+		for _, a := range cmd.Args {
+			if strings.HasPrefix(a, "-f") || strings.HasPrefix(a, "--force") || a == "-y" || a == "--yes" {
+				t.Errorf("%s: uses %s", name, a)
+			}
+		}
+	}
+}
+
+func TestLVM_refusesBeforeAnyCommand(t *testing.T) {
+	dev := []string{"/dev/a"}
+	tests := map[string]func(ctx context.Context, l *LVM) error{
+		"an option as a group": func(ctx context.Context, l *LVM) error { return l.CreateVG(ctx, "--force", nil, dev) },
+		"no name":              func(ctx context.Context, l *LVM) error { return l.RemoveVG(ctx, "", dev) },
+		"a path as a group":    func(ctx context.Context, l *LVM) error { return l.RemoveVG(ctx, "a/b", dev) },
+		"dots":                 func(ctx context.Context, l *LVM) error { return l.ExtendVG(ctx, "..", dev, dev) },
+		"an option as a tag":   func(ctx context.Context, l *LVM) error { return l.CreateVG(ctx, "g", []string{"-f"}, dev) },
+		"an option as a device": func(ctx context.Context, l *LVM) error {
+			return l.CreatePV(ctx, "-ff", uuidA)
+		},
+		"two devices in one":      func(ctx context.Context, l *LVM) error { return l.CreatePV(ctx, "/dev/a,/dev/b", uuidA) },
+		"a path that climbs":      func(ctx context.Context, l *LVM) error { return l.CreatePV(ctx, "/dev/../a", uuidA) },
+		"an option as a UUID":     func(ctx context.Context, l *LVM) error { return l.CreatePV(ctx, "/dev/a", "--yes") },
+		"a group of no devices":   func(ctx context.Context, l *LVM) error { return l.CreateVG(ctx, "g", nil, nil) },
+		"extending by nothing":    func(ctx context.Context, l *LVM) error { return l.ExtendVG(ctx, "g", dev, nil) },
+		"removing without device": func(ctx context.Context, l *LVM) error { return l.RemoveVG(ctx, "g", nil) },
+		"an option in a report": func(ctx context.Context, l *LVM) error {
+			_, _, err := l.Report(ctx, []string{"--all"})
+			return err
+		},
+	}
+	for name, call := range tests {
+		l, fake := newLVM(t, run.Step{})
+		if err := call(t.Context(), l); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(fake.Calls()) > 0 {
+			t.Errorf("%s: ran %+v", name, fake.Calls())
+		}
+	}
+}
+
+func TestLVM_report(t *testing.T) {
+	l, fake := newLVM(t, run.Step{Result: run.Result{Stdout: recorded(t, "report.json")}})
+	if vgs, pvs, err := l.Report(t.Context(), nil); vgs != nil || pvs != nil || err != nil || len(fake.Calls()) > 0 {
+		t.Errorf("without devices: %v %v %v %v", vgs, pvs, err, fake.Calls())
+	}
+	vgs, pvs, err := l.Report(t.Context(), []string{"/dev/a"})
+	if err != nil || len(vgs) != 1 || len(pvs) != 3 || fake.Left() != 0 {
+		t.Errorf("%v %v %v", vgs, pvs, err)
+	}
+}
+
+func TestLVM_errorKinds(t *testing.T) {
+	// What LVM 2.03.16 writes.
+	tests := map[string]error{
+		"  Volume group \"vg1\" not found\n  Cannot process volume group vg1": ErrNotFound,
+		"  No device found for /dev/nonexist.":                                ErrNotFound,
+		"  Physical volume \"/dev/loop0\" still in use":                       ErrInUse,
+		"Do you really want to remove volume group \"vg0\" containing 1 logical volumes? [y/n]: [n]\n  Volume group \"vg0\" not removed": ErrInUse,
+		"  Can't open /dev/loop0 exclusively.  Mounted filesystem?":                                                                      ErrInUse,
+		"WARNING: ext4 signature detected on /dev/loop2 at offset 1080. Wipe it? [y/n]: [n]\n  Aborted wiping of ext4.":                  ErrSignature,
+		"  UUID AAAAAA-aaaa-bbbb-cccc-dddd-eeee-ffffff already in use on \"/dev/loop0\".":                                                ErrExists,
+		"  A volume group called vg0 already exists.":                                                                                    ErrExists,
+		"  Volume group \"vg0\" has insufficient free space (1 extents): 9 required.":                                                    ErrNoSpace,
+		"  Cannot change VG vg0 while PVs are missing.":                                                                                  ErrPartial,
+	}
+	for stderr, want := range tests {
+		l, _ := newLVM(t, run.Step{Result: run.Result{ExitCode: 5, Stderr: []byte(stderr)}})
+		err := l.RemoveVG(t.Context(), "vg0", []string{"/dev/a"})
+		if !errors.Is(err, want) {
+			t.Errorf("%q: %v", stderr, err)
+		}
+		var exit *run.Error
+		if !errors.As(err, &exit) || exit.ExitCode != 5 || exit.Stderr == "" || exit.Argv[0] != DefaultBinary {
+			t.Errorf("%q: the command error is lost: %v", stderr, err)
+		}
+	}
+	l, _ := newLVM(t, run.Step{Result: run.Result{ExitCode: 5, Stderr: []byte("news")}})
+	if err := l.RemoveVG(t.Context(), "vg0", []string{"/dev/a"}); err == nil || errors.Is(err, ErrNotFound) {
+		t.Errorf("an unknown failure: %v", err)
+	}
+}
+
+func TestLVM_version(t *testing.T) {
+	out := "  LVM version:     2.03.16(2) (2022-05-18)\n  Library version: 1.02.185 (2022-05-18)\n"
+	l, _ := newLVM(t, run.Step{Result: run.Result{Stdout: []byte(out)}}, run.Step{})
+	if v, err := l.Version(t.Context()); v != "2.03.16(2)" || err != nil {
+		t.Errorf("%q, %v", v, err)
+	}
+	if v, err := l.Version(t.Context()); err == nil {
+		t.Errorf("no output: %q", v)
+	}
+}
+
+func TestNew_configuration(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "lvm")
+	for range 2 {
+		if _, err := New(Config{Runner: run.NewFake(), Dir: dir}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conf, err := os.ReadFile(filepath.Join(dir, "lvm.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"use_aio=0", `locking_dir="/run/lock/lvm"`, `archive_dir="` + dir + `/archive"`, `hints="none"`} {
+		if !strings.Contains(string(conf), want) {
+			t.Errorf("no %s in %s", want, conf)
+		}
+	}
+	for name, cfg := range map[string]Config{
+		"no runner":            {Dir: dir},
+		"a relative directory": {Runner: run.NewFake(), Dir: "lvm"},
+		"a quote":              {Runner: run.NewFake(), Dir: "/tmp/\"x"},
+	} {
+		if _, err := New(cfg); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestUUID(t *testing.T) {
+	a := UUID("a")
+	if !uuidForm.MatchString(a) || a != UUID("a") || a == UUID("b") {
+		t.Errorf("got %q and %q", a, UUID("b"))
+	}
+	if diff := cmp.Diff(38, len(a)); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+
+	"quarry.storage/quarry/agent/internal/config"
+	"quarry.storage/quarry/agent/internal/identity"
+	"quarry.storage/quarry/agent/internal/server"
+	"quarry.storage/quarry/pkg/version"
+)
+
+const (
+	// memoryLimit makes the garbage collector work harder before the agent grows beyond its share of a node.
+	memoryLimit = 48 << 20
+	// gcPercent trades a little time for a small heap: the agent has little to do, and shares the node with everything else.
+	gcPercent = 50
+)
+
+// run serves until the context ends.
+func run(ctx context.Context, cfg config.Config) error {
+	debug.SetMemoryLimit(memoryLimit)
+	debug.SetGCPercent(gcPercent)
+	log := newLog(cfg.Verbosity)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	serverConfig, err := newServerConfig(cfg)
+	if err != nil {
+		return err
+	}
+	serverConfig.Log, serverConfig.Registry = log, registry
+	id := identity.New(identity.Config{
+		NodeName: cfg.NodeName, Log: log.WithName("identity"),
+		Signer: identity.API{URL: cfg.APIServer, TokenFile: cfg.TokenFile, CAFile: cfg.CAFile},
+	})
+	probes, err := net.Listen("tcp", cfg.Probe)
+	if err != nil {
+		return fmt.Errorf("listen for probes: %w", err)
+	}
+	log.Info("Starting agent", "version", version.Version, "node", cfg.NodeName)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return server.ServeProbes(ctx, probes, id.Check, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	})
+	group.Go(func() error { id.Run(ctx); return nil })
+	group.Go(func() error { return serve(ctx, cfg, id, server.New(serverConfig)) })
+	return group.Wait()
+}
+
+// serve listens only when there is a certificate to serve with.
+func serve(ctx context.Context, cfg config.Config, id *identity.Manager, srv *server.Server) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-id.Ready():
+	}
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	return srv.Serve(ctx, listener, id.TLSConfig())
+}
+
+// newLog writes JSON lines to standard error.
+func newLog(verbosity int) logr.Logger {
+	handler := slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.Level(-verbosity)})
+	return logr.FromSlogHandler(handler)
+}
+
+// nodeFacts are what the kernel says about itself, once per boot.
+func nodeFacts(procDir string) (release, bootID string, err error) {
+	release, releaseErr := readLine(filepath.Join(procDir, "sys/kernel/osrelease"))
+	bootID, bootErr := readLine(filepath.Join(procDir, "sys/kernel/random/boot_id"))
+	return release, bootID, errors.Join(releaseErr, bootErr)
+}
+
+func readLine(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(string(text)), nil
+}
