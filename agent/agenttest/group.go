@@ -28,11 +28,7 @@ type group struct {
 	tags       []string
 	pvs        []string // UUIDs
 	volumes    []volume
-}
-
-type volume struct {
-	name, pv string
-	bytes    int64
+	pools      []pool
 }
 
 func (g *group) owner() string {
@@ -68,34 +64,6 @@ func (h *Host) addGroup(name string, tags, disks []string) {
 	h.changed()
 }
 
-// AddVolume makes a logical volume in a group, on the first disk with room, as the storage driver would.
-func (h *Host) AddVolume(groupName, name string, bytes int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	g := h.groups[groupName]
-	if g == nil {
-		panic(fmt.Sprintf("agenttest: no group %q", groupName))
-	}
-	for _, pv := range g.pvs {
-		if d := h.carrier(pv); d != nil && d.pvSize()-g.used(pv) >= bytes {
-			g.volumes = append(g.volumes, volume{name: name, pv: pv, bytes: bytes})
-			h.changed()
-			return
-		}
-	}
-	panic(fmt.Sprintf("agenttest: no room for %q in group %q", name, groupName))
-}
-
-// RemoveVolume removes a logical volume.
-func (h *Host) RemoveVolume(groupName, name string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if g := h.groups[groupName]; g != nil {
-		g.volumes = slices.DeleteFunc(g.volumes, func(v volume) bool { return v.name == name })
-	}
-	h.changed()
-}
-
 // Groups are all volume groups, ordered by name, those with missing disks included.
 func (h *Host) Groups() []Group {
 	h.mu.Lock()
@@ -109,7 +77,7 @@ func (h *Host) Groups() []Group {
 			}
 		}
 		for _, v := range g.volumes {
-			view.Volumes = append(view.Volumes, v.name)
+			view.Volumes = append(view.Volumes, v.Name)
 		}
 		slices.Sort(view.Disks)
 		out = append(out, view)
@@ -145,20 +113,10 @@ func (h *Host) carrier(pv string) *disk {
 	return nil
 }
 
-// active says whether a logical volume uses the disk.
+// active says whether a logical volume keeps the disk open.
 func (h *Host) active(d *disk) bool {
 	g := h.groupOf(d.pv)
-	return d.pv != "" && g != nil && g.used(d.pv) > 0
-}
-
-func (g *group) used(pv string) int64 {
-	var sum int64
-	for _, v := range g.volumes {
-		if v.pv == pv {
-			sum += (v.bytes + extentBytes - 1) / extentBytes * extentBytes
-		}
-	}
-	return sum
+	return d.pv != "" && g != nil && g.inUse() && g.used(d.pv) > 0
 }
 
 func (d *disk) pvSize() int64 { return (d.SizeBytes - 1<<20) / extentBytes * extentBytes }
@@ -166,29 +124,9 @@ func (d *disk) pvSize() int64 { return (d.SizeBytes - 1<<20) / extentBytes * ext
 // observeGroups adds the groups of which at least one disk is present.
 func (h *Host) observeGroups(s *plan.Snapshot) {
 	for _, g := range h.groups {
-		out := plan.Group{Name: g.name, UUID: g.uuid, OwnerUID: g.owner(), ExtentBytes: extentBytes}
-		present := 0
-		for _, uuid := range g.pvs {
-			pv := plan.PV{UUID: uuid}
-			if d := h.carrier(uuid); d != nil {
-				pv.SizeBytes, pv.FreeBytes = d.pvSize(), d.pvSize()-g.used(uuid)
-				if d.plugged {
-					pv.Path = d.path()
-					present++
-				}
-			}
-			out.Partial = out.Partial || pv.Path == ""
-			out.SizeBytes += pv.SizeBytes
-			out.FreeBytes += pv.FreeBytes
-			out.PVs = append(out.PVs, pv)
-		}
-		for _, v := range g.volumes {
-			out.Volumes = append(out.Volumes, v.name)
-		}
-		slices.Sort(out.Volumes)
-		slices.SortFunc(out.PVs, func(a, b plan.PV) int { return strings.Compare(a.Path, b.Path) })
+		out, present := h.observeGroup(g)
 		switch {
-		case present == 0:
+		case !present:
 		case out.OwnerUID == "":
 			s.ForeignGroups = append(s.ForeignGroups, g.name)
 		default:
@@ -197,6 +135,28 @@ func (h *Host) observeGroups(s *plan.Snapshot) {
 	}
 	slices.Sort(s.ForeignGroups)
 	slices.SortFunc(s.Groups, func(a, b plan.Group) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// observeGroup is a group as an observation shows it, and whether any of its disks is present.
+func (h *Host) observeGroup(g *group) (plan.Group, bool) {
+	out := plan.Group{Name: g.name, UUID: g.uuid, OwnerUID: g.owner(), ExtentBytes: extentBytes}
+	present := false
+	for _, uuid := range g.pvs {
+		pv := plan.PV{UUID: uuid}
+		if d := h.carrier(uuid); d != nil {
+			pv.SizeBytes, pv.FreeBytes = d.pvSize(), d.pvSize()-g.used(uuid)
+			if d.plugged {
+				pv.Path = d.path()
+				present = true
+			}
+		}
+		out.Partial = out.Partial || pv.Path == ""
+		out.SizeBytes += pv.SizeBytes
+		out.FreeBytes += pv.FreeBytes
+		out.PVs = append(out.PVs, pv)
+	}
+	slices.SortFunc(out.PVs, func(a, b plan.PV) int { return strings.Compare(a.Path, b.Path) })
+	return g.observeVolumes(out), present
 }
 
 // fakeUUID looks like one of LVM's.

@@ -42,6 +42,7 @@ type hub struct {
 	policy   plan.Policy
 	onView   func([]*agentv1.Device)
 	flights  flights
+	memory   memory
 	poked    chan struct{}
 	done     chan struct{}
 
@@ -126,16 +127,13 @@ func (h *hub) refresh(ctx context.Context) {
 func (h *hub) observe(ctx context.Context) (plan.Snapshot, error) { return h.flights.get(ctx) }
 
 func (h *hub) observeAndShow(ctx context.Context) (plan.Snapshot, error) {
+	began := h.memory.begin()
 	s, err := h.observer.Observe(ctx)
 	if err != nil {
+		h.memory.forget()
 		return plan.Snapshot{}, fmt.Errorf("observe the node: %w", err)
 	}
-	v, err := newView(s, h.policy)
-	if err != nil {
-		return plan.Snapshot{}, err
-	}
-	h.show(v)
-	return s, nil
+	return h.land(began, s)
 }
 
 func newView(s plan.Snapshot, p plan.Policy) (*view, error) {
