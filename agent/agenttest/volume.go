@@ -15,8 +15,11 @@ type Volume struct {
 	ID        string
 	SizeBytes int64
 	// Pool is empty for a linear volume.
-	Pool, Source           string
-	Snapshot, Active, Open bool
+	Pool, Source string
+	Snapshot     bool
+	// New is true until the first use.
+	New          bool
+	Active, Open bool
 }
 
 // extents on one physical volume.
@@ -242,7 +245,7 @@ func (g *group) observeVolumes(out plan.Group) plan.Group {
 	for _, v := range g.volumes {
 		out.LogicalVolumes = append(out.LogicalVolumes, plan.Volume{
 			Name: v.Name, ID: v.ID, UUID: fakeUUID("lv", g.uuid, v.Name), SizeBytes: v.SizeBytes, Pool: v.Pool, Source: v.Source,
-			Snapshot: v.Snapshot, Active: v.Active, Open: v.Open, Health: v.health, CreatedUnix: v.created,
+			Snapshot: v.Snapshot, New: v.New, Active: v.Active, Open: v.Open, Health: v.health, CreatedUnix: v.created,
 		})
 	}
 	for _, p := range g.pools {

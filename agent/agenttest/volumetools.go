@@ -48,7 +48,7 @@ func (s session) CreateLV(ctx context.Context, step plan.CreateLV) error {
 		}
 		v := volume{Volume: Volume{
 			Name: step.Name, ID: idOf(step.Tags), SizeBytes: step.SizeBytes, Pool: step.Pool, Source: step.Source, Snapshot: step.Snapshot,
-			Active: !step.Snapshot,
+			Active: !step.Snapshot, New: slices.Contains(step.Tags, plan.TagNew),
 		}}
 		if err := s.place(g, &v, step.SizeBytes); err != nil {
 			return err
@@ -117,6 +117,16 @@ func (s session) ActivateLV(ctx context.Context, step plan.ActivateLV) error {
 	return s.command(ctx, "lvchange", step.Group, func(g *group) error {
 		if v := g.tagged(step.Name, step.Tag); v != nil {
 			v.Active = true
+		}
+		return nil
+	})
+}
+
+// SettleLV passes over a volume that is not ours.
+func (s session) SettleLV(ctx context.Context, step plan.SettleLV) error {
+	return s.command(ctx, "lvchange", step.Group, func(g *group) error {
+		if v := g.tagged(step.Name, step.Tag); v != nil {
+			v.New = false
 		}
 		return nil
 	})

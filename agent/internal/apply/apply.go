@@ -30,6 +30,7 @@ type Volumes interface {
 	CreateLV(ctx context.Context, s plan.CreateLV) error
 	ExtendLV(ctx context.Context, s plan.ExtendLV) error
 	ActivateLV(ctx context.Context, s plan.ActivateLV) error
+	SettleLV(ctx context.Context, s plan.SettleLV) error
 	DeactivateLV(ctx context.Context, s plan.DeactivateLV) error
 	RemoveLV(ctx context.Context, s plan.RemoveLV) error
 	CreatePool(ctx context.Context, s plan.CreatePool) error
@@ -127,6 +128,8 @@ func (a Applier) performOnVolume(ctx context.Context, step plan.Step) error {
 		return a.Volumes.ExtendLV(ctx, s)
 	case plan.ActivateLV:
 		return a.Volumes.ActivateLV(ctx, s)
+	case plan.SettleLV:
+		return a.Volumes.SettleLV(ctx, s)
 	case plan.DeactivateLV:
 		return a.Volumes.DeactivateLV(ctx, s)
 	case plan.RemoveLV:

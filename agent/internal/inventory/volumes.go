@@ -53,7 +53,7 @@ func volumes(g plan.Group, lvs []lvm.LV) plan.Group {
 		}
 		g.LogicalVolumes = append(g.LogicalVolumes, plan.Volume{
 			Name: v.Name, ID: volumeID(v.Tags), UUID: v.UUID, SizeBytes: v.SizeBytes, Pool: v.Pool, Source: v.Origin,
-			Snapshot: slices.Contains(v.Tags, plan.TagSnapshot), Active: v.Active, Open: v.Open, Health: v.Health, CreatedUnix: v.CreatedUnix,
+			Snapshot: slices.Contains(v.Tags, plan.TagSnapshot), New: slices.Contains(v.Tags, plan.TagNew), Active: v.Active, Open: v.Open, Health: v.Health, CreatedUnix: v.CreatedUnix,
 		})
 	}
 	return g.Named()

@@ -7,12 +7,15 @@ import (
 	"slices"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/volumeid"
 )
 
 // Tags in LVM that mark what is ours inside a group of ours.
 const (
 	// TagVolume is the prefix of the tag of a volume or snapshot; its id follows.
-	TagVolume = v1alpha1.Group + "/volume="
+	TagVolume = volumeid.Tag
+	// TagNew marks a volume that was made empty and not used yet.
+	TagNew = volumeid.TagNew
 	// TagSnapshot marks a snapshot.
 	TagSnapshot = v1alpha1.Group + "/snapshot"
 	// TagPool marks a thin pool.
@@ -28,6 +31,8 @@ type Volume struct {
 	// Source is the volume that it was copied from, while that exists.
 	Source   string
 	Snapshot bool
+	// New is true for a volume that was made empty and not used yet: what it holds is left over from others.
+	New bool
 	// Active is true when its device node exists, Open when something has that open.
 	Active, Open bool
 	// Health says what is wrong with it; empty when it is healthy.

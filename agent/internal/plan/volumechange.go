@@ -26,12 +26,10 @@ func DeleteVolume(s Snapshot, want VolumeSpec) (VolumePlan, error) {
 
 // ResizeVolume plans how the volume gets at least the size. It never shrinks.
 func ResizeVolume(s Snapshot, want VolumeSpec) (VolumePlan, error) {
-	g, v, exists, err := ownVolume(s, want)
+	g, v, err := presentVolume(s, want)
 	switch {
 	case err != nil:
 		return VolumePlan{}, err
-	case !exists:
-		return VolumePlan{}, fmt.Errorf("volume %s in group %s: %w", want.Name, want.Group, ErrNotFound)
 	case v.SizeBytes >= want.SizeBytes:
 		return VolumePlan{Volume: v}, nil
 	case v.Snapshot:
@@ -47,18 +45,33 @@ func ResizeVolume(s Snapshot, want VolumeSpec) (VolumePlan, error) {
 
 // ActivateVolume plans how the device node of the volume comes to exist.
 func ActivateVolume(s Snapshot, want VolumeSpec) (VolumePlan, error) {
-	g, v, exists, err := ownVolume(s, want)
-	switch {
-	case err != nil:
-		return VolumePlan{}, err
-	case !exists:
-		return VolumePlan{}, fmt.Errorf("volume %s in group %s: %w", want.Name, want.Group, ErrNotFound)
-	case v.Active:
-		return VolumePlan{Volume: v}, nil
+	g, v, err := presentVolume(s, want)
+	if err != nil || v.Active {
+		return VolumePlan{Volume: v}, err
 	}
 	step := ActivateLV{Group: g.ref(), Name: v.Name, Tag: TagVolume + v.ID, Reason: "the volume is wanted on this node and not active"}
 	v.Active = true
 	return VolumePlan{Volume: v, Plan: Plan{Steps: []Step{step}}}, nil
+}
+
+// SettleVolume plans how the volume comes to be in use: it is not new any more.
+func SettleVolume(s Snapshot, want VolumeSpec) (VolumePlan, error) {
+	g, v, err := presentVolume(s, want)
+	if err != nil || !v.New {
+		return VolumePlan{Volume: v}, err
+	}
+	step := SettleLV{Group: g.ref(), Name: v.Name, Tag: TagVolume + v.ID, Reason: "the volume is used from now on"}
+	v.New = false
+	return VolumePlan{Volume: v, Plan: Plan{Steps: []Step{step}}}, nil
+}
+
+// presentVolume is ownVolume for a volume that has to exist.
+func presentVolume(s Snapshot, want VolumeSpec) (Group, Volume, error) {
+	g, v, exists, err := ownVolume(s, want)
+	if err == nil && !exists {
+		err = fmt.Errorf("volume %s in group %s: %w", want.Name, want.Group, ErrNotFound)
+	}
+	return g, v, err
 }
 
 // ownVolume finds a volume and refuses one of another id.

@@ -26,7 +26,7 @@ func CreateVolume(s Snapshot, want VolumeSpec) (VolumePlan, error) {
 	if err != nil {
 		return VolumePlan{}, err
 	}
-	v := Volume{Name: want.Name, ID: want.ID, SizeBytes: size, Snapshot: want.Snapshot, Active: !want.Snapshot}
+	v := Volume{Name: want.Name, ID: want.ID, SizeBytes: size, Snapshot: want.Snapshot, Active: !want.Snapshot, New: want.Source == ""}
 	switch {
 	case want.Source != "":
 		return g.copyVolume(v, want)
@@ -116,6 +116,11 @@ func (g Group) create(v Volume, reason string) VolumePlan {
 	}
 	if v.Snapshot {
 		step.Tags = append(step.Tags, TagSnapshot)
+	}
+	// LVM writes the tags with the volume and wipes what stood in its place then. A power cut between the two leaves old content
+	// below a new name: the tag says so until the first use.
+	if v.New {
+		step.Tags = append(step.Tags, TagNew)
 	}
 	return VolumePlan{Plan: Plan{Steps: []Step{step}}, Volume: v}
 }

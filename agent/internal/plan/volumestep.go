@@ -36,6 +36,12 @@ type ActivateLV struct {
 	Name, Tag, Reason string
 }
 
+// SettleLV takes TagNew off a volume with that tag.
+type SettleLV struct {
+	Group             GroupRef
+	Name, Tag, Reason string
+}
+
 // DeactivateLV takes the device node of a volume or pool with that tag away, unless it is open.
 type DeactivateLV struct {
 	Group             GroupRef
@@ -72,6 +78,9 @@ func (s ExtendLV) Why() string { return s.Reason }
 // Why the volume is activated.
 func (s ActivateLV) Why() string { return s.Reason }
 
+// Why the volume is not new any more.
+func (s SettleLV) Why() string { return s.Reason }
+
 // Why the volume is deactivated.
 func (s DeactivateLV) Why() string { return s.Reason }
 
@@ -101,6 +110,8 @@ func (s ExtendLV) String() string {
 }
 
 func (s ActivateLV) String() string { return fmt.Sprintf("activate %s/%s", s.Group.Name, s.Name) }
+
+func (s SettleLV) String() string { return fmt.Sprintf("settle %s/%s", s.Group.Name, s.Name) }
 
 func (s DeactivateLV) String() string { return fmt.Sprintf("deactivate %s/%s", s.Group.Name, s.Name) }
 

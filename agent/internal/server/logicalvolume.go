@@ -115,23 +115,6 @@ func (s *logicalVolumeService) EnsureThinPool(
 	return &agentv1.EnsureThinPoolResponse{Pool: pool}, nil
 }
 
-// ActivateVolume makes the device node of a volume of ours, below /dev/GROUP/NAME, exist, and answers what the volume is. It is for
-// the CSI node service: after a boot no volume is active.
-func (s *Server) ActivateVolume(ctx context.Context, group, name, id string) (plan.Volume, error) {
-	want := plan.VolumeSpec{Group: group, Name: name, ID: id}
-	if err := validVolumeName(group, name, id); err != nil {
-		return plan.Volume{}, err
-	}
-	return s.changeVolume(ctx, want, func(seen plan.Snapshot, want plan.VolumeSpec) (plan.VolumePlan, error) {
-		for _, g := range seen.Groups {
-			if g.Name == group {
-				want.OwnerUID = g.OwnerUID
-			}
-		}
-		return plan.ActivateVolume(seen, want)
-	})
-}
-
 // toVolume converts one volume. What was made just now has no creation time of LVM's yet; its UUID is known from the next report on.
 func toVolume(group string, v plan.Volume) *agentv1.LogicalVolume {
 	if v.CreatedUnix == 0 {

@@ -48,23 +48,21 @@ func validVolume(req volumeRequest) (plan.VolumeSpec, error) {
 	if err := validGroup(req.GetGroup(), req.GetOwnerUid()); err != nil {
 		return plan.VolumeSpec{}, err
 	}
-	if err := validVolumeName(req.GetGroup(), req.GetName(), req.GetId()); err != nil {
+	if err := validName(req.GetGroup(), req.GetName()); err != nil {
 		return plan.VolumeSpec{}, err
+	}
+	if !volumeID.MatchString(req.GetId()) {
+		return plan.VolumeSpec{}, fmt.Errorf("volume id %q: %w", req.GetId(), errInvalid)
 	}
 	return plan.VolumeSpec{Group: req.GetGroup(), OwnerUID: req.GetOwnerUid(), Name: req.GetName(), ID: req.GetId()}, nil
 }
 
-func validVolumeName(group, name, id string) error {
+// validNames checks both names.
+func validNames(group, name string) error {
 	if !groupName.MatchString(group) {
 		return fmt.Errorf("group name %q: %w", group, errInvalid)
 	}
-	if err := validName(group, name); err != nil {
-		return err
-	}
-	if !volumeID.MatchString(id) {
-		return fmt.Errorf("volume id %q: %w", id, errInvalid)
-	}
-	return nil
+	return validName(group, name)
 }
 
 // validName checks the name of a volume or pool in a group.

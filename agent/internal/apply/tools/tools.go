@@ -33,6 +33,7 @@ type LVM interface {
 	CreateLV(ctx context.Context, g lvm.Owned, v lvm.NewVolume) error
 	ExtendLV(ctx context.Context, g lvm.Owned, name string, sizeBytes, metadataBytes int64) error
 	ActivateLV(ctx context.Context, g lvm.Owned, name, tag string) error
+	UntagLV(ctx context.Context, g lvm.Owned, name, tag, remove string) error
 	DeactivateLV(ctx context.Context, g lvm.Owned, name, tag string) error
 	RemoveLV(ctx context.Context, g lvm.Owned, name, tag string) error
 	CreatePool(ctx context.Context, g lvm.Owned, p lvm.NewPool) error

@@ -29,6 +29,11 @@ func (h Host) ActivateLV(ctx context.Context, s plan.ActivateLV) error {
 	return h.volume(s.Group, func(g lvm.Owned) error { return h.LVM.ActivateLV(ctx, g, s.Name, s.Tag) })
 }
 
+// SettleLV takes a tag off.
+func (h Host) SettleLV(ctx context.Context, s plan.SettleLV) error {
+	return h.volume(s.Group, func(g lvm.Owned) error { return h.LVM.UntagLV(ctx, g, s.Name, s.Tag, plan.TagNew) })
+}
+
 // DeactivateLV takes the device node of a volume away.
 func (h Host) DeactivateLV(ctx context.Context, s plan.DeactivateLV) error {
 	return h.volume(s.Group, func(g lvm.Owned) error { return h.LVM.DeactivateLV(ctx, g, s.Name, s.Tag) })

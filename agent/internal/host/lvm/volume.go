@@ -110,6 +110,15 @@ func (l *LVM) ActivateLV(ctx context.Context, g Owned, name, tag string) error {
 	return err
 }
 
+// UntagLV takes a tag off a volume that has the other one. Nothing happens to a volume without that.
+func (l *LVM) UntagLV(ctx context.Context, g Owned, name, tag, remove string) error {
+	if err := validTag(remove); err != nil {
+		return fmt.Errorf("untag lv: %w", err)
+	}
+	_, err := l.selected(ctx, g, name, []string{tag}, "lvchange", "--deltag", remove)
+	return err
+}
+
 // DeactivateLV takes the device node of a volume with that tag away. One that is open stays: ErrInUse. Nothing happens to a
 // volume without the tag.
 func (l *LVM) DeactivateLV(ctx context.Context, g Owned, name, tag string) error {
