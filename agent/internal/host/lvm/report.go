@@ -53,7 +53,7 @@ var reportArgs = []string{
 	"--configreport", "vg", "-o", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_tags,vg_missing_pv_count,vg_partial,vg_exported",
 	"--configreport", "pv", "-o", "pv_name,pv_uuid,pv_major,pv_minor,pv_size,pv_free,pv_used,pv_missing,pv_duplicate,vg_name,vg_uuid",
 	"--configreport", "lv", "-o", "lv_name,lv_uuid,vg_uuid,lv_size,lv_tags,lv_layout,pool_lv,origin,lv_active_locally,lv_device_open," +
-		"lv_permissions,lv_health_status,lv_metadata_size,data_percent,metadata_percent,lv_time",
+		"lv_health_status,lv_metadata_size,data_percent,metadata_percent,lv_time",
 	"--configreport", "pvseg", "-o", "pvseg_size", "-S", "pvseg_size<0",
 	"--configreport", "seg", "-o", "seg_size", "-S", "seg_size<0",
 }

@@ -17,7 +17,6 @@ type LV struct {
 	Pool, Origin string
 	// Active is true when its device node exists, Open when something has that open.
 	Active, Open bool
-	ReadOnly     bool
 	// Health is empty, or what is wrong in LVM's words: "partial", "needs check", "out of data".
 	Health string
 	// MetadataBytes of a thin pool, and how much of its data and metadata is allocated, in hundredths of a percent; zero while
@@ -33,7 +32,7 @@ func (p *fields) lv(r row) LV {
 		Name: p.id(r, "lv_name"), UUID: p.id(r, "lv_uuid"), SizeBytes: p.number(r, "lv_size", 64), Tags: p.list(r, "lv_tags"),
 		Pool: unbracket(p.text(r, "pool_lv")), Origin: unbracket(p.text(r, "origin")),
 		Active: p.known(r, "lv_active_locally"), Open: p.known(r, "lv_device_open"),
-		ReadOnly: strings.HasPrefix(p.text(r, "lv_permissions"), "read-only"), Health: p.text(r, "lv_health_status"),
+		Health:        p.text(r, "lv_health_status"),
 		MetadataBytes: p.optional(r, "lv_metadata_size"),
 		DataPermyriad: p.permyriad(r, "data_percent"), MetadataPermyriad: p.permyriad(r, "metadata_percent"),
 		CreatedUnix: p.optional(r, "lv_time"),

@@ -110,13 +110,16 @@ func (l *LVM) ActivateLV(ctx context.Context, g Owned, name, tag string) error {
 	return err
 }
 
-// UntagLV takes a tag off a volume that has the other one. Nothing happens to a volume without that.
+// UntagLV takes a tag off a volume that has the other one. A volume without that keeps its tags: ErrNotFound.
 func (l *LVM) UntagLV(ctx context.Context, g Owned, name, tag, remove string) error {
 	if err := validTag(remove); err != nil {
 		return fmt.Errorf("untag lv: %w", err)
 	}
-	_, err := l.selected(ctx, g, name, []string{tag}, "lvchange", "--deltag", remove)
-	return err
+	out, err := l.selected(ctx, g, name, []string{tag}, "lvchange", "--deltag", remove)
+	if err != nil {
+		return err
+	}
+	return confirmed(out, "changed", g, name)
 }
 
 // DeactivateLV takes the device node of a volume with that tag away. One that is open stays: ErrInUse. Nothing happens to a
@@ -143,9 +146,13 @@ func (l *LVM) remove(ctx context.Context, g Owned, name string, tags []string, a
 	if err != nil {
 		return err
 	}
-	// A volume that the criteria do not fit is passed over in silence.
-	if !bytes.Contains(out, []byte("successfully removed")) {
-		return fmt.Errorf("lvremove %s/%s: %w: no volume of that name carries our tag", g.Name, name, ErrNotFound)
+	return confirmed(out, "successfully removed", g, name)
+}
+
+// confirmed wants LVM to say that it did something: a volume that the criteria do not fit is passed over in silence.
+func confirmed(out []byte, said string, g Owned, name string) error {
+	if !bytes.Contains(out, []byte(said)) {
+		return fmt.Errorf("lv %s/%s: %w: no volume of that name carries our tag", g.Name, name, ErrNotFound)
 	}
 	return nil
 }
