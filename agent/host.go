@@ -21,7 +21,9 @@ import (
 // newServerConfig connects the server to the tools of this node.
 func newServerConfig(cfg config.Config) (server.Config, error) {
 	release, bootID, factsErr := nodeFacts(cfg.ProcDir)
-	volumes, lvmErr := lvm.New(lvm.Config{Runner: hostrun.Real{}, Dir: cfg.LVMDir, Binary: cfg.LVMBinary})
+	volumes, lvmErr := lvm.New(lvm.Config{
+		Runner: hostrun.Real{}, Dir: cfg.LVMDir, Binary: cfg.LVMBinary, WithoutDeviceMapper: cfg.WithoutDeviceMapper,
+	})
 	if err := errors.Join(factsErr, lvmErr); err != nil {
 		return server.Config{}, err
 	}

@@ -41,6 +41,13 @@ func (h *Host) CrashBefore(n int) { h.arm(faults{at: n, die: true, err: errDied}
 // CrashAfter lets the agent die right after the n-th change from now.
 func (h *Host) CrashAfter(n int) { h.arm(faults{at: n, after: true, die: true, err: errDied}) }
 
+// Disarm takes a fault back that has not happened yet.
+func (h *Host) Disarm() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.faults.at = 0
+}
+
 func (h *Host) arm(f faults) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -64,6 +64,21 @@ func (h *Host) addGroup(name string, tags, disks []string) {
 	h.changed()
 }
 
+// DropGroup forgets a group with its volumes, and empties its disks.
+func (h *Host) DropGroup(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if g := h.groups[name]; g != nil {
+		for _, pv := range g.pvs {
+			if d := h.carrier(pv); d != nil {
+				d.pv = ""
+			}
+		}
+	}
+	delete(h.groups, name)
+	h.changed()
+}
+
 // Groups are all volume groups, ordered by name, those with missing disks included.
 func (h *Host) Groups() []Group {
 	h.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"quarry.storage/quarry/agent/internal/plan"
 )
@@ -53,8 +54,13 @@ const firstCreated = 1_700_000_000
 
 // AddVolume makes an active logical volume without our tag in a group, as an administrator would.
 func (h *Host) AddVolume(groupName, name string, bytes int64) {
+	h.AddVolumeOn(groupName, name, "", bytes)
+}
+
+// AddVolumeOn is AddVolume on one disk of the group, by its kernel name; on any when that is empty.
+func (h *Host) AddVolumeOn(groupName, name, diskName string, bytes int64) {
 	h.onGroup(groupName, func(g *group) {
-		on, err := h.allocate(g, bytes)
+		on, err := h.allocate(g, bytes, diskName)
 		if err != nil {
 			panic(fmt.Sprintf("agenttest: no room for %q in group %q", name, groupName))
 		}
@@ -212,13 +218,13 @@ func (g *group) inUse() bool {
 		slices.ContainsFunc(g.pools, func(p pool) bool { return p.active })
 }
 
-// allocate takes extents from the disks in their order.
-func (h *Host) allocate(g *group, bytes int64) ([]extents, error) {
+// allocate takes extents from the disks in their order, or from one of them.
+func (h *Host) allocate(g *group, bytes int64, only ...string) ([]extents, error) {
 	left := roundUp(bytes)
 	var out []extents
 	for _, pv := range g.pvs {
 		d := h.carrier(pv)
-		if d == nil || left == 0 {
+		if d == nil || left == 0 || strings.Join(only, "") != "" && !slices.Contains(only, d.Name) {
 			continue
 		}
 		if n := min(left, d.pvSize()-g.used(pv)); n > 0 {

@@ -27,6 +27,8 @@ type Config struct {
 	SysDir, DevDir, UdevDir, ProcDir string
 	// WithoutUdev says that the host runs no udev.
 	WithoutUdev bool
+	// WithoutDeviceMapper says that the host's kernel has no device-mapper.
+	WithoutDeviceMapper bool
 	// MinDeviceBytes is the size below which a device is refused.
 	MinDeviceBytes int64
 	// AllowTypes are kinds of virtual devices that are taken like disks.
@@ -66,6 +68,7 @@ func Parse(args []string, getenv func(string) string) (Config, error) {
 	set.StringVar(&c.UdevDir, "udev-dir", "/run/udev", "where the host's /run/udev is seen")
 	set.StringVar(&c.ProcDir, "proc-dir", "/proc", "where the host's /proc is seen")
 	set.BoolVar(&c.WithoutUdev, "without-udev", false, "the host runs no udev")
+	set.BoolVar(&c.WithoutDeviceMapper, "without-device-mapper", false, "the host's kernel has no device-mapper")
 	set.Var((*size)(&c.MinDeviceBytes), "min-device-size", "smaller devices are refused")
 	set.Var((*list)(&c.AllowTypes), "allow-types", "kinds of virtual devices to take like disks, separated by commas, for labs: loop, ubd")
 	set.StringVar(&c.APIServer, "api-server", apiServer(getenv), "URL of the Kubernetes API server")

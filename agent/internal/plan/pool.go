@@ -18,18 +18,18 @@ type PoolPlan struct {
 }
 
 const (
-	kib = 1 << 10
-	mib = 1 << 20
-	gib = 1 << 30
+	kilo = 1 << 10
+	mega = 1 << 20
+	giga = 1 << 30
 
 	// minChunk is LVM's smallest chunk, and its choice for all but large pools.
-	minChunk = 64 * kib
+	minChunk = 64 * kilo
 	// chunkMetadata is what LVM reckons for the metadata of one chunk, optimalMetadata what it chooses the chunk size for.
 	chunkMetadata   = 64
-	optimalMetadata = 128 * mib
+	optimalMetadata = 128 * mega
 	// minMetadata and maxMetadata bound the metadata of a pool; thin-pool takes no more than 15.8 GiB.
-	minMetadata = 4 * mib
-	maxMetadata = 15 * gib
+	minMetadata = 4 * mega
+	maxMetadata = 15 * giga
 )
 
 // EnsurePool plans how the thin pool comes to have at least the size. It never shrinks, and its chunk size stays.
@@ -121,7 +121,7 @@ func (g Group) growPool(p Pool, size int64, want PoolSpec) (PoolPlan, error) {
 // chunkFor chooses as LVM does: the smallest chunk with which the metadata stays below what LVM calls optimal.
 func chunkFor(size int64) int64 {
 	chunk := int64(minChunk)
-	for size/chunk > optimalMetadata/chunkMetadata && chunk < gib {
+	for size/chunk > optimalMetadata/chunkMetadata && chunk < giga {
 		chunk *= 2
 	}
 	return chunk

@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -162,7 +163,7 @@ func (p *Plan) removeGroup(s Snapshot, g Group) {
 // anything else is not ours to touch.
 func (p *Plan) settle(d Device, id Identity, want GroupSpec, policy Policy) {
 	if err := MatchHardware(d, id); err != nil {
-		p.Notes = append(p.Notes, fmt.Sprintf("Left alone: %v.", err))
+		p.leaveAlone(err)
 		return
 	}
 	if orphanOf(d, want.OwnerUID, id.Path) {
@@ -170,8 +171,12 @@ func (p *Plan) settle(d Device, id Identity, want GroupSpec, policy Policy) {
 		return
 	}
 	if refusals := obstacles(Judge(d, policy), harmless); len(refusals) > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("Left alone: %v.", &NotCleanError{Path: d.Path, Refusals: refusals}))
+		p.leaveAlone(&NotCleanError{Path: d.Path, Refusals: refusals})
 	}
+}
+
+func (p *Plan) leaveAlone(why error) {
+	p.Notes = append(p.Notes, "Left alone: "+strings.TrimSuffix(why.Error(), ".")+".")
 }
 
 // harmless are refusals that say nothing about what stands on a device; settling does not mention them.

@@ -58,7 +58,7 @@ type Cluster struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.lvm) || self.storageType == 'lvm'",message="lvm goes with storageType lvm only"
 // +kubebuilder:validation:XValidation:rule="!has(self.ceph) || self.storageType == 'cephfs'",message="ceph goes with storageType cephfs only"
 // +kubebuilder:validation:XValidation:rule="!has(self.maintenance) || self.maintenance.all(m, m in self.hosts)",message="every host under maintenance must be listed under hosts"
-// +kubebuilder:validation:XValidation:rule="(has(self.lvm) && has(self.lvm.volumeGroup) ? self.lvm.volumeGroup : ”) == (has(oldSelf.lvm) && has(oldSelf.lvm.volumeGroup) ? oldSelf.lvm.volumeGroup : ”)",message="lvm.volumeGroup cannot be changed: the group with the old name holds the data"
+// +kubebuilder:validation:XValidation:rule="(has(self.lvm) && has(self.lvm.volumeGroup)) == (has(oldSelf.lvm) && has(oldSelf.lvm.volumeGroup))",message="lvm.volumeGroup cannot be added or removed later: the group with the old name holds the data"
 type ClusterSpec struct {
 	// Backend: lvm (volumes local to a host). cephfs is accepted and answered with Ready=False, reason NotYetSupported.
 	StorageType StorageType `json:"storageType"`
@@ -161,6 +161,7 @@ type LVMSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=100
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_+][A-Za-z0-9_+.-]*$`
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="lvm.volumeGroup cannot be changed: the group with the old name holds the data"
 	VolumeGroup string `json:"volumeGroup,omitempty"`
 }
 

@@ -16,7 +16,7 @@ func (h *Host) identify(d *Device, s *sysfs) {
 	}
 	d.Model = first(d.Model, s.optional("device/model"), s.optional("device/name"))
 	if d.Serial == "" {
-		d.Serial = first(s.optional("serial"), s.optional("device/serial"), pageSerial(s.optional("device/vpd_pg80")))
+		d.Serial = first(s.optional("serial"), s.optional("device/serial"), pageSerial(s.raw("device/vpd_pg80")))
 	}
 	if d.WWN == "" {
 		d.WWN = wideName(first(s.optional("wwid"), s.optional("device/wwid")))

@@ -34,9 +34,14 @@ func (s *sysfs) required(fact, attr string) (string, bool) {
 
 // optional reads an attribute that not every device has. ENODEV and EOPNOTSUPP are how drivers say the same.
 func (s *sysfs) optional(attr string) string {
+	return clean(s.raw(attr))
+}
+
+// raw is optional for attributes that are bytes rather than text.
+func (s *sysfs) raw(attr string) string {
 	b, err := os.ReadFile(filepath.Join(s.dir, attr))
 	if err == nil {
-		return clean(string(b))
+		return string(b)
 	}
 	absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENODEV) ||
 		errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.EINVAL)

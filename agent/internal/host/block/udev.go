@@ -109,7 +109,8 @@ func sameNode(target, node string) bool {
 // ownerKeys are the properties that tell what uses a device, and ownerPrefixes the beginnings of more of them.
 var (
 	ownerKeys = []string{
-		"ID_FS_TYPE", "ID_FS_USAGE", "ID_FS_AMBIVALENT", "ID_PART_TABLE_TYPE", "ID_PART_ENTRY_TYPE", "ID_PART_ENTRY_NAME",
+		"ID_FS_TYPE", "ID_FS_UUID", "ID_FS_LABEL", "ID_FS_USAGE", "ID_FS_AMBIVALENT", "ID_PART_TABLE_TYPE",
+		"ID_PART_ENTRY_TYPE", "ID_PART_ENTRY_NAME",
 		"DM_MULTIPATH_DEVICE_PATH", "SYSTEMD_READY", "ID_CDROM", "ID_DRIVE_FLOPPY", "ID_BCACHE_TYPE", "LVM_VG_NAME",
 		"DM_NAME", "DM_UUID", "DM_VG_NAME", "MD_UUID", "MD_LEVEL", "MD_NAME",
 	}

@@ -43,6 +43,10 @@ func (t *Tool) open(ctx context.Context, path string) (*device, error) {
 		d.close()
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
+	if err := d.refresh(); err != nil {
+		d.close()
+		return nil, err
+	}
 	return d, nil
 }
 
@@ -62,6 +66,17 @@ func lock(ctx context.Context, f *os.File) error {
 		}
 	}
 	return ErrBusy
+}
+
+// refresh makes the next reads come from the device rather than from the kernel's memory of it. An image file has no need.
+func (d *device) refresh() error {
+	if _, _, err := Number(d.file); err != nil {
+		return nil
+	}
+	if err := unix.IoctlSetInt(int(d.file.Fd()), unix.BLKFLSBUF, 0); err != nil {
+		return fmt.Errorf("flush %s: %w", d.file.Name(), err)
+	}
+	return nil
 }
 
 // close gives the device back.
@@ -103,12 +118,12 @@ func (d *device) zero(ctx context.Context, s span) error {
 	return nil
 }
 
-// sync makes everything written so far permanent.
+// sync makes everything written so far permanent, and forgets it, so that a check reads what the device holds.
 func (d *device) sync() error {
 	if err := d.file.Sync(); err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
-	return nil
+	return d.refresh()
 }
 
 // rereadPartitions does nothing for an image file.

@@ -57,6 +57,7 @@ var made = []struct {
 func TestProbe_formats(t *testing.T) {
 	for _, tt := range made {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			size := testSize
 			if tt.size == "big" {
 				size = 512 * mib

@@ -55,8 +55,10 @@ func mixedUUID(b []byte) string {
 	if len(b) < 16 || isZero(b) {
 		return ""
 	}
-	return plainUUID([]byte{b[3], b[2], b[1], b[0], b[5], b[4], b[7], b[6],
-		b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]})
+	return plainUUID([]byte{
+		b[3], b[2], b[1], b[0], b[5], b[4], b[7], b[6],
+		b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15],
+	})
 }
 
 // printable is the text up to its first NUL; empty when it is no text.

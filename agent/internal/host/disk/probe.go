@@ -19,7 +19,7 @@ func ProbeFile(f *os.File) (Facts, error) {
 	if err != nil {
 		return Facts{}, fmt.Errorf("probe %s: %w", f.Name(), err)
 	}
-	others, err := otherReaders(f, im)
+	others, err := otherReaders(f, im, facts.Signatures)
 	facts.merge(others)
 	if err != nil && len(facts.Signatures) == 0 && facts.Wipe == nil {
 		return Facts{}, fmt.Errorf("probe %s: %w", f.Name(), err)

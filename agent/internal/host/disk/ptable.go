@@ -61,18 +61,17 @@ func gptTables(im *image) []Signature {
 // bootSectors are the formats whose first sector ends like a partition table.
 var bootSectors = []string{"vfat", "ntfs", "exfat", "BitLocker"}
 
-// dosTable finds a master boot record. Where the end of the first sector says that there is one, and neither its entries nor
+// dosTable finds a master boot record; one without entries, and one inside the boot sector of a filesystem, too. Where the end of the first sector says that there is one, and neither its entries nor
 // a known filesystem explain it, it is a boot sector of an unknown kind.
 func dosTable(im *image, found []Signature) []Signature {
 	b := im.at(0, 512)
 	if b == nil || b[510] != 0x55 || b[511] != 0xAA {
 		return nil
 	}
-	plausible, used, protective := true, false, false
+	plausible, protective := true, false
 	for i := range 4 {
 		e := b[446+16*i:][:16]
 		plausible = plausible && e[0]&0x7f == 0
-		used = used || (e[4] != 0 && binary.LittleEndian.Uint32(e[12:]) != 0)
 		protective = protective || e[4] == 0xEE
 	}
 	id := ""
@@ -83,7 +82,7 @@ func dosTable(im *image, found []Signature) []Signature {
 	switch {
 	case plausible && protective:
 		return []Signature{{Type: "PMBR", Offset: 510}}
-	case plausible && (used || !known):
+	case plausible:
 		return []Signature{{Type: "dos", Offset: 510, UUID: id}}
 	case !known:
 		return []Signature{{Type: "boot_sector", Offset: 510}}

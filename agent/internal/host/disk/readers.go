@@ -28,13 +28,10 @@ var blkidNames = map[string]string{
 
 // otherReaders asks the two libraries. Their findings are dropped where this package's table has found the same type
 // already, as it knows the offsets more exactly.
-func otherReaders(f *os.File, im *image) (found []Signature, err error) {
+func otherReaders(f *os.File, im *image, own []Signature) (found []Signature, err error) {
 	known := map[string]bool{}
-	for _, s := range scan(im) {
+	for _, s := range own {
 		known[s.Type] = true
-	}
-	if readLabel(im) != nil {
-		known[lvmType] = true
 	}
 	a, errA := guarded("go-blockdevice", func() ([]Signature, error) { return blkidReader(f, im) })
 	b, errB := guarded("go-diskfs", func() ([]Signature, error) { return tableReader(f, im) })

@@ -47,7 +47,11 @@ func realLVM(t *testing.T) (*LVM, *run.Counting) {
 		t.Skipf("LVM is not installed: %v", err)
 	}
 	c := &run.Counting{Next: run.Real{}}
-	_, err := os.Stat("/dev/mapper/control")
+	// The node alone says nothing: LVM makes it.
+	dm, err := os.Open("/dev/mapper/control")
+	if err == nil {
+		dm.Close()
+	}
 	l, err := New(Config{Runner: c, Dir: filepath.Join(t.TempDir(), "lvm"), WithoutDeviceMapper: err != nil})
 	if err != nil {
 		t.Fatal(err)
@@ -75,69 +79,69 @@ func TestHost_configurationIsValid(t *testing.T) {
 	}
 }
 
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const testGroup = "quarry-test"
+
 func TestHost_life(t *testing.T) {
 	l, count := realLVM(t)
 	ctx := t.Context()
 	a, b, c := loop(t), loop(t), loop(t)
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	name := "quarry-test"
-	must(l.CreatePV(ctx, a, UUID(a)))
-	must(l.CreatePV(ctx, b, UUID(b)))
-	must(l.CreatePV(ctx, c, UUID(c)))
-	if err := l.CreatePV(ctx, c, UUID(c)); err != nil {
-		t.Errorf("a second time: %v", err)
-	}
-	must(l.CreateVG(ctx, name, []string{tag}, []string{a}))
-	if err := l.CreateVG(ctx, name, []string{tag}, []string{a}); !errors.Is(err, ErrExists) && !errors.Is(err, ErrInUse) {
+	must(t, l.CreatePV(ctx, a, uuidA), l.CreatePV(ctx, b, uuidB), l.CreatePV(ctx, c, uuidC), l.CreatePV(ctx, c, uuidC))
+	must(t, l.CreateVG(ctx, testGroup, []string{tag}, []string{a}))
+	if err := l.CreateVG(ctx, testGroup, []string{tag}, []string{a}); !errors.Is(err, ErrExists) && !errors.Is(err, ErrInUse) {
 		t.Errorf("the same group again: %v", err)
 	}
-	must(l.ExtendVG(ctx, name, []string{a}, []string{b}))
+	must(t, l.ExtendVG(ctx, testGroup, []string{a}, []string{b}))
 
 	before := count.Count()
 	vgs, pvs, err := l.Report(ctx, []string{a, b, c})
-	must(err)
+	must(t, err)
 	if count.Count() != before+1 {
 		t.Errorf("%d commands for a report", count.Count()-before)
 	}
-	if len(vgs) != 1 || vgs[0].Name != name || !slices.Contains(vgs[0].Tags, tag) || vgs[0].Partial || len(pvs) != 3 {
+	if len(vgs) != 1 || vgs[0].Name != testGroup || !slices.Contains(vgs[0].Tags, tag) || vgs[0].Partial || len(pvs) != 3 {
 		t.Errorf("report: %+v %+v", vgs, pvs)
 	}
 
-	lvcreate := func(pv string) {
-		_, err := l.run(ctx, []string{a, b}, "lvcreate", "-an", "-Zn", "-Wn", "-L", "8m", "-n", "v1", name, pv)
-		must(err)
-	}
-	lvcreate(a)
-	was := content(t, a)
-	if err := l.RemoveVG(ctx, name, []string{a, b}); !errors.Is(err, ErrInUse) {
-		t.Errorf("remove a group with a volume: %v", err)
-	}
-	if err := l.ReduceVG(ctx, name, []string{a, b}, []string{a}); !errors.Is(err, ErrInUse) {
-		t.Errorf("take out a device with extents: %v", err)
-	}
-	if err := l.RemoveVG(ctx, name, []string{b}); err == nil {
-		t.Error("removed a group with a volume and a missing device")
-	}
-	if !bytes.Equal(was, content(t, a)) {
-		t.Error("a refused command changed the device")
-	}
-	must(l.ReduceVG(ctx, name, []string{a, b}, []string{b}))
-	if _, err := l.run(ctx, []string{a}, "lvremove", "-y", name+"/v1"); err != nil {
-		t.Fatal(err)
-	}
-	must(l.RemoveVG(ctx, name, []string{a}))
-	if err := l.RemoveVG(ctx, name, []string{a}); !errors.Is(err, ErrNotFound) {
+	refusesWhileUsed(t, l, a, b)
+
+	must(t, l.ReduceVG(ctx, testGroup, []string{a, b}, []string{b}), l.RemoveVG(ctx, testGroup, []string{a}))
+	if err := l.RemoveVG(ctx, testGroup, []string{a}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("remove it again: %v", err)
 	}
 	vgs, pvs, err = l.Report(ctx, []string{a, b, c})
 	if err != nil || len(vgs) != 0 || len(pvs) != 3 {
 		t.Errorf("at the end: %+v %+v %v", vgs, pvs, err)
 	}
+}
+
+// refusesWhileUsed puts a volume on the first device of the group for as long as it lasts.
+func refusesWhileUsed(t *testing.T, l *LVM, a, b string) {
+	t.Helper()
+	ctx := t.Context()
+	_, err := l.run(ctx, []string{a, b}, "lvcreate", "-an", "-Zn", "-Wn", "-L", "8m", "-n", "v1", testGroup, a)
+	must(t, err)
+	was := content(t, a)
+	if err := l.RemoveVG(ctx, testGroup, []string{a, b}); !errors.Is(err, ErrInUse) {
+		t.Errorf("remove a group with a volume: %v", err)
+	}
+	if err := l.ReduceVG(ctx, testGroup, []string{a, b}, []string{a}); !errors.Is(err, ErrInUse) {
+		t.Errorf("take out a device with extents: %v", err)
+	}
+	if err := l.RemoveVG(ctx, testGroup, []string{b}); err == nil {
+		t.Error("removed a group with a volume and a missing device")
+	}
+	if !bytes.Equal(was, content(t, a)) {
+		t.Error("a refused command changed the device")
+	}
+	_, err = l.run(ctx, []string{a, b}, "lvremove", "-y", testGroup+"/v1")
+	must(t, err)
 }
 
 func TestHost_createPVLeavesSignaturesAlone(t *testing.T) {
@@ -164,7 +168,7 @@ func TestHost_createPVLeavesSignaturesAlone(t *testing.T) {
 				t.Skipf("%v: %s", err, out)
 			}
 			was := content(t, dev)
-			err := l.CreatePV(t.Context(), dev, UUID(dev))
+			err := l.CreatePV(t.Context(), dev, uuidA)
 			if !errors.Is(err, ErrSignature) {
 				t.Errorf("got %v", err)
 			}
@@ -183,7 +187,7 @@ func TestHost_createPVWantsTheDeviceForItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := l.CreatePV(t.Context(), dev, UUID(dev)); !errors.Is(err, ErrInUse) {
+	if err := l.CreatePV(t.Context(), dev, uuidA); !errors.Is(err, ErrInUse) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"quarry.storage/quarry/agent/internal/host/run"
 )
 
@@ -183,15 +181,5 @@ func TestNew_configuration(t *testing.T) {
 		if _, err := New(cfg); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
-	}
-}
-
-func TestUUID(t *testing.T) {
-	a := UUID("a")
-	if !uuidForm.MatchString(a) || a != UUID("a") || a == UUID("b") {
-		t.Errorf("got %q and %q", a, UUID("b"))
-	}
-	if diff := cmp.Diff(38, len(a)); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -1,9 +1,7 @@
 package lvm
 
 import (
-	"crypto/sha256"
 	"fmt"
-	"math/big"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -37,19 +35,4 @@ func validDevice(path string) error {
 		return fmt.Errorf("%w: device %q", ErrInvalid, path)
 	}
 	return nil
-}
-
-// UUID makes an LVM UUID out of a text, always the same for the same text, so that making a physical volume can be repeated.
-func UUID(seed string) string {
-	const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	sum := sha256.Sum256([]byte(seed))
-	n, base := new(big.Int).SetBytes(sum[:]), big.NewInt(int64(len(alphabet)))
-	digit := new(big.Int)
-	chars := make([]byte, 32)
-	for i := range chars {
-		n.DivMod(n, base, digit)
-		chars[i] = alphabet[digit.Int64()]
-	}
-	return fmt.Sprintf("%s-%s-%s-%s-%s-%s-%s",
-		chars[0:6], chars[6:10], chars[10:14], chars[14:18], chars[18:22], chars[22:26], chars[26:32])
 }

@@ -86,6 +86,9 @@ func (r *Reader) Read() (Table, error) {
 	return t, nil
 }
 
+// multiDevice are the filesystems on block devices that show a device number of their own.
+var multiDevice = []string{"btrfs", "bcachefs"}
+
 // mounts adds every mount by its device number and, as btrfs and others show a number of their own there, by its source.
 func (r *Reader) mounts(t *Table) error {
 	f, err := os.Open(filepath.Join(r.proc, "1", "mountinfo"))
@@ -106,7 +109,7 @@ func (r *Reader) mounts(t *Table) error {
 			switch {
 			case err == nil:
 				t.add(d, m.Mountpoint)
-			case m.Major == 0 && m.FSType != "devtmpfs" && !errors.Is(err, errNoBlock):
+			case m.Major == 0 && slices.Contains(multiDevice, m.FSType):
 				t.Unresolved = append(t.Unresolved, fmt.Sprintf("mount %s of %s: %v", m.Mountpoint, source, err))
 			}
 		}
@@ -175,9 +178,6 @@ func (r *Reader) lookup(path string) (Device, error) {
 	return r.number(filepath.Join(r.dev, rel))
 }
 
-// errNoBlock means that a path is something else than a block device.
-var errNoBlock = errors.New("not a block device")
-
 // blockNumber is the number of the block device node at path.
 func blockNumber(path string) (Device, error) {
 	var st unix.Stat_t
@@ -185,7 +185,7 @@ func blockNumber(path string) (Device, error) {
 		return Device{}, &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFBLK {
-		return Device{}, fmt.Errorf("%s: %w", path, errNoBlock)
+		return Device{}, fmt.Errorf("%s is not a block device", path)
 	}
 	return Device{unix.Major(st.Rdev), unix.Minor(st.Rdev)}, nil
 }

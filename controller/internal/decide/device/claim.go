@@ -19,6 +19,8 @@ type Claim struct {
 	Selector *v1alpha1.DeviceSelector
 	// Host that the claim is about.
 	Host string
+	// Idle is true when the Cluster takes nothing new on the host: it owns what it owns.
+	Idle bool
 }
 
 // Before says whether the claim wins over another one: the older Cluster, then the one with the lesser name.
@@ -55,7 +57,7 @@ func (c Claim) matches(d decide.Device) bool {
 
 // wants says whether the claim would take a device that nobody owns.
 func (c Claim) wants(d decide.Device) bool {
-	if !c.matches(d) {
+	if c.Idle || !c.matches(d) {
 		return false
 	}
 	if d.Clean() {
@@ -109,7 +111,7 @@ func (in Input) owner(d decide.Device) (string, bool) {
 				return fmt.Sprintf("belongs to Cluster %s", r.Name), true
 			}
 		}
-		return fmt.Sprintf("belongs to a Cluster with UID %s, which does not use this host now", d.OwnerUID), true
+		return fmt.Sprintf("belongs to a Cluster with UID %s, which does not exist any more", d.OwnerUID), true
 	}
 	for _, r := range in.Rivals {
 		if r.Before(in.Claim) && r.wants(d) {

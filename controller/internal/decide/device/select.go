@@ -21,7 +21,7 @@ type Input struct {
 	Node decide.Node
 	// Group of the Cluster on the host; nil when there is none.
 	Group *decide.Group
-	// Rivals are the claims of the other Clusters that use the host.
+	// Rivals are the claims of the other Clusters.
 	Rivals []Claim
 	// Elsewhere says whether a path exists, or may exist, on another host of the Cluster.
 	Elsewhere func(path string) bool
@@ -110,7 +110,7 @@ func (c *Choice) judge(in Input, d decide.Device) {
 		c.refuse(in, d, v1alpha1.ReasonDeviceConflict, owner)
 		return
 	}
-	if d.Clean() {
+	if d.Clean() || leftBehind(in, d) {
 		c.Take = append(c.Take, d)
 		return
 	}
@@ -126,6 +126,11 @@ func (c *Choice) judge(in Input, d decide.Device) {
 	default:
 		c.Wipe = append(c.Wipe, d)
 	}
+}
+
+// leftBehind says whether nothing speaks against a device but that an interrupted call for this Cluster has begun with it.
+func leftBehind(in Input, d decide.Device) bool {
+	return len(d.Refusals) == 1 && d.RefusedFor(v1alpha1.RefusalLVM) && d.Orphan(in.Claim.UID)
 }
 
 // refuse notes a device that is not taken: as a problem when the user named it.

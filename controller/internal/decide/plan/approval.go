@@ -21,13 +21,18 @@ type Verdict struct {
 func (v Verdict) Waiting() bool { return v.Plan != nil && !v.Plan.Approved }
 
 // Approve sorts steps into those that run and those that wait. recorded is the plan in the status, approval the value of the
-// annotation. An approved plan goes on while what is left of it is a part of what was approved.
-func Approve(mode v1alpha1.Approval, steps []decide.Step, recorded *v1alpha1.Plan, approval string) Verdict {
+// annotation. An approved plan goes on while what is left of it is a part of what was approved; it is not over while a host that
+// it is about does not report, which silent tells.
+func Approve(mode v1alpha1.Approval, steps []decide.Step, recorded *v1alpha1.Plan, approval string, silent func(host string) bool) Verdict {
 	free, bound := split(mode, steps)
-	if len(bound) == 0 {
-		return Verdict{Run: free, UsedUp: recorded != nil && recorded.Approved && approval == recorded.Digest}
+	approved := recorded != nil && approval == recorded.Digest
+	if len(bound) == 0 && (!approved || !recorded.Approved) {
+		return Verdict{Run: free}
 	}
-	if recorded != nil && approval == recorded.Digest && within(bound, recorded.Steps) {
+	if len(bound) == 0 && !slices.ContainsFunc(recorded.Steps, func(s v1alpha1.PlanStep) bool { return silent(s.Host) }) {
+		return Verdict{Run: free, UsedUp: true}
+	}
+	if approved && within(bound, recorded.Steps) {
 		p := recorded.DeepCopy()
 		p.Approved = true
 		return Verdict{Run: steps, Plan: p}

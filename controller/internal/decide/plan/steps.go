@@ -22,8 +22,6 @@ type Host struct {
 	Groups []decide.Group
 	// Choice of devices; not looked at when the host is torn down.
 	Choice device.Choice
-	// Recorded are the devices in the status.
-	Recorded []string
 	// Teardown is true when the host is abandoned.
 	Teardown bool
 }
@@ -76,20 +74,20 @@ func (h Host) reduce(d decide.Device) decide.Step {
 		"devices.paths does not list this device any more, and nothing is stored there.")
 }
 
-// remove returns one step for each group of the Cluster, and one for devices that are recorded though no group is left: an
-// interrupted removal may have left marks on them.
+// remove returns one step for each group of the Cluster, and one when no group is left but an interrupted call
+// has left marks on devices.
 func (h Host) remove() []decide.Step {
 	const reason = "The host holds no volumes and is not used by the Cluster any more."
 	var steps []decide.Step
 	for i, g := range h.Groups {
 		devices := h.devicesOf(g)
 		if i == 0 {
-			devices = h.withRecorded(devices)
+			devices = h.withMarked(devices)
 		}
 		steps = append(steps, h.step(v1alpha1.ActionRemoveVolumeGroup, g.Name, devices, reason))
 	}
 	if len(h.Groups) == 0 {
-		if devices := h.withRecorded(nil); len(devices) > 0 {
+		if devices := h.withMarked(nil); len(devices) > 0 {
 			steps = append(steps, h.step(v1alpha1.ActionRemoveVolumeGroup, h.GroupName, devices, reason))
 		}
 	}
@@ -106,14 +104,10 @@ func (h Host) devicesOf(g decide.Group) []decide.Device {
 	return devices
 }
 
-// withRecorded adds the recorded devices that are plugged in and do not belong to a group of somebody else by now.
-func (h Host) withRecorded(devices []decide.Device) []decide.Device {
-	for _, path := range h.Recorded {
-		d, ok := h.Node.Device(path)
-		if !ok || d.Clean() || d.VolumeGroup != "" && d.OwnerUID != h.Owner {
-			continue
-		}
-		if !slices.ContainsFunc(devices, func(x decide.Device) bool { return x.Path == d.Path }) {
+// withMarked adds the devices that an interrupted call for this Cluster has left marks on, recorded or not.
+func (h Host) withMarked(devices []decide.Device) []decide.Device {
+	for _, d := range h.Node.Devices {
+		if d.Orphan(h.Owner) {
 			devices = append(devices, d)
 		}
 	}

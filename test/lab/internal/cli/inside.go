@@ -9,14 +9,19 @@ import (
 )
 
 // insideCommands are run in a node: by its kernel, or by the machine through
-// the exec server.
+// the exec server. Only seed runs on the machine, on a node's disk.
 func insideCommands() []*cobra.Command {
 	start := inside("init CONFIG", 1, func(_ *cobra.Command, args []string) error { return node.Init(args[0]) })
 	// The user-mode kernel appends parameters of its own to its command line,
 	// and init gets them as arguments.
 	start.Args = cobra.MinimumNArgs(1)
 	start.FParseErrWhitelist = cobra.FParseErrWhitelist{UnknownFlags: true}
+	seed := inside("seed DISK ARCHIVE…", 0, func(cmd *cobra.Command, args []string) error {
+		return node.Seed(cmd.Context(), args[0], args[1:])
+	})
+	seed.Args = cobra.MinimumNArgs(1)
 	return []*cobra.Command{
+		seed,
 		start,
 		inside("agent CONFIG", 1, func(cmd *cobra.Command, args []string) error {
 			config, err := node.Load(args[0])
@@ -32,6 +37,7 @@ func insideCommands() []*cobra.Command {
 		inside("scsi-device SERIAL", 1, func(_ *cobra.Command, args []string) error {
 			return printed(node.SCSIDevice(args[0]))
 		}),
+		inside("load ARCHIVE", 1, func(_ *cobra.Command, args []string) error { return node.LoadImage(args[0]) }),
 		inside("wait-device DEVICE", 1, func(_ *cobra.Command, args []string) error { return node.WaitDevice(args[0]) }),
 	}
 }

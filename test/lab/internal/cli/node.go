@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) nodeCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "node", Short: "Cut a node's power or boot it again"}
+	cmd := group("node", "Cut a node's power or boot it again")
 	cmd.AddCommand(&cobra.Command{
 		Use:   "kill NODE",
 		Short: "Cut a node's power: its kernel ends without a chance to write",
@@ -41,7 +41,7 @@ func (a *app) nodeCommand() *cobra.Command {
 }
 
 func (a *app) netCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "net", Short: "Cut or heal a node's link to the cluster network"}
+	cmd := group("net", "Cut or heal a node's link to the cluster network")
 	for _, verb := range []struct {
 		name, short string
 		up          bool
@@ -66,7 +66,7 @@ func (a *app) netCommand() *cobra.Command {
 }
 
 func (a *app) diskCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "disk", Short: "Plug disks into a node and out again"}
+	cmd := group("disk", "Plug disks into a node and out again")
 	var bus, serial string
 	add := &cobra.Command{
 		Use:   "add NODE IMAGEFILE",

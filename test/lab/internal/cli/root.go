@@ -33,6 +33,17 @@ func (a *app) cluster() (*cluster.Cluster, error) {
 // answers.
 func newReporter() *progress.Reporter { return progress.New(os.Stderr) }
 
+// group is a command that only has others below it. Without a function of its
+// own it would take an unknown one for a success.
+func group(use, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return fmt.Errorf("%s: unknown command %q, see `%s --help`", cmd.CommandPath(), args, cmd.CommandPath())
+		},
+	}
+}
+
 // New gives the root command. The package list is the one of `lab deps`.
 func New(packageList string) *cobra.Command {
 	a := &app{packageList: packageList}

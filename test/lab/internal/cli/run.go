@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,8 +20,7 @@ func (a *app) kubectlCommand() *cobra.Command {
 		Short:              "Run kubectl as the lab's administrator",
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// The lab's own flags come before the word kubectl; everything
-			// after it is kubectl's.
+			args = a.takeName(args)
 			c, err := a.cluster()
 			if err != nil {
 				return err
@@ -34,6 +34,22 @@ func (a *app) kubectlCommand() *cobra.Command {
 			return passThrough(kubectl, (*exec.Cmd).Run)
 		},
 	}
+}
+
+// takeName takes the lab's own flag off the front of arguments that are not
+// parsed because they are another program's.
+func (a *app) takeName(args []string) []string {
+	if len(args) > 1 && args[0] == "--name" {
+		a.name = args[1]
+		return args[2:]
+	}
+	if len(args) > 0 {
+		if name, ok := strings.CutPrefix(args[0], "--name="); ok {
+			a.name = name
+			return args[1:]
+		}
+	}
+	return args
 }
 
 func (a *app) netnsCommand() *cobra.Command {

@@ -28,7 +28,7 @@ func For(name string, report *progress.Reporter) (*Cluster, error) {
 	dir := state.For(name)
 	return &Cluster{
 		name: name, dir: dir, report: report,
-		processes: process.Table{Dir: dir.Records()},
+		processes: process.Table{Dir: dir.Records(), Namespace: spec.NetworkNamespace(name)},
 	}, nil
 }
 

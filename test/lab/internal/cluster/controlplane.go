@@ -33,16 +33,13 @@ func components() []string {
 	return []string{etcdName, apiServerName, controllerName, schedulerName, forwarderName}
 }
 
-func (c *Cluster) startControlPlane(ctx context.Context, programs build.Programs, listener net.Listener) error {
+// startControlPlane starts what of the control plane does not run. The
+// forwarder's listener is not needed when that runs.
+func (c *Cluster) startControlPlane(ctx context.Context, programs build.Programs, outer *os.File) error {
 	etcd, err := exec.LookPath("etcd")
 	if err != nil {
 		return fmt.Errorf("etcd is not installed, run `lab deps`: %w", err)
 	}
-	outer, err := listener.(*net.TCPListener).File()
-	if err != nil {
-		return err
-	}
-	defer outer.Close()
 	if err := c.ensure(process.Command{Name: etcdName, Path: etcd, Args: c.etcdArgs()}); err != nil {
 		return err
 	}
@@ -70,7 +67,6 @@ func (c *Cluster) startControlPlane(ctx context.Context, programs build.Programs
 // ensure starts a process of the lab unless it runs.
 func (c *Cluster) ensure(command process.Command) error {
 	command.Dir = c.dir.Path()
-	command.Namespace = c.Namespace()
 	command.Log = c.dir.ComponentLog(command.Name)
 	return c.processes.Ensure(command)
 }
@@ -155,15 +151,17 @@ func (c *Cluster) waitEtcd(ctx context.Context) error {
 	}
 }
 
-// listen opens the forwarder's port on the machine, any free one at first.
-func listen(port int) (net.Listener, error) {
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil && port != 0 {
-		// The forwarder of a lab that is partly up still has it, or someone
-		// else took it meanwhile: then kubectl has to be told the new one.
-		return net.Listen("tcp", "127.0.0.1:0")
+// listen opens the forwarder's port on the machine: the one it had before when
+// that is still free, or any.
+func listen(before int) (listener *os.File, port int, err error) {
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: before})
+	if err != nil && before != 0 {
+		l, err = net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	}
-	return l, err
+	if err != nil {
+		return nil, 0, err
+	}
+	defer l.Close()
+	listener, err = l.File()
+	return listener, l.Addr().(*net.TCPAddr).Port, err
 }
-
-func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }

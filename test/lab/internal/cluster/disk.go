@@ -54,13 +54,13 @@ func (c *Cluster) loadDisks(name string) ([]Disk, error) {
 
 // ensureDisks gives a node's disks, making the system disk and the data disks
 // the first time.
-func (c *Cluster) ensureDisks(lab spec.Lab, name string) ([]Disk, error) {
+func (c *Cluster) ensureDisks(lab spec.Lab, name, template string) ([]Disk, error) {
 	disks, err := c.loadDisks(name)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return disks, err
 	}
-	system := filepath.Join(c.dir.Node(name), "system.img")
-	if err := makeSystemDisk(system); err != nil {
+	system := filepath.Join(c.dir.Node(name), systemDiskName)
+	if err := copySystemDisk(template, system); err != nil {
 		return nil, err
 	}
 	disks = []Disk{{Bus: BusUBD, Image: system}}

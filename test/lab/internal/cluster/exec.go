@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"quarry.storage/quarry/test/lab/internal/network"
+	"quarry.storage/quarry/test/lab/internal/node"
 	"quarry.storage/quarry/test/lab/internal/remote"
 	"quarry.storage/quarry/test/lab/internal/spec"
 )
@@ -85,7 +86,7 @@ func (c *Cluster) Load(ctx context.Context, archive string, nodes []string) erro
 		imports.Go(func() {
 			// The node reads the file itself, past its overlay, which may
 			// remember an older one of this name.
-			_, errs[i] = c.capture(ctx, name, "ctr", "-n", "k8s.io", "images", "import", "/host"+archive)
+			_, errs[i] = c.capture(ctx, name, c.dir.Binary(), "node", "load", node.MachineView+archive)
 		})
 	}
 	imports.Wait()

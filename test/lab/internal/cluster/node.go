@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,16 +18,13 @@ import (
 	"quarry.storage/quarry/test/lab/internal/uml"
 )
 
-// systemDiskBytes is the size of a node's own disk; the file is sparse.
-const systemDiskBytes = 20 << 30
-
 // startNode boots a node with its disks, making them the first time.
 func (c *Cluster) startNode(lab spec.Lab, index int, p parts) error {
 	name := spec.NodeName(index)
 	if c.processes.Alive(name) {
 		return nil
 	}
-	disks, err := c.ensureDisks(lab, name)
+	disks, err := c.ensureDisks(lab, name, p.systemDisk)
 	if err != nil {
 		return fmt.Errorf("disks of node %s: %w", name, err)
 	}
@@ -91,22 +87,6 @@ func outermost(dirs []string) []string {
 		}
 	}
 	return kept
-}
-
-// makeSystemDisk makes the file system every node starts with.
-func makeSystemDisk(path string) error {
-	tmp := path + ".new"
-	if err := makeSparse(tmp, systemDiskBytes); err != nil {
-		return err
-	}
-	// Few inodes and no initialisation later on keep the file small and the
-	// boot quiet.
-	out, err := exec.Command("mkfs.ext4", "-q", "-F", "-m", "0", "-i", "65536", "-J", "size=32",
-		"-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", tmp).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("mkfs.ext4 %s: %w: %s", tmp, err, strings.TrimSpace(string(out)))
-	}
-	return os.Rename(tmp, path)
 }
 
 func makeSparse(path string, size int64) error {
@@ -172,7 +152,13 @@ func (c *Cluster) SetLink(name string, up bool) error {
 	if err != nil {
 		return err
 	}
+	// The tap itself stays up: writing to one that is down is an error after
+	// which the user-mode kernel's driver sends nothing any more.
+	bridge := spec.CutBridge
+	if up {
+		bridge = spec.ClusterBridge
+	}
 	return network.Inside(c.Namespace(), func() error {
-		return network.SetLink(spec.ClusterTap(index), up)
+		return network.Plug(spec.ClusterTap(index), bridge)
 	})
 }

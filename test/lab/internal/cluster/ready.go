@@ -120,10 +120,11 @@ func (c *Cluster) waitControlPlane(ctx context.Context, desc state.Description) 
 	})
 }
 
-func (c *Cluster) waitNodes(ctx context.Context, desc state.Description) error {
+// waitNodes waits until every node said since a moment that it is ready.
+func (c *Cluster) waitNodes(ctx context.Context, desc state.Description, since time.Time) error {
 	var reported []string
 	return c.wait(ctx, desc.Lab, "not all nodes are ready", func() (bool, error) {
-		ready, err := c.readyNodes(ctx, desc, time.Time{})
+		ready, err := c.readyNodes(ctx, desc, since)
 		if err != nil {
 			return false, err
 		}
@@ -177,8 +178,7 @@ func (c *Cluster) allAlive(lab spec.Lab) bool { return len(c.dead(lab)) == 0 }
 // waitNode waits until the kubelet of a node that was started again says that
 // it is ready.
 func (c *Cluster) waitNode(ctx context.Context, desc state.Description, name string) error {
-	// The API server keeps whole seconds.
-	started := time.Now().Truncate(time.Second)
+	started := now()
 	others := spec.Lab{Name: c.name}
 	return c.wait(ctx, others, "node "+name+" is not ready", func() (bool, error) {
 		ready, err := c.readyNodes(ctx, desc, started)
@@ -191,3 +191,7 @@ func (c *Cluster) waitNode(ctx context.Context, desc state.Description, name str
 		return true, nil
 	})
 }
+
+// now is the present as the API server would write it down: it keeps whole
+// seconds.
+func now() time.Time { return time.Now().Truncate(time.Second) }

@@ -60,7 +60,7 @@ func readiness(name string, ready []string, apiErr error) string {
 func (c *Cluster) linkState(index int) string {
 	state := "unknown"
 	_ = network.Inside(c.Namespace(), func() error {
-		up, err := network.LinkIsUp(spec.ClusterTap(index))
+		up, err := network.IsPlugged(spec.ClusterTap(index), spec.ClusterBridge)
 		if err == nil && up {
 			state = "up"
 		} else if err == nil {

@@ -10,11 +10,10 @@ import (
 
 	"quarry.storage/quarry/test/lab/internal/build"
 	"quarry.storage/quarry/test/lab/internal/cache"
+	"quarry.storage/quarry/test/lab/internal/spec"
 )
 
 const (
-	// Pause is the image of every pod's sandbox.
-	Pause = "registry.k8s.io/pause:3.10"
 	// Busybox is the small image tests run shells in.
 	Busybox = "docker.io/library/busybox:stable"
 
@@ -32,7 +31,7 @@ func EnsurePause(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir, err := cache.Ensure("image-pause-"+cache.Hash(string(source)), func(dir string) error {
+	dir, err := cache.Ensure("image-pause-"+revision+"-"+cache.Hash(string(source)), func(dir string) error {
 		if err := build.GoProgram(ctx, checkout, "./test/lab/pause", dir); err != nil {
 			return err
 		}
@@ -40,7 +39,7 @@ func EnsurePause(ctx context.Context) (string, error) {
 		if err != nil {
 			return err
 		}
-		a := archive{Name: Pause, Config: config{Entrypoint: []string{"/pause"}, User: "65535:65535"}}
+		a := archive{Name: spec.PauseImage, Config: config{Entrypoint: []string{"/pause"}, User: "65535:65535"}}
 		return a.compose(dir, func(l layerWriter) error { return l.file("pause", 0o755, program) })
 	})
 	return filepath.Join(dir, archiveName), err
@@ -53,7 +52,7 @@ func EnsureBusybox(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("busybox is not installed, run `lab deps`: %w", err)
 	}
-	dir, err := cache.Ensure("image-busybox-"+hash, func(dir string) error {
+	dir, err := cache.Ensure("image-busybox-"+revision+"-"+hash, func(dir string) error {
 		program, err := os.ReadFile(busyboxProgram)
 		if err != nil {
 			return err

@@ -47,35 +47,45 @@ func EnsureTap(name, bridge string) error {
 	if err != nil {
 		return err
 	}
+	if err := Plug(name, bridge); err != nil {
+		return err
+	}
+	return netlink.LinkSetUp(link)
+}
+
+// EnsureDeadBridge makes a bridge that forwards nothing because it stays down.
+func EnsureDeadBridge(name string) error {
+	_, err := ensureLink(&netlink.Bridge{LinkAttrs: attrs(name)})
+	return err
+}
+
+// Plug moves a tap to a bridge.
+func Plug(tap, bridge string) error {
+	link, err := netlink.LinkByName(tap)
+	if err != nil {
+		return fmt.Errorf("interface %s: %w", tap, err)
+	}
 	master, err := netlink.LinkByName(bridge)
 	if err != nil {
 		return fmt.Errorf("bridge %s: %w", bridge, err)
 	}
 	if err := netlink.LinkSetMaster(link, master); err != nil {
-		return fmt.Errorf("put %s on %s: %w", name, bridge, err)
+		return fmt.Errorf("put %s on %s: %w", tap, bridge, err)
 	}
-	return netlink.LinkSetUp(link)
+	return nil
 }
 
-// SetLink brings an interface up or down.
-func SetLink(name string, up bool) error {
-	link, err := netlink.LinkByName(name)
+// IsPlugged tells whether a tap is on a bridge.
+func IsPlugged(tap, bridge string) (bool, error) {
+	link, err := netlink.LinkByName(tap)
 	if err != nil {
-		return fmt.Errorf("interface %s: %w", name, err)
+		return false, fmt.Errorf("interface %s: %w", tap, err)
 	}
-	if up {
-		return netlink.LinkSetUp(link)
-	}
-	return netlink.LinkSetDown(link)
-}
-
-// LinkIsUp tells whether an interface is set up.
-func LinkIsUp(name string) (bool, error) {
-	link, err := netlink.LinkByName(name)
+	master, err := netlink.LinkByName(bridge)
 	if err != nil {
-		return false, fmt.Errorf("interface %s: %w", name, err)
+		return false, fmt.Errorf("bridge %s: %w", bridge, err)
 	}
-	return link.Attrs().Flags&net.FlagUp != 0, nil
+	return link.Attrs().MasterIndex == master.Attrs().Index, nil
 }
 
 // EnsureAddress gives an interface an address.
@@ -112,6 +122,10 @@ func attrs(name string) netlink.LinkAttrs {
 
 func ensureLink(link netlink.Link) (netlink.Link, error) {
 	name := link.Attrs().Name
+	// Making a tap that a kernel has open is another error than that it exists.
+	if present, err := netlink.LinkByName(name); err == nil {
+		return present, nil
+	}
 	if err := netlink.LinkAdd(link); err != nil && !errors.Is(err, syscall.EEXIST) {
 		return nil, fmt.Errorf("create %s %s: %w", link.Type(), name, err)
 	}

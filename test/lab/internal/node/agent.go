@@ -56,7 +56,7 @@ var modules = []string{
 	"br_netfilter", "veth", "bridge", "ip_tables", "iptable_nat", "iptable_filter", "iptable_mangle",
 	"xt_comment", "xt_mark", "xt_MASQUERADE", "xt_conntrack", "xt_addrtype", "xt_nat", "xt_statistic", "xt_recent", "xt_multiport",
 	"dm-mod", "dm-thin-pool", "dm-snapshot", "dm-crypt", "dm-mirror", "dm-raid",
-	"raid0", "raid1", "raid10", "raid456", "bcache", "loop", "nbd",
+	"raid0", "raid1", "raid10", "raid456", "bcache", "loop",
 	"target_core_mod", "target_core_file", "target_core_iblock", "tcm_loop",
 	"sd_mod", "sg", "iscsi_tcp", "configfs",
 }
@@ -78,7 +78,8 @@ func startUdev(Config) error {
 	}
 	for _, args := range [][]string{
 		{"/lib/systemd/systemd-udevd", "--daemon"},
-		{"udevadm", "trigger"},
+		// Hundreds of terminals would take most of the time.
+		{"udevadm", "trigger", "--subsystem-nomatch=tty"},
 		{"udevadm", "settle", "--timeout=20"},
 	} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {

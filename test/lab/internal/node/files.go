@@ -25,15 +25,12 @@ state = "/run/containerd"
 address = "` + containerdSocket + `"
 
 [plugins."io.containerd.cri.v1.images".pinned_images]
-sandbox = "` + PauseImage + `"
+sandbox = "` + spec.PauseImage + `"
 
 [plugins."io.containerd.cri.v1.runtime".cni]
 bin_dirs = ["/usr/lib/cni"]
 conf_dir = "` + cniDir + `"
 `
-
-// PauseImage is the image of every pod's sandbox.
-const PauseImage = "registry.k8s.io/pause:3.10"
 
 // object is a piece of configuration in JSON.
 type object = map[string]any

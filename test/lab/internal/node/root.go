@@ -19,9 +19,9 @@ const (
 	runDir = "/run/lab"
 	// logDir is the machine's log directory of this node.
 	logDir = "/var/log/lab"
-	// machineView shows the machine's files as they are now. The overlay may
+	// MachineView shows the machine's files as they are now. The overlay may
 	// show a file as it was when the node first looked.
-	machineView = "/host"
+	MachineView = "/host"
 )
 
 // mount is one mount(2) call; its target, and the source of a bind mount, are
@@ -99,7 +99,7 @@ func rootMounts(c Config, root string) []mount {
 		{source: "cgroup2", target: at("/sys/fs/cgroup"), fstype: "cgroup2"},
 		{source: "tmpfs", target: at("/run"), fstype: "tmpfs", data: "mode=755"},
 		{source: systemDisk, target: at(runDir + "/system"), fstype: "ext4", flags: unix.MS_NOATIME},
-		{source: "hostfs", target: at(machineView), fstype: "hostfs", flags: unix.MS_RDONLY, data: "/"},
+		{source: "hostfs", target: at(MachineView), fstype: "hostfs", flags: unix.MS_RDONLY, data: "/"},
 		{source: "hostfs", target: at(logDir), fstype: "hostfs", data: c.Logs},
 	}
 	for _, share := range c.Shares {

@@ -95,10 +95,7 @@ func importImages(c Config) error {
 		if slices.Contains(present, image.Name) {
 			continue
 		}
-		out, err := exec.Command("ctr", "-n", "k8s.io", "images", "import", filepath.Join(machineView, image.Archive)).CombinedOutput()
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w: %s", image.Name, err, strings.TrimSpace(string(out))))
-		}
+		errs = append(errs, LoadImage(filepath.Join(MachineView, image.Archive)))
 	}
 	return errors.Join(errs...)
 }

@@ -11,18 +11,17 @@ import (
 
 func TestParseStat(t *testing.T) {
 	tests := map[string]struct {
-		line      string
-		wantState byte
-		wantStart uint64
-		wantErr   bool
+		line    string
+		want    stat
+		wantErr bool
 	}{
 		"plain name": {
-			line:      "42 (etcd) S 1 42 42 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 9 0 12345 1000 200",
-			wantState: 'S', wantStart: 12345,
+			line: "42 (etcd) S 1 42 42 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 9 0 12345 1000 200",
+			want: stat{state: 'S', session: 42, start: 12345},
 		},
 		"name with spaces and parentheses": {
-			line:      "42 (a) b (c) Z 1 42 42 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 9 0 777 1000 200",
-			wantState: 'Z', wantStart: 777,
+			line: "42 (a) b (c) Z 1 42 42 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 9 0 777 1000 200",
+			want: stat{state: 'Z', session: 42, start: 777},
 		},
 		"cut off":        {line: "42 (etcd) S 1 42", wantErr: true},
 		"without a name": {line: "42 etcd S", wantErr: true},
@@ -33,12 +32,12 @@ func TestParseStat(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			state, start, err := parseStat(tt.line)
+			got, err := parseStat(tt.line)
 			if (err != nil) != tt.wantErr {
 				t.Fatalf("parseStat error = %v, want error %v", err, tt.wantErr)
 			}
-			if state != tt.wantState || start != tt.wantStart {
-				t.Errorf("parseStat = %c, %d; want %c, %d", state, start, tt.wantState, tt.wantStart)
+			if got != tt.want {
+				t.Errorf("parseStat = %+v, want %+v", got, tt.want)
 			}
 		})
 	}
@@ -52,14 +51,14 @@ func TestTable_killEndsOnlyTheRecordedProcess(t *testing.T) {
 	waited := make(chan error, 1)
 	go func() { waited <- cmd.Wait() }()
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	start, err := startTime(cmd.Process.Pid)
+	started, err := readStat(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	table := Table{Dir: t.TempDir()}
-	recycled := Record{Name: "recycled", PID: cmd.Process.Pid, Start: start - 1}
-	real := Record{Name: "real", PID: cmd.Process.Pid, Start: start}
+	recycled := Record{Name: "recycled", PID: cmd.Process.Pid, Start: started.start - 1}
+	real := Record{Name: "real", PID: cmd.Process.Pid, Start: started.start}
 	for _, r := range []Record{recycled, real} {
 		if err := state.WriteJSON(table.file(r.Name), r); err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"quarry.storage/quarry/test/lab/internal/network"
 	"quarry.storage/quarry/test/lab/internal/state"
 )
 
@@ -27,12 +28,16 @@ type Record struct {
 // Alive tells whether the recorded process, and not a later one with the same
 // pid, still runs.
 func (r Record) Alive() bool {
-	start, err := startTime(r.PID)
-	return err == nil && start == r.Start
+	s, err := readStat(r.PID)
+	return err == nil && s.start == r.Start
 }
 
-// Table is the directory that holds a lab's records.
-type Table struct{ Dir string }
+// Table is the directory that holds a lab's records, and the network namespace
+// the lab's processes are in.
+type Table struct {
+	Dir       string
+	Namespace string
+}
 
 func (t Table) file(name string) string { return filepath.Join(t.Dir, name+".json") }
 
@@ -77,8 +82,10 @@ func (t Table) All() ([]Record, error) {
 	return records, nil
 }
 
-// Kill ends the named process at once and forgets it. It is fine when there is
-// no such process any more.
+// Kill ends the named process and its session at once and forgets it. It is
+// fine when there is no such process any more. The session matters for a node's
+// kernel: its helpers, and the host process of each guest address space, live
+// on after it and hold its disks.
 func (t Table) Kill(name string) error {
 	r, ok, err := t.Get(name)
 	if err != nil || !ok {
@@ -86,6 +93,11 @@ func (t Table) Kill(name string) error {
 	}
 	if err := r.kill(); err != nil {
 		return err
+	}
+	if inode := network.Inode(t.Namespace); inode != 0 {
+		if err := sweep(inode, r.PID); err != nil {
+			return fmt.Errorf("kill the session of %s: %w", name, err)
+		}
 	}
 	return os.Remove(t.file(name))
 }

@@ -7,6 +7,8 @@ import "fmt"
 const (
 	// ClusterBridge carries the nodes' and the control plane's traffic.
 	ClusterBridge = "br0"
+	// CutBridge is where the taps of nodes go whose link is cut; it is down.
+	CutBridge = "cut0"
 	// ManagementBridge carries `lab exec`, so that it works while a node's
 	// cluster link is cut.
 	ManagementBridge = "mgmt0"

@@ -11,6 +11,9 @@ import (
 // DefaultName is the lab that commands mean when none is named.
 const DefaultName = "quarry"
 
+// PauseImage is the image of every pod's sandbox.
+const PauseImage = "registry.k8s.io/pause:3.10"
+
 // maxNodes keeps every node's host part inside one /24 of the address plan.
 const maxNodes = 200
 

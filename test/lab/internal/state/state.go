@@ -108,24 +108,6 @@ func (d Dir) Clear() error {
 	return errors.Join(errs...)
 }
 
-// Names lists the labs that have a state directory.
-func Names() ([]string, error) {
-	entries, err := os.ReadDir(root)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, e := range entries {
-		if e.IsDir() {
-			names = append(names, e.Name())
-		}
-	}
-	return names, nil
-}
-
 // ReadJSON reads a JSON file into v.
 func ReadJSON(path string, v any) error {
 	b, err := os.ReadFile(path)

@@ -1,0 +1,250 @@
+// Package conformance is what every node must do, whatever is behind the agent's server: the fake host of agenttest, in every unit
+// test, and a real one with real disks, in a run as root. It keeps the fake honest.
+package conformance
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
+)
+
+// Node is what the suite runs against.
+type Node interface {
+	// Conn is a connection with the controller's certificate to the agent as it runs now.
+	Conn(t *testing.T) grpc.ClientConnInterface
+	// Disks are the stable paths of at least two spare disks of at least 64 MiB.
+	Disks() []string
+	// Reset empties the spare disks and removes what was made on them, by force.
+	Reset(t *testing.T)
+	// Dirty writes data of no known format on a disk.
+	Dirty(t *testing.T, path string)
+	// ForeignGroup makes a volume group without our tag on a disk.
+	ForeignGroup(t *testing.T, name, path string)
+	// AddVolume makes a small logical volume on a disk of a group, RemoveVolume removes it.
+	AddVolume(t *testing.T, group, name, path string)
+	RemoveVolume(t *testing.T, group, name string)
+	// Steps counts the changes that the agent made so far.
+	Steps() int
+	// Crash lets the agent die before or after the n-th change from now; zero takes it back.
+	Crash(n int, after bool)
+	// Restart starts the agent again.
+	Restart(t *testing.T)
+}
+
+// Names that the suite uses on the node.
+const (
+	groupName = "quarry-conformance"
+	otherName = "quarry-conformance-other"
+	owner     = "7a1c6d1e-0000-4000-8000-000000000001"
+	stranger  = "7a1c6d1e-0000-4000-8000-000000000002"
+)
+
+const (
+	callTimeout   = time.Minute
+	settleTimeout = 20 * time.Second
+	settlePause   = 50 * time.Millisecond
+)
+
+// Run runs all behaviours, one after the other, each on empty disks.
+func Run(t *testing.T, node Node) {
+	for _, b := range behaviours {
+		t.Run(b.name, func(t *testing.T) {
+			node.Reset(t)
+			b.check(&suite{T: t, Node: node})
+		})
+	}
+	node.Reset(t)
+}
+
+// behaviours in the order in which they build on each other.
+var behaviours = []struct {
+	name  string
+	check func(*suite)
+}{
+	{"node tells who it is", describesNode},
+	{"empty disk is clean", emptyDiskIsClean},
+	{"ensure makes a group once", ensureMakesGroup},
+	{"ensure extends a group", ensureExtends},
+	{"ensure refuses all when one disk is dirty", ensureRefusesDirty},
+	{"ensure refuses another disk than described", ensureRefusesAnother},
+	{"ensure refuses an absent disk", ensureRefusesAbsent},
+	{"ensure refuses bad paths", refusesBadPaths},
+	{"ensure refuses a name that is taken", ensureRefusesTakenName},
+	{"ensure refuses a disk of another group", ensureRefusesOwned},
+	{"reduce takes a disk out once", reduceTakesOut},
+	{"reduce refuses the last disk", reduceRefusesLast},
+	{"reduce refuses a disk with data", reduceRefusesData},
+	{"remove leaves clean disks", removeLeavesClean},
+	{"remove refuses a group with volumes", removeRefusesVolumes},
+	{"remove leaves alone what is not ours", removeLeavesOthers},
+	{"wipe makes a dirty disk clean once", wipeCleans},
+	{"wipe refuses another disk than described", wipeRefusesAnother},
+	{"wipe refuses a disk of ours", wipeRefusesOwned},
+	{"watch shows a change", watchShowsChange},
+	{"ensure survives death between any two steps", ensureSurvives},
+	{"extend survives death between any two steps", extendSurvives},
+	{"reduce survives death between any two steps", reduceSurvives},
+	{"remove survives death between any two steps", removeSurvives},
+	{"wipe survives death between any two steps", wipeSurvives},
+}
+
+// suite is one behaviour's view of the node.
+type suite struct {
+	*testing.T
+	Node
+}
+
+func (s *suite) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(s.Context(), callTimeout)
+	s.Cleanup(cancel)
+	return ctx
+}
+
+func (s *suite) devices() agentv1.DeviceServiceClient {
+	return agentv1.NewDeviceServiceClient(s.Conn(s.T))
+}
+
+func (s *suite) groups() agentv1.VolumeGroupServiceClient {
+	return agentv1.NewVolumeGroupServiceClient(s.Conn(s.T))
+}
+
+// device is the device as it is seen now.
+func (s *suite) device(path string) *agentv1.Device {
+	s.Helper()
+	resp, err := s.devices().ListDevices(s.ctx(), &agentv1.ListDevicesRequest{})
+	if err != nil {
+		s.Fatalf("ListDevices: %v", err)
+	}
+	for _, d := range resp.GetDevices() {
+		if d.GetPath() == path {
+			return d
+		}
+	}
+	s.Fatalf("device %s is not listed", path)
+	return nil
+}
+
+// settled is the device when it is as wanted: udev's database follows a change of the content with some delay.
+func (s *suite) settled(path string, wanted func(*agentv1.Device) bool) *agentv1.Device {
+	s.Helper()
+	for deadline := time.Now().Add(settleTimeout); ; time.Sleep(settlePause) {
+		d := s.device(path)
+		if wanted(d) {
+			return d
+		}
+		if time.Now().After(deadline) {
+			s.Fatalf("device %s stays %v", path, d)
+		}
+	}
+}
+
+// clean waits until the device can be taken, and describes it.
+func (s *suite) clean(path string) *agentv1.DeviceIdentity {
+	s.Helper()
+	return identity(s.settled(path, func(d *agentv1.Device) bool { return len(d.GetRefusals()) == 0 }))
+}
+
+// dirty makes the device dirty and describes it.
+func (s *suite) dirty(path string) *agentv1.DeviceIdentity {
+	s.Helper()
+	s.Dirty(s.T, path)
+	return identity(s.settled(path, func(d *agentv1.Device) bool {
+		return len(d.GetRefusals()) > 0 && d.GetDigest() != "" && !refusedFor(d, "Busy")
+	}))
+}
+
+// group is the group as it is seen now, nil when there is none.
+func (s *suite) group() *agentv1.VolumeGroup {
+	s.Helper()
+	resp, err := s.groups().ListVolumeGroups(s.ctx(), &agentv1.ListVolumeGroupsRequest{})
+	if err != nil {
+		s.Fatalf("ListVolumeGroups: %v", err)
+	}
+	for _, g := range resp.GetGroups() {
+		if g.GetName() == groupName {
+			return g
+		}
+	}
+	return nil
+}
+
+func (s *suite) ensure(name, uid string, devices ...*agentv1.DeviceIdentity) error {
+	_, err := s.groups().EnsureVolumeGroup(s.ctx(), &agentv1.EnsureVolumeGroupRequest{Name: name, OwnerUid: uid, Devices: devices})
+	return err
+}
+
+func (s *suite) reduce(uid string, devices ...*agentv1.DeviceIdentity) error {
+	_, err := s.groups().ReduceVolumeGroup(s.ctx(), &agentv1.ReduceVolumeGroupRequest{Name: groupName, OwnerUid: uid, Devices: devices})
+	return err
+}
+
+func (s *suite) remove(name, uid string, devices ...*agentv1.DeviceIdentity) error {
+	_, err := s.groups().RemoveVolumeGroup(s.ctx(), &agentv1.RemoveVolumeGroupRequest{Name: name, OwnerUid: uid, Devices: devices})
+	return err
+}
+
+func (s *suite) wipe(device *agentv1.DeviceIdentity) error {
+	_, err := s.devices().WipeDevice(s.ctx(), &agentv1.WipeDeviceRequest{Device: device})
+	return err
+}
+
+// must fails the test on an error.
+func (s *suite) must(what string, err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatalf("%s: %v", what, err)
+	}
+}
+
+// refused wants the code, and that nothing was changed since before.
+func (s *suite) refused(what string, err error, want codes.Code, before int) {
+	s.Helper()
+	if got := status.Code(err); got != want {
+		s.Errorf("%s: %v, want code %s", what, err, want)
+	}
+	if n := s.Steps() - before; n != 0 {
+		s.Errorf("%s: refused after %d changes", what, n)
+	}
+}
+
+// holds wants the suite's group to have exactly these devices.
+func (s *suite) holds(paths ...string) {
+	s.Helper()
+	g := s.group()
+	if g == nil {
+		s.Fatalf("group %s does not exist", groupName)
+	}
+	in := map[string]bool{}
+	for _, pv := range g.GetPhysicalVolumes() {
+		in[pv.GetPath()] = true
+	}
+	if len(in) != len(paths) || g.GetPartial() || g.GetFreeBytes() > g.GetSizeBytes() || g.GetSizeBytes() == 0 {
+		s.Errorf("group: %v, want the devices %v", g, paths)
+	}
+	for _, p := range paths {
+		if !in[p] {
+			s.Errorf("group does not hold %s: %v", p, g)
+		}
+	}
+}
+
+func identity(d *agentv1.Device) *agentv1.DeviceIdentity {
+	return &agentv1.DeviceIdentity{
+		Path: d.GetPath(), Wwn: d.GetWwn(), Serial: d.GetSerial(), SizeBytes: d.GetSizeBytes(), Digest: d.GetDigest(),
+	}
+}
+
+func refusedFor(d *agentv1.Device, reason string) bool {
+	for _, r := range d.GetRefusals() {
+		if r.GetReason() == reason {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,106 @@
+package conformance
+
+import (
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
+)
+
+func describesNode(s *suite) {
+	resp, err := agentv1.NewNodeServiceClient(s.Conn(s.T)).GetNode(s.ctx(), &agentv1.GetNodeRequest{})
+	s.must("GetNode", err)
+	if resp.GetNodeName() == "" || resp.GetAgentVersion() == "" || resp.GetKernelRelease() == "" || resp.GetBootId() == "" {
+		s.Errorf("node: %v", resp)
+	}
+	if resp.GetLvmVersion() == "" || resp.GetLvmError() != "" {
+		s.Errorf("LVM: %v", resp)
+	}
+}
+
+func emptyDiskIsClean(s *suite) {
+	for _, path := range s.Disks() {
+		id := s.clean(path)
+		if id.GetDigest() == "" || id.GetSizeBytes() <= 0 {
+			s.Errorf("device %s: %v", path, id)
+		}
+		if again := s.clean(path); !proto.Equal(id, again) {
+			s.Errorf("device %s is described as %v, then as %v", path, id, again)
+		}
+	}
+}
+
+func wipeCleans(s *suite) {
+	id := s.dirty(s.Disks()[0])
+	s.must("wipe", s.wipe(id))
+	now := s.clean(id.GetPath())
+	if now.GetDigest() == id.GetDigest() {
+		s.Error("the digest did not change")
+	}
+	before := s.Steps()
+	s.must("wipe again", s.wipe(id))
+	if n := s.Steps() - before; n != 0 {
+		s.Errorf("wipe again made %d changes", n)
+	}
+	s.must("ensure", s.ensure(groupName, owner, now))
+}
+
+func wipeRefusesAnother(s *suite) {
+	id := s.dirty(s.Disks()[0])
+	before := s.Steps()
+	for name, change := range map[string]func(*agentv1.DeviceIdentity){
+		"serial": func(d *agentv1.DeviceIdentity) { d.Serial += "x" },
+		"size":   func(d *agentv1.DeviceIdentity) { d.SizeBytes++ },
+		"digest": func(d *agentv1.DeviceIdentity) { d.Digest += "x" },
+	} {
+		other := proto.CloneOf(id)
+		change(other)
+		s.refused("wipe with another "+name, s.wipe(other), codes.FailedPrecondition, before)
+	}
+	none := proto.CloneOf(id)
+	none.Digest = ""
+	s.refused("wipe without a digest", s.wipe(none), codes.InvalidArgument, before)
+	absent := proto.CloneOf(id)
+	absent.Path = "/dev/disk/by-id/quarry-absent"
+	s.refused("wipe an absent disk", s.wipe(absent), codes.NotFound, before)
+	if d := s.device(id.GetPath()); d.GetDigest() != id.GetDigest() {
+		s.Errorf("the disk changed: %v", d)
+	}
+}
+
+func wipeRefusesOwned(s *suite) {
+	a := s.clean(s.Disks()[0])
+	s.must("ensure", s.ensure(groupName, owner, a))
+	before := s.Steps()
+	s.refused("wipe", s.wipe(identity(s.device(a.GetPath()))), codes.FailedPrecondition, before)
+	s.holds(a.GetPath())
+}
+
+func watchShowsChange(s *suite) {
+	id := s.clean(s.Disks()[0])
+	stream, err := s.devices().WatchDevices(s.ctx(), &agentv1.WatchDevicesRequest{})
+	s.must("WatchDevices", err)
+	if _, err := stream.Recv(); err != nil {
+		s.Fatalf("first message: %v", err)
+	}
+	groups, err := s.groups().WatchVolumeGroups(s.ctx(), &agentv1.WatchVolumeGroupsRequest{})
+	s.must("WatchVolumeGroups", err)
+	if _, err := groups.Recv(); err != nil {
+		s.Fatalf("first message: %v", err)
+	}
+	s.must("ensure", s.ensure(groupName, owner, id))
+	for seen := false; !seen; {
+		resp, err := stream.Recv()
+		s.must("watch devices", err)
+		for _, d := range resp.GetDevices() {
+			seen = seen || d.GetPath() == id.GetPath() && d.GetVolumeGroup() == groupName
+		}
+	}
+	for seen := false; !seen; {
+		resp, err := groups.Recv()
+		s.must("watch groups", err)
+		for _, g := range resp.GetGroups() {
+			seen = seen || g.GetName() == groupName
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package conformance_test
+
+import (
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"quarry.storage/quarry/agent/agenttest"
+	"quarry.storage/quarry/agent/agenttest/conformance"
+)
+
+// fakeNode is the suite's view of agenttest's host.
+type fakeNode struct {
+	*agenttest.Agent
+	names map[string]string
+	paths []string
+	t     *testing.T // of the whole suite, which the connections last for
+	conn  grpc.ClientConnInterface
+}
+
+func TestFakeHost(t *testing.T) {
+	for name, opts := range map[string]agenttest.Options{"port": {}, "memory": {Network: &agenttest.Network{}}} {
+		t.Run(name, func(t *testing.T) {
+			n := &fakeNode{t: t, Agent: agenttest.New(t, opts), names: map[string]string{}}
+			for _, disk := range []string{"sdb", "sdc"} {
+				path := n.AddDisk(agenttest.Disk{Name: disk})
+				n.paths, n.names[path] = append(n.paths, path), disk
+			}
+			n.conn = n.Dial(t)
+			conformance.Run(t, n)
+		})
+	}
+}
+
+// Conn is one connection, until the agent starts anew.
+func (n *fakeNode) Conn(*testing.T) grpc.ClientConnInterface { return n.conn }
+
+// Disks are two of them.
+func (n *fakeNode) Disks() []string { return n.paths }
+
+// Reset empties both.
+func (n *fakeNode) Reset(t *testing.T) {
+	n.Crash(0, false)
+	for _, g := range n.Groups() {
+		n.DropGroup(g.Name)
+	}
+	for _, name := range n.names {
+		n.Clear(name)
+	}
+}
+
+// Dirty writes something.
+func (n *fakeNode) Dirty(_ *testing.T, path string) { n.Scribble(n.names[path], "somebody's data") }
+
+// ForeignGroup makes a group that is not ours.
+func (n *fakeNode) ForeignGroup(_ *testing.T, name, path string) {
+	n.AddForeignGroup(name, n.names[path])
+}
+
+// AddVolume makes a volume on that very disk.
+func (n *fakeNode) AddVolume(_ *testing.T, group, name, path string) {
+	n.AddVolumeOn(group, name, n.names[path], 4<<20)
+}
+
+// RemoveVolume removes it.
+func (n *fakeNode) RemoveVolume(_ *testing.T, group, name string) { n.Agent.RemoveVolume(group, name) }
+
+// Crash arms a death.
+func (n *fakeNode) Crash(step int, after bool) {
+	switch {
+	case step == 0:
+		n.Disarm()
+	case after:
+		n.CrashAfter(step)
+	default:
+		n.CrashBefore(step)
+	}
+}
+
+// Restart starts the agent again.
+func (n *fakeNode) Restart(t *testing.T) {
+	n.Agent.Restart(t)
+	n.conn = n.Dial(n.t)
+}

@@ -1,0 +1,245 @@
+//go:build hostroot
+
+package conformance_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/testr"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"quarry.storage/quarry/agent/agenttest"
+	"quarry.storage/quarry/agent/agenttest/conformance"
+	"quarry.storage/quarry/agent/internal/apply"
+	"quarry.storage/quarry/agent/internal/apply/tools"
+	"quarry.storage/quarry/agent/internal/host/block"
+	"quarry.storage/quarry/agent/internal/host/disk"
+	"quarry.storage/quarry/agent/internal/host/lvm"
+	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/agent/internal/host/run"
+	"quarry.storage/quarry/agent/internal/inventory"
+	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/server"
+)
+
+// disksVariable names the spare disks: everything on them is lost. Without it loop devices are made.
+const disksVariable = "QUARRY_TEST_DISKS"
+
+const nodeName = "real"
+
+// edge is what Reset zeroes at both ends of a disk.
+const edge = 4 << 20
+
+func TestRealHost(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	if _, err := os.Stat(lvm.DefaultBinary); err != nil {
+		t.Skipf("LVM is not installed: %v", err)
+	}
+	n := newRealNode(t)
+	n.start(t)
+	t.Cleanup(n.stop)
+	conformance.Run(t, n)
+}
+
+// realNode is the suite's view of this machine.
+type realNode struct {
+	*faulty
+	t         *testing.T // of the whole suite
+	ca        *agenttest.CA
+	paths     []string
+	dir       string
+	withoutDM bool
+	config    server.Config
+
+	conn   *grpc.ClientConn
+	cancel context.CancelFunc
+	done   chan error
+}
+
+func newRealNode(t *testing.T) *realNode {
+	t.Helper()
+	n := &realNode{t: t, ca: agenttest.NewCA(t), dir: filepath.Join(t.TempDir(), "lvm")}
+	if list := os.Getenv(disksVariable); list != "" {
+		n.paths = strings.Split(list, ",")
+	} else {
+		n.paths = []string{loop(t), loop(t)}
+	}
+	_, dmErr := os.Stat("/sys/class/misc/device-mapper")
+	_, udevErr := os.Stat("/run/udev/data")
+	n.withoutDM = dmErr != nil
+	volumes, err := lvm.New(lvm.Config{Runner: run.Real{}, Dir: n.dir, WithoutDeviceMapper: n.withoutDM})
+	if err != nil {
+		t.Fatal(err)
+	}
+	devices, disks := block.New(block.Config{WithoutUdev: udevErr != nil}), disk.New()
+	observer, err := inventory.New(inventory.Config{
+		Block: devices, Mounts: mount.New(mount.Config{}), Prober: disks, LVM: volumes, ProbeTypes: []string{"loop", "ubd"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := tools.Host{LVM: volumes, Disk: disks, Block: devices}
+	n.faulty = &faulty{Groups: host, Disks: host}
+	n.config = server.Config{
+		NodeName: nodeName, Version: "test", KernelRelease: "any", BootID: "any",
+		Policy:   plan.Policy{MinSizeBytes: 64 << 20, AllowTypes: []string{"loop", "ubd"}},
+		Observer: observer, Applier: apply.Applier{Groups: n.faulty, Disks: n.faulty}, LVM: volumes, Resolve: server.ResolveLinks,
+		Log: logr.Discard(),
+	}
+	if testing.Verbose() {
+		n.config.Log = testr.New(t)
+	}
+	return n
+}
+
+// loop makes a throw-away loop device.
+func loop(t *testing.T) string {
+	t.Helper()
+	image := filepath.Join(t.TempDir(), "disk.img")
+	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 128<<20)); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("losetup", "-f", "--show", image).Output()
+	if err != nil {
+		t.Skipf("losetup: %v", err)
+	}
+	device := strings.TrimSpace(string(out))
+	t.Cleanup(func() {
+		if err := exec.Command("losetup", "-d", device).Run(); err != nil {
+			t.Errorf("losetup -d %s: %v", device, err)
+		}
+	})
+	return device
+}
+
+func (n *realNode) start(t *testing.T) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	n.cancel, n.done = cancel, make(chan error, 1)
+	srv := server.New(n.config)
+	config := n.ca.ServerTLS(n.t, nodeName)
+	go func() { n.done <- srv.Serve(ctx, listener, config) }()
+	client := credentials.NewTLS(n.ca.ControllerTLS(n.t, nodeName))
+	if n.conn, err = grpc.NewClient("passthrough:///"+listener.Addr().String(), grpc.WithTransportCredentials(client)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (n *realNode) stop() {
+	n.conn.Close()
+	n.cancel()
+	if err := <-n.done; err != nil {
+		n.t.Errorf("serve: %v", err)
+	}
+}
+
+// Conn is the connection to the server as it runs now.
+func (n *realNode) Conn(*testing.T) grpc.ClientConnInterface { return n.conn }
+
+// Disks are the spare disks.
+func (n *realNode) Disks() []string { return n.paths }
+
+// Restart serves anew, over the same tools.
+func (n *realNode) Restart(t *testing.T) {
+	n.stop()
+	n.faulty.reset()
+	n.start(t)
+}
+
+// Reset zeroes both ends of the disks, metadata of LVM included.
+func (n *realNode) Reset(t *testing.T) {
+	n.faulty.reset()
+	zeroes := make([]byte, edge)
+	for _, path := range n.paths {
+		n.write(t, path, zeroes, 0)
+		n.write(t, path, zeroes, -edge)
+	}
+}
+
+// Dirty writes data that no format begins with, where several would look for theirs.
+func (n *realNode) Dirty(t *testing.T, path string) {
+	n.write(t, path, []byte(strings.Repeat("somebody's data ", 512)), 8<<10)
+}
+
+// write writes at an offset, from the end when it is negative. An observation may hold the device for a moment.
+func (n *realNode) write(t *testing.T, path string, data []byte, offset int64) {
+	t.Helper()
+	var f *os.File
+	var err error
+	for range 100 {
+		if f, err = os.OpenFile(path, os.O_RDWR|os.O_EXCL|os.O_SYNC, 0); err == nil {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if offset < 0 {
+		size, err := f.Seek(0, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offset += size
+	}
+	if _, err := f.WriteAt(data, offset); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ForeignGroup makes a group without our tag.
+func (n *realNode) ForeignGroup(t *testing.T, name, path string) {
+	n.lvm(t, "vgcreate", name, path)
+}
+
+// AddVolume makes a volume of one extent, not activated.
+func (n *realNode) AddVolume(t *testing.T, group, name, path string) {
+	n.lvm(t, "lvcreate", "-y", "-an", "-Zn", "-Wn", "-l", "1", "-n", name, group, path)
+}
+
+// RemoveVolume removes it.
+func (n *realNode) RemoveVolume(t *testing.T, group, name string) {
+	n.lvm(t, "lvremove", "-y", group+"/"+name)
+}
+
+func (n *realNode) lvm(t *testing.T, args ...string) {
+	t.Helper()
+	args = append(args, "--devices", strings.Join(n.paths, ","))
+	if n.withoutDM {
+		args = append(args, "--driverloaded", "n")
+	}
+	cmd := exec.Command(lvm.DefaultBinary, args...)
+	cmd.Env = append(os.Environ(), "LVM_SYSTEM_DIR="+n.dir, "LVM_SUPPRESS_FD_WARNINGS=1")
+	var out []byte
+	var err error
+	for range 20 {
+		if out, err = cmd.CombinedOutput(); err == nil {
+			return
+		}
+		if !strings.Contains(string(out), "exclusively") {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+		cmd = exec.Command(cmd.Path, cmd.Args[1:]...)
+		cmd.Env = append(os.Environ(), "LVM_SYSTEM_DIR="+n.dir, "LVM_SUPPRESS_FD_WARNINGS=1")
+	}
+	t.Fatalf("lvm %s: %v\n%s", fmt.Sprint(args), err, out)
+}

@@ -1,0 +1,235 @@
+package block
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestList_disk(t *testing.T) {
+	tr := newTree(t)
+	dir := tr.disk("pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0", "sda", "8:0")
+	part := tr.partition(dir, "sda1", "8:1")
+	tr.mkdir(part + "/holders/dm-0")
+	tr.mkdir(dir + "/holders/md0")
+	tr.udev("8:0", "sda", "S:disk/by-id/ata-DISK_S1", "S:disk/by-id/wwn-0x5000c500a1b2c3d4", "S:disk/by-path/pci-1", "S:mapper/x",
+		`E:ID_MODEL_ENC=GOOD\x20DISK\x20\x20\x20`, "E:ID_MODEL=GOOD_DISK", "E:ID_SERIAL=GOOD_DISK_S1", "E:ID_SERIAL_SHORT=S1",
+		"E:ID_WWN=0x5000c500a1b2c3d4", "E:ID_BUS=ata", "E:ID_PART_TABLE_TYPE=gpt", "E:UNRELATED=1", "E:ID_FS_TYPE=")
+	tr.udev("8:1", "sda1", "S:disk/by-id/ata-DISK_S1-part1", "E:ID_SERIAL_SHORT=S1", "E:ID_FS_TYPE=ext4")
+	got := tr.list()
+	dev := tr.root + "/dev"
+	want := map[string]Device{
+		"sda": {
+			Name: "sda", Node: dev + "/sda", Path: dev + "/disk/by-id/wwn-0x5000c500a1b2c3d4", Type: "disk", Major: 8,
+			Links: []string{
+				dev + "/disk/by-id/ata-DISK_S1", dev + "/disk/by-id/wwn-0x5000c500a1b2c3d4", dev + "/disk/by-path/pci-1",
+			},
+			SizeBytes: 1 << 30, LogicalSectorBytes: 512, PhysicalSectorBytes: 4096, Rotational: true,
+			Model: "GOOD DISK", Serial: "S1", WWN: "0x5000c500a1b2c3d4", Transport: "sata",
+			Holders: []string{"dm-0", "md0"}, Partitions: []string{"sda1"}, Udev: map[string]string{"ID_PART_TABLE_TYPE": "gpt"},
+		},
+		"sda1": {
+			Name: "sda1", Node: dev + "/sda1", Path: dev + "/disk/by-id/ata-DISK_S1-part1", Type: "partition", Major: 8, Minor: 1,
+			Links: []string{dev + "/disk/by-id/ata-DISK_S1-part1"}, SizeBytes: 1 << 20, LogicalSectorBytes: 512,
+			PhysicalSectorBytes: 4096, Rotational: true, Serial: "S1", Parent: "sda", Holders: []string{"dm-0"},
+			Udev: map[string]string{"ID_FS_TYPE": "ext4"},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestList_sysfsTellsWhatUdevDoesNot(t *testing.T) {
+	tr := newTree(t)
+	scsi := tr.disk("platform/host1/session1/target1:0:0/1:0:0:1", "sdb", "8:16")
+	tr.write(scsi+"/device/model", "tcmloop         \n", scsi+"/device/vpd_pg80", "\x00\x80\x00\x06ABC123", scsi+"/device/wwid",
+		"naa.6001405aaaa\n")
+	nvme := tr.disk("pci0000:00/nvme/nvme0", "nvme0n1", "259:0")
+	tr.write(nvme+"/device/model", "FAST\n", nvme+"/device/serial", "N1  \n", nvme+"/wwid", "eui.0025385b\n")
+	virtio := tr.disk("pci0000:00/virtio2", "vda", "254:0")
+	tr.write(virtio+"/serial", "V1\n")
+	t10 := tr.disk("pci0000:00/host3", "sdc", "8:32")
+	tr.write(t10+"/device/wwid", "t10.ATA     DISK\n")
+	for n, d := range map[string]string{"8:16": "sdb", "259:0": "nvme0n1", "254:0": "vda", "8:32": "sdc"} {
+		tr.udev(n, d)
+	}
+	type identity struct{ Model, Serial, WWN, Transport string }
+	want := map[string]identity{
+		"sdb":     {"tcmloop", "ABC123", "0x6001405aaaa", "iscsi"},
+		"nvme0n1": {"FAST", "N1", "eui.0025385b", "nvme"},
+		"vda":     {"", "V1", "", "virtio"},
+		"sdc":     {"", "", "", ""},
+	}
+	got := map[string]identity{}
+	for name, d := range tr.list() {
+		got[name] = identity{d.Model, d.Serial, d.WWN, d.Transport}
+		if len(d.Unreadable) > 0 || d.Path != d.Node {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestList_unreadable(t *testing.T) {
+	tests := map[string]struct {
+		change func(tr tree, dir string)
+		want   string
+	}{
+		"nothing missing":           {func(tree, string) {}, ""},
+		"not in udev's database":    {func(tr tree, _ string) { tr.remove("run/udev/data/b8:0") }, "udev: not yet"},
+		"udev has not finished":     {func(tr tree, _ string) { tr.write("run/udev/data/b8:0", "E:ID_BUS=ata\n") }, "udev: not yet"},
+		"no size":                   {func(tr tree, dir string) { tr.remove(dir + "/size") }, "size:"},
+		"a size that is no number":  {func(tr tree, dir string) { tr.write(dir+"/size", "big") }, "size:"},
+		"no read-only flag":         {func(tr tree, dir string) { tr.remove(dir + "/ro") }, "read-only:"},
+		"a flag that is no flag":    {func(tr tree, dir string) { tr.write(dir+"/removable", "2") }, "removable:"},
+		"no queue":                  {func(tr tree, dir string) { tr.remove(dir + "/queue") }, "sector size:"},
+		"no holders":                {func(tr tree, dir string) { tr.remove(dir + "/holders") }, "holders:"},
+		"no slaves":                 {func(tr tree, dir string) { tr.remove(dir + "/slaves") }, "slaves:"},
+		"no device number":          {func(tr tree, dir string) { tr.remove(dir + "/dev") }, "device number:"},
+		"a strange device number":   {func(tr tree, dir string) { tr.write(dir+"/dev", "8") }, "device number:"},
+		"no node":                   {func(tr tree, _ string) { tr.remove("dev/sda") }, "node:"},
+		"a serial that is a folder": {func(tr tree, dir string) { tr.mkdir(dir + "/serial") }, "serial:"},
+	}
+	for name, tt := range tests {
+		tr := newTree(t)
+		dir := tr.disk("x", "sda", "8:0")
+		tr.udev("8:0", "sda")
+		tt.change(tr, dir)
+		got := tr.list()["sda"].Unreadable
+		found := slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, tt.want) })
+		if (tt.want == "" && len(got) > 0) || (tt.want != "" && !found) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func TestList_linksThatLeadElsewhere(t *testing.T) {
+	tr := newTree(t)
+	tr.disk("x", "sda", "8:0")
+	tr.disk("y", "sdb", "8:16")
+	tr.udev("8:0", "sda", "S:disk/by-id/wwn-0x1")
+	// sdb claims the same name, and one that does not exist; the link leads to sda.
+	tr.write("run/udev/data/b8:16", "S:disk/by-id/wwn-0x1\nS:disk/by-id/none\nI:1\n")
+	got := tr.list()
+	if len(got["sda"].Links) != 1 || len(got["sdb"].Links) != 0 || got["sdb"].Path != got["sdb"].Node {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestList_withoutUdev(t *testing.T) {
+	tr := newTree(t)
+	tr.disk("x", "sda", "8:0")
+	tr.link("dev/disk/by-id/scsi-1", "../../sda")
+	tr.remove("run/udev")
+	h := New(Config{Sys: tr.root + "/sys", Dev: tr.root + "/dev", Udev: tr.root + "/run/udev", WithoutUdev: true})
+	got, err := h.List(t.Context())
+	if err != nil || len(got) != 1 || len(got[0].Unreadable) > 0 || got[0].Path != tr.root+"/dev/disk/by-id/scsi-1" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestList_mapper(t *testing.T) {
+	tr := newTree(t)
+	dir := tr.disk("virtual", "dm-0", "253:0")
+	tr.write(dir+"/dm/suspended", "1\n", dir+"/dm/name", "mpatha\n", dir+"/dm/uuid", "mpath-3600\n")
+	tr.mkdir(dir + "/slaves/sda")
+	tr.udev("253:0", "dm-0")
+	d := tr.list()["dm-0"]
+	if d.Type != "dm" || !d.Suspended || d.DMName != "mpatha" || d.DMUUID != "mpath-3600" || !slices.Equal(d.Slaves, []string{"sda"}) {
+		t.Errorf("%+v", d)
+	}
+	tr.remove(dir + "/dm")
+	if d := tr.list()["dm-0"]; len(d.Unreadable) != 3 {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestList_hiddenAndVanished(t *testing.T) {
+	tr := newTree(t)
+	dir := tr.disk("x", "nvme0c0n1", "0:0")
+	tr.write(dir+"/hidden", "1\n")
+	tr.link("sys/class/block/sdz", "/nonexistent")
+	if got := tr.list(); len(got) > 0 {
+		t.Errorf("%+v", got)
+	}
+	tr.remove("sys/class")
+	if _, err := tr.host().List(t.Context()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no sysfs: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := newTreeWithDisk(t).host().List(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func newTreeWithDisk(t *testing.T) tree {
+	tr := newTree(t)
+	tr.disk("x", "sda", "8:0")
+	return tr
+}
+
+func TestKindOf(t *testing.T) {
+	for name, want := range map[string]string{
+		"sda": "disk", "sdaa": "disk", "nvme0n1": "disk", "vda": "disk", "mmcblk0": "disk", "pmem0": "disk", "xvda": "disk",
+		"rssda": "disk", "loop0": "loop", "ram0": "ram", "zram0": "zram", "dm-12": "dm", "md0": "md", "md_d0": "md", "md127": "md",
+		"sr0": "rom", "fd0": "floppy", "nbd3": "nbd", "drbd1000": "drbd", "bcache0": "bcache", "ubda": "ubd", "rbd0": "rbd",
+		"mtdblock0": "mtd", "zd16": "zvol", "ublkb1": "ublk", "etherd!e0.0": "aoe", "cciss!c0d0": "disk",
+	} {
+		if got := kindOf(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	if got := devName("cciss!c0d0"); got != "cciss/c0d0" {
+		t.Error(got)
+	}
+}
+
+func TestBest(t *testing.T) {
+	tests := []struct {
+		want  string
+		links []string
+	}{
+		{"by-id/wwn-0x1", []string{"by-id/ata-X", "by-id/scsi-3600", "by-id/wwn-0x1", "by-path/pci-1"}},
+		{"by-id/nvme-eui.1", []string{"by-id/nvme-MODEL_S", "by-id/nvme-eui.1"}},
+		{"by-id/scsi-3600", []string{"by-id/scsi-0X", "by-id/scsi-3600"}},
+		{"by-id/ata-X", []string{"by-id/ata-X", "by-id/usb-Y"}},
+		{"by-id/zzz", []string{"by-id/zzz", "by-path/pci-1"}},
+		{"by-path/pci-1", []string{"by-id/dm-name-x", "by-id/dm-uuid-LVM-y", "by-id/lvm-pv-uuid-z", "by-id/md-uuid-1", "by-path/pci-1"}},
+		{"", []string{"by-uuid/1", "by-label/x", "by-partuuid/2"}},
+	}
+	for _, tt := range tests {
+		var links []string
+		for _, l := range tt.links {
+			links = append(links, filepath.Join("/dev/disk", l))
+		}
+		want := "/dev/sda"
+		if tt.want != "" {
+			want = "/dev/disk/" + tt.want
+		}
+		if got := best(links, "/dev", "/dev/sda"); got != want {
+			t.Errorf("%v: %s", tt.links, got)
+		}
+	}
+}
+
+func TestList_thisHost(t *testing.T) {
+	got, err := New(Config{WithoutUdev: true}).List(t.Context())
+	if err != nil {
+		t.Skipf("no sysfs here: %v", err)
+	}
+	for _, d := range got {
+		if len(d.Unreadable) > 0 {
+			t.Logf("%s: %v", d.Name, d.Unreadable)
+		}
+	}
+}

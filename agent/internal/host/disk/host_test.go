@@ -1,0 +1,131 @@
+//go:build hostroot
+
+package disk
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// loop attaches an image to a loop device.
+func loop(t *testing.T, args ...string) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	out, err := exec.Command("losetup", append(append([]string{"-f", "--show"}, args...), newImage(t, testSize))...).Output()
+	if err != nil {
+		t.Skipf("losetup: %v", err)
+	}
+	dev := strings.TrimSpace(string(out))
+	t.Cleanup(func() {
+		if err := exec.Command("losetup", "-d", dev).Run(); err != nil {
+			t.Errorf("losetup -d %s: %v", dev, err)
+		}
+	})
+	return dev
+}
+
+func TestHost_exclusive(t *testing.T) {
+	dev := loop(t)
+	f, err := os.OpenFile(dev, os.O_RDONLY|unix.O_EXCL, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := New().Probe(t.Context(), dev, false)
+	if err != nil || got.ExclusiveOK {
+		t.Errorf("held by another: %+v, %v", got, err)
+	}
+	if err := New().Wipe(t.Context(), dev, "d", accept); !errors.Is(err, ErrBusy) {
+		t.Errorf("wipe: %v", err)
+	}
+	if err := New().Release(t.Context(), dev, pvUUID, accept); !errors.Is(err, ErrBusy) {
+		t.Errorf("release: %v", err)
+	}
+	f.Close()
+	if got := facts(t, dev); !got.ExclusiveOK || !got.Clean() || got.SizeBytes != testSize {
+		t.Errorf("free: %+v", got)
+	}
+}
+
+func TestHost_wipe(t *testing.T) {
+	for _, sector := range []string{"512", "4096"} {
+		for _, command := range []string{"sgdisk -n 1:0:0", "mkfs.ext4 -q -F", "pvcreate --devices DEV"} {
+			t.Run(sector+" "+command, func(t *testing.T) {
+				dev := loop(t, "-P", "--sector-size", sector)
+				args := strings.Fields(strings.ReplaceAll(command, "DEV", dev))
+				tool(t, args[0], append(args[1:], dev)...)
+				if got := facts(t, dev); len(got.Signatures) == 0 || got.Clean() {
+					t.Fatalf("before: %+v", got)
+				}
+				compareWithBlkid(t, dev, facts(t, dev))
+				for n := range 3 {
+					if err := dying(n).Wipe(t.Context(), dev, "d", accept); !errors.Is(err, errDied) {
+						t.Fatalf("write %d: %v", n, err)
+					}
+				}
+				if err := New().Wipe(t.Context(), dev, "d", accept); err != nil {
+					t.Fatal(err)
+				}
+				if got := facts(t, dev); !got.Clean() {
+					t.Errorf("after: %+v", got)
+				}
+				if left := wipefs(t, dev); len(left) > 0 {
+					t.Errorf("libblkid finds %+v", left)
+				}
+				if _, err := os.Stat("/sys/class/block/" + dev[5:] + "/" + dev[5:] + "p1"); err == nil {
+					t.Error("the kernel still has the partition")
+				}
+			})
+		}
+	}
+}
+
+func TestHost_release(t *testing.T) {
+	for _, sector := range []string{"512", "4096"} {
+		dev := loop(t, "--sector-size", sector)
+		tool(t, "pvcreate", "--devices", dev, "--uuid", pvUUID, "--norestorefile", dev)
+		if got := facts(t, dev); got.PVUUID != pvUUID || got.PVInGroup {
+			t.Fatalf("before: %+v", got)
+		}
+		tool(t, "vgcreate", "--devices", dev, "quarry-disk-test", dev)
+		if got := facts(t, dev); !got.PVInGroup {
+			t.Fatalf("in a group: %+v", got)
+		}
+		if err := New().Release(t.Context(), dev, pvUUID, accept); !errors.Is(err, ErrBusy) {
+			t.Errorf("in a group: %v", err)
+		}
+		tool(t, "vgremove", "--devices", dev, "quarry-disk-test")
+		if err := New().Release(t.Context(), dev, pvUUID, accept); err != nil {
+			t.Fatal(err)
+		}
+		if got := facts(t, dev); !got.Clean() {
+			t.Errorf("after: %+v", got)
+		}
+	}
+}
+
+func TestHost_mountedIsNotExclusive(t *testing.T) {
+	dev := loop(t)
+	tool(t, "mkfs.ext4", "-q", "-F", dev)
+	dir := t.TempDir()
+	if err := unix.Mount(dev, dir, "ext4", unix.MS_RDONLY, ""); err != nil {
+		t.Skipf("mount: %v", err)
+	}
+	defer func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	if got := facts(t, dev); got.ExclusiveOK {
+		t.Errorf("got %+v", got)
+	}
+	if err := New().Wipe(t.Context(), dev, "d", accept); !errors.Is(err, ErrBusy) {
+		t.Errorf("wipe: %v", err)
+	}
+}

@@ -1,0 +1,235 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quarry.storage/quarry/agent/internal/host/block"
+	"quarry.storage/quarry/agent/internal/host/disk"
+	"quarry.storage/quarry/agent/internal/host/lvm"
+	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+var errBroken = errors.New("broken")
+
+// fake is a host in memory; it is all four sources.
+type fake struct {
+	devices  []block.Device
+	listErr  error
+	table    mount.Table
+	mountErr error
+	facts    map[string]disk.Facts
+	probeErr map[string]error
+	hang     chan struct{}
+	hanging  string
+	vgs      []lvm.VG
+	pvs      []lvm.PV
+	lvmErr   error
+
+	mu      sync.Mutex
+	probed  map[string]bool
+	reports [][]string
+}
+
+func (f *fake) List(context.Context) ([]block.Device, error) { return f.devices, f.listErr }
+func (f *fake) Uevents(context.Context) (<-chan struct{}, error) {
+	return make(chan struct{}), f.listErr
+}
+func (f *fake) Read() (mount.Table, error) { return f.table, f.mountErr }
+func (f *fake) Report(_ context.Context, d []string) ([]lvm.VG, []lvm.PV, error) {
+	f.reports = append(f.reports, d)
+	return f.vgs, f.pvs, f.lvmErr
+}
+
+func (f *fake) Probe(_ context.Context, path string, inUse bool) (disk.Facts, error) {
+	f.mu.Lock()
+	if f.probed == nil {
+		f.probed = map[string]bool{}
+	}
+	f.probed[path] = inUse
+	f.mu.Unlock()
+	if path == f.hanging {
+		<-f.hang
+	}
+	return f.facts[path], f.probeErr[path]
+}
+
+func (f *fake) inventory(t *testing.T) *Inventory {
+	t.Helper()
+	i, err := New(Config{Block: f, Mounts: f, Prober: f, LVM: f, ProbeTimeout: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func (f *fake) observe(t *testing.T) map[string]plan.Device {
+	t.Helper()
+	snap, err := f.inventory(t).Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return byName(snap)
+}
+
+func byName(s plan.Snapshot) map[string]plan.Device {
+	out := map[string]plan.Device{}
+	for _, d := range s.Devices {
+		out[d.KernelName] = d
+	}
+	return out
+}
+
+const size = 1 << 30
+
+// newFake makes a host with disks of that names, all clean.
+func newFake(names ...string) *fake {
+	f := &fake{facts: map[string]disk.Facts{}, probeErr: map[string]error{}}
+	for n, name := range names {
+		f.devices = append(f.devices, block.Device{
+			Name: name, Node: "/dev/" + name, Path: "/dev/disk/by-id/" + name, Type: "disk", Major: 8, Minor: uint32(16 * n), SizeBytes: size,
+		})
+		f.facts["/dev/"+name] = disk.Facts{SizeBytes: size, SectorBytes: 512, HeadTailZero: true, ContentDigest: "d", ExclusiveOK: true}
+	}
+	return f
+}
+
+// label puts a physical volume on a disk.
+func (f *fake) label(name, uuid string) {
+	facts := f.facts["/dev/"+name]
+	facts.PVUUID, facts.HeadTailZero, facts.ContentDigest = uuid, false, ""
+	facts.Signatures = []disk.Signature{{Type: "LVM2_member", Offset: 536, UUID: uuid}}
+	f.facts["/dev/"+name] = facts
+}
+
+func TestObserve_cleanDiskStartsNoProcess(t *testing.T) {
+	f := newFake("sda")
+	got := f.observe(t)["sda"]
+	want := plan.Device{
+		Path: "/dev/disk/by-id/sda", KernelName: "sda", Major: 8, Type: "disk", SizeBytes: size,
+		HeadTailZero: true, ContentDigest: "d", ExclusiveOK: true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if len(f.reports) > 0 {
+		t.Errorf("LVM was asked about %v", f.reports)
+	}
+}
+
+func TestObserve_mounts(t *testing.T) {
+	f := newFake("sda", "sdb")
+	f.devices = append(f.devices, block.Device{
+		Name: "sda1", Node: "/dev/sda1", Path: "/dev/sda1", Type: "partition", Parent: "sda", Major: 8, Minor: 1, SizeBytes: size,
+	})
+	f.facts["/dev/sda1"] = f.facts["/dev/sda"]
+	f.table = mount.Table{Uses: []mount.Use{
+		{Device: mount.Device{Major: 8, Minor: 1}, Where: "/data"},
+		{Device: mount.Device{Major: 8, Minor: 16}, Where: mount.Swap},
+	}}
+	got := f.observe(t)
+	for name, where := range map[string]string{"sda": "/data", "sda1": "/data", "sdb": "[swap]"} {
+		if d := got[name]; !cmp.Equal(d.Mounts, []string{where}) || d.ContentDigest != "" || !f.probed["/dev/"+name] {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}
+
+func TestObserve_whatCannotBeReadIsNamed(t *testing.T) {
+	tests := map[string]struct {
+		change func(f *fake)
+		want   string
+	}{
+		"the mount table":          {func(f *fake) { f.mountErr = errBroken }, "mounts: broken"},
+		"one mount":                {func(f *fake) { f.table.Unresolved = []string{"mount /x"} }, "mounts: mount /x"},
+		"the content":              {func(f *fake) { f.probeErr["/dev/sda"] = errBroken }, "content: broken"},
+		"a virtual device":         {func(f *fake) { f.devices[0].Type = "dm" }, "content: devices of type dm are not opened"},
+		"a suspended device":       {func(f *fake) { f.devices[0].Suspended = true }, "content: the device is suspended"},
+		"an empty drive":           {func(f *fake) { f.devices[0].SizeBytes = 0 }, "content: the device has no size"},
+		"two sizes":                {func(f *fake) { f.devices[0].SizeBytes = 512 }, "size: sysfs says 512 bytes, the device 1073741824"},
+		"a fact of the kernel":     {func(f *fake) { f.devices[0].Unreadable = []string{"ro: broken"} }, "ro: broken"},
+		"LVM":                      {func(f *fake) { f.label("sda", "u"); f.lvmErr = errBroken }, "volume group: broken"},
+		"LVM without the device":   {func(f *fake) { f.label("sda", "u") }, "volume group: LVM does not report it"},
+		"LVM with another device":  {func(f *fake) { f.label("sda", "u"); f.pvs = []lvm.PV{{UUID: "u", Major: 9}} }, "volume group: LVM reports the physical volume on 9:0"},
+		"LVM with a missing one":   {func(f *fake) { f.label("sda", "u"); f.pvs = []lvm.PV{{UUID: "u", Missing: true}} }, "volume group: LVM does not report it"},
+		"LVM with a duplicate":     {func(f *fake) { f.label("sda", "u"); f.pvs = []lvm.PV{{UUID: "u", Duplicate: true}} }, "volume group: LVM reports the physical volume twice"},
+		"LVM without the group":    {func(f *fake) { f.label("sda", "u"); f.pvs = []lvm.PV{{UUID: "u", Major: 8, VGName: "g", VGUUID: "G"}} }, "volume group: LVM does not report group g"},
+		"a damaged label":          {func(f *fake) { f.label("sda", "") }, "volume group: the LVM label is damaged"},
+		"two groups with one name": {func(f *fake) { twoGroups(f) }, "volume group: there are two groups with the name g"},
+	}
+	for name, tt := range tests {
+		f := newFake("sda")
+		tt.change(f)
+		got := f.observe(t)["sda"]
+		if !cmp.Equal(got.Unreadable, []string{tt.want}) {
+			t.Errorf("%s: %q", name, got.Unreadable)
+		}
+		if strings.HasPrefix(tt.want, "content") && (got.ExclusiveOK || got.HeadTailZero || got.ContentDigest != "") {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func twoGroups(f *fake) {
+	f.label("sda", "u")
+	f.pvs = []lvm.PV{{UUID: "u", Major: 8, VGName: "g", VGUUID: "G"}}
+	f.vgs = []lvm.VG{{Name: "g", UUID: "G", Duplicate: true}}
+}
+
+func TestObserve_failsOnlyWithoutAList(t *testing.T) {
+	f := newFake("sda")
+	f.listErr = errBroken
+	if _, err := f.inventory(t).Observe(t.Context()); !errors.Is(err, errBroken) {
+		t.Errorf("%v", err)
+	}
+	if _, err := f.inventory(t).Watch(t.Context()); !errors.Is(err, errBroken) {
+		t.Errorf("watch: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := newFake("sda").inventory(t).Observe(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if _, err := New(Config{}); err == nil {
+		t.Error("a configuration without sources is accepted")
+	}
+}
+
+func TestObserve_hungDiskHoldsNobodyUp(t *testing.T) {
+	f := newFake("sda", "sdb", "sdc")
+	f.hanging, f.hang = "/dev/sdb", make(chan struct{})
+	i := f.inventory(t)
+	for range 2 {
+		began := time.Now()
+		snap, err := i.Observe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := byName(snap)
+		if time.Since(began) > 5*time.Second || len(got["sda"].Unreadable)+len(got["sdc"].Unreadable) > 0 {
+			t.Errorf("after %v: %+v", time.Since(began), got)
+		}
+		if !cmp.Equal(got["sdb"].Unreadable, []string{"content: the device does not answer"}) {
+			t.Errorf("%q", got["sdb"].Unreadable)
+		}
+	}
+	close(f.hang)
+	for range 100 {
+		snap, err := i.Observe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(byName(snap)["sdb"].Unreadable) == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("a disk that answers again stays unreadable")
+}

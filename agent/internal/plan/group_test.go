@@ -1,0 +1,270 @@
+package plan
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	me       = "uid-me"
+	somebody = "uid-somebody"
+)
+
+// member is a disk in a group.
+func member(name, group, owner string) Device {
+	d := cleanDisk(name)
+	d.PVUUID, d.Group, d.OwnerUID = "pv-"+name, group, owner
+	d.Signatures, d.HeadTailZero, d.ContentDigest = []Signature{{Type: "LVM2_member"}}, false, ""
+	return d
+}
+
+// orphan is a disk that a call for the owner made a physical volume of, and no more.
+func orphan(name, owner string) Device {
+	d := cleanDisk(name)
+	d.PVUUID = PVUUID(owner, IdentityOf(d))
+	d.Signatures, d.HeadTailZero, d.ContentDigest = []Signature{{Type: "LVM2_member"}}, false, ""
+	return d
+}
+
+func groupOf(name, owner string, devices ...Device) Group {
+	g := Group{Name: name, UUID: "vg", OwnerUID: owner}
+	for _, d := range devices {
+		g.PVs = append(g.PVs, PV{Path: d.Path, UUID: d.PVUUID, SizeBytes: 10, FreeBytes: 10})
+		g.SizeBytes += 10
+		g.FreeBytes += 10
+	}
+	return g
+}
+
+func spec(devices ...Device) GroupSpec {
+	w := GroupSpec{Name: "vg", OwnerUID: me}
+	for _, d := range devices {
+		w.Devices = append(w.Devices, IdentityOf(d))
+	}
+	return w
+}
+
+// lines is a plan as text: steps, then notes.
+func lines(p Plan) []string {
+	var out []string
+	for _, s := range p.Steps {
+		out = append(out, s.String())
+	}
+	return append(out, p.Notes...)
+}
+
+// scenario is one row of the tables below.
+type scenario struct {
+	snapshot Snapshot
+	want     GroupSpec
+	plan     []string
+	err      error
+	says     string
+}
+
+func (tt scenario) check(t *testing.T, decide func(Snapshot, GroupSpec, Policy) (Plan, error)) {
+	t.Helper()
+	p, err := decide(tt.snapshot, tt.want, testPolicy)
+	if !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
+		t.Fatalf("error %v, want %v", err, tt.err)
+	}
+	if err != nil && !strings.Contains(err.Error(), tt.says) {
+		t.Errorf("error %q does not say %q", err, tt.says)
+	}
+	if diff := cmp.Diff(tt.plan, lines(p)); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
+	}
+	for _, s := range p.Steps {
+		if s.Why() == "" {
+			t.Errorf("%s has no reason", s)
+		}
+	}
+}
+
+func pvOf(d Device) string { return PVUUID(me, IdentityOf(d)) }
+
+func TestEnsureGroup(t *testing.T) {
+	a, b := cleanDisk("sda"), cleanDisk("sdb")
+	inA, orphanB := member("sda", "vg", me), orphan("sdb", me)
+	dirty := signed("ext4", "", "")
+	moved := spec(a)
+	moved.Devices[0].Serial = "other"
+	changed := spec(a)
+	changed.Devices[0].Digest = "v1:before"
+	partial := groupOf("vg", me, inA)
+	partial.Partial = true
+	linked := spec(a)
+	linked.Devices[0].Path = "/dev/disk/by-path/pci-sda"
+	twice := spec(a)
+	twice.Devices = append(twice.Devices, linked.Devices[0])
+	for name, tt := range map[string]scenario{
+		"makes a group": {
+			snapshot: Snapshot{Devices: []Device{a, b}}, want: spec(a, b),
+			plan: []string{
+				"create physical volume " + pvOf(a) + " on " + a.Path, "create physical volume " + pvOf(b) + " on " + b.Path,
+				"create group vg on " + a.Path + " " + b.Path,
+			},
+		},
+		"extends a group": {
+			snapshot: Snapshot{Devices: []Device{inA, b}, Groups: []Group{groupOf("vg", me, inA)}}, want: spec(a, b),
+			plan: []string{"create physical volume " + pvOf(b) + " on " + b.Path, "extend group vg by " + b.Path},
+		},
+		"takes an orphan of ours": {
+			snapshot: Snapshot{Devices: []Device{a, orphanB}}, want: spec(a, b),
+			plan: []string{"create physical volume " + pvOf(a) + " on " + a.Path, "create group vg on " + a.Path + " " + b.Path},
+		},
+		"knows an orphan by any of its links": {
+			snapshot: Snapshot{Devices: []Device{with(func(d *Device) {
+				*d = orphan("sdb", me)
+				d.Path = "/dev/disk/by-id/new-name"
+			})}}, want: spec(b),
+			plan: []string{"create group vg on /dev/disk/by-id/new-name"},
+		},
+		"does nothing when it holds": {
+			snapshot: Snapshot{Devices: []Device{inA}, Groups: []Group{groupOf("vg", me, inA)}}, want: spec(a),
+		},
+		"does nothing when it holds, though the group is not complete": {
+			snapshot: Snapshot{Devices: []Device{inA}, Groups: []Group{partial}}, want: spec(a),
+		},
+		"accepts a link": {
+			snapshot: Snapshot{Devices: []Device{a}}, want: linked,
+			plan: []string{"create physical volume " + pvOf(a) + " on " + a.Path, "create group vg on " + a.Path},
+		},
+		"refuses to extend a group that is not complete": {
+			snapshot: Snapshot{Devices: []Device{inA, b}, Groups: []Group{partial}}, want: spec(a, b), err: ErrPartial, says: "not complete",
+		},
+		"refuses a dirty disk, all or nothing": {
+			snapshot: Snapshot{Devices: []Device{a, dirty}}, want: spec(a, dirty), err: ErrNotClean, says: "ext4",
+		},
+		"names every disk that it refuses": {
+			snapshot: Snapshot{Devices: []Device{member("sda", "vg9", ""), dirty}}, want: spec(a, dirty), err: ErrNotClean, says: `"vg9"`,
+		},
+		"refuses a disk of another group of ours": {
+			snapshot: Snapshot{Devices: []Device{member("sda", "vg2", me)}, Groups: []Group{groupOf("vg2", me)}}, want: spec(a),
+			err: ErrNotClean, says: "Owned",
+		},
+		"refuses a disk that claims a group which is not seen": {
+			snapshot: Snapshot{Devices: []Device{inA}}, want: spec(a), err: ErrNotClean, says: "Owned",
+		},
+		"refuses an orphan of somebody else": {
+			snapshot: Snapshot{Devices: []Device{orphan("sda", somebody)}}, want: spec(a), err: ErrNotClean, says: "in no group",
+		},
+		"refuses an orphan that is in use": {
+			snapshot: Snapshot{Devices: []Device{with(func(d *Device) { *d = orphan("sda", me); d.ExclusiveOK = false })}}, want: spec(a),
+			err: ErrNotClean, says: "Busy",
+		},
+		"refuses another disk": {snapshot: Snapshot{Devices: []Device{a}}, want: moved, err: ErrMismatch, says: "serial"},
+		"refuses another member": {
+			snapshot: Snapshot{Devices: []Device{inA}, Groups: []Group{groupOf("vg", me, inA)}}, want: moved, err: ErrMismatch, says: "serial",
+		},
+		"refuses another content":   {snapshot: Snapshot{Devices: []Device{a}}, want: changed, err: ErrMismatch, says: "v1:before"},
+		"refuses an absent disk":    {snapshot: Snapshot{Devices: []Device{a}}, want: spec(a, b), err: ErrNotFound, says: b.Path},
+		"refuses one disk twice":    {snapshot: Snapshot{Devices: []Device{a}}, want: twice, err: ErrInvalid, says: "same device"},
+		"refuses a foreign name":    {snapshot: Snapshot{Devices: []Device{a}, ForeignGroups: []string{"vg"}}, want: spec(a), err: ErrAlreadyExists},
+		"refuses another owner":     {snapshot: Snapshot{Devices: []Device{a}, Groups: []Group{groupOf("vg", somebody)}}, want: spec(a), err: ErrAlreadyExists, says: somebody},
+		"refuses an ambiguous name": {snapshot: Snapshot{Devices: []Device{a}, Groups: []Group{groupOf("vg", me), groupOf("vg", me)}}, want: spec(a), err: ErrAlreadyExists, says: "2 times"},
+	} {
+		t.Run(name, func(t *testing.T) { tt.check(t, EnsureGroup) })
+	}
+}
+
+func TestReduceGroup(t *testing.T) {
+	inA, inB := member("sda", "vg", me), member("sdb", "vg", me)
+	both := groupOf("vg", me, inA, inB)
+	used := groupOf("vg", me, inA, inB)
+	used.PVs[1].FreeBytes = 4
+	partial := groupOf("vg", me, inA, inB)
+	partial.Partial = true
+	unlisted := groupOf("vg", me, inA)
+	here := func(g Group, devices ...Device) Snapshot { return Snapshot{Devices: devices, Groups: []Group{g}} }
+	other := spec(inB)
+	other.Devices[0].WWN = "x"
+	for name, tt := range map[string]scenario{
+		"takes a disk out": {
+			snapshot: here(both, inA, inB), want: spec(inB),
+			plan: []string{"reduce group vg by " + inB.Path, "release physical volume pv-sdb on " + inB.Path},
+		},
+		"takes a disk out once, though it is listed twice": {
+			snapshot: here(both, inA, inB), want: spec(inB, inB),
+			plan: []string{"reduce group vg by " + inB.Path, "release physical volume pv-sdb on " + inB.Path},
+		},
+		"releases an orphan": {
+			snapshot: here(unlisted, inA, orphan("sdb", me)), want: spec(inB),
+			plan: []string{"release physical volume " + pvOf(cleanDisk("sdb")) + " on " + inB.Path},
+		},
+		"needs nothing for a clean disk": {snapshot: here(unlisted, inA, cleanDisk("sdb")), want: spec(inB)},
+		"says that a disk is absent": {
+			snapshot: here(unlisted, inA), want: spec(inB), plan: []string{"Device " + inB.Path + " is absent."},
+		},
+		"leaves a dirty disk alone": {
+			snapshot: here(unlisted, inA, signed("xfs", "", "")), want: spec(inB),
+			plan: []string{"Left alone: device /dev/disk/by-id/ata-sdb is refused: Filesystem: The device carries an xfs filesystem."},
+		},
+		"needs no group":       {snapshot: Snapshot{Devices: []Device{cleanDisk("sdb")}}, want: spec(inB)},
+		"refuses the last one": {snapshot: here(both, inA, inB), want: spec(inA, inB), err: ErrLastDevice},
+		"refuses allocated extents": {
+			snapshot: here(used, inA, inB), want: spec(inB), err: ErrHoldsData, says: "6 bytes",
+		},
+		"refuses a group that is not complete": {snapshot: here(partial, inA, inB), want: spec(inB), err: ErrPartial},
+		"refuses another disk":                 {snapshot: here(both, inA, inB), want: other, err: ErrMismatch, says: "wwn"},
+		"refuses a disk that the group does not list": {
+			snapshot: here(unlisted, inA, inB), want: spec(inB), err: ErrHoldsData,
+		},
+		"refuses another owner's group": {snapshot: here(groupOf("vg", somebody), inA), want: spec(inA), err: ErrNotOurs},
+		"refuses another owner's disk": {
+			snapshot: here(both, inA, inB, member("sdc", "vg3", somebody)), want: spec(cleanDisk("sdc")), err: ErrNotOurs, says: "vg3",
+		},
+		"refuses a foreign group": {snapshot: Snapshot{ForeignGroups: []string{"vg"}}, want: spec(inA), err: ErrNotOurs},
+	} {
+		t.Run(name, func(t *testing.T) { tt.check(t, ReduceGroup) })
+	}
+}
+
+func TestRemoveGroup(t *testing.T) {
+	inA, inB := member("sda", "vg", me), member("sdb", "vg", me)
+	both := groupOf("vg", me, inA, inB)
+	full, hidden, partial, half := both, both, both, both
+	full.Volumes = []string{"one", "two"}
+	hidden.PVs = []PV{{Path: inA.Path, UUID: inA.PVUUID, SizeBytes: 10, FreeBytes: 9}}
+	partial.Partial = true
+	half.FreeBytes--
+	here := func(g Group, devices ...Device) Snapshot { return Snapshot{Devices: devices, Groups: []Group{g}} }
+	other := spec(inB)
+	other.Devices[0].WWN = "x"
+	for name, tt := range map[string]scenario{
+		"removes the group and releases its disks, listed or not": {
+			snapshot: here(both, inA, inB), want: spec(inA),
+			plan: []string{
+				"remove group vg", "release physical volume pv-sda on " + inA.Path, "release physical volume pv-sdb on " + inB.Path,
+			},
+		},
+		"does nothing when all is gone": {snapshot: Snapshot{Devices: []Device{cleanDisk("sda")}}, want: spec(inA)},
+		"releases orphans, listed or not": {
+			snapshot: Snapshot{Devices: []Device{orphan("sda", me), orphan("sdb", me), orphan("sdc", somebody)}}, want: spec(inB, inB),
+			plan: []string{
+				"release physical volume " + pvOf(cleanDisk("sdb")) + " on " + inB.Path,
+				"release physical volume " + pvOf(cleanDisk("sda")) + " on " + inA.Path,
+			},
+		},
+		"says what it leaves alone": {
+			snapshot: Snapshot{Devices: []Device{cleanDisk("sdb"), member("sdc", "vg9", "")}}, want: GroupSpec{
+				Name: "vg", OwnerUID: me, Devices: append(other.Devices, IdentityOf(inA), IdentityOf(cleanDisk("sdc"))),
+			},
+			plan: []string{
+				`Left alone: device /dev/disk/by-id/ata-sdb is not as described: wwn is "0x5000sdb", not "x".`,
+				"Device /dev/disk/by-id/ata-sda is absent; nothing was done to it.",
+				`Left alone: device /dev/disk/by-id/ata-sdc is refused: LVMPhysicalVolume: The device is a physical volume of the LVM group "vg9".`,
+			},
+		},
+		"refuses volumes":                      {snapshot: here(full, inA, inB), want: spec(inA), err: ErrHasVolumes, says: "2 logical volumes: one, two"},
+		"refuses hidden volumes":               {snapshot: here(hidden, inA, inB), want: spec(inA), err: ErrHasVolumes, says: "hidden"},
+		"refuses extents of no volume":         {snapshot: here(half, inA, inB), want: spec(inA), err: ErrHasVolumes},
+		"refuses a group that is not complete": {snapshot: here(partial, inA, inB), want: spec(inA), err: ErrPartial},
+		"refuses another owner's group":        {snapshot: here(groupOf("vg", somebody), inA), want: spec(inA), err: ErrNotOurs},
+	} {
+		t.Run(name, func(t *testing.T) { tt.check(t, RemoveGroup) })
+	}
+}

@@ -1,0 +1,137 @@
+package plan
+
+import (
+	"errors"
+	"regexp"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestDigest_isStable(t *testing.T) {
+	d := signed("ext4", "photos", "u")
+	const want = "v1:"
+	got := Digest(d)
+	if got[:3] != want || len(got) != 3+64 {
+		t.Fatalf("digest %q", got)
+	}
+	// The format is stored in approvals and wipe marks: this value never changes for version 1.
+	if golden := "v1:b987d94156c0b8449e7d17051c8b54eb29874e8defdad9d47604e5e9fa255a4d"; got != golden {
+		t.Errorf("digest %q, want %q", got, golden)
+	}
+	same := d
+	same.KernelName, same.Path, same.Links, same.Mounts, same.ExclusiveOK = "sdz", "/dev/sdz", nil, []string{"/x"}, false
+	if Digest(same) != got {
+		t.Error("the digest changed with a name or a mount")
+	}
+	same.Signatures = []Signature{{Type: "ext4", Offset: 1080, Label: "photos", UUID: "u"}}
+	if Digest(same) != got {
+		t.Error("the digest is not a function of the facts")
+	}
+}
+
+func TestDigest_changesWithEveryFact(t *testing.T) {
+	seen := map[string]string{Digest(cleanDisk("sdb")): "nothing"}
+	for name, change := range map[string]func(*Device){
+		"wwn":        func(d *Device) { d.WWN = "x" },
+		"serial":     func(d *Device) { d.Serial = "x" },
+		"model":      func(d *Device) { d.Model = "x" },
+		"size":       func(d *Device) { d.SizeBytes++ },
+		"sector":     func(d *Device) { d.LogicalSectorBytes = 4096 },
+		"signature":  func(d *Device) { d.Signatures = []Signature{{Type: "xfs"}} },
+		"offset":     func(d *Device) { d.Signatures = []Signature{{Type: "xfs", Offset: 1}} },
+		"uuid":       func(d *Device) { d.Signatures = []Signature{{Type: "xfs", UUID: "u"}} },
+		"label":      func(d *Device) { d.Signatures = []Signature{{Type: "xfs", Label: "u"}} },
+		"pv":         func(d *Device) { d.PVUUID = "u" },
+		"content":    func(d *Device) { d.ContentDigest = "x" },
+		"partitions": func(d *Device) { d.Partitions = []string{"sdb1"} },
+		"wipe":       func(d *Device) { d.Wipe = &WipeMark{Digest: "v1:mark"} },
+	} {
+		digest := Digest(with(change))
+		if other, twice := seen[digest]; twice {
+			t.Errorf("the digest is the same with another %s and %s", name, other)
+		}
+		seen[digest] = name
+	}
+}
+
+func TestDigest_emptyWhenUnknown(t *testing.T) {
+	for name, d := range map[string]Device{
+		"unreadable": with(func(d *Device) { d.Unreadable = []string{"x"} }),
+		"no size":    with(func(d *Device) { d.SizeBytes = 0 }),
+		"no content": with(func(d *Device) { d.ContentDigest = "" }),
+	} {
+		if got := Digest(d); got != "" {
+			t.Errorf("%s: digest %q", name, got)
+		}
+	}
+	if Digest(with(func(d *Device) { d.ContentDigest, d.Mounts = "", []string{"/"} })) == "" {
+		t.Error("a mounted device has no digest")
+	}
+}
+
+func TestMatch(t *testing.T) {
+	d := cleanDisk("sdb")
+	if err := Match(d, IdentityOf(d)); err != nil {
+		t.Fatalf("the same device: %v", err)
+	}
+	other := Identity{Path: d.Path, WWN: "w", Serial: "s", SizeBytes: 1, Digest: "d"}
+	err := Match(d, other)
+	var mismatch *MismatchError
+	if !errors.As(err, &mismatch) || !errors.Is(err, ErrMismatch) {
+		t.Fatalf("error %v", err)
+	}
+	want := []string{
+		`wwn is "0x5000sdb", not "w"`, `serial is "SERIAL-sdb", not "s"`, "size is 107374182400 bytes, not 1",
+		"digest is " + Digest(d) + ", not d",
+	}
+	if diff := cmp.Diff(want, mismatch.Differences); diff != "" {
+		t.Errorf("differences (-want +got):\n%s", diff)
+	}
+	id := IdentityOf(d)
+	id.Digest = ""
+	if err := Match(d, id); !errors.Is(err, ErrMismatch) {
+		t.Errorf("without a digest: %v", err)
+	}
+	d.Unreadable = []string{"x"}
+	if err := Match(d, other); !errors.Is(err, ErrMismatch) {
+		t.Errorf("unreadable: %v", err)
+	}
+}
+
+func TestPVUUID(t *testing.T) {
+	id := Identity{Path: "/dev/disk/by-id/x", WWN: "w", Serial: "s", SizeBytes: 5, Digest: "ignored"}
+	got := PVUUID("uid", id)
+	if !regexp.MustCompile(`^[0-9a-zA-Z]{6}(-[0-9a-zA-Z]{4}){5}-[0-9a-zA-Z]{6}$`).MatchString(got) {
+		t.Fatalf("uuid %q", got)
+	}
+	// Physical volumes on disks carry it: this value never changes.
+	if golden := "ifsb7F-bMM0-DvJR-X3Pg-5eAn-M7jU-9oEvKk"; got != golden {
+		t.Errorf("uuid %q, want %q", got, golden)
+	}
+	for name, other := range map[string]string{
+		"owner":  PVUUID("other", id),
+		"path":   PVUUID("uid", Identity{Path: "/dev/y", WWN: "w", Serial: "s", SizeBytes: 5}),
+		"wwn":    PVUUID("uid", Identity{Path: id.Path, WWN: "x", Serial: "s", SizeBytes: 5}),
+		"serial": PVUUID("uid", Identity{Path: id.Path, WWN: "w", Serial: "x", SizeBytes: 5}),
+		"size":   PVUUID("uid", Identity{Path: id.Path, WWN: "w", Serial: "s", SizeBytes: 6}),
+	} {
+		if other == got {
+			t.Errorf("another %s gives the same uuid", name)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	s := Snapshot{Devices: []Device{cleanDisk("sda"), cleanDisk("cciss!c0d0")}}
+	for path, want := range map[string]string{
+		"/dev/sda": "sda", "/dev/disk/by-id/ata-sda": "sda", "/dev/disk/by-path/pci-sda": "sda", "/dev/cciss/c0d0": "cciss!c0d0",
+	} {
+		if d, ok := s.Find(path); !ok || d.KernelName != want {
+			t.Errorf("%s: %q", path, d.KernelName)
+		}
+	}
+	if _, ok := s.Find("/dev/sdq"); ok {
+		t.Error("found a device that is not there")
+	}
+}

@@ -1,0 +1,122 @@
+// Package apitest starts a real API server for tests: kube-apiserver and etcd with the project's own CRDs. It is for tests only.
+package apitest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// assets is the variable that names the directory of kube-apiserver and etcd; `make` sets it.
+const assets = "KUBEBUILDER_ASSETS"
+
+// server of the package under test; nil without assets.
+var server *envtest.Environment
+
+// Main starts the API server, runs the tests of a package and stops it: `func TestMain(m *testing.M) { apitest.Main(m) }`.
+func Main(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	if os.Getenv(assets) == "" {
+		return m.Run()
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "apitest:", err)
+		return 1
+	}
+	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join(root, "deploy", "crd")}, ErrorIfCRDPathMissing: true}
+	env.ControlPlane.GetAPIServer().Configure().Append("enable-admission-plugins", "ValidatingAdmissionPolicy")
+	if _, err := env.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, "apitest: start api server:", err)
+		return 1
+	}
+	server = env
+	code := m.Run()
+	if err := env.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "apitest: stop api server:", err)
+	}
+	return code
+}
+
+// Config returns how to reach the API server, and skips the test when there is none.
+func Config(t testing.TB) *rest.Config {
+	t.Helper()
+	if server == nil {
+		t.Skip("needs a kube-apiserver and etcd: set " + assets + ", as `make test` does")
+	}
+	return rest.CopyConfig(server.Config)
+}
+
+// Client returns a client that reads from the API server directly.
+func Client(t testing.TB) client.WithWatch {
+	t.Helper()
+	c, err := client.NewWithWatch(Config(t), client.Options{Scheme: Scheme(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Scheme knows the kinds of Kubernetes and of this project.
+func Scheme(t testing.TB) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := scheme.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// AddUser makes a user of the API server and returns how to reach it as that user.
+func AddUser(t testing.TB, name string, groups ...string) *rest.Config {
+	t.Helper()
+	Config(t)
+	u, err := server.AddUser(envtest.User{Name: name, Groups: groups}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Config()
+}
+
+// Root returns the directory of the module.
+func Root(t testing.TB) string {
+	t.Helper()
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", fmt.Errorf("no go.mod above the working directory")
+		}
+		dir = parent
+	}
+}

@@ -1,0 +1,145 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
+)
+
+// note is an event as a value.
+type note struct{ kind, reason, action, message string }
+
+// announce emits what changed from one status to the next.
+func (r *Reconciler) announce(before, after *v1alpha1.Cluster) {
+	for _, n := range transitions(before.Status, after.Status) {
+		r.Events.Eventf(after, nil, n.kind, n.reason, n.action, "%s", n.message)
+	}
+}
+
+// transitions returns the events between two statuses. What did not change is not told again.
+func transitions(before, after v1alpha1.ClusterStatus) []note {
+	var notes []note
+	notes = append(notes, diskNotes(before, after)...)
+	notes = append(notes, memberNotes(before, after)...)
+	if p := after.Plan; p != nil && !p.Approved && (before.Plan == nil || before.Plan.Digest != p.Digest) {
+		c := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionPlanApproved)
+		if c != nil {
+			notes = append(notes, note{corev1.EventTypeNormal, v1alpha1.ReasonApprovalRequired, "Approve", c.Message})
+		}
+	}
+	return append(notes, readyNotes(before, after)...)
+}
+
+func readyNotes(before, after v1alpha1.ClusterStatus) []note {
+	was := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionReady)
+	is := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionReady)
+	if is == nil || was != nil && was.Status == is.Status && was.Reason == is.Reason {
+		return nil
+	}
+	kind := corev1.EventTypeNormal
+	calm := []string{v1alpha1.ReasonPending, v1alpha1.ReasonDisksPreparing, v1alpha1.ReasonApprovalRequired, v1alpha1.ReasonDeleting}
+	if is.Status != metav1.ConditionTrue && !slices.Contains(calm, is.Reason) {
+		kind = corev1.EventTypeWarning
+	}
+	return []note{{kind, is.Reason, "Reconcile", shorten(is.Message)}}
+}
+
+func diskNotes(before, after v1alpha1.ClusterStatus) []note {
+	var notes []note
+	had := map[string][]string{}
+	for _, h := range before.Config {
+		had[h.NodeName] = h.BlockDevices
+	}
+	for _, h := range after.Config {
+		var added []string
+		for _, d := range h.BlockDevices {
+			if !slices.Contains(had[h.NodeName], d) {
+				added = append(added, d)
+			}
+		}
+		if len(added) > 0 {
+			notes = append(notes, note{corev1.EventTypeNormal, v1alpha1.ReasonDisksAdded, "AddDisks",
+				shorten(fmt.Sprintf("Host %s: %s", h.NodeName, strings.Join(added, ", ")))})
+		}
+	}
+	return append(wipeNotes(before, after), notes...)
+}
+
+// wipeNotes tells of the approved wipes that are not left to do, and whose device is in use now.
+func wipeNotes(before, after v1alpha1.ClusterStatus) []note {
+	if before.Plan == nil || !before.Plan.Approved && (after.Plan == nil || !after.Plan.Approved) {
+		return nil
+	}
+	var notes []note
+	for _, s := range before.Plan.Steps {
+		if s.Action != v1alpha1.ActionWipeDevice || len(s.Devices) != 1 {
+			continue
+		}
+		path, _, _ := strings.Cut(s.Devices[0], " ")
+		if !owns(before, s.Host, path) && owns(after, s.Host, path) {
+			notes = append(notes, note{corev1.EventTypeNormal, v1alpha1.ReasonDiskWiped, "WipeDevice",
+				fmt.Sprintf("Host %s: %s", s.Host, s.Devices[0])})
+		}
+	}
+	return notes
+}
+
+func owns(s v1alpha1.ClusterStatus, host, path string) bool {
+	for _, h := range s.Config {
+		if h.NodeName == host {
+			return slices.Contains(h.BlockDevices, path)
+		}
+	}
+	return false
+}
+
+func memberNotes(before, after v1alpha1.ClusterStatus) []note {
+	var notes []note
+	was := map[string]v1alpha1.Member{}
+	for _, m := range before.Members {
+		was[m.Node] = m
+	}
+	for _, m := range after.Members {
+		old, known := was[m.Node]
+		delete(was, m.Node)
+		if !known || old.State == m.State {
+			continue
+		}
+		kind, reason := corev1.EventTypeNormal, v1alpha1.ReasonMemberStateChanged
+		switch nodestate.State(m.State) {
+		case nodestate.Failed:
+			reason = v1alpha1.ReasonMemberFailing
+			kind = corev1.EventTypeWarning
+		case nodestate.Offline:
+			kind = corev1.EventTypeWarning
+		}
+		message := fmt.Sprintf("Host %s went from %s to %s.", m.Node, old.State, m.State)
+		if m.Message != "" {
+			message += " It " + m.Message
+		}
+		notes = append(notes, note{kind, reason, "ChangeState", shorten(message)})
+	}
+	for _, m := range before.Members {
+		if _, left := was[m.Node]; left {
+			notes = append(notes, note{corev1.EventTypeNormal, v1alpha1.ReasonMemberRemoved, "RemoveMember",
+				fmt.Sprintf("Host %s is not a member any more.", m.Node)})
+		}
+	}
+	return notes
+}
+
+// shorten keeps a message within what the API server takes for an event.
+func shorten(s string) string {
+	const limit = 1000
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
+}

@@ -1,0 +1,161 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+func quantityOf(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.BinarySI) }
+
+func TestReconcile_createUseDelete(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb", "sdc"}, "n2": {"sdb"}})
+	s.add("pool", nil, "n1", "n2")
+	c := s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+
+	if got := c.Status.DeviceCount; got != 3 {
+		t.Errorf("%d devices are recorded, want 3: %+v", got, c.Status.Config)
+	}
+	if got := s.disksOf("n1", string(c.UID)); !slices.Equal(got, []string{"sdb", "sdc"}) {
+		t.Errorf("disks of n1: %v", got)
+	}
+	total, used, free := c.Status.Capacity.Total.Total, c.Status.Capacity.Total.Used, c.Status.Capacity.Total.Free
+	if total.Value() < 290<<30 || used.Value() != 0 || free.Cmp(*total) != 0 {
+		t.Errorf("capacity %s, used %s, free %s", total, used, free)
+	}
+	for _, n := range []string{"n1", "n2"} {
+		if l := s.labelOf(n); l != "lvm" {
+			t.Errorf("label of %s is %q", n, l)
+		}
+		if complaint := hasState(n, "online")(c); complaint != "" {
+			t.Error(complaint)
+		}
+	}
+	sc := s.class("pool")
+	if sc == nil || sc.Provisioner != v1alpha1.DriverLVM || *sc.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer ||
+		!*sc.AllowVolumeExpansion || sc.Parameters[parameterFSType] != "ext4" || sc.Parameters[v1alpha1.ParameterCluster] != string(c.UID) {
+		t.Errorf("storage class: %+v", sc)
+	}
+
+	s.addVolume("pool", "n1", "quarry-pool", "v1")
+	s.until("pool", func(c *v1alpha1.Cluster) string {
+		if c.Status.Capacity.Total.Used.Value() < 1<<30 {
+			return "the volume does not show in the capacity"
+		}
+		return ""
+	})
+
+	s.deleteCluster("pool")
+	c = s.until("pool", all(hasPhase(v1alpha1.PhaseDeleting), hasState("n1", "failed", "quarry-pool/v1"),
+		hasCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDeleting, "v1")))
+	if s.class("pool") != nil {
+		t.Error("the storage class outlives the deletion")
+	}
+	if len(s.disksOf("n2", string(c.UID))) == 0 {
+		t.Error("a host was torn down while volumes exist")
+	}
+	s.removeVolume("n1", "quarry-pool", "v1")
+	s.untilGone("pool")
+	for _, n := range []string{"n1", "n2"} {
+		if g := s.agents[n].Groups(); len(g) != 0 {
+			t.Errorf("groups left on %s: %+v", n, g)
+		}
+		if l := s.labelOf(n); l != "" {
+			t.Errorf("label left on %s: %q", n, l)
+		}
+	}
+}
+
+func TestReconcile_writesNothingWhenNothingChanges(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}})
+	s.add("pool", nil, "n1")
+	before := s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	s.drain()
+	for range 3 {
+		if err := s.reconcile("pool"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := s.get("pool"); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("written though nothing changed: %s, then %s", before.ResourceVersion, after.ResourceVersion)
+	}
+	if e := s.drain(); len(e) != 0 {
+		t.Errorf("events though nothing changed: %v", e)
+	}
+}
+
+func TestReconcile_diskPluggedInLater(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}})
+	s.add("pool", nil, "n1")
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	s.agents["n1"].AddDisks(100<<30, "sdc")
+	s.until("pool", func(c *v1alpha1.Cluster) string {
+		if c.Status.DeviceCount != 2 || c.Status.Phase != v1alpha1.PhaseRunning {
+			return c.Status.Message
+		}
+		return ""
+	})
+	if e := strings.Join(s.drain(), "\n"); !strings.Contains(e, v1alpha1.ReasonDisksAdded) {
+		t.Errorf("no event tells of the disk:\n%s", e)
+	}
+}
+
+func TestReconcile_hostRemovedFromSpec(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}, "n2": {"sdb"}})
+	s.add("pool", nil, "n1", "n2")
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	s.addVolume("pool", "n2", "quarry-pool", "v2")
+
+	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{"n1"} })
+	c := s.until("pool", all(hasPhase(v1alpha1.PhaseWarning), hasState("n2", "failed", "quarry-pool/v2")))
+	if len(s.disksOf("n2", string(c.UID))) != 1 {
+		t.Fatal("a host with volumes was torn down")
+	}
+
+	// Listing it again does not take the decision back.
+	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{"n1", "n2"} })
+	s.until("pool", hasState("n2", "failed"))
+	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{"n1"} })
+
+	s.removeVolume("n2", "quarry-pool", "v2")
+	s.until("pool", func(c *v1alpha1.Cluster) string {
+		if m := memberOf(c, "n2"); m != nil {
+			return "still a member: " + m.Message
+		}
+		return hasPhase(v1alpha1.PhaseRunning)(c)
+	})
+	if l := s.labelOf("n2"); l != "" || !s.agents["n2"].IsEmpty("sdb") {
+		t.Errorf("n2 has label %q, its disk is clean: %t", l, s.agents["n2"].IsEmpty("sdb"))
+	}
+
+	// Now it begins afresh.
+	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{"n1", "n2"} })
+	s.until("pool", all(hasPhase(v1alpha1.PhaseRunning), hasState("n2", "online")))
+}
+
+func TestReconcile_maintenance(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}, "n2": {"sdb"}})
+	s.add("pool", nil, "n1", "n2")
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	s.create(&v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: v1alpha1.StorageNodeSpec{Maintenance: true}})
+	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Maintenance = []v1alpha1.HostName{"n2"} })
+	s.until("pool", all(hasState("n1", "quiesced"), hasState("n2", "quiesced")))
+
+	s.agents["n2"].Kill()
+	s.until("pool", func(c *v1alpha1.Cluster) string {
+		if memberOf(c, "n2").Flags.IsUp {
+			return "n2 still counts as up"
+		}
+		return all(hasState("n2", "quiesced", "maintenance"), hasPhase(v1alpha1.PhaseRunning))(c)
+	})
+	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Maintenance = nil })
+	s.until("pool", all(hasState("n2", "offline"), hasPhase(v1alpha1.PhaseWarning)))
+	s.agents["n2"].Restart(t)
+	s.until("pool", all(hasState("n2", "online"), hasPhase(v1alpha1.PhaseRunning)))
+}

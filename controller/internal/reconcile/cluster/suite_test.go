@@ -1,0 +1,369 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/agent/agenttest"
+	"quarry.storage/quarry/controller/internal/agents"
+	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+func TestMain(m *testing.M) { apitest.Main(m) }
+
+// suite is a controller between a real API server and real agents over fake hosts.
+type suite struct {
+	t      *testing.T
+	client client.Client
+	pool   *agents.Pool
+	r      *Reconciler
+	events *events.FakeRecorder
+	ca     *agenttest.CA
+	agents map[string]*agenttest.Agent
+}
+
+// newSuite starts agents on the hosts, each with the named disks of 100 GiB.
+func newSuite(t *testing.T, hosts map[string][]string) *suite {
+	t.Helper()
+	s := &suite{
+		t: t, client: apitest.Client(t), ca: agenttest.NewCA(t), agents: map[string]*agenttest.Agent{},
+		events: events.NewFakeRecorder(1000),
+	}
+	s.pool = agents.New(agents.Config{
+		TLS:   func(node string) (*tls.Config, error) { return s.ca.ControllerTLS(t, node), nil },
+		Grace: 2 * time.Second, Patience: 200 * time.Millisecond, Absence: 200 * time.Millisecond,
+	})
+	s.restartController()
+	t.Cleanup(func() {
+		s.r.Work.Close()
+		s.pool.Close()
+		s.cleanUp()
+	})
+	for name, disks := range hosts {
+		s.addHost(name, disks...)
+	}
+	for name := range hosts {
+		s.await("agent of "+name+" connected", func() string { return up(s.pool, name) })
+	}
+	return s
+}
+
+// restartController replaces the reconciler by one that remembers nothing.
+func (s *suite) restartController() {
+	if s.r != nil {
+		s.r.Work.Close()
+	}
+	s.r = &Reconciler{Client: s.client, Agents: s.pool, Work: NewWork(s.pool, time.Now), Events: s.events}
+}
+
+func up(p *agents.Pool, name string) string {
+	if n := p.Node(name); !n.Up() {
+		return "agent is not up: " + n.Problem
+	}
+	return ""
+}
+
+func (s *suite) addNode(name string) {
+	s.t.Helper()
+	s.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kept": "yes"}}})
+}
+
+func (s *suite) addHost(name string, disks ...string) *agenttest.Agent {
+	s.t.Helper()
+	s.addNode(name)
+	a := agenttest.New(s.t, agenttest.Options{NodeName: name, CA: s.ca})
+	a.AddDisks(100<<30, disks...)
+	s.agents[name] = a
+	s.pool.SetAddress(name, a.Addr(), "pod-of-"+name)
+	return a
+}
+
+func (s *suite) create(o client.Object) {
+	s.t.Helper()
+	if err := s.client.Create(context.Background(), o); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// add creates a Cluster with storageType lvm.
+func (s *suite) add(name string, edit func(*v1alpha1.ClusterSpec), hosts ...string) {
+	s.t.Helper()
+	c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	c.Spec.StorageType = v1alpha1.StorageTypeLVM
+	for _, h := range hosts {
+		c.Spec.Hosts = append(c.Spec.Hosts, v1alpha1.HostName(h))
+	}
+	if edit != nil {
+		edit(&c.Spec)
+	}
+	s.create(c)
+}
+
+func (s *suite) get(name string) *v1alpha1.Cluster {
+	s.t.Helper()
+	c := &v1alpha1.Cluster{}
+	if err := s.client.Get(context.Background(), types.NamespacedName{Name: name}, c); err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// edit changes a Cluster.
+func (s *suite) edit(name string, change func(*v1alpha1.Cluster)) {
+	s.t.Helper()
+	c := s.get(name)
+	change(c)
+	if err := s.client.Update(context.Background(), c); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *suite) delete(o client.Object) {
+	s.t.Helper()
+	if err := s.client.Delete(context.Background(), o); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *suite) deleteCluster(name string) {
+	s.t.Helper()
+	s.delete(&v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}})
+}
+
+func (s *suite) reconcile(name string) error {
+	_, err := s.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: types.NamespacedName{Name: name}})
+	return err
+}
+
+// until reconciles a Cluster again and again until the check has nothing to complain about.
+func (s *suite) until(name string, check func(*v1alpha1.Cluster) string) *v1alpha1.Cluster {
+	s.t.Helper()
+	var c *v1alpha1.Cluster
+	s.await("cluster "+name, func() string {
+		if err := s.reconcile(name); err != nil {
+			return "reconcile: " + err.Error()
+		}
+		c = s.get(name)
+		return check(c)
+	})
+	return c
+}
+
+// untilGone reconciles until the Cluster is deleted.
+func (s *suite) untilGone(name string) {
+	s.t.Helper()
+	s.await("deletion of "+name, func() string {
+		if err := s.reconcile(name); err != nil {
+			return err.Error()
+		}
+		c := &v1alpha1.Cluster{}
+		if err := s.client.Get(context.Background(), types.NamespacedName{Name: name}, c); apierrors.IsNotFound(err) {
+			return ""
+		}
+		return "still there: " + c.Status.Message
+	})
+}
+
+func (s *suite) await(what string, check func() string) {
+	s.t.Helper()
+	deadline := time.Now().Add(15 * time.Second)
+	for {
+		complaint := check()
+		if complaint == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s: %s", what, complaint)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// cleanUp removes what the test left on the API server.
+func (s *suite) cleanUp() {
+	ctx := context.Background()
+	var clusters v1alpha1.ClusterList
+	if err := s.client.List(ctx, &clusters); err != nil {
+		s.t.Error(err)
+	}
+	for _, c := range clusters.Items {
+		c.Finalizers = nil
+		_ = s.client.Update(ctx, &c)
+	}
+	for _, o := range []client.Object{
+		&v1alpha1.Cluster{}, &v1alpha1.StorageNode{}, &corev1.Node{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{},
+	} {
+		if err := s.client.DeleteAllOf(ctx, o, client.GracePeriodSeconds(0)); err != nil {
+			s.t.Error(err)
+		}
+	}
+}
+
+// hasPhase checks the phase.
+func hasPhase(p v1alpha1.Phase) func(*v1alpha1.Cluster) string {
+	return func(c *v1alpha1.Cluster) string {
+		if c.Status.Phase != p {
+			return fmt.Sprintf("phase %s, want %s: %s", c.Status.Phase, p, c.Status.Message)
+		}
+		return ""
+	}
+}
+
+// hasCondition checks a condition's reason, and that its message has all the parts.
+func hasCondition(kind string, status metav1.ConditionStatus, reason string, parts ...string) func(*v1alpha1.Cluster) string {
+	return func(c *v1alpha1.Cluster) string {
+		is := meta.FindStatusCondition(c.Status.Conditions, kind)
+		if is == nil || is.Status != status || is.Reason != reason {
+			return fmt.Sprintf("condition %s is %+v, want %s %s", kind, is, status, reason)
+		}
+		for _, p := range parts {
+			if !strings.Contains(is.Message, p) {
+				return fmt.Sprintf("message %q lacks %q", is.Message, p)
+			}
+		}
+		return ""
+	}
+}
+
+func memberOf(c *v1alpha1.Cluster, node string) *v1alpha1.Member {
+	i := slices.IndexFunc(c.Status.Members, func(m v1alpha1.Member) bool { return m.Node == node })
+	if i < 0 {
+		return nil
+	}
+	return &c.Status.Members[i]
+}
+
+// hasState checks the state of a member, and that its message has all the parts.
+func hasState(node, state string, parts ...string) func(*v1alpha1.Cluster) string {
+	return func(c *v1alpha1.Cluster) string {
+		m := memberOf(c, node)
+		if m == nil || string(m.State) != state {
+			return fmt.Sprintf("member %s is %+v, want %s", node, m, state)
+		}
+		for _, p := range parts {
+			if !strings.Contains(m.Message, p) {
+				return fmt.Sprintf("message of member %s %q lacks %q", node, m.Message, p)
+			}
+		}
+		return ""
+	}
+}
+
+// both joins checks.
+func all(checks ...func(*v1alpha1.Cluster) string) func(*v1alpha1.Cluster) string {
+	return func(c *v1alpha1.Cluster) string {
+		for _, check := range checks {
+			if complaint := check(c); complaint != "" {
+				return complaint
+			}
+		}
+		return ""
+	}
+}
+
+// disksOf returns the kernel names of the disks in the groups that a Cluster owns on a host.
+func (s *suite) disksOf(host, uid string) []string {
+	var disks []string
+	for _, g := range s.agents[host].Groups() {
+		if g.OwnerUID == uid {
+			disks = append(disks, g.Disks...)
+		}
+	}
+	return disks
+}
+
+func (s *suite) labelOf(node string) string {
+	s.t.Helper()
+	n := &corev1.Node{}
+	if err := s.client.Get(context.Background(), types.NamespacedName{Name: node}, n); err != nil {
+		s.t.Fatal(err)
+	}
+	if n.Labels["kept"] != "yes" {
+		s.t.Errorf("another label of node %s is gone", node)
+	}
+	return n.Labels[v1alpha1.LabelStorageType]
+}
+
+func (s *suite) class(name string) *storagev1.StorageClass {
+	s.t.Helper()
+	sc := &storagev1.StorageClass{}
+	err := s.client.Get(context.Background(), types.NamespacedName{Name: name}, sc)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return sc
+}
+
+// addVolume makes a logical volume and its PersistentVolume.
+func (s *suite) addVolume(cluster, host, group, name string) {
+	s.t.Helper()
+	s.agents[host].AddVolume(group, name, 1<<30)
+	s.create(&corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{
+			StorageClassName: cluster, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Capacity: corev1.ResourceList{corev1.ResourceStorage: *quantityOf(1 << 30)},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverLVM, VolumeHandle: name},
+			},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{
+					Key: v1alpha1.TopologyHost, Operator: corev1.NodeSelectorOpIn, Values: []string{host},
+				}},
+			}}}},
+		},
+	})
+}
+
+func (s *suite) removeVolume(host, group, name string) {
+	s.t.Helper()
+	s.agents[host].RemoveVolume(group, name)
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := s.client.Get(context.Background(), client.ObjectKeyFromObject(pv), pv); err != nil {
+		s.t.Fatal(err)
+	}
+	pv.Finalizers = nil
+	if err := s.client.Update(context.Background(), pv); err != nil {
+		s.t.Fatal(err)
+	}
+	s.delete(pv)
+}
+
+// drain returns the events so far.
+func (s *suite) drain() []string {
+	var out []string
+	for {
+		select {
+		case e := <-s.events.Events:
+			out = append(out, e)
+		default:
+			return out
+		}
+	}
+}
+
+var _ Agents = (*agents.Pool)(nil)
+
+var _ Changer = (*agents.Pool)(nil)
+
+var _ = decide.Node{}

@@ -1,0 +1,135 @@
+// Package storagenode keeps one StorageNode for every Kubernetes node that runs an agent, filled with what the agent reports, and
+// tells the pool of agents where they listen.
+package storagenode
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups=quarry.storage,resources=storagenodes,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=quarry.storage,resources=storagenodes/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=quarry-system,resources=pods,verbs=get;list;watch
+
+// Labels of the agents' pods.
+const (
+	LabelApp = "app.kubernetes.io/name"
+	AppAgent = "quarry-agent"
+)
+
+// IndexNode is the index of pods by the node that they run on.
+const IndexNode = "spec.nodeName"
+
+// Pool is what the reconciler knows of agents.
+type Pool interface {
+	// SetAddress says where the agent of a node listens.
+	SetAddress(node, address, podUID string)
+	// Remove says that no agent runs on a node.
+	Remove(node string)
+	// Forget drops a node that does not exist.
+	Forget(node string)
+	// Node returns what is known about a node.
+	Node(name string) decide.Node
+}
+
+// Reconciler reconciles StorageNodes; a request's name is the name of a node.
+type Reconciler struct {
+	Client client.Client
+	Pool   Pool
+	// Namespace that the agents run in, and the Port they listen on.
+	Namespace string
+	Port      int
+}
+
+// Reconcile brings one StorageNode up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	err := r.reconcile(ctx, req.Name)
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		logf.FromContext(ctx).V(1).Info("Retrying after a conflict", "error", err.Error())
+		return ctrl.Result{RequeueAfter: retry}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, name string) error {
+	node := &metav1.PartialObjectMetadata{}
+	node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, node)
+	if apierrors.IsNotFound(err) {
+		return r.forget(ctx, name)
+	}
+	if err != nil {
+		return fmt.Errorf("get node %s: %w", name, err)
+	}
+	pod, err := r.agentPod(ctx, name)
+	if err != nil {
+		return err
+	}
+	if pod != nil {
+		r.Pool.SetAddress(name, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(r.Port)), string(pod.UID))
+	} else {
+		r.Pool.Remove(name)
+	}
+	sn := &v1alpha1.StorageNode{}
+	err = r.Client.Get(ctx, types.NamespacedName{Name: name}, sn)
+	switch {
+	case apierrors.IsNotFound(err) && pod == nil:
+		return nil
+	case apierrors.IsNotFound(err):
+		sn = &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if err := r.Client.Create(ctx, sn); err != nil {
+			return fmt.Errorf("create storagenode %s: %w", name, err)
+		}
+	case err != nil:
+		return fmt.Errorf("get storagenode %s: %w", name, err)
+	case !sn.DeletionTimestamp.IsZero():
+		return nil
+	}
+	return r.writeStatus(ctx, sn)
+}
+
+// forget removes what belongs to a node that does not exist any more.
+func (r *Reconciler) forget(ctx context.Context, name string) error {
+	r.Pool.Forget(name)
+	forgetMetrics(name)
+	err := r.Client.Delete(ctx, &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete storagenode %s: %w", name, err)
+	}
+	return nil
+}
+
+// agentPod returns the newest pod of the agent that runs on a node and has an address; nil when there is none.
+func (r *Reconciler) agentPod(ctx context.Context, node string) (*corev1.Pod, error) {
+	var list corev1.PodList
+	err := r.Client.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingLabels{LabelApp: AppAgent},
+		client.MatchingFields{IndexNode: node})
+	if err != nil {
+		return nil, fmt.Errorf("list agent pods of node %s: %w", node, err)
+	}
+	var newest *corev1.Pod
+	for i := range list.Items {
+		p := &list.Items[i]
+		if !p.DeletionTimestamp.IsZero() || p.Status.Phase != corev1.PodRunning || p.Status.PodIP == "" {
+			continue
+		}
+		if newest == nil || newest.CreationTimestamp.Before(&p.CreationTimestamp) {
+			newest = p
+		}
+	}
+	return newest, nil
+}

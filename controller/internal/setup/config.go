@@ -1,0 +1,56 @@
+package setup
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+)
+
+// Config of the controller.
+type Config struct {
+	// Namespace that the controller and the agents run in.
+	Namespace string
+	// AgentServiceAccount is the name of the agents' service account there.
+	AgentServiceAccount string
+	// AgentPort is the port that agents listen on.
+	AgentPort int
+	// MetricsAddress and HealthAddress to listen on; "0" turns metrics off.
+	MetricsAddress, HealthAddress string
+	// LeaderElection lets only one of several controllers work.
+	LeaderElection bool
+	// Verbosity of the log: 0, 1 or 4.
+	Verbosity int
+}
+
+// Parse reads a Config from command line arguments.
+func Parse(args []string) (Config, error) {
+	c := Config{}
+	f := flag.NewFlagSet("manager", flag.ContinueOnError)
+	f.StringVar(&c.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the controller and the agents (default $POD_NAMESPACE)")
+	f.StringVar(&c.AgentServiceAccount, "agent-service-account", "quarry-agent", "service account of the agents")
+	f.IntVar(&c.AgentPort, "agent-port", 7443, "port that agents listen on")
+	f.StringVar(&c.MetricsAddress, "metrics-address", ":8080", "address of the metrics; 0 turns them off")
+	f.StringVar(&c.HealthAddress, "health-address", ":8081", "address of the health checks")
+	f.BoolVar(&c.LeaderElection, "leader-election", true, "let only one of several controllers work")
+	f.IntVar(&c.Verbosity, "v", 0, "verbosity of the log: 0, 1 for changes, 4 for details")
+	if err := f.Parse(args); err != nil {
+		return c, err
+	}
+	return c, c.Validate()
+}
+
+// Validate says what is wrong with the Config.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Namespace == "" {
+		errs = append(errs, errors.New("namespace is empty: set --namespace or POD_NAMESPACE"))
+	}
+	if c.AgentServiceAccount == "" {
+		errs = append(errs, errors.New("agent-service-account is empty"))
+	}
+	if c.AgentPort < 1 || c.AgentPort > 65535 {
+		errs = append(errs, fmt.Errorf("agent-port %d is not a port", c.AgentPort))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,183 @@
+// Package setup wires the controller: the manager with its cache, the certificate authority, the pool of agents and the
+// reconcilers. It decides nothing.
+package setup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"quarry.storage/quarry/controller/internal/agents"
+	"quarry.storage/quarry/controller/internal/pki"
+	"quarry.storage/quarry/controller/internal/reconcile/certificate"
+	"quarry.storage/quarry/controller/internal/reconcile/cluster"
+	"quarry.storage/quarry/controller/internal/reconcile/storagenode"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups="",namespace=quarry-system,resources=secrets,verbs=create
+// +kubebuilder:rbac:groups="",namespace=quarry-system,resources=secrets,resourceNames=quarry-ca;quarry-controller-client,verbs=get;update
+// +kubebuilder:rbac:groups="",namespace=quarry-system,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=quarry-system,resources=leases,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=quarry-system,resources=leases,resourceNames=quarry-controller,verbs=get;update
+
+// Run runs the controller until the context ends.
+func Run(ctx context.Context, rc *rest.Config, cfg Config) error {
+	mgr, err := newManager(rc, cfg)
+	if err != nil {
+		return err
+	}
+	stop, err := register(mgr, cfg)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return mgr.Start(ctx)
+}
+
+// Scheme knows the kinds that the controller uses.
+func Scheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	if err := scheme.AddToScheme(s); err != nil {
+		return nil, err
+	}
+	return s, v1alpha1.AddToScheme(s)
+}
+
+func newManager(rc *rest.Config, cfg Config) (manager.Manager, error) {
+	s, err := Scheme()
+	if err != nil {
+		return nil, fmt.Errorf("make scheme: %w", err)
+	}
+	// One object per node is written after a restart; the client's own default would make that take minutes.
+	rc.QPS, rc.Burst = 200, 400
+	mgr, err := ctrl.NewManager(rc, ctrl.Options{
+		Scheme: s, Cache: cacheOptions(cfg), HealthProbeBindAddress: cfg.HealthAddress,
+		Metrics:        server.Options{BindAddress: cfg.MetricsAddress},
+		LeaderElection: cfg.LeaderElection, LeaderElectionID: "quarry-controller", LeaderElectionNamespace: cfg.Namespace,
+		// The process ends when the manager does, so the next leader need not wait.
+		LeaderElectionReleaseOnCancel: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make manager: %w", err)
+	}
+	for name, add := range map[string]func(string, healthz.Checker) error{"healthz": mgr.AddHealthzCheck, "readyz": mgr.AddReadyzCheck} {
+		if err := add(name, healthz.Ping); err != nil {
+			return nil, fmt.Errorf("add check %s: %w", name, err)
+		}
+	}
+	return mgr, nil
+}
+
+// cacheOptions keep in memory only what the reconcilers look at.
+func cacheOptions(cfg Config) cache.Options {
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}: {
+				Namespaces: map[string]cache.Config{cfg.Namespace: {}},
+				Label:      labels.SelectorFromSet(labels.Set{storagenode.LabelApp: storagenode.AppAgent}),
+				Transform:  stripPod,
+			},
+			&certificatesv1.CertificateSigningRequest{}: {
+				Field: fields.OneTermEqualSelector("spec.signerName", v1alpha1.SignerAgent),
+			},
+			&corev1.PersistentVolume{}: {Transform: stripVolume},
+		},
+	}
+}
+
+// stripPod keeps where the pod runs.
+func stripPod(o any) (any, error) {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil
+	}
+	return &corev1.Pod{
+		TypeMeta: p.TypeMeta, ObjectMeta: stripMeta(p.ObjectMeta),
+		Spec:   corev1.PodSpec{NodeName: p.Spec.NodeName},
+		Status: corev1.PodStatus{Phase: p.Status.Phase, PodIP: p.Status.PodIP},
+	}, nil
+}
+
+// stripVolume keeps which class and driver a volume is of, and where it lives.
+func stripVolume(o any) (any, error) {
+	v, ok := o.(*corev1.PersistentVolume)
+	if !ok {
+		return o, nil
+	}
+	out := &corev1.PersistentVolume{TypeMeta: v.TypeMeta, ObjectMeta: stripMeta(v.ObjectMeta)}
+	out.Spec.StorageClassName, out.Spec.NodeAffinity = v.Spec.StorageClassName, v.Spec.NodeAffinity
+	if v.Spec.CSI != nil {
+		out.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: v.Spec.CSI.Driver, VolumeHandle: v.Spec.CSI.VolumeHandle}
+	}
+	return out, nil
+}
+
+func stripMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
+	m.ManagedFields, m.Annotations = nil, nil
+	return m
+}
+
+// register adds everything that runs to the manager. The returned function ends what outlives it.
+func register(mgr manager.Manager, cfg Config) (stop func(), err error) {
+	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	keeper := &pki.Keeper{Client: direct, Namespace: cfg.Namespace, Now: time.Now}
+	if err := mgr.Add(keeper); err != nil {
+		return nil, fmt.Errorf("add certificate authority: %w", err)
+	}
+	pool := agents.New(agents.Config{
+		TLS: keeper.ClientConfig, Log: mgr.GetLogger().WithName("agents"),
+		RequestID: func(ctx context.Context) string { return string(controller.ReconcileIDFromContext(ctx)) },
+	})
+	work := cluster.NewWork(pool, time.Now)
+	stop = func() {
+		work.Close()
+		pool.Close()
+	}
+	if err := reconcilers(mgr, cfg, keeper, pool, work); err != nil {
+		stop()
+		return nil, err
+	}
+	return stop, nil
+}
+
+func reconcilers(mgr manager.Manager, cfg Config, keeper *pki.Keeper, pool *agents.Pool, work *cluster.Work) error {
+	certificates := &certificate.Reconciler{
+		Client: mgr.GetClient(), Authority: keeper, Now: time.Now,
+		Policy: pki.Policy{AgentUser: fmt.Sprintf("system:serviceaccount:%s:%s", cfg.Namespace, cfg.AgentServiceAccount)},
+	}
+	if err := certificates.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("add reconciler of certificates: %w", err)
+	}
+	nodes := &storagenode.Reconciler{Client: mgr.GetClient(), Pool: pool, Namespace: cfg.Namespace, Port: cfg.AgentPort}
+	if err := nodes.SetupWithManager(mgr, pool.Changes()); err != nil {
+		return fmt.Errorf("add reconciler of storagenodes: %w", err)
+	}
+	clusters := &cluster.Reconciler{
+		Client: mgr.GetClient(), Agents: pool, Work: work, Events: mgr.GetEventRecorder("quarry-controller"),
+	}
+	if err := clusters.SetupWithManager(mgr, pool.Changes()); err != nil {
+		return fmt.Errorf("add reconciler of clusters: %w", err)
+	}
+	return nil
+}

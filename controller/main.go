@@ -1,0 +1,55 @@
+// Command controller decides what happens to the disks of storage nodes, and lets the agents do it.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"quarry.storage/quarry/controller/internal/setup"
+	"quarry.storage/quarry/pkg/version"
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// run picks the subcommand; without one it is "manager".
+func run(args []string) int {
+	command := "manager"
+	if len(args) > 0 && args[0] != "" && args[0][0] != '-' {
+		command, args = args[0], args[1:]
+	}
+	var err error
+	switch command {
+	case "manager":
+		err = manage(args)
+	case "version":
+		fmt.Println(version.Version)
+	default:
+		err = fmt.Errorf("unknown command %q: want manager or version", command)
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "controller:", err)
+		return 1
+	}
+	return 0
+}
+
+func manage(args []string) error {
+	cfg, err := setup.Parse(args)
+	if err != nil {
+		return err
+	}
+	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(cfg.Verbosity)))
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+	rc, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("load cluster credentials: %w", err)
+	}
+	return setup.Run(ctrl.SetupSignalHandler(), rc, cfg)
+}

@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"quarry.storage/quarry/test/lab/internal/cache"
+)
+
+// systemDiskBytes is the size of a node's own disk; the file is sparse.
+const systemDiskBytes = 20 << 30
+
+// systemDiskRevision is raised when system disks are to be made differently.
+const systemDiskRevision = "1"
+
+const systemDiskName = "system.img"
+
+// ensureSystemDisk gives the disk that every node's own starts as a copy of: a
+// file system with the images in the container runtime's store.
+func (c *Cluster) ensureSystemDisk(ctx context.Context, containerd string, archives []string) (string, error) {
+	key := "system-" + cache.Hash(append([]string{systemDiskRevision, containerd}, archives...)...)
+	dir, err := cache.Ensure(key, func(dir string) error {
+		stop := c.report.While("preparing the nodes' system disk")
+		defer stop()
+		disk := filepath.Join(dir, systemDiskName)
+		if err := makeFileSystem(ctx, disk); err != nil {
+			return err
+		}
+		return seed(ctx, disk, containerd, archives)
+	})
+	return filepath.Join(dir, systemDiskName), err
+}
+
+// makeFileSystem makes the file system. Few inodes and no initialisation later
+// on keep the file small and the boot quiet.
+func makeFileSystem(ctx context.Context, disk string) error {
+	if err := makeSparse(disk, systemDiskBytes); err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, "mkfs.ext4", "-q", "-F", "-m", "0", "-i", "65536", "-J", "size=32",
+		"-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", disk).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("mkfs.ext4 %s: %w: %s", disk, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// seed runs this program again, in namespaces that end with it.
+func seed(ctx context.Context, disk, containerd string, archives []string) error {
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", append([]string{"node", "seed", disk}, archives...)...)
+	cmd.Env = append(os.Environ(), "PATH="+containerd+":"+os.Getenv("PATH"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("put images on the system disk: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// copySystemDisk gives a node its own copy, holes left out.
+func copySystemDisk(template, path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	tmp := path + ".new"
+	if out, err := exec.Command("cp", "--sparse=always", template, tmp).CombinedOutput(); err != nil {
+		return fmt.Errorf("copy the system disk: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return os.Rename(tmp, path)
+}
