@@ -11,6 +11,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/dm"
 	"quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
@@ -35,7 +36,8 @@ var codeOf = []struct {
 	{fs.ErrUnsupported, codes.InvalidArgument},
 	{errBusy, codes.Aborted},
 	{volumeid.ErrNotOurs, codes.NotFound},
-	{ErrNoVolume, codes.NotFound},
+	{plan.ErrNotFound, codes.NotFound},
+	{plan.ErrNotOurs, codes.NotFound},
 	{errNotThere, codes.NotFound},
 	{errIncompatible, codes.AlreadyExists},
 	{errRange, codes.OutOfRange},
@@ -43,6 +45,7 @@ var codeOf = []struct {
 	{fs.ErrUnknownData, codes.FailedPrecondition},
 	{fs.ErrNotEmpty, codes.FailedPrecondition},
 	{fs.ErrDamaged, codes.FailedPrecondition},
+	{plan.ErrPartial, codes.FailedPrecondition},
 	{dm.ErrNotLVM, codes.FailedPrecondition},
 	{mount.ErrKind, codes.FailedPrecondition},
 	{context.Canceled, codes.Canceled},

@@ -6,7 +6,6 @@ package csi
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -17,28 +16,18 @@ import (
 	"quarry.storage/quarry/agent/internal/host/dm"
 	"quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// ErrNoVolume is what a Volumes answers for a volume that does not exist.
-var ErrNoVolume = errors.New("no such volume")
-
-// Volume is what LVM records of a volume.
-type Volume struct {
-	// Tag is the id in the volume's tag, which has to be its handle. Empty when it carries no tag of ours.
-	ID string
-	// New is true until the first use: the volume carries volumeid.TagNew.
-	New bool
-}
-
-// Volumes is LVM, as far as a node needs it.
+// Volumes is LVM, as far as a node needs it. plan.ErrNotFound says that a volume does not exist.
 type Volumes interface {
-	// Lookup reads what is recorded of a volume, afresh. ErrNoVolume says that it does not exist.
-	Lookup(ctx context.Context, group, name string) (Volume, error)
-	// Activate makes the device of a volume, if it is not there.
-	Activate(ctx context.Context, group, name string) error
-	// Settle takes volumeid.TagNew away. It is on disk when Settle returns.
-	Settle(ctx context.Context, group, name string) error
+	// LookupVolume reads what is recorded of a volume, afresh.
+	LookupVolume(ctx context.Context, group, name string) (plan.Volume, error)
+	// ActivateVolume makes the device of a volume of ours, if it is not there.
+	ActivateVolume(ctx context.Context, group, name string) (plan.Volume, error)
+	// SettleVolume records that a new volume is used from now on. It is on disk when the call returns.
+	SettleVolume(ctx context.Context, group, name string) (plan.Volume, error)
 }
 
 // Devices finds the device of an active volume; dm.ErrNotFound says that it is not active.

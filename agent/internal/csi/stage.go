@@ -54,7 +54,7 @@ func (d *node) stage(ctx context.Context, id volumeid.ID, path string, want acce
 	if staged {
 		return d.grow(ctx, device, path, want)
 	}
-	v, err := d.cfg.Volumes.Lookup(ctx, id.Group, id.Name)
+	v, err := d.cfg.Volumes.LookupVolume(ctx, id.Group, id.Name)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (d *node) activate(ctx context.Context, id volumeid.ID) (dm.Device, error) 
 	if err == nil || errors.Is(err, dm.ErrNotLVM) {
 		return device, err
 	}
-	if err := d.cfg.Volumes.Activate(ctx, id.Group, id.Name); err != nil {
+	if _, err := d.cfg.Volumes.ActivateVolume(ctx, id.Group, id.Name); err != nil {
 		return dm.Device{}, err
 	}
 	return d.cfg.Devices.Find(id.Group, id.Name)
@@ -123,7 +123,8 @@ func (d *node) firstUse(ctx context.Context, id volumeid.ID, device dm.Device, w
 			return "", err
 		}
 	}
-	return fsType, d.cfg.Volumes.Settle(ctx, id.Group, id.Name)
+	_, err = d.cfg.Volumes.SettleVolume(ctx, id.Group, id.Name)
+	return fsType, err
 }
 
 // mountFilesystem mounts the filesystem on the device, after making one where nothing at all is on it.

@@ -15,6 +15,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/dm"
 	hostfs "quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
@@ -114,44 +115,43 @@ func (h *Host) before(effect string) error {
 	return h.Before(effect)
 }
 
-// Lookup finds a volume.
-func (h *Host) Lookup(_ context.Context, group, name string) (csi.Volume, error) {
+// LookupVolume finds a volume.
+func (h *Host) LookupVolume(_ context.Context, group, name string) (plan.Volume, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	v := h.volumes[key(group, name)]
 	if v == nil {
-		return csi.Volume{}, fmt.Errorf("%s/%s: %w", group, name, csi.ErrNoVolume)
+		return plan.Volume{}, fmt.Errorf("%s/%s: %w", group, name, plan.ErrNotFound)
 	}
-	return csi.Volume{ID: v.ID, New: v.New}, nil
+	return v.recorded(name), nil
 }
 
-// Activate makes the device of a volume.
-func (h *Host) Activate(_ context.Context, group, name string) error {
-	return h.change("activate", group, name, func(v *Volume) error {
-		v.Active = true
-		return nil
-	})
+func (v *Volume) recorded(name string) plan.Volume {
+	return plan.Volume{Name: name, ID: v.ID, New: v.New, Active: v.Active, SizeBytes: v.Size}
 }
 
-// Settle makes a volume one that was used.
-func (h *Host) Settle(_ context.Context, group, name string) error {
-	return h.change("settle", group, name, func(v *Volume) error {
-		v.New = false
-		return nil
-	})
+// ActivateVolume makes the device of a volume.
+func (h *Host) ActivateVolume(_ context.Context, group, name string) (plan.Volume, error) {
+	return h.change("activate", group, name, func(v *Volume) { v.Active = true })
 }
 
-func (h *Host) change(effect, group, name string, do func(*Volume) error) error {
+// SettleVolume makes a volume one that was used.
+func (h *Host) SettleVolume(_ context.Context, group, name string) (plan.Volume, error) {
+	return h.change("settle", group, name, func(v *Volume) { v.New = false })
+}
+
+func (h *Host) change(effect, group, name string, do func(*Volume)) (plan.Volume, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.before(effect); err != nil {
-		return err
+		return plan.Volume{}, err
 	}
 	v := h.volumes[key(group, name)]
 	if v == nil {
-		return fmt.Errorf("%s/%s: %w", group, name, csi.ErrNoVolume)
+		return plan.Volume{}, fmt.Errorf("%s/%s: %w", group, name, plan.ErrNotFound)
 	}
-	return do(v)
+	do(v)
+	return v.recorded(name), nil
 }
 
 // Find finds the device of an active volume.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
 	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
 	"github.com/onsi/gomega"
 
 	"quarry.storage/quarry/pkg/volumeid"
@@ -64,11 +65,21 @@ func Run(t *testing.T, cfg Config) {
 		t.Logf("not run: %s: %s", name, reason)
 		suite.SkipStrings = append(suite.SkipStrings, name)
 	}
-	report.Succinct = !testing.Verbose()
+	report.Succinct, report.NoColor = true, true
+	passed := 0
+	ginkgo.ReportAfterEach(func(r ginkgo.SpecReport) {
+		if r.State == types.SpecStatePassed {
+			passed++
+		}
+	})
 	gomega.RegisterFailHandler(ginkgo.Fail)
 	context := sanity.GinkgoTest(&c)
 	defer context.Finalize()
 	ginkgo.RunSpecs(t, "CSI", suite, report)
+	t.Logf("%d cases passed", passed)
+	if passed == 0 {
+		t.Error("no case of the suite was run")
+	}
 }
 
 // ids makes handles in the form of this driver's.
