@@ -25,7 +25,7 @@ func (d *node) active(id volumeid.ID) (dm.Device, error) {
 func (d *node) mountedAt(device dm.Device, path string) (mount.Point, []mount.Point, error) {
 	clean, err := d.cfg.Places.Check(path)
 	if err != nil {
-		return mount.Point{}, nil, fmt.Errorf("%w: %v", errNotThere, err)
+		return mount.Point{}, nil, fmt.Errorf("%w: %s", errNotThere, err.Error())
 	}
 	points, err := d.cfg.Mounter.Points()
 	if err != nil {

@@ -95,9 +95,10 @@ func newRealNode(t *testing.T) *realNode {
 	return n
 }
 
-// add makes a volume on a new loop device with the content of a file.
-func (n *realNode) add(t *testing.T, name string, size int64) (v *csitest.Volume, handle, image string) {
+// add makes the volume "pvc-1" on a new loop device.
+func (n *realNode) add(t *testing.T, size int64) (v *csitest.Volume, handle, image string) {
 	t.Helper()
+	const name = "pvc-1"
 	image = filepath.Join(t.TempDir(), name)
 	must(t, os.WriteFile(image, nil, 0o600))
 	must(t, os.Truncate(image, size))
@@ -109,7 +110,7 @@ func (n *realNode) attach(t *testing.T, name, image string) *csitest.Volume {
 	out, err := exec.Command("losetup", "-f", "--show", image).Output()
 	must(t, err)
 	device := strings.TrimSpace(string(out))
-	t.Cleanup(func() { exec.Command("losetup", "-d", device).Run() })
+	t.Cleanup(func() { must(t, exec.Command("losetup", "-d", device).Run()) })
 	id := csitest.ID(name)
 	n.devices[id.Name] = device
 	return n.host.Add(id, 0)
@@ -121,7 +122,7 @@ func TestRealNode_filesystems(t *testing.T) {
 	for _, fsType := range []string{"ext4", "xfs", "btrfs"} {
 		t.Run(fsType, func(t *testing.T) {
 			n := newRealNode(t)
-			_, handle, image := n.add(t, "pvc-1", 400*mib)
+			_, handle, image := n.add(t, 400*mib)
 			want := filesystem(fsType, "noatime")
 			for range 2 {
 				must(t, n.stage(t, handle, want))
@@ -202,7 +203,7 @@ func (n *realNode) totalBytes(t *testing.T, handle, name string) int64 {
 
 func TestRealNode_block(t *testing.T) {
 	n := newRealNode(t)
-	_, handle, image := n.add(t, "pvc-1", 64*mib)
+	_, handle, image := n.add(t, 64*mib)
 	for range 2 {
 		must(t, n.stage(t, handle, block()))
 		must(t, n.publish(t, handle, "pod/dev", block(), false))
@@ -227,7 +228,7 @@ func TestRealNode_block(t *testing.T) {
 
 func TestRealNode_newVolumeOverOldData(t *testing.T) {
 	n := newRealNode(t)
-	v, handle, image := n.add(t, "pvc-1", 400*mib)
+	v, handle, image := n.add(t, 400*mib)
 	must(t, n.stage(t, handle, filesystem("btrfs")))
 	must(t, os.WriteFile(n.path(t, "staging/globalmount/secret"), bytes.Repeat([]byte("x"), mib), 0o600))
 	must(t, n.unstage(t, handle))
@@ -259,7 +260,7 @@ func TestRealNode_newVolumeOverOldData(t *testing.T) {
 
 func TestRealNode_copyBesideItsSource(t *testing.T) {
 	n := newRealNode(t)
-	_, handle, image := n.add(t, "pvc-1", 400*mib)
+	_, handle, image := n.add(t, 400*mib)
 	want := filesystem("xfs")
 	must(t, n.stage(t, handle, want))
 	must(t, os.WriteFile(n.path(t, "staging/globalmount/file"), []byte("written"), 0o600))
@@ -298,7 +299,7 @@ func TestRealNode_neverFormatsWhatHoldsData(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newRealNode(t)
-			v, handle, image := n.add(t, "pvc-1", 400*mib)
+			v, handle, image := n.add(t, 400*mib)
 			v.New = false
 			f, err := os.OpenFile(image, os.O_WRONLY, 0)
 			must(t, err)

@@ -64,24 +64,25 @@ func (d *node) publish(id volumeid.ID, staging, target string, want access) erro
 		return fmt.Errorf("volume %s is not staged at %s: %w", id, staging, errPrecondition)
 	}
 	p, published := mount.Top(points, target)
-	if !published {
-		if want.alone {
-			if err := unpublishedElsewhere(points, number(device), staging); err != nil {
-				return err
-			}
-		}
-		if err := d.show(device, staging, target, want.block); err != nil {
-			return err
-		}
+	if published {
+		err = fits(p, device, want)
+	} else if err = mayShow(points, device, staging, want); err == nil {
+		err = d.show(device, staging, target, want.block)
 	}
-	switch {
-	case published && (p.Device != number(device) || p.Node != want.block):
-		return fmt.Errorf("path %s: a mount of something else %w", target, errIncompatible)
-	case want.readOnly && !p.ReadOnly:
+	if err == nil && want.readOnly && !p.ReadOnly {
 		// A call that died between the two mounts left one that can be written.
 		return d.cfg.Mounter.Protect(target)
-	case published && !want.readOnly && p.ReadOnly:
-		return fmt.Errorf("path %s: a read-only mount %w", target, errIncompatible)
+	}
+	return err
+}
+
+// fits refuses a mount at the target that is not the wanted one.
+func fits(p mount.Point, device dm.Device, want access) error {
+	switch {
+	case p.Device != number(device) || p.Node != want.block:
+		return fmt.Errorf("path %s: a mount of something else %w", p.Path, errIncompatible)
+	case p.ReadOnly && !want.readOnly:
+		return fmt.Errorf("path %s: a read-only mount %w", p.Path, errIncompatible)
 	}
 	return nil
 }
@@ -100,11 +101,11 @@ func (d *node) show(device dm.Device, staging, target string, block bool) error 
 	return d.cfg.Mounter.BindDir(staging, target)
 }
 
-// unpublishedElsewhere refuses a second place for a volume that may have one only. Mounts of single directories of it belong to
-// the containers of a pod.
-func unpublishedElsewhere(points []mount.Point, device mount.Device, staging string) error {
+// mayShow refuses a second place for a volume that may have one only. Mounts of single directories of it belong to the containers
+// of a pod.
+func mayShow(points []mount.Point, device dm.Device, staging string, want access) error {
 	for _, p := range points {
-		if p.Device == device && p.Whole && p.Path != staging {
+		if want.alone && p.Device == number(device) && p.Whole && p.Path != staging {
 			return fmt.Errorf("the volume is published at %s, and may be at one place only: %w", p.Path, errPrecondition)
 		}
 	}

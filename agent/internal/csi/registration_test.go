@@ -56,7 +56,7 @@ func TestDriver_replacesSocketsOfAKilledAgent(t *testing.T) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale, Net: "unix"})
 	must(t, err)
 	l.SetUnlinkOnClose(false)
-	l.Close()
+	must(t, l.Close())
 	c := start(t, host)
 	// The socket file that start sees first may still be the old one.
 	for {

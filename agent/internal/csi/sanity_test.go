@@ -26,7 +26,11 @@ func TestSanity(t *testing.T) {
 	g := grpc.NewServer()
 	csi.RegisterIdentityServer(g, &otherIdentity{client: client})
 	csi.RegisterControllerServer(g, &csitest.Controller{Host: host})
-	go g.Serve(listener)
+	go func() {
+		if err := g.Serve(listener); err != nil {
+			t.Error(err)
+		}
+	}()
 	t.Cleanup(g.Stop)
 
 	sanitytest.Run(t, sanitytest.Config{
