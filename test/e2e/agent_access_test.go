@@ -99,6 +99,8 @@ func TestAgentAccountMayDoNothingElse(t *testing.T) {
 		t.Error("the agent may not create certificate requests")
 	}
 	for _, args := range [][]string{
+		{"list", "certificatesigningrequests.certificates.k8s.io"},
+		{"watch", "certificatesigningrequests.certificates.k8s.io"},
 		{"update", "certificatesigningrequests.certificates.k8s.io"},
 		{"delete", "certificatesigningrequests.certificates.k8s.io"},
 		{"update", "certificatesigningrequests.certificates.k8s.io", "--subresource=approval"},

@@ -70,19 +70,24 @@ func arm(t *testing.T, when string, command int) {
 	onNode(t, "n1", fmt.Sprintf("cd %s; echo 0 > count; echo 0 > before; echo 0 > after; : > log; echo %d > %s", killDir, command, when))
 }
 
-// useKiller runs n1's agent with the killer instead of LVM, in a pod of its own beside the DaemonSet, which leaves n1 meanwhile.
+// useKiller runs the agents with the killer in the place of LVM, on n1 only; the others run LVM itself through a link.
 func useKiller(t *testing.T) {
 	t.Helper()
-	patch := func(operation string) {
-		lab(t, "kubectl", "-n", "quarry-system", "patch", "daemonset", "quarry-agent", "--type=strategic", "-p", operation)
-		lab(t, "kubectl", "-n", "quarry-system", "rollout", "status", "daemonset/quarry-agent", "--timeout=120s")
-	}
 	for _, node := range nodes[1:] {
 		onNode(t, node, "mkdir -p "+killDir+" && ln -sf /usr/sbin/lvm "+killDir+"/lvm")
 	}
-	patch(`{"spec":{"template":{"spec":{"containers":[{"name":"agent","env":[{"name":"QUARRY_LVM_BINARY","value":"` + killDir + `/lvm"}],"volumeMounts":[{"name":"kill","mountPath":"` + killDir + `"}]}],"volumes":[{"name":"kill","hostPath":{"path":"` + killDir + `","type":"Directory"}}]}}}}`)
+	daemonSet := []string{"kubectl", "-n", "quarry-system"}
+	settle := func() {
+		lab(t, append(daemonSet, "rollout", "status", "daemonset/quarry-agent", "--timeout=180s")...)
+	}
+	lab(t, append(daemonSet, "patch", "daemonset/quarry-agent", "--type=json", "-p", `[
+		{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--lvm-binary=`+killDir+`/lvm"},
+		{"op": "add", "path": "/spec/template/spec/containers/0/volumeMounts/-", "value": {"name": "kill", "mountPath": "`+killDir+`"}},
+		{"op": "add", "path": "/spec/template/spec/volumes/-", "value": {"name": "kill", "hostPath": {"path": "`+killDir+`", "type": "Directory"}}}]`)...)
+	settle()
 	t.Cleanup(func() {
-		patch(`{"spec":{"template":{"spec":{"containers":[{"name":"agent","env":[{"name":"QUARRY_LVM_BINARY","$patch":"delete"}],"volumeMounts":[{"mountPath":"` + killDir + `","$patch":"delete"}]}],"volumes":[{"name":"kill","$patch":"delete"}]}}}}`)
+		lab(t, append(daemonSet, "rollout", "undo", "daemonset/quarry-agent")...)
+		settle()
 	})
 }
 

@@ -15,18 +15,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
+
+// namePrefix and a UUID make the name of a request.
+const namePrefix = "quarry-agent-"
 
 // requestsPath is where the API server serves certificate signing requests.
 const requestsPath = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 
 const (
-	// createTimeout bounds the creation of a request, watchTimeout one watch for its outcome.
-	createTimeout = 30 * time.Second
-	watchTimeout  = 5 * time.Minute
-	// rewatchDelay is the pause between two watches, for a server that ends them at once.
-	rewatchDelay = time.Second
+	// callTimeout bounds one call of the API server.
+	callTimeout = 30 * time.Second
+	// firstLook and lastLook are the pauses between two looks at a request that is not decided yet; they grow from one to the other.
+	firstLook = 100 * time.Millisecond
+	lastLook  = 5 * time.Second
 	// maxAnswer bounds what is read of an error.
 	maxAnswer = 64 << 10
 )
@@ -34,7 +39,9 @@ const (
 // API asks the Kubernetes API server for certificates. It speaks the few requests that this takes itself: the client library's
 // certificate manager costs more memory than the rest of the agent.
 //
-// It needs to create certificatesigningrequests, and to list and watch them.
+// It needs to create and get certificatesigningrequests. Getting looks again and again where a watch would be told; but whoever may
+// watch requests may see those of all nodes, and RBAC cannot narrow that to names that are not known in advance. With get alone, and
+// names that nobody can guess, an agent sees its own request and no other.
 type API struct {
 	// URL of the API server, without a path.
 	URL string
@@ -52,9 +59,8 @@ type signingRequest struct {
 }
 
 type objectMeta struct {
-	Name         string `json:"name,omitempty"`
-	GenerateName string `json:"generateName,omitempty"`
-	UID          string `json:"uid,omitempty"`
+	Name string `json:"name,omitempty"`
+	UID  string `json:"uid,omitempty"`
 }
 
 type requestSpec struct {
@@ -74,14 +80,6 @@ type condition struct {
 	Message string `json:"message"`
 }
 
-type watchEvent struct {
-	Type   string         `json:"type"`
-	Object signingRequest `json:"object"`
-}
-
-// errWatchClosed means that a watch ended without an outcome; the next one goes on.
-var errWatchClosed = errors.New("watch closed")
-
 // Sign creates a request for the agent's signer and waits until it is decided.
 func (a API) Sign(ctx context.Context, request []byte) ([]byte, error) {
 	client, err := a.client()
@@ -93,15 +91,15 @@ func (a API) Sign(ctx context.Context, request []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create certificate signing request: %w", err)
 	}
-	for {
-		chain, err := a.await(ctx, client, created.Metadata)
-		if !errors.Is(err, errWatchClosed) {
+	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+		chain, err := a.look(ctx, client, created.Metadata)
+		if chain != nil || err != nil {
 			return chain, err
 		}
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("wait for certificate signing request %s to be decided: %w", created.Metadata.Name, ctx.Err())
-		case <-time.After(rewatchDelay):
+		case <-time.After(pause):
 		}
 	}
 }
@@ -127,11 +125,11 @@ func (a API) client() (*http.Client, error) {
 }
 
 func (a API) create(ctx context.Context, client *http.Client, request []byte) (signingRequest, error) {
-	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	body, err := json.Marshal(signingRequest{
 		APIVersion: "certificates.k8s.io/v1", Kind: "CertificateSigningRequest",
-		Metadata: objectMeta{GenerateName: "quarry-agent-"},
+		Metadata: objectMeta{Name: namePrefix + uuid.NewString()},
 		Spec: requestSpec{
 			Request: request, SignerName: v1alpha1.SignerAgent, Usages: []string{"digital signature", "server auth"},
 		},
@@ -154,48 +152,28 @@ func (a API) create(ctx context.Context, client *http.Client, request []byte) (s
 	return created, nil
 }
 
-// await watches one request until it is decided. The watch begins with the request as it is.
-func (a API) await(ctx context.Context, client *http.Client, meta objectMeta) ([]byte, error) {
-	query := url.Values{
-		"watch":          {"true"},
-		"fieldSelector":  {"metadata.name=" + meta.Name},
-		"timeoutSeconds": {fmt.Sprint(int(watchTimeout.Seconds()))},
-	}
-	resp, err := a.do(ctx, client, http.MethodGet, requestsPath+"?"+query.Encode(), nil)
+// look fetches one request. It answers the chain, or why there will be none; neither while the request is undecided.
+func (a API) look(ctx context.Context, client *http.Client, meta objectMeta) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	resp, err := a.do(ctx, client, http.MethodGet, requestsPath+"/"+url.PathEscape(meta.Name), nil)
 	if err != nil {
-		return nil, fmt.Errorf("watch certificate signing request %s: %w", meta.Name, err)
+		return nil, fmt.Errorf("get certificate signing request %s: %w", meta.Name, err)
 	}
 	defer resp.Body.Close()
-	for dec := json.NewDecoder(resp.Body); ; {
-		var event watchEvent
-		if err := dec.Decode(&event); err != nil {
-			return nil, fmt.Errorf("%w: %w", errWatchClosed, err)
-		}
-		chain, err := outcome(event, meta)
-		if chain != nil || err != nil {
-			return chain, err
-		}
+	var found signingRequest
+	if err := json.NewDecoder(resp.Body).Decode(&found); err != nil {
+		return nil, fmt.Errorf("decode certificate signing request %s: %w", meta.Name, err)
 	}
-}
-
-// outcome is the chain, or why there will be none; neither while the request is undecided.
-func outcome(event watchEvent, meta objectMeta) ([]byte, error) {
-	name := meta.Name
-	switch event.Type {
-	case "ERROR":
-		return nil, errWatchClosed
-	case "DELETED":
-		return nil, fmt.Errorf("certificate signing request %s was deleted", name)
+	if found.Metadata.UID != meta.UID {
+		return nil, fmt.Errorf("certificate signing request %s was replaced", meta.Name)
 	}
-	if event.Object.Metadata.UID != meta.UID {
-		return nil, fmt.Errorf("certificate signing request %s was replaced", name)
-	}
-	for _, c := range event.Object.Status.Conditions {
+	for _, c := range found.Status.Conditions {
 		if c.Type == "Denied" || c.Type == "Failed" {
-			return nil, fmt.Errorf("certificate signing request %s is %s: %s: %s", name, strings.ToLower(c.Type), c.Reason, c.Message)
+			return nil, fmt.Errorf("certificate signing request %s is %s: %s: %s", meta.Name, strings.ToLower(c.Type), c.Reason, c.Message)
 		}
 	}
-	return event.Object.Status.Certificate, nil
+	return found.Status.Certificate, nil
 }
 
 func (a API) do(ctx context.Context, client *http.Client, method, path string, body []byte) (*http.Response, error) {

@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -26,10 +27,10 @@ import (
 // apiServer is the part of the certificates API that the agent uses.
 type apiServer struct {
 	t *testing.T
-	// answer makes the events of a watch from the request that was created.
-	answer  func(created map[string]any) []any
+	// answer gives the status of the request, each time that it is asked for; nil when the request is gone.
+	answer  func(created map[string]any) map[string]any
 	created atomic.Pointer[map[string]any]
-	watches atomic.Int64
+	looks   atomic.Int64
 }
 
 const requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -47,18 +48,29 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.t.Errorf("body: %v", err)
 		}
 		meta := object["metadata"].(map[string]any)
-		meta["name"], meta["uid"] = meta["generateName"].(string)+"x1", "uid-1"
+		if name, _ := meta["name"].(string); len(name) != len("quarry-agent-")+36 {
+			s.t.Errorf("name %q could be guessed", name)
+		}
+		meta["uid"] = "uid-1"
 		s.created.Store(&object)
 		w.WriteHeader(http.StatusCreated)
 		s.write(w, object)
-	case r.Method == http.MethodGet && r.URL.Query().Get("watch") == "true":
-		if got := r.URL.Query().Get("fieldSelector"); got != "metadata.name=quarry-agent-x1" {
-			s.t.Errorf("field selector %q", got)
+	case r.Method == http.MethodGet && s.created.Load() != nil:
+		object := maps.Clone(*s.created.Load())
+		if want := requests + "/" + object["metadata"].(map[string]any)["name"].(string); r.URL.Path != want || r.URL.RawQuery != "" {
+			s.t.Errorf("asked for %s, want %s", r.URL, want)
 		}
-		s.watches.Add(1)
-		for _, event := range s.answer(*s.created.Load()) {
-			s.write(w, event)
+		s.looks.Add(1)
+		status := s.answer(object)
+		if status == nil {
+			http.NotFound(w, r)
+			return
 		}
+		if uid, ok := status["uid"]; ok {
+			object["metadata"] = map[string]any{"uid": uid}
+		}
+		object["status"] = status
+		s.write(w, object)
 	default:
 		http.NotFound(w, r)
 	}
@@ -83,15 +95,6 @@ func (s *apiServer) start() identity.API {
 		s.t.Fatal(err)
 	}
 	return api
-}
-
-func event(kind string, object map[string]any, status map[string]any) map[string]any {
-	out := map[string]any{}
-	for k, v := range object {
-		out[k] = v
-	}
-	out["status"] = status
-	return map[string]any{"type": kind, "object": out}
 }
 
 func requestOf(t *testing.T, object map[string]any) []byte {
@@ -119,12 +122,11 @@ func requestOf(t *testing.T, object map[string]any) []byte {
 func TestManager_obtainsAndServes(t *testing.T) {
 	ca := agenttest.NewCA(t)
 	api := &apiServer{t: t}
-	api.answer = func(object map[string]any) []any {
-		if api.watches.Load() == 1 {
-			return []any{event("ADDED", object, map[string]any{})} // and the watch ends: the agent watches again
+	api.answer = func(object map[string]any) map[string]any {
+		if api.looks.Load() < 3 {
+			return map[string]any{} // Undecided: the agent looks again.
 		}
-		chain := ca.Sign(t, requestOf(t, object))
-		return []any{event("ADDED", object, map[string]any{}), event("MODIFIED", object, map[string]any{"certificate": chain})}
+		return map[string]any{"certificate": ca.Sign(t, requestOf(t, object))}
 	}
 	m := identity.New(identity.Config{NodeName: "node-1", Signer: api.start(), Log: logr.Discard()})
 	if err := m.Check(); err == nil || !strings.Contains(err.Error(), "waiting") {
@@ -185,31 +187,23 @@ func handshake(t *testing.T, server, client *tls.Config, want bool) {
 func TestAPI_refused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status map[string]any
-		kind   string
 		says   string
 	}{
 		"denied": {
 			map[string]any{"conditions": []any{map[string]any{"type": "Denied", "reason": "Policy", "message": "not this node"}}},
-			"ADDED", "is denied: Policy: not this node",
+			"is denied: Policy: not this node",
 		},
-		"failed":  {map[string]any{"conditions": []any{map[string]any{"type": "Failed"}}}, "MODIFIED", "is failed"},
-		"deleted": {nil, "DELETED", "was deleted"},
+		"failed":   {map[string]any{"conditions": []any{map[string]any{"type": "Failed"}}}, "is failed"},
+		"deleted":  {nil, "404"},
+		"replaced": {map[string]any{"uid": "uid-2"}, "was replaced"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := &apiServer{t: t, answer: func(object map[string]any) []any { return []any{event(tt.kind, object, tt.status)} }}
+			api := &apiServer{t: t, answer: func(map[string]any) map[string]any { return tt.status }}
 			if _, err := api.start().Sign(t.Context(), []byte("request")); err == nil || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("error %v", err)
 			}
 		})
 	}
-	t.Run("replaced", func(t *testing.T) {
-		api := &apiServer{t: t, answer: func(map[string]any) []any {
-			return []any{event("ADDED", map[string]any{"metadata": map[string]any{"uid": "uid-2"}}, nil)}
-		}}
-		if _, err := api.start().Sign(t.Context(), []byte("request")); err == nil || !strings.Contains(err.Error(), "was replaced") {
-			t.Errorf("error %v", err)
-		}
-	})
 	t.Run("unauthorized", func(t *testing.T) {
 		api := (&apiServer{t: t}).start()
 		if err := os.WriteFile(api.TokenFile, []byte("stale"), 0o600); err != nil {
@@ -220,7 +214,7 @@ func TestAPI_refused(t *testing.T) {
 		}
 	})
 	t.Run("undecided", func(t *testing.T) {
-		api := &apiServer{t: t, answer: func(map[string]any) []any { return []any{map[string]any{"type": "ERROR"}} }}
+		api := &apiServer{t: t, answer: func(map[string]any) map[string]any { return map[string]any{} }}
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		if _, err := api.start().Sign(ctx, []byte("request")); !errors.Is(err, context.DeadlineExceeded) {

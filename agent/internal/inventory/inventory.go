@@ -24,9 +24,10 @@ type Block interface {
 	Uevents(ctx context.Context) (<-chan struct{}, error)
 }
 
-// Mounts reads what is mounted and swapped on.
+// Mounts reads what is mounted and swapped on, and tells when that changes.
 type Mounts interface {
 	Read() (mount.Table, error)
+	Changes(ctx context.Context) (<-chan struct{}, error)
 }
 
 // Prober reads what is written on a device.
@@ -78,13 +79,40 @@ func New(cfg Config) (*Inventory, error) {
 	return &Inventory{cfg: cfg, hung: hungSet{paths: map[string]int{}}}, nil
 }
 
-// Watch signals when an observation may give another result than the last one. It ends as the channel of Block does.
+// Watch signals when an observation may give another result than the last one: after a kernel uevent, a change of udev's database,
+// or a device that was mounted or unmounted. It ends with the context, or when a source ends.
 func (i *Inventory) Watch(ctx context.Context) (<-chan struct{}, error) {
-	ch, err := i.cfg.Block.Uevents(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	uevents, err := i.cfg.Block.Uevents(ctx)
 	if err != nil {
+		cancel()
 		return nil, fmt.Errorf("watch: %w", err)
 	}
-	return ch, nil
+	mounts, err := i.cfg.Mounts.Changes(ctx)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	out := make(chan struct{}, 1)
+	go func() {
+		defer close(out)
+		defer cancel()
+		for {
+			var open bool
+			select {
+			case _, open = <-uevents:
+			case _, open = <-mounts:
+			}
+			if !open {
+				return
+			}
+			select {
+			case out <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return out, nil
 }
 
 // Observe reads everything afresh. It fails only when the devices cannot be listed; whatever else cannot be read is named on

@@ -36,13 +36,14 @@ type fake struct {
 	mu      sync.Mutex
 	probed  map[string]bool
 	reports [][]string
+
+	uevents, mounts chan struct{}
 }
 
-func (f *fake) List(context.Context) ([]block.Device, error) { return f.devices, f.listErr }
-func (f *fake) Uevents(context.Context) (<-chan struct{}, error) {
-	return make(chan struct{}), f.listErr
-}
-func (f *fake) Read() (mount.Table, error) { return f.table, f.mountErr }
+func (f *fake) List(context.Context) ([]block.Device, error)     { return f.devices, f.listErr }
+func (f *fake) Uevents(context.Context) (<-chan struct{}, error) { return f.uevents, f.listErr }
+func (f *fake) Changes(context.Context) (<-chan struct{}, error) { return f.mounts, f.mountErr }
+func (f *fake) Read() (mount.Table, error)                       { return f.table, f.mountErr }
 func (f *fake) Report(_ context.Context, d []string) ([]lvm.VG, []lvm.PV, error) {
 	f.reports = append(f.reports, d)
 	return f.vgs, f.pvs, f.lvmErr
@@ -232,4 +233,29 @@ func TestObserve_hungDiskHoldsNobodyUp(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Error("a disk that answers again stays unreadable")
+}
+
+func TestWatch_passesBothSourcesOn(t *testing.T) {
+	f := &fake{uevents: make(chan struct{}), mounts: make(chan struct{})}
+	signals, err := f.inventory(t).Watch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, source := range map[string]chan struct{}{"kernel": f.uevents, "mounts": f.mounts} {
+		source <- struct{}{}
+		select {
+		case <-signals:
+		case <-time.After(5 * time.Second):
+			t.Errorf("a change told by %s is lost", name)
+		}
+	}
+	close(f.mounts)
+	select {
+	case _, open := <-signals:
+		if open {
+			t.Error("a signal without a change")
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the watch goes on with one source only")
+	}
 }

@@ -7,12 +7,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -25,6 +26,7 @@ var server *envtest.Environment
 
 // Main starts the API server, runs the tests of a package and stops it: `func TestMain(m *testing.M) { apitest.Main(m) }`.
 func Main(m *testing.M) {
+	logf.SetLogger(logr.Discard())
 	os.Exit(run(m))
 }
 

@@ -23,7 +23,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	for _, err := range []error{nil, errors.New("exit status 5"), &plan.MismatchError{}, lvm.ErrNoSpace} {
-		if got := refused(err); got != err {
+		if got := refused(err); errors.Is(got, apply.ErrRefused) || !errors.Is(got, err) {
 			t.Errorf("%v becomes %v", err, got)
 		}
 	}

@@ -33,15 +33,13 @@ func (r *Reconciler) workDisks(ctx context.Context, s *scope) error {
 // note takes in what became of the jobs.
 func (s *scope) note(outcomes map[string]outcome, jobs map[string][]decide.Step) {
 	for name, o := range outcomes {
-		switch {
-		case o.failed():
+		s.within(o.retryIn)
+		if o.failure.reason != "" {
 			s.failures[name] = o.failure
-			s.within(o.retryIn)
-		case o.finished:
+		}
+		if o.finished {
 			recordSteps(jobs[name])
-			if tearsDown(jobs[name]) {
-				s.done[name] = true
-			}
+			s.done[name] = tearsDown(jobs[name])
 		}
 	}
 }

@@ -18,14 +18,16 @@ type note struct{ kind, reason, action, message string }
 
 // announce emits what changed from one status to the next.
 func (r *Reconciler) announce(before, after *v1alpha1.Cluster) {
-	for _, n := range transitions(before.Status, after.Status) {
+	approved := before.Annotations[v1alpha1.AnnotationApprove]
+	for _, n := range transitions(before.Status, after.Status, approved) {
 		r.Events.Eventf(after, nil, n.kind, n.reason, n.action, "%s", n.message)
 	}
 }
 
-// transitions returns the events between two statuses. What did not change is not told again.
-func transitions(before, after v1alpha1.ClusterStatus) []note {
-	var notes []note
+// transitions returns the events between two statuses. What did not change is not told again. approved is the digest that the
+// user has approved.
+func transitions(before, after v1alpha1.ClusterStatus, approved string) []note {
+	notes := wipeNotes(before, after, approved)
 	notes = append(notes, diskNotes(before, after)...)
 	notes = append(notes, memberNotes(before, after)...)
 	if p := after.Plan; p != nil && !p.Approved && (before.Plan == nil || before.Plan.Digest != p.Digest) {
@@ -69,12 +71,12 @@ func diskNotes(before, after v1alpha1.ClusterStatus) []note {
 				shorten(fmt.Sprintf("Host %s: %s", h.NodeName, strings.Join(added, ", ")))})
 		}
 	}
-	return append(wipeNotes(before, after), notes...)
+	return notes
 }
 
 // wipeNotes tells of the approved wipes that are not left to do, and whose device is in use now.
-func wipeNotes(before, after v1alpha1.ClusterStatus) []note {
-	if before.Plan == nil || !before.Plan.Approved && (after.Plan == nil || !after.Plan.Approved) {
+func wipeNotes(before, after v1alpha1.ClusterStatus, approved string) []note {
+	if before.Plan == nil || before.Plan.Digest != approved {
 		return nil
 	}
 	var notes []note
@@ -120,9 +122,9 @@ func memberNotes(before, after v1alpha1.ClusterStatus) []note {
 		case nodestate.Offline:
 			kind = corev1.EventTypeWarning
 		}
-		message := fmt.Sprintf("Host %s went from %s to %s.", m.Node, old.State, m.State)
+		message := fmt.Sprintf("Host %s went from %s to %s", m.Node, old.State, m.State)
 		if m.Message != "" {
-			message += " It " + m.Message
+			message += ": " + m.Message
 		}
 		notes = append(notes, note{kind, reason, "ChangeState", shorten(message)})
 	}

@@ -22,7 +22,6 @@ import (
 	"quarry.storage/quarry/agent/agenttest"
 	"quarry.storage/quarry/controller/internal/agents"
 	"quarry.storage/quarry/controller/internal/apitest"
-	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -93,6 +92,17 @@ func (s *suite) addHost(name string, disks ...string) *agenttest.Agent {
 	s.agents[name] = a
 	s.pool.SetAddress(name, a.Addr(), "pod-of-"+name)
 	return a
+}
+
+// seen waits until the controller knows that a disk is not clean.
+func (s *suite) seen(host, disk string) {
+	s.t.Helper()
+	s.await(disk+" of "+host, func() string {
+		if d, ok := s.pool.Node(host).Device(s.agents[host].Path(disk)); !ok || d.Clean() {
+			return "still counts as clean"
+		}
+		return ""
+	})
 }
 
 func (s *suite) create(o client.Object) {
@@ -361,9 +371,3 @@ func (s *suite) drain() []string {
 		}
 	}
 }
-
-var _ Agents = (*agents.Pool)(nil)
-
-var _ Changer = (*agents.Pool)(nil)
-
-var _ = decide.Node{}

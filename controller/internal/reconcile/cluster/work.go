@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -70,11 +71,11 @@ type failure struct{ reason, message string }
 type outcome struct {
 	// finished is true when all steps were performed.
 	finished bool
-	failure  failure
-	retryIn  time.Duration
+	// failure to be shown; empty when there is none.
+	failure failure
+	// retryIn is when a job that failed is tried again.
+	retryIn time.Duration
 }
-
-func (o outcome) failed() bool { return o.failure.reason != "" }
 
 // NewWork returns a Work without jobs. Close ends it.
 func NewWork(c Changer, now func() time.Time) *Work {
@@ -217,6 +218,18 @@ func (w *Work) steps(ctx context.Context, steps []decide.Step) (action string, e
 	return "", nil
 }
 
+// failure says why the job failed. That the world moved under a decision, or that an agent was busy or went away, is not worth
+// telling the first time: the next look takes it in.
+func (j *job) failure() failure {
+	f := &decide.Fault{}
+	errors.As(j.err, &f)
+	passing := []decide.FaultKind{decide.FaultPrecondition, decide.FaultNotFound, decide.FaultBusy, decide.FaultUnavailable}
+	if j.failures < 2 && slices.Contains(passing, f.Kind) {
+		return failure{}
+	}
+	return failure{health.FailureReason(j.action, f.Kind), j.err.Error()}
+}
+
 // outcomes says what is known of every host that has something to do.
 func (w *Work) outcomes(cluster string, steps map[string][]decide.Step, started []*job) map[string]outcome {
 	w.mu.Lock()
@@ -231,11 +244,7 @@ func (w *Work) outcomes(cluster string, steps map[string][]decide.Step, started 
 		switch {
 		case j == nil || j.running:
 		case j.err != nil:
-			f := &decide.Fault{}
-			errors.As(j.err, &f)
-			out[host] = outcome{
-				failure: failure{health.FailureReason(j.action, f.Kind), j.err.Error()}, retryIn: max(j.retryAt.Sub(w.now()), minRetry),
-			}
+			out[host] = outcome{failure: j.failure(), retryIn: max(j.retryAt.Sub(w.now()), minRetry)}
 		case mine[j]:
 			out[host] = outcome{finished: true}
 		}

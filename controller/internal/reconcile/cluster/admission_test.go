@@ -1,0 +1,115 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+func quantity(s string) *resource.Quantity { q := resource.MustParse(s); return &q }
+
+func TestAdmission_badSpecs(t *testing.T) {
+	c := apitest.Client(t)
+	type spec = v1alpha1.ClusterSpec
+	devices := func(d v1alpha1.DeviceSelector) func(*spec) { return func(s *spec) { s.Devices = &d } }
+	path := func(p string) func(*spec) {
+		return devices(v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{v1alpha1.DevicePath(p)}})
+	}
+	consent := func(host, p string) func(*spec) {
+		return devices(v1alpha1.DeviceSelector{Wipe: []v1alpha1.WipeConsent{{Host: v1alpha1.HostName(host), Path: v1alpha1.DevicePath(p)}}})
+	}
+	for name, tc := range map[string]struct {
+		edit func(*spec)
+		want string
+	}{
+		"no hosts":                            {func(s *spec) { s.Hosts = []v1alpha1.HostName{} }, "spec.hosts"},
+		"the same host twice":                 {func(s *spec) { s.Hosts = []v1alpha1.HostName{"n1", "n2", "n1"} }, "Duplicate value"},
+		"an empty host":                       {func(s *spec) { s.Hosts = []v1alpha1.HostName{""} }, "spec.hosts[0]"},
+		"a host that is no name":              {func(s *spec) { s.Hosts = []v1alpha1.HostName{"Node_1"} }, "spec.hosts[0]"},
+		"another storage type":                {func(s *spec) { s.StorageType = "zfs" }, "storageType"},
+		"ceph options for lvm":                {func(s *spec) { s.Ceph = &v1alpha1.CephSpec{Replicas: 1} }, "ceph goes with storageType cephfs only"},
+		"lvm options for cephfs":              {func(s *spec) { s.StorageType, s.LVM = "cephfs", &v1alpha1.LVMSpec{VolumeGroup: "x"} }, "lvm goes with storageType lvm only"},
+		"maintenance of another host":         {func(s *spec) { s.Maintenance = []v1alpha1.HostName{"n9"} }, "must be listed under hosts"},
+		"a relative path":                     {path("sdb"), "must be absolute"},
+		"a path elsewhere":                    {path("/etc/passwd"), "must be absolute, below /dev"},
+		"a path that escapes":                 {path("/dev/../etc/passwd"), "'.' or '..'"},
+		"a path with a dot":                   {path("/dev/./sdb"), "'.' or '..'"},
+		"a path with an empty element":        {path("/dev//sdb"), "without empty"},
+		"a path that ends with a slash":       {path("/dev/disk/"), "without empty"},
+		"a path with a space":                 {path("/dev/sd b"), "must be absolute"},
+		"the same path twice":                 {devices(v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/sda", "/dev/sda"}}), "Duplicate value"},
+		"min above max":                       {devices(v1alpha1.DeviceSelector{MinSize: quantity("2Gi"), MaxSize: quantity("1Gi")}), "minSize must be less than maxSize"},
+		"min equal to max, written otherwise": {devices(v1alpha1.DeviceSelector{MinSize: quantity("1Gi"), MaxSize: quantity("1024Mi")}), "minSize must be less than maxSize"},
+		"a wipe of a name that moves":         {consent("n1", "/dev/sdb"), "names like /dev/sdb move"},
+		"a wipe by a path that escapes":       {consent("n1", "/dev/disk/by-id/../../sdb"), "'.' or '..'"},
+		"a wipe without a host":               {consent("", "/dev/disk/by-id/x"), "host"},
+		"a strange volume group":              {func(s *spec) { s.LVM = &v1alpha1.LVMSpec{VolumeGroup: "-x"} }, "volumeGroup"},
+		"another filesystem":                  {func(s *spec) { s.StorageClass = &v1alpha1.StorageClassSpec{FSType: "vfat"} }, "fsType"},
+		"immediate binding":                   {func(s *spec) { s.StorageClass = &v1alpha1.StorageClassSpec{BindingMode: "Immediate"} }, "bindingMode"},
+		"another approval":                    {func(s *spec) { s.Approval = "Never" }, "approval"},
+		"more hosts than a status can hold": {func(s *spec) {
+			for i := range 501 {
+				s.Hosts = append(s.Hosts, v1alpha1.HostName(fmt.Sprintf("h%d", i)))
+			}
+		}, "500"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, Spec: spec{
+				StorageType: v1alpha1.StorageTypeLVM, Hosts: []v1alpha1.HostName{"n1", "n2"},
+			}}
+			tc.edit(&o.Spec)
+			err := c.Create(context.Background(), o)
+			if err == nil {
+				_ = c.Delete(context.Background(), o)
+				t.Fatal("accepted")
+			}
+			if !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("the message lacks %q: %v", tc.want, err)
+			}
+		})
+	}
+}
+
+func TestAdmission_longName(t *testing.T) {
+	c := apitest.Client(t)
+	o := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("a", 64)}}
+	o.Spec.StorageType, o.Spec.Hosts = v1alpha1.StorageTypeLVM, []v1alpha1.HostName{"n1"}
+	if err := c.Create(context.Background(), o); err == nil || !strings.Contains(err.Error(), "at most 63 characters") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAdmission_changes(t *testing.T) {
+	c := apitest.Client(t)
+	for name, tc := range map[string]struct {
+		edit func(*v1alpha1.ClusterSpec)
+		want string
+	}{
+		"another storageType":      {func(s *v1alpha1.ClusterSpec) { s.StorageType, s.LVM = "cephfs", nil }, "storageType cannot be changed"},
+		"another volume group":     {func(s *v1alpha1.ClusterSpec) { s.LVM.VolumeGroup = "vg2" }, "lvm.volumeGroup cannot be changed"},
+		"no volume group any more": {func(s *v1alpha1.ClusterSpec) { s.LVM = nil }, "lvm.volumeGroup cannot be added or removed"},
+		"other hosts":              {func(s *v1alpha1.ClusterSpec) { s.Hosts = []v1alpha1.HostName{"n2"} }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "changes"}}
+			o.Spec.StorageType, o.Spec.Hosts = v1alpha1.StorageTypeLVM, []v1alpha1.HostName{"n1"}
+			o.Spec.LVM = &v1alpha1.LVMSpec{VolumeGroup: "vg1"}
+			if err := c.Create(context.Background(), o); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Delete(context.Background(), o) })
+			tc.edit(&o.Spec)
+			err := c.Update(context.Background(), o)
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,307 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+func clientKey(name string) types.NamespacedName { return types.NamespacedName{Name: name} }
+
+// flaky is a client whose n-th write goes wrong.
+type flaky struct {
+	client.WithWatch
+	writes, at int
+	// after is true when the write reaches the server and only its answer is lost.
+	after bool
+	err   error
+}
+
+func (f *flaky) write(do func() error) error {
+	f.writes++
+	if f.writes != f.at {
+		return do()
+	}
+	if f.after {
+		_ = do()
+	}
+	return f.err
+}
+
+// client returns the client; reads are not disturbed.
+func (f *flaky) client() client.Client {
+	return interceptor.NewClient(f.WithWatch, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return f.write(func() error { return c.Create(ctx, o, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			return f.write(func() error { return c.Delete(ctx, o, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			return f.write(func() error { return c.Patch(ctx, o, p, opts...) })
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			return f.write(func() error { return c.Apply(ctx, o, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			return f.write(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
+		},
+	})
+}
+
+var errAway = errors.New("connection refused")
+
+func conflict() error {
+	return apierrors.NewConflict(schema.GroupResource{Group: v1alpha1.Group, Resource: "clusters"}, "pool", errors.New("changed meanwhile"))
+}
+
+// TestReconcile_apiServerFailsAtEveryWrite lets every single write of a Cluster's life fail once, before and after it takes effect,
+// with a new controller afterwards. The end is always the same.
+func TestReconcile_apiServerFailsAtEveryWrite(t *testing.T) {
+	for _, mode := range []struct {
+		name  string
+		after bool
+		err   error
+	}{{"away", false, errAway}, {"answer lost", true, errAway}, {"conflict", false, conflict()}} {
+		t.Run(mode.name, func(t *testing.T) {
+			s := newSuite(t, map[string][]string{"n1": {"sdb"}, "n2": {"sdb"}})
+			good := s.client
+			for n := 1; ; n++ {
+				f := &flaky{WithWatch: apitest.Client(t), at: n, after: mode.after, err: mode.err}
+				s.client = f.client()
+				s.restartController()
+				name := fmt.Sprintf("pool%d", n)
+				life(s, good, name)
+				if f.writes < n {
+					if n < 6 {
+						t.Errorf("a whole life took %d writes only", f.writes)
+					}
+					return
+				}
+			}
+		})
+	}
+}
+
+// life creates a Cluster, sees it run, and deletes it.
+func life(s *suite, good client.Client, name string) {
+	s.t.Helper()
+	flakyClient := s.client
+	s.client = good
+	s.add(name, nil, "n1", "n2")
+	s.patiently(name, flakyClient, func() string {
+		c := s.get(name)
+		if complaint := hasPhase(v1alpha1.PhaseRunning)(c); complaint != "" {
+			return complaint
+		}
+		for _, n := range []string{"n1", "n2"} {
+			if got := s.disksOf(n, string(c.UID)); !slices.Equal(got, []string{"sdb"}) {
+				return fmt.Sprintf("disks of %s: %v", n, got)
+			}
+			if s.labelOf(n) != "lvm" {
+				return "no label on " + n
+			}
+		}
+		if s.class(name) == nil {
+			return "no class"
+		}
+		return ""
+	})
+	s.deleteCluster(name)
+	s.patiently(name, flakyClient, func() string {
+		c := &v1alpha1.Cluster{}
+		if err := s.client.Get(context.Background(), clientKey(name), c); !apierrors.IsNotFound(err) {
+			return "still there: " + c.Status.Message
+		}
+		return ""
+	})
+	for _, n := range []string{"n1", "n2"} {
+		if len(s.agents[n].Groups()) != 0 || !s.agents[n].IsEmpty("sdb") || s.labelOf(n) != "" {
+			s.t.Errorf("%s: something is left on %s", name, n)
+		}
+	}
+	if s.class(name) != nil {
+		s.t.Errorf("%s: the class is left", name)
+	}
+}
+
+// patiently reconciles with another client, errors allowed, until the check is content.
+func (s *suite) patiently(name string, c client.Client, check func() string) {
+	s.t.Helper()
+	s.r.Client = c
+	s.await(name, func() string {
+		err := s.reconcile(name)
+		complaint := check()
+		if complaint != "" && err != nil {
+			complaint += ": " + err.Error()
+		}
+		return complaint
+	})
+}
+
+func TestReconcile_conflictIsNoError(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}})
+	s.add("pool", nil, "n1")
+	f := &flaky{WithWatch: apitest.Client(t), at: 1, err: conflict()}
+	s.r.Client = f.client()
+	if err := s.reconcile("pool"); err != nil {
+		t.Errorf("a conflict is told as an error: %v", err)
+	}
+}
+
+// TestReconcile_agentDiesAtEveryStep kills the agent before and after each of its changes while a dirty disk is wiped and taken and
+// the Cluster is deleted again.
+func TestReconcile_agentDiesAtEveryStep(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for n := 1; ; n++ {
+			s := newSuite(t, map[string][]string{"n1": {"sdb", "sdc"}})
+			a := s.agents["n1"]
+			a.Format("sdc", "ext4", "", "u-1")
+			if after {
+				a.CrashAfter(n)
+			} else {
+				a.CrashBefore(n)
+			}
+			s.add("pool", wipeOf("n1", a.Path("sdc"), ""), "n1")
+			dead := func() string {
+				if up(s.pool, "n1") != "" && s.get("pool").Status.Phase != "" {
+					a.Restart(t)
+				}
+				return ""
+			}
+			approved := false
+			s.patiently("pool", s.client, func() string {
+				dead()
+				c := s.get("pool")
+				if p := c.Status.Plan; p != nil && !p.Approved && !approved {
+					approved = true
+					s.approve("pool", p.Digest)
+				}
+				if len(s.disksOf("n1", string(c.UID))) != 2 {
+					return "not all disks are taken: " + c.Status.Message
+				}
+				return hasPhase(v1alpha1.PhaseRunning)(c)
+			})
+			s.deleteCluster("pool")
+			s.patiently("pool", s.client, func() string {
+				dead()
+				c := &v1alpha1.Cluster{}
+				if err := s.client.Get(context.Background(), clientKey("pool"), c); !apierrors.IsNotFound(err) {
+					return "still there: " + c.Status.Message
+				}
+				return ""
+			})
+			if !a.IsEmpty("sdb") || !a.IsEmpty("sdc") || len(a.Groups()) != 0 {
+				t.Errorf("crash at %d, after: %t: something is left", n, after)
+			}
+			done := a.Steps() < n
+			s.r.Work.Close()
+			s.pool.Close()
+			s.cleanUp()
+			if done {
+				break
+			}
+		}
+	}
+}
+
+func TestReconcile_agentDies_whatTheUserSees(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}, "n2": {"sdb"}})
+	s.agents["n2"].CrashAfter(1)
+	s.add("pool", nil, "n1", "n2")
+	s.until("pool", all(hasPhase(v1alpha1.PhaseWarning), hasState("n1", "online"), hasState("n2", "offline", "agent"),
+		hasCondition(ready, isFalse, v1alpha1.ReasonAgentUnreachable, "n2")))
+	s.agents["n2"].Restart(t)
+	s.until("pool", all(hasPhase(v1alpha1.PhaseRunning), hasState("n2", "online")))
+}
+
+func TestReconcile_slowHostHoldsUpNobody(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}, "n2": {"sdb"}})
+	s.agents["n2"].Pause()
+	s.add("pool", nil, "n1", "n2")
+	began := time.Now()
+	s.until("pool", all(hasState("n1", "online"), hasState("n2", "online", "being prepared"), hasPhase(v1alpha1.PhaseUpdating)))
+	if took := time.Since(began); took > 4*patience {
+		t.Errorf("took %s", took)
+	}
+	began = time.Now()
+	if err := s.reconcile("pool"); err != nil || time.Since(began) > time.Second {
+		t.Errorf("a job that runs is waited for again: %s, %v", time.Since(began), err)
+	}
+	s.agents["n2"].Resume()
+	select {
+	case name := <-s.r.Work.Late():
+		if name.Name != "pool" {
+			t.Errorf("told of %s", name)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("nobody tells that the job has ended")
+	}
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+}
+
+func TestReconcile_failingStepIsShownAndRetried(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}, "n2": {"sdb"}})
+	// Failures that nobody expected are shown at once, others when they last.
+	s.agents["n2"].FailAt(1, errors.New("no space for metadata"))
+	s.add("pool", nil, "n1", "n2")
+	s.until("pool", all(hasPhase(v1alpha1.PhaseWarning), hasState("n2", "online", "no space for metadata"),
+		hasCondition(ready, isFalse, v1alpha1.ReasonStepFailed, "n2")))
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+}
+
+func TestReconcile_statusIsRebuiltFromTheDisks(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}, "n2": {"sdb"}})
+	s.add("pool", nil, "n1", "n2")
+	before := s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	steps := s.agents["n1"].Steps()
+	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{"n1"} })
+	c := s.get("pool")
+	c.Status = v1alpha1.ClusterStatus{}
+	if err := s.client.Status().Update(context.Background(), c); err != nil {
+		t.Fatal(err)
+	}
+	s.restartController()
+	// The host that was taken out of the spec meanwhile is found by its tag, and torn down.
+	after := s.until("pool", func(c *v1alpha1.Cluster) string {
+		if len(s.disksOf("n2", string(c.UID))) != 0 {
+			return "n2 still holds a group"
+		}
+		return hasPhase(v1alpha1.PhaseRunning)(c)
+	})
+	if s.agents["n1"].Steps() != steps || !slices.Equal(after.Status.Config[0].BlockDevices, before.Status.Config[0].BlockDevices) {
+		t.Errorf("the disks of n1 were changed, or not found: %+v", after.Status.Config)
+	}
+}
+
+func TestReconcile_manualApprovalOfEverything(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}})
+	s.add("pool", func(spec *v1alpha1.ClusterSpec) { spec.Approval = v1alpha1.ApprovalManual }, "n1")
+	c := s.until("pool", all(hasPhase(v1alpha1.PhaseCreating), hasCondition(ready, isFalse, v1alpha1.ReasonApprovalRequired)))
+	if s.agents["n1"].Steps() != 0 {
+		t.Fatal("a disk was changed before the approval")
+	}
+	s.approve("pool", c.Status.Plan.Digest)
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	s.deleteCluster("pool")
+	c = s.until("pool", hasCondition(v1alpha1.ConditionPlanApproved, isFalse, v1alpha1.ReasonApprovalRequired))
+	if !strings.Contains(c.Status.Message, "wait for approval") {
+		t.Errorf("message %q", c.Status.Message)
+	}
+	s.approve("pool", c.Status.Plan.Digest)
+	s.untilGone("pool")
+}
