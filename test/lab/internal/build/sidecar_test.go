@@ -1,6 +1,9 @@
 package build
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +30,33 @@ func TestSidecars_haveTheVersionOfTheirModule(t *testing.T) {
 	}
 	if len(slices.Compact(slices.Sorted(slices.Values(keys)))) != len(keys) {
 		t.Errorf("keys are not distinct: %v", keys)
+	}
+}
+
+// The controller asks for images by version, and the lab has no others.
+func TestSidecars_areThoseTheControllerDeploys(t *testing.T) {
+	checkout, err := Checkout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(filepath.Join(checkout, "controller", "internal", "reconcile", "driver", "images.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sidecars, err := Sidecars()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sidecars {
+		name := regexp.MustCompile(`(?m)^\s*(\w+)\s*=\s*"` + s.Name + `"$`).FindSubmatch(source)
+		if name == nil {
+			t.Errorf("the controller knows no %s", s.Name)
+			continue
+		}
+		version := regexp.MustCompile(`(?m)^\s*` + string(name[1]) + `:\s*"(v[^"]+)"`).FindSubmatch(source)
+		if version == nil || string(version[1]) != s.Version {
+			t.Errorf("the controller deploys %s %q, the lab builds %s", s.Name, version, s.Version)
+		}
 	}
 }
 
