@@ -15,11 +15,8 @@ import (
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
-// Deadlines of the calls that change disks. A call that was cut off is repeated, and goes on where it was.
-const (
-	wipeTimeout  = 2 * time.Minute
-	groupTimeout = 2 * time.Minute
-)
+// callTimeout bounds a call that changes disks. A call that was cut off is repeated, and goes on where it was.
+const callTimeout = 2 * time.Minute
 
 // requestIDKey is the metadata that carries the id of a reconcile to the agent's log.
 const requestIDKey = "x-request-id"
@@ -28,7 +25,7 @@ const requestIDKey = "x-request-id"
 func (p *Pool) WipeDevice(ctx context.Context, node string, d decide.Device) (decide.Device, error) {
 	const call = "WipeDevice"
 	var r *agentv1.WipeDeviceResponse
-	err := p.call(ctx, node, wipeTimeout, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewDeviceServiceClient(conn).WipeDevice(ctx, &agentv1.WipeDeviceRequest{Device: identityOf(d)})
 		return err
 	})
@@ -52,7 +49,7 @@ func (p *Pool) WipeDevice(ctx context.Context, node string, d decide.Device) (de
 func (p *Pool) EnsureVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error {
 	const call = "EnsureVolumeGroup"
 	var r *agentv1.EnsureVolumeGroupResponse
-	err := p.call(ctx, node, groupTimeout, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewVolumeGroupServiceClient(conn).EnsureVolumeGroup(ctx, &agentv1.EnsureVolumeGroupRequest{
 			Name: group, OwnerUid: owner, Devices: identities(devices, identityOf),
 		})
@@ -69,7 +66,7 @@ func (p *Pool) EnsureVolumeGroup(ctx context.Context, node, group, owner string,
 func (p *Pool) ReduceVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error {
 	const call = "ReduceVolumeGroup"
 	var r *agentv1.ReduceVolumeGroupResponse
-	err := p.call(ctx, node, groupTimeout, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewVolumeGroupServiceClient(conn).ReduceVolumeGroup(ctx, &agentv1.ReduceVolumeGroupRequest{
 			Name: group, OwnerUid: owner, Devices: identities(devices, recordOf),
 		})
@@ -85,7 +82,7 @@ func (p *Pool) ReduceVolumeGroup(ctx context.Context, node, group, owner string,
 // RemoveVolumeGroup removes an empty group of the owner and gives its devices back.
 func (p *Pool) RemoveVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error {
 	const call = "RemoveVolumeGroup"
-	err := p.call(ctx, node, groupTimeout, func(ctx context.Context, conn *grpc.ClientConn) error {
+	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := agentv1.NewVolumeGroupServiceClient(conn).RemoveVolumeGroup(ctx, &agentv1.RemoveVolumeGroupRequest{
 			Name: group, OwnerUid: owner, Devices: identities(devices, recordOf),
 		})
@@ -103,7 +100,7 @@ func (p *Pool) RemoveVolumeGroup(ctx context.Context, node, group, owner string,
 }
 
 // call makes one call on the connection of a node.
-func (p *Pool) call(ctx context.Context, node string, timeout time.Duration, do func(context.Context, *grpc.ClientConn) error) error {
+func (p *Pool) call(ctx context.Context, node string, do func(context.Context, *grpc.ClientConn) error) error {
 	p.mu.Lock()
 	l := p.links[node]
 	p.mu.Unlock()
@@ -116,7 +113,7 @@ func (p *Pool) call(ctx context.Context, node string, timeout time.Duration, do 
 	if conn == nil {
 		return status.Error(codes.Unavailable, "no agent runs on this node")
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if id := p.cfg.RequestID(ctx); id != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, requestIDKey, id)

@@ -51,8 +51,14 @@ func explain(err error) string {
 	if s, ok := status.FromError(err); ok {
 		text = s.Message()
 	}
+	if m := dialError.FindStringSubmatch(text); m != nil {
+		text = m[1]
+	}
 	return localAddress.ReplaceAllString(text, "")
 }
+
+// dialError is how the wire wraps the error of a connection that could not be made.
+var dialError = regexp.MustCompile(`^connection error: desc = "(?:transport: )?(?:Error while dialing: )?(.*)"$`)
 
 // localAddress is the near end of a connection in an error of package net. Its port changes at every attempt, and a message
 // in a status must not.

@@ -33,7 +33,7 @@ func (p *Pool) connect(node, address string) (*grpc.ClientConn, error) {
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 5 * time.Second, Backoff: backoff.Config{
 			BaseDelay: minPause, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxPause,
 		}}),
-		grpc.WithReadBufferSize(bufferBytes), grpc.WithWriteBufferSize(bufferBytes), grpc.WithSharedWriteBuffer(true),
+		grpc.WithReadBufferSize(bufferBytes), grpc.WithWriteBufferSize(bufferBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)),
 		grpc.WithIdleTimeout(0),
 		// An agent that hangs though its kernel answers is noticed too. Agents accept one ping in 10 s.
@@ -68,7 +68,7 @@ func (f *freshTLS) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, er
 
 // Info implements credentials.TransportCredentials.
 func (f *freshTLS) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "tls", ServerName: f.node}
+	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
 }
 
 // Clone implements credentials.TransportCredentials.

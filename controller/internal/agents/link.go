@@ -31,8 +31,10 @@ type link struct {
 	cancel context.CancelFunc
 	// timer declares the node down when it is not stopped in time.
 	timer *time.Timer
-	// why is the last error, for the message.
-	why string
+	// why is the last error, for the message. It is settled once an attempt to connect has failed: it must not change with
+	// every attempt that fails in another way.
+	why     string
+	settled bool
 	// haveDevices and haveGroups say whether the present session has reported yet.
 	haveDevices, haveGroups bool
 }
@@ -108,7 +110,7 @@ func (l *link) hangUp() {
 		_ = l.conn.Close()
 	}
 	l.address, l.podUID, l.conn, l.cancel = "", "", nil, nil
-	l.haveDevices, l.haveGroups = false, false
+	l.haveDevices, l.haveGroups, l.settled = false, false, false
 }
 
 // deadline arms the timer that declares the node down, unless it runs already. The caller holds the lock.
@@ -171,8 +173,10 @@ func (l *link) lost(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	l.why = explain(err)
 	had := l.haveDevices && l.haveGroups
+	if !l.settled {
+		l.why, l.settled = explain(err), !had
+	}
 	l.haveDevices, l.haveGroups = false, false
 	if had {
 		l.pool.cfg.Log.V(1).Info("Lost the connection to the agent", "node", l.name, "error", l.why)
@@ -193,7 +197,7 @@ func (l *link) report(ctx context.Context, change func(n *decide.Node)) {
 	l.state.Observed = time.Now()
 	complete := l.haveDevices && l.haveGroups
 	if complete {
-		l.state.Agent, l.state.Problem, l.why = decide.AgentUp, "", ""
+		l.state.Agent, l.state.Problem, l.why, l.settled = decide.AgentUp, "", "", false
 		if l.timer != nil {
 			l.timer.Stop()
 		}

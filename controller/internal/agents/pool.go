@@ -47,16 +47,15 @@ type Pool struct {
 	work sync.WaitGroup
 }
 
-// New returns an empty pool. Close ends it.
-func New(cfg Config) *Pool {
+// New returns an empty pool. It ends with the context, or with Close.
+func New(ctx context.Context, cfg Config) *Pool {
 	cfg.Grace = orDefault(cfg.Grace, 15*time.Second)
 	cfg.Patience = orDefault(cfg.Patience, 2*time.Second)
 	cfg.Absence = orDefault(cfg.Absence, 10*time.Second)
 	if cfg.RequestID == nil {
 		cfg.RequestID = func(context.Context) string { return "" }
 	}
-	// The pool outlives every request: Close, not a caller's context, ends its connections.
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	return &Pool{cfg: cfg, ctx: ctx, cancel: cancel, started: time.Now(), links: map[string]*link{}}
 }
 

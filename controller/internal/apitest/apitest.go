@@ -85,15 +85,15 @@ func Scheme(t testing.TB) *runtime.Scheme {
 	return s
 }
 
-// AddUser makes a user of the API server and returns how to reach it as that user.
-func AddUser(t testing.TB, name string, groups ...string) *rest.Config {
+// Kubeconfig writes a file that lets kubectl reach the API server, and returns its path.
+func Kubeconfig(t testing.TB) string {
 	t.Helper()
 	Config(t)
-	u, err := server.AddUser(envtest.User{Name: name, Groups: groups}, nil)
-	if err != nil {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, server.KubeConfig, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return u.Config()
+	return path
 }
 
 // Root returns the directory of the module.

@@ -37,6 +37,9 @@ func Parse(args []string) (Config, error) {
 	if err := f.Parse(args); err != nil {
 		return c, err
 	}
+	if f.NArg() > 0 {
+		return c, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
 	return c, c.Validate()
 }
 

@@ -43,7 +43,7 @@ func Run(ctx context.Context, rc *rest.Config, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	stop, err := register(mgr, cfg)
+	stop, err := register(ctx, mgr, cfg)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func stripMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
 }
 
 // register adds everything that runs to the manager. The returned function ends what outlives it.
-func register(mgr manager.Manager, cfg Config) (stop func(), err error) {
+func register(ctx context.Context, mgr manager.Manager, cfg Config) (stop func(), err error) {
 	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
@@ -145,23 +145,23 @@ func register(mgr manager.Manager, cfg Config) (stop func(), err error) {
 	if err := mgr.Add(keeper); err != nil {
 		return nil, fmt.Errorf("add certificate authority: %w", err)
 	}
-	pool := agents.New(agents.Config{
+	pool := agents.New(ctx, agents.Config{
 		TLS: keeper.ClientConfig, Log: mgr.GetLogger().WithName("agents"),
 		RequestID: func(ctx context.Context) string { return string(controller.ReconcileIDFromContext(ctx)) },
 	})
-	work := cluster.NewWork(pool, time.Now)
+	work := cluster.NewWork(ctx, pool, time.Now)
 	stop = func() {
 		work.Close()
 		pool.Close()
 	}
-	if err := reconcilers(mgr, cfg, keeper, pool, work); err != nil {
+	if err := reconcilers(ctx, mgr, cfg, keeper, pool, work); err != nil {
 		stop()
 		return nil, err
 	}
 	return stop, nil
 }
 
-func reconcilers(mgr manager.Manager, cfg Config, keeper *pki.Keeper, pool *agents.Pool, work *cluster.Work) error {
+func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *pki.Keeper, pool *agents.Pool, work *cluster.Work) error {
 	certificates := &certificate.Reconciler{
 		Client: mgr.GetClient(), Authority: keeper, Now: time.Now,
 		Policy: pki.Policy{AgentUser: fmt.Sprintf("system:serviceaccount:%s:%s", cfg.Namespace, cfg.AgentServiceAccount)},
@@ -170,13 +170,13 @@ func reconcilers(mgr manager.Manager, cfg Config, keeper *pki.Keeper, pool *agen
 		return fmt.Errorf("add reconciler of certificates: %w", err)
 	}
 	nodes := &storagenode.Reconciler{Client: mgr.GetClient(), Pool: pool, Namespace: cfg.Namespace, Port: cfg.AgentPort}
-	if err := nodes.SetupWithManager(mgr, pool.Changes()); err != nil {
+	if err := nodes.SetupWithManager(ctx, mgr, pool.Changes()); err != nil {
 		return fmt.Errorf("add reconciler of storagenodes: %w", err)
 	}
 	clusters := &cluster.Reconciler{
 		Client: mgr.GetClient(), Agents: pool, Work: work, Events: mgr.GetEventRecorder("quarry-controller"),
 	}
-	if err := clusters.SetupWithManager(mgr, pool.Changes()); err != nil {
+	if err := clusters.SetupWithManager(ctx, mgr, pool.Changes()); err != nil {
 		return fmt.Errorf("add reconciler of clusters: %w", err)
 	}
 	return nil

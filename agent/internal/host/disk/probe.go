@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 )
 
 // ProbeFile reads the facts through an open file, for a check under the exclusive open of Wipe and Release. It does not set
@@ -51,12 +52,27 @@ func probeOwn(f *os.File) (Facts, *image, error) {
 		return Facts{}, nil, im.err
 	}
 	if facts.PVUUID == "" {
-		h := sha256.New()
-		h.Write(im.head)
-		h.Write(im.tail)
-		facts.ContentDigest = hex.EncodeToString(h.Sum(nil))
+		facts.ContentDigest = contentDigest(im, facts.HeadTailZero)
 	}
 	return facts, im, nil
+}
+
+// zeroDigest is the digest of two ends of full length that hold only zeroes: that of every empty disk. Computing it again for each of
+// them at each look was most of the work of a look.
+var zeroDigest = sync.OnceValue(func() string { return digestOf(make([]byte, edge), make([]byte, edge)) })
+
+func contentDigest(im *image, zero bool) string {
+	if zero && len(im.head) == edge && len(im.tail) == edge {
+		return zeroDigest()
+	}
+	return digestOf(im.head, im.tail)
+}
+
+func digestOf(head, tail []byte) string {
+	h := sha256.New()
+	h.Write(head)
+	h.Write(tail)
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // merge adds signatures; the same one from two readers stays one.

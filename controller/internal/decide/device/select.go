@@ -91,15 +91,19 @@ func (c *Choice) keep(in Input, d decide.Device) {
 			return
 		}
 	}
-	c.Problems = append(c.Problems, Refused{d.Path, v1alpha1.ReasonVolumesExist,
-		"is not listed under devices.paths any more, but holds volumes: it stays until they are deleted"})
+	c.Problems = append(c.Problems, Refused{
+		d.Path, v1alpha1.ReasonVolumesExist,
+		"is not listed under devices.paths any more, but holds volumes: it stays until they are deleted",
+	})
 }
 
 // keepLast keeps every device of a group that would be left without any.
 func (c *Choice) keepLast() {
 	for _, d := range c.Release {
-		c.Problems = append(c.Problems, Refused{d.Path, v1alpha1.ReasonDeviceRefused,
-			"is not listed under devices.paths any more, but no other device is there to keep the volume group"})
+		c.Problems = append(c.Problems, Refused{
+			d.Path, v1alpha1.ReasonDeviceRefused,
+			"is not listed under devices.paths any more, but no other device is there to keep the volume group",
+		})
 	}
 	c.Release = nil
 }
@@ -176,11 +180,15 @@ func (c *Choice) uselessConsents(in Input) {
 		d, ok := in.Node.Device(string(w.Path))
 		switch {
 		case !ok && !slices.ContainsFunc(c.Problems, func(r Refused) bool { return r.Path == string(w.Path) }):
-			c.Problems = append(c.Problems, Refused{string(w.Path), v1alpha1.ReasonDeviceNotFound,
-				"is listed under devices.wipe, but there is no such device on this host"})
+			c.Problems = append(c.Problems, Refused{
+				string(w.Path), v1alpha1.ReasonDeviceNotFound,
+				"is listed under devices.wipe, but there is no such device on this host",
+			})
 		case ok && !in.Claim.matches(d) && (in.Group == nil || !in.Group.Holds(d)):
-			c.Problems = append(c.Problems, Refused{string(w.Path), v1alpha1.ReasonDeviceRefused,
-				"is listed under devices.wipe, but the rest of spec.devices does not choose it"})
+			c.Problems = append(c.Problems, Refused{
+				string(w.Path), v1alpha1.ReasonDeviceRefused,
+				"is listed under devices.wipe, but the rest of spec.devices does not choose it",
+			})
 		}
 	}
 }

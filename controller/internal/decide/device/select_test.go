@@ -82,8 +82,9 @@ func show(c Choice) string {
 	return b.String()
 }
 
-func group(uid string, pvs ...decide.PV) *decide.Group {
-	return &decide.Group{Name: "g-" + uid, OwnerUID: uid, PVs: pvs}
+// group is the group of Cluster a.
+func group(pvs ...decide.PV) *decide.Group {
+	return &decide.Group{Name: "g", OwnerUID: "uid-a", PVs: pvs}
 }
 
 func empty(name string) decide.PV {
@@ -140,8 +141,10 @@ func TestSelect(t *testing.T) {
 			"take sda\nproblem DeviceNotFound /dev/disk/by-id/gone: no such device on this host\n",
 		},
 		"a disk that is plugged in elsewhere is not missed here": {
-			Input{Claim: claim("a", 1, paths("/dev/disk/by-id/far", "/dev/disk/by-path/slot-x")), Node: node(disk("sda")),
-				Elsewhere: func(string) bool { return true }},
+			Input{
+				Claim: claim("a", 1, paths("/dev/disk/by-id/far", "/dev/disk/by-path/slot-x")), Node: node(disk("sda")),
+				Elsewhere: func(string) bool { return true },
+			},
 			"problem DeviceNotFound /dev/disk/by-path/slot-x: no such device on this host\n",
 		},
 		"a named device in use is a problem": {
@@ -149,12 +152,14 @@ func TestSelect(t *testing.T) {
 			"problem DeviceRefused /dev/disk/by-id/sda: It is Mounted (Mounted), It is Filesystem (Filesystem)\n",
 		},
 		"what the group holds is owned, whatever the selector says": {
-			Input{Claim: claim("a", 1, &v1alpha1.DeviceSelector{MinSize: size("1Ti")}), Group: group("uid-a", empty("sda")),
-				Node: node(disk("sda", owned("uid-a")), disk("sdb"))},
+			Input{
+				Claim: claim("a", 1, &v1alpha1.DeviceSelector{MinSize: size("1Ti")}), Group: group(empty("sda")),
+				Node: node(disk("sda", owned("uid-a")), disk("sdb")),
+			},
 			"owned sda\n",
 		},
 		"a device that was just taken is owned though the device list is older": {
-			Input{Claim: claim("a", 1, nil), Group: group("uid-a", empty("sda")), Node: node(disk("sda"))},
+			Input{Claim: claim("a", 1, nil), Group: group(empty("sda")), Node: node(disk("sda"))},
 			"owned sda\n",
 		},
 		"a consented device is wiped": {
@@ -166,18 +171,24 @@ func TestSelect(t *testing.T) {
 			"problem DeviceRefused /dev/disk/by-id/sda: devices.wipe names the disk with serial number \"S-old\", the one there now has \"S-sda\": it is not wiped\n",
 		},
 		"a consent does not cover a device in use": {
-			Input{Claim: claim("a", 1, wipe("/dev/disk/by-id/sda", "")), Host: "n1",
-				Node: node(disk("sda", refused(v1alpha1.RefusalFilesystem), refused(v1alpha1.RefusalMounted)))},
+			Input{
+				Claim: claim("a", 1, wipe("/dev/disk/by-id/sda", "")), Host: "n1",
+				Node: node(disk("sda", refused(v1alpha1.RefusalFilesystem), refused(v1alpha1.RefusalMounted))),
+			},
 			"problem DeviceRefused /dev/disk/by-id/sda: cannot be wiped: It is Filesystem (Filesystem), It is Mounted (Mounted)\n",
 		},
 		"a consent does not cover what could not be read": {
-			Input{Claim: claim("a", 1, wipe("/dev/disk/by-id/sda", "")), Host: "n1",
-				Node: node(disk("sda", refused(v1alpha1.RefusalUnreadable), func(d *decide.Device) { d.Digest = "" }))},
+			Input{
+				Claim: claim("a", 1, wipe("/dev/disk/by-id/sda", "")), Host: "n1",
+				Node: node(disk("sda", refused(v1alpha1.RefusalUnreadable), func(d *decide.Device) { d.Digest = "" })),
+			},
 			"problem DeviceRefused /dev/disk/by-id/sda: cannot be wiped: It is Unreadable (Unreadable)\n",
 		},
 		"a consent on another host does nothing here": {
-			Input{Claim: claim("a", 1, &v1alpha1.DeviceSelector{Wipe: []v1alpha1.WipeConsent{{Host: "n2", Path: "/dev/disk/by-id/sda"}}}), Host: "n1",
-				Node: node(disk("sda", refused(v1alpha1.RefusalFilesystem)))},
+			Input{
+				Claim: claim("a", 1, &v1alpha1.DeviceSelector{Wipe: []v1alpha1.WipeConsent{{Host: "n2", Path: "/dev/disk/by-id/sda"}}}), Host: "n1",
+				Node: node(disk("sda", refused(v1alpha1.RefusalFilesystem))),
+			},
 			"refused DeviceRefused /dev/disk/by-id/sda: It is Filesystem (Filesystem)\n",
 		},
 		"a consent without a device is told": {
@@ -185,9 +196,13 @@ func TestSelect(t *testing.T) {
 			"problem DeviceNotFound /dev/disk/by-id/gone: is listed under devices.wipe, but there is no such device on this host\n",
 		},
 		"a consent that the selector does not choose is told": {
-			Input{Claim: claim("a", 1, &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/disk/by-id/sdb"},
-				Wipe: []v1alpha1.WipeConsent{{Host: "n1", Path: "/dev/disk/by-id/sda"}}}), Host: "n1",
-				Node: node(disk("sda", refused(v1alpha1.RefusalFilesystem)), disk("sdb"))},
+			Input{
+				Claim: claim("a", 1, &v1alpha1.DeviceSelector{
+					Paths: []v1alpha1.DevicePath{"/dev/disk/by-id/sdb"},
+					Wipe:  []v1alpha1.WipeConsent{{Host: "n1", Path: "/dev/disk/by-id/sda"}},
+				}), Host: "n1",
+				Node: node(disk("sda", refused(v1alpha1.RefusalFilesystem)), disk("sdb")),
+			},
 			"take sdb\nproblem DeviceRefused /dev/disk/by-id/sda: is listed under devices.wipe, but the rest of spec.devices does not choose it\n",
 		},
 		"a clean device is not wiped though consented": {
@@ -211,8 +226,10 @@ func TestSelect(t *testing.T) {
 			"take sda\n",
 		},
 		"a rival that takes nothing new is none": {
-			Input{Claim: claim("young", 1, nil), Node: node(disk("sda")),
-				Rivals: []Claim{func() Claim { c := claim("old", 2, nil); c.Idle = true; return c }()}},
+			Input{
+				Claim: claim("young", 1, nil), Node: node(disk("sda")),
+				Rivals: []Claim{func() Claim { c := claim("old", 2, nil); c.Idle = true; return c }()},
+			},
 			"take sda\n",
 		},
 		"a disk that a younger Cluster owns stays its": {
@@ -224,23 +241,31 @@ func TestSelect(t *testing.T) {
 			"problem DeviceConflict /dev/disk/by-id/sda: belongs to a Cluster with UID uid-lost, which does not exist any more\n",
 		},
 		"a device taken out of the list is given back when it is empty": {
-			Input{Claim: claim("a", 1, paths("/dev/disk/by-id/sda")), Group: group("uid-a", empty("sda"), empty("sdb")),
-				Node: node(disk("sda", owned("uid-a")), disk("sdb", owned("uid-a")))},
+			Input{
+				Claim: claim("a", 1, paths("/dev/disk/by-id/sda")), Group: group(empty("sda"), empty("sdb")),
+				Node: node(disk("sda", owned("uid-a")), disk("sdb", owned("uid-a"))),
+			},
 			"owned sda\nowned sdb\nrelease sdb\n",
 		},
 		"a device taken out of the list stays while it holds data": {
-			Input{Claim: claim("a", 1, paths("/dev/disk/by-id/sda")), Group: group("uid-a", empty("sda"), filled("sdb")),
-				Node: node(disk("sda", owned("uid-a")), disk("sdb", owned("uid-a")))},
+			Input{
+				Claim: claim("a", 1, paths("/dev/disk/by-id/sda")), Group: group(empty("sda"), filled("sdb")),
+				Node: node(disk("sda", owned("uid-a")), disk("sdb", owned("uid-a"))),
+			},
 			"owned sda\nowned sdb\nproblem VolumesExist /dev/disk/by-id/sdb: is not listed under devices.paths any more, but holds volumes: it stays until they are deleted\n",
 		},
 		"the last device of a group stays": {
-			Input{Claim: claim("a", 1, paths("/dev/disk/by-id/sdx")), Group: group("uid-a", empty("sda")), Node: node(disk("sda", owned("uid-a"))),
-				Elsewhere: func(string) bool { return true }},
+			Input{
+				Claim: claim("a", 1, paths("/dev/disk/by-id/sdx")), Group: group(empty("sda")), Node: node(disk("sda", owned("uid-a"))),
+				Elsewhere: func(string) bool { return true },
+			},
 			"owned sda\nproblem DeviceRefused /dev/disk/by-id/sda: is not listed under devices.paths any more, but no other device is there to keep the volume group\n",
 		},
 		"a list with names of the kernel gives nothing back": {
-			Input{Claim: claim("a", 1, paths("/dev/sda")), Group: group("uid-a", empty("sda"), empty("sdb")),
-				Node: node(disk("sda", owned("uid-a")), disk("sdb", owned("uid-a")))},
+			Input{
+				Claim: claim("a", 1, paths("/dev/sda")), Group: group(empty("sda"), empty("sdb")),
+				Node: node(disk("sda", owned("uid-a")), disk("sdb", owned("uid-a"))),
+			},
 			"owned sda\nowned sdb\n",
 		},
 	} {
@@ -275,8 +300,16 @@ func TestGlob(t *testing.T) {
 		pattern, text string
 		want          bool
 	}{
-		{"abc", "abc", true}, {"abc", "abcd", false}, {"a*", "abc", true}, {"*c", "abc", true}, {"a*c", "abc", true},
-		{"a*b*c", "axbxc", true}, {"a*b*c", "axcxb", false}, {"*", "", true}, {"a*a", "a", false}, {"*b*", "abc", true},
+		{"abc", "abc", true},
+		{"abc", "abcd", false},
+		{"a*", "abc", true},
+		{"*c", "abc", true},
+		{"a*c", "abc", true},
+		{"a*b*c", "axbxc", true},
+		{"a*b*c", "axcxb", false},
+		{"*", "", true},
+		{"a*a", "a", false},
+		{"*b*", "abc", true},
 	} {
 		if got := glob(c.pattern, c.text); got != c.want {
 			t.Errorf("glob(%q, %q) = %t", c.pattern, c.text, got)

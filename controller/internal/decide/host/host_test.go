@@ -63,3 +63,14 @@ func TestLabelled(t *testing.T) {
 		}
 	}
 }
+
+func TestOf(t *testing.T) {
+	c := &v1alpha1.Cluster{}
+	c.Name, c.UID, c.Spec.StorageType = "a", "uid-a", v1alpha1.StorageTypeLVM
+	c.Spec.Hosts = []v1alpha1.HostName{"n1", "n2"}
+	c.Status.Config = []v1alpha1.HostDevices{{NodeName: "n2", BlockDevices: []string{"/dev/x"}}, {NodeName: "n3"}}
+	got := Of(c)
+	if got.UID != "uid-a" || got.Deleting || len(got.Hosts) != 2 || len(got.Recorded) != 1 || got.Recorded[0] != "n2" {
+		t.Errorf("%+v", got)
+	}
+}

@@ -105,15 +105,15 @@ func TestSteps(t *testing.T) {
 
 func awake(string) bool { return false }
 
-// wipeAndTake are the steps of a host with one clean disk and two to wipe.
-func wipeAndTake(host string) []decide.Step {
-	return hostOf(host, func(h *Host) {
+// wipeAndTake are the steps of host n1 with one clean disk and two to wipe.
+func wipeAndTake() []decide.Step {
+	return hostOf("n1", func(h *Host) {
 		h.Choice = device.Choice{Take: []decide.Device{disk("sda")}, Wipe: []decide.Device{dirty("sdb"), dirty("sdc")}}
 	}).Steps()
 }
 
 func TestApprove_automaticHoldsBackWipesOnly(t *testing.T) {
-	steps := append(wipeAndTake("n1"), hostOf("n2", func(h *Host) { h.Choice.Take = []decide.Device{disk("sda")} }).Steps()...)
+	steps := append(wipeAndTake(), hostOf("n2", func(h *Host) { h.Choice.Take = []decide.Device{disk("sda")} }).Steps()...)
 	v := Approve(v1alpha1.ApprovalAutomatic, steps, nil, "", awake)
 	want := "n1 EnsureVolumeGroup quarry-a sda: The spec chooses this device for the new volume group.\n" +
 		"n2 EnsureVolumeGroup quarry-a sda: The spec chooses this device for the new volume group.\n"
@@ -130,7 +130,7 @@ func TestApprove_automaticHoldsBackWipesOnly(t *testing.T) {
 }
 
 func TestApprove_manualHoldsBackEverything(t *testing.T) {
-	v := Approve(v1alpha1.ApprovalManual, wipeAndTake("n1"), nil, "", awake)
+	v := Approve(v1alpha1.ApprovalManual, wipeAndTake(), nil, "", awake)
 	if len(v.Run) != 0 || !v.Waiting() || len(v.Plan.Steps) != 5 {
 		t.Errorf("%+v", v)
 	}
@@ -138,7 +138,7 @@ func TestApprove_manualHoldsBackEverything(t *testing.T) {
 
 func TestApprove_wrongDigestApprovesNothing(t *testing.T) {
 	for _, mode := range []v1alpha1.Approval{v1alpha1.ApprovalAutomatic, v1alpha1.ApprovalManual} {
-		v := Approve(mode, wipeAndTake("n1"), nil, "0123", awake)
+		v := Approve(mode, wipeAndTake(), nil, "0123", awake)
 		for _, s := range v.Run {
 			if s.Destroys() {
 				t.Errorf("%s: a wipe runs without approval", mode)
@@ -148,7 +148,7 @@ func TestApprove_wrongDigestApprovesNothing(t *testing.T) {
 }
 
 func TestApprove_goesOnAfterEveryInterruption(t *testing.T) {
-	steps := wipeAndTake("n1")
+	steps := wipeAndTake()
 	shown := Approve(v1alpha1.ApprovalManual, steps, nil, "", awake).Plan
 	recorded := Approve(v1alpha1.ApprovalManual, steps, shown, shown.Digest, awake).Plan
 	if !recorded.Approved {
@@ -166,7 +166,7 @@ func TestApprove_goesOnAfterEveryInterruption(t *testing.T) {
 }
 
 func TestApprove_newStepAsksAgain(t *testing.T) {
-	steps := wipeAndTake("n1")
+	steps := wipeAndTake()
 	shown := Approve(v1alpha1.ApprovalManual, steps, nil, "", awake).Plan
 	recorded := Approve(v1alpha1.ApprovalManual, steps, shown, shown.Digest, awake).Plan
 	more := append(steps[2:], hostOf("n1", func(h *Host) { h.Choice.Take = []decide.Device{disk("sdx")} }).Steps()...)
@@ -176,7 +176,7 @@ func TestApprove_newStepAsksAgain(t *testing.T) {
 }
 
 func TestApprove_takingTheApprovalBackStops(t *testing.T) {
-	steps := wipeAndTake("n1")
+	steps := wipeAndTake()
 	shown := Approve(v1alpha1.ApprovalManual, steps, nil, "", awake).Plan
 	recorded := Approve(v1alpha1.ApprovalManual, steps, shown, shown.Digest, awake).Plan
 	if v := Approve(v1alpha1.ApprovalManual, steps[1:], recorded, "", awake); len(v.Run) != 0 || !v.Waiting() {
@@ -185,7 +185,7 @@ func TestApprove_takingTheApprovalBackStops(t *testing.T) {
 }
 
 func TestApprove_isNotUsedUpWhileAHostIsSilent(t *testing.T) {
-	steps := wipeAndTake("n1")
+	steps := wipeAndTake()
 	shown := Approve(v1alpha1.ApprovalManual, steps, nil, "", awake).Plan
 	recorded := Approve(v1alpha1.ApprovalManual, steps, shown, shown.Digest, awake).Plan
 	v := Approve(v1alpha1.ApprovalManual, nil, recorded, shown.Digest, func(h string) bool { return h == "n1" })
@@ -195,7 +195,7 @@ func TestApprove_isNotUsedUpWhileAHostIsSilent(t *testing.T) {
 }
 
 func TestDigest_tellsWhatMatters(t *testing.T) {
-	wipe := wipeAndTake("n1")[1]
+	wipe := wipeAndTake()[1]
 	change := func(edit func(*decide.Step)) string {
 		s := wipe
 		s.Devices = append([]decide.Device{}, wipe.Devices...)
@@ -218,7 +218,7 @@ func TestDigest_tellsWhatMatters(t *testing.T) {
 	if change(func(s *decide.Step) { s.Reason, s.Devices[0].KernelName = "other words", "sdq" }) != wipe.Digest() {
 		t.Error("words and names of the kernel change the digest")
 	}
-	ensure := wipeAndTake("n1")[2]
+	ensure := wipeAndTake()[2]
 	before := ensure.Digest()
 	ensure.Devices = []decide.Device{disk("sdb")}
 	ensure.Devices[0].Digest = "wiped"

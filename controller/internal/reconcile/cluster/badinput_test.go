@@ -81,17 +81,19 @@ func TestReconcile_pathsThatAreNotThere(t *testing.T) {
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 }
 
-func wipeOf(host, path, serial string) func(*v1alpha1.ClusterSpec) {
+// wipeOf consents to the wipe of a disk of n1.
+func wipeOf(path, serial string) func(*v1alpha1.ClusterSpec) {
 	return func(spec *v1alpha1.ClusterSpec) {
 		spec.Devices = &v1alpha1.DeviceSelector{Wipe: []v1alpha1.WipeConsent{
-			{Host: v1alpha1.HostName(host), Path: v1alpha1.DevicePath(path), Serial: serial},
+			{Host: "n1", Path: v1alpha1.DevicePath(path), Serial: serial},
 		}}
 	}
 }
 
-func (s *suite) approve(name, digest string) {
+// approve approves a plan of the Cluster pool.
+func (s *suite) approve(digest string) {
 	s.t.Helper()
-	s.edit(name, func(c *v1alpha1.Cluster) {
+	s.edit("pool", func(c *v1alpha1.Cluster) {
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationApprove, digest)
 	})
 }
@@ -101,7 +103,7 @@ func TestReconcile_wipeWaitsForApproval(t *testing.T) {
 	a := s.agents["n1"]
 	a.Format("sdc", "ext4", "old", "u-1")
 	s.seen("n1", "sdc")
-	s.add("pool", wipeOf("n1", a.Path("sdc"), ""), "n1")
+	s.add("pool", wipeOf(a.Path("sdc"), ""), "n1")
 	c := s.until("pool", all(hasPhase(v1alpha1.PhaseWarning), hasCondition(ready, isFalse, v1alpha1.ReasonApprovalRequired, "kubectl annotate"),
 		hasCondition(v1alpha1.ConditionPlanApproved, isFalse, v1alpha1.ReasonApprovalRequired)))
 	if got := s.disksOf("n1", string(c.UID)); !slices.Equal(got, []string{"sdb"}) || a.IsEmpty("sdc") {
@@ -110,12 +112,12 @@ func TestReconcile_wipeWaitsForApproval(t *testing.T) {
 	if p := c.Status.Plan; len(p.Steps) != 2 || p.Steps[0].Action != v1alpha1.ActionWipeDevice || !strings.Contains(p.Steps[0].Reason, "Filesystem") {
 		t.Errorf("plan %+v", p)
 	}
-	s.approve("pool", "not-the-digest")
+	s.approve("not-the-digest")
 	s.until("pool", hasCondition(ready, isFalse, v1alpha1.ReasonApprovalRequired))
 	if a.IsEmpty("sdc") {
 		t.Fatal("a wrong digest approved the wipe")
 	}
-	s.approve("pool", c.Status.Plan.Digest)
+	s.approve(c.Status.Plan.Digest)
 	c = s.until("pool", all(hasPhase(v1alpha1.PhaseRunning), hasCondition(v1alpha1.ConditionPlanApproved, metav1.ConditionTrue, v1alpha1.ReasonApproved)))
 	if got := s.disksOf("n1", string(c.UID)); !slices.Equal(got, []string{"sdb", "sdc"}) || c.Status.Plan != nil {
 		t.Errorf("disks %v, plan %+v", got, c.Status.Plan)
@@ -133,13 +135,13 @@ func TestReconcile_wipeOfAnotherDiskThanApproved(t *testing.T) {
 	a := s.agents["n1"]
 	a.Format("sdc", "ext4", "old", "u-1")
 	s.seen("n1", "sdc")
-	s.add("pool", wipeOf("n1", a.Path("sdc"), ""), "n1")
+	s.add("pool", wipeOf(a.Path("sdc"), ""), "n1")
 	c := s.until("pool", hasCondition(ready, isFalse, v1alpha1.ReasonApprovalRequired))
 	old := c.Status.Plan.Digest
 
 	// The disk gets other content between the look and the approval.
 	a.Format("sdc", "xfs", "precious", "u-2")
-	s.approve("pool", old)
+	s.approve(old)
 	c = s.until("pool", func(c *v1alpha1.Cluster) string {
 		if c.Status.Plan == nil || c.Status.Plan.Digest == old {
 			return "the plan has not changed yet"
@@ -155,7 +157,7 @@ func TestReconcile_wipeConsentForAnotherSerial(t *testing.T) {
 	s := newSuite(t, map[string][]string{"n1": {"sdb", "sdc"}})
 	a := s.agents["n1"]
 	a.Format("sdc", "ext4", "", "")
-	s.add("pool", wipeOf("n1", a.Path("sdc"), "ANOTHER"), "n1")
+	s.add("pool", wipeOf(a.Path("sdc"), "ANOTHER"), "n1")
 	s.until("pool", all(hasPhase(v1alpha1.PhaseWarning), hasCondition(ready, isFalse, v1alpha1.ReasonDeviceRefused, "ANOTHER", "not wiped")))
 	if a.IsEmpty("sdc") {
 		t.Error("wiped")

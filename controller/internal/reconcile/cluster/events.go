@@ -67,8 +67,10 @@ func diskNotes(before, after v1alpha1.ClusterStatus) []note {
 			}
 		}
 		if len(added) > 0 {
-			notes = append(notes, note{corev1.EventTypeNormal, v1alpha1.ReasonDisksAdded, "AddDisks",
-				shorten(fmt.Sprintf("Host %s: %s", h.NodeName, strings.Join(added, ", ")))})
+			notes = append(notes, note{
+				corev1.EventTypeNormal, v1alpha1.ReasonDisksAdded, "AddDisks",
+				shorten(fmt.Sprintf("Host %s: %s", h.NodeName, strings.Join(added, ", "))),
+			})
 		}
 	}
 	return notes
@@ -86,8 +88,10 @@ func wipeNotes(before, after v1alpha1.ClusterStatus, approved string) []note {
 		}
 		path, _, _ := strings.Cut(s.Devices[0], " ")
 		if !owns(before, s.Host, path) && owns(after, s.Host, path) {
-			notes = append(notes, note{corev1.EventTypeNormal, v1alpha1.ReasonDiskWiped, "WipeDevice",
-				fmt.Sprintf("Host %s: %s", s.Host, s.Devices[0])})
+			notes = append(notes, note{
+				corev1.EventTypeNormal, v1alpha1.ReasonDiskWiped, "WipeDevice",
+				fmt.Sprintf("Host %s: %s", s.Host, s.Devices[0]),
+			})
 		}
 	}
 	return notes
@@ -130,8 +134,10 @@ func memberNotes(before, after v1alpha1.ClusterStatus) []note {
 	}
 	for _, m := range before.Members {
 		if _, left := was[m.Node]; left {
-			notes = append(notes, note{corev1.EventTypeNormal, v1alpha1.ReasonMemberRemoved, "RemoveMember",
-				fmt.Sprintf("Host %s is not a member any more.", m.Node)})
+			notes = append(notes, note{
+				corev1.EventTypeNormal, v1alpha1.ReasonMemberRemoved, "RemoveMember",
+				fmt.Sprintf("Host %s is not a member any more.", m.Node),
+			})
 		}
 	}
 	return notes

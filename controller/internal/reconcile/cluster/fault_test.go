@@ -176,7 +176,7 @@ func TestReconcile_agentDiesAtEveryStep(t *testing.T) {
 			} else {
 				a.CrashBefore(n)
 			}
-			s.add("pool", wipeOf("n1", a.Path("sdc"), ""), "n1")
+			s.add("pool", wipeOf(a.Path("sdc"), ""), "n1")
 			dead := func() string {
 				if up(s.pool, "n1") != "" && s.get("pool").Status.Phase != "" {
 					a.Restart(t)
@@ -189,7 +189,7 @@ func TestReconcile_agentDiesAtEveryStep(t *testing.T) {
 				c := s.get("pool")
 				if p := c.Status.Plan; p != nil && !p.Approved && !approved {
 					approved = true
-					s.approve("pool", p.Digest)
+					s.approve(p.Digest)
 				}
 				if len(s.disksOf("n1", string(c.UID))) != 2 {
 					return "not all disks are taken: " + c.Status.Message
@@ -295,13 +295,13 @@ func TestReconcile_manualApprovalOfEverything(t *testing.T) {
 	if s.agents["n1"].Steps() != 0 {
 		t.Fatal("a disk was changed before the approval")
 	}
-	s.approve("pool", c.Status.Plan.Digest)
+	s.approve(c.Status.Plan.Digest)
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 	s.deleteCluster("pool")
 	c = s.until("pool", hasCondition(v1alpha1.ConditionPlanApproved, isFalse, v1alpha1.ReasonApprovalRequired))
 	if !strings.Contains(c.Status.Message, "wait for approval") {
 		t.Errorf("message %q", c.Status.Message)
 	}
-	s.approve("pool", c.Status.Plan.Digest)
+	s.approve(c.Status.Plan.Digest)
 	s.untilGone("pool")
 }

@@ -25,6 +25,22 @@ func TestReconcile_createUseDelete(t *testing.T) {
 	if got := s.disksOf("n1", string(c.UID)); !slices.Equal(got, []string{"sdb", "sdc"}) {
 		t.Errorf("disks of n1: %v", got)
 	}
+	checkFresh(s, c)
+
+	s.addVolume("pool", "n1", "quarry-pool", "v1")
+	s.until("pool", func(c *v1alpha1.Cluster) string {
+		if c.Status.Capacity.Total.Used.Value() < 1<<30 {
+			return "the volume does not show in the capacity"
+		}
+		return ""
+	})
+	deleteWithVolume(s, string(c.UID))
+}
+
+// checkFresh checks what a Cluster that has just been made looks like.
+func checkFresh(s *suite, c *v1alpha1.Cluster) {
+	t := s.t
+	t.Helper()
 	total, used, free := c.Status.Capacity.Total.Total, c.Status.Capacity.Total.Used, c.Status.Capacity.Total.Free
 	if total.Value() < 290<<30 || used.Value() != 0 || free.Cmp(*total) != 0 {
 		t.Errorf("capacity %s, used %s, free %s", total, used, free)
@@ -42,22 +58,19 @@ func TestReconcile_createUseDelete(t *testing.T) {
 		!*sc.AllowVolumeExpansion || sc.Parameters[parameterFSType] != "ext4" || sc.Parameters[v1alpha1.ParameterCluster] != string(c.UID) {
 		t.Errorf("storage class: %+v", sc)
 	}
+}
 
-	s.addVolume("pool", "n1", "quarry-pool", "v1")
-	s.until("pool", func(c *v1alpha1.Cluster) string {
-		if c.Status.Capacity.Total.Used.Value() < 1<<30 {
-			return "the volume does not show in the capacity"
-		}
-		return ""
-	})
-
+// deleteWithVolume deletes a Cluster that holds volume v1 on n1, then the volume.
+func deleteWithVolume(s *suite, uid string) {
+	t := s.t
+	t.Helper()
 	s.deleteCluster("pool")
-	c = s.until("pool", all(hasPhase(v1alpha1.PhaseDeleting), hasState("n1", "failed", "quarry-pool/v1"),
+	s.until("pool", all(hasPhase(v1alpha1.PhaseDeleting), hasState("n1", "failed", "quarry-pool/v1"),
 		hasCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDeleting, "v1")))
 	if s.class("pool") != nil {
 		t.Error("the storage class outlives the deletion")
 	}
-	if len(s.disksOf("n2", string(c.UID))) == 0 {
+	if len(s.disksOf("n2", uid)) == 0 {
 		t.Error("a host was torn down while volumes exist")
 	}
 	s.removeVolume("n1", "quarry-pool", "v1")
@@ -97,7 +110,7 @@ func TestReconcile_diskPluggedInLater(t *testing.T) {
 	s.agents["n1"].AddDisks(100<<30, "sdc")
 	s.until("pool", func(c *v1alpha1.Cluster) string {
 		if c.Status.DeviceCount != 2 || c.Status.Phase != v1alpha1.PhaseRunning {
-			return c.Status.Message
+			return "not yet: " + c.Status.Message
 		}
 		return ""
 	})

@@ -35,8 +35,8 @@ var finalizersChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bo
 const IndexHost = "quarry.host"
 
 // SetupWithManager registers the reconciler. changed tells the names of nodes whose agent reported something new.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changed <-chan string) error {
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.Cluster{}, IndexHost, hostsOf)
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, changed <-chan string) error {
+	err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Cluster{}, IndexHost, hostsOf)
 	if err != nil {
 		return err
 	}

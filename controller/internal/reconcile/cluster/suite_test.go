@@ -45,7 +45,7 @@ func newSuite(t *testing.T, hosts map[string][]string) *suite {
 		t: t, client: apitest.Client(t), ca: agenttest.NewCA(t), agents: map[string]*agenttest.Agent{},
 		events: events.NewFakeRecorder(1000),
 	}
-	s.pool = agents.New(agents.Config{
+	s.pool = agents.New(context.Background(), agents.Config{
 		TLS:   func(node string) (*tls.Config, error) { return s.ca.ControllerTLS(t, node), nil },
 		Grace: 2 * time.Second, Patience: 200 * time.Millisecond, Absence: 200 * time.Millisecond,
 	})
@@ -69,7 +69,7 @@ func (s *suite) restartController() {
 	if s.r != nil {
 		s.r.Work.Close()
 	}
-	s.r = &Reconciler{Client: s.client, Agents: s.pool, Work: NewWork(s.pool, time.Now), Events: s.events}
+	s.r = &Reconciler{Client: s.client, Agents: s.pool, Work: NewWork(context.Background(), s.pool, time.Now), Events: s.events}
 }
 
 func up(p *agents.Pool, name string) string {

@@ -77,10 +77,9 @@ type outcome struct {
 	retryIn time.Duration
 }
 
-// NewWork returns a Work without jobs. Close ends it.
-func NewWork(c Changer, now func() time.Time) *Work {
-	// Jobs outlive the reconcile that started them; Close ends them.
-	ctx, stop := context.WithCancel(context.Background())
+// NewWork returns a Work without jobs. Jobs outlive the reconcile that started them; they end with the context, or with Close.
+func NewWork(ctx context.Context, c Changer, now func() time.Time) *Work {
+	ctx, stop := context.WithCancel(ctx)
 	return &Work{
 		changer: c, now: now, ctx: ctx, stop: stop, jobs: map[key]*job{},
 		late: make(chan types.NamespacedName), slots: make(chan struct{}, parallel),
@@ -156,7 +155,8 @@ func (w *Work) perform(ctx context.Context, k key, j *job, steps []decide.Step) 
 	defer cancel()
 	defer context.AfterFunc(w.ctx, cancel)()
 	began := w.now()
-	action, err := "", ctx.Err()
+	var action string
+	var err error
 	select {
 	case w.slots <- struct{}{}:
 		action, err = w.steps(ctx, steps)

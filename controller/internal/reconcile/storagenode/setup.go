@@ -20,8 +20,8 @@ import (
 )
 
 // SetupWithManager registers the reconciler. changed tells the names of nodes whose agent reported something new.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changed <-chan string) error {
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, IndexNode, nodeOf)
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, changed <-chan string) error {
+	err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, IndexNode, nodeOf)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,276 @@
+package agents
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"quarry.storage/quarry/agent/agenttest"
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+const owner = "11111111-2222-3333-4444-555555555555"
+
+func newPool(t *testing.T, ca *agenttest.CA) *Pool {
+	t.Helper()
+	p := New(context.Background(), Config{
+		TLS:   func(node string) (*tls.Config, error) { return ca.ControllerTLS(t, node), nil },
+		Grace: 500 * time.Millisecond, Patience: 100 * time.Millisecond, Absence: 100 * time.Millisecond,
+	})
+	t.Cleanup(p.Close)
+	return p
+}
+
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// connected starts an agent with two disks and a pool that is connected to it.
+func connected(t *testing.T) (*agenttest.Agent, *Pool) {
+	t.Helper()
+	a := agenttest.New(t, agenttest.Options{NodeName: "n1"})
+	a.AddDisks(100<<30, "sda", "sdb")
+	p := newPool(t, a.CA)
+	p.SetAddress("n1", a.Addr(), "pod")
+	await(t, "the agent is up", func() bool { return p.Node("n1").Up() && len(p.Node("n1").Devices) == 2 })
+	return a, p
+}
+
+func TestPool_watches(t *testing.T) {
+	a, p := connected(t)
+	n := p.Node("n1")
+	if n.AgentVersion != "test" || n.LVMVersion == "" || n.BootID == "" || n.Observed.IsZero() || !n.Devices[0].Clean() {
+		t.Errorf("%+v", n)
+	}
+	changes := p.Changes()
+	if name := <-changes; name != "n1" {
+		t.Errorf("told of %q", name)
+	}
+	a.AddDisks(100<<30, "sdc")
+	select {
+	case <-changes:
+	case <-time.After(5 * time.Second):
+		t.Fatal("nobody tells of the new disk")
+	}
+	await(t, "the disk shows", func() bool { return len(p.Node("n1").Devices) == 3 })
+}
+
+func TestPool_calls(t *testing.T) {
+	a, p := connected(t)
+	ctx, devices := context.Background(), p.Node("n1").Devices
+	if err := p.EnsureVolumeGroup(ctx, "n1", "g", owner, devices); err != nil {
+		t.Fatal(err)
+	}
+	// What the call returned is known at once, whatever the watch does.
+	if g := p.Node("n1").GroupsOf(owner); len(g) != 1 || len(g[0].PVs) != 2 || !slices.Equal(p.Holders(owner), []string{"n1"}) {
+		t.Errorf("%+v", g)
+	}
+	if err := p.ReduceVolumeGroup(ctx, "n1", "g", owner, devices[1:]); err != nil {
+		t.Fatal(err)
+	}
+	if g := p.Node("n1").GroupsOf(owner); len(g[0].PVs) != 1 {
+		t.Errorf("%+v", g)
+	}
+	if err := p.RemoveVolumeGroup(ctx, "n1", "g", owner, devices); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the group is gone and stays gone", func() bool { return len(p.Holders(owner)) == 0 && a.IsEmpty("sda") && a.IsEmpty("sdb") })
+	a.Format("sda", "ext4", "", "")
+	await(t, "the filesystem shows", func() bool { return p.Node("n1").Devices[0].RefusedFor(v1alpha1.RefusalFilesystem) })
+	d, err := p.WipeDevice(ctx, "n1", p.Node("n1").Devices[0])
+	if err != nil || !d.Clean() || !p.Node("n1").Devices[0].Clean() {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+func TestPool_orphanIsRecognised(t *testing.T) {
+	a, p := connected(t)
+	a.CrashAfter(1)
+	err := p.EnsureVolumeGroup(context.Background(), "n1", "g", owner, p.Node("n1").Devices[:1])
+	if kind(err) != decide.FaultUnavailable {
+		t.Fatalf("got %v", err)
+	}
+	a.Restart(t)
+	await(t, "the physical volume that was left behind shows", func() bool {
+		n := p.Node("n1")
+		return n.Up() && n.Devices[0].PVUUID != ""
+	})
+	if d := p.Node("n1").Devices[0]; !d.Orphan(owner) || d.Orphan("somebody-else") {
+		t.Errorf("%+v", d)
+	}
+}
+
+func kind(err error) decide.FaultKind {
+	f := &decide.Fault{}
+	if !errors.As(err, &f) {
+		return -1
+	}
+	return f.Kind
+}
+
+func TestPool_faults(t *testing.T) {
+	a, p := connected(t)
+	ctx, d := context.Background(), p.Node("n1").Devices[0]
+	gone := d
+	gone.Path = "/dev/disk/by-id/gone"
+	other := d
+	other.Serial = "another"
+	a.AddForeignGroup("taken", "sdb")
+	for name, c := range map[string]struct {
+		err  error
+		want decide.FaultKind
+	}{
+		"no such device": {p.EnsureVolumeGroup(ctx, "n1", "g", owner, []decide.Device{gone}), decide.FaultNotFound},
+		"another disk":   {p.EnsureVolumeGroup(ctx, "n1", "g", owner, []decide.Device{other}), decide.FaultPrecondition},
+		"a taken name":   {p.EnsureVolumeGroup(ctx, "n1", "taken", owner, []decide.Device{d}), decide.FaultConflict},
+		"a bad name":     {p.EnsureVolumeGroup(ctx, "n1", "-x", owner, []decide.Device{d}), decide.FaultInvalid},
+		"not ours":       {p.RemoveVolumeGroup(ctx, "n1", "taken", owner, nil), decide.FaultDenied},
+		"no such node":   {p.RemoveVolumeGroup(ctx, "n9", "g", owner, nil), decide.FaultUnavailable},
+	} {
+		if got := kind(c.err); got != c.want {
+			t.Errorf("%s: %d (%v), want %d", name, got, c.err, c.want)
+		}
+	}
+}
+
+func TestPool_restartIsNotTold(t *testing.T) {
+	a, p := connected(t)
+	p.cfg.Patience = 5 * time.Second
+	a.Restart(t)
+	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if !p.Node("n1").Up() {
+			t.Fatal("a quick restart of the agent counts as an outage")
+		}
+	}
+}
+
+func TestPool_agentAway(t *testing.T) {
+	a, p := connected(t)
+	if err := p.EnsureVolumeGroup(context.Background(), "n1", "g", owner, p.Node("n1").Devices); err != nil {
+		t.Fatal(err)
+	}
+	a.Kill()
+	await(t, "the agent counts as unreachable", func() bool { return p.Node("n1").Agent == decide.AgentUnreachable })
+	n := p.Node("n1")
+	if !strings.Contains(n.Problem, "does not answer") || len(n.GroupsOf(owner)) != 1 {
+		t.Errorf("%+v", n)
+	}
+	a.Restart(t)
+	await(t, "the agent is back", func() bool { return p.Node("n1").Up() })
+	p.Remove("n1")
+	await(t, "the agent counts as missing", func() bool { return p.Node("n1").Agent == decide.AgentMissing })
+	p.SetAddress("n1", a.Addr(), "next pod")
+	await(t, "the agent is back", func() bool { return p.Node("n1").Up() })
+	p.Forget("n1")
+	await(t, "the node is forgotten", func() bool { return len(p.Node("n1").Devices) == 0 && len(p.Holders(owner)) == 0 })
+}
+
+// TestPool_networkCut lets packets vanish: nobody says that the connection is gone.
+func TestPool_silentPeer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	p := newPool(t, agenttest.NewCA(t))
+	p.SetAddress("n1", l.Addr().String(), "pod")
+	if n := p.Node("n1"); n.Agent != decide.AgentConnecting {
+		t.Errorf("%+v", n)
+	}
+	await(t, "the agent counts as unreachable", func() bool { return p.Node("n1").Agent == decide.AgentUnreachable })
+}
+
+func TestPool_anotherNodeAnswers(t *testing.T) {
+	a := agenttest.New(t, agenttest.Options{NodeName: "n2"})
+	p := newPool(t, a.CA)
+	p.SetAddress("n1", a.Addr(), "pod")
+	await(t, "the agent is refused", func() bool {
+		n := p.Node("n1")
+		return n.Agent == decide.AgentUnreachable && strings.Contains(n.Problem, "certificate")
+	})
+}
+
+func TestPool_agentOfAnotherAuthority(t *testing.T) {
+	a := agenttest.New(t, agenttest.Options{NodeName: "n1"})
+	p := newPool(t, agenttest.NewCA(t))
+	p.SetAddress("n1", a.Addr(), "pod")
+	await(t, "the agent is refused", func() bool {
+		return p.Node("n1").Agent == decide.AgentUnreachable && strings.Contains(p.Node("n1").Problem, "certificate")
+	})
+}
+
+func TestPool_unknownNode(t *testing.T) {
+	p := newPool(t, agenttest.NewCA(t))
+	if n := p.Node("n1"); n.Agent != decide.AgentConnecting {
+		t.Errorf("right after the start: %+v", n)
+	}
+	await(t, "the grace is over", func() bool { return p.Node("n1").Agent == decide.AgentMissing })
+}
+
+func TestPool_closeLeavesNothing(t *testing.T) {
+	before := runtime.NumGoroutine()
+	func() {
+		a := agenttest.New(t, agenttest.Options{NodeName: "n1"})
+		p := newPool(t, a.CA)
+		changes := p.Changes()
+		p.SetAddress("n1", a.Addr(), "pod")
+		await(t, "the agent is up", func() bool { return p.Node("n1").Up() })
+		p.Close()
+		p.SetAddress("n2", a.Addr(), "pod")
+		for range changes {
+			continue
+		}
+		if err := a.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	await(t, "the goroutines are gone", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+func TestExplain(t *testing.T) {
+	for text, want := range map[string]string{
+		"read tcp 10.1.2.3:51234->10.9.8.7:7443: connection reset by peer":                                             "read tcp 10.9.8.7:7443: connection reset by peer",
+		`connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`: "dial tcp 127.0.0.1:1: connect: connection refused",
+		"anything else": "anything else",
+	} {
+		if got := explain(errors.New(text)); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestSubscription_tellsEachOnce(t *testing.T) {
+	s := newSubscription()
+	for range 100 {
+		s.add("a")
+		s.add("b")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go s.run(ctx)
+	if a, b := <-s.out, <-s.out; a != "a" || b != "b" {
+		t.Errorf("%s, %s", a, b)
+	}
+	select {
+	case x := <-s.out:
+		t.Errorf("told again of %s", x)
+	case <-time.After(50 * time.Millisecond):
+	}
+	cancel()
+	if _, open := <-s.out; open {
+		t.Error("not closed")
+	}
+}

@@ -1,0 +1,306 @@
+package setup
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/agent/agenttest"
+	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/controller/internal/pki"
+	"quarry.storage/quarry/controller/internal/reconcile/storagenode"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+func TestMain(m *testing.M) { apitest.Main(m) }
+
+const namespace = "quarry-system"
+
+func TestParse(t *testing.T) {
+	t.Setenv("POD_NAMESPACE", "")
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"all is well":      {[]string{"--namespace=x"}, ""},
+		"no namespace":     {nil, "namespace is empty"},
+		"a bad port":       {[]string{"--namespace=x", "--agent-port=0"}, "is not a port"},
+		"an unknown flag":  {[]string{"--nonsense"}, "not defined"},
+		"no account":       {[]string{"--namespace=x", "--agent-service-account="}, "agent-service-account is empty"},
+		"a stray argument": {[]string{"--namespace=x", "stray"}, "unexpected argument"},
+	} {
+		_, err := Parse(c.args)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// install applies deploy/base as a user would.
+func install(t *testing.T) {
+	t.Helper()
+	kubectl := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")
+	kubeconfig := apitest.Kubeconfig(t)
+	if _, err := os.Stat(kubectl); err != nil {
+		t.Skipf("needs kubectl: %v", err)
+	}
+	cmd := exec.Command(kubectl, "--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(apitest.Root(t), "deploy", "base"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("kubectl apply: %v\n%s", err, out)
+	}
+}
+
+// as returns how to reach the API server as a service account of ours.
+func as(t *testing.T, account, node string) *rest.Config {
+	t.Helper()
+	cfg := apitest.Config(t)
+	cfg.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + namespace + ":" + account,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+	}
+	if node != "" {
+		cfg.Impersonate.Extra = map[string][]string{"authentication.kubernetes.io/node-name": {node}}
+	}
+	return cfg
+}
+
+func clientOf(t *testing.T, cfg *rest.Config) client.Client {
+	t.Helper()
+	c, err := client.New(cfg, client.Options{Scheme: apitest.Scheme(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func await(t *testing.T, what string, check func() string) {
+	t.Helper()
+	complaint := "never looked"
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if complaint = check(); complaint == "" {
+			return
+		}
+	}
+	t.Fatalf("%s: %s", what, complaint)
+}
+
+// start runs the controller with the rights that deploy/rbac gives it, and nothing more.
+func start(t *testing.T, cfg Config) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, as(t, "quarry-controller", ""), cfg) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("the controller ended: %v", err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Error("the controller does not end")
+		}
+	})
+}
+
+// startAgent runs the agent of a node under the controller's own authority, with its pod and node in the API.
+func startAgent(t *testing.T, c client.Client, name string) (*agenttest.Agent, int) {
+	t.Helper()
+	ctx, secret := context.Background(), &corev1.Secret{}
+	await(t, "the authority's secret", func() string {
+		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: pki.SecretCA}, secret); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	ca := agenttest.CAFromPEM(t, secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	a := agenttest.New(t, agenttest.Options{NodeName: name, CA: ca})
+	a.AddDisks(100<<30, "sdb")
+	_, port, err := net.SplitHostPort(a.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, n
+}
+
+func TestRun_withItsOwnRights(t *testing.T) {
+	admin := apitest.Client(t)
+	install(t)
+	ctx := context.Background()
+	cfg := Config{
+		Namespace: namespace, AgentServiceAccount: "quarry-agent", MetricsAddress: "0", HealthAddress: "0", LeaderElection: true,
+	}
+	// The port of the agent is known only when it runs, and that needs the authority: a first controller makes it.
+	keeper := &pki.Keeper{Client: clientOf(t, as(t, "quarry-controller", "")), Namespace: namespace, Now: time.Now}
+	if err := keeper.Keep(ctx); err != nil {
+		t.Fatal(err)
+	}
+	agent, port := startAgent(t, admin, "n1")
+	cfg.AgentPort = port
+	start(t, cfg)
+
+	cluster := createAll(t, admin)
+	await(t, "the Cluster runs", phaseOf(admin, cluster))
+	agent.AddDisks(100<<30, "sdc")
+	await(t, "the new disk is taken without anybody asking", func() string {
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); err != nil {
+			return err.Error()
+		}
+		if cluster.Status.DeviceCount != 2 {
+			return "not yet: " + cluster.Status.Message
+		}
+		return ""
+	})
+	await(t, "events", func() string { return toldOfDisks(admin) })
+	if err := admin.Delete(ctx, cluster); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the Cluster is gone", func() string {
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); !apierrors.IsNotFound(err) {
+			return "not yet: " + cluster.Status.Message
+		}
+		return ""
+	})
+	if !agent.IsEmpty("sdb") || !agent.IsEmpty("sdc") || len(agent.Groups()) > 0 {
+		t.Errorf("disks are not clean: %t, %t, %+v", agent.IsEmpty("sdb"), agent.IsEmpty("sdc"), agent.Groups())
+	}
+	agentObtainsCertificate(t)
+}
+
+// createAll creates a node with the pod of its agent, and a Cluster on it.
+func createAll(t *testing.T, admin client.Client) *v1alpha1.Cluster {
+	t.Helper()
+	ctx := context.Background()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "agent", Labels: map[string]string{storagenode.LabelApp: storagenode.AppAgent}},
+		Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "agent", Image: "agent"}}},
+	}
+	cluster := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}
+	cluster.Spec.StorageType, cluster.Spec.Hosts = v1alpha1.StorageTypeLVM, []v1alpha1.HostName{"n1"}
+	for _, o := range []client.Object{node, pod, cluster} {
+		if err := admin.Create(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, "127.0.0.1", []corev1.PodIP{{IP: "127.0.0.1"}}
+	if err := admin.Status().Update(ctx, pod); err != nil {
+		t.Fatal(err)
+	}
+	return cluster
+}
+
+func phaseOf(c client.Client, cluster *v1alpha1.Cluster) func() string {
+	return func() string {
+		if err := c.Get(context.Background(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+			return err.Error()
+		}
+		if cluster.Status.Phase != v1alpha1.PhaseRunning {
+			return string(cluster.Status.Phase) + ": " + cluster.Status.Message
+		}
+		return ""
+	}
+}
+
+func toldOfDisks(c client.Client) string {
+	var events corev1.EventList
+	if err := c.List(context.Background(), &events); err != nil {
+		return err.Error()
+	}
+	for _, e := range events.Items {
+		if e.Reason == v1alpha1.ReasonDisksAdded && e.InvolvedObject.Name == "pool" {
+			return ""
+		}
+	}
+	return "none tells of the disks"
+}
+
+// agentObtainsCertificate does what an agent does, with the rights of one.
+func agentObtainsCertificate(t *testing.T) {
+	t.Helper()
+	ctx, c := context.Background(), clientOf(t, as(t, "quarry-agent", "n1"))
+	csr := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "quarry-agent-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: v1alpha1.SignerAgent, Request: requestOf(t, "n1"),
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+		},
+	}
+	if err := c.Create(ctx, csr); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the certificate", func() string {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(csr), csr); err != nil {
+			return err.Error()
+		}
+		if len(csr.Status.Certificate) == 0 {
+			return "not signed yet"
+		}
+		return ""
+	})
+	block, _ := pem.Decode(csr.Status.Certificate)
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil || leaf.VerifyHostname("n1") != nil {
+		t.Errorf("%v, names %v", err, leaf.DNSNames)
+	}
+	var nodes corev1.NodeList
+	if err := c.List(ctx, &nodes); !apierrors.IsForbidden(err) {
+		t.Errorf("agents may list nodes: %v", err)
+	}
+}
+
+func TestAdmissionPolicy_pinsAgents(t *testing.T) {
+	install(t)
+	good := certificatesv1.CertificateSigningRequestSpec{
+		SignerName: v1alpha1.SignerAgent, Request: requestOf(t, "n1"),
+		Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+	}
+	agent, unbound := clientOf(t, as(t, "quarry-agent", "n1")), clientOf(t, as(t, "quarry-agent", ""))
+	try := func(c client.Client, edit func(*certificatesv1.CertificateSigningRequestSpec)) error {
+		csr := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: "try-"}, Spec: *good.DeepCopy()}
+		edit(&csr.Spec)
+		return c.Create(context.Background(), csr, client.DryRunAll)
+	}
+	keep := func(*certificatesv1.CertificateSigningRequestSpec) {}
+	// A policy takes a moment until it is in force.
+	await(t, "the policy", func() string {
+		if try(unbound, keep) == nil {
+			return "a token without a node is accepted"
+		}
+		return ""
+	})
+	if err := try(agent, keep); err != nil {
+		t.Errorf("a good request is refused: %v", err)
+	}
+	for name, edit := range map[string]func(*certificatesv1.CertificateSigningRequestSpec){
+		"the kubelet's signer": func(s *certificatesv1.CertificateSigningRequestSpec) {
+			s.SignerName = certificatesv1.KubeletServingSignerName
+		},
+		"client auth": func(s *certificatesv1.CertificateSigningRequestSpec) {
+			s.Usages = append(s.Usages, certificatesv1.UsageClientAuth)
+		},
+	} {
+		if err := try(agent, edit); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
