@@ -19,6 +19,8 @@ const (
 	quietTime = 60 * time.Millisecond
 	// maxDelay bounds the wait when events do not stop.
 	maxDelay = 250 * time.Millisecond
+	// poolPeriod is how often a node with thin pools is observed without an event: nothing tells when a pool fills.
+	poolPeriod = 30 * time.Second
 )
 
 // errWatchEnded means that the source of events dried up; the process cannot go on without it.
@@ -78,12 +80,28 @@ func (h *hub) run(ctx context.Context) error {
 			}
 			settle(ctx, events)
 		case <-h.poked:
+		case <-h.poolsDue():
 		}
 		if ctx.Err() != nil {
 			return nil
 		}
 		h.refresh(ctx)
 	}
+}
+
+// poolsDue returns when the node's thin pools have to be looked at again: never where there are none.
+func (h *hub) poolsDue() <-chan time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.latest == nil {
+		return nil
+	}
+	for _, g := range h.latest.groups.GetGroups() {
+		if len(g.GetThinPools()) > 0 {
+			return time.After(poolPeriod)
+		}
+	}
+	return nil
 }
 
 // settle waits until no event came for quietTime, at most maxDelay.

@@ -3,6 +3,7 @@ package agents
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -98,7 +99,20 @@ func (p *Pool) EnsureThinPool(ctx context.Context, node string, t decide.ThinPoo
 	if err != nil {
 		return decide.ThinPool{}, faultOf(node, call, err)
 	}
-	return poolOf(r.GetPool()), nil
+	made := poolOf(r.GetPool())
+	p.editGroup(node, t.Group, func(g *decide.Group) { putPool(g, made) })
+	return made, nil
+}
+
+// putPool adds or replaces a thin pool in the report, unless the watch was faster.
+func putPool(g *decide.Group, pool decide.ThinPool) {
+	old, known := g.Pool(pool.Name)
+	g.Pools = slices.DeleteFunc(slices.Clone(g.Pools), func(p decide.ThinPool) bool { return p.Name == pool.Name })
+	g.Pools = append(g.Pools, pool)
+	slices.SortFunc(g.Pools, func(a, b decide.ThinPool) int { return strings.Compare(a.Name, b.Name) })
+	if !known || old.SizeBytes < pool.SizeBytes {
+		g.FreeBytes = max(0, g.FreeBytes-pool.SizeBytes+old.SizeBytes)
+	}
 }
 
 // addVolume adds a volume that was made just now to the report, unless the watch was faster.

@@ -137,7 +137,7 @@ type Group struct {
 	// Partial is true when a physical volume is missing.
 	Partial bool
 	// Pools are its thin pools of ours, ordered by name.
-	Pools []Pool
+	Pools []ThinPool
 }
 
 // PV is one physical volume of a group.

@@ -10,32 +10,13 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// ThinPool is the thin pool that every host of a Cluster is to have: of a size in bytes, or of a share of the group in percent.
-type ThinPool struct {
-	Name      string
-	SizeBytes int64
-	Percent   int32
-	// ChunkBytes of a new pool; the agent chooses when zero.
-	ChunkBytes int64
-}
-
-// Pool is one thin pool that exists.
-type Pool struct {
-	Name      string
-	SizeBytes int64
-	// DataPermyriad and MetadataPermyriad are what is taken, in hundredths of a percent.
-	DataPermyriad, MetadataPermyriad int32
-	// VirtualBytes is the sum of the sizes of the volumes in it.
-	VirtualBytes int64
-}
-
-// ThinPoolOf returns the thin pool that a spec asks for; nil when it asks for none.
-func ThinPoolOf(lvm *v1alpha1.LVMSpec) *ThinPool {
+// ThinPoolOf returns the thin pool that a spec asks for on every host, without group and owner; nil when it asks for none.
+func ThinPoolOf(lvm *v1alpha1.LVMSpec) *ThinPoolSpec {
 	if lvm == nil || lvm.ThinPool == nil {
 		return nil
 	}
 	spec := lvm.ThinPool
-	p := &ThinPool{Name: v1alpha1.ThinPoolName}
+	p := &ThinPoolSpec{Name: v1alpha1.ThinPoolName}
 	switch {
 	case spec.Size != nil:
 		p.SizeBytes = spec.Size.Value()
@@ -51,7 +32,7 @@ func ThinPoolOf(lvm *v1alpha1.LVMSpec) *ThinPool {
 }
 
 // Describe returns the pool for a person: "name (size)".
-func (p ThinPool) Describe() string {
+func (p ThinPoolSpec) Describe() string {
 	if p.SizeBytes > 0 {
 		return fmt.Sprintf("%s (%s)", p.Name, Bytes(p.SizeBytes))
 	}
@@ -59,17 +40,17 @@ func (p ThinPool) Describe() string {
 }
 
 // Pool returns the thin pool of a name.
-func (g Group) Pool(name string) (Pool, bool) {
+func (g Group) Pool(name string) (ThinPool, bool) {
 	for _, p := range g.Pools {
 		if p.Name == name {
 			return p, true
 		}
 	}
-	return Pool{}, false
+	return ThinPool{}, false
 }
 
 // Usage returns the pool as it is shown in a status. Percents are rounded down.
-func (p Pool) Usage() v1alpha1.ThinPoolUsage {
+func (p ThinPool) Usage() v1alpha1.ThinPoolUsage {
 	return v1alpha1.ThinPoolUsage{
 		Name: p.Name, Size: *resource.NewQuantity(p.SizeBytes, resource.BinarySI),
 		Provisioned: *resource.NewQuantity(p.VirtualBytes, resource.BinarySI),
