@@ -102,13 +102,26 @@ func (d *controller) ListSnapshots(ctx context.Context, req *csi.ListSnapshotsRe
 	}
 	resp := &csi.ListSnapshotsResponse{NextToken: next}
 	for _, i := range items {
-		of := ""
-		if source, err := volumeid.New(i.id.Node, i.id.Group, i.seen.Source); err == nil {
-			of = source.String()
-		}
-		resp.Entries = append(resp.Entries, &csi.ListSnapshotsResponse_Entry{Snapshot: snapshot(i.id, of, i.seen)})
+		resp.Entries = append(resp.Entries, &csi.ListSnapshotsResponse_Entry{Snapshot: snapshot(i.id, sourceOf(i.id, i.seen), i.seen)})
 	}
 	return resp, nil
+}
+
+// GetSnapshot tells what a snapshot is like.
+func (d *controller) GetSnapshot(ctx context.Context, req *csi.GetSnapshotRequest) (*csi.GetSnapshotResponse, error) {
+	id, err := snapshotID(req.GetSnapshotId())
+	if err != nil {
+		return nil, err
+	}
+	p, err := d.reach(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	v, err := d.look(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return &csi.GetSnapshotResponse{Snapshot: snapshot(id, sourceOf(id, v), v)}, nil
 }
 
 // which returns where to look for snapshots, and which ones are meant. Of a node that does not answer it is not known which it has:
@@ -138,6 +151,15 @@ func (d *Driver) which(ctx context.Context, req *csi.ListSnapshotsRequest) (node
 	}
 	nodes, err = d.nodes(ctx)
 	return nodes, keep, err
+}
+
+// sourceOf is the handle of the volume that a snapshot was made of; empty once that is gone.
+func sourceOf(id volumeid.ID, v decide.Volume) string {
+	of, err := volumeid.New(id.Node, id.Group, v.Source)
+	if err != nil {
+		return ""
+	}
+	return of.String()
 }
 
 func snapshot(id volumeid.ID, of string, v decide.Volume) *csi.Snapshot {
