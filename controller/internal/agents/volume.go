@@ -12,17 +12,16 @@ import (
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
-// Deadlines of the calls on volumes. Calls on one group wait for each other.
-const (
-	listTimeout   = 30 * time.Second
-	volumeTimeout = time.Minute
-)
+// listTimeout bounds a call that only looks.
+const listTimeout = 30 * time.Second
 
 // ListVolumes observes the volumes and thin pools of ours on a node, in one group or, when that is empty, in all.
 func (p *Pool) ListVolumes(ctx context.Context, node, group string) ([]decide.Volume, []decide.ThinPool, error) {
 	const call = "ListLogicalVolumes"
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
 	var r *agentv1.ListLogicalVolumesResponse
-	err := p.call(ctx, node, listTimeout, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewLogicalVolumeServiceClient(conn).ListLogicalVolumes(ctx, &agentv1.ListLogicalVolumesRequest{Group: group})
 		return err
 	})
@@ -36,7 +35,7 @@ func (p *Pool) ListVolumes(ctx context.Context, node, group string) ([]decide.Vo
 func (p *Pool) CreateVolume(ctx context.Context, node string, v decide.VolumeSpec) (decide.Volume, error) {
 	const call = "CreateLogicalVolume"
 	var r *agentv1.CreateLogicalVolumeResponse
-	err := p.call(ctx, node, volumeTimeout, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewLogicalVolumeServiceClient(conn).CreateLogicalVolume(ctx, &agentv1.CreateLogicalVolumeRequest{
 			Group: v.Group, OwnerUid: v.Owner, Name: v.Name, Id: v.ID, SizeBytes: v.SizeBytes, ThinPool: v.ThinPool,
 			Source: v.Source, Snapshot: v.Snapshot, OverprovisionPercent: v.OverprovisionPercent,
@@ -54,7 +53,7 @@ func (p *Pool) CreateVolume(ctx context.Context, node string, v decide.VolumeSpe
 // DeleteVolume removes a volume or a snapshot; one that is absent is no error.
 func (p *Pool) DeleteVolume(ctx context.Context, node string, v decide.VolumeSpec) error {
 	const call = "DeleteLogicalVolume"
-	err := p.call(ctx, node, volumeTimeout, func(ctx context.Context, conn *grpc.ClientConn) error {
+	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := agentv1.NewLogicalVolumeServiceClient(conn).DeleteLogicalVolume(ctx, &agentv1.DeleteLogicalVolumeRequest{
 			Group: v.Group, OwnerUid: v.Owner, Name: v.Name, Id: v.ID,
 		})
@@ -73,7 +72,7 @@ func (p *Pool) DeleteVolume(ctx context.Context, node string, v decide.VolumeSpe
 func (p *Pool) ResizeVolume(ctx context.Context, node string, v decide.VolumeSpec) (decide.Volume, error) {
 	const call = "ResizeLogicalVolume"
 	var r *agentv1.ResizeLogicalVolumeResponse
-	err := p.call(ctx, node, volumeTimeout, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewLogicalVolumeServiceClient(conn).ResizeLogicalVolume(ctx, &agentv1.ResizeLogicalVolumeRequest{
 			Group: v.Group, OwnerUid: v.Owner, Name: v.Name, Id: v.ID, SizeBytes: v.SizeBytes,
 			OverprovisionPercent: v.OverprovisionPercent,
@@ -90,7 +89,7 @@ func (p *Pool) ResizeVolume(ctx context.Context, node string, v decide.VolumeSpe
 func (p *Pool) EnsureThinPool(ctx context.Context, node string, t decide.ThinPoolSpec) (decide.ThinPool, error) {
 	const call = "EnsureThinPool"
 	var r *agentv1.EnsureThinPoolResponse
-	err := p.call(ctx, node, groupTimeout, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewLogicalVolumeServiceClient(conn).EnsureThinPool(ctx, &agentv1.EnsureThinPoolRequest{
 			Group: t.Group, OwnerUid: t.Owner, Name: t.Name, SizeBytes: t.SizeBytes, Percent: t.Percent, ChunkBytes: t.ChunkBytes,
 		})

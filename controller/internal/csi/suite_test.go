@@ -69,7 +69,7 @@ func newSuite(t *testing.T, thin bool, hosts ...string) *suite {
 	t.Helper()
 	s := &suite{t: t, thin: thin, agents: map[string]*agenttest.Agent{}, cache: &cache{}, socket: filepath.Join(t.TempDir(), "csi.sock")}
 	ca := agenttest.NewCA(t)
-	s.pool = agents.New(agents.Config{
+	s.pool = agents.New(context.Background(), agents.Config{
 		TLS:   func(node string) (*tls.Config, error) { return ca.ControllerTLS(t, node), nil },
 		Grace: time.Second, Patience: 50 * time.Millisecond, Absence: 50 * time.Millisecond,
 	})

@@ -36,7 +36,7 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 		return fmt.Errorf("make client: %w", err)
 	}
 	borrower := &pki.Borrower{Client: direct, Namespace: cfg.Namespace, Now: time.Now}
-	pool := agents.New(agents.Config{TLS: borrower.ClientConfig, Log: mgr.GetLogger().WithName("agents")})
+	pool := agents.New(ctx, agents.Config{TLS: borrower.ClientConfig, Log: mgr.GetLogger().WithName("agents")})
 	defer pool.Close()
 	addresses := &csi.Addresses{Reader: mgr.GetClient(), Book: pool, Namespace: cfg.Namespace, Port: cfg.AgentPort}
 	if err := addresses.SetupWithManager(ctx, mgr); err != nil {
