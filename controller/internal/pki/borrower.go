@@ -3,7 +3,7 @@ package pki
 import (
 	"context"
 	"crypto/tls"
-	"errors"
+	"crypto/x509"
 	"fmt"
 	"sync"
 	"time"
@@ -11,38 +11,36 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// borrowEvery is how often the borrower looks whether the CA was changed, and borrowRetry how soon after it could not.
+// borrowEvery is how often the borrower looks for a renewed certificate, and borrowRetry how soon after there was none.
 const (
 	borrowEvery = 5 * time.Minute
 	borrowRetry = time.Second
 )
 
-// Borrower signs a client certificate of its own with the CA that a Keeper keeps. It only reads.
+// Borrower uses the client certificate that a Keeper publishes. It only reads, and never sees the key of the CA.
 type Borrower struct {
 	// Client reads the Secret. It should not cache it.
 	Client client.Reader
 	// Namespace of the Secret.
 	Namespace string
-	// Now is the clock.
-	Now func() time.Time
 
-	mu        sync.RWMutex
-	authority *Authority
-	client    Client
-	pair      tls.Certificate
+	mu    sync.RWMutex
+	roots *x509.CertPool
+	pair  tls.Certificate
 }
 
 // ClientConfig returns the TLS configuration for a connection to the agent of a node.
 func (b *Borrower) ClientConfig(node string) (*tls.Config, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	if b.authority == nil {
+	if b.roots == nil {
 		return nil, ErrNotReady
 	}
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, ServerName: node, RootCAs: b.authority.Pool(), Certificates: []tls.Certificate{b.pair},
+		MinVersion: tls.VersionTLS13, ServerName: node, RootCAs: b.roots, Certificates: []tls.Certificate{b.pair},
 	}, nil
 }
 
@@ -50,21 +48,19 @@ func (b *Borrower) ClientConfig(node string) (*tls.Config, error) {
 func (b *Borrower) Ready() bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return b.authority != nil
+	return b.roots != nil
 }
 
 // NeedLeaderElection says that every replica needs a certificate.
 func (b *Borrower) NeedLeaderElection() bool { return false }
 
-// Start keeps the certificate fresh until the context ends. Without a CA it waits for one.
+// Start keeps the certificate fresh until the context ends. Without one it waits for the Keeper.
 func (b *Borrower) Start(ctx context.Context) error {
 	for {
 		pause := borrowEvery
 		if err := b.Borrow(ctx); err != nil {
+			logf.FromContext(ctx).Info("Waiting for the client certificate", "reason", err.Error())
 			pause = borrowRetry
-			if errors.Is(err, errBroken) {
-				return err
-			}
 		}
 		select {
 		case <-ctx.Done():
@@ -74,31 +70,29 @@ func (b *Borrower) Start(ctx context.Context) error {
 	}
 }
 
-// Borrow does once what Start does again and again.
+// Borrow does once what Start does again and again. What was there before stays when it fails.
 func (b *Borrower) Borrow(ctx context.Context) error {
 	secret := &corev1.Secret{}
-	if err := b.Client.Get(ctx, types.NamespacedName{Namespace: b.Namespace, Name: SecretCA}, secret); err != nil {
-		return fmt.Errorf("get secret %s: %w", SecretCA, err)
+	if err := b.Client.Get(ctx, types.NamespacedName{Namespace: b.Namespace, Name: SecretClient}, secret); err != nil {
+		return fmt.Errorf("get secret %s: %w", SecretClient, err)
 	}
-	authority, err := decode(secret.Data)
+	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
-		return fmt.Errorf("secret %s: %w: %w", SecretCA, errBroken, err)
+		return fmt.Errorf("secret %s: client certificate: %w", SecretClient, err)
 	}
-	now := b.Now()
-	b.mu.RLock()
-	own, pair := b.client, b.pair
-	fresh := b.authority != nil && b.authority.Current.Certificate.Equal(authority.Current.Certificate)
-	b.mu.RUnlock()
-	if !fresh || renewAt(own).Before(now) {
-		if own, err = authority.SignClient(now); err != nil {
-			return err
-		}
-		if pair, err = tls.X509KeyPair(own.Certificate, own.Key); err != nil {
-			return fmt.Errorf("load client certificate: %w", err)
-		}
+	trusted, err := parseCertificates(secret.Data[keyBundle])
+	if err != nil {
+		return fmt.Errorf("secret %s: trusted certificates: %w", SecretClient, err)
+	}
+	if len(trusted) == 0 {
+		return fmt.Errorf("secret %s: no certificate is trusted", SecretClient)
+	}
+	roots := x509.NewCertPool()
+	for _, c := range trusted {
+		roots.AddCert(c)
 	}
 	b.mu.Lock()
-	b.authority, b.client, b.pair = &authority, own, pair
+	b.roots, b.pair = roots, pair
 	b.mu.Unlock()
 	return nil
 }

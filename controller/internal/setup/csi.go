@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -35,7 +34,7 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
-	borrower := &pki.Borrower{Client: direct, Namespace: cfg.Namespace, Now: time.Now}
+	borrower := &pki.Borrower{Client: direct, Namespace: cfg.Namespace}
 	pool := agents.New(ctx, agents.Config{TLS: borrower.ClientConfig, Log: mgr.GetLogger().WithName("agents")})
 	defer pool.Close()
 	addresses := &csi.Addresses{Reader: mgr.GetClient(), Book: pool, Namespace: cfg.Namespace, Port: cfg.AgentPort}

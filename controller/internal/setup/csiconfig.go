@@ -17,7 +17,7 @@ type CSIConfig struct {
 	Driver string
 	// Address is the socket that the sidecars connect to.
 	Address string
-	// Namespace that the agents run in, with the Secret of the certificate authority.
+	// Namespace that the agents run in, with the Secret of the client certificate.
 	Namespace string
 	// AgentPort is the port that agents listen on.
 	AgentPort int
@@ -33,7 +33,7 @@ func ParseCSI(args []string) (CSIConfig, error) {
 	f := flag.NewFlagSet("csi", flag.ContinueOnError)
 	f.StringVar(&c.Driver, "driver", v1alpha1.DriverLVM, "CSI driver to serve")
 	f.StringVar(&c.Address, "csi-address", "/csi/csi.sock", "socket that the sidecars connect to; may begin with unix://")
-	f.StringVar(&c.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the agents and the CA (default $POD_NAMESPACE)")
+	f.StringVar(&c.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the agents and the client certificate (default $POD_NAMESPACE)")
 	f.IntVar(&c.AgentPort, "agent-port", 7443, "port that agents listen on")
 	f.StringVar(&c.MetricsAddress, "metrics-address", ":8080", "address of the metrics; 0 turns them off")
 	f.StringVar(&c.HealthAddress, "health-address", ":8081", "address of the health checks; 0 turns them off")
