@@ -6,6 +6,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -58,9 +59,14 @@ func (d *Driver) room(ctx context.Context, p volume.Parameters, node string) (vo
 			class.Thin = p.Thin
 		}
 		for _, h := range hosts {
-			if node == "" || h.Node.Name == node {
-				sum = sum.Plus(volume.Room(class, h))
+			if node != "" && h.Node.Name != node {
+				continue
 			}
+			// Zero would be published, and the node be passed over until the next time.
+			if node != "" && h.Node.Agent == decide.AgentConnecting {
+				return sum, refuse(volume.Unavailable, "the agent of node "+node+" is not connected yet")
+			}
+			sum = sum.Plus(volume.Room(class, h))
 		}
 	}
 	return sum, nil
