@@ -63,5 +63,4 @@ const (
 	ReasonThinPoolConflict    = "ThinPoolConflict"
 	ReasonThinPoolNearlyFull  = "ThinPoolNearlyFull"
 	ReasonThinPoolsHealthy    = "ThinPoolsHealthy"
-	ReasonSnapshotsMissing    = "SnapshotsNotSupported"
 )
