@@ -76,8 +76,14 @@ func nodeService(t *testing.T, s *suite) string {
 	g := grpc.NewServer()
 	csi.RegisterIdentityServer(g, &forward{client: s.IdentityClient})
 	csi.RegisterNodeServer(g, &node{})
-	go g.Serve(listener)
-	t.Cleanup(g.Stop)
+	served := make(chan error, 1)
+	go func() { served <- g.Serve(listener) }()
+	t.Cleanup(func() {
+		g.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
 	return socket
 }
 
