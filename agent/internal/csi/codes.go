@@ -18,7 +18,6 @@ import (
 // Errors of this package.
 var (
 	errInvalid      = errors.New("invalid request")
-	errBusy         = errors.New("another call works on it")
 	errIncompatible = errors.New("is there already, with other properties")
 	errPrecondition = errors.New("the volume is not ready for this")
 	errNotThere     = errors.New("the volume is not there")
@@ -34,7 +33,7 @@ var codeOf = []struct {
 	{mount.ErrUnsafe, codes.InvalidArgument},
 	{mount.ErrOption, codes.InvalidArgument},
 	{fs.ErrUnsupported, codes.InvalidArgument},
-	{errBusy, codes.Aborted},
+	{plan.ErrBusy, codes.Aborted},
 	{volumeid.ErrNotOurs, codes.NotFound},
 	{plan.ErrNotFound, codes.NotFound},
 	{plan.ErrNotOurs, codes.NotFound},

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
@@ -19,7 +20,7 @@ func (l *locks) tryLock(id volumeid.ID) (unlock func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held[id] {
-		return nil, fmt.Errorf("volume %s: %w", id, errBusy)
+		return nil, fmt.Errorf("volume %s: %w", id, plan.ErrBusy)
 	}
 	if l.held == nil {
 		l.held = map[volumeid.ID]bool{}

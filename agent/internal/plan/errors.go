@@ -10,6 +10,8 @@ import (
 var (
 	// ErrInvalid: the request contradicts itself, whatever the state of the node.
 	ErrInvalid = errors.New("invalid request")
+	// ErrBusy: another call works on the same object.
+	ErrBusy = errors.New("another call works on it")
 	// ErrNotFound: the node has no such device or group.
 	ErrNotFound = errors.New("not found")
 	// ErrAlreadyExists: the name is taken by a group that is not the caller's.

@@ -14,7 +14,6 @@ import (
 // Errors of this package.
 var (
 	errInvalid  = errors.New("invalid request")
-	errBusy     = errors.New("another call works on it")
 	errStopping = errors.New("the agent stops")
 )
 
@@ -26,7 +25,7 @@ var codeOf = []struct {
 }{
 	{errInvalid, codes.InvalidArgument},
 	{plan.ErrInvalid, codes.InvalidArgument},
-	{errBusy, codes.Aborted},
+	{plan.ErrBusy, codes.Aborted},
 	{errStopping, codes.Unavailable},
 	{plan.ErrNotOurs, codes.PermissionDenied},
 	{plan.ErrAlreadyExists, codes.AlreadyExists},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"quarry.storage/quarry/agent/internal/plan"
 )
 
 // locks are held per group, per device and per volume. Nobody waits for several: a caller that finds one taken is told to come
@@ -21,7 +23,7 @@ func (l *locks) tryLock(keys ...string) (unlock func(), err error) {
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	for _, k := range keys {
 		if _, taken := l.held[k]; taken {
-			return nil, fmt.Errorf("%s: %w", k, errBusy)
+			return nil, fmt.Errorf("%s: %w", k, plan.ErrBusy)
 		}
 	}
 	for _, k := range keys {
