@@ -15,6 +15,7 @@ type faults struct {
 	after, die bool
 	err        error
 	gate       chan struct{} // closed while changes may go on
+	held       int           // changes that wait for the gate
 	life       int           // grows with every start of the agent; changes of an earlier life are refused
 	kill       func()
 }
@@ -62,6 +63,13 @@ func (h *Host) Pause() {
 	h.faults.gate = make(chan struct{})
 }
 
+// Held is the number of changes that Pause holds back now.
+func (h *Host) Held() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.faults.held
+}
+
 // Resume lets changes go on.
 func (h *Host) Resume() {
 	h.mu.Lock()
@@ -83,15 +91,21 @@ type session struct {
 func (s session) change(ctx context.Context, effect func() error) error {
 	s.mu.Lock()
 	gate := s.faults.gate
+	s.faults.held++
 	s.mu.Unlock()
+	var gone error
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		gone = ctx.Err()
 	case <-gate:
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := &s.faults
+	f.held--
+	if gone != nil {
+		return gone
+	}
 	if f.life != s.life {
 		return errDied
 	}

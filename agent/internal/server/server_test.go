@@ -92,6 +92,7 @@ func TestServer_oneCallPerGroupAndDevice(t *testing.T) {
 	a.Pause()
 	first := make(chan error, 1)
 	go func() { first <- ensure("one", b) }()
+	waitFor(t, func() bool { return a.Held() == 1 })
 	waitFor(t, func() bool { return status.Code(ensure("one", c)) == codes.Aborted })
 	if err := ensure("two", b); status.Code(err) != codes.Aborted {
 		t.Errorf("the same device: %v", err)
