@@ -91,16 +91,21 @@ func createMakesVolume(s *suite) {
 	if g := s.group(); g.GetFreeBytes() != free-20*mib || len(g.GetLogicalVolumes()) != 1 {
 		s.Errorf("group: %v, %d bytes were free before", g, free)
 	}
-	steps, before := s.Steps(), s.Commands()
-	_, err = s.create(volumeSpec("v1", 19))
-	s.must("create again", err)
-	if made, ran := s.Steps()-steps, s.Commands()-before; made != 0 || ran > 2 {
-		s.Errorf("create again made %d changes with %d commands", made, ran)
-	}
+	createAgain(s)
 	s.must("delete", s.delete("v1"))
 	s.must("delete again", s.delete("v1"))
 	if g := s.group(); s.listed("v1") != nil || g.GetFreeBytes() != free {
 		s.Errorf("after the delete: %v", g)
+	}
+}
+
+// createAgain finds what is there.
+func createAgain(s *suite) {
+	steps, before := s.Steps(), s.Commands()
+	_, err := s.create(volumeSpec("v1", 19))
+	s.must("create again", err)
+	if made, ran := s.Steps()-steps, s.Commands()-before; made != 0 || ran > 2 {
+		s.Errorf("create again made %d changes with %d commands", made, ran)
 	}
 }
 

@@ -153,7 +153,8 @@ func TestCreateVolume_tagsSayWhatItIs(t *testing.T) {
 		"a copy is not":       {volume("n", 0, func(w *VolumeSpec) { w.Source = "thin" }), []string{"quarry.storage/volume=id-n"}, true},
 		"a snapshot neither": {
 			volume("n", 0, func(w *VolumeSpec) { w.Source, w.Snapshot = "thin", true }),
-			[]string{"quarry.storage/volume=id-n", "quarry.storage/snapshot"}, false,
+			[]string{"quarry.storage/volume=id-n", "quarry.storage/snapshot"},
+			false,
 		},
 	} {
 		p, err := CreateVolume(Snapshot{Groups: []Group{stocked()}}, tt.want)

@@ -46,30 +46,44 @@ func existing(g Group, v Volume, want VolumeSpec) (VolumePlan, error) {
 	if err != nil {
 		return VolumePlan{}, err
 	}
-	differs := func(format string, args ...any) (VolumePlan, error) {
-		return VolumePlan{}, fmt.Errorf("volume %s in group %s %s: %w", v.Name, g.Name, fmt.Sprintf(format, args...), ErrAlreadyExists)
+	differs := difference(v, want)
+	fits := v.SizeBytes == size
+	if want.Source != "" {
+		// A copy may be larger than was asked for, and a snapshot never grows.
+		fits = v.SizeBytes >= size || !v.Snapshot
 	}
-	copied := want.Source != ""
+	if differs == "" && !fits {
+		differs = fmt.Sprintf("has %d bytes, not %d", v.SizeBytes, size)
+	}
 	switch {
-	case v.ID == "":
-		return differs("carries no id of ours")
-	case v.ID != want.ID:
-		return differs("has the id %q", v.ID)
-	case v.Snapshot != want.Snapshot:
-		return differs("is a snapshot: %t, not %t", v.Snapshot, want.Snapshot)
-	case want.Pool != "" && v.Pool != want.Pool, !copied && v.Pool != want.Pool:
-		return differs("is in pool %q, not %q", v.Pool, want.Pool)
-	case v.Source != "" && v.Source != want.Source:
-		return differs("is a copy of %q, not of %q", v.Source, want.Source)
-	case !copied && v.SizeBytes != size:
-		return differs("has %d bytes, not %d", v.SizeBytes, size)
-	case copied && v.SizeBytes < size && v.Snapshot:
-		return differs("has %d bytes, not %d", v.SizeBytes, size)
+	case differs != "":
+		return VolumePlan{}, fmt.Errorf("volume %s in group %s %s: %w", v.Name, g.Name, differs, ErrAlreadyExists)
 	case v.SizeBytes >= size:
 		return VolumePlan{Volume: v}, nil
 	}
 	// A copy is made in the size of its source and grown then; an interrupted call got as far as this.
 	return g.grow(v, size, want.OverprovisionPercent, ErrNoRoom, "the copy was not grown to its size yet")
+}
+
+// difference says what makes a volume another one than is wanted, whatever its size; empty when nothing does.
+func difference(v Volume, want VolumeSpec) string {
+	pool := want.Pool
+	if pool == "" && want.Source != "" {
+		pool = v.Pool
+	}
+	switch {
+	case v.ID == "":
+		return "carries no id of ours"
+	case v.ID != want.ID:
+		return fmt.Sprintf("has the id %q", v.ID)
+	case v.Snapshot != want.Snapshot:
+		return fmt.Sprintf("is a snapshot: %t, not %t", v.Snapshot, want.Snapshot)
+	case v.Pool != pool:
+		return fmt.Sprintf("is in pool %q, not %q", v.Pool, pool)
+	case v.Source != "" && v.Source != want.Source:
+		return fmt.Sprintf("is a copy of %q, not of %q", v.Source, want.Source)
+	}
+	return ""
 }
 
 func (g Group) thinVolume(v Volume, want VolumeSpec) (VolumePlan, error) {

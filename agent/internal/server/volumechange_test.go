@@ -70,10 +70,10 @@ func report(tags string, rows ...string) run.Step {
 		"lv":[%s]}]}`, tags, strings.Join(rows, ","))}}
 }
 
-func row(name, id string, size int64) string {
-	return fmt.Sprintf(`{"lv_name":"%s","lv_uuid":"lv-uuid","vg_uuid":"vg-uuid","lv_size":"%d","lv_tags":"quarry.storage/volume=%s","lv_layout":"linear",
+func row(id string) string {
+	return fmt.Sprintf(`{"lv_name":"v","lv_uuid":"lv-uuid","vg_uuid":"vg-uuid","lv_size":"4194304","lv_tags":"quarry.storage/volume=%s","lv_layout":"linear",
 		"pool_lv":"","origin":"","lv_active_locally":"1","lv_device_open":"0","lv_health_status":"","lv_metadata_size":"","data_percent":"",
-		"metadata_percent":"","lv_time":"1700000000"}`, name, size, id)
+		"metadata_percent":"","lv_time":"1700000000"}`, id)
 }
 
 func failed(stderr string) run.Step {
@@ -98,13 +98,13 @@ func TestChangeVolume_commands(t *testing.T) {
 	}{
 		"create": {nil, want, plan.CreateVolume, []run.Step{said("")}, "lvcreate", nil},
 		"create what exists": {
-			nil, want, plan.CreateVolume, []run.Step{failed(exists), report(ownerTag, row("v", "id", 4<<20))}, "lvcreate fullreport", nil,
+			nil, want, plan.CreateVolume, []run.Step{failed(exists), report(ownerTag, row("id"))}, "lvcreate fullreport", nil,
 		},
 		"create what is known to exist": {
-			present, want, plan.CreateVolume, []run.Step{report(ownerTag, row("v", "id", 4<<20))}, "fullreport", nil,
+			present, want, plan.CreateVolume, []run.Step{report(ownerTag, row("id"))}, "fullreport", nil,
 		},
 		"create what exists with another id": {
-			nil, want, plan.CreateVolume, []run.Step{failed(exists), report(ownerTag, row("v", "x", 4<<20))}, "lvcreate fullreport", plan.ErrAlreadyExists,
+			nil, want, plan.CreateVolume, []run.Step{failed(exists), report(ownerTag, row("x"))}, "lvcreate fullreport", plan.ErrAlreadyExists,
 		},
 		"create in a group that is somebody else's by now": {
 			nil, want, plan.CreateVolume,
@@ -124,13 +124,13 @@ func TestChangeVolume_commands(t *testing.T) {
 		},
 		"delete what is not known": {nil, want, plan.DeleteVolume, []run.Step{report(ownerTag)}, "fullreport", nil},
 		"delete what is another one by now": {
-			present, want, plan.DeleteVolume, []run.Step{said(""), said(""), report(ownerTag, row("v", "x", 4<<20))}, "lvchange lvremove fullreport", plan.ErrNotOurs,
+			present, want, plan.DeleteVolume, []run.Step{said(""), said(""), report(ownerTag, row("x"))}, "lvchange lvremove fullreport", plan.ErrNotOurs,
 		},
 		"resize": {
-			present, larger, plan.ResizeVolume, []run.Step{report(ownerTag, row("v", "id", 4<<20)), said("")}, "fullreport lvextend", nil,
+			present, larger, plan.ResizeVolume, []run.Step{report(ownerTag, row("id")), said("")}, "fullreport lvextend", nil,
 		},
 		"resize to what it is": {
-			present, want, plan.ResizeVolume, []run.Step{report(ownerTag, row("v", "id", 4<<20))}, "fullreport", nil,
+			present, want, plan.ResizeVolume, []run.Step{report(ownerTag, row("id"))}, "fullreport", nil,
 		},
 		"settle": {present, want, plan.SettleVolume, []run.Step{said("changed")}, "lvchange", nil},
 	}
