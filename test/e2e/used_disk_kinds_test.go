@@ -63,7 +63,11 @@ var formattedDisks = []usedDisk{
 	{name: "LUKS", format: func(t *testing.T, image string) {
 		onHost(t, "bash", "-c", `echo -n secret | cryptsetup luksFormat --batch-mode --pbkdf pbkdf2 --pbkdf-force-iterations 1000 "$1" -`, "luks", image)
 	}, reasons: []string{v1alpha1.RefusalEncrypted}},
-	{name: "bcache", format: tool("make-bcache", "-B"), reasons: []string{v1alpha1.RefusalBcache}},
+	{name: "bcache", format: tool("make-bcache", "-B"),
+		// udev gives a backing device to the kernel as soon as it sees one.
+		use:     "for i in $(seq 50); do [ -e /sys/block/$(basename DEV)/bcache ] && break; sleep 0.1; done",
+		release: "[ ! -e /sys/block/$(basename DEV)/bcache ] || echo 1 > /sys/block/$(basename DEV)/bcache/stop",
+		reasons: []string{v1alpha1.RefusalBcache}},
 	{name: "ZFS", format: bytesAt(zfsLabels()), reasons: []string{v1alpha1.RefusalZFS}},
 	{name: "Ceph OSD", format: bytesAt(map[int64][]byte{0: []byte("bluestore block device\n8f54e1c2-3c3a-4a8b-9a30-1d4e3bd3a101\n")}), reasons: []string{v1alpha1.RefusalCeph}},
 	{name: "unknown data at the start", format: bytesAt(map[int64][]byte{8192: []byte("a database without a filesystem")}), reasons: []string{v1alpha1.RefusalUnknownData}},
@@ -85,7 +89,7 @@ var disksInUse = []usedDisk{
 	{name: "LVM group of somebody else", use: "vgcreate -q theirs DEV && vgchange -q -an theirs", reasons: []string{v1alpha1.RefusalLVM}},
 	{name: "LVM group with a mounted volume",
 		use:     "vgcreate -q busy DEV && lvcreate -q -y -L 64M -n data busy && mkfs.ext4 -q -E lazy_itable_init=0 /dev/busy/data && mkdir -p /run/lv && mount -o ro /dev/busy/data /run/lv",
-		release: "umount /run/lv && vgchange -q -an busy", reasons: []string{v1alpha1.RefusalLVM, v1alpha1.RefusalHeld}},
+		release: "umount /run/lv && udevadm settle && vgchange -q -an busy && udevadm settle && vgchange -q -an busy", reasons: []string{v1alpha1.RefusalLVM, v1alpha1.RefusalHeld}},
 	{name: "RAID member, stopped", use: "mdadm --quiet --create /dev/md/s --run --force --level=1 --raid-devices=1 --metadata=1.2 DEV && mdadm --quiet --stop /dev/md/s",
 		reasons: []string{v1alpha1.RefusalRAID}},
 	{name: "RAID member at the end of the disk, running", use: "mdadm --quiet --create /dev/md/r --run --force --level=1 --raid-devices=1 --metadata=1.0 DEV",

@@ -284,6 +284,18 @@ func agentObtainsCertificate(t *testing.T) {
 	}
 }
 
+func TestDeploy_samplesAndLab(t *testing.T) {
+	install(t)
+	kubectl, kubeconfig := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), apitest.Kubeconfig(t)
+	deploy := filepath.Join(apitest.Root(t), "deploy")
+	for _, what := range [][]string{{"-f", filepath.Join(deploy, "samples")}, {"-k", filepath.Join(deploy, "lab")}} {
+		args := append([]string{"--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts", "--dry-run=server"}, what...)
+		if out, err := exec.Command(kubectl, args...).CombinedOutput(); err != nil {
+			t.Errorf("kubectl apply %s: %v\n%s", what, err, out)
+		}
+	}
+}
+
 func TestAdmissionPolicy_pinsAgents(t *testing.T) {
 	install(t)
 	good := certificatesv1.CertificateSigningRequestSpec{

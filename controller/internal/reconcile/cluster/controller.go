@@ -92,6 +92,7 @@ func (r *Reconciler) reconcile(ctx context.Context, c *v1alpha1.Cluster) (result
 		s.blind = true
 		return ctrl.Result{}, err
 	}
+	s.running = r.Work.Running(c.Name)
 	s.assess(r.Agents)
 	phases := []func(context.Context, *scope) error{r.markUse, r.labelHosts, r.workDisks, r.makeClass}
 	if deleting {

@@ -20,6 +20,7 @@ func (r *Reconciler) workDisks(ctx context.Context, s *scope) error {
 	s.note(r.Work.Run(ctx, s.cluster.Name, jobs), jobs)
 	// What the agents answered is known now: decide once more, so that the status shows it.
 	s.cluster.Status.Plan = s.verdict.Plan
+	s.running = r.Work.Running(s.cluster.Name)
 	s.assess(r.Agents)
 	if err := r.useUp(ctx, s); err != nil {
 		return err

@@ -254,6 +254,29 @@ func TestReconcile_slowHostHoldsUpNobody(t *testing.T) {
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 }
 
+func TestReconcile_deleteWhileAHostIsWorkedOn(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}})
+	a := s.agents["n1"]
+	a.Pause()
+	s.add("pool", nil, "n1")
+	s.until("pool", hasState("n1", "online", "being prepared"))
+	s.deleteCluster("pool")
+	for range 3 {
+		if err := s.reconcile("pool"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c := s.get("pool"); len(c.Finalizers) == 0 {
+		t.Fatal("given free while a group is being made")
+	}
+	a.Resume()
+	<-s.r.Work.Late()
+	s.untilGone("pool")
+	if !a.IsEmpty("sdb") || len(a.Groups()) != 0 {
+		t.Error("the disk is not clean")
+	}
+}
+
 func TestReconcile_failingStepIsShownAndRetried(t *testing.T) {
 	s := newSuite(t, map[string][]string{"n1": {"sdb"}, "n2": {"sdb"}})
 	// Failures that nobody expected are shown at once, others when they last.
@@ -269,7 +292,7 @@ func TestReconcile_statusIsRebuiltFromTheDisks(t *testing.T) {
 	s.add("pool", nil, "n1", "n2")
 	before := s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 	steps := s.agents["n1"].Steps()
-	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{"n1"} })
+	s.edit(func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{"n1"} })
 	c := s.get("pool")
 	c.Status = v1alpha1.ClusterStatus{}
 	if err := s.client.Status().Update(context.Background(), c); err != nil {

@@ -125,16 +125,16 @@ func TestReconcile_hostRemovedFromSpec(t *testing.T) {
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 	s.addVolume("pool", "n2", "quarry-pool", "v2")
 
-	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{"n1"} })
+	s.edit(func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{"n1"} })
 	c := s.until("pool", all(hasPhase(v1alpha1.PhaseWarning), hasState("n2", "failed", "quarry-pool/v2")))
 	if len(s.disksOf("n2", string(c.UID))) != 1 {
 		t.Fatal("a host with volumes was torn down")
 	}
 
 	// Listing it again does not take the decision back.
-	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{"n1", "n2"} })
+	s.edit(func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{"n1", "n2"} })
 	s.until("pool", hasState("n2", "failed"))
-	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{"n1"} })
+	s.edit(func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{"n1"} })
 
 	s.removeVolume("n2", "quarry-pool", "v2")
 	s.until("pool", func(c *v1alpha1.Cluster) string {
@@ -148,7 +148,7 @@ func TestReconcile_hostRemovedFromSpec(t *testing.T) {
 	}
 
 	// Now it begins afresh.
-	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{"n1", "n2"} })
+	s.edit(func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{"n1", "n2"} })
 	s.until("pool", all(hasPhase(v1alpha1.PhaseRunning), hasState("n2", "online")))
 }
 
@@ -157,7 +157,7 @@ func TestReconcile_maintenance(t *testing.T) {
 	s.add("pool", nil, "n1", "n2")
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 	s.create(&v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: v1alpha1.StorageNodeSpec{Maintenance: true}})
-	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Maintenance = []v1alpha1.HostName{"n2"} })
+	s.edit(func(c *v1alpha1.Cluster) { c.Spec.Maintenance = []v1alpha1.HostName{"n2"} })
 	s.until("pool", all(hasState("n1", "quiesced"), hasState("n2", "quiesced")))
 
 	s.agents["n2"].Kill()
@@ -167,7 +167,7 @@ func TestReconcile_maintenance(t *testing.T) {
 		}
 		return all(hasState("n2", "quiesced", "maintenance"), hasPhase(v1alpha1.PhaseRunning))(c)
 	})
-	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Maintenance = nil })
+	s.edit(func(c *v1alpha1.Cluster) { c.Spec.Maintenance = nil })
 	s.until("pool", all(hasState("n2", "offline"), hasPhase(v1alpha1.PhaseWarning)))
 	s.agents["n2"].Restart(t)
 	s.until("pool", all(hasState("n2", "online"), hasPhase(v1alpha1.PhaseRunning)))

@@ -27,6 +27,8 @@ type scope struct {
 	driver health.Driver
 	// failures of the last attempts, by host.
 	failures map[string]failure
+	// running are the hosts that are being worked on: what they hold may change at any moment.
+	running map[string]bool
 	// done are the hosts whose teardown the agent has confirmed in this pass.
 	done map[string]bool
 	// blocked says what else holds the deletion.
@@ -142,7 +144,7 @@ func (s *scope) host(name string, nodes map[string]decide.Node) (health.Host, []
 // nothingLeft says whether a host that is to be destroyed needs nothing more: it was torn down, was never used, or is a machine
 // that Kubernetes does not know any more, without volumes. In the last case its disks keep what is on them, and our tag.
 func (s *scope) nothingLeft(in member.Input, h health.Host, steps int) bool {
-	if len(in.Volumes) > 0 || h.Node.Agent == decide.AgentConnecting {
+	if len(in.Volumes) > 0 || h.Node.Agent == decide.AgentConnecting || s.running[h.Name] {
 		return false
 	}
 	if h.Node.Up() {

@@ -144,10 +144,10 @@ func (s *suite) get(name string) *v1alpha1.Cluster {
 	return c
 }
 
-// edit changes a Cluster.
-func (s *suite) edit(name string, change func(*v1alpha1.Cluster)) {
+// edit changes the Cluster pool.
+func (s *suite) edit(change func(*v1alpha1.Cluster)) {
 	s.t.Helper()
-	c := s.get(name)
+	c := s.get("pool")
 	change(c)
 	if err := s.client.Update(context.Background(), c); err != nil {
 		s.t.Fatal(err)

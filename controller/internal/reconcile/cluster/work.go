@@ -107,6 +107,19 @@ func (w *Work) Forget(cluster string) {
 	}
 }
 
+// Running returns the hosts that are worked on for a Cluster.
+func (w *Work) Running(cluster string) map[string]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	hosts := map[string]bool{}
+	for k, j := range w.jobs {
+		if k.cluster == cluster && j.running {
+			hosts[k.host] = true
+		}
+	}
+	return hosts
+}
+
 // Run starts the jobs that do not run and need not wait, waits a while for them, and returns what is known of every host.
 func (w *Work) Run(ctx context.Context, cluster string, steps map[string][]decide.Step) map[string]outcome {
 	var started []*job
