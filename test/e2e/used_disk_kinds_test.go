@@ -63,11 +63,13 @@ var formattedDisks = []usedDisk{
 	{name: "LUKS", format: func(t *testing.T, image string) {
 		onHost(t, "bash", "-c", `echo -n secret | cryptsetup luksFormat --batch-mode --pbkdf pbkdf2 --pbkdf-force-iterations 1000 "$1" -`, "luks", image)
 	}, reasons: []string{v1alpha1.RefusalEncrypted}},
-	{name: "bcache", format: tool("make-bcache", "-B"),
+	{
+		name: "bcache", format: tool("make-bcache", "-B"),
 		// udev gives a backing device to the kernel as soon as it sees one.
 		use:     "for i in $(seq 50); do [ -e /sys/block/$(basename DEV)/bcache ] && break; sleep 0.1; done",
 		release: "[ ! -e /sys/block/$(basename DEV)/bcache ] || echo 1 > /sys/block/$(basename DEV)/bcache/stop",
-		reasons: []string{v1alpha1.RefusalBcache}},
+		reasons: []string{v1alpha1.RefusalBcache},
+	},
 	{name: "ZFS", format: bytesAt(zfsLabels()), reasons: []string{v1alpha1.RefusalZFS}},
 	{name: "Ceph OSD", format: bytesAt(map[int64][]byte{0: []byte("bluestore block device\n8f54e1c2-3c3a-4a8b-9a30-1d4e3bd3a101\n")}), reasons: []string{v1alpha1.RefusalCeph}},
 	{name: "unknown data at the start", format: bytesAt(map[int64][]byte{8192: []byte("a database without a filesystem")}), reasons: []string{v1alpha1.RefusalUnknownData}},
@@ -77,32 +79,50 @@ var formattedDisks = []usedDisk{
 
 // disksInUse look empty, or are known, and something in the node holds them.
 var disksInUse = []usedDisk{
-	{name: "mounted filesystem", format: tool("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0"),
+	{
+		name: "mounted filesystem", format: tool("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0"),
 		use: "mkdir -p /run/held && mount -o ro DEV /run/held", release: "umount /run/held",
-		reasons: []string{v1alpha1.RefusalMounted, v1alpha1.RefusalFilesystem}},
-	{name: "swap space, on", format: tool("mkswap"), use: "swapon DEV", release: "swapoff DEV",
-		reasons: []string{v1alpha1.RefusalSwap}},
-	{name: "mounted partition", format: tool("sgdisk", "--new=1:2048:+64M"),
+		reasons: []string{v1alpha1.RefusalMounted, v1alpha1.RefusalFilesystem},
+	},
+	{
+		name: "swap space, on", format: tool("mkswap"), use: "swapon DEV", release: "swapoff DEV",
+		reasons: []string{v1alpha1.RefusalSwap},
+	},
+	{
+		name: "mounted partition", format: tool("sgdisk", "--new=1:2048:+64M"),
 		use:     "for i in $(seq 50); do [ -b DEV1 ] && break; sleep 0.1; done; mkfs.ext4 -q DEV1 && mkdir -p /run/part && mount -o ro DEV1 /run/part",
-		release: "umount /run/part", reasons: []string{v1alpha1.RefusalPartitionTable, v1alpha1.RefusalMounted}},
+		release: "umount /run/part", reasons: []string{v1alpha1.RefusalPartitionTable, v1alpha1.RefusalMounted},
+	},
 	{name: "LVM physical volume without a group", use: "pvcreate -q DEV", reasons: []string{v1alpha1.RefusalLVM}},
 	{name: "LVM group of somebody else", use: "vgcreate -q theirs DEV && vgchange -q -an theirs", reasons: []string{v1alpha1.RefusalLVM}},
-	{name: "LVM group with a mounted volume",
+	{
+		name:    "LVM group with a mounted volume",
 		use:     "vgcreate -q busy DEV && lvcreate -q -y -L 64M -n data busy && mkfs.ext4 -q -E lazy_itable_init=0 /dev/busy/data && mkdir -p /run/lv && mount -o ro /dev/busy/data /run/lv",
-		release: "umount /run/lv && udevadm settle && vgchange -q -an busy && udevadm settle && vgchange -q -an busy", reasons: []string{v1alpha1.RefusalLVM, v1alpha1.RefusalHeld}},
-	{name: "RAID member, stopped", use: "mdadm --quiet --create /dev/md/s --run --force --level=1 --raid-devices=1 --metadata=1.2 DEV && mdadm --quiet --stop /dev/md/s",
-		reasons: []string{v1alpha1.RefusalRAID}},
-	{name: "RAID member at the end of the disk, running", use: "mdadm --quiet --create /dev/md/r --run --force --level=1 --raid-devices=1 --metadata=1.0 DEV",
-		release: "mdadm --quiet --stop /dev/md/r", reasons: []string{v1alpha1.RefusalRAID, v1alpha1.RefusalHeld}},
-	{name: "empty disk under a device-mapper device", use: fmt.Sprintf("dmsetup create above --table '0 %d linear DEV 0'", usedSize/512),
-		release: "dmsetup remove above", reasons: []string{v1alpha1.RefusalHeld}},
-	{name: "open LUKS device", format: func(t *testing.T, image string) {
-		onHost(t, "bash", "-c", `echo -n secret | cryptsetup luksFormat --batch-mode --pbkdf pbkdf2 --pbkdf-force-iterations 1000 "$1" -`, "luks", image)
-	}, use: "modprobe dm-crypt; echo -n secret | cryptsetup open --key-file - DEV opened", release: "cryptsetup close opened",
-		reasons: []string{v1alpha1.RefusalEncrypted, v1alpha1.RefusalHeld}},
-	{name: "empty disk that a process holds exclusively",
+		release: "umount /run/lv && udevadm settle && vgchange -q -an busy && udevadm settle && vgchange -q -an busy", reasons: []string{v1alpha1.RefusalLVM, v1alpha1.RefusalHeld},
+	},
+	{
+		name: "RAID member, stopped", use: "mdadm --quiet --create /dev/md/s --run --force --level=1 --raid-devices=1 --metadata=1.2 DEV && mdadm --quiet --stop /dev/md/s",
+		reasons: []string{v1alpha1.RefusalRAID},
+	},
+	{
+		name: "RAID member at the end of the disk, running", use: "mdadm --quiet --create /dev/md/r --run --force --level=1 --raid-devices=1 --metadata=1.0 DEV",
+		release: "mdadm --quiet --stop /dev/md/r", reasons: []string{v1alpha1.RefusalRAID, v1alpha1.RefusalHeld},
+	},
+	{
+		name: "empty disk under a device-mapper device", use: fmt.Sprintf("dmsetup create above --table '0 %d linear DEV 0'", usedSize/512),
+		release: "dmsetup remove above", reasons: []string{v1alpha1.RefusalHeld},
+	},
+	{
+		name: "open LUKS device", format: func(t *testing.T, image string) {
+			onHost(t, "bash", "-c", `echo -n secret | cryptsetup luksFormat --batch-mode --pbkdf pbkdf2 --pbkdf-force-iterations 1000 "$1" -`, "luks", image)
+		}, use: "modprobe dm-crypt; echo -n secret | cryptsetup open --key-file - DEV opened", release: "cryptsetup close opened",
+		reasons: []string{v1alpha1.RefusalEncrypted, v1alpha1.RefusalHeld},
+	},
+	{
+		name:    "empty disk that a process holds exclusively",
 		use:     `nohup python3 -c 'import os,time; os.open("DEV", os.O_RDONLY|os.O_EXCL); open("/run/holder","w").write("x"); time.sleep(600)' >/dev/null 2>&1 & echo $! > /run/holder.pid; for i in $(seq 50); do [ -e /run/holder ] && break; sleep 0.1; done`,
-		release: "kill $(cat /run/holder.pid)", reasons: []string{v1alpha1.RefusalBusy}},
+		release: "kill $(cat /run/holder.pid)", reasons: []string{v1alpha1.RefusalBusy},
+	},
 	{name: "empty disk that is read-only", use: "blockdev --setro DEV", release: "blockdev --setrw DEV", reasons: []string{v1alpha1.RefusalReadOnly}},
 }
 

@@ -55,12 +55,14 @@ func (b Build) Run(ctx context.Context, report *progress.Reporter) error {
 	}
 	stop := report.While("building %s from %s", b.Tag, b.Dockerfile)
 	defer stop()
-	args := []string{"build", "--isolation", "chroot", "--pull=never", "--layers", "--quiet", "--format", "docker",
-		"--timestamp", "0", "--file", b.Dockerfile, "--tag", b.Tag}
+	args := []string{
+		"build", "--isolation", "chroot", "--pull=never", "--layers", "--quiet", "--format", "docker",
+		"--timestamp", "0", "--file", b.Dockerfile, "--tag", b.Tag,
+	}
 	for _, a := range b.Args {
 		args = append(args, "--build-arg", a)
 	}
-	if _, err := store.run(ctx, append(args, b.Context)...); err != nil {
+	if err := store.run(ctx, append(args, b.Context)...); err != nil {
 		return fmt.Errorf("build %s: %w", b.Tag, err)
 	}
 	return store.save(ctx, b.Tag, b.Output)
@@ -92,15 +94,15 @@ func baseNames(dockerfile string) []string {
 // buildah runs the program of that name on a storage of the lab's own.
 type buildah struct{ root string }
 
-func (b buildah) run(ctx context.Context, args ...string) (string, error) {
+func (b buildah) run(ctx context.Context, args ...string) error {
 	global := []string{"--root", b.root, "--runroot", filepath.Join(b.root, "run"), "--storage-driver", "overlay"}
 	cmd := exec.CommandContext(ctx, "buildah", append(global, args...)...)
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return "", errors.Join(fmt.Errorf("buildah %s: %w", args[0], err), errors.New(strings.TrimSpace(stdout.String()+stderr.String())))
+		return errors.Join(fmt.Errorf("buildah %s: %w", args[0], err), errors.New(strings.TrimSpace(stdout.String()+stderr.String())))
 	}
-	return strings.TrimSpace(stdout.String()), nil
+	return nil
 }
 
 // ensureBase puts a base image into the storage, and replaces it when its
@@ -116,12 +118,12 @@ func (b buildah) ensureBase(ctx context.Context, name string, report *progress.R
 	}
 	mark := filepath.Join(b.root, ".base-"+cache.Hash(name))
 	if current, err := os.ReadFile(mark); err == nil && string(current) == archive {
-		if _, err := b.run(ctx, "inspect", "--type", "image", name); err == nil {
+		if err := b.run(ctx, "inspect", "--type", "image", name); err == nil {
 			return nil
 		}
 	}
 	report.Step("taking %s into the image storage", name)
-	if _, err := b.run(ctx, "pull", "docker-archive:"+archive); err != nil {
+	if err := b.run(ctx, "pull", "docker-archive:"+archive); err != nil {
 		return fmt.Errorf("base image %s: %w", name, err)
 	}
 	return state.WriteFile(mark, []byte(archive), 0o644)
@@ -131,7 +133,7 @@ func (b buildah) ensureBase(ctx context.Context, name string, report *progress.R
 // left, and the mount of the storage itself.
 func (b buildah) tidy() {
 	// A build that was interrupted is tidied up all the same.
-	_, _ = b.run(context.Background(), "rm", "--all")
+	_ = b.run(context.Background(), "rm", "--all")
 	_ = unix.Unmount(filepath.Join(b.root, "overlay"), unix.MNT_DETACH)
 }
 
@@ -149,7 +151,7 @@ func (b buildah) save(ctx context.Context, tag, output string) error {
 		return err
 	}
 	defer os.Remove(tmp)
-	if _, err := b.run(ctx, "push", "--disable-compression", tag, "docker-archive:"+tmp+":"+tag); err != nil {
+	if err := b.run(ctx, "push", "--disable-compression", tag, "docker-archive:"+tmp+":"+tag); err != nil {
 		return fmt.Errorf("save %s: %w", tag, err)
 	}
 	return os.Rename(tmp, output)

@@ -3,6 +3,7 @@ package image
 import (
 	"archive/tar"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -74,7 +75,7 @@ func readArchive(t *testing.T, path string) map[string][]byte {
 	entries := map[string][]byte{}
 	for r := tar.NewReader(f); ; {
 		header, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return entries
 		}
 		if err != nil {

@@ -13,9 +13,8 @@ import (
 // agent, adopts orphans until the agent ends, and powers the node off. It only
 // returns when it could not power off.
 func Init(configPath string) error {
-	if err := bootstrap(configPath); err != nil {
-		fmt.Println("lab: node init:", err)
-	}
+	// It returns when the agent has ended, or could not be started.
+	fmt.Println("lab: node init:", bootstrap(configPath))
 	unix.Sync()
 	return unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }

@@ -78,7 +78,10 @@ func TestTable_killEndsOnlyTheRecordedProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-waited:
+	case err := <-waited:
+		if err == nil {
+			t.Error("the recorded process ended by itself")
+		}
 	case <-time.After(5 * time.Second):
 		t.Fatal("the recorded process was not ended")
 	}

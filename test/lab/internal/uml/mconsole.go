@@ -32,21 +32,19 @@ type mconsoleReply struct {
 // Attach plugs an image file in as a ubd device. The kernel announces it with a
 // uevent.
 func (m Machine) Attach(d Disk) error {
-	_, err := m.console(fmt.Sprintf("config %s=%s", DeviceName(d.Unit), d.Image))
-	return err
+	return m.console(fmt.Sprintf("config %s=%s", DeviceName(d.Unit), d.Image))
 }
 
 // Detach unplugs a ubd device. The kernel refuses while it is open.
 func (m Machine) Detach(unit int) error {
-	_, err := m.console("remove " + DeviceName(unit))
-	return err
+	return m.console("remove " + DeviceName(unit))
 }
 
-// console sends a command to the kernel's management socket and returns its
-// answer.
-func (m Machine) console(command string) (string, error) {
+// console sends a command to the kernel's management socket and waits until it
+// is carried out.
+func (m Machine) console(command string) error {
 	if len(command) >= mconsoleMaxData {
-		return "", fmt.Errorf("kernel console: command longer than %d bytes", mconsoleMaxData)
+		return fmt.Errorf("kernel console: command longer than %d bytes", mconsoleMaxData)
 	}
 	// The kernel answers to the address the request came from, so the client
 	// has to have one.
@@ -55,30 +53,30 @@ func (m Machine) console(command string) (string, error) {
 		&net.UnixAddr{Name: local, Net: "unixgram"},
 		&net.UnixAddr{Name: filepath.Join(m.Dir, m.ID, "mconsole"), Net: "unixgram"})
 	if err != nil {
-		return "", fmt.Errorf("kernel console of %s: %w", m.ID, err)
+		return fmt.Errorf("kernel console of %s: %w", m.ID, err)
 	}
 	defer os.Remove(local)
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(mconsoleTimeout)); err != nil {
-		return "", err
+		return err
 	}
 	request := mconsoleRequest{Magic: mconsoleMagic, Version: mconsoleVersion, Length: uint32(len(command))}
 	copy(request.Data[:], command)
 	var packet bytes.Buffer
 	if err := binary.Write(&packet, binary.NativeEndian, request); err != nil {
-		return "", err
+		return err
 	}
 	if _, err := conn.Write(packet.Bytes()); err != nil {
-		return "", fmt.Errorf("kernel console of %s: %w", m.ID, err)
+		return fmt.Errorf("kernel console of %s: %w", m.ID, err)
 	}
 	answer, failed, err := readReply(conn)
 	if err != nil {
-		return "", fmt.Errorf("kernel console of %s: %s: %w", m.ID, command, err)
+		return fmt.Errorf("kernel console of %s: %s: %w", m.ID, command, err)
 	}
 	if failed {
-		return "", fmt.Errorf("kernel console of %s: %s: %s", m.ID, command, answer)
+		return fmt.Errorf("kernel console of %s: %s: %s", m.ID, command, answer)
 	}
-	return answer, nil
+	return nil
 }
 
 func readReply(conn *net.UnixConn) (answer string, failed bool, err error) {
