@@ -182,13 +182,9 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	if err := nodes.SetupWithManager(ctx, mgr, pool.Changes()); err != nil {
 		return fmt.Errorf("add reconciler of storagenodes: %w", err)
 	}
-	found, err := images(ctx, mgr.GetAPIReader(), cfg)
+	drivers, err := csiDrivers(ctx, mgr, cfg)
 	if err != nil {
 		return err
-	}
-	drivers := &driver.Reconciler{Client: mgr.GetClient(), Namespace: cfg.Namespace, Images: found, Verbosity: cfg.Verbosity}
-	if err := drivers.SetupWithManager(mgr); err != nil {
-		return fmt.Errorf("add reconciler of drivers: %w", err)
 	}
 	clusters := &cluster.Reconciler{
 		Client: mgr.GetClient(), Agents: pool, Work: work, Drivers: drivers, Events: mgr.GetEventRecorder("quarry-controller"),
@@ -197,4 +193,20 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 		return fmt.Errorf("add reconciler of clusters: %w", err)
 	}
 	return nil
+}
+
+// csiDrivers adds the reconciler of CSI drivers, when this controller is to deploy them.
+func csiDrivers(ctx context.Context, mgr manager.Manager, cfg Config) (cluster.Drivers, error) {
+	if !cfg.ManageDrivers {
+		return driver.External{}, nil
+	}
+	found, err := images(ctx, mgr.GetAPIReader(), cfg)
+	if err != nil {
+		return nil, err
+	}
+	drivers := &driver.Reconciler{Client: mgr.GetClient(), Namespace: cfg.Namespace, Images: found, Verbosity: cfg.Verbosity}
+	if err := drivers.SetupWithManager(mgr); err != nil {
+		return nil, fmt.Errorf("add reconciler of drivers: %w", err)
+	}
+	return drivers, nil
 }
