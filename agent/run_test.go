@@ -40,7 +40,6 @@ func newAPIServer(t *testing.T, ca *agenttest.CA, gate <-chan struct{}) (url, ca
 		} else {
 			<-gate
 			answer["status"] = map[string]any{"certificate": chain}
-			answer = map[string]any{"type": "MODIFIED", "object": answer}
 		}
 		if err := json.NewEncoder(w).Encode(answer); err != nil {
 			t.Errorf("answer: %v", err)
