@@ -48,8 +48,10 @@ func readyNotes(before, after v1alpha1.ClusterStatus) []note {
 		return nil
 	}
 	kind := corev1.EventTypeNormal
-	calm := []string{v1alpha1.ReasonPending, v1alpha1.ReasonDisksPreparing, v1alpha1.ReasonApprovalRequired, v1alpha1.ReasonDeleting,
-		v1alpha1.ReasonCSIDeploying}
+	calm := []string{
+		v1alpha1.ReasonPending, v1alpha1.ReasonDisksPreparing, v1alpha1.ReasonApprovalRequired, v1alpha1.ReasonDeleting,
+		v1alpha1.ReasonCSIDeploying,
+	}
 	if is.Status != metav1.ConditionTrue && !slices.Contains(calm, is.Reason) {
 		kind = corev1.EventTypeWarning
 	}
@@ -121,12 +123,16 @@ func poolNotes(before, after v1alpha1.ClusterStatus) []note {
 			continue
 		}
 		if was[i.Host] {
-			notes = append(notes, note{corev1.EventTypeNormal, v1alpha1.ReasonThinPoolsHealthy, "WatchPool",
-				fmt.Sprintf("Host %s: thin pool %s has room again.", i.Host, i.ThinPool.Name)})
+			notes = append(notes, note{
+				corev1.EventTypeNormal, v1alpha1.ReasonThinPoolsHealthy, "WatchPool",
+				fmt.Sprintf("Host %s: thin pool %s has room again.", i.Host, i.ThinPool.Name),
+			})
 			continue
 		}
-		notes = append(notes, note{corev1.EventTypeWarning, v1alpha1.ReasonThinPoolNearlyFull, "WatchPool",
-			fmt.Sprintf("Host %s: %s.", i.Host, health.DescribePool(*i.ThinPool))})
+		notes = append(notes, note{
+			corev1.EventTypeWarning, v1alpha1.ReasonThinPoolNearlyFull, "WatchPool",
+			fmt.Sprintf("Host %s: %s.", i.Host, health.DescribePool(*i.ThinPool)),
+		})
 	}
 	return notes
 }

@@ -123,8 +123,10 @@ func (s *scope) host(name string, nodes map[string]decide.Node) (health.Host, []
 	h := health.Host{
 		Name: name, Node: node, Groups: groups, Recorded: s.recorded(name), Last: s.instance(name), Member: member.Decide(in),
 	}
-	p := plan.Host{Name: name, Owner: s.uid(), GroupName: s.groupName(), Node: node, Groups: groups,
-		ThinPool: decide.ThinPoolOf(s.cluster.Spec.LVM)}
+	p := plan.Host{
+		Name: name, Owner: s.uid(), GroupName: s.groupName(), Node: node, Groups: groups,
+		ThinPool: decide.ThinPoolOf(s.cluster.Spec.LVM),
+	}
 	if h.Member.Flags.ShouldDestroy {
 		h.Waits = member.Explain(in, h.Member)
 		p.Teardown = h.Member.State == v1alpha1.MemberState(nodestate.Abandoned)
