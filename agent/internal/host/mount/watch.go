@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -17,19 +16,21 @@ import (
 func (r *Reader) Changes(ctx context.Context) (<-chan struct{}, error) {
 	w := &watch{reader: r}
 	for _, name := range []string{filepath.Join("1", "mountinfo"), "swaps"} {
-		file, err := os.Open(filepath.Join(r.proc, name))
+		// Not os.Open: Go's own poller would take the file in, and a change is told to the first who polls only.
+		path := filepath.Join(r.proc, name)
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			w.close()
-			return nil, fmt.Errorf("watch mounts: %w", err)
+			return nil, fmt.Errorf("watch mounts: open %s: %w", path, err)
 		}
-		w.files = append(w.files, file)
+		w.files = append(w.files, fd)
 	}
 	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		w.close()
 		return nil, fmt.Errorf("watch mounts: eventfd: %w", err)
 	}
-	w.files = append(w.files, os.NewFile(uintptr(wake), "wake"))
+	w.files = append(w.files, wake)
 	out := make(chan struct{}, 1)
 	stop := context.AfterFunc(ctx, func() {
 		// The counter of an eventfd takes a first write always.
@@ -47,13 +48,13 @@ func (r *Reader) Changes(ctx context.Context) (<-chan struct{}, error) {
 // watch is one open set of tables.
 type watch struct {
 	reader *Reader
-	files  []*os.File
+	files  []int
 	last   []Use
 }
 
 func (w *watch) close() {
-	for _, f := range w.files {
-		f.Close()
+	for _, fd := range w.files {
+		unix.Close(fd)
 	}
 }
 
@@ -61,8 +62,8 @@ func (w *watch) run(ctx context.Context, out chan<- struct{}) {
 	w.changed()
 	polls := make([]unix.PollFd, len(w.files))
 	for {
-		for i, f := range w.files {
-			polls[i] = unix.PollFd{Fd: int32(f.Fd()), Events: unix.POLLPRI}
+		for i, fd := range w.files {
+			polls[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLPRI}
 		}
 		polls[len(polls)-1].Events = unix.POLLIN
 		if _, err := unix.Poll(polls, -1); err != nil && !errors.Is(err, unix.EINTR) {
