@@ -56,12 +56,7 @@ func run(ctx context.Context, cfg config.Config) error {
 		return server.ServeProbes(ctx, probes, id.Check, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	})
 	group.Go(func() error { id.Run(ctx); return nil })
-	srv := server.New(serverConfig)
-	group.Go(func() error { return serve(ctx, cfg, id, srv) })
-	if cfg.KubeletDir != "" {
-		driver := newDriver(cfg, srv, log, registry)
-		group.Go(func() error { return driver.Run(ctx) })
-	}
+	group.Go(func() error { return serve(ctx, cfg, id, server.New(serverConfig)) })
 	return group.Wait()
 }
 

@@ -2,13 +2,14 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 
-	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"quarry.storage/quarry/controller/internal/setup"
 	"quarry.storage/quarry/pkg/version"
@@ -26,12 +27,10 @@ func run(args []string) int {
 	switch command {
 	case "manager":
 		err = manage(args)
-	case "csi":
-		err = serveCSI(args)
 	case "version":
 		fmt.Println(version.Version)
 	default:
-		err = fmt.Errorf("unknown command %q: want manager, csi or version", command)
+		err = fmt.Errorf("unknown command %q: want manager or version", command)
 	}
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "controller:", err)
@@ -45,13 +44,12 @@ func manage(args []string) error {
 	if err != nil {
 		return err
 	}
-	return setup.Start(cfg.Verbosity, func(ctx context.Context, rc *rest.Config) error { return setup.Run(ctx, rc, cfg) })
-}
-
-func serveCSI(args []string) error {
-	cfg, err := setup.ParseCSI(args)
+	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(cfg.Verbosity)))
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+	rc, err := ctrl.GetConfig()
 	if err != nil {
-		return err
+		return fmt.Errorf("load cluster credentials: %w", err)
 	}
-	return setup.Start(cfg.Verbosity, func(ctx context.Context, rc *rest.Config) error { return setup.RunCSI(ctx, rc, cfg) })
+	return setup.Run(ctrl.SetupSignalHandler(), rc, cfg)
 }

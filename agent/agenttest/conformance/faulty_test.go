@@ -17,7 +17,6 @@ var errDied = errors.New("the agent died")
 type faulty struct {
 	apply.Groups
 	apply.Disks
-	apply.Volumes
 
 	mu    sync.Mutex
 	steps int

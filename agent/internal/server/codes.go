@@ -14,6 +14,7 @@ import (
 // Errors of this package.
 var (
 	errInvalid  = errors.New("invalid request")
+	errBusy     = errors.New("another call works on it")
 	errStopping = errors.New("the agent stops")
 )
 
@@ -25,7 +26,7 @@ var codeOf = []struct {
 }{
 	{errInvalid, codes.InvalidArgument},
 	{plan.ErrInvalid, codes.InvalidArgument},
-	{plan.ErrBusy, codes.Aborted},
+	{errBusy, codes.Aborted},
 	{errStopping, codes.Unavailable},
 	{plan.ErrNotOurs, codes.PermissionDenied},
 	{plan.ErrAlreadyExists, codes.AlreadyExists},
@@ -36,13 +37,6 @@ var codeOf = []struct {
 	{plan.ErrHoldsData, codes.FailedPrecondition},
 	{plan.ErrLastDevice, codes.FailedPrecondition},
 	{plan.ErrPartial, codes.FailedPrecondition},
-	{plan.ErrNoRoom, codes.ResourceExhausted},
-	{apply.ErrNoRoom, codes.ResourceExhausted},
-	{plan.ErrOverLimit, codes.OutOfRange},
-	{plan.ErrNotThin, codes.FailedPrecondition},
-	{plan.ErrInUse, codes.FailedPrecondition},
-	{apply.ErrInUse, codes.FailedPrecondition},
-	{apply.ErrExists, codes.AlreadyExists},
 	{apply.ErrRefused, codes.FailedPrecondition},
 	{context.Canceled, codes.Canceled},
 	{context.DeadlineExceeded, codes.DeadlineExceeded},

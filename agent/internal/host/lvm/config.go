@@ -51,7 +51,6 @@ backup {
 }
 report {
 	output_format="json"
-	time_format="%%s"
 }
 `
 

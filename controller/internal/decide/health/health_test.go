@@ -142,10 +142,9 @@ func TestCluster(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.in.Driver = Driver{Exists: true, Ready: true}
 			conditions := c.in.Conditions()
 			ready := conditions[len(conditions)-1]
-			if ready.Type != v1alpha1.ConditionReady || len(conditions) != 6 {
+			if ready.Type != v1alpha1.ConditionReady || len(conditions) != 5 {
 				t.Fatalf("conditions: %+v", conditions)
 			}
 			got := fmt.Sprintf("%s %s", c.in.Phase(), ready.Reason)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -87,7 +86,7 @@ func (c *Cluster) prepare(ctx context.Context) (parts, error) {
 		return parts{}, fmt.Errorf("make the busybox image: %w", err)
 	}
 	// With its base there already, an agent's image loads much faster.
-	archives := slices.Concat([]string{pause, busybox}, image.CachedBases(), image.CachedSidecars())
+	archives := append([]string{pause, busybox}, image.CachedBases()...)
 	disk, err := c.ensureSystemDisk(ctx, programs.Containerd, archives)
 	return parts{programs: programs, systemDisk: disk, images: []node.Image{
 		{Name: spec.PauseImage, Archive: pause},

@@ -53,11 +53,15 @@ func ensureTrixie(ctx context.Context, report *progress.Reporter) (string, error
 
 // CachedBases lists the archives of big base images that were made before.
 func CachedBases() []string {
-	dir, ok := cache.Find(trixieKey)
-	if !ok {
+	root, err := cache.Root()
+	if err != nil {
 		return nil
 	}
-	return []string{filepath.Join(dir, archiveName)}
+	path := filepath.Join(root, trixieKey, archiveName)
+	if _, err := os.Stat(path); err != nil {
+		return nil
+	}
+	return []string{path}
 }
 
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
