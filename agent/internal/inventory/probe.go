@@ -77,6 +77,9 @@ func (i *Inventory) unprobed(d *observed) string {
 		return fmt.Sprintf("devices of type %s are not opened", d.Type)
 	case d.Suspended:
 		return "the device is suspended"
+	case d.block.Pending:
+		// udev looks at it right now. Reading it too would slow both down, and the device is refused until udev is done anyway.
+		return "udev has not finished with the device"
 	case d.SizeBytes == 0:
 		return "the device has no size"
 	}

@@ -56,6 +56,8 @@ type Device struct {
 	Partitions []string
 	// Udev are the facts of udev's database that tell what uses the device, such as ID_FS_TYPE.
 	Udev map[string]string
+	// Pending is true while udev has not finished with the device; its record is among the unreadable facts then.
+	Pending bool
 	// Unreadable names the facts that could not be read, with the error.
 	Unreadable []string
 }
@@ -141,6 +143,7 @@ func (h *Host) node(d *Device, s *sysfs) {
 		d.Links = h.checkLinks(rec.links, d.Node)
 		d.Udev = owners(rec.env)
 	}
+	d.Pending = errors.Is(err, errNotInDatabase)
 	if err != nil {
 		d.fail("udev", err)
 	}
