@@ -213,11 +213,11 @@ func FuzzProbe(f *testing.F) {
 	f.Add([]byte(markMagic), int64(0), int64(1<<20))
 	f.Fuzz(func(t *testing.T, b []byte, off, size int64) {
 		if size < 0 || size > 4*mib || off < 0 || len(b) > 4096 {
-			t.Skip()
+			t.Skip("larger than an image is worth")
 		}
 		img := newImage(t, size)
 		if off+int64(len(b)) > size {
-			t.Skip()
+			t.Skip("the bytes do not fit into the image")
 		}
 		put(t, img, off, string(b))
 		got := facts(t, img)
