@@ -39,6 +39,6 @@ func newServerConfig(cfg config.Config) (server.Config, error) {
 	return server.Config{
 		NodeName: cfg.NodeName, Version: version.Version, KernelRelease: release, BootID: bootID,
 		Policy:   plan.Policy{MinSizeBytes: cfg.MinDeviceBytes, AllowTypes: cfg.AllowTypes},
-		Observer: observer, Applier: apply.Applier{Groups: host, Disks: host}, LVM: volumes, Resolve: server.ResolveLinks,
+		Observer: observer, Groups: observer, Applier: apply.Applier{Groups: host, Disks: host, Volumes: host}, LVM: volumes, Resolve: server.ResolveLinks,
 	}, nil
 }

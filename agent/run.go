@@ -56,7 +56,12 @@ func run(ctx context.Context, cfg config.Config) error {
 		return server.ServeProbes(ctx, probes, id.Check, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	})
 	group.Go(func() error { id.Run(ctx); return nil })
-	group.Go(func() error { return serve(ctx, cfg, id, server.New(serverConfig)) })
+	srv := server.New(serverConfig)
+	group.Go(func() error { return serve(ctx, cfg, id, srv) })
+	if cfg.KubeletDir != "" {
+		driver := newDriver(cfg, srv, log, registry)
+		group.Go(func() error { return driver.Run(ctx) })
+	}
 	return group.Wait()
 }
 

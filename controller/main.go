@@ -2,14 +2,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 
-	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"k8s.io/client-go/rest"
 
 	"quarry.storage/quarry/controller/internal/setup"
 	"quarry.storage/quarry/pkg/version"
@@ -27,10 +26,12 @@ func run(args []string) int {
 	switch command {
 	case "manager":
 		err = manage(args)
+	case "csi":
+		err = serveCSI(args)
 	case "version":
 		fmt.Println(version.Version)
 	default:
-		err = fmt.Errorf("unknown command %q: want manager or version", command)
+		err = fmt.Errorf("unknown command %q: want manager, csi or version", command)
 	}
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "controller:", err)
@@ -44,12 +45,13 @@ func manage(args []string) error {
 	if err != nil {
 		return err
 	}
-	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(cfg.Verbosity)))
-	ctrl.SetLogger(log)
-	klog.SetLogger(log)
-	rc, err := ctrl.GetConfig()
+	return setup.Start(cfg.Verbosity, func(ctx context.Context, rc *rest.Config) error { return setup.Run(ctx, rc, cfg) })
+}
+
+func serveCSI(args []string) error {
+	cfg, err := setup.ParseCSI(args)
 	if err != nil {
-		return fmt.Errorf("load cluster credentials: %w", err)
+		return err
 	}
-	return setup.Run(ctrl.SetupSignalHandler(), rc, cfg)
+	return setup.Start(cfg.Verbosity, func(ctx context.Context, rc *rest.Config) error { return setup.RunCSI(ctx, rc, cfg) })
 }

@@ -28,11 +28,7 @@ type group struct {
 	tags       []string
 	pvs        []string // UUIDs
 	volumes    []volume
-}
-
-type volume struct {
-	name, pv string
-	bytes    int64
+	pools      []pool
 }
 
 func (g *group) owner() string {
@@ -68,31 +64,6 @@ func (h *Host) addGroup(name string, tags, disks []string) {
 	h.changed()
 }
 
-// AddVolume makes a logical volume in a group, on the first disk with room, as the storage driver would.
-func (h *Host) AddVolume(groupName, name string, bytes int64) {
-	h.AddVolumeOn(groupName, name, "", bytes)
-}
-
-// AddVolumeOn makes a logical volume on one disk of a group.
-func (h *Host) AddVolumeOn(groupName, name, diskName string, bytes int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	g := h.groups[groupName]
-	if g == nil {
-		panic(fmt.Sprintf("agenttest: no group %q", groupName))
-	}
-	for _, pv := range g.pvs {
-		d := h.carrier(pv)
-		if d == nil || diskName != "" && d.Name != diskName || d.pvSize()-g.used(pv) < bytes {
-			continue
-		}
-		g.volumes = append(g.volumes, volume{name: name, pv: pv, bytes: bytes})
-		h.changed()
-		return
-	}
-	panic(fmt.Sprintf("agenttest: no room for %q in group %q", name, groupName))
-}
-
 // DropGroup forgets a group with its volumes, and empties its disks.
 func (h *Host) DropGroup(name string) {
 	h.mu.Lock()
@@ -105,16 +76,6 @@ func (h *Host) DropGroup(name string) {
 		}
 	}
 	delete(h.groups, name)
-	h.changed()
-}
-
-// RemoveVolume removes a logical volume.
-func (h *Host) RemoveVolume(groupName, name string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if g := h.groups[groupName]; g != nil {
-		g.volumes = slices.DeleteFunc(g.volumes, func(v volume) bool { return v.name == name })
-	}
 	h.changed()
 }
 
@@ -131,7 +92,7 @@ func (h *Host) Groups() []Group {
 			}
 		}
 		for _, v := range g.volumes {
-			view.Volumes = append(view.Volumes, v.name)
+			view.Volumes = append(view.Volumes, v.Name)
 		}
 		slices.Sort(view.Disks)
 		out = append(out, view)
@@ -167,20 +128,10 @@ func (h *Host) carrier(pv string) *disk {
 	return nil
 }
 
-// active says whether a logical volume uses the disk.
+// active says whether a logical volume keeps the disk open.
 func (h *Host) active(d *disk) bool {
 	g := h.groupOf(d.pv)
-	return d.pv != "" && g != nil && g.used(d.pv) > 0
-}
-
-func (g *group) used(pv string) int64 {
-	var sum int64
-	for _, v := range g.volumes {
-		if v.pv == pv {
-			sum += (v.bytes + extentBytes - 1) / extentBytes * extentBytes
-		}
-	}
-	return sum
+	return d.pv != "" && g != nil && g.inUse() && g.used(d.pv) > 0
 }
 
 func (d *disk) pvSize() int64 { return (d.SizeBytes - 1<<20) / extentBytes * extentBytes }
@@ -188,29 +139,9 @@ func (d *disk) pvSize() int64 { return (d.SizeBytes - 1<<20) / extentBytes * ext
 // observeGroups adds the groups of which at least one disk is present.
 func (h *Host) observeGroups(s *plan.Snapshot) {
 	for _, g := range h.groups {
-		out := plan.Group{Name: g.name, UUID: g.uuid, OwnerUID: g.owner(), ExtentBytes: extentBytes}
-		present := 0
-		for _, uuid := range g.pvs {
-			pv := plan.PV{UUID: uuid}
-			if d := h.carrier(uuid); d != nil {
-				pv.SizeBytes, pv.FreeBytes = d.pvSize(), d.pvSize()-g.used(uuid)
-				if d.plugged {
-					pv.Path = d.path()
-					present++
-				}
-			}
-			out.Partial = out.Partial || pv.Path == ""
-			out.SizeBytes += pv.SizeBytes
-			out.FreeBytes += pv.FreeBytes
-			out.PVs = append(out.PVs, pv)
-		}
-		for _, v := range g.volumes {
-			out.Volumes = append(out.Volumes, v.name)
-		}
-		slices.Sort(out.Volumes)
-		slices.SortFunc(out.PVs, func(a, b plan.PV) int { return strings.Compare(a.Path, b.Path) })
+		out, present := h.observeGroup(g)
 		switch {
-		case present == 0:
+		case !present:
 		case out.OwnerUID == "":
 			s.ForeignGroups = append(s.ForeignGroups, g.name)
 		default:
@@ -219,6 +150,28 @@ func (h *Host) observeGroups(s *plan.Snapshot) {
 	}
 	slices.Sort(s.ForeignGroups)
 	slices.SortFunc(s.Groups, func(a, b plan.Group) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// observeGroup is a group as an observation shows it, and whether any of its disks is present.
+func (h *Host) observeGroup(g *group) (plan.Group, bool) {
+	out := plan.Group{Name: g.name, UUID: g.uuid, OwnerUID: g.owner(), ExtentBytes: extentBytes}
+	present := false
+	for _, uuid := range g.pvs {
+		pv := plan.PV{UUID: uuid}
+		if d := h.carrier(uuid); d != nil {
+			pv.SizeBytes, pv.FreeBytes = d.pvSize(), d.pvSize()-g.used(uuid)
+			if d.plugged {
+				pv.Path = d.path()
+				present = true
+			}
+		}
+		out.Partial = out.Partial || pv.Path == ""
+		out.SizeBytes += pv.SizeBytes
+		out.FreeBytes += pv.FreeBytes
+		out.PVs = append(out.PVs, pv)
+	}
+	slices.SortFunc(out.PVs, func(a, b plan.PV) int { return strings.Compare(a.Path, b.Path) })
+	return g.observeVolumes(out), present
 }
 
 // fakeUUID looks like one of LVM's.

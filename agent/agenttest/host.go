@@ -59,6 +59,8 @@ type Host struct {
 	watchers map[chan struct{}]bool
 	broken   error
 	faults   faults
+	created  int64 // volumes made so far
+	commands int
 }
 
 func newHost(node string) *Host {

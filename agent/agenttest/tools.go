@@ -111,7 +111,7 @@ func (s session) RemoveVG(ctx context.Context, name string, groupDevices []strin
 		if err != nil {
 			return fmt.Errorf("vgremove %s: %w", name, err)
 		}
-		if len(g.volumes) > 0 {
+		if len(g.volumes) > 0 || len(g.pools) > 0 {
 			return fmt.Errorf("vgremove %s: the group holds volumes", name)
 		}
 		delete(s.groups, name)

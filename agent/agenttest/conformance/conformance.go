@@ -29,6 +29,12 @@ type Node interface {
 	// AddVolume makes a small logical volume on a disk of a group, RemoveVolume removes it.
 	AddVolume(t *testing.T, group, name, path string)
 	RemoveVolume(t *testing.T, group, name string)
+	// Activates says whether logical volumes get devices.
+	Activates() bool
+	// OpenVolume has the device of an active volume open until it is closed.
+	OpenVolume(t *testing.T, group, name string) (closeIt func())
+	// Commands counts the LVM commands that calls on volumes ran so far.
+	Commands() int
 	// Steps counts the changes that the agent made so far.
 	Steps() int
 	// Crash lets the agent die before or after the n-th change from now; zero takes it back.
@@ -92,6 +98,12 @@ var behaviours = []struct {
 	{"reduce survives death between any two steps", reduceSurvives},
 	{"remove survives death between any two steps", removeSurvives},
 	{"wipe survives death between any two steps", wipeSurvives},
+	{"volume is made once, and removed once", createMakesVolume},
+	{"create refuses bad requests", createRefuses},
+	{"delete refuses what is open or not ours", deleteRefuses},
+	{"resize grows and never shrinks", resizeGrows},
+	{"thin pool takes volumes, snapshots and copies up to its limit", thinVolumes},
+	{"calls on volumes survive death between any two steps", volumeCallsSurvive},
 }
 
 // suite is one behaviour's view of the node.

@@ -82,3 +82,12 @@ func (n *fakeNode) Restart(t *testing.T) {
 	n.Agent.Restart(t)
 	n.conn = n.Dial(n.t)
 }
+
+// Activates is true: the model has devices.
+func (n *fakeNode) Activates() bool { return true }
+
+// OpenVolume opens it.
+func (n *fakeNode) OpenVolume(_ *testing.T, group, name string) func() {
+	n.Agent.OpenVolume(group, name)
+	return func() { n.CloseVolume(group, name) }
+}

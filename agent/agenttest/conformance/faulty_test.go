@@ -17,6 +17,7 @@ var errDied = errors.New("the agent died")
 type faulty struct {
 	apply.Groups
 	apply.Disks
+	apply.Volumes
 
 	mu    sync.Mutex
 	steps int

@@ -62,6 +62,7 @@ type realNode struct {
 	paths     []string
 	dir       string
 	withoutDM bool
+	runner    *run.Counting
 	config    server.Config
 
 	conn   *grpc.ClientConn
@@ -80,7 +81,8 @@ func newRealNode(t *testing.T) *realNode {
 	_, dmErr := os.Stat("/sys/class/misc/device-mapper")
 	_, udevErr := os.Stat("/run/udev/data")
 	n.withoutDM = dmErr != nil
-	volumes, err := lvm.New(lvm.Config{Runner: run.Real{}, Dir: n.dir, WithoutDeviceMapper: n.withoutDM})
+	n.runner = &run.Counting{Next: run.Real{}}
+	volumes, err := lvm.New(lvm.Config{Runner: n.runner, Dir: n.dir, WithoutDeviceMapper: n.withoutDM})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,12 +94,12 @@ func newRealNode(t *testing.T) *realNode {
 		t.Fatal(err)
 	}
 	host := tools.Host{LVM: volumes, Disk: disks, Block: devices}
-	n.faulty = &faulty{Groups: host, Disks: host}
+	n.faulty = &faulty{Groups: host, Disks: host, Volumes: host}
 	n.config = server.Config{
 		NodeName: nodeName, Version: "test", KernelRelease: "any", BootID: "any",
 		Policy:   plan.Policy{MinSizeBytes: 64 << 20, AllowTypes: []string{"loop", "ubd"}},
-		Observer: observer, Applier: apply.Applier{Groups: n.faulty, Disks: n.faulty}, LVM: volumes, Resolve: server.ResolveLinks,
-		Log: logr.Discard(),
+		Observer: observer, Groups: observer, LVM: volumes, Resolve: server.ResolveLinks, Log: logr.Discard(),
+		Applier: apply.Applier{Groups: n.faulty, Disks: n.faulty, Volumes: n.faulty},
 	}
 	if testing.Verbose() {
 		n.config.Log = testr.New(t)
@@ -166,6 +168,9 @@ func (n *realNode) Restart(t *testing.T) {
 // Reset zeroes both ends of the disks, metadata of LVM included.
 func (n *realNode) Reset(t *testing.T) {
 	n.faulty.reset()
+	if !n.withoutDM {
+		n.lvm(t, "vgchange", "-an")
+	}
 	zeroes := make([]byte, edge)
 	for _, path := range n.paths {
 		n.write(t, path, zeroes, 0)
@@ -176,6 +181,31 @@ func (n *realNode) Reset(t *testing.T) {
 // Dirty writes data that no format begins with, where several would look for theirs.
 func (n *realNode) Dirty(t *testing.T, path string) {
 	n.write(t, path, []byte(strings.Repeat("somebody's data ", 512)), 8<<10)
+}
+
+// Activates needs device-mapper.
+func (n *realNode) Activates() bool { return !n.withoutDM }
+
+// OpenVolume opens the device as a pod with a raw block volume does.
+func (n *realNode) OpenVolume(t *testing.T, group, name string) func() {
+	t.Helper()
+	f, err := os.Open("/dev/" + group + "/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() { f.Close() }
+}
+
+// Commands leaves out the reports that observations of the whole node make meanwhile: they see all disks with a label, a report on one
+// group those of the group. Here they are the same, so reports on one group are not told from them, and not counted.
+func (n *realNode) Commands() int {
+	count := 0
+	for _, c := range n.runner.Calls() {
+		if c.Args[0] != "fullreport" {
+			count++
+		}
+	}
+	return count
 }
 
 // write writes at an offset, from the end when it is negative. An observation may hold the device for a moment.

@@ -14,6 +14,29 @@ import (
 // ErrRefused means that a tool found the device or the group in another state than the plan was made on, and left it alone.
 var ErrRefused = errors.New("the node changed meanwhile")
 
+// What tools find that callers tell apart, besides ErrRefused.
+var (
+	// ErrExists means that the name of a new volume is taken.
+	ErrExists = errors.New("the name is taken")
+	// ErrNoRoom means that LVM found too little room.
+	ErrNoRoom = errors.New("not enough room in the group")
+	// ErrInUse means that a volume is open.
+	ErrInUse = errors.New("volume is in use")
+)
+
+// Volumes changes logical volumes and thin pools. Each method looks, in the same process that makes the change, whether the group
+// carries the tag of the step, and, where the step names one, the volume too.
+type Volumes interface {
+	CreateLV(ctx context.Context, s plan.CreateLV) error
+	ExtendLV(ctx context.Context, s plan.ExtendLV) error
+	ActivateLV(ctx context.Context, s plan.ActivateLV) error
+	SettleLV(ctx context.Context, s plan.SettleLV) error
+	DeactivateLV(ctx context.Context, s plan.DeactivateLV) error
+	RemoveLV(ctx context.Context, s plan.RemoveLV) error
+	CreatePool(ctx context.Context, s plan.CreatePool) error
+	RemovePool(ctx context.Context, s plan.RemovePool) error
+}
+
 // Groups changes LVM physical volumes and volume groups.
 type Groups interface {
 	CreatePV(ctx context.Context, device, uuid string) error
@@ -52,8 +75,9 @@ func (e *StepError) Unwrap() error { return e.Err }
 
 // Applier performs plans on the tools of one node.
 type Applier struct {
-	Groups Groups
-	Disks  Disks
+	Groups  Groups
+	Disks   Disks
+	Volumes Volumes
 }
 
 // Apply performs the steps in order. It stops at the first failure with a *StepError, or when the context ends.
@@ -91,6 +115,29 @@ func (a Applier) perform(ctx context.Context, step plan.Step) error {
 	case plan.WipeDevice:
 		device := s.Token().Device()
 		return a.Disks.Wipe(ctx, device.Path, device.Digest, s.Token().Verify)
+	default:
+		return a.performOnVolume(ctx, step)
+	}
+}
+
+func (a Applier) performOnVolume(ctx context.Context, step plan.Step) error {
+	switch s := step.(type) {
+	case plan.CreateLV:
+		return a.Volumes.CreateLV(ctx, s)
+	case plan.ExtendLV:
+		return a.Volumes.ExtendLV(ctx, s)
+	case plan.ActivateLV:
+		return a.Volumes.ActivateLV(ctx, s)
+	case plan.SettleLV:
+		return a.Volumes.SettleLV(ctx, s)
+	case plan.DeactivateLV:
+		return a.Volumes.DeactivateLV(ctx, s)
+	case plan.RemoveLV:
+		return a.Volumes.RemoveLV(ctx, s)
+	case plan.CreatePool:
+		return a.Volumes.CreatePool(ctx, s)
+	case plan.RemovePool:
+		return a.Volumes.RemovePool(ctx, s)
 	default:
 		return fmt.Errorf("unknown step %T", step)
 	}

@@ -29,6 +29,8 @@ type Config struct {
 	WithoutUdev bool
 	// WithoutDeviceMapper says that the host's kernel has no device-mapper.
 	WithoutDeviceMapper bool
+	// KubeletDir is the kubelet's directory, where volumes are mounted; empty serves no CSI.
+	KubeletDir string
 	// MinDeviceBytes is the size below which a device is refused.
 	MinDeviceBytes int64
 	// AllowTypes are kinds of virtual devices that are taken like disks.
@@ -67,6 +69,7 @@ func Parse(args []string, getenv func(string) string) (Config, error) {
 	set.StringVar(&c.DevDir, "dev-dir", "/dev", "where the host's /dev is seen")
 	set.StringVar(&c.UdevDir, "udev-dir", "/run/udev", "where the host's /run/udev is seen")
 	set.StringVar(&c.ProcDir, "proc-dir", "/proc", "where the host's /proc is seen")
+	set.StringVar(&c.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "the kubelet's directory, at the same path as on the host; empty serves no CSI")
 	set.BoolVar(&c.WithoutUdev, "without-udev", false, "the host runs no udev")
 	set.BoolVar(&c.WithoutDeviceMapper, "without-device-mapper", false, "the host's kernel has no device-mapper")
 	set.Var((*size)(&c.MinDeviceBytes), "min-device-size", "smaller devices are refused")
@@ -116,6 +119,9 @@ func (c Config) Validate() error {
 		if !filepath.IsAbs(f.path) {
 			errs = append(errs, fmt.Errorf("%s %q is not an absolute path", f.name, f.path))
 		}
+	}
+	if c.KubeletDir != "" && (!filepath.IsAbs(c.KubeletDir) || filepath.Clean(c.KubeletDir) != c.KubeletDir) {
+		errs = append(errs, fmt.Errorf("kubelet-dir %q is not a clean absolute path", c.KubeletDir))
 	}
 	for _, address := range []string{c.Listen, c.Probe} {
 		if _, _, err := net.SplitHostPort(address); err != nil {

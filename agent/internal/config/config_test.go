@@ -22,7 +22,7 @@ func TestParse_defaults(t *testing.T) {
 	}
 	want := Config{
 		NodeName: "node-1", Listen: ":7443", Probe: ":8081", LVMDir: "/var/lib/quarry/lvm", LVMBinary: "/usr/sbin/lvm",
-		SysDir: "/sys", DevDir: "/dev", UdevDir: "/run/udev", ProcDir: "/proc", MinDeviceBytes: 1 << 30,
+		SysDir: "/sys", DevDir: "/dev", UdevDir: "/run/udev", ProcDir: "/proc", KubeletDir: "/var/lib/kubelet", MinDeviceBytes: 1 << 30,
 		APIServer: "https://[fd00::1]:443", TokenFile: secretDir + "/token", CAFile: secretDir + "/ca.crt",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

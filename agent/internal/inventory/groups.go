@@ -168,10 +168,10 @@ func (j join) device(d *observed, vgs []lvm.VG) {
 
 // group converts one group of ours.
 func (j join) group(vg lvm.VG, owner string) plan.Group {
-	g := plan.Group{
+	g := volumes(plan.Group{
 		Name: vg.Name, UUID: vg.UUID, OwnerUID: owner, SizeBytes: vg.SizeBytes, FreeBytes: vg.FreeBytes,
-		ExtentBytes: vg.ExtentBytes, Volumes: vg.Volumes, Partial: vg.Partial,
-	}
+		ExtentBytes: vg.ExtentBytes, Partial: vg.Partial,
+	}, vg.Volumes)
 	for _, p := range j.all {
 		if p.VGUUID != vg.UUID {
 			continue

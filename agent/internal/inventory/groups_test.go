@@ -18,7 +18,7 @@ func TestObserve_groups(t *testing.T) {
 	f.label("sdb", "ub")
 	f.label("sdc", "uc")
 	f.vgs = []lvm.VG{
-		{Name: "ours", UUID: "O", SizeBytes: 10, FreeBytes: 5, ExtentBytes: 1, Tags: []string{"x", v1alpha1.TagCluster + "uid"}, Volumes: []string{"v"}, Partial: true},
+		{Name: "ours", UUID: "O", SizeBytes: 10, FreeBytes: 5, ExtentBytes: 1, Tags: []string{"x", v1alpha1.TagCluster + "uid"}, Volumes: []lvm.LV{{Name: "v"}}, Partial: true},
 		{Name: "theirs", UUID: "T"},
 		{Name: "contested", UUID: "C", Tags: []string{v1alpha1.TagCluster + "a", v1alpha1.TagCluster + "b"}},
 		{Name: "nameless", UUID: "N", Tags: []string{v1alpha1.TagCluster}},
@@ -35,7 +35,8 @@ func TestObserve_groups(t *testing.T) {
 	}
 	wantGroups := []plan.Group{{
 		Name: "ours", UUID: "O", OwnerUID: "uid", SizeBytes: 10, FreeBytes: 5, ExtentBytes: 1, Volumes: []string{"v"}, Partial: true,
-		PVs: []plan.PV{{UUID: "gone", SizeBytes: 4}, {Path: "/dev/disk/by-id/sda", UUID: "ua", SizeBytes: 6, FreeBytes: 5}},
+		LogicalVolumes: []plan.Volume{{Name: "v"}},
+		PVs:            []plan.PV{{UUID: "gone", SizeBytes: 4}, {Path: "/dev/disk/by-id/sda", UUID: "ua", SizeBytes: 6, FreeBytes: 5}},
 	}}
 	if diff := cmp.Diff(wantGroups, snap.Groups); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

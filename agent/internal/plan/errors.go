@@ -10,6 +10,8 @@ import (
 var (
 	// ErrInvalid: the request contradicts itself, whatever the state of the node.
 	ErrInvalid = errors.New("invalid request")
+	// ErrBusy: another call works on the same object.
+	ErrBusy = errors.New("another call works on it")
 	// ErrNotFound: the node has no such device or group.
 	ErrNotFound = errors.New("not found")
 	// ErrAlreadyExists: the name is taken by a group that is not the caller's.
@@ -26,6 +28,14 @@ var (
 	ErrHoldsData = errors.New("device holds extents of a logical volume")
 	// ErrLastDevice: the group would be left without a device.
 	ErrLastDevice = errors.New("last device of the group")
+	// ErrNoRoom: the group has not enough room, or the pool's limit is reached.
+	ErrNoRoom = errors.New("not enough room")
+	// ErrOverLimit: a volume that exists cannot grow as far without passing the pool's limit.
+	ErrOverLimit = errors.New("over the limit of the pool")
+	// ErrNotThin: only thin volumes are copied.
+	ErrNotThin = errors.New("not a thin volume")
+	// ErrInUse: the volume is open.
+	ErrInUse = errors.New("volume is in use")
 	// ErrPartial: a physical volume of the group is missing.
 	ErrPartial = errors.New("a device of the group is missing")
 )

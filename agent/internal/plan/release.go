@@ -119,16 +119,21 @@ func RemoveGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
 	return out, nil
 }
 
+// mayRemove refuses a group that holds more than empty thin pools of ours.
 func mayRemove(g Group) error {
 	if len(g.Volumes) > 0 {
 		return &HasVolumesError{Group: g.Name, Volumes: g.Volumes}
 	}
+	if g.Partial && len(g.Pools) > 0 {
+		return &HasVolumesError{Group: g.Name}
+	}
+	// Pools of ours are removed first; whatever else holds extents then is found by LVM, which removes no group with volumes.
 	for _, pv := range g.PVs {
-		if pv.FreeBytes != pv.SizeBytes {
+		if len(g.Pools) == 0 && pv.FreeBytes != pv.SizeBytes {
 			return &HasVolumesError{Group: g.Name}
 		}
 	}
-	if g.FreeBytes != g.SizeBytes {
+	if len(g.Pools) == 0 && g.FreeBytes != g.SizeBytes {
 		return &HasVolumesError{Group: g.Name}
 	}
 	if g.Partial {
@@ -139,6 +144,13 @@ func mayRemove(g Group) error {
 
 // removeGroup adds the steps that remove a group and release its devices.
 func (p *Plan) removeGroup(s Snapshot, g Group) {
+	for _, pool := range g.Pools {
+		reason := fmt.Sprintf("the thin pool is ours, holds no volume, and goes with group %s", g.Name)
+		if pool.Active {
+			p.Steps = append(p.Steps, DeactivateLV{Group: g.ref(), Name: pool.Name, Tag: TagPool, Reason: reason})
+		}
+		p.Steps = append(p.Steps, RemovePool{Group: g.ref(), Name: pool.Name, Tag: TagPool, Reason: reason})
+	}
 	p.Steps = append(p.Steps, RemoveVG{Name: g.Name, GroupDevices: g.paths(), Reason: "the group holds no volume and is not wanted any more"})
 	for _, pv := range g.PVs {
 		if d, ok := s.Find(pv.Path); ok {

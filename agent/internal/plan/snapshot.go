@@ -87,8 +87,12 @@ type Group struct {
 	OwnerUID string
 	// SizeBytes, FreeBytes and ExtentBytes as LVM reports them.
 	SizeBytes, FreeBytes, ExtentBytes int64
-	// Volumes are the names of its logical volumes, ordered; hidden ones are left out.
+	// Volumes are the names of its logical volumes, ordered; hidden ones and thin pools of ours are left out.
 	Volumes []string
+	// LogicalVolumes are the same with their facts, ordered by name.
+	LogicalVolumes []Volume
+	// Pools are its thin pools, ours or not, ordered by name.
+	Pools []Pool
 	// PVs are its physical volumes, ordered by path.
 	PVs []PV
 	// Partial is true when a physical volume is missing.

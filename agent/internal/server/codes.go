@@ -14,7 +14,6 @@ import (
 // Errors of this package.
 var (
 	errInvalid  = errors.New("invalid request")
-	errBusy     = errors.New("another call works on it")
 	errStopping = errors.New("the agent stops")
 )
 
@@ -26,7 +25,7 @@ var codeOf = []struct {
 }{
 	{errInvalid, codes.InvalidArgument},
 	{plan.ErrInvalid, codes.InvalidArgument},
-	{errBusy, codes.Aborted},
+	{plan.ErrBusy, codes.Aborted},
 	{errStopping, codes.Unavailable},
 	{plan.ErrNotOurs, codes.PermissionDenied},
 	{plan.ErrAlreadyExists, codes.AlreadyExists},
@@ -37,6 +36,13 @@ var codeOf = []struct {
 	{plan.ErrHoldsData, codes.FailedPrecondition},
 	{plan.ErrLastDevice, codes.FailedPrecondition},
 	{plan.ErrPartial, codes.FailedPrecondition},
+	{plan.ErrNoRoom, codes.ResourceExhausted},
+	{apply.ErrNoRoom, codes.ResourceExhausted},
+	{plan.ErrOverLimit, codes.OutOfRange},
+	{plan.ErrNotThin, codes.FailedPrecondition},
+	{plan.ErrInUse, codes.FailedPrecondition},
+	{apply.ErrInUse, codes.FailedPrecondition},
+	{apply.ErrExists, codes.AlreadyExists},
 	{apply.ErrRefused, codes.FailedPrecondition},
 	{context.Canceled, codes.Canceled},
 	{context.DeadlineExceeded, codes.DeadlineExceeded},

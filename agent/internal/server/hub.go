@@ -19,6 +19,8 @@ const (
 	quietTime = 60 * time.Millisecond
 	// maxDelay bounds the wait when events do not stop.
 	maxDelay = 250 * time.Millisecond
+	// poolPeriod is how often a node with thin pools is observed without an event: nothing tells when a pool fills.
+	poolPeriod = 30 * time.Second
 )
 
 // errWatchEnded means that the source of events dried up; the process cannot go on without it.
@@ -42,6 +44,7 @@ type hub struct {
 	policy   plan.Policy
 	onView   func([]*agentv1.Device)
 	flights  flights
+	memory   memory
 	poked    chan struct{}
 	done     chan struct{}
 
@@ -77,12 +80,28 @@ func (h *hub) run(ctx context.Context) error {
 			}
 			settle(ctx, events)
 		case <-h.poked:
+		case <-h.poolsDue():
 		}
 		if ctx.Err() != nil {
 			return nil
 		}
 		h.refresh(ctx)
 	}
+}
+
+// poolsDue returns when the node's thin pools have to be looked at again: never where there are none.
+func (h *hub) poolsDue() <-chan time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.latest == nil {
+		return nil
+	}
+	for _, g := range h.latest.groups.GetGroups() {
+		if len(g.GetThinPools()) > 0 {
+			return time.After(poolPeriod)
+		}
+	}
+	return nil
 }
 
 // settle waits until no event came for quietTime, at most maxDelay.
@@ -126,16 +145,13 @@ func (h *hub) refresh(ctx context.Context) {
 func (h *hub) observe(ctx context.Context) (plan.Snapshot, error) { return h.flights.get(ctx) }
 
 func (h *hub) observeAndShow(ctx context.Context) (plan.Snapshot, error) {
+	began := h.memory.begin()
 	s, err := h.observer.Observe(ctx)
 	if err != nil {
+		h.memory.forget()
 		return plan.Snapshot{}, fmt.Errorf("observe the node: %w", err)
 	}
-	v, err := newView(s, h.policy)
-	if err != nil {
-		return plan.Snapshot{}, err
-	}
-	h.show(v)
-	return s, nil
+	return h.land(began, s)
 }
 
 func newView(s plan.Snapshot, p plan.Policy) (*view, error) {

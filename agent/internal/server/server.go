@@ -32,6 +32,12 @@ type Observer interface {
 	Watch(ctx context.Context) (<-chan struct{}, error)
 }
 
+// GroupObserver sees one group.
+type GroupObserver interface {
+	// ObserveGroup reads afresh what the group, as it was seen before, is now. It fails when the group is another one by now.
+	ObserveGroup(ctx context.Context, was plan.Group) (plan.Group, error)
+}
+
 // Applier performs plans.
 type Applier interface {
 	Apply(ctx context.Context, p plan.Plan) error
@@ -51,8 +57,10 @@ type Config struct {
 	// Policy judges devices.
 	Policy   plan.Policy
 	Observer Observer
-	Applier  Applier
-	LVM      LVM
+	// Groups observes one group in a cheaper way; everything is observed instead when it is nil.
+	Groups  GroupObserver
+	Applier Applier
+	LVM     LVM
 	// Resolve follows the links of device paths.
 	Resolve Resolver
 	Log     logr.Logger
@@ -131,6 +139,7 @@ func (s *Server) newGRPC(config *tls.Config) *grpc.Server {
 	agentv1.RegisterNodeServiceServer(g, &nodeService{Server: s})
 	agentv1.RegisterDeviceServiceServer(g, &deviceService{Server: s})
 	agentv1.RegisterVolumeGroupServiceServer(g, &volumeGroupService{Server: s})
+	agentv1.RegisterLogicalVolumeServiceServer(g, &logicalVolumeService{Server: s})
 	healthpb.RegisterHealthServer(g, health.NewServer())
 	reflection.Register(g)
 	return g
@@ -153,16 +162,6 @@ func (s *Server) change(
 	if err != nil || len(p.Steps) == 0 {
 		return before, p, err
 	}
-	log := logr.FromContextOrDiscard(ctx)
-	for _, step := range p.Steps {
-		log.V(1).Info("Planned step", "step", step.String(), "reason", step.Why())
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTimeout)
-	defer cancel()
-	if err := s.cfg.Applier.Apply(ctx, p); err != nil {
-		s.hub.poke()
-		return plan.Snapshot{}, plan.Plan{}, err
-	}
-	after, err := s.hub.observe(ctx)
+	after, err := s.perform(ctx, p)
 	return after, p, err
 }

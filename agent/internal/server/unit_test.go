@@ -22,7 +22,7 @@ func TestToStatus(t *testing.T) {
 		{nil, codes.OK},
 		{fmt.Errorf("x: %w", errInvalid), codes.InvalidArgument},
 		{fmt.Errorf("x: %w", plan.ErrInvalid), codes.InvalidArgument},
-		{fmt.Errorf("x: %w", errBusy), codes.Aborted},
+		{fmt.Errorf("x: %w", plan.ErrBusy), codes.Aborted},
 		{errStopping, codes.Unavailable},
 		{plan.ErrNotOurs, codes.PermissionDenied},
 		{plan.ErrAlreadyExists, codes.AlreadyExists},
@@ -56,7 +56,7 @@ func TestLocks(t *testing.T) {
 	if err != nil {
 		t.Fatalf("another group and device: %v", err)
 	}
-	if _, err := l.tryLock("device z", "device x"); !errors.Is(err, errBusy) {
+	if _, err := l.tryLock("device z", "device x"); !errors.Is(err, plan.ErrBusy) {
 		t.Errorf("a device that is taken: %v", err)
 	}
 	if free, err := l.tryLock("device z"); err != nil {

@@ -20,6 +20,8 @@ var kinds = map[codes.Code]decide.FaultKind{
 	codes.PermissionDenied:   decide.FaultDenied,
 	codes.Unauthenticated:    decide.FaultDenied,
 	codes.Aborted:            decide.FaultBusy,
+	codes.ResourceExhausted:  decide.FaultNoRoom,
+	codes.OutOfRange:         decide.FaultRange,
 	codes.Unavailable:        decide.FaultUnavailable,
 	codes.DeadlineExceeded:   decide.FaultUnavailable,
 	codes.Canceled:           decide.FaultUnavailable,

@@ -37,7 +37,7 @@ func groupsOf(in []*agentv1.VolumeGroup) []decide.Group {
 func groupOf(g *agentv1.VolumeGroup) decide.Group {
 	v := decide.Group{
 		Name: g.GetName(), UUID: g.GetUuid(), OwnerUID: g.GetOwnerUid(), SizeBytes: g.GetSizeBytes(), FreeBytes: g.GetFreeBytes(),
-		Volumes: g.GetLogicalVolumes(), Partial: g.GetPartial(),
+		ExtentBytes: g.GetExtentBytes(), Volumes: g.GetLogicalVolumes(), Partial: g.GetPartial(), Pools: poolsOf(g.GetThinPools()),
 	}
 	for _, p := range g.GetPhysicalVolumes() {
 		v.PVs = append(v.PVs, decide.PV{

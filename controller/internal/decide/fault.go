@@ -23,6 +23,10 @@ const (
 	FaultBusy
 	// FaultUnavailable: the agent does not answer; retry with backoff.
 	FaultUnavailable
+	// FaultNoRoom: there is not enough room; choose another node, or wait for room.
+	FaultNoRoom
+	// FaultRange: the size is over a limit.
+	FaultRange
 )
 
 // Fault is the error of a call to an agent.

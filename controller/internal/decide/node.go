@@ -128,12 +128,16 @@ type Group struct {
 	OwnerUID string
 	// SizeBytes and FreeBytes as LVM reports them.
 	SizeBytes, FreeBytes int64
+	// ExtentBytes is the size of one extent; sizes of volumes are multiples of it.
+	ExtentBytes int64
 	// PVs are its physical volumes, ordered by path.
 	PVs []PV
 	// Volumes are the names of its logical volumes, ordered.
 	Volumes []string
 	// Partial is true when a physical volume is missing.
 	Partial bool
+	// Pools are its thin pools of ours, ordered by name.
+	Pools []ThinPool
 }
 
 // PV is one physical volume of a group.

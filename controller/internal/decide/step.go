@@ -25,6 +25,8 @@ type Step struct {
 	Owner string
 	// Devices that it is about.
 	Devices []Device
+	// ThinPool that is made or grown; nil for any other step. Its group and owner are those of the step.
+	ThinPool *ThinPoolSpec
 	// Reason for it, one sentence.
 	Reason string
 }
@@ -56,12 +58,16 @@ func (s Step) Digest() string {
 	return digest(struct {
 		Owner, Host, Action, Group string
 		Devices                    []device
-	}{s.Owner, s.Host, s.Action, s.Group, devices})
+		ThinPool                   *ThinPoolSpec `json:",omitempty"`
+	}{s.Owner, s.Host, s.Action, s.Group, devices, s.ThinPool})
 }
 
 // API returns the step as it is shown in the status.
 func (s Step) API() v1alpha1.PlanStep {
 	p := v1alpha1.PlanStep{Host: s.Host, Action: s.Action, VolumeGroup: s.Group, Reason: s.Reason, Digest: s.Digest()}
+	if s.ThinPool != nil {
+		p.ThinPool = s.ThinPool.Describe()
+	}
 	for _, d := range s.Devices {
 		p.Devices = append(p.Devices, d.Describe())
 	}

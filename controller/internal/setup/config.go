@@ -1,10 +1,13 @@
 package setup
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+
+	"quarry.storage/quarry/controller/internal/reconcile/driver"
 )
 
 // Config of the controller.
@@ -19,9 +22,19 @@ type Config struct {
 	MetricsAddress, HealthAddress string
 	// LeaderElection lets only one of several controllers work.
 	LeaderElection bool
+	// ManageDrivers deploys the CSI drivers that Clusters need. Without it Clusters prepare disks and make their StorageClass, and
+	// volumes wait until a driver is there.
+	ManageDrivers bool
+	// Image of the controller, which CSI drivers run too; that of the pod PodName when empty.
+	Image, PodName string
+	// SidecarRegistry holds the CSI sidecars; SidecarImages replaces single ones.
+	SidecarRegistry, SidecarImages string
 	// Verbosity of the log: 0, 1 or 4.
 	Verbosity int
 }
+
+// defaultImage is the controller's own image where no pod tells.
+const defaultImage = "quarry.storage/controller:dev"
 
 // Parse reads a Config from command line arguments.
 func Parse(args []string) (Config, error) {
@@ -34,6 +47,11 @@ func Parse(args []string) (Config, error) {
 	f.StringVar(&c.HealthAddress, "health-address", ":8081", "address of the health checks")
 	f.BoolVar(&c.LeaderElection, "leader-election", true, "let only one of several controllers work")
 	f.IntVar(&c.Verbosity, "v", 0, "verbosity of the log: 0, 1 for changes, 4 for details")
+	f.BoolVar(&c.ManageDrivers, "manage-drivers", false, "deploy the CSI drivers that Clusters need, with their sidecars")
+	f.StringVar(&c.Image, "image", "", "image of the controller, for the CSI drivers (default: that of the pod)")
+	f.StringVar(&c.PodName, "pod-name", os.Getenv("POD_NAME"), "name of the pod that this runs in (default $POD_NAME)")
+	f.StringVar(&c.SidecarRegistry, "sidecar-registry", driver.DefaultRegistry, "registry that holds the CSI sidecars")
+	f.StringVar(&c.SidecarImages, "sidecar-images", "", "images of single CSI sidecars: name=image, separated by commas")
 	if err := f.Parse(args); err != nil {
 		return c, err
 	}
@@ -55,5 +73,7 @@ func (c Config) Validate() error {
 	if c.AgentPort < 1 || c.AgentPort > 65535 {
 		errs = append(errs, fmt.Errorf("agent-port %d is not a port", c.AgentPort))
 	}
-	return errors.Join(errs...)
+	// The image of the pod is found later; until then any name serves.
+	_, err := driver.NewImages(cmp.Or(c.Image, defaultImage), c.SidecarRegistry, c.SidecarImages)
+	return errors.Join(append(errs, err)...)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,7 @@ import (
 	"quarry.storage/quarry/controller/internal/pki"
 	"quarry.storage/quarry/controller/internal/reconcile/certificate"
 	"quarry.storage/quarry/controller/internal/reconcile/cluster"
+	"quarry.storage/quarry/controller/internal/reconcile/driver"
 	"quarry.storage/quarry/controller/internal/reconcile/storagenode"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -99,6 +101,10 @@ func cacheOptions(cfg Config) cache.Options {
 				Field: fields.OneTermEqualSelector("spec.signerName", v1alpha1.SignerAgent),
 			},
 			&corev1.PersistentVolume{}: {Transform: stripVolume},
+			&appsv1.Deployment{}: {
+				Namespaces: map[string]cache.Config{cfg.Namespace: {}},
+				Label:      labels.SelectorFromSet(labels.Set{v1alpha1.LabelDriver: v1alpha1.DriverLVM}),
+			},
 		},
 	}
 }
@@ -124,6 +130,9 @@ func stripVolume(o any) (any, error) {
 	}
 	out := &corev1.PersistentVolume{TypeMeta: v.TypeMeta, ObjectMeta: stripMeta(v.ObjectMeta)}
 	out.Spec.StorageClassName, out.Spec.NodeAffinity = v.Spec.StorageClassName, v.Spec.NodeAffinity
+	if c := v.Spec.ClaimRef; c != nil {
+		out.Spec.ClaimRef = &corev1.ObjectReference{Namespace: c.Namespace, Name: c.Name}
+	}
 	if v.Spec.CSI != nil {
 		out.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: v.Spec.CSI.Driver, VolumeHandle: v.Spec.CSI.VolumeHandle}
 	}
@@ -173,11 +182,31 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	if err := nodes.SetupWithManager(ctx, mgr, pool.Changes()); err != nil {
 		return fmt.Errorf("add reconciler of storagenodes: %w", err)
 	}
+	drivers, err := csiDrivers(ctx, mgr, cfg)
+	if err != nil {
+		return err
+	}
 	clusters := &cluster.Reconciler{
-		Client: mgr.GetClient(), Agents: pool, Work: work, Events: mgr.GetEventRecorder("quarry-controller"),
+		Client: mgr.GetClient(), Agents: pool, Work: work, Drivers: drivers, Events: mgr.GetEventRecorder("quarry-controller"),
 	}
 	if err := clusters.SetupWithManager(ctx, mgr, pool.Changes()); err != nil {
 		return fmt.Errorf("add reconciler of clusters: %w", err)
 	}
 	return nil
+}
+
+// csiDrivers adds the reconciler of CSI drivers, when this controller is to deploy them.
+func csiDrivers(ctx context.Context, mgr manager.Manager, cfg Config) (cluster.Drivers, error) {
+	if !cfg.ManageDrivers {
+		return driver.External{}, nil
+	}
+	found, err := images(ctx, mgr.GetAPIReader(), cfg)
+	if err != nil {
+		return nil, err
+	}
+	drivers := &driver.Reconciler{Client: mgr.GetClient(), Namespace: cfg.Namespace, Images: found, Verbosity: cfg.Verbosity}
+	if err := drivers.SetupWithManager(mgr); err != nil {
+		return nil, fmt.Errorf("add reconciler of drivers: %w", err)
+	}
+	return drivers, nil
 }

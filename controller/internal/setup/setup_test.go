@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -142,12 +143,27 @@ func startAgent(t *testing.T, c client.Client, name string) (*agenttest.Agent, i
 	return a, n
 }
 
+// available does what Kubernetes does once the pods of the CSI driver run.
+func available(ctx context.Context, admin client.Client) string {
+	d := &appsv1.Deployment{}
+	d.Namespace, d.Name = namespace, "quarry-csi-lvm"
+	if err := admin.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
+		return err.Error()
+	}
+	d.Status.Replicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = 1, 1, 1
+	if err := admin.Status().Update(ctx, d); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
 func TestRun_withItsOwnRights(t *testing.T) {
 	admin := apitest.Client(t)
 	install(t)
 	ctx := context.Background()
 	cfg := Config{
-		Namespace: namespace, AgentServiceAccount: "quarry-agent", MetricsAddress: "0", HealthAddress: "0", LeaderElection: true,
+		ManageDrivers: true,
+		Namespace:     namespace, AgentServiceAccount: "quarry-agent", MetricsAddress: "0", HealthAddress: "0", LeaderElection: true,
 	}
 	// The port of the agent is known only when it runs, and that needs the authority: a first controller makes it.
 	keeper := &pki.Keeper{Client: clientOf(t, as(t, "quarry-controller", "")), Namespace: namespace, Now: time.Now}
@@ -159,6 +175,7 @@ func TestRun_withItsOwnRights(t *testing.T) {
 	start(t, cfg)
 
 	cluster := createAll(t, admin)
+	await(t, "the CSI driver is deployed", func() string { return available(ctx, admin) })
 	await(t, "the Cluster runs", phaseOf(admin, cluster))
 	agent.AddDisks(100<<30, "sdc")
 	await(t, "the new disk is taken without anybody asking", func() string {

@@ -51,7 +51,7 @@ type ClusterStatus struct {
 	// Plan is what the controller would do to disks next, when that waits for approval.
 	// +optional
 	Plan *Plan `json:"plan,omitempty"`
-	// Conditions: Ready, HostsValid, DisksReady, PlanApproved, StorageClassReady.
+	// Conditions: Ready, HostsValid, DisksReady, PlanApproved, StorageClassReady, CSIReady, and ThinPoolsHealthy where thin pools are.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -100,6 +100,9 @@ type Instance struct {
 	Stat bool `json:"stat"`
 	// +optional
 	Info Space `json:"info,omitempty"`
+	// ThinPool is how full the host's thin pool is; while the host does not report, what it reported last.
+	// +optional
+	ThinPool *ThinPoolUsage `json:"thinPool,omitempty"`
 }
 
 // MemberState is one of the five states of a member, see docs/states.md.
@@ -148,7 +151,7 @@ type Plan struct {
 type PlanStep struct {
 	// Host that it happens on.
 	Host string `json:"host"`
-	// Action: WipeDevice, EnsureVolumeGroup, ReduceVolumeGroup or RemoveVolumeGroup.
+	// Action: WipeDevice, EnsureVolumeGroup, EnsureThinPool, ReduceVolumeGroup or RemoveVolumeGroup.
 	Action string `json:"action"`
 	// VolumeGroup that is changed, if any.
 	// +optional
@@ -157,6 +160,9 @@ type PlanStep struct {
 	// +optional
 	// +listType=atomic
 	Devices []string `json:"devices,omitempty"`
+	// ThinPool that is made or grown, as "name (size)".
+	// +optional
+	ThinPool string `json:"thinPool,omitempty"`
 	// Reason for the step, one sentence.
 	Reason string `json:"reason"`
 	// Digest of the step and the identities of its devices.

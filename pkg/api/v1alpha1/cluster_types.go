@@ -59,6 +59,7 @@ type Cluster struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.ceph) || self.storageType == 'cephfs'",message="ceph goes with storageType cephfs only"
 // +kubebuilder:validation:XValidation:rule="!has(self.maintenance) || self.maintenance.all(m, m in self.hosts)",message="every host under maintenance must be listed under hosts"
 // +kubebuilder:validation:XValidation:rule="(has(self.lvm) && has(self.lvm.volumeGroup)) == (has(oldSelf.lvm) && has(oldSelf.lvm.volumeGroup))",message="lvm.volumeGroup cannot be added or removed later: the group with the old name holds the data"
+// +kubebuilder:validation:XValidation:rule="!(has(oldSelf.lvm) && has(oldSelf.lvm.thinPool)) || (has(self.lvm) && has(self.lvm.thinPool))",message="lvm.thinPool cannot be removed: the volumes in it would be lost; delete the Cluster and create another one"
 type ClusterSpec struct {
 	// Backend: lvm (volumes local to a host). cephfs is accepted and answered with Ready=False, reason NotYetSupported.
 	StorageType StorageType `json:"storageType"`
@@ -163,6 +164,10 @@ type LVMSpec struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_+][A-Za-z0-9_+.-]*$`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="lvm.volumeGroup cannot be changed: the group with the old name holds the data"
 	VolumeGroup string `json:"volumeGroup,omitempty"`
+	// ThinPool makes volumes thin: they take room as it is written, snapshots and copies share it. Volumes are linear when it is not
+	// given. It can be added later, which leaves linear volumes as they are, and cannot be removed.
+	// +optional
+	ThinPool *ThinPoolSpec `json:"thinPool,omitempty"`
 }
 
 // CephSpec is reserved.

@@ -12,6 +12,11 @@ const (
 	ConditionPlanApproved = "PlanApproved"
 	// ConditionStorageClassReady: the StorageClass exists and is ours.
 	ConditionStorageClassReady = "StorageClassReady"
+	// ConditionCSIReady: the CSI driver of the StorageClass is deployed and serves.
+	ConditionCSIReady = "CSIReady"
+	// ConditionThinPoolsHealthy: no thin pool is nearly full. Volumes are served all the same, so Ready does not depend on it. Only
+	// Clusters with thin pools have it.
+	ConditionThinPoolsHealthy = "ThinPoolsHealthy"
 )
 
 // Condition types of a StorageNode.
@@ -51,4 +56,11 @@ const (
 	ReasonDeleting            = "Deleting"
 	ReasonStepFailed          = "StepFailed"
 	ReasonPartial             = "VolumeGroupPartial"
+	ReasonNoRoom              = "NoRoom"
+	ReasonCSIReady            = "CSIReady"
+	ReasonCSIDeploying        = "CSIDeploying"
+	ReasonCSIFailed           = "CSIFailed"
+	ReasonThinPoolConflict    = "ThinPoolConflict"
+	ReasonThinPoolNearlyFull  = "ThinPoolNearlyFull"
+	ReasonThinPoolsHealthy    = "ThinPoolsHealthy"
 )

@@ -15,6 +15,8 @@ const (
 const (
 	// LabelStorageType is on a Node that is a host of a Cluster; its value is the Cluster's storageType.
 	LabelStorageType = Group + "/storage-type"
+	// LabelDriver is on every object made for a CSI driver; its value is the driver's name.
+	LabelDriver = Group + "/driver"
 	// LabelCluster is on every object made for a Cluster; its value is the Cluster's name.
 	LabelCluster = Group + "/cluster"
 	// TopologyHost is the topology key of local volumes; its value is the node's name.
@@ -31,12 +33,21 @@ const (
 const (
 	ActionWipeDevice        = "WipeDevice"
 	ActionEnsureVolumeGroup = "EnsureVolumeGroup"
+	ActionEnsureThinPool    = "EnsureThinPool"
 	ActionReduceVolumeGroup = "ReduceVolumeGroup"
 	ActionRemoveVolumeGroup = "RemoveVolumeGroup"
 )
 
-// ParameterCluster is the parameter of a StorageClass that names the Cluster, by UID, whose groups its volumes are made in.
-const ParameterCluster = Group + "/cluster-uid"
+// Parameters of a StorageClass or VolumeSnapshotClass of ours. The CSI controller takes these, those of Kubernetes below
+// csi.storage.k8s.io/, and no others.
+const (
+	// ParameterCluster names the Cluster, by UID, whose groups the volumes are made in.
+	ParameterCluster = Group + "/cluster-uid"
+	// ParameterThinPool is the name of the thin pool that the volumes are made in; volumes are linear without it.
+	ParameterThinPool = Group + "/thin-pool"
+	// ParameterOverprovision bounds the sum of the sizes in the pool in percent of the pool's size.
+	ParameterOverprovision = Group + "/overprovision-percent"
+)
 
 // TagCluster is the prefix of the LVM tag that marks a volume group as ours; the UID of the Cluster follows it.
 const TagCluster = Group + "/cluster="

@@ -130,6 +130,10 @@ type NodeVolumeGroup struct {
 	// Partial is true when a disk of the group is missing.
 	// +optional
 	Partial bool `json:"partial,omitempty"`
+	// Thin pools of ours in the group.
+	// +optional
+	// +listType=atomic
+	ThinPools []ThinPoolUsage `json:"thinPools,omitempty"`
 }
 
 // StorageNodeList is a list of StorageNodes.

@@ -534,7 +534,10 @@ type VolumeGroup struct {
 	// Names of its logical volumes, hidden ones left out.
 	LogicalVolumes []string `protobuf:"bytes,8,rep,name=logical_volumes,json=logicalVolumes,proto3" json:"logical_volumes,omitempty"`
 	// True when a physical volume of the group is missing.
-	Partial       bool `protobuf:"varint,9,opt,name=partial,proto3" json:"partial,omitempty"`
+	Partial bool `protobuf:"varint,9,opt,name=partial,proto3" json:"partial,omitempty"`
+	// Its thin pools of ours, ordered by name. How full they are is as of the last observation; where pools are, the node is observed
+	// at least every half minute, because nothing tells when a pool fills.
+	ThinPools     []*ThinPool `protobuf:"bytes,10,rep,name=thin_pools,json=thinPools,proto3" json:"thin_pools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -632,6 +635,13 @@ func (x *VolumeGroup) GetPartial() bool {
 	return false
 }
 
+func (x *VolumeGroup) GetThinPools() []*ThinPool {
+	if x != nil {
+		return x.ThinPools
+	}
+	return nil
+}
+
 // PhysicalVolume is one device of a group.
 type PhysicalVolume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -708,7 +718,7 @@ var File_agent_v1_volumegroup_proto protoreflect.FileDescriptor
 
 const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\n" +
-	"\x1aagent/v1/volumegroup.proto\x12\x0fquarry.agent.v1\x1a\x15agent/v1/device.proto\"\x19\n" +
+	"\x1aagent/v1/volumegroup.proto\x12\x0fquarry.agent.v1\x1a\x15agent/v1/device.proto\x1a\x1cagent/v1/logicalvolume.proto\"\x19\n" +
 	"\x17ListVolumeGroupsRequest\"P\n" +
 	"\x18ListVolumeGroupsResponse\x124\n" +
 	"\x06groups\x18\x01 \x03(\v2\x1c.quarry.agent.v1.VolumeGroupR\x06groups\"\x1a\n" +
@@ -733,7 +743,7 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x129\n" +
 	"\adevices\x18\x03 \x03(\v2\x1f.quarry.agent.v1.DeviceIdentityR\adevices\"1\n" +
 	"\x19RemoveVolumeGroupResponse\x12\x14\n" +
-	"\x05notes\x18\x01 \x03(\tR\x05notes\"\xc2\x02\n" +
+	"\x05notes\x18\x01 \x03(\tR\x05notes\"\xfc\x02\n" +
 	"\vVolumeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +
@@ -745,7 +755,10 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\fextent_bytes\x18\x06 \x01(\x03R\vextentBytes\x12J\n" +
 	"\x10physical_volumes\x18\a \x03(\v2\x1f.quarry.agent.v1.PhysicalVolumeR\x0fphysicalVolumes\x12'\n" +
 	"\x0flogical_volumes\x18\b \x03(\tR\x0elogicalVolumes\x12\x18\n" +
-	"\apartial\x18\t \x01(\bR\apartial\"v\n" +
+	"\apartial\x18\t \x01(\bR\apartial\x128\n" +
+	"\n" +
+	"thin_pools\x18\n" +
+	" \x03(\v2\x19.quarry.agent.v1.ThinPoolR\tthinPools\"v\n" +
 	"\x0ePhysicalVolume\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1d\n" +
@@ -787,6 +800,7 @@ var file_agent_v1_volumegroup_proto_goTypes = []any{
 	(*VolumeGroup)(nil),               // 10: quarry.agent.v1.VolumeGroup
 	(*PhysicalVolume)(nil),            // 11: quarry.agent.v1.PhysicalVolume
 	(*DeviceIdentity)(nil),            // 12: quarry.agent.v1.DeviceIdentity
+	(*ThinPool)(nil),                  // 13: quarry.agent.v1.ThinPool
 }
 var file_agent_v1_volumegroup_proto_depIdxs = []int32{
 	10, // 0: quarry.agent.v1.ListVolumeGroupsResponse.groups:type_name -> quarry.agent.v1.VolumeGroup
@@ -797,21 +811,22 @@ var file_agent_v1_volumegroup_proto_depIdxs = []int32{
 	10, // 5: quarry.agent.v1.ReduceVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
 	12, // 6: quarry.agent.v1.RemoveVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
 	11, // 7: quarry.agent.v1.VolumeGroup.physical_volumes:type_name -> quarry.agent.v1.PhysicalVolume
-	0,  // 8: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:input_type -> quarry.agent.v1.ListVolumeGroupsRequest
-	2,  // 9: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:input_type -> quarry.agent.v1.WatchVolumeGroupsRequest
-	4,  // 10: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:input_type -> quarry.agent.v1.EnsureVolumeGroupRequest
-	6,  // 11: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:input_type -> quarry.agent.v1.ReduceVolumeGroupRequest
-	8,  // 12: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:input_type -> quarry.agent.v1.RemoveVolumeGroupRequest
-	1,  // 13: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:output_type -> quarry.agent.v1.ListVolumeGroupsResponse
-	3,  // 14: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:output_type -> quarry.agent.v1.WatchVolumeGroupsResponse
-	5,  // 15: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:output_type -> quarry.agent.v1.EnsureVolumeGroupResponse
-	7,  // 16: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:output_type -> quarry.agent.v1.ReduceVolumeGroupResponse
-	9,  // 17: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:output_type -> quarry.agent.v1.RemoveVolumeGroupResponse
-	13, // [13:18] is the sub-list for method output_type
-	8,  // [8:13] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	13, // 8: quarry.agent.v1.VolumeGroup.thin_pools:type_name -> quarry.agent.v1.ThinPool
+	0,  // 9: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:input_type -> quarry.agent.v1.ListVolumeGroupsRequest
+	2,  // 10: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:input_type -> quarry.agent.v1.WatchVolumeGroupsRequest
+	4,  // 11: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:input_type -> quarry.agent.v1.EnsureVolumeGroupRequest
+	6,  // 12: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:input_type -> quarry.agent.v1.ReduceVolumeGroupRequest
+	8,  // 13: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:input_type -> quarry.agent.v1.RemoveVolumeGroupRequest
+	1,  // 14: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:output_type -> quarry.agent.v1.ListVolumeGroupsResponse
+	3,  // 15: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:output_type -> quarry.agent.v1.WatchVolumeGroupsResponse
+	5,  // 16: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:output_type -> quarry.agent.v1.EnsureVolumeGroupResponse
+	7,  // 17: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:output_type -> quarry.agent.v1.ReduceVolumeGroupResponse
+	9,  // 18: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:output_type -> quarry.agent.v1.RemoveVolumeGroupResponse
+	14, // [14:19] is the sub-list for method output_type
+	9,  // [9:14] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_agent_v1_volumegroup_proto_init() }
@@ -820,6 +835,7 @@ func file_agent_v1_volumegroup_proto_init() {
 		return
 	}
 	file_agent_v1_device_proto_init()
+	file_agent_v1_logicalvolume_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -27,17 +27,31 @@ type Block interface {
 	List(ctx context.Context) ([]block.Device, error)
 }
 
+// LVM is what is needed of LVM.
+type LVM interface {
+	apply.Groups
+	CreateLV(ctx context.Context, g lvm.Owned, v lvm.NewVolume) error
+	ExtendLV(ctx context.Context, g lvm.Owned, name string, sizeBytes, metadataBytes int64) error
+	ActivateLV(ctx context.Context, g lvm.Owned, name, tag string) error
+	UntagLV(ctx context.Context, g lvm.Owned, name, tag, remove string) error
+	DeactivateLV(ctx context.Context, g lvm.Owned, name, tag string) error
+	RemoveLV(ctx context.Context, g lvm.Owned, name, tag string) error
+	CreatePool(ctx context.Context, g lvm.Owned, p lvm.NewPool) error
+	RemovePool(ctx context.Context, g lvm.Owned, name, tag string) error
+}
+
 // Host is the tools of a real node. It keeps observations away from the devices that it works on, because both need them
 // exclusively for a moment.
 type Host struct {
-	LVM   apply.Groups
+	LVM   LVM
 	Disk  *disk.Tool
 	Block Block
 }
 
 var (
-	_ apply.Groups = Host{}
-	_ apply.Disks  = Host{}
+	_ apply.Groups  = Host{}
+	_ apply.Disks   = Host{}
+	_ apply.Volumes = Host{}
 )
 
 // CreatePV makes a physical volume.

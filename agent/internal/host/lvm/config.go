@@ -51,6 +51,7 @@ backup {
 }
 report {
 	output_format="json"
+	time_format="%%s"
 }
 `
 

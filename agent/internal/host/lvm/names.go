@@ -13,10 +13,10 @@ var (
 	uuidForm = regexp.MustCompile(`^[a-zA-Z0-9]{6}(-[a-zA-Z0-9]{4}){5}-[a-zA-Z0-9]{6}$`)
 )
 
-// validName refuses what is no name of a volume group, among it everything that could be read as an option.
+// validName refuses what is no name of a volume group or a volume, among it everything that could be read as an option.
 func validName(name string) error {
 	if !nameForm.MatchString(name) || name == "." || name == ".." {
-		return fmt.Errorf("%w: volume group name %q", ErrInvalid, name)
+		return fmt.Errorf("%w: name %q", ErrInvalid, name)
 	}
 	return nil
 }

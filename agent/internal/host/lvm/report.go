@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -20,8 +19,8 @@ type VG struct {
 	SizeBytes, FreeBytes, ExtentBytes int64
 	// Tags, ordered.
 	Tags []string
-	// Volumes are the names of its logical volumes, ordered; hidden ones are left out.
-	Volumes []string
+	// Volumes are its logical volumes, ordered by name; hidden ones are left out.
+	Volumes []LV
 	// MissingPVs is the number of physical volumes that are not among the devices.
 	MissingPVs int
 	// Partial is true when a logical volume or the group itself lacks a physical volume.
@@ -53,7 +52,8 @@ var reportArgs = []string{
 	"--reportformat", "json", "--units", "b", "--nosuffix", "--binary", "--foreign",
 	"--configreport", "vg", "-o", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_tags,vg_missing_pv_count,vg_partial,vg_exported",
 	"--configreport", "pv", "-o", "pv_name,pv_uuid,pv_major,pv_minor,pv_size,pv_free,pv_used,pv_missing,pv_duplicate,vg_name,vg_uuid",
-	"--configreport", "lv", "-o", "lv_name,vg_uuid",
+	"--configreport", "lv", "-o", "lv_name,lv_uuid,vg_uuid,lv_size,lv_tags,lv_layout,pool_lv,origin,lv_active_locally,lv_device_open," +
+		"lv_health_status,lv_metadata_size,data_percent,metadata_percent,lv_time",
 	"--configreport", "pvseg", "-o", "pvseg_size", "-S", "pvseg_size<0",
 	"--configreport", "seg", "-o", "seg_size", "-S", "seg_size<0",
 }
@@ -100,7 +100,7 @@ func parseReport(doc []byte) ([]VG, []PV, error) {
 	}
 	var vgs []VG
 	var pvs []PV
-	volumes := map[string][]string{}
+	volumes := map[string][]LV{}
 	p := &fields{}
 	for _, section := range report.Report {
 		for _, r := range section.VG {
@@ -110,9 +110,9 @@ func parseReport(doc []byte) ([]VG, []PV, error) {
 			pvs = append(pvs, p.pv(r))
 		}
 		for _, r := range section.LV {
-			if name := p.text(r, "lv_name"); !strings.HasPrefix(name, "[") {
+			if name := p.id(r, "lv_name"); !strings.HasPrefix(name, "[") {
 				uuid := p.text(r, "vg_uuid")
-				volumes[uuid] = append(volumes[uuid], name)
+				volumes[uuid] = append(volumes[uuid], p.lv(r))
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func parseReport(doc []byte) ([]VG, []PV, error) {
 	}
 	for i := range vgs {
 		vgs[i].Volumes = volumes[vgs[i].UUID]
-		slices.Sort(vgs[i].Volumes)
+		slices.SortFunc(vgs[i].Volumes, func(a, b LV) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	order(vgs, pvs)
 	return vgs, pvs, nil
@@ -150,58 +150,6 @@ func order(vgs []VG, pvs []PV) {
 	}
 }
 
-// row is one row of a report; LVM writes every value as a string.
-type row map[string]string
-
-// fields converts rows and keeps the first error.
-type fields struct{ err error }
-
-func (p *fields) fail(err error) {
-	if p.err == nil {
-		p.err = err
-	}
-}
-
-// text is a field that has to be there; it may be empty.
-func (p *fields) text(r row, key string) string {
-	v, ok := r[key]
-	if !ok {
-		p.fail(fmt.Errorf("field %s is missing", key))
-	}
-	return v
-}
-
-// id is a field that has to be there and must not be empty.
-func (p *fields) id(r row, key string) string {
-	v := p.text(r, key)
-	if v == "" {
-		p.fail(fmt.Errorf("field %s is empty", key))
-	}
-	return v
-}
-
-func (p *fields) number(r row, key string, bits int) int64 {
-	v := p.text(r, key)
-	n, err := strconv.ParseInt(v, 10, bits)
-	if err != nil || n < 0 {
-		p.fail(fmt.Errorf("field %s is %q, not a number", key, v))
-		return 0
-	}
-	return n
-}
-
-func (p *fields) flag(r row, key string) bool {
-	switch v := p.text(r, key); v {
-	case "0":
-		return false
-	case "1":
-		return true
-	default:
-		p.fail(fmt.Errorf("field %s is %q, neither 0 nor 1", key, v))
-		return false
-	}
-}
-
 func (p *fields) vg(r row) VG {
 	v := VG{
 		Name: p.id(r, "vg_name"), UUID: p.id(r, "vg_uuid"),
@@ -212,10 +160,7 @@ func (p *fields) vg(r row) VG {
 		Exported:    p.flag(r, "vg_exported"),
 	}
 	v.Partial = p.flag(r, "vg_partial") || v.MissingPVs > 0
-	if tags := p.text(r, "vg_tags"); tags != "" {
-		v.Tags = strings.Split(tags, ",")
-		slices.Sort(v.Tags)
-	}
+	v.Tags = p.list(r, "vg_tags")
 	return v
 }
 

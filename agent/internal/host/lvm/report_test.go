@@ -26,14 +26,20 @@ func recorded(t *testing.T, name string) []byte {
 }
 
 func TestParseReport(t *testing.T) {
-	const vg = "TpiqIy-Ori2-nG7a-G1u6-BQZS-8r0n-wyIcYM"
+	const vg = "juVDIO-kVXA-Dagm-Sz5d-CFns-MQpJ-MG3XOL"
 	vgs, pvs, err := parseReport(recorded(t, "report.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantVGs := []VG{{
 		Name: "quarry-a", UUID: vg, SizeBytes: 201326592, FreeBytes: 184549376, ExtentBytes: 4 << 20,
-		Tags: []string{"other", tag}, Volumes: []string{"v1", "v2"},
+		Tags: []string{"other", tag}, Volumes: []LV{
+			{
+				Name: "v1", UUID: "FeNBPs-a26H-GjtB-H1LE-VjnD-Hgx3-kxKSFd", SizeBytes: 8 << 20, CreatedUnix: 1795229400,
+				Tags: []string{"quarry.storage/new", "quarry.storage/volume=n1/quarry-a/v1"},
+			},
+			{Name: "v2", UUID: "pP5wZ7-0hD1-nT2Z-XhED-NKk1-jT3r-01OQoH", SizeBytes: 8 << 20, CreatedUnix: 1795229400},
+		},
 	}}
 	wantPVs := []PV{
 		{Path: "/dev/loop2", UUID: uuidC, Major: 7, Minor: 2, SizeBytes: 104857600, FreeBytes: 104857600},
@@ -77,8 +83,8 @@ func TestParseReport_hiddenVolumesAreLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"v2"}, vgs[0].Volumes); diff != "" {
-		t.Error(diff)
+	if len(vgs[0].Volumes) != 1 || vgs[0].Volumes[0].Name != "v2" {
+		t.Errorf("got %+v", vgs[0].Volumes)
 	}
 }
 
@@ -96,7 +102,12 @@ func TestParseReport_refuses(t *testing.T) {
 		"a negative size":           strings.Replace(good, `"201326592"`, `"-1"`, 1),
 		"a flag that is a word":     strings.Replace(good, `"pv_missing":"0"`, `"pv_missing":"missing"`, 1),
 		"a volume without a name":   strings.Replace(good, `"lv_name":"v1", `, "", 1),
-		"a group without a UUID":    strings.Replace(good, `"vg_uuid":"TpiqIy-Ori2-nG7a-G1u6-BQZS-8r0n-wyIcYM", "vg_size"`, `"vg_uuid":"", "vg_size"`, 1),
+		"a group without a UUID":    strings.Replace(good, `"vg_uuid":"juVDIO-kVXA-Dagm-Sz5d-CFns-MQpJ-MG3XOL", "vg_size"`, `"vg_uuid":"", "vg_size"`, 1),
+		"a percentage of words":     strings.Replace(good, `"data_percent":""`, `"data_percent":"much"`, 1),
+		"a share above the whole":   strings.Replace(good, `"data_percent":""`, `"data_percent":"100.01"`, 1),
+		"an activity of words":      strings.Replace(good, `"lv_active_locally":"-1"`, `"lv_active_locally":"maybe"`, 1),
+		"a volume without a UUID":   strings.Replace(good, `"lv_uuid":"FeNBPs-a26H-GjtB-H1LE-VjnD-Hgx3-kxKSFd"`, `"lv_uuid":""`, 1),
+		"a time that is a date":     strings.Replace(good, `"lv_time":"1795229400"`, `"lv_time":"2026-11-21"`, 1),
 		"a number that is too wide": strings.Replace(good, `"pv_major":"7"`, `"pv_major":"99999999999"`, 1),
 	}
 	for name, doc := range tests {
@@ -106,5 +117,41 @@ func TestParseReport_refuses(t *testing.T) {
 		if vgs, pvs, err := parseReport([]byte(doc)); err == nil {
 			t.Errorf("%s: accepted: %+v %+v", name, vgs, pvs)
 		}
+	}
+}
+
+func TestParseReport_volumesOfAThinPool(t *testing.T) {
+	vgs, _, err := parseReport(recorded(t, "report-volumes.json"))
+	if err != nil || len(vgs) != 1 {
+		t.Fatalf("%+v, %v", vgs, err)
+	}
+	want := []LV{
+		{
+			Name: "c1", UUID: "zdcZ20-cW0y-LJ9v-UPoQ-nm2j-xXn7-0rfwfG", SizeBytes: 301989888, Tags: []string{"quarry.storage/volume=c1"},
+			Pool: "pool", Origin: "t1", Active: true, DataPermyriad: 1736, CreatedUnix: 1795228307,
+		},
+		{
+			Name: "c2", UUID: "nwiglJ-E9O1-Giqn-ZAWd-3Yu9-48sw-O27NUe", SizeBytes: 301989888, Tags: []string{"quarry.storage/volume=c2"},
+			Pool: "pool", Origin: "s1", Active: true, DataPermyriad: 1736, CreatedUnix: 1795228310,
+		},
+		{
+			Name: "pool", UUID: "0O45N1-D2zc-peLU-BPCB-4w4E-GwtW-nvBFM0", SizeBytes: 524288000, Tags: []string{"quarry.storage/pool"},
+			ThinPool: true, Active: true, Open: true, MetadataBytes: 4 << 20, DataPermyriad: 1000, MetadataPermyriad: 1133, CreatedUnix: 1795228299,
+		},
+		{
+			Name: "s1", UUID: "FX0af2-MpDc-yv30-FyZr-jehb-bIj2-QF8b4o", SizeBytes: 301989888,
+			Tags: []string{"quarry.storage/snapshot", "quarry.storage/volume=s1"}, Pool: "pool", Origin: "t1", CreatedUnix: 1795228309,
+		},
+		{
+			Name: "t1", UUID: "iEQIvl-xOSd-ZTr2-8oda-rGHZ-bpyo-S2FO1M", SizeBytes: 301989888, Tags: []string{"quarry.storage/volume=t1"},
+			Pool: "pool", Active: true, DataPermyriad: 1736, CreatedUnix: 1795228301,
+		},
+		{
+			Name: "v1", UUID: "dANz0T-YT0M-ld3k-7SFl-XXf2-dWrf-kGvzPi", SizeBytes: 209715200, Tags: []string{"quarry.storage/volume=pvc-1"},
+			Active: true, CreatedUnix: 1795228293,
+		},
+	}
+	if diff := cmp.Diff(want, vgs[0].Volumes); diff != "" {
+		t.Errorf("volumes (-want +got):\n%s", diff)
 	}
 }

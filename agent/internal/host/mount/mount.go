@@ -1,5 +1,5 @@
-// Package mount reads which block devices are in use as filesystems or as swap, in the host's mount namespace. It knows
-// nothing about what that means for a device.
+// Package mount reads which block devices are in use as filesystems or as swap, and mounts filesystems below one directory. It
+// knows nothing about what a use means for a device, nor whether a mount is wanted, and it remembers nothing.
 package mount
 
 import (

@@ -30,12 +30,19 @@ func (h Host) instance() (i v1alpha1.Instance, size, free int64) {
 	i = v1alpha1.Instance{Host: h.Name, Dev: strings.Join(h.Devices(), ",")}
 	if !h.Node.Up() {
 		if h.Last != nil {
-			i.Info = h.Last.Info
+			i.Info, i.ThinPool = h.Last.Info, h.Last.ThinPool
 		}
 		return i, 0, 0
 	}
 	for _, g := range h.Groups {
 		size, free = size+g.SizeBytes, free+g.FreeBytes
+		for _, p := range g.Pools {
+			// What is not taken in a pool is free for volumes too.
+			free += p.SizeBytes - p.SizeBytes/10000*int64(p.DataPermyriad)
+			if i.ThinPool == nil {
+				i.ThinPool = new(p.Usage())
+			}
+		}
 	}
 	i.Stat = len(h.Groups) > 0
 	if i.Stat {

@@ -27,16 +27,19 @@ type Cluster struct {
 	// Hosts in the order of their names.
 	Hosts []Host
 	Class Class
+	// Driver is how the CSI driver of the class is.
+	Driver Driver
 	// Plan as it is going to be shown.
 	Plan *v1alpha1.Plan
 	// Blocked says what else holds the deletion; empty when nothing does.
 	Blocked string
 }
 
-// Conditions returns all conditions of the Cluster; Ready, computed from the others, is the last one.
+// Conditions returns all conditions of the Cluster; Ready, computed from the facts, is the last one. Nearly full pools still serve.
 func (c Cluster) Conditions() []metav1.Condition {
-	facts := []metav1.Condition{c.hostsValid(), c.disksReady(), c.planApproved(), c.classReady()}
-	return append(facts, c.ready(facts))
+	facts := []metav1.Condition{c.hostsValid(), c.disksReady(), c.planApproved(), c.classReady(), c.csiReady()}
+	ready := c.ready(facts)
+	return append(append(facts, c.poolsHealthy()...), ready)
 }
 
 // Unsupported returns the conditions of a Cluster whose backend does not exist yet.
@@ -143,6 +146,10 @@ func (c Cluster) Message() string {
 	if c.Plan != nil && !c.Plan.Approved {
 		lines = append(lines, c.planApproved().Message)
 	}
+	if c.Driver.Failed != "" && !c.Deleting {
+		lines = append(lines, c.Driver.Failed)
+	}
+	lines = append(lines, c.fullPools()...)
 	for _, h := range c.Hosts {
 		if f := h.Finding(); f.Message != "" && !h.Removed {
 			lines = append(lines, h.Name+": "+f.Message)
@@ -168,6 +175,10 @@ func (c Cluster) Phase() v1alpha1.Phase {
 	case worst == Bad && c.holds(), worst == Waiting && c.holds():
 		return v1alpha1.PhaseWarning
 	case !c.Class.Exists:
+		return v1alpha1.PhaseCreating
+	case c.Driver.Failed != "" || len(c.fullPools()) > 0:
+		return v1alpha1.PhaseWarning
+	case !c.Driver.Ready:
 		return v1alpha1.PhaseCreating
 	case worst != Well:
 		return v1alpha1.PhaseUpdating

@@ -9,6 +9,12 @@ import (
 func FailureReason(action string, kind decide.FaultKind) string {
 	removes := action == v1alpha1.ActionRemoveVolumeGroup || action == v1alpha1.ActionReduceVolumeGroup
 	switch {
+	case kind == decide.FaultNoRoom:
+		return v1alpha1.ReasonNoRoom
+	case kind == decide.FaultConflict && action == v1alpha1.ActionEnsureThinPool:
+		return v1alpha1.ReasonThinPoolConflict
+	case action == v1alpha1.ActionEnsureThinPool && kind != decide.FaultUnavailable:
+		return v1alpha1.ReasonStepFailed
 	case kind == decide.FaultConflict:
 		return v1alpha1.ReasonVolumeGroupConflict
 	case kind == decide.FaultPrecondition && removes:

@@ -142,9 +142,10 @@ func TestCluster(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			c.in.Driver = Driver{Exists: true, Ready: true}
 			conditions := c.in.Conditions()
 			ready := conditions[len(conditions)-1]
-			if ready.Type != v1alpha1.ConditionReady || len(conditions) != 5 {
+			if ready.Type != v1alpha1.ConditionReady || len(conditions) != 6 {
 				t.Fatalf("conditions: %+v", conditions)
 			}
 			got := fmt.Sprintf("%s %s", c.in.Phase(), ready.Reason)

@@ -22,6 +22,8 @@ type Host struct {
 	Groups []decide.Group
 	// Choice of devices; not looked at when the host is torn down.
 	Choice device.Choice
+	// ThinPool that the group is to have; nil when none is wanted.
+	ThinPool *decide.ThinPoolSpec
 	// Teardown is true when the host is abandoned.
 	Teardown bool
 }
@@ -42,9 +44,13 @@ func (h Host) Steps() []decide.Step {
 	if len(h.Choice.Take) > 0 {
 		steps = append(steps, h.ensure(h.Choice.Take))
 	}
+	steps = append(steps, h.pool(len(h.Choice.Take) > 0)...)
 	for _, d := range h.Choice.Wipe {
 		// Taken one by one, right after its wipe: so the steps that are left after any interruption were all in the plan.
 		steps = append(steps, h.wipe(d), h.ensure([]decide.Device{d}))
+	}
+	if len(h.Choice.Wipe) > 0 {
+		steps = append(steps, h.pool(true)...)
 	}
 	for _, d := range h.Choice.Release {
 		steps = append(steps, h.reduce(d))
@@ -62,6 +68,45 @@ func (h Host) ensure(devices []decide.Device) decide.Step {
 		reason = fmt.Sprintf("The spec chooses %s to extend the volume group.", count(devices))
 	}
 	return h.step(v1alpha1.ActionEnsureVolumeGroup, h.group(), devices, reason)
+}
+
+// meaningful is the part of the wanted size that must be free before a pool that takes a share of the group is grown, and missing:
+// growing takes room for metadata too, and must not be tried again and again when nothing comes of it.
+const meaningful = 50
+
+// pool returns the step that makes or grows the thin pool, when one is needed. extended is true when the group has just been made or
+// extended by a step before.
+func (h Host) pool(extended bool) []decide.Step {
+	if h.ThinPool == nil || len(h.Groups) == 0 && !extended {
+		return nil
+	}
+	want := *h.ThinPool
+	want.Group, want.Owner = h.group(), h.Owner
+	step := h.step(v1alpha1.ActionEnsureThinPool, h.group(), nil, "")
+	step.ThinPool = &want
+	var have decide.ThinPool
+	exists := false
+	if len(h.Groups) > 0 {
+		have, exists = h.Groups[0].Pool(want.Name)
+	}
+	switch {
+	case !exists:
+		step.Reason = "The spec asks for a thin pool, and the group has none."
+	case want.SizeBytes > have.SizeBytes:
+		step.Reason = fmt.Sprintf("The spec asks for a larger thin pool: it has %s.", decide.Bytes(have.SizeBytes))
+	case want.Percent > 0 && (extended || h.outgrown(want, have)):
+		step.Reason = "The volume group is larger than the share that its thin pool takes."
+	default:
+		return nil
+	}
+	return []decide.Step{step}
+}
+
+// outgrown says whether a pool that takes a share of the group lacks enough of it, and could get enough of it.
+func (h Host) outgrown(want decide.ThinPoolSpec, have decide.ThinPool) bool {
+	g := h.Groups[0]
+	share := g.SizeBytes / 100 * int64(want.Percent)
+	return min(share-have.SizeBytes, g.FreeBytes) > share/meaningful
 }
 
 func (h Host) wipe(d decide.Device) decide.Step {

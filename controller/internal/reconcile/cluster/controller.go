@@ -25,6 +25,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=volumeattachments,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // refresh is how often a Cluster is looked at though nothing happened.
@@ -44,6 +45,8 @@ type Reconciler struct {
 	Agents Agents
 	// Work performs steps.
 	Work *Work
+	// Drivers tells how CSI drivers are.
+	Drivers Drivers
 	// Events tells users what happened.
 	Events events.EventRecorder
 }
@@ -91,9 +94,11 @@ func (r *Reconciler) reconcile(ctx context.Context, c *v1alpha1.Cluster) (result
 	}
 	s.running = r.Work.Running(c.Name)
 	s.assess(r.Agents)
-	phases := []func(context.Context, *scope) error{r.labelHosts, r.workDisks, r.makeClass}
+	phases := []func(context.Context, *scope) error{r.markUse, r.labelHosts, r.workDisks, r.makeClass}
 	if deleting {
-		phases = []func(context.Context, *scope) error{r.removeClass, r.checkVolumes, r.workDisks, r.unlabelHosts, r.finish}
+		phases = []func(context.Context, *scope) error{
+			r.markUse, r.removeClass, r.checkVolumes, r.awaitDriver, r.workDisks, r.unlabelHosts, r.finish,
+		}
 	}
 	for _, phase := range phases {
 		if err := phase(ctx, s); err != nil {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quarry.storage/quarry/controller/internal/decide/health"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 )
@@ -30,6 +31,7 @@ func transitions(before, after v1alpha1.ClusterStatus, approved string) []note {
 	notes := wipeNotes(before, after, approved)
 	notes = append(notes, diskNotes(before, after)...)
 	notes = append(notes, memberNotes(before, after)...)
+	notes = append(notes, poolNotes(before, after)...)
 	if p := after.Plan; p != nil && !p.Approved && (before.Plan == nil || before.Plan.Digest != p.Digest) {
 		c := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionPlanApproved)
 		if c != nil {
@@ -46,7 +48,10 @@ func readyNotes(before, after v1alpha1.ClusterStatus) []note {
 		return nil
 	}
 	kind := corev1.EventTypeNormal
-	calm := []string{v1alpha1.ReasonPending, v1alpha1.ReasonDisksPreparing, v1alpha1.ReasonApprovalRequired, v1alpha1.ReasonDeleting}
+	calm := []string{
+		v1alpha1.ReasonPending, v1alpha1.ReasonDisksPreparing, v1alpha1.ReasonApprovalRequired, v1alpha1.ReasonDeleting,
+		v1alpha1.ReasonCSIDeploying,
+	}
 	if is.Status != metav1.ConditionTrue && !slices.Contains(calm, is.Reason) {
 		kind = corev1.EventTypeWarning
 	}
@@ -104,6 +109,32 @@ func owns(s v1alpha1.ClusterStatus, host, path string) bool {
 		}
 	}
 	return false
+}
+
+// poolNotes tells of the thin pools that became nearly full, or have room again.
+func poolNotes(before, after v1alpha1.ClusterStatus) []note {
+	was := map[string]bool{}
+	for _, i := range before.Capacity.Instances {
+		was[i.Host] = i.ThinPool != nil && i.ThinPool.NearlyFull()
+	}
+	var notes []note
+	for _, i := range after.Capacity.Instances {
+		if i.ThinPool == nil || i.ThinPool.NearlyFull() == was[i.Host] {
+			continue
+		}
+		if was[i.Host] {
+			notes = append(notes, note{
+				corev1.EventTypeNormal, v1alpha1.ReasonThinPoolsHealthy, "WatchPool",
+				fmt.Sprintf("Host %s: thin pool %s has room again.", i.Host, i.ThinPool.Name),
+			})
+			continue
+		}
+		notes = append(notes, note{
+			corev1.EventTypeWarning, v1alpha1.ReasonThinPoolNearlyFull, "WatchPool",
+			fmt.Sprintf("Host %s: %s.", i.Host, health.DescribePool(*i.ThinPool)),
+		})
+	}
+	return notes
 }
 
 func memberNotes(before, after v1alpha1.ClusterStatus) []note {

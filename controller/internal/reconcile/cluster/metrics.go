@@ -5,6 +5,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/health"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 )
@@ -18,7 +19,27 @@ var (
 	}, []string{"action"})
 )
 
-func init() { metrics.Registry.MustRegister(members, stepsRun) }
+var poolUsed = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "quarry_thin_pool_used_ratio", Help: "Part of a thin pool that is taken, of its data and of its metadata.",
+}, []string{"cluster", "node", "pool", "part"})
+
+func init() { metrics.Registry.MustRegister(members, stepsRun, poolUsed) }
+
+// recordPools shows the pools of the hosts that report. One that does not report keeps its last value; one that left has none.
+func recordPools(cluster string, hosts []health.Host) {
+	for _, h := range hosts {
+		if h.Removed {
+			poolUsed.DeletePartialMatch(prometheus.Labels{"cluster": cluster, "node": h.Name})
+			continue
+		}
+		for _, g := range h.Groups {
+			for _, p := range g.Pools {
+				poolUsed.WithLabelValues(cluster, h.Name, p.Name, "data").Set(float64(p.DataPermyriad) / 10000)
+				poolUsed.WithLabelValues(cluster, h.Name, p.Name, "metadata").Set(float64(p.MetadataPermyriad) / 10000)
+			}
+		}
+	}
+}
 
 func recordSteps(steps []decide.Step) {
 	for _, s := range steps {
@@ -36,4 +57,7 @@ func recordMembers(c *v1alpha1.Cluster) {
 	}
 }
 
-func forgetMetrics(cluster string) { members.DeletePartialMatch(prometheus.Labels{"cluster": cluster}) }
+func forgetMetrics(cluster string) {
+	members.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
+	poolUsed.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
+}

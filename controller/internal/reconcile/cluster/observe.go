@@ -28,12 +28,14 @@ type world struct {
 	// volumes are the names of the PersistentVolumes of the Cluster by node; unplaced are those without a node.
 	volumes  map[string][]string
 	unplaced []string
+	// used is true while a volume of the class exists, or is attached.
+	used bool
 }
 
 // observe reads the world afresh.
 func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	s.world = world{nodes: map[string]*metav1.PartialObjectMetadata{}, maintenance: map[string]bool{}, volumes: map[string][]string{}}
-	for _, read := range []func(context.Context, *scope) error{r.readClusters, r.readNodes, r.readVolumes} {
+	for _, read := range []func(context.Context, *scope) error{r.readClusters, r.readNodes, r.readVolumes, r.readAttachments, r.readDriver} {
 		if err := read(ctx, s); err != nil {
 			return err
 		}
@@ -89,12 +91,13 @@ func (r *Reconciler) readVolumes(ctx context.Context, s *scope) error {
 		if v.Spec.StorageClassName != s.cluster.Name || v.Spec.CSI == nil || v.Spec.CSI.Driver != v1alpha1.DriverLVM {
 			continue
 		}
+		s.world.used = true
 		nodes := nodesOf(v)
 		for _, n := range nodes {
-			s.world.volumes[n] = append(s.world.volumes[n], v.Name)
+			s.world.volumes[n] = append(s.world.volumes[n], describe(v))
 		}
 		if len(nodes) == 0 {
-			s.world.unplaced = append(s.world.unplaced, v.Name)
+			s.world.unplaced = append(s.world.unplaced, describe(v))
 		}
 	}
 	for _, names := range s.world.volumes {
@@ -102,6 +105,14 @@ func (r *Reconciler) readVolumes(ctx context.Context, s *scope) error {
 	}
 	slices.Sort(s.world.unplaced)
 	return nil
+}
+
+// describe names a volume, and the claim that it is bound to.
+func describe(v *corev1.PersistentVolume) string {
+	if c := v.Spec.ClaimRef; c != nil {
+		return fmt.Sprintf("%s (claim %s/%s)", v.Name, c.Namespace, c.Name)
+	}
+	return v.Name
 }
 
 // nodesOf returns the nodes that a volume can be used on.

@@ -23,6 +23,8 @@ type scope struct {
 	hosts   []health.Host
 	verdict plan.Verdict
 	class   health.Class
+	// driver is how the CSI driver of the class is.
+	driver health.Driver
 	// failures of the last attempts, by host.
 	failures map[string]failure
 	// running are the hosts that are being worked on: what they hold may change at any moment.
@@ -121,7 +123,10 @@ func (s *scope) host(name string, nodes map[string]decide.Node) (health.Host, []
 	h := health.Host{
 		Name: name, Node: node, Groups: groups, Recorded: s.recorded(name), Last: s.instance(name), Member: member.Decide(in),
 	}
-	p := plan.Host{Name: name, Owner: s.uid(), GroupName: s.groupName(), Node: node, Groups: groups}
+	p := plan.Host{
+		Name: name, Owner: s.uid(), GroupName: s.groupName(), Node: node, Groups: groups,
+		ThinPool: decide.ThinPoolOf(s.cluster.Spec.LVM),
+	}
 	if h.Member.Flags.ShouldDestroy {
 		h.Waits = member.Explain(in, h.Member)
 		p.Teardown = h.Member.State == v1alpha1.MemberState(nodestate.Abandoned)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,6 +49,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		WatchesMetadata(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.usersOf), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(sameName)).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(classOf)).
+		Watches(&storagev1.VolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(r.everyOf)).
+		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.everyOf)).
 		WatchesRawSource(source.Func(r.nodes(changed))).
 		WatchesRawSource(source.Func(r.late)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
@@ -102,6 +105,30 @@ func (r *Reconciler) users(ctx context.Context, node, except string) []reconcile
 		if c.Name != except {
 			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: c.Name}})
 		}
+	}
+	return requests
+}
+
+// everyOf returns all Clusters: an attachment may be of any of them, and a driver's Deployment matters to all.
+func (r *Reconciler) everyOf(ctx context.Context, o client.Object) []reconcile.Request {
+	switch v := o.(type) {
+	case *storagev1.VolumeAttachment:
+		if v.Spec.Attacher != v1alpha1.DriverLVM {
+			return nil
+		}
+	default:
+		if o.GetLabels()[v1alpha1.LabelDriver] == "" {
+			return nil
+		}
+	}
+	var list v1alpha1.ClusterList
+	if err := r.Client.List(ctx, &list); err != nil {
+		logf.FromContext(ctx).Error(err, "Failed to list clusters")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for _, c := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: c.Name}})
 	}
 	return requests
 }

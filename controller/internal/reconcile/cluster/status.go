@@ -21,6 +21,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 	after := s.cluster.DeepCopy()
 	s.fill(&after.Status)
 	recordMembers(after)
+	recordPools(after.Name, s.hosts)
 	if equality.Semantic.DeepEqual(s.before.Status, after.Status) {
 		return nil
 	}
@@ -45,6 +46,7 @@ func (s *scope) fill(status *v1alpha1.ClusterStatus) {
 	}
 	c := health.Cluster{
 		Name: s.cluster.Name, Deleting: s.deleting(), Hosts: s.hosts, Class: s.class, Plan: s.verdict.Plan, Blocked: s.blocked,
+		Driver: s.driver,
 	}
 	s.setConditions(status, c.Conditions())
 	status.Phase, status.Message = c.Phase(), c.Message()

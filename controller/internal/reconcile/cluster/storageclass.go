@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -12,6 +13,7 @@ import (
 	storagev1ac "k8s.io/client-go/applyconfigurations/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/health"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -98,6 +100,10 @@ func wantedClass(c *v1alpha1.Cluster) *storagev1.StorageClass {
 		ReclaimPolicy:        &spec.ReclaimPolicy,
 		AllowVolumeExpansion: new(true),
 		VolumeBindingMode:    new(storagev1.VolumeBindingWaitForFirstConsumer),
+	}
+	if pool := decide.ThinPoolOf(c.Spec.LVM); pool != nil {
+		want.Parameters[v1alpha1.ParameterThinPool] = pool.Name
+		want.Parameters[v1alpha1.ParameterOverprovision] = strconv.Itoa(int(decide.OverprovisionPercent(c.Spec.LVM.ThinPool)))
 	}
 	want.Name = c.Name
 	want.Labels = map[string]string{v1alpha1.LabelCluster: c.Name}

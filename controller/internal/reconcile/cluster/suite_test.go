@@ -22,6 +22,7 @@ import (
 	"quarry.storage/quarry/agent/agenttest"
 	"quarry.storage/quarry/controller/internal/agents"
 	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/controller/internal/decide/health"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -36,7 +37,14 @@ type suite struct {
 	events *events.FakeRecorder
 	ca     *agenttest.CA
 	agents map[string]*agenttest.Agent
+	driver *fakeDriver
 }
+
+// fakeDriver is a CSI driver that is as the test says; ready at first.
+type fakeDriver struct{ state health.Driver }
+
+// State returns the state.
+func (d *fakeDriver) State(context.Context, string) (health.Driver, error) { return d.state, nil }
 
 // newSuite starts agents on the hosts, each with the named disks of 100 GiB.
 func newSuite(t *testing.T, hosts map[string][]string) *suite {
@@ -44,6 +52,7 @@ func newSuite(t *testing.T, hosts map[string][]string) *suite {
 	s := &suite{
 		t: t, client: apitest.Client(t), ca: agenttest.NewCA(t), agents: map[string]*agenttest.Agent{},
 		events: events.NewFakeRecorder(1000),
+		driver: &fakeDriver{health.Driver{Ready: true}},
 	}
 	s.pool = agents.New(context.Background(), agents.Config{
 		TLS:   func(node string) (*tls.Config, error) { return s.ca.ControllerTLS(t, node), nil },
@@ -69,7 +78,7 @@ func (s *suite) restartController() {
 	if s.r != nil {
 		s.r.Work.Close()
 	}
-	s.r = &Reconciler{Client: s.client, Agents: s.pool, Work: NewWork(context.Background(), s.pool, time.Now), Events: s.events}
+	s.r = &Reconciler{Client: s.client, Agents: s.pool, Work: NewWork(context.Background(), s.pool, time.Now), Events: s.events, Drivers: s.driver}
 }
 
 func up(p *agents.Pool, name string) string {
@@ -218,7 +227,7 @@ func (s *suite) cleanUp() {
 		_ = s.client.Update(ctx, &c)
 	}
 	for _, o := range []client.Object{
-		&v1alpha1.Cluster{}, &v1alpha1.StorageNode{}, &corev1.Node{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{},
+		&v1alpha1.Cluster{}, &v1alpha1.StorageNode{}, &corev1.Node{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.VolumeAttachment{},
 	} {
 		if err := s.client.DeleteAllOf(ctx, o, client.GracePeriodSeconds(0)); err != nil {
 			s.t.Error(err)

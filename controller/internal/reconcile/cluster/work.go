@@ -31,6 +31,7 @@ const (
 type Changer interface {
 	WipeDevice(ctx context.Context, node string, d decide.Device) (decide.Device, error)
 	EnsureVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error
+	EnsureThinPool(ctx context.Context, node string, pool decide.ThinPoolSpec) (decide.ThinPool, error)
 	ReduceVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error
 	RemoveVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error
 }
@@ -217,6 +218,8 @@ func (w *Work) steps(ctx context.Context, steps []decide.Step) (action string, e
 			}
 		case v1alpha1.ActionEnsureVolumeGroup:
 			err = w.changer.EnsureVolumeGroup(ctx, s.Host, s.Group, s.Owner, devices)
+		case v1alpha1.ActionEnsureThinPool:
+			_, err = w.changer.EnsureThinPool(ctx, s.Host, *s.ThinPool)
 		case v1alpha1.ActionReduceVolumeGroup:
 			err = w.changer.ReduceVolumeGroup(ctx, s.Host, s.Group, s.Owner, devices)
 		case v1alpha1.ActionRemoveVolumeGroup:

@@ -76,9 +76,13 @@ func fill(sn *v1alpha1.StorageNode, n decide.Node) {
 	}
 	s.DeviceCount = int32(len(s.Devices))
 	for _, g := range n.Groups {
+		var pools []v1alpha1.ThinPoolUsage
+		for _, p := range g.Pools {
+			pools = append(pools, p.Usage())
+		}
 		s.VolumeGroups = append(s.VolumeGroups, v1alpha1.NodeVolumeGroup{
 			Name: g.Name, OwnerUID: g.OwnerUID, Size: *quantity(g.SizeBytes), Free: *quantity(g.FreeBytes),
-			Volumes: int32(len(g.Volumes)), Partial: g.Partial,
+			Volumes: int32(len(g.Volumes)), Partial: g.Partial, ThinPools: pools,
 		})
 	}
 }

@@ -21,8 +21,8 @@ func TestRequiredVersion(t *testing.T) {
 }
 
 func TestComponents_theirModulesRequireThem(t *testing.T) {
-	for _, c := range []component{kubernetes, containerd} {
-		goMod, err := os.ReadFile(filepath.Join("..", "..", c.name, "go.mod"))
+	for _, c := range []component{kubernetes, containerd, provisioner, resizer, snapshotter} {
+		goMod, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(c.name), "go.mod"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 // component is a set of programs built from one module. Its go.mod, in a
 // directory of its own below test/lab, lists the programs as tools.
 type component struct {
+	// name is the path of that directory.
 	name   string
 	module string
 	// stamp gives the linker flags that put the version into the programs.
@@ -59,30 +60,51 @@ func Ensure(ctx context.Context, report *progress.Reporter) (Programs, error) {
 	return p, err
 }
 
-func (c component) ensure(ctx context.Context, report *progress.Reporter) (string, error) {
-	checkout, err := Checkout()
+// recipe is all that a component's programs follow from.
+type recipe struct {
+	source, version, flags string
+	// key is the name of the programs' directory in the cache.
+	key string
+}
+
+func (c component) recipe() (recipe, error) {
+	source, err := c.source()
 	if err != nil {
-		return "", err
+		return recipe{}, err
 	}
-	source := filepath.Join(checkout, "test", "lab", c.name)
 	goMod, err := os.ReadFile(filepath.Join(source, "go.mod"))
 	if err != nil {
-		return "", err
+		return recipe{}, err
 	}
 	version, err := requiredVersion(goMod, c.module)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", source, err)
+		return recipe{}, fmt.Errorf("%s: %w", source, err)
 	}
 	goSum, err := os.ReadFile(filepath.Join(source, "go.sum"))
 	if err != nil {
-		return "", err
+		return recipe{}, err
 	}
 	flags := "-s -w " + c.stamp(version)
-	key := fmt.Sprintf("%s-%s-%s", c.name, version, cache.Hash(string(goMod), string(goSum), flags, runtime.Version()))
-	return cache.Ensure(key, func(dir string) error {
-		stop := report.While("building %s %s (minutes the first time)", c.name, version)
+	key := fmt.Sprintf("%s-%s-%s", strings.ReplaceAll(c.name, "/", "-"), version,
+		cache.Hash(string(goMod), string(goSum), flags, runtime.Version()))
+	return recipe{source: source, version: version, flags: flags, key: key}, nil
+}
+
+// source is the directory of the component's go.mod.
+func (c component) source() (string, error) {
+	checkout, err := Checkout()
+	return filepath.Join(checkout, "test", "lab", filepath.FromSlash(c.name)), err
+}
+
+func (c component) ensure(ctx context.Context, report *progress.Reporter) (string, error) {
+	r, err := c.recipe()
+	if err != nil {
+		return "", err
+	}
+	return cache.Ensure(r.key, func(dir string) error {
+		stop := report.While("building %s %s (minutes the first time)", c.name, r.version)
 		defer stop()
-		return goBuild(ctx, source, flags, dir, "tool")
+		return goBuild(ctx, r.source, r.flags, dir, "tool")
 	})
 }
 

@@ -58,6 +58,17 @@ func Ensure(key string, fill func(dir string) error) (string, error) {
 	return final, os.Rename(tmp, final)
 }
 
+// Find returns the directory cached under a key; ok is false when there is none
+// yet.
+func Find(key string) (dir string, ok bool) {
+	root, err := Root()
+	if err != nil {
+		return "", false
+	}
+	dir = filepath.Join(root, key)
+	return dir, exists(dir)
+}
+
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

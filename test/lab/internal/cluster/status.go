@@ -32,6 +32,10 @@ func (c *Cluster) Status(ctx context.Context, out io.Writer) error {
 	for _, name := range components() {
 		fmt.Fprintf(w, "%s\t%s\t\n", name, c.processState(name))
 	}
+	// This one is there only if it was asked for.
+	if _, ok, err := c.processes.Get(snapshotControllerName); ok && err == nil {
+		fmt.Fprintf(w, "%s\t%s\t\n", snapshotControllerName, c.processState(snapshotControllerName))
+	}
 	for i, name := range desc.Lab.NodeNames() {
 		fmt.Fprintf(w, "%s\t%s\t%s, link %s\n", name, c.processState(name), readiness(name, ready, apiErr), c.linkState(i+1))
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -86,7 +87,7 @@ func (c *Cluster) prepare(ctx context.Context) (parts, error) {
 		return parts{}, fmt.Errorf("make the busybox image: %w", err)
 	}
 	// With its base there already, an agent's image loads much faster.
-	archives := append([]string{pause, busybox}, image.CachedBases()...)
+	archives := slices.Concat([]string{pause, busybox}, image.CachedBases(), image.CachedSidecars())
 	disk, err := c.ensureSystemDisk(ctx, programs.Containerd, archives)
 	return parts{programs: programs, systemDisk: disk, images: []node.Image{
 		{Name: spec.PauseImage, Archive: pause},

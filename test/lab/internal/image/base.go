@@ -53,15 +53,11 @@ func ensureTrixie(ctx context.Context, report *progress.Reporter) (string, error
 
 // CachedBases lists the archives of big base images that were made before.
 func CachedBases() []string {
-	root, err := cache.Root()
-	if err != nil {
+	dir, ok := cache.Find(trixieKey)
+	if !ok {
 		return nil
 	}
-	path := filepath.Join(root, trixieKey, archiveName)
-	if _, err := os.Stat(path); err != nil {
-		return nil
-	}
-	return []string{path}
+	return []string{filepath.Join(dir, archiveName)}
 }
 
 const certificates = "/etc/ssl/certs/ca-certificates.crt"

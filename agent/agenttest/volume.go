@@ -1,0 +1,273 @@
+package agenttest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+// Volume is a logical volume of the fake host, as tests see it.
+type Volume struct {
+	Name string
+	// ID is empty for a volume without our tag.
+	ID        string
+	SizeBytes int64
+	// Pool is empty for a linear volume.
+	Pool, Source string
+	Snapshot     bool
+	// New is true until the first use.
+	New          bool
+	Active, Open bool
+}
+
+// extents on one physical volume.
+type extents struct {
+	pv    string
+	bytes int64
+}
+
+// volume is what LVM's metadata and the kernel say.
+type volume struct {
+	Volume
+	on      []extents // empty for a thin one
+	health  string
+	created int64
+}
+
+// pool is a thin pool.
+type pool struct {
+	name       string
+	ours       bool
+	active     bool
+	bytes      int64
+	meta       int64
+	on         []extents
+	data, full int32
+	health     string
+}
+
+// firstCreated is the time at which the first volume of a host is made; each later one comes a second later.
+const firstCreated = 1_700_000_000
+
+// AddVolume makes an active logical volume without our tag in a group, as an administrator would.
+func (h *Host) AddVolume(groupName, name string, bytes int64) {
+	h.AddVolumeOn(groupName, name, "", bytes)
+}
+
+// AddVolumeOn is AddVolume on one disk of the group, by its kernel name; on any when that is empty.
+func (h *Host) AddVolumeOn(groupName, name, diskName string, bytes int64) {
+	h.onGroup(groupName, func(g *group) {
+		on, err := h.allocate(g, bytes, diskName)
+		if err != nil {
+			panic(fmt.Sprintf("agenttest: no room for %q in group %q", name, groupName))
+		}
+		g.volumes = append(g.volumes, volume{Volume: Volume{Name: name, SizeBytes: roundUp(bytes), Active: true}, on: on, created: h.tick()})
+	})
+}
+
+// AddForeignPool makes a thin pool without our tag.
+func (h *Host) AddForeignPool(groupName, name string, bytes int64) {
+	h.onGroup(groupName, func(g *group) {
+		on, err := h.allocate(g, bytes)
+		if err != nil {
+			panic(fmt.Sprintf("agenttest: no room for %q in group %q", name, groupName))
+		}
+		g.pools = append(g.pools, pool{name: name, active: true, bytes: roundUp(bytes), on: on})
+	})
+}
+
+// RemoveVolume removes a logical volume, as an administrator would.
+func (h *Host) RemoveVolume(groupName, name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if g := h.groups[groupName]; g != nil {
+		g.volumes = slices.DeleteFunc(g.volumes, func(v volume) bool { return v.Name == name })
+	}
+	h.changed()
+}
+
+// Volumes are the volumes of a group, ordered by name; none when there is no such group.
+func (h *Host) Volumes(groupName string) []Volume {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []Volume
+	if g := h.groups[groupName]; g != nil {
+		for _, v := range g.volumes {
+			out = append(out, v.Volume)
+		}
+	}
+	slices.SortFunc(out, func(a, b Volume) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// OpenVolume lets something have the volume open, as a mount does; it is activated first.
+func (h *Host) OpenVolume(groupName, name string) {
+	h.onVolume(groupName, name, func(v *volume) { v.Active, v.Open = true, true })
+}
+
+// CloseVolume lets go of it.
+func (h *Host) CloseVolume(groupName, name string) {
+	h.onVolume(groupName, name, func(v *volume) { v.Open = false })
+}
+
+// SetVolumeHealth says what is wrong with a volume; nothing when it is empty.
+func (h *Host) SetVolumeHealth(groupName, name, health string) {
+	h.onVolume(groupName, name, func(v *volume) { v.health = health })
+}
+
+// FillPool sets how much of the data and of the metadata of a thin pool is allocated, in hundredths of a percent.
+func (h *Host) FillPool(groupName, name string, data, metadata int32) {
+	h.onPool(groupName, name, func(p *pool) { p.data, p.full = data, metadata })
+}
+
+// SetPoolHealth says what is wrong with a thin pool; nothing when it is empty.
+func (h *Host) SetPoolHealth(groupName, name, health string) {
+	h.onPool(groupName, name, func(p *pool) { p.health = health })
+}
+
+// Reboot closes and deactivates everything, as the start of a node does. The agent goes on; Restart or Kill end it.
+func (h *Host) Reboot() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, g := range h.groups {
+		for i := range g.volumes {
+			g.volumes[i].Active, g.volumes[i].Open = false, false
+		}
+		for i := range g.pools {
+			g.pools[i].active = false
+		}
+	}
+	h.changed()
+}
+
+// onGroup changes one group and tells the watchers. A name that is not there is a mistake of the test.
+func (h *Host) onGroup(name string, change func(*group)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g := h.groups[name]
+	if g == nil {
+		panic(fmt.Sprintf("agenttest: no group %q", name))
+	}
+	change(g)
+	h.changed()
+}
+
+func (h *Host) onVolume(groupName, name string, change func(*volume)) {
+	h.onGroup(groupName, func(g *group) {
+		v := g.volume(name)
+		if v == nil {
+			panic(fmt.Sprintf("agenttest: no volume %q in group %q", name, groupName))
+		}
+		change(v)
+	})
+}
+
+func (h *Host) onPool(groupName, name string, change func(*pool)) {
+	h.onGroup(groupName, func(g *group) {
+		p := g.pool(name)
+		if p == nil {
+			panic(fmt.Sprintf("agenttest: no thin pool %q in group %q", name, groupName))
+		}
+		change(p)
+	})
+}
+
+func (g *group) volume(name string) *volume {
+	for i := range g.volumes {
+		if g.volumes[i].Name == name {
+			return &g.volumes[i]
+		}
+	}
+	return nil
+}
+
+func (g *group) pool(name string) *pool {
+	for i := range g.pools {
+		if g.pools[i].name == name {
+			return &g.pools[i]
+		}
+	}
+	return nil
+}
+
+// used is how much of a physical volume is allocated.
+func (g *group) used(pv string) int64 {
+	var sum int64
+	add := func(on []extents) {
+		for _, e := range on {
+			if e.pv == pv {
+				sum += e.bytes
+			}
+		}
+	}
+	for _, v := range g.volumes {
+		add(v.on)
+	}
+	for _, p := range g.pools {
+		add(p.on)
+	}
+	return sum
+}
+
+// inUse says whether the kernel has a device on the group's disks.
+func (g *group) inUse() bool {
+	return slices.ContainsFunc(g.volumes, func(v volume) bool { return v.Active }) ||
+		slices.ContainsFunc(g.pools, func(p pool) bool { return p.active })
+}
+
+// allocate takes extents from the disks in their order, or from one of them.
+func (h *Host) allocate(g *group, bytes int64, only ...string) ([]extents, error) {
+	left := roundUp(bytes)
+	var out []extents
+	for _, pv := range g.pvs {
+		d := h.carrier(pv)
+		if d == nil || left == 0 || strings.Join(only, "") != "" && !slices.Contains(only, d.Name) {
+			continue
+		}
+		if n := min(left, d.pvSize()-g.used(pv)); n > 0 {
+			out = append(out, extents{pv: pv, bytes: n})
+			left -= n
+		}
+	}
+	if left > 0 {
+		return nil, errNoSpace
+	}
+	return out, nil
+}
+
+// tick is LVM's clock.
+func (h *Host) tick() int64 {
+	h.created++
+	return firstCreated + h.created
+}
+
+func roundUp(bytes int64) int64 { return (bytes + extentBytes - 1) / extentBytes * extentBytes }
+
+// observeVolumes adds the volumes and pools.
+func (g *group) observeVolumes(out plan.Group) plan.Group {
+	for _, v := range g.volumes {
+		out.LogicalVolumes = append(out.LogicalVolumes, plan.Volume{
+			Name: v.Name, ID: v.ID, UUID: fakeUUID("lv", g.uuid, v.Name), SizeBytes: v.SizeBytes, Pool: v.Pool, Source: v.Source,
+			Snapshot: v.Snapshot, New: v.New, Active: v.Active, Open: v.Open, Health: v.health, CreatedUnix: v.created,
+		})
+	}
+	for _, p := range g.pools {
+		seen := plan.Pool{
+			Name: p.name, Ours: p.ours, SizeBytes: p.bytes, MetadataBytes: p.meta, DataPermyriad: p.data, MetadataPermyriad: p.full,
+			Active: p.active, Health: p.health,
+		}
+		for _, v := range g.volumes {
+			if v.Pool == p.name {
+				seen.Volumes++
+				seen.VirtualBytes += v.SizeBytes
+			}
+		}
+		out.Pools = append(out.Pools, seen)
+	}
+	slices.SortFunc(out.LogicalVolumes, func(a, b plan.Volume) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out.Pools, func(a, b plan.Pool) int { return cmp.Compare(a.Name, b.Name) })
+	return out.Named()
+}

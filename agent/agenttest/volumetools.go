@@ -1,0 +1,257 @@
+package agenttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"quarry.storage/quarry/agent/internal/apply"
+	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+var _ apply.Volumes = session{}
+
+// What LVM would say, in its kinds.
+var (
+	errNoSpace = fmt.Errorf("insufficient free space: %w", apply.ErrNoRoom)
+	errAbsent  = fmt.Errorf("failed to find logical volume: %w", apply.ErrRefused)
+	errOpen    = fmt.Errorf("logical volume in use: %w", apply.ErrInUse)
+)
+
+// ObserveGroup sees one group.
+func (s session) ObserveGroup(ctx context.Context, was plan.Group) (plan.Group, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := errors.Join(ctx.Err(), s.broken); err != nil {
+		return plan.Group{}, err
+	}
+	g := s.groups[was.Name]
+	if s.faults.life != s.life || g == nil || g.uuid != was.UUID {
+		return plan.Group{}, errAbsent
+	}
+	s.commands++
+	now, present := s.observeGroup(g)
+	if !present {
+		return plan.Group{}, errAbsent
+	}
+	return now, nil
+}
+
+// CreateLV refuses a name that is taken, and what has no room.
+func (s session) CreateLV(ctx context.Context, step plan.CreateLV) error {
+	return s.command(ctx, "lvcreate", step.Group, func(g *group) error {
+		if g.volume(step.Name) != nil || g.pool(step.Name) != nil {
+			return apply.ErrExists
+		}
+		v := volume{Volume: Volume{
+			Name: step.Name, ID: idOf(step.Tags), SizeBytes: step.SizeBytes, Pool: step.Pool, Source: step.Source, Snapshot: step.Snapshot,
+			Active: !step.Snapshot, New: slices.Contains(step.Tags, plan.TagNew),
+		}}
+		if err := s.place(g, &v, step.SizeBytes); err != nil {
+			return err
+		}
+		v.created = s.tick()
+		g.volumes = append(g.volumes, v)
+		return nil
+	})
+}
+
+// place finds the extents of a linear volume, the pool of a thin one, the size of a copy.
+func (s session) place(g *group, v *volume, bytes int64) error {
+	if v.Source != "" {
+		source := g.volume(v.Source)
+		if source == nil || source.Pool == "" {
+			return errAbsent
+		}
+		v.Pool, v.SizeBytes = source.Pool, source.SizeBytes
+	}
+	if v.Pool != "" {
+		p := g.pool(v.Pool)
+		if p == nil {
+			return errAbsent
+		}
+		p.active = true
+		return nil
+	}
+	on, err := s.allocate(g, bytes)
+	v.on = on
+	return err
+}
+
+// ExtendLV never makes anything smaller.
+func (s session) ExtendLV(ctx context.Context, step plan.ExtendLV) error {
+	return s.command(ctx, "lvextend", step.Group, func(g *group) error {
+		v, p := g.volume(step.Name), g.pool(step.Name)
+		var size *int64
+		var on *[]extents
+		switch {
+		case v != nil && v.Pool != "":
+			size = &v.SizeBytes
+		case v != nil:
+			size, on = &v.SizeBytes, &v.on
+		case p != nil:
+			size, on = &p.bytes, &p.on
+		default:
+			return errAbsent
+		}
+		if step.SizeBytes <= *size {
+			return errors.New("new size not larger than existing size")
+		}
+		if on != nil {
+			more, err := s.allocate(g, step.SizeBytes-*size)
+			if err != nil {
+				return err
+			}
+			*on = append(*on, more...)
+		}
+		*size = step.SizeBytes
+		return nil
+	})
+}
+
+// ActivateLV passes over a volume that is not ours.
+func (s session) ActivateLV(ctx context.Context, step plan.ActivateLV) error {
+	return s.command(ctx, "lvchange", step.Group, func(g *group) error {
+		if v := g.tagged(step.Name, step.Tag); v != nil {
+			v.Active = true
+		}
+		return nil
+	})
+}
+
+// SettleLV passes over a volume that is not ours.
+func (s session) SettleLV(ctx context.Context, step plan.SettleLV) error {
+	return s.command(ctx, "lvchange", step.Group, func(g *group) error {
+		if v := g.tagged(step.Name, step.Tag); v != nil {
+			v.New = false
+		}
+		return nil
+	})
+}
+
+// DeactivateLV refuses what is open.
+func (s session) DeactivateLV(ctx context.Context, step plan.DeactivateLV) error {
+	return s.command(ctx, "lvchange", step.Group, func(g *group) error {
+		if p := g.pool(step.Name); p != nil && p.ours && step.Tag == plan.TagPool {
+			p.active = false
+			return nil
+		}
+		v := g.tagged(step.Name, step.Tag)
+		switch {
+		case v == nil:
+		case v.Open:
+			return errOpen
+		default:
+			v.Active = false
+		}
+		return nil
+	})
+}
+
+// RemoveLV refuses what is active, and what is not ours.
+func (s session) RemoveLV(ctx context.Context, step plan.RemoveLV) error {
+	return s.command(ctx, "lvremove", step.Group, func(g *group) error {
+		v := g.tagged(step.Name, step.Tag)
+		switch {
+		case v == nil:
+			return errAbsent
+		case v.Active:
+			return errOpen
+		}
+		for i := range g.volumes {
+			if g.volumes[i].Source == step.Name {
+				g.volumes[i].Source = ""
+			}
+		}
+		g.volumes = slices.DeleteFunc(g.volumes, func(v volume) bool { return v.Name == step.Name })
+		return nil
+	})
+}
+
+// CreatePool needs room for the metadata, and for a spare of it.
+func (s session) CreatePool(ctx context.Context, step plan.CreatePool) error {
+	return s.command(ctx, "lvcreate", step.Group, func(g *group) error {
+		if g.volume(step.Name) != nil || g.pool(step.Name) != nil {
+			return apply.ErrExists
+		}
+		on, err := s.allocate(g, step.SizeBytes+2*step.MetadataBytes)
+		if err != nil {
+			return err
+		}
+		g.pools = append(g.pools, pool{
+			name: step.Name, ours: slices.Contains(step.Tags, plan.TagPool), active: true, bytes: step.SizeBytes, meta: step.MetadataBytes, on: on,
+		})
+		return nil
+	})
+}
+
+// RemovePool refuses a pool that is active, holds volumes, or is not ours.
+func (s session) RemovePool(ctx context.Context, step plan.RemovePool) error {
+	return s.command(ctx, "lvremove", step.Group, func(g *group) error {
+		p := g.pool(step.Name)
+		switch {
+		case p == nil, !p.ours, slices.ContainsFunc(g.volumes, func(v volume) bool { return v.Pool == step.Name }):
+			return errAbsent
+		case p.active:
+			return errOpen
+		}
+		g.pools = slices.DeleteFunc(g.pools, func(p pool) bool { return p.name == step.Name })
+		return nil
+	})
+}
+
+// command makes one change to a group that is whole and carries the tag. Every try is a command, whether it succeeds or not.
+func (s session) command(ctx context.Context, command string, ref plan.GroupRef, effect func(*group) error) error {
+	s.mu.Lock()
+	s.commands++
+	s.mu.Unlock()
+	return s.change(ctx, func() error {
+		g, err := s.whole(ref.Name, ref.Devices)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s %s: %w: %w", command, ref.Name, apply.ErrRefused, err)
+		case !slices.Contains(g.tags, ref.Tag):
+			return fmt.Errorf("%s %s: %w: the group carries another tag", command, ref.Name, apply.ErrRefused)
+		}
+		if err := effect(g); err != nil {
+			return fmt.Errorf("%s %s: %w", command, ref.Name, err)
+		}
+		return nil
+	})
+}
+
+// Commands is the number of LVM commands that calls on volumes ran so far: changes, and reports on one group.
+func (h *Host) Commands() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.commands
+}
+
+func (g *group) tagged(name, tag string) *volume {
+	if v := g.volume(name); v != nil && v.ID != "" && plan.TagVolume+v.ID == tag {
+		return v
+	}
+	return nil
+}
+
+func idOf(tags []string) string {
+	for _, t := range tags {
+		if id, ok := strings.CutPrefix(t, plan.TagVolume); ok {
+			return id
+		}
+	}
+	return ""
+}
+
+// Retag gives a group to another owner, or to nobody when it is empty, as an administrator would.
+func (h *Host) Retag(groupName, ownerUID string) {
+	h.onGroup(groupName, func(g *group) {
+		g.tags = nil
+		if ownerUID != "" {
+			g.tags = []string{v1alpha1.TagCluster + ownerUID}
+		}
+	})
+}

@@ -1,0 +1,172 @@
+// Package csi is the CSI identity and node service of a driver, as the kubelet calls it, and the driver's registration with the
+// kubelet. It makes volumes of this node usable and knows nothing of how they come to exist: every answer is computed from what
+// the kernel and LVM say at that moment, and nothing is remembered between calls.
+package csi
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"quarry.storage/quarry/agent/internal/host/dm"
+	"quarry.storage/quarry/agent/internal/host/fs"
+	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Volumes is LVM, as far as a node needs it. plan.ErrNotFound says that a volume does not exist.
+type Volumes interface {
+	// LookupVolume reads what is recorded of a volume, afresh.
+	LookupVolume(ctx context.Context, group, name string) (plan.Volume, error)
+	// ActivateVolume makes the device of a volume of ours, if it is not there.
+	ActivateVolume(ctx context.Context, group, name string) (plan.Volume, error)
+	// SettleVolume records that a new volume is used from now on. It is on disk when the call returns.
+	SettleVolume(ctx context.Context, group, name string) (plan.Volume, error)
+}
+
+// Devices finds the device of an active volume; dm.ErrNotFound says that it is not active.
+type Devices interface {
+	Find(group, name string) (dm.Device, error)
+}
+
+// Filesystems makes and measures filesystems.
+type Filesystems interface {
+	// Probe tells what is on a device; "" when it holds nothing at all.
+	Probe(ctx context.Context, device string) (string, error)
+	// Clear makes a device that nobody used yet hold nothing.
+	Clear(ctx context.Context, device string) error
+	// Format makes a filesystem on a device that holds nothing.
+	Format(ctx context.Context, device, fsType string) error
+	// Check makes a filesystem consistent before it is mounted.
+	Check(ctx context.Context, device, fsType string) error
+	// Grow makes a mounted filesystem as large as its device.
+	Grow(ctx context.Context, device, mountPoint string) error
+	// Usage measures a mounted filesystem.
+	Usage(mountPoint string) (fs.Usage, error)
+}
+
+// Places makes and removes what volumes are mounted on.
+type Places interface {
+	// Check refuses a path that is not safe, and answers it as the mount table has it.
+	Check(path string) (string, error)
+	MakeDir(path string) error
+	MakeFile(path string) error
+	Remove(path string) error
+}
+
+var (
+	_ Devices     = (*dm.Reader)(nil)
+	_ Filesystems = (*fs.Tool)(nil)
+	_ Places      = (*mount.Kernel)(nil)
+	_ Places      = (*mount.Fake)(nil)
+)
+
+// DefaultKubeletDir is where the kubelet keeps its data, unless told otherwise.
+const DefaultKubeletDir = "/var/lib/kubelet"
+
+// Config is what a Driver is made of.
+type Config struct {
+	// Name of the driver; v1alpha1.DriverLVM when empty.
+	Name string
+	// Version of the agent.
+	Version string
+	// NodeName as the API server knows it.
+	NodeName string
+	// KubeletDir is the kubelet's directory, at the same path as on the host; DefaultKubeletDir when empty. Mounts made below it
+	// have to reach the host.
+	KubeletDir string
+	// MaxVolumes limits the volumes on the node; the orchestrator decides when it is 0.
+	MaxVolumes int64
+
+	Volumes     Volumes
+	Devices     Devices
+	Filesystems Filesystems
+	Mounter     mount.Mounter
+	Places      Places
+
+	Log logr.Logger
+	// Registry takes the metrics; they are not kept when it is nil.
+	Registry prometheus.Registerer
+}
+
+// Driver serves one CSI driver to the kubelet.
+type Driver struct {
+	cfg     Config
+	locks   locks
+	metrics *metrics
+}
+
+const (
+	// stopTimeout is how long a stop waits for calls in progress.
+	stopTimeout = 20 * time.Second
+	// workTimeout bounds the work of one call. The work goes on when the kubelet goes away, for a program that is killed halfway
+	// is worse than one that ends; a repeated call is told ABORTED meanwhile.
+	workTimeout = 10 * time.Minute
+)
+
+// New makes a Driver; Run makes it work.
+func New(cfg Config) *Driver {
+	cfg.Name = cmp.Or(cfg.Name, v1alpha1.DriverLVM)
+	cfg.KubeletDir = cmp.Or(cfg.KubeletDir, DefaultKubeletDir)
+	cfg.Log = cfg.Log.WithValues("driver", cfg.Name)
+	return &Driver{cfg: cfg, metrics: newMetrics(cfg.Registry, cfg.Name)}
+}
+
+// Endpoint is the socket of the CSI services.
+func (d *Driver) Endpoint() string {
+	return filepath.Join(d.cfg.KubeletDir, "plugins", d.cfg.Name, "csi.sock")
+}
+
+// registrationEndpoint is the socket by which the kubelet finds the driver.
+func (d *Driver) registrationEndpoint() string {
+	return filepath.Join(d.cfg.KubeletDir, "plugins_registry", d.cfg.Name+"-reg.sock")
+}
+
+// Run serves until the context ends: first the CSI services, then the registration, which makes the kubelet call them. At the
+// end the registration goes first, and calls in progress are waited for.
+func (d *Driver) Run(ctx context.Context) error {
+	if err := d.reachesHost(); err != nil {
+		return err
+	}
+	services, err := d.serveServices()
+	if err != nil {
+		return err
+	}
+	defer services.stop()
+	registration, err := d.serveRegistration()
+	if err != nil {
+		return err
+	}
+	defer registration.stop()
+	d.cfg.Log.Info("Serving the kubelet", "socket", d.Endpoint())
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-services.failed:
+		return err
+	case err := <-registration.failed:
+		return err
+	}
+}
+
+// reachesHost refuses to work where mounts would stay in this container: pods would write into an empty directory of the host.
+func (d *Driver) reachesHost() error {
+	points, err := d.cfg.Mounter.Points()
+	if err != nil {
+		return err
+	}
+	real, err := filepath.EvalSymlinks(d.cfg.KubeletDir)
+	if err != nil {
+		return fmt.Errorf("directory of the kubelet: %w", err)
+	}
+	if p, ok := mount.Holding(points, real); !ok || !p.Shared {
+		return fmt.Errorf("directory of the kubelet %s is not on a shared mount: mounts would not reach the host (mountPropagation: Bidirectional)", real)
+	}
+	return nil
+}

@@ -1,0 +1,282 @@
+package csi_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+
+	agentcsi "quarry.storage/quarry/agent/internal/csi"
+	"quarry.storage/quarry/agent/internal/csi/csitest"
+	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/agent/internal/server"
+	"quarry.storage/quarry/pkg/volumeid"
+)
+
+// The agent's server is what the node service asks about volumes.
+var _ agentcsi.Volumes = (*server.Server)(nil)
+
+const gib = 1 << 30
+
+func newNode(t *testing.T) (*client, *csitest.Volume, string) {
+	t.Helper()
+	host := csitest.NewHost(kubeletDir(t))
+	id := csitest.ID("pvc-1")
+	return start(t, host), host.Add(id, gib), id.String()
+}
+
+// mounts are the mount points below the kubelet's directory.
+func (c *client) mounts(t *testing.T) []string {
+	t.Helper()
+	points, err := c.host.Mounter.Points()
+	must(t, err)
+	var out []string
+	for _, p := range points[1:] {
+		rel, err := filepath.Rel(c.dir, p.Path)
+		must(t, err)
+		if p.ReadOnly {
+			rel += " (ro)"
+		}
+		out = append(out, rel)
+	}
+	return out
+}
+
+func (c *client) wantMounts(t *testing.T, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, c.mounts(t)); diff != "" {
+		t.Errorf("mounts (-want +got):\n%s", diff)
+	}
+}
+
+func TestNode_filesystemLife(t *testing.T) {
+	for _, fsType := range []string{"ext4", "xfs", "btrfs", ""} {
+		t.Run("fs"+fsType, func(t *testing.T) {
+			c, v, handle := newNode(t)
+			want := filesystem(fsType, "noatime")
+			for range 2 {
+				must(t, c.stage(t, handle, want))
+				must(t, c.publish(t, handle, "pod/a", want, false))
+				must(t, c.publish(t, handle, "pod/b", want, true))
+			}
+			c.wantMounts(t, "staging/globalmount", "pod/a", "pod/b (ro)")
+			if v.New || v.Content != map[string]string{"": "ext4"}[fsType]+fsType {
+				t.Errorf("volume is %+v", v)
+			}
+			if nouuid := strings.Contains(c.host.Mounter.Data(filepath.Join(c.dir, "staging/globalmount")), "nouuid"); nouuid != (fsType == "xfs") {
+				t.Errorf("nouuid: %t", nouuid)
+			}
+			v.Data = "written"
+			for range 2 {
+				must(t, c.unpublish(t, handle, "pod/a"))
+				must(t, c.unpublish(t, handle, "pod/b"))
+				must(t, c.unstage(t, handle))
+			}
+			c.wantMounts(t)
+			if entries, _ := os.ReadDir(filepath.Join(c.dir, "pod")); len(entries) != 0 {
+				t.Errorf("left: %v", entries)
+			}
+			must(t, c.stage(t, handle, want))
+			if v.Data != "written" {
+				t.Error("the data is gone")
+			}
+		})
+	}
+}
+
+func TestNode_blockLife(t *testing.T) {
+	c, v, handle := newNode(t)
+	for range 2 {
+		must(t, c.stage(t, handle, block()))
+		must(t, c.publish(t, handle, "pod/dev", block(), false))
+	}
+	c.wantMounts(t, "pod/dev")
+	if v.New || v.Content != "" {
+		t.Errorf("a new volume shows what was there before: %+v", v)
+	}
+	v.Content = csitest.Garbage
+	stats, err := c.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: handle, VolumePath: c.path(t, "pod/dev")})
+	must(t, err)
+	if len(stats.GetUsage()) != 1 || stats.GetUsage()[0].GetTotal() != gib {
+		t.Errorf("stats are %v", stats)
+	}
+	v.Size = 2 * gib
+	grown, err := c.NodeExpandVolume(t.Context(), &csi.NodeExpandVolumeRequest{
+		VolumeId: handle, VolumePath: c.path(t, "staging/globalmount"), VolumeCapability: block(),
+	})
+	must(t, err)
+	if grown.GetCapacityBytes() != 2*gib {
+		t.Errorf("capacity is %d", grown.GetCapacityBytes())
+	}
+	must(t, c.unpublish(t, handle, "pod/dev"))
+	must(t, c.unstage(t, handle))
+	c.wantMounts(t)
+	must(t, c.stage(t, handle, block()))
+	if v.Content != csitest.Garbage {
+		t.Error("the data is gone")
+	}
+	wantCode(t, c.stage(t, handle, filesystem("ext4")), codes.FailedPrecondition)
+	if v.Content != csitest.Garbage {
+		t.Error("unknown data was formatted")
+	}
+}
+
+func TestNode_neverFormatsWhatHoldsData(t *testing.T) {
+	for name, content := range map[string]string{
+		"another filesystem": "xfs", "an encrypted device": "crypto_LUKS", "partitions": "unknown data, probably partitions",
+		"unknown data": csitest.Garbage,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, v, handle := newNode(t)
+			v.New, v.Content = false, content
+			wantCode(t, c.stage(t, handle, filesystem("ext4")), codes.FailedPrecondition)
+			if v.Content != content {
+				t.Errorf("content is %q", v.Content)
+			}
+			c.wantMounts(t)
+		})
+	}
+}
+
+func TestNode_activatesAfterRestart(t *testing.T) {
+	c, v, handle := newNode(t)
+	must(t, c.stage(t, handle, filesystem("ext4")))
+	v.Data = "written"
+	c.stop()
+	c.host.Restart()
+	c = start(t, c.host)
+	must(t, c.stage(t, handle, filesystem("ext4")))
+	if !v.Active || v.Data != "written" {
+		t.Errorf("volume is %+v", v)
+	}
+	c.wantMounts(t, "staging/globalmount")
+}
+
+func TestNode_publishesAloneOnce(t *testing.T) {
+	c, _, handle := newNode(t)
+	want := alone(filesystem("ext4"))
+	must(t, c.stage(t, handle, want))
+	must(t, c.publish(t, handle, "pod/a", want, false))
+	must(t, c.publish(t, handle, "pod/a", want, false))
+	wantCode(t, c.publish(t, handle, "pod/b", want, false), codes.FailedPrecondition)
+	must(t, c.unpublish(t, handle, "pod/a"))
+	must(t, c.publish(t, handle, "pod/b", want, false))
+}
+
+func TestNode_refusesWhatDoesNotFit(t *testing.T) {
+	c, _, handle := newNode(t)
+	wantCode(t, c.publish(t, handle, "pod/a", filesystem("ext4"), false), codes.FailedPrecondition)
+	must(t, c.stage(t, handle, filesystem("ext4")))
+	must(t, c.publish(t, handle, "pod/a", filesystem("ext4"), true))
+	wantCode(t, c.publish(t, handle, "pod/a", filesystem("ext4"), false), codes.AlreadyExists)
+	wantCode(t, c.publish(t, handle, "pod/a", block(), false), codes.AlreadyExists)
+	wantCode(t, c.stage(t, handle, filesystem("xfs")), codes.AlreadyExists)
+	wantCode(t, c.stage(t, handle, filesystem("ext4", "ro")), codes.AlreadyExists)
+	wantCode(t, c.stage(t, handle, block()), codes.AlreadyExists)
+
+	other := csitest.ID("pvc-2")
+	c.host.Add(other, gib)
+	wantCode(t, c.stage(t, other.String(), filesystem("ext4")), codes.AlreadyExists)
+	wantCode(t, c.unpublish(t, other.String(), "pod/a"), codes.FailedPrecondition)
+	wantCode(t, c.unstage(t, other.String()), codes.FailedPrecondition)
+	c.wantMounts(t, "staging/globalmount", "pod/a (ro)")
+}
+
+func TestNode_volumesThatAreNotThere(t *testing.T) {
+	c, v, handle := newNode(t)
+	v.ID = "other"
+	wantCode(t, c.stage(t, handle, filesystem("ext4")), codes.NotFound)
+	if !v.New {
+		t.Error("a volume of somebody else was touched")
+	}
+	elsewhere := volumeid.ID{Node: "node-2", Group: "vg", Name: volumeid.Name("pvc-1")}
+	snapshot := volumeid.ID{Node: csitest.NodeName, Group: "vg", Name: volumeid.Snapshot("s")}
+	absent := csitest.ID("absent").String()
+	for _, h := range []string{absent, elsewhere.String(), "vg/lv", "../../etc", "$(reboot)", "--force/vg/lv"} {
+		wantCode(t, c.stage(t, h, filesystem("ext4")), codes.NotFound)
+	}
+	for _, h := range []string{elsewhere.String(), "vg/lv", "../../etc", "$(reboot)"} {
+		wantCode(t, c.unstage(t, h), codes.NotFound)
+		wantCode(t, c.unpublish(t, h, "pod/a"), codes.NotFound)
+		wantCode(t, c.publish(t, h, "pod/a", filesystem("ext4"), false), codes.NotFound)
+	}
+	wantCode(t, c.stage(t, snapshot.String(), filesystem("ext4")), codes.InvalidArgument)
+	// What is gone was unpublished and unstaged.
+	wantCode(t, c.unpublish(t, absent, "pod/a"), codes.OK)
+	wantCode(t, c.unstage(t, absent), codes.OK)
+}
+
+func TestNode_unmountThatFailsIsReported(t *testing.T) {
+	c, _, handle := newNode(t)
+	must(t, c.stage(t, handle, filesystem("ext4")))
+	must(t, c.publish(t, handle, "pod/a", filesystem("ext4"), false))
+	c.host.Before = func(effect string) error {
+		if strings.HasPrefix(effect, "unmount") {
+			return unix.EBUSY
+		}
+		return nil
+	}
+	wantCode(t, c.unpublish(t, handle, "pod/a"), codes.Internal)
+	wantCode(t, c.unstage(t, handle), codes.Internal)
+	c.wantMounts(t, "staging/globalmount", "pod/a")
+	c.host.Before = nil
+	must(t, c.unpublish(t, handle, "pod/a"))
+	must(t, c.unstage(t, handle))
+	c.wantMounts(t)
+}
+
+func TestNode_expandsOnline(t *testing.T) {
+	c, v, handle := newNode(t)
+	must(t, c.stage(t, handle, filesystem("ext4")))
+	must(t, c.publish(t, handle, "pod/a", filesystem("ext4"), true))
+	expand := func(path string, size int64) error {
+		_, err := c.NodeExpandVolume(t.Context(), &csi.NodeExpandVolumeRequest{
+			VolumeId: handle, VolumePath: path, CapacityRange: &csi.CapacityRange{RequiredBytes: size},
+		})
+		return err
+	}
+	wantCode(t, expand(c.path(t, "pod/a"), 2*gib), codes.OutOfRange)
+	v.Size = 2 * gib
+	wantCode(t, expand(c.path(t, "pod/b"), 2*gib), codes.NotFound)
+	must(t, expand(c.path(t, "pod/a"), 2*gib))
+	if v.Files != 2*gib {
+		t.Errorf("the filesystem has %d bytes", v.Files)
+	}
+	// A volume that grew while it was not in use gets its size when it is staged.
+	must(t, c.unpublish(t, handle, "pod/a"))
+	must(t, c.unstage(t, handle))
+	v.Size = 3 * gib
+	must(t, c.stage(t, handle, filesystem("ext4")))
+	if v.Files != 3*gib {
+		t.Errorf("the filesystem has %d bytes", v.Files)
+	}
+}
+
+func TestNode_tellsWhatIsWrong(t *testing.T) {
+	c, v, handle := newNode(t)
+	must(t, c.stage(t, handle, filesystem("ext4")))
+	stats := func() *csi.NodeGetVolumeStatsResponse {
+		t.Helper()
+		s, err := c.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: handle, VolumePath: c.path(t, "staging/globalmount")})
+		must(t, err)
+		return s
+	}
+	if s := stats(); s.GetVolumeCondition().GetAbnormal() || len(s.GetUsage()) != 2 {
+		t.Errorf("stats are %v", s)
+	}
+	device, err := c.host.Find("vg", csitest.ID("pvc-1").Name)
+	must(t, err)
+	c.host.Mounter.Freeze(mount.Device{Major: device.Major, Minor: device.Minor})
+	if s := stats(); !s.GetVolumeCondition().GetAbnormal() {
+		t.Errorf("stats are %v", s)
+	}
+	c.host.Before = func(string) error { return unix.EIO }
+	if s := stats(); !s.GetVolumeCondition().GetAbnormal() || s.GetUsage()[0].GetTotal() != v.Size {
+		t.Errorf("stats are %v", s)
+	}
+}

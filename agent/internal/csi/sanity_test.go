@@ -1,0 +1,61 @@
+package csi_test
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+
+	"quarry.storage/quarry/agent/internal/csi/csitest"
+	"quarry.storage/quarry/agent/internal/csi/sanitytest"
+)
+
+// TestSanity runs what the suite has on identity and node, over the model of a node. The whole suite runs on a lab node.
+func TestSanity(t *testing.T) {
+	host := csitest.NewHost(kubeletDir(t))
+	client := start(t, host)
+
+	controller := filepath.Join(filepath.Dir(client.endpoint), "controller.sock")
+	listener, err := net.Listen("unix", controller)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := grpc.NewServer()
+	csi.RegisterIdentityServer(g, &otherIdentity{client: client})
+	csi.RegisterControllerServer(g, &csitest.Controller{Host: host})
+	go func() {
+		if err := g.Serve(listener); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(g.Stop)
+
+	sanitytest.Run(t, sanitytest.Config{
+		Endpoint: client.endpoint, ControllerEndpoint: controller,
+		KubeletDir: client.dir, Node: csitest.NodeName, Group: "vg", VolumeBytes: 1 << 30, ExpandBytes: 2 << 30,
+		Focus: []string{"Identity Service", "Node Service"},
+	})
+}
+
+// otherIdentity is the identity service of the controller's process, which answers the same.
+type otherIdentity struct {
+	csi.UnimplementedIdentityServer
+	client *client
+}
+
+func (o *otherIdentity) GetPluginInfo(ctx context.Context, req *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return o.client.GetPluginInfo(ctx, req)
+}
+
+func (o *otherIdentity) GetPluginCapabilities(
+	ctx context.Context, req *csi.GetPluginCapabilitiesRequest,
+) (*csi.GetPluginCapabilitiesResponse, error) {
+	return o.client.GetPluginCapabilities(ctx, req)
+}
+
+func (o *otherIdentity) Probe(ctx context.Context, req *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+	return o.client.Probe(ctx, req)
+}

@@ -1,0 +1,46 @@
+package lvm
+
+import (
+	"slices"
+	"strings"
+)
+
+// LV is one logical volume or thin pool.
+type LV struct {
+	Name, UUID string
+	SizeBytes  int64
+	// Tags, ordered.
+	Tags []string
+	// ThinPool is true for a thin pool.
+	ThinPool bool
+	// Pool is the thin pool that it is in, and Origin the volume that it was copied from while that exists.
+	Pool, Origin string
+	// Active is true when its device node exists, Open when something has that open.
+	Active, Open bool
+	// Health is empty, or what is wrong in LVM's words: "partial", "needs check", "out of data".
+	Health string
+	// MetadataBytes of a thin pool, and how much of its data and metadata is allocated, in hundredths of a percent; zero while
+	// the pool is not active, for only the kernel knows.
+	MetadataBytes                    int64
+	DataPermyriad, MetadataPermyriad int32
+	// CreatedUnix is when it was made, in seconds; zero when LVM does not know.
+	CreatedUnix int64
+}
+
+func (p *fields) lv(r row) LV {
+	v := LV{
+		Name: p.id(r, "lv_name"), UUID: p.id(r, "lv_uuid"), SizeBytes: p.number(r, "lv_size", 64), Tags: p.list(r, "lv_tags"),
+		Pool: unbracket(p.text(r, "pool_lv")), Origin: unbracket(p.text(r, "origin")),
+		Active: p.known(r, "lv_active_locally"), Open: p.known(r, "lv_device_open"),
+		Health:        p.text(r, "lv_health_status"),
+		MetadataBytes: p.optional(r, "lv_metadata_size"),
+		DataPermyriad: p.permyriad(r, "data_percent"), MetadataPermyriad: p.permyriad(r, "metadata_percent"),
+		CreatedUnix: p.optional(r, "lv_time"),
+	}
+	layout := p.list(r, "lv_layout")
+	v.ThinPool = slices.Contains(layout, "pool") && slices.Contains(layout, "thin")
+	return v
+}
+
+// unbracket is the name of a hidden volume without its brackets.
+func unbracket(name string) string { return strings.Trim(name, "[]") }

@@ -1,0 +1,229 @@
+package lvm
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Owned says in which group a command works: its name, its devices, which are all that the command sees, and the tag that the
+// group has to carry. LVM looks at the tag in the same process that makes the change, so that an older observation cannot
+// lead to a change in a group that is somebody else's by now.
+type Owned struct {
+	Name    string
+	Devices []string
+	Tag     string
+}
+
+// NewVolume is a logical volume to make. It is thin when Pool is set, a thin copy when Source is, else linear.
+type NewVolume struct {
+	Name string
+	Tags []string
+	// SizeBytes has to be a multiple of the group's extent size. It is not used for a copy, which has the size of its source.
+	SizeBytes int64
+	// Pool and Source are names in the same group.
+	Pool, Source string
+	// Snapshot makes a copy that is read-only and not activated.
+	Snapshot bool
+}
+
+// NewPool is a thin pool to make. Sizes have to be multiples of the group's extent size.
+type NewPool struct {
+	Name                                 string
+	Tags                                 []string
+	SizeBytes, MetadataBytes, ChunkBytes int64
+}
+
+// CreateLV makes a logical volume and activates it, unless it is a snapshot. The name must be free: ErrExists.
+//
+// Signatures that an earlier volume left at the place of a new linear one are wiped. LVM asks before it does, and --yes answers;
+// nothing else is asked by this command, and what is wiped lies inside the new volume. A thin volume reads as zero by itself.
+func (l *LVM) CreateLV(ctx context.Context, g Owned, v NewVolume) error {
+	args, err := g.activating("")
+	if err == nil {
+		err = v.valid()
+	}
+	if err != nil {
+		return fmt.Errorf("create lv: %w", err)
+	}
+	args = append(args, "-n", v.Name)
+	for _, t := range v.Tags {
+		args = append(args, "--addtag", t)
+	}
+	switch {
+	case v.Source != "" && v.Snapshot:
+		args = append(args, "-s", "-ky", "-pr", g.Name+"/"+v.Source)
+	case v.Source != "":
+		args = append(args, "-s", "-kn", "-prw", g.Name+"/"+v.Source)
+	case v.Pool != "":
+		args = append(args, "-Wn", "-V", size(v.SizeBytes), "--thinpool", v.Pool, g.Name)
+	default:
+		args = append(args, "-Wy", "-Zy", "--yes", "-L", size(v.SizeBytes), g.Name)
+	}
+	if _, err := l.run(ctx, g.Devices, "lvcreate", args...); err != nil {
+		return fmt.Errorf("create lv %s/%s: %w", g.Name, v.Name, err)
+	}
+	return nil
+}
+
+// CreatePool makes a thin pool that hands out zeroes and fails writes when it is full, instead of holding them back.
+func (l *LVM) CreatePool(ctx context.Context, g Owned, p NewPool) error {
+	args, err := g.activating(" error_when_full=1")
+	if err == nil {
+		err = firstError(validName(p.Name), validTags(p.Tags), validSize(p.SizeBytes), validSize(p.MetadataBytes), validSize(p.ChunkBytes))
+	}
+	if err != nil {
+		return fmt.Errorf("create thin pool: %w", err)
+	}
+	args = append(args, "--type", "thin-pool", "-n", p.Name)
+	for _, t := range p.Tags {
+		args = append(args, "--addtag", t)
+	}
+	args = append(args, "-Zy", "-L", size(p.SizeBytes), "--poolmetadatasize", size(p.MetadataBytes), "--chunksize", size(p.ChunkBytes), g.Name)
+	if _, err := l.run(ctx, g.Devices, "lvcreate", args...); err != nil {
+		return fmt.Errorf("create thin pool %s/%s: %w", g.Name, p.Name, err)
+	}
+	return nil
+}
+
+// ExtendLV makes a volume, or the data of a pool, as large as given; the metadata of a pool too when metadataBytes is not zero. It
+// never makes anything smaller, and leaves a filesystem alone.
+func (l *LVM) ExtendLV(ctx context.Context, g Owned, name string, sizeBytes, metadataBytes int64) error {
+	if err := firstError(g.valid(), validName(name), validSize(sizeBytes)); err != nil {
+		return fmt.Errorf("extend lv: %w", err)
+	}
+	args := []string{"-L", size(sizeBytes)}
+	if metadataBytes > 0 {
+		args = append(args, "--poolmetadatasize", size(metadataBytes))
+	}
+	if _, err := l.run(ctx, g.Devices, "lvextend", append(args, g.Name+"/"+name)...); err != nil {
+		return fmt.Errorf("extend lv %s/%s: %w", g.Name, name, err)
+	}
+	return nil
+}
+
+// ActivateLV makes the device node of a volume with that tag, of a snapshot too. Nothing happens to a volume without the tag.
+func (l *LVM) ActivateLV(ctx context.Context, g Owned, name, tag string) error {
+	_, err := l.selected(ctx, g, name, []string{tag}, "lvchange", "-ay", "-K")
+	return err
+}
+
+// UntagLV takes a tag off a volume that has the other one. A volume without that keeps its tags: ErrNotFound.
+func (l *LVM) UntagLV(ctx context.Context, g Owned, name, tag, remove string) error {
+	if err := validTag(remove); err != nil {
+		return fmt.Errorf("untag lv: %w", err)
+	}
+	out, err := l.selected(ctx, g, name, []string{tag}, "lvchange", "--deltag", remove)
+	if err != nil {
+		return err
+	}
+	return confirmed(out, "changed", g, name)
+}
+
+// DeactivateLV takes the device node of a volume with that tag away. One that is open stays: ErrInUse. Nothing happens to a
+// volume without the tag.
+func (l *LVM) DeactivateLV(ctx context.Context, g Owned, name, tag string) error {
+	_, err := l.selected(ctx, g, name, []string{tag}, "lvchange", "-an")
+	return err
+}
+
+// RemoveLV removes an inactive volume with that tag. LVM asks before it removes an active one, and the answer is no: ErrInUse. So
+// no option that skips a question is needed, and a volume that was activated behind our back stays. A volume without the
+// tag stays too: ErrNotFound.
+func (l *LVM) RemoveLV(ctx context.Context, g Owned, name, tag string) error {
+	return l.remove(ctx, g, name, []string{tag})
+}
+
+// RemovePool removes an inactive thin pool with that tag that holds no volume. Otherwise it stays: ErrNotFound, or ErrInUse.
+func (l *LVM) RemovePool(ctx context.Context, g Owned, name, tag string) error {
+	return l.remove(ctx, g, name, []string{tag}, "thin_count=0")
+}
+
+func (l *LVM) remove(ctx context.Context, g Owned, name string, tags []string, also ...string) error {
+	out, err := l.selected(ctx, g, name, append(tags, also...), "lvremove")
+	if err != nil {
+		return err
+	}
+	return confirmed(out, "successfully removed", g, name)
+}
+
+// confirmed wants LVM to say that it did something: a volume that the criteria do not fit is passed over in silence.
+func confirmed(out []byte, said string, g Owned, name string) error {
+	if !bytes.Contains(out, []byte(said)) {
+		return fmt.Errorf("lv %s/%s: %w: no volume of that name carries our tag", g.Name, name, ErrNotFound)
+	}
+	return nil
+}
+
+// selected runs a command on a volume if the group carries its tag and the volume fits: the first criterion is its tag, others are
+// taken as they are.
+func (l *LVM) selected(ctx context.Context, g Owned, name string, criteria []string, command string, args ...string) ([]byte, error) {
+	if err := firstError(g.valid(), validName(name), validTag(criteria[0])); err != nil {
+		return nil, fmt.Errorf("%s: %w", command, err)
+	}
+	terms := append([]string{
+		fmt.Sprintf(`vg_tags={"%s"}`, g.Tag), fmt.Sprintf(`lv_tags={"%s"}`, criteria[0]),
+	}, criteria[1:]...)
+	args = append(args, "-S", strings.Join(terms, " && "), g.Name+"/"+name)
+	res, err := l.run(ctx, g.Devices, command, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s/%s: %w", command, g.Name, name, err)
+	}
+	return res.Stdout, nil
+}
+
+// activating are the arguments that let LVM activate volumes of a group with the tag only. A group without it gets no volume:
+// LVM cannot wipe what it must not activate, and takes the volume back by itself. More settings of the section may follow.
+func (g Owned) activating(more string) ([]string, error) {
+	if err := g.valid(); err != nil {
+		return nil, err
+	}
+	return []string{"--config", fmt.Sprintf(`activation{volume_list=["@%s"]%s}`, g.Tag, more)}, nil
+}
+
+func (g Owned) valid() error { return firstError(validName(g.Name), validTag(g.Tag)) }
+
+func (v NewVolume) valid() error {
+	err := firstError(validName(v.Name), validTags(v.Tags))
+	switch {
+	case err != nil:
+		return err
+	case v.Source != "":
+		return validName(v.Source)
+	case v.Snapshot:
+		return fmt.Errorf("%w: a snapshot needs a source", ErrInvalid)
+	case v.Pool != "":
+		return firstError(validName(v.Pool), validSize(v.SizeBytes))
+	}
+	return validSize(v.SizeBytes)
+}
+
+func validTags(tags []string) error {
+	for _, t := range tags {
+		if err := validTag(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validSize wants what LVM takes without rounding, which it does for neither kind of volume in the same way.
+func validSize(bytes int64) error {
+	if bytes <= 0 || bytes%512 != 0 {
+		return fmt.Errorf("%w: size %d", ErrInvalid, bytes)
+	}
+	return nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func size(bytes int64) string { return strconv.FormatInt(bytes, 10) + "b" }

@@ -1,0 +1,176 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"quarry.storage/quarry/agent/internal/plan"
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
+)
+
+// logicalVolumeService makes, grows, copies and removes volumes in groups that carry our tag.
+type logicalVolumeService struct {
+	agentv1.UnimplementedLogicalVolumeServiceServer
+	*Server
+}
+
+// ListLogicalVolumes observes the volumes and thin pools of ours.
+func (s *logicalVolumeService) ListLogicalVolumes(
+	ctx context.Context, req *agentv1.ListLogicalVolumesRequest,
+) (*agentv1.ListLogicalVolumesResponse, error) {
+	if req.GetGroup() != "" && !groupName.MatchString(req.GetGroup()) {
+		return nil, fmt.Errorf("group name %q: %w", req.GetGroup(), errInvalid)
+	}
+	snapshot, err := s.hub.observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resp := &agentv1.ListLogicalVolumesResponse{}
+	for _, g := range snapshot.Groups {
+		if req.GetGroup() != "" && g.Name != req.GetGroup() {
+			continue
+		}
+		resp.Volumes = append(resp.Volumes, toVolumes(g)...)
+		resp.Pools = append(resp.Pools, toPools(g)...)
+	}
+	return resp, nil
+}
+
+// CreateLogicalVolume makes a volume.
+func (s *logicalVolumeService) CreateLogicalVolume(
+	ctx context.Context, req *agentv1.CreateLogicalVolumeRequest,
+) (*agentv1.CreateLogicalVolumeResponse, error) {
+	want, err := validCreate(req)
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.changeVolume(ctx, want, plan.CreateVolume)
+	if err != nil {
+		return nil, err
+	}
+	return &agentv1.CreateLogicalVolumeResponse{Volume: toVolume(want.Group, done)}, nil
+}
+
+// DeleteLogicalVolume removes a volume.
+func (s *logicalVolumeService) DeleteLogicalVolume(
+	ctx context.Context, req *agentv1.DeleteLogicalVolumeRequest,
+) (*agentv1.DeleteLogicalVolumeResponse, error) {
+	want, err := validVolume(req)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.changeVolume(ctx, want, plan.DeleteVolume); err != nil {
+		return nil, err
+	}
+	return &agentv1.DeleteLogicalVolumeResponse{}, nil
+}
+
+// ResizeLogicalVolume makes a volume larger.
+func (s *logicalVolumeService) ResizeLogicalVolume(
+	ctx context.Context, req *agentv1.ResizeLogicalVolumeRequest,
+) (*agentv1.ResizeLogicalVolumeResponse, error) {
+	want, err := validResize(req)
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.changeVolume(ctx, want, plan.ResizeVolume)
+	if err != nil {
+		return nil, err
+	}
+	return &agentv1.ResizeLogicalVolumeResponse{Volume: toVolume(want.Group, done)}, nil
+}
+
+// EnsureThinPool makes or grows a thin pool.
+func (s *logicalVolumeService) EnsureThinPool(
+	ctx context.Context, req *agentv1.EnsureThinPoolRequest,
+) (*agentv1.EnsureThinPoolResponse, error) {
+	want, err := validPool(req)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := s.locks.lock(ctx, groupKey(want.Group))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	before, err := s.hub.observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan.EnsurePool(before, want)
+	if err != nil {
+		return nil, err
+	}
+	after := before
+	if len(p.Steps) > 0 {
+		if after, err = s.perform(ctx, p.Plan); err != nil {
+			return nil, err
+		}
+	}
+	pool := findPool(after, want)
+	if pool == nil {
+		return nil, fmt.Errorf("thin pool %s/%s is not seen after it was made", want.Group, want.Name)
+	}
+	return &agentv1.EnsureThinPoolResponse{Pool: pool}, nil
+}
+
+// toVolume converts one volume. What was made just now has no creation time of LVM's yet; its UUID is known from the next report on.
+func toVolume(group string, v plan.Volume) *agentv1.LogicalVolume {
+	if v.CreatedUnix == 0 {
+		v.CreatedUnix = time.Now().Unix()
+	}
+	return &agentv1.LogicalVolume{
+		Group: group, Name: v.Name, Id: v.ID, Uuid: v.UUID, SizeBytes: v.SizeBytes, ThinPool: v.Pool, Source: v.Source,
+		Snapshot: v.Snapshot, Active: v.Active, Open: v.Open, Health: v.Health, CreatedUnixSeconds: v.CreatedUnix,
+	}
+}
+
+func toVolumes(g plan.Group) []*agentv1.LogicalVolume {
+	var out []*agentv1.LogicalVolume
+	for _, v := range g.LogicalVolumes {
+		if v.ID != "" {
+			out = append(out, toVolume(g.Name, withPoolHealth(g, v)))
+		}
+	}
+	return out
+}
+
+// withPoolHealth lets a thin volume tell what is wrong with its pool, for it shares that.
+func withPoolHealth(g plan.Group, v plan.Volume) plan.Volume {
+	p, ok := g.Pool(v.Pool)
+	switch {
+	case !ok || v.Health != "":
+	case p.Health != "":
+		v.Health = fmt.Sprintf("thin pool %s: %s", p.Name, p.Health)
+	case p.DataPermyriad >= 10000:
+		v.Health = fmt.Sprintf("thin pool %s: out of data space", p.Name)
+	}
+	return v
+}
+
+func toPools(g plan.Group) []*agentv1.ThinPool {
+	var out []*agentv1.ThinPool
+	for _, p := range g.Pools {
+		if p.Ours {
+			out = append(out, toPool(g.Name, p))
+		}
+	}
+	return out
+}
+
+func toPool(group string, p plan.Pool) *agentv1.ThinPool {
+	return &agentv1.ThinPool{
+		Group: group, Name: p.Name, SizeBytes: p.SizeBytes, DataUsedPermyriad: p.DataPermyriad,
+		MetadataUsedPermyriad: p.MetadataPermyriad, VirtualBytes: p.VirtualBytes,
+	}
+}
+
+func findPool(s plan.Snapshot, want plan.PoolSpec) *agentv1.ThinPool {
+	for _, g := range s.Groups {
+		if p, ok := g.Pool(want.Name); ok && g.Name == want.Group && g.OwnerUID == want.OwnerUID {
+			return toPool(g.Name, p)
+		}
+	}
+	return nil
+}

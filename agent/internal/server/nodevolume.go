@@ -1,0 +1,55 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+// LookupVolume reads afresh what is recorded of a volume of the node, ours or not. It is plan.ErrNotFound when no group of ours on
+// the node holds it. This and the following are for the CSI node service of the same process.
+func (s *Server) LookupVolume(ctx context.Context, group, name string) (plan.Volume, error) {
+	if err := validNames(group, name); err != nil {
+		return plan.Volume{}, err
+	}
+	seen, err := s.hub.current(ctx)
+	if err != nil {
+		return plan.Volume{}, err
+	}
+	if seen, err = s.refresh(ctx, seen, group); err != nil {
+		return plan.Volume{}, err
+	}
+	for _, g := range seen.Groups {
+		if v, ok := g.Volume(name); ok && g.Name == group {
+			return v, nil
+		}
+	}
+	return plan.Volume{}, fmt.Errorf("volume %s in group %s: %w", name, group, plan.ErrNotFound)
+}
+
+// ActivateVolume makes the device node of a volume of ours, /dev/GROUP/NAME, exist: after a boot no volume is active.
+func (s *Server) ActivateVolume(ctx context.Context, group, name string) (plan.Volume, error) {
+	return s.onNode(ctx, group, name, plan.ActivateVolume)
+}
+
+// SettleVolume records that a volume of ours is used from now on. It is on disk when the call returns.
+func (s *Server) SettleVolume(ctx context.Context, group, name string) (plan.Volume, error) {
+	return s.onNode(ctx, group, name, plan.SettleVolume)
+}
+
+// onNode decides on a volume whatever its id and owner are, as long as it is ours: the caller knows it by its name.
+func (s *Server) onNode(ctx context.Context, group, name string, decide decideVolume) (plan.Volume, error) {
+	if err := validNames(group, name); err != nil {
+		return plan.Volume{}, err
+	}
+	want := plan.VolumeSpec{Group: group, Name: name}
+	return s.changeVolume(ctx, want, func(seen plan.Snapshot, want plan.VolumeSpec) (plan.VolumePlan, error) {
+		for _, g := range seen.Groups {
+			if v, ok := g.Volume(name); ok && g.Name == group {
+				want.OwnerUID, want.ID = g.OwnerUID, v.ID
+			}
+		}
+		return decide(seen, want)
+	})
+}

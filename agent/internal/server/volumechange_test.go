@@ -1,0 +1,209 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"quarry.storage/quarry/agent/internal/apply"
+	"quarry.storage/quarry/agent/internal/apply/tools"
+	"quarry.storage/quarry/agent/internal/host/disk"
+	"quarry.storage/quarry/agent/internal/host/lvm"
+	"quarry.storage/quarry/agent/internal/host/run"
+	"quarry.storage/quarry/agent/internal/inventory"
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+const ownerTag = "quarry.storage/cluster=uid"
+
+// groupObserver shows one group, and counts how often the whole node is observed.
+type groupObserver struct {
+	stubObserver
+	group plan.Group
+}
+
+func (o *groupObserver) Observe(context.Context) (plan.Snapshot, error) {
+	o.observed.Add(1)
+	return plan.Snapshot{Groups: []plan.Group{o.group}}, nil
+}
+
+// lvmServer is a server over the real tools, whose processes are played.
+func lvmServer(t *testing.T, volumes []plan.Volume, script ...run.Step) (*Server, *run.Fake, *groupObserver) {
+	t.Helper()
+	device := filepath.Join(t.TempDir(), "disk")
+	if err := os.WriteFile(device, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fake := run.NewFake(script...)
+	l, err := lvm.New(lvm.Config{Runner: fake, Dir: filepath.Join(t.TempDir(), "lvm")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, err := inventory.New(inventory.Config{
+		Block: struct{ inventory.Block }{}, Mounts: struct{ inventory.Mounts }{}, Prober: struct{ inventory.Prober }{}, LVM: l,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &groupObserver{group: plan.Group{
+		Name: "vg", UUID: "vg-uuid", OwnerUID: "uid", SizeBytes: 1 << 30, FreeBytes: 1 << 30, ExtentBytes: 4 << 20,
+		PVs: []plan.PV{{Path: device, UUID: "pv-uuid", SizeBytes: 1 << 30, FreeBytes: 1 << 30}}, LogicalVolumes: volumes,
+	}.Named()}
+	host := tools.Host{LVM: l, Disk: disk.New()}
+	return New(Config{Observer: o, Groups: seen, Applier: apply.Applier{Volumes: host}, LVM: l}), fake, o
+}
+
+// report is what LVM says about the group, with the volumes in rows.
+func report(tags string, rows ...string) run.Step {
+	return run.Step{Result: run.Result{Stdout: fmt.Appendf(nil, `{"report":[{
+		"vg":[{"vg_name":"vg","vg_uuid":"vg-uuid","vg_size":"1073741824","vg_free":"1069547520","vg_extent_size":"4194304","vg_tags":"%s",
+			"vg_missing_pv_count":"0","vg_partial":"0","vg_exported":"0"}],
+		"pv":[{"pv_name":"/dev/x","pv_uuid":"pv-uuid","pv_major":"8","pv_minor":"0","pv_size":"1073741824","pv_free":"1069547520",
+			"pv_used":"4194304","pv_missing":"0","pv_duplicate":"0","vg_name":"vg","vg_uuid":"vg-uuid"}],
+		"lv":[%s]}]}`, tags, strings.Join(rows, ","))}}
+}
+
+func row(id string) string {
+	return fmt.Sprintf(`{"lv_name":"v","lv_uuid":"lv-uuid","vg_uuid":"vg-uuid","lv_size":"4194304","lv_tags":"quarry.storage/volume=%s","lv_layout":"linear",
+		"pool_lv":"","origin":"","lv_active_locally":"1","lv_device_open":"0","lv_health_status":"","lv_metadata_size":"","data_percent":"",
+		"metadata_percent":"","lv_time":"1700000000"}`, id)
+}
+
+func failed(stderr string) run.Step {
+	return run.Step{Result: run.Result{ExitCode: 5, Stderr: []byte(stderr)}}
+}
+
+func said(stdout string) run.Step { return run.Step{Result: run.Result{Stdout: []byte(stdout)}} }
+
+func TestChangeVolume_commands(t *testing.T) {
+	const exists = `  Logical Volume "v" already exists in volume group "vg"`
+	want := plan.VolumeSpec{Group: "vg", OwnerUID: "uid", Name: "v", ID: "id", SizeBytes: 4 << 20}
+	present := []plan.Volume{{Name: "v", ID: "id", SizeBytes: 4 << 20, Active: true, New: true}}
+	larger := want
+	larger.SizeBytes = 8 << 20
+	tests := map[string]struct {
+		known  []plan.Volume
+		want   plan.VolumeSpec
+		decide decideVolume
+		script []run.Step
+		runs   string
+		err    error
+	}{
+		"create": {nil, want, plan.CreateVolume, []run.Step{said("")}, "lvcreate", nil},
+		"create what exists": {
+			nil, want, plan.CreateVolume, []run.Step{failed(exists), report(ownerTag, row("id"))}, "lvcreate fullreport", nil,
+		},
+		"create what is known to exist": {
+			present, want, plan.CreateVolume, []run.Step{report(ownerTag, row("id"))}, "fullreport", nil,
+		},
+		"create what exists with another id": {
+			nil, want, plan.CreateVolume, []run.Step{failed(exists), report(ownerTag, row("x"))}, "lvcreate fullreport", plan.ErrAlreadyExists,
+		},
+		"create in a group that is somebody else's by now": {
+			nil, want, plan.CreateVolume,
+			[]run.Step{failed("  Volume vg/v is not active locally (volume_list activation filter?).\n  Aborting. Failed to wipe start of new LV."), report("quarry.storage/cluster=other")},
+			"lvcreate fullreport", plan.ErrNotOurs,
+		},
+		"create without room after all": {
+			nil, want, plan.CreateVolume,
+			[]run.Step{failed("  Insufficient free space: 1 extents needed, but only 0 available"), report(ownerTag), failed("  Insufficient free space: 1 extents needed, but only 0 available")},
+			"lvcreate fullreport lvcreate", apply.ErrNoRoom,
+		},
+		"delete": {
+			present, want, plan.DeleteVolume, []run.Step{said(""), said("successfully removed")}, "lvchange lvremove", nil,
+		},
+		"delete what is gone": {
+			present, want, plan.DeleteVolume, []run.Step{failed(`  Failed to find logical volume "vg/v"`), report(ownerTag)}, "lvchange fullreport", nil,
+		},
+		"delete what is not known": {nil, want, plan.DeleteVolume, []run.Step{report(ownerTag)}, "fullreport", nil},
+		"delete what is another one by now": {
+			present, want, plan.DeleteVolume, []run.Step{said(""), said(""), report(ownerTag, row("x"))}, "lvchange lvremove fullreport", plan.ErrNotOurs,
+		},
+		"resize": {
+			present, larger, plan.ResizeVolume, []run.Step{report(ownerTag, row("id")), said("")}, "fullreport lvextend", nil,
+		},
+		"resize to what it is": {
+			present, want, plan.ResizeVolume, []run.Step{report(ownerTag, row("id"))}, "fullreport", nil,
+		},
+		"settle": {present, want, plan.SettleVolume, []run.Step{said("changed")}, "lvchange", nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, fake, o := lvmServer(t, tt.known, tt.script...)
+			v, err := s.changeVolume(t.Context(), tt.want, tt.decide)
+			if !errors.Is(err, tt.err) {
+				t.Errorf("got %+v, %v", v, err)
+			}
+			var ran []string
+			for _, c := range fake.Calls() {
+				ran = append(ran, c.Args[0])
+				if !strings.Contains(strings.Join(c.Args, " "), "--devices "+o.group.PVs[0].Path+" ") {
+					t.Errorf("sees more than the group's devices: %q", c.Args)
+				}
+			}
+			if got := strings.Join(ran, " "); got != tt.runs || fake.Left() > 0 || o.observed.Load() != 1 {
+				t.Errorf("ran %q, not %q; observed the node %d times", got, tt.runs, o.observed.Load())
+			}
+		})
+	}
+}
+
+func TestHub_foldsOwnChangesIntoOlderObservations(t *testing.T) {
+	s, _, _ := lvmServer(t, nil)
+	before, err := s.hub.observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fold := func(was plan.Snapshot) plan.Snapshot {
+		return was.WithVolume("vg", "vg-uuid", plan.Volume{Name: "v", ID: "id", SizeBytes: 4 << 20})
+	}
+	began := s.hub.memory.begin()
+	s.hub.fold(fold)
+	if after, err := s.hub.land(began, before); err != nil || len(after.Groups[0].LogicalVolumes) != 1 {
+		t.Errorf("an observation that began before the change: %+v, %v", after, err)
+	}
+	if after, err := s.hub.land(s.hub.memory.begin(), before); err != nil || len(after.Groups[0].LogicalVolumes) != 0 {
+		t.Errorf("an observation that began after the change: %+v, %v", after, err)
+	}
+}
+
+func TestLocks_volumesOfAGroupTakeTurns(t *testing.T) {
+	s, _, _ := lvmServer(t, nil)
+	first, err := s.lockVolume(t.Context(), "vg", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.lockVolume(t.Context(), "vg", "a"); status.Code(toStatus(err)) != codes.Aborted {
+		t.Errorf("a second call on the volume: %v", err)
+	}
+	if _, err := s.locks.tryLock("group vg"); status.Code(toStatus(err)) != codes.Aborted {
+		t.Errorf("a call on the group: %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.lockVolume(gone, "vg", "b"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that went away: %v", err)
+	}
+	turn := make(chan error)
+	go func() {
+		unlock, err := s.lockVolume(t.Context(), "vg", "b")
+		if err == nil {
+			unlock()
+		}
+		turn <- err
+	}()
+	first()
+	if err := <-turn; err != nil {
+		t.Errorf("the next in turn: %v", err)
+	}
+	if len(s.locks.held) != 0 {
+		t.Errorf("still held: %v", s.locks.held)
+	}
+}

@@ -1,0 +1,61 @@
+package decide
+
+import "time"
+
+// VolumeSpec says which logical volume is meant, and what is wanted of it.
+type VolumeSpec struct {
+	// Group that it is in, and Owner, the UID of the Cluster in the tag of the group.
+	Group, Owner string
+	// Name in LVM, and the ID in its tag.
+	Name, ID string
+	// SizeBytes that it has at least.
+	SizeBytes int64
+	// ThinPool that it is made in; empty for a linear volume.
+	ThinPool string
+	// Source is the volume or snapshot of the same group that is copied; empty for a volume without content.
+	Source string
+	// Snapshot makes a snapshot of the source.
+	Snapshot bool
+	// OverprovisionPercent bounds what is given out of the pool; 0 does not.
+	OverprovisionPercent int32
+}
+
+// Volume is one logical volume or snapshot of ours.
+type Volume struct {
+	Group, Name string
+	// ID of its tag.
+	ID        string
+	SizeBytes int64
+	// ThinPool is empty for a linear volume.
+	ThinPool string
+	// Source that it was copied from, while that exists.
+	Source string
+	// Snapshot is true for a snapshot, Active while it has a device, Open while something uses that.
+	Snapshot, Active, Open bool
+	// Health is what is wrong with it; empty when nothing is.
+	Health string
+	// Created is when it was made; zero when that is not known.
+	Created time.Time
+}
+
+// ThinPoolSpec says what is wanted of a thin pool.
+type ThinPoolSpec struct {
+	// Group that it is in, and Owner, the UID of the Cluster in the tag of the group.
+	Group, Owner string
+	Name         string
+	// SizeBytes, or Percent of the size of the group: exactly one of them.
+	SizeBytes int64
+	Percent   int32
+	// ChunkBytes is LVM's own choice when 0.
+	ChunkBytes int64
+}
+
+// ThinPool is one thin pool of ours.
+type ThinPool struct {
+	Group, Name string
+	SizeBytes   int64
+	// DataPermyriad and MetadataPermyriad are what of it is allocated, in hundredths of a percent.
+	DataPermyriad, MetadataPermyriad int32
+	// VirtualBytes is the sum of the sizes of the volumes in it.
+	VirtualBytes int64
+}

@@ -1,0 +1,66 @@
+package volume
+
+import (
+	"math"
+
+	"quarry.storage/quarry/controller/internal/decide"
+)
+
+// DefaultSize of a volume for which no size was asked for.
+const DefaultSize = 1 << 30
+
+// maxSize is far above what LVM can address, and far enough from the end of the numbers to count on.
+const maxSize = math.MaxInt64 / 4
+
+// Range is a wish for a size in bytes; zero means that a bound is not given.
+type Range struct {
+	// Given is false when there is no wish at all.
+	Given           bool
+	Required, Limit int64
+}
+
+// Check says what is wrong with a range before anything is known about hosts.
+func (r Range) Check() error {
+	switch {
+	case !r.Given:
+		return nil
+	case r.Required < 0 || r.Limit < 0:
+		return refuse(Invalid, "capacity range is from %d to %d bytes: sizes are positive", r.Required, r.Limit)
+	case r.Required == 0 && r.Limit == 0:
+		return refuse(Invalid, "capacity range has neither required_bytes nor limit_bytes")
+	case r.Limit > 0 && r.Limit < r.Required:
+		return refuse(OutOfRange, "limit of %d bytes is below the %d bytes that are required", r.Limit, r.Required)
+	case r.Required > maxSize:
+		return refuse(OutOfRange, "%d bytes are more than any volume can have", r.Required)
+	}
+	return nil
+}
+
+// Size returns the size to ask for in a group: a multiple of the extent, within the range. At least that much is made, whatever the
+// range says: a copy is not smaller than its source.
+func (r Range) Size(extent int64) (int64, error) {
+	if err := r.Check(); err != nil {
+		return 0, err
+	}
+	extent = max(extent, 1)
+	wish := r.Required
+	if wish == 0 {
+		wish = DefaultSize
+		if r.Limit > 0 {
+			wish = min(wish, r.Limit/extent*extent)
+		}
+	}
+	size := (wish + extent - 1) / extent * extent
+	if size == 0 || r.Limit > 0 && size > r.Limit {
+		return 0, refuse(OutOfRange, "no multiple of the extent size of %s is within %d and %d bytes", decide.Bytes(extent), r.Required, r.Limit)
+	}
+	return size, nil
+}
+
+// Holds says whether the size that a volume has is within the limit.
+func (r Range) Holds(size int64) error {
+	if r.Limit > 0 && size > r.Limit {
+		return refuse(OutOfRange, "the volume has %d bytes, above the limit of %d", size, r.Limit)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"quarry.storage/quarry/controller/internal/agents"
+	"quarry.storage/quarry/controller/internal/csi"
+	"quarry.storage/quarry/controller/internal/pki"
+	"quarry.storage/quarry/controller/internal/reconcile/storagenode"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/version"
+)
+
+// RunCSI serves the CSI controller service until the context ends. It writes nothing to the API server.
+func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
+	mgr, err := newCSIManager(rc, cfg)
+	if err != nil {
+		return err
+	}
+	direct, err := client.New(rc, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	borrower := &pki.Borrower{Client: direct, Namespace: cfg.Namespace}
+	pool := agents.New(ctx, agents.Config{TLS: borrower.ClientConfig, Log: mgr.GetLogger().WithName("agents")})
+	defer pool.Close()
+	addresses := &csi.Addresses{Reader: mgr.GetClient(), Book: pool, Namespace: cfg.Namespace, Port: cfg.AgentPort}
+	if err := addresses.SetupWithManager(ctx, mgr); err != nil {
+		return fmt.Errorf("add watch of agents: %w", err)
+	}
+	synced := &atomic.Bool{}
+	driver := csi.New(csi.Config{
+		Name: cfg.Driver, Version: version.Version, Socket: cfg.Address, Reader: mgr.GetClient(), Agents: pool,
+		Ready: func() bool { return synced.Load() && borrower.Ready() },
+		Log:   mgr.GetLogger().WithName("csi"), Registry: metrics.Registry,
+	})
+	if err := warm(ctx, mgr, synced); err != nil {
+		return err
+	}
+	for name, r := range map[string]manager.Runnable{"certificate": borrower, "driver": driver} {
+		if err := mgr.Add(r); err != nil {
+			return fmt.Errorf("add %s: %w", name, err)
+		}
+	}
+	return mgr.Start(ctx)
+}
+
+// warm starts the informers that the driver answers from, and tells when they know everything.
+func warm(ctx context.Context, mgr manager.Manager, synced *atomic.Bool) error {
+	for _, o := range []client.Object{&v1alpha1.Cluster{}, &v1alpha1.StorageNode{}} {
+		if _, err := mgr.GetCache().GetInformer(ctx, o, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("watch %T: %w", o, err)
+		}
+	}
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		synced.Store(mgr.GetCache().WaitForCacheSync(ctx))
+		return nil
+	}))
+}
+
+func newCSIManager(rc *rest.Config, cfg CSIConfig) (manager.Manager, error) {
+	s, err := Scheme()
+	if err != nil {
+		return nil, fmt.Errorf("make scheme: %w", err)
+	}
+	mgr, err := ctrl.NewManager(rc, ctrl.Options{
+		Scheme: s, HealthProbeBindAddress: cfg.HealthAddress, Metrics: server.Options{BindAddress: cfg.MetricsAddress},
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Pod{}: {
+					Namespaces: map[string]cache.Config{cfg.Namespace: {}},
+					Label:      labels.SelectorFromSet(labels.Set{storagenode.LabelApp: storagenode.AppAgent}),
+					Transform:  stripPod,
+				},
+				&v1alpha1.StorageNode{}: {Transform: stripStorageNode},
+			},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make manager: %w", err)
+	}
+	for name, add := range map[string]func(string, healthz.Checker) error{"healthz": mgr.AddHealthzCheck, "readyz": mgr.AddReadyzCheck} {
+		if err := add(name, healthz.Ping); err != nil {
+			return nil, fmt.Errorf("add check %s: %w", name, err)
+		}
+	}
+	return mgr, nil
+}
+
+// stripStorageNode keeps what is wanted of a node: what its agent reports is known first hand.
+func stripStorageNode(o any) (any, error) {
+	n, ok := o.(*v1alpha1.StorageNode)
+	if !ok {
+		return o, nil
+	}
+	return &v1alpha1.StorageNode{TypeMeta: n.TypeMeta, ObjectMeta: stripMeta(n.ObjectMeta), Spec: n.Spec}, nil
+}

@@ -1,0 +1,161 @@
+//go:build e2e && volumes
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// TestPodWritesToLocalVolume follows one volume from its claim to its end: made when a pod needs it, mounted, written, kept over a
+// new pod, and gone with its claim.
+func TestPodWritesToLocalVolume(t *testing.T) {
+	create(t, newCluster("local", nodes...))
+	waitReady(t, "local", limitPod)
+	for _, fs := range []string{"ext4"} {
+		c := claim(t, "data-"+fs, "local", "300Mi")
+		first := waitPod(t, pod(t, "first", "", "echo hello > /data0/file; sync; grep ' /data0 ' /proc/mounts; sleep 3600", c), corev1.PodRunning)
+		volume := volumeOf(t, c)
+		node, group, name := handle(t, volume)
+		if first.Spec.NodeName != node {
+			t.Errorf("the pod is on %s, the volume on %s", first.Spec.NodeName, node)
+		}
+		if out := onNode(t, node, "lvs --noheadings -o lv_name,lv_tags "+group); !strings.Contains(out, name) || !strings.Contains(out, "quarry.storage/volume=") {
+			t.Errorf("logical volumes of %s on %s: %s", group, node, out)
+		}
+		remove(t, first)
+		second := waitPod(t, pod(t, "second", "", "cat /data0/file; echo more >> /data0/file", c), corev1.PodSucceeded)
+		if out := logs(second); strings.TrimSpace(out) != "hello" {
+			t.Errorf("the second pod reads %q", out)
+		}
+		remove(t, second)
+		remove(t, c)
+		eventually(t, time.Minute, "the volume is gone", func(ctx context.Context) error {
+			if err := kube.Get(ctx, client.ObjectKeyFromObject(volume), volume); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("PersistentVolume: %v", err)
+			}
+			if out, err := tryOnNode(node, "lvs --noheadings -o lv_name "+group); err != nil || strings.Contains(out, name) {
+				return fmt.Errorf("lvs: %s %v", out, err)
+			}
+			return nil
+		})
+	}
+}
+
+// TestDataSurvivesPowerCut writes with a sync, takes the power from the node, and reads again when it is back.
+func TestDataSurvivesPowerCut(t *testing.T) {
+	create(t, newCluster("durable", "n3"))
+	waitReady(t, "durable", limitPod)
+	c := claim(t, "survivor", "durable", "200Mi")
+	writer := waitPod(t, pod(t, "writer", "n3", "head -c 5000000 /dev/urandom > /data0/blob; sync; sha256sum /data0/blob; echo written; sleep 3600", c), corev1.PodRunning)
+	eventually(t, time.Minute, "the data is written", func(context.Context) error {
+		if out := logs(writer); !strings.Contains(out, "written") {
+			return fmt.Errorf("log %q", out)
+		}
+		return nil
+	})
+	sum, _, _ := strings.Cut(logs(writer), " ")
+
+	lab(t, "node", "kill", "n3")
+	lab(t, "node", "start", "n3")
+	remove(t, writer)
+	reader := waitPod(t, pod(t, "reader", "n3", "sha256sum /data0/blob", c), corev1.PodSucceeded)
+	if got, _, _ := strings.Cut(logs(reader), " "); got != sum || len(sum) != 64 {
+		t.Errorf("the data is %s, before the power cut it was %s", got, sum)
+	}
+}
+
+// TestExpandOnline grows a mounted volume while a pod uses it.
+func TestExpandOnline(t *testing.T) {
+	create(t, newCluster("growing", "n1", "n2"))
+	waitReady(t, "growing", limitPod)
+	c := claim(t, "grows", "growing", "200Mi")
+	user := waitPod(t, pod(t, "user", "", "echo kept > /data0/file; sleep 3600", c), corev1.PodRunning)
+	size := func() string { return strings.Fields(inPod(t, user, "df -m /data0 | tail -n 1"))[1] }
+	before := size()
+	patch := client.MergeFrom(c.DeepCopy())
+	c.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("500Mi")
+	if err := kube.Patch(t.Context(), c, patch); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, limitPod, "the filesystem has grown", func(ctx context.Context) error {
+		if err := kube.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
+			return err
+		}
+		if got := c.Status.Capacity[corev1.ResourceStorage]; got.Cmp(resource.MustParse("500Mi")) < 0 {
+			return fmt.Errorf("the claim has %s, conditions %v", got.String(), c.Status.Conditions)
+		}
+		return nil
+	})
+	if after := size(); after == before {
+		t.Errorf("the pod sees %s MiB before and after", after)
+	}
+	if out := inPod(t, user, "cat /data0/file"); strings.TrimSpace(out) != "kept" {
+		t.Errorf("the file is %q", out)
+	}
+}
+
+// TestBlockVolume gives a pod a raw block device.
+func TestBlockVolume(t *testing.T) {
+	create(t, newCluster("raw", "n2"))
+	waitReady(t, "raw", limitPod)
+	mode := corev1.PersistentVolumeBlock
+	c := claim(t, "block", "raw", "100Mi", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = &mode })
+	writer := pod(t, "block-writer", "", "echo raw-data | dd of=/dev/data0 bs=512 seek=100 conv=fsync 2>/dev/null", c)
+	waitPod(t, writer, corev1.PodSucceeded)
+	remove(t, writer)
+	reader := pod(t, "block-reader", "", "dd if=/dev/data0 bs=512 skip=100 count=1 2>/dev/null | head -c 8", c)
+	waitPod(t, reader, corev1.PodSucceeded)
+	if out := logs(reader); out != "raw-data" {
+		t.Errorf("the device holds %q", out)
+	}
+}
+
+// TestDeleteWaitsForVolumes: a Cluster with a volume of a claim is not taken apart, says which volume it waits for, and goes by itself when the claim is gone.
+func TestDeleteWaitsForVolumes(t *testing.T) {
+	cluster := newCluster("waiting", "n1")
+	create(t, cluster)
+	waitReady(t, "waiting", limitPod)
+	c := claim(t, "holds", "waiting", "100Mi")
+	p := pod(t, "holder", "", "echo kept > /data0/file", c)
+	waitPod(t, p, corev1.PodSucceeded)
+	volume := volumeOf(t, c)
+	eventually(t, limitPod, "the in-use finalizer is there", func(ctx context.Context) error {
+		found, err := getCluster(ctx, "waiting")
+		if err != nil {
+			return err
+		}
+		for _, f := range found.Finalizers {
+			if f == v1alpha1.FinalizerInUse {
+				return nil
+			}
+		}
+		return fmt.Errorf("finalizers %v", found.Finalizers)
+	})
+	if err := kube.Delete(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, limitPod, "the Cluster names the volume that it waits for", func(ctx context.Context) error {
+		found, err := getCluster(ctx, "waiting")
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(found.Status.Message, volume.Name) {
+			return fmt.Errorf("message %q", found.Status.Message)
+		}
+		return nil
+	})
+	remove(t, p)
+	remove(t, c)
+	waitGone(t, "waiting")
+}
