@@ -2,7 +2,9 @@ package setup
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +26,9 @@ import (
 	"quarry.storage/quarry/pkg/version"
 )
 
+// errNotReady says what the CSI controller waits for after its start.
+var errNotReady = errors.New("waiting for Clusters, StorageNodes and the client certificate")
+
 // RunCSI serves the CSI controller service until the context ends. It writes nothing to the API server.
 func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 	mgr, err := newCSIManager(rc, cfg)
@@ -42,10 +47,18 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 		return fmt.Errorf("add watch of agents: %w", err)
 	}
 	synced := &atomic.Bool{}
+	ready := func() bool { return synced.Load() && borrower.Ready() }
+	if err := mgr.AddReadyzCheck("readyz", func(*http.Request) error {
+		if !ready() {
+			return errNotReady
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("add check readyz: %w", err)
+	}
 	driver := csi.New(csi.Config{
 		Name: cfg.Driver, Version: version.Version, Socket: cfg.Address, Reader: mgr.GetClient(), Agents: pool,
-		Ready: func() bool { return synced.Load() && borrower.Ready() },
-		Log:   mgr.GetLogger().WithName("csi"), Registry: metrics.Registry,
+		Ready: ready, Log:   mgr.GetLogger().WithName("csi"), Registry: metrics.Registry,
 	})
 	if err := warm(ctx, mgr, synced); err != nil {
 		return err
@@ -93,10 +106,8 @@ func newCSIManager(rc *rest.Config, cfg CSIConfig) (manager.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make manager: %w", err)
 	}
-	for name, add := range map[string]func(string, healthz.Checker) error{"healthz": mgr.AddHealthzCheck, "readyz": mgr.AddReadyzCheck} {
-		if err := add(name, healthz.Ping); err != nil {
-			return nil, fmt.Errorf("add check %s: %w", name, err)
-		}
+	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("add check healthz: %w", err)
 	}
 	return mgr, nil
 }

@@ -7,6 +7,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
@@ -21,6 +22,8 @@ const (
 	labelApp       = "app.kubernetes.io/name"
 	socketDir      = "/csi"
 	socket         = socketDir + "/csi.sock"
+	// healthPort is where the CSI controller answers probes.
+	healthPort = 8081
 	// nobody is the user that all containers run as.
 	nobody = 65532
 )
@@ -67,17 +70,25 @@ func (r *Reconciler) own(driver string) *corev1ac.ContainerApplyConfiguration {
 		WithEnv(
 			corev1ac.EnvVar().WithName("POD_NAMESPACE").WithValueFrom(field("metadata.namespace")),
 			corev1ac.EnvVar().WithName("POD_NAME").WithValueFrom(field("metadata.name")),
-		)
+		).
+		WithPorts(corev1ac.ContainerPort().WithName("health").WithContainerPort(healthPort)).
+		WithLivenessProbe(probe("/healthz").WithInitialDelaySeconds(10).WithPeriodSeconds(10)).
+		WithReadinessProbe(probe("/readyz").WithPeriodSeconds(2))
 }
 
-// sidecars with their arguments. The pod that leads in one container leads in none of the others by itself; each elects its own.
+func probe(path string) *corev1ac.ProbeApplyConfiguration {
+	return corev1ac.Probe().WithHTTPGet(corev1ac.HTTPGetAction().WithPath(path).WithPort(intstr.FromString("health")))
+}
+
+// sidecars with their arguments. The provisioner asks for capacity often, because the CSI controller answers from memory and only what
+// changed is written: the scheduler knows of an expansion or a new disk seconds later. The pod that leads in one container leads in none of the others by itself; each elects its own.
 var sidecars = []struct {
 	name string
 	args []string
 }{
 	{Provisioner, []string{
 		"--feature-gates=Topology=true", "--strict-topology", "--immediate-topology=false", "--extra-create-metadata",
-		"--enable-capacity", "--capacity-ownerref-level=2", "--capacity-poll-interval=30s", "--capacity-threads=4",
+		"--enable-capacity", "--capacity-ownerref-level=2", "--capacity-poll-interval=5s", "--capacity-threads=4",
 		"--kube-api-capacity-qps=20", "--kube-api-capacity-burst=40", "--kube-api-qps=50", "--kube-api-burst=100",
 		"--timeout=60s", "--retry-interval-max=1m",
 	}},
