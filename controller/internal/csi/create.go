@@ -24,7 +24,8 @@ func readCreate(req *csi.CreateVolumeRequest) (w wish, err error) {
 	if err = checkName(req.GetName()); err != nil {
 		return w, err
 	}
-	if err = volume.CheckCapabilities(capabilities(req.GetVolumeCapabilities())); err != nil {
+	caps := capabilities(req.GetVolumeCapabilities())
+	if err = volume.CheckCapabilities(caps); err != nil {
 		return w, err
 	}
 	if w.parameters, err = volume.Parse(req.GetParameters()); err != nil {
@@ -34,6 +35,7 @@ func readCreate(req *csi.CreateVolumeRequest) (w wish, err error) {
 		return w, refuse(volume.Invalid, "volumes have no parameters that can be changed")
 	}
 	w.name, w.size = volumeid.Name(req.GetName()), sizeRange(req.GetCapacityRange())
+	w.size.Filesystem = volume.Filesystem(caps)
 	if err = w.size.Check(); err != nil {
 		return w, err
 	}

@@ -64,6 +64,41 @@ func TestCreateVolume_fullNode(t *testing.T) {
 	}
 }
 
+func TestCreateVolume_smallFilesystem(t *testing.T) {
+	s := newSuite(t, true, "node-1")
+	small := func(name, fs string) *csi.CreateVolumeRequest {
+		r := s.request(name)
+		r.CapacityRange, r.VolumeCapabilities = &csi.CapacityRange{RequiredBytes: 8 << 20}, []*csi.VolumeCapability{mounted(fs)}
+		return r
+	}
+	raw := small("pvc-raw", "")
+	raw.VolumeCapabilities = []*csi.VolumeCapability{block()}
+	source := s.create(raw)
+	clone := small("pvc-clone", "xfs")
+	clone.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
+		Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: source.GetVolumeId()},
+	}}
+	for name, c := range map[string]struct {
+		r    *csi.CreateVolumeRequest
+		want int64
+	}{
+		"ext4":                 {small("pvc-ext4", ""), 8 << 20},
+		"xfs":                  {small("pvc-xfs", "xfs"), 300 << 20},
+		"btrfs":                {small("pvc-btrfs", "btrfs"), 112 << 20},
+		"a raw device":         {raw, 8 << 20},
+		"the same again":       {small("pvc-xfs", "xfs"), 300 << 20},
+		"a copy of a raw disk": {clone, 300 << 20},
+	} {
+		if v := s.create(c.r); v.GetCapacityBytes() != c.want {
+			t.Errorf("%s: %d bytes, want %d", name, v.GetCapacityBytes(), c.want)
+		}
+	}
+	bounded := small("pvc-bounded", "xfs")
+	bounded.CapacityRange.LimitBytes = 128 << 20
+	_, err := s.CreateVolume(t.Context(), bounded)
+	wantCode(t, err, codes.OutOfRange)
+}
+
 func TestCreateVolume_badInput(t *testing.T) {
 	s := newSuite(t, false, "node-1")
 	thin := newSuite(t, true, "node-t")

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"math"
 
 	"quarry.storage/quarry/controller/internal/decide"
@@ -17,6 +18,26 @@ type Range struct {
 	// Given is false when there is no wish at all.
 	Given           bool
 	Required, Limit int64
+	// Filesystem that the volume is going to hold; empty for a raw device.
+	Filesystem string
+}
+
+// least are the sizes below which mkfs of xfsprogs 6 and btrfs-progs 6, as the agent calls it, refuses a device. mkfs.ext4 takes a
+// single extent.
+var least = map[string]int64{"xfs": 300 << 20, "btrfs": 109 << 20}
+
+// Filesystem returns the filesystem that needs the most room of those that a volume may have to hold; empty if it holds none.
+func Filesystem(all []Capability) string {
+	var need string
+	for _, c := range all {
+		if !c.Mount {
+			continue
+		}
+		if fs := cmp.Or(c.FSType, DefaultFS); need == "" || least[fs] > least[need] {
+			need = fs
+		}
+	}
+	return need
 }
 
 // Check says what is wrong with a range before anything is known about hosts.
@@ -30,14 +51,17 @@ func (r Range) Check() error {
 		return refuse(Invalid, "capacity range has neither required_bytes nor limit_bytes")
 	case r.Limit > 0 && r.Limit < r.Required:
 		return refuse(OutOfRange, "limit of %d bytes is below the %d bytes that are required", r.Limit, r.Required)
+	case r.Limit > 0 && r.Limit < least[r.Filesystem]:
+		return refuse(OutOfRange, "limit of %d bytes is below the %s that a filesystem of type %s needs at least",
+			r.Limit, decide.Bytes(least[r.Filesystem]), r.Filesystem)
 	case r.Required > maxSize:
 		return refuse(OutOfRange, "%d bytes are more than any volume can have", r.Required)
 	}
 	return nil
 }
 
-// Size returns the size to ask for in a group: a multiple of the extent, within the range. At least that much is made, whatever the
-// range says: a copy is not smaller than its source.
+// Size returns the size to ask for in a group: a multiple of the extent, within the range, and enough for the filesystem. At least
+// that much is made, whatever the range says: a copy is not smaller than its source.
 func (r Range) Size(extent int64) (int64, error) {
 	if err := r.Check(); err != nil {
 		return 0, err
@@ -50,9 +74,11 @@ func (r Range) Size(extent int64) (int64, error) {
 			wish = min(wish, r.Limit/extent*extent)
 		}
 	}
+	wish = max(wish, least[r.Filesystem])
 	size := (wish + extent - 1) / extent * extent
 	if size == 0 || r.Limit > 0 && size > r.Limit {
-		return 0, refuse(OutOfRange, "no multiple of the extent size of %s is within %d and %d bytes", decide.Bytes(extent), r.Required, r.Limit)
+		return 0, refuse(OutOfRange, "no multiple of the extent size of %s is within %d and %d bytes",
+			decide.Bytes(extent), max(r.Required, least[r.Filesystem]), r.Limit)
 	}
 	return size, nil
 }

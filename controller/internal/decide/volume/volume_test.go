@@ -31,6 +31,17 @@ func TestRange_Size(t *testing.T) {
 		"negative":                  {Range{Given: true, Required: -1}, 0, Invalid},
 		"negative limit":            {Range{Given: true, Limit: -1}, 0, Invalid},
 		"the largest number":        {Range{Given: true, Required: math.MaxInt64}, 0, OutOfRange},
+
+		"less than xfs takes":                {Range{Given: true, Required: 1, Filesystem: "xfs"}, 300 << 20, 0},
+		"less than btrfs takes":              {Range{Given: true, Required: 100 << 20, Filesystem: "btrfs"}, 112 << 20, 0},
+		"ext4 takes one extent":              {Range{Given: true, Required: 1, Filesystem: "ext4"}, extent, 0},
+		"more than xfs needs":                {Range{Given: true, Required: 301 << 20, Filesystem: "xfs"}, 304 << 20, 0},
+		"what xfs needs is the limit":        {Range{Given: true, Required: 1, Limit: 300 << 20, Filesystem: "xfs"}, 300 << 20, 0},
+		"only a limit, enough for xfs":       {Range{Given: true, Limit: 2 * gib, Filesystem: "xfs"}, DefaultSize, 0},
+		"a limit below what xfs needs":       {Range{Given: true, Required: 1, Limit: 300<<20 - 1, Filesystem: "xfs"}, 0, OutOfRange},
+		"only a limit below what xfs needs":  {Range{Given: true, Limit: 200 << 20, Filesystem: "xfs"}, 0, OutOfRange},
+		"a limit of no whole extent of need": {Range{Given: true, Limit: 110 << 20, Filesystem: "btrfs"}, 0, OutOfRange},
+		"no wish and xfs":                    {Range{Filesystem: "xfs"}, DefaultSize, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := c.r.Size(extent)
@@ -44,6 +55,32 @@ func TestRange_Size(t *testing.T) {
 	}
 	if err := (Range{}).Holds(2); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestRange_limitBelowFilesystemSaysWhy(t *testing.T) {
+	err := Range{Given: true, Required: 64 << 20, Limit: 128 << 20, Filesystem: "xfs"}.Check()
+	if want := "limit of 134217728 bytes is below the 300Mi that a filesystem of type xfs needs at least"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
+func TestFilesystem(t *testing.T) {
+	mount := func(fs string) Capability { return Capability{Mount: true, FSType: fs} }
+	for name, c := range map[string]struct {
+		in   []Capability
+		want string
+	}{
+		"none":                            {nil, ""},
+		"a raw device":                    {[]Capability{{Block: true, FSType: "xfs"}}, ""},
+		"no type":                         {[]Capability{mount("")}, "ext4"},
+		"one type":                        {[]Capability{mount("btrfs")}, "btrfs"},
+		"the one that needs most, first":  {[]Capability{mount("xfs"), mount("btrfs"), {Block: true}}, "xfs"},
+		"the one that needs most, second": {[]Capability{mount(""), mount("btrfs")}, "btrfs"},
+	} {
+		if got := Filesystem(c.in); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }
 
