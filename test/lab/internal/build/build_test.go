@@ -3,6 +3,7 @@ package build
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -20,14 +21,28 @@ func TestRequiredVersion(t *testing.T) {
 	}
 }
 
+func TestTools_areTheModulesOwn(t *testing.T) {
+	goMod := []byte("module m\n\ntool example.com/one/cmd/a\n\ntool (\n\texample.com/two/cmd/b\n\texample.com/two/cmd/c\n\texample.com/twofold/cmd/d\n)\n\nrequire example.com/two v1.0.0\n")
+	for module, want := range map[string][]string{
+		"example.com/one": {"example.com/one/cmd/a"}, "example.com/two": {"example.com/two/cmd/b", "example.com/two/cmd/c"}, "example.com/none": nil,
+	} {
+		if got := tools(goMod, module); !slices.Equal(got, want) {
+			t.Errorf("tools(%s) = %q, want %q", module, got, want)
+		}
+	}
+}
+
 func TestComponents_theirModulesRequireThem(t *testing.T) {
 	for _, c := range []component{kubernetes, containerd, provisioner, resizer, snapshotter} {
-		goMod, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(c.name), "go.mod"))
+		goMod, err := os.ReadFile(filepath.Join("..", "..", c.dir, "go.mod"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := requiredVersion(goMod, c.module); err != nil {
 			t.Error(err)
+		}
+		if len(tools(goMod, c.module)) == 0 {
+			t.Errorf("%s/go.mod lists no program of %s", c.dir, c.module)
 		}
 	}
 }

@@ -46,3 +46,13 @@ func requiredVersion(goMod []byte, module string) (string, error) {
 	}
 	return string(m[1]), nil
 }
+
+// tools lists the programs of a module that a go.mod file names as tools.
+func tools(goMod []byte, module string) []string {
+	pattern := regexp.MustCompile(`(?m)^(?:tool )?\s*(` + regexp.QuoteMeta(module) + `/\S+)$`)
+	var packages []string
+	for _, m := range pattern.FindAllSubmatch(goMod, -1) {
+		packages = append(packages, string(m[1]))
+	}
+	return packages
+}

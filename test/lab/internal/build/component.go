@@ -15,19 +15,22 @@ import (
 	"quarry.storage/quarry/test/lab/internal/progress"
 )
 
-// component is a set of programs built from one module. Its go.mod, in a
-// directory of its own below test/lab, lists the programs as tools.
+// component is the programs of one module. The go.mod of a directory below
+// test/lab lists them as tools.
 type component struct {
-	// name is the path of that directory.
+	// name of the component in the cache and in progress.
 	name   string
 	module string
+	// dir has the go.mod. Components with dependencies in common share one, so
+	// that what they share is compiled once.
+	dir string
 	// stamp gives the linker flags that put the version into the programs.
 	stamp func(version string) string
 }
 
 var (
-	kubernetes = component{name: "kube", module: "k8s.io/kubernetes", stamp: kubernetesStamp}
-	containerd = component{name: "containerd", module: "github.com/containerd/containerd/v2", stamp: func(v string) string {
+	kubernetes = component{name: "kube", module: "k8s.io/kubernetes", dir: "kube", stamp: kubernetesStamp}
+	containerd = component{name: "containerd", module: "github.com/containerd/containerd/v2", dir: "containerd", stamp: func(v string) string {
 		return "-X github.com/containerd/containerd/v2/version.Version=" + v
 	}}
 )
@@ -63,6 +66,8 @@ func Ensure(ctx context.Context, report *progress.Reporter) (Programs, error) {
 // recipe is all that a component's programs follow from.
 type recipe struct {
 	source, version, flags string
+	// packages of the programs.
+	packages []string
 	// key is the name of the programs' directory in the cache.
 	key string
 }
@@ -85,15 +90,18 @@ func (c component) recipe() (recipe, error) {
 		return recipe{}, err
 	}
 	flags := "-s -w " + c.stamp(version)
-	key := fmt.Sprintf("%s-%s-%s", strings.ReplaceAll(c.name, "/", "-"), version,
-		cache.Hash(string(goMod), string(goSum), flags, runtime.Version()))
-	return recipe{source: source, version: version, flags: flags, key: key}, nil
+	packages := tools(goMod, c.module)
+	if len(packages) == 0 {
+		return recipe{}, fmt.Errorf("%s: go.mod lists no program of %s as a tool", source, c.module)
+	}
+	key := fmt.Sprintf("%s-%s-%s", c.name, version, cache.Hash(string(goMod), string(goSum), flags, runtime.Version()))
+	return recipe{source: source, version: version, flags: flags, packages: packages, key: key}, nil
 }
 
 // source is the directory of the component's go.mod.
 func (c component) source() (string, error) {
 	checkout, err := Checkout()
-	return filepath.Join(checkout, "test", "lab", filepath.FromSlash(c.name)), err
+	return filepath.Join(checkout, "test", "lab", c.dir), err
 }
 
 func (c component) ensure(ctx context.Context, report *progress.Reporter) (string, error) {
@@ -104,7 +112,7 @@ func (c component) ensure(ctx context.Context, report *progress.Reporter) (strin
 	return cache.Ensure(r.key, func(dir string) error {
 		stop := report.While("building %s %s (minutes the first time)", c.name, r.version)
 		defer stop()
-		return goBuild(ctx, r.source, r.flags, dir, "tool")
+		return goBuild(ctx, r.source, r.flags, dir, r.packages...)
 	})
 }
 
@@ -115,14 +123,15 @@ func GoProgram(ctx context.Context, checkout, pkg, dir string) error {
 
 // goBuild runs the Go command at low priority: the machine may be running
 // tests meanwhile.
-func goBuild(ctx context.Context, source, linkerFlags, dir, what string) error {
-	cmd := exec.CommandContext(ctx, "nice", "-n", "5", "go", "build", "-trimpath", "-ldflags", linkerFlags, "-o", dir+"/", what)
+func goBuild(ctx context.Context, source, linkerFlags, dir string, packages ...string) error {
+	args := append([]string{"-n", "5", "go", "build", "-trimpath", "-ldflags", linkerFlags, "-o", dir + "/"}, packages...)
+	cmd := exec.CommandContext(ctx, "nice", args...)
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if err := cmd.Run(); err != nil {
-		return errors.Join(fmt.Errorf("go build %s in %s: %w", what, source, err), errors.New(strings.TrimSpace(stderr.String())))
+		return errors.Join(fmt.Errorf("go build %s in %s: %w", strings.Join(packages, " "), source, err), errors.New(strings.TrimSpace(stderr.String())))
 	}
 	return nil
 }

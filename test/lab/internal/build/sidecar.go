@@ -16,10 +16,15 @@ import (
 )
 
 var (
-	provisioner = component{name: "sidecars/provisioner", module: "github.com/kubernetes-csi/external-provisioner/v6", stamp: sidecarStamp}
-	resizer     = component{name: "sidecars/resizer", module: "github.com/kubernetes-csi/external-resizer/v2", stamp: sidecarStamp}
-	snapshotter = component{name: "sidecars/snapshotter", module: "github.com/kubernetes-csi/external-snapshotter/v8", stamp: sidecarStamp}
+	provisioner = sidecar("external-provisioner", "v6")
+	resizer     = sidecar("external-resizer", "v2")
+	snapshotter = sidecar("external-snapshotter", "v8")
 )
+
+// sidecar shares most of what it is built from with Kubernetes.
+func sidecar(name, major string) component {
+	return component{name: name, module: "github.com/kubernetes-csi/" + name + "/" + major, dir: "kube", stamp: sidecarStamp}
+}
 
 // snapshotModule has the definitions of the snapshot API beside its Go types.
 const snapshotModule = "github.com/kubernetes-csi/external-snapshotter/client/v8"

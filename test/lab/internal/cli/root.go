@@ -59,7 +59,7 @@ func New(packageList string) *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&a.name, "name", name, "which lab; the environment variable QUARRY_LAB sets the default")
 	root.AddCommand(
-		a.depsCommand(), a.buildCommand(), a.assetsCommand(), a.imageCommand(), a.sidecarsCommand(),
+		a.depsCommand(), a.buildCommand(), a.assetsCommand(), a.imageCommand(),
 		a.upCommand(), a.downCommand(), a.statusCommand(), a.logsCommand(),
 		a.kubectlCommand(), a.execCommand(), a.netnsCommand(), a.loadCommand(), a.snapshotsCommand(),
 		a.diskCommand(), a.nodeCommand(), a.netCommand(),

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -86,13 +85,21 @@ func (c *Cluster) prepare(ctx context.Context) (parts, error) {
 	if err != nil {
 		return parts{}, fmt.Errorf("make the busybox image: %w", err)
 	}
+	sidecars, err := image.EnsureSidecars(ctx, c.report)
+	if err != nil {
+		return parts{}, err
+	}
+	images := []node.Image{{Name: spec.PauseImage, Archive: pause}, {Name: image.Busybox, Archive: busybox}}
+	for _, s := range sidecars {
+		images = append(images, node.Image{Name: s.Name, Archive: s.Archive})
+	}
 	// With its base there already, an agent's image loads much faster.
-	archives := slices.Concat([]string{pause, busybox}, image.CachedBases(), image.CachedSidecars())
+	archives := image.CachedBases()
+	for _, i := range images {
+		archives = append(archives, i.Archive)
+	}
 	disk, err := c.ensureSystemDisk(ctx, programs.Containerd, archives)
-	return parts{programs: programs, systemDisk: disk, images: []node.Image{
-		{Name: spec.PauseImage, Archive: pause},
-		{Name: image.Busybox, Archive: busybox},
-	}}, err
+	return parts{programs: programs, systemDisk: disk, images: images}, err
 }
 
 func (c *Cluster) start(ctx context.Context, desc *state.Description, p parts) error {

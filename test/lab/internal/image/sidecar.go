@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -13,14 +14,21 @@ import (
 // sidecarRepository is where the images of CSI sidecars usually come from.
 const sidecarRepository = "registry.k8s.io/sig-storage/"
 
-// EnsureSidecars gives the archives of the CSI sidecars' images, building what
-// is missing.
-func EnsureSidecars(ctx context.Context, report *progress.Reporter) ([]string, error) {
+// Sidecar is the image of a CSI sidecar.
+type Sidecar struct {
+	// Name of the image, with its tag.
+	Name string
+	// Archive is the path of the image.
+	Archive string
+}
+
+// EnsureSidecars gives the images of the CSI sidecars, building what is missing.
+func EnsureSidecars(ctx context.Context, report *progress.Reporter) ([]Sidecar, error) {
 	sidecars, err := build.Sidecars()
 	if err != nil {
 		return nil, err
 	}
-	var archives []string
+	var images []Sidecar
 	for _, s := range sidecars {
 		dir, err := cache.Ensure(sidecarKey(s), func(dir string) error {
 			program, err := s.Ensure(ctx, report)
@@ -30,27 +38,14 @@ func EnsureSidecars(ctx context.Context, report *progress.Reporter) ([]string, e
 			return composeSidecar(dir, s, program)
 		})
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("make the image of %s: %w", s.Name, err)
 		}
-		archives = append(archives, filepath.Join(dir, archiveName))
+		images = append(images, Sidecar{Name: sidecarName(s), Archive: filepath.Join(dir, archiveName)})
 	}
-	return archives, nil
+	return images, nil
 }
 
-// CachedSidecars lists the archives of sidecars that were made before.
-func CachedSidecars() []string {
-	sidecars, err := build.Sidecars()
-	if err != nil {
-		return nil
-	}
-	var archives []string
-	for _, s := range sidecars {
-		if dir, ok := cache.Find(sidecarKey(s)); ok {
-			archives = append(archives, filepath.Join(dir, archiveName))
-		}
-	}
-	return archives
-}
+func sidecarName(s build.Sidecar) string { return sidecarRepository + s.Name + ":" + s.Version }
 
 func sidecarKey(s build.Sidecar) string {
 	return "image-" + s.Name + "-" + revision + "-" + cache.Hash(s.Name, s.Key())
@@ -64,7 +59,7 @@ func composeSidecar(dir string, s build.Sidecar, program string) error {
 		return err
 	}
 	a := archive{
-		Name:   sidecarRepository + s.Name + ":" + s.Version,
+		Name:   sidecarName(s),
 		Config: config{Env: []string{standardPath}, Entrypoint: []string{"/" + s.Name}},
 	}
 	return a.compose(dir, func(l layerWriter) error {
