@@ -22,9 +22,6 @@ type Config struct {
 	MetricsAddress, HealthAddress string
 	// LeaderElection lets only one of several controllers work.
 	LeaderElection bool
-	// ManageDrivers deploys the CSI drivers that Clusters need. Without it Clusters prepare disks and make their StorageClass, and
-	// volumes wait until a driver is there.
-	ManageDrivers bool
 	// Image of the controller, which CSI drivers run too; that of the pod PodName when empty.
 	Image, PodName string
 	// SidecarRegistry holds the CSI sidecars; SidecarImages replaces single ones.
@@ -47,7 +44,6 @@ func Parse(args []string) (Config, error) {
 	f.StringVar(&c.HealthAddress, "health-address", ":8081", "address of the health checks")
 	f.BoolVar(&c.LeaderElection, "leader-election", true, "let only one of several controllers work")
 	f.IntVar(&c.Verbosity, "v", 0, "verbosity of the log: 0, 1 for changes, 4 for details")
-	f.BoolVar(&c.ManageDrivers, "manage-drivers", false, "deploy the CSI drivers that Clusters need, with their sidecars")
 	f.StringVar(&c.Image, "image", "", "image of the controller, for the CSI drivers (default: that of the pod)")
 	f.StringVar(&c.PodName, "pod-name", os.Getenv("POD_NAME"), "name of the pod that this runs in (default $POD_NAME)")
 	f.StringVar(&c.SidecarRegistry, "sidecar-registry", driver.DefaultRegistry, "registry that holds the CSI sidecars")

@@ -195,11 +195,8 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	return nil
 }
 
-// csiDrivers adds the reconciler of CSI drivers, when this controller is to deploy them.
+// csiDrivers adds the reconciler of CSI drivers.
 func csiDrivers(ctx context.Context, mgr manager.Manager, cfg Config) (cluster.Drivers, error) {
-	if !cfg.ManageDrivers {
-		return driver.External{}, nil
-	}
 	found, err := images(ctx, mgr.GetAPIReader(), cfg)
 	if err != nil {
 		return nil, err

@@ -162,8 +162,7 @@ func TestRun_withItsOwnRights(t *testing.T) {
 	install(t)
 	ctx := context.Background()
 	cfg := Config{
-		ManageDrivers: true,
-		Namespace:     namespace, AgentServiceAccount: "quarry-agent", MetricsAddress: "0", HealthAddress: "0", LeaderElection: true,
+		Namespace: namespace, AgentServiceAccount: "quarry-agent", MetricsAddress: "0", HealthAddress: "0", LeaderElection: true,
 	}
 	// The port of the agent is known only when it runs, and that needs the authority: a first controller makes it.
 	keeper := &pki.Keeper{Client: clientOf(t, as(t, "quarry-controller", "")), Namespace: namespace, Now: time.Now}
