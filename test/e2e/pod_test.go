@@ -20,36 +20,48 @@ import (
 // TestPodWritesToLocalVolume follows one volume from its claim to its end: made when a pod needs it, mounted, written, kept over a
 // new pod, and gone with its claim.
 func TestPodWritesToLocalVolume(t *testing.T) {
-	create(t, newCluster("local", nodes...))
-	waitReady(t, "local", limitPod)
-	for _, fs := range []string{"ext4"} {
-		c := claim(t, "data-"+fs, "local", "300Mi")
-		first := waitPod(t, pod(t, "first", "", "echo hello > /data0/file; sync; grep ' /data0 ' /proc/mounts; sleep 3600", c), corev1.PodRunning)
-		volume := volumeOf(t, c)
-		node, group, name := handle(t, volume)
-		if first.Spec.NodeName != node {
-			t.Errorf("the pod is on %s, the volume on %s", first.Spec.NodeName, node)
-		}
-		if out := onNode(t, node, "lvs --noheadings -o lv_name,lv_tags "+group); !strings.Contains(out, name) || !strings.Contains(out, "quarry.storage/volume=") {
-			t.Errorf("logical volumes of %s on %s: %s", group, node, out)
-		}
-		remove(t, first)
-		second := waitPod(t, pod(t, "second", "", "cat /data0/file; echo more >> /data0/file", c), corev1.PodSucceeded)
-		if out := logs(second); strings.TrimSpace(out) != "hello" {
-			t.Errorf("the second pod reads %q", out)
-		}
-		remove(t, second)
-		remove(t, c)
-		eventually(t, time.Minute, "the volume is gone", func(ctx context.Context) error {
-			if err := kube.Get(ctx, client.ObjectKeyFromObject(volume), volume); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("PersistentVolume: %v", err)
-			}
-			if out, err := tryOnNode(node, "lvs --noheadings -o lv_name "+group); err != nil || strings.Contains(out, name) {
-				return fmt.Errorf("lvs: %s %v", out, err)
-			}
-			return nil
-		})
+	for _, fs := range []string{"ext4", "xfs", "btrfs"} {
+		t.Run(fs, func(t *testing.T) { writeReadDelete(t, fs) })
 	}
+}
+
+func writeReadDelete(t *testing.T, fs string) {
+	cluster := newCluster("local-"+fs, nodes...)
+	cluster.Spec.StorageClass = &v1alpha1.StorageClassSpec{FSType: fs}
+	create(t, cluster)
+	waitReady(t, cluster.Name, limitPod)
+	c := claim(t, "data-"+fs, cluster.Name, "320Mi")
+	first := waitPod(t, pod(t, "first", "", "echo hello > /data0/file; sync; grep ' /data0 ' /proc/mounts; sleep 3600", c), corev1.PodRunning)
+	eventually(t, time.Minute, "the filesystem is "+fs, func(context.Context) error {
+		if out := logs(first); !strings.Contains(out, " /data0 "+fs+" ") {
+			return fmt.Errorf("mounts: %q", out)
+		}
+		return nil
+	})
+	volume := volumeOf(t, c)
+	node, group, name := handle(t, volume)
+	if first.Spec.NodeName != node {
+		t.Errorf("the pod is on %s, the volume on %s", first.Spec.NodeName, node)
+	}
+	if out := onNode(t, node, "lvs --noheadings -o lv_name,lv_tags "+group); !strings.Contains(out, name) || !strings.Contains(out, "quarry.storage/volume=") {
+		t.Errorf("logical volumes of %s on %s: %s", group, node, out)
+	}
+	remove(t, first)
+	second := waitPod(t, pod(t, "second", "", "cat /data0/file; echo more >> /data0/file", c), corev1.PodSucceeded)
+	if out := logs(second); strings.TrimSpace(out) != "hello" {
+		t.Errorf("the second pod reads %q", out)
+	}
+	remove(t, second)
+	remove(t, c)
+	eventually(t, time.Minute, "the volume is gone", func(ctx context.Context) error {
+		if err := kube.Get(ctx, client.ObjectKeyFromObject(volume), volume); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("PersistentVolume: %v", err)
+		}
+		if out, err := tryOnNode(node, "lvs --noheadings -o lv_name "+group); err != nil || strings.Contains(out, name) {
+			return fmt.Errorf("lvs: %s %v", out, err)
+		}
+		return nil
+	})
 }
 
 // TestDataSurvivesPowerCut writes with a sync, takes the power from the node, and reads again when it is back.

@@ -58,7 +58,7 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 	}
 	driver := csi.New(csi.Config{
 		Name: cfg.Driver, Version: version.Version, Socket: cfg.Address, Reader: mgr.GetClient(), Agents: pool,
-		Ready: ready, Log:   mgr.GetLogger().WithName("csi"), Registry: metrics.Registry,
+		Ready: ready, Log: mgr.GetLogger().WithName("csi"), Registry: metrics.Registry,
 	})
 	if err := warm(ctx, mgr, synced); err != nil {
 		return err
