@@ -1,0 +1,190 @@
+//go:build sanity
+
+package sanity
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
+	"github.com/onsi/gomega"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/volumeid"
+)
+
+var (
+	nodeName   = flag.String("node", "", "name of the node that this runs on, the one host of the Cluster")
+	group      = flag.String("group", "", "volume group of the Cluster")
+	kubelet    = flag.String("kubelet-dir", "/var/lib/kubelet", "directory of the kubelet")
+	pod        = flag.String("pod", "", "UID of the pod of the CSI controller, on this node")
+	parameters = flag.String("parameters", "", "parameters of the StorageClass, as JSON")
+	access     = flag.String("access", "mount", "how volumes are used: mount or block")
+	linear     = flag.Bool("linear", false, "make linear volumes instead of thin ones")
+)
+
+// Sizes fit many times into the lab's disks, and are multiples of LVM's extent.
+const (
+	volumeBytes = 64 << 20
+	expandBytes = 128 << 20
+)
+
+// sockets of the two services, as the kubelet and the sidecars see them.
+func nodeSocket() string {
+	return filepath.Join(*kubelet, "plugins", v1alpha1.DriverLVM, "csi.sock")
+}
+
+func controllerSocket() string {
+	return filepath.Join(podDir(), "volumes", "kubernetes.io~empty-dir", "socket", "csi.sock")
+}
+
+// podDir is the kubelet's directory of a pod that exists: it tidies up those of pods that it does not know.
+func podDir() string { return filepath.Join(*kubelet, "pods", *pod) }
+
+// TestSanity runs every case of the suite that the table does not name, and compares what was not run with the table. It can run
+// once in a process.
+func TestSanity(t *testing.T) {
+	dirs := places(t)
+	c := sanity.NewTestConfig()
+	c.Address, c.ControllerAddress = "unix://"+nodeSocket(), "unix://"+controllerSocket()
+	c.StagingPath, c.TargetPath = filepath.Join(dirs[0], "globalmount"), filepath.Join(dirs[1], "mount")
+	c.TestVolumeSize, c.TestVolumeExpandSize, c.TestVolumeAccessType = volumeBytes, expandBytes, *access
+	c.TestVolumeParameters, c.TestSnapshotParameters = classParameters(t), snapshotParameters
+	c.IDGen = &ids{}
+
+	rows := table(*linear)
+	suite, report := ginkgo.GinkgoConfiguration()
+	for _, r := range rows {
+		if r.barred {
+			suite.SkipStrings = append(suite.SkipStrings, regexp.QuoteMeta(r.name))
+		}
+	}
+	report.NoColor, report.Succinct = true, true
+	var done types.Report
+	ginkgo.ReportAfterSuite("what was run", func(r types.Report) { done = r })
+	gomega.RegisterFailHandler(ginkgo.Fail)
+	context := sanity.GinkgoTest(&c)
+	defer context.Finalize()
+	ginkgo.RunSpecs(t, "CSI", suite, report)
+
+	for _, complaint := range compare(rows, done.SpecReports) {
+		t.Error(complaint)
+	}
+	summary(t, rows, done)
+	for _, left := range leftovers(t, dirs) {
+		t.Error("left behind: " + left)
+	}
+}
+
+// summary prints what took place, and what did not with the reasons.
+func summary(t *testing.T, rows []row, done types.Report) {
+	t.Helper()
+	passed := 0
+	var slowest types.SpecReport
+	for _, s := range done.SpecReports {
+		if s.State == types.SpecStatePassed {
+			passed++
+		}
+		if s.RunTime > slowest.RunTime {
+			slowest = s
+		}
+	}
+	if passed == 0 {
+		t.Error("no case of the suite was run")
+	}
+	notRun := map[string]int{}
+	for _, r := range rows {
+		notRun[r.reason]++
+	}
+	for _, reason := range slices.Sorted(maps.Keys(notRun)) {
+		t.Logf("%d cases not run: %s", notRun[reason], reason)
+	}
+	t.Logf("access %s, linear %t: %d cases passed, %d not run, in %v; the slowest took %v: %s",
+		*access, *linear, passed, len(rows), done.RunTime.Round(time.Millisecond), slowest.RunTime.Round(time.Millisecond), slowest.FullText())
+}
+
+// places makes the directories for staging and publishing, where the kubelet has its own, and removes them at the end.
+func places(t *testing.T) []string {
+	t.Helper()
+	var dirs []string
+	for _, parent := range []string{filepath.Join(*kubelet, "plugins", "kubernetes.io", "csi", v1alpha1.DriverLVM), podDir()} {
+		if err := os.MkdirAll(parent, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		dir, err := os.MkdirTemp(parent, "sanity-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			// Only an empty directory is left when everything was unmounted and removed.
+			if err := os.Remove(dir); err != nil {
+				t.Error(err)
+			}
+		})
+		dirs = append(dirs, dir)
+	}
+	return dirs
+}
+
+// snapshotParameters are what the snapshotter adds to those of the VolumeSnapshotClass, which has none.
+var snapshotParameters = map[string]string{
+	"csi.storage.k8s.io/volumesnapshot/name": "sanity", "csi.storage.k8s.io/volumesnapshot/namespace": "default",
+	"csi.storage.k8s.io/volumesnapshotcontent/name": "sanity",
+}
+
+// classParameters are those of the StorageClass as the provisioner sends them: those of Kubernetes' own it takes out, and others it
+// adds.
+func classParameters(t *testing.T) map[string]string {
+	t.Helper()
+	given := map[string]string{}
+	if err := json.Unmarshal([]byte(*parameters), &given); err != nil {
+		t.Fatalf("parameters of the StorageClass %q: %v", *parameters, err)
+	}
+	wanted := []string{v1alpha1.ParameterCluster, v1alpha1.ParameterThinPool, v1alpha1.ParameterOverprovision}
+	for _, name := range wanted {
+		if given[name] == "" {
+			t.Fatalf("the StorageClass has no parameter %q: %v", name, given)
+		}
+	}
+	send := map[string]string{
+		"csi.storage.k8s.io/pvc/name": "sanity", "csi.storage.k8s.io/pvc/namespace": "default", "csi.storage.k8s.io/pv/name": "pvc-sanity",
+	}
+	for name, value := range given {
+		if !strings.HasPrefix(name, "csi.storage.k8s.io/") && (!*linear || !slices.Contains(wanted[1:], name)) {
+			send[name] = value
+		}
+	}
+	return send
+}
+
+// ids makes handles of volumes that do not exist.
+type ids struct{ n atomic.Int64 }
+
+var _ sanity.IDGenerator = (*ids)(nil)
+
+// GenerateUniqueValidVolumeID makes a handle of this node and group.
+func (g *ids) GenerateUniqueValidVolumeID() string {
+	name := volumeid.Name(fmt.Sprintf("sanity-absent-%d", g.n.Add(1)))
+	return volumeid.ID{Node: *nodeName, Group: *group, Name: name}.String()
+}
+
+// GenerateInvalidVolumeID makes something that is no handle.
+func (g *ids) GenerateInvalidVolumeID() string { return "not/a-volume" }
+
+// GenerateUniqueValidNodeID makes the name of a node that does not exist.
+func (g *ids) GenerateUniqueValidNodeID() string { return fmt.Sprintf("sanity-absent-%d", g.n.Add(1)) }
+
+// GenerateInvalidNodeID makes something that is no name of a node.
+func (g *ids) GenerateInvalidNodeID() string { return "Not A Node" }

@@ -1,0 +1,154 @@
+//go:build sanity
+
+package sanity
+
+import (
+	"fmt"
+
+	"github.com/onsi/ginkgo/v2/types"
+)
+
+// exception is a reason why cases of the suite are not run.
+type exception struct {
+	reason string
+	// barred is true for cases that do not skip themselves.
+	barred bool
+	// linear is true when the reason holds for linear volumes only.
+	linear bool
+	// cases are their names, by what they stand under.
+	cases map[string][]string
+}
+
+const controllerService = "Controller Service [Controller Server] "
+
+// exceptions are all cases of the suite that are not run.
+var exceptions = []exception{
+	{
+		reason: "the suite itself has taken this case out (it is pending there)",
+		cases: map[string][]string{controllerService + "ListVolumes": {
+			"pagination should detect volumes added between pages and accept tokens when the last volume from a page is deleted",
+		}},
+	},
+	{
+		reason: "local volumes are not attached: the CSIDriver says attachRequired false, and the service has no PUBLISH_UNPUBLISH_VOLUME",
+		cases: map[string][]string{
+			controllerService + "ControllerPublishVolume": {
+				"should fail when no volume id is provided",
+				"should fail when no node id is provided",
+				"should fail when no volume capability is provided",
+				"should fail when publishing more volumes than the node max attach limit",
+				"should fail when the volume does not exist",
+				"should fail when the node does not exist",
+				"should fail when the volume is already published but is incompatible",
+			},
+			controllerService + "volume lifecycle":          {"should work", "should be idempotent"},
+			controllerService + "ControllerUnpublishVolume": {"should fail when no volume id is provided"},
+		},
+	},
+	{
+		reason: "volumes have no parameters that can be changed: the service has no MODIFY_VOLUME",
+		cases: map[string][]string{
+			controllerService + "CreateVolume": {
+				"should create volume with a volume attribute class",
+				"should not create volume with an invalid volume attribute class",
+			},
+			"ModifyVolume [Controller Server]": {
+				"should fail if no volume id is given",
+				"should fail if volume does not exist",
+				"should fail if specified mutable parameters are not supported by the volume",
+				"should modify a volume created without a volume attribute class",
+				"should modify a volume created with a volume attribute class",
+				"should fail to modify a volume created with a volume attribute class if new mutable parameters are not supported by volume",
+			},
+		},
+	},
+	{
+		reason: "there are no group snapshots: the plugin has no GROUP_CONTROLLER_SERVICE; barred, because the suite's own cleaning up " +
+			"panics after it skipped one of these",
+		barred: true,
+		cases: map[string][]string{
+			"GroupController Service [GroupController Server] GroupControllerGetCapabilities":          {"should return appropriate capabilities"},
+			"GroupController Service [GroupController VolumeGroupSnapshots] CreateVolumeGroupSnapshot": {"should fail when no name is provided"},
+			"GroupController Service [GroupController VolumeGroupSnapshots] GetVolumeGroupSnapshot": {
+				"should fail when no volume id is provided", "should fail when an invalid volume id is used",
+			},
+			"GroupController Service [GroupController VolumeGroupSnapshots] DeleteVolumeGroupSnapshot": {
+				"should fail when no volume id is provided", "should succeed when an invalid volume id is used",
+			},
+		},
+	},
+	{
+		reason: "snapshots and copies are thin: for linear volumes they are refused with FAILED_PRECONDITION",
+		barred: true, linear: true,
+		cases: map[string][]string{
+			controllerService + "CreateVolume": {
+				"should create volume from an existing source snapshot",
+				"should fail when the volume source snapshot is not found",
+				"should create volume from an existing source volume",
+				"should fail when the volume source volume is not found",
+			},
+			"ListSnapshots [Controller Server]": {
+				"should return snapshots that match the specified snapshot id",
+				"should return snapshots that match the specified source volume id",
+				"check the presence of new snapshots in the snapshot list",
+				"should return next token when a limited number of entries are requested",
+			},
+			"GetSnapshot [Controller Server]":    {"should return snapshot that match the specified snapshot id"},
+			"DeleteSnapshot [Controller Server]": {"should return appropriate values (no optional values added)"},
+			"CreateSnapshot [Controller Server]": {
+				"should succeed when requesting to create a snapshot with already existing name and same source volume ID",
+				"should fail when requesting to create a snapshot with already existing name and different source volume ID",
+				"should succeed when creating snapshot with maximum-length name",
+			},
+		},
+	},
+}
+
+// row is one case that is not run.
+type row struct {
+	name, reason string
+	barred       bool
+}
+
+// table lists the cases that are not run with one kind of volumes.
+func table(linear bool) []row {
+	var rows []row
+	for _, e := range exceptions {
+		if e.linear && !linear {
+			continue
+		}
+		for under, names := range e.cases {
+			for _, name := range names {
+				rows = append(rows, row{name: under + " " + name, reason: e.reason, barred: e.barred})
+			}
+		}
+	}
+	return rows
+}
+
+// compare says where the table and what was not run differ.
+func compare(rows []row, cases []types.SpecReport) []string {
+	named := map[string]bool{}
+	for _, r := range rows {
+		named[r.name] = true
+	}
+	var complaints []string
+	for _, c := range cases {
+		if c.LeafNodeType != types.NodeTypeIt {
+			continue
+		}
+		name := c.FullText()
+		run := !c.State.Is(types.SpecStateSkipped | types.SpecStatePending)
+		switch {
+		case named[name] && run:
+			complaints = append(complaints, fmt.Sprintf("the table names %q, but it was run: %s", name, c.State))
+		case !named[name] && !run:
+			complaints = append(complaints, fmt.Sprintf("%q was not run (%s %s), and the table does not name it", name, c.State, c.Failure.Message))
+		}
+		delete(named, name)
+	}
+	for name := range named {
+		complaints = append(complaints, fmt.Sprintf("the table names %q, which the suite does not have", name))
+	}
+	return complaints
+}
