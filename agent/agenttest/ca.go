@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"quarry.storage/quarry/agent/internal/identity"
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/quarry"
 )
 
 // CA is a certificate authority for tests.
@@ -80,7 +80,7 @@ func (c *CA) Pool() *x509.CertPool {
 func (c *CA) AgentCertificate(t testing.TB, node string) tls.Certificate {
 	t.Helper()
 	return c.certify(t, &x509.Certificate{
-		Subject: pkix.Name{CommonName: v1alpha1.AgentCommonNamePrefix + node}, DNSNames: []string{node},
+		Subject: pkix.Name{CommonName: quarry.AgentCommonNamePrefix + node}, DNSNames: []string{node},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 }
@@ -96,7 +96,7 @@ func (c *CA) ClientCertificate(t testing.TB, commonName string) tls.Certificate 
 // ControllerCertificate is the controller's client certificate.
 func (c *CA) ControllerCertificate(t testing.TB) tls.Certificate {
 	t.Helper()
-	return c.ClientCertificate(t, v1alpha1.ControllerCommonName)
+	return c.ClientCertificate(t, quarry.ControllerCommonName)
 }
 
 // ControllerTLS is what the controller dials the agent of a node with.

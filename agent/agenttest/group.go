@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"quarry.storage/quarry/agent/internal/plan"
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/quarry"
 )
 
 // Group is a volume group of the fake host, as tests see it.
@@ -33,7 +33,7 @@ type group struct {
 
 func (g *group) owner() string {
 	for _, t := range g.tags {
-		if uid, ok := strings.CutPrefix(t, v1alpha1.TagCluster); ok {
+		if uid, ok := strings.CutPrefix(t, quarry.TagCluster); ok {
 			return uid
 		}
 	}
@@ -45,7 +45,7 @@ func (h *Host) AddForeignGroup(name string, disks ...string) { h.addGroup(name, 
 
 // AddGroup makes a volume group that another call, or another agent before, made for the owner.
 func (h *Host) AddGroup(name, ownerUID string, disks ...string) {
-	h.addGroup(name, []string{v1alpha1.TagCluster + ownerUID}, disks)
+	h.addGroup(name, []string{quarry.TagCluster + ownerUID}, disks)
 }
 
 func (h *Host) addGroup(name string, tags, disks []string) {

@@ -9,7 +9,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/apply"
 	"quarry.storage/quarry/agent/internal/plan"
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/quarry"
 )
 
 var _ apply.Volumes = session{}
@@ -251,7 +251,7 @@ func (h *Host) Retag(groupName, ownerUID string) {
 	h.onGroup(groupName, func(g *group) {
 		g.tags = nil
 		if ownerUID != "" {
-			g.tags = []string{v1alpha1.TagCluster + ownerUID}
+			g.tags = []string{quarry.TagCluster + ownerUID}
 		}
 	})
 }

@@ -87,6 +87,19 @@ var rules = []rule{
 		deny: []string{"~/controller", runtimeModule},
 	},
 	{
+		name:   "the agent has no types of Kubernetes: they cost more memory than all that it does",
+		of:     []string{"agent"},
+		except: []string{"agent/internal/csi/sanitytest"},
+		deny:   []string{kubernetesPrefix, "sigs.k8s.io"},
+		allow:  []string{"k8s.io/kubelet/pkg/apis/pluginregistration", "k8s.io/mount-utils", "k8s.io/utils", "k8s.io/klog"},
+	},
+	{
+		name:  "what both sides know is made of the standard library",
+		of:    []string{"pkg/quarry", "pkg/refusal", "pkg/volumeid"},
+		deny:  []string{"~/", "github.com", "google.golang.org", "golang.org", kubernetesPrefix, "sigs.k8s.io"},
+		allow: []string{"~/pkg/quarry"}, denyDirect: []string{"os", "os/exec", "net", "net/http"},
+	},
+	{
 		name:   "only identity talks to the API server",
 		of:     []string{"agent/internal"},
 		except: []string{"agent/internal/identity"},

@@ -11,20 +11,20 @@ import (
 	"regexp"
 	"strings"
 
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/quarry"
 )
 
 // ErrNotOurs means that a text is no handle of this driver. The CSI services answer NOT_FOUND where the volume is looked up, and
 // OK where a delete finds nothing to delete.
-var ErrNotOurs = errors.New("not a volume of " + v1alpha1.DriverLVM)
+var ErrNotOurs = errors.New("not a volume of " + quarry.DriverLVM)
 
 // Tag is the prefix of the LVM tag that marks a volume as ours; its handle follows.
-const Tag = v1alpha1.Group + "/volume="
+const Tag = quarry.Group + "/volume="
 
 // TagNew is on a volume that was made empty, from lvcreate on, until its first use. What is found on the disk below such a
 // volume is left over from others: the node service clears it and makes a filesystem, as often as it takes, and then removes the
 // tag. A volume without the tag is never formatted unless it holds nothing at all. Copies of volumes and snapshots never carry it.
-const TagNew = v1alpha1.Group + "/new"
+const TagNew = quarry.Group + "/new"
 
 // ID says which volume or snapshot is meant. Its text, "node/group/name", is the CSI volume handle, or the snapshot handle.
 type ID struct {

@@ -17,7 +17,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/plan"
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/quarry"
 )
 
 // Volumes is LVM, as far as a node needs it. plan.ErrNotFound says that a volume does not exist.
@@ -72,7 +72,7 @@ const DefaultKubeletDir = "/var/lib/kubelet"
 
 // Config is what a Driver is made of.
 type Config struct {
-	// Name of the driver; v1alpha1.DriverLVM when empty.
+	// Name of the driver; quarry.DriverLVM when empty.
 	Name string
 	// Version of the agent.
 	Version string
@@ -112,7 +112,7 @@ const (
 
 // New makes a Driver; Run makes it work.
 func New(cfg Config) *Driver {
-	cfg.Name = cmp.Or(cfg.Name, v1alpha1.DriverLVM)
+	cfg.Name = cmp.Or(cfg.Name, quarry.DriverLVM)
 	cfg.KubeletDir = cmp.Or(cfg.KubeletDir, DefaultKubeletDir)
 	cfg.Log = cfg.Log.WithValues("driver", cfg.Name)
 	return &Driver{cfg: cfg, metrics: newMetrics(cfg.Registry, cfg.Name)}

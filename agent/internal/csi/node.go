@@ -6,7 +6,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/quarry"
 )
 
 // node is the CSI node service.
@@ -20,7 +20,7 @@ func (d *node) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeG
 	return &csi.NodeGetInfoResponse{
 		NodeId:             d.cfg.NodeName,
 		MaxVolumesPerNode:  d.cfg.MaxVolumes,
-		AccessibleTopology: &csi.Topology{Segments: map[string]string{v1alpha1.TopologyHost: d.cfg.NodeName}},
+		AccessibleTopology: &csi.Topology{Segments: map[string]string{quarry.TopologyHost: d.cfg.NodeName}},
 	}, nil
 }
 

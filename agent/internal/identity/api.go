@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/quarry"
 )
 
 // namePrefix and a UUID make the name of a request.
@@ -131,7 +131,7 @@ func (a API) create(ctx context.Context, client *http.Client, request []byte) (s
 		APIVersion: "certificates.k8s.io/v1", Kind: "CertificateSigningRequest",
 		Metadata: objectMeta{Name: namePrefix + uuid.NewString()},
 		Spec: requestSpec{
-			Request: request, SignerName: v1alpha1.SignerAgent, Usages: []string{"digital signature", "server auth"},
+			Request: request, SignerName: quarry.SignerAgent, Usages: []string{"digital signature", "server auth"},
 		},
 	})
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/quarry"
 )
 
 // Signer hands a certificate signing request in and waits for the certificate chain, both in PEM.
@@ -164,7 +164,7 @@ func (m *Manager) request(ctx context.Context) (*Material, error) {
 	return newMaterial(chain, key, m.cfg.NodeName, m.cfg.Now())
 }
 
-func commonName(node string) string { return v1alpha1.AgentCommonNamePrefix + node }
+func commonName(node string) string { return quarry.AgentCommonNamePrefix + node }
 
 // newMaterial reads the issued chain: the leaf, and after it the certificates of the authority. Those are the roots that the
 // controller's client certificate is verified against, so a chain without them cannot be used.

@@ -10,7 +10,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/plan"
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/quarry"
 )
 
 // errUnreported means that a device has an LVM label and LVM's report says nothing about it.
@@ -107,7 +107,7 @@ func duplicateText(same []*observed) string {
 func ownerOf(vg lvm.VG) (string, bool) {
 	owner := ""
 	for _, tag := range vg.Tags {
-		uid, ok := strings.CutPrefix(tag, v1alpha1.TagCluster)
+		uid, ok := strings.CutPrefix(tag, quarry.TagCluster)
 		if !ok || uid == "" {
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/plan"
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/quarry"
 )
 
 func TestObserve_groups(t *testing.T) {
@@ -18,10 +18,10 @@ func TestObserve_groups(t *testing.T) {
 	f.label("sdb", "ub")
 	f.label("sdc", "uc")
 	f.vgs = []lvm.VG{
-		{Name: "ours", UUID: "O", SizeBytes: 10, FreeBytes: 5, ExtentBytes: 1, Tags: []string{"x", v1alpha1.TagCluster + "uid"}, Volumes: []lvm.LV{{Name: "v"}}, Partial: true},
+		{Name: "ours", UUID: "O", SizeBytes: 10, FreeBytes: 5, ExtentBytes: 1, Tags: []string{"x", quarry.TagCluster + "uid"}, Volumes: []lvm.LV{{Name: "v"}}, Partial: true},
 		{Name: "theirs", UUID: "T"},
-		{Name: "contested", UUID: "C", Tags: []string{v1alpha1.TagCluster + "a", v1alpha1.TagCluster + "b"}},
-		{Name: "nameless", UUID: "N", Tags: []string{v1alpha1.TagCluster}},
+		{Name: "contested", UUID: "C", Tags: []string{quarry.TagCluster + "a", quarry.TagCluster + "b"}},
+		{Name: "nameless", UUID: "N", Tags: []string{quarry.TagCluster}},
 	}
 	f.pvs = []lvm.PV{
 		{UUID: "ua", Path: "/dev/sda", Major: 8, SizeBytes: 6, FreeBytes: 5, VGName: "ours", VGUUID: "O"},

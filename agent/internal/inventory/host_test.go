@@ -17,7 +17,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/host/run"
 	"quarry.storage/quarry/agent/internal/plan"
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/quarry"
 )
 
 // loop makes a throw-away loop device.
@@ -117,7 +117,7 @@ func TestHost_lifeOfAGroup(t *testing.T) {
 	must(t,
 		h.lvm.CreatePV(t.Context(), a, uuidA),
 		h.lvm.CreatePV(t.Context(), b, uuidB),
-		h.lvm.CreateVG(t.Context(), testGroup, []string{v1alpha1.TagCluster + "uid"}, []string{a}))
+		h.lvm.CreateVG(t.Context(), testGroup, []string{quarry.TagCluster + "uid"}, []string{a}))
 
 	before := h.count.Count()
 	d, snap := h.observe(t, a)

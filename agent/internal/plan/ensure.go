@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/quarry"
+	"quarry.storage/quarry/pkg/refusal"
 )
 
 // GroupSpec is the group that a caller wants, or wants to be rid of.
@@ -58,7 +59,7 @@ func growGroup(want GroupSpec, group Group, exists bool, steps []Step, join []st
 		return Plan{}, nil
 	case !exists:
 		reason := fmt.Sprintf("group %s does not exist", want.Name)
-		tags := []string{v1alpha1.TagCluster + want.OwnerUID}
+		tags := []string{quarry.TagCluster + want.OwnerUID}
 		steps = append(steps, CreateVG{Name: want.Name, Tags: tags, Devices: join, Reason: reason})
 	case group.Partial:
 		return Plan{}, fmt.Errorf("extend group %s: %w; a group that is not complete does not grow", want.Name, ErrPartial)
@@ -76,7 +77,7 @@ func admit(d Device, id Identity, ownerUID string, p Policy) ([]Step, error) {
 	}
 	refusals := Judge(d, p)
 	if orphanOf(d, ownerUID, id.Path) {
-		refusals = obstacles(refusals, map[string]bool{v1alpha1.RefusalLVM: true})
+		refusals = obstacles(refusals, map[string]bool{refusal.LVM: true})
 		if len(refusals) == 0 {
 			return nil, nil
 		}

@@ -1,6 +1,6 @@
 package plan
 
-import "quarry.storage/quarry/pkg/api/v1alpha1"
+import "quarry.storage/quarry/pkg/refusal"
 
 // Policy is what the agent's configuration says about devices.
 type Policy struct {
@@ -26,31 +26,31 @@ type predicate struct {
 
 // predicates are all of them, in the order in which refusals are shown.
 var predicates = []predicate{
-	{v1alpha1.RefusalUnreadable, unreadable},
-	{v1alpha1.RefusalSuspended, suspended},
-	{v1alpha1.RefusalPartition, partition},
-	{v1alpha1.RefusalVirtual, virtual},
-	{v1alpha1.RefusalRemovable, removable},
-	{v1alpha1.RefusalReadOnly, readOnly},
-	{v1alpha1.RefusalTooSmall, tooSmall},
-	{v1alpha1.RefusalNoIdentity, noIdentity},
-	{v1alpha1.RefusalMounted, mounted},
-	{v1alpha1.RefusalSwap, swap},
-	{v1alpha1.RefusalHeld, held},
-	{v1alpha1.RefusalOwned, owned},
-	{v1alpha1.RefusalLVM, foreignLVM},
-	{v1alpha1.RefusalPartitionTable, partitionTable},
-	{v1alpha1.RefusalRAID, raid},
-	{v1alpha1.RefusalMultipath, multipath},
-	{v1alpha1.RefusalZFS, zfs},
-	{v1alpha1.RefusalBcache, bcache},
-	{v1alpha1.RefusalEncrypted, encrypted},
-	{v1alpha1.RefusalCeph, ceph},
-	{v1alpha1.RefusalFilesystem, filesystem},
-	{v1alpha1.RefusalSignature, otherSignature},
-	{v1alpha1.RefusalWipeInterrupted, wipeInterrupted},
-	{v1alpha1.RefusalUnknownData, unknownData},
-	{v1alpha1.RefusalBusy, busy},
+	{refusal.Unreadable, unreadable},
+	{refusal.Suspended, suspended},
+	{refusal.Partition, partition},
+	{refusal.Virtual, virtual},
+	{refusal.Removable, removable},
+	{refusal.ReadOnly, readOnly},
+	{refusal.TooSmall, tooSmall},
+	{refusal.NoIdentity, noIdentity},
+	{refusal.Mounted, mounted},
+	{refusal.Swap, swap},
+	{refusal.Held, held},
+	{refusal.Owned, owned},
+	{refusal.LVM, foreignLVM},
+	{refusal.PartitionTable, partitionTable},
+	{refusal.RAID, raid},
+	{refusal.Multipath, multipath},
+	{refusal.ZFS, zfs},
+	{refusal.Bcache, bcache},
+	{refusal.Encrypted, encrypted},
+	{refusal.Ceph, ceph},
+	{refusal.Filesystem, filesystem},
+	{refusal.Signature, otherSignature},
+	{refusal.WipeInterrupted, wipeInterrupted},
+	{refusal.UnknownData, unknownData},
+	{refusal.Busy, busy},
 }
 
 // Judge lists every reason why a device is not clean; a device that is clean has none. A fact that could not be read is a
@@ -63,7 +63,7 @@ func Judge(d Device, p Policy) []Refusal {
 		}
 	}
 	if len(out) == 0 && Digest(d) == "" {
-		out = append(out, Refusal{v1alpha1.RefusalUnreadable, "The content of the device was not read."})
+		out = append(out, Refusal{refusal.Unreadable, "The content of the device was not read."})
 	}
 	return out
 }
@@ -71,16 +71,16 @@ func Judge(d Device, p Policy) []Refusal {
 // wipeable are the refusals that the caller's consent to a wipe overrules, because the wipe removes their cause. Every other one,
 // whatever it is called, stays a reason not to touch the device; see unwipeable for swap space and physical volumes.
 var wipeable = map[string]bool{
-	v1alpha1.RefusalPartitionTable:  true,
-	v1alpha1.RefusalFilesystem:      true,
-	v1alpha1.RefusalRAID:            true,
-	v1alpha1.RefusalZFS:             true,
-	v1alpha1.RefusalBcache:          true,
-	v1alpha1.RefusalEncrypted:       true,
-	v1alpha1.RefusalCeph:            true,
-	v1alpha1.RefusalSignature:       true,
-	v1alpha1.RefusalUnknownData:     true,
-	v1alpha1.RefusalWipeInterrupted: true,
+	refusal.PartitionTable:  true,
+	refusal.Filesystem:      true,
+	refusal.RAID:            true,
+	refusal.ZFS:             true,
+	refusal.Bcache:          true,
+	refusal.Encrypted:       true,
+	refusal.Ceph:            true,
+	refusal.Signature:       true,
+	refusal.UnknownData:     true,
+	refusal.WipeInterrupted: true,
 }
 
 // obstacles are the refusals that stay when the reasons in allowed are overruled.

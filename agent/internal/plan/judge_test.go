@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/refusal"
 )
 
 const gib = 1 << 30
@@ -194,7 +194,7 @@ func TestJudge(t *testing.T) {
 }
 
 func TestSignatureReason_default(t *testing.T) {
-	if got := signatureReason("never-heard-of"); got != v1alpha1.RefusalSignature {
+	if got := signatureReason("never-heard-of"); got != refusal.Signature {
 		t.Errorf("reason %q", got)
 	}
 }

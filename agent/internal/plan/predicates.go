@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/refusal"
 )
 
 // swapMount is how Device.Mounts names swap space.
@@ -105,7 +105,7 @@ func swap(d Device, _ Policy) string {
 	if slices.Contains(d.Mounts, swapMount) {
 		return "The device is in use as swap space."
 	}
-	return describe(d, v1alpha1.RefusalSwap, "area")
+	return describe(d, refusal.Swap, "area")
 }
 
 func held(d Device, _ Policy) string {
@@ -131,11 +131,11 @@ func foreignLVM(d Device, _ Policy) string {
 	case d.PVUUID != "":
 		return fmt.Sprintf("The device is an LVM physical volume (uuid %s) in no group.", d.PVUUID)
 	}
-	return describe(d, v1alpha1.RefusalLVM, "")
+	return describe(d, refusal.LVM, "")
 }
 
 func partitionTable(d Device, _ Policy) string {
-	message := describe(d, v1alpha1.RefusalPartitionTable, "partition table")
+	message := describe(d, refusal.PartitionTable, "partition table")
 	switch n := len(d.Partitions); {
 	case n == 0:
 		return message
@@ -146,34 +146,34 @@ func partitionTable(d Device, _ Policy) string {
 	}
 }
 
-func raid(d Device, _ Policy) string { return describe(d, v1alpha1.RefusalRAID, "mark") }
+func raid(d Device, _ Policy) string { return describe(d, refusal.RAID, "mark") }
 
 func multipath(d Device, _ Policy) string {
 	if d.UdevTags["DM_MULTIPATH_DEVICE_PATH"] == "1" {
 		return "The device is a path of a multipath device."
 	}
-	return describe(d, v1alpha1.RefusalMultipath, "mark")
+	return describe(d, refusal.Multipath, "mark")
 }
 
-func zfs(d Device, _ Policy) string { return describe(d, v1alpha1.RefusalZFS, "label") }
+func zfs(d Device, _ Policy) string { return describe(d, refusal.ZFS, "label") }
 
-func bcache(d Device, _ Policy) string { return describe(d, v1alpha1.RefusalBcache, "superblock") }
+func bcache(d Device, _ Policy) string { return describe(d, refusal.Bcache, "superblock") }
 
-func encrypted(d Device, _ Policy) string { return describe(d, v1alpha1.RefusalEncrypted, "header") }
+func encrypted(d Device, _ Policy) string { return describe(d, refusal.Encrypted, "header") }
 
-func ceph(d Device, _ Policy) string { return describe(d, v1alpha1.RefusalCeph, "label") }
+func ceph(d Device, _ Policy) string { return describe(d, refusal.Ceph, "label") }
 
 func filesystem(d Device, _ Policy) string {
-	return describe(d, v1alpha1.RefusalFilesystem, "filesystem")
+	return describe(d, refusal.Filesystem, "filesystem")
 }
 
 func otherSignature(d Device, _ Policy) string {
-	return describe(d, v1alpha1.RefusalSignature, "signature")
+	return describe(d, refusal.Signature, "signature")
 }
 
 func wipeInterrupted(d Device, _ Policy) string {
 	if d.Wipe == nil {
-		return describe(d, v1alpha1.RefusalWipeInterrupted, "")
+		return describe(d, refusal.WipeInterrupted, "")
 	}
 	return "A wipe of the device, approved earlier, has not finished."
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/refusal"
 )
 
 // ReduceGroup plans how the devices leave the group and become clean. A device that an interrupted call took out already, and
@@ -181,10 +181,10 @@ func (p *Plan) leaveAlone(why error) {
 
 // harmless are refusals that say nothing about what stands on a device; settling does not mention them.
 var harmless = map[string]bool{
-	v1alpha1.RefusalTooSmall:   true,
-	v1alpha1.RefusalRemovable:  true,
-	v1alpha1.RefusalNoIdentity: true,
-	v1alpha1.RefusalVirtual:    true,
+	refusal.TooSmall:   true,
+	refusal.Removable:  true,
+	refusal.NoIdentity: true,
+	refusal.Virtual:    true,
 }
 
 func releaseStep(d Device, pvUUID, reason string) ReleasePV {

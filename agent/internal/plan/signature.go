@@ -4,49 +4,49 @@ import (
 	"fmt"
 	"strings"
 
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/refusal"
 )
 
 // signatureReasons gives the refusal for the formats that have one of their own. Whatever is not listed, and does not end in
 // "_raid_member", is RefusalSignature.
 var signatureReasons = map[string]string{
-	"gpt": v1alpha1.RefusalPartitionTable, "dos": v1alpha1.RefusalPartitionTable, "mbr": v1alpha1.RefusalPartitionTable,
-	"PMBR": v1alpha1.RefusalPartitionTable, "pmbr": v1alpha1.RefusalPartitionTable, "bsd": v1alpha1.RefusalPartitionTable,
-	"sun": v1alpha1.RefusalPartitionTable, "sgi": v1alpha1.RefusalPartitionTable, "mac": v1alpha1.RefusalPartitionTable,
-	"atari": v1alpha1.RefusalPartitionTable, "ultrix": v1alpha1.RefusalPartitionTable, "minix_pt": v1alpha1.RefusalPartitionTable,
-	"solaris_x86": v1alpha1.RefusalPartitionTable, "unixware": v1alpha1.RefusalPartitionTable, "dasd": v1alpha1.RefusalPartitionTable,
-	"aix": v1alpha1.RefusalPartitionTable, "ldm": v1alpha1.RefusalPartitionTable,
+	"gpt": refusal.PartitionTable, "dos": refusal.PartitionTable, "mbr": refusal.PartitionTable,
+	"PMBR": refusal.PartitionTable, "pmbr": refusal.PartitionTable, "bsd": refusal.PartitionTable,
+	"sun": refusal.PartitionTable, "sgi": refusal.PartitionTable, "mac": refusal.PartitionTable,
+	"atari": refusal.PartitionTable, "ultrix": refusal.PartitionTable, "minix_pt": refusal.PartitionTable,
+	"solaris_x86": refusal.PartitionTable, "unixware": refusal.PartitionTable, "dasd": refusal.PartitionTable,
+	"aix": refusal.PartitionTable, "ldm": refusal.PartitionTable,
 
-	"swap": v1alpha1.RefusalSwap, "swsuspend": v1alpha1.RefusalSwap, "swap_area": v1alpha1.RefusalSwap,
+	"swap": refusal.Swap, "swsuspend": refusal.Swap, "swap_area": refusal.Swap,
 
-	"LVM2_member": v1alpha1.RefusalLVM, "LVM1_member": v1alpha1.RefusalLVM, "DM_snapshot_cow": v1alpha1.RefusalLVM,
-	"DM_integrity": v1alpha1.RefusalSignature, "DM_verity_hash": v1alpha1.RefusalSignature,
+	"LVM2_member": refusal.LVM, "LVM1_member": refusal.LVM, "DM_snapshot_cow": refusal.LVM,
+	"DM_integrity": refusal.Signature, "DM_verity_hash": refusal.Signature,
 
-	"linux_raid_member": v1alpha1.RefusalRAID, "ddf_raid_member": v1alpha1.RefusalRAID, "drbd": v1alpha1.RefusalRAID,
-	"mpath_member": v1alpha1.RefusalMultipath,
-	"zfs_member":   v1alpha1.RefusalZFS, "zfs": v1alpha1.RefusalZFS,
-	"bcache": v1alpha1.RefusalBcache, "bcachefs": v1alpha1.RefusalFilesystem,
-	"crypto_LUKS": v1alpha1.RefusalEncrypted, "luks": v1alpha1.RefusalEncrypted, "BitLocker": v1alpha1.RefusalEncrypted,
-	"cs_fvault2": v1alpha1.RefusalEncrypted,
+	"linux_raid_member": refusal.RAID, "ddf_raid_member": refusal.RAID, "drbd": refusal.RAID,
+	"mpath_member": refusal.Multipath,
+	"zfs_member":   refusal.ZFS, "zfs": refusal.ZFS,
+	"bcache": refusal.Bcache, "bcachefs": refusal.Filesystem,
+	"crypto_LUKS": refusal.Encrypted, "luks": refusal.Encrypted, "BitLocker": refusal.Encrypted,
+	"cs_fvault2": refusal.Encrypted,
 
-	"quarry_wipe": v1alpha1.RefusalWipeInterrupted,
+	"quarry_wipe": refusal.WipeInterrupted,
 
-	"ceph_bluestore": v1alpha1.RefusalCeph, "ceph": v1alpha1.RefusalCeph, "bluestore": v1alpha1.RefusalCeph,
+	"ceph_bluestore": refusal.Ceph, "ceph": refusal.Ceph, "bluestore": refusal.Ceph,
 
-	"ext2": v1alpha1.RefusalFilesystem, "ext3": v1alpha1.RefusalFilesystem, "ext4": v1alpha1.RefusalFilesystem,
-	"ext4dev": v1alpha1.RefusalFilesystem, "jbd": v1alpha1.RefusalFilesystem, "xfs": v1alpha1.RefusalFilesystem,
-	"xfs_external_log": v1alpha1.RefusalFilesystem, "btrfs": v1alpha1.RefusalFilesystem, "vfat": v1alpha1.RefusalFilesystem,
-	"exfat": v1alpha1.RefusalFilesystem, "ntfs": v1alpha1.RefusalFilesystem, "iso9660": v1alpha1.RefusalFilesystem,
-	"udf": v1alpha1.RefusalFilesystem, "squashfs": v1alpha1.RefusalFilesystem, "squashfs3": v1alpha1.RefusalFilesystem,
-	"erofs": v1alpha1.RefusalFilesystem, "cramfs": v1alpha1.RefusalFilesystem, "romfs": v1alpha1.RefusalFilesystem,
-	"f2fs": v1alpha1.RefusalFilesystem, "nilfs2": v1alpha1.RefusalFilesystem, "jfs": v1alpha1.RefusalFilesystem,
-	"reiserfs": v1alpha1.RefusalFilesystem, "reiser4": v1alpha1.RefusalFilesystem, "gfs": v1alpha1.RefusalFilesystem,
-	"gfs2": v1alpha1.RefusalFilesystem, "ocfs": v1alpha1.RefusalFilesystem, "ocfs2": v1alpha1.RefusalFilesystem,
-	"hfs": v1alpha1.RefusalFilesystem, "hfsplus": v1alpha1.RefusalFilesystem, "apfs": v1alpha1.RefusalFilesystem,
-	"ufs": v1alpha1.RefusalFilesystem, "minix": v1alpha1.RefusalFilesystem, "zonefs": v1alpha1.RefusalFilesystem,
-	"VMFS": v1alpha1.RefusalFilesystem, "VMFS_volume_member": v1alpha1.RefusalFilesystem, "hpfs": v1alpha1.RefusalFilesystem,
-	"befs": v1alpha1.RefusalFilesystem, "bfs": v1alpha1.RefusalFilesystem, "oracleasm": v1alpha1.RefusalFilesystem,
-	"ubifs": v1alpha1.RefusalFilesystem, "jffs2": v1alpha1.RefusalFilesystem, "nss": v1alpha1.RefusalFilesystem,
+	"ext2": refusal.Filesystem, "ext3": refusal.Filesystem, "ext4": refusal.Filesystem,
+	"ext4dev": refusal.Filesystem, "jbd": refusal.Filesystem, "xfs": refusal.Filesystem,
+	"xfs_external_log": refusal.Filesystem, "btrfs": refusal.Filesystem, "vfat": refusal.Filesystem,
+	"exfat": refusal.Filesystem, "ntfs": refusal.Filesystem, "iso9660": refusal.Filesystem,
+	"udf": refusal.Filesystem, "squashfs": refusal.Filesystem, "squashfs3": refusal.Filesystem,
+	"erofs": refusal.Filesystem, "cramfs": refusal.Filesystem, "romfs": refusal.Filesystem,
+	"f2fs": refusal.Filesystem, "nilfs2": refusal.Filesystem, "jfs": refusal.Filesystem,
+	"reiserfs": refusal.Filesystem, "reiser4": refusal.Filesystem, "gfs": refusal.Filesystem,
+	"gfs2": refusal.Filesystem, "ocfs": refusal.Filesystem, "ocfs2": refusal.Filesystem,
+	"hfs": refusal.Filesystem, "hfsplus": refusal.Filesystem, "apfs": refusal.Filesystem,
+	"ufs": refusal.Filesystem, "minix": refusal.Filesystem, "zonefs": refusal.Filesystem,
+	"VMFS": refusal.Filesystem, "VMFS_volume_member": refusal.Filesystem, "hpfs": refusal.Filesystem,
+	"befs": refusal.Filesystem, "bfs": refusal.Filesystem, "oracleasm": refusal.Filesystem,
+	"ubifs": refusal.Filesystem, "jffs2": refusal.Filesystem, "nss": refusal.Filesystem,
 }
 
 // signatureReason classifies one format.
@@ -55,9 +55,9 @@ func signatureReason(format string) string {
 		return reason
 	}
 	if strings.HasSuffix(format, "_raid_member") {
-		return v1alpha1.RefusalRAID
+		return refusal.RAID
 	}
-	return v1alpha1.RefusalSignature
+	return refusal.Signature
 }
 
 // marks are the signatures of a device together with the formats that only udev's database names, ordered.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/quarry"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
@@ -17,9 +17,9 @@ const (
 	// TagNew marks a volume that was made empty and not used yet.
 	TagNew = volumeid.TagNew
 	// TagSnapshot marks a snapshot.
-	TagSnapshot = v1alpha1.Group + "/snapshot"
+	TagSnapshot = quarry.Group + "/snapshot"
 	// TagPool marks a thin pool.
-	TagPool = v1alpha1.Group + "/pool"
+	TagPool = quarry.Group + "/pool"
 )
 
 // Volume is one logical volume. Without an id it is not ours.
@@ -108,7 +108,7 @@ func volumeGroup(s Snapshot, name, ownerUID string) (Group, error) {
 
 // ref is what the steps on a volume need to know about its group.
 func (g Group) ref() GroupRef {
-	return GroupRef{Name: g.Name, Tag: v1alpha1.TagCluster + g.OwnerUID, Devices: g.paths()}
+	return GroupRef{Name: g.Name, Tag: quarry.TagCluster + g.OwnerUID, Devices: g.paths()}
 }
 
 // whole refuses to change a group that LVM would not change.

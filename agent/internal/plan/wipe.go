@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/refusal"
 )
 
 // Wipe plans how one device becomes clean. The caller's consent is its description of the device, digest included, and covers what
@@ -41,11 +41,11 @@ func unwipeable(s Snapshot, d Device, refusals []Refusal) []Refusal {
 	var out []Refusal
 	for _, r := range refusals {
 		switch r.Reason {
-		case v1alpha1.RefusalSwap:
+		case refusal.Swap:
 			if !slices.Contains(d.Mounts, swapMount) {
 				continue
 			}
-		case v1alpha1.RefusalLVM:
+		case refusal.LVM:
 			if !groupInUse(s, d.Group) {
 				continue
 			}

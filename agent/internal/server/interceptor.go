@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/quarry"
 )
 
 const (
@@ -116,8 +116,8 @@ func authorize(ctx context.Context) error {
 	if !ok || len(info.State.VerifiedChains) == 0 || len(info.State.VerifiedChains[0]) == 0 {
 		return status.Error(codes.Unauthenticated, "no verified client certificate")
 	}
-	if cn := info.State.VerifiedChains[0][0].Subject.CommonName; cn != v1alpha1.ControllerCommonName {
-		return status.Errorf(codes.PermissionDenied, "certificate of %q: only %q is served", cn, v1alpha1.ControllerCommonName)
+	if cn := info.State.VerifiedChains[0][0].Subject.CommonName; cn != quarry.ControllerCommonName {
+		return status.Errorf(codes.PermissionDenied, "certificate of %q: only %q is served", cn, quarry.ControllerCommonName)
 	}
 	return nil
 }

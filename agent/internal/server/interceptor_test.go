@@ -17,11 +17,11 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/quarry"
 )
 
 func fromController(ctx context.Context) context.Context {
-	leaf := &x509.Certificate{Subject: pkix.Name{CommonName: v1alpha1.ControllerCommonName}}
+	leaf := &x509.Certificate{Subject: pkix.Name{CommonName: quarry.ControllerCommonName}}
 	state := tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{leaf}}}
 	return peer.NewContext(ctx, &peer.Peer{AuthInfo: credentials.TLSInfo{State: state}})
 }

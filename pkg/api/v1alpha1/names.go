@@ -1,7 +1,17 @@
 package v1alpha1
 
-// Group is the API group, and the prefix of every label, annotation, finalizer and tag.
-const Group = "quarry.storage"
+import "quarry.storage/quarry/pkg/quarry"
+
+// Names that the agent needs too, from their home in package quarry.
+const (
+	Group                 = quarry.Group
+	TopologyHost          = quarry.TopologyHost
+	TagCluster            = quarry.TagCluster
+	DriverLVM             = quarry.DriverLVM
+	SignerAgent           = quarry.SignerAgent
+	AgentCommonNamePrefix = quarry.AgentCommonNamePrefix
+	ControllerCommonName  = quarry.ControllerCommonName
+)
 
 // Finalizers.
 const (
@@ -19,8 +29,6 @@ const (
 	LabelDriver = Group + "/driver"
 	// LabelCluster is on every object made for a Cluster; its value is the Cluster's name.
 	LabelCluster = Group + "/cluster"
-	// TopologyHost is the topology key of local volumes; its value is the node's name.
-	TopologyHost = "topology." + Group + "/host"
 )
 
 // Annotations.
@@ -49,26 +57,8 @@ const (
 	ParameterOverprovision = Group + "/overprovision-percent"
 )
 
-// TagCluster is the prefix of the LVM tag that marks a volume group as ours; the UID of the Cluster follows it.
-const TagCluster = Group + "/cluster="
-
-// CSI drivers, the provisioners of the StorageClasses.
-const (
-	DriverLVM    = "lvm." + Group
-	DriverCephFS = "cephfs." + Group
-)
-
-// SignerAgent is the signer of the agents' serving certificates in the certificates API.
-const SignerAgent = Group + "/agent"
-
-// Names in the certificates between controller and agents.
-const (
-	// AgentCommonNamePrefix and the node's name make the common name of an agent's serving certificate. Its only subject
-	// alternative name is the node's name as a DNS name.
-	AgentCommonNamePrefix = "quarry:agent:"
-	// ControllerCommonName is the common name of the controller's client certificate; agents serve nobody else.
-	ControllerCommonName = "quarry:controller"
-)
+// DriverCephFS is the CSI driver of CephFS, the provisioner of its StorageClasses.
+const DriverCephFS = "cephfs." + Group
 
 // DefaultVolumeGroupPrefix and the Cluster's name make the default name of its volume group.
 const DefaultVolumeGroupPrefix = "quarry-"

@@ -1,0 +1,27 @@
+// Package quarry holds the names by which the parts of Quarry know each other and what is theirs: on disks, in certificates, in CSI.
+// Only constants of both sides are here, so that the agent needs nothing of Kubernetes for them; pkg/api has the rest.
+package quarry
+
+// Group is the API group, and the prefix of every label, annotation, finalizer and tag.
+const Group = "quarry.storage"
+
+// TopologyHost is the topology key of local volumes; its value is the node's name.
+const TopologyHost = "topology." + Group + "/host"
+
+// TagCluster is the prefix of the LVM tag that marks a volume group as ours; the UID of the Cluster follows it.
+const TagCluster = Group + "/cluster="
+
+// DriverLVM is the CSI driver of local volumes, the provisioner of their StorageClasses.
+const DriverLVM = "lvm." + Group
+
+// SignerAgent is the signer of the agents' serving certificates in the certificates API.
+const SignerAgent = Group + "/agent"
+
+// Names in the certificates between controller and agents.
+const (
+	// AgentCommonNamePrefix and the node's name make the common name of an agent's serving certificate. Its only subject
+	// alternative name is the node's name as a DNS name.
+	AgentCommonNamePrefix = "quarry:agent:"
+	// ControllerCommonName is the common name of the controller's client certificate; agents serve nobody else.
+	ControllerCommonName = "quarry:controller"
+)
