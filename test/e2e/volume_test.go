@@ -48,6 +48,25 @@ func claim(t *testing.T, name, class, size string, change ...func(*corev1.Persis
 // pod runs a shell script on the claims, mounted at /data0, /data1, … or, for raw blocks, as /dev/data0, …
 func pod(t *testing.T, name, node, script string, claims ...*corev1.PersistentVolumeClaim) *corev1.Pod {
 	t.Helper()
+	p := newPod(name, node, script)
+	for i, c := range claims {
+		volume := fmt.Sprintf("data%d", i)
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name},
+		}})
+		main := &p.Spec.Containers[0]
+		if c.Spec.VolumeMode != nil && *c.Spec.VolumeMode == corev1.PersistentVolumeBlock {
+			main.VolumeDevices = append(main.VolumeDevices, corev1.VolumeDevice{Name: volume, DevicePath: "/dev/" + volume})
+		} else {
+			main.VolumeMounts = append(main.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: "/" + volume})
+		}
+	}
+	createObject(t, p)
+	return p
+}
+
+// newPod runs a shell script, on a node of its own choice when none is given.
+func newPod(name, node, script string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
 		Spec: corev1.PodSpec{
@@ -62,19 +81,6 @@ func pod(t *testing.T, name, node, script string, claims ...*corev1.PersistentVo
 	if node != "" {
 		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
 	}
-	for i, c := range claims {
-		volume := fmt.Sprintf("data%d", i)
-		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name},
-		}})
-		main := &p.Spec.Containers[0]
-		if c.Spec.VolumeMode != nil && *c.Spec.VolumeMode == corev1.PersistentVolumeBlock {
-			main.VolumeDevices = append(main.VolumeDevices, corev1.VolumeDevice{Name: volume, DevicePath: "/dev/" + volume})
-		} else {
-			main.VolumeMounts = append(main.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: "/" + volume})
-		}
-	}
-	createObject(t, p)
 	return p
 }
 
