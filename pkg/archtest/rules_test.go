@@ -95,7 +95,7 @@ var rules = []rule{
 	},
 	{
 		name:  "what both sides know is made of the standard library",
-		of:    []string{"pkg/quarry", "pkg/refusal", "pkg/volumeid"},
+		of:    []string{"pkg/quarry", "pkg/refusal", "pkg/volumeid", "pkg/pvuuid"},
 		deny:  []string{"~/", "github.com", "google.golang.org", "golang.org", kubernetesPrefix, "sigs.k8s.io"},
 		allow: []string{"~/pkg/quarry"}, denyDirect: []string{"os", "os/exec", "net", "net/http"},
 	},

