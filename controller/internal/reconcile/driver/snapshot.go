@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,8 +24,9 @@ var (
 // crd is the name of the definition of VolumeSnapshotClasses.
 const crd = "volumesnapshotclasses.snapshot.storage.k8s.io"
 
-// missing says whether an error means that the snapshot API is not installed.
-func missing(err error) bool { return meta.IsNoMatchError(err) }
+// missing says whether the error of a list means that the snapshot API is not installed. A client that knew the API before it was
+// removed still asks for it, and the server finds nothing.
+func missing(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
 // snapshotClasses brings the classes to the Clusters with thin pools: one each, of the Cluster's name. Others of ours are deleted.
 func (r *Reconciler) snapshotClasses(ctx context.Context, driver string, clusters []v1alpha1.Cluster) error {
