@@ -1,0 +1,61 @@
+package table
+
+// The words of the page.
+const (
+	head = `# Benchmarks
+
+This page is written by ` + "`make bench`" + `; do not edit it. Machine: 2 cores, user-mode-linux node, ubd disks on files
+(%s).
+
+Such a node starts processes and reads disks far more slowly than hardware does, so only ratios and counts mean anything, and
+only within one run: contenders take turns in one run on the same node, in another order each round. A ratio is taken
+within a round; shown are the median of the rounds and, in brackets, the quartiles. The first round is not counted.
+
+Quarry is the agent's own binary, called over TCP with TLS and certificates on both sides as in production. While others have their
+turn it is halted, and the node's own agent pod is away, so that nobody pays for what another observes. All contenders run the same
+LVM of the node.
+
+`
+	prepareHead = `## Preparing disks
+
+` + "`EnsureVolumeGroup`" + ` against ` + "`pvcreate` and `vgcreate`" + `, on the same disks, zeroed before each turn. The call includes the agent's
+checks: it looks at every disk of the node before, at each wanted one under an exclusive open right before it is written, and at
+everything after. The bare commands check nothing; with Quarry's configuration they see the same devices as the agent's.
+
+`
+	commandsHead = `## LVM commands per call
+
+Counted by an LVM that writes down what it is run with. Observing afterwards is what the agent does when the kernel tells of a
+change, after the caller was answered; one such observation serves all changes of a burst.
+
+`
+	volumesHead = `## Creating and deleting a volume
+
+A linear volume of 64 MiB. Numbers are multiples of one bare ` + "`lvcreate` or `lvremove`" + ` with the same configuration; the goal for
+Quarry's create is %.2f. TopoLVM's lvmd (v0.41.0, test/bench/topolvm) is called over its Unix socket without TLS, and starts LVM
+without the nsenter that it uses in a container. With Quarry's configuration its commands, like the others, see the disk of its group only.
+"In a row" is eight volumes without a pause, so that what the agent observes of its own changes counts too; elsewhere the
+machine is at rest before each call.
+
+`
+	configHead = `
+What the configuration alone makes of it, Debian's against Quarry's:
+
+`
+	memoryHead = `## The agent's memory
+
+Idle, at most %d MiB resident are wanted.
+
+`
+	claimsHead = `## A hundred claims
+
+What ` + "`go test -tags e2e,volumes -run TestHundredClaims ./test/e2e`" + ` prints: claims of 16 MiB, all made at once, spread over three
+nodes of the same two cores, with the real provisioner.
+
+`
+	timesHead = `## Aside: milliseconds
+
+Medians on this machine. They say nothing about another.
+
+`
+)
