@@ -90,10 +90,10 @@ func TestReconcile_inUseWhileVolumesExist(t *testing.T) {
 
 func TestReconcile_deletionNamesVolumesAndFinishesByItself(t *testing.T) {
 	s := newSuite(t, map[string][]string{"n1": {"sdb"}})
-	s.add("pool", nil, "n1")
-	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
-	s.addVolume("pool", "n1", "quarry-pool", "v1")
-	s.until("pool", inUse(true))
+	s.add("shop", nil, "n1")
+	s.until("shop", hasPhase(v1alpha1.PhaseRunning))
+	s.addVolume("shop", "n1", "quarry-shop", "v1")
+	s.until("shop", inUse(true))
 	pv := &corev1.PersistentVolume{}
 	if err := s.client.Get(context.Background(), types.NamespacedName{Name: "v1"}, pv); err != nil {
 		t.Fatal(err)
@@ -102,11 +102,11 @@ func TestReconcile_deletionNamesVolumesAndFinishesByItself(t *testing.T) {
 	if err := s.client.Update(context.Background(), pv); err != nil {
 		t.Fatal(err)
 	}
-	s.deleteCluster("pool")
-	s.until("pool", all(hasPhase(v1alpha1.PhaseDeleting), inUse(true),
+	s.deleteCluster("shop")
+	s.until("shop", all(hasPhase(v1alpha1.PhaseDeleting), inUse(true),
 		hasCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDeleting, "v1 (claim shop/orders)")))
-	s.removeVolume("n1", "quarry-pool", "v1")
-	s.untilGone("pool")
+	s.removeVolume("n1", "quarry-shop", "v1")
+	s.untilGone("shop")
 	if g := s.agents["n1"].Groups(); len(g) != 0 {
 		t.Errorf("groups are left: %+v", g)
 	}

@@ -87,24 +87,29 @@ func TestReconcile_containersAreConfined(t *testing.T) {
 		}
 	}
 	for _, c := range pod.Containers {
-		s := c.SecurityContext
-		if s == nil || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !slices.Contains(s.Capabilities.Drop, "ALL") || s.Privileged != nil {
-			t.Errorf("security context of %s: %+v", c.Name, s)
-		}
-		if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() {
-			t.Errorf("%s requests nothing", c.Name)
-		}
-		var env []string
-		for _, e := range c.Env {
-			env = append(env, e.Name+"="+e.ValueFrom.FieldRef.FieldPath)
-		}
-		namespaceVariable := "NAMESPACE=metadata.namespace"
-		if c.Name == Driver {
-			namespaceVariable = "POD_NAMESPACE=metadata.namespace"
-		}
-		if diff := cmp.Diff([]string{namespaceVariable, "POD_NAME=metadata.name"}, env); diff != "" {
-			t.Errorf("environment of %s: %s", c.Name, diff)
-		}
+		checkConfined(t, c)
+	}
+}
+
+func checkConfined(t *testing.T, c corev1.Container) {
+	t.Helper()
+	s := c.SecurityContext
+	if s == nil || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !slices.Contains(s.Capabilities.Drop, "ALL") || s.Privileged != nil {
+		t.Errorf("security context of %s: %+v", c.Name, s)
+	}
+	if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() {
+		t.Errorf("%s requests nothing", c.Name)
+	}
+	var env []string
+	for _, e := range c.Env {
+		env = append(env, e.Name+"="+e.ValueFrom.FieldRef.FieldPath)
+	}
+	variable := "NAMESPACE=metadata.namespace"
+	if c.Name == Driver {
+		variable = "POD_NAMESPACE=metadata.namespace"
+	}
+	if diff := cmp.Diff([]string{variable, "POD_NAME=metadata.name"}, env); diff != "" {
+		t.Errorf("environment of %s: %s", c.Name, diff)
 	}
 }
 

@@ -105,8 +105,8 @@ func leave(t *testing.T, r *Reconciler, c *v1alpha1.Cluster) {
 	must(t, err)
 }
 
-func newThinCluster(name string) *v1alpha1.Cluster {
-	c := newCluster(name)
+func newThinCluster() *v1alpha1.Cluster {
+	c := newCluster("thin")
 	c.Spec.LVM = &v1alpha1.LVMSpec{ThinPool: &v1alpha1.ThinPoolSpec{}}
 	return c
 }
@@ -117,7 +117,7 @@ func TestReconcile_snapshotClassesOfThinClusters(t *testing.T) {
 	foreign := snapshotClass("other.example", "foreign")
 	foreign.SetLabels(nil)
 	must(t, r.Client.Create(t.Context(), foreign))
-	thin, linear := newThinCluster("thin"), newCluster("linear")
+	thin, linear := newThinCluster(), newCluster("linear")
 	for _, c := range []*v1alpha1.Cluster{thin, linear} {
 		must(t, r.Client.Create(t.Context(), c))
 		t.Cleanup(func() { leave(t, r, c) })
@@ -144,7 +144,7 @@ func TestReconcile_snapshotClassesOfThinClusters(t *testing.T) {
 
 func TestReconcile_snapshotAPIComesAndGoes(t *testing.T) {
 	r := reconciler(t)
-	c := newThinCluster("thin")
+	c := newThinCluster()
 	must(t, r.Client.Create(t.Context(), c))
 	t.Cleanup(func() { leave(t, r, c) })
 	run(t, r)
@@ -182,7 +182,7 @@ func TestManager_snapshotAPIAppearsLater(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	direct := reconciler(t)
-	c := newThinCluster("thin")
+	c := newThinCluster()
 	t.Cleanup(func() {
 		cancel()
 		must(t, <-ended)
@@ -207,7 +207,7 @@ func TestReconcile_snapshotsHoldTheDriver(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			r := reconciler(t)
 			installSnapshots(t, r.Client)
-			c := newThinCluster("thin")
+			c := newThinCluster()
 			must(t, r.Client.Create(t.Context(), c))
 			t.Cleanup(func() { leave(t, r, c) })
 			run(t, r)
