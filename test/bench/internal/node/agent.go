@@ -97,7 +97,7 @@ func freeAddresses() (first, second string, err error) {
 
 // answers waits for the first answer.
 func (a *agent) answers(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := a.alive(ctx, startTimeout)
 	defer cancel()
 	_, err := agentv1.NewDeviceServiceClient(a.conn).ListDevices(ctx, &agentv1.ListDevicesRequest{}, grpc.WaitForReady(true))
 	return err

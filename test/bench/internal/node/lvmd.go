@@ -55,7 +55,7 @@ func startLVMd(ctx context.Context, binary, dir, group, lvmPath string, env []st
 	d.conn, err = grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err == nil {
 		// It looked for its group before it began to serve, so an answer means that it works.
-		ready, cancel := context.WithTimeout(ctx, startTimeout)
+		ready, cancel := d.alive(ctx, startTimeout)
 		defer cancel()
 		err = d.conn.Invoke(ready, "/grpc.health.v1.Health/Check", &wire{}, &wire{}, grpc.ForceCodecV2(wireCodec{}), grpc.WaitForReady(true))
 	}

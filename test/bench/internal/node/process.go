@@ -22,7 +22,7 @@ const stopTimeout = 10 * time.Second
 type process struct {
 	cmd  *exec.Cmd
 	log  string
-	done chan error
+	done chan struct{}
 }
 
 // start runs a program, with its output in a file.
@@ -32,15 +32,31 @@ func start(log string, env []string, argv ...string) (*process, error) {
 		return nil, err
 	}
 	defer out.Close()
-	p := &process{cmd: exec.Command(argv[0], argv[1:]...), log: log, done: make(chan error, 1)}
+	p := &process{cmd: exec.Command(argv[0], argv[1:]...), log: log, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/"}, env...)
 	p.cmd.Dir = "/"
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", argv[0], err)
 	}
-	go func() { p.done <- p.cmd.Wait() }()
+	go func() {
+		p.cmd.Wait() //nolint:errcheck // why it ended is in its log
+		close(p.done)
+	}()
 	return p, nil
+}
+
+// alive is the context until the process ends, at most for the timeout.
+func (p *process) alive(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	go func() {
+		defer cancel()
+		select {
+		case <-p.done:
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // stop ends the process.
