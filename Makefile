@@ -84,11 +84,11 @@ lab-down: bin/lab ## Stop the lab; nothing of it stays behind.
 	$(LAB) down
 
 .PHONY: demo
-demo: deploy ## Watch raw disks become a StorageClass (about 15 minutes the first time).
+demo: deploy ## Watch raw disks become volumes of pods (about 10 minutes the first time).
 	test/demo/run $(LAB_NAME)
 
 .PHONY: conformance
-conformance: deploy ## Run the agent's conformance suite on a real kernel, in a node of the lab.
+conformance: deps ## Run the agent's conformance suite on a real kernel, in a lab of its own with one node.
 	test/conformance $(LAB_NAME)
 
 .PHONY: e2e

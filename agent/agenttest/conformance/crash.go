@@ -9,36 +9,38 @@ import (
 // maxSteps bounds the search for the last step of a call.
 const maxSteps = 50
 
-// survives lets the agent die before and after every step of a call, repeats the call with the restarted agent, and wants the same
-// end. prepare makes the state that the call begins with and answers the call.
+// survives lets the agent die before every step of a call and after the last one, repeats the call with the restarted agent, and wants
+// the same end. What a death after any other step leaves is what the death before the next one leaves.
 func (s *suite) survives(prepare func() func() error, check func()) {
 	s.Helper()
-	deaths := 0
-	for _, after := range []bool{false, true} {
-		for n := 1; n <= maxSteps; n++ {
-			s.Reset(s.T)
-			call := prepare()
-			s.Crash(n, after)
-			died := call() != nil
-			s.Crash(0, false)
-			if died {
-				s.Restart(s.T)
-				s.must(fmt.Sprintf("call repeated after death at step %d", n), call())
-			}
-			check()
-			if s.Failed() {
-				s.Fatalf("death at step %d (after it: %t)", n, after)
-			}
-			if !died {
-				break
-			}
-			deaths++
-		}
+	n := 1
+	for s.dies(n, false, prepare, check) && n <= maxSteps {
+		n++
 	}
-	if deaths < 2 {
-		s.Errorf("the agent died %d times only", deaths)
+	last := n - 1
+	if last < 1 || !s.dies(last, true, prepare, check) {
+		s.Errorf("the agent did not die at step %d, the last one", last)
 	}
-	s.Logf("The agent died %d times.", deaths)
+	s.Logf("The agent died %d times.", n)
+}
+
+// dies lets the agent die at one step, and says whether the call came to it.
+func (s *suite) dies(step int, after bool, prepare func() func() error, check func()) bool {
+	s.Helper()
+	s.Reset(s.T)
+	call := prepare()
+	s.Crash(step, after)
+	died := call() != nil
+	s.Crash(0, false)
+	if died {
+		s.Restart(s.T)
+		s.must(fmt.Sprintf("call repeated after death at step %d", step), call())
+	}
+	check()
+	if s.Failed() {
+		s.Fatalf("death at step %d (after it: %t)", step, after)
+	}
+	return died
 }
 
 func ensureSurvives(s *suite) {
