@@ -38,6 +38,11 @@ func (d *disk) empty() bool {
 	return len(d.signatures) == 0 && len(d.partitions) == 0 && d.data == "" && d.wipe == nil && d.pv == ""
 }
 
+// erase leaves nothing on the disk.
+func (d *disk) erase() {
+	d.signatures, d.partitions, d.data, d.wipe, d.pv, d.outdated = nil, nil, "", nil, "", nil
+}
+
 func (d *disk) inUse() bool { return len(d.mounts) > 0 || len(d.holders) > 0 }
 
 // device is the disk as an observation shows it.
@@ -63,6 +68,9 @@ func (h *Host) device(d *disk) plan.Device {
 		if h.active(d) {
 			out.Holders = append(out.Holders, "dm-0")
 		}
+	}
+	if d.outdated != nil {
+		out.Unreadable = append(out.Unreadable, "volume group: LVM does not report it")
 	}
 	if d.pv == "" && !d.inUse() && len(d.unreadable) == 0 {
 		out.ContentDigest = d.contentDigest()

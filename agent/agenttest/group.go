@@ -71,7 +71,7 @@ func (h *Host) DropGroup(name string) {
 	if g := h.groups[name]; g != nil {
 		for _, pv := range g.pvs {
 			if d := h.carrier(pv); d != nil {
-				d.pv = ""
+				d.pv, d.outdated = "", nil
 			}
 		}
 	}
@@ -126,6 +126,20 @@ func (h *Host) carrier(pv string) *disk {
 		}
 	}
 	return nil
+}
+
+// resurface brings a group back that a disk still tells of, though the others forgot the disk and the group: so does LVM, once such a
+// disk is plugged in again.
+func (h *Host) resurface() {
+	for _, d := range h.disks {
+		switch {
+		case d.outdated == nil || !d.plugged:
+		case h.groupOf(d.pv) != nil:
+			d.outdated = nil
+		case h.groups[d.outdated.name] == nil:
+			h.groups[d.outdated.name], d.outdated = d.outdated, nil
+		}
+	}
 }
 
 // active says whether a logical volume keeps the disk open.

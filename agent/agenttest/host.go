@@ -45,6 +45,7 @@ type disk struct {
 	data       string // anything that is no known signature
 	wipe       *plan.WipeMark
 	pv         string // UUID of the physical volume
+	outdated   *group // what the disk says of a group that went on without it; nil when that is what all say
 }
 
 // Host is a model of a node's disks: what is on them, what LVM makes of them, and what happens to them. All methods are safe for
@@ -162,7 +163,7 @@ func (h *Host) Corrupt(name, fact string) {
 // Clear empties the disk as dd would, whatever is on it.
 func (h *Host) Clear(name string) {
 	h.edit(name, func(d *disk) {
-		d.signatures, d.partitions, d.data, d.wipe, d.pv = nil, nil, "", nil, ""
+		d.erase()
 	})
 }
 
@@ -198,6 +199,7 @@ func (h *Host) edit(name string, change func(*disk)) {
 
 // changed tells the watchers, without waiting for them.
 func (h *Host) changed() {
+	h.resurface()
 	for w := range h.watchers {
 		select {
 		case w <- struct{}{}:

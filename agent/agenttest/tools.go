@@ -104,6 +104,38 @@ func (s session) ReduceVG(ctx context.Context, name string, groupDevices, remove
 	})
 }
 
+// ReduceMissing refuses a group of which something that is missing holds extents. Those that are dropped keep what is on them.
+func (s session) ReduceMissing(ctx context.Context, name string, groupDevices []string) error {
+	return s.change(ctx, func() error {
+		g := s.groups[name]
+		if g == nil {
+			return fmt.Errorf("vgreduce %s: no such group", name)
+		}
+		was := &group{name: g.name, uuid: g.uuid, tags: slices.Clone(g.tags), pvs: slices.Clone(g.pvs)}
+		var left []string
+		var gone []*disk
+		for _, pv := range g.pvs {
+			d := s.carrier(pv)
+			switch {
+			case d != nil && d.plugged && slices.Contains(groupDevices, d.path()):
+				left = append(left, pv)
+			case g.used(pv) > 0:
+				return fmt.Errorf("vgreduce %s: there are still partial volumes", name)
+			case d != nil:
+				gone = append(gone, d)
+			}
+		}
+		if len(left) == 0 {
+			return fmt.Errorf("vgreduce %s: no such group", name)
+		}
+		g.pvs = left
+		for _, d := range gone {
+			d.outdated = was
+		}
+		return nil
+	})
+}
+
 // RemoveVG refuses a group with volumes.
 func (s session) RemoveVG(ctx context.Context, name string, groupDevices []string) error {
 	return s.change(ctx, func() error {
@@ -146,7 +178,7 @@ func (s session) Wipe(ctx context.Context, path, digest string, verify apply.Ver
 		if err != nil {
 			return err
 		}
-		d.signatures, d.partitions, d.data, d.wipe, d.pv = nil, nil, "", nil, ""
+		d.erase()
 		return nil
 	})
 }

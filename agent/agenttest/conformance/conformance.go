@@ -20,12 +20,15 @@ type Node interface {
 	Conn(t *testing.T) grpc.ClientConnInterface
 	// Disks are the stable paths of at least two spare disks of at least 64 MiB.
 	Disks() []string
-	// Reset empties the spare disks and removes what was made on them, by force.
+	// Reset brings the spare disks back, empties them and removes what was made on them, by force.
 	Reset(t *testing.T)
 	// Dirty writes data of no known format on a disk.
 	Dirty(t *testing.T, path string)
 	// ForeignGroup makes a volume group without our tag on a disk.
 	ForeignGroup(t *testing.T, name, path string)
+	// Detach takes a disk away from the agent and from LVM, with what is on it; Attach brings it back.
+	Detach(t *testing.T, path string)
+	Attach(t *testing.T, path string)
 	// AddVolume makes a small logical volume on a disk of a group, RemoveVolume removes it.
 	AddVolume(t *testing.T, group, name, path string)
 	RemoveVolume(t *testing.T, group, name string)
@@ -89,6 +92,8 @@ var behaviours = []struct {
 	{"remove leaves clean disks", removeLeavesClean},
 	{"remove refuses a group with volumes", removeRefusesVolumes},
 	{"remove leaves alone what is not ours", removeLeavesOthers},
+	{"remove leaves a missing disk behind", removeWithoutDisk},
+	{"remove refuses a group with volumes that lacks a disk", removeRefusesMissingVolume},
 	{"wipe makes a dirty disk clean once", wipeCleans},
 	{"wipe refuses another disk than described", wipeRefusesAnother},
 	{"wipe refuses a disk of ours", wipeRefusesOwned},
@@ -97,6 +102,7 @@ var behaviours = []struct {
 	{"extend survives death between any two steps", extendSurvives},
 	{"reduce survives death between any two steps", reduceSurvives},
 	{"remove survives death between any two steps", removeSurvives},
+	{"remove without a disk survives death between any two steps", removeWithoutDiskSurvives},
 	{"wipe survives death between any two steps", wipeSurvives},
 	{"volume is made once, and removed once", createMakesVolume},
 	{"create refuses bad requests", createRefuses},

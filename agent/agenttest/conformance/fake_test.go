@@ -38,16 +38,23 @@ func (n *fakeNode) Conn(*testing.T) grpc.ClientConnInterface { return n.conn }
 // Disks are two of them.
 func (n *fakeNode) Disks() []string { return n.paths }
 
-// Reset empties both.
+// Reset plugs both in and empties them.
 func (n *fakeNode) Reset(t *testing.T) {
 	n.Crash(0, false)
+	for _, name := range n.names {
+		n.Clear(name)
+		n.Plug(name)
+	}
 	for _, g := range n.Groups() {
 		n.DropGroup(g.Name)
 	}
-	for _, name := range n.names {
-		n.Clear(name)
-	}
 }
+
+// Detach unplugs a disk.
+func (n *fakeNode) Detach(_ *testing.T, path string) { n.Unplug(n.names[path]) }
+
+// Attach plugs it in again.
+func (n *fakeNode) Attach(_ *testing.T, path string) { n.Plug(n.names[path]) }
 
 // Dirty writes something.
 func (n *fakeNode) Dirty(_ *testing.T, path string) { n.Scribble(n.names[path], "somebody's data") }

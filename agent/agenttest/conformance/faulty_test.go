@@ -88,6 +88,10 @@ func (f *faulty) ReduceVG(ctx context.Context, name string, group, devices []str
 	return f.change(func() error { return f.Groups.ReduceVG(ctx, name, group, devices) })
 }
 
+func (f *faulty) ReduceMissing(ctx context.Context, name string, group []string) error {
+	return f.change(func() error { return f.Groups.ReduceMissing(ctx, name, group) })
+}
+
 func (f *faulty) RemoveVG(ctx context.Context, name string, group []string) error {
 	return f.change(func() error { return f.Groups.RemoveVG(ctx, name, group) })
 }

@@ -62,6 +62,7 @@ type realNode struct {
 	paths     []string
 	dir       string
 	withoutDM bool
+	block     *detachable
 	runner    *run.Counting
 	config    server.Config
 
@@ -86,7 +87,8 @@ func newRealNode(t *testing.T) *realNode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	devices, disks := block.New(block.Config{WithoutUdev: udevErr != nil}), disk.New()
+	devices, disks := &detachable{Host: block.New(block.Config{WithoutUdev: udevErr != nil}), hidden: map[string]bool{}}, disk.New()
+	n.block = devices
 	observer, err := inventory.New(inventory.Config{
 		Block: devices, Mounts: mount.New(mount.Config{}), Prober: disks, LVM: volumes, ProbeTypes: []string{"loop", "ubd"},
 	})
@@ -168,6 +170,9 @@ func (n *realNode) Restart(t *testing.T) {
 // Reset zeroes both ends of the disks, metadata of LVM included.
 func (n *realNode) Reset(t *testing.T) {
 	n.faulty.reset()
+	for _, path := range n.paths {
+		n.Attach(t, path)
+	}
 	if !n.withoutDM {
 		n.lvm(t, "vgchange", "-an")
 	}

@@ -43,6 +43,7 @@ type Groups interface {
 	CreateVG(ctx context.Context, name string, tags, devices []string) error
 	ExtendVG(ctx context.Context, name string, groupDevices, newDevices []string) error
 	ReduceVG(ctx context.Context, name string, groupDevices, remove []string) error
+	ReduceMissing(ctx context.Context, name string, groupDevices []string) error
 	RemoveVG(ctx context.Context, name string, groupDevices []string) error
 }
 
@@ -108,6 +109,8 @@ func (a Applier) perform(ctx context.Context, step plan.Step) error {
 		return a.Groups.ExtendVG(ctx, s.Name, s.GroupDevices, s.Devices)
 	case plan.ReduceVG:
 		return a.Groups.ReduceVG(ctx, s.Name, s.GroupDevices, s.Devices)
+	case plan.ReduceMissing:
+		return a.Groups.ReduceMissing(ctx, s.Name, s.GroupDevices)
 	case plan.RemoveVG:
 		return a.Groups.RemoveVG(ctx, s.Name, s.GroupDevices)
 	case plan.ReleasePV:

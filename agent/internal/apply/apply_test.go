@@ -48,6 +48,10 @@ func (r *recorder) ReduceVG(_ context.Context, name string, group, devices []str
 	return r.call(append(append(append([]string{"vgreduce", name}, group...), "-"), devices...)...)
 }
 
+func (r *recorder) ReduceMissing(_ context.Context, name string, group []string) error {
+	return r.call(append([]string{"vgreduce", name, "missing"}, group...)...)
+}
+
 func (r *recorder) RemoveVG(_ context.Context, name string, group []string) error {
 	return r.call(append([]string{"vgremove", name}, group...)...)
 }
@@ -101,6 +105,12 @@ func group(devices ...plan.Device) []plan.Group {
 	return []plan.Group{g}
 }
 
+// lacking is the group with a device more, which is missing.
+func lacking(g plan.Group) []plan.Group {
+	g.Partial, g.PVs = true, append(g.PVs, plan.PV{UUID: "pv-gone"})
+	return []plan.Group{g}
+}
+
 func TestApply_performsStepsInOrder(t *testing.T) {
 	dirty := disk("sdx")
 	dirty.HeadTailZero = false
@@ -134,6 +144,11 @@ func TestApply_performsStepsInOrder(t *testing.T) {
 			plan.Snapshot{Devices: []plan.Device{pv("sda")}, Groups: group(pv("sda"))},
 			func(s plan.Snapshot) (plan.Plan, error) { return plan.RemoveGroup(s, spec(), plan.Policy{}) },
 			[]string{"vgremove vg /dev/sda", "release /dev/sda pv-sda"},
+		},
+		"remove without a device": {
+			plan.Snapshot{Devices: []plan.Device{pv("sda")}, Groups: lacking(group(pv("sda"))[0])},
+			func(s plan.Snapshot) (plan.Plan, error) { return plan.RemoveGroup(s, spec(), plan.Policy{}) },
+			[]string{"vgreduce vg missing /dev/sda", "vgremove vg /dev/sda", "release /dev/sda pv-sda"},
 		},
 		"wipe": {
 			plan.Snapshot{Devices: []plan.Device{dirty}},

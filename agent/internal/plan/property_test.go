@@ -47,6 +47,11 @@ func forbidden(s Snapshot, want GroupSpec, before []Step, step Step) string {
 		return forbiddenWipe(s, st)
 	case ReleasePV:
 		return forbiddenRelease(s, want, before, st)
+	case ReduceMissing:
+		g, _ := s.group(st.Name)
+		if g.OwnerUID != want.OwnerUID || len(g.Volumes)+len(g.Pools) > 0 || g.FreeBytes != g.SizeBytes || len(g.missing()) == 0 {
+			return "the group is not the owner's, holds volumes, or is complete"
+		}
 	case RemoveVG:
 		if g, _ := s.group(st.Name); g.OwnerUID != want.OwnerUID || len(g.Volumes) > 0 || g.FreeBytes != g.SizeBytes {
 			return "the group is not the owner's, or holds volumes"
@@ -142,7 +147,10 @@ func randomSnapshot(r *rand.Rand) Snapshot {
 	}
 	if len(inGroup) > 0 || r.IntN(4) == 0 {
 		g := groupOf("vg", me, inGroup...)
-		g.Partial = r.IntN(8) == 0
+		if r.IntN(8) == 0 {
+			g.PVs = append(g.PVs, PV{UUID: "pv-gone", SizeBytes: 10, FreeBytes: 10 - r.Int64N(2)})
+			g.SizeBytes, g.FreeBytes, g.Partial = g.SizeBytes+10, g.FreeBytes+g.PVs[len(g.PVs)-1].FreeBytes, true
+		}
 		if r.IntN(3) == 0 && len(g.PVs) > 0 {
 			g.Volumes = []string{"lv"}
 			g.PVs[0].FreeBytes--

@@ -86,16 +86,21 @@ func mayLeave(group Group, d Device, id Identity) error {
 
 // RemoveGroup plans how the group goes and its devices become clean: all that are in it, whether listed or not, and every physical
 // volume that an interrupted call for this owner left behind. It must be able to finish: a recorded device that is absent or
-// something else by now is left alone with a note, for nothing of ours stands on it.
+// something else by now is left alone with a note, for nothing of ours stands on it. A disk that died, or was taken away, with the group
+// on it is left behind with a note.
 func RemoveGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
 	group, exists, err := ownGroup(s, want, ErrNotOurs)
 	if err != nil {
 		return Plan{}, err
 	}
 	var out Plan
+	var gone map[string]bool
 	if exists {
-		if err := mayRemove(group); err != nil {
+		if err := mayRemove(s, group, p); err != nil {
 			return Plan{}, err
+		}
+		if group.Partial {
+			gone = out.forget(group, want)
 		}
 		out.removeGroup(s, group)
 	}
@@ -103,6 +108,7 @@ func RemoveGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
 	for _, id := range want.Devices {
 		d, ok := s.Find(id.Path)
 		switch {
+		case !ok && gone[id.Path]:
 		case !ok:
 			out.Notes = append(out.Notes, fmt.Sprintf("Device %s is absent; nothing was done to it.", id.Path))
 		case recorded[d.KernelName], exists && d.Group == group.Name && d.OwnerUID == group.OwnerUID:
@@ -119,13 +125,14 @@ func RemoveGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
 	return out, nil
 }
 
-// mayRemove refuses a group that holds more than empty thin pools of ours.
-func mayRemove(g Group) error {
+// mayRemove refuses a group that holds more than empty thin pools of ours, and one that is not complete and holds anything at all.
+func mayRemove(s Snapshot, g Group, p Policy) error {
 	if len(g.Volumes) > 0 {
 		return &HasVolumesError{Group: g.Name, Volumes: g.Volumes}
 	}
 	if g.Partial && len(g.Pools) > 0 {
-		return &HasVolumesError{Group: g.Name}
+		// LVM drops no device that a pool may stand on, and removing the pool would need a group that is complete.
+		return &HasVolumesError{Group: g.Name, Volumes: g.poolNames()}
 	}
 	// Pools of ours are removed first; whatever else holds extents then is found by LVM, which removes no group with volumes.
 	for _, pv := range g.PVs {
@@ -137,7 +144,7 @@ func mayRemove(g Group) error {
 		return &HasVolumesError{Group: g.Name}
 	}
 	if g.Partial {
-		return fmt.Errorf("remove group %s: %w; bring it back, or take it out with vgreduce --removemissing", g.Name, ErrPartial)
+		return g.mayForget(s, p)
 	}
 	return nil
 }
@@ -153,7 +160,7 @@ func (p *Plan) removeGroup(s Snapshot, g Group) {
 	}
 	p.Steps = append(p.Steps, RemoveVG{Name: g.Name, GroupDevices: g.paths(), Reason: "the group holds no volume and is not wanted any more"})
 	for _, pv := range g.PVs {
-		if d, ok := s.Find(pv.Path); ok {
+		if d, ok := s.Find(pv.Path); ok && pv.Path != "" {
 			p.Steps = append(p.Steps, releaseStep(d, pv.UUID, fmt.Sprintf("device was in group %s", g.Name)))
 		}
 	}

@@ -82,14 +82,18 @@ func (p *Pool) ReduceVolumeGroup(ctx context.Context, node, group, owner string,
 // RemoveVolumeGroup removes an empty group of the owner and gives its devices back.
 func (p *Pool) RemoveVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error {
 	const call = "RemoveVolumeGroup"
-	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) error {
-		_, err := agentv1.NewVolumeGroupServiceClient(conn).RemoveVolumeGroup(ctx, &agentv1.RemoveVolumeGroupRequest{
+	var r *agentv1.RemoveVolumeGroupResponse
+	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		r, err = agentv1.NewVolumeGroupServiceClient(conn).RemoveVolumeGroup(ctx, &agentv1.RemoveVolumeGroupRequest{
 			Name: group, OwnerUid: owner, Devices: identities(devices, recordOf),
 		})
 		return err
 	})
 	if err != nil {
 		return faultOf(node, call, err)
+	}
+	for _, n := range r.GetNotes() {
+		p.cfg.Log.Info("Removed a volume group, but not all of it", "node", node, "volumeGroup", group, "note", n)
 	}
 	p.merge(node, func(n *decide.Node) {
 		n.Groups = slices.DeleteFunc(slices.Clone(n.Groups), func(g decide.Group) bool {

@@ -76,6 +76,11 @@ func (h Host) ReduceVG(ctx context.Context, name string, groupDevices, remove []
 	return h.reserved(groupDevices, func() error { return h.LVM.ReduceVG(ctx, name, groupDevices, remove) })
 }
 
+// ReduceMissing makes a group forget the devices that are missing.
+func (h Host) ReduceMissing(ctx context.Context, name string, groupDevices []string) error {
+	return h.reserved(groupDevices, func() error { return h.LVM.ReduceMissing(ctx, name, groupDevices) })
+}
+
 // RemoveVG removes a group.
 func (h Host) RemoveVG(ctx context.Context, name string, groupDevices []string) error {
 	return h.reserved(groupDevices, func() error { return h.LVM.RemoveVG(ctx, name, groupDevices) })

@@ -38,6 +38,7 @@ var phrases = []struct {
 	{"nsufficient free extents", ErrNoSpace},
 	{"nsufficient suitable", ErrNoSpace},
 	{"still in use", ErrInUse},
+	{"There are still partial LVs", ErrInUse},
 	{"Do you really want to remove", ErrInUse},
 	{"not removed", ErrInUse},
 	{"is used by another device", ErrInUse},

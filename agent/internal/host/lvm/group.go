@@ -49,6 +49,18 @@ func (l *LVM) ReduceVG(ctx context.Context, name string, groupDevices, remove []
 	return l.change(ctx, "reduce", "vgreduce", name, union(groupDevices, remove), remove)
 }
 
+// ReduceMissing makes the group, which stands on groupDevices now, forget its physical volumes that are missing. When one of them
+// holds extents of a volume it fails with ErrInUse and keeps that one: the option that would drop the volume too is not given.
+func (l *LVM) ReduceMissing(ctx context.Context, name string, groupDevices []string) error {
+	if err := validName(name); err != nil {
+		return fmt.Errorf("reduce vg: %w", err)
+	}
+	if _, err := l.run(ctx, groupDevices, "vgreduce", "--removemissing", name); err != nil {
+		return fmt.Errorf("reduce vg %q by what is missing: %w", name, err)
+	}
+	return nil
+}
+
 // RemoveVG removes the group. One that holds a logical volume is not removed: ErrInUse.
 func (l *LVM) RemoveVG(ctx context.Context, name string, groupDevices []string) error {
 	if err := validName(name); err != nil {

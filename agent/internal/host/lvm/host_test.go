@@ -144,6 +144,37 @@ func refusesWhileUsed(t *testing.T, l *LVM, a, b string) {
 	must(t, err)
 }
 
+// TestHost_reduceMissing hides a device of a group from LVM, first an empty one, then one with a volume.
+func TestHost_reduceMissing(t *testing.T) {
+	l, _ := realLVM(t)
+	ctx, a, b := t.Context(), loop(t), loop(t)
+	must(t, l.CreatePV(ctx, a, uuidA), l.CreatePV(ctx, b, uuidB), l.CreateVG(ctx, testGroup, []string{tag}, []string{a, b}))
+	if err := l.RemoveVG(ctx, testGroup, []string{a}); !errors.Is(err, ErrPartial) {
+		t.Errorf("remove a group that is not complete: %v", err)
+	}
+	must(t, l.ReduceMissing(ctx, testGroup, []string{a}), l.ReduceMissing(ctx, testGroup, []string{a}), l.RemoveVG(ctx, testGroup, []string{a}))
+
+	// The device that was left behind comes back with the group as it knew it.
+	vgs, _, err := l.Report(ctx, []string{b})
+	if err != nil || len(vgs) != 1 || !vgs[0].Partial || vgs[0].Name != testGroup || !slices.Contains(vgs[0].Tags, tag) {
+		t.Fatalf("the device that was left behind: %+v, %v", vgs, err)
+	}
+	must(t, l.ReduceMissing(ctx, testGroup, []string{b}), l.RemoveVG(ctx, testGroup, []string{b}))
+
+	must(t, l.CreateVG(ctx, testGroup, []string{tag}, []string{a, b}))
+	_, err = l.run(ctx, []string{a, b}, "lvcreate", "-an", "-Zn", "-Wn", "-L", "8m", "-n", "v1", testGroup, b)
+	must(t, err)
+	was := content(t, b)
+	if err := l.ReduceMissing(ctx, testGroup, []string{a}); !errors.Is(err, ErrInUse) {
+		t.Errorf("forget a missing device with a volume: %v", err)
+	}
+	if !bytes.Equal(was, content(t, b)) {
+		t.Error("a refused command changed the device that is missing")
+	}
+	_, err = l.run(ctx, []string{a, b}, "lvremove", "-y", testGroup+"/v1")
+	must(t, err, l.RemoveVG(ctx, testGroup, []string{a, b}))
+}
+
 func TestHost_createPVLeavesSignaturesAlone(t *testing.T) {
 	l, _ := realLVM(t)
 	for name, command := range map[string][]string{

@@ -48,6 +48,10 @@ func TestLVM_argv(t *testing.T) {
 			},
 			"vgreduce --devices /dev/a --devices /dev/b g /dev/b",
 		},
+		"reduce by what is missing": {
+			func(ctx context.Context, l *LVM) error { return l.ReduceMissing(ctx, "g", []string{"/dev/a"}) },
+			"vgreduce --devices /dev/a --removemissing g",
+		},
 		"remove": {
 			func(ctx context.Context, l *LVM) error { return l.RemoveVG(ctx, "g", []string{"/dev/a"}) },
 			"vgremove --devices /dev/a g",
@@ -87,6 +91,7 @@ func TestLVM_refusesBeforeAnyCommand(t *testing.T) {
 		"an option as a UUID":     func(ctx context.Context, l *LVM) error { return l.CreatePV(ctx, "/dev/a", "--yes") },
 		"a group of no devices":   func(ctx context.Context, l *LVM) error { return l.CreateVG(ctx, "g", nil, nil) },
 		"extending by nothing":    func(ctx context.Context, l *LVM) error { return l.ExtendVG(ctx, "g", dev, nil) },
+		"an option to be reduced": func(ctx context.Context, l *LVM) error { return l.ReduceMissing(ctx, "--force", dev) },
 		"removing without device": func(ctx context.Context, l *LVM) error { return l.RemoveVG(ctx, "g", nil) },
 		"an option in a report": func(ctx context.Context, l *LVM) error {
 			_, _, err := l.Report(ctx, []string{"--all"})
@@ -127,6 +132,7 @@ func TestLVM_errorKinds(t *testing.T) {
 		"  UUID AAAAAA-aaaa-bbbb-cccc-dddd-eeee-ffffff already in use on \"/dev/loop0\".":                                                ErrExists,
 		"  A volume group called vg0 already exists.":                                                                                    ErrExists,
 		"  Volume group \"vg0\" has insufficient free space (1 extents): 9 required.":                                                    ErrNoSpace,
+		"  WARNING: VG vg0 is missing PV u (last written to /dev/b).\n  There are still partial LVs in VG vg0.":                          ErrInUse,
 		"  Cannot change VG vg0 while PVs are missing.":                                                                                  ErrPartial,
 	}
 	for stderr, want := range tests {

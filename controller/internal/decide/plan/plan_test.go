@@ -88,6 +88,17 @@ func TestSteps(t *testing.T) {
 			"n1 RemoveVolumeGroup renamed sda: The host holds no volumes and is not used by the Cluster any more.\n" +
 				"n1 RemoveVolumeGroup other: The host holds no volumes and is not used by the Cluster any more.\n",
 		},
+		"a teardown removes a group that lacks a disk, and says what it leaves behind": {
+			hostOf("n1", func(h *Host) {
+				h.Teardown = true
+				h.Groups = []decide.Group{{
+					Name: "quarry-a", Partial: true, PVs: append(owned[0].PVs, decide.PV{UUID: "gone", SizeBytes: 1 << 30}),
+				}}
+				h.Node.Devices = []decide.Device{disk("sda")}
+			}),
+			"n1 RemoveVolumeGroup quarry-a sda: The host holds no volumes and is not used by the Cluster any more. " +
+				"What is missing of the group is left behind as it is: physical volume gone (1Gi).\n",
+		},
 		"a teardown leaves the disks of others alone": {
 			hostOf("n1", func(h *Host) {
 				h.Teardown = true

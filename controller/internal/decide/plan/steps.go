@@ -129,7 +129,7 @@ func (h Host) remove() []decide.Step {
 		if i == 0 {
 			devices = h.withMarked(devices)
 		}
-		steps = append(steps, h.step(v1alpha1.ActionRemoveVolumeGroup, g.Name, devices, reason))
+		steps = append(steps, h.step(v1alpha1.ActionRemoveVolumeGroup, g.Name, devices, reason+leftBehind(g)))
 	}
 	if len(h.Groups) == 0 {
 		if devices := h.withMarked(nil); len(devices) > 0 {
@@ -137,6 +137,21 @@ func (h Host) remove() []decide.Step {
 		}
 	}
 	return steps
+}
+
+// leftBehind says what of a group is missing and stays as it is when the group goes; empty when it is complete. Agents remove a group
+// that lacks a device only if it holds no volume, and if they are sure that the device is not there.
+func leftBehind(g decide.Group) string {
+	var gone []string
+	for _, p := range g.PVs {
+		if p.Path == "" {
+			gone = append(gone, fmt.Sprintf("%s (%s)", p.UUID, decide.Bytes(p.SizeBytes)))
+		}
+	}
+	if len(gone) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" What is missing of the group is left behind as it is: physical volume %s.", strings.Join(gone, ", "))
 }
 
 func (h Host) devicesOf(g decide.Group) []decide.Device {

@@ -1,0 +1,40 @@
+//go:build hostroot
+
+package conformance_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"quarry.storage/quarry/agent/internal/host/block"
+)
+
+// detachable hides devices of the node. LVM is given the devices that are seen, so to LVM one that is hidden is missing.
+type detachable struct {
+	*block.Host
+
+	mu     sync.Mutex
+	hidden map[string]bool
+}
+
+// List leaves out what is hidden.
+func (d *detachable) List(ctx context.Context) ([]block.Device, error) {
+	devices, err := d.Host.List(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.DeleteFunc(devices, func(b block.Device) bool { return d.hidden[b.Path] || d.hidden[b.Node] }), err
+}
+
+func (d *detachable) hide(path string, hidden bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hidden[path] = hidden
+}
+
+// Detach hides a disk.
+func (n *realNode) Detach(_ *testing.T, path string) { n.block.hide(path, true) }
+
+// Attach shows it again.
+func (n *realNode) Attach(_ *testing.T, path string) { n.block.hide(path, false) }

@@ -1,0 +1,95 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"quarry.storage/quarry/pkg/refusal"
+)
+
+// ReduceMissing makes a group without volumes forget the physical volumes that are missing. LVM refuses when one of them holds
+// extents of a volume.
+type ReduceMissing struct {
+	Name string
+	// GroupDevices are the devices of the group that are present.
+	GroupDevices []string
+	Reason       string
+}
+
+// Why the group forgets what is missing.
+func (s ReduceMissing) Why() string { return s.Reason }
+
+func (s ReduceMissing) String() string { return "drop the missing devices of group " + s.Name }
+
+// missing are the physical volumes of the group that no device carries.
+func (g Group) missing() []PV {
+	var out []PV
+	for _, pv := range g.PVs {
+		if pv.Path == "" {
+			out = append(out, pv)
+		}
+	}
+	return out
+}
+
+func (g Group) poolNames() []string {
+	var out []string
+	for _, p := range g.Pools {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+// mayForget refuses to give up on what is missing unless it is sure that it is not there. A disk that cannot be read, or that udev
+// still looks at, is there; and of one whose label stands on two devices LVM is told nothing.
+func (g Group) mayForget(s Snapshot, p Policy) error {
+	gone := g.missing()
+	if len(gone) == 0 || len(gone) == len(g.PVs) {
+		return fmt.Errorf("remove group %s: %w; which one is not known", g.Name, ErrPartial)
+	}
+	for _, d := range s.Devices {
+		if slices.ContainsFunc(gone, func(pv PV) bool { return d.PVUUID == pv.UUID }) {
+			return fmt.Errorf("remove group %s: %w, but device %s carries its label; LVM does not take it for the device", g.Name, ErrPartial, d.Path)
+		}
+		if mayCarryPV(d, p) {
+			return fmt.Errorf("remove group %s: %w, and device %s, which cannot be read, may be it: heal it, or take it out of the node",
+				g.Name, ErrPartial, d.Path)
+		}
+	}
+	return nil
+}
+
+// mayCarryPV says whether a device could be a physical volume of ours without our seeing it.
+func mayCarryPV(d Device, p Policy) bool {
+	switch {
+	case d.PVUUID != "", virtual(d, p) != "", removable(d, p) != "":
+		return false
+	case d.SizeBytes == 0 && d.Type != "disk":
+		// A loop device without a file. A disk loses its size when it dies.
+		return false
+	case describe(d, refusal.LVM, "") != "":
+		return true
+	}
+	read := d.HeadTailZero || d.ContentDigest != "" || len(d.Signatures) > 0
+	return len(d.Unreadable) > 0 && !read
+}
+
+// forget adds the step that makes the group forget what is missing, and says what that is, by the records of the caller where they
+// know it. It returns the paths of those records.
+func (p *Plan) forget(g Group, want GroupSpec) map[string]bool {
+	known := map[string]bool{}
+	for _, pv := range g.missing() {
+		what := fmt.Sprintf("The device with physical volume %s (%d bytes)", pv.UUID, pv.SizeBytes)
+		for _, id := range want.Devices {
+			if PVUUID(want.OwnerUID, id) == pv.UUID {
+				what = fmt.Sprintf("Device %s (wwn %q, serial %q, %d bytes)", id.Path, id.WWN, id.Serial, id.SizeBytes)
+				known[id.Path] = true
+			}
+		}
+		p.Notes = append(p.Notes, fmt.Sprintf("%s was missing from group %s and is left behind as it is.", what, g.Name))
+	}
+	p.Steps = append(p.Steps, ReduceMissing{
+		Name: g.Name, GroupDevices: g.paths(), Reason: "the group holds no volume and is removed, and devices of it are missing",
+	})
+	return known
+}

@@ -1,0 +1,91 @@
+package plan
+
+import (
+	"errors"
+	"testing"
+)
+
+// lacking is a group of sda, and of sdb that is not there.
+func lacking(edit func(*Group)) Group {
+	g := groupOf("vg", me, member("sda", "vg", me), orphan("sdb", me))
+	g.PVs[1].Path, g.Partial = "", true
+	edit(&g)
+	return g
+}
+
+func TestRemoveGroup_withoutMissingDevice(t *testing.T) {
+	a, gone := member("sda", "vg", me), orphan("sdb", me)
+	whole := func(*Group) {}
+	seen := func(g Group, others ...Device) Snapshot {
+		return Snapshot{Devices: append([]Device{a}, others...), Groups: []Group{g}}
+	}
+	unread := func(edit func(*Device)) Device {
+		d := Device{Path: "/dev/sdc", KernelName: "sdc", Type: "disk", SizeBytes: 1 << 40, Unreadable: []string{"content: input/output error"}}
+		edit(&d)
+		return d
+	}
+	steps := []string{
+		"drop the missing devices of group vg", "remove group vg", "release physical volume pv-sda on " + a.Path,
+	}
+	unknown := append(append([]string{}, steps...),
+		"The device with physical volume "+gone.PVUUID+" (10 bytes) was missing from group vg and is left behind as it is.")
+	for name, tt := range map[string]scenario{
+		"drops what is missing and says what it was": {snapshot: seen(lacking(whole)), want: spec(a), plan: unknown},
+		"names it by the records": {
+			snapshot: seen(lacking(whole)), want: spec(a, gone), plan: append(append([]string{}, steps...),
+				"Device "+gone.Path+` (wwn "0x5000sdb", serial "SERIAL-sdb", 107374182400 bytes) was missing from group vg and is left behind as it is.`),
+		},
+		"minds no clean disk":          {snapshot: seen(lacking(whole), cleanDisk("sdc")), want: spec(a), plan: unknown},
+		"minds no disk of somebody":    {snapshot: seen(lacking(whole), signed("ext4", "", "")), want: spec(a), plan: unknown},
+		"minds no other volume":        {snapshot: seen(lacking(whole), member("sdc", "vg9", "")), want: spec(a), plan: unknown},
+		"minds no mounted disk":        {snapshot: seen(lacking(whole), unread(func(d *Device) { d.Signatures = []Signature{{Type: "xfs"}} })), want: spec(a), plan: unknown},
+		"minds no unreadable CD":       {snapshot: seen(lacking(whole), unread(func(d *Device) { d.Type = "rom" })), want: spec(a), plan: unknown},
+		"minds no device-mapper":       {snapshot: seen(lacking(whole), unread(func(d *Device) { d.Type = "dm" })), want: spec(a), plan: unknown},
+		"minds no loop without a file": {snapshot: seen(lacking(whole), unread(func(d *Device) { d.Type, d.SizeBytes = "loop", 0 })), want: spec(a), plan: unknown},
+
+		"refuses while a disk cannot be read": {
+			snapshot: seen(lacking(whole), unread(func(*Device) {})), want: spec(a), err: ErrPartial, says: "/dev/sdc, which cannot be read, may be it",
+		},
+		"refuses while a disk that died is there": {
+			snapshot: seen(lacking(whole), unread(func(d *Device) { d.SizeBytes = 0 })), want: spec(a), err: ErrPartial,
+		},
+		"refuses while a label cannot be read": {
+			snapshot: seen(lacking(whole), signed("LVM2_member", "", "")), want: spec(a), err: ErrPartial, says: "may be it",
+		},
+		"refuses while a device carries the label": {
+			snapshot: seen(lacking(whole), with(func(d *Device) { d.PVUUID = gone.PVUUID })), want: spec(a), err: ErrPartial, says: "carries its label",
+		},
+		"refuses volumes": {
+			snapshot: seen(lacking(func(g *Group) { g.Volumes = []string{"precious"} })), want: spec(a), err: ErrHasVolumes, says: "precious",
+		},
+		"refuses extents on what is missing": {
+			snapshot: seen(lacking(func(g *Group) { g.PVs[1].FreeBytes-- })), want: spec(a), err: ErrHasVolumes,
+		},
+		"refuses extents of no volume": {
+			snapshot: seen(lacking(func(g *Group) { g.FreeBytes-- })), want: spec(a), err: ErrHasVolumes,
+		},
+		"refuses a thin pool, though it is empty": {
+			snapshot: seen(lacking(func(g *Group) { g.Pools = []Pool{{Name: "thin", Ours: true}} })), want: spec(a), err: ErrHasVolumes, says: "thin",
+		},
+		"refuses when nothing is left": {
+			snapshot: seen(lacking(func(g *Group) { g.PVs[0].Path = "" })), want: spec(a), err: ErrPartial,
+		},
+		"refuses another owner's group": {
+			snapshot: seen(lacking(func(g *Group) { g.OwnerUID = somebody })), want: spec(a), err: ErrNotOurs,
+		},
+		"refuses a foreign group": {snapshot: Snapshot{Devices: []Device{a}, ForeignGroups: []string{"vg"}}, want: spec(a), err: ErrNotOurs},
+	} {
+		t.Run(name, func(t *testing.T) { tt.check(t, RemoveGroup) })
+	}
+}
+
+// TestReduceMissing_onlyToRemove: what is missing is given up on for a removal, never to change a group that stays.
+func TestReduceMissing_onlyToRemove(t *testing.T) {
+	s := Snapshot{Devices: []Device{member("sda", "vg", me), cleanDisk("sdc")}, Groups: []Group{lacking(func(*Group) {})}}
+	for name, decide := range map[string]func(Snapshot, GroupSpec, Policy) (Plan, error){"ensure": EnsureGroup, "reduce": ReduceGroup} {
+		p, err := decide(s, spec(s.Devices[0], s.Devices[1]), testPolicy)
+		if !errors.Is(err, ErrPartial) || len(p.Steps) > 0 {
+			t.Errorf("%s: %v, %v", name, p, err)
+		}
+	}
+}
