@@ -33,6 +33,9 @@ type Options struct {
 	MinSizeBytes int64
 	// AllowTypes are kinds of virtual devices that are taken.
 	AllowTypes []string
+	// KubeletDir is a directory, with a path short enough for sockets, in which the agent serves CSI's node service as it does to a
+	// kubelet. Nothing is really mounted. Without it no CSI is served.
+	KubeletDir string
 	// Log takes the server's log; it is discarded when it is not set.
 	Log logr.Logger
 }
@@ -47,6 +50,8 @@ type Agent struct {
 
 	mu   sync.Mutex
 	life *life
+	// kubelet gets the end of the last life's CSI services; the next ones cannot have the socket before.
+	kubelet chan error
 }
 
 // life is one run of the server.
@@ -74,7 +79,7 @@ func New(t testing.TB, opts Options) *Agent {
 	if opts.TLS == nil {
 		opts.TLS = opts.CA.ServerTLS(t, opts.NodeName)
 	}
-	a := &Agent{Host: newHost(opts.NodeName), CA: opts.CA, opts: opts, addr: "127.0.0.1:0"}
+	a := &Agent{Host: newHost(opts.NodeName, opts.KubeletDir), CA: opts.CA, opts: opts, addr: "127.0.0.1:0"}
 	a.faults.kill = a.die
 	if err := a.start(); err != nil {
 		t.Fatalf("start agent of %s: %v", opts.NodeName, err)
@@ -108,11 +113,23 @@ func (a *Agent) Stop() error {
 	a.life = nil
 	a.mu.Unlock()
 	if l == nil {
-		return nil
+		return a.kubeletEnd()
 	}
 	a.Resume()
 	l.cancel()
-	return <-l.done
+	return errors.Join(<-l.done, a.kubeletEnd())
+}
+
+// kubeletEnd waits for the end of the CSI services, if there are any.
+func (a *Agent) kubeletEnd() error {
+	a.mu.Lock()
+	done := a.kubelet
+	a.kubelet = nil
+	a.mu.Unlock()
+	if done == nil {
+		return nil
+	}
+	return <-done
 }
 
 // Kill ends the agent at once: connections break, calls in progress have no further effect.
@@ -153,6 +170,9 @@ func (a *Agent) Dial(t testing.TB, opts ...grpc.DialOption) *grpc.ClientConn {
 }
 
 func (a *Agent) start() error {
+	if err := a.kubeletEnd(); err != nil {
+		return err
+	}
 	inner, err := a.listen()
 	if err != nil {
 		return err
@@ -171,7 +191,14 @@ func (a *Agent) start() error {
 	a.addr, a.life = inner.address(), l
 	a.mu.Unlock()
 	go func() { l.done <- srv.Serve(ctx, inner, a.opts.TLS) }()
-	return nil
+	if a.opts.KubeletDir == "" {
+		return nil
+	}
+	done, err := a.serveKubelet(ctx, s, srv)
+	a.mu.Lock()
+	a.kubelet = done
+	a.mu.Unlock()
+	return err
 }
 
 func (a *Agent) listen() (*listener, error) {

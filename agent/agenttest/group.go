@@ -185,7 +185,7 @@ func (h *Host) observeGroup(g *group) (plan.Group, bool) {
 		out.PVs = append(out.PVs, pv)
 	}
 	slices.SortFunc(out.PVs, func(a, b plan.PV) int { return strings.Compare(a.Path, b.Path) })
-	return g.observeVolumes(out), present
+	return h.observeVolumes(g, out), present
 }
 
 // fakeUUID looks like one of LVM's.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
@@ -61,13 +62,24 @@ type Host struct {
 	broken   error
 	faults   faults
 	created  int64 // volumes made so far
+	kubelet  string
+	mounts   *mount.Fake // nil when no kubelet is served
 	commands int
 }
 
-func newHost(node string) *Host {
-	return &Host{
+func newHost(node, kubelet string) *Host {
+	h := &Host{
 		node: node, disks: map[string]*disk{}, groups: map[string]*group{}, watchers: map[chan struct{}]bool{},
-		faults: faults{gate: closedGate()},
+		faults: faults{gate: closedGate()}, kubelet: kubelet,
+	}
+	h.unmount()
+	return h
+}
+
+// unmount begins with an empty mount table.
+func (h *Host) unmount() {
+	if h.kubelet != "" {
+		h.mounts = mount.NewFake(h.kubelet, h.number)
 	}
 }
 

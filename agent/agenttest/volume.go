@@ -33,6 +33,8 @@ type extents struct {
 type volume struct {
 	Volume
 	on      []extents // empty for a thin one
+	content string    // the filesystem on it; empty for nothing at all
+	files   int64     // size of the filesystem
 	health  string
 	created int64
 }
@@ -128,10 +130,12 @@ func (h *Host) SetPoolHealth(groupName, name, health string) {
 	h.onPool(groupName, name, func(p *pool) { p.health = health })
 }
 
-// Reboot closes and deactivates everything, as the start of a node does. The agent goes on; Restart or Kill end it.
+// Reboot closes, unmounts and deactivates everything, as the start of a node does. The agent goes on, with the mount table that it
+// had; Restart or Kill end it.
 func (h *Host) Reboot() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.unmount()
 	for _, g := range h.groups {
 		for i := range g.volumes {
 			g.volumes[i].Active, g.volumes[i].Open = false, false
@@ -247,11 +251,11 @@ func (h *Host) tick() int64 {
 func roundUp(bytes int64) int64 { return (bytes + extentBytes - 1) / extentBytes * extentBytes }
 
 // observeVolumes adds the volumes and pools.
-func (g *group) observeVolumes(out plan.Group) plan.Group {
+func (h *Host) observeVolumes(g *group, out plan.Group) plan.Group {
 	for _, v := range g.volumes {
 		out.LogicalVolumes = append(out.LogicalVolumes, plan.Volume{
 			Name: v.Name, ID: v.ID, UUID: fakeUUID("lv", g.uuid, v.Name), SizeBytes: v.SizeBytes, Pool: v.Pool, Source: v.Source,
-			Snapshot: v.Snapshot, New: v.New, Active: v.Active, Open: v.Open, Health: v.health, CreatedUnix: v.created,
+			Snapshot: v.Snapshot, New: v.New, Active: v.Active, Open: h.open(v), Health: v.health, CreatedUnix: v.created,
 		})
 	}
 	for _, p := range g.pools {

@@ -66,7 +66,7 @@ func (s session) place(g *group, v *volume, bytes int64) error {
 		if source == nil || source.Pool == "" {
 			return errAbsent
 		}
-		v.Pool, v.SizeBytes = source.Pool, source.SizeBytes
+		v.Pool, v.SizeBytes, v.content, v.files = source.Pool, source.SizeBytes, source.content, source.files
 	}
 	if v.Pool != "" {
 		p := g.pool(v.Pool)
@@ -77,7 +77,7 @@ func (s session) place(g *group, v *volume, bytes int64) error {
 		return nil
 	}
 	on, err := s.allocate(g, bytes)
-	v.on = on
+	v.on, v.content = on, garbage
 	return err
 }
 
@@ -142,7 +142,7 @@ func (s session) DeactivateLV(ctx context.Context, step plan.DeactivateLV) error
 		v := g.tagged(step.Name, step.Tag)
 		switch {
 		case v == nil:
-		case v.Open:
+		case s.open(*v):
 			return errOpen
 		default:
 			v.Active = false

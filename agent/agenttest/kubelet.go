@@ -1,0 +1,193 @@
+package agenttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"time"
+
+	"quarry.storage/quarry/agent/internal/csi"
+	"quarry.storage/quarry/agent/internal/host/dm"
+	"quarry.storage/quarry/agent/internal/host/fs"
+	"quarry.storage/quarry/agent/internal/host/mount"
+)
+
+// node is the node's side of volumes: their devices, what is on them, and where they are mounted. Mounts are kept in a table; only the
+// directories below the kubelet's are real.
+type node struct {
+	session
+	mounts *mount.Fake
+}
+
+var (
+	_ csi.Devices     = node{}
+	_ csi.Filesystems = node{}
+)
+
+const (
+	// mapper is the major number of device-mapper's devices.
+	mapper = 253
+	// garbage is content that nobody recognises: what a new linear volume shows of the disk below it.
+	garbage = "garbage"
+)
+
+// device of an active volume, numbered by the order in which the volumes were made.
+func (v *volume) device() dm.Device {
+	minor := uint32(v.created - firstCreated)
+	return dm.Device{Path: fmt.Sprintf("/dev/dm-%d", minor), Major: mapper, Minor: minor, SizeBytes: v.SizeBytes}
+}
+
+// behind is the active volume with that device.
+func (h *Host) behind(device string) (*volume, error) {
+	for _, g := range h.groups {
+		for i := range g.volumes {
+			if v := &g.volumes[i]; v.Active && v.device().Path == device {
+				return v, nil
+			}
+		}
+	}
+	return nil, &iofs.PathError{Op: "open", Path: device, Err: iofs.ErrNotExist}
+}
+
+// number is what the mount table knows a device by.
+func (h *Host) number(device string) (mount.Device, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v, err := h.behind(device)
+	if err != nil {
+		return mount.Device{}, err
+	}
+	return mount.Device{Major: mapper, Minor: v.device().Minor}, nil
+}
+
+// open says whether something has the volume open: a mount, or whoever OpenVolume stands for.
+func (h *Host) open(v volume) bool {
+	if v.Open || h.mounts == nil {
+		return v.Open
+	}
+	points, err := h.mounts.Points()
+	for _, p := range points {
+		if p.Device == (mount.Device{Major: mapper, Minor: v.device().Minor}) {
+			return true
+		}
+	}
+	return err != nil
+}
+
+// Find finds the device of an active volume.
+func (n node) Find(group, name string) (dm.Device, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if g := n.groups[group]; g != nil {
+		if v := g.volume(name); v != nil && v.Active {
+			return v.device(), nil
+		}
+	}
+	return dm.Device{}, fmt.Errorf("%s/%s: %w", group, name, dm.ErrNotFound)
+}
+
+// Probe tells what is on a device.
+func (n node) Probe(_ context.Context, device string) (string, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	v, err := n.behind(device)
+	switch {
+	case err != nil:
+		return "", err
+	case v.content == garbage:
+		return "", fs.ErrUnknownData
+	}
+	return v.content, nil
+}
+
+// Clear empties a device.
+func (n node) Clear(ctx context.Context, device string) error {
+	return n.onDevice(ctx, device, func(v *volume) error {
+		v.content, v.files = "", 0
+		return nil
+	})
+}
+
+// Format refuses a device that is not empty.
+func (n node) Format(ctx context.Context, device, fsType string) error {
+	return n.onDevice(ctx, device, func(v *volume) error {
+		if v.content != "" {
+			return fs.ErrNotEmpty
+		}
+		v.content, v.files = fsType, v.SizeBytes
+		return nil
+	})
+}
+
+// Check finds nothing wrong, and changes nothing.
+func (n node) Check(context.Context, string, string) error { return nil }
+
+// Grow makes a filesystem as large as its device.
+func (n node) Grow(ctx context.Context, device, _ string) error {
+	return n.onDevice(ctx, device, func(v *volume) error {
+		v.files = v.SizeBytes
+		return nil
+	})
+}
+
+// Usage measures a filesystem, on which nothing ever is.
+func (n node) Usage(path string) (fs.Usage, error) {
+	points, err := n.mounts.Points()
+	if err != nil {
+		return fs.Usage{}, err
+	}
+	p, _ := mount.Top(points, path)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	v, err := n.behind(fmt.Sprintf("/dev/dm-%d", p.Device.Minor))
+	if err != nil {
+		return fs.Usage{}, fs.ErrUnsupported
+	}
+	return fs.Usage{TotalBytes: v.files, FreeBytes: v.files, TotalInodes: 100, FreeInodes: 100}, nil
+}
+
+func (n node) onDevice(ctx context.Context, device string, do func(*volume) error) error {
+	return n.change(ctx, func() error {
+		v, err := n.behind(device)
+		if err != nil {
+			return err
+		}
+		return do(v)
+	})
+}
+
+// socketTimeout bounds the wait for the sockets of the kubelet.
+const socketTimeout = 10 * time.Second
+
+// serveKubelet serves CSI for the life of the agent, and returns once the kubelet could call. done gets how it ended.
+func (a *Agent) serveKubelet(ctx context.Context, s session, volumes csi.Volumes) (done chan error, err error) {
+	a.Host.mu.Lock()
+	n := node{session: s, mounts: a.mounts}
+	a.Host.mu.Unlock()
+	driver := csi.New(csi.Config{
+		NodeName: a.opts.NodeName, Version: a.opts.Version, KubeletDir: a.opts.KubeletDir, Log: a.opts.Log,
+		Volumes: volumes, Devices: n, Filesystems: n, Mounter: n.mounts, Places: n.mounts,
+	})
+	done = make(chan error, 1)
+	go func() { done <- driver.Run(ctx) }()
+	for deadline := time.Now().Add(socketTimeout); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(driver.Endpoint()); err == nil {
+			return done, nil
+		}
+		select {
+		case err := <-done:
+			return nil, err
+		default:
+		}
+		if time.Now().After(deadline) {
+			return nil, errors.New("the CSI services do not listen")
+		}
+	}
+}
+
+// KubeletSocket is where the agent serves CSI's node service.
+func (a *Agent) KubeletSocket() string {
+	return csi.New(csi.Config{KubeletDir: a.opts.KubeletDir}).Endpoint()
+}
