@@ -68,15 +68,6 @@ func paths(d Device) []string {
 	return append(out, pvuuid.Kernel(d.KernelName))
 }
 
-func (s Snapshot) group(name string) (Group, bool) {
-	for _, g := range s.Groups {
-		if g.Name == name {
-			return g, true
-		}
-	}
-	return Group{}, false
-}
-
 // PVUUID is the UUID of the physical volume that is made on a device for an owner.
 func PVUUID(ownerUID string, id Identity) string {
 	return pvuuid.Of(ownerUID, pvuuid.Disk{WWN: id.WWN, Serial: id.Serial, SizeBytes: id.SizeBytes}, id.Path)

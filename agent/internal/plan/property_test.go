@@ -48,14 +48,12 @@ func forbidden(s Snapshot, want GroupSpec, before []Step, step Step) string {
 	case ReleasePV:
 		return forbiddenRelease(s, want, before, st)
 	case ReduceMissing:
-		g, _ := s.group(st.Name)
-		if g.OwnerUID != want.OwnerUID || len(g.Volumes)+len(g.Pools) > 0 || g.FreeBytes != g.SizeBytes || len(g.missing()) == 0 {
-			return "the group is not the owner's, holds volumes, or is complete"
+		if len(seen(s, st.Name).missing()) == 0 {
+			return "the group is complete"
 		}
+		return full(s, want, st.Name)
 	case RemoveVG:
-		if g, _ := s.group(st.Name); g.OwnerUID != want.OwnerUID || len(g.Volumes) > 0 || g.FreeBytes != g.SizeBytes {
-			return "the group is not the owner's, or holds volumes"
-		}
+		return full(s, want, st.Name)
 	case CreateVG:
 		return joins(s, want, before, st.Devices)
 	case ExtendVG:
@@ -66,6 +64,23 @@ func forbidden(s Snapshot, want GroupSpec, before []Step, step Step) string {
 				return "the device is not in the owner's group"
 			}
 		}
+	}
+	return ""
+}
+
+func seen(s Snapshot, name string) Group {
+	for _, g := range s.Groups {
+		if g.Name == name {
+			return g
+		}
+	}
+	return Group{}
+}
+
+// full says why a group must not go.
+func full(s Snapshot, want GroupSpec, name string) string {
+	if g := seen(s, name); g.OwnerUID != want.OwnerUID || len(g.Volumes) > 0 || g.FreeBytes != g.SizeBytes {
+		return "the group is not the owner's, or holds volumes"
 	}
 	return ""
 }
