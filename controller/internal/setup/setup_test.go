@@ -169,6 +169,10 @@ func TestRun_withItsOwnRights(t *testing.T) {
 	if err := keeper.Keep(ctx); err != nil {
 		t.Fatal(err)
 	}
+	borrower := &pki.Borrower{Client: clientOf(t, as(t, "quarry-csi", "")), Namespace: namespace}
+	if err := borrower.Borrow(ctx); err != nil {
+		t.Errorf("the CSI controller, with its own rights: %v", err)
+	}
 	agent, port := startAgent(t, admin, "n1")
 	cfg.AgentPort = port
 	start(t, cfg)
