@@ -201,7 +201,7 @@ func (w *world) drop(p *pod) {
 // act does what was decided, and checks that it may be.
 func (w *world) act(d Decision) {
 	in := w.input()
-	if s := Summarize(in); s.Ready >= in.Desired {
+	if d.Action == Rest {
 		w.in.Futile = 0
 	}
 	w.log = append(w.log, fmt.Sprintf("%s %s | %s", w.now.Format("04:05"), d, w.describe(in)))
