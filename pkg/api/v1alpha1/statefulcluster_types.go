@@ -240,6 +240,7 @@ type StatefulClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Replicas is the number of pods that are not being deleted.
+	// +optional
 	Replicas int32 `json:"replicas"`
 	// ReadyReplicas is how many of them are ready.
 	// +optional
