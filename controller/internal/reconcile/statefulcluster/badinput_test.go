@@ -157,7 +157,8 @@ func TestReconcile_badSpecs(t *testing.T) {
 			func(c *v1alpha1.StatefulCluster) {
 				c.Annotations = map[string]string{v1alpha1.AnnotationStartUpGrace: "soon"}
 			},
-			v1alpha1.ConditionSpecValid, []string{v1alpha1.AnnotationStartUpGrace, `"soon"`},
+			v1alpha1.ConditionSpecValid,
+			[]string{v1alpha1.AnnotationStartUpGrace, `"soon"`},
 		},
 		"a selector that is not understood": {func(c *v1alpha1.StatefulCluster) {
 			c.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Like"}}

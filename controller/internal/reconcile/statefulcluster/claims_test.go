@@ -52,7 +52,7 @@ func TestRetention(t *testing.T) {
 				t.Errorf("the claim of a replica is owned by %q", got)
 			}
 			s.edit(func(c *v1alpha1.StatefulCluster) { c.Spec.Replicas = ptr.To[int32](1) })
-			s.setPod("db-0000000000000001", corev1.PodRunning, corev1.ConditionFalse)
+			s.setPod("db-0000000000000001", corev1.ConditionFalse)
 			c := s.settle("one replica", isReady)
 			if got := s.owners(1); got != tc.scaled {
 				t.Errorf("the claim of a replica that was scaled away is owned by %q", got)

@@ -235,7 +235,7 @@ func (s *suite) kubelet() {
 			continue
 		}
 		if p.Status.Phase != corev1.PodRunning {
-			s.setPod(p.Name, corev1.PodRunning, corev1.ConditionTrue)
+			s.setPod(p.Name, corev1.ConditionTrue)
 		}
 	}
 }
@@ -275,13 +275,14 @@ func (s *suite) answers(name string) bool {
 	return factsOf(n).state == 0
 }
 
-func (s *suite) setPod(name string, phase corev1.PodPhase, ready corev1.ConditionStatus) {
+// setPod lets a pod run, ready or not.
+func (s *suite) setPod(name string, ready corev1.ConditionStatus) {
 	s.t.Helper()
 	p := &corev1.Pod{}
 	if err := s.client.Get(context.Background(), client.ObjectKey{Namespace: s.namespace, Name: name}, p); err != nil {
 		s.t.Fatal(err)
 	}
-	p.Status.Phase = phase
+	p.Status.Phase = corev1.PodRunning
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.NewTime(s.now)}}
 	if err := s.client.Status().Update(context.Background(), p); err != nil {
 		s.t.Fatal(err)
