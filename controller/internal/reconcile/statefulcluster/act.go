@@ -59,7 +59,7 @@ func (r *Reconciler) create(ctx context.Context, s *scope) error {
 		s.trouble = trouble{v1alpha1.ReasonCreateFailed, err.Error()}
 		return err
 	}
-	s.pods = append(s.pods, *pod)
+	s.setPods(append(s.pods, *pod))
 	r.announceCreated(s, pod)
 	return nil
 }

@@ -3,6 +3,7 @@ package statefulcluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,22 +29,14 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	if err := from.List(ctx, &pods, ours...); err != nil {
 		return fmt.Errorf("list pods of statefulcluster %s: %w", s.cluster.Name, err)
 	}
-	s.pods = s.pods[:0]
-	for _, p := range pods.Items {
-		if metav1.IsControlledBy(&p, s.cluster) {
-			s.pods = append(s.pods, p)
-		}
-	}
+	s.setPods(slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, s.cluster) }))
 	var claims corev1.PersistentVolumeClaimList
 	if err := from.List(ctx, &claims, ours...); err != nil {
 		return fmt.Errorf("list claims of statefulcluster %s: %w", s.cluster.Name, err)
 	}
-	s.claims = s.claims[:0]
-	for _, c := range claims.Items {
-		if c.Labels[v1alpha1.LabelStatefulClusterUID] == string(s.cluster.UID) {
-			s.claims = append(s.claims, c)
-		}
-	}
+	s.claims = slices.DeleteFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool {
+		return c.Labels[v1alpha1.LabelStatefulClusterUID] != string(s.cluster.UID)
+	})
 	if err := r.readNodes(ctx, s); err != nil {
 		return err
 	}

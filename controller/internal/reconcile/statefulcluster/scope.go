@@ -17,10 +17,11 @@ type scope struct {
 	now             time.Time
 	plan            *blueprint.Blueprint
 	faults          []blueprint.Fault
-	// pods that the StatefulCluster owns, and its claims.
-	pods   []corev1.Pod
-	claims []corev1.PersistentVolumeClaim
-	nodes  nodes
+	// pods that the StatefulCluster owns, by identity too, and its claims.
+	pods       []corev1.Pod
+	byIdentity map[string]int
+	claims     []corev1.PersistentVolumeClaim
+	nodes      nodes
 	// input of the decision, and the decision.
 	input    replica.Input
 	decision replica.Decision
@@ -48,12 +49,18 @@ func (s *scope) after() time.Duration {
 	return s.decision.After
 }
 
+// setPods says which pods there are.
+func (s *scope) setPods(pods []corev1.Pod) {
+	s.pods, s.byIdentity = pods, make(map[string]int, len(pods))
+	for i := range pods {
+		s.byIdentity[pods[i].Labels[v1alpha1.LabelIdentity]] = i
+	}
+}
+
 // podOf returns the pod of an identity; nil when there is none.
 func (s *scope) podOf(identity string) *corev1.Pod {
-	for i := range s.pods {
-		if s.pods[i].Labels[v1alpha1.LabelIdentity] == identity {
-			return &s.pods[i]
-		}
+	if i, ok := s.byIdentity[identity]; ok {
+		return &s.pods[i]
 	}
 	return nil
 }
