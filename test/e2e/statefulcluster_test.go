@@ -195,6 +195,33 @@ func spareNode(t *testing.T) string {
 	return nodes[i]
 }
 
+// onlyOn returns the replica on a node, when each replica is on a node of its own.
+func onlyOn(t *testing.T, pods map[string]corev1.Pod, node string) corev1.Pod {
+	t.Helper()
+	on := map[string]corev1.Pod{}
+	for _, p := range pods {
+		on[p.Spec.NodeName] = p
+	}
+	found, ok := on[node]
+	if !ok || len(on) != len(pods) {
+		t.Fatalf("the replicas are on %v", slices.Sorted(maps.Keys(on)))
+	}
+	return found
+}
+
+// undisturbed holds that a replica is the one that it was, and that none of its containers was started again.
+func undisturbed(t *testing.T, before, after corev1.Pod) {
+	t.Helper()
+	if before.UID != after.UID {
+		t.Errorf("%s was made again", after.Name)
+	}
+	for _, c := range after.Status.ContainerStatuses {
+		if c.RestartCount != 0 {
+			t.Errorf("%s in %s was started again %d times", c.Name, after.Name, c.RestartCount)
+		}
+	}
+}
+
 // TestStatefulClusterReplacesDeadNode: three replicas on three nodes with local volumes, and one node loses its power for good. The
 // replica comes back elsewhere with a new identity and a new claim; the other two never restart.
 func TestStatefulClusterReplacesDeadNode(t *testing.T) {
@@ -204,17 +231,7 @@ func TestStatefulClusterReplacesDeadNode(t *testing.T) {
 	waitReplicas(t, c, 3)
 	before := replicas(t, c.Name)
 	victim := spareNode(t)
-	var dead corev1.Pod
-	on := map[string]bool{}
-	for _, p := range before {
-		on[p.Spec.NodeName] = true
-		if p.Spec.NodeName == victim {
-			dead = p
-		}
-	}
-	if len(on) != 3 {
-		t.Fatalf("the replicas are on %v", slices.Sorted(maps.Keys(on)))
-	}
+	dead := onlyOn(t, before, victim)
 	oldClaim := claimOf(t, c, dead)
 
 	lab(t, "node", "kill", victim)
@@ -233,21 +250,19 @@ func TestStatefulClusterReplacesDeadNode(t *testing.T) {
 		return nil
 	})
 	after := replicas(t, c.Name)
-	for name, p := range after {
-		old, same := before[name]
-		switch {
-		case same && (old.UID != p.UID || p.Status.ContainerStatuses[0].RestartCount != 0):
-			t.Errorf("%s did restart: %s then %s, %d restarts", name, old.UID, p.UID, p.Status.ContainerStatuses[0].RestartCount)
-		case !same:
-			claim := claimOf(t, c, p)
-			node, _, _ := handle(t, volumeOf(t, claim))
-			if node == victim || p.Spec.NodeName != node || claim.UID == oldClaim.UID {
-				t.Errorf("the new replica %s is on %s, its claim %s on %s", name, p.Spec.NodeName, claim.Name, node)
-			}
-		}
-	}
 	if len(after) != 3 {
 		t.Errorf("replicas %v", slices.Sorted(maps.Keys(after)))
+	}
+	for name, p := range after {
+		if old, same := before[name]; same {
+			undisturbed(t, old, p)
+			continue
+		}
+		claim := claimOf(t, c, p)
+		node, _, _ := handle(t, volumeOf(t, claim))
+		if node == victim || p.Spec.NodeName != node || claim.UID == oldClaim.UID {
+			t.Errorf("the new replica %s is on %s, its claim %s on %s", name, p.Spec.NodeName, claim.Name, node)
+		}
 	}
 
 	// When the node is back, its kubelet ends the old pod. The claim stays, and is listed.
@@ -262,9 +277,7 @@ func TestStatefulClusterReplacesDeadNode(t *testing.T) {
 		return nil
 	})
 	for name, p := range replicas(t, c.Name) {
-		if after[name].UID != p.UID {
-			t.Errorf("%s was made after the node came back", name)
-		}
+		undisturbed(t, after[name], p)
 	}
 }
 

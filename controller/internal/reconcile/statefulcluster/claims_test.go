@@ -131,7 +131,10 @@ func TestReconcile_disruptionBudget(t *testing.T) {
 	if s.names() != "1 2" || s.result.RequeueAfter <= 0 || s.result.RequeueAfter > time.Minute || s.owners(2) != "StatefulCluster" {
 		t.Errorf("pods %s, again after %v, claim owned by %q", s.names(), s.result.RequeueAfter, s.owners(2))
 	}
-	for _, kind := range []string{v1alpha1.ConditionRemovalAllowed} {
+	if told := strings.Join(s.told(), "\n"); strings.Count(told, "Warning DisruptionBudget") != 1 {
+		t.Errorf("events:\n%s", told)
+	}
+	for _, kind := range []string{v1alpha1.ConditionRemovalAllowed, v1alpha1.ConditionReady} {
 		if complaint := says(kind, v1alpha1.ReasonDisruptionBudget, "disruption budget")(s.get()); complaint != "" {
 			t.Error(complaint)
 		}

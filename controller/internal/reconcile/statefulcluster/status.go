@@ -75,9 +75,10 @@ func current(was, wanted string, sum replica.Summary) string {
 	return oldest
 }
 
-// conditions computes all conditions; Ready is the first of the others that is not true.
+// conditions computes all conditions; Ready is the first of the others that is not true. What holds a removal up says more than that there
+// is something to remove, so it comes first.
 func (s *scope) conditions(sum replica.Summary) []metav1.Condition {
-	facts := []metav1.Condition{s.specValid(), s.replicasReady(sum), s.removalAllowed()}
+	facts := []metav1.Condition{s.specValid(), s.removalAllowed(), s.replicasReady(sum)}
 	ready := metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady,
 		Message: fmt.Sprintf("All %d replicas are ready.", s.input.Desired),
