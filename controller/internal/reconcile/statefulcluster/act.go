@@ -3,6 +3,7 @@ package statefulcluster
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -112,7 +113,7 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) error {
 	}
 	switch {
 	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
-		s.blocked = fmt.Sprintf("Replica %s is not removed now: %v.", pod.Name, err)
+		s.blocked = fmt.Sprintf("Replica %s is not removed now: %s.", pod.Name, budgetOf(err))
 		s.retryAfter = blockedPause
 		if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
 			s.retryAfter = time.Duration(seconds) * time.Second
@@ -133,6 +134,15 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) error {
 	recordRemoval(types.NamespacedName{Namespace: pod.Namespace, Name: s.cluster.Name}, s.decision.Reason)
 	r.announceRemoved(s, pod)
 	return nil
+}
+
+// budgetOf returns what the API server says about the budget that holds an eviction up, with its name where that is told.
+func budgetOf(err error) string {
+	text := err.Error()
+	if cause, ok := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause); ok && cause.Message != "" {
+		text = cause.Message
+	}
+	return strings.TrimRight(text, ".")
 }
 
 func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod) error {

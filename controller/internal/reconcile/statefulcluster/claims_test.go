@@ -135,7 +135,7 @@ func TestReconcile_disruptionBudget(t *testing.T) {
 		t.Errorf("events:\n%s", told)
 	}
 	for _, kind := range []string{v1alpha1.ConditionRemovalAllowed, v1alpha1.ConditionReady} {
-		if complaint := says(kind, v1alpha1.ReasonDisruptionBudget, "disruption budget")(s.get()); complaint != "" {
+		if complaint := says(kind, v1alpha1.ReasonDisruptionBudget, "disruption budget all-of-them")(s.get()); complaint != "" {
 			t.Error(complaint)
 		}
 	}
