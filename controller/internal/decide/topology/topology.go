@@ -1,0 +1,48 @@
+// Package topology decides whether a node meets the requirements that a volume has of nodes. It knows nothing of clients.
+package topology
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// operators are the names that label selectors have for those of node selectors.
+var operators = map[corev1.NodeSelectorOperator]selection.Operator{
+	corev1.NodeSelectorOpIn:           selection.In,
+	corev1.NodeSelectorOpNotIn:        selection.NotIn,
+	corev1.NodeSelectorOpExists:       selection.Exists,
+	corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist,
+	corev1.NodeSelectorOpGt:           selection.GreaterThan,
+	corev1.NodeSelectorOpLt:           selection.LessThan,
+}
+
+// Matches tells whether a node meets one of the terms. An empty term matches nothing.
+func Matches(s *corev1.NodeSelector, name string, nodeLabels map[string]string) bool {
+	return slices.ContainsFunc(s.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
+		if len(t.MatchExpressions)+len(t.MatchFields) == 0 {
+			return false
+		}
+		return all(t.MatchExpressions, nodeLabels) && named(t.MatchFields, name)
+	})
+}
+
+// all tells whether every requirement is met. One that cannot be understood is not.
+func all(requirements []corev1.NodeSelectorRequirement, have map[string]string) bool {
+	return !slices.ContainsFunc(requirements, func(r corev1.NodeSelectorRequirement) bool {
+		q, err := labels.NewRequirement(r.Key, operators[r.Operator], r.Values)
+		return err != nil || !q.Matches(labels.Set(have))
+	})
+}
+
+// named tells whether the requirements of fields are met. The only field that there is, is the name, and it may be longer than a label.
+func named(requirements []corev1.NodeSelectorRequirement, name string) bool {
+	return !slices.ContainsFunc(requirements, func(r corev1.NodeSelectorRequirement) bool {
+		listed := slices.Contains(r.Values, name)
+		met := r.Operator == corev1.NodeSelectorOpIn && listed || r.Operator == corev1.NodeSelectorOpNotIn && !listed
+		return r.Key != metav1.ObjectNameField || !met
+	})
+}

@@ -1,0 +1,153 @@
+package statefulcluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"quarry.storage/quarry/controller/internal/decide/replica"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// fieldOwner is the one field owner of everything the controller writes.
+const fieldOwner = client.FieldOwner("quarry-controller")
+
+// trial is the identity of a replica that is only tried out: it makes the API server say the same each time.
+const trial = "0000000000000000"
+
+const (
+	// blockedPause is when to ask again to remove a replica when the API server does not say.
+	blockedPause = 10 * time.Second
+	// refusedPause is when to try again what the API server says cannot be.
+	refusedPause = time.Minute
+)
+
+// act carries out the decision.
+func (r *Reconciler) act(ctx context.Context, s *scope) error {
+	switch s.decision.Action {
+	case replica.Create:
+		return r.create(ctx, s)
+	case replica.Remove:
+		return r.remove(ctx, s)
+	}
+	return nil
+}
+
+// create makes the claims of an identity, then its pod. Both are made once and never changed, and must not exist, so they are created
+// and not applied. All of it is tried out first: when the API server refuses a part, nothing is made.
+func (r *Reconciler) create(ctx context.Context, s *scope) error {
+	if err := r.tryOut(ctx, s); err != nil {
+		s.trouble = trouble{v1alpha1.ReasonCreateFailed, err.Error()}
+		s.retryAfter = refusedPause
+		return nil
+	}
+	identity := s.decision.Identity
+	if identity == "" {
+		identity = r.Identity()
+	}
+	logf.FromContext(ctx).V(1).Info("Creating replica", "identity", identity, "reason", s.decision.Reason)
+	pod, err := r.make(ctx, s, identity)
+	if err != nil {
+		s.trouble = trouble{v1alpha1.ReasonCreateFailed, err.Error()}
+		return err
+	}
+	s.setPods(append(s.pods, *pod))
+	r.announceCreated(s, pod)
+	return nil
+}
+
+func (r *Reconciler) make(ctx context.Context, s *scope, identity string) (*corev1.Pod, error) {
+	for _, c := range s.plan.Claims(identity) {
+		err := r.Client.Create(ctx, c, fieldOwner)
+		if apierrors.IsAlreadyExists(err) && identity == s.decision.Identity {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("create claim %s: %w", c.Name, err)
+		}
+		s.claims = append(s.claims, *c)
+	}
+	pod := s.plan.Pod(identity)
+	if err := r.Client.Create(ctx, pod, fieldOwner); err != nil {
+		return nil, fmt.Errorf("create pod %s: %w", pod.Name, err)
+	}
+	return pod, nil
+}
+
+// tryOut asks the API server whether it would take a replica. Only a clear no counts: what admits a pod may not be able to try out.
+func (r *Reconciler) tryOut(ctx context.Context, s *scope) error {
+	var objects []client.Object
+	for _, c := range s.plan.Claims(trial) {
+		objects = append(objects, c)
+	}
+	objects = append(objects, s.plan.Pod(trial))
+	for _, o := range objects {
+		if err := r.Client.Create(ctx, o, fieldOwner, client.DryRunAll); apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+			return fmt.Errorf("try to create %s: %w", o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// remove evicts the pod, so that disruption budgets are kept. On a node that is gone nobody would end it: there it is deleted at once.
+func (r *Reconciler) remove(ctx context.Context, s *scope) error {
+	pod := s.pod(s.decision.Victim)
+	if pod == nil {
+		return nil
+	}
+	logf.FromContext(ctx).V(1).Info("Removing replica", "pod", pod.Name, "reason", s.decision.Reason)
+	var err error
+	if s.decision.Force {
+		err = r.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+	} else {
+		err = r.evict(ctx, pod)
+	}
+	switch {
+	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
+		s.blocked = fmt.Sprintf("Replica %s is not removed now: %s.", pod.Name, budgetOf(err))
+		s.retryAfter = blockedPause
+		if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
+			s.retryAfter = time.Duration(seconds) * time.Second
+		}
+		return nil
+	case apierrors.IsNotFound(err):
+		s.removed = true
+		return nil
+	case err != nil:
+		err = fmt.Errorf("remove pod %s: %w", pod.Name, err)
+		s.trouble = trouble{v1alpha1.ReasonRemoveFailed, err.Error()}
+		return err
+	}
+	s.removed = true
+	if s.decision.Reason == v1alpha1.ReasonReplicaUnhealthy {
+		s.cluster.Status.FutileReplacements++
+	}
+	recordRemoval(types.NamespacedName{Namespace: pod.Namespace, Name: s.cluster.Name}, s.decision.Reason)
+	r.announceRemoved(s, pod)
+	return nil
+}
+
+// budgetOf returns what the API server says about the budget that holds an eviction up, with its name where that is told.
+func budgetOf(err error) string {
+	text := err.Error()
+	if cause, ok := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause); ok && cause.Message != "" {
+		text = cause.Message
+	}
+	return strings.TrimRight(text, ".")
+}
+
+func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod) error {
+	return r.Client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
+	})
+}

@@ -1,0 +1,108 @@
+// Package statefulcluster keeps the replicas of StatefulClusters: it observes pods, claims and nodes, lets package decide choose one action,
+// and carries it out. It needs no agent and knows nothing of what the replicas run.
+package statefulcluster
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"quarry.storage/quarry/controller/internal/decide/blueprint"
+	"quarry.storage/quarry/controller/internal/decide/replica"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups=quarry.storage,resources=statefulclusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=quarry.storage,resources=statefulclusters/status,verbs=patch
+// +kubebuilder:rbac:groups=quarry.storage,resources=statefulclusters/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// retry is how soon something is tried again that failed because somebody else wrote at the same time.
+const retry = time.Second
+
+// Reconciler reconciles StatefulClusters.
+type Reconciler struct {
+	// Client reads StatefulClusters and PersistentVolumes, and writes.
+	Client client.Client
+	// Workloads reads pods, claims and nodes from a cache that may be late.
+	Workloads client.Reader
+	// Live reads from the API server itself. Nothing is made or removed for what the cache alone says.
+	Live client.Reader
+	// Events tells users what happened.
+	Events events.EventRecorder
+	// Now is the time, Identity mints an identity that was never used.
+	Now      func() time.Time
+	Identity func() string
+}
+
+// Reconcile brings one StatefulCluster closer to its spec, by one action at most.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	c := &v1alpha1.StatefulCluster{}
+	if err := r.Client.Get(ctx, req.NamespacedName, c); err != nil {
+		if apierrors.IsNotFound(err) {
+			forgetMetrics(req.NamespacedName)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !c.DeletionTimestamp.IsZero() {
+		// Owner references take everything else away.
+		return ctrl.Result{}, nil
+	}
+	result, err := r.reconcile(ctx, c)
+	if apierrors.IsConflict(err) {
+		logf.FromContext(ctx).V(1).Info("Retrying after a conflict", "error", err.Error())
+		return ctrl.Result{RequeueAfter: retry}, nil
+	}
+	return result, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, c *v1alpha1.StatefulCluster) (result ctrl.Result, err error) {
+	s := &scope{before: c, cluster: c.DeepCopy(), now: r.Now()}
+	s.plan, s.faults = blueprint.Of(s.cluster)
+	defer func() {
+		err = errors.Join(err, r.writeStatus(ctx, s))
+	}()
+	if err := r.observe(ctx, s); err != nil {
+		s.blind = true
+		return ctrl.Result{}, err
+	}
+	if len(s.faults) > 0 {
+		return ctrl.Result{}, nil
+	}
+	s.decision = replica.Decide(s.input)
+	if again, err := r.lookTwice(ctx, s); err != nil || again {
+		return ctrl.Result{RequeueAfter: retry}, err
+	}
+	// Claims are seen to even when the action fails: they may wait for another one.
+	if err := errors.Join(r.act(ctx, s), r.settleClaims(ctx, s)); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: s.after()}, nil
+}
+
+// lookTwice confirms an action with the API server itself: a cache that does not know the last pod yet would have one made too many, and
+// then a good one removed. It returns true when the cache has to catch up first.
+func (r *Reconciler) lookTwice(ctx context.Context, s *scope) (again bool, err error) {
+	if s.decision.Action != replica.Create && s.decision.Action != replica.Remove {
+		return false, nil
+	}
+	first := s.decision
+	s.confirmed = true
+	if err := r.observe(ctx, s); err != nil {
+		s.blind = true
+		return false, err
+	}
+	s.decision = replica.Decide(s.input)
+	return s.decision.Action != first.Action || s.decision.Victim != first.Victim, nil
+}

@@ -1,0 +1,160 @@
+package statefulcluster
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"quarry.storage/quarry/controller/internal/decide/replica"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func at(minutes int) metav1.Time {
+	return metav1.NewTime(noon.Add(time.Duration(minutes) * time.Minute))
+}
+
+func TestReplicaOf_readiness(t *testing.T) {
+	status := func(phase corev1.PodPhase, ready corev1.ConditionStatus, since int, containers ...corev1.ContainerStatus) corev1.PodStatus {
+		return corev1.PodStatus{
+			Phase: phase, ContainerStatuses: containers,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: at(since)}},
+		}
+	}
+	running := func(restarts int32, started int) corev1.ContainerStatus {
+		return corev1.ContainerStatus{RestartCount: restarts, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(started)}}}
+	}
+	crashed := corev1.ContainerStatus{RestartCount: 1, LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: at(7)}}}
+	for name, c := range map[string]struct {
+		status corev1.PodStatus
+		phase  replica.Phase
+		ready  replica.Readiness
+		since  int
+	}{
+		"nothing is known yet":               {corev1.PodStatus{Phase: corev1.PodPending}, replica.Pending, replica.NotReady, 0},
+		"ready":                              {status(corev1.PodRunning, corev1.ConditionTrue, 5), replica.Running, replica.Ready, 5},
+		"not ready any more":                 {status(corev1.PodRunning, corev1.ConditionFalse, 5), replica.Running, replica.NotReady, 5},
+		"a slow pull is not held against it": {status(corev1.PodRunning, corev1.ConditionFalse, 1, running(0, 9)), replica.Running, replica.NotReady, 9},
+		"its first start was this long ago":  {status(corev1.PodRunning, corev1.ConditionFalse, 1, crashed), replica.Running, replica.NotReady, 7},
+		"restarts do not begin anew":         {status(corev1.PodRunning, corev1.ConditionFalse, 1, running(5, 9)), replica.Running, replica.NotReady, 1},
+		"nobody tells":                       {status(corev1.PodRunning, corev1.ConditionUnknown, 5), replica.Running, replica.Unknown, 5},
+		"an unknown phase":                   {corev1.PodStatus{Phase: corev1.PodUnknown}, replica.Running, replica.Unknown, 0},
+		"evicted by its kubelet":             {status(corev1.PodFailed, corev1.ConditionFalse, 5), replica.Finished, replica.NotReady, 5},
+		"ended":                              {status(corev1.PodSucceeded, corev1.ConditionFalse, 5), replica.Finished, replica.NotReady, 5},
+	} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", CreationTimestamp: at(0)}, Status: c.status}
+		want := replica.Replica{Name: "p", Created: noon, Phase: c.phase, Readiness: c.ready, ReadinessSince: at(c.since).Time}
+		if diff := cmp.Diff(want, replicaOf(p)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestCurrent(t *testing.T) {
+	sum := func(live int, revisions map[string]int) replica.Summary {
+		return replica.Summary{Live: live, Updated: revisions["new"], Revisions: revisions}
+	}
+	for name, c := range map[string]struct {
+		was, want string
+		sum       replica.Summary
+	}{
+		"none are there":              {"old", "new", sum(0, nil)},
+		"all are new":                 {"old", "new", sum(2, map[string]int{"new": 2})},
+		"one is left":                 {"old", "old", sum(2, map[string]int{"new": 1, "old": 1})},
+		"that which was is not there": {"older", "old", sum(2, map[string]int{"new": 1, "old": 1})},
+		"a change in a change":        {"new", "a", sum(3, map[string]int{"new": 1, "b": 1, "a": 1})},
+		"the status was lost":         {"", "old", sum(1, map[string]int{"old": 1})},
+	} {
+		if got := current(c.was, "new", c.sum); got != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	name := types.NamespacedName{Namespace: "ns", Name: "metrics"}
+	c := &v1alpha1.StatefulCluster{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
+	c.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, LastTransitionTime: at(0)}}
+	defer func(now func() time.Time) { unready.now = now }(unready.now)
+	unready.now = func() time.Time { return at(2).Time }
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(replacements, states, unready)
+	record(c)
+	recordRemoval(name, v1alpha1.ReasonReplicaLost)
+	recordRemoval(name, v1alpha1.ReasonScalingDown)
+	want := []string{
+		"quarry_statefulcluster_condition metrics ns False Ready 1",
+		"quarry_statefulcluster_replacements_total metrics ns ReplicaLost 1",
+		"quarry_statefulcluster_unready_seconds metrics ns 120",
+	}
+	if diff := cmp.Diff(want, gather(t, registry)); diff != "" {
+		t.Error(diff)
+	}
+	forgetMetrics(name)
+	if left := gather(t, registry); len(left) != 0 {
+		t.Errorf("these stay: %v", left)
+	}
+}
+
+// gather returns every metric with the values of its labels.
+func gather(t *testing.T, registry *prometheus.Registry) []string {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			line := f.GetName()
+			for _, l := range m.GetLabel() {
+				line += " " + l.GetValue()
+			}
+			out = append(out, fmt.Sprintf("%s %v", line, m.GetGauge().GetValue()+m.GetCounter().GetValue()))
+		}
+	}
+	return out
+}
+
+func TestNodeChanged(t *testing.T) {
+	node := func(status corev1.ConditionStatus, label string) client.Object {
+		return &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"x": label}},
+			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastHeartbeatTime: metav1.Now()}}},
+		}
+	}
+	for name, c := range map[string]struct {
+		before, after client.Object
+		want          bool
+	}{
+		"a heartbeat":              {node("True", "a"), node("True", "a"), false},
+		"it falls silent":          {node("True", "a"), node("Unknown", "a"), true},
+		"another label":            {node("True", "a"), node("True", "b"), true},
+		"ready or not, it answers": {node("True", "a"), node("False", "a"), false},
+	} {
+		if got := nodeChanged.Update(event.TypedUpdateEvent[client.Object]{ObjectOld: c.before, ObjectNew: c.after}); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestNewIdentity(t *testing.T) {
+	seen := map[string]bool{}
+	for range 1000 {
+		id := NewIdentity()
+		if len(id) != 16 || strings.Trim(id, "0123456789abcdef") != "" || seen[id] {
+			t.Fatal(id)
+		}
+		seen[id] = true
+	}
+}

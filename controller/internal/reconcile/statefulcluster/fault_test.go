@@ -1,0 +1,130 @@
+package statefulcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+var errFault = errors.New("fault")
+
+// faulty fails one write of the controller: before it reaches the API server, or after, as when the controller is killed in between.
+type faulty struct {
+	// left is how many writes succeed before the one that fails.
+	left  int
+	after bool
+	// hit is true once a write has failed.
+	hit bool
+}
+
+func (f *faulty) do(write func() error) error {
+	f.left--
+	if f.left != -1 {
+		return write()
+	}
+	f.hit = true
+	if f.after {
+		if err := write(); err != nil {
+			return err
+		}
+	}
+	return errFault
+}
+
+func (f *faulty) wrap(c client.WithWatch) client.WithWatch {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return f.do(func() error { return c.Create(ctx, o, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			return f.do(func() error { return c.Patch(ctx, o, p, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			return f.do(func() error { return c.Delete(ctx, o, opts...) })
+		},
+		SubResourceCreate: func(ctx context.Context, c client.Client, sub string, o, body client.Object, opts ...client.SubResourceCreateOption) error {
+			return f.do(func() error { return c.SubResource(sub).Create(ctx, o, body, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			return f.do(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
+		},
+	})
+}
+
+// TestReconcile_everyWriteFailsOnce: whichever write of a life with growing, rolling and shrinking fails, before or after it takes effect,
+// the end is the same.
+func TestReconcile_everyWriteFailsOnce(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for n := 0; ; n++ {
+			f := &faulty{left: n, after: after}
+			t.Run(fmt.Sprintf("write %d, after it %t", n, after), func(t *testing.T) { liveThrough(t, f) })
+			if !f.hit || t.Failed() {
+				t.Logf("%d writes", n)
+				break
+			}
+		}
+	}
+}
+
+func liveThrough(t *testing.T, f *faulty) {
+	s := newSuite(t, "n1")
+	s.r.Client = f.wrap(s.client)
+	s.add(1, func(c *v1alpha1.StatefulCluster) {
+		c.Spec.PersistentVolumeClaimRetentionPolicy = &v1alpha1.ClaimRetention{WhenDeleted: "Retain", WhenScaled: "Delete"}
+	})
+	s.endure("one replica")
+	s.edit(func(c *v1alpha1.StatefulCluster) { c.Spec.Template.Spec = templateWith("image:2") })
+	s.endure("a new one")
+	s.edit(func(c *v1alpha1.StatefulCluster) { c.Spec.Replicas = ptr.To[int32](2) })
+	c := s.endure("two replicas")
+	if len(s.pods()) != 2 || c.Status.UpdatedReplicas != 2 {
+		t.Errorf("pods %s, status %+v", s.names(), c.Status)
+	}
+	kept, handed := 0, 0
+	for _, claim := range s.claims() {
+		switch {
+		case handedOver(&claim):
+			handed++
+		case len(claim.OwnerReferences) == 0 && claim.Labels[v1alpha1.LabelReserved] == "":
+			kept++
+		default:
+			t.Errorf("claim %s: owners %+v, labels %v", claim.Name, claim.OwnerReferences, claim.Labels)
+		}
+	}
+	// A claim that could not be handed over before its pod ended is kept and listed: never the other way round.
+	if orphaned := int(c.Status.OrphanedClaimCount); kept-orphaned != 2 || handed+orphaned != 1 {
+		t.Errorf("%d claims are kept, %d go with their pod, orphaned are %v", kept, handed, c.Status.OrphanedClaims)
+	}
+	s.edit(func(c *v1alpha1.StatefulCluster) { c.Spec.Replicas = ptr.To[int32](0) })
+	s.endure("none")
+	if len(s.pods()) != 0 {
+		t.Errorf("pods %s", s.names())
+	}
+}
+
+// endure is settle with a controller that may fail once.
+func (s *suite) endure(what string) *v1alpha1.StatefulCluster {
+	s.t.Helper()
+	for range 60 {
+		if err := s.pass(); err != nil && !strings.Contains(err.Error(), errFault.Error()) {
+			s.t.Fatal(err)
+		}
+		c := s.get()
+		if isReady(c) == "" && c.Status.Replicas == *c.Spec.Replicas && c.Status.ObservedGeneration == c.Generation {
+			return c
+		}
+		s.kubelet()
+		s.now = s.now.Add(time.Second)
+	}
+	s.t.Fatalf("waited in vain: %s: %+v", what, s.get().Status)
+	return nil
+}

@@ -1,0 +1,364 @@
+package statefulcluster
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+func TestReconcile_makesReplicasOneByOne(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	s.add(3, nil)
+	s.mustPass()
+	if s.names() != "1" {
+		t.Fatalf("pods %s", s.names())
+	}
+	s.mustPass()
+	if s.names() != "1" || s.result.RequeueAfter != 5*time.Second {
+		t.Errorf("a pending pod is not waited for: pods %s, again after %v", s.names(), s.result.RequeueAfter)
+	}
+	c := s.settle("three replicas", isReady)
+	if s.names() != "1 2 3" || len(s.claims()) != 3 {
+		t.Errorf("pods %s, %d claims", s.names(), len(s.claims()))
+	}
+	want := v1alpha1.StatefulClusterStatus{
+		ObservedGeneration: 1, Replicas: 3, ReadyReplicas: 3, AvailableReplicas: 3, UpdatedReplicas: 3, CurrentReplicas: 3,
+		CurrentRevision: c.Status.UpdateRevision, UpdateRevision: c.Status.UpdateRevision, Selector: "app=db", Conditions: c.Status.Conditions,
+	}
+	if diff := cmp.Diff(want, c.Status); diff != "" {
+		t.Error(diff)
+	}
+	for range 3 {
+		s.mustPass()
+	}
+	if after := s.get(); after.ResourceVersion != c.ResourceVersion {
+		t.Error("written though nothing changed")
+	}
+	s.checkIdentity(&s.pods()[0])
+}
+
+// checkIdentity looks at everything that a pod and its claim get.
+func (s *suite) checkIdentity(p *corev1.Pod) {
+	t := s.t
+	t.Helper()
+	if p.Name != "db-0000000000000001" || p.Spec.Hostname != p.Name || p.Spec.Subdomain != "db" || p.Labels[appsv1.ControllerRevisionHashLabelKey] == "" {
+		t.Errorf("%+v", p.Spec)
+	}
+	if !metav1.IsControlledBy(p, s.get()) {
+		t.Errorf("owners of the pod: %+v", p.OwnerReferences)
+	}
+	v := p.Spec.Volumes[0]
+	if v.Name != "data" || v.PersistentVolumeClaim == nil || v.PersistentVolumeClaim.ClaimName != "db-data-0000000000000001" {
+		t.Errorf("volume %+v", v)
+	}
+	for _, c := range s.claims() {
+		if !metav1.IsControlledBy(&c, s.get()) || c.Labels[v1alpha1.LabelReserved] != "" || c.Labels["app"] != "db" {
+			t.Errorf("claim %s: owners %+v, labels %v", c.Name, c.OwnerReferences, c.Labels)
+		}
+	}
+}
+
+func TestReconcile_replacesOnNodeThatIsGone(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	s.add(3, nil)
+	s.settle("three replicas", isReady)
+	s.told()
+	before := map[string]corev1.Pod{}
+	var lost corev1.Pod
+	for _, p := range s.pods() {
+		before[p.Name] = p
+		if p.Spec.NodeName == "n2" {
+			lost = p
+		}
+	}
+	s.removeNode("n2")
+	c := s.settle("a new replica", isReady)
+	if _, ok := before["db-0000000000000004"]; ok || !strings.Contains(s.names(), "4") {
+		t.Errorf("pods %s", s.names())
+	}
+	for _, p := range s.pods() {
+		if p.Name == lost.Name || p.Spec.NodeName == "n2" {
+			t.Errorf("%s is on %s", p.Name, p.Spec.NodeName)
+		}
+		if old, ok := before[p.Name]; ok && old.UID != p.UID {
+			t.Errorf("%s was made again", p.Name)
+		}
+	}
+	orphan := strings.Replace(lost.Name, "db-", "db-data-", 1)
+	if c.Status.OrphanedClaimCount != 1 || c.Status.OrphanedClaims[0] != orphan || len(s.claims()) != 4 {
+		t.Errorf("orphans %v of %d claims", c.Status.OrphanedClaims, len(s.claims()))
+	}
+	if told := strings.Join(s.told(), "\n"); !strings.Contains(told, "Warning ReplicaReplaced Replica "+lost.Name) || !strings.Contains(told, "Normal ReplicaCreated") {
+		t.Errorf("events:\n%s", told)
+	}
+}
+
+func TestReconcile_replacesOnNodeThatIsSilent(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	s.add(3, func(c *v1alpha1.StatefulCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationNodeGrace: "2m"}
+	})
+	s.settle("three replicas", isReady)
+	s.setNode("n3", corev1.ConditionUnknown)
+	s.now = s.now.Add(time.Minute)
+	s.mustPass()
+	if s.names() != "1 2 3" || s.result.RequeueAfter != time.Minute {
+		t.Errorf("pods %s, again after %v", s.names(), s.result.RequeueAfter)
+	}
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonReplicaStarting, "is unreachable")(s.get()); complaint != "" {
+		t.Error(complaint)
+	}
+	s.now = s.now.Add(time.Minute)
+	s.mustPass() // It is evicted, and stays: nobody confirms its end.
+	s.mustPass()
+	terminating := 0
+	for _, p := range s.pods() {
+		if !p.DeletionTimestamp.IsZero() {
+			terminating++
+		}
+	}
+	if terminating != 1 || !strings.Contains(s.names(), "4") {
+		t.Fatalf("%d pods are ending, the others are %s", terminating, s.names())
+	}
+	s.settle("three ready replicas", func(c *v1alpha1.StatefulCluster) string {
+		if c.Status.ReadyReplicas != 3 || isReady(c) != "" {
+			return "not yet"
+		}
+		return ""
+	})
+}
+
+func TestReconcile_mostNodesAreSilent(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	s.add(3, nil)
+	s.settle("three replicas", isReady)
+	s.setNode("n2", corev1.ConditionUnknown)
+	s.setNode("n3", corev1.ConditionUnknown)
+	s.now = s.now.Add(time.Hour)
+	s.mustPass()
+	if s.names() != "1 2 3" {
+		t.Errorf("pods %s", s.names())
+	}
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonReplicaStarting, "too many others")(s.get()); complaint != "" {
+		t.Error(complaint)
+	}
+}
+
+func TestReconcile_unhealthyAfterItsGrace(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.add(2, func(c *v1alpha1.StatefulCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationStartUpGrace: "90s"}
+	})
+	s.settle("two replicas", isReady)
+	s.setPod("db-0000000000000002", corev1.ConditionFalse)
+	s.now = s.now.Add(80 * time.Second)
+	s.mustPass()
+	if s.names() != "1 2" || s.result.RequeueAfter != 10*time.Second {
+		t.Errorf("pods %s, again after %v", s.names(), s.result.RequeueAfter)
+	}
+	s.now = s.now.Add(10 * time.Second)
+	s.mustPass()
+	if s.names() != "1" || s.get().Status.FutileReplacements != 1 {
+		t.Errorf("pods %s, status %+v", s.names(), s.get().Status)
+	}
+	if c := s.settle("a new one", isReady); s.names() != "1 3" || c.Status.FutileReplacements != 0 {
+		t.Errorf("pods %s, status %+v", s.names(), c.Status)
+	}
+}
+
+func TestReconcile_scales(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	s.add(1, nil)
+	s.settle("one replica", isReady)
+	scale := func(n int32) {
+		// As kubectl scale does it.
+		c := s.get()
+		sub := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: n}}
+		if err := s.client.SubResource("scale").Update(context.Background(), c, client.WithSubResourceBody(sub)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scale(3)
+	s.settle("three replicas", isReady)
+	s.setPod("db-0000000000000001", corev1.ConditionFalse)
+	scale(1)
+	s.mustPass()
+	if s.names() != "2 3" {
+		t.Errorf("the one that is not ready should go first: pods %s", s.names())
+	}
+	s.mustPass()
+	if s.names() != "2 3" {
+		t.Errorf("two at once: pods %s", s.names())
+	}
+	c := s.settle("one replica", isReady)
+	if c.Status.Replicas != 1 || c.Status.OrphanedClaimCount != 2 {
+		t.Errorf("%+v", c.Status)
+	}
+	scale(0)
+	if c := s.settle("none", isReady); c.Status.Replicas != 0 || len(s.pods()) != 0 {
+		t.Errorf("%+v", c.Status)
+	}
+	scale(1)
+	s.settle("one again", isReady)
+	if s.names() != "4" {
+		t.Errorf("an identity was used again: pods %s", s.names())
+	}
+}
+
+func TestReconcile_rollsOneByOne(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	s.add(3, func(c *v1alpha1.StatefulCluster) { c.Spec.MinReadySeconds = 1 })
+	before := s.settle("three replicas", isReady).Status
+	s.edit(func(c *v1alpha1.StatefulCluster) { c.Spec.Template.Spec = templateWith("image:2") })
+	s.mustPass()
+	if s.names() != "1 2 3 4" {
+		t.Fatalf("the new one comes first: pods %s", s.names())
+	}
+	if st := s.get().Status; st.CurrentRevision != before.CurrentRevision || st.UpdateRevision == before.UpdateRevision {
+		t.Errorf("%+v", st)
+	}
+	c := s.settle("all are new", func(c *v1alpha1.StatefulCluster) string {
+		if live := len(strings.Fields(s.names())); live < 3 || live > 4 {
+			t.Errorf("%d replicas during the change", live)
+		}
+		return isReady(c)
+	})
+	if s.names() != "4 5 6" || c.Status.UpdatedReplicas != 3 || c.Status.CurrentRevision == before.CurrentRevision {
+		t.Errorf("pods %s, status %+v", s.names(), c.Status)
+	}
+	for _, p := range s.pods() {
+		if p.Spec.Containers[0].Image != "image:2" {
+			t.Errorf("%s has %s", p.Name, p.Spec.Containers[0].Image)
+		}
+	}
+}
+
+func TestReconcile_onDelete(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.add(2, func(c *v1alpha1.StatefulCluster) { c.Spec.UpdateStrategy.Type = v1alpha1.OnDelete })
+	s.settle("two replicas", isReady)
+	s.edit(func(c *v1alpha1.StatefulCluster) { c.Spec.Template.Spec = templateWith("image:2") })
+	if c := s.settle("still ready", isReady); s.names() != "1 2" || c.Status.UpdatedReplicas != 0 {
+		t.Errorf("pods %s, status %+v", s.names(), c.Status)
+	}
+	if err := s.client.Delete(context.Background(), &s.pods()[0]); err != nil {
+		t.Fatal(err)
+	}
+	c := s.settle("a new one in its place", func(c *v1alpha1.StatefulCluster) string {
+		if c.Status.UpdatedReplicas != 1 {
+			return "not updated"
+		}
+		return isReady(c)
+	})
+	if s.names() != "2 3" || c.Status.CurrentReplicas != 1 {
+		t.Errorf("pods %s, status %+v", s.names(), c.Status)
+	}
+}
+
+func TestReconcile_foreignPodsAreLeftAlone(t *testing.T) {
+	s := newSuite(t, "n1")
+	foreign := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "foreign", Labels: map[string]string{"app": "db", v1alpha1.LabelStatefulCluster: "db"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "x"}}},
+	}
+	s.create(foreign)
+	s.held["foreign"] = true
+	s.add(1, nil)
+	s.settle("one replica", isReady)
+	s.edit(func(c *v1alpha1.StatefulCluster) { c.Spec.Replicas = ptr.To[int32](0) })
+	s.settle("none", isReady)
+	if s.names() != "foreign" {
+		t.Errorf("pods %s", s.names())
+	}
+}
+
+// TestReconcile_takesUpWhatFailed: the claims are made, the pod is not. The next attempt has the same identity.
+func TestReconcile_takesUpWhatFailed(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.add(1, func(c *v1alpha1.StatefulCluster) {
+		second := c.Spec.VolumeClaimTemplates[0]
+		second.Metadata.Name = "log"
+		c.Spec.VolumeClaimTemplates = append(c.Spec.VolumeClaimTemplates, second)
+	})
+	failing := "Pod"
+	s.r.Client = interceptor.NewClient(s.client, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			options := &client.CreateOptions{}
+			options.ApplyOptions(opts)
+			_, isPod := o.(*corev1.Pod)
+			if len(options.DryRun) == 0 && (failing == "Pod" && isPod || failing != "" && strings.Contains(o.GetName(), failing)) {
+				return errors.New("cut off")
+			}
+			return c.Create(ctx, o, opts...)
+		},
+	})
+	for _, failing = range []string{"-log-", "Pod", "Pod"} {
+		if err := s.pass(); err == nil || !strings.Contains(err.Error(), "cut off") {
+			t.Fatalf("got %v", err)
+		}
+	}
+	c := s.get()
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonCreateFailed, "cut off")(c); complaint != "" {
+		t.Error(complaint)
+	}
+	if len(s.claims()) != 2 || c.Status.OrphanedClaimCount != 0 {
+		t.Errorf("%d claims, orphans %v", len(s.claims()), c.Status.OrphanedClaims)
+	}
+	failing = ""
+	c = s.settle("the replica", isReady)
+	if s.names() != "1" || len(s.claims()) != 2 || c.Status.OrphanedClaimCount != 0 {
+		t.Errorf("pods %s, %d claims, orphans %v", s.names(), len(s.claims()), c.Status.OrphanedClaims)
+	}
+}
+
+// TestReconcile_staleCache: the cache does not know the last pod yet. None is made too many.
+func TestReconcile_staleCache(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.add(1, nil)
+	s.r.Workloads = interceptor.NewClient(s.client, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, ok := list.(*corev1.PodList); ok {
+				return nil
+			}
+			return c.List(ctx, list, opts...)
+		},
+	})
+	for range 3 {
+		s.mustPass()
+	}
+	if s.names() != "1" || s.result.RequeueAfter != retry {
+		t.Errorf("pods %s, again after %v", s.names(), s.result.RequeueAfter)
+	}
+}
+
+func TestReconcile_isGone(t *testing.T) {
+	s := newSuite(t)
+	c := s.add(1, nil)
+	if err := s.client.Delete(context.Background(), c, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+		t.Fatal(err)
+	}
+	s.mustPass()
+	if len(s.pods()) != 0 {
+		t.Error("a pod is made for what is being deleted")
+	}
+	c = s.get()
+	c.Finalizers = nil
+	if err := s.client.Update(context.Background(), c); err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	s.mustPass()
+}

@@ -1,0 +1,82 @@
+package statefulcluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// SetupWithManager registers the reconciler. workloads is the cache of pods, claims and nodes.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workloads cache.Cache) error {
+	spec := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.StatefulCluster{}, spec).
+		WatchesRawSource(source.Kind[client.Object](workloads, &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ownerOf))).
+		WatchesRawSource(source.Kind[client.Object](workloads, &corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ownerOf))).
+		WatchesRawSource(source.Kind[client.Object](workloads, &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), nodeChanged)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		Complete(r)
+}
+
+// ownerOf returns the StatefulCluster that a pod or claim says it is of; whether it owns it is seen when it is looked at.
+func ownerOf(_ context.Context, o client.Object) []reconcile.Request {
+	name := o.GetLabels()[v1alpha1.LabelStatefulCluster]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
+}
+
+// all returns every StatefulCluster: a node that comes, goes or falls silent is rare, and may matter to any of them.
+func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list v1alpha1.StatefulClusterList
+	// The cache answers; it fails only while it is being set up, and then every StatefulCluster is looked at anyway.
+	if err := r.Client.List(ctx, &list, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
+		logf.FromContext(ctx).Error(err, "Failed to list statefulclusters")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
+// nodeChanged lets only changes through that matter: kubelets write to nodes all the time. Nodes that are there at the start change nothing.
+var nodeChanged = predicate.TypedFuncs[client.Object]{
+	CreateFunc: func(e event.TypedCreateEvent[client.Object]) bool { return !e.IsInInitialList },
+	UpdateFunc: func(e event.TypedUpdateEvent[client.Object]) bool {
+		before, ok := e.ObjectOld.(*corev1.Node)
+		after, okToo := e.ObjectNew.(*corev1.Node)
+		if !ok || !okToo {
+			return true
+		}
+		was, is := factsOf(before), factsOf(after)
+		return was.state != is.state || !maps.Equal(was.labels, is.labels)
+	},
+}
+
+// NewIdentity mints an identity: 64 random bits, so that none is ever used twice.
+func NewIdentity() string {
+	var b [8]byte
+	// It never fails: the runtime ends the process when the kernel has no randomness.
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,137 @@
+package statefulcluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/decide/blueprint"
+	"quarry.storage/quarry/controller/internal/decide/replica"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// writeStatus computes the status from the scope and writes it when it changed.
+func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
+	if s.blind {
+		return nil
+	}
+	after := s.before.DeepCopy()
+	after.Status.FutileReplacements = s.cluster.Status.FutileReplacements
+	s.fill(&after.Status)
+	record(after)
+	if equality.Semantic.DeepEqual(s.before.Status, after.Status) {
+		return nil
+	}
+	written := after.DeepCopy()
+	err := r.Client.Status().Patch(ctx, written, client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{}), fieldOwner)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("patch status of statefulcluster %s: %w", after.Name, err)
+	}
+	if err == nil {
+		r.announce(s.before, after)
+	}
+	return nil
+}
+
+func (s *scope) fill(status *v1alpha1.StatefulClusterStatus) {
+	sum := replica.Summarize(s.input)
+	if s.decision.Action == replica.Rest {
+		status.FutileReplacements = 0
+	}
+	status.ObservedGeneration = s.cluster.Generation
+	status.Replicas, status.ReadyReplicas = int32(sum.Live), int32(sum.Ready)
+	status.AvailableReplicas, status.UpdatedReplicas = int32(sum.Available), int32(sum.Updated)
+	status.UpdateRevision = s.plan.Revision
+	status.CurrentRevision = current(status.CurrentRevision, s.plan.Revision, sum)
+	status.CurrentReplicas = int32(sum.Revisions[status.CurrentRevision])
+	status.Selector = s.plan.Selector.String()
+	orphans, count := s.orphans()
+	status.OrphanedClaims, status.OrphanedClaimCount = orphans, int32(count)
+	for _, c := range s.conditions(sum) {
+		c.ObservedGeneration = s.cluster.Generation
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+}
+
+// current is the revision that is being left: the one that was, while a replica has it, else one that a replica has.
+func current(was, wanted string, sum replica.Summary) string {
+	if sum.Updated == sum.Live {
+		return wanted
+	}
+	if was != wanted && sum.Revisions[was] > 0 {
+		return was
+	}
+	var oldest string
+	for revision := range sum.Revisions {
+		if revision != wanted && (oldest == "" || revision < oldest) {
+			oldest = revision
+		}
+	}
+	return oldest
+}
+
+// conditions computes all conditions; Ready is the first of the others that is not true. What holds a removal up says more than that there
+// is something to remove, so it comes first.
+func (s *scope) conditions(sum replica.Summary) []metav1.Condition {
+	facts := []metav1.Condition{s.specValid(), s.removalAllowed(), s.replicasReady(sum)}
+	ready := metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady,
+		Message: fmt.Sprintf("All %d replicas are ready.", s.input.Desired),
+	}
+	for _, f := range facts {
+		if f.Status != metav1.ConditionTrue {
+			ready.Status, ready.Reason, ready.Message = f.Status, f.Reason, f.Message
+			break
+		}
+	}
+	return append(facts, ready, s.allFieldsUsed())
+}
+
+func yes(kind, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: message}
+}
+
+func no(kind, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+}
+
+func (s *scope) specValid() metav1.Condition {
+	if len(s.faults) > 0 {
+		return no(v1alpha1.ConditionSpecValid, v1alpha1.ReasonInvalidSpec, blueprint.Describe(s.faults))
+	}
+	return yes(v1alpha1.ConditionSpecValid, v1alpha1.ReasonSpecValid, "Replicas can be made from the spec.")
+}
+
+func (s *scope) replicasReady(sum replica.Summary) metav1.Condition {
+	const kind = v1alpha1.ConditionReplicasReady
+	count := fmt.Sprintf("%d of %d replicas are ready.", sum.Ready, s.input.Desired)
+	switch {
+	case s.trouble.reason != "":
+		return no(kind, s.trouble.reason, count+" "+strings.TrimSuffix(s.trouble.message, ".")+".")
+	case len(s.faults) > 0 && sum.Ready < s.input.Desired:
+		return no(kind, v1alpha1.ReasonInvalidSpec, count+" None is made or removed while the spec is not valid.")
+	case len(s.faults) > 0 || s.decision.Action == replica.Rest:
+		return yes(kind, v1alpha1.ReasonReplicasReady, count)
+	}
+	return no(kind, s.decision.Reason, count+" "+s.decision.Message)
+}
+
+func (s *scope) removalAllowed() metav1.Condition {
+	if s.blocked != "" {
+		return no(v1alpha1.ConditionRemovalAllowed, v1alpha1.ReasonDisruptionBudget, s.blocked)
+	}
+	return yes(v1alpha1.ConditionRemovalAllowed, v1alpha1.ReasonRemovalAllowed, "No disruption budget keeps a replica that should go.")
+}
+
+func (s *scope) allFieldsUsed() metav1.Condition {
+	unused := blueprint.WithoutUse(&s.cluster.Spec)
+	if len(unused) > 0 {
+		return no(v1alpha1.ConditionAllFieldsUsed, v1alpha1.ReasonFieldsWithoutUse, "These fields have no meaning here: "+strings.Join(unused, ", ")+".")
+	}
+	return yes(v1alpha1.ConditionAllFieldsUsed, v1alpha1.ReasonAllFieldsUsed, "Every field of the spec has a meaning.")
+}

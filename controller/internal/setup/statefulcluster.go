@@ -1,0 +1,87 @@
+package setup
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	runtimecluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"quarry.storage/quarry/controller/internal/reconcile/statefulcluster"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// statefulClusters adds the reconciler of StatefulClusters, with a cache of its own: of pods the manager's cache holds the agents' only.
+func statefulClusters(mgr manager.Manager) error {
+	owned, err := labels.NewRequirement(v1alpha1.LabelStatefulCluster, selection.Exists, nil)
+	if err != nil {
+		return fmt.Errorf("select pods of statefulclusters: %w", err)
+	}
+	workloads, err := runtimecluster.New(mgr.GetConfig(), func(o *runtimecluster.Options) {
+		o.Scheme = mgr.GetScheme()
+		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mgr.GetRESTMapper(), nil }
+		o.Cache = workloadCache(labels.NewSelector().Add(*owned))
+	})
+	if err != nil {
+		return fmt.Errorf("make cache of statefulclusters: %w", err)
+	}
+	if err := mgr.Add(workloads); err != nil {
+		return fmt.Errorf("add cache of statefulclusters: %w", err)
+	}
+	r := &statefulcluster.Reconciler{
+		Client: mgr.GetClient(), Workloads: workloads.GetCache(), Live: mgr.GetAPIReader(),
+		Events: mgr.GetEventRecorder("quarry-controller"), Now: time.Now, Identity: statefulcluster.NewIdentity,
+	}
+	if err := r.SetupWithManager(mgr, workloads.GetCache()); err != nil {
+		return fmt.Errorf("add reconciler of statefulclusters: %w", err)
+	}
+	return nil
+}
+
+// workloadCache keeps in memory what is looked at of pods and claims of StatefulClusters, and of nodes.
+func workloadCache(owned labels.Selector) cache.Options {
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}:                   {Label: owned, Transform: stripReplica},
+			&corev1.PersistentVolumeClaim{}: {Label: owned},
+			&corev1.Node{}:                  {Transform: stripNode},
+		},
+	}
+}
+
+// stripReplica keeps whose a pod is, where it runs and how it is.
+func stripReplica(o any) (any, error) {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil
+	}
+	return &corev1.Pod{
+		TypeMeta: p.TypeMeta, ObjectMeta: stripMeta(p.ObjectMeta),
+		Spec:   corev1.PodSpec{NodeName: p.Spec.NodeName},
+		Status: corev1.PodStatus{Phase: p.Status.Phase, Conditions: p.Status.Conditions, ContainerStatuses: p.Status.ContainerStatuses},
+	}, nil
+}
+
+// stripNode keeps the labels, and whether the node is ready.
+func stripNode(o any) (any, error) {
+	n, ok := o.(*corev1.Node)
+	if !ok {
+		return o, nil
+	}
+	out := &corev1.Node{TypeMeta: n.TypeMeta, ObjectMeta: stripMeta(n.ObjectMeta)}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			out.Status.Conditions = append(out.Status.Conditions, c)
+		}
+	}
+	return out, nil
+}

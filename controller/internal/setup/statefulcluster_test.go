@@ -1,0 +1,95 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// replicasAreKept makes a StatefulCluster, moves its pods on as the node would, scales it down, and sees what the controller can do with
+// its own rights.
+func replicasAreKept(t *testing.T, admin client.Client, node string) {
+	t.Helper()
+	ctx := context.Background()
+	c := &v1alpha1.StatefulCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}}
+	c.Spec.Replicas = new(int32(2))
+	c.Spec.Selector.MatchLabels = map[string]v1alpha1.LabelValue{"app": "db"}
+	c.Spec.Template.Metadata.Labels = c.Spec.Selector.MatchLabels
+	c.Spec.Template.Spec = runtime.RawExtension{Raw: []byte(`{"containers":[{"name":"main","image":"image"}]}`)}
+	c.Spec.VolumeClaimTemplates = []v1alpha1.ClaimTemplate{{
+		Metadata: v1alpha1.ClaimMetadata{Name: "data"},
+		Spec:     runtime.RawExtension{Raw: []byte(`{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}`)},
+	}}
+	if err := admin.Create(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "two replicas", func() string {
+		for _, p := range replicasOf(t, admin) {
+			if p.Spec.NodeName == "" {
+				runOn(t, admin, &p, node)
+			}
+		}
+		return statusIs(admin, c, 2)
+	})
+	var claims corev1.PersistentVolumeClaimList
+	if err := admin.List(ctx, &claims, client.InNamespace("default"), client.MatchingLabels{v1alpha1.LabelStatefulCluster: "db"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, claim := range claims.Items {
+		if !metav1.IsControlledBy(&claim, c) {
+			t.Errorf("claim %s: %+v", claim.Name, claim.OwnerReferences)
+		}
+	}
+	c.Spec.Replicas = new(int32(1))
+	if err := admin.Update(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "one replica is evicted", func() string { return statusIs(admin, c, 1) })
+	if err := admin.Delete(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func statusIs(admin client.Client, c *v1alpha1.StatefulCluster, ready int32) string {
+	if err := admin.Get(context.Background(), client.ObjectKeyFromObject(c), c); err != nil {
+		return err.Error()
+	}
+	if c.Status.Replicas != ready || c.Status.ReadyReplicas != ready || c.Status.ObservedGeneration != c.Generation {
+		return fmt.Sprintf("%+v", c.Status)
+	}
+	return ""
+}
+
+func replicasOf(t *testing.T, admin client.Client) []corev1.Pod {
+	t.Helper()
+	var pods corev1.PodList
+	if err := admin.List(context.Background(), &pods, client.InNamespace("default"), client.MatchingLabels{v1alpha1.LabelStatefulCluster: "db"}); err != nil {
+		t.Fatal(err)
+	}
+	return pods.Items
+}
+
+// runOn does what a scheduler and a kubelet do.
+func runOn(t *testing.T, admin client.Client, p *corev1.Pod, node string) {
+	t.Helper()
+	ctx := context.Background()
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace}, Target: corev1.ObjectReference{Kind: "Node", Name: node}}
+	if err := admin.SubResource("binding").Create(ctx, p, binding); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+		t.Fatal(err)
+	}
+	p.Status.Phase = corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	if err := admin.Status().Update(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+}
