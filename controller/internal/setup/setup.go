@@ -192,7 +192,7 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	if err := clusters.SetupWithManager(ctx, mgr, pool.Changes()); err != nil {
 		return fmt.Errorf("add reconciler of clusters: %w", err)
 	}
-	return nil
+	return harborClusters(mgr)
 }
 
 // csiDrivers adds the reconciler of CSI drivers, when this controller is to deploy them.

@@ -14,6 +14,7 @@ func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,
 		&Cluster{}, &ClusterList{},
 		&StorageNode{}, &StorageNodeList{},
+		&HarborCluster{}, &HarborClusterList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
