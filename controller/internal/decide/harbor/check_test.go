@@ -24,7 +24,7 @@ func TestCheck(t *testing.T) {
 		"three volumes": {func(c *v1alpha1.HarborCluster) {
 			c.Spec.Storage.Spec.MinIO.Replicas, c.Spec.Storage.Spec.MinIO.VolumesPerServer = 3, 1
 		}, Storage, "is 3; MinIO needs at least four volumes"},
-		"redirection to nowhere": {func(c *v1alpha1.HarborCluster) { c.Spec.Storage.Spec.Redirect = &v1alpha1.HarborRedirect{Enable: &yes} }, Storage, "expose.ingress: is required"},
+		"redirection to nowhere":         {func(c *v1alpha1.HarborCluster) { c.Spec.Storage.Spec.Redirect = &v1alpha1.HarborRedirect{Enable: &yes} }, Storage, "expose.ingress: is required"},
 		"a name too long for PostgreSQL": {func(c *v1alpha1.HarborCluster) { c.Namespace = strings.Repeat("n", 50) }, Database, "metadata.name"},
 		"a name too long for MinIO": {func(c *v1alpha1.HarborCluster) {
 			c.Name = strings.Repeat("n", 35)

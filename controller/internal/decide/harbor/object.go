@@ -46,7 +46,9 @@ func IsDefinition(name string) bool {
 }
 
 // Names of the children and of what their operators make for them.
-func databaseName(c *v1alpha1.HarborCluster) string { return "postgresql-" + c.Namespace + "-" + c.Name }
+func databaseName(c *v1alpha1.HarborCluster) string {
+	return "postgresql-" + c.Namespace + "-" + c.Name
+}
 
 func cacheName(c *v1alpha1.HarborCluster) string { return c.Name + redisSuffix }
 

@@ -73,7 +73,9 @@ func TestRedisState(t *testing.T) {
 		"just made and not to be seen":  {true, Workload{Hidden: true}, Workload{Hidden: true}, unknown, "just made"},
 		"one of them may not be looked": {false, run, Workload{Hidden: true}, yes, "exists"},
 	} {
-		t.Run(name, func(t *testing.T) { check(t, RedisState(with(t, `{}`), tt.created, tt.servers, tt.sentinels), tt.want, tt.says) })
+		t.Run(name, func(t *testing.T) {
+			check(t, RedisState(with(t, `{}`), tt.created, tt.servers, tt.sentinels), tt.want, tt.says)
+		})
 	}
 }
 
@@ -88,7 +90,9 @@ func TestWorkloadOf(t *testing.T) {
 }
 
 func TestTenantState(t *testing.T) {
-	tenant := func(status string) string { return `{"spec":{"pools":[{"servers":2},{"servers":1}]},"status":` + status + `}` }
+	tenant := func(status string) string {
+		return `{"spec":{"pools":[{"servers":2},{"servers":1}]},"status":` + status + `}`
+	}
 	for name, tt := range map[string]struct {
 		status string
 		want   metav1.ConditionStatus

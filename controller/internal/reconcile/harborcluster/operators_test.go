@@ -38,7 +38,9 @@ func (o *operators) step() {
 	o.stepHarbor()
 }
 
-func (o *operators) tell(format string, args ...any) { o.told = append(o.told, fmt.Sprintf(format, args...)) }
+func (o *operators) tell(format string, args ...any) {
+	o.told = append(o.told, fmt.Sprintf(format, args...))
+}
 
 func (o *operators) database() string { return "postgresql-" + o.namespace + "-sample" }
 
