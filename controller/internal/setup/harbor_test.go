@@ -166,11 +166,9 @@ func (r *registry) bucket() {
 	})
 }
 
-// The controller learns of everything by watches: of definitions that appear while it runs, of children, and of what their operators make.
-func TestRun_harborFollowsItsOperators(t *testing.T) {
-	admin := apitest.Client(t)
-	install(t)
-	start(t, Config{Namespace: namespace, AgentServiceAccount: "quarry-agent", AgentPort: 1, MetricsAddress: "0", HealthAddress: "0", LeaderElection: true})
+// followOperators is a part of the test of the running controller, because a process can have one only. The controller learns of everything by
+// watches: of definitions that appear while it runs, of children, and of what their operators make.
+func followOperators(t *testing.T, admin client.Client) {
 	denied := newRegistry(t, admin, false)
 	r := newRegistry(t, admin, true)
 	denied.expect("ServiceReady", metav1.ConditionFalse, v1alpha1.ReasonHarborAccessDenied)

@@ -55,9 +55,9 @@ func trust(spec map[string]any, certificate string) {
 	}
 }
 
-// HarborState reads the status of Harbor. It runs when it says neither that it failed nor that it is at work; with strict, being at work
+// ServiceState reads the status of Harbor. It runs when it says neither that it failed nor that it is at work; with strict, being at work
 // counts as failed.
-func HarborState(o *unstructured.Unstructured, strict bool) State {
+func ServiceState(o *unstructured.Unstructured, strict bool) State {
 	name := o.GetName()
 	failed, why := conditionOf(o, "Failed")
 	working, what := conditionOf(o, "InProgress")

@@ -163,10 +163,10 @@ func TestHarborState(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := with(t, `{"metadata":{"generation":2},"status":{"observedGeneration":2,"conditions":`+tt.conditions+`}}`)
-			check(t, HarborState(o, false), tt.loose, tt.says)
-			check(t, HarborState(o, true), tt.strict, tt.says)
+			check(t, ServiceState(o, false), tt.loose, tt.says)
+			check(t, ServiceState(o, true), tt.strict, tt.says)
 		})
 	}
 	stale := with(t, `{"metadata":{"generation":2},"status":{"observedGeneration":1,"conditions":[{"type":"Failed","status":"True"}]}}`)
-	check(t, HarborState(stale, false), unknown, "last change")
+	check(t, ServiceState(stale, false), unknown, "last change")
 }

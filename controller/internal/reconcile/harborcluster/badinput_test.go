@@ -124,7 +124,7 @@ func TestReconcile_badInputMakesNothing(t *testing.T) {
 			s.add(tt.edit)
 			s.reconcile()
 			s.expect(v1alpha1.HarborUnhealthy, tt.condition, "False", tt.reason, tt.says)
-			same(t, nil, s.children())
+			same(t, nothing, s.children())
 		})
 	}
 }

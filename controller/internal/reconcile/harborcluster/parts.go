@@ -53,7 +53,7 @@ func failure(err error) harbor.State {
 	switch {
 	case apierrors.IsForbidden(err):
 		return harbor.Failed(v1alpha1.ReasonHarborAccessDenied,
-			"The controller lacks rights in this namespace: bind the ClusterRole quarry-harbor to it there, see docs/harborcluster.md. "+err.Error())
+			"The API server forbids it. The controller needs the ClusterRole quarry-harbor in this namespace, see docs/harborcluster.md: "+err.Error())
 	case meta.IsNoMatchError(err):
 		return harbor.Failed(v1alpha1.ReasonHarborOperatorMissing, "The kind is not served: "+err.Error())
 	}

@@ -18,7 +18,7 @@ func (r *Reconciler) service(ctx context.Context, s *scope) (harbor.State, error
 	case err != nil:
 		return harbor.State{}, err
 	case got.object != nil:
-		return harbor.HarborState(got.object, s.cluster.Spec.StrictReadiness), nil
+		return harbor.ServiceState(got.object, s.cluster.Spec.StrictReadiness), nil
 	case got.obstacle.Reason == v1alpha1.ReasonHarborWaiting:
 		return harbor.Pending(v1alpha1.ReasonHarborWaiting, "Harbor is made once storage, database and cache are ready."), nil
 	}

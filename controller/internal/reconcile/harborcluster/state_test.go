@@ -1,6 +1,8 @@
 package harborcluster
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -9,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"quarry.storage/quarry/controller/internal/decide/harbor"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -179,14 +182,14 @@ func TestReconcile_deletion(t *testing.T) {
 	s.reconcile()
 	same(t, before, s.written())
 	uid := s.get().UID
-	for _, kind := range []struct{ o client.Object }{
-		{s.child(harbor.PostgresqlKind, s.database())}, {s.child(harbor.RedisFailoverKind, "sample-redis")},
-		{s.child(harbor.TenantKind, "minio-sample")}, {s.child(harbor.HarborKind, "sample-harbor")},
-		{s.child(harbor.JobKind, "minio-sample")}, {s.child(harbor.SecretKind, "sample-redis")},
-		{s.child(harbor.SecretKind, "sample-database-password")}, {s.child(harbor.SecretKind, "minio-sample-creds")},
+	for _, o := range []client.Object{
+		s.child(harbor.PostgresqlKind, s.database()), s.child(harbor.RedisFailoverKind, "sample-redis"),
+		s.child(harbor.TenantKind, "minio-sample"), s.child(harbor.HarborKind, "sample-harbor"),
+		s.child(harbor.JobKind, "minio-sample"), s.child(harbor.SecretKind, "sample-redis"),
+		s.child(harbor.SecretKind, "sample-database-password"), s.child(harbor.SecretKind, "minio-sample-creds"),
 	} {
-		if owner := metav1.GetControllerOf(kind.o); owner == nil || owner.UID != uid {
-			t.Errorf("%s would outlive the HarborCluster: %v", kind.o.GetName(), owner)
+		if owner := metav1.GetControllerOf(o); owner == nil || owner.UID != uid {
+			t.Errorf("%s would outlive the HarborCluster: %v", o.GetName(), owner)
 		}
 	}
 	c := s.get()
@@ -239,8 +242,8 @@ func TestReconcile_withoutRights(t *testing.T) {
 	if result.RequeueAfter != retry {
 		t.Errorf("looked again after %s", result.RequeueAfter)
 	}
-	s.expect(v1alpha1.HarborUnhealthy, "ServiceReady", "False", "AccessDenied", "spec.harborAdminPasswordRef: The controller lacks rights in this namespace: bind the ClusterRole quarry-harbor")
-	same(t, nil, s.children())
+	s.expect(v1alpha1.HarborUnhealthy, "ServiceReady", "False", "AccessDenied", "spec.harborAdminPasswordRef: The API server forbids it. The controller needs the ClusterRole quarry-harbor")
+	same(t, nothing, s.children())
 	s.plain()
 	s.reconcile()
 	s.expect(v1alpha1.HarborCreating, "ServiceReady", "Unknown", "Waiting", "")
@@ -292,4 +295,36 @@ func TestReconcile_gone(t *testing.T) {
 	if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "sample"}, &v1alpha1.HarborCluster{}); !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
+}
+
+func TestReconcile_ownCredentialsOfMinIO(t *testing.T) {
+	s := newSuite(t)
+	s.secret("own", "accesskey", "secretkey")
+	s.healthy(func(c *v1alpha1.HarborCluster) { c.Spec.Storage.Spec.MinIO.SecretRef = "own" })
+	if s.child(harbor.SecretKind, "minio-sample-creds") != nil {
+		t.Error("credentials were made though the user has given some")
+	}
+	if name, _, _ := nested(s.child(harbor.TenantKind, "minio-sample"), "spec", "credsSecret", "name"); name != "own" {
+		t.Errorf("MinIO has the credentials of %v", name)
+	}
+	h := s.child(harbor.HarborKind, "sample-harbor")
+	if key, _, _ := nested(h, "spec", "imageChartStorage", "s3", "accesskey"); key != "value of accesskey" {
+		t.Errorf("Harbor uses the access key %v", key)
+	}
+}
+
+func TestReconcile_blindSaysNothingNew(t *testing.T) {
+	s := newSuite(t)
+	s.healthy()
+	before := s.written()
+	s.intercept(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		if _, secret := o.(*corev1.Secret); secret {
+			return errors.New("the connection broke")
+		}
+		return c.Get(ctx, key, o, opts...)
+	}})
+	if _, err := s.try(); err == nil {
+		t.Error("no error")
+	}
+	same(t, before, s.written())
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,10 +52,9 @@ func newSuite(t *testing.T) *suite {
 	must(t, c.Create(t.Context(), ns))
 	s := &suite{t: t, client: c, events: events.NewFakeRecorder(1000), namespace: ns.Name, log: &journal{}}
 	s.operators = &operators{t: t, client: c, namespace: ns.Name}
-	passwords := 0
+	var passwords atomic.Int32
 	s.r = &Reconciler{Client: c, Live: c, Events: s.events, Password: func() string {
-		passwords++
-		return fmt.Sprintf("password-%d", passwords)
+		return fmt.Sprintf("password-%d", passwords.Add(1))
 	}}
 	s.secret("admin", "secret")
 	return s

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,14 +22,15 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
+// nothing is what is made when nothing is made.
+var nothing []string
+
 func same(t *testing.T, want, got any) {
 	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" && !(want == nil && diff != "" && empty(got)) {
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
-
-func empty(v any) bool { s, ok := v.([]string); return ok && len(s) == 0 }
 
 func nested(o *unstructured.Unstructured, path ...string) (any, bool, error) {
 	return unstructured.NestedFieldNoCopy(o.Object, path...)
