@@ -155,9 +155,8 @@ type HarborZlandoPostgreSQL struct {
 	// OperatorVersion is kept for manifests that carry it; nothing reads it.
 	// +optional
 	OperatorVersion string `json:"operatorVersion,omitempty"`
-	// Version of PostgreSQL that a new database is made with; the operator's image must have it.
+	// Version of PostgreSQL that a new database is made with; the operator's image must have it. 15 when not given.
 	// +optional
-	// +kubebuilder:default="12"
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,3}$`
 	Version string `json:"version,omitempty"`
 	// Storage is the size of each volume; 1Gi when not given.

@@ -9,6 +9,9 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
+// defaultVersion is the PostgreSQL that operators of the last years have in common.
+const defaultVersion = "15"
+
 // databaseUser is the user that Harbor is in an in-cluster database.
 const databaseUser = "harbor"
 
@@ -38,7 +41,7 @@ func Postgresql(c *v1alpha1.HarborCluster) *unstructured.Unstructured {
 		"teamId":            "postgresql-" + c.Namespace,
 		"numberOfInstances": replicas(p.Replicas),
 		"postgresql": map[string]any{
-			"version":    cmp.Or(p.Version, "12"),
+			"version":    cmp.Or(p.Version, defaultVersion),
 			"parameters": map[string]any{"max_connections": "1024"},
 		},
 		"volume":    volume,

@@ -155,7 +155,8 @@ func (o *operators) setRedis(servers, sentinels int32) {
 func (o *operators) setTenant(state string, available int, poolState string) {
 	o.t.Helper()
 	o.set(harbor.TenantKind, "minio-sample", fmt.Sprintf(
-		`{"currentState":%q,"availableReplicas":%d,"pools":[{"ssName":"minio-sample-zone-harbor","state":%q}]}`, state, available, poolState))
+		`{"currentState":%q,"availableReplicas":%d,"pools":[{"ssName":"minio-sample-zone-harbor","state":%q}],`+
+			`"revision":0,"syncVersion":"","certificates":{}}`, state, available, poolState))
 	o.tell("tenant is %q with %d servers, its pool is %s", state, available, poolState)
 }
 
