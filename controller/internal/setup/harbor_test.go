@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -202,6 +203,21 @@ func followOperators(t *testing.T, admin client.Client) {
 	r.expect("Ready", metav1.ConditionTrue, v1alpha1.ReasonHarborHealthy)
 	r.set("acid.zalan.do/v1", "postgresql", database, map[string]any{"PostgresClusterStatus": "SyncFailed"})
 	r.expect("Ready", metav1.ConditionFalse, v1alpha1.ReasonHarborUnhealthy)
+
+	c := &v1alpha1.HarborCluster{}
+	if err := admin.Get(context.Background(), types.NamespacedName{Namespace: r.name, Name: "sample"}, c); err != nil {
+		t.Fatal(err)
+	}
+	c.Spec.StorageClassName = "later"
+	if err := admin.Update(context.Background(), c); err != nil {
+		t.Fatal(err)
+	}
+	r.expect("CacheReady", metav1.ConditionFalse, v1alpha1.ReasonHarborStorageClassMissing)
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Provisioner: v1alpha1.DriverLVM}
+	if err := admin.Create(context.Background(), class); err != nil {
+		t.Fatal(err)
+	}
+	r.expect("CacheReady", metav1.ConditionTrue, v1alpha1.ReasonHarborRunning)
 
 	// What is not bound stays closed.
 	controller := clientOf(t, as(t, "quarry-controller", ""))
