@@ -4,6 +4,7 @@ package setup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -192,7 +193,7 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	if err := clusters.SetupWithManager(ctx, mgr, pool.Changes()); err != nil {
 		return fmt.Errorf("add reconciler of clusters: %w", err)
 	}
-	return statefulClusters(mgr)
+	return errors.Join(statefulClusters(mgr), harborClusters(mgr))
 }
 
 // csiDrivers adds the reconciler of CSI drivers.

@@ -205,6 +205,7 @@ func TestRun_withItsOwnRights(t *testing.T) {
 		t.Errorf("disks are not clean: %t, %t, %+v", agent.IsEmpty("sdb"), agent.IsEmpty("sdc"), agent.Groups())
 	}
 	agentObtainsCertificate(t)
+	t.Run("Harbor", func(t *testing.T) { followOperators(t, admin) })
 }
 
 // createAll creates a node with the pod of its agent, and a Cluster on it.

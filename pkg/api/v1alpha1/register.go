@@ -15,6 +15,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&Cluster{}, &ClusterList{},
 		&StorageNode{}, &StorageNodeList{},
 		&StatefulCluster{}, &StatefulClusterList{},
+		&HarborCluster{}, &HarborClusterList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -1,0 +1,161 @@
+package harbor
+
+import (
+	"cmp"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// clientImage makes the bucket when the spec names no other.
+const clientImage = "quay.io/minio/mc:RELEASE.2025-08-13T08-35-41Z"
+
+// minioService is the Service that MinIO's operator makes; one per namespace.
+const minioService = "minio"
+
+func minioURL(c *v1alpha1.HarborCluster) string {
+	return "http://" + minioService + "." + c.Namespace + ".svc:80"
+}
+
+// BucketJob returns the Job that makes Harbor's bucket in an in-cluster storage. It can run again at any time.
+func BucketJob(c *v1alpha1.HarborCluster) *unstructured.Unstructured {
+	client := v1alpha1.HarborImage{}
+	if mc := c.Spec.Storage.Spec.MinIO.MC; mc != nil {
+		client = *mc
+	}
+	credentials, _ := StorageCredentials(c)
+	fromSecret := func(variable, key string) map[string]any {
+		return map[string]any{"name": variable, "valueFrom": map[string]any{
+			"secretKeyRef": map[string]any{"name": credentials, "key": key},
+		}}
+	}
+	container := map[string]any{
+		"name":    "bucket",
+		"image":   cmp.Or(client.Image, clientImage),
+		"command": []any{"/bin/sh", "-c", `mc alias set store "$ENDPOINT" "$ACCESS_KEY" "$SECRET_KEY" && mc mb --ignore-existing "store/$BUCKET"`},
+		"env": []any{
+			map[string]any{"name": "ENDPOINT", "value": minioURL(c)},
+			map[string]any{"name": "BUCKET", "value": bucket},
+			map[string]any{"name": "MC_CONFIG_DIR", "value": "/tmp/mc"},
+			fromSecret("ACCESS_KEY", KeyAccess),
+			fromSecret("SECRET_KEY", KeySecret),
+		},
+		"securityContext": map[string]any{
+			"allowPrivilegeEscalation": false, "capabilities": map[string]any{"drop": []any{"ALL"}},
+		},
+		"volumeMounts": []any{map[string]any{"name": "tmp", "mountPath": "/tmp"}},
+	}
+	put(container, "imagePullPolicy", string(client.ImagePullPolicy))
+	pod := map[string]any{
+		"restartPolicy": "OnFailure",
+		"containers":    []any{container},
+		"volumes":       []any{map[string]any{"name": "tmp", "emptyDir": map[string]any{}}},
+		"securityContext": map[string]any{
+			"runAsNonRoot": true, "runAsUser": minioUser, "runAsGroup": minioUser,
+			"seccompProfile": map[string]any{"type": "RuntimeDefault"},
+		},
+	}
+	var secrets []any
+	for _, s := range client.ImagePullSecrets {
+		secrets = append(secrets, map[string]any{"name": s.Name})
+	}
+	put(pod, "imagePullSecrets", secrets)
+	return object(c, JobKind, tenantName(c), map[string]any{"spec": map[string]any{
+		"backoffLimit": int64(10),
+		"template":     map[string]any{"spec": pod},
+	}})
+}
+
+// Outdated says whether a Job that did not succeed was made from another generation of the spec: a Job cannot be changed, it has to be
+// made again.
+func Outdated(have, want *unstructured.Unstructured) bool {
+	return !complete(have) &&
+		have.GetAnnotations()[v1alpha1.AnnotationGeneration] != want.GetAnnotations()[v1alpha1.AnnotationGeneration]
+}
+
+func complete(job *unstructured.Unstructured) bool {
+	status, _ := conditionOf(job, "Complete")
+	return status == "True"
+}
+
+// BucketState reads the status of the Job that makes the bucket.
+func BucketState(job *unstructured.Unstructured) State {
+	if complete(job) {
+		return Running("MinIO runs, and Harbor's bucket exists.")
+	}
+	if status, message := conditionOf(job, "Failed"); status == "True" {
+		return Failed(v1alpha1.ReasonHarborChildFailed, fmt.Sprintf("The Job %s, which makes Harbor's bucket, failed: %s", job.GetName(), message))
+	}
+	return Pending(v1alpha1.ReasonHarborStarting, fmt.Sprintf("The Job %s makes Harbor's bucket.", job.GetName()))
+}
+
+// conditionOf returns status and message of a condition; nothing when it is missing.
+func conditionOf(o *unstructured.Unstructured, kind string) (status, message string) {
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, item := range conditions {
+		m, ok := item.(map[string]any)
+		if !ok || m["type"] != kind {
+			continue
+		}
+		status, _ = m["status"].(string)
+		message, _ = m["message"].(string)
+		reason, _ := m["reason"].(string)
+		return status, cmp.Or(message, reason, "it gives no reason")
+	}
+	return "", ""
+}
+
+// redirect returns how clients are redirected; nil when they are not. The old place of the block counts when the new one is empty.
+func redirect(c *v1alpha1.HarborCluster) *v1alpha1.HarborRedirect {
+	r := c.Spec.Storage.Spec.Redirect
+	if m := c.Spec.Storage.Spec.MinIO; r == nil && m != nil {
+		r = m.Redirect
+	}
+	if r == nil || r.Enable != nil && !*r.Enable {
+		return nil
+	}
+	return r
+}
+
+// minioIngress returns the ingress through which clients reach MinIO; nil when they do not.
+func minioIngress(c *v1alpha1.HarborCluster) (ingress *v1alpha1.HarborIngress, certificate string) {
+	r := redirect(c)
+	if r == nil || r.Expose == nil || r.Expose.Ingress == nil {
+		return nil, ""
+	}
+	if r.Expose.TLS != nil {
+		certificate = string(r.Expose.TLS.CertificateRef)
+	}
+	return r.Expose.Ingress, certificate
+}
+
+// Ingress returns the Ingress that leads to MinIO, and whether there shall be one.
+func Ingress(c *v1alpha1.HarborCluster) (o *unstructured.Unstructured, wanted bool) {
+	o = object(c, IngressKind, tenantName(c), map[string]any{})
+	i, certificate := minioIngress(c)
+	if i == nil {
+		return o, false
+	}
+	spec := map[string]any{"rules": []any{map[string]any{
+		"host": i.Host,
+		"http": map[string]any{"paths": []any{map[string]any{
+			"path": "/", "pathType": "Prefix",
+			"backend": map[string]any{"service": map[string]any{"name": minioService, "port": map[string]any{"number": int64(80)}}},
+		}}},
+	}}}
+	if certificate != "" {
+		spec["tls"] = []any{map[string]any{"secretName": certificate, "hosts": []any{i.Host}}}
+	}
+	if i.IngressClassName != nil {
+		spec["ingressClassName"] = *i.IngressClassName
+	}
+	o.Object["spec"] = spec
+	annotations := o.GetAnnotations()
+	for k, v := range i.Annotations {
+		annotations[k] = v
+	}
+	o.SetAnnotations(annotations)
+	return o, true
+}

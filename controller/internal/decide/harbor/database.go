@@ -1,0 +1,110 @@
+package harbor
+
+import (
+	"cmp"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// defaultVersion is the PostgreSQL that operators of the last years have in common.
+const defaultVersion = "15"
+
+// databaseUser is the user that Harbor is in an in-cluster database.
+const databaseUser = "harbor"
+
+// KeyDatabasePassword is the key under which Harbor looks for the password of the database.
+const KeyDatabasePassword = "postgres-password"
+
+// DatabasePassword names the Secret that hands the password of an in-cluster database to Harbor.
+func DatabasePassword(c *v1alpha1.HarborCluster) string { return c.Name + "-database-password" }
+
+// DatabaseCredentials names the Secrets, in the order in which they are looked for, in which the operator keeps the password of
+// Harbor's user: the operator's own pattern, and the one that Harbor's operator is often set up with.
+func DatabaseCredentials(c *v1alpha1.HarborCluster) []string {
+	short := databaseUser + "." + databaseName(c) + ".credentials"
+	return []string{short + ".postgresql." + PostgresqlKind.Group, short}
+}
+
+// Postgresql returns the in-cluster database.
+func Postgresql(c *v1alpha1.HarborCluster) *unstructured.Unstructured {
+	p := c.Spec.Database.Spec.ZlandoPostgreSQL
+	databases := map[string]any{"core": databaseUser}
+	if c.Spec.Notary != nil {
+		databases["notaryserver"], databases["notarysigner"] = databaseUser, databaseUser
+	}
+	volume := map[string]any{"size": size(p.Storage, "1Gi")}
+	put(volume, "storageClass", cmp.Or(p.StorageClassName, c.Spec.StorageClassName))
+	spec := map[string]any{
+		"teamId":            "postgresql-" + c.Namespace,
+		"numberOfInstances": replicas(p.Replicas),
+		"postgresql": map[string]any{
+			"version":    cmp.Or(p.Version, defaultVersion),
+			"parameters": map[string]any{"max_connections": "1024"},
+		},
+		"volume":    volume,
+		"users":     map[string]any{databaseUser: []any{"superuser", "createdb"}},
+		"databases": databases,
+		"patroni": map[string]any{
+			"initdb": map[string]any{"encoding": "UTF8", "locale": "en_US.UTF-8", "data-checksums": "true"},
+			// Harbor talks to the database without TLS inside the cluster.
+			"pg_hba": []any{
+				"local all all trust",
+				"host all all 127.0.0.1/32 md5",
+				"host all all ::1/128 md5",
+				"host replication standby all md5",
+				"host all all all md5",
+			},
+		},
+	}
+	put(spec, "dockerImage", p.Image)
+	resources := map[string]any{}
+	put(resources, "requests", amounts(p.Resources.Requests))
+	put(resources, "limits", amounts(p.Resources.Limits))
+	put(spec, "resources", resources)
+	return object(c, PostgresqlKind, databaseName(c), map[string]any{"spec": spec})
+}
+
+// PostgresqlState reads the status of an in-cluster database. created is true when it was made just now; with strict a database that
+// does not run counts as failed from then on.
+func PostgresqlState(o *unstructured.Unstructured, created, strict bool) State {
+	state, _, _ := unstructured.NestedString(o.Object, "status", "PostgresClusterStatus")
+	message := fmt.Sprintf("The postgresql %s is %s.", o.GetName(), state)
+	switch state {
+	case "Running":
+		return Running(message)
+	case "CreateFailed", "UpdateFailed", "SyncFailed", "Invalid":
+		return Failed(v1alpha1.ReasonHarborChildFailed, message)
+	case "":
+		message = fmt.Sprintf("The postgresql %s was not taken up by its operator yet.", o.GetName())
+	}
+	if strict && !created {
+		return Failed(v1alpha1.ReasonHarborStarting, message)
+	}
+	return Pending(v1alpha1.ReasonHarborStarting, message)
+}
+
+// DatabaseConnection says how Harbor reaches its database.
+func DatabaseConnection(c *v1alpha1.HarborCluster) map[string]any {
+	e := c.Spec.Database.Spec.PostgreSQL
+	if e == nil {
+		return map[string]any{
+			"hosts":       []any{map[string]any{"host": databaseName(c) + "." + c.Namespace + ".svc", "port": int64(5432)}},
+			"username":    databaseUser,
+			"passwordRef": DatabasePassword(c),
+			"sslMode":     "disable",
+		}
+	}
+	var hosts []any
+	for _, h := range e.Hosts {
+		hosts = append(hosts, map[string]any{"host": h.Host, "port": int64(cmp.Or(h.Port, 5432))})
+	}
+	m := map[string]any{"hosts": hosts}
+	put(m, "username", e.Username)
+	put(m, "passwordRef", string(e.PasswordRef))
+	put(m, "sslMode", e.SSLMode)
+	put(m, "prefix", e.Prefix)
+	return m
+}

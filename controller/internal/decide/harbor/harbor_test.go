@@ -1,0 +1,197 @@
+package harbor
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "write the golden files again")
+
+func raw(s string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(s)} }
+
+// inCluster is a HarborCluster with everything in the cluster and nothing chosen that has a default.
+func inCluster() *v1alpha1.HarborCluster {
+	c := &v1alpha1.HarborCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "registry", Name: "sample", UID: "u1", Generation: 3}}
+	c.Spec.HarborApplication = v1alpha1.HarborApplication{
+		Expose:      v1alpha1.HarborExpose{Core: *raw(`{"ingress":{"host":"harbor.example.com"}}`)},
+		ExternalURL: "https://harbor.example.com", HarborAdminPasswordRef: "admin", Version: "2.5.0",
+		Core: *raw(`{"tokenIssuer":{"kind":"Issuer","name":"i"},"replicas":2}`),
+	}
+	c.Spec.Database.Kind = v1alpha1.DatabaseKindZlando
+	c.Spec.Database.Spec.ZlandoPostgreSQL = &v1alpha1.HarborZlandoPostgreSQL{}
+	c.Spec.Cache.Kind = v1alpha1.CacheKindRedisFailover
+	c.Spec.Cache.Spec.RedisFailover = &v1alpha1.HarborRedisFailover{}
+	c.Spec.Storage.Kind = v1alpha1.StorageKindMinIO
+	c.Spec.Storage.Spec.MinIO = &v1alpha1.HarborMinIO{Replicas: 2, VolumesPerServer: 2}
+	return c
+}
+
+// chosenEverything is a HarborCluster in which every field that a child takes is given.
+func chosenEverything() *v1alpha1.HarborCluster {
+	c, size := inCluster(), resource.MustParse("7Gi")
+	amount := corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{"cpu": resource.MustParse("100m")}, Limits: corev1.ResourceList{"memory": resource.MustParse("1Gi")},
+	}
+	image := v1alpha1.HarborImage{
+		Image: "example.com/image:1", ImagePullPolicy: corev1.PullAlways, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "pull"}},
+	}
+	c.Spec.StorageClassName = "fast"
+	c.Spec.Notary, c.Spec.Trivy, c.Spec.JobService = raw(`{}`), raw(`{"certificateRefs":["own"]}`), raw(`{"replicas":3}`)
+	c.Spec.Database.Spec.ZlandoPostgreSQL = &v1alpha1.HarborZlandoPostgreSQL{
+		HarborImage: image, Version: "15", Storage: &size, Replicas: 2, StorageClassName: "slow", Resources: amount,
+	}
+	c.Spec.Cache.Spec.RedisFailover = &v1alpha1.HarborRedisFailover{
+		HarborImage: image,
+		Server:      &v1alpha1.HarborRedisServer{Replicas: 1, Resources: amount, Storage: &size, ServiceAccountName: "redis"},
+		Sentinel:    &v1alpha1.HarborRedisSentinel{Replicas: 5},
+	}
+	class := "archive"
+	c.Spec.Storage.Spec.MinIO = &v1alpha1.HarborMinIO{
+		HarborImage: image, Replicas: 4, VolumesPerServer: 1, SecretRef: "creds", Resources: amount, MC: &image,
+		VolumeClaimTemplate: &v1alpha1.HarborVolumeClaim{
+			Metadata: v1alpha1.HarborClaimMetadata{Labels: map[string]string{"a": "b"}},
+			Spec:     corev1.PersistentVolumeClaimSpec{StorageClassName: &class},
+		},
+	}
+	c.Spec.Storage.Spec.Redirect = &v1alpha1.HarborRedirect{Expose: &v1alpha1.HarborRedirectExpose{
+		Ingress: &v1alpha1.HarborIngress{Host: "minio.example.com", Annotations: map[string]string{"x": "y"}, IngressClassName: &class},
+		TLS:     &v1alpha1.HarborTLS{CertificateRef: "certificate"},
+	}}
+	return c
+}
+
+// children returns every child of a HarborCluster.
+func children(t *testing.T, c *v1alpha1.HarborCluster) []*unstructured.Unstructured {
+	t.Helper()
+	tenant, err := Tenant(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storage, err := StorageConnection(c, "harbor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := Harbor(c, Connections{Database: DatabaseConnection(c), Cache: CacheConnection(c), Storage: storage})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []*unstructured.Unstructured{Postgresql(c), RedisFailover(c), tenant, BucketJob(c), h}
+	if i, wanted := Ingress(c); wanted {
+		all = append(all, i)
+	}
+	return append(all, Secret(c, "secret", map[string]string{"k": "v"}))
+}
+
+func TestChildren_golden(t *testing.T) {
+	for name, c := range map[string]*v1alpha1.HarborCluster{"defaults": inCluster(), "chosen": chosenEverything()} {
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			e := json.NewEncoder(&b)
+			e.SetIndent("", "  ")
+			for _, o := range children(t, c) {
+				if err := e.Encode(o.Object); err != nil {
+					t.Fatal(err)
+				}
+				// A child that cannot be copied cannot be applied.
+				o.DeepCopy()
+			}
+			path := filepath.Join("testdata", name+".golden.json")
+			if *update {
+				if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), b.String()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOurs(t *testing.T) {
+	c, other := inCluster(), inCluster()
+	other.UID = "u2"
+	labelled := Postgresql(c)
+	labelled.SetOwnerReferences(nil)
+	bare := labelled.DeepCopy()
+	bare.SetLabels(nil)
+	for name, tt := range map[string]struct {
+		o    *unstructured.Unstructured
+		want bool
+	}{
+		"owned":                           {Postgresql(c), true},
+		"owned by one of the same name":   {Postgresql(other), false},
+		"labelled, having lost its owner": {labelled, true},
+		"of nobody":                       {bare, false},
+	} {
+		if got := Ours(c, tt.o); got != tt.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestConnections_external(t *testing.T) {
+	c := inCluster()
+	c.Spec.Database.Spec = v1alpha1.HarborDatabaseSpec{PostgreSQL: &v1alpha1.HarborPostgreSQL{
+		Hosts: []v1alpha1.HarborHost{{Host: "a"}, {Host: "b", Port: 1}}, Username: "u", PasswordRef: "p", SSLMode: "require", Prefix: "x_",
+	}}
+	c.Spec.Cache.Spec = v1alpha1.HarborCacheSpec{Redis: &v1alpha1.HarborRedis{Host: "r", SentinelMasterSet: "m", PasswordRef: "p", CertificateRef: "c"}}
+	no := false
+	c.Spec.Storage.Spec = v1alpha1.HarborStorageSpec{
+		S3: raw(`{"bucket":"b","chunksize":9007199254740993,"certificateRef":"cert"}`), Redirect: &v1alpha1.HarborRedirect{Enable: &no},
+	}
+	storage, err := StorageConnection(c, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Connections{
+		Database: map[string]any{
+			"hosts":    []any{map[string]any{"host": "a", "port": int64(5432)}, map[string]any{"host": "b", "port": int64(1)}},
+			"username": "u", "passwordRef": "p", "sslMode": "require", "prefix": "x_",
+		},
+		Cache: map[string]any{"host": "r", "port": int64(6379), "sentinelMasterSet": "m", "passwordRef": "p", "certificateRef": "c"},
+		Storage: map[string]any{
+			"s3":       map[string]any{"bucket": "b", "chunksize": int64(9007199254740993), "certificateRef": "cert"},
+			"redirect": map[string]any{"disable": true},
+		},
+	}
+	got := Connections{Database: DatabaseConnection(c), Cache: CacheConnection(c), Storage: storage}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	h, err := Harbor(c, got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refs, _, _ := unstructured.NestedStringSlice(h.Object, "spec", "core", "certificateRefs")
+	if diff := cmp.Diff([]string{"cert"}, refs); diff != "" {
+		t.Errorf("core does not trust the storage: %s", diff)
+	}
+}
+
+func TestClusterOfRedis(t *testing.T) {
+	for workload, want := range map[string]string{
+		"rfr-sample-redis": "sample", "rfs-a-redis-redis": "a-redis", "rfs-other": "", "sample-redis": "", "rfr-redis": "",
+	} {
+		if got := ClusterOfRedis(workload); got != want {
+			t.Errorf("%s: %q", workload, got)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+// Package harbor decides what a HarborCluster consists of: the values that its children shall have, what their status means, how Harbor
+// reaches its services, and the overall status. It is pure: it knows neither clients nor the operators behind the children.
+package harbor
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Part is one of the four parts of a HarborCluster.
+type Part int
+
+// The parts, in the order in which they are told of.
+const (
+	Storage Part = iota
+	Database
+	Cache
+	Service
+)
+
+// Count is the number of parts.
+const Count = int(Service) + 1
+
+var parts = [Count]struct{ name, condition string }{
+	Storage:  {"storage", v1alpha1.ConditionStorageReady},
+	Database: {"database", v1alpha1.ConditionDatabaseReady},
+	Cache:    {"cache", v1alpha1.ConditionCacheReady},
+	Service:  {"service", v1alpha1.ConditionServiceReady},
+}
+
+// String returns the name of the part.
+func (p Part) String() string { return parts[p].name }
+
+// Condition returns the type of the part's condition.
+func (p Part) Condition() string { return parts[p].condition }
+
+// State is how a part is. The zero value says that nothing is known.
+type State struct {
+	// Status is True when the part works, False when something is known to be wrong, and Unknown otherwise.
+	Status metav1.ConditionStatus
+	// Reason and Message for a condition.
+	Reason, Message string
+}
+
+// Ready says whether the part works.
+func (s State) Ready() bool { return s.Status == metav1.ConditionTrue }
+
+// Running is the state of a part that works.
+func Running(message string) State {
+	return State{metav1.ConditionTrue, v1alpha1.ReasonHarborRunning, message}
+}
+
+// External is the state of a part that somebody else runs.
+func External(kind string) State {
+	return State{
+		metav1.ConditionTrue, v1alpha1.ReasonHarborExternal,
+		"An external service of kind " + kind + " is used; it is not looked at.",
+	}
+}
+
+// Pending is the state of a part that does not work yet, without anything being wrong.
+func Pending(reason, message string) State { return State{metav1.ConditionUnknown, reason, message} }
+
+// Failed is the state of a part with which something is wrong.
+func Failed(reason, message string) State { return State{metav1.ConditionFalse, reason, message} }

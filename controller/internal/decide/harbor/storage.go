@@ -1,0 +1,161 @@
+package harbor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Keys of the Secrets of an in-cluster storage: MinIO's own credentials, and what Harbor is given.
+const (
+	KeyAccess = "accesskey"
+	KeySecret = "secretkey"
+	KeyS3     = "secret"
+)
+
+const (
+	// pool of a Tenant; a Tenant of ours has one.
+	pool = "zone-harbor"
+	// minioUser is who MinIO runs as.
+	minioUser = int64(10000)
+	bucket    = "harbor"
+)
+
+// failures of a Tenant, as its operator names them. Every other state leads on.
+var failures = []string{
+	"Statefulset not controlled by operator",
+	"Another MinIO Tenant already exists in the namespace",
+	"Tenant credentials are not set properly",
+	"Different versions across MinIO Pools",
+	"Pool Decommissioning Not Allowed",
+}
+
+// StorageCredentials names the Secret with MinIO's credentials, and tells whether the user has made it.
+func StorageCredentials(c *v1alpha1.HarborCluster) (name string, given bool) {
+	if ref := c.Spec.Storage.Spec.MinIO.SecretRef; ref != "" {
+		return string(ref), true
+	}
+	return tenantName(c) + "-creds", false
+}
+
+// StorageSecret names the Secret that hands MinIO's secret key to Harbor.
+func StorageSecret(c *v1alpha1.HarborCluster) string { return tenantName(c) }
+
+// Tenant returns the in-cluster storage.
+func Tenant(c *v1alpha1.HarborCluster) (*unstructured.Unstructured, error) {
+	m := c.Spec.Storage.Spec.MinIO
+	volumes, err := volumeClaim(c)
+	if err != nil {
+		return nil, err
+	}
+	credentials, _ := StorageCredentials(c)
+	servers := map[string]any{
+		"name":                pool,
+		"servers":             int64(m.Replicas),
+		"volumesPerServer":    int64(m.VolumesPerServer),
+		"volumeClaimTemplate": volumes,
+		"securityContext": map[string]any{
+			"runAsUser": minioUser, "runAsGroup": minioUser, "fsGroup": minioUser, "runAsNonRoot": true,
+		},
+	}
+	resources := map[string]any{}
+	put(resources, "requests", amounts(m.Resources.Requests))
+	put(resources, "limits", amounts(m.Resources.Limits))
+	put(servers, "resources", resources)
+	spec := map[string]any{
+		"pools":               []any{servers},
+		"credsSecret":         map[string]any{"name": credentials},
+		"podManagementPolicy": "Parallel",
+		"requestAutoCert":     false,
+		"env":                 []any{map[string]any{"name": "MINIO_BROWSER", "value": "on"}},
+	}
+	put(spec, "image", m.Image)
+	put(spec, "imagePullPolicy", string(m.ImagePullPolicy))
+	if len(m.ImagePullSecrets) > 0 {
+		spec["imagePullSecret"] = map[string]any{"name": m.ImagePullSecrets[0].Name}
+	}
+	return object(c, TenantKind, tenantName(c), map[string]any{"spec": spec}), nil
+}
+
+// volumeClaim fills in what the template of the spec does not say.
+func volumeClaim(c *v1alpha1.HarborCluster) (map[string]any, error) {
+	t := v1alpha1.HarborVolumeClaim{}
+	if given := c.Spec.Storage.Spec.MinIO.VolumeClaimTemplate; given != nil {
+		t = *given
+	}
+	spec, err := asMap(t.Spec)
+	if err != nil {
+		return nil, err
+	}
+	for field, value := range claim(c.Spec.StorageClassName, "10Gi") {
+		switch v := spec[field].(type) {
+		case nil:
+			spec[field] = value
+		case map[string]any:
+			// The one map of the defaults is resources.
+			if v["requests"] == nil {
+				v["requests"] = value.(map[string]any)["requests"]
+			}
+		}
+	}
+	metadata := map[string]any{"name": cmp.Or(t.Metadata.Name, "data")}
+	for field, values := range map[string]map[string]string{"labels": t.Metadata.Labels, "annotations": t.Metadata.Annotations} {
+		m := map[string]any{}
+		for k, v := range values {
+			m[k] = v
+		}
+		put(metadata, field, m)
+	}
+	return map[string]any{"metadata": metadata, "spec": spec}, nil
+}
+
+// TenantState reads the status of an in-cluster storage. It runs when the Tenant is initialized, all its servers are available, and its
+// pool was seen online.
+func TenantState(o *unstructured.Unstructured) State {
+	name := o.GetName()
+	state, _, _ := unstructured.NestedString(o.Object, "status", "currentState")
+	if slices.Contains(failures, state) {
+		return Failed(v1alpha1.ReasonHarborChildFailed, fmt.Sprintf("The Tenant %s says: %s.", name, state))
+	}
+	if state == "" {
+		return Pending(v1alpha1.ReasonHarborStarting, fmt.Sprintf("The Tenant %s was not taken up by its operator yet.", name))
+	}
+	if state != "Initialized" {
+		return Pending(v1alpha1.ReasonHarborStarting, fmt.Sprintf("The Tenant %s says: %s.", name, state))
+	}
+	wanted := servers(o)
+	if available, _, _ := unstructured.NestedInt64(o.Object, "status", "availableReplicas"); available != wanted {
+		return Pending(v1alpha1.ReasonHarborStarting, fmt.Sprintf("Of the Tenant %s, %d of %d servers are available.", name, available, wanted))
+	}
+	if !initialized(o, name+"-"+pool) {
+		return Pending(v1alpha1.ReasonHarborStarting, fmt.Sprintf("The pool %s of the Tenant %s is not initialized yet.", pool, name))
+	}
+	return Running(fmt.Sprintf("The Tenant %s runs.", name))
+}
+
+// servers returns how many servers the pools of a Tenant shall have.
+func servers(o *unstructured.Unstructured) int64 {
+	var sum int64
+	pools, _, _ := unstructured.NestedSlice(o.Object, "spec", "pools")
+	for _, p := range pools {
+		if m, ok := p.(map[string]any); ok {
+			n, _, _ := unstructured.NestedInt64(m, "servers")
+			sum += n
+		}
+	}
+	return sum
+}
+
+func initialized(o *unstructured.Unstructured, statefulSet string) bool {
+	pools, _, _ := unstructured.NestedSlice(o.Object, "status", "pools")
+	for _, p := range pools {
+		if m, ok := p.(map[string]any); ok && m["ssName"] == statefulSet {
+			return m["state"] == "PoolInitialized"
+		}
+	}
+	return false
+}

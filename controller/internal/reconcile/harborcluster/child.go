@@ -1,0 +1,125 @@
+package harborcluster
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"quarry.storage/quarry/controller/internal/decide/harbor"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// child is what there is of one child.
+type child struct {
+	// object as the API server has it; nil when there is none that can be used.
+	object *unstructured.Unstructured
+	// created is true when it was made just now.
+	created bool
+	// obstacle says why there is no object.
+	obstacle harbor.State
+}
+
+// ensure brings a child to its desired values and returns it as it is then. Without touch it only looks.
+func (r *Reconciler) ensure(ctx context.Context, s *scope, want *unstructured.Unstructured, touch bool) (child, error) {
+	have, err := r.look(ctx, s, want)
+	switch {
+	case err != nil || have.obstacle.Status != "":
+		return have, err
+	case !touch && have.object == nil:
+		return child{obstacle: harbor.Pending(v1alpha1.ReasonHarborWaiting, describe(want)+" does not exist yet.")}, nil
+	case !touch:
+		return have, nil
+	}
+	var before string
+	if have.object != nil {
+		before = have.object.GetResourceVersion()
+	}
+	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), fieldOwner, client.ForceOwnership); err != nil {
+		return child{}, fmt.Errorf("apply %s %s: %w", want.GetKind(), want.GetName(), err)
+	}
+	log := logf.FromContext(ctx)
+	switch before {
+	case "":
+		log.Info("Made child", "kind", want.GetKind(), "name", want.GetName())
+	case want.GetResourceVersion():
+	default:
+		log.Info("Changed child", "kind", want.GetKind(), "name", want.GetName())
+	}
+	return child{object: want, created: before == ""}, nil
+}
+
+// look finds the child of the given kind and name; no object when there is none.
+func (r *Reconciler) look(ctx context.Context, s *scope, want *unstructured.Unstructured) (child, error) {
+	kind := want.GroupVersionKind()
+	if missing, err := r.missing(ctx, kind); err != nil || missing.Status != "" {
+		return child{obstacle: missing}, err
+	}
+	have := &unstructured.Unstructured{}
+	have.SetGroupVersionKind(kind)
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(want), have)
+	switch {
+	case apierrors.IsNotFound(err):
+		return child{}, nil
+	case err != nil:
+		return child{}, fmt.Errorf("get %s %s: %w", kind.Kind, want.GetName(), err)
+	case !harbor.Ours(s.cluster, have):
+		return child{obstacle: harbor.Failed(v1alpha1.ReasonNameConflict,
+			describe(want)+" exists and was not made for this HarborCluster: it is left alone. Rename one of them.")}, nil
+	case have.GetDeletionTimestamp() != nil:
+		return child{obstacle: harbor.Pending(v1alpha1.ReasonHarborChildDeleting,
+			describe(want)+" is being deleted; it is made again afterwards.")}, nil
+	}
+	return child{object: have}, nil
+}
+
+// missing says that the operator of a kind is not installed. What is installed is watched from then on.
+func (r *Reconciler) missing(ctx context.Context, kind schema.GroupVersionKind) (harbor.State, error) {
+	name := harbor.Definition(kind)
+	if name == "" {
+		return harbor.State{}, nil
+	}
+	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, definition())
+	if apierrors.IsNotFound(err) {
+		return harbor.Failed(v1alpha1.ReasonHarborOperatorMissing, fmt.Sprintf(
+			"The CustomResourceDefinition %s is not installed: install the operator of %s; it is picked up then.", name, kind.Kind)), nil
+	}
+	if err != nil {
+		return harbor.State{}, fmt.Errorf("get customresourcedefinition %s: %w", name, err)
+	}
+	if r.watch != nil {
+		err = r.watch(kind)
+	}
+	return harbor.State{}, err
+}
+
+// remove deletes a child of ours, if there is one.
+func (r *Reconciler) remove(ctx context.Context, s *scope, o *unstructured.Unstructured) error {
+	have, err := r.look(ctx, s, o)
+	if err != nil || have.object == nil {
+		return err
+	}
+	uid := have.object.GetUID()
+	err = r.Client.Delete(ctx, have.object, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	logf.FromContext(ctx).Info("Removed child", "kind", o.GetKind(), "name", o.GetName())
+	return nil
+}
+
+// describe names a child in a sentence.
+func describe(o *unstructured.Unstructured) string { return "The " + o.GetKind() + " " + o.GetName() }
+
+// definition is the kind of CustomResourceDefinitions, of which only the names are looked at.
+func definition() *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	return o
+}

@@ -1,0 +1,91 @@
+// Package harborcluster runs Harbor with its database, cache and storage. It observes the children of a HarborCluster, lets package
+// decide/harbor decide, and applies; what the children do is the business of their own operators.
+package harborcluster
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"quarry.storage/quarry/controller/internal/decide/harbor"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// What the controller may write for a HarborCluster is not here: deploy/rbac/harbor.yaml grants it per namespace.
+//
+// +kubebuilder:rbac:groups=quarry.storage,resources=harborclusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=quarry.storage,resources=harborclusters/status,verbs=patch
+// +kubebuilder:rbac:groups=quarry.storage,resources=harborclusters/finalizers,verbs=update
+// +kubebuilder:rbac:groups=acid.zalan.do,resources=postgresqls,verbs=get;list;watch
+// +kubebuilder:rbac:groups=databases.spotahome.com,resources=redisfailovers,verbs=get;list;watch
+// +kubebuilder:rbac:groups=minio.min.io,resources=tenants,verbs=get;list;watch
+// +kubebuilder:rbac:groups=goharbor.io,resources=harbors,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// fieldOwner is the one field owner of everything the controller applies.
+const fieldOwner = client.FieldOwner("quarry-controller")
+
+// Reconciler reconciles HarborClusters.
+type Reconciler struct {
+	// Client writes, and reads what is cached: HarborClusters, StorageClasses and definitions.
+	Client client.Client
+	// Live reads children and Secrets from the API server itself: the controller may not list Secrets, so it cannot cache them.
+	Live client.Reader
+	// Events tells users what happened.
+	Events events.EventRecorder
+	// Password makes a new password.
+	Password func() string
+
+	// watch begins to watch a kind of children, once; nil in tests that call Reconcile themselves.
+	watch func(schema.GroupVersionKind) error
+}
+
+// Reconcile brings one HarborCluster closer to its spec.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	c := &v1alpha1.HarborCluster{}
+	if err := r.Client.Get(ctx, req.NamespacedName, c); err != nil {
+		if apierrors.IsNotFound(err) {
+			forgetMetrics(req.NamespacedName)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !c.DeletionTimestamp.IsZero() {
+		// The children have owner references: Kubernetes removes them.
+		return ctrl.Result{}, nil
+	}
+	s := newScope(c)
+	err := r.reconcile(ctx, s)
+	written := r.writeStatus(ctx, s)
+	if apierrors.IsConflict(written) {
+		// Somebody wrote at the same time. Nothing is lost: the status is computed again from what is seen then.
+		logf.FromContext(ctx).V(1).Info("Retrying after a conflict", "error", written.Error())
+		s.within(time.Second)
+		written = nil
+	}
+	if err := errors.Join(err, written); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: s.next()}, nil
+}
+
+// reconcile looks after the services of Harbor, and after Harbor itself when they are ready.
+func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
+	if err := r.check(ctx, s); err != nil {
+		s.blind = true
+		return err
+	}
+	err := r.services(ctx, s)
+	s.serve = err == nil && s.act() && s.servicesReady()
+	return errors.Join(err, r.part(ctx, s, harbor.Service, r.service))
+}

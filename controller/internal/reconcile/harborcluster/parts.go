@@ -1,0 +1,61 @@
+package harborcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"quarry.storage/quarry/controller/internal/decide/harbor"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// applier looks after one part and tells how it is.
+type applier func(context.Context, *scope) (harbor.State, error)
+
+// services looks after storage, database and cache at the same time. All are worked on to the end, whatever happens to the others.
+func (r *Reconciler) services(ctx context.Context, s *scope) error {
+	appliers := map[harbor.Part]applier{harbor.Storage: r.storage, harbor.Database: r.database, harbor.Cache: r.cache}
+	var failures [harbor.Count]error
+	var all sync.WaitGroup
+	for p, apply := range appliers {
+		all.Go(func() { failures[p] = r.part(ctx, s, p, apply) })
+	}
+	all.Wait()
+	return errors.Join(failures[:]...)
+}
+
+// part looks after one part. A fault of its spec and an error become its state.
+func (r *Reconciler) part(ctx context.Context, s *scope, p harbor.Part, apply applier) error {
+	if f := s.fault(p); f != nil {
+		s.states[p] = harbor.Failed(f.Reason, f.Message)
+		return nil
+	}
+	state, err := apply(ctx, s)
+	if err == nil {
+		s.states[p] = state
+		return nil
+	}
+	s.states[p] = failure(err)
+	if apierrors.IsForbidden(err) {
+		// Waiting for rights is no error to shout about; they are looked for again.
+		s.again[p] = true
+		return nil
+	}
+	return fmt.Errorf("%s: %w", p, err)
+}
+
+// failure is the state of a part that could not be looked after.
+func failure(err error) harbor.State {
+	switch {
+	case apierrors.IsForbidden(err):
+		return harbor.Failed(v1alpha1.ReasonHarborAccessDenied,
+			"The API server forbids it. The controller needs the ClusterRole quarry-harbor in this namespace, see docs/harborcluster.md: "+err.Error())
+	case meta.IsNoMatchError(err):
+		return harbor.Failed(v1alpha1.ReasonHarborOperatorMissing, "The kind is not served: "+err.Error())
+	}
+	return harbor.Failed(v1alpha1.ReasonHarborApplyFailed, err.Error())
+}

@@ -1,0 +1,121 @@
+package harborcluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"quarry.storage/quarry/controller/internal/decide/harbor"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Selections say which objects of shared kinds are watched: those that the operator of Redis made, and our own Jobs.
+func Selections() (map[client.Object]cache.ByObject, error) {
+	ours, err := labels.NewRequirement(v1alpha1.LabelHarborCluster, selection.Exists, nil)
+	if err != nil {
+		return nil, fmt.Errorf("select jobs: %w", err)
+	}
+	redis := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{harbor.LabelPartOf: harbor.PartOfRedis})}
+	return map[client.Object]cache.ByObject{
+		&appsv1.StatefulSet{}: redis,
+		&appsv1.Deployment{}:  redis,
+		&batchv1.Job{}:        {Label: labels.NewSelector().Add(*ours)},
+	}, nil
+}
+
+// created is true for objects that are new, and for nothing else.
+var created = predicate.Funcs{
+	UpdateFunc: func(event.UpdateEvent) bool { return false },
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+}
+
+// SetupWithManager registers the reconciler. children is where the children are watched: only their metadata, because what matters is
+// read when it is needed. Kinds of other operators join when their definition is there.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, children cache.Cache) error {
+	everyone := handler.EnqueueRequestsFromMapFunc(r.all)
+	owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha1.HarborCluster{}, handler.OnlyControllerOwner())
+	ofRedis := handler.EnqueueRequestsFromMapFunc(clusterOfRedis)
+	known := predicate.NewPredicateFuncs(func(o client.Object) bool { return harbor.IsDefinition(o.GetName()) })
+	c, err := ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.HarborCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesMetadata(definition(), everyone, builder.WithPredicates(known)).
+		Watches(&storagev1.StorageClass{}, everyone, builder.WithPredicates(created)).
+		WatchesRawSource(kind(children, appsv1.SchemeGroupVersion.WithKind("StatefulSet"), ofRedis)).
+		WatchesRawSource(kind(children, appsv1.SchemeGroupVersion.WithKind("Deployment"), ofRedis)).
+		WatchesRawSource(kind(children, harbor.JobKind, owner)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 2}).
+		Build(r)
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	watched := map[schema.GroupVersionKind]bool{}
+	r.watch = func(k schema.GroupVersionKind) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if watched[k] {
+			return nil
+		}
+		// A definition exists a moment before its kind is served, and a watch that begins too early never does.
+		if _, err := mgr.GetRESTMapper().RESTMapping(k.GroupKind(), k.Version); err != nil {
+			return fmt.Errorf("find kind %s: %w", k.Kind, err)
+		}
+		if err := c.Watch(kind(children, k, owner)); err != nil {
+			return fmt.Errorf("watch %s: %w", k.Kind, err)
+		}
+		watched[k] = true
+		return nil
+	}
+	return nil
+}
+
+// kind is a source of the changes of one kind.
+func kind(children cache.Cache, k schema.GroupVersionKind, h handler.EventHandler) source.Source {
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(k)
+	return source.Kind[client.Object](children, o, h)
+}
+
+// all returns every HarborCluster.
+func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list v1alpha1.HarborClusterList
+	// The cache answers; it fails only while it is being set up, and then every HarborCluster is looked at anyway.
+	if err := r.Client.List(ctx, &list); err != nil {
+		logf.FromContext(ctx).Error(err, "Failed to list HarborClusters")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
+// clusterOfRedis returns the HarborCluster that a StatefulSet or Deployment of the operator of Redis may be of.
+func clusterOfRedis(_ context.Context, o client.Object) []reconcile.Request {
+	name := harbor.ClusterOfRedis(o.GetName())
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
+}

@@ -1,0 +1,89 @@
+package harborcluster
+
+import (
+	"context"
+
+	"quarry.storage/quarry/controller/internal/decide/harbor"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// storage looks after MinIO, and once it runs, after the way to it and Harbor's bucket.
+func (r *Reconciler) storage(ctx context.Context, s *scope) (harbor.State, error) {
+	c := s.cluster
+	if c.Spec.Storage.Spec.MinIO == nil {
+		to, err := harbor.StorageConnection(c, "")
+		s.to.Storage = to
+		return harbor.External(c.Spec.Storage.Kind), err
+	}
+	if missing, err := r.missing(ctx, harbor.TenantKind); err != nil || missing.Status != "" {
+		return missing, err
+	}
+	credentials, obstacle, err := r.credentials(ctx, s)
+	if err != nil || obstacle.Status != "" {
+		return obstacle, err
+	}
+	if s.to.Storage, err = harbor.StorageConnection(c, credentials[harbor.KeyAccess]); err != nil {
+		return harbor.State{}, err
+	}
+	want, err := harbor.Tenant(c)
+	if err != nil {
+		return harbor.State{}, err
+	}
+	got, err := r.ensure(ctx, s, want, s.act())
+	if err != nil || got.object == nil {
+		return got.obstacle, err
+	}
+	if state := harbor.TenantState(got.object); !state.Ready() {
+		return state, nil
+	}
+	secret := harbor.Secret(c, harbor.StorageSecret(c), map[string]string{harbor.KeyS3: credentials[harbor.KeySecret]})
+	if got, err := r.ensure(ctx, s, secret, s.act()); err != nil || got.object == nil {
+		return got.obstacle, err
+	}
+	if obstacle, err := r.ingress(ctx, s); err != nil || obstacle.Status != "" {
+		return obstacle, err
+	}
+	return r.bucket(ctx, s)
+}
+
+// credentials returns those of MinIO: the user's, or our own.
+func (r *Reconciler) credentials(ctx context.Context, s *scope) (map[string]string, harbor.State, error) {
+	name, given := harbor.StorageCredentials(s.cluster)
+	if given {
+		data, err := r.secret(ctx, s, name)
+		return data, harbor.State{}, err
+	}
+	return r.generated(ctx, s, name, map[string]string{harbor.KeyAccess: "harbor", harbor.KeySecret: r.Password()})
+}
+
+// ingress looks after the way that clients are redirected on.
+func (r *Reconciler) ingress(ctx context.Context, s *scope) (harbor.State, error) {
+	o, wanted := harbor.Ingress(s.cluster)
+	if wanted {
+		got, err := r.ensure(ctx, s, o, s.act())
+		return got.obstacle, err
+	}
+	if s.act() {
+		return harbor.State{}, r.remove(ctx, s, o)
+	}
+	return harbor.State{}, nil
+}
+
+// bucket looks after the Job that makes Harbor's bucket. A Job cannot be changed: one that is outdated is made again.
+func (r *Reconciler) bucket(ctx context.Context, s *scope) (harbor.State, error) {
+	want := harbor.BucketJob(s.cluster)
+	have, err := r.look(ctx, s, want)
+	switch {
+	case err != nil || have.obstacle.Status != "":
+		return have.obstacle, err
+	case have.object == nil:
+		made, err := r.ensure(ctx, s, want, s.act())
+		if err != nil || made.object == nil {
+			return made.obstacle, err
+		}
+		return harbor.BucketState(made.object), nil
+	case s.act() && harbor.Outdated(have.object, want):
+		return harbor.Pending(v1alpha1.ReasonHarborChildDeleting, describe(want)+" is made again."), r.remove(ctx, s, want)
+	}
+	return harbor.BucketState(have.object), nil
+}

@@ -1,0 +1,52 @@
+package v1alpha1
+
+// Condition types of a HarborCluster. Ready is computed from the others.
+const (
+	// ConditionStorageReady: images and charts can be kept.
+	ConditionStorageReady = "StorageReady"
+	// ConditionDatabaseReady: the database runs.
+	ConditionDatabaseReady = "DatabaseReady"
+	// ConditionCacheReady: the cache runs.
+	ConditionCacheReady = "CacheReady"
+	// ConditionServiceReady: Harbor runs.
+	ConditionServiceReady = "ServiceReady"
+)
+
+// Reasons of the conditions and events of a HarborCluster.
+const (
+	// ReasonHarborHealthy, ReasonHarborUnhealthy and ReasonHarborCreating are the reasons of Ready.
+	ReasonHarborHealthy   = "Healthy"
+	ReasonHarborUnhealthy = "Unhealthy"
+	ReasonHarborCreating  = "Creating"
+	// ReasonHarborRunning: the child of a part says that it works.
+	ReasonHarborRunning = "Running"
+	// ReasonHarborExternal: an external service does the work; it is not looked at.
+	ReasonHarborExternal = "External"
+	// ReasonHarborStarting: the child of a part is being set up, and has not said that anything is wrong.
+	ReasonHarborStarting = "Starting"
+	// ReasonHarborWaiting: another part must be ready first.
+	ReasonHarborWaiting = "Waiting"
+	// ReasonHarborChildFailed: the child of a part says that it failed.
+	ReasonHarborChildFailed = "ChildFailed"
+	// ReasonHarborChildDeleting: the child of a part is being deleted, and made again afterwards.
+	ReasonHarborChildDeleting = "ChildDeleting"
+	// ReasonHarborOperatorMissing: the CustomResourceDefinition of the child is not installed.
+	ReasonHarborOperatorMissing = "OperatorMissing"
+	// ReasonHarborSecretMissing: a Secret that the spec names does not exist, or lacks a key.
+	ReasonHarborSecretMissing = "SecretMissing"
+	// ReasonHarborStorageClassMissing: a StorageClass that the spec names does not exist.
+	ReasonHarborStorageClassMissing = "StorageClassMissing"
+	// ReasonHarborInvalidSpec: a field of the spec cannot work.
+	ReasonHarborInvalidSpec = "InvalidSpec"
+	// ReasonHarborAccessDenied: the controller lacks rights in the namespace.
+	ReasonHarborAccessDenied = "AccessDenied"
+	// ReasonHarborApplyFailed: the API server did not take a child, or could not be asked.
+	ReasonHarborApplyFailed = "ApplyFailed"
+)
+
+const (
+	// LabelHarborCluster is on every object made for a HarborCluster; its value is the HarborCluster's name.
+	LabelHarborCluster = Group + "/harborcluster"
+	// AnnotationGeneration is on every child: the generation of the HarborCluster that it was last applied from.
+	AnnotationGeneration = Group + "/generation"
+)
