@@ -60,7 +60,7 @@ func TestHundredClaims(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	took := waitBound(t, ctx, events, asked)
+	took := waitBound(ctx, t, events, asked)
 	t.Logf("HundredClaims: last Bound after %.1f s, per claim median %.1f s, p99 %.1f s",
 		time.Since(started).Seconds(), took[len(took)/2].Seconds(), took[len(took)*99/100-1].Seconds())
 	for _, node := range nodes {
@@ -99,7 +99,7 @@ func TestHundredClaims(t *testing.T) {
 }
 
 // waitBound returns how long each claim took, the fastest first.
-func waitBound(t *testing.T, ctx context.Context, events watch.Interface, asked map[string]time.Time) []time.Duration {
+func waitBound(ctx context.Context, t *testing.T, events watch.Interface, asked map[string]time.Time) []time.Duration {
 	t.Helper()
 	took := map[string]time.Duration{}
 	for len(took) < len(asked) {

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -55,10 +56,10 @@ func writeReadDelete(t *testing.T, fs string) {
 	remove(t, c)
 	eventually(t, time.Minute, "the volume is gone", func(ctx context.Context) error {
 		if err := kube.Get(ctx, client.ObjectKeyFromObject(volume), volume); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("PersistentVolume: %v", err)
+			return errors.Join(errors.New("the PersistentVolume is still there"), err)
 		}
 		if out, err := tryOnNode(node, "lvs --noheadings -o lv_name "+group); err != nil || strings.Contains(out, name) {
-			return fmt.Errorf("lvs: %s %v", out, err)
+			return errors.Join(fmt.Errorf("logical volumes: %s", out), err)
 		}
 		return nil
 	})

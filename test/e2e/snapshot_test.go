@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -111,7 +112,7 @@ func TestSnapshotAndClone(t *testing.T) {
 	eventually(t, limitPod, "the origin is gone from the node", func(context.Context) error {
 		out, err := tryOnNode(node, "lvs --noheadings -o lv_name "+group)
 		if err != nil || strings.Contains(out, name) {
-			return fmt.Errorf("lvs: %s %v", out, err)
+			return errors.Join(fmt.Errorf("logical volumes: %s", out), err)
 		}
 		return nil
 	})
