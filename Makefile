@@ -94,7 +94,15 @@ conformance: deps ## Run the agent's conformance suite on a real kernel, in a la
 
 .PHONY: e2e
 e2e: deploy tools ## Run the end-to-end tests in the lab. RUN=regexp chooses.
-	LAB_NAME=$(LAB_NAME) GRPCURL=$(TOOLS)/grpcurl go test -tags e2e -count=1 -timeout 40m -v -run '$(RUN)' ./test/e2e/...
+	LAB_NAME=$(LAB_NAME) GRPCURL=$(TOOLS)/grpcurl go test -tags e2e -count=1 -timeout 50m -parallel 3 -v -run '$(RUN)' ./test/e2e/...
+
+.PHONY: sanity
+sanity: deploy ## Run csi-sanity, the conformance suite of CSI, against the driver in a node of the lab.
+	test/sanity/run $(LAB_NAME)
+
+.PHONY: bench
+bench: deploy ## Take the measurements of docs/benchmarks.md. SECTIONS="volumes load" takes only some anew.
+	test/bench/run $(LAB_NAME) $(SECTIONS)
 
 .PHONY: test
 test: ## Run everything: lint, unit, generated files, conformance on a real kernel, end to end.

@@ -19,7 +19,7 @@ import (
 
 // TestEphemeralVolume: a volume that lives as long as its pod, written by a user without rights through the pod's group.
 func TestEphemeralVolume(t *testing.T) {
-	create(t, newCluster("short", "n1", "n2"))
+	create(t, newCluster("short", lease(t)))
 	waitReady(t, "short", limitPod)
 	p := newPod("scratch", "", "echo mine > /scratch/file; stat -c 'group %g' /scratch/file; id -u")
 	p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1000), RunAsGroup: ptr.To[int64](1000), FSGroup: ptr.To[int64](2000)}
@@ -52,7 +52,7 @@ func TestEphemeralVolume(t *testing.T) {
 
 // TestReadWriteOncePod: the second pod waits until the first is gone.
 func TestReadWriteOncePod(t *testing.T) {
-	create(t, newCluster("single", "n1"))
+	create(t, newCluster("single", lease(t)))
 	waitReady(t, "single", limitPod)
 	c := claim(t, "single", "single", "64Mi", func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
@@ -79,7 +79,8 @@ func TestReadWriteOncePod(t *testing.T) {
 // TestAgentRestartDuringWrites: the agent of the node is replaced while a pod writes, as in an upgrade. The pod does not notice, and the
 // new agent finds the volume as it is: it expands it, and takes it away in the end.
 func TestAgentRestartDuringWrites(t *testing.T) {
-	create(t, newCluster("steady", "n2"))
+	node := lease(t)
+	create(t, newCluster("steady", node))
 	waitReady(t, "steady", limitPod)
 	c := claim(t, "steady", "steady", "200Mi")
 	p := waitPod(t, pod(t, "steady", "", "i=0; while true; do i=$((i+1)); echo $i >> /data0/log; sync; done", c), corev1.PodRunning)
@@ -97,7 +98,7 @@ func TestAgentRestartDuringWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range agents.Items {
-		if agents.Items[i].Spec.NodeName == "n2" {
+		if agents.Items[i].Spec.NodeName == node {
 			remove(t, &agents.Items[i])
 		}
 	}

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -12,10 +13,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -25,11 +28,28 @@ import (
 var kube client.WithWatch
 
 func TestMain(m *testing.M) {
-	if err := connect(); err != nil {
+	if err := errors.Join(connect(), keepDriver()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := kube.Delete(context.Background(), newCluster(keeper)); client.IgnoreNotFound(err) != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// keeper is a Cluster that takes no disk. While it exists the CSI driver stays deployed, and no test waits for its start.
+const keeper = "keeper"
+
+func keepDriver() error {
+	if kube == nil {
+		return nil
+	}
+	c := newCluster(keeper, nodes[0])
+	c.Spec.Devices = &v1alpha1.DeviceSelector{MinSize: ptr.To(resource.MustParse("1Pi"))}
+	return client.IgnoreAlreadyExists(kube.Create(context.Background(), c))
 }
 
 func connect() error {

@@ -27,12 +27,12 @@ func TestPodWritesToLocalVolume(t *testing.T) {
 }
 
 func writeReadDelete(t *testing.T, fs string) {
-	cluster := newCluster("local-"+fs, nodes...)
+	cluster := newCluster("local-"+fs, lease(t))
 	cluster.Spec.StorageClass = &v1alpha1.StorageClassSpec{FSType: fs}
 	create(t, cluster)
 	waitReady(t, cluster.Name, limitPod)
 	c := claim(t, "data-"+fs, cluster.Name, "320Mi")
-	first := waitPod(t, pod(t, "first", "", "echo hello > /data0/file; sync; grep ' /data0 ' /proc/mounts; sleep 3600", c), corev1.PodRunning)
+	first := waitPod(t, pod(t, "first-"+fs, "", "echo hello > /data0/file; sync; grep ' /data0 ' /proc/mounts; sleep 3600", c), corev1.PodRunning)
 	eventually(t, time.Minute, "the filesystem is "+fs, func(context.Context) error {
 		if out := logs(first); !strings.Contains(out, " /data0 "+fs+" ") {
 			return fmt.Errorf("mounts: %q", out)
@@ -48,7 +48,7 @@ func writeReadDelete(t *testing.T, fs string) {
 		t.Errorf("logical volumes of %s on %s: %s", group, node, out)
 	}
 	remove(t, first)
-	second := waitPod(t, pod(t, "second", "", "cat /data0/file; echo more >> /data0/file", c), corev1.PodSucceeded)
+	second := waitPod(t, pod(t, "second-"+fs, "", "cat /data0/file; echo more >> /data0/file", c), corev1.PodSucceeded)
 	if out := logs(second); strings.TrimSpace(out) != "hello" {
 		t.Errorf("the second pod reads %q", out)
 	}
@@ -90,11 +90,11 @@ func TestDataSurvivesPowerCut(t *testing.T) {
 
 // TestExpandOnline grows a mounted volume while a pod uses it.
 func TestExpandOnline(t *testing.T) {
-	create(t, newCluster("growing", "n1", "n2"))
+	create(t, newCluster("growing", lease(t)))
 	waitReady(t, "growing", limitPod)
 	c := claim(t, "grows", "growing", "200Mi")
 	user := waitPod(t, pod(t, "user", "", "echo kept > /data0/file; sleep 3600", c), corev1.PodRunning)
-	size := func() string { return strings.Fields(inPod(t, user, "df -m /data0 | tail -n 1"))[1] }
+	size := func() string { return strings.Fields(inPod(t, user, "df -P -m /data0 | tail -n 1"))[1] }
 	before := size()
 	patch := client.MergeFrom(c.DeepCopy())
 	c.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("500Mi")
@@ -120,7 +120,7 @@ func TestExpandOnline(t *testing.T) {
 
 // TestBlockVolume gives a pod a raw block device.
 func TestBlockVolume(t *testing.T) {
-	create(t, newCluster("raw", "n2"))
+	create(t, newCluster("raw", lease(t)))
 	waitReady(t, "raw", limitPod)
 	mode := corev1.PersistentVolumeBlock
 	c := claim(t, "block", "raw", "100Mi", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = &mode })
@@ -136,7 +136,7 @@ func TestBlockVolume(t *testing.T) {
 
 // TestDeleteWaitsForVolumes: a Cluster with a volume of a claim is not taken apart, says which volume it waits for, and goes by itself when the claim is gone.
 func TestDeleteWaitsForVolumes(t *testing.T) {
-	cluster := newCluster("waiting", "n1")
+	cluster := newCluster("waiting", lease(t))
 	create(t, cluster)
 	waitReady(t, "waiting", limitPod)
 	c := claim(t, "holds", "waiting", "100Mi")

@@ -63,7 +63,7 @@ func from(kind, name string) func(*corev1.PersistentVolumeClaim) {
 // TestSnapshotAndClone: a snapshot keeps what was there when it was taken, a clone has what is there now, both are thin and go their
 // own ways, and they outlive the volume that they are of.
 func TestSnapshotAndClone(t *testing.T) {
-	create(t, thinCluster("thin", v1alpha1.ThinPoolSpec{Percent: ptr.To[int32](80), OverprovisionRatio: "2.0"}, "n1", "n2"))
+	create(t, thinCluster("thin", v1alpha1.ThinPoolSpec{Percent: ptr.To[int32](80), OverprovisionRatio: "2.0"}, lease(t)))
 	waitReady(t, "thin", limitPod)
 	origin := claim(t, "origin", "thin", "400Mi")
 	writer := waitPod(t, pod(t, "origin-writer", "", "echo first > /data0/file; sync; echo written; sleep 3600", origin), corev1.PodRunning)
@@ -79,7 +79,7 @@ func TestSnapshotAndClone(t *testing.T) {
 	restored := claim(t, "restored", "thin", "400Mi", from(snapshotKind.Kind, kept.GetName()))
 	// Larger than its source: the filesystem is grown when it is mounted first.
 	cloned := claim(t, "cloned", "thin", "600Mi", from("PersistentVolumeClaim", origin.Name))
-	both := waitPod(t, pod(t, "copies", "", "cat /data0/file /data1/file; df -m /data1 | tail -n 1; echo third > /data0/file; sync; sleep 3600",
+	both := waitPod(t, pod(t, "copies", "", "cat /data0/file /data1/file; df -P -m /data1 | tail -n 1; echo third > /data0/file; sync; sleep 3600",
 		restored, cloned), corev1.PodRunning)
 	eventually(t, limitPod, "the copies are read", func(context.Context) error {
 		lines := strings.Split(strings.TrimSpace(logs(both)), "\n")
@@ -128,7 +128,8 @@ func TestSnapshotAndClone(t *testing.T) {
 
 // TestThinPoolLimits: no more is promised than the ratio allows, and a pool that fills up is told of before it is full.
 func TestThinPoolLimits(t *testing.T) {
-	create(t, thinCluster("tight", v1alpha1.ThinPoolSpec{Size: ptr.To(resource.MustParse("512Mi")), OverprovisionRatio: "1.5"}, "n1"))
+	node := lease(t)
+	create(t, thinCluster("tight", v1alpha1.ThinPoolSpec{Size: ptr.To(resource.MustParse("512Mi")), OverprovisionRatio: "1.5"}, node))
 	waitReady(t, "tight", limitPod)
 	first, second := claim(t, "tight-first", "tight", "400Mi"), claim(t, "tight-second", "tight", "300Mi")
 	user := waitPod(t, pod(t, "tight-user", "", "sleep 3600", first, second), corev1.PodRunning)
@@ -145,7 +146,7 @@ func TestThinPoolLimits(t *testing.T) {
 		}
 		return nil
 	})
-	if out := onNode(t, "n1", "lvs --noheadings -o lv_name quarry-tight | grep -c pvc- || true"); strings.TrimSpace(out) != "2" {
+	if out := onNode(t, node, "lvs --noheadings -o lv_name quarry-tight | grep -c pvc- || true"); strings.TrimSpace(out) != "2" {
 		t.Errorf("there are %s volumes in the pool, want 2", strings.TrimSpace(out))
 	}
 

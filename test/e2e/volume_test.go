@@ -27,6 +27,25 @@ const (
 	limitPod = 2 * time.Minute
 )
 
+// free are the nodes that no parallel test works on.
+var free = func() chan string {
+	c := make(chan string, len(nodes))
+	for _, n := range nodes {
+		c <- n
+	}
+	return c
+}()
+
+// lease lets the test run beside others, with a node of its own.
+func lease(t *testing.T) string {
+	t.Helper()
+	t.Parallel()
+	node := <-free
+	// Registered before everything else, and so done last.
+	t.Cleanup(func() { free <- node })
+	return node
+}
+
 // claim makes a PersistentVolumeClaim of a class, and removes it with its volume at the end.
 func claim(t *testing.T, name, class, size string, change ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	t.Helper()
