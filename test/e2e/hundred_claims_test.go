@@ -31,7 +31,11 @@ func TestHundredClaims(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	list := &corev1.PersistentVolumeClaimList{}
-	events, err := kube.Watch(ctx, list, client.InNamespace(namespace), labels)
+	if err := kube.List(ctx, list, client.InNamespace(namespace), labels); err != nil {
+		t.Fatal(err)
+	}
+	events, err := kube.Watch(ctx, list, client.InNamespace(namespace), labels,
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
 	if err != nil {
 		t.Fatal(err)
 	}
