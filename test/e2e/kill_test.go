@@ -29,53 +29,55 @@ if [ "$(cat after)" = $count ]; then echo 0 > after; kill -9 $PPID; fi
 exit $code
 `
 
-// TestAgentKilledBetweenCommands kills the agent on n1 before and after each command that prepares and removes two disks. The Cluster
-// must end up Running, and gone with its disks clean, every time.
+// TestAgentKilledBetweenCommands kills the agent of a node before and after each command that prepares and removes two disks. The
+// Cluster must end up Running, and gone with its disks clean, every time.
 func TestAgentKilledBetweenCommands(t *testing.T) {
-	onNode(t, "n1", "mkdir -p "+killDir+" && cat > "+killDir+"/lvm <<'END'\n"+killer+"END\nchmod +x "+killDir+"/lvm")
-	arm(t, "before", 0)
+	for _, node := range nodes {
+		onNode(t, node, "mkdir -p "+killDir+" && cat > "+killDir+"/lvm <<'END'\n"+killer+"END\nchmod +x "+killDir+"/lvm")
+		arm(t, node, "before", 0)
+	}
 	useKiller(t)
 	// Two pvcreate and one vgcreate bring the Cluster up; the fourth command, vgremove, takes it down.
 	for command := 1; command <= 4; command++ {
 		for _, when := range []string{"before", "after"} {
-			t.Run(fmt.Sprintf("%s command %d", when, command), func(t *testing.T) {
-				arm(t, when, command)
-				before := agentPod(t, "n1")
-				name := fmt.Sprintf("killed-%s-%d", when, command)
-				create(t, newCluster(name, "n1"))
-				c := waitReady(t, name, 2*time.Minute)
-				if c.Status.DeviceCount != 2 {
-					t.Errorf("%d devices, want 2", c.Status.DeviceCount)
-				}
-				checkGroupOnDisk(t, "n1", c)
-				devices := c.Status.Config[0].BlockDevices
-				if err := kube.Delete(t.Context(), c); err != nil {
-					t.Fatal(err)
-				}
-				waitGone(t, name)
-				for _, device := range devices {
-					checkClean(t, "n1", device)
-				}
-				if armed := strings.Fields(onNode(t, "n1", "cat "+killDir+"/before "+killDir+"/after")); armed[0] != "0" || armed[1] != "0" {
-					t.Errorf("the agent was not killed; commands were:\n%s", onNode(t, "n1", "cat "+killDir+"/log"))
-				}
-				replaceAgent(t, before)
-			})
+			t.Run(fmt.Sprintf("%s command %d", when, command), func(t *testing.T) { killAt(t, lease(t), when, command) })
 		}
 	}
 }
 
-func arm(t *testing.T, when string, command int) {
+func killAt(t *testing.T, node, when string, command int) {
 	t.Helper()
-	onNode(t, "n1", fmt.Sprintf("cd %s; echo 0 > count; echo 0 > before; echo 0 > after; : > log; echo %d > %s", killDir, command, when))
+	arm(t, node, when, command)
+	before := agentPod(t, node)
+	name := fmt.Sprintf("killed-%s-%d", when, command)
+	create(t, newCluster(name, node))
+	c := waitReady(t, name, 2*time.Minute)
+	if c.Status.DeviceCount != 2 {
+		t.Errorf("%d devices, want 2", c.Status.DeviceCount)
+	}
+	checkGroupOnDisk(t, node, c)
+	devices := c.Status.Config[0].BlockDevices
+	if err := kube.Delete(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	waitGone(t, name)
+	for _, device := range devices {
+		checkClean(t, node, device)
+	}
+	if armed := strings.Fields(onNode(t, node, "cat "+killDir+"/before "+killDir+"/after")); armed[0] != "0" || armed[1] != "0" {
+		t.Errorf("the agent was not killed; commands were:\n%s", onNode(t, node, "cat "+killDir+"/log"))
+	}
+	replaceAgent(t, node, before)
 }
 
-// useKiller runs the agents with the killer in the place of LVM, on n1 only; the others run LVM itself through a link.
+func arm(t *testing.T, node, when string, command int) {
+	t.Helper()
+	onNode(t, node, fmt.Sprintf("cd %s; echo 0 > count; echo 0 > before; echo 0 > after; : > log; echo %d > %s", killDir, command, when))
+}
+
+// useKiller runs the agents with the killer in the place of LVM.
 func useKiller(t *testing.T) {
 	t.Helper()
-	for _, node := range nodes[1:] {
-		onNode(t, node, "mkdir -p "+killDir+" && ln -sf /usr/sbin/lvm "+killDir+"/lvm")
-	}
 	daemonSet := []string{"kubectl", "-n", "quarry-system"}
 	settle := func() {
 		lab(t, append(daemonSet, "rollout", "status", "daemonset/quarry-agent", "--timeout=180s")...)
@@ -91,19 +93,19 @@ func useKiller(t *testing.T) {
 	})
 }
 
-// replaceAgent gives n1 a new agent pod, so that the next kill does not meet the kubelet's back-off of this one.
-func replaceAgent(t *testing.T, old *corev1.Pod) {
+// replaceAgent gives the node a new agent pod, so that the next kill does not meet the kubelet's back-off of this one.
+func replaceAgent(t *testing.T, node string, old *corev1.Pod) {
 	t.Helper()
 	if err := kube.Delete(t.Context(), old, client.GracePeriodSeconds(1)); err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
-	eventually(t, time.Minute, "n1 has a new agent", func(ctx context.Context) error {
+	eventually(t, time.Minute, node+" has a new agent", func(ctx context.Context) error {
 		pods := &corev1.PodList{}
 		if err := kube.List(ctx, pods, client.InNamespace("quarry-system")); err != nil {
 			return err
 		}
 		for _, p := range pods.Items {
-			if p.Spec.NodeName != "n1" || p.UID == old.UID || !strings.HasPrefix(p.Name, "quarry-agent-") {
+			if p.Spec.NodeName != node || p.UID == old.UID || !strings.HasPrefix(p.Name, "quarry-agent-") {
 				continue
 			}
 			for _, c := range p.Status.Conditions {
