@@ -33,6 +33,7 @@ var (
 	parameters = flag.String("parameters", "", "parameters of the StorageClass, as JSON")
 	access     = flag.String("access", "mount", "how volumes are used: mount or block")
 	linear     = flag.Bool("linear", false, "make linear volumes instead of thin ones")
+	focus      = flag.String("focus", "", "regular expression on the names of the cases that are meant; all when empty")
 )
 
 // Sizes fit many times into the lab's disks, and are multiples of LVM's extent.
@@ -53,8 +54,8 @@ func controllerSocket() string {
 // podDir is the kubelet's directory of a pod that exists: it tidies up those of pods that it does not know.
 func podDir() string { return filepath.Join(*kubelet, "pods", *pod) }
 
-// TestSanity runs every case of the suite that the table does not name, and compares what was not run with the table. It can run
-// once in a process.
+// TestSanity runs every case of the suite that is meant and that the table does not name, and compares what was not run with the
+// table. It can run once in a process.
 func TestSanity(t *testing.T) {
 	dirs := places(t)
 	c := sanity.NewTestConfig()
@@ -64,12 +65,19 @@ func TestSanity(t *testing.T) {
 	c.TestVolumeParameters, c.TestSnapshotParameters = classParameters(t), snapshotParameters
 	c.IDGen = &ids{}
 
-	rows := table(*linear)
+	meant, err := regexp.Compile(*focus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := table(*linear, meant)
 	suite, report := ginkgo.GinkgoConfiguration()
 	for _, r := range rows {
 		if r.barred {
 			suite.SkipStrings = append(suite.SkipStrings, regexp.QuoteMeta(r.name))
 		}
+	}
+	if *focus != "" {
+		suite.FocusStrings = append(suite.FocusStrings, *focus)
 	}
 	report.NoColor, report.Succinct = true, true
 	var done types.Report
@@ -79,7 +87,7 @@ func TestSanity(t *testing.T) {
 	defer context.Finalize()
 	ginkgo.RunSpecs(t, "CSI", suite, report)
 
-	for _, complaint := range compare(rows, done.SpecReports) {
+	for _, complaint := range compare(rows, done.SpecReports, meant) {
 		t.Error(complaint)
 	}
 	summary(t, rows, done)
@@ -111,8 +119,8 @@ func summary(t *testing.T, rows []row, done types.Report) {
 	for _, reason := range slices.Sorted(maps.Keys(notRun)) {
 		t.Logf("%d cases not run: %s", notRun[reason], reason)
 	}
-	t.Logf("access %s, linear %t: %d cases passed, %d not run, in %v; the slowest took %v: %s",
-		*access, *linear, passed, len(rows), done.RunTime.Round(time.Millisecond), slowest.RunTime.Round(time.Millisecond), slowest.FullText())
+	t.Logf("access %s, linear %t, focus %q: %d cases passed, %d not run, in %v; the slowest took %v: %s",
+		*access, *linear, *focus, passed, len(rows), done.RunTime.Round(time.Millisecond), slowest.RunTime.Round(time.Millisecond), slowest.FullText())
 }
 
 // places makes the directories for staging and publishing, where the kubelet has its own, and removes them at the end.
