@@ -26,7 +26,7 @@ type listed struct {
 // load lists every package of the module. Run with -count=1: the test cache does not see the listed sources.
 func load(t *testing.T) []listed {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-tags=e2e,hostroot", "-json=ImportPath,Dir,GoFiles,CgoFiles,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd := exec.Command("go", "list", "-tags=e2e,hostroot,sanity", "-json=ImportPath,Dir,GoFiles,CgoFiles,Imports,TestImports,XTestImports,Deps", "./...")
 	cmd.Dir = filepath.Join("..", "..")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
