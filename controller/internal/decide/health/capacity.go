@@ -9,6 +9,8 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
+const mib = 1 << 20
+
 // Capacity returns the space of every host and the sum over those that report. A host that does not report keeps what it
 // reported last, and does not count.
 func (c Cluster) Capacity() v1alpha1.Capacity {
@@ -37,8 +39,9 @@ func (h Host) instance() (i v1alpha1.Instance, size, free int64) {
 	for _, g := range h.Groups {
 		size, free = size+g.SizeBytes, free+g.FreeBytes
 		for _, p := range g.Pools {
-			// What is not taken in a pool is free for volumes too.
-			free += p.SizeBytes - p.SizeBytes/10000*int64(p.DataPermyriad)
+			// What is not taken in a pool is free for volumes too. LVM tells it in hundredths of a percent; a whole number of MiB is as
+			// exact, can be read, and does not change with every write.
+			free += (p.SizeBytes - p.SizeBytes/10000*int64(p.DataPermyriad)) / mib * mib
 			if i.ThinPool == nil {
 				i.ThinPool = new(p.Usage())
 			}
