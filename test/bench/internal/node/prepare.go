@@ -43,7 +43,7 @@ func (b *Bench) prepareBare(operation, dir string, disks []string) turn {
 		c.Config, l = measure.Private, lvm{dir: dir, devices: disks}
 	}
 	return turn{c, func(ctx context.Context, round int) error {
-		if err := b.clean(disks); err != nil {
+		if err := b.clean(b.cfg.Disks); err != nil {
 			return err
 		}
 		if err := quiet(ctx, nil); err != nil {
@@ -62,7 +62,7 @@ func (b *Bench) prepareBare(operation, dir string, disks []string) turn {
 func (b *Bench) prepareAgent(operation string, a *agent, disks []string) turn {
 	c := measure.Contender{Who: measure.Quarry, Config: measure.Private}
 	return turn{c, func(ctx context.Context, round int) error {
-		if err := b.clean(disks); err != nil {
+		if err := b.clean(b.cfg.Disks); err != nil {
 			return err
 		}
 		a.wake()
