@@ -105,7 +105,7 @@ func (h *Host) List(ctx context.Context) ([]Device, error) {
 	return out, nil
 }
 
-// read reads one device; false when it is gone, or when it has no node by design.
+// read reads one device; false when it is gone, when it has no node by design, or when nothing is behind it.
 func (h *Host) read(name string) (Device, bool) {
 	dir := filepath.Join(h.sys, "class", "block", name)
 	s := &sysfs{dir: dir, dev: &Device{Name: name}}
@@ -116,10 +116,14 @@ func (h *Host) read(name string) (Device, bool) {
 	s.number()
 	s.kind()
 	s.size()
+	d := s.dev
+	if d.Type == "loop" && d.SizeBytes == 0 && len(d.Unreadable) == 0 {
+		// The kernel makes loop devices in advance. With no file behind it one is nothing, and a host has more of them than disks.
+		return Device{}, false
+	}
 	s.queue()
 	s.relations()
 	s.mapper()
-	d := s.dev
 	h.node(d, s)
 	h.identify(d, s)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {

@@ -172,6 +172,26 @@ func TestList_hiddenAndVanished(t *testing.T) {
 	}
 }
 
+// An empty card reader is told of; an empty loop device is not.
+func TestList_emptyLoopDevices(t *testing.T) {
+	tr := newTree(t)
+	for name, number := range map[string]string{"loop0": "7:0", "loop1": "7:1", "sr0": "11:0"} {
+		tr.udev(number, name)
+		dir := tr.disk("virtual", name, number)
+		if name != "loop1" {
+			tr.write(dir+"/size", "0\n")
+		}
+	}
+	var names []string
+	for name := range tr.list() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if want := []string{"loop1", "sr0"}; !slices.Equal(names, want) {
+		t.Errorf("listed %v, want %v", names, want)
+	}
+}
+
 func newTreeWithDisk(t *testing.T) tree {
 	tr := newTree(t)
 	tr.disk("x", "sda", "8:0")
