@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -233,8 +234,12 @@ func TestReconcile_missingOperatorIsPickedUp(t *testing.T) {
 	s := newSuite(t)
 	uninstall(s, harbor.TenantKind)
 	s.add()
+	// The parts ask side by side.
+	var mu sync.Mutex
 	var watched []string
 	s.r.watch = func(k schema.GroupVersionKind) error {
+		mu.Lock()
+		defer mu.Unlock()
 		watched = append(watched, k.Kind)
 		return nil
 	}
