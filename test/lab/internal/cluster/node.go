@@ -40,7 +40,11 @@ func (c *Cluster) startNode(lab spec.Lab, index int, p parts) error {
 			return err
 		}
 	}
-	return c.ensure(process.Command{Name: name, Path: uml.Kernel, Args: c.machine(lab, index, disks).Args()})
+	machine := c.machine(lab, index, disks)
+	if err := machine.Forget(); err != nil {
+		return fmt.Errorf("start node %s: %w", name, err)
+	}
+	return c.ensure(process.Command{Name: name, Path: uml.Kernel, Args: machine.Args()})
 }
 
 // machine describes the kernel of a node.

@@ -40,6 +40,11 @@ func (m Machine) Detach(unit int) error {
 	return m.console("remove " + DeviceName(unit))
 }
 
+// Forget removes the management socket of a kernel that has ended. A new one
+// that finds it takes another name while the old process is not reaped, or its
+// number was given to another, and then cannot be reached.
+func (m Machine) Forget() error { return os.RemoveAll(filepath.Join(m.Dir, m.ID)) }
+
 // console sends a command to the kernel's management socket and waits until it
 // is carried out.
 func (m Machine) console(command string) error {
@@ -49,13 +54,13 @@ func (m Machine) console(command string) error {
 	// The kernel answers to the address the request came from, so the client
 	// has to have one.
 	local := filepath.Join(m.Dir, fmt.Sprintf(".client-%d-%d", os.Getpid(), time.Now().UnixNano()))
+	defer os.Remove(local)
 	conn, err := net.DialUnix("unixgram",
 		&net.UnixAddr{Name: local, Net: "unixgram"},
 		&net.UnixAddr{Name: filepath.Join(m.Dir, m.ID, "mconsole"), Net: "unixgram"})
 	if err != nil {
 		return fmt.Errorf("kernel console of %s: %w", m.ID, err)
 	}
-	defer os.Remove(local)
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(mconsoleTimeout)); err != nil {
 		return err
