@@ -75,11 +75,11 @@ type realNode struct {
 func newRealNode(t *testing.T) *realNode {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("needs root and devices: run make conformance")
 	}
 	for _, tool := range []string{"/usr/sbin/mkfs.ext4", "/usr/sbin/mkfs.xfs", "/usr/sbin/mkfs.btrfs", "/usr/sbin/blkid"} {
 		if _, err := os.Stat(tool); err != nil {
-			t.Skip(err)
+			t.Skipf("a filesystem tool is not installed: %v", err)
 		}
 	}
 	dir := kubeletDir(t)

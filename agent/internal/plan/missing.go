@@ -65,7 +65,7 @@ func mayCarryPV(d Device, p Policy) bool {
 	case d.PVUUID != "", virtual(d, p) != "", removable(d, p) != "":
 		return false
 	case d.SizeBytes == 0 && d.Type != "disk":
-		// A loop device without a file. A disk loses its size when it dies.
+		// A virtual device with nothing behind it. A disk loses its size when it dies.
 		return false
 	case describe(d, refusal.LVM, "") != "":
 		return true

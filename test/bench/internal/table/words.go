@@ -49,7 +49,7 @@ Idle, at most %d MiB resident are wanted.
 `
 	claimsHead = `## A hundred claims
 
-What ` + "`go test -tags e2e,volumes -run TestHundredClaims ./test/e2e`" + ` prints: claims of 16 MiB, all made at once, spread over three
+What ` + "`go test -tags e2e -run TestHundredClaims ./test/e2e`" + ` prints: claims of 16 MiB, all made at once, spread over three
 nodes of the same two cores, with the real provisioner.
 
 `
