@@ -124,7 +124,7 @@ func (a *app) logsCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&service, "service", "", "of a node: kubelet, containerd, kube-proxy or console")
+	cmd.Flags().StringVar(&service, "service", "", "of a node: kubelet, containerd or console")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing")
 	return cmd
 }

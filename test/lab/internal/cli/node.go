@@ -122,7 +122,7 @@ func (a *app) diskCommand() *cobra.Command {
 // forwardCommand is what the lab's forwarder process runs.
 func forwardCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "forward TARGET", Hidden: true, Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return forward.Run(args[0]) },
+		Use: "forward TARGET SERVICE", Hidden: true, Args: cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error { return forward.Run(args[0], args[1]) },
 	}
 }

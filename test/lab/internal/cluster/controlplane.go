@@ -54,7 +54,7 @@ func (c *Cluster) startControlPlane(ctx context.Context, programs build.Programs
 			"--kubeconfig=" + c.dir.ComponentKubeconfig("scheduler"), "--leader-elect=false",
 		}},
 		{Name: forwarderName, Path: c.dir.Binary(), Files: []*os.File{outer}, Args: []string{
-			"forward", fmt.Sprintf("%s:%d", spec.ControlPlane, spec.APIServerPort),
+			"forward", fmt.Sprintf("%s:%d", spec.ControlPlane, spec.APIServerPort), spec.APIServiceIP + ":443",
 		}},
 	} {
 		if err := c.ensure(command); err != nil {

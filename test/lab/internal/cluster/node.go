@@ -44,7 +44,7 @@ func (c *Cluster) startNode(lab spec.Lab, index int, p parts) error {
 	if err := machine.Forget(); err != nil {
 		return fmt.Errorf("start node %s: %w", name, err)
 	}
-	return c.ensure(process.Command{Name: name, Path: uml.Kernel, Args: machine.Args()})
+	return c.ensure(process.Command{Name: name, Path: p.kernel.Program, Args: machine.Args()})
 }
 
 // machine describes the kernel of a node.
@@ -68,8 +68,8 @@ func (c *Cluster) nodeConfig(lab spec.Lab, index int, p parts, disks []Disk) (no
 	config := node.Config{
 		Name: name, Lab: c.name,
 		IP: spec.NodeIP(index), ManagementIP: spec.ManagementIP(index), PodCIDR: spec.NodePodCIDR(index),
-		Path: []string{p.programs.Containerd, p.programs.Kubernetes},
-		PKI:  c.dir.PKI(), Logs: c.dir.NodeLogs(name), Images: p.images,
+		Path: []string{p.programs.Containerd, p.programs.Kubernetes}, Modules: p.kernel.Modules,
+		PKI: c.dir.PKI(), Logs: c.dir.NodeLogs(name), Images: p.images,
 		Shares: outermost(append([]string{c.dir.Path(), cacheRoot}, lab.Shares...)),
 		SCSI:   scsiDisks(disks),
 	}

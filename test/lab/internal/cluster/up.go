@@ -12,6 +12,7 @@ import (
 
 	"quarry.storage/quarry/test/lab/internal/build"
 	"quarry.storage/quarry/test/lab/internal/image"
+	"quarry.storage/quarry/test/lab/internal/kernel"
 	"quarry.storage/quarry/test/lab/internal/network"
 	"quarry.storage/quarry/test/lab/internal/node"
 	"quarry.storage/quarry/test/lab/internal/pki"
@@ -66,6 +67,7 @@ func (c *Cluster) Up(ctx context.Context, want spec.Lab, adopt bool) error {
 // parts is everything a lab is started from.
 type parts struct {
 	programs build.Programs
+	kernel   kernel.Kernel
 	images   []node.Image
 	// systemDisk is what every node's system disk starts as a copy of.
 	systemDisk string
@@ -99,7 +101,7 @@ func (c *Cluster) prepare(ctx context.Context) (parts, error) {
 		archives = append(archives, i.Archive)
 	}
 	disk, err := c.ensureSystemDisk(ctx, programs.Containerd, archives)
-	return parts{programs: programs, systemDisk: disk, images: images}, err
+	return parts{programs: programs, kernel: kernel.Ensure(ctx, c.report), systemDisk: disk, images: images}, err
 }
 
 func (c *Cluster) start(ctx context.Context, desc *state.Description, p parts) error {
@@ -174,7 +176,7 @@ func (c *Cluster) ensureNetwork(lab spec.Lab) error {
 		if err := network.EnsureUp("lo"); err != nil {
 			return err
 		}
-		if err := network.EnsureBridge(spec.ClusterBridge, spec.ControlPlane+"/24"); err != nil {
+		if err := network.EnsureBridge(spec.ClusterBridge, spec.ControlPlane+"/24", spec.APIServiceIP+"/32"); err != nil {
 			return err
 		}
 		if err := network.EnsureBridge(spec.ManagementBridge, spec.ManagementHost+"/24"); err != nil {

@@ -134,12 +134,9 @@ func Bootstrap(ctx context.Context, release, tarFile, log string) error {
 	if err != nil {
 		return err
 	}
-	line := func(a Archive, suite string) string {
-		return fmt.Sprintf("deb [signed-by=%s] %s %s %s", a.Keyring, a.URI, suite, "main")
-	}
-	args := []string{"--variant=minbase", "--mode=root", release, tarFile, line(main, release)}
+	args := []string{"--variant=minbase", "--mode=root", release, tarFile, sourceLine(main, release)}
 	if security.URI != "" {
-		args = append(args, line(security, release+"-security"))
+		args = append(args, sourceLine(security, release+"-security"))
 	}
 	out, err := os.Create(log)
 	if err != nil {

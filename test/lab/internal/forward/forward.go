@@ -16,9 +16,10 @@ import (
 // so it reaches both.
 const ListenerFD = 3
 
-// Run serves the inherited listener, and one on the same address inside the
-// namespace, so that a kubeconfig works on both sides.
-func Run(target string) error {
+// Run serves the inherited listener, one on the same address inside the
+// namespace, so that a kubeconfig works on both sides, and one on the target's
+// service address there.
+func Run(target, service string) error {
 	f := os.NewFile(ListenerFD, "listener")
 	outer, err := net.FileListener(f)
 	if err != nil {
@@ -29,8 +30,12 @@ func Run(target string) error {
 	if err != nil {
 		return err
 	}
-	failures := make(chan error, 2)
-	for _, l := range []net.Listener{outer, inner} {
+	serving, err := net.Listen("tcp", service)
+	if err != nil {
+		return err
+	}
+	failures := make(chan error, 3)
+	for _, l := range []net.Listener{outer, inner, serving} {
 		go func() { failures <- serve(l, target) }()
 	}
 	return <-failures

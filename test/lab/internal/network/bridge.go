@@ -21,18 +21,20 @@ func EnsureUp(name string) error {
 	return netlink.LinkSetUp(link)
 }
 
-// EnsureBridge makes a bridge with an address and brings it up.
-func EnsureBridge(name, cidr string) error {
+// EnsureBridge makes a bridge with addresses and brings it up.
+func EnsureBridge(name string, cidrs ...string) error {
 	link, err := ensureLink(&netlink.Bridge{LinkAttrs: attrs(name)})
 	if err != nil {
 		return err
 	}
-	addr, err := netlink.ParseAddr(cidr)
-	if err != nil {
-		return err
-	}
-	if err := netlink.AddrReplace(link, addr); err != nil {
-		return fmt.Errorf("address %s on %s: %w", cidr, name, err)
+	for _, cidr := range cidrs {
+		addr, err := netlink.ParseAddr(cidr)
+		if err != nil {
+			return err
+		}
+		if err := netlink.AddrReplace(link, addr); err != nil {
+			return fmt.Errorf("address %s on %s: %w", cidr, name, err)
+		}
 	}
 	return netlink.LinkSetUp(link)
 }

@@ -53,8 +53,7 @@ func logf(format string, args ...any) {
 // modules are what the kubelet, the pod network and the storage tests use. The
 // kernel loads some others by itself when they are first needed.
 var modules = []string{
-	"br_netfilter", "veth", "bridge", "ip_tables", "iptable_nat", "iptable_filter", "iptable_mangle",
-	"xt_comment", "xt_mark", "xt_MASQUERADE", "xt_conntrack", "xt_addrtype", "xt_nat", "xt_statistic", "xt_recent", "xt_multiport",
+	"veth", "bridge",
 	"dm-mod", "dm-thin-pool", "dm-snapshot", "dm-crypt", "dm-mirror", "dm-raid",
 	"raid0", "raid1", "raid10", "raid456", "bcache", "loop",
 	"target_core_mod", "target_core_file", "target_core_iblock", "tcm_loop",

@@ -17,6 +17,8 @@ type Config struct {
 	Peers        []Peer `json:"peers"`
 	// Path is where containerd and the Kubernetes programs are.
 	Path []string `json:"path"`
+	// Modules is the directory of the kernel's modules, by release.
+	Modules string `json:"modules"`
 	// PKI is the directory of the certificates and kubeconfigs.
 	PKI string `json:"pki"`
 	// Shares are directories of the machine to show live and read-only at the

@@ -12,7 +12,6 @@ const (
 	containerdFile   = runDir + "/containerd.toml"
 	cniDir           = runDir + "/cni"
 	kubeletFile      = runDir + "/kubelet.json"
-	proxyFile        = runDir + "/kube-proxy.json"
 )
 
 // containerdConfig leaves everything at its default but the places and the
@@ -42,7 +41,6 @@ func writeServiceFiles(c Config) error {
 	for path, content := range map[string]object{
 		cniDir + "/10-lab.conflist": cniConfig(c),
 		kubeletFile:                 kubeletConfig(c),
-		proxyFile:                   proxyConfig(c),
 	} {
 		text, err := json.MarshalIndent(content, "", "  ")
 		if err != nil {
@@ -108,17 +106,5 @@ func kubeletArgs(c Config) []string {
 		"--hostname-override=" + c.Name,
 		"--node-ip=" + c.IP,
 		"--v=2",
-	}
-}
-
-func proxyConfig(c Config) object {
-	return object{
-		"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
-		"clientConnection": object{"kubeconfig": filepath.Join(c.PKI, "proxy.kubeconfig")},
-		"mode":             "iptables",
-		"clusterCIDR":      spec.PodCIDR,
-		// The node shares the machine's limits on connection tracking.
-		"conntrack": object{"maxPerCore": 0, "min": 0},
-		"iptables":  object{"minSyncPeriod": "0s", "syncPeriod": "30s"},
 	}
 }

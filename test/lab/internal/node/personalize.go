@@ -13,7 +13,7 @@ import (
 )
 
 // personalize writes the files in which a node differs from the machine whose
-// files it shares, and makes modprobe and iptables work.
+// files it shares, and makes modprobe work.
 func personalize(c Config) error {
 	if err := unix.Sethostname([]byte(c.Name)); err != nil {
 		return err
@@ -38,37 +38,26 @@ func personalize(c Config) error {
 	if err := pretendFrequency(); err != nil {
 		return err
 	}
-	return makeLinks()
+	return linkModules(c)
 }
 
-// makeLinks lets modprobe find the modules, and makes iptables the legacy one:
-// the node's kernel has no nftables for IPv4.
-func makeLinks() error {
+// linkModules lets modprobe find the kernel's modules.
+func linkModules(c Config) error {
 	release, err := kernelRelease()
 	if err != nil {
 		return err
 	}
-	links := map[string]string{"/lib/modules/" + release: modulesOf(release)}
-	for _, family := range []string{"iptables", "ip6tables"} {
-		for _, suffix := range []string{"", "-save", "-restore"} {
-			links["/etc/alternatives/"+family+suffix] = "/usr/sbin/" + family + "-legacy" + suffix
-		}
+	link, target := filepath.Join("/lib/modules", release), filepath.Join(c.Modules, release)
+	if current, err := os.Readlink(link); err == nil && current == target {
+		return nil
 	}
-	for link, target := range links {
-		if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
-			return err
-		}
-		if current, err := os.Readlink(link); err == nil && current == target {
-			continue
-		}
-		if err := os.RemoveAll(link); err != nil {
-			return err
-		}
-		if err := os.Symlink(target, link); err != nil {
-			return err
-		}
+	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+		return err
 	}
-	return nil
+	if err := os.RemoveAll(link); err != nil {
+		return err
+	}
+	return os.Symlink(target, link)
 }
 
 // pretendFrequency adds the line to /proc/cpuinfo without which the kubelet's

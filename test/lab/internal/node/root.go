@@ -68,7 +68,7 @@ func buildRoot(c Config) error {
 	if err != nil {
 		return err
 	}
-	if err := insertModule("kernel/fs/overlayfs/overlay.ko"); err != nil {
+	if err := insertModule(c, "kernel/fs/overlayfs/overlay.ko"); err != nil {
 		return err
 	}
 	disk, root := scratch+"/disk", scratch+"/root"
@@ -136,12 +136,12 @@ func enterRoot(root string) error {
 }
 
 // insertModule loads one kernel module by its path in the module directory.
-func insertModule(path string) error {
+func insertModule(c Config, path string) error {
 	release, err := kernelRelease()
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(filepath.Join(modulesOf(release), path))
+	f, err := os.Open(filepath.Join(c.Modules, release, path))
 	if err != nil {
 		return err
 	}
@@ -151,9 +151,6 @@ func insertModule(path string) error {
 	}
 	return nil
 }
-
-// modulesOf is where Debian keeps the modules of the user-mode kernel.
-func modulesOf(release string) string { return "/usr/lib/uml/modules/" + release }
 
 func kernelRelease() (string, error) {
 	var name unix.Utsname

@@ -18,8 +18,8 @@ import (
 // restartDelay keeps a service that fails at once from taking the whole core.
 const restartDelay = time.Second
 
-// runServices starts containerd, the kubelet and kube-proxy and restarts each
-// when it ends.
+// runServices starts containerd and the kubelet and restarts each when it
+// ends.
 func runServices(ctx context.Context, c Config) error {
 	if err := writeServiceFiles(c); err != nil {
 		return fmt.Errorf("write service configuration: %w", err)
@@ -34,9 +34,6 @@ func runServices(ctx context.Context, c Config) error {
 		logf("import images: %v", err)
 	}
 	services.Go(func() { supervise(ctx, "kubelet", "kubelet", kubeletArgs(c)...) })
-	services.Go(func() {
-		supervise(ctx, "kube-proxy", "kube-proxy", "--config", proxyFile, "--hostname-override", c.Name)
-	})
 	services.Wait()
 	return ctx.Err()
 }

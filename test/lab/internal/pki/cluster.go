@@ -34,7 +34,7 @@ func EnsureCluster(dir state.Dir, lab spec.Lab, port int) error {
 		}
 	}
 	inside := fmt.Sprintf("https://%s:%d", spec.ControlPlane, spec.APIServerPort)
-	clients := []string{"admin", "controller-manager", "scheduler", "proxy"}
+	clients := []string{"admin", "controller-manager", "scheduler"}
 	for _, node := range lab.NodeNames() {
 		clients = append(clients, "kubelet-"+node)
 	}
@@ -60,7 +60,6 @@ func controlPlaneIdentities() []Identity {
 		{File: "admin", CommonName: "admin", Organizations: []string{"system:masters"}},
 		{File: "controller-manager", CommonName: "system:kube-controller-manager"},
 		{File: "scheduler", CommonName: "system:kube-scheduler"},
-		{File: "proxy", CommonName: "system:kube-proxy"},
 	}
 }
 
