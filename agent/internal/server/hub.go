@@ -19,6 +19,8 @@ const (
 	quietTime = 60 * time.Millisecond
 	// maxDelay bounds the wait when events do not stop.
 	maxDelay = 250 * time.Millisecond
+	// maxHold bounds the wait for changes of our own: a disk that is plugged in meanwhile shall be seen within a second.
+	maxHold = 700 * time.Millisecond
 	// poolPeriod is how often a node with thin pools is observed without an event: nothing tells when a pool fills.
 	poolPeriod = 30 * time.Second
 )
@@ -45,12 +47,14 @@ type hub struct {
 	onView   func([]*agentv1.Device)
 	flights  flights
 	memory   memory
+	changes  changes
 	poked    chan struct{}
 	done     chan struct{}
 
 	mu      sync.Mutex
 	latest  *view
 	changed chan struct{} // closed when latest is replaced
+	began   time.Time     // when the newest observation began
 }
 
 func newHub(observer Observer, policy plan.Policy, onView func([]*agentv1.Device)) *hub {
@@ -78,7 +82,9 @@ func (h *hub) run(ctx context.Context) error {
 			if !ok && ctx.Err() == nil {
 				return errWatchEnded
 			}
-			settle(ctx, events)
+			if h.observedSince(h.settle(ctx, events)) {
+				continue
+			}
 		case <-h.poked:
 		case <-h.poolsDue():
 		}
@@ -104,27 +110,43 @@ func (h *hub) poolsDue() <-chan time.Time {
 	return nil
 }
 
-// settle waits until no event came for quietTime, at most maxDelay.
-func settle(ctx context.Context, events <-chan struct{}) {
-	limit := time.NewTimer(maxDelay)
+// settle waits until no event came for quietTime, at most maxDelay, and no change of our own is under way, at most maxHold. It answers
+// when the last event came.
+func (h *hub) settle(ctx context.Context, events <-chan struct{}) time.Time {
+	last := time.Now()
+	limit, held := time.NewTimer(maxDelay), time.NewTimer(maxHold)
 	defer limit.Stop()
+	defer held.Stop()
 	quiet := time.NewTimer(quietTime)
 	defer quiet.Stop()
+	var over <-chan struct{} // nil, which is never ready, until the events have settled
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return last
+		case <-held.C:
+			return last
+		case <-over:
+			return last
 		case <-limit.C:
-			return
+			over = h.changes.over()
 		case <-quiet.C:
-			return
+			over = h.changes.over()
 		case _, ok := <-events:
 			if !ok {
-				return
+				return last
 			}
+			last = time.Now()
 			quiet.Reset(quietTime)
 		}
 	}
+}
+
+// observedSince says whether an observation that succeeded began after that moment.
+func (h *hub) observedSince(event time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.began.After(event)
 }
 
 // poke asks for an observation without waiting for it.
@@ -145,12 +167,15 @@ func (h *hub) refresh(ctx context.Context) {
 func (h *hub) observe(ctx context.Context) (plan.Snapshot, error) { return h.flights.get(ctx) }
 
 func (h *hub) observeAndShow(ctx context.Context) (plan.Snapshot, error) {
-	began := h.memory.begin()
+	at, began := time.Now(), h.memory.begin()
 	s, err := h.observer.Observe(ctx)
 	if err != nil {
 		h.memory.forget()
 		return plan.Snapshot{}, fmt.Errorf("observe the node: %w", err)
 	}
+	h.mu.Lock()
+	h.began = at
+	h.mu.Unlock()
 	return h.land(began, s)
 }
 

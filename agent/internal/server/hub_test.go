@@ -112,6 +112,52 @@ func TestHub_stormCannotStarve(t *testing.T) {
 	t.Logf("Saw the change after %s.", time.Since(begin))
 }
 
+func TestHub_leavesChangesAlone(t *testing.T) {
+	o := newStub()
+	h := newHub(o, plan.Policy{}, func([]*agentv1.Device) {})
+	settled := func() chan struct{} {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			h.settle(t.Context(), o.events)
+		}()
+		return done
+	}
+	end := h.changes.begin()
+	done := settled()
+	o.events <- struct{}{}
+	select {
+	case <-done:
+		t.Error("settled while a change was under way")
+	case <-time.After(3 * quietTime):
+	}
+	end()
+	<-done
+	// One that takes long is not waited for.
+	defer h.changes.begin()()
+	<-settled()
+}
+
+func TestHub_observedSince(t *testing.T) {
+	o := newStub()
+	h := newHub(o, plan.Policy{}, func([]*agentv1.Device) {})
+	before := time.Now()
+	if h.observedSince(before) {
+		t.Error("observed before the first observation")
+	}
+	if _, err := h.observe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !h.observedSince(before) || h.observedSince(time.Now()) {
+		t.Error("an observation is newer than what came before it, and not than what comes after")
+	}
+	o.fail(errors.New("no sysfs"))
+	before = time.Now()
+	if _, err := h.observe(t.Context()); err == nil || h.observedSince(before) {
+		t.Errorf("one that failed counts: %v", err)
+	}
+}
+
 func TestHub_errorEndsWatchesOnce(t *testing.T) {
 	o := newStub()
 	h := startHub(t, o)

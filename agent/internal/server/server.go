@@ -154,6 +154,7 @@ func (s *Server) change(
 		return plan.Snapshot{}, plan.Plan{}, err
 	}
 	defer unlock()
+	defer s.hub.changes.begin()()
 	before, err := s.hub.observe(ctx)
 	if err != nil {
 		return plan.Snapshot{}, plan.Plan{}, err

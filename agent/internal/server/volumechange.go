@@ -23,6 +23,7 @@ func (s *Server) changeVolume(ctx context.Context, want plan.VolumeSpec, decide 
 		return plan.Volume{}, err
 	}
 	defer unlock()
+	defer s.hub.changes.begin()()
 	seen, err := s.hub.current(ctx)
 	if err != nil {
 		return plan.Volume{}, err

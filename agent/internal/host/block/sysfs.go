@@ -151,11 +151,14 @@ func (s *sysfs) relations() {
 		return
 	}
 	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
 		_, err := os.Stat(filepath.Join(s.dir, e.Name(), "partition"))
 		switch {
 		case err == nil:
 			s.dev.Partitions = append(s.dev.Partitions, e.Name())
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
+		case !errors.Is(err, fs.ErrNotExist):
 			s.dev.fail("partitions", err)
 		}
 	}

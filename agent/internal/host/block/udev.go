@@ -62,12 +62,16 @@ func (h *Host) record(major, minor uint32) (record, error) {
 // has it.
 func (h *Host) checkLinks(names []string, node string) []string {
 	var out []string
+	own, err := os.Stat(node)
+	if err != nil {
+		return nil
+	}
 	for _, name := range names {
 		if !strings.HasPrefix(name, "disk/") {
 			continue
 		}
 		link := filepath.Join(h.dev, name)
-		if target, err := filepath.EvalSymlinks(link); err == nil && sameNode(target, node) {
+		if target, err := os.Stat(link); err == nil && os.SameFile(target, own) {
 			out = append(out, link)
 		}
 	}
@@ -84,6 +88,10 @@ func (h *Host) scanLinks(node string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	own, err := os.Stat(node)
+	if err != nil {
+		return nil, err
+	}
 	var out []string
 	for _, dir := range dirs {
 		links, err := os.ReadDir(filepath.Join(root, dir.Name()))
@@ -92,18 +100,12 @@ func (h *Host) scanLinks(node string) ([]string, error) {
 		}
 		for _, l := range links {
 			link := filepath.Join(root, dir.Name(), l.Name())
-			if target, err := filepath.EvalSymlinks(link); err == nil && sameNode(target, node) {
+			if target, err := os.Stat(link); err == nil && os.SameFile(target, own) {
 				out = append(out, link)
 			}
 		}
 	}
 	return out, nil
-}
-
-// sameNode compares a resolved link with a node, whose directory may itself be reached through a link.
-func sameNode(target, node string) bool {
-	real, err := filepath.EvalSymlinks(node)
-	return err == nil && real == target
 }
 
 // ownerKeys are the properties that tell what uses a device, and ownerPrefixes the beginnings of more of them.
