@@ -132,33 +132,24 @@ func (s session) SettleLV(ctx context.Context, step plan.SettleLV) error {
 	})
 }
 
-// DeactivateLV refuses what is open.
+// DeactivateLV passes over a pool that is not ours.
 func (s session) DeactivateLV(ctx context.Context, step plan.DeactivateLV) error {
 	return s.command(ctx, "lvchange", step.Group, func(g *group) error {
 		if p := g.pool(step.Name); p != nil && p.ours && step.Tag == plan.TagPool {
 			p.active = false
-			return nil
-		}
-		v := g.tagged(step.Name, step.Tag)
-		switch {
-		case v == nil:
-		case s.open(*v):
-			return errOpen
-		default:
-			v.Active = false
 		}
 		return nil
 	})
 }
 
-// RemoveLV refuses what is active, and what is not ours.
+// RemoveLV refuses what is open, and what is not ours.
 func (s session) RemoveLV(ctx context.Context, step plan.RemoveLV) error {
 	return s.command(ctx, "lvremove", step.Group, func(g *group) error {
 		v := g.tagged(step.Name, step.Tag)
 		switch {
 		case v == nil:
 			return errAbsent
-		case v.Active:
+		case s.open(*v):
 			return errOpen
 		}
 		for i := range g.volumes {

@@ -174,9 +174,9 @@ func TestCreateVolume_tagsSayWhatItIs(t *testing.T) {
 
 func TestDeleteVolume(t *testing.T) {
 	checkVolumes(t, DeleteVolume, map[string]volumeCase{
-		"an active volume":             {want: volume("lin", 0), steps: []string{"deactivate vg/lin", "remove volume vg/lin"}},
+		"an active volume":             {want: volume("lin", 0), steps: []string{"remove volume vg/lin"}},
 		"a snapshot, which is not":     {want: volume("snap", 0), steps: []string{"remove volume vg/snap"}},
-		"a source of others":           {want: volume("thin", 0), steps: []string{"deactivate vg/thin", "remove volume vg/thin"}},
+		"a source of others":           {want: volume("thin", 0), steps: []string{"remove volume vg/thin"}},
 		"one that is absent":           {want: volume("n", 0)},
 		"one that is open":             {want: volume("open", 0), err: ErrInUse, because: "mounted, or open as a device"},
 		"one of another id":            {want: volume("lin", 0, func(w *VolumeSpec) { w.ID = "x" }), err: ErrNotOurs, because: `has the id "id-lin"`},

@@ -15,13 +15,8 @@ func DeleteVolume(s Snapshot, want VolumeSpec) (VolumePlan, error) {
 	if err := g.whole(); err != nil {
 		return VolumePlan{}, err
 	}
-	out := VolumePlan{Volume: v}
-	tag := TagVolume + v.ID
-	if v.Active {
-		out.Steps = append(out.Steps, DeactivateLV{Group: g.ref(), Name: v.Name, Tag: tag, Reason: "only what nobody has open is removed"})
-	}
-	out.Steps = append(out.Steps, RemoveLV{Group: g.ref(), Name: v.Name, Tag: tag, Reason: "the volume is not wanted any more"})
-	return out, nil
+	step := RemoveLV{Group: g.ref(), Name: v.Name, Tag: TagVolume + v.ID, Reason: "the volume is not wanted any more"}
+	return VolumePlan{Volume: v, Plan: Plan{Steps: []Step{step}}}, nil
 }
 
 // ResizeVolume plans how the volume gets at least the size. It never shrinks.

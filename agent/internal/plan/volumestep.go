@@ -42,13 +42,13 @@ type SettleLV struct {
 	Name, Tag, Reason string
 }
 
-// DeactivateLV takes the device node of a volume or pool with that tag away, unless it is open.
+// DeactivateLV takes the device node of a pool with that tag away, unless it is open.
 type DeactivateLV struct {
 	Group             GroupRef
 	Name, Tag, Reason string
 }
 
-// RemoveLV removes an inactive volume with that tag.
+// RemoveLV removes a volume with that tag, unless it is open.
 type RemoveLV struct {
 	Group             GroupRef
 	Name, Tag, Reason string

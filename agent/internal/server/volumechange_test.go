@@ -117,14 +117,19 @@ func TestChangeVolume_commands(t *testing.T) {
 			"lvcreate fullreport lvcreate", apply.ErrNoRoom,
 		},
 		"delete": {
-			present, want, plan.DeleteVolume, []run.Step{said(""), said("successfully removed")}, "lvchange lvremove", nil,
+			present, want, plan.DeleteVolume, []run.Step{said("successfully removed")}, "lvremove", nil,
 		},
 		"delete what is gone": {
-			present, want, plan.DeleteVolume, []run.Step{failed(`  Failed to find logical volume "vg/v"`), report(ownerTag)}, "lvchange fullreport", nil,
+			present, want, plan.DeleteVolume, []run.Step{failed(`  Failed to find logical volume "vg/v"`), report(ownerTag)}, "lvremove fullreport", nil,
 		},
 		"delete what is not known": {nil, want, plan.DeleteVolume, []run.Step{report(ownerTag)}, "fullreport", nil},
 		"delete what is another one by now": {
-			present, want, plan.DeleteVolume, []run.Step{said(""), said(""), report(ownerTag, row("x"))}, "lvchange lvremove fullreport", plan.ErrNotOurs,
+			present, want, plan.DeleteVolume, []run.Step{said(""), report(ownerTag, row("x"))}, "lvremove fullreport", plan.ErrNotOurs,
+		},
+		"delete what is open by now": {
+			present, want, plan.DeleteVolume,
+			[]run.Step{failed("  Logical volume vg/v in use."), report(ownerTag, strings.Replace(row("id"), `"lv_device_open":"0"`, `"lv_device_open":"1"`, 1))},
+			"lvremove fullreport", plan.ErrInUse,
 		},
 		"resize": {
 			present, larger, plan.ResizeVolume, []run.Step{report(ownerTag, row("id")), said("")}, "fullreport lvextend", nil,

@@ -144,6 +144,39 @@ func refusesWhileUsed(t *testing.T, l *LVM, a, b string) {
 	must(t, err)
 }
 
+// TestHost_removeVolume tries it while the volume is open, while somebody's snapshot hangs on it, and then for good.
+func TestHost_removeVolume(t *testing.T) {
+	l, _ := realLVM(t)
+	if len(l.common) > 0 {
+		t.Skip("this kernel has no device-mapper: nothing can be opened")
+	}
+	ctx, a := t.Context(), loop(t)
+	must(t, l.CreatePV(ctx, a, uuidA), l.CreateVG(ctx, testGroup, []string{tag}, []string{a}))
+	group := Owned{Name: testGroup, Devices: []string{a}, Tag: tag}
+	must(t, l.CreateLV(ctx, group, NewVolume{Name: "v1", Tags: []string{volumeTag}, SizeBytes: 8 << 20}))
+	open, err := os.Open("/dev/" + testGroup + "/v1")
+	must(t, err)
+	if err := l.RemoveLV(ctx, group, "v1", volumeTag); !errors.Is(err, ErrInUse) {
+		t.Errorf("remove an open volume: %v", err)
+	}
+	open.Close()
+	_, err = l.run(ctx, []string{a}, "lvcreate", "-s", "-L", "4m", "-n", "kept", testGroup+"/v1")
+	must(t, err)
+	if err := l.RemoveLV(ctx, group, "v1", volumeTag); !errors.Is(err, ErrNotFound) {
+		t.Errorf("remove a volume with a snapshot: %v", err)
+	}
+	vgs, _, err := l.Report(ctx, []string{a})
+	if err != nil || len(vgs) != 1 || len(vgs[0].Volumes) != 2 {
+		t.Errorf("what refused calls left: %+v, %v", vgs, err)
+	}
+	_, err = l.run(ctx, []string{a}, "lvremove", "-y", testGroup+"/kept")
+	must(t, err, l.RemoveLV(ctx, group, "v1", volumeTag))
+	if _, err := os.Stat("/dev/" + testGroup + "/v1"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the device node of a volume that is gone: %v", err)
+	}
+	must(t, l.RemoveVG(ctx, testGroup, []string{a}))
+}
+
 // TestHost_reduceMissing hides a device of a group from LVM, first an empty one, then one with a volume.
 func TestHost_reduceMissing(t *testing.T) {
 	l, _ := realLVM(t)

@@ -88,6 +88,11 @@ func (l *LVM) Version(ctx context.Context) (string, error) {
 // run performs one LVM command that sees exactly the given devices. Standard input is empty, so that every question LVM asks
 // is answered with its default, which is no.
 func (l *LVM) run(ctx context.Context, devices []string, command string, args ...string) (run.Result, error) {
+	return l.answer(ctx, "", devices, command, args...)
+}
+
+// answer is run with an answer to the first question; the next ones have the default.
+func (l *LVM) answer(ctx context.Context, text string, devices []string, command string, args ...string) (run.Result, error) {
 	if len(devices) == 0 {
 		return run.Result{}, fmt.Errorf("lvm %s: %w: no devices", command, ErrInvalid)
 	}
@@ -99,6 +104,6 @@ func (l *LVM) run(ctx context.Context, devices []string, command string, args ..
 		argv = append(argv, "--devices", d)
 	}
 	argv = append(argv, args...)
-	res, err := l.runner.Run(ctx, run.Command{Path: l.binary, Args: argv, Env: l.env})
+	res, err := l.runner.Run(ctx, run.Command{Path: l.binary, Args: argv, Stdin: []byte(text), Env: l.env})
 	return res, classify(err)
 }

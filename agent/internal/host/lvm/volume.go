@@ -106,7 +106,7 @@ func (l *LVM) ExtendLV(ctx context.Context, g Owned, name string, sizeBytes, met
 
 // ActivateLV makes the device node of a volume with that tag, of a snapshot too. Nothing happens to a volume without the tag.
 func (l *LVM) ActivateLV(ctx context.Context, g Owned, name, tag string) error {
-	_, err := l.selected(ctx, g, name, []string{tag}, "lvchange", "-ay", "-K")
+	_, err := l.selected(ctx, g, name, tag, "lvchange", "-ay", "-K")
 	return err
 }
 
@@ -115,7 +115,7 @@ func (l *LVM) UntagLV(ctx context.Context, g Owned, name, tag, remove string) er
 	if err := validTag(remove); err != nil {
 		return fmt.Errorf("untag lv: %w", err)
 	}
-	out, err := l.selected(ctx, g, name, []string{tag}, "lvchange", "--deltag", remove)
+	out, err := l.selected(ctx, g, name, tag, "lvchange", "--deltag", remove)
 	if err != nil {
 		return err
 	}
@@ -125,53 +125,64 @@ func (l *LVM) UntagLV(ctx context.Context, g Owned, name, tag, remove string) er
 // DeactivateLV takes the device node of a volume with that tag away. One that is open stays: ErrInUse. Nothing happens to a
 // volume without the tag.
 func (l *LVM) DeactivateLV(ctx context.Context, g Owned, name, tag string) error {
-	_, err := l.selected(ctx, g, name, []string{tag}, "lvchange", "-an")
+	_, err := l.selected(ctx, g, name, tag, "lvchange", "-an")
 	return err
 }
 
-// RemoveLV removes an inactive volume with that tag. LVM asks before it removes an active one, and the answer is no: ErrInUse. So
-// no option that skips a question is needed, and a volume that was activated behind our back stays. A volume without the
-// tag stays too: ErrNotFound.
+// RemoveLV removes a volume with that tag, and takes its device node away before. One that is open stays: ErrInUse. LVM looks whether
+// it is, asks whether an active volume may go, and the kernel refuses to let go of a device that was opened meanwhile. That one
+// question is answered; no option skips it, so the answer to any other is no. The first question about a volume of which
+// somebody made a snapshot that is not thin would be another one: such a volume stays, as does one without the tag: ErrNotFound.
 func (l *LVM) RemoveLV(ctx context.Context, g Owned, name, tag string) error {
-	return l.remove(ctx, g, name, []string{tag})
+	return l.remove(ctx, "y\n", g, name, tag, `lv_role!={"thickorigin"}`)
 }
 
 // RemovePool removes an inactive thin pool with that tag that holds no volume. Otherwise it stays: ErrNotFound, or ErrInUse.
 func (l *LVM) RemovePool(ctx context.Context, g Owned, name, tag string) error {
-	return l.remove(ctx, g, name, []string{tag}, "thin_count=0")
+	return l.remove(ctx, "", g, name, tag, "thin_count=0")
 }
 
-func (l *LVM) remove(ctx context.Context, g Owned, name string, tags []string, also ...string) error {
-	out, err := l.selected(ctx, g, name, append(tags, also...), "lvremove")
+func (l *LVM) remove(ctx context.Context, answer string, g Owned, name, tag, also string) error {
+	args, err := g.pick(name, tag, also)
 	if err != nil {
-		return err
+		return fmt.Errorf("lvremove: %w", err)
 	}
-	return confirmed(out, "successfully removed", g, name)
+	res, err := l.answer(ctx, answer, g.Devices, "lvremove", args...)
+	if err != nil {
+		return fmt.Errorf("lvremove %s/%s: %w", g.Name, name, err)
+	}
+	return confirmed(res.Stdout, "successfully removed", g, name)
 }
 
 // confirmed wants LVM to say that it did something: a volume that the criteria do not fit is passed over in silence.
 func confirmed(out []byte, said string, g Owned, name string) error {
 	if !bytes.Contains(out, []byte(said)) {
-		return fmt.Errorf("lv %s/%s: %w: no volume of that name carries our tag", g.Name, name, ErrNotFound)
+		return fmt.Errorf("lv %s/%s: %w: no volume of that name carries our tag and may be changed", g.Name, name, ErrNotFound)
 	}
 	return nil
 }
 
-// selected runs a command on a volume if the group carries its tag and the volume fits: the first criterion is its tag, others are
-// taken as they are.
-func (l *LVM) selected(ctx context.Context, g Owned, name string, criteria []string, command string, args ...string) ([]byte, error) {
-	if err := firstError(g.valid(), validName(name), validTag(criteria[0])); err != nil {
+// selected runs a command on a volume if the group and the volume carry their tags.
+func (l *LVM) selected(ctx context.Context, g Owned, name, tag, command string, args ...string) ([]byte, error) {
+	picked, err := g.pick(name, tag)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", command, err)
 	}
-	terms := append([]string{
-		fmt.Sprintf(`vg_tags={"%s"}`, g.Tag), fmt.Sprintf(`lv_tags={"%s"}`, criteria[0]),
-	}, criteria[1:]...)
-	args = append(args, "-S", strings.Join(terms, " && "), g.Name+"/"+name)
-	res, err := l.run(ctx, g.Devices, command, args...)
+	res, err := l.run(ctx, g.Devices, command, append(args, picked...)...)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s/%s: %w", command, g.Name, name, err)
 	}
 	return res.Stdout, nil
+}
+
+// pick are the arguments that name a volume, and make LVM pass over it unless the group and the volume carry their tags and what else
+// is said about it holds.
+func (g Owned) pick(name, tag string, also ...string) ([]string, error) {
+	if err := firstError(g.valid(), validName(name), validTag(tag)); err != nil {
+		return nil, err
+	}
+	terms := append([]string{fmt.Sprintf(`vg_tags={"%s"}`, g.Tag), fmt.Sprintf(`lv_tags={"%s"}`, tag)}, also...)
+	return []string{"-S", strings.Join(terms, " && "), g.Name + "/" + name}, nil
 }
 
 // activating are the arguments that let LVM activate volumes of a group with the tag only. A group without it gets no volume:

@@ -74,7 +74,7 @@ func TestLVM_volumeArgv(t *testing.T) {
 		},
 		"remove a volume": {
 			func(ctx context.Context, l *LVM) error { return l.RemoveLV(ctx, owned, "v", volumeTag) },
-			"  Logical volume \"v\" successfully removed.\n", "lvremove " + see + pick + " g/v",
+			"  Logical volume \"v\" successfully removed.\n", "lvremove " + see + pick + ` && lv_role!={"thickorigin"} g/v`,
 		},
 		"remove a pool": {
 			func(ctx context.Context, l *LVM) error { return l.RemovePool(ctx, owned, "p", volumeTag) },
@@ -90,6 +90,9 @@ func TestLVM_volumeArgv(t *testing.T) {
 		args := fake.Calls()[0].Args
 		if got := strings.Join(args, " "); got != tt.want {
 			t.Errorf("%s:\n%s, want\n%s", name, got, tt.want)
+		}
+		if stdin := string(fake.Calls()[0].Stdin); stdin != "" && (name != "remove a volume" || stdin != "y\n") {
+			t.Errorf("%s answers questions: %q", name, stdin)
 		}
 		forced := slices.ContainsFunc(args, func(a string) bool { return a == "-f" || a == "--force" || a == "-y" })
 		if forced || slices.Contains(args, "--yes") && !slices.Contains(args, "-Wy") {
@@ -152,6 +155,7 @@ func TestLVM_volumeErrors(t *testing.T) {
 		`  Pool poolx not found in Volume group vgq.`:                                                                          ErrNotFound,
 		"  Volume vgq/v2 is not active locally (volume_list activation filter?).\n  Aborting. Failed to wipe start of new LV.": ErrNotFound,
 		`  Logical volume vgq/v1 contains a filesystem in use.`:                                                                ErrInUse,
+		`  Logical volume vgq/v1 in use.`:                                                                                      ErrInUse,
 		"Do you really want to remove active logical volume vgq/v1? [y/n]: [n]\n  Logical volume vgq/v1 not removed.":          ErrInUse,
 	}
 	for stderr, want := range tests {
