@@ -42,6 +42,10 @@ tools: ## Build the pinned tools (buf, controller-gen, golangci-lint, grpcurl) o
 	  echo "Building the tools, once ($(TOOLS))"; mkdir -p $(TOOLS); \
 	  (cd tools && CGO_ENABLED=0 go build -o $(TOOLS)/ tool) && touch $(TOOLS)/.complete; fi
 
+.PHONY: grpcurl
+grpcurl: tools ## Put grpcurl into bin/, to talk to agents.
+	install -D $(TOOLS)/grpcurl bin/grpcurl
+
 .PHONY: generate
 generate: tools ## Write generated code, CRDs and RBAC again.
 	cd proto && PATH="$(TOOLS):$$PATH" buf lint && PATH="$(TOOLS):$$PATH" buf generate

@@ -56,7 +56,7 @@ func TestList_sysfsTellsWhatUdevDoesNot(t *testing.T) {
 	virtio := tr.disk("pci0000:00/virtio2", "vda", "254:0")
 	tr.write(virtio+"/serial", "V1\n")
 	t10 := tr.disk("pci0000:00/host3", "sdc", "8:32")
-	tr.write(t10+"/device/wwid", "t10.ATA     DISK\n")
+	tr.write(t10+"/device/wwid", "t10.ATA     DISK\n", t10+"/serial", "(null)\n")
 	for n, d := range map[string]string{"8:16": "sdb", "259:0": "nvme0n1", "254:0": "vda", "8:32": "sdc"} {
 		tr.udev(n, d)
 	}

@@ -51,9 +51,14 @@ func (s *sysfs) raw(attr string) string {
 	return ""
 }
 
-// clean trims blanks and NUL bytes, with which fixed-width answers of devices are filled up.
+// clean trims blanks and NUL bytes, with which fixed-width answers of devices are filled up. "(null)" is what the kernel prints for a
+// text that a driver has not set.
 func clean(v string) string {
-	return strings.Trim(v, " \t\r\n\x00")
+	v = strings.Trim(v, " \t\r\n\x00")
+	if v == "(null)" {
+		return ""
+	}
+	return v
 }
 
 func (s *sysfs) integer(fact, attr string) int64 {
