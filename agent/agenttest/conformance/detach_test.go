@@ -4,6 +4,7 @@ package conformance_test
 
 import (
 	"context"
+	"io/fs"
 	"slices"
 	"sync"
 	"testing"
@@ -25,6 +26,17 @@ func (d *detachable) List(ctx context.Context) ([]block.Device, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.DeleteFunc(devices, func(b block.Device) bool { return d.hidden[b.Path] || d.hidden[b.Node] }), err
+}
+
+// Device does not find what is hidden.
+func (d *detachable) Device(major, minor uint32) (block.Device, error) {
+	found, err := d.Host.Device(major, minor)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.hidden[found.Path] || d.hidden[found.Node] {
+		return block.Device{}, fs.ErrNotExist
+	}
+	return found, err
 }
 
 func (d *detachable) hide(path string, hidden bool) {

@@ -22,9 +22,9 @@ var refusals = []error{
 	disk.ErrBusy, disk.ErrMark, disk.ErrNotOurs, lvm.ErrInUse, lvm.ErrSignature, lvm.ErrExists, lvm.ErrNotFound, lvm.ErrPartial,
 }
 
-// Block lists the block devices of the node.
+// Block reads a block device of the node.
 type Block interface {
-	List(ctx context.Context) ([]block.Device, error)
+	Device(major, minor uint32) (block.Device, error)
 }
 
 // LVM is what is needed of LVM.
@@ -87,7 +87,7 @@ func (h Host) RemoveVG(ctx context.Context, name string, groupDevices []string) 
 }
 
 // Check opens the device exclusively and asks verify. Tools that open the device exclusively themselves come after it.
-func (h Host) Check(ctx context.Context, path string, verify apply.Verify) error {
+func (h Host) Check(_ context.Context, path string, verify apply.Verify) error {
 	return h.reserved([]string{path}, func() error {
 		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_EXCL|unix.O_NONBLOCK, 0)
 		if errors.Is(err, unix.EBUSY) {
@@ -97,18 +97,18 @@ func (h Host) Check(ctx context.Context, path string, verify apply.Verify) error
 			return err
 		}
 		defer f.Close()
-		return h.verifier(ctx, verify)(f)
+		return h.verifier(verify)(f)
 	})
 }
 
 // Wipe makes the device clean.
 func (h Host) Wipe(ctx context.Context, path, digest string, verify apply.Verify) error {
-	return refused(h.Disk.Wipe(ctx, path, digest, h.verifier(ctx, verify)))
+	return refused(h.Disk.Wipe(ctx, path, digest, h.verifier(verify)))
 }
 
 // Release removes the label of a physical volume.
 func (h Host) Release(ctx context.Context, path, pvUUID string, verify apply.Verify) error {
-	return refused(h.Disk.Release(ctx, path, pvUUID, h.verifier(ctx, verify)))
+	return refused(h.Disk.Release(ctx, path, pvUUID, h.verifier(verify)))
 }
 
 func (h Host) reserved(devices []string, work func() error) error {
@@ -131,9 +131,9 @@ func refused(err error) error {
 }
 
 // verifier observes the device behind an open file and hands it to verify.
-func (h Host) verifier(ctx context.Context, verify apply.Verify) func(*os.File) error {
+func (h Host) verifier(verify apply.Verify) func(*os.File) error {
 	return func(f *os.File) error {
-		d, err := h.inspect(ctx, f)
+		d, err := h.inspect(f)
 		if err != nil {
 			return fmt.Errorf("observe %s: %w", f.Name(), err)
 		}
@@ -143,24 +143,20 @@ func (h Host) verifier(ctx context.Context, verify apply.Verify) func(*os.File) 
 
 // inspect sees one device through the file that is open on it: what it is comes from the kernel, by its number, what stands on it
 // from the file itself.
-func (h Host) inspect(ctx context.Context, f *os.File) (plan.Device, error) {
+func (h Host) inspect(f *os.File) (plan.Device, error) {
 	major, minor, err := disk.Number(f)
 	if err != nil {
 		return plan.Device{}, err
 	}
-	devices, err := h.Block.List(ctx)
+	found, err := h.Block.Device(major, minor)
 	if err != nil {
 		return plan.Device{}, err
-	}
-	n := slices.IndexFunc(devices, func(d block.Device) bool { return d.Major == major && d.Minor == minor })
-	if n < 0 {
-		return plan.Device{}, fmt.Errorf("device %d:%d: %w", major, minor, plan.ErrNotFound)
 	}
 	facts, err := disk.ProbeFile(f)
 	if err != nil {
 		return plan.Device{}, err
 	}
-	return device(devices[n], facts), nil
+	return device(found, facts), nil
 }
 
 // device joins the facts that a token is compared with.

@@ -105,6 +105,27 @@ func (h *Host) List(ctx context.Context) ([]Device, error) {
 	return out, nil
 }
 
+// Device reads one device as List does, without the others. One that is not there is fs.ErrNotExist.
+func (h *Host) Device(major, minor uint32) (Device, error) {
+	number := fmt.Sprintf("%d:%d", major, minor)
+	target, err := os.Readlink(filepath.Join(h.sys, "dev", "block", number))
+	if err != nil {
+		return Device{}, fmt.Errorf("device %s: %w", number, err)
+	}
+	d, ok := h.read(filepath.Base(target))
+	if !ok || d.Major != major || d.Minor != minor {
+		return Device{}, fmt.Errorf("device %s: %w", number, fs.ErrNotExist)
+	}
+	family := []Device{d}
+	for _, name := range d.Partitions {
+		if p, ok := h.read(name); ok {
+			family = append(family, p)
+		}
+	}
+	inheritHolders(family)
+	return family[0], nil
+}
+
 // read reads one device; false when it is gone, when it has no node by design, or when nothing is behind it.
 func (h *Host) read(name string) (Device, bool) {
 	dir := filepath.Join(h.sys, "class", "block", name)

@@ -161,6 +161,12 @@ func TestList_hiddenAndVanished(t *testing.T) {
 	if got := tr.list(); len(got) > 0 {
 		t.Errorf("%+v", got)
 	}
+	if d, err := tr.host().Device(0, 0); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a hidden device alone: %+v, %v", d, err)
+	}
+	if d, err := tr.host().Device(8, 400); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no device alone: %+v, %v", d, err)
+	}
 	tr.remove("sys/class")
 	if _, err := tr.host().List(t.Context()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no sysfs: %v", err)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // tree is a host's /sys, /dev and /run/udev below a temporary directory.
@@ -71,6 +73,7 @@ func (tr tree) disk(place, name, number string) string {
 	tr.mkdir(dir + "/holders")
 	tr.mkdir(dir + "/slaves")
 	tr.link("sys/class/block/"+name, filepath.Join(tr.root, dir))
+	tr.link("sys/dev/block/"+number, filepath.Join(tr.root, dir))
 	return dir
 }
 
@@ -81,6 +84,7 @@ func (tr tree) partition(disk, name, number string) string {
 	tr.write(dir+"/dev", number+"\n", dir+"/size", "2048\n", dir+"/ro", "0\n", dir+"/partition", "1\n", "dev/"+name, "")
 	tr.mkdir(dir + "/holders")
 	tr.link("sys/class/block/"+name, filepath.Join(tr.root, dir))
+	tr.link("sys/dev/block/"+number, filepath.Join(tr.root, dir))
 	return dir
 }
 
@@ -95,6 +99,7 @@ func (tr tree) udev(number, node string, lines ...string) {
 	}
 }
 
+// list lists the devices, and wants each of them to be the same when it is read alone.
 func (tr tree) list() map[string]Device {
 	tr.t.Helper()
 	devices, err := tr.host().List(tr.t.Context())
@@ -104,6 +109,13 @@ func (tr tree) list() map[string]Device {
 	out := map[string]Device{}
 	for _, d := range devices {
 		out[d.Name] = d
+		if d.Major == 0 {
+			continue // Its number could not be read, so nobody can ask for it.
+		}
+		alone, err := tr.host().Device(d.Major, d.Minor)
+		if diff := cmp.Diff(d, alone); diff != "" || err != nil {
+			tr.t.Errorf("%s alone: %v (-listed +alone):\n%s", d.Name, err, diff)
+		}
 	}
 	return out
 }
