@@ -3,6 +3,7 @@ package disk
 import (
 	"bytes"
 	"io"
+	"sync"
 )
 
 // edge is how much of both ends of a device is looked at as a whole.
@@ -16,21 +17,33 @@ type image struct {
 	head    []byte
 	tail    []byte
 	tailOff int64
+	buffers *[2][edge]byte
 	err     error
 }
 
-// load reads the two ends. On a small device they do not overlap: the tail is what the head left.
+// ends are pairs of buffers for the two ends: disks are looked at again and again, and two MiB for each look are most of what the
+// agent would hold.
+var ends = sync.Pool{New: func() any { return new([2][edge]byte) }}
+
+// load reads the two ends. On a small device they do not overlap: the tail is what the head left. Who is done with the image may
+// free it.
 func load(r io.ReaderAt, size int64, sector int) (*image, error) {
-	im := &image{r: r, size: size, sector: sector}
+	im := &image{r: r, size: size, sector: sector, buffers: ends.Get().(*[2][edge]byte)}
 	var err error
-	if im.head, err = readAt(r, size, 0, edge); err != nil {
+	if im.head, err = readInto(im.buffers[0][:], r, size, 0); err != nil {
 		return nil, err
 	}
 	im.tailOff = max(int64(len(im.head)), size-edge)
-	if im.tail, err = readAt(r, size, im.tailOff, edge); err != nil {
+	if im.tail, err = readInto(im.buffers[1][:], r, size, im.tailOff); err != nil {
 		return nil, err
 	}
 	return im, nil
+}
+
+// free gives the buffers to the next image. This one has no content any more.
+func (im *image) free() {
+	im.head, im.tail, im.size = nil, nil, 0
+	ends.Put(im.buffers)
 }
 
 // at is n bytes at off, nil when the device does not have them all. Nothing keeps the slice.

@@ -20,6 +20,7 @@ func ProbeFile(f *os.File) (Facts, error) {
 	if err != nil {
 		return Facts{}, fmt.Errorf("probe %s: %w", f.Name(), err)
 	}
+	defer im.free()
 	others, err := otherReaders(f, im, facts.Signatures)
 	facts.merge(others)
 	if err != nil && len(facts.Signatures) == 0 && facts.Wipe == nil {

@@ -61,7 +61,15 @@ func readAt(r io.ReaderAt, size, off int64, n int) ([]byte, error) {
 	if off < 0 || off >= size {
 		return nil, nil
 	}
-	buf := make([]byte, min(int64(n), size-off))
+	return readInto(make([]byte, min(int64(n), size-off)), r, size, off)
+}
+
+// readInto is readAt into a buffer, as much as that holds.
+func readInto(buf []byte, r io.ReaderAt, size, off int64) ([]byte, error) {
+	if off < 0 || off >= size {
+		return nil, nil
+	}
+	buf = buf[:min(int64(len(buf)), size-off)]
 	if _, err := r.ReadAt(buf, off); err != nil {
 		return nil, fmt.Errorf("read %d bytes at %d: %w", len(buf), off, err)
 	}
