@@ -22,6 +22,10 @@ LVM of the node.
 checks: it looks at every disk of the node before, at each wanted one under an exclusive open right before it is written, and at
 everything after. The bare commands check nothing; with Quarry's configuration they see the same devices as the agent's.
 
+Bare, N disks are two commands; here they are N times ` + "`pvcreate`, one `vgcreate`" + ` and the report that the caller gets. One for each disk is the
+price of writing on it whose it is before anything else ([decision 0004](decisions/0004-physical-volume-ownership.md)), which is why
+the goal is missed.
+
 `
 	commandsHead = `## LVM commands per call
 
