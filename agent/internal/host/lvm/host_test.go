@@ -144,36 +144,56 @@ func refusesWhileUsed(t *testing.T, l *LVM, a, b string) {
 	must(t, err)
 }
 
-// TestHost_removeVolume tries it while the volume is open, while somebody's snapshot hangs on it, and then for good.
+// TestHost_removeVolume tries it while the volume is open, while volumes of others would go along with it, and then for good. The
+// others are inactive, so that LVM asks about the volume alone, and a yes would be the end of them.
 func TestHost_removeVolume(t *testing.T) {
 	l, _ := realLVM(t)
 	if len(l.common) > 0 {
-		t.Skip("this kernel has no device-mapper: nothing can be opened")
+		t.Skip("this kernel has no device-mapper, so no volume has a device that could be opened; make conformance runs it on one that has")
 	}
 	ctx, a := t.Context(), loop(t)
+	lvm := func(command string, args ...string) {
+		t.Helper()
+		_, err := l.run(ctx, []string{a}, command, args...)
+		must(t, err)
+	}
 	must(t, l.CreatePV(ctx, a, uuidA), l.CreateVG(ctx, testGroup, []string{tag}, []string{a}))
 	group := Owned{Name: testGroup, Devices: []string{a}, Tag: tag}
+	stays := func(why string, want error) {
+		t.Helper()
+		if err := l.RemoveLV(ctx, group, "v1", volumeTag); !errors.Is(err, want) {
+			t.Errorf("remove a volume that %s: %v", why, err)
+		}
+	}
 	must(t, l.CreateLV(ctx, group, NewVolume{Name: "v1", Tags: []string{volumeTag}, SizeBytes: 8 << 20}))
 	open, err := os.Open("/dev/" + testGroup + "/v1")
 	must(t, err)
-	if err := l.RemoveLV(ctx, group, "v1", volumeTag); !errors.Is(err, ErrInUse) {
-		t.Errorf("remove an open volume: %v", err)
-	}
+	stays("is open", ErrInUse)
 	open.Close()
-	_, err = l.run(ctx, []string{a}, "lvcreate", "-s", "-L", "4m", "-n", "kept", testGroup+"/v1")
-	must(t, err)
-	if err := l.RemoveLV(ctx, group, "v1", volumeTag); !errors.Is(err, ErrNotFound) {
-		t.Errorf("remove a volume with a snapshot: %v", err)
-	}
+
+	lvm("lvcreate", "-s", "-L", "4m", "-n", "kept", testGroup+"/v1")
+	stays("has a thick snapshot", ErrNotFound)
+	lvm("lvremove", "-y", testGroup+"/kept")
+
+	must(t, l.CreatePool(ctx, group, NewPool{Name: "pool", SizeBytes: 16 << 20, MetadataBytes: 4 << 20, ChunkBytes: 64 << 10}))
+	lvm("lvchange", "-an", testGroup+"/v1")
+	lvm("lvchange", "-pr", testGroup+"/v1")
+	lvm("lvcreate", "--type", "thin", "--thinpool", "pool", "-n", "user", testGroup+"/v1")
+	lvm("lvchange", "-an", testGroup+"/user")
+	stays("others are based on", ErrNotFound)
 	vgs, _, err := l.Report(ctx, []string{a})
-	if err != nil || len(vgs) != 1 || len(vgs[0].Volumes) != 2 {
+	if err != nil || len(vgs) != 1 || !slices.ContainsFunc(vgs[0].Volumes, func(v LV) bool { return v.Name == "user" }) {
 		t.Errorf("what refused calls left: %+v, %v", vgs, err)
 	}
-	_, err = l.run(ctx, []string{a}, "lvremove", "-y", testGroup+"/kept")
-	must(t, err, l.RemoveLV(ctx, group, "v1", volumeTag))
+	lvm("lvremove", "-y", testGroup+"/user")
+	lvm("lvchange", "-prw", testGroup+"/v1")
+	lvm("lvchange", "-ay", testGroup+"/v1")
+
+	must(t, l.RemoveLV(ctx, group, "v1", volumeTag))
 	if _, err := os.Stat("/dev/" + testGroup + "/v1"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the device node of a volume that is gone: %v", err)
 	}
+	lvm("lvremove", "-y", testGroup+"/pool")
 	must(t, l.RemoveVG(ctx, testGroup, []string{a}))
 }
 

@@ -129,12 +129,16 @@ func (l *LVM) DeactivateLV(ctx context.Context, g Owned, name, tag string) error
 	return err
 }
 
+// alone is what has to hold of a volume for which an answer is given: it is of a kind that we make, and LVM would take no other volume
+// along with it, as it does, after a question, with the snapshots of a thick origin, the users of an external one and what is in a pool.
+const alone = `(lv_layout=["linear"] || lv_layout=["thin" && "sparse"]) && lv_role!={"thickorigin"} && lv_role!={"extthinorigin"}`
+
 // RemoveLV removes a volume with that tag, and takes its device node away before. One that is open stays: ErrInUse. LVM looks whether
 // it is, asks whether an active volume may go, and the kernel refuses to let go of a device that was opened meanwhile. That one
-// question is answered; no option skips it, so the answer to any other is no. The first question about a volume of which
-// somebody made a snapshot that is not thin would be another one: such a volume stays, as does one without the tag: ErrNotFound.
+// question is answered; no option skips it, so the answer to any other is no. A volume of which the first question may be another
+// one stays, as does one without the tag: ErrNotFound.
 func (l *LVM) RemoveLV(ctx context.Context, g Owned, name, tag string) error {
-	return l.remove(ctx, "y\n", g, name, tag, `lv_role!={"thickorigin"}`)
+	return l.remove(ctx, "y\n", g, name, tag, alone)
 }
 
 // RemovePool removes an inactive thin pool with that tag that holds no volume. Otherwise it stays: ErrNotFound, or ErrInUse.
@@ -157,7 +161,7 @@ func (l *LVM) remove(ctx context.Context, answer string, g Owned, name, tag, als
 // confirmed wants LVM to say that it did something: a volume that the criteria do not fit is passed over in silence.
 func confirmed(out []byte, said string, g Owned, name string) error {
 	if !bytes.Contains(out, []byte(said)) {
-		return fmt.Errorf("lv %s/%s: %w: no volume of that name carries our tag and may be changed", g.Name, name, ErrNotFound)
+		return fmt.Errorf("lv %s/%s: %w: no volume of that name carries our tag and is free of others that depend on it", g.Name, name, ErrNotFound)
 	}
 	return nil
 }

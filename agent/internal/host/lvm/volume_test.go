@@ -74,7 +74,7 @@ func TestLVM_volumeArgv(t *testing.T) {
 		},
 		"remove a volume": {
 			func(ctx context.Context, l *LVM) error { return l.RemoveLV(ctx, owned, "v", volumeTag) },
-			"  Logical volume \"v\" successfully removed.\n", "lvremove " + see + pick + ` && lv_role!={"thickorigin"} g/v`,
+			"  Logical volume \"v\" successfully removed.\n", "lvremove " + see + pick + " && " + alone + " g/v",
 		},
 		"remove a pool": {
 			func(ctx context.Context, l *LVM) error { return l.RemovePool(ctx, owned, "p", volumeTag) },
