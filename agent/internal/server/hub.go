@@ -173,10 +173,13 @@ func (h *hub) observeAndShow(ctx context.Context) (plan.Snapshot, error) {
 		h.memory.forget()
 		return plan.Snapshot{}, fmt.Errorf("observe the node: %w", err)
 	}
+	if s, err = h.land(began, s); err != nil {
+		return plan.Snapshot{}, err
+	}
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.began = at
-	h.mu.Unlock()
-	return h.land(began, s)
+	return s, nil
 }
 
 func newView(s plan.Snapshot, p plan.Policy) (*view, error) {

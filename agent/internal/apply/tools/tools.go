@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 
@@ -149,6 +150,9 @@ func (h Host) inspect(f *os.File) (plan.Device, error) {
 		return plan.Device{}, err
 	}
 	found, err := h.Block.Device(major, minor)
+	if errors.Is(err, fs.ErrNotExist) {
+		return plan.Device{}, fmt.Errorf("%w: %w", plan.ErrNotFound, err)
+	}
 	if err != nil {
 		return plan.Device{}, err
 	}

@@ -36,14 +36,14 @@ const revision = "1"
 
 const key = "kernel-" + release + "-" + revision
 
-// Choice is the environment variable that makes nodes run the machine's own
+// choice is the environment variable that makes nodes run the machine's own
 // kernel when it is "installed".
-const Choice = "QUARRY_LAB_KERNEL"
+const choice = "QUARRY_LAB_KERNEL"
 
 // Ensure gives the newer release's kernel, kept in the cache, and the machine's
 // own where that cannot be had: slower, and otherwise as good.
 func Ensure(ctx context.Context, report *progress.Reporter) Kernel {
-	if os.Getenv(Choice) == "installed" {
+	if os.Getenv(choice) == "installed" {
 		return installed
 	}
 	dir, err := cache.Ensure(key, func(dir string) error {
