@@ -180,7 +180,7 @@ func TestCreateVolume_hostsThatTakeNone(t *testing.T) {
 		}, codes.ResourceExhausted},
 		"removed from the Cluster": {func(s *suite) {
 			s.cache.clusters[0].Spec.Hosts = nil
-			s.cache.clusters[0].Status.Members = []v1alpha1.Member{{Node: "node-1"}}
+			s.cache.clusters[0].Status.Members = []v1alpha1.ClusterMember{{Node: "node-1"}}
 		}, codes.ResourceExhausted},
 		"the agent is gone": {func(s *suite) {
 			s.agents["node-1"].Kill()

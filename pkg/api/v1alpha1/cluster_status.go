@@ -5,20 +5,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Phase sums up the conditions for a person; nothing reads it back.
-// +kubebuilder:validation:Enum=Creating;Running;Updating;Deleting;Warning;Failed
-type Phase string
-
-// Phases.
-const (
-	PhaseCreating Phase = "Creating"
-	PhaseRunning  Phase = "Running"
-	PhaseUpdating Phase = "Updating"
-	PhaseDeleting Phase = "Deleting"
-	PhaseWarning  Phase = "Warning"
-	PhaseFailed   Phase = "Failed"
-)
-
 // ClusterStatus is what was observed.
 type ClusterStatus struct {
 	// Generation of the spec that this status belongs to.
@@ -41,7 +27,7 @@ type ClusterStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=node
-	Members []Member `json:"members,omitempty"`
+	Members []ClusterMember `json:"members,omitempty"`
 	// HostCount is the number of members.
 	// +optional
 	HostCount int32 `json:"hostCount,omitempty"`
@@ -122,8 +108,8 @@ type MemberFlags struct {
 	ShouldDestroy bool `json:"shouldDestroy"`
 }
 
-// Member is one host of a Cluster.
-type Member struct {
+// ClusterMember is one host of a Cluster.
+type ClusterMember struct {
 	// Name of the Kubernetes node.
 	Node string `json:"node"`
 	// State computed from the flags.
@@ -133,38 +119,4 @@ type Member struct {
 	// Message says what is wrong with the member, or what it waits for; empty when all is well.
 	// +optional
 	Message string `json:"message,omitempty"`
-}
-
-// Plan is an ordered list of steps with a digest over them.
-type Plan struct {
-	// Digest over the devices, their identities and every step. The annotation quarry.storage/approve with this value approves it.
-	Digest string `json:"digest"`
-	// Approved is true once the annotation matched; the steps run then, as long as they still describe the world.
-	// +optional
-	Approved bool `json:"approved,omitempty"`
-	// Steps in order.
-	// +listType=atomic
-	Steps []PlanStep `json:"steps"`
-}
-
-// PlanStep is one change of the disks of one host.
-type PlanStep struct {
-	// Host that it happens on.
-	Host string `json:"host"`
-	// Action: WipeDevice, EnsureVolumeGroup, EnsureThinPool, ReduceVolumeGroup or RemoveVolumeGroup.
-	Action string `json:"action"`
-	// VolumeGroup that is changed, if any.
-	// +optional
-	VolumeGroup string `json:"volumeGroup,omitempty"`
-	// Devices, as "path (model serial, size)".
-	// +optional
-	// +listType=atomic
-	Devices []string `json:"devices,omitempty"`
-	// ThinPool that is made or grown, as "name (size)".
-	// +optional
-	ThinPool string `json:"thinPool,omitempty"`
-	// Reason for the step, one sentence.
-	Reason string `json:"reason"`
-	// Digest of the step and the identities of its devices.
-	Digest string `json:"digest"`
 }

@@ -19,6 +19,18 @@ const (
 	ConditionThinPoolsHealthy = "ThinPoolsHealthy"
 )
 
+// Condition types of an Nfs, beside Ready, StorageClassReady and CSIReady.
+const (
+	// ConditionShareReachable: an agent reached the share within the last minute, and may write to it.
+	ConditionShareReachable = "ShareReachable"
+)
+
+// Condition types of a Member, beside Ready.
+const (
+	// ConditionLeaving: the member was taken off the spec, and is removed after spec.removalDelay once it holds no data.
+	ConditionLeaving = "Leaving"
+)
+
 // Condition types of a StorageNode.
 const (
 	// ConditionAgentConnected: the controller and the agent of the node talk to each other.
@@ -56,6 +68,25 @@ const (
 	ReasonDeleting            = "Deleting"
 	ReasonStepFailed          = "StepFailed"
 	ReasonPartial             = "VolumeGroupPartial"
+	ReasonVolumeGroupLost     = "VolumeGroupLost"
+	ReasonVolumeGroupUnknown  = "VolumeGroupUnknown"
+	ReasonNameTaken           = "NameTaken"
+	ReasonOwnerMissing        = "OwnerMissing"
+	ReasonHostNotListed       = "HostNotListed"
+	ReasonHostNotSelected     = "HostNotSelected"
+	ReasonOwnerDeleted        = "OwnerDeleted"
+	ReasonLost                = "Lost"
+	ReasonMaintenance         = "Maintenance"
+	ReasonApprovalDropped     = "ApprovalDropped"
+	ReasonUnknownHost         = "UnknownHost"
+	ReasonShareReachable      = "ShareReachable"
+	ReasonShareUnreachable    = "ShareUnreachable"
+	ReasonShareRefused        = "ShareRefused"
+	ReasonReadOnly            = "ReadOnly"
+	ReasonRootSquashed        = "RootSquashed"
+	ReasonNotNFS              = "NotNFS"
+	ReasonSameShare           = "SameShare"
+	ReasonNoAgent             = "NoAgent"
 	ReasonNoRoom              = "NoRoom"
 	ReasonCSIReady            = "CSIReady"
 	ReasonCSIDeploying        = "CSIDeploying"

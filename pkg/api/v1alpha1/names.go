@@ -8,6 +8,7 @@ const (
 	TopologyHost          = quarry.TopologyHost
 	TagCluster            = quarry.TagCluster
 	DriverLVM             = quarry.DriverLVM
+	DriverNFS             = quarry.DriverNFS
 	SignerAgent           = quarry.SignerAgent
 	AgentCommonNamePrefix = quarry.AgentCommonNamePrefix
 	ControllerCommonName  = quarry.ControllerCommonName
@@ -19,6 +20,14 @@ const (
 	FinalizerTeardown = Group + "/teardown"
 	// FinalizerInUse is on an object exactly while a volume of its class exists.
 	FinalizerInUse = Group + "/in-use"
+	// FinalizerMember is on a Member until the node's part of the storage is removed.
+	FinalizerMember = Group + "/member"
+)
+
+// Names of the kinds that own a StorageClass.
+const (
+	KindCluster = "Cluster"
+	KindNfs     = "Nfs"
 )
 
 // Labels.
@@ -29,12 +38,24 @@ const (
 	LabelDriver = Group + "/driver"
 	// LabelCluster is on every object made for a Cluster; its value is the Cluster's name.
 	LabelCluster = Group + "/cluster"
+	// LabelNfs is on every object made for an Nfs; its value is the name of the Nfs.
+	LabelNfs = Group + "/nfs"
 )
+
+// LabelOf returns the label that every object made for a storage of a kind carries; its value is the storage's name.
+func LabelOf(kind string) string {
+	if kind == KindNfs {
+		return LabelNfs
+	}
+	return LabelCluster
+}
 
 // Annotations.
 const (
 	// AnnotationApprove approves the plan in status.plan when its value is the plan's digest.
 	AnnotationApprove = Group + "/approve"
+	// AnnotationRemove allows a person to delete a Member that is not leaving when its value is the Member's UID.
+	AnnotationRemove = Group + "/remove"
 )
 
 // Actions of a plan's steps.
@@ -51,6 +72,8 @@ const (
 const (
 	// ParameterCluster names the Cluster, by UID, whose groups the volumes are made in.
 	ParameterCluster = Group + "/cluster-uid"
+	// ParameterNfs names the Nfs, by UID, whose share the volumes are made on.
+	ParameterNfs = Group + "/nfs-uid"
 	// ParameterThinPool is the name of the thin pool that the volumes are made in; volumes are linear without it.
 	ParameterThinPool = Group + "/thin-pool"
 	// ParameterOverprovision bounds the sum of the sizes in the pool in percent of the pool's size.
@@ -62,3 +85,6 @@ const DriverCephFS = "cephfs." + Group
 
 // DefaultVolumeGroupPrefix and the Cluster's name make the default name of its volume group.
 const DefaultVolumeGroupPrefix = "quarry-"
+
+// AttributeGroupUUID is the volume attribute that records the UUID of the volume group that holds a volume.
+const AttributeGroupUUID = Group + "/group-uuid"

@@ -13,6 +13,8 @@ var GroupVersion = schema.GroupVersion{Group: Group, Version: "v1alpha1"}
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,
 		&Cluster{}, &ClusterList{},
+		&Member{}, &MemberList{},
+		&Nfs{}, &NfsList{},
 		&StorageNode{}, &StorageNodeList{},
 		&StatefulCluster{}, &StatefulClusterList{},
 		&HarborCluster{}, &HarborClusterList{},

@@ -86,8 +86,8 @@ func (c Cluster) Config() []v1alpha1.HostDevices {
 }
 
 // Members returns the members with their messages.
-func (c Cluster) Members() []v1alpha1.Member {
-	var out []v1alpha1.Member
+func (c Cluster) Members() []v1alpha1.ClusterMember {
+	var out []v1alpha1.ClusterMember
 	for _, h := range c.Hosts {
 		if h.Removed {
 			continue

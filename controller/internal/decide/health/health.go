@@ -17,7 +17,7 @@ import (
 type Host struct {
 	Name string
 	// Member with flags and state; Waits says what a member to be destroyed waits for.
-	Member v1alpha1.Member
+	Member v1alpha1.ClusterMember
 	Waits  string
 	// Invalid is why the host may not be used; nil when it may.
 	Invalid *host.Invalid

@@ -19,7 +19,7 @@ const gib = 1 << 30
 // hostOf returns a host that holds a group of 10 GiB with 4 GiB free.
 func hostOf(name string, edits ...func(*Host)) Host {
 	h := Host{
-		Name: name, Member: v1alpha1.Member{Node: name, State: "online", Flags: v1alpha1.MemberFlags{IsUp: true}},
+		Name: name, Member: v1alpha1.ClusterMember{Node: name, State: "online", Flags: v1alpha1.MemberFlags{IsUp: true}},
 		Node: decide.Node{Name: name, Agent: decide.AgentUp}, Recorded: []string{"/dev/disk/by-id/" + name},
 		Groups: []decide.Group{{Name: "g", SizeBytes: 10 * gib, FreeBytes: 4 * gib, PVs: []decide.PV{{Path: "/dev/disk/by-id/" + name}}}},
 	}

@@ -25,11 +25,11 @@ type Input struct {
 	// Volumes are the names of the PersistentVolumes of the Cluster that live on the host.
 	Volumes []string
 	// Previous is the member as recorded in the status; nil when it is not.
-	Previous *v1alpha1.Member
+	Previous *v1alpha1.ClusterMember
 }
 
 // Decide returns the member. While it is too early to say whether the agent answers, what was observed before stands.
-func Decide(in Input) v1alpha1.Member {
+func Decide(in Input) v1alpha1.ClusterMember {
 	var old nodestate.Flags
 	if in.Previous != nil {
 		old = nodestate.Flags(in.Previous.Flags)
@@ -50,7 +50,7 @@ func Decide(in Input) v1alpha1.Member {
 	if flags, err = nodestate.Write(flags, seen, nodestate.Observer); err != nil {
 		flags = old
 	}
-	return v1alpha1.Member{
+	return v1alpha1.ClusterMember{
 		Node:  in.Host,
 		State: v1alpha1.MemberState(nodestate.Compute(flags)),
 		Flags: v1alpha1.MemberFlags(flags),
@@ -87,7 +87,7 @@ func Holding(in Input) []string {
 }
 
 // Explain says what a member that is to be destroyed waits for; empty when nothing holds it.
-func Explain(in Input, m v1alpha1.Member) string {
+func Explain(in Input, m v1alpha1.ClusterMember) string {
 	switch {
 	case !m.Flags.ShouldDestroy:
 		return ""

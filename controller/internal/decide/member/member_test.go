@@ -17,8 +17,8 @@ var (
 	filledGroup = []decide.Group{{Name: "g", Volumes: []string{"v"}}}
 )
 
-func previous(up, data, quiesce, destroy bool) *v1alpha1.Member {
-	return &v1alpha1.Member{Flags: v1alpha1.MemberFlags{IsUp: up, HasData: data, ShouldQuiesce: quiesce, ShouldDestroy: destroy}}
+func previous(up, data, quiesce, destroy bool) *v1alpha1.ClusterMember {
+	return &v1alpha1.ClusterMember{Flags: v1alpha1.MemberFlags{IsUp: up, HasData: data, ShouldQuiesce: quiesce, ShouldDestroy: destroy}}
 }
 
 func TestDecide(t *testing.T) {
@@ -62,13 +62,13 @@ func TestDecide(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	leaving := v1alpha1.Member{Flags: v1alpha1.MemberFlags{ShouldDestroy: true}}
+	leaving := v1alpha1.ClusterMember{Flags: v1alpha1.MemberFlags{ShouldDestroy: true}}
 	for name, c := range map[string]struct {
 		in   Input
-		m    v1alpha1.Member
+		m    v1alpha1.ClusterMember
 		want string
 	}{
-		"a member that stays waits for nothing": {Input{Node: upNode}, v1alpha1.Member{}, ""},
+		"a member that stays waits for nothing": {Input{Node: upNode}, v1alpha1.ClusterMember{}, ""},
 		"volumes are named":                     {Input{Node: upNode, Groups: filledGroup, Volumes: []string{"pv"}}, leaving, "g/v, pv"},
 		"an agent that is away is named":        {Input{Node: downNode}, leaving, "cut off"},
 		"listed again":                          {Input{Node: upNode, Wanted: true, Previous: &leaving}, leaving, "afresh"},

@@ -60,7 +60,7 @@ func HostOf(c *v1alpha1.Cluster, n decide.Node, maintenance bool) Host {
 		Host: n.Name, Node: n, Groups: n.GroupsOf(string(c.UID)), Wanted: wanted,
 		Maintenance: maintenance || slices.Contains(c.Spec.Maintenance, v1alpha1.HostName(n.Name)),
 	}
-	if i := slices.IndexFunc(c.Status.Members, func(m v1alpha1.Member) bool { return m.Node == n.Name }); i >= 0 {
+	if i := slices.IndexFunc(c.Status.Members, func(m v1alpha1.ClusterMember) bool { return m.Node == n.Name }); i >= 0 {
 		in.Previous = &c.Status.Members[i]
 	}
 	out := Host{Node: n, State: nodestate.State(member.Decide(in).State)}

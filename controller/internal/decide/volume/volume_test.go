@@ -197,7 +197,7 @@ func TestHostOf(t *testing.T) {
 	c.Name, c.UID = "pool", "u"
 	c.Spec.Hosts = []v1alpha1.HostName{"b", "a"}
 	c.Spec.LVM = &v1alpha1.LVMSpec{ThinPool: &v1alpha1.ThinPoolSpec{OverprovisionRatio: "1.5"}}
-	c.Status.Members = []v1alpha1.Member{{Node: "gone"}, {Node: "a"}}
+	c.Status.Members = []v1alpha1.ClusterMember{{Node: "gone"}, {Node: "a"}}
 	n := decide.Node{Name: "a", Agent: decide.AgentUp, Groups: []decide.Group{{Name: "x", OwnerUID: "u"}, {Name: "quarry-pool", OwnerUID: "u"}}}
 	if diff := cmp.Diff([]string{"a", "b", "gone"}, HostNames(c)); diff != "" {
 		t.Error(diff)

@@ -139,7 +139,7 @@ func poolNotes(before, after v1alpha1.ClusterStatus) []note {
 
 func memberNotes(before, after v1alpha1.ClusterStatus) []note {
 	var notes []note
-	was := map[string]v1alpha1.Member{}
+	was := map[string]v1alpha1.ClusterMember{}
 	for _, m := range before.Members {
 		was[m.Node] = m
 	}

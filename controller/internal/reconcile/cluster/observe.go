@@ -136,7 +136,7 @@ func (s *scope) maintenance(name string) bool {
 	return s.world.maintenance[name] || slices.Contains(s.cluster.Spec.Maintenance, v1alpha1.HostName(name))
 }
 
-func (s *scope) previous(name string) *v1alpha1.Member {
+func (s *scope) previous(name string) *v1alpha1.ClusterMember {
 	for i := range s.before.Status.Members {
 		if s.before.Status.Members[i].Node == name {
 			return &s.before.Status.Members[i]

@@ -261,8 +261,8 @@ func hasCondition(kind string, status metav1.ConditionStatus, reason string, par
 	}
 }
 
-func memberOf(c *v1alpha1.Cluster, node string) *v1alpha1.Member {
-	i := slices.IndexFunc(c.Status.Members, func(m v1alpha1.Member) bool { return m.Node == node })
+func memberOf(c *v1alpha1.Cluster, node string) *v1alpha1.ClusterMember {
+	i := slices.IndexFunc(c.Status.Members, func(m v1alpha1.ClusterMember) bool { return m.Node == node })
 	if i < 0 {
 		return nil
 	}

@@ -1,0 +1,199 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Member is one node's part of one storage. The controller makes and removes Members; deleting one removes the node's part once it
+// holds no data, and is never taken back.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=qm,categories=quarry
+// +kubebuilder:selectablefield:JSONPath=`.spec.node`
+// +kubebuilder:selectablefield:JSONPath=`.spec.of.name`
+// +kubebuilder:printcolumn:name="Of",type=string,JSONPath=`.spec.of.name`
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.node`
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name="Devices",type=integer,JSONPath=`.status.deviceCount`
+// +kubebuilder:printcolumn:name="Size",type=string,JSONPath=`.status.capacity.total`
+// +kubebuilder:printcolumn:name="Free",type=string,JSONPath=`.status.capacity.free`
+// +kubebuilder:printcolumn:name="Volumes",type=integer,JSONPath=`.status.volumes`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Member struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Whose member it is, and what is recorded of its data.
+	Spec MemberSpec `json:"spec"`
+	// What was observed. It can be lost: it is rebuilt from the disks.
+	// +optional
+	Status MemberStatus `json:"status,omitempty"`
+}
+
+// MemberSpec is the identity of a member, the record of its data, and what a person wants of it.
+//
+// +kubebuilder:validation:XValidation:rule="self.of.kind == oldSelf.of.kind && self.of.name == oldSelf.of.name && self.of.uid == oldSelf.of.uid && self.node == oldSelf.node",message="of and node are the identity of a Member and cannot be changed"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.lost) || oldSelf.lost == ” || (has(self.lost) && self.lost == oldSelf.lost)",message="lost cannot be taken back"
+type MemberSpec struct {
+	// Of is the storage that the member belongs to.
+	Of MemberOwner `json:"of"`
+	// Node is the name of the Kubernetes node.
+	Node HostName `json:"node"`
+	// Group is the record of the volume group that holds the member's data. It outranks what is seen on the disks. The controller writes
+	// it; its UUID is set once.
+	// +optional
+	Group *MemberGroup `json:"group,omitempty"`
+	// Maintenance quiesces this member: it takes no new volumes, and nothing is changed on its disks.
+	// +optional
+	Maintenance bool `json:"maintenance,omitempty"`
+	// Lost is a person's word that the node and what is on its disks are gone for ever. It counts only if it equals metadata.uid.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Lost string `json:"lost,omitempty"`
+	// Retire lists devices that no storage takes on this node any more.
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=map
+	// +listMapKey=path
+	Retire []RetiredDevice `json:"retire,omitempty"`
+}
+
+// MemberOwner names the storage that a member belongs to.
+type MemberOwner struct {
+	// Kind: Cluster, Iscsi or Nfs.
+	// +kubebuilder:validation:Enum=Cluster;Iscsi;Nfs
+	Kind string `json:"kind"`
+	// Name of the object.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// UID of the object. One of the same name with another UID is another owner.
+	UID types.UID `json:"uid"`
+}
+
+// MemberGroup is the record of a volume group.
+//
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.uuid) || oldSelf.uuid == ” || (has(self.uuid) && self.uuid == oldSelf.uuid)",message="the recorded group is set once"
+type MemberGroup struct {
+	// UUID of the group in LVM; empty until the group exists.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	UUID string `json:"uuid,omitempty"`
+	// Name of the group in LVM.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Name string `json:"name,omitempty"`
+	// Forming are the UUIDs of the physical volumes that the group is being made of. They are written before the group is made, and
+	// emptied once its UUID is recorded.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	Forming []string `json:"forming,omitempty"`
+}
+
+// RetiredDevice is a device that is given up.
+type RetiredDevice struct {
+	// Path of the device.
+	Path DevicePath `json:"path"`
+	// Serial number of the device. When given, another device at the same path is not meant.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Serial string `json:"serial,omitempty"`
+}
+
+// MaintenanceSource says who asked for maintenance.
+// +kubebuilder:validation:Enum=Cluster;Member;StorageNode
+type MaintenanceSource string
+
+// Sources of maintenance.
+const (
+	MaintenanceCluster     MaintenanceSource = "Cluster"
+	MaintenanceMember      MaintenanceSource = "Member"
+	MaintenanceStorageNode MaintenanceSource = "StorageNode"
+)
+
+// MemberStatus is what was observed of a member.
+type MemberStatus struct {
+	// Generation of the spec that this status belongs to.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// State computed from the flags.
+	// +optional
+	State MemberState `json:"state,omitempty"`
+	// Flags that the state is computed from.
+	// +optional
+	Flags *MemberFlags `json:"flags,omitempty"`
+	// Maintenance names where maintenance was asked for.
+	// +optional
+	// +listType=atomic
+	Maintenance []MaintenanceSource `json:"maintenance,omitempty"`
+	// Devices of the member.
+	// +optional
+	// +listType=map
+	// +listMapKey=path
+	Devices []MemberDevice `json:"devices,omitempty"`
+	// DeviceCount is the number of devices.
+	// +optional
+	DeviceCount int32 `json:"deviceCount,omitempty"`
+	// Capacity of the member; while it does not report, what it reported last. Free is rounded down to a whole percent of the total.
+	// +optional
+	Capacity Space `json:"capacity,omitempty"`
+	// ThinPool is how full the thin pool is; while the member does not report, what it reported last.
+	// +optional
+	ThinPool *ThinPoolUsage `json:"thinPool,omitempty"`
+	// Volumes is the number of volumes that the member holds.
+	// +optional
+	Volumes int32 `json:"volumes,omitempty"`
+	// Holding are the first ten volumes, with their claims, that keep the member from being removed.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Holding []string `json:"holding,omitempty"`
+	// Plan is what waits for approval on this member.
+	// +optional
+	Plan *Plan `json:"plan,omitempty"`
+	// Message says what is wrong with the member, or what it waits for; empty when all is well.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Conditions: Ready, and Leaving while the member is to be removed.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// MemberDevice is one device of a member.
+type MemberDevice struct {
+	// Stable path.
+	Path string `json:"path"`
+	// Identity tells this device from another one at the same path: its WWN, or its serial number.
+	// +optional
+	Identity string `json:"identity,omitempty"`
+	// Size of the device.
+	// +optional
+	Size resource.Quantity `json:"size,omitempty"`
+	// State: present or missing.
+	// +kubebuilder:validation:Enum=present;missing
+	State DeviceState `json:"state"`
+}
+
+// DeviceState says whether a device of a member is there.
+type DeviceState string
+
+// States of a device.
+const (
+	DevicePresent DeviceState = "present"
+	DeviceMissing DeviceState = "missing"
+)
+
+// MemberList is a list of Members.
+// +kubebuilder:object:root=true
+type MemberList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Member `json:"items"`
+}
