@@ -5,11 +5,6 @@ import "k8s.io/apimachinery/pkg/api/resource"
 // ClusterStatus is what was observed. The details of the hosts are on the Members of the Cluster.
 type ClusterStatus struct {
 	StorageStatus `json:",inline"`
-	// LostGroups are the UUIDs of volume groups of members that a person declared lost. Should their disks come back, they are foreign.
-	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MaxItems=64
-	LostGroups []string `json:"lostGroups,omitempty"`
 }
 
 // Capacity is the capacity of a storage.

@@ -1,0 +1,73 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/class"
+)
+
+// fieldOwner is the one field owner of everything the controller applies.
+const fieldOwner = client.FieldOwner("quarry-controller")
+
+// makeClass brings the StorageClass to what the spec says, once volumes can be made. A class of that name that is not ours is
+// left alone. Most fields of a class never change: then it is deleted and made again, which does not touch volumes.
+func (r *Reconciler) makeClass(ctx context.Context, s *scope) error {
+	have, err := r.readClass(ctx, s)
+	if err != nil || s.class.Conflict != "" {
+		return err
+	}
+	if have == nil && !s.whole.Serves {
+		return nil
+	}
+	want := class.Wanted(s.storage, s.profile.Driver.Name, s.whole.Class)
+	switch {
+	case have != nil && !have.DeletionTimestamp.IsZero():
+		return nil
+	case have != nil && class.Same(have, want):
+		return nil
+	case have != nil && !class.SameFixed(have, want):
+		if err := r.deleteClass(ctx, have); err != nil {
+			return err
+		}
+	}
+	if err := r.Client.Apply(ctx, class.Apply(want), fieldOwner, client.ForceOwnership); err != nil {
+		s.class.Exists = false
+		return fmt.Errorf("apply storageclass %s: %w", want.Name, err)
+	}
+	s.class.Exists = true
+	return nil
+}
+
+// readClass returns our StorageClass; nil when there is none, or when the name is taken.
+func (r *Reconciler) readClass(ctx context.Context, s *scope) (*storagev1.StorageClass, error) {
+	have := &storagev1.StorageClass{}
+	err := r.Client.Get(ctx, types.NamespacedName{Name: s.owner.Name}, have)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get storageclass %s: %w", s.owner.Name, err)
+	case !class.Ours(have, s.storage, s.profile.Driver.Name):
+		s.class = backend.Class{Conflict: fmt.Sprintf(
+			"A StorageClass named %s exists and was not made for this %s: it is left alone. Delete it, or give the %s another name.",
+			s.owner.Name, s.owner.Kind, s.owner.Kind)}
+		return nil, nil
+	}
+	s.class = backend.Class{Exists: true}
+	return have, nil
+}
+
+func (r *Reconciler) deleteClass(ctx context.Context, have *storagev1.StorageClass) error {
+	err := r.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete storageclass %s: %w", have.Name, err)
+	}
+	return nil
+}

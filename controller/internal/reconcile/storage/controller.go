@@ -1,0 +1,172 @@
+// Package storage is the engine that reconciles every kind of storage: it observes the API server and a backend, lets the backend and
+// package decide/backend decide, and acts. It knows no single backend, neither the wire nor the tools of the hosts.
+package storage
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/reconcile/storage/metric"
+	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups=quarry.storage,resources=clusters;nfs,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=quarry.storage,resources=clusters/status;nfs/status,verbs=patch
+// +kubebuilder:rbac:groups=quarry.storage,resources=clusters/finalizers;nfs/finalizers,verbs=update
+// +kubebuilder:rbac:groups=quarry.storage,resources=members,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=quarry.storage,resources=members/status,verbs=patch
+// +kubebuilder:rbac:groups=quarry.storage,resources=storagenodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=volumeattachments,verbs=get;list;watch
+// +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotcontents,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+const (
+	// refresh is how often a storage is looked at even if nothing happened.
+	refresh = 60 * time.Second
+	// capacityEvery is how often a change that is of capacity only is written.
+	capacityEvery = 15 * time.Second
+	// observeDeadline bounds one observation of a backend.
+	observeDeadline = 20 * time.Second
+)
+
+// Backend makes one kind of storage real.
+type Backend interface {
+	work.Performer
+	// Profile returns what the engine has to know before it looks.
+	Profile() backend.Profile
+	// Observe looks at the storage. last is what the look before returned; nil when there was none.
+	Observe(ctx context.Context, s v1alpha1.Storage, w backend.World, last backend.View) (backend.View, error)
+}
+
+// Filler is a Backend whose kind has status fields of its own.
+type Filler interface {
+	// Fill writes them.
+	Fill(s v1alpha1.Storage, v backend.View, w backend.World)
+}
+
+// Drivers knows how CSI drivers are.
+type Drivers interface {
+	// State returns how the driver of a name is.
+	State(ctx context.Context, driver string) (backend.DriverState, error)
+}
+
+// Config of a Reconciler.
+type Config struct {
+	// Client reads from the cache and writes; Live reads from the API server.
+	Client client.Client
+	Live   client.Reader
+	// Work performs steps.
+	Work *work.Work
+	// Drivers tells how CSI drivers are.
+	Drivers Drivers
+	// Events tells people what happened.
+	Events events.EventRecorder
+	// Now returns the time; Started is when this leader began.
+	Now     func() time.Time
+	Started time.Time
+	// CapacityEvery is how often a change that is of capacity only is written; default 15 s.
+	CapacityEvery time.Duration
+	// Profiles returns the profile of any storage; false for one without a backend. Storages share hosts by it.
+	Profiles func(v1alpha1.Storage) (backend.Profile, bool)
+}
+
+// Reconciler reconciles the storages of one kind.
+type Reconciler struct {
+	Config
+	// New returns an empty object of the kind.
+	New func() v1alpha1.Storage
+	// BackendOf returns the backend of a storage; nil when it does not exist.
+	BackendOf func(v1alpha1.Storage) Backend
+
+	mu sync.Mutex
+	// views are the last observations by the UID of the storage; written is when the capacity of an object was written last, by its UID.
+	views   map[types.UID]backend.View
+	written map[types.UID]time.Time
+}
+
+// Reconcile brings one storage closer to its spec.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	o := r.New()
+	if err := r.Client.Get(ctx, req.NamespacedName, o); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Work.Forget(r.New().StorageKind(), req.Name)
+			metric.Forget(r.New().StorageKind(), req.Name)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	result, err := r.reconcile(ctx, o)
+	if apierrors.IsConflict(err) {
+		// Somebody wrote at the same time. What was written comes back as an event; until then the cache may be stale.
+		ctrl.LoggerFrom(ctx).V(1).Info("Retrying after a conflict", "error", err.Error())
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	return result, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result ctrl.Result, err error) {
+	deleting := !o.GetDeletionTimestamp().IsZero()
+	owned := controllerutil.ContainsFinalizer(o, v1alpha1.FinalizerTeardown)
+	b := r.BackendOf(o)
+	switch {
+	case deleting && !owned:
+		return ctrl.Result{}, nil
+	case b == nil:
+		return ctrl.Result{}, r.unsupported(ctx, o)
+	case !owned:
+		// The update comes back as an event, and everything else happens then.
+		return ctrl.Result{}, r.addFinalizer(ctx, o)
+	}
+	s := r.newScope(o, b)
+	defer func() {
+		if !s.gone {
+			err = errors.Join(err, r.writeStatus(ctx, s))
+		}
+	}()
+	if err := r.observe(ctx, s); err != nil {
+		s.blind = true
+		return ctrl.Result{}, err
+	}
+	s.assess()
+	phases := []func(context.Context, *scope) error{
+		r.markUse, r.makeMembers, r.labelHosts, r.leave, r.approve, r.work, r.dismiss, r.makeClass,
+	}
+	if deleting {
+		phases = []func(context.Context, *scope) error{
+			r.markUse, r.makeMembers, r.removeClass, r.checkVolumes, r.awaitDriver, r.leave, r.approve, r.work, r.dismiss, r.finish,
+		}
+	}
+	for _, phase := range phases {
+		if err := phase(ctx, s); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{RequeueAfter: s.next()}, nil
+}
+
+// unsupported tells that the backend of a storage does not exist. Nothing is made for it, so nothing needs a finalizer.
+func (r *Reconciler) unsupported(ctx context.Context, o v1alpha1.Storage) error {
+	s := r.newScope(o, nil)
+	return r.writeStatus(ctx, s)
+}
+
+func (r *Reconciler) addFinalizer(ctx context.Context, o v1alpha1.Storage) error {
+	patch := client.MergeFromWithOptions(copyOf(o), client.MergeFromWithOptimisticLock{})
+	controllerutil.AddFinalizer(o, v1alpha1.FinalizerTeardown)
+	return r.Client.Patch(ctx, o, patch)
+}
+
+func copyOf(o v1alpha1.Storage) v1alpha1.Storage { return o.DeepCopyObject().(v1alpha1.Storage) }

@@ -1,0 +1,127 @@
+package storage
+
+import (
+	"slices"
+	"time"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/notice"
+	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// scope holds the facts of one reconcile. Every fact is written in one place, and the statuses are computed from all at its end.
+type scope struct {
+	// before is the storage as it was read, storage the one that is changed.
+	before, storage v1alpha1.Storage
+	owner           backend.Owner
+	common          v1alpha1.StorageCommon
+	backend         Backend
+	profile         backend.Profile
+	now, started    time.Time
+	world           backend.World
+	// self and claimants are what matters of this and of the other storages when hosts are shared out.
+	self      backend.Claimant
+	claimants []backend.Claimant
+	view      backend.View
+	// members by node.
+	members map[string]*v1alpha1.Member
+	// used is true while a volume of the class exists, or is attached; attached names volumes that are.
+	used     bool
+	attached []string
+	// hosts, ordered by name.
+	hosts  []backend.HostHealth
+	whole  backend.Whole
+	plan   *v1alpha1.Plan
+	class  backend.Class
+	driver backend.DriverState
+	// failures of the last attempts, by host.
+	failures map[string]work.Failure
+	// running are the hosts that are being worked on: what they hold may change at any moment.
+	running map[string]bool
+	// blocked says what else holds the deletion.
+	blocked string
+	// notes are events that no status shows.
+	notes []notice.Note
+	// soonest is when something must be tried again; zero when nothing must.
+	soonest time.Duration
+	// blind is true when the world could not be observed: the statuses say nothing new then.
+	blind, gone bool
+}
+
+func (r *Reconciler) newScope(o v1alpha1.Storage, b Backend) *scope {
+	s := &scope{
+		before: o, storage: copyOf(o), owner: backend.OwnerOf(o), common: o.Common(), backend: b, now: r.Now(), started: r.Started,
+		failures: map[string]work.Failure{}, members: map[string]*v1alpha1.Member{},
+	}
+	if b != nil {
+		s.profile = b.Profile()
+		s.running = r.Work.Running(s.owner)
+	}
+	return s
+}
+
+func (s *scope) deleting() bool { return !s.storage.GetDeletionTimestamp().IsZero() }
+
+// next returns when the storage is looked at again even if nothing happens.
+func (s *scope) next() time.Duration {
+	if s.soonest > 0 && s.soonest < refresh {
+		return s.soonest
+	}
+	return refresh
+}
+
+// within notes that something must be tried again after a while.
+func (s *scope) within(d time.Duration) {
+	if d > 0 && (s.soonest == 0 || d < s.soonest) {
+		s.soonest = d
+	}
+}
+
+// wanted reports whether the spec wants a host and the storage stays.
+func (s *scope) wanted(node string) bool {
+	return !s.deleting() && backend.Wants(s.common, s.world.Nodes[node])
+}
+
+// holds reports whether the backend sees a part of the storage on a host.
+func (s *scope) holds(node string) bool { return slices.Contains(s.view.Hosts(), node) }
+
+// names returns every host that the storage uses, used or may have used: from the spec, its Members, its volumes and the backend.
+func (s *scope) names() []string {
+	var names []string
+	for n, node := range s.world.Nodes {
+		if backend.Wants(s.common, node) {
+			names = append(names, n)
+		}
+	}
+	for n := range s.members {
+		names = append(names, n)
+	}
+	for n := range s.world.Volumes {
+		if n != "" {
+			names = append(names, n)
+		}
+	}
+	if s.view != nil {
+		names = append(names, s.view.Hosts()...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// host returns what is known about a host; nil when it is none of this storage.
+func (s *scope) host(node string) *backend.HostHealth {
+	i := slices.IndexFunc(s.hosts, func(h backend.HostHealth) bool { return h.Node == node })
+	if i < 0 {
+		return nil
+	}
+	return &s.hosts[i]
+}
+
+// summary is what conditions, phase and message are computed from.
+func (s *scope) summary() backend.Summary {
+	return backend.Summary{
+		Profile: s.profile, Owner: s.owner, Deleting: s.deleting(), Hosts: s.hosts, Whole: s.whole, Class: s.class, Driver: s.driver,
+		Plan: s.plan, Blocked: s.blocked,
+	}
+}
