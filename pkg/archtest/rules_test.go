@@ -117,6 +117,12 @@ var rules = []rule{
 		denyDirect: []string{"net/http", "os/exec", module + "proto/agent/v1", grpcModule},
 	},
 	{
+		name: "what reconcilers share knows none of them",
+		of:   []string{"controller/internal/kube"},
+		deny: []string{"~/controller", "~/agent", "~/proto", grpcModule}, allow: []string{"~/controller/internal/kube", "~/controller/internal/decide/notice"},
+		denyDirect: []string{"net/http", "os/exec"},
+	},
+	{
 		name: "the agents' client does not know reconcilers",
 		of:   []string{"controller/internal/agents"},
 		deny: []string{"~/controller/internal/reconcile"},
