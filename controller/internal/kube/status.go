@@ -31,6 +31,12 @@ func WriteStatus(ctx context.Context, c client.Client, before, after client.Obje
 	return true, nil
 }
 
+// SameStatus reports whether two objects of one type have the same status.
+func SameStatus(a, b client.Object) bool {
+	was, is := statusOf(a), statusOf(b)
+	return was.IsValid() && is.IsValid() && was.Type() == is.Type() && equality.Semantic.DeepEqual(was.Interface(), is.Interface())
+}
+
 // statusOf returns the field Status of an object; an invalid value when it has none.
 func statusOf(o client.Object) reflect.Value {
 	v := reflect.ValueOf(o)

@@ -63,10 +63,9 @@ func Condition(t string, s metav1.ConditionStatus, reason, message string) metav
 	return metav1.Condition{Type: t, Status: s, Reason: reason, Message: message}
 }
 
-// Unsupported returns the conditions of a storage whose backend does not exist yet.
-func Unsupported(t v1alpha1.StorageType) []metav1.Condition {
-	return []metav1.Condition{Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNotYetSupported,
-		fmt.Sprintf("Clusters with storageType %s are not supported yet: nothing was done.", t))}
+// Unsupported returns the conditions of a storage that has no backend; why is a sentence.
+func Unsupported(why string) []metav1.Condition {
+	return []metav1.Condition{Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNotYetSupported, why)}
 }
 
 func (s Summary) hostsValid() metav1.Condition {

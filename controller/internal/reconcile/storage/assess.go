@@ -100,7 +100,7 @@ func (s *scope) departure(h backend.HostHealth, node backend.Node, volumes []bac
 	d := backend.Departure{
 		Now: s.now, Started: s.started, Delay: backend.DefaultRemovalDelay, Maintenance: len(h.Sources) > 0,
 		WasMaintenance: len(m.Status.Maintenance) > 0, MovesData: s.profile.MovesData, Holding: h.Holding, Lost: s.lost(h),
-		Empty: len(volumes) == 0 && (h.Facts.Data == nodestate.DataAbsent || s.unused(h, volumes)),
+		Empty: len(volumes) == 0 && (h.Facts.Data == nodestate.DataAbsent || s.unused(h, volumes) || forgotten(h, node)),
 	}
 	if s.common.RemovalDelay != nil {
 		d.Delay = s.common.RemovalDelay.Duration
@@ -141,7 +141,7 @@ func (s *scope) invalid(name string, node backend.Node) *backend.Invalid {
 }
 
 // nothingLeft reports whether a member that is to be destroyed needs nothing more: it was torn down, was never used, was declared lost,
-// or is a machine that Kubernetes does not know any more, without volumes. In the last case its disks keep what is on them, and our tag.
+// or is forgotten.
 func (s *scope) nothingLeft(h backend.HostHealth, node backend.Node, volumes []backend.Volume) bool {
 	switch {
 	case !h.Flags.ShouldDestroy(), len(volumes) > 0, s.running[h.Node], h.Facts.TooEarly:
@@ -151,5 +151,9 @@ func (s *scope) nothingLeft(h backend.HostHealth, node backend.Node, volumes []b
 	case h.Facts.Up:
 		return h.State == nodestate.Abandoned && len(h.Decided.Steps) == 0
 	}
-	return s.unused(h, volumes) || !node.Exists && h.Facts.Missing
+	return s.unused(h, volumes) || forgotten(h, node)
 }
+
+// forgotten reports whether a host is a machine that Kubernetes does not know any more, and on which nothing of ours runs. Without volumes
+// nothing holds its member (decision 0007): its disks keep what is on them, and our tag.
+func forgotten(h backend.HostHealth, node backend.Node) bool { return !node.Exists && h.Facts.Missing }

@@ -7,14 +7,11 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/class"
+	"quarry.storage/quarry/controller/internal/kube"
 )
-
-// fieldOwner is the one field owner of everything the controller applies.
-const fieldOwner = client.FieldOwner("quarry-controller")
 
 // makeClass brings the StorageClass to what the spec says, once volumes can be made. A class of that name that is not ours is
 // left alone. Most fields of a class never change: then it is deleted and made again, which does not touch volumes.
@@ -33,13 +30,13 @@ func (r *Reconciler) makeClass(ctx context.Context, s *scope) error {
 	case have != nil && class.Same(have, want):
 		return nil
 	case have != nil && !class.SameFixed(have, want):
-		if err := r.deleteClass(ctx, have); err != nil {
+		if err := kube.Delete(ctx, r.Client, have); err != nil {
 			return err
 		}
 	}
-	if err := r.Client.Apply(ctx, class.Apply(want), fieldOwner, client.ForceOwnership); err != nil {
+	if err := kube.Apply(ctx, r.Client, "storageclass "+want.Name, class.Apply(want)); err != nil {
 		s.class.Exists = false
-		return fmt.Errorf("apply storageclass %s: %w", want.Name, err)
+		return err
 	}
 	s.class.Exists = true
 	return nil
@@ -62,12 +59,4 @@ func (r *Reconciler) readClass(ctx context.Context, s *scope) (*storagev1.Storag
 	}
 	s.class = backend.Class{Exists: true}
 	return have, nil
-}
-
-func (r *Reconciler) deleteClass(ctx context.Context, have *storagev1.StorageClass) error {
-	err := r.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete storageclass %s: %w", have.Name, err)
-	}
-	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/metric"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -89,8 +90,8 @@ type Reconciler struct {
 	Config
 	// New returns an empty object of the kind.
 	New func() v1alpha1.Storage
-	// BackendOf returns the backend of a storage; nil when it does not exist.
-	BackendOf func(v1alpha1.Storage) Backend
+	// BackendOf returns the backend of a storage; nil when there is none, and then why.
+	BackendOf func(v1alpha1.Storage) (b Backend, missing string)
 
 	mu sync.Mutex
 	// views are the last observations by the UID of the storage; written is when the capacity of an object was written last, by its UID.
@@ -109,26 +110,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	result, err := r.reconcile(ctx, o)
-	if apierrors.IsConflict(err) {
-		// Somebody wrote at the same time. What was written comes back as an event; until then the cache may be stale.
-		ctrl.LoggerFrom(ctx).V(1).Info("Retrying after a conflict", "error", err.Error())
-		return ctrl.Result{RequeueAfter: time.Second}, nil
-	}
-	return result, err
+	return kube.Retry(ctx, result, err)
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result ctrl.Result, err error) {
 	deleting := !o.GetDeletionTimestamp().IsZero()
 	owned := controllerutil.ContainsFinalizer(o, v1alpha1.FinalizerTeardown)
-	b := r.BackendOf(o)
+	b, missing := r.BackendOf(o)
 	switch {
 	case deleting && !owned:
 		return ctrl.Result{}, nil
 	case b == nil:
-		return ctrl.Result{}, r.unsupported(ctx, o)
+		return ctrl.Result{}, r.unsupported(ctx, o, missing)
 	case !owned:
 		// The update comes back as an event, and everything else happens then.
-		return ctrl.Result{}, r.addFinalizer(ctx, o)
+		_, err := kube.AddFinalizer(ctx, r.Client, o, v1alpha1.FinalizerTeardown)
+		return ctrl.Result{}, err
 	}
 	s := r.newScope(o, b)
 	defer func() {
@@ -158,15 +155,17 @@ func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result 
 }
 
 // unsupported tells that the backend of a storage does not exist. Nothing is made for it, so nothing needs a finalizer.
-func (r *Reconciler) unsupported(ctx context.Context, o v1alpha1.Storage) error {
+func (r *Reconciler) unsupported(ctx context.Context, o v1alpha1.Storage, why string) error {
 	s := r.newScope(o, nil)
+	s.unsupported = why
 	return r.writeStatus(ctx, s)
 }
 
-func (r *Reconciler) addFinalizer(ctx context.Context, o v1alpha1.Storage) error {
-	patch := client.MergeFromWithOptions(copyOf(o), client.MergeFromWithOptimisticLock{})
-	controllerutil.AddFinalizer(o, v1alpha1.FinalizerTeardown)
-	return r.Client.Patch(ctx, o, patch)
+// copyOf returns a deep copy. The copy of a storage is a storage: DeepCopyObject keeps the type.
+func copyOf(o v1alpha1.Storage) v1alpha1.Storage {
+	c, ok := o.DeepCopyObject().(v1alpha1.Storage)
+	if !ok {
+		panic("the copy of a storage is none")
+	}
+	return c
 }
-
-func copyOf(o v1alpha1.Storage) v1alpha1.Storage { return o.DeepCopyObject().(v1alpha1.Storage) }

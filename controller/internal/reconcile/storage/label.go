@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,7 @@ func (r *Reconciler) labelHosts(ctx context.Context, s *scope) error {
 	}
 	if err := errors.Join(errs...); err != nil {
 		ctrlLog(ctx).Error(err, "Failed to label nodes")
-		s.within(10 * refresh / 60)
+		s.within(10 * time.Second)
 	}
 	return nil
 }

@@ -11,10 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/notice"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -86,21 +86,8 @@ func (r *Reconciler) record(ctx context.Context, h *backend.HostHealth) error {
 	if want == nil || h.Object == nil || equality.Semantic.DeepEqual(h.Object.Spec.Group, want) {
 		return nil
 	}
-	return r.patchMember(ctx, h, "record the group of", func(m *v1alpha1.Member) { m.Spec.Group = want.DeepCopy() })
-}
-
-// patchMember changes a Member. The status as it was read stays what the next status is compared with.
-func (r *Reconciler) patchMember(ctx context.Context, h *backend.HostHealth, what string, change func(*v1alpha1.Member)) error {
-	after := h.Object.DeepCopy()
-	change(after)
-	status := h.Object.Status
-	patch := client.MergeFromWithOptions(h.Object.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, after, patch); err != nil {
-		return fmt.Errorf("%s member %s: %w", what, after.Name, err)
-	}
-	after.Status = status
-	*h.Object = *after
-	return nil
+	_, err := kube.Patch(ctx, r.Client, h.Object, func(m *v1alpha1.Member) { m.Spec.Group = want.DeepCopy() })
+	return err
 }
 
 // leave deletes the Members that are to go. The decision was made on what the cache said: before anything is deleted, the API server
@@ -140,11 +127,7 @@ func (r *Reconciler) deleteMember(ctx context.Context, s *scope, h *backend.Host
 			return nil
 		}
 	}
-	err := r.Client.Delete(ctx, live, client.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete member %s: %w", live.Name, err)
-	}
-	return nil
+	return kube.DeleteUnchanged(ctx, r.Client, live)
 }
 
 // dismiss gives the Members free of which nothing is left, after the label of their node.
@@ -174,8 +157,7 @@ func (r *Reconciler) dismissMember(ctx context.Context, s *scope, h *backend.Hos
 	if !slices.Contains(h.Object.Finalizers, v1alpha1.FinalizerMember) {
 		return nil
 	}
-	err := r.patchMember(ctx, h, "give free", func(m *v1alpha1.Member) { controllerutil.RemoveFinalizer(m, v1alpha1.FinalizerMember) })
-	if client.IgnoreNotFound(err) != nil {
+	if err := kube.RemoveFinalizer(ctx, r.Client, h.Object, v1alpha1.FinalizerMember); err != nil {
 		return err
 	}
 	s.notes = append(s.notes, notice.Removed(h.Node))
@@ -197,12 +179,9 @@ func (r *Reconciler) rememberLost(ctx context.Context, s *scope, h *backend.Host
 	before := copyOf(s.storage)
 	groups := append(slices.Clone(status.LostGroups), uuid)
 	status.LostGroups = groups[max(0, len(groups)-maxLost):]
-	written := copyOf(s.storage)
-	if err := r.Client.Status().Patch(ctx, written, client.MergeFrom(before)); err != nil {
+	if _, err := kube.WriteStatus(ctx, r.Client, before, s.storage); err != nil {
 		return fmt.Errorf("record the lost group %s of member %s: %w", uuid, h.Object.Name, err)
 	}
 	s.before.StorageStatus().LostGroups = slices.Clone(status.LostGroups)
-	s.before.SetResourceVersion(written.GetResourceVersion())
-	s.storage.SetResourceVersion(written.GetResourceVersion())
 	return nil
 }

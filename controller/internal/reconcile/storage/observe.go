@@ -69,6 +69,7 @@ func (r *Reconciler) readMembers(ctx context.Context, s *scope) error {
 		}
 		s.world.Members = append(s.world.Members, m)
 		s.members[string(m.Spec.Node)] = m
+		s.approvals[string(m.Spec.Node)] = m.Annotations[v1alpha1.AnnotationApprove]
 	}
 	slices.SortFunc(s.world.Members, func(a, b *v1alpha1.Member) int { return strings.Compare(string(a.Spec.Node), string(b.Spec.Node)) })
 	return nil

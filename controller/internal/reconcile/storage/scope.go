@@ -35,6 +35,8 @@ type scope struct {
 	plan   *v1alpha1.Plan
 	class  backend.Class
 	driver backend.DriverState
+	// approvals that the Members carried at the beginning of this pass, by node, and those given in it.
+	approvals map[string]string
 	// failures of the last attempts, by host.
 	failures map[string]work.Failure
 	// running are the hosts that are being worked on: what they hold may change at any moment.
@@ -45,6 +47,8 @@ type scope struct {
 	notes []notice.Note
 	// soonest is when something must be tried again; zero when nothing must.
 	soonest time.Duration
+	// unsupported says why there is no backend; empty when there is one.
+	unsupported string
 	// blind is true when the world could not be observed: the statuses say nothing new then.
 	blind, gone bool
 }
@@ -52,7 +56,7 @@ type scope struct {
 func (r *Reconciler) newScope(o v1alpha1.Storage, b Backend) *scope {
 	s := &scope{
 		before: o, storage: copyOf(o), owner: backend.OwnerOf(o), common: o.Common(), backend: b, now: r.Now(), started: r.Started,
-		failures: map[string]work.Failure{}, members: map[string]*v1alpha1.Member{},
+		failures: map[string]work.Failure{}, members: map[string]*v1alpha1.Member{}, approvals: map[string]string{},
 	}
 	if b != nil {
 		s.profile = b.Profile()

@@ -16,27 +16,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
+
+// IndexMemberNode is the index of Members by node. The API server has it too.
+const IndexMemberNode = "spec.node"
 
 // gather is how long changes of nodes are gathered before a storage is looked at: after a restart every node changes at once.
 const gather = 100 * time.Millisecond
 
-// finalizersChanged lets an object come back after a finalizer changed or its deletion began: neither changes the generation.
-var finalizersChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	return !slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers()) ||
-		e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
-}}
-
 // touched lets through what a person or the API server did to an object, and no change of its status.
-var touched = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, finalizersChanged)
+var touched = predicate.Or(
+	predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, kube.FinalizersChanged, kube.DeletionBegins)
 
 // SetupWithManager registers the reconciler. changed carries the names of nodes whose agent reported something new.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changed <-chan string) error {
@@ -49,12 +47,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changed <-chan string) e
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(classOf)).
 		Watches(&storagev1.VolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(r.all)).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.all)).
-		WatchesRawSource(source.Func(r.nodes(changed))).
+		WatchesRawSource(kube.Changes(changed, gather, func(ctx context.Context, node string) []reconcile.Request {
+			return r.users(ctx, node, r.labelsOf(ctx, node))
+		})).
 		WatchesRawSource(source.Func(r.late)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4})
 	for _, o := range others() {
 		// What another storage does not take any more may be this one's.
-		b = b.Watches(o, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, finalizersChanged)))
+		b = b.Watches(o, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, kube.DeletionBegins, kube.FinalizersChanged)))
 	}
 	return b.Complete(r)
 }
@@ -144,28 +144,6 @@ func (r *Reconciler) list(ctx context.Context) []v1alpha1.Storage {
 		}
 	}
 	return out
-}
-
-// nodes turns changes of nodes into requests for the storages that use them.
-func (r *Reconciler) nodes(changed <-chan string) func(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	return func(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		go func() {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case node, open := <-changed:
-					if !open {
-						return
-					}
-					for _, req := range r.users(ctx, node, r.labelsOf(ctx, node)) {
-						q.AddAfter(req, gather)
-					}
-				}
-			}
-		}()
-		return nil
-	}
 }
 
 func (r *Reconciler) labelsOf(ctx context.Context, node string) map[string]string {

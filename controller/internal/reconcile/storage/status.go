@@ -3,18 +3,16 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/notice"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/metric"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -47,29 +45,22 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 	return errors.Join(errs...)
 }
 
+// writeStorage writes the status of the storage. A change that is of capacity only waits for its time.
 func (r *Reconciler) writeStorage(ctx context.Context, s *scope, after v1alpha1.Storage) error {
-	blank := func(o v1alpha1.Storage) v1alpha1.Storage {
-		o = copyOf(o)
-		o.StorageStatus().Capacity = v1alpha1.Capacity{}
-		return o
-	}
-	base := copyOf(after)
-	setStatus(base, s.before)
-	switch {
-	case sameStatus(base, after):
-		r.tell(s)
-		return nil
-	case sameStatus(blank(base), blank(after)) && r.tooSoon(s, s.owner.UID):
+	probe := copyOf(after)
+	probe.StorageStatus().Capacity = s.before.StorageStatus().Capacity
+	if kube.SameStatus(s.before, probe) && !kube.SameStatus(s.before, after) && r.tooSoon(s, s.owner.UID) {
 		r.tell(s)
 		return nil
 	}
-	written := copyOf(after)
-	err := r.Client.Status().Patch(ctx, written, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+	wrote, err := kube.WriteStatus(ctx, r.Client, s.before, after)
 	if err != nil {
-		return client.IgnoreNotFound(wrap(err, "patch status"))
+		return err
 	}
-	r.wrote(s, s.owner.UID)
-	s.notes = append(s.notes, notice.Storage(s.before.StorageStatus(), after.StorageStatus())...)
+	if wrote {
+		r.wrote(s, s.owner.UID)
+		s.notes = append(s.notes, notice.Storage(s.before.StorageStatus(), after.StorageStatus())...)
+	}
 	r.tell(s)
 	return nil
 }
@@ -78,7 +69,7 @@ func (s *scope) fill(o v1alpha1.Storage) {
 	status := o.StorageStatus()
 	status.ObservedGeneration = o.GetGeneration()
 	if s.backend == nil {
-		conditions := backend.Unsupported(unsupportedType(o))
+		conditions := backend.Unsupported(s.unsupported)
 		setConditions(&status.Conditions, o.GetGeneration(), conditions)
 		status.Phase, status.Message = v1alpha1.PhaseFailed, conditions[0].Message
 		return
@@ -102,32 +93,27 @@ func (s *scope) fill(o v1alpha1.Storage) {
 func (r *Reconciler) writeMember(ctx context.Context, s *scope, h *backend.HostHealth) error {
 	after := h.Object.DeepCopy()
 	fillMember(after, h, s.now)
-	was, is := h.Object.Status, after.Status
-	if equality.Semantic.DeepEqual(was, is) {
+	probe := after.DeepCopy()
+	probe.Status.Capacity, probe.Status.Volumes = h.Object.Status.Capacity, h.Object.Status.Volumes
+	probe.Status.ThinPool = thinPool(h.Object.Status.ThinPool, after.Status.ThinPool)
+	if kube.SameStatus(h.Object, probe) && !kube.SameStatus(h.Object, after) && r.tooSoon(s, after.UID) {
 		return nil
 	}
-	was.Capacity, was.Volumes, was.ThinPool = is.Capacity, is.Volumes, thinPool(was.ThinPool, is.ThinPool)
-	if equality.Semantic.DeepEqual(was, is) && r.tooSoon(s, after.UID) {
-		return nil
-	}
-	base := after.DeepCopy()
-	base.Status = h.Object.Status
-	written := after.DeepCopy()
-	err := r.Client.Status().Patch(ctx, written, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
-	if err != nil {
-		return client.IgnoreNotFound(wrap(err, "patch status of member "+after.Name))
+	wrote, err := kube.WriteStatus(ctx, r.Client, h.Object, after)
+	if err != nil || !wrote {
+		return err
 	}
 	r.wrote(s, after.UID)
-	s.notes = append(s.notes, notice.Member(h.Node, h.Object.Status, after.Status, h.Object.Annotations[v1alpha1.AnnotationApprove])...)
+	s.notes = append(s.notes, notice.Member(h.Node, h.Object.Status, after.Status, s.approvals[h.Node])...)
 	return nil
 }
 
-// thinPool returns the new usage in place of the old one, unless a warning begins or ends with it: a person waits for that.
+// thinPool returns the old usage in place of the new one, unless a warning begins or ends with it: a person waits for that.
 func thinPool(was, is *v1alpha1.ThinPoolUsage) *v1alpha1.ThinPoolUsage {
 	if was == nil || is == nil || was.NearlyFull() != is.NearlyFull() {
-		return was
+		return is
 	}
-	return is
+	return was
 }
 
 func fillMember(m *v1alpha1.Member, h *backend.HostHealth, now time.Time) {
@@ -147,7 +133,6 @@ func fillMember(m *v1alpha1.Member, h *backend.HostHealth, now time.Time) {
 	}
 	st.Message = backend.Text([]string{h.Finding().Message})
 	setConditions(&st.Conditions, m.Generation, []metav1.Condition{h.Ready()})
-	meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionOwned)
 	if !h.Leaving.Active {
 		if !h.Flags.ShouldDestroy() {
 			meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionLeaving)
@@ -204,15 +189,6 @@ func (r *Reconciler) wrote(s *scope, uid types.UID) {
 
 // tell emits the events of this pass.
 func (r *Reconciler) tell(s *scope) {
-	for _, n := range s.notes {
-		r.Events.Eventf(s.storage, nil, n.Kind, n.Reason, n.Action, "%s", n.Message)
-	}
+	kube.Emit(r.Events, s.storage, s.notes...)
 	s.notes = nil
-}
-
-func wrap(err error, what string) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", what, err)
 }

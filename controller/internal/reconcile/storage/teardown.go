@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/metric"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -20,13 +20,11 @@ func (r *Reconciler) markUse(ctx context.Context, s *scope) error {
 	if marked == s.used || s.used && s.deleting() {
 		return nil
 	}
-	return r.patchStorage(ctx, s, "mark the use of", func(o v1alpha1.Storage) {
-		if s.used {
-			controllerutil.AddFinalizer(o, v1alpha1.FinalizerInUse)
-		} else {
-			controllerutil.RemoveFinalizer(o, v1alpha1.FinalizerInUse)
-		}
-	})
+	if !s.used {
+		return kube.RemoveFinalizer(ctx, r.Client, s.storage, v1alpha1.FinalizerInUse)
+	}
+	_, err := kube.AddFinalizer(ctx, r.Client, s.storage, v1alpha1.FinalizerInUse)
+	return err
 }
 
 // removeClass deletes the StorageClass first, so that nobody makes another volume.
@@ -41,7 +39,7 @@ func (r *Reconciler) removeClass(ctx context.Context, s *scope) error {
 		return nil
 	}
 	if have.DeletionTimestamp.IsZero() {
-		if err := r.deleteClass(ctx, have); err != nil {
+		if err := kube.Delete(ctx, r.Client, have); err != nil {
 			return err
 		}
 	}
@@ -106,10 +104,8 @@ func (r *Reconciler) finish(ctx context.Context, s *scope) error {
 			return nil
 		}
 	}
-	patch := client.MergeFromWithOptions(copyOf(s.storage), client.MergeFromWithOptimisticLock{})
-	controllerutil.RemoveFinalizer(s.storage, v1alpha1.FinalizerTeardown)
-	if err := r.Client.Patch(ctx, s.storage, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("remove finalizer: %w", err)
+	if err := kube.RemoveFinalizer(ctx, r.Client, s.storage, v1alpha1.FinalizerTeardown); err != nil {
+		return err
 	}
 	s.gone = true
 	r.tell(s)

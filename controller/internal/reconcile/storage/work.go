@@ -3,13 +3,14 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/notice"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/metric"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -47,11 +48,9 @@ func (r *Reconciler) approve(ctx context.Context, s *scope) error {
 			continue
 		}
 		digest := h.Verdict.Plan.Digest
-		err := r.patchMember(ctx, h, "approve the plan of", func(m *v1alpha1.Member) {
-			if m.Annotations == nil {
-				m.Annotations = map[string]string{}
-			}
-			m.Annotations[v1alpha1.AnnotationApprove] = digest
+		s.approvals[h.Node] = digest
+		_, err := kube.Patch(ctx, r.Client, h.Object, func(m *v1alpha1.Member) {
+			metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1alpha1.AnnotationApprove, digest)
 		})
 		if err != nil {
 			return err
@@ -86,25 +85,12 @@ func (s *scope) approves(approval string) bool {
 }
 
 func (r *Reconciler) dropApproval(ctx context.Context, s *scope) error {
-	return r.patchStorage(ctx, s, "remove the approval of", func(o v1alpha1.Storage) {
-		a := o.GetAnnotations()
+	_, err := kube.Patch(ctx, r.Client, s.storage, func(o v1alpha1.Storage) {
+		a := maps.Clone(o.GetAnnotations())
 		delete(a, v1alpha1.AnnotationApprove)
 		o.SetAnnotations(a)
 	})
-}
-
-// patchStorage changes the storage and keeps the status that is being computed.
-func (r *Reconciler) patchStorage(ctx context.Context, s *scope, what string, change func(v1alpha1.Storage)) error {
-	after := copyOf(s.storage)
-	change(after)
-	patch := client.MergeFromWithOptions(copyOf(s.storage), client.MergeFromWithOptimisticLock{})
-	status := *s.storage.StorageStatus()
-	if err := r.Client.Patch(ctx, after, patch); err != nil {
-		return fmt.Errorf("%s %s %s: %w", what, s.owner.Kind, s.owner.Name, err)
-	}
-	*after.StorageStatus() = status
-	s.storage = after
-	return nil
+	return err
 }
 
 // work writes the records that come before steps, performs the steps that may run, all hosts at the same time, and looks at the result.
@@ -181,9 +167,8 @@ func (r *Reconciler) useUp(ctx context.Context, s *scope) error {
 		if h.Verdict.Dropped {
 			s.notes = append(s.notes, notice.Dropped(h.Object.Annotations[v1alpha1.AnnotationApprove], "Member "+h.Object.Name, h.Verdict.Plan))
 		}
-		errs = append(errs, r.patchMember(ctx, h, "remove the approval of", func(m *v1alpha1.Member) {
-			delete(m.Annotations, v1alpha1.AnnotationApprove)
-		}))
+		_, err := kube.Patch(ctx, r.Client, h.Object, func(m *v1alpha1.Member) { delete(m.Annotations, v1alpha1.AnnotationApprove) })
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
