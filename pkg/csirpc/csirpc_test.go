@@ -122,7 +122,9 @@ func capability(mode csi.VolumeCapability_AccessMode_Mode, edit func(*csi.Volume
 func TestReadAccess(t *testing.T) {
 	const writer, alone = csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
 	const shared, readers = csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER, csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY
-	raw := func(c *csi.VolumeCapability) { c.AccessType = &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}} }
+	raw := func(c *csi.VolumeCapability) {
+		c.AccessType = &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}
+	}
 	flags := []string{"ro"}
 	for name, c := range map[string]struct {
 		in                          *csi.VolumeCapability
