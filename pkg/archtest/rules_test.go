@@ -100,6 +100,12 @@ var rules = []rule{
 		allow: []string{"~/pkg/quarry"}, denyDirect: []string{"os", "os/exec", "net", "net/http"},
 	},
 	{
+		name: "what both CSI shells share knows no driver, no storage and no Kubernetes",
+		of:   []string{"pkg/csirpc"},
+		deny: []string{"~/", runtimeModule, kubernetesPrefix, "sigs.k8s.io"}, allow: []string{"~/pkg/csirpc", "k8s.io/klog"},
+		denyDirect: []string{"os/exec"},
+	},
+	{
 		name:   "only identity talks to the API server",
 		of:     []string{"agent/internal"},
 		except: []string{"agent/internal/identity"},
