@@ -14,6 +14,9 @@ const TagCluster = Group + "/cluster="
 // DriverLVM is the CSI driver of local volumes, the provisioner of their StorageClasses.
 const DriverLVM = "lvm." + Group
 
+// DriverNFS is the CSI driver of volumes on NFS shares, the provisioner of their StorageClasses.
+const DriverNFS = "nfs." + Group
+
 // SignerAgent is the signer of the agents' serving certificates in the certificates API.
 const SignerAgent = Group + "/agent"
 
