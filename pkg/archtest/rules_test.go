@@ -95,9 +95,9 @@ var rules = []rule{
 	},
 	{
 		name:  "what both sides know is made of the standard library",
-		of:    []string{"pkg/quarry", "pkg/refusal", "pkg/volumeid", "pkg/pvuuid"},
+		of:    []string{"pkg/quarry", "pkg/refusal", "pkg/volumeid", "pkg/pvuuid", "pkg/sharedvolume"},
 		deny:  []string{"~/", "github.com", "google.golang.org", "golang.org", kubernetesPrefix, "sigs.k8s.io"},
-		allow: []string{"~/pkg/quarry"}, denyDirect: []string{"os", "os/exec", "net", "net/http"},
+		allow: []string{"~/pkg/quarry", "~/pkg/volumeid"}, denyDirect: []string{"os", "os/exec", "net", "net/http"},
 	},
 	{
 		name: "what both CSI shells share knows no driver, no storage and no Kubernetes",
