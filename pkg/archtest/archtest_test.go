@@ -54,16 +54,20 @@ func TestImportRules(t *testing.T) {
 	packages := load(t)
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
-			checked := 0
+			checked := map[string]bool{}
 			for _, p := range packages {
 				if !bound(p.ImportPath, r.of) || bound(p.ImportPath, r.except) {
 					continue
 				}
-				checked++
+				for _, prefix := range r.of {
+					checked[prefix] = checked[prefix] || bound(p.ImportPath, []string{prefix})
+				}
 				checkRule(t, r, p)
 			}
-			if checked == 0 {
-				t.Errorf("the rule binds no package: %v", r.of)
+			for _, prefix := range r.of {
+				if !checked[prefix] {
+					t.Errorf("the rule binds no package in %s", prefix)
+				}
 			}
 		})
 	}

@@ -122,10 +122,9 @@ var rules = []rule{
 		deny: []string{"~/controller/internal/reconcile"},
 	},
 	{
-		name:   "reading partition tables stays in one place",
-		of:     []string{"agent", "controller", "pkg"},
-		except: []string{"agent/internal/host/disk", "agent/internal/inventory", "agent"},
-		deny:   []string{diskfsModule},
+		name: "reading partition tables stays in one place",
+		of:   []string{"agent/internal/csi", "agent/internal/plan", "agent/internal/server", "controller", "pkg"},
+		deny: []string{diskfsModule},
 	},
 }
 
