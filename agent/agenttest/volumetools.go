@@ -9,6 +9,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/apply"
 	"quarry.storage/quarry/agent/internal/plan"
+	volumeplan "quarry.storage/quarry/agent/internal/plan/volume"
 	"quarry.storage/quarry/pkg/quarry"
 )
 
@@ -41,7 +42,7 @@ func (s session) ObserveGroup(ctx context.Context, was plan.Group) (plan.Group, 
 }
 
 // CreateLV refuses a name that is taken, and what has no room.
-func (s session) CreateLV(ctx context.Context, step plan.CreateLV) error {
+func (s session) CreateLV(ctx context.Context, step volumeplan.CreateLV) error {
 	return s.command(ctx, "lvcreate", step.Group, func(g *group) error {
 		if g.volume(step.Name) != nil || g.pool(step.Name) != nil {
 			return apply.ErrExists
@@ -82,7 +83,7 @@ func (s session) place(g *group, v *volume, bytes int64) error {
 }
 
 // ExtendLV never makes anything smaller.
-func (s session) ExtendLV(ctx context.Context, step plan.ExtendLV) error {
+func (s session) ExtendLV(ctx context.Context, step volumeplan.ExtendLV) error {
 	return s.command(ctx, "lvextend", step.Group, func(g *group) error {
 		v, p := g.volume(step.Name), g.pool(step.Name)
 		var size *int64
@@ -113,7 +114,7 @@ func (s session) ExtendLV(ctx context.Context, step plan.ExtendLV) error {
 }
 
 // ActivateLV passes over a volume that is not ours.
-func (s session) ActivateLV(ctx context.Context, step plan.ActivateLV) error {
+func (s session) ActivateLV(ctx context.Context, step volumeplan.ActivateLV) error {
 	return s.command(ctx, "lvchange", step.Group, func(g *group) error {
 		if v := g.tagged(step.Name, step.Tag); v != nil {
 			v.Active = true
@@ -123,7 +124,7 @@ func (s session) ActivateLV(ctx context.Context, step plan.ActivateLV) error {
 }
 
 // SettleLV passes over a volume that is not ours.
-func (s session) SettleLV(ctx context.Context, step plan.SettleLV) error {
+func (s session) SettleLV(ctx context.Context, step volumeplan.SettleLV) error {
 	return s.command(ctx, "lvchange", step.Group, func(g *group) error {
 		if v := g.tagged(step.Name, step.Tag); v != nil {
 			v.New = false
@@ -133,7 +134,7 @@ func (s session) SettleLV(ctx context.Context, step plan.SettleLV) error {
 }
 
 // DeactivateLV passes over a pool that is not ours.
-func (s session) DeactivateLV(ctx context.Context, step plan.DeactivateLV) error {
+func (s session) DeactivateLV(ctx context.Context, step plan.DeactivatePool) error {
 	return s.command(ctx, "lvchange", step.Group, func(g *group) error {
 		if p := g.pool(step.Name); p != nil && p.ours && step.Tag == plan.TagPool {
 			p.active = false
@@ -143,7 +144,7 @@ func (s session) DeactivateLV(ctx context.Context, step plan.DeactivateLV) error
 }
 
 // RemoveLV refuses what is open, and what is not ours.
-func (s session) RemoveLV(ctx context.Context, step plan.RemoveLV) error {
+func (s session) RemoveLV(ctx context.Context, step volumeplan.RemoveLV) error {
 	return s.command(ctx, "lvremove", step.Group, func(g *group) error {
 		v := g.tagged(step.Name, step.Tag)
 		switch {
@@ -163,7 +164,7 @@ func (s session) RemoveLV(ctx context.Context, step plan.RemoveLV) error {
 }
 
 // CreatePool needs room for the metadata, and for a spare of it.
-func (s session) CreatePool(ctx context.Context, step plan.CreatePool) error {
+func (s session) CreatePool(ctx context.Context, step volumeplan.CreatePool) error {
 	return s.command(ctx, "lvcreate", step.Group, func(g *group) error {
 		if g.volume(step.Name) != nil || g.pool(step.Name) != nil {
 			return apply.ErrExists

@@ -49,8 +49,8 @@ var rules = []rule{
 		deny: []string{"~/agent", "~/controller", "~/pkg", runtimeModule, kubernetesPrefix},
 	},
 	{
-		name:       "the agent's plan is pure",
-		of:         []string{"agent/internal/plan"},
+		name:       "the agent's plans are pure",
+		of:         []string{"agent/internal/plan", "agent/internal/plan/volume"},
 		deny:       []string{"~/agent", "~/proto", "~/controller", grpcModule, runtimeModule, clientGoModule},
 		allow:      []string{"~/agent/internal/plan"},
 		denyDirect: []string{"os", "os/exec", "net", "net/http", "syscall", "golang.org/x/sys/unix"},

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/volume"
 )
 
 // ErrRefused means that a tool found the device or the group in another state than the plan was made on, and left it alone.
@@ -27,13 +28,13 @@ var (
 // Volumes changes logical volumes and thin pools. Each method looks, in the same process that makes the change, whether the group
 // carries the tag of the step, and, where the step names one, the volume too.
 type Volumes interface {
-	CreateLV(ctx context.Context, s plan.CreateLV) error
-	ExtendLV(ctx context.Context, s plan.ExtendLV) error
-	ActivateLV(ctx context.Context, s plan.ActivateLV) error
-	SettleLV(ctx context.Context, s plan.SettleLV) error
-	DeactivateLV(ctx context.Context, s plan.DeactivateLV) error
-	RemoveLV(ctx context.Context, s plan.RemoveLV) error
-	CreatePool(ctx context.Context, s plan.CreatePool) error
+	CreateLV(ctx context.Context, s volume.CreateLV) error
+	ExtendLV(ctx context.Context, s volume.ExtendLV) error
+	ActivateLV(ctx context.Context, s volume.ActivateLV) error
+	SettleLV(ctx context.Context, s volume.SettleLV) error
+	DeactivateLV(ctx context.Context, s plan.DeactivatePool) error
+	RemoveLV(ctx context.Context, s volume.RemoveLV) error
+	CreatePool(ctx context.Context, s volume.CreatePool) error
 	RemovePool(ctx context.Context, s plan.RemovePool) error
 }
 
@@ -125,19 +126,19 @@ func (a Applier) perform(ctx context.Context, step plan.Step) error {
 
 func (a Applier) performOnVolume(ctx context.Context, step plan.Step) error {
 	switch s := step.(type) {
-	case plan.CreateLV:
+	case volume.CreateLV:
 		return a.Volumes.CreateLV(ctx, s)
-	case plan.ExtendLV:
+	case volume.ExtendLV:
 		return a.Volumes.ExtendLV(ctx, s)
-	case plan.ActivateLV:
+	case volume.ActivateLV:
 		return a.Volumes.ActivateLV(ctx, s)
-	case plan.SettleLV:
+	case volume.SettleLV:
 		return a.Volumes.SettleLV(ctx, s)
-	case plan.DeactivateLV:
+	case plan.DeactivatePool:
 		return a.Volumes.DeactivateLV(ctx, s)
-	case plan.RemoveLV:
+	case volume.RemoveLV:
 		return a.Volumes.RemoveLV(ctx, s)
-	case plan.CreatePool:
+	case volume.CreatePool:
 		return a.Volumes.CreatePool(ctx, s)
 	case plan.RemovePool:
 		return a.Volumes.RemovePool(ctx, s)

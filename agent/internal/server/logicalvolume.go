@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/volume"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
@@ -45,7 +46,7 @@ func (s *logicalVolumeService) CreateLogicalVolume(
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.changeVolume(ctx, want, plan.CreateVolume)
+	done, err := s.changeVolume(ctx, want, volume.Create)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func (s *logicalVolumeService) DeleteLogicalVolume(
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.changeVolume(ctx, want, plan.DeleteVolume); err != nil {
+	if _, err := s.changeVolume(ctx, want, volume.Delete); err != nil {
 		return nil, err
 	}
 	return &agentv1.DeleteLogicalVolumeResponse{}, nil
@@ -74,7 +75,7 @@ func (s *logicalVolumeService) ResizeLogicalVolume(
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.changeVolume(ctx, want, plan.ResizeVolume)
+	done, err := s.changeVolume(ctx, want, volume.Resize)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func (s *logicalVolumeService) EnsureThinPool(
 	if err != nil {
 		return nil, err
 	}
-	p, err := plan.EnsurePool(before, want)
+	p, err := volume.EnsurePool(before, want)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +167,7 @@ func toPool(group string, p plan.Pool) *agentv1.ThinPool {
 	}
 }
 
-func findPool(s plan.Snapshot, want plan.PoolSpec) *agentv1.ThinPool {
+func findPool(s plan.Snapshot, want volume.PoolSpec) *agentv1.ThinPool {
 	for _, g := range s.Groups {
 		if p, ok := g.Pool(want.Name); ok && g.Name == want.Group && g.OwnerUID == want.OwnerUID {
 			return toPool(g.Name, p)

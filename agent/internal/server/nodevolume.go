@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/volume"
 )
 
 // LookupVolume reads afresh what is recorded of a volume of the node, ours or not. It is plan.ErrNotFound when no group of ours on
@@ -30,12 +31,12 @@ func (s *Server) LookupVolume(ctx context.Context, group, name string) (plan.Vol
 
 // ActivateVolume makes the device node of a volume of ours, /dev/GROUP/NAME, exist: after a boot no volume is active.
 func (s *Server) ActivateVolume(ctx context.Context, group, name string) (plan.Volume, error) {
-	return s.onNode(ctx, group, name, plan.ActivateVolume)
+	return s.onNode(ctx, group, name, volume.Activate)
 }
 
 // SettleVolume records that a volume of ours is used from now on. It is on disk when the call returns.
 func (s *Server) SettleVolume(ctx context.Context, group, name string) (plan.Volume, error) {
-	return s.onNode(ctx, group, name, plan.SettleVolume)
+	return s.onNode(ctx, group, name, volume.Settle)
 }
 
 // onNode decides on a volume whatever its id and owner are, as long as it is ours: the caller knows it by its name.
@@ -43,8 +44,8 @@ func (s *Server) onNode(ctx context.Context, group, name string, decide decideVo
 	if err := validNames(group, name); err != nil {
 		return plan.Volume{}, err
 	}
-	want := plan.VolumeSpec{Group: group, Name: name}
-	return s.changeVolume(ctx, want, func(seen plan.Snapshot, want plan.VolumeSpec) (plan.VolumePlan, error) {
+	want := volume.Spec{Group: group, Name: name}
+	return s.changeVolume(ctx, want, func(seen plan.Snapshot, want volume.Spec) (volume.Plan, error) {
 		for _, g := range seen.Groups {
 			if v, ok := g.Volume(name); ok && g.Name == group {
 				want.OwnerUID, want.ID = g.OwnerUID, v.ID

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/volume"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
@@ -44,17 +44,17 @@ type volumeRequest interface {
 }
 
 // validVolume checks which volume is meant.
-func validVolume(req volumeRequest) (plan.VolumeSpec, error) {
+func validVolume(req volumeRequest) (volume.Spec, error) {
 	if err := validGroup(req.GetGroup(), req.GetOwnerUid()); err != nil {
-		return plan.VolumeSpec{}, err
+		return volume.Spec{}, err
 	}
 	if err := validName(req.GetGroup(), req.GetName()); err != nil {
-		return plan.VolumeSpec{}, err
+		return volume.Spec{}, err
 	}
 	if !volumeID.MatchString(req.GetId()) {
-		return plan.VolumeSpec{}, fmt.Errorf("volume id %q: %w", req.GetId(), errInvalid)
+		return volume.Spec{}, fmt.Errorf("volume id %q: %w", req.GetId(), errInvalid)
 	}
-	return plan.VolumeSpec{Group: req.GetGroup(), OwnerUID: req.GetOwnerUid(), Name: req.GetName(), ID: req.GetId()}, nil
+	return volume.Spec{Group: req.GetGroup(), OwnerUID: req.GetOwnerUid(), Name: req.GetName(), ID: req.GetId()}, nil
 }
 
 // validNames checks both names.
@@ -83,10 +83,10 @@ func validName(group, name string) error {
 	return nil
 }
 
-func validCreate(req *agentv1.CreateLogicalVolumeRequest) (plan.VolumeSpec, error) {
+func validCreate(req *agentv1.CreateLogicalVolumeRequest) (volume.Spec, error) {
 	want, err := validVolume(req)
 	if err != nil {
-		return plan.VolumeSpec{}, err
+		return volume.Spec{}, err
 	}
 	want.SizeBytes, want.OverprovisionPercent = req.GetSizeBytes(), req.GetOverprovisionPercent()
 	want.Pool, want.Source, want.Snapshot = req.GetThinPool(), req.GetSource(), req.GetSnapshot()
@@ -95,24 +95,24 @@ func validCreate(req *agentv1.CreateLogicalVolumeRequest) (plan.VolumeSpec, erro
 			continue
 		}
 		if err := validName(want.Group, name); err != nil {
-			return plan.VolumeSpec{}, err
+			return volume.Spec{}, err
 		}
 	}
 	switch {
 	case want.Snapshot && want.Source == "":
-		return plan.VolumeSpec{}, fmt.Errorf("a snapshot needs a source: %w", errInvalid)
+		return volume.Spec{}, fmt.Errorf("a snapshot needs a source: %w", errInvalid)
 	case want.Source == want.Name, want.Pool == want.Name:
-		return plan.VolumeSpec{}, fmt.Errorf("volume %s cannot be its own source or pool: %w", want.Name, errInvalid)
+		return volume.Spec{}, fmt.Errorf("volume %s cannot be its own source or pool: %w", want.Name, errInvalid)
 	case want.Source != "" && want.SizeBytes == 0:
 		return want, validPercent(want.OverprovisionPercent)
 	}
 	return want, validSize(want.SizeBytes, want.OverprovisionPercent)
 }
 
-func validResize(req *agentv1.ResizeLogicalVolumeRequest) (plan.VolumeSpec, error) {
+func validResize(req *agentv1.ResizeLogicalVolumeRequest) (volume.Spec, error) {
 	want, err := validVolume(req)
 	if err != nil {
-		return plan.VolumeSpec{}, err
+		return volume.Spec{}, err
 	}
 	want.SizeBytes, want.OverprovisionPercent = req.GetSizeBytes(), req.GetOverprovisionPercent()
 	return want, validSize(want.SizeBytes, want.OverprovisionPercent)
@@ -132,22 +132,22 @@ func validPercent(overprovision int32) error {
 	return nil
 }
 
-func validPool(req *agentv1.EnsureThinPoolRequest) (plan.PoolSpec, error) {
-	want := plan.PoolSpec{
+func validPool(req *agentv1.EnsureThinPoolRequest) (volume.PoolSpec, error) {
+	want := volume.PoolSpec{
 		Group: req.GetGroup(), OwnerUID: req.GetOwnerUid(), Name: req.GetName(), SizeBytes: req.GetSizeBytes(), Percent: req.GetPercent(),
 		ChunkBytes: req.GetChunkBytes(),
 	}
 	if err := validGroup(want.Group, want.OwnerUID); err != nil {
-		return plan.PoolSpec{}, err
+		return volume.PoolSpec{}, err
 	}
 	if err := validName(want.Group, want.Name); err != nil {
-		return plan.PoolSpec{}, err
+		return volume.PoolSpec{}, err
 	}
 	switch chunk := want.ChunkBytes; {
 	case want.SizeBytes < 0 || want.Percent < 0 || want.Percent > 100 || (want.SizeBytes == 0) == (want.Percent == 0):
-		return plan.PoolSpec{}, fmt.Errorf("size_bytes is %d and percent %d, exactly one of them is needed: %w", want.SizeBytes, want.Percent, errInvalid)
+		return volume.PoolSpec{}, fmt.Errorf("size_bytes is %d and percent %d, exactly one of them is needed: %w", want.SizeBytes, want.Percent, errInvalid)
 	case chunk != 0 && (chunk < minChunkBytes || chunk > maxChunkBytes || chunk%minChunkBytes != 0):
-		return plan.PoolSpec{}, fmt.Errorf("chunk_bytes is %d, not a multiple of %d up to %d: %w", chunk, minChunkBytes, maxChunkBytes, errInvalid)
+		return volume.PoolSpec{}, fmt.Errorf("chunk_bytes is %d, not a multiple of %d up to %d: %w", chunk, minChunkBytes, maxChunkBytes, errInvalid)
 	}
 	return want, nil
 }

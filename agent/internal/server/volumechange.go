@@ -8,16 +8,17 @@ import (
 
 	"quarry.storage/quarry/agent/internal/apply"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/volume"
 )
 
 // decideVolume is one of the decisions of package plan on one volume.
-type decideVolume func(plan.Snapshot, plan.VolumeSpec) (plan.VolumePlan, error)
+type decideVolume func(plan.Snapshot, volume.Spec) (volume.Plan, error)
 
 // changeVolume is the recipe of every call on a volume. It decides on what is remembered and runs the commands at once: LVM looks
 // again, in the same process, at everything that such a decision rests on, the tag of the group, the tag of the volume, the name, the
 // room. Whatever is not a change, a refusal or "it is there already", is said only after the group was observed afresh; so is
 // what LVM found to be otherwise. One that resizes observes first, for lvextend cannot be told which tag to look for.
-func (s *Server) changeVolume(ctx context.Context, want plan.VolumeSpec, decide decideVolume) (plan.Volume, error) {
+func (s *Server) changeVolume(ctx context.Context, want volume.Spec, decide decideVolume) (plan.Volume, error) {
 	unlock, err := s.lockVolume(ctx, want.Group, want.Name)
 	if err != nil {
 		return plan.Volume{}, err
@@ -70,7 +71,7 @@ func groupKey(group string) string { return "group " + group }
 // follows its making in the same plan.
 func guarded(p plan.Plan) bool {
 	for i, step := range p.Steps {
-		if _, extends := step.(plan.ExtendLV); extends && i == 0 {
+		if _, extends := step.(volume.ExtendLV); extends && i == 0 {
 			return false
 		}
 	}
@@ -92,14 +93,14 @@ func (s *Server) refresh(ctx context.Context, seen plan.Snapshot, group string) 
 			continue
 		}
 		if now, err := s.cfg.Groups.ObserveGroup(ctx, g); err == nil {
-			return seen.WithGroup(now), nil
+			return volume.WithGroup(seen, now), nil
 		}
 	}
 	return s.hub.observe(ctx)
 }
 
 // performVolume applies the plan and remembers what it made of the volume.
-func (s *Server) performVolume(ctx context.Context, seen plan.Snapshot, want plan.VolumeSpec, p plan.VolumePlan) error {
+func (s *Server) performVolume(ctx context.Context, seen plan.Snapshot, want volume.Spec, p volume.Plan) error {
 	if len(p.Steps) == 0 {
 		return nil
 	}
@@ -115,15 +116,15 @@ func (s *Server) performVolume(ctx context.Context, seen plan.Snapshot, want pla
 	}
 	s.hub.fold(func(was plan.Snapshot) plan.Snapshot {
 		if removes(p.Plan) {
-			return was.WithoutVolume(want.Group, uuid, want.Name)
+			return volume.Without(was, want.Group, uuid, want.Name)
 		}
-		return was.WithVolume(want.Group, uuid, p.Volume)
+		return volume.With(was, want.Group, uuid, p.Volume)
 	})
 	return nil
 }
 
 func removes(p plan.Plan) bool {
-	_, ok := p.Steps[len(p.Steps)-1].(plan.RemoveLV)
+	_, ok := p.Steps[len(p.Steps)-1].(volume.RemoveLV)
 	return ok
 }
 

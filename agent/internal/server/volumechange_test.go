@@ -19,6 +19,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/run"
 	"quarry.storage/quarry/agent/internal/inventory"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/volume"
 )
 
 const ownerTag = "quarry.storage/cluster=uid"
@@ -84,60 +85,60 @@ func said(stdout string) run.Step { return run.Step{Result: run.Result{Stdout: [
 
 func TestChangeVolume_commands(t *testing.T) {
 	const exists = `  Logical Volume "v" already exists in volume group "vg"`
-	want := plan.VolumeSpec{Group: "vg", OwnerUID: "uid", Name: "v", ID: "id", SizeBytes: 4 << 20}
+	want := volume.Spec{Group: "vg", OwnerUID: "uid", Name: "v", ID: "id", SizeBytes: 4 << 20}
 	present := []plan.Volume{{Name: "v", ID: "id", SizeBytes: 4 << 20, Active: true, New: true}}
 	larger := want
 	larger.SizeBytes = 8 << 20
 	tests := map[string]struct {
 		known  []plan.Volume
-		want   plan.VolumeSpec
+		want   volume.Spec
 		decide decideVolume
 		script []run.Step
 		runs   string
 		err    error
 	}{
-		"create": {nil, want, plan.CreateVolume, []run.Step{said("")}, "lvcreate", nil},
+		"create": {nil, want, volume.Create, []run.Step{said("")}, "lvcreate", nil},
 		"create what exists": {
-			nil, want, plan.CreateVolume, []run.Step{failed(exists), report(ownerTag, row("id"))}, "lvcreate fullreport", nil,
+			nil, want, volume.Create, []run.Step{failed(exists), report(ownerTag, row("id"))}, "lvcreate fullreport", nil,
 		},
 		"create what is known to exist": {
-			present, want, plan.CreateVolume, []run.Step{report(ownerTag, row("id"))}, "fullreport", nil,
+			present, want, volume.Create, []run.Step{report(ownerTag, row("id"))}, "fullreport", nil,
 		},
 		"create what exists with another id": {
-			nil, want, plan.CreateVolume, []run.Step{failed(exists), report(ownerTag, row("x"))}, "lvcreate fullreport", plan.ErrAlreadyExists,
+			nil, want, volume.Create, []run.Step{failed(exists), report(ownerTag, row("x"))}, "lvcreate fullreport", plan.ErrAlreadyExists,
 		},
 		"create in a group that is somebody else's by now": {
-			nil, want, plan.CreateVolume,
+			nil, want, volume.Create,
 			[]run.Step{failed("  Volume vg/v is not active locally (volume_list activation filter?).\n  Aborting. Failed to wipe start of new LV."), report("quarry.storage/cluster=other")},
 			"lvcreate fullreport", plan.ErrNotOurs,
 		},
 		"create without room after all": {
-			nil, want, plan.CreateVolume,
+			nil, want, volume.Create,
 			[]run.Step{failed("  Insufficient free space: 1 extents needed, but only 0 available"), report(ownerTag), failed("  Insufficient free space: 1 extents needed, but only 0 available")},
 			"lvcreate fullreport lvcreate", apply.ErrNoRoom,
 		},
 		"delete": {
-			present, want, plan.DeleteVolume, []run.Step{said("successfully removed")}, "lvremove", nil,
+			present, want, volume.Delete, []run.Step{said("successfully removed")}, "lvremove", nil,
 		},
 		"delete what is gone": {
-			present, want, plan.DeleteVolume, []run.Step{failed(`  Failed to find logical volume "vg/v"`), report(ownerTag)}, "lvremove fullreport", nil,
+			present, want, volume.Delete, []run.Step{failed(`  Failed to find logical volume "vg/v"`), report(ownerTag)}, "lvremove fullreport", nil,
 		},
-		"delete what is not known": {nil, want, plan.DeleteVolume, []run.Step{report(ownerTag)}, "fullreport", nil},
+		"delete what is not known": {nil, want, volume.Delete, []run.Step{report(ownerTag)}, "fullreport", nil},
 		"delete what is another one by now": {
-			present, want, plan.DeleteVolume, []run.Step{said(""), report(ownerTag, row("x"))}, "lvremove fullreport", plan.ErrNotOurs,
+			present, want, volume.Delete, []run.Step{said(""), report(ownerTag, row("x"))}, "lvremove fullreport", plan.ErrNotOurs,
 		},
 		"delete what is open by now": {
-			present, want, plan.DeleteVolume,
+			present, want, volume.Delete,
 			[]run.Step{failed("  Logical volume vg/v in use."), report(ownerTag, strings.Replace(row("id"), `"lv_device_open":"0"`, `"lv_device_open":"1"`, 1))},
 			"lvremove fullreport", plan.ErrInUse,
 		},
 		"resize": {
-			present, larger, plan.ResizeVolume, []run.Step{report(ownerTag, row("id")), said("")}, "fullreport lvextend", nil,
+			present, larger, volume.Resize, []run.Step{report(ownerTag, row("id")), said("")}, "fullreport lvextend", nil,
 		},
 		"resize to what it is": {
-			present, want, plan.ResizeVolume, []run.Step{report(ownerTag, row("id"))}, "fullreport", nil,
+			present, want, volume.Resize, []run.Step{report(ownerTag, row("id"))}, "fullreport", nil,
 		},
-		"settle": {present, want, plan.SettleVolume, []run.Step{said("changed")}, "lvchange", nil},
+		"settle": {present, want, volume.Settle, []run.Step{said("changed")}, "lvchange", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +168,7 @@ func TestHub_foldsOwnChangesIntoOlderObservations(t *testing.T) {
 		t.Fatal(err)
 	}
 	fold := func(was plan.Snapshot) plan.Snapshot {
-		return was.WithVolume("vg", "vg-uuid", plan.Volume{Name: "v", ID: "id", SizeBytes: 4 << 20})
+		return volume.With(was, "vg", "vg-uuid", plan.Volume{Name: "v", ID: "id", SizeBytes: 4 << 20})
 	}
 	began := s.hub.memory.begin()
 	s.hub.fold(fold)

@@ -8,10 +8,11 @@ import (
 	"quarry.storage/quarry/agent/internal/apply"
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/volume"
 )
 
 // CreateLV makes a volume.
-func (h Host) CreateLV(ctx context.Context, s plan.CreateLV) error {
+func (h Host) CreateLV(ctx context.Context, s volume.CreateLV) error {
 	return h.volume(s.Group, func(g lvm.Owned) error {
 		return h.LVM.CreateLV(ctx, g, lvm.NewVolume{
 			Name: s.Name, Tags: s.Tags, SizeBytes: s.SizeBytes, Pool: s.Pool, Source: s.Source, Snapshot: s.Snapshot,
@@ -20,32 +21,32 @@ func (h Host) CreateLV(ctx context.Context, s plan.CreateLV) error {
 }
 
 // ExtendLV makes a volume or a pool larger.
-func (h Host) ExtendLV(ctx context.Context, s plan.ExtendLV) error {
+func (h Host) ExtendLV(ctx context.Context, s volume.ExtendLV) error {
 	return h.volume(s.Group, func(g lvm.Owned) error { return h.LVM.ExtendLV(ctx, g, s.Name, s.SizeBytes, s.MetadataBytes) })
 }
 
 // ActivateLV makes the device node of a volume.
-func (h Host) ActivateLV(ctx context.Context, s plan.ActivateLV) error {
+func (h Host) ActivateLV(ctx context.Context, s volume.ActivateLV) error {
 	return h.volume(s.Group, func(g lvm.Owned) error { return h.LVM.ActivateLV(ctx, g, s.Name, s.Tag) })
 }
 
 // SettleLV takes a tag off.
-func (h Host) SettleLV(ctx context.Context, s plan.SettleLV) error {
+func (h Host) SettleLV(ctx context.Context, s volume.SettleLV) error {
 	return h.volume(s.Group, func(g lvm.Owned) error { return h.LVM.UntagLV(ctx, g, s.Name, s.Tag, plan.TagNew) })
 }
 
 // DeactivateLV takes the device node of a volume away.
-func (h Host) DeactivateLV(ctx context.Context, s plan.DeactivateLV) error {
+func (h Host) DeactivateLV(ctx context.Context, s plan.DeactivatePool) error {
 	return h.volume(s.Group, func(g lvm.Owned) error { return h.LVM.DeactivateLV(ctx, g, s.Name, s.Tag) })
 }
 
 // RemoveLV removes a volume.
-func (h Host) RemoveLV(ctx context.Context, s plan.RemoveLV) error {
+func (h Host) RemoveLV(ctx context.Context, s volume.RemoveLV) error {
 	return h.volume(s.Group, func(g lvm.Owned) error { return h.LVM.RemoveLV(ctx, g, s.Name, s.Tag) })
 }
 
 // CreatePool makes a thin pool.
-func (h Host) CreatePool(ctx context.Context, s plan.CreatePool) error {
+func (h Host) CreatePool(ctx context.Context, s volume.CreatePool) error {
 	return h.volume(s.Group, func(g lvm.Owned) error {
 		return h.LVM.CreatePool(ctx, g, lvm.NewPool{
 			Name: s.Name, Tags: s.Tags, SizeBytes: s.SizeBytes, MetadataBytes: s.MetadataBytes, ChunkBytes: s.ChunkBytes,

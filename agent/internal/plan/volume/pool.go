@@ -1,6 +1,10 @@
-package plan
+package volume
 
-import "fmt"
+import (
+	"fmt"
+
+	"quarry.storage/quarry/agent/internal/plan"
+)
 
 // PoolSpec is the thin pool that a caller wants: of a size in bytes, or of a share of the group in percent.
 type PoolSpec struct {
@@ -13,8 +17,8 @@ type PoolSpec struct {
 
 // PoolPlan is what to do for one thin pool, and how large it is afterwards.
 type PoolPlan struct {
-	Plan
-	Pool Pool
+	plan.Plan
+	Pool plan.Pool
 }
 
 const (
@@ -33,8 +37,8 @@ const (
 )
 
 // EnsurePool plans how the thin pool comes to have at least the size. It never shrinks, and its chunk size stays.
-func EnsurePool(s Snapshot, want PoolSpec) (PoolPlan, error) {
-	g, err := volumeGroup(s, want.Group, want.OwnerUID)
+func EnsurePool(s plan.Snapshot, want PoolSpec) (PoolPlan, error) {
+	g, err := groupOf(s, want.Group, want.OwnerUID)
 	if err != nil {
 		return PoolPlan{}, err
 	}
@@ -47,7 +51,7 @@ func EnsurePool(s Snapshot, want PoolSpec) (PoolPlan, error) {
 	}
 	p, exists := g.Pool(want.Name)
 	if _, taken := g.Volume(want.Name); taken || exists && !p.Ours {
-		return PoolPlan{}, fmt.Errorf("%s in group %s is no thin pool of ours: %w", want.Name, g.Name, ErrAlreadyExists)
+		return PoolPlan{}, fmt.Errorf("%s in group %s is no thin pool of ours: %w", want.Name, g.Name, plan.ErrAlreadyExists)
 	}
 	if exists && p.SizeBytes >= size {
 		return PoolPlan{Pool: p}, nil
@@ -61,9 +65,9 @@ func EnsurePool(s Snapshot, want PoolSpec) (PoolPlan, error) {
 	return g.createPool(size, want)
 }
 
-// createPool leaves room for the metadata, and for the spare of it that LVM keeps for repairs. A share of the group is taken as far
-// as there is room; a size in bytes has to fit.
-func (g Group) createPool(size int64, want PoolSpec) (PoolPlan, error) {
+// createPool leaves room for the metadata, and for the spare of it that LVM keeps for repairs. Of a share of the group it takes what
+// there is room for; a size in bytes has to fit.
+func (g group) createPool(size int64, want PoolSpec) (PoolPlan, error) {
 	chunk := want.ChunkBytes
 	if chunk == 0 {
 		chunk = chunkFor(size)
@@ -73,20 +77,20 @@ func (g Group) createPool(size int64, want PoolSpec) (PoolPlan, error) {
 	if room := g.FreeBytes - meta - spare; size > room {
 		if want.Percent == 0 || room < g.ExtentBytes {
 			return PoolPlan{}, fmt.Errorf("thin pool %s of %d bytes with %d of metadata in group %s, which has %d of %d bytes free: %w",
-				want.Name, size, meta+spare, g.Name, g.FreeBytes, g.SizeBytes, ErrNoRoom)
+				want.Name, size, meta+spare, g.Name, g.FreeBytes, g.SizeBytes, plan.ErrNoRoom)
 		}
 		size = room / g.ExtentBytes * g.ExtentBytes
 	}
-	p := Pool{Name: want.Name, Ours: true, SizeBytes: size, MetadataBytes: meta, Active: true}
+	p := plan.Pool{Name: want.Name, Ours: true, SizeBytes: size, MetadataBytes: meta, Active: true}
 	step := CreatePool{
-		Group: g.ref(), Name: p.Name, Tags: []string{TagPool}, SizeBytes: size, MetadataBytes: meta, ChunkBytes: chunk,
-		Reason: fmt.Sprintf("thin pool %s does not exist in group %s", p.Name, g.Name),
+		Group: g.Ref(), Name: p.Name, Tags: []string{plan.TagPool}, SizeBytes: size, MetadataBytes: meta, ChunkBytes: chunk,
+		Reason: plan.Reason(fmt.Sprintf("thin pool %s does not exist in group %s", p.Name, g.Name)),
 	}
-	return PoolPlan{Pool: p, Plan: Plan{Steps: []Step{step}}}, nil
+	return PoolPlan{Pool: p, Plan: does(step)}, nil
 }
 
-// growPool lets the metadata grow in the same proportion.
-func (g Group) growPool(p Pool, size int64, want PoolSpec) (PoolPlan, error) {
+// growPool makes the metadata grow in the same proportion as the data.
+func (g group) growPool(p plan.Pool, size int64, want PoolSpec) (PoolPlan, error) {
 	meta := p.MetadataBytes
 	if p.SizeBytes > 0 {
 		grown, err := g.roundUp(int64(float64(meta) * (float64(size) / float64(p.SizeBytes))))
@@ -100,7 +104,7 @@ func (g Group) growPool(p Pool, size int64, want PoolSpec) (PoolPlan, error) {
 	if room := g.FreeBytes - more - spare; size-p.SizeBytes > room {
 		if want.Percent == 0 {
 			return PoolPlan{}, fmt.Errorf("%d bytes more for thin pool %s in group %s, which has %d of %d bytes free: %w",
-				size-p.SizeBytes+more+spare, p.Name, g.Name, g.FreeBytes, g.SizeBytes, ErrNoRoom)
+				size-p.SizeBytes+more+spare, p.Name, g.Name, g.FreeBytes, g.SizeBytes, plan.ErrNoRoom)
 		}
 		if room < g.ExtentBytes {
 			return PoolPlan{Pool: p}, nil
@@ -108,14 +112,14 @@ func (g Group) growPool(p Pool, size int64, want PoolSpec) (PoolPlan, error) {
 		size = p.SizeBytes + room/g.ExtentBytes*g.ExtentBytes
 	}
 	step := ExtendLV{
-		Group: g.ref(), Name: p.Name, SizeBytes: size,
-		Reason: fmt.Sprintf("thin pool has %d bytes and %d are wanted", p.SizeBytes, size),
+		Group: g.Ref(), Name: p.Name, SizeBytes: size,
+		Reason: plan.Reason(fmt.Sprintf("thin pool has %d bytes and %d are wanted", p.SizeBytes, size)),
 	}
 	if meta > p.MetadataBytes {
 		step.MetadataBytes = meta
 	}
 	p.SizeBytes, p.MetadataBytes = size, meta
-	return PoolPlan{Pool: p, Plan: Plan{Steps: []Step{step}}}, nil
+	return PoolPlan{Pool: p, Plan: does(step)}, nil
 }
 
 // chunkFor chooses as LVM does: the smallest chunk with which the metadata stays below what LVM calls optimal.
@@ -127,14 +131,14 @@ func chunkFor(size int64) int64 {
 	return chunk
 }
 
-// metadataFor is twice what LVM reckons, because snapshots share chunks and every one needs its own map.
-func (g Group) metadataFor(size, chunk int64) int64 {
+// metadataFor is twice what LVM reckons: snapshots share chunks, and each snapshot needs its own map.
+func (g group) metadataFor(size, chunk int64) int64 {
 	meta := min(max(size/max(chunk, minChunk)*2*chunkMetadata, minMetadata), maxMetadata)
 	return (meta + g.ExtentBytes - 1) / g.ExtentBytes * g.ExtentBytes
 }
 
 // largestMetadata is the size of the spare that LVM keeps already.
-func (g Group) largestMetadata() int64 {
+func (g group) largestMetadata() int64 {
 	var out int64
 	for _, p := range g.Pools {
 		out = max(out, p.MetadataBytes)
