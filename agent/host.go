@@ -5,7 +5,8 @@ import (
 	"fmt"
 
 	"quarry.storage/quarry/agent/internal/apply"
-	"quarry.storage/quarry/agent/internal/apply/tools"
+	applydisk "quarry.storage/quarry/agent/internal/apply/disk"
+	applylvm "quarry.storage/quarry/agent/internal/apply/lvm"
 	"quarry.storage/quarry/agent/internal/config"
 	"quarry.storage/quarry/agent/internal/host/block"
 	"quarry.storage/quarry/agent/internal/host/disk"
@@ -35,10 +36,12 @@ func newServerConfig(cfg config.Config) (server.Config, error) {
 	if err != nil {
 		return server.Config{}, fmt.Errorf("set up: %w", err)
 	}
-	host := tools.Host{LVM: volumes, Disk: disks, Block: devices}
+	onDisk := applydisk.Adapter{Tool: disks, Devices: applydisk.Reader{Block: devices}}
+	onGroup := applylvm.Adapter{Tool: volumes, Devices: onDisk}
 	return server.Config{
 		NodeName: cfg.NodeName, Version: version.Version, KernelRelease: release, BootID: bootID,
 		Policy:   plan.Policy{MinSizeBytes: cfg.MinDeviceBytes, AllowTypes: cfg.AllowTypes},
-		Observer: observer, Groups: observer, Applier: apply.Applier{Groups: host, Disks: host, Volumes: host}, LVM: volumes, Resolve: server.ResolveLinks,
+		Observer: observer, Groups: observer, Applier: apply.Applier{Adapter: apply.Adapters{onDisk, onGroup}, Guard: onDisk},
+		LVM: volumes, Resolve: server.ResolveLinks,
 	}, nil
 }

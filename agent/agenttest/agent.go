@@ -183,7 +183,7 @@ func (a *Agent) start() error {
 	srv := server.New(server.Config{
 		NodeName: a.opts.NodeName, Version: a.opts.Version, KernelRelease: "6.12.0-fake", BootID: fakeUUID("boot", a.opts.NodeName),
 		Policy:   plan.Policy{MinSizeBytes: a.opts.MinSizeBytes, AllowTypes: a.opts.AllowTypes},
-		Observer: s, Groups: s, Applier: apply.Applier{Groups: s, Disks: s, Volumes: s}, LVM: s, Resolve: a.resolve, Log: a.opts.Log,
+		Observer: s, Groups: s, Applier: apply.Applier{Adapter: s}, LVM: s, Resolve: a.resolve, Log: a.opts.Log,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &life{cancel: cancel, listener: inner, done: make(chan error, 1)}

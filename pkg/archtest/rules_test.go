@@ -69,6 +69,12 @@ var rules = []rule{
 		denyDirect: []string{"os/exec"},
 	},
 	{
+		name:   "running steps knows no tool: adapters do",
+		of:     []string{"agent/internal/apply"},
+		except: []string{"agent/internal/apply/disk", "agent/internal/apply/lvm"},
+		deny:   []string{"~/agent/internal/host", "~/agent/internal/inventory"},
+	},
+	{
 		name:       "host tools know only the exec seam and their own library",
 		of:         []string{"agent/internal/host"},
 		except:     []string{"agent/internal/host/run"},

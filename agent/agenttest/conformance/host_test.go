@@ -22,7 +22,8 @@ import (
 	"quarry.storage/quarry/agent/agenttest"
 	"quarry.storage/quarry/agent/agenttest/conformance"
 	"quarry.storage/quarry/agent/internal/apply"
-	"quarry.storage/quarry/agent/internal/apply/tools"
+	applydisk "quarry.storage/quarry/agent/internal/apply/disk"
+	applylvm "quarry.storage/quarry/agent/internal/apply/lvm"
 	"quarry.storage/quarry/agent/internal/host/block"
 	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/lvm"
@@ -95,13 +96,13 @@ func newRealNode(t *testing.T) *realNode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := tools.Host{LVM: volumes, Disk: disks, Block: devices}
-	n.faulty = &faulty{Groups: host, Disks: host, Volumes: host}
+	onDisk := applydisk.Adapter{Tool: disks, Devices: applydisk.Reader{Block: devices}}
+	n.faulty = &faulty{adapter: apply.Adapters{onDisk, applylvm.Adapter{Tool: volumes, Devices: onDisk}}}
 	n.config = server.Config{
 		NodeName: nodeName, Version: "test", KernelRelease: "any", BootID: "any",
 		Policy:   plan.Policy{MinSizeBytes: 64 << 20, AllowTypes: []string{"loop", "ubd"}},
 		Observer: observer, Groups: observer, LVM: volumes, Resolve: server.ResolveLinks, Log: logr.Discard(),
-		Applier: apply.Applier{Groups: n.faulty, Disks: n.faulty, Volumes: n.faulty},
+		Applier: apply.Applier{Adapter: n.faulty, Guard: onDisk},
 	}
 	if testing.Verbose() {
 		n.config.Log = testr.New(t)

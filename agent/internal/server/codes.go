@@ -7,7 +7,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"quarry.storage/quarry/agent/internal/apply"
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
@@ -37,13 +36,10 @@ var codeOf = []struct {
 	{plan.ErrLastDevice, codes.FailedPrecondition},
 	{plan.ErrPartial, codes.FailedPrecondition},
 	{plan.ErrNoRoom, codes.ResourceExhausted},
-	{apply.ErrNoRoom, codes.ResourceExhausted},
 	{plan.ErrOverLimit, codes.OutOfRange},
 	{plan.ErrNotThin, codes.FailedPrecondition},
 	{plan.ErrInUse, codes.FailedPrecondition},
-	{apply.ErrInUse, codes.FailedPrecondition},
-	{apply.ErrExists, codes.AlreadyExists},
-	{apply.ErrRefused, codes.FailedPrecondition},
+	{plan.ErrRefused, codes.FailedPrecondition},
 	{context.Canceled, codes.Canceled},
 	{context.DeadlineExceeded, codes.DeadlineExceeded},
 }

@@ -33,7 +33,7 @@ func TestToStatus(t *testing.T) {
 		{plan.ErrHoldsData, codes.FailedPrecondition},
 		{plan.ErrLastDevice, codes.FailedPrecondition},
 		{plan.ErrPartial, codes.FailedPrecondition},
-		{&apply.StepError{Step: plan.RemoveVG{}, Err: apply.ErrRefused}, codes.FailedPrecondition},
+		{&apply.StepError{Step: plan.RemoveVG{}, Err: plan.ErrRefused}, codes.FailedPrecondition},
 		{&apply.StepError{Step: plan.RemoveVG{}, Err: errors.New("exit status 5")}, codes.Internal},
 		{errors.Join(plan.ErrNotFound, plan.ErrInvalid), codes.InvalidArgument},
 		{context.Canceled, codes.Canceled},

@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"quarry.storage/quarry/agent/internal/apply"
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/volume"
 )
@@ -80,7 +79,7 @@ func guarded(p plan.Plan) bool {
 
 // looksStale says whether LVM found something else than what was remembered.
 func looksStale(err error) bool {
-	return errors.Is(err, apply.ErrExists) || errors.Is(err, apply.ErrInUse) || errors.Is(err, apply.ErrRefused) || errors.Is(err, apply.ErrNoRoom)
+	return errors.Is(err, plan.ErrAlreadyExists) || errors.Is(err, plan.ErrInUse) || errors.Is(err, plan.ErrRefused) || errors.Is(err, plan.ErrNoRoom)
 }
 
 // refresh observes one group afresh, or everything when the group is not known, or not what it was.

@@ -13,7 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"quarry.storage/quarry/agent/internal/apply"
-	"quarry.storage/quarry/agent/internal/apply/tools"
+	applydisk "quarry.storage/quarry/agent/internal/apply/disk"
+	applylvm "quarry.storage/quarry/agent/internal/apply/lvm"
 	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/host/run"
@@ -57,8 +58,8 @@ func lvmServer(t *testing.T, volumes []plan.Volume, script ...run.Step) (*Server
 		Name: "vg", UUID: "vg-uuid", OwnerUID: "uid", SizeBytes: 1 << 30, FreeBytes: 1 << 30, ExtentBytes: 4 << 20,
 		PVs: []plan.PV{{Path: device, UUID: "pv-uuid", SizeBytes: 1 << 30, FreeBytes: 1 << 30}}, LogicalVolumes: volumes,
 	}.Named()}
-	host := tools.Host{LVM: l, Disk: disk.New()}
-	return New(Config{Observer: o, Groups: seen, Applier: apply.Applier{Volumes: host}, LVM: l}), fake, o
+	applier := apply.Applier{Adapter: applylvm.Adapter{Tool: l}, Guard: applydisk.Adapter{Tool: disk.New()}}
+	return New(Config{Observer: o, Groups: seen, Applier: applier, LVM: l}), fake, o
 }
 
 // report is what LVM says about the group, with the volumes in rows.
@@ -115,7 +116,7 @@ func TestChangeVolume_commands(t *testing.T) {
 		"create without room after all": {
 			nil, want, volume.Create,
 			[]run.Step{failed("  Insufficient free space: 1 extents needed, but only 0 available"), report(ownerTag), failed("  Insufficient free space: 1 extents needed, but only 0 available")},
-			"lvcreate fullreport lvcreate", apply.ErrNoRoom,
+			"lvcreate fullreport lvcreate", plan.ErrNoRoom,
 		},
 		"delete": {
 			present, want, volume.Delete, []run.Step{said("successfully removed")}, "lvremove", nil,
