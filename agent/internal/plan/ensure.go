@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 
 	"quarry.storage/quarry/pkg/quarry"
@@ -13,6 +14,17 @@ import (
 type GroupSpec struct {
 	Name, OwnerUID string
 	Devices        []Identity
+}
+
+// groupName are the names that LVM takes, without those that could be read as an option or a path.
+var groupName = regexp.MustCompile(`^[A-Za-z0-9_+][A-Za-z0-9_+.-]{0,126}$`)
+
+// CheckGroupName refuses, with ErrInvalid, what cannot be the name of a group.
+func CheckGroupName(name string) error {
+	if !groupName.MatchString(name) {
+		return fmt.Errorf("group name %q: %w", name, ErrInvalid)
+	}
+	return nil
 }
 
 // EnsureGroup plans how the group comes to hold the wanted devices. It judges all devices before the first step: when one of them

@@ -1,4 +1,5 @@
-package server
+// Package probe answers the kubelet's probes and serves metrics, over plain HTTP. It knows nothing of what is probed.
+package probe
 
 import (
 	"context"
@@ -9,11 +10,11 @@ import (
 	"time"
 )
 
-const probeTimeout = 5 * time.Second
+const timeout = 5 * time.Second
 
-// ServeProbes answers the kubelet's probes and serves metrics until the context ends, over plain HTTP: neither tells anything about
-// data. ready says why the agent does not serve; nil when it does.
-func ServeProbes(ctx context.Context, listener net.Listener, ready func() error, metrics http.Handler) error {
+// Serve answers probes and serves metrics until the context ends. Neither tells anything about data. ready says why the agent does not
+// serve; it returns nil when the agent does.
+func Serve(ctx context.Context, listener net.Listener, ready func() error, metrics http.Handler) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -25,7 +26,7 @@ func ServeProbes(ctx context.Context, listener net.Listener, ready func() error,
 	})
 	mux.Handle("GET /metrics", metrics)
 	srv := &http.Server{
-		Handler: mux, ReadHeaderTimeout: probeTimeout, WriteTimeout: probeTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 8 << 10,
+		Handler: mux, ReadHeaderTimeout: timeout, WriteTimeout: timeout, IdleTimeout: time.Minute, MaxHeaderBytes: 8 << 10,
 	}
 	stop := context.AfterFunc(ctx, func() { srv.Close() })
 	defer stop()

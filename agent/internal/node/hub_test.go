@@ -1,4 +1,4 @@
-package server
+package node
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"quarry.storage/quarry/agent/internal/plan"
-	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
 // stubObserver shows n devices.
@@ -46,7 +45,7 @@ func (o *stubObserver) fail(err error) {
 // startHub runs a hub until the test ends.
 func startHub(t *testing.T, o *stubObserver) *hub {
 	t.Helper()
-	h := newHub(o, plan.Policy{}, func([]*agentv1.Device) {})
+	h := newHub(o)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- h.run(ctx) }()
@@ -74,8 +73,8 @@ func TestHub_showsOnlyChanges(t *testing.T) {
 	}
 	o.devices.Store(1)
 	o.events <- struct{}{}
-	second, err := h.next(t.Context(), first.number)
-	if err != nil || second.number != first.number+1 || len(second.devices.GetDevices()) != 1 {
+	second, err := h.next(t.Context(), first.Number)
+	if err != nil || second.Number != first.Number+1 || len(second.Snapshot.Devices) != 1 {
 		t.Errorf("second view %+v, %v", second, err)
 	}
 }
@@ -103,7 +102,7 @@ func TestHub_stormCannotStarve(t *testing.T) {
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	_, err = h.next(ctx, first.number)
+	_, err = h.next(ctx, first.Number)
 	close(stop)
 	storm.Wait()
 	if err != nil {
@@ -114,7 +113,7 @@ func TestHub_stormCannotStarve(t *testing.T) {
 
 func TestHub_leavesChangesAlone(t *testing.T) {
 	o := newStub()
-	h := newHub(o, plan.Policy{}, func([]*agentv1.Device) {})
+	h := newHub(o)
 	settled := func() chan struct{} {
 		done := make(chan struct{})
 		go func() {
@@ -123,7 +122,7 @@ func TestHub_leavesChangesAlone(t *testing.T) {
 		}()
 		return done
 	}
-	end := h.changes.begin()
+	end := h.underway.begin()
 	done := settled()
 	o.events <- struct{}{}
 	select {
@@ -134,13 +133,13 @@ func TestHub_leavesChangesAlone(t *testing.T) {
 	end()
 	<-done
 	// One that takes long is not waited for.
-	defer h.changes.begin()()
+	defer h.underway.begin()()
 	<-settled()
 }
 
 func TestHub_observedSince(t *testing.T) {
 	o := newStub()
-	h := newHub(o, plan.Policy{}, func([]*agentv1.Device) {})
+	h := newHub(o)
 	before := time.Now()
 	if h.observedSince(before) {
 		t.Error("observed before the first observation")
@@ -168,27 +167,27 @@ func TestHub_errorEndsWatchesOnce(t *testing.T) {
 	broken := errors.New("no sysfs")
 	o.fail(broken)
 	h.poke()
-	if _, err := h.next(t.Context(), first.number); !errors.Is(err, broken) {
+	if _, err := h.next(t.Context(), first.Number); !errors.Is(err, broken) {
 		t.Fatalf("error %v", err)
 	}
 	o.fail(nil)
-	if v, err := h.next(t.Context(), h.start()); err != nil || v.devices == nil {
+	if v, err := h.next(t.Context(), h.start()); err != nil || v.Number != first.Number+2 {
 		t.Errorf("a new watcher: %+v, %v", v, err)
 	}
 }
 
 func TestHub_stops(t *testing.T) {
 	o := newStub()
-	h := newHub(o, plan.Policy{}, func([]*agentv1.Device) {})
+	h := newHub(o)
 	close(o.events)
 	if err := h.run(t.Context()); !errors.Is(err, errWatchEnded) {
 		t.Errorf("a watch that ends: %v", err)
 	}
-	if err := h.follow(t.Context(), func(*view) error { return nil }); !errors.Is(err, errStopping) {
+	if err := h.follow(t.Context(), func(View) error { return nil }); !errors.Is(err, ErrStopping) {
 		t.Errorf("a watcher after the stop: %v", err)
 	}
 	o.watchErr = errors.New("no netlink")
-	if err := newHub(o, plan.Policy{}, nil).run(t.Context()); !errors.Is(err, o.watchErr) {
+	if err := newHub(o).run(t.Context()); !errors.Is(err, o.watchErr) {
 		t.Errorf("a watch that cannot start: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package node
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
-// memory is the newest snapshot with our own changes folded in, so that work on volumes does not wait for an observation of the
-// whole node each time. It is lost with the process, and made anew by the next observation.
+// memory is the newest snapshot with our own changes folded in, so that work on volumes need not wait for an observation of the whole
+// node each time. It is lost with the process, and the next observation makes it anew.
 type memory struct {
 	mu       sync.Mutex
 	snapshot *plan.Snapshot
@@ -29,7 +29,14 @@ func (m *memory) begin() uint64 {
 	return m.number
 }
 
-// current answers the newest snapshot, and observes only when there is none.
+// forget makes the next caller observe.
+func (m *memory) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.snapshot = nil
+}
+
+// current returns the newest snapshot, and observes only when there is none.
 func (h *hub) current(ctx context.Context) (plan.Snapshot, error) {
 	h.memory.mu.Lock()
 	s := h.memory.snapshot
@@ -40,7 +47,7 @@ func (h *hub) current(ctx context.Context) (plan.Snapshot, error) {
 	return h.observe(ctx)
 }
 
-// fold takes a change of our own into the newest snapshot and shows it to the watchers.
+// fold takes a change of our own into the newest snapshot and shows it to the followers.
 func (h *hub) fold(apply func(plan.Snapshot) plan.Snapshot) {
 	m := &h.memory
 	m.mu.Lock()
@@ -52,13 +59,11 @@ func (h *hub) fold(apply func(plan.Snapshot) plan.Snapshot) {
 	}
 	s := apply(*m.snapshot)
 	m.snapshot = &s
-	if v, err := newView(s, h.policy); err == nil {
-		h.show(v)
-	}
+	h.show(View{Snapshot: s})
 }
 
 // land takes an observation that began at the given number, folds in what was changed since, and shows it.
-func (h *hub) land(began uint64, s plan.Snapshot) (plan.Snapshot, error) {
+func (h *hub) land(began uint64, s plan.Snapshot) plan.Snapshot {
 	m := &h.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,18 +75,7 @@ func (h *hub) land(began uint64, s plan.Snapshot) (plan.Snapshot, error) {
 		}
 	}
 	m.folds = later
-	v, err := newView(s, h.policy)
-	if err != nil {
-		return plan.Snapshot{}, err
-	}
 	m.snapshot = &s
-	h.show(v)
-	return s, nil
-}
-
-// forget makes the next caller observe.
-func (m *memory) forget() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.snapshot = nil
+	h.show(View{Snapshot: s})
+	return s
 }

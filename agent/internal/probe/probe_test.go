@@ -1,4 +1,4 @@
-package server_test
+package probe_test
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"quarry.storage/quarry/agent/internal/server"
+	"quarry.storage/quarry/agent/internal/probe"
 )
 
-func TestServeProbes(t *testing.T) {
+func TestServe(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestServeProbes(t *testing.T) {
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "metric 1") })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- server.ServeProbes(ctx, listener, check, metrics) }()
+	go func() { done <- probe.Serve(ctx, listener, check, metrics) }()
 
 	get := func(path string) (int, string) {
 		resp, err := http.Get("http://" + listener.Addr().String() + path)

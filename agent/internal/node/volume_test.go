@@ -1,4 +1,4 @@
-package server
+package node
 
 import (
 	"context"
@@ -8,9 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"quarry.storage/quarry/agent/internal/apply"
 	applydisk "quarry.storage/quarry/agent/internal/apply/disk"
@@ -36,8 +33,8 @@ func (o *groupObserver) Observe(context.Context) (plan.Snapshot, error) {
 	return plan.Snapshot{Groups: []plan.Group{o.group}}, nil
 }
 
-// lvmServer is a server over the real tools, whose processes are played.
-func lvmServer(t *testing.T, volumes []plan.Volume, script ...run.Step) (*Server, *run.Fake, *groupObserver) {
+// lvmEngine is an engine over the real tools, whose processes are played.
+func lvmEngine(t *testing.T, volumes []plan.Volume, script ...run.Step) (*Engine, *run.Fake, *groupObserver) {
 	t.Helper()
 	device := filepath.Join(t.TempDir(), "disk")
 	if err := os.WriteFile(device, nil, 0o600); err != nil {
@@ -59,7 +56,7 @@ func lvmServer(t *testing.T, volumes []plan.Volume, script ...run.Step) (*Server
 		PVs: []plan.PV{{Path: device, UUID: "pv-uuid", SizeBytes: 1 << 30, FreeBytes: 1 << 30}}, LogicalVolumes: volumes,
 	}.Named()}
 	applier := apply.Applier{Adapter: applylvm.Adapter{Tool: l}, Guard: applydisk.Adapter{Tool: disk.New()}}
-	return New(Config{Observer: o, Groups: seen, Applier: applier, LVM: l}), fake, o
+	return New(Config{Observer: o, Groups: seen, Applier: applier}), fake, o
 }
 
 // report is what LVM says about the group, with the volumes in rows.
@@ -93,7 +90,7 @@ func TestChangeVolume_commands(t *testing.T) {
 	tests := map[string]struct {
 		known  []plan.Volume
 		want   volume.Spec
-		decide decideVolume
+		decide volume.Decide
 		script []run.Step
 		runs   string
 		err    error
@@ -143,8 +140,8 @@ func TestChangeVolume_commands(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			s, fake, o := lvmServer(t, tt.known, tt.script...)
-			v, err := s.changeVolume(t.Context(), tt.want, tt.decide)
+			e, fake, o := lvmEngine(t, tt.known, tt.script...)
+			v, err := e.changeVolume(t.Context(), tt.want, tt.decide)
 			if !errors.Is(err, tt.err) {
 				t.Errorf("got %+v, %v", v, err)
 			}
@@ -159,58 +156,5 @@ func TestChangeVolume_commands(t *testing.T) {
 				t.Errorf("ran %q, not %q; observed the node %d times", got, tt.runs, o.observed.Load())
 			}
 		})
-	}
-}
-
-func TestHub_foldsOwnChangesIntoOlderObservations(t *testing.T) {
-	s, _, _ := lvmServer(t, nil)
-	before, err := s.hub.observe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	fold := func(was plan.Snapshot) plan.Snapshot {
-		return volume.With(was, "vg", "vg-uuid", plan.Volume{Name: "v", ID: "id", SizeBytes: 4 << 20})
-	}
-	began := s.hub.memory.begin()
-	s.hub.fold(fold)
-	if after, err := s.hub.land(began, before); err != nil || len(after.Groups[0].LogicalVolumes) != 1 {
-		t.Errorf("an observation that began before the change: %+v, %v", after, err)
-	}
-	if after, err := s.hub.land(s.hub.memory.begin(), before); err != nil || len(after.Groups[0].LogicalVolumes) != 0 {
-		t.Errorf("an observation that began after the change: %+v, %v", after, err)
-	}
-}
-
-func TestLocks_volumesOfAGroupTakeTurns(t *testing.T) {
-	s, _, _ := lvmServer(t, nil)
-	first, err := s.lockVolume(t.Context(), "vg", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.lockVolume(t.Context(), "vg", "a"); status.Code(toStatus(err)) != codes.Aborted {
-		t.Errorf("a second call on the volume: %v", err)
-	}
-	if _, err := s.locks.tryLock("group vg"); status.Code(toStatus(err)) != codes.Aborted {
-		t.Errorf("a call on the group: %v", err)
-	}
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := s.lockVolume(gone, "vg", "b"); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that went away: %v", err)
-	}
-	turn := make(chan error)
-	go func() {
-		unlock, err := s.lockVolume(t.Context(), "vg", "b")
-		if err == nil {
-			unlock()
-		}
-		turn <- err
-	}()
-	first()
-	if err := <-turn; err != nil {
-		t.Errorf("the next in turn: %v", err)
-	}
-	if len(s.locks.held) != 0 {
-		t.Errorf("still held: %v", s.locks.held)
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package node
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
-// locks are held per group, per device and per volume. Nobody waits for several: a caller that finds one taken is told to come
-// again. Only those who work on volumes wait for their group, one after the other: many are made at a time.
+// locks are taken per group, per device and per volume. Nobody waits for several: a caller that finds one taken is told to come again.
+// Only calls on volumes and pools wait for their group, one after the other: many are made at a time.
 type locks struct {
 	mu   sync.Mutex
 	held map[string][]chan struct{} // those who wait, by key
@@ -63,7 +63,7 @@ func (l *locks) take(key string) {
 	l.held[key] = nil
 }
 
-// leave says false when the turn came at the same moment.
+// leave reports whether the caller left the queue. It did not when its turn came at the same moment.
 func (l *locks) leave(key string, turn chan struct{}) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

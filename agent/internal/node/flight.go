@@ -1,4 +1,4 @@
-package server
+package node
 
 import (
 	"context"
@@ -18,8 +18,8 @@ type flight struct {
 	err      error
 }
 
-// flights let one observation run at a time: two at once would find each other's exclusive opens. Whoever asks while one is under
-// way shares the next, because the present one may have looked already at what the caller just changed.
+// flights let one observation run at a time: two at once would find each other's exclusive opens. Whoever asks while an observation is
+// under way shares the next one: the present one may have looked already at what the caller just changed.
 type flights struct {
 	observe func(context.Context) (plan.Snapshot, error)
 
@@ -27,7 +27,7 @@ type flights struct {
 	running, next *flight
 }
 
-// get answers an observation that began after the call.
+// get returns an observation that began after the call.
 func (f *flights) get(ctx context.Context) (plan.Snapshot, error) {
 	fl := f.board(ctx)
 	select {
