@@ -7,12 +7,15 @@ SHELL := /bin/bash
 export HOME ?= /root
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quarry
 # Tools are kept by the hash of what they are built from: a fresh clone finds them.
-TOOLS := $(CACHE)/tools/$(shell cat tools/go.mod tools/go.sum | sha256sum | cut -c1-16)
+TOOLS = $(CACHE)/tools/$(shell cat tools/go.mod tools/go.sum | sha256sum | cut -c1-16)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X quarry.storage/quarry/pkg/version.Version=$(VERSION)
 # gRPC's traces, which nobody reads here, would keep half of the programs' unused code alive.
-GOBUILD := CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -ldflags "$(LDFLAGS)"
+GOBUILD := CGO_ENABLED=0 GOOS=linux go build -tags grpcnotrace -trimpath -ldflags "$(LDFLAGS)"
 TEST_FLAGS := -shuffle=on -count=1
+# The architecture of the binaries and images; they run on Linux whatever they are built on.
+ARCH ?= $(shell go env GOHOSTARCH)
+BINARIES := agent controller
 RUN ?= .
 LAB_NAME ?= quarry
 LAB := bin/lab --name $(LAB_NAME)
@@ -23,11 +26,17 @@ help: ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: bin/agent bin/controller ## Build the two binaries into bin/.
+build: $(BINARIES:%=bin/linux-$(ARCH)/%) ## Build the two binaries for Linux into bin/linux-ARCH/. ARCH=arm64 chooses.
+
+.PHONY: build-all
+build-all: $(BINARIES:%=bin/linux-amd64/%) $(BINARIES:%=bin/linux-arm64/%) ## Build them for all architectures that images are made for.
 
 .PHONY: FORCE
-bin/agent bin/controller: bin/%: FORCE
-	$(GOBUILD) -o $@ ./$*
+bin/linux-amd64/%: FORCE
+	GOARCH=amd64 $(GOBUILD) -o $@ ./$*
+
+bin/linux-arm64/%: FORCE
+	GOARCH=arm64 $(GOBUILD) -o $@ ./$*
 
 bin/lab: FORCE
 	CGO_ENABLED=0 go build -trimpath -o $@ ./test/lab
@@ -68,9 +77,9 @@ unit: deps ## Run unit, import-rule and API server tests with the race detector.
 	  go test -race $(TEST_FLAGS) -timeout 15m -run '$(RUN)' -v ./...
 
 .PHONY: images
-images: $(IMAGES) ## Build the images of both Dockerfiles with buildah into dist/.
+images: $(IMAGES) ## Build the images of both Dockerfiles for this machine with buildah into dist/.
 
-dist/%.tar: bin/% deps Dockerfile.% | dist
+dist/%.tar: bin/linux-$(shell go env GOHOSTARCH)/% deps Dockerfile.% | dist
 	bin/lab image build -f Dockerfile.$* -t quarry.storage/$*:dev --context . -o $@
 
 dist:

@@ -5,7 +5,8 @@ import (
 	"fmt"
 
 	"quarry.storage/quarry/agent/internal/apply"
-	"quarry.storage/quarry/agent/internal/apply/tools"
+	applydisk "quarry.storage/quarry/agent/internal/apply/disk"
+	applylvm "quarry.storage/quarry/agent/internal/apply/lvm"
 	"quarry.storage/quarry/agent/internal/config"
 	"quarry.storage/quarry/agent/internal/host/block"
 	"quarry.storage/quarry/agent/internal/host/disk"
@@ -13,12 +14,13 @@ import (
 	"quarry.storage/quarry/agent/internal/host/mount"
 	hostrun "quarry.storage/quarry/agent/internal/host/run"
 	"quarry.storage/quarry/agent/internal/inventory"
+	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/server"
 	"quarry.storage/quarry/pkg/version"
 )
 
-// newServerConfig connects the server to the tools of this node.
+// newServerConfig connects the server and its engine to the tools of this node.
 func newServerConfig(cfg config.Config) (server.Config, error) {
 	release, bootID, factsErr := nodeFacts(cfg.ProcDir)
 	volumes, lvmErr := lvm.New(lvm.Config{
@@ -27,18 +29,27 @@ func newServerConfig(cfg config.Config) (server.Config, error) {
 	if err := errors.Join(factsErr, lvmErr); err != nil {
 		return server.Config{}, err
 	}
+	engine, err := newEngine(cfg, volumes)
+	return server.Config{
+		NodeName: cfg.NodeName, Version: version.Version, KernelRelease: release, BootID: bootID, Node: engine, LVM: volumes,
+	}, err
+}
+
+// newEngine connects the engine to the observer and the adapters of this node's tools.
+func newEngine(cfg config.Config, volumes *lvm.LVM) (*node.Engine, error) {
 	devices := block.New(block.Config{Sys: cfg.SysDir, Dev: cfg.DevDir, Udev: cfg.UdevDir, WithoutUdev: cfg.WithoutUdev})
 	disks := disk.New()
 	observer, err := inventory.New(inventory.Config{
 		Block: devices, Mounts: mount.New(mount.Config{Proc: cfg.ProcDir, Dev: cfg.DevDir}), Prober: disks, LVM: volumes, ProbeTypes: cfg.AllowTypes,
 	})
 	if err != nil {
-		return server.Config{}, fmt.Errorf("set up: %w", err)
+		return nil, fmt.Errorf("set up: %w", err)
 	}
-	host := tools.Host{LVM: volumes, Disk: disks, Block: devices}
-	return server.Config{
-		NodeName: cfg.NodeName, Version: version.Version, KernelRelease: release, BootID: bootID,
+	onDisk := applydisk.Adapter{Tool: disks, Devices: applydisk.Reader{Block: devices}}
+	onGroup := applylvm.Adapter{Tool: volumes, Devices: onDisk}
+	return node.New(node.Config{
 		Policy:   plan.Policy{MinSizeBytes: cfg.MinDeviceBytes, AllowTypes: cfg.AllowTypes},
-		Observer: observer, Groups: observer, Applier: apply.Applier{Groups: host, Disks: host, Volumes: host}, LVM: volumes, Resolve: server.ResolveLinks,
-	}, nil
+		Observer: observer, Groups: observer, Resolve: node.ResolveLinks,
+		Applier: apply.Applier{Adapter: apply.Adapters{onDisk, onGroup}, Guard: onDisk},
+	}), nil
 }

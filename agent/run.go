@@ -19,6 +19,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/config"
 	"quarry.storage/quarry/agent/internal/identity"
+	"quarry.storage/quarry/agent/internal/probe"
 	"quarry.storage/quarry/agent/internal/server"
 	"quarry.storage/quarry/pkg/version"
 )
@@ -53,13 +54,13 @@ func run(ctx context.Context, cfg config.Config) error {
 	log.Info("Starting agent", "version", version.Version, "node", cfg.NodeName)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return server.ServeProbes(ctx, probes, id.Check, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+		return probe.Serve(ctx, probes, id.Check, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	})
 	group.Go(func() error { id.Run(ctx); return nil })
 	srv := server.New(serverConfig)
 	group.Go(func() error { return serve(ctx, cfg, id, srv) })
 	if cfg.KubeletDir != "" {
-		driver := newDriver(cfg, srv, log, registry)
+		driver := newDriver(cfg, serverConfig.Node, log, registry)
 		group.Go(func() error { return driver.Run(ctx) })
 	}
 	return group.Wait()

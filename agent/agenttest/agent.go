@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"quarry.storage/quarry/agent/internal/apply"
+	agentnode "quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/server"
 )
@@ -180,10 +181,13 @@ func (a *Agent) start() error {
 	a.Host.mu.Lock()
 	s := session{Host: a.Host, life: a.faults.life}
 	a.Host.mu.Unlock()
+	engine := agentnode.New(agentnode.Config{
+		Policy:   plan.Policy{MinSizeBytes: a.opts.MinSizeBytes, AllowTypes: a.opts.AllowTypes},
+		Observer: s, Groups: s, Applier: apply.Applier{Adapter: s}, Resolve: a.resolve,
+	})
 	srv := server.New(server.Config{
 		NodeName: a.opts.NodeName, Version: a.opts.Version, KernelRelease: "6.12.0-fake", BootID: fakeUUID("boot", a.opts.NodeName),
-		Policy:   plan.Policy{MinSizeBytes: a.opts.MinSizeBytes, AllowTypes: a.opts.AllowTypes},
-		Observer: s, Groups: s, Applier: apply.Applier{Groups: s, Disks: s, Volumes: s}, LVM: s, Resolve: a.resolve, Log: a.opts.Log,
+		Node: engine, LVM: s, Log: a.opts.Log,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &life{cancel: cancel, listener: inner, done: make(chan error, 1)}
@@ -194,7 +198,7 @@ func (a *Agent) start() error {
 	if a.opts.KubeletDir == "" {
 		return nil
 	}
-	done, err := a.serveKubelet(ctx, s, srv)
+	done, err := a.serveKubelet(ctx, s, engine)
 	a.mu.Lock()
 	a.kubelet = done
 	a.mu.Unlock()

@@ -10,12 +10,32 @@ import (
 )
 
 // The tools refuse what the real ones refuse, so that a plan that would fail on a node fails here too.
-var (
-	_ apply.Groups = session{}
-	_ apply.Disks  = session{}
-)
+var _ apply.Adapter = session{}
 
-// Observe sees the host; an agent that died sees nothing.
+// Perform makes the change that a step describes.
+func (s session) Perform(ctx context.Context, step plan.Step) error {
+	switch st := step.(type) {
+	case plan.CreatePV:
+		return s.createPV(ctx, st)
+	case plan.CreateVG:
+		return s.createVG(ctx, st)
+	case plan.ExtendVG:
+		return s.extendVG(ctx, st)
+	case plan.ReduceVG:
+		return s.reduceVG(ctx, st)
+	case plan.ReduceMissing:
+		return s.reduceMissing(ctx, st)
+	case plan.RemoveVG:
+		return s.removeVG(ctx, st)
+	case plan.WipeDevice:
+		return s.wipe(ctx, st)
+	case plan.ReleasePV:
+		return s.release(ctx, st)
+	}
+	return s.performOnVolume(ctx, step)
+}
+
+// Observe sees the host. An agent that died sees nothing.
 func (s session) Observe(ctx context.Context) (plan.Snapshot, error) {
 	s.mu.Lock()
 	died := s.faults.life != s.life
@@ -32,8 +52,15 @@ func (s session) Watch(ctx context.Context) (<-chan struct{}, error) { return s.
 // Version of the fake LVM.
 func (s session) Version(context.Context) (string, error) { return "2.03.99(2)-fake", nil }
 
-// CreatePV refuses a device that is in use or not empty, and a UUID that exists.
-func (s session) CreatePV(ctx context.Context, device, uuid string) error {
+// createPV refuses a device that is not as described, in use or not empty, and a UUID that exists.
+func (s session) createPV(ctx context.Context, step plan.CreatePV) error {
+	device, uuid := step.Token().Device().Path, step.UUID
+	s.mu.Lock()
+	_, err := s.exclusive(step)
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	return s.change(ctx, func() error {
 		d, err := s.present(device)
 		switch {
@@ -49,29 +76,31 @@ func (s session) CreatePV(ctx context.Context, device, uuid string) error {
 	})
 }
 
-// CreateVG refuses a name that exists and devices that are not free physical volumes.
-func (s session) CreateVG(ctx context.Context, name string, tags, devices []string) error {
+// createVG refuses a name that exists and devices that are not free physical volumes.
+func (s session) createVG(ctx context.Context, step plan.CreateVG) error {
+	name := step.Name
 	return s.change(ctx, func() error {
 		if s.groups[name] != nil {
 			return fmt.Errorf("vgcreate %s: the group exists", name)
 		}
-		pvs, err := s.freePVs(devices)
+		pvs, err := s.freePVs(step.Devices)
 		if err != nil {
 			return fmt.Errorf("vgcreate %s: %w", name, err)
 		}
-		s.groups[name] = &group{name: name, uuid: fakeUUID("group", s.node, name), tags: slices.Clone(tags), pvs: pvs}
+		s.groups[name] = &group{name: name, uuid: fakeUUID("group", s.node, name), tags: slices.Clone(step.Tags), pvs: pvs}
 		return nil
 	})
 }
 
-// ExtendVG refuses a group that is not complete or not wholly visible.
-func (s session) ExtendVG(ctx context.Context, name string, groupDevices, newDevices []string) error {
+// extendVG refuses a group that is not complete or not wholly visible.
+func (s session) extendVG(ctx context.Context, step plan.ExtendVG) error {
+	name := step.Name
 	return s.change(ctx, func() error {
-		g, err := s.whole(name, groupDevices)
+		g, err := s.whole(name, step.GroupDevices)
 		if err != nil {
 			return fmt.Errorf("vgextend %s: %w", name, err)
 		}
-		pvs, err := s.freePVs(newDevices)
+		pvs, err := s.freePVs(step.Devices)
 		if err != nil {
 			return fmt.Errorf("vgextend %s: %w", name, err)
 		}
@@ -80,15 +109,16 @@ func (s session) ExtendVG(ctx context.Context, name string, groupDevices, newDev
 	})
 }
 
-// ReduceVG refuses the last physical volume and those with extents.
-func (s session) ReduceVG(ctx context.Context, name string, groupDevices, remove []string) error {
+// reduceVG refuses the last physical volume and those with extents.
+func (s session) reduceVG(ctx context.Context, step plan.ReduceVG) error {
+	name := step.Name
 	return s.change(ctx, func() error {
-		g, err := s.whole(name, groupDevices)
+		g, err := s.whole(name, step.GroupDevices)
 		if err != nil {
 			return fmt.Errorf("vgreduce %s: %w", name, err)
 		}
 		left := slices.Clone(g.pvs)
-		for _, device := range remove {
+		for _, device := range step.Devices {
 			d, err := s.present(device)
 			if err != nil {
 				return fmt.Errorf("vgreduce %s: %w", name, err)
@@ -104,8 +134,9 @@ func (s session) ReduceVG(ctx context.Context, name string, groupDevices, remove
 	})
 }
 
-// ReduceMissing refuses a group of which something that is missing holds extents. Those that are dropped keep what is on them.
-func (s session) ReduceMissing(ctx context.Context, name string, groupDevices []string) error {
+// reduceMissing refuses a group of which something that is missing holds extents. Those that are dropped keep what is on them.
+func (s session) reduceMissing(ctx context.Context, step plan.ReduceMissing) error {
+	name := step.Name
 	return s.change(ctx, func() error {
 		g := s.groups[name]
 		if g == nil {
@@ -117,7 +148,7 @@ func (s session) ReduceMissing(ctx context.Context, name string, groupDevices []
 		for _, pv := range g.pvs {
 			d := s.carrier(pv)
 			switch {
-			case d != nil && d.plugged && slices.Contains(groupDevices, d.path()):
+			case d != nil && d.plugged && slices.Contains(step.GroupDevices, d.path()):
 				left = append(left, pv)
 			case g.used(pv) > 0:
 				return fmt.Errorf("vgreduce %s: there are still partial volumes", name)
@@ -136,10 +167,11 @@ func (s session) ReduceMissing(ctx context.Context, name string, groupDevices []
 	})
 }
 
-// RemoveVG refuses a group with volumes.
-func (s session) RemoveVG(ctx context.Context, name string, groupDevices []string) error {
+// removeVG refuses a group with volumes.
+func (s session) removeVG(ctx context.Context, step plan.RemoveVG) error {
+	name := step.Name
 	return s.change(ctx, func() error {
-		g, err := s.whole(name, groupDevices)
+		g, err := s.whole(name, step.GroupDevices)
 		if err != nil {
 			return fmt.Errorf("vgremove %s: %w", name, err)
 		}
@@ -151,30 +183,22 @@ func (s session) RemoveVG(ctx context.Context, name string, groupDevices []strin
 	})
 }
 
-// Check asks verify about the device as it is now.
-func (s session) Check(_ context.Context, path string, verify apply.Verify) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, err := s.exclusive(path, verify)
-	return err
-}
-
-// Wipe leaves its mark first and empties the device then: an agent can die between the two.
-func (s session) Wipe(ctx context.Context, path, digest string, verify apply.Verify) error {
-	marked := false
+// wipe leaves its mark first and empties the device then: an agent can die between the two.
+func (s session) wipe(ctx context.Context, step plan.WipeDevice) error {
+	device, marked := step.Token().Device(), false
 	err := s.change(ctx, func() error {
-		d, err := s.exclusive(path, verify)
+		d, err := s.exclusive(step)
 		if err != nil {
 			return err
 		}
-		d.wipe, marked = &plan.WipeMark{Digest: digest}, true
+		d.wipe, marked = &plan.WipeMark{Digest: device.Digest}, true
 		return nil
 	})
 	if err != nil || !marked {
 		return err
 	}
 	return s.change(ctx, func() error {
-		d, err := s.present(path)
+		d, err := s.present(device.Path)
 		if err != nil {
 			return err
 		}
@@ -183,21 +207,22 @@ func (s session) Wipe(ctx context.Context, path, digest string, verify apply.Ver
 	})
 }
 
-// Release refuses a physical volume that is another one, or in a group.
-func (s session) Release(ctx context.Context, path, pvUUID string, verify apply.Verify) error {
+// release refuses a physical volume that is another one, or in a group.
+func (s session) release(ctx context.Context, step plan.ReleasePV) error {
 	return s.change(ctx, func() error {
-		d, err := s.exclusive(path, verify)
+		d, err := s.exclusive(step)
 		if err != nil {
 			return err
 		}
-		if d.pv != pvUUID || s.groupOf(d.pv) != nil {
-			return fmt.Errorf("release %s: not the physical volume %s, or in a group", path, pvUUID)
+		if d.pv != step.PVUUID() || s.groupOf(d.pv) != nil {
+			return fmt.Errorf("%s: another physical volume, or in a group", step)
 		}
 		d.pv = ""
 		return nil
 	})
 }
 
+// present is the plugged disk with that path.
 func (s session) present(path string) (*disk, error) {
 	if d := s.find(path); d != nil {
 		return d, nil
@@ -205,7 +230,9 @@ func (s session) present(path string) (*disk, error) {
 	return nil, fmt.Errorf("%s: no such device", path)
 }
 
-func (s session) exclusive(path string, verify apply.Verify) (*disk, error) {
+// exclusive opens the device of a step exclusively, and compares it with the step's token.
+func (s session) exclusive(step plan.Destructive) (*disk, error) {
+	path := step.Token().Device().Path
 	d, err := s.present(path)
 	if err != nil {
 		return nil, err
@@ -213,9 +240,10 @@ func (s session) exclusive(path string, verify apply.Verify) (*disk, error) {
 	if d.inUse() || s.active(d) {
 		return nil, fmt.Errorf("open %s exclusively: device or resource busy", path)
 	}
-	return d, verify(s.device(d))
+	return d, step.Token().Verify(s.device(d))
 }
 
+// freePVs are the physical volumes on the devices, which must be in no group and in no use.
 func (s session) freePVs(devices []string) ([]string, error) {
 	var out []string
 	for _, path := range devices {

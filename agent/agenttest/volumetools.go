@@ -9,17 +9,38 @@ import (
 
 	"quarry.storage/quarry/agent/internal/apply"
 	"quarry.storage/quarry/agent/internal/plan"
+	volumeplan "quarry.storage/quarry/agent/internal/plan/volume"
 	"quarry.storage/quarry/pkg/quarry"
 )
 
-var _ apply.Volumes = session{}
-
 // What LVM would say, in its kinds.
 var (
-	errNoSpace = fmt.Errorf("insufficient free space: %w", apply.ErrNoRoom)
-	errAbsent  = fmt.Errorf("failed to find logical volume: %w", apply.ErrRefused)
-	errOpen    = fmt.Errorf("logical volume in use: %w", apply.ErrInUse)
+	errNoSpace = fmt.Errorf("insufficient free space: %w", plan.ErrNoRoom)
+	errAbsent  = fmt.Errorf("failed to find logical volume: %w", plan.ErrRefused)
+	errOpen    = fmt.Errorf("logical volume in use: %w", plan.ErrInUse)
 )
+
+func (s session) performOnVolume(ctx context.Context, step plan.Step) error {
+	switch st := step.(type) {
+	case volumeplan.CreateLV:
+		return s.createLV(ctx, st)
+	case volumeplan.ExtendLV:
+		return s.extendLV(ctx, st)
+	case volumeplan.ActivateLV:
+		return s.activateLV(ctx, st)
+	case volumeplan.SettleLV:
+		return s.settleLV(ctx, st)
+	case volumeplan.RemoveLV:
+		return s.removeLV(ctx, st)
+	case volumeplan.CreatePool:
+		return s.createPool(ctx, st)
+	case plan.DeactivatePool:
+		return s.deactivatePool(ctx, st)
+	case plan.RemovePool:
+		return s.removePool(ctx, st)
+	}
+	return apply.ErrUnknown
+}
 
 // ObserveGroup sees one group.
 func (s session) ObserveGroup(ctx context.Context, was plan.Group) (plan.Group, error) {
@@ -40,11 +61,11 @@ func (s session) ObserveGroup(ctx context.Context, was plan.Group) (plan.Group, 
 	return now, nil
 }
 
-// CreateLV refuses a name that is taken, and what has no room.
-func (s session) CreateLV(ctx context.Context, step plan.CreateLV) error {
+// createLV refuses a name that is taken, and what has no room.
+func (s session) createLV(ctx context.Context, step volumeplan.CreateLV) error {
 	return s.command(ctx, "lvcreate", step.Group, func(g *group) error {
 		if g.volume(step.Name) != nil || g.pool(step.Name) != nil {
-			return apply.ErrExists
+			return plan.ErrAlreadyExists
 		}
 		v := volume{Volume: Volume{
 			Name: step.Name, ID: idOf(step.Tags), SizeBytes: step.SizeBytes, Pool: step.Pool, Source: step.Source, Snapshot: step.Snapshot,
@@ -81,8 +102,8 @@ func (s session) place(g *group, v *volume, bytes int64) error {
 	return err
 }
 
-// ExtendLV never makes anything smaller.
-func (s session) ExtendLV(ctx context.Context, step plan.ExtendLV) error {
+// extendLV never makes anything smaller.
+func (s session) extendLV(ctx context.Context, step volumeplan.ExtendLV) error {
 	return s.command(ctx, "lvextend", step.Group, func(g *group) error {
 		v, p := g.volume(step.Name), g.pool(step.Name)
 		var size *int64
@@ -112,8 +133,8 @@ func (s session) ExtendLV(ctx context.Context, step plan.ExtendLV) error {
 	})
 }
 
-// ActivateLV passes over a volume that is not ours.
-func (s session) ActivateLV(ctx context.Context, step plan.ActivateLV) error {
+// activateLV passes over a volume that is not ours.
+func (s session) activateLV(ctx context.Context, step volumeplan.ActivateLV) error {
 	return s.command(ctx, "lvchange", step.Group, func(g *group) error {
 		if v := g.tagged(step.Name, step.Tag); v != nil {
 			v.Active = true
@@ -122,8 +143,8 @@ func (s session) ActivateLV(ctx context.Context, step plan.ActivateLV) error {
 	})
 }
 
-// SettleLV passes over a volume that is not ours.
-func (s session) SettleLV(ctx context.Context, step plan.SettleLV) error {
+// settleLV passes over a volume that is not ours.
+func (s session) settleLV(ctx context.Context, step volumeplan.SettleLV) error {
 	return s.command(ctx, "lvchange", step.Group, func(g *group) error {
 		if v := g.tagged(step.Name, step.Tag); v != nil {
 			v.New = false
@@ -132,8 +153,8 @@ func (s session) SettleLV(ctx context.Context, step plan.SettleLV) error {
 	})
 }
 
-// DeactivateLV passes over a pool that is not ours.
-func (s session) DeactivateLV(ctx context.Context, step plan.DeactivateLV) error {
+// deactivatePool passes over a pool that is not ours.
+func (s session) deactivatePool(ctx context.Context, step plan.DeactivatePool) error {
 	return s.command(ctx, "lvchange", step.Group, func(g *group) error {
 		if p := g.pool(step.Name); p != nil && p.ours && step.Tag == plan.TagPool {
 			p.active = false
@@ -142,8 +163,8 @@ func (s session) DeactivateLV(ctx context.Context, step plan.DeactivateLV) error
 	})
 }
 
-// RemoveLV refuses what is open, and what is not ours.
-func (s session) RemoveLV(ctx context.Context, step plan.RemoveLV) error {
+// removeLV refuses what is open, and what is not ours.
+func (s session) removeLV(ctx context.Context, step volumeplan.RemoveLV) error {
 	return s.command(ctx, "lvremove", step.Group, func(g *group) error {
 		v := g.tagged(step.Name, step.Tag)
 		switch {
@@ -162,11 +183,11 @@ func (s session) RemoveLV(ctx context.Context, step plan.RemoveLV) error {
 	})
 }
 
-// CreatePool needs room for the metadata, and for a spare of it.
-func (s session) CreatePool(ctx context.Context, step plan.CreatePool) error {
+// createPool needs room for the metadata, and for a spare of it.
+func (s session) createPool(ctx context.Context, step volumeplan.CreatePool) error {
 	return s.command(ctx, "lvcreate", step.Group, func(g *group) error {
 		if g.volume(step.Name) != nil || g.pool(step.Name) != nil {
-			return apply.ErrExists
+			return plan.ErrAlreadyExists
 		}
 		on, err := s.allocate(g, step.SizeBytes+2*step.MetadataBytes)
 		if err != nil {
@@ -179,8 +200,8 @@ func (s session) CreatePool(ctx context.Context, step plan.CreatePool) error {
 	})
 }
 
-// RemovePool refuses a pool that is active, holds volumes, or is not ours.
-func (s session) RemovePool(ctx context.Context, step plan.RemovePool) error {
+// removePool refuses a pool that is active, holds volumes, or is not ours.
+func (s session) removePool(ctx context.Context, step plan.RemovePool) error {
 	return s.command(ctx, "lvremove", step.Group, func(g *group) error {
 		p := g.pool(step.Name)
 		switch {
@@ -203,9 +224,9 @@ func (s session) command(ctx context.Context, command string, ref plan.GroupRef,
 		g, err := s.whole(ref.Name, ref.Devices)
 		switch {
 		case err != nil:
-			return fmt.Errorf("%s %s: %w: %w", command, ref.Name, apply.ErrRefused, err)
+			return fmt.Errorf("%s %s: %w: %w", command, ref.Name, plan.ErrRefused, err)
 		case !slices.Contains(g.tags, ref.Tag):
-			return fmt.Errorf("%s %s: %w: the group carries another tag", command, ref.Name, apply.ErrRefused)
+			return fmt.Errorf("%s %s: %w: the group carries another tag", command, ref.Name, plan.ErrRefused)
 		}
 		if err := effect(g); err != nil {
 			return fmt.Errorf("%s %s: %w", command, ref.Name, err)

@@ -22,6 +22,7 @@ type rule struct {
 
 const (
 	grpcModule       = "google.golang.org/grpc"
+	protobufModule   = "google.golang.org/protobuf"
 	runtimeModule    = "sigs.k8s.io/controller-runtime"
 	clientGoModule   = "k8s.io/client-go"
 	diskfsModule     = "github.com/diskfs/go-diskfs"
@@ -49,8 +50,8 @@ var rules = []rule{
 		deny: []string{"~/agent", "~/controller", "~/pkg", runtimeModule, kubernetesPrefix},
 	},
 	{
-		name:       "the agent's plan is pure",
-		of:         []string{"agent/internal/plan"},
+		name:       "the agent's plans are pure",
+		of:         []string{"agent/internal/plan", "agent/internal/plan/volume"},
 		deny:       []string{"~/agent", "~/proto", "~/controller", grpcModule, runtimeModule, clientGoModule},
 		allow:      []string{"~/agent/internal/plan"},
 		denyDirect: []string{"os", "os/exec", "net", "net/http", "syscall", "golang.org/x/sys/unix"},
@@ -69,6 +70,12 @@ var rules = []rule{
 		denyDirect: []string{"os/exec"},
 	},
 	{
+		name:   "running steps knows no tool: adapters do",
+		of:     []string{"agent/internal/apply"},
+		except: []string{"agent/internal/apply/disk", "agent/internal/apply/lvm"},
+		deny:   []string{"~/agent/internal/host", "~/agent/internal/inventory"},
+	},
+	{
 		name:       "host tools know only the exec seam and their own library",
 		of:         []string{"agent/internal/host"},
 		except:     []string{"agent/internal/host/run"},
@@ -77,9 +84,22 @@ var rules = []rule{
 		denyDirect: []string{"os/exec"},
 	},
 	{
-		name: "the agent's server does not reach tools or Kubernetes clients",
-		of:   []string{"agent/internal/server"}, denyDirect: []string{"os/exec"},
-		deny: []string{"~/agent/internal/host", runtimeModule, clientGoModule, diskfsModule, urootModule, blockdevModule},
+		name: "the agent's engine knows neither the wire nor the tools",
+		of:   []string{"agent/internal/node"},
+		deny: []string{
+			"~/agent", "~/proto", "~/controller", grpcModule, protobufModule, runtimeModule, clientGoModule, kubernetesPrefix,
+		},
+		allow:      []string{"~/agent/internal/node", "~/agent/internal/plan"},
+		denyDirect: []string{"os", "os/exec", "net", "net/http", "golang.org/x/sys/unix"},
+	},
+	{
+		name: "the agent's server is wire only: it knows the engine, and neither tools nor Kubernetes clients",
+		of:   []string{"agent/internal/server"},
+		deny: []string{
+			"~/agent", "~/controller", runtimeModule, clientGoModule, kubernetesPrefix, diskfsModule, urootModule, blockdevModule, mountinfoModule,
+		},
+		allow:      []string{"~/agent/internal/server", "~/agent/internal/node", "~/agent/internal/plan"},
+		denyDirect: []string{"os", "os/exec", "net/http", "golang.org/x/sys/unix"},
 	},
 	{
 		name: "the agent does not know the controller",
@@ -95,9 +115,15 @@ var rules = []rule{
 	},
 	{
 		name:  "what both sides know is made of the standard library",
-		of:    []string{"pkg/quarry", "pkg/refusal", "pkg/volumeid", "pkg/pvuuid"},
+		of:    []string{"pkg/quarry", "pkg/refusal", "pkg/volumeid", "pkg/pvuuid", "pkg/sharedvolume"},
 		deny:  []string{"~/", "github.com", "google.golang.org", "golang.org", kubernetesPrefix, "sigs.k8s.io"},
-		allow: []string{"~/pkg/quarry"}, denyDirect: []string{"os", "os/exec", "net", "net/http"},
+		allow: []string{"~/pkg/quarry", "~/pkg/volumeid"}, denyDirect: []string{"os", "os/exec", "net", "net/http"},
+	},
+	{
+		name: "what both CSI shells share knows no driver, no storage and no Kubernetes",
+		of:   []string{"pkg/csirpc"},
+		deny: []string{"~/", runtimeModule, kubernetesPrefix, "sigs.k8s.io"}, allow: []string{"~/pkg/csirpc", "k8s.io/klog"},
+		denyDirect: []string{"os/exec"},
 	},
 	{
 		name:   "only identity talks to the API server",
@@ -128,10 +154,9 @@ var rules = []rule{
 		deny: []string{"~/controller/internal/reconcile"},
 	},
 	{
-		name:   "reading partition tables stays in one place",
-		of:     []string{"agent", "controller", "pkg"},
-		except: []string{"agent/internal/host/disk", "agent/internal/inventory", "agent"},
-		deny:   []string{diskfsModule},
+		name: "reading partition tables stays in one place",
+		of:   []string{"agent/internal/csi", "agent/internal/node", "agent/internal/plan", "agent/internal/server", "controller", "pkg"},
+		deny: []string{diskfsModule},
 	},
 }
 
@@ -141,7 +166,7 @@ var onlyDirect = map[string][]string{
 	blockdevModule:                {"agent/internal/host/disk"},
 	urootModule:                   {"agent/internal/host/mount"},
 	mountinfoModule:               {"agent/internal/host/mount"},
-	module + "proto/agent/v1":     {"agent/", "controller/internal/agents", "proto/", "test/"},
+	module + "proto/agent/v1":     {"agent/internal/server", "agent/agenttest", "controller/internal/agents", "proto/", "test/"},
 	"os/exec":                     {"agent/internal/host/run", "test/", "pkg/archtest"},
 	"github.com/sirupsen/logrus":  {"agent/internal/host/disk"},
 	"github.com/stretchr/testify": {},

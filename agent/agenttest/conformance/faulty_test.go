@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"quarry.storage/quarry/agent/internal/apply"
+	"quarry.storage/quarry/agent/internal/plan"
 )
 
 // errDied is what every change gets after the death that was asked for.
@@ -15,9 +16,7 @@ var errDied = errors.New("the agent died")
 
 // faulty counts the changes that pass to the tools, and dies before or after one of them.
 type faulty struct {
-	apply.Groups
-	apply.Disks
-	apply.Volumes
+	adapter apply.Adapter
 
 	mu    sync.Mutex
 	steps int
@@ -72,34 +71,7 @@ func (f *faulty) change(effect func() error) error {
 	return nil
 }
 
-func (f *faulty) CreatePV(ctx context.Context, device, uuid string) error {
-	return f.change(func() error { return f.Groups.CreatePV(ctx, device, uuid) })
-}
-
-func (f *faulty) CreateVG(ctx context.Context, name string, tags, devices []string) error {
-	return f.change(func() error { return f.Groups.CreateVG(ctx, name, tags, devices) })
-}
-
-func (f *faulty) ExtendVG(ctx context.Context, name string, group, devices []string) error {
-	return f.change(func() error { return f.Groups.ExtendVG(ctx, name, group, devices) })
-}
-
-func (f *faulty) ReduceVG(ctx context.Context, name string, group, devices []string) error {
-	return f.change(func() error { return f.Groups.ReduceVG(ctx, name, group, devices) })
-}
-
-func (f *faulty) ReduceMissing(ctx context.Context, name string, group []string) error {
-	return f.change(func() error { return f.Groups.ReduceMissing(ctx, name, group) })
-}
-
-func (f *faulty) RemoveVG(ctx context.Context, name string, group []string) error {
-	return f.change(func() error { return f.Groups.RemoveVG(ctx, name, group) })
-}
-
-func (f *faulty) Wipe(ctx context.Context, path, digest string, verify apply.Verify) error {
-	return f.change(func() error { return f.Disks.Wipe(ctx, path, digest, verify) })
-}
-
-func (f *faulty) Release(ctx context.Context, path, pvUUID string, verify apply.Verify) error {
-	return f.change(func() error { return f.Disks.Release(ctx, path, pvUUID, verify) })
+// Perform passes one step on to the tools.
+func (f *faulty) Perform(ctx context.Context, step plan.Step) error {
+	return f.change(func() error { return f.adapter.Perform(ctx, step) })
 }

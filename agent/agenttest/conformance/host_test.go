@@ -22,13 +22,15 @@ import (
 	"quarry.storage/quarry/agent/agenttest"
 	"quarry.storage/quarry/agent/agenttest/conformance"
 	"quarry.storage/quarry/agent/internal/apply"
-	"quarry.storage/quarry/agent/internal/apply/tools"
+	applydisk "quarry.storage/quarry/agent/internal/apply/disk"
+	applylvm "quarry.storage/quarry/agent/internal/apply/lvm"
 	"quarry.storage/quarry/agent/internal/host/block"
 	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/host/run"
 	"quarry.storage/quarry/agent/internal/inventory"
+	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/server"
 )
@@ -64,7 +66,8 @@ type realNode struct {
 	withoutDM bool
 	block     *detachable
 	runner    *run.Counting
-	config    server.Config
+	engine    node.Config
+	server    server.Config
 
 	conn   *grpc.ClientConn
 	cancel context.CancelFunc
@@ -95,16 +98,18 @@ func newRealNode(t *testing.T) *realNode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := tools.Host{LVM: volumes, Disk: disks, Block: devices}
-	n.faulty = &faulty{Groups: host, Disks: host, Volumes: host}
-	n.config = server.Config{
-		NodeName: nodeName, Version: "test", KernelRelease: "any", BootID: "any",
+	onDisk := applydisk.Adapter{Tool: disks, Devices: applydisk.Reader{Block: devices}}
+	n.faulty = &faulty{adapter: apply.Adapters{onDisk, applylvm.Adapter{Tool: volumes, Devices: onDisk}}}
+	n.engine = node.Config{
 		Policy:   plan.Policy{MinSizeBytes: 64 << 20, AllowTypes: []string{"loop", "ubd"}},
-		Observer: observer, Groups: observer, LVM: volumes, Resolve: server.ResolveLinks, Log: logr.Discard(),
-		Applier: apply.Applier{Groups: n.faulty, Disks: n.faulty, Volumes: n.faulty},
+		Observer: observer, Groups: observer, Resolve: node.ResolveLinks,
+		Applier: apply.Applier{Adapter: n.faulty, Guard: onDisk},
+	}
+	n.server = server.Config{
+		NodeName: nodeName, Version: "test", KernelRelease: "any", BootID: "any", LVM: volumes, Log: logr.Discard(),
 	}
 	if testing.Verbose() {
-		n.config.Log = testr.New(t)
+		n.server.Log = testr.New(t)
 	}
 	return n
 }
@@ -137,7 +142,8 @@ func (n *realNode) start(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel, n.done = cancel, make(chan error, 1)
-	srv := server.New(n.config)
+	n.server.Node = node.New(n.engine)
+	srv := server.New(n.server)
 	config := n.ca.ServerTLS(n.t, nodeName)
 	go func() { n.done <- srv.Serve(ctx, listener, config) }()
 	client := credentials.NewTLS(n.ca.ControllerTLS(n.t, nodeName))

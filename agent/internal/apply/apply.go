@@ -1,6 +1,6 @@
-// Package apply performs the steps of a plan, one after the other, and stops at the first that fails. It decides nothing: which
-// steps, in which order and on what ground is the plan's business. Before anything on a device is destroyed, the device is
-// observed again under an exclusive open and compared with the step's token.
+// Package apply performs the steps of a plan, one after the other, and stops at the first step that fails. It decides nothing: the plan
+// says which steps, in which order and on what ground. Each tool of the node has an adapter in a package of its own below this one,
+// which performs the step types of that tool. A Guard stands around every step.
 package apply
 
 import (
@@ -11,54 +11,41 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
-// ErrRefused means that a tool found the device or the group in another state than the plan was made on, and left it alone.
-var ErrRefused = errors.New("the node changed meanwhile")
+// ErrUnknown means that an adapter does not perform steps of this type.
+var ErrUnknown = errors.New("unknown step")
 
-// What tools find that callers tell apart, besides ErrRefused.
-var (
-	// ErrExists means that the name of a new volume is taken.
-	ErrExists = errors.New("the name is taken")
-	// ErrNoRoom means that LVM found too little room.
-	ErrNoRoom = errors.New("not enough room in the group")
-	// ErrInUse means that a volume is open.
-	ErrInUse = errors.New("volume is in use")
-)
-
-// Volumes changes logical volumes and thin pools. Each method looks, in the same process that makes the change, whether the group
-// carries the tag of the step, and, where the step names one, the volume too.
-type Volumes interface {
-	CreateLV(ctx context.Context, s plan.CreateLV) error
-	ExtendLV(ctx context.Context, s plan.ExtendLV) error
-	ActivateLV(ctx context.Context, s plan.ActivateLV) error
-	SettleLV(ctx context.Context, s plan.SettleLV) error
-	DeactivateLV(ctx context.Context, s plan.DeactivateLV) error
-	RemoveLV(ctx context.Context, s plan.RemoveLV) error
-	CreatePool(ctx context.Context, s plan.CreatePool) error
-	RemovePool(ctx context.Context, s plan.RemovePool) error
+// Adapter performs the steps of one tool. Its errors carry the sentinels of package plan where a caller tells them apart:
+// plan.ErrRefused when the tool found the node in another state than the plan was made on, and left it alone.
+type Adapter interface {
+	// Perform makes the change that the step describes. It returns ErrUnknown, and changes nothing, when the step is of another tool.
+	// Before it destroys anything on a device it observes the device again, under an exclusive open, and compares it with the step's
+	// token.
+	Perform(ctx context.Context, step plan.Step) error
 }
 
-// Groups changes LVM physical volumes and volume groups.
-type Groups interface {
-	CreatePV(ctx context.Context, device, uuid string) error
-	CreateVG(ctx context.Context, name string, tags, devices []string) error
-	ExtendVG(ctx context.Context, name string, groupDevices, newDevices []string) error
-	ReduceVG(ctx context.Context, name string, groupDevices, remove []string) error
-	ReduceMissing(ctx context.Context, name string, groupDevices []string) error
-	RemoveVG(ctx context.Context, name string, groupDevices []string) error
+// Adapters perform each step by the first of them that knows its type.
+type Adapters []Adapter
+
+// Perform makes the change that the step describes.
+func (as Adapters) Perform(ctx context.Context, step plan.Step) error {
+	for _, a := range as {
+		if err := a.Perform(ctx, step); !errors.Is(err, ErrUnknown) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w %T", ErrUnknown, step)
+}
+
+// Guard stands around every step. It is the one place for what has to hold while a step changes devices, whatever the tool: who is kept
+// away meanwhile, and who is told afterwards.
+type Guard interface {
+	// Around does the work of the step. The devices are those that the step touches; a step that destroys something on its device is
+	// a plan.Destructive.
+	Around(ctx context.Context, step plan.Step, work func() error) error
 }
 
 // Verify judges a device as it is seen under an exclusive open. Its error means that nothing may be changed.
 type Verify func(plan.Device) error
-
-// Disks makes devices clean. Each method opens the device exclusively, observes it, asks verify and only then goes on.
-type Disks interface {
-	// Check opens, asks verify and closes again.
-	Check(ctx context.Context, path string, verify Verify) error
-	// Wipe removes everything that identifies a content, after it left a mark with the digest on the device.
-	Wipe(ctx context.Context, path, digest string, verify Verify) error
-	// Release removes the label of the physical volume with that UUID.
-	Release(ctx context.Context, path, pvUUID string, verify Verify) error
-}
 
 // StepError says which step of a plan failed.
 type StepError struct {
@@ -71,14 +58,14 @@ type StepError struct {
 // Error names the step and the cause.
 func (e *StepError) Error() string { return fmt.Sprintf("step %d, %s: %v", e.Number, e.Step, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *StepError) Unwrap() error { return e.Err }
 
-// Applier performs plans on the tools of one node.
+// Applier performs plans on one node.
 type Applier struct {
-	Groups  Groups
-	Disks   Disks
-	Volumes Volumes
+	Adapter Adapter
+	// Guard is around every step, unless it is nil.
+	Guard Guard
 }
 
 // Apply performs the steps in order. It stops at the first failure with a *StepError, or when the context ends.
@@ -96,52 +83,8 @@ func (a Applier) Apply(ctx context.Context, p plan.Plan) error {
 }
 
 func (a Applier) perform(ctx context.Context, step plan.Step) error {
-	switch s := step.(type) {
-	case plan.CreatePV:
-		device := s.Token().Device().Path
-		if err := a.Disks.Check(ctx, device, s.Token().Verify); err != nil {
-			return err
-		}
-		return a.Groups.CreatePV(ctx, device, s.UUID)
-	case plan.CreateVG:
-		return a.Groups.CreateVG(ctx, s.Name, s.Tags, s.Devices)
-	case plan.ExtendVG:
-		return a.Groups.ExtendVG(ctx, s.Name, s.GroupDevices, s.Devices)
-	case plan.ReduceVG:
-		return a.Groups.ReduceVG(ctx, s.Name, s.GroupDevices, s.Devices)
-	case plan.ReduceMissing:
-		return a.Groups.ReduceMissing(ctx, s.Name, s.GroupDevices)
-	case plan.RemoveVG:
-		return a.Groups.RemoveVG(ctx, s.Name, s.GroupDevices)
-	case plan.ReleasePV:
-		return a.Disks.Release(ctx, s.Token().Device().Path, s.PVUUID(), s.Token().Verify)
-	case plan.WipeDevice:
-		device := s.Token().Device()
-		return a.Disks.Wipe(ctx, device.Path, device.Digest, s.Token().Verify)
-	default:
-		return a.performOnVolume(ctx, step)
+	if a.Guard == nil || step == nil {
+		return a.Adapter.Perform(ctx, step)
 	}
-}
-
-func (a Applier) performOnVolume(ctx context.Context, step plan.Step) error {
-	switch s := step.(type) {
-	case plan.CreateLV:
-		return a.Volumes.CreateLV(ctx, s)
-	case plan.ExtendLV:
-		return a.Volumes.ExtendLV(ctx, s)
-	case plan.ActivateLV:
-		return a.Volumes.ActivateLV(ctx, s)
-	case plan.SettleLV:
-		return a.Volumes.SettleLV(ctx, s)
-	case plan.DeactivateLV:
-		return a.Volumes.DeactivateLV(ctx, s)
-	case plan.RemoveLV:
-		return a.Volumes.RemoveLV(ctx, s)
-	case plan.CreatePool:
-		return a.Volumes.CreatePool(ctx, s)
-	case plan.RemovePool:
-		return a.Volumes.RemovePool(ctx, s)
-	default:
-		return fmt.Errorf("unknown step %T", step)
-	}
+	return a.Guard.Around(ctx, step, func() error { return a.Adapter.Perform(ctx, step) })
 }

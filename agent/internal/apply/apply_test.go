@@ -3,57 +3,57 @@ package apply_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"quarry.storage/quarry/agent/internal/apply"
+	applylvm "quarry.storage/quarry/agent/internal/apply/lvm"
+	"quarry.storage/quarry/agent/internal/host/lvm"
+	"quarry.storage/quarry/agent/internal/host/run"
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
-// recorder notes what is called, and fails at one call. It shows verify the devices of the snapshot.
+// recorder is the tools of a node: it notes the commands of LVM and the changes to devices, and fails at one of them. It shows verify
+// the devices of the snapshot.
 type recorder struct {
 	snapshot plan.Snapshot
 	calls    []string
 	failAt   int
+	guarded  []string
 }
 
 var errTool = errors.New("tool failed")
 
 func (r *recorder) call(words ...string) error {
-	line := ""
-	for _, w := range words {
-		line += " " + w
-	}
-	r.calls = append(r.calls, line[1:])
+	r.calls = append(r.calls, strings.Join(words, " "))
 	if len(r.calls) == r.failAt {
 		return errTool
 	}
 	return nil
 }
 
-func (r *recorder) CreatePV(_ context.Context, device, uuid string) error {
-	return r.call("pvcreate", device, uuid[:6])
+// Run notes a command of LVM.
+func (r *recorder) Run(_ context.Context, cmd run.Command) (run.Result, error) {
+	return run.Result{}, r.call(cmd.Args...)
 }
 
-func (r *recorder) CreateVG(_ context.Context, name string, tags, devices []string) error {
-	return r.call(append(append([]string{"vgcreate", name}, tags...), devices...)...)
+// Perform makes devices clean.
+func (r *recorder) Perform(_ context.Context, step plan.Step) error {
+	switch s := step.(type) {
+	case plan.WipeDevice:
+		return r.verified("wipe", s.Token().Device().Path, s.Token().Device().Digest[:2], s.Token().Verify)
+	case plan.ReleasePV:
+		return r.verified("release", s.Token().Device().Path, s.PVUUID(), s.Token().Verify)
+	}
+	return apply.ErrUnknown
 }
 
-func (r *recorder) ExtendVG(_ context.Context, name string, group, devices []string) error {
-	return r.call(append(append(append([]string{"vgextend", name}, group...), "+"), devices...)...)
-}
-
-func (r *recorder) ReduceVG(_ context.Context, name string, group, devices []string) error {
-	return r.call(append(append(append([]string{"vgreduce", name}, group...), "-"), devices...)...)
-}
-
-func (r *recorder) ReduceMissing(_ context.Context, name string, group []string) error {
-	return r.call(append([]string{"vgreduce", name, "missing"}, group...)...)
-}
-
-func (r *recorder) RemoveVG(_ context.Context, name string, group []string) error {
-	return r.call(append([]string{"vgremove", name}, group...)...)
+// Check looks at a device before LVM writes on it.
+func (r *recorder) Check(_ context.Context, path string, verify apply.Verify) error {
+	return r.verified("check", path, "", verify)
 }
 
 func (r *recorder) verified(verb, path, arg string, verify apply.Verify) error {
@@ -65,16 +65,20 @@ func (r *recorder) verified(verb, path, arg string, verify apply.Verify) error {
 	return r.call(verb, path, arg)
 }
 
-func (r *recorder) Check(_ context.Context, path string, verify apply.Verify) error {
-	return r.verified("check", path, "", verify)
+// Around notes what is guarded.
+func (r *recorder) Around(_ context.Context, step plan.Step, work func() error) error {
+	r.guarded = append(r.guarded, strings.Join(step.Touches(), " "))
+	return work()
 }
 
-func (r *recorder) Wipe(_ context.Context, path, digest string, verify apply.Verify) error {
-	return r.verified("wipe", path, digest[:2], verify)
-}
-
-func (r *recorder) Release(_ context.Context, path, uuid string, verify apply.Verify) error {
-	return r.verified("release", path, uuid, verify)
+// applier performs steps with the real adapter of LVM and the recorder.
+func (r *recorder) applier(t *testing.T) apply.Applier {
+	t.Helper()
+	tool, err := lvm.New(lvm.Config{Runner: r, Dir: filepath.Join(t.TempDir(), "lvm")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return apply.Applier{Adapter: apply.Adapters{r, applylvm.Adapter{Tool: tool, Devices: r}}, Guard: r}
 }
 
 func disk(name string) plan.Device {
@@ -118,42 +122,51 @@ func TestApply_performsStepsInOrder(t *testing.T) {
 		snapshot plan.Snapshot
 		decide   func(plan.Snapshot) (plan.Plan, error)
 		want     []string
+		guarded  []string
 	}{
 		"create": {
 			plan.Snapshot{Devices: []plan.Device{disk("sda")}},
 			func(s plan.Snapshot) (plan.Plan, error) { return plan.EnsureGroup(s, spec(disk("sda")), plan.Policy{}) },
 			[]string{
-				"check /dev/sda ", "pvcreate /dev/sda " + plan.PVUUID("uid", plan.IdentityOf(disk("sda")))[:6],
-				"vgcreate vg quarry.storage/cluster=uid /dev/sda",
+				"check /dev/sda ",
+				"pvcreate --devices /dev/sda --uuid " + plan.PVUUID("uid", plan.IdentityOf(disk("sda"))) + " --norestorefile /dev/sda",
+				"vgcreate --devices /dev/sda --addtag quarry.storage/cluster=uid vg /dev/sda",
 			},
+			[]string{"/dev/sda", "/dev/sda"},
 		},
 		"extend": {
 			plan.Snapshot{Devices: []plan.Device{pv("sda"), disk("sdb")}, Groups: group(pv("sda"))},
 			func(s plan.Snapshot) (plan.Plan, error) { return plan.EnsureGroup(s, spec(disk("sdb")), plan.Policy{}) },
 			[]string{
-				"check /dev/sdb ", "pvcreate /dev/sdb " + plan.PVUUID("uid", plan.IdentityOf(disk("sdb")))[:6],
-				"vgextend vg /dev/sda + /dev/sdb",
+				"check /dev/sdb ",
+				"pvcreate --devices /dev/sdb --uuid " + plan.PVUUID("uid", plan.IdentityOf(disk("sdb"))) + " --norestorefile /dev/sdb",
+				"vgextend --devices /dev/sda --devices /dev/sdb vg /dev/sdb",
 			},
+			[]string{"/dev/sdb", "/dev/sda /dev/sdb"},
 		},
 		"reduce": {
 			plan.Snapshot{Devices: []plan.Device{pv("sda"), pv("sdb")}, Groups: group(pv("sda"), pv("sdb"))},
 			func(s plan.Snapshot) (plan.Plan, error) { return plan.ReduceGroup(s, spec(pv("sdb")), plan.Policy{}) },
-			[]string{"vgreduce vg /dev/sda /dev/sdb - /dev/sdb", "release /dev/sdb pv-sdb"},
+			[]string{"vgreduce --devices /dev/sda --devices /dev/sdb vg /dev/sdb", "release /dev/sdb pv-sdb"},
+			[]string{"/dev/sda /dev/sdb", "/dev/sdb"},
 		},
 		"remove": {
 			plan.Snapshot{Devices: []plan.Device{pv("sda")}, Groups: group(pv("sda"))},
 			func(s plan.Snapshot) (plan.Plan, error) { return plan.RemoveGroup(s, spec(), plan.Policy{}) },
-			[]string{"vgremove vg /dev/sda", "release /dev/sda pv-sda"},
+			[]string{"vgremove --devices /dev/sda vg", "release /dev/sda pv-sda"},
+			[]string{"/dev/sda", "/dev/sda"},
 		},
 		"remove without a device": {
 			plan.Snapshot{Devices: []plan.Device{pv("sda")}, Groups: lacking(group(pv("sda"))[0])},
 			func(s plan.Snapshot) (plan.Plan, error) { return plan.RemoveGroup(s, spec(), plan.Policy{}) },
-			[]string{"vgreduce vg missing /dev/sda", "vgremove vg /dev/sda", "release /dev/sda pv-sda"},
+			[]string{"vgreduce --devices /dev/sda --removemissing vg", "vgremove --devices /dev/sda vg", "release /dev/sda pv-sda"},
+			[]string{"/dev/sda", "/dev/sda", "/dev/sda"},
 		},
 		"wipe": {
 			plan.Snapshot{Devices: []plan.Device{dirty}},
 			func(s plan.Snapshot) (plan.Plan, error) { return plan.Wipe(s, plan.IdentityOf(dirty), plan.Policy{}) },
 			[]string{"wipe /dev/sdx v1"},
+			[]string{"/dev/sdx"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,11 +176,12 @@ func TestApply_performsStepsInOrder(t *testing.T) {
 			}
 			for fail := range len(tt.want) + 1 {
 				r := &recorder{snapshot: tt.snapshot, failAt: fail}
-				err := apply.Applier{Groups: r, Disks: r}.Apply(t.Context(), p)
-				want := tt.want
+				err := r.applier(t).Apply(t.Context(), p)
+				want, guarded := tt.want, tt.guarded
 				var step *apply.StepError
 				if fail > 0 {
 					want = want[:fail]
+					guarded = guarded[:len(r.guarded)]
 					if !errors.As(err, &step) || !errors.Is(err, errTool) || step.Number < 1 {
 						t.Errorf("failure at call %d: %v", fail, err)
 					}
@@ -176,6 +190,9 @@ func TestApply_performsStepsInOrder(t *testing.T) {
 				}
 				if diff := cmp.Diff(want, r.calls); diff != "" {
 					t.Errorf("calls with a failure at %d (-want +got):\n%s", fail, diff)
+				}
+				if diff := cmp.Diff(guarded, r.guarded); diff != "" {
+					t.Errorf("guarded with a failure at %d (-want +got):\n%s", fail, diff)
 				}
 			}
 		})
@@ -190,7 +207,7 @@ func TestApply_comparesAgain(t *testing.T) {
 	}
 	s.Devices[0].ContentDigest = "changed meanwhile"
 	r := &recorder{snapshot: s}
-	if err := (apply.Applier{Groups: r, Disks: r}).Apply(t.Context(), p); !errors.Is(err, plan.ErrMismatch) {
+	if err := r.applier(t).Apply(t.Context(), p); !errors.Is(err, plan.ErrMismatch) {
 		t.Errorf("error %v", err)
 	}
 	if len(r.calls) > 0 {
@@ -201,14 +218,14 @@ func TestApply_comparesAgain(t *testing.T) {
 func TestApply_refusesStepsThatNoPlanMade(t *testing.T) {
 	r := &recorder{snapshot: plan.Snapshot{Devices: []plan.Device{disk("sda")}}}
 	for _, step := range []plan.Step{plan.CreatePV{UUID: "uuid-1"}, plan.ReleasePV{}, nil} {
-		if err := (apply.Applier{Groups: r, Disks: r}).Apply(t.Context(), plan.Plan{Steps: []plan.Step{step}}); err == nil {
+		if err := r.applier(t).Apply(t.Context(), plan.Plan{Steps: []plan.Step{step}}); err == nil {
 			t.Errorf("%T was performed", step)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	steps := []plan.Step{plan.RemoveVG{Name: "vg"}}
-	if err := (apply.Applier{Groups: r, Disks: r}).Apply(ctx, plan.Plan{Steps: steps}); !errors.Is(err, context.Canceled) {
+	if err := r.applier(t).Apply(ctx, plan.Plan{Steps: steps}); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the context ended: %v", err)
 	}
 	if len(r.calls) > 0 {

@@ -17,6 +17,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/pkg/csirpc"
 	"quarry.storage/quarry/pkg/quarry"
 )
 
@@ -97,25 +98,28 @@ type Config struct {
 
 // Driver serves one CSI driver to the kubelet.
 type Driver struct {
-	cfg     Config
-	locks   locks
-	metrics *metrics
+	cfg        Config
+	calls      csirpc.Calls
+	locks      csirpc.Locks
+	registered prometheus.Gauge
 }
 
-const (
-	// stopTimeout is how long a stop waits for calls in progress.
-	stopTimeout = 20 * time.Second
-	// workTimeout bounds the work of one call. The work goes on when the kubelet goes away, for a program that is killed halfway
-	// is worse than one that ends; a repeated call is told ABORTED meanwhile.
-	workTimeout = 10 * time.Minute
-)
+// workTimeout bounds the work of one call. The work goes on when the kubelet goes away, for a program that is killed halfway is worse
+// than one that ends; a repeated call gets ABORTED meanwhile.
+const workTimeout = 10 * time.Minute
 
 // New makes a Driver; Run makes it work.
 func New(cfg Config) *Driver {
 	cfg.Name = cmp.Or(cfg.Name, quarry.DriverLVM)
 	cfg.KubeletDir = cmp.Or(cfg.KubeletDir, DefaultKubeletDir)
 	cfg.Log = cfg.Log.WithValues("driver", cfg.Name)
-	return &Driver{cfg: cfg, metrics: newMetrics(cfg.Registry, cfg.Name)}
+	return &Driver{
+		cfg: cfg, registered: newRegistered(cfg.Registry, cfg.Name),
+		calls: csirpc.Calls{
+			Process: "agent", Log: cfg.Log, Code: meanings.Code,
+			Metrics: csirpc.NewMetrics(cfg.Registry, "quarry_agent_csi", "the kubelet", cfg.Name),
+		},
+	}
 }
 
 // Endpoint is the socket of the CSI services.
@@ -138,19 +142,19 @@ func (d *Driver) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer services.stop()
+	defer services.Stop()
 	registration, err := d.serveRegistration()
 	if err != nil {
 		return err
 	}
-	defer registration.stop()
+	defer registration.Stop()
 	d.cfg.Log.Info("Serving the kubelet", "socket", d.Endpoint())
 	select {
 	case <-ctx.Done():
 		return nil
-	case err := <-services.failed:
+	case err := <-services.Failed():
 		return err
-	case err := <-registration.failed:
+	case err := <-registration.Failed():
 		return err
 	}
 }

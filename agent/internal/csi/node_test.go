@@ -14,12 +14,12 @@ import (
 	agentcsi "quarry.storage/quarry/agent/internal/csi"
 	"quarry.storage/quarry/agent/internal/csi/csitest"
 	"quarry.storage/quarry/agent/internal/host/mount"
-	"quarry.storage/quarry/agent/internal/server"
+	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
-// The agent's server is what the node service asks about volumes.
-var _ agentcsi.Volumes = (*server.Server)(nil)
+// The agent's engine is what the node service asks about volumes.
+var _ agentcsi.Volumes = (*node.Engine)(nil)
 
 const gib = 1 << 30
 

@@ -3,24 +3,17 @@ package csi
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
 	"quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/pkg/csirpc"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
 // present refuses a request that lacks a required field. Fields come as name and value.
-func present(fields ...string) error {
-	for i := 0; i < len(fields); i += 2 {
-		if fields[i+1] == "" {
-			return invalid("%s is missing", fields[i])
-		}
-	}
-	return nil
-}
+func present(fields ...string) error { return csirpc.Present(fields...) }
 
 // volume reads a handle. A volume of another node, or of nobody, is not found here.
 func (d *Driver) volume(handle string) (volumeid.ID, error) {
@@ -47,42 +40,23 @@ type access struct {
 	readOnly bool
 }
 
-// modes are the access modes of a volume that exists on one node.
-var modes = []csi.VolumeCapability_AccessMode_Mode{
-	csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER,
-	csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
-	csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER,
-	csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER,
-}
-
-// capability reads a volume capability.
+// capability reads a volume capability: a volume of one node, as a device or with a filesystem that the agent handles.
 func capability(c *csi.VolumeCapability) (access, error) {
-	if c == nil {
-		return access{}, invalid("volume_capability is missing")
+	asked, err := csirpc.ReadAccess(c)
+	if err != nil {
+		return access{}, err
 	}
-	mode := c.GetAccessMode().GetMode()
-	if !slices.Contains(modes, mode) {
-		return access{}, invalid("access mode %s: a local volume is on one node only", mode)
+	if !asked.SingleNode() {
+		return access{}, invalid("access mode %s: a local volume is on one node only", asked.Mode)
 	}
-	a := access{
-		alone:    mode == csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER,
-		readOnly: mode == csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
-	}
-	switch {
-	case c.GetBlock() != nil:
-		a.block = true
+	a := access{block: asked.Block, fsType: asked.FSType, alone: asked.Alone(), readOnly: asked.ReadOnly()}
+	if a.block {
 		return a, nil
-	case c.GetMount() == nil:
-		return access{}, invalid("access type is neither block nor mount")
-	case c.GetMount().GetVolumeMountGroup() != "":
-		return access{}, invalid("volume_mount_group: the driver does not have that capability")
 	}
-	a.fsType = c.GetMount().GetFsType()
 	if a.fsType != "" && !fs.Supported(a.fsType) {
 		return access{}, fmt.Errorf("%w: %.100q", fs.ErrUnsupported, a.fsType)
 	}
-	var err error
-	if a.options, err = mount.ParseOptions(cmp.Or(a.fsType, fs.Ext4), c.GetMount().GetMountFlags()); err != nil {
+	if a.options, err = mount.ParseOptions(cmp.Or(a.fsType, fs.Ext4), asked.Flags); err != nil {
 		return access{}, err
 	}
 	a.readOnly = a.readOnly || a.options.ReadOnly

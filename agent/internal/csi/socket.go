@@ -3,83 +3,36 @@ package csi
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"net"
-	"os"
-	"path/filepath"
-	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"quarry.storage/quarry/pkg/csirpc"
 )
-
-// served is one gRPC server on a unix socket.
-type served struct {
-	server *grpc.Server
-	failed chan error
-}
-
-// serve listens on a socket. One that a killed agent left is replaced; anything else at the path is not.
-func serve(path string, server *grpc.Server) (*served, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return nil, fmt.Errorf("socket: %w", err)
-	}
-	info, err := os.Lstat(path)
-	switch {
-	case err == nil && info.Mode().Type() != fs.ModeSocket:
-		return nil, fmt.Errorf("socket %s: something else is there", path)
-	case err == nil:
-		if err := os.Remove(path); err != nil {
-			return nil, fmt.Errorf("socket: %w", err)
-		}
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("socket: %w", err)
-	}
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, fmt.Errorf("socket: %w", err)
-	}
-	// The directories belong to root as well: nobody else gets in between.
-	if err := os.Chmod(path, 0o600); err != nil {
-		listener.Close()
-		return nil, fmt.Errorf("socket: %w", err)
-	}
-	s := &served{server: server, failed: make(chan error, 1)}
-	go func() {
-		if err := server.Serve(listener); err != nil {
-			s.failed <- fmt.Errorf("serve %s: %w", path, err)
-		}
-	}()
-	return s, nil
-}
-
-// stop removes the socket and waits for calls in progress.
-func (s *served) stop() {
-	timer := time.AfterFunc(stopTimeout, s.server.Stop)
-	defer timer.Stop()
-	s.server.GracefulStop()
-}
 
 // bufferBytes is for each direction of a connection; the kubelet is all that connects.
 const bufferBytes = 8 << 10
 
+// socketMode lets only root connect. The directories belong to root as well: nobody else gets in between.
+const socketMode = 0o600
+
 func (d *Driver) newServer() *grpc.Server {
-	return grpc.NewServer(grpc.UnaryInterceptor(d.handle), grpc.ReadBufferSize(bufferBytes), grpc.WriteBufferSize(bufferBytes))
+	return grpc.NewServer(grpc.UnaryInterceptor(d.calls.Handle), grpc.ReadBufferSize(bufferBytes), grpc.WriteBufferSize(bufferBytes))
 }
 
-func (d *Driver) serveServices() (*served, error) {
+func (d *Driver) serveServices() (*csirpc.Served, error) {
 	g := d.newServer()
 	csi.RegisterIdentityServer(g, &identity{Driver: d})
 	csi.RegisterNodeServer(g, &node{Driver: d})
-	return serve(d.Endpoint(), g)
+	return csirpc.Serve(d.Endpoint(), socketMode, g)
 }
 
-func (d *Driver) serveRegistration() (*served, error) {
+func (d *Driver) serveRegistration() (*csirpc.Served, error) {
 	g := d.newServer()
 	registration.RegisterRegistrationServer(g, &registrar{Driver: d})
-	return serve(d.registrationEndpoint(), g)
+	return csirpc.Serve(d.registrationEndpoint(), socketMode, g)
 }
 
 // registrar answers the kubelet, which watches the directory of the sockets: it asks when the socket appears, and when it starts.
@@ -88,22 +41,34 @@ type registrar struct {
 	registration.UnimplementedRegistrationServer
 }
 
-// GetInfo tells where the CSI services are.
+// GetInfo returns where the CSI services are.
 func (d *registrar) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
 	return &registration.PluginInfo{
 		Type: registration.CSIPlugin, Name: d.cfg.Name, Endpoint: d.Endpoint(), SupportedVersions: []string{"1.0.0"},
 	}, nil
 }
 
-// NotifyRegistrationStatus takes note of the outcome. The kubelet itself tries again where it failed.
+// NotifyRegistrationStatus records the outcome. The kubelet itself tries again after a failure.
 func (d *registrar) NotifyRegistrationStatus(
 	_ context.Context, req *registration.RegistrationStatus,
 ) (*registration.RegistrationStatusResponse, error) {
-	d.metrics.registration(req.GetPluginRegistered())
+	d.registered.Set(map[bool]float64{true: 1}[req.GetPluginRegistered()])
 	if req.GetPluginRegistered() {
 		d.cfg.Log.Info("Registered with the kubelet")
 	} else {
 		d.cfg.Log.Error(errors.New(req.GetError()), "Refused by the kubelet")
 	}
 	return &registration.RegistrationStatusResponse{}, nil
+}
+
+// newRegistered makes the metric of the registration.
+func newRegistered(registry prometheus.Registerer, driver string) prometheus.Gauge {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "quarry_agent_csi_registered", Help: "Whether the kubelet said that the driver is registered.",
+		ConstLabels: prometheus.Labels{"driver": driver},
+	})
+	if registry != nil {
+		registry.MustRegister(g)
+	}
+	return g
 }

@@ -3,25 +3,37 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 
 	"quarry.storage/quarry/pkg/quarry"
 	"quarry.storage/quarry/pkg/refusal"
 )
 
-// GroupSpec is the group that a caller wants, or wants to be rid of.
+// GroupSpec is the group that a caller wants, or wants to be rid of, with its devices.
 type GroupSpec struct {
 	Name, OwnerUID string
 	Devices        []Identity
 }
 
-// EnsureGroup plans how the group comes to hold the wanted devices. Devices are judged all before the first step: when one of
-// them cannot be taken, nothing is done, and the error names every one that cannot.
+// groupName are the names that LVM takes, without those that could be read as an option or a path.
+var groupName = regexp.MustCompile(`^[A-Za-z0-9_+][A-Za-z0-9_+.-]{0,126}$`)
+
+// CheckGroupName refuses, with ErrInvalid, what cannot be the name of a group.
+func CheckGroupName(name string) error {
+	if !groupName.MatchString(name) {
+		return fmt.Errorf("group name %q: %w", name, ErrInvalid)
+	}
+	return nil
+}
+
+// EnsureGroup plans how the group comes to hold the wanted devices. It judges all devices before the first step: when one of them
+// cannot be taken, the plan is empty and the error names every device that cannot.
 //
-// Three kinds of devices are accepted: those of the group already, physical volumes that an interrupted call for this very owner
-// left behind without a group (see PVUUID), and clean ones that are still as described.
+// It accepts three kinds of devices: those that are in the group already, physical volumes that an interrupted call for this very
+// owner left behind without a group (see PVUUID), and clean devices that are still as described.
 func EnsureGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
-	group, exists, err := ownGroup(s, want, ErrAlreadyExists)
+	group, exists, err := OwnGroup(s, want, ErrAlreadyExists)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -58,19 +70,19 @@ func growGroup(want GroupSpec, group Group, exists bool, steps []Step, join []st
 	case len(join) == 0:
 		return Plan{}, nil
 	case !exists:
-		reason := fmt.Sprintf("group %s does not exist", want.Name)
+		reason := Reason(fmt.Sprintf("group %s does not exist", want.Name))
 		tags := []string{quarry.TagCluster + want.OwnerUID}
 		steps = append(steps, CreateVG{Name: want.Name, Tags: tags, Devices: join, Reason: reason})
 	case group.Partial:
 		return Plan{}, fmt.Errorf("extend group %s: %w; a group that is not complete does not grow", want.Name, ErrPartial)
 	default:
-		reason := fmt.Sprintf("%d wanted devices are not in group %s", len(join), want.Name)
+		reason := Reason(fmt.Sprintf("%d wanted devices are not in group %s", len(join), want.Name))
 		steps = append(steps, ExtendVG{Name: want.Name, GroupDevices: group.paths(), Devices: join, Reason: reason})
 	}
 	return Plan{Steps: steps}, nil
 }
 
-// admit says what one wanted device needs before it can join the group: nothing, when it is an orphan of the owner, or a CreatePV.
+// admit returns the steps that a wanted device needs before it can join the group: none for an orphan of the owner, else a CreatePV.
 func admit(d Device, id Identity, ownerUID string, p Policy) ([]Step, error) {
 	if err := MatchHardware(d, id); err != nil {
 		return nil, err
@@ -97,9 +109,9 @@ func admit(d Device, id Identity, ownerUID string, p Policy) ([]Step, error) {
 	}}, nil
 }
 
-// ownGroup finds the group of that name and refuses, with the given error, one that is not the owner's. A name that stands twice
-// on the node, once for us and once for somebody else, is refused too.
-func ownGroup(s Snapshot, want GroupSpec, taken error) (Group, bool, error) {
+// OwnGroup finds the group of that name. It refuses, with the given error, a group of another owner, and a name that stands twice on
+// the node.
+func OwnGroup(s Snapshot, want GroupSpec, taken error) (Group, bool, error) {
 	if slices.Contains(s.ForeignGroups, want.Name) {
 		return Group{}, false, fmt.Errorf("group %s carries no tag of ours: %w", want.Name, taken)
 	}
@@ -122,7 +134,7 @@ func ownGroup(s Snapshot, want GroupSpec, taken error) (Group, bool, error) {
 	return Group{}, false, fmt.Errorf("group name %s stands %d times on the node: %w", want.Name, len(found), taken)
 }
 
-// wanted finds the devices of a request, in its order.
+// wanted finds the devices of a request, in the order of the request.
 func wanted(s Snapshot, want GroupSpec) ([]Device, error) {
 	var out []Device
 	var errs []error

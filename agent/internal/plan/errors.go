@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Sentinels of the decisions. Callers use errors.Is; the server maps each to one gRPC code.
+// Sentinels of decisions, and of steps that find later what a decision would have found. Callers use errors.Is; the server maps each
+// sentinel to one code.
 var (
 	// ErrInvalid: the request contradicts itself, whatever the state of the node.
 	ErrInvalid = errors.New("invalid request")
@@ -14,7 +15,7 @@ var (
 	ErrBusy = errors.New("another call works on it")
 	// ErrNotFound: the node has no such device or group.
 	ErrNotFound = errors.New("not found")
-	// ErrAlreadyExists: the name is taken by a group that is not the caller's.
+	// ErrAlreadyExists: the name is taken by a group or a volume that is not the wanted one.
 	ErrAlreadyExists = errors.New("already exists")
 	// ErrNotOurs: the group or the device belongs to somebody else.
 	ErrNotOurs = errors.New("belongs to another owner")
@@ -38,6 +39,8 @@ var (
 	ErrInUse = errors.New("volume is in use")
 	// ErrPartial: a physical volume of the group is missing.
 	ErrPartial = errors.New("a device of the group is missing")
+	// ErrRefused: a tool found a device, group or volume in another state than the plan was made on, and left it alone.
+	ErrRefused = errors.New("the node changed meanwhile")
 )
 
 // NotCleanError says which device is refused, and why.

@@ -270,3 +270,32 @@ func TestRemoveGroup(t *testing.T) {
 		t.Run(name, func(t *testing.T) { tt.check(t, RemoveGroup) })
 	}
 }
+
+func TestRemoveGroup_emptyPoolOfOursGoesFirst(t *testing.T) {
+	d := member("sda", "vg", me)
+	g := groupOf("vg", me, d)
+	g.FreeBytes, g.PVs[0].FreeBytes = 2, 2
+	g.Pools = []Pool{{Name: "pool", Ours: true, Active: true}}
+	p, err := RemoveGroup(Snapshot{Devices: []Device{d}, Groups: []Group{g.Named()}}, spec(d), Policy{})
+	want := []string{
+		"deactivate vg/pool", "remove thin pool vg/pool", "remove group vg", "release physical volume " + d.PVUUID + " on " + d.Path,
+	}
+	if diff := cmp.Diff(want, lines(p)); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if why := p.Steps[1].Why(); !strings.Contains(why, "holds no volume") {
+		t.Errorf("reason %q", why)
+	}
+	for name, edit := range map[string]func(*Group){
+		"a pool that is not ours": func(g *Group) { g.Pools[0].Ours = false },
+		"a pool with a volume":    func(g *Group) { g.LogicalVolumes = []Volume{{Name: "v", Pool: "pool"}} },
+		"a missing device":        func(g *Group) { g.Partial = true },
+	} {
+		kept := g
+		kept.Pools = []Pool{g.Pools[0]}
+		edit(&kept)
+		if p, err := RemoveGroup(Snapshot{Devices: []Device{d}, Groups: []Group{kept.Named()}}, spec(d), Policy{}); !errors.Is(err, ErrHasVolumes) {
+			t.Errorf("%s: %v, %v", name, lines(p), err)
+		}
+	}
+}

@@ -13,11 +13,11 @@ type ReduceMissing struct {
 	Name string
 	// GroupDevices are the devices of the group that are present.
 	GroupDevices []string
-	Reason       string
+	Reason
 }
 
-// Why the group forgets what is missing.
-func (s ReduceMissing) Why() string { return s.Reason }
+// Touches the devices of the group that are present.
+func (s ReduceMissing) Touches() []string { return s.GroupDevices }
 
 func (s ReduceMissing) String() string { return "drop the missing devices of group " + s.Name }
 
@@ -40,8 +40,8 @@ func (g Group) poolNames() []string {
 	return out
 }
 
-// mayForget refuses to give up on what is missing unless it is sure that it is not there. A disk that cannot be read, or that udev
-// still looks at, is there; and of one whose label stands on two devices LVM is told nothing.
+// mayForget refuses to give up on a missing device unless it is certain that no device of the node is it. A disk that cannot be read,
+// or that udev still looks at, may be the missing one. So may a device whose label stands twice on the node: LVM is not given those.
 func (g Group) mayForget(s Snapshot, p Policy) error {
 	gone := g.missing()
 	if len(gone) == 0 || len(gone) == len(g.PVs) {
@@ -59,7 +59,7 @@ func (g Group) mayForget(s Snapshot, p Policy) error {
 	return nil
 }
 
-// mayCarryPV says whether a device could be a physical volume of ours without our seeing it.
+// mayCarryPV reports whether a device could be a physical volume of ours that we cannot see.
 func mayCarryPV(d Device, p Policy) bool {
 	switch {
 	case d.PVUUID != "", virtual(d, p) != "", removable(d, p) != "":
@@ -74,8 +74,8 @@ func mayCarryPV(d Device, p Policy) bool {
 	return len(d.Unreadable) > 0 && !read
 }
 
-// forget adds the step that makes the group forget what is missing, and says what that is, by the records of the caller where they
-// know it. It returns the paths of those records.
+// forget adds the step that makes the group forget the missing devices. It notes what they are, by the records of the caller where
+// those know it, and returns the paths of these records.
 func (p *Plan) forget(g Group, want GroupSpec) map[string]bool {
 	known := map[string]bool{}
 	for _, pv := range g.missing() {

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -28,7 +29,10 @@ func TestPlans_neverTouchRefusedDevices(t *testing.T) {
 			steps += len(p.Steps)
 			for i, step := range p.Steps {
 				if why := forbidden(s, want, p.Steps[:i], step); why != "" {
-					t.Fatalf("%s: %s, though %s\nsnapshot: %+v\nwanted: %+v", name, step, why, s, want)
+					t.Fatalf("%s: %s, even though %s\nsnapshot: %+v\nwanted: %+v", name, step, why, s, want)
+				}
+				if d, ok := step.(Destructive); ok && !slices.Equal(step.Touches(), []string{d.Token().Device().Path}) {
+					t.Fatalf("%s: %s touches %q", name, step, step.Touches())
 				}
 			}
 		}
@@ -38,7 +42,7 @@ func TestPlans_neverTouchRefusedDevices(t *testing.T) {
 	}
 }
 
-// forbidden says why a step must not be in a plan; empty when it may.
+// forbidden says why a step must not be in a plan. It is empty when the step may be.
 func forbidden(s Snapshot, want GroupSpec, before []Step, step Step) string {
 	switch st := step.(type) {
 	case CreatePV:
@@ -77,7 +81,7 @@ func seen(s Snapshot, name string) Group {
 	return Group{}
 }
 
-// full says why a group must not go.
+// full says why a group must stay.
 func full(s Snapshot, want GroupSpec, name string) string {
 	if g := seen(s, name); g.OwnerUID != want.OwnerUID || len(g.Volumes) > 0 || g.FreeBytes != g.SizeBytes {
 		return "the group is not the owner's, or holds volumes"
@@ -125,7 +129,7 @@ func joins(s Snapshot, want GroupSpec, before []Step, devices []string) string {
 	return ""
 }
 
-// leaves says whether an earlier step takes the device out of its group.
+// leaves reports whether an earlier step takes the device out of its group.
 func leaves(before []Step, path string) bool {
 	for _, b := range before {
 		switch st := b.(type) {

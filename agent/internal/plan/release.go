@@ -8,10 +8,10 @@ import (
 	"quarry.storage/quarry/pkg/refusal"
 )
 
-// ReduceGroup plans how the devices leave the group and become clean. A device that an interrupted call took out already, and
-// that still is a physical volume of ours, is released; one that is absent, or something else by now, is left alone with a note.
+// ReduceGroup plans how the devices leave the group and become clean. A device that an interrupted call took out already, and that
+// still is a physical volume of ours, is released. A device that is absent, or something else by now, is left alone with a note.
 func ReduceGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
-	group, exists, err := ownGroup(s, want, ErrNotOurs)
+	group, exists, err := OwnGroup(s, want, ErrNotOurs)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -46,7 +46,7 @@ func ReduceGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
 	return out.reduce(group, leave)
 }
 
-// reduce puts the steps that take devices out of the group before those that the plan has already.
+// reduce puts the steps that take devices out of the group before the steps that the plan has already.
 func (p Plan) reduce(group Group, leave []Device) (Plan, error) {
 	if group.Partial {
 		return Plan{}, fmt.Errorf("reduce group %s: %w; LVM changes no group that is not complete", group.Name, ErrPartial)
@@ -67,7 +67,7 @@ func (p Plan) reduce(group Group, leave []Device) (Plan, error) {
 	return p, nil
 }
 
-// mayLeave refuses a device of the group that is another disk than recorded, or holds extents.
+// mayLeave refuses a device of the group that is another disk than the recorded one, or holds extents.
 func mayLeave(group Group, d Device, id Identity) error {
 	if err := MatchHardware(d, id); err != nil {
 		return err
@@ -84,12 +84,12 @@ func mayLeave(group Group, d Device, id Identity) error {
 	return fmt.Errorf("device %s carries no physical volume that group %s lists: %w", d.Path, group.Name, ErrHoldsData)
 }
 
-// RemoveGroup plans how the group goes and its devices become clean: all that are in it, whether listed or not, and every physical
-// volume that an interrupted call for this owner left behind. It must be able to finish: a recorded device that is absent or
-// something else by now is left alone with a note, for nothing of ours stands on it. A disk that died, or was taken away, with the group
-// on it is left behind with a note.
+// RemoveGroup plans how the group goes and its devices become clean: all devices that are in it, whether listed or not, and every
+// physical volume that an interrupted call for this owner left behind. It must be able to finish: a recorded device that is absent, or
+// something else by now, carries nothing of ours and is left alone with a note. A disk that died, or was taken away, with the group on
+// it is left behind with a note.
 func RemoveGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
-	group, exists, err := ownGroup(s, want, ErrNotOurs)
+	group, exists, err := OwnGroup(s, want, ErrNotOurs)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -125,7 +125,7 @@ func RemoveGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
 	return out, nil
 }
 
-// mayRemove refuses a group that holds more than empty thin pools of ours, and one that is not complete and holds anything at all.
+// mayRemove refuses a group that holds more than empty thin pools of ours, and an incomplete group that holds anything at all.
 func mayRemove(s Snapshot, g Group, p Policy) error {
 	if len(g.Volumes) > 0 {
 		return &HasVolumesError{Group: g.Name, Volumes: g.Volumes}
@@ -152,11 +152,11 @@ func mayRemove(s Snapshot, g Group, p Policy) error {
 // removeGroup adds the steps that remove a group and release its devices.
 func (p *Plan) removeGroup(s Snapshot, g Group) {
 	for _, pool := range g.Pools {
-		reason := fmt.Sprintf("the thin pool is ours, holds no volume, and goes with group %s", g.Name)
+		reason := Reason(fmt.Sprintf("the thin pool is ours, holds no volume, and goes with group %s", g.Name))
 		if pool.Active {
-			p.Steps = append(p.Steps, DeactivateLV{Group: g.ref(), Name: pool.Name, Tag: TagPool, Reason: reason})
+			p.Steps = append(p.Steps, DeactivatePool{Group: g.Ref(), Name: pool.Name, Tag: TagPool, Reason: reason})
 		}
-		p.Steps = append(p.Steps, RemovePool{Group: g.ref(), Name: pool.Name, Tag: TagPool, Reason: reason})
+		p.Steps = append(p.Steps, RemovePool{Group: g.Ref(), Name: pool.Name, Tag: TagPool, Reason: reason})
 	}
 	p.Steps = append(p.Steps, RemoveVG{Name: g.Name, GroupDevices: g.paths(), Reason: "the group holds no volume and is not wanted any more"})
 	for _, pv := range g.PVs {
@@ -166,7 +166,7 @@ func (p *Plan) removeGroup(s Snapshot, g Group) {
 	}
 }
 
-// settle deals with a recorded device that is not in the group: an orphan of ours is released, a clean one needs nothing,
+// settle decides about a recorded device that is not in the group: an orphan of ours is released, a clean device needs nothing, and
 // anything else is not ours to touch.
 func (p *Plan) settle(d Device, id Identity, want GroupSpec, policy Policy) {
 	if err := MatchHardware(d, id); err != nil {
@@ -186,7 +186,7 @@ func (p *Plan) leaveAlone(why error) {
 	p.Notes = append(p.Notes, "Left alone: "+strings.TrimSuffix(why.Error(), ".")+".")
 }
 
-// harmless are refusals that say nothing about what stands on a device; settling does not mention them.
+// harmless are refusals that say nothing about what stands on a device. A note about a device that is left alone omits them.
 var harmless = map[string]bool{
 	refusal.TooSmall:   true,
 	refusal.Removable:  true,
@@ -195,7 +195,7 @@ var harmless = map[string]bool{
 }
 
 func releaseStep(d Device, pvUUID, reason string) ReleasePV {
-	return ReleasePV{Reason: reason, token: Token{device: IdentityOf(d), pvUUID: pvUUID, ground: Ownership}}
+	return ReleasePV{Reason: Reason(reason), token: Token{device: IdentityOf(d), pvUUID: pvUUID, ground: Ownership}}
 }
 
 func containsDevice(in []Device, d Device) bool {

@@ -3,6 +3,25 @@
 // acting performs its steps.
 package plan
 
+import (
+	"slices"
+
+	"quarry.storage/quarry/pkg/quarry"
+	"quarry.storage/quarry/pkg/volumeid"
+)
+
+// Tags in LVM that mark what is ours inside a group of ours.
+const (
+	// TagVolume is the prefix of the tag of a volume or snapshot; its id follows.
+	TagVolume = volumeid.Tag
+	// TagNew marks a volume that was made empty and not used yet.
+	TagNew = volumeid.TagNew
+	// TagSnapshot marks a snapshot.
+	TagSnapshot = quarry.Group + "/snapshot"
+	// TagPool marks a thin pool.
+	TagPool = quarry.Group + "/pool"
+)
+
 // Snapshot is everything the agent knows about the block devices of its node at one moment.
 type Snapshot struct {
 	// Devices, ordered by kernel name.
@@ -107,10 +126,85 @@ type PV struct {
 	SizeBytes, FreeBytes int64
 }
 
+// Volume is one logical volume. Without an id it is not ours.
+type Volume struct {
+	Name, ID, UUID string
+	SizeBytes      int64
+	// Pool is the thin pool that it is in; empty for a linear one.
+	Pool string
+	// Source is the volume that it was copied from, while that exists.
+	Source   string
+	Snapshot bool
+	// New is true for a volume that was made empty and not used yet: what it holds is left over from others.
+	New bool
+	// Active is true when its device node exists, Open when something has that open.
+	Active, Open bool
+	// Health says what is wrong with it; empty when it is healthy.
+	Health      string
+	CreatedUnix int64
+}
+
+// Pool is one thin pool.
+type Pool struct {
+	Name string
+	// Ours is true when it carries our tag.
+	Ours                     bool
+	SizeBytes, MetadataBytes int64
+	// DataPermyriad and MetadataPermyriad are allocated, in hundredths of a percent.
+	DataPermyriad, MetadataPermyriad int32
+	// VirtualBytes is the sum of the sizes of the volumes in it, Volumes their number.
+	VirtualBytes int64
+	Volumes      int
+	// Active is true when its device exists.
+	Active bool
+	// Health says what is wrong with it; empty when it is healthy.
+	Health string
+}
+
 // Identity says which device a decision was made on.
 type Identity struct {
 	Path, WWN, Serial string
 	SizeBytes         int64
 	// Digest of what was seen on it; empty when the caller knows the device from its records only.
 	Digest string
+}
+
+// Volume finds a volume by its name.
+func (g Group) Volume(name string) (Volume, bool) {
+	for _, v := range g.LogicalVolumes {
+		if v.Name == name {
+			return v, true
+		}
+	}
+	return Volume{}, false
+}
+
+// Pool finds a thin pool by its name.
+func (g Group) Pool(name string) (Pool, bool) {
+	for _, p := range g.Pools {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return Pool{}, false
+}
+
+// Ref is what the steps on volumes need to know about their group.
+func (g Group) Ref() GroupRef {
+	return GroupRef{Name: g.Name, Tag: quarry.TagCluster + g.OwnerUID, Devices: g.paths()}
+}
+
+// Named fills Volumes with the names of everything that keeps the group: all volumes, and pools that are not ours.
+func (g Group) Named() Group {
+	g.Volumes = nil
+	for _, v := range g.LogicalVolumes {
+		g.Volumes = append(g.Volumes, v.Name)
+	}
+	for _, p := range g.Pools {
+		if !p.Ours {
+			g.Volumes = append(g.Volumes, p.Name)
+		}
+	}
+	slices.Sort(g.Volumes)
+	return g
 }

@@ -2,13 +2,14 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// Plan is what to do, in this order. An empty plan means that the desired state holds already.
+// Plan is what to do, in this order. An empty plan means that the node is in the desired state already.
 type Plan struct {
 	Steps []Step
-	// Notes are sentences about what was left alone, and why; they are for a person.
+	// Notes are sentences for a person about what is left alone, and why.
 	Notes []string
 }
 
@@ -16,12 +17,20 @@ type Plan struct {
 type Step interface {
 	// Why says why the step is in the plan.
 	Why() string
+	// Touches are the paths of the devices that the step works on.
+	Touches() []string
 	// String says what it does, on one line.
 	String() string
 }
 
-// Destructive is a step after which something that stood on a device is gone. It carries a Token, which only this package
-// can make; a step whose token permits nothing is not performed.
+// Reason says why a step is in a plan. Every step embeds it.
+type Reason string
+
+// Why says why the step is in the plan.
+func (r Reason) Why() string { return string(r) }
+
+// Destructive is a step after which something that stood on a device is gone. It carries a Token, which only this package can make. A
+// step whose token permits nothing is not performed.
 type Destructive interface {
 	Step
 	Token() Token
@@ -53,6 +62,9 @@ func (t Token) Device() Identity { return t.device }
 // Ground is what permits the step; zero when nothing does.
 func (t Token) Ground() Ground { return t.ground }
 
+// path is the device of the token, for a step that touches no other one.
+func (t Token) path() []string { return []string{t.device.Path} }
+
 // Verify compares the token with the device as it is seen at the moment of the step, under an exclusive open.
 func (t Token) Verify(d Device) error {
 	switch t.ground {
@@ -83,16 +95,16 @@ func (t Token) verifyOwnership(d Device) error {
 
 // CreatePV makes a clean device a physical volume with the given UUID.
 type CreatePV struct {
-	UUID   string
-	Reason string
-	token  Token
+	UUID string
+	Reason
+	token Token
 }
 
 // CreateVG makes a group of physical volumes.
 type CreateVG struct {
 	Name          string
 	Tags, Devices []string
-	Reason        string
+	Reason
 }
 
 // ExtendVG adds physical volumes to a group.
@@ -100,7 +112,7 @@ type ExtendVG struct {
 	Name string
 	// GroupDevices are in the group already.
 	GroupDevices, Devices []string
-	Reason                string
+	Reason
 }
 
 // ReduceVG takes unallocated physical volumes out of a group.
@@ -108,48 +120,74 @@ type ReduceVG struct {
 	Name string
 	// GroupDevices are all devices of the group, those to take out included.
 	GroupDevices, Devices []string
-	Reason                string
+	Reason
 }
 
 // RemoveVG removes a group without volumes.
 type RemoveVG struct {
 	Name         string
 	GroupDevices []string
-	Reason       string
+	Reason
 }
 
-// ReleasePV makes a physical volume of ours, that is in no group any more, a clean device.
+// GroupRef says in which group a step on a volume works. Its tag is looked at again by the tool that performs the step.
+type GroupRef struct {
+	Name, Tag string
+	Devices   []string
+}
+
+// DeactivatePool takes the device node of a thin pool with that tag away, unless it is open.
+type DeactivatePool struct {
+	Group     GroupRef
+	Name, Tag string
+	Reason
+}
+
+// RemovePool removes an inactive thin pool with that tag that holds no volume.
+type RemovePool struct {
+	Group     GroupRef
+	Name, Tag string
+	Reason
+}
+
+// ReleasePV makes a physical volume of ours that is in no group any more a clean device.
 type ReleasePV struct {
-	Reason string
-	token  Token
+	Reason
+	token Token
 }
 
 // WipeDevice makes a device clean, on the caller's consent.
 type WipeDevice struct {
-	Reason string
-	token  Token
+	Reason
+	token Token
 }
 
-// Why a device becomes a physical volume.
-func (s CreatePV) Why() string { return s.Reason }
+// Touches the device that becomes a physical volume.
+func (s CreatePV) Touches() []string { return s.token.path() }
 
-// Why the group is made.
-func (s CreateVG) Why() string { return s.Reason }
+// Touches the devices of the new group.
+func (s CreateVG) Touches() []string { return s.Devices }
 
-// Why the group grows.
-func (s ExtendVG) Why() string { return s.Reason }
+// Touches the devices of the group and those that join it.
+func (s ExtendVG) Touches() []string { return slices.Concat(s.GroupDevices, s.Devices) }
 
-// Why the group shrinks.
-func (s ReduceVG) Why() string { return s.Reason }
+// Touches the devices of the group, those that leave it included.
+func (s ReduceVG) Touches() []string { return s.GroupDevices }
 
-// Why the group goes.
-func (s RemoveVG) Why() string { return s.Reason }
+// Touches the devices of the group.
+func (s RemoveVG) Touches() []string { return s.GroupDevices }
 
-// Why the device is released.
-func (s ReleasePV) Why() string { return s.Reason }
+// Touches the devices of the group.
+func (s DeactivatePool) Touches() []string { return s.Group.Devices }
 
-// Why the device is wiped.
-func (s WipeDevice) Why() string { return s.Reason }
+// Touches the devices of the group.
+func (s RemovePool) Touches() []string { return s.Group.Devices }
+
+// Touches the device that is released.
+func (s ReleasePV) Touches() []string { return s.token.path() }
+
+// Touches the device that is wiped.
+func (s WipeDevice) Touches() []string { return s.token.path() }
 
 // Token permits the step on one clean device.
 func (s CreatePV) Token() Token { return s.token }
@@ -180,6 +218,12 @@ func (s ReduceVG) String() string {
 }
 
 func (s RemoveVG) String() string { return "remove group " + s.Name }
+
+func (s DeactivatePool) String() string { return fmt.Sprintf("deactivate %s/%s", s.Group.Name, s.Name) }
+
+func (s RemovePool) String() string {
+	return fmt.Sprintf("remove thin pool %s/%s", s.Group.Name, s.Name)
+}
 
 func (s ReleasePV) String() string {
 	return fmt.Sprintf("release physical volume %s on %s", s.token.pvUUID, s.token.device.Path)

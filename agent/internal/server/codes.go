@@ -7,26 +7,19 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"quarry.storage/quarry/agent/internal/apply"
+	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
-// Errors of this package.
-var (
-	errInvalid  = errors.New("invalid request")
-	errStopping = errors.New("the agent stops")
-)
-
-// codeOf is the one map from errors to codes, in the order in which they are looked for: an error that joins several takes the
-// first. A request that is wrong comes before a state that may pass.
+// codeOf is the one map from errors to codes, in the order in which they are looked for: an error that joins several takes the code of
+// the first. A request that is wrong comes before a state that may pass.
 var codeOf = []struct {
 	err  error
 	code codes.Code
 }{
-	{errInvalid, codes.InvalidArgument},
 	{plan.ErrInvalid, codes.InvalidArgument},
 	{plan.ErrBusy, codes.Aborted},
-	{errStopping, codes.Unavailable},
+	{node.ErrStopping, codes.Unavailable},
 	{plan.ErrNotOurs, codes.PermissionDenied},
 	{plan.ErrAlreadyExists, codes.AlreadyExists},
 	{plan.ErrNotFound, codes.NotFound},
@@ -37,18 +30,15 @@ var codeOf = []struct {
 	{plan.ErrLastDevice, codes.FailedPrecondition},
 	{plan.ErrPartial, codes.FailedPrecondition},
 	{plan.ErrNoRoom, codes.ResourceExhausted},
-	{apply.ErrNoRoom, codes.ResourceExhausted},
 	{plan.ErrOverLimit, codes.OutOfRange},
 	{plan.ErrNotThin, codes.FailedPrecondition},
 	{plan.ErrInUse, codes.FailedPrecondition},
-	{apply.ErrInUse, codes.FailedPrecondition},
-	{apply.ErrExists, codes.AlreadyExists},
-	{apply.ErrRefused, codes.FailedPrecondition},
+	{plan.ErrRefused, codes.FailedPrecondition},
 	{context.Canceled, codes.Canceled},
 	{context.DeadlineExceeded, codes.DeadlineExceeded},
 }
 
-// toStatus makes the error of an RPC. One that carries a status already keeps it; one without a known meaning is INTERNAL.
+// toStatus makes the error of an RPC. An error that carries a status keeps it; one without a known meaning is INTERNAL.
 func toStatus(err error) error {
 	if err == nil {
 		return nil

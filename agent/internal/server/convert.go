@@ -55,13 +55,3 @@ func toGroup(g plan.Group) *agentv1.VolumeGroup {
 	}
 	return out
 }
-
-// findGroup is the group of that name and owner, nil when there is none.
-func findGroup(s plan.Snapshot, name, owner string) *agentv1.VolumeGroup {
-	for _, g := range s.Groups {
-		if g.Name == name && g.OwnerUID == owner {
-			return toGroup(g)
-		}
-	}
-	return nil
-}

@@ -1,12 +1,12 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
 	"google.golang.org/grpc"
 
+	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
@@ -19,50 +19,35 @@ type deviceService struct {
 
 // ListDevices observes all devices.
 func (s *deviceService) ListDevices(ctx context.Context, _ *agentv1.ListDevicesRequest) (*agentv1.ListDevicesResponse, error) {
-	snapshot, err := s.hub.observe(ctx)
+	seen, err := s.node.Observe(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &agentv1.ListDevicesResponse{Devices: toDevices(snapshot, s.cfg.Policy)}, nil
+	return &agentv1.ListDevicesResponse{Devices: toDevices(seen, s.node.Policy())}, nil
 }
 
 // WatchDevices sends all devices at once and after every change.
 func (s *deviceService) WatchDevices(
 	_ *agentv1.WatchDevicesRequest, stream grpc.ServerStreamingServer[agentv1.WatchDevicesResponse],
 ) error {
-	var sent []byte
-	first := true
-	return s.hub.follow(stream.Context(), func(v *view) error {
-		if !first && bytes.Equal(sent, v.deviceBytes) {
-			return nil
-		}
-		first, sent = false, v.deviceBytes
-		return stream.Send(v.devices)
+	out := onlyChanges[*agentv1.WatchDevicesResponse]{send: stream.Send}
+	return s.node.Follow(stream.Context(), func(v node.View) error {
+		return out.pass(&agentv1.WatchDevicesResponse{Devices: toDevices(v.Snapshot, s.node.Policy())})
 	})
 }
 
 // WipeDevice makes one device clean.
 func (s *deviceService) WipeDevice(ctx context.Context, req *agentv1.WipeDeviceRequest) (*agentv1.WipeDeviceResponse, error) {
 	if req.GetDevice() == nil {
-		return nil, fmt.Errorf("device is required: %w", errInvalid)
+		return nil, fmt.Errorf("device is required: %w", plan.ErrInvalid)
 	}
 	ids, err := validIdentities([]*agentv1.DeviceIdentity{req.GetDevice()}, true)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := deviceKeys(s.cfg.Resolve, ids, true)
+	d, err := s.node.WipeDevice(ctx, ids[0])
 	if err != nil {
 		return nil, err
 	}
-	after, _, err := s.change(ctx, keys, func(before plan.Snapshot) (plan.Plan, error) {
-		return plan.Wipe(before, ids[0], s.cfg.Policy)
-	})
-	if err != nil {
-		return nil, err
-	}
-	d, ok := after.Find(ids[0].Path)
-	if !ok {
-		return nil, fmt.Errorf("device %s went away: %w", ids[0].Path, plan.ErrNotFound)
-	}
-	return &agentv1.WipeDeviceResponse{Device: toDevice(d, s.cfg.Policy)}, nil
+	return &agentv1.WipeDeviceResponse{Device: toDevice(d, s.node.Policy())}, nil
 }

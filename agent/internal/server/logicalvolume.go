@@ -19,15 +19,17 @@ type logicalVolumeService struct {
 func (s *logicalVolumeService) ListLogicalVolumes(
 	ctx context.Context, req *agentv1.ListLogicalVolumesRequest,
 ) (*agentv1.ListLogicalVolumesResponse, error) {
-	if req.GetGroup() != "" && !groupName.MatchString(req.GetGroup()) {
-		return nil, fmt.Errorf("group name %q: %w", req.GetGroup(), errInvalid)
+	if group := req.GetGroup(); group != "" {
+		if err := plan.CheckGroupName(group); err != nil {
+			return nil, err
+		}
 	}
-	snapshot, err := s.hub.observe(ctx)
+	seen, err := s.node.Observe(ctx)
 	if err != nil {
 		return nil, err
 	}
 	resp := &agentv1.ListLogicalVolumesResponse{}
-	for _, g := range snapshot.Groups {
+	for _, g := range seen.Groups {
 		if req.GetGroup() != "" && g.Name != req.GetGroup() {
 			continue
 		}
@@ -45,7 +47,7 @@ func (s *logicalVolumeService) CreateLogicalVolume(
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.changeVolume(ctx, want, plan.CreateVolume)
+	done, err := s.node.CreateVolume(ctx, want)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +62,7 @@ func (s *logicalVolumeService) DeleteLogicalVolume(
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.changeVolume(ctx, want, plan.DeleteVolume); err != nil {
+	if err := s.node.DeleteVolume(ctx, want); err != nil {
 		return nil, err
 	}
 	return &agentv1.DeleteLogicalVolumeResponse{}, nil
@@ -74,7 +76,7 @@ func (s *logicalVolumeService) ResizeLogicalVolume(
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.changeVolume(ctx, want, plan.ResizeVolume)
+	done, err := s.node.ResizeVolume(ctx, want)
 	if err != nil {
 		return nil, err
 	}
@@ -89,33 +91,14 @@ func (s *logicalVolumeService) EnsureThinPool(
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := s.locks.lock(ctx, groupKey(want.Group))
+	pool, err := s.node.EnsurePool(ctx, want)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
-	before, err := s.hub.observe(ctx)
-	if err != nil {
-		return nil, err
-	}
-	p, err := plan.EnsurePool(before, want)
-	if err != nil {
-		return nil, err
-	}
-	after := before
-	if len(p.Steps) > 0 {
-		if after, err = s.perform(ctx, p.Plan); err != nil {
-			return nil, err
-		}
-	}
-	pool := findPool(after, want)
-	if pool == nil {
-		return nil, fmt.Errorf("thin pool %s/%s is not seen after it was made", want.Group, want.Name)
-	}
-	return &agentv1.EnsureThinPoolResponse{Pool: pool}, nil
+	return &agentv1.EnsureThinPoolResponse{Pool: toPool(want.Group, pool)}, nil
 }
 
-// toVolume converts one volume. What was made just now has no creation time of LVM's yet; its UUID is known from the next report on.
+// toVolume converts one volume. LVM tells the creation time and the UUID of a volume that was made just now in its next report only.
 func toVolume(group string, v plan.Volume) *agentv1.LogicalVolume {
 	if v.CreatedUnix == 0 {
 		v.CreatedUnix = time.Now().Unix()
@@ -136,7 +119,7 @@ func toVolumes(g plan.Group) []*agentv1.LogicalVolume {
 	return out
 }
 
-// withPoolHealth lets a thin volume tell what is wrong with its pool, for it shares that.
+// withPoolHealth makes a thin volume tell what is wrong with its pool too.
 func withPoolHealth(g plan.Group, v plan.Volume) plan.Volume {
 	p, ok := g.Pool(v.Pool)
 	switch {
@@ -164,13 +147,4 @@ func toPool(group string, p plan.Pool) *agentv1.ThinPool {
 		Group: group, Name: p.Name, SizeBytes: p.SizeBytes, DataUsedPermyriad: p.DataPermyriad,
 		MetadataUsedPermyriad: p.MetadataPermyriad, VirtualBytes: p.VirtualBytes,
 	}
-}
-
-func findPool(s plan.Snapshot, want plan.PoolSpec) *agentv1.ThinPool {
-	for _, g := range s.Groups {
-		if p, ok := g.Pool(want.Name); ok && g.Name == want.Group && g.OwnerUID == want.OwnerUID {
-			return toPool(g.Name, p)
-		}
-	}
-	return nil
 }

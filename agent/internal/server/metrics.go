@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 
-	agentv1 "quarry.storage/quarry/proto/agent/v1"
+	"quarry.storage/quarry/agent/internal/plan"
 )
 
 // metrics of the agent. Method names are bounded by the services that are registered.
@@ -49,17 +49,18 @@ func (m *metrics) handled(method string, code codes.Code, took time.Duration) {
 }
 
 // seen counts the devices of a view.
-func (m *metrics) seen(devices []*agentv1.Device) {
+func (m *metrics) seen(s plan.Snapshot, p plan.Policy) {
 	m.refusals.Reset()
 	clean := 0
-	for _, d := range devices {
-		if len(d.GetRefusals()) == 0 {
+	for _, d := range s.Devices {
+		refusals := plan.Judge(d, p)
+		if len(refusals) == 0 {
 			clean++
 		}
-		for _, r := range d.GetRefusals() {
-			m.refusals.WithLabelValues(r.GetReason()).Inc()
+		for _, r := range refusals {
+			m.refusals.WithLabelValues(r.Reason).Inc()
 		}
 	}
-	m.devices.Set(float64(len(devices)))
+	m.devices.Set(float64(len(s.Devices)))
 	m.clean.Set(float64(clean))
 }

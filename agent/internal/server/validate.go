@@ -1,44 +1,42 @@
 package server
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"unicode"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/volume"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
-// maxDevices bounds the devices of one request, maxField the length of a path or serial number.
 const (
+	// maxDevices bounds the devices of one request, maxField the length of a path or serial number.
 	maxDevices = 512
 	maxField   = 512
+	// maxOverprovision, in percent, is a thousandfold.
+	maxOverprovision = 100_000
+	// minChunkBytes and maxChunkBytes are LVM's bounds for the chunks of a thin pool.
+	minChunkBytes = 64 << 10
+	maxChunkBytes = 1 << 30
 )
 
 var (
-	// groupName are the names that LVM takes, without those it reserves.
-	groupName = regexp.MustCompile(`^[A-Za-z0-9_+][A-Za-z0-9_+.-]{0,126}$`)
 	// ownerUID are the UIDs of Kubernetes objects; they go into an LVM tag.
 	ownerUID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
+	// volumeID goes into an LVM tag, and between quotes into LVM's selection criteria.
+	volumeID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_+./:-]{0,510}$`)
 )
-
-// Resolver follows the links of a device path. It answers an error that is fs.ErrNotExist when the path leads to nothing.
-type Resolver func(path string) (string, error)
-
-// ResolveLinks follows links on the file system of this process.
-func ResolveLinks(path string) (string, error) { return filepath.EvalSymlinks(path) }
 
 // validGroup checks the name and the owner of a group.
 func validGroup(name, owner string) error {
-	if !groupName.MatchString(name) {
-		return fmt.Errorf("group name %q: %w", name, errInvalid)
+	if err := plan.CheckGroupName(name); err != nil {
+		return err
 	}
 	if !ownerUID.MatchString(owner) {
-		return fmt.Errorf("owner uid %q: %w", owner, errInvalid)
+		return fmt.Errorf("owner uid %q: %w", owner, plan.ErrInvalid)
 	}
 	return nil
 }
@@ -46,7 +44,7 @@ func validGroup(name, owner string) error {
 // validIdentities converts the devices of a request.
 func validIdentities(in []*agentv1.DeviceIdentity, digestRequired bool) ([]plan.Identity, error) {
 	if len(in) > maxDevices {
-		return nil, fmt.Errorf("%d devices, at most %d are taken: %w", len(in), maxDevices, errInvalid)
+		return nil, fmt.Errorf("%d devices, at most %d are taken: %w", len(in), maxDevices, plan.ErrInvalid)
 	}
 	out := make([]plan.Identity, 0, len(in))
 	for _, d := range in {
@@ -66,14 +64,14 @@ func validIdentity(id plan.Identity, digestRequired bool) error {
 		return err
 	}
 	if id.SizeBytes <= 0 {
-		return fmt.Errorf("device %s: size_bytes is %d: %w", id.Path, id.SizeBytes, errInvalid)
+		return fmt.Errorf("device %s: size_bytes is %d: %w", id.Path, id.SizeBytes, plan.ErrInvalid)
 	}
 	if digestRequired && id.Digest == "" {
-		return fmt.Errorf("device %s: digest is required: %w", id.Path, errInvalid)
+		return fmt.Errorf("device %s: digest is required: %w", id.Path, plan.ErrInvalid)
 	}
 	for _, field := range []string{id.WWN, id.Serial, id.Digest} {
 		if len(field) > maxField || strings.ContainsFunc(field, unicode.IsControl) {
-			return fmt.Errorf("device %s: wwn, serial or digest is too long or holds control characters: %w", id.Path, errInvalid)
+			return fmt.Errorf("device %s: wwn, serial or digest is too long or holds control characters: %w", id.Path, plan.ErrInvalid)
 		}
 	}
 	return nil
@@ -87,27 +85,98 @@ func validPath(path string) error {
 		ok = ok && element != ".." && !strings.HasPrefix(element, "-")
 	}
 	if !ok {
-		return fmt.Errorf("device path %q: %w", path, errInvalid)
+		return fmt.Errorf("device path %q: %w", path, plan.ErrInvalid)
 	}
 	return nil
 }
 
-// deviceKeys are the keys of the locks on the devices. A device that must be present, and is not, is plan.ErrNotFound.
-func deviceKeys(resolve Resolver, ids []plan.Identity, present bool) ([]string, error) {
-	keys := make([]string, 0, len(ids))
-	for _, id := range ids {
-		target, err := resolve(id.Path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && present:
-			return nil, fmt.Errorf("device %s: %w", id.Path, plan.ErrNotFound)
-		case errors.Is(err, fs.ErrNotExist):
-			target = id.Path
-		case err != nil:
-			return nil, fmt.Errorf("device %s: %w", id.Path, err)
-		case !strings.HasPrefix(target, "/dev/"):
-			return nil, fmt.Errorf("device path %q leads to %s: %w", id.Path, target, errInvalid)
-		}
-		keys = append(keys, "device "+target)
+// volumeRequest is what the requests on one volume have in common.
+type volumeRequest interface {
+	GetGroup() string
+	GetOwnerUid() string
+	GetName() string
+	GetId() string
+}
+
+// validVolume checks which volume is meant.
+func validVolume(req volumeRequest) (volume.Spec, error) {
+	if err := validGroup(req.GetGroup(), req.GetOwnerUid()); err != nil {
+		return volume.Spec{}, err
 	}
-	return keys, nil
+	if err := volume.CheckName(req.GetGroup(), req.GetName()); err != nil {
+		return volume.Spec{}, err
+	}
+	if !volumeID.MatchString(req.GetId()) {
+		return volume.Spec{}, fmt.Errorf("volume id %q: %w", req.GetId(), plan.ErrInvalid)
+	}
+	return volume.Spec{Group: req.GetGroup(), OwnerUID: req.GetOwnerUid(), Name: req.GetName(), ID: req.GetId()}, nil
+}
+
+func validCreate(req *agentv1.CreateLogicalVolumeRequest) (volume.Spec, error) {
+	want, err := validVolume(req)
+	if err != nil {
+		return volume.Spec{}, err
+	}
+	want.SizeBytes, want.OverprovisionPercent = req.GetSizeBytes(), req.GetOverprovisionPercent()
+	want.Pool, want.Source, want.Snapshot = req.GetThinPool(), req.GetSource(), req.GetSnapshot()
+	for _, name := range []string{want.Pool, want.Source} {
+		if name == "" {
+			continue
+		}
+		if err := volume.CheckName(want.Group, name); err != nil {
+			return volume.Spec{}, err
+		}
+	}
+	switch {
+	case want.Snapshot && want.Source == "":
+		return volume.Spec{}, fmt.Errorf("a snapshot needs a source: %w", plan.ErrInvalid)
+	case want.Source == want.Name, want.Pool == want.Name:
+		return volume.Spec{}, fmt.Errorf("volume %s cannot be its own source or pool: %w", want.Name, plan.ErrInvalid)
+	case want.Source != "" && want.SizeBytes == 0:
+		return want, validPercent(want.OverprovisionPercent)
+	}
+	return want, validSize(want.SizeBytes, want.OverprovisionPercent)
+}
+
+func validResize(req *agentv1.ResizeLogicalVolumeRequest) (volume.Spec, error) {
+	want, err := validVolume(req)
+	if err != nil {
+		return volume.Spec{}, err
+	}
+	want.SizeBytes, want.OverprovisionPercent = req.GetSizeBytes(), req.GetOverprovisionPercent()
+	return want, validSize(want.SizeBytes, want.OverprovisionPercent)
+}
+
+func validSize(bytes int64, overprovision int32) error {
+	if bytes <= 0 {
+		return fmt.Errorf("size_bytes is %d: %w", bytes, plan.ErrInvalid)
+	}
+	return validPercent(overprovision)
+}
+
+func validPercent(overprovision int32) error {
+	if overprovision < 0 || overprovision > maxOverprovision {
+		return fmt.Errorf("overprovision_percent is %d: %w", overprovision, plan.ErrInvalid)
+	}
+	return nil
+}
+
+func validPool(req *agentv1.EnsureThinPoolRequest) (volume.PoolSpec, error) {
+	want := volume.PoolSpec{
+		Group: req.GetGroup(), OwnerUID: req.GetOwnerUid(), Name: req.GetName(), SizeBytes: req.GetSizeBytes(), Percent: req.GetPercent(),
+		ChunkBytes: req.GetChunkBytes(),
+	}
+	if err := validGroup(want.Group, want.OwnerUID); err != nil {
+		return volume.PoolSpec{}, err
+	}
+	if err := volume.CheckName(want.Group, want.Name); err != nil {
+		return volume.PoolSpec{}, err
+	}
+	switch chunk := want.ChunkBytes; {
+	case want.SizeBytes < 0 || want.Percent < 0 || want.Percent > 100 || (want.SizeBytes == 0) == (want.Percent == 0):
+		return volume.PoolSpec{}, fmt.Errorf("size_bytes is %d and percent %d, exactly one of them is needed: %w", want.SizeBytes, want.Percent, plan.ErrInvalid)
+	case chunk != 0 && (chunk < minChunkBytes || chunk > maxChunkBytes || chunk%minChunkBytes != 0):
+		return volume.PoolSpec{}, fmt.Errorf("chunk_bytes is %d, not a multiple of %d up to %d: %w", chunk, minChunkBytes, maxChunkBytes, plan.ErrInvalid)
+	}
+	return want, nil
 }

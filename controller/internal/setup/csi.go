@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"quarry.storage/quarry/controller/internal/agents"
-	"quarry.storage/quarry/controller/internal/csi"
+	"quarry.storage/quarry/controller/internal/csi/frame"
 	"quarry.storage/quarry/controller/internal/pki"
 	"quarry.storage/quarry/controller/internal/reconcile/storagenode"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -27,7 +27,7 @@ import (
 )
 
 // errNotReady says what the CSI controller waits for after its start.
-var errNotReady = errors.New("waiting for Clusters, StorageNodes and the client certificate")
+var errNotReady = errors.New("waiting for the cache and the client certificate")
 
 // RunCSI serves the CSI controller service until the context ends. It writes nothing to the API server.
 func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
@@ -42,7 +42,7 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 	borrower := &pki.Borrower{Client: direct, Namespace: cfg.Namespace}
 	pool := agents.New(ctx, agents.Config{TLS: borrower.ClientConfig, Log: mgr.GetLogger().WithName("agents")})
 	defer pool.Close()
-	addresses := &csi.Addresses{Reader: mgr.GetClient(), Book: pool, Namespace: cfg.Namespace, Port: cfg.AgentPort}
+	addresses := &frame.Addresses{Reader: mgr.GetClient(), Book: pool, Namespace: cfg.Namespace, Port: cfg.AgentPort}
 	if err := addresses.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("add watch of agents: %w", err)
 	}
@@ -56,14 +56,15 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 	}); err != nil {
 		return fmt.Errorf("add check readyz: %w", err)
 	}
-	driver := csi.New(csi.Config{
-		Name: cfg.Driver, Version: version.Version, Socket: cfg.Address, Reader: mgr.GetClient(), Agents: pool,
-		Ready: ready, Log: mgr.GetLogger().WithName("csi"), Registry: metrics.Registry,
-	})
-	if err := warm(ctx, mgr, synced); err != nil {
+	driver := servable[cfg.Driver]
+	described, backend := driver.backend(mgr.GetClient(), pool)
+	server := frame.New(frame.Config{
+		Version: version.Version, Socket: cfg.Address, Ready: ready, Log: mgr.GetLogger().WithName("csi"), Registry: metrics.Registry,
+	}, described, backend)
+	if err := warm(ctx, mgr, driver.watched, synced); err != nil {
 		return err
 	}
-	for name, r := range map[string]manager.Runnable{"certificate": borrower, "driver": driver} {
+	for name, r := range map[string]manager.Runnable{"certificate": borrower, "driver": server} {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("add %s: %w", name, err)
 		}
@@ -71,9 +72,9 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 	return mgr.Start(ctx)
 }
 
-// warm starts the informers that the driver answers from, and tells when they know everything.
-func warm(ctx context.Context, mgr manager.Manager, synced *atomic.Bool) error {
-	for _, o := range []client.Object{&v1alpha1.Cluster{}, &v1alpha1.StorageNode{}} {
+// warm starts the informers that the driver answers from, and sets synced once they know everything.
+func warm(ctx context.Context, mgr manager.Manager, watched []client.Object, synced *atomic.Bool) error {
+	for _, o := range watched {
 		if _, err := mgr.GetCache().GetInformer(ctx, o, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("watch %T: %w", o, err)
 		}
@@ -112,7 +113,7 @@ func newCSIManager(rc *rest.Config, cfg CSIConfig) (manager.Manager, error) {
 	return mgr, nil
 }
 
-// stripStorageNode keeps what is wanted of a node: what its agent reports is known first hand.
+// stripStorageNode keeps the spec of a node: what its agent reports is known first hand.
 func stripStorageNode(o any) (any, error) {
 	n, ok := o.(*v1alpha1.StorageNode)
 	if !ok {

@@ -48,8 +48,8 @@ func ParseCSI(args []string) (CSIConfig, error) {
 // Validate says what is wrong with the CSIConfig.
 func (c CSIConfig) Validate() error {
 	var errs []error
-	if c.Driver != v1alpha1.DriverLVM {
-		errs = append(errs, fmt.Errorf("driver %q is not known: want %s", c.Driver, v1alpha1.DriverLVM))
+	if _, known := servable[c.Driver]; !known {
+		errs = append(errs, fmt.Errorf("driver %q is not known: want %s", c.Driver, strings.Join(driverNames(), " or ")))
 	}
 	if !filepath.IsAbs(c.Address) {
 		errs = append(errs, fmt.Errorf("csi-address %q is not an absolute path", c.Address))

@@ -1,67 +1,68 @@
 package volume
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
 
-// DefaultFS is the filesystem of volumes for which none was asked for.
+// DefaultFS is the filesystem of a device whose volume is mounted, if the request names none.
 const DefaultFS = "ext4"
 
-var filesystems = []string{DefaultFS, "xfs", "btrfs"}
-
-// Capability is one way in which a volume is going to be used.
+// Capability is one way in which a volume is used.
 type Capability struct {
 	// Block is true for a raw device, Mount for a filesystem: exactly one of them.
 	Block, Mount bool
-	// FSType of the filesystem; DefaultFS when empty.
+	// FSType of the filesystem; the driver chooses one when it is empty.
 	FSType string
-	// Mode says from how many nodes it is used, and SingleNode whether that is one.
+	// Mode says from how many nodes the volume is used, and SingleNode whether that is one.
 	Mode       string
 	SingleNode bool
 }
 
-// CheckCapabilities says whether a volume can be used in all those ways.
-func CheckCapabilities(all []Capability) error {
+// Offer is what the volumes of a driver are capable of.
+type Offer struct {
+	// Block is true when they can be raw devices.
+	Block bool
+	// Shared is true when they can be used on several nodes at once.
+	Shared bool
+	// Filesystems that they can have.
+	Filesystems []string
+}
+
+// CheckAll refuses capabilities that are not offered. At least one is required.
+func (o Offer) CheckAll(all []Capability) error {
 	if len(all) == 0 {
-		return refuse(Invalid, "no volume capability is given")
+		return Refuse(Invalid, "no volume capability is given")
 	}
 	for _, c := range all {
-		if err := CheckCapability(c); err != nil {
+		if err := o.Check(c); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// CheckCapability says whether a volume can be used in that way.
-func CheckCapability(c Capability) error {
+// Check refuses a capability that is not offered.
+func (o Offer) Check(c Capability) error {
 	switch {
 	case c.Block == c.Mount:
-		return refuse(Invalid, "a volume capability must be either block or mount")
+		return Refuse(Invalid, "a volume capability must be either block or mount")
 	case c.Mode == "":
-		return refuse(Invalid, "a volume capability has no access mode")
-	case !c.SingleNode:
-		return refuse(Invalid, "access mode %s: local volumes are used on one node only", c.Mode)
+		return Refuse(Invalid, "a volume capability has no access mode")
+	case !o.Shared && !c.SingleNode:
+		return Refuse(Invalid, "access mode %s: the volumes of this driver are used on one node only", c.Mode)
+	case c.Block && !o.Block:
+		return Refuse(Invalid, "the volumes of this driver are directories: volumeMode Block is not possible")
 	case c.Block:
 		return nil
 	}
-	return checkFS(c.FSType)
+	return o.CheckFS(c.FSType)
 }
 
-func checkFS(name string) error {
-	if name == "" || slices.Contains(filesystems, name) {
+// CheckFS refuses a filesystem that is not offered; an empty name is no wish.
+func (o Offer) CheckFS(name string) error {
+	if name == "" || slices.Contains(o.Filesystems, name) {
 		return nil
 	}
-	return refuse(Invalid, "filesystem %s is not one of %s", quote(name), strings.Join(filesystems, ", "))
-}
-
-// quote makes text from a request fit for a message.
-func quote(s string) string {
-	const limit = 64
-	if len(s) > limit {
-		return fmt.Sprintf("%q…", s[:limit])
-	}
-	return fmt.Sprintf("%q", s)
+	return Refuse(Invalid, "filesystem %s is not one of %s", Quote(name), strings.Join(o.Filesystems, ", "))
 }

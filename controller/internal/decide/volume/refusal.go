@@ -1,10 +1,16 @@
-// Package volume decides what a volume of local storage is to be and where: it reads the parameters of a StorageClass and what a
-// volume must be capable of, chooses hosts and sizes, counts capacity, and says what is wrong with a volume.
+// Package volume holds what the decisions about volumes share, whatever the storage: why a request is refused, what a volume must be
+// capable of, the size and the place that are wanted, and the claim that it is for. It knows no storage type.
 package volume
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
-// Kind says what the one who asked can do about a refusal.
+// ErrNotOurs means that a text is no handle of the driver that was asked: no volume of the driver ever had it.
+var ErrNotOurs = errors.New("not a volume of this driver")
+
+// Kind says what the caller can do about a refusal.
 type Kind int
 
 // Kinds of refusals. The zero value is no kind.
@@ -21,8 +27,10 @@ const (
 	Exhausted
 	// Precondition: something has to change first.
 	Precondition
-	// Unavailable: it cannot be said yet; repeat the request.
+	// Unavailable: the answer is not known yet; repeat the request.
 	Unavailable
+	// Unfinished: the work goes on when the request is repeated; the message says how far it is.
+	Unfinished
 )
 
 // Refusal is why a request is not fulfilled.
@@ -35,6 +43,16 @@ type Refusal struct {
 // Error returns the message.
 func (r *Refusal) Error() string { return r.Message }
 
-func refuse(k Kind, format string, args ...any) *Refusal {
+// Refuse makes a refusal.
+func Refuse(k Kind, format string, args ...any) *Refusal {
 	return &Refusal{Kind: k, Message: fmt.Sprintf(format, args...)}
+}
+
+// Quote makes text from a request fit for a message.
+func Quote(s string) string {
+	const limit = 64
+	if len(s) > limit {
+		return fmt.Sprintf("%q…", s[:limit])
+	}
+	return fmt.Sprintf("%q", s)
 }

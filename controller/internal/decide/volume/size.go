@@ -18,7 +18,7 @@ type Range struct {
 	// Given is false when there is no wish at all.
 	Given           bool
 	Required, Limit int64
-	// Filesystem that the volume is going to hold; empty for a raw device.
+	// Filesystem that the volume will hold; empty for a raw device.
 	Filesystem string
 }
 
@@ -40,22 +40,22 @@ func Filesystem(all []Capability) string {
 	return need
 }
 
-// Check says what is wrong with a range before anything is known about hosts.
+// Check refuses a range that no host can fulfil.
 func (r Range) Check() error {
 	switch {
 	case !r.Given:
 		return nil
 	case r.Required < 0 || r.Limit < 0:
-		return refuse(Invalid, "capacity range is from %d to %d bytes: sizes are positive", r.Required, r.Limit)
+		return Refuse(Invalid, "capacity range is from %d to %d bytes: sizes are positive", r.Required, r.Limit)
 	case r.Required == 0 && r.Limit == 0:
-		return refuse(Invalid, "capacity range has neither required_bytes nor limit_bytes")
+		return Refuse(Invalid, "capacity range has neither required_bytes nor limit_bytes")
 	case r.Limit > 0 && r.Limit < r.Required:
-		return refuse(OutOfRange, "limit of %d bytes is below the %d bytes that are required", r.Limit, r.Required)
+		return Refuse(OutOfRange, "limit of %d bytes is below the %d bytes that are required", r.Limit, r.Required)
 	case r.Limit > 0 && r.Limit < least[r.Filesystem]:
-		return refuse(OutOfRange, "limit of %d bytes is below the %s that a filesystem of type %s needs at least",
+		return Refuse(OutOfRange, "limit of %d bytes is below the %s that a filesystem of type %s needs at least",
 			r.Limit, decide.Bytes(least[r.Filesystem]), r.Filesystem)
 	case r.Required > maxSize:
-		return refuse(OutOfRange, "%d bytes are more than any volume can have", r.Required)
+		return Refuse(OutOfRange, "%d bytes are more than any volume can have", r.Required)
 	}
 	return nil
 }
@@ -77,16 +77,16 @@ func (r Range) Size(extent int64) (int64, error) {
 	wish = max(wish, least[r.Filesystem])
 	size := (wish + extent - 1) / extent * extent
 	if size == 0 || r.Limit > 0 && size > r.Limit {
-		return 0, refuse(OutOfRange, "no multiple of the extent size of %s is within %d and %d bytes",
+		return 0, Refuse(OutOfRange, "no multiple of the extent size of %s is within %d and %d bytes",
 			decide.Bytes(extent), max(r.Required, least[r.Filesystem]), r.Limit)
 	}
 	return size, nil
 }
 
-// Holds says whether the size that a volume has is within the limit.
+// Holds refuses the size of a volume that is above the limit.
 func (r Range) Holds(size int64) error {
 	if r.Limit > 0 && size > r.Limit {
-		return refuse(OutOfRange, "the volume has %d bytes, above the limit of %d", size, r.Limit)
+		return Refuse(OutOfRange, "the volume has %d bytes, above the limit of %d", size, r.Limit)
 	}
 	return nil
 }

@@ -1,16 +1,26 @@
 package volume
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"quarry.storage/quarry/controller/internal/decide"
-	"quarry.storage/quarry/pkg/api/v1alpha1"
-	"quarry.storage/quarry/pkg/nodestate"
 )
+
+const gib = 1 << 30
+
+// offer is what devices that one node holds are capable of.
+var offer = Offer{Block: true, Filesystems: []string{"ext4", "xfs", "btrfs"}}
+
+func kindOf(err error) Kind {
+	var r *Refusal
+	if errors.As(err, &r) {
+		return r.Kind
+	}
+	return 0
+}
 
 func TestRange_Size(t *testing.T) {
 	const extent = 4 << 20
@@ -84,50 +94,7 @@ func TestFilesystem(t *testing.T) {
 	}
 }
 
-func TestParse(t *testing.T) {
-	const uid, pool, percent = v1alpha1.ParameterCluster, v1alpha1.ParameterThinPool, v1alpha1.ParameterOverprovision
-	for name, c := range map[string]struct {
-		in   map[string]string
-		want Parameters
-		says string
-	}{
-		"nothing": {},
-		"all that is known": {
-			in: map[string]string{
-				uid: "u", pool: "thin", percent: "150", "csi.storage.k8s.io/fstype": "xfs", "csi.storage.k8s.io/pvc/name": "p",
-				"csi.storage.k8s.io/pvc/namespace": "n", "csi.storage.k8s.io/pv/name": "v",
-			},
-			want: Parameters{Cluster: "u", Thin: Thin{Pool: "thin", Percent: 150}},
-		},
-		"thin without a bound":  {in: map[string]string{pool: "thin"}, want: Parameters{Thin: Thin{Pool: "thin"}}},
-		"unknown ones":          {in: map[string]string{"b": "", "a$(x)": "", uid: "u"}, says: `unknown parameters: "a$(x)", "b"`},
-		"an unknown filesystem": {in: map[string]string{"csi.storage.k8s.io/fstype": "zfs"}, says: `filesystem "zfs"`},
-		"an empty Cluster":      {in: map[string]string{uid: ""}, says: "is empty"},
-		"an option as pool":     {in: map[string]string{pool: "-x"}, says: "no name of a thin pool"},
-		"a path as pool":        {in: map[string]string{pool: "../x"}, says: "no name of a thin pool"},
-		"a bound without pool":  {in: map[string]string{percent: "100"}, says: "goes with"},
-		"a bound of nothing":    {in: map[string]string{pool: "p", percent: "0"}, says: "no number of percent"},
-		"a bound in words":      {in: map[string]string{pool: "p", percent: "a lot"}, says: "no number of percent"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := Parse(c.in)
-			switch {
-			case c.says == "" && err != nil, c.says != "" && (kindOf(err) != Invalid || !strings.Contains(err.Error(), c.says)):
-				t.Errorf("error is %v, want %q", err, c.says)
-			case err == nil && cmp.Diff(c.want, got) != "":
-				t.Error(cmp.Diff(c.want, got))
-			}
-		})
-	}
-	if err := ParseSnapshot(map[string]string{"csi.storage.k8s.io/volumesnapshot/name": "s"}); err != nil {
-		t.Error(err)
-	}
-	if err := ParseSnapshot(map[string]string{"x": "s"}); kindOf(err) != Invalid {
-		t.Error(err)
-	}
-}
-
-func TestCheckCapabilities(t *testing.T) {
+func TestOffer_CheckAll(t *testing.T) {
 	one := Capability{Mount: true, Mode: "RWO", SingleNode: true}
 	edit := func(change func(*Capability)) []Capability {
 		c := one
@@ -148,41 +115,13 @@ func TestCheckCapabilities(t *testing.T) {
 		"many nodes":         {edit(func(c *Capability) { c.SingleNode = false }), false},
 		"another filesystem": {edit(func(c *Capability) { c.FSType = strings.Repeat("x", 100) }), false},
 	} {
-		if err := CheckCapabilities(c.in); (err == nil) != c.ok || !c.ok && kindOf(err) != Invalid {
+		if err := offer.CheckAll(c.in); (err == nil) != c.ok || !c.ok && kindOf(err) != Invalid {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func TestRoom(t *testing.T) {
-	pool := decide.ThinPool{Name: "thin", SizeBytes: 10 * gib, VirtualBytes: 5 * gib, DataPermyriad: 2500}
-	pooled := func(edit func(*decide.ThinPool)) Host {
-		p := pool
-		edit(&p)
-		return with(host("a", 1), func(h *Host) { h.Group.Pools = []decide.ThinPool{p} })
-	}
-	bounded := Class{Thin: Thin{Pool: "thin", Percent: 200}}
-	for name, c := range map[string]struct {
-		class Class
-		h     Host
-		want  int64
-	}{
-		"linear":               {Class{}, host("a", 7), 7 * gib},
-		"not whole extents":    {Class{}, with(host("a", 0), func(h *Host) { h.Group.FreeBytes = gib + 1 }), gib},
-		"quiesced":             {Class{}, with(host("a", 7), func(h *Host) { h.State = nodestate.Quiesced }), 0},
-		"being deleted":        {Class{Deleting: true}, host("a", 7), 0},
-		"up to the limit":      {bounded, pooled(func(*decide.ThinPool) {}), 15 * gib},
-		"over the limit":       {bounded, pooled(func(p *decide.ThinPool) { p.VirtualBytes = 30 * gib }), 0},
-		"no data room":         {bounded, pooled(func(p *decide.ThinPool) { p.DataPermyriad = 10000 }), 0},
-		"no metadata room":     {bounded, pooled(func(p *decide.ThinPool) { p.MetadataPermyriad = 9500 }), 0},
-		"without a limit":      {Class{Thin: Thin{Pool: "thin"}}, pooled(func(*decide.ThinPool) {}), 15 * gib / 2},
-		"no pool":              {bounded, host("a", 7), 0},
-		"more than any number": {Class{Thin: Thin{Pool: "thin", Percent: 100_000}}, pooled(func(p *decide.ThinPool) { p.SizeBytes, p.VirtualBytes = math.MaxInt64, 0 }), math.MaxInt64 / (4 << 20) * (4 << 20)},
-	} {
-		if got := Room(c.class, c.h); got.Available != c.want || got.Largest != c.want {
-			t.Errorf("%s: %+v, want %d", name, got, c.want)
-		}
-	}
+func TestCapacity_Plus(t *testing.T) {
 	sum := Capacity{}.Plus(Capacity{Available: 5, Largest: 5, Smallest: 2}).Plus(Capacity{}).Plus(Capacity{Available: 7, Largest: 7, Smallest: 1})
 	if want := (Capacity{Available: 12, Largest: 7, Smallest: 1}); sum != want {
 		t.Errorf("sum is %+v", sum)
@@ -192,49 +131,64 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-func TestHostOf(t *testing.T) {
-	c := &v1alpha1.Cluster{}
-	c.Name, c.UID = "pool", "u"
-	c.Spec.Hosts = []v1alpha1.HostName{"b", "a"}
-	c.Spec.LVM = &v1alpha1.LVMSpec{ThinPool: &v1alpha1.ThinPoolSpec{OverprovisionRatio: "1.5"}}
-	c.Status.Members = []v1alpha1.ClusterMember{{Node: "gone"}, {Node: "a"}}
-	n := decide.Node{Name: "a", Agent: decide.AgentUp, Groups: []decide.Group{{Name: "x", OwnerUID: "u"}, {Name: "quarry-pool", OwnerUID: "u"}}}
-	if diff := cmp.Diff([]string{"a", "b", "gone"}, HostNames(c)); diff != "" {
-		t.Error(diff)
+func TestReadTopology(t *testing.T) {
+	got, err := ReadTopology("k", []map[string]string{{"k": "a"}}, []map[string]string{{"k": "b", "zone": "z"}})
+	if diff := cmp.Diff(Topology{Requisite: []string{"a"}, Preferred: []string{"b"}}, got); diff != "" || err != nil {
+		t.Errorf("%v\n%s", err, diff)
 	}
-	if h := HostOf(c, n, false); h.State != nodestate.Online || h.Group == nil || h.Group.Name != "quarry-pool" {
-		t.Errorf("%+v", h)
-	}
-	if h := HostOf(c, n, true); h.State != nodestate.Quiesced {
-		t.Errorf("%+v", h)
-	}
-	if h := HostOf(c, decide.Node{Name: "gone", Agent: decide.AgentUp}, false); h.State != nodestate.Abandoned || h.Group != nil {
-		t.Errorf("%+v", h)
-	}
-	want := Class{Cluster: "pool", Owner: "u", Group: "quarry-pool", Thin: Thin{Pool: v1alpha1.ThinPoolName, Percent: 150}}
-	if diff := cmp.Diff(want, ClassOf(c)); diff != "" {
-		t.Error(diff)
-	}
-	c.Spec.LVM = &v1alpha1.LVMSpec{VolumeGroup: "vg"}
-	if got := ClassOf(c); got.Group != "vg" || got.Thin != (Thin{}) {
-		t.Errorf("%+v", got)
+	for _, bad := range []map[string]string{{}, {"zone": "z"}, {"k": ""}} {
+		if _, err := ReadTopology("k", []map[string]string{bad}, nil); kindOf(err) != Invalid {
+			t.Errorf("%v: %v", bad, err)
+		}
 	}
 }
 
-func TestConditionOf(t *testing.T) {
-	n := decide.Node{Name: "a", Groups: []decide.Group{{Name: "vg", Partial: true}, {Name: "ok"}}}
+func TestReadParameters(t *testing.T) {
+	given := map[string]string{
+		"ours": "u", "csi.storage.k8s.io/fstype": "xfs", "csi.storage.k8s.io/pvc/name": "p",
+		"csi.storage.k8s.io/pvc/namespace": "n", "csi.storage.k8s.io/pv/name": "v", "csi.storage.k8s.io/other": "o",
+	}
+	want := Parameters{
+		Own:   map[string]string{"ours": "u", "csi.storage.k8s.io/other": "o"},
+		Claim: Claim{Namespace: "n", Name: "p", Volume: "v"}, FSType: "xfs",
+	}
+	if diff := cmp.Diff(want, ReadParameters(given)); diff != "" {
+		t.Error(diff)
+	}
+	if len(given) != 6 {
+		t.Errorf("the request was changed: %v", given)
+	}
+	if got := ReadParameters(nil); len(got.Own) != 0 || got.Claim != (Claim{}) {
+		t.Errorf("%+v", got)
+	}
+	if err := Known(want.Own, "ours"); kindOf(err) != Invalid || err.Error() != `unknown parameters: "csi.storage.k8s.io/other"` {
+		t.Error(err)
+	}
+	if err := offer.CheckFS("zfs"); kindOf(err) != Invalid || !strings.Contains(err.Error(), `filesystem "zfs"`) {
+		t.Error(err)
+	}
+	if err := CheckSnapshotParameters(map[string]string{"csi.storage.k8s.io/volumesnapshot/name": "s"}); err != nil {
+		t.Error(err)
+	}
+	if err := CheckSnapshotParameters(map[string]string{"x": "s"}); kindOf(err) != Invalid {
+		t.Error(err)
+	}
+}
+
+func TestOffer_directories(t *testing.T) {
+	shared := Offer{Shared: true, Filesystems: []string{"shared"}}
 	for name, c := range map[string]struct {
-		got      Condition
-		abnormal bool
-		says     string
+		in Capability
+		ok bool
 	}{
-		"partial": {ConditionOf(n, decide.Volume{Group: "vg"}), true, "is missing"},
-		"sick":    {ConditionOf(n, decide.Volume{Group: "ok", Health: "ill"}), true, "ill"},
-		"well":    {ConditionOf(n, decide.Volume{Group: "ok"}), false, "nothing is wrong"},
-		"away":    {Away(n), true, "does not answer"},
+		"many nodes":         {Capability{Mount: true, Mode: "RWX"}, true},
+		"one node":           {Capability{Mount: true, Mode: "RWO", SingleNode: true}, true},
+		"its filesystem":     {Capability{Mount: true, Mode: "RWX", FSType: "shared"}, true},
+		"another filesystem": {Capability{Mount: true, Mode: "RWX", FSType: "ext4"}, false},
+		"a raw device":       {Capability{Block: true, Mode: "RWX"}, false},
 	} {
-		if c.got.Abnormal != c.abnormal || !strings.Contains(c.got.Message, c.says) {
-			t.Errorf("%s: %+v", name, c.got)
+		if err := shared.Check(c.in); (err == nil) != c.ok || !c.ok && kindOf(err) != Invalid {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

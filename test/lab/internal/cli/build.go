@@ -23,9 +23,10 @@ func (a *app) depsCommand() *cobra.Command {
 				return err
 			}
 			log := filepath.Join(os.TempDir(), "quarry-lab-deps.log")
-			stop := newReporter().While("installing %d packages: %s", len(missing), strings.Join(missing, " "))
+			report := newReporter()
+			stop := report.While("installing %d packages: %s", len(missing), strings.Join(missing, " "))
 			defer stop()
-			return debian.Install(cmd.Context(), missing, log)
+			return debian.Install(cmd.Context(), missing, log, report.Step)
 		},
 	}
 }

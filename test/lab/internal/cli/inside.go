@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"quarry.storage/quarry/test/lab/internal/nfs"
 	"quarry.storage/quarry/test/lab/internal/node"
+	"quarry.storage/quarry/test/lab/internal/spec"
 )
 
 // insideCommands are run in a node: by its kernel, or by the machine through
@@ -38,6 +41,14 @@ func insideCommands() []*cobra.Command {
 			return printed(node.SCSIDevice(args[0]))
 		}),
 		inside("load ARCHIVE", 1, func(_ *cobra.Command, args []string) error { return node.LoadImage(args[0]) }),
+		inside("nfs-ready", 0, func(cmd *cobra.Command, _ []string) error { return nfs.Ready(cmd.Context()) }),
+		inside("nfs-export JSON", 1, func(cmd *cobra.Command, args []string) error {
+			var exports []spec.Export
+			if err := json.Unmarshal([]byte(args[0]), &exports); err != nil {
+				return err
+			}
+			return nfs.Apply(cmd.Context(), exports)
+		}),
 		inside("wait-device DEVICE", 1, func(_ *cobra.Command, args []string) error { return node.WaitDevice(args[0]) }),
 	}
 }

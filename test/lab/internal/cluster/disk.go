@@ -159,6 +159,9 @@ func (c *Cluster) changeDisks(name string, change func(index int, lab spec.Lab, 
 	if err != nil {
 		return "", err
 	}
+	if err := c.checkStorage(name); err != nil {
+		return "", err
+	}
 	unlock, err := c.dir.Lock()
 	if err != nil {
 		return "", err
@@ -183,6 +186,9 @@ func (c *Cluster) Disks(ctx context.Context, name string) ([]Disk, error) {
 		return nil, err
 	}
 	if _, err := desc.Lab.Index(name); err != nil {
+		return nil, err
+	}
+	if err := c.checkStorage(name); err != nil {
 		return nil, err
 	}
 	disks, err := c.loadDisks(name)

@@ -32,6 +32,9 @@ func (c *Cluster) Exec(ctx context.Context, name string, request remote.Request,
 	if err != nil {
 		return 0, err
 	}
+	if err := c.checkStorage(name); err != nil {
+		return 0, err
+	}
 	if !c.processes.Alive(name) {
 		return 0, fmt.Errorf("node %s does not run: `lab node start %s`; its console is in %s", name, name, c.dir.ComponentLog(name))
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"quarry.storage/quarry/test/lab/internal/cache"
+	"quarry.storage/quarry/test/lab/internal/kernel"
 	"quarry.storage/quarry/test/lab/internal/network"
 	"quarry.storage/quarry/test/lab/internal/node"
 	"quarry.storage/quarry/test/lab/internal/process"
@@ -32,6 +33,12 @@ func (c *Cluster) startNode(lab spec.Lab, index int, p parts) error {
 	if err != nil {
 		return err
 	}
+	return c.boot(lab, index, p.kernel, disks, config)
+}
+
+// boot starts a node's kernel.
+func (c *Cluster) boot(lab spec.Lab, index int, k kernel.Kernel, disks []Disk, config node.Config) error {
+	name := spec.NodeName(index)
 	if err := state.WriteJSON(c.dir.NodeSpec(name), config); err != nil {
 		return err
 	}
@@ -44,7 +51,7 @@ func (c *Cluster) startNode(lab spec.Lab, index int, p parts) error {
 	if err := machine.Forget(); err != nil {
 		return fmt.Errorf("start node %s: %w", name, err)
 	}
-	return c.ensure(process.Command{Name: name, Path: p.kernel.Program, Args: machine.Args()})
+	return c.ensure(process.Command{Name: name, Path: k.Program, Args: machine.Args()})
 }
 
 // machine describes the kernel of a node.
@@ -113,6 +120,9 @@ func (c *Cluster) KillNode(name string) error {
 	if _, err := desc.Lab.Index(name); err != nil {
 		return err
 	}
+	if err := c.checkStorage(name); err != nil {
+		return err
+	}
 	unlock, err := c.dir.Lock()
 	if err != nil {
 		return err
@@ -136,6 +146,9 @@ func (c *Cluster) StartNode(ctx context.Context, name string) error {
 		return err
 	}
 	defer unlock()
+	if index == spec.StorageIndex {
+		return c.startStorageAgain(ctx, desc.Lab)
+	}
 	p, err := c.prepare(ctx)
 	if err != nil {
 		return err
@@ -154,6 +167,9 @@ func (c *Cluster) SetLink(name string, up bool) error {
 	}
 	index, err := desc.Lab.Index(name)
 	if err != nil {
+		return err
+	}
+	if err := c.checkStorage(name); err != nil {
 		return err
 	}
 	// The tap itself stays up: writing to one that is down is an error after

@@ -114,7 +114,7 @@ func (c *Cluster) waitControlPlane(ctx context.Context, desc state.Description) 
 	if err != nil {
 		return err
 	}
-	return c.wait(ctx, desc.Lab, "the API server is not ready", func() (bool, error) {
+	return c.wait(ctx, processNames(desc.Lab), "the API server is not ready", func() (bool, error) {
 		_, err := api.get(ctx, "/readyz")
 		return err == nil, err
 	})
@@ -123,7 +123,7 @@ func (c *Cluster) waitControlPlane(ctx context.Context, desc state.Description) 
 // waitNodes waits until every node said since a moment that it is ready.
 func (c *Cluster) waitNodes(ctx context.Context, desc state.Description, since time.Time) error {
 	var reported []string
-	return c.wait(ctx, desc.Lab, "not all nodes are ready", func() (bool, error) {
+	return c.wait(ctx, processNames(desc.Lab), "not all nodes are ready", func() (bool, error) {
 		ready, err := c.readyNodes(ctx, desc, since)
 		if err != nil {
 			return false, err
@@ -141,15 +141,15 @@ func (c *Cluster) waitNodes(ctx context.Context, desc state.Description, since t
 	})
 }
 
-// wait polls until done says yes, a process of the lab ends, or patience does.
-func (c *Cluster) wait(ctx context.Context, lab spec.Lab, what string, done func() (bool, error)) error {
+// wait polls until done says yes, a needed process ends, or patience does.
+func (c *Cluster) wait(ctx context.Context, needed []string, what string, done func() (bool, error)) error {
 	deadline := time.Now().Add(readyPatience)
 	for {
 		ok, err := done()
 		if ok {
 			return nil
 		}
-		if dead := c.dead(lab); len(dead) > 0 {
+		if dead := c.dead(needed); len(dead) > 0 {
 			return fmt.Errorf("%s: %s ended, see %s", what, strings.Join(dead, ", "), c.dir.ComponentLog(dead[0]))
 		}
 		if time.Now().After(deadline) {
@@ -162,10 +162,13 @@ func (c *Cluster) wait(ctx context.Context, lab spec.Lab, what string, done func
 	}
 }
 
-// dead lists the lab's processes that do not run.
-func (c *Cluster) dead(lab spec.Lab) []string {
+// processNames lists the processes that a lab is not complete without.
+func processNames(lab spec.Lab) []string { return append(components(), lab.NodeNames()...) }
+
+// dead lists those of the processes that do not run.
+func (c *Cluster) dead(needed []string) []string {
 	var dead []string
-	for _, name := range append(components(), lab.NodeNames()...) {
+	for _, name := range needed {
 		if !c.processes.Alive(name) {
 			dead = append(dead, name)
 		}
@@ -173,14 +176,13 @@ func (c *Cluster) dead(lab spec.Lab) []string {
 	return dead
 }
 
-func (c *Cluster) allAlive(lab spec.Lab) bool { return len(c.dead(lab)) == 0 }
+func (c *Cluster) allAlive(lab spec.Lab) bool { return len(c.dead(processNames(lab))) == 0 }
 
 // waitNode waits until the kubelet of a node that was started again says that
 // it is ready.
 func (c *Cluster) waitNode(ctx context.Context, desc state.Description, name string) error {
 	started := now()
-	others := spec.Lab{Name: c.name}
-	return c.wait(ctx, others, "node "+name+" is not ready", func() (bool, error) {
+	return c.wait(ctx, append(components(), name), "node "+name+" is not ready", func() (bool, error) {
 		ready, err := c.readyNodes(ctx, desc, started)
 		if err != nil {
 			return false, err

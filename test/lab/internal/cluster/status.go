@@ -39,6 +39,11 @@ func (c *Cluster) Status(ctx context.Context, out io.Writer) error {
 	for i, name := range desc.Lab.NodeNames() {
 		fmt.Fprintf(w, "%s\t%s\t%s, link %s\n", name, c.processState(name), readiness(name, ready, apiErr), c.linkState(i+1))
 	}
+	// So is this one.
+	if storage, ok, err := c.loadStorage(); ok && err == nil {
+		fmt.Fprintf(w, "%s\t%s\t%s, %d exports, link %s\n", spec.StorageName, c.processState(spec.StorageName),
+			spec.NodeIP(spec.StorageIndex), len(storage.Exports), c.linkState(spec.StorageIndex))
+	}
 	return w.Flush()
 }
 
@@ -61,8 +66,11 @@ func readiness(name string, ready []string, apiErr error) string {
 	}
 }
 
+// linkUnknown is the state of a link that is not there.
+const linkUnknown = "unknown"
+
 func (c *Cluster) linkState(index int) string {
-	state := "unknown"
+	state := linkUnknown
 	_ = network.Inside(c.Namespace(), func() error {
 		up, err := network.IsPlugged(spec.ClusterTap(index), spec.ClusterBridge)
 		if err == nil && up {
@@ -76,13 +84,16 @@ func (c *Cluster) linkState(index int) string {
 }
 
 // LogFile finds the log of a component or, for a node, of one of its services;
-// the empty service is the kubelet.
+// the empty service is the kubelet, and the console of the storage node.
 func (c *Cluster) LogFile(name, service string) (string, error) {
 	path := c.dir.ComponentLog(name)
 	if info, err := os.Stat(c.dir.NodeLogs(name)); err == nil && info.IsDir() {
 		switch service {
 		case "console":
 		case "":
+			if name == spec.StorageName {
+				break
+			}
 			path = filepath.Join(c.dir.NodeLogs(name), "kubelet.log")
 		default:
 			path = filepath.Join(c.dir.NodeLogs(name), service+".log")

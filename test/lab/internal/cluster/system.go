@@ -28,7 +28,7 @@ func (c *Cluster) ensureSystemDisk(ctx context.Context, containerd string, archi
 		stop := c.report.While("preparing the nodes' system disk")
 		defer stop()
 		disk := filepath.Join(dir, systemDiskName)
-		if err := makeFileSystem(ctx, disk); err != nil {
+		if err := makeFileSystem(ctx, disk, systemDiskBytes); err != nil {
 			return err
 		}
 		return seed(ctx, disk, containerd, archives)
@@ -38,8 +38,8 @@ func (c *Cluster) ensureSystemDisk(ctx context.Context, containerd string, archi
 
 // makeFileSystem makes the file system. Few inodes and no initialisation later
 // on keep the file small and the boot quiet.
-func makeFileSystem(ctx context.Context, disk string) error {
-	if err := makeSparse(disk, systemDiskBytes); err != nil {
+func makeFileSystem(ctx context.Context, disk string, bytes int64) error {
+	if err := makeSparse(disk, bytes); err != nil {
 		return err
 	}
 	out, err := exec.CommandContext(ctx, "mkfs.ext4", "-q", "-F", "-m", "0", "-i", "65536", "-J", "size=32",

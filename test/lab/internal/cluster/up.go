@@ -195,13 +195,17 @@ func (c *Cluster) ensureNetwork(lab spec.Lab) error {
 }
 
 func ensureNodeNetwork(index int) error {
-	if err := network.EnsureTap(spec.ClusterTap(index), spec.ClusterBridge); err != nil {
-		return err
-	}
-	if err := network.EnsureTap(spec.ManagementTap(index), spec.ManagementBridge); err != nil {
+	if err := ensureTaps(index); err != nil {
 		return err
 	}
 	return network.EnsureRoute(spec.NodePodCIDR(index), spec.NodeIP(index))
+}
+
+func ensureTaps(index int) error {
+	if err := network.EnsureTap(spec.ClusterTap(index), spec.ClusterBridge); err != nil {
+		return err
+	}
+	return network.EnsureTap(spec.ManagementTap(index), spec.ManagementBridge)
 }
 
 // Down ends the lab and removes all of it but its logs.

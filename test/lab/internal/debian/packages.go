@@ -55,8 +55,9 @@ func missing(names []string, status string) []string {
 }
 
 // Install installs packages without their recommendations and without letting
-// their services start: the lab runs what it needs itself.
-func Install(ctx context.Context, names []string, log string) error {
+// their services start: the lab runs what it needs itself. While another
+// program holds apt's locks it waits, and tells say for whom.
+func Install(ctx context.Context, names []string, log string, say func(format string, args ...any)) error {
 	restore, err := forbidServices()
 	if err != nil {
 		return err
@@ -67,15 +68,16 @@ func Install(ctx context.Context, names []string, log string) error {
 		return err
 	}
 	defer out.Close()
+	apt := apt{locks: lockFiles, patience: lockPatience, say: say, run: runAptGet}
+	// With the option, apt-get waits if dpkg's lock is taken between two of its
+	// own steps; the rest of the waiting is ours.
+	timeout := fmt.Sprintf("DPkg::Lock::Timeout=%.0f", lockPatience.Seconds())
 	for _, args := range [][]string{
-		{"update"},
-		append([]string{"install", "-y", "--no-install-recommends"}, names...),
+		{"-o", timeout, "update"},
+		append([]string{"-o", timeout, "install", "-y", "--no-install-recommends"}, names...),
 	} {
-		cmd := exec.CommandContext(ctx, "apt-get", args...)
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		cmd.Stdout, cmd.Stderr = out, out
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("apt-get %s: %w; its output is in %s", args[0], err, log)
+		if err := apt.get(ctx, out, args...); err != nil {
+			return fmt.Errorf("apt-get %s: %w; its output is in %s", args[2], err, log)
 		}
 	}
 	return nil

@@ -55,6 +55,21 @@ func EnsureTap(name, bridge string) error {
 	return netlink.LinkSetUp(link)
 }
 
+// Remove deletes an interface; one that is not there is fine.
+func Remove(name string) error {
+	link, err := netlink.LinkByName(name)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("interface %s: %w", name, err)
+	}
+	if err := netlink.LinkDel(link); err != nil {
+		return fmt.Errorf("delete %s: %w", name, err)
+	}
+	return nil
+}
+
 // EnsureDeadBridge makes a bridge that forwards nothing because it stays down.
 func EnsureDeadBridge(name string) error {
 	_, err := ensureLink(&netlink.Bridge{LinkAttrs: attrs(name)})

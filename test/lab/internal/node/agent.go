@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"quarry.storage/quarry/test/lab/internal/nfs"
 	"quarry.storage/quarry/test/lab/internal/remote"
 )
 
@@ -42,6 +43,9 @@ func Agent(ctx context.Context, c Config) error {
 		}
 		logf("%s ready after %s", s.name, time.Since(started).Round(time.Millisecond))
 	}
+	if c.Storage != nil {
+		return nfs.Serve(ctx, c.Storage.Exports, logDir)
+	}
 	return runServices(ctx, c)
 }
 
@@ -60,8 +64,15 @@ var modules = []string{
 	"sd_mod", "sg", "iscsi_tcp", "configfs",
 }
 
-func loadModules(Config) error {
-	out, err := exec.Command("modprobe", append([]string{"-a", "-q"}, modules...)...).CombinedOutput()
+// storageModules are what the storage node uses.
+var storageModules = []string{"loop", "dm-mod", "configfs"}
+
+func loadModules(c Config) error {
+	wanted := modules
+	if c.Storage != nil {
+		wanted = storageModules
+	}
+	out, err := exec.Command("modprobe", append([]string{"-a", "-q"}, wanted...)...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("modprobe: %w: %s", err, strings.TrimSpace(string(out)))
 	}

@@ -1,9 +1,11 @@
 // Package node is the lab's side inside a node: it runs as the first process of
 // a user-mode Linux kernel, puts a writable layer over the machine's files,
-// and starts udev, containerd and the kubelet. It runs nowhere else.
+// and starts udev, containerd and the kubelet, or what serves storage. It runs
+// nowhere else.
 package node
 
 import (
+	"quarry.storage/quarry/test/lab/internal/spec"
 	"quarry.storage/quarry/test/lab/internal/state"
 )
 
@@ -31,6 +33,9 @@ type Config struct {
 	// SCSI are the SCSI disks to attach at boot; the kernel's command line has
 	// the others.
 	SCSI []SCSIDisk `json:"scsi"`
+	// Storage makes this the storage node: it serves storage and has no
+	// kubelet.
+	Storage *spec.Storage `json:"storage,omitempty"`
 }
 
 // Peer is another node and the pods behind it.

@@ -105,14 +105,22 @@ func rootMounts(c Config, root string) []mount {
 	for _, share := range c.Shares {
 		mounts = append(mounts, mount{source: "hostfs", target: at(share), fstype: "hostfs", flags: unix.MS_RDONLY, data: share})
 	}
-	// These need a plain file system below them: containerd puts overlays on
-	// its directory, and the kubelet's is where volumes are mounted.
-	for _, dir := range []string{"/var/lib/containerd", "/var/lib/kubelet", "/var/lib/cni", "/var/log/pods"} {
+	for _, dir := range plainDirs(c) {
 		source := at(filepath.Join(runDir, "system", dir))
 		mounts = append(mounts,
 			mount{source: source, target: at(dir), flags: unix.MS_BIND})
 	}
 	return mounts
+}
+
+// plainDirs are the directories that need a plain file system below them.
+// containerd puts overlays on its directory, volumes are mounted in the
+// kubelet's, and the NFS server keeps a database of its clients.
+func plainDirs(c Config) []string {
+	if c.Storage != nil {
+		return []string{"/var/lib/nfs"}
+	}
+	return []string{"/var/lib/containerd", "/var/lib/kubelet", "/var/lib/cni", "/var/log/pods"}
 }
 
 // enterRoot makes a mounted directory the root of every process and lets go of

@@ -56,7 +56,7 @@ func (l Lab) Validate() error {
 	return nil
 }
 
-// NodeNames lists the nodes in order.
+// NodeNames lists the Kubernetes nodes in order.
 func (l Lab) NodeNames() []string {
 	names := make([]string, l.Nodes)
 	for i := range names {
@@ -65,20 +65,30 @@ func (l Lab) NodeNames() []string {
 	return names
 }
 
-// NodeName is the name of the node with the given index, counted from one.
-func NodeName(index int) string { return fmt.Sprintf("n%d", index) }
+// NodeName is the name of the node with the given index: Kubernetes nodes count
+// from one, the storage node has StorageIndex.
+func NodeName(index int) string {
+	if index == StorageIndex {
+		return StorageName
+	}
+	return fmt.Sprintf("n%d", index)
+}
 
-// Index gives the index of a node of this lab by its name.
+// Index gives the index of a node by its name. Every lab may have a storage
+// node.
 func (l Lab) Index(node string) (int, error) {
+	if node == StorageName {
+		return StorageIndex, nil
+	}
 	for i, name := range l.NodeNames() {
 		if name == node {
 			return i + 1, nil
 		}
 	}
-	return 0, fmt.Errorf("node %q: this lab has n1 to n%d", node, l.Nodes)
+	return 0, fmt.Errorf("node %q: this lab has n1 to n%d, and %s", node, l.Nodes, StorageName)
 }
 
-// SameShape tells whether two labs would be built alike.
+// SameShape reports whether two labs would be built alike.
 func (l Lab) SameShape(o Lab) bool {
 	return l.Name == o.Name && l.Nodes == o.Nodes && l.Disks == o.Disks && l.Memory == o.Memory
 }

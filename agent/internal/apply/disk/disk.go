@@ -1,0 +1,96 @@
+// Package disk performs the steps that make a device clean, with the writing half of host/disk, and guards the devices of every step
+// against our own observations. It decides nothing.
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/agent/internal/apply"
+	hostdisk "quarry.storage/quarry/agent/internal/host/disk"
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+// Inspector sees a device through the file that is open on it.
+type Inspector interface {
+	Inspect(f *os.File) (plan.Device, error)
+}
+
+// Adapter performs steps on single devices, and guards the devices of all steps.
+type Adapter struct {
+	Tool    *hostdisk.Tool
+	Devices Inspector
+}
+
+var (
+	_ apply.Adapter = Adapter{}
+	_ apply.Guard   = Adapter{}
+)
+
+// Perform makes a device clean.
+func (a Adapter) Perform(ctx context.Context, step plan.Step) error {
+	switch s := step.(type) {
+	case plan.WipeDevice:
+		device := s.Token().Device()
+		return refused(a.Tool.Wipe(ctx, device.Path, device.Digest, a.verifier(s.Token().Verify)))
+	case plan.ReleasePV:
+		return refused(a.Tool.Release(ctx, s.Token().Device().Path, s.PVUUID(), a.verifier(s.Token().Verify)))
+	}
+	return apply.ErrUnknown
+}
+
+// Around keeps observations away from the devices while the step works on them: a tool that needs a device exclusively for a moment
+// fails when an observation has it open at that moment. Device-mapper too claims the devices of a group, when the first volume of the
+// group is activated.
+//
+// Whatever else belongs around a change of what a device carries goes here, and nowhere else.
+func (a Adapter) Around(_ context.Context, step plan.Step, work func() error) error {
+	release, err := a.Tool.Reserve(step.Touches()...)
+	if err != nil {
+		return refused(err)
+	}
+	defer release()
+	return work()
+}
+
+// Check opens the device exclusively, asks verify and closes the device again. It is for steps whose tool opens the device exclusively
+// itself.
+func (a Adapter) Check(_ context.Context, path string, verify apply.Verify) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_EXCL|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.EBUSY) {
+		return refused(fmt.Errorf("%w: %w", hostdisk.ErrBusy, err))
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return refused(a.verifier(verify)(f))
+}
+
+// verifier observes the device behind an open file and hands it to verify.
+func (a Adapter) verifier(verify apply.Verify) func(*os.File) error {
+	return func(f *os.File) error {
+		d, err := a.Devices.Inspect(f)
+		if err != nil {
+			return fmt.Errorf("observe %s: %w", f.Name(), err)
+		}
+		return verify(d)
+	}
+}
+
+// refusals are the failures of the tool that mean that the plan does not fit any more.
+var refusals = []error{hostdisk.ErrBusy, hostdisk.ErrMark, hostdisk.ErrNotOurs}
+
+// refused marks them.
+func refused(err error) error {
+	for _, r := range refusals {
+		if errors.Is(err, r) {
+			return fmt.Errorf("%w: %w", plan.ErrRefused, err)
+		}
+	}
+	return err
+}

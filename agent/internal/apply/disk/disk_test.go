@@ -1,0 +1,116 @@
+package disk
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"quarry.storage/quarry/agent/internal/apply"
+	hostdisk "quarry.storage/quarry/agent/internal/host/disk"
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+// still shows one device, whatever the file.
+type still struct {
+	device plan.Device
+	err    error
+}
+
+func (s still) Inspect(*os.File) (plan.Device, error) { return s.device, s.err }
+
+func TestRefused(t *testing.T) {
+	for _, err := range []error{hostdisk.ErrBusy, hostdisk.ErrMark, hostdisk.ErrNotOurs} {
+		if got := refused(err); !errors.Is(got, plan.ErrRefused) || !errors.Is(got, err) {
+			t.Errorf("%v becomes %v", err, got)
+		}
+	}
+	for _, err := range []error{nil, errors.New("input/output error"), &plan.MismatchError{}} {
+		if got := refused(err); errors.Is(got, plan.ErrRefused) || !errors.Is(got, err) {
+			t.Errorf("%v becomes %v", err, got)
+		}
+	}
+}
+
+// image is a device of 4 MiB that carries data of no known format.
+func image(t *testing.T) plan.Device {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "disk")
+	if err := errors.Join(os.WriteFile(path, []byte("somebody's data"), 0o600), os.Truncate(path, 4<<20)); err != nil {
+		t.Fatal(err)
+	}
+	return plan.Device{
+		Path: path, KernelName: "sda", Type: "disk", Serial: "S", SizeBytes: 4 << 20, ContentDigest: "data", ExclusiveOK: true,
+	}
+}
+
+func wipe(t *testing.T, d plan.Device) plan.Step {
+	t.Helper()
+	p, err := plan.Wipe(plan.Snapshot{Devices: []plan.Device{d}}, plan.IdentityOf(d), plan.Policy{})
+	if err != nil || len(p.Steps) != 1 {
+		t.Fatalf("plan %v, %v", p, err)
+	}
+	return p.Steps[0]
+}
+
+func TestPerform_wipesWhatTheTokenNames(t *testing.T) {
+	d := image(t)
+	other := d
+	other.ContentDigest = "other data"
+	for _, tt := range []struct {
+		seen    still
+		want    error
+		cleaned bool
+	}{
+		{still{device: other}, plan.ErrMismatch, false},
+		{still{err: os.ErrPermission}, os.ErrPermission, false},
+		{still{device: d}, nil, true},
+	} {
+		a := Adapter{Tool: hostdisk.New(), Devices: tt.seen}
+		if err := a.Perform(t.Context(), wipe(t, d)); !errors.Is(err, tt.want) {
+			t.Errorf("seen %+v: %v, want %v", tt.seen, err, tt.want)
+		}
+		facts, err := a.Tool.Probe(t.Context(), d.Path, false)
+		if err != nil || facts.Clean() != tt.cleaned {
+			t.Errorf("seen %+v: clean %t, %v", tt.seen, facts.Clean(), err)
+		}
+	}
+	if err := (Adapter{Tool: hostdisk.New()}).Perform(t.Context(), plan.RemoveVG{Name: "vg"}); !errors.Is(err, apply.ErrUnknown) {
+		t.Errorf("a step of another tool: %v", err)
+	}
+}
+
+func TestCheck_asksVerify(t *testing.T) {
+	d, no := image(t), errors.New("no")
+	a := Adapter{Tool: hostdisk.New(), Devices: still{device: d}}
+	seen := ""
+	if err := a.Check(t.Context(), d.Path, func(d plan.Device) error { seen = d.Serial; return no }); !errors.Is(err, no) || seen != "S" {
+		t.Errorf("saw %q: %v", seen, err)
+	}
+	if err := a.Check(t.Context(), d.Path+"x", func(plan.Device) error { return nil }); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an absent device: %v", err)
+	}
+}
+
+func TestAround_keepsObservationsAway(t *testing.T) {
+	d := image(t)
+	a := Adapter{Tool: hostdisk.New(), Devices: still{device: d}}
+	exclusive := func() bool {
+		facts, err := a.Tool.Probe(t.Context(), d.Path, false)
+		if err != nil {
+			t.Error(err)
+		}
+		return facts.ExclusiveOK
+	}
+	during, failed := true, errors.New("failed")
+	err := a.Around(t.Context(), wipe(t, d), func() error { during = exclusive(); return failed })
+	if !errors.Is(err, failed) || during || !exclusive() {
+		t.Errorf("opened exclusively: %t during the step, %t after it; %v", during, exclusive(), err)
+	}
+	if err := os.Remove(d.Path); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Around(t.Context(), wipe(t, d), func() error { t.Error("worked without the device"); return nil }); err == nil {
+		t.Error("no error without the device")
+	}
+}

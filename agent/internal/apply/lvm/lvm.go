@@ -1,0 +1,118 @@
+// Package lvm performs the steps on physical volumes, volume groups and logical volumes with LVM. It decides nothing. A new verb of LVM
+// is a step type, a method of host/lvm and a case here.
+package lvm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"quarry.storage/quarry/agent/internal/apply"
+	hostlvm "quarry.storage/quarry/agent/internal/host/lvm"
+	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/volume"
+)
+
+// Checker shows a device to verify, under an exclusive open that has ended when it returns.
+type Checker interface {
+	Check(ctx context.Context, path string, verify apply.Verify) error
+}
+
+// Adapter performs steps with LVM.
+type Adapter struct {
+	Tool *hostlvm.LVM
+	// Devices are checked right before LVM writes on them. LVM opens a device exclusively itself, so that the check has to end before.
+	Devices Checker
+}
+
+var _ apply.Adapter = Adapter{}
+
+// Perform makes the change that the step describes. LVM looks, in the process that makes a change to a volume, whether the group
+// carries the tag of the step, and the volume the step's other tag.
+func (a Adapter) Perform(ctx context.Context, step plan.Step) error {
+	if err := a.onGroup(ctx, step); !errors.Is(err, apply.ErrUnknown) {
+		return meaning(err, groupErrors)
+	}
+	return meaning(a.onVolume(ctx, step), volumeErrors)
+}
+
+func (a Adapter) onGroup(ctx context.Context, step plan.Step) error {
+	switch s := step.(type) {
+	case plan.CreatePV:
+		device := s.Token().Device().Path
+		if err := a.Devices.Check(ctx, device, s.Token().Verify); err != nil {
+			return err
+		}
+		return a.Tool.CreatePV(ctx, device, s.UUID)
+	case plan.CreateVG:
+		return a.Tool.CreateVG(ctx, s.Name, s.Tags, s.Devices)
+	case plan.ExtendVG:
+		return a.Tool.ExtendVG(ctx, s.Name, s.GroupDevices, s.Devices)
+	case plan.ReduceVG:
+		return a.Tool.ReduceVG(ctx, s.Name, s.GroupDevices, s.Devices)
+	case plan.ReduceMissing:
+		return a.Tool.ReduceMissing(ctx, s.Name, s.GroupDevices)
+	case plan.RemoveVG:
+		return a.Tool.RemoveVG(ctx, s.Name, s.GroupDevices)
+	}
+	return apply.ErrUnknown
+}
+
+func (a Adapter) onVolume(ctx context.Context, step plan.Step) error {
+	switch s := step.(type) {
+	case volume.CreateLV:
+		return a.Tool.CreateLV(ctx, owned(s.Group), hostlvm.NewVolume{
+			Name: s.Name, Tags: s.Tags, SizeBytes: s.SizeBytes, Pool: s.Pool, Source: s.Source, Snapshot: s.Snapshot,
+		})
+	case volume.ExtendLV:
+		return a.Tool.ExtendLV(ctx, owned(s.Group), s.Name, s.SizeBytes, s.MetadataBytes)
+	case volume.ActivateLV:
+		return a.Tool.ActivateLV(ctx, owned(s.Group), s.Name, s.Tag)
+	case volume.SettleLV:
+		return a.Tool.UntagLV(ctx, owned(s.Group), s.Name, s.Tag, plan.TagNew)
+	case volume.RemoveLV:
+		return a.Tool.RemoveLV(ctx, owned(s.Group), s.Name, s.Tag)
+	case volume.CreatePool:
+		return a.Tool.CreatePool(ctx, owned(s.Group), hostlvm.NewPool{
+			Name: s.Name, Tags: s.Tags, SizeBytes: s.SizeBytes, MetadataBytes: s.MetadataBytes, ChunkBytes: s.ChunkBytes,
+		})
+	case plan.DeactivatePool:
+		return a.Tool.DeactivateLV(ctx, owned(s.Group), s.Name, s.Tag)
+	case plan.RemovePool:
+		return a.Tool.RemovePool(ctx, owned(s.Group), s.Name, s.Tag)
+	}
+	return apply.ErrUnknown
+}
+
+func owned(g plan.GroupRef) hostlvm.Owned {
+	return hostlvm.Owned{Name: g.Name, Devices: g.Devices, Tag: g.Tag}
+}
+
+// meanings say what failures of LVM mean, in the order in which they are looked for.
+type meanings []struct{ tool, meaning error }
+
+var (
+	groupErrors = meanings{
+		{hostlvm.ErrInUse, plan.ErrRefused},
+		{hostlvm.ErrSignature, plan.ErrRefused},
+		{hostlvm.ErrExists, plan.ErrRefused},
+		{hostlvm.ErrNotFound, plan.ErrRefused},
+		{hostlvm.ErrPartial, plan.ErrRefused},
+	}
+	// volumeErrors tell apart what callers of the calls on volumes tell apart; the rest is as for groups.
+	volumeErrors = append(meanings{
+		{hostlvm.ErrExists, plan.ErrAlreadyExists},
+		{hostlvm.ErrNoSpace, plan.ErrNoRoom},
+		{hostlvm.ErrInUse, plan.ErrInUse},
+	}, groupErrors...)
+)
+
+// meaning adds to an error what it means. An error of no known meaning stays as it is.
+func meaning(err error, in meanings) error {
+	for _, m := range in {
+		if errors.Is(err, m.tool) {
+			return fmt.Errorf("%w: %w", m.meaning, err)
+		}
+	}
+	return err
+}

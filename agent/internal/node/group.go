@@ -1,0 +1,73 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+// EnsureGroup makes the group hold at least the devices, and returns the group.
+func (e *Engine) EnsureGroup(ctx context.Context, want plan.GroupSpec) (plan.Group, error) {
+	after, _, err := e.changeGroup(ctx, want, true, plan.EnsureGroup)
+	if err != nil {
+		return plan.Group{}, err
+	}
+	group := find(after, want.Name, want.OwnerUID)
+	if group == nil {
+		return plan.Group{}, fmt.Errorf("group %s is not seen after it was made", want.Name)
+	}
+	return *group, nil
+}
+
+// ReduceGroup takes the devices out of the group. It returns the group, nil when there is none, and notes about what was left alone.
+func (e *Engine) ReduceGroup(ctx context.Context, want plan.GroupSpec) (*plan.Group, []string, error) {
+	after, done, err := e.changeGroup(ctx, want, false, plan.ReduceGroup)
+	if err != nil {
+		return nil, nil, err
+	}
+	return find(after, want.Name, want.OwnerUID), done.Notes, nil
+}
+
+// RemoveGroup removes the group and leaves its devices clean. It returns notes about what was left alone.
+func (e *Engine) RemoveGroup(ctx context.Context, want plan.GroupSpec) ([]string, error) {
+	_, done, err := e.changeGroup(ctx, want, false, plan.RemoveGroup)
+	return done.Notes, err
+}
+
+// changeGroup locks the group and its devices, all of which must be present where the call needs them.
+func (e *Engine) changeGroup(
+	ctx context.Context, want plan.GroupSpec, present bool, decide func(plan.Snapshot, plan.GroupSpec, plan.Policy) (plan.Plan, error),
+) (plan.Snapshot, plan.Plan, error) {
+	keys, err := deviceKeys(e.cfg.Resolve, want.Devices, present)
+	if err != nil {
+		return plan.Snapshot{}, plan.Plan{}, err
+	}
+	unlock, err := e.locks.tryLock(append(keys, groupKey(want.Name))...)
+	if err != nil {
+		return plan.Snapshot{}, plan.Plan{}, err
+	}
+	defer unlock()
+	return e.change(ctx, func(before plan.Snapshot) (plan.Plan, error) { return decide(before, want, e.cfg.Policy) })
+}
+
+// find is the group of that name and owner, nil when there is none.
+func find(s plan.Snapshot, name, owner string) *plan.Group {
+	for _, g := range s.Groups {
+		if g.Name == name && g.OwnerUID == owner {
+			return &g
+		}
+	}
+	return nil
+}
+
+// uuidOf is the UUID of the group of that name, empty when there is none.
+func uuidOf(s plan.Snapshot, name string) string {
+	uuid := ""
+	for _, g := range s.Groups {
+		if g.Name == name {
+			uuid = g.UUID
+		}
+	}
+	return uuid
+}

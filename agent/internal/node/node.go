@@ -1,0 +1,118 @@
+// Package node is the agent's engine. Whatever is changed on the node follows one recipe here: lock, observe, plan, apply, and remember
+// what came of it. The engine also watches the node and shows every change to those who follow it. It knows neither the wire nor the
+// tools: it observes and applies through interfaces, and speaks in the types of package plan. All of its state is lost with the process
+// and made anew by the next observation.
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+// Observer sees the node.
+type Observer interface {
+	// Observe reads everything afresh. Only one observation is made at a time.
+	Observe(ctx context.Context) (plan.Snapshot, error)
+	// Watch signals that something may have changed, until the context ends.
+	Watch(ctx context.Context) (<-chan struct{}, error)
+}
+
+// GroupObserver sees one group.
+type GroupObserver interface {
+	// ObserveGroup reads afresh what the group, as it was seen before, is now. It fails when the group is another one by now.
+	ObserveGroup(ctx context.Context, was plan.Group) (plan.Group, error)
+}
+
+// Applier performs plans.
+type Applier interface {
+	Apply(ctx context.Context, p plan.Plan) error
+}
+
+// Config is what an Engine is made of.
+type Config struct {
+	// Policy judges devices.
+	Policy   plan.Policy
+	Observer Observer
+	// Groups observes one group in a cheaper way. Everything is observed instead when it is nil.
+	Groups  GroupObserver
+	Applier Applier
+	// Resolve follows the links of device paths.
+	Resolve Resolver
+}
+
+// applyTimeout bounds the changes of one call. They go on when the caller goes away: a command that is killed halfway is worse than one
+// that ends.
+const applyTimeout = 10 * time.Minute
+
+// Engine works on one node. Its methods are safe for concurrent use.
+type Engine struct {
+	cfg   Config
+	hub   *hub
+	locks locks
+}
+
+// New makes an Engine. It makes changes at once; Run makes it watch.
+func New(cfg Config) *Engine {
+	return &Engine{cfg: cfg, hub: newHub(cfg.Observer)}
+}
+
+// Policy is what the engine judges devices by.
+func (e *Engine) Policy() plan.Policy { return e.cfg.Policy }
+
+// Run observes the node at the start, after every burst of events and when a change asks for it, until the context ends. An Engine runs
+// once.
+func (e *Engine) Run(ctx context.Context) error { return e.hub.run(ctx) }
+
+// Observe returns what the node looks like at a moment not before the call, and shows it to the followers too.
+func (e *Engine) Observe(ctx context.Context) (plan.Snapshot, error) { return e.hub.observe(ctx) }
+
+// Follow calls send for the newest view and for every later one, until the context ends, the engine stops (ErrStopping) or the node
+// cannot be observed. A follower that is slow misses views, never the newest.
+func (e *Engine) Follow(ctx context.Context, send func(View) error) error {
+	return e.hub.follow(ctx, send)
+}
+
+// OnView says who is told of every view from now on, right when it is taken. There is one such listener; tell must not call the engine.
+func (e *Engine) OnView(tell func(plan.Snapshot)) {
+	e.hub.mu.Lock()
+	defer e.hub.mu.Unlock()
+	e.hub.onView = tell
+}
+
+// change is the recipe of every change to devices and groups, under locks that the caller took. It returns what is seen on the node
+// afterwards, and what was decided.
+func (e *Engine) change(ctx context.Context, decide func(plan.Snapshot) (plan.Plan, error)) (plan.Snapshot, plan.Plan, error) {
+	defer e.hub.underway.begin()()
+	before, err := e.hub.observe(ctx)
+	if err != nil {
+		return plan.Snapshot{}, plan.Plan{}, err
+	}
+	p, err := decide(before)
+	if err != nil || len(p.Steps) == 0 {
+		return before, p, err
+	}
+	if err := e.apply(ctx, p); err != nil {
+		return plan.Snapshot{}, p, err
+	}
+	after, err := e.hub.observe(context.WithoutCancel(ctx))
+	return after, p, err
+}
+
+// apply performs a plan to its end, even if the caller goes away. After a failure the node is observed again.
+func (e *Engine) apply(ctx context.Context, p plan.Plan) error {
+	log := logr.FromContextOrDiscard(ctx)
+	for _, step := range p.Steps {
+		log.V(1).Info("Planned step", "step", step.String(), "reason", step.Why())
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTimeout)
+	defer cancel()
+	err := e.cfg.Applier.Apply(ctx, p)
+	if err != nil {
+		e.hub.poke()
+	}
+	return err
+}

@@ -1,0 +1,65 @@
+package volume
+
+import (
+	"fmt"
+
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+// Delete plans how the volume goes. A volume that is absent needs nothing. A group that is absent is plan.ErrNotFound, because its
+// devices may come back.
+func Delete(s plan.Snapshot, want Spec) (Plan, error) {
+	g, v, exists, err := find(s, want)
+	switch {
+	case err != nil || !exists:
+		return Plan{}, err
+	case v.Open:
+		return Plan{}, fmt.Errorf("volume %s in group %s: %w: it is mounted, or open as a device", v.Name, g.Name, plan.ErrInUse)
+	}
+	if err := g.whole(); err != nil {
+		return Plan{}, err
+	}
+	step := RemoveLV{Group: g.Ref(), Name: v.Name, Tag: plan.TagVolume + v.ID, Reason: "the volume is not wanted any more"}
+	return Plan{Volume: v, Plan: does(step)}, nil
+}
+
+// Resize plans how the volume gets at least the size. It never shrinks.
+func Resize(s plan.Snapshot, want Spec) (Plan, error) {
+	g, v, err := present(s, want)
+	switch {
+	case err != nil:
+		return Plan{}, err
+	case v.SizeBytes >= want.SizeBytes:
+		return Plan{Volume: v}, nil
+	case v.Snapshot:
+		return Plan{}, fmt.Errorf("%s in group %s is a snapshot, which does not grow: %w", v.Name, g.Name, plan.ErrInvalid)
+	}
+	size, err := g.roundUp(want.SizeBytes)
+	if err != nil {
+		return Plan{}, err
+	}
+	reason := fmt.Sprintf("volume has %d bytes and %d are wanted", v.SizeBytes, want.SizeBytes)
+	return g.grow(v, size, want.OverprovisionPercent, plan.ErrOverLimit, reason)
+}
+
+// Activate plans how the device node of the volume comes to exist.
+func Activate(s plan.Snapshot, want Spec) (Plan, error) {
+	g, v, err := present(s, want)
+	if err != nil || v.Active {
+		return Plan{Volume: v}, err
+	}
+	step := ActivateLV{Group: g.Ref(), Name: v.Name, Tag: plan.TagVolume + v.ID, Reason: "the volume is wanted on this node and not active"}
+	v.Active = true
+	return Plan{Volume: v, Plan: does(step)}, nil
+}
+
+// Settle plans how the volume comes to be in use: it is not new any more.
+func Settle(s plan.Snapshot, want Spec) (Plan, error) {
+	g, v, err := present(s, want)
+	if err != nil || !v.New {
+		return Plan{Volume: v}, err
+	}
+	step := SettleLV{Group: g.Ref(), Name: v.Name, Tag: plan.TagVolume + v.ID, Reason: "the volume is used from now on"}
+	v.New = false
+	return Plan{Volume: v, Plan: does(step)}, nil
+}

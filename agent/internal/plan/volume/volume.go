@@ -1,0 +1,94 @@
+// Package volume decides on the logical volumes and thin pools of a group: how one comes to exist, grows, is used and goes. From a
+// snapshot of the node and what is wanted it makes a list of typed steps, each with a reason. Like package plan it is pure: no clock,
+// no files, no processes, no network.
+package volume
+
+import (
+	"fmt"
+	"math"
+
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+// Spec is the volume that a caller wants, or wants to be rid of.
+type Spec struct {
+	Group, OwnerUID, Name, ID string
+	// SizeBytes is wanted at least. A copy without a size has that of its source.
+	SizeBytes    int64
+	Pool, Source string
+	Snapshot     bool
+	// OverprovisionPercent bounds the virtual sizes in the pool, as a multiple of its size; no bound when zero.
+	OverprovisionPercent int32
+}
+
+// Plan is what to do for one volume, and what the volume is afterwards.
+type Plan struct {
+	plan.Plan
+	Volume plan.Volume
+}
+
+// Decide is one of the decisions of this package on one volume.
+type Decide func(plan.Snapshot, Spec) (Plan, error)
+
+// does is a plan of one step.
+func does(step plan.Step) plan.Plan { return plan.Plan{Steps: []plan.Step{step}} }
+
+// group is a group in which this package decides.
+type group struct{ plan.Group }
+
+// groupOf finds the group of a volume and refuses one that is not the owner's.
+func groupOf(s plan.Snapshot, name, ownerUID string) (group, error) {
+	g, exists, err := plan.OwnGroup(s, plan.GroupSpec{Name: name, OwnerUID: ownerUID}, plan.ErrNotOurs)
+	switch {
+	case err != nil:
+		return group{}, err
+	case !exists:
+		return group{}, fmt.Errorf("group %s: %w", name, plan.ErrNotFound)
+	}
+	return group{g}, nil
+}
+
+// present finds a volume that has to exist.
+func present(s plan.Snapshot, want Spec) (group, plan.Volume, error) {
+	g, v, exists, err := find(s, want)
+	if err == nil && !exists {
+		err = fmt.Errorf("volume %s in group %s: %w", want.Name, want.Group, plan.ErrNotFound)
+	}
+	return g, v, err
+}
+
+// find looks for a volume and refuses one of another id.
+func find(s plan.Snapshot, want Spec) (group, plan.Volume, bool, error) {
+	g, err := groupOf(s, want.Group, want.OwnerUID)
+	if err != nil {
+		return group{}, plan.Volume{}, false, err
+	}
+	v, exists := g.Volume(want.Name)
+	switch {
+	case exists && v.ID == "":
+		return group{}, plan.Volume{}, false, fmt.Errorf("volume %s in group %s carries no id of ours: %w", v.Name, g.Name, plan.ErrNotOurs)
+	case exists && v.ID != want.ID:
+		return group{}, plan.Volume{}, false, fmt.Errorf("volume %s in group %s has the id %q: %w", v.Name, g.Name, v.ID, plan.ErrNotOurs)
+	}
+	if _, pool := g.Pool(want.Name); pool {
+		return group{}, plan.Volume{}, false, fmt.Errorf("%s in group %s is a thin pool, not a volume: %w", want.Name, g.Name, plan.ErrNotOurs)
+	}
+	return g, v, exists, nil
+}
+
+// whole refuses to change a group that LVM would not change.
+func (g group) whole() error {
+	if g.Partial {
+		return fmt.Errorf("group %s: %w; LVM changes no group that is not complete", g.Name, plan.ErrPartial)
+	}
+	return nil
+}
+
+// roundUp makes whole extents of a size. No group has room for a size that cannot be counted.
+func (g group) roundUp(size int64) (int64, error) {
+	extent := max(g.ExtentBytes, 1)
+	if size > math.MaxInt64-extent {
+		return 0, fmt.Errorf("%d bytes in group %s: %w", size, g.Name, plan.ErrNoRoom)
+	}
+	return (size + extent - 1) / extent * extent, nil
+}

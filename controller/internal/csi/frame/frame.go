@@ -1,0 +1,137 @@
+// Package frame is the controller side of every CSI driver of Quarry: the identity and the controller service, as the standard
+// sidecars call them, over a small Backend per storage. It validates requests, locks volumes, pages lists and maps errors to codes. It
+// keeps no state, so that any number of replicas may run. It knows neither a storage type nor the wire to the agents.
+package frame
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	"quarry.storage/quarry/pkg/csirpc"
+)
+
+// socketMode lets every container of the pod connect: the sidecars may run as other users. Nobody else sees the pod's volume.
+const socketMode = 0o666
+
+// longest bounds a call whose caller sets no deadline. The sidecars set 60 s.
+const longest = 2 * time.Minute
+
+// Config says how a driver is served.
+type Config struct {
+	// Version of the controller.
+	Version string
+	// Socket to listen on.
+	Socket string
+	// Ready reports whether the backend knows enough to answer; nil is always.
+	Ready func() bool
+	Log   logr.Logger
+	// Registry takes the metrics; nil keeps them from being published.
+	Registry prometheus.Registerer
+}
+
+// Server serves one driver to its sidecars.
+type Server struct {
+	cfg   Config
+	calls csirpc.Calls
+	driver
+}
+
+// driver is what the services work with. The optional parts of the backend are nil when it does not have them.
+type driver struct {
+	Driver
+	backend   Backend
+	snapshots Snapshotter
+	measurer  Measurer
+	attacher  Attacher
+	locks     *csirpc.Locks
+}
+
+// New makes a Server; Start makes it work.
+func New(cfg Config, d Driver, b Backend) *Server {
+	s := &Server{
+		cfg: cfg, driver: driver{Driver: d, backend: b, locks: &csirpc.Locks{}},
+		calls: csirpc.Calls{
+			Process: "controller", Log: cfg.Log.WithValues("driver", d.Name), Code: codeOf, Longest: longest,
+			Metrics: csirpc.NewMetrics(cfg.Registry, "quarry_csi", "the sidecars", d.Name),
+		},
+	}
+	s.snapshots, _ = b.(Snapshotter)
+	s.measurer, _ = b.(Measurer)
+	s.attacher, _ = b.(Attacher)
+	return s
+}
+
+// NeedLeaderElection says that every replica serves its own sidecars.
+func (s *Server) NeedLeaderElection() bool { return false }
+
+// Start serves until the context ends, and waits for calls in progress.
+func (s *Server) Start(ctx context.Context) error {
+	g := grpc.NewServer(grpc.UnaryInterceptor(s.calls.Handle))
+	csi.RegisterIdentityServer(g, csirpc.NewIdentity(csirpc.Plugin{
+		Name: s.Name, Version: s.cfg.Version, Topology: s.Topology != "", Expansion: true, Ready: s.cfg.Ready,
+	}))
+	csi.RegisterControllerServer(g, &controller{driver: s.driver})
+	served, err := csirpc.Serve(s.cfg.Socket, socketMode, g)
+	if err != nil {
+		return err
+	}
+	defer served.Stop()
+	s.calls.Log.Info("Serving the sidecars", "socket", s.cfg.Socket)
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-served.Failed():
+		return fmt.Errorf("driver %s: %w", s.Name, err)
+	}
+}
+
+// controller is the CSI controller service. The calls that a driver does not offer return UNIMPLEMENTED.
+type controller struct {
+	csi.UnimplementedControllerServer
+	driver
+}
+
+// ControllerGetCapabilities returns what the service can do.
+func (d *controller) ControllerGetCapabilities(
+	context.Context, *csi.ControllerGetCapabilitiesRequest,
+) (*csi.ControllerGetCapabilitiesResponse, error) {
+	resp := &csi.ControllerGetCapabilitiesResponse{}
+	for _, t := range d.capabilities() {
+		resp.Capabilities = append(resp.Capabilities, &csi.ControllerServiceCapability{
+			Type: &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{Type: t}},
+		})
+	}
+	return resp, nil
+}
+
+func (d *driver) capabilities() []csi.ControllerServiceCapability_RPC_Type {
+	out := []csi.ControllerServiceCapability_RPC_Type{
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
+		csi.ControllerServiceCapability_RPC_EXPAND_VOLUME,
+		csi.ControllerServiceCapability_RPC_LIST_VOLUMES,
+		csi.ControllerServiceCapability_RPC_GET_VOLUME,
+		csi.ControllerServiceCapability_RPC_VOLUME_CONDITION,
+		csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+	}
+	if d.Clones {
+		out = append(out, csi.ControllerServiceCapability_RPC_CLONE_VOLUME)
+	}
+	if d.snapshots != nil {
+		out = append(out, csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
+			csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS, csi.ControllerServiceCapability_RPC_GET_SNAPSHOT)
+	}
+	if d.measurer != nil {
+		out = append(out, csi.ControllerServiceCapability_RPC_GET_CAPACITY)
+	}
+	if d.attacher != nil {
+		out = append(out, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
+			csi.ControllerServiceCapability_RPC_PUBLISH_READONLY, csi.ControllerServiceCapability_RPC_LIST_VOLUMES_PUBLISHED_NODES)
+	}
+	return out
+}

@@ -1,0 +1,49 @@
+// Package frametest helps to test CSI drivers over package frame: it serves one on a socket, runs csi-sanity against it, and has a
+// model of a storage with everything that the frame can serve.
+package frametest
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"quarry.storage/quarry/controller/internal/csi/frame"
+)
+
+// Served is a driver on a socket, and the clients of its services.
+type Served struct {
+	csi.ControllerClient
+	csi.IdentityClient
+	// Socket that it listens on.
+	Socket string
+}
+
+// Serve serves a driver until the test ends.
+func Serve(t *testing.T, d frame.Driver, b frame.Backend) *Served {
+	t.Helper()
+	s := &Served{Socket: filepath.Join(t.TempDir(), "csi.sock")}
+	ctx, cancel := context.WithCancel(t.Context())
+	server := frame.New(frame.Config{Version: "test", Socket: s.Socket}, d, b)
+	done := make(chan error, 1)
+	go func() { done <- server.Start(ctx) }()
+	conn, err := grpc.NewClient("unix://"+s.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	s.ControllerClient, s.IdentityClient = csi.NewControllerClient(conn), csi.NewIdentityClient(conn)
+	if _, err := s.Probe(ctx, &csi.ProbeRequest{}, grpc.WaitForReady(true)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

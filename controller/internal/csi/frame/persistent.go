@@ -1,0 +1,68 @@
+package frame
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// IndexHandle is the index of PersistentVolumes by driver and handle.
+const IndexHandle = "csi.driver/volumeHandle"
+
+// PersistentVolumes finds the PersistentVolumes of a driver. What it returns must not be changed.
+type PersistentVolumes struct {
+	// Reader answers from a cache with the index of IndexPersistentVolumes.
+	Reader client.Reader
+	// Driver whose PersistentVolumes are meant.
+	Driver string
+}
+
+// IndexPersistentVolumes adds the index to a cache.
+func IndexPersistentVolumes(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &corev1.PersistentVolume{}, IndexHandle, func(o client.Object) []string {
+		v, ok := o.(*corev1.PersistentVolume)
+		if !ok || v.Spec.CSI == nil {
+			return nil
+		}
+		return []string{handleKey(v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle)}
+	})
+	if err != nil {
+		return fmt.Errorf("index PersistentVolumes by handle: %w", err)
+	}
+	return nil
+}
+
+// handleKey is the value of the index: handles of different drivers may be the same.
+func handleKey(driver, handle string) string { return driver + " " + handle }
+
+// With returns the PersistentVolumes of a handle, ordered by name. A person can make more than one.
+func (p PersistentVolumes) With(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error) {
+	return p.list(ctx, client.MatchingFields{IndexHandle: handleKey(p.Driver, handle)})
+}
+
+// All returns all PersistentVolumes of the driver, ordered by handle.
+func (p PersistentVolumes) All(ctx context.Context) ([]*corev1.PersistentVolume, error) {
+	return p.list(ctx)
+}
+
+func (p PersistentVolumes) list(ctx context.Context, options ...client.ListOption) ([]*corev1.PersistentVolume, error) {
+	var list corev1.PersistentVolumeList
+	options = append(options, &client.ListOptions{UnsafeDisableDeepCopy: new(true)})
+	if err := p.Reader.List(ctx, &list, options...); err != nil {
+		return nil, fmt.Errorf("list PersistentVolumes: %w", err)
+	}
+	var out []*corev1.PersistentVolume
+	for i := range list.Items {
+		if v := &list.Items[i]; v.Spec.CSI != nil && v.Spec.CSI.Driver == p.Driver {
+			out = append(out, v)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.PersistentVolume) int {
+		return cmp.Or(cmp.Compare(a.Spec.CSI.VolumeHandle, b.Spec.CSI.VolumeHandle), cmp.Compare(a.Name, b.Name))
+	})
+	return out, nil
+}

@@ -1,0 +1,151 @@
+package lvm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/lvm/place"
+	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/volumeid"
+)
+
+// readOnly lists without copying what is in the cache.
+var readOnly = &client.ListOptions{UnsafeDisableDeepCopy: new(true)}
+
+// clusters returns the Clusters of this driver. They must not be changed.
+func (b *Backend) clusters(ctx context.Context) ([]*v1alpha1.Cluster, error) {
+	var list v1alpha1.ClusterList
+	if err := b.Reader.List(ctx, &list, readOnly); err != nil {
+		return nil, fmt.Errorf("list clusters: %w", err)
+	}
+	var out []*v1alpha1.Cluster
+	for i := range list.Items {
+		if list.Items[i].Spec.StorageType == v1alpha1.StorageTypeLVM {
+			out = append(out, &list.Items[i])
+		}
+	}
+	return out, nil
+}
+
+// cluster returns the Cluster that a StorageClass names.
+func (b *Backend) cluster(ctx context.Context, uid string) (*v1alpha1.Cluster, error) {
+	if uid == "" {
+		return nil, volume.Refuse(volume.Invalid, "parameter %q is missing: it names the Cluster by its UID", v1alpha1.ParameterCluster)
+	}
+	all, err := b.clusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range all {
+		if string(c.UID) == uid {
+			return c, nil
+		}
+	}
+	return nil, volume.Refuse(volume.Invalid, "parameter %q: no Cluster of type lvm has the UID %.64q", v1alpha1.ParameterCluster, uid)
+}
+
+// hosts returns the hosts of a Cluster as they are at this moment.
+func (b *Backend) hosts(ctx context.Context, c *v1alpha1.Cluster) ([]place.Host, error) {
+	var list v1alpha1.StorageNodeList
+	if err := b.Reader.List(ctx, &list, readOnly); err != nil {
+		return nil, fmt.Errorf("list storagenodes: %w", err)
+	}
+	maintenance := map[string]bool{}
+	for _, n := range list.Items {
+		maintenance[n.Name] = n.Spec.Maintenance
+	}
+	var out []place.Host
+	for _, name := range place.HostNames(c) {
+		out = append(out, place.HostOf(c, b.Agents.Node(name), maintenance[name]))
+	}
+	return out, nil
+}
+
+// nodes returns the names of all nodes that may hold volumes; ordered.
+func (b *Backend) nodes(ctx context.Context) ([]string, error) {
+	all, err := b.clusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, c := range all {
+		names = append(names, place.HostNames(c)...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// spot is where an existing volume or snapshot is.
+type spot struct {
+	id   volumeid.ID
+	node decide.Node
+	// owner is the UID of the Cluster; empty when no Cluster has or had such a group on the node.
+	owner string
+	// seen is true when the node had the group when it was last seen.
+	seen bool
+	// percent bounds what is given out of the thin pool.
+	percent int32
+}
+
+// locate finds the group of a volume: in what its node reports or, without that, among the Clusters.
+func (b *Backend) locate(ctx context.Context, id volumeid.ID) (spot, error) {
+	p := spot{id: id, node: b.Agents.Node(id.Node)}
+	for _, g := range p.node.Groups {
+		if g.Name == id.Group {
+			p.owner, p.seen = g.OwnerUID, true
+		}
+	}
+	all, err := b.clusters(ctx)
+	if err != nil {
+		return spot{}, err
+	}
+	for _, c := range all {
+		class := place.ClassOf(c)
+		switch {
+		case p.seen && class.Owner == p.owner:
+			p.percent = class.Thin.Percent
+		case !p.seen && class.Group == id.Group && slices.Contains(place.HostNames(c), id.Node):
+			p.owner, p.percent = class.Owner, class.Thin.Percent
+		}
+	}
+	return p, nil
+}
+
+// reach is locate for what has to exist on a node that answers.
+func (b *Backend) reach(ctx context.Context, id volumeid.ID) (spot, error) {
+	p, err := b.locate(ctx, id)
+	switch {
+	case err != nil:
+		return spot{}, err
+	case p.owner == "":
+		return spot{}, fmt.Errorf("%w: no Cluster has volume group %s on node %s", volume.ErrNotOurs, id.Group, id.Node)
+	case !p.node.Up():
+		return spot{}, volume.Refuse(volume.Unavailable, "%s", place.Away(p.node).Message)
+	}
+	return p, nil
+}
+
+func (p spot) spec() decide.VolumeSpec {
+	return decide.VolumeSpec{
+		Group: p.id.Group, Owner: p.owner, Name: p.id.Name, ID: p.id.String(), OverprovisionPercent: p.percent,
+	}
+}
+
+// look observes one volume or snapshot.
+func (b *Backend) look(ctx context.Context, p spot) (decide.Volume, error) {
+	all, _, err := b.Agents.ListVolumes(ctx, p.id.Node, p.id.Group)
+	if err != nil {
+		return decide.Volume{}, err
+	}
+	for _, v := range all {
+		if v.Name == p.id.Name && v.ID == p.id.String() {
+			return v, nil
+		}
+	}
+	return decide.Volume{}, volume.Refuse(volume.NotFound, "%s does not exist", p.id)
+}

@@ -1,0 +1,111 @@
+package lvm
+
+import (
+	"context"
+
+	"quarry.storage/quarry/controller/internal/csi/frame"
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/lvm/place"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/volumeid"
+)
+
+// wish is a frame.Wish with what only local volumes have.
+type wish struct {
+	frame.Wish
+	parameters place.Parameters
+	source     *volumeid.ID
+}
+
+// read reads a wish.
+func read(w frame.Wish) (wish, error) {
+	out := wish{Wish: w}
+	var err error
+	if out.parameters, err = place.Parse(w.Parameters); err != nil || w.Source == nil {
+		return out, err
+	}
+	id, err := parse(w.Source.Handle)
+	out.source = &id
+	return out, err
+}
+
+// CreateVolume makes a volume on the first allowed host that has room. It asks an agent once, for a repeated request too.
+func (b *Backend) CreateVolume(ctx context.Context, asked frame.Wish) (frame.Volume, error) {
+	w, err := read(asked)
+	if err != nil {
+		return frame.Volume{}, err
+	}
+	choices, class, err := b.choose(ctx, w)
+	if err != nil {
+		return frame.Volume{}, err
+	}
+	if err := b.fits(ctx, w); err != nil {
+		return frame.Volume{}, err
+	}
+	v, id, err := b.createOn(ctx, w, class, choices)
+	if err != nil {
+		return frame.Volume{}, err
+	}
+	made := item{id: id, seen: v}.volume()
+	made.Context = map[string]string{v1alpha1.ParameterCluster: class.Owner}
+	return made, nil
+}
+
+// choose returns where the volume may be made.
+func (b *Backend) choose(ctx context.Context, w wish) ([]place.Choice, place.Class, error) {
+	c, err := b.cluster(ctx, w.parameters.Cluster)
+	if err != nil {
+		return nil, place.Class{}, err
+	}
+	hosts, err := b.hosts(ctx, c)
+	if err != nil {
+		return nil, place.Class{}, err
+	}
+	class := place.ClassOf(c)
+	class.Thin = w.parameters.Thin
+	choices, err := place.Choose(place.Request{
+		Class: class, Name: w.Name, Range: w.Size, Topology: w.Topology, Source: w.source,
+	}, hosts)
+	return choices, class, err
+}
+
+// fits refuses a limit that is below the size of the source: a copy is not made smaller. It looks at the source only if there is a
+// limit.
+func (b *Backend) fits(ctx context.Context, w wish) error {
+	if w.source == nil || w.Size.Limit == 0 {
+		return nil
+	}
+	p, err := b.reach(ctx, *w.source)
+	if err != nil {
+		return err
+	}
+	v, err := b.look(ctx, p)
+	if err != nil {
+		return err
+	}
+	return w.Size.Holds(v.SizeBytes)
+}
+
+// createOn asks one agent after the other as long as they have no room.
+func (b *Backend) createOn(ctx context.Context, w wish, class place.Class, choices []place.Choice) (decide.Volume, volumeid.ID, error) {
+	var full error
+	for _, c := range choices {
+		id, err := volumeid.New(c.Host.Node.Name, class.Group, w.Name)
+		if err != nil {
+			return decide.Volume{}, id, err
+		}
+		spec := decide.VolumeSpec{
+			Group: class.Group, Owner: class.Owner, Name: w.Name, ID: id.String(), SizeBytes: c.Size,
+			ThinPool: class.Thin.Pool, OverprovisionPercent: class.Thin.Percent,
+		}
+		if w.source != nil {
+			spec.Source = w.source.Name
+		}
+		v, err := b.Agents.CreateVolume(ctx, id.Node, spec)
+		if !isFault(err, decide.FaultNoRoom) {
+			return v, id, err
+		}
+		full = err
+	}
+	return decide.Volume{}, volumeid.ID{}, full
+}

@@ -1,0 +1,175 @@
+package lvm_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/agent/agenttest"
+	"quarry.storage/quarry/controller/internal/agents"
+	"quarry.storage/quarry/controller/internal/csi/frame/frametest"
+	"quarry.storage/quarry/controller/internal/csi/lvm"
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+const (
+	gib       = 1 << 30
+	owner     = "6d1f8f3e-0000-4000-8000-000000000001"
+	group     = "quarry-pool"
+	diskBytes = 100 * gib
+)
+
+// cache answers like the informer cache.
+type cache struct {
+	client.Reader
+	clusters []v1alpha1.Cluster
+	nodes    []v1alpha1.StorageNode
+}
+
+func (c *cache) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	switch l := list.(type) {
+	case *v1alpha1.ClusterList:
+		l.Items = c.clusters
+	case *v1alpha1.StorageNodeList:
+		l.Items = c.nodes
+	default:
+		return fmt.Errorf("unexpected list %T", list)
+	}
+	return nil
+}
+
+// suite is the driver on its socket, between a cache and real agents over fake hosts.
+type suite struct {
+	*frametest.Served
+
+	t      *testing.T
+	cache  *cache
+	pool   *agents.Pool
+	agents map[string]*agenttest.Agent
+	thin   bool
+}
+
+// newSuite starts agents on the hosts, each with one group of one disk and, if wanted, a thin pool of half of it.
+func newSuite(t *testing.T, thin bool, hosts ...string) *suite {
+	t.Helper()
+	s := &suite{t: t, thin: thin, agents: map[string]*agenttest.Agent{}, cache: &cache{}}
+	ca := agenttest.NewCA(t)
+	s.pool = agents.New(context.Background(), agents.Config{
+		TLS:   func(node string) (*tls.Config, error) { return ca.ControllerTLS(t, node), nil },
+		Grace: time.Second, Patience: 50 * time.Millisecond, Absence: 50 * time.Millisecond,
+	})
+	t.Cleanup(s.pool.Close)
+	c := v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "pool", UID: types.UID(owner)}}
+	c.Spec.StorageType = v1alpha1.StorageTypeLVM
+	if thin {
+		half := resource.MustParse("50Gi")
+		c.Spec.LVM = &v1alpha1.LVMSpec{ThinPool: &v1alpha1.ThinPoolSpec{Size: &half, OverprovisionRatio: "2.0"}}
+	}
+	for _, h := range hosts {
+		c.Spec.Hosts = append(c.Spec.Hosts, v1alpha1.HostName(h))
+		a := agenttest.New(t, agenttest.Options{NodeName: h, CA: ca})
+		a.AddDisks(diskBytes, "sdb")
+		a.AddGroup(group, owner, "sdb")
+		s.agents[h] = a
+		s.pool.SetAddress(h, a.Addr(), "pod-of-"+h)
+	}
+	s.cache.clusters = []v1alpha1.Cluster{c}
+	for _, h := range hosts {
+		s.await("agent of "+h, func() bool { n := s.pool.Node(h); return n.Up() && len(n.Groups) == 1 })
+		if thin {
+			s.addPool(h)
+		}
+	}
+	s.Served = frametest.Serve(t, lvm.Driver(), &lvm.Backend{Reader: s.cache, Agents: s.pool})
+	return s
+}
+
+func (s *suite) addPool(host string) {
+	s.t.Helper()
+	_, err := s.pool.EnsureThinPool(s.t.Context(), host, decide.ThinPoolSpec{
+		Group: group, Owner: owner, Name: v1alpha1.ThinPoolName, SizeBytes: 50 * gib,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.await("pool of "+host, func() bool { return len(s.pool.Node(host).Groups[0].Pools) == 1 })
+}
+
+func (s *suite) await(what string, done func() bool) {
+	s.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("waited in vain for: %s", what)
+		}
+	}
+}
+
+func (s *suite) parameters() map[string]string {
+	p := map[string]string{v1alpha1.ParameterCluster: owner}
+	if s.thin {
+		p[v1alpha1.ParameterThinPool], p[v1alpha1.ParameterOverprovision] = v1alpha1.ThinPoolName, "200"
+	}
+	return p
+}
+
+// request makes a good request for 1 GiB; on nodes, in their order, if there are any.
+func (s *suite) request(name string, nodes ...string) *csi.CreateVolumeRequest {
+	r := &csi.CreateVolumeRequest{
+		Name: name, Parameters: s.parameters(), VolumeCapabilities: []*csi.VolumeCapability{mounted("ext4")},
+		CapacityRange: &csi.CapacityRange{RequiredBytes: gib},
+	}
+	if len(nodes) > 0 {
+		r.AccessibilityRequirements = &csi.TopologyRequirement{}
+	}
+	for _, n := range nodes {
+		r.AccessibilityRequirements.Preferred = append(r.AccessibilityRequirements.Preferred, on(n))
+		r.AccessibilityRequirements.Requisite = append(r.AccessibilityRequirements.Requisite, on(n))
+	}
+	return r
+}
+
+func (s *suite) create(r *csi.CreateVolumeRequest) *csi.Volume {
+	s.t.Helper()
+	resp, err := s.CreateVolume(s.t.Context(), r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.GetVolume()
+}
+
+// steps is how many changes were made to all hosts so far.
+func (s *suite) steps() (n int) {
+	for _, a := range s.agents {
+		n += a.Steps()
+	}
+	return n
+}
+
+func on(node string) *csi.Topology {
+	return &csi.Topology{Segments: map[string]string{v1alpha1.TopologyHost: node}}
+}
+
+func mounted(fs string) *csi.VolumeCapability {
+	return &csi.VolumeCapability{
+		AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: fs}},
+	}
+}
+
+func wantCode(t *testing.T, err error, want codes.Code) {
+	t.Helper()
+	if got := status.Code(err); got != want {
+		t.Errorf("code is %s, want %s: %v", got, want, err)
+	}
+}

@@ -1,0 +1,84 @@
+package lvm
+
+import (
+	"context"
+	"slices"
+
+	"quarry.storage/quarry/controller/internal/csi/frame"
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/lvm/place"
+	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/pkg/volumeid"
+)
+
+// DeleteVolume removes a volume that nobody uses. One that is absent is gone already.
+func (b *Backend) DeleteVolume(ctx context.Context, handle string) error {
+	id, err := parse(handle)
+	if err != nil {
+		return err
+	}
+	return b.remove(ctx, id)
+}
+
+// remove removes a volume or snapshot. A group that should be there and is not may come back with the volume in it.
+func (b *Backend) remove(ctx context.Context, id volumeid.ID) error {
+	p, err := b.reach(ctx, id)
+	if err != nil {
+		return err
+	}
+	err = b.Agents.DeleteVolume(ctx, id.Node, p.spec())
+	if isFault(err, decide.FaultNotFound) {
+		return volume.Refuse(volume.Unavailable,
+			"volume group %s is not seen on node %s: its disks may be away, and %s with them", id.Group, id.Node, id.Name)
+	}
+	return err
+}
+
+// ExpandVolume makes a volume larger, also while it is used.
+func (b *Backend) ExpandVolume(ctx context.Context, handle string, size volume.Range) (int64, error) {
+	id, err := parse(handle)
+	if err != nil {
+		return 0, err
+	}
+	p, err := b.reach(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	spec := p.spec()
+	if spec.SizeBytes, err = size.Size(p.extent()); err != nil {
+		return 0, err
+	}
+	v, err := b.Agents.ResizeVolume(ctx, id.Node, spec)
+	return v.SizeBytes, err
+}
+
+func (p spot) extent() int64 {
+	for _, g := range p.node.Groups {
+		if g.Name == p.id.Group {
+			return g.ExtentBytes
+		}
+	}
+	return 0
+}
+
+// Volume observes one volume. Of a volume on a node that does not answer, only its name and that fact are known.
+func (b *Backend) Volume(ctx context.Context, handle string) (frame.Volume, error) {
+	id, err := parse(handle)
+	if err != nil {
+		return frame.Volume{}, err
+	}
+	p, err := b.locate(ctx, id)
+	switch {
+	case err != nil:
+		return frame.Volume{}, err
+	case !p.node.Up() && slices.ContainsFunc(p.node.Groups, func(g decide.Group) bool {
+		return g.Name == id.Group && slices.Contains(g.Volumes, id.Name)
+	}):
+		return item{id: id, condition: place.Away(p.node)}.volume(), nil
+	}
+	if p, err = b.reach(ctx, id); err != nil {
+		return frame.Volume{}, err
+	}
+	v, err := b.look(ctx, p)
+	return item{id: id, seen: v, condition: place.ConditionOf(p.node, v)}.volume(), err
+}

@@ -1,0 +1,230 @@
+package lvm_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+
+	"quarry.storage/quarry/pkg/volumeid"
+)
+
+func (s *suite) remove(id string) error {
+	_, err := s.DeleteVolume(s.t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+	return err
+}
+
+func TestDeleteVolume(t *testing.T) {
+	s := newSuite(t, false, "node-1")
+	id := s.create(s.request("pvc-1")).GetVolumeId()
+	name := volumeid.Name("pvc-1")
+	s.agents["node-1"].OpenVolume(group, name)
+	wantCode(t, s.remove(id), codes.FailedPrecondition)
+	if v := s.agents["node-1"].Volumes(group); len(v) != 1 {
+		t.Fatalf("a volume in use was removed: %+v", v)
+	}
+	s.agents["node-1"].CloseVolume(group, name)
+	for range 2 {
+		wantCode(t, s.remove(id), codes.OK)
+	}
+	if v := s.agents["node-1"].Volumes(group); len(v) != 0 {
+		t.Errorf("volumes are %+v", v)
+	}
+}
+
+func TestDeleteVolume_notOurs(t *testing.T) {
+	s := newSuite(t, false, "node-1")
+	foreign := volumeid.Name("foreign")
+	s.agents["node-1"].AddVolume(group, foreign, gib)
+	before := s.steps()
+	for id, want := range map[string]codes.Code{
+		"":                                codes.InvalidArgument,
+		"pvc-1; rm -rf /":                 codes.OK,
+		"node-1/" + group + "/--force":    codes.OK,
+		"node-1/other/" + foreign:         codes.OK,
+		"node-9/" + group + "/" + foreign: codes.OK,
+		"node-1/" + group + "/" + foreign: codes.PermissionDenied,
+	} {
+		if err := s.remove(id); true {
+			t.Log(id)
+			wantCode(t, err, want)
+		}
+	}
+	if n := s.steps() - before; n != 0 {
+		t.Errorf("%d changes were made", n)
+	}
+}
+
+func TestDeleteVolume_nodeOrDisksAway(t *testing.T) {
+	s := newSuite(t, false, "node-1")
+	id := s.create(s.request("pvc-1")).GetVolumeId()
+	s.agents["node-1"].Unplug("sdb")
+	s.await("group gone", func() bool { g := s.pool.Node("node-1").Groups; return len(g) == 0 || g[0].Partial })
+	if err := s.remove(id); err == nil {
+		t.Error("a volume on a disk that is away was said to be deleted")
+	}
+	s.agents["node-1"].Plug("sdb")
+	s.agents["node-1"].Kill()
+	s.await("node-1 down", func() bool { return !s.pool.Node("node-1").Up() })
+	wantCode(t, s.remove(id), codes.Unavailable)
+	s.agents["node-1"].Restart(t)
+	s.up("node-1")
+	s.await("deletion", func() bool { return s.remove(id) == nil })
+	if v := s.agents["node-1"].Volumes(group); len(v) != 0 {
+		t.Errorf("volumes are %+v", v)
+	}
+}
+
+func TestControllerExpandVolume(t *testing.T) {
+	for name, c := range map[string]struct {
+		thin bool
+		size *csi.CapacityRange
+		cap  *csi.VolumeCapability
+		want codes.Code
+		got  int64
+		node bool
+	}{
+		"larger":                    {size: &csi.CapacityRange{RequiredBytes: 2 * gib}, got: 2 * gib, node: true},
+		"between two extents":       {size: &csi.CapacityRange{RequiredBytes: gib + 1}, got: gib + 4<<20, node: true},
+		"a raw device":              {size: &csi.CapacityRange{RequiredBytes: 2 * gib}, cap: block(), got: 2 * gib},
+		"smaller changes nothing":   {size: &csi.CapacityRange{RequiredBytes: 1}, got: gib, node: true},
+		"no range":                  {want: codes.InvalidArgument},
+		"a limit below it":          {size: &csi.CapacityRange{RequiredBytes: 1, LimitBytes: gib / 2}, want: codes.OutOfRange},
+		"above the free space":      {size: &csi.CapacityRange{RequiredBytes: 200 * gib}, want: codes.ResourceExhausted},
+		"above the limit of a pool": {thin: true, size: &csi.CapacityRange{RequiredBytes: 101 * gib}, want: codes.OutOfRange},
+		"thin":                      {thin: true, size: &csi.CapacityRange{RequiredBytes: 60 * gib}, got: 60 * gib, node: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t, c.thin, "node-1")
+			id := s.create(s.request("pvc-1")).GetVolumeId()
+			s.agents["node-1"].OpenVolume(group, volumeid.Name("pvc-1"))
+			r, err := s.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: c.size, VolumeCapability: c.cap})
+			wantCode(t, err, c.want)
+			if r.GetCapacityBytes() != c.got || r.GetNodeExpansionRequired() != c.node {
+				t.Errorf("answer is %v, want %d bytes, node %t", r, c.got, c.node)
+			}
+			if got := s.agents["node-1"].Volumes(group)[0].SizeBytes; got != max(c.got, gib) {
+				t.Errorf("size is %d", got)
+			}
+		})
+	}
+}
+
+func block() *csi.VolumeCapability {
+	c := mounted("")
+	c.AccessType = &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}
+	return c
+}
+
+func TestControllerGetVolume_condition(t *testing.T) {
+	s := newSuite(t, false, "node-1")
+	id := s.create(s.request("pvc-1")).GetVolumeId()
+	get := func() *csi.ControllerGetVolumeResponse {
+		t.Helper()
+		r, err := s.ControllerGetVolume(t.Context(), &csi.ControllerGetVolumeRequest{VolumeId: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := get(); r.GetStatus().GetVolumeCondition().GetAbnormal() || r.GetVolume().GetCapacityBytes() != gib {
+		t.Errorf("a healthy volume is %v", r)
+	}
+	s.agents["node-1"].SetVolumeHealth(group, volumeid.Name("pvc-1"), "partial")
+	if c := get().GetStatus().GetVolumeCondition(); !c.GetAbnormal() || c.GetMessage() != "partial" {
+		t.Errorf("condition is %v", c)
+	}
+	s.agents["node-1"].Kill()
+	s.await("node-1 down", func() bool { return !s.pool.Node("node-1").Up() })
+	if c := get().GetStatus().GetVolumeCondition(); !c.GetAbnormal() || !strings.Contains(c.GetMessage(), "node-1 cannot be reached") {
+		t.Errorf("condition is %v", c)
+	}
+}
+
+func TestListVolumes_pagesOverNodesAlsoThoseAway(t *testing.T) {
+	s := newSuite(t, false, "node-1", "node-1-a", "node-2")
+	var want []string
+	for _, n := range []string{"node-1", "node-1-a", "node-2"} {
+		for _, v := range []string{"pvc-1", "pvc-2"} {
+			want = append(want, s.create(s.request(v+n, n)).GetVolumeId())
+		}
+	}
+	s.agents["node-1-a"].Kill()
+	s.await("node-1-a down", func() bool { return !s.pool.Node("node-1-a").Up() })
+	for limit := range int32(8) {
+		var got []string
+		for token, first := "", true; first || token != ""; first = false {
+			r, err := s.ListVolumes(t.Context(), &csi.ListVolumesRequest{MaxEntries: limit, StartingToken: token})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range r.GetEntries() {
+				got = append(got, e.GetVolume().GetVolumeId())
+				away := strings.HasPrefix(e.GetVolume().GetVolumeId(), "node-1-a/")
+				if e.GetStatus().GetVolumeCondition().GetAbnormal() != away {
+					t.Errorf("entry is %v", e)
+				}
+			}
+			token = r.GetNextToken()
+		}
+		if !slices.IsSorted(want) && limit == 0 {
+			t.Log("handles sort otherwise than nodes do")
+		}
+		slices.Sort(got)
+		sorted := slices.Sorted(slices.Values(want))
+		if diff := cmp.Diff(sorted, got); diff != "" {
+			t.Errorf("limit %d (-want +got):\n%s", limit, diff)
+		}
+	}
+	_, err := s.ListVolumes(t.Context(), &csi.ListVolumesRequest{StartingToken: "none"})
+	wantCode(t, err, codes.Aborted)
+}
+
+func TestGetCapacity(t *testing.T) {
+	for name, c := range map[string]struct {
+		thin bool
+		node string
+		want int64
+	}{
+		"one node":         {node: "node-1", want: 98},
+		"all nodes":        {want: 198},
+		"no host":          {node: "node-9", want: 0},
+		"thin, one node":   {thin: true, node: "node-1", want: 99},
+		"thin, both nodes": {thin: true, want: 199},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t, c.thin, "node-1", "node-2")
+			s.create(s.request("pvc-1", "node-1"))
+			r := &csi.GetCapacityRequest{Parameters: s.parameters()}
+			if c.node != "" {
+				r.AccessibleTopology = on(c.node)
+			}
+			var got *csi.GetCapacityResponse
+			s.await("capacity", func() bool {
+				var err error
+				if got, err = s.GetCapacity(t.Context(), r); err != nil {
+					t.Fatal(err)
+				}
+				return got.GetAvailableCapacity()>>30 == c.want
+			})
+			largest := min(c.want, 99)
+			if c.thin {
+				largest = min(c.want, 100)
+			}
+			if got.GetMaximumVolumeSize().GetValue()>>30 != largest {
+				t.Errorf("capacity is %v, want at most %d GiB", got, largest)
+			}
+		})
+	}
+}
+
+func TestGetCapacity_tooEarlyToSay(t *testing.T) {
+	s := newSuite(t, false, "node-1")
+	s.cache.clusters[0].Spec.Hosts = append(s.cache.clusters[0].Spec.Hosts, "node-2")
+	s.pool.SetAddress("node-2", "127.0.0.1:1", "nobody")
+	_, err := s.GetCapacity(t.Context(), &csi.GetCapacityRequest{Parameters: s.parameters(), AccessibleTopology: on("node-2")})
+	wantCode(t, err, codes.Unavailable)
+}

@@ -1,0 +1,161 @@
+package place
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/pkg/volumeid"
+)
+
+// Request is a volume that needs a place.
+type Request struct {
+	Class Class
+	// Name in LVM.
+	Name     string
+	Range    volume.Range
+	Topology volume.Topology
+	// Source of its content; nil for none.
+	Source *volumeid.ID
+}
+
+// Choice is a host to make a volume on, and the size to ask for there.
+type Choice struct {
+	Host Host
+	Size int64
+}
+
+// Choose returns the hosts to try, in order. A volume that is there already, as far as anybody knows, stays where it is.
+func Choose(r Request, hosts []Host) ([]Choice, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	for _, h := range hosts {
+		if h.has(r.Name) {
+			return r.again(h)
+		}
+	}
+	if r.Class.Deleting {
+		return nil, volume.Refuse(volume.Precondition, "Cluster %s is being deleted and takes no new volumes", r.Class.Cluster)
+	}
+	allowed, problems, wait := r.candidates(hosts)
+	if len(allowed) > 0 {
+		return r.sized(allowed)
+	}
+	kind := volume.Exhausted
+	if wait {
+		kind = volume.Unavailable
+	}
+	return nil, volume.Refuse(kind, "no allowed host of Cluster %s takes new volumes: %s", r.Class.Cluster, shorten(problems))
+}
+
+func (r Request) check() error {
+	if err := r.Range.Check(); err != nil {
+		return err
+	}
+	switch {
+	case r.Source == nil:
+		return nil
+	case r.Source.Group != r.Class.Group:
+		return volume.Refuse(volume.Invalid, "source %s is not of Cluster %s: content is copied within one volume group", r.Source, r.Class.Cluster)
+	case r.Class.Thin.Pool == "":
+		return volume.Refuse(volume.Precondition, "volumes of Cluster %s are linear: only thin volumes have snapshots and clones", r.Class.Cluster)
+	}
+	return nil
+}
+
+// again chooses the host that has the volume already.
+func (r Request) again(h Host) ([]Choice, error) {
+	switch {
+	case !r.Topology.Allows(h.Node.Name):
+		return nil, volume.Refuse(volume.Conflict, "volume %s exists on node %s, where it may not be", r.Name, h.Node.Name)
+	case r.Source != nil && r.Source.Node != h.Node.Name:
+		return nil, volume.Refuse(volume.Conflict, "volume %s exists on node %s, with other content than that of %s", r.Name, h.Node.Name, r.Source)
+	case !h.Node.Up():
+		return nil, volume.Refuse(volume.Unavailable, "volume %s was made on node %s, which does not answer: %s", r.Name, h.Node.Name, h.Node.Problem)
+	}
+	return r.sized([]Host{h})
+}
+
+// candidates returns the hosts that take the volume, in order, and what is wrong with the others. wait is true when one of those
+// may take it soon.
+func (r Request) candidates(hosts []Host) (allowed []Host, problems []string, wait bool) {
+	for _, h := range r.ordered(hosts) {
+		problem := h.problem()
+		if problem == "" && r.Source != nil && r.Source.Node != h.Node.Name {
+			problem = "the source is on node " + r.Source.Node
+		}
+		if problem == "" {
+			allowed = append(allowed, h)
+			continue
+		}
+		problems = append(problems, fmt.Sprintf("%s: %s", h.Node.Name, problem))
+		wait = wait || h.Node.Agent == decide.AgentConnecting
+	}
+	return allowed, problems, wait
+}
+
+// ordered returns the hosts in the order in which they are tried: as the topology says, or the ones with the most room first. A node
+// that is no host is one without anything.
+func (r Request) ordered(hosts []Host) []Host {
+	order := r.Topology.Order()
+	if len(order) == 0 {
+		out := slices.Clone(hosts)
+		slices.SortStableFunc(out, func(a, b Host) int {
+			return cmp.Or(cmp.Compare(b.free(), a.free()), cmp.Compare(a.Node.Name, b.Node.Name))
+		})
+		return out
+	}
+	var out []Host
+	for _, name := range order {
+		i := slices.IndexFunc(hosts, func(h Host) bool { return h.Node.Name == name })
+		if i < 0 {
+			out = append(out, Host{Node: decide.Node{Name: name}, State: "not a host of the Cluster"})
+			continue
+		}
+		out = append(out, hosts[i])
+	}
+	return out
+}
+
+// sized adds the sizes. Of several hosts, the ones after the first are tried only if there is room as far as anybody knows.
+func (r Request) sized(hosts []Host) ([]Choice, error) {
+	var out []Choice
+	var first error
+	for _, h := range hosts {
+		size, err := r.Range.Size(h.Group.ExtentBytes)
+		if err != nil {
+			first = cmp.Or(first, err)
+			continue
+		}
+		if len(out) == 0 || r.Class.Thin.Pool != "" || h.free() >= size {
+			out = append(out, Choice{Host: h, Size: size})
+		}
+	}
+	if len(out) == 0 {
+		return nil, first
+	}
+	return out, nil
+}
+
+func (h Host) free() int64 {
+	if h.Group == nil {
+		return 0
+	}
+	return h.Group.FreeBytes
+}
+
+// shorten joins problems, and says how many more there are than shown.
+func shorten(problems []string) string {
+	const limit = 5
+	switch {
+	case len(problems) == 0:
+		return "it has no hosts"
+	case len(problems) > limit:
+		return fmt.Sprintf("%s; and %d more", strings.Join(problems[:limit], "; "), len(problems)-limit)
+	}
+	return strings.Join(problems, "; ")
+}

@@ -1,0 +1,103 @@
+package place
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/pkg/nodestate"
+	"quarry.storage/quarry/pkg/volumeid"
+)
+
+const gib = 1 << 30
+
+// host is online and has so many GiB free, and the volumes.
+func host(name string, free int64, volumes ...string) Host {
+	return Host{
+		Node: decide.Node{Name: name, Agent: decide.AgentUp}, State: nodestate.Online,
+		Group: &decide.Group{Name: "vg", FreeBytes: free * gib, ExtentBytes: 4 << 20, Volumes: volumes},
+	}
+}
+
+func with(h Host, edit func(*Host)) Host {
+	edit(&h)
+	return h
+}
+
+func kindOf(err error) volume.Kind {
+	var r *volume.Refusal
+	if errors.As(err, &r) {
+		return r.Kind
+	}
+	return 0
+}
+
+func TestChoose(t *testing.T) {
+	a, b, c := host("a", 10), host("b", 20), host("c", 30)
+	offline := func(h *Host) {
+		h.Node.Agent, h.State, h.Node.Problem = decide.AgentUnreachable, nodestate.Offline, "no answer."
+	}
+	connecting := func(h *Host) { h.Node.Agent, h.State = decide.AgentConnecting, nodestate.Offline }
+	thin := Class{Cluster: "pool", Group: "vg", Thin: Thin{Pool: "thin"}}
+	from := &volumeid.ID{Node: "b", Group: "vg", Name: "pvc"}
+	for name, test := range map[string]struct {
+		r     Request
+		hosts []Host
+		want  []string
+		kind  volume.Kind
+	}{
+		"without topology the most room comes first": {hosts: []Host{a, c, b}, want: []string{"c", "b", "a"}},
+		"preferred comes before requisite": {
+			r: Request{Topology: volume.Topology{Requisite: []string{"a", "b"}, Preferred: []string{"b"}}}, hosts: []Host{a, b, c}, want: []string{"b", "a"},
+		},
+		"preferred that is not requisite is not tried": {
+			r: Request{Topology: volume.Topology{Requisite: []string{"a"}, Preferred: []string{"c"}}}, hosts: []Host{a, b, c}, want: []string{"a"},
+		},
+		"later hosts without room are not tried": {
+			r: Request{Range: volume.Range{Given: true, Required: 15 * gib}}, hosts: []Host{a, b, c}, want: []string{"c", "b"},
+		},
+		"the first is tried whatever is known of its room": {
+			r: Request{Range: volume.Range{Given: true, Required: 99 * gib}}, hosts: []Host{a, b, c}, want: []string{"c"},
+		},
+		"a volume that exists stays": {r: Request{Name: "x"}, hosts: []Host{c, host("a", 0, "x")}, want: []string{"a"}},
+		"a volume that exists stays also on a quiesced host": {
+			r: Request{Name: "x"}, hosts: []Host{c, with(host("a", 0, "x"), func(h *Host) { h.State = nodestate.Quiesced })}, want: []string{"a"},
+		},
+		"a volume that exists where it may not be": {
+			r: Request{Name: "x", Topology: volume.Topology{Requisite: []string{"c"}}}, hosts: []Host{c, host("a", 0, "x")}, kind: volume.Conflict,
+		},
+		"a volume that exists on a host that is away": {r: Request{Name: "x"}, hosts: []Host{c, with(host("a", 0, "x"), offline)}, kind: volume.Unavailable},
+		"offline hosts are passed over":               {hosts: []Host{with(c, offline), a}, want: []string{"a"}},
+		"only offline hosts":                          {hosts: []Host{with(c, offline)}, kind: volume.Exhausted},
+		"hosts that may come yet":                     {hosts: []Host{with(c, connecting)}, kind: volume.Unavailable},
+		"no group":                                    {hosts: []Host{with(c, func(h *Host) { h.Group = nil })}, kind: volume.Exhausted},
+		"a partial group":                             {hosts: []Host{with(c, func(h *Host) { h.Group = &decide.Group{Partial: true} })}, kind: volume.Exhausted},
+		"no hosts":                                    {kind: volume.Exhausted},
+		"a node that is no host":                      {r: Request{Topology: volume.Topology{Requisite: []string{"z"}}}, hosts: []Host{a}, kind: volume.Exhausted},
+		"a Cluster that is being deleted":             {r: Request{Class: Class{Deleting: true}}, hosts: []Host{a}, kind: volume.Precondition},
+		"a copy goes to its source":                   {r: Request{Class: thin, Source: from}, hosts: []Host{a, b, c}, want: []string{"b"}},
+		"a copy that may not be with its source": {
+			r: Request{Class: thin, Source: from, Topology: volume.Topology{Requisite: []string{"a"}}}, hosts: []Host{a, b, c}, kind: volume.Exhausted,
+		},
+		"a copy with the name of another volume": {r: Request{Class: thin, Source: from, Name: "x"}, hosts: []Host{host("a", 9, "x"), b}, kind: volume.Conflict},
+		"a copy of a linear volume":              {r: Request{Class: Class{Group: "vg"}, Source: from}, hosts: []Host{b}, kind: volume.Precondition},
+		"a copy from another group":              {r: Request{Class: Class{Group: "other", Thin: thin.Thin}, Source: from}, hosts: []Host{b}, kind: volume.Invalid},
+		"a limit that no extent fits": {
+			r: Request{Range: volume.Range{Given: true, Required: gib + 1, Limit: gib + 2}}, hosts: []Host{a}, kind: volume.OutOfRange,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			choices, err := Choose(test.r, test.hosts)
+			var got []string
+			for _, c := range choices {
+				got = append(got, c.Host.Node.Name)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" || kindOf(err) != test.kind || (err != nil) != (test.kind != 0) {
+				t.Errorf("kind %d, want %d: %v\n%s", kindOf(err), test.kind, err, diff)
+			}
+		})
+	}
+}
