@@ -33,7 +33,7 @@ func (s Summary) Phase() v1alpha1.Phase {
 		return v1alpha1.PhaseFailed
 	case !s.Class.Exists:
 		return v1alpha1.PhaseCreating
-	case s.Driver.Failed != "" || s.warned():
+	case s.Driver.Failed != "" || s.warned() || len(s.Unknown) > 0:
 		return v1alpha1.PhaseWarning
 	case !s.Driver.Ready:
 		return v1alpha1.PhaseCreating
@@ -65,7 +65,7 @@ func (s Summary) warned() bool {
 // Message says what there is to say about the storage and its hosts, one line each.
 func (s Summary) Message() string {
 	var lines []string
-	for _, line := range []string{s.Blocked, s.Class.Conflict} {
+	for _, line := range []string{s.Blocked, s.Class.Conflict, s.unknown()} {
 		if line != "" {
 			lines = append(lines, line)
 		}

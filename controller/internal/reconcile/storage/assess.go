@@ -56,6 +56,9 @@ func (s *scope) judge(name string) backend.HostHealth {
 	if f, ok := s.failures[name]; ok && len(h.Decided.Steps) > 0 {
 		h.Failure, h.FailureReason = f.Message, f.Reason
 	}
+	if err := s.troubles[name]; err != nil {
+		h.Failure, h.FailureReason = err.Error(), v1alpha1.ReasonStepFailed
+	}
 	h.WantedAgain = h.Flags.ShouldDestroy() && s.wanted(name)
 	h.Removed = s.nothingLeft(h, node, volumes)
 	return h

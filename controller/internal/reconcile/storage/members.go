@@ -41,7 +41,7 @@ func (r *Reconciler) makeMembers(ctx context.Context, s *scope) error {
 		}
 		m, err := r.makeMember(ctx, s, h.Node)
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, s.fail(h, err))
 			continue
 		}
 		s.members[h.Node] = m
@@ -97,7 +97,7 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	for i := range s.hosts {
 		h := &s.hosts[i]
 		if h.Leaving.Delete && h.Object != nil && !s.running[h.Node] {
-			errs = append(errs, r.deleteMember(ctx, s, h))
+			errs = append(errs, s.fail(h, r.deleteMember(ctx, s, h)))
 		}
 	}
 	return errors.Join(errs...)
@@ -141,7 +141,7 @@ func (r *Reconciler) dismiss(ctx context.Context, s *scope) error {
 		if err := r.dismissMember(ctx, s, h); err != nil {
 			// The Member stays until nothing is left of it.
 			h.Removed = false
-			errs = append(errs, err)
+			errs = append(errs, s.fail(h, err))
 		}
 	}
 	return errors.Join(errs...)
