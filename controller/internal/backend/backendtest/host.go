@@ -213,4 +213,6 @@ func (b *Backend) Attempts(name string) (n int) {
 }
 
 // futurePVs returns the UUIDs of what the group of an owner is going to be made of.
-func futurePVs(uid types.UID, host string) []string { return []string{fmt.Sprintf("pv-%s-%.8s", host, uid)} }
+func futurePVs(uid types.UID, host string) []string {
+	return []string{fmt.Sprintf("pv-%s-%.8s", host, uid)}
+}

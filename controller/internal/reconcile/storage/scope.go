@@ -118,6 +118,22 @@ func (s *scope) names() []string {
 	return slices.Compact(names)
 }
 
+// live returns a scope that says what the API server itself says of the storage and of one Member and its node.
+func (s *scope) live(owner v1alpha1.Storage, m *v1alpha1.Member, node backend.Node) *scope {
+	out := *s
+	out.storage, out.common = owner, owner.Common()
+	out.members = map[string]*v1alpha1.Member{node.Name: m}
+	out.world.Nodes = map[string]backend.Node{node.Name: node}
+	return &out
+}
+
+// judgement returns what was known about a host, with what the scope says of its Member and of maintenance.
+func (s *scope) judgement(h *backend.HostHealth) backend.HostHealth {
+	out := *h
+	out.Object, out.Sources = s.members[h.Node], s.sources(h.Node)
+	return out
+}
+
 // host returns what is known about a host; nil when it is none of this storage.
 func (s *scope) host(node string) *backend.HostHealth {
 	i := slices.IndexFunc(s.hosts, func(h backend.HostHealth) bool { return h.Node == node })

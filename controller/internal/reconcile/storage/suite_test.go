@@ -504,12 +504,16 @@ func hasPhase(p v1alpha1.Phase) func(*v1alpha1.Cluster) string {
 
 // has checks a condition's reason, and that its message has all the parts.
 func has(kind string, status metav1.ConditionStatus, reason string, parts ...string) func(*v1alpha1.Cluster) string {
-	return func(c *v1alpha1.Cluster) string { return checkCondition(c.Status.Conditions, kind, status, reason, parts...) }
+	return func(c *v1alpha1.Cluster) string {
+		return checkCondition(c.Status.Conditions, kind, status, reason, parts...)
+	}
 }
 
 // memberHas is has for Members.
 func memberHas(kind string, status metav1.ConditionStatus, reason string, parts ...string) func(*v1alpha1.Member) string {
-	return func(m *v1alpha1.Member) string { return checkCondition(m.Status.Conditions, kind, status, reason, parts...) }
+	return func(m *v1alpha1.Member) string {
+		return checkCondition(m.Status.Conditions, kind, status, reason, parts...)
+	}
 }
 
 func checkCondition(all []metav1.Condition, kind string, status metav1.ConditionStatus, reason string, parts ...string) string {
