@@ -16,8 +16,9 @@ type View interface {
 	Facts(host string) Facts
 	// Decide returns what is to be done on a host. Only steps that are possible now are among it, and those that are shown early.
 	Decide(m Member) Host
-	// Whole returns what concerns the storage as a whole.
-	Whole(hosts []Host) Whole
+	// Whole returns what concerns the storage as a whole. hosts are all hosts in the order of their names, with what was decided about
+	// each; those that are being removed are among them.
+	Whole(hosts []HostHealth) Whole
 }
 
 // Member is what the engine knows about one host when a backend decides about it.
