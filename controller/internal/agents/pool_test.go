@@ -13,6 +13,7 @@ import (
 
 	"quarry.storage/quarry/agent/agenttest"
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -109,7 +110,7 @@ func TestPool_orphanIsRecognised(t *testing.T) {
 		n := p.Node("n1")
 		return n.Up() && n.Devices[0].PVUUID != ""
 	})
-	if d := p.Node("n1").Devices[0]; !d.Orphan(owner) || d.Orphan("somebody-else") {
+	if d := p.Node("n1").Devices[0]; !disk.Orphan(d, owner) || disk.Orphan(d, "somebody-else") {
 		t.Errorf("%+v", d)
 	}
 }

@@ -12,6 +12,8 @@ type Facts struct {
 	Missing bool
 	// Data is what the host itself reports about data on it. Volumes of the API server count besides.
 	Data nodestate.Data
+	// Recorded is true while the host reports what the record of its member names. A word that it is lost does not count then.
+	Recorded bool
 	// Reason and Problem say why the host is not up; empty when it is.
 	Reason, Problem string
 	// Holding names what of the storage is on the host, ordered.

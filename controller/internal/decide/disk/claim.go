@@ -1,4 +1,4 @@
-package device
+package disk
 
 import (
 	"fmt"
@@ -19,11 +19,11 @@ type Claim struct {
 	Selector *v1alpha1.DeviceSelector
 	// Host that the claim is about.
 	Host string
-	// Idle is true when the Cluster takes nothing new on the host: it owns what it owns.
+	// Idle is true when the Cluster takes nothing new on the host. It keeps what it owns.
 	Idle bool
 }
 
-// Before says whether the claim wins over another one: the older Cluster, then the one with the lesser name.
+// Before reports whether the claim wins over another one: the older Cluster wins, then the one with the lesser name.
 func (c Claim) Before(o Claim) bool {
 	if !c.Created.Equal(o.Created) {
 		return c.Created.Before(o.Created)
@@ -34,7 +34,7 @@ func (c Claim) Before(o Claim) bool {
 	return c.UID < o.UID
 }
 
-// matches says whether the selector chooses a device, clean or not.
+// matches reports whether the selector chooses a device, clean or not.
 func (c Claim) matches(d decide.Device) bool {
 	s := c.Selector
 	if s == nil {
@@ -55,7 +55,7 @@ func (c Claim) matches(d decide.Device) bool {
 	return true
 }
 
-// wants says whether the claim would take a device that nobody owns.
+// wants reports whether the claim would take a device that nobody owns.
 func (c Claim) wants(d decide.Device) bool {
 	if c.Idle || !c.matches(d) {
 		return false
@@ -67,7 +67,7 @@ func (c Claim) wants(d decide.Device) bool {
 	return ok && (w.Serial == "" || w.Serial == d.Serial) && Curable(d)
 }
 
-// names says whether the user named the device.
+// names reports whether the spec names the device.
 func (c Claim) names(d decide.Device) bool {
 	if c.Selector == nil {
 		return false
@@ -76,7 +76,7 @@ func (c Claim) names(d decide.Device) bool {
 	return consent || listed(c.Selector.Paths, d)
 }
 
-// unwanted says whether a device of the group was taken out of the list of paths. Only stable names count: a kernel name
+// unwanted reports whether a device of the group was taken out of the list of paths. Only stable names count: a kernel name
 // means another disk after the next boot. A selector by size or model never gives a device back.
 func (c Claim) unwanted(d decide.Device) bool {
 	if c.Selector == nil || len(c.Selector.Paths) == 0 || !decide.Stable(d.Path) || listed(c.Selector.Paths, d) {
@@ -90,20 +90,7 @@ func (c Claim) unwanted(d decide.Device) bool {
 	return true
 }
 
-// consent returns the consent to wipe a device.
-func (c Claim) consent(d decide.Device) (v1alpha1.WipeConsent, bool) {
-	if c.Selector == nil {
-		return v1alpha1.WipeConsent{}, false
-	}
-	for _, w := range c.Selector.Wipe {
-		if string(w.Host) == c.Host && d.Is(string(w.Path)) {
-			return w, true
-		}
-	}
-	return v1alpha1.WipeConsent{}, false
-}
-
-// owner names who else owns a device, or will: the Cluster in the tag on it, or an older Cluster that wants it too.
+// owner names who else owns a device, or will own it: the Cluster in the tag on it, or an older Cluster that wants it too.
 func (in Input) owner(d decide.Device) (string, bool) {
 	if d.OwnerUID != "" && d.OwnerUID != in.Claim.UID {
 		for _, r := range in.Rivals {
@@ -119,35 +106,6 @@ func (in Input) owner(d decide.Device) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// curable are the refusals that a wipe takes away.
-var curable = map[string]bool{
-	v1alpha1.RefusalPartitionTable:  true,
-	v1alpha1.RefusalFilesystem:      true,
-	v1alpha1.RefusalSwap:            true,
-	v1alpha1.RefusalLVM:             true,
-	v1alpha1.RefusalRAID:            true,
-	v1alpha1.RefusalZFS:             true,
-	v1alpha1.RefusalBcache:          true,
-	v1alpha1.RefusalEncrypted:       true,
-	v1alpha1.RefusalCeph:            true,
-	v1alpha1.RefusalSignature:       true,
-	v1alpha1.RefusalUnknownData:     true,
-	v1alpha1.RefusalWipeInterrupted: true,
-}
-
-// Curable says whether a wipe would make the device clean: all that speaks against it is what is written on it.
-func Curable(d decide.Device) bool {
-	if len(d.Refusals) == 0 || d.Digest == "" {
-		return false
-	}
-	for _, r := range d.Refusals {
-		if !curable[r.Reason] {
-			return false
-		}
-	}
-	return true
 }
 
 func listed(paths []v1alpha1.DevicePath, d decide.Device) bool {

@@ -1,6 +1,6 @@
-// Package device decides which devices of a host a Cluster takes. Ownership that is written on the disks comes first,
-// then what the spec chooses, and a device that any fact speaks against is not taken.
-package device
+// Package disk decides which devices of a host a storage takes. Ownership that is written on the disks comes first, then what the spec
+// chooses. A device that any fact speaks against is not taken. The package is pure, and knows no single backend.
+package disk
 
 import (
 	"fmt"
@@ -23,8 +23,16 @@ type Input struct {
 	Group *decide.Group
 	// Rivals are the claims of the other Clusters.
 	Rivals []Claim
-	// Elsewhere says whether a path exists, or may exist, on another host of the Cluster.
+	// Retired are the devices of the host that a person gave up.
+	Retired []Retired
+	// Elsewhere reports whether a path exists, or may exist, on another host of the Cluster.
 	Elsewhere func(path string) bool
+}
+
+// Retired is a device that no storage takes any more, and the name of the Member that says so.
+type Retired struct {
+	Member string
+	Device v1alpha1.RetiredDevice
 }
 
 // Choice is what becomes of the devices of a host.
@@ -37,7 +45,7 @@ type Choice struct {
 	Wipe []decide.Device
 	// Release are in the group, are not chosen any more and hold no data.
 	Release []decide.Device
-	// Problems are what the user asked for by name and does not get.
+	// Problems are what the spec asks for by name and does not get.
 	Problems []Refused
 	// Refused are the other devices that the selector would choose if they were clean.
 	Refused []Refused
@@ -45,7 +53,7 @@ type Choice struct {
 
 // Refused is a device that is not taken, with the reason.
 type Refused struct {
-	// Path of the device, as the user wrote it or as it is shown.
+	// Path of the device, as the spec has it or as it is shown.
 	Path string
 	// Reason is a reason of a condition: DeviceNotFound, DeviceRefused or DeviceConflict.
 	Reason string
@@ -110,6 +118,10 @@ func (c *Choice) keepLast() {
 
 // judge sorts a device that the selector matches and that is not in the group.
 func (c *Choice) judge(in Input, d decide.Device) {
+	if member, ok := in.retired(d); ok {
+		c.refuse(in, d, v1alpha1.ReasonDeviceRefused, fmt.Sprintf("is retired by Member %s, which lists it under spec.retire", member))
+		return
+	}
 	if owner, ok := in.owner(d); ok {
 		c.refuse(in, d, v1alpha1.ReasonDeviceConflict, owner)
 		return
@@ -132,12 +144,22 @@ func (c *Choice) judge(in Input, d decide.Device) {
 	}
 }
 
-// leftBehind says whether nothing speaks against a device but that an interrupted call for this Cluster has begun with it.
-func leftBehind(in Input, d decide.Device) bool {
-	return len(d.Refusals) == 1 && d.RefusedFor(v1alpha1.RefusalLVM) && d.Orphan(in.Claim.UID)
+// retired names the Member that gives a device up.
+func (in Input) retired(d decide.Device) (string, bool) {
+	for _, r := range in.Retired {
+		if d.Is(string(r.Device.Path)) && (r.Device.Serial == "" || r.Device.Serial == d.Serial) {
+			return r.Member, true
+		}
+	}
+	return "", false
 }
 
-// refuse notes a device that is not taken: as a problem when the user named it.
+// leftBehind reports whether nothing speaks against a device but that an interrupted call for this Cluster has begun with it.
+func leftBehind(in Input, d decide.Device) bool {
+	return len(d.Refusals) == 1 && d.RefusedFor(v1alpha1.RefusalLVM) && Orphan(d, in.Claim.UID)
+}
+
+// refuse notes a device that is not taken. It is a problem when the spec names it.
 func (c *Choice) refuse(in Input, d decide.Device, reason, message string) {
 	r := Refused{d.Path, reason, message}
 	if in.Claim.names(d) {
@@ -191,16 +213,4 @@ func (c *Choice) uselessConsents(in Input) {
 			})
 		}
 	}
-}
-
-// Why returns the refusals of a device as one sentence.
-func Why(d decide.Device) string {
-	if len(d.Refusals) == 0 {
-		return "its content could not be read"
-	}
-	parts := make([]string, 0, len(d.Refusals))
-	for _, r := range d.Refusals {
-		parts = append(parts, fmt.Sprintf("%s (%s)", strings.TrimSuffix(r.Message, "."), r.Reason))
-	}
-	return strings.Join(parts, ", ")
 }
