@@ -9,12 +9,12 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/pki"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -52,12 +52,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		has(csr, certificatesv1.CertificateFailed) {
 		return ctrl.Result{}, nil
 	}
-	err := r.answer(ctx, csr)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		// Somebody was faster. The change comes back as an event.
-		return ctrl.Result{}, nil
-	}
-	return ctrl.Result{}, err
+	// A request that is gone meanwhile needs no answer.
+	return kube.Retry(ctx, ctrl.Result{}, client.IgnoreNotFound(r.answer(ctx, csr)))
 }
 
 func (r *Reconciler) answer(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
@@ -69,14 +65,14 @@ func (r *Reconciler) answer(ctx context.Context, csr *certificatesv1.Certificate
 		// Somebody else approved it. That does not make it good.
 		log.Info("Refusing to sign", "reason", denial.Reason, "message", denial.Message)
 		r.set(csr, certificatesv1.CertificateFailed, denial.Reason, denial.Message)
-		return r.Client.Status().Update(ctx, csr)
+		return r.Client.Status().Update(ctx, csr, kube.FieldOwner)
 	case denial != nil:
 		log.Info("Denying certificate", "reason", denial.Reason, "message", denial.Message)
 		r.set(csr, certificatesv1.CertificateDenied, denial.Reason, denial.Message)
-		return r.Client.SubResource("approval").Update(ctx, csr)
+		return r.Client.SubResource("approval").Update(ctx, csr, kube.FieldOwner)
 	case !approved:
 		r.set(csr, certificatesv1.CertificateApproved, "AgentOfNode", "The agent's service account asks for the node that it runs on.")
-		if err := r.Client.SubResource("approval").Update(ctx, csr); err != nil {
+		if err := r.Client.SubResource("approval").Update(ctx, csr, kube.FieldOwner); err != nil {
 			return err
 		}
 	}
@@ -92,7 +88,7 @@ func (r *Reconciler) answer(ctx context.Context, csr *certificatesv1.Certificate
 		return fmt.Errorf("answer %s: %w", csr.Name, err)
 	}
 	log.Info("Signing certificate", "subject", request.Subject.CommonName)
-	return r.Client.Status().Update(ctx, csr)
+	return r.Client.Status().Update(ctx, csr, kube.FieldOwner)
 }
 
 func (r *Reconciler) set(csr *certificatesv1.CertificateSigningRequest, t certificatesv1.RequestConditionType, reason, message string) {

@@ -15,11 +15,9 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"quarry.storage/quarry/controller/internal/decide/replica"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
-
-// fieldOwner is the one field owner of everything the controller writes.
-const fieldOwner = client.FieldOwner("quarry-controller")
 
 // trial is the identity of a replica that is only tried out: it makes the API server say the same each time.
 const trial = "0000000000000000"
@@ -67,7 +65,7 @@ func (r *Reconciler) create(ctx context.Context, s *scope) error {
 
 func (r *Reconciler) make(ctx context.Context, s *scope, identity string) (*corev1.Pod, error) {
 	for _, c := range s.plan.Claims(identity) {
-		err := r.Client.Create(ctx, c, fieldOwner)
+		err := r.Client.Create(ctx, c, kube.FieldOwner)
 		if apierrors.IsAlreadyExists(err) && identity == s.decision.Identity {
 			continue
 		}
@@ -77,7 +75,7 @@ func (r *Reconciler) make(ctx context.Context, s *scope, identity string) (*core
 		s.claims = append(s.claims, *c)
 	}
 	pod := s.plan.Pod(identity)
-	if err := r.Client.Create(ctx, pod, fieldOwner); err != nil {
+	if err := r.Client.Create(ctx, pod, kube.FieldOwner); err != nil {
 		return nil, fmt.Errorf("create pod %s: %w", pod.Name, err)
 	}
 	return pod, nil
@@ -91,7 +89,7 @@ func (r *Reconciler) tryOut(ctx context.Context, s *scope) error {
 	}
 	objects = append(objects, s.plan.Pod(trial))
 	for _, o := range objects {
-		if err := r.Client.Create(ctx, o, fieldOwner, client.DryRunAll); apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+		if err := r.Client.Create(ctx, o, kube.FieldOwner, client.DryRunAll); apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 			return fmt.Errorf("try to create %s: %w", o.GetName(), err)
 		}
 	}
