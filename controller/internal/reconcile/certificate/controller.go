@@ -1,5 +1,5 @@
-// Package certificate answers the agents' requests for serving certificates: it approves and signs the good ones and denies the
-// others. What is good is decided in package pki.
+// Package certificate handles the agents' requests for serving certificates: it approves and signs the good ones and denies the others.
+// Package pki decides which are good.
 package certificate
 
 import (
@@ -28,7 +28,7 @@ type Authority interface {
 	Authority() (pki.Authority, error)
 }
 
-// Reconciler answers requests.
+// Reconciler approves, signs and denies requests.
 type Reconciler struct {
 	Client    client.Client
 	Authority Authority
@@ -52,11 +52,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		has(csr, certificatesv1.CertificateFailed) {
 		return ctrl.Result{}, nil
 	}
-	// A request that is gone meanwhile needs no answer.
-	return kube.Retry(ctx, ctrl.Result{}, client.IgnoreNotFound(r.answer(ctx, csr)))
+	// A request that is gone meanwhile needs nothing.
+	return kube.Retry(ctx, ctrl.Result{}, client.IgnoreNotFound(r.handle(ctx, csr)))
 }
 
-func (r *Reconciler) answer(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
+func (r *Reconciler) handle(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
 	log := logf.FromContext(ctx)
 	request, denial := r.Policy.Decide(csr)
 	approved := has(csr, certificatesv1.CertificateApproved)
@@ -85,7 +85,7 @@ func (r *Reconciler) answer(ctx context.Context, csr *certificatesv1.Certificate
 		wish = time.Duration(*s) * time.Second
 	}
 	if csr.Status.Certificate, err = authority.SignAgent(request, wish, r.Now()); err != nil {
-		return fmt.Errorf("answer %s: %w", csr.Name, err)
+		return fmt.Errorf("sign %s: %w", csr.Name, err)
 	}
 	log.Info("Signing certificate", "subject", request.Subject.CommonName)
 	return r.Client.Status().Update(ctx, csr, kube.FieldOwner)

@@ -40,8 +40,8 @@ func (r *Reconciler) act(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// create makes the claims of an identity, then its pod. Both are made once and never changed, and must not exist, so they are created
-// and not applied. All of it is tried out first: when the API server refuses a part, nothing is made.
+// create makes the claims of an identity, then its pod. Neither may exist before, and neither is changed later: so both are created and not
+// applied. A dry run comes first: when the API server refuses a part, nothing is made.
 func (r *Reconciler) create(ctx context.Context, s *scope) error {
 	if err := r.tryOut(ctx, s); err != nil {
 		s.trouble = trouble{v1alpha1.ReasonCreateFailed, err.Error()}
@@ -96,7 +96,7 @@ func (r *Reconciler) tryOut(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// remove evicts the pod, so that disruption budgets are kept. On a node that is gone nobody would end it: there it is deleted at once.
+// remove evicts the pod, so that disruption budgets are kept. On a node that is gone no kubelet would end it: such a pod is deleted at once.
 func (r *Reconciler) remove(ctx context.Context, s *scope) error {
 	pod := s.pod(s.decision.Victim)
 	if pod == nil {
@@ -134,7 +134,7 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// budgetOf returns what the API server says about the budget that holds an eviction up, with its name where that is told.
+// budgetOf returns what the API server says about the budget that holds an eviction up, with its name if the API server gives it.
 func budgetOf(err error) string {
 	text := err.Error()
 	if cause, ok := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause); ok && cause.Message != "" {
