@@ -28,8 +28,8 @@ import (
 	"quarry.storage/quarry/controller/internal/agents"
 	"quarry.storage/quarry/controller/internal/pki"
 	"quarry.storage/quarry/controller/internal/reconcile/certificate"
-	"quarry.storage/quarry/controller/internal/reconcile/cluster"
 	"quarry.storage/quarry/controller/internal/reconcile/driver"
+	"quarry.storage/quarry/controller/internal/reconcile/storage"
 	"quarry.storage/quarry/controller/internal/reconcile/storagenode"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -135,7 +135,9 @@ func stripVolume(o any) (any, error) {
 		out.Spec.ClaimRef = &corev1.ObjectReference{Namespace: c.Namespace, Name: c.Name}
 	}
 	if v.Spec.CSI != nil {
-		out.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: v.Spec.CSI.Driver, VolumeHandle: v.Spec.CSI.VolumeHandle}
+		out.Spec.CSI = &corev1.CSIPersistentVolumeSource{
+			Driver: v.Spec.CSI.Driver, VolumeHandle: v.Spec.CSI.VolumeHandle, VolumeAttributes: v.Spec.CSI.VolumeAttributes,
+		}
 	}
 	return out, nil
 }
@@ -159,19 +161,19 @@ func register(ctx context.Context, mgr manager.Manager, cfg Config) (stop func()
 		TLS: keeper.ClientConfig, Log: mgr.GetLogger().WithName("agents"),
 		RequestID: func(ctx context.Context) string { return string(controller.ReconcileIDFromContext(ctx)) },
 	})
-	work := cluster.NewWork(ctx, pool, time.Now)
+	jobs := &jobs{}
 	stop = func() {
-		work.Close()
+		jobs.Close()
 		pool.Close()
 	}
-	if err := reconcilers(ctx, mgr, cfg, keeper, pool, work); err != nil {
+	if err := reconcilers(ctx, mgr, cfg, keeper, pool, jobs); err != nil {
 		stop()
 		return nil, err
 	}
 	return stop, nil
 }
 
-func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *pki.Keeper, pool *agents.Pool, work *cluster.Work) error {
+func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *pki.Keeper, pool *agents.Pool, jobs *jobs) error {
 	certificates := &certificate.Reconciler{
 		Client: mgr.GetClient(), Authority: keeper, Now: time.Now,
 		Policy: pki.Policy{AgentUser: fmt.Sprintf("system:serviceaccount:%s:%s", cfg.Namespace, cfg.AgentServiceAccount)},
@@ -187,17 +189,11 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	if err != nil {
 		return err
 	}
-	clusters := &cluster.Reconciler{
-		Client: mgr.GetClient(), Agents: pool, Work: work, Drivers: drivers, Events: mgr.GetEventRecorder("quarry-controller"),
-	}
-	if err := clusters.SetupWithManager(ctx, mgr, pool.Changes()); err != nil {
-		return fmt.Errorf("add reconciler of clusters: %w", err)
-	}
-	return errors.Join(statefulClusters(mgr), harborClusters(mgr))
+	return errors.Join(storages(ctx, mgr, pool, drivers, jobs), statefulClusters(mgr), harborClusters(mgr))
 }
 
 // csiDrivers adds the reconciler of CSI drivers.
-func csiDrivers(ctx context.Context, mgr manager.Manager, cfg Config) (cluster.Drivers, error) {
+func csiDrivers(ctx context.Context, mgr manager.Manager, cfg Config) (storage.Drivers, error) {
 	found, err := images(ctx, mgr.GetAPIReader(), cfg)
 	if err != nil {
 		return nil, err

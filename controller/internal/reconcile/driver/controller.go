@@ -16,7 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quarry.storage/quarry/controller/internal/decide/health"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -132,21 +132,21 @@ func (r *Reconciler) remove(ctx context.Context, driver string) error {
 }
 
 // State returns how a driver is, as its Deployment says.
-func (r *Reconciler) State(ctx context.Context, driver string) (health.Driver, error) {
+func (r *Reconciler) State(ctx context.Context, driver string) (backend.DriverState, error) {
 	d := &appsv1.Deployment{}
 	err := r.Client.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: deployments[driver]}, d)
 	if apierrors.IsNotFound(err) {
-		return health.Driver{}, nil
+		return backend.DriverState{}, nil
 	}
 	if err != nil {
-		return health.Driver{}, fmt.Errorf("get deployment %s: %w", deployments[driver], err)
+		return backend.DriverState{}, fmt.Errorf("get deployment %s: %w", deployments[driver], err)
 	}
 	return stateOf(d), nil
 }
 
 // stateOf reads a Deployment's status. While a new version is rolled out the old one serves.
-func stateOf(d *appsv1.Deployment) health.Driver {
-	s := health.Driver{Exists: true, Ready: d.Status.AvailableReplicas > 0 && d.DeletionTimestamp.IsZero()}
+func stateOf(d *appsv1.Deployment) backend.DriverState {
+	s := backend.DriverState{Exists: true, Ready: d.Status.AvailableReplicas > 0 && d.DeletionTimestamp.IsZero()}
 	where := d.Namespace + "/" + d.Name
 	if !s.Ready {
 		s.Progress = fmt.Sprintf("The CSI driver's Deployment %s is not available yet.", where)

@@ -88,7 +88,7 @@ func (s *scope) sources(name string) []v1alpha1.MaintenanceSource {
 
 // lost reports whether a person's word that a host is lost counts: not while the host itself reports its part of the storage.
 func (s *scope) lost(h backend.HostHealth) bool {
-	return backend.Lost(h.Object) && !(h.Facts.Up && s.holds(h.Node)) && !h.Facts.TooEarly
+	return backend.Lost(h.Object) && !h.Facts.Recorded && !h.Facts.TooEarly
 }
 
 // departure decides whether a member leaves. A storage that is being deleted takes all of its members with it.
