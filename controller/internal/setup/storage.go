@@ -10,8 +10,10 @@ import (
 
 	"quarry.storage/quarry/controller/internal/agents"
 	"quarry.storage/quarry/controller/internal/backend/lvm"
+	"quarry.storage/quarry/controller/internal/backend/nfs"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/reconcile/cluster"
+	sharereconcile "quarry.storage/quarry/controller/internal/reconcile/nfs"
 	"quarry.storage/quarry/controller/internal/reconcile/storage"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -39,14 +41,16 @@ func storages(ctx context.Context, mgr manager.Manager, pool *agents.Pool, drive
 		return fmt.Errorf("index members: %w", err)
 	}
 	local := &lvm.Backend{Agents: pool, Changer: pool, Client: mgr.GetClient()}
+	shares := &nfs.Backend{Agents: pool, Now: time.Now}
 	cfg := storage.Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Drivers: drivers, Events: mgr.GetEventRecorder("quarry-controller"),
-		Now: time.Now, Started: time.Now(), Profiles: profiles(local),
+		Now: time.Now, Started: time.Now(), Profiles: profiles(local, shares),
 	}
 	for _, make := range []func(storage.Config) *storage.Reconciler{
 		func(c storage.Config) *storage.Reconciler {
 			return cluster.New(c, cluster.Backends{v1alpha1.StorageTypeLVM: local})
 		},
+		func(c storage.Config) *storage.Reconciler { return sharereconcile.New(c, shares) },
 	} {
 		c := cfg
 		c.Work = work.New(ctx, time.Now)
@@ -60,12 +64,12 @@ func storages(ctx context.Context, mgr manager.Manager, pool *agents.Pool, drive
 }
 
 // profiles returns the profile of every storage that has one.
-func profiles(local storage.Backend) func(v1alpha1.Storage) (backend.Profile, bool) {
+func profiles(local, shares storage.Backend) func(v1alpha1.Storage) (backend.Profile, bool) {
 	return func(s v1alpha1.Storage) (backend.Profile, bool) {
 		c, ok := s.(*v1alpha1.Cluster)
 		switch {
 		case !ok:
-			return backend.Profile{}, false
+			return shares.Profile(), s.StorageKind() == v1alpha1.KindNfs
 		case c.Spec.StorageType == v1alpha1.StorageTypeLVM:
 			return local.Profile(), true
 		}
