@@ -316,3 +316,58 @@ func TestGlob(t *testing.T) {
 		}
 	}
 }
+
+func TestSelect_retiredDeviceIsTakenByNobody(t *testing.T) {
+	retire := func(path, serial string) []Retired {
+		return []Retired{{Member: "b.n1", Device: v1alpha1.RetiredDevice{Path: v1alpha1.DevicePath(path), Serial: serial}}}
+	}
+	const refusal = "DeviceRefused /dev/disk/by-id/sda: is retired by Member b.n1, which lists it under spec.retire\n"
+	for name, c := range map[string]struct {
+		in   Input
+		want string
+	}{
+		"a clean device": {
+			Input{Claim: claim("a", 1, nil), Node: node(disk("sda"), disk("sdb")), Retired: retire("/dev/disk/by-id/sda", "")},
+			"take sdb\nrefused " + refusal,
+		},
+		"by another of its names": {
+			Input{Claim: claim("a", 1, nil), Node: node(disk("sda")), Retired: retire("/dev/disk/by-path/slot-sda", "S-sda")},
+			"refused " + refusal,
+		},
+		"another device at the same path is not meant": {
+			Input{Claim: claim("a", 1, nil), Node: node(disk("sda")), Retired: retire("/dev/disk/by-id/sda", "S-old")},
+			"take sda\n",
+		},
+		"a device that the spec names is a problem": {
+			Input{Claim: claim("a", 1, paths("/dev/disk/by-id/sda")), Node: node(disk("sda")), Retired: retire("/dev/disk/by-id/sda", "")},
+			"problem " + refusal,
+		},
+		"a consent does not cover it": {
+			Input{
+				Claim: claim("a", 1, wipe("/dev/disk/by-id/sda", "")), Host: "n1",
+				Node: node(disk("sda", refused(v1alpha1.RefusalFilesystem))), Retired: retire("/dev/disk/by-id/sda", ""),
+			},
+			"problem " + refusal,
+		},
+		"what the group holds stays owned": {
+			Input{
+				Claim: claim("a", 1, nil), Group: group(empty("sda")), Node: node(disk("sda", owned("uid-a"))),
+				Retired: retire("/dev/disk/by-id/sda", ""),
+			},
+			"owned sda\n",
+		},
+		"an older Cluster that would choose it does not matter": {
+			Input{
+				Claim: claim("young", 1, nil), Rivals: []Claim{claim("old", 2, nil)}, Node: node(disk("sda")),
+				Retired: retire("/dev/disk/by-id/sda", ""),
+			},
+			"refused " + refusal,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if d := cmp.Diff(c.want, show(Select(c.in))); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
+	}
+}
