@@ -149,6 +149,15 @@ var rules = []rule{
 		denyDirect: []string{"net/http", "os/exec"},
 	},
 	{
+		name: "drivers are deployed from a table, whatever the backend",
+		of:   []string{"controller/internal/reconcile/driver"},
+		deny: []string{"~/controller"},
+		allow: []string{
+			"~/controller/internal/reconcile/driver", "~/controller/internal/kube", "~/controller/internal/decide/backend",
+			"~/controller/internal/decide/class", "~/controller/internal/decide/notice",
+		},
+	},
+	{
 		name: "the agents' client does not know reconcilers",
 		of:   []string{"controller/internal/agents"},
 		deny: []string{"~/controller/internal/reconcile"},

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -24,48 +25,58 @@ var (
 // crd is the name of the definition of VolumeSnapshotClasses.
 const crd = "volumesnapshotclasses.snapshot.storage.k8s.io"
 
-// missing says whether the error of a list means that the snapshot API is not installed. A client that knew the API before it was
+// missing reports whether the error of a list means that the snapshot API is not installed. A client that knew the API before it was
 // removed still asks for it, and the server finds nothing.
 func missing(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
-// snapshotClasses brings the classes to the Clusters with thin pools: one each, of the Cluster's name. Others of ours are deleted.
-func (r *Reconciler) snapshotClasses(ctx context.Context, driver string, clusters []v1alpha1.Cluster) error {
+// snapshotClasses brings the classes of a driver to the storages that want one: one class each, of the storage's name. Other classes of
+// ours are deleted.
+func (r *Reconciler) snapshotClasses(ctx context.Context, e Entry, storages []v1alpha1.Storage) error {
+	d := e.Profile.Driver
+	if !d.Snapshots {
+		return nil
+	}
 	have := &unstructured.UnstructuredList{}
 	have.SetGroupVersionKind(classKind)
-	err := r.Client.List(ctx, have, client.MatchingLabels{v1alpha1.LabelDriver: driver})
+	err := r.Client.List(ctx, have)
 	if missing(err) {
 		return r.unserved(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("list volumesnapshotclasses: %w", err)
 	}
-	wanted := map[string]bool{}
-	for i := range clusters {
-		c := &clusters[i]
-		if c.Spec.LVM == nil || c.Spec.LVM.ThinPool == nil {
-			continue
-		}
-		wanted[c.Name] = true
-		if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(snapshotClass(driver, c.Name)), fieldOwner, client.ForceOwnership); err != nil {
-			return fmt.Errorf("apply volumesnapshotclass %s: %w", c.Name, err)
-		}
-	}
+	ours, foreign := map[string]*unstructured.Unstructured{}, map[string]bool{}
 	for i := range have.Items {
 		o := &have.Items[i]
-		if wanted[o.GetName()] {
-			continue
+		if o.GetLabels()[v1alpha1.LabelDriver] == d.Name {
+			ours[o.GetName()] = o
+		} else {
+			foreign[o.GetName()] = true
 		}
-		if err := r.Client.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete volumesnapshotclass %s: %w", o.GetName(), err)
+	}
+	for _, s := range storages {
+		switch name := s.GetName(); {
+		case e.Snapshots == nil || !e.Snapshots(s):
+		case foreign[name]:
+			logf.FromContext(ctx).Info("Leaving a VolumeSnapshotClass alone that was not made here", "name", name)
+		default:
+			if err := kube.ApplyChild(ctx, r.Client, snapshotClass(d.Name, s.StorageKind(), name), ours[name]); err != nil {
+				return err
+			}
+			delete(ours, name)
+		}
+	}
+	for _, o := range ours {
+		if err := kube.Delete(ctx, r.Client, o); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// unserved tells that the snapshot API is not installed; it is picked up when it appears. One that is installed just now is tried again.
+// unserved handles a cluster without the snapshot API; it is picked up when it appears. One that was installed just now is tried again.
 func (r *Reconciler) unserved(ctx context.Context) error {
-	d := definition()
-	err := r.Client.Get(ctx, types.NamespacedName{Name: crd}, d)
+	err := r.Client.Get(ctx, types.NamespacedName{Name: crd}, kube.Definition())
 	if err == nil {
 		return fmt.Errorf("custom resource definition %s is not served yet", crd)
 	}
@@ -73,15 +84,15 @@ func (r *Reconciler) unserved(ctx context.Context) error {
 	return client.IgnoreNotFound(err)
 }
 
-func snapshotClass(driver, cluster string) *unstructured.Unstructured {
+func snapshotClass(driver, kind, name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"driver": driver, "deletionPolicy": "Delete"}}
 	o.SetGroupVersionKind(classKind)
-	o.SetName(cluster)
-	o.SetLabels(map[string]string{v1alpha1.LabelDriver: driver, v1alpha1.LabelCluster: cluster})
+	o.SetName(name)
+	o.SetLabels(map[string]string{v1alpha1.LabelDriver: driver, v1alpha1.LabelOf(kind): name})
 	return o
 }
 
-// snapshots says whether a snapshot exists that the driver has to delete one day.
+// snapshots reports whether a snapshot exists that the driver has to delete one day.
 func (r *Reconciler) snapshots(ctx context.Context, driver string) (bool, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(contentKind)

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -32,7 +33,7 @@ func snapshotAPI(resource string, kind schema.GroupVersionKind) *unstructured.Un
 			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
 		}},
 	}}}
-	o.SetGroupVersionKind(definition().GetObjectKind().GroupVersionKind())
+	o.SetGroupVersionKind(kube.Definition().GetObjectKind().GroupVersionKind())
 	o.SetName(resource + "." + kind.Group)
 	// An API of the Kubernetes project needs to say that it was looked at.
 	o.SetAnnotations(map[string]string{"api-approved.kubernetes.io": "https://github.com/kubernetes-csi/external-snapshotter/pull/665"})
@@ -114,7 +115,7 @@ func newThinCluster() *v1alpha1.Cluster {
 func TestReconcile_snapshotClassesOfThinClusters(t *testing.T) {
 	r := reconciler(t)
 	installSnapshots(t, r.Client)
-	foreign := snapshotClass("other.example", "foreign")
+	foreign := snapshotClass("other.example", v1alpha1.KindCluster, "foreign")
 	foreign.SetLabels(nil)
 	must(t, r.Client.Create(t.Context(), foreign))
 	thin, linear := newThinCluster(), newCluster("linear")
@@ -134,6 +135,13 @@ func TestReconcile_snapshotClassesOfThinClusters(t *testing.T) {
 	for i := range items {
 		if items[i].GetResourceVersion() != again[i].GetResourceVersion() {
 			t.Errorf("class %s was written though nothing changed", items[i].GetName())
+		}
+	}
+	items, err = list(t.Context(), r.Client, classKind)
+	must(t, err)
+	for _, o := range items {
+		if o.GetName() == "thin" && o.GetLabels()[v1alpha1.LabelCluster] != "thin" {
+			t.Errorf("labels: %v", o.GetLabels())
 		}
 	}
 	leave(t, r, thin)
