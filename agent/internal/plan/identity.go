@@ -73,7 +73,7 @@ func PVUUID(ownerUID string, id Identity) string {
 	return pvuuid.Of(ownerUID, pvuuid.Disk{WWN: id.WWN, Serial: id.Serial, SizeBytes: id.SizeBytes}, id.Path)
 }
 
-// orphanOf says whether the device carries a physical volume that was made for the owner on this very device and is in no
+// orphanOf reports whether the device carries a physical volume that was made for the owner on this very device and is in no
 // group. Any name of the device counts, and the recorded ones in also: links come and go with updates of udev.
 func orphanOf(d Device, ownerUID string, also ...string) bool {
 	if d.Group != "" || d.OwnerUID != "" || len(d.Unreadable) > 0 {
