@@ -299,3 +299,15 @@ func TestRemoveGroup_emptyPoolOfOursGoesFirst(t *testing.T) {
 		}
 	}
 }
+
+func TestPlan_touches(t *testing.T) {
+	p := Plan{Steps: []Step{
+		ReduceVG{GroupDevices: []string{"b", "c"}, Devices: []string{"c"}},
+		nil,
+		WipeDevice{token: Token{device: Identity{Path: "a"}}},
+		ReleasePV{token: Token{device: Identity{Path: "c"}}},
+	}}
+	if diff := cmp.Diff([]string{"a", "b", "c"}, p.Touches()); diff != "" {
+		t.Errorf("touches (-want +got):\n%s", diff)
+	}
+}
