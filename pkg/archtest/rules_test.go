@@ -188,7 +188,7 @@ func expand(prefix string) string {
 	return prefix
 }
 
-// within tells whether an import path is the prefix or below it; a prefix that ends in a slash stands for what is below.
+// within reports whether an import path is the prefix or below it. A prefix that ends in a slash stands for what is below.
 func within(path, prefix string) bool {
 	prefix = expand(prefix)
 	return path == strings.TrimSuffix(prefix, "/") || strings.HasPrefix(path, strings.TrimSuffix(prefix, "/")+"/")
