@@ -30,7 +30,7 @@ func (j *jobs) Close() {
 }
 
 // storages adds the reconcilers of all kinds of storages. A new kind needs its backend and its reconciler here.
-func storages(ctx context.Context, mgr manager.Manager, pool *agents.Pool, drivers storage.Drivers, j *jobs) error {
+func storages(ctx context.Context, mgr manager.Manager, pool *agents.Pool, b backends, drivers storage.Drivers, j *jobs) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Member{}, storage.IndexMemberNode, func(o client.Object) []string {
 		if m, ok := o.(*v1alpha1.Member); ok {
 			return []string{string(m.Spec.Node)}
@@ -40,17 +40,15 @@ func storages(ctx context.Context, mgr manager.Manager, pool *agents.Pool, drive
 	if err != nil {
 		return fmt.Errorf("index members: %w", err)
 	}
-	local := &lvm.Backend{Agents: pool, Changer: pool, Client: mgr.GetClient()}
-	shares := &nfs.Backend{Agents: pool, Now: time.Now}
 	cfg := storage.Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Drivers: drivers, Events: mgr.GetEventRecorder("quarry-controller"),
-		Now: time.Now, Started: time.Now(), Profiles: profiles(local, shares),
+		Now: time.Now, Started: time.Now(), Profiles: b.profile,
 	}
 	for _, make := range []func(storage.Config) *storage.Reconciler{
 		func(c storage.Config) *storage.Reconciler {
-			return cluster.New(c, cluster.Backends{v1alpha1.StorageTypeLVM: local})
+			return cluster.New(c, cluster.Backends{v1alpha1.StorageTypeLVM: b.local})
 		},
-		func(c storage.Config) *storage.Reconciler { return sharereconcile.New(c, shares) },
+		func(c storage.Config) *storage.Reconciler { return sharereconcile.New(c, b.shares) },
 	} {
 		c := cfg
 		c.Work = work.New(ctx, time.Now)
@@ -63,17 +61,28 @@ func storages(ctx context.Context, mgr manager.Manager, pool *agents.Pool, drive
 	return nil
 }
 
-// profiles returns the profile of every storage that has one.
-func profiles(local, shares storage.Backend) func(v1alpha1.Storage) (backend.Profile, bool) {
-	return func(s v1alpha1.Storage) (backend.Profile, bool) {
-		c, ok := s.(*v1alpha1.Cluster)
-		switch {
-		case !ok:
-			return shares.Profile(), s.StorageKind() == v1alpha1.KindNfs
-		case c.Spec.StorageType == v1alpha1.StorageTypeLVM:
-			return local.Profile(), true
-		}
-		// Its backend does not exist yet; what it wants excludes other types from its hosts all the same.
-		return backend.Profile{Type: c.Spec.StorageType, Exclusive: true}, true
+// backends are the backends of all kinds of storages.
+type backends struct {
+	local  *lvm.Backend
+	shares *nfs.Backend
+}
+
+func newBackends(mgr manager.Manager, pool *agents.Pool) backends {
+	return backends{
+		local:  &lvm.Backend{Agents: pool, Changer: pool, Client: mgr.GetClient()},
+		shares: &nfs.Backend{Agents: pool, Now: time.Now},
 	}
+}
+
+// profile returns the profile of a storage; false for one that has none.
+func (b backends) profile(s v1alpha1.Storage) (backend.Profile, bool) {
+	c, ok := s.(*v1alpha1.Cluster)
+	switch {
+	case !ok:
+		return b.shares.Profile(), s.StorageKind() == v1alpha1.KindNfs
+	case c.Spec.StorageType == v1alpha1.StorageTypeLVM:
+		return b.local.Profile(), true
+	}
+	// Its backend does not exist yet; what it wants excludes other types from its hosts all the same.
+	return backend.Profile{Type: c.Spec.StorageType, Exclusive: true}, true
 }

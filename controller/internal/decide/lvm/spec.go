@@ -89,3 +89,9 @@ func Profile() backend.Profile {
 		},
 	}
 }
+
+// Snapshots reports whether a storage gets a VolumeSnapshotClass: only thin volumes have snapshots.
+func Snapshots(s v1alpha1.Storage) bool {
+	c, ok := s.(*v1alpha1.Cluster)
+	return ok && c.Spec.LVM != nil && c.Spec.LVM.ThinPool != nil
+}
