@@ -1,4 +1,4 @@
-package health
+package backend
 
 import (
 	"fmt"
@@ -8,20 +8,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quarry.storage/quarry/controller/internal/decide"
-	"quarry.storage/quarry/controller/internal/decide/device"
-	"quarry.storage/quarry/controller/internal/decide/host"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
 )
 
 const gib = 1 << 30
 
-// hostOf returns a host that holds a group of 10 GiB with 4 GiB free.
-func hostOf(name string, edits ...func(*Host)) Host {
-	h := Host{
-		Name: name, Member: v1alpha1.ClusterMember{Node: name, State: "online", Flags: v1alpha1.MemberFlags{IsUp: true}},
-		Node: decide.Node{Name: name, Agent: decide.AgentUp}, Recorded: []string{"/dev/disk/by-id/" + name},
-		Groups: []decide.Group{{Name: "g", SizeBytes: 10 * gib, FreeBytes: 4 * gib, PVs: []decide.PV{{Path: "/dev/disk/by-id/" + name}}}},
+// hostOf returns a host that serves 10 GiB with 4 GiB free.
+func hostOf(name string, edits ...func(*HostHealth)) HostHealth {
+	h := HostHealth{
+		Node: name, Object: &v1alpha1.Member{}, Flags: nodestate.Of(true, false, false, false), State: nodestate.Online, Facts: Facts{Up: true},
+		Decided: Host{Serves: true, Reports: true, Size: 10 * gib, Free: 4 * gib},
 	}
 	for _, e := range edits {
 		e(&h)
@@ -29,120 +26,184 @@ func hostOf(name string, edits ...func(*Host)) Host {
 	return h
 }
 
-func down(h *Host) {
-	h.Node.Agent, h.Node.Problem = decide.AgentUnreachable, "the agent does not answer: connection refused"
-	h.Member.State, h.Member.Flags = "offline", v1alpha1.MemberFlags{HasData: true}
+func down(h *HostHealth) {
+	h.Facts = Facts{Reason: v1alpha1.ReasonAgentUnreachable, Problem: "the agent does not answer: connection refused"}
+	h.Flags, h.State = nodestate.Of(false, true, false, false), nodestate.Offline
+	h.Decided.Reports, h.Decided.Size, h.Decided.Free = false, 0, 0
 }
 
 // bare takes away what the host holds.
-func bare(h *Host) { h.Groups, h.Recorded = nil, nil }
+func bare(h *HostHealth) { h.Decided = Host{Reports: h.Facts.Up} }
 
-func refuses(h *Host) {
+// finds returns an edit with a finding of the backend.
+func finds(reason, message string) func(*HostHealth) {
+	return func(h *HostHealth) { h.Decided.Finding = Finding{Bad, reason, message} }
+}
+
+func refuses(h *HostHealth) {
 	bare(h)
-	h.Choice.Refused = []device.Refused{
-		{Path: "/dev/sda", Reason: v1alpha1.ReasonDeviceRefused, Message: "mounted (Mounted)"},
-		{Path: "/dev/sdb", Reason: v1alpha1.ReasonDeviceRefused, Message: "ext4 (Filesystem)"},
+	finds(v1alpha1.ReasonNoCleanDevice, "no clean device")(h)
+}
+
+// works gives the host steps that run.
+func works(h *HostHealth) {
+	h.Decided.Steps = []Step{take("a")}
+	h.Verdict = Verdict{Run: h.Decided.Steps}
+}
+
+func preparing(h *HostHealth) { bare(h); works(h) }
+
+// held gives the host steps that wait for approval.
+func held(h *HostHealth) {
+	h.Decided.Steps = []Step{wipe("a"), take("a")}
+	h.Verdict = Verdict{Plan: &v1alpha1.Plan{Digest: "h"}}
+}
+
+// goes makes the host one that is being removed and holds volumes.
+func goes(holding ...string) func(*HostHealth) {
+	return func(h *HostHealth) {
+		h.Flags, h.State, h.Holding = nodestate.Of(h.Facts.Up, len(holding) > 0, false, true), nodestate.Failed, holding
 	}
 }
 
-func preparing(h *Host) { bare(h); h.Steps = 1 }
+func broken(h *HostHealth) {
+	works(h)
+	h.Failure, h.FailureReason = "no room for metadata", v1alpha1.ReasonStepFailed
+}
 
-func held(h *Host) { h.Steps, h.Held = 2, true }
+func quiesced(h *HostHealth) {
+	h.State, h.Sources = nodestate.Quiesced, []v1alpha1.MaintenanceSource{v1alpha1.MaintenanceCluster}
+}
 
-func leaves(waits string) func(*Host) {
-	return func(h *Host) {
-		h.Member.State, h.Waits = "failed", waits
-		h.Member.Flags.ShouldDestroy = true
+func leaves(h *HostHealth) {
+	h.Leaving = Leaving{Active: true, Reason: v1alpha1.ReasonHostNotListed, Message: "Not listed."}
+	h.State = nodestate.Quiesced
+}
+
+func invalid(h *HostHealth) { h.Invalid = &Invalid{v1alpha1.ReasonHostNotFound, "no such node"} }
+
+func early(h *HostHealth) {
+	h.Facts = Facts{TooEarly: true}
+	h.Object.Status.Message = "as before"
+}
+
+// summaryOf returns the summary of a storage with members.
+func summaryOf(hosts ...HostHealth) Summary {
+	s := Summary{
+		Profile: Profile{Type: v1alpha1.StorageTypeLVM, Members: &Readiness{
+			Condition: v1alpha1.ConditionDisksReady, Reason: v1alpha1.ReasonDisksReady, Message: "Every host holds its part.", None: "No host holds any yet.",
+		}},
+		Owner: Owner{Kind: "Cluster", Name: "c"}, Hosts: hosts, Driver: DriverState{Exists: true, Ready: true}, Whole: Whole{Pending: "Not yet."},
 	}
+	for _, h := range hosts {
+		s.Whole.Serves = s.Whole.Serves || h.Decided.Serves && !h.Flags.ShouldDestroy()
+	}
+	return s
 }
 
-func broken(h *Host) {
-	h.Steps, h.Failure, h.FailureReason = 1, "no room for metadata", v1alpha1.ReasonStepFailed
-}
-
-func TestCluster(t *testing.T) {
-	exists, plan := Class{Exists: true}, &v1alpha1.Plan{Digest: "d1", Steps: make([]v1alpha1.PlanStep, 2)}
+func TestSummary(t *testing.T) {
+	exists, plan := Class{Exists: true}, &v1alpha1.Plan{Digest: "d1", Count: 2, Steps: make([]v1alpha1.PlanStep, 2)}
+	const approve = "2 steps wait for approval, see status.plan. To approve: kubectl annotate --overwrite cluster.quarry.storage c quarry.storage/approve=d1"
+	with := func(s Summary, edit func(*Summary)) Summary { edit(&s); return s }
+	classed := func(hosts ...HostHealth) Summary {
+		return with(summaryOf(hosts...), func(s *Summary) { s.Class = exists })
+	}
 	for name, c := range map[string]struct {
-		in   Cluster
+		in   Summary
 		want string
 	}{
-		"all is well": {Cluster{Hosts: []Host{hostOf("n1")}, Class: exists}, "Running Ready"},
-		"the first disks are prepared": {
-			Cluster{Hosts: []Host{hostOf("n1", preparing)}}, "Creating DisksPreparing | n1: its disks are being prepared",
-		},
-		"a further host is prepared": {
-			Cluster{Hosts: []Host{hostOf("n1"), hostOf("n2", preparing)}, Class: exists},
-			"Updating DisksPreparing | n2: its disks are being prepared",
-		},
+		"all is well":                    {classed(hostOf("n1")), "Running Ready"},
+		"the first disks are prepared":   {summaryOf(hostOf("n1", preparing)), "Creating DisksPreparing | n1: its disks are being prepared"},
+		"no host at all":                 {summaryOf(), "Creating Pending"},
+		"nothing to do and nothing held": {summaryOf(hostOf("n1", bare)), "Creating Pending"},
+		"a further host is prepared":     {classed(hostOf("n1"), hostOf("n2", preparing)), "Updating DisksPreparing | n2: its disks are being prepared"},
 		"one host without a clean disk is a warning": {
-			Cluster{Hosts: []Host{hostOf("n1"), hostOf("n2", refuses)}, Class: exists},
-			"Warning NoCleanDevice | n2: no clean device: /dev/sda: mounted (Mounted); /dev/sdb: ext4 (Filesystem)",
+			classed(hostOf("n1"), hostOf("n2", refuses)), "Warning NoCleanDevice | n2: no clean device",
 		},
-		"no host with a clean disk fails": {
-			Cluster{Hosts: []Host{hostOf("n2", refuses)}},
-			"Failed NoCleanDevice | n2: no clean device: /dev/sda: mounted (Mounted); /dev/sdb: ext4 (Filesystem)",
-		},
+		"no host with a clean disk fails": {summaryOf(hostOf("n2", refuses)), "Failed NoCleanDevice | n2: no clean device"},
 		"one bad host does not fail what is being created": {
-			Cluster{Hosts: []Host{hostOf("n1", preparing), hostOf("n2", refuses)}},
-			"Creating NoCleanDevice | n1: its disks are being prepared | n2: no clean device: /dev/sda: mounted (Mounted); /dev/sdb: ext4 (Filesystem)",
+			summaryOf(hostOf("n1", preparing), hostOf("n2", refuses)),
+			"Creating NoCleanDevice | n1: its disks are being prepared | n2: no clean device",
 		},
 		"a host that is down is a warning": {
-			Cluster{Hosts: []Host{hostOf("n1"), hostOf("n2", down)}, Class: exists},
-			"Warning AgentUnreachable | n2: the agent does not answer: connection refused",
+			classed(hostOf("n1"), hostOf("n2", down)), "Warning AgentUnreachable | n2: the agent does not answer: connection refused",
 		},
 		"all hosts down are a warning, for they hold the data": {
-			Cluster{Hosts: []Host{hostOf("n2", down)}, Class: exists},
-			"Warning AgentUnreachable | n2: the agent does not answer: connection refused",
+			classed(hostOf("n2", down)), "Warning AgentUnreachable | n2: the agent does not answer: connection refused",
 		},
 		"a host without an agent": {
-			Cluster{Hosts: []Host{hostOf("n1", bare, func(h *Host) { h.Node = decide.Node{} })}},
-			"Failed AgentMissing | n1: no agent runs on this node",
+			summaryOf(hostOf("n1", bare, func(h *HostHealth) {
+				h.Facts = Facts{Missing: true, Reason: v1alpha1.ReasonAgentMissing, Problem: "no agent runs on this node"}
+			})), "Failed AgentMissing | n1: no agent runs on this node",
+		},
+		"a host of which nothing is known": {
+			summaryOf(hostOf("n1", bare, func(h *HostHealth) { h.Facts = Facts{} })), "Failed AgentUnreachable | n1: the agent does not answer",
 		},
 		"a host under maintenance may be down": {
-			Cluster{Hosts: []Host{hostOf("n1"), hostOf("n2", down, func(h *Host) { h.Member.State = "quiesced" })}, Class: exists},
-			"Running Ready | n2: is under maintenance and not reachable",
+			classed(hostOf("n1"), hostOf("n2", down, quiesced)), "Running Ready | n2: is under maintenance and not reachable",
 		},
-		"too early to say": {
-			Cluster{Hosts: []Host{hostOf("n1", func(h *Host) { h.Node.Agent = decide.AgentConnecting })}, Class: exists}, "Running Ready",
-		},
-		"an unknown host": {
-			Cluster{Hosts: []Host{hostOf("n1"), hostOf("nx", bare, func(h *Host) {
-				h.Invalid = &host.Invalid{Reason: v1alpha1.ReasonHostNotFound, Message: "no such node"}
-			})}, Class: exists}, "Warning HostNotFound | nx: no such node",
-		},
-		"a step that failed": {
-			Cluster{Hosts: []Host{hostOf("n1", broken)}, Class: exists}, "Warning StepFailed | n1: no room for metadata",
-		},
-		"a missing disk": {
-			Cluster{Hosts: []Host{hostOf("n1", func(h *Host) { h.Groups[0].Partial = true })}, Class: exists},
-			"Warning VolumeGroupPartial | n1: a disk of volume group g is missing; nothing is changed on it until the disk is back",
-		},
+		"too early to say":               {classed(hostOf("n1", early)), "Running Ready | n1: as before"},
+		"too early to say of a new host": {summaryOf(hostOf("n1", bare, early)), "Creating Pending | n1: the connection to the agent is being made"},
+		"an unknown host":                {classed(hostOf("n1"), hostOf("nx", bare, invalid)), "Warning HostNotFound | nx: no such node"},
+		"a step that failed":             {classed(hostOf("n1", broken)), "Warning StepFailed | n1: no room for metadata"},
+		"what the backend finds":         {classed(hostOf("n1", finds(v1alpha1.ReasonPartial, "a disk is missing"))), "Warning VolumeGroupPartial | n1: a disk is missing"},
 		"a conflict of names": {
-			Cluster{Hosts: []Host{hostOf("n1")}, Class: Class{Conflict: "The name is taken."}}, "Failed NameConflict | The name is taken.",
+			with(summaryOf(hostOf("n1")), func(s *Summary) { s.Class.Conflict = "The name is taken." }), "Failed NameConflict | The name is taken.",
 		},
 		"the first plan waits": {
-			Cluster{Name: "c", Hosts: []Host{hostOf("n1", bare, held)}, Plan: plan},
-			"Creating ApprovalRequired | 2 steps wait for approval, see status.plan. To approve: kubectl annotate --overwrite " +
-				"clusters.quarry.storage c quarry.storage/approve=d1 | n1: changes of its disks wait for approval",
+			with(summaryOf(hostOf("n1", bare, held)), func(s *Summary) { s.Plan = plan }),
+			"Creating ApprovalRequired | " + approve + " | n1: changes of its disks wait for approval",
 		},
 		"a later plan waits": {
-			Cluster{Name: "c", Hosts: []Host{hostOf("n1", held)}, Plan: plan, Class: exists},
-			"Warning ApprovalRequired | 2 steps wait for approval, see status.plan. To approve: kubectl annotate --overwrite " +
-				"clusters.quarry.storage c quarry.storage/approve=d1 | n1: changes of its disks wait for approval",
+			with(classed(hostOf("n1", held)), func(s *Summary) { s.Plan = plan }),
+			"Warning ApprovalRequired | " + approve + " | n1: changes of its disks wait for approval",
 		},
-		"a host that leaves waits for its volumes": {
-			Cluster{Hosts: []Host{hostOf("n1"), hostOf("n2", leaves("waits for v1"))}, Class: exists}, "Warning VolumesExist | n2: waits for v1",
+		"an approved plan is carried out": {
+			with(classed(hostOf("n1", works)), func(s *Summary) { s.Plan = &v1alpha1.Plan{Digest: "d1", Approved: true} }),
+			"Updating DisksPreparing | n1: its disks are being prepared",
 		},
+		"a host that the storage holds back": {
+			classed(hostOf("n1", works, func(h *HostHealth) { h.Held = "waits for n2" })), "Updating Pending | n1: waits for n2",
+		},
+		"a host that is being removed waits for its volumes": {
+			classed(hostOf("n1"), hostOf("n2", goes("v1", "v2"))),
+			"Warning VolumesExist | n2: is being removed and waits until its volumes are deleted: v1, v2",
+		},
+		"a host that is being removed waits for its agent": {
+			classed(hostOf("n1"), hostOf("n2", down, goes())),
+			"Warning AgentUnreachable | n2: is being removed and waits for its agent: the agent does not answer: connection refused",
+		},
+		"a removal that failed": {
+			classed(hostOf("n1"), hostOf("n2", broken, goes())), "Warning StepFailed | n2: no room for metadata",
+		},
+		"a removal that waits for approval": {
+			classed(hostOf("n1"), hostOf("n2", held, goes())), "Warning ApprovalRequired | n2: its removal waits for approval",
+		},
+		"a removal that the backend cannot carry out": {
+			classed(hostOf("n1"), hostOf("n2", goes(), finds(v1alpha1.ReasonStepFailed, "LVM cannot be run"))), "Warning StepFailed | n2: LVM cannot be run",
+		},
+		"a removed host that is listed again": {
+			classed(hostOf("n1"), hostOf("n2", goes(), func(h *HostHealth) { h.WantedAgain = true })),
+			"Updating DisksPreparing | n2: is being removed; as the spec lists it again, it is used afresh afterwards",
+		},
+		"a host that is gone is not shown": {
+			classed(hostOf("n1"), hostOf("n2", bare, down, goes(), func(h *HostHealth) { h.Removed = true })), "Running Ready",
+		},
+		"a host that leaves": {classed(hostOf("n1"), hostOf("n2", leaves)), "Running Ready | n2: Not listed."},
+		"a host that leaves, of which the backend finds something": {
+			classed(hostOf("n1"), hostOf("n2", leaves, finds(v1alpha1.ReasonPartial, "a disk is missing"))),
+			"Warning VolumeGroupPartial | n2: a disk is missing",
+		},
+		"a host that leaves and may not be used": {classed(hostOf("n1"), hostOf("n2", leaves, invalid)), "Running Ready | n2: Not listed."},
 		"a deletion that volumes hold up": {
-			Cluster{Deleting: true, Hosts: []Host{hostOf("n1", leaves("waits for v1"))}, Blocked: "Volumes exist."},
-			"Deleting Deleting | Volumes exist. | n1: waits for v1",
+			with(summaryOf(hostOf("n1", goes("v1"))), func(s *Summary) { s.Deleting, s.Blocked = true, "Volumes exist." }),
+			"Deleting Deleting | Volumes exist. | n1: is being removed and waits until its volumes are deleted: v1",
 		},
 		"a deletion that goes on": {
-			Cluster{Deleting: true, Hosts: []Host{hostOf("n1", leaves(""))}}, "Deleting Deleting | n1: is being removed",
+			with(summaryOf(hostOf("n1", goes())), func(s *Summary) { s.Deleting = true }), "Deleting Deleting | n1: is being removed",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.in.Driver = Driver{Exists: true, Ready: true}
 			conditions := c.in.Conditions()
 			ready := conditions[len(conditions)-1]
 			if ready.Type != v1alpha1.ConditionReady || len(conditions) != 6 {
@@ -164,86 +225,5 @@ func TestCluster(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestCapacity_sumsTheHostsThatReport(t *testing.T) {
-	last := &v1alpha1.Instance{Host: "n2", Stat: true, Info: space(20*gib, 5*gib)}
-	c := Cluster{Hosts: []Host{
-		hostOf("n1"), hostOf("n2", down, func(h *Host) { h.Last = last }), hostOf("n3", refuses), hostOf("n4"),
-		hostOf("n5", func(h *Host) { h.Removed = true }),
-	}}
-	got := c.Capacity()
-	if s := fmt.Sprintf("%s %s %s", got.Total.Total, got.Total.Used, got.Total.Free); s != "20Gi 12Gi 8Gi" {
-		t.Errorf("total %s", s)
-	}
-	var lines []string
-	for _, i := range got.Instances {
-		lines = append(lines, fmt.Sprintf("%s %t %v %s", i.Host, i.Stat, i.Info.Total, i.Dev))
-	}
-	want := []string{
-		"n1 true 10Gi /dev/disk/by-id/n1", "n2 false 20Gi /dev/disk/by-id/n2", "n3 false <nil> ", "n4 true 10Gi /dev/disk/by-id/n4",
-	}
-	if d := cmp.Diff(want, lines); d != "" {
-		t.Errorf("-want +got:\n%s", d)
-	}
-}
-
-func TestConfig_keepsWhatCannotBeSeen(t *testing.T) {
-	more := func(h *Host) { h.Recorded = append(h.Recorded, "/dev/disk/by-id/lost") }
-	c := Cluster{Hosts: []Host{
-		hostOf("n1", more),
-		hostOf("n2", more, down),
-		hostOf("n3", more, func(h *Host) { h.Groups[0].Partial = true }),
-		hostOf("n4", more, leaves("")),
-		hostOf("n5", refuses),
-	}}
-	want := []v1alpha1.HostDevices{
-		{NodeName: "n1", BlockDevices: []string{"/dev/disk/by-id/n1"}},
-		{NodeName: "n2", BlockDevices: []string{"/dev/disk/by-id/lost", "/dev/disk/by-id/n2"}},
-		{NodeName: "n3", BlockDevices: []string{"/dev/disk/by-id/lost", "/dev/disk/by-id/n3"}},
-		{NodeName: "n4", BlockDevices: []string{"/dev/disk/by-id/lost", "/dev/disk/by-id/n4"}},
-	}
-	if d := cmp.Diff(want, c.Config()); d != "" {
-		t.Errorf("-want +got:\n%s", d)
-	}
-}
-
-func TestUnsupported(t *testing.T) {
-	c := Unsupported(v1alpha1.StorageTypeCephFS)
-	if len(c) != 1 || c[0].Reason != v1alpha1.ReasonNotYetSupported || c[0].Status != metav1.ConditionFalse {
-		t.Errorf("%+v", c)
-	}
-}
-
-func TestText_isBounded(t *testing.T) {
-	lines := make([]string, 500)
-	for i := range lines {
-		lines[i] = strings.Repeat("ä", 300)
-	}
-	if s := text(lines); len(s) > 17<<10 || !strings.HasSuffix(s, "…") {
-		t.Errorf("%d bytes", len(s))
-	}
-	if s := text(lines[:1]); s != lines[0] {
-		t.Error("a short message was changed")
-	}
-}
-
-func TestFailureReason(t *testing.T) {
-	for _, c := range []struct {
-		action string
-		kind   decide.FaultKind
-		want   string
-	}{
-		{v1alpha1.ActionEnsureVolumeGroup, decide.FaultConflict, v1alpha1.ReasonVolumeGroupConflict},
-		{v1alpha1.ActionEnsureVolumeGroup, decide.FaultPrecondition, v1alpha1.ReasonDeviceRefused},
-		{v1alpha1.ActionRemoveVolumeGroup, decide.FaultPrecondition, v1alpha1.ReasonVolumesExist},
-		{v1alpha1.ActionEnsureVolumeGroup, decide.FaultNotFound, v1alpha1.ReasonDeviceNotFound},
-		{v1alpha1.ActionEnsureVolumeGroup, decide.FaultUnavailable, v1alpha1.ReasonAgentUnreachable},
-		{v1alpha1.ActionWipeDevice, decide.FaultInternal, v1alpha1.ReasonStepFailed},
-	} {
-		if got := FailureReason(c.action, c.kind); got != c.want {
-			t.Errorf("%s, %d: %s, want %s", c.action, c.kind, got, c.want)
-		}
 	}
 }
