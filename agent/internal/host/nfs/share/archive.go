@@ -1,11 +1,8 @@
 package share
 
 import (
-	"errors"
 	"fmt"
 	"unicode/utf8"
-
-	"golang.org/x/sys/unix"
 
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
@@ -50,7 +47,7 @@ func (o *owned) archive(r record) (as, note string, err error) {
 			return "", "", err
 		}
 		as, err := o.archiveAs(r, in, name, to)
-		if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.ENOTDIR) {
+		if isTaken(err) {
 			continue
 		}
 		return as, "", err

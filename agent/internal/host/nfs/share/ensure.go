@@ -58,7 +58,7 @@ func (o *owned) ensure(want record) (record, error) {
 	case found:
 		return o.place(r)
 	}
-	if err := o.free(want.Directory); err != nil {
+	if err := o.free(want); err != nil {
 		return record{}, err
 	}
 	if want.Inode, err = o.stage(want); err != nil {
@@ -96,8 +96,8 @@ func (o *owned) confirm(r record) (record, error) {
 }
 
 // free refuses a place where something is.
-func (o *owned) free(directory string) error {
-	inode, err := o.root.inode(directory)
+func (o *owned) free(r record) error {
+	inode, err := o.root.inode(r.Directory)
 	if isMissing(err) {
 		return nil
 	}
@@ -105,14 +105,18 @@ func (o *owned) free(directory string) error {
 		return err
 	}
 	if err == nil {
-		if id, held, err := o.holder(inode); err != nil {
+		id, held, err := o.holder(inode)
+		switch {
+		case err != nil:
 			return err
-		} else if held {
-			return fmt.Errorf("directory %q is that of volume %s: %w", directory, id, sharedvolume.ErrTaken)
+		case held && id == r.id():
+			return fmt.Errorf("volume %s: another agent makes it: %w", r.Volume, sharedvolume.ErrBusy)
+		case held:
+			return fmt.Errorf("directory %q is that of volume %s: %w", r.Directory, id, sharedvolume.ErrTaken)
 		}
 	}
 	return fmt.Errorf("directory %q: something that was not made for this volume is there: rename or remove it, or choose another subDir: %w",
-		directory, sharedvolume.ErrTaken)
+		r.Directory, sharedvolume.ErrTaken)
 }
 
 // stage makes the directory out of sight, and enters it in the index before anybody can see it.
@@ -139,21 +143,22 @@ func (o *owned) stage(r record) (uint64, error) {
 	return st.Ino, o.note(r)
 }
 
-// place brings the directory to its place, from wherever an interrupted call left it.
+// place brings the directory to its place, from wherever an interrupted call left it. Another agent may do the same at this moment, so
+// it looks first where the directory comes from, and then where it goes.
 func (o *owned) place(r record) (record, error) {
 	staged, err := o.making.inode(r.key())
 	switch {
-	case isMissing(err):
-		if inode, err := o.root.inode(r.Directory); err == nil && inode == r.Inode && r.Tree == o.tree {
-			return o.finish(r)
-		}
+	case err != nil && !isMissing(err):
+		return record{}, err
+	case err == nil && staged == r.Inode && r.Tree == o.tree:
+	case o.placed(r):
+		return o.finish(r)
+	case err != nil:
 		// Nothing uses a volume that is being made: it is made anew.
 		if r.Inode, err = o.stage(r); err != nil {
 			return record{}, err
 		}
-	case err != nil:
-		return record{}, err
-	case staged != r.Inode || r.Tree != o.tree:
+	default:
 		r.Inode = staged
 		if err := o.note(r); err != nil {
 			return record{}, err
@@ -168,8 +173,13 @@ func (o *owned) place(r record) (record, error) {
 		defer in.close()
 		err = o.move(o.making, r.key(), in, name)
 	}
-	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.ENOTDIR) {
-		err = o.free(r.Directory)
+	if isMissing(err) || isTaken(err) {
+		if o.placed(r) {
+			return o.finish(r)
+		}
+	}
+	if isTaken(err) {
+		err = o.free(r)
 	}
 	if errors.Is(err, sharedvolume.ErrTaken) {
 		return record{}, errors.Join(err, o.giveUp(r))
@@ -178,6 +188,12 @@ func (o *owned) place(r record) (record, error) {
 		return record{}, err
 	}
 	return o.finish(r)
+}
+
+// placed reports whether the directory is at its place.
+func (o *owned) placed(r record) bool {
+	inode, err := o.root.inode(r.Directory)
+	return err == nil && inode == r.Inode && r.Tree == o.tree
 }
 
 // way opens the directory that a volume's directory is in, and makes what is missing of the way. It leads through no volume.

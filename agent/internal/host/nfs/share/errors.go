@@ -19,6 +19,11 @@ func isOther(err error) bool {
 	return errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV)
 }
 
+// isTaken reports whether a rename found something in its way.
+func isTaken(err error) bool {
+	return errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.ENOTDIR)
+}
+
 // reasons are the errors that lie with the share, whatever was being done.
 var reasons = []struct {
 	errno   unix.Errno

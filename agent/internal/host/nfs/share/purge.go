@@ -107,7 +107,7 @@ func (p *purge) lift(d dir, name string) error {
 	for {
 		p.lifted++
 		err := p.move(d, name, p.top, ".lifted-"+strconv.Itoa(p.lifted))
-		if !errors.Is(err, unix.EEXIST) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.ENOTDIR) {
+		if !isTaken(err) {
 			return err
 		}
 	}

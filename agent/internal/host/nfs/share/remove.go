@@ -58,7 +58,7 @@ func (o *owned) remove(r record, policy sharedvolume.Policy, until time.Time) (s
 	if err != nil || !out.Done {
 		return out, err
 	}
-	if err := o.unnote(r); err != nil {
+	if err := errors.Join(o.unstage(r), o.unnote(r)); err != nil {
 		return sharedvolume.Removal{}, err
 	}
 	return out, o.forget(r)
@@ -77,10 +77,11 @@ func (o *owned) unmake(r record) error {
 	} else if !isMissing(err) && !isOther(err) {
 		return err
 	}
-	return ignoreMissing(o.rmdir(o.making, r.key()))
+	return nil
 }
 
-// unstage removes what a call left that was killed before it wrote a record.
+// unstage removes an empty directory that never came to its place: of a call that was killed before it wrote a record, or of an agent
+// that made the volume at the same time as another one.
 func (o *owned) unstage(r record) error {
 	var err error
 	r.Inode, err = o.making.inode(r.key())
