@@ -149,6 +149,15 @@ var rules = []rule{
 		denyDirect: []string{"net/http", "os/exec"},
 	},
 	{
+		name: "drivers are deployed from a table, whatever the backend",
+		of:   []string{"controller/internal/reconcile/driver"},
+		deny: []string{"~/controller"},
+		allow: []string{
+			"~/controller/internal/reconcile/driver", "~/controller/internal/kube", "~/controller/internal/decide/backend",
+			"~/controller/internal/decide/class", "~/controller/internal/decide/notice",
+		},
+	},
+	{
 		name: "the agents' client does not know reconcilers",
 		of:   []string{"controller/internal/agents"},
 		deny: []string{"~/controller/internal/reconcile"},
@@ -179,7 +188,7 @@ func expand(prefix string) string {
 	return prefix
 }
 
-// within tells whether an import path is the prefix or below it; a prefix that ends in a slash stands for what is below.
+// within reports whether an import path is the prefix or below it. A prefix that ends in a slash stands for what is below.
 func within(path, prefix string) bool {
 	prefix = expand(prefix)
 	return path == strings.TrimSuffix(prefix, "/") || strings.HasPrefix(path, strings.TrimSuffix(prefix, "/")+"/")

@@ -142,10 +142,8 @@ func TestPowerCut(t *testing.T) {
 	if c.Status.Phase != "Warning" || !strings.Contains(c.Status.Message, "n3") {
 		t.Errorf("phase %s, message %q; want Warning and a message that names n3", c.Status.Phase, c.Status.Message)
 	}
-	for _, i := range c.Status.Capacity.Instances {
-		if i.Host == "n3" && (i.Stat || i.Info.Total == nil) {
-			t.Errorf("instance of n3: %+v; want its last capacity with stat false", i)
-		}
+	if m, err := memberOf(t.Context(), name, "n3"); err != nil || m.Status.Flags.IsUp || m.Status.Capacity.Total == nil || len(m.Status.Devices) == 0 {
+		t.Errorf("member of n3: %+v, %v; want its last capacity and devices", m, err)
 	}
 	lab(t, "node", "start", "n3")
 	started = true

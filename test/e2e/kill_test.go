@@ -56,7 +56,7 @@ func killAt(t *testing.T, node, when string, command int) {
 		t.Errorf("%d devices, want 2", c.Status.DeviceCount)
 	}
 	checkGroupOnDisk(t, node, c)
-	devices := c.Status.Config[0].BlockDevices
+	devices := devicesOf(t, name)[node]
 	if err := kube.Delete(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}

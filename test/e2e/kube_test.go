@@ -95,6 +95,8 @@ func eventually(t *testing.T, limit time.Duration, what string, check func(ctx c
 func newCluster(name string, hosts ...string) *v1alpha1.Cluster {
 	c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	c.Spec.StorageType = v1alpha1.StorageTypeLVM
+	// What leaves is removed at once, unless a test says otherwise.
+	c.Spec.RemovalDelay = &metav1.Duration{}
 	for _, h := range hosts {
 		c.Spec.Hosts = append(c.Spec.Hosts, v1alpha1.HostName(h))
 	}

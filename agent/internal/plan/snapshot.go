@@ -22,7 +22,7 @@ const (
 	TagPool = quarry.Group + "/pool"
 )
 
-// Snapshot is everything the agent knows about the block devices of its node at one moment.
+// Snapshot is everything that the agent knows about the block devices of its node at one moment.
 type Snapshot struct {
 	// Devices, ordered by kernel name.
 	Devices []Device

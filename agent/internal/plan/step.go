@@ -13,6 +13,18 @@ type Plan struct {
 	Notes []string
 }
 
+// Touches are the paths of the devices that the steps work on, ordered, each once.
+func (p Plan) Touches() []string {
+	var out []string
+	for _, s := range p.Steps {
+		if s != nil {
+			out = append(out, s.Touches()...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // Step is one change on the node. Each is safe to repeat after a crash, because the next plan is made from what is seen then.
 type Step interface {
 	// Why says why the step is in the plan.

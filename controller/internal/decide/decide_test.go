@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
-	"quarry.storage/quarry/pkg/pvuuid"
 )
 
 func TestDevice_is(t *testing.T) {
@@ -37,47 +36,6 @@ func TestDevice_clean(t *testing.T) {
 	}
 }
 
-func TestDevice_describe(t *testing.T) {
-	for want, d := range map[string]Device{
-		"/dev/x (WDC S1, 1Gi)": {Path: "/dev/x", Model: "WDC", Serial: "S1", SizeBytes: 1 << 30},
-		"/dev/x (S1, 1Gi)":     {Path: "/dev/x", Serial: "S1", SizeBytes: 1 << 30},
-		"/dev/x (1Gi)":         {Path: "/dev/x", SizeBytes: 1 << 30},
-	} {
-		if got := d.Describe(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-}
-
-func TestDevice_orphan(t *testing.T) {
-	d := Device{Path: "/dev/disk/by-id/a", Serial: "S1", SizeBytes: 1 << 30, Digest: "d"}
-	uuid := func(path string) string { return pvuuid.Of("uid", pvuuid.Disk{Serial: "S1", SizeBytes: 1 << 30}, path) }
-	d.PVUUID = uuid(d.Path)
-	if !d.Orphan("uid") || d.Orphan("other") {
-		t.Errorf("%s", d.PVUUID)
-	}
-	for name, edit := range map[string]func(*Device){
-		"in a group":             func(d *Device) { d.VolumeGroup = "vg" },
-		"owned":                  func(d *Device) { d.OwnerUID = "uid" },
-		"another disk":           func(d *Device) { d.Serial = "S2" },
-		"content that is unread": func(d *Device) { d.Digest = "" },
-		"no physical volume":     func(d *Device) { d.PVUUID = "" },
-	} {
-		x := d
-		edit(&x)
-		if x.Orphan("uid") {
-			t.Errorf("%s counts as left behind", name)
-		}
-	}
-	d.KernelName, d.Links = "cciss!c0d0", []string{"/dev/disk/by-path/p"}
-	for _, name := range []string{"/dev/cciss/c0d0", "/dev/disk/by-path/p"} {
-		d.PVUUID = uuid(name)
-		if !d.Orphan("uid") {
-			t.Errorf("not known by %s", name)
-		}
-	}
-}
-
 func TestGroup_holds(t *testing.T) {
 	g := Group{PVs: []PV{{Path: "/dev/disk/by-id/a", UUID: "u-a"}, {UUID: "u-missing"}}}
 	for name, c := range map[string]struct {
@@ -105,15 +63,5 @@ func TestNode_lookups(t *testing.T) {
 	}
 	if g := n.GroupsOf("2"); len(g) != 1 || g[0].Name != "y" || n.Up() {
 		t.Errorf("%+v", g)
-	}
-}
-
-func TestDigestOf_order(t *testing.T) {
-	a, b := Step{Host: "a"}, Step{Host: "b"}
-	if DigestOf([]Step{a, b}) == DigestOf([]Step{b, a}) || DigestOf(nil) == DigestOf([]Step{a}) {
-		t.Error("different plans have one digest")
-	}
-	if s := a.API(); s.Host != "a" || s.Digest != a.Digest() {
-		t.Errorf("%+v", s)
 	}
 }

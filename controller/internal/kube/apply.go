@@ -28,13 +28,13 @@ func ApplyChild(ctx context.Context, c client.Client, want, have *unstructured.U
 	if err := Apply(ctx, c, want.GetKind()+" "+want.GetName(), client.ApplyConfigurationFromUnstructured(want)); err != nil {
 		return err
 	}
-	log := logf.FromContext(ctx).WithValues("kind", want.GetKind(), "name", want.GetName())
+	log := logf.FromContext(ctx)
 	switch before {
 	case "":
-		log.Info("Made child")
+		log.Info("Made child", "kind", want.GetKind(), "name", want.GetName())
 	case want.GetResourceVersion():
 	default:
-		log.Info("Changed child")
+		log.Info("Changed child", "kind", want.GetKind(), "name", want.GetName())
 	}
 	return nil
 }

@@ -25,8 +25,11 @@ const Again = time.Second
 // until then the cache may be stale. Other errors that mean the same to the caller are named by also. Joined errors are retried in this
 // way only when each of them is; a conflict never hides another error.
 func Retry(ctx context.Context, result ctrl.Result, err error, also ...func(error) bool) (ctrl.Result, error) {
-	if err == nil || !passing(err, also) {
-		return result, err
+	switch {
+	case err == nil:
+		return result, nil
+	case !passing(err, also):
+		return ctrl.Result{}, err
 	}
 	logf.FromContext(ctx).V(1).Info("Retrying after a conflict", "error", err.Error())
 	if result.RequeueAfter == 0 || result.RequeueAfter > Again {

@@ -48,7 +48,7 @@ func TestRetry(t *testing.T) {
 		"a conflict, and nothing to wait for":    {result: ctrl.Result{RequeueAfter: time.Hour}, err: conflict, want: ctrl.Result{RequeueAfter: Again}},
 		"a conflict, and sooner anyway":          {result: ctrl.Result{RequeueAfter: time.Millisecond}, err: conflict, want: ctrl.Result{RequeueAfter: time.Millisecond}},
 		"two conflicts":                          {err: errors.Join(conflict, conflict), want: ctrl.Result{RequeueAfter: Again}},
-		"another error":                          {err: failure, fails: true},
+		"another error":                          {result: ctrl.Result{RequeueAfter: time.Minute}, err: failure, fails: true},
 		"a conflict does not hide another error": {err: fmt.Errorf("x: %w", errors.Join(conflict, failure)), fails: true},
 		"nor one that came first":                {err: errors.Join(failure, conflict), fails: true},
 		"what exists":                            {err: exists, fails: true},

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -229,5 +230,41 @@ func TestEveryone(t *testing.T) {
 	got := Everyone(c, func() client.ObjectList { return &v1alpha1.StorageNodeList{} })(t.Context(), nil)
 	if len(got) != 1 || got[0].Name != "n1" {
 		t.Errorf("requests: %v", got)
+	}
+}
+
+func TestStorages(t *testing.T) {
+	c := apitest.Client(t)
+	cluster := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
+	cluster.Spec.StorageType, cluster.Spec.Hosts = v1alpha1.StorageTypeLVM, []v1alpha1.HostName{"n1"}
+	share := &v1alpha1.Nfs{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: v1alpha1.NfsSpec{Server: "files.example", Path: "/export"}}
+	for _, o := range []client.Object{cluster, share} {
+		must(t, c.Create(t.Context(), o))
+		t.Cleanup(func() { must(t, c.Delete(context.WithoutCancel(t.Context()), o)) })
+	}
+	all, err := Storages(t.Context(), c)
+	must(t, err)
+	kinds := map[string]string{}
+	for _, s := range all {
+		kinds[s.StorageKind()] = s.GetName()
+	}
+	if len(all) != 2 || kinds[v1alpha1.KindCluster] != "one" || kinds[v1alpha1.KindNfs] != "one" {
+		t.Errorf("storages: %v", kinds)
+	}
+
+	empty, err := StorageKinds(apitest.Scheme(t))
+	must(t, err)
+	for _, o := range empty {
+		s, ok := o.(v1alpha1.Storage)
+		if !ok {
+			t.Fatalf("%T is no storage", o)
+		}
+		delete(kinds, s.StorageKind())
+	}
+	if len(empty) != 2 || len(kinds) != 0 {
+		t.Errorf("kinds: %v, without %v", empty, kinds)
+	}
+	if _, err := StorageKinds(runtime.NewScheme()); err == nil {
+		t.Error("kinds of a scheme that has none")
 	}
 }

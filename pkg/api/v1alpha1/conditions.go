@@ -23,6 +23,8 @@ const (
 const (
 	// ConditionShareReachable: an agent reached the share within the last minute, and may write to it.
 	ConditionShareReachable = "ShareReachable"
+	// ConditionShareUnique: no older Nfs names the same share. Volumes are served all the same, so Ready does not depend on it.
+	ConditionShareUnique = "ShareUnique"
 )
 
 // Condition types of a Member, beside Ready.
@@ -80,11 +82,7 @@ const (
 	ReasonApprovalDropped     = "ApprovalDropped"
 	ReasonUnknownHost         = "UnknownHost"
 	ReasonShareReachable      = "ShareReachable"
-	ReasonShareUnreachable    = "ShareUnreachable"
-	ReasonShareRefused        = "ShareRefused"
-	ReasonReadOnly            = "ReadOnly"
-	ReasonRootSquashed        = "RootSquashed"
-	ReasonNotNFS              = "NotNFS"
+	ReasonShareUnique         = "ShareUnique"
 	ReasonSameShare           = "SameShare"
 	ReasonNoAgent             = "NoAgent"
 	ReasonNoRoom              = "NoRoom"

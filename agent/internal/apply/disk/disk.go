@@ -1,4 +1,4 @@
-// Package disk performs the steps that make a device clean, with the writing half of host/disk, and guards the devices of every step
+// Package disk performs the steps that make a device clean, with the writing half of host/disk, and guards the devices of every plan
 // against our own observations. It decides nothing.
 package disk
 
@@ -20,7 +20,7 @@ type Inspector interface {
 	Inspect(f *os.File) (plan.Device, error)
 }
 
-// Adapter performs steps on single devices, and guards the devices of all steps.
+// Adapter performs steps on single devices, and guards the devices of all plans.
 type Adapter struct {
 	Tool    *hostdisk.Tool
 	Devices Inspector
@@ -43,18 +43,16 @@ func (a Adapter) Perform(ctx context.Context, step plan.Step) error {
 	return apply.ErrUnknown
 }
 
-// Around keeps observations away from the devices while the step works on them: a tool that needs a device exclusively for a moment
-// fails when an observation has it open at that moment. Device-mapper too claims the devices of a group, when the first volume of the
-// group is activated.
+// Hold keeps observations away from the devices of a plan: a tool that needs a device exclusively for a moment fails when an observation
+// has it open at that moment. Device-mapper too claims the devices of a group, when the first volume of the group is activated.
 //
-// Whatever else belongs around a change of what a device carries goes here, and nowhere else.
-func (a Adapter) Around(_ context.Context, step plan.Step, work func() error) error {
-	release, err := a.Tool.Reserve(step.Touches()...)
+// Whatever else belongs around a change of what devices carry goes here, and nowhere else.
+func (a Adapter) Hold(_ context.Context, p plan.Plan) (release func(context.Context), err error) {
+	free, err := a.Tool.Reserve(p.Touches()...)
 	if err != nil {
-		return refused(err)
+		return nil, refused(err)
 	}
-	defer release()
-	return work()
+	return func(context.Context) { free() }, nil
 }
 
 // Check opens the device exclusively, asks verify and closes the device again. It is for steps whose tool opens the device exclusively

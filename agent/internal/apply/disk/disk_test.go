@@ -92,7 +92,7 @@ func TestCheck_asksVerify(t *testing.T) {
 	}
 }
 
-func TestAround_keepsObservationsAway(t *testing.T) {
+func TestHold_keepsObservationsAway(t *testing.T) {
 	d := image(t)
 	a := Adapter{Tool: hostdisk.New(), Devices: still{device: d}}
 	exclusive := func() bool {
@@ -102,15 +102,20 @@ func TestAround_keepsObservationsAway(t *testing.T) {
 		}
 		return facts.ExclusiveOK
 	}
-	during, failed := true, errors.New("failed")
-	err := a.Around(t.Context(), wipe(t, d), func() error { during = exclusive(); return failed })
-	if !errors.Is(err, failed) || during || !exclusive() {
-		t.Errorf("opened exclusively: %t during the step, %t after it; %v", during, exclusive(), err)
+	p := plan.Plan{Steps: []plan.Step{wipe(t, d), wipe(t, d)}}
+	release, err := a.Hold(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	during := exclusive()
+	release(t.Context())
+	if during || !exclusive() {
+		t.Errorf("opened exclusively: %t while it was held, %t after it", during, exclusive())
 	}
 	if err := os.Remove(d.Path); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Around(t.Context(), wipe(t, d), func() error { t.Error("worked without the device"); return nil }); err == nil {
-		t.Error("no error without the device")
+	if _, err := a.Hold(t.Context(), p); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an absent device: %v", err)
 	}
 }

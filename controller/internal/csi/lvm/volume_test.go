@@ -224,6 +224,7 @@ func TestGetCapacity(t *testing.T) {
 func TestGetCapacity_tooEarlyToSay(t *testing.T) {
 	s := newSuite(t, false, "node-1")
 	s.cache.clusters[0].Spec.Hosts = append(s.cache.clusters[0].Spec.Hosts, "node-2")
+	s.cache.members = append(s.cache.members, memberOf("node-2", "some"))
 	s.pool.SetAddress("node-2", "127.0.0.1:1", "nobody")
 	_, err := s.GetCapacity(t.Context(), &csi.GetCapacityRequest{Parameters: s.parameters(), AccessibleTopology: on("node-2")})
 	wantCode(t, err, codes.Unavailable)

@@ -41,7 +41,7 @@ func (v Verdict) Waiting() bool { return v.Plan != nil && !v.Plan.Approved }
 // approved.
 func Approve(r Request) Verdict {
 	free, bound := split(r.Mode, r.Steps)
-	approved := r.Recorded != nil && r.Approval != "" && r.Approval == r.Recorded.Digest
+	approved := r.Recorded != nil && r.Approval != "" && r.Approval == r.Recorded.Digest && r.Recorded.Digest == digestOfPlan(r.UID, r.Recorded.Steps)
 	if r.Silent {
 		// The recorded plan stays as it is until the host reports.
 		return Verdict{Plan: r.Recorded}
@@ -65,15 +65,22 @@ func Approve(r Request) Verdict {
 
 func planOf(uid string, steps []Step) *v1alpha1.Plan {
 	p := &v1alpha1.Plan{Count: int32(len(steps)), Steps: make([]v1alpha1.PlanStep, 0, len(steps))}
-	digests := []string{uid}
 	for _, s := range steps {
 		api := s.API()
 		api.Later = s.Later()
 		p.Steps = append(p.Steps, api)
-		digests = append(digests, api.Digest)
 	}
-	p.Digest = Digest(digests)
+	p.Digest = digestOfPlan(uid, p.Steps)
 	return p
+}
+
+// digestOfPlan covers the UID of the Member: a plan that came with the status of an earlier Member of the name has another digest.
+func digestOfPlan(uid string, steps []v1alpha1.PlanStep) string {
+	digests := []string{uid}
+	for _, s := range steps {
+		digests = append(digests, s.Digest)
+	}
+	return Digest(digests)
 }
 
 // split returns the steps that need no approval, and those that do. A step that destroys binds the steps after it.

@@ -99,7 +99,8 @@ func (c Claimant) claims(n Node) bool {
 	return slices.Contains(c.Members, n.Name) || !c.Deleting && Wants(c.Spec, n)
 }
 
-// before reports whether the claim on a host wins: who has a part there comes first, then the older, then the name.
+// before reports whether the claim on a host wins: who has a part there comes first, then the older, then the name
+// and the kind.
 func (c Claimant) before(o Claimant, host string) bool {
 	mine, theirs := slices.Contains(c.Members, host), slices.Contains(o.Members, host)
 	switch {
@@ -107,9 +108,10 @@ func (c Claimant) before(o Claimant, host string) bool {
 		return mine
 	case !c.Created.Equal(o.Created):
 		return c.Created.Before(o.Created)
-	default:
+	case c.Owner.Name != o.Owner.Name:
 		return c.Owner.Name < o.Owner.Name
 	}
+	return c.Owner.Kind < o.Owner.Kind
 }
 
 // Labelled reports whether a node keeps the label of a type: some other storage of that type uses it.

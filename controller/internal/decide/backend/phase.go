@@ -15,7 +15,9 @@ func (s Summary) Phase() v1alpha1.Phase {
 	}
 	worst := Well
 	for _, h := range s.Hosts {
-		worst = max(worst, h.Finding().Kind)
+		if !h.Removed {
+			worst = max(worst, h.Finding().Kind)
+		}
 	}
 	serves := s.Whole.Serves || s.Class.Exists && s.Profile.Members == nil
 	unwell := false
@@ -46,7 +48,7 @@ func (s Summary) Phase() v1alpha1.Phase {
 // moving reports whether any host is being worked on, or waits for a person.
 func (s Summary) moving() bool {
 	for _, h := range s.Hosts {
-		if k := h.Finding().Kind; k == Busy || k == Waiting {
+		if k := h.Finding().Kind; !h.Removed && (k == Busy || k == Waiting) {
 			return true
 		}
 	}

@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/class"
@@ -55,6 +57,8 @@ type Volume struct {
 	Handle string
 	// GroupUUID that was recorded when the volume was made; empty for a volume of a version that recorded none.
 	GroupUUID string
+	// Attributes that the driver recorded when the volume was made.
+	Attributes map[string]string
 }
 
 // String names the volume and its claim.
@@ -104,6 +108,8 @@ type Whole struct {
 	Class class.Wish
 	// Facts are conditions that Ready depends on, Warnings those that it does not.
 	Facts, Warnings []metav1.Condition
+	// Wake is when the storage has to be looked at again even if nothing happens; 0 leaves that to the engine.
+	Wake time.Duration
 	// Capacity of a storage whose capacity is not that of its members; nil otherwise.
 	Capacity *v1alpha1.Space
 }

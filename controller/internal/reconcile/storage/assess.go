@@ -30,6 +30,7 @@ func (s *scope) assess() {
 		s.within(h.Leaving.Wake)
 	}
 	s.plan = backend.Combine(plans)
+	s.within(s.whole.Wake)
 }
 
 // judge decides about one host.

@@ -46,7 +46,7 @@ func fill(sn *v1alpha1.StorageNode, n decide.Node) {
 	if n.LVMError != "" {
 		s.Message = "LVM cannot be run: " + n.LVMError
 	}
-	s.State = v1alpha1.MemberState(nodestate.Compute(nodestate.Flags{IsUp: n.Up(), ShouldQuiesce: sn.Spec.Maintenance}))
+	s.State = v1alpha1.MemberState(nodestate.Compute(nodestate.Of(n.Up(), false, sn.Spec.Maintenance, false)))
 	connected := connection(n)
 	connected.ObservedGeneration = sn.Generation
 	meta.SetStatusCondition(&s.Conditions, connected)

@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"quarry.storage/quarry/controller/internal/decide"
-	"quarry.storage/quarry/controller/internal/decide/member"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 )
@@ -28,6 +30,8 @@ type Host struct {
 	State nodestate.State
 	// Group of the class on the host; nil when none was ever seen.
 	Group *decide.Group
+	// Unrecorded is true when the group is not the one that the Member records: nothing is made in it.
+	Unrecorded bool
 }
 
 // ClassOf returns what matters of a Cluster.
@@ -42,37 +46,29 @@ func ClassOf(c *v1alpha1.Cluster) Class {
 	return out
 }
 
-// HostNames returns the names of the hosts that a Cluster has, or had and did not give up. They are ordered.
-func HostNames(c *v1alpha1.Cluster) []string {
-	var names []string
-	for _, h := range c.Spec.Hosts {
-		names = append(names, string(h))
-	}
-	for _, m := range c.Status.Members {
-		names = append(names, m.Node)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// HostOf returns a host of a Cluster with its state at this moment. maintenance is true when its StorageNode asks for it.
-func HostOf(c *v1alpha1.Cluster, n decide.Node, maintenance bool) Host {
-	wanted := c.DeletionTimestamp.IsZero() && slices.Contains(c.Spec.Hosts, v1alpha1.HostName(n.Name))
-	in := member.Input{
-		Host: n.Name, Node: n, Groups: n.GroupsOf(string(c.UID)), Wanted: wanted,
-		Maintenance: maintenance || slices.Contains(c.Spec.Maintenance, v1alpha1.HostName(n.Name)),
-	}
-	if i := slices.IndexFunc(c.Status.Members, func(m v1alpha1.ClusterMember) bool { return m.Node == n.Name }); i >= 0 {
-		in.Previous = &c.Status.Members[i]
-	}
-	out := Host{Node: n, State: nodestate.State(member.Decide(in).State)}
+// HostOf returns the host that a Member stands for, with its state at this moment. maintenance is true when its StorageNode asks for it.
+// What the status of the Member says may be old; flags and record are read from where they are kept.
+func HostOf(c *v1alpha1.Cluster, m *v1alpha1.Member, n decide.Node, maintenance bool) Host {
+	quiesce := maintenance || m.Spec.Maintenance || slices.Contains(c.Spec.Maintenance, v1alpha1.HostName(n.Name)) ||
+		meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionLeaving) || left(c, n.Name)
+	flags := nodestate.Of(n.Up(), true, quiesce, !m.DeletionTimestamp.IsZero() || !c.DeletionTimestamp.IsZero() || backend.Lost(m))
+	out := Host{Node: n, State: nodestate.Compute(flags)}
 	name := ClassOf(c).Group
-	for i := range in.Groups {
-		if in.Groups[i].Name == name {
-			out.Group = &in.Groups[i]
+	groups := n.GroupsOf(string(c.UID))
+	for i := range groups {
+		if groups[i].Name == name {
+			out.Group = &groups[i]
 		}
 	}
+	if out.Group != nil && (m.Spec.Group == nil || m.Spec.Group.UUID != out.Group.UUID) {
+		out.Unrecorded = true
+	}
 	return out
+}
+
+// left reports whether a host was taken off the list of hosts. Its Member says so a moment later.
+func left(c *v1alpha1.Cluster, node string) bool {
+	return c.Spec.HostSelector == nil && !slices.Contains(c.Spec.Hosts, v1alpha1.HostName(node))
 }
 
 // has reports whether the group was last seen with a volume of that name.
@@ -91,6 +87,8 @@ func (h Host) problem() string {
 		return text
 	case h.Group == nil:
 		return "it has no volume group of the Cluster"
+	case h.Unrecorded:
+		return "its volume group is not the one on record"
 	case h.Group.Partial:
 		return "a disk of its volume group is missing"
 	}

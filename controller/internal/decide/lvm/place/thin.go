@@ -1,7 +1,7 @@
 package place
 
 import (
-	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/lvm"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -18,5 +18,5 @@ func thinOf(c *v1alpha1.Cluster) Thin {
 	if c.Spec.LVM == nil || c.Spec.LVM.ThinPool == nil {
 		return Thin{}
 	}
-	return Thin{Pool: v1alpha1.ThinPoolName, Percent: decide.OverprovisionPercent(c.Spec.LVM.ThinPool)}
+	return Thin{Pool: v1alpha1.ThinPoolName, Percent: lvm.Of(c).OverprovisionPercent}
 }
