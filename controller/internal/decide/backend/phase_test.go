@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -229,9 +230,8 @@ func TestShorten(t *testing.T) {
 }
 
 func TestStepError(t *testing.T) {
-	inner := fmt.Errorf("boom")
-	e := &StepError{Reason: "X", Err: inner}
-	if e.Error() != "boom" || e.Unwrap() != inner {
+	inner := errors.New("boom")
+	if e := (&StepError{Reason: "X", Err: inner}); e.Error() != "boom" || !errors.Is(e, inner) {
 		t.Errorf("%v", e)
 	}
 }
