@@ -85,7 +85,7 @@ func (b *Backend) Holding(uid types.UID, names ...string) {
 // reachable is the fact that a storage without members depends on.
 func (s share) reachable() metav1.Condition {
 	if s.down != "" {
-		return backend.Condition(v1alpha1.ConditionShareReachable, metav1.ConditionFalse, v1alpha1.ReasonShareUnreachable, s.down)
+		return backend.Condition(v1alpha1.ConditionShareReachable, metav1.ConditionFalse, "ShareUnreachable", s.down)
 	}
 	return backend.Condition(v1alpha1.ConditionShareReachable, metav1.ConditionTrue, v1alpha1.ReasonShareReachable, "The share is reached.")
 }

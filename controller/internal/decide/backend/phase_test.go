@@ -195,7 +195,7 @@ func TestProblems_areBounded(t *testing.T) {
 }
 
 func TestUnsupported(t *testing.T) {
-	c := Unsupported(v1alpha1.StorageTypeCephFS)
+	c := Unsupported("There is no backend.")
 	if len(c) != 1 || c[0].Reason != v1alpha1.ReasonNotYetSupported || c[0].Status != metav1.ConditionFalse {
 		t.Errorf("%+v", c)
 	}
