@@ -114,8 +114,8 @@ func annotate(o metav1.Object, value string, keys ...string) {
 	o.SetAnnotations(all)
 }
 
-// useUp removes approvals that were carried out, so that they never serve for another plan, and drops those that fit none. This happens
-// before a status forgets the plan: were it the other way round, a crash in between would leave the approval behind for good.
+// useUp removes approvals that were carried out, so that they never serve for another plan, and drops those that fit none. A status forgets
+// the plan after that only: what is left of an approval is known by it.
 func (r *Reconciler) useUp(ctx context.Context, s *scope) error {
 	var errs []error
 	for i := range s.hosts {
@@ -123,16 +123,23 @@ func (r *Reconciler) useUp(ctx context.Context, s *scope) error {
 		if h.Object == nil || !h.Verdict.UsedUp && !h.Verdict.Dropped {
 			continue
 		}
-		if h.Verdict.Dropped {
-			s.notes = append(s.notes, notice.Dropped(h.Object.Annotations[v1alpha1.AnnotationApprove], "Member "+h.Object.Name, h.Verdict.Plan))
+		// A plan that was begun in this pass may be over before any status showed it.
+		if approval := h.Object.Annotations[v1alpha1.AnnotationApprove]; h.Verdict.Dropped && s.carried[h.Node] != approval {
+			s.notes = append(s.notes, notice.Dropped(approval, "Member "+h.Object.Name, h.Verdict.Plan))
 		}
 		_, err := kube.Patch(ctx, r.Client, h.Object, func(m *v1alpha1.Member) {
 			annotate(m, "", v1alpha1.AnnotationApprove, v1alpha1.AnnotationApprovedWith)
 		})
-		errs = append(errs, client.IgnoreNotFound(err))
+		if err = client.IgnoreNotFound(err); err != nil {
+			h.Verdict.Plan = h.Object.Status.Plan
+			errs = append(errs, err)
+		}
 	}
 	if s.verdict.UsedUp {
-		errs = append(errs, r.setApproval(ctx, s, ""))
+		if err := r.setApproval(ctx, s, ""); err != nil {
+			s.plan = s.before.StorageStatus().Plan
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

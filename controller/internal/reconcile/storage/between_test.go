@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -61,4 +62,35 @@ func (c conflictStatus) Is(err error) bool { return err == conflictError }
 
 func conflict() error {
 	return conflictStatus{apierrors.NewConflict(schema.GroupResource{Group: v1alpha1.Group, Resource: "clusters"}, "pool", conflictError)}
+}
+
+// filterMembers returns a client whose lists of Members have only those that a function keeps.
+func filterMembers(c client.WithWatch, keep func(m *v1alpha1.Member) bool) client.WithWatch {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := c.List(ctx, list, opts...)
+			if l, ok := list.(*v1alpha1.MemberList); ok {
+				l.Items = slices.DeleteFunc(l.Items, func(m v1alpha1.Member) bool { return !keep(&m) })
+			}
+			return err
+		},
+	})
+}
+
+// failReads returns a client that asks a function before every read.
+func failReads(c client.WithWatch, read func() error) client.WithWatch {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if err := read(); err != nil {
+				return err
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if err := read(); err != nil {
+				return err
+			}
+			return c.List(ctx, list, opts...)
+		},
+	})
 }

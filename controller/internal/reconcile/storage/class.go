@@ -16,11 +16,8 @@ import (
 // makeClass brings the StorageClass to what the spec says, once volumes can be made. A class of that name that is not ours is
 // left alone. Most fields of a class never change: then it is deleted and made again, which does not touch volumes.
 func (r *Reconciler) makeClass(ctx context.Context, s *scope) error {
-	have, err := r.readClass(ctx, s)
-	if err != nil || s.class.Conflict != "" {
-		return err
-	}
-	if have == nil && !s.whole.Serves {
+	have := s.haveClass
+	if s.class.Conflict != "" || have == nil && !s.whole.Serves {
 		return nil
 	}
 	want := class.Wanted(s.storage, s.profile.Driver.Name, s.whole.Class)
@@ -33,30 +30,30 @@ func (r *Reconciler) makeClass(ctx context.Context, s *scope) error {
 		if err := kube.Delete(ctx, r.Client, have); err != nil {
 			return err
 		}
+		s.class.Exists = false
 	}
 	if err := kube.Apply(ctx, r.Client, "storageclass "+want.Name, class.Apply(want)); err != nil {
-		s.class.Exists = false
 		return err
 	}
 	s.class.Exists = true
 	return nil
 }
 
-// readClass returns our StorageClass; nil when there is none, or when the name is taken.
-func (r *Reconciler) readClass(ctx context.Context, s *scope) (*storagev1.StorageClass, error) {
+// readClass reads our StorageClass; there is none when the name is taken.
+func (r *Reconciler) readClass(ctx context.Context, s *scope) error {
 	have := &storagev1.StorageClass{}
 	err := r.Client.Get(ctx, types.NamespacedName{Name: s.owner.Name}, have)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil
+		return nil
 	case err != nil:
-		return nil, fmt.Errorf("get storageclass %s: %w", s.owner.Name, err)
+		return fmt.Errorf("get storageclass %s: %w", s.owner.Name, err)
 	case !class.Ours(have, s.storage, s.profile.Driver.Name):
 		s.class = backend.Class{Conflict: fmt.Sprintf(
 			"A StorageClass named %s exists and was not made for this %s: it is left alone. Delete it, or give the %s another name.",
 			s.owner.Name, s.owner.Kind, s.owner.Kind)}
-		return nil, nil
+		return nil
 	}
-	s.class = backend.Class{Exists: true}
-	return have, nil
+	s.haveClass, s.class = have, backend.Class{Exists: true}
+	return nil
 }

@@ -135,7 +135,9 @@ func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result 
 		}
 		// What is not written yet has its time too.
 		err = errors.Join(err, r.writeStatus(ctx, s))
-		result = ctrl.Result{RequeueAfter: s.next()}
+		if err == nil {
+			result = ctrl.Result{RequeueAfter: s.next()}
+		}
 	}()
 	if err := r.observe(ctx, s); err != nil {
 		s.blind = true

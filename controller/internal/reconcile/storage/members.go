@@ -106,6 +106,7 @@ func (r *Reconciler) record(ctx context.Context, h *backend.HostHealth) error {
 // leave deletes the Members that are to go. A backend that moves data moves that of one member at a time.
 func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	var errs []error
+	deleted := false
 	for i := range s.hosts {
 		h := &s.hosts[i]
 		if !h.Leaving.Delete || h.Object == nil || s.running[h.Node] {
@@ -115,10 +116,15 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 		if inTurn && s.condemned() {
 			break
 		}
-		errs = append(errs, s.fail(h, r.deleteMember(ctx, s, h)))
+		err := s.fail(h, r.deleteMember(ctx, s, h))
+		errs = append(errs, err)
+		deleted = deleted || err == nil
 		if inTurn {
 			break
 		}
+	}
+	if deleted {
+		s.assess()
 	}
 	return errors.Join(errs...)
 }
@@ -151,7 +157,15 @@ func (r *Reconciler) deleteMember(ctx context.Context, s *scope, h *backend.Host
 	if now := s.live(owner, live, node); !now.departure(now.judgement(h), node, s.world.Volumes[h.Node]).Delete {
 		return nil
 	}
-	return kube.DeleteUnchanged(ctx, r.Client, live)
+	if err := kube.DeleteUnchanged(ctx, r.Client, live); err != nil {
+		return err
+	}
+	// The rest of this pass goes on with what became of it: its finalizer keeps it.
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(h.Object), live); err != nil || live.UID != h.Object.UID {
+		return client.IgnoreNotFound(err)
+	}
+	*h.Object = *live
+	return nil
 }
 
 // dismiss gives the Members free of which nothing is left, after the label of their node.

@@ -21,7 +21,7 @@ import (
 func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	s.world = backend.World{Nodes: map[string]backend.Node{}, Volumes: map[string][]backend.Volume{}}
 	for _, read := range []func(context.Context, *scope) error{
-		r.readMembers, r.readStorages, r.readVolumes, r.readAttachments, r.readNodes, r.readDriver, r.look,
+		r.readMembers, r.readStorages, r.readVolumes, r.readAttachments, r.readNodes, r.readDriver, r.readClass, r.look,
 	} {
 		if err := read(ctx, s); err != nil {
 			return err

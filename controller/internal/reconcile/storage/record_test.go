@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,13 +13,30 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
+// announcedAnywhere is announced for the Cluster that the step is of.
+func (s *suite) announcedAnywhere(host string, step backendtest.Step) error {
+	var all v1alpha1.MemberList
+	if err := s.client.List(context.Background(), &all); err != nil {
+		return err
+	}
+	for _, m := range all.Items {
+		if m.Spec.Of.UID == step.Owner && string(m.Spec.Node) == host && m.DeletionTimestamp.IsZero() {
+			return s.announcedBy(&m, step)
+		}
+	}
+	return nil
+}
+
 // announced checks, right before a step of a new host, that what it makes is on record.
 func (s *suite) announced(host string, step backendtest.Step) error {
+	return s.announcedBy(s.mustMember("pool", host), step)
+}
+
+func (s *suite) announcedBy(m *v1alpha1.Member, step backendtest.Step) error {
 	if step.Does != v1alpha1.ActionEnsureVolumeGroup && step.Does != v1alpha1.ActionWipeDevice {
 		return nil
 	}
-	m := s.mustMember("pool", host)
-	if g := m.Spec.Group; g == nil || g.UUID != "" || len(g.Forming) != 1 || !strings.Contains(g.Forming[0], host) {
+	if g := m.Spec.Group; g == nil || g.UUID != "" || len(g.Forming) != 1 || !strings.Contains(g.Forming[0], step.On) {
 		return fmt.Errorf("the record is %+v", g)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
@@ -38,13 +39,17 @@ type scope struct {
 	verdict      backend.Verdict
 	wholeFailure work.Failure
 	plan         *v1alpha1.Plan
-	class        backend.Class
-	driver       backend.DriverState
+	// haveClass is our StorageClass as it was read; nil when there is none.
+	haveClass *storagev1.StorageClass
+	class     backend.Class
+	driver    backend.DriverState
 	// approvals that the Members carried at the beginning of this pass, by node, and those given in it.
 	approvals map[string]string
 	// failures of the last attempts, by host; troubles are writes to the API server that failed for a host in this pass.
 	failures map[string]work.Failure
 	troubles map[string]error
+	// carried are the digests of the approved plans that were begun in this pass, by host.
+	carried map[string]string
 	// unstamped is true when an approval could not be passed on to all Members: no step runs in this pass.
 	unstamped bool
 	// running are the hosts that are being worked on: what they hold may change at any moment.
@@ -64,7 +69,8 @@ type scope struct {
 func (r *Reconciler) newScope(o v1alpha1.Storage, b Backend) *scope {
 	s := &scope{
 		before: o, storage: copyOf(o), owner: backend.OwnerOf(o), common: o.Common(), backend: b, now: r.Now(), started: r.Started,
-		failures: map[string]work.Failure{}, troubles: map[string]error{}, members: map[string]*v1alpha1.Member{}, approvals: map[string]string{},
+		failures: map[string]work.Failure{}, troubles: map[string]error{}, carried: map[string]string{},
+		members: map[string]*v1alpha1.Member{}, approvals: map[string]string{},
 	}
 	if b != nil {
 		s.profile = b.Profile()

@@ -29,11 +29,7 @@ func (r *Reconciler) markUse(ctx context.Context, s *scope) error {
 
 // removeClass deletes the StorageClass first, so that nobody makes another volume. Nothing is torn down before that.
 func (r *Reconciler) removeClass(ctx context.Context, s *scope) error {
-	have, err := r.readClass(ctx, s)
-	if err != nil {
-		s.blocked = "Nothing is torn down before the StorageClass is deleted: " + err.Error()
-		return err
-	}
+	have := s.haveClass
 	// A class of somebody else does not hold the deletion up.
 	s.class.Conflict = ""
 	if have == nil {

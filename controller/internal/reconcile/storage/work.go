@@ -63,6 +63,9 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) (map[string][]backen
 			continue
 		}
 		jobs[h.Node] = run
+		if p := h.Verdict.Plan; p != nil && p.Approved {
+			s.carried[h.Node] = p.Digest
+		}
 	}
 	for host, steps := range backend.ByHost(s.verdict.Run) {
 		h := s.host(host)

@@ -47,10 +47,12 @@ type key struct{ owner, host string }
 
 // job is the last job of a host.
 type job struct {
-	owner    backend.Owner
-	digest   string
-	running  bool
-	done     chan struct{}
+	owner   backend.Owner
+	digest  string
+	running bool
+	done    chan struct{}
+	// late is true once the reconcile that started the job waits for it no longer.
+	late     bool
 	err      error
 	failures int
 	retryAt  time.Time
@@ -158,7 +160,6 @@ func (w *Work) perform(ctx context.Context, p Performer, host string, j *job, st
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	defer context.AfterFunc(w.ctx, cancel)()
-	began := w.now()
 	var err error
 	select {
 	case w.slots <- struct{}{}:
@@ -176,7 +177,7 @@ func (w *Work) perform(ctx context.Context, p Performer, host string, j *job, st
 		j.failures = 0
 	}
 	close(j.done)
-	late := w.now().Sub(began) >= patience
+	late := j.late
 	w.mu.Unlock()
 	if !late {
 		return
@@ -203,7 +204,7 @@ func (w *Work) outcomes(o backend.Owner, steps map[string][]backend.Step, starte
 	defer w.mu.Unlock()
 	mine := map[*job]bool{}
 	for _, j := range started {
-		mine[j] = true
+		mine[j], j.late = true, j.running
 	}
 	out := map[string]Outcome{}
 	for host := range steps {
