@@ -206,7 +206,10 @@ func TestText_isBounded(t *testing.T) {
 	for i := range lines {
 		lines[i] = strings.Repeat("ä", 300)
 	}
-	if s := Text(lines); len(s) > maxText+len("…") || !strings.HasSuffix(s, "…") {
+	if s := Text(lines); len(s) > maxText || strings.Count(s, "ä…\n") != maxLines || !strings.HasSuffix(s, "and 490 more") {
+		t.Errorf("%d bytes", len(s))
+	}
+	if s := Text([]string{"short", strings.Repeat("x", 2*maxText)}); len(s) > maxText || !strings.HasPrefix(s, "short\nxxx") {
 		t.Errorf("%d bytes", len(s))
 	}
 	if s := Text(lines[:1]); s != lines[0] {
