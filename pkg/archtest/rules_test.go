@@ -143,6 +143,34 @@ var rules = []rule{
 		denyDirect: []string{"net/http", "os/exec", module + "proto/agent/v1", grpcModule},
 	},
 	{
+		name: "what reconcilers share knows none of them",
+		of:   []string{"controller/internal/kube"},
+		deny: []string{"~/controller", "~/agent", "~/proto", grpcModule}, allow: []string{"~/controller/internal/kube", "~/controller/internal/decide/notice"},
+		denyDirect: []string{"net/http", "os/exec"},
+	},
+	{
+		name: "drivers are deployed from a table, whatever the backend",
+		of:   []string{"controller/internal/reconcile/driver"},
+		deny: []string{"~/controller"},
+		allow: []string{
+			"~/controller/internal/reconcile/driver", "~/controller/internal/kube", "~/controller/internal/decide/backend",
+			"~/controller/internal/decide/class", "~/controller/internal/decide/notice",
+		},
+	},
+	{
+		name: "the engine knows no single backend",
+		of:   []string{"controller/internal/reconcile/storage", "controller/internal/decide/backend", "controller/internal/kube"},
+		deny: []string{
+			"~/controller/internal/backend", "~/controller/internal/decide/lvm", "~/controller/internal/decide/nfs",
+			"~/controller/internal/reconcile/cluster", "~/controller/internal/reconcile/nfs", "~/controller/internal/agents",
+		},
+	},
+	{
+		name: "the driver table knows no single backend",
+		of:   []string{"controller/internal/reconcile/driver"},
+		deny: []string{"~/controller/internal/backend", "~/controller/internal/decide/lvm", "~/controller/internal/decide/nfs"},
+	},
+	{
 		name: "the frame of CSI drivers and what all volumes share know no storage type",
 		of:   []string{"controller/internal/csi/frame", "controller/internal/decide/volume"},
 		deny: []string{
