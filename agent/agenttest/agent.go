@@ -37,6 +37,8 @@ type Options struct {
 	// KubeletDir is a directory, with a path short enough for sockets, in which the agent serves CSI's node service as it does to a
 	// kubelet. Nothing is really mounted. Without it no CSI is served.
 	KubeletDir string
+	// Shares are the NFS servers that the agent sees; see package agenttest/nfs. Without them the agent does not serve the service.
+	Shares server.SharedDirectories
 	// Log takes the server's log; it is discarded when it is not set.
 	Log logr.Logger
 }
@@ -187,7 +189,7 @@ func (a *Agent) start() error {
 	})
 	srv := server.New(server.Config{
 		NodeName: a.opts.NodeName, Version: a.opts.Version, KernelRelease: "6.12.0-fake", BootID: fakeUUID("boot", a.opts.NodeName),
-		Node: engine, LVM: s, Log: a.opts.Log,
+		Node: engine, LVM: s, Shares: a.opts.Shares, Log: a.opts.Log,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &life{cancel: cancel, listener: inner, done: make(chan error, 1)}

@@ -158,6 +158,24 @@ var rules = []rule{
 		},
 	},
 	{
+		name: "the engine knows no single backend",
+		of:   []string{"controller/internal/reconcile/storage", "controller/internal/decide/backend", "controller/internal/kube"},
+		deny: []string{
+			"~/controller/internal/backend", "~/controller/internal/decide/lvm", "~/controller/internal/decide/nfs",
+			"~/controller/internal/reconcile/cluster", "~/controller/internal/reconcile/nfs", "~/controller/internal/agents",
+		},
+	},
+	{
+		name: "the driver table knows no single backend",
+		of:   []string{"controller/internal/reconcile/driver"},
+		deny: []string{"~/controller/internal/backend", "~/controller/internal/decide/lvm", "~/controller/internal/decide/nfs"},
+	},
+	{
+		name: "the frame of CSI drivers knows no single driver",
+		of:   []string{"controller/internal/csi/frame"},
+		deny: []string{"~/controller/internal/csi/lvm", "~/controller/internal/csi/nfs", "~/controller/internal/decide/lvm", "~/controller/internal/decide/nfs"},
+	},
+	{
 		name: "the agents' client does not know reconcilers",
 		of:   []string{"controller/internal/agents"},
 		deny: []string{"~/controller/internal/reconcile"},

@@ -6,6 +6,8 @@ package agents
 import (
 	"context"
 	"crypto/tls"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 

@@ -24,6 +24,8 @@ type Summary struct {
 	Plan *v1alpha1.Plan
 	// Blocked says what else holds the deletion; empty when nothing does.
 	Blocked string
+	// Unknown names hosts under maintenance that the storage has nothing to do with, ordered.
+	Unknown []string
 }
 
 // Class is how the StorageClass is.
@@ -77,10 +79,22 @@ func (s Summary) hostsValid() metav1.Condition {
 			lines = append(lines, h.Node+": "+f.Message)
 		}
 	}
+	if m := s.unknown(); m != "" {
+		reason = Sentence(reason, v1alpha1.ReasonUnknownHost)
+		lines = append([]string{m}, lines...)
+	}
 	if len(lines) > 0 {
 		return Condition(v1alpha1.ConditionHostsValid, metav1.ConditionFalse, reason, Text(lines))
 	}
 	return Condition(v1alpha1.ConditionHostsValid, metav1.ConditionTrue, v1alpha1.ReasonHostsValid, "Every host exists and may be used.")
+}
+
+// unknown says which hosts under maintenance mean nothing; empty when each of them is a host.
+func (s Summary) unknown() string {
+	if len(s.Unknown) == 0 {
+		return ""
+	}
+	return "spec.maintenance names no host of this " + s.Owner.Kind + ": " + Shorten(s.Unknown, 10)
 }
 
 func (s Summary) membersReady() metav1.Condition {

@@ -104,6 +104,10 @@ func (d Departure) Leave() Leaving {
 		from = d.Started
 	}
 	left := from.Add(d.Delay).Sub(d.Now)
+	if d.Since.IsZero() {
+		// Whatever the delay is: that the member leaves is shown, and can be taken back, before it is condemned.
+		left = max(left, time.Nanosecond)
+	}
 	switch {
 	case d.Maintenance:
 		l.Message = d.Message + " It is under maintenance: it is removed after that, unless it is taken back."

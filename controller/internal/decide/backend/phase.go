@@ -10,31 +10,26 @@ import (
 
 // Phase sums up for a person. Nothing may read it back.
 func (s Summary) Phase() v1alpha1.Phase {
-	if s.Deleting {
-		return v1alpha1.PhaseDeleting
-	}
-	worst := Well
-	for _, h := range s.Hosts {
-		if !h.Removed {
-			worst = max(worst, h.Finding().Kind)
-		}
-	}
-	serves := s.Whole.Serves || s.Class.Exists && s.Profile.Members == nil
-	unwell := false
-	for _, c := range s.Whole.Facts {
-		unwell = unwell || c.Status != metav1.ConditionTrue
-	}
+	members, worst, unwell := s.Profile.Members != nil, s.worst(), s.unwell()
+	serves := s.Whole.Serves || s.Class.Exists && !members
 	switch {
-	case s.Class.Conflict != "":
-		return v1alpha1.PhaseFailed
-	case worst == Bad && !serves && !s.moving():
+	case s.Deleting:
+		return v1alpha1.PhaseDeleting
+	case s.Class.Conflict != "",
+		worst == Bad && !serves && !s.moving(),
+		unwell && !s.Class.Exists && !members:
 		return v1alpha1.PhaseFailed
 	case worst >= Waiting && serves, unwell && s.Class.Exists:
 		return v1alpha1.PhaseWarning
-	case !s.Class.Exists && unwell && s.Profile.Members == nil:
-		return v1alpha1.PhaseFailed
 	case !s.Class.Exists:
 		return v1alpha1.PhaseCreating
+	}
+	return s.served(worst)
+}
+
+// served returns the phase of a storage that has its StorageClass and no host that is bad.
+func (s Summary) served(worst Kind) v1alpha1.Phase {
+	switch {
 	case s.Driver.Failed != "" || s.warned():
 		return v1alpha1.PhaseWarning
 	case !s.Driver.Ready:
@@ -43,6 +38,27 @@ func (s Summary) Phase() v1alpha1.Phase {
 		return v1alpha1.PhaseUpdating
 	}
 	return v1alpha1.PhaseRunning
+}
+
+// worst returns the worst finding of a host that is not gone.
+func (s Summary) worst() Kind {
+	worst := Well
+	for _, h := range s.Hosts {
+		if !h.Removed {
+			worst = max(worst, h.Finding().Kind)
+		}
+	}
+	return worst
+}
+
+// unwell reports whether a fact of the whole is not true.
+func (s Summary) unwell() bool {
+	for _, c := range s.Whole.Facts {
+		if c.Status != metav1.ConditionTrue {
+			return true
+		}
+	}
+	return false
 }
 
 // moving reports whether any host is being worked on, or waits for a person.
@@ -55,7 +71,11 @@ func (s Summary) moving() bool {
 	return false
 }
 
+// warned reports whether something is wrong that does not keep volumes from being served.
 func (s Summary) warned() bool {
+	if len(s.Unknown) > 0 {
+		return true
+	}
 	for _, c := range s.Whole.Warnings {
 		if c.Status == metav1.ConditionFalse {
 			return true
@@ -67,7 +87,7 @@ func (s Summary) warned() bool {
 // Message says what there is to say about the storage and its hosts, one line each.
 func (s Summary) Message() string {
 	var lines []string
-	for _, line := range []string{s.Blocked, s.Class.Conflict} {
+	for _, line := range []string{s.Blocked, s.Class.Conflict, s.unknown()} {
 		if line != "" {
 			lines = append(lines, line)
 		}

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -194,7 +195,7 @@ func TestProblems_areBounded(t *testing.T) {
 }
 
 func TestUnsupported(t *testing.T) {
-	c := Unsupported(v1alpha1.StorageTypeCephFS)
+	c := Unsupported("There is no backend.")
 	if len(c) != 1 || c[0].Reason != v1alpha1.ReasonNotYetSupported || c[0].Status != metav1.ConditionFalse {
 		t.Errorf("%+v", c)
 	}
@@ -229,9 +230,8 @@ func TestShorten(t *testing.T) {
 }
 
 func TestStepError(t *testing.T) {
-	inner := fmt.Errorf("boom")
-	e := &StepError{Reason: "X", Err: inner}
-	if e.Error() != "boom" || e.Unwrap() != inner {
+	inner := errors.New("boom")
+	if e := (&StepError{Reason: "X", Err: inner}); e.Error() != "boom" || !errors.Is(e, inner) {
 		t.Errorf("%v", e)
 	}
 }

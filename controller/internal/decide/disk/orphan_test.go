@@ -53,7 +53,9 @@ func TestFuture_isWhatTheAgentGives(t *testing.T) {
 	d := decide.Device{
 		Path: "/dev/disk/by-id/a", KernelName: "sda", Links: []string{"/dev/disk/by-path/p"}, WWN: "w", Serial: "S1", SizeBytes: 1 << 30, Digest: "d",
 	}
-	of := func(path string) string { return pvuuid.Of("uid", pvuuid.Disk{WWN: "w", Serial: "S1", SizeBytes: 1 << 30}, path) }
+	of := func(path string) string {
+		return pvuuid.Of("uid", pvuuid.Disk{WWN: "w", Serial: "S1", SizeBytes: 1 << 30}, path)
+	}
 	if got := Future(d, "uid"); got != of(d.Path) {
 		t.Errorf("a clean device gets %s", got)
 	}

@@ -12,6 +12,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/class"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/filesystem"
 )
 
 // Spec is what matters of a Cluster to its volume groups.
@@ -42,7 +43,7 @@ type Spec struct {
 func Of(c *v1alpha1.Cluster) Spec {
 	s := Spec{
 		Owner: backend.OwnerOf(c), Created: c.CreationTimestamp.Time, Deleting: !c.DeletionTimestamp.IsZero(), Type: c.Spec.StorageType,
-		Common: c.Common(), Group: v1alpha1.DefaultVolumeGroupPrefix + c.Name, Devices: c.Spec.Devices, FSType: "ext4",
+		Common: c.Common(), Group: v1alpha1.DefaultVolumeGroupPrefix + c.Name, Devices: c.Spec.Devices, FSType: filesystem.Default,
 		Lost: c.Status.LostGroups,
 	}
 	if l := c.Spec.LVM; l != nil {

@@ -19,22 +19,35 @@ import (
 func quantity(s string) *resource.Quantity { q := resource.MustParse(s); return &q }
 
 func TestOf(t *testing.T) {
-	plain := Of(clusterOf())
-	if plain.UID() != "uid" || plain.Owner.Kind != "Cluster" || plain.Group != "quarry-a" || plain.FSType != "ext4" || plain.ThinPool != nil ||
-		plain.OverprovisionPercent != 0 || plain.Deleting || plain.Devices != nil || !plain.Created.Equal(start) {
-		t.Errorf("%+v", plain)
+	owner := backend.Owner{Kind: "Cluster", Name: "a", UID: "uid"}
+	for name, c := range map[string]struct {
+		in   *v1alpha1.Cluster
+		want Spec
+	}{
+		"what is not said has defaults": {clusterOf(), Spec{
+			Owner: owner, Created: start, Type: v1alpha1.StorageTypeLVM, Common: clusterOf().Common(), Group: "quarry-a", FSType: "ext4",
+		}},
+		"everything is said": {clusterOf(everything), Spec{
+			Owner: owner, Created: start, Deleting: true, Type: v1alpha1.StorageTypeLVM, Common: clusterOf(everything).Common(), Group: "mine",
+			ThinPool: &decide.ThinPoolSpec{Name: "quarry-thin", Percent: 95}, OverprovisionPercent: 250,
+			Devices: &v1alpha1.DeviceSelector{Model: "x"}, FSType: "xfs", Lost: []string{"L"},
+		}},
+	} {
+		if d := cmp.Diff(c.want, Of(c.in)); d != "" {
+			t.Errorf("%s: -want +got:\n%s", name, d)
+		}
 	}
-	full := Of(clusterOf(func(c *v1alpha1.Cluster) {
-		c.DeletionTimestamp = new(metav1.NewTime(start))
-		c.Spec.Devices = &v1alpha1.DeviceSelector{Model: "x"}
-		c.Spec.LVM = &v1alpha1.LVMSpec{VolumeGroup: "mine", ThinPool: &v1alpha1.ThinPoolSpec{OverprovisionRatio: "2.5"}}
-		c.Spec.StorageClass = &v1alpha1.StorageClassSpec{FSType: "xfs"}
-		c.Status.LostGroups = []string{"L"}
-	}))
-	if full.Group != "mine" || full.FSType != "xfs" || full.ThinPool == nil || full.OverprovisionPercent != 250 || !full.Deleting ||
-		full.Devices.Model != "x" || len(full.Lost) != 1 {
-		t.Errorf("%+v", full)
+	if got := Of(clusterOf()).UID(); got != "uid" {
+		t.Error(got)
 	}
+}
+
+func everything(c *v1alpha1.Cluster) {
+	c.DeletionTimestamp = new(metav1.NewTime(start))
+	c.Spec.Devices = &v1alpha1.DeviceSelector{Model: "x"}
+	c.Spec.LVM = &v1alpha1.LVMSpec{VolumeGroup: "mine", ThinPool: &v1alpha1.ThinPoolSpec{OverprovisionRatio: "2.5"}}
+	c.Spec.StorageClass = &v1alpha1.StorageClassSpec{FSType: "xfs", Default: true}
+	c.Status.LostGroups = []string{"L"}
 }
 
 func TestPoolOf(t *testing.T) {
@@ -124,11 +137,13 @@ func TestWhole_poolsHealthy(t *testing.T) {
 		"well":                     {[]backend.HostHealth{pool(79, 79)}, v1alpha1.ReasonThinPoolsHealthy, "Every thin pool is less than 80 % full."},
 		"a pool of a removed host": {[]backend.HostHealth{pool(1, 1), gone}, v1alpha1.ReasonThinPoolsHealthy, "Every thin pool is less than 80 % full."},
 		"data is nearly full": {
-			[]backend.HostHealth{pool(80, 0), pool(1, 1)}, v1alpha1.ReasonThinPoolNearlyFull,
+			[]backend.HostHealth{pool(80, 0), pool(1, 1)},
+			v1alpha1.ReasonThinPoolNearlyFull,
 			"n1: thin pool p is nearly full, data 80 %, metadata 0 %: add a disk, or delete volumes or snapshots",
 		},
 		"metadata is nearly full": {
-			[]backend.HostHealth{pool(0, 90)}, v1alpha1.ReasonThinPoolNearlyFull,
+			[]backend.HostHealth{pool(0, 90)},
+			v1alpha1.ReasonThinPoolNearlyFull,
 			"n1: thin pool p is nearly full, data 0 %, metadata 90 %: add a disk, or delete volumes or snapshots",
 		},
 	} {

@@ -31,8 +31,8 @@ func orphan(name string) decide.Device {
 	return d
 }
 
-func workOf(name string, edit func(*work)) work {
-	w := work{node: name, owner: "uid", name: "quarry-a"}
+func workOf(edit func(*work)) work {
+	w := work{node: "n1", owner: "uid", name: "quarry-a"}
 	edit(&w)
 	return w
 }
@@ -56,13 +56,13 @@ func TestWork_grow(t *testing.T) {
 		work work
 		want string
 	}{
-		"nothing chosen, nothing done": {workOf("n1", func(*work) {}), ""},
+		"nothing chosen, nothing done": {workOf(func(*work) {}), ""},
 		"clean devices make the group in one step": {
-			workOf("n1", func(w *work) { w.choice = disk.Choice{Take: []decide.Device{device("sda"), device("sdb")}} }),
+			workOf(func(w *work) { w.choice = disk.Choice{Take: []decide.Device{device("sda"), device("sdb")}} }),
 			"n1 EnsureVolumeGroup quarry-a sda sdb: The spec chooses these 2 devices for the new volume group.\n",
 		},
 		"wiped devices are taken one by one": {
-			workOf("n1", func(w *work) {
+			workOf(func(w *work) {
 				w.groups = owned
 				w.choice = disk.Choice{Take: []decide.Device{device("sdb")}, Wipe: []decide.Device{dirty("sdc"), dirty("sdd")}}
 			}),
@@ -73,11 +73,11 @@ func TestWork_grow(t *testing.T) {
 				"n1 EnsureVolumeGroup quarry-a sdd: The spec chooses this device to extend the volume group.\n",
 		},
 		"released devices leave one by one": {
-			workOf("n1", func(w *work) { w.groups = owned; w.choice = disk.Choice{Release: []decide.Device{device("sda")}} }),
+			workOf(func(w *work) { w.groups = owned; w.choice = disk.Choice{Release: []decide.Device{device("sda")}} }),
 			"n1 ReduceVolumeGroup quarry-a sda: devices.paths does not list this device any more, and nothing is stored there.\n",
 		},
 		"a group that lacks a disk is not changed": {
-			workOf("n1", func(w *work) {
+			workOf(func(w *work) {
 				w.groups = []decide.Group{{Name: "quarry-a", Partial: true}}
 				w.choice = disk.Choice{Take: []decide.Device{device("sda")}}
 			}), "",
@@ -98,7 +98,7 @@ func TestWork_remove(t *testing.T) {
 		want string
 	}{
 		"a teardown removes every group that carries the tag, under the name that it has": {
-			workOf("n1", func(w *work) {
+			workOf(func(w *work) {
 				w.groups = []decide.Group{{Name: "renamed", PVs: owned}, {Name: "other"}}
 				w.devices = []decide.Device{device("sda"), device("sdz")}
 			}),
@@ -106,7 +106,7 @@ func TestWork_remove(t *testing.T) {
 				"n1 RemoveVolumeGroup other: The host holds no volumes and is not used by the Cluster any more.\n",
 		},
 		"a teardown removes a group that lacks a disk, and says what it leaves behind": {
-			workOf("n1", func(w *work) {
+			workOf(func(w *work) {
 				w.groups = []decide.Group{{
 					Name: "quarry-a", Partial: true, PVs: append(owned, decide.PV{UUID: "gone", SizeBytes: 1 << 30}),
 				}}
@@ -116,11 +116,11 @@ func TestWork_remove(t *testing.T) {
 				"What is missing of the group is left behind as it is: physical volume gone (1Gi).\n",
 		},
 		"a teardown clears what an interrupted call has left behind, recorded or not": {
-			workOf("n1", func(w *work) { w.devices = []decide.Device{orphan("sdb"), device("sda")} }),
+			workOf(func(w *work) { w.devices = []decide.Device{orphan("sdb"), device("sda")} }),
 			"n1 RemoveVolumeGroup quarry-a sdb: The host holds no volumes and is not used by the Cluster any more.\n",
 		},
 		"a teardown leaves the disks of others alone": {
-			workOf("n1", func(w *work) {
+			workOf(func(w *work) {
 				w.devices = []decide.Device{{Path: "/dev/disk/by-id/sda", PVUUID: "foreign", Digest: "D"}, dirty("sdb")}
 			}), "",
 		},
@@ -135,7 +135,7 @@ func TestWork_remove(t *testing.T) {
 
 // wipeAndTake are the steps of host n1 with one clean disk and two to wipe.
 func wipeAndTake() []Step {
-	return workOf("n1", func(w *work) {
+	return workOf(func(w *work) {
 		w.choice = disk.Choice{Take: []decide.Device{device("sda")}, Wipe: []decide.Device{dirty("sdb"), dirty("sdc")}}
 	}).grow()
 }

@@ -48,11 +48,13 @@ func TestFacts(t *testing.T) {
 		},
 		"a host where LVM cannot be asked": {scene{node: decide.Node{Agent: decide.AgentUp, LVMError: "no lvm"}}, nil, backend.Facts{Up: true, Data: unknown}},
 		"a host that does not answer": {
-			scene{node: away(full), object: recorded}, nil,
+			scene{node: away(full), object: recorded},
+			nil,
 			backend.Facts{Data: unknown, Holding: names, Reason: v1alpha1.ReasonAgentUnreachable, Problem: "cut off"},
 		},
 		"a host without an agent": {
-			scene{node: decide.Node{}}, nil,
+			scene{node: decide.Node{}},
+			nil,
 			backend.Facts{Missing: true, Data: unknown, Reason: v1alpha1.ReasonAgentMissing, Problem: "no agent runs on this node"},
 		},
 		"too early to say": {scene{node: decide.Node{Agent: decide.AgentConnecting}}, nil, backend.Facts{TooEarly: true, Data: unknown}},
@@ -60,18 +62,21 @@ func TestFacts(t *testing.T) {
 			scene{node: away(full), object: lost}, nil, backend.Facts{Data: absent, Reason: v1alpha1.ReasonAgentUnreachable, Problem: "cut off"},
 		},
 		"a lost host has snapshots in the API server": {
-			scene{node: away(full), object: lost}, []string{"s1"},
+			scene{node: away(full), object: lost},
+			[]string{"s1"},
 			backend.Facts{Data: present, Holding: []string{"s1"}, Reason: v1alpha1.ReasonAgentUnreachable, Problem: "cut off"},
 		},
 		"the word counts for nothing while it is too early to say": {
-			scene{node: decide.Node{Agent: decide.AgentConnecting, Groups: []decide.Group{full}}, object: lost}, nil,
+			scene{node: decide.Node{Agent: decide.AgentConnecting, Groups: []decide.Group{full}}, object: lost},
+			nil,
 			backend.Facts{TooEarly: true, Data: unknown, Holding: names},
 		},
 		"the word counts for nothing while the host answers": {
 			scene{node: up("n1", []decide.Group{full}), object: lost}, nil, backend.Facts{Up: true, Data: present, Holding: names, Recorded: true},
 		},
 		"the word about an earlier Member counts for nothing": {
-			scene{node: away(full), object: memberOf(clusterOf(), records("A"), func(m *v1alpha1.Member) { m.Spec.Lost = "earlier" })}, nil,
+			scene{node: away(full), object: memberOf(clusterOf(), records("A"), func(m *v1alpha1.Member) { m.Spec.Lost = "earlier" })},
+			nil,
 			backend.Facts{Data: unknown, Holding: names, Reason: v1alpha1.ReasonAgentUnreachable, Problem: "cut off"},
 		},
 	} {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quarry.storage/quarry/controller/internal/decide/replica"
-	"quarry.storage/quarry/controller/internal/decide/topology"
+	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
+	"quarry.storage/quarry/controller/internal/decide/stateful/topology"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 

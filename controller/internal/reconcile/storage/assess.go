@@ -46,7 +46,7 @@ func (s *scope) judge(name string) backend.HostHealth {
 	}
 	frozen := h.Object == nil || h.Flags.ShouldQuiesce() && !h.Flags.ShouldDestroy()
 	h.Decided = s.view.Decide(backend.Member{
-		Node: name, Object: h.Object, Flags: h.Flags, State: h.State, Frozen: frozen, Lost: s.lost(h), Volumes: volumes, Invalid: h.Invalid,
+		Node: name, Object: h.Object, Flags: h.Flags, State: h.State, Frozen: frozen, Lost: backend.Lost(h.Object), Volumes: volumes, Invalid: h.Invalid,
 	})
 	if h.Object != nil {
 		h.Verdict = backend.Approve(backend.Request{
@@ -56,6 +56,9 @@ func (s *scope) judge(name string) backend.HostHealth {
 	}
 	if f, ok := s.failures[name]; ok && len(h.Decided.Steps) > 0 {
 		h.Failure, h.FailureReason = f.Message, f.Reason
+	}
+	if err := s.troubles[name]; err != nil {
+		h.Failure, h.FailureReason = err.Error(), v1alpha1.ReasonStepFailed
 	}
 	h.WantedAgain = h.Flags.ShouldDestroy() && s.wanted(name)
 	h.Removed = s.nothingLeft(h, node, volumes)
@@ -87,9 +90,14 @@ func (s *scope) sources(name string) []v1alpha1.MaintenanceSource {
 	return out
 }
 
-// lost reports whether a person's word that a host is lost counts: not while the host itself reports its part of the storage.
+// lost reports whether a person's word that a host is lost counts: not while the host itself reports what is recorded, and not before
+// anybody can say. Without a record everything that the host holds is what it may be about.
 func (s *scope) lost(h backend.HostHealth) bool {
-	return backend.Lost(h.Object) && !h.Facts.Recorded && !h.Facts.TooEarly
+	if !backend.Lost(h.Object) || h.Facts.TooEarly || h.Facts.Recorded {
+		return false
+	}
+	recorded := h.Object.Spec.Group != nil && h.Object.Spec.Group.UUID != ""
+	return recorded || !h.Facts.Up || !s.holds(h.Node)
 }
 
 // departure decides whether a member leaves. A storage that is being deleted takes all of its members with it.
@@ -110,8 +118,11 @@ func (s *scope) departure(h backend.HostHealth, node backend.Node, volumes []bac
 		d.Since = c.LastTransitionTime.Time
 	}
 	if s.deleting() {
+		if d.Since.IsZero() {
+			d.Since = s.now
+		}
 		return backend.Leaving{
-			Active: true, Since: s.now, Reason: v1alpha1.ReasonOwnerDeleted, Message: "The storage is being deleted.", Delete: true,
+			Active: true, Since: d.Since, Reason: v1alpha1.ReasonOwnerDeleted, Message: "The storage is being deleted.", Delete: true,
 		}
 	}
 	d.Reason, d.Message = backend.Unwanted(s.common, node)

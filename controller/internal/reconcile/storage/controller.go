@@ -146,12 +146,13 @@ func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result 
 			r.markUse, r.makeMembers, r.removeClass, r.checkVolumes, r.awaitDriver, r.leave, r.approve, r.work, r.dismiss, r.finish,
 		}
 	}
+	var errs []error
 	for _, phase := range phases {
-		if err := phase(ctx, s); err != nil {
-			return ctrl.Result{}, err
-		}
+		// All of them run: what fails for one host must not hold up the others. A phase that has to come after another one looks at what
+		// became of that.
+		errs = append(errs, phase(ctx, s))
 	}
-	return ctrl.Result{RequeueAfter: s.next()}, nil
+	return ctrl.Result{RequeueAfter: s.next()}, errors.Join(errs...)
 }
 
 // unsupported tells that the backend of a storage does not exist. Nothing is made for it, so nothing needs a finalizer.

@@ -32,7 +32,11 @@ func (r *Reconciler) makeMembers(ctx context.Context, s *scope) error {
 	made := false
 	for i := range s.hosts {
 		h := &s.hosts[i]
-		if h.Object != nil || h.Invalid != nil && h.Invalid.Reason == v1alpha1.ReasonNameTaken {
+		if h.Object != nil {
+			errs = append(errs, s.fail(h, r.keepLatch(ctx, h.Object)))
+			continue
+		}
+		if h.Invalid != nil && h.Invalid.Reason == v1alpha1.ReasonNameTaken {
 			continue
 		}
 		needed := s.holds(h.Node) || len(s.world.Volumes[h.Node]) > 0
@@ -41,7 +45,7 @@ func (r *Reconciler) makeMembers(ctx context.Context, s *scope) error {
 		}
 		m, err := r.makeMember(ctx, s, h.Node)
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, s.fail(h, err))
 			continue
 		}
 		s.members[h.Node] = m
@@ -55,6 +59,15 @@ func (r *Reconciler) makeMembers(ctx context.Context, s *scope) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// keepLatch puts the finalizer back that makes a deletion a latch. One that is being deleted can get none any more.
+func (r *Reconciler) keepLatch(ctx context.Context, m *v1alpha1.Member) error {
+	if !m.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	_, err := kube.AddFinalizer(ctx, r.Client, m, v1alpha1.FinalizerMember)
+	return err
 }
 
 func (r *Reconciler) makeMember(ctx context.Context, s *scope, node string) (*v1alpha1.Member, error) {
@@ -90,42 +103,53 @@ func (r *Reconciler) record(ctx context.Context, h *backend.HostHealth) error {
 	return err
 }
 
-// leave deletes the Members that are to go. The decision was made on what the cache said: before anything is deleted, the API server
-// itself is asked whether the storage, its spec and the node still are as they were.
+// leave deletes the Members that are to go. A backend that moves data moves that of one member at a time.
 func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	var errs []error
 	for i := range s.hosts {
 		h := &s.hosts[i]
-		if h.Leaving.Delete && h.Object != nil && !s.running[h.Node] {
-			errs = append(errs, r.deleteMember(ctx, s, h))
+		if !h.Leaving.Delete || h.Object == nil || s.running[h.Node] {
+			continue
+		}
+		inTurn := s.profile.MovesData && !s.deleting() && h.Leaving.Reason != v1alpha1.ReasonLost
+		if inTurn && s.condemned() {
+			break
+		}
+		errs = append(errs, s.fail(h, r.deleteMember(ctx, s, h)))
+		if inTurn {
+			break
 		}
 	}
 	return errors.Join(errs...)
 }
 
+// condemned reports whether a Member is being deleted.
+func (s *scope) condemned() bool {
+	return slices.ContainsFunc(s.world.Members, func(m *v1alpha1.Member) bool { return !m.DeletionTimestamp.IsZero() })
+}
+
+// deleteMember deletes a Member. The decision was made on what the cache said, and a deletion is never taken back: so it is made once more
+// on what the API server itself says of the storage, the Member and the node, and the deletion is of exactly that Member.
 func (r *Reconciler) deleteMember(ctx context.Context, s *scope, h *backend.HostHealth) error {
-	owner := r.New()
+	owner, live := r.New(), &v1alpha1.Member{}
 	if err := r.Live.Get(ctx, types.NamespacedName{Name: s.owner.Name}, owner); err != nil {
 		return fmt.Errorf("get %s %s before deleting member %s: %w", s.owner.Kind, s.owner.Name, h.Object.Name, err)
 	}
 	if owner.GetUID() != s.owner.UID {
 		return fmt.Errorf("%s %s was replaced: member %s is not deleted", s.owner.Kind, s.owner.Name, h.Object.Name)
 	}
-	live := &v1alpha1.Member{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(h.Object), live); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if live.UID != h.Object.UID {
 		return nil
 	}
-	if h.Leaving.Reason != v1alpha1.ReasonLost && owner.GetDeletionTimestamp().IsZero() {
-		node, err := nodeOf(ctx, r.Live, h.Node)
-		if err != nil {
-			return err
-		}
-		if reason, _ := backend.Unwanted(owner.Common(), node); reason == "" {
-			return nil
-		}
+	node, err := nodeOf(ctx, r.Live, h.Node)
+	if err != nil {
+		return err
+	}
+	if now := s.live(owner, live, node); !now.departure(now.judgement(h), node, s.world.Volumes[h.Node]).Delete {
+		return nil
 	}
 	return kube.DeleteUnchanged(ctx, r.Client, live)
 }
@@ -141,7 +165,7 @@ func (r *Reconciler) dismiss(ctx context.Context, s *scope) error {
 		if err := r.dismissMember(ctx, s, h); err != nil {
 			// The Member stays until nothing is left of it.
 			h.Removed = false
-			errs = append(errs, err)
+			errs = append(errs, s.fail(h, err))
 		}
 	}
 	return errors.Join(errs...)

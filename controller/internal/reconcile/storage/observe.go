@@ -157,17 +157,11 @@ func (r *Reconciler) readNode(ctx context.Context, s *scope, name string) error 
 	if err != nil {
 		return err
 	}
-	var sn v1alpha1.StorageNode
-	err = r.Client.Get(ctx, types.NamespacedName{Name: name}, &sn)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("get storagenode %s: %w", name, err)
-	}
-	out.Maintenance = err == nil && sn.Spec.Maintenance
 	s.world.Nodes[name] = out
 	return nil
 }
 
-// nodeOf reads what matters of a Kubernetes node.
+// nodeOf reads what matters of a Kubernetes node, and of its StorageNode.
 func nodeOf(ctx context.Context, c client.Reader, name string) (backend.Node, error) {
 	node := &metav1.PartialObjectMetadata{}
 	node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
@@ -175,7 +169,14 @@ func nodeOf(ctx context.Context, c client.Reader, name string) (backend.Node, er
 	if client.IgnoreNotFound(err) != nil {
 		return backend.Node{}, fmt.Errorf("get node %s: %w", name, err)
 	}
-	return backend.Node{Name: name, Exists: err == nil, Labels: node.Labels}, nil
+	out := backend.Node{Name: name, Exists: err == nil, Labels: node.Labels}
+	var sn v1alpha1.StorageNode
+	err = c.Get(ctx, types.NamespacedName{Name: name}, &sn)
+	if client.IgnoreNotFound(err) != nil {
+		return backend.Node{}, fmt.Errorf("get storagenode %s: %w", name, err)
+	}
+	out.Maintenance = err == nil && sn.Spec.Maintenance
+	return out, nil
 }
 
 // readVolumes finds the volumes of the storage's class by the node that they live on.

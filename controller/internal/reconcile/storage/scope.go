@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/notice"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
@@ -37,8 +39,11 @@ type scope struct {
 	driver backend.DriverState
 	// approvals that the Members carried at the beginning of this pass, by node, and those given in it.
 	approvals map[string]string
-	// failures of the last attempts, by host.
+	// failures of the last attempts, by host; troubles are writes to the API server that failed for a host in this pass.
 	failures map[string]work.Failure
+	troubles map[string]error
+	// unstamped is true when an approval could not be passed on to all Members: no step runs in this pass.
+	unstamped bool
 	// running are the hosts that are being worked on: what they hold may change at any moment.
 	running map[string]bool
 	// blocked says what else holds the deletion.
@@ -56,7 +61,7 @@ type scope struct {
 func (r *Reconciler) newScope(o v1alpha1.Storage, b Backend) *scope {
 	s := &scope{
 		before: o, storage: copyOf(o), owner: backend.OwnerOf(o), common: o.Common(), backend: b, now: r.Now(), started: r.Started,
-		failures: map[string]work.Failure{}, members: map[string]*v1alpha1.Member{}, approvals: map[string]string{},
+		failures: map[string]work.Failure{}, troubles: map[string]error{}, members: map[string]*v1alpha1.Member{}, approvals: map[string]string{},
 	}
 	if b != nil {
 		s.profile = b.Profile()
@@ -113,6 +118,22 @@ func (s *scope) names() []string {
 	return slices.Compact(names)
 }
 
+// live returns a scope that says what the API server itself says of the storage and of one Member and its node.
+func (s *scope) live(owner v1alpha1.Storage, m *v1alpha1.Member, node backend.Node) *scope {
+	out := *s
+	out.storage, out.common = owner, owner.Common()
+	out.members = map[string]*v1alpha1.Member{node.Name: m}
+	out.world.Nodes = map[string]backend.Node{node.Name: node}
+	return &out
+}
+
+// judgement returns what was known about a host, with what the scope says of its Member and of maintenance.
+func (s *scope) judgement(h *backend.HostHealth) backend.HostHealth {
+	out := *h
+	out.Object, out.Sources = s.members[h.Node], s.sources(h.Node)
+	return out
+}
+
 // host returns what is known about a host; nil when it is none of this storage.
 func (s *scope) host(node string) *backend.HostHealth {
 	i := slices.IndexFunc(s.hosts, func(h backend.HostHealth) bool { return h.Node == node })
@@ -126,6 +147,28 @@ func (s *scope) host(node string) *backend.HostHealth {
 func (s *scope) summary() backend.Summary {
 	return backend.Summary{
 		Profile: s.profile, Owner: s.owner, Deleting: s.deleting(), Hosts: s.hosts, Whole: s.whole, Class: s.class, Driver: s.driver,
-		Plan: s.plan, Blocked: s.blocked,
+		Plan: s.plan, Blocked: s.blocked, Unknown: s.unknown(),
 	}
+}
+
+// unknown names the hosts under maintenance that the storage has nothing to do with.
+func (s *scope) unknown() []string {
+	var names []string
+	for _, n := range s.common.Maintenance {
+		if s.host(string(n)) == nil {
+			names = append(names, string(n))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// fail notes that a write to the API server failed for a host. Somebody who wrote at the same time is no trouble: the next pass takes
+// that in.
+func (s *scope) fail(h *backend.HostHealth, err error) error {
+	if err != nil && !apierrors.IsConflict(err) {
+		s.troubles[h.Node] = err
+		h.Failure, h.FailureReason = err.Error(), v1alpha1.ReasonStepFailed
+	}
+	return err
 }

@@ -27,10 +27,11 @@ func (r *Reconciler) markUse(ctx context.Context, s *scope) error {
 	return err
 }
 
-// removeClass deletes the StorageClass first, so that nobody makes another volume.
+// removeClass deletes the StorageClass first, so that nobody makes another volume. Nothing is torn down before that.
 func (r *Reconciler) removeClass(ctx context.Context, s *scope) error {
 	have, err := r.readClass(ctx, s)
 	if err != nil {
+		s.blocked = "Nothing is torn down before the StorageClass is deleted: " + err.Error()
 		return err
 	}
 	// A class of somebody else does not hold the deletion up.
@@ -40,6 +41,7 @@ func (r *Reconciler) removeClass(ctx context.Context, s *scope) error {
 	}
 	if have.DeletionTimestamp.IsZero() {
 		if err := kube.Delete(ctx, r.Client, have); err != nil {
+			s.blocked = "Nothing is torn down before the StorageClass is deleted: " + err.Error()
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/notice"
@@ -52,15 +53,15 @@ func (r *Reconciler) approve(ctx context.Context, s *scope) error {
 		_, err := kube.Patch(ctx, r.Client, h.Object, func(m *v1alpha1.Member) {
 			metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1alpha1.AnnotationApprove, digest)
 		})
-		if err != nil {
-			return err
+		if client.IgnoreNotFound(err) != nil {
+			// Were steps to run now, the plan would not be the approved one any more, and the other Members would get no approval.
+			s.unstamped = true
+			return s.fail(h, err)
 		}
 	}
-	if err := r.dropApproval(ctx, s); err != nil {
-		return err
-	}
+	err := r.dropApproval(ctx, s)
 	s.assess()
-	return nil
+	return err
 }
 
 // approves reports whether an approval is that of the whole plan, or of what the whole plan was before a controller died while it passed
@@ -96,7 +97,7 @@ func (r *Reconciler) dropApproval(ctx context.Context, s *scope) error {
 // work writes the records that come before steps, performs the steps that may run, all hosts at the same time, and looks at the result.
 // Hosts that take long go on after the reconcile, and report when they are done.
 func (r *Reconciler) work(ctx context.Context, s *scope) error {
-	if s.blocked != "" {
+	if s.blocked != "" || s.unstamped {
 		return nil
 	}
 	jobs, errs := r.prepare(ctx, s)
@@ -108,7 +109,7 @@ func (r *Reconciler) work(ctx context.Context, s *scope) error {
 	for i := range s.hosts {
 		h := &s.hosts[i]
 		if want := h.Decided.Record; want != nil && want.UUID != "" {
-			errs = append(errs, r.record(ctx, h))
+			errs = append(errs, s.fail(h, r.record(ctx, h)))
 		}
 	}
 	return errors.Join(append(errs, r.useUp(ctx, s))...)
@@ -126,7 +127,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) (map[string][]backen
 			run = nil
 		}
 		if want != nil && (want.UUID != "" || len(run) > 0) {
-			if err := r.record(ctx, h); err != nil {
+			if err := s.fail(h, r.record(ctx, h)); err != nil {
 				errs = append(errs, err)
 				continue
 			}

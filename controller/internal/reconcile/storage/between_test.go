@@ -1,0 +1,50 @@
+package storage
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"quarry.storage/quarry/controller/internal/backend/backendtest"
+)
+
+func groupOf(uuid string, volumes ...string) backendtest.Group {
+	return backendtest.Group{UUID: uuid, Name: "group", PVs: []string{"pv-" + uuid}, Volumes: volumes, Size: 100 << 30, Free: 100 << 30}
+}
+
+// between returns a client that asks a function before and tells it after every write.
+func between(c client.WithWatch, write func(verb string, name string, do func() error) error) client.WithWatch {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return write("create", o.GetName(), func() error { return c.Create(ctx, o, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			return write("delete", o.GetName(), func() error { return c.Delete(ctx, o, opts...) })
+		},
+		Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error {
+			return errors.New("the engine never updates: it patches")
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			return write("patch", o.GetName(), func() error { return c.Patch(ctx, o, p, opts...) })
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			return write("apply", "", func() error { return c.Apply(ctx, o, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			return write("patch "+sub, o.GetName(), func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
+		},
+	})
+}
+
+// deny returns a client that refuses some writes.
+func deny(c client.WithWatch, refuse func(verb, name string) error) client.WithWatch {
+	return between(c, func(verb, name string, do func() error) error {
+		if err := refuse(verb, name); err != nil {
+			return err
+		}
+		return do()
+	})
+}

@@ -1,0 +1,123 @@
+package storage
+
+import (
+	"testing"
+
+	"quarry.storage/quarry/controller/internal/backend/backendtest"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+func TestDelete_ofAPersonIsObeyedAtOnce(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	c := s.cluster("pool", "n1", "n2")
+	s.list("pool", "n1")
+	s.settle("pool")
+	s.delete(s.mustMember("pool", "n2"))
+	s.untilNoMember("pool", "n2")
+	if !s.lvm.Empty("n2") || s.lvm.Group(c.UID, "n1") == nil {
+		t.Errorf("steps: %v", s.lvm.Log())
+	}
+}
+
+func TestDelete_failedWhileDataThenAbandonedThenGone(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	c := s.cluster("pool", "n1", "n2")
+	s.addVolume(c, "n2", "v1")
+	old := s.mustMember("pool", "n2")
+	s.delete(old)
+	m := s.untilMember("pool", "n2", inState("failed", "v1", "is being removed"))
+	if len(m.Status.Holding) == 0 || !m.Status.Flags.ShouldDestroy || !m.Status.Flags.HasData {
+		t.Errorf("status %+v", m.Status)
+	}
+	// The host is listed all the time, and listing it once more changes nothing: a deletion is never taken back.
+	s.edit("pool", func(c *v1alpha1.Cluster) { c.Annotations = map[string]string{"touched": "yes"} })
+	s.settle("pool")
+	if m := s.mustMember("pool", "n2"); m.UID != old.UID || m.DeletionTimestamp.IsZero() || s.lvm.Steps("n2") != 1 {
+		t.Errorf("the deletion was taken back, or data was touched: %v", s.lvm.Log())
+	}
+	s.lvm.Answer("n2", backendtest.Silent)
+	s.removePV("v1")
+	s.lvm.RemoveVolume(c.UID, "n2", "v1", 1<<30)
+	s.settle("pool")
+	if complaint := inState("failed", "waits for its agent")(s.mustMember("pool", "n2")); complaint != "" {
+		t.Error(complaint)
+	}
+	release := s.lvm.Block("n2")
+	s.lvm.Answer("n2", backendtest.Up)
+	s.untilMember("pool", "n2", inState("abandoned", "is being removed", "used afresh"))
+	release()
+	m = s.untilMember("pool", "n2", func(m *v1alpha1.Member) string {
+		if m.UID == old.UID {
+			return "the old member is there"
+		}
+		return inState("online")(m) + stays(m)
+	})
+	if m.Spec.Group.UUID == old.Spec.Group.UUID || s.lvm.Group(c.UID, "n2").UUID != m.Spec.Group.UUID {
+		t.Errorf("the new member has the old record: %+v", m.Spec.Group)
+	}
+}
+
+func TestDelete_memberThatWasNeverUsed(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.lvm.Answer("n2", backendtest.Silent)
+	s.create(newCluster("pool", "n1", "n2"))
+	old := s.untilMember("pool", "n2", inState("offline"))
+	s.list("pool", "n1")
+	s.delete(old)
+	s.untilNoMember("pool", "n2")
+}
+
+func TestDelete_finalizerStrippedByHand(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	c := s.cluster("pool", "n1", "n2")
+	s.addVolume(c, "n2", "v1")
+	old := s.mustMember("pool", "n2")
+	s.list("pool", "n1")
+	s.delete(old)
+	s.untilMember("pool", "n2", inState("failed"))
+	s.editMember("pool", "n2", func(m *v1alpha1.Member) { m.Finalizers = nil })
+	if s.member("pool", "n2") != nil {
+		t.Fatal("the member is not gone")
+	}
+	m := s.untilMember("pool", "n2", leaving(v1alpha1.ReasonHostNotListed))
+	if m.UID == old.UID || !m.DeletionTimestamp.IsZero() || m.Spec.Group == nil || m.Spec.Group.UUID != old.Spec.Group.UUID {
+		t.Errorf("made again: %+v", m)
+	}
+	// The delay is the full one, and what is on the host is as it was.
+	s.pass(delay / 2)
+	s.settle("pool")
+	s.mustMember("pool", "n2")
+	s.removeVolume(c, "n2", "v1")
+	s.settle("pool")
+	if s.lvm.Steps("n2") != 1 {
+		t.Errorf("steps: %v", s.lvm.Log())
+	}
+	s.pass(delay)
+	s.untilNoMember("pool", "n2")
+}
+
+func TestDelete_finalizerThatIsMissingIsPutBack(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.cluster("pool", "n1")
+	s.editMember("pool", "n1", func(m *v1alpha1.Member) { m.Finalizers = []string{"example.com/mine"} })
+	s.untilMember("pool", "n1", func(m *v1alpha1.Member) string {
+		if len(m.Finalizers) != 2 {
+			return "a deletion would be no latch any more"
+		}
+		return ""
+	})
+	// Somebody else's finalizer keeps the object, and nothing is done for it any more.
+	s.list("pool", "n1", "n1x")
+	s.delete(s.mustMember("pool", "n1"))
+	s.untilMember("pool", "n1", func(m *v1alpha1.Member) string {
+		if len(m.Finalizers) != 1 {
+			return "our finalizer is still there"
+		}
+		return ""
+	})
+	steps := s.lvm.Steps("n1")
+	s.settle("pool")
+	if s.lvm.Steps("n1") != steps {
+		t.Errorf("steps: %v", s.lvm.Log())
+	}
+}

@@ -1,0 +1,172 @@
+package storage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+func TestMembers_areMadeForTheHostsOfTheSpec(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	c := newCluster("pool", "n1", "n2")
+	c.Labels, c.Annotations = map[string]string{"app": "x"}, map[string]string{"argocd": "y"}
+	s.create(c)
+	c = s.until("pool", hasPhase(v1alpha1.PhaseRunning), has(ready, isTrue, v1alpha1.ReasonReady), has(v1alpha1.ConditionHostsValid, isTrue, v1alpha1.ReasonHostsValid))
+	for _, n := range []string{"n1", "n2"} {
+		m := s.mustMember("pool", n)
+		if m.Spec.Of != (v1alpha1.MemberOwner{Kind: "Cluster", Name: "pool", UID: c.UID}) || string(m.Spec.Node) != n {
+			t.Errorf("identity of %s: %+v", m.Name, m.Spec)
+		}
+		if len(m.OwnerReferences) != 0 {
+			t.Errorf("%s has ownerReferences, so that the garbage collector may condemn it: %v", m.Name, m.OwnerReferences)
+		}
+		if len(m.Labels) != 0 || len(m.Annotations) != 0 {
+			t.Errorf("%s has labels %v and annotations %v", m.Name, m.Labels, m.Annotations)
+		}
+		if !slices.Equal(m.Finalizers, []string{v1alpha1.FinalizerMember}) {
+			t.Errorf("finalizers of %s: %v", m.Name, m.Finalizers)
+		}
+		if complaint := inState("online")(m) + stays(m); complaint != "" {
+			t.Error(complaint)
+		}
+		if g := s.lvm.Group(c.UID, n); g == nil || m.Spec.Group == nil || m.Spec.Group.UUID != g.UUID || len(m.Spec.Group.Forming) != 0 {
+			t.Errorf("record of %s: %+v, group %+v", m.Name, m.Spec.Group, g)
+		}
+		if s.node(n).Labels[v1alpha1.LabelStorageType] != "lvm" || s.node(n).Labels["kept"] != "yes" {
+			t.Errorf("labels of node %s: %v", n, s.node(n).Labels)
+		}
+	}
+	if s.member("pool", "n3") != nil {
+		t.Error("a member was made for a host that nobody listed")
+	}
+	if c.Status.HostCount != 2 || c.Status.MemberStates.Online != 2 || c.Status.DeviceCount != 2 {
+		t.Errorf("counts: %+v", c.Status)
+	}
+	if s.class("pool") == nil {
+		t.Error("no class")
+	}
+}
+
+func TestMembers_nameOfAnOwnerWithADot(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.create(newCluster("a.b", "n1"))
+	c := s.until("a.b", hasPhase(v1alpha1.PhaseRunning))
+	m := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: backend.OwnerOf(c).MemberName("n1")}}
+	if !s.fetch(m) || !strings.HasPrefix(m.Name, "a.b.n1-") {
+		t.Errorf("member %q", m.Name)
+	}
+}
+
+func TestMembers_takenNameIsReportedAndNeverUsed(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	other := &v1alpha1.Member{
+		ObjectMeta: metav1.ObjectMeta{Name: "pool.n1", Finalizers: []string{v1alpha1.FinalizerMember}},
+		Spec:       v1alpha1.MemberSpec{Of: v1alpha1.MemberOwner{Kind: "Cluster", Name: "pool", UID: "gone"}, Node: "n1"},
+	}
+	s.create(other)
+	s.create(newCluster("pool", "n1", "n2"))
+	c := s.until("pool", has(v1alpha1.ConditionHostsValid, isFalse, v1alpha1.ReasonNameTaken, "n1", "gone"), hasPhase(v1alpha1.PhaseWarning))
+	m := s.mustMember("pool", "n1")
+	if m.UID != other.UID || m.ResourceVersion != other.ResourceVersion {
+		t.Errorf("the member of another owner was changed: %+v", m)
+	}
+	if s.lvm.Steps("n1") != 0 || s.lvm.Group(c.UID, "n2") == nil {
+		t.Errorf("steps: %v", s.lvm.Log())
+	}
+}
+
+func TestMembers_noneForANodeThatNobodyKnows(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.create(newCluster("pool", "n1", "typo"))
+	s.until("pool", has(v1alpha1.ConditionHostsValid, isFalse, v1alpha1.ReasonHostNotFound, "typo: "), hasPhase(v1alpha1.PhaseWarning))
+	if s.member("pool", "typo") != nil {
+		t.Error("a member was made for a node that does not exist")
+	}
+	s.addHosts("typo")
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning), has(v1alpha1.ConditionHostsValid, isTrue, v1alpha1.ReasonHostsValid))
+	s.mustMember("pool", "typo")
+}
+
+func TestMembers_unknownHostUnderMaintenanceIsTold(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.cluster("pool", "n1")
+	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Maintenance = hostNames("n-one") })
+	s.until("pool", has(v1alpha1.ConditionHostsValid, isFalse, v1alpha1.ReasonUnknownHost, "n-one"))
+	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Maintenance = nil })
+	s.until("pool", has(v1alpha1.ConditionHostsValid, isTrue, v1alpha1.ReasonHostsValid))
+}
+
+func TestMembers_ofHostsThatTheSelectorChooses(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	for _, n := range []string{"n1", "n2"} {
+		s.label(n, "disks", "yes")
+	}
+	c := newCluster("pool")
+	c.Spec.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"disks": "yes"}}
+	s.create(c)
+	c = s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	if c.Status.HostCount != 2 || s.member("pool", "n3") != nil {
+		t.Errorf("members: %+v", c.Status.MemberStates)
+	}
+	s.label("n3", "disks", "yes")
+	s.untilMember("pool", "n3", inState("online"))
+	s.label("n2", "disks", "")
+	s.untilMember("pool", "n2", leaving(v1alpha1.ReasonHostNotSelected, "hostSelector"))
+	s.label("n2", "disks", "yes")
+	s.untilMember("pool", "n2", stays)
+	// A node that does not exist says nothing about its labels: the machine may come back.
+	s.delete(s.node("n2"))
+	s.lvm.Answer("n2", 3)
+	s.settle("pool")
+	s.pass(2 * backend.DefaultRemovalDelay)
+	s.settle("pool")
+	m := s.mustMember("pool", "n2")
+	if complaint := stays(m) + inState("offline")(m); complaint != "" {
+		t.Error(complaint)
+	}
+}
+
+func TestMembers_ofHostsWithAGroupOrAVolume(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	c := s.cluster("pool", "n1")
+	// Disks that carry the tag of the storage, and a volume: both came before any Member, as with the version before.
+	s.lvm.Make(c.UID, "n2", groupOf("old-2"))
+	s.create(volume("pool", v1alpha1.DriverLVM, "n3", "v3"))
+	s.untilMember("pool", "n2", leaving(v1alpha1.ReasonHostNotListed))
+	s.untilMember("pool", "n3", leaving(v1alpha1.ReasonHostNotListed))
+	if got := s.mustMember("pool", "n2").Spec.Group; got == nil || got.UUID != "old-2" {
+		t.Errorf("record: %+v", got)
+	}
+	if s.lvm.Steps("n2")+s.lvm.Steps("n3") != 0 {
+		t.Errorf("a step was taken on a disk: %v", s.lvm.Log())
+	}
+}
+
+func TestMembers_oneThatCannotBeMadeDelaysNoOther(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.cached = deny(s.client, func(verb string, name string) error {
+		if verb == "create" && name == "pool.n1" {
+			return fmt.Errorf("a webhook says no")
+		}
+		return nil
+	})
+	s.restartController()
+	s.create(newCluster("pool", "n1", "n2"))
+	s.await("n2", func() string {
+		_, err := s.reconcile("pool")
+		c := s.get("pool")
+		if m := s.member("pool", "n2"); m == nil || inState("online")(m) != "" || s.class("pool") == nil {
+			return fmt.Sprintf("n2 is %+v, error %v, message %s", m, err, c.Status.Message)
+		}
+		if err == nil {
+			return "nobody learns of the error"
+		}
+		return ""
+	})
+}
