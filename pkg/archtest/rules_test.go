@@ -171,11 +171,6 @@ var rules = []rule{
 		deny: []string{"~/controller/internal/backend", "~/controller/internal/decide/lvm", "~/controller/internal/decide/nfs"},
 	},
 	{
-		name: "the frame of CSI drivers knows no single driver",
-		of:   []string{"controller/internal/csi/frame"},
-		deny: []string{"~/controller/internal/csi/lvm", "~/controller/internal/csi/nfs", "~/controller/internal/decide/lvm", "~/controller/internal/decide/nfs"},
-	},
-	{
 		name: "the frame of CSI drivers and what all volumes share know no storage type",
 		of:   []string{"controller/internal/csi/frame", "controller/internal/decide/volume"},
 		deny: []string{

@@ -54,6 +54,9 @@ func LabelOf(kind string) string {
 const (
 	// AnnotationApprove approves the plan in status.plan when its value is the plan's digest.
 	AnnotationApprove = Group + "/approve"
+	// AnnotationApprovedWith is on a Member whose plan was approved with that of its storage; its value is the digest that was approved
+	// there.
+	AnnotationApprovedWith = Group + "/approved-with"
 	// AnnotationRemove allows a person to delete a Member that is not leaving when its value is the Member's UID.
 	AnnotationRemove = Group + "/remove"
 )

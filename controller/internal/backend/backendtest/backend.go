@@ -45,7 +45,7 @@ type Backend struct {
 	looking error
 	log     []string
 	before  func(host string, s Step) error
-	// obstinate is true for a backend that returns steps even if the member is frozen.
+	// obstinate is true for a backend that returns steps whatever the member is like.
 	obstinate bool
 }
 
@@ -119,7 +119,8 @@ func (b *Backend) Looks() int {
 	return b.looks
 }
 
-// Obstinate lets the backend return steps even for members that are frozen: it is the engine's part not to run them.
+// Obstinate lets the backend return steps even for members that are frozen, and records of groups that are not the recorded ones: it is
+// the engine's part not to run them.
 func (b *Backend) Obstinate() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

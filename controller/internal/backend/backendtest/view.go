@@ -149,7 +149,7 @@ func (v *View) stay(m backend.Member, h host, g *Group, out *backend.Host) {
 	case r != nil && r.UUID != "" && g == nil, g == nil && len(m.Volumes) > 0:
 		out.Finding = backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonVolumeGroupLost, Message: "the recorded group is not seen"}
 		return
-	case r != nil && r.UUID != "" && g.UUID != r.UUID:
+	case r != nil && r.UUID != "" && g.UUID != r.UUID && !v.obstinate:
 		out.Finding = backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonVolumeGroupConflict, Message: "the group is not the recorded one"}
 		return
 	case g != nil:

@@ -1,9 +1,20 @@
 package backend
 
 import (
+	"fmt"
 	"slices"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+const (
+	// maxReason is the length in bytes of the reason of a step on a Member, briefReason on a storage, which shows not more than
+	// briefDevices of its devices.
+	maxReason    = 512
+	briefReason  = 200
+	briefDevices = 3
+	// maxPlan is about the size in bytes of the steps that a storage shows.
+	maxPlan = 8 << 10
 )
 
 // Request is what the decision about the steps of one host is made on.
@@ -47,8 +58,8 @@ func Approve(r Request) Verdict {
 		return Verdict{Plan: r.Recorded}
 	}
 	if len(bound) == 0 {
-		over := approved && r.Recorded.Approved
-		return Verdict{Run: now(free), UsedUp: over, Dropped: r.Approval != "" && !over}
+		// Steps may be over within the very look in which the approval came: no status has shown the plan as approved then.
+		return Verdict{Run: now(free), UsedUp: approved, Dropped: r.Approval != "" && !approved}
 	}
 	if approved && within(bound, r.Recorded.Steps) {
 		p := r.Recorded.DeepCopy()
@@ -67,7 +78,7 @@ func planOf(uid string, steps []Step) *v1alpha1.Plan {
 	p := &v1alpha1.Plan{Count: int32(len(steps)), Steps: make([]v1alpha1.PlanStep, 0, len(steps))}
 	for _, s := range steps {
 		api := s.API()
-		api.Later = s.Later()
+		api.Later, api.Reason = s.Later(), Cut(api.Reason, maxReason)
 		p.Steps = append(p.Steps, api)
 	}
 	p.Digest = digestOfPlan(uid, p.Steps)
@@ -113,34 +124,78 @@ func within(steps []Step, approved []v1alpha1.PlanStep) bool {
 	return true
 }
 
-// MemberPlan is the plan of one member.
+// MemberPlan is the plan of one member, or with an empty node that of the whole.
 type MemberPlan struct {
 	Node string
 	Plan *v1alpha1.Plan
 }
 
 // Combine returns the plan of a whole storage: the count, the first steps, and a digest over the plans that wait. It is approved once
-// none waits. Members are taken in the order of their nodes.
+// none waits. Plans are taken in their order. The plan of the whole is shown even if it is approved and others wait: only there it is.
 func Combine(plans []MemberPlan) *v1alpha1.Plan {
 	plans = slices.DeleteFunc(slices.Clone(plans), func(p MemberPlan) bool { return p.Plan == nil })
 	if len(plans) == 0 {
 		return nil
 	}
-	waiting := slices.DeleteFunc(slices.Clone(plans), func(p MemberPlan) bool { return p.Plan.Approved })
-	out := &v1alpha1.Plan{Approved: len(waiting) == 0, Steps: []v1alpha1.PlanStep{}}
-	if len(waiting) > 0 {
-		plans = waiting
-	}
+	out := &v1alpha1.Plan{Steps: []v1alpha1.PlanStep{}}
+	out.Approved = !slices.ContainsFunc(plans, func(p MemberPlan) bool { return !p.Plan.Approved })
 	var digests []string
+	room := maxPlan
 	for _, p := range plans {
-		digests = append(digests, p.Node+" "+p.Plan.Digest)
-		out.Count += int32(len(p.Plan.Steps))
+		counts := out.Approved || !p.Plan.Approved
+		if counts {
+			digests = append(digests, p.Node+" "+p.Plan.Digest)
+			out.Count += int32(len(p.Plan.Steps))
+		}
+		if !counts && p.Node != "" {
+			continue
+		}
 		for _, s := range p.Plan.Steps {
-			if len(out.Steps) < v1alpha1.MaxPlanSteps {
+			s = brief(s)
+			if room -= sizeOf(s); room > 0 && len(out.Steps) < v1alpha1.MaxPlanSteps {
 				out.Steps = append(out.Steps, s)
 			}
 		}
 	}
 	out.Digest = Digest(digests)
 	return out
+}
+
+// brief returns a step as a storage shows it: its Member shows all of it.
+func brief(s v1alpha1.PlanStep) v1alpha1.PlanStep {
+	s.Reason = Cut(s.Reason, briefReason)
+	if more := len(s.Devices) - briefDevices; more > 0 {
+		s.Devices = append(slices.Clone(s.Devices[:briefDevices]), fmt.Sprintf("and %d more", more))
+	}
+	return s
+}
+
+// sizeOf returns about the size in bytes of a step in a status.
+func sizeOf(s v1alpha1.PlanStep) int {
+	const names = 120
+	n := names + len(s.Host) + len(s.Action) + len(s.VolumeGroup) + len(s.ThinPool) + len(s.Reason) + len(s.Digest)
+	for _, d := range s.Devices {
+		n += len(d) + len(`"",`)
+	}
+	return n
+}
+
+// WholePlan returns the plan of the whole as the plan of a storage shows it; nil when there is none. approval is the value of the
+// annotation on the storage: once the plan is approved it is the digest of the plan of the whole.
+func WholePlan(uid string, shown *v1alpha1.Plan, approval string) *v1alpha1.Plan {
+	if shown == nil {
+		return nil
+	}
+	p := &v1alpha1.Plan{}
+	for _, s := range shown.Steps {
+		if s.Host == "" {
+			p.Steps = append(p.Steps, s)
+		}
+	}
+	if len(p.Steps) == 0 {
+		return nil
+	}
+	p.Count, p.Digest = int32(len(p.Steps)), digestOfPlan(uid, p.Steps)
+	p.Approved = approval == p.Digest
+	return p
 }

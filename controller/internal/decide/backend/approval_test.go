@@ -1,7 +1,9 @@
 package backend
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,12 +14,12 @@ import (
 
 // step is a step of a backend that exists in tests only.
 type step struct {
-	host, name      string
+	host, via, name string
 	destroys, later bool
 }
 
 func (s step) Host() string   { return s.host }
-func (s step) Via() string    { return "" }
+func (s step) Via() string    { return s.via }
 func (s step) Action() string { return s.name }
 func (s step) Destroys() bool { return s.destroys }
 func (s step) Later() bool    { return s.later }
@@ -213,8 +215,66 @@ func TestDigestOf_order(t *testing.T) {
 
 func TestByHost(t *testing.T) {
 	far := step{host: "n2", name: "x"}
-	got := ByHost([]Step{take("a"), far, take("b"), step{host: "n3", name: "later", later: true}})
-	if len(got) != 2 || show(got["n1"]) != "take a, take b" || show(got["n2"]) != "x" {
+	got := ByHost([]Step{take("a"), far, take("b"), step{name: "whole", via: "n2"}})
+	if len(got) != 2 || show(got["n1"]) != "take a, take b" || show(got["n2"]) != "x, whole" {
 		t.Errorf("%v", got)
+	}
+}
+
+func TestApprove_isUsedUpWithinOneLook(t *testing.T) {
+	shown := Approve(ask(v1alpha1.ApprovalManual, wipeAndTake(), nil, "")).Plan
+	// The status shows the plan as it waited; the approval came and all steps ran since.
+	if v := Approve(ask(v1alpha1.ApprovalManual, nil, shown, shown.Digest)); !v.UsedUp || v.Dropped {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestCombine_isBounded(t *testing.T) {
+	p := &v1alpha1.Plan{Digest: "d"}
+	for range 30 {
+		p.Steps = append(p.Steps, v1alpha1.PlanStep{
+			Host: strings.Repeat("h", 253), Reason: strings.Repeat("r", maxReason), Devices: slices.Repeat([]string{strings.Repeat("d", 100)}, 60),
+		})
+	}
+	got := Combine([]MemberPlan{{"n1", p}})
+	raw, err := json.Marshal(got)
+	if err != nil || len(raw) > maxPlan+200 || got.Count != 30 || len(got.Steps) < 5 {
+		t.Errorf("%d bytes, %d steps of %d, %v", len(raw), len(got.Steps), got.Count, err)
+	}
+	if s := got.Steps[0]; len(s.Devices) != briefDevices+1 || s.Devices[briefDevices] != "and 57 more" || len(s.Reason) > briefReason+len("…") {
+		t.Errorf("%+v", s)
+	}
+	if len(p.Steps[0].Devices) != 60 {
+		t.Error("the plan of the member was changed")
+	}
+}
+
+// The plan of the whole is kept nowhere but in the plan of the storage.
+func TestWholePlan(t *testing.T) {
+	steps := []Step{step{name: "a", via: "n1"}, step{name: "b", via: "n1"}}
+	whole := Approve(ask(v1alpha1.ApprovalManual, steps, nil, "")).Plan
+	member := Approve(ask(v1alpha1.ApprovalManual, wipeAndTake(), nil, "")).Plan
+	shown := Combine([]MemberPlan{{"", whole}, {"n1", member}})
+	if shown.Count != 7 || len(shown.Steps) != 7 || shown.Digest == whole.Digest {
+		t.Errorf("%+v", shown)
+	}
+	if got := WholePlan("m-uid", shown, ""); got.Digest != whole.Digest || got.Approved || len(got.Steps) != 2 {
+		t.Errorf("%+v", got)
+	}
+	// Once it is approved it still is shown while a member's plan waits, and no part of what is asked for.
+	whole.Approved = true
+	shown = Combine([]MemberPlan{{"", whole}, {"n1", member}})
+	if shown.Count != 5 || len(shown.Steps) != 7 || shown.Approved || shown.Digest != Combine([]MemberPlan{{"n1", member}}).Digest {
+		t.Errorf("%+v", shown)
+	}
+	recorded := WholePlan("m-uid", shown, whole.Digest)
+	if !recorded.Approved {
+		t.Errorf("%+v", recorded)
+	}
+	if v := Approve(ask(v1alpha1.ApprovalManual, steps[1:], recorded, whole.Digest)); show(v.Run) != "b" || v.Dropped {
+		t.Errorf("after the first step: %+v", v)
+	}
+	if WholePlan("m-uid", Combine([]MemberPlan{{"n1", member}}), "") != nil || WholePlan("m-uid", nil, "") != nil {
+		t.Error("a plan of the whole was found where none is")
 	}
 }

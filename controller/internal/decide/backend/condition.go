@@ -24,6 +24,8 @@ type Summary struct {
 	Plan *v1alpha1.Plan
 	// Blocked says what else holds the deletion; empty when nothing does.
 	Blocked string
+	// Failure is why the last step of the whole failed, FailureReason the reason for a condition; empty when it did not.
+	Failure, FailureReason string
 	// Unknown names hosts under maintenance that the storage has nothing to do with, ordered.
 	Unknown []string
 }
@@ -166,8 +168,11 @@ func (s Summary) ready(facts []metav1.Condition) metav1.Condition {
 		return Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDeleting,
 			Sentence(s.Message(), fmt.Sprintf("The %s is being deleted.", s.Owner.Kind)))
 	}
-	var reason string
+	reason := s.FailureReason
 	var messages []string
+	if s.Failure != "" {
+		messages = append(messages, s.Failure)
+	}
 	for _, f := range facts {
 		if f.Status != metav1.ConditionTrue {
 			reason = Sentence(reason, f.Reason)
@@ -175,7 +180,7 @@ func (s Summary) ready(facts []metav1.Condition) metav1.Condition {
 		}
 	}
 	if reason != "" {
-		return Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, Cut(strings.Join(messages, "\n"), 2*maxText))
+		return Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, Text(messages))
 	}
 	if s.Profile.Members == nil {
 		return Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "Volumes are served.")

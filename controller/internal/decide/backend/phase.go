@@ -73,7 +73,7 @@ func (s Summary) moving() bool {
 
 // warned reports whether something is wrong that does not keep volumes from being served.
 func (s Summary) warned() bool {
-	if len(s.Unknown) > 0 {
+	if len(s.Unknown) > 0 || s.Failure != "" {
 		return true
 	}
 	for _, c := range s.Whole.Warnings {
@@ -87,7 +87,7 @@ func (s Summary) warned() bool {
 // Message says what there is to say about the storage and its hosts, one line each.
 func (s Summary) Message() string {
 	var lines []string
-	for _, line := range []string{s.Blocked, s.Class.Conflict, s.unknown()} {
+	for _, line := range []string{s.Blocked, s.Failure, s.Class.Conflict, s.unknown()} {
 		if line != "" {
 			lines = append(lines, line)
 		}
@@ -119,7 +119,7 @@ func (s Summary) Problems() []v1alpha1.Problem {
 		if f.Kind != Bad || h.Removed {
 			continue
 		}
-		if out = append(out, v1alpha1.Problem{Node: h.Node, Reason: f.Reason, Message: Cut(f.Message, 512)}); len(out) == v1alpha1.MaxProblems {
+		if out = append(out, v1alpha1.Problem{Node: h.Node, Reason: f.Reason, Message: Cut(f.Message, 256)}); len(out) == v1alpha1.MaxProblems {
 			break
 		}
 	}

@@ -196,7 +196,8 @@ func TestProblems_areBounded(t *testing.T) {
 
 func TestUnsupported(t *testing.T) {
 	c := Unsupported("There is no backend.")
-	if len(c) != 1 || c[0].Reason != v1alpha1.ReasonNotYetSupported || c[0].Status != metav1.ConditionFalse {
+	if len(c) != 1 || c[0].Type != v1alpha1.ConditionReady || c[0].Reason != v1alpha1.ReasonNotYetSupported || c[0].Status != metav1.ConditionFalse ||
+		c[0].Message != "There is no backend." {
 		t.Errorf("%+v", c)
 	}
 }

@@ -46,13 +46,15 @@ func Digest(v any) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// ByHost returns the steps of every host in their order, without those that cannot run yet.
+// ByHost returns steps in their order by the host that they run on: a step of the whole runs on the host that it names.
 func ByHost(steps []Step) map[string][]Step {
 	jobs := map[string][]Step{}
 	for _, s := range steps {
-		if !s.Later() {
-			jobs[s.Host()] = append(jobs[s.Host()], s)
+		host := s.Host()
+		if host == "" {
+			host = s.Via()
 		}
+		jobs[host] = append(jobs[host], s)
 	}
 	return jobs
 }

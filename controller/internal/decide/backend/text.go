@@ -2,6 +2,7 @@ package backend
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -9,7 +10,7 @@ const (
 	// maxLines is the number of lines that go into one message.
 	maxLines = 10
 	// maxText is the length of a message in bytes.
-	maxText = 4 << 10
+	maxText = 3 << 10
 )
 
 // Shorten joins names with commas, and says how many more there are than shown.
@@ -20,12 +21,34 @@ func Shorten(names []string, limit int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
 }
 
-// Text joins lines, not more than a person can read and an object should hold.
+// Text joins lines, not more than a person can read and an object should hold. Where there is no room for all, the longest are cut, so that
+// each of them says something.
 func Text(lines []string) string {
 	if more := len(lines) - maxLines; more > 0 {
 		lines = append(append([]string{}, lines[:maxLines]...), fmt.Sprintf("and %d more", more))
 	}
-	return Cut(strings.Join(lines, "\n"), maxText)
+	limit := share(lines, maxText-len(lines)*len("…\n"))
+	cut := make([]string, 0, len(lines))
+	for _, l := range lines {
+		cut = append(cut, Cut(l, limit))
+	}
+	return strings.Join(cut, "\n")
+}
+
+// share returns the length to which lines have to be cut so that they fit into a room together.
+func share(lines []string, room int) int {
+	lengths := make([]int, 0, len(lines))
+	for _, l := range lines {
+		lengths = append(lengths, len(l))
+	}
+	slices.Sort(lengths)
+	for i, n := range lengths {
+		if left := len(lengths) - i; n*left > room {
+			return room / left
+		}
+		room -= n
+	}
+	return maxText
 }
 
 // Cut shortens a text to a number of bytes.

@@ -95,8 +95,10 @@ type Host struct {
 
 // Whole is what concerns a storage as a whole.
 type Whole struct {
-	// Steps of no host.
+	// Steps of no host. Each of them names the host that it runs on.
 	Steps []Step
+	// Silent is true while nobody can say which steps of the whole are left: their plan is neither over nor void.
+	Silent bool
 	// Hold are hosts whose steps wait although each of them could run, with the reason.
 	Hold map[string]string
 	// Holding names what of the storage exists and belongs to no host: it holds the deletion up.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 )
@@ -19,7 +20,8 @@ func (s *scope) assess() {
 		s.hosts = append(s.hosts, s.judge(n))
 	}
 	s.whole = s.view.Whole(s.hosts)
-	var plans []backend.MemberPlan
+	s.judgeWhole()
+	plans := []backend.MemberPlan{{Plan: s.verdict.Plan}}
 	for i := range s.hosts {
 		h := &s.hosts[i]
 		h.Held = s.whole.Hold[h.Node]
@@ -33,6 +35,21 @@ func (s *scope) assess() {
 	s.within(s.whole.Wake)
 }
 
+// judgeWhole decides about the steps of the whole. Their approval stays on the storage until they are over.
+func (s *scope) judgeWhole() {
+	approval, uid := s.storage.GetAnnotations()[v1alpha1.AnnotationApprove], string(s.owner.UID)
+	s.verdict = backend.Approve(backend.Request{
+		Mode: s.common.Approval, UID: uid, Steps: s.whole.Steps, Recorded: backend.WholePlan(uid, s.before.StorageStatus().Plan, approval),
+		Approval: approval, Silent: s.whole.Silent,
+	})
+	s.wholeFailure = work.Failure{}
+	for _, step := range s.whole.Steps {
+		if f, ok := s.failures[step.Via()]; ok {
+			s.wholeFailure = f
+		}
+	}
+}
+
 // judge decides about one host.
 func (s *scope) judge(name string) backend.HostHealth {
 	node, volumes := s.world.Nodes[name], s.world.Volumes[name]
@@ -44,14 +61,19 @@ func (s *scope) judge(name string) backend.HostHealth {
 	if !h.Flags.ShouldDestroy() {
 		h.Invalid = s.invalid(name, node)
 	}
-	frozen := h.Object == nil || h.Flags.ShouldQuiesce() && !h.Flags.ShouldDestroy()
+	quiesced := h.Flags.ShouldQuiesce() && !h.Flags.ShouldDestroy()
+	frozen := h.Object == nil || quiesced
 	h.Decided = s.view.Decide(backend.Member{
 		Node: name, Object: h.Object, Flags: h.Flags, State: h.State, Frozen: frozen, Lost: backend.Lost(h.Object), Volumes: volumes, Invalid: h.Invalid,
 	})
+	if frozen {
+		// Whatever the backend wants. Under maintenance a plan that waits stays as it is, and so does its approval.
+		h.Decided.Steps = nil
+	}
 	if h.Object != nil {
 		h.Verdict = backend.Approve(backend.Request{
 			Mode: s.common.Approval, UID: string(h.Object.UID), Steps: h.Decided.Steps, Recorded: h.Object.Status.Plan,
-			Approval: h.Object.Annotations[v1alpha1.AnnotationApprove], Silent: !h.Facts.Up,
+			Approval: h.Object.Annotations[v1alpha1.AnnotationApprove], Silent: !h.Facts.Up || quiesced && !h.Leaving.Active,
 		})
 	}
 	if f, ok := s.failures[name]; ok && len(h.Decided.Steps) > 0 {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"quarry.storage/quarry/controller/internal/backend/backendtest"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
 func groupOf(uuid string, volumes ...string) backendtest.Group {
@@ -47,4 +50,15 @@ func deny(c client.WithWatch, refuse func(verb, name string) error) client.WithW
 		}
 		return do()
 	})
+}
+
+// conflictError is what all conflicts of tests are.
+var conflictError = errors.New("changed meanwhile")
+
+type conflictStatus struct{ *apierrors.StatusError }
+
+func (c conflictStatus) Is(err error) bool { return err == conflictError }
+
+func conflict() error {
+	return conflictStatus{apierrors.NewConflict(schema.GroupResource{Group: v1alpha1.Group, Resource: "clusters"}, "pool", conflictError)}
 }

@@ -129,9 +129,13 @@ func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result 
 	}
 	s := r.newScope(o, b)
 	defer func() {
-		if !s.gone {
-			err = errors.Join(err, r.writeStatus(ctx, s))
+		if s.gone {
+			result = ctrl.Result{}
+			return
 		}
+		// What is not written yet has its time too.
+		err = errors.Join(err, r.writeStatus(ctx, s))
+		result = ctrl.Result{RequeueAfter: s.next()}
 	}()
 	if err := r.observe(ctx, s); err != nil {
 		s.blind = true
@@ -152,7 +156,7 @@ func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result 
 		// became of that.
 		errs = append(errs, phase(ctx, s))
 	}
-	return ctrl.Result{RequeueAfter: s.next()}, errors.Join(errs...)
+	return ctrl.Result{}, errors.Join(errs...)
 }
 
 // unsupported tells that the backend of a storage does not exist. Nothing is made for it, so nothing needs a finalizer.

@@ -32,11 +32,14 @@ type scope struct {
 	used     bool
 	attached []string
 	// hosts, ordered by name.
-	hosts  []backend.HostHealth
-	whole  backend.Whole
-	plan   *v1alpha1.Plan
-	class  backend.Class
-	driver backend.DriverState
+	hosts []backend.HostHealth
+	whole backend.Whole
+	// verdict on the steps of the whole; wholeFailure is why the last of them failed.
+	verdict      backend.Verdict
+	wholeFailure work.Failure
+	plan         *v1alpha1.Plan
+	class        backend.Class
+	driver       backend.DriverState
 	// approvals that the Members carried at the beginning of this pass, by node, and those given in it.
 	approvals map[string]string
 	// failures of the last attempts, by host; troubles are writes to the API server that failed for a host in this pass.
@@ -148,6 +151,7 @@ func (s *scope) summary() backend.Summary {
 	return backend.Summary{
 		Profile: s.profile, Owner: s.owner, Deleting: s.deleting(), Hosts: s.hosts, Whole: s.whole, Class: s.class, Driver: s.driver,
 		Plan: s.plan, Blocked: s.blocked, Unknown: s.unknown(),
+		Failure: s.wholeFailure.Message, FailureReason: s.wholeFailure.Reason,
 	}
 }
 

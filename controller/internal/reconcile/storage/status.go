@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,8 +16,13 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// maxHolding is the number of volumes that a member's status names.
-const maxHolding = 10
+const (
+	// maxHolding is the number of volumes that a member's status names, maxName the length of each of these names.
+	maxHolding = 10
+	maxName    = 400
+	// maxMessage is the length of a message in a member's status.
+	maxMessage = 2 << 10
+)
 
 // writeStatus computes the statuses of the Members and of the storage from the scope, and writes those that changed.
 func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
@@ -129,10 +133,14 @@ func fillMember(m *v1alpha1.Member, h *backend.HostHealth, now time.Time) {
 	}
 	st.Holding = nil
 	if h.Leaving.Active || h.Flags.ShouldDestroy() {
-		st.Holding = slices.Clone(h.Holding[:min(len(h.Holding), maxHolding)])
+		for _, name := range h.Holding[:min(len(h.Holding), maxHolding)] {
+			st.Holding = append(st.Holding, backend.Cut(name, maxName))
+		}
 	}
-	st.Message = backend.Text([]string{h.Finding().Message})
-	setConditions(&st.Conditions, m.Generation, []metav1.Condition{h.Ready()})
+	st.Message = backend.Cut(h.Finding().Message, maxMessage)
+	ready := h.Ready()
+	ready.Message = backend.Cut(ready.Message, maxMessage)
+	setConditions(&st.Conditions, m.Generation, []metav1.Condition{ready})
 	if !h.Leaving.Active {
 		if !h.Flags.ShouldDestroy() {
 			meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionLeaving)
@@ -145,7 +153,7 @@ func fillMember(m *v1alpha1.Member, h *backend.HostHealth, now time.Time) {
 	}
 	meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionLeaving)
 	st.Conditions = append(st.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionLeaving, Status: metav1.ConditionTrue, Reason: h.Leaving.Reason, Message: h.Leaving.Message,
+		Type: v1alpha1.ConditionLeaving, Status: metav1.ConditionTrue, Reason: h.Leaving.Reason, Message: backend.Cut(h.Leaving.Message, maxMessage),
 		ObservedGeneration: m.Generation, LastTransitionTime: metav1.NewTime(since.Truncate(time.Second)),
 	})
 }

@@ -92,9 +92,12 @@ func (r *Reconciler) finish(ctx context.Context, s *scope) error {
 		return nil
 	}
 	for _, h := range s.hosts {
-		if h.Object != nil && !h.Removed {
+		if h.Object != nil && !h.Removed || h.Object == nil && s.holds(h.Node) {
 			return nil
 		}
+	}
+	if len(s.whole.Steps) > 0 || s.whole.Silent {
+		return nil
 	}
 	var list v1alpha1.MemberList
 	if err := r.Live.List(ctx, &list); err != nil {

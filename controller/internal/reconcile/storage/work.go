@@ -3,18 +3,12 @@ package storage
 import (
 	"context"
 	"errors"
-	"maps"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
-	"quarry.storage/quarry/controller/internal/decide/notice"
-	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/metric"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
-	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
 // again looks at the backend once more and decides anew.
@@ -25,73 +19,6 @@ func (r *Reconciler) again(ctx context.Context, s *scope) error {
 	s.running = r.Work.Running(s.owner)
 	s.assess()
 	return nil
-}
-
-// approve turns an approval of the whole plan into approvals of the plans of the Members. An approval that fits no plan is told and
-// dropped, unless a host does not report: its steps are not known then.
-func (r *Reconciler) approve(ctx context.Context, s *scope) error {
-	approval := s.storage.GetAnnotations()[v1alpha1.AnnotationApprove]
-	if approval == "" {
-		return nil
-	}
-	if !s.approves(approval) {
-		for _, h := range s.hosts {
-			if h.Facts.TooEarly || h.Object != nil && !h.Facts.Up && h.Object.Status.Plan != nil {
-				return nil
-			}
-		}
-		s.notes = append(s.notes, notice.Dropped(approval, s.owner.Kind+" "+s.owner.Name, s.plan))
-		return r.dropApproval(ctx, s)
-	}
-	for i := range s.hosts {
-		h := &s.hosts[i]
-		if !h.Verdict.Waiting() || h.Object == nil {
-			continue
-		}
-		digest := h.Verdict.Plan.Digest
-		s.approvals[h.Node] = digest
-		_, err := kube.Patch(ctx, r.Client, h.Object, func(m *v1alpha1.Member) {
-			metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1alpha1.AnnotationApprove, digest)
-		})
-		if client.IgnoreNotFound(err) != nil {
-			// Were steps to run now, the plan would not be the approved one any more, and the other Members would get no approval.
-			s.unstamped = true
-			return s.fail(h, err)
-		}
-	}
-	err := r.dropApproval(ctx, s)
-	s.assess()
-	return err
-}
-
-// approves reports whether an approval is that of the whole plan, or of what the whole plan was before a controller died while it passed
-// the approval on.
-func (s *scope) approves(approval string) bool {
-	if s.plan == nil {
-		return false
-	}
-	if approval == s.plan.Digest {
-		return true
-	}
-	var all []backend.MemberPlan
-	for _, h := range s.hosts {
-		if p := h.Verdict.Plan; p != nil {
-			p = p.DeepCopy()
-			p.Approved = false
-			all = append(all, backend.MemberPlan{Node: h.Node, Plan: p})
-		}
-	}
-	whole := backend.Combine(all)
-	return whole != nil && whole.Digest == approval
-}
-
-func (r *Reconciler) dropApproval(ctx context.Context, s *scope) error {
-	_, err := kube.Patch(ctx, r.Client, s.storage, func(o v1alpha1.Storage) {
-		a := maps.Clone(o.GetAnnotations())
-		delete(a, v1alpha1.AnnotationApprove)
-		o.SetAnnotations(a)
-	})
-	return err
 }
 
 // work writes the records that come before steps, performs the steps that may run, all hosts at the same time, and looks at the result.
@@ -137,7 +64,11 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) (map[string][]backen
 		}
 		jobs[h.Node] = run
 	}
-	for host, steps := range backend.ByHost(s.whole.Steps) {
+	for host, steps := range backend.ByHost(s.verdict.Run) {
+		h := s.host(host)
+		if s.troubles[host] != nil || h != nil && h.Flags.ShouldQuiesce() && !h.Flags.ShouldDestroy() {
+			continue
+		}
 		jobs[host] = append(jobs[host], steps...)
 	}
 	return jobs, errs
@@ -154,22 +85,4 @@ func (s *scope) note(outcomes map[string]work.Outcome, jobs map[string][]backend
 			metric.Steps(jobs[name])
 		}
 	}
-}
-
-// useUp removes approvals that were carried out, so that they never serve for another plan, and drops those that fit none. This happens
-// before a status forgets the plan: were it the other way round, a crash in between would leave the approval behind for good.
-func (r *Reconciler) useUp(ctx context.Context, s *scope) error {
-	var errs []error
-	for i := range s.hosts {
-		h := &s.hosts[i]
-		if h.Object == nil || !h.Verdict.UsedUp && !h.Verdict.Dropped {
-			continue
-		}
-		if h.Verdict.Dropped {
-			s.notes = append(s.notes, notice.Dropped(h.Object.Annotations[v1alpha1.AnnotationApprove], "Member "+h.Object.Name, h.Verdict.Plan))
-		}
-		_, err := kube.Patch(ctx, r.Client, h.Object, func(m *v1alpha1.Member) { delete(m.Annotations, v1alpha1.AnnotationApprove) })
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }

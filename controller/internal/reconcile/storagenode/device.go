@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,6 +22,8 @@ const (
 	// maxRefusals is the number of reasons that are shown of a device, maxReason the length of the sentence of each.
 	maxRefusals = 6
 	maxReason   = 200
+	// maxKinds is the number of kinds of which other devices are counted.
+	maxKinds = 24
 	// maxPools is the number of thin pools that are shown of a group.
 	maxPools = 8
 )
@@ -75,12 +78,9 @@ func known(d decide.Device) bool {
 	return !d.RefusedFor(v1alpha1.RefusalPartition) && !d.RefusedFor(v1alpha1.RefusalVirtual)
 }
 
-// mapped are the kinds of device-mapper devices, by what the links of udev begin with.
-var mapped = map[string]string{
-	"/dev/disk/by-id/dm-uuid-LVM-":   "lvm",
-	"/dev/disk/by-id/dm-uuid-mpath-": "multipath",
-	"/dev/disk/by-id/dm-uuid-CRYPT-": "crypt",
-}
+// mapped is the link that udev makes to a device of the device mapper. The UUID in it begins with the name of the program that made the
+// device: LVM, CRYPT, mpath.
+var mapped = regexp.MustCompile(`^/dev/disk/by-id/dm-uuid-([A-Za-z]{1,12})-`)
 
 // kindOf names the kind of a device that is counted only.
 func kindOf(d decide.Device) string {
@@ -88,10 +88,8 @@ func kindOf(d decide.Device) string {
 		return d.Type
 	}
 	for _, link := range append([]string{d.Path}, d.Links...) {
-		for prefix, kind := range mapped {
-			if strings.HasPrefix(link, prefix) {
-				return kind
-			}
+		if m := mapped.FindStringSubmatch(link); m != nil {
+			return strings.ToLower(m[1])
 		}
 	}
 	return d.Type
@@ -147,7 +145,7 @@ func (v *view) summary() string {
 	for _, kind := range slices.Sorted(maps.Keys(v.others)) {
 		parts = append(parts, fmt.Sprintf("%d %s", v.others[kind], cmp.Or(kind, "unknown")))
 	}
-	return strings.Join(parts, ", ")
+	return backend.Shorten(parts, maxKinds)
 }
 
 // ours are the refusals that say no more about a device of ours than that it is in use.

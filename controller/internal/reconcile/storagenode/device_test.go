@@ -91,7 +91,7 @@ func TestLook_countsWhatNobodyChooses(t *testing.T) {
 	if len(v.devices) != 1 || v.total != 1 || v.devices[0].KernelName != "sda" {
 		t.Errorf("%+v", v.devices)
 	}
-	if got, want := v.summary(), "1 crypt, 1 dm, 2 loop, 2 lvm, 1 md, 1 multipath, 1 partition, 1 rom"; got != want {
+	if got, want := v.summary(), "1 crypt, 1 dm, 2 loop, 2 lvm, 1 md, 1 mpath, 1 partition, 1 rom"; got != want {
 		t.Errorf("others: %q, want %q", got, want)
 	}
 }
