@@ -38,11 +38,11 @@ func run(ctx context.Context, cfg config.Config) error {
 	log := newLog(cfg.Verbosity)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	serverConfig, err := newServerConfig(cfg)
+	serverConfig, err := newServerConfig(cfg, log)
 	if err != nil {
 		return err
 	}
-	serverConfig.Log, serverConfig.Registry = log, registry
+	serverConfig.Registry = registry
 	id := identity.New(identity.Config{
 		NodeName: cfg.NodeName, Log: log.WithName("identity"),
 		Signer: identity.API{URL: cfg.APIServer, TokenFile: cfg.TokenFile, CAFile: cfg.CAFile},

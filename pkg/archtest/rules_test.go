@@ -158,6 +158,40 @@ var rules = []rule{
 		},
 	},
 	{
+		name: "the engine knows no single backend",
+		of:   []string{"controller/internal/reconcile/storage", "controller/internal/decide/backend", "controller/internal/kube"},
+		deny: []string{
+			"~/controller/internal/backend", "~/controller/internal/decide/lvm", "~/controller/internal/decide/nfs",
+			"~/controller/internal/reconcile/cluster", "~/controller/internal/reconcile/nfs", "~/controller/internal/agents",
+		},
+	},
+	{
+		name: "the driver table knows no single backend",
+		of:   []string{"controller/internal/reconcile/driver"},
+		deny: []string{"~/controller/internal/backend", "~/controller/internal/decide/lvm", "~/controller/internal/decide/nfs"},
+	},
+	{
+		name: "the frame of CSI drivers and what all volumes share know no storage type",
+		of:   []string{"controller/internal/csi/frame", "controller/internal/decide/volume"},
+		deny: []string{
+			"~/controller/internal/csi/lvm", "~/controller/internal/csi/nfs", "~/controller/internal/decide/lvm",
+			"~/controller/internal/decide/nfs", "~/pkg/volumeid", "~/pkg/sharedvolume", "~/proto",
+		},
+		denyDirect: []string{"net/http", "os/exec"},
+	},
+	{
+		name:       "the CSI backend of LVM does not know the one of NFS",
+		of:         []string{"controller/internal/csi/lvm", "controller/internal/decide/lvm"},
+		deny:       []string{"~/controller/internal/csi/nfs", "~/controller/internal/decide/nfs", "~/pkg/sharedvolume", "~/proto"},
+		denyDirect: []string{"net/http", "os/exec", grpcModule},
+	},
+	{
+		name:       "the CSI backend of NFS does not know the one of LVM",
+		of:         []string{"controller/internal/csi/nfs", "controller/internal/decide/nfs"},
+		deny:       []string{"~/controller/internal/csi/lvm", "~/controller/internal/decide/lvm", "~/proto"},
+		denyDirect: []string{"net/http", "os/exec", grpcModule},
+	},
+	{
 		name: "the agents' client does not know reconcilers",
 		of:   []string{"controller/internal/agents"},
 		deny: []string{"~/controller/internal/reconcile"},

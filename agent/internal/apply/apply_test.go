@@ -92,7 +92,7 @@ func (r *recorder) applier(t *testing.T) apply.Applier {
 
 func disk(name string) plan.Device {
 	return plan.Device{
-		Path: "/dev/" + name, KernelName: name, Type: "disk", SizeBytes: 8, Serial: name, ContentDigest: name, HeadTailZero: true, ExclusiveOK: true,
+		Path: "/dev/" + name, KernelName: name, Type: "disk", SizeBytes: 8, Serial: name, ContentDigest: name, HeadTailZero: true, Use: plan.Unused,
 	}
 }
 

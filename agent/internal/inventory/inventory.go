@@ -22,6 +22,9 @@ import (
 type Block interface {
 	List(ctx context.Context) ([]block.Device, error)
 	Uevents(ctx context.Context) (<-chan struct{}, error)
+	// Idle reports whether udev has no event left to handle; Trigger makes it look at a device.
+	Idle() bool
+	Trigger(number string) error
 }
 
 // Mounts reads what is mounted and swapped on, and tells when that changes.
@@ -32,7 +35,9 @@ type Mounts interface {
 
 // Prober reads what is written on a device.
 type Prober interface {
-	Probe(ctx context.Context, path string, inUse bool) (disk.Facts, error)
+	Probe(ctx context.Context, path string) (disk.Facts, error)
+	// Exclusive reports whether the device can be opened exclusively.
+	Exclusive(path string) (bool, error)
 }
 
 // LVM reports groups and physical volumes.
@@ -158,7 +163,7 @@ func convert(b block.Device) plan.Device {
 		SizeBytes: b.SizeBytes, LogicalSectorBytes: b.LogicalSectorBytes, PhysicalSectorBytes: b.PhysicalSectorBytes,
 		Rotational: b.Rotational, Removable: b.Removable, ReadOnly: b.ReadOnly, Suspended: b.Suspended,
 		Model: b.Model, Serial: b.Serial, WWN: b.WWN, Transport: b.Transport,
-		Holders: b.Holders, Partitions: b.Partitions, UdevTags: b.Udev, Unreadable: slices.Clone(b.Unreadable),
+		Holders: b.Holders, Partitions: b.Partitions, UdevTags: b.Udev, Version: b.Version, Unreadable: slices.Clone(b.Unreadable),
 	}
 }
 

@@ -43,7 +43,7 @@ func (n *nodeStub) engine() *Engine {
 // scribbled is a disk with data of no known format.
 func scribbled() plan.Device {
 	return plan.Device{
-		Path: "/dev/sda", KernelName: "sda", Type: "disk", Serial: "S", SizeBytes: 1 << 30, ContentDigest: "data", ExclusiveOK: true,
+		Path: "/dev/sda", KernelName: "sda", Type: "disk", Serial: "S", SizeBytes: 1 << 30, ContentDigest: "data", Use: plan.Unused,
 	}
 }
 

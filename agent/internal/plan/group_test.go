@@ -153,7 +153,7 @@ func TestEnsureGroup(t *testing.T) {
 			snapshot: Snapshot{Devices: []Device{orphan("sda", somebody)}}, want: spec(a), err: ErrNotClean, says: "in no group",
 		},
 		"refuses an orphan that is in use": {
-			snapshot: Snapshot{Devices: []Device{with(func(d *Device) { *d = orphan("sda", me); d.ExclusiveOK = false })}}, want: spec(a),
+			snapshot: Snapshot{Devices: []Device{with(func(d *Device) { *d = orphan("sda", me); d.Use = Used })}}, want: spec(a),
 			err: ErrNotClean, says: "Busy",
 		},
 		"refuses another disk": {snapshot: Snapshot{Devices: []Device{a}}, want: moved, err: ErrMismatch, says: "serial"},

@@ -21,7 +21,7 @@ func TestDigest_isStable(t *testing.T) {
 		t.Errorf("digest %q, want %q", got, golden)
 	}
 	same := d
-	same.KernelName, same.Path, same.Links, same.Mounts, same.ExclusiveOK = "sdz", "/dev/sdz", nil, []string{"/x"}, false
+	same.KernelName, same.Path, same.Links, same.Mounts, same.Use = "sdz", "/dev/sdz", nil, []string{"/x"}, Used
 	if Digest(same) != got {
 		t.Error("the digest changed with a name or a mount")
 	}

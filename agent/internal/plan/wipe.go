@@ -18,7 +18,7 @@ func Wipe(s Snapshot, id Identity, p Policy) (Plan, error) {
 		return Plan{}, err
 	}
 	refusals := Judge(d, p)
-	if len(refusals) == 0 {
+	if Promising(d, p) && d.Use != Used {
 		return Plan{Notes: []string{fmt.Sprintf("Device %s is clean already.", d.Path)}}, nil
 	}
 	if stay := unwipeable(s, d, refusals); len(stay) > 0 {

@@ -19,9 +19,12 @@ func TestWipe(t *testing.T) {
 		plan    []string
 		err     error
 	}{
-		"wipes what was described":     {[]Device{dirty}, IdentityOf(dirty), wipe, nil},
-		"finishes what was begun":      {[]Device{marked}, IdentityOf(dirty), wipe, nil},
-		"leaves a clean disk alone":    {[]Device{cleanDisk("sdb")}, IdentityOf(dirty), []string{"Device " + dirty.Path + " is clean already."}, nil},
+		"wipes what was described":  {[]Device{dirty}, IdentityOf(dirty), wipe, nil},
+		"finishes what was begun":   {[]Device{marked}, IdentityOf(dirty), wipe, nil},
+		"leaves a clean disk alone": {[]Device{cleanDisk("sdb")}, IdentityOf(dirty), []string{"Device " + dirty.Path + " is clean already."}, nil},
+		"leaves a disk alone that was wiped a moment ago": {
+			[]Device{with(func(d *Device) { d.Use = Untested })}, IdentityOf(dirty), []string{"Device " + dirty.Path + " is clean already."}, nil,
+		},
 		"wipes unused swap":            {[]Device{signed("swap", "", "")}, IdentityOf(signed("swap", "", "")), wipe, nil},
 		"wipes an unused foreign disk": {[]Device{member("sdb", "vg9", "")}, IdentityOf(member("sdb", "vg9", "")), wipe, nil},
 		"refuses an absent disk":       {nil, IdentityOf(dirty), nil, ErrNotFound},

@@ -1826,8 +1826,8 @@ func (in *StorageNodeStatus) DeepCopyInto(out *StorageNodeStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
-	if in.VolumeGroups != nil {
-		in, out := &in.VolumeGroups, &out.VolumeGroups
+	if in.Groups != nil {
+		in, out := &in.Groups, &out.Groups
 		*out = make([]NodeVolumeGroup, len(*in))
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])

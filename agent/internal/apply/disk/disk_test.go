@@ -40,7 +40,7 @@ func image(t *testing.T) plan.Device {
 		t.Fatal(err)
 	}
 	return plan.Device{
-		Path: path, KernelName: "sda", Type: "disk", Serial: "S", SizeBytes: 4 << 20, ContentDigest: "data", ExclusiveOK: true,
+		Path: path, KernelName: "sda", Type: "disk", Serial: "S", SizeBytes: 4 << 20, ContentDigest: "data", Use: plan.Unused,
 	}
 }
 
@@ -70,7 +70,7 @@ func TestPerform_wipesWhatTheTokenNames(t *testing.T) {
 		if err := a.Perform(t.Context(), wipe(t, d)); !errors.Is(err, tt.want) {
 			t.Errorf("seen %+v: %v, want %v", tt.seen, err, tt.want)
 		}
-		facts, err := a.Tool.Probe(t.Context(), d.Path, false)
+		facts, err := a.Tool.Probe(t.Context(), d.Path)
 		if err != nil || facts.Clean() != tt.cleaned {
 			t.Errorf("seen %+v: clean %t, %v", tt.seen, facts.Clean(), err)
 		}
@@ -92,15 +92,15 @@ func TestCheck_asksVerify(t *testing.T) {
 	}
 }
 
-func TestHold_keepsObservationsAway(t *testing.T) {
+func TestHold_keepsTestsForUsersAway(t *testing.T) {
 	d := image(t)
-	a := Adapter{Tool: hostdisk.New(), Devices: still{device: d}}
+	a := Adapter{Tool: hostdisk.New(), Devices: still{device: d}, Udev: &udev{t: t}}
 	exclusive := func() bool {
-		facts, err := a.Tool.Probe(t.Context(), d.Path, false)
+		free, err := a.Tool.Exclusive(d.Path)
 		if err != nil {
 			t.Error(err)
 		}
-		return facts.ExclusiveOK
+		return free
 	}
 	p := plan.Plan{Steps: []plan.Step{wipe(t, d), wipe(t, d)}}
 	release, err := a.Hold(t.Context(), p)

@@ -45,7 +45,7 @@ func device(b block.Device, facts hostdisk.Facts) plan.Device {
 		Path: b.Path, KernelName: b.Name, Major: b.Major, Minor: b.Minor, Type: b.Type, Links: b.Links,
 		SizeBytes: facts.SizeBytes, LogicalSectorBytes: b.LogicalSectorBytes, Model: b.Model, Serial: b.Serial, WWN: b.WWN,
 		Holders: b.Holders, Partitions: b.Partitions, Unreadable: b.Unreadable,
-		HeadTailZero: facts.HeadTailZero, ContentDigest: facts.ContentDigest, ExclusiveOK: true, PVUUID: facts.PVUUID,
+		HeadTailZero: facts.HeadTailZero, ContentDigest: facts.ContentDigest, Use: plan.Unused, PVUUID: facts.PVUUID,
 	}
 	for _, s := range facts.Signatures {
 		d.Signatures = append(d.Signatures, plan.Signature{Type: s.Type, Offset: s.Offset, UUID: s.UUID, Label: s.Label})

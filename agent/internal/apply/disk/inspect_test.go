@@ -24,7 +24,7 @@ func TestDevice_describesAsAnObservationDoes(t *testing.T) {
 		Path: "/dev/disk/by-id/x", KernelName: "sdb", Type: "disk", Major: 8, Minor: 16, SizeBytes: 5, LogicalSectorBytes: 512,
 		Model: "m", Serial: "s", WWN: "w", Partitions: []string{"sdb1"}, ContentDigest: "c", PVUUID: "u", Group: unnamedGroup,
 		Wipe: &plan.WipeMark{Digest: "v1:d"}, Signatures: []plan.Signature{{Type: "ext4", Offset: 1, UUID: "u", Label: "l"}},
-		ExclusiveOK: true,
+		Use: plan.Unused,
 	}
 	if diff := cmp.Diff(want, device(listed, facts)); diff != "" {
 		t.Errorf("device (-want +got):\n%s", diff)

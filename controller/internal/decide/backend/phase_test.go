@@ -196,7 +196,8 @@ func TestProblems_areBounded(t *testing.T) {
 
 func TestUnsupported(t *testing.T) {
 	c := Unsupported("There is no backend.")
-	if len(c) != 1 || c[0].Reason != v1alpha1.ReasonNotYetSupported || c[0].Status != metav1.ConditionFalse {
+	if len(c) != 1 || c[0].Type != v1alpha1.ConditionReady || c[0].Reason != v1alpha1.ReasonNotYetSupported || c[0].Status != metav1.ConditionFalse ||
+		c[0].Message != "There is no backend." {
 		t.Errorf("%+v", c)
 	}
 }
@@ -206,11 +207,8 @@ func TestText_isBounded(t *testing.T) {
 	for i := range lines {
 		lines[i] = strings.Repeat("ä", 300)
 	}
-	if s := Text(lines); len(s) > maxText || strings.Count(s, "ä…\n") != maxLines || !strings.HasSuffix(s, "and 490 more") {
-		t.Errorf("%d bytes", len(s))
-	}
-	if s := Text([]string{"short", strings.Repeat("x", 2*maxText)}); len(s) > maxText || !strings.HasPrefix(s, "short\nxxx") {
-		t.Errorf("%d bytes", len(s))
+	if s := Text(lines); len(s) > maxText || !strings.HasSuffix(s, "and 490 more") {
+		t.Errorf("%d bytes: …%s", len(s), s[len(s)-40:])
 	}
 	if s := Text(lines[:1]); s != lines[0] {
 		t.Error("a short message was changed")

@@ -58,3 +58,19 @@ func ByHost(steps []Step) map[string][]Step {
 	}
 	return jobs
 }
+
+// StepError is why a step failed.
+type StepError struct {
+	// Reason of a condition.
+	Reason string
+	// Passing is true for an error that the next look takes in: the world moved under the decision, or somebody was busy or went away. It
+	// is shown only when it happens again.
+	Passing bool
+	Err     error
+}
+
+// Error returns the message of the error.
+func (e *StepError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error.
+func (e *StepError) Unwrap() error { return e.Err }

@@ -115,3 +115,16 @@ type Whole struct {
 	// Capacity of a storage whose capacity is not that of its members; nil otherwise.
 	Capacity *v1alpha1.Space
 }
+
+// World is what the API server says about everything that matters to one storage.
+type World struct {
+	// Nodes by name: those of the storage's hosts, existing or not.
+	Nodes map[string]Node
+	// Members of the storage, ordered by node.
+	Members []*v1alpha1.Member
+	// Others are the other storages of all kinds, OtherMembers their Members and those of storages that do not exist any more.
+	Others       []v1alpha1.Storage
+	OtherMembers []*v1alpha1.Member
+	// Volumes are the PersistentVolumes of the storage by the node that they live on, ordered by name; those without a node are under "".
+	Volumes map[string][]Volume
+}

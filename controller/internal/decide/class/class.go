@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	storagev1 "k8s.io/api/storage/v1"
-	storagev1ac "k8s.io/client-go/applyconfigurations/storage/v1"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -65,12 +64,4 @@ func Same(have, want *storagev1.StorageClass) bool {
 	return SameFixed(have, want) && slices.Equal(have.MountOptions, want.MountOptions) &&
 		have.AllowVolumeExpansion != nil && *have.AllowVolumeExpansion &&
 		(have.Annotations[annotationDefault] == "true") == (want.Annotations[annotationDefault] == "true")
-}
-
-// Apply returns the class as it is applied.
-func Apply(want *storagev1.StorageClass) *storagev1ac.StorageClassApplyConfiguration {
-	return storagev1ac.StorageClass(want.Name).
-		WithLabels(want.Labels).WithAnnotations(want.Annotations).WithProvisioner(want.Provisioner).
-		WithParameters(want.Parameters).WithMountOptions(want.MountOptions...).WithReclaimPolicy(*want.ReclaimPolicy).
-		WithAllowVolumeExpansion(*want.AllowVolumeExpansion).WithVolumeBindingMode(*want.VolumeBindingMode)
 }

@@ -23,7 +23,7 @@ const missingPrefix = "missing:"
 func (h host) measure(out *backend.Host) {
 	if !known(h.node) {
 		if o := h.m.Object; o != nil {
-			out.ThinPool = o.Status.ThinPool
+			out.ThinPool, out.Devices = o.Status.ThinPool, o.Status.Devices
 		}
 		return
 	}

@@ -83,9 +83,13 @@ func TestDevices(t *testing.T) {
 			}
 		})
 	}
-	for name, n := range map[string]decide.Node{"away": away(groupOf("A", "sda")), "without LVM": {Agent: decide.AgentUp, LVMError: "x"}} {
-		if got := (scene{node: n, object: memberOf(clusterOf(), records("A"), inStatus("sda"))}).decide(); got.Devices != nil || got.Reports || got.Size != 0 {
+	for name, n := range map[string]decide.Node{"away": away(groupOf("A", "sdb")), "without LVM": {Agent: decide.AgentUp, LVMError: "x"}} {
+		got := scene{node: n, object: memberOf(clusterOf(), records("A"), inStatus("sda"))}.decide()
+		if showDevices(got.Devices) != "sda Ssda 1Gi present" || got.Reports || got.Size != 0 {
 			t.Errorf("%s: %+v", name, got)
+		}
+		if got := (scene{node: n}).decide(); got.Devices != nil {
+			t.Errorf("%s: %+v", name, got.Devices)
 		}
 	}
 }

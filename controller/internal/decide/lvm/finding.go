@@ -28,9 +28,12 @@ func (h host) partial() backend.Finding {
 // shadowed is the group of a member that was declared lost and has come back under the name that the host's own group has, or is to
 // have: agents know groups by name and tag, and would change the wrong one.
 func (h host) shadowed() backend.Finding {
-	names := []string{h.view.own.spec.Group}
+	var names []string
 	for _, g := range h.groups {
 		names = append(names, g.Name)
+	}
+	if len(names) == 0 {
+		names = []string{h.view.own.spec.Group}
 	}
 	for _, g := range h.lostGroups {
 		if slices.Contains(names, g.Name) {

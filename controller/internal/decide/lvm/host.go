@@ -64,8 +64,12 @@ func (h host) decideRemoval(out *backend.Host) {
 	if h.m.State != nodestate.Abandoned || len(h.m.Volumes) > 0 || len(holding(h.groups)) > 0 {
 		return
 	}
+	todo := h.work(disk.Choice{}).remove()
+	if len(todo) == 0 {
+		return
+	}
 	if out.Finding = h.shadowed(); out.Finding.IsZero() {
-		out.Steps = steps(h.work(disk.Choice{}).remove())
+		out.Steps = steps(todo)
 	}
 }
 

@@ -188,15 +188,22 @@ func TestDecide_lostGroupsAreForeign(t *testing.T) {
 		want string
 	}{
 		// The agent would extend, or remove, the group of this name and tag.
-		"no group is made of its name":       {scene{cluster: lost, node: node}, back},
-		"it is not removed with the member":  {scene{cluster: lost, node: node, edit: removed, object: memberOf(lost)}, back},
+		"no group is made of its name": {scene{cluster: lost, node: node}, back},
+		"it is not removed with the member": {
+			scene{cluster: lost, node: up("n1", node.Groups, orphan("sdy")), edit: removed, object: memberOf(lost)}, back,
+		},
+		"it does not hold the member": {scene{cluster: lost, node: node, edit: removed, object: memberOf(lost)}, ""},
+		"it does not matter to a group of another name": {
+			scene{cluster: lost, node: up("n1", append([]decide.Group{{Name: "mine", UUID: "B", OwnerUID: "uid"}}, node.Groups...), device("sdz"))},
+			"record \"B\" mine 0\nEnsureVolumeGroup mine sdz\n",
+		},
 		"under another name it does no harm": {scene{cluster: lost, node: up("n1", []decide.Group{{Name: "x", UUID: "A", OwnerUID: "uid"}}, device("sdz"))}, "record \"\" quarry-a 1\nEnsureVolumeGroup quarry-a sdz\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d := cmp.Diff(c.want, tell(c.in.decide())); d != "" {
 				t.Errorf("-want +got:\n%s", d)
 			}
-			if v := c.in.view(); len(v.Hosts()) != 0 || len(v.Facts("n1").Holding) != 0 {
+			if v := c.in.view(); len(v.Hosts()) != len(v.host(c.in.member()).groups) || len(v.Facts("n1").Holding) != 0 {
 				t.Error("a lost group counts")
 			}
 		})

@@ -28,27 +28,41 @@ func State(s Spec, n decide.Node, m *v1alpha1.Member, maintenance bool) Standing
 		return Standing{Problem: "it is not a member of the Cluster"}
 	}
 	own := ownGroups(s, n)
+	leaves := departs(m) || s.dropped(m.Spec.Node)
 	quiesce := maintenance || m.Spec.Maintenance || slices.Contains(s.Common.Maintenance, m.Spec.Node)
 	facts := backend.Facts{Up: n.Up(), TooEarly: n.Agent == decide.AgentConnecting, Data: data(n, own)}
-	out := Standing{State: nodestate.Compute(backend.FlagsOf(m, facts, quiesce || departs(m), 0))}
+	flags := backend.FlagsOf(m, facts, quiesce || leaves, 0)
+	if s.Deleting || backend.Lost(m) {
+		// The Member is going to be deleted.
+		flags = flags.Condemn()
+	}
+	out := Standing{State: nodestate.Compute(flags)}
 	if r := m.Spec.Group; r != nil && r.UUID != "" {
 		if i := slices.IndexFunc(own, func(g decide.Group) bool { return g.UUID == r.UUID }); i >= 0 {
 			out.Group = &own[i]
 		}
 	}
-	out.Problem = out.problem(n, m, len(own))
+	switch {
+	case backend.Lost(m):
+		out.Problem = "it is declared lost"
+	case leaves && m.DeletionTimestamp.IsZero():
+		out.Problem = "it is leaving the Cluster"
+	default:
+		out.Problem = out.problem(n, len(own))
+	}
 	return out
 }
 
+// dropped reports whether a host was taken off the list of hosts. Its Member says so a moment later.
+func (s Spec) dropped(node v1alpha1.HostName) bool {
+	return s.Common.Selector == nil && !slices.Contains(s.Common.Hosts, node)
+}
+
 // problem says why no volume is made; own is the number of groups with the tag of the Cluster.
-func (s Standing) problem(n decide.Node, m *v1alpha1.Member, own int) string {
+func (s Standing) problem(n decide.Node, own int) string {
 	switch {
 	case n.Agent == decide.AgentConnecting:
 		return "its agent is not connected yet"
-	case m.DeletionTimestamp.IsZero() && departs(m):
-		return "it is leaving the Cluster"
-	case backend.Lost(m):
-		return "it is declared lost"
 	case s.State != nodestate.Online:
 		text := "it is " + string(s.State)
 		if p := strings.TrimSuffix(n.Problem, "."); p != "" {

@@ -23,6 +23,7 @@ func TestState(t *testing.T) {
 		m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionLeaving, Status: metav1.ConditionTrue}}
 	}
 	maintained := clusterOf(func(c *v1alpha1.Cluster) { c.Spec.Maintenance = []v1alpha1.HostName{"n1"} })
+	unlisted := clusterOf(func(c *v1alpha1.Cluster) { c.Spec.Hosts = c.Spec.Hosts[1:] })
 	lost := clusterOf(func(c *v1alpha1.Cluster) { c.Status.LostGroups = []string{"A"} })
 	for name, in := range map[string]struct {
 		cluster     *v1alpha1.Cluster
@@ -38,7 +39,10 @@ func TestState(t *testing.T) {
 		"being removed, with volumes":           {c, up("n1", []decide.Group{filled(one, "v")}), recorded(deleted), false, nodestate.Failed, "it is failed"},
 		"being removed, without volumes":        {c, well, recorded(deleted), false, nodestate.Abandoned, "it is abandoned"},
 		"leaving":                               {c, well, recorded(leaves), false, nodestate.Quiesced, "it is leaving the Cluster"},
-		"declared lost":                         {c, well, recorded(lostMember), false, nodestate.Online, "it is declared lost"},
+		"declared lost":                         {c, well, recorded(lostMember), false, nodestate.Abandoned, "it is declared lost"},
+		"taken off the list a moment ago":       {unlisted, well, recorded(), false, nodestate.Quiesced, "it is leaving the Cluster"},
+		"chosen by a selector":                  {clusterOf(selects("ssd")), well, recorded(), false, nodestate.Online, ""},
+		"the Cluster is being deleted":          {clusterOf(everything, func(c *v1alpha1.Cluster) { c.Status.LostGroups = nil }), well, recorded(), false, nodestate.Abandoned, "it is abandoned"},
 		"maintenance of the Member":             {c, well, recorded(func(m *v1alpha1.Member) { m.Spec.Maintenance = true }), false, nodestate.Quiesced, "it is quiesced"},
 		"maintenance of the Cluster":            {maintained, well, recorded(), false, nodestate.Quiesced, "it is quiesced"},
 		"maintenance of the StorageNode":        {c, well, recorded(), true, nodestate.Quiesced, "it is quiesced"},

@@ -82,7 +82,7 @@ func (v *View) Due(n *v1alpha1.Nfs, now time.Time) (look, prepare bool) {
 
 // every is how long a look stands.
 func (v *View) every() time.Duration {
-	if v.look.Node == "" {
+	if p := v.look.Report.Problem; p != nil && p.Reason == v1alpha1.ReasonNoAgent {
 		return soon
 	}
 	return Every

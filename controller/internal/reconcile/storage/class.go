@@ -7,6 +7,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	storagev1ac "k8s.io/client-go/applyconfigurations/storage/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/class"
@@ -32,7 +33,7 @@ func (r *Reconciler) makeClass(ctx context.Context, s *scope) error {
 		}
 		s.class.Exists = false
 	}
-	if err := kube.Apply(ctx, r.Client, "storageclass "+want.Name, class.Apply(want)); err != nil {
+	if err := kube.Apply(ctx, r.Client, "storageclass "+want.Name, configuration(want)); err != nil {
 		return err
 	}
 	s.class.Exists = true
@@ -56,4 +57,12 @@ func (r *Reconciler) readClass(ctx context.Context, s *scope) error {
 	}
 	s.haveClass, s.class = have, backend.Class{Exists: true}
 	return nil
+}
+
+// configuration returns the class as it is applied.
+func configuration(want *storagev1.StorageClass) *storagev1ac.StorageClassApplyConfiguration {
+	return storagev1ac.StorageClass(want.Name).
+		WithLabels(want.Labels).WithAnnotations(want.Annotations).WithProvisioner(want.Provisioner).
+		WithParameters(want.Parameters).WithMountOptions(want.MountOptions...).WithReclaimPolicy(*want.ReclaimPolicy).
+		WithAllowVolumeExpansion(*want.AllowVolumeExpansion).WithVolumeBindingMode(*want.VolumeBindingMode)
 }

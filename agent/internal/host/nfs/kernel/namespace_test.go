@@ -14,6 +14,12 @@ func TestAttach(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	top := t.TempDir()
 	if err := unix.Mount("none", top, "tmpfs", 0, ""); err != nil {
 		t.Skipf("no mounts here: %v", err)
@@ -24,31 +30,18 @@ func TestAttach(t *testing.T) {
 		}
 	})
 	share, place := filepath.Join(top, "share"), filepath.Join(top, "place")
-	for _, d := range []string{filepath.Join(share, "team/data"), place} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(share, "team/data/file"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(os.MkdirAll(filepath.Join(share, "team/data"), 0o755))
+	must(os.Mkdir(place, 0o755))
+	must(os.WriteFile(filepath.Join(share, "team/data/file"), []byte("x"), 0o600))
 	root, err := unix.OpenTree(unix.AT_FDCWD, share, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(err)
 	dir, err := unix.Openat2(root, "team/data", &unix.OpenHow{Flags: unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_XDEV})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(err)
 	onto, err := unix.Open(place, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(err)
 	done := make(chan error)
 	go func() { done <- Attach(root, dir, onto) }()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must(<-done)
 	for _, fd := range []int{root, dir, onto} {
 		unix.Close(fd)
 	}
@@ -61,13 +54,9 @@ func TestAttach(t *testing.T) {
 		t.Errorf("mounts:\n%s, %v", table, err)
 	}
 	parent, err := unix.Open(top, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(err)
 	defer unix.Close(parent)
-	if err := Unmount(parent, "place", 0); err != nil {
-		t.Fatal(err)
-	}
+	must(Unmount(parent, "place", 0))
 	if _, err := os.Stat(filepath.Join(place, "file")); !os.IsNotExist(err) {
 		t.Errorf("still mounted: %v", err)
 	}

@@ -29,11 +29,15 @@ func TestParameters(t *testing.T) {
 			"source=nas:/a addr=10.0.0.1 vers=4.2 proto=tcp port=2049 softerr timeo=50 retrans=1 noac lookupcache=none nosharecache",
 		},
 		"version 3": {
-			"nas", "10.0.0.1:2049", []string{"vers=3", "nolock"}, Use,
+			"nas", "10.0.0.1:2049",
+			[]string{"vers=3", "nolock"},
+			Use,
 			"source=nas:/a addr=10.0.0.1 vers=3 proto=tcp mountproto=tcp nolock hard timeo=600 retrans=2 nosharecache",
 		},
 		"version 3 with ports, IPv6": {
-			"fd00::1", "[fd00::1]:20049", []string{"nfsvers=3,port=20049,mountport=20048"}, Manage,
+			"fd00::1", "[fd00::1]:20049",
+			[]string{"nfsvers=3,port=20049,mountport=20048"},
+			Manage,
 			"source=[fd00::1]:/a addr=fd00::1 vers=3 proto=tcp6 port=20049 mountproto=tcp6 nolock softerr timeo=50 retrans=1 noac lookupcache=none nosharecache mountport=20048",
 		},
 		"link-local": {
@@ -41,11 +45,15 @@ func TestParameters(t *testing.T) {
 			"source=[fe80::1%eth0]:/a addr=fe80::1%eth0 vers=4.2 proto=tcp6 port=2049 hard timeo=600 retrans=2 nosharecache",
 		},
 		"own options replace": {
-			"nas", "10.0.0.1:2049", []string{"soft", "timeo=30", "rsize=4096", "ro", "vers=4.1", "mountproto=udp"}, Use,
+			"nas", "10.0.0.1:2049",
+			[]string{"soft", "timeo=30", "rsize=4096", "ro", "vers=4.1", "mountproto=udp"},
+			Use,
 			"source=nas:/a addr=10.0.0.1 vers=4.1 proto=tcp port=2049 retrans=2 nosharecache soft timeo=30 rsize=4096",
 		},
 		"own options for pods stay away from the agent": {
-			"nas", "10.0.0.1:2049", []string{"hard", "timeo=9999", "retrans=99", "ac", "actimeo=600", "noresvport", "ro"}, Manage,
+			"nas", "10.0.0.1:2049",
+			[]string{"hard", "timeo=9999", "retrans=99", "ac", "actimeo=600", "noresvport", "ro"},
+			Manage,
 			"source=nas:/a addr=10.0.0.1 vers=4.2 proto=tcp port=2049 softerr timeo=50 retrans=1 noac lookupcache=none nosharecache noresvport",
 		},
 	} {

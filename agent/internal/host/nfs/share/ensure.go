@@ -147,36 +147,19 @@ func (o *owned) stage(r record) (uint64, error) {
 // it looks first where the directory comes from, and then where it goes.
 func (o *owned) place(r record) (record, error) {
 	staged, err := o.making.inode(r.key())
-	switch {
-	case err != nil && !isMissing(err):
+	if err != nil && !isMissing(err) {
 		return record{}, err
-	case err == nil && staged == r.Inode && r.Tree == o.tree:
-	case o.placed(r):
+	}
+	if here := err == nil && staged == r.Inode && r.Tree == o.tree; !here && o.placed(r) {
 		return o.finish(r)
-	case err != nil:
-		// Nothing uses a volume that is being made: it is made anew.
-		if r.Inode, err = o.stage(r); err != nil {
-			return record{}, err
-		}
-	default:
-		r.Inode = staged
-		if err := o.note(r); err != nil {
+	} else if !here {
+		if r, err = o.restage(r); err != nil {
 			return record{}, err
 		}
 	}
-	r.Tree = o.tree
-	if err := o.save(r); err != nil {
-		return record{}, err
-	}
-	in, name, err := o.way(r.Directory)
-	if err == nil {
-		defer in.close()
-		err = o.move(o.making, r.key(), in, name)
-	}
-	if isMissing(err) || isTaken(err) {
-		if o.placed(r) {
-			return o.finish(r)
-		}
+	err = o.bring(r)
+	if (isMissing(err) || isTaken(err)) && o.placed(r) {
+		err = nil
 	}
 	if isTaken(err) {
 		err = o.free(r)
@@ -188,6 +171,26 @@ func (o *owned) place(r record) (record, error) {
 		return record{}, err
 	}
 	return o.finish(r)
+}
+
+// bring moves the directory from out of sight to its place.
+func (o *owned) bring(r record) error {
+	in, name, err := o.way(r.Directory)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	return o.move(o.making, r.key(), in, name)
+}
+
+// restage takes the directory that is out of sight, or makes one anew: nothing uses a volume that is being made.
+func (o *owned) restage(r record) (record, error) {
+	var err error
+	if r.Inode, err = o.stage(r); err != nil {
+		return r, err
+	}
+	r.Tree = o.tree
+	return r, o.save(r)
 }
 
 // placed reports whether the directory is at its place.

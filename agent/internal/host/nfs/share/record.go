@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,27 +76,33 @@ func decode(content []byte, id sharedvolume.ID) (record, error) {
 	if r.id() != id {
 		return record{}, fmt.Errorf("it is of volume %s: %w", r.id(), errDamaged)
 	}
-	if err := sharedvolume.CheckDirectory(r.Directory); err != nil {
-		return record{}, fmt.Errorf("%w: %w", errDamaged, err)
-	}
+	return r, r.check()
+}
+
+// check refuses what this agent never writes.
+func (r record) check() error {
+	directories, policies := []string{r.Directory}, []sharedvolume.Policy{r.OnDelete}
 	if r.Archive != "" {
-		if err := sharedvolume.CheckDirectory(r.Archive); err != nil {
-			return record{}, fmt.Errorf("%w: %w", errDamaged, err)
-		}
+		directories = append(directories, r.Archive)
 	}
-	policies := []sharedvolume.Policy{r.OnDelete}
 	if r.State == sharedvolume.Removing {
 		policies = append(policies, r.Doing)
 	}
-	for _, p := range policies {
-		if _, err := sharedvolume.ParsePolicy(string(p)); err != nil || p == "" {
-			return record{}, fmt.Errorf("%w: policy %q", errDamaged, p)
+	for _, d := range directories {
+		if err := sharedvolume.CheckDirectory(d); err != nil {
+			return fmt.Errorf("%w: %w", errDamaged, err)
 		}
 	}
-	if r.State != sharedvolume.Making && r.State != sharedvolume.Made && r.State != sharedvolume.Removing || r.Inode == 0 || r.Tree == "" {
-		return record{}, fmt.Errorf("%w: state %q, inode %d", errDamaged, r.State, r.Inode)
+	for _, p := range policies {
+		if _, err := sharedvolume.ParsePolicy(string(p)); err != nil || p == "" {
+			return fmt.Errorf("%w: policy %q", errDamaged, p)
+		}
 	}
-	return r, nil
+	states := []sharedvolume.State{sharedvolume.Making, sharedvolume.Made, sharedvolume.Removing}
+	if !slices.Contains(states, r.State) || r.Inode == 0 || r.Tree == "" {
+		return fmt.Errorf("%w: state %q, inode %d", errDamaged, r.State, r.Inode)
+	}
+	return nil
 }
 
 // create writes the first record of a volume. EEXIST says that another agent was faster.

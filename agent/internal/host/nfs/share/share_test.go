@@ -186,40 +186,9 @@ func TestLifecycle(t *testing.T) {
 			s := newSite(t)
 			target := s.prepare()
 			empty := tree(t, s.dir)
-			d, err := s.Ensure(target, "pvc-1", "team/data", policy)
-			must(t, err)
-			if d.State != sharedvolume.Made || d.Directory != "team/data" || d.OnDelete != policy || d.ShareID != target.ShareID || !d.Created.Equal(start) {
-				t.Errorf("made %+v", d)
-			}
-			again, err := s.Ensure(target, "pvc-1", "team/data", policy)
-			if err != nil || again != d {
-				t.Errorf("again %+v, %v", again, err)
-			}
-			info, err := os.Stat(s.path("team/data"))
-			must(t, err)
-			if info.Mode() != fs.ModeDir|0o770 {
-				t.Errorf("mode %s", info.Mode())
-			}
-			list, next, err := s.List(target, "", 10)
-			if err != nil || next != "" || len(list) != 1 || list[0] != d {
-				t.Errorf("list %+v, %q, %v", list, next, err)
-			}
-			f, err := s.Find(target, "pvc-1", "team/data")
-			must(t, err)
-			f.Close()
+			s.makes(target, policy)
 			write(t, s.path("team/data/file"), "x")
-
-			r, err := s.Remove(target, "pvc-1", "", far)
-			if err != nil || !r.Done || r.OnDelete != policy || r.Note != "" {
-				t.Fatalf("removed %+v, %v", r, err)
-			}
-			if (r.ArchivedAs != "") != (policy == sharedvolume.Archive) || r.ArchivedAs != "" && r.ArchivedAs != want {
-				t.Errorf("archived as %q", r.ArchivedAs)
-			}
-			r, err = s.Remove(target, "pvc-1", "", far)
-			if err != nil || !r.Done {
-				t.Errorf("removed again %+v, %v", r, err)
-			}
+			s.removes(target, policy, want)
 			if want != "" {
 				if content, err := os.ReadFile(s.path(want + "/file")); err != nil || string(content) != "x" {
 					t.Errorf("what was kept: %q, %v", content, err)
@@ -232,6 +201,49 @@ func TestLifecycle(t *testing.T) {
 				t.Errorf("left:\n%s\nwant:\n%s", left, empty)
 			}
 		})
+	}
+}
+
+// makes makes a volume twice, and finds it.
+func (s *site) makes(target Target, policy sharedvolume.Policy) {
+	s.t.Helper()
+	want := sharedvolume.Directory{
+		ID: sharedvolume.ID{Owner: owner, Name: "pvc-1"}, Directory: "team/data", OnDelete: policy, State: sharedvolume.Made,
+		Created: time.Unix(start.Unix(), 0), ShareID: target.ShareID,
+	}
+	for range 2 {
+		d, err := s.Ensure(target, "pvc-1", "team/data", policy)
+		if err != nil || d != want {
+			s.t.Errorf("made %+v, %v, want %+v", d, err, want)
+		}
+	}
+	info, err := os.Stat(s.path("team/data"))
+	must(s.t, err)
+	if info.Mode() != fs.ModeDir|0o770 {
+		s.t.Errorf("mode %s", info.Mode())
+	}
+	list, next, err := s.List(target, "", 10)
+	if err != nil || next != "" || len(list) != 1 || list[0] != want {
+		s.t.Errorf("list %+v, %q, %v", list, next, err)
+	}
+	f, err := s.Find(target, "pvc-1", "team/data")
+	must(s.t, err)
+	f.Close()
+}
+
+// removes removes the volume twice.
+func (s *site) removes(target Target, policy sharedvolume.Policy, kept string) {
+	s.t.Helper()
+	r, err := s.Remove(target, "pvc-1", "", far)
+	if err != nil || !r.Done || r.OnDelete != policy || r.Note != "" {
+		s.t.Fatalf("removed %+v, %v", r, err)
+	}
+	if want := map[bool]string{true: kept}[policy == sharedvolume.Archive]; r.ArchivedAs != want {
+		s.t.Errorf("archived as %q, want %q", r.ArchivedAs, want)
+	}
+	r, err = s.Remove(target, "pvc-1", "", far)
+	if err != nil || !r.Done {
+		s.t.Errorf("removed again %+v, %v", r, err)
 	}
 }
 

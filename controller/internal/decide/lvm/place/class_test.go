@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
@@ -83,9 +84,9 @@ func TestHostOf(t *testing.T) {
 	c.Name, c.UID = "pool", "u"
 	c.Spec.Hosts = []v1alpha1.HostName{"b", "a"}
 	c.Spec.LVM = &v1alpha1.LVMSpec{ThinPool: &v1alpha1.ThinPoolSpec{OverprovisionRatio: "1.5"}}
-	n := decide.Node{Name: "a", Agent: decide.AgentUp, Groups: []decide.Group{{Name: "x", OwnerUID: "u"}, {Name: "quarry-pool", UUID: "g", OwnerUID: "u"}}}
-	m := &v1alpha1.Member{Spec: v1alpha1.MemberSpec{Node: "a", Group: &v1alpha1.MemberGroup{UUID: "g"}}}
-	if h := HostOf(c, m, n, false); h.State != nodestate.Online || h.Group == nil || h.Group.Name != "quarry-pool" || h.Unrecorded {
+	n := decide.Node{Name: "a", Agent: decide.AgentUp, Groups: []decide.Group{{Name: "quarry-pool", UUID: "g", OwnerUID: "u"}}}
+	m := &v1alpha1.Member{Spec: v1alpha1.MemberSpec{Of: backend.OwnerOf(c).API(), Node: "a", Group: &v1alpha1.MemberGroup{UUID: "g"}}}
+	if h := HostOf(c, m, n, false); h.State != nodestate.Online || h.Group == nil || h.Group.Name != "quarry-pool" || h.problem() != "" {
 		t.Errorf("%+v", h)
 	}
 	if h := HostOf(c, m, n, true); h.State != nodestate.Quiesced {
@@ -98,14 +99,19 @@ func TestHostOf(t *testing.T) {
 	} {
 		c, m := c.DeepCopy(), m.DeepCopy()
 		edit(c, m)
-		if h := HostOf(c, m, n, false); h.State != nodestate.Failed {
-			t.Errorf("%s: %s", name, h.State)
+		if h := HostOf(c, m, n, false); h.State != nodestate.Abandoned || h.problem() == "" {
+			t.Errorf("%s: %+v", name, h)
 		}
 	}
 	other := m.DeepCopy()
 	other.Spec.Group.UUID = "h"
-	if h := HostOf(c, other, n, false); !h.Unrecorded || h.problem() == "" {
+	if h := HostOf(c, other, n, false); h.problem() == "" || !with(h, func(h *Host) { h.Group.Volumes = []string{"v"} }).has("v") {
 		t.Errorf("a group that is not on record: %+v", h)
+	}
+	two := n
+	two.Groups = append([]decide.Group{{Name: "x", OwnerUID: "u"}}, n.Groups...)
+	if h := HostOf(c, m, two, false); h.problem() == "" || h.Group == nil || h.Group.UUID != "g" {
+		t.Errorf("beside a group that is not on record: %+v", h)
 	}
 	want := Class{Cluster: "pool", Owner: "u", Group: "quarry-pool", Thin: Thin{Pool: v1alpha1.ThinPoolName, Percent: 150}}
 	if diff := cmp.Diff(want, ClassOf(c)); diff != "" {
