@@ -143,6 +143,14 @@ var rules = []rule{
 		denyDirect: []string{"net/http", "os/exec", module + "proto/agent/v1", grpcModule},
 	},
 	{
+		name: "the frame of CSI drivers and what all volumes share know no storage type",
+		of:   []string{"controller/internal/csi/frame", "controller/internal/decide/volume"},
+		deny: []string{
+			"~/controller/internal/csi/lvm", "~/controller/internal/decide/lvm", "~/pkg/volumeid", "~/proto",
+		},
+		denyDirect: []string{"net/http", "os/exec"},
+	},
+	{
 		name: "the agents' client does not know reconcilers",
 		of:   []string{"controller/internal/agents"},
 		deny: []string{"~/controller/internal/reconcile"},
