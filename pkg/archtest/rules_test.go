@@ -146,9 +146,22 @@ var rules = []rule{
 		name: "the frame of CSI drivers and what all volumes share know no storage type",
 		of:   []string{"controller/internal/csi/frame", "controller/internal/decide/volume"},
 		deny: []string{
-			"~/controller/internal/csi/lvm", "~/controller/internal/decide/lvm", "~/pkg/volumeid", "~/proto",
+			"~/controller/internal/csi/lvm", "~/controller/internal/csi/nfs", "~/controller/internal/decide/lvm",
+			"~/controller/internal/decide/nfs", "~/pkg/volumeid", "~/pkg/sharedvolume", "~/proto",
 		},
 		denyDirect: []string{"net/http", "os/exec"},
+	},
+	{
+		name:       "the CSI backend of LVM does not know the one of NFS",
+		of:         []string{"controller/internal/csi/lvm", "controller/internal/decide/lvm"},
+		deny:       []string{"~/controller/internal/csi/nfs", "~/controller/internal/decide/nfs", "~/pkg/sharedvolume", "~/proto"},
+		denyDirect: []string{"net/http", "os/exec", grpcModule},
+	},
+	{
+		name:       "the CSI backend of NFS does not know the one of LVM",
+		of:         []string{"controller/internal/csi/nfs", "controller/internal/decide/nfs"},
+		deny:       []string{"~/controller/internal/csi/lvm", "~/controller/internal/decide/lvm", "~/proto"},
+		denyDirect: []string{"net/http", "os/exec", grpcModule},
 	},
 	{
 		name: "the agents' client does not know reconcilers",

@@ -138,6 +138,21 @@ func (p *Pool) Holders(ownerUID string) []string {
 	return names
 }
 
+// Online returns the names of the nodes whose agents answer; ordered.
+func (p *Pool) Online() []string {
+	p.mu.Lock()
+	links := maps.Clone(p.links)
+	p.mu.Unlock()
+	var names []string
+	for name, l := range links {
+		if n := l.node(); n.Up() {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // Changes returns a channel of the names of nodes whose report or connection changed. Every change is told at least once, and
 // a name that nobody has read yet is told only once. The channel is closed with the pool.
 func (p *Pool) Changes() <-chan string {

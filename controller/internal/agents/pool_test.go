@@ -56,6 +56,9 @@ func TestPool_watches(t *testing.T) {
 	if n.AgentVersion != "test" || n.LVMVersion == "" || n.BootID == "" || n.Observed.IsZero() || !n.Devices[0].Clean() {
 		t.Errorf("%+v", n)
 	}
+	if names := p.Online(); !slices.Equal(names, []string{"n1"}) {
+		t.Errorf("online are %v", names)
+	}
 	changes := p.Changes()
 	if name := <-changes; name != "n1" {
 		t.Errorf("told of %q", name)

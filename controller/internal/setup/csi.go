@@ -57,10 +57,15 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 		return fmt.Errorf("add check readyz: %w", err)
 	}
 	driver := servable[cfg.Driver]
-	described, backend := driver.backend(mgr.GetClient(), pool)
+	described, backend := driver.backend(mgr.GetClient(), pool, mgr.GetLogger().WithName(cfg.Driver))
 	server := frame.New(frame.Config{
 		Version: version.Version, Socket: cfg.Address, Ready: ready, Log: mgr.GetLogger().WithName("csi"), Registry: metrics.Registry,
 	}, described, backend)
+	if driver.index != nil {
+		if err := driver.index(ctx, mgr.GetFieldIndexer()); err != nil {
+			return err
+		}
+	}
 	if err := warm(ctx, mgr, driver.watched, synced); err != nil {
 		return err
 	}
@@ -100,7 +105,8 @@ func newCSIManager(rc *rest.Config, cfg CSIConfig) (manager.Manager, error) {
 					Label:      labels.SelectorFromSet(labels.Set{storagenode.LabelApp: storagenode.AppAgent}),
 					Transform:  stripPod,
 				},
-				&v1alpha1.StorageNode{}: {Transform: stripStorageNode},
+				&v1alpha1.StorageNode{}:    {Transform: stripStorageNode},
+				&corev1.PersistentVolume{}: {Transform: stripRecorded},
 			},
 		},
 	})
