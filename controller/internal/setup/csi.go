@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -97,6 +98,8 @@ func newCSIManager(rc *rest.Config, cfg CSIConfig) (manager.Manager, error) {
 	}
 	mgr, err := ctrl.NewManager(rc, ctrl.Options{
 		Scheme: s, HealthProbeBindAddress: cfg.HealthAddress, Metrics: server.Options{BindAddress: cfg.MetricsAddress},
+		// The manager has one controller. A process may have several managers, one per driver.
+		Controller: config.Controller{SkipNameValidation: new(true)},
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
