@@ -42,13 +42,17 @@ func (b *Backend) CreateVolume(ctx context.Context, asked frame.Wish) (frame.Vol
 	if err := b.fits(ctx, w); err != nil {
 		return frame.Volume{}, err
 	}
-	v, id, err := b.createOn(ctx, w, class, choices)
+	v, on, err := b.createOn(ctx, w, class, choices)
 	if err != nil {
 		return frame.Volume{}, err
 	}
+	id, err := volumeid.New(on.Node.Name, class.Group, w.Name)
 	made := item{id: id, seen: v}.volume()
 	made.Context = map[string]string{v1alpha1.ParameterCluster: class.Owner}
-	return made, nil
+	if on.Group.UUID != "" {
+		made.Context[v1alpha1.AttributeGroupUUID] = on.Group.UUID
+	}
+	return made, err
 }
 
 // choose returns where the volume may be made.
@@ -86,13 +90,13 @@ func (b *Backend) fits(ctx context.Context, w wish) error {
 	return w.Size.Holds(v.SizeBytes)
 }
 
-// createOn asks one agent after the other as long as they have no room.
-func (b *Backend) createOn(ctx context.Context, w wish, class place.Class, choices []place.Choice) (decide.Volume, volumeid.ID, error) {
+// createOn asks one agent after the other as long as they have no room, and returns the host that took the volume.
+func (b *Backend) createOn(ctx context.Context, w wish, class place.Class, choices []place.Choice) (decide.Volume, place.Host, error) {
 	var full error
 	for _, c := range choices {
 		id, err := volumeid.New(c.Host.Node.Name, class.Group, w.Name)
 		if err != nil {
-			return decide.Volume{}, id, err
+			return decide.Volume{}, c.Host, err
 		}
 		spec := decide.VolumeSpec{
 			Group: class.Group, Owner: class.Owner, Name: w.Name, ID: id.String(), SizeBytes: c.Size,
@@ -103,9 +107,9 @@ func (b *Backend) createOn(ctx context.Context, w wish, class place.Class, choic
 		}
 		v, err := b.Agents.CreateVolume(ctx, id.Node, spec)
 		if !isFault(err, decide.FaultNoRoom) {
-			return v, id, err
+			return v, c.Host, err
 		}
 		full = err
 	}
-	return decide.Volume{}, volumeid.ID{}, full
+	return decide.Volume{}, place.Host{}, full
 }
