@@ -91,7 +91,7 @@ func (s *suite) restartController() {
 	}
 	s.work = work.New(context.Background(), time.Now)
 	cfg := Config{
-		Client: s.cached, Live: s.live, Work: s.work, Drivers: s.driver, Events: s.events, Now: s.time, Started: s.time(),
+		Client: s.cached, Live: s.live, Work: s.work, Drivers: s.driver, Events: s.events, Now: s.time,
 		Profiles: func(o v1alpha1.Storage) (backend.Profile, bool) {
 			if b := s.backendOf(o); b != nil {
 				return b.Profile(), true
