@@ -70,7 +70,7 @@ type Config struct {
 	// Client reads from the cache and writes; Live reads from the API server.
 	Client client.Client
 	Live   client.Reader
-	// Work performs steps.
+	// Work performs steps. Each Reconciler has one of its own: it tells that one when a long job ends.
 	Work *work.Work
 	// Drivers tells how CSI drivers are.
 	Drivers Drivers
