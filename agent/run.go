@@ -57,11 +57,15 @@ func run(ctx context.Context, cfg config.Config) error {
 		return probe.Serve(ctx, probes, id.Check, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	})
 	group.Go(func() error { id.Run(ctx); return nil })
+	shares := newShares(cfg, log)
+	defer shares.Close()
+	serverConfig.Shares = shares
 	srv := server.New(serverConfig)
 	group.Go(func() error { return serve(ctx, cfg, id, srv) })
 	if cfg.KubeletDir != "" {
-		driver := newDriver(cfg, serverConfig.Node, log, registry)
-		group.Go(func() error { return driver.Run(ctx) })
+		for _, driver := range newDrivers(cfg, serverConfig.Node, shares, log, registry) {
+			group.Go(func() error { return driver.Run(ctx) })
+		}
 	}
 	return group.Wait()
 }

@@ -135,7 +135,7 @@ func create(t *testing.T, c *v1alpha1.Cluster) {
 func dump(t *testing.T, cluster string) {
 	t.Helper()
 	for _, args := range [][]string{
-		{"kubectl", "get", "clusters,storagenodes", "-o", "wide"},
+		{"kubectl", "get", "clusters,members,storagenodes", "-o", "wide"},
 		{"kubectl", "describe", "cluster.quarry.storage", cluster},
 		{"kubectl", "-n", "quarry-system", "get", "pods", "-o", "wide"},
 		{"kubectl", "-n", "quarry-system", "logs", "deployment/quarry-controller", "--tail=60"},

@@ -18,7 +18,6 @@ import (
 
 	"quarry.storage/quarry/agent/agenttest"
 	"quarry.storage/quarry/controller/internal/decide"
-	"quarry.storage/quarry/controller/internal/decide/nfs"
 	"quarry.storage/quarry/pkg/sharedvolume"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
@@ -88,10 +87,10 @@ func serveDirectories(t *testing.T) (*directories, *Pool) {
 func TestPool_sharedDirectories(t *testing.T) {
 	d, p := serveDirectories(t)
 	ctx := t.Context()
-	share := nfs.Share{Server: "server", Path: "/export", MountOptions: []string{"vers=3"}, Owner: owner, ID: "id"}
+	share := sharedvolume.Share{Server: "server", Path: "/export", MountOptions: []string{"vers=3"}, Owner: owner, ID: "id"}
 	wire := &agentv1.Share{Server: "server", Path: "/export", MountOptions: []string{"vers=3"}, OwnerUid: owner, ShareId: "id"}
-	record := nfs.Directory{
-		Owner: owner, Volume: "v", Path: "a/v", OnDelete: sharedvolume.Archive, State: nfs.Made,
+	record := sharedvolume.Directory{
+		ID: sharedvolume.ID{Owner: owner, Name: "v"}, Directory: "a/v", OnDelete: sharedvolume.Archive, State: sharedvolume.Made,
 		Created: time.Unix(1_700_000_000, 0), ShareID: "id",
 	}
 	check := func(what string, err error, wantAsked proto.Message, want, got any) {
@@ -111,23 +110,23 @@ func TestPool_sharedDirectories(t *testing.T) {
 		Problem: &agentv1.ShareProblem{Reason: "ReadOnly", Message: "m"},
 	}
 	report, err := p.GetShare(ctx, "n1", share, true)
-	check("GetShare", err, &agentv1.GetShareRequest{Share: wire, Prepare: true}, nfs.Report{
-		ShareID: "id", TotalBytes: 3, UsedBytes: 2, FreeBytes: 1, Version: "4.2", Address: "10.0.0.1:2049",
-		Problem: &nfs.Problem{Reason: sharedvolume.ReasonReadOnly, Message: "m"},
+	check("GetShare", err, &agentv1.GetShareRequest{Share: wire, Prepare: true}, sharedvolume.Seen{
+		ID: "id", Usage: sharedvolume.Usage{Total: 3, Used: 2, Free: 1}, Version: "4.2", Address: "10.0.0.1:2049",
+		Problem: &sharedvolume.Problem{Reason: sharedvolume.ReasonReadOnly, Message: "m"},
 	}, report)
-	got, err := p.EnsureDirectory(ctx, "n1", share, nfs.Directory{Volume: "v", Path: "a/v", OnDelete: sharedvolume.Archive})
+	got, err := p.EnsureDirectory(ctx, "n1", share, "v", "a/v", sharedvolume.Archive)
 	check("EnsureDirectory", err, &agentv1.EnsureDirectoryRequest{
 		Share: wire, Volume: "v", Directory: "a/v", OnDelete: agentv1.OnDelete_ON_DELETE_ARCHIVE,
 	}, record, got)
 	removal, err := p.RemoveDirectory(ctx, "n1", share, "v", "")
 	check("RemoveDirectory", err, &agentv1.RemoveDirectoryRequest{Share: wire, Volume: "v"},
-		nfs.Removal{Done: true, Entries: 7, OnDelete: sharedvolume.Retain, ArchivedAs: "archived-v", Note: "n"}, removal)
+		sharedvolume.Removal{Done: true, Removed: 7, OnDelete: sharedvolume.Retain, ArchivedAs: "archived-v", Note: "n"}, removal)
 	_, err = p.RemoveDirectory(ctx, "n1", share, "v", sharedvolume.Delete)
 	check("RemoveDirectory", err, &agentv1.RemoveDirectoryRequest{
 		Share: wire, Volume: "v", OnDelete: agentv1.OnDelete_ON_DELETE_DELETE,
 	}, nil, nil)
 	list, next, err := p.ListDirectories(ctx, "n1", share, "token")
-	check("ListDirectories", err, &agentv1.ListDirectoriesRequest{Share: wire, PageToken: "token"}, []nfs.Directory{record}, list)
+	check("ListDirectories", err, &agentv1.ListDirectoriesRequest{Share: wire, PageToken: "token"}, []sharedvolume.Directory{record}, list)
 	if next != "next" {
 		t.Errorf("next is %q", next)
 	}
@@ -137,7 +136,7 @@ func TestPool_faultsOfShares(t *testing.T) {
 	d, p := serveDirectories(t)
 	fault := func(node string) *decide.Fault {
 		t.Helper()
-		_, err := p.EnsureDirectory(t.Context(), node, nfs.Share{}, nfs.Directory{})
+		_, err := p.EnsureDirectory(t.Context(), node, sharedvolume.Share{}, "", "", "")
 		var f *decide.Fault
 		if !errors.As(err, &f) {
 			t.Fatal(err)

@@ -94,22 +94,22 @@ func (b *Backend) ensure(ctx context.Context, k known, a sharedvolume.Attributes
 		if lookup != nil || earlier == nil {
 			return a, err
 		}
-		a.Directory, a.OnDelete = earlier.Path, earlier.OnDelete
+		a.Directory, a.OnDelete = earlier.Directory, earlier.OnDelete
 		made, err = b.ensureOnce(ctx, share, k, a)
 	}
 	if err != nil {
 		return a, err
 	}
-	a.Directory, a.OnDelete, a.ShareID = made.Path, made.OnDelete, made.ShareID
+	a.Directory, a.OnDelete, a.ShareID = made.Directory, made.OnDelete, made.ShareID
 	if err := a.Check(); err != nil {
 		return a, volume.Refuse(volume.Precondition, "the record of volume %s on the share: %v", k.id, err)
 	}
 	return a, nil
 }
 
-func (b *Backend) ensureOnce(ctx context.Context, share nfs.Share, k known, a sharedvolume.Attributes) (made nfs.Directory, err error) {
+func (b *Backend) ensureOnce(ctx context.Context, share sharedvolume.Share, k known, a sharedvolume.Attributes) (made sharedvolume.Directory, err error) {
 	err = b.through(ctx, share, k.hint(), func(ctx context.Context, node string) (err error) {
-		made, err = b.Agents.EnsureDirectory(ctx, node, share, nfs.Directory{Volume: k.id.Name, Path: a.Directory, OnDelete: a.OnDelete})
+		made, err = b.Agents.EnsureDirectory(ctx, node, share, k.id.Name, a.Directory, a.OnDelete)
 		return err
 	})
 	return made, err

@@ -26,7 +26,7 @@ func TestCreateVolume_recordsWhereItIs(t *testing.T) {
 	}
 	want := map[string]string{
 		sharedvolume.KeyServer: "server", sharedvolume.KeyPath: "/export", sharedvolume.KeyMountOptions: "vers=4.1",
-		sharedvolume.KeyDirectory: "team/claim-" + pvc, sharedvolume.KeyOnDelete: "archive", sharedvolume.KeyShareID: shareID,
+		sharedvolume.KeyDirectory: "team/claim-" + pvc, sharedvolume.KeyOnDelete: "archive", sharedvolume.KeyShareID: s.id,
 	}
 	if diff := cmp.Diff(want, v.GetVolumeContext()); diff != "" {
 		t.Error(diff)
@@ -42,9 +42,10 @@ func TestCreateVolume_againKeepsWhatWasAgreedOn(t *testing.T) {
 	s.cache.nfs[0].Spec.SubDir = "elsewhere/${pv.name}"
 	s.cache.nfs[0].Spec.OnDelete = v1alpha1.DirectoryRetain
 	again := s.create(pvc)
-	if diff := cmp.Diff(first.GetVolumeContext(), again.GetVolumeContext()); diff != "" || len(s.agents.directories) != 1 {
-		t.Errorf("directories %v\n%s", s.agents.directories, diff)
+	if diff := cmp.Diff(first.GetVolumeContext(), again.GetVolumeContext()); diff != "" {
+		t.Error(diff)
 	}
+	s.wantShare(1, pvc)
 	s.record(first)
 	s.agents.asked()
 	again = s.create(pvc)
@@ -63,13 +64,11 @@ func TestCreateVolume_againKeepsWhatWasAgreedOn(t *testing.T) {
 func TestCreateVolume_directoryOfAnother(t *testing.T) {
 	s := newSuite(t)
 	s.cache.nfs[0].Spec.SubDir = "${pvc.name}"
-	s.agents.directories["claim"] = 7
+	s.share.Put("claim")
 	_, err := s.CreateVolume(t.Context(), s.request(pvc))
 	wantCode(t, err, codes.AlreadyExists)
-	if len(s.agents.records) > 0 || s.agents.directories["claim"] != 7 {
-		t.Errorf("records %v, directories %v", s.agents.records, s.agents.directories)
-	}
-	delete(s.agents.directories, "claim")
+	s.wantShare(0, "claim")
+	s.share.Take("claim")
 	s.create(pvc)
 	_, err = s.CreateVolume(t.Context(), s.request("pvc-99999999-2222-4333-8444-555555555555"))
 	wantCode(t, err, codes.AlreadyExists)
@@ -134,9 +133,7 @@ func TestCreateVolume_badInput(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("message is %v, want %q", err, c.says)
 			}
-			if len(s.agents.directories) > 0 {
-				t.Errorf("directories were made: %v", s.agents.directories)
-			}
+			s.wantShare(0)
 		})
 	}
 }
@@ -152,8 +149,8 @@ func TestCreateVolume_throughTheAgentThatReachesTheShare(t *testing.T) {
 	if diff := cmp.Diff([]string{"EnsureDirectory node-3"}, s.agents.asked()); diff != "" {
 		t.Error(diff)
 	}
-	s.agents.broken["node-3"] = &decide.Fault{Kind: decide.FaultUnavailable, Message: "cut off"}
-	s.agents.broken["node-1"] = &decide.Fault{Kind: decide.FaultPrecondition, Reason: sharedvolume.ReasonRefused, Message: "not allowed"}
+	s.agents.fail("node-3", &decide.Fault{Kind: decide.FaultUnavailable, Message: "cut off"})
+	s.agents.fail("node-1", &decide.Fault{Kind: decide.FaultPrecondition, Reason: sharedvolume.ReasonRefused, Message: "not allowed"})
 	s.create(pvc)
 	if calls := s.agents.asked(); calls[0] != "EnsureDirectory node-3" || calls[len(calls)-1] != "EnsureDirectory node-2" {
 		t.Errorf("calls are %v", calls)
@@ -162,13 +159,15 @@ func TestCreateVolume_throughTheAgentThatReachesTheShare(t *testing.T) {
 	if diff := cmp.Diff([]string{"EnsureDirectory node-2"}, s.agents.asked()); diff != "" {
 		t.Errorf("the node that worked was forgotten: %s", diff)
 	}
-	s.agents.broken["node-2"] = &decide.Fault{Kind: decide.FaultPrecondition, Reason: sharedvolume.ReasonUnreachable, Message: "no answer"}
+	s.agents.fail("node-2", &decide.Fault{Kind: decide.FaultPrecondition, Reason: sharedvolume.ReasonUnreachable, Message: "no answer"})
 	_, err := s.CreateVolume(t.Context(), s.request(pvc))
 	wantCode(t, err, codes.FailedPrecondition)
 	if calls := s.agents.asked(); len(calls) != 3 || !strings.Contains(err.Error(), "no answer (and 2 other nodes failed, too)") {
 		t.Errorf("calls are %v: %v", calls, err)
 	}
-	s.agents.online = nil
+	for _, n := range s.agents.Online() {
+		s.agents.Forget(n)
+	}
 	_, err = s.CreateVolume(t.Context(), s.request(pvc))
 	wantCode(t, err, codes.Unavailable)
 }
@@ -181,8 +180,8 @@ func TestCreateVolume_whatConcernsAllNodesIsAskedOnce(t *testing.T) {
 		{Kind: decide.FaultBusy},
 		{Kind: decide.FaultInvalid},
 	} {
-		for _, n := range s.agents.online {
-			s.agents.broken[n] = f
+		for _, n := range s.agents.Online() {
+			s.agents.fail(n, f)
 		}
 		if _, err := s.CreateVolume(t.Context(), s.request(pvc)); err == nil {
 			t.Errorf("%+v: no error", f)
@@ -194,38 +193,37 @@ func TestCreateVolume_whatConcernsAllNodesIsAskedOnce(t *testing.T) {
 }
 
 func TestCreateVolume_diesAtEveryStep(t *testing.T) {
-	for name, dies := range map[string]func(*agentsModel, func(context.Context, string) error){
-		"before": func(m *agentsModel, f func(context.Context, string) error) { m.before = f },
-		"after":  func(m *agentsModel, f func(context.Context, string) error) { m.after = f },
+	dies := func(context.Context, string) error {
+		return &decide.Fault{Kind: decide.FaultUnavailable, Message: "killed"}
+	}
+	for name, hook := range map[string]func(*spy){
+		"before": func(a *spy) { a.hook(dies, nil) },
+		"after":  func(a *spy) { a.hook(nil, dies) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSuite(t, "node-1")
-			dies(s.agents, func(context.Context, string) error {
-				return &decide.Fault{Kind: decide.FaultUnavailable, Message: "killed"}
-			})
+			hook(s.agents)
 			_, err := s.CreateVolume(t.Context(), s.request(pvc))
 			wantCode(t, err, codes.Unavailable)
-			dies(s.agents, nil)
+			s.agents.hook(nil, nil)
 			s.create(pvc)
-			if len(s.agents.records) != 1 || len(s.agents.directories) != 1 {
-				t.Errorf("records %v, directories %v", s.agents.records, s.agents.directories)
-			}
+			s.wantShare(1, pvc)
 		})
 	}
 }
 
 func TestCreateVolume_aServerThatHangsEndsWithTheCall(t *testing.T) {
 	s := newSuite(t)
-	s.agents.before = func(ctx context.Context, method string) error {
+	s.agents.hook(func(ctx context.Context, method string) error {
 		<-ctx.Done()
 		return &decide.Fault{Kind: decide.FaultUnavailable, Call: method, Message: ctx.Err().Error()}
-	}
+	}, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := s.CreateVolume(ctx, s.request(pvc)); err == nil {
 		t.Error("no error")
 	}
-	s.agents.before = nil
+	s.agents.hook(nil, nil)
 	for deadline := time.Now().Add(5 * time.Second); ; {
 		if _, err := s.CreateVolume(t.Context(), s.request(pvc)); err == nil {
 			return

@@ -44,18 +44,18 @@ func (b *Backend) DeleteVolume(ctx context.Context, handle string) error {
 }
 
 // remove asks for one part of the removal after the other as long as there is time.
-func (b *Backend) remove(ctx context.Context, share nfs.Share, k known, policy sharedvolume.Policy) error {
+func (b *Backend) remove(ctx context.Context, share sharedvolume.Share, k known, policy sharedvolume.Policy) error {
 	ctx, cancel := early(ctx)
 	defer cancel()
-	var last nfs.Removal
+	var last sharedvolume.Removal
 	for {
-		var r nfs.Removal
+		var r sharedvolume.Removal
 		err := b.through(ctx, share, k.hint(), func(ctx context.Context, node string) (err error) {
 			r, err = b.Agents.RemoveDirectory(ctx, node, share, k.id.Name, policy)
 			return err
 		})
 		switch {
-		case err != nil && last.Entries > 0 && cut(ctx, err):
+		case err != nil && last.Removed > 0 && cut(ctx, err):
 			return volume.Refuse(volume.Unfinished, "%s", nfs.Progress(k.id.Name, last))
 		case err != nil:
 			return err

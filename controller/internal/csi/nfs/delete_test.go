@@ -24,7 +24,7 @@ func TestDeleteVolume_keepsThePolicyOfItsCreation(t *testing.T) {
 	}{
 		"delete":                  {"delete", "delete", false, ""},
 		"delete, retain by now":   {"delete", "retain", false, ""},
-		"archive, delete by now":  {"archive", "delete", false, "archived-" + pvc + "-20261121"},
+		"archive, delete by now":  {"archive", "delete", false, "archived-" + pvc + "-20261121T190900Z"},
 		"retain, delete by now":   {"retain", "delete", false, pvc},
 		"delete, no Nfs any more": {"delete", "", true, ""},
 		"retain, no Nfs any more": {"retain", "", true, pvc},
@@ -47,13 +47,7 @@ func TestDeleteVolume_keepsThePolicyOfItsCreation(t *testing.T) {
 				for range 2 {
 					wantCode(t, s.remove(v.GetVolumeId()), codes.OK)
 				}
-				var left []string
-				for d := range s.agents.directories {
-					left = append(left, d)
-				}
-				if strings.Join(left, " ") != c.left || len(s.agents.records) > 0 {
-					t.Errorf("left are %v, want %q, with records %v", left, c.left, s.agents.records)
-				}
+				s.wantShare(0, strings.Fields(c.left)...)
 			})
 		}
 	}
@@ -66,9 +60,15 @@ func TestDeleteVolume_unknownIsNeverAbsent(t *testing.T) {
 		says string
 	}{
 		"neither PersistentVolume nor Nfs": {func(s *suite) { s.cache.nfs, s.cache.volumes = nil, nil }, codes.FailedPrecondition, "not known which share"},
-		"no agent":                         {func(s *suite) { s.agents.online = nil }, codes.Unavailable, "no agent"},
-		"the cache does not answer":        {func(s *suite) { s.cache.err = errors.New("not synced") }, codes.Internal, "not synced"},
-		"a share without the mark":         {func(s *suite) { s.agents.owner = other }, codes.FailedPrecondition, "no mark"},
+		"no agent": {func(s *suite) {
+			for _, n := range s.agents.Online() {
+				s.agents.Forget(n)
+			}
+		}, codes.Unavailable, "no agent"},
+		"the cache does not answer": {func(s *suite) { s.cache.err = errors.New("not synced") }, codes.Internal, "not synced"},
+		"a share without the mark": {func(s *suite) {
+			s.cache.volumes[0].Spec.CSI.VolumeHandle = other + "/" + pvc
+		}, codes.FailedPrecondition, "no mark"},
 		"attributes that cannot be read": {func(s *suite) {
 			delete(s.cache.volumes[0].Spec.CSI.VolumeAttributes, sharedvolume.KeyOnDelete)
 		}, codes.FailedPrecondition, "does not say where"},
@@ -77,7 +77,7 @@ func TestDeleteVolume_unknownIsNeverAbsent(t *testing.T) {
 		}, codes.FailedPrecondition, "does not say where"},
 		"another share at the same address": {func(s *suite) {
 			s.cache.volumes[0].Spec.CSI.VolumeAttributes[sharedvolume.KeyShareID] = other
-		}, codes.FailedPrecondition, "another one"},
+		}, codes.FailedPrecondition, "is on record"},
 		"two PersistentVolumes": {func(s *suite) {
 			s.cache.volumes = append(s.cache.volumes, *s.cache.volumes[0].DeepCopy())
 		}, codes.FailedPrecondition, "pv-0, pv-0"},
@@ -85,24 +85,25 @@ func TestDeleteVolume_unknownIsNeverAbsent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSuite(t)
 			v := s.create(pvc)
-			s.agents.directories[pvc] = 7
 			s.record(v)
 			c.edit(s)
-			err := s.remove(v.GetVolumeId())
+			id := v.GetVolumeId()
+			if len(s.cache.volumes) > 0 {
+				id = s.cache.volumes[0].Spec.CSI.VolumeHandle
+			}
+			err := s.remove(id)
 			wantCode(t, err, c.want)
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("message is %v, want %q", err, c.says)
 			}
-			if s.agents.directories[pvc] != 7 || len(s.agents.records) != 1 {
-				t.Errorf("directories %v, records %v", s.agents.directories, s.agents.records)
-			}
+			s.wantShare(1, pvc)
 		})
 	}
 }
 
 func TestDeleteVolume_hostileHandles(t *testing.T) {
 	s := newSuite(t)
-	s.agents.directories["precious"] = 1
+	s.share.Put("precious")
 	for _, id := range []string{
 		"../../etc", owner + "/../precious", owner + "/precious/..", owner + "/.", owner + "/..", owner + "//precious", "/precious",
 		owner + "/" + strings.Repeat("x", 200), owner, owner + "/a b", owner + "/a\x00b", "precious", "#", owner + "/.quarry",
@@ -113,17 +114,21 @@ func TestDeleteVolume_hostileHandles(t *testing.T) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
-	if calls := s.agents.asked(); len(calls) > 0 || len(s.agents.directories) != 1 {
+	if calls := s.agents.asked(); len(calls) > 0 {
 		t.Errorf("calls are %v", calls)
 	}
+	s.wantShare(0, "precious")
 	wantCode(t, s.remove(""), codes.InvalidArgument)
 }
 
+// entries take three calls of an agent.
+const entries = 2500
+
 func TestDeleteVolume_largeTreeTakesSeveralCalls(t *testing.T) {
 	s := newSuite(t)
+	s.share.Use(gib, entries)
 	v := s.create(pvc)
 	s.record(v)
-	s.agents.directories[pvc], s.agents.part = 10, 4
 	// The time of a call is enough for one part only.
 	once := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -131,7 +136,7 @@ func TestDeleteVolume_largeTreeTakesSeveralCalls(t *testing.T) {
 		_, err := s.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: v.GetVolumeId()})
 		return err
 	}
-	for _, want := range []string{"4 entries", "8 entries"} {
+	for _, want := range []string{"1000 entries", "2000 entries"} {
 		err := once()
 		wantCode(t, err, codes.Aborted)
 		if err == nil || !strings.Contains(status.Convert(err).Message(), want) {
@@ -139,11 +144,8 @@ func TestDeleteVolume_largeTreeTakesSeveralCalls(t *testing.T) {
 		}
 	}
 	wantCode(t, once(), codes.OK)
-	if len(s.agents.directories) > 0 || len(s.agents.records) > 0 {
-		t.Errorf("left are %v, %v", s.agents.directories, s.agents.records)
-	}
+	s.wantShare(0)
 	v = s.create(pvc)
-	s.agents.directories[pvc], s.agents.part = 10, 4
 	s.agents.asked()
 	wantCode(t, s.remove(v.GetVolumeId()), codes.OK)
 	if calls := s.agents.asked(); len(calls) != 3 {
@@ -153,36 +155,56 @@ func TestDeleteVolume_largeTreeTakesSeveralCalls(t *testing.T) {
 
 func TestDeleteVolume_cutOffWhileItGoesOn(t *testing.T) {
 	s := newSuite(t)
+	s.share.Use(gib, entries)
 	v := s.create(pvc)
 	s.record(v)
-	s.agents.directories[pvc], s.agents.part = 10, 4
 	calls := 0
-	s.agents.before = func(ctx context.Context, method string) error {
+	s.agents.hook(func(_ context.Context, method string) error {
 		if calls++; calls == 1 {
 			return nil
 		}
 		return &decide.Fault{Kind: decide.FaultBusy, Call: method, Message: "another call works on it"}
-	}
+	}, nil)
 	wantCode(t, s.remove(v.GetVolumeId()), codes.Aborted)
-	s.agents.before = func(context.Context, string) error {
-		return &decide.Fault{Kind: decide.FaultUnavailable, Message: "no answer"}
-	}
+	s.agents.hook(nil, nil)
+	s.share.Break("", sharedvolume.ReasonUnreachable, "no answer")
 	wantCode(t, s.remove(v.GetVolumeId()), codes.Unavailable)
-	s.agents.before = nil
+	s.share.Mend()
 	wantCode(t, s.remove(v.GetVolumeId()), codes.OK)
-	if len(s.agents.directories) > 0 {
-		t.Errorf("left are %v", s.agents.directories)
-	}
+	s.wantShare(0)
 }
 
 func TestDeleteVolume_beingRemovedIsNotMadeAgain(t *testing.T) {
 	s := newSuite(t)
+	s.share.Use(gib, entries)
 	v := s.create(pvc)
-	s.agents.directories[pvc], s.agents.part = 10, 4
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	_, err := s.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: v.GetVolumeId()})
 	wantCode(t, err, codes.Aborted)
 	_, err = s.CreateVolume(t.Context(), s.request(pvc))
 	wantCode(t, err, codes.FailedPrecondition)
+}
+
+func TestDeleteVolume_replacedDirectoryIsLeftAlone(t *testing.T) {
+	s := newSuite(t)
+	v := s.create(pvc)
+	s.record(v)
+	s.share.Take(pvc)
+	s.share.Put(pvc)
+	wantCode(t, s.remove(v.GetVolumeId()), codes.FailedPrecondition)
+	s.wantShare(1, pvc)
+	s.share.Take(pvc)
+	wantCode(t, s.remove(v.GetVolumeId()), codes.OK)
+	s.wantShare(0)
+}
+
+func TestDeleteVolume_anotherServerOfThatName(t *testing.T) {
+	s := newSuite(t)
+	v := s.create(pvc)
+	s.record(v)
+	s.share.Lose()
+	wantCode(t, s.remove(v.GetVolumeId()), codes.FailedPrecondition)
+	s.prepare(owner)
+	wantCode(t, s.remove(v.GetVolumeId()), codes.FailedPrecondition)
 }

@@ -64,7 +64,7 @@ func (b *Backend) find(ctx context.Context, id sharedvolume.ID) (known, error) {
 
 // share returns the share that a volume is on: as it was recorded when the volume was made, else the one of its Nfs. Without either it
 // is not known where the volume is, and so not whether it exists.
-func (k known) share() (nfs.Share, error) {
+func (k known) share() (sharedvolume.Share, error) {
 	switch {
 	case k.recorded != nil && k.owner != nil:
 		// The Nfs may have learned since with which options its server can be reached.
@@ -76,7 +76,7 @@ func (k known) share() (nfs.Share, error) {
 	case k.owner != nil:
 		return nfs.ShareOf(k.owner), nil
 	}
-	return nfs.Share{}, volume.Refuse(volume.Precondition,
+	return sharedvolume.Share{}, volume.Refuse(volume.Precondition,
 		"neither a PersistentVolume of volume %s nor an Nfs with its UID exists: it is not known which share the volume is on", k.id)
 }
 
@@ -98,17 +98,17 @@ func (k known) names() string {
 }
 
 // records yields the records of an owner's volumes on its share.
-func (b *Backend) records(ctx context.Context, s nfs.Share, hint string) iter.Seq2[nfs.Directory, error] {
-	return func(yield func(nfs.Directory, error) bool) {
+func (b *Backend) records(ctx context.Context, s sharedvolume.Share, hint string) iter.Seq2[sharedvolume.Directory, error] {
+	return func(yield func(sharedvolume.Directory, error) bool) {
 		for token, first := "", true; first || token != ""; first = false {
-			var page []nfs.Directory
+			var page []sharedvolume.Directory
 			var next string
 			err := b.through(ctx, s, hint, func(ctx context.Context, node string) (err error) {
 				page, next, err = b.Agents.ListDirectories(ctx, node, s, token)
 				return err
 			})
 			if err != nil {
-				yield(nfs.Directory{}, err)
+				yield(sharedvolume.Directory{}, err)
 				return
 			}
 			for _, d := range page {
@@ -122,12 +122,12 @@ func (b *Backend) records(ctx context.Context, s nfs.Share, hint string) iter.Se
 }
 
 // record returns the record of one volume; nil when the share has none.
-func (b *Backend) record(ctx context.Context, s nfs.Share, hint, name string) (*nfs.Directory, error) {
+func (b *Backend) record(ctx context.Context, s sharedvolume.Share, hint, name string) (*sharedvolume.Directory, error) {
 	for d, err := range b.records(ctx, s, hint) {
 		if err != nil {
 			return nil, err
 		}
-		if d.Volume == name {
+		if d.Name == name {
 			return &d, nil
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide/nfs"
 	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
 // Bounds of one call: how many agents it asks, and how long one of them may take. An agent tells within seconds that it cannot reach a
@@ -17,7 +18,7 @@ const (
 )
 
 // through lets one agent after the other work on a share until one reaches it, and remembers that one.
-func (b *Backend) through(ctx context.Context, s nfs.Share, hint string, work func(ctx context.Context, node string) error) error {
+func (b *Backend) through(ctx context.Context, s sharedvolume.Share, hint string, work func(ctx context.Context, node string) error) error {
 	online := b.Agents.Online()
 	if len(online) == 0 {
 		return volume.Refuse(volume.Unavailable, "no agent is connected: one is needed to reach %s on server %s", s.Path, s.Server)

@@ -18,9 +18,7 @@ func TestSanity(t *testing.T) {
 			"already existing name and different capacity": "a directory has no size; only its PersistentVolume has, and the suite makes none",
 		},
 	}.Run(t, s.Served)
-	if len(s.agents.records) > 0 || len(s.agents.directories) > 0 {
-		t.Errorf("left are %v, %v", s.agents.records, s.agents.directories)
-	}
+	s.wantShare(0)
 }
 
 // ids makes handles in the form of this driver's.

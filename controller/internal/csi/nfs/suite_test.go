@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -14,10 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	agentnfs "quarry.storage/quarry/agent/agenttest/nfs"
 	"quarry.storage/quarry/controller/internal/csi/frame"
 	"quarry.storage/quarry/controller/internal/csi/frame/frametest"
 	"quarry.storage/quarry/controller/internal/csi/nfs"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
 const (
@@ -69,7 +73,10 @@ type suite struct {
 	*frametest.Served
 	t      *testing.T
 	cache  *cache
-	agents *agentsModel
+	agents *spy
+	share  *agentnfs.Share
+	// id is the identity of the share.
+	id string
 }
 
 func newSuite(t *testing.T, nodes ...string) *suite {
@@ -81,9 +88,35 @@ func newSuite(t *testing.T, nodes ...string) *suite {
 	n.Name, n.UID = "media", types.UID(owner)
 	n.Spec.Server, n.Spec.Path, n.Spec.OnDelete = "server", "/export", v1alpha1.DirectoryDelete
 	n.Spec.MountOptions = []v1alpha1.MountOption{"vers=4.1"}
-	s := &suite{t: t, cache: &cache{nfs: []v1alpha1.Nfs{n}}, agents: newAgents(t, owner, nodes...)}
+	servers := agentnfs.NewServers()
+	s := &suite{
+		t: t, cache: &cache{nfs: []v1alpha1.Nfs{n}}, share: servers.Export("server", "/export", 100*gib),
+		agents: newAgents(t, servers, nodes),
+	}
+	s.id = s.prepare(owner)
 	s.Served = frametest.Serve(t, nfs.Driver(), nfs.New(nfs.Config{Reader: s.cache, Agents: s.agents}))
 	return s
+}
+
+// prepare writes the mark of an owner on the share, as the reconciler of the Nfs does.
+func (s *suite) prepare(uid string) string {
+	s.t.Helper()
+	seen, err := s.agents.GetShare(s.t.Context(), s.agents.Online()[0], sharedvolume.Share{Server: "server", Path: "/export", Owner: uid}, true)
+	if err != nil || seen.Problem != nil {
+		s.t.Fatalf("%+v, %v", seen, err)
+	}
+	return seen.ID
+}
+
+// wantShare compares what exists on the share.
+func (s *suite) wantShare(volumes int, directories ...string) {
+	s.t.Helper()
+	if got := s.share.Records(); len(got) != volumes {
+		s.t.Errorf("records are %+v, want %d", got, volumes)
+	}
+	if diff := cmp.Diff(directories, s.share.Directories(), cmpopts.EquateEmpty()); diff != "" {
+		s.t.Errorf("directories (-want +got):\n%s", diff)
+	}
 }
 
 // shared is a volume that many nodes write to.

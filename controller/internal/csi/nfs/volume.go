@@ -61,12 +61,12 @@ func ofPersistent(v *corev1.PersistentVolume, owner *v1alpha1.Nfs) frame.Volume 
 	}
 }
 
-func ofRecord(d nfs.Directory, owner *v1alpha1.Nfs) frame.Volume {
-	v := frame.Volume{Handle: sharedvolume.ID{Owner: d.Owner, Name: d.Volume}.String(), Condition: nfs.Condition(owner)}
+func ofRecord(d sharedvolume.Directory, owner *v1alpha1.Nfs) frame.Volume {
+	v := frame.Volume{Handle: d.ID.String(), Condition: nfs.Condition(owner)}
 	switch d.State {
-	case nfs.Making:
+	case sharedvolume.Making:
 		v.Condition = volume.Abnormal("its directory is being made")
-	case nfs.Removing:
+	case sharedvolume.Removing:
 		v.Condition = volume.Abnormal("its directory is being removed")
 	}
 	return v
@@ -124,8 +124,8 @@ func (b *Backend) ofOwner(ctx context.Context, uid string, owner *v1alpha1.Nfs, 
 				b.Log.Info("Listing only the PersistentVolumes of a share", "nfs", owner.Name, "problem", err.Error())
 				break
 			}
-			if _, known := found[d.Volume]; !known {
-				found[d.Volume] = ofRecord(d, owner)
+			if _, known := found[d.Name]; !known {
+				found[d.Name] = ofRecord(d, owner)
 			}
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
 func name(i int) string { return fmt.Sprintf("pvc-%08d-2222-4333-8444-555555555555", i) }
@@ -53,9 +53,7 @@ func TestListVolumes_persistentOnesAndThoseOfTheShare(t *testing.T) {
 	}
 	_, err := s.ListVolumes(t.Context(), &csi.ListVolumesRequest{StartingToken: "none"})
 	wantCode(t, err, codes.Aborted)
-	for _, n := range s.agents.online {
-		s.agents.broken[n] = &decide.Fault{Kind: decide.FaultUnavailable, Message: "cut off"}
-	}
+	s.share.Break("", sharedvolume.ReasonUnreachable, "no answer")
 	r, err := s.ListVolumes(t.Context(), &csi.ListVolumesRequest{})
 	if err != nil || len(r.GetEntries()) != 4 {
 		t.Errorf("a share out of reach hides PersistentVolumes: %v, %v", r, err)

@@ -141,7 +141,7 @@ func TestCheckParameters(t *testing.T) {
 }
 
 func TestShare(t *testing.T) {
-	want := Share{Server: "fd00::1", Path: "/export", MountOptions: []string{"vers=4.1", "nconnect=4"}, Owner: uid}
+	want := sharedvolume.Share{Server: "fd00::1", Path: "/export", MountOptions: []string{"vers=4.1", "nconnect=4"}, Owner: uid}
 	if diff := cmp.Diff(want, ShareOf(media(nil))); diff != "" {
 		t.Error(diff)
 	}
@@ -175,7 +175,7 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%s: %+v", name, c.got)
 		}
 	}
-	for want, r := range map[string]Removal{
+	for want, r := range map[string]sharedvolume.Removal{
 		"":                               {OnDelete: sharedvolume.Delete},
 		"left where it is":               {OnDelete: sharedvolume.Retain},
 		"archived as archived-x; a note": {OnDelete: sharedvolume.Archive, ArchivedAs: "archived-x", Note: "a note"},
@@ -184,7 +184,7 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := Progress("v", Removal{Entries: 12}); !strings.Contains(got, "12 entries") {
+	if got := Progress("v", sharedvolume.Removal{Removed: 12}); !strings.Contains(got, "12 entries") {
 		t.Error(got)
 	}
 }

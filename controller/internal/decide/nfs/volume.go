@@ -64,12 +64,12 @@ func Condition(n *v1alpha1.Nfs) volume.Condition {
 }
 
 // Progress is what a person reads while the deletion of a volume goes on.
-func Progress(name string, r Removal) string {
-	return fmt.Sprintf("the directory of volume %s is being removed: %d entries are gone so far; the deletion goes on", name, r.Entries)
+func Progress(name string, r sharedvolume.Removal) string {
+	return fmt.Sprintf("the directory of volume %s is being removed: %d entries are gone so far; the deletion goes on", name, r.Removed)
 }
 
 // Outcome is what a log says of a deletion that is done; empty when there is nothing to say.
-func Outcome(r Removal) string {
+func Outcome(r sharedvolume.Removal) string {
 	var parts []string
 	switch {
 	case r.ArchivedAs != "":
