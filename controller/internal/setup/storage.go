@@ -42,7 +42,7 @@ func storages(ctx context.Context, mgr manager.Manager, pool *agents.Pool, b bac
 	}
 	cfg := storage.Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Drivers: drivers, Events: mgr.GetEventRecorder("quarry-controller"),
-		Now: time.Now, Started: time.Now(), Profiles: b.profile,
+		Now: time.Now, Profiles: b.profile,
 	}
 	for _, make := range []func(storage.Config) *storage.Reconciler{
 		func(c storage.Config) *storage.Reconciler {
