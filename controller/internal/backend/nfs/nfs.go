@@ -11,6 +11,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/nfs"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
 const (
@@ -25,7 +26,7 @@ type Agents interface {
 	// Online returns the names of the nodes whose agents answer.
 	Online() []string
 	// GetShare tries whether a share can be used from a node. A share that cannot be used is a report with a problem.
-	GetShare(ctx context.Context, node string, s nfs.Share, prepare bool) (nfs.Report, error)
+	GetShare(ctx context.Context, node string, s sharedvolume.Share, prepare bool) (sharedvolume.Seen, error)
 }
 
 // Backend looks at shares.
@@ -70,7 +71,7 @@ func (b *Backend) look(ctx context.Context, n *v1alpha1.Nfs, w backend.World, pr
 	out.Prepared = prepare
 	nodes := nfs.Order(b.Agents.Online(), []string{preferred}, int(b.turn.Add(1)), tries)
 	if len(nodes) == 0 {
-		out.Report.Problem = &nfs.Problem{Reason: v1alpha1.ReasonNoAgent, Message: "No agent answers, so nobody can look at the share."}
+		out.Report.Problem = &sharedvolume.Problem{Reason: v1alpha1.ReasonNoAgent, Message: "No agent answers, so nobody can look at the share."}
 		return out
 	}
 	for _, node := range nodes {
@@ -83,12 +84,12 @@ func (b *Backend) look(ctx context.Context, n *v1alpha1.Nfs, w backend.World, pr
 	return out
 }
 
-func (b *Backend) ask(ctx context.Context, node string, s nfs.Share, prepare bool) nfs.Report {
+func (b *Backend) ask(ctx context.Context, node string, s sharedvolume.Share, prepare bool) sharedvolume.Seen {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r, err := b.Agents.GetShare(ctx, node, s, prepare)
 	if err != nil {
-		return nfs.Report{Problem: &nfs.Problem{
+		return sharedvolume.Seen{Problem: &sharedvolume.Problem{
 			Reason: v1alpha1.ReasonAgentUnreachable, Message: fmt.Sprintf("The agent on node %s could not look at the share: %v", node, err),
 		}}
 	}

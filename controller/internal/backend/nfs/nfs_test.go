@@ -18,28 +18,28 @@ import (
 // asked is one question to an agent.
 type asked struct {
 	node    string
-	share   nfs.Share
+	share   sharedvolume.Share
 	prepare bool
 }
 
 // agents are agents that say what a test wants.
 type agents struct {
 	online  []string
-	reports map[string]nfs.Report
+	reports map[string]sharedvolume.Seen
 	errs    map[string]error
 	asked   []asked
 }
 
 func (a *agents) Online() []string { return a.online }
 
-func (a *agents) GetShare(_ context.Context, node string, s nfs.Share, prepare bool) (nfs.Report, error) {
+func (a *agents) GetShare(_ context.Context, node string, s sharedvolume.Share, prepare bool) (sharedvolume.Seen, error) {
 	a.asked = append(a.asked, asked{node, s, prepare})
 	if err := a.errs[node]; err != nil {
-		return nfs.Report{}, err
+		return sharedvolume.Seen{}, err
 	}
 	r, ok := a.reports[node]
 	if !ok {
-		return nfs.Report{}, errors.New("unexpected node " + node)
+		return sharedvolume.Seen{}, errors.New("unexpected node " + node)
 	}
 	return r, nil
 }
@@ -61,8 +61,8 @@ func object() *v1alpha1.Nfs {
 }
 
 var (
-	fine = nfs.Report{ShareID: "6d1f8f3e-0000-4000-8000-00000000000f", TotalBytes: 100, FreeBytes: 50, Version: "4.2"}
-	down = nfs.Report{Problem: &nfs.Problem{Reason: sharedvolume.ReasonUnreachable, Message: "no answer"}}
+	fine = sharedvolume.Seen{ID: "6d1f8f3e-0000-4000-8000-00000000000f", Usage: sharedvolume.Usage{Total: 100, Free: 50}, Version: "4.2"}
+	down = sharedvolume.Seen{Problem: &sharedvolume.Problem{Reason: sharedvolume.ReasonUnreachable, Message: "no answer"}}
 )
 
 func observe(t *testing.T, b *Backend, n *v1alpha1.Nfs, last backend.View) backend.View {
@@ -78,7 +78,7 @@ func status(v backend.View) metav1.ConditionStatus { return v.Whole(nil).Facts[0
 
 func TestObserve_asksAnotherAgentAndStaysWithTheOneThatKnows(t *testing.T) {
 	now := time.Now()
-	a := &agents{online: []string{"n1", "n2", "n3"}, reports: map[string]nfs.Report{"n1": down, "n2": fine, "n3": down}}
+	a := &agents{online: []string{"n1", "n2", "n3"}, reports: map[string]sharedvolume.Seen{"n1": down, "n2": fine, "n3": down}}
 	b := &Backend{Agents: a, Now: func() time.Time { return now }}
 	n := object()
 	v := observe(t, b, n, nil)
@@ -100,7 +100,7 @@ func TestObserve_everyAgentIsAskedInTurn(t *testing.T) {
 	now := time.Now()
 	a := &agents{
 		online:  []string{"n1", "n2", "n3", "n4"},
-		reports: map[string]nfs.Report{"n1": down, "n2": down, "n3": down}, errs: map[string]error{"n4": errors.New("gone")},
+		reports: map[string]sharedvolume.Seen{"n1": down, "n2": down, "n3": down}, errs: map[string]error{"n4": errors.New("gone")},
 	}
 	b := &Backend{Agents: a, Now: func() time.Time { return now }}
 	v := observe(t, b, object(), nil)
@@ -117,13 +117,13 @@ func TestObserve_everyAgentIsAskedInTurn(t *testing.T) {
 }
 
 func TestObserve_recordedIdentityAndDeletion(t *testing.T) {
-	a := &agents{online: []string{"n1"}, reports: map[string]nfs.Report{"n1": fine}}
+	a := &agents{online: []string{"n1"}, reports: map[string]sharedvolume.Seen{"n1": fine}}
 	b := &Backend{Agents: a, Now: time.Now}
 	n := object()
-	n.Status.ShareID = fine.ShareID
+	n.Status.ShareID = fine.ID
 	n.DeletionTimestamp = new(metav1.Now())
 	observe(t, b, n, nil)
-	if q := a.asked[0]; q.share.ID != fine.ShareID || q.share.Owner != string(n.UID) || q.prepare {
+	if q := a.asked[0]; q.share.ID != fine.ID || q.share.Owner != string(n.UID) || q.prepare {
 		t.Errorf("asked %+v", q)
 	}
 }

@@ -41,7 +41,7 @@ type Look struct {
 	Node string
 	// Prepared is true when the look tried whether volumes can be made.
 	Prepared bool
-	Report   Report
+	Report   sharedvolume.Seen
 }
 
 // View is one observation of a share, and the decisions on it. There are no members: any agent serves the whole.
@@ -60,13 +60,13 @@ type View struct {
 var _ backend.View = (*View)(nil)
 
 // Invalid says why a spec cannot be used; nil when it can.
-func Invalid(n *v1alpha1.Nfs) *Problem {
+func Invalid(n *v1alpha1.Nfs) *sharedvolume.Problem {
 	options := make([]string, 0, len(n.Spec.MountOptions))
 	for _, o := range n.Spec.MountOptions {
 		options = append(options, string(o))
 	}
 	if _, err := sharedvolume.ParseOptions(options); err != nil {
-		return &Problem{Reason: sharedvolume.ReasonInvalid, Message: "spec.mountOptions: " + err.Error()}
+		return &sharedvolume.Problem{Reason: sharedvolume.ReasonInvalid, Message: "spec.mountOptions: " + err.Error()}
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (v *View) Next(n *v1alpha1.Nfs, w backend.World, look *Look, now time.Time)
 			out.prepared = look.At
 		}
 		if out.capacity == nil || look.At.Sub(out.measured) >= capacityEvery {
-			space := backend.SpaceOf(r.TotalBytes, r.FreeBytes)
+			space := backend.SpaceOf(r.Total, r.Free)
 			out.capacity, out.measured = &space, look.At
 		}
 	}
@@ -199,7 +199,7 @@ func (v *View) unique() metav1.Condition {
 }
 
 // Elsewhere reports whether an agent on another node may know better.
-func Elsewhere(p *Problem) bool {
+func Elsewhere(p *sharedvolume.Problem) bool {
 	return p.Reason == v1alpha1.ReasonAgentUnreachable || slices.Contains(perNode, p.Reason)
 }
 
@@ -221,6 +221,6 @@ func (v *View) Fill(n *v1alpha1.Nfs) {
 	}
 	n.Status.Version, n.Status.CheckedFrom = v.look.Report.Version, v.look.Node
 	if n.Status.ShareID == "" {
-		n.Status.ShareID = v.look.Report.ShareID
+		n.Status.ShareID = v.look.Report.ID
 	}
 }

@@ -21,13 +21,13 @@ func share(name string, age time.Duration) *v1alpha1.Nfs {
 }
 
 func good(at time.Time) *Look {
-	return &Look{At: at, Node: "n1", Prepared: true, Report: Report{
-		ShareID: "id-1", TotalBytes: 100 << 30, UsedBytes: 40 << 30, FreeBytes: 60 << 30, Version: "4.2",
+	return &Look{At: at, Node: "n1", Prepared: true, Report: sharedvolume.Seen{
+		ID: "id-1", Usage: sharedvolume.Usage{Total: 100 << 30, Used: 40 << 30, Free: 60 << 30}, Version: "4.2",
 	}}
 }
 
 func bad(at time.Time, reason string) *Look {
-	return &Look{At: at, Node: "n2", Report: Report{Problem: &Problem{Reason: reason, Message: "from node n2: no answer"}}}
+	return &Look{At: at, Node: "n2", Report: sharedvolume.Seen{Problem: &sharedvolume.Problem{Reason: reason, Message: "from node n2: no answer"}}}
 }
 
 func TestView_dueEveryTwentySeconds(t *testing.T) {
@@ -74,7 +74,7 @@ func TestView_conditions(t *testing.T) {
 func TestView_aControllerThatHasJustStartedKeepsWhatIsKnown(t *testing.T) {
 	n := share("a", 0)
 	n.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionShareReachable, Status: metav1.ConditionTrue, Message: "before"}}
-	nobody := &Look{At: start, Report: Report{Problem: &Problem{Reason: v1alpha1.ReasonNoAgent, Message: "No agent answers."}}}
+	nobody := &Look{At: start, Report: sharedvolume.Seen{Problem: &sharedvolume.Problem{Reason: v1alpha1.ReasonNoAgent, Message: "No agent answers."}}}
 	var none *View
 	v := none.Next(n, backend.World{}, nobody, start)
 	if c := v.Whole(nil).Facts[0]; c.Status != metav1.ConditionTrue || c.Message != "before" {
@@ -99,7 +99,7 @@ func TestView_capacityOncePerMinuteAndKept(t *testing.T) {
 	}
 	at := start.Add(20 * time.Second)
 	fuller := good(at)
-	fuller.Report.FreeBytes = 50 << 30
+	fuller.Report.Free = 50 << 30
 	v = v.Next(n, backend.World{}, fuller, at)
 	if c := v.Whole(nil).Capacity; c.Free.Value() != 60<<30 {
 		t.Errorf("taken over after 20 s: %s", c.Free)
@@ -167,7 +167,7 @@ func TestElsewhere(t *testing.T) {
 		sharedvolume.ReasonUnreachable: true, sharedvolume.ReasonRefused: true, v1alpha1.ReasonAgentUnreachable: true,
 		sharedvolume.ReasonOtherShare: false, sharedvolume.ReasonInvalid: false, sharedvolume.ReasonNoSpace: false,
 	} {
-		if got := Elsewhere(&Problem{Reason: reason}); got != want {
+		if got := Elsewhere(&sharedvolume.Problem{Reason: reason}); got != want {
 			t.Errorf("%s: %t", reason, got)
 		}
 	}
