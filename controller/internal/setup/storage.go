@@ -13,6 +13,7 @@ import (
 	"quarry.storage/quarry/controller/internal/backend/nfs"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/reconcile/cluster"
+	"quarry.storage/quarry/controller/internal/reconcile/member"
 	sharereconcile "quarry.storage/quarry/controller/internal/reconcile/nfs"
 	"quarry.storage/quarry/controller/internal/reconcile/storage"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
@@ -39,6 +40,10 @@ func storages(ctx context.Context, mgr manager.Manager, pool *agents.Pool, b bac
 	})
 	if err != nil {
 		return fmt.Errorf("index members: %w", err)
+	}
+	orphans := &member.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	if err := orphans.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("add reconciler of members: %w", err)
 	}
 	cfg := storage.Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Drivers: drivers, Events: mgr.GetEventRecorder("quarry-controller"),
