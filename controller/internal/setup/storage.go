@@ -13,6 +13,7 @@ import (
 	"quarry.storage/quarry/controller/internal/backend/nfs"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/reconcile/cluster"
+	"quarry.storage/quarry/controller/internal/reconcile/member"
 	sharereconcile "quarry.storage/quarry/controller/internal/reconcile/nfs"
 	"quarry.storage/quarry/controller/internal/reconcile/storage"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
@@ -57,6 +58,10 @@ func storages(ctx context.Context, mgr manager.Manager, pool *agents.Pool, b bac
 		if err := r.SetupWithManager(mgr, pool.Changes()); err != nil {
 			return fmt.Errorf("add reconciler of %s: %w", r.New().StorageKind(), err)
 		}
+	}
+	orphans := &member.Reconciler{Client: cfg.Client, Live: cfg.Live, Events: cfg.Events}
+	if err := orphans.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("add reconciler of members: %w", err)
 	}
 	return nil
 }
