@@ -25,6 +25,50 @@ func (h host) partial() backend.Finding {
 	return backend.Finding{}
 }
 
+// restored reports whether the Cluster came back without what belongs to it, as from a backup: its volumes exist, and neither a record nor
+// a group of it does anywhere.
+func (v *View) restored() bool {
+	recorded := func(m *v1alpha1.Member) bool {
+		r := m.Spec.Group
+		return r != nil && (r.UUID != "" || len(r.Forming) > 0)
+	}
+	if len(v.Hosts()) > 0 || slices.ContainsFunc(v.seen.World.Members, recorded) {
+		return false
+	}
+	for _, volumes := range v.seen.World.Volumes {
+		if len(volumes) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// earlier is the host of a Cluster that came back from a backup. A new group on a clean disk would hide that its volumes are elsewhere.
+func (h host) earlier() backend.Finding {
+	var volumes []string
+	for _, at := range h.view.seen.World.Volumes {
+		for _, v := range at {
+			volumes = append(volumes, v.String())
+		}
+	}
+	slices.Sort(volumes)
+	return bad(v1alpha1.ReasonVolumeGroupLost, "volumes of an earlier Cluster of this name exist, and no volume group is made until they are "+
+		"found or deleted: "+backend.Shorten(volumes, 10)+h.strangers())
+}
+
+// strangers names the devices with the tag of a Cluster that does not exist, as an addition to a message. After a restore they may be
+// the Cluster's own, under the UID that it had.
+func (h host) strangers() string {
+	var text string
+	for _, d := range h.node.Devices {
+		known := func(c claimant) bool { return c.spec.UID() == d.OwnerUID }
+		if d.OwnerUID != "" && !known(h.view.own) && !slices.ContainsFunc(h.view.rivals, known) {
+			text += fmt.Sprintf("; %s belongs to a Cluster with UID %s, which does not exist any more", d.Path, d.OwnerUID)
+		}
+	}
+	return text
+}
+
 // shadowed is the group of a member that was declared lost and has come back under the name that the host's own group has, or is to
 // have: agents know groups by name and tag, and would change the wrong one.
 func (h host) shadowed() backend.Finding {

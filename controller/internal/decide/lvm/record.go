@@ -32,6 +32,8 @@ func (h host) agreement() agreement {
 		return h.compare(uuids)
 	case len(h.groups) == 0 && len(h.m.Volumes) > 0:
 		return agreement{finding: h.lost("")}
+	case len(h.groups) == 0 && h.view.restored():
+		return agreement{finding: h.earlier()}
 	case len(h.groups) == 0:
 		return agreement{}
 	case record != nil && len(record.Forming) > 0:
@@ -175,7 +177,7 @@ func (h host) lost(uuid string) backend.Finding {
 	if len(volumes) > 0 {
 		text += "; its volumes are " + backend.Shorten(volumes, 10)
 	}
-	return backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonVolumeGroupLost, Message: text}
+	return bad(v1alpha1.ReasonVolumeGroupLost, text+h.strangers())
 }
 
 // recordedName returns the name that a group had, as far as anything tells.

@@ -105,6 +105,59 @@ func TestDecide_recordedOutranksSeen(t *testing.T) {
 	}
 }
 
+// TestDecide_restoredWithoutItsMembers: a Cluster that came back from a backup has another UID than the tag on its disks. Until somebody
+// says what becomes of its volumes, it makes no group on other disks.
+func TestDecide_restoredWithoutItsMembers(t *testing.T) {
+	before := device("sda")
+	before.OwnerUID, before.VolumeGroup = "uid-before", "quarry-a"
+	elsewhere := backend.World{Volumes: map[string][]backend.Volume{"n2": {pinned("v1", "A")}, "": {{Name: "v0"}}}}
+	const stranger = "; /dev/disk/by-id/sda belongs to a Cluster with UID uid-before, which does not exist any more\n"
+	const earlier = "VolumeGroupLost: volumes of an earlier Cluster of this name exist, and no volume group is made until they are found or deleted: " +
+		"v0, v1 (claim ns/v1)"
+	other := memberOf(clusterOf(), records("A"))
+	other.Spec.Node = "n2"
+	announced := memberOf(clusterOf(), records("", "pv"))
+	announced.Spec.Node = "n2"
+	rival := clusterOf(func(c *v1alpha1.Cluster) { c.Name, c.UID = "rival", "uid-before" })
+	with := func(w backend.World, edit func(*backend.World)) backend.World {
+		edit(&w)
+		return w
+	}
+	for name, c := range map[string]struct {
+		in   scene
+		want string
+	}{
+		"the host of a volume": {
+			scene{node: up("n1", nil, before, device("sdz")), volumes: []backend.Volume{pinned("v1", "A")}},
+			"VolumeGroupLost: volume group quarry-old (UUID A) is not seen on this host" + untilBack + "; its volumes are v1 (claim ns/v1)" + stranger,
+		},
+		"a host without volumes":  {scene{node: up("n1", nil, before, device("sdz")), object: memberOf(clusterOf()), world: elsewhere}, earlier + stranger},
+		"a host with clean disks": {scene{node: up("n1", nil, device("sdz")), world: elsewhere}, earlier + "\n"},
+		"a disk of another Cluster": {
+			scene{node: up("n1", nil, before), world: with(elsewhere, func(w *backend.World) { w.Others = []v1alpha1.Storage{rival} })}, earlier + "\n",
+		},
+		"the record of another host": {
+			scene{node: up("n1", nil, device("sdz")), world: with(elsewhere, func(w *backend.World) { w.Members = []*v1alpha1.Member{other} })},
+			"record \"\" quarry-a 1\nEnsureVolumeGroup quarry-a sdz\n",
+		},
+		"a group is being made on another host": {
+			scene{node: up("n1", nil, device("sdz")), world: with(elsewhere, func(w *backend.World) { w.Members = []*v1alpha1.Member{announced} })},
+			"record \"\" quarry-a 1\nEnsureVolumeGroup quarry-a sdz\n",
+		},
+		"no volumes": {
+			scene{node: up("n1", nil, device("sdz")), world: backend.World{Volumes: map[string][]backend.Volume{"n2": {}}}},
+			"record \"\" quarry-a 1\nEnsureVolumeGroup quarry-a sdz\n",
+		},
+		"its group is found": {scene{node: up("n1", []decide.Group{groupOf("A", "sda")}, device("sdz")), world: elsewhere}, "record \"A\" quarry-a 0\nEnsureVolumeGroup quarry-a sdz\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if d := cmp.Diff(c.want, tell(c.in.decide())); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
+	}
+}
+
 func TestDecide_lostGroupNamesTenVolumes(t *testing.T) {
 	var volumes []backend.Volume
 	for i := range 15 {

@@ -12,11 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/notice"
@@ -35,41 +31,6 @@ type Reconciler struct {
 	Live   client.Reader
 	// Events tells people what happened.
 	Events events.EventRecorder
-}
-
-// SetupWithManager registers the reconciler. What the engine writes is no event for it.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	b := ctrl.NewControllerManagedBy(mgr).
-		For(&v1alpha1.Member{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, kube.DeletionBegins)))
-	kinds, err := kube.StorageKinds(mgr.GetScheme())
-	if err != nil {
-		return err
-	}
-	for _, kind := range kinds {
-		b = b.Watches(kind, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(kube.ComesAndGoes))
-	}
-	return b.Complete(r)
-}
-
-// membersOf returns the Members that name a storage of the kind and name of one that comes or goes.
-func (r *Reconciler) membersOf(ctx context.Context, o client.Object) []reconcile.Request {
-	s, ok := o.(v1alpha1.Storage)
-	if !ok {
-		return nil
-	}
-	var all v1alpha1.MemberList
-	// The cache returns an error only while it is being set up, and then every Member is looked at anyway.
-	if err := r.Client.List(ctx, &all, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Failed to list members")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range all.Items {
-		if of := all.Items[i].Spec.Of; of.Kind == s.StorageKind() && of.Name == s.GetName() {
-			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: all.Items[i].Name}})
-		}
-	}
-	return requests
 }
 
 // Reconcile tells of one Member without a storage.

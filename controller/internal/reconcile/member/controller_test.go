@@ -162,6 +162,24 @@ func TestReconcile_ownerHasAnotherUID(t *testing.T) {
 	}
 }
 
+func TestReconcile_anotherOwnerOfTheNameComes(t *testing.T) {
+	s := newSuite(t)
+	s.member(v1alpha1.KindCluster, "old-uid")
+	if complaint := missing(s.once()); complaint != "" {
+		t.Fatal(complaint)
+	}
+	c := s.cluster()
+	if complaint := missing(s.once(), string(c.UID)); complaint != "" {
+		t.Error(complaint)
+	}
+	if got := s.r.named(t.Context(), c); len(got) != 1 || got[0].Name != "pool.n1" {
+		t.Errorf("requests %v", got)
+	}
+	if got := s.r.named(t.Context(), &v1alpha1.Nfs{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}); len(got) != 0 {
+		t.Errorf("requests %v for another kind", got)
+	}
+}
+
 func TestReconcile_nfsOfTheNameIsNoCluster(t *testing.T) {
 	s := newSuite(t)
 	o := &v1alpha1.Nfs{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}
