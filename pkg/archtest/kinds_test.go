@@ -23,7 +23,7 @@ var storageTypes = []string{"lvm", "nfs", "iscsi", "cephfs", "ceph", "gluster"}
 
 // namers may name storage types although they are no room of one: the API, what both sides know of one type, and the places that put
 // the program together.
-var namers = []string{"pkg/api", "pkg/quarry", "pkg/volumeid", "pkg/sharedvolume", "controller/internal/setup"}
+var namers = []string{"pkg/api", "pkg/quarry", "pkg/volumeid", "pkg/sharedvolume", "controller/internal/setup", "agent/agenttest"}
 
 // words are packages in which a literal means something else.
 var words = map[string]string{

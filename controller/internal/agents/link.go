@@ -35,7 +35,7 @@ type link struct {
 	// every attempt that fails in another way.
 	why     string
 	settled bool
-	// haveDevices and haveGroups say whether the present session has reported yet.
+	// haveDevices and haveGroups are true once the present session has reported.
 	haveDevices, haveGroups bool
 	// forgotten is true once the node does not exist any more. What still comes in changes nothing that outlives the link.
 	forgotten bool

@@ -41,13 +41,9 @@ func storages(ctx context.Context, mgr manager.Manager, pool *agents.Pool, b bac
 	if err != nil {
 		return fmt.Errorf("index members: %w", err)
 	}
-	orphans := &member.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
-	if err := orphans.SetupWithManager(mgr); err != nil {
-		return fmt.Errorf("add reconciler of members: %w", err)
-	}
 	cfg := storage.Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Drivers: drivers, Events: mgr.GetEventRecorder("quarry-controller"),
-		Now: time.Now, Started: time.Now(), Profiles: b.profile,
+		Now: time.Now, Profiles: b.profile,
 	}
 	for _, make := range []func(storage.Config) *storage.Reconciler{
 		func(c storage.Config) *storage.Reconciler {
@@ -62,6 +58,10 @@ func storages(ctx context.Context, mgr manager.Manager, pool *agents.Pool, b bac
 		if err := r.SetupWithManager(mgr, pool.Changes()); err != nil {
 			return fmt.Errorf("add reconciler of %s: %w", r.New().StorageKind(), err)
 		}
+	}
+	orphans := &member.Reconciler{Client: cfg.Client, Live: cfg.Live, Events: cfg.Events}
+	if err := orphans.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("add reconciler of members: %w", err)
 	}
 	return nil
 }

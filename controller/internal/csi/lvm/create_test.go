@@ -29,6 +29,10 @@ func TestCreateVolume_goesWhereTheTopologySays(t *testing.T) {
 	if v.GetCapacityBytes() != gib {
 		t.Errorf("capacity is %d", v.GetCapacityBytes())
 	}
+	recorded := s.pool.Node("node-2").Groups[0].UUID
+	if c := v.GetVolumeContext(); recorded == "" || c[v1alpha1.AttributeGroupUUID] != recorded || c[v1alpha1.ParameterCluster] != owner {
+		t.Errorf("recorded are %v, the group is %q", c, recorded)
+	}
 }
 
 func TestCreateVolume_againCostsNoChangeAndStaysWhereItIs(t *testing.T) {

@@ -158,7 +158,7 @@ func TestSelect(t *testing.T) {
 			},
 			"owned sda\n",
 		},
-		"a device that was just taken is owned though the device list is older": {
+		"a device that was just taken is owned even if the device list is older": {
 			Input{Claim: claim("a", 1, nil), Group: group(empty("sda")), Node: node(disk("sda"))},
 			"owned sda\n",
 		},
@@ -205,7 +205,7 @@ func TestSelect(t *testing.T) {
 			},
 			"take sdb\nproblem DeviceRefused /dev/disk/by-id/sda: is listed under devices.wipe, but the rest of spec.devices does not choose it\n",
 		},
-		"a clean device is not wiped though consented": {
+		"a clean device is not wiped, consent or not": {
 			Input{Claim: claim("a", 1, wipe("/dev/disk/by-id/sda", "")), Host: "n1", Node: node(disk("sda"))},
 			"take sda\n",
 		},

@@ -7,9 +7,9 @@ import (
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
-// ShareOf returns the share of an Nfs.
+// ShareOf returns the share of an Nfs, with the identity that its status records.
 func ShareOf(n *v1alpha1.Nfs) sharedvolume.Share {
-	s := sharedvolume.Share{Server: n.Spec.Server, Path: n.Spec.Path, Owner: string(n.UID)}
+	s := sharedvolume.Share{Server: n.Spec.Server, Path: n.Spec.Path, Owner: string(n.UID), ID: n.Status.ShareID}
 	for _, o := range n.Spec.MountOptions {
 		s.MountOptions = append(s.MountOptions, string(o))
 	}

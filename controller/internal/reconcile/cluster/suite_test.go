@@ -83,7 +83,7 @@ func (s *suite) restartController() {
 	local := &lvm.Backend{Agents: s.pool, Changer: s.pool, Client: s.client}
 	s.r = New(storage.Config{
 		Client: s.client, Live: s.client, Work: work.New(context.Background(), time.Now), Events: s.events, Drivers: s.driver,
-		Now: time.Now, Started: time.Now(), CapacityEvery: time.Nanosecond,
+		Now: time.Now, CapacityEvery: time.Nanosecond,
 		Profiles: func(o v1alpha1.Storage) (backend.Profile, bool) {
 			if c, ok := o.(*v1alpha1.Cluster); ok && c.Spec.StorageType == v1alpha1.StorageTypeCephFS {
 				return backend.Profile{Type: v1alpha1.StorageTypeCephFS, Exclusive: true}, true

@@ -16,7 +16,7 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// SetupWithManager registers the reconciler.
+// SetupWithManager registers the reconciler. What the engine writes is no event for it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	kinds, err := kube.StorageKinds(mgr.GetScheme())
 	if err != nil {
@@ -32,6 +32,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // named returns the Members that name a storage, whatever UID they name.
 func (r *Reconciler) named(ctx context.Context, o client.Object) []reconcile.Request {
+	s, ok := o.(v1alpha1.Storage)
+	if !ok {
+		return nil
+	}
 	var members v1alpha1.MemberList
 	// The cache returns an error only while it is being set up, and then every Member is looked at anyway.
 	if err := r.Client.List(ctx, &members, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
@@ -40,7 +44,7 @@ func (r *Reconciler) named(ctx context.Context, o client.Object) []reconcile.Req
 	}
 	var requests []reconcile.Request
 	for i := range members.Items {
-		if m := &members.Items[i]; m.Spec.Of.Name == o.GetName() {
+		if m := &members.Items[i]; m.Spec.Of.Kind == s.StorageKind() && m.Spec.Of.Name == s.GetName() {
 			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: m.Name}})
 		}
 	}

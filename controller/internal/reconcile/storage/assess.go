@@ -183,7 +183,7 @@ func (s *scope) nothingLeft(h backend.HostHealth, node backend.Node, volumes []b
 	case s.lost(h):
 		return len(h.Facts.Holding) == 0
 	case h.Facts.Up:
-		return h.State == nodestate.Abandoned && len(h.Decided.Steps) == 0
+		return h.State == nodestate.Abandoned && len(h.Decided.Steps) == 0 && h.Decided.Finding.Kind != backend.Bad
 	}
 	return s.unused(h, volumes) || forgotten(h, node)
 }

@@ -130,11 +130,11 @@ func TestStatus_nothingIsWrittenWhenNothingChanges(t *testing.T) {
 	s.work.Close()
 	s.restartController()
 	before := s.versions("pool")
-	for range 5 {
+	for range 7 {
 		s.pass(time.Minute)
 		s.once("pool")
 	}
-	// One write: n3 leaves, and its delay is over.
+	// Once: the delay of n3 is over, and it waits for its volume from now on.
 	if after := s.versions("pool"); writes > 2 {
 		t.Errorf("%d writes: %s, then %s", writes, before, after)
 	}

@@ -70,15 +70,14 @@ type Config struct {
 	// Client reads from the cache and writes; Live reads from the API server.
 	Client client.Client
 	Live   client.Reader
-	// Work performs steps.
+	// Work performs steps. Each Reconciler has one of its own: it tells that one when a long job ends.
 	Work *work.Work
 	// Drivers tells how CSI drivers are.
 	Drivers Drivers
 	// Events tells people what happened.
 	Events events.EventRecorder
-	// Now returns the time; Started is when this leader began.
-	Now     func() time.Time
-	Started time.Time
+	// Now returns the time.
+	Now func() time.Time
 	// CapacityEvery is how often a change that is of capacity only is written; default 15 s.
 	CapacityEvery time.Duration
 	// Profiles returns the profile of any storage; false for one without a backend. Storages share hosts by it.
@@ -94,6 +93,8 @@ type Reconciler struct {
 	BackendOf func(v1alpha1.Storage) (b Backend, missing string)
 
 	mu sync.Mutex
+	// started is when this leader looked at a storage for the first time. One that waits to become the leader looks at nothing.
+	started time.Time
 	// views are the last observations by the UID of the storage; written is when the capacity of an object was written last, by its UID.
 	views   map[types.UID]backend.View
 	written map[types.UID]time.Time
@@ -101,6 +102,7 @@ type Reconciler struct {
 
 // Reconcile brings one storage closer to its spec.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	r.begin()
 	o := r.New()
 	if err := r.Client.Get(ctx, req.NamespacedName, o); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -159,6 +161,15 @@ func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result 
 		errs = append(errs, phase(ctx, s))
 	}
 	return ctrl.Result{}, errors.Join(errs...)
+}
+
+// begin remembers when this leader began to look.
+func (r *Reconciler) begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.started.IsZero() {
+		r.started = r.Now()
+	}
 }
 
 // unsupported tells that the backend of a storage does not exist. Nothing is made for it, so nothing needs a finalizer.

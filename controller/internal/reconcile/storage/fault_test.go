@@ -200,9 +200,9 @@ func TestFault_everyReadFails(t *testing.T) {
 			return nil
 		})
 		s.live = s.cached
-		started := s.clusters.Started
+		started := s.clusters.started
 		s.restartController()
-		s.clusters.Started = started
+		s.clusters.started = started
 		_, err := s.reconcile("pool")
 		if reads < n {
 			if err != nil || n < 8 {

@@ -95,9 +95,9 @@ func TestLeave_countsFromTheStartOfTheLeader(t *testing.T) {
 	s.cluster("pool", "n1", "n2")
 	s.list("pool", "n1")
 	s.untilMember("pool", "n2", leaving(v1alpha1.ReasonHostNotListed))
-	// Nobody looked for a long time: nobody could see that the host leaves either.
-	s.pass(10 * delay)
+	// Nobody looked for a long time: nobody could see that the host leaves either. The next leader ran all the while, and waited.
 	s.restartController()
+	s.pass(10 * delay)
 	s.settle("pool")
 	if m := s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() {
 		t.Fatal("the time without a leader counted")
@@ -248,7 +248,7 @@ func TestLeave_isDecidedOnLiveReads(t *testing.T) {
 			s.pass(delay + time.Second)
 			s.cached = s.frozenCache("pool")
 			s.restartController()
-			s.clusters.Started = s.clusters.Started.Add(-10 * delay)
+			s.clusters.started = s.time().Add(-10 * delay)
 			again(s)
 			for range 3 {
 				_, _ = s.reconcile("pool")
@@ -318,9 +318,9 @@ func TestLeave_deletesOnlyWhatWasDecidedAbout(t *testing.T) {
 			return c.Delete(ctx, o, opts...)
 		},
 	})
-	started := s.clusters.Started
+	started := s.clusters.started
 	s.restartController()
-	s.clusters.Started = started
+	s.clusters.started = started
 	if _, err := s.reconcile("pool"); err != nil || deletes != 1 {
 		t.Errorf("%d deletes, %v", deletes, err)
 	}

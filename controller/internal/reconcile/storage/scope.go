@@ -68,7 +68,7 @@ type scope struct {
 
 func (r *Reconciler) newScope(o v1alpha1.Storage, b Backend) *scope {
 	s := &scope{
-		before: o, storage: copyOf(o), owner: backend.OwnerOf(o), common: o.Common(), backend: b, now: r.Now(), started: r.Started,
+		before: o, storage: copyOf(o), owner: backend.OwnerOf(o), common: o.Common(), backend: b, now: r.Now(), started: r.started,
 		failures: map[string]work.Failure{}, troubles: map[string]error{}, carried: map[string]string{},
 		members: map[string]*v1alpha1.Member{}, approvals: map[string]string{},
 	}

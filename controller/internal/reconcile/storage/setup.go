@@ -91,7 +91,7 @@ func (r *Reconciler) ofMember(ctx context.Context, o client.Object) []reconcile.
 	if m.DeletionTimestamp.IsZero() {
 		return requests
 	}
-	return append(requests, r.users(ctx, string(m.Spec.Node), nil)...)
+	return append(requests, r.users(ctx, string(m.Spec.Node), r.labelsOf(ctx, string(m.Spec.Node)))...)
 }
 
 // usersOf returns the storages that use a node, or want to.

@@ -51,6 +51,7 @@ type suite struct {
 
 	lvm, ceph, nfs *backendtest.Backend
 	work           *work.Work
+	shareWork      *work.Work
 	clusters, nfss *Reconciler
 	events         *events.FakeRecorder
 	driver         *fakeDriver
@@ -78,6 +79,7 @@ func newSuite(t *testing.T, hosts ...string) *suite {
 	s.restartController()
 	t.Cleanup(func() {
 		s.work.Close()
+		s.shareWork.Close()
 		s.cleanUp()
 	})
 	s.addHosts(hosts...)
@@ -91,7 +93,7 @@ func (s *suite) restartController() {
 	}
 	s.work = work.New(context.Background(), time.Now)
 	cfg := Config{
-		Client: s.cached, Live: s.live, Work: s.work, Drivers: s.driver, Events: s.events, Now: s.time, Started: s.time(),
+		Client: s.cached, Live: s.live, Work: s.work, Drivers: s.driver, Events: s.events, Now: s.time,
 		Profiles: func(o v1alpha1.Storage) (backend.Profile, bool) {
 			if b := s.backendOf(o); b != nil {
 				return b.Profile(), true
@@ -106,6 +108,11 @@ func (s *suite) restartController() {
 		return nil, "There is no backend of this type."
 	}
 	s.clusters = &Reconciler{Config: cfg, New: func() v1alpha1.Storage { return &v1alpha1.Cluster{} }, BackendOf: of}
+	if s.shareWork != nil {
+		s.shareWork.Close()
+	}
+	s.shareWork = work.New(context.Background(), time.Now)
+	cfg.Work = s.shareWork
 	s.nfss = &Reconciler{Config: cfg, New: func() v1alpha1.Storage { return &v1alpha1.Nfs{} }, BackendOf: of}
 }
 

@@ -79,11 +79,17 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-func TestHostOf(t *testing.T) {
+// pool returns a Cluster with thin pools and the hosts a and b.
+func pool() *v1alpha1.Cluster {
 	c := &v1alpha1.Cluster{}
 	c.Name, c.UID = "pool", "u"
 	c.Spec.Hosts = []v1alpha1.HostName{"b", "a"}
 	c.Spec.LVM = &v1alpha1.LVMSpec{ThinPool: &v1alpha1.ThinPoolSpec{OverprovisionRatio: "1.5"}}
+	return c
+}
+
+func TestHostOf(t *testing.T) {
+	c := pool()
 	n := decide.Node{Name: "a", Agent: decide.AgentUp, Groups: []decide.Group{{Name: "quarry-pool", UUID: "g", OwnerUID: "u"}}}
 	m := &v1alpha1.Member{Spec: v1alpha1.MemberSpec{Of: backend.OwnerOf(c).API(), Node: "a", Group: &v1alpha1.MemberGroup{UUID: "g"}}}
 	if h := HostOf(c, m, n, false); h.State != nodestate.Online || h.Group == nil || h.Group.Name != "quarry-pool" || h.problem() != "" {
@@ -113,6 +119,10 @@ func TestHostOf(t *testing.T) {
 	if h := HostOf(c, m, two, false); h.problem() == "" || h.Group == nil || h.Group.UUID != "g" {
 		t.Errorf("beside a group that is not on record: %+v", h)
 	}
+}
+
+func TestClassOf(t *testing.T) {
+	c := pool()
 	want := Class{Cluster: "pool", Owner: "u", Group: "quarry-pool", Thin: Thin{Pool: v1alpha1.ThinPoolName, Percent: 150}}
 	if diff := cmp.Diff(want, ClassOf(c)); diff != "" {
 		t.Error(diff)

@@ -1,4 +1,6 @@
-package node
+// Package containerd puts image archives into the store of a container runtime
+// that runs beside it. It knows archives and ctr, not nodes.
+package containerd
 
 import (
 	"archive/tar"
@@ -11,10 +13,10 @@ import (
 	"strings"
 )
 
-// LoadImage imports an image archive in the format of `docker save` into the
+// Load imports an image archive in the format of `docker save` into the
 // container runtime. Layers the runtime has already are not sent to it again:
 // a user-mode kernel takes seconds for what a new build rarely changes.
-func LoadImage(path string) error {
+func Load(path string) error {
 	archive, err := os.Open(path)
 	if err != nil {
 		return err

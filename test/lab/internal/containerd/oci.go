@@ -1,4 +1,4 @@
-package node
+package containerd
 
 import (
 	"archive/tar"
@@ -9,6 +9,9 @@ import (
 	"io"
 	"strings"
 )
+
+// object is a JSON document.
+type object = map[string]any
 
 const ociMediaType = "application/vnd.oci.image."
 
