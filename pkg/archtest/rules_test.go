@@ -85,11 +85,11 @@ var rules = []rule{
 	},
 	{
 		name: "the agent's engine knows neither the wire nor the tools",
-		of:   []string{"agent/internal/node"},
+		of:   []string{"agent/internal/node", "agent/internal/quiet"},
 		deny: []string{
 			"~/agent", "~/proto", "~/controller", grpcModule, protobufModule, runtimeModule, clientGoModule, kubernetesPrefix,
 		},
-		allow:      []string{"~/agent/internal/node", "~/agent/internal/plan"},
+		allow:      []string{"~/agent/internal/node", "~/agent/internal/quiet", "~/agent/internal/plan"},
 		denyDirect: []string{"os", "os/exec", "net", "net/http", "golang.org/x/sys/unix"},
 	},
 	{
