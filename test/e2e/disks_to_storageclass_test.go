@@ -29,18 +29,7 @@ func TestDisksToStorageClass(t *testing.T) {
 	if devices := devicesOf(t, name); len(devices) != len(nodes) || c.Status.DeviceCount != int32(2*len(nodes)) {
 		t.Errorf("devices %v, %d of them; want two on each of %v", devices, c.Status.DeviceCount, nodes)
 	}
-	members, err := membersOf(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range members {
-		if m.Status.State != "online" || !m.Status.Flags.IsUp || m.Status.Flags.HasData || m.Status.Message != "" {
-			t.Errorf("member %+v, want online and empty", m)
-		}
-		if m.Spec.Group == nil || m.Spec.Group.UUID == "" || len(m.Spec.Group.Forming) != 0 || len(m.OwnerReferences) != 0 {
-			t.Errorf("member %s records %+v, owners %v", m.Name, m.Spec.Group, m.OwnerReferences)
-		}
-	}
+	checkFreshMembers(t, name)
 	if total := c.Status.Capacity.Total.Total; total == nil || total.Cmp(resource.MustParse("11Gi")) < 0 {
 		t.Errorf("capacity %v, want nearly 12Gi", total)
 	}
@@ -55,12 +44,6 @@ func TestDisksToStorageClass(t *testing.T) {
 			t.Errorf("kubectl get clusters does not show %s:\n%s", column, table)
 		}
 	}
-	table = lab(t, "kubectl", "get", "qm")
-	for _, column := range []string{"OF", "NODE", "STATE", "DEVICES", "SIZE", "FREE", "VOLUMES", "MESSAGE", "AGE", "journey", "online"} {
-		if !strings.Contains(table, column) {
-			t.Errorf("kubectl get qm does not show %s:\n%s", column, table)
-		}
-	}
 
 	setHosts(t, name, "n1", "n2")
 	waitMembers(t, name, "n1", "n2")
@@ -70,6 +53,29 @@ func TestDisksToStorageClass(t *testing.T) {
 	}
 	setHosts(t, name, nodes...)
 	waitMembers(t, name, nodes...)
+}
+
+// checkFreshMembers checks the Members of a Cluster that has just been made, and what kubectl shows of them.
+func checkFreshMembers(t *testing.T, name string) {
+	t.Helper()
+	members, err := membersOf(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range members {
+		if m.Status.State != "online" || !m.Status.Flags.IsUp || m.Status.Flags.HasData || m.Status.Message != "" {
+			t.Errorf("member %+v, want online and empty", m)
+		}
+		if m.Spec.Group == nil || m.Spec.Group.UUID == "" || len(m.Spec.Group.Forming) != 0 || len(m.OwnerReferences) != 0 {
+			t.Errorf("member %s records %+v, owners %v", m.Name, m.Spec.Group, m.OwnerReferences)
+		}
+	}
+	table := lab(t, "kubectl", "get", "qm")
+	for _, column := range []string{"OF", "NODE", "STATE", "DEVICES", "SIZE", "FREE", "VOLUMES", "MESSAGE", "AGE", "journey", "online"} {
+		if !strings.Contains(table, column) {
+			t.Errorf("kubectl get qm does not show %s:\n%s", column, table)
+		}
+	}
 }
 
 func checkStorageClass(t *testing.T, name string) {

@@ -74,7 +74,7 @@ func seeded(t *testing.T) (disks map[string]string, upgraded time.Time) {
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, c := range seededClusters {
-				dump(t, c)
+				dump(t, newCluster(c))
 			}
 		}
 	})

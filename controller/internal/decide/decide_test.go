@@ -36,6 +36,30 @@ func TestDevice_clean(t *testing.T) {
 	}
 }
 
+func TestDevice_takeable(t *testing.T) {
+	refused := func(reasons ...string) []v1alpha1.Refusal {
+		var out []v1alpha1.Refusal
+		for _, r := range reasons {
+			out = append(out, v1alpha1.Refusal{Reason: r})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		d    Device
+		want bool
+	}{
+		"clean":                        {Device{Digest: "d"}, true},
+		"settling":                     {Device{Digest: "d", Refusals: refused(v1alpha1.RefusalSettling)}, true},
+		"settling, and not known":      {Device{Refusals: refused(v1alpha1.RefusalSettling)}, false},
+		"settling, and something else": {Device{Digest: "d", Refusals: refused(v1alpha1.RefusalSettling, v1alpha1.RefusalBusy)}, false},
+		"in use":                       {Device{Digest: "d", Refusals: refused(v1alpha1.RefusalBusy)}, false},
+	} {
+		if c.d.Takeable() != c.want {
+			t.Error(name)
+		}
+	}
+}
+
 func TestGroup_holds(t *testing.T) {
 	g := Group{PVs: []PV{{Path: "/dev/disk/by-id/a", UUID: "u-a"}, {UUID: "u-missing"}}}
 	for name, c := range map[string]struct {

@@ -261,9 +261,18 @@ func TestWholePlan(t *testing.T) {
 	if got := WholePlan("m-uid", shown, ""); got.Digest != whole.Digest || got.Approved || len(got.Steps) != 2 {
 		t.Errorf("%+v", got)
 	}
-	// Once it is approved it still is shown while a member's plan waits, and no part of what is asked for.
+	if WholePlan("m-uid", Combine([]MemberPlan{{"n1", member}}), "") != nil || WholePlan("m-uid", nil, "") != nil {
+		t.Error("a plan of the whole was found where none is")
+	}
+}
+
+// Once the plan of the whole is approved it still is shown while a member's plan waits, and is no part of what is asked for.
+func TestWholePlan_approved(t *testing.T) {
+	steps := []Step{step{name: "a", via: "n1"}, step{name: "b", via: "n1"}}
+	whole := Approve(ask(v1alpha1.ApprovalManual, steps, nil, "")).Plan
+	member := Approve(ask(v1alpha1.ApprovalManual, wipeAndTake(), nil, "")).Plan
 	whole.Approved = true
-	shown = Combine([]MemberPlan{{"", whole}, {"n1", member}})
+	shown := Combine([]MemberPlan{{"", whole}, {"n1", member}})
 	if shown.Count != 5 || len(shown.Steps) != 7 || shown.Approved || shown.Digest != Combine([]MemberPlan{{"n1", member}}).Digest {
 		t.Errorf("%+v", shown)
 	}
@@ -273,8 +282,5 @@ func TestWholePlan(t *testing.T) {
 	}
 	if v := Approve(ask(v1alpha1.ApprovalManual, steps[1:], recorded, whole.Digest)); show(v.Run) != "b" || v.Dropped {
 		t.Errorf("after the first step: %+v", v)
-	}
-	if WholePlan("m-uid", Combine([]MemberPlan{{"n1", member}}), "") != nil || WholePlan("m-uid", nil, "") != nil {
-		t.Error("a plan of the whole was found where none is")
 	}
 }

@@ -64,11 +64,15 @@ func (h HostHealth) removal() (Finding, bool) {
 	case h.Failure != "":
 		return Finding{Bad, h.FailureReason, h.Failure}, true
 	case len(h.Holding) > 0:
-		return Finding{Bad, v1alpha1.ReasonVolumesExist,
-			"is being removed and waits until its volumes are deleted: " + Shorten(h.Holding, 10)}, true
+		return Finding{
+			Bad, v1alpha1.ReasonVolumesExist,
+			"is being removed and waits until its volumes are deleted: " + Shorten(h.Holding, 10),
+		}, true
 	case !h.Facts.Up && !h.Removed:
-		return Finding{Bad, v1alpha1.ReasonAgentUnreachable,
-			"is being removed and waits for its agent: " + Sentence(h.Facts.Problem, "it does not answer")}, true
+		return Finding{
+			Bad, v1alpha1.ReasonAgentUnreachable,
+			"is being removed and waits for its agent: " + Sentence(h.Facts.Problem, "it does not answer"),
+		}, true
 	case h.Verdict.Waiting():
 		return Finding{Waiting, v1alpha1.ReasonApprovalRequired, "its removal waits for approval"}, true
 	case h.Decided.Finding.Kind == Bad:

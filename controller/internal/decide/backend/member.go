@@ -88,8 +88,10 @@ type Departure struct {
 // Leave decides about a member that is not being deleted yet.
 func (d Departure) Leave() Leaving {
 	if d.Lost {
-		return Leaving{Active: true, Since: first(d.Since, d.Now), Reason: v1alpha1.ReasonLost,
-			Message: "A person said that the node and what is on its disks are lost.", Delete: true}
+		return Leaving{
+			Active: true, Since: first(d.Since, d.Now), Reason: v1alpha1.ReasonLost,
+			Message: "A person said that the node and what is on its disks are lost.", Delete: true,
+		}
 	}
 	if d.Reason == "" {
 		return Leaving{}

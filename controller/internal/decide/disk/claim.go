@@ -60,7 +60,7 @@ func (c Claim) wants(d decide.Device) bool {
 	if c.Idle || !c.matches(d) {
 		return false
 	}
-	if d.Clean() {
+	if d.Takeable() {
 		return true
 	}
 	w, ok := c.consent(d)

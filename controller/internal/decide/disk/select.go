@@ -126,7 +126,7 @@ func (c *Choice) judge(in Input, d decide.Device) {
 		c.refuse(in, d, v1alpha1.ReasonDeviceConflict, owner)
 		return
 	}
-	if d.Clean() || leftBehind(in, d) {
+	if d.Takeable() || leftBehind(in, d) {
 		c.Take = append(c.Take, d)
 		return
 	}

@@ -112,6 +112,14 @@ func TestSelect(t *testing.T) {
 				"refused DeviceRefused /dev/disk/by-id/sdb: It is Filesystem (Filesystem)\n" +
 				"refused DeviceRefused /dev/disk/by-id/sdc: It is Mounted (Mounted)\n",
 		},
+		"a disk that settles is taken: who takes it waits": {
+			Input{Claim: claim("a", 1, nil), Node: node(disk("sda", refused(v1alpha1.RefusalSettling)))},
+			"take sda\n",
+		},
+		"a disk that settles goes to the older Cluster too": {
+			Input{Claim: claim("a", 1, nil), Node: node(disk("sda", refused(v1alpha1.RefusalSettling))), Rivals: []Claim{claim("b", 2, nil)}},
+			"refused DeviceConflict /dev/disk/by-id/sda: is also chosen by Cluster b, which is older\n",
+		},
 		"without a digest nothing is known, so nothing is taken": {
 			Input{Claim: claim("a", 1, nil), Node: node(disk("sda", func(d *decide.Device) { d.Digest = "" }))},
 			"refused DeviceRefused /dev/disk/by-id/sda: its content could not be read\n",

@@ -102,9 +102,11 @@ func TestMember(t *testing.T) {
 		"quiesced": {state("offline", ""), state("quiesced", ""), []Note{
 			{isNormal, v1alpha1.ReasonMemberStateChanged, "ChangeState", "Host n1 went from offline to quiesced"},
 		}},
-		"devices": {devices(device("a", v1alpha1.DevicePresent)),
+		"devices": {
+			devices(device("a", v1alpha1.DevicePresent)),
 			devices(device("a", v1alpha1.DevicePresent), device("b", v1alpha1.DevicePresent), device("c", v1alpha1.DeviceMissing), device("d", v1alpha1.DevicePresent)),
-			[]Note{{isNormal, v1alpha1.ReasonDisksAdded, "AddDisks", "Host n1: b, d"}}},
+			[]Note{{isNormal, v1alpha1.ReasonDisksAdded, "AddDisks", "Host n1: b, d"}},
+		},
 		"a device went":          {devices(device("a", v1alpha1.DevicePresent)), devices(), nil},
 		"leaves":                 {member(func(*v1alpha1.MemberStatus) {}), leaves(metav1.ConditionTrue), []Note{left}},
 		"still leaves":           {leaves(metav1.ConditionTrue), leaves(metav1.ConditionTrue), nil},
@@ -149,8 +151,10 @@ func TestRemovedAndDropped(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	got := Dropped("0123", "Cluster pool", &v1alpha1.Plan{Digest: "4567"})
-	want := Note{isWarning, v1alpha1.ReasonApprovalDropped, "Approve",
-		"The approval 0123 fits no plan of Cluster pool and was dropped. The plan that waits has the digest 4567."}
+	want := Note{
+		isWarning, v1alpha1.ReasonApprovalDropped, "Approve",
+		"The approval 0123 fits no plan of Cluster pool and was dropped. The plan that waits has the digest 4567.",
+	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}

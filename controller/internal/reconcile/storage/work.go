@@ -67,6 +67,13 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) (map[string][]backen
 			s.carried[h.Node] = p.Digest
 		}
 	}
+	s.addWhole(jobs)
+	return jobs, errs
+}
+
+// addWhole adds the steps of the whole storage to those of the hosts that they run on. A host that is quiesced, or for which a write to the
+// API server failed in this pass, runs none.
+func (s *scope) addWhole(jobs map[string][]backend.Step) {
 	for host, steps := range backend.ByHost(s.verdict.Run) {
 		h := s.host(host)
 		if s.troubles[host] != nil || h != nil && h.Flags.ShouldQuiesce() && !h.Flags.ShouldDestroy() {
@@ -74,7 +81,6 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) (map[string][]backen
 		}
 		jobs[host] = append(jobs[host], steps...)
 	}
-	return jobs, errs
 }
 
 // note takes in what became of the jobs.
