@@ -81,6 +81,7 @@ const (
 	ReasonMaintenance         = "Maintenance"
 	ReasonApprovalDropped     = "ApprovalDropped"
 	ReasonUnknownHost         = "UnknownHost"
+	ReasonSelectorInvalid     = "SelectorInvalid"
 	ReasonShareReachable      = "ShareReachable"
 	ReasonShareUnique         = "ShareUnique"
 	ReasonSameShare           = "SameShare"

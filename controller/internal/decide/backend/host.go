@@ -33,7 +33,7 @@ func Wants(c v1alpha1.StorageCommon, n Node) bool {
 // that does not exist: it may come back as it was.
 func Unwanted(c v1alpha1.StorageCommon, n Node) (reason, message string) {
 	switch {
-	case Wants(c, n), c.Selector != nil && !n.Exists:
+	case Wants(c, n), c.Selector != nil && !n.Exists, Unreadable(c) != "":
 		return "", ""
 	case c.Selector != nil:
 		return v1alpha1.ReasonHostNotSelected, "The node does not match spec.hostSelector any more."
@@ -46,8 +46,19 @@ func selects(s *metav1.LabelSelector, set map[string]string) bool {
 		return false
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s)
-	// The schema refuses selectors that cannot be read. One that gets here all the same chooses nothing.
 	return err == nil && selector.Matches(labels.Set(set))
+}
+
+// Unreadable says why the selector of a spec cannot be read; empty when it can. Which nodes such a spec wants is not known: the schema takes
+// selectors with an operator that does not exist, or with values that no label can have.
+func Unreadable(c v1alpha1.StorageCommon) string {
+	if c.Selector == nil {
+		return ""
+	}
+	if _, err := metav1.LabelSelectorAsSelector(c.Selector); err != nil {
+		return "spec.hostSelector cannot be read, and nothing is done until it can: " + err.Error()
+	}
+	return ""
 }
 
 // Claimant is what matters of a storage when hosts are shared out.

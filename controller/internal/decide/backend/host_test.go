@@ -115,7 +115,7 @@ func TestWantsAndUnwanted(t *testing.T) {
 		"a selected host":                   {ssd, Node{Name: "n1", Exists: true, Labels: fast}, true, ""},
 		"a host that is not selected":       {ssd, Node{Name: "n1", Exists: true}, false, v1alpha1.ReasonHostNotSelected},
 		"a missing Node is not unselected":  {ssd, Node{Name: "n1"}, false, ""},
-		"a selector that cannot be read":    {broken, Node{Name: "n1", Exists: true, Labels: fast}, false, v1alpha1.ReasonHostNotSelected},
+		"a selector that cannot be read":    {broken, Node{Name: "n1", Exists: true, Labels: fast}, false, ""},
 		"neither hosts nor a selector":      {v1alpha1.StorageCommon{}, Node{Name: "n1", Exists: true}, false, v1alpha1.ReasonHostNotListed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,5 +126,22 @@ func TestWantsAndUnwanted(t *testing.T) {
 				t.Errorf("%q, %q", reason, message)
 			}
 		})
+	}
+}
+
+func TestUnreadable_selectorSaysNothing(t *testing.T) {
+	for _, r := range []metav1.LabelSelectorRequirement{
+		{Key: "a", Operator: "Near", Values: []string{"b"}}, {Key: "a", Operator: metav1.LabelSelectorOpIn}, {Key: "a", Operator: metav1.LabelSelectorOpIn, Values: []string{"b c"}},
+	} {
+		c := v1alpha1.StorageCommon{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{r}}}
+		n := Node{Name: "n1", Exists: true, Labels: map[string]string{"a": "b"}}
+		if reason, _ := Unwanted(c, n); reason != "" || Wants(c, n) || Unreadable(c) == "" {
+			t.Errorf("%+v: unwanted %q, wanted %t, %q", r, reason, Wants(c, n), Unreadable(c))
+		}
+	}
+	for _, c := range []v1alpha1.StorageCommon{{}, {Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}} {
+		if why := Unreadable(c); why != "" {
+			t.Errorf("%+v: %s", c, why)
+		}
 	}
 }

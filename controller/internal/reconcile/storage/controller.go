@@ -95,8 +95,8 @@ type Reconciler struct {
 	mu sync.Mutex
 	// started is when this leader looked at a storage for the first time. One that waits to become the leader looks at nothing.
 	started time.Time
-	// views are the last observations by the UID of the storage; written is when the capacity of an object was written last, by its UID.
-	views   map[types.UID]backend.View
+	// views are the last observations by the name of the storage; written is when the capacity of an object was written last, by its UID.
+	views   map[string]seen
 	written map[types.UID]time.Time
 }
 
@@ -106,8 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	o := r.New()
 	if err := r.Client.Get(ctx, req.NamespacedName, o); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.Work.Forget(r.New().StorageKind(), req.Name)
-			metric.Forget(r.New().StorageKind(), req.Name)
+			r.forget(r.New().StorageKind(), req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -130,6 +129,9 @@ func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result 
 		return ctrl.Result{}, err
 	}
 	s := r.newScope(o, b)
+	if why := backend.Unreadable(s.common); why != "" && !deleting {
+		return ctrl.Result{}, r.writeUnreadable(ctx, s, why)
+	}
 	defer func() {
 		if s.gone {
 			result = ctrl.Result{}
@@ -161,6 +163,41 @@ func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result 
 		errs = append(errs, phase(ctx, s))
 	}
 	return ctrl.Result{}, errors.Join(errs...)
+}
+
+// seen is what a storage was like at the last look.
+type seen struct {
+	uid  types.UID
+	view backend.View
+}
+
+// last returns what the look before at a storage saw; nil when there was none. A storage of the name that is gone is another one.
+func (r *Reconciler) last(o backend.Owner) backend.View {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.views[o.Name]; s.uid == o.UID {
+		return s.view
+	}
+	return nil
+}
+
+func (r *Reconciler) remember(o backend.Owner, v backend.View) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.views == nil {
+		r.views = map[string]seen{}
+	}
+	r.views[o.Name] = seen{o.UID, v}
+}
+
+// forget drops what is remembered of a storage that is gone.
+func (r *Reconciler) forget(kind, name string) {
+	r.Work.Forget(kind, name)
+	metric.Forget(kind, name)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.written, r.views[name].uid)
+	delete(r.views, name)
 }
 
 // begin remembers when this leader began to look.

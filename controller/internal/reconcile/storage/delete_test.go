@@ -121,3 +121,32 @@ func TestDelete_finalizerThatIsMissingIsPutBack(t *testing.T) {
 		t.Errorf("steps: %v", s.lvm.Log())
 	}
 }
+
+// Rule 10: the group of a Member that is deleted is not on its host any more.
+func TestDelete_groupThatIsGone(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	c := s.cluster("pool", "n1", "n2", "n3")
+	s.create(volume("pool", v1alpha1.DriverLVM, "n3", "v3"))
+	for _, n := range []string{"n2", "n3"} {
+		s.lvm.Lose(c.UID, n)
+		s.untilMember("pool", n, memberHas(ready, isFalse, v1alpha1.ReasonVolumeGroupLost))
+	}
+	s.list("pool", "n1")
+	s.delete(s.mustMember("pool", "n2"))
+	s.delete(s.mustMember("pool", "n3"))
+	// Without a volume nothing is left of it.
+	s.untilNoMember("pool", "n2")
+	// With one it is failed until a person says that it is lost, and the volume is deleted.
+	m := s.untilMember("pool", "n3", inState("failed", "v3"))
+	s.declare("pool", "n3", string(m.UID))
+	s.settle("pool")
+	s.untilMember("pool", "n3", inState("failed", "v3"))
+	s.removePV("v3")
+	s.untilNoMember("pool", "n3")
+	if got := s.get("pool").Status.LostGroups; len(got) != 1 || got[0] != m.Spec.Group.UUID {
+		t.Errorf("lost groups %v", got)
+	}
+	if s.lvm.Steps("n2")+s.lvm.Steps("n3") != 2 {
+		t.Errorf("steps %v", s.lvm.Log())
+	}
+}

@@ -170,3 +170,105 @@ func TestMembers_oneThatCannotBeMadeDelaysNoOther(t *testing.T) {
 		return ""
 	})
 }
+
+// A selector with an operator that does not exist, or with a value that no label has, chooses no node and says nothing about any.
+func TestMembers_selectorThatCannotBeReadIsToldAndCondemnsNothing(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.label("n1", "disks", "yes")
+	c := newCluster("pool")
+	c.Spec.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"disks": "yes"}}
+	s.create(c)
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	for _, bad := range []metav1.LabelSelectorRequirement{
+		{Key: "disks", Operator: "Near", Values: []string{"yes"}}, {Key: "disks", Operator: "In", Values: []string{"no such value"}},
+	} {
+		s.edit("pool", func(c *v1alpha1.Cluster) {
+			c.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{bad}}
+		})
+		s.until("pool", hasPhase(v1alpha1.PhaseWarning), has(v1alpha1.ConditionHostsValid, isFalse, v1alpha1.ReasonSelectorInvalid, "hostSelector"),
+			has(ready, isFalse, v1alpha1.ReasonSelectorInvalid, "hostSelector"))
+		s.pass(10 * delay)
+		s.settle("pool")
+		if m := s.mustMember("pool", "n1"); stays(m) != "" || s.class("pool") == nil {
+			t.Errorf("%+v: %s", bad, stays(m))
+		}
+	}
+	s.driver.state.Exists = false
+	s.delete(s.get("pool"))
+	s.untilGone("pool")
+	if !s.lvm.Empty("n1") {
+		t.Error("not torn down")
+	}
+}
+
+// The cache does not know yet that the name is taken.
+func TestMembers_takenNameIsNeverUsedByAStaleCache(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	other := &v1alpha1.Member{
+		ObjectMeta: metav1.ObjectMeta{Name: "pool.n1"},
+		Spec:       v1alpha1.MemberSpec{Of: v1alpha1.MemberOwner{Kind: "Cluster", Name: "pool", UID: "gone"}, Node: "n1"},
+	}
+	s.create(other)
+	s.cached = hideMember(s.client, "pool.n1")
+	s.restartController()
+	s.create(newCluster("pool", "n1", "n2"))
+	s.until2(func() string {
+		m := s.member("pool", "n2")
+		if m == nil {
+			return "no member of n2"
+		}
+		return has(v1alpha1.ConditionDisksReady, isFalse, v1alpha1.ReasonStepFailed, "n1: ", "gone")(s.get("pool")) + inState("online")(m)
+	})
+	if m := s.mustMember("pool", "n1"); m.ResourceVersion != other.ResourceVersion || s.lvm.Attempts("n1") != 0 {
+		t.Errorf("the member of another owner was used: %+v, steps %v", m, s.lvm.Log())
+	}
+}
+
+// The cache does not know yet that the Member exists: it is taken as it is, with its record.
+func TestMembers_staleCacheMakesNoSecondOne(t *testing.T) {
+	s := newSuite(t, "n1")
+	c := s.cluster("pool", "n1")
+	before := s.mustMember("pool", "n1")
+	hide := true
+	s.cached = filterMembers(s.client, func(*v1alpha1.Member) bool { return !hide })
+	s.restartController()
+	s.settle("pool")
+	hide = false
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	if m := s.mustMember("pool", "n1"); m.UID != before.UID || m.Spec.Group.UUID != s.lvm.Group(c.UID, "n1").UUID || s.lvm.Steps("n1") != 1 {
+		t.Errorf("member %+v, steps %v", m, s.lvm.Log())
+	}
+}
+
+// A second Member of a node, made by hand, is not used, and is told of when it holds the deletion up.
+func TestMembers_secondOneOfANode(t *testing.T) {
+	s := newSuite(t, "n1")
+	c := s.cluster("pool", "n1")
+	for _, name := range []string{"a-second", "z-second"} {
+		s.create(&v1alpha1.Member{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"example.com/mine"}},
+			Spec:       v1alpha1.MemberSpec{Of: v1alpha1.MemberOwner{Kind: "Cluster", Name: "pool", UID: c.UID}, Node: "n1"},
+		})
+	}
+	s.settle("pool")
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	for _, name := range []string{"a-second", "z-second"} {
+		m := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if !s.fetch(m) || m.Spec.Group != nil || m.Status.State != "" {
+			t.Errorf("%s is used: %+v", name, m)
+		}
+	}
+	s.driver.state.Exists = false
+	s.delete(s.get("pool"))
+	s.until("pool", has(ready, isFalse, v1alpha1.ReasonDeleting, "-second"))
+	for _, name := range []string{"a-second", "z-second"} {
+		m := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		s.fetch(m)
+		m.Finalizers = nil
+		s.update(m)
+		if m.DeletionTimestamp.IsZero() && s.fetch(m) {
+			s.delete(m)
+		}
+	}
+	s.untilGone("pool")
+}

@@ -198,6 +198,9 @@ func (r *Reconciler) dismissMember(ctx context.Context, s *scope, h *backend.Hos
 	if err := kube.RemoveFinalizer(ctx, r.Client, h.Object, v1alpha1.FinalizerMember); err != nil {
 		return err
 	}
+	r.mu.Lock()
+	delete(r.written, h.Object.UID)
+	r.mu.Unlock()
 	s.notes = append(s.notes, notice.Removed(h.Node))
 	if s.wanted(h.Node) {
 		s.within(1)

@@ -34,20 +34,12 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 func (r *Reconciler) look(ctx context.Context, s *scope) error {
 	ctx, cancel := context.WithTimeout(ctx, observeDeadline)
 	defer cancel()
-	r.mu.Lock()
-	last := r.views[s.owner.UID]
-	r.mu.Unlock()
-	view, err := s.backend.Observe(ctx, s.storage, s.world, last)
+	view, err := s.backend.Observe(ctx, s.storage, s.world, r.last(s.owner))
 	if err != nil {
 		return fmt.Errorf("observe %s %s: %w", s.owner.Kind, s.owner.Name, err)
 	}
 	s.view = view
-	r.mu.Lock()
-	if r.views == nil {
-		r.views = map[types.UID]backend.View{}
-	}
-	r.views[s.owner.UID] = view
-	r.mu.Unlock()
+	r.remember(s.owner, view)
 	for _, n := range view.Hosts() {
 		if err := r.readNode(ctx, s, n); err != nil {
 			return err
@@ -67,8 +59,13 @@ func (r *Reconciler) readMembers(ctx context.Context, s *scope) error {
 			s.world.OtherMembers = append(s.world.OtherMembers, m)
 			continue
 		}
+		node := string(m.Spec.Node)
 		s.world.Members = append(s.world.Members, m)
-		s.members[string(m.Spec.Node)] = m
+		if have := s.members[node]; have != nil && have.Name == s.owner.MemberName(node) {
+			// Somebody made another one by hand.
+			continue
+		}
+		s.members[node] = m
 		s.approvals[string(m.Spec.Node)] = m.Annotations[v1alpha1.AnnotationApprove]
 	}
 	slices.SortFunc(s.world.Members, func(a, b *v1alpha1.Member) int { return strings.Compare(string(a.Spec.Node), string(b.Spec.Node)) })
@@ -124,7 +121,7 @@ func (r *Reconciler) readNodes(ctx context.Context, s *scope) error {
 	for n := range s.world.Volumes {
 		names[n] = n != ""
 	}
-	if s.common.Selector != nil {
+	if s.common.Selector != nil && backend.Unreadable(s.common) == "" {
 		selector, err := metav1.LabelSelectorAsSelector(s.common.Selector)
 		if err != nil {
 			return fmt.Errorf("read spec.hostSelector: %w", err)

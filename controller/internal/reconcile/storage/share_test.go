@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -215,4 +216,28 @@ func TestUnsupported_isToldAndNothingIsMade(t *testing.T) {
 	}
 	s.delete(c)
 	s.once("pool")
+}
+
+// filling is a backend whose kind has status fields of its own.
+type filling struct{ Backend }
+
+func (filling) Fill(o v1alpha1.Storage, v backend.View, w backend.World) {
+	n, ok := o.(*v1alpha1.Nfs)
+	if !ok || v == nil {
+		return
+	}
+	n.Status.VolumeCount = int32(len(w.Volumes[""]))
+}
+
+func TestShare_fieldsOfItsKind(t *testing.T) {
+	s := newSuite(t)
+	s.nfss.BackendOf = func(v1alpha1.Storage) (Backend, string) { return filling{s.nfs}, "" }
+	s.share("files")
+	s.create(volume("files", v1alpha1.DriverNFS, "", "v1"))
+	s.untilShare("files", func(o *v1alpha1.Nfs) string {
+		if o.Status.VolumeCount != 1 {
+			return "volumes are not counted"
+		}
+		return sharePhase(v1alpha1.PhaseRunning)(o)
+	})
 }

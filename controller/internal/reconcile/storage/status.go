@@ -69,6 +69,21 @@ func (r *Reconciler) writeStorage(ctx context.Context, s *scope, after v1alpha1.
 	return nil
 }
 
+// writeUnreadable tells that the spec cannot be read, and leaves all that is known about the storage as it is.
+func (r *Reconciler) writeUnreadable(ctx context.Context, s *scope, why string) error {
+	after := copyOf(s.storage)
+	status := after.StorageStatus()
+	status.ObservedGeneration, status.Message = after.GetGeneration(), why
+	if status.Phase != v1alpha1.PhaseFailed {
+		status.Phase = v1alpha1.PhaseWarning
+	}
+	setConditions(&status.Conditions, after.GetGeneration(), []metav1.Condition{
+		backend.Condition(v1alpha1.ConditionHostsValid, metav1.ConditionFalse, v1alpha1.ReasonSelectorInvalid, why),
+		backend.Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSelectorInvalid, why),
+	})
+	return r.writeStorage(ctx, s, after)
+}
+
 func (s *scope) fill(o v1alpha1.Storage) {
 	status := o.StorageStatus()
 	status.ObservedGeneration = o.GetGeneration()

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/kube"
-	"quarry.storage/quarry/controller/internal/reconcile/storage/metric"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -99,22 +99,22 @@ func (r *Reconciler) finish(ctx context.Context, s *scope) error {
 	if err := r.Live.List(ctx, &list); err != nil {
 		return fmt.Errorf("list members: %w", err)
 	}
+	var left []string
 	for i := range list.Items {
 		if s.owner.Owns(&list.Items[i]) {
-			s.within(1)
-			return nil
+			left = append(left, list.Items[i].Name)
 		}
+	}
+	if len(left) > 0 {
+		s.blocked = "Members exist: " + backend.Shorten(left, 10)
+		s.within(time.Second)
+		return nil
 	}
 	if err := kube.RemoveFinalizer(ctx, r.Client, s.storage, v1alpha1.FinalizerTeardown); err != nil {
 		return err
 	}
 	s.gone = true
 	r.tell(s)
-	r.Work.Forget(s.owner.Kind, s.owner.Name)
-	metric.Forget(s.owner.Kind, s.owner.Name)
-	r.mu.Lock()
-	delete(r.views, s.owner.UID)
-	delete(r.written, s.owner.UID)
-	r.mu.Unlock()
+	r.forget(s.owner.Kind, s.owner.Name)
 	return nil
 }

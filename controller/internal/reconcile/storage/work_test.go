@@ -185,3 +185,27 @@ func (s *suite) announcedUnlessDeleting(host string, step backendtest.Step) erro
 	}
 	return s.announced(host, step)
 }
+
+func TestWork_nodeThatCannotBeLabelledDelaysNoOther(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	refuse := true
+	s.cached = deny(s.client, func(verb, name string) error {
+		if refuse && verb == "patch" && name == "n1" {
+			return backendtest.ErrBroken
+		}
+		return nil
+	})
+	s.restartController()
+	s.create(newCluster("pool", "n1", "n2"))
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	if s.node("n2").Labels[v1alpha1.LabelStorageType] != "lvm" {
+		t.Error("n2 has no label")
+	}
+	if r := s.once("pool"); r.RequeueAfter > 10*time.Second {
+		t.Errorf("tried again in %s", r.RequeueAfter)
+	}
+	refuse = false
+	if s.once("pool"); s.node("n1").Labels[v1alpha1.LabelStorageType] != "lvm" {
+		t.Error("n1 has no label")
+	}
+}
