@@ -102,6 +102,35 @@ var rules = []rule{
 		denyDirect: []string{"os", "os/exec", "net/http", "golang.org/x/sys/unix"},
 	},
 	{
+		name: "the frame of the agent's CSI services knows no storage",
+		of:   []string{"agent/internal/csi"},
+		except: []string{
+			"agent/internal/csi/lvm", "agent/internal/csi/nfs", "agent/internal/csi/csitest", "agent/internal/csi/sanitytest",
+		},
+		deny:       []string{"~/agent", "~/proto", "~/pkg/volumeid", "~/pkg/sharedvolume"},
+		allow:      []string{"~/agent/internal/csi", "~/agent/internal/host/fs", "~/agent/internal/host/mount", "~/agent/internal/host/run"},
+		denyDirect: []string{"os/exec"},
+	},
+	{
+		name: "local volumes know no shares",
+		of:   []string{"agent/internal/csi/lvm"},
+		deny: []string{"~/agent/internal/csi/nfs", "~/agent/internal/host/nfs", "~/pkg/sharedvolume", "~/proto"},
+	},
+	{
+		name: "volumes on shares know no local volumes",
+		of:   []string{"agent/internal/csi/nfs"},
+		deny: []string{
+			"~/agent/internal/csi/lvm", "~/agent/internal/plan", "~/agent/internal/node", "~/agent/internal/host/lvm", "~/agent/internal/host/dm", "~/proto",
+		},
+	},
+	{
+		name:       "work on an open share knows neither mounts nor processes",
+		of:         []string{"agent/internal/host/nfs/share"},
+		deny:       []string{"~/"},
+		allow:      []string{"~/agent/internal/host/nfs/share", "~/pkg/sharedvolume", "~/pkg/quarry", "~/pkg/volumeid"},
+		denyDirect: []string{"net", "os/exec"},
+	},
+	{
 		name: "the agent does not know the controller",
 		of:   []string{"agent"},
 		deny: []string{"~/controller", runtimeModule},
