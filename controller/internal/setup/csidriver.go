@@ -29,7 +29,7 @@ type csiDriver struct {
 // servable are the drivers, by name.
 var servable = map[string]csiDriver{
 	v1alpha1.DriverLVM: {
-		watched: []client.Object{&v1alpha1.Cluster{}, &v1alpha1.StorageNode{}},
+		watched: []client.Object{&v1alpha1.Cluster{}, &v1alpha1.Member{}, &v1alpha1.StorageNode{}},
 		backend: func(reader client.Reader, pool *agents.Pool, _ logr.Logger) (frame.Driver, frame.Backend) {
 			return lvm.Driver(), &lvm.Backend{Reader: reader, Agents: pool}
 		},

@@ -44,10 +44,13 @@ const (
 
 // LabelOf returns the label that every object made for a storage of a kind carries; its value is the storage's name.
 func LabelOf(kind string) string {
-	if kind == KindNfs {
+	switch kind {
+	case KindCluster:
+		return LabelCluster
+	case KindNfs:
 		return LabelNfs
 	}
-	return LabelCluster
+	panic("no label for kind " + kind)
 }
 
 // Annotations.

@@ -16,7 +16,7 @@ import (
 
 const (
 	// tries is the number of agents that are asked in one look.
-	tries = 3
+	tries = 2
 	// patience bounds one question, so that several fit into one look.
 	patience = 7 * time.Second
 )

@@ -124,6 +124,8 @@ type spot struct {
 	percent int32
 	// lost is true when a person said that the node and what is on its disks are gone, and the node does not show the group.
 	lost bool
+	// other is true when the group of the name that the node shows is not the one on record: what it lacks may be in that one.
+	other bool
 }
 
 // locate finds the group of a volume: in what its node reports or, without that, among the Clusters.
@@ -148,13 +150,27 @@ func (b *Backend) locate(ctx context.Context, id volumeid.ID) (spot, error) {
 		switch {
 		case p.seen && class.Owner == p.owner:
 			p.percent = class.Thin.Percent
-			p.lost = backend.Lost(m) && !p.node.Up()
-		case !p.seen && class.Group == id.Group && m != nil:
+			p.lost, p.other = lost(m) && !p.node.Up(), p.unrecorded(m)
+		case !p.seen && class.Group == id.Group && (m != nil || place.Names(c, id.Node)):
 			p.owner, p.percent = class.Owner, class.Thin.Percent
-			p.lost = backend.Lost(m)
+			p.lost = lost(m)
 		}
 	}
 	return p, nil
+}
+
+// lost reports whether a person's word that a member is lost was taken: the engine deletes the Member then. Here nobody may know yet
+// whether the node still has the group.
+func lost(m *v1alpha1.Member) bool { return backend.Lost(m) && !m.DeletionTimestamp.IsZero() }
+
+// unrecorded reports whether the group that is seen is another one than the Member records: disks were exchanged.
+func (p spot) unrecorded(m *v1alpha1.Member) bool {
+	if m == nil || m.Spec.Group == nil || m.Spec.Group.UUID == "" {
+		return false
+	}
+	return !slices.ContainsFunc(p.node.Groups, func(g decide.Group) bool {
+		return g.Name == p.id.Group && g.OwnerUID == p.owner && g.UUID == m.Spec.Group.UUID
+	})
 }
 
 // memberOn returns the Member of a node; nil when there is none.
@@ -172,6 +188,9 @@ func (b *Backend) reach(ctx context.Context, id volumeid.ID) (spot, error) {
 	switch {
 	case err != nil:
 		return spot{}, err
+	case p.owner == "" && (p.node.Agent == decide.AgentConnecting || p.node.Agent == decide.AgentUnreachable):
+		// Nobody knows yet what the node has. Unknown is never absent.
+		return spot{}, volume.Refuse(volume.Unavailable, "%s", place.Away(p.node).Message)
 	case p.owner == "":
 		return spot{}, fmt.Errorf("%w: no Cluster has volume group %s on node %s", volume.ErrNotOurs, id.Group, id.Node)
 	case !p.node.Up():

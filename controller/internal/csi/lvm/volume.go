@@ -30,6 +30,10 @@ func (b *Backend) remove(ctx context.Context, id volumeid.ID) error {
 	if p, err = b.reach(ctx, id); err != nil {
 		return err
 	}
+	if p.other {
+		return volume.Refuse(volume.Unavailable, "volume group %s on node %s is not the one that the Member records: %s may be in that one",
+			id.Group, id.Node, id.Name)
+	}
 	err = b.Agents.DeleteVolume(ctx, id.Node, p.spec())
 	if isFault(err, decide.FaultNotFound) {
 		return volume.Refuse(volume.Unavailable,

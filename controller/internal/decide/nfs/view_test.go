@@ -30,7 +30,7 @@ func bad(at time.Time, reason string) *Look {
 	return &Look{At: at, Node: "n2", Report: sharedvolume.Seen{Problem: &sharedvolume.Problem{Reason: reason, Message: "from node n2: no answer"}}}
 }
 
-func TestView_dueEveryTwentySeconds(t *testing.T) {
+func TestView_dueEveryTenSeconds(t *testing.T) {
 	n := share("a", 0)
 	var none *View
 	if look, prepare := none.Due(n, start); !look || !prepare {
@@ -40,7 +40,7 @@ func TestView_dueEveryTwentySeconds(t *testing.T) {
 	for _, c := range []struct {
 		after         time.Duration
 		look, prepare bool
-	}{{time.Second, false, false}, {19 * time.Second, false, false}, {20 * time.Second, true, false}, {10 * time.Minute, true, true}} {
+	}{{time.Second, false, false}, {9 * time.Second, false, false}, {10 * time.Second, true, false}, {10 * time.Minute, true, true}} {
 		if look, prepare := v.Due(n, start.Add(c.after)); look != c.look || prepare != c.prepare {
 			t.Errorf("after %s: look %t, prepare %t", c.after, look, prepare)
 		}
@@ -140,12 +140,15 @@ func TestShareID_recordOutranks(t *testing.T) {
 		t.Errorf("the status is lost: %q", got)
 	}
 	n.Status.ShareID = "recorded"
-	if got := ShareID(n, w); got != "recorded" {
-		t.Errorf("%q", got)
+	if got := ShareID(n, w); got != "of-a-volume" {
+		t.Errorf("the status outranks the volumes: %q", got)
+	}
+	if got := ShareID(n, backend.World{}); got != "recorded" {
+		t.Errorf("without volumes: %q", got)
 	}
 	var none *View
 	none.Next(n, w, good(start), start).Fill(n)
-	if n.Status.ShareID != "recorded" || n.Status.VolumeCount != 1 || n.Status.CheckedFrom != "n1" || n.Status.Version != "4.2" {
+	if n.Status.ShareID != "id-1" || n.Status.VolumeCount != 1 || n.Status.CheckedFrom != "n1" || n.Status.Version != "4.2" {
 		t.Errorf("%+v", n.Status)
 	}
 }

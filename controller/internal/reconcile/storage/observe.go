@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -185,7 +186,7 @@ func (r *Reconciler) readVolumes(ctx context.Context, s *scope) error {
 	}
 	for i := range list.Items {
 		v := &list.Items[i]
-		if v.Spec.StorageClassName != s.owner.Name || v.Spec.CSI == nil || v.Spec.CSI.Driver != s.profile.Driver.Name {
+		if !s.ownsVolume(v) {
 			continue
 		}
 		s.used = true
@@ -208,6 +209,18 @@ func (r *Reconciler) readVolumes(ctx context.Context, s *scope) error {
 		slices.SortFunc(volumes, func(a, b backend.Volume) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return nil
+}
+
+// ownsVolume reports whether a volume is of the storage: by its class, or by what the driver recorded when it was made. A volume may have
+// been made through another class, or restored without one.
+func (s *scope) ownsVolume(v *corev1.PersistentVolume) bool {
+	if v.Spec.CSI == nil || v.Spec.CSI.Driver != s.profile.Driver.Name {
+		return false
+	}
+	if v.Spec.StorageClassName == s.owner.Name || strings.HasPrefix(v.Spec.CSI.VolumeHandle, string(s.owner.UID)+"/") {
+		return true
+	}
+	return slices.Contains(slices.Collect(maps.Values(v.Spec.CSI.VolumeAttributes)), string(s.owner.UID))
 }
 
 // placesOf returns the nodes that a volume can be used on.
@@ -242,7 +255,7 @@ func (r *Reconciler) readAttachments(ctx context.Context, s *scope) error {
 		v := &corev1.PersistentVolume{}
 		err := r.Client.Get(ctx, types.NamespacedName{Name: name}, v)
 		switch {
-		case apierrors.IsNotFound(err), err == nil && v.Spec.StorageClassName == s.owner.Name:
+		case apierrors.IsNotFound(err), err == nil && s.ownsVolume(v):
 			s.used = true
 			s.attached = append(s.attached, fmt.Sprintf("%s (attached to %s)", name, a.Spec.NodeName))
 		case err != nil:

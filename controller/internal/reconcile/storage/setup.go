@@ -52,14 +52,16 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changed <-chan string) e
 		})).
 		WatchesRawSource(source.Func(r.late)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4})
-	for _, o := range others() {
+	kinds, err := kube.StorageKinds(mgr.GetScheme())
+	if err != nil {
+		return err
+	}
+	for _, o := range kinds {
 		// What another storage does not take any more may be this one's.
 		b = b.Watches(o, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, kube.DeletionBegins, kube.FinalizersChanged)))
 	}
 	return b.Complete(r)
 }
-
-func others() []client.Object { return []client.Object{&v1alpha1.Cluster{}, &v1alpha1.Nfs{}} }
 
 func ctrlLog(ctx context.Context) logr.Logger { return ctrl.LoggerFrom(ctx) }
 

@@ -159,6 +159,9 @@ func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) err
 		return err
 	}
 	defer trash.close()
+	if err := o.mine(trash, r); err != nil {
+		return err
+	}
 	p := purge{Share: o.Share, top: trash, until: until}
 	empty, err := p.clear(trash, 0)
 	out.Removed += p.removed
@@ -171,6 +174,17 @@ func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) err
 		err = saveErr
 	}
 	return err
+}
+
+// mine refuses to remove what is not the directory of a volume. A call that was killed between its move and its second look leaves
+// somebody else's directory out of sight: that one is for a person to put back.
+func (o *owned) mine(trash dir, r record) error {
+	st, err := trash.stat()
+	if err != nil || st.Ino == r.Inode || r.Tree != o.tree {
+		return err
+	}
+	return fmt.Errorf("%s/%s/%s is not the directory that was made for volume %s, and is left alone: move it back to %q if that is free: %w",
+		sharedvolume.MarkDirectory, removingDir, r.key(), r.Volume, r.Directory, sharedvolume.ErrState)
 }
 
 // begin writes down what is going to be done, before it is done.

@@ -84,3 +84,8 @@ func (h Host) problem() string {
 	}
 	return ""
 }
+
+// Names reports whether the spec of a Cluster may mean a node. What a selector means is not known here, so it may mean any.
+func Names(c *v1alpha1.Cluster, node string) bool {
+	return c.Spec.HostSelector != nil || slices.Contains(c.Spec.Hosts, v1alpha1.HostName(node))
+}
