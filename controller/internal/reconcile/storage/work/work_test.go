@@ -48,7 +48,7 @@ func TestRun_fastHostsReportAtOnceAndSlowOnesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New(t.Context(), time.Now)
 		defer w.Close()
-		var took = map[string]time.Duration{"fast": 0, "edge": patience, "slow": time.Minute}
+		took := map[string]time.Duration{"fast": 0, "edge": patience, "slow": time.Minute}
 		p := performer(func(ctx context.Context, host string) error {
 			time.Sleep(took[host])
 			return nil
