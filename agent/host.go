@@ -48,7 +48,7 @@ func newEngine(cfg config.Config, volumes *lvm.LVM, log logr.Logger) (*node.Engi
 	if err != nil {
 		return nil, fmt.Errorf("set up: %w", err)
 	}
-	onDisk := applydisk.Adapter{Tool: disks, Devices: applydisk.Reader{Block: devices}, Udev: devices}
+	onDisk := applydisk.Adapter{Tool: disks, Devices: observer, Udev: devices}
 	onGroup := applylvm.Adapter{Tool: volumes, Devices: onDisk}
 	policy := plan.Policy{MinSizeBytes: cfg.MinDeviceBytes, AllowTypes: cfg.AllowTypes}
 	watcher := quiet.New(quiet.Config{

@@ -85,11 +85,11 @@ var rules = []rule{
 	},
 	{
 		name: "the agent's engine knows neither the wire nor the tools",
-		of:   []string{"agent/internal/node"},
+		of:   []string{"agent/internal/node", "agent/internal/quiet"},
 		deny: []string{
 			"~/agent", "~/proto", "~/controller", grpcModule, protobufModule, runtimeModule, clientGoModule, kubernetesPrefix,
 		},
-		allow:      []string{"~/agent/internal/node", "~/agent/internal/plan"},
+		allow:      []string{"~/agent/internal/node", "~/agent/internal/quiet", "~/agent/internal/plan"},
 		denyDirect: []string{"os", "os/exec", "net", "net/http", "golang.org/x/sys/unix"},
 	},
 	{
@@ -100,6 +100,35 @@ var rules = []rule{
 		},
 		allow:      []string{"~/agent/internal/server", "~/agent/internal/node", "~/agent/internal/plan"},
 		denyDirect: []string{"os", "os/exec", "net/http", "golang.org/x/sys/unix"},
+	},
+	{
+		name: "the frame of the agent's CSI services knows no storage",
+		of:   []string{"agent/internal/csi"},
+		except: []string{
+			"agent/internal/csi/lvm", "agent/internal/csi/nfs", "agent/internal/csi/csitest", "agent/internal/csi/sanitytest",
+		},
+		deny:       []string{"~/agent", "~/proto", "~/pkg/volumeid", "~/pkg/sharedvolume"},
+		allow:      []string{"~/agent/internal/csi", "~/agent/internal/host/fs", "~/agent/internal/host/mount", "~/agent/internal/host/run"},
+		denyDirect: []string{"os/exec"},
+	},
+	{
+		name: "local volumes know no shares",
+		of:   []string{"agent/internal/csi/lvm"},
+		deny: []string{"~/agent/internal/csi/nfs", "~/agent/internal/host/nfs", "~/pkg/sharedvolume", "~/proto"},
+	},
+	{
+		name: "volumes on shares know no local volumes",
+		of:   []string{"agent/internal/csi/nfs"},
+		deny: []string{
+			"~/agent/internal/csi/lvm", "~/agent/internal/plan", "~/agent/internal/node", "~/agent/internal/host/lvm", "~/agent/internal/host/dm", "~/proto",
+		},
+	},
+	{
+		name:       "work on an open share knows neither mounts nor processes",
+		of:         []string{"agent/internal/host/nfs/share"},
+		deny:       []string{"~/"},
+		allow:      []string{"~/agent/internal/host/nfs/share", "~/pkg/sharedvolume", "~/pkg/quarry", "~/pkg/volumeid"},
+		denyDirect: []string{"net", "os/exec"},
 	},
 	{
 		name: "the agent does not know the controller",

@@ -245,4 +245,3 @@ func secondServer(t *testing.T, node, name string) *v1alpha1.Nfs {
 	waitRunning(t, n, limitPod)
 	return n
 }
-

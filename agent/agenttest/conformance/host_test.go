@@ -103,7 +103,7 @@ func newRealNode(t *testing.T) *realNode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	onDisk := applydisk.Adapter{Tool: disks, Devices: applydisk.Reader{Block: devices}, Udev: devices}
+	onDisk := applydisk.Adapter{Tool: disks, Devices: observer, Udev: devices}
 	n.faulty = &faulty{adapter: apply.Adapters{onDisk, applylvm.Adapter{Tool: volumes, Devices: onDisk}}, guard: onDisk}
 	policy := plan.Policy{MinSizeBytes: 64 << 20, AllowTypes: []string{"loop", "ubd"}}
 	n.engine = node.Config{Policy: policy, Groups: observer, Resolve: node.ResolveLinks}

@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -52,7 +53,8 @@ func (f *fake) Report(_ context.Context, d []string) ([]lvm.VG, []lvm.PV, error)
 	return f.vgs, f.pvs, f.lvmErr
 }
 
-func (f *fake) Idle() bool { return true }
+func (f *fake) Device(uint32, uint32) (block.Device, error) { return f.devices[0], f.listErr }
+func (f *fake) Idle() bool                                  { return true }
 
 func (f *fake) Trigger(number string) error {
 	f.triggered = append(f.triggered, number)
@@ -160,6 +162,50 @@ func TestObserve_opensNoPartitions(t *testing.T) {
 	}
 }
 
+// TestInspected_isWhatAnObservationSees: the digest of the device under the exclusive open is the one that was observed.
+func TestInspected_isWhatAnObservationSees(t *testing.T) {
+	f := newFake("sda")
+	f.devices[0].Model, f.devices[0].Serial, f.devices[0].Partitions = "m", "s", []string{"sda1"}
+	facts := disk.Facts{
+		SizeBytes: size, ContentDigest: "c", Signatures: []disk.Signature{{Type: "ext4", Offset: 1, UUID: "u", Label: "l"}},
+	}
+	for name, change := range map[string]func(*disk.Facts){
+		"as it is":                 func(*disk.Facts) {},
+		"with the mark of a wipe":  func(f *disk.Facts) { f.Wipe = &disk.Mark{Digest: "v1:d"} },
+		"with another size":        func(f *disk.Facts) { f.SizeBytes++ },
+		"empty":                    func(f *disk.Facts) { f.HeadTailZero, f.Signatures = true, nil },
+		"with data of no format":   func(f *disk.Facts) { f.Signatures = nil },
+		"with a second filesystem": func(f *disk.Facts) { f.Signatures = append(f.Signatures, disk.Signature{Type: "xfs"}) },
+	} {
+		seen := facts
+		change(&seen)
+		f.facts["/dev/sda"] = seen
+		observed, inspected := f.observe(t)["sda"], inspected(f.devices[0], seen)
+		if plan.Digest(observed) != plan.Digest(inspected) || (plan.Digest(observed) == "") != (seen.SizeBytes != size) {
+			t.Errorf("%s: observed %q, inspected %q", name, plan.Digest(observed), plan.Digest(inspected))
+		}
+		observed.Use = plan.Unused
+		if diff := cmp.Diff(observed, inspected); diff != "" {
+			t.Errorf("%s (-observed +inspected):\n%s", name, diff)
+		}
+	}
+	pv := disk.Facts{SizeBytes: size, PVUUID: "u", PVInGroup: true}
+	if d := inspected(f.devices[0], pv); d.PVUUID != "u" || d.Group == "" {
+		t.Errorf("a physical volume in a group: %+v", d)
+	}
+}
+
+func TestInspect_wantsADevice(t *testing.T) {
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if d, err := newFake("sda").inventory(t).Inspect(f); err == nil {
+		t.Errorf("%+v", d)
+	}
+}
+
 func TestInventory_singleDevices(t *testing.T) {
 	f := newFake("sda")
 	i := f.inventory(t)
@@ -185,7 +231,7 @@ func TestObserve_mounts(t *testing.T) {
 	}}
 	got := f.observe(t)
 	for name, where := range map[string]string{"sda": "/data", "sda1": "/data", "sdb": "[swap]"} {
-		if d := got[name]; !cmp.Equal(d.Mounts, []string{where}) || d.ContentDigest != "" {
+		if d := got[name]; !cmp.Equal(d.Mounts, []string{where}) {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}

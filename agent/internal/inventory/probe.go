@@ -100,19 +100,7 @@ func (i *Inventory) probeOne(ctx context.Context, d *observed) {
 		d.unreadable("content", err)
 		return
 	}
-	if facts.SizeBytes != d.SizeBytes {
-		d.unreadable("size", fmt.Sprintf("sysfs says %d bytes, the device %d", d.SizeBytes, facts.SizeBytes))
-	}
-	d.HeadTailZero, d.ContentDigest, d.PVUUID = facts.HeadTailZero, facts.ContentDigest, facts.PVUUID
-	if len(d.Mounts) > 0 || len(d.Holders) > 0 {
-		d.ContentDigest = ""
-	}
-	if facts.Wipe != nil {
-		d.Wipe = &plan.WipeMark{Digest: facts.Wipe.Digest}
-	}
-	for _, s := range facts.Signatures {
-		d.Signatures = append(d.Signatures, plan.Signature{Type: s.Type, Offset: s.Offset, UUID: s.UUID, Label: s.Label})
-	}
+	d.read(facts)
 }
 
 // bounded gives up on a read after the timeout; the read itself cannot be interrupted and goes on in the background.

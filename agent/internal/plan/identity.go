@@ -94,9 +94,9 @@ const digestVersion = "v1"
 //
 // The format is stable: "v1:" and the SHA-256, in hex, of these lines, each "name=value" with the value quoted as in Go: wwn,
 // serial, model, size, sector; one line per signature, ordered by offset, then type, with type, offset, uuid and label; pv (the
-// UUID of the physical volume), content (Device.ContentDigest), partitions (how many). Names, links, mounts and holders are
-// not part of it: they change while the device stays the same. A device with a wipe mark has the digest that the mark carries,
-// so that an interrupted wipe can be finished under the approval that it started with.
+// UUID of the physical volume), content (Device.ContentDigest, empty while somebody uses the device), partitions (how many). Names
+// and links are not part of it: they change while the device stays the same. A device with a wipe mark has the digest that the mark
+// carries, so that an interrupted wipe can be finished under the approval that it started with.
 func Digest(d Device) string {
 	if len(d.Unreadable) > 0 || d.SizeBytes <= 0 {
 		return ""
@@ -104,7 +104,8 @@ func Digest(d Device) string {
 	if d.Wipe != nil {
 		return d.Wipe.Digest
 	}
-	if d.ContentDigest == "" && !contentMoves(d) {
+	content := content(d)
+	if content == "" && !contentMoves(d) {
 		return ""
 	}
 	var b strings.Builder
@@ -114,9 +115,17 @@ func Digest(d Device) string {
 	for _, s := range sortedSignatures(d.Signatures) {
 		fmt.Fprintf(&b, "signature=%q %d %q %q\n", s.Type, s.Offset, s.UUID, s.Label)
 	}
-	fmt.Fprintf(&b, "pv=%q\ncontent=%q\npartitions=%d\n", d.PVUUID, d.ContentDigest, len(d.Partitions))
+	fmt.Fprintf(&b, "pv=%q\ncontent=%q\npartitions=%d\n", d.PVUUID, content, len(d.Partitions))
 	sum := sha256.Sum256([]byte(b.String()))
 	return digestVersion + ":" + hex.EncodeToString(sum[:])
+}
+
+// content is the part of the digest that tells of the first and the last MiB; empty when these are not compared.
+func content(d Device) string {
+	if contentMoves(d) {
+		return ""
+	}
+	return d.ContentDigest
 }
 
 // contentMoves is true for a device whose first and last MiB are not compared, because its user writes there at any time.

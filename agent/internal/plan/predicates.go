@@ -181,7 +181,7 @@ func wipeInterrupted(d Device, _ Policy) string {
 // unknownData speaks only where nothing else explains why the device is not empty.
 func unknownData(d Device, _ Policy) string {
 	explained := len(marks(d)) > 0 || len(d.Partitions) > 0 || d.PVUUID != "" || d.Wipe != nil
-	if explained || d.HeadTailZero || d.ContentDigest == "" {
+	if explained || d.HeadTailZero || content(d) == "" {
 		return ""
 	}
 	return "The device is not empty, though no known format was recognised on it."

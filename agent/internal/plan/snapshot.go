@@ -65,8 +65,8 @@ type Device struct {
 	Signatures []Signature
 	// HeadTailZero is true when the first and the last MiB of the device hold only zeroes.
 	HeadTailZero bool
-	// ContentDigest is the SHA-256, in hex, of the first and the last MiB. Empty for a device that is mounted, held or a
-	// physical volume, whose content moves all the time.
+	// ContentDigest is the SHA-256, in hex, of the first and the last MiB. It may be empty for a device that is mounted, held or a
+	// physical volume, whose content moves all the time: Digest does not use it then.
 	ContentDigest string
 	// Use is what a test for users of the device found.
 	Use Use

@@ -35,6 +35,13 @@ func Wipe(s Snapshot, id Identity, p Policy) (Plan, error) {
 	}}}, nil
 }
 
+// Wipeable reports whether Wipe would make the device clean: something speaks against it, and all that does is what is written on it, by
+// somebody who does not use it now.
+func Wipeable(s Snapshot, d Device, p Policy) bool {
+	refusals := Judge(d, p)
+	return Digest(d) != "" && !Promising(d, p) && len(unwipeable(s, d, refusals)) == 0
+}
+
 // unwipeable are the refusals that no consent overrules. Swap space is wiped when it is not in use, and so is a physical volume
 // when no device of its group is.
 func unwipeable(s Snapshot, d Device, refusals []Refusal) []Refusal {

@@ -57,7 +57,13 @@ func TestWipe(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := Wipe(Snapshot{Devices: tt.devices}, tt.id, testPolicy)
+			s := Snapshot{Devices: tt.devices}
+			p, err := Wipe(s, tt.id, testPolicy)
+			if d, ok := s.Find(tt.id.Path); ok && !errors.Is(tt.err, ErrMismatch) {
+				if got, want := Wipeable(s, d, testPolicy), len(p.Steps) > 0; got != want {
+					t.Errorf("reported as wipeable: %t, want %t", got, want)
+				}
+			}
 			if !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
 				t.Fatalf("error %v, want %v", err, tt.err)
 			}

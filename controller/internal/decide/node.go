@@ -85,6 +85,8 @@ type Device struct {
 	Digest string
 	// Refusals say why it is not clean; empty when it can be taken.
 	Refusals []v1alpha1.Refusal
+	// Wipeable is true when a wipe would make it clean: its agent says so.
+	Wipeable bool
 	// PVUUID, VolumeGroup and OwnerUID tell of the LVM physical volume on it.
 	PVUUID, VolumeGroup, OwnerUID string
 }

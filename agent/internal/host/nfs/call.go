@@ -21,14 +21,14 @@ func (s *mounted) call(ctx context.Context, r child.Request, limit time.Duration
 	select {
 	case out, ok := <-answer:
 		if !ok {
-			return child.Response{}, sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The process that worked on the share is gone%s.", lastWords(s.process))
+			return child.Response{}, s.reason()
 		}
 		s.rest()
 		err := out.Failure.Err()
 		var problem *sharedvolume.Problem
 		if errors.As(err, &problem) && problem.Reason == sharedvolume.ReasonUnreachable {
 			// The next call connects anew, perhaps to another address.
-			s.retire()
+			s.retire(err)
 		}
 		return out, err
 	case <-ctx.Done():
@@ -38,8 +38,20 @@ func (s *mounted) call(ctx context.Context, r child.Request, limit time.Duration
 		go s.outlive(answer, limit)
 		return child.Response{}, ctx.Err()
 	}
-	s.retire()
-	return child.Response{}, sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server did not answer within %s.", limit)
+	err = sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server did not answer within %s.", limit)
+	s.retire(err)
+	return child.Response{}, err
+}
+
+// reason says why a call in progress got no answer.
+func (s *mounted) reason() error {
+	s.mu.Lock()
+	why := s.why
+	s.mu.Unlock()
+	if why == nil {
+		why = sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The process that worked on the share is gone%s.", lastWords(s.process))
+	}
+	return why
 }
 
 // outlive waits for the answer that nobody waits for any more.
@@ -48,7 +60,7 @@ func (s *mounted) outlive(answer <-chan child.Response, limit time.Duration) {
 	case <-answer:
 		s.rest()
 	case <-time.After(limit):
-		s.retire()
+		s.retire(sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server did not answer within %s.", limit))
 	}
 }
 
@@ -90,7 +102,7 @@ func (s *mounted) rest() {
 		unused := len(s.waiting) == 0
 		s.mu.Unlock()
 		if unused {
-			s.retire()
+			s.retire(nil)
 		}
 	})
 }
@@ -117,5 +129,5 @@ func (s *mounted) read() {
 	for _, to := range waiting {
 		close(to)
 	}
-	s.retire()
+	s.retire(nil)
 }

@@ -3,11 +3,13 @@
 package nfs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,10 +19,31 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"quarry.storage/quarry/agent/internal/host/nfs/child"
 	"quarry.storage/quarry/pkg/sharedvolume"
+	"quarry.storage/quarry/test/nfsd"
 )
 
-type netipAddr = netip.Addr
+// TestMain lets this program be the agent's processes.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == child.Command {
+		os.Exit(child.Main(os.Args, os.Stdin, os.Stdout))
+	}
+	os.Exit(m.Run())
+}
+
+func realClient(t *testing.T) *Client {
+	t.Helper()
+	c := New(Config{NodeName: "n1", Namespace: "/proc/1/ns/net", Resolve: func(context.Context, string) ([]netip.Addr, error) {
+		return nil, errors.New("no names here")
+	}})
+	t.Cleanup(c.Close)
+	return c
+}
+
+func realShare(name string, options ...string) sharedvolume.Share {
+	return sharedvolume.Share{Server: nfsd.Address, Path: "/" + name, MountOptions: options, Owner: owner}
+}
 
 // mounts are the lines of the mount table that show a place.
 func mounts(t *testing.T, place string) []string {
@@ -58,7 +81,8 @@ func attached(t *testing.T, c *Client, v Volume) string {
 	place := filepath.Join(t.TempDir(), "place")
 	must(t, os.Mkdir(place, 0o750))
 	must(t, attach(t, c, v, place))
-	t.Cleanup(func() { _ = unix.Unmount(place, unix.MNT_FORCE|unix.MNT_DETACH) }) // Unmounted already when the test went well.
+	// It is unmounted already when the test went well. Else it may wait for the server, which must not keep the test.
+	t.Cleanup(func() { _ = exec.Command("timeout", "-s", "KILL", "20", "umount", "-f", "-l", place).Run() })
 	return place
 }
 
@@ -81,8 +105,8 @@ func detach(t *testing.T, c *Client, place string, force bool) error {
 }
 
 func TestHost(t *testing.T) {
-	s := newServer(t)
-	for name, run := range map[string]func(*testing.T, *nfsd){
+	s := nfsd.New(t)
+	for name, run := range map[string]func(*testing.T, *nfsd.Server){
 		"versions": versions, "escapes": escapes, "problems": problems, "many files": manyFiles, "archive": archived,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, s) })
@@ -92,11 +116,11 @@ func TestHost(t *testing.T) {
 }
 
 // versions makes, uses and removes a volume over every version, and over IPv6.
-func versions(t *testing.T, s *nfsd) {
+func versions(t *testing.T, s *nfsd.Server) {
 	for _, version := range []string{"3", "4.0", "4.1", "4.2"} {
-		for _, server := range []string{serverAddress, serverAddress6} {
+		for _, server := range s.Addresses {
 			t.Run(version+" "+server, func(t *testing.T) {
-				dir := s.export("v", "rw,no_root_squash")
+				dir := s.Export("v", "*", "rw,no_root_squash")
 				c := realClient(t)
 				share := realShare("v", "vers="+version)
 				share.Server = server
@@ -147,9 +171,9 @@ func mountTable(t *testing.T) []string {
 }
 
 // escapes tries to get at what is outside of a share, and outside of a volume.
-func escapes(t *testing.T, s *nfsd) {
-	dir := s.export("escape", "rw,no_root_squash")
-	outside := s.export("outside", "rw,no_root_squash")
+func escapes(t *testing.T, s *nfsd.Server) {
+	dir := s.Export("escape", "*", "rw,no_root_squash")
+	outside := s.Export("outside", "*", "rw,no_root_squash")
 	must(t, os.WriteFile(filepath.Join(outside, "precious"), []byte("x"), 0o600))
 	c := realClient(t)
 	share, v := made(t, c, realShare("escape"), "data", sharedvolume.Delete)
@@ -194,14 +218,13 @@ func escapes(t *testing.T, s *nfsd) {
 }
 
 // problems names every way in which a share cannot be used.
-func problems(t *testing.T, s *nfsd) {
-	s.export("rw", "rw,no_root_squash")
-	s.export("readonly", "ro,no_root_squash")
-	s.export("squash", "rw,root_squash")
-	s.export("allsquash", "rw,all_squash,anonuid=1000,anongid=1000")
-	must(t, os.Chmod(filepath.Join(s.exports, "allsquash"), 0o777))
-	must(t, os.Mkdir(filepath.Join(s.exports, "private"), 0o755))
-	s.in("exportfs", "-i", "-o", "rw,insecure,no_subtree_check,fsid=90", "192.0.2.1:/private")
+func problems(t *testing.T, s *nfsd.Server) {
+	s.Export("rw", "*", "rw,no_root_squash")
+	s.Export("readonly", "*", "ro,no_root_squash")
+	s.Export("squash", "*", "rw,root_squash")
+	s.Export("allsquash", "*", "rw,all_squash,anonuid=1000,anongid=1000")
+	must(t, os.Chmod(filepath.Join(s.Exports, "allsquash"), 0o777))
+	s.Export("private", "192.0.2.1", "rw,no_root_squash")
 	garbage := garbageServer(t)
 	c := realClient(t)
 	for name, p := range map[string]struct {
@@ -221,8 +244,8 @@ func problems(t *testing.T, s *nfsd) {
 		"garbage":                {realShare("rw", "port="+garbage), []string{sharedvolume.ReasonUnreachable}},
 		"no such machine":        {sharedvolume.Share{Server: "10.77.0.99", Path: "/rw", Owner: owner}, []string{sharedvolume.ReasonUnreachable}},
 		"an unknown name":        {sharedvolume.Share{Server: "nas.example", Path: "/rw", Owner: owner}, []string{sharedvolume.ReasonUnknownHost}},
-		"garbage on this host":   {sharedvolume.Share{Server: clientAddress, Path: "/rw", Owner: owner, MountOptions: []string{"port=" + garbage}}, []string{sharedvolume.ReasonNotNFS}},
-		"silence on this host":   {sharedvolume.Share{Server: clientAddress, Path: "/rw", Owner: owner, MountOptions: []string{"port=" + silentServer(t)}}, []string{sharedvolume.ReasonUnreachable}},
+		"garbage on this host":   {sharedvolume.Share{Server: nfsd.ClientAddress, Path: "/rw", Owner: owner, MountOptions: []string{"port=" + garbage}}, []string{sharedvolume.ReasonNotNFS}},
+		"silence on this host":   {sharedvolume.Share{Server: nfsd.ClientAddress, Path: "/rw", Owner: owner, MountOptions: []string{"port=" + silentServer(t)}}, []string{sharedvolume.ReasonUnreachable}},
 		"a path with a comma":    {realShare("rw,suid"), []string{sharedvolume.ReasonNotExported}},
 		"a path with a space":    {realShare("no such"), []string{sharedvolume.ReasonNotExported}},
 		"a path below an export": {realShare("rw/none"), []string{sharedvolume.ReasonNotExported}},
@@ -239,7 +262,7 @@ func problems(t *testing.T, s *nfsd) {
 		})
 	}
 	for _, name := range []string{"readonly", "squash", "rw"} {
-		if entries, err := os.ReadDir(filepath.Join(s.exports, name)); err != nil || len(entries) != 0 {
+		if entries, err := os.ReadDir(filepath.Join(s.Exports, name)); err != nil || len(entries) != 0 {
 			t.Errorf("%s: left %v, %v", name, entries, err)
 		}
 	}
@@ -273,7 +296,7 @@ func silentServer(t *testing.T) string {
 
 func listen(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", clientAddress+":0")
+	listener, err := net.Listen("tcp", nfsd.ClientAddress+":0")
 	must(t, err)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
@@ -291,8 +314,8 @@ func listen(t *testing.T, serve func(net.Conn)) string {
 }
 
 // manyFiles removes a large directory in several calls.
-func manyFiles(t *testing.T, s *nfsd) {
-	dir := s.export("many", "rw,no_root_squash")
+func manyFiles(t *testing.T, s *nfsd.Server) {
+	dir := s.Export("many", "*", "rw,no_root_squash")
 	c := realClient(t)
 	c.cfg.Limits.Slice = 2 * time.Second
 	share, _ := made(t, c, realShare("many"), "data", sharedvolume.Delete)
@@ -325,8 +348,8 @@ func manyFiles(t *testing.T, s *nfsd) {
 }
 
 // archived renames while a pod still has the directory mounted.
-func archived(t *testing.T, s *nfsd) {
-	dir := s.export("arch", "rw,no_root_squash")
+func archived(t *testing.T, s *nfsd.Server) {
+	dir := s.Export("arch", "*", "rw,no_root_squash")
 	c := realClient(t)
 	share, v := made(t, c, realShare("arch"), "team/data", sharedvolume.Archive)
 	place := attached(t, c, v)
@@ -347,30 +370,33 @@ func archived(t *testing.T, s *nfsd) {
 	must(t, detach(t, c, place, false))
 }
 
+// pod runs a command in a process of its own, as pods do. In this one, every process that is started would wait for what is written to
+// open files of the share.
+func pod(t *testing.T, script string) (*os.Process, <-chan error) {
+	t.Helper()
+	c := exec.Command("sh", "-c", script)
+	must(t, c.Start())
+	done := make(chan error, 1)
+	go func() { done <- c.Wait() }()
+	return c.Process, done
+}
+
 // deadServer cuts the cable: nothing takes longer than its bound, other servers are not concerned, and all goes on afterwards.
-func deadServer(t *testing.T, s *nfsd) {
-	dir := s.export("dead", "rw,no_root_squash")
+func deadServer(t *testing.T, s *nfsd.Server) {
+	dir := s.Export("dead", "*", "rw,no_root_squash")
 	c := realClient(t)
 	share, v := made(t, c, realShare("dead"), "data", sharedvolume.Delete)
 	place := attached(t, c, v)
 	must(t, os.WriteFile(filepath.Join(place, "before"), []byte("x"), 0o600))
-	s.cut()
+	s.Cut()
 	healed := false
 	defer func() {
 		if !healed {
-			s.heal()
+			s.Heal()
 		}
 	}()
 	// A pod's write waits.
-	written := make(chan error, 1)
-	go func() {
-		f, err := os.Create(filepath.Join(place, "after"))
-		if err == nil {
-			_, err = f.WriteString("y")
-			err = errors.Join(err, f.Sync(), f.Close())
-		}
-		written <- err
-	}()
+	_, written := pod(t, "printf y > "+filepath.Join(place, "after"))
 	var wait sync.WaitGroup
 	wait.Go(func() {
 		takes(t, 25*time.Second, func() {
@@ -413,7 +439,7 @@ func deadServer(t *testing.T, s *nfsd) {
 	})
 	wait.Go(func() {
 		takes(t, 20*time.Second, func() {
-			wantReason(t, c.Reaches(t.Context(), serverAddress, nil), sharedvolume.ReasonUnreachable)
+			wantReason(t, c.Reaches(t.Context(), nfsd.Address, nil), sharedvolume.ReasonUnreachable)
 		})
 	})
 	wait.Wait()
@@ -422,11 +448,13 @@ func deadServer(t *testing.T, s *nfsd) {
 		t.Errorf("the write did not wait: %v", err)
 	default:
 	}
-	s.heal()
+	s.Heal()
 	healed = true
+	back := time.Now()
 	select {
 	case err := <-written:
 		must(t, err)
+		t.Logf("the write went on %s after the server was back", time.Since(back))
 	case <-time.After(2 * time.Minute):
 		t.Fatal("the write waits on")
 	}
@@ -451,21 +479,18 @@ func deadServer(t *testing.T, s *nfsd) {
 }
 
 // deadUnmount unmounts while the server is gone: in time, and by force only when told so.
-func deadUnmount(t *testing.T, s *nfsd) {
-	s.export("gone", "rw,no_root_squash")
+func deadUnmount(t *testing.T, s *nfsd.Server) {
+	s.Export("gone", "*", "rw,no_root_squash")
 	c := realClient(t)
 	c.cfg.Limits.Unmount = 5 * time.Second
 	_, v := made(t, c, realShare("gone"), "data", sharedvolume.Delete)
 	clean, dirty := attached(t, c, v), attached(t, c, v)
-	// A write that was not flushed.
-	f, err := os.Create(filepath.Join(dirty, "file"))
-	must(t, err)
-	s.cut()
-	defer s.heal()
-	_, err = f.Write(make([]byte, 1<<20))
-	must(t, err)
-	closed := make(chan error, 1)
-	go func() { closed <- f.Close() }()
+	// Writes that are not on the server yet.
+	process, closed := pod(t, "exec dd if=/dev/zero bs=64k of="+filepath.Join(dirty, "file"))
+	time.Sleep(time.Second)
+	s.Cut()
+	defer s.Heal()
+	time.Sleep(time.Second)
 	takes(t, 10*time.Second, func() {
 		t.Logf("clean: %v", detach(t, c, clean, false))
 	})
@@ -476,6 +501,7 @@ func deadUnmount(t *testing.T, s *nfsd) {
 			t.Error("a mount in use is unmounted")
 		}
 	})
+	must(t, process.Kill())
 	c.cfg.Limits.Unmount = 15 * time.Second
 	for _, place := range []string{clean, dirty} {
 		if len(mounts(t, place)) == 0 {
@@ -491,7 +517,7 @@ func deadUnmount(t *testing.T, s *nfsd) {
 	select {
 	case err := <-closed:
 		t.Logf("the writer: %v", err)
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("the writer still waits")
 	}
 }

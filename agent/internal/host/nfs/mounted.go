@@ -30,8 +30,9 @@ type mounted struct {
 	last    uint64
 	// killed is the time when the process was killed because it did not answer. Until it is gone nobody waits for the share.
 	killed time.Time
-	// ended is set when no more calls are taken.
+	// ended is set when no more calls are taken, and why says what those get that are in progress then.
 	ended bool
+	why   error
 	idle  *time.Timer
 }
 
@@ -83,7 +84,7 @@ func (s *mounted) refusal() error {
 func (s *mounted) mount(m child.Mount) {
 	s.err = s.start(m)
 	if s.err != nil {
-		s.retire()
+		s.retire(s.err)
 	}
 	close(s.ready)
 	if s.err == nil {
@@ -148,10 +149,12 @@ func lastWords(p Process) string {
 }
 
 // retire lets the share be mounted anew by the next call, as soon as the process is gone.
-func (s *mounted) retire() {
+func (s *mounted) retire(why error) {
 	s.mu.Lock()
 	first := !s.ended
-	s.ended = true
+	if s.ended = true; first {
+		s.why = why
+	}
 	s.mu.Unlock()
 	if !first {
 		return

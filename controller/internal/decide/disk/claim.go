@@ -64,7 +64,7 @@ func (c Claim) wants(d decide.Device) bool {
 		return true
 	}
 	w, ok := c.consent(d)
-	return ok && (w.Serial == "" || w.Serial == d.Serial) && Curable(d)
+	return ok && (w.Serial == "" || w.Serial == d.Serial) && d.Wipeable
 }
 
 // names reports whether the spec names the device.

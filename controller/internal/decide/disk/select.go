@@ -137,7 +137,7 @@ func (c *Choice) judge(in Input, d decide.Device) {
 	case consent.Serial != "" && consent.Serial != d.Serial:
 		c.Problems = append(c.Problems, Refused{d.Path, v1alpha1.ReasonDeviceRefused, fmt.Sprintf(
 			"devices.wipe names the disk with serial number %q, the one there now has %q: it is not wiped", consent.Serial, d.Serial)})
-	case !Curable(d):
+	case !d.Wipeable:
 		c.Problems = append(c.Problems, Refused{d.Path, v1alpha1.ReasonDeviceRefused, "cannot be wiped: " + Why(d)})
 	default:
 		c.Wipe = append(c.Wipe, d)

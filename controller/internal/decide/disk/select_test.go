@@ -32,6 +32,12 @@ func refused(reason string) func(*decide.Device) {
 	}
 }
 
+// written is a device that only what is written on it speaks against.
+func written(d *decide.Device) {
+	refused(v1alpha1.RefusalFilesystem)(d)
+	d.Wipeable = true
+}
+
 func owned(uid string) func(*decide.Device) {
 	return func(d *decide.Device) {
 		d.OwnerUID, d.VolumeGroup, d.PVUUID = uid, "g-"+uid, "pv-"+d.KernelName
@@ -171,11 +177,11 @@ func TestSelect(t *testing.T) {
 			"owned sda\n",
 		},
 		"a consented device is wiped": {
-			Input{Claim: claim("a", 1, wipe("/dev/disk/by-id/sda", "S-sda")), Host: "n1", Node: node(disk("sda", refused(v1alpha1.RefusalFilesystem)))},
+			Input{Claim: claim("a", 1, wipe("/dev/disk/by-id/sda", "S-sda")), Host: "n1", Node: node(disk("sda", written))},
 			"wipe sda\n",
 		},
 		"a consent for another serial number wipes nothing": {
-			Input{Claim: claim("a", 1, wipe("/dev/disk/by-path/slot-sda", "S-old")), Host: "n1", Node: node(disk("sda", refused(v1alpha1.RefusalFilesystem)))},
+			Input{Claim: claim("a", 1, wipe("/dev/disk/by-path/slot-sda", "S-old")), Host: "n1", Node: node(disk("sda", written))},
 			"problem DeviceRefused /dev/disk/by-id/sda: devices.wipe names the disk with serial number \"S-old\", the one there now has \"S-sda\": it is not wiped\n",
 		},
 		"a consent does not cover a device in use": {
@@ -184,6 +190,13 @@ func TestSelect(t *testing.T) {
 				Node: node(disk("sda", refused(v1alpha1.RefusalFilesystem), refused(v1alpha1.RefusalMounted))),
 			},
 			"problem DeviceRefused /dev/disk/by-id/sda: cannot be wiped: It is Filesystem (Filesystem), It is Mounted (Mounted)\n",
+		},
+		"an older Cluster that may wipe a device wants it": {
+			Input{
+				Claim: claim("a", 1, wipe("/dev/disk/by-id/sda", "")), Host: "n1", Node: node(disk("sda", written)),
+				Rivals: []Claim{claim("b", 2, wipe("/dev/disk/by-id/sda", ""))},
+			},
+			"problem DeviceConflict /dev/disk/by-id/sda: is also chosen by Cluster b, which is older\n",
 		},
 		"a consent does not cover what could not be read": {
 			Input{
@@ -195,7 +208,7 @@ func TestSelect(t *testing.T) {
 		"a consent on another host does nothing here": {
 			Input{
 				Claim: claim("a", 1, &v1alpha1.DeviceSelector{Wipe: []v1alpha1.WipeConsent{{Host: "n2", Path: "/dev/disk/by-id/sda"}}}), Host: "n1",
-				Node: node(disk("sda", refused(v1alpha1.RefusalFilesystem))),
+				Node: node(disk("sda", written)),
 			},
 			"refused DeviceRefused /dev/disk/by-id/sda: It is Filesystem (Filesystem)\n",
 		},
@@ -209,7 +222,7 @@ func TestSelect(t *testing.T) {
 					Paths: []v1alpha1.DevicePath{"/dev/disk/by-id/sdb"},
 					Wipe:  []v1alpha1.WipeConsent{{Host: "n1", Path: "/dev/disk/by-id/sda"}},
 				}), Host: "n1",
-				Node: node(disk("sda", refused(v1alpha1.RefusalFilesystem)), disk("sdb")),
+				Node: node(disk("sda", written), disk("sdb")),
 			},
 			"take sdb\nproblem DeviceRefused /dev/disk/by-id/sda: is listed under devices.wipe, but the rest of spec.devices does not choose it\n",
 		},

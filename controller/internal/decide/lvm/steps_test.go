@@ -19,7 +19,7 @@ func device(name string) decide.Device {
 
 func dirty(name string) decide.Device {
 	d := device(name)
-	d.Refusals = []v1alpha1.Refusal{{Reason: v1alpha1.RefusalFilesystem, Message: "carries ext4"}}
+	d.Wipeable, d.Refusals = true, []v1alpha1.Refusal{{Reason: v1alpha1.RefusalFilesystem, Message: "carries ext4"}}
 	return d
 }
 

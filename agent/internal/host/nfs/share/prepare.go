@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -157,6 +159,18 @@ func (s *Share) tidy(marks dir) error {
 		return err
 	}
 	defer tmp.close()
+	drafts, err := tmp.names(-1)
+	if err != nil {
+		return err
+	}
+	probes, err := marks.names(-1)
+	if err != nil {
+		return err
+	}
+	probes = slices.DeleteFunc(probes, func(name string) bool { return !strings.HasPrefix(name, probePrefix) })
+	if len(drafts)+len(probes) == 0 {
+		return nil
+	}
 	clock := "clock-" + uuid.NewString()
 	if err := s.write(tmp, clock, nil); err != nil {
 		return err
@@ -169,10 +183,6 @@ func (s *Share) tidy(marks dir) error {
 		return err
 	}
 	before := now.Mtim.Sec - int64(leftoverAge/time.Second)
-	drafts, err := tmp.names(-1)
-	if err != nil {
-		return err
-	}
 	for _, name := range drafts {
 		if st, err := tmp.lstat(name); err == nil && st.Mtim.Sec < before {
 			if err := ignoreMissing(s.unlink(tmp, name)); err != nil {
@@ -180,5 +190,5 @@ func (s *Share) tidy(marks dir) error {
 			}
 		}
 	}
-	return s.tidyProbes(marks, before)
+	return s.tidyProbes(marks, probes, before)
 }

@@ -3,7 +3,6 @@ package share
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
@@ -71,15 +70,8 @@ func (s *Share) try(marks dir, name string) error {
 }
 
 // tidyProbes removes the probes of killed calls.
-func (s *Share) tidyProbes(marks dir, before int64) error {
-	names, err := marks.names(-1)
-	if err != nil {
-		return err
-	}
+func (s *Share) tidyProbes(marks dir, names []string, before int64) error {
 	for _, name := range names {
-		if !strings.HasPrefix(name, probePrefix) {
-			continue
-		}
 		st, err := marks.lstat(name)
 		if err != nil || st.Ctim.Sec >= before || st.Mode&unix.S_IFMT != unix.S_IFDIR {
 			continue
