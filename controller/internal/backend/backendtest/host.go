@@ -39,7 +39,7 @@ type Group struct {
 type host struct {
 	name   string
 	answer Answer
-	// problem is what the backend finds wrong with the host; zero when nothing is.
+	// problem is what the backend finds wrong with a host that stays; zero when nothing is.
 	problem backend.Finding
 	// blind is true when the host answers, and what is on it cannot be read.
 	blind bool
@@ -51,8 +51,6 @@ type host struct {
 	// groups by the UID of their owner, and what was made of extra.
 	groups map[types.UID]*Group
 	extras map[types.UID]bool
-	// unreachable says why the host does not answer.
-	unreachable string
 
 	// steps counts the steps that were performed, failed ones among them; attempts counts calls of Perform.
 	steps, attempts int
@@ -122,7 +120,7 @@ func (b *Backend) Extra(name, what string, later bool) {
 	b.change(name, func(h *host) { h.extra, h.later = what, later })
 }
 
-// Problem lets the backend find something wrong with a host; the zero Finding ends it.
+// Problem lets the backend find something wrong with a host that stays; the zero Finding ends it.
 func (b *Backend) Problem(name string, f backend.Finding) {
 	b.t.Helper()
 	b.change(name, func(h *host) { h.problem = f })

@@ -70,20 +70,18 @@ func (v *View) member(name string) *v1alpha1.Member {
 // Facts returns what is known about a host. One that nobody has added is a node on which nothing of ours runs.
 func (v *View) Facts(name string) backend.Facts {
 	h, known := v.hosts[name]
-	g := v.group(name)
+	g, m := v.group(name), v.member(name)
 	f := backend.Facts{Up: known && h.answer == Up, TooEarly: known && h.answer == Early, Missing: !known || h.answer == Dead}
-	switch {
-	case f.Missing:
-		f.Reason, f.Problem = v1alpha1.ReasonAgentMissing, "no agent runs on this node"
-	case h.answer == Silent:
-		f.Reason, f.Problem = v1alpha1.ReasonAgentUnreachable, backend.Sentence(h.unreachable, "the agent does not answer")
-	}
+	f.Reason, f.Problem = why(f, h)
 	if g != nil {
 		for _, volume := range g.Volumes {
 			f.Holding = append(f.Holding, g.Name+"/"+volume)
 		}
 	}
+	f.Recorded = f.Up && g.is(backend.Member{Object: m}.Record())
 	switch {
+	case backend.Lost(m) && !f.Up && !f.TooEarly:
+		f.Holding, f.Data = nil, nodestate.DataAbsent
 	case !f.Up || h.blind:
 		f.Data = nodestate.DataUnknown
 	case len(f.Holding) > 0:
@@ -91,43 +89,61 @@ func (v *View) Facts(name string) backend.Facts {
 	default:
 		f.Data = nodestate.DataAbsent
 	}
-	m := v.member(name)
-	r := backend.Member{Object: m}.Record()
-	f.Recorded = f.Up && g != nil && r != nil && r.UUID == g.UUID
-	if backend.Lost(m) && !f.Up && !f.TooEarly {
-		f.Holding, f.Data = nil, nodestate.DataAbsent
-	}
 	return f
 }
+
+// why says why a host does not answer; empty when it does, and while nobody can say.
+func why(f backend.Facts, h host) (reason, problem string) {
+	switch {
+	case f.Missing:
+		return v1alpha1.ReasonAgentMissing, "no agent runs on this node"
+	case h.answer == Silent:
+		return v1alpha1.ReasonAgentUnreachable, "the agent does not answer"
+	}
+	return "", ""
+}
+
+// is reports whether a group is the recorded one.
+func (g *Group) is(r *v1alpha1.MemberGroup) bool {
+	return g != nil && r != nil && r.UUID != "" && r.UUID == g.UUID
+}
+
+// recorded reports whether a group was ever recorded for a member.
+func recorded(m backend.Member) bool { return m.Record() != nil && m.Record().UUID != "" }
 
 // Decide decides about a host by the rules that every backend keeps: what is recorded outranks what is seen.
 func (v *View) Decide(m backend.Member) backend.Host {
 	h, known := v.hosts[m.Node]
-	g, r := v.group(m.Node), m.Record()
-	recorded := r != nil && r.UUID != ""
-	out := backend.Host{Serves: g != nil || recorded && (!known || h.answer != Up || h.blind), Unused: g == nil && r == nil && len(m.Volumes) == 0}
-	if known && h.answer == Up && g != nil {
+	g, up := v.group(m.Node), known && h.answer == Up
+	out := backend.Host{
+		Serves: g != nil || recorded(m) && (!up || h.blind), Unused: g == nil && m.Record() == nil && len(m.Volumes) == 0,
+	}
+	if !up {
+		return out
+	}
+	if g != nil {
 		out.Reports, out.Size, out.Free, out.Volumes = true, g.Size, g.Free, len(g.Volumes)
 		out.Devices = []v1alpha1.MemberDevice{{
 			Path: "/dev/disk/by-id/" + m.Node, Identity: g.UUID, Size: *resource.NewQuantity(g.Size, resource.BinarySI), State: v1alpha1.DevicePresent,
 		}}
 	}
-	if !known || h.answer != Up {
-		return out
-	}
-	out.Finding = h.problem
 	switch {
 	case h.blind:
-		out.Finding = backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonVolumeGroupUnknown, Message: "what is on the host cannot be read"}
+		out.Finding = bad(v1alpha1.ReasonVolumeGroupUnknown, "what is on the host cannot be read")
 	case m.Flags.ShouldDestroy():
 		out.Steps = v.removal(m, g)
 	default:
+		out.Finding = h.problem
 		v.stay(m, h, g, &out)
 	}
-	if m.Lost && recorded && g != nil && g.UUID == r.UUID {
-		out.Finding = backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonLost, Message: "is declared lost, but its group is reported"}
+	if m.Lost && g.is(m.Record()) {
+		out.Finding = bad(v1alpha1.ReasonLost, "is declared lost, but its group is reported")
 	}
 	return out
+}
+
+func bad(reason, message string) backend.Finding {
+	return backend.Finding{Kind: backend.Bad, Reason: reason, Message: message}
 }
 
 // removal tears down what is on a host. Nothing that holds data is removed; a backend that moves data moves it first.
@@ -143,20 +159,20 @@ func (v *View) removal(m backend.Member, g *Group) []backend.Step {
 	return []backend.Step{v.step(m.Node, v1alpha1.ActionRemoveVolumeGroup, g.Name)}
 }
 
+// stay compares what is recorded of a host that stays with what is seen, and grows its group.
 func (v *View) stay(m backend.Member, h host, g *Group, out *backend.Host) {
-	r := m.Record()
 	switch {
-	case r != nil && r.UUID != "" && g == nil, g == nil && len(m.Volumes) > 0:
-		out.Finding = backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonVolumeGroupLost, Message: "the recorded group is not seen"}
+	case g == nil && (recorded(m) || len(m.Volumes) > 0):
+		out.Finding = bad(v1alpha1.ReasonVolumeGroupLost, "the recorded group is not seen")
 		return
-	case r != nil && r.UUID != "" && g.UUID != r.UUID && !v.obstinate:
-		out.Finding = backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonVolumeGroupConflict, Message: "the group is not the recorded one"}
+	case recorded(m) && !g.is(m.Record()) && !v.obstinate:
+		out.Finding = bad(v1alpha1.ReasonVolumeGroupConflict, "the group is not the recorded one")
 		return
 	case g != nil:
 		out.Record = &v1alpha1.MemberGroup{UUID: g.UUID, Name: g.Name}
 	}
-	wanted := backend.Wants(v.common, v.world.Nodes[m.Node])
-	if !wanted || m.Invalid != nil || m.Frozen && !v.obstinate {
+	wanted := backend.Wants(v.common, v.world.Nodes[m.Node]) && m.Invalid == nil && !m.Frozen
+	if !wanted && !v.obstinate {
 		return
 	}
 	out.Steps = v.grow(m.Node, h, g)

@@ -260,7 +260,7 @@ func TestReconcile_goneMemberIsNoError(t *testing.T) {
 func TestReconcile_neverFightsWithTheEngine(t *testing.T) {
 	s := newSuite(t)
 	c := s.cluster()
-	m := s.member(v1alpha1.KindCluster, c.UID)
+	s.member(v1alpha1.KindCluster, c.UID)
 	// The API server had lost the Cluster for a moment, as while it is restored.
 	s.r.Live = interceptor.NewClient(s.client, interceptor.Funcs{
 		Get: func(ctx context.Context, cl client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -299,7 +299,7 @@ func TestReconcile_neverFightsWithTheEngine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m = s.get()
+	m := s.get()
 	if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady); c == nil || c.Reason == v1alpha1.ReasonOwnerMissing || strings.Contains(m.Status.Message, "does not exist") {
 		t.Errorf("the engine does not heal it: %+v, %s", c, m.Status.Message)
 	}

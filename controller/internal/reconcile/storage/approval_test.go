@@ -34,7 +34,7 @@ func (s *suite) approve(digest string) {
 // approveMember approves the plan of a Member of the Cluster pool.
 func (s *suite) approveMember(node, digest string) {
 	s.t.Helper()
-	s.editMember("pool", node, func(m *v1alpha1.Member) {
+	s.editMember(node, func(m *v1alpha1.Member) {
 		metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1alpha1.AnnotationApprove, digest)
 	})
 }
@@ -52,15 +52,16 @@ func (s *suite) unapproved(nodes ...string) {
 	}
 }
 
-func manual(name string, hosts ...string) *v1alpha1.Cluster {
-	c := newCluster(name, hosts...)
+// manual returns the Cluster pool, whose steps all wait for approval.
+func manual(hosts ...string) *v1alpha1.Cluster {
+	c := newCluster("pool", hosts...)
 	c.Spec.Approval = v1alpha1.ApprovalManual
 	return c
 }
 
 func TestApproval_ofOneMember(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
-	s.create(manual("pool", "n1", "n2"))
+	s.create(manual("n1", "n2"))
 	s.until("pool", waits(2))
 	if len(s.lvm.Log()) != 0 {
 		t.Fatalf("steps before the approval: %v", s.lvm.Log())
@@ -71,7 +72,7 @@ func TestApproval_ofOneMember(t *testing.T) {
 	}
 	s.drain()
 	s.approveMember("n1", p1.Digest)
-	s.untilMember("pool", "n1", memberHas(ready, isTrue, v1alpha1.ReasonReady))
+	s.untilMember("n1", memberHas(ready, isTrue, v1alpha1.ReasonReady))
 	s.until("pool", waits(1))
 	if s.lvm.Attempts("n2") != 0 {
 		t.Errorf("steps without approval: %v", s.lvm.Log())
@@ -88,7 +89,7 @@ func TestApproval_coversTheUIDOfTheMember(t *testing.T) {
 	s.until("pool", waits(2))
 	old := s.mustMember("pool", "n1")
 	s.delete(old)
-	m := s.untilMember("pool", "n1", func(m *v1alpha1.Member) string {
+	m := s.untilMember("n1", func(m *v1alpha1.Member) string {
 		if m.UID == old.UID || m.Status.Plan == nil {
 			return "no plan of a new member"
 		}
@@ -106,7 +107,7 @@ func TestApproval_coversTheUIDOfTheMember(t *testing.T) {
 
 func TestApproval_ofTheStorageStampsAllMembersBeforeAnyStep(t *testing.T) {
 	s := newSuite(t, "n1", "n2", "n3")
-	s.create(manual("pool", "n1", "n2", "n3"))
+	s.create(manual("n1", "n2", "n3"))
 	c := s.until("pool", waits(3))
 	if len(c.Status.Plan.Steps) != 3 {
 		t.Errorf("plan %+v", c.Status.Plan)
@@ -137,7 +138,7 @@ func TestApproval_survivesAControllerThatDiesBetweenTwoStamps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for dies := 1; dies <= 4; dies++ {
 				s := newSuite(t, "n1", "n2", "n3")
-				s.create(manual("pool", "n1", "n2", "n3"))
+				s.create(manual("n1", "n2", "n3"))
 				c := s.until("pool", waits(3))
 				s.drain()
 				s.approve(c.Status.Plan.Digest)
@@ -170,7 +171,7 @@ func TestApproval_survivesAControllerThatDiesBetweenTwoStamps(t *testing.T) {
 
 func TestApproval_thatFitsNothingIsToldAndDropped(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
-	s.create(manual("pool", "n1", "n2"))
+	s.create(manual("n1", "n2"))
 	c := s.until("pool", waits(2))
 	s.drain()
 	s.approve("0123")
@@ -205,13 +206,13 @@ func TestApproval_thatFitsNothingIsToldAndDropped(t *testing.T) {
 func TestApproval_isKeptWhileAHostIsSilent(t *testing.T) {
 	for _, how := range []backendtest.Answer{backendtest.Silent, backendtest.Early} {
 		s := newSuite(t, "n1", "n2")
-		s.create(manual("pool", "n1", "n2"))
+		s.create(manual("n1", "n2"))
 		c := s.until("pool", waits(2))
 		s.lvm.Answer("n2", how)
 		s.settle("pool")
 		s.drain()
 		s.approve(c.Status.Plan.Digest)
-		s.untilMember("pool", "n1", memberHas(ready, isTrue, v1alpha1.ReasonReady))
+		s.untilMember("n1", memberHas(ready, isTrue, v1alpha1.ReasonReady))
 		if s.lvm.Attempts("n2") != 0 {
 			t.Errorf("steps on a silent host: %v", s.lvm.Log())
 		}
@@ -227,7 +228,7 @@ func TestApproval_isKeptWhileAHostIsSilent(t *testing.T) {
 // The digest of the whole was read while all hosts answered. One that restarts meanwhile does not make it void.
 func TestApproval_thatFitsNothingIsKeptWhileAHostWithAPlanIsSilent(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
-	s.create(manual("pool", "n1", "n2"))
+	s.create(manual("n1", "n2"))
 	s.until("pool", waits(2))
 	s.lvm.Answer("n2", backendtest.Silent)
 	s.drain()
@@ -263,7 +264,7 @@ func TestApproval_isUsedUp(t *testing.T) {
 
 func TestApproval_isNotVoidedByAnotherHost(t *testing.T) {
 	s := newSuite(t, "n1", "n2", "n3")
-	s.create(manual("pool", "n1", "n2"))
+	s.create(manual("n1", "n2"))
 	s.until("pool", waits(2))
 	before := s.mustMember("pool", "n1").Status.Plan.Digest
 	s.list("pool", "n1", "n2", "n3")
@@ -274,7 +275,7 @@ func TestApproval_isNotVoidedByAnotherHost(t *testing.T) {
 		t.Error("the plan of a host changed with another host")
 	}
 	s.approveMember("n1", before)
-	s.untilMember("pool", "n1", memberHas(ready, isTrue, v1alpha1.ReasonReady))
+	s.untilMember("n1", memberHas(ready, isTrue, v1alpha1.ReasonReady))
 }
 
 func TestApproval_automaticWaitsForWipesOnly(t *testing.T) {
@@ -294,7 +295,7 @@ func TestApproval_automaticWaitsForWipesOnly(t *testing.T) {
 func TestApproval_laterStepsAreApprovedNowAndRunWhenPossible(t *testing.T) {
 	s := newSuite(t, "n1")
 	s.lvm.Extra("n1", "thin", true)
-	s.create(manual("pool", "n1"))
+	s.create(manual("n1"))
 	c := s.until("pool", waits(2))
 	if steps := c.Status.Plan.Steps; steps[0].Later || !steps[1].Later {
 		t.Errorf("plan %+v", steps)
@@ -334,7 +335,7 @@ func TestApproval_goesOnAfterEveryCrashOfTheHost(t *testing.T) {
 			c := s.until("pool", waits(3))
 			s.drain()
 			s.approve(c.Status.Plan.Digest)
-			s.untilMember("pool", "n1", inState("offline"))
+			s.untilMember("n1", inState("offline"))
 			s.lvm.Answer("n1", backendtest.Up)
 			s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 			s.notTold("fits no plan")

@@ -53,15 +53,15 @@ func deny(c client.WithWatch, refuse func(verb, name string) error) client.WithW
 	})
 }
 
-// conflictError is what all conflicts of tests are.
-var conflictError = errors.New("changed meanwhile")
+// errConflict is what all conflicts of tests are.
+var errConflict = errors.New("changed meanwhile")
 
 type conflictStatus struct{ *apierrors.StatusError }
 
-func (c conflictStatus) Is(err error) bool { return err == conflictError }
+func (c conflictStatus) Is(err error) bool { return err == errConflict }
 
 func conflict() error {
-	return conflictStatus{apierrors.NewConflict(schema.GroupResource{Group: v1alpha1.Group, Resource: "clusters"}, "pool", conflictError)}
+	return conflictStatus{apierrors.NewConflict(schema.GroupResource{Group: v1alpha1.Group, Resource: "clusters"}, "pool", errConflict)}
 }
 
 // filterMembers returns a client whose lists of Members have only those that a function keeps.

@@ -20,7 +20,7 @@ func TestStatus_isBounded(t *testing.T) {
 	s := newSuite(t)
 	const hosts = 500
 	long := strings.Repeat(`the disk "wwn-0x500" says <broken> & more; `, 100)
-	c := manual("pool")
+	c := manual()
 	names := make([]string, 0, hosts)
 	for i := range hosts {
 		names = append(names, fmt.Sprintf("host-%03d.rack-%s.example.com", i, strings.Repeat("x", 30)))
@@ -98,11 +98,11 @@ func (s *suite) settleMember(node string) *v1alpha1.Member {
 	return s.mustMember("pool", node)
 }
 
-// versions returns the resourceVersions of everything that the engine writes.
-func (s *suite) versions(name string) string {
+// versions returns the resourceVersions of everything that the engine writes for the Cluster pool.
+func (s *suite) versions() string {
 	s.t.Helper()
 	var out []string
-	for _, o := range []client.Object{s.get(name), s.class(name)} {
+	for _, o := range []client.Object{s.get("pool"), s.class("pool")} {
 		out = append(out, o.GetName()+" "+o.GetResourceVersion())
 	}
 	var members v1alpha1.MemberList
@@ -129,22 +129,22 @@ func TestStatus_nothingIsWrittenWhenNothingChanges(t *testing.T) {
 	})
 	s.work.Close()
 	s.restartController()
-	before := s.versions("pool")
+	before := s.versions()
 	for range 7 {
 		s.pass(time.Minute)
 		s.once("pool")
 	}
 	// Once: the delay of n3 is over, and it waits for its volume from now on.
-	if after := s.versions("pool"); writes > 2 {
+	if after := s.versions(); writes > 2 {
 		t.Errorf("%d writes: %s, then %s", writes, before, after)
 	}
 	writes = 0
-	before = s.versions("pool")
+	before = s.versions()
 	for range 5 {
 		s.pass(time.Minute)
 		s.once("pool")
 	}
-	if after := s.versions("pool"); after != before || writes != 0 {
+	if after := s.versions(); after != before || writes != 0 {
 		t.Errorf("%d writes: %s, then %s", writes, before, after)
 	}
 	s.drain()
@@ -167,17 +167,17 @@ func TestStatus_capacityIsWrittenEvery15Seconds(t *testing.T) {
 	if m, total := free(); m != 90<<30 || total != 90<<30 {
 		t.Fatalf("the first change is not written: %d, %d", m, total)
 	}
-	before := s.versions("pool")
+	before := s.versions()
 	s.lvm.AddVolume(c.UID, "n1", "b", 10<<30)
 	s.pass(5 * time.Second)
 	if r := s.once("pool"); r.RequeueAfter > 10*time.Second {
 		t.Errorf("nobody looks when it is time: %s", r.RequeueAfter)
 	}
-	if after := s.versions("pool"); after != before {
+	if after := s.versions(); after != before {
 		t.Errorf("capacity was written after 5 s: %s, then %s", before, after)
 	}
 	// What a person waits for does not wait, and takes the rest along.
-	s.editMember("pool", "n1", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
+	s.editMember("n1", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
 	s.once("pool")
 	if m := s.mustMember("pool", "n1"); m.Status.State != "quiesced" || m.Status.Volumes != 2 {
 		t.Errorf("status %+v", m.Status)
@@ -208,7 +208,7 @@ func TestStatus_ofASilentHostIsKept(t *testing.T) {
 	s.cluster("pool", "n1", "n2")
 	before := s.mustMember("pool", "n2").Status
 	s.lvm.Answer("n2", 2)
-	m := s.untilMember("pool", "n2", inState("offline", "does not answer"))
+	m := s.untilMember("n2", inState("offline", "does not answer"))
 	if m.Status.Capacity.Total.Cmp(*before.Capacity.Total) != 0 || len(m.Status.Devices) != 1 || !m.Status.Flags.HasData {
 		t.Errorf("status %+v", m.Status)
 	}

@@ -13,7 +13,7 @@ func TestDelete_ofAPersonIsObeyedAtOnce(t *testing.T) {
 	s.list("pool", "n1")
 	s.settle("pool")
 	s.delete(s.mustMember("pool", "n2"))
-	s.untilNoMember("pool", "n2")
+	s.untilNoMember("n2")
 	if !s.lvm.Empty("n2") || s.lvm.Group(c.UID, "n1") == nil {
 		t.Errorf("steps: %v", s.lvm.Log())
 	}
@@ -25,7 +25,7 @@ func TestDelete_failedWhileDataThenAbandonedThenGone(t *testing.T) {
 	s.addVolume(c, "n2", "v1")
 	old := s.mustMember("pool", "n2")
 	s.delete(old)
-	m := s.untilMember("pool", "n2", inState("failed", "v1", "is being removed"))
+	m := s.untilMember("n2", inState("failed", "v1", "is being removed"))
 	if len(m.Status.Holding) == 0 || !m.Status.Flags.ShouldDestroy || !m.Status.Flags.HasData {
 		t.Errorf("status %+v", m.Status)
 	}
@@ -44,9 +44,9 @@ func TestDelete_failedWhileDataThenAbandonedThenGone(t *testing.T) {
 	}
 	release := s.lvm.Block("n2")
 	s.lvm.Answer("n2", backendtest.Up)
-	s.untilMember("pool", "n2", inState("abandoned", "is being removed", "used afresh"))
+	s.untilMember("n2", inState("abandoned", "is being removed", "used afresh"))
 	release()
-	m = s.untilMember("pool", "n2", func(m *v1alpha1.Member) string {
+	m = s.untilMember("n2", func(m *v1alpha1.Member) string {
 		if m.UID == old.UID {
 			return "the old member is there"
 		}
@@ -61,10 +61,10 @@ func TestDelete_memberThatWasNeverUsed(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	s.lvm.Answer("n2", backendtest.Silent)
 	s.create(newCluster("pool", "n1", "n2"))
-	old := s.untilMember("pool", "n2", inState("offline"))
+	old := s.untilMember("n2", inState("offline"))
 	s.list("pool", "n1")
 	s.delete(old)
-	s.untilNoMember("pool", "n2")
+	s.untilNoMember("n2")
 }
 
 func TestDelete_finalizerStrippedByHand(t *testing.T) {
@@ -74,12 +74,12 @@ func TestDelete_finalizerStrippedByHand(t *testing.T) {
 	old := s.mustMember("pool", "n2")
 	s.list("pool", "n1")
 	s.delete(old)
-	s.untilMember("pool", "n2", inState("failed"))
-	s.editMember("pool", "n2", func(m *v1alpha1.Member) { m.Finalizers = nil })
+	s.untilMember("n2", inState("failed"))
+	s.editMember("n2", func(m *v1alpha1.Member) { m.Finalizers = nil })
 	if s.member("pool", "n2") != nil {
 		t.Fatal("the member is not gone")
 	}
-	m := s.untilMember("pool", "n2", leaving(v1alpha1.ReasonHostNotListed))
+	m := s.untilMember("n2", leaving(v1alpha1.ReasonHostNotListed))
 	if m.UID == old.UID || !m.DeletionTimestamp.IsZero() || m.Spec.Group == nil || m.Spec.Group.UUID != old.Spec.Group.UUID {
 		t.Errorf("made again: %+v", m)
 	}
@@ -87,20 +87,20 @@ func TestDelete_finalizerStrippedByHand(t *testing.T) {
 	s.pass(delay / 2)
 	s.settle("pool")
 	s.mustMember("pool", "n2")
-	s.removeVolume(c, "n2", "v1")
+	s.removeVolume(c, "n2")
 	s.settle("pool")
 	if s.lvm.Steps("n2") != 1 {
 		t.Errorf("steps: %v", s.lvm.Log())
 	}
 	s.pass(delay)
-	s.untilNoMember("pool", "n2")
+	s.untilNoMember("n2")
 }
 
 func TestDelete_finalizerThatIsMissingIsPutBack(t *testing.T) {
 	s := newSuite(t, "n1")
 	s.cluster("pool", "n1")
-	s.editMember("pool", "n1", func(m *v1alpha1.Member) { m.Finalizers = []string{"example.com/mine"} })
-	s.untilMember("pool", "n1", func(m *v1alpha1.Member) string {
+	s.editMember("n1", func(m *v1alpha1.Member) { m.Finalizers = []string{"example.com/mine"} })
+	s.untilMember("n1", func(m *v1alpha1.Member) string {
 		if len(m.Finalizers) != 2 {
 			return "a deletion would be no latch any more"
 		}
@@ -109,7 +109,7 @@ func TestDelete_finalizerThatIsMissingIsPutBack(t *testing.T) {
 	// Somebody else's finalizer keeps the object, and nothing is done for it any more.
 	s.list("pool", "n1", "n1x")
 	s.delete(s.mustMember("pool", "n1"))
-	s.untilMember("pool", "n1", func(m *v1alpha1.Member) string {
+	s.untilMember("n1", func(m *v1alpha1.Member) string {
 		if len(m.Finalizers) != 1 {
 			return "our finalizer is still there"
 		}
@@ -122,6 +122,23 @@ func TestDelete_finalizerThatIsMissingIsPutBack(t *testing.T) {
 	}
 }
 
+// What is on a host that answers cannot be read: that is not nothing.
+func TestDelete_whatCannotBeReadIsNotGone(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.cluster("pool", "n1", "n2")
+	s.list("pool", "n1")
+	s.lvm.Blind("n2", true)
+	s.delete(s.mustMember("pool", "n2"))
+	s.untilMember("n2", inState("failed", "cannot be read"))
+	s.settle("pool")
+	s.mustMember("pool", "n2")
+	s.lvm.Blind("n2", false)
+	s.untilNoMember("n2")
+	if !s.lvm.Empty("n2") {
+		t.Error("not torn down")
+	}
+}
+
 // Rule 10: the group of a Member that is deleted is not on its host any more.
 func TestDelete_groupThatIsGone(t *testing.T) {
 	s := newSuite(t, "n1", "n2", "n3")
@@ -129,20 +146,20 @@ func TestDelete_groupThatIsGone(t *testing.T) {
 	s.create(volume("pool", v1alpha1.DriverLVM, "n3", "v3"))
 	for _, n := range []string{"n2", "n3"} {
 		s.lvm.Lose(c.UID, n)
-		s.untilMember("pool", n, memberHas(ready, isFalse, v1alpha1.ReasonVolumeGroupLost))
+		s.untilMember(n, memberHas(ready, isFalse, v1alpha1.ReasonVolumeGroupLost))
 	}
 	s.list("pool", "n1")
 	s.delete(s.mustMember("pool", "n2"))
 	s.delete(s.mustMember("pool", "n3"))
 	// Without a volume nothing is left of it.
-	s.untilNoMember("pool", "n2")
+	s.untilNoMember("n2")
 	// With one it is failed until a person says that it is lost, and the volume is deleted.
-	m := s.untilMember("pool", "n3", inState("failed", "v3"))
-	s.declare("pool", "n3", string(m.UID))
+	m := s.untilMember("n3", inState("failed", "v3"))
+	s.declare("n3", string(m.UID))
 	s.settle("pool")
-	s.untilMember("pool", "n3", inState("failed", "v3"))
+	s.untilMember("n3", inState("failed", "v3"))
 	s.removePV("v3")
-	s.untilNoMember("pool", "n3")
+	s.untilNoMember("n3")
 	if got := s.get("pool").Status.LostGroups; len(got) != 1 || got[0] != m.Spec.Group.UUID {
 		t.Errorf("lost groups %v", got)
 	}

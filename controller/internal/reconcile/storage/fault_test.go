@@ -83,9 +83,8 @@ func (s *suite) life(name string) {
 			s.edit(name, func(c *v1alpha1.Cluster) { annotate(c, p.Digest, v1alpha1.AnnotationApprove) })
 		}
 		for _, n := range []string{"n1", "n2", "n3"} {
-			g, m := s.lvm.Group(c.UID, n), s.member(name, n)
-			if g == nil || m == nil || m.Spec.Group == nil || m.Spec.Group.UUID != g.UUID || s.node(n).Labels[v1alpha1.LabelStorageType] != "lvm" {
-				return fmt.Sprintf("%s is no member yet: %+v, %s", n, g, c.Status.Message)
+			if !s.joined(c, n) {
+				return n + " is no member yet: " + c.Status.Message
 			}
 		}
 		return hasPhase(v1alpha1.PhaseRunning)(c)
@@ -106,7 +105,7 @@ func (s *suite) life(name string) {
 	})
 	s.pass(2 * delay)
 	s.patiently(name, func(*v1alpha1.Cluster) string {
-		if m := s.member(name, "n3"); m != nil || !s.lvm.Empty("n3") || s.node("n3").Labels[v1alpha1.LabelStorageType] != "" {
+		if !s.gone(name, "n3") {
 			return "n3 is not gone"
 		}
 		return ""
@@ -119,23 +118,30 @@ func (s *suite) life(name string) {
 		}
 		return ""
 	})
-	for _, n := range []string{"n1", "n2"} {
-		if !s.lvm.Empty(n) || s.node(n).Labels[v1alpha1.LabelStorageType] != "" || s.member(name, n) != nil {
-			s.t.Errorf("%s: something is left on %s", name, n)
-		}
-	}
-	if s.class(name) != nil {
-		s.t.Errorf("%s: the class is left", name)
+	if !s.gone(name, "n1") || !s.gone(name, "n2") || s.class(name) != nil {
+		s.t.Errorf("%s: something is left", name)
 	}
 }
 
-// patiently reconciles, errors allowed, until the check is content. It gets nil once the Cluster is gone.
-func (s *suite) patiently(name string, check func(c *v1alpha1.Cluster) string) *v1alpha1.Cluster {
+// joined reports whether a host is a member of a Cluster, with everything that belongs to it.
+func (s *suite) joined(c *v1alpha1.Cluster, node string) bool {
 	s.t.Helper()
-	var c *v1alpha1.Cluster
+	g, m := s.lvm.Group(c.UID, node), s.member(c.Name, node)
+	return g != nil && m != nil && m.Spec.Group != nil && m.Spec.Group.UUID == g.UUID && s.node(node).Labels[v1alpha1.LabelStorageType] == "lvm"
+}
+
+// gone reports whether nothing is left on a host, and of its Member.
+func (s *suite) gone(name, node string) bool {
+	s.t.Helper()
+	return s.lvm.Empty(node) && s.node(node).Labels[v1alpha1.LabelStorageType] == "" && s.member(name, node) == nil
+}
+
+// patiently reconciles, errors allowed, until the check is content. It gets nil once the Cluster is gone.
+func (s *suite) patiently(name string, check func(c *v1alpha1.Cluster) string) {
+	s.t.Helper()
 	s.await(name, func() string {
 		_, err := s.reconcile(name)
-		c = &v1alpha1.Cluster{}
+		c := &v1alpha1.Cluster{}
 		c.Name = name
 		if !s.fetch(c) {
 			c = nil
@@ -146,7 +152,6 @@ func (s *suite) patiently(name string, check func(c *v1alpha1.Cluster) string) *
 		}
 		return complaint
 	})
-	return c
 }
 
 func TestFault_conflictIsNoError(t *testing.T) {
@@ -168,17 +173,17 @@ func TestFault_blindEngineDoesNothing(t *testing.T) {
 	s.cluster("pool", "n1", "n2")
 	s.list("pool", "n1")
 	s.settle("pool")
-	before := s.versions("pool")
+	before := s.versions()
 	s.pass(2 * delay)
 	s.lvm.FailLooks(errAway)
 	if _, err := s.reconcile("pool"); !errors.Is(err, errAway) {
 		t.Errorf("%v", err)
 	}
-	if after := s.versions("pool"); after != before {
+	if after := s.versions(); after != before {
 		t.Errorf("%s, then %s", before, after)
 	}
 	s.lvm.FailLooks(nil)
-	s.untilNoMember("pool", "n2")
+	s.untilNoMember("n2")
 }
 
 // What cannot be read is not absent.
@@ -190,7 +195,7 @@ func TestFault_everyReadFails(t *testing.T) {
 	s.settle("pool")
 	s.pass(2 * delay)
 	s.settle("pool")
-	before := s.versions("pool")
+	before := s.versions()
 	for n := 1; ; n++ {
 		reads := 0
 		s.cached = failReads(s.client, func() error {
@@ -213,7 +218,7 @@ func TestFault_everyReadFails(t *testing.T) {
 		if !errors.Is(err, errAway) {
 			t.Errorf("read %d failed, and the error is %v", n, err)
 		}
-		if after := s.versions("pool"); after != before {
+		if after := s.versions(); after != before {
 			t.Errorf("read %d failed: %s, then %s", n, before, after)
 		}
 	}

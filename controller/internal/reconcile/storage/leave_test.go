@@ -23,7 +23,7 @@ func TestLeave_waitsForTheDelayAndIsTakenBack(t *testing.T) {
 	uid := s.mustMember("pool", "n2").UID
 	s.drain()
 	s.list("pool", "n1")
-	m := s.untilMember("pool", "n2", leaving(v1alpha1.ReasonHostNotListed, "not listed"), inState("quiesced", "not listed"))
+	m := s.untilMember("n2", leaving(v1alpha1.ReasonHostNotListed, "not listed"), inState("quiesced", "not listed"))
 	if !m.DeletionTimestamp.IsZero() || !m.Status.Flags.ShouldQuiesce || m.Status.Flags.ShouldDestroy {
 		t.Errorf("a host that was taken off the spec is condemned at once: %+v", m.Status.Flags)
 	}
@@ -40,7 +40,7 @@ func TestLeave_waitsForTheDelayAndIsTakenBack(t *testing.T) {
 		t.Fatal("deleted before the delay was over")
 	}
 	s.list("pool", "n1", "n2")
-	m = s.untilMember("pool", "n2", stays, inState("online"))
+	m = s.untilMember("n2", stays, inState("online"))
 	if m.UID != uid || s.lvm.Group(c.UID, "n2") == nil || s.lvm.Steps("n2") != 1 {
 		t.Errorf("taking a host back changed its disks: %v", s.lvm.Log())
 	}
@@ -52,7 +52,7 @@ func TestLeave_waitsForTheDelayAndIsTakenBack(t *testing.T) {
 	s.settle("pool")
 	s.mustMember("pool", "n2")
 	s.pass(2 * time.Second)
-	s.untilNoMember("pool", "n2")
+	s.untilNoMember("n2")
 	if !s.lvm.Empty("n2") || s.node("n2").Labels[v1alpha1.LabelStorageType] != "" || s.node("n2").Labels["kept"] != "yes" {
 		t.Errorf("left on n2: %+v, labels %v", s.lvm.Group(c.UID, "n2"), s.node("n2").Labels)
 	}
@@ -65,12 +65,12 @@ func TestLeave_delayOfTheSpec(t *testing.T) {
 	s.edit("pool", func(c *v1alpha1.Cluster) {
 		c.Spec.Hosts, c.Spec.RemovalDelay = hostNames("n1"), &metav1.Duration{Duration: 2 * delay}
 	})
-	s.untilMember("pool", "n2", leaving(v1alpha1.ReasonHostNotListed, (2*delay).String()))
+	s.untilMember("n2", leaving(v1alpha1.ReasonHostNotListed, (2*delay).String()))
 	s.pass(2*delay - time.Second)
 	s.settle("pool")
 	s.mustMember("pool", "n2")
 	s.pass(time.Second)
-	s.untilNoMember("pool", "n2")
+	s.untilNoMember("n2")
 }
 
 // Even without a delay somebody must have been able to see that a member leaves before it is condemned.
@@ -87,14 +87,14 @@ func TestLeave_isSeenBeforeTheDeletionEvenWithoutADelay(t *testing.T) {
 	if complaint := leaving(v1alpha1.ReasonHostNotListed)(m); complaint != "" || !m.DeletionTimestamp.IsZero() {
 		t.Errorf("deleted at once: %v %s", m.DeletionTimestamp, complaint)
 	}
-	s.untilNoMember("pool", "n2")
+	s.untilNoMember("n2")
 }
 
 func TestLeave_countsFromTheStartOfTheLeader(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	s.cluster("pool", "n1", "n2")
 	s.list("pool", "n1")
-	s.untilMember("pool", "n2", leaving(v1alpha1.ReasonHostNotListed))
+	s.untilMember("n2", leaving(v1alpha1.ReasonHostNotListed))
 	// Nobody looked for a long time: nobody could see that the host leaves either. The next leader ran all the while, and waited.
 	s.restartController()
 	s.pass(10 * delay)
@@ -103,7 +103,7 @@ func TestLeave_countsFromTheStartOfTheLeader(t *testing.T) {
 		t.Fatal("the time without a leader counted")
 	}
 	s.pass(delay)
-	s.untilNoMember("pool", "n2")
+	s.untilNoMember("n2")
 }
 
 func TestLeave_standsStillUnderMaintenance(t *testing.T) {
@@ -117,18 +117,18 @@ func TestLeave_standsStillUnderMaintenance(t *testing.T) {
 			})
 		},
 		"of the Member": func(s *suite, on bool) {
-			s.editMember("pool", "n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = on })
+			s.editMember("n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = on })
 		},
-		"of the StorageNode": func(s *suite, on bool) { s.maintainNode("n2", on) },
+		"of the StorageNode": func(s *suite, on bool) { s.maintainNode(on) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSuite(t, "n1", "n2")
 			s.cluster("pool", "n1", "n2")
 			s.list("pool", "n1")
-			s.untilMember("pool", "n2", leaving(v1alpha1.ReasonHostNotListed))
+			s.untilMember("n2", leaving(v1alpha1.ReasonHostNotListed))
 			s.pass(delay / 2)
 			ask(s, true)
-			s.untilMember("pool", "n2", leaving(v1alpha1.ReasonHostNotListed, "under maintenance"))
+			s.untilMember("n2", leaving(v1alpha1.ReasonHostNotListed, "under maintenance"))
 			s.pass(10 * delay)
 			s.settle("pool")
 			if m := s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() {
@@ -140,15 +140,15 @@ func TestLeave_standsStillUnderMaintenance(t *testing.T) {
 				t.Fatal("the time under maintenance counted")
 			}
 			s.pass(delay)
-			s.untilNoMember("pool", "n2")
+			s.untilNoMember("n2")
 		})
 	}
 }
 
-// maintainNode asks for maintenance on the StorageNode of a host.
-func (s *suite) maintainNode(name string, on bool) {
+// maintainNode asks for maintenance on the StorageNode of n2.
+func (s *suite) maintainNode(on bool) {
 	s.t.Helper()
-	sn := &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	sn := &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}
 	if !s.fetch(sn) {
 		s.create(sn)
 	}
@@ -197,7 +197,7 @@ func TestLeave_waitsUntilItHoldsNoDataAndNamesWhatItHolds(t *testing.T) {
 	s.mustMember("pool", "n2")
 	s.lvm.AddVolume(c.UID, "n2", "v2", 1<<30)
 	s.removePV("v1")
-	s.untilMember("pool", "n2", leaving(v1alpha1.ReasonHostNotListed, "group/v2"))
+	s.untilMember("n2", leaving(v1alpha1.ReasonHostNotListed, "group/v2"))
 	// What cannot be looked for is not absent.
 	s.lvm.RemoveVolume(c.UID, "n2", "v2", 1<<30)
 	s.lvm.Answer("n2", backendtest.Silent)
@@ -207,7 +207,7 @@ func TestLeave_waitsUntilItHoldsNoDataAndNamesWhatItHolds(t *testing.T) {
 		t.Errorf("deleted while nobody could look: %v %s", m.DeletionTimestamp, complaint)
 	}
 	s.lvm.Answer("n2", backendtest.Up)
-	s.untilNoMember("pool", "n2")
+	s.untilNoMember("n2")
 	if !s.lvm.Empty("n2") {
 		t.Error("n2 is not torn down")
 	}
@@ -218,7 +218,7 @@ func TestLeave_takesNoStep(t *testing.T) {
 	s.cluster("pool", "n1", "n2")
 	s.lvm.Obstinate()
 	s.list("pool", "n1")
-	s.untilMember("pool", "n2", leaving(v1alpha1.ReasonHostNotListed))
+	s.untilMember("n2", leaving(v1alpha1.ReasonHostNotListed))
 	s.lvm.Extra("n2", "pool", false)
 	s.settle("pool")
 	if s.lvm.Steps("n2") != 1 {
@@ -232,9 +232,9 @@ func TestLeave_isDecidedOnLiveReads(t *testing.T) {
 	for name, again := range map[string]func(s *suite){
 		"listed again":        func(s *suite) { s.list("pool", "n1", "n2") },
 		"under maintenance":   func(s *suite) { s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Maintenance = hostNames("n2") }) },
-		"node in maintenance": func(s *suite) { s.maintainNode("n2", true) },
+		"node in maintenance": func(s *suite) { s.maintainNode(true) },
 		"member maintained": func(s *suite) {
-			s.editMember("pool", "n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
+			s.editMember("n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
 		},
 		"longer delay": func(s *suite) {
 			s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.RemovalDelay = &metav1.Duration{Duration: 3 * delay} })
@@ -244,7 +244,7 @@ func TestLeave_isDecidedOnLiveReads(t *testing.T) {
 			s := newSuite(t, "n1", "n2")
 			s.cluster("pool", "n1", "n2")
 			s.list("pool", "n1")
-			s.untilMember("pool", "n2", leaving(v1alpha1.ReasonHostNotListed))
+			s.untilMember("n2", leaving(v1alpha1.ReasonHostNotListed))
 			s.pass(delay + time.Second)
 			s.cached = s.frozenCache("pool")
 			s.restartController()
@@ -300,7 +300,7 @@ func TestLeave_deletesOnlyWhatWasDecidedAbout(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	s.cluster("pool", "n1", "n2")
 	s.list("pool", "n1")
-	s.untilMember("pool", "n2", leaving(v1alpha1.ReasonHostNotListed))
+	s.untilMember("n2", leaving(v1alpha1.ReasonHostNotListed))
 	s.pass(delay + time.Second)
 	deletes := 0
 	s.cached = interceptor.NewClient(s.client, interceptor.Funcs{
@@ -308,7 +308,7 @@ func TestLeave_deletesOnlyWhatWasDecidedAbout(t *testing.T) {
 			deletes++
 			if deletes == 1 {
 				// A person writes in the very last moment.
-				s.editMember("pool", "n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
+				s.editMember("n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
 			}
 			var all client.DeleteOptions
 			all.ApplyOptions(opts)
@@ -324,7 +324,7 @@ func TestLeave_deletesOnlyWhatWasDecidedAbout(t *testing.T) {
 	if _, err := s.reconcile("pool"); err != nil || deletes != 1 {
 		t.Errorf("%d deletes, %v", deletes, err)
 	}
-	s.untilMember("pool", "n2", leaving(v1alpha1.ReasonHostNotListed, "maintenance"))
+	s.untilMember("n2", leaving(v1alpha1.ReasonHostNotListed, "maintenance"))
 }
 
 func TestLeave_nodeThatKubernetesForgot(t *testing.T) {
@@ -333,9 +333,9 @@ func TestLeave_nodeThatKubernetesForgot(t *testing.T) {
 	s.delete(s.node("n2"))
 	s.lvm.Answer("n2", backendtest.Dead)
 	s.list("pool", "n1")
-	s.untilMember("pool", "n2", leaving(v1alpha1.ReasonHostNotListed))
+	s.untilMember("n2", leaving(v1alpha1.ReasonHostNotListed))
 	s.pass(delay)
-	s.untilNoMember("pool", "n2")
+	s.untilNoMember("n2")
 	if s.lvm.Steps("n2") != 1 {
 		t.Errorf("steps: %v", s.lvm.Log())
 	}
@@ -369,14 +369,14 @@ func TestLeave_movesDataOneMemberAtATime(t *testing.T) {
 		t.Fatalf("%v are moved away at the same time", first)
 	}
 	releases[first[0]]()
-	s.untilNoMember("pool", first[0])
+	s.untilNoMember(first[0])
 	s.settle("pool")
 	second := condemned()
 	if len(second) != 1 || second[0] == first[0] {
 		t.Fatalf("%v, then %v", first, second)
 	}
 	releases[second[0]]()
-	s.untilNoMember("pool", second[0])
+	s.untilNoMember(second[0])
 	if !s.ceph.Empty("n2") || !s.ceph.Empty("n3") {
 		t.Error("not torn down")
 	}

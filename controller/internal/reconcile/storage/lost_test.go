@@ -9,21 +9,22 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// declare says that a member is lost.
-func (s *suite) declare(cluster, node, word string) {
+// declare says that a member of the Cluster pool is lost.
+func (s *suite) declare(node, word string) {
 	s.t.Helper()
-	s.editMember(cluster, node, func(m *v1alpha1.Member) { m.Spec.Lost = word })
+	s.editMember(node, func(m *v1alpha1.Member) { m.Spec.Lost = word })
 }
 
 func TestLost_onlyTheUIDCounts(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	s.cluster("pool", "n1", "n2")
 	s.lvm.Answer("n2", backendtest.Silent)
-	s.declare("pool", "n2", "yes")
+	uid := s.mustMember("pool", "n2").UID
+	s.declare("n2", "yes")
 	s.settle("pool")
 	s.pass(10 * delay)
 	s.settle("pool")
-	if m := s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() {
+	if m := s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() || m.UID != uid {
 		t.Error("a word that is not the UID was obeyed")
 	}
 }
@@ -33,9 +34,9 @@ func TestLost_staysUntilNoVolumeNamesItAndIsRecorded(t *testing.T) {
 	c := s.cluster("pool", "n1", "n2")
 	s.addVolume(c, "n2", "v1")
 	s.lvm.Answer("n2", backendtest.Dead)
-	old := s.untilMember("pool", "n2", inState("offline"))
-	s.declare("pool", "n2", string(old.UID))
-	m := s.untilMember("pool", "n2", inState("failed", "v1"))
+	old := s.untilMember("n2", inState("offline"))
+	s.declare("n2", string(old.UID))
+	m := s.untilMember("n2", inState("failed", "v1"))
 	if m.DeletionTimestamp.IsZero() {
 		t.Fatal("not deleted")
 	}
@@ -53,7 +54,7 @@ func TestLost_staysUntilNoVolumeNamesItAndIsRecorded(t *testing.T) {
 	})
 	s.restartController()
 	s.removePV("v1")
-	m = s.untilMember("pool", "n2", func(m *v1alpha1.Member) string {
+	m = s.untilMember("n2", func(m *v1alpha1.Member) string {
 		if m.UID == old.UID {
 			return "the lost member is still there"
 		}
@@ -80,17 +81,17 @@ func TestLost_isRefusedWhileTheHostReportsTheGroup(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	s.cluster("pool", "n1", "n2")
 	old := s.mustMember("pool", "n2")
-	s.declare("pool", "n2", string(old.UID))
-	m := s.untilMember("pool", "n2", memberHas(ready, isFalse, v1alpha1.ReasonLost, "reported"))
+	s.declare("n2", string(old.UID))
+	s.untilMember("n2", memberHas(ready, isFalse, v1alpha1.ReasonLost, "reported"))
 	s.pass(10 * delay)
 	s.settle("pool")
-	if m = s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() || s.lvm.Steps("n2") != 1 {
+	if m := s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() || m.UID != old.UID || s.lvm.Steps("n2") != 1 {
 		t.Errorf("a host that reports its group was given up: %v", s.lvm.Log())
 	}
 	// Nobody can say yet: that is no loss.
 	s.lvm.Answer("n2", backendtest.Early)
 	s.settle("pool")
-	if m := s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() {
+	if m := s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() || m.UID != old.UID {
 		t.Error("obeyed while nobody could look")
 	}
 }
@@ -100,9 +101,9 @@ func TestLost_reportedAgainMeanwhileStops(t *testing.T) {
 	c := s.cluster("pool", "n1", "n2")
 	s.addVolume(c, "n2", "v1")
 	s.lvm.Answer("n2", backendtest.Silent)
-	old := s.untilMember("pool", "n2", inState("offline"))
-	s.declare("pool", "n2", string(old.UID))
-	s.untilMember("pool", "n2", inState("failed"))
+	old := s.untilMember("n2", inState("offline"))
+	s.declare("n2", string(old.UID))
+	s.untilMember("n2", inState("failed"))
 	s.lvm.Answer("n2", backendtest.Up)
 	s.removePV("v1")
 	s.settle("pool")
@@ -118,12 +119,12 @@ func TestLost_reportedAgainMeanwhileStops(t *testing.T) {
 func TestLost_countsUnderMaintenanceAndWithoutDelay(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	s.cluster("pool", "n1", "n2")
-	s.editMember("pool", "n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
+	s.editMember("n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
 	s.list("pool", "n1")
 	s.lvm.Answer("n2", backendtest.Dead)
 	s.settle("pool")
-	s.declare("pool", "n2", string(s.mustMember("pool", "n2").UID))
-	s.untilNoMember("pool", "n2")
+	s.declare("n2", string(s.mustMember("pool", "n2").UID))
+	s.untilNoMember("n2")
 }
 
 func TestLost_keepsTheLast64Groups(t *testing.T) {
@@ -140,8 +141,8 @@ func TestLost_keepsTheLast64Groups(t *testing.T) {
 	s.lvm.Answer("n2", backendtest.Dead)
 	s.settle("pool")
 	m := s.mustMember("pool", "n2")
-	s.declare("pool", "n2", string(m.UID))
-	s.untilNoMember("pool", "n2")
+	s.declare("n2", string(m.UID))
+	s.untilNoMember("n2")
 	got := s.get("pool").Status.LostGroups
 	if len(got) != 64 || got[63] != m.Spec.Group.UUID || got[0] != "old-ba" {
 		t.Errorf("%d lost groups: %v", len(got), got)

@@ -2,10 +2,10 @@ package storage
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
@@ -20,36 +20,27 @@ func TestMembers_areMadeForTheHostsOfTheSpec(t *testing.T) {
 	c = s.until("pool", hasPhase(v1alpha1.PhaseRunning), has(ready, isTrue, v1alpha1.ReasonReady), has(v1alpha1.ConditionHostsValid, isTrue, v1alpha1.ReasonHostsValid))
 	for _, n := range []string{"n1", "n2"} {
 		m := s.mustMember("pool", n)
-		if m.Spec.Of != (v1alpha1.MemberOwner{Kind: "Cluster", Name: "pool", UID: c.UID}) || string(m.Spec.Node) != n {
-			t.Errorf("identity of %s: %+v", m.Name, m.Spec)
+		of := v1alpha1.MemberOwner{Kind: "Cluster", Name: "pool", UID: c.UID}
+		if d := cmp.Diff(v1alpha1.MemberSpec{Of: of, Node: v1alpha1.HostName(n), Group: m.Spec.Group}, m.Spec); d != "" {
+			t.Errorf("spec of %s, -want +got:\n%s", m.Name, d)
 		}
-		if len(m.OwnerReferences) != 0 {
-			t.Errorf("%s has ownerReferences, so that the garbage collector may condemn it: %v", m.Name, m.OwnerReferences)
+		// With ownerReferences the garbage collector could condemn it; with copied labels somebody else could prune it.
+		meta := metav1.ObjectMeta{
+			Name: "pool." + n, Finalizers: []string{v1alpha1.FinalizerMember}, UID: m.UID, ResourceVersion: m.ResourceVersion,
+			Generation: m.Generation, CreationTimestamp: m.CreationTimestamp, ManagedFields: m.ManagedFields,
 		}
-		if len(m.Labels) != 0 || len(m.Annotations) != 0 {
-			t.Errorf("%s has labels %v and annotations %v", m.Name, m.Labels, m.Annotations)
-		}
-		if !slices.Equal(m.Finalizers, []string{v1alpha1.FinalizerMember}) {
-			t.Errorf("finalizers of %s: %v", m.Name, m.Finalizers)
+		if d := cmp.Diff(meta, m.ObjectMeta); d != "" {
+			t.Errorf("metadata of %s, -want +got:\n%s", m.Name, d)
 		}
 		if complaint := inState("online")(m) + stays(m); complaint != "" {
 			t.Error(complaint)
 		}
-		if g := s.lvm.Group(c.UID, n); g == nil || m.Spec.Group == nil || m.Spec.Group.UUID != g.UUID || len(m.Spec.Group.Forming) != 0 {
-			t.Errorf("record of %s: %+v, group %+v", m.Name, m.Spec.Group, g)
-		}
-		if s.node(n).Labels[v1alpha1.LabelStorageType] != "lvm" || s.node(n).Labels["kept"] != "yes" {
-			t.Errorf("labels of node %s: %v", n, s.node(n).Labels)
+		if !s.joined(c, n) || s.node(n).Labels["kept"] != "yes" || len(m.Spec.Group.Forming) != 0 {
+			t.Errorf("record of %s: %+v, labels of its node: %v", m.Name, m.Spec.Group, s.node(n).Labels)
 		}
 	}
-	if s.member("pool", "n3") != nil {
-		t.Error("a member was made for a host that nobody listed")
-	}
-	if c.Status.HostCount != 2 || c.Status.MemberStates.Online != 2 || c.Status.DeviceCount != 2 {
-		t.Errorf("counts: %+v", c.Status)
-	}
-	if s.class("pool") == nil {
-		t.Error("no class")
+	if s.member("pool", "n3") != nil || s.class("pool") == nil || c.Status.HostCount != 2 || c.Status.MemberStates.Online != 2 || c.Status.DeviceCount != 2 {
+		t.Errorf("a member of n3 %+v, class %+v, status %+v", s.member("pool", "n3"), s.class("pool"), c.Status)
 	}
 }
 
@@ -105,7 +96,7 @@ func TestMembers_unknownHostUnderMaintenanceIsTold(t *testing.T) {
 func TestMembers_ofHostsThatTheSelectorChooses(t *testing.T) {
 	s := newSuite(t, "n1", "n2", "n3")
 	for _, n := range []string{"n1", "n2"} {
-		s.label(n, "disks", "yes")
+		s.label(n, "yes")
 	}
 	c := newCluster("pool")
 	c.Spec.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"disks": "yes"}}
@@ -114,12 +105,12 @@ func TestMembers_ofHostsThatTheSelectorChooses(t *testing.T) {
 	if c.Status.HostCount != 2 || s.member("pool", "n3") != nil {
 		t.Errorf("members: %+v", c.Status.MemberStates)
 	}
-	s.label("n3", "disks", "yes")
-	s.untilMember("pool", "n3", inState("online"))
-	s.label("n2", "disks", "")
-	s.untilMember("pool", "n2", leaving(v1alpha1.ReasonHostNotSelected, "hostSelector"))
-	s.label("n2", "disks", "yes")
-	s.untilMember("pool", "n2", stays)
+	s.label("n3", "yes")
+	s.untilMember("n3", inState("online"))
+	s.label("n2", "")
+	s.untilMember("n2", leaving(v1alpha1.ReasonHostNotSelected, "hostSelector"))
+	s.label("n2", "yes")
+	s.untilMember("n2", stays)
 	// A node that does not exist says nothing about its labels: the machine may come back.
 	s.delete(s.node("n2"))
 	s.lvm.Answer("n2", 3)
@@ -138,8 +129,8 @@ func TestMembers_ofHostsWithAGroupOrAVolume(t *testing.T) {
 	// Disks that carry the tag of the storage, and a volume: both came before any Member, as with the version before.
 	s.lvm.Make(c.UID, "n2", groupOf("old-2"))
 	s.create(volume("pool", v1alpha1.DriverLVM, "n3", "v3"))
-	s.untilMember("pool", "n2", leaving(v1alpha1.ReasonHostNotListed))
-	s.untilMember("pool", "n3", leaving(v1alpha1.ReasonHostNotListed))
+	s.untilMember("n2", leaving(v1alpha1.ReasonHostNotListed))
+	s.untilMember("n3", leaving(v1alpha1.ReasonHostNotListed))
 	if got := s.mustMember("pool", "n2").Spec.Group; got == nil || got.UUID != "old-2" {
 		t.Errorf("record: %+v", got)
 	}
@@ -174,7 +165,7 @@ func TestMembers_oneThatCannotBeMadeDelaysNoOther(t *testing.T) {
 // A selector with an operator that does not exist, or with a value that no label has, chooses no node and says nothing about any.
 func TestMembers_selectorThatCannotBeReadIsToldAndCondemnsNothing(t *testing.T) {
 	s := newSuite(t, "n1")
-	s.label("n1", "disks", "yes")
+	s.label("n1", "yes")
 	c := newCluster("pool")
 	c.Spec.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"disks": "yes"}}
 	s.create(c)

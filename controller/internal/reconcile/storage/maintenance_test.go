@@ -19,19 +19,19 @@ func TestMaintenance_isAskedForInThreePlacesAndCopiedToNone(t *testing.T) {
 		}
 	}
 	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Maintenance = hostNames("n2") })
-	m := s.untilMember("pool", "n2", inState("quiesced"), sources(v1alpha1.MaintenanceCluster), memberHas(ready, isFalse, v1alpha1.ReasonMaintenance))
+	m := s.untilMember("n2", inState("quiesced"), sources(v1alpha1.MaintenanceCluster), memberHas(ready, isFalse, v1alpha1.ReasonMaintenance))
 	if m.Spec.Maintenance {
 		t.Error("the maintenance of the Cluster was copied to the Member")
 	}
-	s.editMember("pool", "n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
-	s.maintainNode("n2", true)
-	s.untilMember("pool", "n2", sources(v1alpha1.MaintenanceCluster, v1alpha1.MaintenanceMember, v1alpha1.MaintenanceStorageNode))
+	s.editMember("n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
+	s.maintainNode(true)
+	s.untilMember("n2", sources(v1alpha1.MaintenanceCluster, v1alpha1.MaintenanceMember, v1alpha1.MaintenanceStorageNode))
 	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Maintenance = nil })
-	s.untilMember("pool", "n2", inState("quiesced"), sources(v1alpha1.MaintenanceMember, v1alpha1.MaintenanceStorageNode))
-	s.editMember("pool", "n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = false })
-	s.untilMember("pool", "n2", inState("quiesced"), sources(v1alpha1.MaintenanceStorageNode))
-	s.maintainNode("n2", false)
-	s.untilMember("pool", "n2", inState("online"), sources(), memberHas(ready, isTrue, v1alpha1.ReasonReady))
+	s.untilMember("n2", inState("quiesced"), sources(v1alpha1.MaintenanceMember, v1alpha1.MaintenanceStorageNode))
+	s.editMember("n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = false })
+	s.untilMember("n2", inState("quiesced"), sources(v1alpha1.MaintenanceStorageNode))
+	s.maintainNode(false)
+	s.untilMember("n2", inState("online"), sources(), memberHas(ready, isTrue, v1alpha1.ReasonReady))
 	if complaint := inState("online")(s.mustMember("pool", "n1")); complaint != "" {
 		t.Error(complaint)
 	}
@@ -44,14 +44,14 @@ func TestMaintenance_noStepWhileQuiesced(t *testing.T) {
 	c := newCluster("pool", "n1", "n2")
 	c.Spec.Maintenance = hostNames("n2")
 	s.create(c)
-	s.untilMember("pool", "n1", inState("online"), memberHas(ready, isTrue, v1alpha1.ReasonReady))
+	s.untilMember("n1", inState("online"), memberHas(ready, isTrue, v1alpha1.ReasonReady))
 	s.settle("pool")
 	m := s.mustMember("pool", "n2")
 	if s.lvm.Attempts("n2") != 0 || m.Spec.Group != nil || m.Status.State != "quiesced" {
 		t.Errorf("steps under maintenance: %v, record %+v, state %s", s.lvm.Log(), m.Spec.Group, m.Status.State)
 	}
 	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Maintenance = nil })
-	s.untilMember("pool", "n2", inState("online"))
+	s.untilMember("n2", inState("online"))
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 	if s.lvm.Steps("n2") != 1 {
 		t.Errorf("steps: %v", s.lvm.Log())
@@ -63,10 +63,10 @@ func TestMaintenance_doesNotHoldADeletionUp(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	s.cluster("pool", "n1", "n2")
 	s.list("pool", "n1")
-	s.editMember("pool", "n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
+	s.editMember("n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
 	s.settle("pool")
 	s.delete(s.mustMember("pool", "n2"))
-	s.untilNoMember("pool", "n2")
+	s.untilNoMember("n2")
 	if !s.lvm.Empty("n2") {
 		t.Error("not torn down")
 	}
@@ -78,14 +78,14 @@ func TestMaintenance_keepsAnApprovalForLater(t *testing.T) {
 	s.create(newCluster("pool", "n1"))
 	c := s.until("pool", waits(2))
 	s.drain()
-	s.editMember("pool", "n1", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
+	s.editMember("n1", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
 	s.settle("pool")
 	s.approve(c.Status.Plan.Digest)
 	s.settle("pool")
 	if s.lvm.Attempts("n1") != 0 {
 		t.Fatalf("steps under maintenance: %v", s.lvm.Log())
 	}
-	s.editMember("pool", "n1", func(m *v1alpha1.Member) { m.Spec.Maintenance = false })
+	s.editMember("n1", func(m *v1alpha1.Member) { m.Spec.Maintenance = false })
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 	s.notTold("fits no plan")
 }

@@ -76,7 +76,7 @@ func TestRecord_thatCannotBeWrittenMeansNoStep(t *testing.T) {
 		if s.lvm.Attempts("n1") != 0 {
 			t.Errorf("%v: steps without a record: %v", verdict, s.lvm.Log())
 		}
-		if !errors.Is(verdict, conflictError) {
+		if !errors.Is(verdict, errConflict) {
 			s.until2(func() string {
 				return inState("online", "webhook")(s.mustMember("pool", "n1")) + has(v1alpha1.ConditionDisksReady, isFalse, v1alpha1.ReasonStepFailed, "n1: ")(s.get("pool"))
 			})
@@ -106,7 +106,7 @@ func TestRecord_survivesACrashAfterTheGroupWasMade(t *testing.T) {
 	s := newSuite(t, "n1")
 	s.lvm.CrashAfter("n1", 1)
 	s.create(newCluster("pool", "n1"))
-	m := s.untilMember("pool", "n1", inState("offline"))
+	m := s.untilMember("n1", inState("offline"))
 	if m.Spec.Group == nil || m.Spec.Group.UUID != "" || len(m.Spec.Group.Forming) != 1 {
 		t.Fatalf("record %+v", m.Spec.Group)
 	}
@@ -125,7 +125,7 @@ func TestRecord_thatDiffersMeansNoStep(t *testing.T) {
 	s.lvm.Lose(c.UID, "n2")
 	s.lvm.Make(c.UID, "n2", groupOf("another"))
 	s.lvm.Extra("n2", "thin", false)
-	s.untilMember("pool", "n2", memberHas(ready, isFalse, v1alpha1.ReasonVolumeGroupConflict))
+	s.untilMember("n2", memberHas(ready, isFalse, v1alpha1.ReasonVolumeGroupConflict))
 	s.lvm.Obstinate()
 	s.until2(func() string {
 		return memberHas(ready, isFalse, v1alpha1.ReasonStepFailed, "set once")(s.mustMember("pool", "n2"))
@@ -142,7 +142,7 @@ func TestRecord_outranksWhatIsSeen(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	c := s.cluster("pool", "n1", "n2")
 	g := s.lvm.Lose(c.UID, "n2")
-	m := s.untilMember("pool", "n2", memberHas(ready, isFalse, v1alpha1.ReasonVolumeGroupLost))
+	m := s.untilMember("n2", memberHas(ready, isFalse, v1alpha1.ReasonVolumeGroupLost))
 	if m.Spec.Group.UUID != g.UUID {
 		t.Errorf("record %+v", m.Spec.Group)
 	}
@@ -194,7 +194,7 @@ func TestDeparture_isForMembersWithoutARecordToo(t *testing.T) {
 	s.list("pool", "n1")
 	s.settle("pool")
 	s.pass(delay)
-	s.untilNoMember("pool", "n2")
+	s.untilNoMember("n2")
 }
 
 // cluster2 creates a Cluster and reconciles it until its class exists.

@@ -88,7 +88,7 @@ func TestManager_everyEventIsSeen(t *testing.T) {
 		t.Helper()
 		s.await(what, check)
 	}
-	s.label("n1", "disks", "yes")
+	s.label("n1", "yes")
 	c := newCluster("pool")
 	c.Spec.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"disks": "yes"}}
 	s.create(c)
@@ -107,15 +107,15 @@ func TestManager_everyEventIsSeen(t *testing.T) {
 			return ""
 		}
 	}
-	s.label("n2", "disks", "yes")
+	s.label("n2", "yes")
 	sees("the label of a node", member("n2", inState("online"), memberHas(ready, isTrue, v1alpha1.ReasonReady)))
-	s.maintainNode("n2", true)
+	s.maintainNode(true)
 	sees("maintenance of a StorageNode", member("n2", inState("quiesced")))
-	s.maintainNode("n2", false)
+	s.maintainNode(false)
 	sees("the end of maintenance", member("n2", inState("online")))
-	s.editMember("pool", "n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
+	s.editMember("n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
 	sees("maintenance of a Member", member("n2", inState("quiesced")))
-	s.editMember("pool", "n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = false })
+	s.editMember("n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = false })
 	sees("the end of maintenance", member("n2", inState("online")))
 	s.lvm.Answer("n2", 2)
 	changed <- "n2"
@@ -123,7 +123,7 @@ func TestManager_everyEventIsSeen(t *testing.T) {
 	s.lvm.Answer("n2", 0)
 	changed <- "n2"
 	sees("a host that is back", member("n2", inState("online")))
-	s.editMember("pool", "n2", func(m *v1alpha1.Member) { m.Finalizers = nil })
+	s.editMember("n2", func(m *v1alpha1.Member) { m.Finalizers = nil })
 	sees("a finalizer that is gone", member("n2", func(m *v1alpha1.Member) string {
 		if len(m.Finalizers) == 0 {
 			return "no finalizer"
@@ -197,9 +197,9 @@ func TestManager_comesToRest(t *testing.T) {
 	s.create(newCluster("pool", "n1", "n2"))
 	s.await("running", func() string { return hasPhase(v1alpha1.PhaseRunning)(s.get("pool")) })
 	time.Sleep(2 * time.Second)
-	before, looks := s.versions("pool"), s.lvm.Looks()
+	before, looks := s.versions(), s.lvm.Looks()
 	time.Sleep(2 * time.Second)
-	if after := s.versions("pool"); after != before || s.lvm.Looks() > looks {
+	if after := s.versions(); after != before || s.lvm.Looks() > looks {
 		t.Errorf("%d looks at a storage in which nothing happens: %s, then %s", s.lvm.Looks()-looks, before, after)
 	}
 }

@@ -196,7 +196,7 @@ func TestHosts_ofAnExclusiveTypeAreNotShared(t *testing.T) {
 	s.settle("first")
 	s.until("second", has(v1alpha1.ConditionHostsValid, isFalse, v1alpha1.ReasonHostConflict))
 	s.driver.state.Exists = false
-	s.removeVolume(first, "n1", "v1")
+	s.removeVolume(first, "n1")
 	s.untilGone("first")
 	s.driver.state.Exists = true
 	s.until("second", hasPhase(v1alpha1.PhaseRunning))

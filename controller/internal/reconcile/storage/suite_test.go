@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -251,10 +250,10 @@ func (s *suite) mustMember(cluster, node string) *v1alpha1.Member {
 	return m
 }
 
-// editMember changes a Member.
-func (s *suite) editMember(cluster, node string, change func(m *v1alpha1.Member)) {
+// editMember changes a Member of the Cluster pool.
+func (s *suite) editMember(node string, change func(m *v1alpha1.Member)) {
 	s.t.Helper()
-	m := s.mustMember(cluster, node)
+	m := s.mustMember("pool", node)
 	change(m)
 	s.update(m)
 }
@@ -269,7 +268,9 @@ func (s *suite) node(name string) *corev1.Node {
 	return n
 }
 
-func (s *suite) label(node, key, value string) {
+// label sets the label disks of a node, or removes it when the value is empty.
+func (s *suite) label(node, value string) {
+	const key = "disks"
 	s.t.Helper()
 	n := s.node(node)
 	delete(n.Labels, key)
@@ -321,12 +322,12 @@ func (s *suite) until(name string, checks ...func(*v1alpha1.Cluster) string) *v1
 	return c
 }
 
-// untilMember reconciles a Cluster until the checks of one of its Members are content.
-func (s *suite) untilMember(cluster, node string, checks ...func(*v1alpha1.Member) string) *v1alpha1.Member {
+// untilMember reconciles the Cluster pool until the checks of one of its Members are content.
+func (s *suite) untilMember(node string, checks ...func(*v1alpha1.Member) string) *v1alpha1.Member {
 	s.t.Helper()
 	var m *v1alpha1.Member
-	s.until(cluster, func(*v1alpha1.Cluster) string {
-		if m = s.member(cluster, node); m == nil {
+	s.until("pool", func(*v1alpha1.Cluster) string {
+		if m = s.member("pool", node); m == nil {
 			return "no member of " + node
 		}
 		for _, check := range checks {
@@ -339,11 +340,11 @@ func (s *suite) untilMember(cluster, node string, checks ...func(*v1alpha1.Membe
 	return m
 }
 
-// untilNoMember reconciles a Cluster until it has no Member on a node.
-func (s *suite) untilNoMember(cluster, node string) {
+// untilNoMember reconciles the Cluster pool until it has no Member on a node.
+func (s *suite) untilNoMember(node string) {
 	s.t.Helper()
-	s.until(cluster, func(*v1alpha1.Cluster) string {
-		if m := s.member(cluster, node); m != nil {
+	s.until("pool", func(*v1alpha1.Cluster) string {
+		if m := s.member("pool", node); m != nil {
 			return fmt.Sprintf("member %s is still there, %s: %s", m.Name, m.Status.State, m.Status.Message)
 		}
 		return ""
@@ -437,11 +438,11 @@ func (s *suite) addVolume(c *v1alpha1.Cluster, host, name string) {
 	s.create(volume(c.Name, v1alpha1.DriverLVM, host, name))
 }
 
-// removeVolume removes a volume and its PersistentVolume.
-func (s *suite) removeVolume(c *v1alpha1.Cluster, host, name string) {
+// removeVolume removes the volume v1 and its PersistentVolume.
+func (s *suite) removeVolume(c *v1alpha1.Cluster, host string) {
 	s.t.Helper()
-	s.lvm.RemoveVolume(c.UID, host, name, 1<<30)
-	s.removePV(name)
+	s.lvm.RemoveVolume(c.UID, host, "v1", 1<<30)
+	s.removePV("v1")
 }
 
 func (s *suite) removePV(name string) {
@@ -575,12 +576,4 @@ func sizeOf(t *testing.T, status any) int {
 		t.Fatal(err)
 	}
 	return len(raw)
-}
-
-// noError fails the test on an error other than one that says that an object is gone.
-func noError(t *testing.T, err error) {
-	t.Helper()
-	if err != nil && !apierrors.IsNotFound(err) {
-		t.Fatal(err)
-	}
 }

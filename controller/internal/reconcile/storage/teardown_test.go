@@ -34,7 +34,7 @@ func TestUse_isMarkedExactlyWhileAVolumeExists(t *testing.T) {
 	s.until("pool", inUse(false))
 	s.addVolume(c, "n1", "v1")
 	s.until("pool", inUse(true))
-	s.removeVolume(c, "n1", "v1")
+	s.removeVolume(c, "n1")
 	s.until("pool", inUse(false))
 	name := "gone"
 	a := &storagev1.VolumeAttachment{
@@ -65,7 +65,7 @@ func TestTeardown_order(t *testing.T) {
 	if s.lvm.Group(c.UID, "n1") == nil || s.lvm.Group(c.UID, "n2") == nil {
 		t.Errorf("torn down while a volume exists: %v", s.lvm.Log())
 	}
-	s.removeVolume(c, "n2", "v1")
+	s.removeVolume(c, "n2")
 	s.until("pool", has(ready, isFalse, v1alpha1.ReasonDeleting, "The CSI driver is being removed"))
 	s.settle("pool")
 	if s.lvm.Group(c.UID, "n1") == nil {

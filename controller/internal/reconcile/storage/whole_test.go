@@ -15,8 +15,8 @@ func TestWhole_holdsTheStepsOfHostsBack(t *testing.T) {
 	c := newCluster("pool", "n1", "n2")
 	s.create(c)
 	s.lvm.Hold(c.UID, "n2", "waits until n1 is clean")
-	s.untilMember("pool", "n1", memberHas(ready, isTrue, v1alpha1.ReasonReady))
-	m := s.untilMember("pool", "n2", inState("online", "waits until n1 is clean"))
+	s.untilMember("n1", memberHas(ready, isTrue, v1alpha1.ReasonReady))
+	m := s.untilMember("n2", inState("online", "waits until n1 is clean"))
 	s.settle("pool")
 	if s.lvm.Attempts("n2") != 0 || m.Spec.Group != nil {
 		t.Errorf("steps of a host that is held back: %v, record %+v", s.lvm.Log(), m.Spec.Group)
@@ -50,7 +50,7 @@ func TestWhole_stepsRunOnTheHostThatTheyName(t *testing.T) {
 
 func TestWhole_stepsWaitForApprovalWithThoseOfTheMembers(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
-	c := manual("pool", "n1", "n2")
+	c := manual("n1", "n2")
 	s.create(c)
 	for _, what := range []string{"a", "b"} {
 		s.lvm.WholeStep(c.UID, "n1", what, what == "b", what == "b")
@@ -114,8 +114,8 @@ func TestWhole_failureIsShown(t *testing.T) {
 func TestWhole_noStepRunsViaAHostUnderMaintenance(t *testing.T) {
 	s := newSuite(t, "n1")
 	c := s.cluster("pool", "n1")
-	s.editMember("pool", "n1", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
-	s.untilMember("pool", "n1", inState("quiesced"))
+	s.editMember("n1", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
+	s.untilMember("n1", inState("quiesced"))
 	s.lvm.WholeStep(c.UID, "n1", "table", false, false)
 	s.settle("pool")
 	if s.lvm.Steps("n1") != 1 {

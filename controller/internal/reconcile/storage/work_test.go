@@ -59,8 +59,8 @@ func TestWork_slowHostHoldsUpNobodyAndReportsLate(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	release := s.lvm.Block("n2")
 	s.create(newCluster("pool", "n1", "n2"))
-	s.untilMember("pool", "n1", inState("online"))
-	s.untilMember("pool", "n1", memberHas(ready, isTrue, v1alpha1.ReasonReady))
+	s.untilMember("n1", inState("online"))
+	s.untilMember("n1", memberHas(ready, isTrue, v1alpha1.ReasonReady))
 	if complaint := inState("online", "being prepared")(s.mustMember("pool", "n2")); complaint != "" {
 		t.Error(complaint)
 	}
@@ -94,10 +94,10 @@ func TestWork_failureOfASlowHostIsShown(t *testing.T) {
 	s.lvm.FailAt("n1", 1, backendtest.ErrBroken)
 	release := s.lvm.Block("n1")
 	s.create(newCluster("pool", "n1"))
-	s.untilMember("pool", "n1", inState("online", "being prepared"))
+	s.untilMember("n1", inState("online", "being prepared"))
 	release()
 	<-s.work.Late()
-	s.untilMember("pool", "n1", memberHas(ready, isFalse, v1alpha1.ReasonStepFailed, "broken"))
+	s.untilMember("n1", memberHas(ready, isFalse, v1alpha1.ReasonStepFailed, "broken"))
 }
 
 // What a host holds may change at any moment while it is worked on: its Member is neither condemned nor given free.
@@ -105,7 +105,7 @@ func TestWork_deletionWaitsForARunningJob(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	release := s.lvm.Block("n2")
 	s.create(newCluster("pool", "n1", "n2"))
-	s.untilMember("pool", "n2", inState("online", "being prepared"))
+	s.untilMember("n2", inState("online", "being prepared"))
 	s.list("pool", "n1")
 	s.settle("pool")
 	s.pass(10 * delay)
