@@ -63,7 +63,7 @@ func (e *NotCleanError) Error() string {
 
 // Settling reports whether an error says of one or more devices that something happened to them a moment ago, and nothing else.
 func Settling(err error) bool {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.As would stop at the first of them
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !Settling(err) })
 	}
 	var refused *NotCleanError

@@ -88,12 +88,13 @@ type Device struct {
 // Use says whether something has a device for itself, without leaving a trace that can be read.
 type Use int
 
+// Results of the test for users. The zero value is that there was none.
 const (
-	// Untested: nobody has opened the device exclusively since something last happened to it.
+	// Untested means that nobody has opened the device exclusively since something last happened to it.
 	Untested Use = iota
-	// Unused: an exclusive open succeeded.
+	// Unused means that an exclusive open succeeded.
 	Unused
-	// Used: the device could not be opened exclusively.
+	// Used means that the device could not be opened exclusively.
 	Used
 )
 

@@ -19,7 +19,7 @@ func TestTrigger_mendsUdevsRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := stale()
 		n.look = func(d *plan.Device) { d.UdevTags, d.Version = map[string]string{}, d.Version+"+" }
-		o, signals := start(t, n, Time)
+		o, signals := start(t, n)
 		o.look(t)
 		time.Sleep(Time - time.Millisecond)
 		if signals() != 0 || len(n.triggers) > 0 {
@@ -59,7 +59,7 @@ func TestTrigger_acceptsWhatUdevInsistsOn(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			n := stale()
 			n.look = look
-			o, signals := start(t, n, Time)
+			o, signals := start(t, n)
 			o.look(t)
 			total := 0
 			for range 3600 {
@@ -77,7 +77,7 @@ func TestTrigger_leavesABusyUdevAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := stale()
 		n.busy.Store(true)
-		o, signals := start(t, n, Time)
+		o, signals := start(t, n)
 		o.look(t)
 		total := 0
 		for range 600 {

@@ -80,9 +80,9 @@ func newNode(names ...string) *node {
 }
 
 // start watches the node; signals looks at each signal, and tells how many there were.
-func start(t *testing.T, n *node, quiet time.Duration) (o *Observer, signals func() int) {
+func start(t *testing.T, n *node) (o *Observer, signals func() int) {
 	t.Helper()
-	o = New(Config{Source: n, Devices: n, Guard: n, Quiet: quiet})
+	o = New(Config{Source: n, Devices: n, Guard: n, Quiet: Time})
 	out, err := o.Watch(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestObserve_testsOnceAfterTheQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode("sda", "sdb")
 		n.device("sdb").Signatures = []plan.Signature{{Type: "ext4"}}
-		o, signals := start(t, n, Time)
+		o, signals := start(t, n)
 		want(t, "plugged", o, map[string]plan.Use{"sda": plan.Untested, "sdb": plan.Untested})
 		time.Sleep(Time - time.Millisecond)
 		want(t, "a moment too early", o, map[string]plan.Use{"sda": plan.Untested, "sdb": plan.Untested})
@@ -160,7 +160,7 @@ func TestObserve_beginsAnewWithEveryChange(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNode("sda")
-			o, signals := start(t, n, Time)
+			o, signals := start(t, n)
 			o.look(t)
 			time.Sleep(Time)
 			signals()
@@ -184,7 +184,7 @@ func TestObserve_beginsAnewWithEveryChange(t *testing.T) {
 func TestObserve_forgetsWhatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode("sda")
-		o, signals := start(t, n, Time)
+		o, signals := start(t, n)
 		o.look(t)
 		time.Sleep(Time)
 		signals()
@@ -199,7 +199,7 @@ func TestObserve_waitsForUdev(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode("sda")
 		n.busy.Store(true)
-		o, signals := start(t, n, Time)
+		o, signals := start(t, n)
 		o.look(t)
 		time.Sleep(Time + idlePatience/2)
 		if signals() != 0 || len(n.opened) > 0 {
@@ -225,7 +225,7 @@ func TestObserve_testsAgainWhatIsInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode("sda")
 		n.taken["sda"] = true
-		o, signals := start(t, n, Time)
+		o, signals := start(t, n)
 		o.look(t)
 		time.Sleep(Time)
 		signals()
@@ -253,7 +253,7 @@ func TestObserve_testThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode("sda")
 		n.openErr = errors.New("no medium")
-		o, signals := start(t, n, Time)
+		o, signals := start(t, n)
 		o.look(t)
 		time.Sleep(Time)
 		signals()
@@ -277,7 +277,7 @@ func removing(path string) plan.Plan {
 func TestHold_forgetsTheDevices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode("sda", "sdb")
-		o, signals := start(t, n, Time)
+		o, signals := start(t, n)
 		o.look(t)
 		time.Sleep(Time)
 		signals()
