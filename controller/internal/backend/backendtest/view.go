@@ -131,7 +131,8 @@ func (v *View) Decide(m backend.Member) backend.Host {
 	case h.blind:
 		out.Finding = bad(v1alpha1.ReasonVolumeGroupUnknown, "what is on the host cannot be read")
 	case m.Flags.ShouldDestroy():
-		out.Steps = v.removal(m, g)
+		// What speaks against the host's disks does not speak against giving them back.
+		out.Finding, out.Steps = backend.Finding{}, v.removal(m, g)
 	default:
 		out.Finding = h.problem
 		v.stay(m, h, g, &out)

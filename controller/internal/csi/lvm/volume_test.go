@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
@@ -39,6 +40,7 @@ func TestDeleteVolume_notOurs(t *testing.T) {
 	s := newSuite(t, false, "node-1")
 	foreign := volumeid.Name("foreign")
 	s.agents["node-1"].AddVolume(group, foreign, gib)
+	s.await("nobody on node-9", func() bool { return s.pool.Node("node-9").Agent == decide.AgentMissing })
 	before := s.steps()
 	for id, want := range map[string]codes.Code{
 		"":                                codes.InvalidArgument,
