@@ -147,7 +147,7 @@ func deletionWaits(t *testing.T, n *v1alpha1.Nfs) {
 		}
 		err := kube.Get(ctx, client.ObjectKeyFromObject(n), &storagev1.StorageClass{})
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the StorageClass is there: %v", err)
+			return fmt.Errorf("the StorageClass is there: %s", fmt.Sprint(err))
 		}
 		return nil
 	})
@@ -160,6 +160,6 @@ func deletionWaits(t *testing.T, n *v1alpha1.Nfs) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("phase %s: %s, %v", n.Status.Phase, n.Status.Message, err)
+		return fmt.Errorf("phase %s: %s, %s", n.Status.Phase, n.Status.Message, fmt.Sprint(err))
 	})
 }

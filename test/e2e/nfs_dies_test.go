@@ -123,7 +123,7 @@ func waitSynced(t *testing.T, writer *corev1.Pod, want int) {
 			return err
 		}
 		if n, err := strconv.Atoi(lastLine(out)); err != nil || n < want {
-			return fmt.Errorf("%d lines, %v", n, err)
+			return fmt.Errorf("%d lines, %s", n, fmt.Sprint(err))
 		}
 		return nil
 	})

@@ -116,7 +116,7 @@ func TestHost(t *testing.T) {
 }
 
 // versions makes, uses and removes a volume over every version, and over IPv6.
-func versions(t *testing.T, s *nfsd.Server) {
+func versions(t *testing.T, s *nfsd.Server) { //nolint:gocyclo // one journey, told in its order
 	for _, version := range []string{"3", "4.0", "4.1", "4.2"} {
 		for _, server := range s.Addresses {
 			t.Run(version+" "+server, func(t *testing.T) {
@@ -382,7 +382,7 @@ func pod(t *testing.T, script string) (*os.Process, <-chan error) {
 }
 
 // deadServer cuts the cable: nothing takes longer than its bound, other servers are not concerned, and all goes on afterwards.
-func deadServer(t *testing.T, s *nfsd.Server) {
+func deadServer(t *testing.T, s *nfsd.Server) { //nolint:gocyclo // one journey, told in its order
 	dir := s.Export("dead", "*", "rw,no_root_squash")
 	c := realClient(t)
 	share, v := made(t, c, realShare("dead"), "data", sharedvolume.Delete)
