@@ -23,7 +23,7 @@ IMAGES := dist/agent.tar dist/controller.tar
 
 .PHONY: help
 help: ## Show the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: $(BINARIES:%=bin/linux-$(ARCH)/%) ## Build the two binaries for Linux into bin/linux-ARCH/. ARCH=arm64 chooses.
@@ -98,7 +98,7 @@ lab-down: bin/lab ## Stop the lab; nothing of it stays behind.
 	$(LAB) down
 
 .PHONY: demo
-demo: deploy ## Watch raw disks become volumes of pods (about 10 minutes the first time).
+demo: deploy ## Watch raw disks become volumes of pods (about 20 minutes the first time).
 	test/demo/run $(LAB_NAME)
 
 .PHONY: conformance

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/go-logr/logr"
+
 	"quarry.storage/quarry/agent/internal/apply"
 	applydisk "quarry.storage/quarry/agent/internal/apply/disk"
 	applylvm "quarry.storage/quarry/agent/internal/apply/lvm"
@@ -16,12 +18,13 @@ import (
 	"quarry.storage/quarry/agent/internal/inventory"
 	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/quiet"
 	"quarry.storage/quarry/agent/internal/server"
 	"quarry.storage/quarry/pkg/version"
 )
 
 // newServerConfig connects the server and its engine to the tools of this node.
-func newServerConfig(cfg config.Config) (server.Config, error) {
+func newServerConfig(cfg config.Config, log logr.Logger) (server.Config, error) {
 	release, bootID, factsErr := nodeFacts(cfg.ProcDir)
 	volumes, lvmErr := lvm.New(lvm.Config{
 		Runner: hostrun.Real{}, Dir: cfg.LVMDir, Binary: cfg.LVMBinary, WithoutDeviceMapper: cfg.WithoutDeviceMapper,
@@ -29,14 +32,14 @@ func newServerConfig(cfg config.Config) (server.Config, error) {
 	if err := errors.Join(factsErr, lvmErr); err != nil {
 		return server.Config{}, err
 	}
-	engine, err := newEngine(cfg, volumes)
+	engine, err := newEngine(cfg, volumes, log)
 	return server.Config{
-		NodeName: cfg.NodeName, Version: version.Version, KernelRelease: release, BootID: bootID, Node: engine, LVM: volumes,
+		NodeName: cfg.NodeName, Version: version.Version, KernelRelease: release, BootID: bootID, Node: engine, LVM: volumes, Log: log,
 	}, err
 }
 
 // newEngine connects the engine to the observer and the adapters of this node's tools.
-func newEngine(cfg config.Config, volumes *lvm.LVM) (*node.Engine, error) {
+func newEngine(cfg config.Config, volumes *lvm.LVM, log logr.Logger) (*node.Engine, error) {
 	devices := block.New(block.Config{Sys: cfg.SysDir, Dev: cfg.DevDir, Udev: cfg.UdevDir, WithoutUdev: cfg.WithoutUdev})
 	disks := disk.New()
 	observer, err := inventory.New(inventory.Config{
@@ -45,11 +48,14 @@ func newEngine(cfg config.Config, volumes *lvm.LVM) (*node.Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up: %w", err)
 	}
-	onDisk := applydisk.Adapter{Tool: disks, Devices: applydisk.Reader{Block: devices}}
+	onDisk := applydisk.Adapter{Tool: disks, Devices: observer, Udev: devices}
 	onGroup := applylvm.Adapter{Tool: volumes, Devices: onDisk}
+	policy := plan.Policy{MinSizeBytes: cfg.MinDeviceBytes, AllowTypes: cfg.AllowTypes}
+	watcher := quiet.New(quiet.Config{
+		Source: observer, Devices: observer, Guard: onDisk, Policy: policy, Quiet: quiet.Time, Log: log.WithName("quiet"),
+	})
 	return node.New(node.Config{
-		Policy:   plan.Policy{MinSizeBytes: cfg.MinDeviceBytes, AllowTypes: cfg.AllowTypes},
-		Observer: observer, Groups: observer, Resolve: node.ResolveLinks,
-		Applier: apply.Applier{Adapter: apply.Adapters{onDisk, onGroup}, Guard: onDisk},
+		Policy: policy, Observer: watcher, Groups: observer, Resolve: node.ResolveLinks,
+		Applier: apply.Applier{Adapter: apply.Adapters{onDisk, onGroup}, Guard: watcher},
 	}), nil
 }

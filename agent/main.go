@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"quarry.storage/quarry/agent/internal/config"
+	"quarry.storage/quarry/agent/internal/host/nfs/child"
 	"quarry.storage/quarry/pkg/version"
 )
 
@@ -26,6 +27,9 @@ func main() {
 }
 
 func start() int {
+	if len(os.Args) > 1 && os.Args[1] == child.Command {
+		return child.Main(os.Args, os.Stdin, os.Stdout)
+	}
 	cfg, err := config.Parse(os.Args[1:], os.Getenv)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

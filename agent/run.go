@@ -38,11 +38,11 @@ func run(ctx context.Context, cfg config.Config) error {
 	log := newLog(cfg.Verbosity)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	serverConfig, err := newServerConfig(cfg)
+	serverConfig, err := newServerConfig(cfg, log)
 	if err != nil {
 		return err
 	}
-	serverConfig.Log, serverConfig.Registry = log, registry
+	serverConfig.Registry = registry
 	id := identity.New(identity.Config{
 		NodeName: cfg.NodeName, Log: log.WithName("identity"),
 		Signer: identity.API{URL: cfg.APIServer, TokenFile: cfg.TokenFile, CAFile: cfg.CAFile},
@@ -57,11 +57,15 @@ func run(ctx context.Context, cfg config.Config) error {
 		return probe.Serve(ctx, probes, id.Check, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	})
 	group.Go(func() error { id.Run(ctx); return nil })
+	shares := newShares(cfg, log)
+	defer shares.Close()
+	serverConfig.Shares = shares
 	srv := server.New(serverConfig)
 	group.Go(func() error { return serve(ctx, cfg, id, srv) })
 	if cfg.KubeletDir != "" {
-		driver := newDriver(cfg, serverConfig.Node, log, registry)
-		group.Go(func() error { return driver.Run(ctx) })
+		for _, driver := range newDrivers(cfg, serverConfig.Node, shares, log, registry) {
+			group.Go(func() error { return driver.Run(ctx) })
+		}
 	}
 	return group.Wait()
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
@@ -15,6 +16,7 @@ import (
 	"quarry.storage/quarry/agent/internal/apply"
 	agentnode "quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/quiet"
 	"quarry.storage/quarry/agent/internal/server"
 )
 
@@ -34,9 +36,13 @@ type Options struct {
 	MinSizeBytes int64
 	// AllowTypes are kinds of virtual devices that are taken.
 	AllowTypes []string
+	// Quiet is how long a disk has to be left alone before it is tested for users and can be taken; at once when zero.
+	Quiet time.Duration
 	// KubeletDir is a directory, with a path short enough for sockets, in which the agent serves CSI's node service as it does to a
 	// kubelet. Nothing is really mounted. Without it no CSI is served.
 	KubeletDir string
+	// Shares are the NFS servers that the agent sees; see package agenttest/nfs. Without them the agent does not serve the service.
+	Shares server.SharedDirectories
 	// Log takes the server's log; it is discarded when it is not set.
 	Log logr.Logger
 }
@@ -181,13 +187,14 @@ func (a *Agent) start() error {
 	a.Host.mu.Lock()
 	s := session{Host: a.Host, life: a.faults.life}
 	a.Host.mu.Unlock()
+	policy := plan.Policy{MinSizeBytes: a.opts.MinSizeBytes, AllowTypes: a.opts.AllowTypes}
+	watcher := quiet.New(quiet.Config{Source: s, Devices: s, Guard: s, Policy: policy, Quiet: a.opts.Quiet, Log: a.opts.Log})
 	engine := agentnode.New(agentnode.Config{
-		Policy:   plan.Policy{MinSizeBytes: a.opts.MinSizeBytes, AllowTypes: a.opts.AllowTypes},
-		Observer: s, Groups: s, Applier: apply.Applier{Adapter: s}, Resolve: a.resolve,
+		Policy: policy, Observer: watcher, Groups: s, Applier: apply.Applier{Adapter: s, Guard: watcher}, Resolve: a.resolve,
 	})
 	srv := server.New(server.Config{
 		NodeName: a.opts.NodeName, Version: a.opts.Version, KernelRelease: "6.12.0-fake", BootID: fakeUUID("boot", a.opts.NodeName),
-		Node: engine, LVM: s, Log: a.opts.Log,
+		Node: engine, LVM: s, Shares: a.opts.Shares, Log: a.opts.Log,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &life{cancel: cancel, listener: inner, done: make(chan error, 1)}

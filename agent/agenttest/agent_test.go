@@ -1,8 +1,9 @@
 package agenttest_test
 
 import (
-	"context"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"quarry.storage/quarry/agent/agenttest"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
@@ -14,13 +15,58 @@ func TestAgent_listsDisks(t *testing.T) {
 			a := agenttest.New(t, opts)
 			path := a.AddDisk(agenttest.Disk{Name: "sdb"})
 			client := agentv1.NewDeviceServiceClient(a.Dial(t))
-			resp, err := client.ListDevices(context.Background(), &agentv1.ListDevicesRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(resp.GetDevices()) != 1 || resp.GetDevices()[0].GetPath() != path || len(resp.GetDevices()[0].GetRefusals()) != 0 {
-				t.Errorf("devices: %v", resp.GetDevices())
+			if d := onlyDevice(t, client); d.GetPath() != path || len(d.GetRefusals()) != 0 {
+				t.Errorf("device: %v", d)
 			}
 		})
 	}
+}
+
+// TestAgent_tellsUdevOfItsChanges: udev misses that the agent closes the disk. Nevertheless a disk that was given back is clean, and
+// udev knows of one that was taken.
+func TestAgent_tellsUdevOfItsChanges(t *testing.T) {
+	a := agenttest.New(t, agenttest.Options{Network: &agenttest.Network{}})
+	a.AddDisk(agenttest.Disk{Name: "sdb"})
+	a.Deafen("sdb")
+	conn := a.Dial(t)
+	devices, groups := agentv1.NewDeviceServiceClient(conn), agentv1.NewVolumeGroupServiceClient(conn)
+	d := onlyDevice(t, devices)
+	id := &agentv1.DeviceIdentity{Path: d.GetPath(), Serial: d.GetSerial(), SizeBytes: d.GetSizeBytes(), Digest: d.GetDigest()}
+	ids := []*agentv1.DeviceIdentity{id}
+	if _, err := groups.EnsureVolumeGroup(t.Context(), &agentv1.EnsureVolumeGroupRequest{Name: "g", OwnerUid: "u", Devices: ids}); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Udev("sdb")["ID_FS_TYPE"]; got != "LVM2_member" {
+		t.Errorf("to udev a disk that was taken is %q", got)
+	}
+	if _, err := groups.RemoveVolumeGroup(t.Context(), &agentv1.RemoveVolumeGroupRequest{Name: "g", OwnerUid: "u", Devices: ids}); err != nil {
+		t.Fatal(err)
+	}
+	if d := onlyDevice(t, devices); len(d.GetRefusals()) > 0 {
+		t.Errorf("a disk that was given back is refused: %v", d.GetRefusals())
+	}
+	a.Format("sdb", "ext4", "", "")
+	if diff := cmp.Diff(map[string]string{}, a.Udev("sdb")); diff != "" {
+		t.Errorf("udev knows what it was not told (-want +got):\n%s", diff)
+	}
+	id.Digest = onlyDevice(t, devices).GetDigest()
+	if _, err := devices.WipeDevice(t.Context(), &agentv1.WipeDeviceRequest{Device: id}); err != nil {
+		t.Fatal(err)
+	}
+	if d = onlyDevice(t, devices); len(d.GetRefusals()) > 0 {
+		t.Errorf("a disk that was wiped is refused: %v", d.GetRefusals())
+	}
+}
+
+// onlyDevice is the one device of the node.
+func onlyDevice(t *testing.T, client agentv1.DeviceServiceClient) *agentv1.Device {
+	t.Helper()
+	resp, err := client.ListDevices(t.Context(), &agentv1.ListDevicesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(resp.GetDevices()) != 1 {
+		t.Fatalf("devices: %v", resp.GetDevices())
+	}
+	return resp.GetDevices()[0]
 }

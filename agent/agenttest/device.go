@@ -1,9 +1,11 @@
 package agenttest
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -53,8 +55,8 @@ func (h *Host) device(d *disk) plan.Device {
 		Rotational: d.Rotational, Removable: d.Removable, ReadOnly: d.ReadOnly,
 		Model: d.Model, Serial: d.Serial, WWN: d.WWN, Transport: d.Transport,
 		Holders: slices.Clone(d.holders), Partitions: slices.Clone(d.partitions), Mounts: slices.Clone(d.mounts),
-		Signatures: slices.Clone(d.signatures), HeadTailZero: d.empty(), ExclusiveOK: !d.inUse() && !h.active(d),
-		PVUUID: d.pv, Unreadable: slices.Clone(d.unreadable),
+		Signatures: slices.Clone(d.signatures), HeadTailZero: d.empty(), Version: fmt.Sprint(d.events),
+		PVUUID: d.pv, UdevTags: maps.Clone(d.udev), Unreadable: slices.Clone(d.unreadable),
 	}
 	if d.wipe != nil {
 		mark := *d.wipe
@@ -81,4 +83,88 @@ func (h *Host) device(d *disk) plan.Device {
 func (d *disk) contentDigest() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%v %v %q %v", d.signatures, d.partitions, d.data, d.wipe))
 	return hex.EncodeToString(sum[:])
+}
+
+// Deafen lets udev miss every change of the disk from now on, until it is told to look: so does a real one that handles an earlier
+// event of the disk when the disk is closed.
+func (h *Host) Deafen(name string) { h.edit(name, func(d *disk) { d.deaf = true }) }
+
+// Udev is what udev's database says of the format of a disk.
+func (h *Host) Udev(name string) map[string]string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.disks[name].udev)
+}
+
+// look is udev's: its database has what is on the disk now.
+func (d *disk) look() {
+	d.udev = map[string]string{}
+	if d.pv != "" {
+		d.udev["ID_FS_TYPE"], d.udev["ID_FS_UUID"] = "LVM2_member", d.pv
+	}
+	for _, s := range d.signatures {
+		if len(d.partitions) > 0 || s.Type == "gpt" || s.Type == "dos" {
+			d.udev["ID_PART_TABLE_TYPE"] = s.Type
+			continue
+		}
+		d.udev["ID_FS_TYPE"], d.udev["ID_FS_UUID"], d.udev["ID_FS_LABEL"] = s.Type, s.UUID, s.Label
+	}
+}
+
+// Seize lets a program have the disk for itself, without a trace, until Free.
+func (h *Host) Seize(name string) { h.edit(name, func(d *disk) { d.seized = true }) }
+
+// Free lets the program close the disk, of which nothing tells.
+func (h *Host) Free(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.disks[name].seized = false
+}
+
+// Exclusive opens a disk exclusively.
+func (s session) Exclusive(_ context.Context, d plan.Device) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, err := s.present(d.Path)
+	if err != nil {
+		return false, err
+	}
+	return !s.occupied(found), nil
+}
+
+func (h *Host) occupied(d *disk) bool { return d.inUse() || d.seized || h.active(d) }
+
+// Idle is true: udev does everything at once.
+func (s session) Idle() bool { return true }
+
+// Trigger makes udev look at a disk.
+func (s session) Trigger(d plan.Device) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, err := s.present(d.Path)
+	if err != nil || s.faults.life != s.life {
+		return err
+	}
+	found.look()
+	found.events++
+	s.changed()
+	return nil
+}
+
+// Hold keeps nobody away, as there is nobody. On release udev looks at the disks.
+func (s session) Hold(_ context.Context, p plan.Plan) (release func(context.Context), err error) {
+	return func(context.Context) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.faults.life != s.life {
+			return
+		}
+		for _, path := range p.Changes() {
+			if d := s.find(path); d != nil {
+				d.look()
+				d.events++
+			}
+		}
+		s.changed()
+	}, nil
 }

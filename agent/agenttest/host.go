@@ -45,8 +45,12 @@ type disk struct {
 	unreadable []string
 	data       string // anything that is no known signature
 	wipe       *plan.WipeMark
-	pv         string // UUID of the physical volume
-	outdated   *group // what the disk says of a group that went on without it; nil when that is what all say
+	pv         string            // UUID of the physical volume
+	udev       map[string]string // what udev's database says of it
+	deaf       bool              // udev misses its changes
+	seized     bool              // a program has it for itself
+	events     int               // that happened to it
+	outdated   *group            // what the disk says of a group that went on without it; nil when that is what all say
 }
 
 // Host is a model of a node's disks: what is on them, what LVM makes of them, and what happens to them. All methods are safe for
@@ -206,12 +210,18 @@ func (h *Host) edit(name string, change func(*disk)) {
 		panic(fmt.Sprintf("agenttest: no disk %q", name))
 	}
 	change(d)
+	d.events++
 	h.changed()
 }
 
 // changed tells the watchers, without waiting for them.
 func (h *Host) changed() {
 	h.resurface()
+	for _, d := range h.disks {
+		if !d.deaf {
+			d.look()
+		}
+	}
 	for w := range h.watchers {
 		select {
 		case w <- struct{}{}:

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"quarry.storage/quarry/agent/internal/csi"
+	"quarry.storage/quarry/agent/internal/csi/lvm"
 	"quarry.storage/quarry/agent/internal/host/dm"
 	"quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/pkg/quarry"
 )
 
 // node is the node's side of volumes: their devices, what is on them, and where they are mounted. Mounts are kept in a table; only the
@@ -22,7 +24,7 @@ type node struct {
 }
 
 var (
-	_ csi.Devices     = node{}
+	_ lvm.Devices     = node{}
 	_ csi.Filesystems = node{}
 )
 
@@ -162,13 +164,14 @@ func (n node) onDevice(ctx context.Context, device string, do func(*volume) erro
 const socketTimeout = 10 * time.Second
 
 // serveKubelet serves CSI for the life of the agent, and returns once the kubelet could call. done gets how it ended.
-func (a *Agent) serveKubelet(ctx context.Context, s session, volumes csi.Volumes) (done chan error, err error) {
+func (a *Agent) serveKubelet(ctx context.Context, s session, volumes lvm.Volumes) (done chan error, err error) {
 	a.Host.mu.Lock()
 	n := node{session: s, mounts: a.mounts}
 	a.Host.mu.Unlock()
 	driver := csi.New(csi.Config{
 		NodeName: a.opts.NodeName, Version: a.opts.Version, KubeletDir: a.opts.KubeletDir, Log: a.opts.Log,
-		Volumes: volumes, Devices: n, Filesystems: n, Mounter: n.mounts, Places: n.mounts,
+		Source:      lvm.New(lvm.Config{NodeName: a.opts.NodeName, Volumes: volumes, Devices: n, Filesystems: n}),
+		Filesystems: n, Mounter: n.mounts, Places: n.mounts,
 	})
 	done = make(chan error, 1)
 	go func() { done <- driver.Run(ctx) }()
@@ -189,5 +192,5 @@ func (a *Agent) serveKubelet(ctx context.Context, s session, volumes csi.Volumes
 
 // KubeletSocket is where the agent serves CSI's node service.
 func (a *Agent) KubeletSocket() string {
-	return csi.New(csi.Config{KubeletDir: a.opts.KubeletDir}).Endpoint()
+	return csi.Endpoint(a.opts.KubeletDir, quarry.DriverLVM)
 }

@@ -10,7 +10,10 @@ import (
 )
 
 // The tools refuse what the real ones refuse, so that a plan that would fail on a node fails here too.
-var _ apply.Adapter = session{}
+var (
+	_ apply.Adapter = session{}
+	_ apply.Guard   = session{}
+)
 
 // Perform makes the change that a step describes.
 func (s session) Perform(ctx context.Context, step plan.Step) error {
@@ -237,7 +240,7 @@ func (s session) exclusive(step plan.Destructive) (*disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.inUse() || s.active(d) {
+	if s.occupied(d) {
 		return nil, fmt.Errorf("open %s exclusively: device or resource busy", path)
 	}
 	return d, step.Token().Verify(s.device(d))

@@ -97,6 +97,7 @@ var siblings = []struct {
 }{
 	{room: "agent/internal/host", allowed: []string{"run"}},
 	{room: "agent/internal/apply"},
+	{room: "controller/internal/backend"},
 }
 
 func TestSiblingsAreIndependent(t *testing.T) {

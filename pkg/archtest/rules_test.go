@@ -85,11 +85,11 @@ var rules = []rule{
 	},
 	{
 		name: "the agent's engine knows neither the wire nor the tools",
-		of:   []string{"agent/internal/node"},
+		of:   []string{"agent/internal/node", "agent/internal/quiet"},
 		deny: []string{
 			"~/agent", "~/proto", "~/controller", grpcModule, protobufModule, runtimeModule, clientGoModule, kubernetesPrefix,
 		},
-		allow:      []string{"~/agent/internal/node", "~/agent/internal/plan"},
+		allow:      []string{"~/agent/internal/node", "~/agent/internal/quiet", "~/agent/internal/plan"},
 		denyDirect: []string{"os", "os/exec", "net", "net/http", "golang.org/x/sys/unix"},
 	},
 	{
@@ -100,6 +100,35 @@ var rules = []rule{
 		},
 		allow:      []string{"~/agent/internal/server", "~/agent/internal/node", "~/agent/internal/plan"},
 		denyDirect: []string{"os", "os/exec", "net/http", "golang.org/x/sys/unix"},
+	},
+	{
+		name: "the frame of the agent's CSI services knows no storage",
+		of:   []string{"agent/internal/csi"},
+		except: []string{
+			"agent/internal/csi/lvm", "agent/internal/csi/nfs", "agent/internal/csi/csitest", "agent/internal/csi/sanitytest",
+		},
+		deny:       []string{"~/agent", "~/proto", "~/pkg/volumeid", "~/pkg/sharedvolume"},
+		allow:      []string{"~/agent/internal/csi", "~/agent/internal/host/fs", "~/agent/internal/host/mount", "~/agent/internal/host/run"},
+		denyDirect: []string{"os/exec"},
+	},
+	{
+		name: "local volumes know no shares",
+		of:   []string{"agent/internal/csi/lvm"},
+		deny: []string{"~/agent/internal/csi/nfs", "~/agent/internal/host/nfs", "~/pkg/sharedvolume", "~/proto"},
+	},
+	{
+		name: "volumes on shares know no local volumes",
+		of:   []string{"agent/internal/csi/nfs"},
+		deny: []string{
+			"~/agent/internal/csi/lvm", "~/agent/internal/plan", "~/agent/internal/node", "~/agent/internal/host/lvm", "~/agent/internal/host/dm", "~/proto",
+		},
+	},
+	{
+		name:       "work on an open share knows neither mounts nor processes",
+		of:         []string{"agent/internal/host/nfs/share"},
+		deny:       []string{"~/"},
+		allow:      []string{"~/agent/internal/host/nfs/share", "~/pkg/sharedvolume", "~/pkg/quarry", "~/pkg/volumeid"},
+		denyDirect: []string{"net", "os/exec"},
 	},
 	{
 		name: "the agent does not know the controller",
@@ -143,6 +172,55 @@ var rules = []rule{
 		denyDirect: []string{"net/http", "os/exec", module + "proto/agent/v1", grpcModule},
 	},
 	{
+		name: "what reconcilers share knows none of them",
+		of:   []string{"controller/internal/kube"},
+		deny: []string{"~/controller", "~/agent", "~/proto", grpcModule}, allow: []string{"~/controller/internal/kube", "~/controller/internal/decide/notice"},
+		denyDirect: []string{"net/http", "os/exec"},
+	},
+	{
+		name: "drivers are deployed from a table, whatever the backend",
+		of:   []string{"controller/internal/reconcile/driver"},
+		deny: []string{"~/controller"},
+		allow: []string{
+			"~/controller/internal/reconcile/driver", "~/controller/internal/kube", "~/controller/internal/decide/backend",
+			"~/controller/internal/decide/class", "~/controller/internal/decide/notice",
+		},
+	},
+	{
+		name: "the engine knows no single backend",
+		of:   []string{"controller/internal/reconcile/storage", "controller/internal/decide/backend", "controller/internal/kube"},
+		deny: []string{
+			"~/controller/internal/backend", "~/controller/internal/decide/lvm", "~/controller/internal/decide/nfs",
+			"~/controller/internal/reconcile/cluster", "~/controller/internal/reconcile/nfs", "~/controller/internal/agents",
+		},
+	},
+	{
+		name: "the driver table knows no single backend",
+		of:   []string{"controller/internal/reconcile/driver"},
+		deny: []string{"~/controller/internal/backend", "~/controller/internal/decide/lvm", "~/controller/internal/decide/nfs"},
+	},
+	{
+		name: "the frame of CSI drivers and what all volumes share know no storage type",
+		of:   []string{"controller/internal/csi/frame", "controller/internal/decide/volume"},
+		deny: []string{
+			"~/controller/internal/csi/lvm", "~/controller/internal/csi/nfs", "~/controller/internal/decide/lvm",
+			"~/controller/internal/decide/nfs", "~/pkg/volumeid", "~/pkg/sharedvolume", "~/proto",
+		},
+		denyDirect: []string{"net/http", "os/exec"},
+	},
+	{
+		name:       "the CSI backend of LVM does not know the one of NFS",
+		of:         []string{"controller/internal/csi/lvm", "controller/internal/decide/lvm"},
+		deny:       []string{"~/controller/internal/csi/nfs", "~/controller/internal/decide/nfs", "~/pkg/sharedvolume", "~/proto"},
+		denyDirect: []string{"net/http", "os/exec", grpcModule},
+	},
+	{
+		name:       "the CSI backend of NFS does not know the one of LVM",
+		of:         []string{"controller/internal/csi/nfs", "controller/internal/decide/nfs"},
+		deny:       []string{"~/controller/internal/csi/lvm", "~/controller/internal/decide/lvm", "~/proto"},
+		denyDirect: []string{"net/http", "os/exec", grpcModule},
+	},
+	{
 		name: "the agents' client does not know reconcilers",
 		of:   []string{"controller/internal/agents"},
 		deny: []string{"~/controller/internal/reconcile"},
@@ -173,7 +251,7 @@ func expand(prefix string) string {
 	return prefix
 }
 
-// within tells whether an import path is the prefix or below it; a prefix that ends in a slash stands for what is below.
+// within reports whether an import path is the prefix or below it. A prefix that ends in a slash stands for what is below.
 func within(path, prefix string) bool {
 	prefix = expand(prefix)
 	return path == strings.TrimSuffix(prefix, "/") || strings.HasPrefix(path, strings.TrimSuffix(prefix, "/")+"/")

@@ -99,6 +99,9 @@ func TestCut(t *testing.T) {
 			t.Errorf("limit %d: %s", limit, diff)
 		}
 	}
+}
+
+func TestCut_stopsAtAnError(t *testing.T) {
 	if _, err := csirpc.ReadPage(-1, ""); !errors.Is(err, csirpc.ErrInvalid) {
 		t.Error(err)
 	}

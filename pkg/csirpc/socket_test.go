@@ -43,7 +43,9 @@ func TestServe_replacesTheSocketOfAKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	stale.SetUnlinkOnClose(false)
-	stale.Close()
+	if err := stale.Close(); err != nil {
+		t.Fatal(err)
+	}
 	s, err := csirpc.Serve(path, 0o600, healthServer())
 	if err != nil {
 		t.Fatal(err)

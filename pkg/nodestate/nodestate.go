@@ -1,5 +1,5 @@
 // Package nodestate computes the state of a member, a node that holds a part of the data of some backend, from four flags.
-// It is the same machine for every backend; what differs is only who reports the flags and what follows from a state. The
+// It is the same machine for every backend. Backends differ in who reports the flags and in what follows from a state. The
 // package is pure: it knows no clients, no clocks and no backends.
 //
 // A flag to be destroyed outranks one to be quiesced, which outranks whether the member is up:
@@ -11,11 +11,7 @@
 //	otherwise                -> offline
 package nodestate
 
-import (
-	"errors"
-	"fmt"
-	"slices"
-)
+import "errors"
 
 // State is one of the five states of a member.
 type State string
@@ -26,7 +22,7 @@ const (
 	Online State = "online"
 	// Offline is unreachable.
 	Offline State = "offline"
-	// Quiesced is under maintenance: never declared failed, takes no new volumes.
+	// Quiesced is under maintenance or leaving: never declared failed, takes no new volumes.
 	Quiesced State = "quiesced"
 	// Failed is to be destroyed and still holds data: nothing on it is deleted.
 	Failed State = "failed"
@@ -34,21 +30,66 @@ const (
 	Abandoned State = "abandoned"
 )
 
-// Flags are what the state is computed from. IsUp and HasData are observed; ShouldQuiesce and ShouldDestroy are wished for.
+// States returns all states in the order of the table above, from good to bad.
+func States() []State { return []State{Online, Offline, Quiesced, Failed, Abandoned} }
+
+// Flags are what the state is computed from. Each writer has a method of its own: an observer cannot write wishes, the operator cannot
+// write observations, and nobody takes ShouldDestroy back.
 type Flags struct {
-	IsUp, HasData, ShouldQuiesce, ShouldDestroy bool
+	isUp, hasData, shouldQuiesce, shouldDestroy bool
+}
+
+// Of returns flags as they were recorded.
+func Of(isUp, hasData, shouldQuiesce, shouldDestroy bool) Flags {
+	return Flags{isUp, hasData, shouldQuiesce, shouldDestroy}
+}
+
+// IsUp reports whether the member is reachable. Observed.
+func (f Flags) IsUp() bool { return f.isUp }
+
+// HasData reports whether the member holds data, or whether that is not known. Observed.
+func (f Flags) HasData() bool { return f.hasData }
+
+// ShouldQuiesce reports whether somebody asked for maintenance, or the member is leaving.
+func (f Flags) ShouldQuiesce() bool { return f.shouldQuiesce }
+
+// ShouldDestroy reports whether the member is to be destroyed. It never goes back.
+func (f Flags) ShouldDestroy() bool { return f.shouldDestroy }
+
+// ErrLatched means that ShouldDestroy was to be taken back.
+var ErrLatched = errors.New("shouldDestroy never goes back")
+
+// Observe returns the flags with what an observer saw.
+func (f Flags) Observe(isUp bool, data Data) Flags {
+	f.isUp, f.hasData = isUp, data.Counts()
+	return f
+}
+
+// Wish returns the flags as the operator wants them. Taking ShouldDestroy back is refused: then the flags stay as they were.
+func (f Flags) Wish(shouldQuiesce, shouldDestroy bool) (Flags, error) {
+	if f.shouldDestroy && !shouldDestroy {
+		return f, ErrLatched
+	}
+	f.shouldQuiesce, f.shouldDestroy = shouldQuiesce, shouldDestroy
+	return f, nil
+}
+
+// Condemn returns the flags with ShouldDestroy set. Every writer may do that.
+func (f Flags) Condemn() Flags {
+	f.shouldDestroy = true
+	return f
 }
 
 // Compute returns the state that the flags stand for.
 func Compute(f Flags) State {
 	switch {
-	case f.ShouldDestroy && f.HasData:
+	case f.shouldDestroy && f.hasData:
 		return Failed
-	case f.ShouldDestroy:
+	case f.shouldDestroy:
 		return Abandoned
-	case f.ShouldQuiesce:
+	case f.shouldQuiesce:
 		return Quiesced
-	case f.IsUp:
+	case f.isUp:
 		return Online
 	default:
 		return Offline
@@ -67,52 +108,3 @@ const (
 
 // Counts returns the value of the flag HasData: data that nobody could look for counts as present.
 func (d Data) Counts() bool { return d != DataAbsent }
-
-// Writer is who changes flags.
-type Writer int
-
-// Writers.
-const (
-	// Operator is who turns wishes into flags: ShouldQuiesce and ShouldDestroy.
-	Operator Writer = iota + 1
-	// Observer is who looks at the member: IsUp and HasData. It may also declare that a member should be destroyed.
-	Observer
-)
-
-// Errors of Write.
-var (
-	// ErrLatched means that ShouldDestroy was to be taken back.
-	ErrLatched = errors.New("shouldDestroy never goes back")
-	// ErrNotYours means that a writer touched a flag of the other writer.
-	ErrNotYours = errors.New("flag belongs to another writer")
-)
-
-// Write returns the flags as by wants them. When one change is refused, the old flags are returned with the reason.
-func Write(old, want Flags, by Writer) (Flags, error) {
-	for _, c := range []struct {
-		name    string
-		changed bool
-		writers []Writer
-	}{
-		{"isUp", old.IsUp != want.IsUp, []Writer{Observer}},
-		{"hasData", old.HasData != want.HasData, []Writer{Observer}},
-		{"shouldQuiesce", old.ShouldQuiesce != want.ShouldQuiesce, []Writer{Operator}},
-		{"shouldDestroy", old.ShouldDestroy != want.ShouldDestroy, []Writer{Operator, Observer}},
-	} {
-		if c.changed && !slices.Contains(c.writers, by) {
-			return old, fmt.Errorf("write %s: %w", c.name, ErrNotYours)
-		}
-	}
-	if _, err := Latch(old.ShouldDestroy, want.ShouldDestroy); err != nil {
-		return old, err
-	}
-	return want, nil
-}
-
-// Latch returns the next value of ShouldDestroy. Once true it stays true: taking it back is refused.
-func Latch(old, want bool) (bool, error) {
-	if old && !want {
-		return old, ErrLatched
-	}
-	return want, nil
-}

@@ -5,6 +5,8 @@ import (
 	"testing"
 )
 
+func row(i int) Flags { return Of(i&8 != 0, i&4 != 0, i&2 != 0, i&1 != 0) }
+
 func TestCompute_allRows(t *testing.T) {
 	// The index of a row is the number with the bits isUp, hasData, shouldQuiesce, shouldDestroy.
 	want := [16]State{
@@ -15,10 +17,9 @@ func TestCompute_allRows(t *testing.T) {
 	}
 	totals := map[State]int{}
 	for i, state := range want {
-		f := Flags{IsUp: i&8 != 0, HasData: i&4 != 0, ShouldQuiesce: i&2 != 0, ShouldDestroy: i&1 != 0}
-		got := Compute(f)
+		got := Compute(row(i))
 		if got != state {
-			t.Errorf("row %d %+v: got %s, want %s", i, f, got, state)
+			t.Errorf("row %d %+v: got %s, want %s", i, row(i), got, state)
 		}
 		totals[got]++
 	}
@@ -29,87 +30,75 @@ func TestCompute_allRows(t *testing.T) {
 	}
 }
 
-func TestLatch(t *testing.T) {
-	for _, c := range []struct {
-		old, want, value bool
-		err              error
-	}{
-		{false, false, false, nil},
-		{false, true, true, nil},
-		{true, true, true, nil},
-		{true, false, true, ErrLatched},
-	} {
-		got, err := Latch(c.old, c.want)
-		if got != c.value || !errors.Is(err, c.err) {
-			t.Errorf("Latch(%t, %t) = %t, %v; want %t, %v", c.old, c.want, got, err, c.value, c.err)
+func TestFlags_readBack(t *testing.T) {
+	for i := range 16 {
+		f := row(i)
+		if f.IsUp() != (i&8 != 0) || f.HasData() != (i&4 != 0) || f.ShouldQuiesce() != (i&2 != 0) || f.ShouldDestroy() != (i&1 != 0) {
+			t.Errorf("row %d reads back as %+v", i, f)
 		}
 	}
 }
 
-func TestWrite(t *testing.T) {
-	all := Flags{IsUp: true, HasData: true, ShouldQuiesce: true, ShouldDestroy: true}
-	for name, c := range map[string]struct {
-		old, want Flags
-		by        Writer
-		err       error
-	}{
-		"the operator does not write isUp":              {Flags{}, Flags{IsUp: true}, Operator, ErrNotYours},
-		"the operator does not write hasData":           {all, Flags{IsUp: true, ShouldQuiesce: true, ShouldDestroy: true}, Operator, ErrNotYours},
-		"the observer does not write shouldQuiesce":     {Flags{}, Flags{ShouldQuiesce: true}, Observer, ErrNotYours},
-		"the operator writes shouldQuiesce":             {Flags{}, Flags{ShouldQuiesce: true}, Operator, nil},
-		"the observer writes isUp and hasData":          {Flags{}, Flags{IsUp: true, HasData: true}, Observer, nil},
-		"the operator writes shouldDestroy":             {Flags{}, Flags{ShouldDestroy: true}, Operator, nil},
-		"the observer writes shouldDestroy":             {Flags{}, Flags{ShouldDestroy: true}, Observer, nil},
-		"the operator does not take shouldDestroy back": {all, Flags{IsUp: true, HasData: true, ShouldQuiesce: true}, Operator, ErrLatched},
-		"the observer does not take shouldDestroy back": {all, Flags{IsUp: true, HasData: true, ShouldQuiesce: true}, Observer, ErrLatched},
-		"writing the same is accepted":                  {all, all, Operator, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := Write(c.old, c.want, c.by)
-			if !errors.Is(err, c.err) {
-				t.Fatalf("error %v, want %v", err, c.err)
+func TestWish_latchesAndLeavesObservationsAlone(t *testing.T) {
+	for i := range 16 {
+		for _, quiesce := range []bool{false, true} {
+			for _, destroy := range []bool{false, true} {
+				f := row(i)
+				got, err := f.Wish(quiesce, destroy)
+				if f.ShouldDestroy() && !destroy {
+					if !errors.Is(err, ErrLatched) || got != f {
+						t.Errorf("%+v: shouldDestroy was taken back: %+v, %v", f, got, err)
+					}
+					continue
+				}
+				if want := Of(f.IsUp(), f.HasData(), quiesce, destroy); err != nil || got != want {
+					t.Errorf("%+v: got %+v, %v; want %+v", f, got, err, want)
+				}
 			}
-			want := c.want
-			if c.err != nil {
-				want = c.old
-			}
-			if got != want {
-				t.Errorf("got %+v, want %+v", got, want)
-			}
-		})
+		}
 	}
 }
 
-func TestWrite_leavingQuiesced(t *testing.T) {
-	for _, row := range []struct {
+func TestObserve_leavesWishesAlone(t *testing.T) {
+	for i := range 16 {
+		f := row(i)
+		for _, up := range []bool{false, true} {
+			for _, data := range []Data{DataUnknown, DataPresent, DataAbsent} {
+				want := Of(up, data != DataAbsent, f.ShouldQuiesce(), f.ShouldDestroy())
+				if got := f.Observe(up, data); got != want {
+					t.Errorf("%+v observed as %t, %d: got %+v, want %+v", f, up, data, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestCondemn(t *testing.T) {
+	for i := range 16 {
+		f := row(i)
+		if got, want := f.Condemn(), Of(f.IsUp(), f.HasData(), f.ShouldQuiesce(), true); got != want {
+			t.Errorf("%+v: got %+v, want %+v", f, got, want)
+		}
+	}
+}
+
+func TestWish_leavingQuiesced(t *testing.T) {
+	for _, c := range []struct {
 		flags Flags
 		next  State
 	}{
-		{Flags{}, Offline},
-		{Flags{IsUp: true}, Online},
-		{Flags{HasData: true}, Offline},
-		{Flags{IsUp: true, HasData: true}, Online},
+		{Of(false, false, true, false), Offline},
+		{Of(true, false, true, false), Online},
+		{Of(false, true, true, false), Offline},
+		{Of(true, true, true, false), Online},
 	} {
-		quiesced := row.flags
-		quiesced.ShouldQuiesce = true
-		if s := Compute(quiesced); s != Quiesced {
-			t.Errorf("%+v is %s, want quiesced", quiesced, s)
+		if s := Compute(c.flags); s != Quiesced {
+			t.Errorf("%+v is %s, want quiesced", c.flags, s)
 		}
-		next, err := Write(quiesced, row.flags, Operator)
-		if err != nil || Compute(next) != row.next {
-			t.Errorf("%+v leaves to %s (%v), want %s", quiesced, Compute(next), err, row.next)
+		next, err := c.flags.Wish(false, false)
+		if err != nil || Compute(next) != c.next {
+			t.Errorf("%+v leaves to %s (%v), want %s", c.flags, Compute(next), err, c.next)
 		}
-	}
-}
-
-func TestCompute_quiesceDoesNotProtectFromDestroy(t *testing.T) {
-	f := Flags{ShouldQuiesce: true, ShouldDestroy: true}
-	if s := Compute(f); s != Abandoned {
-		t.Errorf("without data: %s", s)
-	}
-	f.HasData = true
-	if s := Compute(f); s != Failed {
-		t.Errorf("with data: %s", s)
 	}
 }
 

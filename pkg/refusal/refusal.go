@@ -50,6 +50,9 @@ const (
 	WipeInterrupted = "WipeInterrupted"
 	// Busy: could not be opened exclusively: something uses it.
 	Busy = "Busy"
+	// Settling: something happened to it a moment ago. Nothing else speaks against it, and it is tested for users once it has been
+	// quiet for a while.
+	Settling = "Settling"
 	// NoIdentity: no serial number, WWN or stable path tells it from another disk.
 	NoIdentity = "NoIdentity"
 	// Suspended: a suspended device, reading it would block.

@@ -26,19 +26,22 @@ func ParsePolicy(text string) (Policy, error) {
 	return "", fmt.Errorf("onDelete %.50q: one of delete, retain, archive is expected: %w", text, ErrInvalid)
 }
 
-// Safer returns the policy that loses less. It decides where the policy of a request and the recorded one differ.
+// Safer returns the policy that loses less; an empty one counts for nothing. It decides where the policy of a request and the recorded
+// one differ.
 func Safer(a, b Policy) Policy {
-	if a.rank() > b.rank() {
-		return a
+	if b.rank() > a.rank() {
+		return b
 	}
-	return b
+	return a
 }
 
 func (p Policy) rank() int {
 	switch p {
 	case Retain:
-		return 2
+		return 3
 	case Archive:
+		return 2
+	case Delete:
 		return 1
 	}
 	return 0

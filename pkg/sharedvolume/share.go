@@ -28,14 +28,10 @@ func Host(server string) (string, error) {
 			return "", fmt.Errorf("server %.300q has a bracket that is not closed: %w", server, ErrInvalid)
 		}
 	}
-	address, err := netip.ParseAddr(bare)
+	if address, err := netip.ParseAddr(bare); err == nil {
+		return bare, checkAddress(server, address, bracketed)
+	}
 	switch {
-	case err == nil && bracketed && !address.Is6():
-		return "", fmt.Errorf("server %.300q: brackets are for IPv6: %w", server, ErrInvalid)
-	case err == nil && (address.IsUnspecified() || address.IsMulticast() || !plainZone(address)):
-		return "", fmt.Errorf("server %.300q is not the address of a server: %w", server, ErrInvalid)
-	case err == nil:
-		return bare, nil
 	case bracketed || strings.Contains(bare, ":"):
 		return "", fmt.Errorf("server %.300q is not an IPv6 address: %w", server, ErrInvalid)
 	case len(server) > maxServer || !hostForm.MatchString(server):
@@ -44,6 +40,16 @@ func Host(server string) (string, error) {
 		return "", fmt.Errorf("server %.300q is not an IPv4 address: %w", server, ErrInvalid)
 	}
 	return server, nil
+}
+
+func checkAddress(server string, address netip.Addr, bracketed bool) error {
+	switch {
+	case bracketed && !address.Is6():
+		return fmt.Errorf("server %.300q: brackets are for IPv6: %w", server, ErrInvalid)
+	case address.IsUnspecified() || address.IsMulticast() || !plainZone(address):
+		return fmt.Errorf("server %.300q is not the address of a server: %w", server, ErrInvalid)
+	}
+	return nil
 }
 
 // zoneForm is the name of a network interface.

@@ -169,7 +169,7 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("%q: %q, %v", text, got, err)
 		}
 	}
-	for _, c := range [][3]Policy{{Delete, Archive, Archive}, {Archive, Retain, Retain}, {Delete, Retain, Retain}, {Delete, Delete, Delete}} {
+	for _, c := range [][3]Policy{{Delete, Archive, Archive}, {Archive, Retain, Retain}, {Delete, Retain, Retain}, {Delete, Delete, Delete}, {"", Delete, Delete}} {
 		if Safer(c[0], c[1]) != c[2] || Safer(c[1], c[0]) != c[2] {
 			t.Errorf("%v", c)
 		}

@@ -21,10 +21,7 @@ func TestClusterDeleteLeavesDisksClean(t *testing.T) {
 	const name = "short-lived"
 	create(t, newCluster(name, nodes...))
 	c := waitReady(t, name, time.Minute)
-	devices := map[string][]string{}
-	for _, h := range c.Status.Config {
-		devices[h.NodeName] = h.BlockDevices
-	}
+	devices := devicesOf(t, name)
 
 	if err := kube.Delete(t.Context(), c); err != nil {
 		t.Fatal(err)
@@ -61,16 +58,14 @@ func TestDeleteWaitsForLogicalVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, 30*time.Second, "the Cluster names the volume that it waits for", func(ctx context.Context) error {
-		c, err := getCluster(ctx, name)
+		m, err := memberOf(ctx, name, "n1")
 		if err != nil {
 			return err
 		}
-		for _, m := range c.Status.Members {
-			if m.Node == "n1" && m.State == "failed" && strings.Contains(m.Message, "precious") {
-				return nil
-			}
+		if m.Status.State == "failed" && strings.Contains(m.Status.Message, "precious") {
+			return nil
 		}
-		return fmt.Errorf("members %+v", c.Status.Members)
+		return fmt.Errorf("n1 is %s: %s", m.Status.State, m.Status.Message)
 	})
 	if out := onNode(t, "n1", "lvs --noheadings -o lv_name "+group); strings.TrimSpace(out) != "precious" {
 		t.Fatalf("the volume is gone: %q", out)

@@ -26,14 +26,10 @@ func TestDisksToStorageClass(t *testing.T) {
 	create(t, newCluster(name, nodes...))
 	c := waitReady(t, name, time.Minute)
 
-	if len(c.Status.Config) != len(nodes) || c.Status.DeviceCount != int32(2*len(nodes)) {
-		t.Errorf("config %v, %d devices; want two devices on each of %v", c.Status.Config, c.Status.DeviceCount, nodes)
+	if devices := devicesOf(t, name); len(devices) != len(nodes) || c.Status.DeviceCount != int32(2*len(nodes)) {
+		t.Errorf("devices %v, %d of them; want two on each of %v", devices, c.Status.DeviceCount, nodes)
 	}
-	for _, m := range c.Status.Members {
-		if m.State != "online" || !m.Flags.IsUp || m.Flags.HasData || m.Message != "" {
-			t.Errorf("member %+v, want online and empty", m)
-		}
-	}
+	checkFreshMembers(t, name)
 	if total := c.Status.Capacity.Total.Total; total == nil || total.Cmp(resource.MustParse("11Gi")) < 0 {
 		t.Errorf("capacity %v, want nearly 12Gi", total)
 	}
@@ -57,6 +53,29 @@ func TestDisksToStorageClass(t *testing.T) {
 	}
 	setHosts(t, name, nodes...)
 	waitMembers(t, name, nodes...)
+}
+
+// checkFreshMembers checks the Members of a Cluster that has just been made, and what kubectl shows of them.
+func checkFreshMembers(t *testing.T, name string) {
+	t.Helper()
+	members, err := membersOf(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range members {
+		if m.Status.State != "online" || !m.Status.Flags.IsUp || m.Status.Flags.HasData || m.Status.Message != "" {
+			t.Errorf("member %+v, want online and empty", m)
+		}
+		if m.Spec.Group == nil || m.Spec.Group.UUID == "" || len(m.Spec.Group.Forming) != 0 || len(m.OwnerReferences) != 0 {
+			t.Errorf("member %s records %+v, owners %v", m.Name, m.Spec.Group, m.OwnerReferences)
+		}
+	}
+	table := lab(t, "kubectl", "get", "qm")
+	for _, column := range []string{"OF", "NODE", "STATE", "DEVICES", "SIZE", "FREE", "VOLUMES", "MESSAGE", "AGE", "journey", "online"} {
+		if !strings.Contains(table, column) {
+			t.Errorf("kubectl get qm does not show %s:\n%s", column, table)
+		}
+	}
 }
 
 func checkStorageClass(t *testing.T, name string) {
@@ -118,12 +137,16 @@ func waitMembers(t *testing.T, name string, want ...string) {
 		if err != nil {
 			return err
 		}
+		members, err := membersOf(ctx, name)
+		if err != nil {
+			return err
+		}
 		var got []string
 		var wrong error
-		for _, m := range c.Status.Members {
-			got = append(got, m.Node)
-			if m.State != "online" {
-				wrong = errors.Join(wrong, fmt.Errorf("%s is %s: %s", m.Node, m.State, m.Message))
+		for _, m := range members {
+			got = append(got, string(m.Spec.Node))
+			if m.Status.State != "online" {
+				wrong = errors.Join(wrong, fmt.Errorf("%s is %s: %s", m.Spec.Node, m.Status.State, m.Status.Message))
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

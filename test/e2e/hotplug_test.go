@@ -23,7 +23,8 @@ type sighting struct {
 }
 
 // TestHotplugIsSeenWithinASecond plugs a disk into a running node. The clock runs from the moment when the node's kernel made the
-// device until the watch event of the StorageNode that shows it. Until udev has looked at the disk it is shown as refused.
+// device until the watch event of the StorageNode that shows it. Until udev has looked at the disk, and it was quiet for two seconds, it
+// is shown as refused.
 func TestHotplugIsSeenWithinASecond(t *testing.T) {
 	awaitConnection(t, "n2")
 	for _, bus := range []string{"ubd", "scsi"} {

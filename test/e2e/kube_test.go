@@ -31,9 +31,11 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	if err := kube.Delete(context.Background(), newCluster(keeper)); client.IgnoreNotFound(err) != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
+	for _, o := range []client.Object{newCluster(keeper), newNfs(keeperNfs, "")} {
+		if err := kube.Delete(context.Background(), o); client.IgnoreNotFound(err) != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
 	}
 	os.Exit(code)
 }
@@ -95,33 +97,35 @@ func eventually(t *testing.T, limit time.Duration, what string, check func(ctx c
 func newCluster(name string, hosts ...string) *v1alpha1.Cluster {
 	c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	c.Spec.StorageType = v1alpha1.StorageTypeLVM
+	// What leaves is removed at once, unless a test says otherwise.
+	c.Spec.RemovalDelay = &metav1.Duration{}
 	for _, h := range hosts {
 		c.Spec.Hosts = append(c.Spec.Hosts, v1alpha1.HostName(h))
 	}
 	return c
 }
 
-// create makes the Cluster and sees to it that it is gone at the end of the test, with its disks clean.
-func create(t *testing.T, c *v1alpha1.Cluster) {
+// create makes a Cluster or an Nfs and sees to it that it is gone at the end of the test, with its disks clean.
+func create(t *testing.T, o v1alpha1.Storage) {
 	t.Helper()
-	if err := kube.Create(t.Context(), c); err != nil {
+	if err := kube.Create(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			dump(t, c.Name)
+			dump(t, o)
 		}
-		if err := kube.Delete(context.Background(), c); client.IgnoreNotFound(err) != nil {
+		if err := kube.Delete(context.Background(), o); client.IgnoreNotFound(err) != nil {
 			t.Error(err)
 		}
 		deadline := time.Now().Add(time.Minute)
 		for {
-			err := kube.Get(context.Background(), client.ObjectKeyFromObject(c), c)
+			err := kube.Get(context.Background(), client.ObjectKeyFromObject(o), o)
 			if apierrors.IsNotFound(err) {
 				return
 			}
 			if time.Now().After(deadline) {
-				t.Errorf("Cluster %s is still there: %s", c.Name, c.Status.Message)
+				t.Errorf("%s %s is still there: %s", o.StorageKind(), o.GetName(), o.StorageStatus().Message)
 				return
 			}
 			time.Sleep(200 * time.Millisecond)
@@ -130,11 +134,11 @@ func create(t *testing.T, c *v1alpha1.Cluster) {
 }
 
 // dump prints what a user would look at.
-func dump(t *testing.T, cluster string) {
+func dump(t *testing.T, o v1alpha1.Storage) {
 	t.Helper()
 	for _, args := range [][]string{
-		{"kubectl", "get", "clusters,storagenodes", "-o", "wide"},
-		{"kubectl", "describe", "cluster.quarry.storage", cluster},
+		{"kubectl", "get", "clusters,members,nfs,storagenodes", "-o", "wide"},
+		{"kubectl", "describe", strings.ToLower(o.StorageKind()) + "." + v1alpha1.Group, o.GetName()},
 		{"kubectl", "-n", "quarry-system", "get", "pods", "-o", "wide"},
 		{"kubectl", "-n", "quarry-system", "logs", "deployment/quarry-controller", "--tail=60"},
 	} {
@@ -177,20 +181,25 @@ func refusals(d *v1alpha1.NodeDevice) []string {
 // waitReady waits until the Cluster is Running and Ready for its present spec.
 func waitReady(t *testing.T, name string, limit time.Duration) *v1alpha1.Cluster {
 	t.Helper()
-	var found *v1alpha1.Cluster
-	eventually(t, limit, "Cluster "+name+" is Running", func(ctx context.Context) error {
-		c, err := getCluster(ctx, name)
-		if err != nil {
+	c := newCluster(name)
+	waitRunning(t, c, limit)
+	return c
+}
+
+// waitRunning waits until a storage is Running and Ready for its present spec, and reads it.
+func waitRunning(t *testing.T, o v1alpha1.Storage, limit time.Duration) {
+	t.Helper()
+	eventually(t, limit, o.StorageKind()+" "+o.GetName()+" is Running", func(ctx context.Context) error {
+		if err := kube.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 			return err
 		}
-		found = c
-		if c.Status.ObservedGeneration != c.Generation {
-			return fmt.Errorf("status is of generation %d, the spec of %d", c.Status.ObservedGeneration, c.Generation)
+		s := o.StorageStatus()
+		if s.ObservedGeneration != o.GetGeneration() {
+			return fmt.Errorf("status is of generation %d, the spec of %d", s.ObservedGeneration, o.GetGeneration())
 		}
-		if c.Status.Phase != v1alpha1.PhaseRunning || !meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionReady) {
-			return fmt.Errorf("phase %s: %s", c.Status.Phase, c.Status.Message)
+		if s.Phase != v1alpha1.PhaseRunning || !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionReady) {
+			return fmt.Errorf("phase %s: %s", s.Phase, s.Message)
 		}
 		return nil
 	})
-	return found
 }

@@ -156,7 +156,11 @@ func TestThinPoolLimits(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		pool := c.Status.Capacity.Instances[0].ThinPool
+		members, err := membersOf(ctx, "tight")
+		if err != nil || len(members) != 1 {
+			return fmt.Errorf("members: %s, %w", describeMembers(members), err)
+		}
+		pool := members[0].Status.ThinPool
 		if pool == nil || pool.DataPercent < v1alpha1.ThinPoolWarnPercent {
 			return fmt.Errorf("thin pool %+v", pool)
 		}

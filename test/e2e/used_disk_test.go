@@ -57,7 +57,7 @@ func checkUntouched(t *testing.T, node, image string, kind usedDisk) {
 	reconcileAgain(t, "takes-all")
 	c := waitReady(t, "takes-all", 30*time.Second)
 	if c.Status.DeviceCount != int32(2*len(nodes)) {
-		t.Errorf("the Cluster has %d devices: %v", c.Status.DeviceCount, c.Status.Config)
+		t.Errorf("the Cluster has %d devices: %v", c.Status.DeviceCount, devicesOf(t, c.Name))
 	}
 	if after := checksumOnNode(t, d); after != before {
 		t.Errorf("the disk was changed: %s, before %s", after, before)

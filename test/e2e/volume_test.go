@@ -69,19 +69,24 @@ func pod(t *testing.T, name, node, script string, claims ...*corev1.PersistentVo
 	t.Helper()
 	p := newPod(name, node, script)
 	for i, c := range claims {
-		volume := fmt.Sprintf("data%d", i)
-		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name},
-		}})
-		main := &p.Spec.Containers[0]
-		if c.Spec.VolumeMode != nil && *c.Spec.VolumeMode == corev1.PersistentVolumeBlock {
-			main.VolumeDevices = append(main.VolumeDevices, corev1.VolumeDevice{Name: volume, DevicePath: "/dev/" + volume})
-		} else {
-			main.VolumeMounts = append(main.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: "/" + volume})
-		}
+		mountClaim(p, i, c)
 	}
 	createObject(t, p)
 	return p
+}
+
+// mountClaim gives a pod a claim, as /data0, /data1, … or /dev/data0, …
+func mountClaim(p *corev1.Pod, i int, c *corev1.PersistentVolumeClaim) {
+	volume := fmt.Sprintf("data%d", i)
+	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name},
+	}})
+	main := &p.Spec.Containers[0]
+	if c.Spec.VolumeMode != nil && *c.Spec.VolumeMode == corev1.PersistentVolumeBlock {
+		main.VolumeDevices = append(main.VolumeDevices, corev1.VolumeDevice{Name: volume, DevicePath: "/dev/" + volume})
+	} else {
+		main.VolumeMounts = append(main.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: "/" + volume})
+	}
 }
 
 // newPod runs a shell script, on a node of its own choice when none is given.
@@ -179,6 +184,16 @@ func inPod(t *testing.T, p *corev1.Pod, script string) string {
 // volumeOf finds the PersistentVolume of a claim, and with it the node and the logical volume.
 func volumeOf(t *testing.T, c *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	t.Helper()
+	volume := bound(t, c)
+	if volume.Spec.CSI == nil || volume.Spec.CSI.Driver != v1alpha1.DriverLVM {
+		t.Fatalf("volume %s is not ours: %+v", volume.Name, volume.Spec.PersistentVolumeSource)
+	}
+	return volume
+}
+
+// bound waits until a claim is bound, and returns its PersistentVolume.
+func bound(t *testing.T, c *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+	t.Helper()
 	volume := &corev1.PersistentVolume{}
 	eventually(t, limitPod, "claim "+c.Name+" is bound", func(ctx context.Context) error {
 		if err := kube.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
@@ -189,9 +204,6 @@ func volumeOf(t *testing.T, c *corev1.PersistentVolumeClaim) *corev1.PersistentV
 		}
 		return kube.Get(ctx, client.ObjectKey{Name: c.Spec.VolumeName}, volume)
 	})
-	if volume.Spec.CSI == nil || volume.Spec.CSI.Driver != v1alpha1.DriverLVM {
-		t.Fatalf("volume %s is not ours: %+v", volume.Name, volume.Spec.PersistentVolumeSource)
-	}
 	return volume
 }
 

@@ -21,17 +21,17 @@ const limitReady = time.Minute
 type v1alpha1State = v1alpha1.MemberState
 
 func memberStates(ctx context.Context, name string, want map[string]v1alpha1State) error {
-	c, err := getCluster(ctx, name)
+	members, err := membersOf(ctx, name)
 	if err != nil {
 		return err
 	}
-	for _, m := range c.Status.Members {
-		if m.State != want[m.Node] {
-			return fmt.Errorf("%s is %s: %s", m.Node, m.State, m.Message)
+	for _, m := range members {
+		if m.Status.State != want[string(m.Spec.Node)] {
+			return fmt.Errorf("%s is %s: %s", m.Spec.Node, m.Status.State, m.Status.Message)
 		}
 	}
-	if len(c.Status.Members) != len(want) {
-		return fmt.Errorf("members %+v", c.Status.Members)
+	if len(members) != len(want) {
+		return fmt.Errorf("members: %s", describeMembers(members))
 	}
 	return nil
 }
@@ -66,12 +66,12 @@ func TestWipeNeedsApproval(t *testing.T) {
 	digest := waitPlan(t, name, stale)
 	before := checksumOnNode(t, d)
 	approve(t, name, stale)
-	eventually(t, 30*time.Second, "the plan still waits", func(ctx context.Context) error {
+	eventually(t, 30*time.Second, "the approval is dropped and the plan still waits", func(ctx context.Context) error {
 		c, err := getCluster(ctx, name)
 		if err != nil {
 			return err
 		}
-		if c.Status.Plan == nil || c.Status.Plan.Approved || c.Annotations[v1alpha1.AnnotationApprove] != stale {
+		if c.Status.Plan == nil || c.Status.Plan.Approved || c.Annotations[v1alpha1.AnnotationApprove] != "" {
 			return fmt.Errorf("plan %+v", c.Status.Plan)
 		}
 		return nil
@@ -83,8 +83,8 @@ func TestWipeNeedsApproval(t *testing.T) {
 
 	approve(t, name, digest)
 	c = waitReady(t, name, limitReady)
-	if len(c.Status.Config) != 1 || len(c.Status.Config[0].BlockDevices) != 1 || c.Status.Config[0].BlockDevices[0] != path {
-		t.Errorf("config %+v, want %s", c.Status.Config, path)
+	if got := devicesOf(t, name)["n2"]; len(got) != 1 || got[0] != path || c.Status.DeviceCount != 1 {
+		t.Errorf("devices %v, want %s", got, path)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"quarry.storage/quarry/pkg/refusal"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
@@ -173,7 +174,7 @@ func (s *suite) dirty(path string) *agentv1.DeviceIdentity {
 	s.Helper()
 	s.Dirty(s.T, path)
 	return identity(s.settled(path, func(d *agentv1.Device) bool {
-		return len(d.GetRefusals()) > 0 && d.GetDigest() != "" && !refusedFor(d, "Busy")
+		return len(d.GetRefusals()) > 0 && d.GetDigest() != "" && !refusedFor(d, refusal.Busy)
 	}))
 }
 

@@ -31,7 +31,14 @@ func emptyDiskIsClean(s *suite) {
 }
 
 func wipeCleans(s *suite) {
+	s.clean(s.Disks()[0])
+	if d := s.device(s.Disks()[0]); d.GetWipeable() {
+		s.Errorf("a clean disk is reported as one to wipe: %v", d)
+	}
 	id := s.dirty(s.Disks()[0])
+	if d := s.device(s.Disks()[0]); !d.GetWipeable() {
+		s.Errorf("a dirty disk is not reported as one to wipe: %v", d)
+	}
 	s.must("wipe", s.wipe(id))
 	now := s.clean(id.GetPath())
 	if now.GetDigest() == id.GetDigest() {
@@ -71,6 +78,9 @@ func wipeRefusesAnother(s *suite) {
 func wipeRefusesOwned(s *suite) {
 	a := s.clean(s.Disks()[0])
 	s.must("ensure", s.ensure(groupName, owner, a))
+	if d := s.device(a.GetPath()); d.GetWipeable() {
+		s.Errorf("a disk of ours is reported as one to wipe: %v", d)
+	}
 	before := s.Steps()
 	s.refused("wipe", s.wipe(identity(s.device(a.GetPath()))), codes.FailedPrecondition, before)
 	s.holds(a.GetPath())

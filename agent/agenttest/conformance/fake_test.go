@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -20,16 +21,28 @@ type fakeNode struct {
 
 func TestFakeHost(t *testing.T) {
 	for name, opts := range map[string]agenttest.Options{"port": {}, "memory": {Network: &agenttest.Network{}}} {
-		t.Run(name, func(t *testing.T) {
-			n := &fakeNode{t: t, Agent: agenttest.New(t, opts), names: map[string]string{}}
-			for _, disk := range []string{"sdb", "sdc"} {
-				path := n.AddDisk(agenttest.Disk{Name: disk})
-				n.paths, n.names[path] = append(n.paths, path), disk
-			}
-			n.conn = n.Dial(t)
-			conformance.Run(t, n)
-		})
+		t.Run(name, func(t *testing.T) { conformance.Run(t, newFakeNode(t, opts)) })
 	}
+}
+
+// TestFakeHost_udevMissesEveryChange: what was done to a disk is known to udev because the agent tells it, also after a death before it
+// could, and of changes that others made. Disks have to be left alone for a moment besides.
+func TestFakeHost_udevMissesEveryChange(t *testing.T) {
+	n := newFakeNode(t, agenttest.Options{Network: &agenttest.Network{}, Quiet: 5 * time.Millisecond})
+	for _, name := range n.names {
+		n.Deafen(name)
+	}
+	conformance.Run(t, n)
+}
+
+func newFakeNode(t *testing.T, opts agenttest.Options) *fakeNode {
+	n := &fakeNode{t: t, Agent: agenttest.New(t, opts), names: map[string]string{}}
+	for _, disk := range []string{"sdb", "sdc"} {
+		path := n.AddDisk(agenttest.Disk{Name: disk})
+		n.paths, n.names[path] = append(n.paths, path), disk
+	}
+	n.conn = n.Dial(t)
+	return n
 }
 
 // Conn is one connection, until the agent starts anew.

@@ -17,6 +17,7 @@ var errDied = errors.New("the agent died")
 // faulty counts the changes that pass to the tools, and dies before or after one of them.
 type faulty struct {
 	adapter apply.Adapter
+	guard   apply.Guard
 
 	mu    sync.Mutex
 	steps int
@@ -74,4 +75,20 @@ func (f *faulty) change(effect func() error) error {
 // Perform passes one step on to the tools.
 func (f *faulty) Perform(ctx context.Context, step plan.Step) error {
 	return f.change(func() error { return f.adapter.Perform(ctx, step) })
+}
+
+// Hold lets go of the devices of an agent that died as the kernel does: nobody is told.
+func (f *faulty) Hold(ctx context.Context, p plan.Plan) (func(context.Context), error) {
+	release, err := f.guard.Hold(ctx, p)
+	return func(ctx context.Context) {
+		f.mu.Lock()
+		dead := f.dead
+		f.mu.Unlock()
+		if dead {
+			var kill context.CancelFunc
+			ctx, kill = context.WithCancel(ctx)
+			kill()
+		}
+		release(ctx)
+	}, err
 }

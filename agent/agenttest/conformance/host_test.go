@@ -32,6 +32,7 @@ import (
 	"quarry.storage/quarry/agent/internal/inventory"
 	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/quiet"
 	"quarry.storage/quarry/agent/internal/server"
 )
 
@@ -39,6 +40,9 @@ import (
 const disksVariable = "QUARRY_TEST_DISKS"
 
 const nodeName = "real"
+
+// shortQuiet is how long the suite's disks have to be left alone: many of its steps wait for that.
+const shortQuiet = 200 * time.Millisecond
 
 // edge is what Reset zeroes at both ends of a disk.
 const edge = 4 << 20
@@ -67,6 +71,7 @@ type realNode struct {
 	block     *detachable
 	runner    *run.Counting
 	engine    node.Config
+	watch     quiet.Config
 	server    server.Config
 
 	conn   *grpc.ClientConn
@@ -98,18 +103,17 @@ func newRealNode(t *testing.T) *realNode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	onDisk := applydisk.Adapter{Tool: disks, Devices: applydisk.Reader{Block: devices}}
-	n.faulty = &faulty{adapter: apply.Adapters{onDisk, applylvm.Adapter{Tool: volumes, Devices: onDisk}}}
-	n.engine = node.Config{
-		Policy:   plan.Policy{MinSizeBytes: 64 << 20, AllowTypes: []string{"loop", "ubd"}},
-		Observer: observer, Groups: observer, Resolve: node.ResolveLinks,
-		Applier: apply.Applier{Adapter: n.faulty, Guard: onDisk},
-	}
+	onDisk := applydisk.Adapter{Tool: disks, Devices: observer, Udev: devices}
+	n.faulty = &faulty{adapter: apply.Adapters{onDisk, applylvm.Adapter{Tool: volumes, Devices: onDisk}}, guard: onDisk}
+	policy := plan.Policy{MinSizeBytes: 64 << 20, AllowTypes: []string{"loop", "ubd"}}
+	n.engine = node.Config{Policy: policy, Groups: observer, Resolve: node.ResolveLinks}
+	n.watch = quiet.Config{Source: observer, Devices: observer, Guard: n.faulty, Policy: policy, Quiet: shortQuiet}
 	n.server = server.Config{
 		NodeName: nodeName, Version: "test", KernelRelease: "any", BootID: "any", LVM: volumes, Log: logr.Discard(),
 	}
 	if testing.Verbose() {
 		n.server.Log = testr.New(t)
+		n.watch.Log = n.server.Log
 	}
 	return n
 }
@@ -142,6 +146,8 @@ func (n *realNode) start(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel, n.done = cancel, make(chan error, 1)
+	watcher := quiet.New(n.watch)
+	n.engine.Observer, n.engine.Applier = watcher, apply.Applier{Adapter: n.faulty, Guard: watcher}
 	n.server.Node = node.New(n.engine)
 	srv := server.New(n.server)
 	config := n.ca.ServerTLS(n.t, nodeName)

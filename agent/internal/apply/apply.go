@@ -1,6 +1,6 @@
 // Package apply performs the steps of a plan, one after the other, and stops at the first step that fails. It decides nothing: the plan
 // says which steps, in which order and on what ground. Each tool of the node has an adapter in a package of its own below this one,
-// which performs the step types of that tool. A Guard stands around every step.
+// which performs the step types of that tool. A Guard stands around the whole plan.
 package apply
 
 import (
@@ -36,12 +36,12 @@ func (as Adapters) Perform(ctx context.Context, step plan.Step) error {
 	return fmt.Errorf("%w %T", ErrUnknown, step)
 }
 
-// Guard stands around every step. It is the one place for what has to hold while a step changes devices, whatever the tool: who is kept
+// Guard stands around every plan. It is the one place for what has to hold while devices are changed, whatever the tool: who is kept
 // away meanwhile, and who is told afterwards.
 type Guard interface {
-	// Around does the work of the step. The devices are those that the step touches; a step that destroys something on its device is
-	// a plan.Destructive.
-	Around(ctx context.Context, step plan.Step, work func() error) error
+	// Hold keeps others away from the devices of the plan. release gives them back, also after a step that failed; its context does not
+	// end with that of the caller.
+	Hold(ctx context.Context, p plan.Plan) (release func(context.Context), err error)
 }
 
 // Verify judges a device as it is seen under an exclusive open. Its error means that nothing may be changed.
@@ -64,27 +64,27 @@ func (e *StepError) Unwrap() error { return e.Err }
 // Applier performs plans on one node.
 type Applier struct {
 	Adapter Adapter
-	// Guard is around every step, unless it is nil.
+	// Guard holds the devices of a plan from before its first step until after its last one. Nothing is held when it is nil.
 	Guard Guard
 }
 
 // Apply performs the steps in order. It stops at the first failure with a *StepError, or when the context ends.
 func (a Applier) Apply(ctx context.Context, p plan.Plan) error {
+	if a.Guard != nil && len(p.Steps) > 0 {
+		release, err := a.Guard.Hold(ctx, p)
+		if err != nil {
+			return fmt.Errorf("before step 1: %w", err)
+		}
+		defer release(context.WithoutCancel(ctx))
+	}
 	for i, step := range p.Steps {
 		err := ctx.Err()
 		if err == nil {
-			err = a.perform(ctx, step)
+			err = a.Adapter.Perform(ctx, step)
 		}
 		if err != nil {
 			return &StepError{Number: i + 1, Step: step, Err: err}
 		}
 	}
 	return nil
-}
-
-func (a Applier) perform(ctx context.Context, step plan.Step) error {
-	if a.Guard == nil || step == nil {
-		return a.Adapter.Perform(ctx, step)
-	}
-	return a.Guard.Around(ctx, step, func() error { return a.Adapter.Perform(ctx, step) })
 }

@@ -22,7 +22,10 @@ type recorder struct {
 	snapshot plan.Snapshot
 	calls    []string
 	failAt   int
-	guarded  []string
+	// held is what the guard was asked for, refuse its error, released the error of the context at the release.
+	held     []string
+	refuse   error
+	released error
 }
 
 var errTool = errors.New("tool failed")
@@ -65,10 +68,16 @@ func (r *recorder) verified(verb, path, arg string, verify apply.Verify) error {
 	return r.call(verb, path, arg)
 }
 
-// Around notes what is guarded.
-func (r *recorder) Around(_ context.Context, step plan.Step, work func() error) error {
-	r.guarded = append(r.guarded, strings.Join(step.Touches(), " "))
-	return work()
+// Hold notes what is held, and with what context it is released.
+func (r *recorder) Hold(_ context.Context, p plan.Plan) (func(context.Context), error) {
+	if r.refuse != nil {
+		return nil, r.refuse
+	}
+	r.held = append(r.held, strings.Join(p.Touches(), " "))
+	return func(ctx context.Context) {
+		r.held = append(r.held, "released")
+		r.released = ctx.Err()
+	}, nil
 }
 
 // applier performs steps with the real adapter of LVM and the recorder.
@@ -83,7 +92,7 @@ func (r *recorder) applier(t *testing.T) apply.Applier {
 
 func disk(name string) plan.Device {
 	return plan.Device{
-		Path: "/dev/" + name, KernelName: name, Type: "disk", SizeBytes: 8, Serial: name, ContentDigest: name, HeadTailZero: true, ExclusiveOK: true,
+		Path: "/dev/" + name, KernelName: name, Type: "disk", SizeBytes: 8, Serial: name, ContentDigest: name, HeadTailZero: true, Use: plan.Unused,
 	}
 }
 
@@ -122,7 +131,7 @@ func TestApply_performsStepsInOrder(t *testing.T) {
 		snapshot plan.Snapshot
 		decide   func(plan.Snapshot) (plan.Plan, error)
 		want     []string
-		guarded  []string
+		held     string
 	}{
 		"create": {
 			plan.Snapshot{Devices: []plan.Device{disk("sda")}},
@@ -132,7 +141,7 @@ func TestApply_performsStepsInOrder(t *testing.T) {
 				"pvcreate --devices /dev/sda --uuid " + plan.PVUUID("uid", plan.IdentityOf(disk("sda"))) + " --norestorefile /dev/sda",
 				"vgcreate --devices /dev/sda --addtag quarry.storage/cluster=uid vg /dev/sda",
 			},
-			[]string{"/dev/sda", "/dev/sda"},
+			"/dev/sda",
 		},
 		"extend": {
 			plan.Snapshot{Devices: []plan.Device{pv("sda"), disk("sdb")}, Groups: group(pv("sda"))},
@@ -142,31 +151,31 @@ func TestApply_performsStepsInOrder(t *testing.T) {
 				"pvcreate --devices /dev/sdb --uuid " + plan.PVUUID("uid", plan.IdentityOf(disk("sdb"))) + " --norestorefile /dev/sdb",
 				"vgextend --devices /dev/sda --devices /dev/sdb vg /dev/sdb",
 			},
-			[]string{"/dev/sdb", "/dev/sda /dev/sdb"},
+			"/dev/sda /dev/sdb",
 		},
 		"reduce": {
 			plan.Snapshot{Devices: []plan.Device{pv("sda"), pv("sdb")}, Groups: group(pv("sda"), pv("sdb"))},
 			func(s plan.Snapshot) (plan.Plan, error) { return plan.ReduceGroup(s, spec(pv("sdb")), plan.Policy{}) },
 			[]string{"vgreduce --devices /dev/sda --devices /dev/sdb vg /dev/sdb", "release /dev/sdb pv-sdb"},
-			[]string{"/dev/sda /dev/sdb", "/dev/sdb"},
+			"/dev/sda /dev/sdb",
 		},
 		"remove": {
 			plan.Snapshot{Devices: []plan.Device{pv("sda")}, Groups: group(pv("sda"))},
 			func(s plan.Snapshot) (plan.Plan, error) { return plan.RemoveGroup(s, spec(), plan.Policy{}) },
 			[]string{"vgremove --devices /dev/sda vg", "release /dev/sda pv-sda"},
-			[]string{"/dev/sda", "/dev/sda"},
+			"/dev/sda",
 		},
 		"remove without a device": {
 			plan.Snapshot{Devices: []plan.Device{pv("sda")}, Groups: lacking(group(pv("sda"))[0])},
 			func(s plan.Snapshot) (plan.Plan, error) { return plan.RemoveGroup(s, spec(), plan.Policy{}) },
 			[]string{"vgreduce --devices /dev/sda --removemissing vg", "vgremove --devices /dev/sda vg", "release /dev/sda pv-sda"},
-			[]string{"/dev/sda", "/dev/sda", "/dev/sda"},
+			"/dev/sda",
 		},
 		"wipe": {
 			plan.Snapshot{Devices: []plan.Device{dirty}},
 			func(s plan.Snapshot) (plan.Plan, error) { return plan.Wipe(s, plan.IdentityOf(dirty), plan.Policy{}) },
 			[]string{"wipe /dev/sdx v1"},
-			[]string{"/dev/sdx"},
+			"/dev/sdx",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,11 +186,10 @@ func TestApply_performsStepsInOrder(t *testing.T) {
 			for fail := range len(tt.want) + 1 {
 				r := &recorder{snapshot: tt.snapshot, failAt: fail}
 				err := r.applier(t).Apply(t.Context(), p)
-				want, guarded := tt.want, tt.guarded
+				want := tt.want
 				var step *apply.StepError
 				if fail > 0 {
 					want = want[:fail]
-					guarded = guarded[:len(r.guarded)]
 					if !errors.As(err, &step) || !errors.Is(err, errTool) || step.Number < 1 {
 						t.Errorf("failure at call %d: %v", fail, err)
 					}
@@ -191,8 +199,8 @@ func TestApply_performsStepsInOrder(t *testing.T) {
 				if diff := cmp.Diff(want, r.calls); diff != "" {
 					t.Errorf("calls with a failure at %d (-want +got):\n%s", fail, diff)
 				}
-				if diff := cmp.Diff(guarded, r.guarded); diff != "" {
-					t.Errorf("guarded with a failure at %d (-want +got):\n%s", fail, diff)
+				if diff := cmp.Diff([]string{tt.held, "released"}, r.held); diff != "" {
+					t.Errorf("held with a failure at %d (-want +got):\n%s", fail, diff)
 				}
 			}
 		})
@@ -230,5 +238,30 @@ func TestApply_refusesStepsThatNoPlanMade(t *testing.T) {
 	}
 	if len(r.calls) > 0 {
 		t.Errorf("calls %q", r.calls)
+	}
+}
+
+func TestApply_holdsTheDevicesOfAPlan(t *testing.T) {
+	a, b := pv("sda"), pv("sdb")
+	s := plan.Snapshot{Devices: []plan.Device{a, b}, Groups: group(a, b)}
+	p, err := plan.ReduceGroup(s, spec(b), plan.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &recorder{snapshot: s}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.applier(t).Apply(ctx, p); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the caller went away: %v", err)
+	}
+	if diff := cmp.Diff([]string{"/dev/sda /dev/sdb", "released"}, r.held); diff != "" || r.released != nil {
+		t.Errorf("released with a context with %v; held (-want +got):\n%s", r.released, diff)
+	}
+	r = &recorder{snapshot: s, refuse: plan.ErrRefused}
+	if err := r.applier(t).Apply(t.Context(), p); !errors.Is(err, plan.ErrRefused) || len(r.calls) > 0 {
+		t.Errorf("another program has the device: %v, calls %q", err, r.calls)
+	}
+	if err := r.applier(t).Apply(t.Context(), plan.Plan{}); err != nil {
+		t.Errorf("a plan without steps: %v", err)
 	}
 }

@@ -1,6 +1,6 @@
 // Package csi is the CSI identity and node service of a driver, as the kubelet calls it, and the driver's registration with the
-// kubelet. It makes volumes of this node usable and knows nothing of how they come to exist: every answer is computed from what
-// the kernel and LVM say at that moment, and nothing is remembered between calls.
+// kubelet. It is a frame over the Source of one storage: it makes volumes of this node usable and knows nothing of how they come to
+// exist. It computes every answer from what the kernel and the source say at that moment, and remembers nothing between calls.
 package csi
 
 import (
@@ -13,28 +13,10 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"quarry.storage/quarry/agent/internal/host/dm"
 	"quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/mount"
-	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/pkg/csirpc"
-	"quarry.storage/quarry/pkg/quarry"
 )
-
-// Volumes is LVM, as far as a node needs it. plan.ErrNotFound says that a volume does not exist.
-type Volumes interface {
-	// LookupVolume reads what is recorded of a volume, afresh.
-	LookupVolume(ctx context.Context, group, name string) (plan.Volume, error)
-	// ActivateVolume makes the device of a volume of ours, if it is not there.
-	ActivateVolume(ctx context.Context, group, name string) (plan.Volume, error)
-	// SettleVolume records that a new volume is used from now on. It is on disk when the call returns.
-	SettleVolume(ctx context.Context, group, name string) (plan.Volume, error)
-}
-
-// Devices finds the device of an active volume; dm.ErrNotFound says that it is not active.
-type Devices interface {
-	Find(group, name string) (dm.Device, error)
-}
 
 // Filesystems makes and measures filesystems.
 type Filesystems interface {
@@ -54,7 +36,7 @@ type Filesystems interface {
 
 // Places makes and removes what volumes are mounted on.
 type Places interface {
-	// Check refuses a path that is not safe, and answers it as the mount table has it.
+	// Check refuses a path that is not safe, and returns the path as the mount table has it.
 	Check(path string) (string, error)
 	MakeDir(path string) error
 	MakeFile(path string) error
@@ -62,7 +44,6 @@ type Places interface {
 }
 
 var (
-	_ Devices     = (*dm.Reader)(nil)
 	_ Filesystems = (*fs.Tool)(nil)
 	_ Places      = (*mount.Kernel)(nil)
 	_ Places      = (*mount.Fake)(nil)
@@ -73,8 +54,8 @@ const DefaultKubeletDir = "/var/lib/kubelet"
 
 // Config is what a Driver is made of.
 type Config struct {
-	// Name of the driver; quarry.DriverLVM when empty.
-	Name string
+	// Source is the driver.
+	Source Source
 	// Version of the agent.
 	Version string
 	// NodeName as the API server knows it.
@@ -85,8 +66,7 @@ type Config struct {
 	// MaxVolumes limits the volumes on the node; the orchestrator decides when it is 0.
 	MaxVolumes int64
 
-	Volumes     Volumes
-	Devices     Devices
+	// Filesystems is for a source of devices.
 	Filesystems Filesystems
 	Mounter     mount.Mounter
 	Places      Places
@@ -98,7 +78,12 @@ type Config struct {
 
 // Driver serves one CSI driver to the kubelet.
 type Driver struct {
-	cfg        Config
+	cfg     Config
+	profile Profile
+	// devices or trees is the source, whichever it is.
+	devices Devices
+	trees   Trees
+
 	calls      csirpc.Calls
 	locks      csirpc.Locks
 	registered prometheus.Gauge
@@ -110,26 +95,32 @@ const workTimeout = 10 * time.Minute
 
 // New makes a Driver; Run makes it work.
 func New(cfg Config) *Driver {
-	cfg.Name = cmp.Or(cfg.Name, quarry.DriverLVM)
+	profile := cfg.Source.Profile()
 	cfg.KubeletDir = cmp.Or(cfg.KubeletDir, DefaultKubeletDir)
-	cfg.Log = cfg.Log.WithValues("driver", cfg.Name)
-	return &Driver{
-		cfg: cfg, registered: newRegistered(cfg.Registry, cfg.Name),
+	cfg.Log = cfg.Log.WithValues("driver", profile.Name)
+	d := &Driver{
+		cfg: cfg, profile: profile, registered: newRegistered(cfg.Registry, profile.Name),
 		calls: csirpc.Calls{
-			Process: "agent", Log: cfg.Log, Code: meanings.Code,
-			Metrics: csirpc.NewMetrics(cfg.Registry, "quarry_agent_csi", "the kubelet", cfg.Name),
+			Process: "agent", Log: cfg.Log, Code: table(profile).Code,
+			Metrics: csirpc.NewMetrics(cfg.Registry, "quarry_agent_csi", "the kubelet", profile.Name),
 		},
 	}
+	d.devices, _ = cfg.Source.(Devices)
+	d.trees, _ = cfg.Source.(Trees)
+	return d
 }
 
 // Endpoint is the socket of the CSI services.
-func (d *Driver) Endpoint() string {
-	return filepath.Join(d.cfg.KubeletDir, "plugins", d.cfg.Name, "csi.sock")
+func (d *Driver) Endpoint() string { return Endpoint(d.cfg.KubeletDir, d.profile.Name) }
+
+// Endpoint is the socket of the CSI services of a driver.
+func Endpoint(kubeletDir, driver string) string {
+	return filepath.Join(kubeletDir, "plugins", driver, "csi.sock")
 }
 
 // registrationEndpoint is the socket by which the kubelet finds the driver.
 func (d *Driver) registrationEndpoint() string {
-	return filepath.Join(d.cfg.KubeletDir, "plugins_registry", d.cfg.Name+"-reg.sock")
+	return filepath.Join(d.cfg.KubeletDir, "plugins_registry", d.profile.Name+"-reg.sock")
 }
 
 // Run serves until the context ends: first the CSI services, then the registration, which makes the kubelet call them. At the

@@ -2,77 +2,47 @@ package csi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"quarry.storage/quarry/agent/internal/host/dm"
 	"quarry.storage/quarry/agent/internal/host/mount"
-	"quarry.storage/quarry/pkg/volumeid"
 )
-
-// active is the device of a volume that has to be there.
-func (d *node) active(id volumeid.ID) (dm.Device, error) {
-	device, err := d.cfg.Devices.Find(id.Group, id.Name)
-	if errors.Is(err, dm.ErrNotFound) {
-		return dm.Device{}, fmt.Errorf("%w: %w", errNotThere, err)
-	}
-	return device, err
-}
-
-// mountedAt finds the mount of the volume at a path. A path where it is not mounted is one where the volume is not found.
-func (d *node) mountedAt(device dm.Device, path string) (mount.Point, []mount.Point, error) {
-	clean, err := d.cfg.Places.Check(path)
-	if err != nil {
-		return mount.Point{}, nil, fmt.Errorf("%w: %s", errNotThere, err.Error())
-	}
-	points, err := d.cfg.Mounter.Points()
-	if err != nil {
-		return mount.Point{}, nil, err
-	}
-	p, ok := mount.Top(points, clean)
-	if !ok || p.Device != number(device) {
-		return mount.Point{}, nil, fmt.Errorf("path %.300s: %w", path, errNotThere)
-	}
-	return p, points, nil
-}
 
 // NodeExpandVolume makes the filesystem of a mounted volume as large as its device. For a raw device there is nothing to do.
 func (d *node) NodeExpandVolume(ctx context.Context, req *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+	if d.devices == nil {
+		return d.UnimplementedNodeServer.NodeExpandVolume(ctx, req)
+	}
 	if err := present("volume_id", req.GetVolumeId(), "volume_path", req.GetVolumePath()); err != nil {
 		return nil, err
 	}
-	id, err := d.volume(req.GetVolumeId())
-	if err != nil {
-		return nil, err
-	}
-	ctx, done, err := d.begin(ctx, id)
+	ctx, done, err := d.begin(ctx, req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	device, err := d.active(id)
+	from, err := d.devices.Find(ctx, Volume{Handle: req.GetVolumeId()})
 	if err != nil {
 		return nil, err
 	}
-	if want := req.GetCapacityRange().GetRequiredBytes(); device.SizeBytes < want {
-		return nil, fmt.Errorf("%w: %d bytes, not %d", errRange, device.SizeBytes, want)
+	if want := req.GetCapacityRange().GetRequiredBytes(); from.SizeBytes < want {
+		return nil, fmt.Errorf("%w: %d bytes, not %d", errRange, from.SizeBytes, want)
 	}
-	answer := &csi.NodeExpandVolumeResponse{CapacityBytes: device.SizeBytes}
+	resp := &csi.NodeExpandVolumeResponse{CapacityBytes: from.SizeBytes}
 	if req.GetVolumeCapability().GetBlock() != nil {
 		// The path may be the staging path, where nothing of a raw device is mounted.
-		return answer, nil
+		return resp, nil
 	}
-	at, points, err := d.mountedAt(device, req.GetVolumePath())
+	at, points, err := d.mountedAt(from, req.GetVolumePath())
 	if err != nil || at.Node {
-		return answer, err
+		return resp, err
 	}
 	writable, err := writable(points, at)
 	if err != nil {
 		return nil, err
 	}
-	return answer, d.cfg.Filesystems.Grow(ctx, device.Path, writable.Path)
+	return resp, d.cfg.Filesystems.Grow(ctx, from.Path, writable.Path)
 }
 
 // writable is a mount of the same filesystem that can be written: growing through a read-only one fails.
@@ -85,5 +55,5 @@ func writable(points []mount.Point, at mount.Point) (mount.Point, error) {
 			return p, nil
 		}
 	}
-	return mount.Point{}, fmt.Errorf("the filesystem is mounted read-only: %w", errPrecondition)
+	return mount.Point{}, fmt.Errorf("the filesystem is mounted read-only: %w", ErrPrecondition)
 }

@@ -90,7 +90,8 @@ func newRealNode(t *testing.T) *realNode {
 	n := &realNode{devices: loops{}}
 	kernel := mount.NewKernel(dir)
 	cfg := host.Config()
-	cfg.Mounter, cfg.Places, cfg.Devices, cfg.Filesystems = kernel, kernel, n.devices, fs.New(run.Real{})
+	cfg.Mounter, cfg.Places, cfg.Filesystems = kernel, kernel, fs.New(run.Real{})
+	cfg.Source = host.Source(n.devices, fs.New(run.Real{}))
 	n.client = startConfig(t, host, cfg)
 	return n
 }

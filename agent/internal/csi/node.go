@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"quarry.storage/quarry/pkg/csirpc"
 	"quarry.storage/quarry/pkg/quarry"
 )
 
@@ -15,58 +15,36 @@ type node struct {
 	csi.UnimplementedNodeServer
 }
 
-// NodeGetInfo tells the node's name, by which volumes are placed.
+// NodeGetInfo returns the node's name, by which local volumes are placed.
 func (d *node) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
-	return &csi.NodeGetInfoResponse{
-		NodeId:             d.cfg.NodeName,
-		MaxVolumesPerNode:  d.cfg.MaxVolumes,
-		AccessibleTopology: &csi.Topology{Segments: map[string]string{quarry.TopologyHost: d.cfg.NodeName}},
-	}, nil
+	info := &csi.NodeGetInfoResponse{NodeId: d.cfg.NodeName, MaxVolumesPerNode: d.cfg.MaxVolumes}
+	if d.profile.Local {
+		info.AccessibleTopology = &csi.Topology{Segments: map[string]string{quarry.TopologyHost: d.cfg.NodeName}}
+	}
+	return info, nil
 }
 
-// NodeGetCapabilities tells what the node service can do. The group of files is set by the orchestrator (fsGroupPolicy: File).
+// NodeGetCapabilities returns what the node service can do. The orchestrator sets the group of files (fsGroupPolicy: File).
 func (d *node) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
-	answer := &csi.NodeGetCapabilitiesResponse{}
-	for _, c := range []csi.NodeServiceCapability_RPC_Type{
+	offered := []csi.NodeServiceCapability_RPC_Type{
 		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
-		csi.NodeServiceCapability_RPC_EXPAND_VOLUME,
 		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
 		csi.NodeServiceCapability_RPC_VOLUME_CONDITION,
 		csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
-	} {
-		answer.Capabilities = append(answer.Capabilities, &csi.NodeServiceCapability{
+	}
+	if d.devices != nil {
+		offered = append(offered, csi.NodeServiceCapability_RPC_EXPAND_VOLUME)
+	}
+	resp := &csi.NodeGetCapabilitiesResponse{}
+	for _, c := range offered {
+		resp.Capabilities = append(resp.Capabilities, &csi.NodeServiceCapability{
 			Type: &csi.NodeServiceCapability_Rpc{Rpc: &csi.NodeServiceCapability_RPC{Type: c}},
 		})
 	}
-	return answer, nil
+	return resp, nil
 }
 
-// identity is the CSI identity service.
-type identity struct {
-	*Driver
-	csi.UnimplementedIdentityServer
-}
-
-// GetPluginInfo tells the driver's name.
-func (d *identity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: d.cfg.Name, VendorVersion: d.cfg.Version}, nil
-}
-
-// GetPluginCapabilities tells what the driver as a whole can do; the controller service runs elsewhere and answers the same.
-func (d *identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
-	service := func(t csi.PluginCapability_Service_Type) *csi.PluginCapability {
-		return &csi.PluginCapability{Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{Type: t}}}
-	}
-	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{
-		service(csi.PluginCapability_Service_CONTROLLER_SERVICE),
-		service(csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS),
-		{Type: &csi.PluginCapability_VolumeExpansion_{
-			VolumeExpansion: &csi.PluginCapability_VolumeExpansion{Type: csi.PluginCapability_VolumeExpansion_ONLINE},
-		}},
-	}}, nil
-}
-
-// Probe answers that the driver is ready: it serves only when it is.
-func (d *identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	return &csi.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
+// newIdentity is the CSI identity service. The controller's process describes the driver alike.
+func (d *Driver) newIdentity() csi.IdentityServer {
+	return csirpc.NewIdentity(csirpc.Plugin{Name: d.profile.Name, Version: d.cfg.Version, Topology: d.profile.Local, Expansion: true})
 }

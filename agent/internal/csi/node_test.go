@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
-	agentcsi "quarry.storage/quarry/agent/internal/csi"
 	"quarry.storage/quarry/agent/internal/csi/csitest"
+	"quarry.storage/quarry/agent/internal/csi/lvm"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
 // The agent's engine is what the node service asks about volumes.
-var _ agentcsi.Volumes = (*node.Engine)(nil)
+var _ lvm.Volumes = (*node.Engine)(nil)
 
 const gib = 1 << 30
 

@@ -6,24 +6,20 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"quarry.storage/quarry/agent/internal/host/dm"
 	"quarry.storage/quarry/agent/internal/host/mount"
-	"quarry.storage/quarry/pkg/volumeid"
 )
 
-// NodePublishVolume shows a staged volume at the place where a pod sees it: its filesystem in a directory, or its device node on
-// a file.
+// NodePublishVolume shows a staged volume at the place where a pod sees it: its tree in a directory, or its device node on a file.
 func (d *node) NodePublishVolume(ctx context.Context, req *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	if err := present("volume_id", req.GetVolumeId(), "target_path", req.GetTargetPath()); err != nil {
 		return nil, err
 	}
-	want, err := capability(req.GetVolumeCapability())
+	want, err := d.access(req.GetVolumeCapability())
 	if err != nil {
 		return nil, err
 	}
-	want.readOnly = want.readOnly || req.GetReadonly()
 	if req.GetStagingTargetPath() == "" {
-		return nil, fmt.Errorf("staging_target_path is missing: %w", errPrecondition)
+		return nil, fmt.Errorf("staging_target_path is missing: %w", ErrPrecondition)
 	}
 	staging, err := d.cfg.Places.Check(req.GetStagingTargetPath())
 	if err != nil {
@@ -36,23 +32,27 @@ func (d *node) NodePublishVolume(ctx context.Context, req *csi.NodePublishVolume
 	if target == staging {
 		return nil, invalid("target path and staging path are the same")
 	}
-	id, err := d.volume(req.GetVolumeId())
-	if err != nil {
-		return nil, err
-	}
-	_, done, err := d.begin(ctx, id)
+	ctx, done, err := d.begin(ctx, req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	if err := d.publish(id, staging, target, want); err != nil {
+	p := publication{staging: staging, target: target, want: want, readOnly: want.ReadOnly() || req.GetReadonly()}
+	if err := d.publish(ctx, Volume{Handle: req.GetVolumeId(), Context: req.GetVolumeContext()}, p); err != nil {
 		return nil, err
 	}
 	return &csi.NodePublishVolumeResponse{}, nil
 }
 
-func (d *node) publish(id volumeid.ID, staging, target string, want access) error {
-	device, err := d.active(id)
+// publication is one place for a volume.
+type publication struct {
+	staging, target string
+	want            Access
+	readOnly        bool
+}
+
+func (d *node) publish(ctx context.Context, v Volume, w publication) error {
+	from, err := d.cfg.Source.Find(ctx, v)
 	if err != nil {
 		return err
 	}
@@ -60,53 +60,53 @@ func (d *node) publish(id volumeid.ID, staging, target string, want access) erro
 	if err != nil {
 		return err
 	}
-	if p, ok := mount.Top(points, staging); !want.block && (!ok || p.Device != number(device)) {
-		return fmt.Errorf("volume %s is not staged at %s: %w", id, staging, errPrecondition)
+	if p, ok := mount.Top(points, w.staging); !w.want.Block && (!ok || !from.Shows(p)) {
+		return fmt.Errorf("volume %s is not staged at %s: %w", v.Handle, w.staging, ErrPrecondition)
 	}
-	p, published := mount.Top(points, target)
+	p, published := mount.Top(points, w.target)
 	if published {
-		err = fits(p, device, want)
-	} else if err = mayShow(points, device, staging, want); err == nil {
-		err = d.show(device, staging, target, want.block)
+		err = fits(p, from, w)
+	} else if err = mayShow(points, from, w); err == nil {
+		err = d.show(from, w)
 	}
-	if err == nil && want.readOnly && !p.ReadOnly {
+	if err == nil && w.readOnly && !p.ReadOnly {
 		// A call that died between the two mounts left one that can be written.
-		return d.cfg.Mounter.Protect(target)
+		return d.cfg.Mounter.Protect(w.target)
 	}
 	return err
 }
 
 // fits refuses a mount at the target that is not the wanted one.
-func fits(p mount.Point, device dm.Device, want access) error {
+func fits(p mount.Point, from From, w publication) error {
 	switch {
-	case p.Device != number(device) || p.Node != want.block:
+	case !from.Shows(p) || p.Node != w.want.Block:
 		return fmt.Errorf("path %s: a mount of something else %w", p.Path, errIncompatible)
-	case p.ReadOnly && !want.readOnly:
+	case p.ReadOnly && !w.readOnly:
 		return fmt.Errorf("path %s: a read-only mount %w", p.Path, errIncompatible)
 	}
 	return nil
 }
 
 // show makes the place and mounts the volume there.
-func (d *node) show(device dm.Device, staging, target string, block bool) error {
-	if block {
-		if err := d.cfg.Places.MakeFile(target); err != nil {
+func (d *node) show(from From, w publication) error {
+	if w.want.Block {
+		if err := d.cfg.Places.MakeFile(w.target); err != nil {
 			return err
 		}
-		return d.cfg.Mounter.BindDevice(device.Path, target)
+		return d.cfg.Mounter.BindDevice(from.Path, w.target)
 	}
-	if err := d.cfg.Places.MakeDir(target); err != nil {
+	if err := d.cfg.Places.MakeDir(w.target); err != nil {
 		return err
 	}
-	return d.cfg.Mounter.BindDir(staging, target)
+	return d.cfg.Mounter.BindDir(w.staging, w.target)
 }
 
 // mayShow refuses a second place for a volume that may have one only. Mounts of single directories of it belong to the containers
 // of a pod.
-func mayShow(points []mount.Point, device dm.Device, staging string, want access) error {
+func mayShow(points []mount.Point, from From, w publication) error {
 	for _, p := range points {
-		if want.alone && p.Device == number(device) && p.Whole && p.Path != staging {
-			return fmt.Errorf("the volume is published at %s, and may be at one place only: %w", p.Path, errPrecondition)
+		if w.want.Alone() && from.Shows(p) && p.Whole && p.Path != w.staging {
+			return fmt.Errorf("the volume is published at %s, and may be at one place only: %w", p.Path, ErrPrecondition)
 		}
 	}
 	return nil
@@ -114,7 +114,15 @@ func mayShow(points []mount.Point, device dm.Device, staging string, want access
 
 // NodeUnpublishVolume takes a volume away from a pod, and removes the place that was made for it.
 func (d *node) NodeUnpublishVolume(ctx context.Context, req *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
-	if err := d.leave(ctx, req.GetVolumeId(), "target_path", req.GetTargetPath(), true); err != nil {
+	ctx, path, done, err := d.beginLeave(ctx, req.GetVolumeId(), "target_path", req.GetTargetPath())
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if err := d.unmount(ctx, Volume{Handle: req.GetVolumeId()}, path, false); err != nil {
+		return nil, err
+	}
+	if err := d.cfg.Places.Remove(path); err != nil {
 		return nil, err
 	}
 	return &csi.NodeUnpublishVolumeResponse{}, nil

@@ -2,6 +2,7 @@ package csi
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -9,56 +10,52 @@ import (
 	"quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/pkg/csirpc"
-	"quarry.storage/quarry/pkg/volumeid"
 )
 
 // present refuses a request that lacks a required field. Fields come as name and value.
 func present(fields ...string) error { return csirpc.Present(fields...) }
 
-// volume reads a handle. A volume of another node, or of nobody, is not found here.
-func (d *Driver) volume(handle string) (volumeid.ID, error) {
-	id, err := volumeid.Parse(handle)
+// begin checks the handle of a volume, locks the volume, and returns the context for work on it, which does not end with the caller's.
+func (d *Driver) begin(ctx context.Context, handle string) (context.Context, func(), error) {
+	if err := d.cfg.Source.Check(handle); err != nil {
+		return nil, nil, err
+	}
+	unlock, err := d.locks.TryLock(handle)
 	if err != nil {
-		return volumeid.ID{}, err
+		return nil, nil, err
 	}
-	if id.Node != d.cfg.NodeName {
-		return volumeid.ID{}, fmt.Errorf("volume %s, this is node %s: %w", id, d.cfg.NodeName, errNotThere)
-	}
-	return id, nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), workTimeout)
+	return ctx, func() {
+		cancel()
+		unlock()
+	}, nil
 }
 
-// access is what is wanted of a volume.
-type access struct {
-	// block is true for a raw device.
-	block bool
-	// fsType is empty when any does.
-	fsType  string
-	options mount.Options
-	// alone is true when the volume may be published at one place only.
-	alone bool
-	// readOnly is true when nothing is to be written.
-	readOnly bool
-}
-
-// capability reads a volume capability: a volume of one node, as a device or with a filesystem that the agent handles.
-func capability(c *csi.VolumeCapability) (access, error) {
+// access reads a volume capability that the driver offers.
+func (d *Driver) access(c *csi.VolumeCapability) (Access, error) {
 	asked, err := csirpc.ReadAccess(c)
 	if err != nil {
-		return access{}, err
+		return Access{}, err
 	}
-	if !asked.SingleNode() {
-		return access{}, invalid("access mode %s: a local volume is on one node only", asked.Mode)
-	}
-	a := access{block: asked.Block, fsType: asked.FSType, alone: asked.Alone(), readOnly: asked.ReadOnly()}
-	if a.block {
+	return d.cfg.Source.Accept(asked)
+}
+
+// AcceptDevice is the part of Accept that all sources of devices share: a raw device, or a filesystem that the agent handles.
+func AcceptDevice(asked csirpc.Access) (Access, error) {
+	a := Access{Access: asked}
+	if a.Block {
 		return a, nil
 	}
-	if a.fsType != "" && !fs.Supported(a.fsType) {
-		return access{}, fmt.Errorf("%w: %.100q", fs.ErrUnsupported, a.fsType)
+	if a.FSType != "" && !fs.Supported(a.FSType) {
+		return Access{}, fmt.Errorf("%w: %.100q", fs.ErrUnsupported, a.FSType)
 	}
-	if a.options, err = mount.ParseOptions(cmp.Or(a.fsType, fs.Ext4), asked.Flags); err != nil {
-		return access{}, err
+	var err error
+	if a.Options, err = mount.ParseOptions(cmp.Or(a.FSType, fs.Ext4), asked.Flags); err != nil {
+		return Access{}, err
 	}
-	a.readOnly = a.readOnly || a.options.ReadOnly
+	a.Frozen = a.Options.ReadOnly
 	return a, nil
 }
+
+// ReadOnly reports whether nothing is to be written.
+func (a Access) ReadOnly() bool { return a.Frozen || a.Access.ReadOnly() }

@@ -1,7 +1,6 @@
 package csi_test
 
 import (
-	"context"
 	"net"
 	"path/filepath"
 	"testing"
@@ -24,7 +23,7 @@ func TestSanity(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := grpc.NewServer()
-	csi.RegisterIdentityServer(g, &otherIdentity{client: client})
+	csi.RegisterIdentityServer(g, &csitest.Identity{Client: client})
 	csi.RegisterControllerServer(g, &csitest.Controller{Host: host})
 	go func() {
 		if err := g.Serve(listener); err != nil {
@@ -35,27 +34,7 @@ func TestSanity(t *testing.T) {
 
 	sanitytest.Run(t, sanitytest.Config{
 		Endpoint: client.endpoint, ControllerEndpoint: controller,
-		KubeletDir: client.dir, Node: csitest.NodeName, Group: "vg", VolumeBytes: 1 << 30, ExpandBytes: 2 << 30,
+		KubeletDir: client.dir, Handle: func(name string) string { return csitest.ID(name).String() }, VolumeBytes: 1 << 30, ExpandBytes: 2 << 30,
 		Focus: []string{"Identity Service", "Node Service"},
 	})
-}
-
-// otherIdentity is the identity service of the controller's process, which answers the same.
-type otherIdentity struct {
-	csi.UnimplementedIdentityServer
-	client *client
-}
-
-func (o *otherIdentity) GetPluginInfo(ctx context.Context, req *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return o.client.GetPluginInfo(ctx, req)
-}
-
-func (o *otherIdentity) GetPluginCapabilities(
-	ctx context.Context, req *csi.GetPluginCapabilitiesRequest,
-) (*csi.GetPluginCapabilitiesResponse, error) {
-	return o.client.GetPluginCapabilities(ctx, req)
-}
-
-func (o *otherIdentity) Probe(ctx context.Context, req *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	return o.client.Probe(ctx, req)
 }

@@ -24,7 +24,7 @@ func (d *Driver) newServer() *grpc.Server {
 
 func (d *Driver) serveServices() (*csirpc.Served, error) {
 	g := d.newServer()
-	csi.RegisterIdentityServer(g, &identity{Driver: d})
+	csi.RegisterIdentityServer(g, d.newIdentity())
 	csi.RegisterNodeServer(g, &node{Driver: d})
 	return csirpc.Serve(d.Endpoint(), socketMode, g)
 }
@@ -35,7 +35,7 @@ func (d *Driver) serveRegistration() (*csirpc.Served, error) {
 	return csirpc.Serve(d.registrationEndpoint(), socketMode, g)
 }
 
-// registrar answers the kubelet, which watches the directory of the sockets: it asks when the socket appears, and when it starts.
+// registrar serves the kubelet, which watches the directory of the sockets: it asks when the socket appears, and when the kubelet starts.
 type registrar struct {
 	*Driver
 	registration.UnimplementedRegistrationServer
@@ -44,7 +44,7 @@ type registrar struct {
 // GetInfo returns where the CSI services are.
 func (d *registrar) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
 	return &registration.PluginInfo{
-		Type: registration.CSIPlugin, Name: d.cfg.Name, Endpoint: d.Endpoint(), SupportedVersions: []string{"1.0.0"},
+		Type: registration.CSIPlugin, Name: d.profile.Name, Endpoint: d.Endpoint(), SupportedVersions: []string{"1.0.0"},
 	}, nil
 }
 

@@ -148,7 +148,7 @@ func (h host) expectClean(t *testing.T, dev string) {
 	t.Helper()
 	d, _ := h.observe(t, dev)
 	empty := d.HeadTailZero && len(d.Signatures) == 0 && d.PVUUID == ""
-	if !empty || len(d.Unreadable) > 0 || !d.ExclusiveOK || d.ContentDigest == "" || d.Type != "loop" {
+	if !empty || len(d.Unreadable) > 0 || d.ContentDigest == "" || d.Type != "loop" {
 		t.Errorf("%+v", d)
 	}
 }
@@ -164,15 +164,35 @@ func TestHost_mountsAndSwap(t *testing.T) {
 		t.Skipf("mount: %v: %s", err, out)
 	}
 	d, _ := h.observe(t, dev)
+	free, err := h.inv.Exclusive(t.Context(), d)
 	if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
 		t.Fatalf("umount: %v: %s", err, out)
 	}
-	if d.ExclusiveOK || d.ContentDigest != "" || len(d.Signatures) != 1 || d.Signatures[0].Label != "lbl" {
+	if err != nil || free {
+		t.Errorf("mounted, and free for others: %t, %v", free, err)
+	}
+	if len(d.Signatures) != 1 || d.Signatures[0].Label != "lbl" {
 		t.Errorf("mounted: %+v", d)
 	}
-	// Where the tests run in a mount namespace of their own, process 1 does not see the mount; the exclusive open does.
+	// Where the tests run in a mount namespace of their own, process 1 does not see the mount; an exclusive open does.
 	if same, _ := sameNamespace(); same && !slices.Equal(d.Mounts, []string{dir}) {
 		t.Errorf("mounts: %q", d.Mounts)
+	}
+	h.expectInspectedAsObserved(t, dev)
+}
+
+// expectInspectedAsObserved wants one look through an open file to give the digest of an observation.
+func (h host) expectInspectedAsObserved(t *testing.T, dev string) {
+	t.Helper()
+	d, _ := h.observe(t, dev)
+	f, err := os.Open(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	inspected, err := h.inv.Inspect(f)
+	if err != nil || plan.Digest(inspected) == "" || plan.Digest(inspected) != plan.Digest(d) {
+		t.Errorf("inspected %+v, observed %+v: %v", inspected, d, err)
 	}
 }
 

@@ -21,7 +21,12 @@ import (
 // Block lists block devices and tells when they may have changed.
 type Block interface {
 	List(ctx context.Context) ([]block.Device, error)
+	// Device reads one of them, by its number. One that is not there is fs.ErrNotExist.
+	Device(major, minor uint32) (block.Device, error)
 	Uevents(ctx context.Context) (<-chan struct{}, error)
+	// Idle reports whether udev has no event left to handle; Trigger makes it look at a device.
+	Idle() bool
+	Trigger(number string) error
 }
 
 // Mounts reads what is mounted and swapped on, and tells when that changes.
@@ -32,7 +37,9 @@ type Mounts interface {
 
 // Prober reads what is written on a device.
 type Prober interface {
-	Probe(ctx context.Context, path string, inUse bool) (disk.Facts, error)
+	Probe(ctx context.Context, path string) (disk.Facts, error)
+	// Exclusive reports whether the device can be opened exclusively.
+	Exclusive(path string) (bool, error)
 }
 
 // LVM reports groups and physical volumes.
@@ -124,7 +131,7 @@ func (i *Inventory) Observe(ctx context.Context) (plan.Snapshot, error) {
 	}
 	devices := make([]*observed, len(listed))
 	for n := range listed {
-		devices[n] = &observed{block: listed[n], Device: convert(listed[n])}
+		devices[n] = meet(listed[n])
 	}
 	i.addMounts(devices)
 	i.probe(ctx, devices)
@@ -138,28 +145,6 @@ func (i *Inventory) Observe(ctx context.Context) (plan.Snapshot, error) {
 		snap.Devices = append(snap.Devices, d.Device)
 	}
 	return snap, nil
-}
-
-// observed is a device while it is observed.
-type observed struct {
-	plan.Device
-	block block.Device
-}
-
-// unreadable names a fact that could not be read.
-func (d *observed) unreadable(fact string, cause any) {
-	d.Unreadable = append(d.Unreadable, fmt.Sprintf("%s: %v", fact, cause))
-}
-
-// convert takes over what host/block read.
-func convert(b block.Device) plan.Device {
-	return plan.Device{
-		Path: b.Path, KernelName: b.Name, Major: b.Major, Minor: b.Minor, Type: b.Type, Links: b.Links,
-		SizeBytes: b.SizeBytes, LogicalSectorBytes: b.LogicalSectorBytes, PhysicalSectorBytes: b.PhysicalSectorBytes,
-		Rotational: b.Rotational, Removable: b.Removable, ReadOnly: b.ReadOnly, Suspended: b.Suspended,
-		Model: b.Model, Serial: b.Serial, WWN: b.WWN, Transport: b.Transport,
-		Holders: b.Holders, Partitions: b.Partitions, UdevTags: b.Udev, Unreadable: slices.Clone(b.Unreadable),
-	}
 }
 
 // addMounts joins the mount tables: a disk has the mounts of its partitions too.

@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -35,7 +36,10 @@ type fake struct {
 
 	mu      sync.Mutex
 	probed  map[string]bool
+	opened  []string
 	reports [][]string
+
+	triggered []string
 
 	uevents, mounts chan struct{}
 }
@@ -49,12 +53,25 @@ func (f *fake) Report(_ context.Context, d []string) ([]lvm.VG, []lvm.PV, error)
 	return f.vgs, f.pvs, f.lvmErr
 }
 
-func (f *fake) Probe(_ context.Context, path string, inUse bool) (disk.Facts, error) {
+func (f *fake) Device(uint32, uint32) (block.Device, error) { return f.devices[0], f.listErr }
+func (f *fake) Idle() bool                                  { return true }
+
+func (f *fake) Trigger(number string) error {
+	f.triggered = append(f.triggered, number)
+	return nil
+}
+
+func (f *fake) Exclusive(path string) (bool, error) {
+	f.opened = append(f.opened, path)
+	return true, nil
+}
+
+func (f *fake) Probe(_ context.Context, path string) (disk.Facts, error) {
 	f.mu.Lock()
 	if f.probed == nil {
 		f.probed = map[string]bool{}
 	}
-	f.probed[path] = inUse
+	f.probed[path] = true
 	f.mu.Unlock()
 	if path == f.hanging {
 		<-f.hang
@@ -97,7 +114,7 @@ func newFake(names ...string) *fake {
 		f.devices = append(f.devices, block.Device{
 			Name: name, Node: "/dev/" + name, Path: "/dev/disk/by-id/" + name, Type: "disk", Major: 8, Minor: uint32(16 * n), SizeBytes: size,
 		})
-		f.facts["/dev/"+name] = disk.Facts{SizeBytes: size, SectorBytes: 512, HeadTailZero: true, ContentDigest: "d", ExclusiveOK: true}
+		f.facts["/dev/"+name] = disk.Facts{SizeBytes: size, SectorBytes: 512, HeadTailZero: true, ContentDigest: "d"}
 	}
 	return f
 }
@@ -115,13 +132,90 @@ func TestObserve_cleanDiskStartsNoProcess(t *testing.T) {
 	got := f.observe(t)["sda"]
 	want := plan.Device{
 		Path: "/dev/disk/by-id/sda", KernelName: "sda", Major: 8, Type: "disk", SizeBytes: size,
-		HeadTailZero: true, ContentDigest: "d", ExclusiveOK: true,
+		HeadTailZero: true, ContentDigest: "d",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if len(f.reports) > 0 {
 		t.Errorf("LVM was asked about %v", f.reports)
+	}
+}
+
+// TestObserve_opensNoPartitions: the kernel would not read the partition table of the disk again meanwhile.
+func TestObserve_opensNoPartitions(t *testing.T) {
+	f := newFake("sda", "sdb", "sdb1", "sdb2")
+	for n := range f.devices[2:] {
+		f.devices[n+2].Type, f.devices[n+2].Parent = "partition", "sdb"
+	}
+	f.devices[3].Udev = map[string]string{"ID_FS_TYPE": "LVM2_member"}
+	got := f.observe(t)
+	want := map[string]bool{"/dev/sda": true, "/dev/sdb": true, "/dev/sdb2": true}
+	if diff := cmp.Diff(want, f.probed); diff != "" {
+		t.Errorf("read (-want +got):\n%s", diff)
+	}
+	if !cmp.Equal(got["sdb1"].Unreadable, []string{"content: partitions are not opened"}) {
+		t.Errorf("%q", got["sdb1"].Unreadable)
+	}
+	if len(f.opened) > 0 {
+		t.Errorf("opened exclusively: %v", f.opened)
+	}
+}
+
+// TestInspected_isWhatAnObservationSees: the digest of the device under the exclusive open is the one that was observed.
+func TestInspected_isWhatAnObservationSees(t *testing.T) {
+	f := newFake("sda")
+	f.devices[0].Model, f.devices[0].Serial, f.devices[0].Partitions = "m", "s", []string{"sda1"}
+	facts := disk.Facts{
+		SizeBytes: size, ContentDigest: "c", Signatures: []disk.Signature{{Type: "ext4", Offset: 1, UUID: "u", Label: "l"}},
+	}
+	for name, change := range map[string]func(*disk.Facts){
+		"as it is":                 func(*disk.Facts) {},
+		"with the mark of a wipe":  func(f *disk.Facts) { f.Wipe = &disk.Mark{Digest: "v1:d"} },
+		"with another size":        func(f *disk.Facts) { f.SizeBytes++ },
+		"empty":                    func(f *disk.Facts) { f.HeadTailZero, f.Signatures = true, nil },
+		"with data of no format":   func(f *disk.Facts) { f.Signatures = nil },
+		"with a second filesystem": func(f *disk.Facts) { f.Signatures = append(f.Signatures, disk.Signature{Type: "xfs"}) },
+	} {
+		seen := facts
+		change(&seen)
+		f.facts["/dev/sda"] = seen
+		observed, inspected := f.observe(t)["sda"], inspected(f.devices[0], seen)
+		if plan.Digest(observed) != plan.Digest(inspected) || (plan.Digest(observed) == "") != (seen.SizeBytes != size) {
+			t.Errorf("%s: observed %q, inspected %q", name, plan.Digest(observed), plan.Digest(inspected))
+		}
+		observed.Use = plan.Unused
+		if diff := cmp.Diff(observed, inspected); diff != "" {
+			t.Errorf("%s (-observed +inspected):\n%s", name, diff)
+		}
+	}
+	pv := disk.Facts{SizeBytes: size, PVUUID: "u", PVInGroup: true}
+	if d := inspected(f.devices[0], pv); d.PVUUID != "u" || d.Group == "" {
+		t.Errorf("a physical volume in a group: %+v", d)
+	}
+}
+
+func TestInspect_wantsADevice(t *testing.T) {
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if d, err := newFake("sda").inventory(t).Inspect(f); err == nil {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestInventory_singleDevices(t *testing.T) {
+	f := newFake("sda")
+	i := f.inventory(t)
+	d := plan.Device{Path: "/dev/disk/by-id/sda", KernelName: "sda", Major: 8, Minor: 16}
+	free, err := i.Exclusive(t.Context(), d)
+	if err != nil || !free || !i.Idle() || i.Trigger(d) != nil {
+		t.Errorf("%t, %v", free, err)
+	}
+	if !cmp.Equal(f.opened, []string{d.Path}) || !cmp.Equal(f.triggered, []string{"8:16"}) {
+		t.Errorf("opened %v, triggered %v", f.opened, f.triggered)
 	}
 }
 
@@ -137,7 +231,7 @@ func TestObserve_mounts(t *testing.T) {
 	}}
 	got := f.observe(t)
 	for name, where := range map[string]string{"sda": "/data", "sda1": "/data", "sdb": "[swap]"} {
-		if d := got[name]; !cmp.Equal(d.Mounts, []string{where}) || d.ContentDigest != "" || !f.probed["/dev/"+name] {
+		if d := got[name]; !cmp.Equal(d.Mounts, []string{where}) {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}
@@ -173,7 +267,7 @@ func TestObserve_whatCannotBeReadIsNamed(t *testing.T) {
 		if !cmp.Equal(got.Unreadable, []string{tt.want}) {
 			t.Errorf("%s: %q", name, got.Unreadable)
 		}
-		if strings.HasPrefix(tt.want, "content") && (got.ExclusiveOK || got.HeadTailZero || got.ContentDigest != "") {
+		if strings.HasPrefix(tt.want, "content") && (got.HeadTailZero || got.ContentDigest != "") {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/pkg/pvuuid"
 )
 
 // errHung means that a device has not answered an earlier read yet.
@@ -82,57 +83,64 @@ func (i *Inventory) unprobed(d *observed) string {
 		return "udev has not finished with the device"
 	case d.SizeBytes == 0:
 		return "the device has no size"
+	case d.Type == "partition" && d.UdevTags["ID_FS_TYPE"] != "LVM2_member":
+		// While a partition is open the kernel does not read the partition table again: sgdisk and its like would fail on the disk.
+		// Only a group that is on one matters, for its name.
+		return "partitions are not opened"
 	}
 	return ""
 }
 
 // probeOne reads one device, no longer than the timeout.
 func (i *Inventory) probeOne(ctx context.Context, d *observed) {
-	inUse := len(d.Mounts) > 0 || len(d.Holders) > 0
-	facts, err := i.bounded(ctx, d.block.Node, inUse)
+	facts, err := bounded(ctx, i, d.block.Node, func(ctx context.Context) (disk.Facts, error) {
+		return i.cfg.Prober.Probe(ctx, d.block.Node)
+	})
 	if err != nil {
 		d.unreadable("content", err)
 		return
 	}
-	if facts.SizeBytes != d.SizeBytes {
-		d.unreadable("size", fmt.Sprintf("sysfs says %d bytes, the device %d", d.SizeBytes, facts.SizeBytes))
-	}
-	d.HeadTailZero, d.ContentDigest, d.ExclusiveOK = facts.HeadTailZero, facts.ContentDigest, facts.ExclusiveOK
-	d.PVUUID = facts.PVUUID
-	if inUse {
-		d.ContentDigest = ""
-	}
-	if facts.Wipe != nil {
-		d.Wipe = &plan.WipeMark{Digest: facts.Wipe.Digest}
-	}
-	for _, s := range facts.Signatures {
-		d.Signatures = append(d.Signatures, plan.Signature{Type: s.Type, Offset: s.Offset, UUID: s.UUID, Label: s.Label})
-	}
+	d.read(facts)
 }
 
 // bounded gives up on a read after the timeout; the read itself cannot be interrupted and goes on in the background.
-func (i *Inventory) bounded(ctx context.Context, path string, inUse bool) (disk.Facts, error) {
+func bounded[T any](ctx context.Context, i *Inventory, path string, work func(context.Context) (T, error)) (T, error) {
+	var none T
 	if i.hung.has(path) {
-		return disk.Facts{}, errHung
+		return none, errHung
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, i.cfg.ProbeTimeout, errHung)
 	defer cancel()
 	type answer struct {
-		facts disk.Facts
-		err   error
+		result T
+		err    error
 	}
 	r := &read{}
 	done := make(chan answer, 1)
 	go func() {
-		facts, err := i.cfg.Prober.Probe(ctx, path, inUse)
+		result, err := work(ctx)
 		i.hung.finish(path, r)
-		done <- answer{facts, err}
+		done <- answer{result, err}
 	}()
 	select {
 	case a := <-done:
-		return a.facts, a.err
+		return a.result, a.err
 	case <-ctx.Done():
 		i.hung.giveUp(path, r)
-		return disk.Facts{}, context.Cause(ctx)
+		return none, context.Cause(ctx)
 	}
+}
+
+// Exclusive reports whether the device can be opened exclusively. It is not part of an observation: another program that wants the
+// device for itself at that moment fails.
+func (i *Inventory) Exclusive(ctx context.Context, d plan.Device) (bool, error) {
+	return bounded(ctx, i, pvuuid.Kernel(d.KernelName), func(context.Context) (bool, error) { return i.cfg.Prober.Exclusive(d.Path) })
+}
+
+// Idle reports whether udev has no event left to handle.
+func (i *Inventory) Idle() bool { return i.cfg.Block.Idle() }
+
+// Trigger makes udev look at the device again.
+func (i *Inventory) Trigger(d plan.Device) error {
+	return i.cfg.Block.Trigger(fmt.Sprintf("%d:%d", d.Major, d.Minor))
 }

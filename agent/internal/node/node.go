@@ -86,15 +86,11 @@ func (e *Engine) OnView(tell func(plan.Snapshot)) {
 // change is the recipe of every change to devices and groups, under locks that the caller took. It returns what is seen on the node
 // afterwards, and what was decided.
 func (e *Engine) change(ctx context.Context, decide func(plan.Snapshot) (plan.Plan, error)) (plan.Snapshot, plan.Plan, error) {
-	defer e.hub.underway.begin()()
-	before, err := e.hub.observe(ctx)
-	if err != nil {
-		return plan.Snapshot{}, plan.Plan{}, err
-	}
-	p, err := decide(before)
+	before, p, err := e.settled(ctx, decide)
 	if err != nil || len(p.Steps) == 0 {
 		return before, p, err
 	}
+	defer e.hub.underway.begin()()
 	if err := e.apply(ctx, p); err != nil {
 		return plan.Snapshot{}, p, err
 	}

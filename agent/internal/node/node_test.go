@@ -41,16 +41,16 @@ func (n *nodeStub) engine() *Engine {
 }
 
 // scribbled is a disk with data of no known format.
-func scribbled(name string) plan.Device {
+func scribbled() plan.Device {
 	return plan.Device{
-		Path: "/dev/" + name, KernelName: name, Type: "disk", Serial: name, SizeBytes: 1 << 30, ContentDigest: "data", ExclusiveOK: true,
+		Path: "/dev/sda", KernelName: "sda", Type: "disk", Serial: "S", SizeBytes: 1 << 30, ContentDigest: "data", Use: plan.Unused,
 	}
 }
 
 func TestEngine_changeShowsWhatIsSeenAfterwards(t *testing.T) {
-	n := &nodeStub{snapshot: plan.Snapshot{Devices: []plan.Device{scribbled("sda")}}}
+	n := &nodeStub{snapshot: plan.Snapshot{Devices: []plan.Device{scribbled()}}}
 	n.perform = func(s *plan.Snapshot, _ plan.Plan) error {
-		d := scribbled("sda")
+		d := scribbled()
 		d.ContentDigest, d.HeadTailZero = "zeroes", true
 		s.Devices = []plan.Device{d}
 		return nil
@@ -58,7 +58,7 @@ func TestEngine_changeShowsWhatIsSeenAfterwards(t *testing.T) {
 	e := n.engine()
 	var told []plan.Snapshot
 	e.OnView(func(s plan.Snapshot) { told = append(told, s) })
-	id := plan.IdentityOf(scribbled("sda"))
+	id := plan.IdentityOf(scribbled())
 	d, err := e.WipeDevice(t.Context(), id)
 	if err != nil || !d.HeadTailZero || len(n.applied) != 1 || n.applied[0] != "wipe /dev/sda" {
 		t.Errorf("wiped %+v by %q: %v", d, n.applied, err)
@@ -76,19 +76,19 @@ func TestEngine_changeShowsWhatIsSeenAfterwards(t *testing.T) {
 }
 
 func TestEngine_deviceThatGoesAwayMeanwhileIsNotFound(t *testing.T) {
-	n := &nodeStub{snapshot: plan.Snapshot{Devices: []plan.Device{scribbled("sda")}}}
+	n := &nodeStub{snapshot: plan.Snapshot{Devices: []plan.Device{scribbled()}}}
 	n.perform = func(s *plan.Snapshot, _ plan.Plan) error { s.Devices = nil; return nil }
-	if _, err := n.engine().WipeDevice(t.Context(), plan.IdentityOf(scribbled("sda"))); !errors.Is(err, plan.ErrNotFound) {
+	if _, err := n.engine().WipeDevice(t.Context(), plan.IdentityOf(scribbled())); !errors.Is(err, plan.ErrNotFound) {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestEngine_failedChangeIsObserved(t *testing.T) {
 	broken := errors.New("input/output error")
-	n := &nodeStub{snapshot: plan.Snapshot{Devices: []plan.Device{scribbled("sda")}}}
+	n := &nodeStub{snapshot: plan.Snapshot{Devices: []plan.Device{scribbled()}}}
 	n.perform = func(*plan.Snapshot, plan.Plan) error { return broken }
 	e := n.engine()
-	if _, err := e.WipeDevice(t.Context(), plan.IdentityOf(scribbled("sda"))); !errors.Is(err, broken) {
+	if _, err := e.WipeDevice(t.Context(), plan.IdentityOf(scribbled())); !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
 	}
 	select {
@@ -108,7 +108,7 @@ func TestEngine_failedChangeIsObserved(t *testing.T) {
 }
 
 func TestEngine_groupThatIsNotSeenAfterwards(t *testing.T) {
-	disk := scribbled("sda")
+	disk := scribbled()
 	disk.ContentDigest, disk.HeadTailZero = "zeroes", true
 	n := &nodeStub{snapshot: plan.Snapshot{Devices: []plan.Device{disk}}}
 	n.perform = func(*plan.Snapshot, plan.Plan) error { return nil }

@@ -38,6 +38,16 @@ func (h *hub) show(v View) {
 	}
 }
 
+// number is that of the newest view.
+func (h *hub) number() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.latest == nil {
+		return 0
+	}
+	return h.latest.Number
+}
+
 // start is the number after which a new follower wants views. It is not shown an error that was seen earlier: the node is observed
 // again instead.
 func (h *hub) start() uint64 {

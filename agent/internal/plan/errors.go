@@ -3,7 +3,10 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"quarry.storage/quarry/pkg/refusal"
 )
 
 // Sentinels of decisions, and of steps that find later what a decision would have found. Callers use errors.Is; the server maps each
@@ -56,6 +59,18 @@ func (e *NotCleanError) Error() string {
 		reasons = append(reasons, r.Reason+": "+r.Message)
 	}
 	return fmt.Sprintf("device %s is refused: %s", e.Path, strings.Join(reasons, "; "))
+}
+
+// Settling reports whether an error says of one or more devices that something happened to them a moment ago, and nothing else.
+func Settling(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !Settling(err) })
+	}
+	var refused *NotCleanError
+	if !errors.As(err, &refused) {
+		return false
+	}
+	return !slices.ContainsFunc(refused.Refusals, func(r Refusal) bool { return r.Reason != refusal.Settling })
 }
 
 // Is makes errors.Is(err, ErrNotClean) true.

@@ -126,7 +126,7 @@ func TestEnsureGroup(t *testing.T) {
 		"does nothing when it holds": {
 			snapshot: Snapshot{Devices: []Device{inA}, Groups: []Group{groupOf("vg", me, inA)}}, want: spec(a),
 		},
-		"does nothing when it holds, though the group is not complete": {
+		"does nothing when it holds, even if the group is not complete": {
 			snapshot: Snapshot{Devices: []Device{inA}, Groups: []Group{partial}}, want: spec(a),
 		},
 		"accepts a link": {
@@ -153,7 +153,7 @@ func TestEnsureGroup(t *testing.T) {
 			snapshot: Snapshot{Devices: []Device{orphan("sda", somebody)}}, want: spec(a), err: ErrNotClean, says: "in no group",
 		},
 		"refuses an orphan that is in use": {
-			snapshot: Snapshot{Devices: []Device{with(func(d *Device) { *d = orphan("sda", me); d.ExclusiveOK = false })}}, want: spec(a),
+			snapshot: Snapshot{Devices: []Device{with(func(d *Device) { *d = orphan("sda", me); d.Use = Used })}}, want: spec(a),
 			err: ErrNotClean, says: "Busy",
 		},
 		"refuses another disk": {snapshot: Snapshot{Devices: []Device{a}}, want: moved, err: ErrMismatch, says: "serial"},
@@ -187,7 +187,7 @@ func TestReduceGroup(t *testing.T) {
 			snapshot: here(both, inA, inB), want: spec(inB),
 			plan: []string{"reduce group vg by " + inB.Path, "release physical volume pv-sdb on " + inB.Path},
 		},
-		"takes a disk out once, though it is listed twice": {
+		"takes a disk out once, even if it is listed twice": {
 			snapshot: here(both, inA, inB), want: spec(inB, inB),
 			plan: []string{"reduce group vg by " + inB.Path, "release physical volume pv-sdb on " + inB.Path},
 		},
@@ -297,5 +297,17 @@ func TestRemoveGroup_emptyPoolOfOursGoesFirst(t *testing.T) {
 		if p, err := RemoveGroup(Snapshot{Devices: []Device{d}, Groups: []Group{kept.Named()}}, spec(d), Policy{}); !errors.Is(err, ErrHasVolumes) {
 			t.Errorf("%s: %v, %v", name, lines(p), err)
 		}
+	}
+}
+
+func TestPlan_touches(t *testing.T) {
+	p := Plan{Steps: []Step{
+		ReduceVG{GroupDevices: []string{"b", "c"}, Devices: []string{"c"}},
+		nil,
+		WipeDevice{token: Token{device: Identity{Path: "a"}}},
+		ReleasePV{token: Token{device: Identity{Path: "c"}}},
+	}}
+	if diff := cmp.Diff([]string{"a", "b", "c"}, p.Touches()); diff != "" {
+		t.Errorf("touches (-want +got):\n%s", diff)
 	}
 }

@@ -1,7 +1,11 @@
 package plan
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"sort"
+	"strings"
 
 	"quarry.storage/quarry/pkg/pvuuid"
 )
@@ -73,11 +77,69 @@ func PVUUID(ownerUID string, id Identity) string {
 	return pvuuid.Of(ownerUID, pvuuid.Disk{WWN: id.WWN, Serial: id.Serial, SizeBytes: id.SizeBytes}, id.Path)
 }
 
-// orphanOf says whether the device carries a physical volume that was made for the owner on this very device and is in no
+// orphanOf reports whether the device carries a physical volume that was made for the owner on this very device and is in no
 // group. Any name of the device counts, and the recorded ones in also: links come and go with updates of udev.
 func orphanOf(d Device, ownerUID string, also ...string) bool {
 	if d.Group != "" || d.OwnerUID != "" || len(d.Unreadable) > 0 {
 		return false
 	}
 	return pvuuid.Is(d.PVUUID, ownerUID, pvuuid.Disk{WWN: d.WWN, Serial: d.Serial, SizeBytes: d.SizeBytes}, append(paths(d), also...)...)
+}
+
+// digestVersion is the first line of what is hashed, and the prefix of the digest. It changes with the format, so that an
+// approval given for one format is never taken for another.
+const digestVersion = "v1"
+
+// Digest condenses what a device is and what stands on it. It is empty when a fact that belongs to it could not be read.
+//
+// The format is stable: "v1:" and the SHA-256, in hex, of these lines, each "name=value" with the value quoted as in Go: wwn,
+// serial, model, size, sector; one line per signature, ordered by offset, then type, with type, offset, uuid and label; pv (the
+// UUID of the physical volume), content (Device.ContentDigest, empty while somebody uses the device), partitions (how many). Names
+// and links are not part of it: they change while the device stays the same. A device with a wipe mark has the digest that the mark
+// carries, so that an interrupted wipe can be finished under the approval that it started with.
+func Digest(d Device) string {
+	if len(d.Unreadable) > 0 || d.SizeBytes <= 0 {
+		return ""
+	}
+	if d.Wipe != nil {
+		return d.Wipe.Digest
+	}
+	content := content(d)
+	if content == "" && !contentMoves(d) {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "quarry-device-%s\n", digestVersion)
+	fmt.Fprintf(&b, "wwn=%q\nserial=%q\nmodel=%q\n", d.WWN, d.Serial, d.Model)
+	fmt.Fprintf(&b, "size=%d\nsector=%d\n", d.SizeBytes, d.LogicalSectorBytes)
+	for _, s := range sortedSignatures(d.Signatures) {
+		fmt.Fprintf(&b, "signature=%q %d %q %q\n", s.Type, s.Offset, s.UUID, s.Label)
+	}
+	fmt.Fprintf(&b, "pv=%q\ncontent=%q\npartitions=%d\n", d.PVUUID, content, len(d.Partitions))
+	sum := sha256.Sum256([]byte(b.String()))
+	return digestVersion + ":" + hex.EncodeToString(sum[:])
+}
+
+// content is the part of the digest that tells of the first and the last MiB; empty when these are not compared.
+func content(d Device) string {
+	if contentMoves(d) {
+		return ""
+	}
+	return d.ContentDigest
+}
+
+// contentMoves is true for a device whose first and last MiB are not compared, because its user writes there at any time.
+func contentMoves(d Device) bool {
+	return d.PVUUID != "" || len(d.Mounts) > 0 || len(d.Holders) > 0
+}
+
+func sortedSignatures(in []Signature) []Signature {
+	out := append([]Signature(nil), in...)
+	sort.SliceStable(out, func(i, j int) bool {
+		if out[i].Offset != out[j].Offset {
+			return out[i].Offset < out[j].Offset
+		}
+		return out[i].Type < out[j].Type
+	})
+	return out
 }

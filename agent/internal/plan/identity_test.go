@@ -21,9 +21,9 @@ func TestDigest_isStable(t *testing.T) {
 		t.Errorf("digest %q, want %q", got, golden)
 	}
 	same := d
-	same.KernelName, same.Path, same.Links, same.Mounts, same.ExclusiveOK = "sdz", "/dev/sdz", nil, []string{"/x"}, false
+	same.KernelName, same.Path, same.Links, same.Use = "sdz", "/dev/sdz", nil, Used
 	if Digest(same) != got {
-		t.Error("the digest changed with a name or a mount")
+		t.Error("the digest changed with a name")
 	}
 	same.Signatures = []Signature{{Type: "ext4", Offset: 1080, Label: "photos", UUID: "u"}}
 	if Digest(same) != got {
@@ -66,8 +66,16 @@ func TestDigest_emptyWhenUnknown(t *testing.T) {
 			t.Errorf("%s: digest %q", name, got)
 		}
 	}
-	if Digest(with(func(d *Device) { d.ContentDigest, d.Mounts = "", []string{"/"} })) == "" {
-		t.Error("a mounted device has no digest")
+	for name, use := range map[string]func(*Device){
+		"mounted":           func(d *Device) { d.Mounts = []string{"/"} },
+		"held":              func(d *Device) { d.Holders = []string{"dm-0"} },
+		"a physical volume": func(d *Device) { d.PVUUID = "u" },
+	} {
+		read, unread := with(use), with(use)
+		unread.ContentDigest = ""
+		if got := Digest(read); got == "" || got != Digest(unread) {
+			t.Errorf("%s: the digest %q depends on content that moves", name, got)
+		}
 	}
 }
 

@@ -54,7 +54,8 @@ var predicates = []predicate{
 }
 
 // Judge lists every reason why a device is not clean; a device that is clean has none. A fact that could not be read is a
-// reason, and a device about which the facts are not complete is refused even when nothing speaks against it.
+// reason, and a device about which the facts are not complete is refused even when nothing speaks against it. A device is tested for
+// users only after it has been quiet for a while; until then that is the one reason.
 func Judge(d Device, p Policy) []Refusal {
 	var out []Refusal
 	for _, pr := range predicates {
@@ -65,7 +66,16 @@ func Judge(d Device, p Policy) []Refusal {
 	if len(out) == 0 && Digest(d) == "" {
 		out = append(out, Refusal{refusal.Unreadable, "The content of the device was not read."})
 	}
+	if message := settling(d); len(out) == 0 && message != "" {
+		out = append(out, Refusal{refusal.Settling, message})
+	}
 	return out
+}
+
+// Promising reports whether nothing speaks against a device but that it may be in use: only such a device is worth a test.
+func Promising(d Device, p Policy) bool {
+	d.Use = Unused
+	return len(Judge(d, p)) == 0
 }
 
 // wipeable are the refusals that the caller's consent to a wipe overrules, because the wipe removes their cause. Every other one,

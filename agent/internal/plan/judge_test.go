@@ -19,7 +19,7 @@ func cleanDisk(name string) Device {
 		Links:     []string{"/dev/disk/by-id/ata-" + name, "/dev/disk/by-path/pci-" + name},
 		SizeBytes: 100 * gib, LogicalSectorBytes: 512, PhysicalSectorBytes: 4096,
 		Model: "Model", Serial: "SERIAL-" + name, WWN: "0x5000" + name, Transport: "sata",
-		HeadTailZero: true, ContentDigest: "00" + name, ExclusiveOK: true,
+		HeadTailZero: true, ContentDigest: "00" + name, Use: Unused,
 	}
 }
 
@@ -180,8 +180,16 @@ func TestJudge(t *testing.T) {
 			with(func(d *Device) { d.HeadTailZero = false }),
 			[]Refusal{{"UnknownData", "The device is not empty, though no known format was recognised on it."}},
 		},
+		"quiet for too short a time": {
+			with(func(d *Device) { d.Use = Untested }),
+			[]Refusal{{"Settling", "Something happened to the device a moment ago; it can be taken once it has been quiet for a while."}},
+		},
+		"what is not clean is not tested": {
+			with(func(d *Device) { d.Use, d.ReadOnly = Untested, true }),
+			[]Refusal{{"ReadOnly", "The device cannot be written."}},
+		},
 		"busy": {
-			with(func(d *Device) { d.ExclusiveOK = false }),
+			with(func(d *Device) { d.Use = Used }),
 			[]Refusal{{"Busy", "The device could not be opened exclusively; something uses it."}},
 		},
 	} {
@@ -190,6 +198,19 @@ func TestJudge(t *testing.T) {
 				t.Errorf("refusals (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestPromising(t *testing.T) {
+	for use := range Used + 1 {
+		if !Promising(with(func(d *Device) { d.Use = use }), testPolicy) {
+			t.Errorf("a clean disk with use %d is not worth a test", use)
+		}
+	}
+	for _, d := range []Device{signed("ext4", "", ""), with(func(d *Device) { d.Unreadable = []string{"x"} })} {
+		if Promising(d, testPolicy) {
+			t.Errorf("%+v is tested", d)
+		}
 	}
 }
 

@@ -62,7 +62,7 @@ func (g Group) mayForget(s Snapshot, p Policy) error {
 // mayCarryPV reports whether a device could be a physical volume of ours that we cannot see.
 func mayCarryPV(d Device, p Policy) bool {
 	switch {
-	case d.PVUUID != "", virtual(d, p) != "", removable(d, p) != "":
+	case d.PVUUID != "", virtual(d, p) != "", partition(d, p) != "", removable(d, p) != "":
 		return false
 	case d.SizeBytes == 0 && d.Type != "disk":
 		// A virtual device with nothing behind it. A disk loses its size when it dies.

@@ -64,7 +64,7 @@ func TestRemoveGroup_withoutMissingDevice(t *testing.T) {
 		"refuses extents of no volume": {
 			snapshot: seen(lacking(func(g *Group) { g.FreeBytes-- })), want: spec(a), err: ErrHasVolumes,
 		},
-		"refuses a thin pool, though it is empty": {
+		"refuses a thin pool, even an empty one": {
 			snapshot: seen(lacking(func(g *Group) { g.Pools = []Pool{{Name: "thin", Ours: true}} })), want: spec(a), err: ErrHasVolumes, says: "thin",
 		},
 		"refuses when nothing is left": {

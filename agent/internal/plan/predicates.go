@@ -181,14 +181,22 @@ func wipeInterrupted(d Device, _ Policy) string {
 // unknownData speaks only where nothing else explains why the device is not empty.
 func unknownData(d Device, _ Policy) string {
 	explained := len(marks(d)) > 0 || len(d.Partitions) > 0 || d.PVUUID != "" || d.Wipe != nil
-	if explained || d.HeadTailZero || d.ContentDigest == "" {
+	if explained || d.HeadTailZero || content(d) == "" {
 		return ""
 	}
 	return "The device is not empty, though no known format was recognised on it."
 }
 
+// settling speaks only where nothing else does, for only then a device is tested.
+func settling(d Device) string {
+	if d.Use != Untested {
+		return ""
+	}
+	return "Something happened to the device a moment ago; it can be taken once it has been quiet for a while."
+}
+
 func busy(d Device, _ Policy) string {
-	if d.ExclusiveOK {
+	if d.Use != Used {
 		return ""
 	}
 	return "The device could not be opened exclusively; something uses it."

@@ -108,7 +108,7 @@ func forbiddenRelease(s Snapshot, want GroupSpec, before []Step, step ReleasePV)
 
 func forbiddenWipe(s Snapshot, step WipeDevice) string {
 	d, _ := s.Find(step.Token().Device().Path)
-	if Match(d, step.Token().Device()) != nil || len(d.Mounts) > 0 || len(d.Holders) > 0 || !d.ExclusiveOK || d.OwnerUID != "" {
+	if Match(d, step.Token().Device()) != nil || len(d.Mounts) > 0 || len(d.Holders) > 0 || d.Use == Used || d.OwnerUID != "" {
 		return "the device is in use, ours, or another one"
 	}
 	return ""
@@ -198,7 +198,8 @@ func randomDevice(r *rand.Rand, name string) Device {
 		func(d *Device) { d.Mounts = []string{"/"} },
 		func(d *Device) { d.Mounts = []string{"[swap]"} },
 		func(d *Device) { d.Holders = []string{"dm-0"} },
-		func(d *Device) { d.ExclusiveOK = false },
+		func(d *Device) { d.Use = Used },
+		func(d *Device) { d.Use = Untested },
 		func(d *Device) { d.ReadOnly = true },
 		func(d *Device) { d.Removable = true },
 		func(d *Device) { d.SizeBytes = 1 },

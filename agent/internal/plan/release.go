@@ -192,6 +192,7 @@ var harmless = map[string]bool{
 	refusal.Removable:  true,
 	refusal.NoIdentity: true,
 	refusal.Virtual:    true,
+	refusal.Settling:   true,
 }
 
 func releaseStep(d Device, pvUUID, reason string) ReleasePV {

@@ -22,7 +22,7 @@ const (
 	TagPool = quarry.Group + "/pool"
 )
 
-// Snapshot is everything the agent knows about the block devices of its node at one moment.
+// Snapshot is everything that the agent knows about the block devices of its node at one moment.
 type Snapshot struct {
 	// Devices, ordered by kernel name.
 	Devices []Device
@@ -65,11 +65,14 @@ type Device struct {
 	Signatures []Signature
 	// HeadTailZero is true when the first and the last MiB of the device hold only zeroes.
 	HeadTailZero bool
-	// ContentDigest is the SHA-256, in hex, of the first and the last MiB. Empty for a device that is mounted, held or a
-	// physical volume, whose content moves all the time.
+	// ContentDigest is the SHA-256, in hex, of the first and the last MiB. It may be empty for a device that is mounted, held or a
+	// physical volume, whose content moves all the time: Digest does not use it then.
 	ContentDigest string
-	// ExclusiveOK is true when an exclusive, read-only open succeeded.
-	ExclusiveOK bool
+	// Use is what a test for users of the device found.
+	Use Use
+	// Version is another one after every event of the device that the kernel or udev told of. It is for noticing that something
+	// happened to the device, whatever it was.
+	Version string
 	// Wipe is the mark that a wipe in progress leaves on the device; nil when there is none.
 	Wipe *WipeMark
 	// PVUUID is the UUID in the label of the LVM physical volume on it; empty when it is none.
@@ -81,6 +84,19 @@ type Device struct {
 	// Unreadable names the facts that could not be read, with the error: "size: open /sys/…: permission denied".
 	Unreadable []string
 }
+
+// Use says whether something has a device for itself, without leaving a trace that can be read.
+type Use int
+
+// Results of the test for users. The zero value is that there was none.
+const (
+	// Untested means that nobody has opened the device exclusively since something last happened to it.
+	Untested Use = iota
+	// Unused means that an exclusive open succeeded.
+	Unused
+	// Used means that the device could not be opened exclusively.
+	Used
+)
 
 // Signature is one mark found on a device.
 type Signature struct {

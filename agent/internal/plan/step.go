@@ -13,6 +13,18 @@ type Plan struct {
 	Notes []string
 }
 
+// Touches are the paths of the devices that the steps work on, ordered, each once.
+func (p Plan) Touches() []string {
+	var out []string
+	for _, s := range p.Steps {
+		if s != nil {
+			out = append(out, s.Touches()...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // Step is one change on the node. Each is safe to repeat after a crash, because the next plan is made from what is seen then.
 type Step interface {
 	// Why says why the step is in the plan.
@@ -230,3 +242,25 @@ func (s ReleasePV) String() string {
 }
 
 func (s WipeDevice) String() string { return "wipe " + s.token.device.Path }
+
+// Changes are the paths of the devices of which the plan changes what they carry, ordered, each once: those that become or cease to be
+// a physical volume, join or leave a group, or are wiped. The others that it touches carry the same as before to whoever looks.
+func (p Plan) Changes() []string {
+	var out []string
+	for _, step := range p.Steps {
+		switch s := step.(type) {
+		case Destructive:
+			out = append(out, s.Token().Device().Path)
+		case CreateVG:
+			out = append(out, s.Devices...)
+		case ExtendVG:
+			out = append(out, s.Devices...)
+		case ReduceVG:
+			out = append(out, s.Devices...)
+		case RemoveVG:
+			out = append(out, s.GroupDevices...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

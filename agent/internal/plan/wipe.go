@@ -18,7 +18,7 @@ func Wipe(s Snapshot, id Identity, p Policy) (Plan, error) {
 		return Plan{}, err
 	}
 	refusals := Judge(d, p)
-	if len(refusals) == 0 {
+	if Promising(d, p) && d.Use != Used {
 		return Plan{Notes: []string{fmt.Sprintf("Device %s is clean already.", d.Path)}}, nil
 	}
 	if stay := unwipeable(s, d, refusals); len(stay) > 0 {
@@ -33,6 +33,13 @@ func Wipe(s Snapshot, id Identity, p Policy) (Plan, error) {
 		Reason: "the caller described the device and asks for its wipe",
 		token:  Token{device: device, ground: Consent},
 	}}}, nil
+}
+
+// Wipeable reports whether Wipe would make the device clean: something speaks against it, and all that does is what is written on it, by
+// somebody who does not use it now.
+func Wipeable(s Snapshot, d Device, p Policy) bool {
+	refusals := Judge(d, p)
+	return Digest(d) != "" && !Promising(d, p) && len(unwipeable(s, d, refusals)) == 0
 }
 
 // unwipeable are the refusals that no consent overrules. Swap space is wiped when it is not in use, and so is a physical volume

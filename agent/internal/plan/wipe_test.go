@@ -19,9 +19,12 @@ func TestWipe(t *testing.T) {
 		plan    []string
 		err     error
 	}{
-		"wipes what was described":     {[]Device{dirty}, IdentityOf(dirty), wipe, nil},
-		"finishes what was begun":      {[]Device{marked}, IdentityOf(dirty), wipe, nil},
-		"leaves a clean disk alone":    {[]Device{cleanDisk("sdb")}, IdentityOf(dirty), []string{"Device " + dirty.Path + " is clean already."}, nil},
+		"wipes what was described":  {[]Device{dirty}, IdentityOf(dirty), wipe, nil},
+		"finishes what was begun":   {[]Device{marked}, IdentityOf(dirty), wipe, nil},
+		"leaves a clean disk alone": {[]Device{cleanDisk("sdb")}, IdentityOf(dirty), []string{"Device " + dirty.Path + " is clean already."}, nil},
+		"leaves a disk alone that was wiped a moment ago": {
+			[]Device{with(func(d *Device) { d.Use = Untested })}, IdentityOf(dirty), []string{"Device " + dirty.Path + " is clean already."}, nil,
+		},
 		"wipes unused swap":            {[]Device{signed("swap", "", "")}, IdentityOf(signed("swap", "", "")), wipe, nil},
 		"wipes an unused foreign disk": {[]Device{member("sdb", "vg9", "")}, IdentityOf(member("sdb", "vg9", "")), wipe, nil},
 		"refuses an absent disk":       {nil, IdentityOf(dirty), nil, ErrNotFound},
@@ -54,7 +57,13 @@ func TestWipe(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := Wipe(Snapshot{Devices: tt.devices}, tt.id, testPolicy)
+			s := Snapshot{Devices: tt.devices}
+			p, err := Wipe(s, tt.id, testPolicy)
+			if d, ok := s.Find(tt.id.Path); ok && !errors.Is(tt.err, ErrMismatch) {
+				if got, want := Wipeable(s, d, testPolicy), len(p.Steps) > 0; got != want {
+					t.Errorf("reported as wipeable: %t, want %t", got, want)
+				}
+			}
 			if !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
 				t.Fatalf("error %v, want %v", err, tt.err)
 			}

@@ -11,12 +11,13 @@ import (
 func toDevices(s plan.Snapshot, p plan.Policy) []*agentv1.Device {
 	out := make([]*agentv1.Device, 0, len(s.Devices))
 	for _, d := range s.Devices {
-		out = append(out, toDevice(d, p))
+		out = append(out, toDevice(s, d, p))
 	}
 	return out
 }
 
-func toDevice(d plan.Device, p plan.Policy) *agentv1.Device {
+// toDevice converts one device, as it is seen among the others.
+func toDevice(s plan.Snapshot, d plan.Device, p plan.Policy) *agentv1.Device {
 	out := &agentv1.Device{
 		Path: d.Path, KernelName: d.KernelName, DeviceNumber: fmt.Sprintf("%d:%d", d.Major, d.Minor), Type: d.Type, Links: d.Links,
 		SizeBytes: d.SizeBytes, LogicalSectorBytes: int32(d.LogicalSectorBytes), PhysicalSectorBytes: int32(d.PhysicalSectorBytes),
@@ -24,9 +25,12 @@ func toDevice(d plan.Device, p plan.Policy) *agentv1.Device {
 		Model: d.Model, Serial: d.Serial, Wwn: d.WWN, Transport: d.Transport,
 		Holders: d.Holders, Partitions: d.Partitions, Mounts: d.Mounts,
 		Digest: plan.Digest(d), PvUuid: d.PVUUID, VolumeGroup: d.Group, OwnerUid: d.OwnerUID,
+		Wipeable: plan.Wipeable(s, d, p),
 	}
-	for _, s := range d.Signatures {
-		out.Signatures = append(out.Signatures, &agentv1.Signature{Type: s.Type, OffsetBytes: s.Offset, Uuid: s.UUID, Label: s.Label})
+	for _, sig := range d.Signatures {
+		out.Signatures = append(out.Signatures, &agentv1.Signature{
+			Type: sig.Type, OffsetBytes: sig.Offset, Uuid: sig.UUID, Label: sig.Label,
+		})
 	}
 	for _, r := range plan.Judge(d, p) {
 		out.Refusals = append(out.Refusals, &agentv1.Refusal{Reason: r.Reason, Message: r.Message})

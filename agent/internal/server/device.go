@@ -49,5 +49,6 @@ func (s *deviceService) WipeDevice(ctx context.Context, req *agentv1.WipeDeviceR
 	if err != nil {
 		return nil, err
 	}
-	return &agentv1.WipeDeviceResponse{Device: toDevice(d, s.node.Policy())}, nil
+	alone := plan.Snapshot{Devices: []plan.Device{d}}
+	return &agentv1.WipeDeviceResponse{Device: toDevice(alone, d, s.node.Policy())}, nil
 }

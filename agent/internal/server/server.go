@@ -39,7 +39,9 @@ type Config struct {
 	// Node is the engine that does the work. The server runs it.
 	Node *node.Engine
 	LVM  LVM
-	Log  logr.Logger
+	// Shares works on NFS shares; the service is not served when it is nil.
+	Shares SharedDirectories
+	Log    logr.Logger
 	// Registry takes the metrics; they are not kept when it is nil.
 	Registry prometheus.Registerer
 }
@@ -114,6 +116,9 @@ func (s *Server) newGRPC(config *tls.Config) *grpc.Server {
 	agentv1.RegisterDeviceServiceServer(g, &deviceService{Server: s})
 	agentv1.RegisterVolumeGroupServiceServer(g, &volumeGroupService{Server: s})
 	agentv1.RegisterLogicalVolumeServiceServer(g, &logicalVolumeService{Server: s})
+	if s.cfg.Shares != nil {
+		agentv1.RegisterSharedDirectoryServiceServer(g, &sharedDirectoryService{shares: s.cfg.Shares})
+	}
 	healthpb.RegisterHealthServer(g, health.NewServer())
 	reflection.Register(g)
 	return g

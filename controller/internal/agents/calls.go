@@ -133,9 +133,7 @@ func (p *Pool) merge(node string, change func(n *decide.Node)) {
 	if l == nil {
 		return
 	}
-	l.mu.Lock()
-	change(&l.state)
-	l.mu.Unlock()
+	l.update(change)
 	p.publish(node)
 }
 

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
 // kinds maps the codes of the contract to what the caller can do. Every other code is an error nobody expected.
@@ -39,7 +40,22 @@ func faultOf(node, call string, err error) error {
 	default:
 		f.Kind = kinds[status.Code(err)]
 	}
+	f.Reason = reasonOf(err)
 	return f
+}
+
+// reasonOf returns the reason in the details of a status; empty without one.
+func reasonOf(err error) string {
+	s, ok := status.FromError(err)
+	if !ok {
+		return ""
+	}
+	for _, d := range s.Details() {
+		if p, ok := d.(*agentv1.ShareProblem); ok {
+			return p.GetReason()
+		}
+	}
+	return ""
 }
 
 // explain returns the message of an error without the wrapping of the wire.

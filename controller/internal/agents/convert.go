@@ -19,6 +19,7 @@ func deviceOf(d *agentv1.Device) decide.Device {
 		Path: d.GetPath(), KernelName: d.GetKernelName(), Type: d.GetType(), Links: d.GetLinks(), SizeBytes: d.GetSizeBytes(),
 		Rotational: d.GetRotational(), Model: d.GetModel(), Serial: d.GetSerial(), WWN: d.GetWwn(), Transport: d.GetTransport(),
 		Digest: d.GetDigest(), PVUUID: d.GetPvUuid(), VolumeGroup: d.GetVolumeGroup(), OwnerUID: d.GetOwnerUid(),
+		Wipeable: d.GetWipeable(),
 	}
 	for _, r := range d.GetRefusals() {
 		v.Refusals = append(v.Refusals, v1alpha1.Refusal{Reason: r.GetReason(), Message: r.GetMessage()})

@@ -35,8 +35,10 @@ type link struct {
 	// every attempt that fails in another way.
 	why     string
 	settled bool
-	// haveDevices and haveGroups say whether the present session has reported yet.
+	// haveDevices and haveGroups are true once the present session has reported.
 	haveDevices, haveGroups bool
+	// forgotten is true once the node does not exist any more. What still comes in changes nothing that outlives the link.
+	forgotten bool
 }
 
 func newLink(p *Pool, name string) *link {
@@ -97,6 +99,30 @@ func (l *link) stop() {
 	l.hangUp()
 	if l.timer != nil {
 		l.timer.Stop()
+	}
+}
+
+// forget ends everything at once, and drops what the node was known to hold.
+func (l *link) forget() {
+	l.stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forgotten = true
+	l.pool.holders.set(l.name, nil)
+}
+
+// update changes the state by what a call returned.
+func (l *link) update(change func(n *decide.Node)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.change(change)
+}
+
+// change changes the state. The caller holds the lock, so that the holders are told in the order of the changes.
+func (l *link) change(change func(n *decide.Node)) {
+	change(&l.state)
+	if !l.forgotten {
+		l.pool.holders.set(l.name, l.state.Groups)
 	}
 }
 
@@ -193,7 +219,7 @@ func (l *link) report(ctx context.Context, change func(n *decide.Node)) {
 		l.mu.Unlock()
 		return
 	}
-	change(&l.state)
+	l.change(change)
 	l.state.Observed = time.Now()
 	complete := l.haveDevices && l.haveGroups
 	if complete {

@@ -43,6 +43,8 @@ type Pool struct {
 	mu    sync.Mutex
 	links map[string]*link
 	subs  []*subscription
+	// holders are kept up to date with every report, so that nobody has to look at all nodes.
+	holders *holders
 	// work counts the goroutines of links and subscriptions.
 	work sync.WaitGroup
 }
@@ -56,7 +58,7 @@ func New(ctx context.Context, cfg Config) *Pool {
 		cfg.RequestID = func(context.Context) string { return "" }
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	return &Pool{cfg: cfg, ctx: ctx, cancel: cancel, started: time.Now(), links: map[string]*link{}}
+	return &Pool{cfg: cfg, ctx: ctx, cancel: cancel, started: time.Now(), links: map[string]*link{}, holders: newHolders()}
 }
 
 // Close ends all connections and waits until nothing of them runs any more.
@@ -100,7 +102,7 @@ func (p *Pool) Forget(node string) {
 	l := p.links[node]
 	delete(p.links, node)
 	if l != nil {
-		l.stop()
+		l.forget()
 	}
 	p.mu.Unlock()
 	if l != nil {
@@ -124,13 +126,16 @@ func (p *Pool) Node(name string) decide.Node {
 }
 
 // Holders returns the names of the nodes that report, or did when they were last seen, a group of an owner; ordered.
-func (p *Pool) Holders(ownerUID string) []string {
+func (p *Pool) Holders(ownerUID string) []string { return p.holders.of(ownerUID) }
+
+// Online returns the names of the nodes whose agents answer; ordered.
+func (p *Pool) Online() []string {
 	p.mu.Lock()
 	links := maps.Clone(p.links)
 	p.mu.Unlock()
 	var names []string
 	for name, l := range links {
-		if len(l.node().GroupsOf(ownerUID)) > 0 {
+		if n := l.node(); n.Up() {
 			names = append(names, name)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"quarry.storage/quarry/agent/agenttest"
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -55,6 +56,9 @@ func TestPool_watches(t *testing.T) {
 	n := p.Node("n1")
 	if n.AgentVersion != "test" || n.LVMVersion == "" || n.BootID == "" || n.Observed.IsZero() || !n.Devices[0].Clean() {
 		t.Errorf("%+v", n)
+	}
+	if names := p.Online(); !slices.Equal(names, []string{"n1"}) {
+		t.Errorf("online are %v", names)
 	}
 	changes := p.Changes()
 	if name := <-changes; name != "n1" {
@@ -109,8 +113,53 @@ func TestPool_orphanIsRecognised(t *testing.T) {
 		n := p.Node("n1")
 		return n.Up() && n.Devices[0].PVUUID != ""
 	})
-	if d := p.Node("n1").Devices[0]; !d.Orphan(owner) || d.Orphan("somebody-else") {
+	if d := p.Node("n1").Devices[0]; !disk.Orphan(d, owner) || disk.Orphan(d, "somebody-else") {
 		t.Errorf("%+v", d)
+	}
+}
+
+// TestPool_physicalVolumesAreKnownBefore keeps the controller's record of a group that is being made true: what it announces is what the
+// agent gives, whatever name of the disk the request has.
+func TestPool_physicalVolumesAreKnownBefore(t *testing.T) {
+	a, p := connected(t)
+	a.AddDisks(100<<30, "sdc")
+	await(t, "the disk shows", func() bool { return len(p.Node("n1").Devices) == 3 })
+	devices := p.Node("n1").Devices
+	var want []string
+	for _, d := range devices {
+		want = append(want, disk.Future(d, owner))
+	}
+	slices.Sort(want)
+	asked := slices.Clone(devices)
+	for i, d := range asked {
+		asked[i].Path = "/dev/" + d.KernelName
+	}
+	// The first call is cut off in the middle: what it has made is taken as it is.
+	a.CrashAfter(1)
+	if err := p.EnsureVolumeGroup(context.Background(), "n1", "g", owner, asked); kind(err) != decide.FaultUnavailable {
+		t.Fatalf("got %v", err)
+	}
+	a.Restart(t)
+	await(t, "the physical volume that was left behind shows", func() bool {
+		n := p.Node("n1")
+		return n.Up() && slices.ContainsFunc(n.Devices, func(d decide.Device) bool { return disk.Orphan(d, owner) })
+	})
+	var again []string
+	for _, d := range p.Node("n1").Devices {
+		again = append(again, disk.Future(d, owner))
+	}
+	if slices.Sort(again); !slices.Equal(again, want) {
+		t.Errorf("after the crash %v are announced, before it %v", again, want)
+	}
+	if err := p.EnsureVolumeGroup(context.Background(), "n1", "g", owner, p.Node("n1").Devices); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, pv := range p.Node("n1").GroupsOf(owner)[0].PVs {
+		got = append(got, pv.UUID)
+	}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("the agent gave %v, want %v", got, want)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
-	"quarry.storage/quarry/pkg/pvuuid"
 )
 
 func TestDevice_is(t *testing.T) {
@@ -37,43 +36,26 @@ func TestDevice_clean(t *testing.T) {
 	}
 }
 
-func TestDevice_describe(t *testing.T) {
-	for want, d := range map[string]Device{
-		"/dev/x (WDC S1, 1Gi)": {Path: "/dev/x", Model: "WDC", Serial: "S1", SizeBytes: 1 << 30},
-		"/dev/x (S1, 1Gi)":     {Path: "/dev/x", Serial: "S1", SizeBytes: 1 << 30},
-		"/dev/x (1Gi)":         {Path: "/dev/x", SizeBytes: 1 << 30},
-	} {
-		if got := d.Describe(); got != want {
-			t.Errorf("got %q, want %q", got, want)
+func TestDevice_takeable(t *testing.T) {
+	refused := func(reasons ...string) []v1alpha1.Refusal {
+		var out []v1alpha1.Refusal
+		for _, r := range reasons {
+			out = append(out, v1alpha1.Refusal{Reason: r})
 		}
+		return out
 	}
-}
-
-func TestDevice_orphan(t *testing.T) {
-	d := Device{Path: "/dev/disk/by-id/a", Serial: "S1", SizeBytes: 1 << 30, Digest: "d"}
-	uuid := func(path string) string { return pvuuid.Of("uid", pvuuid.Disk{Serial: "S1", SizeBytes: 1 << 30}, path) }
-	d.PVUUID = uuid(d.Path)
-	if !d.Orphan("uid") || d.Orphan("other") {
-		t.Errorf("%s", d.PVUUID)
-	}
-	for name, edit := range map[string]func(*Device){
-		"in a group":             func(d *Device) { d.VolumeGroup = "vg" },
-		"owned":                  func(d *Device) { d.OwnerUID = "uid" },
-		"another disk":           func(d *Device) { d.Serial = "S2" },
-		"content that is unread": func(d *Device) { d.Digest = "" },
-		"no physical volume":     func(d *Device) { d.PVUUID = "" },
+	for name, c := range map[string]struct {
+		d    Device
+		want bool
+	}{
+		"clean":                        {Device{Digest: "d"}, true},
+		"settling":                     {Device{Digest: "d", Refusals: refused(v1alpha1.RefusalSettling)}, true},
+		"settling, and not known":      {Device{Refusals: refused(v1alpha1.RefusalSettling)}, false},
+		"settling, and something else": {Device{Digest: "d", Refusals: refused(v1alpha1.RefusalSettling, v1alpha1.RefusalBusy)}, false},
+		"in use":                       {Device{Digest: "d", Refusals: refused(v1alpha1.RefusalBusy)}, false},
 	} {
-		x := d
-		edit(&x)
-		if x.Orphan("uid") {
-			t.Errorf("%s counts as left behind", name)
-		}
-	}
-	d.KernelName, d.Links = "cciss!c0d0", []string{"/dev/disk/by-path/p"}
-	for _, name := range []string{"/dev/cciss/c0d0", "/dev/disk/by-path/p"} {
-		d.PVUUID = uuid(name)
-		if !d.Orphan("uid") {
-			t.Errorf("not known by %s", name)
+		if c.d.Takeable() != c.want {
+			t.Error(name)
 		}
 	}
 }
@@ -105,15 +87,5 @@ func TestNode_lookups(t *testing.T) {
 	}
 	if g := n.GroupsOf("2"); len(g) != 1 || g[0].Name != "y" || n.Up() {
 		t.Errorf("%+v", g)
-	}
-}
-
-func TestDigestOf_order(t *testing.T) {
-	a, b := Step{Host: "a"}, Step{Host: "b"}
-	if DigestOf([]Step{a, b}) == DigestOf([]Step{b, a}) || DigestOf(nil) == DigestOf([]Step{a}) {
-		t.Error("different plans have one digest")
-	}
-	if s := a.API(); s.Host != "a" || s.Digest != a.Digest() {
-		t.Errorf("%+v", s)
 	}
 }

@@ -34,6 +34,8 @@ type Fault struct {
 	Kind FaultKind
 	// Node and Call say where it happened.
 	Node, Call string
+	// Reason names why in one CamelCase word, where the agent gives one; empty otherwise.
+	Reason string
 	// Message of the agent.
 	Message string
 }

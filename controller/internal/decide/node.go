@@ -85,12 +85,20 @@ type Device struct {
 	Digest string
 	// Refusals say why it is not clean; empty when it can be taken.
 	Refusals []v1alpha1.Refusal
+	// Wipeable is true when a wipe would make it clean: its agent says so.
+	Wipeable bool
 	// PVUUID, VolumeGroup and OwnerUID tell of the LVM physical volume on it.
 	PVUUID, VolumeGroup, OwnerUID string
 }
 
-// Clean says whether the device can be taken. Without a digest nothing is known for sure, so it cannot.
+// Clean reports whether the device can be taken. Without a digest nothing is known for sure, so it cannot.
 func (d Device) Clean() bool { return len(d.Refusals) == 0 && d.Digest != "" }
+
+// Takeable reports whether the device is clean, or will be unless something happens to it: something did a moment ago, and nothing else
+// speaks against it. Who takes it waits; a plan that left it out meanwhile would be another one twice within seconds.
+func (d Device) Takeable() bool {
+	return d.Clean() || len(d.Refusals) == 1 && d.RefusedFor(v1alpha1.RefusalSettling) && d.Digest != ""
+}
 
 // Is says whether a path means this device.
 func (d Device) Is(path string) bool {

@@ -37,25 +37,3 @@ type Volume struct {
 	// Created is when it was made; zero when that is not known.
 	Created time.Time
 }
-
-// ThinPoolSpec says what is wanted of a thin pool.
-type ThinPoolSpec struct {
-	// Group that it is in, and Owner, the UID of the Cluster in the tag of the group.
-	Group, Owner string
-	Name         string
-	// SizeBytes, or Percent of the size of the group: exactly one of them.
-	SizeBytes int64
-	Percent   int32
-	// ChunkBytes is LVM's own choice when 0.
-	ChunkBytes int64
-}
-
-// ThinPool is one thin pool of ours.
-type ThinPool struct {
-	Group, Name string
-	SizeBytes   int64
-	// DataPermyriad and MetadataPermyriad are what of it is allocated, in hundredths of a percent.
-	DataPermyriad, MetadataPermyriad int32
-	// VirtualBytes is the sum of the sizes of the volumes in it.
-	VirtualBytes int64
-}

@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -57,10 +58,15 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 		return fmt.Errorf("add check readyz: %w", err)
 	}
 	driver := servable[cfg.Driver]
-	described, backend := driver.backend(mgr.GetClient(), pool)
+	described, backend := driver.backend(mgr.GetClient(), pool, mgr.GetLogger().WithName(cfg.Driver))
 	server := frame.New(frame.Config{
 		Version: version.Version, Socket: cfg.Address, Ready: ready, Log: mgr.GetLogger().WithName("csi"), Registry: metrics.Registry,
 	}, described, backend)
+	if driver.index != nil {
+		if err := driver.index(ctx, mgr.GetFieldIndexer()); err != nil {
+			return err
+		}
+	}
 	if err := warm(ctx, mgr, driver.watched, synced); err != nil {
 		return err
 	}
@@ -92,6 +98,8 @@ func newCSIManager(rc *rest.Config, cfg CSIConfig) (manager.Manager, error) {
 	}
 	mgr, err := ctrl.NewManager(rc, ctrl.Options{
 		Scheme: s, HealthProbeBindAddress: cfg.HealthAddress, Metrics: server.Options{BindAddress: cfg.MetricsAddress},
+		// The manager has one controller. A process may have several managers, one per driver.
+		Controller: config.Controller{SkipNameValidation: new(true)},
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
@@ -100,7 +108,8 @@ func newCSIManager(rc *rest.Config, cfg CSIConfig) (manager.Manager, error) {
 					Label:      labels.SelectorFromSet(labels.Set{storagenode.LabelApp: storagenode.AppAgent}),
 					Transform:  stripPod,
 				},
-				&v1alpha1.StorageNode{}: {Transform: stripStorageNode},
+				&v1alpha1.StorageNode{}:    {Transform: stripStorageNode},
+				&corev1.PersistentVolume{}: {Transform: stripRecorded},
 			},
 		},
 	})

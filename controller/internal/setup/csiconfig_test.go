@@ -13,6 +13,9 @@ func TestParseCSI(t *testing.T) {
 	if err != nil || c.Address != "/csi/csi.sock" || c.Namespace != "ns" || c.AgentPort != 7443 {
 		t.Errorf("%+v, %v", c, err)
 	}
+	if c, err := ParseCSI([]string{"--driver=" + v1alpha1.DriverNFS}); err != nil || c.Driver != v1alpha1.DriverNFS {
+		t.Errorf("%+v, %v", c, err)
+	}
 	for arg, want := range map[string]string{
 		"--driver=other": "not known", "--csi-address=csi.sock": "absolute", "--namespace=": "namespace is empty",
 		"--agent-port=0": "not a port", "--nonsense": "not defined",

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -26,10 +27,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"quarry.storage/quarry/controller/internal/agents"
+	decidelvm "quarry.storage/quarry/controller/internal/decide/lvm"
 	"quarry.storage/quarry/controller/internal/pki"
 	"quarry.storage/quarry/controller/internal/reconcile/certificate"
-	"quarry.storage/quarry/controller/internal/reconcile/cluster"
 	"quarry.storage/quarry/controller/internal/reconcile/driver"
+	"quarry.storage/quarry/controller/internal/reconcile/storage"
 	"quarry.storage/quarry/controller/internal/reconcile/storagenode"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -104,10 +106,20 @@ func cacheOptions(cfg Config) cache.Options {
 			&corev1.PersistentVolume{}: {Transform: stripVolume},
 			&appsv1.Deployment{}: {
 				Namespaces: map[string]cache.Config{cfg.Namespace: {}},
-				Label:      labels.SelectorFromSet(labels.Set{v1alpha1.LabelDriver: v1alpha1.DriverLVM}),
+				Label:      exists(v1alpha1.LabelDriver),
 			},
 		},
 	}
+}
+
+// exists selects the objects that have a label.
+func exists(label string) labels.Selector {
+	s, err := labels.Parse(label)
+	if err != nil {
+		// The label is a constant of ours; a selector of nothing would hide every object.
+		panic(fmt.Sprintf("label %s: %v", label, err))
+	}
+	return s
 }
 
 // stripPod keeps where the pod runs.
@@ -136,6 +148,9 @@ func stripVolume(o any) (any, error) {
 	}
 	if v.Spec.CSI != nil {
 		out.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: v.Spec.CSI.Driver, VolumeHandle: v.Spec.CSI.VolumeHandle}
+		if strings.HasSuffix(v.Spec.CSI.Driver, "."+v1alpha1.Group) {
+			out.Spec.CSI.VolumeAttributes = v.Spec.CSI.VolumeAttributes
+		}
 	}
 	return out, nil
 }
@@ -159,19 +174,19 @@ func register(ctx context.Context, mgr manager.Manager, cfg Config) (stop func()
 		TLS: keeper.ClientConfig, Log: mgr.GetLogger().WithName("agents"),
 		RequestID: func(ctx context.Context) string { return string(controller.ReconcileIDFromContext(ctx)) },
 	})
-	work := cluster.NewWork(ctx, pool, time.Now)
+	jobs := &jobs{}
 	stop = func() {
-		work.Close()
+		jobs.Close()
 		pool.Close()
 	}
-	if err := reconcilers(ctx, mgr, cfg, keeper, pool, work); err != nil {
+	if err := reconcilers(ctx, mgr, cfg, keeper, pool, jobs); err != nil {
 		stop()
 		return nil, err
 	}
 	return stop, nil
 }
 
-func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *pki.Keeper, pool *agents.Pool, work *cluster.Work) error {
+func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *pki.Keeper, pool *agents.Pool, jobs *jobs) error {
 	certificates := &certificate.Reconciler{
 		Client: mgr.GetClient(), Authority: keeper, Now: time.Now,
 		Policy: pki.Policy{AgentUser: fmt.Sprintf("system:serviceaccount:%s:%s", cfg.Namespace, cfg.AgentServiceAccount)},
@@ -183,26 +198,27 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	if err := nodes.SetupWithManager(ctx, mgr, pool.Changes()); err != nil {
 		return fmt.Errorf("add reconciler of storagenodes: %w", err)
 	}
-	drivers, err := csiDrivers(ctx, mgr, cfg)
+	b := newBackends(mgr, pool)
+	drivers, err := csiDrivers(ctx, mgr, cfg, b)
 	if err != nil {
 		return err
 	}
-	clusters := &cluster.Reconciler{
-		Client: mgr.GetClient(), Agents: pool, Work: work, Drivers: drivers, Events: mgr.GetEventRecorder("quarry-controller"),
-	}
-	if err := clusters.SetupWithManager(ctx, mgr, pool.Changes()); err != nil {
-		return fmt.Errorf("add reconciler of clusters: %w", err)
-	}
-	return errors.Join(statefulClusters(mgr), harborClusters(mgr))
+	return errors.Join(storages(ctx, mgr, pool, b, drivers, jobs), statefulClusters(mgr), harborClusters(mgr))
 }
 
 // csiDrivers adds the reconciler of CSI drivers.
-func csiDrivers(ctx context.Context, mgr manager.Manager, cfg Config) (cluster.Drivers, error) {
+func csiDrivers(ctx context.Context, mgr manager.Manager, cfg Config, b backends) (storage.Drivers, error) {
 	found, err := images(ctx, mgr.GetAPIReader(), cfg)
 	if err != nil {
 		return nil, err
 	}
-	drivers := &driver.Reconciler{Client: mgr.GetClient(), Namespace: cfg.Namespace, Images: found, Verbosity: cfg.Verbosity}
+	drivers := &driver.Reconciler{
+		Client: mgr.GetClient(), Namespace: cfg.Namespace, Images: found, Verbosity: cfg.Verbosity, Of: b.profile,
+		Entries: []driver.Entry{
+			{Profile: b.local.Profile(), Extras: b.local.Extras, Snapshots: decidelvm.Snapshots},
+			{Profile: b.shares.Profile()},
+		},
+	}
 	if err := drivers.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("add reconciler of drivers: %w", err)
 	}

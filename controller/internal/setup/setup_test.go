@@ -52,7 +52,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// install applies deploy/base as a user would.
+// install applies deploy/crd and deploy/base as a user would.
 func install(t *testing.T) {
 	t.Helper()
 	kubectl := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")
@@ -60,9 +60,11 @@ func install(t *testing.T) {
 	if _, err := os.Stat(kubectl); err != nil {
 		t.Skipf("needs kubectl: %v", err)
 	}
-	cmd := exec.Command(kubectl, "--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(apitest.Root(t), "deploy", "base"))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("kubectl apply: %v\n%s", err, out)
+	for _, part := range []string{"crd", "base"} {
+		cmd := exec.Command(kubectl, "--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(apitest.Root(t), "deploy", part))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("kubectl apply of deploy/%s: %v\n%s", part, err, out)
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ const (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Cluster,shortName=qc
+// +kubebuilder:resource:scope=Cluster,shortName=qc,categories=quarry
 // +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.storageType`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Hosts",type=integer,JSONPath=`.status.hostCount`
@@ -57,19 +57,32 @@ type Cluster struct {
 // +kubebuilder:validation:XValidation:rule="self.storageType == oldSelf.storageType",message="storageType cannot be changed: delete the Cluster and create another one"
 // +kubebuilder:validation:XValidation:rule="!has(self.lvm) || self.storageType == 'lvm'",message="lvm goes with storageType lvm only"
 // +kubebuilder:validation:XValidation:rule="!has(self.ceph) || self.storageType == 'cephfs'",message="ceph goes with storageType cephfs only"
-// +kubebuilder:validation:XValidation:rule="!has(self.maintenance) || self.maintenance.all(m, m in self.hosts)",message="every host under maintenance must be listed under hosts"
+// +kubebuilder:validation:XValidation:rule="(has(self.hosts) && size(self.hosts) > 0) != has(self.hostSelector)",message="give either hosts or hostSelector"
 // +kubebuilder:validation:XValidation:rule="(has(self.lvm) && has(self.lvm.volumeGroup)) == (has(oldSelf.lvm) && has(oldSelf.lvm.volumeGroup))",message="lvm.volumeGroup cannot be added or removed later: the group with the old name holds the data"
 // +kubebuilder:validation:XValidation:rule="!(has(oldSelf.lvm) && has(oldSelf.lvm.thinPool)) || (has(self.lvm) && has(self.lvm.thinPool))",message="lvm.thinPool cannot be removed: the volumes in it would be lost; delete the Cluster and create another one"
 type ClusterSpec struct {
 	// Backend: lvm (volumes local to a host). cephfs is accepted and answered with Ready=False, reason NotYetSupported.
 	StorageType StorageType `json:"storageType"`
 
-	// Names of the Kubernetes nodes whose disks are used. Removing one marks its member; nothing on it is destroyed while
-	// volumes exist there. At most 500, because the status names every disk and must fit into one object.
-	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=500
+	// Names of the Kubernetes nodes whose disks are used. A node that is taken off the list leaves: it takes no new volumes, and is
+	// removed after removalDelay once it holds none. Listing it again before that takes it back.
+	// +optional
+	// +kubebuilder:validation:MaxItems=5000
 	// +listType=set
-	Hosts []HostName `json:"hosts"`
+	Hosts []HostName `json:"hosts,omitempty"`
+
+	// HostSelector chooses the nodes by their labels, instead of hosts. A node that exists and does not match any more leaves.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(k, !k.startsWith('quarry.storage/'))",message="labels below quarry.storage/ are written by the controller and cannot select hosts"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, !e.key.startsWith('quarry.storage/'))",message="labels below quarry.storage/ are written by the controller and cannot select hosts"
+	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",message="hostSelector must not be empty: it would choose every node"
+	HostSelector *metav1.LabelSelector `json:"hostSelector,omitempty"`
+
+	// RemovalDelay is how long a host that leaves stays a member before it is removed; 5m when not given. It stands still under
+	// maintenance.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8760h')",message="removalDelay must be between 0s and 8760h"
+	RemovalDelay *metav1.Duration `json:"removalDelay,omitempty"`
 
 	// Which devices of the hosts are used. All clean disks when not given.
 	// +optional
@@ -87,9 +100,10 @@ type ClusterSpec struct {
 	// +optional
 	StorageClass *StorageClassSpec `json:"storageClass,omitempty"`
 
-	// Hosts under maintenance: never declared failed, take no new volumes.
+	// Hosts under maintenance: they take no new volumes, and nothing is changed on their disks. A name that is no member is told in the
+	// condition HostsValid.
 	// +optional
-	// +kubebuilder:validation:MaxItems=500
+	// +kubebuilder:validation:MaxItems=5000
 	// +listType=set
 	Maintenance []HostName `json:"maintenance,omitempty"`
 
@@ -202,6 +216,27 @@ type StorageClassSpec struct {
 	// +kubebuilder:validation:Enum=ext4;xfs;btrfs
 	FSType string `json:"fsType,omitempty"`
 }
+
+// StorageKind returns "Cluster".
+func (c *Cluster) StorageKind() string { return KindCluster }
+
+// Common returns what every storage has, with defaults applied.
+func (c *Cluster) Common() StorageCommon {
+	out := StorageCommon{
+		ReclaimPolicy: corev1.PersistentVolumeReclaimDelete, Approval: c.Spec.Approval, Hosts: c.Spec.Hosts, Selector: c.Spec.HostSelector,
+		Maintenance: c.Spec.Maintenance, RemovalDelay: c.Spec.RemovalDelay,
+	}
+	if s := c.Spec.StorageClass; s != nil {
+		out.Default = s.Default
+		if s.ReclaimPolicy != "" {
+			out.ReclaimPolicy = s.ReclaimPolicy
+		}
+	}
+	return out
+}
+
+// StorageStatus returns the common part of the status.
+func (c *Cluster) StorageStatus() *StorageStatus { return &c.Status.StorageStatus }
 
 // ClusterList is a list of Clusters.
 // +kubebuilder:object:root=true

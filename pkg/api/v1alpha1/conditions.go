@@ -23,6 +23,8 @@ const (
 const (
 	// ConditionShareReachable: an agent reached the share within the last minute, and may write to it.
 	ConditionShareReachable = "ShareReachable"
+	// ConditionShareUnique: no older Nfs names the same share. Volumes are served all the same, so Ready does not depend on it.
+	ConditionShareUnique = "ShareUnique"
 )
 
 // Condition types of a Member, beside Ready.
@@ -79,12 +81,9 @@ const (
 	ReasonMaintenance         = "Maintenance"
 	ReasonApprovalDropped     = "ApprovalDropped"
 	ReasonUnknownHost         = "UnknownHost"
+	ReasonSelectorInvalid     = "SelectorInvalid"
 	ReasonShareReachable      = "ShareReachable"
-	ReasonShareUnreachable    = "ShareUnreachable"
-	ReasonShareRefused        = "ShareRefused"
-	ReasonReadOnly            = "ReadOnly"
-	ReasonRootSquashed        = "RootSquashed"
-	ReasonNotNFS              = "NotNFS"
+	ReasonShareUnique         = "ShareUnique"
 	ReasonSameShare           = "SameShare"
 	ReasonNoAgent             = "NoAgent"
 	ReasonNoRoom              = "NoRoom"

@@ -37,7 +37,7 @@ type Member struct {
 // MemberSpec is the identity of a member, the record of its data, and what a person wants of it.
 //
 // +kubebuilder:validation:XValidation:rule="self.of.kind == oldSelf.of.kind && self.of.name == oldSelf.of.name && self.of.uid == oldSelf.of.uid && self.node == oldSelf.node",message="of and node are the identity of a Member and cannot be changed"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.lost) || oldSelf.lost == ” || (has(self.lost) && self.lost == oldSelf.lost)",message="lost cannot be taken back"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.lost) || size(oldSelf.lost) == 0 || (has(self.lost) && self.lost == oldSelf.lost)",message="lost cannot be taken back"
 type MemberSpec struct {
 	// Of is the storage that the member belongs to.
 	Of MemberOwner `json:"of"`
@@ -77,7 +77,7 @@ type MemberOwner struct {
 
 // MemberGroup is the record of a volume group.
 //
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.uuid) || oldSelf.uuid == ” || (has(self.uuid) && self.uuid == oldSelf.uuid)",message="the recorded group is set once"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.uuid) || size(oldSelf.uuid) == 0 || (has(self.uuid) && self.uuid == oldSelf.uuid)",message="the recorded group is set once"
 type MemberGroup struct {
 	// UUID of the group in LVM; empty until the group exists.
 	// +optional

@@ -44,16 +44,22 @@ const (
 
 // LabelOf returns the label that every object made for a storage of a kind carries; its value is the storage's name.
 func LabelOf(kind string) string {
-	if kind == KindNfs {
+	switch kind {
+	case KindCluster:
+		return LabelCluster
+	case KindNfs:
 		return LabelNfs
 	}
-	return LabelCluster
+	panic("no label for kind " + kind)
 }
 
 // Annotations.
 const (
 	// AnnotationApprove approves the plan in status.plan when its value is the plan's digest.
 	AnnotationApprove = Group + "/approve"
+	// AnnotationApprovedWith is on a Member whose plan was approved with that of its storage; its value is the digest that was approved
+	// there.
+	AnnotationApprovedWith = Group + "/approved-with"
 	// AnnotationRemove allows a person to delete a Member that is not leaving when its value is the Member's UID.
 	AnnotationRemove = Group + "/remove"
 )

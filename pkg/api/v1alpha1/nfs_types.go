@@ -111,6 +111,9 @@ type NfsStatus struct {
 	// Version of NFS that the share was reached with.
 	// +optional
 	Version string `json:"version,omitempty"`
+	// ShareID is the identity that was written on the share when it was first used. A share with another one is refused.
+	// +optional
+	ShareID string `json:"shareID,omitempty"`
 	// CheckedFrom is the node whose agent looked at the share last.
 	// +optional
 	CheckedFrom string `json:"checkedFrom,omitempty"`

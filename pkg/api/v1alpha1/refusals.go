@@ -27,6 +27,7 @@ const (
 	RefusalUnknownData     = refusal.UnknownData
 	RefusalWipeInterrupted = refusal.WipeInterrupted
 	RefusalBusy            = refusal.Busy
+	RefusalSettling        = refusal.Settling
 	RefusalNoIdentity      = refusal.NoIdentity
 	RefusalSuspended       = refusal.Suspended
 )

@@ -9,6 +9,37 @@ import (
 // GroupVersion is the group and version of every kind in this package.
 var GroupVersion = schema.GroupVersion{Group: Group, Version: "v1alpha1"}
 
+// StorageList is a list of one kind of storages.
+//
+// +kubebuilder:object:generate=false
+type StorageList interface {
+	metav1.ListInterface
+	runtime.Object
+	// Storages returns the items.
+	Storages() []Storage
+}
+
+// StorageLists returns an empty list of every kind that owns a StorageClass.
+func StorageLists() []StorageList { return []StorageList{&ClusterList{}, &NfsList{}} }
+
+// Storages returns the items.
+func (l *ClusterList) Storages() []Storage {
+	out := make([]Storage, 0, len(l.Items))
+	for i := range l.Items {
+		out = append(out, &l.Items[i])
+	}
+	return out
+}
+
+// Storages returns the items.
+func (l *NfsList) Storages() []Storage {
+	out := make([]Storage, 0, len(l.Items))
+	for i := range l.Items {
+		out = append(out, &l.Items[i])
+	}
+	return out
+}
+
 // AddToScheme makes the kinds of this package known to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,

@@ -88,6 +88,11 @@ type StorageStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	Problems []Problem `json:"problems,omitempty"`
+	// LostGroups are the UUIDs of volume groups of members that a person declared lost. Should their disks come back, they are foreign.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	LostGroups []string `json:"lostGroups,omitempty"`
 	// Plan is what waits for approval: the number of steps and the first of them. Approving it approves the plans of all its Members.
 	// +optional
 	Plan *Plan `json:"plan,omitempty"`

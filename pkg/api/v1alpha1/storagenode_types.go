@@ -12,9 +12,11 @@ import (
 // +kubebuilder:resource:scope=Cluster,shortName=sn
 // +kubebuilder:printcolumn:name="Agent",type=string,JSONPath=`.status.agentVersion`
 // +kubebuilder:printcolumn:name="Devices",type=integer,JSONPath=`.status.deviceCount`
+// +kubebuilder:printcolumn:name="In Use",type=integer,JSONPath=`.status.inUseCount`
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableCount`
+// +kubebuilder:printcolumn:name="Others",type=string,priority=1,JSONPath=`.status.otherDevices`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
-// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.message`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type StorageNode struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -35,7 +37,13 @@ type StorageNodeSpec struct {
 	Maintenance bool `json:"maintenance,omitempty"`
 }
 
-// StorageNodeStatus is what the agent reports.
+// MaxNodeDevices is the number of devices that a StorageNode lists, MaxNodeGroups the number of volume groups.
+const (
+	MaxNodeDevices = 256
+	MaxNodeGroups  = 64
+)
+
+// StorageNodeStatus is what the agent reports. Its size does not depend on the number of volumes on the node.
 type StorageNodeStatus struct {
 	// Generation of the spec that this status belongs to.
 	// +optional
@@ -55,22 +63,32 @@ type StorageNodeStatus struct {
 	// Version of LVM that the agent runs.
 	// +optional
 	LVMVersion string `json:"lvmVersion,omitempty"`
-	// Number of devices.
+	// Number of disks, and of other devices that may be chosen.
 	// +optional
 	DeviceCount int32 `json:"deviceCount,omitempty"`
-	// Number of devices that are clean.
+	// Number of these that are clean and can be taken.
 	// +optional
 	AvailableCount int32 `json:"availableCount,omitempty"`
-	// Block devices with verdict and reasons, ordered by kernel name. Partitions are named by their disk.
+	// Number of these that a storage uses.
+	// +optional
+	InUseCount int32 `json:"inUseCount,omitempty"`
+	// OtherDevices counts the block devices that are not listed, by kind: "8 loop, 12 lvm, 3 partition".
+	// +optional
+	OtherDevices string `json:"otherDevices,omitempty"`
+	// Disks, and other devices that may be chosen, ordered by kernel name. Of more than 256, those in use and those available come first;
+	// the others are counted under otherDevices.
 	// +optional
 	// +listType=map
 	// +listMapKey=kernelName
 	Devices []NodeDevice `json:"devices,omitempty"`
-	// Volume groups of ours on the node.
+	// Number of volume groups of ours on the node.
+	// +optional
+	GroupCount int32 `json:"groupCount,omitempty"`
+	// Volume groups of ours on the node, the first 64. Two groups may have one name, so they are told apart by their UUID.
 	// +optional
 	// +listType=map
-	// +listMapKey=name
-	VolumeGroups []NodeVolumeGroup `json:"volumeGroups,omitempty"`
+	// +listMapKey=uuid
+	Groups []NodeVolumeGroup `json:"groups,omitempty"`
 	// Conditions: Ready, AgentConnected.
 	// +optional
 	// +listType=map
@@ -100,7 +118,13 @@ type NodeDevice struct {
 	Rotational bool `json:"rotational,omitempty"`
 	// Available is true when the device is clean and may be taken.
 	Available bool `json:"available"`
-	// Refusals are the reasons why it is not.
+	// InUseBy names the storage that the device belongs to: "Cluster fast".
+	// +optional
+	InUseBy string `json:"inUseBy,omitempty"`
+	// Verdict sums up for a person whether the device is available, in use or refused.
+	// +optional
+	Verdict string `json:"verdict,omitempty"`
+	// Refusals are the reasons why it is not available; of a device in use, what is wrong with it.
 	// +optional
 	// +listType=atomic
 	Refusals []Refusal `json:"refusals,omitempty"`
@@ -119,9 +143,15 @@ type Refusal struct {
 
 // NodeVolumeGroup is one volume group of ours.
 type NodeVolumeGroup struct {
+	// UUID of the group in LVM.
+	UUID string `json:"uuid"`
+	// Name of the group in LVM.
 	Name string `json:"name"`
-	// UID of the Cluster that owns it.
+	// UID of the storage that owns it.
 	OwnerUID string `json:"ownerUID"`
+	// Owner names the storage: "Cluster fast".
+	// +optional
+	Owner string `json:"owner,omitempty"`
 	// Size and free space.
 	Size resource.Quantity `json:"size"`
 	Free resource.Quantity `json:"free"`
@@ -130,7 +160,7 @@ type NodeVolumeGroup struct {
 	// Partial is true when a disk of the group is missing.
 	// +optional
 	Partial bool `json:"partial,omitempty"`
-	// Thin pools of ours in the group.
+	// Thin pools of ours in the group, the first 8.
 	// +optional
 	// +listType=atomic
 	ThinPools []ThinPoolUsage `json:"thinPools,omitempty"`

@@ -1,6 +1,10 @@
 package v1alpha1
 
-import "k8s.io/apimachinery/pkg/api/resource"
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
 
 // Bounds and defaults of thin pools.
 const (
@@ -57,7 +61,13 @@ type ThinPoolUsage struct {
 	MetadataPercent int32 `json:"metadataPercent"`
 }
 
-// NearlyFull says whether a warning is due.
+// Describe says how full a nearly full pool is, and what can be done.
+func (u ThinPoolUsage) Describe() string {
+	return fmt.Sprintf("thin pool %s is nearly full, data %d %%, metadata %d %%: add a disk, or delete volumes or snapshots",
+		u.Name, u.DataPercent, u.MetadataPercent)
+}
+
+// NearlyFull reports whether a warning is due.
 func (u ThinPoolUsage) NearlyFull() bool {
 	return u.DataPercent >= ThinPoolWarnPercent || u.MetadataPercent >= ThinPoolWarnPercent
 }

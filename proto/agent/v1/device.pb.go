@@ -400,7 +400,10 @@ type Device struct {
 	// Volume group that the physical volume belongs to; empty when none, or not known.
 	VolumeGroup string `protobuf:"bytes,23,opt,name=volume_group,json=volumeGroup,proto3" json:"volume_group,omitempty"`
 	// UID of the Cluster that owns that group, from its tag; empty when the group is not ours.
-	OwnerUid      string `protobuf:"bytes,24,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
+	OwnerUid string `protobuf:"bytes,24,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
+	// WipeDevice would make the device clean: all that speaks against it is what is written on it, by somebody who does not use it now. False
+	// for a device that is clean, or that cannot be read whole.
+	Wipeable      bool `protobuf:"varint,25,opt,name=wipeable,proto3" json:"wipeable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -603,6 +606,13 @@ func (x *Device) GetOwnerUid() string {
 	return ""
 }
 
+func (x *Device) GetWipeable() bool {
+	if x != nil {
+		return x.Wipeable
+	}
+	return false
+}
+
 // Signature is one mark found on a device.
 type Signature struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -751,7 +761,7 @@ const file_agent_v1_device_proto_rawDesc = "" +
 	"\x06serial\x18\x03 \x01(\tR\x06serial\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x04 \x01(\x03R\tsizeBytes\x12\x16\n" +
-	"\x06digest\x18\x05 \x01(\tR\x06digest\"\xff\x05\n" +
+	"\x06digest\x18\x05 \x01(\tR\x06digest\"\x9b\x06\n" +
 	"\x06Device\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1f\n" +
 	"\vkernel_name\x18\x02 \x01(\tR\n" +
@@ -785,7 +795,8 @@ const file_agent_v1_device_proto_rawDesc = "" +
 	"\brefusals\x18\x15 \x03(\v2\x18.quarry.agent.v1.RefusalR\brefusals\x12\x17\n" +
 	"\apv_uuid\x18\x16 \x01(\tR\x06pvUuid\x12!\n" +
 	"\fvolume_group\x18\x17 \x01(\tR\vvolumeGroup\x12\x1b\n" +
-	"\towner_uid\x18\x18 \x01(\tR\bownerUid\"l\n" +
+	"\towner_uid\x18\x18 \x01(\tR\bownerUid\x12\x1a\n" +
+	"\bwipeable\x18\x19 \x01(\bR\bwipeable\"l\n" +
 	"\tSignature\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12!\n" +
 	"\foffset_bytes\x18\x02 \x01(\x03R\voffsetBytes\x12\x12\n" +

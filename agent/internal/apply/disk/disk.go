@@ -1,5 +1,5 @@
-// Package disk performs the steps that make a device clean, with the writing half of host/disk, and guards the devices of every step
-// against our own observations. It decides nothing.
+// Package disk performs the steps that make a device clean, with the writing half of host/disk, and guards the devices of every plan
+// against tests of our own and against udev. It decides nothing.
 package disk
 
 import (
@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"quarry.storage/quarry/agent/internal/apply"
+	"quarry.storage/quarry/agent/internal/host/block"
 	hostdisk "quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/plan"
 )
@@ -20,10 +21,19 @@ type Inspector interface {
 	Inspect(f *os.File) (plan.Device, error)
 }
 
-// Adapter performs steps on single devices, and guards the devices of all steps.
+// Udev is told of what happened to devices.
+type Udev interface {
+	// Mark notes udev's record of the device at a path.
+	Mark(path string) (block.Mark, error)
+	// Announce makes udev look at devices again, and waits until their records are other ones than those that were marked.
+	Announce(ctx context.Context, marks ...block.Mark) error
+}
+
+// Adapter performs steps on single devices, and guards the devices of all plans.
 type Adapter struct {
 	Tool    *hostdisk.Tool
 	Devices Inspector
+	Udev    Udev
 }
 
 var (
@@ -41,20 +51,6 @@ func (a Adapter) Perform(ctx context.Context, step plan.Step) error {
 		return refused(a.Tool.Release(ctx, s.Token().Device().Path, s.PVUUID(), a.verifier(s.Token().Verify)))
 	}
 	return apply.ErrUnknown
-}
-
-// Around keeps observations away from the devices while the step works on them: a tool that needs a device exclusively for a moment
-// fails when an observation has it open at that moment. Device-mapper too claims the devices of a group, when the first volume of the
-// group is activated.
-//
-// Whatever else belongs around a change of what a device carries goes here, and nowhere else.
-func (a Adapter) Around(_ context.Context, step plan.Step, work func() error) error {
-	release, err := a.Tool.Reserve(step.Touches()...)
-	if err != nil {
-		return refused(err)
-	}
-	defer release()
-	return work()
 }
 
 // Check opens the device exclusively, asks verify and closes the device again. It is for steps whose tool opens the device exclusively

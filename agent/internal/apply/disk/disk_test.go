@@ -40,7 +40,7 @@ func image(t *testing.T) plan.Device {
 		t.Fatal(err)
 	}
 	return plan.Device{
-		Path: path, KernelName: "sda", Type: "disk", Serial: "S", SizeBytes: 4 << 20, ContentDigest: "data", ExclusiveOK: true,
+		Path: path, KernelName: "sda", Type: "disk", Serial: "S", SizeBytes: 4 << 20, ContentDigest: "data", Use: plan.Unused,
 	}
 }
 
@@ -70,7 +70,7 @@ func TestPerform_wipesWhatTheTokenNames(t *testing.T) {
 		if err := a.Perform(t.Context(), wipe(t, d)); !errors.Is(err, tt.want) {
 			t.Errorf("seen %+v: %v, want %v", tt.seen, err, tt.want)
 		}
-		facts, err := a.Tool.Probe(t.Context(), d.Path, false)
+		facts, err := a.Tool.Probe(t.Context(), d.Path)
 		if err != nil || facts.Clean() != tt.cleaned {
 			t.Errorf("seen %+v: clean %t, %v", tt.seen, facts.Clean(), err)
 		}
@@ -92,25 +92,30 @@ func TestCheck_asksVerify(t *testing.T) {
 	}
 }
 
-func TestAround_keepsObservationsAway(t *testing.T) {
+func TestHold_keepsTestsForUsersAway(t *testing.T) {
 	d := image(t)
-	a := Adapter{Tool: hostdisk.New(), Devices: still{device: d}}
+	a := Adapter{Tool: hostdisk.New(), Devices: still{device: d}, Udev: &udev{t: t}}
 	exclusive := func() bool {
-		facts, err := a.Tool.Probe(t.Context(), d.Path, false)
+		free, err := a.Tool.Exclusive(d.Path)
 		if err != nil {
 			t.Error(err)
 		}
-		return facts.ExclusiveOK
+		return free
 	}
-	during, failed := true, errors.New("failed")
-	err := a.Around(t.Context(), wipe(t, d), func() error { during = exclusive(); return failed })
-	if !errors.Is(err, failed) || during || !exclusive() {
-		t.Errorf("opened exclusively: %t during the step, %t after it; %v", during, exclusive(), err)
+	p := plan.Plan{Steps: []plan.Step{wipe(t, d), wipe(t, d)}}
+	release, err := a.Hold(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	during := exclusive()
+	release(t.Context())
+	if during || !exclusive() {
+		t.Errorf("opened exclusively: %t while it was held, %t after it", during, exclusive())
 	}
 	if err := os.Remove(d.Path); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Around(t.Context(), wipe(t, d), func() error { t.Error("worked without the device"); return nil }); err == nil {
-		t.Error("no error without the device")
+	if _, err := a.Hold(t.Context(), p); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an absent device: %v", err)
 	}
 }

@@ -69,20 +69,24 @@ func TestPerform_onVolumes(t *testing.T) {
 		runs string
 	}{
 		{
-			volume.CreateLV{Group: group, Name: "v", Tags: []string{"quarry.storage/volume=id"}, SizeBytes: 4 * mb}, "",
+			volume.CreateLV{Group: group, Name: "v", Tags: []string{"quarry.storage/volume=id"}, SizeBytes: 4 * mb},
+			"",
 			"lvcreate -n v --addtag quarry.storage/volume=id -Wy -Zy --yes -L 4194304b vg",
 		},
 		{
-			volume.CreateLV{Group: group, Name: "v", Tags: []string{"quarry.storage/volume=id"}, Source: "w", Snapshot: true}, "",
+			volume.CreateLV{Group: group, Name: "v", Tags: []string{"quarry.storage/volume=id"}, Source: "w", Snapshot: true},
+			"",
 			"lvcreate -n v --addtag quarry.storage/volume=id -s -ky -pr vg/w",
 		},
 		{
-			volume.CreateLV{Group: group, Name: "v", Tags: []string{"quarry.storage/volume=id"}, SizeBytes: 4 * mb, Pool: "p"}, "",
+			volume.CreateLV{Group: group, Name: "v", Tags: []string{"quarry.storage/volume=id"}, SizeBytes: 4 * mb, Pool: "p"},
+			"",
 			"lvcreate -n v --addtag quarry.storage/volume=id -Wn -V 4194304b --thinpool p vg",
 		},
 		{volume.ExtendLV{Group: group, Name: "v", SizeBytes: 8 * mb}, "", "lvextend -L 8388608b vg/v"},
 		{
-			volume.ExtendLV{Group: group, Name: "p", SizeBytes: 8 * mb, MetadataBytes: 4 * mb}, "",
+			volume.ExtendLV{Group: group, Name: "p", SizeBytes: 8 * mb, MetadataBytes: 4 * mb},
+			"",
 			"lvextend -L 8388608b --poolmetadatasize 4194304b vg/p",
 		},
 		{volume.ActivateLV{Group: group, Name: "v", Tag: "quarry.storage/volume=id"}, "", "lvchange -ay -K vg/v"},
@@ -91,7 +95,8 @@ func TestPerform_onVolumes(t *testing.T) {
 		{
 			volume.CreatePool{
 				Group: group, Name: "p", Tags: []string{plan.TagPool}, SizeBytes: 8 * mb, MetadataBytes: 4 * mb, ChunkBytes: 64 << 10,
-			}, "",
+			},
+			"",
 			"lvcreate --type thin-pool -n p --addtag quarry.storage/pool -Zy -L 8388608b --poolmetadatasize 4194304b --chunksize 65536b vg",
 		},
 		{plan.DeactivatePool{Group: group, Name: "p", Tag: plan.TagPool}, "", "lvchange -an vg/p"},

@@ -60,3 +60,26 @@ func (c *Controller) ControllerExpandVolume(
 	_, err = c.change("expand", id.Group, id.Name, func(v *Volume) { v.Size = size })
 	return &csi.ControllerExpandVolumeResponse{CapacityBytes: size, NodeExpansionRequired: true}, err
 }
+
+// Identity is the identity service of the controller's process, which describes the driver as the node's does.
+type Identity struct {
+	csi.UnimplementedIdentityServer
+	Client csi.IdentityClient
+}
+
+// GetPluginInfo asks the node's.
+func (i *Identity) GetPluginInfo(ctx context.Context, req *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return i.Client.GetPluginInfo(ctx, req)
+}
+
+// GetPluginCapabilities asks the node's.
+func (i *Identity) GetPluginCapabilities(
+	ctx context.Context, req *csi.GetPluginCapabilitiesRequest,
+) (*csi.GetPluginCapabilitiesResponse, error) {
+	return i.Client.GetPluginCapabilities(ctx, req)
+}
+
+// Probe asks the node's.
+func (i *Identity) Probe(ctx context.Context, req *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+	return i.Client.Probe(ctx, req)
+}

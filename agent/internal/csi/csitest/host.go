@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"quarry.storage/quarry/agent/internal/csi"
+	"quarry.storage/quarry/agent/internal/csi/lvm"
 	"quarry.storage/quarry/agent/internal/host/dm"
 	hostfs "quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/mount"
@@ -67,8 +68,13 @@ func NewHost(dir string) *Host {
 func (h *Host) Config() csi.Config {
 	return csi.Config{
 		NodeName: NodeName, Version: "test", KubeletDir: h.dir, Log: logr.Discard(),
-		Volumes: h, Devices: h, Filesystems: h, Mounter: h.Mounter, Places: h.Mounter,
+		Source: h.Source(h, h), Filesystems: h, Mounter: h.Mounter, Places: h.Mounter,
 	}
+}
+
+// Source is the local volumes of this node, on devices and with filesystems of the model or of others.
+func (h *Host) Source(devices lvm.Devices, filesystems lvm.Filesystems) csi.Source {
+	return lvm.New(lvm.Config{NodeName: NodeName, Volumes: h, Devices: devices, Filesystems: filesystems})
 }
 
 // ID is the id of a volume in the group "vg" of this node.

@@ -13,8 +13,6 @@ import (
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/ginkgo/v2/types"
 	"github.com/onsi/gomega"
-
-	"quarry.storage/quarry/pkg/volumeid"
 )
 
 // Config says what to test.
@@ -23,8 +21,8 @@ type Config struct {
 	Endpoint, ControllerEndpoint string
 	// KubeletDir is where the suite's paths have to be; it may not exist yet.
 	KubeletDir string
-	// Node and Group are the node's name and a volume group, for handles of volumes that do not exist.
-	Node, Group string
+	// Handle makes the handle of a volume that does not exist, of the volume's name.
+	Handle func(name string) string
 	// VolumeBytes is the size of volumes; they are expanded to ExpandBytes.
 	VolumeBytes, ExpandBytes int64
 	// Block tests raw devices instead of filesystems.
@@ -55,7 +53,7 @@ func Run(t *testing.T, cfg Config) {
 	c.TargetPath, c.StagingPath = filepath.Join(dir, "target"), filepath.Join(dir, "staging")
 	c.TestVolumeSize, c.TestVolumeExpandSize = cfg.VolumeBytes, cfg.ExpandBytes
 	c.TestVolumeParameters, c.TestSnapshotParameters = cfg.Parameters, cfg.SnapshotParameters
-	c.IDGen = &ids{node: cfg.Node, group: cfg.Group}
+	c.IDGen = &ids{handle: cfg.Handle}
 	if cfg.Block {
 		c.TestVolumeAccessType = "block"
 	}
@@ -84,16 +82,15 @@ func Run(t *testing.T, cfg Config) {
 
 // ids makes handles in the form of this driver's.
 type ids struct {
-	node, group string
-	n           atomic.Int64
+	handle func(name string) string
+	n      atomic.Int64
 }
 
 var _ sanity.IDGenerator = (*ids)(nil)
 
 // GenerateUniqueValidVolumeID makes the handle of a volume that does not exist.
 func (g *ids) GenerateUniqueValidVolumeID() string {
-	name := volumeid.Name(fmt.Sprintf("sanity-absent-%d", g.n.Add(1)))
-	return volumeid.ID{Node: g.node, Group: g.group, Name: name}.String()
+	return g.handle(fmt.Sprintf("sanity-absent-%d", g.n.Add(1)))
 }
 
 // GenerateInvalidVolumeID makes something that is no handle.

@@ -1,5 +1,6 @@
-// Package block reads what the kernel and udev know about the block devices of the host, from sysfs and udev's database. It
-// starts no process, opens no device, and knows nothing about what is written on a device or whether it may be taken.
+// Package block reads what the kernel and udev know about the block devices of the host, from sysfs and udev's database, and makes
+// udev look at a device again. It starts no process, opens no device, and knows nothing about what is written on a device or
+// whether it may be taken.
 package block
 
 import (
@@ -58,6 +59,8 @@ type Device struct {
 	Udev map[string]string
 	// Pending is true while udev has not finished with the device; its record is among the unreadable facts then.
 	Pending bool
+	// Version is another one after every event of the device that the kernel or udev told of.
+	Version string
 	// Unreadable names the facts that could not be read, with the error.
 	Unreadable []string
 }
@@ -71,6 +74,7 @@ func (d *Device) fail(fact string, err error) {
 type Host struct {
 	sys, dev, udev string
 	withoutUdev    bool
+	heard          heard
 }
 
 // New makes a Host.
@@ -147,6 +151,7 @@ func (h *Host) read(name string) (Device, bool) {
 	s.mapper()
 	h.node(d, s)
 	h.identify(d, s)
+	h.stamp(d)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return Device{}, false
 	}

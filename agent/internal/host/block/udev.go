@@ -27,7 +27,7 @@ func (h *Host) record(major, minor uint32) (record, error) {
 	if h.withoutUdev {
 		return record{}, nil
 	}
-	text, err := os.ReadFile(filepath.Join(h.udev, "data", fmt.Sprintf("b%d:%d", major, minor)))
+	text, err := os.ReadFile(h.recordPath(fmt.Sprintf("%d:%d", major, minor)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return record{}, errNotInDatabase
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -24,7 +25,7 @@ func (h *Host) Uevents(ctx context.Context) (<-chan struct{}, error) {
 	if err != nil {
 		return nil, fmt.Errorf("uevents: %w", err)
 	}
-	sources := []source{{file: nl, changed: kernelChanged}}
+	sources := []source{{file: nl, changed: h.kernelChanged}}
 	if !h.withoutUdev {
 		in, err := watchDir(filepath.Join(h.udev, "data"))
 		if err != nil {
@@ -104,27 +105,42 @@ func listenKernel() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "uevents"), nil
 }
 
-// kernelChanged reads one event. An overrun means that events were lost: look again.
-func kernelChanged(fd int, buf []byte) (bool, error) {
+// kernelChanged reads one event. An overrun means that events were lost: look again, at every device.
+func (h *Host) kernelChanged(fd int, buf []byte) (bool, error) {
 	n, from, err := unix.Recvfrom(fd, buf, 0)
 	if errors.Is(err, unix.ENOBUFS) {
+		h.heard.all()
 		return true, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	addr, ok := from.(*unix.SockaddrNetlink)
-	return ok && addr.Pid == 0 && isBlockEvent(buf[:n]), nil
+	if !ok || addr.Pid != 0 {
+		return false, nil
+	}
+	number, ok := blockEvent(buf[:n])
+	if ok {
+		h.heard.one(number)
+	}
+	return ok, nil
 }
 
-// isBlockEvent tells whether the message, a heading and NUL-terminated KEY=value texts, is about a block device.
-func isBlockEvent(msg []byte) bool {
-	for _, field := range bytes.Split(msg, []byte{0}) {
-		if string(field) == "SUBSYSTEM=block" {
-			return true
+// blockEvent reads the number of the block device that the message, a heading and NUL-terminated KEY=value texts, is about; false
+// when it is about something else.
+func blockEvent(msg []byte) (number string, ok bool) {
+	var major, minor string
+	for field := range bytes.SplitSeq(msg, []byte{0}) {
+		switch key, value, _ := strings.Cut(string(field), "="); key {
+		case "SUBSYSTEM":
+			ok = value == "block"
+		case "MAJOR":
+			major = value
+		case "MINOR":
+			minor = value
 		}
 	}
-	return false
+	return major + ":" + minor, ok
 }
 
 // watchDir watches udev's database. udev writes a file beside and renames it.

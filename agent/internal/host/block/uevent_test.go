@@ -79,16 +79,42 @@ func TestWatchDir_endsWithTheDirectory(t *testing.T) {
 	}
 }
 
-func TestIsBlockEvent(t *testing.T) {
-	for msg, want := range map[string]bool{
-		"add@/devices/x\x00ACTION=add\x00SUBSYSTEM=block\x00": true,
-		"add@/devices/x\x00ACTION=add\x00SUBSYSTEM=net\x00":   false,
-		"add@/x\x00NAME=SUBSYSTEM=block\x00":                  false,
-		"":                                                    false,
+func TestBlockEvent(t *testing.T) {
+	for msg, want := range map[string]string{
+		"add@/devices/x\x00ACTION=add\x00SUBSYSTEM=block\x00MAJOR=8\x00MINOR=16\x00": "8:16",
+		"add@/devices/x\x00ACTION=add\x00SUBSYSTEM=net\x00MAJOR=8\x00MINOR=16\x00":   "",
+		"add@/x\x00NAME=SUBSYSTEM=block\x00":                                         "",
+		"":                                                                           "",
 	} {
-		if got := isBlockEvent([]byte(msg)); got != want {
-			t.Errorf("%q: %v", msg, got)
+		number, ok := blockEvent([]byte(msg))
+		if ok != (want != "") || ok && number != want {
+			t.Errorf("%q: %q, %t", msg, number, ok)
 		}
+	}
+}
+
+func TestVersion_changesWithEveryEvent(t *testing.T) {
+	tr, _ := udevDisk(t)
+	h := tr.host()
+	seen := map[string]bool{}
+	look := func(after string) {
+		d, err := h.Device(8, 0)
+		if err != nil || d.Version == "" || seen[d.Version] {
+			t.Errorf("after %s: version %q, %v", after, d.Version, err)
+		}
+		seen[d.Version] = true
+	}
+	look("the start")
+	h.heard.one("8:0")
+	look("an event")
+	h.heard.all()
+	look("an overrun")
+	tr.rewrite("8:0", "I:1\n")
+	look("udev's work")
+	h.heard.one("8:16")
+	d, err := h.Device(8, 0)
+	if err != nil || !seen[d.Version] {
+		t.Errorf("another device's event gives the version %q, %v", d.Version, err)
 	}
 }
 

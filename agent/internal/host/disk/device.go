@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,9 +19,9 @@ type device struct {
 	free   func()
 }
 
-// open reserves the device, opens it exclusively and locks it against udev's probing.
+// open locks the device against udev's probing and opens it exclusively.
 func (t *Tool) open(ctx context.Context, path string) (*device, error) {
-	release, err := t.Reserve(path)
+	release, err := t.Lock(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -39,33 +38,11 @@ func (t *Tool) open(ctx context.Context, path string) (*device, error) {
 		d.close()
 		return nil, err
 	}
-	if err := lock(ctx, f); err != nil {
-		d.close()
-		return nil, fmt.Errorf("lock %s: %w", path, err)
-	}
 	if err := d.refresh(); err != nil {
 		d.close()
 		return nil, err
 	}
 	return d, nil
-}
-
-// lock keeps udev from probing the device meanwhile. udev holds the lock itself for the moment of its own probing, which
-// follows every change.
-func lock(ctx context.Context, f *os.File) error {
-	const attempts, pause = 50, 100 * time.Millisecond
-	for range attempts {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
-		}
-	}
-	return ErrBusy
 }
 
 // refresh makes the next reads come from the device rather than from the kernel's memory of it. An image file has no need.

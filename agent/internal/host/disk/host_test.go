@@ -37,9 +37,11 @@ func TestHost_exclusive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := New().Probe(t.Context(), dev, false)
-	if err != nil || got.ExclusiveOK {
-		t.Errorf("held by another: %+v, %v", got, err)
+	if free, err := New().Exclusive(dev); err != nil || free {
+		t.Errorf("held by another: %t, %v", free, err)
+	}
+	if got := facts(t, dev); !got.Clean() {
+		t.Errorf("held by another: %+v", got)
 	}
 	if err := New().Wipe(t.Context(), dev, "d", accept); !errors.Is(err, ErrBusy) {
 		t.Errorf("wipe: %v", err)
@@ -48,8 +50,11 @@ func TestHost_exclusive(t *testing.T) {
 		t.Errorf("release: %v", err)
 	}
 	f.Close()
-	if got := facts(t, dev); !got.ExclusiveOK || !got.Clean() || got.SizeBytes != testSize {
+	if got := facts(t, dev); !got.Clean() || got.SizeBytes != testSize {
 		t.Errorf("free: %+v", got)
+	}
+	if free, err := New().Exclusive(dev); err != nil || !free {
+		t.Errorf("free: %t, %v", free, err)
 	}
 }
 
@@ -122,8 +127,8 @@ func TestHost_mountedIsNotExclusive(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if got := facts(t, dev); got.ExclusiveOK {
-		t.Errorf("got %+v", got)
+	if free, err := New().Exclusive(dev); err != nil || free {
+		t.Errorf("got %t, %v", free, err)
 	}
 	if err := New().Wipe(t.Context(), dev, "d", accept); !errors.Is(err, ErrBusy) {
 		t.Errorf("wipe: %v", err)

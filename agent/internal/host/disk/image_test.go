@@ -63,7 +63,7 @@ func tool(t *testing.T, name string, args ...string) []byte {
 // facts probes an image.
 func facts(t *testing.T, path string) Facts {
 	t.Helper()
-	f, err := New().Probe(t.Context(), path, false)
+	f, err := New().Probe(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

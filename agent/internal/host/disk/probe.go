@@ -10,8 +10,7 @@ import (
 	"sync"
 )
 
-// ProbeFile reads the facts through an open file, for a check under the exclusive open of Wipe and Release. It does not set
-// ExclusiveOK.
+// ProbeFile reads the facts through an open file, for a check under the exclusive open of Wipe and Release as well.
 //
 // Three readers look for signatures: the table of this package, go-blockdevice and go-diskfs. What any of them finds is a
 // signature; where one of the latter two cannot make sense of what it sees, that is an error, unless something was found.

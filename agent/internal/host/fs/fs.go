@@ -11,13 +11,14 @@ import (
 	mountutils "k8s.io/mount-utils"
 
 	"quarry.storage/quarry/agent/internal/host/run"
+	"quarry.storage/quarry/pkg/filesystem"
 )
 
 // The filesystems that can be made.
 const (
-	Ext4  = "ext4"
-	XFS   = "xfs"
-	Btrfs = "btrfs"
+	Ext4  = filesystem.Ext4
+	XFS   = filesystem.XFS
+	Btrfs = filesystem.Btrfs
 )
 
 // Kinds of failures, for errors.Is.

@@ -56,9 +56,18 @@ func (f *Fake) Mount(device, target, fsType string, options Options) error {
 	return f.change("mount", target, func(target string) error {
 		f.data[target] = joined(options.data)
 		f.points = append(f.points, Point{
-			Path: target, Device: d, Whole: true, FSType: fsType,
+			Path: target, Device: d, Filesystem: d, Source: device, Whole: true, FSType: fsType,
 			ReadOnly: options.bits()&unix.MS_RDONLY != 0, Frozen: options.bits()&unix.MS_RDONLY != 0,
 		})
+		return nil
+	})
+}
+
+// MountTree adds a mount of a tree that is on no device of this machine.
+func (f *Fake) MountTree(p Point) error {
+	return f.change("attach", p.Path, func(target string) error {
+		p.Path, p.Whole = target, true
+		f.points = append(f.points, p)
 		return nil
 	})
 }

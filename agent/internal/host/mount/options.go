@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/pkg/filesystem"
 )
 
 // ErrOption means that a mount option is not one of those that are taken.
@@ -58,7 +60,7 @@ const (
 
 // dataOptions are taken for one filesystem, with the form of their value. None of them names another device or file.
 var dataOptions = map[string]map[string]string{
-	"ext4": {
+	filesystem.Ext4: {
 		"acl": plain, "noacl": plain, "user_xattr": plain, "nouser_xattr": plain, "discard": plain, "nodiscard": plain,
 		"delalloc": plain, "nodelalloc": plain, "journal_checksum": plain, "journal_async_commit": plain, "dioread_nolock": plain,
 		"barrier": `[01]`, "nobarrier": plain, "noauto_da_alloc": plain, "auto_da_alloc": plain, "block_validity": plain,
@@ -67,13 +69,13 @@ var dataOptions = map[string]map[string]string{
 		"init_itable": number, "noinit_itable": plain, "noload": plain, "quota": plain, "prjquota": plain, "usrquota": plain,
 		"grpquota": plain,
 	},
-	"xfs": {
+	filesystem.XFS: {
 		"nouuid": plain, "discard": plain, "nodiscard": plain, "inode64": plain, "inode32": plain, "largeio": plain,
 		"nolargeio": plain, "noalign": plain, "swalloc": plain, "wsync": plain, "norecovery": plain, "noquota": plain,
 		"uquota": plain, "gquota": plain, "pquota": plain, "prjquota": plain, "usrquota": plain, "grpquota": plain,
 		"allocsize": size, "logbsize": size, "logbufs": number, "sunit": number, "swidth": number,
 	},
-	"btrfs": {
+	filesystem.Btrfs: {
 		"acl": plain, "noacl": plain, "autodefrag": plain, "noautodefrag": plain, "barrier": plain, "nobarrier": plain,
 		"compress": `zlib(:[1-9])?|lzo|zstd(:[0-9]{1,2})?|no`, "compress-force": `zlib(:[1-9])?|lzo|zstd(:[0-9]{1,2})?|no`,
 		"datacow": plain, "nodatacow": plain, "datasum": plain, "nodatasum": plain, "discard": `(sync|async)?`, "nodiscard": plain,

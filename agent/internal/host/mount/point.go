@@ -22,8 +22,10 @@ type Point struct {
 	Node bool
 	// Whole is true when the mount shows all of the filesystem, not one directory of it.
 	Whole bool
-	// FSType is the kernel's name of the filesystem.
-	FSType string
+	// FSType is the kernel's name of the filesystem, Source what it is mounted from, and Options are the filesystem's own.
+	FSType, Source, Options string
+	// Filesystem is the number of the filesystem: all mounts that have it show the same one. One without a block device has a number too.
+	Filesystem Device
 	// ReadOnly is true when this mount is not for writing.
 	ReadOnly bool
 	// Frozen is true when the filesystem itself takes no writes: it was mounted so, or turned so after an error.
@@ -48,10 +50,11 @@ func points(table string, number func(string) (Device, error)) ([]Point, error) 
 	out := make([]Point, 0, len(infos))
 	for _, m := range infos {
 		p := Point{
-			Path: m.Mountpoint, FSType: m.FSType, Whole: m.Root == "/",
-			Shared: strings.Contains(m.Optional, "shared:"),
-			flags:  perMountFlags(m.Options),
-			Frozen: hasOption(m.VFSOptions, "ro", "emergency_ro", "shutdown"),
+			Path: m.Mountpoint, FSType: m.FSType, Source: m.Source, Options: m.VFSOptions, Whole: m.Root == "/",
+			Filesystem: Device{uint32(m.Major), uint32(m.Minor)},
+			Shared:     strings.Contains(m.Optional, "shared:"),
+			flags:      perMountFlags(m.Options),
+			Frozen:     hasOption(m.VFSOptions, "ro", "emergency_ro", "shutdown"),
 		}
 		p.ReadOnly = p.flags&unix.MS_RDONLY != 0
 		p.identify(m, number)

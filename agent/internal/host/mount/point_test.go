@@ -23,6 +23,7 @@ const table = `21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 46 21 253:7 / /var/lib/kubelet/pods/ro ro - ext4 /dev/dm-7 ro
 47 21 0:50 / /var/lib/kubelet/pods/lost rw - btrfs /dev/mapper/gone rw
 48 21 0:51 /x /var/lib/kubelet/pods/tmp rw - tmpfs tmpfs rw
+49 21 0:60 / /var/lib/kubelet/pods/nfs ro,nosuid - nfs4 [fd00::1]:/export/a\040b rw,vers=4.2,addr=fd00::1
 `
 
 func TestPoints(t *testing.T) {
@@ -46,17 +47,18 @@ func TestPoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Point{
-		{Path: "/", Device: Device{254, 0}, Whole: true, FSType: "ext4", Shared: true},
-		{Path: "/dev", Whole: true, FSType: "devtmpfs", Shared: true},
-		{Path: "/var/lib/kubelet/staging/globalmount", Device: Device{253, 3}, Whole: true, FSType: "xfs", Shared: true},
-		{Path: "/var/lib/kubelet/pods/a", Device: Device{253, 3}, Whole: true, FSType: "xfs", Shared: true, ReadOnly: true},
-		{Path: "/var/lib/kubelet/pods/sub", Device: Device{253, 3}, FSType: "xfs", Shared: true},
-		{Path: "/var/lib/kubelet/pods/dev", Device: Device{253, 4}, Node: true, Whole: true, FSType: "devtmpfs", Shared: true},
-		{Path: "/var/lib/kubelet/pods/btrfs here", Device: Device{253, 5}, Whole: true, FSType: "btrfs"},
-		{Path: "/var/lib/kubelet/pods/broken", Device: Device{253, 6}, Whole: true, FSType: "ext4", Frozen: true},
-		{Path: "/var/lib/kubelet/pods/ro", Device: Device{253, 7}, Whole: true, FSType: "ext4", ReadOnly: true, Frozen: true},
-		{Path: "/var/lib/kubelet/pods/lost", Whole: true, FSType: "btrfs"},
-		{Path: "/var/lib/kubelet/pods/tmp", FSType: "tmpfs"},
+		{Path: "/", Source: "/dev/vda", Options: "rw", Filesystem: Device{254, 0}, Device: Device{254, 0}, Whole: true, FSType: "ext4", Shared: true},
+		{Path: "/dev", Source: "devtmpfs", Options: "rw,size=4096k", Filesystem: Device{0, 5}, Whole: true, FSType: "devtmpfs", Shared: true},
+		{Path: "/var/lib/kubelet/staging/globalmount", Source: "/dev/mapper/vg-lv", Options: "rw,nouuid", Filesystem: Device{253, 3}, Device: Device{253, 3}, Whole: true, FSType: "xfs", Shared: true},
+		{Path: "/var/lib/kubelet/pods/a", Source: "/dev/mapper/vg-lv", Options: "rw,nouuid", Filesystem: Device{253, 3}, Device: Device{253, 3}, Whole: true, FSType: "xfs", Shared: true, ReadOnly: true},
+		{Path: "/var/lib/kubelet/pods/sub", Source: "/dev/mapper/vg-lv", Options: "rw,nouuid", Filesystem: Device{253, 3}, Device: Device{253, 3}, FSType: "xfs", Shared: true},
+		{Path: "/var/lib/kubelet/pods/dev", Source: "devtmpfs", Options: "rw,size=4096k", Filesystem: Device{0, 5}, Device: Device{253, 4}, Node: true, Whole: true, FSType: "devtmpfs", Shared: true},
+		{Path: "/var/lib/kubelet/pods/btrfs here", Source: "/dev/mapper/vg-b", Options: "rw,space_cache=v2", Filesystem: Device{0, 44}, Device: Device{253, 5}, Whole: true, FSType: "btrfs"},
+		{Path: "/var/lib/kubelet/pods/broken", Source: "/dev/dm-6", Options: "rw,emergency_ro", Filesystem: Device{253, 6}, Device: Device{253, 6}, Whole: true, FSType: "ext4", Frozen: true},
+		{Path: "/var/lib/kubelet/pods/ro", Source: "/dev/dm-7", Options: "ro", Filesystem: Device{253, 7}, Device: Device{253, 7}, Whole: true, FSType: "ext4", ReadOnly: true, Frozen: true},
+		{Path: "/var/lib/kubelet/pods/lost", Source: "/dev/mapper/gone", Options: "rw", Filesystem: Device{0, 50}, Whole: true, FSType: "btrfs"},
+		{Path: "/var/lib/kubelet/pods/tmp", Source: "tmpfs", Options: "rw", Filesystem: Device{0, 51}, FSType: "tmpfs"},
+		{Path: "/var/lib/kubelet/pods/nfs", Source: "[fd00::1]:/export/a b", Options: "rw,vers=4.2,addr=fd00::1", Filesystem: Device{0, 60}, Whole: true, FSType: "nfs4", ReadOnly: true},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Point{})); diff != "" {
 		t.Error(diff)

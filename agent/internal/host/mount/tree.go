@@ -29,7 +29,8 @@ func NewTree(root string) Tree { return Tree{root: root} }
 // resolve is the path of inside a safe path.
 const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
-// Check refuses a path that is not safe, and answers the path as the kernel's mount table has it. What does not exist is safe.
+// Check refuses a path that is not safe, and returns the path as the kernel's mount table has it. What does not exist is safe. Nothing of
+// what is mounted at the path is read: it may be a share whose server is gone.
 func (t Tree) Check(path string) (string, error) {
 	root, rel, err := t.split(path)
 	if err != nil {
@@ -81,6 +82,12 @@ func (t Tree) parent(path string) (dir *os.File, base string, err error) {
 	dir, err = openAt(root, filepath.Dir(rel), unix.O_PATH|unix.O_DIRECTORY)
 	return dir, filepath.Base(rel), err
 }
+
+// Place opens a directory as a place to mount on.
+func (t Tree) Place(path string) (*os.File, error) { return t.open(path) }
+
+// Parent opens the directory that a path is in, and returns the path's name there.
+func (t Tree) Parent(path string) (dir *os.File, base string, err error) { return t.parent(path) }
 
 func openAt(root, rel string, flags uint64) (*os.File, error) {
 	at, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/lvm/place"
 	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -49,8 +51,31 @@ func (b *Backend) cluster(ctx context.Context, uid string) (*v1alpha1.Cluster, e
 	return nil, volume.Refuse(volume.Invalid, "parameter %q: no Cluster of type lvm has the UID %.64q", v1alpha1.ParameterCluster, uid)
 }
 
+// members returns the Members of Clusters by the UID of their Cluster, ordered by node. They must not be changed.
+func (b *Backend) members(ctx context.Context) (map[string][]*v1alpha1.Member, error) {
+	var list v1alpha1.MemberList
+	if err := b.Reader.List(ctx, &list, readOnly); err != nil {
+		return nil, fmt.Errorf("list members: %w", err)
+	}
+	out := map[string][]*v1alpha1.Member{}
+	for i := range list.Items {
+		m := &list.Items[i]
+		if m.Spec.Of.Kind == v1alpha1.KindCluster {
+			out[string(m.Spec.Of.UID)] = append(out[string(m.Spec.Of.UID)], m)
+		}
+	}
+	for _, members := range out {
+		slices.SortFunc(members, func(a, b *v1alpha1.Member) int { return strings.Compare(string(a.Spec.Node), string(b.Spec.Node)) })
+	}
+	return out, nil
+}
+
 // hosts returns the hosts of a Cluster as they are at this moment.
 func (b *Backend) hosts(ctx context.Context, c *v1alpha1.Cluster) ([]place.Host, error) {
+	members, err := b.members(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var list v1alpha1.StorageNodeList
 	if err := b.Reader.List(ctx, &list, readOnly); err != nil {
 		return nil, fmt.Errorf("list storagenodes: %w", err)
@@ -60,8 +85,9 @@ func (b *Backend) hosts(ctx context.Context, c *v1alpha1.Cluster) ([]place.Host,
 		maintenance[n.Name] = n.Spec.Maintenance
 	}
 	var out []place.Host
-	for _, name := range place.HostNames(c) {
-		out = append(out, place.HostOf(c, b.Agents.Node(name), maintenance[name]))
+	for _, m := range members[string(c.UID)] {
+		name := string(m.Spec.Node)
+		out = append(out, place.HostOf(c, m, b.Agents.Node(name), maintenance[name]))
 	}
 	return out, nil
 }
@@ -72,9 +98,15 @@ func (b *Backend) nodes(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	members, err := b.members(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var names []string
 	for _, c := range all {
-		names = append(names, place.HostNames(c)...)
+		for _, m := range members[string(c.UID)] {
+			names = append(names, string(m.Spec.Node))
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
@@ -90,6 +122,10 @@ type spot struct {
 	seen bool
 	// percent bounds what is given out of the thin pool.
 	percent int32
+	// lost is true when a person said that the node and what is on its disks are gone, and the node does not show the group.
+	lost bool
+	// other is true when the group of the name that the node shows is not the one on record: what it lacks may be in that one.
+	other bool
 }
 
 // locate finds the group of a volume: in what its node reports or, without that, among the Clusters.
@@ -104,16 +140,46 @@ func (b *Backend) locate(ctx context.Context, id volumeid.ID) (spot, error) {
 	if err != nil {
 		return spot{}, err
 	}
+	members, err := b.members(ctx)
+	if err != nil {
+		return spot{}, err
+	}
 	for _, c := range all {
 		class := place.ClassOf(c)
+		m := memberOn(members[class.Owner], id.Node)
 		switch {
 		case p.seen && class.Owner == p.owner:
 			p.percent = class.Thin.Percent
-		case !p.seen && class.Group == id.Group && slices.Contains(place.HostNames(c), id.Node):
+			p.lost, p.other = lost(m) && !p.node.Up(), p.unrecorded(m)
+		case !p.seen && class.Group == id.Group && (m != nil || place.Names(c, id.Node)):
 			p.owner, p.percent = class.Owner, class.Thin.Percent
+			p.lost = lost(m)
 		}
 	}
 	return p, nil
+}
+
+// lost reports whether a person's word that a member is lost was taken: the engine deletes the Member then. Here nobody may know yet
+// whether the node still has the group.
+func lost(m *v1alpha1.Member) bool { return backend.Lost(m) && !m.DeletionTimestamp.IsZero() }
+
+// unrecorded reports whether the group that is seen is another one than the Member records: disks were exchanged.
+func (p spot) unrecorded(m *v1alpha1.Member) bool {
+	if m == nil || m.Spec.Group == nil || m.Spec.Group.UUID == "" {
+		return false
+	}
+	return !slices.ContainsFunc(p.node.Groups, func(g decide.Group) bool {
+		return g.Name == p.id.Group && g.OwnerUID == p.owner && g.UUID == m.Spec.Group.UUID
+	})
+}
+
+// memberOn returns the Member of a node; nil when there is none.
+func memberOn(members []*v1alpha1.Member, node string) *v1alpha1.Member {
+	i := slices.IndexFunc(members, func(m *v1alpha1.Member) bool { return string(m.Spec.Node) == node })
+	if i < 0 {
+		return nil
+	}
+	return members[i]
 }
 
 // reach is locate for what has to exist on a node that answers.
@@ -122,6 +188,9 @@ func (b *Backend) reach(ctx context.Context, id volumeid.ID) (spot, error) {
 	switch {
 	case err != nil:
 		return spot{}, err
+	case p.owner == "" && (p.node.Agent == decide.AgentConnecting || p.node.Agent == decide.AgentUnreachable):
+		// Nobody knows yet what the node has. Unknown is never absent.
+		return spot{}, volume.Refuse(volume.Unavailable, "%s", place.Away(p.node).Message)
 	case p.owner == "":
 		return spot{}, fmt.Errorf("%w: no Cluster has volume group %s on node %s", volume.ErrNotOurs, id.Group, id.Node)
 	case !p.node.Up():

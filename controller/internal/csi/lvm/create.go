@@ -42,12 +42,13 @@ func (b *Backend) CreateVolume(ctx context.Context, asked frame.Wish) (frame.Vol
 	if err := b.fits(ctx, w); err != nil {
 		return frame.Volume{}, err
 	}
-	v, id, err := b.createOn(ctx, w, class, choices)
+	v, id, groupUUID, err := b.createOn(ctx, w, class, choices)
 	if err != nil {
 		return frame.Volume{}, err
 	}
 	made := item{id: id, seen: v}.volume()
-	made.Context = map[string]string{v1alpha1.ParameterCluster: class.Owner}
+	// The group's UUID stays on the PersistentVolume: it says which group held the volume when no disk says it any more.
+	made.Context = map[string]string{v1alpha1.ParameterCluster: class.Owner, v1alpha1.AttributeGroupUUID: groupUUID}
 	return made, nil
 }
 
@@ -86,13 +87,15 @@ func (b *Backend) fits(ctx context.Context, w wish) error {
 	return w.Size.Holds(v.SizeBytes)
 }
 
-// createOn asks one agent after the other as long as they have no room.
-func (b *Backend) createOn(ctx context.Context, w wish, class place.Class, choices []place.Choice) (decide.Volume, volumeid.ID, error) {
+// createOn asks one agent after the other as long as they have no room. It returns the volume, its ID and the UUID of its group.
+func (b *Backend) createOn(
+	ctx context.Context, w wish, class place.Class, choices []place.Choice,
+) (made decide.Volume, id volumeid.ID, groupUUID string, err error) {
 	var full error
 	for _, c := range choices {
 		id, err := volumeid.New(c.Host.Node.Name, class.Group, w.Name)
 		if err != nil {
-			return decide.Volume{}, id, err
+			return decide.Volume{}, id, "", err
 		}
 		spec := decide.VolumeSpec{
 			Group: class.Group, Owner: class.Owner, Name: w.Name, ID: id.String(), SizeBytes: c.Size,
@@ -103,9 +106,9 @@ func (b *Backend) createOn(ctx context.Context, w wish, class place.Class, choic
 		}
 		v, err := b.Agents.CreateVolume(ctx, id.Node, spec)
 		if !isFault(err, decide.FaultNoRoom) {
-			return v, id, err
+			return v, id, c.Host.Group.UUID, err
 		}
 		full = err
 	}
-	return decide.Volume{}, volumeid.ID{}, full
+	return decide.Volume{}, volumeid.ID{}, "", full
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -27,6 +28,10 @@ func TestCreateVolume_goesWhereTheTopologySays(t *testing.T) {
 	}
 	if v.GetCapacityBytes() != gib {
 		t.Errorf("capacity is %d", v.GetCapacityBytes())
+	}
+	recorded := s.pool.Node("node-2").Groups[0].UUID
+	if c := v.GetVolumeContext(); recorded == "" || c[v1alpha1.AttributeGroupUUID] != recorded || c[v1alpha1.ParameterCluster] != owner {
+		t.Errorf("recorded are %v, the group is %q", c, recorded)
 	}
 }
 
@@ -178,16 +183,22 @@ func TestCreateVolume_hostsThatTakeNone(t *testing.T) {
 			n.Name, n.Spec.Maintenance = "node-1", true
 			s.cache.nodes = append(s.cache.nodes, n)
 		}, codes.ResourceExhausted},
-		"removed from the Cluster": {func(s *suite) {
-			s.cache.clusters[0].Spec.Hosts = nil
-			s.cache.clusters[0].Status.Members = []v1alpha1.ClusterMember{{Node: "node-1"}}
+		"removed from the Cluster": {func(s *suite) { s.cache.clusters[0].Spec.Hosts = nil }, codes.ResourceExhausted},
+		"the member leaves": {func(s *suite) {
+			s.cache.members[0].Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionLeaving, Status: metav1.ConditionTrue}}
 		}, codes.ResourceExhausted},
+		"the member is being deleted": {func(s *suite) { s.cache.members[0].DeletionTimestamp = new(metav1.Now()) }, codes.ResourceExhausted},
+		"maintenance of the member":   {func(s *suite) { s.cache.members[0].Spec.Maintenance = true }, codes.ResourceExhausted},
+		"no group is on record yet":   {func(s *suite) { s.cache.members[0].Spec.Group = nil }, codes.ResourceExhausted},
+		"another group is on record":  {func(s *suite) { s.cache.members[0].Spec.Group.UUID = "another" }, codes.ResourceExhausted},
+		"it is no member yet":         {func(s *suite) { s.cache.members = nil }, codes.ResourceExhausted},
 		"the agent is gone": {func(s *suite) {
 			s.agents["node-1"].Kill()
 			s.await("node-1 down", func() bool { return !s.pool.Node("node-1").Up() })
 		}, codes.ResourceExhausted},
 		"it is too early to say": {func(s *suite) {
 			s.cache.clusters[0].Spec.Hosts = []v1alpha1.HostName{"node-2"}
+			s.cache.members = []v1alpha1.Member{memberOf("node-2", "some")}
 			s.pool.SetAddress("node-2", "127.0.0.1:1", "nobody")
 		}, codes.Unavailable},
 		"a disk is missing": {func(s *suite) {

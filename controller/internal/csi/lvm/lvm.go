@@ -14,6 +14,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/lvm/place"
 	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/filesystem"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
@@ -51,7 +52,7 @@ func Driver() frame.Driver {
 		Name:      v1alpha1.DriverLVM,
 		Volumes:   frame.Naming{Name: volumeid.Name, Parse: nameIn(false)},
 		Snapshots: frame.Naming{Name: volumeid.Snapshot, Parse: nameIn(true)},
-		Offer:     volume.Offer{Block: true, Filesystems: []string{volume.DefaultFS, "xfs", "btrfs"}},
+		Offer:     volume.Offer{Block: true, Filesystems: filesystem.Names()},
 		Parameters: func(own map[string]string) error {
 			_, err := place.Parse(own)
 			return err

@@ -79,10 +79,8 @@ func (b *Backend) Snapshots(ctx context.Context, f frame.Filter, from string) it
 		}
 		for i, err := range b.list(ctx, nodes, from) {
 			s := snapshot(i.id, sourceOf(i.id, i.seen), i.seen)
-			if err == nil && !(i.known() && (f.Handle == "" || s.Handle == f.Handle) && (f.Of == "" || s.Of == f.Of)) {
-				continue
-			}
-			if !yield(s, err) {
+			fits := i.known() && (f.Handle == "" || s.Handle == f.Handle) && (f.Of == "" || s.Of == f.Of)
+			if (fits || err != nil) && !yield(s, err) {
 				return
 			}
 		}

@@ -35,6 +35,7 @@ type cache struct {
 	client.Reader
 	clusters []v1alpha1.Cluster
 	nodes    []v1alpha1.StorageNode
+	members  []v1alpha1.Member
 }
 
 func (c *cache) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
@@ -43,6 +44,8 @@ func (c *cache) List(_ context.Context, list client.ObjectList, _ ...client.List
 		l.Items = c.clusters
 	case *v1alpha1.StorageNodeList:
 		l.Items = c.nodes
+	case *v1alpha1.MemberList:
+		l.Items = c.members
 	default:
 		return fmt.Errorf("unexpected list %T", list)
 	}
@@ -87,12 +90,24 @@ func newSuite(t *testing.T, thin bool, hosts ...string) *suite {
 	s.cache.clusters = []v1alpha1.Cluster{c}
 	for _, h := range hosts {
 		s.await("agent of "+h, func() bool { n := s.pool.Node(h); return n.Up() && len(n.Groups) == 1 })
+		s.cache.members = append(s.cache.members, memberOf(h, s.pool.Node(h).Groups[0].UUID))
 		if thin {
 			s.addPool(h)
 		}
 	}
 	s.Served = frametest.Serve(t, lvm.Driver(), &lvm.Backend{Reader: s.cache, Agents: s.pool})
 	return s
+}
+
+// memberOf returns the Member of a host that records a group.
+func memberOf(host, uuid string) v1alpha1.Member {
+	return v1alpha1.Member{
+		ObjectMeta: metav1.ObjectMeta{Name: "pool." + host, UID: types.UID("member-of-" + host)},
+		Spec: v1alpha1.MemberSpec{
+			Of:   v1alpha1.MemberOwner{Kind: v1alpha1.KindCluster, Name: "pool", UID: owner},
+			Node: v1alpha1.HostName(host), Group: &v1alpha1.MemberGroup{UUID: uuid, Name: group},
+		},
+	}
 }
 
 func (s *suite) addPool(host string) {

@@ -20,11 +20,19 @@ func (b *Backend) DeleteVolume(ctx context.Context, handle string) error {
 	return b.remove(ctx, id)
 }
 
-// remove removes a volume or snapshot. A group that should be there and is not may come back with the volume in it.
+// remove removes a volume or snapshot. A group that should be there and is not may come back with the volume in it. What was on a member
+// that a person declared lost counts as deleted.
 func (b *Backend) remove(ctx context.Context, id volumeid.ID) error {
-	p, err := b.reach(ctx, id)
-	if err != nil {
+	p, err := b.locate(ctx, id)
+	if err != nil || p.lost {
 		return err
+	}
+	if p, err = b.reach(ctx, id); err != nil {
+		return err
+	}
+	if p.other {
+		return volume.Refuse(volume.Unavailable, "volume group %s on node %s is not the one that the Member records: %s may be in that one",
+			id.Group, id.Node, id.Name)
 	}
 	err = b.Agents.DeleteVolume(ctx, id.Node, p.spec())
 	if isFault(err, decide.FaultNotFound) {

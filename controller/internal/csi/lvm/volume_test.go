@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
@@ -39,6 +40,7 @@ func TestDeleteVolume_notOurs(t *testing.T) {
 	s := newSuite(t, false, "node-1")
 	foreign := volumeid.Name("foreign")
 	s.agents["node-1"].AddVolume(group, foreign, gib)
+	s.await("nobody on node-9", func() bool { return s.pool.Node("node-9").Agent == decide.AgentMissing })
 	before := s.steps()
 	for id, want := range map[string]codes.Code{
 		"":                                codes.InvalidArgument,
@@ -224,6 +226,7 @@ func TestGetCapacity(t *testing.T) {
 func TestGetCapacity_tooEarlyToSay(t *testing.T) {
 	s := newSuite(t, false, "node-1")
 	s.cache.clusters[0].Spec.Hosts = append(s.cache.clusters[0].Spec.Hosts, "node-2")
+	s.cache.members = append(s.cache.members, memberOf("node-2", "some"))
 	s.pool.SetAddress("node-2", "127.0.0.1:1", "nobody")
 	_, err := s.GetCapacity(t.Context(), &csi.GetCapacityRequest{Parameters: s.parameters(), AccessibleTopology: on("node-2")})
 	wantCode(t, err, codes.Unavailable)

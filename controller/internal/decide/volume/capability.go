@@ -5,9 +5,6 @@ import (
 	"strings"
 )
 
-// DefaultFS is the filesystem of a device whose volume is mounted, if the request names none.
-const DefaultFS = "ext4"
-
 // Capability is one way in which a volume is used.
 type Capability struct {
 	// Block is true for a raw device, Mount for a filesystem: exactly one of them.

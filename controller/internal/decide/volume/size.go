@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/filesystem"
 )
 
 // DefaultSize of a volume for which no size was asked for.
@@ -22,10 +23,6 @@ type Range struct {
 	Filesystem string
 }
 
-// least are the sizes below which mkfs of xfsprogs 6 and btrfs-progs 6, as the agent calls it, refuses a device. mkfs.ext4 takes a
-// single extent.
-var least = map[string]int64{"xfs": 300 << 20, "btrfs": 109 << 20}
-
 // Filesystem returns the filesystem that needs the most room of those that a volume may have to hold; empty if it holds none.
 func Filesystem(all []Capability) string {
 	var need string
@@ -33,7 +30,7 @@ func Filesystem(all []Capability) string {
 		if !c.Mount {
 			continue
 		}
-		if fs := cmp.Or(c.FSType, DefaultFS); need == "" || least[fs] > least[need] {
+		if fs := cmp.Or(c.FSType, filesystem.Default); need == "" || filesystem.Least(fs) > filesystem.Least(need) {
 			need = fs
 		}
 	}
@@ -51,9 +48,9 @@ func (r Range) Check() error {
 		return Refuse(Invalid, "capacity range has neither required_bytes nor limit_bytes")
 	case r.Limit > 0 && r.Limit < r.Required:
 		return Refuse(OutOfRange, "limit of %d bytes is below the %d bytes that are required", r.Limit, r.Required)
-	case r.Limit > 0 && r.Limit < least[r.Filesystem]:
+	case r.Limit > 0 && r.Limit < filesystem.Least(r.Filesystem):
 		return Refuse(OutOfRange, "limit of %d bytes is below the %s that a filesystem of type %s needs at least",
-			r.Limit, decide.Bytes(least[r.Filesystem]), r.Filesystem)
+			r.Limit, decide.Bytes(filesystem.Least(r.Filesystem)), r.Filesystem)
 	case r.Required > maxSize:
 		return Refuse(OutOfRange, "%d bytes are more than any volume can have", r.Required)
 	}
@@ -74,11 +71,11 @@ func (r Range) Size(extent int64) (int64, error) {
 			wish = min(wish, r.Limit/extent*extent)
 		}
 	}
-	wish = max(wish, least[r.Filesystem])
+	wish = max(wish, filesystem.Least(r.Filesystem))
 	size := (wish + extent - 1) / extent * extent
 	if size == 0 || r.Limit > 0 && size > r.Limit {
 		return 0, Refuse(OutOfRange, "no multiple of the extent size of %s is within %d and %d bytes",
-			decide.Bytes(extent), max(r.Required, least[r.Filesystem]), r.Limit)
+			decide.Bytes(extent), max(r.Required, filesystem.Least(r.Filesystem)), r.Limit)
 	}
 	return size, nil
 }

@@ -1,5 +1,5 @@
-// Package certificate answers the agents' requests for serving certificates: it approves and signs the good ones and denies the
-// others. What is good is decided in package pki.
+// Package certificate handles the agents' requests for serving certificates: it approves and signs the good ones and denies the others.
+// Package pki decides which are good.
 package certificate
 
 import (
@@ -9,12 +9,12 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/pki"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -28,7 +28,7 @@ type Authority interface {
 	Authority() (pki.Authority, error)
 }
 
-// Reconciler answers requests.
+// Reconciler approves, signs and denies requests.
 type Reconciler struct {
 	Client    client.Client
 	Authority Authority
@@ -52,15 +52,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		has(csr, certificatesv1.CertificateFailed) {
 		return ctrl.Result{}, nil
 	}
-	err := r.answer(ctx, csr)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		// Somebody was faster. The change comes back as an event.
-		return ctrl.Result{}, nil
-	}
-	return ctrl.Result{}, err
+	// A request that is gone meanwhile needs nothing.
+	return kube.Retry(ctx, ctrl.Result{}, client.IgnoreNotFound(r.handle(ctx, csr)))
 }
 
-func (r *Reconciler) answer(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
+func (r *Reconciler) handle(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
 	log := logf.FromContext(ctx)
 	request, denial := r.Policy.Decide(csr)
 	approved := has(csr, certificatesv1.CertificateApproved)
@@ -69,14 +65,14 @@ func (r *Reconciler) answer(ctx context.Context, csr *certificatesv1.Certificate
 		// Somebody else approved it. That does not make it good.
 		log.Info("Refusing to sign", "reason", denial.Reason, "message", denial.Message)
 		r.set(csr, certificatesv1.CertificateFailed, denial.Reason, denial.Message)
-		return r.Client.Status().Update(ctx, csr)
+		return r.Client.Status().Update(ctx, csr, kube.FieldOwner)
 	case denial != nil:
 		log.Info("Denying certificate", "reason", denial.Reason, "message", denial.Message)
 		r.set(csr, certificatesv1.CertificateDenied, denial.Reason, denial.Message)
-		return r.Client.SubResource("approval").Update(ctx, csr)
+		return r.Client.SubResource("approval").Update(ctx, csr, kube.FieldOwner)
 	case !approved:
 		r.set(csr, certificatesv1.CertificateApproved, "AgentOfNode", "The agent's service account asks for the node that it runs on.")
-		if err := r.Client.SubResource("approval").Update(ctx, csr); err != nil {
+		if err := r.Client.SubResource("approval").Update(ctx, csr, kube.FieldOwner); err != nil {
 			return err
 		}
 	}
@@ -89,10 +85,10 @@ func (r *Reconciler) answer(ctx context.Context, csr *certificatesv1.Certificate
 		wish = time.Duration(*s) * time.Second
 	}
 	if csr.Status.Certificate, err = authority.SignAgent(request, wish, r.Now()); err != nil {
-		return fmt.Errorf("answer %s: %w", csr.Name, err)
+		return fmt.Errorf("sign %s: %w", csr.Name, err)
 	}
 	log.Info("Signing certificate", "subject", request.Subject.CommonName)
-	return r.Client.Status().Update(ctx, csr)
+	return r.Client.Status().Update(ctx, csr, kube.FieldOwner)
 }
 
 func (r *Reconciler) set(csr *certificatesv1.CertificateSigningRequest, t certificatesv1.RequestConditionType, reason, message string) {

@@ -15,6 +15,14 @@ import (
 
 func quantity(s string) *resource.Quantity { q := resource.MustParse(s); return &q }
 
+func selector(key, value string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+}
+
+func expression(key string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpExists}}}
+}
+
 func TestAdmission_badSpecs(t *testing.T) {
 	c := apitest.Client(t)
 	type spec = v1alpha1.ClusterSpec
@@ -29,14 +37,18 @@ func TestAdmission_badSpecs(t *testing.T) {
 		edit func(*spec)
 		want string
 	}{
-		"no hosts":                            {func(s *spec) { s.Hosts = []v1alpha1.HostName{} }, "spec.hosts"},
+		"no hosts":                            {func(s *spec) { s.Hosts = nil }, "give either hosts or hostSelector"},
+		"hosts and a selector":                {func(s *spec) { s.HostSelector = selector("disk", "yes") }, "give either hosts or hostSelector"},
+		"a selector that is empty":            {func(s *spec) { s.Hosts, s.HostSelector = nil, &metav1.LabelSelector{} }, "must not be empty"},
+		"a selector on a label of ours":       {func(s *spec) { s.Hosts, s.HostSelector = nil, selector("quarry.storage/storage-type", "lvm") }, "cannot select hosts"},
+		"an expression on a label of ours":    {func(s *spec) { s.Hosts, s.HostSelector = nil, expression("quarry.storage/x") }, "cannot select hosts"},
+		"a removal delay that is negative":    {func(s *spec) { s.RemovalDelay = &metav1.Duration{Duration: -1} }, "removalDelay"},
 		"the same host twice":                 {func(s *spec) { s.Hosts = []v1alpha1.HostName{"n1", "n2", "n1"} }, "Duplicate value"},
 		"an empty host":                       {func(s *spec) { s.Hosts = []v1alpha1.HostName{""} }, "spec.hosts[0]"},
 		"a host that is no name":              {func(s *spec) { s.Hosts = []v1alpha1.HostName{"Node_1"} }, "spec.hosts[0]"},
 		"another storage type":                {func(s *spec) { s.StorageType = "zfs" }, "storageType"},
 		"ceph options for lvm":                {func(s *spec) { s.Ceph = &v1alpha1.CephSpec{Replicas: 1} }, "ceph goes with storageType cephfs only"},
 		"lvm options for cephfs":              {func(s *spec) { s.StorageType, s.LVM = "cephfs", &v1alpha1.LVMSpec{VolumeGroup: "x"} }, "lvm goes with storageType lvm only"},
-		"maintenance of another host":         {func(s *spec) { s.Maintenance = []v1alpha1.HostName{"n9"} }, "must be listed under hosts"},
 		"a relative path":                     {path("sdb"), "must be absolute"},
 		"a path elsewhere":                    {path("/etc/passwd"), "must be absolute, below /dev"},
 		"a path that escapes":                 {path("/dev/../etc/passwd"), "'.' or '..'"},
@@ -54,11 +66,11 @@ func TestAdmission_badSpecs(t *testing.T) {
 		"another filesystem":                  {func(s *spec) { s.StorageClass = &v1alpha1.StorageClassSpec{FSType: "vfat"} }, "fsType"},
 		"immediate binding":                   {func(s *spec) { s.StorageClass = &v1alpha1.StorageClassSpec{BindingMode: "Immediate"} }, "bindingMode"},
 		"another approval":                    {func(s *spec) { s.Approval = "Never" }, "approval"},
-		"more hosts than a status can hold": {func(s *spec) {
-			for i := range 501 {
+		"more hosts than one object should hold": {func(s *spec) {
+			for i := range 5001 {
 				s.Hosts = append(s.Hosts, v1alpha1.HostName(fmt.Sprintf("h%d", i)))
 			}
-		}, "500"},
+		}, "5000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, Spec: spec{

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/agent/agenttest"
+	"quarry.storage/quarry/controller/internal/decide/class"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -23,7 +24,7 @@ const (
 func TestReconcile_unknownHost(t *testing.T) {
 	s := newSuite(t, map[string][]string{"n1": {"sdb"}})
 	s.add("pool", nil, "n1", "nowhere")
-	s.until("pool", all(hasPhase(v1alpha1.PhaseWarning), hasState("n1", "online"),
+	s.until("pool", all(hasPhase(v1alpha1.PhaseWarning), s.hasState("n1", "online"),
 		hasCondition(v1alpha1.ConditionHostsValid, isFalse, v1alpha1.ReasonHostNotFound, "nowhere"),
 		hasCondition(ready, isFalse, v1alpha1.ReasonHostNotFound)))
 	if s.class("pool") == nil {
@@ -39,7 +40,7 @@ func TestReconcile_hostWithoutAgent(t *testing.T) {
 	s := newSuite(t, map[string][]string{"n1": {"sdb"}})
 	s.addNode("n2")
 	s.add("pool", nil, "n1", "n2")
-	s.until("pool", all(hasPhase(v1alpha1.PhaseWarning), hasState("n2", "offline", "no agent runs on this node"),
+	s.until("pool", all(hasPhase(v1alpha1.PhaseWarning), s.hasState("n2", "offline", "no agent runs on this node"),
 		hasCondition(ready, isFalse, v1alpha1.ReasonAgentMissing, "n2")))
 
 	// It heals by itself once the agent is there.
@@ -47,7 +48,7 @@ func TestReconcile_hostWithoutAgent(t *testing.T) {
 	a.AddDisks(100<<30, "sdb")
 	s.agents["n2"] = a
 	s.pool.SetAddress("n2", a.Addr(), "late")
-	s.until("pool", all(hasPhase(v1alpha1.PhaseRunning), hasState("n2", "online")))
+	s.until("pool", all(hasPhase(v1alpha1.PhaseRunning), s.hasState("n2", "online")))
 }
 
 func TestReconcile_allDisksInUse(t *testing.T) {
@@ -221,7 +222,7 @@ func TestReconcile_storageClassConverges(t *testing.T) {
 	uid := s.class("pool").UID
 	s.edit(func(c *v1alpha1.Cluster) { c.Spec.StorageClass = &v1alpha1.StorageClassSpec{Default: true} })
 	s.until("pool", func(*v1alpha1.Cluster) string {
-		if sc := s.class("pool"); sc == nil || sc.Annotations[annotationDefaultClass] != "true" || sc.UID != uid {
+		if sc := s.class("pool"); sc == nil || sc.Annotations["storageclass.kubernetes.io/is-default-class"] != "true" || sc.UID != uid {
 			return "not the default class, or made anew"
 		}
 		return ""
@@ -231,10 +232,10 @@ func TestReconcile_storageClassConverges(t *testing.T) {
 	})
 	s.until("pool", func(*v1alpha1.Cluster) string {
 		sc := s.class("pool")
-		if sc == nil || *sc.ReclaimPolicy != corev1.PersistentVolumeReclaimRetain || sc.Parameters[parameterFSType] != "xfs" {
+		if sc == nil || *sc.ReclaimPolicy != corev1.PersistentVolumeReclaimRetain || sc.Parameters[class.ParameterFSType] != "xfs" {
 			return "the class is as before"
 		}
-		if sc.Annotations[annotationDefaultClass] != "" {
+		if sc.Annotations["storageclass.kubernetes.io/is-default-class"] != "" {
 			return "still the default class"
 		}
 		return ""
@@ -266,13 +267,13 @@ func TestReconcile_nodeObjectGone(t *testing.T) {
 	s.agents["n2"].Kill()
 	s.pool.Forget("n2")
 	s.until("pool", all(hasPhase(v1alpha1.PhaseWarning), hasCondition(ready, isFalse, v1alpha1.ReasonHostNotFound, "n2")))
-	if c := s.get("pool"); len(c.Status.Config) != 2 {
-		t.Errorf("what was recorded of the host is lost: %+v", c.Status.Config)
+	if m := s.member("pool", "n2"); m == nil || len(m.Status.Devices) != 1 || m.Spec.Group == nil || m.Spec.Group.UUID == "" {
+		t.Errorf("what was recorded of the host is lost: %+v", m)
 	}
 	// Taking the host out of the spec lets the Cluster forget a machine that does not exist any more.
 	s.edit(func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{"n1"} })
 	s.until("pool", func(c *v1alpha1.Cluster) string {
-		if memberOf(c, "n2") != nil {
+		if s.member(c.Name, "n2") != nil {
 			return "still a member"
 		}
 		return hasPhase(v1alpha1.PhaseRunning)(c)
@@ -284,9 +285,9 @@ func TestReconcile_deleteWhileAHostIsAway(t *testing.T) {
 	s.add("pool", nil, "n1", "n2")
 	c := s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 	s.agents["n2"].Kill()
-	s.until("pool", hasState("n2", "offline"))
+	s.until("pool", s.hasState("n2", "offline"))
 	s.deleteCluster("pool")
-	s.until("pool", all(hasPhase(v1alpha1.PhaseDeleting), hasState("n2", "failed", "waits for its agent"), func(*v1alpha1.Cluster) string {
+	s.until("pool", all(hasPhase(v1alpha1.PhaseDeleting), s.hasState("n2", "failed", "waits for its agent"), func(*v1alpha1.Cluster) string {
 		if len(s.disksOf("n1", string(c.UID))) != 0 {
 			return "the host that is there is held up by the one that is away"
 		}

@@ -38,7 +38,7 @@ func TestReconcile_deleteWaitsForVolumesOfAPartialGroup(t *testing.T) {
 	s.addVolume("pool", "n1", "quarry-pool", "v1")
 	lose(s)
 	s.deleteCluster("pool")
-	s.until("pool", all(hasPhase(v1alpha1.PhaseDeleting), hasState("n1", "failed", "quarry-pool/v1")))
+	s.until("pool", all(hasPhase(v1alpha1.PhaseDeleting), s.hasState("n1", "failed", "quarry-pool/v1")))
 	if g := s.agents["n1"].Groups(); len(g) != 1 || len(g[0].Disks) != 2 {
 		t.Errorf("groups: %+v", g)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +21,10 @@ import (
 	"quarry.storage/quarry/agent/agenttest"
 	"quarry.storage/quarry/controller/internal/agents"
 	"quarry.storage/quarry/controller/internal/apitest"
-	"quarry.storage/quarry/controller/internal/decide/health"
+	"quarry.storage/quarry/controller/internal/backend/lvm"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/reconcile/storage"
+	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -33,7 +35,7 @@ type suite struct {
 	t      *testing.T
 	client client.Client
 	pool   *agents.Pool
-	r      *Reconciler
+	r      *storage.Reconciler
 	events *events.FakeRecorder
 	ca     *agenttest.CA
 	agents map[string]*agenttest.Agent
@@ -41,10 +43,10 @@ type suite struct {
 }
 
 // fakeDriver is a CSI driver that is as the test says; ready at first.
-type fakeDriver struct{ state health.Driver }
+type fakeDriver struct{ state backend.DriverState }
 
 // State returns the state.
-func (d *fakeDriver) State(context.Context, string) (health.Driver, error) { return d.state, nil }
+func (d *fakeDriver) State(context.Context, string) (backend.DriverState, error) { return d.state, nil }
 
 // newSuite starts agents on the hosts, each with the named disks of 100 GiB.
 func newSuite(t *testing.T, hosts map[string][]string) *suite {
@@ -52,7 +54,7 @@ func newSuite(t *testing.T, hosts map[string][]string) *suite {
 	s := &suite{
 		t: t, client: apitest.Client(t), ca: agenttest.NewCA(t), agents: map[string]*agenttest.Agent{},
 		events: events.NewFakeRecorder(1000),
-		driver: &fakeDriver{health.Driver{Ready: true}},
+		driver: &fakeDriver{backend.DriverState{Ready: true}},
 	}
 	s.pool = agents.New(context.Background(), agents.Config{
 		TLS:   func(node string) (*tls.Config, error) { return s.ca.ControllerTLS(t, node), nil },
@@ -78,7 +80,17 @@ func (s *suite) restartController() {
 	if s.r != nil {
 		s.r.Work.Close()
 	}
-	s.r = &Reconciler{Client: s.client, Agents: s.pool, Work: NewWork(context.Background(), s.pool, time.Now), Events: s.events, Drivers: s.driver}
+	local := &lvm.Backend{Agents: s.pool, Changer: s.pool, Client: s.client}
+	s.r = New(storage.Config{
+		Client: s.client, Live: s.client, Work: work.New(context.Background(), time.Now), Events: s.events, Drivers: s.driver,
+		Now: time.Now, CapacityEvery: time.Nanosecond,
+		Profiles: func(o v1alpha1.Storage) (backend.Profile, bool) {
+			if c, ok := o.(*v1alpha1.Cluster); ok && c.Spec.StorageType == v1alpha1.StorageTypeCephFS {
+				return backend.Profile{Type: v1alpha1.StorageTypeCephFS, Exclusive: true}, true
+			}
+			return local.Profile(), true
+		},
+	}, Backends{v1alpha1.StorageTypeLVM: local})
 }
 
 func up(p *agents.Pool, name string) string {
@@ -126,6 +138,8 @@ func (s *suite) add(name string, edit func(*v1alpha1.ClusterSpec), hosts ...stri
 	s.t.Helper()
 	c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	c.Spec.StorageType = v1alpha1.StorageTypeLVM
+	// What leaves is removed at once, unless a test says otherwise.
+	c.Spec.RemovalDelay = &metav1.Duration{}
 	for _, h := range hosts {
 		c.Spec.Hosts = append(c.Spec.Hosts, v1alpha1.HostName(h))
 	}
@@ -226,8 +240,16 @@ func (s *suite) cleanUp() {
 		c.Finalizers = nil
 		_ = s.client.Update(ctx, &c)
 	}
+	var members v1alpha1.MemberList
+	if err := s.client.List(ctx, &members); err != nil {
+		s.t.Error(err)
+	}
+	for _, m := range members.Items {
+		m.Finalizers = nil
+		_ = s.client.Update(ctx, &m)
+	}
 	for _, o := range []client.Object{
-		&v1alpha1.Cluster{}, &v1alpha1.StorageNode{}, &corev1.Node{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.VolumeAttachment{},
+		&v1alpha1.Cluster{}, &v1alpha1.Member{}, &v1alpha1.StorageNode{}, &corev1.Node{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.VolumeAttachment{},
 	} {
 		if err := s.client.DeleteAllOf(ctx, o, client.GracePeriodSeconds(0)); err != nil {
 			s.t.Error(err)
@@ -261,24 +283,42 @@ func hasCondition(kind string, status metav1.ConditionStatus, reason string, par
 	}
 }
 
-func memberOf(c *v1alpha1.Cluster, node string) *v1alpha1.ClusterMember {
-	i := slices.IndexFunc(c.Status.Members, func(m v1alpha1.ClusterMember) bool { return m.Node == node })
-	if i < 0 {
+// member returns the Member of a node; nil when there is none.
+func (s *suite) member(cluster, node string) *v1alpha1.Member {
+	s.t.Helper()
+	m := &v1alpha1.Member{}
+	err := s.client.Get(context.Background(), types.NamespacedName{Name: cluster + "." + node}, m)
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return &c.Status.Members[i]
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return m
+}
+
+// recorded returns the paths of the devices of a member.
+func (s *suite) recorded(cluster, node string) []string {
+	s.t.Helper()
+	var paths []string
+	if m := s.member(cluster, node); m != nil {
+		for _, d := range m.Status.Devices {
+			paths = append(paths, d.Path)
+		}
+	}
+	return paths
 }
 
 // hasState checks the state of a member, and that its message has all the parts.
-func hasState(node, state string, parts ...string) func(*v1alpha1.Cluster) string {
+func (s *suite) hasState(node, state string, parts ...string) func(*v1alpha1.Cluster) string {
 	return func(c *v1alpha1.Cluster) string {
-		m := memberOf(c, node)
-		if m == nil || string(m.State) != state {
+		m := s.member(c.Name, node)
+		if m == nil || string(m.Status.State) != state {
 			return fmt.Sprintf("member %s is %+v, want %s", node, m, state)
 		}
 		for _, p := range parts {
-			if !strings.Contains(m.Message, p) {
-				return fmt.Sprintf("message of member %s %q lacks %q", node, m.Message, p)
+			if !strings.Contains(m.Status.Message, p) {
+				return fmt.Sprintf("message of member %s %q lacks %q", node, m.Status.Message, p)
 			}
 		}
 		return ""

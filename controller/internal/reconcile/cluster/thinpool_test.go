@@ -135,13 +135,13 @@ func TestReconcile_thinPoolReachesClassAndStatus(t *testing.T) {
 	s.add("pool", func(c *v1alpha1.ClusterSpec) {
 		c.LVM = &v1alpha1.LVMSpec{ThinPool: &v1alpha1.ThinPoolSpec{Percent: new(int32(50)), OverprovisionRatio: "2.5"}}
 	}, "n1")
-	c := s.until("pool", all(hasPhase(v1alpha1.PhaseRunning),
+	s.until("pool", all(hasPhase(v1alpha1.PhaseRunning),
 		hasCondition(v1alpha1.ConditionThinPoolsHealthy, metav1.ConditionTrue, v1alpha1.ReasonThinPoolsHealthy)))
 	sc := s.class("pool")
 	if sc == nil || sc.Parameters[v1alpha1.ParameterThinPool] != v1alpha1.ThinPoolName || sc.Parameters[v1alpha1.ParameterOverprovision] != "250" {
 		t.Fatalf("storage class: %+v", sc)
 	}
-	u := c.Status.Capacity.Instances[0].ThinPool
+	u := s.member("pool", "n1").Status.ThinPool
 	if u == nil || u.Name != v1alpha1.ThinPoolName || u.Size.Value() < 45<<30 || u.Size.Value() > 50<<30 {
 		t.Errorf("thin pool in the status: %+v", u)
 	}

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"quarry.storage/quarry/controller/internal/decide/health"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -135,11 +135,11 @@ func TestReconcile_inUseWhileAttached(t *testing.T) {
 
 func TestReconcile_readyWaitsForTheDriver(t *testing.T) {
 	s := newSuite(t, map[string][]string{"n1": {"sdb"}})
-	s.driver.state = health.Driver{}
+	s.driver.state = backend.DriverState{}
 	s.add("pool", nil, "n1")
 	s.until("pool", all(hasPhase(v1alpha1.PhaseCreating),
 		hasCondition(v1alpha1.ConditionCSIReady, metav1.ConditionFalse, v1alpha1.ReasonCSIDeploying, "being deployed")))
-	s.driver.state = health.Driver{Exists: true, Progress: "The Deployment is not available yet."}
+	s.driver.state = backend.DriverState{Exists: true, Progress: "The Deployment is not available yet."}
 	s.until("pool", hasCondition(v1alpha1.ConditionCSIReady, metav1.ConditionFalse, v1alpha1.ReasonCSIDeploying, "not available yet"))
 	s.until("pool", func(c *v1alpha1.Cluster) string {
 		if c.Status.DeviceCount != 1 || s.class("pool") == nil {
@@ -151,14 +151,14 @@ func TestReconcile_readyWaitsForTheDriver(t *testing.T) {
 	s.driver.state.Failed = "The image cannot be pulled."
 	s.until("pool", all(hasPhase(v1alpha1.PhaseWarning),
 		hasCondition(v1alpha1.ConditionCSIReady, metav1.ConditionFalse, v1alpha1.ReasonCSIFailed, "cannot be pulled")))
-	s.driver.state = health.Driver{Exists: true, Ready: true}
+	s.driver.state = backend.DriverState{Exists: true, Ready: true}
 	s.until("pool", all(hasPhase(v1alpha1.PhaseRunning),
 		hasCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)))
 }
 
 func TestReconcile_lastClusterWaitsForTheEndOfTheDriver(t *testing.T) {
 	s := newSuite(t, map[string][]string{"n1": {"sdb"}, "n2": {"sdb"}})
-	s.driver.state = health.Driver{Exists: true, Ready: true}
+	s.driver.state = backend.DriverState{Exists: true, Ready: true}
 	s.add("pool", nil, "n1")
 	s.add("other", nil, "n2")
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
@@ -171,6 +171,6 @@ func TestReconcile_lastClusterWaitsForTheEndOfTheDriver(t *testing.T) {
 	if len(s.agents["n1"].Groups()) == 0 {
 		t.Error("the host was torn down before the driver was gone")
 	}
-	s.driver.state = health.Driver{}
+	s.driver.state = backend.DriverState{}
 	s.untilGone("pool")
 }

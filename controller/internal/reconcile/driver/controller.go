@@ -1,22 +1,20 @@
-// Package driver keeps what a CSI driver needs in the cluster, for as long as a Cluster uses it: the CSIDriver object, the
-// Deployment with the CSI controller and its sidecars, and the classes of snapshots.
+// Package driver keeps what a CSI driver needs in the cluster, for as long as a storage uses it: the CSIDriver object, the Deployment with
+// the CSI controller and its sidecars, and the classes of snapshots. It works from a table of backends and knows none of them by name.
 package driver
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quarry.storage/quarry/controller/internal/decide/health"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -26,14 +24,19 @@ import (
 // +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotcontents,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 
-// fieldOwner is the one field owner of everything the controller applies.
-const fieldOwner = client.FieldOwner("quarry-controller")
-
-// lastLook is how often it is looked whether a driver that nobody uses for new volumes is still needed.
+// lastLook is how often the reconciler looks whether a driver is still needed that no new volume can use.
 const lastLook = 10 * time.Second
 
-// deployments are the names of the Deployments, by driver.
-var deployments = map[string]string{v1alpha1.DriverLVM: "quarry-csi-lvm"}
+// Entry is one driver of the table.
+type Entry struct {
+	// Profile of the backend; its Driver is what is deployed.
+	Profile backend.Profile
+	// Extras returns what the pod of the CSI controller needs besides what all need; nil when that is nothing. all are the storages of the
+	// driver, with those that are being deleted.
+	Extras func(all []v1alpha1.Storage) backend.PodExtras
+	// Snapshots reports whether a storage gets a VolumeSnapshotClass of its name; nil when none does.
+	Snapshots func(v1alpha1.Storage) bool
+}
 
 // Reconciler keeps the drivers. Its requests are the names of drivers.
 type Reconciler struct {
@@ -43,120 +46,112 @@ type Reconciler struct {
 	Images    Images
 	// Verbosity of the log of all containers.
 	Verbosity int
+	// Entries of the table, one for each driver.
+	Entries []Entry
+	// Of returns the profile of the backend of a storage. It reports false for a storage whose backend does not exist yet.
+	Of func(v1alpha1.Storage) (backend.Profile, bool)
+}
+
+// entry returns the entry of the driver of a name.
+func (r *Reconciler) entry(driver string) (Entry, bool) {
+	for _, e := range r.Entries {
+		if e.Profile.Driver.Name == driver {
+			return e, true
+		}
+	}
+	return Entry{}, false
 }
 
 // Reconcile deploys or removes one driver.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if deployments[req.Name] == "" {
+	e, ok := r.entry(req.Name)
+	if !ok {
 		return ctrl.Result{}, nil
 	}
-	var list v1alpha1.ClusterList
-	if err := r.Client.List(ctx, &list); err != nil {
-		return ctrl.Result{}, fmt.Errorf("list clusters: %w", err)
+	result, err := r.reconcile(ctx, e)
+	return kube.Retry(ctx, result, err)
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, e Entry) (ctrl.Result, error) {
+	all, err := kube.Storages(ctx, r.Client)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
-	stay, leave := users(list.Items)
+	stay, leave := r.users(e, all)
 	needed := len(stay) > 0
 	if !needed && len(leave) > 0 {
-		var err error
-		if needed, err = r.serves(ctx, req.Name); err != nil {
+		if needed, err = r.serves(ctx, e); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 	if !needed {
-		return ctrl.Result{}, errors.Join(r.snapshotClasses(ctx, req.Name, nil), r.remove(ctx, req.Name))
+		return ctrl.Result{}, errors.Join(r.snapshotClasses(ctx, e, nil), r.remove(ctx, e))
 	}
 	result := ctrl.Result{}
 	if len(stay) == 0 {
 		// Snapshots that hold the driver are not watched, because their API may be missing.
 		result.RequeueAfter = lastLook
 	}
-	return result, errors.Join(r.deploy(ctx, req.Name), r.snapshotClasses(ctx, req.Name, stay))
+	return result, errors.Join(r.deploy(ctx, e, slices.Concat(stay, leave)), r.snapshotClasses(ctx, e, stay))
 }
 
-// users returns the Clusters with storageType lvm that stay, and those that are being deleted.
-func users(clusters []v1alpha1.Cluster) (stay, leave []v1alpha1.Cluster) {
-	for _, c := range clusters {
-		switch {
-		case c.Spec.StorageType != v1alpha1.StorageTypeLVM:
-		case c.DeletionTimestamp.IsZero():
-			stay = append(stay, c)
+// users returns the storages of the driver that stay, and those that are being deleted.
+func (r *Reconciler) users(e Entry, all []v1alpha1.Storage) (stay, leave []v1alpha1.Storage) {
+	for _, s := range all {
+		switch p, ok := r.Of(s); {
+		case !ok || p.Driver.Name != e.Profile.Driver.Name:
+		case s.GetDeletionTimestamp().IsZero():
+			stay = append(stay, s)
 		default:
-			leave = append(leave, c)
+			leave = append(leave, s)
 		}
 	}
 	return stay, leave
 }
 
-// serves says whether a volume or snapshot exists that only the driver can delete.
-func (r *Reconciler) serves(ctx context.Context, driver string) (bool, error) {
+// serves reports whether a volume or snapshot exists that only the driver can delete.
+func (r *Reconciler) serves(ctx context.Context, e Entry) (bool, error) {
 	var volumes corev1.PersistentVolumeList
 	if err := r.Client.List(ctx, &volumes, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
 		return false, fmt.Errorf("list persistentvolumes: %w", err)
 	}
 	for _, v := range volumes.Items {
-		if v.Spec.CSI != nil && v.Spec.CSI.Driver == driver {
+		if v.Spec.CSI != nil && v.Spec.CSI.Driver == e.Profile.Driver.Name {
 			return true, nil
 		}
 	}
-	return r.snapshots(ctx, driver)
-}
-
-func (r *Reconciler) deploy(ctx context.Context, driver string) error {
-	for _, o := range []applied{csiDriver(driver), r.deployment(driver)} {
-		if err := r.Client.Apply(ctx, o.config, fieldOwner, client.ForceOwnership); err != nil {
-			return fmt.Errorf("apply %s: %w", o.name, err)
-		}
+	if !e.Profile.Driver.Snapshots {
+		return false, nil
 	}
-	return nil
+	return r.snapshots(ctx, e.Profile.Driver.Name)
 }
 
-// remove deletes the Deployment first, so that nothing answers for a driver that is not declared.
-func (r *Reconciler) remove(ctx context.Context, driver string) error {
-	d := &appsv1.Deployment{}
-	d.Namespace, d.Name = r.Namespace, deployments[driver]
-	c := &storagev1.CSIDriver{}
-	c.Name = driver
-	for _, o := range []client.Object{d, c} {
+// deploy applies the CSIDriver first: a volume is not staged before the kubelet knows how.
+func (r *Reconciler) deploy(ctx context.Context, e Entry, all []v1alpha1.Storage) error {
+	d := e.Profile.Driver
+	if err := kube.Apply(ctx, r.Client, "csidriver "+d.Name, csiDriver(d)); err != nil {
+		return err
+	}
+	var extras backend.PodExtras
+	if e.Extras != nil {
+		extras = e.Extras(all)
+	}
+	return kube.Apply(ctx, r.Client, "deployment "+d.Deployment, r.deployment(d, extras))
+}
+
+// remove deletes the Deployment first, so that nothing serves a driver that is not declared.
+func (r *Reconciler) remove(ctx context.Context, e Entry) error {
+	for _, o := range []client.Object{r.emptyDeployment(e.Profile.Driver), emptyCSIDriver(e.Profile.Driver)} {
 		err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), o)
-		if apierrors.IsNotFound(err) || err == nil && (!o.GetDeletionTimestamp().IsZero() || o.GetLabels()[v1alpha1.LabelDriver] != driver) {
+		switch {
+		case client.IgnoreNotFound(err) != nil:
+			return fmt.Errorf("get %T %s: %w", o, o.GetName(), err)
+		case err != nil, !o.GetDeletionTimestamp().IsZero(), o.GetLabels()[v1alpha1.LabelDriver] != e.Profile.Driver.Name:
 			continue
 		}
-		if err == nil {
-			err = r.Client.Delete(ctx, o, client.PropagationPolicy("Background"))
-		}
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete %s: %w", o.GetName(), err)
+		if err := kube.Delete(ctx, r.Client, o, client.PropagationPolicy("Background")); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// State returns how a driver is, as its Deployment says.
-func (r *Reconciler) State(ctx context.Context, driver string) (health.Driver, error) {
-	d := &appsv1.Deployment{}
-	err := r.Client.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: deployments[driver]}, d)
-	if apierrors.IsNotFound(err) {
-		return health.Driver{}, nil
-	}
-	if err != nil {
-		return health.Driver{}, fmt.Errorf("get deployment %s: %w", deployments[driver], err)
-	}
-	return stateOf(d), nil
-}
-
-// stateOf reads a Deployment's status. While a new version is rolled out the old one serves.
-func stateOf(d *appsv1.Deployment) health.Driver {
-	s := health.Driver{Exists: true, Ready: d.Status.AvailableReplicas > 0 && d.DeletionTimestamp.IsZero()}
-	where := d.Namespace + "/" + d.Name
-	if !s.Ready {
-		s.Progress = fmt.Sprintf("The CSI driver's Deployment %s is not available yet.", where)
-	}
-	for _, c := range d.Status.Conditions {
-		stuck := c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse ||
-			c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue
-		if stuck && !s.Ready {
-			s.Failed = fmt.Sprintf("The CSI driver's Deployment %s does not get ready: %s", where, c.Message)
-		}
-	}
-	return s
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -30,7 +31,40 @@ func reconciler(t *testing.T) *Reconciler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Reconciler{Client: apitest.Client(t), Namespace: namespace, Images: images}
+	return &Reconciler{Client: apitest.Client(t), Namespace: namespace, Images: images, Entries: []Entry{lvm, nfs}, Of: profileOf}
+}
+
+// Two backends as they differ most: volumes on the disks of nodes, and volumes that every node reaches.
+var (
+	lvm = Entry{
+		Profile: backend.Profile{Type: v1alpha1.StorageTypeLVM, Driver: backend.Driver{
+			Name: v1alpha1.DriverLVM, Deployment: "quarry-csi-lvm", Topology: true, Capacity: true, Snapshots: true,
+		}},
+		Snapshots: func(s v1alpha1.Storage) bool {
+			c, ok := s.(*v1alpha1.Cluster)
+			return ok && c.Spec.LVM != nil && c.Spec.LVM.ThinPool != nil
+		},
+	}
+	nfs = Entry{
+		Profile: backend.Profile{Driver: backend.Driver{Name: v1alpha1.DriverNFS, Deployment: "quarry-csi-nfs"}},
+		Extras: func(all []v1alpha1.Storage) backend.PodExtras {
+			var names []string
+			for _, s := range all {
+				names = append(names, s.GetName())
+			}
+			return backend.PodExtras{Args: []string{"--shares=" + strings.Join(names, ",")}}
+		},
+	}
+)
+
+func profileOf(s v1alpha1.Storage) (backend.Profile, bool) {
+	switch s := s.(type) {
+	case *v1alpha1.Cluster:
+		return lvm.Profile, s.Spec.StorageType == v1alpha1.StorageTypeLVM
+	case *v1alpha1.Nfs:
+		return nfs.Profile, true
+	}
+	return backend.Profile{}, false
 }
 
 func run(t *testing.T, r *Reconciler) {

@@ -13,6 +13,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"quarry.storage/quarry/controller/internal/decide/harbor"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -37,22 +38,10 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, want *unstructured.Un
 	case !touch:
 		return have, nil
 	}
-	var before string
-	if have.object != nil {
-		before = have.object.GetResourceVersion()
+	if err := kube.ApplyChild(ctx, r.Client, want, have.object); err != nil {
+		return child{}, err
 	}
-	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), fieldOwner, client.ForceOwnership); err != nil {
-		return child{}, fmt.Errorf("apply %s %s: %w", want.GetKind(), want.GetName(), err)
-	}
-	log := logf.FromContext(ctx)
-	switch before {
-	case "":
-		log.Info("Made child", "kind", want.GetKind(), "name", want.GetName())
-	case want.GetResourceVersion():
-	default:
-		log.Info("Changed child", "kind", want.GetKind(), "name", want.GetName())
-	}
-	return child{object: want, created: before == ""}, nil
+	return child{object: want, created: have.object == nil}, nil
 }
 
 // look finds the child of the given kind and name; no object when there is none.
@@ -85,7 +74,7 @@ func (r *Reconciler) missing(ctx context.Context, kind schema.GroupVersionKind) 
 	if name == "" {
 		return harbor.State{}, nil
 	}
-	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, definition())
+	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, kube.Definition())
 	if apierrors.IsNotFound(err) {
 		return harbor.Failed(v1alpha1.ReasonHarborOperatorMissing, fmt.Sprintf(
 			"The CustomResourceDefinition %s is not installed: install the operator of %s; it is picked up then.", name, kind.Kind)), nil
@@ -105,10 +94,8 @@ func (r *Reconciler) remove(ctx context.Context, s *scope, o *unstructured.Unstr
 	if err != nil || have.object == nil {
 		return err
 	}
-	uid := have.object.GetUID()
-	err = r.Client.Delete(ctx, have.object, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete %s %s: %w", o.GetKind(), o.GetName(), err)
+	if err := kube.Delete(ctx, r.Client, have.object, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		return err
 	}
 	logf.FromContext(ctx).Info("Removed child", "kind", o.GetKind(), "name", o.GetName())
 	return nil
@@ -116,10 +103,3 @@ func (r *Reconciler) remove(ctx context.Context, s *scope, o *unstructured.Unstr
 
 // describe names a child in a sentence.
 func describe(o *unstructured.Unstructured) string { return "The " + o.GetKind() + " " + o.GetName() }
-
-// definition is the kind of CustomResourceDefinitions, of which only the names are looked at.
-func definition() *metav1.PartialObjectMetadata {
-	o := &metav1.PartialObjectMetadata{}
-	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	return o
-}

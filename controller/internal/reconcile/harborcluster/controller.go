@@ -5,16 +5,15 @@ package harborcluster
 import (
 	"context"
 	"errors"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"quarry.storage/quarry/controller/internal/decide/harbor"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -32,9 +31,6 @@ import (
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
-
-// fieldOwner is the one field owner of everything the controller applies.
-const fieldOwner = client.FieldOwner("quarry-controller")
 
 // Reconciler reconciles HarborClusters.
 type Reconciler struct {
@@ -66,17 +62,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	s := newScope(c)
 	err := r.reconcile(ctx, s)
-	written := r.writeStatus(ctx, s)
-	if apierrors.IsConflict(written) {
-		// Somebody wrote at the same time. Nothing is lost: the status is computed again from what is seen then.
-		logf.FromContext(ctx).V(1).Info("Retrying after a conflict", "error", written.Error())
-		s.within(time.Second)
-		written = nil
-	}
-	if err := errors.Join(err, written); err != nil {
-		return ctrl.Result{}, err
-	}
-	return ctrl.Result{RequeueAfter: s.next()}, nil
+	err = errors.Join(err, r.writeStatus(ctx, s))
+	return kube.Retry(ctx, ctrl.Result{RequeueAfter: s.next()}, err)
 }
 
 // reconcile looks after the services of Harbor, and after Harbor itself when they are ready.

@@ -32,7 +32,7 @@ type scope struct {
 
 func newScope(c *v1alpha1.HarborCluster) *scope { return &scope{before: c, cluster: c.DeepCopy()} }
 
-// act says whether children may be written.
+// act reports whether children may be written.
 func (s *scope) act() bool { return len(s.faults) == 0 }
 
 // fault returns what is wrong with the spec of a part; nil when nothing is.
@@ -45,7 +45,7 @@ func (s *scope) fault(p harbor.Part) *harbor.Fault {
 	return nil
 }
 
-// servicesReady says whether everything that Harbor needs works.
+// servicesReady reports whether everything that Harbor needs works.
 func (s *scope) servicesReady() bool {
 	for _, p := range []harbor.Part{harbor.Storage, harbor.Database, harbor.Cache} {
 		if !s.states[p].Ready() {
@@ -62,7 +62,7 @@ func (s *scope) within(d time.Duration) {
 	}
 }
 
-// next returns when the HarborCluster is looked at again though nothing happens; zero when it need not be.
+// next returns when the HarborCluster is looked at again even if nothing happens; zero when it need not be.
 func (s *scope) next() time.Duration {
 	for _, again := range s.again {
 		if again {

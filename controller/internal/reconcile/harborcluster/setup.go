@@ -18,14 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"quarry.storage/quarry/controller/internal/decide/harbor"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -43,23 +42,17 @@ func Selections() (map[client.Object]cache.ByObject, error) {
 	}, nil
 }
 
-// created is true for objects that are new, and for nothing else.
-var created = predicate.Funcs{
-	UpdateFunc: func(event.UpdateEvent) bool { return false },
-	DeleteFunc: func(event.DeleteEvent) bool { return false },
-}
-
 // SetupWithManager registers the reconciler. children is where the children are watched: only their metadata, because what matters is
 // read when it is needed. Kinds of other operators join when their definition is there.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, children cache.Cache) error {
-	everyone := handler.EnqueueRequestsFromMapFunc(r.all)
+	everyone := handler.EnqueueRequestsFromMapFunc(kube.Everyone(r.Client, func() client.ObjectList { return &v1alpha1.HarborClusterList{} }))
 	owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha1.HarborCluster{}, handler.OnlyControllerOwner())
 	ofRedis := handler.EnqueueRequestsFromMapFunc(clusterOfRedis)
 	known := predicate.NewPredicateFuncs(func(o client.Object) bool { return harbor.IsDefinition(o.GetName()) })
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.HarborCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesMetadata(definition(), everyone, builder.WithPredicates(known)).
-		Watches(&storagev1.StorageClass{}, everyone, builder.WithPredicates(created)).
+		WatchesMetadata(kube.Definition(), everyone, builder.WithPredicates(known)).
+		Watches(&storagev1.StorageClass{}, everyone, builder.WithPredicates(kube.Created)).
 		WatchesRawSource(kind(children, appsv1.SchemeGroupVersion.WithKind("StatefulSet"), ofRedis)).
 		WatchesRawSource(kind(children, appsv1.SchemeGroupVersion.WithKind("Deployment"), ofRedis)).
 		WatchesRawSource(kind(children, harbor.JobKind, owner)).
@@ -94,21 +87,6 @@ func kind(children cache.Cache, k schema.GroupVersionKind, h handler.EventHandle
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(k)
 	return source.Kind[client.Object](children, o, h)
-}
-
-// all returns every HarborCluster.
-func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
-	var list v1alpha1.HarborClusterList
-	// The cache answers; it fails only while it is being set up, and then every HarborCluster is looked at anyway.
-	if err := r.Client.List(ctx, &list); err != nil {
-		logf.FromContext(ctx).Error(err, "Failed to list HarborClusters")
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return requests
 }
 
 // clusterOfRedis returns the HarborCluster that a StatefulSet or Deployment of the operator of Redis may be of.

@@ -2,15 +2,13 @@ package harborcluster
 
 import (
 	"context"
-	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"quarry.storage/quarry/controller/internal/decide/harbor"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -22,19 +20,11 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 	after := s.cluster.DeepCopy()
 	fill(&after.Status, s)
 	recordMetrics(after)
-	if equality.Semantic.DeepEqual(s.before.Status, after.Status) {
-		return nil
+	wrote, err := kube.WriteStatus(ctx, r.Client, s.before, after)
+	if wrote {
+		r.tell(ctx, s.before, after)
 	}
-	written := after.DeepCopy()
-	err := r.Client.Status().Patch(ctx, written, client.MergeFromWithOptions(s.before.DeepCopy(), client.MergeFromWithOptimisticLock{}))
-	if err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			return nil
-		}
-		return fmt.Errorf("patch status: %w", err)
-	}
-	r.tell(ctx, s.before, after)
-	return nil
+	return err
 }
 
 func fill(status *v1alpha1.HarborClusterStatus, s *scope) {
@@ -56,9 +46,7 @@ func (r *Reconciler) tell(ctx context.Context, before, after *v1alpha1.HarborClu
 	if before.Status.Status != after.Status.Status {
 		log.Info("Changed status", "status", after.Status.Status)
 	}
-	for _, n := range transitions(before.Status, after.Status) {
-		r.Events.Eventf(after, nil, n.kind, n.reason, n.action, "%s", n.message)
-	}
+	kube.Emit(r.Events, after, transitions(before.Status, after.Status)...)
 }
 
 // changed returns the conditions of the parts that say something new.

@@ -20,6 +20,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/apitest"
 	"quarry.storage/quarry/controller/internal/decide/harbor"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -219,7 +220,7 @@ func TestReconcile_statusConflictIsTriedAgain(t *testing.T) {
 func uninstall(s *suite, kind schema.GroupVersionKind) {
 	s.t.Helper()
 	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(definition().GroupVersionKind())
+	o.SetGroupVersionKind(kube.Definition().GroupVersionKind())
 	o.SetName(harbor.Definition(kind))
 	must(s.t, s.client.Delete(s.t.Context(), o))
 	await(s.t, "the definition is gone", func() string {

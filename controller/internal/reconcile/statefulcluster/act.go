@@ -14,12 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"quarry.storage/quarry/controller/internal/decide/replica"
+	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
-
-// fieldOwner is the one field owner of everything the controller writes.
-const fieldOwner = client.FieldOwner("quarry-controller")
 
 // trial is the identity of a replica that is only tried out: it makes the API server say the same each time.
 const trial = "0000000000000000"
@@ -42,8 +40,8 @@ func (r *Reconciler) act(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// create makes the claims of an identity, then its pod. Both are made once and never changed, and must not exist, so they are created
-// and not applied. All of it is tried out first: when the API server refuses a part, nothing is made.
+// create makes the claims of an identity, then its pod. Neither may exist before, and neither is changed later: so both are created and not
+// applied. A dry run comes first: when the API server refuses a part, nothing is made.
 func (r *Reconciler) create(ctx context.Context, s *scope) error {
 	if err := r.tryOut(ctx, s); err != nil {
 		s.trouble = trouble{v1alpha1.ReasonCreateFailed, err.Error()}
@@ -67,7 +65,7 @@ func (r *Reconciler) create(ctx context.Context, s *scope) error {
 
 func (r *Reconciler) make(ctx context.Context, s *scope, identity string) (*corev1.Pod, error) {
 	for _, c := range s.plan.Claims(identity) {
-		err := r.Client.Create(ctx, c, fieldOwner)
+		err := r.Client.Create(ctx, c, kube.FieldOwner)
 		if apierrors.IsAlreadyExists(err) && identity == s.decision.Identity {
 			continue
 		}
@@ -77,7 +75,7 @@ func (r *Reconciler) make(ctx context.Context, s *scope, identity string) (*core
 		s.claims = append(s.claims, *c)
 	}
 	pod := s.plan.Pod(identity)
-	if err := r.Client.Create(ctx, pod, fieldOwner); err != nil {
+	if err := r.Client.Create(ctx, pod, kube.FieldOwner); err != nil {
 		return nil, fmt.Errorf("create pod %s: %w", pod.Name, err)
 	}
 	return pod, nil
@@ -91,14 +89,14 @@ func (r *Reconciler) tryOut(ctx context.Context, s *scope) error {
 	}
 	objects = append(objects, s.plan.Pod(trial))
 	for _, o := range objects {
-		if err := r.Client.Create(ctx, o, fieldOwner, client.DryRunAll); apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+		if err := r.Client.Create(ctx, o, kube.FieldOwner, client.DryRunAll); apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 			return fmt.Errorf("try to create %s: %w", o.GetName(), err)
 		}
 	}
 	return nil
 }
 
-// remove evicts the pod, so that disruption budgets are kept. On a node that is gone nobody would end it: there it is deleted at once.
+// remove evicts the pod, so that disruption budgets are kept. On a node that is gone no kubelet would end it: such a pod is deleted at once.
 func (r *Reconciler) remove(ctx context.Context, s *scope) error {
 	pod := s.pod(s.decision.Victim)
 	if pod == nil {
@@ -136,7 +134,7 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// budgetOf returns what the API server says about the budget that holds an eviction up, with its name where that is told.
+// budgetOf returns what the API server says about the budget that holds an eviction up, with its name if the API server gives it.
 func budgetOf(err error) string {
 	text := err.Error()
 	if cause, ok := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause); ok && cause.Message != "" {

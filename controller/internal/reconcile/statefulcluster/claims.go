@@ -3,14 +3,13 @@ package statefulcluster
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -25,18 +24,14 @@ func (r *Reconciler) settleClaims(ctx context.Context, s *scope) error {
 		if !c.DeletionTimestamp.IsZero() {
 			continue
 		}
-		before := c.DeepCopy()
-		c.OwnerReferences = s.ownersOf(c)
-		if s.podOf(c.Labels[v1alpha1.LabelIdentity]) != nil {
-			delete(c.Labels, v1alpha1.LabelReserved)
-		}
-		if equality.Semantic.DeepEqual(before.OwnerReferences, c.OwnerReferences) && len(before.Labels) == len(c.Labels) {
-			continue
-		}
-		// A list in a merge patch replaces what is there, so it must still be what was read.
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := r.Client.Patch(ctx, c, patch, fieldOwner); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("patch claim %s: %w", c.Name, err)
+		_, err := kube.Patch(ctx, r.Client, c, func(c *corev1.PersistentVolumeClaim) {
+			c.OwnerReferences = s.ownersOf(c)
+			if s.podOf(c.Labels[v1alpha1.LabelIdentity]) != nil {
+				delete(c.Labels, v1alpha1.LabelReserved)
+			}
+		})
+		if client.IgnoreNotFound(err) != nil {
+			return err
 		}
 	}
 	return nil

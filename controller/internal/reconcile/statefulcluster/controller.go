@@ -11,10 +11,10 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"quarry.storage/quarry/controller/internal/decide/blueprint"
-	"quarry.storage/quarry/controller/internal/decide/replica"
+	"quarry.storage/quarry/controller/internal/decide/stateful/blueprint"
+	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -27,9 +27,6 @@ import (
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
-
-// retry is how soon something is tried again that failed because somebody else wrote at the same time.
-const retry = time.Second
 
 // Reconciler reconciles StatefulClusters.
 type Reconciler struct {
@@ -60,11 +57,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	result, err := r.reconcile(ctx, c)
-	if apierrors.IsConflict(err) {
-		logf.FromContext(ctx).V(1).Info("Retrying after a conflict", "error", err.Error())
-		return ctrl.Result{RequeueAfter: retry}, nil
-	}
-	return result, err
+	return kube.Retry(ctx, result, err)
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, c *v1alpha1.StatefulCluster) (result ctrl.Result, err error) {
@@ -82,7 +75,7 @@ func (r *Reconciler) reconcile(ctx context.Context, c *v1alpha1.StatefulCluster)
 	}
 	s.decision = replica.Decide(s.input)
 	if again, err := r.lookTwice(ctx, s); err != nil || again {
-		return ctrl.Result{RequeueAfter: retry}, err
+		return ctrl.Result{RequeueAfter: kube.Again}, err
 	}
 	// Claims are seen to even when the action fails: they may wait for another one.
 	if err := errors.Join(r.act(ctx, s), r.settleClaims(ctx, s)); err != nil {

@@ -1,32 +1,34 @@
 package statefulcluster
 
 import (
-	"strings"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quarry.storage/quarry/controller/internal/decide/notice"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// maxNote is the longest message that the API server takes for an event.
-const maxNote = 1000
-
 func (r *Reconciler) announceCreated(s *scope, pod *corev1.Pod) {
-	r.Events.Eventf(s.cluster, pod, corev1.EventTypeNormal, v1alpha1.ReasonReplicaCreated, "Create", "Replica %s is made.", pod.Name)
+	kube.EmitRelated(r.Events, s.cluster, pod, notice.Note{
+		Kind: corev1.EventTypeNormal, Reason: v1alpha1.ReasonReplicaCreated, Action: "Create",
+		Message: fmt.Sprintf("Replica %s is made.", pod.Name),
+	})
 }
 
-// announceRemoved tells of a replica that was given up as a warning, and of one that was not needed any more as news.
+// announceRemoved emits a warning about a replica that was given up, and a normal event about one that was not needed any more.
 func (r *Reconciler) announceRemoved(s *scope, pod *corev1.Pod) {
-	kind, reason := corev1.EventTypeNormal, v1alpha1.ReasonReplicaRemoved
+	n := notice.Note{Kind: corev1.EventTypeNormal, Reason: v1alpha1.ReasonReplicaRemoved, Action: "Remove", Message: s.decision.Message}
 	if replaced(s.decision.Reason) {
-		kind, reason = corev1.EventTypeWarning, v1alpha1.ReasonReplicaReplaced
+		n.Kind, n.Reason = corev1.EventTypeWarning, v1alpha1.ReasonReplicaReplaced
 	}
-	r.Events.Eventf(s.cluster, pod, kind, reason, "Remove", "%s", s.decision.Message)
+	kube.EmitRelated(r.Events, s.cluster, pod, n)
 }
 
-// replaced tells whether a removal gives up a replica that is still wanted.
+// replaced reports whether a removal gives up a replica that is still wanted.
 func replaced(reason string) bool {
 	switch reason {
 	case v1alpha1.ReasonReplicaLost, v1alpha1.ReasonReplicaFinished, v1alpha1.ReasonReplicaUnhealthy:
@@ -35,11 +37,12 @@ func replaced(reason string) bool {
 	return false
 }
 
-// announce tells what a user can act on: whether the StatefulCluster is Ready, with the reason when it is not, and a budget that holds up
-// a removal. What is merely on its way is not told.
-func (r *Reconciler) announce(before, after *v1alpha1.StatefulCluster) {
+// transitions returns the events between two statuses that a user can act on: whether the StatefulCluster is Ready, with the reason when
+// it is not, and a disruption budget that holds up a removal. Progress makes no event.
+func transitions(before, after v1alpha1.StatefulClusterStatus) []notice.Note {
+	var notes []notice.Note
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionAllFieldsUsed} {
-		was, is := meta.FindStatusCondition(before.Status.Conditions, kind), meta.FindStatusCondition(after.Status.Conditions, kind)
+		was, is := meta.FindStatusCondition(before.Conditions, kind), meta.FindStatusCondition(after.Conditions, kind)
 		if is == nil || was != nil && was.Status == is.Status && was.Reason == is.Reason {
 			continue
 		}
@@ -55,13 +58,7 @@ func (r *Reconciler) announce(before, after *v1alpha1.StatefulCluster) {
 		default:
 			continue
 		}
-		r.Events.Eventf(after, nil, level, is.Reason, "Reconcile", "%s", shorten(is.Message))
+		notes = append(notes, notice.Note{Kind: level, Reason: is.Reason, Action: "Reconcile", Message: is.Message})
 	}
-}
-
-func shorten(s string) string {
-	if len(s) <= maxNote {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxNote], "") + "…"
+	return notes
 }

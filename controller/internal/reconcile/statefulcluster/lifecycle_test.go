@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -340,7 +341,7 @@ func TestReconcile_staleCache(t *testing.T) {
 	for range 3 {
 		s.mustPass()
 	}
-	if s.names() != "1" || s.result.RequeueAfter != retry {
+	if s.names() != "1" || s.result.RequeueAfter != kube.Again {
 		t.Errorf("pods %s, again after %v", s.names(), s.result.RequeueAfter)
 	}
 }

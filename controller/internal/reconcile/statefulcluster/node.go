@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quarry.storage/quarry/controller/internal/decide/replica"
-	"quarry.storage/quarry/controller/internal/decide/topology"
+	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
+	"quarry.storage/quarry/controller/internal/decide/stateful/topology"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -25,7 +25,7 @@ type node struct {
 // nodes by name.
 type nodes map[string]node
 
-// blackout tells whether more than half of all nodes are unreachable: then the fault is more likely in the network than in the nodes.
+// blackout reports whether more than half of all nodes are unreachable: then the fault is more likely in the network than in the nodes.
 func (n nodes) blackout() bool {
 	silent := 0
 	for _, one := range n {
@@ -83,7 +83,7 @@ func (r *Reconciler) nodeOf(ctx context.Context, s *scope, p *corev1.Pod) (repli
 	return known.state, known.since, nil
 }
 
-// nodeOfVolumes tells whether a pod that is not scheduled can be: a volume that is bound to nodes that do not answer, or do not exist,
+// nodeOfVolumes returns whether a pod that is not scheduled can be: a volume that is bound to nodes that do not answer, or do not exist,
 // keeps it from every other one. Labels of a node may be late, so even a node that is gone counts as unreachable for a while.
 func (r *Reconciler) nodeOfVolumes(ctx context.Context, s *scope, p *corev1.Pod) (replica.NodeState, time.Time, error) {
 	since := p.CreationTimestamp.Time
@@ -109,7 +109,7 @@ func (r *Reconciler) nodeOfVolumes(ctx context.Context, s *scope, p *corev1.Pod)
 	return replica.NodeFine, since, nil
 }
 
-// reachable tells whether a node that answers can use a volume.
+// reachable reports whether a node that answers can use a volume.
 func (s *scope) reachable(v *corev1.PersistentVolume) bool {
 	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
 		return true

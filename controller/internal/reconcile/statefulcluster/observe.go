@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quarry.storage/quarry/controller/internal/decide/replica"
+	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 

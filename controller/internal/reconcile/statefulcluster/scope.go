@@ -5,8 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"quarry.storage/quarry/controller/internal/decide/blueprint"
-	"quarry.storage/quarry/controller/internal/decide/replica"
+	"quarry.storage/quarry/controller/internal/decide/stateful/blueprint"
+	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -41,7 +41,7 @@ type scope struct {
 // trouble is a failure as a condition tells it.
 type trouble struct{ reason, message string }
 
-// after returns when the StatefulCluster is looked at again though nothing happens; zero when there is no need to.
+// after returns when the StatefulCluster is looked at again even if nothing happens; zero when there is no need to.
 func (s *scope) after() time.Duration {
 	if s.retryAfter > 0 {
 		return s.retryAfter
@@ -75,7 +75,7 @@ func (s *scope) pod(name string) *corev1.Pod {
 	return nil
 }
 
-// leaves tells whether a pod is being deleted.
+// leaves reports whether a pod is being deleted.
 func (s *scope) leaves(p *corev1.Pod) bool {
 	return !p.DeletionTimestamp.IsZero() || s.removed && s.decision.Victim == p.Name
 }

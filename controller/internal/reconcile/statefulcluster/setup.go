@@ -15,22 +15,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
 // SetupWithManager registers the reconciler. workloads is the cache of pods, claims and nodes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workloads cache.Cache) error {
 	spec := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
+	// A node that comes, goes or falls silent is rare, and may matter to any StatefulCluster.
+	everyone := kube.Everyone(r.Client, func() client.ObjectList { return &v1alpha1.StatefulClusterList{} })
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.StatefulCluster{}, spec).
 		WatchesRawSource(source.Kind[client.Object](workloads, &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ownerOf))).
 		WatchesRawSource(source.Kind[client.Object](workloads, &corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ownerOf))).
-		WatchesRawSource(source.Kind[client.Object](workloads, &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), nodeChanged)).
+		WatchesRawSource(source.Kind[client.Object](workloads, &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(everyone), nodeChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
 }
@@ -42,21 +44,6 @@ func ownerOf(_ context.Context, o client.Object) []reconcile.Request {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
-}
-
-// all returns every StatefulCluster: a node that comes, goes or falls silent is rare, and may matter to any of them.
-func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
-	var list v1alpha1.StatefulClusterList
-	// The cache answers; it fails only while it is being set up, and then every StatefulCluster is looked at anyway.
-	if err := r.Client.List(ctx, &list, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
-		logf.FromContext(ctx).Error(err, "Failed to list statefulclusters")
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return requests
 }
 
 // nodeChanged lets only changes through that matter: kubelets write to nodes all the time. Nodes that are there at the start change nothing.

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quarry.storage/quarry/controller/internal/decide/blueprint"
-	"quarry.storage/quarry/controller/internal/decide/replica"
+	"quarry.storage/quarry/controller/internal/decide/stateful/blueprint"
+	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -24,18 +23,11 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 	after.Status.FutileReplacements = s.cluster.Status.FutileReplacements
 	s.fill(&after.Status)
 	record(after)
-	if equality.Semantic.DeepEqual(s.before.Status, after.Status) {
-		return nil
+	wrote, err := kube.WriteStatus(ctx, r.Client, s.before, after)
+	if wrote {
+		kube.Emit(r.Events, after, transitions(s.before.Status, after.Status)...)
 	}
-	written := after.DeepCopy()
-	err := r.Client.Status().Patch(ctx, written, client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{}), fieldOwner)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("patch status of statefulcluster %s: %w", after.Name, err)
-	}
-	if err == nil {
-		r.announce(s.before, after)
-	}
-	return nil
+	return err
 }
 
 func (s *scope) fill(status *v1alpha1.StatefulClusterStatus) {

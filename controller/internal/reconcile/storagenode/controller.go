@@ -1,5 +1,5 @@
-// Package storagenode keeps one StorageNode for every Kubernetes node that runs an agent, filled with what the agent reports, and
-// tells the pool of agents where they listen.
+// Package storagenode keeps one StorageNode for every Kubernetes node that runs an agent. It fills it with what the agent reports, as far as
+// people know it, and tells the pool of agents where each of them listens.
 package storagenode
 
 import (
@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -57,12 +57,8 @@ type Reconciler struct {
 
 // Reconcile brings one StorageNode up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	err := r.reconcile(ctx, req.Name)
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		logf.FromContext(ctx).V(1).Info("Retrying after a conflict", "error", err.Error())
-		return ctrl.Result{RequeueAfter: retry}, nil
-	}
-	return ctrl.Result{}, err
+	// A StorageNode that exists already is one that the cache does not have yet.
+	return kube.Retry(ctx, ctrl.Result{}, r.reconcile(ctx, req.Name), apierrors.IsAlreadyExists)
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, name string) error {
@@ -91,7 +87,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) error {
 		return nil
 	case apierrors.IsNotFound(err):
 		sn = &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if err := r.Client.Create(ctx, sn); err != nil {
+		if err := r.Client.Create(ctx, sn, kube.FieldOwner); err != nil {
 			return fmt.Errorf("create storagenode %s: %w", name, err)
 		}
 	case err != nil:

@@ -7,11 +7,14 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// verdictClean is the verdict of a device that can be taken; of the others it is the first refusal.
-const verdictClean = "Clean"
+// Verdicts of a device that can be taken and of one that a storage uses. The verdict of any other device is its first refusal.
+const (
+	verdictClean = "Clean"
+	verdictInUse = "InUse"
+)
 
 var devices = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-	Name: "quarry_node_devices", Help: "Block devices of a node by verdict: Clean, or the first reason why it is not.",
+	Name: "quarry_node_devices", Help: "Listed block devices of a node by verdict: Clean, InUse, or the first reason why it is refused.",
 }, []string{"node", "verdict"})
 
 func init() { metrics.Registry.MustRegister(devices) }
@@ -19,19 +22,24 @@ func init() { metrics.Registry.MustRegister(devices) }
 func recordDevices(sn *v1alpha1.StorageNode) {
 	count := map[string]int{verdictClean: 0}
 	for _, d := range sn.Status.Devices {
-		verdict := verdictClean
-		if !d.Available {
-			verdict = v1alpha1.RefusalUnreadable
-		}
-		if len(d.Refusals) > 0 {
-			verdict = d.Refusals[0].Reason
-		}
-		count[verdict]++
+		count[verdictOf(d)]++
 	}
 	forgetMetrics(sn.Name)
 	for verdict, n := range count {
 		devices.WithLabelValues(sn.Name, verdict).Set(float64(n))
 	}
+}
+
+func verdictOf(d v1alpha1.NodeDevice) string {
+	switch {
+	case d.InUseBy != "":
+		return verdictInUse
+	case d.Available:
+		return verdictClean
+	case len(d.Refusals) > 0:
+		return d.Refusals[0].Reason
+	}
+	return v1alpha1.RefusalUnreadable
 }
 
 func forgetMetrics(node string) { devices.DeletePartialMatch(prometheus.Labels{"node": node}) }

@@ -5,37 +5,42 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
 // SetupWithManager registers the reconciler. changed tells the names of nodes whose agent reported something new.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, changed <-chan string) error {
-	err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, IndexNode, nodeOf)
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, IndexNode, nodeOf); err != nil {
+		return err
+	}
+	kinds, err := kube.StorageKinds(mgr.GetScheme())
 	if err != nil {
 		return err
 	}
-	// Of nodes only it matters that they come and go; kubelets write to them all the time.
-	lifecycle := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
-	return ctrl.NewControllerManagedBy(mgr).
+	// Kubelets write to nodes all the time. What matters here is that nodes come and go.
+	b := ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.StorageNode{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesMetadata(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(lifecycle)).
+		WatchesMetadata(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(kube.ComesAndGoes)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			return requests(nodeOf(o))
 		})).
-		WatchesRawSource(source.Func(nodes(changed))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
-		Complete(r)
+		WatchesRawSource(kube.Changes(changed, 0, func(_ context.Context, node string) []reconcile.Request { return requests([]string{node}) })).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 8})
+	// Devices are shown with the name of the storage that they belong to, or with the news that it is gone.
+	everyone := kube.Everyone(r.Client, func() client.ObjectList { return &v1alpha1.StorageNodeList{} })
+	for _, kind := range kinds {
+		b = b.Watches(kind, handler.EnqueueRequestsFromMapFunc(everyone), builder.WithPredicates(kube.ComesAndGoes))
+	}
+	return b.Complete(r)
 }
 
 func nodeOf(o client.Object) []string {
@@ -51,24 +56,4 @@ func requests(nodes []string) []reconcile.Request {
 		out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Name: n}})
 	}
 	return out
-}
-
-// nodes turns changes of nodes into requests.
-func nodes(changed <-chan string) func(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	return func(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		go func() {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case node, open := <-changed:
-					if !open {
-						return
-					}
-					q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: node}})
-				}
-			}
-		}()
-		return nil
-	}
 }

@@ -2,93 +2,77 @@ package storagenode
 
 import (
 	"context"
-	"fmt"
-	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 )
 
-// retry is how soon a conflict is tried again.
-const retry = time.Second
+// maxMessage is the length of the longest message of a status.
+const maxMessage = 1 << 10
 
 // writeStatus writes what the agent reports, when it changed.
 func (r *Reconciler) writeStatus(ctx context.Context, sn *v1alpha1.StorageNode) error {
-	node := r.Pool.Node(sn.Name)
+	of, err := r.owners(ctx)
+	if err != nil {
+		return err
+	}
 	after := sn.DeepCopy()
-	fill(after, node)
+	fill(after, r.Pool.Node(sn.Name), of)
 	recordDevices(after)
-	if equality.Semantic.DeepEqual(sn.Status, after.Status) {
-		return nil
-	}
-	err := r.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(sn.DeepCopy(), client.MergeFromWithOptimisticLock{}))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("patch status of storagenode %s: %w", sn.Name, err)
-	}
-	return nil
+	_, err = kube.WriteStatus(ctx, r.Client, sn, after)
+	return err
 }
 
-// fill computes the status. While it is too early to say whether the agent answers, what was reported before stands.
-func fill(sn *v1alpha1.StorageNode, n decide.Node) {
+// owners names the storages that exist.
+func (r *Reconciler) owners(ctx context.Context) (owners, error) {
+	all, err := kube.Storages(ctx, r.Client)
+	if err != nil {
+		return nil, err
+	}
+	of := make(owners, len(all))
+	for _, s := range all {
+		of[string(s.GetUID())] = s.StorageKind() + " " + s.GetName()
+	}
+	return of, nil
+}
+
+// fill computes the status. While it is too early to say whether the agent is up, what was reported before stands.
+func fill(sn *v1alpha1.StorageNode, n decide.Node, of owners) {
 	s := &sn.Status
 	s.ObservedGeneration = sn.Generation
 	if n.Agent == decide.AgentConnecting && len(s.Conditions) > 0 {
 		return
 	}
-	s.Message = n.Problem
+	s.Message = backend.Cut(n.Problem, maxMessage)
 	if n.LVMError != "" {
-		s.Message = "LVM cannot be run: " + n.LVMError
+		s.Message = backend.Cut("LVM cannot be run: "+n.LVMError, maxMessage)
 	}
-	s.State = v1alpha1.MemberState(nodestate.Compute(nodestate.Flags{IsUp: n.Up(), ShouldQuiesce: sn.Spec.Maintenance}))
+	s.State = v1alpha1.MemberState(nodestate.Compute(nodestate.Of(n.Up(), false, sn.Spec.Maintenance, false)))
 	connected := connection(n)
 	connected.ObservedGeneration = sn.Generation
 	meta.SetStatusCondition(&s.Conditions, connected)
-	ready := metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: connected.Status, Reason: connected.Reason, Message: connected.Message,
-		ObservedGeneration: sn.Generation,
-	}
-	if n.Up() {
-		ready.Reason, ready.Message = v1alpha1.ReasonReady, "The node can be used."
-		if n.LVMError != "" {
-			ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonStepFailed, s.Message
-		}
-	}
-	meta.SetStatusCondition(&s.Conditions, ready)
+	meta.SetStatusCondition(&s.Conditions, readiness(sn, n, connected))
 	if n.Observed.IsZero() {
 		// Nothing was ever reported since the controller started: what an earlier one wrote is the best there is.
 		return
 	}
 	s.AgentVersion, s.KernelRelease, s.LVMVersion = n.AgentVersion, n.KernelRelease, n.LVMVersion
-	s.Devices, s.VolumeGroups, s.AvailableCount = nil, nil, 0
-	for _, d := range n.Devices {
-		v := deviceOf(d)
-		if v.Available {
-			s.AvailableCount++
-		}
-		s.Devices = append(s.Devices, v)
-	}
-	s.DeviceCount = int32(len(s.Devices))
-	for _, g := range n.Groups {
-		var pools []v1alpha1.ThinPoolUsage
-		for _, p := range g.Pools {
-			pools = append(pools, p.Usage())
-		}
-		s.VolumeGroups = append(s.VolumeGroups, v1alpha1.NodeVolumeGroup{
-			Name: g.Name, OwnerUID: g.OwnerUID, Size: *quantity(g.SizeBytes), Free: *quantity(g.FreeBytes),
-			Volumes: int32(len(g.Volumes)), Partial: g.Partial, ThinPools: pools,
-		})
-	}
+	v := look(n.Devices, of)
+	s.Devices, s.OtherDevices = v.devices, v.summary()
+	s.DeviceCount, s.AvailableCount, s.InUseCount = int32(v.total), int32(v.available), int32(v.inUse)
+	s.Groups, s.GroupCount = groupsOf(n.Groups, of), int32(len(n.Groups))
 }
 
 func connection(n decide.Node) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionAgentConnected, Status: metav1.ConditionFalse, Message: n.Problem}
+	c := metav1.Condition{
+		Type: v1alpha1.ConditionAgentConnected, Status: metav1.ConditionFalse, Message: backend.Cut(n.Problem, maxMessage),
+	}
 	switch n.Agent {
 	case decide.AgentUp:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonAgentConnected, "The agent answers."
@@ -102,12 +86,15 @@ func connection(n decide.Node) metav1.Condition {
 	return c
 }
 
-func deviceOf(d decide.Device) v1alpha1.NodeDevice {
-	return v1alpha1.NodeDevice{
-		Path: d.Path, KernelName: d.KernelName, Type: d.Type, Size: *quantity(d.SizeBytes), Model: d.Model, Serial: d.Serial,
-		WWN: d.WWN, Transport: d.Transport, Rotational: d.Rotational, Available: d.Clean(), Refusals: d.Refusals,
-		VolumeGroup: d.VolumeGroup,
+// readiness says whether the node can be used: its agent is up and can run LVM.
+func readiness(sn *v1alpha1.StorageNode, n decide.Node, connected metav1.Condition) metav1.Condition {
+	c := connected
+	c.Type = v1alpha1.ConditionReady
+	switch {
+	case n.Up() && n.LVMError != "":
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonStepFailed, sn.Status.Message
+	case n.Up():
+		c.Reason, c.Message = v1alpha1.ReasonReady, "The node can be used."
 	}
+	return c
 }
-
-func quantity(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.BinarySI) }

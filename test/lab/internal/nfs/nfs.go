@@ -146,7 +146,7 @@ func Apply(ctx context.Context, exports []spec.Export) error {
 	if err := state.WriteFile(exportsFile, []byte(text.String()), 0o644); err != nil {
 		return err
 	}
-	return run(ctx, "exportfs", "-r", "-a") //nolint:misspell // the name of the program
+	return run(ctx, "exportfs", "-r", "-a")
 }
 
 // Ready is an error until the server answers.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/test/lab/internal/containerd"
 )
 
 // seedConfig is a container runtime that only takes images.
@@ -65,7 +67,7 @@ func Seed(ctx context.Context, disk string, archives []string) (err error) {
 		return err
 	}
 	for _, archive := range archives {
-		if err := LoadImage(archive); err != nil {
+		if err := containerd.Load(archive); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"quarry.storage/quarry/test/lab/internal/containerd"
 	"quarry.storage/quarry/test/lab/internal/service"
 )
 
@@ -47,7 +48,7 @@ func importImages(c Config) error {
 		if slices.Contains(present, image.Name) {
 			continue
 		}
-		errs = append(errs, LoadImage(filepath.Join(MachineView, image.Archive)))
+		errs = append(errs, containerd.Load(filepath.Join(MachineView, image.Archive)))
 	}
 	return errors.Join(errs...)
 }

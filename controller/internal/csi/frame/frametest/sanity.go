@@ -78,7 +78,7 @@ func (c Sanity) Run(t *testing.T, s *Served) {
 // nodeService answers in place of a node. The suite calls it when it cleans up.
 func (c Sanity) nodeService(t *testing.T, s *Served) string {
 	t.Helper()
-	socket := filepath.Join(t.TempDir(), "node.sock")
+	socket := socketPath(t)
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)

@@ -4,8 +4,10 @@ package frametest
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
@@ -25,11 +27,15 @@ type Served struct {
 // Serve serves a driver until the test ends.
 func Serve(t *testing.T, d frame.Driver, b frame.Backend) *Served {
 	t.Helper()
-	s := &Served{Socket: filepath.Join(t.TempDir(), "csi.sock")}
+	s := &Served{Socket: socketPath(t)}
 	ctx, cancel := context.WithCancel(t.Context())
 	server := frame.New(frame.Config{Version: "test", Socket: s.Socket}, d, b)
 	done := make(chan error, 1)
-	go func() { done <- server.Start(ctx) }()
+	go func() {
+		defer cancel()
+		done <- server.Start(ctx)
+	}()
+	awaitSocket(ctx, s.Socket)
 	conn, err := grpc.NewClient("unix://"+s.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -42,8 +48,34 @@ func Serve(t *testing.T, d frame.Driver, b frame.Backend) *Served {
 		}
 	})
 	s.ControllerClient, s.IdentityClient = csi.NewControllerClient(conn), csi.NewIdentityClient(conn)
+	// A server that cannot start ends the context.
 	if _, err := s.Probe(ctx, &csi.ProbeRequest{}, grpc.WaitForReady(true)); err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// awaitSocket waits for the socket: a client that comes too early tries again after a second only.
+func awaitSocket(ctx context.Context, socket string) {
+	for ctx.Err() == nil {
+		if _, err := os.Stat(socket); err == nil {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// socketPath is short, whatever the name of the test: the system limits the paths of sockets.
+func socketPath(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "csi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return filepath.Join(dir, "csi.sock")
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"quarry.storage/quarry/controller/internal/decide"
-	"quarry.storage/quarry/controller/internal/decide/member"
+	"quarry.storage/quarry/controller/internal/decide/lvm"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 )
@@ -28,48 +28,34 @@ type Host struct {
 	State nodestate.State
 	// Group of the class on the host; nil when none was ever seen.
 	Group *decide.Group
+	// Refusal says why no volume is made on the host; empty when its Member does not speak against it.
+	Refusal string
 }
 
 // ClassOf returns what matters of a Cluster.
 func ClassOf(c *v1alpha1.Cluster) Class {
-	out := Class{
-		Cluster: c.Name, Owner: string(c.UID), Group: v1alpha1.DefaultVolumeGroupPrefix + c.Name,
-		Deleting: !c.DeletionTimestamp.IsZero(), Thin: thinOf(c),
-	}
-	if c.Spec.LVM != nil && c.Spec.LVM.VolumeGroup != "" {
-		out.Group = c.Spec.LVM.VolumeGroup
+	s := lvm.Of(c)
+	out := Class{Cluster: s.Owner.Name, Owner: s.UID(), Group: s.Group, Deleting: s.Deleting}
+	if s.ThinPool != nil {
+		out.Thin = Thin{Pool: s.ThinPool.Name, Percent: s.OverprovisionPercent}
 	}
 	return out
 }
 
-// HostNames returns the names of the hosts that a Cluster has, or had and did not give up. They are ordered.
-func HostNames(c *v1alpha1.Cluster) []string {
-	var names []string
-	for _, h := range c.Spec.Hosts {
-		names = append(names, string(h))
+// HostOf returns the host that a Member stands for, with its state at this moment. maintenance is true when its StorageNode asks for it.
+// What the status of the Member says may be old; flags and record are read from where they are kept.
+func HostOf(c *v1alpha1.Cluster, m *v1alpha1.Member, n decide.Node, maintenance bool) Host {
+	s := lvm.Of(c)
+	now := lvm.State(s, n, m, maintenance)
+	out := Host{Node: n, State: now.State, Group: now.Group, Refusal: now.Problem}
+	if out.Group != nil {
+		return out
 	}
-	for _, m := range c.Status.Members {
-		names = append(names, m.Node)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// HostOf returns a host of a Cluster with its state at this moment. maintenance is true when its StorageNode asks for it.
-func HostOf(c *v1alpha1.Cluster, n decide.Node, maintenance bool) Host {
-	wanted := c.DeletionTimestamp.IsZero() && slices.Contains(c.Spec.Hosts, v1alpha1.HostName(n.Name))
-	in := member.Input{
-		Host: n.Name, Node: n, Groups: n.GroupsOf(string(c.UID)), Wanted: wanted,
-		Maintenance: maintenance || slices.Contains(c.Spec.Maintenance, v1alpha1.HostName(n.Name)),
-	}
-	if i := slices.IndexFunc(c.Status.Members, func(m v1alpha1.ClusterMember) bool { return m.Node == n.Name }); i >= 0 {
-		in.Previous = &c.Status.Members[i]
-	}
-	out := Host{Node: n, State: nodestate.State(member.Decide(in).State)}
-	name := ClassOf(c).Group
-	for i := range in.Groups {
-		if in.Groups[i].Name == name {
-			out.Group = &in.Groups[i]
+	// Nothing is made in a group that is not on record. What is in it is found all the same.
+	groups := n.GroupsOf(s.UID())
+	for i := range groups {
+		if groups[i].Name == s.Group {
+			out.Group = &groups[i]
 		}
 	}
 	return out
@@ -81,6 +67,8 @@ func (h Host) has(name string) bool { return h.Group != nil && slices.Contains(h
 // problem says why no new volume is made on the host; empty when one is.
 func (h Host) problem() string {
 	switch {
+	case h.Refusal != "":
+		return h.Refusal
 	case h.Node.Agent == decide.AgentConnecting:
 		return "its agent is not connected yet"
 	case h.State != nodestate.Online:
@@ -95,4 +83,9 @@ func (h Host) problem() string {
 		return "a disk of its volume group is missing"
 	}
 	return ""
+}
+
+// Names reports whether the spec of a Cluster may mean a node. What a selector means is not known here, so it may mean any.
+func Names(c *v1alpha1.Cluster, node string) bool {
+	return c.Spec.HostSelector != nil || slices.Contains(c.Spec.Hosts, v1alpha1.HostName(node))
 }

@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
@@ -77,25 +79,50 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-func TestHostOf(t *testing.T) {
+// pool returns a Cluster with thin pools and the hosts a and b.
+func pool() *v1alpha1.Cluster {
 	c := &v1alpha1.Cluster{}
 	c.Name, c.UID = "pool", "u"
 	c.Spec.Hosts = []v1alpha1.HostName{"b", "a"}
 	c.Spec.LVM = &v1alpha1.LVMSpec{ThinPool: &v1alpha1.ThinPoolSpec{OverprovisionRatio: "1.5"}}
-	c.Status.Members = []v1alpha1.ClusterMember{{Node: "gone"}, {Node: "a"}}
-	n := decide.Node{Name: "a", Agent: decide.AgentUp, Groups: []decide.Group{{Name: "x", OwnerUID: "u"}, {Name: "quarry-pool", OwnerUID: "u"}}}
-	if diff := cmp.Diff([]string{"a", "b", "gone"}, HostNames(c)); diff != "" {
-		t.Error(diff)
-	}
-	if h := HostOf(c, n, false); h.State != nodestate.Online || h.Group == nil || h.Group.Name != "quarry-pool" {
+	return c
+}
+
+func TestHostOf(t *testing.T) {
+	c := pool()
+	n := decide.Node{Name: "a", Agent: decide.AgentUp, Groups: []decide.Group{{Name: "quarry-pool", UUID: "g", OwnerUID: "u"}}}
+	m := &v1alpha1.Member{Spec: v1alpha1.MemberSpec{Of: backend.OwnerOf(c).API(), Node: "a", Group: &v1alpha1.MemberGroup{UUID: "g"}}}
+	if h := HostOf(c, m, n, false); h.State != nodestate.Online || h.Group == nil || h.Group.Name != "quarry-pool" || h.problem() != "" {
 		t.Errorf("%+v", h)
 	}
-	if h := HostOf(c, n, true); h.State != nodestate.Quiesced {
+	if h := HostOf(c, m, n, true); h.State != nodestate.Quiesced {
 		t.Errorf("%+v", h)
 	}
-	if h := HostOf(c, decide.Node{Name: "gone", Agent: decide.AgentUp}, false); h.State != nodestate.Abandoned || h.Group != nil {
-		t.Errorf("%+v", h)
+	for name, edit := range map[string]func(c *v1alpha1.Cluster, m *v1alpha1.Member){
+		"deleted":         func(_ *v1alpha1.Cluster, m *v1alpha1.Member) { m.DeletionTimestamp = new(metav1.Now()) },
+		"lost":            func(_ *v1alpha1.Cluster, m *v1alpha1.Member) { m.UID, m.Spec.Lost = "1", "1" },
+		"Cluster deleted": func(c *v1alpha1.Cluster, _ *v1alpha1.Member) { c.DeletionTimestamp = new(metav1.Now()) },
+	} {
+		c, m := c.DeepCopy(), m.DeepCopy()
+		edit(c, m)
+		if h := HostOf(c, m, n, false); h.State != nodestate.Abandoned || h.problem() == "" {
+			t.Errorf("%s: %+v", name, h)
+		}
 	}
+	other := m.DeepCopy()
+	other.Spec.Group.UUID = "h"
+	if h := HostOf(c, other, n, false); h.problem() == "" || !with(h, func(h *Host) { h.Group.Volumes = []string{"v"} }).has("v") {
+		t.Errorf("a group that is not on record: %+v", h)
+	}
+	two := n
+	two.Groups = append([]decide.Group{{Name: "x", OwnerUID: "u"}}, n.Groups...)
+	if h := HostOf(c, m, two, false); h.problem() == "" || h.Group == nil || h.Group.UUID != "g" {
+		t.Errorf("beside a group that is not on record: %+v", h)
+	}
+}
+
+func TestClassOf(t *testing.T) {
+	c := pool()
 	want := Class{Cluster: "pool", Owner: "u", Group: "quarry-pool", Thin: Thin{Pool: v1alpha1.ThinPoolName, Percent: 150}}
 	if diff := cmp.Diff(want, ClassOf(c)); diff != "" {
 		t.Error(diff)

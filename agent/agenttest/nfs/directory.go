@@ -1,0 +1,161 @@
+package nfs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+// EnsureDirectory makes the directory of a volume.
+func (v *View) EnsureDirectory(
+	ctx context.Context, s sharedvolume.Share, name, directory string, p sharedvolume.Policy,
+) (sharedvolume.Directory, error) {
+	v.servers.mu.Lock()
+	defer v.servers.mu.Unlock()
+	id, err := valid(s, name)
+	if err == nil {
+		err = sharedvolume.CheckDirectory(directory)
+	}
+	if err != nil {
+		return sharedvolume.Directory{}, err
+	}
+	h, err := v.own(ctx, s)
+	if err != nil {
+		return sharedvolume.Directory{}, err
+	}
+	if r := h.records[id]; r != nil {
+		switch {
+		case r.State == sharedvolume.Removing:
+			return sharedvolume.Directory{}, state("volume %s is being removed", name)
+		case r.Directory.Directory != directory || r.OnDelete != p:
+			return sharedvolume.Directory{}, taken("volume %s was made with directory %q and onDelete %s", name, r.Directory.Directory, r.OnDelete)
+		case h.directories[directory] != id:
+			return sharedvolume.Directory{}, state("directory %q of volume %s is gone from the share", directory, name)
+		}
+		return r.Directory, nil
+	}
+	if _, there := h.directories[directory]; there {
+		return sharedvolume.Directory{}, taken("directory %q: something that was not made for this volume is there", directory)
+	}
+	for above := parent(directory); above != ""; above = parent(above) {
+		if holder := h.directories[above]; holder != (sharedvolume.ID{}) {
+			return sharedvolume.Directory{}, taken("%q is the directory of volume %s", above, holder)
+		}
+	}
+	h.put(directory, id)
+	r := &record{Directory: sharedvolume.Directory{
+		ID: id, Directory: directory, OnDelete: p, State: sharedvolume.Made, Created: v.servers.now, ShareID: h.id,
+	}, left: h.entries}
+	h.records[id] = r
+	return r.Directory, nil
+}
+
+func valid(s sharedvolume.Share, name string) (sharedvolume.ID, error) {
+	if err := s.Check(); err != nil {
+		return sharedvolume.ID{}, err
+	}
+	id, err := sharedvolume.New(s.Owner, name)
+	if err != nil {
+		return sharedvolume.ID{}, fmt.Errorf("%w: %w", sharedvolume.ErrInvalid, err)
+	}
+	return id, nil
+}
+
+// RemoveDirectory deletes, archives or leaves the directory of a volume.
+func (v *View) RemoveDirectory(ctx context.Context, s sharedvolume.Share, name string, p sharedvolume.Policy) (sharedvolume.Removal, error) {
+	v.servers.mu.Lock()
+	defer v.servers.mu.Unlock()
+	id, err := valid(s, name)
+	if err != nil {
+		return sharedvolume.Removal{}, err
+	}
+	h, err := v.own(ctx, s)
+	if err != nil {
+		return sharedvolume.Removal{}, err
+	}
+	r := h.records[id]
+	if r == nil {
+		return sharedvolume.Removal{Done: true}, nil
+	}
+	if r.State != sharedvolume.Removing {
+		r.doing = sharedvolume.Safer(r.OnDelete, p)
+	}
+	out := sharedvolume.Removal{OnDelete: r.doing, Done: true}
+	holder, there := h.directories[r.Directory.Directory]
+	switch {
+	case r.discarded:
+	case there && holder != id:
+		return sharedvolume.Removal{}, state("directory %q is not the one that was made for volume %s, and is left alone", r.Directory.Directory, name)
+	case !there:
+		out.Note = fmt.Sprintf("Directory %q was gone from the share already.", r.Directory.Directory)
+		r.left = 0
+	}
+	switch {
+	case !there && !r.discarded:
+	case r.doing == sharedvolume.Archive:
+		out.ArchivedAs = h.archive(r.Directory.Directory)
+	case r.doing == sharedvolume.Retain:
+		h.directories[r.Directory.Directory] = sharedvolume.ID{}
+	default:
+		out.Removed, out.Done = h.purge(r)
+	}
+	if out.Done {
+		delete(h.records, id)
+	}
+	return out, nil
+}
+
+// purge moves a directory out of sight and removes a part of it.
+func (h *Share) purge(r *record) (int64, bool) {
+	if !r.discarded {
+		delete(h.directories, r.Directory.Directory)
+		r.discarded, r.State = true, sharedvolume.Removing
+	}
+	part := min(r.left, perCall)
+	r.left -= part
+	r.removed += part
+	return r.removed, r.left == 0
+}
+
+// archive renames a directory to a free name beside its old place.
+func (h *Share) archive(directory string) string {
+	name, above := directory, parent(directory)
+	if above != "" {
+		name = strings.TrimPrefix(directory, above+"/")
+		above += "/"
+	}
+	to := above + "archived-" + name + "-" + h.servers.now.Format("20060102T150405Z")
+	for free, try := to, 2; ; try++ {
+		if _, there := h.directories[free]; !there {
+			delete(h.directories, directory)
+			h.put(free, sharedvolume.ID{})
+			return free
+		}
+		free = fmt.Sprintf("%s-%d", to, try)
+	}
+}
+
+// ListDirectories reads records.
+func (v *View) ListDirectories(
+	ctx context.Context, s sharedvolume.Share, after string, limit int,
+) (list []sharedvolume.Directory, next string, err error) {
+	v.servers.mu.Lock()
+	defer v.servers.mu.Unlock()
+	h, err := v.own(ctx, s)
+	if err != nil {
+		return nil, "", err
+	}
+	for id, r := range h.records {
+		if id.Owner == s.Owner && id.Name > after {
+			list = append(list, r.Directory)
+		}
+	}
+	slices.SortFunc(list, func(a, b sharedvolume.Directory) int { return strings.Compare(a.Name, b.Name) })
+	if len(list) > limit {
+		return list[:limit], list[limit-1].Name, nil
+	}
+	return list, "", nil
+}

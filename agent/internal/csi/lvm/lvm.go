@@ -1,0 +1,166 @@
+// Package lvm is the source of local volumes: logical volumes of this node. It activates them through the agent's engine and finds
+// their devices. It knows nothing of the kubelet.
+package lvm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+
+	"quarry.storage/quarry/agent/internal/csi"
+	"quarry.storage/quarry/agent/internal/host/dm"
+	"quarry.storage/quarry/agent/internal/host/fs"
+	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/pkg/csirpc"
+	"quarry.storage/quarry/pkg/quarry"
+	"quarry.storage/quarry/pkg/volumeid"
+)
+
+// Volumes is LVM, as far as a node needs it. plan.ErrNotFound says that a volume does not exist.
+type Volumes interface {
+	// LookupVolume reads what is recorded of a volume, afresh.
+	LookupVolume(ctx context.Context, group, name string) (plan.Volume, error)
+	// ActivateVolume makes the device of a volume of ours, if it is not there.
+	ActivateVolume(ctx context.Context, group, name string) (plan.Volume, error)
+	// SettleVolume records that a new volume is used from now on. It is on disk when the call returns.
+	SettleVolume(ctx context.Context, group, name string) (plan.Volume, error)
+}
+
+// Devices finds the device of an active volume; dm.ErrNotFound says that it is not active.
+type Devices interface {
+	Find(group, name string) (dm.Device, error)
+}
+
+var _ Devices = (*dm.Reader)(nil)
+
+// Filesystems makes a new volume ready.
+type Filesystems interface {
+	// Clear makes a device that nobody used yet hold nothing.
+	Clear(ctx context.Context, device string) error
+	// Format makes a filesystem on a device that holds nothing.
+	Format(ctx context.Context, device, fsType string) error
+}
+
+// Config is what a Source is made of.
+type Config struct {
+	// NodeName as the API server knows it.
+	NodeName    string
+	Volumes     Volumes
+	Devices     Devices
+	Filesystems Filesystems
+}
+
+// Source is the local volumes of this node.
+type Source struct{ cfg Config }
+
+var _ csi.Devices = (*Source)(nil)
+
+// New makes a Source.
+func New(cfg Config) *Source { return &Source{cfg: cfg} }
+
+// Profile describes the driver.
+func (s *Source) Profile() csi.Profile {
+	return csi.Profile{Name: quarry.DriverLVM, Local: true, Codes: csirpc.Table{
+		{Err: plan.ErrBusy, Code: codes.Aborted},
+		{Err: volumeid.ErrNotOurs, Code: codes.NotFound},
+		{Err: plan.ErrNotFound, Code: codes.NotFound},
+		{Err: plan.ErrNotOurs, Code: codes.NotFound},
+		{Err: plan.ErrPartial, Code: codes.FailedPrecondition},
+		{Err: dm.ErrNotLVM, Code: codes.FailedPrecondition},
+	}}
+}
+
+// Check refuses a volume of another node, or of nobody.
+func (s *Source) Check(handle string) error {
+	_, err := s.volume(handle)
+	return err
+}
+
+func (s *Source) volume(handle string) (volumeid.ID, error) {
+	id, err := volumeid.Parse(handle)
+	if err != nil {
+		return volumeid.ID{}, err
+	}
+	if id.Node != s.cfg.NodeName {
+		return volumeid.ID{}, fmt.Errorf("volume %s, this is node %s: %w", id, s.cfg.NodeName, csi.ErrNotThere)
+	}
+	return id, nil
+}
+
+// Accept takes what one node can do with a device.
+func (s *Source) Accept(want csirpc.Access) (csi.Access, error) {
+	if !want.SingleNode() {
+		return csi.Access{}, csirpc.Invalid("access mode %s: a local volume is on one node only", want.Mode)
+	}
+	return csi.AcceptDevice(want)
+}
+
+// Find finds the device of an active volume.
+func (s *Source) Find(_ context.Context, v csi.Volume) (csi.From, error) {
+	id, err := s.volume(v.Handle)
+	if err != nil {
+		return csi.From{}, err
+	}
+	return s.find(id)
+}
+
+func (s *Source) find(id volumeid.ID) (csi.From, error) {
+	d, err := s.cfg.Devices.Find(id.Group, id.Name)
+	if errors.Is(err, dm.ErrNotFound) {
+		return csi.From{}, fmt.Errorf("%w: %w", csi.ErrNotThere, err)
+	}
+	return csi.From{Path: d.Path, Number: mount.Device{Major: d.Major, Minor: d.Minor}, SizeBytes: d.SizeBytes}, err
+}
+
+// Ready makes the device of a volume appear, as it has to be after every start of the node.
+func (s *Source) Ready(ctx context.Context, v csi.Volume, _ csi.Access) (csi.From, error) {
+	id, err := s.volume(v.Handle)
+	if err != nil {
+		return csi.From{}, err
+	}
+	if id.IsSnapshot() {
+		return csi.From{}, csirpc.Invalid("%s is a snapshot: restore it to a volume", id)
+	}
+	recorded, err := s.cfg.Volumes.LookupVolume(ctx, id.Group, id.Name)
+	if err != nil {
+		return csi.From{}, err
+	}
+	if recorded.ID != id.String() {
+		return csi.From{}, fmt.Errorf("volume %s carries the id %q: %w", id, recorded.ID, csi.ErrNotThere)
+	}
+	from, err := s.find(id)
+	if errors.Is(err, csi.ErrNotThere) {
+		if _, err := s.cfg.Volumes.ActivateVolume(ctx, id.Group, id.Name); err != nil {
+			return csi.From{}, err
+		}
+		from, err = s.find(id)
+	}
+	from.New = recorded.New
+	return from, err
+}
+
+// FirstUse empties a new volume, makes a filesystem where one is wanted, and lets the volume count as used then.
+func (s *Source) FirstUse(ctx context.Context, v csi.Volume, from csi.From, want csi.Access) (fsType string, err error) {
+	id, err := s.volume(v.Handle)
+	if err != nil {
+		return "", err
+	}
+	if err := s.cfg.Filesystems.Clear(ctx, from.Path); err != nil {
+		return "", err
+	}
+	if !want.Block {
+		fsType = cmp.Or(want.FSType, fs.Ext4)
+		if err := s.cfg.Filesystems.Format(ctx, from.Path, fsType); err != nil {
+			return "", err
+		}
+	}
+	_, err = s.cfg.Volumes.SettleVolume(ctx, id.Group, id.Name)
+	return fsType, err
+}
+
+// Release leaves a volume active: that costs nothing, and the kernel lets nobody remove it while it is in use.
+func (s *Source) Release(context.Context, csi.Volume) error { return nil }

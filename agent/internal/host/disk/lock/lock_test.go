@@ -1,0 +1,154 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// image makes a file that stands for a device.
+func image(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "disk.img")
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// other locks the device as another program does.
+func other(t *testing.T, path string, how int) (release func()) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {
+		t.Fatal(err)
+	}
+	return func() { f.Close() }
+}
+
+// free reports whether another program gets the lock now.
+func free(t *testing.T, path string) bool {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+func exclusive(t *testing.T, table *Table, path string) bool {
+	t.Helper()
+	ok, err := table.Exclusive(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ok
+}
+
+func TestReserve_keepsExclusiveTestsAway(t *testing.T) {
+	path, table := image(t), New()
+	if !exclusive(t, table, path) {
+		t.Error("not exclusive without a reservation")
+	}
+	first, err := table.Reserve(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := table.Reserve(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first()
+	first()
+	if exclusive(t, table, path) {
+		t.Error("exclusive while reserved")
+	}
+	second()
+	if !exclusive(t, table, path) {
+		t.Error("not exclusive after the reservation")
+	}
+	if _, err := table.Reserve(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a device that is not there: %v", err)
+	}
+}
+
+func TestExclusive_respectsTheLockOfOthers(t *testing.T) {
+	path, table := image(t), New()
+	release := other(t, path, unix.LOCK_EX)
+	if exclusive(t, table, path) {
+		t.Error("exclusive while another program has the lock")
+	}
+	release()
+	defer other(t, path, unix.LOCK_SH)()
+	if !exclusive(t, table, path) {
+		t.Error("udev's own probing makes a device look used")
+	}
+	if _, err := table.Exclusive(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a device that is not there: %v", err)
+	}
+}
+
+func TestLock_keepsOthersAway(t *testing.T) {
+	a, b, table := image(t), image(t), New()
+	release, err := table.Lock(t.Context(), a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := table.Lock(t.Context(), a)
+	if err != nil {
+		t.Fatalf("by the same process: %v", err)
+	}
+	if free(t, a) || free(t, b) || exclusive(t, table, a) {
+		t.Error("a locked device is free to others")
+	}
+	again()
+	again()
+	if free(t, a) {
+		t.Error("free while the first still works on it")
+	}
+	release()
+	release()
+	if !free(t, a) || !free(t, b) || !exclusive(t, table, a) {
+		t.Error("still locked after the release")
+	}
+}
+
+func TestLock_waitsForOthers(t *testing.T) {
+	path, table := image(t), New()
+	theirs := other(t, path, unix.LOCK_SH)
+	time.AfterFunc(50*time.Millisecond, theirs)
+	release, err := table.Lock(t.Context(), path)
+	if err != nil {
+		t.Fatalf("after udev has probed the device: %v", err)
+	}
+	release()
+}
+
+func TestLock_failsWhole(t *testing.T) {
+	a, b, table := image(t), image(t), New()
+	defer other(t, b, unix.LOCK_EX)()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	if _, err := table.Lock(ctx, a, b); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while another program has one: %v", err)
+	}
+	if !free(t, a) || !exclusive(t, table, a) {
+		t.Error("a call that failed keeps a lock")
+	}
+	if _, err := table.Lock(t.Context(), a, filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a device that is not there: %v", err)
+	}
+}

@@ -1,0 +1,77 @@
+package nfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"quarry.storage/quarry/agent/internal/host/nfs/child"
+	"quarry.storage/quarry/agent/internal/host/nfs/kernel"
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+// Volume says which volume is meant, and where it is.
+type Volume struct {
+	sharedvolume.ID
+	sharedvolume.Attributes
+	// Options outrank those of the attributes, if there are any.
+	Options []string
+}
+
+// Attach mounts the directory of a volume, as pods use it, on an open place of this process's mount namespace. The directory is found by
+// its record, in the very mount that pods get.
+func (c *Client) Attach(ctx context.Context, v Volume, place *os.File) error {
+	a := child.Attachment{Volume: v.Name, Directory: v.Directory}
+	a.Target.Owner, a.Target.ShareID = v.Owner, v.ShareID
+	var err error
+	if a.Mount, err = source(sharedvolume.Share{Server: v.Server, Path: v.Path, MountOptions: slices.Concat(v.MountOptions, v.Options)}, kernel.Use); err != nil {
+		return err
+	}
+	if a.Mount.Addresses, err = c.addresses(ctx, a.Mount.Host); err != nil {
+		return c.explain(err)
+	}
+	limits := c.cfg.Limits
+	err = c.once(ctx, child.TaskAttach, v.ID.String(), limits.Mount+limits.Call, a, place)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server of %s did not let directory %q be mounted in time: %v.",
+			sharedvolume.Source(a.Mount.Host, v.Path), v.Directory, err)
+	}
+	return c.explain(err)
+}
+
+// Errors of unmounting.
+var (
+	// ErrInUse means that somebody uses a mount.
+	ErrInUse = child.ErrInUse
+	// ErrHangs means that an unmount waits for a server.
+	ErrHangs = errors.New("the unmount waits for the server")
+)
+
+// Unmount takes away what is mounted on a name in an open directory. on is told in messages. With force, what waits for the server
+// fails, and what was not written yet is lost.
+func (c *Client) Unmount(ctx context.Context, dir *os.File, name, on string, force bool) error {
+	err := c.once(ctx, child.TaskUnmount, on, c.cfg.Limits.Unmount, child.Unmounting{Name: name, Force: force}, dir)
+	var problem *sharedvolume.Problem
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &problem) {
+		return fmt.Errorf("%w: %w", ErrHangs, err)
+	}
+	return err
+}
+
+// Reaches reports whether the server of a mount answers, with a Problem that says why not.
+func (c *Client) Reaches(ctx context.Context, server string, options []string) error {
+	m, err := source(sharedvolume.Share{Server: server, Path: "/", MountOptions: options}, kernel.Use)
+	if err != nil {
+		return err
+	}
+	if m.Addresses, err = c.addresses(ctx, m.Host); err != nil {
+		return c.explain(err)
+	}
+	err = c.once(ctx, child.TaskProbe, "server "+server, c.cfg.Limits.Mount, m)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server %s does not answer: %v.", server, err)
+	}
+	return c.explain(err)
+}

@@ -1,0 +1,133 @@
+package nfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"quarry.storage/quarry/agent/internal/host/nfs/child"
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+// call asks for one operation. One that is not answered in time takes the whole process with it: no other call on the share would be.
+func (s *mounted) call(ctx context.Context, r child.Request, limit time.Duration) (child.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	answer, err := s.send(r)
+	if err != nil {
+		return child.Response{}, err
+	}
+	select {
+	case out, ok := <-answer:
+		if !ok {
+			return child.Response{}, s.reason()
+		}
+		s.rest()
+		err := out.Failure.Err()
+		var problem *sharedvolume.Problem
+		if errors.As(err, &problem) && problem.Reason == sharedvolume.ReasonUnreachable {
+			// The next call connects anew, perhaps to another address.
+			s.retire(err)
+		}
+		return out, err
+	case <-ctx.Done():
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		// The caller went away. The work goes on, and the process is watched by the next call.
+		go s.outlive(answer, limit)
+		return child.Response{}, ctx.Err()
+	}
+	err = sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server did not answer within %s.", limit)
+	s.retire(err)
+	return child.Response{}, err
+}
+
+// reason says why a call in progress got no answer.
+func (s *mounted) reason() error {
+	s.mu.Lock()
+	why := s.why
+	s.mu.Unlock()
+	if why == nil {
+		why = sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The process that worked on the share is gone%s.", lastWords(s.process))
+	}
+	return why
+}
+
+// outlive waits for the answer that nobody waits for any more.
+func (s *mounted) outlive(answer <-chan child.Response, limit time.Duration) {
+	select {
+	case <-answer:
+		s.rest()
+	case <-time.After(limit):
+		s.retire(sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server did not answer within %s.", limit))
+	}
+}
+
+func (s *mounted) send(r child.Request) (chan child.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return nil, sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The share is being unmounted: ask again.")
+	}
+	if len(s.waiting) >= s.client.cfg.Limits.Calls {
+		return nil, fmt.Errorf("%d calls on the share are in progress: %w", len(s.waiting), sharedvolume.ErrBusy)
+	}
+	s.last++
+	r.ID = s.last
+	answer := make(chan child.Response, 1)
+	s.waiting[r.ID] = answer
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	if err := s.writing.Encode(r); err != nil {
+		delete(s.waiting, r.ID)
+		return nil, sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The process that worked on the share is gone: %v.", err)
+	}
+	return answer, nil
+}
+
+// rest follows the last of the calls in progress: the share stays mounted for a while.
+func (s *mounted) rest() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) > 0 || s.ended {
+		return
+	}
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	s.idle = time.AfterFunc(s.client.cfg.Limits.Idle, func() {
+		s.mu.Lock()
+		unused := len(s.waiting) == 0
+		s.mu.Unlock()
+		if unused {
+			s.retire(nil)
+		}
+	})
+}
+
+// read hands answers to those who wait for them, until the process is gone.
+func (s *mounted) read() {
+	for {
+		var r child.Response
+		if err := s.reading.Decode(&r); err != nil {
+			break
+		}
+		s.mu.Lock()
+		to := s.waiting[r.ID]
+		delete(s.waiting, r.ID)
+		s.mu.Unlock()
+		if to != nil {
+			to <- r
+		}
+	}
+	s.mu.Lock()
+	waiting := s.waiting
+	s.waiting = map[uint64]chan child.Response{}
+	s.mu.Unlock()
+	for _, to := range waiting {
+		close(to)
+	}
+	s.retire(nil)
+}

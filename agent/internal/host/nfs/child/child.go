@@ -1,0 +1,158 @@
+// Package child is what the agent runs in processes of their own: everything that waits for a server of NFS. Such a process may be
+// killed at any time, and is, when it does not answer in time. It holds the mounts that it works through: they go with it.
+package child
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/agent/internal/host/nfs/kernel"
+	"quarry.storage/quarry/agent/internal/host/nfs/share"
+)
+
+// Command is the first argument of the agent's program that makes it one of these processes. The second is one of the tasks, the third
+// the network namespace to work in.
+const Command = "nfs-child"
+
+// Tasks.
+const (
+	// TaskServe mounts a share out of sight and works on it until its input ends.
+	TaskServe = "serve"
+	// TaskAttach mounts one directory of a share for pods.
+	TaskAttach = "attach"
+	// TaskUnmount unmounts.
+	TaskUnmount = "unmount"
+	// TaskProbe asks whether a server answers.
+	TaskProbe = "probe"
+)
+
+// place is the number of the file that a task is handed.
+const place = 3
+
+const gcPercent = 50
+
+// Main is the whole process. It talks over standard input and output.
+func Main(argv []string, in io.Reader, out io.Writer) int {
+	debug.SetGCPercent(gcPercent)
+	if err := run(argv, in, out); err != nil {
+		fmt.Fprintln(os.Stderr, "agent:", err)
+		return 1
+	}
+	return 0
+}
+
+func run(argv []string, in io.Reader, out io.Writer) error {
+	if len(argv) != 4 || argv[1] != Command {
+		return errors.New("this is for the agent itself")
+	}
+	task, namespace := argv[2], argv[3]
+	if task != TaskUnmount {
+		if err := kernel.Enter(namespace, argv); err != nil {
+			return err
+		}
+	}
+	// Modes are as they are given.
+	unix.Umask(0)
+	switch task {
+	case TaskServe:
+		return Serve(in, out, open)
+	case TaskAttach:
+		return Once(in, out, attach)
+	case TaskUnmount:
+		return Once(in, out, unmount)
+	case TaskProbe:
+		return Once(in, out, probe)
+	}
+	return fmt.Errorf("no task %q", task)
+}
+
+// Once reads one message, does what it asks for, and says how that went.
+func Once[T any](in io.Reader, out io.Writer, do func(T) error) error {
+	var message T
+	if err := json.NewDecoder(in).Decode(&message); err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	return json.NewEncoder(out).Encode(Response{Failure: failure(do(message))})
+}
+
+// open mounts a share out of sight.
+func open(m Mount) (*share.Share, string, error) {
+	root, at, err := mount(m)
+	if err != nil {
+		return nil, "", err
+	}
+	return share.New(root, share.Config{}), at.String(), nil
+}
+
+func mount(m Mount) (int, netip.AddrPort, error) {
+	at, err := find(m)
+	if err != nil {
+		return -1, netip.AddrPort{}, err
+	}
+	root, err := kernel.Mount(m.Source, at)
+	return root, at, err
+}
+
+func find(m Mount) (netip.AddrPort, error) {
+	port, err := strconv.ParseUint("0"+m.Options.Port, 10, 16)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("port: %w", err)
+	}
+	// The one who asked kills this process when it takes too long.
+	ctx, cancel := context.WithTimeout(context.TODO(), time.Minute)
+	defer cancel()
+	return kernel.Probe(ctx, m.Addresses, uint16(port), m.Options.Version)
+}
+
+func probe(m Mount) error {
+	_, err := find(m)
+	return err
+}
+
+// attach mounts the share as pods want it, finds the volume's directory in that very mount, and shows it at the place.
+func attach(a Attachment) error {
+	root, _, err := mount(a.Mount)
+	if err != nil {
+		return err
+	}
+	s := share.New(root, share.Config{})
+	defer s.Close()
+	dir, err := s.Find(a.Target, a.Volume, a.Directory)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return kernel.Attach(root, int(dir.Fd()), place)
+}
+
+// forceTries is how often a mount is forced before it is only taken out of sight. Each time, what waits for the server fails.
+const forceTries = 3
+
+func unmount(u Unmounting) error {
+	var err error
+	if !u.Force {
+		err = kernel.Unmount(place, u.Name, 0)
+	} else {
+		for range forceTries {
+			if err = kernel.Unmount(place, u.Name, unix.MNT_FORCE); err == nil {
+				return nil
+			}
+			time.Sleep(time.Second)
+		}
+		err = kernel.Unmount(place, u.Name, unix.MNT_FORCE|unix.MNT_DETACH)
+	}
+	if errors.Is(err, unix.EBUSY) {
+		err = fmt.Errorf("%w: %w", ErrInUse, err)
+	}
+	return err
+}

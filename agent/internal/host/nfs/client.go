@@ -1,0 +1,177 @@
+// Package nfs works on NFS shares from this node: it looks at them, makes and removes directories of volumes, and mounts and unmounts
+// such directories for pods. A server that is gone never keeps it: whatever waits for a server runs in a process of its own, which is
+// killed at its deadline, and whoever asks for the same share again meanwhile is refused at once. It knows nothing of who asks.
+package nfs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"quarry.storage/quarry/agent/internal/host/nfs/child"
+	"quarry.storage/quarry/agent/internal/host/run"
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+// Process is a process of this package's own: it reads messages and writes messages.
+type Process interface {
+	io.Reader
+	io.Writer
+	// End closes its input, which asks it to end.
+	End()
+	// Kill ends it, as soon as the kernel lets it go.
+	Kill()
+	// Done is closed when it is gone.
+	Done() <-chan struct{}
+	// LastWords are what it said when it went.
+	LastWords() string
+}
+
+// Config is what a Client is made of.
+type Config struct {
+	// NodeName is told in messages.
+	NodeName string
+	// Namespace is the network namespace that shares are mounted in: the one of the host.
+	Namespace string
+	// Start starts a process of a task; the agent's own program when nil.
+	Start func(task string, files ...*os.File) (Process, error)
+	// Resolve finds the addresses of a host; the system's resolver when nil.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Limits bound what is waited for. Each has a default.
+	Limits Limits
+	Log    logr.Logger
+}
+
+// Limits bound what is waited for.
+type Limits struct {
+	// Resolve bounds the search for the addresses of a server, Mount the mounting of a share, Call one call on a mounted share.
+	Resolve, Mount, Call time.Duration
+	// Slice is how long a removal goes on in one call.
+	Slice time.Duration
+	// Unmount bounds one unmount.
+	Unmount time.Duration
+	// Idle is how long a share stays mounted when nobody asks.
+	Idle time.Duration
+	// Measure bounds the measuring of a mount of a pod.
+	Measure time.Duration
+	// Processes bounds the processes, and Measures the measurements, that wait for servers at a time.
+	Processes, Measures int
+	// Calls bounds the calls in progress on one share.
+	Calls int
+}
+
+func (l Limits) withDefaults() Limits {
+	return Limits{
+		Resolve: cmp.Or(l.Resolve, 5*time.Second), Mount: cmp.Or(l.Mount, 15*time.Second), Call: cmp.Or(l.Call, 15*time.Second),
+		Slice: cmp.Or(l.Slice, 15*time.Second), Unmount: cmp.Or(l.Unmount, 20*time.Second), Idle: cmp.Or(l.Idle, 2*time.Minute),
+		Measure: cmp.Or(l.Measure, 5*time.Second), Processes: cmp.Or(l.Processes, 64), Measures: cmp.Or(l.Measures, 32),
+		Calls: cmp.Or(l.Calls, 16),
+	}
+}
+
+// Client works on shares.
+type Client struct {
+	cfg Config
+
+	mu sync.Mutex
+	// shares are the mounted ones, by what they are mounted with.
+	shares map[string]*mounted
+	// busy are the volumes, and the looks at shares, that a call works on.
+	busy map[string]bool
+	// tasks are the processes of one task each that are not gone yet, by what they work on.
+	tasks map[string]*task
+	// measures are the measurements in progress, by path, with their beginning.
+	measures map[string]time.Time
+	closed   bool
+
+	statfs func(path string) (Usage, error)
+}
+
+// New makes a Client.
+func New(cfg Config) *Client {
+	cfg.Limits = cfg.Limits.withDefaults()
+	if cfg.Start == nil {
+		cfg.Start = starter(cfg.Namespace)
+	}
+	if cfg.Resolve == nil {
+		cfg.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}
+	}
+	return &Client{cfg: cfg, shares: map[string]*mounted{}, busy: map[string]bool{}, tasks: map[string]*task{}, measures: map[string]time.Time{}, statfs: measure}
+}
+
+// Close unmounts what this package mounted for itself. Mounts of pods stay.
+func (c *Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, m := range c.shares {
+		m.end()
+	}
+}
+
+// starter starts the agent's own program.
+func starter(namespace string) func(string, ...*os.File) (Process, error) {
+	return func(task string, files ...*os.File) (Process, error) {
+		p, err := run.Real{}.Start(run.Command{Path: "/proc/self/exe", Args: []string{child.Command, task, cmp.Or(namespace, "/proc/self/ns/net")}}, files...)
+		if err != nil {
+			return nil, err
+		}
+		return &process{p}, nil
+	}
+}
+
+type process struct{ *run.Process }
+
+// Read reads what it writes.
+func (p *process) Read(b []byte) (int, error) { return p.Stdout.Read(b) }
+
+// Write writes what it reads.
+func (p *process) Write(b []byte) (int, error) { return p.Stdin.Write(b) }
+
+// End closes its input.
+func (p *process) End() { p.Stdin.Close() }
+
+// lock refuses a second call on the same thing.
+func (c *Client) lock(key string) (unlock func(), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy[key] {
+		return nil, fmt.Errorf("%s: %w", key, sharedvolume.ErrBusy)
+	}
+	c.busy[key] = true
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.busy, key)
+	}, nil
+}
+
+// addresses finds where a host is. An address is itself.
+func (c *Client) addresses(ctx context.Context, host string) ([]netip.Addr, error) {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{a.Unmap()}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Limits.Resolve)
+	defer cancel()
+	list, err := c.cfg.Resolve(ctx, host)
+	if err != nil {
+		return nil, sharedvolume.NewProblem(sharedvolume.ReasonUnknownHost, "The name of server %s cannot be resolved: %v.", host, err)
+	}
+	if len(list) == 0 {
+		return nil, sharedvolume.NewProblem(sharedvolume.ReasonUnknownHost, "The name of server %s has no address.", host)
+	}
+	for i := range list {
+		list[i] = list[i].Unmap()
+	}
+	return list, nil
+}

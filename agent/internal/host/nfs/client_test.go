@@ -1,0 +1,587 @@
+package nfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"golang.org/x/sys/unix"
+
+	model "quarry.storage/quarry/agent/agenttest/nfs"
+	"quarry.storage/quarry/agent/internal/host/nfs/child"
+	"quarry.storage/quarry/agent/internal/host/nfs/share"
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+const owner = "0f3b2c1d-1111-2222-3333-444455556666"
+
+// world is a model of servers, each with one share, and of the processes that work on them. Directories are real.
+type world struct {
+	t   *testing.T
+	dir string
+
+	mu sync.Mutex
+	// down are the servers that do not answer: every change and every mount of theirs waits until they are up again.
+	down map[string]chan struct{}
+	// stubborn are the tasks, and the servers, whose processes cannot be killed while something waits.
+	stubborn map[string]bool
+	started  atomic.Int64
+	running  atomic.Int64
+	// tasks answer what is not a server.
+	tasks map[string]func(files []*os.File) error
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	w := &world{t: t, dir: t.TempDir(), down: map[string]chan struct{}{}, stubborn: map[string]bool{}, tasks: map[string]func([]*os.File) error{}}
+	for _, server := range []string{"one", "two"} {
+		if err := os.Mkdir(filepath.Join(w.dir, server), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// quick are limits that a test can wait for.
+var quick = Limits{
+	Resolve: 100 * time.Millisecond, Mount: 300 * time.Millisecond, Call: 300 * time.Millisecond, Slice: 100 * time.Millisecond,
+	Unmount: 200 * time.Millisecond, Idle: time.Minute, Measure: 100 * time.Millisecond, Processes: 4, Measures: 2, Calls: 3,
+}
+
+func (w *world) client(limits Limits) *Client {
+	c := New(Config{
+		NodeName: "n1", Start: w.start, Limits: limits, Log: testr.New(w.t),
+		Resolve: func(_ context.Context, host string) ([]netip.Addr, error) {
+			if _, err := os.Stat(filepath.Join(w.dir, host)); err != nil {
+				return nil, errors.New("no such host")
+			}
+			return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil
+		},
+	})
+	w.t.Cleanup(func() {
+		w.release()
+		c.Close()
+		for deadline := time.Now().Add(5 * time.Second); w.running.Load() > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				w.t.Errorf("%d processes are left", w.running.Load())
+				return
+			}
+		}
+	})
+	return c
+}
+
+// stop lets a server answer nothing any more.
+func (w *world) stop(server string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.down[server] = make(chan struct{})
+}
+
+// release lets all servers answer again.
+func (w *world) release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for server, waits := range w.down {
+		close(waits)
+		delete(w.down, server)
+	}
+}
+
+func (w *world) waits(server string) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c, ok := w.down[server]; ok {
+		return c
+	}
+	up := make(chan struct{})
+	close(up)
+	return up
+}
+
+// modelProcess is a process of the model.
+type modelProcess struct {
+	io.Reader
+	io.Writer
+	end    func()
+	kill   func()
+	killed chan struct{}
+	done   chan struct{}
+	words  string
+}
+
+func (p *modelProcess) End()                  { p.end() }
+func (p *modelProcess) Kill()                 { p.kill() }
+func (p *modelProcess) Done() <-chan struct{} { return p.done }
+func (p *modelProcess) LastWords() string     { return p.words }
+
+func (w *world) start(task string, files ...*os.File) (Process, error) {
+	inRead, inWrite := io.Pipe()
+	outRead, outWrite := io.Pipe()
+	p := &modelProcess{Reader: outRead, Writer: inWrite, killed: make(chan struct{}), done: make(chan struct{})}
+	p.end = func() { _ = inWrite.Close() } // A pipe in memory closes.
+	var once sync.Once
+	p.kill = func() {
+		once.Do(func() {
+			close(p.killed)
+			inRead.CloseWithError(errors.New("killed"))
+			outWrite.CloseWithError(errors.New("killed"))
+		})
+	}
+	w.started.Add(1)
+	w.running.Add(1)
+	var server atomic.Value
+	server.Store(task)
+	go func() {
+		defer w.running.Add(-1)
+		defer close(p.done)
+		finished := make(chan struct{})
+		go func() {
+			defer close(finished)
+			defer func() { _ = outWrite.Close() }() // As above.
+			if task != child.TaskServe {
+				w.task(task, files, inRead, outWrite)
+				return
+			}
+			_ = child.Serve(inRead, outWrite, func(m child.Mount) (*share.Share, string, error) {
+				server.Store(m.Host)
+				return w.open(m, p)
+			}) // A killed process says nothing.
+		}()
+		select {
+		case <-finished:
+		case <-p.killed:
+			if name := server.Load().(string); w.stubborn[name] {
+				<-w.waits(name)
+			}
+		}
+	}()
+	return p, nil
+}
+
+func (w *world) open(m child.Mount, p *modelProcess) (*share.Share, string, error) {
+	<-w.waits(m.Host)
+	select {
+	case <-p.killed:
+		return nil, "", errors.New("killed")
+	default:
+	}
+	fd, err := unix.Open(filepath.Join(w.dir, m.Host), unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, "", err
+	}
+	return share.New(fd, share.Config{Hook: func(string, bool) error {
+		<-w.waits(m.Host)
+		select {
+		case <-p.killed:
+			return errors.New("killed")
+		default:
+			return nil
+		}
+	}}), "10.0.0.1:2049", nil
+}
+
+func (w *world) task(task string, files []*os.File, in io.Reader, out io.Writer) {
+	err := child.Once(in, out, func(any) error { return w.tasks[task](files) })
+	if err != nil {
+		w.t.Logf("%s: %v", task, err)
+	}
+}
+
+func shareOf(server string) sharedvolume.Share {
+	return sharedvolume.Share{Server: server, Path: "/export", Owner: owner}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantReason(t *testing.T, err error, reason string, says ...string) {
+	t.Helper()
+	var p *sharedvolume.Problem
+	if !errors.As(err, &p) || p.Reason != reason {
+		t.Errorf("%v, want reason %s", err, reason)
+		return
+	}
+	for _, s := range append(says, "node n1") {
+		if !strings.Contains(p.Message, s) {
+			t.Errorf("%q does not say %q", p.Message, s)
+		}
+	}
+}
+
+// takes runs something that must not take long.
+func takes(t *testing.T, most time.Duration, do func()) {
+	t.Helper()
+	begin := time.Now()
+	do()
+	if took := time.Since(begin); took > most {
+		t.Errorf("it took %s", took)
+	}
+}
+
+func TestClient_lifecycle(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(Limits{})
+	s := shareOf("one")
+	seen, err := c.GetShare(t.Context(), s, true)
+	must(t, err)
+	if seen.Problem != nil || seen.Total < seen.Used || seen.Address != "10.0.0.1:2049" || seen.Version != "4.2" {
+		t.Errorf("prepared: %+v", seen)
+	}
+	s.ID = seen.ID
+	d, err := c.EnsureDirectory(t.Context(), s, "pvc-1", "team/data", sharedvolume.Delete)
+	if err != nil || d.State != sharedvolume.Made || d.ShareID != s.ID {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	r, err := c.RemoveDirectory(t.Context(), s, "pvc-1", "")
+	if err != nil || !r.Done || r.OnDelete != sharedvolume.Delete {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if n := w.started.Load(); n != 1 {
+		t.Errorf("%d processes were started", n)
+	}
+}
+
+func TestClient_errors(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(Limits{})
+	s := shareOf("one")
+	_, err := c.EnsureDirectory(t.Context(), s, "pvc-1", "data", sharedvolume.Delete)
+	wantReason(t, err, sharedvolume.ReasonNotPrepared)
+	_, err = c.GetShare(t.Context(), s, true)
+	must(t, err)
+	_, err = c.EnsureDirectory(t.Context(), s, "pvc-1", "data", sharedvolume.Delete)
+	must(t, err)
+	_, err = c.EnsureDirectory(t.Context(), s, "pvc-2", "data", sharedvolume.Delete)
+	if !errors.Is(err, sharedvolume.ErrTaken) {
+		t.Errorf("%v", err)
+	}
+	must(t, os.Rename(filepath.Join(w.dir, "one/data"), filepath.Join(w.dir, "one/other")))
+	_, err = c.EnsureDirectory(t.Context(), s, "pvc-1", "data", sharedvolume.Delete)
+	if !errors.Is(err, sharedvolume.ErrState) {
+		t.Errorf("%v", err)
+	}
+	s.ID = "00000000-0000-0000-0000-000000000000"
+	_, err = c.RemoveDirectory(t.Context(), s, "pvc-1", "")
+	wantReason(t, err, sharedvolume.ReasonOtherShare)
+	_, err = c.EnsureDirectory(t.Context(), shareOf("nowhere"), "pvc-1", "data", sharedvolume.Delete)
+	wantReason(t, err, sharedvolume.ReasonUnknownHost, "nowhere")
+	seen, err := c.GetShare(t.Context(), shareOf("nowhere"), true)
+	if err != nil || seen.Problem == nil || seen.Problem.Reason != sharedvolume.ReasonUnknownHost {
+		t.Errorf("%+v, %v", seen, err)
+	}
+}
+
+func TestClient_invalid(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(Limits{})
+	before := w.started.Load()
+	for name, s := range map[string]sharedvolume.Share{
+		"no server": {Path: "/a", Owner: owner}, "a relative path": {Server: "one", Path: "a", Owner: owner}, "no owner": {Server: "one", Path: "/a"},
+		"an option": {Server: "one", Path: "/a", Owner: owner, MountOptions: []string{"suid"}}, "an identity": {Server: "one", Path: "/a", Owner: owner, ID: "x"},
+	} {
+		_, getErr := c.GetShare(t.Context(), s, true)
+		_, ensureErr := c.EnsureDirectory(t.Context(), s, "pvc-1", "a", sharedvolume.Delete)
+		_, removeErr := c.RemoveDirectory(t.Context(), s, "pvc-1", "")
+		_, _, listErr := c.ListDirectories(t.Context(), s, "", 1)
+		for _, err := range []error{getErr, ensureErr, removeErr, listErr} {
+			if !errors.Is(err, sharedvolume.ErrInvalid) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	for _, name := range []string{"", "../a", "A", "a/b"} {
+		if _, err := c.EnsureDirectory(t.Context(), shareOf("one"), name, "a", sharedvolume.Delete); !errors.Is(err, sharedvolume.ErrInvalid) {
+			t.Errorf("volume %q: %v", name, err)
+		}
+		if _, err := c.EnsureDirectory(t.Context(), shareOf("one"), "a", name+"/", sharedvolume.Delete); !errors.Is(err, sharedvolume.ErrInvalid) {
+			t.Errorf("directory %q: %v", name, err)
+		}
+	}
+	if w.started.Load() != before {
+		t.Error("a process was started for a wrong request")
+	}
+}
+
+// TestClient_hangingServer stops one server in the middle of a call: that call fails at its deadline, others on the share at once, and
+// the other server's are not delayed.
+func TestClient_hangingServer(t *testing.T) {
+	for _, stubborn := range []bool{false, true} {
+		t.Run(fmt.Sprintf("stubborn %t", stubborn), func(t *testing.T) {
+			w := newWorld(t)
+			w.stubborn["one"] = stubborn
+			c := w.client(quick)
+			for _, server := range []string{"one", "two"} {
+				_, err := c.GetShare(t.Context(), shareOf(server), true)
+				must(t, err)
+			}
+			w.stop("one")
+			var wait sync.WaitGroup
+			for i := range 2 {
+				wait.Go(func() {
+					takes(t, time.Second, func() {
+						_, err := c.EnsureDirectory(t.Context(), shareOf("one"), fmt.Sprintf("pvc-%d", i), fmt.Sprintf("d%d", i), sharedvolume.Delete)
+						wantReason(t, err, sharedvolume.ReasonUnreachable)
+					})
+				})
+			}
+			takes(t, 200*time.Millisecond, func() {
+				_, err := c.EnsureDirectory(t.Context(), shareOf("two"), "pvc-8", "d", sharedvolume.Delete)
+				must(t, err)
+			})
+			wait.Wait()
+			if stubborn {
+				takes(t, 50*time.Millisecond, func() {
+					_, err := c.EnsureDirectory(t.Context(), shareOf("one"), "pvc-9", "d9", sharedvolume.Delete)
+					wantReason(t, err, sharedvolume.ReasonUnreachable, "still waits")
+				})
+			}
+			seen, err := c.GetShare(t.Context(), shareOf("one"), false)
+			if err != nil || seen.Problem == nil || seen.Problem.Reason != sharedvolume.ReasonUnreachable {
+				t.Errorf("%+v, %v", seen, err)
+			}
+			if n := w.running.Load(); n > 3 {
+				t.Errorf("%d processes", n)
+			}
+			w.release()
+			back(t, func() error {
+				_, err := c.EnsureDirectory(t.Context(), shareOf("one"), "pvc-0", "d0", sharedvolume.Delete)
+				return err
+			})
+		})
+	}
+}
+
+// back waits until something works again.
+func back(t *testing.T, do func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		err := do()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestClient_crash(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(quick)
+	_, err := c.GetShare(t.Context(), shareOf("one"), true)
+	must(t, err)
+	w.stop("one")
+	failed := make(chan error, 1)
+	go func() {
+		_, err := c.EnsureDirectory(t.Context(), shareOf("one"), "pvc-1", "d", sharedvolume.Delete)
+		failed <- err
+	}()
+	time.Sleep(20 * time.Millisecond)
+	c.mu.Lock()
+	for _, s := range c.shares {
+		s.process.Kill()
+	}
+	c.mu.Unlock()
+	wantReason(t, <-failed, sharedvolume.ReasonUnreachable, "gone")
+	w.release()
+	back(t, func() error {
+		_, err := c.EnsureDirectory(t.Context(), shareOf("one"), "pvc-1", "d", sharedvolume.Delete)
+		return err
+	})
+}
+
+// TestClient_idle unmounts a share that nobody asks for, and mounts it again.
+func TestClient_idle(t *testing.T) {
+	w := newWorld(t)
+	limits := quick
+	limits.Idle = 30 * time.Millisecond
+	c := w.client(limits)
+	for round := range 3 {
+		back(t, func() error {
+			seen, err := c.GetShare(t.Context(), shareOf("one"), true)
+			if err == nil && seen.Problem != nil {
+				return seen.Problem
+			}
+			return err
+		})
+		if n := w.started.Load(); n != int64(round+1) {
+			t.Errorf("%d processes were started in round %d", n, round)
+		}
+		for deadline := time.Now().Add(5 * time.Second); w.running.Load() > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the share stays mounted")
+			}
+		}
+	}
+}
+
+func TestClient_bounds(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(quick)
+	_, err := c.GetShare(t.Context(), shareOf("one"), true)
+	must(t, err)
+	w.stop("one")
+	var busy, gone atomic.Int64
+	var wait sync.WaitGroup
+	for i := range 6 {
+		wait.Go(func() {
+			_, err := c.EnsureDirectory(t.Context(), shareOf("one"), fmt.Sprintf("pvc-%d", i), fmt.Sprintf("d%d", i), sharedvolume.Delete)
+			var p *sharedvolume.Problem
+			switch {
+			case errors.Is(err, sharedvolume.ErrBusy):
+				busy.Add(1)
+			case errors.As(err, &p):
+				gone.Add(1)
+			default:
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	wait.Wait()
+	if busy.Load() != 3 || gone.Load() != 3 {
+		t.Errorf("%d busy, %d gone", busy.Load(), gone.Load())
+	}
+	w.release()
+	back(t, func() error {
+		if n := w.running.Load(); n > 0 {
+			return fmt.Errorf("%d processes", n)
+		}
+		return nil
+	})
+	// Different ports are different mounts of the same share.
+	for i := range 6 {
+		s := shareOf("two")
+		s.MountOptions = []string{fmt.Sprintf("port=%d", 2049+i)}
+		seen, err := c.GetShare(t.Context(), s, true)
+		must(t, err)
+		if (seen.Problem != nil) != (i >= quick.Processes) {
+			t.Errorf("mount %d: %+v", i, seen.Problem)
+		}
+	}
+}
+
+// TestClient_oneCallPerVolume refuses a second call on a volume, and serves it after the first.
+func TestClient_oneCallPerVolume(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(Limits{})
+	_, err := c.GetShare(t.Context(), shareOf("one"), true)
+	must(t, err)
+	w.stop("one")
+	first := make(chan error)
+	go func() {
+		_, err := c.EnsureDirectory(t.Context(), shareOf("one"), "pvc-1", "d", sharedvolume.Delete)
+		first <- err
+	}()
+	for c.lockedNothing() {
+		time.Sleep(time.Millisecond)
+	}
+	_, err = c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-1", "")
+	if !errors.Is(err, sharedvolume.ErrBusy) {
+		t.Errorf("%v", err)
+	}
+	w.release()
+	must(t, <-first)
+	r, err := c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-1", "")
+	if err != nil || !r.Done {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func (c *Client) lockedNothing() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.busy) == 0
+}
+
+// TestClient_callerGoes lets the work go on when nobody waits for it.
+func TestClient_callerGoes(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(Limits{})
+	_, err := c.GetShare(t.Context(), shareOf("one"), true)
+	must(t, err)
+	w.stop("one")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		time.Sleep(20 * time.Millisecond)
+		cancel()
+	}()
+	_, err = c.EnsureDirectory(ctx, shareOf("one"), "pvc-1", "d", sharedvolume.Delete)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	w.release()
+	back(t, func() error {
+		_, err := os.Stat(filepath.Join(w.dir, "one/d"))
+		return err
+	})
+}
+
+func TestClient_slices(t *testing.T) {
+	w := newWorld(t)
+	limits := Limits{Slice: time.Millisecond}
+	c := w.client(limits)
+	_, err := c.GetShare(t.Context(), shareOf("one"), true)
+	must(t, err)
+	_, err = c.EnsureDirectory(t.Context(), shareOf("one"), "pvc-1", "d", sharedvolume.Delete)
+	must(t, err)
+	for i := range 500 {
+		must(t, os.WriteFile(filepath.Join(w.dir, "one/d", fmt.Sprint(i)), nil, 0o600))
+	}
+	calls := 0
+	for done := false; !done; calls++ {
+		r, err := c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-1", "")
+		must(t, err)
+		done = r.Done
+		if done && r.Removed != 500 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if calls < 2 {
+		t.Errorf("%d calls", calls)
+	}
+}
+
+// TestContract holds the client, over real directories, to what its model in package agenttest/nfs does.
+func TestContract(t *testing.T) {
+	model.Contract(t, func(t *testing.T) model.Site {
+		w := newWorld(t)
+		root := filepath.Join(w.dir, "one")
+		return model.Site{
+			Directories: w.client(Limits{}), Share: shareOf("one"),
+			Put: func(directory string) { must(t, os.MkdirAll(filepath.Join(root, directory), 0o755)) },
+			Take: func(directory string) {
+				// Moved, not removed: its inode stays taken.
+				must(t, os.Rename(filepath.Join(root, directory), filepath.Join(w.dir, filepath.Base(directory))))
+			},
+			List: func() []string {
+				entries, err := os.ReadDir(root)
+				must(t, err)
+				var out []string
+				for _, e := range entries {
+					if e.Name() != sharedvolume.MarkDirectory {
+						out = append(out, e.Name())
+					}
+				}
+				return out
+			},
+		}
+	})
+}

@@ -1,0 +1,85 @@
+package share
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+const (
+	archivePrefix = "archived-"
+	dateForm      = "20060102T150405Z"
+	maxName       = 255
+	// maxArchives bounds the search for a free name among archives of the same second.
+	maxArchives = 100
+)
+
+// archive renames the directory of a volume beside its old place. The new name is on record before the rename, so that a repeated call
+// knows whether it happened.
+func (o *owned) archive(r record) (as, note string, err error) {
+	if r.State == sharedvolume.Removing {
+		inode, err := o.root.inode(r.Archive)
+		if err == nil && inode == r.Inode {
+			return r.Archive, "", nil
+		}
+		if err != nil && !isMissing(err) && !isOther(err) {
+			return "", "", err
+		}
+	}
+	there, err := o.where(r)
+	if err != nil {
+		return "", "", err
+	}
+	if !there {
+		return "", goneNote(r), nil
+	}
+	in, name, err := o.holding(r.Directory)
+	if err != nil {
+		return "", "", err
+	}
+	defer in.close()
+	for try := 1; try <= maxArchives; try++ {
+		to := o.archiveName(name, try)
+		if _, err := in.lstat(to); err == nil {
+			continue
+		} else if !isMissing(err) {
+			return "", "", err
+		}
+		as, err := o.archiveAs(r, in, name, to)
+		if isTaken(err) {
+			continue
+		}
+		return as, "", err
+	}
+	return "", "", fmt.Errorf("no free name for an archive of directory %q: %w", r.Directory, sharedvolume.ErrState)
+}
+
+// archiveName is "archived-<name>-<date>", cut to the length of a name; from the second try on it has a number.
+func (o *owned) archiveName(name string, try int) string {
+	tail := "-" + o.now().UTC().Format(dateForm)
+	if try > 1 {
+		tail += fmt.Sprintf("-%d", try)
+	}
+	if room := maxName - len(archivePrefix) - len(tail); len(name) > room {
+		for name = name[:room]; !utf8.ValidString(name); {
+			name = name[:len(name)-1]
+		}
+	}
+	return archivePrefix + name + tail
+}
+
+func (o *owned) archiveAs(r record, in dir, name, to string) (string, error) {
+	as := to
+	if above, _ := parent(r.Directory); above != "" {
+		as = above + "/" + to
+	}
+	r, err := o.begin(r, sharedvolume.Archive, as)
+	if err != nil {
+		return "", err
+	}
+	if inode, err := in.inode(name); err != nil || inode != r.Inode {
+		return "", fmt.Errorf("directory %q changed meanwhile: %w", r.Directory, sharedvolume.ErrBusy)
+	}
+	return as, o.move(in, name, in, to)
+}

@@ -1,0 +1,131 @@
+package share
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// dir is an open directory. Everything below the root of a share is reached from one.
+type dir struct{ fd int }
+
+// none is no directory.
+var none = dir{-1}
+
+func (d dir) close() {
+	if d.fd >= 0 {
+		unix.Close(d.fd)
+	}
+}
+
+// beneath keeps a lookup below the directory, away from symbolic links, and on the same filesystem.
+const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
+
+// openat opens what is below the directory.
+func (d dir) openat(rel string, flags uint64, mode uint64) (int, error) {
+	fd := -1
+	err := retry(func() (err error) {
+		fd, err = unix.Openat2(d.fd, rel, &unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW, Mode: mode, Resolve: beneath})
+		return err
+	})
+	if err != nil {
+		return -1, &fs.PathError{Op: "open", Path: rel, Err: err}
+	}
+	return fd, nil
+}
+
+// open opens a directory below this one.
+func (d dir) open(rel string) (dir, error) {
+	fd, err := d.openat(rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	return dir{fd}, err
+}
+
+// read reads a small regular file.
+func (d dir) read(name string) ([]byte, error) {
+	fd, err := d.openat(name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, fmt.Errorf("%s is not a regular file: %w", name, errDamaged)
+	}
+	content, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
+	if err == nil && len(content) > maxRecord {
+		err = fmt.Errorf("%s is too large: %w", name, errDamaged)
+	}
+	return content, err
+}
+
+func (d dir) stat() (unix.Stat_t, error) {
+	var st unix.Stat_t
+	err := retry(func() error { return unix.Fstat(d.fd, &st) })
+	return st, err
+}
+
+// lstat describes what has a name in the directory, whatever it is.
+func (d dir) lstat(name string) (unix.Stat_t, error) {
+	var st unix.Stat_t
+	err := retry(func() error { return unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT) })
+	if err != nil {
+		return st, &fs.PathError{Op: "stat", Path: name, Err: err}
+	}
+	return st, nil
+}
+
+// inode is the number of the directory that has a name here. Anything but a directory on the same filesystem is errNotDir.
+func (d dir) inode(rel string) (uint64, error) {
+	sub, err := d.open(rel)
+	if err != nil {
+		return 0, err
+	}
+	defer sub.close()
+	st, err := sub.stat()
+	return st.Ino, err
+}
+
+// names reads some names of the directory, from its beginning.
+func (d dir) names(limit int) ([]string, error) {
+	again, err := d.open(".")
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(again.fd), ".")
+	defer f.Close()
+	names, err := f.Readdirnames(limit)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return names, err
+}
+
+// retry repeats a call that a signal interrupted, or that the kernel asks to repeat because of a rename elsewhere.
+func retry(call func() error) error {
+	for tries := 1; ; tries++ {
+		err := call()
+		if tries == maxTries || !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+			return err
+		}
+	}
+}
+
+const maxTries = 1000
+
+// parent cuts a directory into the one that it is in, "" for the root, and its own name.
+func parent(directory string) (in, name string) {
+	i := strings.LastIndexByte(directory, '/')
+	if i < 0 {
+		return "", directory
+	}
+	return directory[:i], directory[i+1:]
+}

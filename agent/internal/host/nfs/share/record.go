@@ -1,0 +1,192 @@
+package share
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+const (
+	// recordVersion is written into every record. An agent refuses records of a later version.
+	recordVersion = 1
+	maxRecord     = 16 << 10
+	suffix        = ".json"
+)
+
+// record is what is written of one volume.
+type record struct {
+	Version   int                 `json:"version"`
+	Owner     string              `json:"owner"`
+	Volume    string              `json:"volume"`
+	Directory string              `json:"directory"`
+	OnDelete  sharedvolume.Policy `json:"onDelete"`
+	State     sharedvolume.State  `json:"state"`
+	// Inode is the directory's, as of the tree of records named by Tree.
+	Inode uint64 `json:"inode,string"`
+	Tree  string `json:"tree"`
+	// Created is a Unix time in seconds.
+	Created int64 `json:"created"`
+	// Doing is what the removal does, and Archive the new place of the directory when it is archived.
+	Doing   sharedvolume.Policy `json:"doing,omitempty"`
+	Archive string              `json:"archive,omitempty"`
+	// Removed counts entries.
+	Removed int64 `json:"removed,omitempty"`
+}
+
+func (r record) id() sharedvolume.ID { return sharedvolume.ID{Owner: r.Owner, Name: r.Volume} }
+
+// key is the name of what belongs to the volume in the directories that all owners share.
+func (r record) key() string { return r.Owner + "." + r.Volume }
+
+// load reads the record of a volume; found is false when there is none.
+func (o *owned) load(name string) (r record, found bool, err error) {
+	content, err := o.volumes.read(name + suffix)
+	if isMissing(err) {
+		return record{}, false, nil
+	}
+	if err == nil {
+		r, err = decode(content, sharedvolume.ID{Owner: o.owner, Name: name})
+	}
+	if err != nil {
+		return record{}, false, fmt.Errorf("record of volume %s: %w", name, err)
+	}
+	return r, true, nil
+}
+
+// decode checks everything that a record says, for it leads to a directory.
+func decode(content []byte, id sharedvolume.ID) (record, error) {
+	var r record
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	if err := decoder.Decode(&r); err != nil {
+		return record{}, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	if r.Version != recordVersion {
+		return record{}, fmt.Errorf("it has version %d, this agent knows %d: %w", r.Version, recordVersion, errDamaged)
+	}
+	if r.id() != id {
+		return record{}, fmt.Errorf("it is of volume %s: %w", r.id(), errDamaged)
+	}
+	return r, r.check()
+}
+
+// check refuses what this agent never writes.
+func (r record) check() error {
+	directories, policies := []string{r.Directory}, []sharedvolume.Policy{r.OnDelete}
+	if r.Archive != "" {
+		directories = append(directories, r.Archive)
+	}
+	if r.State == sharedvolume.Removing {
+		policies = append(policies, r.Doing)
+	}
+	for _, d := range directories {
+		if err := sharedvolume.CheckDirectory(d); err != nil {
+			return fmt.Errorf("%w: %w", errDamaged, err)
+		}
+	}
+	for _, p := range policies {
+		if _, err := sharedvolume.ParsePolicy(string(p)); err != nil || p == "" {
+			return fmt.Errorf("%w: policy %q", errDamaged, p)
+		}
+	}
+	states := []sharedvolume.State{sharedvolume.Making, sharedvolume.Made, sharedvolume.Removing}
+	if !slices.Contains(states, r.State) || r.Inode == 0 || r.Tree == "" {
+		return fmt.Errorf("%w: state %q, inode %d", errDamaged, r.State, r.Inode)
+	}
+	return nil
+}
+
+// create writes the first record of a volume. EEXIST says that another agent was faster.
+func (o *owned) create(r record) error { return o.putRecord(r, false) }
+
+// save replaces the record of a volume.
+func (o *owned) save(r record) error { return o.putRecord(r, true) }
+
+func (o *owned) putRecord(r record, replace bool) error {
+	content, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return o.put(o.tmpDir, o.volumes, r.Volume+suffix, append(content, '\n'), replace)
+}
+
+// put makes a whole file appear at once, or replaces one at once.
+func (s *Share) put(tmp, in dir, name string, content []byte, replace bool) error {
+	draft := uuid.NewString()
+	if err := s.write(tmp, draft, content); err != nil {
+		return err
+	}
+	if replace {
+		return s.rename(tmp, draft, in, name)
+	}
+	err := s.link(tmp, draft, in, name)
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EMLINK) {
+		// A server without hard links. Two agents at the same moment leave the record of the later one, and both read it again.
+		return s.move(tmp, draft, in, name)
+	}
+	return errors.Join(err, s.unlink(tmp, draft))
+}
+
+// forget removes the record of a volume, as the last step of its removal.
+func (o *owned) forget(r record) error {
+	return ignoreMissing(o.unlink(o.volumes, r.Volume+suffix))
+}
+
+// note enters the directory of a volume in the index, by which a directory is recognised as somebody's volume.
+func (o *owned) note(r record) error {
+	return o.put(o.tmpDir, o.index, strconv.FormatUint(r.Inode, 10), []byte(r.id().String()+"\n"), true)
+}
+
+func (o *owned) unnote(r record) error {
+	return ignoreMissing(o.unlink(o.index, strconv.FormatUint(r.Inode, 10)))
+}
+
+// holder finds the volume, of any owner, whose directory has the inode. An entry of the index that its volume's record does not
+// confirm is left over, and counts for nothing.
+func (o *owned) holder(inode uint64) (sharedvolume.ID, bool, error) {
+	content, err := o.index.read(strconv.FormatUint(inode, 10))
+	if isMissing(err) {
+		return sharedvolume.ID{}, false, nil
+	}
+	if err != nil {
+		return sharedvolume.ID{}, false, err
+	}
+	id, err := sharedvolume.Parse(strings.TrimSpace(string(content)))
+	if err != nil {
+		return sharedvolume.ID{}, false, fmt.Errorf("%w: index of inode %d: %w", errDamaged, inode, err)
+	}
+	content, err = o.marks.read(volumesDir + "/" + id.Owner + "/" + id.Name + suffix)
+	if isMissing(err) {
+		return sharedvolume.ID{}, false, nil
+	}
+	if err != nil {
+		return sharedvolume.ID{}, false, err
+	}
+	r, err := decode(content, id)
+	if err != nil {
+		return sharedvolume.ID{}, false, err
+	}
+	return id, r.Inode == inode && r.Tree == o.tree, nil
+}
+
+func (o *owned) public(r record) sharedvolume.Directory {
+	return sharedvolume.Directory{
+		ID: r.id(), Directory: r.Directory, OnDelete: r.OnDelete, State: r.State, Created: time.Unix(r.Created, 0), ShareID: o.id,
+	}
+}
+
+func ignoreMissing(err error) error {
+	if isMissing(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,237 @@
+package share
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+// Remove deletes, archives or leaves the directory of a volume, and forgets the volume. It stops at the time given, and goes on where
+// it stopped when it is called again.
+func (s *Share) Remove(t Target, name string, policy sharedvolume.Policy, until time.Time) (sharedvolume.Removal, error) {
+	id, err := sharedvolume.New(t.Owner, name)
+	if err != nil {
+		return sharedvolume.Removal{}, fmt.Errorf("%w: %w", sharedvolume.ErrInvalid, err)
+	}
+	o, err := s.open(t)
+	if err != nil {
+		return sharedvolume.Removal{}, err
+	}
+	defer o.close()
+	r, found, err := o.load(id.Name)
+	if err != nil {
+		return sharedvolume.Removal{}, explain(err)
+	}
+	if !found {
+		return sharedvolume.Removal{Done: true}, explain(o.unstage(record{Owner: id.Owner, Volume: id.Name}))
+	}
+	out, err := o.remove(r, policy, until)
+	return out, explain(err)
+}
+
+// remove goes on with what was begun: what is being removed is never archived, and the other way round.
+func (o *owned) remove(r record, policy sharedvolume.Policy, until time.Time) (sharedvolume.Removal, error) {
+	if r.State == sharedvolume.Removing {
+		policy = r.Doing
+	} else {
+		policy = sharedvolume.Safer(r.OnDelete, policy)
+	}
+	out := sharedvolume.Removal{OnDelete: policy, Removed: r.Removed}
+	var err error
+	switch {
+	case r.State == sharedvolume.Making:
+		// Nobody used it yet. What is at its place is empty, or not ours.
+		out.OnDelete = sharedvolume.Delete
+		err = o.unmake(r)
+		out.Done = err == nil
+	case policy == sharedvolume.Retain:
+		out.Note, err = o.retain(r)
+		out.Done = err == nil
+	case policy == sharedvolume.Archive:
+		out.ArchivedAs, out.Note, err = o.archive(r)
+		out.Done = err == nil
+	default:
+		err = o.delete(r, until, &out)
+	}
+	if err != nil || !out.Done {
+		return out, err
+	}
+	if err := errors.Join(o.unstage(r), o.unnote(r)); err != nil {
+		return sharedvolume.Removal{}, err
+	}
+	return out, o.forget(r)
+}
+
+// unmake removes a directory that was never handed out.
+func (o *owned) unmake(r record) error {
+	in, name, err := o.holding(r.Directory)
+	if err == nil {
+		defer in.close()
+		if inode, err := in.inode(name); err == nil && inode == r.Inode && r.Tree == o.tree {
+			if err := ignoreMissing(o.rmdir(in, name)); err != nil {
+				return err
+			}
+		}
+	} else if !isMissing(err) && !isOther(err) {
+		return err
+	}
+	return nil
+}
+
+// unstage removes an empty directory that never came to its place: of a call that was killed before it wrote a record, or of an agent
+// that made the volume at the same time as another one.
+func (o *owned) unstage(r record) error {
+	var err error
+	r.Inode, err = o.making.inode(r.key())
+	if isMissing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(o.unnote(r), ignoreMissing(o.rmdir(o.making, r.key())))
+}
+
+// retain leaves the directory where it is.
+func (o *owned) retain(r record) (note string, err error) {
+	there, err := o.where(r)
+	if err != nil || there {
+		return "", err
+	}
+	return goneNote(r), nil
+}
+
+// holding opens the directory that a volume's directory is in.
+func (o *owned) holding(directory string) (in dir, name string, err error) {
+	above, name := parent(directory)
+	if above == "" {
+		above = "."
+	}
+	in, err = o.root.open(above)
+	return in, name, err
+}
+
+// where reports whether the directory of a volume is at its place. Something else there is not ours to touch: it is an error, for
+// somebody renamed the volume's own directory, unless the removal had begun. Then the place may have been free for a while, and have
+// been taken since.
+func (o *owned) where(r record) (bool, error) {
+	inode, err := o.root.inode(r.Directory)
+	other := isOther(err) || err == nil && inode != r.Inode && r.Tree == o.tree
+	switch {
+	case isMissing(err), other && r.State == sharedvolume.Removing:
+		return false, nil
+	case other:
+		return false, fmt.Errorf("directory %q is not the one that was made for volume %s, and is left alone: put the right one back, or rename this one: %w",
+			r.Directory, r.Volume, sharedvolume.ErrState)
+	}
+	return err == nil, err
+}
+
+func goneNote(r record) string {
+	return fmt.Sprintf("Directory %q was gone from the share already.", r.Directory)
+}
+
+// delete moves the directory out of sight, and then removes it for as long as there is time.
+func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) error {
+	trash, err := o.removing.open(r.key())
+	if isMissing(err) {
+		var there bool
+		if there, err = o.where(r); err != nil {
+			return err
+		}
+		if !there {
+			if r.State == sharedvolume.Made {
+				out.Note = goneNote(r)
+			}
+			out.Done = true
+			return nil
+		}
+		if r, err = o.begin(r, sharedvolume.Delete, ""); err != nil {
+			return err
+		}
+		if trash, err = o.discard(r); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer trash.close()
+	if err := o.mine(trash, r); err != nil {
+		return err
+	}
+	p := purge{Share: o.Share, top: trash, until: until}
+	empty, err := p.clear(trash, 0)
+	out.Removed += p.removed
+	if err == nil && empty {
+		out.Done = true
+		return ignoreMissing(o.rmdir(o.removing, r.key()))
+	}
+	r.Removed = out.Removed
+	if saveErr := o.save(r); err == nil {
+		err = saveErr
+	}
+	return err
+}
+
+// mine refuses to remove what is not the directory of a volume. A call that was killed between its move and its second look leaves
+// somebody else's directory out of sight: that one is for a person to put back.
+func (o *owned) mine(trash dir, r record) error {
+	st, err := trash.stat()
+	if err != nil || st.Ino == r.Inode || r.Tree != o.tree {
+		return err
+	}
+	return fmt.Errorf("%s/%s/%s is not the directory that was made for volume %s, and is left alone: move it back to %q if that is free: %w",
+		sharedvolume.MarkDirectory, removingDir, r.key(), r.Volume, r.Directory, sharedvolume.ErrState)
+}
+
+// begin writes down what is going to be done, before it is done.
+func (o *owned) begin(r record, doing sharedvolume.Policy, archive string) (record, error) {
+	if r.State == sharedvolume.Removing && r.Archive == archive && r.Tree == o.tree {
+		return r, nil
+	}
+	if r.Tree != o.tree {
+		// The share was copied together with its records: the copy has inodes of its own, and the place decides.
+		inode, err := o.root.inode(r.Directory)
+		if err != nil {
+			return r, err
+		}
+		r.Inode, r.Tree = inode, o.tree
+	}
+	r.State, r.Doing, r.Archive = sharedvolume.Removing, doing, archive
+	return r, o.save(r)
+}
+
+// discard moves the directory of a volume to where directories are removed.
+func (o *owned) discard(r record) (dir, error) {
+	in, name, err := o.holding(r.Directory)
+	if err != nil {
+		return none, err
+	}
+	defer in.close()
+	if inode, err := in.inode(name); err != nil || inode != r.Inode {
+		return none, fmt.Errorf("directory %q changed meanwhile: %w", r.Directory, sharedvolume.ErrBusy)
+	}
+	if err := o.move(in, name, o.removing, r.key()); err != nil {
+		return none, err
+	}
+	trash, err := o.removing.open(r.key())
+	if err != nil {
+		return none, err
+	}
+	st, err := trash.stat()
+	if err == nil && st.Ino == r.Inode {
+		return trash, nil
+	}
+	trash.close()
+	if err == nil {
+		// Somebody put another directory there between the look and the rename. It goes back.
+		err = fmt.Errorf("directory %q was replaced meanwhile: %w", r.Directory, sharedvolume.ErrState)
+		if back := o.move(o.removing, r.key(), in, name); back != nil {
+			err = fmt.Errorf("%w; it is now at %s/%s/%s: %w", err, sharedvolume.MarkDirectory, removingDir, r.key(), back)
+		}
+	}
+	return none, err
+}

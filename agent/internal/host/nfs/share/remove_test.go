@@ -1,0 +1,328 @@
+package share
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+// TestRemove_touchesOnlyWhatWasMade puts other things in the place of a volume's directory: nothing of them is changed.
+func TestRemove_touchesOnlyWhatWasMade(t *testing.T) {
+	replace := map[string]func(s *site){
+		"another directory": func(s *site) { write(s.t, s.path("team/data/precious"), "x") },
+		"an empty directory": func(s *site) {
+			must(s.t, os.Mkdir(s.path("team/data"), 0o770))
+		},
+		"a file":                  func(s *site) { write(s.t, s.path("team/data"), "x") },
+		"a link out of the share": func(s *site) { must(s.t, os.Symlink(s.outside, s.path("team/data"))) },
+		"a link to the directory": func(s *site) { must(s.t, os.Symlink("moved", s.path("team/data"))) },
+		"a link on the way": func(s *site) {
+			must(s.t, os.Rename(s.path("team"), s.path("t2")))
+			must(s.t, os.Symlink("t2", s.path("team")))
+		},
+		"a way out of the share": func(s *site) {
+			must(s.t, os.RemoveAll(s.path("team")))
+			must(s.t, os.Symlink("../outside", s.path("team")))
+		},
+		"a file on the way":          func(s *site) { must(s.t, os.RemoveAll(s.path("team"))); write(s.t, s.path("team"), "x") },
+		"another volume's directory": func(s *site) { must(s.t, os.Rename(s.path("second"), s.path("team/data"))) },
+	}
+	for name, put := range replace {
+		for _, policy := range []sharedvolume.Policy{sharedvolume.Delete, sharedvolume.Archive, sharedvolume.Retain} {
+			t.Run(fmt.Sprintf("%s/%s", name, policy), func(t *testing.T) {
+				s := newSite(t)
+				target := s.prepare()
+				for volume, directory := range map[string]string{"pvc-1": "team/data", "pvc-2": "second"} {
+					_, err := s.Ensure(target, volume, directory, policy)
+					must(t, err)
+				}
+				must(t, os.Rename(s.path("team/data"), s.path("team/moved")))
+				write(t, s.path("team/moved/kept"), "x")
+				put(s)
+				before := tree(t, s.dir)
+				_, err := s.Remove(target, "pvc-1", "", far)
+				wantError(t, err, sharedvolume.ErrState, "team/data", "left alone")
+				_, err = s.Ensure(target, "pvc-1", "team/data", policy)
+				wantError(t, err, sharedvolume.ErrState)
+				f, err := s.Find(target, "pvc-1", "team/data")
+				if err == nil {
+					f.Close()
+				}
+				wantError(t, err, sharedvolume.ErrState)
+				if after := tree(t, s.dir); after != before {
+					t.Errorf("changed:\n%s\nwant:\n%s", after, before)
+				}
+			})
+		}
+	}
+}
+
+func TestRemove_goneAlready(t *testing.T) {
+	for _, policy := range []sharedvolume.Policy{sharedvolume.Delete, sharedvolume.Archive, sharedvolume.Retain} {
+		s := newSite(t)
+		target := s.prepare()
+		empty := tree(t, s.dir)
+		_, err := s.Ensure(target, "pvc-1", "data", policy)
+		must(t, err)
+		must(t, os.Remove(s.path("data")))
+		r, err := s.Remove(target, "pvc-1", "", far)
+		if err != nil || !r.Done || !strings.Contains(r.Note, "gone") || r.ArchivedAs != "" {
+			t.Errorf("%s: %+v, %v", policy, r, err)
+		}
+		if after := tree(t, s.dir); after != empty {
+			t.Errorf("%s: left:\n%s", policy, after)
+		}
+	}
+}
+
+// TestRemove_theSaferPolicy keeps what either side wants kept.
+func TestRemove_theSaferPolicy(t *testing.T) {
+	for recorded, asked := range map[sharedvolume.Policy]sharedvolume.Policy{
+		sharedvolume.Retain: sharedvolume.Delete, sharedvolume.Archive: sharedvolume.Delete, sharedvolume.Delete: sharedvolume.Retain,
+	} {
+		s := newSite(t)
+		target := s.prepare()
+		_, err := s.Ensure(target, "pvc-1", "data", recorded)
+		must(t, err)
+		write(t, s.path("data/file"), "x")
+		r, err := s.Remove(target, "pvc-1", asked, far)
+		if err != nil || r.OnDelete != sharedvolume.Safer(recorded, asked) {
+			t.Errorf("%s and %s: %+v, %v", recorded, asked, r, err)
+		}
+		if _, err := os.Stat(s.path(map[bool]string{true: r.ArchivedAs, false: "data"}[r.ArchivedAs != ""] + "/file")); err != nil {
+			t.Errorf("%s and %s: %v", recorded, asked, err)
+		}
+	}
+}
+
+// TestRemove_inSlices removes many files with little time per call.
+func TestRemove_inSlices(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	must(t, err)
+	const files, folders = 5000, 50
+	for i := range folders {
+		must(t, os.Mkdir(s.path(fmt.Sprintf("data/d%d", i)), 0o755))
+	}
+	for i := range files {
+		must(t, os.WriteFile(s.path(fmt.Sprintf("data/d%d/%d", i%folders, i)), nil, 0o600))
+	}
+	must(t, os.Symlink(s.outside, s.path("data/d0/link")))
+	must(t, os.Symlink("/", s.path("data/root")))
+	must(t, os.Link(s.path("data/d0/0"), s.path("kept")))
+	must(t, unix.Mkfifo(s.path("data/fifo"), 0o600))
+	must(t, unix.Mknod(s.path("data/device"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))))
+	const everything = files + folders + 4
+
+	// Each look at the clock takes a millisecond, and a call has half a second.
+	now := start
+	agent := s.agent(Config{Now: func() time.Time { now = now.Add(time.Millisecond); return now }})
+	last, calls := int64(0), 0
+	for {
+		r, err := agent.Remove(target, "pvc-1", "", now.Add(500*time.Millisecond))
+		must(t, err)
+		calls++
+		if _, err := os.Stat(s.path("data")); !errors.Is(err, os.ErrNotExist) {
+			t.Fatalf("the directory is still to be seen: %v", err)
+		}
+		if r.Removed <= last {
+			t.Fatalf("no progress: %d, then %d", last, r.Removed)
+		}
+		last = r.Removed
+		if r.Done {
+			break
+		}
+		if r.OnDelete != sharedvolume.Delete {
+			t.Errorf("%+v", r)
+		}
+		list, _, err := s.List(target, "", 10)
+		if err != nil || len(list) != 1 || list[0].State != sharedvolume.Removing {
+			t.Fatalf("in between: %+v, %v", list, err)
+		}
+		_, err = s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+		wantError(t, err, sharedvolume.ErrState, "being removed")
+	}
+	if last != everything || calls < 10 {
+		t.Errorf("%d entries in %d calls, want %d", last, calls, everything)
+	}
+	if _, err := os.Stat(s.path("kept")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRemove_takenSince lets another volume take the place while the first is still being removed.
+func TestRemove_takenSince(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	must(t, err)
+	write(t, s.path("data/a"), "x")
+	r, err := s.Remove(target, "pvc-1", "", start)
+	if err != nil || r.Done {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	_, err = s.Ensure(target, "pvc-2", "data", sharedvolume.Delete)
+	must(t, err)
+	write(t, s.path("data/b"), "x")
+	r, err = s.Remove(target, "pvc-1", "", far)
+	if err != nil || !r.Done || r.Removed != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := os.Stat(s.path("data/b")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRemove_deep removes a tree that is deeper than a process may have open files.
+func TestRemove_deep(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	must(t, err)
+	const depth = 3000
+	fd, err := unix.Open(s.path("data"), unix.O_DIRECTORY, 0)
+	must(t, err)
+	for i := range depth {
+		name := "d"
+		if i%100 == 0 {
+			name = ".lifted-1"
+		}
+		must(t, unix.Mkdirat(fd, name, 0o755))
+		next, err := unix.Openat(fd, name, unix.O_DIRECTORY, 0)
+		must(t, err)
+		unix.Close(fd)
+		fd = next
+	}
+	unix.Close(fd)
+	for _, plain := range []bool{true, false} {
+		s.plain = plain
+		r, err := s.Remove(target, "pvc-1", "", start.Add(time.Second))
+		if err != nil || !r.Done || plain && r.Removed != depth {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+}
+
+// TestRemove_cannot stops at what cannot be removed, says its name, and goes on when it can.
+func TestRemove_cannot(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	must(t, err)
+	must(t, os.MkdirAll(s.path("data/mounted\x1b"), 0o755))
+	if err := unix.Mount("none", s.path("data/mounted\x1b"), "tmpfs", 0, ""); err != nil {
+		t.Skipf("no mounts here: %v", err)
+	}
+	unmounted := false
+	defer func() {
+		if !unmounted {
+			_ = unix.Unmount(s.path("data/mounted\x1b"), unix.MNT_DETACH) // The test failed already.
+		}
+	}()
+	write(t, s.path("data/mounted\x1b/precious"), "x")
+	_, err = s.Remove(target, "pvc-1", "", far)
+	wantError(t, err, sharedvolume.ErrState, `"mounted\x1b"`)
+	trash := s.path(".quarry/removing/" + owner + ".pvc-1/mounted\x1b")
+	content, err := os.ReadFile(trash + "/precious")
+	if err != nil || string(content) != "x" {
+		t.Errorf("the mounted filesystem: %q, %v", content, err)
+	}
+	must(t, unix.Unmount(trash, 0))
+	unmounted = true
+	r, err := s.Remove(target, "pvc-1", "", far)
+	if err != nil || !r.Done {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestArchive_neverOverwrites(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		s := newSite(t)
+		s.plain = plain
+		target := s.prepare()
+		long := strings.Repeat("ä", 127)
+		want := map[string][]string{"data": nil, "team/" + long: nil}
+		for directory := range want {
+			for i := range 4 {
+				volume := fmt.Sprintf("pvc-%d", i)
+				_, err := s.Ensure(target, volume, directory, sharedvolume.Archive)
+				must(t, err)
+				write(t, s.path(directory+"/file"), volume)
+				if i == 2 {
+					// A name that is next, taken by something else.
+					must(t, os.WriteFile(s.path(filepath.Dir(directory)+"/"+s.name(directory, 3)), nil, 0o600))
+				}
+				r, err := s.Remove(target, volume, "", far)
+				if err != nil || !r.Done {
+					t.Fatalf("%+v, %v", r, err)
+				}
+				if len(filepath.Base(r.ArchivedAs)) > 255 || !strings.HasPrefix(filepath.Base(r.ArchivedAs), "archived-") {
+					t.Errorf("name %q", r.ArchivedAs)
+				}
+				want[directory] = append(want[directory], r.ArchivedAs)
+			}
+			for i, as := range want[directory] {
+				content, err := os.ReadFile(s.path(as + "/file"))
+				if err != nil || string(content) != fmt.Sprintf("pvc-%d", i) {
+					t.Errorf("archive %q: %q, %v", as, content, err)
+				}
+			}
+		}
+	}
+}
+
+// name is the name of an archive at a try.
+func (s *site) name(directory string, try int) string {
+	o := &owned{Share: s.Share}
+	return o.archiveName(filepath.Base(directory), try)
+}
+
+// TestCopiedShare moves a share to another server, with its records: what it holds is found and removed there, and nothing else.
+func TestCopiedShare(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	for volume, policy := range map[string]sharedvolume.Policy{"a": "delete", "b": "archive", "c": "retain", "d": "delete"} {
+		_, err := s.Ensure(target, volume, "team/"+volume, policy)
+		must(t, err)
+		write(t, s.path("team/"+volume+"/file"), volume)
+	}
+	r, err := s.Remove(target, "d", "", start)
+	if err != nil || r.Done {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	moved := newSite(t)
+	must(t, os.Remove(moved.dir))
+	if out, err := exec.Command("cp", "-a", s.dir, moved.dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	copied := moved.agent(Config{})
+	for _, volume := range []string{"a", "b", "c"} {
+		f, err := copied.Find(target, volume, "team/"+volume)
+		must(t, err)
+		f.Close()
+	}
+	_, err = copied.Ensure(target, "a", "team/a", sharedvolume.Delete)
+	must(t, err)
+	_, err = copied.Ensure(target, "e", "team/a/inside", sharedvolume.Delete)
+	wantError(t, err, sharedvolume.ErrTaken)
+	for _, volume := range []string{"a", "b", "c", "d"} {
+		r, err := copied.Remove(target, volume, "", far)
+		if err != nil || !r.Done {
+			t.Errorf("%s: %+v, %v", volume, r, err)
+		}
+	}
+	entries, err := os.ReadDir(moved.path("team"))
+	if err != nil || len(entries) != 2 {
+		t.Errorf("left %v, %v", entries, err)
+	}
+}

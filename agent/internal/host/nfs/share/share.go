@@ -1,0 +1,153 @@
+// Package share makes, finds and removes the directories of volumes below the root of one share, which somebody else has mounted and
+// opened. It reaches everything by file descriptor from that root on, follows no symbolic link and enters no other filesystem. What is
+// ours is written in records below ".quarry" at the root, out of reach of every pod. It knows nothing of mounts, servers and the wire,
+// and it remembers nothing between calls.
+//
+// A record names the directory of a volume and its inode. A directory is made below ".quarry" first, so that its inode is on record
+// before anybody sees it, and is then renamed to its place. Only the directory with the recorded inode is the volume's: whatever else
+// stands at the place, now or later, is never used, renamed or removed.
+package share
+
+import (
+	"cmp"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+// Share is the open root of a share.
+type Share struct {
+	root dir
+	now  func() time.Time
+	// hook, if set, is asked before and after every change; its error replaces the change's. Tests die in it.
+	hook func(effect string, done bool) error
+	// placing lets one directory at a time find its place. It saves two volumes of one agent that want the same place from a race;
+	// two agents are kept apart by the inodes on record.
+	placing sync.Mutex
+	// plain renames as NFS does, which cannot refuse to replace. For tests.
+	plain bool
+}
+
+// Config is what a Share is made of.
+type Config struct {
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+	// Hook, if set, is called before and after every change of the share, for tests.
+	Hook func(effect string, done bool) error
+}
+
+// New makes a Share of an open directory, which it closes in the end.
+func New(root int, cfg Config) *Share {
+	s := &Share{root: dir{root}, now: cfg.Now, hook: cfg.Hook}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	return s
+}
+
+// Close closes the root.
+func (s *Share) Close() { s.root.close() }
+
+// Usage tells how full the share is.
+func (s *Share) Usage() (sharedvolume.Usage, error) {
+	var st unix.Statfs_t
+	if err := retry(func() error { return unix.Fstatfs(s.root.fd, &st) }); err != nil {
+		return sharedvolume.Usage{}, explain(fmt.Errorf("size of the share: %w", err))
+	}
+	// The fragment size counts; the block size is what the server likes to transfer.
+	unit := cmp.Or(st.Frsize, st.Bsize)
+	return sharedvolume.Usage{
+		Total: int64(st.Blocks) * unit, Used: int64(st.Blocks-st.Bfree) * unit, Free: int64(st.Bavail) * unit,
+	}, nil
+}
+
+// Target says whose volumes are meant, and on which share they have to be.
+type Target struct {
+	// Owner is the UID of the Nfs.
+	Owner string
+	// ShareID is the identity that the share must have; empty when any does.
+	ShareID string
+}
+
+// Names below the mark directory.
+const (
+	idFile      = "share.json"
+	volumesDir  = "volumes"
+	indexDir    = "index"
+	makingDir   = "making"
+	removingDir = "removing"
+	temporary   = "tmp"
+	readme      = "README"
+	probePrefix = "probe-"
+)
+
+// owned are the marks of one owner on a share, open for one call.
+type owned struct {
+	*Share
+	owner string
+	id    string
+	// tree tells this tree of records from a copy of it: inodes are compared only where they were recorded in the same tree.
+	tree                                            string
+	marks, volumes, index, making, removing, tmpDir dir
+}
+
+func (o *owned) close() {
+	for _, d := range []dir{o.marks, o.volumes, o.index, o.making, o.removing, o.tmpDir} {
+		d.close()
+	}
+}
+
+// open finds the marks of an owner. Their absence is never taken for an owner without volumes.
+func (s *Share) open(t Target) (*owned, error) {
+	if err := sharedvolume.CheckOwner(t.Owner); err != nil {
+		return nil, err
+	}
+	o := &owned{Share: s, owner: t.Owner, marks: none, volumes: none, index: none, making: none, removing: none, tmpDir: none}
+	if err := o.find(t); err != nil {
+		o.close()
+		return nil, err
+	}
+	return o, nil
+}
+
+func (o *owned) find(t Target) error {
+	var err error
+	if o.marks, err = o.root.open(sharedvolume.MarkDirectory); err != nil {
+		return missing(err, t)
+	}
+	if o.id, o.tree, err = o.readID(o.marks); err != nil {
+		return missing(err, t)
+	}
+	if t.ShareID != "" && t.ShareID != o.id {
+		return sharedvolume.NewProblem(sharedvolume.ReasonOtherShare,
+			"The share carries the identity %s, and %s is on record: the server shows another share than before.", o.id, t.ShareID)
+	}
+	for _, part := range []struct {
+		to  *dir
+		rel string
+	}{
+		{&o.volumes, volumesDir + "/" + t.Owner}, {&o.index, indexDir}, {&o.making, makingDir}, {&o.removing, removingDir}, {&o.tmpDir, temporary},
+	} {
+		if *part.to, err = o.marks.open(part.rel); err != nil {
+			return missing(err, t)
+		}
+	}
+	return nil
+}
+
+// missing tells a share without marks from one that cannot be read.
+func missing(err error, t Target) error {
+	switch {
+	case !isMissing(err):
+		return explain(err)
+	case t.ShareID != "":
+		return sharedvolume.NewProblem(sharedvolume.ReasonOtherShare,
+			"The share has no complete %s directory, and it had one with the identity %s: the server shows another directory than before, for example because its disk is not mounted.",
+			sharedvolume.MarkDirectory, t.ShareID)
+	}
+	return sharedvolume.NewProblem(sharedvolume.ReasonNotPrepared, "The share carries no mark of owner %s.", t.Owner)
+}

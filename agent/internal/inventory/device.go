@@ -1,0 +1,85 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"quarry.storage/quarry/agent/internal/host/block"
+	"quarry.storage/quarry/agent/internal/host/disk"
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+// observed is a device while it is observed. Here its facts are joined, whoever asks for them: what sysfs and udev say is there from the
+// start, then comes what is written on it. Where it is mounted and what LVM says are known of all devices together only.
+type observed struct {
+	plan.Device
+	block block.Device
+}
+
+// meet takes over what host/block read.
+func meet(b block.Device) *observed {
+	return &observed{block: b, Device: plan.Device{
+		Path: b.Path, KernelName: b.Name, Major: b.Major, Minor: b.Minor, Type: b.Type, Links: b.Links,
+		SizeBytes: b.SizeBytes, LogicalSectorBytes: b.LogicalSectorBytes, PhysicalSectorBytes: b.PhysicalSectorBytes,
+		Rotational: b.Rotational, Removable: b.Removable, ReadOnly: b.ReadOnly, Suspended: b.Suspended,
+		Model: b.Model, Serial: b.Serial, WWN: b.WWN, Transport: b.Transport,
+		Holders: b.Holders, Partitions: b.Partitions, UdevTags: b.Udev, Version: b.Version, Unreadable: slices.Clone(b.Unreadable),
+	}}
+}
+
+// read adds what is written on the device.
+func (d *observed) read(facts disk.Facts) {
+	if facts.SizeBytes != d.SizeBytes {
+		d.unreadable("size", fmt.Sprintf("sysfs says %d bytes, the device %d", d.SizeBytes, facts.SizeBytes))
+	}
+	d.HeadTailZero, d.ContentDigest, d.PVUUID = facts.HeadTailZero, facts.ContentDigest, facts.PVUUID
+	if facts.Wipe != nil {
+		d.Wipe = &plan.WipeMark{Digest: facts.Wipe.Digest}
+	}
+	for _, s := range facts.Signatures {
+		d.Signatures = append(d.Signatures, plan.Signature{Type: s.Type, Offset: s.Offset, UUID: s.UUID, Label: s.Label})
+	}
+}
+
+// unreadable names a fact that could not be read.
+func (d *observed) unreadable(fact string, cause any) {
+	d.Unreadable = append(d.Unreadable, fmt.Sprintf("%s: %v", fact, cause))
+}
+
+// unnamedGroup stands for the group of a physical volume whose own metadata names one; which one does not matter to who inspects it.
+const unnamedGroup = "(in a group)"
+
+// Inspect sees one device through a file that is open on it, exclusively: what it is comes from the kernel, by its number, and what stands
+// on it from the file. Its digest is the one of an observation. LVM is not asked: whether a physical volume belongs to a group is read
+// from its own metadata.
+func (i *Inventory) Inspect(f *os.File) (plan.Device, error) {
+	major, minor, err := disk.Number(f)
+	if err != nil {
+		return plan.Device{}, err
+	}
+	found, err := i.cfg.Block.Device(major, minor)
+	if errors.Is(err, fs.ErrNotExist) {
+		return plan.Device{}, fmt.Errorf("%w: %w", plan.ErrNotFound, err)
+	}
+	if err != nil {
+		return plan.Device{}, err
+	}
+	facts, err := disk.ProbeFile(f)
+	if err != nil {
+		return plan.Device{}, err
+	}
+	return inspected(found, facts), nil
+}
+
+func inspected(b block.Device, facts disk.Facts) plan.Device {
+	d := meet(b)
+	d.read(facts)
+	d.Use = plan.Unused
+	if facts.PVInGroup {
+		d.Group = unnamedGroup
+	}
+	return d.Device
+}

@@ -1,0 +1,206 @@
+package admission
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+func newMember(name string) *v1alpha1.Member {
+	return &v1alpha1.Member{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1alpha1.MemberSpec{
+			Of: v1alpha1.MemberOwner{Kind: v1alpha1.KindCluster, Name: "fast", UID: "0b0e"}, Node: "n1",
+			Group: &v1alpha1.MemberGroup{UUID: "aaaa", Name: "quarry-fast"},
+		},
+	}
+}
+
+// policies installs the policies of Members, and returns clients of a person and of the controller.
+func policies(t *testing.T) (jane, ours client.Client) {
+	t.Helper()
+	admin := apitest.Client(t)
+	install(t, admin, "member-admission.yaml")
+	probe := create(t, admin, "probe")
+	await(t, "cannot be taken back", func() error { return admin.Delete(t.Context(), probe, client.DryRunAll) })
+	await(t, "only the controller changes it", func() error {
+		changed := probe.DeepCopy()
+		changed.Spec.Group = nil
+		return admin.Update(t.Context(), changed, client.DryRunAll)
+	})
+	return as(t, person), as(t, controller)
+}
+
+// create makes a Member until the end of the test. The controller removes what is left of it.
+func create(t *testing.T, c client.Client, name string) *v1alpha1.Member {
+	t.Helper()
+	m := newMember(name)
+	must(t, c.Create(t.Context(), m))
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		ours, have := as(t, controller), &v1alpha1.Member{}
+		err := ours.Get(ctx, client.ObjectKeyFromObject(m), have)
+		if apierrors.IsNotFound(err) {
+			return
+		}
+		must(t, err)
+		have.Finalizers = nil
+		must(t, ours.Update(ctx, have))
+		must(t, client.IgnoreNotFound(ours.Delete(ctx, have)))
+	})
+	return m
+}
+
+// leave says in the status of a Member whether it leaves.
+func leave(t *testing.T, c client.Client, m *v1alpha1.Member, status metav1.ConditionStatus) {
+	t.Helper()
+	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionLeaving, Status: status, Reason: "HostNotListed", Message: "The spec does not list the host.",
+	})
+	m.Status.State = "quiesced"
+	must(t, c.Status().Update(t.Context(), m))
+}
+
+func TestMember_deletionByAPerson(t *testing.T) {
+	jane, ours := policies(t)
+	m := create(t, ours, "fast.n1")
+	denied(t, jane.Delete(t.Context(), m), "fast.n1", "node n1", "Cluster fast",
+		"kubectl annotate members.quarry.storage fast.n1 quarry.storage/remove="+string(m.UID))
+	denied(t, jane.DeleteAllOf(t.Context(), &v1alpha1.Member{}), "cannot be taken back")
+
+	leave(t, ours, m, metav1.ConditionFalse)
+	denied(t, jane.Delete(t.Context(), m), "Take the node off the spec")
+	leave(t, ours, m, metav1.ConditionTrue)
+	must(t, jane.Delete(t.Context(), m))
+}
+
+func TestMember_deletionThatIsMeant(t *testing.T) {
+	jane, ours := policies(t)
+	m := create(t, ours, "fast.n1")
+	for _, value := range []string{"", "true", "fast.n1", string(m.Spec.Of.UID), strings.ToUpper(string(m.UID))} {
+		m.Annotations = map[string]string{v1alpha1.AnnotationRemove: value}
+		must(t, jane.Update(t.Context(), m))
+		denied(t, jane.Delete(t.Context(), m), string(m.UID))
+	}
+	m.Annotations[v1alpha1.AnnotationRemove] = string(m.UID)
+	must(t, jane.Update(t.Context(), m))
+	must(t, jane.Delete(t.Context(), m))
+}
+
+func TestMember_deletionByOthers(t *testing.T) {
+	jane, ours := policies(t)
+	m := create(t, ours, "fast.n1")
+	for _, user := range []string{
+		garbageCollector, "system:serviceaccount:kube-system:namespace-controller", "quarry-controller",
+		"system:serviceaccount:default:quarry-controller", "system:serviceaccount:quarry-system:quarry-csi",
+	} {
+		denied(t, as(t, user).Delete(t.Context(), m), "cannot be taken back")
+	}
+	m.Finalizers = []string{v1alpha1.FinalizerMember}
+	must(t, ours.Update(t.Context(), m))
+	must(t, ours.Delete(t.Context(), m, client.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion}))
+	// It is being deleted. To say so once more changes nothing, and is no reason to refuse.
+	must(t, jane.Delete(t.Context(), m))
+	must(t, ours.Get(t.Context(), client.ObjectKeyFromObject(m), m))
+	if m.DeletionTimestamp.IsZero() || len(m.Finalizers) != 1 {
+		t.Errorf("%+v", m.ObjectMeta)
+	}
+}
+
+func TestMember_lost(t *testing.T) {
+	jane, ours := policies(t)
+	restored := newMember("fast.n2")
+	restored.UID, restored.Spec.Lost = "1234", "1234"
+	denied(t, jane.Create(t.Context(), restored), "must be empty when a Member is made")
+	denied(t, ours.Create(t.Context(), restored), "must be empty when a Member is made")
+
+	m := create(t, jane, "fast.n1")
+	for _, value := range []string{"true", "fast.n1", string(m.Spec.Of.UID), strings.ToUpper(string(m.UID))} {
+		wrong := m.DeepCopy()
+		wrong.Spec.Lost = value
+		denied(t, jane.Update(t.Context(), wrong), string(m.UID), "node n1", "gone for ever")
+	}
+	m.Spec.Lost = string(m.UID)
+	must(t, jane.Update(t.Context(), m))
+	for _, value := range []string{"", "1234"} {
+		back := m.DeepCopy()
+		back.Spec.Lost = value
+		denied(t, ours.Update(t.Context(), back), "lost")
+	}
+	// Everything else may be changed as before.
+	m.Spec.Maintenance = true
+	must(t, jane.Update(t.Context(), m))
+}
+
+// A value that was stored before the policy was there must not wedge the Member: its finalizer has to go one day.
+func TestMember_lostFromBeforeThePolicy(t *testing.T) {
+	admin := apitest.Client(t)
+	m := create(t, admin, "fast.n1")
+	m.Spec.Lost, m.Finalizers = "yes", []string{v1alpha1.FinalizerMember}
+	// The policy of an earlier test may be in force for a moment longer.
+	retry(t, func() error { return admin.Update(t.Context(), m) })
+	jane, ours := policies(t)
+	m.Spec.Maintenance = true
+	must(t, jane.Update(t.Context(), m))
+	must(t, ours.Delete(t.Context(), m))
+	must(t, ours.Get(t.Context(), client.ObjectKeyFromObject(m), m))
+	m.Finalizers = nil
+	must(t, ours.Update(t.Context(), m))
+}
+
+func TestMember_record(t *testing.T) {
+	jane, ours := policies(t)
+	const message = "only the controller changes it"
+	m := create(t, jane, "fast.n1")
+	for name, change := range map[string]func(*v1alpha1.MemberSpec){
+		"dropped":        func(s *v1alpha1.MemberSpec) { s.Group = nil },
+		"renamed":        func(s *v1alpha1.MemberSpec) { s.Group.Name = "other" },
+		"formed":         func(s *v1alpha1.MemberSpec) { s.Group.Forming = []string{"pv1"} },
+		"another group":  func(s *v1alpha1.MemberSpec) { s.Group.UUID = "bbbb" },
+		"emptied record": func(s *v1alpha1.MemberSpec) { s.Group = &v1alpha1.MemberGroup{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := m.DeepCopy()
+			change(&changed.Spec)
+			err := jane.Update(t.Context(), changed)
+			if name == "another group" || name == "emptied record" {
+				// Nobody may do that; which of the two rules says so does not matter.
+				denied(t, err)
+				denied(t, ours.Update(t.Context(), changed.DeepCopy()))
+				return
+			}
+			denied(t, err, message)
+		})
+	}
+	m.Spec.Group.Name = "renamed-by-the-controller"
+	must(t, ours.Update(t.Context(), m))
+	must(t, jane.Patch(t.Context(), m, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))))
+
+	none := newMember("fast.n3")
+	none.Spec.Group = nil
+	must(t, ours.Create(t.Context(), none))
+	t.Cleanup(func() { must(t, ours.Delete(context.WithoutCancel(t.Context()), none)) })
+	none.Spec.Maintenance = true
+	must(t, jane.Update(t.Context(), none))
+	none.Spec.Group = &v1alpha1.MemberGroup{UUID: "cccc"}
+	denied(t, jane.Update(t.Context(), none.DeepCopy()), message)
+	must(t, ours.Update(t.Context(), none))
+}
+
+func TestMember_statusIsNotHeldUp(t *testing.T) {
+	_, ours := policies(t)
+	m := create(t, ours, "fast.n1")
+	leave(t, ours, m, metav1.ConditionTrue)
+	if err := ours.Get(t.Context(), client.ObjectKeyFromObject(m), m); err != nil || len(m.Status.Conditions) != 1 {
+		t.Errorf("%v: %+v", err, m.Status)
+	}
+}

@@ -1,0 +1,85 @@
+// Package lvm is the backend of Clusters with storageType lvm: it observes their volume groups through the agents, and performs their
+// steps there. It decides nothing.
+package lvm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/lvm"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Agents knows what the agents of the nodes report.
+type Agents interface {
+	// Node returns what is known about a node.
+	Node(name string) decide.Node
+	// Holders returns the nodes that report, or did when they were last seen, a group of an owner.
+	Holders(ownerUID string) []string
+}
+
+// Changer changes the disks of hosts.
+type Changer interface {
+	WipeDevice(ctx context.Context, node string, d decide.Device) (decide.Device, error)
+	EnsureVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error
+	EnsureThinPool(ctx context.Context, node string, pool decide.ThinPoolSpec) (decide.ThinPool, error)
+	ReduceVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error
+	RemoveVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error
+}
+
+// Backend observes and changes the volume groups of Clusters.
+type Backend struct {
+	Agents  Agents
+	Changer Changer
+	// Client reads the snapshots of hosts that were declared lost. It must not read them from a cache that may lag.
+	Client client.Reader
+}
+
+// Profile returns what the engine has to know of this backend.
+func (b *Backend) Profile() backend.Profile { return lvm.Profile() }
+
+// Extras returns nothing: the driver's CSI controller needs no more than all do.
+func (b *Backend) Extras([]v1alpha1.Storage) backend.PodExtras { return backend.PodExtras{} }
+
+// Observe returns what the agents report about every host that the Cluster uses, or may use.
+func (b *Backend) Observe(ctx context.Context, o v1alpha1.Storage, w backend.World, _ backend.View) (backend.View, error) {
+	c, ok := o.(*v1alpha1.Cluster)
+	if !ok {
+		return nil, fmt.Errorf("observe %s %s: not a Cluster", o.StorageKind(), o.GetName())
+	}
+	seen := lvm.Observation{Cluster: c, World: w, Nodes: map[string]decide.Node{}, Holders: b.Agents.Holders(string(c.UID))}
+	for _, name := range hosts(c, w, seen.Holders) {
+		seen.Nodes[name] = b.Agents.Node(name)
+	}
+	var err error
+	if seen.Snapshots, err = b.snapshots(ctx, c, w); err != nil {
+		return nil, err
+	}
+	return lvm.NewView(seen), nil
+}
+
+// hosts returns every host that a Cluster wants, uses or may have used.
+func hosts(c *v1alpha1.Cluster, w backend.World, holders []string) []string {
+	names := slices.Clone(holders)
+	for _, h := range c.Spec.Hosts {
+		names = append(names, string(h))
+	}
+	for name := range w.Nodes {
+		names = append(names, name)
+	}
+	for _, m := range w.Members {
+		names = append(names, string(m.Spec.Node))
+	}
+	for name := range w.Volumes {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,81 @@
+package lvm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/lvm"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Perform performs the steps of one host in order and stops at the first that fails. It returns how many were performed.
+func (b *Backend) Perform(ctx context.Context, host string, steps []backend.Step) (done int, err error) {
+	p := performer{Changer: b.Changer, host: host, wiped: map[string]decide.Device{}}
+	for _, s := range steps {
+		if err := p.perform(ctx, s); err != nil {
+			return done, failed(s.Action(), err)
+		}
+		done++
+	}
+	return done, nil
+}
+
+// performer performs the steps of one host.
+type performer struct {
+	Changer
+	host string
+	// wiped are the devices that were wiped, as they are then: a later step takes them like that.
+	wiped map[string]decide.Device
+}
+
+func (p performer) perform(ctx context.Context, step backend.Step) error {
+	s, ok := step.(lvm.Step)
+	if !ok || s.Host() != p.host {
+		return fmt.Errorf("step %T %s of host %q was given to host %s", step, step.Action(), step.Host(), p.host)
+	}
+	devices := make([]decide.Device, 0, len(s.Devices))
+	for _, d := range s.Devices {
+		if clean, ok := p.wiped[d.Path]; ok {
+			d = clean
+		}
+		devices = append(devices, d)
+	}
+	switch s.Does {
+	case v1alpha1.ActionWipeDevice:
+		return p.wipe(ctx, devices)
+	case v1alpha1.ActionEnsureVolumeGroup:
+		return p.EnsureVolumeGroup(ctx, p.host, s.Group, s.Owner, devices)
+	case v1alpha1.ActionEnsureThinPool:
+		if s.ThinPool == nil {
+			return fmt.Errorf("step %s of host %s names no thin pool", s.Does, p.host)
+		}
+		_, err := p.EnsureThinPool(ctx, p.host, *s.ThinPool)
+		return err
+	case v1alpha1.ActionReduceVolumeGroup:
+		return p.ReduceVolumeGroup(ctx, p.host, s.Group, s.Owner, devices)
+	case v1alpha1.ActionRemoveVolumeGroup:
+		return p.RemoveVolumeGroup(ctx, p.host, s.Group, s.Owner, devices)
+	}
+	return fmt.Errorf("unknown action %q", s.Does)
+}
+
+func (p performer) wipe(ctx context.Context, devices []decide.Device) error {
+	for _, d := range devices {
+		clean, err := p.WipeDevice(ctx, p.host, d)
+		if err != nil {
+			return err
+		}
+		p.wiped[d.Path] = clean
+	}
+	return nil
+}
+
+// failed says why a step failed.
+func failed(action string, err error) error {
+	f := &decide.Fault{}
+	errors.As(err, &f)
+	return &backend.StepError{Reason: lvm.FailureReason(action, f.Kind), Passing: lvm.Passing(f.Kind), Err: err}
+}

@@ -1,0 +1,111 @@
+// Package nfs is the backend of Nfs: any agent that reaches the share looks at it. It keeps no state but the last view.
+package nfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/nfs"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+const (
+	// tries is the number of agents that are asked in one look.
+	tries = 2
+	// patience bounds one question, so that several fit into one look.
+	patience = 7 * time.Second
+)
+
+// Agents is what the backend knows of agents.
+type Agents interface {
+	// Online returns the names of the nodes whose agents answer.
+	Online() []string
+	// GetShare tries whether a share can be used from a node. A share that cannot be used is a report with a problem.
+	GetShare(ctx context.Context, node string, s sharedvolume.Share, prepare bool) (sharedvolume.Seen, error)
+}
+
+// Backend looks at shares.
+type Backend struct {
+	Agents Agents
+	// Now returns the time.
+	Now func() time.Time
+
+	// turn moves on with every look, so that repeated attempts reach all agents.
+	turn atomic.Int64
+}
+
+// Profile returns what the engine has to know of shares.
+func (b *Backend) Profile() backend.Profile { return nfs.Profile() }
+
+// Observe looks at the share when the last look is old.
+func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.World, last backend.View) (backend.View, error) {
+	n, ok := s.(*v1alpha1.Nfs)
+	if !ok {
+		return nil, fmt.Errorf("%T is no Nfs", s)
+	}
+	old, _ := last.(*nfs.View)
+	now := b.Now()
+	due, prepare := old.Due(n, now)
+	if !due {
+		return old.Next(n, w, nil, now), nil
+	}
+	look := b.look(ctx, n, w, old.Preferred(), prepare)
+	return old.Next(n, w, &look, b.Now()), nil
+}
+
+// look asks one agent after the other, as long as another one may know better.
+func (b *Backend) look(ctx context.Context, n *v1alpha1.Nfs, w backend.World, preferred string, prepare bool) nfs.Look {
+	out := nfs.Look{At: b.Now(), Prepared: prepare}
+	if out.Report.Problem = nfs.Invalid(n); out.Report.Problem != nil {
+		return out
+	}
+	share := nfs.ShareOf(n)
+	share.ID = nfs.ShareID(n, w)
+	// A storage that is being deleted is only looked at: nothing new is written on its share.
+	prepare = prepare && n.DeletionTimestamp.IsZero()
+	out.Prepared = prepare
+	nodes := nfs.Order(b.Agents.Online(), []string{preferred}, int(b.turn.Add(1)), tries)
+	if len(nodes) == 0 {
+		out.Report.Problem = &sharedvolume.Problem{Reason: v1alpha1.ReasonNoAgent, Message: "No agent answers, so nobody can look at the share."}
+		return out
+	}
+	for _, node := range nodes {
+		out.Node, out.At = node, b.Now()
+		out.Report = b.ask(ctx, node, share, prepare)
+		if out.Report.Problem == nil || !nfs.Elsewhere(out.Report.Problem) {
+			return out
+		}
+	}
+	return out
+}
+
+func (b *Backend) ask(ctx context.Context, node string, s sharedvolume.Share, prepare bool) sharedvolume.Seen {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	r, err := b.Agents.GetShare(ctx, node, s, prepare)
+	if err != nil {
+		return sharedvolume.Seen{Problem: &sharedvolume.Problem{
+			Reason: v1alpha1.ReasonAgentUnreachable, Message: fmt.Sprintf("The agent on node %s could not look at the share: %v", node, err),
+		}}
+	}
+	return r
+}
+
+// Perform has nothing to do: a share has no steps.
+func (b *Backend) Perform(context.Context, string, []backend.Step) (int, error) {
+	return 0, errors.New("an Nfs has no steps")
+}
+
+// Fill writes what only an Nfs has in its status.
+func (b *Backend) Fill(s v1alpha1.Storage, v backend.View, _ backend.World) {
+	n, ok := s.(*v1alpha1.Nfs)
+	view, seen := v.(*nfs.View)
+	if ok && seen && view != nil {
+		view.Fill(n)
+	}
+}

@@ -1,0 +1,150 @@
+package nfs
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/nfs"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+// asked is one question to an agent.
+type asked struct {
+	node    string
+	share   sharedvolume.Share
+	prepare bool
+}
+
+// agents are agents that say what a test wants.
+type agents struct {
+	online  []string
+	reports map[string]sharedvolume.Seen
+	errs    map[string]error
+	asked   []asked
+}
+
+func (a *agents) Online() []string { return a.online }
+
+func (a *agents) GetShare(_ context.Context, node string, s sharedvolume.Share, prepare bool) (sharedvolume.Seen, error) {
+	a.asked = append(a.asked, asked{node, s, prepare})
+	if err := a.errs[node]; err != nil {
+		return sharedvolume.Seen{}, err
+	}
+	r, ok := a.reports[node]
+	if !ok {
+		return sharedvolume.Seen{}, errors.New("unexpected node " + node)
+	}
+	return r, nil
+}
+
+func (a *agents) nodes() []string {
+	var out []string
+	for _, q := range a.asked {
+		out = append(out, q.node)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func object() *v1alpha1.Nfs {
+	n := &v1alpha1.Nfs{}
+	n.Name, n.UID = "share", "6d1f8f3e-0000-4000-8000-000000000001"
+	n.Spec.Server, n.Spec.Path = "nas", "/export"
+	return n
+}
+
+var (
+	fine = sharedvolume.Seen{ID: "6d1f8f3e-0000-4000-8000-00000000000f", Usage: sharedvolume.Usage{Total: 100, Free: 50}, Version: "4.2"}
+	down = sharedvolume.Seen{Problem: &sharedvolume.Problem{Reason: sharedvolume.ReasonUnreachable, Message: "no answer"}}
+)
+
+func observe(t *testing.T, b *Backend, n *v1alpha1.Nfs, last backend.View) backend.View {
+	t.Helper()
+	v, err := b.Observe(t.Context(), n, backend.World{}, last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func status(v backend.View) metav1.ConditionStatus { return v.Whole(nil).Facts[0].Status }
+
+func TestObserve_asksAnotherAgentAndStaysWithTheOneThatKnows(t *testing.T) {
+	now := time.Now()
+	a := &agents{online: []string{"n1", "n2", "n3"}, reports: map[string]sharedvolume.Seen{"n1": down, "n2": fine, "n3": down}}
+	b := &Backend{Agents: a, Now: func() time.Time { return now }}
+	n := object()
+	v := observe(t, b, n, nil)
+	if status(v) != metav1.ConditionTrue || !a.asked[0].prepare {
+		t.Fatalf("asked %+v, status %s", a.asked, status(v))
+	}
+	a.asked = nil
+	if v = observe(t, b, n, v); len(a.asked) != 0 {
+		t.Errorf("asked again at once: %+v", a.asked)
+	}
+	now = now.Add(nfs.Every)
+	v = observe(t, b, n, v)
+	if len(a.asked) != 1 || a.asked[0].node != "n2" || a.asked[0].prepare || status(v) != metav1.ConditionTrue {
+		t.Errorf("asked %+v", a.asked)
+	}
+}
+
+func TestObserve_everyAgentIsAskedInTurn(t *testing.T) {
+	now := time.Now()
+	a := &agents{
+		online:  []string{"n1", "n2", "n3", "n4"},
+		reports: map[string]sharedvolume.Seen{"n1": down, "n2": down, "n3": down}, errs: map[string]error{"n4": errors.New("gone")},
+	}
+	b := &Backend{Agents: a, Now: func() time.Time { return now }}
+	v := observe(t, b, object(), nil)
+	if status(v) != metav1.ConditionFalse || len(a.asked) != tries {
+		t.Errorf("asked %+v", a.asked)
+	}
+	for range 3 {
+		now = now.Add(nfs.Every)
+		v = observe(t, b, object(), v)
+	}
+	if got := slices.Compact(a.nodes()); !slices.Equal(got, a.online) {
+		t.Errorf("asked %v only", got)
+	}
+}
+
+func TestObserve_recordedIdentityAndDeletion(t *testing.T) {
+	a := &agents{online: []string{"n1"}, reports: map[string]sharedvolume.Seen{"n1": fine}}
+	b := &Backend{Agents: a, Now: time.Now}
+	n := object()
+	n.Status.ShareID = fine.ID
+	n.DeletionTimestamp = new(metav1.Now())
+	observe(t, b, n, nil)
+	if q := a.asked[0]; q.share.ID != fine.ID || q.share.Owner != string(n.UID) || q.prepare {
+		t.Errorf("asked %+v", q)
+	}
+}
+
+func TestObserve_invalidOptionsReachNoAgent(t *testing.T) {
+	a := &agents{online: []string{"n1"}}
+	b := &Backend{Agents: a, Now: time.Now}
+	n := object()
+	n.Spec.MountOptions = []v1alpha1.MountOption{"bg"}
+	v := observe(t, b, n, nil)
+	if c := v.Whole(nil).Facts[0]; c.Reason != sharedvolume.ReasonInvalid || len(a.asked) != 0 {
+		t.Errorf("%+v, asked %+v", c, a.asked)
+	}
+}
+
+func TestObserve_noAgent(t *testing.T) {
+	b := &Backend{Agents: &agents{}, Now: time.Now}
+	if c := observe(t, b, object(), nil).Whole(nil).Facts[0]; c.Status != metav1.ConditionUnknown {
+		t.Errorf("%+v", c)
+	}
+	if _, err := b.Observe(t.Context(), &v1alpha1.Cluster{}, backend.World{}, nil); err == nil {
+		t.Error("a Cluster was looked at")
+	}
+}

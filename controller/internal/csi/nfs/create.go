@@ -1,0 +1,116 @@
+package nfs
+
+import (
+	"context"
+
+	"quarry.storage/quarry/controller/internal/csi/frame"
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/nfs"
+	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+// CreateVolume makes the directory of a volume. A volume that exists keeps the directory and the policy that it was made with, whatever
+// the Nfs says now.
+func (b *Backend) CreateVolume(ctx context.Context, w frame.Wish) (frame.Volume, error) {
+	if err := checkFlags(w); err != nil {
+		return frame.Volume{}, err
+	}
+	size, err := w.Size.Size(1)
+	if err != nil {
+		return frame.Volume{}, err
+	}
+	k, err := b.wanted(ctx, w)
+	if err != nil {
+		return frame.Volume{}, err
+	}
+	if err := k.sameSize(w.Size); err != nil {
+		return frame.Volume{}, err
+	}
+	a := k.recorded
+	if a == nil {
+		described, err := nfs.Describe(k.owner, w.Claim, w.Name)
+		if err != nil {
+			return frame.Volume{}, err
+		}
+		a = &described
+	}
+	made, err := b.ensure(ctx, k, *a)
+	if err != nil {
+		return frame.Volume{}, err
+	}
+	return frame.Volume{Handle: k.id.String(), Bytes: size, Context: made.Map(), Condition: nfs.Condition(k.owner)}, nil
+}
+
+// checkFlags refuses mount options of the StorageClass that no mount may have.
+func checkFlags(w frame.Wish) error {
+	for _, a := range w.Access {
+		if _, err := sharedvolume.ParseOptions(a.Flags); err != nil {
+			return volume.Refuse(volume.Invalid, "%v", err)
+		}
+	}
+	return nil
+}
+
+// wanted finds the Nfs that a StorageClass names, and what is known of the volume.
+func (b *Backend) wanted(ctx context.Context, w frame.Wish) (known, error) {
+	uid := w.Parameters[v1alpha1.ParameterNfs]
+	if uid == "" {
+		return known{}, volume.Refuse(volume.Invalid, "parameter %q is missing: it names the Nfs by its UID", v1alpha1.ParameterNfs)
+	}
+	id, err := sharedvolume.New(uid, w.Name)
+	if err != nil {
+		return known{}, volume.Refuse(volume.Invalid, "%v", err)
+	}
+	k, err := b.find(ctx, id)
+	if err == nil && k.owner == nil {
+		err = volume.Refuse(volume.Invalid, "parameter %q: no Nfs has the UID %s", v1alpha1.ParameterNfs, uid)
+	}
+	return k, err
+}
+
+// sameSize refuses another size than the one that a PersistentVolume of the volume has.
+func (k known) sameSize(asked volume.Range) error {
+	if len(k.volumes) == 0 {
+		return nil
+	}
+	have := bytesOf(k.volumes[0])
+	if have < asked.Required || asked.Holds(have) != nil {
+		return volume.Refuse(volume.Conflict, "volume %s exists with %d bytes", k.id, have)
+	}
+	return nil
+}
+
+// ensure makes the directory, and returns what is recorded of it. The record of an earlier call wins where it says something else.
+func (b *Backend) ensure(ctx context.Context, k known, a sharedvolume.Attributes) (sharedvolume.Attributes, error) {
+	share, err := k.share()
+	if err != nil {
+		return a, err
+	}
+	made, err := b.ensureOnce(ctx, share, k, a)
+	if isFault(err, decide.FaultConflict) && k.recorded == nil {
+		earlier, lookup := b.record(ctx, share, k.hint(), k.id.Name)
+		if lookup != nil || earlier == nil {
+			return a, err
+		}
+		a.Directory, a.OnDelete = earlier.Directory, earlier.OnDelete
+		made, err = b.ensureOnce(ctx, share, k, a)
+	}
+	if err != nil {
+		return a, err
+	}
+	a.Directory, a.OnDelete, a.ShareID = made.Directory, made.OnDelete, made.ShareID
+	if err := a.Check(); err != nil {
+		return a, volume.Refuse(volume.Precondition, "the record of volume %s on the share: %v", k.id, err)
+	}
+	return a, nil
+}
+
+func (b *Backend) ensureOnce(ctx context.Context, share sharedvolume.Share, k known, a sharedvolume.Attributes) (made sharedvolume.Directory, err error) {
+	err = b.through(ctx, share, k.hint(), func(ctx context.Context, node string) (err error) {
+		made, err = b.Agents.EnsureDirectory(ctx, node, share, k.id.Name, a.Directory, a.OnDelete)
+		return err
+	})
+	return made, err
+}

@@ -1,0 +1,201 @@
+package backend
+
+import (
+	"fmt"
+	"slices"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+const (
+	// maxReason is the length in bytes of the reason of a step on a Member, briefReason on a storage, which shows not more than
+	// briefDevices of its devices.
+	maxReason    = 512
+	briefReason  = 200
+	briefDevices = 3
+	// maxPlan is about the size in bytes of the steps that a storage shows.
+	maxPlan = 8 << 10
+)
+
+// Request is what the decision about the steps of one host is made on.
+type Request struct {
+	// Mode of the spec.
+	Mode v1alpha1.Approval
+	// UID of the Member: its approval never serves for another Member of the name.
+	UID string
+	// Steps that are left.
+	Steps []Step
+	// Recorded is the plan in the status; nil when there is none.
+	Recorded *v1alpha1.Plan
+	// Approval is the value of the annotation; empty when there is none.
+	Approval string
+	// Silent is true while the host does not report: its plan is neither over nor void.
+	Silent bool
+}
+
+// Verdict says which steps of a host run now.
+type Verdict struct {
+	// Run may be taken, in order.
+	Run []Step
+	// Plan is what needs approval; nil when nothing does.
+	Plan *v1alpha1.Plan
+	// UsedUp is true when the approval that was given has been carried out: it must not serve a second time.
+	UsedUp bool
+	// Dropped is true when an approval was given that fits no plan.
+	Dropped bool
+}
+
+// Waiting reports whether a step waits for approval.
+func (v Verdict) Waiting() bool { return v.Plan != nil && !v.Plan.Approved }
+
+// Approve sorts steps into those that run and those that wait. An approved plan goes on while what is left of it is a part of what was
+// approved.
+func Approve(r Request) Verdict {
+	free, bound := split(r.Mode, r.Steps)
+	approved := r.Recorded != nil && r.Approval != "" && r.Approval == r.Recorded.Digest && r.Recorded.Digest == digestOfPlan(r.UID, r.Recorded.Steps)
+	if r.Silent {
+		// The recorded plan stays as it is until the host reports.
+		return Verdict{Plan: r.Recorded}
+	}
+	if len(bound) == 0 {
+		// Steps may be over within the very look in which the approval came: no status has shown the plan as approved then.
+		return Verdict{Run: now(free), UsedUp: approved, Dropped: r.Approval != "" && !approved}
+	}
+	if approved && within(bound, r.Recorded.Steps) {
+		p := r.Recorded.DeepCopy()
+		p.Approved = true
+		return Verdict{Run: now(r.Steps), Plan: p}
+	}
+	p := planOf(r.UID, bound)
+	p.Approved = r.Approval == p.Digest
+	if p.Approved {
+		return Verdict{Run: now(r.Steps), Plan: p}
+	}
+	return Verdict{Run: now(free), Plan: p, Dropped: r.Approval != ""}
+}
+
+func planOf(uid string, steps []Step) *v1alpha1.Plan {
+	p := &v1alpha1.Plan{Count: int32(len(steps)), Steps: make([]v1alpha1.PlanStep, 0, len(steps))}
+	for _, s := range steps {
+		api := s.API()
+		api.Later, api.Reason = s.Later(), Cut(api.Reason, maxReason)
+		p.Steps = append(p.Steps, api)
+	}
+	p.Digest = digestOfPlan(uid, p.Steps)
+	return p
+}
+
+// digestOfPlan covers the UID of the Member: a plan that came with the status of an earlier Member of the name has another digest.
+func digestOfPlan(uid string, steps []v1alpha1.PlanStep) string {
+	digests := []string{uid}
+	for _, s := range steps {
+		digests = append(digests, s.Digest)
+	}
+	return Digest(digests)
+}
+
+// split returns the steps that need no approval, and those that do. A step that destroys binds the steps after it.
+func split(mode v1alpha1.Approval, steps []Step) (free, bound []Step) {
+	if mode == v1alpha1.ApprovalManual {
+		return nil, steps
+	}
+	i := slices.IndexFunc(steps, func(s Step) bool { return s.Destroys() })
+	if i < 0 {
+		return steps, nil
+	}
+	return steps[:i:i], steps[i:]
+}
+
+// now returns the steps up to the first that cannot run yet.
+func now(steps []Step) []Step {
+	if i := slices.IndexFunc(steps, func(s Step) bool { return s.Later() }); i >= 0 {
+		return steps[:i]
+	}
+	return steps
+}
+
+func within(steps []Step, approved []v1alpha1.PlanStep) bool {
+	for _, s := range steps {
+		d := s.Digest()
+		if !slices.ContainsFunc(approved, func(a v1alpha1.PlanStep) bool { return a.Digest == d }) {
+			return false
+		}
+	}
+	return true
+}
+
+// MemberPlan is the plan of one member, or with an empty node that of the whole.
+type MemberPlan struct {
+	Node string
+	Plan *v1alpha1.Plan
+}
+
+// Combine returns the plan of a whole storage: the count, the first steps, and a digest over the plans that wait. It is approved once
+// none waits. Plans are taken in their order. The plan of the whole is shown even if it is approved and others wait: only there it is.
+func Combine(plans []MemberPlan) *v1alpha1.Plan {
+	plans = slices.DeleteFunc(slices.Clone(plans), func(p MemberPlan) bool { return p.Plan == nil })
+	if len(plans) == 0 {
+		return nil
+	}
+	out := &v1alpha1.Plan{Steps: []v1alpha1.PlanStep{}}
+	out.Approved = !slices.ContainsFunc(plans, func(p MemberPlan) bool { return !p.Plan.Approved })
+	var digests []string
+	room := maxPlan
+	for _, p := range plans {
+		counts := out.Approved || !p.Plan.Approved
+		if counts {
+			digests = append(digests, p.Node+" "+p.Plan.Digest)
+			out.Count += int32(len(p.Plan.Steps))
+		}
+		if !counts && p.Node != "" {
+			continue
+		}
+		for _, s := range p.Plan.Steps {
+			s = brief(s)
+			if room -= sizeOf(s); room > 0 && len(out.Steps) < v1alpha1.MaxPlanSteps {
+				out.Steps = append(out.Steps, s)
+			}
+		}
+	}
+	out.Digest = Digest(digests)
+	return out
+}
+
+// brief returns a step as a storage shows it: its Member shows all of it.
+func brief(s v1alpha1.PlanStep) v1alpha1.PlanStep {
+	s.Reason = Cut(s.Reason, briefReason)
+	if more := len(s.Devices) - briefDevices; more > 0 {
+		s.Devices = append(slices.Clone(s.Devices[:briefDevices]), fmt.Sprintf("and %d more", more))
+	}
+	return s
+}
+
+// sizeOf returns about the size in bytes of a step in a status.
+func sizeOf(s v1alpha1.PlanStep) int {
+	const names = 120
+	n := names + len(s.Host) + len(s.Action) + len(s.VolumeGroup) + len(s.ThinPool) + len(s.Reason) + len(s.Digest)
+	for _, d := range s.Devices {
+		n += len(d) + len(`"",`)
+	}
+	return n
+}
+
+// WholePlan returns the plan of the whole as the plan of a storage shows it; nil when there is none. approval is the value of the
+// annotation on the storage: once the plan is approved it is the digest of the plan of the whole.
+func WholePlan(uid string, shown *v1alpha1.Plan, approval string) *v1alpha1.Plan {
+	if shown == nil {
+		return nil
+	}
+	p := &v1alpha1.Plan{}
+	for _, s := range shown.Steps {
+		if s.Host == "" {
+			p.Steps = append(p.Steps, s)
+		}
+	}
+	if len(p.Steps) == 0 {
+		return nil
+	}
+	p.Count, p.Digest = int32(len(p.Steps)), digestOfPlan(uid, p.Steps)
+	p.Approved = approval == p.Digest
+	return p
+}

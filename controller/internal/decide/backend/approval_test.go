@@ -1,0 +1,286 @@
+package backend
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// step is a step of a backend that exists in tests only.
+type step struct {
+	host, via, name string
+	destroys, later bool
+}
+
+func (s step) Host() string   { return s.host }
+func (s step) Via() string    { return s.via }
+func (s step) Action() string { return s.name }
+func (s step) Destroys() bool { return s.destroys }
+func (s step) Later() bool    { return s.later }
+func (s step) Digest() string { return Digest([]string{s.host, s.name}) }
+func (s step) API() v1alpha1.PlanStep {
+	return v1alpha1.PlanStep{Host: s.host, Action: s.name, Reason: "because", Digest: s.Digest()}
+}
+
+func take(name string) step { return step{host: "n1", name: "take " + name} }
+
+func wipe(name string) step { return step{host: "n1", name: "wipe " + name, destroys: true} }
+
+// wipeAndTake are the steps of a host with one clean disk and two to wipe.
+func wipeAndTake() []Step {
+	return []Step{take("a"), wipe("b"), take("b"), wipe("c"), take("c")}
+}
+
+func show(steps []Step) string {
+	var names []string
+	for _, s := range steps {
+		names = append(names, s.Action())
+	}
+	return strings.Join(names, ", ")
+}
+
+// ask returns a request in a mode, with what was recorded and approved before.
+func ask(mode v1alpha1.Approval, steps []Step, recorded *v1alpha1.Plan, approval string) Request {
+	return Request{Mode: mode, UID: "m-uid", Steps: steps, Recorded: recorded, Approval: approval}
+}
+
+// approved returns the plan of steps as it is recorded once a person has approved it.
+func approved(t *testing.T, steps []Step) *v1alpha1.Plan {
+	t.Helper()
+	shown := Approve(ask(v1alpha1.ApprovalManual, steps, nil, "")).Plan
+	recorded := Approve(ask(v1alpha1.ApprovalManual, steps, shown, shown.Digest)).Plan
+	if !recorded.Approved || recorded.Digest != shown.Digest {
+		t.Fatal("the approval was not seen")
+	}
+	return recorded
+}
+
+func TestApprove_automaticHoldsBackWipesOnly(t *testing.T) {
+	steps := wipeAndTake()
+	v := Approve(ask(v1alpha1.ApprovalAutomatic, steps, nil, ""))
+	if d := cmp.Diff("take a", show(v.Run)); d != "" {
+		t.Errorf("steps that run, -want +got:\n%s", d)
+	}
+	if !v.Waiting() || len(v.Plan.Steps) != 4 || v.Plan.Count != 4 || v.UsedUp || v.Dropped {
+		t.Errorf("%+v", v)
+	}
+	// What ran by itself was no part of the plan, so the digest stands.
+	if after := Approve(ask(v1alpha1.ApprovalAutomatic, steps[1:], v.Plan, "")); after.Plan.Digest != v.Plan.Digest {
+		t.Error("the digest changed even if what waits did not")
+	}
+	if v := Approve(ask(v1alpha1.ApprovalAutomatic, steps[:1], nil, "")); show(v.Run) != "take a" || v.Plan != nil || v.Waiting() {
+		t.Errorf("without a wipe: %+v", v)
+	}
+}
+
+func TestApprove_manualHoldsBackEverything(t *testing.T) {
+	v := Approve(ask(v1alpha1.ApprovalManual, wipeAndTake(), nil, ""))
+	if len(v.Run) != 0 || !v.Waiting() || len(v.Plan.Steps) != 5 {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestApprove_wrongDigestApprovesNothing(t *testing.T) {
+	for _, mode := range []v1alpha1.Approval{v1alpha1.ApprovalAutomatic, v1alpha1.ApprovalManual} {
+		v := Approve(ask(mode, wipeAndTake(), nil, "0123"))
+		for _, s := range v.Run {
+			if s.Destroys() {
+				t.Errorf("%s: a wipe runs without approval", mode)
+			}
+		}
+		if !v.Dropped {
+			t.Errorf("%s: nobody is told that the approval fits no plan", mode)
+		}
+	}
+	if v := Approve(ask(v1alpha1.ApprovalManual, nil, nil, "0123")); !v.Dropped || v.UsedUp {
+		t.Errorf("with nothing to do: %+v", v)
+	}
+}
+
+func TestApprove_goesOnAfterEveryInterruption(t *testing.T) {
+	steps := wipeAndTake()
+	recorded := approved(t, steps)
+	for done := range steps {
+		v := Approve(ask(v1alpha1.ApprovalManual, steps[done:], recorded, recorded.Digest))
+		if len(v.Run) != len(steps)-done || v.UsedUp || v.Dropped || v.Plan.Digest != recorded.Digest || !v.Plan.Approved {
+			t.Errorf("after %d steps: %+v", done, v)
+		}
+	}
+	if v := Approve(ask(v1alpha1.ApprovalManual, nil, recorded, recorded.Digest)); !v.UsedUp || v.Plan != nil || v.Dropped {
+		t.Errorf("at the end: %+v", v)
+	}
+}
+
+func TestApprove_newStepAsksAgain(t *testing.T) {
+	steps := wipeAndTake()
+	recorded := approved(t, steps)
+	v := Approve(ask(v1alpha1.ApprovalManual, append(steps[2:], take("x")), recorded, recorded.Digest))
+	if len(v.Run) != 0 || !v.Waiting() || !v.Dropped {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestApprove_takingTheApprovalBackStops(t *testing.T) {
+	steps := wipeAndTake()
+	v := Approve(ask(v1alpha1.ApprovalManual, steps[1:], approved(t, steps), ""))
+	if len(v.Run) != 0 || !v.Waiting() || v.Dropped {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestApprove_isNotUsedUpWhileTheHostIsSilent(t *testing.T) {
+	recorded := approved(t, wipeAndTake())
+	r := ask(v1alpha1.ApprovalManual, nil, recorded, recorded.Digest)
+	r.Silent = true
+	if v := Approve(r); v.UsedUp || v.Dropped || v.Plan == nil || !v.Plan.Approved || len(v.Run) != 0 {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestApprove_servesForOneMemberOnly(t *testing.T) {
+	steps := wipeAndTake()
+	recorded := approved(t, steps)
+	// An object of the same name was restored, with the status and the annotations of the one before.
+	r := ask(v1alpha1.ApprovalManual, steps, recorded, recorded.Digest)
+	r.UID = "restored"
+	v := Approve(r)
+	if len(v.Run) != 0 || !v.Waiting() || v.Plan.Digest == recorded.Digest || !v.Dropped {
+		t.Errorf("%+v", v)
+	}
+	if r.Steps = nil; Approve(r).UsedUp {
+		t.Error("an approval that never served is used up")
+	}
+}
+
+func TestApprove_laterStepsAreShownAndDoNotRun(t *testing.T) {
+	later := step{host: "n1", name: "later", later: true}
+	steps := []Step{take("a"), later, take("b")}
+	if v := Approve(ask(v1alpha1.ApprovalAutomatic, steps, nil, "")); show(v.Run) != "take a" || v.Plan != nil {
+		t.Errorf("%+v", v)
+	}
+	recorded := approved(t, steps)
+	if len(recorded.Steps) != 3 || !recorded.Steps[1].Later || recorded.Steps[0].Later {
+		t.Errorf("%+v", recorded.Steps)
+	}
+	if v := Approve(ask(v1alpha1.ApprovalManual, steps, recorded, recorded.Digest)); show(v.Run) != "take a" {
+		t.Errorf("%+v", v)
+	}
+	// Once it can run it is the same step.
+	later.later = false
+	if v := Approve(ask(v1alpha1.ApprovalManual, []Step{later, take("b")}, recorded, recorded.Digest)); show(v.Run) != "later, take b" {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestCombine(t *testing.T) {
+	plan := func(digest string, steps int, approved bool) *v1alpha1.Plan {
+		p := &v1alpha1.Plan{Digest: digest, Approved: approved, Count: int32(steps)}
+		for i := range steps {
+			p.Steps = append(p.Steps, v1alpha1.PlanStep{Action: fmt.Sprintf("%s%d", digest, i)})
+		}
+		return p
+	}
+	if got := Combine([]MemberPlan{{Node: "n1"}}); got != nil {
+		t.Errorf("%+v", got)
+	}
+	waiting := Combine([]MemberPlan{{"n1", plan("a", 2, false)}, {"n2", plan("b", 3, true)}, {"n3", nil}, {"n4", plan("c", 30, false)}})
+	if waiting.Approved || waiting.Count != 32 || len(waiting.Steps) != v1alpha1.MaxPlanSteps || waiting.Steps[2].Action != "c0" {
+		t.Errorf("%+v", waiting)
+	}
+	// What is approved already does not matter to what waits, nor does who else comes and goes.
+	if same := Combine([]MemberPlan{{"n1", plan("a", 2, false)}, {"n4", plan("c", 30, false)}}); same.Digest != waiting.Digest {
+		t.Error("an approved plan voids an approval of the others")
+	}
+	if other := Combine([]MemberPlan{{"n2", plan("a", 2, false)}, {"n4", plan("c", 30, false)}}); other.Digest == waiting.Digest {
+		t.Error("the plan of another host has the same digest")
+	}
+	running := Combine([]MemberPlan{{"n1", plan("a", 2, true)}, {"n2", plan("b", 3, true)}})
+	if !running.Approved || running.Count != 5 || len(running.Steps) != 5 {
+		t.Errorf("%+v", running)
+	}
+}
+
+func TestDigestOf_order(t *testing.T) {
+	a, b := take("a"), take("b")
+	if DigestOf([]Step{a, b}) == DigestOf([]Step{b, a}) || DigestOf(nil) == DigestOf([]Step{a}) {
+		t.Error("different plans have one digest")
+	}
+}
+
+func TestByHost(t *testing.T) {
+	far := step{host: "n2", name: "x"}
+	got := ByHost([]Step{take("a"), far, take("b"), step{name: "whole", via: "n2"}})
+	if len(got) != 2 || show(got["n1"]) != "take a, take b" || show(got["n2"]) != "x, whole" {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestApprove_isUsedUpWithinOneLook(t *testing.T) {
+	shown := Approve(ask(v1alpha1.ApprovalManual, wipeAndTake(), nil, "")).Plan
+	// The status shows the plan as it waited; the approval came and all steps ran since.
+	if v := Approve(ask(v1alpha1.ApprovalManual, nil, shown, shown.Digest)); !v.UsedUp || v.Dropped {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestCombine_isBounded(t *testing.T) {
+	p := &v1alpha1.Plan{Digest: "d"}
+	for range 30 {
+		p.Steps = append(p.Steps, v1alpha1.PlanStep{
+			Host: strings.Repeat("h", 253), Reason: strings.Repeat("r", maxReason), Devices: slices.Repeat([]string{strings.Repeat("d", 100)}, 60),
+		})
+	}
+	got := Combine([]MemberPlan{{"n1", p}})
+	raw, err := json.Marshal(got)
+	if err != nil || len(raw) > maxPlan+200 || got.Count != 30 || len(got.Steps) < 5 {
+		t.Errorf("%d bytes, %d steps of %d, %v", len(raw), len(got.Steps), got.Count, err)
+	}
+	if s := got.Steps[0]; len(s.Devices) != briefDevices+1 || s.Devices[briefDevices] != "and 57 more" || len(s.Reason) > briefReason+len("…") {
+		t.Errorf("%+v", s)
+	}
+	if len(p.Steps[0].Devices) != 60 {
+		t.Error("the plan of the member was changed")
+	}
+}
+
+// The plan of the whole is kept nowhere but in the plan of the storage.
+func TestWholePlan(t *testing.T) {
+	steps := []Step{step{name: "a", via: "n1"}, step{name: "b", via: "n1"}}
+	whole := Approve(ask(v1alpha1.ApprovalManual, steps, nil, "")).Plan
+	member := Approve(ask(v1alpha1.ApprovalManual, wipeAndTake(), nil, "")).Plan
+	shown := Combine([]MemberPlan{{"", whole}, {"n1", member}})
+	if shown.Count != 7 || len(shown.Steps) != 7 || shown.Digest == whole.Digest {
+		t.Errorf("%+v", shown)
+	}
+	if got := WholePlan("m-uid", shown, ""); got.Digest != whole.Digest || got.Approved || len(got.Steps) != 2 {
+		t.Errorf("%+v", got)
+	}
+	if WholePlan("m-uid", Combine([]MemberPlan{{"n1", member}}), "") != nil || WholePlan("m-uid", nil, "") != nil {
+		t.Error("a plan of the whole was found where none is")
+	}
+}
+
+// Once the plan of the whole is approved it still is shown while a member's plan waits, and is no part of what is asked for.
+func TestWholePlan_approved(t *testing.T) {
+	steps := []Step{step{name: "a", via: "n1"}, step{name: "b", via: "n1"}}
+	whole := Approve(ask(v1alpha1.ApprovalManual, steps, nil, "")).Plan
+	member := Approve(ask(v1alpha1.ApprovalManual, wipeAndTake(), nil, "")).Plan
+	whole.Approved = true
+	shown := Combine([]MemberPlan{{"", whole}, {"n1", member}})
+	if shown.Count != 5 || len(shown.Steps) != 7 || shown.Approved || shown.Digest != Combine([]MemberPlan{{"n1", member}}).Digest {
+		t.Errorf("%+v", shown)
+	}
+	recorded := WholePlan("m-uid", shown, whole.Digest)
+	if !recorded.Approved {
+		t.Errorf("%+v", recorded)
+	}
+	if v := Approve(ask(v1alpha1.ApprovalManual, steps[1:], recorded, whole.Digest)); show(v.Run) != "b" || v.Dropped {
+		t.Errorf("after the first step: %+v", v)
+	}
+}

@@ -1,0 +1,158 @@
+package backend
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
+)
+
+// HostHealth is all that is known and decided about one host.
+type HostHealth struct {
+	Node string
+	// Object is its Member; nil while there is none.
+	Object *v1alpha1.Member
+	Flags  nodestate.Flags
+	State  nodestate.State
+	// Sources name where maintenance was asked for.
+	Sources []v1alpha1.MaintenanceSource
+	Facts   Facts
+	Leaving Leaving
+	// Invalid is why the host may not be used; nil when it may.
+	Invalid *Invalid
+	// Decided is what the backend decided.
+	Decided Host
+	// Holding names what keeps the member from being removed, ordered.
+	Holding []string
+	// Verdict on its steps.
+	Verdict Verdict
+	// Held is the reason why the storage as a whole keeps the steps of the host back; empty when it does not.
+	Held string
+	// Failure is why the last step failed, FailureReason the reason for a condition; empty when it did not.
+	Failure, FailureReason string
+	// WantedAgain is true when the host is to be a member again once it was removed.
+	WantedAgain bool
+	// Removed is true when nothing is left of the member but the object.
+	Removed bool
+}
+
+// Finding says how the host is. The first thing that is wrong counts.
+func (h HostHealth) Finding() Finding {
+	for _, judge := range []func() (Finding, bool){h.invalid, h.removal, h.unreachable, h.failure, h.departure} {
+		if f, ok := judge(); ok {
+			return f
+		}
+	}
+	if !h.Decided.Finding.IsZero() {
+		return h.Decided.Finding
+	}
+	return h.underWay()
+}
+
+func (h HostHealth) invalid() (Finding, bool) {
+	if h.Invalid == nil || h.Flags.ShouldDestroy() || h.Leaving.Active {
+		return Finding{}, false
+	}
+	return Finding{Bad, h.Invalid.Reason, h.Invalid.Message}, true
+}
+
+// removal is the member that is being removed.
+func (h HostHealth) removal() (Finding, bool) {
+	switch {
+	case !h.Flags.ShouldDestroy():
+		return Finding{}, false
+	case h.Failure != "":
+		return Finding{Bad, h.FailureReason, h.Failure}, true
+	case len(h.Holding) > 0:
+		return Finding{
+			Bad, v1alpha1.ReasonVolumesExist,
+			"is being removed and waits until its volumes are deleted: " + Shorten(h.Holding, 10),
+		}, true
+	case !h.Facts.Up && !h.Removed:
+		return Finding{
+			Bad, v1alpha1.ReasonAgentUnreachable,
+			"is being removed and waits for its agent: " + Sentence(h.Facts.Problem, "it does not answer"),
+		}, true
+	case h.Verdict.Waiting():
+		return Finding{Waiting, v1alpha1.ReasonApprovalRequired, "its removal waits for approval"}, true
+	case h.Decided.Finding.Kind == Bad:
+		return h.Decided.Finding, true
+	case h.WantedAgain:
+		return Finding{Busy, v1alpha1.ReasonDisksPreparing, "is being removed; as the spec lists it again, it is used afresh afterwards"}, true
+	}
+	return Finding{Busy, v1alpha1.ReasonDisksPreparing, "is being removed"}, true
+}
+
+func (h HostHealth) unreachable() (Finding, bool) {
+	switch {
+	case h.Facts.Up:
+		return Finding{}, false
+	case len(h.Sources) > 0:
+		return Finding{Well, "", "is under maintenance and not reachable"}, true
+	case h.Facts.TooEarly && h.Decided.Serves:
+		message := ""
+		if h.Object != nil {
+			message = h.Object.Status.Message
+		}
+		return Finding{Well, "", message}, true
+	case h.Facts.TooEarly:
+		return Finding{Busy, v1alpha1.ReasonPending, "the connection to the agent is being made"}, true
+	}
+	return Finding{Bad, Sentence(h.Facts.Reason, v1alpha1.ReasonAgentUnreachable), Sentence(h.Facts.Problem, "the agent does not answer")}, true
+}
+
+func (h HostHealth) failure() (Finding, bool) {
+	if h.Failure == "" {
+		return Finding{}, false
+	}
+	return Finding{Bad, h.FailureReason, h.Failure}, true
+}
+
+// departure is the member that leaves: nothing is wrong with it, and a person should know what it waits for.
+func (h HostHealth) departure() (Finding, bool) {
+	if !h.Leaving.Active {
+		return Finding{}, false
+	}
+	if h.Decided.Finding.Kind == Bad {
+		return h.Decided.Finding, true
+	}
+	return Finding{Well, h.Leaving.Reason, h.Leaving.Message}, true
+}
+
+func (h HostHealth) underWay() Finding {
+	switch {
+	case len(h.Decided.Steps) == 0:
+		return Finding{}
+	case h.Held != "":
+		return Finding{Busy, v1alpha1.ReasonPending, h.Held}
+	case h.Verdict.Waiting():
+		return Finding{Waiting, v1alpha1.ReasonApprovalRequired, "changes of its disks wait for approval"}
+	}
+	return Finding{Busy, v1alpha1.ReasonDisksPreparing, "its disks are being prepared"}
+}
+
+// Ready returns the condition Ready of the Member.
+func (h HostHealth) Ready() metav1.Condition {
+	f := h.Finding()
+	switch {
+	case f.Kind != Well:
+		return Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, Sentence(f.Reason, v1alpha1.ReasonPending), f.Message)
+	case h.Flags.ShouldDestroy(), h.Leaving.Active:
+		return Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, Sentence(f.Reason, v1alpha1.ReasonDeleting), f.Message)
+	case len(h.Sources) > 0:
+		return Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonMaintenance,
+			Sentence(f.Message, "The member is under maintenance and takes no new volumes."))
+	case !h.Facts.Up && !h.Facts.TooEarly:
+		return Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonAgentUnreachable, f.Message)
+	}
+	return Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, Sentence(f.Message, "The member serves volumes."))
+}
+
+func (s Summary) serves() bool {
+	for _, h := range s.Hosts {
+		if h.Decided.Serves && !h.Removed {
+			return true
+		}
+	}
+	return false
+}

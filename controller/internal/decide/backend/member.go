@@ -1,0 +1,135 @@
+package backend
+
+import (
+	"time"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
+)
+
+// DefaultRemovalDelay is how long a member that leaves stays, unless the spec says otherwise.
+const DefaultRemovalDelay = 5 * time.Minute
+
+// FlagsOf decides the flags of a member. While it is too early to say whether the host answers, what was observed before stands. The
+// latch is the deletion of the object: no status can set it, and none can take it back.
+func FlagsOf(m *v1alpha1.Member, facts Facts, quiesce bool, volumes int) nodestate.Flags {
+	flags := nodestate.Of(false, true, false, false)
+	destroy := false
+	if m != nil {
+		destroy = !m.DeletionTimestamp.IsZero()
+		if old := m.Status.Flags; old != nil {
+			flags = nodestate.Of(old.IsUp, old.HasData, false, false)
+		}
+	}
+	known := m != nil && m.Status.Flags != nil
+	if !facts.TooEarly || !known {
+		data := facts.Data
+		if volumes > 0 {
+			data = nodestate.DataPresent
+		}
+		flags = flags.Observe(facts.Up, data)
+	}
+	flags, err := flags.Wish(quiesce, destroy)
+	if err != nil {
+		// Not reachable: the flags above are made without the latch. Should that change, the member stays condemned.
+		return flags.Condemn()
+	}
+	return flags
+}
+
+// APIFlags returns flags as a status shows them.
+func APIFlags(f nodestate.Flags) *v1alpha1.MemberFlags {
+	return &v1alpha1.MemberFlags{
+		IsUp: f.IsUp(), HasData: f.HasData(), ShouldQuiesce: f.ShouldQuiesce(), ShouldDestroy: f.ShouldDestroy(),
+	}
+}
+
+// Lost reports whether a person said that the member's host and what is on its disks are gone. Only the UID of this very object counts,
+// so that the word about an earlier member of the name never serves for a later one.
+func Lost(m *v1alpha1.Member) bool {
+	return m != nil && m.Spec.Lost != "" && m.Spec.Lost == string(m.UID)
+}
+
+// Leaving is what is decided about a member that the spec does not want.
+type Leaving struct {
+	// Active is true while the member leaves.
+	Active bool
+	// Since is when it began to leave.
+	Since time.Time
+	// Reason and Message of the condition.
+	Reason, Message string
+	// Delete is true when the Member is to be deleted now.
+	Delete bool
+	// Wake is when to look again; 0 when nothing but an event can change the decision.
+	Wake time.Duration
+}
+
+// Departure is what the decision about leaving is made on.
+type Departure struct {
+	// Unwanted says why the spec does not want the host; empty reason while it does.
+	Reason, Message string
+	// Since is when the member began to leave; zero when it did not yet.
+	Since time.Time
+	// Started is when this leader began: a delay never counts time in which nobody looked.
+	Started, Now time.Time
+	Delay        time.Duration
+	// Maintenance is true while it is asked for, WasMaintenance when it was in the pass before.
+	Maintenance, WasMaintenance bool
+	// MovesData is true for a backend that moves data away by itself.
+	MovesData bool
+	// Empty is true when the member is known to hold no data.
+	Empty bool
+	// Holding names what it holds, for the message.
+	Holding []string
+	// Lost is a person's word that the host is gone. It is obeyed at once.
+	Lost bool
+}
+
+// Leave decides about a member that is not being deleted yet.
+func (d Departure) Leave() Leaving {
+	if d.Lost {
+		return Leaving{
+			Active: true, Since: first(d.Since, d.Now), Reason: v1alpha1.ReasonLost,
+			Message: "A person said that the node and what is on its disks are lost.", Delete: true,
+		}
+	}
+	if d.Reason == "" {
+		return Leaving{}
+	}
+	l := Leaving{Active: true, Since: first(d.Since, d.Now), Reason: d.Reason}
+	if d.WasMaintenance && !d.Maintenance {
+		// The delay stands still under maintenance, and begins anew after it.
+		l.Since = d.Now
+	}
+	from := l.Since
+	if from.Before(d.Started) {
+		from = d.Started
+	}
+	left := from.Add(d.Delay).Sub(d.Now)
+	if d.Since.IsZero() {
+		// Whatever the delay is: that the member leaves is shown, and can be taken back, before it is condemned.
+		left = max(left, time.Nanosecond)
+	}
+	switch {
+	case d.Maintenance:
+		l.Message = d.Message + " It is under maintenance: it is removed after that, unless it is taken back."
+	case left > 0:
+		l.Wake = left
+		l.Message = d.Message + " It is removed after " + d.Delay.String() + ", unless it is taken back."
+	case d.MovesData || d.Empty:
+		l.Delete = true
+		l.Message = d.Message + " It is being removed."
+	case len(d.Holding) > 0:
+		l.Message = d.Message + " It is removed once its volumes are deleted: " + Shorten(d.Holding, 10)
+	default:
+		l.Message = d.Message + " It is removed once it is known to hold no data."
+	}
+	return l
+}
+
+func first(a, b time.Time) time.Time {
+	if a.IsZero() {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,61 @@
+// Package backend holds what the decisions about every storage have in common, whatever its backend: the member machine, who may use a
+// host, steps with their plan and approval, findings, conditions and the StorageClass. It is pure, and knows no single backend.
+package backend
+
+import (
+	storagev1 "k8s.io/api/storage/v1"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Profile is what the engine has to know of a backend before it looks at anything.
+type Profile struct {
+	// Type is the label of the nodes that the backend uses, and what tells backends apart when hosts are shared out. A backend without a
+	// type takes no part in that.
+	Type v1alpha1.StorageType
+	// Exclusive is true for a backend that never shares a host with another type.
+	Exclusive bool
+	// Driver of the volumes.
+	Driver Driver
+	// Members says how the readiness of the members is told; nil for a backend without members.
+	Members *Readiness
+	// MovesData is true for a backend that moves the data of a member away by itself. A member of any other backend that leaves stays
+	// until it is known to hold no data.
+	MovesData bool
+}
+
+// Readiness is the wording of the condition that sums up the members.
+type Readiness struct {
+	// Condition is the type of the condition.
+	Condition string
+	// Reason and Message of the condition while all members are well.
+	Reason, Message string
+	// None is the message while no member serves yet.
+	None string
+}
+
+// Driver describes a CSI driver.
+type Driver struct {
+	// Name of the driver, the provisioner of the classes.
+	Name string
+	// Deployment is the name of the Deployment of its controller.
+	Deployment string
+	// Attach is true when volumes are attached to a node before they are staged.
+	Attach bool
+	// Binding of volumes to nodes, unless the spec says otherwise.
+	Binding storagev1.VolumeBindingMode
+	// Topology is true when a volume can be used on some nodes only.
+	Topology bool
+	// Capacity is true when the scheduler has to look at the room that is left.
+	Capacity bool
+	// Snapshots is true when the driver makes snapshots.
+	Snapshots bool
+	// FSType is true when the class names the filesystem of its volumes.
+	FSType bool
+}
+
+// PodExtras are what a driver's CSI controller needs besides what all need.
+type PodExtras struct {
+	// Args of the CSI controller.
+	Args []string
+}

@@ -1,0 +1,76 @@
+package backend
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Step is one change. Each backend has step types of its own; the engine orders, shows and approves them.
+type Step interface {
+	// Host that it happens on; empty for a step of the whole storage.
+	Host() string
+	// Via is the host that a step of the whole runs on; empty otherwise.
+	Via() string
+	// Action is one of the constants v1alpha1.ActionXxx.
+	Action() string
+	// Destroys reports whether the step destroys what somebody else wrote.
+	Destroys() bool
+	// Later reports whether the step cannot run yet: it is shown and approved now.
+	Later() bool
+	// Digest identifies the step by what it does to what.
+	Digest() string
+	// API returns the step as it is shown in a status.
+	API() v1alpha1.PlanStep
+}
+
+// DigestOf returns the digest over an ordered list of steps.
+func DigestOf(steps []Step) string {
+	all := make([]string, 0, len(steps))
+	for _, s := range steps {
+		all = append(all, s.Digest())
+	}
+	return Digest(all)
+}
+
+// Digest returns the first 128 bits of the SHA-256 of the JSON of a value that has no maps in it.
+func Digest(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		// Strings and integers always marshal; should a type be added that does not, no approval must match.
+		raw = []byte(err.Error())
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:16])
+}
+
+// ByHost returns steps in their order by the host that they run on: a step of the whole runs on the host that it names.
+func ByHost(steps []Step) map[string][]Step {
+	jobs := map[string][]Step{}
+	for _, s := range steps {
+		host := s.Host()
+		if host == "" {
+			host = s.Via()
+		}
+		jobs[host] = append(jobs[host], s)
+	}
+	return jobs
+}
+
+// StepError is why a step failed.
+type StepError struct {
+	// Reason of a condition.
+	Reason string
+	// Passing is true for an error that the next look takes in: the world moved under the decision, or somebody was busy or went away. It
+	// is shown only when it happens again.
+	Passing bool
+	Err     error
+}
+
+// Error returns the message of the error.
+func (e *StepError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error.
+func (e *StepError) Unwrap() error { return e.Err }

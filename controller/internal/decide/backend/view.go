@@ -1,0 +1,130 @@
+package backend
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide/class"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
+)
+
+// View is one observation of a backend, and the decisions on it. All of its methods are pure.
+type View interface {
+	// Hosts returns the hosts that hold a part of the storage by what is on them, whatever the API server says; ordered.
+	Hosts() []string
+	// Facts returns what is known about a host.
+	Facts(host string) Facts
+	// Decide returns what is to be done on a host. Only steps that are possible now are among it, and those that are shown early.
+	Decide(m Member) Host
+	// Whole returns what concerns the storage as a whole. hosts are all hosts in the order of their names, with what was decided about
+	// each; those that are being removed are among them.
+	Whole(hosts []HostHealth) Whole
+}
+
+// Member is what the engine knows about one host when a backend decides about it.
+type Member struct {
+	Node string
+	// Object is the Member as it was read; nil while there is none.
+	Object *v1alpha1.Member
+	// Flags and State as decided in this pass.
+	Flags nodestate.Flags
+	State nodestate.State
+	// Frozen is true while no step may be taken: under maintenance, and while the member leaves.
+	Frozen bool
+	// Lost is true when a person said that the host and what is on its disks are gone.
+	Lost bool
+	// Volumes are the PersistentVolumes that live on the host, ordered by name.
+	Volumes []Volume
+	// Invalid is why the host may not be used; nil when it may.
+	Invalid *Invalid
+}
+
+// Record returns the record of the member's group; nil when none was ever made.
+func (m Member) Record() *v1alpha1.MemberGroup {
+	if m.Object == nil {
+		return nil
+	}
+	return m.Object.Spec.Group
+}
+
+// Volume is a PersistentVolume of the storage.
+type Volume struct {
+	// Name of the PersistentVolume, and Claim, "namespace/name", that it is bound to; empty when none is.
+	Name, Claim string
+	// Handle of the driver.
+	Handle string
+	// GroupUUID that was recorded when the volume was made; empty for a volume of a version that recorded none.
+	GroupUUID string
+	// Attributes that the driver recorded when the volume was made.
+	Attributes map[string]string
+}
+
+// String names the volume and its claim.
+func (v Volume) String() string {
+	if v.Claim == "" {
+		return v.Name
+	}
+	return v.Name + " (claim " + v.Claim + ")"
+}
+
+// Host is what a backend decided about one host.
+type Host struct {
+	// Steps to take, in order.
+	Steps []Step
+	// Finding of the backend; the engine has findings of its own that come first.
+	Finding Finding
+	// Record is what spec.group of the Member has to be before any step runs; nil when it stays as it is.
+	Record *v1alpha1.MemberGroup
+	// Devices of the host.
+	Devices []v1alpha1.MemberDevice
+	// Size and Free in bytes, over what the host reports.
+	Size, Free int64
+	// Reports is true when size, free and volumes are what the host reports now.
+	Reports bool
+	// ThinPool is how full the host's pool is; nil when it has none.
+	ThinPool *v1alpha1.ThinPoolUsage
+	// Volumes is the number of volumes on the host.
+	Volumes int
+	// Serves is true when the host has, or had when it was last seen, its part of the storage.
+	Serves bool
+	// Unused is true when nothing was ever made on the host.
+	Unused bool
+}
+
+// Whole is what concerns a storage as a whole.
+type Whole struct {
+	// Steps of no host. Each of them names the host that it runs on.
+	Steps []Step
+	// Silent is true while nobody can say which steps of the whole are left: their plan is neither over nor void.
+	Silent bool
+	// Hold are hosts whose steps wait although each of them could run, with the reason.
+	Hold map[string]string
+	// Holding names what of the storage exists and belongs to no host: it holds the deletion up.
+	Holding []string
+	// Serves is true when volumes can be made, so that a StorageClass is wanted. Pending says what that waits for.
+	Serves  bool
+	Pending string
+	// Class is what the backend wants of the StorageClass.
+	Class class.Wish
+	// Facts are conditions that Ready depends on, Warnings those that it does not.
+	Facts, Warnings []metav1.Condition
+	// Wake is when the storage has to be looked at again even if nothing happens; 0 leaves that to the engine.
+	Wake time.Duration
+	// Capacity of a storage whose capacity is not that of its members; nil otherwise.
+	Capacity *v1alpha1.Space
+}
+
+// World is what the API server says about everything that matters to one storage.
+type World struct {
+	// Nodes by name: those of the storage's hosts, existing or not.
+	Nodes map[string]Node
+	// Members of the storage, ordered by node.
+	Members []*v1alpha1.Member
+	// Others are the other storages of all kinds, OtherMembers their Members and those of storages that do not exist any more.
+	Others       []v1alpha1.Storage
+	OtherMembers []*v1alpha1.Member
+	// Volumes are the PersistentVolumes of the storage by the node that they live on, ordered by name; those without a node are under "".
+	Volumes map[string][]Volume
+}

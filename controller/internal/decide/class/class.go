@@ -1,0 +1,67 @@
+// Package class decides what the StorageClass of a storage is like. It is pure.
+package class
+
+import (
+	"maps"
+	"slices"
+
+	storagev1 "k8s.io/api/storage/v1"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Names that Kubernetes gives.
+const (
+	annotationDefault = "storageclass.kubernetes.io/is-default-class"
+	// ParameterFSType is the parameter that names the filesystem of volumes.
+	ParameterFSType = "csi.storage.k8s.io/fstype"
+)
+
+// Wish is what a backend wants of its StorageClass.
+type Wish struct {
+	// Parameters of the class.
+	Parameters map[string]string
+	// MountOptions of the volumes.
+	MountOptions []string
+	// Binding of volumes to nodes.
+	Binding storagev1.VolumeBindingMode
+}
+
+// Wanted returns the StorageClass of a storage.
+func Wanted(s v1alpha1.Storage, provisioner string, w Wish) *storagev1.StorageClass {
+	common := s.Common()
+	want := &storagev1.StorageClass{
+		Provisioner: provisioner, Parameters: w.Parameters, MountOptions: w.MountOptions, ReclaimPolicy: &common.ReclaimPolicy,
+		AllowVolumeExpansion: new(true), VolumeBindingMode: &w.Binding,
+	}
+	want.Name = s.GetName()
+	want.Labels = map[string]string{v1alpha1.LabelOf(s.StorageKind()): s.GetName()}
+	if common.Default {
+		want.Annotations = map[string]string{annotationDefault: "true"}
+	}
+	return want
+}
+
+// Ours reports whether a class was made for a storage. A class of the name that somebody else made is left alone.
+func Ours(have *storagev1.StorageClass, s v1alpha1.Storage, provisioner string) bool {
+	return have.Labels[v1alpha1.LabelOf(s.StorageKind())] == s.GetName() && have.Provisioner == provisioner
+}
+
+// SameFixed reports whether two classes agree in what can never be changed.
+func SameFixed(have, want *storagev1.StorageClass) bool {
+	return have.Provisioner == want.Provisioner && maps.Equal(have.Parameters, want.Parameters) &&
+		have.ReclaimPolicy != nil && *have.ReclaimPolicy == *want.ReclaimPolicy &&
+		have.VolumeBindingMode != nil && *have.VolumeBindingMode == *want.VolumeBindingMode
+}
+
+// Same reports whether a class is as it should be.
+func Same(have, want *storagev1.StorageClass) bool {
+	for k, v := range want.Labels {
+		if have.Labels[k] != v {
+			return false
+		}
+	}
+	return SameFixed(have, want) && slices.Equal(have.MountOptions, want.MountOptions) &&
+		have.AllowVolumeExpansion != nil && *have.AllowVolumeExpansion &&
+		(have.Annotations[annotationDefault] == "true") == (want.Annotations[annotationDefault] == "true")
+}

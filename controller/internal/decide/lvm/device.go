@@ -1,0 +1,142 @@
+package lvm
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/disk"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/pvuuid"
+)
+
+const mib = 1 << 20
+
+// missingPrefix begins the path of a device that is missing and that nothing but the UUID of its physical volume tells of.
+const missingPrefix = "missing:"
+
+// measure fills in devices and space. A host that does not report keeps what its status has.
+func (h host) measure(out *backend.Host) {
+	if !known(h.node) {
+		if o := h.m.Object; o != nil {
+			out.ThinPool, out.Devices = o.Status.ThinPool, o.Status.Devices
+		}
+		return
+	}
+	out.Reports, out.Devices = true, h.devices()
+	for _, g := range h.groups {
+		out.Size, out.Free, out.Volumes = out.Size+g.SizeBytes, out.Free+g.FreeBytes, out.Volumes+len(g.Volumes)
+		for _, p := range g.Pools {
+			// What is not taken in a pool is free for volumes too. LVM tells it in hundredths of a percent; a whole number of MiB is as
+			// exact, can be read, and does not change with every write.
+			out.Free += (p.SizeBytes - p.SizeBytes/10000*int64(p.DataPermyriad)) / mib * mib
+			if out.ThinPool == nil {
+				out.ThinPool = new(p.Usage())
+			}
+		}
+	}
+}
+
+// devices returns the devices of the host's groups: those that are there, and those that are missing under the path that they had.
+func (h host) devices() []v1alpha1.MemberDevice {
+	out := []v1alpha1.MemberDevice{}
+	var gone []decide.PV
+	for _, g := range h.groups {
+		for _, p := range g.PVs {
+			if p.Path == "" {
+				gone = append(gone, p)
+				continue
+			}
+			out = append(out, h.present(p))
+		}
+	}
+	switch {
+	case len(gone) > 0:
+		out = append(out, h.missing(gone, h.before(out))...)
+	case len(h.groups) == 0 && !h.unused():
+		// The whole group is not seen: its devices are those that it had.
+		for _, d := range h.before(out) {
+			out = append(out, h.again(d))
+		}
+	}
+	slices.SortFunc(out, func(a, b v1alpha1.MemberDevice) int { return cmp.Compare(a.Path, b.Path) })
+	return slices.CompactFunc(out, func(a, b v1alpha1.MemberDevice) bool { return a.Path == b.Path })
+}
+
+func (h host) present(p decide.PV) v1alpha1.MemberDevice {
+	out := v1alpha1.MemberDevice{Path: p.Path, Size: *resource.NewQuantity(p.SizeBytes, resource.BinarySI), State: v1alpha1.DevicePresent}
+	if d, ok := h.node.Device(p.Path); ok {
+		out.Identity, out.Size = disk.Identity(d), *resource.NewQuantity(d.SizeBytes, resource.BinarySI)
+	}
+	return out
+}
+
+// before returns the devices in the status that are not among those that are there.
+func (h host) before(present []v1alpha1.MemberDevice) []v1alpha1.MemberDevice {
+	if h.m.Object == nil {
+		return nil
+	}
+	var out []v1alpha1.MemberDevice
+	for _, d := range h.m.Object.Status.Devices {
+		same := func(p v1alpha1.MemberDevice) bool {
+			return p.Path == d.Path || d.Identity != "" && p.Identity == d.Identity
+		}
+		if !slices.ContainsFunc(present, same) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// missing tells which of the devices before carried the physical volumes that are gone. Where it cannot be told, the UUID of the physical
+// volume stands for the path.
+func (h host) missing(gone []decide.PV, before []v1alpha1.MemberDevice) []v1alpha1.MemberDevice {
+	var out []v1alpha1.MemberDevice
+	var left []decide.PV
+	for _, p := range gone {
+		i := slices.IndexFunc(before, func(d v1alpha1.MemberDevice) bool { return h.carried(d, p.UUID) })
+		if i < 0 {
+			left = append(left, p)
+			continue
+		}
+		out = append(out, asMissing(before[i]))
+		before = slices.Delete(slices.Clone(before), i, i+1)
+	}
+	before = slices.DeleteFunc(slices.Clone(before), func(d v1alpha1.MemberDevice) bool { return strings.HasPrefix(d.Path, missingPrefix) })
+	for i, p := range left {
+		if len(before) <= len(left) && i < len(before) {
+			out = append(out, asMissing(before[i]))
+			continue
+		}
+		out = append(out, v1alpha1.MemberDevice{
+			Path: missingPrefix + p.UUID, Size: *resource.NewQuantity(p.SizeBytes, resource.BinarySI), State: v1alpha1.DeviceMissing,
+		})
+	}
+	return out
+}
+
+// carried reports whether the status says, or proves, that a device carried a physical volume.
+func (h host) carried(d v1alpha1.MemberDevice, uuid string) bool {
+	size := d.Size.Value()
+	return d.Path == missingPrefix+uuid ||
+		pvuuid.Is(uuid, h.view.own.spec.UID(), pvuuid.Disk{Serial: d.Identity, SizeBytes: size}, d.Path) ||
+		pvuuid.Is(uuid, h.view.own.spec.UID(), pvuuid.Disk{WWN: d.Identity, SizeBytes: size}, d.Path)
+}
+
+func asMissing(d v1alpha1.MemberDevice) v1alpha1.MemberDevice {
+	d.State = v1alpha1.DeviceMissing
+	return d
+}
+
+// again returns a device of a group that is not seen. The device itself may be there.
+func (h host) again(d v1alpha1.MemberDevice) v1alpha1.MemberDevice {
+	d.State = v1alpha1.DeviceMissing
+	if now, ok := h.node.Device(d.Path); ok && disk.Identity(now) == d.Identity {
+		d.State = v1alpha1.DevicePresent
+	}
+	return d
+}

@@ -1,0 +1,124 @@
+package lvm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/disk"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+func bad(reason, message string) backend.Finding {
+	return backend.Finding{Kind: backend.Bad, Reason: reason, Message: message}
+}
+
+// partial is the group that lacks a disk.
+func (h host) partial() backend.Finding {
+	for _, g := range h.groups {
+		if g.Partial {
+			return bad(v1alpha1.ReasonPartial, fmt.Sprintf(
+				"a disk of volume group %s is missing; nothing is changed on it until the disk is back", g.Name))
+		}
+	}
+	return backend.Finding{}
+}
+
+// restored reports whether the Cluster came back without what belongs to it, as from a backup: its volumes exist, and neither a record nor
+// a group of it does anywhere.
+func (v *View) restored() bool {
+	recorded := func(m *v1alpha1.Member) bool {
+		r := m.Spec.Group
+		return r != nil && (r.UUID != "" || len(r.Forming) > 0)
+	}
+	if len(v.Hosts()) > 0 || slices.ContainsFunc(v.seen.World.Members, recorded) {
+		return false
+	}
+	for _, volumes := range v.seen.World.Volumes {
+		if len(volumes) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// earlier is the host of a Cluster that came back from a backup. A new group on a clean disk would hide that its volumes are elsewhere.
+func (h host) earlier() backend.Finding {
+	var volumes []string
+	for _, at := range h.view.seen.World.Volumes {
+		for _, v := range at {
+			volumes = append(volumes, v.String())
+		}
+	}
+	slices.Sort(volumes)
+	return bad(v1alpha1.ReasonVolumeGroupLost, "volumes of an earlier Cluster of this name exist, and no volume group is made until they are "+
+		"found or deleted: "+backend.Shorten(volumes, 10)+h.strangers())
+}
+
+// strangers names the devices with the tag of a Cluster that does not exist, as an addition to a message. After a restore they may be
+// the Cluster's own, under the UID that it had.
+func (h host) strangers() string {
+	var text string
+	for _, d := range h.node.Devices {
+		known := func(c claimant) bool { return c.spec.UID() == d.OwnerUID }
+		if d.OwnerUID != "" && !known(h.view.own) && !slices.ContainsFunc(h.view.rivals, known) {
+			text += fmt.Sprintf("; %s belongs to a Cluster with UID %s, which does not exist any more", d.Path, d.OwnerUID)
+		}
+	}
+	return text
+}
+
+// shadowed is the group of a member that was declared lost and has come back under the name that the host's own group has, or is to
+// have: agents know groups by name and tag, and would change the wrong one.
+func (h host) shadowed() backend.Finding {
+	var names []string
+	for _, g := range h.groups {
+		names = append(names, g.Name)
+	}
+	if len(names) == 0 {
+		names = []string{h.view.own.spec.Group}
+	}
+	for _, g := range h.lostGroups {
+		if slices.Contains(names, g.Name) {
+			return bad(v1alpha1.ReasonVolumeGroupConflict, fmt.Sprintf(
+				"volume group %s of a member that was declared lost is back on this host; nothing is changed here until its disks are taken out",
+				call(g.Name, g.UUID)))
+		}
+	}
+	return backend.Finding{}
+}
+
+// unserved is the host that has nothing and gets nothing, where every device is listed with what speaks against it, and the host that
+// does not get what the spec names.
+func (h host) unserved(c disk.Choice, steps int) backend.Finding {
+	if len(h.groups) == 0 && steps == 0 {
+		return empty(c)
+	}
+	if len(c.Problems) > 0 {
+		return bad(c.Problems[0].Reason, join(c.Problems))
+	}
+	return backend.Finding{}
+}
+
+func empty(c disk.Choice) backend.Finding {
+	refused := append(append([]disk.Refused{}, c.Problems...), c.Refused...)
+	if len(refused) == 0 {
+		return bad(v1alpha1.ReasonNoCleanDevice, "no device is chosen by spec.devices")
+	}
+	reason := refused[0].Reason
+	for _, r := range refused {
+		if r.Reason != reason || r.Reason == v1alpha1.ReasonDeviceRefused {
+			reason = v1alpha1.ReasonNoCleanDevice
+		}
+	}
+	return bad(reason, "no clean device: "+join(refused))
+}
+
+func join(refused []disk.Refused) string {
+	parts := make([]string, 0, len(refused))
+	for _, r := range refused {
+		parts = append(parts, r.String())
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,173 @@
+package lvm
+
+import (
+	"slices"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/disk"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
+)
+
+// host is all that the decision about one host is made on.
+type host struct {
+	view *View
+	m    backend.Member
+	node decide.Node
+	// groups of the Cluster on the host, the recorded one first; lost are those of members that were declared lost.
+	groups, lostGroups []decide.Group
+}
+
+func (v *View) host(m backend.Member) host {
+	h := host{view: v, m: m, node: v.seen.Nodes[m.Node]}
+	h.groups, h.lostGroups = v.groups(m.Node)
+	slices.SortStableFunc(h.groups, func(a, b decide.Group) int { return h.rank(a) - h.rank(b) })
+	return h
+}
+
+// rank orders groups: the recorded one, then the one of the name that the spec says.
+func (h host) rank(g decide.Group) int {
+	switch {
+	case slices.Contains(h.recorded(), g.UUID):
+		return 0
+	case g.Name == h.view.own.spec.Group:
+		return 1
+	}
+	return 2
+}
+
+// Decide returns what is to be done on a host.
+func (v *View) Decide(m backend.Member) backend.Host {
+	h := v.host(m)
+	out := backend.Host{Serves: h.serves(), Unused: h.unused()}
+	h.measure(&out)
+	if !h.node.Up() {
+		return out
+	}
+	switch {
+	case h.node.LVMError != "":
+		out.Finding = bad(v1alpha1.ReasonStepFailed, "LVM cannot be run: "+h.node.LVMError)
+	case m.Flags.ShouldDestroy():
+		h.decideRemoval(&out)
+	default:
+		h.decideStay(&out)
+	}
+	if m.Lost && h.reportsRecorded() {
+		out.Finding = bad(v1alpha1.ReasonLost, "is declared lost, but its agent reports the recorded "+list(h.groups[:1])+": the word is not taken")
+	}
+	return out
+}
+
+// decideRemoval tears down what is left on a host without volumes.
+func (h host) decideRemoval(out *backend.Host) {
+	if h.m.State != nodestate.Abandoned || len(h.m.Volumes) > 0 || len(holding(h.groups)) > 0 {
+		return
+	}
+	todo := h.work(disk.Choice{}).remove()
+	if len(todo) == 0 {
+		return
+	}
+	if out.Finding = h.shadowed(); out.Finding.IsZero() {
+		out.Steps = steps(todo)
+	}
+}
+
+// decideStay brings a host that stays to what the spec says.
+func (h host) decideStay(out *backend.Host) {
+	s := h.agreement()
+	out.Record, out.Finding = s.record, s.finding
+	if out.Finding.IsZero() {
+		out.Finding = h.shadowed()
+	}
+	if out.Finding.IsZero() {
+		out.Finding = h.partial()
+	}
+	if s.finding.IsZero() && h.m.Invalid == nil && h.view.own.wants(h.view.node(h.m.Node)) && h.shadowed().IsZero() {
+		h.grow(out)
+	}
+}
+
+// grow chooses devices and decides the steps.
+func (h host) grow(out *backend.Host) {
+	choice := disk.Select(h.selection())
+	todo := h.work(choice).grow()
+	if out.Finding.IsZero() {
+		out.Finding = h.unserved(choice, len(todo))
+	}
+	if h.m.Frozen || len(todo) == 0 {
+		return
+	}
+	out.Steps = steps(todo)
+	if r := h.forming(todo); r != nil {
+		out.Record = r
+	}
+}
+
+func (h host) work(c disk.Choice) work {
+	return work{
+		node: h.m.Node, owner: h.view.own.spec.UID(), name: h.view.own.spec.Group, groups: h.groups, devices: h.node.Devices,
+		choice: c, pool: h.view.own.spec.ThinPool,
+	}
+}
+
+func steps(in []Step) []backend.Step {
+	out := make([]backend.Step, 0, len(in))
+	for _, s := range in {
+		out = append(out, s)
+	}
+	return out
+}
+
+// selection puts together what the choice of devices is made on.
+func (h host) selection() disk.Input {
+	v, n := h.view, h.view.node(h.m.Node)
+	in := disk.Input{Host: h.m.Node, Claim: v.own.on(n), Node: h.node, Retired: v.retired[h.m.Node]}
+	if len(h.groups) > 0 {
+		in.Group = &h.groups[0]
+	}
+	for _, r := range v.rivals {
+		in.Rivals = append(in.Rivals, r.on(n))
+	}
+	in.Elsewhere = func(path string) bool { return v.elsewhere(path, h.m.Node) }
+	return in
+}
+
+// elsewhere reports whether a path exists, or may exist, on a host of the Cluster besides one.
+func (v *View) elsewhere(path, except string) bool {
+	may := func(host string) bool {
+		n := v.seen.Nodes[host]
+		_, ok := n.Device(path)
+		return host != except && (ok || !n.Up())
+	}
+	for _, h := range v.own.spec.Common.Hosts {
+		if may(string(h)) {
+			return true
+		}
+	}
+	for name, n := range v.seen.World.Nodes {
+		if v.own.spec.Common.Selector != nil && v.own.wants(n) && may(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// serves reports whether the host has, or had when it was last seen, its part of the storage.
+func (h host) serves() bool {
+	r := h.m.Record()
+	had := !known(h.node) && r != nil && r.UUID != ""
+	return len(h.groups) > 0 || had
+}
+
+// unused reports whether nothing was ever made on the host.
+func (h host) unused() bool {
+	r := h.m.Record()
+	return (r == nil || r.UUID == "" && len(r.Forming) == 0) && len(h.groups) == 0 && len(h.m.Volumes) == 0
+}
+
+// reportsRecorded reports whether the agent reports the group that is recorded.
+func (h host) reportsRecorded() bool {
+	r := h.m.Record()
+	return known(h.node) && r != nil && r.UUID != "" && h.seen(r.UUID) >= 0
+}

@@ -1,0 +1,98 @@
+// Package lvm decides about storage on local volume groups: one group on every host, owned by the tag on it. It is pure: it is given what
+// the API server and the agents report, and returns steps, findings and records.
+package lvm
+
+import (
+	"strconv"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/class"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/filesystem"
+)
+
+// Spec is what matters of a Cluster to its volume groups.
+type Spec struct {
+	Owner   backend.Owner
+	Created time.Time
+	// Deleting is true once a person deleted the Cluster.
+	Deleting bool
+	// Type is the backend of the Cluster. A Cluster of another type has no groups and claims no devices.
+	Type v1alpha1.StorageType
+	// Common is the part of the spec that every storage has.
+	Common v1alpha1.StorageCommon
+	// Group is what the Cluster's group is called, or is to be called, on every host.
+	Group string
+	// ThinPool that every group is to have, without group and owner; nil when none is wanted.
+	ThinPool *decide.ThinPoolSpec
+	// OverprovisionPercent bounds the sum of the sizes in the pool in percent of its size; 0 without a pool.
+	OverprovisionPercent int32
+	// Devices chooses devices; nil chooses every clean disk.
+	Devices *v1alpha1.DeviceSelector
+	// FSType is the filesystem of volumes that are not raw blocks.
+	FSType string
+	// Lost are the UUIDs of groups of members that a person declared lost. They are foreign, even if they carry our tag.
+	Lost []string
+}
+
+// Of returns what matters of a Cluster. Nothing else reads these fields of a Cluster.
+func Of(c *v1alpha1.Cluster) Spec {
+	s := Spec{
+		Owner: backend.OwnerOf(c), Created: c.CreationTimestamp.Time, Deleting: !c.DeletionTimestamp.IsZero(), Type: c.Spec.StorageType,
+		Common: c.Common(), Group: v1alpha1.DefaultVolumeGroupPrefix + c.Name, Devices: c.Spec.Devices, FSType: filesystem.Default,
+		Lost: c.Status.LostGroups,
+	}
+	if l := c.Spec.LVM; l != nil {
+		if l.VolumeGroup != "" {
+			s.Group = l.VolumeGroup
+		}
+		if s.ThinPool = poolOf(l.ThinPool); s.ThinPool != nil {
+			s.OverprovisionPercent = overprovision(l.ThinPool)
+		}
+	}
+	if sc := c.Spec.StorageClass; sc != nil && sc.FSType != "" {
+		s.FSType = sc.FSType
+	}
+	return s
+}
+
+// UID returns the UID of the Cluster, the owner in the tag of its groups.
+func (s Spec) UID() string { return string(s.Owner.UID) }
+
+// Class returns what the Cluster wants of its StorageClass.
+func (s Spec) Class() class.Wish {
+	w := class.Wish{
+		Parameters: map[string]string{class.ParameterFSType: s.FSType, v1alpha1.ParameterCluster: s.UID()},
+		Binding:    storagev1.VolumeBindingWaitForFirstConsumer,
+	}
+	if s.ThinPool != nil {
+		w.Parameters[v1alpha1.ParameterThinPool] = s.ThinPool.Name
+		w.Parameters[v1alpha1.ParameterOverprovision] = strconv.Itoa(int(s.OverprovisionPercent))
+	}
+	return w
+}
+
+// Profile returns what the engine has to know of this backend.
+func Profile() backend.Profile {
+	return backend.Profile{
+		Type: v1alpha1.StorageTypeLVM, Exclusive: true,
+		Driver: backend.Driver{
+			Name: v1alpha1.DriverLVM, Deployment: "quarry-csi-lvm", Binding: storagev1.VolumeBindingWaitForFirstConsumer,
+			Topology: true, Capacity: true, Snapshots: true, FSType: true,
+		},
+		Members: &backend.Readiness{
+			Condition: v1alpha1.ConditionDisksReady, Reason: v1alpha1.ReasonDisksReady,
+			Message: "Every host holds its part of the volume group.", None: "No host holds a volume group yet.",
+		},
+	}
+}
+
+// Snapshots reports whether a storage gets a VolumeSnapshotClass: only thin volumes have snapshots.
+func Snapshots(s v1alpha1.Storage) bool {
+	c, ok := s.(*v1alpha1.Cluster)
+	return ok && c.Spec.LVM != nil && c.Spec.LVM.ThinPool != nil
+}

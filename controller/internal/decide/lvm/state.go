@@ -1,0 +1,89 @@
+package lvm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
+)
+
+// Standing is how a host of a Cluster stands when a volume is to be placed.
+type Standing struct {
+	// State of the member; empty when the host is no member.
+	State nodestate.State
+	// Group is the recorded group; nil when the host does not report it, and did not when it was last seen.
+	Group *decide.Group
+	// Problem says why no new volume is made on the host; empty when one may be made.
+	Problem string
+}
+
+// State decides whether a host takes new volumes. m is its Member, nil when there is none, and maintenance is what its StorageNode asks
+// for. No volume is made before the recorded group is the reported one.
+func State(s Spec, n decide.Node, m *v1alpha1.Member, maintenance bool) Standing {
+	if m == nil || !s.Owner.Owns(m) {
+		return Standing{Problem: "it is not a member of the Cluster"}
+	}
+	own := ownGroups(s, n)
+	leaves := departs(m) || s.dropped(m.Spec.Node)
+	quiesce := maintenance || m.Spec.Maintenance || slices.Contains(s.Common.Maintenance, m.Spec.Node)
+	facts := backend.Facts{Up: n.Up(), TooEarly: n.Agent == decide.AgentConnecting, Data: data(n, own)}
+	flags := backend.FlagsOf(m, facts, quiesce || leaves, 0)
+	if s.Deleting || backend.Lost(m) {
+		// The Member is going to be deleted.
+		flags = flags.Condemn()
+	}
+	out := Standing{State: nodestate.Compute(flags)}
+	if r := m.Spec.Group; r != nil && r.UUID != "" {
+		if i := slices.IndexFunc(own, func(g decide.Group) bool { return g.UUID == r.UUID }); i >= 0 {
+			out.Group = &own[i]
+		}
+	}
+	switch {
+	case backend.Lost(m):
+		out.Problem = "it is declared lost"
+	case leaves && m.DeletionTimestamp.IsZero():
+		out.Problem = "it is leaving the Cluster"
+	default:
+		out.Problem = out.problem(n, len(own))
+	}
+	return out
+}
+
+// dropped reports whether a host was taken off the list of hosts. Its Member says so a moment later.
+func (s Spec) dropped(node v1alpha1.HostName) bool {
+	return s.Common.Selector == nil && !slices.Contains(s.Common.Hosts, node)
+}
+
+// problem says why no volume is made; own is the number of groups with the tag of the Cluster.
+func (s Standing) problem(n decide.Node, own int) string {
+	switch {
+	case n.Agent == decide.AgentConnecting:
+		return "its agent is not connected yet"
+	case s.State != nodestate.Online:
+		text := "it is " + string(s.State)
+		if p := strings.TrimSuffix(n.Problem, "."); p != "" {
+			text += " (" + p + ")"
+		}
+		return text
+	case n.LVMError != "":
+		return "LVM cannot be run: " + n.LVMError
+	case s.Group == nil && own == 0:
+		return "it has no volume group of the Cluster"
+	case s.Group == nil:
+		return "the volume group that it has is not the recorded one"
+	case own > 1:
+		return fmt.Sprintf("it has %d volume groups of the Cluster", own)
+	case s.Group.Partial:
+		return "a disk of its volume group is missing"
+	}
+	return ""
+}
+
+// ownGroups returns the groups with the tag of the Cluster on a host, without those of members that were declared lost.
+func ownGroups(s Spec, n decide.Node) []decide.Group {
+	return slices.DeleteFunc(n.GroupsOf(s.UID()), func(g decide.Group) bool { return slices.Contains(s.Lost, g.UUID) })
+}

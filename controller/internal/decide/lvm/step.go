@@ -1,0 +1,116 @@
+package lvm
+
+import (
+	"slices"
+	"strings"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/disk"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Step is one change of the disks of one host.
+type Step struct {
+	// Node is the host that it happens on.
+	Node string
+	// Does is one of the constants v1alpha1.ActionXxx.
+	Does string
+	// Group that is changed; empty for a wipe.
+	Group string
+	// Owner is the UID of the Cluster.
+	Owner string
+	// Devices that it is about.
+	Devices []decide.Device
+	// ThinPool that is made or grown; nil for any other step. Its group and owner are those of the step.
+	ThinPool *decide.ThinPoolSpec
+	// Reason for it, one sentence.
+	Reason string
+}
+
+var _ backend.Step = Step{}
+
+// Host returns the host that the step happens on.
+func (s Step) Host() string { return s.Node }
+
+// Via returns nothing: every step is one of a host.
+func (s Step) Via() string { return "" }
+
+// Action returns the action of the step.
+func (s Step) Action() string { return s.Does }
+
+// Destroys reports whether the step destroys what somebody else wrote.
+func (s Step) Destroys() bool { return s.Does == v1alpha1.ActionWipeDevice }
+
+// Later returns false: only steps that can run now are decided.
+func (s Step) Later() bool { return false }
+
+// Digest identifies the step by what it does to which devices. For a wipe the content that was seen counts too, so that a disk that was
+// exchanged or written to since is another step. Removing an empty group is the same step whatever is left of its devices.
+func (s Step) Digest() string {
+	type device struct {
+		Path, WWN, Serial string
+		Size              int64
+		Content           string `json:",omitempty"`
+	}
+	devices := make([]device, 0, len(s.Devices))
+	for _, d := range s.Devices {
+		if s.Does == v1alpha1.ActionRemoveVolumeGroup {
+			break
+		}
+		v := device{Path: d.Path, WWN: d.WWN, Serial: d.Serial, Size: d.SizeBytes}
+		if s.Destroys() {
+			v.Content = d.Digest
+		}
+		devices = append(devices, v)
+	}
+	slices.SortFunc(devices, func(a, b device) int { return strings.Compare(a.Path, b.Path) })
+	return backend.Digest(struct {
+		Owner, Host, Action, Group string
+		Devices                    []device
+		ThinPool                   *decide.ThinPoolSpec `json:",omitempty"`
+	}{s.Owner, s.Node, s.Does, s.Group, devices, s.ThinPool})
+}
+
+// API returns the step as a status shows it.
+func (s Step) API() v1alpha1.PlanStep {
+	p := v1alpha1.PlanStep{Host: s.Node, Action: s.Does, VolumeGroup: s.Group, Reason: s.Reason, Digest: s.Digest()}
+	if s.ThinPool != nil {
+		p.ThinPool = describePool(*s.ThinPool)
+	}
+	for _, d := range s.Devices {
+		p.Devices = append(p.Devices, disk.Describe(d))
+	}
+	return p
+}
+
+// FailureReason returns the reason of a condition for a step that failed.
+func FailureReason(action string, kind decide.FaultKind) string {
+	removes := action == v1alpha1.ActionRemoveVolumeGroup || action == v1alpha1.ActionReduceVolumeGroup
+	switch {
+	case kind == decide.FaultNoRoom:
+		return v1alpha1.ReasonNoRoom
+	case kind == decide.FaultConflict && action == v1alpha1.ActionEnsureThinPool:
+		return v1alpha1.ReasonThinPoolConflict
+	case action == v1alpha1.ActionEnsureThinPool && kind != decide.FaultUnavailable:
+		return v1alpha1.ReasonStepFailed
+	case kind == decide.FaultConflict:
+		return v1alpha1.ReasonVolumeGroupConflict
+	case kind == decide.FaultPrecondition && removes:
+		return v1alpha1.ReasonVolumesExist
+	case kind == decide.FaultPrecondition:
+		return v1alpha1.ReasonDeviceRefused
+	case kind == decide.FaultNotFound:
+		return v1alpha1.ReasonDeviceNotFound
+	case kind == decide.FaultUnavailable:
+		return v1alpha1.ReasonAgentUnreachable
+	}
+	return v1alpha1.ReasonStepFailed
+}
+
+// Passing reports whether the next look takes in why a step failed: the world moved under the decision, or an agent was busy or away.
+func Passing(kind decide.FaultKind) bool {
+	return slices.Contains([]decide.FaultKind{
+		decide.FaultPrecondition, decide.FaultNotFound, decide.FaultBusy, decide.FaultUnavailable,
+	}, kind)
+}

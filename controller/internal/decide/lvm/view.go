@@ -1,0 +1,140 @@
+package lvm
+
+import (
+	"slices"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/disk"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
+)
+
+// Observation is what a View is made of.
+type Observation struct {
+	Cluster *v1alpha1.Cluster
+	World   backend.World
+	// Nodes are what the agents report, by host. Nothing is known about a host that is not in it.
+	Nodes map[string]decide.Node
+	// Holders are the hosts whose agents report a group with the tag of the Cluster.
+	Holders []string
+	// Snapshots names the snapshots that the API server still has of hosts whose member is declared lost, by host.
+	Snapshots map[string][]string
+}
+
+// View is one observation of a Cluster with storageType lvm, and the decisions on it.
+type View struct {
+	seen    Observation
+	own     claimant
+	rivals  []claimant
+	retired map[string][]disk.Retired
+	members map[string]*v1alpha1.Member
+}
+
+var _ backend.View = (*View)(nil)
+
+// NewView returns the view of an observation.
+func NewView(o Observation) *View {
+	v := &View{
+		seen: o, own: claimantOf(o.Cluster, o.World.Members), retired: retired(o.World.Members, o.World.OtherMembers),
+		members: map[string]*v1alpha1.Member{},
+	}
+	for _, s := range o.World.Others {
+		if c, ok := s.(*v1alpha1.Cluster); ok && c.UID != o.Cluster.UID {
+			v.rivals = append(v.rivals, claimantOf(c, o.World.OtherMembers))
+		}
+	}
+	for _, m := range o.World.Members {
+		v.members[string(m.Spec.Node)] = m
+	}
+	return v
+}
+
+// Hosts returns the hosts whose agents report, or did when they were last seen, a group of the Cluster; ordered.
+func (v *View) Hosts() []string {
+	var hosts []string
+	for _, h := range v.seen.Holders {
+		if own, _ := v.groups(h); len(own) > 0 {
+			hosts = append(hosts, h)
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+// groups returns the groups with the tag of the Cluster on a host: those of its own, and those of members that were declared lost.
+func (v *View) groups(host string) (own, lost []decide.Group) {
+	n := v.seen.Nodes[host]
+	lost = slices.DeleteFunc(n.GroupsOf(v.own.spec.UID()), func(g decide.Group) bool { return !slices.Contains(v.own.spec.Lost, g.UUID) })
+	return ownGroups(v.own.spec, n), lost
+}
+
+// node returns what the API server says about a host.
+func (v *View) node(host string) backend.Node {
+	if n, ok := v.seen.World.Nodes[host]; ok {
+		return n
+	}
+	return backend.Node{Name: host}
+}
+
+// Facts returns what is known about a host.
+func (v *View) Facts(host string) backend.Facts {
+	n, known := v.seen.Nodes[host]
+	if !known {
+		return backend.Facts{TooEarly: true, Problem: "the agent was not asked yet"}
+	}
+	own, _ := v.groups(host)
+	m := v.members[host]
+	f := backend.Facts{
+		Up: n.Up(), TooEarly: n.Agent == decide.AgentConnecting, Missing: n.Agent == decide.AgentMissing,
+		Holding: holding(own), Data: data(n, own), Recorded: v.host(backend.Member{Node: host, Object: m}).reportsRecorded(),
+	}
+	f.Reason, f.Problem = problem(n)
+	if backend.Lost(m) && !f.Up && !f.TooEarly {
+		// A person knows what nobody can see: the disks are gone, and the volumes with them.
+		f.Holding, f.Data = nil, nodestate.DataAbsent
+	}
+	if snapshots := v.seen.Snapshots[host]; len(snapshots) > 0 {
+		f.Holding, f.Data = append(f.Holding, snapshots...), nodestate.DataPresent
+	}
+	return f
+}
+
+// data says what is known about the data on a host. Only a report that is current can say that there is none.
+func data(n decide.Node, own []decide.Group) nodestate.Data {
+	if !known(n) {
+		return nodestate.DataUnknown
+	}
+	for _, g := range own {
+		if len(g.Volumes) > 0 {
+			return nodestate.DataPresent
+		}
+	}
+	return nodestate.DataAbsent
+}
+
+// known reports whether the groups of a host are known as they are now.
+func known(n decide.Node) bool { return n.Up() && n.LVMError == "" }
+
+// holding names the volumes in groups, ordered.
+func holding(groups []decide.Group) []string {
+	var names []string
+	for _, g := range groups {
+		for _, v := range g.Volumes {
+			names = append(names, g.Name+"/"+v)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// problem says why a host is not up; empty when it is, or when it is too early to say.
+func problem(n decide.Node) (reason, message string) {
+	switch n.Agent {
+	case decide.AgentMissing:
+		return v1alpha1.ReasonAgentMissing, backend.Sentence(n.Problem, "no agent runs on this node")
+	case decide.AgentUnreachable:
+		return v1alpha1.ReasonAgentUnreachable, backend.Sentence(n.Problem, "the agent does not answer")
+	}
+	return "", ""
+}

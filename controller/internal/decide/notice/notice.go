@@ -1,0 +1,161 @@
+// Package notice decides which events tell people what changed between two statuses. It is pure.
+package notice
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
+)
+
+// Note is an event as a value.
+type Note struct{ Kind, Reason, Action, Message string }
+
+// calm are reasons why something is not ready that need nobody's attention.
+var calm = []string{
+	v1alpha1.ReasonPending, v1alpha1.ReasonDisksPreparing, v1alpha1.ReasonApprovalRequired, v1alpha1.ReasonDeleting,
+	v1alpha1.ReasonCSIDeploying,
+}
+
+// Storage returns the events between two statuses of a storage. What did not change is not told again.
+func Storage(before, after *v1alpha1.StorageStatus) []Note {
+	var notes []Note
+	if p := after.Plan; p != nil && !p.Approved && (before.Plan == nil || before.Plan.Digest != p.Digest) {
+		if c := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionPlanApproved); c != nil {
+			notes = append(notes, normal(v1alpha1.ReasonApprovalRequired, "Approve", c.Message))
+		}
+	}
+	was := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionReady)
+	is := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionReady)
+	if is == nil || was != nil && was.Status == is.Status && was.Reason == is.Reason {
+		return notes
+	}
+	n := normal(is.Reason, "Reconcile", is.Message)
+	if is.Status != metav1.ConditionTrue && !slices.Contains(calm, is.Reason) {
+		n.Kind = corev1.EventTypeWarning
+	}
+	return append(notes, n)
+}
+
+// Member returns the events between two statuses of a member. approved is the digest that a person has approved.
+func Member(node string, before, after v1alpha1.MemberStatus, approved string) []Note {
+	notes := wiped(node, before, after, approved)
+	notes = append(notes, added(node, before, after)...)
+	notes = append(notes, state(node, before, after)...)
+	notes = append(notes, left(node, before, after)...)
+	return append(notes, pool(node, before, after)...)
+}
+
+// Removed returns the event about a member that is gone.
+func Removed(node string) Note {
+	return normal(v1alpha1.ReasonMemberRemoved, "RemoveMember", fmt.Sprintf("Host %s is not a member any more.", node))
+}
+
+// Dropped returns the event about an approval that fits no plan.
+func Dropped(approval, where string, plan *v1alpha1.Plan) Note {
+	message := fmt.Sprintf("The approval %s fits no plan of %s and was dropped.", approval, where)
+	if plan != nil {
+		message += fmt.Sprintf(" The plan that waits has the digest %s.", plan.Digest)
+	}
+	return Note{corev1.EventTypeWarning, v1alpha1.ReasonApprovalDropped, "Approve", shorten(message)}
+}
+
+func added(node string, before, after v1alpha1.MemberStatus) []Note {
+	var paths []string
+	for _, d := range after.Devices {
+		if d.State == v1alpha1.DevicePresent && !has(before, d.Path) {
+			paths = append(paths, d.Path)
+		}
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	return []Note{normal(v1alpha1.ReasonDisksAdded, "AddDisks", fmt.Sprintf("Host %s: %s", node, strings.Join(paths, ", ")))}
+}
+
+// wiped tells of the approved wipes that are not left to do, and whose device is in use now.
+func wiped(node string, before, after v1alpha1.MemberStatus, approved string) []Note {
+	if before.Plan == nil || before.Plan.Digest != approved {
+		return nil
+	}
+	var notes []Note
+	for _, s := range before.Plan.Steps {
+		if s.Action != v1alpha1.ActionWipeDevice || len(s.Devices) != 1 {
+			continue
+		}
+		path, _, _ := strings.Cut(s.Devices[0], " ")
+		if !has(before, path) && has(after, path) {
+			notes = append(notes, normal(v1alpha1.ReasonDiskWiped, "WipeDevice", fmt.Sprintf("Host %s: %s", node, s.Devices[0])))
+		}
+	}
+	return notes
+}
+
+func has(s v1alpha1.MemberStatus, path string) bool {
+	return slices.ContainsFunc(s.Devices, func(d v1alpha1.MemberDevice) bool { return d.Path == path })
+}
+
+func state(node string, before, after v1alpha1.MemberStatus) []Note {
+	if before.State == "" || before.State == after.State {
+		return nil
+	}
+	n := normal(v1alpha1.ReasonMemberStateChanged, "ChangeState", fmt.Sprintf("Host %s went from %s to %s", node, before.State, after.State))
+	switch nodestate.State(after.State) {
+	case nodestate.Failed:
+		n.Kind, n.Reason = corev1.EventTypeWarning, v1alpha1.ReasonMemberFailing
+	case nodestate.Offline:
+		n.Kind = corev1.EventTypeWarning
+	}
+	if after.Message != "" {
+		n.Message = shorten(n.Message + ": " + after.Message)
+	}
+	return []Note{n}
+}
+
+// left tells that a member begins to leave, or was taken back.
+func left(node string, before, after v1alpha1.MemberStatus) []Note {
+	was := meta.IsStatusConditionTrue(before.Conditions, v1alpha1.ConditionLeaving)
+	is := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionLeaving)
+	switch {
+	case is != nil && is.Status == metav1.ConditionTrue && !was:
+		return []Note{normal(is.Reason, "Leave", fmt.Sprintf("Host %s leaves: %s", node, is.Message))}
+	case was && (is == nil || is.Status != metav1.ConditionTrue):
+		return []Note{normal(v1alpha1.ReasonMemberStateChanged, "Leave", fmt.Sprintf("Host %s was taken back.", node))}
+	}
+	return nil
+}
+
+// pool tells of a thin pool that became nearly full, or has room again.
+func pool(node string, before, after v1alpha1.MemberStatus) []Note {
+	was := before.ThinPool != nil && before.ThinPool.NearlyFull()
+	if after.ThinPool == nil || after.ThinPool.NearlyFull() == was {
+		return nil
+	}
+	if was {
+		return []Note{normal(v1alpha1.ReasonThinPoolsHealthy, "WatchPool",
+			fmt.Sprintf("Host %s: thin pool %s has room again.", node, after.ThinPool.Name))}
+	}
+	return []Note{{
+		corev1.EventTypeWarning, v1alpha1.ReasonThinPoolNearlyFull, "WatchPool",
+		fmt.Sprintf("Host %s: %s.", node, after.ThinPool.Describe()),
+	}}
+}
+
+func normal(reason, action, message string) Note {
+	return Note{corev1.EventTypeNormal, reason, action, shorten(message)}
+}
+
+// shorten keeps a message within what the API server takes for an event.
+func shorten(s string) string {
+	const limit = 1000
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
+}

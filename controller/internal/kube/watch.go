@@ -1,0 +1,97 @@
+package kube
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// Predicates that several reconcilers use.
+var (
+	// Created lets new objects through, and nothing else.
+	Created = predicate.Funcs{
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+	// Gone lets deleted objects through, and nothing else.
+	Gone = predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+	}
+	// ComesAndGoes lets new and deleted objects through, and no change.
+	ComesAndGoes = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+	// FinalizersChanged lets changes of the finalizers through: they change neither the generation nor the annotations.
+	FinalizersChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers())
+	}}
+	// DeletionBegins lets through that an object is being deleted from now on.
+	DeletionBegins = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+	}}
+)
+
+// Definition is the kind of CustomResourceDefinitions, of which only the metadata is read.
+func Definition() *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	return o
+}
+
+// Everyone returns a handler that asks for every object of a kind to be looked at; list returns an empty list of the kind.
+func Everyone(c client.Reader, list func() client.ObjectList) handler.MapFunc {
+	return func(ctx context.Context, _ client.Object) []reconcile.Request {
+		all := list()
+		// Reading from the cache fails only while it is being set up, and then every object is looked at anyway.
+		if err := c.List(ctx, all, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
+			logf.FromContext(ctx).Error(err, "Failed to list objects")
+			return nil
+		}
+		var requests []reconcile.Request
+		err := meta.EachListItem(all, func(o runtime.Object) error {
+			m, err := meta.Accessor(o)
+			if err == nil {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: m.GetNamespace(), Name: m.GetName()}})
+			}
+			return err
+		})
+		if err != nil {
+			logf.FromContext(ctx).Error(err, "Failed to read a list of objects")
+		}
+		return requests
+	}
+}
+
+// Changes returns a source of requests for what a channel names, each after a while in which more may come.
+func Changes(changed <-chan string, after time.Duration, requests func(ctx context.Context, name string) []reconcile.Request) source.Source {
+	return source.Func(func(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		go func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case name, open := <-changed:
+					if !open {
+						return
+					}
+					for _, r := range requests(ctx, name) {
+						q.AddAfter(r, after)
+					}
+				}
+			}
+		}()
+		return nil
+	})
+}

@@ -1,0 +1,270 @@
+package kube
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+func newQueue(t *testing.T) workqueue.TypedRateLimitingInterface[ctrl.Request] {
+	t.Helper()
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+	t.Cleanup(q.ShutDown)
+	return q
+}
+
+func requests(names ...string) []ctrl.Request {
+	var out []ctrl.Request
+	for _, n := range names {
+		out = append(out, ctrl.Request{NamespacedName: client.ObjectKey{Name: n}})
+	}
+	return out
+}
+
+// stored makes a StorageNode on the API server.
+func stored(t *testing.T, c client.Client) *v1alpha1.StorageNode {
+	t.Helper()
+	o := &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	must(t, c.Create(t.Context(), o))
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		have := read(t, c)
+		if have == nil {
+			return
+		}
+		have.Finalizers = nil
+		must(t, c.Update(ctx, have))
+		must(t, client.IgnoreNotFound(c.Delete(ctx, have)))
+	})
+	return o
+}
+
+func read(t *testing.T, c client.Client) *v1alpha1.StorageNode {
+	t.Helper()
+	o := &v1alpha1.StorageNode{}
+	err := c.Get(context.WithoutCancel(t.Context()), client.ObjectKey{Name: "n1"}, o)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	must(t, err)
+	return o
+}
+
+func TestWriteStatus(t *testing.T) {
+	c := apitest.Client(t)
+	before := stored(t, c)
+
+	after := before.DeepCopy()
+	after.Status.Devices = []v1alpha1.NodeDevice{}
+	if wrote, err := WriteStatus(t.Context(), c, before, after); wrote || err != nil {
+		t.Errorf("wrote a status that is the same: %t, %v", wrote, err)
+	}
+
+	after.Status.Message, after.Status.DeviceCount = "all is well", 3
+	wrote, err := WriteStatus(t.Context(), c, before, after)
+	if !wrote || err != nil {
+		t.Fatalf("%t, %v", wrote, err)
+	}
+	have := read(t, c)
+	if have.Status.Message != "all is well" || have.Status.DeviceCount != 3 || have.ResourceVersion != after.ResourceVersion {
+		t.Errorf("%+v, version %s", have, after.ResourceVersion)
+	}
+	if m := have.ManagedFields[len(have.ManagedFields)-1]; m.Manager != string(FieldOwner) {
+		t.Errorf("written by %s", m.Manager)
+	}
+
+	// A second write from what was read first comes too late.
+	late := before.DeepCopy()
+	late.Status.Message = "late"
+	wrote, err = WriteStatus(t.Context(), c, before, late)
+	if wrote || !apierrors.IsConflict(err) {
+		t.Errorf("%t, %v", wrote, err)
+	}
+
+	must(t, c.Delete(t.Context(), have))
+	have.Status.Message = "gone"
+	wrote, err = WriteStatus(t.Context(), c, after, have)
+	if wrote || err != nil {
+		t.Errorf("an object that is gone: %t, %v", wrote, err)
+	}
+}
+
+func TestWriteStatus_afterAChangeOfThisReconcile(t *testing.T) {
+	c := apitest.Client(t)
+	before := stored(t, c)
+	after := before.DeepCopy()
+	after.Status.Message = "computed"
+	added, err := AddFinalizer(t.Context(), c, after, v1alpha1.FinalizerInUse)
+	if !added || err != nil || after.Status.Message != "computed" {
+		t.Fatalf("%t, %v, %+v", added, err, after)
+	}
+	if wrote, err := WriteStatus(t.Context(), c, before, after); !wrote || err != nil {
+		t.Fatalf("%t, %v", wrote, err)
+	}
+	have := read(t, c)
+	if have.Status.Message != "computed" || len(have.Finalizers) != 1 || have.ResourceVersion != after.ResourceVersion {
+		t.Errorf("%+v", have)
+	}
+}
+
+func TestWriteStatus_refusesWhatHasNone(t *testing.T) {
+	c := interceptor.NewClient(nil, interceptor.Funcs{})
+	for name, pair := range map[string][2]client.Object{
+		"no status":   {&corev1.ConfigMap{}, &corev1.ConfigMap{}},
+		"two types":   {&corev1.Pod{}, &corev1.Node{}},
+		"nil":         {(*corev1.Pod)(nil), &corev1.Pod{}},
+		"unspecified": {&unstructured.Unstructured{}, &unstructured.Unstructured{}},
+	} {
+		if _, err := WriteStatus(t.Context(), c, pair[0], pair[1]); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestFinalizers(t *testing.T) {
+	c := apitest.Client(t)
+	o := stored(t, c)
+	for _, want := range []bool{true, false} {
+		added, err := AddFinalizer(t.Context(), c, o, v1alpha1.FinalizerTeardown)
+		if added != want || err != nil {
+			t.Fatalf("added: %t, %v, want %t", added, err, want)
+		}
+	}
+	if have := read(t, c); len(have.Finalizers) != 1 || have.ResourceVersion != o.ResourceVersion {
+		t.Errorf("%+v", have)
+	}
+	stale := o.DeepCopy()
+	if _, err := AddFinalizer(t.Context(), c, o, v1alpha1.FinalizerInUse); err != nil {
+		t.Fatal(err)
+	}
+	// A list in a merge patch would take the other finalizer off.
+	if err := RemoveFinalizer(t.Context(), c, stale, v1alpha1.FinalizerTeardown); !apierrors.IsConflict(err) {
+		t.Errorf("removed from an object that changed meanwhile: %v", err)
+	}
+	must(t, RemoveFinalizer(t.Context(), c, o, v1alpha1.FinalizerTeardown))
+	must(t, RemoveFinalizer(t.Context(), c, o, v1alpha1.FinalizerTeardown))
+	if have := read(t, c); len(have.Finalizers) != 1 || have.Finalizers[0] != v1alpha1.FinalizerInUse {
+		t.Errorf("finalizers: %v", have.Finalizers)
+	}
+	must(t, c.Delete(t.Context(), o))
+	must(t, c.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+	must(t, RemoveFinalizer(t.Context(), c, o, v1alpha1.FinalizerInUse))
+	if have := read(t, c); have != nil {
+		t.Fatalf("it is still there: %+v", have)
+	}
+	if added, err := AddFinalizer(t.Context(), c, stale, v1alpha1.FinalizerInUse); added || err != nil {
+		t.Errorf("an object that is gone: %t, %v", added, err)
+	}
+	must(t, RemoveFinalizer(t.Context(), c, stale, v1alpha1.FinalizerTeardown))
+}
+
+func TestDelete(t *testing.T) {
+	c := apitest.Client(t)
+	o := stored(t, c)
+	other := o.DeepCopy()
+	other.UID = "another"
+	if err := Delete(t.Context(), c, other); !apierrors.IsConflict(err) {
+		t.Errorf("another object of the name was deleted: %v", err)
+	}
+	stale := o.DeepCopy()
+	o.Spec.Maintenance = true
+	must(t, c.Update(t.Context(), o))
+	if err := DeleteUnchanged(t.Context(), c, stale); !apierrors.IsConflict(err) {
+		t.Errorf("an object that changed was deleted: %v", err)
+	}
+	must(t, DeleteUnchanged(t.Context(), c, o))
+	must(t, DeleteUnchanged(t.Context(), c, o))
+	must(t, Delete(t.Context(), c, o))
+	if read(t, c) != nil {
+		t.Error("it is still there")
+	}
+}
+
+func TestApplyChild(t *testing.T) {
+	c := apitest.Client(t)
+	want := func(value string) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"key": value}}}
+		o.SetAPIVersion("v1")
+		o.SetKind("ConfigMap")
+		o.SetNamespace("default")
+		o.SetName("child")
+		return o
+	}
+	made := want("a")
+	must(t, ApplyChild(t.Context(), c, made, nil))
+	t.Cleanup(func() { must(t, c.Delete(context.WithoutCancel(t.Context()), made)) })
+	same := want("a")
+	must(t, ApplyChild(t.Context(), c, same, made))
+	if same.GetResourceVersion() != made.GetResourceVersion() || same.GetUID() == "" {
+		t.Errorf("written though nothing changed: %v, then %v", made, same)
+	}
+	changed := want("b")
+	must(t, ApplyChild(t.Context(), c, changed, same))
+	have := &corev1.ConfigMap{}
+	must(t, c.Get(t.Context(), client.ObjectKeyFromObject(changed), have))
+	if have.Data["key"] != "b" || have.ManagedFields[0].Manager != string(FieldOwner) {
+		t.Errorf("%+v", have)
+	}
+	broken := want("c")
+	broken.SetName("Not A Name")
+	if err := ApplyChild(t.Context(), c, broken, nil); !apierrors.IsInvalid(err) {
+		t.Errorf("error: %v", err)
+	}
+}
+
+func TestEveryone(t *testing.T) {
+	c := apitest.Client(t)
+	stored(t, c)
+	got := Everyone(c, func() client.ObjectList { return &v1alpha1.StorageNodeList{} })(t.Context(), nil)
+	if len(got) != 1 || got[0].Name != "n1" {
+		t.Errorf("requests: %v", got)
+	}
+}
+
+func TestStorages(t *testing.T) {
+	c := apitest.Client(t)
+	cluster := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
+	cluster.Spec.StorageType, cluster.Spec.Hosts = v1alpha1.StorageTypeLVM, []v1alpha1.HostName{"n1"}
+	share := &v1alpha1.Nfs{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: v1alpha1.NfsSpec{Server: "files.example", Path: "/export"}}
+	for _, o := range []client.Object{cluster, share} {
+		must(t, c.Create(t.Context(), o))
+		t.Cleanup(func() { must(t, c.Delete(context.WithoutCancel(t.Context()), o)) })
+	}
+	all, err := Storages(t.Context(), c)
+	must(t, err)
+	kinds := map[string]string{}
+	for _, s := range all {
+		kinds[s.StorageKind()] = s.GetName()
+	}
+	if len(all) != 2 || kinds[v1alpha1.KindCluster] != "one" || kinds[v1alpha1.KindNfs] != "one" {
+		t.Errorf("storages: %v", kinds)
+	}
+
+	empty, err := StorageKinds(apitest.Scheme(t))
+	must(t, err)
+	for _, o := range empty {
+		s, ok := o.(v1alpha1.Storage)
+		if !ok {
+			t.Fatalf("%T is no storage", o)
+		}
+		delete(kinds, s.StorageKind())
+	}
+	if len(empty) != 2 || len(kinds) != 0 {
+		t.Errorf("kinds: %v, without %v", empty, kinds)
+	}
+	if _, err := StorageKinds(runtime.NewScheme()); err == nil {
+		t.Error("kinds of a scheme that has none")
+	}
+}

@@ -1,0 +1,150 @@
+package storage
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"quarry.storage/quarry/controller/internal/backend/backendtest"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// declare says that a member of the Cluster pool is lost.
+func (s *suite) declare(node, word string) {
+	s.t.Helper()
+	s.editMember(node, func(m *v1alpha1.Member) { m.Spec.Lost = word })
+}
+
+func TestLost_onlyTheUIDCounts(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.cluster("pool", "n1", "n2")
+	s.lvm.Answer("n2", backendtest.Silent)
+	uid := s.mustMember("pool", "n2").UID
+	s.declare("n2", "yes")
+	s.settle("pool")
+	s.pass(10 * delay)
+	s.settle("pool")
+	if m := s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() || m.UID != uid {
+		t.Error("a word that is not the UID was obeyed")
+	}
+}
+
+func TestLost_staysUntilNoVolumeNamesItAndIsRecorded(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	c := s.cluster("pool", "n1", "n2")
+	s.addVolume(c, "n2", "v1")
+	s.lvm.Answer("n2", backendtest.Dead)
+	old := s.untilMember("n2", inState("offline"))
+	s.declare("n2", string(old.UID))
+	m := s.untilMember("n2", inState("failed", "v1"))
+	if m.DeletionTimestamp.IsZero() {
+		t.Fatal("not deleted")
+	}
+	s.settle("pool")
+	if s.mustMember("pool", "n2").UID != old.UID || len(s.get("pool").Status.LostGroups) != 0 {
+		t.Error("gone while a volume names it")
+	}
+	// The record of the loss is written before the Member goes.
+	lostFirst := false
+	s.cached = deny(s.client, func(verb, name string) error {
+		if verb == "patch" && name == "pool.n2" && s.member("pool", "n2") != nil {
+			lostFirst = slices.Contains(s.get("pool").Status.LostGroups, old.Spec.Group.UUID)
+		}
+		return nil
+	})
+	s.restartController()
+	s.removePV("v1")
+	m = s.untilMember("n2", func(m *v1alpha1.Member) string {
+		if m.UID == old.UID {
+			return "the lost member is still there"
+		}
+		return ""
+	})
+	if !lostFirst {
+		t.Error("the lost group was not recorded before its Member went")
+	}
+	if !slices.Equal(s.get("pool").Status.LostGroups, []string{old.Spec.Group.UUID}) {
+		t.Errorf("lost groups %v", s.get("pool").Status.LostGroups)
+	}
+	// The host is listed: it is used again once it is back, and what comes back on its disks is foreign.
+	if complaint := inState("offline")(m); complaint != "" {
+		t.Error(complaint)
+	}
+	s.lvm.Answer("n2", backendtest.Up)
+	s.settle("pool")
+	if got := s.mustMember("pool", "n2").Spec.Group; got != nil && got.UUID == old.Spec.Group.UUID {
+		t.Error("the lost group was taken back")
+	}
+}
+
+func TestLost_isRefusedWhileTheHostReportsTheGroup(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.cluster("pool", "n1", "n2")
+	old := s.mustMember("pool", "n2")
+	s.declare("n2", string(old.UID))
+	s.untilMember("n2", memberHas(ready, isFalse, v1alpha1.ReasonLost, "reported"))
+	s.pass(10 * delay)
+	s.settle("pool")
+	if m := s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() || m.UID != old.UID || s.lvm.Steps("n2") != 1 {
+		t.Errorf("a host that reports its group was given up: %v", s.lvm.Log())
+	}
+	// Nobody can say yet: that is no loss.
+	s.lvm.Answer("n2", backendtest.Early)
+	s.settle("pool")
+	if m := s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() || m.UID != old.UID {
+		t.Error("obeyed while nobody could look")
+	}
+}
+
+func TestLost_reportedAgainMeanwhileStops(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	c := s.cluster("pool", "n1", "n2")
+	s.addVolume(c, "n2", "v1")
+	s.lvm.Answer("n2", backendtest.Silent)
+	old := s.untilMember("n2", inState("offline"))
+	s.declare("n2", string(old.UID))
+	s.untilMember("n2", inState("failed"))
+	s.lvm.Answer("n2", backendtest.Up)
+	s.removePV("v1")
+	s.settle("pool")
+	m := s.mustMember("pool", "n2")
+	if m.UID != old.UID || len(s.get("pool").Status.LostGroups) != 0 || s.lvm.Group(c.UID, "n2") == nil {
+		t.Error("a group that is reported, with a volume, was given up")
+	}
+	if !strings.Contains(m.Status.Message, "v1") {
+		t.Errorf("message %q", m.Status.Message)
+	}
+}
+
+func TestLost_countsUnderMaintenanceAndWithoutDelay(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.cluster("pool", "n1", "n2")
+	s.editMember("n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
+	s.list("pool", "n1")
+	s.lvm.Answer("n2", backendtest.Dead)
+	s.settle("pool")
+	s.declare("n2", string(s.mustMember("pool", "n2").UID))
+	s.untilNoMember("n2")
+}
+
+func TestLost_keepsTheLast64Groups(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.cluster("pool", "n1", "n2")
+	c := s.get("pool")
+	for i := range 64 {
+		c.Status.LostGroups = append(c.Status.LostGroups, "old-"+string(rune('a'+i%26))+string(rune('a'+i/26)))
+	}
+	if err := s.client.Status().Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	s.list("pool", "n1")
+	s.lvm.Answer("n2", backendtest.Dead)
+	s.settle("pool")
+	m := s.mustMember("pool", "n2")
+	s.declare("n2", string(m.UID))
+	s.untilNoMember("n2")
+	got := s.get("pool").Status.LostGroups
+	if len(got) != 64 || got[63] != m.Spec.Group.UUID || got[0] != "old-ba" {
+		t.Errorf("%d lost groups: %v", len(got), got)
+	}
+}

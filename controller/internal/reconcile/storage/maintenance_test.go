@@ -1,0 +1,91 @@
+package storage
+
+import (
+	"slices"
+	"testing"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+func TestMaintenance_isAskedForInThreePlacesAndCopiedToNone(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.cluster("pool", "n1", "n2")
+	sources := func(want ...v1alpha1.MaintenanceSource) func(m *v1alpha1.Member) string {
+		return func(m *v1alpha1.Member) string {
+			if !slices.Equal(m.Status.Maintenance, want) {
+				return "sources"
+			}
+			return ""
+		}
+	}
+	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Maintenance = hostNames("n2") })
+	m := s.untilMember("n2", inState("quiesced"), sources(v1alpha1.MaintenanceCluster), memberHas(ready, isFalse, v1alpha1.ReasonMaintenance))
+	if m.Spec.Maintenance {
+		t.Error("the maintenance of the Cluster was copied to the Member")
+	}
+	s.editMember("n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
+	s.maintainNode(true)
+	s.untilMember("n2", sources(v1alpha1.MaintenanceCluster, v1alpha1.MaintenanceMember, v1alpha1.MaintenanceStorageNode))
+	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Maintenance = nil })
+	s.untilMember("n2", inState("quiesced"), sources(v1alpha1.MaintenanceMember, v1alpha1.MaintenanceStorageNode))
+	s.editMember("n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = false })
+	s.untilMember("n2", inState("quiesced"), sources(v1alpha1.MaintenanceStorageNode))
+	s.maintainNode(false)
+	s.untilMember("n2", inState("online"), sources(), memberHas(ready, isTrue, v1alpha1.ReasonReady))
+	if complaint := inState("online")(s.mustMember("pool", "n1")); complaint != "" {
+		t.Error(complaint)
+	}
+}
+
+func TestMaintenance_noStepWhileQuiesced(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	// Even a backend that wants steps gets none.
+	s.lvm.Obstinate()
+	c := newCluster("pool", "n1", "n2")
+	c.Spec.Maintenance = hostNames("n2")
+	s.create(c)
+	s.untilMember("n1", inState("online"), memberHas(ready, isTrue, v1alpha1.ReasonReady))
+	s.settle("pool")
+	m := s.mustMember("pool", "n2")
+	if s.lvm.Attempts("n2") != 0 || m.Spec.Group != nil || m.Status.State != "quiesced" {
+		t.Errorf("steps under maintenance: %v, record %+v, state %s", s.lvm.Log(), m.Spec.Group, m.Status.State)
+	}
+	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Maintenance = nil })
+	s.untilMember("n2", inState("online"))
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	if s.lvm.Steps("n2") != 1 {
+		t.Errorf("steps: %v", s.lvm.Log())
+	}
+}
+
+// A deletion outranks maintenance: a person obeyed at once.
+func TestMaintenance_doesNotHoldADeletionUp(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.cluster("pool", "n1", "n2")
+	s.list("pool", "n1")
+	s.editMember("n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
+	s.settle("pool")
+	s.delete(s.mustMember("pool", "n2"))
+	s.untilNoMember("n2")
+	if !s.lvm.Empty("n2") {
+		t.Error("not torn down")
+	}
+}
+
+func TestMaintenance_keepsAnApprovalForLater(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.lvm.Dirty("n1", "sdb")
+	s.create(newCluster("pool", "n1"))
+	c := s.until("pool", waits(2))
+	s.drain()
+	s.editMember("n1", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
+	s.settle("pool")
+	s.approve(c.Status.Plan.Digest)
+	s.settle("pool")
+	if s.lvm.Attempts("n1") != 0 {
+		t.Fatalf("steps under maintenance: %v", s.lvm.Log())
+	}
+	s.editMember("n1", func(m *v1alpha1.Member) { m.Spec.Maintenance = false })
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	s.notTold("fits no plan")
+}

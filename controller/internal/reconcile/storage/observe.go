@@ -1,0 +1,271 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// observe reads the world afresh: first the API server, then the backend.
+func (r *Reconciler) observe(ctx context.Context, s *scope) error {
+	s.world = backend.World{Nodes: map[string]backend.Node{}, Volumes: map[string][]backend.Volume{}}
+	for _, read := range []func(context.Context, *scope) error{
+		r.readMembers, r.readStorages, r.readVolumes, r.readAttachments, r.readNodes, r.readDriver, r.readClass, r.look,
+	} {
+		if err := read(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look observes the backend, and the nodes that only the backend knows of.
+func (r *Reconciler) look(ctx context.Context, s *scope) error {
+	ctx, cancel := context.WithTimeout(ctx, observeDeadline)
+	defer cancel()
+	view, err := s.backend.Observe(ctx, s.storage, s.world, r.last(s.owner))
+	if err != nil {
+		return fmt.Errorf("observe %s %s: %w", s.owner.Kind, s.owner.Name, err)
+	}
+	s.view = view
+	r.remember(s.owner, view)
+	for _, n := range view.Hosts() {
+		if err := r.readNode(ctx, s, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) readMembers(ctx context.Context, s *scope) error {
+	var list v1alpha1.MemberList
+	if err := r.Client.List(ctx, &list); err != nil {
+		return fmt.Errorf("list members: %w", err)
+	}
+	for i := range list.Items {
+		m := &list.Items[i]
+		if !s.owner.Owns(m) {
+			s.world.OtherMembers = append(s.world.OtherMembers, m)
+			continue
+		}
+		node := string(m.Spec.Node)
+		s.world.Members = append(s.world.Members, m)
+		if have := s.members[node]; have != nil && have.Name == s.owner.MemberName(node) {
+			// Somebody made another one by hand.
+			continue
+		}
+		s.members[node] = m
+		s.approvals[string(m.Spec.Node)] = m.Annotations[v1alpha1.AnnotationApprove]
+	}
+	slices.SortFunc(s.world.Members, func(a, b *v1alpha1.Member) int { return strings.Compare(string(a.Spec.Node), string(b.Spec.Node)) })
+	return nil
+}
+
+func (r *Reconciler) readStorages(ctx context.Context, s *scope) error {
+	for _, list := range v1alpha1.StorageLists() {
+		if err := r.Client.List(ctx, list); err != nil {
+			return fmt.Errorf("list storages: %w", err)
+		}
+		for _, o := range list.Storages() {
+			if o.GetUID() == s.owner.UID {
+				continue
+			}
+			s.world.Others = append(s.world.Others, o)
+			if c, ok := r.claimant(o, s.world.OtherMembers); ok {
+				s.claimants = append(s.claimants, c)
+			}
+		}
+	}
+	s.self, _ = r.claimant(s.storage, s.world.Members)
+	return nil
+}
+
+// claimant returns what matters of a storage when hosts are shared out.
+func (r *Reconciler) claimant(o v1alpha1.Storage, members []*v1alpha1.Member) (backend.Claimant, bool) {
+	p, ok := r.Profiles(o)
+	if !ok {
+		return backend.Claimant{}, false
+	}
+	c := backend.Claimant{
+		Owner: backend.OwnerOf(o), Type: p.Type, Exclusive: p.Exclusive, Created: o.GetCreationTimestamp().Time,
+		Deleting: !o.GetDeletionTimestamp().IsZero(), Spec: o.Common(),
+	}
+	for _, m := range members {
+		if c.Owner.Owns(m) {
+			c.Members = append(c.Members, string(m.Spec.Node))
+		}
+	}
+	return c, true
+}
+
+// readNodes reads the nodes that the spec names or selects, and those of Members and volumes.
+func (r *Reconciler) readNodes(ctx context.Context, s *scope) error {
+	names := map[string]bool{}
+	for _, h := range s.common.Hosts {
+		names[string(h)] = true
+	}
+	for n := range s.members {
+		names[n] = true
+	}
+	for n := range s.world.Volumes {
+		names[n] = n != ""
+	}
+	if s.common.Selector != nil && backend.Unreadable(s.common) == "" {
+		selector, err := metav1.LabelSelectorAsSelector(s.common.Selector)
+		if err != nil {
+			return fmt.Errorf("read spec.hostSelector: %w", err)
+		}
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+		if err := r.Client.List(ctx, list, client.MatchingLabelsSelector{Selector: selector}); err != nil {
+			return fmt.Errorf("list nodes: %w", err)
+		}
+		for i := range list.Items {
+			names[list.Items[i].Name] = true
+		}
+	}
+	for n, ok := range names {
+		if !ok {
+			continue
+		}
+		if err := r.readNode(ctx, s, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) readNode(ctx context.Context, s *scope, name string) error {
+	if _, ok := s.world.Nodes[name]; ok {
+		return nil
+	}
+	out, err := nodeOf(ctx, r.Client, name)
+	if err != nil {
+		return err
+	}
+	s.world.Nodes[name] = out
+	return nil
+}
+
+// nodeOf reads what matters of a Kubernetes node, and of its StorageNode.
+func nodeOf(ctx context.Context, c client.Reader, name string) (backend.Node, error) {
+	node := &metav1.PartialObjectMetadata{}
+	node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	err := c.Get(ctx, types.NamespacedName{Name: name}, node)
+	if client.IgnoreNotFound(err) != nil {
+		return backend.Node{}, fmt.Errorf("get node %s: %w", name, err)
+	}
+	out := backend.Node{Name: name, Exists: err == nil, Labels: node.Labels}
+	var sn v1alpha1.StorageNode
+	err = c.Get(ctx, types.NamespacedName{Name: name}, &sn)
+	if client.IgnoreNotFound(err) != nil {
+		return backend.Node{}, fmt.Errorf("get storagenode %s: %w", name, err)
+	}
+	out.Maintenance = err == nil && sn.Spec.Maintenance
+	return out, nil
+}
+
+// readVolumes finds the volumes of the storage's class by the node that they live on.
+func (r *Reconciler) readVolumes(ctx context.Context, s *scope) error {
+	var list corev1.PersistentVolumeList
+	// Read only; copying every volume of the cluster each time would cost more than all the rest.
+	if err := r.Client.List(ctx, &list, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
+		return fmt.Errorf("list persistentvolumes: %w", err)
+	}
+	for i := range list.Items {
+		v := &list.Items[i]
+		if !s.ownsVolume(v) {
+			continue
+		}
+		s.used = true
+		out := backend.Volume{
+			Name: v.Name, Handle: v.Spec.CSI.VolumeHandle, GroupUUID: v.Spec.CSI.VolumeAttributes[v1alpha1.AttributeGroupUUID],
+			Attributes: v.Spec.CSI.VolumeAttributes,
+		}
+		if c := v.Spec.ClaimRef; c != nil {
+			out.Claim = c.Namespace + "/" + c.Name
+		}
+		nodes := placesOf(v)
+		if len(nodes) == 0 {
+			nodes = []string{""}
+		}
+		for _, n := range nodes {
+			s.world.Volumes[n] = append(s.world.Volumes[n], out)
+		}
+	}
+	for _, volumes := range s.world.Volumes {
+		slices.SortFunc(volumes, func(a, b backend.Volume) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return nil
+}
+
+// ownsVolume reports whether a volume is of the storage: by its class, or by what the driver recorded when it was made. A volume may have
+// been made through another class, or restored without one.
+func (s *scope) ownsVolume(v *corev1.PersistentVolume) bool {
+	if v.Spec.CSI == nil || v.Spec.CSI.Driver != s.profile.Driver.Name {
+		return false
+	}
+	if v.Spec.StorageClassName == s.owner.Name || strings.HasPrefix(v.Spec.CSI.VolumeHandle, string(s.owner.UID)+"/") {
+		return true
+	}
+	return slices.Contains(slices.Collect(maps.Values(v.Spec.CSI.VolumeAttributes)), string(s.owner.UID))
+}
+
+// placesOf returns the nodes that a volume can be used on.
+func placesOf(v *corev1.PersistentVolume) []string {
+	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
+		return nil
+	}
+	var nodes []string
+	for _, term := range v.Spec.NodeAffinity.Required.NodeSelectorTerms {
+		for _, e := range term.MatchExpressions {
+			if e.Key == v1alpha1.TopologyHost && e.Operator == corev1.NodeSelectorOpIn {
+				nodes = append(nodes, e.Values...)
+			}
+		}
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
+// readAttachments finds attachments of volumes of the class. One whose volume is gone may be of any class of the driver, so it counts.
+func (r *Reconciler) readAttachments(ctx context.Context, s *scope) error {
+	var list storagev1.VolumeAttachmentList
+	if err := r.Client.List(ctx, &list, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
+		return fmt.Errorf("list volumeattachments: %w", err)
+	}
+	for i := range list.Items {
+		a := &list.Items[i]
+		if a.Spec.Attacher != s.profile.Driver.Name || a.Spec.Source.PersistentVolumeName == nil {
+			continue
+		}
+		name := *a.Spec.Source.PersistentVolumeName
+		v := &corev1.PersistentVolume{}
+		err := r.Client.Get(ctx, types.NamespacedName{Name: name}, v)
+		switch {
+		case apierrors.IsNotFound(err), err == nil && s.ownsVolume(v):
+			s.used = true
+			s.attached = append(s.attached, fmt.Sprintf("%s (attached to %s)", name, a.Spec.NodeName))
+		case err != nil:
+			return fmt.Errorf("get persistentvolume %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) readDriver(ctx context.Context, s *scope) (err error) {
+	s.driver, err = r.Drivers.State(ctx, s.profile.Driver.Name)
+	return err
+}

@@ -1,0 +1,120 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// markUse keeps the finalizer exactly while a volume exists. No finalizer can be added to a storage that is being deleted; volumes hold
+// its teardown up all the same.
+func (r *Reconciler) markUse(ctx context.Context, s *scope) error {
+	marked := controllerutil.ContainsFinalizer(s.storage, v1alpha1.FinalizerInUse)
+	if marked == s.used || s.used && s.deleting() {
+		return nil
+	}
+	if !s.used {
+		return kube.RemoveFinalizer(ctx, r.Client, s.storage, v1alpha1.FinalizerInUse)
+	}
+	_, err := kube.AddFinalizer(ctx, r.Client, s.storage, v1alpha1.FinalizerInUse)
+	return err
+}
+
+// removeClass deletes the StorageClass first, so that nobody makes another volume. Nothing is torn down before that.
+func (r *Reconciler) removeClass(ctx context.Context, s *scope) error {
+	have := s.haveClass
+	// A class of somebody else does not hold the deletion up.
+	s.class.Conflict = ""
+	if have == nil {
+		return nil
+	}
+	if have.DeletionTimestamp.IsZero() {
+		if err := kube.Delete(ctx, r.Client, have); err != nil {
+			s.blocked = "Nothing is torn down before the StorageClass is deleted: " + err.Error()
+			return err
+		}
+	}
+	s.class.Exists = len(have.Finalizers) > 0
+	if s.class.Exists {
+		s.blocked = fmt.Sprintf("The StorageClass %s is being deleted, which its finalizers hold up.", have.Name)
+	}
+	return nil
+}
+
+// checkVolumes holds the teardown up while any volume of the storage exists, in the API or on a disk.
+func (r *Reconciler) checkVolumes(_ context.Context, s *scope) error {
+	names := slices.Concat(s.attached, s.whole.Holding)
+	for _, v := range s.world.Volumes[""] {
+		names = append(names, v.String())
+	}
+	for _, h := range s.hosts {
+		names = append(names, h.Holding...)
+	}
+	if len(names) > 0 {
+		slices.Sort(names)
+		s.blocked = fmt.Sprintf("Volumes exist, nothing is torn down until they are deleted: %s", backend.Shorten(slices.Compact(names), 10))
+	}
+	return nil
+}
+
+// awaitDriver holds the teardown of the last storage of a driver up until the driver is removed, which happens once no volume needs it.
+func (r *Reconciler) awaitDriver(_ context.Context, s *scope) error {
+	if s.blocked != "" || !s.driver.Exists {
+		return nil
+	}
+	for _, o := range s.world.Others {
+		if p, ok := r.Profiles(o); ok && p.Driver.Name == s.profile.Driver.Name {
+			return nil
+		}
+	}
+	s.blocked = "The CSI driver is being removed, as this is the last storage that uses it."
+	if s.driver.Progress != "" {
+		s.blocked = s.driver.Progress
+	}
+	return nil
+}
+
+// finish gives the storage free once every member is gone. The API server itself is asked: a Member that the cache does not know yet
+// would be left without an owner.
+func (r *Reconciler) finish(ctx context.Context, s *scope) error {
+	if s.blocked != "" {
+		return nil
+	}
+	for _, h := range s.hosts {
+		if h.Object != nil && !h.Removed || h.Object == nil && s.holds(h.Node) {
+			return nil
+		}
+	}
+	if len(s.whole.Steps) > 0 || s.whole.Silent {
+		return nil
+	}
+	var list v1alpha1.MemberList
+	if err := r.Live.List(ctx, &list); err != nil {
+		return fmt.Errorf("list members: %w", err)
+	}
+	var left []string
+	for i := range list.Items {
+		if s.owner.Owns(&list.Items[i]) {
+			left = append(left, list.Items[i].Name)
+		}
+	}
+	if len(left) > 0 {
+		s.blocked = "Members exist: " + backend.Shorten(left, 10)
+		s.within(time.Second)
+		return nil
+	}
+	if err := kube.RemoveFinalizer(ctx, r.Client, s.storage, v1alpha1.FinalizerTeardown); err != nil {
+		return err
+	}
+	s.gone = true
+	r.tell(s)
+	r.forget(s.owner.Kind, s.owner.Name)
+	return nil
+}

@@ -1,0 +1,225 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// step is a step of tests.
+type step struct{ host, name string }
+
+func (s step) Host() string           { return s.host }
+func (s step) Via() string            { return "" }
+func (s step) Action() string         { return s.name }
+func (s step) Destroys() bool         { return false }
+func (s step) Later() bool            { return false }
+func (s step) Digest() string         { return s.host + s.name }
+func (s step) API() v1alpha1.PlanStep { return v1alpha1.PlanStep{} }
+
+// performer performs steps as a function says.
+type performer func(ctx context.Context, host string) error
+
+func (p performer) Perform(ctx context.Context, host string, steps []backend.Step) (int, error) {
+	if err := p(ctx, host); err != nil {
+		return 0, err
+	}
+	return len(steps), nil
+}
+
+var pool = backend.Owner{Kind: "Cluster", Name: "pool", UID: "uid"}
+
+func jobs(hosts ...string) map[string][]backend.Step {
+	out := map[string][]backend.Step{}
+	for _, h := range hosts {
+		out[h] = []backend.Step{step{h, "make"}}
+	}
+	return out
+}
+
+func TestRun_fastHostsReportAtOnceAndSlowOnesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New(t.Context(), time.Now)
+		defer w.Close()
+		took := map[string]time.Duration{"fast": 0, "edge": patience, "slow": time.Minute}
+		p := performer(func(ctx context.Context, host string) error {
+			time.Sleep(took[host])
+			return nil
+		})
+		began := time.Now()
+		out := w.Run(t.Context(), p, pool, jobs("fast", "slow"))
+		if !out["fast"].Finished || out["slow"].Finished || time.Since(began) != patience {
+			t.Errorf("%+v after %s", out, time.Since(began))
+		}
+		if r := w.Running(pool); len(r) != 1 || !r["slow"] {
+			t.Errorf("running %v", r)
+		}
+		// A job that runs is not begun again, and not waited for.
+		began = time.Now()
+		if out = w.Run(t.Context(), p, pool, jobs("slow")); len(out) != 0 || time.Since(began) != 0 {
+			t.Errorf("%+v after %s", out, time.Since(began))
+		}
+		if o := <-w.Late(); o != pool || time.Since(began) != time.Minute-patience {
+			t.Errorf("told of %+v after %s", o, time.Since(began))
+		}
+		// The job and the patience end at the same instant: either the reconcile sees the end, or somebody tells it.
+		for range 20 {
+			out = w.Run(t.Context(), p, pool, jobs("edge"))
+			if !out["edge"].Finished {
+				<-w.Late()
+			}
+			synctest.Wait()
+			if len(w.Running(pool)) != 0 {
+				t.Error("still running")
+			}
+		}
+		select {
+		case o := <-w.Late():
+			t.Errorf("told of %+v", o)
+		default:
+		}
+	})
+}
+
+func TestRun_retriesWithLongerAndLongerPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New(t.Context(), time.Now)
+		defer w.Close()
+		tries := 0
+		p := performer(func(context.Context, string) error {
+			tries++
+			return errors.New("broken")
+		})
+		for i := range 12 {
+			out := w.Run(t.Context(), p, pool, jobs("n1"))["n1"]
+			want := min(minRetry<<i, maxRetry)
+			if out.Failure.Reason != v1alpha1.ReasonStepFailed || out.Failure.Message != "broken" || out.RetryIn != want || tries != i+1 {
+				t.Fatalf("try %d: %+v, want %s, %d tries", i, out, want, tries)
+			}
+			time.Sleep(want - time.Millisecond)
+			if w.Run(t.Context(), p, pool, jobs("n1")); tries != i+1 {
+				t.Fatal("tried too early")
+			}
+			time.Sleep(time.Millisecond)
+		}
+		// Other steps are tried at once.
+		if w.Run(t.Context(), p, pool, map[string][]backend.Step{"n1": {step{"n1", "other"}}}); tries != 13 {
+			t.Errorf("%d tries", tries)
+		}
+	})
+}
+
+func TestRun_passingErrorIsShownWhenItHappensAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New(t.Context(), time.Now)
+		defer w.Close()
+		p := performer(func(context.Context, string) error {
+			return fmt.Errorf("host: %w", &backend.StepError{Reason: "Busy", Passing: true, Err: errors.New("busy")})
+		})
+		if out := w.Run(t.Context(), p, pool, jobs("n1"))["n1"]; out.Failure != (Failure{}) || out.RetryIn != minRetry {
+			t.Errorf("%+v", out)
+		}
+		time.Sleep(minRetry)
+		if out := w.Run(t.Context(), p, pool, jobs("n1"))["n1"]; out.Failure != (Failure{"Busy", "host: busy"}) {
+			t.Errorf("%+v", out)
+		}
+	})
+}
+
+func TestRun_boundsTheHostsThatAreWorkedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New(t.Context(), time.Now)
+		defer w.Close()
+		var mu sync.Mutex
+		now, most := 0, 0
+		p := performer(func(context.Context, string) error {
+			mu.Lock()
+			now++
+			most = max(most, now)
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			now--
+			mu.Unlock()
+			return nil
+		})
+		hosts := make([]string, 0, 3*parallel)
+		for i := range 3 * parallel {
+			hosts = append(hosts, fmt.Sprintf("n%d", i))
+		}
+		w.Run(t.Context(), p, pool, jobs(hosts...))
+		for len(w.Running(pool)) > 0 {
+			<-w.Late()
+		}
+		if most != parallel {
+			t.Errorf("%d at the same time", most)
+		}
+	})
+}
+
+func TestClose_endsJobsAndDeadlinesDoToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New(t.Context(), time.Now)
+		p := performer(func(ctx context.Context, _ string) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		began := time.Now()
+		w.Run(t.Context(), p, pool, jobs("n1"))
+		<-w.Late()
+		if time.Since(began) != deadline {
+			t.Errorf("a job ran for %s", time.Since(began))
+		}
+		w.Run(t.Context(), p, pool, map[string][]backend.Step{"n1": {step{"n1", "other"}}})
+		w.Close()
+		if out := w.Run(t.Context(), p, pool, jobs("n2")); len(out) != 0 {
+			t.Errorf("a job was begun after the end: %+v", out)
+		}
+	})
+}
+
+// A reconcile that is cancelled takes no job with it.
+func TestRun_jobsOutliveTheirReconcile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New(t.Context(), time.Now)
+		defer w.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := false
+		p := performer(func(ctx context.Context, _ string) error {
+			time.Sleep(time.Second)
+			done = ctx.Err() == nil
+			return nil
+		})
+		cancel()
+		w.Run(ctx, p, pool, jobs("n1"))
+		if o := <-w.Late(); o != pool || !done {
+			t.Errorf("%+v, done %t", o, done)
+		}
+	})
+}
+
+func TestForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New(t.Context(), time.Now)
+		defer w.Close()
+		fails := performer(func(context.Context, string) error { return errors.New("broken") })
+		w.Run(t.Context(), fails, pool, jobs("n1"))
+		w.Forget("Nfs", "pool")
+		tries := 0
+		count := performer(func(context.Context, string) error { tries++; return nil })
+		if w.Run(t.Context(), count, pool, jobs("n1")); tries != 0 {
+			t.Error("a storage of another kind was forgotten")
+		}
+		w.Forget("Cluster", "pool")
+		if w.Run(t.Context(), count, pool, jobs("n1")); tries != 1 {
+			t.Error("not forgotten")
+		}
+	})
+}

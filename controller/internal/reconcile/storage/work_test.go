@@ -1,0 +1,211 @@
+package storage
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"quarry.storage/quarry/controller/internal/backend/backendtest"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+func TestWork_oneFailingHostDelaysNoOther(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	for n := 1; n <= 3; n++ {
+		s.lvm.FailAt("n2", n, backendtest.ErrBroken)
+	}
+	s.create(newCluster("pool", "n1", "n2", "n3"))
+	c := s.until("pool", hasPhase(v1alpha1.PhaseWarning), has(v1alpha1.ConditionDisksReady, isFalse, v1alpha1.ReasonStepFailed, "n2: the disk is broken"))
+	if s.class("pool") == nil || len(c.Status.Problems) != 1 || c.Status.Problems[0].Node != "n2" {
+		t.Errorf("problems %+v", c.Status.Problems)
+	}
+	for _, n := range []string{"n1", "n3"} {
+		if complaint := memberHas(ready, isTrue, v1alpha1.ReasonReady)(s.mustMember("pool", n)); complaint != "" {
+			t.Error(complaint)
+		}
+	}
+	if complaint := memberHas(ready, isFalse, v1alpha1.ReasonStepFailed, "broken")(s.mustMember("pool", "n2")); complaint != "" {
+		t.Error(complaint)
+	}
+	if r := s.once("pool"); r.RequeueAfter > 10*time.Second {
+		t.Errorf("tried again in %s", r.RequeueAfter)
+	}
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	if got := s.lvm.Attempts("n2"); got != 4 {
+		t.Errorf("%d attempts", got)
+	}
+}
+
+func TestWork_passingErrorIsNotShownTheFirstTime(t *testing.T) {
+	s := newSuite(t, "n1")
+	passing := &backend.StepError{Reason: v1alpha1.ReasonAgentUnreachable, Passing: true, Err: backendtest.ErrBroken}
+	s.lvm.FailAt("n1", 1, passing)
+	s.create(newCluster("pool", "n1"))
+	s.until("pool", func(c *v1alpha1.Cluster) string {
+		if s.lvm.Attempts("n1") < 1 {
+			return "not tried"
+		}
+		if strings.Contains(c.Status.Message, "broken") {
+			t.Errorf("shown at once: %s", c.Status.Message)
+		}
+		return ""
+	})
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+}
+
+// A job that takes longer than the engine is patient goes on, and the engine is told when it ends.
+func TestWork_slowHostHoldsUpNobodyAndReportsLate(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	release := s.lvm.Block("n2")
+	s.create(newCluster("pool", "n1", "n2"))
+	s.untilMember("n1", inState("online"))
+	s.untilMember("n1", memberHas(ready, isTrue, v1alpha1.ReasonReady))
+	if complaint := inState("online", "being prepared")(s.mustMember("pool", "n2")); complaint != "" {
+		t.Error(complaint)
+	}
+	began := time.Now()
+	s.once("pool")
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("a job that runs is waited for again: %s", took)
+	}
+	if s.lvm.Attempts("n2") != 1 {
+		t.Errorf("%d jobs on one host at the same time", s.lvm.Attempts("n2"))
+	}
+	select {
+	case o := <-s.work.Late():
+		t.Fatalf("told of %s while the job runs", o.Name)
+	default:
+	}
+	release()
+	select {
+	case o := <-s.work.Late():
+		if o.Name != "pool" || o.Kind != "Cluster" {
+			t.Errorf("told of %+v", o)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("nobody tells that the job has ended")
+	}
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+}
+
+func TestWork_failureOfASlowHostIsShown(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.lvm.FailAt("n1", 1, backendtest.ErrBroken)
+	release := s.lvm.Block("n1")
+	s.create(newCluster("pool", "n1"))
+	s.untilMember("n1", inState("online", "being prepared"))
+	release()
+	<-s.work.Late()
+	s.untilMember("n1", memberHas(ready, isFalse, v1alpha1.ReasonStepFailed, "broken"))
+}
+
+// What a host holds may change at any moment while it is worked on: its Member is neither condemned nor given free.
+func TestWork_deletionWaitsForARunningJob(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	release := s.lvm.Block("n2")
+	s.create(newCluster("pool", "n1", "n2"))
+	s.untilMember("n2", inState("online", "being prepared"))
+	s.list("pool", "n1")
+	s.settle("pool")
+	s.pass(10 * delay)
+	for range 3 {
+		s.once("pool")
+	}
+	if m := s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() {
+		t.Error("condemned while it is worked on")
+	}
+	s.delete(s.mustMember("pool", "n2"))
+	for range 3 {
+		s.once("pool")
+	}
+	s.mustMember("pool", "n2")
+	s.driver.state.Exists = false
+	s.delete(s.get("pool"))
+	for range 3 {
+		s.once("pool")
+	}
+	if c := s.get("pool"); len(c.Finalizers) == 0 {
+		t.Error("given free while a group is being made")
+	}
+	release()
+	<-s.work.Late()
+	s.untilGone("pool")
+	if !s.lvm.Empty("n1") || !s.lvm.Empty("n2") {
+		t.Errorf("something is left: %v", s.lvm.Log())
+	}
+}
+
+func TestWork_hostDiesAtEveryStep(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for n := 1; n <= 4; n++ {
+			s := newSuite(t, "n1")
+			s.lvm.Before(s.announcedUnlessDeleting)
+			s.lvm.Extra("n1", "thin", false)
+			s.driver.state.Exists = false
+			if after {
+				s.lvm.CrashAfter("n1", n)
+			} else {
+				s.lvm.CrashBefore("n1", n)
+			}
+			heal := func() {
+				if m := s.member("pool", "n1"); m != nil && m.Status.State == "offline" || m != nil && strings.Contains(m.Status.Message, "agent") {
+					s.lvm.Answer("n1", backendtest.Up)
+				}
+			}
+			s.create(newCluster("pool", "n1"))
+			s.driver.state.Exists = true
+			s.until("pool", func(c *v1alpha1.Cluster) string { heal(); return hasPhase(v1alpha1.PhaseRunning)(c) })
+			s.driver.state.Exists = false
+			s.delete(s.get("pool"))
+			s.await("deletion", func() string {
+				if _, err := s.reconcile("pool"); err != nil {
+					return err.Error()
+				}
+				heal()
+				c := &v1alpha1.Cluster{}
+				c.Name = "pool"
+				if s.fetch(c) {
+					return c.Status.Message
+				}
+				return ""
+			})
+			if !s.lvm.Empty("n1") {
+				t.Errorf("crash at %d, after %t: something is left", n, after)
+			}
+			s.work.Close()
+			s.cleanUp()
+		}
+	}
+}
+
+func (s *suite) announcedUnlessDeleting(host string, step backendtest.Step) error {
+	if !s.get("pool").DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return s.announced(host, step)
+}
+
+func TestWork_nodeThatCannotBeLabelledDelaysNoOther(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	refuse := true
+	s.cached = deny(s.client, func(verb, name string) error {
+		if refuse && verb == "patch" && name == "n1" {
+			return backendtest.ErrBroken
+		}
+		return nil
+	})
+	s.restartController()
+	s.create(newCluster("pool", "n1", "n2"))
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	if s.node("n2").Labels[v1alpha1.LabelStorageType] != "lvm" {
+		t.Error("n2 has no label")
+	}
+	if r := s.once("pool"); r.RequeueAfter > 10*time.Second {
+		t.Errorf("tried again in %s", r.RequeueAfter)
+	}
+	refuse = false
+	if s.once("pool"); s.node("n1").Labels[v1alpha1.LabelStorageType] != "lvm" {
+		t.Error("n1 has no label")
+	}
+}

@@ -1,0 +1,201 @@
+package storagenode
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// device returns a device that is refused for some reasons; a clean one without reasons.
+func device(name, kind string, reasons ...string) decide.Device {
+	d := decide.Device{KernelName: name, Path: "/dev/disk/by-id/" + name, Type: kind, SizeBytes: 1 << 40, Digest: "v1:0"}
+	for _, r := range reasons {
+		d.Refusals = append(d.Refusals, v1alpha1.Refusal{Reason: r, Message: "It is so."})
+	}
+	return d
+}
+
+// owned returns a device of a volume group of ours, as an agent reports it.
+func owned(name, uid string, more ...string) decide.Device {
+	d := device(name, "disk", append([]string{v1alpha1.RefusalHeld, v1alpha1.RefusalOwned}, more...)...)
+	d.OwnerUID, d.VolumeGroup, d.PVUUID = uid, "quarry-fast", "pv-"+name
+	return d
+}
+
+// volume returns a logical volume, as udev links it.
+func volume(i int) decide.Device {
+	d := device(fmt.Sprintf("dm-%d", i), "dm", v1alpha1.RefusalVirtual, v1alpha1.RefusalFilesystem)
+	d.Path = fmt.Sprintf("/dev/disk/by-id/dm-name-quarry--fast-pvc--%036d", i)
+	d.Links = []string{fmt.Sprintf("/dev/disk/by-id/dm-uuid-LVM-%064d", i), fmt.Sprintf("/dev/disk/by-uuid/%036d", i)}
+	return d
+}
+
+func TestLook_verdicts(t *testing.T) {
+	of := owners{"u1": "Cluster fast"}
+	unknown := device("sdx", "", v1alpha1.RefusalVirtual)
+	blank := device("sdy", "disk")
+	blank.Digest = ""
+	ours := device("loop1", "loop", v1alpha1.RefusalVirtual, v1alpha1.RefusalOwned)
+	ours.OwnerUID = "u1"
+	v := look([]decide.Device{
+		device("sda", "disk"),
+		owned("sdb", "u1"),
+		owned("sdc", "u9"),
+		owned("sdd", "u1", v1alpha1.RefusalSuspended, v1alpha1.RefusalBusy),
+		device("sde", "disk", v1alpha1.RefusalMounted, v1alpha1.RefusalFilesystem),
+		device("ubda", "ubd"),
+		unknown, blank, ours,
+	}, of)
+	got := map[string]string{}
+	for _, d := range v.devices {
+		got[d.KernelName] = fmt.Sprintf("%s | %s | %d", d.Verdict, d.InUseBy, len(d.Refusals))
+	}
+	want := map[string]string{
+		"sda":   "available |  | 0",
+		"sdb":   "in use by Cluster fast | Cluster fast | 0",
+		"sdc":   "in use by a Cluster with UID u9, which does not exist any more | a Cluster with UID u9, which does not exist any more | 0",
+		"sdd":   "in use by Cluster fast; Suspended | Cluster fast | 1",
+		"sde":   "refused: Mounted, Filesystem |  | 2",
+		"ubda":  "available |  | 0",
+		"sdx":   "refused: VirtualDevice |  | 1",
+		"sdy":   "refused: Unreadable |  | 0",
+		"loop1": "in use by Cluster fast; VirtualDevice | Cluster fast | 1",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if v.total != 9 || v.available != 2 || v.inUse != 4 || v.summary() != "" {
+		t.Errorf("%d devices, %d available, %d in use, others %q", v.total, v.available, v.inUse, v.summary())
+	}
+}
+
+func TestLook_countsWhatNobodyChooses(t *testing.T) {
+	path := device("dm-3", "dm", v1alpha1.RefusalVirtual)
+	path.Links = []string{"/dev/disk/by-id/dm-uuid-mpath-3600"}
+	crypt := device("dm-4", "dm", v1alpha1.RefusalVirtual)
+	crypt.Path = "/dev/disk/by-id/dm-uuid-CRYPT-LUKS2-1"
+	v := look([]decide.Device{
+		device("sda", "disk"),
+		device("sda1", "partition", v1alpha1.RefusalPartition),
+		device("loop0", "loop", v1alpha1.RefusalVirtual), device("loop1", "loop", v1alpha1.RefusalVirtual),
+		volume(0), volume(1), device("dm-2", "dm", v1alpha1.RefusalVirtual), path, crypt,
+		device("md0", "md", v1alpha1.RefusalVirtual), device("sr0", "rom", v1alpha1.RefusalVirtual, v1alpha1.RefusalRemovable),
+	}, nil)
+	if len(v.devices) != 1 || v.total != 1 || v.devices[0].KernelName != "sda" {
+		t.Errorf("%+v", v.devices)
+	}
+	if got, want := v.summary(), "1 crypt, 1 dm, 2 loop, 2 lvm, 1 md, 1 mpath, 1 partition, 1 rom"; got != want {
+		t.Errorf("others: %q, want %q", got, want)
+	}
+}
+
+func TestLook_moreDisksThanAStatusHolds(t *testing.T) {
+	var devices []decide.Device
+	for i := range 300 {
+		devices = append(devices, device(fmt.Sprintf("sd%03d", i), "disk", v1alpha1.RefusalFilesystem))
+	}
+	devices = append(devices, owned("sd300", "u1"), device("sd301", "disk"))
+	v := look(devices, nil)
+	if len(v.devices) != v1alpha1.MaxNodeDevices || v.total != 302 || v.available != 1 || v.inUse != 1 || v.summary() != "46 disk" {
+		t.Fatalf("%d devices of %d, %d available, %d in use, others %q", len(v.devices), v.total, v.available, v.inUse, v.summary())
+	}
+	last := v.devices[len(v.devices)-2:]
+	if last[0].KernelName != "sd300" || last[1].KernelName != "sd301" || v.devices[253].KernelName != "sd253" {
+		t.Errorf("the devices that matter are not listed in their order: %+v", last)
+	}
+}
+
+// sentence is as long as what an agent says about a disk that very many volumes use.
+func sentence() string {
+	return "The device is in use by " + strings.Repeat("dm-1234 (/dev/mapper/vg-volume), ", 1000)
+}
+
+// TestFill_size builds a large node, and bad ones: no status is larger than 200 KiB.
+func TestFill_size(t *testing.T) {
+	const limit = 200 << 10
+	large := func(disk func(i int) decide.Device) decide.Node {
+		n := decide.Node{
+			Name: "n1", Agent: decide.AgentUp, Observed: time.Unix(1, 0), AgentVersion: "v1.2.3", KernelRelease: "6.12", LVMVersion: "2.03.16",
+			Problem: sentence(),
+		}
+		for i := range 60 {
+			d := disk(i)
+			d.Path = fmt.Sprintf("/dev/disk/by-id/wwn-0x%032d", i)
+			d.Model, d.Serial, d.WWN, d.Transport = "SAMSUNG MZQL27T6HBLA-00A07", fmt.Sprintf("S6CKNN0W%06d", i), fmt.Sprintf("0x%032d", i), "nvme"
+			n.Devices = append(n.Devices, d, device(fmt.Sprintf("sd%dp1", i), "partition", v1alpha1.RefusalPartition))
+		}
+		g := decide.Group{Name: "quarry-fast", UUID: "uuid-1", OwnerUID: "u1", SizeBytes: 60 << 40, FreeBytes: 1 << 40}
+		for i := range 1000 {
+			g.Volumes = append(g.Volumes, fmt.Sprintf("pvc-%036d", i))
+			n.Devices = append(n.Devices, volume(i))
+		}
+		n.Groups = []decide.Group{g}
+		return n
+	}
+	disturbed := func(i int) decide.Device {
+		d := device(fmt.Sprintf("sd%d", i), "disk")
+		for _, reason := range []string{
+			v1alpha1.RefusalUnreadable, v1alpha1.RefusalSuspended, v1alpha1.RefusalMounted, v1alpha1.RefusalSwap, v1alpha1.RefusalHeld,
+			v1alpha1.RefusalLVM, v1alpha1.RefusalPartitionTable, v1alpha1.RefusalRAID, v1alpha1.RefusalZFS, v1alpha1.RefusalSignature,
+		} {
+			d.Refusals = append(d.Refusals, v1alpha1.Refusal{Reason: reason, Message: sentence()})
+		}
+		return d
+	}
+	crowded := large(disturbed)
+	for i := range 1000 {
+		crowded.Devices = append(crowded.Devices, disturbed(1000+i))
+		g := decide.Group{Name: strings.Repeat("v", 127), UUID: fmt.Sprintf("uuid-x%d", i), OwnerUID: strings.Repeat("u", 1000)}
+		for p := range 50 {
+			g.Pools = append(g.Pools, decide.ThinPool{Name: fmt.Sprintf("pool%d", p)})
+		}
+		crowded.Groups = append(crowded.Groups, g)
+	}
+	for name, tt := range map[string]struct {
+		node decide.Node
+		// listed is the least number of devices that must be shown.
+		listed int
+	}{
+		"all disks in use":     {large(func(i int) decide.Device { return owned(fmt.Sprintf("sd%d", i), "u1") }), 60},
+		"all disks refused":    {large(disturbed), 60},
+		"what nobody plugs in": {crowded, 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sn := &v1alpha1.StorageNode{}
+			fill(sn, tt.node, owners{"u1": "Cluster fast"})
+			raw, err := json.Marshal(sn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d bytes, %d devices, %d groups, others %s", len(raw), len(sn.Status.Devices), len(sn.Status.Groups), sn.Status.OtherDevices)
+			if len(raw) > limit {
+				t.Errorf("%d bytes, more than %d", len(raw), limit)
+			}
+			if len(sn.Status.Devices) < tt.listed || !strings.Contains(sn.Status.OtherDevices, "1000 lvm, 60 partition") {
+				t.Errorf("%d devices are listed, others %q", len(sn.Status.Devices), sn.Status.OtherDevices)
+			}
+			if g := sn.Status.Groups; len(g) == 0 || g[0].Volumes != 1000 || g[0].Owner != "Cluster fast" || int(sn.Status.GroupCount) != len(tt.node.Groups) {
+				t.Errorf("groups: %d of %d, the first %+v", len(g), sn.Status.GroupCount, g[0])
+			}
+		})
+	}
+}
+
+func TestGroupsOf_twoOfOneName(t *testing.T) {
+	groups := []decide.Group{{Name: "vg", UUID: "a", OwnerUID: "u1"}, {Name: "vg", UUID: "b", OwnerUID: "u2"}, {Name: "other", UUID: "b"}}
+	var got []string
+	for _, g := range groupsOf(groups, owners{"u1": "Cluster fast"}) {
+		got = append(got, g.UUID+" "+g.Name+" "+g.Owner)
+	}
+	want := []string{"a vg Cluster fast", "b vg a Cluster with UID u2, which does not exist any more"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

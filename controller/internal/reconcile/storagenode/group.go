@@ -1,0 +1,41 @@
+package storagenode
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// groupsOf returns the volume groups as they are shown, within the limits of a status. A UUID that is reported twice is shown once: the
+// list has it as its key.
+func groupsOf(groups []decide.Group, of owners) []v1alpha1.NodeVolumeGroup {
+	budget := maxGroupBytes
+	seen := map[string]bool{}
+	var out []v1alpha1.NodeVolumeGroup
+	for _, g := range groups {
+		shown := groupOf(g, of)
+		size := sizeOf(shown)
+		if seen[g.UUID] || len(out) == v1alpha1.MaxNodeGroups || size > budget {
+			continue
+		}
+		seen[g.UUID], budget = true, budget-size
+		out = append(out, shown)
+	}
+	return out
+}
+
+func groupOf(g decide.Group, of owners) v1alpha1.NodeVolumeGroup {
+	out := v1alpha1.NodeVolumeGroup{
+		UUID: g.UUID, Name: g.Name, OwnerUID: g.OwnerUID, Owner: of.name(g.OwnerUID), Size: *quantity(g.SizeBytes), Free: *quantity(g.FreeBytes),
+		Volumes: int32(len(g.Volumes)), Partial: g.Partial,
+	}
+	for _, p := range g.Pools {
+		if len(out.ThinPools) < maxPools {
+			out.ThinPools = append(out.ThinPools, p.Usage())
+		}
+	}
+	return out
+}
+
+func quantity(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.BinarySI) }

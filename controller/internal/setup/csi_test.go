@@ -1,0 +1,129 @@
+package setup
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/controller/internal/pki"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+// serve runs the CSI controller of a driver with the rights that deploy/rbac gives it, and waits until it is ready.
+func serve(t *testing.T, driver string) *grpc.ClientConn {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "csi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	cfg, err := ParseCSI([]string{
+		"--driver=" + driver, "--csi-address=" + filepath.Join(dir, "csi.sock"), "--namespace=" + namespace,
+		"--metrics-address=0", "--health-address=0",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- RunCSI(ctx, as(t, "quarry-csi", ""), cfg) }()
+	conn, err := grpc.NewClient("unix://"+cfg.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("the CSI controller ended: %v", err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Error("the CSI controller does not end")
+		}
+	})
+	await(t, "the driver is ready", func() string {
+		r, err := csi.NewIdentityClient(conn).Probe(ctx, &csi.ProbeRequest{})
+		if err != nil {
+			return err.Error()
+		}
+		if !r.GetReady().GetValue() {
+			return "not yet"
+		}
+		return ""
+	})
+	info, err := csi.NewIdentityClient(conn).GetPluginInfo(ctx, &csi.GetPluginInfoRequest{})
+	if err != nil || info.GetName() != driver {
+		t.Errorf("%v, %v", info, err)
+	}
+	return conn
+}
+
+func TestRunCSI_everyDriverWithItsOwnRights(t *testing.T) {
+	admin := apitest.Client(t)
+	install(t)
+	keeper := &pki.Keeper{Client: clientOf(t, as(t, "quarry-controller", "")), Namespace: namespace, Now: time.Now}
+	if err := keeper.Keep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name := range servable {
+		t.Run(name, func(t *testing.T) {
+			c := csi.NewControllerClient(serve(t, name))
+			if _, err := c.ListVolumes(t.Context(), &csi.ListVolumesRequest{}); err != nil {
+				t.Error(err)
+			}
+			if name == v1alpha1.DriverNFS {
+				findsPersistentVolumes(t, admin, c)
+			}
+		})
+	}
+}
+
+// findsPersistentVolumes asks for a volume that only its PersistentVolume knows, by way of the index of the real cache.
+func findsPersistentVolumes(t *testing.T, admin client.Client, c csi.ControllerClient) {
+	t.Helper()
+	ctx := t.Context()
+	id := sharedvolume.ID{Owner: "6d1f8f3e-0000-4000-8000-000000000001", Name: "pvc-11111111-2222-4333-8444-555555555555"}
+	a := sharedvolume.Attributes{Server: "nas", Path: "/export", Directory: id.Name, OnDelete: sharedvolume.Delete}
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: id.Name}}
+	v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("3Gi")}
+	v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverNFS, VolumeHandle: id.String(), VolumeAttributes: a.Map()}
+	if err := admin.Create(ctx, v); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := admin.Delete(context.Background(), v); err != nil {
+			t.Error(err)
+		}
+	})
+	await(t, "the volume", func() string {
+		r, err := c.ControllerGetVolume(ctx, &csi.ControllerGetVolumeRequest{VolumeId: id.String()})
+		if err != nil {
+			return err.Error()
+		}
+		if r.GetVolume().GetCapacityBytes() != 3<<30 || r.GetVolume().GetVolumeContext()[sharedvolume.KeyDirectory] != id.Name {
+			t.Errorf("volume is %v", r)
+		}
+		return ""
+	})
+	_, err := c.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: id.String()})
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("without an agent: %v", err)
+	}
+}

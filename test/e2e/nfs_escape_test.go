@@ -1,0 +1,193 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+// canary is beside the share of the test, on the same disk of the server. Nothing may change there, nor in what others have on the share.
+const canary = "escapes-canary"
+
+// hostileDirectories lead out of a share, or to what is not a volume's, each in its own way.
+var hostileDirectories = []string{
+	"../" + canary, "a/../../" + canary, "..", "/export/" + canary, "./" + canary, "a//b", "a/", ".", ".quarry", ".quarry/volumes/x",
+	".hidden", "a/.b", "a\nb", "a\x00b", "a\u202eb", " a", "${pv.name}/../../" + canary, strings.Repeat("a/", 40) + "a", strings.Repeat("a", 300), "lost+found/x",
+}
+
+// hostileIDs are not the names of volumes.
+var hostileIDs = []string{
+	"", ".", "..", "../" + canary, "/", "/etc", "a/b", "a\\b", ".hidden", "-a", "a-", "A", "a b", "a\nb", "a\x00b", "ä", "a%2f..", "$(reboot)",
+	strings.Repeat("a", 65), strings.Repeat("../", 20) + "etc",
+}
+
+// TestNfsEscapes tries to reach what is outside of the volumes of a share, through the API and through the agent itself.
+func TestNfsEscapes(t *testing.T) {
+	useServer(t)
+	const name = "escapes"
+	n := share(t, name, func(n *v1alpha1.Nfs) { n.Spec.OnDelete = v1alpha1.DirectoryDelete })
+	lab(t, "storage", "export", canary)
+	onServer(t, strings.NewReplacer("SHARE", n.Spec.Path, "CANARY", canary).Replace(`mkdir -p /export/CANARY/deep SHARE/foreign
+		echo alive | tee /export/CANARY/file /export/CANARY/deep/file SHARE/foreign/file
+		ln -sfn ../CANARY SHARE/link; ln -sfn /export/CANARY SHARE/absolute`))
+	before := surroundings(t, n)
+	t.Run("specs", func(t *testing.T) { refusedSpecs(t, n) })
+	t.Run("templates that meet symbolic links", func(t *testing.T) { refusedClaims(t, n) })
+	t.Run("the agent itself", func(t *testing.T) { refusedCalls(t, n) })
+	t.Run("PersistentVolumes", func(t *testing.T) { refusedVolumes(t, n) })
+	if diff := cmp.Diff(before, surroundings(t, n)); diff != "" {
+		t.Errorf("outside of the volumes something was changed (-before +after):\n%s", diff)
+	}
+	discard(t, fill(t, n, "well", "echo well > /data0/file"))
+}
+
+// surroundings lists all that is outside of volumes: names, owners, modes, times of change, contents.
+func surroundings(t *testing.T, n *v1alpha1.Nfs) string {
+	t.Helper()
+	return onServer(t, fmt.Sprintf(`cd /export; find %[1]s %[2]s/foreign %[2]s/link %[2]s/absolute -printf '%%p %%y %%m %%u %%g %%C@ %%l\n' | sort
+		find %[1]s %[2]s/foreign -type f -exec sha256sum {} + | sort; ls -A . %[2]s | grep -v '^.quarry$'`, canary, n.Name))
+}
+
+// refusedSpecs: the API server takes no such Nfs.
+func refusedSpecs(t *testing.T, n *v1alpha1.Nfs) {
+	refused := func(what string, change func(*v1alpha1.NfsSpec)) {
+		bad := newNfs("hostile", n.Name, func(n *v1alpha1.Nfs) { change(&n.Spec) })
+		if err := kube.Create(t.Context(), bad, client.DryRunAll); !apierrors.IsInvalid(err) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for _, directory := range hostileDirectories {
+		switch directory {
+		case " a", "lost+found/x", "a\u202eb", strings.Repeat("a", 300), strings.Repeat("a/", 40) + "a":
+			continue // The agent's to refuse: refusedCalls.
+		}
+		refused(fmt.Sprintf("subDir %.40q", directory), func(s *v1alpha1.NfsSpec) { s.SubDir = directory })
+	}
+	for _, template := range []string{"${pvc.uid}", "${pv.name", "$(id)", "$pv.name", "${${pv.name}}", "{pv.name}"} {
+		refused("subDir "+template, func(s *v1alpha1.NfsSpec) { s.SubDir = template })
+	}
+	for _, path := range []string{"export", "/export/../etc", "/export//x", "/export/", "/export/./x", "/a\nb", "../x"} {
+		refused(fmt.Sprintf("path %q", path), func(s *v1alpha1.NfsSpec) { s.Path = path })
+	}
+	for _, server := range []string{"[::1]", "10.99.0.10;reboot", "-o", "a b", "a/b", "a:b", "x,nolock"} {
+		refused(fmt.Sprintf("server %q", server), func(s *v1alpha1.NfsSpec) { s.Server = server })
+	}
+	for _, option := range []v1alpha1.MountOption{"suid", "dev", "a,b", "vers=4.2,addr=10.0.0.1", "x=\n", "-o"} {
+		refused(fmt.Sprintf("option %q", option), func(s *v1alpha1.NfsSpec) { s.MountOptions = []v1alpha1.MountOption{option} })
+	}
+}
+
+// refusedClaims: a template is followed below the share only, and never through a symbolic link or into what is there already.
+func refusedClaims(t *testing.T, n *v1alpha1.Nfs) {
+	for i, template := range []string{"link/${pv.name}", "absolute/deep", "link", "foreign", "lost+found/${pv.name}"} {
+		update := client.MergeFrom(n.DeepCopy())
+		n.Spec.SubDir = template
+		if err := kube.Patch(t.Context(), n, update); err != nil {
+			t.Fatal(err)
+		}
+		waitRunning(t, n, limitReady)
+		c := claim(t, fmt.Sprintf("hostile-%d", i), n.Name, "1Mi", shared)
+		waitEvent(t, "PersistentVolumeClaim", c.Name, strings.Split(template, "/")[0])
+		remove(t, c)
+	}
+	update := client.MergeFrom(n.DeepCopy())
+	n.Spec.SubDir = ""
+	if err := kube.Patch(t.Context(), n, update); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refusedCalls: what a CSI controller that was taken over could ask of an agent.
+func refusedCalls(t *testing.T, n *v1alpha1.Nfs) {
+	call := agentCaller(t, "n1")
+	share := map[string]any{"server": n.Spec.Server, "path": n.Spec.Path, "owner_uid": n.UID}
+	with := func(key string, value any) map[string]any {
+		changed := map[string]any{}
+		for k, v := range share {
+			changed[k] = v
+		}
+		changed[key] = value
+		return changed
+	}
+	refused := func(method string, request map[string]any, code string) {
+		t.Helper()
+		text, err := json.Marshal(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := call("quarry.agent.v1.SharedDirectoryService/"+method, string(text)); err == nil || !strings.Contains(err.Error(), "Code: "+code) {
+			t.Errorf("%s %.200s: %s %v, want %s", method, text, out, err, code)
+		}
+	}
+	for _, directory := range hostileDirectories {
+		refused("EnsureDirectory", map[string]any{"share": share, "volume": "v", "directory": directory, "on_delete": "ON_DELETE_DELETE"}, "InvalidArgument")
+	}
+	for _, id := range hostileIDs {
+		refused("EnsureDirectory", map[string]any{"share": share, "volume": id, "directory": "d", "on_delete": "ON_DELETE_DELETE"}, "InvalidArgument")
+		refused("RemoveDirectory", map[string]any{"share": share, "volume": id, "on_delete": "ON_DELETE_DELETE"}, "InvalidArgument")
+	}
+	for _, directory := range []string{"link", "link/x", "absolute/deep", "foreign"} {
+		refused("EnsureDirectory", map[string]any{"share": share, "volume": "v", "directory": directory, "on_delete": "ON_DELETE_DELETE"}, "AlreadyExists")
+	}
+	for key, value := range map[string]any{
+		"owner_uid": "../../" + canary, "path": "/export/../etc", "server": "10.99.0.10:/export/data", "mount_options": []string{"suid"},
+	} {
+		refused("GetShare", map[string]any{"share": with(key, value), "prepare": true}, "InvalidArgument")
+	}
+	if out, err := call("quarry.agent.v1.SharedDirectoryService/ListDirectories", fmt.Sprintf(`{"share": {"server": %q, "path": %q, "owner_uid": %q}}`,
+		n.Spec.Server, n.Spec.Path, n.UID)); err != nil || strings.Contains(out, `"directory"`) {
+		t.Errorf("records are left: %s, %v", out, err)
+	}
+}
+
+// refusedVolumes: what a person who may write PersistentVolumes could have mounted or deleted.
+func refusedVolumes(t *testing.T, n *v1alpha1.Nfs) {
+	good := string(n.UID) + "/pvc-00000000-0000-4000-8000-000000000000"
+	attributes := func(directory string) map[string]string {
+		return sharedvolume.Attributes{
+			Server: n.Spec.Server, Path: n.Spec.Path, Directory: directory, OnDelete: sharedvolume.Delete, ShareID: n.Status.ShareID,
+		}.Map()
+	}
+	volumes := map[string]corev1.CSIPersistentVolumeSource{
+		"up":       {VolumeHandle: good, VolumeAttributes: attributes("../" + canary)},
+		"link":     {VolumeHandle: good, VolumeAttributes: attributes("link")},
+		"foreign":  {VolumeHandle: good, VolumeAttributes: attributes("foreign")},
+		"records":  {VolumeHandle: good, VolumeAttributes: attributes(".quarry")},
+		"handle":   {VolumeHandle: string(n.UID) + "/../" + canary, VolumeAttributes: attributes(canary)},
+		"no-attrs": {VolumeHandle: good},
+	}
+	pods := map[string]*corev1.Pod{}
+	for what, source := range volumes {
+		source.Driver = v1alpha1.DriverNFS
+		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
+			Name: "hostile-" + what, Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": v1alpha1.DriverNFS},
+		}}
+		v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}
+		v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+		v.Spec.StorageClassName, v.Spec.CSI, v.Spec.PersistentVolumeReclaimPolicy = n.Name, &source, corev1.PersistentVolumeReclaimDelete
+		createObject(t, v)
+		c := claim(t, "hostile-"+what, n.Name, "1Mi", shared, func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = v.Name })
+		pods[what] = pod(t, "hostile-"+what, "n1", "rm -rf /data0/*; echo mounted", c)
+	}
+	for what, p := range pods {
+		waitEvent(t, "Pod", p.Name, "MountVolume")
+		remove(t, p)
+		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "hostile-" + what}}
+		remove(t, c)
+		// Released, the driver is asked to delete what the handle says: there is nothing of that name.
+		waitVolumeGone(t, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "hostile-" + what}})
+	}
+}
