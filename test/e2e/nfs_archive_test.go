@@ -32,12 +32,13 @@ func TestNfsArchive(t *testing.T) {
 	}
 	checkArchive(t, n.Spec.Path, "papers", "first", "second")
 
-	// The archive is no volume: a claim of its name gets a directory of its own, or none.
-	archived := listed(t, n.Spec.Path)[0]
-	taken := claim(t, archived, name, "10Mi", shared)
-	waitEvent(t, "PersistentVolumeClaim", taken.Name, archived)
+	// Nobody gets an archive for a volume.
+	setSpec(t, n, func(s *v1alpha1.NfsSpec) { s.SubDir = listed(t, n.Spec.Path)[0] })
+	taken := claim(t, "takes-archive", name, "10Mi", shared)
+	waitEvent(t, "PersistentVolumeClaim", taken.Name, n.Spec.SubDir)
 	remove(t, taken)
 	checkArchive(t, n.Spec.Path, "papers", "first", "second")
+	setSpec(t, n, func(s *v1alpha1.NfsSpec) { s.SubDir = "${pvc.name}" })
 
 	t.Run("retain", func(t *testing.T) {
 		setPolicy(t, n, v1alpha1.DirectoryRetain)
@@ -102,11 +103,17 @@ func checkArchive(t *testing.T, path, name string, want ...string) {
 
 func setPolicy(t *testing.T, n *v1alpha1.Nfs, p v1alpha1.DirectoryPolicy) {
 	t.Helper()
-	eventually(t, limitReady, "the policy is "+string(p), func(ctx context.Context) error {
+	setSpec(t, n, func(s *v1alpha1.NfsSpec) { s.OnDelete = p })
+}
+
+// setSpec changes an Nfs and waits until it serves as it says now.
+func setSpec(t *testing.T, n *v1alpha1.Nfs, change func(*v1alpha1.NfsSpec)) {
+	t.Helper()
+	eventually(t, limitReady, "Nfs "+n.Name+" is changed", func(ctx context.Context) error {
 		if err := kube.Get(ctx, client.ObjectKeyFromObject(n), n); err != nil {
 			return err
 		}
-		n.Spec.OnDelete = p
+		change(&n.Spec)
 		return kube.Update(ctx, n)
 	})
 	waitRunning(t, n, limitReady)

@@ -93,21 +93,12 @@ func refusedSpecs(t *testing.T, n *v1alpha1.Nfs) {
 // refusedClaims: a template is followed below the share only, and never through a symbolic link or into what is there already.
 func refusedClaims(t *testing.T, n *v1alpha1.Nfs) {
 	for i, template := range []string{"link/${pv.name}", "absolute/deep", "link", "foreign", "lost+found/${pv.name}"} {
-		update := client.MergeFrom(n.DeepCopy())
-		n.Spec.SubDir = template
-		if err := kube.Patch(t.Context(), n, update); err != nil {
-			t.Fatal(err)
-		}
-		waitRunning(t, n, limitReady)
+		setSpec(t, n, func(s *v1alpha1.NfsSpec) { s.SubDir = template })
 		c := claim(t, fmt.Sprintf("hostile-%d", i), n.Name, "1Mi", shared)
 		waitEvent(t, "PersistentVolumeClaim", c.Name, strings.Split(template, "/")[0])
 		remove(t, c)
 	}
-	update := client.MergeFrom(n.DeepCopy())
-	n.Spec.SubDir = ""
-	if err := kube.Patch(t.Context(), n, update); err != nil {
-		t.Fatal(err)
-	}
+	setSpec(t, n, func(s *v1alpha1.NfsSpec) { s.SubDir = "" })
 }
 
 // refusedCalls: what a CSI controller that was taken over could ask of an agent.

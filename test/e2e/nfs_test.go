@@ -111,15 +111,17 @@ func TestNfsSharedByNodes(t *testing.T) {
 		t.Errorf("the directory that subDir says is %q", out)
 	}
 
-	// Each waits for the other, so that both write at the same time.
+	// Each waits for the other, so that both write at the same time. They list the directory: a client may remember for a minute and
+	// longer that a file is not there.
+	const wait = "until ls /data0 | grep -qx %s; do sleep 0.2; done; "
 	script := func(self, other string) string {
-		return fmt.Sprintf(`touch /data0/%[1]s.ready; until [ -e /data0/%[2]s.ready ]; do sleep 0.1; done
-			for i in $(seq 200); do echo "$i" >> /data0/%[1]s; done; sync; until [ -e /data0/done ]; do sleep 0.2; done`, self, other)
+		return fmt.Sprintf("touch /data0/%[1]s.ready; "+wait+`for i in $(seq 200); do echo "$i" >> /data0/%[1]s; done
+			touch /data0/%[1]s.done; sync; `, self, other+".ready") + fmt.Sprintf(wait, "read")
 	}
 	one := waitPod(t, sharing(t, "one", "n1", script("one", "two"), c), corev1.PodRunning)
 	two := waitPod(t, sharing(t, "two", "n2", script("two", "one"), c), corev1.PodRunning)
-	reader := waitPod(t, sharing(t, "three", "n3", `until [ "$(cat /data0/one /data0/two | wc -l)" = 400 ]; do sleep 0.2; done
-		seq 200 | cmp - /data0/one; seq 200 | cmp - /data0/two; echo both; touch /data0/done`, c), corev1.PodSucceeded)
+	reader := waitPod(t, sharing(t, "three", "n3", fmt.Sprintf(wait, "one.done")+fmt.Sprintf(wait, "two.done")+
+		"seq 200 | cmp - /data0/one; seq 200 | cmp - /data0/two; echo both; touch /data0/read", c), corev1.PodSucceeded)
 	if out := logs(reader); out != "both\n" {
 		t.Errorf("the third pod says %q", out)
 	}
@@ -129,10 +131,10 @@ func TestNfsSharedByNodes(t *testing.T) {
 	checkExpansion(t, c)
 	checkNfsStatus(t, n)
 
-	remove(t, c)
-	for _, p := range []string{"one", "two", "three"} {
-		remove(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: p}})
+	for _, p := range []*corev1.Pod{one, two, reader} {
+		remove(t, p)
 	}
+	remove(t, c)
 	waitVolumeGone(t, volume)
 	if out := onServer(t, "find "+n.Spec.Path+" -mindepth 1 -not -path '*/.quarry*'"); strings.Contains(out, c.Name) {
 		t.Errorf("left on the share: %s", out)
@@ -205,7 +207,7 @@ func waitVolumeGone(t *testing.T, v *corev1.PersistentVolume) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("it is %s: %v", now.Status.Phase, err)
+		return fmt.Errorf("it is %s: %s", now.Status.Phase, fmt.Sprint(err))
 	})
 }
 

@@ -133,7 +133,7 @@ func TestHost(t *testing.T) {
 	t.Run("life", func(t *testing.T) { realLife(t, s) })
 	t.Run("restart", func(t *testing.T) { realRestart(t, s) })
 	t.Run("dead server", func(t *testing.T) { realDeadServer(t, s) })
-	t.Run("force", func(t *testing.T) { realForce(t, s) })
+	t.Run("leave a dead server", func(t *testing.T) { realLeave(t, s) })
 }
 
 // realLife shares a volume between two pods, one of which only reads.
@@ -263,49 +263,65 @@ func realDeadServer(t *testing.T, s *nfsd.Server) {
 	r.want(t)
 }
 
-// realForce takes a volume away that was written to when its server went, once its pod is gone.
-func realForce(t *testing.T, s *nfsd.Server) {
-	r := newReal(t, s, "force")
-	handle := r.make(t, "pvc-1", "data")
-	must(t, r.Stage(t, handle, shared()))
-	must(t, r.Publish(t, handle, "pod/a", shared(), false))
-	pod := exec.Command("dd", "if=/dev/zero", "of="+r.Path(t, "pod/a/file"), "bs=64k")
-	must(t, pod.Start())
-	time.Sleep(300 * time.Millisecond)
-	s.Cut()
-	defer s.Heal()
-	time.Sleep(300 * time.Millisecond)
-	takes(t, 10*time.Second, func() {
-		if err := r.Unpublish(t, handle, "pod/a"); err == nil {
-			t.Error("a volume that a pod uses is unpublished")
-		}
+// realLeave takes volumes away while their server is gone. One that was not written to goes at once. One with writes that wait keeps its
+// pod's process, which nobody can end, and so it stays until the server is back; it is never forced away from a process.
+func realLeave(t *testing.T, s *nfsd.Server) {
+	r := newReal(t, s, "leave")
+	quiet, busy := r.make(t, "pvc-1", "quiet"), r.make(t, "pvc-2", "busy")
+	must(t, r.Stage(t, quiet, shared()))
+	must(t, r.Publish(t, quiet, "pod/a", shared(), false))
+	must(t, os.WriteFile(r.Path(t, "pod/a/file"), []byte("x"), 0o644))
+	must(t, r.StageAt(t, busy, "busy/stage", shared()))
+	_, err := r.NodePublishVolume(t.Context(), &csipb.NodePublishVolumeRequest{
+		VolumeId: busy, StagingTargetPath: r.Path(t, "busy/stage"), TargetPath: r.Path(t, "pod/b"), VolumeCapability: shared(), VolumeContext: r.Context[busy],
 	})
-	// The kubelet kills the pod's processes first.
+	must(t, err)
+	pod := exec.Command("dd", "if=/dev/zero", "of="+r.Path(t, "pod/b/file"), "bs=64k")
+	must(t, pod.Start())
+	time.Sleep(time.Second)
+	s.Cut()
+	healed := false
+	defer func() {
+		if !healed {
+			s.Heal()
+		}
+	}()
+	time.Sleep(time.Second)
+	takes(t, 10*time.Second, func() { must(t, r.Unpublish(t, quiet, "pod/a")) })
+	takes(t, 20*time.Second, func() { must(t, r.Unstage(t, quiet)) })
+	r.want(t, "busy/stage", "pod/b")
 	must(t, pod.Process.Kill())
 	gone := make(chan error, 1)
 	go func() { gone <- pod.Wait() }()
-	deadline := time.Now().Add(2 * time.Minute)
-	for _, call := range []func() error{
-		func() error { return r.Unpublish(t, handle, "pod/a") }, func() error { return r.Unstage(t, handle) },
-	} {
-		for {
-			var err error
-			takes(t, 45*time.Second, func() { err = call() })
-			if err == nil {
-				break
+	for range 3 {
+		takes(t, 10*time.Second, func() {
+			err := r.Unpublish(t, busy, "pod/b")
+			t.Logf("while the server is gone: %v", err)
+			if err == nil && len(r.points(t)) != 1 {
+				t.Errorf("mounts %q", r.points(t))
 			}
-			t.Log(err)
-			if time.Now().After(deadline) {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Second)
+		})
+	}
+	s.Heal()
+	healed = true
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Second) {
+		err := r.Unpublish(t, busy, "pod/b")
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("the pod: %v", <-gone)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
+		_, err := r.NodeUnstageVolume(t.Context(), &csipb.NodeUnstageVolumeRequest{VolumeId: busy, StagingTargetPath: r.Path(t, "busy/stage")})
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
 		}
 	}
 	r.want(t)
-	select {
-	case err := <-gone:
-		t.Logf("the pod: %v", err)
-	case <-time.After(30 * time.Second):
-		t.Error("the pod's process is still there")
-	}
 }

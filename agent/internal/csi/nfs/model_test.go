@@ -113,8 +113,8 @@ func (m shares) Attach(_ context.Context, v hostnfs.Volume, place *os.File) erro
 }
 
 // Unmount takes a mount away, and waits where the kernel would.
-func (m shares) Unmount(_ context.Context, dir *os.File, name, _ string, force bool) error {
-	path := filepath.Join(dir.Name(), name)
+func (m shares) Unmount(_ context.Context, at hostnfs.Mounted, force bool) error {
+	path := filepath.Join(at.Dir.Name(), at.Name)
 	m.mu.Lock()
 	waits, used, hangs := m.down && m.dirty, m.used[path], m.hangs
 	detaches := m.detaches

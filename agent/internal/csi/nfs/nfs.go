@@ -27,8 +27,8 @@ import (
 type Shares interface {
 	// Attach mounts the directory of a volume on an open place.
 	Attach(ctx context.Context, v hostnfs.Volume, place *os.File) error
-	// Unmount takes away what is mounted on a name in an open directory. With force, what waits for the server fails.
-	Unmount(ctx context.Context, dir *os.File, name, on string, force bool) error
+	// Unmount takes a mount away. With force, what waits for the server fails.
+	Unmount(ctx context.Context, m hostnfs.Mounted, force bool) error
 	// Reaches is an error when a server does not answer.
 	Reaches(ctx context.Context, server string, options []string) error
 	// Measure reads the usage of a mount.

@@ -54,7 +54,8 @@ func (s *Source) unmount(ctx context.Context, v csi.Volume, p mount.Point, force
 		return err
 	}
 	defer dir.Close()
-	return s.cfg.Shares.Unmount(ctx, dir, base, "volume "+v.Handle+" at "+p.Path, force)
+	at := hostnfs.Mounted{Dir: dir, Name: base, What: "volume " + v.Handle + " at " + p.Path, Server: server(p)}
+	return s.cfg.Shares.Unmount(ctx, at, force)
 }
 
 // shown reports whether a mount is in the table.

@@ -33,7 +33,7 @@ func (c *Client) Attach(ctx context.Context, v Volume, place *os.File) error {
 		return c.explain(err)
 	}
 	limits := c.cfg.Limits
-	err = c.once(ctx, child.TaskAttach, v.ID.String(), limits.Mount+limits.Call, a, place)
+	err = c.once(ctx, &task{kind: child.TaskAttach, on: v.ID.String(), server: a.Mount.Host, limit: limits.Mount + limits.Call}, a, place)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server of %s did not let directory %q be mounted in time: %v.",
 			sharedvolume.Source(a.Mount.Host, v.Path), v.Directory, err)
@@ -49,10 +49,19 @@ var (
 	ErrHangs = errors.New("the unmount waits for the server")
 )
 
-// Unmount takes away what is mounted on a name in an open directory. on is told in messages. With force, what waits for the server
-// fails, and what was not written yet is lost.
-func (c *Client) Unmount(ctx context.Context, dir *os.File, name, on string, force bool) error {
-	err := c.once(ctx, child.TaskUnmount, on, c.cfg.Limits.Unmount, child.Unmounting{Name: name, Force: force}, dir)
+// Mounted is where something is mounted that is to be unmounted.
+type Mounted struct {
+	// Dir is the open directory, and Name the name in it.
+	Dir  *os.File
+	Name string
+	// What is mounted, for messages, and the server that it is connected to.
+	What, Server string
+}
+
+// Unmount takes a mount away. With force, what waits for the server fails, and what was not written yet is lost.
+func (c *Client) Unmount(ctx context.Context, m Mounted, force bool) error {
+	t := &task{kind: child.TaskUnmount, on: m.What, server: m.Server, limit: c.cfg.Limits.Unmount}
+	err := c.once(ctx, t, child.Unmounting{Name: m.Name, Force: force}, m.Dir)
 	var problem *sharedvolume.Problem
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &problem) {
 		return fmt.Errorf("%w: %w", ErrHangs, err)
@@ -69,7 +78,7 @@ func (c *Client) Reaches(ctx context.Context, server string, options []string) e
 	if m.Addresses, err = c.addresses(ctx, m.Host); err != nil {
 		return c.explain(err)
 	}
-	err = c.once(ctx, child.TaskProbe, "server "+server, c.cfg.Limits.Mount, m)
+	err = c.once(ctx, &task{kind: child.TaskProbe, on: "server " + server, server: server, limit: c.cfg.Limits.Mount}, m)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server %s does not answer: %v.", server, err)
 	}

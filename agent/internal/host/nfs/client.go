@@ -62,8 +62,9 @@ type Limits struct {
 	Idle time.Duration
 	// Measure bounds the measuring of a mount of a pod.
 	Measure time.Duration
-	// Processes bounds the processes, and Measures the measurements, that wait for servers at a time.
-	Processes, Measures int
+	// Processes bounds the processes, and Measures the measurements, at a time; Hanging bounds the processes that were killed and still
+	// wait for one server.
+	Processes, Measures, Hanging int
 	// Calls bounds the calls in progress on one share.
 	Calls int
 }
@@ -72,7 +73,7 @@ func (l Limits) withDefaults() Limits {
 	return Limits{
 		Resolve: cmp.Or(l.Resolve, 5*time.Second), Mount: cmp.Or(l.Mount, 15*time.Second), Call: cmp.Or(l.Call, 15*time.Second),
 		Slice: cmp.Or(l.Slice, 15*time.Second), Unmount: cmp.Or(l.Unmount, 20*time.Second), Idle: cmp.Or(l.Idle, 2*time.Minute),
-		Measure: cmp.Or(l.Measure, 5*time.Second), Processes: cmp.Or(l.Processes, 64), Measures: cmp.Or(l.Measures, 32),
+		Measure: cmp.Or(l.Measure, 5*time.Second), Processes: cmp.Or(l.Processes, 128), Measures: cmp.Or(l.Measures, 32), Hanging: cmp.Or(l.Hanging, 8),
 		Calls: cmp.Or(l.Calls, 16),
 	}
 }

@@ -101,7 +101,7 @@ func detach(t *testing.T, c *Client, place string, force bool) error {
 	must(t, err)
 	f := os.NewFile(uintptr(fd), filepath.Dir(place))
 	defer f.Close()
-	return c.Unmount(t.Context(), f, filepath.Base(place), "volume", force)
+	return c.Unmount(t.Context(), Mounted{Dir: f, Name: filepath.Base(place), What: place, Server: nfsd.Address}, force)
 }
 
 func TestHost(t *testing.T) {
@@ -494,6 +494,9 @@ func deadUnmount(t *testing.T, s *nfsd.Server) {
 	takes(t, 10*time.Second, func() {
 		t.Logf("clean: %v", detach(t, c, clean, false))
 	})
+	c.mu.Lock()
+	t.Logf("%d processes wait", len(c.tasks))
+	c.mu.Unlock()
 	takes(t, 10*time.Second, func() {
 		err := detach(t, c, dirty, false)
 		t.Logf("dirty: %v", err)

@@ -12,21 +12,26 @@ import (
 )
 
 // task is a process that does one thing and ends.
-type task struct{ killed time.Time }
+type task struct {
+	// kind is one of the tasks of package child, on says what it works on, server whom it may wait for.
+	kind, on, server string
+	limit            time.Duration
+	// killed is the time when it was killed because it did not end.
+	killed time.Time
+}
 
 // once runs one task to its end. A process that does not end in time is killed; while the kernel does not let it go, another task on
 // the same thing is refused.
-func (c *Client) once(ctx context.Context, kind, on string, limit time.Duration, message any, files ...*os.File) error {
-	t, err := c.begin(kind, on)
-	if err != nil {
+func (c *Client) once(ctx context.Context, t *task, message any, files ...*os.File) error {
+	if err := c.begin(t); err != nil {
 		return err
 	}
-	p, err := c.cfg.Start(kind, files...)
+	p, err := c.cfg.Start(t.kind, files...)
 	if err != nil {
-		c.finish(on)
+		c.finish(t)
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.limit)
 	defer cancel()
 	result := make(chan error, 1)
 	go func() { result <- talk(p, message) }()
@@ -34,48 +39,60 @@ func (c *Client) once(ctx context.Context, kind, on string, limit time.Duration,
 	case err = <-result:
 		p.End()
 	case <-ctx.Done():
-		err = fmt.Errorf("%s %s: it took longer than %s: %w", kind, on, limit, context.DeadlineExceeded)
+		err = fmt.Errorf("%s %s: it took longer than %s: %w", t.kind, t.on, t.limit, context.DeadlineExceeded)
 		p.Kill()
 	}
 	select {
 	case <-p.Done():
-		c.finish(on)
+		c.finish(t)
 	case <-time.After(time.Second):
 		c.mu.Lock()
 		t.killed = time.Now()
 		c.mu.Unlock()
 		p.Kill()
-		c.cfg.Log.Info("Waiting for a process that waits for a server", "task", kind, "on", on)
+		c.cfg.Log.Info("Waiting for a process that waits for a server", "task", t.kind, "on", t.on, "server", t.server)
 		go func() {
 			<-p.Done()
-			c.finish(on)
-			c.cfg.Log.Info("A process that waited for a server is gone", "task", kind, "on", on)
+			c.finish(t)
+			c.cfg.Log.Info("A process that waited for a server is gone", "task", t.kind, "on", t.on, "server", t.server)
 		}()
 	}
 	return err
 }
 
-func (c *Client) begin(kind, on string) (*task, error) {
+// begin counts a task. What hangs because of one server is bounded, so that there is always room for the others.
+func (c *Client) begin(t *task) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch before := c.tasks[on]; {
-	case before != nil && before.killed.IsZero():
-		return nil, fmt.Errorf("%s %s: %w", kind, on, sharedvolume.ErrBusy)
-	case before != nil:
-		return nil, sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "A process of this node waits for a server since %s (%s).",
-			before.killed.UTC().Format(time.RFC3339), on)
-	case len(c.shares)+len(c.tasks) >= c.cfg.Limits.Processes:
-		return nil, sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "%d processes wait for servers already.", c.cfg.Limits.Processes)
+	hanging := 0
+	for _, other := range c.tasks {
+		if other.server == t.server && !other.killed.IsZero() {
+			hanging++
+		}
 	}
-	t := &task{}
-	c.tasks[on] = t
-	return t, nil
+	switch before := c.tasks[t.on]; {
+	case before != nil && before.killed.IsZero():
+		return fmt.Errorf("%s %s: %w", t.kind, t.on, sharedvolume.ErrBusy)
+	case before != nil:
+		return sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "A process of this node waits for server %s since %s (%s).",
+			t.server, before.killed.UTC().Format(time.RFC3339), t.on)
+	case hanging >= c.cfg.Limits.Hanging:
+		return sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "%d processes of this node wait for server %s already.", hanging, t.server)
+	case len(c.shares)+len(c.tasks) >= c.cfg.Limits.Processes:
+		return c.full()
+	}
+	c.tasks[t.on] = t
+	return nil
 }
 
-func (c *Client) finish(on string) {
+func (c *Client) full() error {
+	return sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "%d processes work on shares already.", c.cfg.Limits.Processes)
+}
+
+func (c *Client) finish(t *task) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.tasks, on)
+	delete(c.tasks, t.on)
 }
 
 // talk hands a process its message and reads how it went.

@@ -3,6 +3,7 @@ package nfs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -60,19 +61,20 @@ func TestTask_hangs(t *testing.T) {
 	dir, err := os.Open(t.TempDir())
 	must(t, err)
 	defer dir.Close()
+	mounted := Mounted{Dir: dir, Name: "a", What: "volume a", Server: "one"}
 	waits := make(chan struct{})
 	var calls atomic.Int64
 	w.stop(child.TaskUnmount)
 	w.stubborn[child.TaskUnmount] = true
 	w.tasks[child.TaskUnmount] = func([]*os.File) error { calls.Add(1); <-waits; return nil }
 	takes(t, 3*time.Second, func() {
-		if err := c.Unmount(t.Context(), dir, "a", "volume a", false); !errors.Is(err, ErrHangs) {
+		if err := c.Unmount(t.Context(), mounted, false); !errors.Is(err, ErrHangs) {
 			t.Errorf("%v", err)
 		}
 	})
 	for range 10 {
 		takes(t, 50*time.Millisecond, func() {
-			if err := c.Unmount(t.Context(), dir, "a", "volume a", false); !errors.Is(err, ErrHangs) {
+			if err := c.Unmount(t.Context(), mounted, false); !errors.Is(err, ErrHangs) {
 				t.Errorf("%v", err)
 			}
 		})
@@ -87,7 +89,7 @@ func TestTask_hangs(t *testing.T) {
 	w.release()
 	w.tasks[child.TaskUnmount] = func([]*os.File) error { return child.ErrInUse }
 	back(t, func() error {
-		if err := c.Unmount(t.Context(), dir, "a", "volume a", false); !errors.Is(err, ErrInUse) {
+		if err := c.Unmount(t.Context(), mounted, false); !errors.Is(err, ErrInUse) {
 			return errors.Join(err, errors.New("not in use"))
 		}
 		return nil
@@ -144,4 +146,37 @@ func TestMeasure(t *testing.T) {
 		_, err := c.Measure(t.Context(), "/c")
 		return err
 	})
+}
+
+// TestTask_bounds keeps what hangs because of one server from using up the room of the others.
+func TestTask_bounds(t *testing.T) {
+	w := newWorld(t)
+	limits := quick
+	limits.Hanging, limits.Processes = 2, 10
+	c := w.client(limits)
+	dir, err := os.Open(t.TempDir())
+	must(t, err)
+	defer dir.Close()
+	waits := make(chan struct{})
+	w.stop(child.TaskUnmount)
+	w.stubborn[child.TaskUnmount] = true
+	w.tasks[child.TaskUnmount] = func([]*os.File) error { <-waits; return nil }
+	for i := range 4 {
+		most := 3 * time.Second
+		if i >= limits.Hanging {
+			most = 50 * time.Millisecond
+		}
+		takes(t, most, func() {
+			m := Mounted{Dir: dir, Name: "a", What: fmt.Sprintf("volume %d", i), Server: "one"}
+			if err := c.Unmount(t.Context(), m, false); !errors.Is(err, ErrHangs) {
+				t.Errorf("%d: %v", i, err)
+			}
+		})
+	}
+	if n := w.running.Load(); n != int64(limits.Hanging) {
+		t.Errorf("%d processes", n)
+	}
+	_, err = c.GetShare(t.Context(), shareOf("two"), true)
+	must(t, err)
+	close(waits)
 }

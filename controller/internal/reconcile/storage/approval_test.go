@@ -169,6 +169,35 @@ func TestApproval_survivesAControllerThatDiesBetweenTwoStamps(t *testing.T) {
 	}
 }
 
+// Somebody writes to the Member of n2 right when it is to be stamped. Were n1 to run meanwhile, the plan would be another one.
+func TestApproval_noStepRunsBeforeAllAreStamped(t *testing.T) {
+	for name, refuse := range map[string]error{"conflict": conflict(), "error": errAway} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t, "n1", "n2", "n3")
+			s.create(manual("n1", "n2", "n3"))
+			c := s.until("pool", waits(3))
+			refused := false
+			s.cached = deny(s.client, func(verb, name string) error {
+				if verb == "patch" && name == "pool.n2" && !refused {
+					refused = true
+					return refuse
+				}
+				return nil
+			})
+			s.restartController()
+			s.drain()
+			s.approve(c.Status.Plan.Digest)
+			_, _ = s.reconcile("pool")
+			if !refused || len(s.lvm.Log()) != 0 {
+				t.Fatalf("refused %t, steps %v", refused, s.lvm.Log())
+			}
+			s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+			s.unapproved("n1", "n2", "n3")
+			s.notTold("fits no plan")
+		})
+	}
+}
+
 func TestApproval_thatFitsNothingIsToldAndDropped(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	s.create(manual("n1", "n2"))
