@@ -156,7 +156,7 @@ func (w *world) start(task string, files ...*os.File) (Process, error) {
 				w.task(task, files, inRead, outWrite)
 				return
 			}
-			_ = child.Serve(inRead, outWrite, func(m child.Mount) (*share.Share, string, error) {
+			_ = child.Serve(inRead, outWrite, func(m child.Mount) (child.Site, string, error) {
 				server.Store(m.Host)
 				return w.open(m, p)
 			}) // A killed process says nothing.
@@ -172,26 +172,39 @@ func (w *world) start(task string, files ...*os.File) (Process, error) {
 	return p, nil
 }
 
-func (w *world) open(m child.Mount, p *modelProcess) (*share.Share, string, error) {
-	<-w.waits(m.Host)
+func (w *world) open(m child.Mount, p *modelProcess) (child.Site, string, error) {
+	s := &modelSite{world: w, host: m.Host, process: p}
+	return s, "10.0.0.1:2049", s.answers()
+}
+
+// modelSite is a share of the model, as one process has it.
+type modelSite struct {
+	*world
+	host    string
+	process *modelProcess
+	placing sync.Mutex
+}
+
+// answers waits for the server.
+func (s *modelSite) answers() error {
+	<-s.waits(s.host)
 	select {
-	case <-p.killed:
-		return nil, "", errors.New("killed")
+	case <-s.process.killed:
+		return errors.New("killed")
 	default:
+		return nil
 	}
-	fd, err := unix.Open(filepath.Join(w.dir, m.Host), unix.O_PATH|unix.O_CLOEXEC, 0)
+}
+
+func (s *modelSite) Open() (*share.Share, error) {
+	if err := s.answers(); err != nil {
+		return nil, err
+	}
+	fd, err := unix.Open(filepath.Join(s.dir, s.host), unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	return share.New(fd, share.Config{Hook: func(string, bool) error {
-		<-w.waits(m.Host)
-		select {
-		case <-p.killed:
-			return errors.New("killed")
-		default:
-			return nil
-		}
-	}}), "10.0.0.1:2049", nil
+	return share.New(fd, share.Config{Placing: &s.placing, Hook: func(string, bool) error { return s.answers() }}), nil
 }
 
 func (w *world) task(task string, files []*os.File, in io.Reader, out io.Writer) {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -85,13 +86,26 @@ func Once[T any](in io.Reader, out io.Writer, do func(T) error) error {
 	return json.NewEncoder(out).Encode(Response{Failure: failure(do(message))})
 }
 
-// open mounts a share out of sight.
-func open(m Mount) (*share.Share, string, error) {
-	root, at, err := mount(m)
+// site is a share at an address.
+type site struct {
+	source  kernel.Source
+	at      netip.AddrPort
+	placing sync.Mutex
+}
+
+// open mounts a share out of sight, and keeps that mount: it keeps the connection to the server.
+func open(m Mount) (Site, string, error) {
+	_, at, err := mount(m)
+	return &site{source: m.Source, at: at}, at.String(), err
+}
+
+// Open mounts the share once more, over the same connection.
+func (s *site) Open() (*share.Share, error) {
+	root, err := kernel.Mount(s.source, s.at)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	return share.New(root, share.Config{}), at.String(), nil
+	return share.New(root, share.Config{Placing: &s.placing}), nil
 }
 
 func mount(m Mount) (int, netip.AddrPort, error) {

@@ -12,8 +12,15 @@ import (
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
+// Site is a share that can be mounted anew.
+type Site interface {
+	// Open mounts the share for one request. No cache of an earlier one shows what is not there any more: kernels with delegations of
+	// directories believe theirs, whatever the mount options say.
+	Open() (*share.Share, error)
+}
+
 // Opener mounts a share and says at which address.
-type Opener func(Mount) (*share.Share, string, error)
+type Opener func(Mount) (Site, string, error)
 
 // Serve reads which share to mount, says whether that went well, and then answers requests, several at a time, until its input ends.
 func Serve(in io.Reader, out io.Writer, open Opener) error {
@@ -22,7 +29,7 @@ func Serve(in io.Reader, out io.Writer, open Opener) error {
 	if err := requests.Decode(&m); err != nil {
 		return fmt.Errorf("read which share: %w", err)
 	}
-	s, address, err := open(m)
+	site, address, err := open(m)
 	if err := answers.send(Hello{Address: address, Failure: failure(err)}); err != nil {
 		return err
 	}
@@ -38,7 +45,7 @@ func Serve(in io.Reader, out io.Writer, open Opener) error {
 		}
 		go func() {
 			// Whoever does not read answers any more has closed the other end too.
-			_ = answers.send(Perform(s, r))
+			_ = answers.send(Perform(site, r))
 		}()
 	}
 }
@@ -56,9 +63,18 @@ func (a *answers) send(v any) error {
 }
 
 // Perform does what a request asks for.
-func Perform(s *share.Share, r Request) Response {
+func Perform(site Site, r Request) Response {
 	out := Response{ID: r.ID}
-	var err error
+	s, err := site.Open()
+	if err == nil {
+		err = perform(s, r, &out)
+		s.Close()
+	}
+	out.Failure = failure(err)
+	return out
+}
+
+func perform(s *share.Share, r Request, out *Response) (err error) {
 	switch r.Operation {
 	case Look:
 		out.ShareID, err = s.Identify(r.Target)
@@ -77,8 +93,7 @@ func Perform(s *share.Share, r Request) Response {
 	default:
 		err = fmt.Errorf("no operation %q", r.Operation)
 	}
-	out.Failure = failure(err)
-	return out
+	return err
 }
 
 // usage tells how full a share is, even one that cannot be used for another reason.

@@ -81,5 +81,8 @@ func (o *owned) archiveAs(r record, in dir, name, to string) (string, error) {
 	if inode, err := in.inode(name); err != nil || inode != r.Inode {
 		return "", fmt.Errorf("directory %q changed meanwhile: %w", r.Directory, sharedvolume.ErrBusy)
 	}
-	return as, o.move(in, name, in, to)
+	if err := o.move(in, name, in, to); err != nil {
+		return "", err
+	}
+	return as, o.moved(r, in, name, in, to)
 }

@@ -1,6 +1,7 @@
 package share
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -107,6 +108,57 @@ func (d dir) names(limit int) ([]string, error) {
 		err = nil
 	}
 	return names, err
+}
+
+// entry is the inode of a name, as the directory itself lists it, if that is a directory. What the kernel remembers of the name plays no
+// part: after a rename it remembers what it renamed, even if something else had the name on the server.
+func (d dir) entry(name string) (uint64, error) {
+	again, err := d.open(".")
+	if err != nil {
+		return 0, err
+	}
+	defer again.close()
+	buffer := make([]byte, 64<<10)
+	for {
+		n := 0
+		err := retry(func() (err error) {
+			n, err = unix.Getdents(again.fd, buffer)
+			return err
+		})
+		if err != nil {
+			return 0, &fs.PathError{Op: "list", Path: name, Err: err}
+		}
+		if n == 0 {
+			return 0, &fs.PathError{Op: "list", Path: name, Err: unix.ENOENT}
+		}
+		for rest := buffer[:n]; len(rest) > 0; {
+			inode, kind, listed, size := listing(rest)
+			if size == 0 {
+				return 0, fmt.Errorf("list %s: %w", name, errDamaged)
+			}
+			if rest = rest[size:]; listed != name {
+				continue
+			}
+			if kind != unix.DT_DIR && kind != unix.DT_UNKNOWN {
+				return 0, &fs.PathError{Op: "list", Path: name, Err: unix.ENOTDIR}
+			}
+			return inode, nil
+		}
+	}
+}
+
+// listing reads one entry of a directory: 8 bytes inode, 8 bytes offset, 2 bytes size, 1 byte kind, and the name.
+func listing(b []byte) (inode uint64, kind byte, name string, size int) {
+	const header = 19
+	if len(b) < header {
+		return 0, 0, "", 0
+	}
+	size = int(binary.NativeEndian.Uint16(b[16:]))
+	if size < header || size > len(b) {
+		return 0, 0, "", 0
+	}
+	name, _, _ = strings.Cut(string(b[header:size]), "\x00")
+	return binary.NativeEndian.Uint64(b), b[18], name, size
 }
 
 // retry repeats a call that a signal interrupted, or that the kernel asks to repeat because of a rename elsewhere.

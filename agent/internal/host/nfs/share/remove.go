@@ -135,7 +135,7 @@ func goneNote(r record) string {
 
 // delete moves the directory out of sight, and then removes it for as long as there is time.
 func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) error {
-	trash, err := o.removing.open(r.key())
+	trash, err := o.discarded(r)
 	if isMissing(err) {
 		var there bool
 		if there, err = o.where(r); err != nil {
@@ -187,6 +187,15 @@ func (o *owned) mine(trash dir, r record) error {
 		sharedvolume.MarkDirectory, removingDir, r.key(), r.Volume, r.Directory, sharedvolume.ErrState)
 }
 
+// discarded opens the directory of a volume where directories are removed.
+func (o *owned) discarded(r record) (dir, error) {
+	trash, err := o.removing.open(r.key())
+	if isOther(err) {
+		return none, fmt.Errorf("%s/%s/%s is no directory: %w", sharedvolume.MarkDirectory, removingDir, r.key(), sharedvolume.ErrState)
+	}
+	return trash, err
+}
+
 // begin writes down what is going to be done, before it is done.
 func (o *owned) begin(r record, doing sharedvolume.Policy, archive string) (record, error) {
 	if r.State == sharedvolume.Removing && r.Archive == archive && r.Tree == o.tree {
@@ -217,21 +226,25 @@ func (o *owned) discard(r record) (dir, error) {
 	if err := o.move(in, name, o.removing, r.key()); err != nil {
 		return none, err
 	}
-	trash, err := o.removing.open(r.key())
-	if err != nil {
+	if err := o.moved(r, in, name, o.removing, r.key()); err != nil {
 		return none, err
 	}
-	st, err := trash.stat()
-	if err == nil && st.Ino == r.Inode {
-		return trash, nil
+	return o.removing.open(r.key())
+}
+
+// moved makes sure that a rename moved the directory of the volume. Whatever else it moved goes back: somebody put it there between the
+// look and the rename.
+func (o *owned) moved(r record, from dir, name string, to dir, newName string) error {
+	inode, err := to.entry(newName)
+	if err == nil && inode == r.Inode {
+		return nil
 	}
-	trash.close()
-	if err == nil {
-		// Somebody put another directory there between the look and the rename. It goes back.
-		err = fmt.Errorf("directory %q was replaced meanwhile: %w", r.Directory, sharedvolume.ErrState)
-		if back := o.move(o.removing, r.key(), in, name); back != nil {
-			err = fmt.Errorf("%w; it is now at %s/%s/%s: %w", err, sharedvolume.MarkDirectory, removingDir, r.key(), back)
-		}
+	if err != nil && !isOther(err) {
+		return err
 	}
-	return none, err
+	err = fmt.Errorf("directory %q was replaced meanwhile: %w", r.Directory, sharedvolume.ErrState)
+	if back := o.move(to, newName, from, name); back != nil {
+		return fmt.Errorf("%w; what replaced it is now called %s: %w", err, newName, back)
+	}
+	return err
 }

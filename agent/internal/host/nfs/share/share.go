@@ -19,7 +19,8 @@ import (
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
-// Share is the open root of a share.
+// Share is the open root of a share, for a few calls: what a client of NFS keeps in its cache outlives changes that others make, and
+// nothing in here can tell.
 type Share struct {
 	root dir
 	now  func() time.Time
@@ -27,7 +28,7 @@ type Share struct {
 	hook func(effect string, done bool) error
 	// placing lets one directory at a time find its place. It saves two volumes of one agent that want the same place from a race;
 	// two agents are kept apart by the inodes on record.
-	placing sync.Mutex
+	placing *sync.Mutex
 	// plain renames as NFS does, which cannot refuse to replace. For tests.
 	plain bool
 }
@@ -38,11 +39,16 @@ type Config struct {
 	Now func() time.Time
 	// Hook, if set, is called before and after every change of the share, for tests.
 	Hook func(effect string, done bool) error
+	// Placing is held while a directory finds its place. All that work on the same share should have the same.
+	Placing *sync.Mutex
 }
 
 // New makes a Share of an open directory, which it closes in the end.
 func New(root int, cfg Config) *Share {
-	s := &Share{root: dir{root}, now: cfg.Now, hook: cfg.Hook}
+	s := &Share{root: dir{root}, now: cfg.Now, hook: cfg.Hook, placing: cfg.Placing}
+	if s.placing == nil {
+		s.placing = &sync.Mutex{}
+	}
 	if s.now == nil {
 		s.now = time.Now
 	}

@@ -1,0 +1,89 @@
+package share
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+// TestRemove_replacedMeanwhile puts something else in the place of a directory after the last look at it, before it is renamed. What was
+// renamed by mistake goes back, and the volume's own directory stays where somebody put it.
+func TestRemove_replacedMeanwhile(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"a directory": func(path string) error { return os.Mkdir(path, 0o755) },
+		"a link":      func(path string) error { return os.Symlink("../../outside", path) },
+		"a file":      func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) },
+	} {
+		for _, policy := range []sharedvolume.Policy{sharedvolume.Delete, sharedvolume.Archive} {
+			for _, plain := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/plain rename %t", name, policy, plain), func(t *testing.T) {
+					s := newSite(t)
+					target := s.prepare()
+					_, err := s.Ensure(target, "pvc-1", "team/data", policy)
+					must(t, err)
+					write(t, s.path("team/data/precious"), "x")
+					swapped := false
+					agent := s.agent(Config{Hook: func(effect string, done bool) error {
+						if strings.HasPrefix(effect, "move") && !done && !swapped {
+							swapped = true
+							return errors.Join(os.Rename(s.path("team/data"), s.path("team/aside")), put(s.path("team/data")))
+						}
+						return nil
+					}})
+					agent.plain = plain
+					_, err = agent.Remove(target, "pvc-1", "", far)
+					wantError(t, err, sharedvolume.ErrState, "replaced")
+					if _, err := os.Lstat(s.path("team/data")); err != nil {
+						t.Errorf("what replaced it: %v", err)
+					}
+					if content, err := os.ReadFile(s.path("team/aside/precious")); err != nil || string(content) != "x" {
+						t.Errorf("%q, %v", content, err)
+					}
+					entries, err := os.ReadDir(s.path(".quarry/removing"))
+					if err != nil || len(entries) != 0 {
+						t.Errorf("left %v, %v", entries, err)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestEntry(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 3000 {
+		must(t, os.Mkdir(fmt.Sprintf("%s/a-rather-long-name-%d", dir, i), 0o755))
+	}
+	must(t, os.Symlink("a-rather-long-name-1", dir+"/link"))
+	fd, err := unix.Open(dir, unix.O_DIRECTORY, 0)
+	must(t, err)
+	d := none
+	d.fd = fd
+	defer d.close()
+	for _, i := range []int{0, 1, 1500, 2999} {
+		name := fmt.Sprintf("a-rather-long-name-%d", i)
+		st, err := d.lstat(name)
+		must(t, err)
+		got, err := d.entry(name)
+		if err != nil || got != st.Ino {
+			t.Errorf("%s: %d, %v, want %d", name, got, err, st.Ino)
+		}
+	}
+	if _, err := d.entry("link"); !isOther(err) {
+		t.Errorf("a link: %v", err)
+	}
+	if _, err := d.entry("nothing"); !isMissing(err) {
+		t.Errorf("nothing: %v", err)
+	}
+	for _, damaged := range [][]byte{nil, make([]byte, 18), make([]byte, 24), append(make([]byte, 16), 255, 255, 4, 'a', 0, 0, 0, 0)} {
+		if _, _, name, size := listing(damaged); size != 0 || name != "" {
+			t.Errorf("%v: %q, %d", damaged, name, size)
+		}
+	}
+}
