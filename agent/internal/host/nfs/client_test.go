@@ -57,8 +57,8 @@ func newWorld(t *testing.T) *world {
 
 // quick are limits that a test can wait for.
 var quick = Limits{
-	Resolve: 100 * time.Millisecond, Mount: 300 * time.Millisecond, Call: 300 * time.Millisecond, Slice: 100 * time.Millisecond,
-	Unmount: 200 * time.Millisecond, Idle: time.Minute, Measure: 100 * time.Millisecond, Processes: 4, Measures: 2, Calls: 3,
+	Resolve: 200 * time.Millisecond, Mount: 600 * time.Millisecond, Call: 600 * time.Millisecond, Slice: 100 * time.Millisecond,
+	Unmount: 400 * time.Millisecond, Idle: time.Minute, Measure: 200 * time.Millisecond, Processes: 4, Measures: 2, Calls: 3,
 }
 
 func (w *world) client(limits Limits) *Client {
@@ -349,19 +349,19 @@ func TestClient_hangingServer(t *testing.T) {
 			var wait sync.WaitGroup
 			for i := range 2 {
 				wait.Go(func() {
-					takes(t, time.Second, func() {
+					takes(t, 10*time.Second, func() {
 						_, err := c.EnsureDirectory(t.Context(), shareOf("one"), fmt.Sprintf("pvc-%d", i), fmt.Sprintf("d%d", i), sharedvolume.Delete)
 						wantReason(t, err, sharedvolume.ReasonUnreachable)
 					})
 				})
 			}
-			takes(t, 200*time.Millisecond, func() {
+			takes(t, 2*time.Second, func() {
 				_, err := c.EnsureDirectory(t.Context(), shareOf("two"), "pvc-8", "d", sharedvolume.Delete)
 				must(t, err)
 			})
 			wait.Wait()
 			if stubborn {
-				takes(t, 50*time.Millisecond, func() {
+				takes(t, time.Second, func() {
 					_, err := c.EnsureDirectory(t.Context(), shareOf("one"), "pvc-9", "d9", sharedvolume.Delete)
 					wantReason(t, err, sharedvolume.ReasonUnreachable, "still waits")
 				})

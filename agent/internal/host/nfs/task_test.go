@@ -67,13 +67,13 @@ func TestTask_hangs(t *testing.T) {
 	w.stop(child.TaskUnmount)
 	w.stubborn[child.TaskUnmount] = true
 	w.tasks[child.TaskUnmount] = func([]*os.File) error { calls.Add(1); <-waits; return nil }
-	takes(t, 3*time.Second, func() {
+	takes(t, 20*time.Second, func() {
 		if err := c.Unmount(t.Context(), mounted, false); !errors.Is(err, ErrHangs) {
 			t.Errorf("%v", err)
 		}
 	})
 	for range 10 {
-		takes(t, 50*time.Millisecond, func() {
+		takes(t, time.Second, func() {
 			if err := c.Unmount(t.Context(), mounted, false); !errors.Is(err, ErrHangs) {
 				t.Errorf("%v", err)
 			}
@@ -129,7 +129,7 @@ func TestMeasure(t *testing.T) {
 			if i == 0 && n < 2 {
 				most = time.Second
 			}
-			takes(t, most, func() {
+			takes(t, 10*most, func() {
 				_, err := c.Measure(context.WithoutCancel(t.Context()), path)
 				var p *sharedvolume.Problem
 				if !errors.As(err, &p) || p.Reason != sharedvolume.ReasonUnreachable {
@@ -166,7 +166,7 @@ func TestTask_bounds(t *testing.T) {
 		if i >= limits.Hanging {
 			most = 50 * time.Millisecond
 		}
-		takes(t, most, func() {
+		takes(t, 10*most, func() {
 			m := Mounted{Dir: dir, Name: "a", What: fmt.Sprintf("volume %d", i), Server: "one"}
 			if err := c.Unmount(t.Context(), m, false); !errors.Is(err, ErrHangs) {
 				t.Errorf("%d: %v", i, err)
