@@ -109,6 +109,12 @@ conformance: deps ## Run the agent's conformance suite on a real kernel, in a la
 e2e: deploy tools ## Run the end-to-end tests in the lab. RUN=regexp chooses.
 	LAB_NAME=$(LAB_NAME) GRPCURL=$(TOOLS)/grpcurl go test -tags e2e -count=1 -timeout 50m -parallel 3 -v -run '$(RUN)' ./test/e2e/...
 
+.PHONY: upgrade
+upgrade: images lab ## Install the version of test/upgrade/base, use it, and install this one over it while pods write.
+	test/upgrade/seed $(LAB_NAME)
+	test/deploy $(LAB_NAME)
+	UPGRADE_SEEDED=1 LAB_NAME=$(LAB_NAME) go test -tags e2e -count=1 -timeout 10m -v -run '^TestMembersForExistingClusters$$' ./test/e2e/
+
 .PHONY: sanity
 sanity: deploy ## Run csi-sanity, the conformance suite of CSI, against the driver in a node of the lab.
 	test/sanity/run $(LAB_NAME)
