@@ -15,17 +15,16 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
-	"quarry.storage/quarry/pkg/volumeid"
 )
 
-// leftovers looks for what the suite should have taken away: volumes and snapshots of the group, their devices, and mounts.
-func leftovers(t *testing.T, dirs []string) []string {
+// leftovers looks for what the suite should have taken away: volumes and snapshots, what they were made of on the node, and mounts.
+func leftovers(t *testing.T, s subject, dirs []string) []string {
 	t.Helper()
-	return append(append(listed(t), devices(t)...), mounts(t, dirs)...)
+	return append(append(listed(t, s), s.left(t)...), mounts(t, dirs)...)
 }
 
-// listed asks the controller service, which asks LVM on the node.
-func listed(t *testing.T) []string {
+// listed asks the controller service, which looks at what there is.
+func listed(t *testing.T, s subject) []string {
 	t.Helper()
 	conn, err := grpc.NewClient("unix://"+controllerSocket(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -37,20 +36,21 @@ func listed(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	snapshots, err := controller.ListSnapshots(t.Context(), &csi.ListSnapshotsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var handles, left []string
 	for _, e := range volumes.GetEntries() {
 		handles = append(handles, e.GetVolume().GetVolumeId())
 	}
-	for _, e := range snapshots.GetEntries() {
-		handles = append(handles, e.GetSnapshot().GetSnapshotId())
+	if *driver == v1alpha1.DriverLVM {
+		snapshots, err := controller.ListSnapshots(t.Context(), &csi.ListSnapshotsRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range snapshots.GetEntries() {
+			handles = append(handles, e.GetSnapshot().GetSnapshotId())
+		}
 	}
 	for _, h := range handles {
-		// Other Clusters of the lab may have volumes.
-		if id, err := volumeid.Parse(h); err != nil || id.Group == *group {
+		if s.ours(h) {
 			left = append(left, "volume or snapshot "+h)
 		}
 	}

@@ -5,14 +5,12 @@ package sanity
 import (
 	"encoding/json"
 	"flag"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,19 +18,14 @@ import (
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/ginkgo/v2/types"
 	"github.com/onsi/gomega"
-
-	"quarry.storage/quarry/pkg/api/v1alpha1"
-	"quarry.storage/quarry/pkg/volumeid"
 )
 
 var (
-	nodeName   = flag.String("node", "", "name of the node that this runs on, the one host of the Cluster")
-	group      = flag.String("group", "", "volume group of the Cluster")
+	nodeName   = flag.String("node", "", "name of the node that this runs on")
 	kubelet    = flag.String("kubelet-dir", "/var/lib/kubelet", "directory of the kubelet")
 	pod        = flag.String("pod", "", "UID of the pod of the CSI controller, on this node")
 	parameters = flag.String("parameters", "", "parameters of the StorageClass, as JSON")
 	access     = flag.String("access", "mount", "how volumes are used: mount or block")
-	linear     = flag.Bool("linear", false, "make linear volumes instead of thin ones")
 	focus      = flag.String("focus", "", "regular expression on the names of the cases that are meant; all when empty")
 )
 
@@ -44,7 +37,7 @@ const (
 
 // sockets of the two services, as the kubelet and the sidecars see them.
 func nodeSocket() string {
-	return filepath.Join(*kubelet, "plugins", v1alpha1.DriverLVM, "csi.sock")
+	return filepath.Join(*kubelet, "plugins", *driver, "csi.sock")
 }
 
 func controllerSocket() string {
@@ -57,19 +50,23 @@ func podDir() string { return filepath.Join(*kubelet, "pods", *pod) }
 // TestSanity runs every case of the suite that is meant and that the table does not name, and compares what was not run with the
 // table. It can run once in a process.
 func TestSanity(t *testing.T) {
+	subject, ok := subjects[*driver]
+	if !ok {
+		t.Fatalf("there is no driver %q", *driver)
+	}
 	dirs := places(t)
 	c := sanity.NewTestConfig()
 	c.Address, c.ControllerAddress = "unix://"+nodeSocket(), "unix://"+controllerSocket()
 	c.StagingPath, c.TargetPath = filepath.Join(dirs[0], "globalmount"), filepath.Join(dirs[1], "mount")
 	c.TestVolumeSize, c.TestVolumeExpandSize, c.TestVolumeAccessType = volumeBytes, expandBytes, *access
-	c.TestVolumeParameters, c.TestSnapshotParameters = classParameters(t), snapshotParameters
-	c.IDGen = &ids{}
+	c.TestVolumeParameters, c.TestSnapshotParameters = classParameters(t, subject.wanted), snapshotParameters
+	c.IDGen = &ids{subject: subject}
 
 	meant, err := regexp.Compile(*focus)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := table(*linear, meant)
+	rows := table(*driver, *linear, meant)
 	suite, report := ginkgo.GinkgoConfiguration()
 	for _, r := range rows {
 		if r.barred {
@@ -91,7 +88,7 @@ func TestSanity(t *testing.T) {
 		t.Error(complaint)
 	}
 	summary(t, rows, done)
-	for _, left := range leftovers(t, dirs) {
+	for _, left := range leftovers(t, subject, dirs) {
 		t.Error("left behind: " + left)
 	}
 }
@@ -119,15 +116,15 @@ func summary(t *testing.T, rows []row, done types.Report) {
 	for _, reason := range slices.Sorted(maps.Keys(notRun)) {
 		t.Logf("%d cases not run: %s", notRun[reason], reason)
 	}
-	t.Logf("access %s, linear %t, focus %q: %d cases passed, %d not run, in %v; the slowest took %v: %s",
-		*access, *linear, *focus, passed, len(rows), done.RunTime.Round(time.Millisecond), slowest.RunTime.Round(time.Millisecond), slowest.FullText())
+	t.Logf("%s, access %s, linear %t, focus %q: %d cases passed, %d not run, in %v; the slowest took %v: %s",
+		*driver, *access, *linear, *focus, passed, len(rows), done.RunTime.Round(time.Millisecond), slowest.RunTime.Round(time.Millisecond), slowest.FullText())
 }
 
 // places makes the directories for staging and publishing, where the kubelet has its own, and removes them at the end.
 func places(t *testing.T) []string {
 	t.Helper()
 	var dirs []string
-	for _, parent := range []string{filepath.Join(*kubelet, "plugins", "kubernetes.io", "csi", v1alpha1.DriverLVM), podDir()} {
+	for _, parent := range []string{filepath.Join(*kubelet, "plugins", "kubernetes.io", "csi", *driver), podDir()} {
 		if err := os.MkdirAll(parent, 0o750); err != nil {
 			t.Fatal(err)
 		}
@@ -154,13 +151,12 @@ var snapshotParameters = map[string]string{
 
 // classParameters are those of the StorageClass as the provisioner sends them: those of Kubernetes' own it takes out, and others it
 // adds.
-func classParameters(t *testing.T) map[string]string {
+func classParameters(t *testing.T, wanted []string) map[string]string {
 	t.Helper()
 	given := map[string]string{}
 	if err := json.Unmarshal([]byte(*parameters), &given); err != nil {
 		t.Fatalf("parameters of the StorageClass %q: %v", *parameters, err)
 	}
-	wanted := []string{v1alpha1.ParameterCluster, v1alpha1.ParameterThinPool, v1alpha1.ParameterOverprovision}
 	for _, name := range wanted {
 		if given[name] == "" {
 			t.Fatalf("the StorageClass has no parameter %q: %v", name, given)
@@ -176,23 +172,3 @@ func classParameters(t *testing.T) map[string]string {
 	}
 	return send
 }
-
-// ids makes handles of volumes that do not exist.
-type ids struct{ n atomic.Int64 }
-
-var _ sanity.IDGenerator = (*ids)(nil)
-
-// GenerateUniqueValidVolumeID makes a handle of this node and group.
-func (g *ids) GenerateUniqueValidVolumeID() string {
-	name := volumeid.Name(fmt.Sprintf("sanity-absent-%d", g.n.Add(1)))
-	return volumeid.ID{Node: *nodeName, Group: *group, Name: name}.String()
-}
-
-// GenerateInvalidVolumeID makes something that is no handle.
-func (g *ids) GenerateInvalidVolumeID() string { return "not/a-volume" }
-
-// GenerateUniqueValidNodeID makes the name of a node that does not exist.
-func (g *ids) GenerateUniqueValidNodeID() string { return fmt.Sprintf("sanity-absent-%d", g.n.Add(1)) }
-
-// GenerateInvalidNodeID makes something that is no name of a node.
-func (g *ids) GenerateInvalidNodeID() string { return "Not A Node" }
