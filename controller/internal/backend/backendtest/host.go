@@ -41,6 +41,8 @@ type host struct {
 	answer Answer
 	// problem is what the backend finds wrong with a host that stays; zero when nothing is.
 	problem backend.Finding
+	// stuck is why what is on the host cannot be removed; zero when it can.
+	stuck backend.Finding
 	// blind is true when the host answers, and what is on it cannot be read.
 	blind bool
 	// dirty are devices that have to be wiped before a group is made.
@@ -124,6 +126,12 @@ func (b *Backend) Extra(name, what string, later bool) {
 func (b *Backend) Problem(name string, f backend.Finding) {
 	b.t.Helper()
 	b.change(name, func(h *host) { h.problem = f })
+}
+
+// Stuck lets the backend find something on a host that cannot be removed, and return no step for it; the zero Finding ends it.
+func (b *Backend) Stuck(name string, f backend.Finding) {
+	b.t.Helper()
+	b.change(name, func(h *host) { h.stuck = f })
 }
 
 // Make makes a group on a host, as if it had been there before.

@@ -130,6 +130,8 @@ func (v *View) Decide(m backend.Member) backend.Host {
 	switch {
 	case h.blind:
 		out.Finding = bad(v1alpha1.ReasonVolumeGroupUnknown, "what is on the host cannot be read")
+	case m.Flags.ShouldDestroy() && !h.stuck.IsZero():
+		out.Finding = h.stuck
 	case m.Flags.ShouldDestroy():
 		// What speaks against the host's disks does not speak against giving them back.
 		out.Finding, out.Steps = backend.Finding{}, v.removal(m, g)

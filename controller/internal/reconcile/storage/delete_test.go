@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"quarry.storage/quarry/controller/internal/backend/backendtest"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -133,6 +134,23 @@ func TestDelete_whatCannotBeReadIsNotGone(t *testing.T) {
 	s.settle("pool")
 	s.mustMember("pool", "n2")
 	s.lvm.Blind("n2", false)
+	s.untilNoMember("n2")
+	if !s.lvm.Empty("n2") {
+		t.Error("not torn down")
+	}
+}
+
+// Something on the host cannot be removed, and there is no step for it.
+func TestDelete_whatCannotBeRemovedIsNotGone(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.cluster("pool", "n1", "n2")
+	s.list("pool", "n1")
+	s.lvm.Stuck("n2", backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonVolumeGroupConflict, Message: "another group has the name"})
+	s.delete(s.mustMember("pool", "n2"))
+	s.untilMember("n2", inState("abandoned", "another group has the name"))
+	s.settle("pool")
+	s.mustMember("pool", "n2")
+	s.lvm.Stuck("n2", backend.Finding{})
 	s.untilNoMember("n2")
 	if !s.lvm.Empty("n2") {
 		t.Error("not torn down")

@@ -236,6 +236,10 @@ func TestLeave_isDecidedOnLiveReads(t *testing.T) {
 		"member maintained": func(s *suite) {
 			s.editMember("n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
 		},
+		"replaced by another": func(s *suite) {
+			s.lose(s.get("pool"))
+			s.create(newCluster("pool", "n1"))
+		},
 		"longer delay": func(s *suite) {
 			s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.RemovalDelay = &metav1.Duration{Duration: 3 * delay} })
 		},
