@@ -134,7 +134,7 @@ func (v *View) Decide(m backend.Member) backend.Host {
 		out.Finding = h.stuck
 	case m.Flags.ShouldDestroy():
 		// What speaks against the host's disks does not speak against giving them back.
-		out.Finding, out.Steps = backend.Finding{}, v.removal(m, g)
+		out.Steps = v.removal(m, g)
 	default:
 		out.Finding = h.problem
 		v.stay(m, h, g, &out)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,6 +37,18 @@ func TestUse_isMarkedExactlyWhileAVolumeExists(t *testing.T) {
 	s.until("pool", inUse(true))
 	s.removeVolume(c, "n1")
 	s.until("pool", inUse(false))
+	// A volume that was made through another class, or restored without one, is known by what the driver recorded of it.
+	for _, how := range []func(pv *corev1.PersistentVolume){
+		func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = string(c.UID) + "/v1" },
+		func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeAttributes = map[string]string{"owner": string(c.UID)} },
+	} {
+		pv := volume("another-class", v1alpha1.DriverLVM, "n1", "v1")
+		how(pv)
+		s.create(pv)
+		s.until("pool", inUse(true))
+		s.removePV("v1")
+		s.until("pool", inUse(false))
+	}
 	name := "gone"
 	a := &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: "a1"},
