@@ -247,12 +247,3 @@ func secondServer(t *testing.T, node, name string) *v1alpha1.Nfs {
 	waitRunning(t, n, limitPod)
 	return n
 }
-
-// unproven skips a journey that nobody has seen pass from end to end yet. It was written at the end of a session, and the machine was too
-// busy to run it: QUARRY_E2E_ALL=1 runs it. The next session runs it and takes this away.
-func unproven(t *testing.T) {
-	t.Helper()
-	if os.Getenv("QUARRY_E2E_ALL") == "" {
-		t.Skip("not seen to pass from end to end yet; QUARRY_E2E_ALL=1 runs it")
-	}
-}

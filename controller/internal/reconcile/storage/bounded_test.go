@@ -8,9 +8,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quarry.storage/quarry/controller/internal/backend/backendtest"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -207,7 +207,7 @@ func TestStatus_ofASilentHostIsKept(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	s.cluster("pool", "n1", "n2")
 	before := s.mustMember("pool", "n2").Status
-	s.lvm.Answer("n2", 2)
+	s.lvm.Answer("n2", backendtest.Silent)
 	m := s.untilMember("n2", inState("offline", "does not answer"))
 	if m.Status.Capacity.Total.Cmp(*before.Capacity.Total) != 0 || len(m.Status.Devices) != 1 || !m.Status.Flags.HasData {
 		t.Errorf("status %+v", m.Status)
@@ -217,7 +217,7 @@ func TestStatus_ofASilentHostIsKept(t *testing.T) {
 		t.Errorf("capacity %v", c.Status.Capacity.Total.Total)
 	}
 	// After a restart nobody knows yet: nothing is told that may turn out to be wrong.
-	s.lvm.Answer("n2", 1)
+	s.lvm.Answer("n2", backendtest.Early)
 	s.restartController()
 	s.drain()
 	s.settle("pool")
@@ -225,5 +225,4 @@ func TestStatus_ofASilentHostIsKept(t *testing.T) {
 		t.Error(complaint)
 	}
 	s.notTold("n2 went")
-	_ = metav1.Now
 }

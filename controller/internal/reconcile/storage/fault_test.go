@@ -73,7 +73,7 @@ func TestFault_everyOtherWriteIsAConflict(t *testing.T) {
 // life creates a Cluster whose disks have to be wiped, sees it run, lets a host leave, and deletes it.
 func (s *suite) life(name string) {
 	s.t.Helper()
-	s.driver.state.Exists = true
+	s.driver.install(true)
 	s.lvm.Dirty("n2", "sdb")
 	s.create(newCluster(name, "n1", "n2", "n3"))
 	approved := false
@@ -110,7 +110,7 @@ func (s *suite) life(name string) {
 		}
 		return ""
 	})
-	s.driver.state.Exists = false
+	s.driver.install(false)
 	s.delete(s.get(name))
 	s.patiently(name, func(c *v1alpha1.Cluster) string {
 		if c != nil {

@@ -333,7 +333,7 @@ func TestLeave_deletesOnlyWhatWasDecidedAbout(t *testing.T) {
 
 func TestLeave_nodeThatKubernetesForgot(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
-	c := s.cluster("pool", "n1", "n2")
+	s.cluster("pool", "n1", "n2")
 	s.delete(s.node("n2"))
 	s.lvm.Answer("n2", backendtest.Dead)
 	s.list("pool", "n1")
@@ -343,7 +343,6 @@ func TestLeave_nodeThatKubernetesForgot(t *testing.T) {
 	if s.lvm.Steps("n2") != 1 {
 		t.Errorf("steps: %v", s.lvm.Log())
 	}
-	_ = c
 }
 
 func TestLeave_movesDataOneMemberAtATime(t *testing.T) {

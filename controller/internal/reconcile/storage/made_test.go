@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quarry.storage/quarry/controller/internal/backend/backendtest"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -113,7 +114,7 @@ func TestMembers_ofHostsThatTheSelectorChooses(t *testing.T) {
 	s.untilMember("n2", stays)
 	// A node that does not exist says nothing about its labels: the machine may come back.
 	s.delete(s.node("n2"))
-	s.lvm.Answer("n2", 3)
+	s.lvm.Answer("n2", backendtest.Dead)
 	s.settle("pool")
 	s.pass(2 * backend.DefaultRemovalDelay)
 	s.settle("pool")
@@ -184,7 +185,7 @@ func TestMembers_selectorThatCannotBeReadIsToldAndCondemnsNothing(t *testing.T) 
 			t.Errorf("%+v: %s", bad, stays(m))
 		}
 	}
-	s.driver.state.Exists = false
+	s.driver.install(false)
 	s.delete(s.get("pool"))
 	s.untilGone("pool")
 	if !s.lvm.Empty("n1") {
@@ -249,7 +250,7 @@ func TestMembers_secondOneOfANode(t *testing.T) {
 			t.Errorf("%s is used: %+v", name, m)
 		}
 	}
-	s.driver.state.Exists = false
+	s.driver.install(false)
 	s.delete(s.get("pool"))
 	s.until("pool", has(ready, isFalse, v1alpha1.ReasonDeleting, "-second"))
 	for _, name := range []string{"a-second", "z-second"} {

@@ -14,6 +14,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/controller/internal/backend/backendtest"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -117,10 +118,10 @@ func TestManager_everyEventIsSeen(t *testing.T) {
 	sees("maintenance of a Member", member("n2", inState("quiesced")))
 	s.editMember("n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = false })
 	sees("the end of maintenance", member("n2", inState("online")))
-	s.lvm.Answer("n2", 2)
+	s.lvm.Answer("n2", backendtest.Silent)
 	changed <- "n2"
 	sees("a host that fell silent", member("n2", inState("offline")))
-	s.lvm.Answer("n2", 0)
+	s.lvm.Answer("n2", backendtest.Up)
 	changed <- "n2"
 	sees("a host that is back", member("n2", inState("online")))
 	s.editMember("n2", func(m *v1alpha1.Member) { m.Finalizers = nil })
@@ -170,7 +171,7 @@ func TestManager_everyEventIsSeen(t *testing.T) {
 	sees("a long job", member("n1", inState("online", "being prepared")))
 	release()
 	sees("the end of a long job", member("n1", memberHas(ready, isTrue, v1alpha1.ReasonReady)))
-	s.driver.state.Exists = false
+	s.driver.install(false)
 	s.delete(s.get("pool"))
 	sees("a deletion", func() string {
 		c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}
@@ -179,7 +180,7 @@ func TestManager_everyEventIsSeen(t *testing.T) {
 		}
 		return ""
 	})
-	s.driver.state.Exists = true
+	s.driver.install(true)
 	sees("a host that became free", func() string {
 		return has(v1alpha1.ConditionHostsValid, isTrue, v1alpha1.ReasonHostsValid)(s.get("other"))
 	})

@@ -115,7 +115,7 @@ func TestShare_deletionWaitsForVolumesAndNamesThem(t *testing.T) {
 		}
 		return ""
 	})
-	s.driver.state.Exists = false
+	s.driver.install(false)
 	s.delete(o)
 	s.untilShare("files", func(o *v1alpha1.Nfs) string {
 		return checkCondition(o.Status.Conditions, ready, isFalse, v1alpha1.ReasonDeleting, "v1") + sharePhase(v1alpha1.PhaseDeleting)(o)
@@ -158,7 +158,7 @@ func TestShare_lastOfItsDriverAwaitsTheDriver(t *testing.T) {
 	s.untilShare("b", func(o *v1alpha1.Nfs) string {
 		return checkCondition(o.Status.Conditions, ready, isFalse, v1alpha1.ReasonDeleting, "last storage that uses it")
 	})
-	s.driver.state.Exists = false
+	s.driver.install(false)
 	s.untilShare("b", gone)
 }
 
@@ -195,10 +195,10 @@ func TestHosts_ofAnExclusiveTypeAreNotShared(t *testing.T) {
 	s.delete(s.get("first"))
 	s.settle("first")
 	s.until("second", has(v1alpha1.ConditionHostsValid, isFalse, v1alpha1.ReasonHostConflict))
-	s.driver.state.Exists = false
+	s.driver.install(false)
 	s.removeVolume(first, "n1")
 	s.untilGone("first")
-	s.driver.state.Exists = true
+	s.driver.install(true)
 	s.until("second", hasPhase(v1alpha1.PhaseRunning))
 	if s.node("n1").Labels[v1alpha1.LabelStorageType] != "cephfs" {
 		t.Error("the node has the label of the other type")

@@ -59,17 +59,31 @@ type suite struct {
 	now time.Time
 }
 
-// fakeDriver is a CSI driver that is as the test says.
-type fakeDriver struct{ state backend.DriverState }
+// fakeDriver is a CSI driver that is as the test says, while engines look at it.
+type fakeDriver struct {
+	mu    sync.Mutex
+	state backend.DriverState
+}
 
-func (d *fakeDriver) State(context.Context, string) (backend.DriverState, error) { return d.state, nil }
+func (d *fakeDriver) State(context.Context, string) (backend.DriverState, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.state, nil
+}
+
+// install lets the driver be there, or not.
+func (d *fakeDriver) install(there bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.state.Exists = there
+}
 
 // newSuite makes nodes with hosts that answer.
 func newSuite(t *testing.T, hosts ...string) *suite {
 	t.Helper()
 	c := apitest.Client(t)
 	s := &suite{
-		t: t, client: c, cached: c, live: c, events: events.NewFakeRecorder(10000), driver: &fakeDriver{backend.DriverState{Exists: true, Ready: true}},
+		t: t, client: c, cached: c, live: c, events: events.NewFakeRecorder(10000), driver: &fakeDriver{state: backend.DriverState{Exists: true, Ready: true}},
 		lvm:  backendtest.New(t, backendtest.Options{Type: v1alpha1.StorageTypeLVM, Driver: v1alpha1.DriverLVM}),
 		ceph: backendtest.New(t, backendtest.Options{Type: v1alpha1.StorageTypeCephFS, Driver: v1alpha1.DriverCephFS, Exclusive: true, MovesData: true}),
 		nfs:  backendtest.New(t, backendtest.Options{Driver: v1alpha1.DriverNFS, NoMembers: true}),

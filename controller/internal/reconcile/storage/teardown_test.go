@@ -40,7 +40,9 @@ func TestUse_isMarkedExactlyWhileAVolumeExists(t *testing.T) {
 	// A volume that was made through another class, or restored without one, is known by what the driver recorded of it.
 	for _, how := range []func(pv *corev1.PersistentVolume){
 		func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = string(c.UID) + "/v1" },
-		func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeAttributes = map[string]string{"owner": string(c.UID)} },
+		func(pv *corev1.PersistentVolume) {
+			pv.Spec.CSI.VolumeAttributes = map[string]string{"owner": string(c.UID)}
+		},
 	} {
 		pv := volume("another-class", v1alpha1.DriverLVM, "n1", "v1")
 		how(pv)
@@ -84,7 +86,7 @@ func TestTeardown_order(t *testing.T) {
 	if s.lvm.Group(c.UID, "n1") == nil {
 		t.Errorf("torn down before the driver was removed: %v", s.lvm.Log())
 	}
-	s.driver.state.Exists = false
+	s.driver.install(false)
 	s.lvm.Answer("n2", backendtest.Silent)
 	s.until("pool", func(*v1alpha1.Cluster) string {
 		if s.member("pool", "n1") != nil {
@@ -108,7 +110,7 @@ func TestTeardown_order(t *testing.T) {
 func TestTeardown_classThatIsHeldHoldsEverything(t *testing.T) {
 	s := newSuite(t, "n1")
 	c := s.cluster("pool", "n1")
-	s.driver.state.Exists = false
+	s.driver.install(false)
 	sc := s.class("pool")
 	sc.Finalizers = []string{"example.com/mine"}
 	s.update(sc)
@@ -127,7 +129,7 @@ func TestTeardown_classThatIsHeldHoldsEverything(t *testing.T) {
 func TestTeardown_classThatCannotBeDeletedHoldsEverything(t *testing.T) {
 	s := newSuite(t, "n1")
 	c := s.cluster("pool", "n1")
-	s.driver.state.Exists = false
+	s.driver.install(false)
 	refuse := true
 	s.cached = deny(s.client, func(verb, name string) error {
 		if refuse && verb == "delete" && name == "pool" {
@@ -151,7 +153,7 @@ func TestTeardown_classThatCannotBeDeletedHoldsEverything(t *testing.T) {
 func TestTeardown_asksTheAPIServerForMembers(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	c := s.cluster("pool", "n1")
-	s.driver.state.Exists = false
+	s.driver.install(false)
 	late := &v1alpha1.Member{
 		ObjectMeta: metav1.ObjectMeta{Name: "pool.n2", Finalizers: []string{v1alpha1.FinalizerMember}},
 		Spec:       v1alpha1.MemberSpec{Of: v1alpha1.MemberOwner{Kind: "Cluster", Name: "pool", UID: c.UID}, Node: "n2"},
@@ -191,7 +193,7 @@ func TestTeardown_waitsForAGroupOnAHostWithoutAMember(t *testing.T) {
 	s.create(other)
 	s.lvm.Make(c.UID, "n1", groupOf("old"))
 	s.until("pool", has(v1alpha1.ConditionHostsValid, isFalse, v1alpha1.ReasonNameTaken))
-	s.driver.state.Exists = false
+	s.driver.install(false)
 	s.delete(c)
 	for range 5 {
 		s.once("pool")
@@ -239,7 +241,7 @@ func TestClass_ofSomebodyElseIsLeftAlone(t *testing.T) {
 	s.create(foreign)
 	s.create(newCluster("pool", "n1"))
 	s.until("pool", hasPhase(v1alpha1.PhaseFailed), has(v1alpha1.ConditionStorageClassReady, isFalse, v1alpha1.ReasonNameConflict, "pool"))
-	s.driver.state.Exists = false
+	s.driver.install(false)
 	s.delete(s.get("pool"))
 	s.untilGone("pool")
 	if sc := s.class("pool"); sc == nil || sc.ResourceVersion != foreign.ResourceVersion {

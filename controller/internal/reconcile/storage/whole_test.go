@@ -126,7 +126,7 @@ func TestWhole_noStepRunsViaAHostUnderMaintenance(t *testing.T) {
 func TestWhole_holdsTheDeletionUp(t *testing.T) {
 	s := newSuite(t, "n1")
 	c := s.cluster("pool", "n1")
-	s.driver.state.Exists = false
+	s.driver.install(false)
 	s.lvm.Holding(c.UID, "export-1")
 	s.delete(s.get("pool"))
 	s.until("pool", hasPhase(v1alpha1.PhaseDeleting), has(ready, isFalse, v1alpha1.ReasonDeleting, "export-1"))

@@ -120,7 +120,7 @@ func TestWork_deletionWaitsForARunningJob(t *testing.T) {
 		s.once("pool")
 	}
 	s.mustMember("pool", "n2")
-	s.driver.state.Exists = false
+	s.driver.install(false)
 	s.delete(s.get("pool"))
 	for range 3 {
 		s.once("pool")
@@ -142,7 +142,7 @@ func TestWork_hostDiesAtEveryStep(t *testing.T) {
 			s := newSuite(t, "n1")
 			s.lvm.Before(s.announcedUnlessDeleting)
 			s.lvm.Extra("n1", "thin", false)
-			s.driver.state.Exists = false
+			s.driver.install(false)
 			if after {
 				s.lvm.CrashAfter("n1", n)
 			} else {
@@ -154,9 +154,9 @@ func TestWork_hostDiesAtEveryStep(t *testing.T) {
 				}
 			}
 			s.create(newCluster("pool", "n1"))
-			s.driver.state.Exists = true
+			s.driver.install(true)
 			s.until("pool", func(c *v1alpha1.Cluster) string { heal(); return hasPhase(v1alpha1.PhaseRunning)(c) })
-			s.driver.state.Exists = false
+			s.driver.install(false)
 			s.delete(s.get("pool"))
 			s.await("deletion", func() string {
 				if _, err := s.reconcile("pool"); err != nil {
