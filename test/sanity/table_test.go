@@ -117,7 +117,50 @@ var exceptions = []exception{
 				"should create volume from an existing source volume",
 				"should fail when the volume source volume is not found",
 			},
+			"CreateSnapshot [Controller Server]": {
+				"should fail when no name is provided",
+				"should fail when no source volume id is provided",
+				"should succeed when requesting to create a snapshot with already existing name and same source volume ID",
+				"should fail when requesting to create a snapshot with already existing name and different source volume ID",
+				"should succeed when creating snapshot with maximum-length name",
+			},
+			"ListSnapshots [Controller Server]": {
+				"should return appropriate values (no optional values added)",
+				"should return snapshots that match the specified snapshot id",
+				"should return empty when the specified snapshot id does not exist",
+				"should return snapshots that match the specified source volume id",
+				"should return empty when the specified source volume id does not exist",
+				"check the presence of new snapshots in the snapshot list",
+				"should return next token when a limited number of entries are requested",
+			},
+			"GetSnapshot [Controller Server]": {
+				"should return an error",
+				"should return snapshot that match the specified snapshot id",
+				"should return an error when the specified snapshot id does not exist",
+			},
+			"DeleteSnapshot [Controller Server]": {
+				"should fail when no snapshot id is provided",
+				"should succeed when an invalid snapshot id is used",
+				"should return appropriate values (no optional values added)",
+			},
 		},
+	},
+	{
+		reason: "a volume on NFS grows by its number only: the node service has no EXPAND_VOLUME",
+		driver: v1alpha1.DriverNFS,
+		cases: map[string][]string{
+			"Node Service NodeExpandVolume": {
+				"should fail when no volume id is provided",
+				"should fail when no volume path is provided",
+				"should fail when volume is not found",
+				"should work if node-expand is called after node-publish",
+			},
+		},
+	},
+	{
+		reason: "NFS enforces no size, so nothing is promised of what is free: the service has no GET_CAPACITY",
+		driver: v1alpha1.DriverNFS,
+		cases:  map[string][]string{controllerService + "GetCapacity": {"should return capacity (no optional values added)"}},
 	},
 	{
 		reason: "a directory has no size, only its PersistentVolume has, and the suite makes none",
