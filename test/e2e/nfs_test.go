@@ -212,24 +212,25 @@ func waitVolumeGone(t *testing.T, v *corev1.PersistentVolume) {
 }
 
 // secondServer serves a directory of a node's own over NFS, from the node's kernel, and returns an Nfs for it. It works while the storage
-// node does not.
+// node does not. The directory is one of the root's: NFS 4 leads clients through all directories above an export, and a node's root, an
+// overlay, has no UUID by which the kernel could tell them apart.
 func secondServer(t *testing.T, node, name string) *v1alpha1.Nfs {
 	t.Helper()
 	image := newImage(t, "second", 1<<30)
 	onHost(t, "mkfs.ext4", "-q", "-F", image)
 	d := plug(t, node, image, "ubd")
 	t.Cleanup(func() {
-		onNode(t, node, `exportfs -ua; rpc.nfsd 0; pids=$(pidof rpc.mountd nfsdcld) && kill $pids; umount /srv/second`)
+		onNode(t, node, `exportfs -ua; rpc.nfsd 0; pids=$(pidof rpc.mountd nfsdcld) && kill $pids; umount /second`)
 	})
 	onNode(t, node, strings.ReplaceAll(`modprobe -a nfsd auth_rpcgss
-		mkdir -p /srv/second /run/rpc_pipefs /var/lib/nfs/nfsdcld
+		mkdir -p /second /run/rpc_pipefs /var/lib/nfs/nfsdcld
 		mountpoint -q /run/rpc_pipefs || mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs
 		mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
-		mount DEV /srv/second
+		mount DEV /second
 		printf '[general]\npipefs-directory=/run/rpc_pipefs\n' > /etc/nfs.conf
 		nfsdcld
 		rpc.mountd --no-nfs-version 3
-		exportfs -i -o rw,no_root_squash,sync,no_subtree_check,fsid=7 '*:/srv/second'
+		exportfs -i -o rw,no_root_squash,sync,no_subtree_check,fsid=7 '*:/second'
 		rpc.nfsd --no-nfs-version 3 --grace-time 10 --lease-time 10 2`, "DEV", d.device))
 	address := ""
 	nodeObject := &corev1.Node{}
@@ -242,7 +243,7 @@ func secondServer(t *testing.T, node, name string) *v1alpha1.Nfs {
 		}
 	}
 	n := &v1alpha1.Nfs{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	n.Spec.Server, n.Spec.Path = address, "/srv/second"
+	n.Spec.Server, n.Spec.Path = address, "/second"
 	create(t, n)
 	waitRunning(t, n, limitPod)
 	return n
