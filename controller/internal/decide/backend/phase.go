@@ -170,10 +170,14 @@ func (s Summary) Capacity() v1alpha1.Space {
 }
 
 // SpaceOf returns a size and what of it is free. Free is rounded down to a whole percent, and is 0 only when nothing is free: so it does
-// not change with every write, and never promises too much.
+// not change with every write, and never promises too much. It is a whole number of MiB where it can be one, for a person to read.
 func SpaceOf(size, free int64) v1alpha1.Space {
+	const mib = 1 << 20
 	if percent := size / 100; percent > 0 && free < size && free >= percent {
 		free = free / percent * percent
+		if free > mib {
+			free = free / mib * mib
+		}
 	}
 	return v1alpha1.Space{Total: quantity(size), Used: quantity(size - free), Free: quantity(free)}
 }

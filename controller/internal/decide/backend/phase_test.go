@@ -142,7 +142,7 @@ func TestMember_ready(t *testing.T) {
 func TestCapacity_sumsTheHostsThatReport(t *testing.T) {
 	s := summaryOf(hostOf("n1"), hostOf("n2", down), hostOf("n3", refuses), hostOf("n4"), hostOf("n5", func(h *HostHealth) { h.Removed = true }))
 	got := s.Capacity()
-	if text := fmt.Sprintf("%s %s %s", got.Total, got.Used, got.Free); text != "20Gi 12884901920 8589934560" {
+	if text := fmt.Sprintf("%s %s %s", got.Total, got.Used, got.Free); text != "20Gi 12289Mi 8191Mi" {
 		t.Errorf("total, used, free: %s", text)
 	}
 	s.Whole.Capacity = new(SpaceOf(100, 100))
@@ -162,6 +162,8 @@ func TestSpaceOf_roundsWhatIsFree(t *testing.T) {
 		"nothing is free":                  {1000, 0, 0},
 		"a size of less than 100 bytes":    {50, 33, 33},
 		"a little less than all is not it": {1000, 991, 990},
+		"a whole number of MiB":            {4128512 << 10, 4<<30 - 100<<20, 3991 << 20},
+		"no whole MiB":                     {2 << 20, 1<<20 - 1, 1048550},
 	} {
 		got := SpaceOf(c.size, c.free)
 		if got.Free.Value() != c.want || got.Total.Value() != c.size || got.Used.Value() != c.size-c.want {
