@@ -148,19 +148,24 @@ func refusedCalls(t *testing.T, n *v1alpha1.Nfs) {
 
 // refusedVolumes: what a person who may write PersistentVolumes could have mounted or deleted.
 func refusedVolumes(t *testing.T, n *v1alpha1.Nfs) {
-	good := string(n.UID) + "/pvc-00000000-0000-4000-8000-000000000000"
+	// Each has a handle of its own: the kubelet takes two volumes of one handle for one, and tells the pods of one only.
+	handles := 0
+	good := func() string {
+		handles++
+		return fmt.Sprintf("%s/pvc-00000000-0000-4000-8000-%012d", n.UID, handles)
+	}
 	attributes := func(directory string) map[string]string {
 		return sharedvolume.Attributes{
 			Server: n.Spec.Server, Path: n.Spec.Path, Directory: directory, OnDelete: sharedvolume.Delete, ShareID: n.Status.ShareID,
 		}.Map()
 	}
 	volumes := map[string]corev1.CSIPersistentVolumeSource{
-		"up":       {VolumeHandle: good, VolumeAttributes: attributes("../" + canary)},
-		"link":     {VolumeHandle: good, VolumeAttributes: attributes("link")},
-		"foreign":  {VolumeHandle: good, VolumeAttributes: attributes("foreign")},
-		"records":  {VolumeHandle: good, VolumeAttributes: attributes(".quarry")},
+		"up":       {VolumeHandle: good(), VolumeAttributes: attributes("../" + canary)},
+		"link":     {VolumeHandle: good(), VolumeAttributes: attributes("link")},
+		"foreign":  {VolumeHandle: good(), VolumeAttributes: attributes("foreign")},
+		"records":  {VolumeHandle: good(), VolumeAttributes: attributes(".quarry")},
 		"handle":   {VolumeHandle: string(n.UID) + "/../" + canary, VolumeAttributes: attributes(canary)},
-		"no-attrs": {VolumeHandle: good},
+		"no-attrs": {VolumeHandle: good()},
 	}
 	pods := map[string]*corev1.Pod{}
 	for what, source := range volumes {
