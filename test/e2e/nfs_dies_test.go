@@ -85,11 +85,12 @@ func othersGoOn(t *testing.T, n, second *v1alpha1.Nfs, beside *v1alpha1.Cluster,
 	if err := kube.Get(t.Context(), client.ObjectKey{Name: n.Name}, &storagev1.StorageClass{}); err != nil {
 		t.Errorf("the StorageClass: %v", err)
 	}
+	// They flush a file of theirs: sync(2) without one waits for all filesystems of the node, that of the dead server among them.
 	local := claim(t, "beside-nfs", beside.Name, "64Mi")
-	waitPod(t, pod(t, "beside-nfs", "n1", "echo local > /data0/file && sync", local), corev1.PodSucceeded)
+	waitPod(t, pod(t, "beside-nfs", "n1", "echo local > /data0/file && sync /data0/file", local), corev1.PodSucceeded)
 	other := claim(t, "second-nfs", second.Name, "64Mi", shared)
 	for _, node := range []string{"n1", "n2"} {
-		waitPod(t, pod(t, "second-nfs-"+node, node, "echo other > /data0/"+node+" && sync", other), corev1.PodSucceeded)
+		waitPod(t, pod(t, "second-nfs-"+node, node, "echo other > /data0/"+node+" && sync /data0/"+node, other), corev1.PodSucceeded)
 	}
 	begin := time.Now()
 	remove(t, victim)

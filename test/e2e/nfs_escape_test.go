@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -186,6 +187,12 @@ func refusedVolumes(t *testing.T, n *v1alpha1.Nfs) {
 		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "hostile-" + what}}
 		remove(t, c)
 		waitRefusedOrGone(t, "hostile-"+what)
+		// A person gives it up: the provisioner keeps an object whose volume it may not delete.
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))
+		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "hostile-" + what}}
+		if err := kube.Patch(t.Context(), v, patch); client.IgnoreNotFound(err) != nil {
+			t.Error(err)
+		}
 	}
 }
 

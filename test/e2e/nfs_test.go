@@ -211,23 +211,24 @@ func waitVolumeGone(t *testing.T, v *corev1.PersistentVolume) {
 	})
 }
 
-// secondServer serves a directory of a node's own over NFS, from the node's kernel, and returns an Nfs for it. It works while the storage
-// node does not. The directory is one of the root's: NFS 4 leads clients through all directories above an export, and a node's root, an
-// overlay, has no UUID by which the kernel could tell them apart.
+// secondServer serves a disk of a node's own over NFS, from the node's kernel, and returns an Nfs for it. It works while the storage node
+// does not. The disk is the root of what is exported: NFS 4 leads clients through all directories above an export, and the kernel exports
+// nothing of a node's own root, an overlay.
 func secondServer(t *testing.T, node, name string) *v1alpha1.Nfs {
 	t.Helper()
 	image := newImage(t, "second", 1<<30)
 	onHost(t, "mkfs.ext4", "-q", "-F", image)
 	d := plug(t, node, image, "ubd")
 	t.Cleanup(func() {
-		onNode(t, node, `exportfs -ua; rpc.nfsd 0; pids=$(pidof rpc.mountd nfsdcld) && kill $pids; umount /second`)
+		onNode(t, node, `exportfs -ua; rpc.nfsd 0; pids=$(pidof rpc.mountd nfsdcld) && kill $pids; umount /srv`)
 	})
 	onNode(t, node, strings.ReplaceAll(`modprobe -a nfsd auth_rpcgss
-		mkdir -p /second /run/rpc_pipefs /var/lib/nfs/nfsdcld
+		mkdir -p /run/rpc_pipefs /var/lib/nfs/nfsdcld
 		mountpoint -q /run/rpc_pipefs || mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs
 		mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
-		mount DEV /second
-		printf '[general]\npipefs-directory=/run/rpc_pipefs\n' > /etc/nfs.conf
+		mount DEV /srv
+		mkdir /srv/second
+		printf '[general]\npipefs-directory=/run/rpc_pipefs\n[exports]\nrootdir=/srv\n' > /etc/nfs.conf
 		nfsdcld
 		rpc.mountd --no-nfs-version 3
 		exportfs -i -o rw,no_root_squash,sync,no_subtree_check,fsid=7 '*:/second'
