@@ -90,7 +90,7 @@ type Trees interface {
 	// Unmount takes away a mount of a volume. last says that it is the one that the others were made from.
 	Unmount(ctx context.Context, v Volume, p mount.Point, last bool) error
 	// Measure reads the usage of a mount.
-	Measure(ctx context.Context, path string) (fs.Usage, error)
+	Measure(ctx context.Context, at mount.Point) (fs.Usage, error)
 }
 
 // Errors that sources share.

@@ -28,7 +28,7 @@ func (d *node) NodeGetVolumeStats(ctx context.Context, req *csi.NodeGetVolumeSta
 		return nil, err
 	}
 	if d.trees != nil {
-		usage, err := d.trees.Measure(ctx, at.Path)
+		usage, err := d.trees.Measure(ctx, at)
 		if err != nil {
 			return &csi.NodeGetVolumeStatsResponse{VolumeCondition: condition("The volume cannot be reached: " + err.Error())}, nil
 		}

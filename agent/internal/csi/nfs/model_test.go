@@ -162,7 +162,7 @@ func (m shares) Reaches(_ context.Context, server string, options []string) erro
 }
 
 // Measure asks the server too.
-func (m shares) Measure(context.Context, string) (hostnfs.Usage, error) {
+func (m shares) Measure(context.Context, hostnfs.Mounted) (hostnfs.Usage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.down {

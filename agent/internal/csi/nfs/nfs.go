@@ -32,7 +32,7 @@ type Shares interface {
 	// Reaches is an error when a server does not answer.
 	Reaches(ctx context.Context, server string, options []string) error
 	// Measure reads the usage of a mount.
-	Measure(ctx context.Context, path string) (hostnfs.Usage, error)
+	Measure(ctx context.Context, m hostnfs.Mounted) (hostnfs.Usage, error)
 }
 
 // Places opens places to mount on.
@@ -172,8 +172,13 @@ func (s *Source) Mount(ctx context.Context, v csi.Volume, want csi.Access, targe
 func (s *Source) Release(context.Context, csi.Volume) error { return nil }
 
 // Measure reads the usage of a mount, which is that of the whole share.
-func (s *Source) Measure(ctx context.Context, target string) (fs.Usage, error) {
-	u, err := s.cfg.Shares.Measure(ctx, target)
+func (s *Source) Measure(ctx context.Context, at mount.Point) (fs.Usage, error) {
+	dir, base, err := s.cfg.Places.Parent(at.Path)
+	if err != nil {
+		return fs.Usage{}, err
+	}
+	defer dir.Close()
+	u, err := s.cfg.Shares.Measure(ctx, hostnfs.Mounted{Dir: dir, Name: base, What: at.Path, Server: server(at)})
 	return fs.Usage{
 		TotalBytes: u.TotalBytes, UsedBytes: u.UsedBytes, FreeBytes: u.FreeBytes,
 		TotalInodes: u.TotalInodes, UsedInodes: u.UsedInodes, FreeInodes: u.FreeInodes,

@@ -62,9 +62,8 @@ type Limits struct {
 	Idle time.Duration
 	// Measure bounds the measuring of a mount of a pod.
 	Measure time.Duration
-	// Processes bounds the processes, and Measures the measurements, at a time; Hanging bounds the processes that were killed and still
-	// wait for one server.
-	Processes, Measures, Hanging int
+	// Processes bounds the processes at a time; Hanging bounds the processes that were killed and still wait for one server.
+	Processes, Hanging int
 	// Calls bounds the calls in progress on one share.
 	Calls int
 }
@@ -73,7 +72,7 @@ func (l Limits) withDefaults() Limits {
 	return Limits{
 		Resolve: cmp.Or(l.Resolve, 5*time.Second), Mount: cmp.Or(l.Mount, 15*time.Second), Call: cmp.Or(l.Call, 15*time.Second),
 		Slice: cmp.Or(l.Slice, 15*time.Second), Unmount: cmp.Or(l.Unmount, 20*time.Second), Idle: cmp.Or(l.Idle, 2*time.Minute),
-		Measure: cmp.Or(l.Measure, 5*time.Second), Processes: cmp.Or(l.Processes, 128), Measures: cmp.Or(l.Measures, 32), Hanging: cmp.Or(l.Hanging, 8),
+		Measure: cmp.Or(l.Measure, 5*time.Second), Processes: cmp.Or(l.Processes, 128), Hanging: cmp.Or(l.Hanging, 8),
 		Calls: cmp.Or(l.Calls, 16),
 	}
 }
@@ -88,12 +87,8 @@ type Client struct {
 	// busy are the volumes, and the looks at shares, that a call works on.
 	busy map[string]bool
 	// tasks are the processes of one task each that are not gone yet, by what they work on.
-	tasks map[string]*task
-	// measures are the measurements in progress, by path, with their beginning.
-	measures map[string]time.Time
-	closed   bool
-
-	statfs func(path string) (Usage, error)
+	tasks  map[string]*task
+	closed bool
 }
 
 // New makes a Client.
@@ -107,7 +102,7 @@ func New(cfg Config) *Client {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}
 	}
-	return &Client{cfg: cfg, shares: map[string]*mounted{}, busy: map[string]bool{}, tasks: map[string]*task{}, measures: map[string]time.Time{}, statfs: measure}
+	return &Client{cfg: cfg, shares: map[string]*mounted{}, busy: map[string]bool{}, tasks: map[string]*task{}}
 }
 
 // Close unmounts what this package mounted for itself. Mounts of pods stay.

@@ -39,6 +39,8 @@ type world struct {
 	running  atomic.Int64
 	// tasks answer what is not a server.
 	tasks map[string]func(files []*os.File) error
+	// usage is what every mount of a pod measures.
+	usage Usage
 }
 
 func newWorld(t *testing.T) *world {
@@ -58,7 +60,7 @@ func newWorld(t *testing.T) *world {
 // quick are limits that a test can wait for.
 var quick = Limits{
 	Resolve: 200 * time.Millisecond, Mount: 600 * time.Millisecond, Call: 600 * time.Millisecond, Slice: 100 * time.Millisecond,
-	Unmount: 400 * time.Millisecond, Idle: time.Minute, Measure: 200 * time.Millisecond, Processes: 4, Measures: 2, Calls: 3,
+	Unmount: 400 * time.Millisecond, Idle: time.Minute, Measure: 200 * time.Millisecond, Processes: 4, Calls: 3,
 }
 
 func (w *world) client(limits Limits) *Client {
@@ -208,7 +210,9 @@ func (s *modelSite) Open() (*share.Share, error) {
 }
 
 func (w *world) task(task string, files []*os.File, in io.Reader, out io.Writer) {
-	err := child.Once(in, out, func(any) error { return w.tasks[task](files) })
+	err := child.Once(in, out, func(any) (child.Response, error) {
+		return child.Response{Measured: w.usage}, w.tasks[task](files)
+	})
 	if err != nil {
 		w.t.Logf("%s: %v", task, err)
 	}

@@ -97,11 +97,23 @@ func attach(t *testing.T, c *Client, v Volume, place string) error {
 
 func detach(t *testing.T, c *Client, place string, force bool) error {
 	t.Helper()
+	m := mountedAt(t, place)
+	defer m.Dir.Close()
+	return c.Unmount(t.Context(), m, force)
+}
+
+func usageOf(t *testing.T, c *Client, place string) (Usage, error) {
+	t.Helper()
+	m := mountedAt(t, place)
+	defer m.Dir.Close()
+	return c.Measure(t.Context(), m)
+}
+
+func mountedAt(t *testing.T, place string) Mounted {
+	t.Helper()
 	fd, err := unix.Open(filepath.Dir(place), unix.O_PATH|unix.O_CLOEXEC, 0)
 	must(t, err)
-	f := os.NewFile(uintptr(fd), filepath.Dir(place))
-	defer f.Close()
-	return c.Unmount(t.Context(), Mounted{Dir: f, Name: filepath.Base(place), What: place, Server: nfsd.Address}, force)
+	return Mounted{Dir: os.NewFile(uintptr(fd), filepath.Dir(place)), Name: filepath.Base(place), What: place, Server: nfsd.Address}
 }
 
 func TestHost(t *testing.T) {
@@ -145,7 +157,7 @@ func versions(t *testing.T, s *nfsd.Server) { //nolint:gocyclo // one journey, t
 				if _, err := os.Stat(filepath.Join(place, "../.quarry")); err == nil {
 					t.Error("the records are seen")
 				}
-				u, err := c.Measure(t.Context(), place)
+				u, err := usageOf(t, c, place)
 				if err != nil || u.TotalBytes == 0 {
 					t.Errorf("%+v, %v", u, err)
 				}
@@ -422,7 +434,7 @@ func deadServer(t *testing.T, s *nfsd.Server) { //nolint:gocyclo // one journey,
 				most = 100 * time.Millisecond
 			}
 			takes(t, most, func() {
-				_, err := c.Measure(t.Context(), place)
+				_, err := usageOf(t, c, place)
 				var p *sharedvolume.Problem
 				if !errors.As(err, &p) || p.Reason != sharedvolume.ReasonUnreachable {
 					t.Errorf("measure: %v", err)
@@ -472,7 +484,7 @@ func deadServer(t *testing.T, s *nfsd.Server) { //nolint:gocyclo // one journey,
 		}
 		time.Sleep(time.Second)
 	}
-	if _, err := c.Measure(t.Context(), place); err != nil {
+	if _, err := usageOf(t, c, place); err != nil {
 		t.Errorf("measure: %v", err)
 	}
 	must(t, detach(t, c, place, false))
@@ -497,7 +509,15 @@ func deadUnmount(t *testing.T, s *nfsd.Server) {
 	}()
 	time.Sleep(time.Second)
 	takes(t, 10*time.Second, func() {
-		t.Logf("clean: %v", detach(t, c, clean, false))
+		_, err := usageOf(t, c, clean)
+		wantReason(t, err, sharedvolume.ReasonUnreachable)
+	})
+	takes(t, 10*time.Second, func() {
+		err := detach(t, c, clean, false)
+		t.Logf("clean: %v", err)
+		if errors.Is(err, ErrInUse) {
+			t.Error("who measured the mount still holds it")
+		}
 	})
 	c.mu.Lock()
 	t.Logf("%d processes wait", len(c.tasks))

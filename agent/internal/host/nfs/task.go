@@ -20,26 +20,42 @@ type task struct {
 	killed time.Time
 }
 
-// once runs one task to its end. A process that does not end in time is killed; while the kernel does not let it go, another task on
-// the same thing is refused.
+// once runs one task of which only the outcome counts.
 func (c *Client) once(ctx context.Context, t *task, message any, files ...*os.File) error {
+	_, err := c.ask(ctx, t, message, files...)
+	return err
+}
+
+// reply is what a process said.
+type reply struct {
+	child.Response
+	err error
+}
+
+// ask runs one task to its end. A process that does not end in time is killed; while the kernel does not let it go, another task on
+// the same thing is refused.
+func (c *Client) ask(ctx context.Context, t *task, message any, files ...*os.File) (child.Response, error) {
 	if err := c.begin(t); err != nil {
-		return err
+		return child.Response{}, err
 	}
 	p, err := c.cfg.Start(t.kind, files...)
 	if err != nil {
 		c.finish(t)
-		return err
+		return child.Response{}, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.limit)
 	defer cancel()
-	result := make(chan error, 1)
-	go func() { result <- talk(p, message) }()
+	result := make(chan reply, 1)
+	go func() {
+		r, err := talk(p, message)
+		result <- reply{r, err}
+	}()
+	var out reply
 	select {
-	case err = <-result:
+	case out = <-result:
 		p.End()
 	case <-ctx.Done():
-		err = fmt.Errorf("%s %s: it took longer than %s: %w", t.kind, t.on, t.limit, context.DeadlineExceeded)
+		out.err = fmt.Errorf("%s %s: it took longer than %s: %w", t.kind, t.on, t.limit, context.DeadlineExceeded)
 		p.Kill()
 	}
 	select {
@@ -57,7 +73,7 @@ func (c *Client) once(ctx context.Context, t *task, message any, files ...*os.Fi
 			c.cfg.Log.Info("A process that waited for a server is gone", "task", t.kind, "on", t.on, "server", t.server)
 		}()
 	}
-	return err
+	return out.Response, out.err
 }
 
 // begin counts a task. What hangs because of one server is bounded, so that there is always room for the others.
@@ -96,14 +112,14 @@ func (c *Client) finish(t *task) {
 }
 
 // talk hands a process its message and reads how it went.
-func talk(p Process, message any) error {
+func talk(p Process, message any) (child.Response, error) {
 	err := json.NewEncoder(p).Encode(message)
 	var r child.Response
 	if err == nil {
 		err = json.NewDecoder(p).Decode(&r)
 	}
 	if err != nil {
-		return fmt.Errorf("task: %w%s", err, lastWords(p))
+		return r, fmt.Errorf("task: %w%s", err, lastWords(p))
 	}
-	return r.Failure.Err()
+	return r, r.Failure.Err()
 }

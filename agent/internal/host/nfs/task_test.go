@@ -1,7 +1,6 @@
 package nfs
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -109,43 +108,48 @@ func TestReaches(t *testing.T) {
 	close(hold)
 }
 
-// TestMeasure keeps at most one thread waiting for one mount, and a bounded number in all.
+// TestMeasure measures in a process, that holds the mount no longer than the limit says.
 func TestMeasure(t *testing.T) {
 	w := newWorld(t)
 	c := w.client(quick)
-	u, err := c.Measure(t.Context(), w.dir)
-	if err != nil || u.TotalBytes == 0 {
-		t.Errorf("%+v, %v", u, err)
+	dir, err := os.Open(t.TempDir())
+	must(t, err)
+	defer dir.Close()
+	at := Mounted{Dir: dir, Name: "mount", What: "/pods/a/mount", Server: "one"}
+	w.usage = Usage{TotalBytes: 100, UsedBytes: 40, FreeBytes: 60, TotalInodes: 10}
+	var got []*os.File
+	w.tasks[child.TaskMeasure] = func(files []*os.File) error { got = files; return nil }
+	u, err := c.Measure(t.Context(), at)
+	if err != nil || u != w.usage || len(got) != 1 || got[0] != dir {
+		t.Errorf("%+v, %v of %v", u, err, got)
 	}
-	if _, err := c.Measure(t.Context(), w.dir+"/nothing"); err == nil {
-		t.Error("nothing is measured")
+	w.tasks[child.TaskMeasure] = func([]*os.File) error { return os.ErrNotExist }
+	if _, err := c.Measure(t.Context(), at); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("nothing is measured: %v", err)
 	}
 	hold := make(chan struct{})
-	var calls atomic.Int64
-	c.statfs = func(string) (Usage, error) { calls.Add(1); <-hold; return Usage{TotalBytes: 1}, nil }
-	for i := range 10 {
-		for n, path := range []string{"/a", "/b", "/c"} {
-			most := 30 * time.Millisecond
-			if i == 0 && n < 2 {
-				most = time.Second
-			}
-			takes(t, 10*most, func() {
-				_, err := c.Measure(context.WithoutCancel(t.Context()), path)
-				var p *sharedvolume.Problem
-				if !errors.As(err, &p) || p.Reason != sharedvolume.ReasonUnreachable {
-					t.Errorf("%s: %v", path, err)
-				}
-			})
+	var held atomic.Bool
+	held.Store(true)
+	w.tasks[child.TaskMeasure] = func([]*os.File) error {
+		if held.Load() {
+			<-hold
 		}
+		return nil
 	}
-	if n := calls.Load(); n != 2 {
-		t.Errorf("%d threads wait", n)
-	}
-	close(hold)
-	back(t, func() error {
-		_, err := c.Measure(t.Context(), "/c")
-		return err
+	takes(t, 5*time.Second, func() {
+		_, err := c.Measure(t.Context(), at)
+		wantReason(t, err, sharedvolume.ReasonUnreachable, "server one does not answer")
 	})
+	back(t, func() error {
+		if n := w.running.Load(); n != 0 {
+			return fmt.Errorf("%d processes hold the mount", n)
+		}
+		return nil
+	})
+	held.Store(false)
+	close(hold)
+	_, err = c.Measure(t.Context(), at)
+	must(t, err)
 }
 
 // TestTask_bounds keeps what hangs because of one server from using up the room of the others.

@@ -33,6 +33,8 @@ const (
 	TaskAttach = "attach"
 	// TaskUnmount unmounts.
 	TaskUnmount = "unmount"
+	// TaskMeasure reads the usage of a mount of a pod.
+	TaskMeasure = "measure"
 	// TaskProbe asks whether a server answers.
 	TaskProbe = "probe"
 )
@@ -57,7 +59,8 @@ func run(argv []string, in io.Reader, out io.Writer) error {
 		return errors.New("this is for the agent itself")
 	}
 	task, namespace := argv[2], argv[3]
-	if task != TaskUnmount {
+	// Mounts of pods are seen in the mount namespace of the agent.
+	if task != TaskUnmount && task != TaskMeasure {
 		if err := kernel.Enter(namespace, argv); err != nil {
 			return err
 		}
@@ -68,22 +71,31 @@ func run(argv []string, in io.Reader, out io.Writer) error {
 	case TaskServe:
 		return Serve(in, out, open)
 	case TaskAttach:
-		return Once(in, out, attach)
+		return Once(in, out, told(attach))
 	case TaskUnmount:
-		return Once(in, out, unmount)
+		return Once(in, out, told(unmount))
+	case TaskMeasure:
+		return Once(in, out, measure)
 	case TaskProbe:
-		return Once(in, out, probe)
+		return Once(in, out, told(probe))
 	}
 	return fmt.Errorf("no task %q", task)
 }
 
 // Once reads one message, does what it asks for, and says how that went.
-func Once[T any](in io.Reader, out io.Writer, do func(T) error) error {
+func Once[T any](in io.Reader, out io.Writer, do func(T) (Response, error)) error {
 	var message T
 	if err := json.NewDecoder(in).Decode(&message); err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
-	return json.NewEncoder(out).Encode(Response{Failure: failure(do(message))})
+	r, err := do(message)
+	r.Failure = failure(err)
+	return json.NewEncoder(out).Encode(r)
+}
+
+// told makes a task of one that says only how it went.
+func told[T any](do func(T) error) func(T) (Response, error) {
+	return func(message T) (Response, error) { return Response{}, do(message) }
 }
 
 // site is a share at an address.
@@ -147,6 +159,21 @@ func attach(a Attachment) error {
 	}
 	defer dir.Close()
 	return kernel.Attach(root, int(dir.Fd()), place)
+}
+
+// measure reads the usage of a mount. What else is there, once the mount is gone, is nobody's volume.
+func measure(m Measuring) (Response, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(fmt.Sprintf("/proc/self/fd/%d/%s", place, m.Name), &st); err != nil {
+		return Response{}, fmt.Errorf("usage of %s: %w", m.Name, err)
+	}
+	if st.Type != unix.NFS_SUPER_MAGIC {
+		return Response{}, fmt.Errorf("%s is no mount of NFS: %w", m.Name, os.ErrNotExist)
+	}
+	return Response{Measured: Usage{
+		TotalBytes: int64(st.Blocks) * st.Bsize, UsedBytes: int64(st.Blocks-st.Bfree) * st.Bsize, FreeBytes: int64(st.Bavail) * st.Bsize,
+		TotalInodes: int64(st.Files), UsedInodes: int64(st.Files - st.Ffree), FreeInodes: int64(st.Ffree),
+	}}, nil
 }
 
 // forceTries is how often a mount is forced before it is only taken out of sight. Each time, what waits for the server fails.

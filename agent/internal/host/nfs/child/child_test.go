@@ -127,17 +127,17 @@ func TestServe_cannotMount(t *testing.T) {
 
 func TestOnce(t *testing.T) {
 	var out bytes.Buffer
-	err := Once(strings.NewReader(`{"Name":"a","Force":true}`), &out, func(u Unmounting) error {
+	err := Once(strings.NewReader(`{"Name":"a","Force":true}`), &out, func(u Unmounting) (Response, error) {
 		if u.Name != "a" || !u.Force {
 			t.Errorf("%+v", u)
 		}
-		return ErrInUse
+		return Response{}, ErrInUse
 	})
 	var r Response
 	if err != nil || json.Unmarshal(out.Bytes(), &r) != nil || !errors.Is(r.Failure.Err(), ErrInUse) {
 		t.Errorf("%v, %s", err, out.String())
 	}
-	if err := Once(strings.NewReader(""), &out, func(Unmounting) error { return nil }); err == nil {
+	if err := Once(strings.NewReader(""), &out, func(Unmounting) (Response, error) { return Response{}, nil }); err == nil {
 		t.Error("nothing is a message")
 	}
 }

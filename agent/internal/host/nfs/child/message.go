@@ -68,6 +68,7 @@ type Response struct {
 	Usage     sharedvolume.Usage       `json:",omitzero"`
 	Directory sharedvolume.Directory   `json:",omitzero"`
 	Removal   sharedvolume.Removal     `json:",omitzero"`
+	Measured  Usage                    `json:",omitzero"`
 	List      []sharedvolume.Directory `json:",omitempty"`
 	Next      string                   `json:",omitempty"`
 }
@@ -85,6 +86,16 @@ type Unmounting struct {
 	Name string
 	// Force makes what waits for the server fail, and what was not written yet is lost.
 	Force bool
+}
+
+// Measuring asks for the usage of what is mounted on a name in the directory that is open as file 3.
+type Measuring struct{ Name string }
+
+// Usage is what is used and free of a mount.
+type Usage struct {
+	TotalBytes, UsedBytes, FreeBytes int64
+	// Inodes are all zero where the server does not limit them.
+	TotalInodes, UsedInodes, FreeInodes int64
 }
 
 // Failure is an error on its way between two processes.
