@@ -66,8 +66,9 @@ func (b *Backend) look(ctx context.Context, n *v1alpha1.Nfs, w backend.World, pr
 	}
 	share := nfs.ShareOf(n)
 	share.ID = nfs.ShareID(n, w)
-	// A storage that is being deleted is only looked at: nothing new is written on its share.
-	prepare = prepare && n.DeletionTimestamp.IsZero()
+	// A storage that is being deleted is only looked at: nothing new is written on its share. Its volumes still need the records to be
+	// compared with a share that was copied.
+	prepare = prepare && (n.DeletionTimestamp.IsZero() || nfs.Volumes(w) > 0)
 	out.Prepared = prepare
 	nodes := nfs.Order(b.Agents.Online(), []string{preferred}, int(b.turn.Add(1)), tries)
 	if len(nodes) == 0 {

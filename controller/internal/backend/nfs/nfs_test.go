@@ -126,6 +126,12 @@ func TestObserve_recordedIdentityAndDeletion(t *testing.T) {
 	if q := a.asked[0]; q.share.ID != fine.ID || q.share.Owner != string(n.UID) || q.prepare {
 		t.Errorf("asked %+v", q)
 	}
+	a.asked = nil
+	// Its volumes need the records on a share that was copied meanwhile.
+	w := backend.World{Volumes: map[string][]backend.Volume{"": {{Name: "pvc-1"}}}}
+	if _, err := b.Observe(t.Context(), n, w, nil); err != nil || !a.asked[0].prepare {
+		t.Errorf("asked %+v, %v", a.asked, err)
+	}
 }
 
 func TestObserve_invalidOptionsReachNoAgent(t *testing.T) {

@@ -136,6 +136,15 @@ func ShareID(n *v1alpha1.Nfs, w backend.World) string {
 	return slices.Min(ids)
 }
 
+// Volumes counts the PersistentVolumes of a share.
+func Volumes(w backend.World) int {
+	count := 0
+	for _, volumes := range w.Volumes {
+		count += len(volumes)
+	}
+	return count
+}
+
 // Hosts returns no host: the share is on none.
 func (v *View) Hosts() []string { return nil }
 
@@ -214,10 +223,7 @@ func before(a, b *v1alpha1.Nfs) bool {
 
 // Fill writes what only an Nfs has in its status.
 func (v *View) Fill(n *v1alpha1.Nfs) {
-	n.Status.VolumeCount = 0
-	for _, volumes := range v.world.Volumes {
-		n.Status.VolumeCount += int32(len(volumes))
-	}
+	n.Status.VolumeCount = int32(Volumes(v.world))
 	if v.look.Report.Problem != nil {
 		return
 	}

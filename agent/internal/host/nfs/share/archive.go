@@ -20,7 +20,8 @@ const (
 func (o *owned) archive(r record) (as, note string, err error) {
 	if r.State == sharedvolume.Removing {
 		inode, err := o.root.inode(r.Archive)
-		if err == nil && inode == r.Inode {
+		// In a copy of the share a directory that is not at its place any more is where it was about to be moved.
+		if err == nil && (r.Tree != o.tree || inode == r.Inode) {
 			return r.Archive, "", nil
 		}
 		if err != nil && !isMissing(err) && !isOther(err) {
@@ -33,6 +34,9 @@ func (o *owned) archive(r record) (as, note string, err error) {
 	}
 	if !there {
 		return "", goneNote(r), nil
+	}
+	if err := o.undivided(r); err != nil {
+		return "", "", err
 	}
 	in, name, err := o.holding(r.Directory)
 	if err != nil {

@@ -33,6 +33,9 @@ func (s *Share) Ensure(t Target, name, directory string, policy sharedvolume.Pol
 	defer o.close()
 	s.placing.Lock()
 	defer s.placing.Unlock()
+	if err := o.ready(); err != nil {
+		return sharedvolume.Directory{}, explainRoot(err)
+	}
 	r, err := o.ensure(record{
 		Version: recordVersion, Owner: id.Owner, Volume: id.Name, Directory: directory, OnDelete: policy, State: sharedvolume.Making,
 		Tree: o.tree, Created: s.now().Unix(),
@@ -76,30 +79,27 @@ func (o *owned) ensure(want record) (record, error) {
 
 // confirm checks that the directory of a volume still is the one that was made.
 func (o *owned) confirm(r record) (record, error) {
+	r, err := o.settle(r)
+	if err != nil {
+		return record{}, err
+	}
 	inode, err := o.root.inode(r.Directory)
 	switch {
 	case isMissing(err), isOther(err):
 		return record{}, fmt.Errorf("directory %q of volume %s is gone from the share: %w", r.Directory, r.Volume, sharedvolume.ErrState)
 	case err != nil:
 		return record{}, err
-	case r.Tree != o.tree:
-		// The share was copied together with its records: the copy has inodes of its own, and the place decides.
-		r.Inode, r.Tree = inode, o.tree
-		if err := o.note(r); err != nil {
-			return record{}, err
-		}
-		return r, o.save(r)
-	case inode != r.Inode:
+	case r.Tree != o.tree || inode != r.Inode:
 		return record{}, fmt.Errorf("directory %q is not the one that was made for volume %s: %w", r.Directory, r.Volume, sharedvolume.ErrState)
 	}
 	return r, nil
 }
 
-// free refuses a place where something is.
+// free refuses a place where something is, and one that another volume has even if nothing is there.
 func (o *owned) free(r record) error {
 	inode, err := o.root.inode(r.Directory)
 	if isMissing(err) {
-		return nil
+		return o.keepOff(r.Directory, r.id())
 	}
 	if err != nil && !isOther(err) {
 		return err
@@ -146,6 +146,11 @@ func (o *owned) stage(r record) (uint64, error) {
 // place brings the directory to its place, from wherever an interrupted call left it. Another agent may do the same at this moment, so
 // it looks first where the directory comes from, and then where it goes.
 func (o *owned) place(r record) (record, error) {
+	if err := o.claim(r); errors.Is(err, sharedvolume.ErrTaken) {
+		return record{}, errors.Join(err, o.unmake(r), o.giveUp(r))
+	} else if err != nil {
+		return record{}, err
+	}
 	staged, err := o.making.inode(r.key())
 	if err != nil && !isMissing(err) {
 		return record{}, err
@@ -260,5 +265,5 @@ func (o *owned) finish(r record) (record, error) {
 
 // giveUp removes what was made of a volume that finds no place, so that nothing is left of it.
 func (o *owned) giveUp(r record) error {
-	return errors.Join(ignoreMissing(o.rmdir(o.making, r.key())), o.unnote(r), o.forget(r))
+	return errors.Join(ignoreMissing(o.rmdir(o.making, r.key())), o.unnote(r), o.unclaim(r), o.forget(r))
 }
