@@ -53,6 +53,8 @@ type View struct {
 	// prepared is when it was tried last whether volumes can be made, measured when the capacity was taken over.
 	prepared, measured time.Time
 	capacity           *v1alpha1.Space
+	// left is what the share of an Nfs that is being deleted has on record; nil while nobody asked.
+	left *Left
 	// first is when this controller looked first: until the agents had time to connect, what an earlier one wrote stands.
 	first, now time.Time
 }
@@ -94,6 +96,7 @@ func (v *View) Next(n *v1alpha1.Nfs, w backend.World, look *Look, now time.Time)
 	if v != nil {
 		out.first = v.first
 		out.look, out.prepared, out.measured, out.capacity = v.look, v.prepared, v.measured, v.capacity
+		out.left = v.left
 	}
 	if look == nil {
 		return out
@@ -173,6 +176,7 @@ func (v *View) Whole([]backend.HostHealth) backend.Whole {
 	} else if old := v.nfs.Status.Capacity.Total; old.Total != nil {
 		w.Capacity = &old
 	}
+	v.leave(&w)
 	return w
 }
 
