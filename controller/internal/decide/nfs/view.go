@@ -3,6 +3,7 @@ package nfs
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -69,6 +70,12 @@ func Invalid(n *v1alpha1.Nfs) *sharedvolume.Problem {
 	}
 	if _, err := sharedvolume.ParseOptions(options); err != nil {
 		return &sharedvolume.Problem{Reason: sharedvolume.ReasonInvalid, Message: "spec.mountOptions: " + err.Error()}
+	}
+	if slices.Contains(strings.Split(n.Spec.Path, "/"), sharedvolume.MarkDirectory) {
+		return &sharedvolume.Problem{
+			Reason:  sharedvolume.ReasonInvalid,
+			Message: "spec.path: it leads into " + sharedvolume.MarkDirectory + ", where the records of the share of an Nfs are",
+		}
 	}
 	return nil
 }
@@ -195,14 +202,25 @@ func (v *View) reachable() metav1.Condition {
 		fmt.Sprintf("The share was reached from node %s with NFS %s.", v.look.Node, v.look.Report.Version))
 }
 
-// unique tells an Nfs of the older one that names the same share.
+// unique tells an Nfs of the older one that names the same share, and of those whose path is inside or around its own.
 func (v *View) unique() metav1.Condition {
-	var older []string
+	var older, inside, around []string
+	mine := v.nfs.Spec.Path
 	for _, o := range v.world.Others {
 		n, ok := o.(*v1alpha1.Nfs)
-		if ok && n.Spec.Server == v.nfs.Spec.Server && n.Spec.Path == v.nfs.Spec.Path && before(n, v.nfs) {
+		switch {
+		case !ok || !sharedvolume.SameServer(n.Spec.Server, v.nfs.Spec.Server):
+		case n.Spec.Path == mine && before(n, v.nfs):
 			older = append(older, n.Name)
+		case n.Spec.Path == mine:
+		case sharedvolume.Contains(mine, n.Spec.Path):
+			inside = append(inside, n.Name)
+		case sharedvolume.Contains(n.Spec.Path, mine):
+			around = append(around, n.Name)
 		}
+	}
+	if len(older) == 0 && len(inside)+len(around) > 0 {
+		return backend.Condition(v1alpha1.ConditionShareUnique, metav1.ConditionFalse, v1alpha1.ReasonNestedShare, nestedText(inside, around))
 	}
 	if len(older) == 0 {
 		return backend.Condition(v1alpha1.ConditionShareUnique, metav1.ConditionTrue, v1alpha1.ReasonShareUnique,
@@ -211,6 +229,18 @@ func (v *View) unique() metav1.Condition {
 	slices.Sort(older)
 	return backend.Condition(v1alpha1.ConditionShareUnique, metav1.ConditionFalse, v1alpha1.ReasonSameShare, fmt.Sprintf(
 		"Nfs %s names the same server and path: both work, and both count the same room. Use one of them.", older[0]))
+}
+
+// nestedText names the Nfs objects whose paths are inside and around the one of another Nfs.
+func nestedText(inside, around []string) string {
+	var parts []string
+	for where, names := range map[string][]string{"inside": inside, "around": around} {
+		if slices.Sort(names); len(names) > 0 {
+			parts = append(parts, fmt.Sprintf("The path of Nfs %s is %s the path of this one on the same server.", backend.Shorten(names, 3), where))
+		}
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, " ") + " Each refuses directories that the other has volumes in or around, and both count the same room. Use paths beside each other."
 }
 
 // Elsewhere reports whether an agent on another node may know better.

@@ -235,19 +235,30 @@ func (o *owned) between(in dir, component string) (dir, error) {
 	if err != nil {
 		return none, err
 	}
-	st, err := d.stat()
-	if err == nil {
-		var id sharedvolume.ID
-		var held bool
-		if id, held, err = o.holder(st.Ino); held {
-			err = fmt.Errorf("%q is the directory of volume %s: %w", component, id, sharedvolume.ErrTaken)
-		}
-	}
-	if err != nil {
+	if err := o.passable(d, component); err != nil {
 		d.close()
 		return none, err
 	}
 	return d, nil
+}
+
+// passable refuses a way through the directory of a volume, and through the root of a share that is exported from inside of this one: what is
+// below is for those who use that share.
+func (o *owned) passable(d dir, component string) error {
+	if _, err := d.lstat(sharedvolume.MarkDirectory); err == nil {
+		return fmt.Errorf("%q is a share of its own, with a directory %s: %w", component, sharedvolume.MarkDirectory, sharedvolume.ErrTaken)
+	} else if !isMissing(err) {
+		return err
+	}
+	st, err := d.stat()
+	if err != nil {
+		return err
+	}
+	id, held, err := o.holder(st.Ino)
+	if held {
+		return fmt.Errorf("%q is the directory of volume %s: %w", component, id, sharedvolume.ErrTaken)
+	}
+	return err
 }
 
 // finish makes sure that the directory is where it belongs, and writes that down.

@@ -145,8 +145,17 @@ func (o *owned) insideOf(in dir, name, place string, self sharedvolume.ID, level
 	return o.inside(at, place, self, levels-1)
 }
 
-// undivided refuses to move a directory in which that of another volume is.
+// undivided refuses to move a directory in which that of another volume is, of this share or of one that is exported from inside of it.
 func (o *owned) undivided(r record) error {
+	d, err := o.root.open(r.Directory)
+	if err != nil {
+		return err
+	}
+	held, err := d.inhabited()
+	d.close()
+	if err != nil || held {
+		return errors.Join(err, nested(fmt.Sprintf("directory %q", r.Directory), held))
+	}
 	at, err := o.places.open(r.Directory)
 	if isMissing(err) {
 		return nil
