@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -84,6 +85,36 @@ func TestEntry(t *testing.T) {
 	for _, damaged := range [][]byte{nil, make([]byte, 18), make([]byte, 24), append(make([]byte, 16), 255, 255, 4, 'a', 0, 0, 0, 0)} {
 		if _, _, name, size := listing(damaged); size != 0 || name != "" {
 			t.Errorf("%v: %q, %d", damaged, name, size)
+		}
+	}
+}
+
+// TestRemove_overMeanwhile lets another agent come to the end of a removal while one still is at it. The volume stays forgotten.
+func TestRemove_overMeanwhile(t *testing.T) {
+	for _, effect := range []string{"unlink a", "move " + owner + ".pvc-1"} {
+		s := newSite(t)
+		target := s.prepare()
+		_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+		must(t, err)
+		for _, name := range []string{"a", "b", "c"} {
+			write(t, s.path("data/"+name), "x")
+		}
+		over := false
+		slow := s.agent(Config{Hook: func(what string, done bool) error {
+			if what == effect && done && !over {
+				over = true
+				must(t, removeOne(s.Share, target, "pvc-1"))
+			}
+			return nil
+		}, Now: func() time.Time {
+			if over {
+				return far
+			}
+			return start
+		}})
+		_, _ = slow.Remove(target, "pvc-1", "", far) // It may fail, for the ground went from under it.
+		if list, _, err := s.List(target, "", 10); err != nil || len(list) != 0 || !over {
+			t.Errorf("%s: the volume is back: %+v, %v", effect, list, err)
 		}
 	}
 }

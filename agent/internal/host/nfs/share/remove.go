@@ -176,10 +176,18 @@ func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) err
 		return ignoreMissing(o.rmdir(o.removing, r.key()))
 	}
 	r.Removed = out.Removed
-	if saveErr := o.save(r); err == nil {
+	if saveErr := o.progress(r); err == nil {
 		err = saveErr
 	}
 	return err
+}
+
+// progress writes down how far a removal is. Another agent may have come to its end meanwhile: a volume that is forgotten stays forgotten.
+func (o *owned) progress(r record) error {
+	if _, found, err := o.load(r.Volume); err != nil || !found {
+		return err
+	}
+	return o.save(r)
 }
 
 // mine refuses to remove what is not the directory of a volume. A call that was killed between its move and its second look leaves
@@ -232,7 +240,7 @@ func (o *owned) hide(r record) (record, dir, error) {
 func (o *owned) vacate(r record) (record, error) {
 	if !r.Moved {
 		r.Moved = true
-		if err := o.save(r); err != nil {
+		if err := o.progress(r); err != nil {
 			return r, err
 		}
 	}
