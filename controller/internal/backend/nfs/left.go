@@ -16,9 +16,13 @@ import (
 const maxLeft = 1000
 
 // left reads what a share that is about to be forgotten still has on record.
-func (b *Backend) left(ctx context.Context, s sharedvolume.Share, preferred string) *nfs.Left {
-	out := &nfs.Left{At: b.Now(), Share: s, Problem: "no agent answers"}
-	for _, node := range nfs.Order(b.Agents.Online(), []string{preferred}, int(b.turn.Add(1)), tries) {
+func (b *Backend) left(ctx context.Context, s sharedvolume.Share, v *nfs.View) *nfs.Left {
+	out := &nfs.Left{At: b.Now(), Share: s, Problem: v.Away()}
+	if out.Problem != "" {
+		return out
+	}
+	out.Problem = "no agent answers"
+	for _, node := range nfs.Order(b.Agents.Online(), []string{v.Preferred()}, int(b.turn.Add(1)), tries) {
 		records, err := b.records(ctx, node, s)
 		if err == nil {
 			out.Node, out.Records, out.Problem = node, records, ""

@@ -12,6 +12,7 @@ import (
 	"quarry.storage/quarry/controller/internal/backend/backendtest"
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/nfs"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
@@ -77,11 +78,15 @@ func TestDeletion_ofAShareThatNobodyReads(t *testing.T) {
 	a := &agents{online: []string{"n1"}, reports: map[string]sharedvolume.Seen{"n1": down}, listErr: errors.New("no way to the server")}
 	b := &Backend{Agents: a, Now: time.Now}
 	n := leaving()
+	if holding := strings.Join(observe(t, b, n, nil).Whole(nil).Holding, ", "); !strings.Contains(holding, down.Problem.Message) {
+		t.Errorf("%q", holding)
+	}
+	a.reports["n1"] = fine
 	if holding := strings.Join(observe(t, b, n, nil).Whole(nil).Holding, ", "); !strings.Contains(holding, "no way to the server") {
 		t.Errorf("%q", holding)
 	}
 	a.online = nil
-	if holding := strings.Join(observe(t, b, n, nil).Whole(nil).Holding, ", "); !strings.Contains(holding, "no agent") {
+	if holding := strings.Join(observe(t, b, n, nil).Whole(nil).Holding, ", "); !strings.Contains(holding, "No agent") {
 		t.Errorf("%q", holding)
 	}
 	// Nothing was ever made on a share that was never reached.
@@ -124,4 +129,20 @@ type failing struct{ *agents }
 
 func (failing) RemoveDirectory(context.Context, string, sharedvolume.Share, string, sharedvolume.Policy) (sharedvolume.Removal, error) {
 	return sharedvolume.Removal{}, &decide.Fault{Kind: decide.FaultBusy, Message: "busy"}
+}
+
+func TestDeletion_readsAgainAfterTheNextLook(t *testing.T) {
+	a := &agents{online: []string{"n1"}, reports: map[string]sharedvolume.Seen{"n1": fine}, listErr: errors.New("busy")}
+	now := time.Now()
+	b := &Backend{Agents: a, Now: func() time.Time { return now }}
+	n := leaving()
+	v := observe(t, b, n, nil)
+	a.listErr = nil
+	if v = observe(t, b, n, v); len(v.Whole(nil).Holding) == 0 {
+		t.Error("a share that could not be read is asked all the time")
+	}
+	now = now.Add(nfs.Every)
+	if v = observe(t, b, n, v); len(v.Whole(nil).Holding) != 0 {
+		t.Errorf("%v", v.Whole(nil).Holding)
+	}
 }

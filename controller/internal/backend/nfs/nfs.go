@@ -60,7 +60,7 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 	}
 	view := old.Next(n, w, look, now)
 	if share, due := view.WantsLeft(n, w, now); due {
-		view = view.WithLeft(b.left(ctx, share, view.Preferred()))
+		view = view.WithLeft(b.left(ctx, share, view))
 	}
 	return view, nil
 }

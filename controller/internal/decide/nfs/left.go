@@ -40,12 +40,20 @@ func (v *View) WantsLeft(n *v1alpha1.Nfs, w backend.World, now time.Time) (share
 		return share, false
 	case v == nil || v.left == nil:
 		return share, true
+	case v.left.Problem != "":
+		// After every look at the share it is tried once more.
+		return share, v.look.At.After(v.left.At)
 	}
-	every := leftEvery
-	if v.left.Problem != "" {
-		every = Every
+	return share, now.Sub(v.left.At) >= leftEvery || now.Before(v.left.At)
+}
+
+// Away is why nobody has to try to read the records now: the look that was made just before did not reach the share. It is empty when
+// that is worth trying.
+func (v *View) Away() string {
+	if p := v.look.Report.Problem; p != nil && (Elsewhere(p) || p.Reason == v1alpha1.ReasonNoAgent) {
+		return p.Message
 	}
-	return share, now.Sub(v.left.At) >= every || now.Before(v.left.At)
+	return ""
 }
 
 func released(n *v1alpha1.Nfs) bool { return n.Annotations[v1alpha1.AnnotationRemove] == string(n.UID) }

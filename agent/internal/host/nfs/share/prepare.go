@@ -67,7 +67,10 @@ func (s *Share) Prepare(t Target) (string, error) {
 		return "", err
 	}
 	defer o.close()
-	if err := o.ready(); err != nil {
+	if err := o.ready(); errors.Is(err, sharedvolume.ErrBusy) {
+		// Who looks at the share is told how far it is, and comes again.
+		return o.id, sharedvolume.NewProblem(sharedvolume.ReasonNotPrepared, "The share cannot be used yet: %v.", err)
+	} else if err != nil {
 		return "", explainRoot(err)
 	}
 	return o.id, explainRoot(s.tidy(marks))
