@@ -215,6 +215,11 @@ func (o *owned) settled(r record) (record, error) {
 	if err := o.unshared(at, r); err != nil {
 		return r, err
 	}
+	return o.recognised(r)
+}
+
+// recognised returns a record with the inode of the directory that is at its place.
+func (o *owned) recognised(r record) (record, error) {
 	inode, err := o.root.inode(r.Directory)
 	if isMissing(err) || isOther(err) {
 		return r, nil

@@ -196,30 +196,27 @@ func (d dir) inhabited() (bool, error) {
 	if err != nil || json.Unmarshal(content, &i) != nil || i.ID == "" {
 		return false, err
 	}
-	volumes, err := d.open(sharedvolume.MarkDirectory + "/" + volumesDir)
-	if isMissing(err) || isOther(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer volumes.close()
-	owners, err := volumes.names(-1)
+	owners, err := d.some(sharedvolume.MarkDirectory+"/"+volumesDir, -1)
 	for _, owner := range owners {
-		mine, openErr := volumes.open(owner)
-		if isMissing(openErr) || isOther(openErr) {
-			continue
-		}
-		if openErr != nil {
-			return false, openErr
-		}
-		records, listErr := mine.names(1)
-		mine.close()
-		if listErr != nil || len(records) > 0 {
-			return len(records) > 0, listErr
+		records, err := d.some(sharedvolume.MarkDirectory+"/"+volumesDir+"/"+owner, 1)
+		if err != nil || len(records) > 0 {
+			return len(records) > 0, err
 		}
 	}
 	return false, err
+}
+
+// some reads names of a directory below this one; there are none in what is no directory.
+func (d dir) some(rel string, limit int) ([]string, error) {
+	sub, err := d.open(rel)
+	if isMissing(err) || isOther(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer sub.close()
+	return sub.names(limit)
 }
 
 // nested is the refusal to remove or rename what another share is in.

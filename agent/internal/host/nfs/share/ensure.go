@@ -146,11 +146,18 @@ func (o *owned) stage(r record) (uint64, error) {
 // place brings the directory to its place, from wherever an interrupted call left it. Another agent may do the same at this moment, so
 // it looks first where the directory comes from, and then where it goes.
 func (o *owned) place(r record) (record, error) {
-	if err := o.claim(r); errors.Is(err, sharedvolume.ErrTaken) {
-		return record{}, errors.Join(err, o.unmake(r), o.giveUp(r))
-	} else if err != nil {
+	err := o.claim(r)
+	if errors.Is(err, sharedvolume.ErrTaken) {
+		err = errors.Join(err, o.unmake(r), o.giveUp(r))
+	}
+	if err != nil {
 		return record{}, err
 	}
+	return o.fetch(r)
+}
+
+// fetch brings the directory to the place that the volume has claimed.
+func (o *owned) fetch(r record) (record, error) {
 	staged, err := o.making.inode(r.key())
 	if err != nil && !isMissing(err) {
 		return record{}, err
