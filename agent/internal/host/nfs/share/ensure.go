@@ -202,7 +202,15 @@ func (o *owned) restage(r record) (record, error) {
 		return r, err
 	}
 	r.Tree = o.tree
-	return r, o.save(r)
+	// Another agent may have made the volume meanwhile, and a pod may use it already.
+	now, found, err := o.load(r.Volume)
+	switch {
+	case err == nil && !found:
+		err = fmt.Errorf("volume %s was removed meanwhile: %w", r.Volume, sharedvolume.ErrState)
+	case err == nil && now.State == sharedvolume.Making:
+		return r, o.save(r)
+	}
+	return now, err
 }
 
 // placed reports whether the directory is at its place.

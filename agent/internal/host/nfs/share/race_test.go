@@ -118,3 +118,33 @@ func TestRemove_overMeanwhile(t *testing.T) {
 		}
 	}
 }
+
+// TestEnsure_madeMeanwhile lets another agent make a volume while one is about to make its directory anew. The volume stays made, even if
+// the slow agent dies.
+func TestEnsure_madeMeanwhile(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	die := s.agent(Config{Hook: func(what string, done bool) error {
+		if what == "link pvc-1.json" && done {
+			return errKilled
+		}
+		return nil
+	}})
+	_, err := die.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	wantError(t, err, errKilled)
+	must(t, os.Remove(s.path(".quarry/making/"+owner+".pvc-1")))
+	made := false
+	slow := s.agent(Config{Hook: func(what string, done bool) error {
+		switch {
+		case strings.HasPrefix(what, "chmod") && done && !made:
+			made = true
+			_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+			must(t, err)
+		case made && what == "rename pvc-1.json" && done:
+			return errKilled
+		}
+		return nil
+	}})
+	_, _ = slow.Ensure(target, "pvc-1", "data", sharedvolume.Delete) // It dies, or finds the volume made.
+	must(t, s.finds(target, "pvc-1", "data"))
+}
