@@ -99,6 +99,18 @@ func Canonical(server, exported string) (string, error) {
 	return Source(strings.ToLower(strings.TrimSuffix(host, ".")), exported), nil
 }
 
+// Contains reports whether a path is another one, or is above it. Both are clean and absolute.
+func Contains(outer, inner string) bool {
+	return outer == inner || strings.HasPrefix(inner, strings.TrimSuffix(outer, "/")+"/")
+}
+
+// SameServer reports whether two texts name one server. A name and its address are different texts.
+func SameServer(a, b string) bool {
+	one, err := Canonical(a, "/")
+	other, otherErr := Canonical(b, "/")
+	return err == nil && otherErr == nil && one == other
+}
+
 // Source writes a host and a path as one text, as mount tables have it: IPv6 addresses stand in brackets.
 func Source(host, exported string) string {
 	if strings.Contains(host, ":") {

@@ -73,6 +73,22 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
+func TestContains(t *testing.T) {
+	for _, yes := range [][2]string{{"/", "/"}, {"/", "/a"}, {"/a", "/a"}, {"/a", "/a/b/c"}} {
+		if !Contains(yes[0], yes[1]) {
+			t.Errorf("%v", yes)
+		}
+	}
+	for _, no := range [][2]string{{"/a", "/"}, {"/a", "/ab"}, {"/a/b", "/a"}, {"/a/b", "/a/c"}, {"/a", "/b/a"}} {
+		if Contains(no[0], no[1]) {
+			t.Errorf("%v", no)
+		}
+	}
+	if !SameServer("NAS.", "nas") || SameServer("a", "b") || SameServer("", "") {
+		t.Error("servers are not told apart")
+	}
+}
+
 func TestParseOptions(t *testing.T) {
 	for text, want := range map[string]Options{
 		"":                         {Version: "4.2"},

@@ -186,6 +186,10 @@ func others(c *check) {
 	c.must(c.ensure("pvc-1", "gone", sharedvolume.Archive))
 	c.Take("gone")
 	c.want(c.ensure("pvc-1", "gone", sharedvolume.Archive), sharedvolume.ErrState, "gone")
+	// The place stays the volume's: its directory may be restored.
+	for _, place := range []string{"gone", "gone/inside"} {
+		c.want(c.ensure("pvc-3", place, sharedvolume.Delete), sharedvolume.ErrTaken, "gone")
+	}
 	r, err := c.RemoveDirectory(c.Context(), c.Share, "pvc-1", "")
 	if err != nil || !r.Done || !strings.Contains(r.Note, "gone") || r.ArchivedAs != "" {
 		c.Errorf("%+v, %v", r, err)

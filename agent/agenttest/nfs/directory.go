@@ -45,12 +45,26 @@ func (v *View) EnsureDirectory(
 			return sharedvolume.Directory{}, taken("%q is the directory of volume %s", above, holder)
 		}
 	}
+	if other := h.beside(directory); other != nil {
+		return sharedvolume.Directory{}, taken("directory %q is that of volume %s", other.Directory.Directory, other.ID)
+	}
 	h.put(directory, id)
 	r := &record{Directory: sharedvolume.Directory{
 		ID: id, Directory: directory, OnDelete: p, State: sharedvolume.Made, Created: v.servers.now, ShareID: h.id,
 	}, left: h.entries}
 	h.records[id] = r
 	return r.Directory, nil
+}
+
+// beside finds a volume whose record names a place, or one inside or around it, even if nothing is there.
+func (h *Share) beside(directory string) *record {
+	for _, r := range h.records {
+		have := r.Directory.Directory
+		if !r.discarded && (have == directory || strings.HasPrefix(have, directory+"/") || strings.HasPrefix(directory, have+"/")) {
+			return r
+		}
+	}
+	return nil
 }
 
 func valid(s sharedvolume.Share, name string) (sharedvolume.ID, error) {

@@ -23,7 +23,7 @@ const (
 const (
 	// ConditionShareReachable: an agent reached the share within the last minute, and may write to it.
 	ConditionShareReachable = "ShareReachable"
-	// ConditionShareUnique: no older Nfs names the same share. Volumes are served all the same, so Ready does not depend on it.
+	// ConditionShareUnique: no older Nfs names the same share, and none a share inside or around this one. Volumes are served all the same, so Ready does not depend on it.
 	ConditionShareUnique = "ShareUnique"
 )
 
@@ -85,6 +85,7 @@ const (
 	ReasonShareReachable      = "ShareReachable"
 	ReasonShareUnique         = "ShareUnique"
 	ReasonSameShare           = "SameShare"
+	ReasonNestedShare         = "NestedShare"
 	ReasonNoAgent             = "NoAgent"
 	ReasonNoRoom              = "NoRoom"
 	ReasonCSIReady            = "CSIReady"

@@ -60,7 +60,8 @@ const (
 	// AnnotationApprovedWith is on a Member whose plan was approved with that of its storage; its value is the digest that was approved
 	// there.
 	AnnotationApprovedWith = Group + "/approved-with"
-	// AnnotationRemove allows a person to delete a Member that is not leaving when its value is the Member's UID.
+	// AnnotationRemove allows a person to delete a Member that is not leaving, or an Nfs whose share has volumes on record or cannot be
+	// read, when its value is the UID of the object.
 	AnnotationRemove = Group + "/remove"
 )
 
@@ -71,6 +72,7 @@ const (
 	ActionEnsureThinPool    = "EnsureThinPool"
 	ActionReduceVolumeGroup = "ReduceVolumeGroup"
 	ActionRemoveVolumeGroup = "RemoveVolumeGroup"
+	ActionFinishRemoval     = "FinishRemoval"
 )
 
 // Parameters of a StorageClass or VolumeSnapshotClass of ours. The CSI controller takes these, those of Kubernetes below

@@ -150,7 +150,7 @@ type Plan struct {
 type PlanStep struct {
 	// Host that it happens on; empty for a step of the whole storage.
 	Host string `json:"host"`
-	// Action: WipeDevice, EnsureVolumeGroup, EnsureThinPool, ReduceVolumeGroup or RemoveVolumeGroup.
+	// Action: WipeDevice, EnsureVolumeGroup, EnsureThinPool, ReduceVolumeGroup, RemoveVolumeGroup or FinishRemoval.
 	Action string `json:"action"`
 	// VolumeGroup that is changed, if any.
 	// +optional

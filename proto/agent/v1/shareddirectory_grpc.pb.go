@@ -60,8 +60,8 @@ type SharedDirectoryServiceClient interface {
 	// EnsureDirectory makes the directory of a volume, empty, with mode 0770 of root, and the directories that it is in.
 	//
 	// Effect: the directory exists, and a record says that it is this volume's. A directory that exists already and was not made for this
-	// volume is never taken, nor is one inside another volume's directory. Idempotent by owner, volume, directory and policy: a call that
-	// was interrupted continues. Who may call: the CSI controller.
+	// volume is never taken, nor is one inside or around another volume's directory, even if that one is gone. Idempotent by owner,
+	// volume, directory and policy: a call that was interrupted continues. Who may call: the CSI controller.
 	//
 	// | code                | caller's action                                                                               |
 	// |---------------------|-----------------------------------------------------------------------------------------------|
@@ -69,7 +69,7 @@ type SharedDirectoryServiceClient interface {
 	// | ALREADY_EXISTS      | the directory exists and is another's, or the volume was made with another directory or policy |
 	// | FAILED_PRECONDITION | the volume is being removed, its directory vanished, or the share cannot be used              |
 	// | RESOURCE_EXHAUSTED  | the share is full                                                                             |
-	// | ABORTED             | another call works on this volume: retry                                                      |
+	// | ABORTED             | another call works on this volume, or the records of a copied share are being compared: retry |
 	// | UNAVAILABLE         | the server does not answer: retry with backoff, or through another agent                      |
 	EnsureDirectory(ctx context.Context, in *EnsureDirectoryRequest, opts ...grpc.CallOption) (*EnsureDirectoryResponse, error)
 	// RemoveDirectory deletes, archives or leaves the directory of a volume, as recorded when it was made. A large directory is first
@@ -77,13 +77,14 @@ type SharedDirectoryServiceClient interface {
 	// again.
 	//
 	// Effect: the volume is gone when done is true. Idempotent: done when there is no record of the volume. A directory that is not the
-	// one that was made is left alone. Who may call: the CSI controller.
+	// one that was made is left alone, and so is one in which the directory of another volume, or a share of its own, is. Who may call: the
+	// CSI controller, and the controller for a volume that was being made or removed when its PersistentVolume went.
 	//
 	// | code                | caller's action                                                                    |
 	// |---------------------|------------------------------------------------------------------------------------|
 	// | INVALID_ARGUMENT    | correct the request                                                                |
 	// | FAILED_PRECONDITION | the directory is not the one that was made, or the share cannot be used: show it   |
-	// | ABORTED             | another call works on this volume: retry                                           |
+	// | ABORTED             | as for EnsureDirectory                                                             |
 	// | UNAVAILABLE         | the server does not answer: retry with backoff, or through another agent           |
 	RemoveDirectory(ctx context.Context, in *RemoveDirectoryRequest, opts ...grpc.CallOption) (*RemoveDirectoryResponse, error)
 	// ListDirectories reads the records of an owner's volumes, ordered by name. Nothing is compared with what exists.
@@ -181,8 +182,8 @@ type SharedDirectoryServiceServer interface {
 	// EnsureDirectory makes the directory of a volume, empty, with mode 0770 of root, and the directories that it is in.
 	//
 	// Effect: the directory exists, and a record says that it is this volume's. A directory that exists already and was not made for this
-	// volume is never taken, nor is one inside another volume's directory. Idempotent by owner, volume, directory and policy: a call that
-	// was interrupted continues. Who may call: the CSI controller.
+	// volume is never taken, nor is one inside or around another volume's directory, even if that one is gone. Idempotent by owner,
+	// volume, directory and policy: a call that was interrupted continues. Who may call: the CSI controller.
 	//
 	// | code                | caller's action                                                                               |
 	// |---------------------|-----------------------------------------------------------------------------------------------|
@@ -190,7 +191,7 @@ type SharedDirectoryServiceServer interface {
 	// | ALREADY_EXISTS      | the directory exists and is another's, or the volume was made with another directory or policy |
 	// | FAILED_PRECONDITION | the volume is being removed, its directory vanished, or the share cannot be used              |
 	// | RESOURCE_EXHAUSTED  | the share is full                                                                             |
-	// | ABORTED             | another call works on this volume: retry                                                      |
+	// | ABORTED             | another call works on this volume, or the records of a copied share are being compared: retry |
 	// | UNAVAILABLE         | the server does not answer: retry with backoff, or through another agent                      |
 	EnsureDirectory(context.Context, *EnsureDirectoryRequest) (*EnsureDirectoryResponse, error)
 	// RemoveDirectory deletes, archives or leaves the directory of a volume, as recorded when it was made. A large directory is first
@@ -198,13 +199,14 @@ type SharedDirectoryServiceServer interface {
 	// again.
 	//
 	// Effect: the volume is gone when done is true. Idempotent: done when there is no record of the volume. A directory that is not the
-	// one that was made is left alone. Who may call: the CSI controller.
+	// one that was made is left alone, and so is one in which the directory of another volume, or a share of its own, is. Who may call: the
+	// CSI controller, and the controller for a volume that was being made or removed when its PersistentVolume went.
 	//
 	// | code                | caller's action                                                                    |
 	// |---------------------|------------------------------------------------------------------------------------|
 	// | INVALID_ARGUMENT    | correct the request                                                                |
 	// | FAILED_PRECONDITION | the directory is not the one that was made, or the share cannot be used: show it   |
-	// | ABORTED             | another call works on this volume: retry                                           |
+	// | ABORTED             | as for EnsureDirectory                                                             |
 	// | UNAVAILABLE         | the server does not answer: retry with backoff, or through another agent           |
 	RemoveDirectory(context.Context, *RemoveDirectoryRequest) (*RemoveDirectoryResponse, error)
 	// ListDirectories reads the records of an owner's volumes, ordered by name. Nothing is compared with what exists.

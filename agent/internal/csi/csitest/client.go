@@ -2,6 +2,7 @@ package csitest
 
 import (
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -78,7 +79,9 @@ func Start(t *testing.T, cfg csi.Config) *Client {
 func (c *Client) wait(t *testing.T, done <-chan error) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(c.Registration); err == nil {
+		// The file is there a moment before anybody listens.
+		if conn, err := net.Dial("unix", c.Registration); err == nil {
+			conn.Close()
 			return
 		}
 		select {

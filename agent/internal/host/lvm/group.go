@@ -19,7 +19,8 @@ func (l *LVM) CreatePV(ctx context.Context, device, uuid string) error {
 	return nil
 }
 
-// CreateVG makes a group of physical volumes, with its tags in the same step: there is no moment at which it has none.
+// CreateVG makes a group of physical volumes, with its tags in the same step: there is no moment at which it has none. What a group of that
+// name left below /dev when it went is taken away.
 func (l *LVM) CreateVG(ctx context.Context, name string, tags, devices []string) error {
 	if err := validName(name); err != nil {
 		return fmt.Errorf("create vg: %w", err)
@@ -30,6 +31,9 @@ func (l *LVM) CreateVG(ctx context.Context, name string, tags, devices []string)
 			return fmt.Errorf("create vg %q: %w", name, err)
 		}
 		args = append(args, "--addtag", t)
+	}
+	if err := l.freeName(name); err != nil {
+		return fmt.Errorf("create vg %q: %w", name, err)
 	}
 	args = append(append(args, name), devices...)
 	if _, err := l.run(ctx, devices, "vgcreate", args...); err != nil {

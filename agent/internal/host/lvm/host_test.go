@@ -79,13 +79,6 @@ func TestHost_configurationIsValid(t *testing.T) {
 	}
 }
 
-func must(t *testing.T, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
-
 const testGroup = "quarry-test"
 
 func TestHost_life(t *testing.T) {
@@ -274,4 +267,19 @@ func TestHost_createPVWantsTheDeviceForItself(t *testing.T) {
 	if err := l.CreatePV(t.Context(), dev, uuidA); !errors.Is(err, ErrInUse) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestHost_leftDirectory makes a group whose name a directory below /dev still has. LVM alone refuses that.
+func TestHost_leftDirectory(t *testing.T) {
+	l, _ := realLVM(t)
+	const group = "quarry-left"
+	dir := "/dev/" + group
+	must(t, os.Mkdir(dir, 0o755), os.Symlink("/dev/mapper/quarry--left-gone", dir+"/gone"))
+	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
+	a := loop(t)
+	must(t, l.CreatePV(t.Context(), a, uuidA))
+	if _, err := l.run(t.Context(), []string{a}, "vgcreate", group, a); !errors.Is(err, ErrExists) {
+		t.Errorf("LVM itself: %v", err)
+	}
+	must(t, l.CreateVG(t.Context(), group, []string{tag}, []string{a}), l.RemoveVG(t.Context(), group, []string{a}))
 }

@@ -4,6 +4,7 @@
 package lvm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,8 @@ type Config struct {
 	// LockDir is the locking directory; empty means DefaultLockDir. It has to be the host's own, so that commands that the
 	// administrator runs and ours exclude each other.
 	LockDir string
+	// Dev is where the nodes of devices are; empty means /dev, which is where LVM itself looks.
+	Dev string
 	// WithoutDeviceMapper tells LVM that the kernel has no device-mapper: groups can be handled, nothing can be activated.
 	WithoutDeviceMapper bool
 }
@@ -37,6 +40,7 @@ type LVM struct {
 	binary string
 	env    []string
 	common []string
+	dev    string
 }
 
 // New writes the private configuration and returns the means to use it.
@@ -59,6 +63,7 @@ func New(cfg Config) (*LVM, error) {
 	l := &LVM{
 		runner: cfg.Runner,
 		binary: cfg.Binary,
+		dev:    cmp.Or(cfg.Dev, "/dev"),
 		env:    []string{"LVM_SYSTEM_DIR=" + cfg.Dir, "LVM_SUPPRESS_FD_WARNINGS=1"},
 	}
 	if cfg.WithoutDeviceMapper {

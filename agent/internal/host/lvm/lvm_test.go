@@ -21,6 +21,13 @@ func newLVM(t *testing.T, steps ...run.Step) (*LVM, *run.Fake) {
 	return l, fake
 }
 
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestLVM_argv(t *testing.T) {
 	tests := map[string]struct {
 		call func(ctx context.Context, l *LVM) error

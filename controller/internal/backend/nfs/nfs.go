@@ -3,7 +3,6 @@ package nfs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -27,6 +26,10 @@ type Agents interface {
 	Online() []string
 	// GetShare tries whether a share can be used from a node. A share that cannot be used is a report with a problem.
 	GetShare(ctx context.Context, node string, s sharedvolume.Share, prepare bool) (sharedvolume.Seen, error)
+	// ListDirectories returns a page of the records of the owner's volumes.
+	ListDirectories(ctx context.Context, node string, s sharedvolume.Share, token string) ([]sharedvolume.Directory, string, error)
+	// RemoveDirectory removes the directory of a volume, or a part of it. An empty policy leaves the choice to the record.
+	RemoveDirectory(ctx context.Context, node string, s sharedvolume.Share, name string, p sharedvolume.Policy) (sharedvolume.Removal, error)
 }
 
 // Backend looks at shares.
@@ -50,12 +53,16 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 	}
 	old, _ := last.(*nfs.View)
 	now := b.Now()
-	due, prepare := old.Due(n, now)
-	if !due {
-		return old.Next(n, w, nil, now), nil
+	var look *nfs.Look
+	if due, prepare := old.Due(n, now); due {
+		fresh := b.look(ctx, n, w, old.Preferred(), prepare)
+		look, now = &fresh, b.Now()
 	}
-	look := b.look(ctx, n, w, old.Preferred(), prepare)
-	return old.Next(n, w, &look, b.Now()), nil
+	view := old.Next(n, w, look, now)
+	if share, due := view.WantsLeft(n, w, now); due {
+		view = view.WithLeft(b.left(ctx, share, view))
+	}
+	return view, nil
 }
 
 // look asks one agent after the other, as long as another one may know better.
@@ -66,8 +73,9 @@ func (b *Backend) look(ctx context.Context, n *v1alpha1.Nfs, w backend.World, pr
 	}
 	share := nfs.ShareOf(n)
 	share.ID = nfs.ShareID(n, w)
-	// A storage that is being deleted is only looked at: nothing new is written on its share.
-	prepare = prepare && n.DeletionTimestamp.IsZero()
+	// A storage that is being deleted is only looked at: nothing new is written on its share. Its volumes still need the records to be
+	// compared with a share that was copied.
+	prepare = prepare && (n.DeletionTimestamp.IsZero() || nfs.Volumes(w) > 0)
 	out.Prepared = prepare
 	nodes := nfs.Order(b.Agents.Online(), []string{preferred}, int(b.turn.Add(1)), tries)
 	if len(nodes) == 0 {
@@ -94,11 +102,6 @@ func (b *Backend) ask(ctx context.Context, node string, s sharedvolume.Share, pr
 		}}
 	}
 	return r
-}
-
-// Perform has nothing to do: a share has no steps.
-func (b *Backend) Perform(context.Context, string, []backend.Step) (int, error) {
-	return 0, errors.New("an Nfs has no steps")
 }
 
 // Fill writes what only an Nfs has in its status.

@@ -3,6 +3,7 @@ package nfs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -28,6 +29,10 @@ type agents struct {
 	reports map[string]sharedvolume.Seen
 	errs    map[string]error
 	asked   []asked
+	// records are what the share has on record, listErr why that cannot be read, removed what was removed.
+	records []sharedvolume.Directory
+	listErr error
+	removed []string
 }
 
 func (a *agents) Online() []string { return a.online }
@@ -42,6 +47,33 @@ func (a *agents) GetShare(_ context.Context, node string, s sharedvolume.Share, 
 		return sharedvolume.Seen{}, errors.New("unexpected node " + node)
 	}
 	return r, nil
+}
+
+func (a *agents) ListDirectories(_ context.Context, _ string, s sharedvolume.Share, token string) ([]sharedvolume.Directory, string, error) {
+	if s.ID == "" || s.Owner == "" {
+		return nil, "", errors.New("the share is not said")
+	}
+	if a.listErr != nil || len(a.records) == 0 {
+		return nil, "", a.listErr
+	}
+	// A page for each.
+	i := slices.IndexFunc(a.records, func(d sharedvolume.Directory) bool { return d.Name > token })
+	next := a.records[i].Name
+	if i == len(a.records)-1 {
+		next = ""
+	}
+	return a.records[i : i+1], next, nil
+}
+
+func (a *agents) RemoveDirectory(
+	_ context.Context, node string, _ sharedvolume.Share, name string, p sharedvolume.Policy,
+) (sharedvolume.Removal, error) {
+	if p != "" || !slices.Contains(a.online, node) {
+		return sharedvolume.Removal{}, fmt.Errorf("policy %q on node %q", p, node)
+	}
+	a.removed = append(a.removed, name)
+	a.records = slices.DeleteFunc(a.records, func(d sharedvolume.Directory) bool { return d.Name == name })
+	return sharedvolume.Removal{Done: true}, nil
 }
 
 func (a *agents) nodes() []string {
@@ -125,6 +157,12 @@ func TestObserve_recordedIdentityAndDeletion(t *testing.T) {
 	observe(t, b, n, nil)
 	if q := a.asked[0]; q.share.ID != fine.ID || q.share.Owner != string(n.UID) || q.prepare {
 		t.Errorf("asked %+v", q)
+	}
+	a.asked = nil
+	// Its volumes need the records on a share that was copied meanwhile.
+	w := backend.World{Volumes: map[string][]backend.Volume{"": {{Name: "pvc-1"}}}}
+	if _, err := b.Observe(t.Context(), n, w, nil); err != nil || !a.asked[0].prepare {
+		t.Errorf("asked %+v, %v", a.asked, err)
 	}
 }
 

@@ -35,12 +35,34 @@ func (b *Backend) CreateVolume(ctx context.Context, w frame.Wish) (frame.Volume,
 			return frame.Volume{}, err
 		}
 		a = &described
+		if err := b.alone(ctx, described); err != nil {
+			return frame.Volume{}, err
+		}
 	}
 	made, err := b.ensure(ctx, k, *a)
 	if err != nil {
 		return frame.Volume{}, err
 	}
 	return frame.Volume{Handle: k.id.String(), Bytes: size, Context: made.Map(), Condition: nfs.Condition(k.owner)}, nil
+}
+
+// alone refuses a directory that lies in or around that of a volume on another share of the same server. A PersistentVolume that does not
+// say where it is was not made by this driver.
+func (b *Backend) alone(ctx context.Context, a sharedvolume.Attributes) error {
+	all, err := b.persistent.All(ctx)
+	if err != nil {
+		return err
+	}
+	for _, v := range all {
+		other, err := sharedvolume.ParseAttributes(v.Spec.CSI.VolumeAttributes)
+		if err != nil {
+			continue
+		}
+		if err := nfs.Overlap(a, v.Spec.CSI.VolumeHandle, other); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkFlags refuses mount options of the StorageClass that no mount may have.

@@ -234,3 +234,25 @@ func TestCreateVolume_aServerThatHangsEndsWithTheCall(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
+
+// A share that is exported from inside of another one does not know the volumes of that one.
+func TestCreateVolume_keepsOutOfVolumesOfOtherShares(t *testing.T) {
+	s := newSuite(t)
+	const outer = "0f3b2c1d-1111-2222-3333-888888888888"
+	for _, directory := range []string{"export", "export/team", "export/team/claim", "export/team/claim/x"} {
+		s.cache.volumes = nil
+		s.cache.nfs[0].Spec.SubDir = "${pvc.namespace}/${pvc.name}"
+		other := s.record(&csi.Volume{
+			VolumeId: outer + "/pvc-1", CapacityBytes: gib,
+			VolumeContext: sharedvolume.Attributes{Server: "SERVER.", Path: "/", Directory: directory, OnDelete: sharedvolume.Delete}.Map(),
+		})
+		_, err := s.CreateVolume(t.Context(), s.request(pvc))
+		wantCode(t, err, codes.AlreadyExists)
+		if err == nil || !strings.Contains(err.Error(), other.Spec.CSI.VolumeHandle) {
+			t.Errorf("%s: %v", directory, err)
+		}
+		s.wantShare(0)
+	}
+	s.cache.volumes[0].Spec.CSI.VolumeAttributes[sharedvolume.KeyDirectory] = "export/other"
+	s.create(pvc)
+}

@@ -3,6 +3,7 @@ package nfs
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -53,6 +54,8 @@ type View struct {
 	// prepared is when it was tried last whether volumes can be made, measured when the capacity was taken over.
 	prepared, measured time.Time
 	capacity           *v1alpha1.Space
+	// left is what the share of an Nfs that is being deleted has on record; nil while nobody asked.
+	left *Left
 	// first is when this controller looked first: until the agents had time to connect, what an earlier one wrote stands.
 	first, now time.Time
 }
@@ -67,6 +70,12 @@ func Invalid(n *v1alpha1.Nfs) *sharedvolume.Problem {
 	}
 	if _, err := sharedvolume.ParseOptions(options); err != nil {
 		return &sharedvolume.Problem{Reason: sharedvolume.ReasonInvalid, Message: "spec.mountOptions: " + err.Error()}
+	}
+	if slices.Contains(strings.Split(n.Spec.Path, "/"), sharedvolume.MarkDirectory) {
+		return &sharedvolume.Problem{
+			Reason:  sharedvolume.ReasonInvalid,
+			Message: "spec.path: it leads into " + sharedvolume.MarkDirectory + ", where the records of the share of an Nfs are",
+		}
 	}
 	return nil
 }
@@ -94,6 +103,7 @@ func (v *View) Next(n *v1alpha1.Nfs, w backend.World, look *Look, now time.Time)
 	if v != nil {
 		out.first = v.first
 		out.look, out.prepared, out.measured, out.capacity = v.look, v.prepared, v.measured, v.capacity
+		out.left = v.left
 	}
 	if look == nil {
 		return out
@@ -136,6 +146,15 @@ func ShareID(n *v1alpha1.Nfs, w backend.World) string {
 	return slices.Min(ids)
 }
 
+// Volumes counts the PersistentVolumes of a share.
+func Volumes(w backend.World) int {
+	count := 0
+	for _, volumes := range w.Volumes {
+		count += len(volumes)
+	}
+	return count
+}
+
 // Hosts returns no host: the share is on none.
 func (v *View) Hosts() []string { return nil }
 
@@ -164,6 +183,7 @@ func (v *View) Whole([]backend.HostHealth) backend.Whole {
 	} else if old := v.nfs.Status.Capacity.Total; old.Total != nil {
 		w.Capacity = &old
 	}
+	v.leave(&w)
 	return w
 }
 
@@ -182,14 +202,25 @@ func (v *View) reachable() metav1.Condition {
 		fmt.Sprintf("The share was reached from node %s with NFS %s.", v.look.Node, v.look.Report.Version))
 }
 
-// unique tells an Nfs of the older one that names the same share.
+// unique tells an Nfs of the older one that names the same share, and of those whose path is inside or around its own.
 func (v *View) unique() metav1.Condition {
-	var older []string
+	var older, inside, around []string
+	mine := v.nfs.Spec.Path
 	for _, o := range v.world.Others {
 		n, ok := o.(*v1alpha1.Nfs)
-		if ok && n.Spec.Server == v.nfs.Spec.Server && n.Spec.Path == v.nfs.Spec.Path && before(n, v.nfs) {
+		switch {
+		case !ok || !sharedvolume.SameServer(n.Spec.Server, v.nfs.Spec.Server):
+		case n.Spec.Path == mine && before(n, v.nfs):
 			older = append(older, n.Name)
+		case n.Spec.Path == mine:
+		case sharedvolume.Contains(mine, n.Spec.Path):
+			inside = append(inside, n.Name)
+		case sharedvolume.Contains(n.Spec.Path, mine):
+			around = append(around, n.Name)
 		}
+	}
+	if len(older) == 0 && len(inside)+len(around) > 0 {
+		return backend.Condition(v1alpha1.ConditionShareUnique, metav1.ConditionFalse, v1alpha1.ReasonNestedShare, nestedText(inside, around))
 	}
 	if len(older) == 0 {
 		return backend.Condition(v1alpha1.ConditionShareUnique, metav1.ConditionTrue, v1alpha1.ReasonShareUnique,
@@ -198,6 +229,18 @@ func (v *View) unique() metav1.Condition {
 	slices.Sort(older)
 	return backend.Condition(v1alpha1.ConditionShareUnique, metav1.ConditionFalse, v1alpha1.ReasonSameShare, fmt.Sprintf(
 		"Nfs %s names the same server and path: both work, and both count the same room. Use one of them.", older[0]))
+}
+
+// nestedText names the Nfs objects whose paths are inside and around the one of another Nfs.
+func nestedText(inside, around []string) string {
+	var parts []string
+	for where, names := range map[string][]string{"inside": inside, "around": around} {
+		if slices.Sort(names); len(names) > 0 {
+			parts = append(parts, fmt.Sprintf("The path of Nfs %s is %s the path of this one on the same server.", backend.Shorten(names, 3), where))
+		}
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, " ") + " Each refuses directories that the other has volumes in or around, and both count the same room. Use paths beside each other."
 }
 
 // Elsewhere reports whether an agent on another node may know better.
@@ -214,10 +257,7 @@ func before(a, b *v1alpha1.Nfs) bool {
 
 // Fill writes what only an Nfs has in its status.
 func (v *View) Fill(n *v1alpha1.Nfs) {
-	n.Status.VolumeCount = 0
-	for _, volumes := range v.world.Volumes {
-		n.Status.VolumeCount += int32(len(volumes))
-	}
+	n.Status.VolumeCount = int32(Volumes(v.world))
 	if v.look.Report.Problem != nil {
 		return
 	}

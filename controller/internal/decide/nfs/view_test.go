@@ -130,6 +130,44 @@ func TestView_theYoungerOfTwoIsTold(t *testing.T) {
 	}
 }
 
+func TestView_nestedSharesAreTold(t *testing.T) {
+	outer, inner, beside := share("outer", time.Hour), share("inner", 0), share("beside", 0)
+	outer.Spec.Server, outer.Spec.Path = "NAS.", "/export"
+	inner.Spec.Server, inner.Spec.Path = "nas", "/export/team"
+	beside.Spec.Server, beside.Spec.Path = "nas", "/export-2"
+	all := []*v1alpha1.Nfs{outer, inner, beside}
+	for name, want := range map[string]string{"outer": "Nfs inner is inside", "inner": "Nfs outer is around", "beside": ""} {
+		var of *v1alpha1.Nfs
+		var others []v1alpha1.Storage
+		for _, n := range all {
+			if n.Name == name {
+				of = n
+			} else {
+				others = append(others, n)
+			}
+		}
+		var none *View
+		c := none.Next(of, backend.World{Others: others}, good(start), start).Whole(nil).Warnings[0]
+		if want == "" {
+			if c.Status != metav1.ConditionTrue {
+				t.Errorf("%s: %+v", name, c)
+			}
+			continue
+		}
+		if c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonNestedShare || !strings.Contains(c.Message, want) {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}
+
+func TestInvalid_pathsOfRecords(t *testing.T) {
+	n := share("a", 0)
+	n.Spec.Server, n.Spec.Path = "nas", "/export/.quarry/volumes"
+	if p := Invalid(n); p == nil || !strings.Contains(p.Message, "records") {
+		t.Errorf("%+v", p)
+	}
+}
+
 func TestShareID_recordOutranks(t *testing.T) {
 	n := share("a", 0)
 	w := backend.World{Volumes: map[string][]backend.Volume{"": {{Attributes: map[string]string{sharedvolume.KeyShareID: "of-a-volume"}}}}}

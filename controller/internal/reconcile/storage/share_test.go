@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,6 +136,26 @@ func TestShare_deletionWaitsForVolumesAndNamesThem(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// What is half removed is removed to the end before a storage without members goes.
+func TestShare_deletionRunsTheStepsOfTheWhole(t *testing.T) {
+	s := newSuite(t, "n1")
+	o := s.share("files")
+	s.untilShare("files", sharePhase(v1alpha1.PhaseRunning))
+	s.driver.install(false)
+	s.nfs.Add("n1")
+	s.nfs.WholeStep(o.UID, "n1", "table", false, false)
+	s.delete(o)
+	s.untilShare("files", func(o *v1alpha1.Nfs) string {
+		if o != nil {
+			return o.Status.Message
+		}
+		return ""
+	})
+	if log := s.nfs.Log(); !slices.Contains(log, "whole via n1: ChangeShare table") {
+		t.Error(log)
+	}
 }
 
 // The driver goes with the last storage that uses it, of whatever kind.

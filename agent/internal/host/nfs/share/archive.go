@@ -18,14 +18,8 @@ const (
 // archive renames the directory of a volume beside its old place. The new name is on record before the rename, so that a repeated call
 // knows whether it happened.
 func (o *owned) archive(r record) (as, note string, err error) {
-	if r.State == sharedvolume.Removing {
-		inode, err := o.root.inode(r.Archive)
-		if err == nil && inode == r.Inode {
-			return r.Archive, "", nil
-		}
-		if err != nil && !isMissing(err) && !isOther(err) {
-			return "", "", err
-		}
+	if done, err := o.archived(r); err != nil || done {
+		return r.Archive, "", err
 	}
 	there, err := o.where(r)
 	if err != nil {
@@ -33,6 +27,9 @@ func (o *owned) archive(r record) (as, note string, err error) {
 	}
 	if !there {
 		return "", goneNote(r), nil
+	}
+	if err := o.undivided(r); err != nil {
+		return "", "", err
 	}
 	in, name, err := o.holding(r.Directory)
 	if err != nil {
@@ -53,6 +50,19 @@ func (o *owned) archive(r record) (as, note string, err error) {
 		return as, "", err
 	}
 	return "", "", fmt.Errorf("no free name for an archive of directory %q: %w", r.Directory, sharedvolume.ErrState)
+}
+
+// archived reports whether an interrupted call renamed the directory already. In a copy of the share a directory that is not at its place any
+// more is where it was about to be moved.
+func (o *owned) archived(r record) (bool, error) {
+	if r.State != sharedvolume.Removing {
+		return false, nil
+	}
+	inode, err := o.root.inode(r.Archive)
+	if isMissing(err) || isOther(err) {
+		return false, nil
+	}
+	return err == nil && (r.Tree != o.tree || inode == r.Inode), err
 }
 
 // archiveName is "archived-<name>-<date>", cut to the length of a name; from the second try on it has a number.

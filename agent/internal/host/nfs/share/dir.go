@@ -2,6 +2,7 @@ package share
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
 // dir is an open directory. Everything below the root of a share is reached from one.
@@ -180,4 +183,47 @@ func parent(directory string) (in, name string) {
 		return "", directory
 	}
 	return directory[:i], directory[i+1:]
+}
+
+// inhabited reports whether the directory is the root of a share, exported from inside of another one, that has volumes. What cannot be the
+// marks of a share is a file like any other.
+func (d dir) inhabited() (bool, error) {
+	content, err := d.read(sharedvolume.MarkDirectory + "/" + idFile)
+	if isMissing(err) || isOther(err) || errors.Is(err, errDamaged) {
+		return false, nil
+	}
+	var i identity
+	if err != nil || json.Unmarshal(content, &i) != nil || i.ID == "" {
+		return false, err
+	}
+	owners, err := d.some(sharedvolume.MarkDirectory+"/"+volumesDir, -1)
+	for _, owner := range owners {
+		records, err := d.some(sharedvolume.MarkDirectory+"/"+volumesDir+"/"+owner, 1)
+		if err != nil || len(records) > 0 {
+			return len(records) > 0, err
+		}
+	}
+	return false, err
+}
+
+// some reads names of a directory below this one; there are none in what is no directory.
+func (d dir) some(rel string, limit int) ([]string, error) {
+	sub, err := d.open(rel)
+	if isMissing(err) || isOther(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer sub.close()
+	return sub.names(limit)
+}
+
+// nested is the refusal to remove or rename what another share is in.
+func nested(what string, held bool) error {
+	if !held {
+		return nil
+	}
+	return fmt.Errorf("in %s there is a share of its own, whose volumes are on record in its %s: delete those first, or move that share out of it: %w",
+		what, sharedvolume.MarkDirectory, sharedvolume.ErrState)
 }

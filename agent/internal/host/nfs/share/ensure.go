@@ -33,6 +33,9 @@ func (s *Share) Ensure(t Target, name, directory string, policy sharedvolume.Pol
 	defer o.close()
 	s.placing.Lock()
 	defer s.placing.Unlock()
+	if err := o.ready(); err != nil {
+		return sharedvolume.Directory{}, explainRoot(err)
+	}
 	r, err := o.ensure(record{
 		Version: recordVersion, Owner: id.Owner, Volume: id.Name, Directory: directory, OnDelete: policy, State: sharedvolume.Making,
 		Tree: o.tree, Created: s.now().Unix(),
@@ -76,30 +79,27 @@ func (o *owned) ensure(want record) (record, error) {
 
 // confirm checks that the directory of a volume still is the one that was made.
 func (o *owned) confirm(r record) (record, error) {
+	r, err := o.settle(r)
+	if err != nil {
+		return record{}, err
+	}
 	inode, err := o.root.inode(r.Directory)
 	switch {
 	case isMissing(err), isOther(err):
 		return record{}, fmt.Errorf("directory %q of volume %s is gone from the share: %w", r.Directory, r.Volume, sharedvolume.ErrState)
 	case err != nil:
 		return record{}, err
-	case r.Tree != o.tree:
-		// The share was copied together with its records: the copy has inodes of its own, and the place decides.
-		r.Inode, r.Tree = inode, o.tree
-		if err := o.note(r); err != nil {
-			return record{}, err
-		}
-		return r, o.save(r)
-	case inode != r.Inode:
+	case r.Tree != o.tree || inode != r.Inode:
 		return record{}, fmt.Errorf("directory %q is not the one that was made for volume %s: %w", r.Directory, r.Volume, sharedvolume.ErrState)
 	}
 	return r, nil
 }
 
-// free refuses a place where something is.
+// free refuses a place where something is, and one that another volume has even if nothing is there.
 func (o *owned) free(r record) error {
 	inode, err := o.root.inode(r.Directory)
 	if isMissing(err) {
-		return nil
+		return o.keepOff(r.Directory, r.id())
 	}
 	if err != nil && !isOther(err) {
 		return err
@@ -146,6 +146,18 @@ func (o *owned) stage(r record) (uint64, error) {
 // place brings the directory to its place, from wherever an interrupted call left it. Another agent may do the same at this moment, so
 // it looks first where the directory comes from, and then where it goes.
 func (o *owned) place(r record) (record, error) {
+	err := o.claim(r)
+	if errors.Is(err, sharedvolume.ErrTaken) {
+		err = errors.Join(err, o.unmake(r), o.giveUp(r))
+	}
+	if err != nil {
+		return record{}, err
+	}
+	return o.fetch(r)
+}
+
+// fetch brings the directory to the place that the volume has claimed.
+func (o *owned) fetch(r record) (record, error) {
 	staged, err := o.making.inode(r.key())
 	if err != nil && !isMissing(err) {
 		return record{}, err
@@ -190,7 +202,15 @@ func (o *owned) restage(r record) (record, error) {
 		return r, err
 	}
 	r.Tree = o.tree
-	return r, o.save(r)
+	// Another agent may have made the volume meanwhile, and a pod may use it already.
+	now, found, err := o.load(r.Volume)
+	switch {
+	case err == nil && !found:
+		err = fmt.Errorf("volume %s was removed meanwhile: %w", r.Volume, sharedvolume.ErrState)
+	case err == nil && now.State == sharedvolume.Making:
+		return r, o.save(r)
+	}
+	return now, err
 }
 
 // placed reports whether the directory is at its place.
@@ -230,19 +250,30 @@ func (o *owned) between(in dir, component string) (dir, error) {
 	if err != nil {
 		return none, err
 	}
-	st, err := d.stat()
-	if err == nil {
-		var id sharedvolume.ID
-		var held bool
-		if id, held, err = o.holder(st.Ino); held {
-			err = fmt.Errorf("%q is the directory of volume %s: %w", component, id, sharedvolume.ErrTaken)
-		}
-	}
-	if err != nil {
+	if err := o.passable(d, component); err != nil {
 		d.close()
 		return none, err
 	}
 	return d, nil
+}
+
+// passable refuses a way through the directory of a volume, and through the root of a share that is exported from inside of this one: what is
+// below is for those who use that share.
+func (o *owned) passable(d dir, component string) error {
+	if _, err := d.lstat(sharedvolume.MarkDirectory); err == nil {
+		return fmt.Errorf("%q is a share of its own, with a directory %s: %w", component, sharedvolume.MarkDirectory, sharedvolume.ErrTaken)
+	} else if !isMissing(err) {
+		return err
+	}
+	st, err := d.stat()
+	if err != nil {
+		return err
+	}
+	id, held, err := o.holder(st.Ino)
+	if held {
+		return fmt.Errorf("%q is the directory of volume %s: %w", component, id, sharedvolume.ErrTaken)
+	}
+	return err
 }
 
 // finish makes sure that the directory is where it belongs, and writes that down.
@@ -260,5 +291,5 @@ func (o *owned) finish(r record) (record, error) {
 
 // giveUp removes what was made of a volume that finds no place, so that nothing is left of it.
 func (o *owned) giveUp(r record) error {
-	return errors.Join(ignoreMissing(o.rmdir(o.making, r.key())), o.unnote(r), o.forget(r))
+	return errors.Join(ignoreMissing(o.rmdir(o.making, r.key())), o.unnote(r), o.unclaim(r), o.forget(r))
 }

@@ -67,6 +67,9 @@ func (s *Share) Find(t Target, name, directory string) (*os.File, error) {
 	case r.Directory != directory:
 		return nil, fmt.Errorf("volume %s has directory %q on record, not %q: %w", name, r.Directory, directory, sharedvolume.ErrState)
 	}
+	if r, err = o.known(r); err != nil {
+		return nil, explain(err)
+	}
 	d, err := s.root.open(r.Directory)
 	switch {
 	case isMissing(err), isOther(err):
@@ -75,7 +78,7 @@ func (s *Share) Find(t Target, name, directory string) (*os.File, error) {
 		return nil, explain(err)
 	}
 	st, err := d.stat()
-	if err == nil && r.Tree == o.tree && st.Ino != r.Inode {
+	if err == nil && (r.Tree != o.tree || st.Ino != r.Inode) {
 		err = fmt.Errorf("directory %q is not the one that was made for volume %s: %w", directory, name, sharedvolume.ErrState)
 	}
 	if err != nil {
@@ -83,4 +86,22 @@ func (s *Share) Find(t Target, name, directory string) (*os.File, error) {
 		return nil, explain(err)
 	}
 	return os.NewFile(uintptr(d.fd), directory), nil
+}
+
+// known recognises a volume in a copied share without writing that down.
+func (o *owned) known(r record) (record, error) {
+	if r.Tree == o.tree {
+		return r, nil
+	}
+	c, _, err := o.compared()
+	if err != nil {
+		return r, err
+	}
+	if !c.Done {
+		return r, copiedProblem()
+	}
+	if o.places, err = o.marks.open(placesDir); err != nil {
+		return r, err
+	}
+	return o.settled(r)
 }

@@ -33,6 +33,9 @@ func (p *purge) expired() bool { return !p.now().Before(p.until) }
 
 // clear empties a directory, and reports whether it got to the end in time.
 func (p *purge) clear(d dir, level int) (bool, error) {
+	if held, err := d.inhabited(); err != nil || held {
+		return false, errors.Join(err, nested("what is removed", held))
+	}
 	for {
 		names, err := d.names(batch)
 		if err != nil {

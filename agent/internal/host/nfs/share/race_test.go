@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -86,4 +87,64 @@ func TestEntry(t *testing.T) {
 			t.Errorf("%v: %q, %d", damaged, name, size)
 		}
 	}
+}
+
+// TestRemove_overMeanwhile lets another agent come to the end of a removal while one still is at it. The volume stays forgotten.
+func TestRemove_overMeanwhile(t *testing.T) {
+	for _, effect := range []string{"unlink a", "move " + owner + ".pvc-1"} {
+		s := newSite(t)
+		target := s.prepare()
+		_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+		must(t, err)
+		for _, name := range []string{"a", "b", "c"} {
+			write(t, s.path("data/"+name), "x")
+		}
+		over := false
+		slow := s.agent(Config{Hook: func(what string, done bool) error {
+			if what == effect && done && !over {
+				over = true
+				must(t, removeOne(s.Share, target, "pvc-1"))
+			}
+			return nil
+		}, Now: func() time.Time {
+			if over {
+				return far
+			}
+			return start
+		}})
+		_, _ = slow.Remove(target, "pvc-1", "", far) // It may fail, for the ground went from under it.
+		if list, _, err := s.List(target, "", 10); err != nil || len(list) != 0 || !over {
+			t.Errorf("%s: the volume is back: %+v, %v", effect, list, err)
+		}
+	}
+}
+
+// TestEnsure_madeMeanwhile lets another agent make a volume while one is about to make its directory anew. The volume stays made, even if
+// the slow agent dies.
+func TestEnsure_madeMeanwhile(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	die := s.agent(Config{Hook: func(what string, done bool) error {
+		if what == "link pvc-1.json" && done {
+			return errKilled
+		}
+		return nil
+	}})
+	_, err := die.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	wantError(t, err, errKilled)
+	must(t, os.Remove(s.path(".quarry/making/"+owner+".pvc-1")))
+	made := false
+	slow := s.agent(Config{Hook: func(what string, done bool) error {
+		switch {
+		case strings.HasPrefix(what, "chmod") && done && !made:
+			made = true
+			_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+			must(t, err)
+		case made && what == "rename pvc-1.json" && done:
+			return errKilled
+		}
+		return nil
+	}})
+	_, _ = slow.Ensure(target, "pvc-1", "data", sharedvolume.Delete) // It dies, or finds the volume made.
+	must(t, s.finds(target, "pvc-1", "data"))
 }

@@ -39,6 +39,8 @@ type record struct {
 	// Doing is what the removal does, and Archive the new place of the directory when it is archived.
 	Doing   sharedvolume.Policy `json:"doing,omitempty"`
 	Archive string              `json:"archive,omitempty"`
+	// Moved is true when the directory that is deleted was moved out of sight. What is at its place since then is another's.
+	Moved bool `json:"moved,omitempty"`
 	// Removed counts entries.
 	Removed int64 `json:"removed,omitempty"`
 }
@@ -116,7 +118,15 @@ func (o *owned) putRecord(r record, replace bool) error {
 	if err != nil {
 		return err
 	}
-	return o.put(o.tmpDir, o.volumes, r.Volume+suffix, append(content, '\n'), replace)
+	volumes := o.volumes
+	if r.Owner != o.owner {
+		// The records of all owners are compared with a share that was copied.
+		if volumes, err = o.marks.open(volumesDir + "/" + r.Owner); err != nil {
+			return err
+		}
+		defer volumes.close()
+	}
+	return o.put(o.tmpDir, volumes, r.Volume+suffix, append(content, '\n'), replace)
 }
 
 // put makes a whole file appear at once, or replaces one at once.
@@ -146,8 +156,18 @@ func (o *owned) note(r record) error {
 	return o.put(o.tmpDir, o.index, strconv.FormatUint(r.Inode, 10), []byte(r.id().String()+"\n"), true)
 }
 
+// unnote takes the directory of a volume from the index. An entry that is another volume's by now stays: in a copy of the share that one
+// may have the same number.
 func (o *owned) unnote(r record) error {
-	return ignoreMissing(o.unlink(o.index, strconv.FormatUint(r.Inode, 10)))
+	name := strconv.FormatUint(r.Inode, 10)
+	content, err := o.index.read(name)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	if strings.TrimSpace(string(content)) != r.id().String() {
+		return nil
+	}
+	return ignoreMissing(o.unlink(o.index, name))
 }
 
 // holder finds the volume, of any owner, whose directory has the inode. An entry of the index that its volume's record does not
@@ -164,18 +184,18 @@ func (o *owned) holder(inode uint64) (sharedvolume.ID, bool, error) {
 	if err != nil {
 		return sharedvolume.ID{}, false, fmt.Errorf("%w: index of inode %d: %w", errDamaged, inode, err)
 	}
-	content, err = o.marks.read(volumesDir + "/" + id.Owner + "/" + id.Name + suffix)
-	if isMissing(err) {
-		return sharedvolume.ID{}, false, nil
-	}
+	r, found, err := o.recordOf(id)
+	return id, found && r.Inode == inode && r.Tree == o.tree, err
+}
+
+// recordOf reads the record of a volume of any owner; found is false when there is none.
+func (o *owned) recordOf(id sharedvolume.ID) (r record, found bool, err error) {
+	content, err := o.marks.read(volumesDir + "/" + id.Owner + "/" + id.Name + suffix)
 	if err != nil {
-		return sharedvolume.ID{}, false, err
+		return record{}, false, ignoreMissing(err)
 	}
-	r, err := decode(content, id)
-	if err != nil {
-		return sharedvolume.ID{}, false, err
-	}
-	return id, r.Inode == inode && r.Tree == o.tree, nil
+	r, err = decode(content, id)
+	return r, err == nil, err
 }
 
 func (o *owned) public(r record) sharedvolume.Directory {

@@ -27,6 +27,12 @@ func (s *Share) Remove(t Target, name string, policy sharedvolume.Policy, until 
 	if !found {
 		return sharedvolume.Removal{Done: true}, explain(o.unstage(record{Owner: id.Owner, Volume: id.Name}))
 	}
+	if err = o.ready(); err == nil {
+		r, err = o.settle(r)
+	}
+	if err != nil {
+		return sharedvolume.Removal{}, explain(err)
+	}
 	out, err := o.remove(r, policy, until)
 	return out, explain(err)
 }
@@ -58,7 +64,7 @@ func (o *owned) remove(r record, policy sharedvolume.Policy, until time.Time) (s
 	if err != nil || !out.Done {
 		return out, err
 	}
-	if err := errors.Join(o.unstage(r), o.unnote(r)); err != nil {
+	if err := errors.Join(o.unstage(r), o.unnote(r), o.unclaim(r)); err != nil {
 		return sharedvolume.Removal{}, err
 	}
 	return out, o.forget(r)
@@ -118,7 +124,7 @@ func (o *owned) holding(directory string) (in dir, name string, err error) {
 // been taken since.
 func (o *owned) where(r record) (bool, error) {
 	inode, err := o.root.inode(r.Directory)
-	other := isOther(err) || err == nil && inode != r.Inode && r.Tree == o.tree
+	other := isOther(err) || err == nil && (r.Tree != o.tree || inode != r.Inode)
 	switch {
 	case isMissing(err), other && r.State == sharedvolume.Removing:
 		return false, nil
@@ -137,9 +143,11 @@ func goneNote(r record) string {
 func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) error {
 	trash, err := o.discarded(r)
 	if isMissing(err) {
-		var there bool
-		if there, err = o.where(r); err != nil {
-			return err
+		there := false
+		if !r.Moved {
+			if there, err = o.where(r); err != nil {
+				return err
+			}
 		}
 		if !there {
 			if r.State == sharedvolume.Made {
@@ -148,18 +156,16 @@ func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) err
 			out.Done = true
 			return nil
 		}
-		if r, err = o.begin(r, sharedvolume.Delete, ""); err != nil {
-			return err
-		}
-		if trash, err = o.discard(r); err != nil {
-			return err
-		}
+		r, trash, err = o.hide(r)
 	}
 	if err != nil {
 		return err
 	}
 	defer trash.close()
 	if err := o.mine(trash, r); err != nil {
+		return err
+	}
+	if r, err = o.vacate(r); err != nil {
 		return err
 	}
 	p := purge{Share: o.Share, top: trash, until: until}
@@ -170,18 +176,30 @@ func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) err
 		return ignoreMissing(o.rmdir(o.removing, r.key()))
 	}
 	r.Removed = out.Removed
-	if saveErr := o.save(r); err == nil {
+	if saveErr := o.progress(r); err == nil {
 		err = saveErr
 	}
 	return err
+}
+
+// progress writes down how far a removal is. Another agent may have come to its end meanwhile: a volume that is forgotten stays forgotten.
+func (o *owned) progress(r record) error {
+	if _, found, err := o.load(r.Volume); err != nil || !found {
+		return err
+	}
+	return o.save(r)
 }
 
 // mine refuses to remove what is not the directory of a volume. A call that was killed between its move and its second look leaves
 // somebody else's directory out of sight: that one is for a person to put back.
 func (o *owned) mine(trash dir, r record) error {
 	st, err := trash.stat()
-	if err != nil || st.Ino == r.Inode || r.Tree != o.tree {
+	if err != nil || r.Tree == o.tree && st.Ino == r.Inode || r.Tree != o.tree && r.Moved {
 		return err
+	}
+	if r.Tree != o.tree {
+		return fmt.Errorf("the share was copied, and it is not known whether %s/%s/%s is the directory that was made for volume %s: remove it if it is, and move it away if not: %w",
+			sharedvolume.MarkDirectory, removingDir, r.key(), r.Volume, sharedvolume.ErrState)
 	}
 	return fmt.Errorf("%s/%s/%s is not the directory that was made for volume %s, and is left alone: move it back to %q if that is free: %w",
 		sharedvolume.MarkDirectory, removingDir, r.key(), r.Volume, r.Directory, sharedvolume.ErrState)
@@ -198,19 +216,35 @@ func (o *owned) discarded(r record) (dir, error) {
 
 // begin writes down what is going to be done, before it is done.
 func (o *owned) begin(r record, doing sharedvolume.Policy, archive string) (record, error) {
-	if r.State == sharedvolume.Removing && r.Archive == archive && r.Tree == o.tree {
+	if r.State == sharedvolume.Removing && r.Archive == archive {
 		return r, nil
-	}
-	if r.Tree != o.tree {
-		// The share was copied together with its records: the copy has inodes of its own, and the place decides.
-		inode, err := o.root.inode(r.Directory)
-		if err != nil {
-			return r, err
-		}
-		r.Inode, r.Tree = inode, o.tree
 	}
 	r.State, r.Doing, r.Archive = sharedvolume.Removing, doing, archive
 	return r, o.save(r)
+}
+
+// hide writes down that a directory is deleted, and moves it out of sight.
+func (o *owned) hide(r record) (record, dir, error) {
+	if err := o.undivided(r); err != nil {
+		return r, none, err
+	}
+	r, err := o.begin(r, sharedvolume.Delete, "")
+	if err != nil {
+		return r, none, err
+	}
+	trash, err := o.discard(r)
+	return r, trash, err
+}
+
+// vacate writes down that the directory of a volume is out of sight, and gives up its place.
+func (o *owned) vacate(r record) (record, error) {
+	if !r.Moved {
+		r.Moved = true
+		if err := o.progress(r); err != nil {
+			return r, err
+		}
+	}
+	return r, o.unclaim(r)
 }
 
 // discard moves the directory of a volume to where directories are removed.

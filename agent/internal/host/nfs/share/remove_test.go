@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -285,44 +284,4 @@ func TestArchive_neverOverwrites(t *testing.T) {
 func (s *site) name(directory string, try int) string {
 	o := &owned{Share: s.Share}
 	return o.archiveName(filepath.Base(directory), try)
-}
-
-// TestCopiedShare moves a share to another server, with its records: what it holds is found and removed there, and nothing else.
-func TestCopiedShare(t *testing.T) {
-	s := newSite(t)
-	target := s.prepare()
-	for volume, policy := range map[string]sharedvolume.Policy{"a": "delete", "b": "archive", "c": "retain", "d": "delete"} {
-		_, err := s.Ensure(target, volume, "team/"+volume, policy)
-		must(t, err)
-		write(t, s.path("team/"+volume+"/file"), volume)
-	}
-	r, err := s.Remove(target, "d", "", start)
-	if err != nil || r.Done {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	moved := newSite(t)
-	must(t, os.Remove(moved.dir))
-	if out, err := exec.Command("cp", "-a", s.dir, moved.dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	copied := moved.agent(Config{})
-	for _, volume := range []string{"a", "b", "c"} {
-		f, err := copied.Find(target, volume, "team/"+volume)
-		must(t, err)
-		f.Close()
-	}
-	_, err = copied.Ensure(target, "a", "team/a", sharedvolume.Delete)
-	must(t, err)
-	_, err = copied.Ensure(target, "e", "team/a/inside", sharedvolume.Delete)
-	wantError(t, err, sharedvolume.ErrTaken)
-	for _, volume := range []string{"a", "b", "c", "d"} {
-		r, err := copied.Remove(target, volume, "", far)
-		if err != nil || !r.Done {
-			t.Errorf("%s: %+v, %v", volume, r, err)
-		}
-	}
-	entries, err := os.ReadDir(moved.path("team"))
-	if err != nil || len(entries) != 2 {
-		t.Errorf("left %v, %v", entries, err)
-	}
 }

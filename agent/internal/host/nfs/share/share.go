@@ -96,13 +96,16 @@ type owned struct {
 	*Share
 	owner string
 	id    string
-	// tree tells this tree of records from a copy of it: inodes are compared only where they were recorded in the same tree.
+	// tree tells this tree of records from a copy of it: inodes are compared only where they were recorded in the same tree. What was
+	// copied is recognised anew, as copied.go says.
 	tree                                            string
 	marks, volumes, index, making, removing, tmpDir dir
+	// places is open once the records are known to be compared with the share.
+	places dir
 }
 
 func (o *owned) close() {
-	for _, d := range []dir{o.marks, o.volumes, o.index, o.making, o.removing, o.tmpDir} {
+	for _, d := range []dir{o.marks, o.volumes, o.index, o.making, o.removing, o.tmpDir, o.places} {
 		d.close()
 	}
 }
@@ -112,7 +115,7 @@ func (s *Share) open(t Target) (*owned, error) {
 	if err := sharedvolume.CheckOwner(t.Owner); err != nil {
 		return nil, err
 	}
-	o := &owned{Share: s, owner: t.Owner, marks: none, volumes: none, index: none, making: none, removing: none, tmpDir: none}
+	o := &owned{Share: s, owner: t.Owner, marks: none, volumes: none, index: none, making: none, removing: none, tmpDir: none, places: none}
 	if err := o.find(t); err != nil {
 		o.close()
 		return nil, err

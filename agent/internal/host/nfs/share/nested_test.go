@@ -1,0 +1,112 @@
+package share
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+// within is a share whose root is a directory of another share, as a server exports both.
+func (s *site) within(directory string) (*site, Target) {
+	s.t.Helper()
+	inner := &site{t: s.t, above: s.above, dir: s.path(directory), outside: s.outside}
+	fd, err := unix.Open(inner.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	must(s.t, err)
+	unix.Close(fd)
+	inner.Share = inner.agent(Config{})
+	id, err := inner.Prepare(Target{Owner: other})
+	must(s.t, err)
+	return inner, Target{Owner: other, ShareID: id}
+}
+
+// TestNestedShares_inTheWay: a share that is exported from inside of another one keeps its volumes to itself, and the other way round.
+func TestNestedShares_inTheWay(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	s.volumes(target, sharedvolume.Delete, "a")
+	inner, owned := s.within("team")
+	_, err := inner.Ensure(owned, "b", "b", sharedvolume.Delete)
+	must(t, err)
+	write(t, inner.path("b/file"), "b")
+	for _, directory := range []string{"team/b", "team/b/inside", "team/new", "team/new/deep"} {
+		_, err := s.Ensure(target, "new", directory, sharedvolume.Delete)
+		wantError(t, err, sharedvolume.ErrTaken)
+	}
+	for _, directory := range []string{"a", "a/inside"} {
+		if _, err := inner.Ensure(owned, "new", directory, sharedvolume.Delete); directory == "a" {
+			wantError(t, err, sharedvolume.ErrTaken)
+		}
+	}
+	must(t, removeOne(s.Share, target, "a"))
+	s.holds("team/b/file", "b")
+	must(t, removeOne(inner.Share, owned, "b"))
+}
+
+// TestNestedShares_inAVolume: a share that somebody exported from inside of a volume holds the removal of that volume, wherever it is.
+func TestNestedShares_inAVolume(t *testing.T) {
+	for _, policy := range []sharedvolume.Policy{sharedvolume.Delete, sharedvolume.Archive} {
+		for _, at := range []string{"team/a", "team/a/deep/down"} {
+			s := newSite(t)
+			target := s.prepare()
+			s.volumes(target, policy, "a")
+			must(t, os.MkdirAll(s.path(at), 0o755))
+			inner, owned := s.within(at)
+			_, err := inner.Ensure(owned, "b", "b", sharedvolume.Delete)
+			must(t, err)
+			write(t, inner.path("b/file"), "b")
+			err = removeOne(s.Share, target, "a")
+			if policy == sharedvolume.Delete || at == "team/a" {
+				wantError(t, err, sharedvolume.ErrState, "share of its own")
+			}
+			if found := s.find("file", "b"); !found {
+				t.Errorf("%s, %s: the volume of the inner share is gone", policy, at)
+			}
+			must(t, removeOne(inner.Share, owned, "b"))
+			must(t, removeOne(s.Share, target, "a"))
+		}
+	}
+}
+
+// TestNestedShares_namesOnly: what only looks like the marks of a share is removed with its volume.
+func TestNestedShares_namesOnly(t *testing.T) {
+	for name, put := range map[string]func(root string){
+		"an empty directory": func(root string) {},
+		"a share without volumes": func(root string) {
+			write(t, root+"/share.json", `{"version":1,"id":"`+owner+`"}`)
+			must(t, os.MkdirAll(root+"/volumes/"+owner, 0o755))
+		},
+		"no identity":      func(root string) { write(t, root+"/share.json", "x"); write(t, root+"/volumes/x/y", "") },
+		"a link":           func(root string) { must(t, os.Symlink("/etc/passwd", root+"/share.json")) },
+		"a directory":      func(root string) { must(t, os.Mkdir(root+"/share.json", 0o755)) },
+		"volumes are none": func(root string) { write(t, root+"/share.json", `{"id":"`+owner+`"}`); write(t, root+"/volumes", "") },
+	} {
+		s := newSite(t)
+		target := s.prepare()
+		s.volumes(target, sharedvolume.Delete, "a")
+		root := s.path("team/a/.quarry")
+		must(t, os.Mkdir(root, 0o755))
+		put(root)
+		if err := removeOne(s.Share, target, "a"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// find reports whether a file of a name and content is anywhere on the share.
+func (s *site) find(name, content string) (found bool) {
+	s.t.Helper()
+	must(s.t, filepath.WalkDir(s.dir, func(path string, _ os.DirEntry, err error) error {
+		if err == nil && filepath.Base(path) == name {
+			var got []byte
+			if got, err = os.ReadFile(path); string(got) == content {
+				found = true
+			}
+		}
+		return err
+	}))
+	return found
+}

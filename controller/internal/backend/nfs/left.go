@@ -1,0 +1,72 @@
+package nfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/nfs"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+// maxLeft bounds the records that are read: a deletion that so many hold up names a few of them.
+const maxLeft = 1000
+
+// left reads what a share that is about to be forgotten still has on record.
+func (b *Backend) left(ctx context.Context, s sharedvolume.Share, v *nfs.View) *nfs.Left {
+	out := &nfs.Left{At: b.Now(), Share: s, Problem: v.Away()}
+	if out.Problem != "" {
+		return out
+	}
+	out.Problem = "no agent answers"
+	for _, node := range nfs.Order(b.Agents.Online(), []string{v.Preferred()}, int(b.turn.Add(1)), tries) {
+		records, err := b.records(ctx, node, s)
+		if err == nil {
+			out.Node, out.Records, out.Problem = node, records, ""
+			return out
+		}
+		out.Problem = err.Error()
+	}
+	return out
+}
+
+func (b *Backend) records(ctx context.Context, node string, s sharedvolume.Share) (out []sharedvolume.Directory, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for token := ""; len(out) < maxLeft; {
+		page, next, err := b.Agents.ListDirectories(ctx, node, s, token)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, page...)
+		if token = next; token == "" {
+			break
+		}
+	}
+	return out, nil
+}
+
+// Perform removes what is left of volumes, one part of each in one call: the next look finds what is left then.
+func (b *Backend) Perform(ctx context.Context, host string, steps []backend.Step) (done int, err error) {
+	for _, step := range steps {
+		s, ok := step.(nfs.Step)
+		if !ok || s.Via() != host {
+			return done, fmt.Errorf("step %T %s via %q was given to host %s", step, step.Action(), step.Via(), host)
+		}
+		// What was being done is on record, and outranks what is asked for. Of a volume that was being made nothing is used yet.
+		if _, err := b.Agents.RemoveDirectory(ctx, host, s.Share, s.Volume, ""); err != nil {
+			return done, &backend.StepError{Reason: v1alpha1.ReasonStepFailed, Passing: passing(err), Err: err}
+		}
+		done++
+	}
+	return done, nil
+}
+
+// passing reports whether an error may be over at the next look.
+func passing(err error) bool {
+	var f *decide.Fault
+	return errors.As(err, &f) && (f.Kind == decide.FaultBusy || f.Kind == decide.FaultUnavailable)
+}
