@@ -98,7 +98,7 @@ func (b *Backend) ask(ctx context.Context, node string, s sharedvolume.Share, pr
 	r, err := b.Agents.GetShare(ctx, node, s, prepare)
 	if err != nil {
 		return sharedvolume.Seen{Problem: &sharedvolume.Problem{
-			Reason: v1alpha1.ReasonAgentUnreachable, Message: fmt.Sprintf("The agent on node %s could not look at the share: %v", node, err),
+			Reason: v1alpha1.ReasonAgentUnreachable, Message: fmt.Sprintf("The agent on node %s could not look at %s: %v", node, sharedvolume.Source(s.Server, s.Path), err),
 		}}
 	}
 	return r
