@@ -215,7 +215,7 @@ func csiDrivers(ctx context.Context, mgr manager.Manager, cfg Config, b backends
 	drivers := &driver.Reconciler{
 		Client: mgr.GetClient(), Namespace: cfg.Namespace, Images: found, Verbosity: cfg.Verbosity, Of: b.profile,
 		Entries: []driver.Entry{
-			{Profile: b.local.Profile(), Extras: b.local.Extras, Snapshots: decidelvm.Snapshots},
+			{Profile: b.local.Profile(), Snapshots: decidelvm.Snapshots},
 			{Profile: b.shares.Profile()},
 		},
 	}

@@ -105,13 +105,11 @@ type RetiredDevice struct {
 	Serial string `json:"serial,omitempty"`
 }
 
-// MaintenanceSource says who asked for maintenance.
-// +kubebuilder:validation:Enum=Cluster;Member;StorageNode
+// MaintenanceSource says where maintenance was asked for: it is the kind of the object, that of the storage, Member or StorageNode.
 type MaintenanceSource string
 
-// Sources of maintenance.
+// Sources of maintenance that every storage has beside its own kind.
 const (
-	MaintenanceCluster     MaintenanceSource = "Cluster"
 	MaintenanceMember      MaintenanceSource = "Member"
 	MaintenanceStorageNode MaintenanceSource = "StorageNode"
 )
