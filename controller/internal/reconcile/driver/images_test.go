@@ -17,7 +17,7 @@ func TestNewImages(t *testing.T) {
 			name: "defaults", own: "quarry.storage/controller:dev",
 			want: Images{
 				Driver: "quarry.storage/controller:dev", Provisioner: "registry.k8s.io/sig-storage/csi-provisioner:v6.3.0",
-				Resizer:  "registry.k8s.io/sig-storage/csi-resizer:v2.2.0", Snapshotter: "registry.k8s.io/sig-storage/csi-snapshotter:v8.6.0",
+				Resizer: "registry.k8s.io/sig-storage/csi-resizer:v2.2.0", Snapshotter: "registry.k8s.io/sig-storage/csi-snapshotter:v8.6.0",
 			},
 		},
 		{

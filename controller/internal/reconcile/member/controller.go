@@ -20,7 +20,7 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups=quarry.storage,resources=clusters;nfs,verbs=get;list;watch
+// The kinds of storages are read with the rights of reconcile/storage.
 // +kubebuilder:rbac:groups=quarry.storage,resources=members,verbs=get;list;watch
 // +kubebuilder:rbac:groups=quarry.storage,resources=members/status,verbs=patch
 
