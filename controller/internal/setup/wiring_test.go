@@ -138,7 +138,9 @@ func decode[T any](t *testing.T, path string, keep func(*T) bool) []T {
 type definition struct {
 	Spec struct {
 		Names    struct{ Kind, Plural string }
-		Versions []struct{ Schema struct{ OpenAPIV3Schema field } }
+		Versions []struct {
+			Schema struct{ OpenAPIV3Schema field }
+		}
 	}
 }
 
