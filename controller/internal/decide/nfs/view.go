@@ -185,7 +185,7 @@ func (v *View) unique() metav1.Condition {
 	var older []string
 	for _, o := range v.world.Others {
 		n, ok := o.(*v1alpha1.Nfs)
-		if ok && n.Spec.Server == v.nfs.Spec.Server && n.Spec.Path == v.nfs.Spec.Path && before(n, v.nfs) {
+		if ok && shareOf(n) == shareOf(v.nfs) && before(n, v.nfs) {
 			older = append(older, n.Name)
 		}
 	}
@@ -196,6 +196,16 @@ func (v *View) unique() metav1.Condition {
 	slices.Sort(older)
 	return backend.Condition(v1alpha1.ConditionShareUnique, metav1.ConditionFalse, v1alpha1.ReasonSameShare, fmt.Sprintf(
 		"Nfs %s names the same server and path: both work, and both count the same room. Use one of them.", older[0]))
+}
+
+// shareOf is one text for all ways to write the same server and path.
+func shareOf(n *v1alpha1.Nfs) string {
+	share, err := sharedvolume.Canonical(n.Spec.Server, n.Spec.Path)
+	if err != nil {
+		// The schema refuses these; should one come through, the same words mean the same share.
+		return n.Spec.Server + " " + n.Spec.Path
+	}
+	return share
 }
 
 // Elsewhere reports whether an agent on another node may know better.
