@@ -213,9 +213,12 @@ var rules = []rule{
 		denyDirect: []string{"net/http", "os/exec", grpcModule},
 	},
 	{
-		name: "the agents' client does not know reconcilers",
-		of:   []string{"controller/internal/agents"},
-		deny: []string{"~/controller/internal/reconcile"},
+		name: "reconcilers are on top: only what puts the program together knows them",
+		of: []string{
+			"controller/internal/agentpod", "controller/internal/agents", "controller/internal/backend", "controller/internal/csi",
+			"controller/internal/pki",
+		},
+		deny: []string{"~/controller/internal/reconcile", "~/controller/internal/setup"},
 	},
 	{
 		name: "reading partition tables stays in one place",
