@@ -203,9 +203,6 @@ func TestDeploy_knowsEveryKindOfStorages(t *testing.T) {
 			t.Errorf("kind %s has no definition in deploy/crd", kind)
 			continue
 		}
-		if v1alpha1.LabelOf(kind) == "" {
-			t.Errorf("kind %s has no label", kind)
-		}
 		for resource, verbs := range map[string][]string{
 			plural: {"get", "list", "watch", "patch"}, plural + "/status": {"patch"}, plural + "/finalizers": {"update"},
 		} {

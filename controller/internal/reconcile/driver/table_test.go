@@ -173,7 +173,7 @@ func TestReconcile_storageWithoutABackend(t *testing.T) {
 	c.Spec.StorageType = v1alpha1.StorageTypeCephFS
 	must(t, r.Client.Create(t.Context(), c))
 	t.Cleanup(func() { remove(t, r, c) })
-	for _, driver := range []string{v1alpha1.DriverLVM, v1alpha1.DriverNFS, v1alpha1.DriverCephFS} {
+	for _, driver := range []string{v1alpha1.DriverLVM, v1alpha1.DriverNFS, "cephfs.quarry.storage"} {
 		runFor(t, r, driver)
 	}
 	for _, e := range []Entry{lvm, nfs} {
@@ -181,7 +181,7 @@ func TestReconcile_storageWithoutABackend(t *testing.T) {
 			t.Errorf("%s is deployed", e.Profile.Driver.Name)
 		}
 	}
-	if _, err := r.State(t.Context(), v1alpha1.DriverCephFS); err == nil {
+	if _, err := r.State(t.Context(), "cephfs.quarry.storage"); err == nil {
 		t.Error("a driver that no backend has is known")
 	}
 }
