@@ -80,6 +80,32 @@ func TestKinds_check(t *testing.T) {
 	}
 }
 
+// TestKinds_areListed finds a kind that the engine would never see.
+func TestKinds_areListed(t *testing.T) {
+	scheme, err := Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := bound()
+	for name := range scheme.KnownTypes(v1alpha1.GroupVersion) {
+		o, err := scheme.New(v1alpha1.GroupVersion.WithKind(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, ok := o.(v1alpha1.Storage)
+		if !ok {
+			continue
+		}
+		listed := slices.ContainsFunc(v1alpha1.StorageLists(), func(l v1alpha1.StorageList) bool {
+			kinds, _, err := scheme.ObjectKinds(l)
+			return err == nil && kinds[0].Kind == name+"List"
+		})
+		if !listed || s.StorageKind() != name || k[name] == nil {
+			t.Errorf("kind %s: in v1alpha1.StorageLists %t, called %s by its methods, bound to a reconciler %t", name, listed, s.StorageKind(), k[name] != nil)
+		}
+	}
+}
+
 func TestDrivers_areServedAsTheTableSays(t *testing.T) {
 	var names []string
 	deployments := map[string]bool{}
