@@ -24,10 +24,10 @@ import (
 
 // These tests need no API server. They find what is forgotten when a backend is added; docs/adding-a-backend.md has the order.
 
-// iscsi is a storage of a kind that nobody bound.
-type iscsi struct{ v1alpha1.Nfs }
+// stranger is a storage of a kind that nobody bound.
+type stranger struct{ v1alpha1.Nfs }
 
-func (*iscsi) StorageKind() string { return "Iscsi" }
+func (*stranger) StorageKind() string { return "Stranger" }
 
 // bound returns the reconcilers of all kinds.
 func bound() kinds {
@@ -52,7 +52,7 @@ func TestKinds_profile(t *testing.T) {
 		"a Cluster":                     {local, true, v1alpha1.DriverLVM, v1alpha1.StorageTypeLVM},
 		"an Nfs":                        {&v1alpha1.Nfs{}, true, v1alpha1.DriverNFS, ""},
 		"a Cluster without a backend":   {ceph, true, "", v1alpha1.StorageTypeCephFS},
-		"a kind that nobody bound":      {&iscsi{}, false, "", ""},
+		"a kind that nobody bound":      {&stranger{}, false, "", ""},
 		"a Cluster that nobody decoded": {&v1alpha1.Cluster{}, true, "", ""},
 	} {
 		p, known := k.profile(c.of)

@@ -92,7 +92,7 @@ func TestMaintenance_keepsAnApprovalForLater(t *testing.T) {
 }
 
 func TestSources_nameTheKindOfTheStorage(t *testing.T) {
-	for _, kind := range []string{v1alpha1.KindCluster, "Iscsi"} {
+	for _, kind := range []string{v1alpha1.KindCluster, "Other"} {
 		s := &scope{owner: backend.Owner{Kind: kind}, common: v1alpha1.StorageCommon{Maintenance: hostNames("n1")}}
 		if got := s.sources("n1"); len(got) != 1 || string(got[0]) != kind {
 			t.Errorf("maintenance in the spec of a storage of kind %s comes from %v", kind, got)
