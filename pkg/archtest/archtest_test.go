@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -24,16 +26,25 @@ type listed struct {
 	Deps         []string
 }
 
-// load lists every package of the module. Run with -count=1: the test cache does not see the listed sources.
+// load returns every package of the module. Run with -count=1: the test cache does not see the listed sources.
 func load(t *testing.T) []listed {
 	t.Helper()
+	packages, err := list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packages
+}
+
+// list asks the go command once for all tests.
+var list = sync.OnceValues(func() ([]listed, error) {
 	cmd := exec.Command("go", "list", "-tags=e2e,hostroot,sanity", "-json=ImportPath,Dir,GoFiles,CgoFiles,Imports,TestImports,XTestImports,Deps", "./...")
 	cmd.Dir = filepath.Join("..", "..")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("go list: %v\n%s", err, stderr.String())
+		return nil, fmt.Errorf("go list: %w\n%s", err, stderr.String())
 	}
 	var packages []listed
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
@@ -41,15 +52,15 @@ func load(t *testing.T) []listed {
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			t.Fatalf("go list output: %v", err)
+			return nil, fmt.Errorf("go list output: %w", err)
 		}
 		packages = append(packages, p)
 	}
 	if len(packages) < 10 {
-		t.Fatalf("go list found %d packages only", len(packages))
+		return nil, fmt.Errorf("go list found %d packages only", len(packages))
 	}
-	return packages
-}
+	return packages, nil
+})
 
 func TestImportRules(t *testing.T) {
 	packages := load(t)
