@@ -66,6 +66,7 @@ verify: generate ## Fail when generated files, modules or formatting are not as 
 	$(TOOLS)/golangci-lint fmt --diff ./...
 	go mod tidy -diff
 	git diff --exit-code -- proto pkg/api deploy go.mod go.sum
+	go test -count=1 -v -run '^TestStorageTypesStayInTheirRooms$$' ./pkg/archtest/
 
 .PHONY: lint
 lint: tools ## Run golangci-lint with the committed configuration.

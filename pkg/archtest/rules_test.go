@@ -8,7 +8,8 @@ const module = "quarry.storage/quarry/"
 type rule struct {
 	// name says what the rule keeps apart.
 	name string
-	// of are prefixes of the packages that the rule binds, relative to the module.
+	// of are prefixes of the packages that the rule binds, relative to the module. An element "<backend>" here and in the other lists
+	// stands for each backend that the tree has, see backends.
 	of []string
 	// except are prefixes, relative to the module, that the rule does not bind.
 	except []string
@@ -72,7 +73,7 @@ var rules = []rule{
 	{
 		name:   "running steps knows no tool: adapters do",
 		of:     []string{"agent/internal/apply"},
-		except: []string{"agent/internal/apply/disk", "agent/internal/apply/lvm"},
+		except: []string{"agent/internal/apply/disk", "agent/internal/apply/<backend>"},
 		deny:   []string{"~/agent/internal/host", "~/agent/internal/inventory"},
 	},
 	{
@@ -102,26 +103,29 @@ var rules = []rule{
 		denyDirect: []string{"os", "os/exec", "net/http", "golang.org/x/sys/unix"},
 	},
 	{
-		name: "the frame of the agent's CSI services knows no storage",
-		of:   []string{"agent/internal/csi"},
-		except: []string{
-			"agent/internal/csi/lvm", "agent/internal/csi/nfs", "agent/internal/csi/csitest", "agent/internal/csi/sanitytest",
-		},
+		name:       "the frame of the agent's CSI services knows no storage",
+		of:         []string{"agent/internal/csi"},
+		except:     []string{"agent/internal/csi/<backend>", "agent/internal/csi/csitest", "agent/internal/csi/sanitytest"},
 		deny:       []string{"~/agent", "~/proto", "~/pkg/volumeid", "~/pkg/sharedvolume"},
 		allow:      []string{"~/agent/internal/csi", "~/agent/internal/host/fs", "~/agent/internal/host/mount", "~/agent/internal/host/run"},
 		denyDirect: []string{"os/exec"},
 	},
 	{
-		name: "local volumes know no shares",
-		of:   []string{"agent/internal/csi/lvm"},
-		deny: []string{"~/agent/internal/csi/nfs", "~/agent/internal/host/nfs", "~/pkg/sharedvolume", "~/proto"},
+		name: "sources of volumes on nodes do not know the wire",
+		of:   []string{"agent/internal/csi/<backend>"},
+		deny: []string{"~/proto", "~/agent/internal/server"},
 	},
 	{
-		name: "volumes on shares know no local volumes",
-		of:   []string{"agent/internal/csi/nfs"},
-		deny: []string{
-			"~/agent/internal/csi/lvm", "~/agent/internal/plan", "~/agent/internal/node", "~/agent/internal/host/lvm", "~/agent/internal/host/dm", "~/proto",
+		name: "local volumes know no shares",
+		of: []string{
+			"agent/internal/csi/lvm", "controller/internal/backend/lvm", "controller/internal/csi/lvm", "controller/internal/decide/lvm",
 		},
+		deny: []string{"~/pkg/sharedvolume"},
+	},
+	{
+		name: "volumes on shares know no disks",
+		of:   []string{"agent/internal/csi/nfs"},
+		deny: []string{"~/agent/internal/plan", "~/agent/internal/node", "~/agent/internal/host/disk", "~/agent/internal/host/dm"},
 	},
 	{
 		name:       "work on an open share knows neither mounts nor processes",
@@ -190,40 +194,31 @@ var rules = []rule{
 		name: "the engine knows no single backend",
 		of:   []string{"controller/internal/reconcile/storage", "controller/internal/decide/backend", "controller/internal/kube"},
 		deny: []string{
-			"~/controller/internal/backend", "~/controller/internal/decide/lvm", "~/controller/internal/decide/nfs",
-			"~/controller/internal/reconcile/cluster", "~/controller/internal/reconcile/nfs", "~/controller/internal/agents",
+			"~/controller/internal/backend", "~/controller/internal/decide/<backend>", "~/controller/internal/reconcile/cluster",
+			"~/controller/internal/reconcile/<backend>", "~/controller/internal/agents",
 		},
-	},
-	{
-		name: "the driver table knows no single backend",
-		of:   []string{"controller/internal/reconcile/driver"},
-		deny: []string{"~/controller/internal/backend", "~/controller/internal/decide/lvm", "~/controller/internal/decide/nfs"},
 	},
 	{
 		name: "the frame of CSI drivers and what all volumes share know no storage type",
 		of:   []string{"controller/internal/csi/frame", "controller/internal/decide/volume"},
 		deny: []string{
-			"~/controller/internal/csi/lvm", "~/controller/internal/csi/nfs", "~/controller/internal/decide/lvm",
-			"~/controller/internal/decide/nfs", "~/pkg/volumeid", "~/pkg/sharedvolume", "~/proto",
+			"~/controller/internal/csi/<backend>", "~/controller/internal/decide/<backend>", "~/pkg/volumeid", "~/pkg/sharedvolume", "~/proto",
 		},
 		denyDirect: []string{"net/http", "os/exec"},
 	},
 	{
-		name:       "the CSI backend of LVM does not know the one of NFS",
-		of:         []string{"controller/internal/csi/lvm", "controller/internal/decide/lvm"},
-		deny:       []string{"~/controller/internal/csi/nfs", "~/controller/internal/decide/nfs", "~/pkg/sharedvolume", "~/proto"},
+		name:       "the CSI backends of the controller do not know the wire",
+		of:         []string{"controller/internal/csi/<backend>", "controller/internal/decide/<backend>"},
+		deny:       []string{"~/proto"},
 		denyDirect: []string{"net/http", "os/exec", grpcModule},
 	},
 	{
-		name:       "the CSI backend of NFS does not know the one of LVM",
-		of:         []string{"controller/internal/csi/nfs", "controller/internal/decide/nfs"},
-		deny:       []string{"~/controller/internal/csi/lvm", "~/controller/internal/decide/lvm", "~/proto"},
-		denyDirect: []string{"net/http", "os/exec", grpcModule},
-	},
-	{
-		name: "the agents' client does not know reconcilers",
-		of:   []string{"controller/internal/agents"},
-		deny: []string{"~/controller/internal/reconcile"},
+		name: "reconcilers are on top: only what puts the program together knows them",
+		of: []string{
+			"controller/internal/agentpod", "controller/internal/agents", "controller/internal/backend", "controller/internal/csi",
+			"controller/internal/pki",
+		},
+		deny: []string{"~/controller/internal/reconcile", "~/controller/internal/setup"},
 	},
 	{
 		name: "reading partition tables stays in one place",

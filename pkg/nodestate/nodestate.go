@@ -30,9 +30,6 @@ const (
 	Abandoned State = "abandoned"
 )
 
-// States returns all states in the order of the table above, from good to bad.
-func States() []State { return []State{Online, Offline, Quiesced, Failed, Abandoned} }
-
 // Flags are what the state is computed from. Each writer has a method of its own: an observer cannot write wishes, the operator cannot
 // write observations, and nobody takes ShouldDestroy back.
 type Flags struct {

@@ -4,8 +4,8 @@ package sharedvolume
 const (
 	// ReasonUnreachable: the server does not answer, or stopped answering.
 	ReasonUnreachable = "Unreachable"
-	// ReasonUnknownHost: the server's name does not resolve.
-	ReasonUnknownHost = "UnknownHost"
+	// ReasonNameUnresolved: the server's name does not resolve.
+	ReasonNameUnresolved = "NameUnresolved"
 	// ReasonRefused: the server does not allow this node to mount the export.
 	ReasonRefused = "Refused"
 	// ReasonNotExported: the server exports no such path.

@@ -27,14 +27,8 @@ type Values struct {
 // valueForm is a name of Kubernetes. A value never adds a component to a directory.
 var valueForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 
-// CheckTemplate refuses a template that has an unknown variable, or that makes no safe directory whatever the values are.
-func CheckTemplate(template string) error {
-	_, err := ExpandTemplate(template, Values{Namespace: "n", Claim: "c", Volume: "v"})
-	return err
-}
-
-// ExpandTemplate makes the directory of a volume. An empty template is DefaultTemplate. Values are looked at only where the template
-// names them.
+// ExpandTemplate makes the directory of a volume, and refuses a template that has an unknown variable or makes no safe directory. An empty
+// template is DefaultTemplate. Values are looked at only where the template names them.
 func ExpandTemplate(template string, values Values) (string, error) {
 	if template == "" {
 		template = DefaultTemplate

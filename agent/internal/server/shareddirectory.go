@@ -159,7 +159,7 @@ var (
 		{sharedvolume.ErrState, codes.FailedPrecondition},
 	}
 	problemCodes = map[string]codes.Code{
-		sharedvolume.ReasonUnreachable: codes.Unavailable, sharedvolume.ReasonUnknownHost: codes.Unavailable,
+		sharedvolume.ReasonUnreachable: codes.Unavailable, sharedvolume.ReasonNameUnresolved: codes.Unavailable,
 		sharedvolume.ReasonNoSpace: codes.ResourceExhausted, sharedvolume.ReasonInvalid: codes.InvalidArgument,
 	}
 )

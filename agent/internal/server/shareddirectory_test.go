@@ -172,7 +172,7 @@ func TestSharedDirectories_problems(t *testing.T) {
 	servers, c := sharedClient(t)
 	h := servers.Export("nas", "/export", 1<<30)
 	for reason, code := range map[string]codes.Code{
-		sharedvolume.ReasonUnreachable: codes.Unavailable, sharedvolume.ReasonUnknownHost: codes.Unavailable, sharedvolume.ReasonNoSpace: codes.ResourceExhausted,
+		sharedvolume.ReasonUnreachable: codes.Unavailable, sharedvolume.ReasonNameUnresolved: codes.Unavailable, sharedvolume.ReasonNoSpace: codes.ResourceExhausted,
 		sharedvolume.ReasonRefused: codes.FailedPrecondition, sharedvolume.ReasonNotExported: codes.FailedPrecondition,
 		sharedvolume.ReasonReadOnly: codes.FailedPrecondition, sharedvolume.ReasonRootSquashed: codes.FailedPrecondition,
 		sharedvolume.ReasonNotNFS: codes.FailedPrecondition, sharedvolume.ReasonUnstable: codes.FailedPrecondition, sharedvolume.ReasonUnknown: codes.FailedPrecondition,

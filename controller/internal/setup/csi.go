@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -19,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"quarry.storage/quarry/controller/internal/agentpod"
 	"quarry.storage/quarry/controller/internal/agents"
 	"quarry.storage/quarry/controller/internal/csi/frame"
 	"quarry.storage/quarry/controller/internal/pki"
-	"quarry.storage/quarry/controller/internal/reconcile/storagenode"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/version"
 )
@@ -105,7 +104,7 @@ func newCSIManager(rc *rest.Config, cfg CSIConfig) (manager.Manager, error) {
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Pod{}: {
 					Namespaces: map[string]cache.Config{cfg.Namespace: {}},
-					Label:      labels.SelectorFromSet(labels.Set{storagenode.LabelApp: storagenode.AppAgent}),
+					Label:      agentpod.Selector(),
 					Transform:  stripPod,
 				},
 				&v1alpha1.StorageNode{}:    {Transform: stripStorageNode},

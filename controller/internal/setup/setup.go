@@ -26,8 +26,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"quarry.storage/quarry/controller/internal/agentpod"
 	"quarry.storage/quarry/controller/internal/agents"
-	decidelvm "quarry.storage/quarry/controller/internal/decide/lvm"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/pki"
 	"quarry.storage/quarry/controller/internal/reconcile/certificate"
 	"quarry.storage/quarry/controller/internal/reconcile/driver"
@@ -97,7 +98,7 @@ func cacheOptions(cfg Config) cache.Options {
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}: {
 				Namespaces: map[string]cache.Config{cfg.Namespace: {}},
-				Label:      labels.SelectorFromSet(labels.Set{storagenode.LabelApp: storagenode.AppAgent}),
+				Label:      agentpod.Selector(),
 				Transform:  stripPod,
 			},
 			&certificatesv1.CertificateSigningRequest{}: {
@@ -198,26 +199,25 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	if err := nodes.SetupWithManager(ctx, mgr, pool.Changes()); err != nil {
 		return fmt.Errorf("add reconciler of storagenodes: %w", err)
 	}
-	b := newBackends(mgr, pool)
-	drivers, err := csiDrivers(ctx, mgr, cfg, b)
+	all, byKind := bindings(mgr.GetClient(), pool), kinds{}
+	drivers, err := csiDrivers(ctx, mgr, cfg, entries(all), byKind.profile)
 	if err != nil {
 		return err
 	}
-	return errors.Join(storages(ctx, mgr, pool, b, drivers, jobs), statefulClusters(mgr), harborClusters(mgr))
+	return errors.Join(storages(ctx, mgr, pool, all, byKind, drivers, jobs), statefulClusters(mgr), harborClusters(mgr))
 }
 
-// csiDrivers adds the reconciler of CSI drivers.
-func csiDrivers(ctx context.Context, mgr manager.Manager, cfg Config, b backends) (storage.Drivers, error) {
+// csiDrivers adds the reconciler of CSI drivers. of returns the profile of a storage.
+func csiDrivers(
+	ctx context.Context, mgr manager.Manager, cfg Config, table []driver.Entry, of func(v1alpha1.Storage) (backend.Profile, bool),
+) (storage.Drivers, error) {
 	found, err := images(ctx, mgr.GetAPIReader(), cfg)
 	if err != nil {
 		return nil, err
 	}
 	drivers := &driver.Reconciler{
-		Client: mgr.GetClient(), Namespace: cfg.Namespace, Images: found, Verbosity: cfg.Verbosity, Of: b.profile,
-		Entries: []driver.Entry{
-			{Profile: b.local.Profile(), Extras: b.local.Extras, Snapshots: decidelvm.Snapshots},
-			{Profile: b.shares.Profile()},
-		},
+		Client: mgr.GetClient(), Namespace: cfg.Namespace, Images: found, Verbosity: cfg.Verbosity, Of: of,
+		Entries: table,
 	}
 	if err := drivers.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("add reconciler of drivers: %w", err)

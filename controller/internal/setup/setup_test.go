@@ -22,9 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/agent/agenttest"
+	"quarry.storage/quarry/controller/internal/agentpod"
 	"quarry.storage/quarry/controller/internal/apitest"
 	"quarry.storage/quarry/controller/internal/pki"
-	"quarry.storage/quarry/controller/internal/reconcile/storagenode"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -216,7 +216,7 @@ func createAll(t *testing.T, admin client.Client) *v1alpha1.Cluster {
 	ctx := context.Background()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "agent", Labels: map[string]string{storagenode.LabelApp: storagenode.AppAgent}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "agent", Labels: map[string]string{agentpod.Label: agentpod.Value}},
 		Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "agent", Image: "agent"}}},
 	}
 	cluster := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}

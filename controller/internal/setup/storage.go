@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -12,7 +13,9 @@ import (
 	"quarry.storage/quarry/controller/internal/backend/lvm"
 	"quarry.storage/quarry/controller/internal/backend/nfs"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/reconcile/cluster"
+	"quarry.storage/quarry/controller/internal/reconcile/driver"
 	"quarry.storage/quarry/controller/internal/reconcile/member"
 	sharereconcile "quarry.storage/quarry/controller/internal/reconcile/nfs"
 	"quarry.storage/quarry/controller/internal/reconcile/storage"
@@ -30,8 +33,87 @@ func (j *jobs) Close() {
 	}
 }
 
-// storages adds the reconcilers of all kinds of storages. A new kind needs its backend and its reconciler here.
-func storages(ctx context.Context, mgr manager.Manager, pool *agents.Pool, b backends, drivers storage.Drivers, j *jobs) error {
+// binding puts one kind of storages together.
+type binding struct {
+	// bind makes the reconciler of the kind.
+	bind func(storage.Config) *storage.Reconciler
+	// backends of the kind. Each has a CSI driver of its own.
+	backends []storage.Backend
+}
+
+// bindings returns all kinds of storages. A new kind is added here.
+func bindings(reader client.Reader, pool *agents.Pool) []binding {
+	local := &lvm.Backend{Agents: pool, Changer: pool, Client: reader}
+	shares := &nfs.Backend{Agents: pool, Now: time.Now}
+	return []binding{
+		{
+			bind: func(c storage.Config) *storage.Reconciler {
+				return cluster.New(c, cluster.Backends{v1alpha1.StorageTypeLVM: local})
+			},
+			backends: []storage.Backend{local},
+		},
+		{
+			bind:     func(c storage.Config) *storage.Reconciler { return sharereconcile.New(c, shares) },
+			backends: []storage.Backend{shares},
+		},
+	}
+}
+
+// entries returns the table of the CSI drivers.
+func entries(all []binding) []driver.Entry {
+	var out []driver.Entry
+	for _, one := range all {
+		for _, b := range one.backends {
+			e := driver.Entry{Profile: b.Profile()}
+			if s, ok := b.(interface{ Snapshots(s v1alpha1.Storage) bool }); ok {
+				e.Snapshots = s.Snapshots
+			}
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// kinds are the reconcilers of storages, by kind.
+type kinds map[string]*storage.Reconciler
+
+// profile returns the profile of a storage. It reports false for a storage without a backend, and for one of a kind that is not bound.
+func (k kinds) profile(s v1alpha1.Storage) (backend.Profile, bool) {
+	r := k[s.StorageKind()]
+	if r == nil {
+		return backend.Profile{}, false
+	}
+	if b, _ := r.BackendOf(s); b != nil {
+		return b.Profile(), true
+	}
+	c, ok := s.(*v1alpha1.Cluster)
+	if !ok {
+		return backend.Profile{}, false
+	}
+	// Its backend does not exist yet; what it wants excludes other types from its hosts all the same.
+	return backend.Profile{Type: c.Spec.StorageType, Exclusive: true}, true
+}
+
+// check returns an error when a kind of storages has no reconciler: hosts that its storages use would be given to others.
+func (k kinds) check(scheme *runtime.Scheme) error {
+	objects, err := kube.StorageKinds(scheme)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		s, ok := o.(v1alpha1.Storage)
+		if !ok {
+			return fmt.Errorf("%T is in v1alpha1.StorageLists and is no Storage", o)
+		}
+		if k[s.StorageKind()] == nil {
+			return fmt.Errorf("kind %s is in v1alpha1.StorageLists and has no reconciler: bind it to its backend", s.StorageKind())
+		}
+	}
+	return nil
+}
+
+// storages adds the reconcilers of all kinds of storages.
+func storages(ctx context.Context, mgr manager.Manager, pool *agents.Pool, all []binding, k kinds, drivers storage.Drivers, j *jobs) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Member{}, storage.IndexMemberNode, func(o client.Object) []string {
 		if m, ok := o.(*v1alpha1.Member); ok {
 			return []string{string(m.Spec.Node)}
@@ -43,20 +125,21 @@ func storages(ctx context.Context, mgr manager.Manager, pool *agents.Pool, b bac
 	}
 	cfg := storage.Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Drivers: drivers, Events: mgr.GetEventRecorder("quarry-controller"),
-		Now: time.Now, Profiles: b.profile,
+		Now: time.Now, Profiles: k.profile,
 	}
-	for _, make := range []func(storage.Config) *storage.Reconciler{
-		func(c storage.Config) *storage.Reconciler {
-			return cluster.New(c, cluster.Backends{v1alpha1.StorageTypeLVM: b.local})
-		},
-		func(c storage.Config) *storage.Reconciler { return sharereconcile.New(c, b.shares) },
-	} {
+	for _, one := range all {
 		c := cfg
 		c.Work = work.New(ctx, time.Now)
 		j.all = append(j.all, c.Work)
-		r := make(c)
+		r := one.bind(c)
+		k[r.New().StorageKind()] = r
+	}
+	if err := k.check(mgr.GetScheme()); err != nil {
+		return err
+	}
+	for kind, r := range k {
 		if err := r.SetupWithManager(mgr, pool.Changes()); err != nil {
-			return fmt.Errorf("add reconciler of %s: %w", r.New().StorageKind(), err)
+			return fmt.Errorf("add reconciler of %s: %w", kind, err)
 		}
 	}
 	orphans := &member.Reconciler{Client: cfg.Client, Live: cfg.Live, Events: cfg.Events}
@@ -64,30 +147,4 @@ func storages(ctx context.Context, mgr manager.Manager, pool *agents.Pool, b bac
 		return fmt.Errorf("add reconciler of members: %w", err)
 	}
 	return nil
-}
-
-// backends are the backends of all kinds of storages.
-type backends struct {
-	local  *lvm.Backend
-	shares *nfs.Backend
-}
-
-func newBackends(mgr manager.Manager, pool *agents.Pool) backends {
-	return backends{
-		local:  &lvm.Backend{Agents: pool, Changer: pool, Client: mgr.GetClient()},
-		shares: &nfs.Backend{Agents: pool, Now: time.Now},
-	}
-}
-
-// profile returns the profile of a storage; false for one that has none.
-func (b backends) profile(s v1alpha1.Storage) (backend.Profile, bool) {
-	c, ok := s.(*v1alpha1.Cluster)
-	switch {
-	case !ok:
-		return b.shares.Profile(), s.StorageKind() == v1alpha1.KindNfs
-	case c.Spec.StorageType == v1alpha1.StorageTypeLVM:
-		return b.local.Profile(), true
-	}
-	// Its backend does not exist yet; what it wants excludes other types from its hosts all the same.
-	return backend.Profile{Type: c.Spec.StorageType, Exclusive: true}, true
 }

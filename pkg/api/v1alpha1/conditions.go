@@ -1,25 +1,29 @@
 package v1alpha1
 
-// Condition types of a Cluster. Ready is computed from the others.
+// Condition types of a storage. Ready is computed from the others.
 const (
-	// ConditionReady: the Cluster serves volumes from every host that it should.
+	// ConditionReady: the storage serves volumes, from every host that it should where it has hosts.
 	ConditionReady = "Ready"
-	// ConditionHostsValid: every host exists, is listed once and may be used by this Cluster.
+	// ConditionHostsValid: every host exists and may be used, and maintenance names no other. Only storages with members have it.
 	ConditionHostsValid = "HostsValid"
-	// ConditionDisksReady: every host holds its part of the volume group.
-	ConditionDisksReady = "DisksReady"
-	// ConditionPlanApproved: no step waits for approval.
+	// ConditionPlanApproved: no step waits for approval. Only storages with members have it.
 	ConditionPlanApproved = "PlanApproved"
 	// ConditionStorageClassReady: the StorageClass exists and is ours.
 	ConditionStorageClassReady = "StorageClassReady"
 	// ConditionCSIReady: the CSI driver of the StorageClass is deployed and serves.
 	ConditionCSIReady = "CSIReady"
+)
+
+// Condition types of a Cluster, beside those of every storage.
+const (
+	// ConditionDisksReady: every host holds its part of the volume group.
+	ConditionDisksReady = "DisksReady"
 	// ConditionThinPoolsHealthy: no thin pool is nearly full. Volumes are served all the same, so Ready does not depend on it. Only
 	// Clusters with thin pools have it.
 	ConditionThinPoolsHealthy = "ThinPoolsHealthy"
 )
 
-// Condition types of an Nfs, beside Ready, StorageClassReady and CSIReady.
+// Condition types of an Nfs, beside those of every storage.
 const (
 	// ConditionShareReachable: an agent reached the share within the last minute, and may write to it.
 	ConditionShareReachable = "ShareReachable"
@@ -56,7 +60,7 @@ const (
 	ReasonDeviceConflict      = "DeviceConflict"
 	ReasonVolumeGroupConflict = "VolumeGroupConflict"
 	ReasonDisksReady          = "DisksReady"
-	ReasonDisksPreparing      = "DisksPreparing"
+	ReasonPreparing           = "Preparing"
 	ReasonDisksAdded          = "DisksAdded"
 	ReasonDiskWiped           = "DiskWiped"
 	ReasonMemberFailing       = "MemberFailing"
@@ -80,7 +84,7 @@ const (
 	ReasonLost                = "Lost"
 	ReasonMaintenance         = "Maintenance"
 	ReasonApprovalDropped     = "ApprovalDropped"
-	ReasonUnknownHost         = "UnknownHost"
+	ReasonMaintenanceUnknown  = "MaintenanceUnknown"
 	ReasonSelectorInvalid     = "SelectorInvalid"
 	ReasonShareReachable      = "ShareReachable"
 	ReasonShareUnique         = "ShareUnique"

@@ -29,7 +29,7 @@ type Member struct {
 
 	// Whose member it is, and what is recorded of its data.
 	Spec MemberSpec `json:"spec"`
-	// What was observed. It can be lost: it is rebuilt from the disks.
+	// What was observed. It can be lost: it is observed again.
 	// +optional
 	Status MemberStatus `json:"status,omitempty"`
 }
@@ -47,10 +47,10 @@ type MemberSpec struct {
 	// it; its UUID is set once.
 	// +optional
 	Group *MemberGroup `json:"group,omitempty"`
-	// Maintenance quiesces this member: it takes no new volumes, and nothing is changed on its disks.
+	// Maintenance quiesces this member: it takes no new volumes, and no step is taken on it.
 	// +optional
 	Maintenance bool `json:"maintenance,omitempty"`
-	// Lost is a person's word that the node and what is on its disks are gone for ever. It counts only if it equals metadata.uid.
+	// Lost is a person's word that the node and what it holds are gone for ever. It counts only if it equals metadata.uid.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Lost string `json:"lost,omitempty"`
@@ -105,13 +105,11 @@ type RetiredDevice struct {
 	Serial string `json:"serial,omitempty"`
 }
 
-// MaintenanceSource says who asked for maintenance.
-// +kubebuilder:validation:Enum=Cluster;Member;StorageNode
+// MaintenanceSource says where maintenance was asked for: it is the kind of the object, that of the storage, Member or StorageNode.
 type MaintenanceSource string
 
-// Sources of maintenance.
+// Sources of maintenance that every storage has beside its own kind.
 const (
-	MaintenanceCluster     MaintenanceSource = "Cluster"
 	MaintenanceMember      MaintenanceSource = "Member"
 	MaintenanceStorageNode MaintenanceSource = "StorageNode"
 )

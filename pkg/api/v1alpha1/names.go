@@ -1,6 +1,10 @@
 package v1alpha1
 
-import "quarry.storage/quarry/pkg/quarry"
+import (
+	"strings"
+
+	"quarry.storage/quarry/pkg/quarry"
+)
 
 // Names that the agent needs too, from their home in package quarry.
 const (
@@ -32,26 +36,15 @@ const (
 
 // Labels.
 const (
-	// LabelStorageType is on a Node that is a host of a Cluster; its value is the Cluster's storageType.
+	// LabelStorageType is on a Node that is a host of a storage whose backend has a storage type; its value is that type.
 	LabelStorageType = Group + "/storage-type"
 	// LabelDriver is on every object made for a CSI driver; its value is the driver's name.
 	LabelDriver = Group + "/driver"
-	// LabelCluster is on every object made for a Cluster; its value is the Cluster's name.
-	LabelCluster = Group + "/cluster"
-	// LabelNfs is on every object made for an Nfs; its value is the name of the Nfs.
-	LabelNfs = Group + "/nfs"
 )
 
-// LabelOf returns the label that every object made for a storage of a kind carries; its value is the storage's name.
-func LabelOf(kind string) string {
-	switch kind {
-	case KindCluster:
-		return LabelCluster
-	case KindNfs:
-		return LabelNfs
-	}
-	panic("no label for kind " + kind)
-}
+// LabelOf returns the label that every object made for a storage of a kind carries: quarry.storage/cluster for a Cluster. Its value is the
+// storage's name.
+func LabelOf(kind string) string { return Group + "/" + strings.ToLower(kind) }
 
 // Annotations.
 const (
@@ -87,9 +80,6 @@ const (
 	// ParameterOverprovision bounds the sum of the sizes in the pool in percent of the pool's size.
 	ParameterOverprovision = Group + "/overprovision-percent"
 )
-
-// DriverCephFS is the CSI driver of CephFS, the provisioner of its StorageClasses.
-const DriverCephFS = "cephfs." + Group
 
 // DefaultVolumeGroupPrefix and the Cluster's name make the default name of its volume group.
 const DefaultVolumeGroupPrefix = "quarry-"

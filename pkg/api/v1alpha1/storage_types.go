@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Storage is a kind that owns a StorageClass of its own name: Cluster and Nfs. One engine reconciles all of them.
+// Storage is a kind that owns a StorageClass of its own name. One engine reconciles all of them.
 //
 // +kubebuilder:object:generate=false
 type Storage interface {
@@ -150,7 +150,7 @@ type Plan struct {
 type PlanStep struct {
 	// Host that it happens on; empty for a step of the whole storage.
 	Host string `json:"host"`
-	// Action: WipeDevice, EnsureVolumeGroup, EnsureThinPool, ReduceVolumeGroup, RemoveVolumeGroup or FinishRemoval.
+	// Action: what is done, such as WipeDevice or EnsureVolumeGroup.
 	Action string `json:"action"`
 	// VolumeGroup that is changed, if any.
 	// +optional

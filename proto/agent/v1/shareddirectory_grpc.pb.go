@@ -41,7 +41,7 @@ const (
 //
 // | code                | reasons                                                                                                  |
 // |---------------------|----------------------------------------------------------------------------------------------------------|
-// | UNAVAILABLE         | Unreachable, UnknownHost                                                                                 |
+// | UNAVAILABLE         | Unreachable, NameUnresolved                                                                              |
 // | FAILED_PRECONDITION | Refused, NotExported, NotNFS, ReadOnly, RootSquashed, UnstableIdentity, OtherShare, NotPrepared, Unknown |
 // | RESOURCE_EXHAUSTED  | NoSpace                                                                                                  |
 type SharedDirectoryServiceClient interface {
@@ -163,7 +163,7 @@ func (c *sharedDirectoryServiceClient) ListDirectories(ctx context.Context, in *
 //
 // | code                | reasons                                                                                                  |
 // |---------------------|----------------------------------------------------------------------------------------------------------|
-// | UNAVAILABLE         | Unreachable, UnknownHost                                                                                 |
+// | UNAVAILABLE         | Unreachable, NameUnresolved                                                                              |
 // | FAILED_PRECONDITION | Refused, NotExported, NotNFS, ReadOnly, RootSquashed, UnstableIdentity, OtherShare, NotPrepared, Unknown |
 // | RESOURCE_EXHAUSTED  | NoSpace                                                                                                  |
 type SharedDirectoryServiceServer interface {

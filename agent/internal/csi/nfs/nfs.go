@@ -193,7 +193,7 @@ func explain(err error) error {
 		return fmt.Errorf("%w: %w", csi.ErrNotThere, err)
 	case !errors.As(err, &problem):
 		return err
-	case problem.Reason == sharedvolume.ReasonUnreachable, problem.Reason == sharedvolume.ReasonUnknownHost:
+	case problem.Reason == sharedvolume.ReasonUnreachable, problem.Reason == sharedvolume.ReasonNameUnresolved:
 		return fmt.Errorf("%w: %w", csi.ErrUnavailable, err)
 	}
 	return fmt.Errorf("%w: %w", csi.ErrPrecondition, err)

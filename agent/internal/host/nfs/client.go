@@ -161,10 +161,10 @@ func (c *Client) addresses(ctx context.Context, host string) ([]netip.Addr, erro
 	defer cancel()
 	list, err := c.cfg.Resolve(ctx, host)
 	if err != nil {
-		return nil, sharedvolume.NewProblem(sharedvolume.ReasonUnknownHost, "The name of server %s cannot be resolved: %v.", host, err)
+		return nil, sharedvolume.NewProblem(sharedvolume.ReasonNameUnresolved, "The name of server %s cannot be resolved: %v.", host, err)
 	}
 	if len(list) == 0 {
-		return nil, sharedvolume.NewProblem(sharedvolume.ReasonUnknownHost, "The name of server %s has no address.", host)
+		return nil, sharedvolume.NewProblem(sharedvolume.ReasonNameUnresolved, "The name of server %s has no address.", host)
 	}
 	for i := range list {
 		list[i] = list[i].Unmap()

@@ -299,9 +299,9 @@ func TestClient_errors(t *testing.T) {
 	_, err = c.RemoveDirectory(t.Context(), s, "pvc-1", "")
 	wantReason(t, err, sharedvolume.ReasonOtherShare)
 	_, err = c.EnsureDirectory(t.Context(), shareOf("nowhere"), "pvc-1", "data", sharedvolume.Delete)
-	wantReason(t, err, sharedvolume.ReasonUnknownHost, "nowhere")
+	wantReason(t, err, sharedvolume.ReasonNameUnresolved, "nowhere")
 	seen, err := c.GetShare(t.Context(), shareOf("nowhere"), true)
-	if err != nil || seen.Problem == nil || seen.Problem.Reason != sharedvolume.ReasonUnknownHost {
+	if err != nil || seen.Problem == nil || seen.Problem.Reason != sharedvolume.ReasonNameUnresolved {
 		t.Errorf("%+v, %v", seen, err)
 	}
 }

@@ -255,7 +255,7 @@ func problems(t *testing.T, s *nfsd.Server) {
 		"nothing listens":        {realShare("rw", "port=2050"), []string{sharedvolume.ReasonUnreachable}},
 		"garbage":                {realShare("rw", "port="+garbage), []string{sharedvolume.ReasonUnreachable}},
 		"no such machine":        {sharedvolume.Share{Server: "10.77.0.99", Path: "/rw", Owner: owner}, []string{sharedvolume.ReasonUnreachable}},
-		"an unknown name":        {sharedvolume.Share{Server: "nas.example", Path: "/rw", Owner: owner}, []string{sharedvolume.ReasonUnknownHost}},
+		"an unknown name":        {sharedvolume.Share{Server: "nas.example", Path: "/rw", Owner: owner}, []string{sharedvolume.ReasonNameUnresolved}},
 		"garbage on this host":   {sharedvolume.Share{Server: nfsd.ClientAddress, Path: "/rw", Owner: owner, MountOptions: []string{"port=" + garbage}}, []string{sharedvolume.ReasonNotNFS}},
 		"silence on this host":   {sharedvolume.Share{Server: nfsd.ClientAddress, Path: "/rw", Owner: owner, MountOptions: []string{"port=" + silentServer(t)}}, []string{sharedvolume.ReasonUnreachable}},
 		"a path with a comma":    {realShare("rw,suid"), []string{sharedvolume.ReasonNotExported}},

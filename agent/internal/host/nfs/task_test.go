@@ -47,7 +47,7 @@ func TestAttach(t *testing.T) {
 	}
 	v = volume()
 	v.Server = "nowhere"
-	wantReason(t, c.Attach(t.Context(), v, place), sharedvolume.ReasonUnknownHost)
+	wantReason(t, c.Attach(t.Context(), v, place), sharedvolume.ReasonNameUnresolved)
 	if w.started.Load() != before {
 		t.Error("a process was started")
 	}

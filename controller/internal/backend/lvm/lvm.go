@@ -43,8 +43,8 @@ type Backend struct {
 // Profile returns what the engine has to know of this backend.
 func (b *Backend) Profile() backend.Profile { return lvm.Profile() }
 
-// Extras returns nothing: the driver's CSI controller needs no more than all do.
-func (b *Backend) Extras([]v1alpha1.Storage) backend.PodExtras { return backend.PodExtras{} }
+// Snapshots reports whether a Cluster gets a VolumeSnapshotClass.
+func (b *Backend) Snapshots(s v1alpha1.Storage) bool { return lvm.Snapshots(s) }
 
 // Observe returns what the agents report about every host that the Cluster uses, or may use.
 func (b *Backend) Observe(ctx context.Context, o v1alpha1.Storage, w backend.World, _ backend.View) (backend.View, error) {

@@ -297,9 +297,9 @@ func TestPerform_refusesWhatIsNotItsOwn(t *testing.T) {
 	}
 }
 
-func TestBackend_extrasAndProfile(t *testing.T) {
+func TestBackend_profile(t *testing.T) {
 	b := &Backend{}
-	if b.Profile().Type != v1alpha1.StorageTypeLVM || len(b.Extras(nil).Args) != 0 {
+	if b.Profile().Type != v1alpha1.StorageTypeLVM {
 		t.Errorf("%+v", b.Profile())
 	}
 }

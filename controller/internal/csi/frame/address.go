@@ -2,7 +2,6 @@ package frame
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"strconv"
 
@@ -12,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"quarry.storage/quarry/controller/internal/reconcile/storagenode"
+	"quarry.storage/quarry/controller/internal/agentpod"
 )
 
 // Book is told where agents listen.
@@ -33,21 +32,11 @@ type Addresses struct {
 	Port      int
 }
 
-// Reconcile looks which pod is the agent of a node: of several, while one replaces the other, the newest that runs.
+// Reconcile looks which pod is the agent of a node.
 func (a *Addresses) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	var list corev1.PodList
-	err := a.Reader.List(ctx, &list, client.InNamespace(a.Namespace), client.MatchingFields{storagenode.IndexNode: req.Name},
-		client.MatchingLabels{storagenode.LabelApp: storagenode.AppAgent})
+	newest, err := agentpod.Newest(ctx, a.Reader, a.Namespace, req.Name)
 	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("list agent pods of node %s: %w", req.Name, err)
-	}
-	var newest *corev1.Pod
-	for i := range list.Items {
-		p := &list.Items[i]
-		runs := p.DeletionTimestamp.IsZero() && p.Status.Phase == corev1.PodRunning && p.Status.PodIP != ""
-		if runs && (newest == nil || newest.CreationTimestamp.Before(&p.CreationTimestamp)) {
-			newest = p
-		}
+		return ctrl.Result{}, err
 	}
 	if newest == nil {
 		a.Book.Remove(req.Name)
@@ -59,19 +48,13 @@ func (a *Addresses) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 
 // SetupWithManager registers the watch on pods.
 func (a *Addresses) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	node := func(o client.Object) []string {
-		if p, ok := o.(*corev1.Pod); ok && p.Spec.NodeName != "" {
-			return []string{p.Spec.NodeName}
-		}
-		return nil
-	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, storagenode.IndexNode, node); err != nil {
-		return fmt.Errorf("index pods by node: %w", err)
+	if err := agentpod.Index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("agent-address").
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			var out []reconcile.Request
-			for _, n := range node(o) {
+			for _, n := range agentpod.NodesOf(o) {
 				out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: n}})
 			}
 			return out

@@ -82,7 +82,7 @@ func (s Summary) hostsValid() metav1.Condition {
 		}
 	}
 	if m := s.unknown(); m != "" {
-		reason = Sentence(reason, v1alpha1.ReasonUnknownHost)
+		reason = Sentence(reason, v1alpha1.ReasonMaintenanceUnknown)
 		lines = append([]string{m}, lines...)
 	}
 	if len(lines) > 0 {

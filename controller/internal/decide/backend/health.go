@@ -10,6 +10,8 @@ import (
 // HostHealth is all that is known and decided about one host.
 type HostHealth struct {
 	Node string
+	// Words of the backend about its members.
+	Words Readiness
 	// Object is its Member; nil while there is none.
 	Object *v1alpha1.Member
 	Flags  nodestate.Flags
@@ -78,9 +80,9 @@ func (h HostHealth) removal() (Finding, bool) {
 	case h.Decided.Finding.Kind == Bad:
 		return h.Decided.Finding, true
 	case h.WantedAgain:
-		return Finding{Busy, v1alpha1.ReasonDisksPreparing, "is being removed; as the spec lists it again, it is used afresh afterwards"}, true
+		return Finding{Busy, v1alpha1.ReasonPreparing, "is being removed; as the spec lists it again, it is used afresh afterwards"}, true
 	}
-	return Finding{Busy, v1alpha1.ReasonDisksPreparing, "is being removed"}, true
+	return Finding{Busy, v1alpha1.ReasonPreparing, "is being removed"}, true
 }
 
 func (h HostHealth) unreachable() (Finding, bool) {
@@ -126,9 +128,9 @@ func (h HostHealth) underWay() Finding {
 	case h.Held != "":
 		return Finding{Busy, v1alpha1.ReasonPending, h.Held}
 	case h.Verdict.Waiting():
-		return Finding{Waiting, v1alpha1.ReasonApprovalRequired, "changes of its disks wait for approval"}
+		return Finding{Waiting, v1alpha1.ReasonApprovalRequired, Sentence(h.Words.Unapproved, "its steps wait for approval")}
 	}
-	return Finding{Busy, v1alpha1.ReasonDisksPreparing, "its disks are being prepared"}
+	return Finding{Busy, v1alpha1.ReasonPreparing, Sentence(h.Words.Preparing, "is being prepared")}
 }
 
 // Ready returns the condition Ready of the Member.

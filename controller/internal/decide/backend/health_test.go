@@ -14,10 +14,13 @@ import (
 
 const gib = 1 << 30
 
+// words of a backend that takes disks.
+var words = Readiness{Preparing: "its disks are being prepared", Unapproved: "changes of its disks wait for approval"}
+
 // hostOf returns a host that serves 10 GiB with 4 GiB free.
 func hostOf(name string, edits ...func(*HostHealth)) HostHealth {
 	h := HostHealth{
-		Node: name, Object: &v1alpha1.Member{}, Flags: nodestate.Of(true, false, false, false), State: nodestate.Online, Facts: Facts{Up: true},
+		Node: name, Words: words, Object: &v1alpha1.Member{}, Flags: nodestate.Of(true, false, false, false), State: nodestate.Online, Facts: Facts{Up: true},
 		Decided: Host{Serves: true, Reports: true, Size: 10 * gib, Free: 4 * gib},
 	}
 	for _, e := range edits {
@@ -72,7 +75,7 @@ func broken(h *HostHealth) {
 }
 
 func quiesced(h *HostHealth) {
-	h.State, h.Sources = nodestate.Quiesced, []v1alpha1.MaintenanceSource{v1alpha1.MaintenanceCluster}
+	h.State, h.Sources = nodestate.Quiesced, []v1alpha1.MaintenanceSource{v1alpha1.KindCluster}
 }
 
 func leaves(h *HostHealth) {
@@ -113,10 +116,10 @@ func TestSummary(t *testing.T) {
 		want string
 	}{
 		"all is well":                    {classed(hostOf("n1")), "Running Ready"},
-		"the first disks are prepared":   {summaryOf(hostOf("n1", preparing)), "Creating DisksPreparing | n1: its disks are being prepared"},
+		"the first disks are prepared":   {summaryOf(hostOf("n1", preparing)), "Creating Preparing | n1: its disks are being prepared"},
 		"no host at all":                 {summaryOf(), "Creating Pending"},
 		"nothing to do and nothing held": {summaryOf(hostOf("n1", bare)), "Creating Pending"},
-		"a further host is prepared":     {classed(hostOf("n1"), hostOf("n2", preparing)), "Updating DisksPreparing | n2: its disks are being prepared"},
+		"a further host is prepared":     {classed(hostOf("n1"), hostOf("n2", preparing)), "Updating Preparing | n2: its disks are being prepared"},
 		"one host without a clean disk is a warning": {
 			classed(hostOf("n1"), hostOf("n2", refuses)), "Warning NoCleanDevice | n2: no clean device",
 		},
@@ -160,7 +163,7 @@ func TestSummary(t *testing.T) {
 		},
 		"an approved plan is carried out": {
 			with(classed(hostOf("n1", works)), func(s *Summary) { s.Plan = &v1alpha1.Plan{Digest: "d1", Approved: true} }),
-			"Updating DisksPreparing | n1: its disks are being prepared",
+			"Updating Preparing | n1: its disks are being prepared",
 		},
 		"a host that the storage holds back": {
 			classed(hostOf("n1", works, func(h *HostHealth) { h.Held = "waits for n2" })), "Updating Pending | n1: waits for n2",
@@ -184,7 +187,7 @@ func TestSummary(t *testing.T) {
 		},
 		"a removed host that is listed again": {
 			classed(hostOf("n1"), hostOf("n2", goes(), func(h *HostHealth) { h.WantedAgain = true })),
-			"Updating DisksPreparing | n2: is being removed; as the spec lists it again, it is used afresh afterwards",
+			"Updating Preparing | n2: is being removed; as the spec lists it again, it is used afresh afterwards",
 		},
 		"a host that is gone is not shown": {
 			classed(hostOf("n1"), hostOf("n2", bare, down, goes(), func(h *HostHealth) { h.Removed = true })), "Running Ready",

@@ -44,7 +44,7 @@ func APIFlags(f nodestate.Flags) *v1alpha1.MemberFlags {
 	}
 }
 
-// Lost reports whether a person said that the member's host and what is on its disks are gone. Only the UID of this very object counts,
+// Lost reports whether a person said that the member's host and what it holds are gone. Only the UID of this very object counts,
 // so that the word about an earlier member of the name never serves for a later one.
 func Lost(m *v1alpha1.Member) bool {
 	return m != nil && m.Spec.Lost != "" && m.Spec.Lost == string(m.UID)
@@ -90,7 +90,7 @@ func (d Departure) Leave() Leaving {
 	if d.Lost {
 		return Leaving{
 			Active: true, Since: first(d.Since, d.Now), Reason: v1alpha1.ReasonLost,
-			Message: "A person said that the node and what is on its disks are lost.", Delete: true,
+			Message: "A person said that the node and what it holds are lost.", Delete: true,
 		}
 	}
 	if d.Reason == "" {

@@ -120,14 +120,14 @@ func TestMember_ready(t *testing.T) {
 		want string
 	}{
 		"well":                {hostOf("n1"), "True Ready The member serves volumes."},
-		"work is under way":   {hostOf("n1", works), "False DisksPreparing its disks are being prepared"},
+		"work is under way":   {hostOf("n1", works), "False Preparing its disks are being prepared"},
 		"waits":               {hostOf("n1", held), "False ApprovalRequired changes of its disks wait for approval"},
 		"down":                {hostOf("n1", down), "False AgentUnreachable the agent does not answer: connection refused"},
 		"too early":           {hostOf("n1", early), "True Ready as before"},
 		"under maintenance":   {hostOf("n1", quiesced), "False Maintenance The member is under maintenance and takes no new volumes."},
 		"and down":            {hostOf("n1", down, quiesced), "False Maintenance is under maintenance and not reachable"},
 		"leaves":              {hostOf("n1", leaves), "False HostNotListed Not listed."},
-		"is being removed":    {hostOf("n1", goes()), "False DisksPreparing is being removed"},
+		"is being removed":    {hostOf("n1", goes()), "False Preparing is being removed"},
 		"waits for its data":  {hostOf("n1", goes("v1")), "False VolumesExist is being removed and waits until its volumes are deleted: v1"},
 		"may not be used":     {hostOf("n1", invalid), "False HostNotFound no such node"},
 		"a step of it failed": {hostOf("n1", broken), "False StepFailed no room for metadata"},

@@ -2,11 +2,7 @@
 // host, steps with their plan and approval, findings, conditions and the StorageClass. It is pure, and knows no single backend.
 package backend
 
-import (
-	storagev1 "k8s.io/api/storage/v1"
-
-	"quarry.storage/quarry/pkg/api/v1alpha1"
-)
+import "quarry.storage/quarry/pkg/api/v1alpha1"
 
 // Profile is what the engine has to know of a backend before it looks at anything.
 type Profile struct {
@@ -24,7 +20,7 @@ type Profile struct {
 	MovesData bool
 }
 
-// Readiness is the wording of the condition that sums up the members.
+// Readiness is how a backend words what there is to say about its members. The engine has no words of its own for what a member is made of.
 type Readiness struct {
 	// Condition is the type of the condition.
 	Condition string
@@ -32,30 +28,20 @@ type Readiness struct {
 	Reason, Message string
 	// None is the message while no member serves yet.
 	None string
+	// Preparing and Unapproved are what is said about one member: while its steps run, and while they wait for approval.
+	Preparing, Unapproved string
 }
 
-// Driver describes a CSI driver.
+// Driver describes a CSI driver. No driver attaches volumes to nodes yet; docs/adding-a-backend.md says what that takes.
 type Driver struct {
 	// Name of the driver, the provisioner of the classes.
 	Name string
 	// Deployment is the name of the Deployment of its controller.
 	Deployment string
-	// Attach is true when volumes are attached to a node before they are staged.
-	Attach bool
-	// Binding of volumes to nodes, unless the spec says otherwise.
-	Binding storagev1.VolumeBindingMode
 	// Topology is true when a volume can be used on some nodes only.
 	Topology bool
 	// Capacity is true when the scheduler has to look at the room that is left.
 	Capacity bool
 	// Snapshots is true when the driver makes snapshots.
 	Snapshots bool
-	// FSType is true when the class names the filesystem of its volumes.
-	FSType bool
-}
-
-// PodExtras are what a driver's CSI controller needs besides what all need.
-type PodExtras struct {
-	// Args of the CSI controller.
-	Args []string
 }

@@ -33,7 +33,7 @@ type Member struct {
 	State nodestate.State
 	// Frozen is true while no step may be taken: under maintenance, and while the member leaves.
 	Frozen bool
-	// Lost is true when a person said that the host and what is on its disks are gone.
+	// Lost is true when a person said that the host and what it holds are gone.
 	Lost bool
 	// Volumes are the PersistentVolumes that live on the host, ordered by name.
 	Volumes []Volume

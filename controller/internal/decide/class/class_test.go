@@ -31,7 +31,7 @@ func wish() Wish {
 func TestWanted(t *testing.T) {
 	policy, binding := corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingWaitForFirstConsumer
 	want := &storagev1.StorageClass{
-		ObjectMeta:  metav1.ObjectMeta{Name: "pool", Labels: map[string]string{v1alpha1.LabelCluster: "pool"}},
+		ObjectMeta:  metav1.ObjectMeta{Name: "pool", Labels: map[string]string{"quarry.storage/cluster": "pool"}},
 		Provisioner: provisioner, Parameters: map[string]string{"a": "b"}, MountOptions: []string{"hard"},
 		ReclaimPolicy: &policy, AllowVolumeExpansion: new(true), VolumeBindingMode: &binding,
 	}
@@ -45,7 +45,7 @@ func TestWanted(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	share := Wanted(&v1alpha1.Nfs{ObjectMeta: metav1.ObjectMeta{Name: "files"}}, provisioner, wish())
-	if share.Labels[v1alpha1.LabelNfs] != "files" || share.Labels[v1alpha1.LabelCluster] != "" {
+	if share.Labels["quarry.storage/nfs"] != "files" || share.Labels["quarry.storage/cluster"] != "" {
 		t.Errorf("labels %v", share.Labels)
 	}
 }
@@ -55,11 +55,13 @@ func TestOurs(t *testing.T) {
 		change func(sc *storagev1.StorageClass)
 		want   bool
 	}{
-		"as we made it":                  {func(*storagev1.StorageClass) {}, true},
-		"with other parameters":          {func(sc *storagev1.StorageClass) { sc.Parameters = nil }, true},
-		"without our label":              {func(sc *storagev1.StorageClass) { sc.Labels = nil }, false},
-		"of another storage":             {func(sc *storagev1.StorageClass) { sc.Labels[v1alpha1.LabelCluster] = "other" }, false},
-		"of an Nfs of the name":          {func(sc *storagev1.StorageClass) { sc.Labels = map[string]string{v1alpha1.LabelNfs: "pool"} }, false},
+		"as we made it":         {func(*storagev1.StorageClass) {}, true},
+		"with other parameters": {func(sc *storagev1.StorageClass) { sc.Parameters = nil }, true},
+		"without our label":     {func(sc *storagev1.StorageClass) { sc.Labels = nil }, false},
+		"of another storage":    {func(sc *storagev1.StorageClass) { sc.Labels[v1alpha1.LabelOf(v1alpha1.KindCluster)] = "other" }, false},
+		"of an Nfs of the name": {func(sc *storagev1.StorageClass) {
+			sc.Labels = map[string]string{v1alpha1.LabelOf(v1alpha1.KindNfs): "pool"}
+		}, false},
 		"of a driver of somebody else's": {func(sc *storagev1.StorageClass) { sc.Provisioner = "example.com/x" }, false},
 	} {
 		sc := Wanted(cluster(nil), provisioner, wish())

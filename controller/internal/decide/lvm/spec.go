@@ -81,12 +81,13 @@ func Profile() backend.Profile {
 	return backend.Profile{
 		Type: v1alpha1.StorageTypeLVM, Exclusive: true,
 		Driver: backend.Driver{
-			Name: v1alpha1.DriverLVM, Deployment: "quarry-csi-lvm", Binding: storagev1.VolumeBindingWaitForFirstConsumer,
-			Topology: true, Capacity: true, Snapshots: true, FSType: true,
+			Name: v1alpha1.DriverLVM, Deployment: "quarry-csi-lvm",
+			Topology: true, Capacity: true, Snapshots: true,
 		},
 		Members: &backend.Readiness{
 			Condition: v1alpha1.ConditionDisksReady, Reason: v1alpha1.ReasonDisksReady,
 			Message: "Every host holds its part of the volume group.", None: "No host holds a volume group yet.",
+			Preparing: "its disks are being prepared", Unapproved: "changes of its disks wait for approval",
 		},
 	}
 }

@@ -169,8 +169,8 @@ func TestWhole_poolsHealthy(t *testing.T) {
 func TestProfile(t *testing.T) {
 	p := Profile()
 	if p.Type != v1alpha1.StorageTypeLVM || !p.Exclusive || p.MovesData || p.Driver.Name != "lvm.quarry.storage" ||
-		p.Driver.Deployment != "quarry-csi-lvm" || p.Driver.Attach || !p.Driver.Topology || !p.Driver.Capacity || !p.Driver.Snapshots ||
-		!p.Driver.FSType || p.Members == nil || p.Members.Condition != v1alpha1.ConditionDisksReady {
+		p.Driver.Deployment != "quarry-csi-lvm" || !p.Driver.Topology || !p.Driver.Capacity || !p.Driver.Snapshots ||
+		p.Members == nil || p.Members.Condition != v1alpha1.ConditionDisksReady {
 		t.Errorf("%+v", p)
 	}
 }

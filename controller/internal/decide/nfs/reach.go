@@ -10,7 +10,7 @@ import (
 
 // perNode are the reasons that another node may not meet: names, routes and exports differ from node to node.
 var perNode = []string{
-	sharedvolume.ReasonUnreachable, sharedvolume.ReasonUnknownHost, sharedvolume.ReasonRefused, sharedvolume.ReasonNotExported,
+	sharedvolume.ReasonUnreachable, sharedvolume.ReasonNameUnresolved, sharedvolume.ReasonRefused, sharedvolume.ReasonNotExported,
 	sharedvolume.ReasonNotNFS, sharedvolume.ReasonReadOnly, sharedvolume.ReasonRootSquashed,
 }
 

@@ -30,9 +30,7 @@ const (
 
 // Profile returns what the engine has to know of shares.
 func Profile() backend.Profile {
-	return backend.Profile{Driver: backend.Driver{
-		Name: v1alpha1.DriverNFS, Deployment: "quarry-csi-nfs", Binding: storagev1.VolumeBindingImmediate,
-	}}
+	return backend.Profile{Driver: backend.Driver{Name: v1alpha1.DriverNFS, Deployment: "quarry-csi-nfs"}}
 }
 
 // Look is what one look at a share found.

@@ -160,6 +160,20 @@ func TestView_nestedSharesAreTold(t *testing.T) {
 	}
 }
 
+func TestView_theSameShareInOtherWords(t *testing.T) {
+	for want, servers := range map[metav1.ConditionStatus][2]string{
+		metav1.ConditionFalse: {"fd00::1", "fd00:0:0:0:0:0:0:1"}, metav1.ConditionTrue: {"fd00::1", "fd00::2"},
+	} {
+		old, young := share("old", time.Hour), share("young", 0)
+		old.UID, old.Spec.Server, young.Spec.Server = "u-old", servers[0], servers[1]
+		var none *View
+		v := none.Next(young, backend.World{Others: []v1alpha1.Storage{old}}, good(start), start)
+		if c := v.Whole(nil).Warnings[0]; c.Status != want {
+			t.Errorf("%v: %+v", servers, c)
+		}
+	}
+}
+
 func TestInvalid_pathsOfRecords(t *testing.T) {
 	n := share("a", 0)
 	n.Spec.Server, n.Spec.Path = "nas", "/export/.quarry/volumes"

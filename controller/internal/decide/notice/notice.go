@@ -14,12 +14,12 @@ import (
 	"quarry.storage/quarry/pkg/nodestate"
 )
 
-// Note is an event as a value.
+// Note is an event as a value. Who sends it cuts its message to what the API server takes.
 type Note struct{ Kind, Reason, Action, Message string }
 
 // calm are reasons why something is not ready that need nobody's attention.
 var calm = []string{
-	v1alpha1.ReasonPending, v1alpha1.ReasonDisksPreparing, v1alpha1.ReasonApprovalRequired, v1alpha1.ReasonDeleting,
+	v1alpha1.ReasonPending, v1alpha1.ReasonPreparing, v1alpha1.ReasonApprovalRequired, v1alpha1.ReasonDeleting,
 	v1alpha1.ReasonCSIDeploying,
 }
 
@@ -63,7 +63,7 @@ func Dropped(approval, where string, plan *v1alpha1.Plan) Note {
 	if plan != nil {
 		message += fmt.Sprintf(" The plan that waits has the digest %s.", plan.Digest)
 	}
-	return Note{corev1.EventTypeWarning, v1alpha1.ReasonApprovalDropped, "Approve", shorten(message)}
+	return Note{corev1.EventTypeWarning, v1alpha1.ReasonApprovalDropped, "Approve", message}
 }
 
 func added(node string, before, after v1alpha1.MemberStatus) []Note {
@@ -113,7 +113,7 @@ func state(node string, before, after v1alpha1.MemberStatus) []Note {
 		n.Kind = corev1.EventTypeWarning
 	}
 	if after.Message != "" {
-		n.Message = shorten(n.Message + ": " + after.Message)
+		n.Message = n.Message + ": " + after.Message
 	}
 	return []Note{n}
 }
@@ -148,14 +148,5 @@ func pool(node string, before, after v1alpha1.MemberStatus) []Note {
 }
 
 func normal(reason, action, message string) Note {
-	return Note{corev1.EventTypeNormal, reason, action, shorten(message)}
-}
-
-// shorten keeps a message within what the API server takes for an event.
-func shorten(s string) string {
-	const limit = 1000
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
+	return Note{corev1.EventTypeNormal, reason, action, message}
 }

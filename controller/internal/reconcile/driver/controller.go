@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,9 +30,6 @@ const lastLook = 10 * time.Second
 type Entry struct {
 	// Profile of the backend; its Driver is what is deployed.
 	Profile backend.Profile
-	// Extras returns what the pod of the CSI controller needs besides what all need; nil when that is nothing. all are the storages of the
-	// driver, with those that are being deleted.
-	Extras func(all []v1alpha1.Storage) backend.PodExtras
 	// Snapshots reports whether a storage gets a VolumeSnapshotClass of its name; nil when none does.
 	Snapshots func(v1alpha1.Storage) bool
 }
@@ -92,7 +88,7 @@ func (r *Reconciler) reconcile(ctx context.Context, e Entry) (ctrl.Result, error
 		// Snapshots that hold the driver are not watched, because their API may be missing.
 		result.RequeueAfter = lastLook
 	}
-	return result, errors.Join(r.deploy(ctx, e, slices.Concat(stay, leave)), r.snapshotClasses(ctx, e, stay))
+	return result, errors.Join(r.deploy(ctx, e), r.snapshotClasses(ctx, e, stay))
 }
 
 // users returns the storages of the driver that stay, and those that are being deleted.
@@ -127,16 +123,12 @@ func (r *Reconciler) serves(ctx context.Context, e Entry) (bool, error) {
 }
 
 // deploy applies the CSIDriver first: a volume is not staged before the kubelet knows how.
-func (r *Reconciler) deploy(ctx context.Context, e Entry, all []v1alpha1.Storage) error {
+func (r *Reconciler) deploy(ctx context.Context, e Entry) error {
 	d := e.Profile.Driver
 	if err := kube.Apply(ctx, r.Client, "csidriver "+d.Name, csiDriver(d)); err != nil {
 		return err
 	}
-	var extras backend.PodExtras
-	if e.Extras != nil {
-		extras = e.Extras(all)
-	}
-	return kube.Apply(ctx, r.Client, "deployment "+d.Deployment, r.deployment(d, extras))
+	return kube.Apply(ctx, r.Client, "deployment "+d.Deployment, r.deployment(d))
 }
 
 // remove deletes the Deployment first, so that nothing serves a driver that is not declared.

@@ -9,12 +9,12 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// csiDriver says how Kubernetes is to use a driver: whether volumes are attached, and whether the scheduler looks at capacity. The node
+// csiDriver says how Kubernetes is to use a driver: no volume is attached, and the scheduler may look at capacity. The node
 // service refuses the mount option that seLinuxMount would make the kubelet send.
 func csiDriver(d backend.Driver) *storagev1ac.CSIDriverApplyConfiguration {
 	return storagev1ac.CSIDriver(d.Name).WithLabels(map[string]string{v1alpha1.LabelDriver: d.Name}).
 		WithSpec(storagev1ac.CSIDriverSpec().
-			WithAttachRequired(d.Attach).WithPodInfoOnMount(false).WithStorageCapacity(d.Capacity).WithSELinuxMount(false).
+			WithAttachRequired(false).WithPodInfoOnMount(false).WithStorageCapacity(d.Capacity).WithSELinuxMount(false).
 			WithFSGroupPolicy(storagev1.FileFSGroupPolicy).WithRequiresRepublish(false).
 			WithVolumeLifecycleModes(storagev1.VolumeLifecyclePersistent))
 }

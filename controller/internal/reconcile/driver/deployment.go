@@ -33,10 +33,10 @@ func (r *Reconciler) emptyDeployment(d backend.Driver) *appsv1.Deployment {
 }
 
 // deployment is the CSI controller beside its sidecars. One pod does the work; it keeps no state.
-func (r *Reconciler) deployment(d backend.Driver, extras backend.PodExtras) *appsv1ac.DeploymentApplyConfiguration {
+func (r *Reconciler) deployment(d backend.Driver) *appsv1ac.DeploymentApplyConfiguration {
 	name := d.Deployment
 	labels := map[string]string{labelApp: name, "app.kubernetes.io/part-of": "quarry", v1alpha1.LabelDriver: d.Name}
-	containers := []*corev1ac.ContainerApplyConfiguration{r.own(d, extras)}
+	containers := []*corev1ac.ContainerApplyConfiguration{r.own(d)}
 	for _, s := range sidecarsOf(d) {
 		containers = append(containers, r.sidecar(s))
 	}
@@ -54,9 +54,8 @@ func (r *Reconciler) deployment(d backend.Driver, extras backend.PodExtras) *app
 }
 
 // own is our container.
-func (r *Reconciler) own(d backend.Driver, extras backend.PodExtras) *corev1ac.ContainerApplyConfiguration {
-	args := []string{"csi", "--driver=" + d.Name, "--csi-address=" + socket, "--v=" + strconv.Itoa(r.Verbosity)}
-	return r.container(Driver, append(args, extras.Args...)...).
+func (r *Reconciler) own(d backend.Driver) *corev1ac.ContainerApplyConfiguration {
+	return r.container(Driver, "csi", "--driver="+d.Name, "--csi-address="+socket, "--v="+strconv.Itoa(r.Verbosity)).
 		WithEnv(
 			corev1ac.EnvVar().WithName("POD_NAMESPACE").WithValueFrom(field("metadata.namespace")),
 			corev1ac.EnvVar().WithName("POD_NAME").WithValueFrom(field("metadata.name")),

@@ -140,7 +140,7 @@ func TestReconcile_snapshotClassesOfThinClusters(t *testing.T) {
 	items, err = list(t.Context(), r.Client, classKind)
 	must(t, err)
 	for _, o := range items {
-		if o.GetName() == "thin" && o.GetLabels()[v1alpha1.LabelCluster] != "thin" {
+		if o.GetName() == "thin" && o.GetLabels()[v1alpha1.LabelOf(v1alpha1.KindCluster)] != "thin" {
 			t.Errorf("labels: %v", o.GetLabels())
 		}
 	}

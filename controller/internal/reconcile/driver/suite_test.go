@@ -45,16 +45,7 @@ var (
 			return ok && c.Spec.LVM != nil && c.Spec.LVM.ThinPool != nil
 		},
 	}
-	nfs = Entry{
-		Profile: backend.Profile{Driver: backend.Driver{Name: v1alpha1.DriverNFS, Deployment: "quarry-csi-nfs"}},
-		Extras: func(all []v1alpha1.Storage) backend.PodExtras {
-			var names []string
-			for _, s := range all {
-				names = append(names, s.GetName())
-			}
-			return backend.PodExtras{Args: []string{"--shares=" + strings.Join(names, ",")}}
-		},
-	}
+	nfs = Entry{Profile: backend.Profile{Driver: backend.Driver{Name: v1alpha1.DriverNFS, Deployment: "quarry-csi-nfs"}}}
 )
 
 func profileOf(s v1alpha1.Storage) (backend.Profile, bool) {

@@ -31,18 +31,9 @@ func TestObjects_golden(t *testing.T) {
 	images, err := NewImages("quarry.storage/controller:dev", "", "")
 	must(t, err)
 	r := &Reconciler{Namespace: "quarry-system", Images: images, Verbosity: 1}
-	for name, tt := range map[string]struct {
-		driver backend.Driver
-		extras backend.PodExtras
-	}{
-		"lvm": {driver: lvm.Profile.Driver},
-		"nfs": {driver: nfs.Profile.Driver, extras: backend.PodExtras{Args: []string{"--extra=1"}}},
-		"attached": {driver: backend.Driver{
-			Name: "iscsi.example", Deployment: "quarry-csi-example", Attach: true, Snapshots: true,
-		}},
-	} {
+	for name, driver := range map[string]backend.Driver{"lvm": lvm.Profile.Driver, "nfs": nfs.Profile.Driver} {
 		t.Run(name, func(t *testing.T) {
-			got, err := json.MarshalIndent([]any{csiDriver(tt.driver), r.deployment(tt.driver, tt.extras)}, "", "  ")
+			got, err := json.MarshalIndent([]any{csiDriver(driver), r.deployment(driver)}, "", "  ")
 			must(t, err)
 			got = append(got, '\n')
 			path := filepath.Join("testdata", name+".golden.json")
@@ -154,12 +145,12 @@ func checkShares(t *testing.T, d *appsv1.Deployment) {
 	if !slices.Contains(args, "--extra-create-metadata") {
 		t.Errorf("the provisioner does not tell of the claim: %v", args)
 	}
-	if args := containerOf(t, d, Driver).Args; !slices.Contains(args, "--shares=one") || !slices.Contains(args, "--driver="+v1alpha1.DriverNFS) {
+	if args := containerOf(t, d, Driver).Args; !slices.Contains(args, "--driver="+v1alpha1.DriverNFS) {
 		t.Errorf("the driver has %v", args)
 	}
 }
 
-func TestReconcile_extrasOfStoragesThatAreDeleted(t *testing.T) {
+func TestReconcile_servesVolumesOfStoragesThatAreDeleted(t *testing.T) {
 	r := reconciler(t)
 	n := share(t, r, "one")
 	v := newVolume("v-nfs")
@@ -171,8 +162,8 @@ func TestReconcile_extrasOfStoragesThatAreDeleted(t *testing.T) {
 		t.Error("it is not looked again")
 	}
 	d, _ := deployedFor(t, r, nfs)
-	if d == nil || !slices.Contains(containerOf(t, d, Driver).Args, "--shares=one") {
-		t.Errorf("the driver cannot delete the volumes of the Nfs that is being deleted: %+v", d)
+	if d == nil {
+		t.Error("nothing can delete the volumes of the Nfs that is being deleted")
 	}
 }
 
@@ -182,7 +173,7 @@ func TestReconcile_storageWithoutABackend(t *testing.T) {
 	c.Spec.StorageType = v1alpha1.StorageTypeCephFS
 	must(t, r.Client.Create(t.Context(), c))
 	t.Cleanup(func() { remove(t, r, c) })
-	for _, driver := range []string{v1alpha1.DriverLVM, v1alpha1.DriverNFS, v1alpha1.DriverCephFS} {
+	for _, driver := range []string{v1alpha1.DriverLVM, v1alpha1.DriverNFS, "cephfs.quarry.storage"} {
 		runFor(t, r, driver)
 	}
 	for _, e := range []Entry{lvm, nfs} {
@@ -190,7 +181,7 @@ func TestReconcile_storageWithoutABackend(t *testing.T) {
 			t.Errorf("%s is deployed", e.Profile.Driver.Name)
 		}
 	}
-	if _, err := r.State(t.Context(), v1alpha1.DriverCephFS); err == nil {
+	if _, err := r.State(t.Context(), "cephfs.quarry.storage"); err == nil {
 		t.Error("a driver that no backend has is known")
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups=quarry.storage,resources=clusters;nfs,verbs=get;list;watch
+// The kinds of storages are read with the rights of reconcile/storage.
 // +kubebuilder:rbac:groups=quarry.storage,resources=members,verbs=get;list;watch
 // +kubebuilder:rbac:groups=quarry.storage,resources=members/status,verbs=patch
 
@@ -99,11 +99,11 @@ func describe(m *v1alpha1.Member, other types.UID) string {
 	if other != "" {
 		text += fmt.Sprintf("; the one of this name has UID %s and does not use this Member", other)
 	}
-	text += fmt.Sprintf(". Nothing is done for node %s, and nothing on its disks is changed or deleted. ", m.Spec.Node)
+	text += fmt.Sprintf(". Nothing is done for node %s, and nothing on it is changed or deleted. ", m.Spec.Node)
 	remove := fmt.Sprintf(`kubectl patch member.%s %s --type=merge -p '{"metadata":{"finalizers":null}}'`, v1alpha1.Group, m.Name)
 	if m.DeletionTimestamp.IsZero() {
 		remove = fmt.Sprintf("kubectl annotate member.%s %s %s=%s; kubectl delete --wait=false member.%s %s; ",
 			v1alpha1.Group, m.Name, v1alpha1.AnnotationRemove, m.UID, v1alpha1.Group, m.Name) + remove
 	}
-	return text + "To give the Member up, and leave the disks as they are: " + remove
+	return text + "To give the Member up, and leave what is on the node as it is: " + remove
 }

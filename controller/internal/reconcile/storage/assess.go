@@ -54,6 +54,9 @@ func (s *scope) judgeWhole() {
 func (s *scope) judge(name string) backend.HostHealth {
 	node, volumes := s.world.Nodes[name], s.world.Volumes[name]
 	h := backend.HostHealth{Node: name, Object: s.members[name], Facts: s.view.Facts(name), Sources: s.sources(name)}
+	if words := s.profile.Members; words != nil {
+		h.Words = *words
+	}
 	h.Holding = holding(h.Facts, volumes)
 	h.Leaving = s.departure(h, node, volumes)
 	h.Flags = backend.FlagsOf(h.Object, h.Facts, len(h.Sources) > 0 || h.Leaving.Active, len(volumes))
@@ -101,7 +104,7 @@ func holding(f backend.Facts, volumes []backend.Volume) []string {
 func (s *scope) sources(name string) []v1alpha1.MaintenanceSource {
 	var out []v1alpha1.MaintenanceSource
 	if slices.Contains(s.common.Maintenance, v1alpha1.HostName(name)) {
-		out = append(out, v1alpha1.MaintenanceCluster)
+		out = append(out, v1alpha1.MaintenanceSource(s.owner.Kind))
 	}
 	if m := s.members[name]; m != nil && m.Spec.Maintenance {
 		out = append(out, v1alpha1.MaintenanceMember)

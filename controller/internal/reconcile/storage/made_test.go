@@ -89,7 +89,7 @@ func TestMembers_unknownHostUnderMaintenanceIsTold(t *testing.T) {
 	s := newSuite(t, "n1")
 	s.cluster("pool", "n1")
 	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Maintenance = hostNames("n-one") })
-	s.until("pool", has(v1alpha1.ConditionHostsValid, isFalse, v1alpha1.ReasonUnknownHost, "n-one"))
+	s.until("pool", has(v1alpha1.ConditionHostsValid, isFalse, v1alpha1.ReasonMaintenanceUnknown, "n-one"))
 	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Maintenance = nil })
 	s.until("pool", has(v1alpha1.ConditionHostsValid, isTrue, v1alpha1.ReasonHostsValid))
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -19,13 +20,13 @@ func TestMaintenance_isAskedForInThreePlacesAndCopiedToNone(t *testing.T) {
 		}
 	}
 	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Maintenance = hostNames("n2") })
-	m := s.untilMember("n2", inState("quiesced"), sources(v1alpha1.MaintenanceCluster), memberHas(ready, isFalse, v1alpha1.ReasonMaintenance))
+	m := s.untilMember("n2", inState("quiesced"), sources(v1alpha1.KindCluster), memberHas(ready, isFalse, v1alpha1.ReasonMaintenance))
 	if m.Spec.Maintenance {
 		t.Error("the maintenance of the Cluster was copied to the Member")
 	}
 	s.editMember("n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
 	s.maintainNode(true)
-	s.untilMember("n2", sources(v1alpha1.MaintenanceCluster, v1alpha1.MaintenanceMember, v1alpha1.MaintenanceStorageNode))
+	s.untilMember("n2", sources(v1alpha1.KindCluster, v1alpha1.MaintenanceMember, v1alpha1.MaintenanceStorageNode))
 	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Maintenance = nil })
 	s.untilMember("n2", inState("quiesced"), sources(v1alpha1.MaintenanceMember, v1alpha1.MaintenanceStorageNode))
 	s.editMember("n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = false })
@@ -88,4 +89,16 @@ func TestMaintenance_keepsAnApprovalForLater(t *testing.T) {
 	s.editMember("n1", func(m *v1alpha1.Member) { m.Spec.Maintenance = false })
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 	s.notTold("fits no plan")
+}
+
+func TestSources_nameTheKindOfTheStorage(t *testing.T) {
+	for _, kind := range []string{v1alpha1.KindCluster, "Other"} {
+		s := &scope{owner: backend.Owner{Kind: kind}, common: v1alpha1.StorageCommon{Maintenance: hostNames("n1")}}
+		if got := s.sources("n1"); len(got) != 1 || string(got[0]) != kind {
+			t.Errorf("maintenance in the spec of a storage of kind %s comes from %v", kind, got)
+		}
+		if got := s.sources("n2"); len(got) != 0 {
+			t.Errorf("maintenance of a host that is not listed comes from %v", got)
+		}
+	}
 }

@@ -72,7 +72,7 @@ func TestShare_hasAClassAndNoMembers(t *testing.T) {
 	if err := s.client.List(t.Context(), &members); err != nil || len(members.Items) != 0 {
 		t.Errorf("members %v, %v", members.Items, err)
 	}
-	if sc := s.class("files"); sc == nil || sc.Provisioner != v1alpha1.DriverNFS || sc.Labels[v1alpha1.LabelNfs] != "files" {
+	if sc := s.class("files"); sc == nil || sc.Provisioner != v1alpha1.DriverNFS || sc.Labels[v1alpha1.LabelOf(v1alpha1.KindNfs)] != "files" {
 		t.Errorf("class %+v", sc)
 	}
 	if s.node("n1").Labels[v1alpha1.LabelStorageType] != "" || o.Status.MemberStates != nil || o.Status.Capacity.Total.Free.Value() != 60<<30 {

@@ -85,7 +85,7 @@ func newSuite(t *testing.T, hosts ...string) *suite {
 	s := &suite{
 		t: t, client: c, cached: c, live: c, events: events.NewFakeRecorder(10000), driver: &fakeDriver{state: backend.DriverState{Exists: true, Ready: true}},
 		lvm:  backendtest.New(t, backendtest.Options{Type: v1alpha1.StorageTypeLVM, Driver: v1alpha1.DriverLVM}),
-		ceph: backendtest.New(t, backendtest.Options{Type: v1alpha1.StorageTypeCephFS, Driver: v1alpha1.DriverCephFS, Exclusive: true, MovesData: true}),
+		ceph: backendtest.New(t, backendtest.Options{Type: v1alpha1.StorageTypeCephFS, Driver: "cephfs.quarry.storage", Exclusive: true, MovesData: true}),
 		nfs:  backendtest.New(t, backendtest.Options{Driver: v1alpha1.DriverNFS, NoMembers: true}),
 		now:  time.Now().Truncate(time.Second),
 	}

@@ -253,7 +253,7 @@ func TestClass_isBroughtBackAndFollowsTheSpec(t *testing.T) {
 	s := newSuite(t, "n1")
 	c := s.cluster("pool", "n1")
 	sc := s.class("pool")
-	if sc.Provisioner != v1alpha1.DriverLVM || sc.Parameters[backendtest.ParameterOwner] != string(c.UID) || sc.Labels[v1alpha1.LabelCluster] != "pool" {
+	if sc.Provisioner != v1alpha1.DriverLVM || sc.Parameters[backendtest.ParameterOwner] != string(c.UID) || sc.Labels[v1alpha1.LabelOf(v1alpha1.KindCluster)] != "pool" {
 		t.Errorf("class %+v", sc)
 	}
 	s.delete(sc)

@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quarry.storage/quarry/controller/internal/agentpod"
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -24,15 +25,6 @@ import (
 // +kubebuilder:rbac:groups=quarry.storage,resources=storagenodes/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=quarry-system,resources=pods,verbs=get;list;watch
-
-// Labels of the agents' pods.
-const (
-	LabelApp = "app.kubernetes.io/name"
-	AppAgent = "quarry-agent"
-)
-
-// IndexNode is the index of pods by the node that they run on.
-const IndexNode = "spec.nodeName"
 
 // Pool is what the reconciler knows of agents.
 type Pool interface {
@@ -71,7 +63,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("get node %s: %w", name, err)
 	}
-	pod, err := r.agentPod(ctx, name)
+	pod, err := agentpod.Newest(ctx, r.Client, r.Namespace, name)
 	if err != nil {
 		return err
 	}
@@ -107,25 +99,4 @@ func (r *Reconciler) forget(ctx context.Context, name string) error {
 		return fmt.Errorf("delete storagenode %s: %w", name, err)
 	}
 	return nil
-}
-
-// agentPod returns the newest pod of the agent that runs on a node and has an address; nil when there is none.
-func (r *Reconciler) agentPod(ctx context.Context, node string) (*corev1.Pod, error) {
-	var list corev1.PodList
-	err := r.Client.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingLabels{LabelApp: AppAgent},
-		client.MatchingFields{IndexNode: node})
-	if err != nil {
-		return nil, fmt.Errorf("list agent pods of node %s: %w", node, err)
-	}
-	var newest *corev1.Pod
-	for i := range list.Items {
-		p := &list.Items[i]
-		if !p.DeletionTimestamp.IsZero() || p.Status.Phase != corev1.PodRunning || p.Status.PodIP == "" {
-			continue
-		}
-		if newest == nil || newest.CreationTimestamp.Before(&p.CreationTimestamp) {
-			newest = p
-		}
-	}
-	return newest, nil
 }

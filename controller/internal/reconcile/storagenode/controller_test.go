@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/agent/agenttest"
+	"quarry.storage/quarry/controller/internal/agentpod"
 	"quarry.storage/quarry/controller/internal/agents"
 	"quarry.storage/quarry/controller/internal/apitest"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -80,7 +81,7 @@ func (s *suite) create(o client.Object) {
 func (s *suite) startPod() *corev1.Pod {
 	s.t.Helper()
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "agent", Labels: map[string]string{LabelApp: AppAgent}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "agent", Labels: map[string]string{agentpod.Label: agentpod.Value}},
 		Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "agent", Image: "agent"}}},
 	}
 	s.create(p)

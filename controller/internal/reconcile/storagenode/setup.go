@@ -13,13 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"quarry.storage/quarry/controller/internal/agentpod"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
 // SetupWithManager registers the reconciler. changed tells the names of nodes whose agent reported something new.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, changed <-chan string) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, IndexNode, nodeOf); err != nil {
+	if err := agentpod.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	kinds, err := kube.StorageKinds(mgr.GetScheme())
@@ -31,7 +32,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		For(&v1alpha1.StorageNode{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(kube.ComesAndGoes)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-			return requests(nodeOf(o))
+			return requests(agentpod.NodesOf(o))
 		})).
 		WatchesRawSource(kube.Changes(changed, 0, func(_ context.Context, node string) []reconcile.Request { return requests([]string{node}) })).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 8})
@@ -41,13 +42,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		b = b.Watches(kind, handler.EnqueueRequestsFromMapFunc(everyone), builder.WithPredicates(kube.ComesAndGoes))
 	}
 	return b.Complete(r)
-}
-
-func nodeOf(o client.Object) []string {
-	if p, ok := o.(*corev1.Pod); ok && p.Spec.NodeName != "" {
-		return []string{p.Spec.NodeName}
-	}
-	return nil
 }
 
 func requests(nodes []string) []reconcile.Request {

@@ -1,0 +1,58 @@
+// Package agentpod finds the pods that the agents run in: which pod is the agent of a node. It reads from a cache and writes nothing.
+package agentpod
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Label and Value mark the pods of agents, see deploy/base/agent.yaml.
+const (
+	Label = "app.kubernetes.io/name"
+	Value = "quarry-agent"
+)
+
+// indexNode is the index of pods by the node that they run on.
+const indexNode = "spec.nodeName"
+
+// Selector selects the pods of agents.
+func Selector() labels.Selector { return labels.SelectorFromSet(labels.Set{Label: Value}) }
+
+// NodesOf returns the node that a pod runs on; nothing for another object, and for a pod that is not scheduled.
+func NodesOf(o client.Object) []string {
+	if p, ok := o.(*corev1.Pod); ok && p.Spec.NodeName != "" {
+		return []string{p.Spec.NodeName}
+	}
+	return nil
+}
+
+// Index adds the index to a cache that Newest needs.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	if err := indexer.IndexField(ctx, &corev1.Pod{}, indexNode, NodesOf); err != nil {
+		return fmt.Errorf("index pods by node: %w", err)
+	}
+	return nil
+}
+
+// Newest returns the pod that is the agent of a node: of several, while one replaces the other, the newest that runs and has an address;
+// nil when there is none.
+func Newest(ctx context.Context, reader client.Reader, namespace, node string) (*corev1.Pod, error) {
+	var list corev1.PodList
+	err := reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{Label: Value}, client.MatchingFields{indexNode: node})
+	if err != nil {
+		return nil, fmt.Errorf("list agent pods of node %s: %w", node, err)
+	}
+	var newest *corev1.Pod
+	for i := range list.Items {
+		p := &list.Items[i]
+		runs := p.DeletionTimestamp.IsZero() && p.Status.Phase == corev1.PodRunning && p.Status.PodIP != ""
+		if runs && (newest == nil || newest.CreationTimestamp.Before(&p.CreationTimestamp)) {
+			newest = p
+		}
+	}
+	return newest, nil
+}
