@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/volumeid"
 )
 
 func bad(reason, message string) backend.Finding {
@@ -23,6 +25,34 @@ func (h host) partial() backend.Finding {
 		}
 	}
 	return backend.Finding{}
+}
+
+// vanished names the volumes that have to be there, and of which the host has no logical volume. Nothing is changed then: what was
+// removed by mistake can be brought back as long as nothing took its place.
+func (h host) vanished() backend.Finding {
+	var gone []string
+	for _, v := range h.m.Volumes {
+		if v.Expected && !h.has(v) {
+			gone = append(gone, v.String())
+		}
+	}
+	if len(gone) == 0 {
+		return backend.Finding{}
+	}
+	return bad(v1alpha1.ReasonVolumeLost, fmt.Sprintf(
+		"no logical volume exists of %s; nothing is changed here until they are back, or nothing needs them any more", backend.Shorten(gone, 10)))
+}
+
+// has reports whether a volume is in the group that was recorded for it, or in any group of the Cluster when none was. An administrator
+// may have renamed the group.
+func (h host) has(v backend.Volume) bool {
+	id, err := volumeid.Parse(v.Handle)
+	if err != nil || id.Node != h.m.Node {
+		return false
+	}
+	return slices.ContainsFunc(h.groups, func(g decide.Group) bool {
+		return (v.GroupUUID == "" || v.GroupUUID == g.UUID) && slices.Contains(g.Volumes, id.Name)
+	})
 }
 
 // restored reports whether the Cluster came back without what belongs to it, as from a backup: its volumes exist, and neither a record nor

@@ -83,7 +83,11 @@ func (h host) decideStay(out *backend.Host) {
 	if out.Finding.IsZero() {
 		out.Finding = h.partial()
 	}
-	if s.finding.IsZero() && h.m.Invalid == nil && h.view.own.wants(h.view.node(h.m.Node)) && h.shadowed().IsZero() {
+	gone := h.vanished()
+	if out.Finding.IsZero() {
+		out.Finding = gone
+	}
+	if s.finding.IsZero() && gone.IsZero() && h.m.Invalid == nil && h.view.own.wants(h.view.node(h.m.Node)) && h.shadowed().IsZero() {
 		h.grow(out)
 	}
 }

@@ -190,13 +190,7 @@ func (r *Reconciler) readVolumes(ctx context.Context, s *scope) error {
 			continue
 		}
 		s.used = true
-		out := backend.Volume{
-			Name: v.Name, Handle: v.Spec.CSI.VolumeHandle, GroupUUID: v.Spec.CSI.VolumeAttributes[v1alpha1.AttributeGroupUUID],
-			Attributes: v.Spec.CSI.VolumeAttributes,
-		}
-		if c := v.Spec.ClaimRef; c != nil {
-			out.Claim = c.Namespace + "/" + c.Name
-		}
+		out := backend.VolumeOf(v, s.now)
 		nodes := placesOf(v)
 		if len(nodes) == 0 {
 			nodes = []string{""}
