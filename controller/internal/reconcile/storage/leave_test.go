@@ -347,6 +347,7 @@ func TestLeave_nodeThatKubernetesForgot(t *testing.T) {
 
 func TestLeave_movesDataOneMemberAtATime(t *testing.T) {
 	s := newSuite(t, "n1", "n2", "n3")
+	s.impatient()
 	c := newCluster("pool", "n1", "n2", "n3")
 	c.Spec.StorageType = v1alpha1.StorageTypeCephFS
 	s.create(c)
