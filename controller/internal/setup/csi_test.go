@@ -104,7 +104,7 @@ func refusesTwins(t *testing.T, admin client.Client, c csi.ControllerClient, dri
 	handle := map[string]string{
 		v1alpha1.DriverNFS: "6d1f8f3e-0000-4000-8000-000000000001/" + name, v1alpha1.DriverLVM: "n1/quarry-pool/" + name,
 	}[driver]
-	for _, pv := range []string{"twin-1", "twin-2"} {
+	for _, pv := range []string{"twin-1." + driver, "twin-2." + driver} {
 		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: pv}}
 		v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("3Gi")}
 		v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -120,7 +120,7 @@ func refusesTwins(t *testing.T, admin client.Client, c csi.ControllerClient, dri
 	}
 	await(t, "the refusal", func() string {
 		_, err := c.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: handle})
-		if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "PersistentVolumes twin-1, twin-2 all stand for") {
+		if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "PersistentVolumes twin-1."+driver+", twin-2."+driver+" all stand for") {
 			return fmt.Sprintf("deleting a volume that two stand for: %v", err)
 		}
 		return ""
