@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,6 +59,8 @@ type suite struct {
 
 	mu         sync.Mutex
 	now, began time.Time
+	// deaf lets reads of the API server fail where a test asks for it.
+	deaf atomic.Bool
 	// patience of the engine's work; 0 is its own.
 	patience time.Duration
 }
