@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -135,7 +136,7 @@ func (s *scope) condemned() bool {
 }
 
 // deleteMember deletes a Member. The decision was made on what the cache said, and a deletion is never taken back: so it is made once more
-// on what the API server itself says of the storage, the Member and the node, and the deletion is of exactly that Member.
+// on what the API server itself says of the storage, the Member, the node and the volumes, and the deletion is of exactly that Member.
 func (r *Reconciler) deleteMember(ctx context.Context, s *scope, h *backend.HostHealth) error {
 	owner, live := r.New(), &v1alpha1.Member{}
 	if err := r.Live.Get(ctx, types.NamespacedName{Name: s.owner.Name}, owner); err != nil {
@@ -154,7 +155,11 @@ func (r *Reconciler) deleteMember(ctx context.Context, s *scope, h *backend.Host
 	if err != nil {
 		return err
 	}
-	if now := s.live(owner, live, node); !now.departure(now.judgement(h), node, s.world.Volumes[h.Node]).Delete {
+	volumes, err := s.volumes(ctx, r.Live)
+	if err != nil {
+		return err
+	}
+	if now := s.live(owner, live, node); !now.departure(now.judgement(h), node, volumes[h.Node]).Delete {
 		return nil
 	}
 	if err := kube.DeleteUnchanged(ctx, r.Client, live); err != nil {
@@ -186,6 +191,9 @@ func (r *Reconciler) dismiss(ctx context.Context, s *scope) error {
 }
 
 func (r *Reconciler) dismissMember(ctx context.Context, s *scope, h *backend.HostHealth) error {
+	if left, err := r.stillNeeded(ctx, s, h); left || err != nil {
+		return err
+	}
 	if err := r.rememberLost(ctx, s, h); err != nil {
 		return err
 	}
@@ -206,6 +214,21 @@ func (r *Reconciler) dismissMember(ctx context.Context, s *scope, h *backend.Hos
 		s.within(1)
 	}
 	return nil
+}
+
+// stillNeeded asks the API server itself whether the Member must stay: the cache may not know of a volume or of the node yet.
+func (r *Reconciler) stillNeeded(ctx context.Context, s *scope, h *backend.HostHealth) (bool, error) {
+	node, err := nodeOf(ctx, r.Live, h.Node)
+	if err != nil {
+		return true, err
+	}
+	volumes, err := s.volumes(ctx, r.Live)
+	if err != nil || s.nothingLeft(*h, node, volumes[h.Node]) {
+		return err != nil, err
+	}
+	h.Removed, h.Holding = false, holding(h.Facts, volumes[h.Node])
+	s.within(time.Second)
+	return true, nil
 }
 
 // rememberLost records the group of a lost member before the Member goes: should its disks come back, they are foreign.

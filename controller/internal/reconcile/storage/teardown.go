@@ -21,6 +21,10 @@ func (r *Reconciler) markUse(ctx context.Context, s *scope) error {
 		return nil
 	}
 	if !s.used {
+		if names, err := r.needed(ctx, s); err != nil || len(names) > 0 {
+			s.within(time.Second)
+			return err
+		}
 		return kube.RemoveFinalizer(ctx, r.Client, s.storage, v1alpha1.FinalizerInUse)
 	}
 	_, err := kube.AddFinalizer(ctx, r.Client, s.storage, v1alpha1.FinalizerInUse)
@@ -81,8 +85,8 @@ func (r *Reconciler) awaitDriver(_ context.Context, s *scope) error {
 	return nil
 }
 
-// finish gives the storage free once every member is gone. The API server itself is asked: a Member that the cache does not know yet
-// would be left without an owner.
+// finish gives the storage free once every member is gone. The API server itself is asked: a Member or a volume that the cache does not
+// know yet would be left without an owner.
 func (r *Reconciler) finish(ctx context.Context, s *scope) error {
 	if s.blocked != "" {
 		return nil
@@ -93,6 +97,15 @@ func (r *Reconciler) finish(ctx context.Context, s *scope) error {
 		}
 	}
 	if len(s.whole.Steps) > 0 || s.whole.Silent {
+		return nil
+	}
+	names, err := r.needed(ctx, s)
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		s.blocked = "Volumes exist, nothing is torn down until they are deleted: " + backend.Shorten(names, 10)
+		s.within(time.Second)
 		return nil
 	}
 	var list v1alpha1.MemberList

@@ -101,8 +101,8 @@ func (g guarded) check(ctx context.Context, host string) error {
 		return fmt.Errorf("member %s was deleted or replaced meanwhile", m.Name)
 	}
 	if !m.DeletionTimestamp.IsZero() {
-		// Nothing stops a removal.
-		return nil
+		// Nothing but volumes stops a removal.
+		return g.empty(ctx, host)
 	}
 	node, err := nodeOf(ctx, g.r.Live, host)
 	if err != nil {
@@ -115,6 +115,19 @@ func (g guarded) check(ctx context.Context, host string) error {
 		return fmt.Errorf("the member leaves")
 	}
 	return nil
+}
+
+// empty says which volumes live on a host by what the API server itself says; nil when none do.
+func (g guarded) empty(ctx context.Context, host string) error {
+	volumes, err := g.scope.volumes(ctx, g.r.Live)
+	if err != nil || len(volumes[host]) == 0 {
+		return err
+	}
+	var names []string
+	for _, v := range volumes[host] {
+		names = append(names, v.String())
+	}
+	return fmt.Errorf("volumes exist: %s", backend.Shorten(names, 10))
 }
 
 // prepare returns the steps that may run now, by host. What is recorded of a group is written ahead of the steps that make it; a host
