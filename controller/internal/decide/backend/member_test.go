@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -189,5 +191,32 @@ func TestMember_record(t *testing.T) {
 	}
 	if v := (Volume{Name: "pv", Claim: "ns/c"}).String() + (Volume{Name: "pv"}).String(); v != "pv (claim ns/c)pv" {
 		t.Error(v)
+	}
+}
+
+func TestLostGroups(t *testing.T) {
+	var many []string
+	for i := range 64 {
+		many = append(many, fmt.Sprint("g", i))
+	}
+	for name, c := range map[string]struct {
+		annotation string
+		status     []string
+		want       []string
+	}{
+		"none":                                   {"", nil, nil},
+		"in the status only":                     {"", []string{"A", "B"}, []string{"A", "B"}},
+		"in the annotation only":                 {"A,B", nil, []string{"A", "B"}},
+		"in both":                                {"A,B", []string{"B", "C"}, []string{"A", "B", "C"}},
+		"what a person wrote":                    {" A ,,A," + strings.Repeat("x", 65), nil, []string{"A"}},
+		"too many, of which the oldest one goes": {"old", many, many},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &v1alpha1.Cluster{}
+			s.Annotations, s.Status.LostGroups = map[string]string{v1alpha1.AnnotationLostGroups: c.annotation}, c.status
+			if got := LostGroups(s); !slices.Equal(got, c.want) {
+				t.Errorf("%q", got)
+			}
+		})
 	}
 }

@@ -151,7 +151,7 @@ func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result 
 	}
 	s.assess()
 	phases := []func(context.Context, *scope) error{
-		r.markUse, r.makeMembers, r.labelHosts, r.leave, r.approve, r.work, r.dismiss, r.makeClass,
+		r.keepLost, r.markUse, r.makeMembers, r.labelHosts, r.leave, r.approve, r.work, r.dismiss, r.makeClass,
 	}
 	if deleting {
 		phases = []func(context.Context, *scope) error{

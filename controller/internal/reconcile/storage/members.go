@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,9 +19,6 @@ import (
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
-
-// maxLost is the number of lost groups that a status keeps.
-const maxLost = 64
 
 // makeMembers makes the Members that are missing: of hosts that the spec wants and that may be used, and of hosts that hold a part of the
 // storage or a volume of it, wanted or not. No ownerReference ties them to the storage: one to a UID that is gone would let the
@@ -236,16 +234,26 @@ func (r *Reconciler) rememberLost(ctx context.Context, s *scope, h *backend.Host
 	if !s.lost(*h) || h.Object.Spec.Group == nil || h.Object.Spec.Group.UUID == "" || s.deleting() {
 		return nil
 	}
-	uuid, status := h.Object.Spec.Group.UUID, s.storage.StorageStatus()
-	if slices.Contains(status.LostGroups, uuid) {
-		return nil
+	uuid, before := h.Object.Spec.Group.UUID, copyOf(s.storage)
+	groups := backend.WithLost(s.storage.StorageStatus().LostGroups, uuid)
+	s.storage.StorageStatus().LostGroups = groups
+	if err := r.keepLost(ctx, s); err != nil {
+		return fmt.Errorf("record the lost group %s of member %s: %w", uuid, h.Object.Name, err)
 	}
-	before := copyOf(s.storage)
-	groups := append(slices.Clone(status.LostGroups), uuid)
-	status.LostGroups = groups[max(0, len(groups)-maxLost):]
+	before.SetResourceVersion(s.storage.GetResourceVersion())
 	if _, err := kube.WriteStatus(ctx, r.Client, before, s.storage); err != nil {
 		return fmt.Errorf("record the lost group %s of member %s: %w", uuid, h.Object.Name, err)
 	}
-	s.before.StorageStatus().LostGroups = slices.Clone(status.LostGroups)
+	s.before.StorageStatus().LostGroups = slices.Clone(groups)
 	return nil
+}
+
+// keepLost writes the lost groups where a restore does not lose them.
+func (r *Reconciler) keepLost(ctx context.Context, s *scope) error {
+	groups := strings.Join(s.storage.StorageStatus().LostGroups, ",")
+	if groups == "" || s.storage.GetAnnotations()[v1alpha1.AnnotationLostGroups] == groups {
+		return nil
+	}
+	_, err := kube.Patch(ctx, r.Client, s.storage, func(o v1alpha1.Storage) { annotate(o, groups, v1alpha1.AnnotationLostGroups) })
+	return err
 }
