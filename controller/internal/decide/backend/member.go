@@ -30,6 +30,9 @@ func FlagsOf(m *v1alpha1.Member, facts Facts, quiesce bool, volumes int) nodesta
 			data = nodestate.DataPresent
 		}
 		flags = flags.Observe(facts.Up, data)
+	} else if volumes > 0 {
+		// A status may be older than the volumes.
+		flags = flags.Observe(flags.IsUp(), nodestate.DataPresent)
 	}
 	flags, err := flags.Wish(quiesce, destroy)
 	if err != nil {
