@@ -153,7 +153,7 @@ func TestLost_keepsTheLast64Groups(t *testing.T) {
 // The Cluster comes back from a backup, which has no status: what was declared lost stays foreign.
 func TestLost_survivesTheStatus(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
-	c := s.cluster("pool", "n1", "n2")
+	s.cluster("pool", "n1", "n2")
 	s.lvm.Answer("n2", backendtest.Dead)
 	old := s.untilMember("n2", inState("offline"))
 	s.declare("n2", string(old.UID))
@@ -164,7 +164,7 @@ func TestLost_survivesTheStatus(t *testing.T) {
 		return ""
 	})
 	for range 2 {
-		c = s.get("pool")
+		c := s.get("pool")
 		c.Status = v1alpha1.ClusterStatus{}
 		if err := s.client.Status().Update(t.Context(), c); err != nil {
 			t.Fatal(err)
