@@ -60,13 +60,12 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 	described, backend := driver.backend(mgr.GetClient(), pool, mgr.GetLogger().WithName(cfg.Driver))
 	server := frame.New(frame.Config{
 		Version: version.Version, Socket: cfg.Address, Ready: ready, Log: mgr.GetLogger().WithName("csi"), Registry: metrics.Registry,
+		Reader: mgr.GetClient(),
 	}, described, backend)
-	if driver.index != nil {
-		if err := driver.index(ctx, mgr.GetFieldIndexer()); err != nil {
-			return err
-		}
+	if err := frame.IndexPersistentVolumes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
 	}
-	if err := warm(ctx, mgr, driver.watched, synced); err != nil {
+	if err := warm(ctx, mgr, append([]client.Object{&corev1.PersistentVolume{}}, driver.watched...), synced); err != nil {
 		return err
 	}
 	for name, r := range map[string]manager.Runnable{"certificate": borrower, "driver": server} {

@@ -2,8 +2,10 @@ package setup
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,11 +89,42 @@ func TestRunCSI_everyDriverWithItsOwnRights(t *testing.T) {
 			if _, err := c.ListVolumes(t.Context(), &csi.ListVolumesRequest{}); err != nil {
 				t.Error(err)
 			}
+			refusesTwins(t, admin, c, name)
 			if name == v1alpha1.DriverNFS {
 				findsPersistentVolumes(t, admin, c)
 			}
 		})
 	}
+}
+
+// refusesTwins deletes a volume that two PersistentVolumes stand for, as the real cache knows them.
+func refusesTwins(t *testing.T, admin client.Client, c csi.ControllerClient, driver string) {
+	t.Helper()
+	const name = "pvc-11111111-2222-4333-8444-666666666666"
+	handle := map[string]string{
+		v1alpha1.DriverNFS: "6d1f8f3e-0000-4000-8000-000000000001/" + name, v1alpha1.DriverLVM: "n1/quarry-pool/" + name,
+	}[driver]
+	for _, pv := range []string{"twin-1." + driver, "twin-2." + driver} {
+		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: pv}}
+		v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("3Gi")}
+		v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+		v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}
+		if err := admin.Create(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := admin.Delete(context.Background(), v); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	await(t, "the refusal", func() string {
+		_, err := c.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: handle})
+		if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "PersistentVolumes twin-1."+driver+", twin-2."+driver+" all stand for") {
+			return fmt.Sprintf("deleting a volume that two stand for: %v", err)
+		}
+		return ""
+	})
 }
 
 // findsPersistentVolumes asks for a volume that only its PersistentVolume knows, by way of the index of the real cache.

@@ -1,7 +1,6 @@
 package setup
 
 import (
-	"context"
 	"maps"
 	"slices"
 
@@ -18,10 +17,8 @@ import (
 
 // csiDriver is one driver that the CSI controller can serve.
 type csiDriver struct {
-	// watched are the kinds that the backend answers from.
+	// watched are the kinds that the backend answers from, beside PersistentVolumes.
 	watched []client.Object
-	// index adds the indexes that the backend needs to the cache; nil when it needs none.
-	index func(ctx context.Context, indexer client.FieldIndexer) error
 	// backend makes the driver.
 	backend func(reader client.Reader, pool *agents.Pool, log logr.Logger) (frame.Driver, frame.Backend)
 }
@@ -35,8 +32,7 @@ var servable = map[string]csiDriver{
 		},
 	},
 	v1alpha1.DriverNFS: {
-		watched: []client.Object{&v1alpha1.Nfs{}, &corev1.PersistentVolume{}},
-		index:   frame.IndexPersistentVolumes,
+		watched: []client.Object{&v1alpha1.Nfs{}},
 		backend: func(reader client.Reader, pool *agents.Pool, log logr.Logger) (frame.Driver, frame.Backend) {
 			return nfs.Driver(), nfs.New(nfs.Config{Reader: reader, Agents: pool, Log: log})
 		},

@@ -136,7 +136,7 @@ func stripPod(o any) (any, error) {
 	}, nil
 }
 
-// stripVolume keeps which class and driver a volume is of, and where it lives.
+// stripVolume keeps which class and driver a volume is of, where it lives, and whether it has to be there.
 func stripVolume(o any) (any, error) {
 	v, ok := o.(*corev1.PersistentVolume)
 	if !ok {
@@ -144,6 +144,7 @@ func stripVolume(o any) (any, error) {
 	}
 	out := &corev1.PersistentVolume{TypeMeta: v.TypeMeta, ObjectMeta: stripMeta(v.ObjectMeta)}
 	out.Spec.StorageClassName, out.Spec.NodeAffinity = v.Spec.StorageClassName, v.Spec.NodeAffinity
+	out.Spec.PersistentVolumeReclaimPolicy, out.Status.Phase = v.Spec.PersistentVolumeReclaimPolicy, v.Status.Phase
 	if c := v.Spec.ClaimRef; c != nil {
 		out.Spec.ClaimRef = &corev1.ObjectReference{Namespace: c.Namespace, Name: c.Name}
 	}

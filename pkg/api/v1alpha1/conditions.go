@@ -75,6 +75,7 @@ const (
 	ReasonStepFailed          = "StepFailed"
 	ReasonPartial             = "VolumeGroupPartial"
 	ReasonVolumeGroupLost     = "VolumeGroupLost"
+	ReasonVolumeLost          = "VolumeLost"
 	ReasonVolumeGroupUnknown  = "VolumeGroupUnknown"
 	ReasonNameTaken           = "NameTaken"
 	ReasonOwnerMissing        = "OwnerMissing"

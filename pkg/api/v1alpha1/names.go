@@ -56,6 +56,9 @@ const (
 	// AnnotationRemove allows a person to delete a Member that is not leaving, or an Nfs whose share has volumes on record or cannot be
 	// read, when its value is the UID of the object.
 	AnnotationRemove = Group + "/remove"
+	// AnnotationLostGroups is on a storage whose members were declared lost; its value is status.lostGroups, joined by commas. A status may
+	// be lost, as in a restore, and no lost group may be taken back because of that.
+	AnnotationLostGroups = Group + "/lost-groups"
 )
 
 // Actions of a plan's steps.

@@ -48,7 +48,7 @@ func (b *Backend) Block(name string) (release func()) {
 }
 
 // Perform performs steps in order and stops at the first that fails.
-func (b *Backend) Perform(ctx context.Context, name string, steps []backend.Step) (done int, err error) {
+func (b *Backend) Perform(ctx context.Context, name string, steps backend.Steps) (done int, err error) {
 	b.mu.Lock()
 	h := b.hosts[name]
 	if h == nil {
@@ -65,15 +65,21 @@ func (b *Backend) Perform(ctx context.Context, name string, steps []backend.Step
 			return 0, ctx.Err()
 		}
 	}
-	if len(steps) == 0 {
+	asked := false
+	for s, err := range steps {
+		asked = true
+		if err != nil {
+			return done, err
+		}
+		if err := b.perform(h, s); err != nil {
+			return done, err
+		}
+		done++
+	}
+	if !asked {
 		return 0, b.misused("no steps are to be performed on host %s", name)
 	}
-	for i, s := range steps {
-		if err := b.perform(h, s); err != nil {
-			return i, err
-		}
-	}
-	return len(steps), nil
+	return done, nil
 }
 
 // misused fails the test, and is the error of what must not have been asked for.

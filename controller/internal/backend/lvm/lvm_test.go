@@ -232,9 +232,26 @@ func todo() []backend.Step {
 	}
 }
 
+// free lets every step be taken.
+func free(backend.Step) error { return nil }
+
+// Somebody stops the steps after the third.
+func TestPerform_stopsWhereAStepMayNotBeTaken(t *testing.T) {
+	c, asked, stop := &changer{}, 0, errors.New("maintenance")
+	done, err := (&Backend{Changer: c}).Perform(context.Background(), "n1", backend.Checked(todo(), func(backend.Step) error {
+		if asked++; asked > 3 {
+			return stop
+		}
+		return nil
+	}))
+	if !errors.Is(err, stop) || done != 3 || asked != 4 || len(c.calls) != 3 {
+		t.Errorf("%d done, %d asked, calls %v, %v", done, asked, c.calls, err)
+	}
+}
+
 func TestPerform(t *testing.T) {
 	c := &changer{}
-	done, err := (&Backend{Changer: c}).Perform(context.Background(), "n1", todo())
+	done, err := (&Backend{Changer: c}).Perform(context.Background(), "n1", backend.Checked(todo(), free))
 	// A device that was wiped is taken as it is then.
 	want := []string{
 		"ensure n1 g uid b=db", "wipe n1 a=da", "ensure n1 g uid a=clean,b=db", "pool n1 g uid p", "reduce n1 g uid b=db", "remove n1 g uid a=clean",
@@ -265,7 +282,7 @@ func TestPerform_stopsAtTheFirstThatFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &changer{fail: tt.call, err: tt.err}
-			done, err := (&Backend{Changer: c}).Perform(context.Background(), "n1", todo())
+			done, err := (&Backend{Changer: c}).Perform(context.Background(), "n1", backend.Checked(todo(), free))
 			var failed *backend.StepError
 			if !errors.As(err, &failed) || !errors.Is(err, tt.err) || done != tt.done || len(c.calls) != tt.done+1 {
 				t.Fatalf("%d done, %d calls, error %v", done, len(c.calls), err)
@@ -291,7 +308,7 @@ func TestPerform_refusesWhatIsNotItsOwn(t *testing.T) {
 		"a pool that is not named":  lvm.Step{Node: "n1", Does: v1alpha1.ActionEnsureThinPool},
 	} {
 		c := &changer{}
-		if done, err := (&Backend{Changer: c}).Perform(context.Background(), "n1", []backend.Step{s}); err == nil || done != 0 || len(c.calls) != 0 {
+		if done, err := (&Backend{Changer: c}).Perform(context.Background(), "n1", backend.Checked([]backend.Step{s}, free)); err == nil || done != 0 || len(c.calls) != 0 {
 			t.Errorf("%s was performed: %v", name, c.calls)
 		}
 	}

@@ -11,10 +11,14 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// Perform performs the steps of one host in order and stops at the first that fails. It returns how many were performed.
-func (b *Backend) Perform(ctx context.Context, host string, steps []backend.Step) (done int, err error) {
+// Perform performs the steps of one host in order and stops at the first that fails, or that may not be taken any more. It returns how
+// many were performed.
+func (b *Backend) Perform(ctx context.Context, host string, steps backend.Steps) (done int, err error) {
 	p := performer{Changer: b.Changer, host: host, wiped: map[string]decide.Device{}}
-	for _, s := range steps {
+	for s, err := range steps {
+		if err != nil {
+			return done, err
+		}
 		if err := p.perform(ctx, s); err != nil {
 			return done, failed(s.Action(), err)
 		}

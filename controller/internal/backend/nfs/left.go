@@ -50,8 +50,11 @@ func (b *Backend) records(ctx context.Context, node string, s sharedvolume.Share
 }
 
 // Perform removes what is left of volumes, one part of each in one call: the next look finds what is left then.
-func (b *Backend) Perform(ctx context.Context, host string, steps []backend.Step) (done int, err error) {
-	for _, step := range steps {
+func (b *Backend) Perform(ctx context.Context, host string, steps backend.Steps) (done int, err error) {
+	for step, err := range steps {
+		if err != nil {
+			return done, err
+		}
 		s, ok := step.(nfs.Step)
 		if !ok || s.Via() != host {
 			return done, fmt.Errorf("step %T %s via %q was given to host %s", step, step.Action(), step.Via(), host)

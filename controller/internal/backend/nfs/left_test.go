@@ -44,7 +44,7 @@ func TestDeletion_finishesRemovalsThatNobodyAsksFor(t *testing.T) {
 	if why := whole.Steps[2].API(); why.Action != v1alpha1.ActionFinishRemoval || !strings.Contains(why.Reason, "dir-c") || !strings.Contains(why.Reason, "being made") {
 		t.Errorf("%+v", why)
 	}
-	if done, err := b.Perform(t.Context(), "n1", whole.Steps); done != 3 || err != nil || len(a.removed) != 3 {
+	if done, err := b.Perform(t.Context(), "n1", backend.Checked(whole.Steps, free)); done != 3 || err != nil || len(a.removed) != 3 {
 		t.Errorf("%d, %v, %v", done, err, a.removed)
 	}
 	now = now.Add(time.Second)
@@ -106,18 +106,21 @@ func TestDeletion_ofAShareThatNobodyReads(t *testing.T) {
 	}
 }
 
+// free lets every step be taken.
+func free(backend.Step) error { return nil }
+
 func TestPerform_refusesWhatIsNotIts(t *testing.T) {
 	a := &agents{online: []string{"n1"}, reports: map[string]sharedvolume.Seen{"n1": fine}, records: onRecord(sharedvolume.Removing, "a")}
 	b := &Backend{Agents: a, Now: time.Now}
-	if _, err := b.Perform(t.Context(), "n1", []backend.Step{backendtest.Step{Through: "n1"}}); err == nil {
+	if _, err := b.Perform(t.Context(), "n1", backend.Checked([]backend.Step{backendtest.Step{Through: "n1"}}, free)); err == nil {
 		t.Error("a step of another backend was taken")
 	}
 	steps := observe(t, b, leaving(), nil).Whole(nil).Steps
-	if _, err := b.Perform(t.Context(), "n2", steps); err == nil || len(a.removed) != 0 {
+	if _, err := b.Perform(t.Context(), "n2", backend.Checked(steps, free)); err == nil || len(a.removed) != 0 {
 		t.Errorf("%v, %v", err, a.removed)
 	}
 	b.Agents = failing{a}
-	_, err := b.Perform(t.Context(), "n1", steps)
+	_, err := b.Perform(t.Context(), "n1", backend.Checked(steps, free))
 	var failed *backend.StepError
 	if !errors.As(err, &failed) || !failed.Passing || failed.Reason != v1alpha1.ReasonStepFailed {
 		t.Errorf("%v", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/pkg/csirpc"
 )
@@ -28,6 +29,8 @@ type Config struct {
 	Version string
 	// Socket to listen on.
 	Socket string
+	// Reader answers from a cache with the index of IndexPersistentVolumes: whether a volume may be deleted depends on it.
+	Reader client.Reader
 	// Ready reports whether the backend knows enough to answer; nil is always.
 	Ready func() bool
 	Log   logr.Logger
@@ -50,12 +53,16 @@ type driver struct {
 	measurer  Measurer
 	attacher  Attacher
 	locks     *csirpc.Locks
+	// persistent are the PersistentVolumes of the driver.
+	persistent PersistentVolumes
 }
 
 // New makes a Server; Start makes it work.
 func New(cfg Config, d Driver, b Backend) *Server {
 	s := &Server{
-		cfg: cfg, driver: driver{Driver: d, backend: b, locks: &csirpc.Locks{}},
+		cfg: cfg, driver: driver{
+			Driver: d, backend: b, locks: &csirpc.Locks{}, persistent: PersistentVolumes{Reader: cfg.Reader, Driver: d.Name},
+		},
 		calls: csirpc.Calls{
 			Process: "controller", Log: cfg.Log.WithValues("driver", d.Name), Code: codeOf, Longest: longest,
 			Metrics: csirpc.NewMetrics(cfg.Registry, "quarry_csi", "the sidecars", d.Name),

@@ -21,7 +21,7 @@ import (
 func newModel(t *testing.T) (*frametest.Bare, *frametest.Served) {
 	t.Helper()
 	m := frametest.NewBare()
-	return m, frametest.Serve(t, frametest.Driver(), frametest.Model{Bare: m})
+	return m, frametest.Serve(t, frametest.Driver(), frametest.Model{Bare: m}, &frametest.Volumes{})
 }
 
 func wantCode(t *testing.T, err error, want codes.Code) {
@@ -186,7 +186,7 @@ func TestDriver_withoutOptionalParts(t *testing.T) {
 	d := frametest.Driver()
 	d.Topology, d.Clones, d.NodeExpansion = "", false, false
 	d.Offer = volume.Offer{Shared: true}
-	s := frametest.Serve(t, d, frametest.NewBare())
+	s := frametest.Serve(t, d, frametest.NewBare(), &frametest.Volumes{})
 	caps, err := s.ControllerGetCapabilities(t.Context(), &csi.ControllerGetCapabilitiesRequest{})
 	wantCode(t, err, codes.OK)
 	var got []string

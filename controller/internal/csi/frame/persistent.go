@@ -8,6 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/volume"
 )
 
 // IndexHandle is the index of PersistentVolumes by driver and handle.
@@ -47,6 +50,20 @@ func (p PersistentVolumes) With(ctx context.Context, handle string) ([]*corev1.P
 // All returns all PersistentVolumes of the driver, ordered by handle.
 func (p PersistentVolumes) All(ctx context.Context) ([]*corev1.PersistentVolume, error) {
 	return p.list(ctx)
+}
+
+// removable refuses the removal of a volume that several PersistentVolumes stand for: the others would lose what they stand for.
+func (p PersistentVolumes) removable(ctx context.Context, handle string) error {
+	volumes, err := p.With(ctx, handle)
+	if err != nil || len(volumes) < 2 {
+		return err
+	}
+	names := make([]string, 0, len(volumes))
+	for _, v := range volumes {
+		names = append(names, v.Name)
+	}
+	return volume.Refuse(volume.Precondition, "PersistentVolumes %s all stand for volume %s: it is removed once a single one is left",
+		backend.Shorten(names, 10), handle)
 }
 
 func (p PersistentVolumes) list(ctx context.Context, options ...client.ListOption) ([]*corev1.PersistentVolume, error) {

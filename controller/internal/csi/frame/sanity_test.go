@@ -13,7 +13,7 @@ func TestSanity(t *testing.T) {
 	frametest.Sanity{
 		Parameters: map[string]string{"pool": "p"}, IDs: &ids{}, Size: 1 << 30, Larger: 2 << 30,
 		Node: m.Node, Topology: map[string]string{frametest.ModelTopology: m.Node}, Least: 50,
-	}.Run(t, frametest.Serve(t, frametest.Driver(), frametest.Model{Bare: m}))
+	}.Run(t, frametest.Serve(t, frametest.Driver(), frametest.Model{Bare: m}, &frametest.Volumes{}))
 	if left := m.Existing(); len(left) > 0 {
 		t.Errorf("volumes left: %v", left)
 	}

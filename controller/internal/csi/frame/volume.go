@@ -8,11 +8,17 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/volume"
 )
 
-// DeleteVolume removes a volume. A handle that no volume of the driver ever had needs no work.
+// DeleteVolume removes a volume. A handle that no volume of the driver ever had needs no work. One that several PersistentVolumes name is
+// refused: which of them goes is not known here.
 func (d *controller) DeleteVolume(ctx context.Context, req *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
 	name, err := d.volumeName(req.GetVolumeId())
 	if err == nil {
-		err = d.locked(name, func() error { return d.backend.DeleteVolume(ctx, req.GetVolumeId()) })
+		err = d.locked(name, func() error {
+			if err := d.persistent.removable(ctx, req.GetVolumeId()); err != nil {
+				return err
+			}
+			return d.backend.DeleteVolume(ctx, req.GetVolumeId())
+		})
 	}
 	if err != nil && !isNotOurs(err) {
 		return nil, err

@@ -3,13 +3,13 @@ package lvm_test
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,9 +36,10 @@ type cache struct {
 	clusters []v1alpha1.Cluster
 	nodes    []v1alpha1.StorageNode
 	members  []v1alpha1.Member
+	volumes  []corev1.PersistentVolume
 }
 
-func (c *cache) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+func (c *cache) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	switch l := list.(type) {
 	case *v1alpha1.ClusterList:
 		l.Items = c.clusters
@@ -47,7 +48,7 @@ func (c *cache) List(_ context.Context, list client.ObjectList, _ ...client.List
 	case *v1alpha1.MemberList:
 		l.Items = c.members
 	default:
-		return fmt.Errorf("unexpected list %T", list)
+		return (&frametest.Volumes{Items: c.volumes}).List(ctx, list, options...)
 	}
 	return nil
 }
@@ -95,7 +96,7 @@ func newSuite(t *testing.T, thin bool, hosts ...string) *suite {
 			s.addPool(h)
 		}
 	}
-	s.Served = frametest.Serve(t, lvm.Driver(), &lvm.Backend{Reader: s.cache, Agents: s.pool})
+	s.Served = frametest.Serve(t, lvm.Driver(), &lvm.Backend{Reader: s.cache, Agents: s.pool}, s.cache)
 	return s
 }
 

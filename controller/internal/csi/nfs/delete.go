@@ -17,8 +17,8 @@ const (
 	partTime = 25 * time.Second
 )
 
-// DeleteVolume removes the directory of a volume, as its policy says. It refuses where it is not known which share the volume is on, or
-// which of several PersistentVolumes is meant. The removal of a large directory takes several calls; each says how far it is.
+// DeleteVolume removes the directory of a volume, as its policy says. It refuses where it is not known which share the volume is on.
+// The removal of a large directory takes several calls; each says how far it is.
 func (b *Backend) DeleteVolume(ctx context.Context, handle string) error {
 	id, err := parse(handle)
 	if err != nil {
@@ -27,9 +27,6 @@ func (b *Backend) DeleteVolume(ctx context.Context, handle string) error {
 	k, err := b.find(ctx, id)
 	if err != nil {
 		return err
-	}
-	if len(k.volumes) > 1 {
-		return volume.Refuse(volume.Precondition, "PersistentVolumes %s all stand for volume %s: it is removed once a single one is left", k.names(), id)
 	}
 	share, err := k.share()
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -86,15 +85,6 @@ func (k known) hint() string {
 		return ""
 	}
 	return k.owner.Status.CheckedFrom
-}
-
-// names lists the PersistentVolumes.
-func (k known) names() string {
-	var out []string
-	for _, v := range k.volumes {
-		out = append(out, v.Name)
-	}
-	return strings.Join(out, ", ")
 }
 
 // records yields the records of an owner's volumes on its share.

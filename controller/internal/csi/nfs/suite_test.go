@@ -2,7 +2,6 @@ package nfs_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 
@@ -17,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentnfs "quarry.storage/quarry/agent/agenttest/nfs"
-	"quarry.storage/quarry/controller/internal/csi/frame"
 	"quarry.storage/quarry/controller/internal/csi/frame/frametest"
 	"quarry.storage/quarry/controller/internal/csi/nfs"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -39,33 +37,12 @@ type cache struct {
 	err     error
 }
 
-func (c *cache) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
-	if c.err != nil {
-		return c.err
-	}
-	var o client.ListOptions
-	o.ApplyOptions(options)
-	switch l := list.(type) {
-	case *v1alpha1.NfsList:
+func (c *cache) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if l, ok := list.(*v1alpha1.NfsList); ok && c.err == nil {
 		l.Items = c.nfs
-	case *corev1.PersistentVolumeList:
-		for _, v := range c.volumes {
-			if o.FieldSelector == nil {
-				l.Items = append(l.Items, v)
-				continue
-			}
-			want, exact := o.FieldSelector.RequiresExactMatch(frame.IndexHandle)
-			if !exact {
-				return errors.New("no such index")
-			}
-			if v.Spec.CSI != nil && v.Spec.CSI.Driver+" "+v.Spec.CSI.VolumeHandle == want {
-				l.Items = append(l.Items, v)
-			}
-		}
-	default:
-		return fmt.Errorf("unexpected list %T", list)
+		return nil
 	}
-	return nil
+	return (&frametest.Volumes{Items: c.volumes, Err: c.err}).List(ctx, list, options...)
 }
 
 // suite is the driver on its socket, between a cache and a model of the agents.
@@ -94,7 +71,7 @@ func newSuite(t *testing.T, nodes ...string) *suite {
 		agents: newAgents(t, servers, nodes),
 	}
 	s.id = s.prepare(owner)
-	s.Served = frametest.Serve(t, nfs.Driver(), nfs.New(nfs.Config{Reader: s.cache, Agents: s.agents}))
+	s.Served = frametest.Serve(t, nfs.Driver(), nfs.New(nfs.Config{Reader: s.cache, Agents: s.agents}), s.cache)
 	return s
 }
 

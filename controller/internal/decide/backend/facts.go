@@ -1,6 +1,17 @@
 package backend
 
-import "quarry.storage/quarry/pkg/nodestate"
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
+)
+
+// reported is how old a volume is when every host that answers has reported it: a driver makes a volume before its PersistentVolume, and
+// the report of that may come a moment later.
+const reported = time.Minute
 
 // Facts are what the member machine is fed about one host, whatever the backend.
 type Facts struct {
@@ -46,3 +57,51 @@ type Finding struct {
 
 // IsZero reports whether there is nothing to say.
 func (f Finding) IsZero() bool { return f == Finding{} }
+
+// Volume is a PersistentVolume of the storage.
+type Volume struct {
+	// Name of the PersistentVolume, and Claim, "namespace/name", that it is bound to; empty when none is.
+	Name, Claim string
+	// Handle of the driver.
+	Handle string
+	// GroupUUID that was recorded when the volume was made; empty for a volume of a version that recorded none.
+	GroupUUID string
+	// Attributes that the driver recorded when the volume was made.
+	Attributes map[string]string
+	// Expected is true when the volume has to be there: a claim is bound to it, or it was released and is retained. A volume that is
+	// about to be deleted may be gone already, and one that was made a moment ago may not be reported yet.
+	Expected bool
+}
+
+// VolumeOf returns what matters of a PersistentVolume of a CSI driver.
+func VolumeOf(v *corev1.PersistentVolume, now time.Time) Volume {
+	out := Volume{
+		Name: v.Name, Handle: v.Spec.CSI.VolumeHandle, GroupUUID: v.Spec.CSI.VolumeAttributes[v1alpha1.AttributeGroupUUID],
+		Attributes: v.Spec.CSI.VolumeAttributes,
+		Expected:   kept(v) && now.Sub(v.CreationTimestamp.Time) >= reported,
+	}
+	if c := v.Spec.ClaimRef; c != nil {
+		out.Claim = c.Namespace + "/" + c.Name
+	}
+	return out
+}
+
+// kept reports whether nobody is about to delete what a PersistentVolume stands for. One that is bound is kept even if it is being
+// deleted: its data goes after the claim only.
+func kept(v *corev1.PersistentVolume) bool {
+	switch v.Status.Phase {
+	case corev1.VolumeBound:
+		return true
+	case corev1.VolumeReleased:
+		return v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain && v.DeletionTimestamp.IsZero()
+	}
+	return false
+}
+
+// String names the volume and its claim.
+func (v Volume) String() string {
+	if v.Claim == "" {
+		return v.Name
+	}
+	return v.Name + " (claim " + v.Claim + ")"
+}

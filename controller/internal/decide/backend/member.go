@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -28,6 +30,9 @@ func FlagsOf(m *v1alpha1.Member, facts Facts, quiesce bool, volumes int) nodesta
 			data = nodestate.DataPresent
 		}
 		flags = flags.Observe(facts.Up, data)
+	} else if volumes > 0 {
+		// A status may be older than the volumes.
+		flags = flags.Observe(flags.IsUp(), nodestate.DataPresent)
 	}
 	flags, err := flags.Wish(quiesce, destroy)
 	if err != nil {
@@ -48,6 +53,30 @@ func APIFlags(f nodestate.Flags) *v1alpha1.MemberFlags {
 // so that the word about an earlier member of the name never serves for a later one.
 func Lost(m *v1alpha1.Member) bool {
 	return m != nil && m.Spec.Lost != "" && m.Spec.Lost == string(m.UID)
+}
+
+const (
+	// maxLost is the number of lost groups that a storage remembers.
+	maxLost = 64
+	// maxUUID is more than the length of any UUID: a person may have written something else into the annotation.
+	maxUUID = 64
+)
+
+// LostGroups returns the groups of members that were declared lost, the oldest first: those in the annotation, which every backup has, and
+// those in the status.
+func LostGroups(s v1alpha1.Storage) []string {
+	return WithLost(strings.Split(s.GetAnnotations()[v1alpha1.AnnotationLostGroups], ","), s.StorageStatus().LostGroups...)
+}
+
+// WithLost adds groups to those that are remembered, unless they are among them. The oldest are forgotten where there is no room.
+func WithLost(have []string, more ...string) []string {
+	var out []string
+	for _, uuid := range append(slices.Clone(have), more...) {
+		if uuid = strings.TrimSpace(uuid); uuid != "" && len(uuid) <= maxUUID && !slices.Contains(out, uuid) {
+			out = append(out, uuid)
+		}
+	}
+	return out[max(0, len(out)-maxLost):]
 }
 
 // Leaving is what is decided about a member that the spec does not want.

@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,25 +39,26 @@ func TestFlagsOf(t *testing.T) {
 		volumes int
 		want    string
 	}{
-		"an empty host that answers is online":           {fresh, empty, false, 0, "online up"},
-		"a host with volumes is online":                  {fresh, filled, false, 0, "online up data"},
-		"a host without a Member":                        {nil, empty, false, 0, "online up"},
-		"a host that does not answer has unknown data":   {fresh, down, false, 0, "offline data"},
-		"a host that cannot be asked has unknown data":   {fresh, blind, false, 0, "online up data"},
-		"maintenance quiesces":                           {fresh, empty, true, 0, "quiesced up quiesce"},
-		"maintenance quiesces a host that is down":       {fresh, down, true, 0, "quiesced data quiesce"},
-		"leaving maintenance follows isUp":               {previous(false, true, true, false), down, false, 0, "offline data"},
-		"an empty host that is being removed":            {deleted(fresh.DeepCopy()), empty, false, 0, "abandoned up destroy"},
-		"a host with volumes that is being removed":      {deleted(fresh.DeepCopy()), filled, false, 0, "failed up data destroy"},
-		"volumes of the API count too":                   {deleted(fresh.DeepCopy()), empty, false, 1, "failed up data destroy"},
-		"a host that is down is never abandoned":         {deleted(fresh.DeepCopy()), down, false, 0, "failed data destroy"},
-		"maintenance does not protect from removal":      {deleted(fresh.DeepCopy()), empty, true, 0, "abandoned up quiesce destroy"},
-		"the latch is the deletion, whatever was":        {deleted(previous(true, true, false, false)), filled, false, 0, "failed up data destroy"},
-		"no status sets the latch":                       {previous(true, true, false, true), filled, false, 0, "online up data"},
-		"data that appears stops the removal":            {deleted(previous(true, false, false, true)), filled, false, 0, "failed up data destroy"},
-		"too early to say keeps what was observed":       {previous(true, false, false, false), early, false, 0, "online up"},
-		"too early to say knows nothing of a new Member": {fresh, early, false, 0, "offline data"},
-		"too early to say keeps wishes as they are now":  {deleted(previous(true, false, true, false)), early, false, 0, "abandoned up destroy"},
+		"an empty host that answers is online":                 {fresh, empty, false, 0, "online up"},
+		"a host with volumes is online":                        {fresh, filled, false, 0, "online up data"},
+		"a host without a Member":                              {nil, empty, false, 0, "online up"},
+		"a host that does not answer has unknown data":         {fresh, down, false, 0, "offline data"},
+		"a host that cannot be asked has unknown data":         {fresh, blind, false, 0, "online up data"},
+		"maintenance quiesces":                                 {fresh, empty, true, 0, "quiesced up quiesce"},
+		"maintenance quiesces a host that is down":             {fresh, down, true, 0, "quiesced data quiesce"},
+		"leaving maintenance follows isUp":                     {previous(false, true, true, false), down, false, 0, "offline data"},
+		"an empty host that is being removed":                  {deleted(fresh.DeepCopy()), empty, false, 0, "abandoned up destroy"},
+		"a host with volumes that is being removed":            {deleted(fresh.DeepCopy()), filled, false, 0, "failed up data destroy"},
+		"volumes of the API count too":                         {deleted(fresh.DeepCopy()), empty, false, 1, "failed up data destroy"},
+		"a host that is down is never abandoned":               {deleted(fresh.DeepCopy()), down, false, 0, "failed data destroy"},
+		"maintenance does not protect from removal":            {deleted(fresh.DeepCopy()), empty, true, 0, "abandoned up quiesce destroy"},
+		"the latch is the deletion, whatever was":              {deleted(previous(true, true, false, false)), filled, false, 0, "failed up data destroy"},
+		"no status sets the latch":                             {previous(true, true, false, true), filled, false, 0, "online up data"},
+		"data that appears stops the removal":                  {deleted(previous(true, false, false, true)), filled, false, 0, "failed up data destroy"},
+		"too early to say keeps what was observed":             {previous(true, false, false, false), early, false, 0, "online up"},
+		"too early to say, and a status is older than volumes": {deleted(previous(true, false, false, false)), early, false, 1, "failed up data destroy"},
+		"too early to say knows nothing of a new Member":       {fresh, early, false, 0, "offline data"},
+		"too early to say keeps wishes as they are now":        {deleted(previous(true, false, true, false)), early, false, 0, "abandoned up destroy"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := FlagsOf(c.member, c.facts, c.quiesce, c.volumes)
@@ -189,5 +192,32 @@ func TestMember_record(t *testing.T) {
 	}
 	if v := (Volume{Name: "pv", Claim: "ns/c"}).String() + (Volume{Name: "pv"}).String(); v != "pv (claim ns/c)pv" {
 		t.Error(v)
+	}
+}
+
+func TestLostGroups(t *testing.T) {
+	var many []string
+	for i := range 64 {
+		many = append(many, fmt.Sprint("g", i))
+	}
+	for name, c := range map[string]struct {
+		annotation string
+		status     []string
+		want       []string
+	}{
+		"none":                                   {"", nil, nil},
+		"in the status only":                     {"", []string{"A", "B"}, []string{"A", "B"}},
+		"in the annotation only":                 {"A,B", nil, []string{"A", "B"}},
+		"in both":                                {"A,B", []string{"B", "C"}, []string{"A", "B", "C"}},
+		"what a person wrote":                    {" A ,,A," + strings.Repeat("x", 65), nil, []string{"A"}},
+		"too many, of which the oldest one goes": {"old", many, many},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &v1alpha1.Cluster{}
+			s.Annotations, s.Status.LostGroups = map[string]string{v1alpha1.AnnotationLostGroups: c.annotation}, c.status
+			if got := LostGroups(s); !slices.Equal(got, c.want) {
+				t.Errorf("%q", got)
+			}
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"iter"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -24,6 +25,22 @@ type Step interface {
 	Digest() string
 	// API returns the step as it is shown in a status.
 	API() v1alpha1.PlanStep
+}
+
+// Steps are the steps of one host in their order. Before each of them it is looked whether it may still be taken: an error in its place
+// says why not, and ends them.
+type Steps iter.Seq2[Step, error]
+
+// Checked returns steps that a function is asked about, each right before it is to be taken.
+func Checked(steps []Step, may func(Step) error) Steps {
+	return func(yield func(Step, error) bool) {
+		for _, s := range steps {
+			err := may(s)
+			if !yield(s, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // DigestOf returns the digest over an ordered list of steps.

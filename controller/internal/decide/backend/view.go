@@ -49,26 +49,6 @@ func (m Member) Record() *v1alpha1.MemberGroup {
 	return m.Object.Spec.Group
 }
 
-// Volume is a PersistentVolume of the storage.
-type Volume struct {
-	// Name of the PersistentVolume, and Claim, "namespace/name", that it is bound to; empty when none is.
-	Name, Claim string
-	// Handle of the driver.
-	Handle string
-	// GroupUUID that was recorded when the volume was made; empty for a volume of a version that recorded none.
-	GroupUUID string
-	// Attributes that the driver recorded when the volume was made.
-	Attributes map[string]string
-}
-
-// String names the volume and its claim.
-func (v Volume) String() string {
-	if v.Claim == "" {
-		return v.Name
-	}
-	return v.Name + " (claim " + v.Claim + ")"
-}
-
 // Host is what a backend decided about one host.
 type Host struct {
 	// Steps to take, in order.

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/volumeid"
 )
 
 func bad(reason, message string) backend.Finding {
@@ -23,6 +25,84 @@ func (h host) partial() backend.Finding {
 		}
 	}
 	return backend.Finding{}
+}
+
+// borrowed is the group that another member of the Cluster has on record, or was making: its disks were moved to this host. It stays that
+// member's, so nothing is recorded here, changed or removed.
+func (h host) borrowed() backend.Finding {
+	for _, g := range h.groups {
+		for _, m := range h.view.seen.World.Members {
+			r := m.Spec.Group
+			if r == nil || string(m.Spec.Node) == h.m.Node {
+				continue
+			}
+			making := func(p decide.PV) bool { return slices.Contains(r.Forming, p.UUID) }
+			if r.UUID == g.UUID || r.UUID == "" && slices.ContainsFunc(g.PVs, making) {
+				return bad(v1alpha1.ReasonVolumeGroupConflict, fmt.Sprintf(
+					"volume group %s is that of member %s on node %s: its disks were moved here; nothing is changed here until they are back there",
+					call(g.Name, g.UUID), m.Name, m.Spec.Node))
+			}
+		}
+	}
+	return backend.Finding{}
+}
+
+// scattered is the group of which only a part is seen, and too little to report the group: what the rest holds is not known. Physical
+// volumes without a group are what an interrupted removal leaves behind, unless a disk of the recorded group is away.
+func (h host) scattered() backend.Finding {
+	var parts []string
+	for _, d := range h.node.Devices {
+		mine := d.OwnerUID == h.view.own.spec.UID() && d.VolumeGroup != ""
+		if mine && !slices.ContainsFunc(h.node.Groups, func(g decide.Group) bool { return g.Holds(d) }) || h.away() && disk.Orphan(d, h.view.own.spec.UID()) {
+			parts = append(parts, d.Path)
+		}
+	}
+	if len(parts) == 0 {
+		return backend.Finding{}
+	}
+	return bad(v1alpha1.ReasonVolumeGroupUnknown, fmt.Sprintf(
+		"only a part of volume group %s is seen, on %s: what else is in it is not known, and nothing is removed until it is",
+		h.recordedName(""), backend.Shorten(parts, 10)))
+}
+
+// away reports whether the recorded group is not seen, and a disk that it was on is not there.
+func (h host) away() bool {
+	r := h.m.Record()
+	if r == nil || r.UUID == "" || h.seen(r.UUID) >= 0 || slices.Contains(h.view.own.spec.Lost, r.UUID) {
+		return false
+	}
+	return slices.ContainsFunc(h.before(nil), func(d v1alpha1.MemberDevice) bool {
+		now, ok := h.node.Device(d.Path)
+		return !ok || d.Identity != "" && disk.Identity(now) != d.Identity
+	})
+}
+
+// vanished names the volumes that have to be there, and of which the host has no logical volume. Nothing is changed then: what was
+// removed by mistake can be brought back as long as nothing took its place.
+func (h host) vanished() backend.Finding {
+	var gone []string
+	for _, v := range h.m.Volumes {
+		if v.Expected && !h.has(v) {
+			gone = append(gone, v.String())
+		}
+	}
+	if len(gone) == 0 {
+		return backend.Finding{}
+	}
+	return bad(v1alpha1.ReasonVolumeLost, fmt.Sprintf(
+		"no logical volume exists of %s; nothing is changed here until they are back, or nothing needs them any more", backend.Shorten(gone, 10)))
+}
+
+// has reports whether a volume is in the group that was recorded for it, or in any group of the Cluster when none was. An administrator
+// may have renamed the group.
+func (h host) has(v backend.Volume) bool {
+	id, err := volumeid.Parse(v.Handle)
+	if err != nil || id.Node != h.m.Node {
+		return false
+	}
+	return slices.ContainsFunc(h.groups, func(g decide.Group) bool {
+		return (v.GroupUUID == "" || v.GroupUUID == g.UUID) && slices.Contains(g.Volumes, id.Name)
+	})
 }
 
 // restored reports whether the Cluster came back without what belongs to it, as from a backup: its volumes exist, and neither a record nor

@@ -61,7 +61,10 @@ func (v *View) Decide(m backend.Member) backend.Host {
 
 // decideRemoval tears down what is left on a host without volumes.
 func (h host) decideRemoval(out *backend.Host) {
-	if h.m.State != nodestate.Abandoned || len(h.m.Volumes) > 0 || len(holding(h.groups)) > 0 {
+	if out.Finding = h.borrowed(); out.Finding.IsZero() {
+		out.Finding = h.scattered()
+	}
+	if !out.Finding.IsZero() || h.m.State != nodestate.Abandoned || len(h.m.Volumes) > 0 || len(holding(h.groups)) > 0 {
 		return
 	}
 	todo := h.work(disk.Choice{}).remove()
@@ -83,7 +86,11 @@ func (h host) decideStay(out *backend.Host) {
 	if out.Finding.IsZero() {
 		out.Finding = h.partial()
 	}
-	if s.finding.IsZero() && h.m.Invalid == nil && h.view.own.wants(h.view.node(h.m.Node)) && h.shadowed().IsZero() {
+	gone := h.vanished()
+	if out.Finding.IsZero() {
+		out.Finding = gone
+	}
+	if s.finding.IsZero() && gone.IsZero() && h.m.Invalid == nil && h.view.own.wants(h.view.node(h.m.Node)) && h.shadowed().IsZero() {
 		h.grow(out)
 	}
 }

@@ -27,6 +27,9 @@ type agreement struct {
 func (h host) agreement() agreement {
 	uuids := h.recorded()
 	record := h.m.Record()
+	if f := h.borrowed(); !f.IsZero() {
+		return agreement{finding: f}
+	}
 	switch {
 	case len(uuids) > 0:
 		return h.compare(uuids)

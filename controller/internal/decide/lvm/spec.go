@@ -44,7 +44,7 @@ func Of(c *v1alpha1.Cluster) Spec {
 	s := Spec{
 		Owner: backend.OwnerOf(c), Created: c.CreationTimestamp.Time, Deleting: !c.DeletionTimestamp.IsZero(), Type: c.Spec.StorageType,
 		Common: c.Common(), Group: v1alpha1.DefaultVolumeGroupPrefix + c.Name, Devices: c.Spec.Devices, FSType: filesystem.Default,
-		Lost: c.Status.LostGroups,
+		Lost: backend.LostGroups(c),
 	}
 	if l := c.Spec.LVM; l != nil {
 		if l.VolumeGroup != "" {

@@ -90,6 +90,9 @@ func (v *View) Facts(host string) backend.Facts {
 		Holding: holding(own), Data: data(n, own), Recorded: v.host(backend.Member{Node: host, Object: m}).reportsRecorded(),
 	}
 	f.Reason, f.Problem = problem(n)
+	if f.Data == nodestate.DataAbsent && !v.host(backend.Member{Node: host, Object: m}).scattered().IsZero() {
+		f.Data = nodestate.DataUnknown
+	}
 	if backend.Lost(m) && !f.Up && !f.TooEarly {
 		// A person knows what nobody can see: the disks are gone, and the volumes with them.
 		f.Holding, f.Data = nil, nodestate.DataAbsent

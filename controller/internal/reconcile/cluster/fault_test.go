@@ -231,16 +231,14 @@ func TestReconcile_agentDies_whatTheUserSees(t *testing.T) {
 
 func TestReconcile_slowHostHoldsUpNobody(t *testing.T) {
 	s := newSuite(t, map[string][]string{"n1": {"sdb"}, "n2": {"sdb"}})
+	s.r.Work.Patience = 300 * time.Millisecond
 	s.agents["n2"].Pause()
 	s.add("pool", nil, "n1", "n2")
-	began := time.Now()
 	s.until("pool", all(s.hasState("n1", "online"), s.hasState("n2", "online", "being prepared"), hasPhase(v1alpha1.PhaseUpdating)))
-	if took := time.Since(began); took > 8*time.Second {
-		t.Errorf("took %s", took)
-	}
-	began = time.Now()
-	if err := s.reconcile("pool"); err != nil || time.Since(began) > time.Second {
-		t.Errorf("a job that runs is waited for again: %s, %v", time.Since(began), err)
+	// A pass that waited again for the job that runs would hold the test up until it fails.
+	s.r.Work.Patience = time.Hour
+	if err := s.reconcile("pool"); err != nil {
+		t.Error(err)
 	}
 	s.agents["n2"].Resume()
 	select {

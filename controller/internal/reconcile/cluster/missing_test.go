@@ -2,6 +2,10 @@ package cluster
 
 import (
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -66,5 +70,40 @@ func TestReconcile_diskOfRemovedHostComesBack(t *testing.T) {
 		}
 		return ""
 	})
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+}
+
+// TestReconcile_boundVolumeThatIsNotThere: somebody removes a logical volume by hand. The group is there, and the Cluster is not Ready.
+func TestReconcile_boundVolumeThatIsNotThere(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}})
+	const lv = "pvc-00000000-0000-0000-0000-000000000001"
+	s.add("pool", nil, "n1")
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	s.agents["n1"].AddVolume("quarry-pool", lv, 1<<30)
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: lv}}
+	pv.Spec.StorageClassName, pv.Spec.AccessModes = "pool", []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: *quantityOf(1 << 30)}
+	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverLVM, VolumeHandle: "n1/quarry-pool/" + lv}
+	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: "data"}
+	pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: v1alpha1.TopologyHost, Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"},
+		}},
+	}}}}
+	s.create(pv)
+	pv.Status.Phase = corev1.VolumeBound
+	if err := s.client.Status().Update(t.Context(), pv); err != nil {
+		t.Fatal(err)
+	}
+	// Every report knows a volume that old.
+	s.r.Now = func() time.Time { return time.Now().Add(time.Hour) }
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	s.agents["n1"].RemoveVolume("quarry-pool", lv)
+	s.until("pool", all(hasPhase(v1alpha1.PhaseWarning), s.hasState("n1", "online", lv+" (claim ns/data)"),
+		hasCondition(ready, isFalse, v1alpha1.ReasonVolumeLost, "no logical volume exists of "+lv)))
+	if s.class("pool") == nil {
+		t.Error("the StorageClass is gone")
+	}
+	s.agents["n1"].AddVolume("quarry-pool", lv, 1<<30)
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 }

@@ -46,11 +46,13 @@ const (
 
 // Backend makes one kind of storage real.
 type Backend interface {
-	work.Performer
 	// Profile returns what the engine has to know before it looks.
 	Profile() backend.Profile
 	// Observe looks at the storage. last is what the look before returned; nil when there was none.
 	Observe(ctx context.Context, s v1alpha1.Storage, w backend.World, last backend.View) (backend.View, error)
+	// Perform performs the steps of one host in order and stops at the first that fails, or that may not be taken any more; done is the
+	// number of steps performed before.
+	Perform(ctx context.Context, host string, steps backend.Steps) (done int, err error)
 }
 
 // Filler is a Backend whose kind has status fields of its own.
@@ -149,7 +151,7 @@ func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result 
 	}
 	s.assess()
 	phases := []func(context.Context, *scope) error{
-		r.markUse, r.makeMembers, r.labelHosts, r.leave, r.approve, r.work, r.dismiss, r.makeClass,
+		r.keepLost, r.markUse, r.makeMembers, r.labelHosts, r.leave, r.approve, r.work, r.dismiss, r.makeClass,
 	}
 	if deleting {
 		phases = []func(context.Context, *scope) error{

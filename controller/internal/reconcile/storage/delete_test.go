@@ -22,6 +22,7 @@ func TestDelete_ofAPersonIsObeyedAtOnce(t *testing.T) {
 
 func TestDelete_failedWhileDataThenAbandonedThenGone(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
+	s.impatient()
 	c := s.cluster("pool", "n1", "n2")
 	s.addVolume(c, "n2", "v1")
 	old := s.mustMember("pool", "n2")

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -347,6 +348,7 @@ func TestLeave_nodeThatKubernetesForgot(t *testing.T) {
 
 func TestLeave_movesDataOneMemberAtATime(t *testing.T) {
 	s := newSuite(t, "n1", "n2", "n3")
+	s.impatient()
 	c := newCluster("pool", "n1", "n2", "n3")
 	c.Spec.StorageType = v1alpha1.StorageTypeCephFS
 	s.create(c)
@@ -382,5 +384,34 @@ func TestLeave_movesDataOneMemberAtATime(t *testing.T) {
 	s.untilNoMember(second[0])
 	if !s.ceph.Empty("n2") || !s.ceph.Empty("n3") {
 		t.Error("not torn down")
+	}
+}
+
+// A member that leaves serves what it holds: nothing is wrong with the storage, and its message says what it waits for. Once the Member is
+// deleted, something has to be done about its volumes.
+func TestLeave_withVolumesIsNoWarningBeforeTheDeletion(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	c := s.cluster("pool", "n1", "n2")
+	s.addVolume(c, "n2", "v1")
+	s.list("pool", "n1")
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning), has(ready, isTrue, v1alpha1.ReasonReady), says("n2: The node is not listed under spec.hosts."))
+	s.pass(10 * delay)
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning), has(ready, isTrue, v1alpha1.ReasonReady), says("n2: ", "once its volumes are deleted: ", "v1"))
+	if complaint := memberHas(ready, isFalse, v1alpha1.ReasonHostNotListed, "v1")(s.mustMember("pool", "n2")); complaint != "" {
+		t.Error(complaint)
+	}
+	s.delete(s.mustMember("pool", "n2"))
+	s.until("pool", hasPhase(v1alpha1.PhaseWarning), has(ready, isFalse, v1alpha1.ReasonVolumesExist, "n2: ", "v1"))
+}
+
+// says checks that the message of a Cluster has all the parts.
+func says(parts ...string) func(*v1alpha1.Cluster) string {
+	return func(c *v1alpha1.Cluster) string {
+		for _, p := range parts {
+			if !strings.Contains(c.Status.Message, p) {
+				return fmt.Sprintf("message %q lacks %q", c.Status.Message, p)
+			}
+		}
+		return ""
 	}
 }

@@ -48,7 +48,8 @@ func TestLost_staysUntilNoVolumeNamesItAndIsRecorded(t *testing.T) {
 	lostFirst := false
 	s.cached = deny(s.client, func(verb, name string) error {
 		if verb == "patch" && name == "pool.n2" && s.member("pool", "n2") != nil {
-			lostFirst = slices.Contains(s.get("pool").Status.LostGroups, old.Spec.Group.UUID)
+			c := s.get("pool")
+			lostFirst = slices.Contains(c.Status.LostGroups, old.Spec.Group.UUID) && c.Annotations[v1alpha1.AnnotationLostGroups] == old.Spec.Group.UUID
 		}
 		return nil
 	})
@@ -146,5 +147,42 @@ func TestLost_keepsTheLast64Groups(t *testing.T) {
 	got := s.get("pool").Status.LostGroups
 	if len(got) != 64 || got[63] != m.Spec.Group.UUID || got[0] != "old-ba" {
 		t.Errorf("%d lost groups: %v", len(got), got)
+	}
+}
+
+// The Cluster comes back from a backup, which has no status: what was declared lost stays foreign.
+func TestLost_survivesTheStatus(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.cluster("pool", "n1", "n2")
+	s.lvm.Answer("n2", backendtest.Dead)
+	old := s.untilMember("n2", inState("offline"))
+	s.declare("n2", string(old.UID))
+	s.untilMember("n2", func(m *v1alpha1.Member) string {
+		if m.UID == old.UID {
+			return "the lost member is still there"
+		}
+		return ""
+	})
+	for range 2 {
+		c := s.get("pool")
+		c.Status = v1alpha1.ClusterStatus{}
+		if err := s.client.Status().Update(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		s.restartController()
+		s.lvm.Answer("n2", backendtest.Up)
+		s.settle("pool")
+		if got := s.mustMember("pool", "n2").Spec.Group; got != nil && got.UUID == old.Spec.Group.UUID {
+			t.Fatal("the lost group was taken back")
+		}
+		if got := s.get("pool").Status.LostGroups; !slices.Equal(got, []string{old.Spec.Group.UUID}) {
+			t.Errorf("lost groups %v", got)
+		}
+	}
+	// A Cluster of an earlier version has them in its status only.
+	s.edit("pool", func(c *v1alpha1.Cluster) { delete(c.Annotations, v1alpha1.AnnotationLostGroups) })
+	s.once("pool")
+	if got := s.get("pool").Annotations[v1alpha1.AnnotationLostGroups]; got != old.Spec.Group.UUID {
+		t.Errorf("annotation %q", got)
 	}
 }

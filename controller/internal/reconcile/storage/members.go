@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,9 +19,6 @@ import (
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
-
-// maxLost is the number of lost groups that a status keeps.
-const maxLost = 64
 
 // makeMembers makes the Members that are missing: of hosts that the spec wants and that may be used, and of hosts that hold a part of the
 // storage or a volume of it, wanted or not. No ownerReference ties them to the storage: one to a UID that is gone would let the
@@ -135,7 +134,7 @@ func (s *scope) condemned() bool {
 }
 
 // deleteMember deletes a Member. The decision was made on what the cache said, and a deletion is never taken back: so it is made once more
-// on what the API server itself says of the storage, the Member and the node, and the deletion is of exactly that Member.
+// on what the API server itself says of the storage, the Member, the node and the volumes, and the deletion is of exactly that Member.
 func (r *Reconciler) deleteMember(ctx context.Context, s *scope, h *backend.HostHealth) error {
 	owner, live := r.New(), &v1alpha1.Member{}
 	if err := r.Live.Get(ctx, types.NamespacedName{Name: s.owner.Name}, owner); err != nil {
@@ -154,7 +153,11 @@ func (r *Reconciler) deleteMember(ctx context.Context, s *scope, h *backend.Host
 	if err != nil {
 		return err
 	}
-	if now := s.live(owner, live, node); !now.departure(now.judgement(h), node, s.world.Volumes[h.Node]).Delete {
+	volumes, err := s.volumes(ctx, r.Live)
+	if err != nil {
+		return err
+	}
+	if now := s.live(owner, live, node); !now.departure(now.judgement(h), node, volumes[h.Node]).Delete {
 		return nil
 	}
 	if err := kube.DeleteUnchanged(ctx, r.Client, live); err != nil {
@@ -186,6 +189,9 @@ func (r *Reconciler) dismiss(ctx context.Context, s *scope) error {
 }
 
 func (r *Reconciler) dismissMember(ctx context.Context, s *scope, h *backend.HostHealth) error {
+	if left, err := r.stillNeeded(ctx, s, h); left || err != nil {
+		return err
+	}
 	if err := r.rememberLost(ctx, s, h); err != nil {
 		return err
 	}
@@ -208,21 +214,46 @@ func (r *Reconciler) dismissMember(ctx context.Context, s *scope, h *backend.Hos
 	return nil
 }
 
+// stillNeeded asks the API server itself whether the Member must stay: the cache may not know of a volume or of the node yet.
+func (r *Reconciler) stillNeeded(ctx context.Context, s *scope, h *backend.HostHealth) (bool, error) {
+	node, err := nodeOf(ctx, r.Live, h.Node)
+	if err != nil {
+		return true, err
+	}
+	volumes, err := s.volumes(ctx, r.Live)
+	if err != nil || s.nothingLeft(*h, node, volumes[h.Node]) {
+		return err != nil, err
+	}
+	h.Removed, h.Holding = false, holding(h.Facts, volumes[h.Node])
+	s.within(time.Second)
+	return true, nil
+}
+
 // rememberLost records the group of a lost member before the Member goes: should its disks come back, they are foreign.
 func (r *Reconciler) rememberLost(ctx context.Context, s *scope, h *backend.HostHealth) error {
 	if !s.lost(*h) || h.Object.Spec.Group == nil || h.Object.Spec.Group.UUID == "" || s.deleting() {
 		return nil
 	}
-	uuid, status := h.Object.Spec.Group.UUID, s.storage.StorageStatus()
-	if slices.Contains(status.LostGroups, uuid) {
-		return nil
+	uuid, before := h.Object.Spec.Group.UUID, copyOf(s.storage)
+	groups := backend.WithLost(s.storage.StorageStatus().LostGroups, uuid)
+	s.storage.StorageStatus().LostGroups = groups
+	if err := r.keepLost(ctx, s); err != nil {
+		return fmt.Errorf("record the lost group %s of member %s: %w", uuid, h.Object.Name, err)
 	}
-	before := copyOf(s.storage)
-	groups := append(slices.Clone(status.LostGroups), uuid)
-	status.LostGroups = groups[max(0, len(groups)-maxLost):]
+	before.SetResourceVersion(s.storage.GetResourceVersion())
 	if _, err := kube.WriteStatus(ctx, r.Client, before, s.storage); err != nil {
 		return fmt.Errorf("record the lost group %s of member %s: %w", uuid, h.Object.Name, err)
 	}
-	s.before.StorageStatus().LostGroups = slices.Clone(status.LostGroups)
+	s.before.StorageStatus().LostGroups = slices.Clone(groups)
 	return nil
+}
+
+// keepLost writes the lost groups where a restore does not lose them.
+func (r *Reconciler) keepLost(ctx context.Context, s *scope) error {
+	groups := strings.Join(s.storage.StorageStatus().LostGroups, ",")
+	if groups == "" || s.storage.GetAnnotations()[v1alpha1.AnnotationLostGroups] == groups {
+		return nil
+	}
+	_, err := kube.Patch(ctx, r.Client, s.storage, func(o v1alpha1.Storage) { annotate(o, groups, v1alpha1.AnnotationLostGroups) })
+	return err
 }

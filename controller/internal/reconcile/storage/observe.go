@@ -177,38 +177,55 @@ func nodeOf(ctx context.Context, c client.Reader, name string) (backend.Node, er
 	return out, nil
 }
 
-// readVolumes finds the volumes of the storage's class by the node that they live on.
-func (r *Reconciler) readVolumes(ctx context.Context, s *scope) error {
+// readVolumes finds the volumes of the storage by the node that they live on.
+func (r *Reconciler) readVolumes(ctx context.Context, s *scope) (err error) {
+	s.world.Volumes, err = s.volumes(ctx, r.Client)
+	s.used = s.used || len(s.world.Volumes) > 0
+	return err
+}
+
+// volumes reads the volumes of the storage by the node that they live on.
+func (s *scope) volumes(ctx context.Context, c client.Reader) (map[string][]backend.Volume, error) {
 	var list corev1.PersistentVolumeList
 	// Read only; copying every volume of the cluster each time would cost more than all the rest.
-	if err := r.Client.List(ctx, &list, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
-		return fmt.Errorf("list persistentvolumes: %w", err)
+	if err := c.List(ctx, &list, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
+		return nil, fmt.Errorf("list persistentvolumes: %w", err)
 	}
+	found := map[string][]backend.Volume{}
 	for i := range list.Items {
 		v := &list.Items[i]
 		if !s.ownsVolume(v) {
 			continue
-		}
-		s.used = true
-		out := backend.Volume{
-			Name: v.Name, Handle: v.Spec.CSI.VolumeHandle, GroupUUID: v.Spec.CSI.VolumeAttributes[v1alpha1.AttributeGroupUUID],
-			Attributes: v.Spec.CSI.VolumeAttributes,
-		}
-		if c := v.Spec.ClaimRef; c != nil {
-			out.Claim = c.Namespace + "/" + c.Name
 		}
 		nodes := placesOf(v)
 		if len(nodes) == 0 {
 			nodes = []string{""}
 		}
 		for _, n := range nodes {
-			s.world.Volumes[n] = append(s.world.Volumes[n], out)
+			found[n] = append(found[n], backend.VolumeOf(v, s.now))
 		}
 	}
-	for _, volumes := range s.world.Volumes {
+	for _, volumes := range found {
 		slices.SortFunc(volumes, func(a, b backend.Volume) int { return strings.Compare(a.Name, b.Name) })
 	}
-	return nil
+	return found, nil
+}
+
+// needed names the volumes and attachments of the storage that the API server itself knows. The cache may be behind, and what is given free
+// is never taken back.
+func (r *Reconciler) needed(ctx context.Context, s *scope) ([]string, error) {
+	volumes, err := s.volumes(ctx, r.Live)
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.attachments(ctx, r.Live)
+	for _, at := range volumes {
+		for _, v := range at {
+			names = append(names, v.String())
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), err
 }
 
 // ownsVolume reports whether a volume is of the storage: by its class, or by what the driver recorded when it was made. A volume may have
@@ -240,12 +257,20 @@ func placesOf(v *corev1.PersistentVolume) []string {
 	return slices.Compact(nodes)
 }
 
-// readAttachments finds attachments of volumes of the class. One whose volume is gone may be of any class of the driver, so it counts.
-func (r *Reconciler) readAttachments(ctx context.Context, s *scope) error {
+// readAttachments finds attachments of volumes of the class.
+func (r *Reconciler) readAttachments(ctx context.Context, s *scope) (err error) {
+	s.attached, err = s.attachments(ctx, r.Client)
+	s.used = s.used || len(s.attached) > 0
+	return err
+}
+
+// attachments names the attached volumes of the class. One whose volume is gone may be of any class of the driver, so it counts.
+func (s *scope) attachments(ctx context.Context, c client.Reader) ([]string, error) {
 	var list storagev1.VolumeAttachmentList
-	if err := r.Client.List(ctx, &list, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
-		return fmt.Errorf("list volumeattachments: %w", err)
+	if err := c.List(ctx, &list, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
+		return nil, fmt.Errorf("list volumeattachments: %w", err)
 	}
+	var names []string
 	for i := range list.Items {
 		a := &list.Items[i]
 		if a.Spec.Attacher != s.profile.Driver.Name || a.Spec.Source.PersistentVolumeName == nil {
@@ -253,16 +278,15 @@ func (r *Reconciler) readAttachments(ctx context.Context, s *scope) error {
 		}
 		name := *a.Spec.Source.PersistentVolumeName
 		v := &corev1.PersistentVolume{}
-		err := r.Client.Get(ctx, types.NamespacedName{Name: name}, v)
+		err := c.Get(ctx, types.NamespacedName{Name: name}, v)
 		switch {
 		case apierrors.IsNotFound(err), err == nil && s.ownsVolume(v):
-			s.used = true
-			s.attached = append(s.attached, fmt.Sprintf("%s (attached to %s)", name, a.Spec.NodeName))
+			names = append(names, fmt.Sprintf("%s (attached to %s)", name, a.Spec.NodeName))
 		case err != nil:
-			return fmt.Errorf("get persistentvolume %s: %w", name, err)
+			return nil, fmt.Errorf("get persistentvolume %s: %w", name, err)
 		}
 	}
-	return nil
+	return names, nil
 }
 
 func (r *Reconciler) readDriver(ctx context.Context, s *scope) (err error) {

@@ -72,6 +72,7 @@ func (r *Reconciler) newScope(o v1alpha1.Storage, b Backend) *scope {
 		failures: map[string]work.Failure{}, troubles: map[string]error{}, carried: map[string]string{},
 		members: map[string]*v1alpha1.Member{}, approvals: map[string]string{},
 	}
+	s.storage.StorageStatus().LostGroups = backend.LostGroups(o)
 	if b != nil {
 		s.profile = b.Profile()
 		s.running = r.Work.Running(s.owner)

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -61,6 +62,8 @@ func (s *suite) managed() (changed chan<- string) {
 		s.t.Fatal(err)
 	}
 	s.cached, s.live = mgr.GetClient(), mgr.GetAPIReader()
+	// The engine writes past the mirror now.
+	s.client = s.direct
 	s.restartController()
 	ch, none := make(chan string), make(chan string)
 	if err := s.clusters.SetupWithManager(mgr, ch); err != nil {
@@ -84,6 +87,7 @@ func (s *suite) managed() (changed chan<- string) {
 // before it would look anyway.
 func TestManager_everyEventIsSeen(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
+	s.impatient()
 	changed := s.managed()
 	sees := func(what string, check func() string) {
 		t.Helper()
@@ -176,7 +180,7 @@ func TestManager_everyEventIsSeen(t *testing.T) {
 	sees("a deletion", func() string {
 		c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}
 		if s.fetch(c) {
-			return c.Status.Message
+			return "still there: " + c.Status.Message
 		}
 		return ""
 	})
@@ -191,15 +195,30 @@ func TestManager_everyEventIsSeen(t *testing.T) {
 	})
 }
 
+// resting waits until nobody has looked at a storage for a while. A conflict is tried again after a second.
+func (s *suite) resting(quiet time.Duration) {
+	s.t.Helper()
+	looks, since := -1, time.Now()
+	s.await("rest", func() string {
+		if now := s.lvm.Looks(); now != looks {
+			looks, since = now, time.Now()
+		}
+		if d := time.Since(since); d < quiet {
+			return fmt.Sprintf("the last look was %s ago", d)
+		}
+		return ""
+	})
+}
+
 // The engine writes statuses, and must not be called by what it writes.
 func TestManager_comesToRest(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	s.managed()
 	s.create(newCluster("pool", "n1", "n2"))
 	s.await("running", func() string { return hasPhase(v1alpha1.PhaseRunning)(s.get("pool")) })
-	time.Sleep(2 * time.Second)
+	s.resting(1200 * time.Millisecond)
 	before, looks := s.versions(), s.lvm.Looks()
-	time.Sleep(2 * time.Second)
+	time.Sleep(time.Second)
 	if after := s.versions(); after != before || s.lvm.Looks() > looks {
 		t.Errorf("%d looks at a storage in which nothing happens: %s, then %s", s.lvm.Looks()-looks, before, after)
 	}

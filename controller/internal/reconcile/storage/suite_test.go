@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -42,8 +44,8 @@ var _ Backend = (*backendtest.Backend)(nil)
 // exclusive type for Clusters of type cephfs that moves data, and one without members for Nfs.
 type suite struct {
 	t *testing.T
-	// client reads from and writes to the API server.
-	client client.WithWatch
+	// client writes to the API server, and reads like a cache that is never behind; direct always asks the API server.
+	client, direct client.WithWatch
 	// cached and live are what the engine uses; tests put something in between.
 	cached client.Client
 	live   client.Reader
@@ -55,8 +57,12 @@ type suite struct {
 	events         *events.FakeRecorder
 	driver         *fakeDriver
 
-	mu  sync.Mutex
-	now time.Time
+	mu         sync.Mutex
+	now, began time.Time
+	// deaf lets reads of the API server fail where a test asks for it.
+	deaf atomic.Bool
+	// patience of the engine's work; 0 is its own.
+	patience time.Duration
 }
 
 // fakeDriver is a CSI driver that is as the test says, while engines look at it.
@@ -81,13 +87,15 @@ func (d *fakeDriver) install(there bool) {
 // newSuite makes nodes with hosts that answer.
 func newSuite(t *testing.T, hosts ...string) *suite {
 	t.Helper()
-	c := apitest.Client(t)
+	direct := apitest.Client(t)
+	c := apitest.Mirror(t, direct, &v1alpha1.ClusterList{}, &v1alpha1.NfsList{}, &v1alpha1.MemberList{}, &v1alpha1.StorageNodeList{},
+		&corev1.NodeList{}, &corev1.PersistentVolumeList{}, &storagev1.StorageClassList{}, &storagev1.VolumeAttachmentList{})
 	s := &suite{
-		t: t, client: c, cached: c, live: c, events: events.NewFakeRecorder(10000), driver: &fakeDriver{state: backend.DriverState{Exists: true, Ready: true}},
+		t: t, client: c, direct: direct, cached: c, live: direct, events: events.NewFakeRecorder(10000), driver: &fakeDriver{state: backend.DriverState{Exists: true, Ready: true}},
 		lvm:  backendtest.New(t, backendtest.Options{Type: v1alpha1.StorageTypeLVM, Driver: v1alpha1.DriverLVM}),
 		ceph: backendtest.New(t, backendtest.Options{Type: v1alpha1.StorageTypeCephFS, Driver: "cephfs.quarry.storage", Exclusive: true, MovesData: true}),
 		nfs:  backendtest.New(t, backendtest.Options{Driver: v1alpha1.DriverNFS, NoMembers: true}),
-		now:  time.Now().Truncate(time.Second),
+		now:  time.Now().Truncate(time.Second), began: time.Now(),
 	}
 	s.restartController()
 	t.Cleanup(func() {
@@ -104,7 +112,10 @@ func (s *suite) restartController() {
 	if s.work != nil {
 		s.work.Close()
 	}
-	s.work = work.New(context.Background(), time.Now)
+	s.work = work.New(context.Background(), s.hurry)
+	if s.patience != 0 {
+		s.work.Patience = s.patience
+	}
 	cfg := Config{
 		Client: s.cached, Live: s.live, Work: s.work, Drivers: s.driver, Events: s.events, Now: s.time,
 		Profiles: func(o v1alpha1.Storage) (backend.Profile, bool) {
@@ -124,7 +135,7 @@ func (s *suite) restartController() {
 	if s.shareWork != nil {
 		s.shareWork.Close()
 	}
-	s.shareWork = work.New(context.Background(), time.Now)
+	s.shareWork = work.New(context.Background(), s.hurry)
 	cfg.Work = s.shareWork
 	s.nfss = &Reconciler{Config: cfg, New: func() v1alpha1.Storage { return &v1alpha1.Nfs{} }, BackendOf: of}
 }
@@ -150,6 +161,15 @@ func (s *suite) time() time.Time {
 	return s.now
 }
 
+// hurry is the time after which failed steps are tried again: it runs ten times as fast as the clock.
+func (s *suite) hurry() time.Time { return s.began.Add(10 * time.Since(s.began)) }
+
+// impatient lets a reconcile wait for hosts only for a moment, so that a host that is blocked costs the test no more.
+func (s *suite) impatient() {
+	s.patience = 300 * time.Millisecond
+	s.restartController()
+}
+
 // pass lets time pass.
 func (s *suite) pass(d time.Duration) {
 	s.mu.Lock()
@@ -160,8 +180,15 @@ func (s *suite) pass(d time.Duration) {
 // addHosts makes nodes, and hosts of both backends with members.
 func (s *suite) addHosts(names ...string) {
 	s.t.Helper()
+	var g errgroup.Group
+	g.SetLimit(8)
 	for _, n := range names {
-		s.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n, Labels: map[string]string{"kept": "yes"}}})
+		g.Go(func() error {
+			return s.client.Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n, Labels: map[string]string{"kept": "yes"}}})
+		})
+	}
+	if err := g.Wait(); err != nil {
+		s.t.Fatal(err)
 	}
 	s.lvm.Add(names...)
 	s.ceph.Add(names...)
@@ -383,7 +410,7 @@ func (s *suite) untilGone(name string) {
 func (s *suite) await(what string, check func() string) {
 	s.t.Helper()
 	deadline := time.Now().Add(15 * time.Second)
-	for {
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		complaint := check()
 		if complaint == "" {
 			return
@@ -391,15 +418,17 @@ func (s *suite) await(what string, check func() string) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("%s: %s", what, complaint)
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(pause)
 	}
 }
 
 // cleanUp removes what the test left on the API server.
 func (s *suite) cleanUp() {
 	ctx := context.Background()
+	var g errgroup.Group
+	g.SetLimit(8)
 	for _, list := range []client.ObjectList{&v1alpha1.ClusterList{}, &v1alpha1.NfsList{}, &v1alpha1.MemberList{}, &corev1.PersistentVolumeList{}} {
-		if err := s.client.List(ctx, list); err != nil {
+		if err := s.direct.List(ctx, list); err != nil {
 			s.t.Error(err)
 		}
 		items, err := meta.ExtractList(list)
@@ -410,17 +439,21 @@ func (s *suite) cleanUp() {
 			o := item.(client.Object)
 			if len(o.GetFinalizers()) > 0 {
 				o.SetFinalizers(nil)
-				_ = s.client.Update(ctx, o)
+				g.Go(func() error { return client.IgnoreNotFound(s.direct.Update(ctx, o)) })
 			}
 		}
+	}
+	if err := g.Wait(); err != nil {
+		s.t.Error(err)
 	}
 	for _, o := range []client.Object{
 		&v1alpha1.Cluster{}, &v1alpha1.Nfs{}, &v1alpha1.Member{}, &v1alpha1.StorageNode{}, &corev1.Node{}, &corev1.PersistentVolume{},
 		&storagev1.StorageClass{}, &storagev1.VolumeAttachment{},
 	} {
-		if err := s.client.DeleteAllOf(ctx, o, client.GracePeriodSeconds(0)); err != nil {
-			s.t.Error(err)
-		}
+		g.Go(func() error { return s.direct.DeleteAllOf(ctx, o, client.GracePeriodSeconds(0)) })
+	}
+	if err := g.Wait(); err != nil {
+		s.t.Error(err)
 	}
 }
 

@@ -21,6 +21,10 @@ func (r *Reconciler) markUse(ctx context.Context, s *scope) error {
 		return nil
 	}
 	if !s.used {
+		if names, err := r.needed(ctx, s); err != nil || len(names) > 0 {
+			s.within(time.Second)
+			return err
+		}
 		return kube.RemoveFinalizer(ctx, r.Client, s.storage, v1alpha1.FinalizerInUse)
 	}
 	_, err := kube.AddFinalizer(ctx, r.Client, s.storage, v1alpha1.FinalizerInUse)
@@ -81,8 +85,8 @@ func (r *Reconciler) awaitDriver(_ context.Context, s *scope) error {
 	return nil
 }
 
-// finish gives the storage free once every member is gone. The API server itself is asked: a Member that the cache does not know yet
-// would be left without an owner.
+// finish gives the storage free once every member is gone. The API server itself is asked: a Member or a volume that the cache does not
+// know yet would be left without an owner.
 func (r *Reconciler) finish(ctx context.Context, s *scope) error {
 	if s.blocked != "" {
 		return nil
@@ -95,18 +99,12 @@ func (r *Reconciler) finish(ctx context.Context, s *scope) error {
 	if len(s.whole.Steps) > 0 || s.whole.Silent {
 		return nil
 	}
-	var list v1alpha1.MemberList
-	if err := r.Live.List(ctx, &list); err != nil {
-		return fmt.Errorf("list members: %w", err)
+	left, err := r.left(ctx, s)
+	if err != nil {
+		return err
 	}
-	var left []string
-	for i := range list.Items {
-		if s.owner.Owns(&list.Items[i]) {
-			left = append(left, list.Items[i].Name)
-		}
-	}
-	if len(left) > 0 {
-		s.blocked = "Members exist: " + backend.Shorten(left, 10)
+	if left != "" {
+		s.blocked = left
 		s.within(time.Second)
 		return nil
 	}
@@ -117,4 +115,28 @@ func (r *Reconciler) finish(ctx context.Context, s *scope) error {
 	r.tell(s)
 	r.forget(s.owner.Kind, s.owner.Name)
 	return nil
+}
+
+// left says which volumes and Members of the storage the API server itself knows; empty when there are none.
+func (r *Reconciler) left(ctx context.Context, s *scope) (string, error) {
+	names, err := r.needed(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	if len(names) > 0 {
+		return "Volumes exist, nothing is torn down until they are deleted: " + backend.Shorten(names, 10), nil
+	}
+	var list v1alpha1.MemberList
+	if err := r.Live.List(ctx, &list); err != nil {
+		return "", fmt.Errorf("list members: %w", err)
+	}
+	for i := range list.Items {
+		if s.owner.Owns(&list.Items[i]) {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	if len(names) > 0 {
+		return "Members exist: " + backend.Shorten(names, 10), nil
+	}
+	return "", nil
 }

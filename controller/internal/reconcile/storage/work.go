@@ -3,12 +3,16 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/metric"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
 // again looks at the backend once more and decides anew.
@@ -28,7 +32,7 @@ func (r *Reconciler) work(ctx context.Context, s *scope) error {
 		return nil
 	}
 	jobs, errs := r.prepare(ctx, s)
-	s.note(r.Work.Run(ctx, s.backend, s.owner, jobs), jobs)
+	s.note(r.Work.Run(ctx, r.guard(s), s.owner, jobs), jobs)
 	// What the hosts returned is known now: decide once more, so that the statuses show it.
 	if err := r.again(ctx, s); err != nil {
 		return errors.Join(append(errs, err)...)
@@ -40,6 +44,90 @@ func (r *Reconciler) work(ctx context.Context, s *scope) error {
 		}
 	}
 	return errors.Join(append(errs, r.useUp(ctx, s))...)
+}
+
+// guarded performs the steps of a backend, and looks before each of them whether it may still be taken: a list of steps can take minutes,
+// and somebody may want it to stop meanwhile. What it knows of the pass does not change any more.
+type guarded struct {
+	r     *Reconciler
+	scope scope
+	hosts map[string]backend.HostHealth
+}
+
+func (r *Reconciler) guard(s *scope) guarded {
+	g := guarded{r: r, scope: *s, hosts: map[string]backend.HostHealth{}}
+	for _, h := range s.hosts {
+		if h.Object != nil {
+			h.Object = h.Object.DeepCopy()
+		}
+		g.hosts[h.Node] = h
+	}
+	return g
+}
+
+// Perform performs the steps of one host.
+func (g guarded) Perform(ctx context.Context, host string, steps []backend.Step) (done int, err error) {
+	return g.scope.backend.Perform(ctx, host, backend.Checked(steps, func(step backend.Step) error {
+		err := g.check(ctx, host)
+		if err == nil {
+			return nil
+		}
+		return &backend.StepError{
+			Reason: v1alpha1.ReasonStepFailed, Passing: true, Err: fmt.Errorf("%s on %s was not begun: %w", step.Action(), host, err),
+		}
+	}))
+}
+
+// check says why no step may be taken on a host any more, by what the API server itself says now; nil when one may. Whatever has begun to
+// be removed since, or stopped being removed, is for the next pass to decide about.
+func (g guarded) check(ctx context.Context, host string) error {
+	s := g.scope
+	owner := g.r.New()
+	if err := g.r.Live.Get(ctx, types.NamespacedName{Name: s.owner.Name}, owner); err != nil {
+		return fmt.Errorf("get %s %s: %w", s.owner.Kind, s.owner.Name, err)
+	}
+	if owner.GetUID() != s.owner.UID || owner.GetDeletionTimestamp().IsZero() == s.deleting() {
+		return fmt.Errorf("%s %s was deleted or replaced meanwhile", s.owner.Kind, s.owner.Name)
+	}
+	h := g.hosts[host]
+	if h.Object == nil {
+		return nil
+	}
+	m := &v1alpha1.Member{}
+	if err := g.r.Live.Get(ctx, client.ObjectKeyFromObject(h.Object), m); err != nil {
+		return fmt.Errorf("get member %s: %w", h.Object.Name, err)
+	}
+	if m.UID != h.Object.UID || m.DeletionTimestamp.IsZero() != h.Object.DeletionTimestamp.IsZero() {
+		return fmt.Errorf("member %s was deleted or replaced meanwhile", m.Name)
+	}
+	if !m.DeletionTimestamp.IsZero() {
+		// Nothing but volumes stops a removal.
+		return g.empty(ctx, host)
+	}
+	node, err := nodeOf(ctx, g.r.Live, host)
+	if err != nil {
+		return err
+	}
+	now := s.live(owner, m, node)
+	if is := now.judgement(&h); len(is.Sources) > 0 {
+		return fmt.Errorf("the member is under maintenance")
+	} else if now.departure(is, node, s.world.Volumes[host]).Active {
+		return fmt.Errorf("the member leaves")
+	}
+	return nil
+}
+
+// empty says which volumes live on a host by what the API server itself says; nil when none do.
+func (g guarded) empty(ctx context.Context, host string) error {
+	volumes, err := g.scope.volumes(ctx, g.r.Live)
+	if err != nil || len(volumes[host]) == 0 {
+		return err
+	}
+	var names []string
+	for _, v := range volumes[host] {
+		names = append(names, v.String())
+	}
+	return fmt.Errorf("volumes exist: %s", backend.Shorten(names, 10))
 }
 
 // prepare returns the steps that may run now, by host. What is recorded of a group is written ahead of the steps that make it; a host

@@ -12,6 +12,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/csi/frame"
 )
@@ -24,12 +25,12 @@ type Served struct {
 	Socket string
 }
 
-// Serve serves a driver until the test ends.
-func Serve(t *testing.T, d frame.Driver, b frame.Backend) *Served {
+// Serve serves a driver until the test ends. The reader knows the PersistentVolumes.
+func Serve(t *testing.T, d frame.Driver, b frame.Backend, r client.Reader) *Served {
 	t.Helper()
 	s := &Served{Socket: socketPath(t)}
 	ctx, cancel := context.WithCancel(t.Context())
-	server := frame.New(frame.Config{Version: "test", Socket: s.Socket}, d, b)
+	server := frame.New(frame.Config{Version: "test", Socket: s.Socket, Reader: r}, d, b)
 	done := make(chan error, 1)
 	go func() {
 		defer cancel()

@@ -13,8 +13,8 @@ import (
 
 // Times and bounds of work on hosts.
 const (
-	// patience is how long a reconcile waits for the hosts that it has set to work.
-	patience = 2 * time.Second
+	// Patience is how long a reconcile waits for the hosts that it has set to work, unless a Work says otherwise.
+	Patience = 2 * time.Second
 	// deadline bounds all steps of one host.
 	deadline = 10 * time.Minute
 	// parallel is the number of hosts that are worked on at the same time.
@@ -31,6 +31,9 @@ type Performer interface {
 // Work performs the steps of hosts, each host in its own goroutine, one job per host and storage at a time. What it remembers of
 // failures only makes the next attempt wait; it may be lost.
 type Work struct {
+	// Patience is how long Run waits for the hosts that it has set to work.
+	Patience time.Duration
+
 	// late carries the owners whose hosts were done after their reconcile had ended.
 	late  chan backend.Owner
 	slots chan struct{}
@@ -75,7 +78,7 @@ type Outcome struct {
 func New(ctx context.Context, now func() time.Time) *Work {
 	ctx, stop := context.WithCancel(ctx)
 	return &Work{
-		now: now, ctx: ctx, stop: stop, jobs: map[key]*job{}, late: make(chan backend.Owner), slots: make(chan struct{}, parallel),
+		Patience: Patience, now: now, ctx: ctx, stop: stop, jobs: map[key]*job{}, late: make(chan backend.Owner), slots: make(chan struct{}, parallel),
 	}
 }
 
@@ -120,7 +123,7 @@ func (w *Work) Run(ctx context.Context, p Performer, o backend.Owner, steps map[
 			started = append(started, j)
 		}
 	}
-	timeout := time.NewTimer(patience)
+	timeout := time.NewTimer(w.Patience)
 	defer timeout.Stop()
 wait:
 	for _, j := range started {

@@ -48,14 +48,14 @@ func TestRun_fastHostsReportAtOnceAndSlowOnesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New(t.Context(), time.Now)
 		defer w.Close()
-		took := map[string]time.Duration{"fast": 0, "edge": patience, "slow": time.Minute}
+		took := map[string]time.Duration{"fast": 0, "edge": Patience, "slow": time.Minute}
 		p := performer(func(ctx context.Context, host string) error {
 			time.Sleep(took[host])
 			return nil
 		})
 		began := time.Now()
 		out := w.Run(t.Context(), p, pool, jobs("fast", "slow"))
-		if !out["fast"].Finished || out["slow"].Finished || time.Since(began) != patience {
+		if !out["fast"].Finished || out["slow"].Finished || time.Since(began) != Patience {
 			t.Errorf("%+v after %s", out, time.Since(began))
 		}
 		if r := w.Running(pool); len(r) != 1 || !r["slow"] {
@@ -66,7 +66,7 @@ func TestRun_fastHostsReportAtOnceAndSlowOnesLate(t *testing.T) {
 		if out = w.Run(t.Context(), p, pool, jobs("slow")); len(out) != 0 || time.Since(began) != 0 {
 			t.Errorf("%+v after %s", out, time.Since(began))
 		}
-		if o := <-w.Late(); o != pool || time.Since(began) != time.Minute-patience {
+		if o := <-w.Late(); o != pool || time.Since(began) != time.Minute-Patience {
 			t.Errorf("told of %+v after %s", o, time.Since(began))
 		}
 		// The job and the patience end at the same instant: either the reconcile sees the end, or somebody tells it.

@@ -1,0 +1,78 @@
+package lvm
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// lv is the name of the logical volume of a volume that the API server expects.
+const lv = "pvc-00000000-0000-0000-0000-000000000001"
+
+// expected returns a volume on n1 that has to be there, in a group that was recorded for it unless the UUID is empty.
+func expected(name, uuid, handle string) backend.Volume {
+	return backend.Volume{Name: name, Claim: "ns/" + name, GroupUUID: uuid, Handle: handle, Expected: true}
+}
+
+// TestDecide_vanishedVolumes: the group is there, and a volume that has to be in it is not.
+func TestDecide_vanishedVolumes(t *testing.T) {
+	const handle = "n1/quarry-a/" + lv
+	const gone = "VolumeLost: no logical volume exists of v1 (claim ns/v1); nothing is changed here until they are back, or nothing needs them any more\n"
+	const grows = "EnsureVolumeGroup quarry-a sdz\n"
+	one := groupOf("A", "sda")
+	full, renamed, partial := filled(one, lv), filled(one, lv), one
+	renamed.Name, partial.Partial = "mine", true
+	copied := filled(groupOf("C", "sdc"), lv)
+	recorded := memberOf(clusterOf(), records("A"))
+	volumes := func(v ...backend.Volume) []backend.Volume { return v }
+	v1 := expected("v1", "A", handle)
+	uncertain := v1
+	uncertain.Expected = false
+	own := func(g ...decide.Group) decide.Node { return up("n1", g, device("sdz")) }
+	for name, c := range map[string]struct {
+		in   scene
+		want string
+	}{
+		"it is there": {scene{node: own(full), object: recorded, volumes: volumes(v1)}, grows},
+		"it is there, thin or not, beside others":   {scene{node: own(filled(one, "lv", lv, "thinpool")), object: recorded, volumes: volumes(v1)}, grows},
+		"it is there, of a version before records":  {scene{node: own(full), object: recorded, volumes: volumes(expected("v1", "", handle))}, grows},
+		"it is there, and the group was renamed":    {scene{node: own(renamed), object: recorded, volumes: volumes(v1)}, "EnsureVolumeGroup mine sdz\n"},
+		"it is not there":                           {scene{node: own(one), object: recorded, volumes: volumes(v1)}, gone},
+		"only a snapshot of it is there":            {scene{node: own(filled(one, "snap-"+lv[4:])), object: recorded, volumes: volumes(v1)}, gone},
+		"its handle names another node":             {scene{node: own(full), object: recorded, volumes: volumes(expected("v1", "A", "n2/quarry-a/"+lv))}, gone},
+		"its handle is none of the driver":          {scene{node: own(filled(one, "v1")), object: recorded, volumes: volumes(expected("v1", "A", "v1"))}, gone},
+		"a frozen member tells it":                  {scene{node: own(one), object: recorded, volumes: volumes(v1), edit: frozen}, gone},
+		"it may be gone":                            {scene{node: own(one), object: recorded, volumes: volumes(uncertain)}, grows},
+		"the host is silent":                        {scene{node: away(one), object: recorded, volumes: volumes(v1)}, ""},
+		"too early to say":                          {scene{node: decide.Node{Agent: decide.AgentConnecting}, object: recorded, volumes: volumes(v1)}, ""},
+		"LVM cannot be asked":                       {scene{node: decide.Node{Agent: decide.AgentUp, LVMError: "no lvm"}, object: recorded, volumes: volumes(v1)}, "StepFailed: LVM cannot be run: no lvm\n"},
+		"a disk is missing, which may hold it":      {scene{node: own(partial), object: recorded, volumes: volumes(v1)}, "VolumeGroupPartial: a disk of volume group quarry-a is missing; nothing is changed on it until the disk is back\n"},
+		"the group is lost, which says more":        {scene{node: own(), object: recorded, volumes: volumes(v1)}, "VolumeGroupLost: volume group quarry-a (UUID A) is not seen on this host" + untilBack + "; its volumes are v1 (claim ns/v1)\n"},
+		"the member is being removed":               {scene{node: own(one), object: recorded, volumes: volumes(v1), edit: failing}, ""},
+		"it is in another group than recorded only": {scene{node: own(one, copied), object: recorded, volumes: volumes(v1)}, "VolumeGroupConflict: volume groups quarry-a (UUID A) and quarry-a (UUID C) carry the tag of this Cluster, a host has one group; what is in it stays served, nothing is changed here and no volume is made\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := c.in.decide()
+			if d := cmp.Diff(c.want, tell(got)); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+			if got.Finding.Reason == v1alpha1.ReasonVolumeLost && (got.Finding.Kind != backend.Bad || !got.Serves) {
+				t.Errorf("%+v, serves %t", got.Finding, got.Serves)
+			}
+		})
+	}
+	var many []backend.Volume
+	for i := range 15 {
+		many = append(many, expected(fmt.Sprintf("v%02d", i), "A", fmt.Sprintf("n1/quarry-a/pvc-00000000-0000-0000-0000-0000000000%02d", i)))
+	}
+	got := scene{node: own(one), object: recorded, volumes: many}.decide().Finding.Message
+	if !strings.Contains(got, "v09 (claim ns/v09) and 5 more;") || strings.Contains(got, "v10") {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,35 @@
+package setup
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// TestStripVolume: whether a volume has to be there is decided on what the cache keeps.
+func TestStripVolume(t *testing.T) {
+	made := metav1.NewTime(time.Unix(1, 0))
+	full := func(attributes map[string]string) *corev1.PersistentVolume {
+		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", CreationTimestamp: made, DeletionTimestamp: &made}}
+		v.Spec.StorageClassName, v.Spec.PersistentVolumeReclaimPolicy = "fast", corev1.PersistentVolumeReclaimRetain
+		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: "c"}
+		v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverLVM, VolumeHandle: "h", VolumeAttributes: attributes}
+		v.Status.Phase = corev1.VolumeReleased
+		return v
+	}
+	in := full(map[string]string{v1alpha1.AttributeGroupUUID: "G"})
+	in.Annotations, in.Spec.ClaimRef.UID, in.Spec.MountOptions = map[string]string{"a": "b"}, "uid", []string{"ro"}
+	in.Status.Message = "long"
+	out, err := stripVolume(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(full(map[string]string{v1alpha1.AttributeGroupUUID: "G"}), out); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}
