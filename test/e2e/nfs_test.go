@@ -220,7 +220,9 @@ func secondServer(t *testing.T, node, name string) *v1alpha1.Nfs {
 	onHost(t, "mkfs.ext4", "-q", "-F", image)
 	d := plug(t, node, image, "ubd")
 	t.Cleanup(func() {
-		onNode(t, node, `exportfs -ua; rpc.nfsd 0; pids=$(pidof rpc.mountd nfsdcld) && kill $pids; umount /srv`)
+		// The kernel lets go of what was exported in its own time.
+		onNode(t, node, `exportfs -ua; rpc.nfsd 0; exportfs -f; pids=$(pidof rpc.mountd nfsdcld) && kill $pids
+			for i in $(seq 100); do umount /srv 2>/dev/null && exit; exportfs -f; sleep 0.1; done; umount /srv`)
 	})
 	onNode(t, node, strings.ReplaceAll(`modprobe -a nfsd auth_rpcgss
 		mkdir -p /run/rpc_pipefs /var/lib/nfs/nfsdcld
