@@ -129,8 +129,20 @@ func TestMember_lost(t *testing.T) {
 		wrong.Spec.Lost = value
 		denied(t, jane.Update(t.Context(), wrong), string(m.UID), "node n1", "gone for ever")
 	}
+	ready(t, m, metav1.ConditionTrue)
 	m.Spec.Lost = string(m.UID)
-	must(t, jane.Update(t.Context(), m))
+	denied(t, jane.Update(t.Context(), m.DeepCopy()), "is Ready", "node n1 is not lost")
+	m.Spec.Lost = ""
+	ready(t, m, metav1.ConditionFalse)
+	// It can be taken back until somebody acts upon it.
+	for _, value := range []string{string(m.UID), "", string(m.UID)} {
+		m.Spec.Lost = value
+		must(t, jane.Update(t.Context(), m))
+	}
+	m.Finalizers = []string{v1alpha1.FinalizerMember}
+	must(t, ours.Update(t.Context(), m))
+	must(t, ours.Delete(t.Context(), m))
+	must(t, ours.Get(t.Context(), client.ObjectKeyFromObject(m), m))
 	for _, value := range []string{"", "1234"} {
 		back := m.DeepCopy()
 		back.Spec.Lost = value
@@ -139,6 +151,15 @@ func TestMember_lost(t *testing.T) {
 	// Everything else may be changed as before.
 	m.Spec.Maintenance = true
 	must(t, jane.Update(t.Context(), m))
+}
+
+// ready writes the condition as the controller does.
+func ready(t *testing.T, m *v1alpha1.Member, status metav1.ConditionStatus) {
+	t.Helper()
+	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: status, Reason: v1alpha1.ReasonReady, LastTransitionTime: metav1.Now(),
+	})
+	must(t, apitest.Client(t).Status().Update(t.Context(), m))
 }
 
 // A value that was stored before the policy was there must not wedge the Member: its finalizer has to go one day.

@@ -37,7 +37,6 @@ type Member struct {
 // MemberSpec is the identity of a member, the record of its data, and what a person wants of it.
 //
 // +kubebuilder:validation:XValidation:rule="self.of.kind == oldSelf.of.kind && self.of.name == oldSelf.of.name && self.of.uid == oldSelf.of.uid && self.node == oldSelf.node",message="of and node are the identity of a Member and cannot be changed"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.lost) || size(oldSelf.lost) == 0 || (has(self.lost) && self.lost == oldSelf.lost)",message="lost cannot be taken back"
 type MemberSpec struct {
 	// Of is the storage that the member belongs to.
 	Of MemberOwner `json:"of"`
@@ -50,7 +49,8 @@ type MemberSpec struct {
 	// Maintenance quiesces this member: it takes no new volumes, and no step is taken on it.
 	// +optional
 	Maintenance bool `json:"maintenance,omitempty"`
-	// Lost is a person's word that the node and what it holds are gone for ever. It counts only if it equals metadata.uid.
+	// Lost is a person's word that the node and what it holds are gone for ever. It counts only if it equals metadata.uid, and not while
+	// the agent reports the recorded group. It is refused while the member is Ready, and can be emptied until the member is being deleted.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Lost string `json:"lost,omitempty"`

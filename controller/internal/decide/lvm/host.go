@@ -54,7 +54,7 @@ func (v *View) Decide(m backend.Member) backend.Host {
 		h.decideStay(&out)
 	}
 	if m.Lost && h.reportsRecorded() {
-		out.Finding = bad(v1alpha1.ReasonLost, "is declared lost, but its agent reports the recorded "+list(h.groups[:1])+": the word is not taken")
+		out.Finding = bad(v1alpha1.ReasonLost, "is declared lost, but its agent reports the recorded "+list(h.groups[:1])+": the word is not taken as long as it does, but will be once the agent is silent. Empty spec.lost of the Member, unless that is meant")
 	}
 	return out
 }
