@@ -220,12 +220,8 @@ func realDeadServer(t *testing.T, s *nfsd.Server) {
 	takes(t, 2*time.Second, func() { must(t, r.Publish(t, handle, "pod/b", shared(), true)) })
 	takes(t, 8*time.Second, func() { must(t, r.Unpublish(t, handle, "pod/b")) })
 	takes(t, 40*time.Second, func() { wantCode(t, r.StageAt(t, second, "second/stage", shared()), codes.Unavailable) })
-	for i := range 3 {
-		most := 3 * time.Second
-		if i > 0 {
-			most = time.Second
-		}
-		takes(t, most, func() {
+	for range 3 {
+		takes(t, 4*time.Second, func() {
 			stats, err := r.NodeGetVolumeStats(t.Context(), &csipb.NodeGetVolumeStatsRequest{VolumeId: handle, VolumePath: r.Path(t, "pod/a")})
 			if err != nil || !stats.GetVolumeCondition().GetAbnormal() {
 				t.Errorf("%v, %v", stats, err)

@@ -428,12 +428,8 @@ func deadServer(t *testing.T, s *nfsd.Server) { //nolint:gocyclo // one journey,
 		})
 	})
 	wait.Go(func() {
-		for i := range 5 {
-			most := 6 * time.Second
-			if i > 0 {
-				most = 100 * time.Millisecond
-			}
-			takes(t, most, func() {
+		for range 2 {
+			takes(t, 8*time.Second, func() {
 				_, err := usageOf(t, c, place)
 				var p *sharedvolume.Problem
 				if !errors.As(err, &p) || p.Reason != sharedvolume.ReasonUnreachable {
