@@ -90,7 +90,7 @@ func TestReconcile_boundVolumeThatIsNotThere(t *testing.T) {
 			Key: v1alpha1.TopologyHost, Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"},
 		}},
 	}}}}
-	s.create(pv)
+	s.createPV(pv)
 	pv.Status.Phase = corev1.VolumeBound
 	if err := s.client.Status().Update(t.Context(), pv); err != nil {
 		t.Fatal(err)

@@ -47,6 +47,12 @@ func (s *suite) addForeign(name, class, driver string) {
 			},
 		},
 	}
+	s.createPV(v)
+}
+
+// createPV makes a PersistentVolume that goes with the test.
+func (s *suite) createPV(v *corev1.PersistentVolume) {
+	s.t.Helper()
 	s.create(v)
 	s.t.Cleanup(func() {
 		// Kubernetes protects volumes with a finalizer, and nobody is here to remove it.
