@@ -27,17 +27,14 @@ func (h host) partial() backend.Finding {
 	return backend.Finding{}
 }
 
-// borrowed is the group that another member of the Cluster has on record, or was making: its disks were moved to this host. It stays that
-// member's, so nothing is recorded here, changed or removed.
+// borrowed is the group that another member of the Cluster has on record: its disks were moved to this host. It stays that member's, so
+// nothing is recorded here, changed or removed. Only the UUID of a group tells it from others: disks without a serial number have the same
+// names on all nodes, and so the same UUIDs as physical volumes.
 func (h host) borrowed() backend.Finding {
 	for _, g := range h.groups {
 		for _, m := range h.view.seen.World.Members {
 			r := m.Spec.Group
-			if r == nil || string(m.Spec.Node) == h.m.Node {
-				continue
-			}
-			making := func(p decide.PV) bool { return slices.Contains(r.Forming, p.UUID) }
-			if r.UUID == g.UUID || r.UUID == "" && slices.ContainsFunc(g.PVs, making) {
+			if r != nil && string(m.Spec.Node) != h.m.Node && r.UUID == g.UUID && g.UUID != "" {
 				return bad(v1alpha1.ReasonVolumeGroupConflict, fmt.Sprintf(
 					"volume group %s is that of member %s on node %s: its disks were moved here; nothing is changed here until they are back there",
 					call(g.Name, g.UUID), m.Name, m.Spec.Node))

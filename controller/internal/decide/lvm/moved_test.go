@@ -32,7 +32,7 @@ func TestDecide_groupOfAnotherMember(t *testing.T) {
 		"a host without a Member":                  {scene{node: own(moved), world: theirs}, told},
 		"a member that was making a group":         {scene{node: own(moved), object: memberOf(clusterOf(), records("", "pv-x")), world: theirs}, told},
 		"a volume pretends that it is this host's": {scene{node: own(moved), volumes: []backend.Volume{pinned("v", "B")}, world: theirs}, told},
-		"the other member was making it":           {scene{node: own(moved), object: memberOf(clusterOf()), world: making}, told},
+		"both make one of disks of the same names": {scene{node: own(moved), object: memberOf(clusterOf(), records("", "pv-sdb")), world: making}, "record \"B\" quarry-a 0\nEnsureVolumeGroup quarry-a sdz\n"},
 		"beside the member's own":                  {scene{node: own(one, moved), object: memberOf(clusterOf(), records("A")), world: theirs}, told},
 		"a member that is being removed":           {scene{node: own(moved), object: memberOf(clusterOf()), world: theirs, edit: removed}, told},
 		"a removal beside the member's own":        {scene{node: own(one, moved), object: memberOf(clusterOf(), records("A")), world: theirs, edit: removed}, told},
