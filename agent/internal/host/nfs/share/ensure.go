@@ -79,17 +79,15 @@ func (o *owned) ensure(want record) (record, error) {
 
 // confirm checks that the directory of a volume still is the one that was made.
 func (o *owned) confirm(r record) (record, error) {
-	r, err := o.settle(r)
-	if err != nil {
-		return record{}, err
-	}
 	inode, err := o.root.inode(r.Directory)
 	switch {
 	case isMissing(err), isOther(err):
 		return record{}, fmt.Errorf("directory %q of volume %s is gone from the share: %w", r.Directory, r.Volume, sharedvolume.ErrState)
 	case err != nil:
 		return record{}, err
-	case r.Tree != o.tree || inode != r.Inode:
+	case r.Tree != o.tree:
+		return record{}, o.unsettled(r)
+	case inode != r.Inode:
 		return record{}, fmt.Errorf("directory %q is not the one that was made for volume %s: %w", r.Directory, r.Volume, sharedvolume.ErrState)
 	}
 	return r, nil

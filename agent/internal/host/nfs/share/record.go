@@ -113,6 +113,14 @@ func (o *owned) create(r record) error { return o.putRecord(r, false) }
 // save replaces the record of a volume.
 func (o *owned) save(r record) error { return o.putRecord(r, true) }
 
+// progress writes down how far a removal is. Another agent may have come to its end meanwhile: a volume that is forgotten stays forgotten.
+func (o *owned) progress(r record) error {
+	if _, found, err := o.load(r.Volume); err != nil || !found {
+		return err
+	}
+	return o.save(r)
+}
+
 func (o *owned) putRecord(r record, replace bool) error {
 	content, err := json.Marshal(r)
 	if err != nil {
