@@ -199,3 +199,42 @@ func TestRemove_madeAnewMeanwhile(t *testing.T) {
 	}
 	must(t, s.finds(target, "pvc-1", "data"))
 }
+
+// TestPrepare_withoutHardLinks prepares a share from two agents at once, on a server where the later identity replaces the earlier one. Both
+// return the one that stays, once they look again.
+func TestPrepare_withoutHardLinks(t *testing.T) {
+	s := newSite(t)
+	linkless := func(effect string, done bool) error {
+		if strings.HasPrefix(effect, "link") && !done {
+			return unix.EPERM
+		}
+		return nil
+	}
+	var seen []string
+	met := false
+	first := s.agent(Config{Hook: linkless})
+	second := s.agent(Config{Hook: func(effect string, done bool) error {
+		if effect == "link "+idFile && !done && !met {
+			met = true
+			id, err := first.Prepare(Target{Owner: owner})
+			wantReason(t, err, sharedvolume.ReasonNotPrepared)
+			seen = append(seen, id)
+			// It looked for the name before the first one came.
+			must(t, os.Rename(s.path(".quarry/"+idFile), s.path("earlier")))
+		}
+		return linkless(effect, done)
+	}})
+	id, err := second.Prepare(Target{Owner: other})
+	wantReason(t, err, sharedvolume.ReasonNotPrepared)
+	must(t, os.Remove(s.path("earlier")))
+	if seen = append(seen, id); !met || seen[0] != "" || seen[1] != "" {
+		t.Fatalf("identities %q", seen)
+	}
+	one, err := first.Prepare(Target{Owner: owner})
+	must(t, err)
+	two, err := second.Prepare(Target{Owner: other})
+	must(t, err)
+	if one != two || one == "" {
+		t.Errorf("identities %q and %q", one, two)
+	}
+}

@@ -167,19 +167,29 @@ func (o *owned) putRecord(r record, replace bool) error {
 
 // put makes a whole file appear at once, or replaces one at once.
 func (s *Share) put(tmp, in dir, name string, content []byte, replace bool) error {
+	if !replace {
+		_, err := s.add(tmp, in, name, content)
+		return err
+	}
 	draft := uuid.NewString()
 	if err := s.write(tmp, draft, content); err != nil {
 		return err
 	}
-	if replace {
-		return s.rename(tmp, draft, in, name)
+	return s.rename(tmp, draft, in, name)
+}
+
+// add makes a whole file appear at once, where nothing has its name. On a server without hard links it is not sure that the file stays: of two
+// agents at the same moment, the later one may replace the file of the other.
+func (s *Share) add(tmp, in dir, name string, content []byte) (sure bool, err error) {
+	draft := uuid.NewString()
+	if err := s.write(tmp, draft, content); err != nil {
+		return false, err
 	}
-	err := s.link(tmp, draft, in, name)
+	err = s.link(tmp, draft, in, name)
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EMLINK) {
-		// A server without hard links. Two agents at the same moment leave the record of the later one, and both read it again.
-		return s.move(tmp, draft, in, name)
+		return false, s.move(tmp, draft, in, name)
 	}
-	return errors.Join(err, s.unlink(tmp, draft))
+	return true, errors.Join(err, s.unlink(tmp, draft))
 }
 
 // forget removes the record of a volume, as the last step of its removal. The record of a directory that another agent made meanwhile stays.
