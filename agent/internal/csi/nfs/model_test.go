@@ -39,6 +39,8 @@ type model struct {
 	dirty bool
 	// hangs makes every unmount wait, whatever the server does.
 	hangs bool
+	// full is true for a node that starts no more processes: no server can be asked.
+	full bool
 	// detaches is true for a kernel that takes a mount away before it waits.
 	detaches bool
 	// used mounts refuse to go.
@@ -155,6 +157,9 @@ func (m shares) Reaches(_ context.Context, server string, options []string) erro
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked = append(m.asked, fmt.Sprint(server, options))
+	if m.full {
+		return fmt.Errorf("server %s was not asked: %w", server, sharedvolume.ErrBusy)
+	}
 	if m.down {
 		return unreachable()
 	}

@@ -295,6 +295,16 @@ func TestForce(t *testing.T) {
 			t.Errorf("forced %v, asked %v", r.forced, r.asked)
 		}
 	})
+	t.Run("the server cannot be asked", func(t *testing.T) {
+		r := staged(t)
+		must(t, r.Unpublish(t, r.handle, "pod/a"))
+		r.set(func() { r.down, r.full = true, true })
+		err := r.hang(t)()
+		wantCode(t, err, codes.Unavailable)
+		if len(r.forced) != 0 || len(r.asked) != 1 || !strings.Contains(err.Error(), "not known") {
+			t.Errorf("%v, forced %v, asked %v", err, r.forced, r.asked)
+		}
+	})
 	t.Run("the kernel took it away", func(t *testing.T) {
 		r := staged(t)
 		must(t, r.Unpublish(t, r.handle, "pod/a"))

@@ -32,8 +32,11 @@ func (s *Source) Unmount(ctx context.Context, v csi.Volume, p mount.Point, last 
 	if users := others(points, p); len(users) > 0 || !last {
 		return fmt.Errorf("%w, and is not forced: it is not the last mount of the volume (%s)", err, strings.Join(users, ", "))
 	}
-	gone := s.gone(ctx, p)
-	if gone == nil {
+	gone, probeErr := s.gone(ctx, p)
+	switch {
+	case probeErr != nil:
+		return fmt.Errorf("%w, and is not forced: it is not known whether the server is gone: %s", err, probeErr.Error())
+	case gone == nil:
 		return fmt.Errorf("%w, and is not forced: the server %s answers", err, server(p))
 	}
 	s.cfg.Log.Info("Forcing away the last mount of a volume: its server is gone, and no pod uses the volume", "volume", v.Handle, "path", p.Path,
@@ -74,20 +77,23 @@ func others(points []mount.Point, p mount.Point) []string {
 	return out
 }
 
-// gone is the reason why the server of a mount cannot be reached, and nil when it can.
-func (s *Source) gone(ctx context.Context, p mount.Point) error {
+// gone is the reason why the server of a mount cannot be reached, and nil when it can. An error says that nobody knows.
+func (s *Source) gone(ctx context.Context, p mount.Point) (reason *sharedvolume.Problem, err error) {
 	var options []string
 	for o := range strings.SplitSeq(p.Options, ",") {
 		if key, _, _ := strings.Cut(o, "="); key == "vers" || key == "port" {
 			options = append(options, o)
 		}
 	}
-	err := s.cfg.Shares.Reaches(ctx, server(p), options)
-	var problem *sharedvolume.Problem
-	if errors.As(err, &problem) && problem.Reason == sharedvolume.ReasonUnreachable {
-		return problem
+	err = s.cfg.Shares.Reaches(ctx, server(p), options)
+	switch {
+	case !errors.As(err, &reason):
+		return nil, err
+	case reason.Reason == sharedvolume.ReasonUnreachable:
+		return reason, nil
 	}
-	return nil
+	// What refuses is there.
+	return nil, nil
 }
 
 // server is the address that a mount is connected to, as the kernel shows it.

@@ -45,7 +45,7 @@ func (c *Client) Attach(ctx context.Context, v Volume, place *os.File) error {
 var (
 	// ErrInUse means that somebody uses a mount.
 	ErrInUse = child.ErrInUse
-	// ErrHangs means that an unmount waits for a server.
+	// ErrHangs means that an unmount waits for a server: this one, or an earlier one of the same mount whose process is not gone yet.
 	ErrHangs = errors.New("the unmount waits for the server")
 )
 
@@ -69,7 +69,8 @@ func (c *Client) Unmount(ctx context.Context, m Mounted, force bool) error {
 	return err
 }
 
-// Reaches reports whether the server of a mount answers, with a Problem that says why not.
+// Reaches reports whether the server of a mount answers, with a Problem that says why not. Where it could not be asked, the error is no
+// Problem.
 func (c *Client) Reaches(ctx context.Context, server string, options []string) error {
 	m, err := source(sharedvolume.Share{Server: server, Path: "/", MountOptions: options}, kernel.Use)
 	if err != nil {
@@ -78,7 +79,11 @@ func (c *Client) Reaches(ctx context.Context, server string, options []string) e
 	if m.Addresses, err = c.addresses(ctx, m.Host); err != nil {
 		return c.explain(err)
 	}
-	err = c.once(ctx, &task{kind: child.TaskProbe, on: "server " + server, server: server, limit: c.cfg.Limits.Mount}, m)
+	t := &task{kind: child.TaskProbe, on: "server " + server, server: server, limit: c.cfg.Limits.Mount}
+	err = c.once(ctx, t, m)
+	if err != nil && !t.started {
+		return fmt.Errorf("server %s was not asked: %s: %w", server, err.Error(), sharedvolume.ErrBusy)
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server %s does not answer: %v.", server, err)
 	}

@@ -61,7 +61,7 @@ func (c *Client) entry(key string, m child.Mount) (*mounted, error) {
 		return s, s.refusal()
 	}
 	if len(c.shares)+len(c.tasks) >= c.cfg.Limits.Processes {
-		return nil, c.full()
+		return nil, sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "%d processes work on shares already.", c.cfg.Limits.Processes)
 	}
 	s := &mounted{client: c, key: key, version: m.Options.Version, ready: make(chan struct{}), waiting: map[uint64]chan child.Response{}}
 	c.shares[key] = s

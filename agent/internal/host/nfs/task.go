@@ -16,6 +16,8 @@ type task struct {
 	// kind is one of the tasks of package child, on says what it works on, server whom it may wait for.
 	kind, on, server string
 	limit            time.Duration
+	// started is true when there was room for it, and its process was started.
+	started bool
 	// killed is the time when it was killed because it did not end.
 	killed time.Time
 }
@@ -43,6 +45,7 @@ func (c *Client) ask(ctx context.Context, t *task, message any, files ...*os.Fil
 		c.finish(t)
 		return child.Response{}, err
 	}
+	t.started = true
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.limit)
 	defer cancel()
 	result := make(chan reply, 1)
@@ -76,7 +79,8 @@ func (c *Client) ask(ctx context.Context, t *task, message any, files ...*os.Fil
 	return out.Response, out.err
 }
 
-// begin counts a task. What hangs because of one server is bounded, so that there is always room for the others.
+// begin counts a task. What hangs because of one server is bounded, so that there is always room for the others. A bound says nothing about
+// the server of the task that it refuses.
 func (c *Client) begin(t *task) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,16 +97,12 @@ func (c *Client) begin(t *task) error {
 		return sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "A process of this node waits for server %s since %s (%s).",
 			t.server, before.killed.UTC().Format(time.RFC3339), t.on)
 	case hanging >= c.cfg.Limits.Hanging:
-		return sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "%d processes of this node wait for server %s already.", hanging, t.server)
+		return fmt.Errorf("%s %s: %d processes of this node wait for server %s already: %w", t.kind, t.on, hanging, t.server, sharedvolume.ErrBusy)
 	case len(c.shares)+len(c.tasks) >= c.cfg.Limits.Processes:
-		return c.full()
+		return fmt.Errorf("%s %s: %d processes work on shares already: %w", t.kind, t.on, c.cfg.Limits.Processes, sharedvolume.ErrBusy)
 	}
 	c.tasks[t.on] = t
 	return nil
-}
-
-func (c *Client) full() error {
-	return sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "%d processes work on shares already.", c.cfg.Limits.Processes)
 }
 
 func (c *Client) finish(t *task) {

@@ -152,6 +152,51 @@ func TestMeasure(t *testing.T) {
 	must(t, err)
 }
 
+// wantNotAsked expects that a server could not be asked, which does not mean that it is gone.
+func wantNotAsked(t *testing.T, c *Client, server string) {
+	t.Helper()
+	var problem *sharedvolume.Problem
+	if err := c.Reaches(t.Context(), server, nil); !errors.Is(err, sharedvolume.ErrBusy) || errors.As(err, &problem) {
+		t.Errorf("the server was not asked: %v", err)
+	}
+}
+
+// TestTask_full takes a bound of this node for no sign of a server.
+func TestTask_full(t *testing.T) {
+	w := newWorld(t)
+	limits := quick
+	limits.Processes, limits.Mount = 1, 20*time.Second
+	c := w.client(limits)
+	dir, err := os.Open(t.TempDir())
+	must(t, err)
+	defer dir.Close()
+	begun, hold, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	w.tasks[child.TaskProbe] = func([]*os.File) error { close(begun); <-hold; return nil }
+	go func() { done <- c.Reaches(t.Context(), "two", nil) }()
+	<-begun
+	wantNotAsked(t, c, "one")
+	wantNotAsked(t, c, "two")
+	m := Mounted{Dir: dir, Name: "a", What: "volume a", Server: "one"}
+	if err := c.Unmount(t.Context(), m, false); !errors.Is(err, sharedvolume.ErrBusy) || errors.Is(err, ErrHangs) {
+		t.Errorf("nothing was unmounted: %v", err)
+	}
+	close(hold)
+	must(t, <-done)
+}
+
+// TestReaches_hangs refuses to ask a server while an earlier probe does not go: nobody knows then.
+func TestReaches_hangs(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(quick)
+	waits := make(chan struct{})
+	w.stop(child.TaskProbe)
+	w.stubborn[child.TaskProbe] = true
+	w.tasks[child.TaskProbe] = func([]*os.File) error { <-waits; return nil }
+	wantReason(t, c.Reaches(t.Context(), "one", nil), sharedvolume.ReasonUnreachable)
+	wantNotAsked(t, c, "one")
+	close(waits)
+}
+
 // TestTask_bounds keeps what hangs because of one server from using up the room of the others.
 func TestTask_bounds(t *testing.T) {
 	w := newWorld(t)
@@ -172,11 +217,14 @@ func TestTask_bounds(t *testing.T) {
 		}
 		takes(t, 10*most, func() {
 			m := Mounted{Dir: dir, Name: "a", What: fmt.Sprintf("volume %d", i), Server: "one"}
-			if err := c.Unmount(t.Context(), m, false); !errors.Is(err, ErrHangs) {
-				t.Errorf("%d: %v", i, err)
+			tried := i < limits.Hanging
+			err := c.Unmount(t.Context(), m, false)
+			if errors.Is(err, ErrHangs) != tried || errors.Is(err, sharedvolume.ErrBusy) == tried {
+				t.Errorf("%d: %v, tried %t", i, err, tried)
 			}
 		})
 	}
+	wantNotAsked(t, c, "one")
 	if n := w.running.Load(); n != int64(limits.Hanging) {
 		t.Errorf("%d processes", n)
 	}

@@ -132,6 +132,10 @@ func (o *owned) eachOf(volumes dir, c *comparison, until time.Time, do func(reco
 			return fmt.Errorf("compare the record of volume %s: %w", id, err)
 		}
 		if c.After = id.Name; !o.now().Before(until) {
+			// Another agent may have come to the end meanwhile.
+			if now, _, err := o.compared(); err != nil || now.Done {
+				return err
+			}
 			if err := o.noteCompared(*c); err != nil {
 				return err
 			}
@@ -164,26 +168,29 @@ func (o *owned) register(r record) error {
 	})
 }
 
-// renew writes the inode of a directory anew. A volume that cannot be recognised keeps its record as it is: whoever asks for it is told.
+// renew writes the inode of a directory anew, where its place tells whose it is. A volume that cannot be recognised keeps its record as it is:
+// whoever asks for it is told.
 func (o *owned) renew(r record) error {
-	if _, err := o.settle(r); !isRefusal(err) {
+	settled, err := o.settled(r)
+	if err == nil && settled.Tree != r.Tree {
+		err = o.stamp(settled, r)
+	}
+	if !isRefusal(err) {
 		return err
 	}
 	return nil
 }
 
-// settle recognises a volume in a copied share, and writes that down.
-func (o *owned) settle(r record) (record, error) {
-	settled, err := o.settled(r)
-	if err != nil || settled.Tree == r.Tree {
-		return settled, err
+// stamp writes down a directory that was recognised by its place. Another agent may have come to the end of the comparison meanwhile, and may
+// have removed the volume since.
+func (o *owned) stamp(r, old record) error {
+	if c, _, err := o.compared(); err != nil || c.Done {
+		return err
 	}
-	return settled, o.stamp(settled, r.Inode)
-}
-
-// stamp writes down a directory that was recognised by its place.
-func (o *owned) stamp(r record, old uint64) error {
-	if err := o.unnote(record{Owner: r.Owner, Volume: r.Volume, Inode: old}); err != nil {
+	if now, found, err := o.recordOf(old.id()); err != nil || !found || now != old {
+		return err
+	}
+	if err := o.unnote(old); err != nil {
 		return err
 	}
 	if err := o.note(r); err != nil {
@@ -192,11 +199,12 @@ func (o *owned) stamp(r record, old uint64) error {
 	return o.save(r)
 }
 
-// settled returns a record with the inode that the directory has in this tree of records. In a copy, the place decides: where the record of
-// one volume alone leads there, and through no other volume. A record that comes back as it was is of a directory that is not at its
-// place. A place that two records name is an error, for nobody can say whose it is.
+// settled returns a record with the inode that the directory has in this tree of records. While the records of a copy are compared, the place
+// decides: where the record of one volume alone leads there, and through no other volume. A record that comes back as it was is of a
+// directory that is not at its place, or that is being removed: nobody knows what was moved away from there before the share was copied.
+// A place that two records name is an error, for nobody can say whose it is.
 func (o *owned) settled(r record) (record, error) {
-	if r.Tree == o.tree || r.State == sharedvolume.Making || r.Moved {
+	if r.Tree == o.tree || r.State != sharedvolume.Made {
 		return r, nil
 	}
 	at, entered, err := o.entered(r)
@@ -204,18 +212,30 @@ func (o *owned) settled(r record) (record, error) {
 		return r, err
 	}
 	defer at.close()
-	if !entered && r.State == sharedvolume.Removing {
-		// The place was given up, or is another's by now.
-		return r, nil
-	}
 	if !entered {
-		return r, fmt.Errorf("the place of volume %s is not written down in this copy of the share: remove %s/%s to let all records be compared once more: %w",
-			r.id(), sharedvolume.MarkDirectory, comparedFile, sharedvolume.ErrState)
+		return r, fmt.Errorf("the place of volume %s is not written down in this copy of the share: %s: %w", r.id(), onceMore, sharedvolume.ErrState)
 	}
 	if err := o.unshared(at, r); err != nil {
 		return r, err
 	}
 	return o.recognised(r)
+}
+
+// onceMore is what a person does to have all records compared.
+const onceMore = "remove " + sharedvolume.MarkDirectory + "/" + comparedFile + " to let all records be compared once more"
+
+// unsettled says why the directory at the place of a volume is not taken for the volume's. A place decides only while the records are
+// compared: what comes there later may be anybody's.
+func (o *owned) unsettled(r record) error {
+	if r.State == sharedvolume.Removing {
+		return fmt.Errorf("the share was copied while volume %s was being removed, and it is not known whether %q is the directory that was made for it: "+
+			"remove it if it is, and move it away until the volume is gone if not: %w", r.Volume, r.Directory, sharedvolume.ErrState)
+	}
+	if _, err := o.settled(r); err != nil {
+		return err
+	}
+	return fmt.Errorf("the share was copied, and directory %q of volume %s was gone when the records were compared with it, or was put back later. "+
+		"What is there is left alone. If it is the volume's, %s; if not, move it away: %w", r.Directory, r.Volume, onceMore, sharedvolume.ErrState)
 }
 
 // recognised returns a record with the inode of the directory that is at its place.
@@ -273,6 +293,6 @@ func (o *owned) unshared(at dir, r record) error {
 		return nil
 	}
 	return fmt.Errorf("the share was copied, and there the records of the volumes %s (directory %q) and %s (directory %q) lead to one place: nobody can tell "+
-		"whose it is. Move the record of the one that has no data, %s/%s/<volume>.json, away from the share: %w",
-		r.id(), r.Directory, held[0].id(), held[0].Directory, sharedvolume.MarkDirectory, volumesDir, sharedvolume.ErrState)
+		"whose it is. Move the record of the one that has no data, %s/%s/<volume>.json, away from the share, and %s: %w",
+		r.id(), r.Directory, held[0].id(), held[0].Directory, sharedvolume.MarkDirectory, volumesDir, onceMore, sharedvolume.ErrState)
 }

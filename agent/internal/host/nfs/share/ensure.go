@@ -79,17 +79,15 @@ func (o *owned) ensure(want record) (record, error) {
 
 // confirm checks that the directory of a volume still is the one that was made.
 func (o *owned) confirm(r record) (record, error) {
-	r, err := o.settle(r)
-	if err != nil {
-		return record{}, err
-	}
 	inode, err := o.root.inode(r.Directory)
 	switch {
 	case isMissing(err), isOther(err):
 		return record{}, fmt.Errorf("directory %q of volume %s is gone from the share: %w", r.Directory, r.Volume, sharedvolume.ErrState)
 	case err != nil:
 		return record{}, err
-	case r.Tree != o.tree || inode != r.Inode:
+	case r.Tree != o.tree:
+		return record{}, o.unsettled(r)
+	case inode != r.Inode:
 		return record{}, fmt.Errorf("directory %q is not the one that was made for volume %s: %w", r.Directory, r.Volume, sharedvolume.ErrState)
 	}
 	return r, nil
@@ -276,20 +274,10 @@ func (o *owned) passable(d dir, component string) error {
 	return err
 }
 
-// finish makes sure that the directory is where it belongs, and writes that down.
-func (o *owned) finish(r record) (record, error) {
-	inode, err := o.root.inode(r.Directory)
-	if err != nil {
-		return record{}, err
-	}
-	if inode != r.Inode {
-		return record{}, fmt.Errorf("directory %q: another one took its place: %w", r.Directory, sharedvolume.ErrTaken)
-	}
-	r.State = sharedvolume.Made
-	return r, o.save(r)
-}
-
-// giveUp removes what was made of a volume that finds no place, so that nothing is left of it.
+// giveUp removes what was made of a volume that finds no place, so that nothing is left of it. What another agent made of it meanwhile stays.
 func (o *owned) giveUp(r record) error {
+	if now, found, err := o.load(r.Volume); err != nil || found && (now.State != sharedvolume.Making || !now.of(r)) {
+		return err
+	}
 	return errors.Join(ignoreMissing(o.rmdir(o.making, r.key())), o.unnote(r), o.unclaim(r), o.forget(r))
 }

@@ -78,7 +78,9 @@ func (s *Share) Find(t Target, name, directory string) (*os.File, error) {
 		return nil, explain(err)
 	}
 	st, err := d.stat()
-	if err == nil && (r.Tree != o.tree || st.Ino != r.Inode) {
+	if err == nil && r.Tree != o.tree {
+		err = o.unsettled(r)
+	} else if err == nil && st.Ino != r.Inode {
 		err = fmt.Errorf("directory %q is not the one that was made for volume %s: %w", directory, name, sharedvolume.ErrState)
 	}
 	if err != nil {
@@ -88,7 +90,7 @@ func (s *Share) Find(t Target, name, directory string) (*os.File, error) {
 	return os.NewFile(uintptr(d.fd), directory), nil
 }
 
-// known recognises a volume in a copied share without writing that down.
+// known returns a record that was compared with the share. One of another tree is of a directory that was not there then.
 func (o *owned) known(r record) (record, error) {
 	if r.Tree == o.tree {
 		return r, nil
@@ -103,5 +105,10 @@ func (o *owned) known(r record) (record, error) {
 	if o.places, err = o.marks.open(placesDir); err != nil {
 		return r, err
 	}
-	return o.settled(r)
+	// The comparison may have come to its end since the record was read.
+	now, found, err := o.load(r.Volume)
+	if err == nil && (!found || now.State != r.State) {
+		err = fmt.Errorf("volume %s changed meanwhile: %w", r.Volume, sharedvolume.ErrBusy)
+	}
+	return now, err
 }

@@ -59,8 +59,13 @@ func (s *Share) Prepare(t Target) (string, error) {
 		return "", explainRoot(err)
 	}
 	defer marks.close()
-	if err := s.furnish(marks, t.Owner); err != nil {
+	sure, err := s.furnish(marks, t.Owner)
+	if err != nil {
 		return "", explainRoot(err)
+	}
+	if !sure {
+		return "", sharedvolume.NewProblem(sharedvolume.ReasonNotPrepared,
+			"The share cannot be used yet: it got its identity at this moment, and its server has no hard links, so that another agent may replace it. It is read again at the next look.")
 	}
 	o, err := s.open(t)
 	if err != nil {
@@ -93,24 +98,26 @@ func (s *Share) recognise(t Target) error {
 	return nil
 }
 
-// furnish makes what is missing below the mark directory. The owner's directory is made last: it says that all others are there.
-func (s *Share) furnish(marks dir, owner string) error {
+// furnish makes what is missing below the mark directory. The owner's directory is made last: it says that all others are there. sure is false
+// when the share got an identity that another agent may replace at this moment.
+func (s *Share) furnish(marks dir, owner string) (sure bool, err error) {
 	for _, name := range []string{temporary, indexDir, makingDir, removingDir, placesDir, volumesDir} {
 		d, err := s.ensureDir(marks, name)
 		if err != nil {
-			return err
+			return false, err
 		}
 		d.close()
 	}
 	tmp, err := marks.open(temporary)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer tmp.close()
 	content, err := json.Marshal(identity{Version: recordVersion, ID: uuid.NewString()})
 	if err != nil {
-		return err
+		return false, err
 	}
+	sure = true
 	for _, file := range []struct {
 		name    string
 		content []byte
@@ -118,21 +125,23 @@ func (s *Share) furnish(marks dir, owner string) error {
 		if _, err := marks.lstat(file.name); !isMissing(err) {
 			continue
 		}
-		if err := s.put(tmp, marks, file.name, file.content, false); err != nil && !errors.Is(err, unix.EEXIST) {
-			return err
+		alone, err := s.add(tmp, marks, file.name, file.content)
+		if err != nil && !errors.Is(err, unix.EEXIST) {
+			return false, err
 		}
+		sure = sure && (alone || err != nil || file.name != idFile)
 	}
 	volumes, err := marks.open(volumesDir)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer volumes.close()
 	mine, err := s.ensureDir(volumes, owner)
 	if err != nil {
-		return err
+		return false, err
 	}
 	mine.close()
-	return nil
+	return sure, nil
 }
 
 // ensureDir makes a directory of ours and opens it.

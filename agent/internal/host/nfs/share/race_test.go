@@ -148,3 +148,93 @@ func TestEnsure_madeMeanwhile(t *testing.T) {
 	_, _ = slow.Ensure(target, "pvc-1", "data", sharedvolume.Delete) // It dies, or finds the volume made.
 	must(t, s.finds(target, "pvc-1", "data"))
 }
+
+// TestEnsure_removedMeanwhile lets another agent make a volume and retain its directory while one still makes it. The volume stays forgotten,
+// and the directory stays where it is.
+func TestEnsure_removedMeanwhile(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	over := false
+	slow := s.agent(Config{Hook: func(what string, done bool) error {
+		if strings.HasPrefix(what, "move data") && done && !over {
+			over = true
+			_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Retain)
+			must(t, err)
+			write(t, s.path("data/file"), "precious")
+			must(t, removeOne(s.Share, target, "pvc-1"))
+		}
+		return nil
+	}})
+	_, err := slow.Ensure(target, "pvc-1", "data", sharedvolume.Retain)
+	wantError(t, err, sharedvolume.ErrState, "removed meanwhile")
+	if !over {
+		t.Fatal("nothing happened meanwhile")
+	}
+	s.gone(target, "pvc-1")
+	s.holds("data/file", "precious")
+}
+
+// TestRemove_madeAnewMeanwhile lets another agent remove a volume and make it anew while one still removes it. The new record stays.
+func TestRemove_madeAnewMeanwhile(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	must(t, err)
+	again := false
+	slow := s.agent(Config{Hook: func(what string, done bool) error {
+		if again || what != "rmdir "+owner+".pvc-1" || !done {
+			return nil
+		}
+		again = true
+		must(t, removeOne(s.Share, target, "pvc-1"))
+		// Something takes the number of the directory that is gone.
+		must(t, os.Mkdir(s.path("number"), 0o755))
+		_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+		must(t, err)
+		return nil
+	}})
+	wantError(t, removeOne(slow, target, "pvc-1"), sharedvolume.ErrBusy, "anew")
+	if !again {
+		t.Fatal("nothing happened meanwhile")
+	}
+	must(t, s.finds(target, "pvc-1", "data"))
+}
+
+// TestPrepare_withoutHardLinks prepares a share from two agents at once, on a server where the later identity replaces the earlier one. Both
+// return the one that stays, once they look again.
+func TestPrepare_withoutHardLinks(t *testing.T) {
+	s := newSite(t)
+	linkless := func(effect string, done bool) error {
+		if strings.HasPrefix(effect, "link") && !done {
+			return unix.EPERM
+		}
+		return nil
+	}
+	var seen []string
+	met := false
+	first := s.agent(Config{Hook: linkless})
+	second := s.agent(Config{Hook: func(effect string, done bool) error {
+		if effect == "link "+idFile && !done && !met {
+			met = true
+			id, err := first.Prepare(Target{Owner: owner})
+			wantReason(t, err, sharedvolume.ReasonNotPrepared)
+			seen = append(seen, id)
+			// It looked for the name before the first one came.
+			must(t, os.Rename(s.path(".quarry/"+idFile), s.path("earlier")))
+		}
+		return linkless(effect, done)
+	}})
+	id, err := second.Prepare(Target{Owner: other})
+	wantReason(t, err, sharedvolume.ReasonNotPrepared)
+	must(t, os.Remove(s.path("earlier")))
+	if seen = append(seen, id); !met || seen[0] != "" || seen[1] != "" {
+		t.Fatalf("identities %q", seen)
+	}
+	one, err := first.Prepare(Target{Owner: owner})
+	must(t, err)
+	two, err := second.Prepare(Target{Owner: other})
+	must(t, err)
+	if one != two || one == "" {
+		t.Errorf("identities %q and %q", one, two)
+	}
+}

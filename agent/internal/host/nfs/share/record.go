@@ -47,6 +47,9 @@ type record struct {
 
 func (r record) id() sharedvolume.ID { return sharedvolume.ID{Owner: r.Owner, Name: r.Volume} }
 
+// of reports whether two records are of the same directory.
+func (r record) of(other record) bool { return r.Inode == other.Inode && r.Tree == other.Tree }
+
 // key is the name of what belongs to the volume in the directories that all owners share.
 func (r record) key() string { return r.Owner + "." + r.Volume }
 
@@ -113,6 +116,39 @@ func (o *owned) create(r record) error { return o.putRecord(r, false) }
 // save replaces the record of a volume.
 func (o *owned) save(r record) error { return o.putRecord(r, true) }
 
+// finish makes sure that the directory is where it belongs, and writes that down. Another agent may have made the volume meanwhile, and may even
+// have come to the end of its removal: a volume that is forgotten stays forgotten.
+func (o *owned) finish(r record) (record, error) {
+	inode, err := o.root.inode(r.Directory)
+	if err != nil {
+		return record{}, err
+	}
+	if inode != r.Inode {
+		return record{}, fmt.Errorf("directory %q: another one took its place: %w", r.Directory, sharedvolume.ErrTaken)
+	}
+	now, found, err := o.load(r.Volume)
+	switch {
+	case err != nil:
+		return record{}, err
+	case !found, now.State == sharedvolume.Removing:
+		return record{}, fmt.Errorf("volume %s was removed meanwhile: %w", r.Volume, sharedvolume.ErrState)
+	case !now.of(r):
+		return record{}, fmt.Errorf("volume %s: another agent makes it: %w", r.Volume, sharedvolume.ErrBusy)
+	case now.State == sharedvolume.Made:
+		return now, nil
+	}
+	r.State = sharedvolume.Made
+	return r, o.save(r)
+}
+
+// progress writes down how far a removal is. Another agent may have come to its end meanwhile: a volume that is forgotten stays forgotten.
+func (o *owned) progress(r record) error {
+	if _, found, err := o.load(r.Volume); err != nil || !found {
+		return err
+	}
+	return o.save(r)
+}
+
 func (o *owned) putRecord(r record, replace bool) error {
 	content, err := json.Marshal(r)
 	if err != nil {
@@ -131,23 +167,40 @@ func (o *owned) putRecord(r record, replace bool) error {
 
 // put makes a whole file appear at once, or replaces one at once.
 func (s *Share) put(tmp, in dir, name string, content []byte, replace bool) error {
+	if !replace {
+		_, err := s.add(tmp, in, name, content)
+		return err
+	}
 	draft := uuid.NewString()
 	if err := s.write(tmp, draft, content); err != nil {
 		return err
 	}
-	if replace {
-		return s.rename(tmp, draft, in, name)
-	}
-	err := s.link(tmp, draft, in, name)
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EMLINK) {
-		// A server without hard links. Two agents at the same moment leave the record of the later one, and both read it again.
-		return s.move(tmp, draft, in, name)
-	}
-	return errors.Join(err, s.unlink(tmp, draft))
+	return s.rename(tmp, draft, in, name)
 }
 
-// forget removes the record of a volume, as the last step of its removal.
+// add makes a whole file appear at once, where nothing has its name. On a server without hard links it is not sure that the file stays: of two
+// agents at the same moment, the later one may replace the file of the other.
+func (s *Share) add(tmp, in dir, name string, content []byte) (sure bool, err error) {
+	draft := uuid.NewString()
+	if err := s.write(tmp, draft, content); err != nil {
+		return false, err
+	}
+	err = s.link(tmp, draft, in, name)
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EMLINK) {
+		return false, s.move(tmp, draft, in, name)
+	}
+	return true, errors.Join(err, s.unlink(tmp, draft))
+}
+
+// forget removes the record of a volume, as the last step of its removal. The record of a directory that another agent made meanwhile stays.
 func (o *owned) forget(r record) error {
+	now, found, err := o.load(r.Volume)
+	if err != nil || !found {
+		return err
+	}
+	if !now.of(r) {
+		return fmt.Errorf("volume %s was made anew meanwhile: %w", r.Volume, sharedvolume.ErrBusy)
+	}
 	return ignoreMissing(o.unlink(o.volumes, r.Volume+suffix))
 }
 

@@ -24,14 +24,17 @@ func (s *Share) Remove(t Target, name string, policy sharedvolume.Policy, until 
 	if err != nil {
 		return sharedvolume.Removal{}, explain(err)
 	}
+	if found {
+		if err = o.ready(); err == nil {
+			// The comparison may have written it anew.
+			r, found, err = o.load(id.Name)
+		}
+		if err != nil {
+			return sharedvolume.Removal{}, explain(err)
+		}
+	}
 	if !found {
 		return sharedvolume.Removal{Done: true}, explain(o.unstage(record{Owner: id.Owner, Volume: id.Name}))
-	}
-	if err = o.ready(); err == nil {
-		r, err = o.settle(r)
-	}
-	if err != nil {
-		return sharedvolume.Removal{}, explain(err)
 	}
 	out, err := o.remove(r, policy, until)
 	return out, explain(err)
@@ -121,10 +124,13 @@ func (o *owned) holding(directory string) (in dir, name string, err error) {
 
 // where reports whether the directory of a volume is at its place. Something else there is not ours to touch: it is an error, for
 // somebody renamed the volume's own directory, unless the removal had begun. Then the place may have been free for a while, and have
-// been taken since.
+// been taken since. In a copy of the share nobody can tell.
 func (o *owned) where(r record) (bool, error) {
 	inode, err := o.root.inode(r.Directory)
-	other := isOther(err) || err == nil && (r.Tree != o.tree || inode != r.Inode)
+	if err == nil && r.Tree != o.tree {
+		return false, o.copiedTo(r)
+	}
+	other := isOther(err) || err == nil && inode != r.Inode
 	switch {
 	case isMissing(err), other && r.State == sharedvolume.Removing:
 		return false, nil
@@ -133,6 +139,21 @@ func (o *owned) where(r record) (bool, error) {
 			r.Directory, r.Volume, sharedvolume.ErrState)
 	}
 	return err == nil, err
+}
+
+// copiedTo refuses what is at the place of a volume in a copied share, unless the removal gave the place up before.
+func (o *owned) copiedTo(r record) error {
+	if r.State == sharedvolume.Removing {
+		at, entered, err := o.entered(r)
+		if err != nil {
+			return err
+		}
+		at.close()
+		if !entered {
+			return nil
+		}
+	}
+	return o.unsettled(r)
 }
 
 func goneNote(r record) string {
@@ -180,14 +201,6 @@ func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) err
 		err = saveErr
 	}
 	return err
-}
-
-// progress writes down how far a removal is. Another agent may have come to its end meanwhile: a volume that is forgotten stays forgotten.
-func (o *owned) progress(r record) error {
-	if _, found, err := o.load(r.Volume); err != nil || !found {
-		return err
-	}
-	return o.save(r)
 }
 
 // mine refuses to remove what is not the directory of a volume. A call that was killed between its move and its second look leaves
