@@ -46,7 +46,7 @@ func (s session) performOnVolume(ctx context.Context, step plan.Step) error {
 func (s session) ObserveGroup(ctx context.Context, was plan.Group) (plan.Group, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := errors.Join(ctx.Err(), s.broken); err != nil {
+	if err := errors.Join(ctx.Err(), s.broken, s.mute); err != nil {
 		return plan.Group{}, err
 	}
 	g := s.groups[was.Name]

@@ -32,6 +32,7 @@ func (i *Inventory) addGroups(ctx context.Context, devices []*observed) plan.Sna
 		for _, d := range labelled {
 			d.unreadable("volume group", err)
 		}
+		snap.GroupsError = err.Error()
 		return snap
 	}
 	j := newJoin(labelled, pvs)

@@ -19,6 +19,8 @@ const (
 	maxOwn = 700 * time.Millisecond
 	// poolPeriod is how often a node with thin pools is observed without an event: nothing tells when a pool fills.
 	poolPeriod = 30 * time.Second
+	// blindPeriod is how often a node whose groups LVM could not report is observed without an event: nothing tells when LVM can again.
+	blindPeriod = 5 * time.Second
 )
 
 // errWatchEnded means that the source of events dried up. The process cannot go on without it.
@@ -33,6 +35,8 @@ type hub struct {
 	underway underway
 	poked    chan struct{}
 	done     chan struct{}
+	// blindPeriod is shorter in tests.
+	blindPeriod time.Duration
 
 	mu      sync.Mutex
 	latest  *View
@@ -41,7 +45,9 @@ type hub struct {
 }
 
 func newHub(observer Observer) *hub {
-	h := &hub{observer: observer, poked: make(chan struct{}, 1), done: make(chan struct{}), changed: make(chan struct{})}
+	h := &hub{
+		observer: observer, poked: make(chan struct{}, 1), done: make(chan struct{}), changed: make(chan struct{}), blindPeriod: blindPeriod,
+	}
 	h.flights.observe = h.observeAndShow
 	return h
 }
@@ -66,7 +72,7 @@ func (h *hub) run(ctx context.Context) error {
 				continue
 			}
 		case <-h.poked:
-		case <-h.poolsDue():
+		case <-h.due():
 		}
 		if ctx.Err() != nil {
 			return nil
@@ -75,12 +81,21 @@ func (h *hub) run(ctx context.Context) error {
 	}
 }
 
-// poolsDue tells when the node's thin pools have to be looked at again: never on a node without any.
-func (h *hub) poolsDue() <-chan time.Time {
+// due tells when the node has to be looked at again without an event: soon while LVM cannot report, at times where pools or disks that do
+// not answer are, never on other nodes.
+func (h *hub) due() <-chan time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.latest == nil || h.latest.err != nil {
 		return nil
+	}
+	if h.latest.Snapshot.GroupsError != "" {
+		return time.After(h.blindPeriod)
+	}
+	for _, d := range h.latest.Snapshot.Devices {
+		if d.Type == "disk" && !d.Removable && len(d.Unreadable) > 0 {
+			return time.After(poolPeriod)
+		}
 	}
 	for _, g := range h.latest.Snapshot.Groups {
 		for _, p := range g.Pools {

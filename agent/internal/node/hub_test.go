@@ -21,6 +21,8 @@ type stubObserver struct {
 
 	mu  sync.Mutex
 	err error
+	// mute is why LVM reports nothing.
+	mute string
 }
 
 func (o *stubObserver) Observe(context.Context) (plan.Snapshot, error) {
@@ -31,6 +33,7 @@ func (o *stubObserver) Observe(context.Context) (plan.Snapshot, error) {
 	for i := range o.devices.Load() {
 		s.Devices = append(s.Devices, plan.Device{Path: fmt.Sprintf("/dev/sd%d", i)})
 	}
+	s.GroupsError = o.mute
 	return s, o.err
 }
 
@@ -222,5 +225,29 @@ func TestFlights_share(t *testing.T) {
 	}
 	if _, err := f.get(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestHub_looksAgainWhileLVMCannotReport: no event tells that it can.
+func TestHub_looksAgainWhileLVMCannotReport(t *testing.T) {
+	o := newStub()
+	o.mute = "exit status 5"
+	h := newHub(o)
+	h.blindPeriod = time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- h.run(ctx) }()
+	defer func() { cancel(); <-done }()
+	blind, err := h.next(ctx, 0)
+	if err != nil || blind.Snapshot.GroupsError == "" {
+		t.Fatalf("%+v, %v", blind, err)
+	}
+	o.mu.Lock()
+	o.mute = ""
+	o.mu.Unlock()
+	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
+	defer stop()
+	if seen, err := h.next(ctx, blind.Number); err != nil || seen.Snapshot.GroupsError != "" {
+		t.Errorf("%+v, %v", seen, err)
 	}
 }

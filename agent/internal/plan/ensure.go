@@ -30,6 +30,8 @@ func CheckGroupName(name string) error {
 // EnsureGroup plans how the group comes to hold the wanted devices. It judges all devices before the first step: when one of them
 // cannot be taken, the plan is empty and the error names every device that cannot.
 //
+// It makes no group while one of that name may be on the node unseen.
+//
 // It accepts three kinds of devices: those that are in the group already, physical volumes that an interrupted call for this very
 // owner left behind without a group (see PVUUID), and clean devices that are still as described.
 func EnsureGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
@@ -60,6 +62,11 @@ func EnsureGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Plan{}, err
+	}
+	if !exists && len(join) > 0 {
+		if err := s.seesAll(p); err != nil {
+			return Plan{}, fmt.Errorf("make group %s: %w", want.Name, err)
+		}
 	}
 	return growGroup(want, group, exists, steps, join)
 }
@@ -110,7 +117,7 @@ func admit(d Device, id Identity, ownerUID string, p Policy) ([]Step, error) {
 }
 
 // OwnGroup finds the group of that name. It refuses, with the given error, a group of another owner, and a name that stands twice on
-// the node.
+// the node; with ErrUnsure, a group that is not seen while LVM cannot report any.
 func OwnGroup(s Snapshot, want GroupSpec, taken error) (Group, bool, error) {
 	if slices.Contains(s.ForeignGroups, want.Name) {
 		return Group{}, false, fmt.Errorf("group %s carries no tag of ours: %w", want.Name, taken)
@@ -125,11 +132,13 @@ func OwnGroup(s Snapshot, want GroupSpec, taken error) (Group, bool, error) {
 		}
 		found = append(found, g)
 	}
-	switch len(found) {
-	case 0:
-		return Group{}, false, nil
-	case 1:
+	switch {
+	case len(found) == 1:
 		return found[0], true, nil
+	case len(found) == 0 && s.GroupsError != "":
+		return Group{}, false, fmt.Errorf("group %s: %w: %s", want.Name, ErrUnsure, s.GroupsError)
+	case len(found) == 0:
+		return Group{}, false, nil
 	}
 	return Group{}, false, fmt.Errorf("group name %s stands %d times on the node: %w", want.Name, len(found), taken)
 }

@@ -42,6 +42,8 @@ var (
 	ErrInUse = errors.New("volume is in use")
 	// ErrPartial: a physical volume of the group is missing.
 	ErrPartial = errors.New("a device of the group is missing")
+	// ErrUnsure: which groups the node has cannot be told at the moment. Unknown is never absent, so nothing is decided.
+	ErrUnsure = errors.New("which volume groups the node has is not known")
 	// ErrRefused: a tool found a device, group or volume in another state than the plan was made on, and left it alone.
 	ErrRefused = errors.New("the node changed meanwhile")
 )

@@ -89,6 +89,9 @@ func pvOf(d Device) string { return PVUUID(me, IdentityOf(d)) }
 func TestEnsureGroup(t *testing.T) {
 	a, b := cleanDisk("sda"), cleanDisk("sdb")
 	inA, orphanB := member("sda", "vg", me), orphan("sdb", me)
+	unseen := member("sda", "", "")
+	unseen.Unreadable = []string{"volume group: not reported"}
+	hung := Device{Path: "/dev/disk/by-id/sdh", KernelName: "sdh", Type: "disk", SizeBytes: 1 << 30, Unreadable: []string{"content: the device does not answer"}}
 	dirty := signed("ext4", "", "")
 	moved := spec(a)
 	moved.Devices[0].Serial = "other"
@@ -160,11 +163,28 @@ func TestEnsureGroup(t *testing.T) {
 		"refuses another member": {
 			snapshot: Snapshot{Devices: []Device{inA}, Groups: []Group{groupOf("vg", me, inA)}}, want: moved, err: ErrMismatch, says: "serial",
 		},
-		"refuses another content":   {snapshot: Snapshot{Devices: []Device{a}}, want: changed, err: ErrMismatch, says: "v1:before"},
-		"refuses an absent disk":    {snapshot: Snapshot{Devices: []Device{a}}, want: spec(a, b), err: ErrNotFound, says: b.Path},
-		"refuses one disk twice":    {snapshot: Snapshot{Devices: []Device{a}}, want: twice, err: ErrInvalid, says: "same device"},
-		"refuses a foreign name":    {snapshot: Snapshot{Devices: []Device{a}, ForeignGroups: []string{"vg"}}, want: spec(a), err: ErrAlreadyExists},
-		"refuses another owner":     {snapshot: Snapshot{Devices: []Device{a}, Groups: []Group{groupOf("vg", somebody)}}, want: spec(a), err: ErrAlreadyExists, says: somebody},
+		"refuses another content": {snapshot: Snapshot{Devices: []Device{a}}, want: changed, err: ErrMismatch, says: "v1:before"},
+		"refuses an absent disk":  {snapshot: Snapshot{Devices: []Device{a}}, want: spec(a, b), err: ErrNotFound, says: b.Path},
+		"refuses one disk twice":  {snapshot: Snapshot{Devices: []Device{a}}, want: twice, err: ErrInvalid, says: "same device"},
+		"refuses a foreign name":  {snapshot: Snapshot{Devices: []Device{a}, ForeignGroups: []string{"vg"}}, want: spec(a), err: ErrAlreadyExists},
+		"refuses another owner":   {snapshot: Snapshot{Devices: []Device{a}, Groups: []Group{groupOf("vg", somebody)}}, want: spec(a), err: ErrAlreadyExists, says: somebody},
+		"refuses a new group while LVM reports none": {
+			snapshot: Snapshot{Devices: []Device{unseen, b}, GroupsError: "exit status 5"}, want: spec(b), err: ErrUnsure, says: "exit status 5",
+		},
+		"refuses a new group while a label stands twice": {
+			snapshot: Snapshot{Devices: []Device{unseen, b}}, want: spec(b), err: ErrUnsure, says: unseen.Path,
+		},
+		"refuses a new group while a disk does not answer": {
+			snapshot: Snapshot{Devices: []Device{hung, b}}, want: spec(b), err: ErrUnsure, says: "take it out of the node",
+		},
+		"extends a group while a disk does not answer": {
+			snapshot: Snapshot{Devices: []Device{inA, b, hung}, Groups: []Group{groupOf("vg", me, inA)}}, want: spec(a, b),
+			plan: []string{"create physical volume " + pvOf(b) + " on " + b.Path, "extend group vg by " + b.Path},
+		},
+		"minds no unreadable partition": {
+			snapshot: Snapshot{Devices: []Device{b, {Path: "/dev/sdz1", Type: "partition", PVUUID: "x", Unreadable: []string{"twice"}}}}, want: spec(b),
+			plan: []string{"create physical volume " + pvOf(b) + " on " + b.Path, "create group vg on " + b.Path},
+		},
 		"refuses an ambiguous name": {snapshot: Snapshot{Devices: []Device{a}, Groups: []Group{groupOf("vg", me), groupOf("vg", me)}}, want: spec(a), err: ErrAlreadyExists, says: "2 times"},
 	} {
 		t.Run(name, func(t *testing.T) { tt.check(t, EnsureGroup) })
@@ -309,5 +329,20 @@ func TestPlan_touches(t *testing.T) {
 	}}
 	if diff := cmp.Diff([]string{"a", "b", "c"}, p.Touches()); diff != "" {
 		t.Errorf("touches (-want +got):\n%s", diff)
+	}
+}
+
+// TestGroup_unreported: while LVM reports no group, none counts as absent.
+func TestGroup_unreported(t *testing.T) {
+	a := member("sda", "", "")
+	a.Unreadable = []string{"volume group: exit status 5"}
+	s := Snapshot{Devices: []Device{a, orphan("sdb", me)}, GroupsError: "exit status 5"}
+	for name, decide := range map[string]func(Snapshot, GroupSpec, Policy) (Plan, error){
+		"ensure": EnsureGroup, "reduce": ReduceGroup, "remove": RemoveGroup,
+	} {
+		p, err := decide(s, spec(a), testPolicy)
+		if !errors.Is(err, ErrUnsure) || len(p.Steps) > 0 {
+			t.Errorf("%s: %v, %v", name, p, err)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"quarry.storage/quarry/pkg/refusal"
 )
@@ -72,6 +73,27 @@ func mayCarryPV(d Device, p Policy) bool {
 	}
 	read := d.HeadTailZero || d.ContentDigest != "" || len(d.Signatures) > 0
 	return len(d.Unreadable) > 0 && !read
+}
+
+// seesAll refuses, with ErrUnsure, to conclude that the node has no other group than those that are seen: a device may carry a part of one
+// that is not seen.
+func (s Snapshot) seesAll(p Policy) error {
+	for _, d := range s.Devices {
+		if mayHidePV(d, p) {
+			return fmt.Errorf("%w: device %s cannot be read and may be in one (%s); heal it, or take it out of the node",
+				ErrUnsure, d.Path, strings.Join(d.Unreadable, "; "))
+		}
+	}
+	return nil
+}
+
+// mayHidePV reports whether a device may be a physical volume of a group of ours that is not seen. That of a device whose label can be read
+// is not seen either while another device has the same label, or LVM does not take it.
+func mayHidePV(d Device, p Policy) bool {
+	if virtual(d, p) != "" || partition(d, p) != "" || removable(d, p) != "" {
+		return false
+	}
+	return d.PVUUID != "" && len(d.Unreadable) > 0 || mayCarryPV(d, p)
 }
 
 // forget adds the step that makes the group forget the missing devices. It notes what they are, by the records of the caller where

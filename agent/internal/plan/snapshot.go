@@ -30,6 +30,9 @@ type Snapshot struct {
 	Groups []Group
 	// ForeignGroups are the names of the volume groups on the node that do not.
 	ForeignGroups []string
+	// GroupsError says why LVM could not report the groups; empty when it could. No group is known then, which does not mean that there is
+	// none.
+	GroupsError string
 }
 
 // Device is one block device. Facts that could not be read are named in Unreadable; a device with such a fact is refused.

@@ -19,6 +19,7 @@ var codeOf = []struct {
 }{
 	{plan.ErrInvalid, codes.InvalidArgument},
 	{plan.ErrBusy, codes.Aborted},
+	{plan.ErrUnsure, codes.Aborted},
 	{node.ErrStopping, codes.Unavailable},
 	{plan.ErrNotOurs, codes.PermissionDenied},
 	{plan.ErrAlreadyExists, codes.AlreadyExists},

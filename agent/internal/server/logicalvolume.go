@@ -28,6 +28,9 @@ func (s *logicalVolumeService) ListLogicalVolumes(
 	if err != nil {
 		return nil, err
 	}
+	if err := reported(seen); err != nil {
+		return nil, err
+	}
 	resp := &agentv1.ListLogicalVolumesResponse{}
 	for _, g := range seen.Groups {
 		if req.GetGroup() != "" && g.Name != req.GetGroup() {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
@@ -32,16 +34,27 @@ func (s *volumeGroupService) ListVolumeGroups(
 	if err != nil {
 		return nil, err
 	}
+	if err := reported(seen); err != nil {
+		return nil, err
+	}
 	return &agentv1.ListVolumeGroupsResponse{Groups: toGroups(seen)}, nil
 }
 
-// WatchVolumeGroups sends all groups at once and after every change.
+// reported is the error of a call that lists while LVM cannot report.
+func reported(s plan.Snapshot) error {
+	if s.GroupsError != "" {
+		return status.Errorf(codes.Unavailable, "%v: %s", plan.ErrUnsure, s.GroupsError)
+	}
+	return nil
+}
+
+// WatchVolumeGroups sends all groups at once and after every change. That LVM cannot report them is part of the response, not an error.
 func (s *volumeGroupService) WatchVolumeGroups(
 	_ *agentv1.WatchVolumeGroupsRequest, stream grpc.ServerStreamingServer[agentv1.WatchVolumeGroupsResponse],
 ) error {
 	out := onlyChanges[*agentv1.WatchVolumeGroupsResponse]{send: stream.Send}
 	return s.node.Follow(stream.Context(), func(v node.View) error {
-		return out.pass(&agentv1.WatchVolumeGroupsResponse{Groups: toGroups(v.Snapshot)})
+		return out.pass(&agentv1.WatchVolumeGroupsResponse{Groups: toGroups(v.Snapshot), Error: v.Snapshot.GroupsError})
 	})
 }
 

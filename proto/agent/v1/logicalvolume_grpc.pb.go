@@ -38,10 +38,10 @@ type LogicalVolumeServiceClient interface {
 	//
 	// Effect: none. Idempotent. Who may call: the controller.
 	//
-	// | code        | caller's action                        |
-	// |-------------|----------------------------------------|
-	// | UNAVAILABLE | retry with backoff                     |
-	// | INTERNAL    | show the message: LVM could not report |
+	// | code        | caller's action                              |
+	// |-------------|----------------------------------------------|
+	// | UNAVAILABLE | retry with backoff; LVM may have failed      |
+	// | INTERNAL    | show the message: the node could not be read |
 	ListLogicalVolumes(ctx context.Context, in *ListLogicalVolumesRequest, opts ...grpc.CallOption) (*ListLogicalVolumesResponse, error)
 	// CreateLogicalVolume makes a volume: linear, thin in a pool of the group, or a thin copy of another volume or snapshot. It runs
 	// one LVM command, and a second one only when LVM answers that the name exists.
@@ -165,10 +165,10 @@ type LogicalVolumeServiceServer interface {
 	//
 	// Effect: none. Idempotent. Who may call: the controller.
 	//
-	// | code        | caller's action                        |
-	// |-------------|----------------------------------------|
-	// | UNAVAILABLE | retry with backoff                     |
-	// | INTERNAL    | show the message: LVM could not report |
+	// | code        | caller's action                              |
+	// |-------------|----------------------------------------------|
+	// | UNAVAILABLE | retry with backoff; LVM may have failed      |
+	// | INTERNAL    | show the message: the node could not be read |
 	ListLogicalVolumes(context.Context, *ListLogicalVolumesRequest) (*ListLogicalVolumesResponse, error)
 	// CreateLogicalVolume makes a volume: linear, thin in a pool of the group, or a thin copy of another volume or snapshot. It runs
 	// one LVM command, and a second one only when LVM answers that the name exists.

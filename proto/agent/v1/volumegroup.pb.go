@@ -140,8 +140,11 @@ func (*WatchVolumeGroupsRequest) Descriptor() ([]byte, []int) {
 
 type WatchVolumeGroupsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Ordered by name.
-	Groups        []*VolumeGroup `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Ordered by name. Empty, which does not mean that there are none, while error is set.
+	Groups []*VolumeGroup `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Why LVM could not report the groups; empty when it could. Then nothing is known of them, and what was sent last may still hold.
+	// Agents of earlier versions leave it empty.
+	Error         string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -181,6 +184,13 @@ func (x *WatchVolumeGroupsResponse) GetGroups() []*VolumeGroup {
 		return x.Groups
 	}
 	return nil
+}
+
+func (x *WatchVolumeGroupsResponse) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
 }
 
 type EnsureVolumeGroupRequest struct {
@@ -722,9 +732,10 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\x17ListVolumeGroupsRequest\"P\n" +
 	"\x18ListVolumeGroupsResponse\x124\n" +
 	"\x06groups\x18\x01 \x03(\v2\x1c.quarry.agent.v1.VolumeGroupR\x06groups\"\x1a\n" +
-	"\x18WatchVolumeGroupsRequest\"Q\n" +
+	"\x18WatchVolumeGroupsRequest\"g\n" +
 	"\x19WatchVolumeGroupsResponse\x124\n" +
-	"\x06groups\x18\x01 \x03(\v2\x1c.quarry.agent.v1.VolumeGroupR\x06groups\"\x86\x01\n" +
+	"\x06groups\x18\x01 \x03(\v2\x1c.quarry.agent.v1.VolumeGroupR\x06groups\x12\x14\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"\x86\x01\n" +
 	"\x18EnsureVolumeGroupRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x129\n" +
