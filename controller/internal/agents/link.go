@@ -35,6 +35,8 @@ type link struct {
 	// every attempt that fails in another way.
 	why     string
 	settled bool
+	// cannotRun and cannotReport say what is wrong with LVM: when the session began, and when it reported last.
+	cannotRun, cannotReport string
 	// haveDevices and haveGroups are true once the present session has reported.
 	haveDevices, haveGroups bool
 	// forgotten is true once the node does not exist any more. What still comes in changes nothing that outlives the link.

@@ -73,6 +73,34 @@ func TestPool_watches(t *testing.T) {
 	await(t, "the disk shows", func() bool { return len(p.Node("n1").Devices) == 3 })
 }
 
+// TestPool_failedReport: a node whose LVM cannot report is not one without groups.
+func TestPool_failedReport(t *testing.T) {
+	a, p := connected(t)
+	a.AddGroup("vg", "uid", "sda")
+	await(t, "the group shows", func() bool { return len(p.Node("n1").Groups) == 1 && p.Node("n1").LVMError == "" })
+	a.BreakReport(errors.New("exit status 5"))
+	await(t, "the failure shows", func() bool { return strings.Contains(p.Node("n1").LVMError, "exit status 5") })
+	if n := p.Node("n1"); !n.Up() || len(n.Groups) != 1 || !slices.Equal(p.Holders("uid"), []string{"n1"}) {
+		t.Errorf("%+v", n)
+	}
+	// A new session that has not reported yet must not undo it.
+	fresh := newPool(t, a.CA)
+	fresh.SetAddress("n1", a.Addr(), "pod")
+	await(t, "a new controller learns of it", func() bool { return fresh.Node("n1").Up() })
+	if n := fresh.Node("n1"); !strings.Contains(n.LVMError, "exit status 5") || len(n.Groups) > 0 {
+		t.Errorf("%+v", n)
+	}
+	a.Restart(t)
+	for range 20 {
+		if n := fresh.Node("n1"); n.Up() && n.LVMError == "" {
+			t.Fatalf("%+v", n)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	a.BreakReport(nil)
+	await(t, "it heals", func() bool { n := fresh.Node("n1"); return n.Up() && n.LVMError == "" && len(n.Groups) == 1 })
+}
+
 func TestPool_calls(t *testing.T) {
 	a, p := connected(t)
 	ctx, devices := context.Background(), p.Node("n1").Devices

@@ -38,9 +38,20 @@ func (l *link) introduce(ctx context.Context, c agentv1.NodeServiceClient) error
 	}
 	l.report(ctx, func(n *decide.Node) {
 		n.AgentVersion, n.KernelRelease = r.GetAgentVersion(), r.GetKernelRelease()
-		n.LVMVersion, n.LVMError, n.BootID = r.GetLvmVersion(), r.GetLvmError(), r.GetBootId()
+		n.LVMVersion, n.BootID = r.GetLvmVersion(), r.GetBootId()
+		l.cannotRun = r.GetLvmError()
+		n.LVMError = l.lvmError()
 	})
 	return nil
+}
+
+// lvmError says why the groups are not known as they are now. The failed report of an earlier session counts until a new one comes. The
+// caller holds the lock.
+func (l *link) lvmError() string {
+	if l.cannotRun == "" && l.cannotReport != "" {
+		return "it could not report the volume groups: " + l.cannotReport
+	}
+	return l.cannotRun
 }
 
 func (l *link) watchDevices(ctx context.Context, c agentv1.DeviceServiceClient) error {
@@ -73,7 +84,12 @@ func (l *link) watchGroups(ctx context.Context, c agentv1.VolumeGroupServiceClie
 		}
 		groups := groupsOf(r.GetGroups())
 		l.report(ctx, func(n *decide.Node) {
-			n.Groups = groups
+			l.cannotReport = r.GetError()
+			n.LVMError = l.lvmError()
+			if l.cannotReport == "" {
+				// What was reported last stays while LVM fails: nobody knows better.
+				n.Groups = groups
+			}
 			l.haveGroups = true
 		})
 	}

@@ -33,7 +33,8 @@ type Node struct {
 	Problem string
 	// AgentVersion, KernelRelease, LVMVersion and BootID as the agent reports them.
 	AgentVersion, KernelRelease, LVMVersion, BootID string
-	// LVMError says why LVM cannot be run on the node; empty when it can.
+	// LVMError says why LVM cannot be run on the node, or failed to report the groups; empty when it did. Groups are those of the last good
+	// report then, and none if there was none.
 	LVMError string
 	// Devices, ordered by kernel name.
 	Devices []Device

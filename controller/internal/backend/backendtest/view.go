@@ -78,7 +78,7 @@ func (v *View) Facts(name string) backend.Facts {
 			f.Holding = append(f.Holding, g.Name+"/"+volume)
 		}
 	}
-	f.Recorded = f.Up && g.is(backend.Member{Object: m}.Record())
+	f.Recorded, f.Unsure = f.Up && g.is(backend.Member{Object: m}.Record()), f.Up && h.blind
 	switch {
 	case backend.Lost(m) && !f.Up && !f.TooEarly:
 		f.Holding, f.Data = nil, nodestate.DataAbsent

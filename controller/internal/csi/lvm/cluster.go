@@ -10,6 +10,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/lvm"
 	"quarry.storage/quarry/controller/internal/decide/lvm/place"
 	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -122,7 +123,7 @@ type spot struct {
 	seen bool
 	// percent bounds what is given out of the thin pool.
 	percent int32
-	// lost is true when a person said that the node and what is on its disks are gone, and the node does not show the group.
+	// lost is true when a person said that the node and what is on its disks are gone, and the node is silent or lacks the group.
 	lost bool
 	// other is true when the group of the name that the node shows is not the one on record: what it lacks may be in that one.
 	other bool
@@ -150,18 +151,20 @@ func (b *Backend) locate(ctx context.Context, id volumeid.ID) (spot, error) {
 		switch {
 		case p.seen && class.Owner == p.owner:
 			p.percent = class.Thin.Percent
-			p.lost, p.other = lost(m) && !p.node.Up(), p.unrecorded(m)
+			p.lost, p.other = !p.node.Up() && p.gone(m), p.unrecorded(m)
 		case !p.seen && class.Group == id.Group && (m != nil || place.Names(c, id.Node)):
 			p.owner, p.percent = class.Owner, class.Thin.Percent
-			p.lost = lost(m)
+			p.lost = p.gone(m)
 		}
 	}
 	return p, nil
 }
 
-// lost reports whether a person's word that a member is lost was taken: the engine deletes the Member then. Here nobody may know yet
-// whether the node still has the group.
-func lost(m *v1alpha1.Member) bool { return backend.Lost(m) && !m.DeletionTimestamp.IsZero() }
+// gone reports whether a person's word that a member is lost counts here. The engine took it: it deletes the Member then. And this process
+// knows by itself that the node is silent, or lacks the group: it may have just started, and the node may be back.
+func (p spot) gone(m *v1alpha1.Member) bool {
+	return backend.Lost(m) && !m.DeletionTimestamp.IsZero() && lvm.Gone(p.node, m.Spec.Group)
+}
 
 // unrecorded reports whether the group that is seen is another one than the Member records: disks were exchanged.
 func (p spot) unrecorded(m *v1alpha1.Member) bool {
@@ -191,6 +194,8 @@ func (b *Backend) reach(ctx context.Context, id volumeid.ID) (spot, error) {
 	case p.owner == "" && (p.node.Agent == decide.AgentConnecting || p.node.Agent == decide.AgentUnreachable):
 		// Nobody knows yet what the node has. Unknown is never absent.
 		return spot{}, volume.Refuse(volume.Unavailable, "%s", place.Away(p.node).Message)
+	case p.owner == "" && p.node.Up() && p.node.LVMError != "":
+		return spot{}, volume.Refuse(volume.Unavailable, "LVM cannot be run on node %s: %s", id.Node, p.node.LVMError)
 	case p.owner == "":
 		return spot{}, fmt.Errorf("%w: no Cluster has volume group %s on node %s", volume.ErrNotOurs, id.Group, id.Node)
 	case !p.node.Up():

@@ -1,15 +1,22 @@
 package lvm_test
 
 import (
+	"crypto/tls"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quarry.storage/quarry/controller/internal/agents"
+	"quarry.storage/quarry/controller/internal/csi/lvm"
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
@@ -77,6 +84,69 @@ func TestDeleteVolume_nodeOrDisksAway(t *testing.T) {
 	s.await("deletion", func() bool { return s.remove(id) == nil })
 	if v := s.agents["node-1"].Volumes(group); len(v) != 0 {
 		t.Errorf("volumes are %+v", v)
+	}
+}
+
+// TestDeleteVolume_lostMember: a person said that the node is lost, and it may be back. The driver believes it only while it sees that the
+// node is away, or that the group is.
+func TestDeleteVolume_lostMember(t *testing.T) {
+	s := newSuite(t, false, "node-1")
+	a := s.agents["node-1"]
+	id := s.create(s.request("pvc-1")).GetVolumeId()
+	m := &s.cache.members[0]
+	m.Spec.Lost, m.DeletionTimestamp = string(m.UID), new(metav1.Now())
+
+	// The driver has just started: it has not heard of the node.
+	young := agents.New(t.Context(), agents.Config{
+		TLS:   func(node string) (*tls.Config, error) { return a.CA.ControllerTLS(t, node), nil },
+		Grace: time.Minute, Patience: 50 * time.Millisecond, Absence: 50 * time.Millisecond,
+	})
+	t.Cleanup(young.Close)
+	driver := &lvm.Backend{Reader: s.cache, Agents: young}
+	refused := func(when string) {
+		t.Helper()
+		if err := driver.DeleteVolume(t.Context(), id); err == nil {
+			t.Errorf("deleted while %s", when)
+		}
+		if v := a.Volumes(group); len(v) != 1 {
+			t.Fatalf("volumes are %+v while %s", v, when)
+		}
+	}
+	if n := young.Node("node-1"); n.Agent != decide.AgentConnecting {
+		t.Fatalf("%+v", n)
+	}
+	refused("nobody knows the node yet")
+	young.SetAddress("node-1", "127.0.0.1:1", "nobody")
+	refused("the agent connects")
+
+	// LVM fails there, or the disk does not answer.
+	a.BreakReport(errors.New("exit status 5"))
+	young.SetAddress("node-1", a.Addr(), "pod")
+	s.await("the failure", func() bool { n := young.Node("node-1"); return n.Up() && n.LVMError != "" })
+	refused("LVM reports no group")
+	clusters := s.cache.clusters
+	s.cache.clusters = nil
+	refused("LVM reports no group, and the Cluster is gone")
+	s.cache.clusters = clusters
+	a.Unplug("sdb")
+	a.BreakReport(nil)
+	a.AddDisks(diskBytes, "sdc")
+	a.Corrupt("sdc", "content")
+	s.await("node-1 reports", func() bool {
+		n := young.Node("node-1")
+		return n.LVMError == "" && len(n.Groups) == 0 && len(n.Devices) == 1 && n.Devices[0].RefusedFor(v1alpha1.RefusalUnreadable)
+	})
+	refused("a disk does not answer")
+
+	a.Corrupt("sdc", "")
+	s.await("all is read", func() bool { return !young.Node("node-1").Devices[0].RefusedFor(v1alpha1.RefusalUnreadable) })
+	if err := driver.DeleteVolume(t.Context(), id); err != nil {
+		t.Errorf("the group is not there: %v", err)
+	}
+	a.Kill()
+	s.await("node-1 down", func() bool { return young.Node("node-1").Agent == decide.AgentUnreachable })
+	if err := driver.DeleteVolume(t.Context(), id); err != nil {
+		t.Errorf("the node is away: %v", err)
 	}
 }
 

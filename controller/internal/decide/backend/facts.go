@@ -25,6 +25,9 @@ type Facts struct {
 	Data nodestate.Data
 	// Recorded is true while the host reports what the record of its member names. A word that it is lost does not count then.
 	Recorded bool
+	// Unsure is true while the host answers, and what it reports leaves open whether that is there. A word that it is lost does not count
+	// then either.
+	Unsure bool
 	// Reason and Problem say why the host is not up; empty when it is.
 	Reason, Problem string
 	// Holding names what of the storage is on the host, ordered.

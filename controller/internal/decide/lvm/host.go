@@ -53,7 +53,11 @@ func (v *View) Decide(m backend.Member) backend.Host {
 	default:
 		h.decideStay(&out)
 	}
-	if m.Lost && h.reportsRecorded() {
+	switch {
+	case m.Lost && h.unsure():
+		out.Finding = bad(v1alpha1.ReasonLost, "is declared lost, but its agent answers and does not say for sure that the recorded group is not there ("+
+			doubt(h.node)+"): the word is not taken until it does, but will be once the agent is silent. Empty spec.lost of the Member, unless that is meant")
+	case m.Lost && h.reportsRecorded():
 		out.Finding = bad(v1alpha1.ReasonLost, "is declared lost, but its agent reports the recorded "+list(h.groups[:1])+": the word is not taken as long as it does, but will be once the agent is silent. Empty spec.lost of the Member, unless that is meant")
 	}
 	return out
@@ -63,6 +67,9 @@ func (v *View) Decide(m backend.Member) backend.Host {
 func (h host) decideRemoval(out *backend.Host) {
 	if out.Finding = h.borrowed(); out.Finding.IsZero() {
 		out.Finding = h.scattered()
+	}
+	if out.Finding.IsZero() {
+		out.Finding = h.hidden()
 	}
 	if !out.Finding.IsZero() || h.m.State != nodestate.Abandoned || len(h.m.Volumes) > 0 || len(holding(h.groups)) > 0 {
 		return
@@ -177,4 +184,9 @@ func (h host) unused() bool {
 func (h host) reportsRecorded() bool {
 	r := h.m.Record()
 	return known(h.node) && r != nil && r.UUID != "" && h.seen(r.UUID) >= 0
+}
+
+// unsure reports whether the agent answers, and what it says leaves open whether the recorded group is there.
+func (h host) unsure() bool {
+	return h.node.Up() && !h.reportsRecorded() && !Gone(h.node, h.m.Record())
 }

@@ -87,3 +87,41 @@ func (s Standing) problem(n decide.Node, own int) string {
 func ownGroups(s Spec, n decide.Node) []decide.Group {
 	return slices.DeleteFunc(n.GroupsOf(s.UID()), func(g decide.Group) bool { return slices.Contains(s.Lost, g.UUID) })
 }
+
+// Gone reports whether a person's word that a host is lost can be true by what its agent says: the agent is silent, or reports without a
+// doubt that the recorded group is not there. It is too early to say while the agent connects.
+func Gone(n decide.Node, recorded *v1alpha1.MemberGroup) bool {
+	switch n.Agent {
+	case decide.AgentMissing, decide.AgentUnreachable:
+		return true
+	case decide.AgentUp:
+		seen := func(g decide.Group) bool { return recorded != nil && g.UUID == recorded.UUID }
+		return doubt(n) == "" && !slices.ContainsFunc(n.Groups, seen)
+	}
+	return false
+}
+
+// doubt says why a group may be on a node whose agent answers even if it is not among the reported ones; empty when it cannot be.
+func doubt(n decide.Node) string {
+	if n.LVMError != "" {
+		return "LVM cannot be run: " + n.LVMError
+	}
+	var hiding []string
+	for _, d := range n.Devices {
+		// Devices and groups are reported one after the other: a device may name a group that is reported in a moment.
+		unlisted := d.OwnerUID != "" && d.VolumeGroup != "" && !slices.ContainsFunc(n.Groups, func(g decide.Group) bool { return g.Holds(d) })
+		if unlisted || mayHide(d) {
+			hiding = append(hiding, d.Path)
+		}
+	}
+	if len(hiding) == 0 {
+		return ""
+	}
+	return "it may be on what cannot be read: " + backend.Shorten(hiding, 10)
+}
+
+// mayHide reports whether a device may carry a part of a group that is not seen. Groups are made on whole disks only.
+func mayHide(d decide.Device) bool {
+	return d.RefusedFor(v1alpha1.RefusalUnreadable) && !d.RefusedFor(v1alpha1.RefusalVirtual) &&
+		!d.RefusedFor(v1alpha1.RefusalPartition) && !d.RefusedFor(v1alpha1.RefusalRemovable)
+}

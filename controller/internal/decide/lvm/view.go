@@ -85,12 +85,13 @@ func (v *View) Facts(host string) backend.Facts {
 	}
 	own, _ := v.groups(host)
 	m := v.members[host]
+	h := v.host(backend.Member{Node: host, Object: m})
 	f := backend.Facts{
 		Up: n.Up(), TooEarly: n.Agent == decide.AgentConnecting, Missing: n.Agent == decide.AgentMissing,
-		Holding: holding(own), Data: data(n, own), Recorded: v.host(backend.Member{Node: host, Object: m}).reportsRecorded(),
+		Holding: holding(own), Data: data(n, own), Recorded: h.reportsRecorded(), Unsure: h.unsure(),
 	}
 	f.Reason, f.Problem = problem(n)
-	if f.Data == nodestate.DataAbsent && !v.host(backend.Member{Node: host, Object: m}).scattered().IsZero() {
+	if f.Data == nodestate.DataAbsent && (!h.scattered().IsZero() || !h.hidden().IsZero()) {
 		f.Data = nodestate.DataUnknown
 	}
 	if backend.Lost(m) && !f.Up && !f.TooEarly {

@@ -46,7 +46,7 @@ func TestFacts(t *testing.T) {
 		"another than the recorded group": {
 			scene{node: up("n1", []decide.Group{groupOf("B")}), object: recorded}, nil, backend.Facts{Up: true, Data: absent},
 		},
-		"a host where LVM cannot be asked": {scene{node: decide.Node{Agent: decide.AgentUp, LVMError: "no lvm"}}, nil, backend.Facts{Up: true, Data: unknown}},
+		"a host where LVM cannot be asked": {scene{node: decide.Node{Agent: decide.AgentUp, LVMError: "no lvm"}}, nil, backend.Facts{Up: true, Data: unknown, Unsure: true}},
 		"a host that does not answer": {
 			scene{node: away(full), object: recorded},
 			nil,

@@ -115,10 +115,10 @@ func (s *scope) sources(name string) []v1alpha1.MaintenanceSource {
 	return out
 }
 
-// lost reports whether a person's word that a host is lost counts: not while the host itself reports what is recorded, and not before
-// anybody can say. Without a record everything that the host holds is what it may be about.
+// lost reports whether a person's word that a host is lost counts: not while the host itself reports what is recorded or leaves open
+// whether that is there, and not before anybody can say. Without a record everything that the host holds is what it may be about.
 func (s *scope) lost(h backend.HostHealth) bool {
-	if !backend.Lost(h.Object) || h.Facts.TooEarly || h.Facts.Recorded {
+	if !backend.Lost(h.Object) || h.Facts.TooEarly || h.Facts.Recorded || h.Facts.Unsure {
 		return false
 	}
 	recorded := h.Object.Spec.Group != nil && h.Object.Spec.Group.UUID != ""

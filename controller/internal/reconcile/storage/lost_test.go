@@ -97,6 +97,26 @@ func TestLost_isRefusedWhileTheHostReportsTheGroup(t *testing.T) {
 	}
 }
 
+// TestLost_waitsWhileTheHostCannotSay: what a host answers without saying what is on it is no silence.
+func TestLost_waitsWhileTheHostCannotSay(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	c := s.cluster("pool", "n1", "n2")
+	old := s.mustMember("pool", "n2")
+	s.declare("n2", string(old.UID))
+	s.lvm.Blind("n2", true)
+	s.settle("pool")
+	s.pass(10 * delay)
+	s.settle("pool")
+	if m := s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() || m.UID != old.UID || len(s.get("pool").Status.LostGroups) != 0 {
+		t.Error("obeyed while the host could not say what is on it")
+	}
+	s.lvm.Blind("n2", false)
+	s.settle("pool")
+	if m := s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() || m.UID != old.UID || s.lvm.Group(c.UID, "n2") == nil {
+		t.Error("obeyed while the host reports its group")
+	}
+}
+
 func TestLost_reportedAgainMeanwhileStops(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	c := s.cluster("pool", "n1", "n2")
