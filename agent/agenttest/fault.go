@@ -3,6 +3,8 @@ package agenttest
 import (
 	"context"
 	"errors"
+
+	"quarry.storage/quarry/agent/internal/plan"
 )
 
 // errDied is what a call gets from a host whose agent died under it.
@@ -133,4 +135,25 @@ func (s session) fail() error {
 		s.faults.kill()
 	}
 	return s.faults.err
+}
+
+// BreakReport makes LVM fail to report groups, with the error, until it is called with nil.
+func (h *Host) BreakReport(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mute = err
+	h.changed()
+}
+
+// unreported is what is seen while LVM fails: labels, and no group.
+func (h *Host) unreported(s *plan.Snapshot) {
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		if d.PVUUID == "" {
+			continue
+		}
+		d.Group, d.OwnerUID = "", ""
+		d.Unreadable = append(d.Unreadable, "volume group: "+h.mute.Error())
+		s.GroupsError = h.mute.Error()
+	}
 }

@@ -192,14 +192,6 @@ func (h *Host) Break(err error) {
 	h.changed()
 }
 
-// BreakReport makes LVM fail to report groups, with the error, until it is called with nil.
-func (h *Host) BreakReport(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.mute = err
-	h.changed()
-}
-
 // Path is the stable path of a disk.
 func (h *Host) Path(name string) string {
 	h.mu.Lock()
@@ -292,17 +284,4 @@ func (h *Host) observe(ctx context.Context) (plan.Snapshot, error) {
 	}
 	h.observeGroups(&s)
 	return s, nil
-}
-
-// unreported is what is seen while LVM fails: labels, and no group.
-func (h *Host) unreported(s *plan.Snapshot) {
-	for i := range s.Devices {
-		d := &s.Devices[i]
-		if d.PVUUID == "" {
-			continue
-		}
-		d.Group, d.OwnerUID = "", ""
-		d.Unreadable = append(d.Unreadable, "volume group: "+h.mute.Error())
-		s.GroupsError = h.mute.Error()
-	}
 }
