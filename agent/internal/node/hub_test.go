@@ -237,7 +237,12 @@ func TestHub_looksAgainWhileLVMCannotReport(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- h.run(ctx) }()
-	defer func() { cancel(); <-done }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	}()
 	blind, err := h.next(ctx, 0)
 	if err != nil || blind.Snapshot.GroupsError == "" {
 		t.Fatalf("%+v, %v", blind, err)
