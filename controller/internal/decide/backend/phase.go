@@ -16,6 +16,7 @@ func (s Summary) Phase() v1alpha1.Phase {
 	case s.Deleting:
 		return v1alpha1.PhaseDeleting
 	case s.Class.Conflict != "",
+		s.Class.Failed != "" && !s.Class.Exists,
 		worst == Bad && !serves && !s.moving(),
 		unwell && !s.Class.Exists && !members:
 		return v1alpha1.PhaseFailed
@@ -73,7 +74,7 @@ func (s Summary) moving() bool {
 
 // warned reports whether something is wrong that does not keep volumes from being served.
 func (s Summary) warned() bool {
-	if len(s.Unknown) > 0 || s.Failure != "" {
+	if len(s.Unknown) > 0 || s.Failure != "" || s.Trouble != "" || s.Class.Failed != "" {
 		return true
 	}
 	for _, c := range s.Whole.Warnings {
@@ -87,7 +88,7 @@ func (s Summary) warned() bool {
 // Message says what there is to say about the storage and its hosts, one line each.
 func (s Summary) Message() string {
 	var lines []string
-	for _, line := range []string{s.Blocked, s.Failure, s.Class.Conflict, s.unknown()} {
+	for _, line := range []string{s.Blocked, s.Failure, s.Class.Conflict, s.Class.Failed, s.Trouble, s.unknown()} {
 		if line != "" {
 			lines = append(lines, line)
 		}

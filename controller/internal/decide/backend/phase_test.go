@@ -98,6 +98,39 @@ func TestSummary_withoutMembers(t *testing.T) {
 	}
 }
 
+func TestSummary_whatTheAPIServerRefuses(t *testing.T) {
+	const refused = "The StorageClass s could not be written: no"
+	for name, c := range map[string]struct {
+		change             func(s *Summary)
+		phase              v1alpha1.Phase
+		class, ready, text string
+	}{
+		"the class": {
+			func(s *Summary) { s.Class = Class{Failed: refused} }, v1alpha1.PhaseFailed,
+			v1alpha1.ReasonStorageClassFailed, v1alpha1.ReasonStorageClassFailed, refused,
+		},
+		"a change of the class": {
+			func(s *Summary) { s.Class = Class{Exists: true, Failed: refused} }, v1alpha1.PhaseWarning,
+			v1alpha1.ReasonStorageClassFailed, v1alpha1.ReasonStorageClassFailed, refused,
+		},
+		"something else": {
+			func(s *Summary) { s.Trouble = "patch nfs s: no" }, v1alpha1.PhaseWarning,
+			v1alpha1.ReasonStorageClassReady, v1alpha1.ReasonReady, "patch nfs s: no",
+		},
+	} {
+		s := Summary{
+			Owner: Owner{Kind: "Nfs", Name: "s"}, Class: Class{Exists: true}, Driver: DriverState{Exists: true, Ready: true},
+			Whole: Whole{Pending: "The StorageClass is made once an agent has reached the share."},
+		}
+		c.change(&s)
+		conditions := s.Conditions()
+		class, ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionStorageClassReady), meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
+		if class.Reason != c.class || ready.Reason != c.ready || s.Phase() != c.phase || s.Message() != c.text {
+			t.Errorf("%s: %s, message %q, %+v, %+v", name, s.Phase(), s.Message(), class, ready)
+		}
+	}
+}
+
 func TestSummary_deletion(t *testing.T) {
 	s := summaryOf()
 	s.Deleting, s.Driver = true, DriverState{}

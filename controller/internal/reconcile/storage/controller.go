@@ -100,6 +100,8 @@ type Reconciler struct {
 	// views are the last observations by the name of the storage; written is when the capacity of an object was written last, by its UID.
 	views   map[string]seen
 	written map[types.UID]time.Time
+	// blind are the names of the storages whose last look failed.
+	blind map[string]bool
 }
 
 // Reconcile brings one storage closer to its spec.
@@ -146,9 +148,10 @@ func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result 
 		}
 	}()
 	if err := r.observe(ctx, s); err != nil {
-		s.blind = true
-		return ctrl.Result{}, err
+		s.blind, s.repeated = true, r.fails(s.owner.Name, true)
+		return ctrl.Result{}, errors.Join(err, r.writeBlind(ctx, s, err))
 	}
+	r.fails(s.owner.Name, false)
 	s.assess()
 	phases := []func(context.Context, *scope) error{
 		r.keepLost, r.markUse, r.makeMembers, r.labelHosts, r.leave, r.approve, r.work, r.dismiss, r.makeClass,
@@ -162,7 +165,9 @@ func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result 
 	for _, phase := range phases {
 		// All of them run: what fails for one host must not hold up the others. A phase that has to come after another one looks at what
 		// became of that.
-		errs = append(errs, phase(ctx, s))
+		err := phase(ctx, s)
+		s.complain(err)
+		errs = append(errs, err)
 	}
 	return ctrl.Result{}, errors.Join(errs...)
 }
@@ -192,6 +197,18 @@ func (r *Reconciler) remember(o backend.Owner, v backend.View) {
 	r.views[o.Name] = seen{o.UID, v}
 }
 
+// fails remembers whether a look at a storage failed, and reports whether the one before did.
+func (r *Reconciler) fails(name string, now bool) (before bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.blind == nil {
+		r.blind = map[string]bool{}
+	}
+	before = r.blind[name]
+	r.blind[name] = now
+	return before
+}
+
 // forget drops what is remembered of a storage that is gone.
 func (r *Reconciler) forget(kind, name string) {
 	r.Work.Forget(kind, name)
@@ -200,6 +217,7 @@ func (r *Reconciler) forget(kind, name string) {
 	defer r.mu.Unlock()
 	delete(r.written, r.views[name].uid)
 	delete(r.views, name)
+	delete(r.blind, name)
 }
 
 // begin remembers when this leader began to look.
