@@ -40,6 +40,8 @@ const (
 	refresh = 60 * time.Second
 	// capacityEvery is how often a change that is of capacity only is written.
 	capacityEvery = 15 * time.Second
+	// workers is how many storages are looked at in parallel, unless a Reconciler says more.
+	workers = 4
 	// observeDeadline bounds one observation of a backend.
 	observeDeadline = 20 * time.Second
 )
@@ -93,6 +95,8 @@ type Reconciler struct {
 	New func() v1alpha1.Storage
 	// BackendOf returns the backend of a storage; nil when there is none, and then why.
 	BackendOf func(v1alpha1.Storage) (b Backend, missing string)
+	// Workers is how many storages are looked at in parallel, at least 4. A backend whose looks wait for what may never answer needs more.
+	Workers int
 
 	mu sync.Mutex
 	// started is when this leader looked at a storage for the first time. One that waits to become the leader looks at nothing.

@@ -15,7 +15,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -51,7 +50,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changed <-chan string) e
 			return r.users(ctx, node, r.labelsOf(ctx, node))
 		})).
 		WatchesRawSource(source.Func(r.late)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4})
+		WithOptions(kube.Options(max(r.Workers, workers)))
 	kinds, err := kube.StorageKinds(mgr.GetScheme())
 	if err != nil {
 		return err
