@@ -111,7 +111,7 @@ func split(mode v1alpha1.Approval, steps []Step) (free, bound []Step) {
 // now returns the steps up to the first that cannot run yet.
 func now(steps []Step) []Step {
 	if i := slices.IndexFunc(steps, func(s Step) bool { return s.Later() }); i >= 0 {
-		return steps[:i]
+		return steps[:i:i]
 	}
 	return steps
 }

@@ -332,3 +332,13 @@ func TestWholePlan_ofAnEarlierController(t *testing.T) {
 		t.Error("its plan is another one")
 	}
 }
+
+// Who adds to the steps that run now must not write over those that come later: both may be parts of one slice.
+func TestApprove_stepsThatRunAreTheCallers(t *testing.T) {
+	steps := []Step{take("a"), step{host: "n1", name: "b", later: true}}
+	v := Approve(ask(v1alpha1.ApprovalAutomatic, steps, nil, ""))
+	_ = append(v.Run, take("other"))
+	if show(v.Run) != "take a" || show(steps) != "take a, b" {
+		t.Errorf("run %s, steps %s", show(v.Run), show(steps))
+	}
+}

@@ -48,8 +48,8 @@ type scope struct {
 	driver    backend.DriverState
 	// approvals that the Members carried at the beginning of this pass, by node, and those given in it.
 	approvals map[string]string
-	// failures of the last attempts, by host; troubles are writes to the API server that failed for a host in this pass.
-	failures map[string]work.Failure
+	// failures of the last attempts, by where they were made; troubles are writes to the API server that failed for a host in this pass.
+	failures map[work.Place]work.Failure
 	troubles map[string]error
 	// refused is what else the API server refused in this pass.
 	refused []string
@@ -76,7 +76,7 @@ type scope struct {
 func (r *Reconciler) newScope(o v1alpha1.Storage, b Backend) *scope {
 	s := &scope{
 		before: o, storage: copyOf(o), owner: backend.OwnerOf(o), common: o.Common(), backend: b, now: r.Now(), started: r.started,
-		failures: map[string]work.Failure{}, troubles: map[string]error{}, carried: map[string]string{},
+		failures: map[work.Place]work.Failure{}, troubles: map[string]error{}, carried: map[string]string{},
 		members: map[string]*v1alpha1.Member{}, approvals: map[string]string{},
 	}
 	s.storage.StorageStatus().LostGroups = backend.LostGroups(o)
