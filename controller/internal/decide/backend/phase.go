@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -10,7 +12,7 @@ import (
 
 // Phase sums up for a person. Nothing may read it back.
 func (s Summary) Phase() v1alpha1.Phase {
-	members, worst, unwell := s.Profile.Members != nil, s.worst(), s.unwell()
+	members, worst := s.Profile.Members != nil, s.worst()
 	serves := s.Whole.Serves || s.Class.Exists && !members
 	switch {
 	case s.Deleting:
@@ -18,9 +20,9 @@ func (s Summary) Phase() v1alpha1.Phase {
 	case s.Class.Conflict != "",
 		s.Class.Failed != "" && !s.Class.Exists,
 		worst == Bad && !serves && !s.moving(),
-		unwell && !s.Class.Exists && !members:
+		s.has(metav1.ConditionFalse) && !s.Class.Exists && !members:
 		return v1alpha1.PhaseFailed
-	case worst >= Waiting && serves, unwell && s.Class.Exists:
+	case worst >= Waiting && serves, s.Class.Exists && (s.has(metav1.ConditionFalse) || s.has(metav1.ConditionUnknown)):
 		return v1alpha1.PhaseWarning
 	case !s.Class.Exists:
 		return v1alpha1.PhaseCreating
@@ -52,10 +54,10 @@ func (s Summary) worst() Kind {
 	return worst
 }
 
-// unwell reports whether a fact of the whole is not true.
-func (s Summary) unwell() bool {
+// has reports whether a fact of the whole has a status. While one is unknown, as until the agents have connected, nothing has failed yet.
+func (s Summary) has(status metav1.ConditionStatus) bool {
 	for _, c := range s.Whole.Facts {
-		if c.Status != metav1.ConditionTrue {
+		if c.Status == status {
 			return true
 		}
 	}
@@ -99,8 +101,8 @@ func (s Summary) Message() string {
 	if s.Driver.Failed != "" && !s.Deleting {
 		lines = append(lines, s.Driver.Failed)
 	}
-	for _, c := range append(append([]metav1.Condition{}, s.Whole.Facts...), s.Whole.Warnings...) {
-		if c.Status == metav1.ConditionFalse {
+	for _, c := range slices.Concat(s.Whole.Facts, s.Whole.Warnings) {
+		if c.Status != metav1.ConditionTrue {
 			lines = append(lines, c.Message)
 		}
 	}

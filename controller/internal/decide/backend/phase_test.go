@@ -81,6 +81,7 @@ func TestSummary_withoutMembers(t *testing.T) {
 		"reached, no class yet":     {metav1.ConditionTrue, false, true, "Creating Pending"},
 		"the server went away":      {metav1.ConditionFalse, true, true, "Warning ShareReachable"},
 		"nobody knows at the start": {metav1.ConditionUnknown, true, true, "Warning ShareReachable"},
+		"it is new, nobody knows":   {metav1.ConditionUnknown, false, true, "Creating ShareReachable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := Summary{
@@ -88,6 +89,9 @@ func TestSummary_withoutMembers(t *testing.T) {
 				Whole: Whole{Facts: facts(c.fact), Pending: "Not yet."},
 			}
 			conditions := s.Conditions()
+			if told := s.Message() == "The share."; told == (c.fact == metav1.ConditionTrue) {
+				t.Errorf("message %q", s.Message())
+			}
 			if len(conditions) != 4 || s.States() != nil {
 				t.Errorf("%+v", conditions)
 			}
