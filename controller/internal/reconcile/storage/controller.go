@@ -130,7 +130,7 @@ func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result 
 	case deleting && !owned:
 		return ctrl.Result{}, nil
 	case b == nil:
-		return ctrl.Result{}, r.unsupported(ctx, o, missing)
+		return ctrl.Result{}, r.unsupported(ctx, o, missing, owned)
 	case !owned:
 		// The update comes back as an event, and everything else happens then.
 		_, err := kube.AddFinalizer(ctx, r.Client, o, v1alpha1.FinalizerTeardown)
@@ -233,10 +233,14 @@ func (r *Reconciler) begin() {
 	}
 }
 
-// unsupported tells that the backend of a storage does not exist. Nothing is made for it, so nothing needs a finalizer.
-func (r *Reconciler) unsupported(ctx context.Context, o v1alpha1.Storage, why string) error {
+// unsupported tells that the backend of a storage does not exist. Nothing is made for it, so nothing needs a finalizer. One that is there
+// is of a controller that had the backend: only such a controller knows what it made, and can remove it.
+func (r *Reconciler) unsupported(ctx context.Context, o v1alpha1.Storage, why string, owned bool) error {
 	s := r.newScope(o, nil)
-	s.unsupported = why
+	s.unsupported = why + " Nothing was done."
+	if owned {
+		s.unsupported = why + " Another version of the controller was at work here: what it made stays as it is, and a deletion waits for a version that supports it."
+	}
 	return r.writeStatus(ctx, s)
 }
 
