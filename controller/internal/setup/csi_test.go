@@ -101,9 +101,12 @@ func TestRunCSI_everyDriverWithItsOwnRights(t *testing.T) {
 func refusesTwins(t *testing.T, admin client.Client, c csi.ControllerClient, driver string) {
 	t.Helper()
 	const name = "pvc-11111111-2222-4333-8444-666666666666"
-	handle := map[string]string{
+	handle, known := map[string]string{
 		v1alpha1.DriverNFS: "6d1f8f3e-0000-4000-8000-000000000001/" + name, v1alpha1.DriverLVM: "n1/quarry-pool/" + name,
 	}[driver]
+	if !known {
+		t.Fatalf("no handle of a volume of %s: add one", driver)
+	}
 	for _, pv := range []string{"twin-1." + driver, "twin-2." + driver} {
 		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: pv}}
 		v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("3Gi")}

@@ -200,7 +200,7 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	if err := nodes.SetupWithManager(ctx, mgr, pool.Changes()); err != nil {
 		return fmt.Errorf("add reconciler of storagenodes: %w", err)
 	}
-	all, byKind := bindings(mgr.GetClient(), pool), kinds{}
+	all, byKind := bindings(mgr, pool), kinds{}
 	drivers, err := csiDrivers(ctx, mgr, cfg, entries(all), byKind.profile)
 	if err != nil {
 		return err

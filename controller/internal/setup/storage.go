@@ -41,9 +41,12 @@ type binding struct {
 	backends []storage.Backend
 }
 
+// liveReader gives a reader that always asks the API server, as a manager does.
+type liveReader interface{ GetAPIReader() client.Reader }
+
 // bindings returns all kinds of storages. A new kind is added here.
-func bindings(reader client.Reader, pool *agents.Pool) []binding {
-	local := &lvm.Backend{Agents: pool, Changer: pool, Client: reader}
+func bindings(m liveReader, pool *agents.Pool) []binding {
+	local := &lvm.Backend{Agents: pool, Changer: pool, Client: m.GetAPIReader()}
 	shares := &nfs.Backend{Agents: pool, Now: time.Now}
 	return []binding{
 		{

@@ -13,8 +13,10 @@ import (
 	"github.com/go-logr/logr"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/controller/internal/backend/lvm"
 	"quarry.storage/quarry/controller/internal/csi/frame"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/kube"
@@ -32,7 +34,7 @@ func (*stranger) StorageKind() string { return "Stranger" }
 // bound returns the reconcilers of all kinds.
 func bound() kinds {
 	k := kinds{}
-	for _, b := range bindings(nil, nil) {
+	for _, b := range bindings(reads{}, nil) {
 		r := b.bind(storage.Config{})
 		k[r.New().StorageKind()] = r
 	}
@@ -109,7 +111,7 @@ func TestKinds_areListed(t *testing.T) {
 func TestDrivers_areServedAsTheTableSays(t *testing.T) {
 	var names []string
 	deployments := map[string]bool{}
-	for _, e := range entries(bindings(nil, nil)) {
+	for _, e := range entries(bindings(reads{}, nil)) {
 		d := e.Profile.Driver
 		names = append(names, d.Name)
 		if d.Deployment == "" || deployments[d.Deployment] {
@@ -262,4 +264,22 @@ func TestDeploy_letsTheDriversReadWhatTheyWatch(t *testing.T) {
 			}
 		}
 	}
+}
+
+// reads is a manager as far as it reads.
+type reads struct{ live client.Reader }
+
+func (r reads) GetAPIReader() client.Reader { return r.live }
+
+// What is forgotten of a lost host is decided by what the API server itself says.
+func TestBindings_lostSnapshotsAreReadLive(t *testing.T) {
+	live := struct{ client.Reader }{}
+	for _, b := range bindings(reads{live: &live}, nil) {
+		for _, one := range b.backends {
+			if l, ok := one.(*lvm.Backend); ok && l.Client == client.Reader(&live) {
+				return
+			}
+		}
+	}
+	t.Error("the backend of local disks does not read from the API server")
 }

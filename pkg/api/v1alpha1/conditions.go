@@ -71,6 +71,7 @@ const (
 	ReasonApproved            = "Approved"
 	ReasonNameConflict        = "NameConflict"
 	ReasonStorageClassReady   = "StorageClassReady"
+	ReasonStorageClassFailed  = "StorageClassFailed"
 	ReasonDeleting            = "Deleting"
 	ReasonStepFailed          = "StepFailed"
 	ReasonPartial             = "VolumeGroupPartial"

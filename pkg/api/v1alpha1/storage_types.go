@@ -144,6 +144,10 @@ type Plan struct {
 	// Steps in order; of a long plan the first ones.
 	// +listType=atomic
 	Steps []PlanStep `json:"steps"`
+	// Whole has the digests of all steps of no host, in order, those that steps does not show among them. Only a storage has it.
+	// +optional
+	// +listType=atomic
+	Whole []string `json:"whole,omitempty"`
 }
 
 // PlanStep is one change.

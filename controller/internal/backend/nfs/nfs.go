@@ -55,7 +55,7 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 	now := b.Now()
 	var look *nfs.Look
 	if due, prepare := old.Due(n, now); due {
-		fresh := b.look(ctx, n, w, old.Preferred(), prepare)
+		fresh := b.look(ctx, n, w, old, prepare)
 		look, now = &fresh, b.Now()
 	}
 	view := old.Next(n, w, look, now)
@@ -66,7 +66,7 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 }
 
 // look asks one agent after the other, as long as another one may know better.
-func (b *Backend) look(ctx context.Context, n *v1alpha1.Nfs, w backend.World, preferred string, prepare bool) nfs.Look {
+func (b *Backend) look(ctx context.Context, n *v1alpha1.Nfs, w backend.World, last *nfs.View, prepare bool) nfs.Look {
 	out := nfs.Look{At: b.Now(), Prepared: prepare}
 	if out.Report.Problem = nfs.Invalid(n); out.Report.Problem != nil {
 		return out
@@ -77,7 +77,7 @@ func (b *Backend) look(ctx context.Context, n *v1alpha1.Nfs, w backend.World, pr
 	// compared with a share that was copied.
 	prepare = prepare && (n.DeletionTimestamp.IsZero() || nfs.Volumes(w) > 0)
 	out.Prepared = prepare
-	nodes := nfs.Order(b.Agents.Online(), []string{preferred}, int(b.turn.Add(1)), tries)
+	nodes := nfs.Order(b.Agents.Online(), []string{last.Preferred()}, int(b.turn.Add(1)), last.Tries(tries))
 	if len(nodes) == 0 {
 		out.Report.Problem = &sharedvolume.Problem{Reason: v1alpha1.ReasonNoAgent, Message: "No agent answers, so nobody can look at the share."}
 		return out

@@ -139,12 +139,28 @@ func TestObserve_everyAgentIsAskedInTurn(t *testing.T) {
 	if status(v) != metav1.ConditionFalse || len(a.asked) != tries {
 		t.Errorf("asked %+v", a.asked)
 	}
-	for range 3 {
+	all := a.nodes()
+	for range 4 {
+		a.asked = nil
+		now = now.Add(nfs.Every)
+		v = observe(t, b, object(), v)
+		if len(a.asked) != 1 {
+			t.Errorf("a share that nobody reaches costs %d questions per look", len(a.asked))
+		}
+		all = append(all, a.nodes()...)
+	}
+	slices.Sort(all)
+	if got := slices.Compact(all); !slices.Equal(got, a.online) {
+		t.Errorf("asked %v only", got)
+	}
+	// One that reaches it again is found in its turn, and stays.
+	a.reports["n3"] = fine
+	for range 4 {
 		now = now.Add(nfs.Every)
 		v = observe(t, b, object(), v)
 	}
-	if got := slices.Compact(a.nodes()); !slices.Equal(got, a.online) {
-		t.Errorf("asked %v only", got)
+	if status(v) != metav1.ConditionTrue {
+		t.Error("the node that reaches the share was not found in four looks")
 	}
 }
 

@@ -15,6 +15,8 @@ const (
 	briefDevices = 3
 	// maxPlan is about the size in bytes of the steps that a storage shows.
 	maxPlan = 8 << 10
+	// maxWhole is the number of steps of the whole whose digests are recorded. A longer plan needs another approval when a part of it is over.
+	maxWhole = 1000
 )
 
 // Request is what the decision about the steps of one host is made on.
@@ -109,7 +111,7 @@ func split(mode v1alpha1.Approval, steps []Step) (free, bound []Step) {
 // now returns the steps up to the first that cannot run yet.
 func now(steps []Step) []Step {
 	if i := slices.IndexFunc(steps, func(s Step) bool { return s.Later() }); i >= 0 {
-		return steps[:i]
+		return steps[:i:i]
 	}
 	return steps
 }
@@ -150,7 +152,14 @@ func Combine(plans []MemberPlan) *v1alpha1.Plan {
 		if !counts && p.Node != "" {
 			continue
 		}
+		if p.Node == "" {
+			out.Whole = digestsOf(p.Plan.Steps)
+		}
 		for _, s := range p.Plan.Steps {
+			if s.Action == "" {
+				// Only its digest is recorded.
+				break
+			}
 			s = brief(s)
 			if room -= sizeOf(s); room > 0 && len(out.Steps) < v1alpha1.MaxPlanSteps {
 				out.Steps = append(out.Steps, s)
@@ -158,6 +167,18 @@ func Combine(plans []MemberPlan) *v1alpha1.Plan {
 		}
 	}
 	out.Digest = Digest(digests)
+	return out
+}
+
+// digestsOf returns the digests of the steps of the whole, as they are recorded.
+func digestsOf(steps []v1alpha1.PlanStep) []string {
+	if len(steps) > maxWhole {
+		return nil
+	}
+	out := make([]string, 0, len(steps))
+	for _, s := range steps {
+		out = append(out, s.Digest)
+	}
 	return out
 }
 
@@ -180,8 +201,8 @@ func sizeOf(s v1alpha1.PlanStep) int {
 	return n
 }
 
-// WholePlan returns the plan of the whole as the plan of a storage shows it; nil when there is none. approval is the value of the
-// annotation on the storage: once the plan is approved it is the digest of the plan of the whole.
+// WholePlan returns the plan of the whole as the plan of a storage records it; nil when there is none. Steps that are not shown have a
+// digest only. approval is the value of the annotation on the storage: once the plan is approved it is the digest of the plan of the whole.
 func WholePlan(uid string, shown *v1alpha1.Plan, approval string) *v1alpha1.Plan {
 	if shown == nil {
 		return nil
@@ -191,6 +212,10 @@ func WholePlan(uid string, shown *v1alpha1.Plan, approval string) *v1alpha1.Plan
 		if s.Host == "" {
 			p.Steps = append(p.Steps, s)
 		}
+	}
+	// What is shown are the first steps of all.
+	for _, digest := range shown.Whole[min(len(p.Steps), len(shown.Whole)):] {
+		p.Steps = append(p.Steps, v1alpha1.PlanStep{Digest: digest})
 	}
 	if len(p.Steps) == 0 {
 		return nil

@@ -15,7 +15,10 @@ import (
 // step is a step of a backend that exists in tests only.
 type step struct {
 	host, via, name string
-	destroys, later bool
+	// reason that is shown; empty for a short one.
+	reason   string
+	destroys bool
+	later    bool
 }
 
 func (s step) Host() string   { return s.host }
@@ -25,7 +28,7 @@ func (s step) Destroys() bool { return s.destroys }
 func (s step) Later() bool    { return s.later }
 func (s step) Digest() string { return Digest([]string{s.host, s.name}) }
 func (s step) API() v1alpha1.PlanStep {
-	return v1alpha1.PlanStep{Host: s.host, Action: s.name, Reason: "because", Digest: s.Digest()}
+	return v1alpha1.PlanStep{Host: s.host, Action: s.name, Reason: Sentence(s.reason, "because"), Digest: s.Digest()}
 }
 
 func take(name string) step { return step{host: "n1", name: "take " + name} }
@@ -233,7 +236,7 @@ func TestCombine_isBounded(t *testing.T) {
 	p := &v1alpha1.Plan{Digest: "d"}
 	for range 30 {
 		p.Steps = append(p.Steps, v1alpha1.PlanStep{
-			Host: strings.Repeat("h", 253), Reason: strings.Repeat("r", maxReason), Devices: slices.Repeat([]string{strings.Repeat("d", 100)}, 60),
+			Action: "wipe", Host: strings.Repeat("h", 253), Reason: strings.Repeat("r", maxReason), Devices: slices.Repeat([]string{strings.Repeat("d", 100)}, 60),
 		})
 	}
 	got := Combine([]MemberPlan{{"n1", p}})
@@ -282,5 +285,58 @@ func TestWholePlan_approved(t *testing.T) {
 	}
 	if v := Approve(ask(v1alpha1.ApprovalManual, steps[1:], recorded, whole.Digest)); show(v.Run) != "b" || v.Dropped {
 		t.Errorf("after the first step: %+v", v)
+	}
+}
+
+// An approval covers all steps of the whole, even if the storage shows only the first ones: whichever of them are left.
+func TestWholePlan_approvalOfMoreStepsThanAreShown(t *testing.T) {
+	for name, reason := range map[string]string{"more than 20": "", "more than 8 KiB": strings.Repeat("r", briefReason)} {
+		var steps []Step
+		for i := range v1alpha1.MaxPlanSteps + 1 {
+			steps = append(steps, step{name: fmt.Sprintf("s%02d", i), reason: reason, via: "n1"})
+		}
+		whole := Approve(ask(v1alpha1.ApprovalManual, steps, nil, "")).Plan
+		plan := Combine([]MemberPlan{{"", whole}})
+		digest := whole.Digest
+		for done := range steps {
+			if plan.Count != int32(len(steps)) || len(plan.Steps) > v1alpha1.MaxPlanSteps {
+				t.Fatalf("%s: %d steps of %d are shown", name, len(plan.Steps), plan.Count)
+			}
+			if slices.ContainsFunc(plan.Steps, func(s v1alpha1.PlanStep) bool { return s.Action == "" }) {
+				t.Fatalf("%s: a step is shown that only has a digest: %+v", name, plan.Steps)
+			}
+			recorded := WholePlan("m-uid", plan, digest)
+			v := Approve(ask(v1alpha1.ApprovalManual, steps[done:], recorded, digest))
+			if v.Dropped || len(v.Run) != len(steps)-done || !v.Plan.Approved || v.Plan.Digest != digest {
+				t.Fatalf("%s: after %d steps: %+v", name, done, v)
+			}
+			plan = Combine([]MemberPlan{{"", v.Plan}})
+		}
+		if v := Approve(ask(v1alpha1.ApprovalManual, nil, WholePlan("m-uid", plan, digest), digest)); !v.UsedUp || v.Dropped {
+			t.Errorf("%s: at the end: %+v", name, v)
+		}
+		// A step that nobody approved still voids it.
+		if v := Approve(ask(v1alpha1.ApprovalManual, []Step{step{name: "other", via: "n1"}}, WholePlan("m-uid", plan, digest), digest)); !v.Dropped || len(v.Run) != 0 {
+			t.Errorf("%s: another step: %+v", name, v)
+		}
+	}
+}
+
+// A status of an earlier controller has no digests beside what it shows.
+func TestWholePlan_ofAnEarlierController(t *testing.T) {
+	whole := Approve(ask(v1alpha1.ApprovalManual, []Step{step{name: "a", via: "n1"}}, nil, "")).Plan
+	shown := Combine([]MemberPlan{{"", whole}})
+	if shown.Whole = nil; WholePlan("m-uid", shown, "").Digest != whole.Digest {
+		t.Error("its plan is another one")
+	}
+}
+
+// Who adds to the steps that run now must not write over those that come later: both may be parts of one slice.
+func TestApprove_stepsThatRunAreTheCallers(t *testing.T) {
+	steps := []Step{take("a"), step{host: "n1", name: "b", later: true}}
+	v := Approve(ask(v1alpha1.ApprovalAutomatic, steps, nil, ""))
+	_ = append(v.Run, take("other"))
+	if show(v.Run) != "take a" || show(steps) != "take a, b" {
+		t.Errorf("run %s, steps %s", show(v.Run), show(steps))
 	}
 }

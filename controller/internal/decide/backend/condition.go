@@ -26,6 +26,8 @@ type Summary struct {
 	Blocked string
 	// Failure is why the last step of the whole failed, FailureReason the reason for a condition; empty when it did not.
 	Failure, FailureReason string
+	// Trouble is what the API server refused in this pass and no other field says; empty when there was nothing.
+	Trouble string
 	// Unknown names hosts under maintenance that the storage has nothing to do with, ordered.
 	Unknown []string
 }
@@ -36,6 +38,8 @@ type Class struct {
 	Exists bool
 	// Conflict says why the name cannot be used; empty when it can.
 	Conflict string
+	// Failed says why it could not be written; empty when it could.
+	Failed string
 }
 
 // DriverState is how the CSI driver of a class is.
@@ -140,6 +144,8 @@ func (s Summary) classReady() metav1.Condition {
 	switch {
 	case s.Class.Conflict != "":
 		return Condition(v1alpha1.ConditionStorageClassReady, metav1.ConditionFalse, v1alpha1.ReasonNameConflict, s.Class.Conflict)
+	case s.Class.Failed != "" && !s.Deleting:
+		return Condition(v1alpha1.ConditionStorageClassReady, metav1.ConditionFalse, v1alpha1.ReasonStorageClassFailed, s.Class.Failed)
 	case s.Class.Exists:
 		return Condition(v1alpha1.ConditionStorageClassReady, metav1.ConditionTrue, v1alpha1.ReasonStorageClassReady,
 			fmt.Sprintf("The StorageClass %s exists.", s.Owner.Name))

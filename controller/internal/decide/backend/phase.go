@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -10,16 +12,17 @@ import (
 
 // Phase sums up for a person. Nothing may read it back.
 func (s Summary) Phase() v1alpha1.Phase {
-	members, worst, unwell := s.Profile.Members != nil, s.worst(), s.unwell()
+	members, worst := s.Profile.Members != nil, s.worst()
 	serves := s.Whole.Serves || s.Class.Exists && !members
 	switch {
 	case s.Deleting:
 		return v1alpha1.PhaseDeleting
 	case s.Class.Conflict != "",
+		s.Class.Failed != "" && !s.Class.Exists,
 		worst == Bad && !serves && !s.moving(),
-		unwell && !s.Class.Exists && !members:
+		s.has(metav1.ConditionFalse) && !s.Class.Exists && !members:
 		return v1alpha1.PhaseFailed
-	case worst >= Waiting && serves, unwell && s.Class.Exists:
+	case worst >= Waiting && serves, s.Class.Exists && (s.has(metav1.ConditionFalse) || s.has(metav1.ConditionUnknown)):
 		return v1alpha1.PhaseWarning
 	case !s.Class.Exists:
 		return v1alpha1.PhaseCreating
@@ -51,10 +54,10 @@ func (s Summary) worst() Kind {
 	return worst
 }
 
-// unwell reports whether a fact of the whole is not true.
-func (s Summary) unwell() bool {
+// has reports whether a fact of the whole has a status. While one is unknown, as until the agents have connected, nothing has failed yet.
+func (s Summary) has(status metav1.ConditionStatus) bool {
 	for _, c := range s.Whole.Facts {
-		if c.Status != metav1.ConditionTrue {
+		if c.Status == status {
 			return true
 		}
 	}
@@ -73,7 +76,7 @@ func (s Summary) moving() bool {
 
 // warned reports whether something is wrong that does not keep volumes from being served.
 func (s Summary) warned() bool {
-	if len(s.Unknown) > 0 || s.Failure != "" {
+	if len(s.Unknown) > 0 || s.Failure != "" || s.Trouble != "" || s.Class.Failed != "" {
 		return true
 	}
 	for _, c := range s.Whole.Warnings {
@@ -87,7 +90,7 @@ func (s Summary) warned() bool {
 // Message says what there is to say about the storage and its hosts, one line each.
 func (s Summary) Message() string {
 	var lines []string
-	for _, line := range []string{s.Blocked, s.Failure, s.Class.Conflict, s.unknown()} {
+	for _, line := range []string{s.Blocked, s.Failure, s.Class.Conflict, s.Class.Failed, s.Trouble, s.unknown()} {
 		if line != "" {
 			lines = append(lines, line)
 		}
@@ -98,8 +101,8 @@ func (s Summary) Message() string {
 	if s.Driver.Failed != "" && !s.Deleting {
 		lines = append(lines, s.Driver.Failed)
 	}
-	for _, c := range append(append([]metav1.Condition{}, s.Whole.Facts...), s.Whole.Warnings...) {
-		if c.Status == metav1.ConditionFalse {
+	for _, c := range slices.Concat(s.Whole.Facts, s.Whole.Warnings) {
+		if c.Status != metav1.ConditionTrue {
 			lines = append(lines, c.Message)
 		}
 	}

@@ -81,6 +81,7 @@ func TestSummary_withoutMembers(t *testing.T) {
 		"reached, no class yet":     {metav1.ConditionTrue, false, true, "Creating Pending"},
 		"the server went away":      {metav1.ConditionFalse, true, true, "Warning ShareReachable"},
 		"nobody knows at the start": {metav1.ConditionUnknown, true, true, "Warning ShareReachable"},
+		"it is new, nobody knows":   {metav1.ConditionUnknown, false, true, "Creating ShareReachable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := Summary{
@@ -88,6 +89,9 @@ func TestSummary_withoutMembers(t *testing.T) {
 				Whole: Whole{Facts: facts(c.fact), Pending: "Not yet."},
 			}
 			conditions := s.Conditions()
+			if told := s.Message() == "The share."; told == (c.fact == metav1.ConditionTrue) {
+				t.Errorf("message %q", s.Message())
+			}
 			if len(conditions) != 4 || s.States() != nil {
 				t.Errorf("%+v", conditions)
 			}
@@ -95,6 +99,39 @@ func TestSummary_withoutMembers(t *testing.T) {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+func TestSummary_whatTheAPIServerRefuses(t *testing.T) {
+	const refused = "The StorageClass s could not be written: no"
+	for name, c := range map[string]struct {
+		change             func(s *Summary)
+		phase              v1alpha1.Phase
+		class, ready, text string
+	}{
+		"the class": {
+			func(s *Summary) { s.Class = Class{Failed: refused} }, v1alpha1.PhaseFailed,
+			v1alpha1.ReasonStorageClassFailed, v1alpha1.ReasonStorageClassFailed, refused,
+		},
+		"a change of the class": {
+			func(s *Summary) { s.Class = Class{Exists: true, Failed: refused} }, v1alpha1.PhaseWarning,
+			v1alpha1.ReasonStorageClassFailed, v1alpha1.ReasonStorageClassFailed, refused,
+		},
+		"something else": {
+			func(s *Summary) { s.Trouble = "patch nfs s: no" }, v1alpha1.PhaseWarning,
+			v1alpha1.ReasonStorageClassReady, v1alpha1.ReasonReady, "patch nfs s: no",
+		},
+	} {
+		s := Summary{
+			Owner: Owner{Kind: "Nfs", Name: "s"}, Class: Class{Exists: true}, Driver: DriverState{Exists: true, Ready: true},
+			Whole: Whole{Pending: "The StorageClass is made once an agent has reached the share."},
+		}
+		c.change(&s)
+		conditions := s.Conditions()
+		class, ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionStorageClassReady), meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
+		if class.Reason != c.class || ready.Reason != c.ready || s.Phase() != c.phase || s.Message() != c.text {
+			t.Errorf("%s: %s, message %q, %+v, %+v", name, s.Phase(), s.Message(), class, ready)
+		}
 	}
 }
 

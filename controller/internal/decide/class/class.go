@@ -4,6 +4,7 @@ package class
 import (
 	"maps"
 	"slices"
+	"strconv"
 
 	storagev1 "k8s.io/api/storage/v1"
 
@@ -36,9 +37,8 @@ func Wanted(s v1alpha1.Storage, provisioner string, w Wish) *storagev1.StorageCl
 	}
 	want.Name = s.GetName()
 	want.Labels = map[string]string{v1alpha1.LabelOf(s.StorageKind()): s.GetName()}
-	if common.Default {
-		want.Annotations = map[string]string{annotationDefault: "true"}
-	}
+	// In words: what is only left out stays as a person set it.
+	want.Annotations = map[string]string{annotationDefault: strconv.FormatBool(common.Default)}
 	return want
 }
 

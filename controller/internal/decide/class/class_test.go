@@ -31,7 +31,9 @@ func wish() Wish {
 func TestWanted(t *testing.T) {
 	policy, binding := corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingWaitForFirstConsumer
 	want := &storagev1.StorageClass{
-		ObjectMeta:  metav1.ObjectMeta{Name: "pool", Labels: map[string]string{"quarry.storage/cluster": "pool"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "pool", Labels: map[string]string{"quarry.storage/cluster": "pool"}, Annotations: map[string]string{annotationDefault: "false"},
+		},
 		Provisioner: provisioner, Parameters: map[string]string{"a": "b"}, MountOptions: []string{"hard"},
 		ReclaimPolicy: &policy, AllowVolumeExpansion: new(true), VolumeBindingMode: &binding,
 	}
@@ -83,6 +85,7 @@ func TestSame(t *testing.T) {
 		"annotations of others": {func(sc *storagev1.StorageClass) { sc.Annotations = map[string]string{"x": "y"} }, true, true},
 		"our label is gone":     {func(sc *storagev1.StorageClass) { sc.Labels = nil }, false, true},
 		"somebody's default":    {func(sc *storagev1.StorageClass) { sc.Annotations = map[string]string{annotationDefault: "true"} }, false, true},
+		"default is not said":   {func(sc *storagev1.StorageClass) { sc.Annotations = nil }, true, true},
 		"no default, in words":  {func(sc *storagev1.StorageClass) { sc.Annotations = map[string]string{annotationDefault: "false"} }, true, true},
 		"other mount options":   {func(sc *storagev1.StorageClass) { sc.MountOptions = []string{"soft"} }, false, true},
 		"no expansion":          {func(sc *storagev1.StorageClass) { sc.AllowVolumeExpansion = new(false) }, false, true},

@@ -119,6 +119,15 @@ func (v *View) Next(n *v1alpha1.Nfs, w backend.World, look *Look, now time.Time)
 	return out
 }
 
+// Tries is how many agents may be asked in one look, of at most so many. While nobody reaches the share each look asks one, and the looks
+// ask all agents in turn: so a dead server costs one wait per look.
+func (v *View) Tries(most int) int {
+	if v != nil && !v.look.At.IsZero() && v.look.Report.Problem != nil && v.look.Report.Problem.Reason != v1alpha1.ReasonNoAgent {
+		return min(1, most)
+	}
+	return most
+}
+
 // Preferred is the node whose agent reached the share last; empty when none did.
 func (v *View) Preferred() string {
 	if v == nil || v.look.Report.Problem != nil {

@@ -39,7 +39,8 @@ type Reconciler struct {
 
 // SetupWithManager registers the reconciler.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).For(&certificatesv1.CertificateSigningRequest{}).Named("certificate").Complete(r)
+	return ctrl.NewControllerManagedBy(mgr).For(&certificatesv1.CertificateSigningRequest{}).Named("certificate").
+		WithOptions(kube.Options(1)).Complete(r)
 }
 
 // Reconcile approves or denies a request, then signs it.

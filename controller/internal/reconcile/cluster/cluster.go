@@ -19,11 +19,11 @@ func New(cfg storage.Config, backends Backends) *storage.Reconciler {
 		BackendOf: func(s v1alpha1.Storage) (storage.Backend, string) {
 			c, ok := s.(*v1alpha1.Cluster)
 			if !ok {
-				return nil, fmt.Sprintf("%T is no Cluster: nothing was done.", s)
+				return nil, fmt.Sprintf("%T is no Cluster.", s)
 			}
 			b := backends[c.Spec.StorageType]
 			if b == nil {
-				return nil, fmt.Sprintf("Clusters with storageType %s are not supported yet: nothing was done.", c.Spec.StorageType)
+				return nil, fmt.Sprintf("Clusters with storageType %s are not supported by this controller.", c.Spec.StorageType)
 			}
 			return b, ""
 		},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +47,10 @@ type Reconciler struct {
 	Entries []Entry
 	// Of returns the profile of the backend of a storage. It reports false for a storage whose backend does not exist yet.
 	Of func(v1alpha1.Storage) (backend.Profile, bool)
+
+	mu sync.Mutex
+	// failed says by driver why it could not be written the last time.
+	failed map[string]string
 }
 
 // entry returns the entry of the driver of a name.
@@ -81,6 +86,7 @@ func (r *Reconciler) reconcile(ctx context.Context, e Entry) (ctrl.Result, error
 		}
 	}
 	if !needed {
+		r.remember(e.Profile.Driver.Name, nil)
 		return ctrl.Result{}, errors.Join(r.snapshotClasses(ctx, e, nil), r.remove(ctx, e))
 	}
 	result := ctrl.Result{}
@@ -88,7 +94,9 @@ func (r *Reconciler) reconcile(ctx context.Context, e Entry) (ctrl.Result, error
 		// Snapshots that hold the driver are not watched, because their API may be missing.
 		result.RequeueAfter = lastLook
 	}
-	return result, errors.Join(r.deploy(ctx, e), r.snapshotClasses(ctx, e, stay))
+	err = r.deploy(ctx, e)
+	r.remember(e.Profile.Driver.Name, err)
+	return result, errors.Join(err, r.snapshotClasses(ctx, e, stay))
 }
 
 // users returns the storages of the driver that stay, and those that are being deleted.

@@ -36,7 +36,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		b = b.Watches(kind, to, builder.WithPredicates(
 			predicate.Or(predicate.GenerationChangedPredicate{}, kube.DeletionBegins, kube.FinalizersChanged)))
 	}
-	return b.Complete(r)
+	return b.WithOptions(kube.Options(1)).Complete(r)
 }
 
 // driverOf returns the driver that an object belongs to.

@@ -20,13 +20,39 @@ func (r *Reconciler) State(ctx context.Context, driver string) (backend.DriverSt
 	}
 	d := r.emptyDeployment(e.Profile.Driver)
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(d), d)
-	if apierrors.IsNotFound(err) {
-		return backend.DriverState{}, nil
-	}
-	if err != nil {
+	if client.IgnoreNotFound(err) != nil {
 		return backend.DriverState{}, fmt.Errorf("get deployment %s: %w", d.Name, err)
 	}
-	return stateOf(d), nil
+	var s backend.DriverState
+	if err == nil {
+		s = stateOf(d)
+	}
+	if why := r.failure(driver); why != "" && !s.Ready {
+		s.Failed = why
+	}
+	return s, nil
+}
+
+// remember notes whether a driver could be written. A conflict passes by itself.
+func (r *Reconciler) remember(driver string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil {
+		r.failed = map[string]string{}
+	}
+	switch {
+	case err == nil:
+		delete(r.failed, driver)
+	case !apierrors.IsConflict(err):
+		r.failed[driver] = fmt.Sprintf("The CSI driver could not be deployed: %v", err)
+	}
+}
+
+// failure says why a driver could not be written the last time; empty when it could.
+func (r *Reconciler) failure(driver string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed[driver]
 }
 
 // stateOf reads the status of a Deployment. While a new version is rolled out the old one serves.

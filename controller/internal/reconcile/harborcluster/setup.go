@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -56,7 +55,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, children cache.Cache) er
 		WatchesRawSource(kind(children, appsv1.SchemeGroupVersion.WithKind("StatefulSet"), ofRedis)).
 		WatchesRawSource(kind(children, appsv1.SchemeGroupVersion.WithKind("Deployment"), ofRedis)).
 		WatchesRawSource(kind(children, harbor.JobKind, owner)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 2}).
+		WithOptions(kube.Options(2)).
 		Build(r)
 	if err != nil {
 		return err

@@ -344,7 +344,22 @@ func TestManager_ownerGoes(t *testing.T) {
 	}()
 	c := s.cluster()
 	s.member(v1alpha1.KindCluster, c.UID)
-	time.Sleep(500 * time.Millisecond)
+	// A Member without an owner that is made after it is a sign of life: once its condition is there, the one before it was looked at too.
+	orphan := &v1alpha1.Member{
+		ObjectMeta: metav1.ObjectMeta{Name: "other.n1"},
+		Spec:       v1alpha1.MemberSpec{Of: v1alpha1.MemberOwner{Kind: v1alpha1.KindCluster, Name: "other", UID: "gone"}, Node: "n1"},
+	}
+	s.create(orphan)
+	deadline := time.Now().Add(15 * time.Second)
+	for missing(orphan) != "" {
+		if time.Now().After(deadline) {
+			t.Fatalf("no sign of life: %s", missing(orphan))
+		}
+		time.Sleep(20 * time.Millisecond)
+		if err := s.client.Get(context.Background(), client.ObjectKeyFromObject(orphan), orphan); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if m := s.get(); len(m.Status.Conditions) != 0 {
 		t.Fatalf("conditions %+v", m.Status.Conditions)
 	}
@@ -352,7 +367,7 @@ func TestManager_ownerGoes(t *testing.T) {
 	if err := s.client.Delete(context.Background(), c); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(15 * time.Second)
+	deadline = time.Now().Add(15 * time.Second)
 	for missing(s.get()) != "" {
 		if time.Now().After(deadline) {
 			t.Fatal(missing(s.get()))

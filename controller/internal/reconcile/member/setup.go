@@ -27,7 +27,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	for _, kind := range kinds {
 		b = b.Watches(kind, handler.EnqueueRequestsFromMapFunc(r.named), builder.WithPredicates(kube.ComesAndGoes))
 	}
-	return b.Complete(r)
+	return b.WithOptions(kube.Options(1)).Complete(r)
 }
 
 // named returns the Members that name a storage, whatever UID they name.

@@ -6,10 +6,15 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
+// workers is how many shares are looked at in parallel. A look at a share whose server is dead waits for seconds, every ten seconds: as many
+// of them as there are workers must not keep a look at a healthy share waiting. A worker that waits costs no more than a goroutine.
+const workers = 32
+
 // New returns the reconciler of Nfs.
 func New(cfg storage.Config, b storage.Backend) *storage.Reconciler {
 	return &storage.Reconciler{
 		Config:    cfg,
+		Workers:   workers,
 		New:       func() v1alpha1.Storage { return &v1alpha1.Nfs{} },
 		BackendOf: func(v1alpha1.Storage) (storage.Backend, string) { return b, "" },
 	}

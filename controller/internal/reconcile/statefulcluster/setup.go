@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -33,7 +32,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workloads cache.Cache) e
 		WatchesRawSource(source.Kind[client.Object](workloads, &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ownerOf))).
 		WatchesRawSource(source.Kind[client.Object](workloads, &corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ownerOf))).
 		WatchesRawSource(source.Kind[client.Object](workloads, &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(everyone), nodeChanged)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(kube.Options(4)).
 		Complete(r)
 }
 

@@ -44,7 +44,7 @@ func (s *scope) judgeWhole() {
 	})
 	s.wholeFailure = work.Failure{}
 	for _, step := range s.whole.Steps {
-		if f, ok := s.failures[step.Via()]; ok {
+		if f, ok := s.failures[work.Place{Host: step.Via(), Whole: true}]; ok {
 			s.wholeFailure = f
 		}
 	}
@@ -79,7 +79,7 @@ func (s *scope) judge(name string) backend.HostHealth {
 			Approval: h.Object.Annotations[v1alpha1.AnnotationApprove], Silent: !h.Facts.Up || quiesced && !h.Leaving.Active,
 		})
 	}
-	if f, ok := s.failures[name]; ok && len(h.Decided.Steps) > 0 {
+	if f, ok := s.failures[work.Place{Host: name}]; ok && len(h.Decided.Steps) > 0 {
 		h.Failure, h.FailureReason = f.Message, f.Reason
 	}
 	if err := s.troubles[name]; err != nil {

@@ -15,20 +15,27 @@ import (
 )
 
 // makeClass brings the StorageClass to what the spec says, once volumes can be made. A class of that name that is not ours is
-// left alone. Most fields of a class never change: then it is deleted and made again, which does not touch volumes.
+// left alone. A person is told what the API server refuses; a conflict is only tried again.
 func (r *Reconciler) makeClass(ctx context.Context, s *scope) error {
 	have := s.haveClass
-	if s.class.Conflict != "" || have == nil && !s.whole.Serves {
+	if s.class.Conflict != "" || have == nil && !s.whole.Serves || have != nil && !have.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	want := class.Wanted(s.storage, s.profile.Driver.Name, s.whole.Class)
-	switch {
-	case have != nil && !have.DeletionTimestamp.IsZero():
+	if have != nil && class.Same(have, want) {
 		return nil
-	case have != nil && class.Same(have, want):
-		return nil
-	case have != nil && !class.SameFixed(have, want):
-		if err := kube.Delete(ctx, r.Client, have); err != nil {
+	}
+	err := r.writeClass(ctx, s, want)
+	if err != nil && !apierrors.IsConflict(err) {
+		s.class.Failed = fmt.Sprintf("The StorageClass %s could not be written: %v", want.Name, err)
+	}
+	return err
+}
+
+// writeClass writes the class. Most fields of a class never change: then it is deleted and made again, which does not touch volumes.
+func (r *Reconciler) writeClass(ctx context.Context, s *scope, want *storagev1.StorageClass) error {
+	if s.haveClass != nil && !class.SameFixed(s.haveClass, want) {
+		if err := kube.Delete(ctx, r.Client, s.haveClass); err != nil {
 			return err
 		}
 		s.class.Exists = false

@@ -40,6 +40,8 @@ const (
 	refresh = 60 * time.Second
 	// capacityEvery is how often a change that is of capacity only is written.
 	capacityEvery = 15 * time.Second
+	// workers is how many storages are looked at in parallel, unless a Reconciler says more.
+	workers = 4
 	// observeDeadline bounds one observation of a backend.
 	observeDeadline = 20 * time.Second
 )
@@ -93,6 +95,8 @@ type Reconciler struct {
 	New func() v1alpha1.Storage
 	// BackendOf returns the backend of a storage; nil when there is none, and then why.
 	BackendOf func(v1alpha1.Storage) (b Backend, missing string)
+	// Workers is how many storages are looked at in parallel, at least 4. A backend whose looks wait for what may never answer needs more.
+	Workers int
 
 	mu sync.Mutex
 	// started is when this leader looked at a storage for the first time. One that waits to become the leader looks at nothing.
@@ -100,6 +104,8 @@ type Reconciler struct {
 	// views are the last observations by the name of the storage; written is when the capacity of an object was written last, by its UID.
 	views   map[string]seen
 	written map[types.UID]time.Time
+	// blind are the names of the storages whose last look failed.
+	blind map[string]bool
 }
 
 // Reconcile brings one storage closer to its spec.
@@ -124,7 +130,7 @@ func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result 
 	case deleting && !owned:
 		return ctrl.Result{}, nil
 	case b == nil:
-		return ctrl.Result{}, r.unsupported(ctx, o, missing)
+		return ctrl.Result{}, r.unsupported(ctx, o, missing, owned)
 	case !owned:
 		// The update comes back as an event, and everything else happens then.
 		_, err := kube.AddFinalizer(ctx, r.Client, o, v1alpha1.FinalizerTeardown)
@@ -146,9 +152,10 @@ func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result 
 		}
 	}()
 	if err := r.observe(ctx, s); err != nil {
-		s.blind = true
-		return ctrl.Result{}, err
+		s.blind, s.repeated = true, r.fails(s.owner.Name, true)
+		return ctrl.Result{}, errors.Join(err, r.writeBlind(ctx, s, err))
 	}
+	r.fails(s.owner.Name, false)
 	s.assess()
 	phases := []func(context.Context, *scope) error{
 		r.keepLost, r.markUse, r.makeMembers, r.labelHosts, r.leave, r.approve, r.work, r.dismiss, r.makeClass,
@@ -162,7 +169,9 @@ func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result 
 	for _, phase := range phases {
 		// All of them run: what fails for one host must not hold up the others. A phase that has to come after another one looks at what
 		// became of that.
-		errs = append(errs, phase(ctx, s))
+		err := phase(ctx, s)
+		s.complain(err)
+		errs = append(errs, err)
 	}
 	return ctrl.Result{}, errors.Join(errs...)
 }
@@ -192,6 +201,18 @@ func (r *Reconciler) remember(o backend.Owner, v backend.View) {
 	r.views[o.Name] = seen{o.UID, v}
 }
 
+// fails remembers whether a look at a storage failed, and reports whether the one before did.
+func (r *Reconciler) fails(name string, now bool) (before bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.blind == nil {
+		r.blind = map[string]bool{}
+	}
+	before = r.blind[name]
+	r.blind[name] = now
+	return before
+}
+
 // forget drops what is remembered of a storage that is gone.
 func (r *Reconciler) forget(kind, name string) {
 	r.Work.Forget(kind, name)
@@ -200,6 +221,7 @@ func (r *Reconciler) forget(kind, name string) {
 	defer r.mu.Unlock()
 	delete(r.written, r.views[name].uid)
 	delete(r.views, name)
+	delete(r.blind, name)
 }
 
 // begin remembers when this leader began to look.
@@ -211,10 +233,14 @@ func (r *Reconciler) begin() {
 	}
 }
 
-// unsupported tells that the backend of a storage does not exist. Nothing is made for it, so nothing needs a finalizer.
-func (r *Reconciler) unsupported(ctx context.Context, o v1alpha1.Storage, why string) error {
+// unsupported tells that the backend of a storage does not exist. Nothing is made for it, so nothing needs a finalizer. One that is there
+// is of a controller that had the backend: only such a controller knows what it made, and can remove it.
+func (r *Reconciler) unsupported(ctx context.Context, o v1alpha1.Storage, why string, owned bool) error {
 	s := r.newScope(o, nil)
-	s.unsupported = why
+	s.unsupported = why + " Nothing was done."
+	if owned {
+		s.unsupported = why + " Another version of the controller was at work here: what it made stays as it is, and a deletion waits for a version that supports it."
+	}
 	return r.writeStatus(ctx, s)
 }
 

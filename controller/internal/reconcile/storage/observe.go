@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +21,7 @@ import (
 func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	s.world = backend.World{Nodes: map[string]backend.Node{}, Volumes: map[string][]backend.Volume{}}
 	for _, read := range []func(context.Context, *scope) error{
-		r.readMembers, r.readStorages, r.readVolumes, r.readAttachments, r.readNodes, r.readDriver, r.readClass, r.look,
+		r.readMembers, r.readStorages, r.readVolumes, r.readNodes, r.readDriver, r.readClass, r.look,
 	} {
 		if err := read(ctx, s); err != nil {
 			return err
@@ -177,23 +176,41 @@ func nodeOf(ctx context.Context, c client.Reader, name string) (backend.Node, er
 	return out, nil
 }
 
-// readVolumes finds the volumes of the storage by the node that they live on.
-func (r *Reconciler) readVolumes(ctx context.Context, s *scope) (err error) {
-	s.world.Volumes, err = s.volumes(ctx, r.Client)
-	s.used = s.used || len(s.world.Volumes) > 0
+// readVolumes finds the volumes of the storage by the node that they live on, and their attachments.
+func (r *Reconciler) readVolumes(ctx context.Context, s *scope) error {
+	all, err := listVolumes(ctx, r.Client)
+	if err != nil {
+		return err
+	}
+	s.world.Volumes = s.volumesOf(all)
+	s.attached, err = s.attachments(ctx, r.Client, all)
+	s.used = len(s.world.Volumes) > 0 || len(s.attached) > 0
 	return err
 }
 
-// volumes reads the volumes of the storage by the node that they live on.
-func (s *scope) volumes(ctx context.Context, c client.Reader) (map[string][]backend.Volume, error) {
+func listVolumes(ctx context.Context, c client.Reader) ([]corev1.PersistentVolume, error) {
 	var list corev1.PersistentVolumeList
 	// Read only; copying every volume of the cluster each time would cost more than all the rest.
 	if err := c.List(ctx, &list, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
 		return nil, fmt.Errorf("list persistentvolumes: %w", err)
 	}
+	return list.Items, nil
+}
+
+// volumes reads the volumes of the storage by the node that they live on.
+func (s *scope) volumes(ctx context.Context, c client.Reader) (map[string][]backend.Volume, error) {
+	all, err := listVolumes(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return s.volumesOf(all), nil
+}
+
+// volumesOf returns those of all volumes that are of the storage, by the node that they live on.
+func (s *scope) volumesOf(all []corev1.PersistentVolume) map[string][]backend.Volume {
 	found := map[string][]backend.Volume{}
-	for i := range list.Items {
-		v := &list.Items[i]
+	for i := range all {
+		v := &all[i]
 		if !s.ownsVolume(v) {
 			continue
 		}
@@ -208,24 +225,7 @@ func (s *scope) volumes(ctx context.Context, c client.Reader) (map[string][]back
 	for _, volumes := range found {
 		slices.SortFunc(volumes, func(a, b backend.Volume) int { return strings.Compare(a.Name, b.Name) })
 	}
-	return found, nil
-}
-
-// needed names the volumes and attachments of the storage that the API server itself knows. The cache may be behind, and what is given free
-// is never taken back.
-func (r *Reconciler) needed(ctx context.Context, s *scope) ([]string, error) {
-	volumes, err := s.volumes(ctx, r.Live)
-	if err != nil {
-		return nil, err
-	}
-	names, err := s.attachments(ctx, r.Live)
-	for _, at := range volumes {
-		for _, v := range at {
-			names = append(names, v.String())
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names), err
+	return found
 }
 
 // ownsVolume reports whether a volume is of the storage: by its class, or by what the driver recorded when it was made. A volume may have
@@ -257,15 +257,15 @@ func placesOf(v *corev1.PersistentVolume) []string {
 	return slices.Compact(nodes)
 }
 
-// readAttachments finds attachments of volumes of the class.
-func (r *Reconciler) readAttachments(ctx context.Context, s *scope) (err error) {
-	s.attached, err = s.attachments(ctx, r.Client)
-	s.used = s.used || len(s.attached) > 0
-	return err
-}
-
-// attachments names the attached volumes of the class. One whose volume is gone may be of any class of the driver, so it counts.
-func (s *scope) attachments(ctx context.Context, c client.Reader) ([]string, error) {
+// attachments names the attached ones of all volumes that are of the class. One whose volume is not among them may be of any class of the
+// driver, so it counts.
+func (s *scope) attachments(ctx context.Context, c client.Reader, all []corev1.PersistentVolume) ([]string, error) {
+	others := map[string]bool{}
+	for i := range all {
+		if v := &all[i]; !s.ownsVolume(v) {
+			others[v.Name] = true
+		}
+	}
 	var list storagev1.VolumeAttachmentList
 	if err := c.List(ctx, &list, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
 		return nil, fmt.Errorf("list volumeattachments: %w", err)
@@ -276,14 +276,8 @@ func (s *scope) attachments(ctx context.Context, c client.Reader) ([]string, err
 		if a.Spec.Attacher != s.profile.Driver.Name || a.Spec.Source.PersistentVolumeName == nil {
 			continue
 		}
-		name := *a.Spec.Source.PersistentVolumeName
-		v := &corev1.PersistentVolume{}
-		err := c.Get(ctx, types.NamespacedName{Name: name}, v)
-		switch {
-		case apierrors.IsNotFound(err), err == nil && s.ownsVolume(v):
+		if name := *a.Spec.Source.PersistentVolumeName; !others[name] {
 			names = append(names, fmt.Sprintf("%s (attached to %s)", name, a.Spec.NodeName))
-		case err != nil:
-			return nil, fmt.Errorf("get persistentvolume %s: %w", name, err)
 		}
 	}
 	return names, nil

@@ -1,7 +1,10 @@
 package storage
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -45,9 +48,11 @@ type scope struct {
 	driver    backend.DriverState
 	// approvals that the Members carried at the beginning of this pass, by node, and those given in it.
 	approvals map[string]string
-	// failures of the last attempts, by host; troubles are writes to the API server that failed for a host in this pass.
-	failures map[string]work.Failure
+	// failures of the last attempts, by where they were made; troubles are writes to the API server that failed for a host in this pass.
+	failures map[work.Place]work.Failure
 	troubles map[string]error
+	// refused is what else the API server refused in this pass.
+	refused []string
 	// carried are the digests of the approved plans that were begun in this pass, by host.
 	carried map[string]string
 	// unstamped is true when an approval could not be passed on to all Members: no step runs in this pass.
@@ -64,12 +69,14 @@ type scope struct {
 	unsupported string
 	// blind is true when the world could not be observed: the statuses say nothing new then.
 	blind, gone bool
+	// repeated is true when the look before failed too.
+	repeated bool
 }
 
 func (r *Reconciler) newScope(o v1alpha1.Storage, b Backend) *scope {
 	s := &scope{
 		before: o, storage: copyOf(o), owner: backend.OwnerOf(o), common: o.Common(), backend: b, now: r.Now(), started: r.started,
-		failures: map[string]work.Failure{}, troubles: map[string]error{}, carried: map[string]string{},
+		failures: map[work.Place]work.Failure{}, troubles: map[string]error{}, carried: map[string]string{},
 		members: map[string]*v1alpha1.Member{}, approvals: map[string]string{},
 	}
 	s.storage.StorageStatus().LostGroups = backend.LostGroups(o)
@@ -158,7 +165,7 @@ func (s *scope) summary() backend.Summary {
 	return backend.Summary{
 		Profile: s.profile, Owner: s.owner, Deleting: s.deleting(), Hosts: s.hosts, Whole: s.whole, Class: s.class, Driver: s.driver,
 		Plan: s.plan, Blocked: s.blocked, Unknown: s.unknown(),
-		Failure: s.wholeFailure.Message, FailureReason: s.wholeFailure.Reason,
+		Failure: s.wholeFailure.Message, FailureReason: s.wholeFailure.Reason, Trouble: backend.Text(s.refused),
 	}
 }
 
@@ -172,6 +179,32 @@ func (s *scope) unknown() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// complain takes the error of a phase into the message of the storage, unless a host, the StorageClass or what holds the deletion up shows
+// it already. A conflict passes by itself.
+func (s *scope) complain(err error) {
+	var joined interface{ Unwrap() []error }
+	switch {
+	case err == nil:
+		return
+	case errors.As(err, &joined):
+		for _, e := range joined.Unwrap() {
+			s.complain(e)
+		}
+		return
+	case apierrors.IsConflict(err), errors.Is(err, context.Canceled):
+		return
+	}
+	text := err.Error()
+	for _, trouble := range s.troubles {
+		if errors.Is(trouble, err) || strings.Contains(trouble.Error(), text) {
+			return
+		}
+	}
+	if !strings.Contains(s.class.Failed, text) && !strings.Contains(s.blocked, text) && !slices.Contains(s.refused, text) {
+		s.refused = append(s.refused, text)
+	}
 }
 
 // fail notes that a write to the API server failed for a host. Somebody who wrote at the same time is no trouble: the next pass takes

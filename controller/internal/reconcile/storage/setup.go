@@ -15,7 +15,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -36,6 +35,16 @@ const gather = 100 * time.Millisecond
 var touched = predicate.Or(
 	predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, kube.FinalizersChanged, kube.DeletionBegins)
 
+// attachedByUs lets through the attachments of volumes of our drivers. Those of all others change all the time in a cluster with another
+// driver, and matter to no storage.
+var attachedByUs = predicate.NewPredicateFuncs(func(o client.Object) bool {
+	a, ok := o.(*storagev1.VolumeAttachment)
+	return ok && ours(a.Spec.Attacher)
+})
+
+// ours reports whether a CSI driver is one of Quarry's.
+func ours(driver string) bool { return strings.HasSuffix(driver, "."+v1alpha1.Group) }
+
 // SetupWithManager registers the reconciler. changed carries the names of nodes whose agent reported something new.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changed <-chan string) error {
 	b := ctrl.NewControllerManagedBy(mgr).
@@ -45,13 +54,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changed <-chan string) e
 		WatchesMetadata(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.usersOf), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(sameName)).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(classOf)).
-		Watches(&storagev1.VolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(r.all)).
+		Watches(&storagev1.VolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(attachedByUs)).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.all)).
 		WatchesRawSource(kube.Changes(changed, gather, func(ctx context.Context, node string) []reconcile.Request {
 			return r.users(ctx, node, r.labelsOf(ctx, node))
 		})).
 		WatchesRawSource(source.Func(r.late)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4})
+		WithOptions(kube.Options(max(r.Workers, workers)))
 	kinds, err := kube.StorageKinds(mgr.GetScheme())
 	if err != nil {
 		return err
@@ -74,7 +83,7 @@ func sameName(_ context.Context, o client.Object) []reconcile.Request { return r
 // classOf returns the storage that a volume may belong to: that of the name of its class.
 func classOf(_ context.Context, o client.Object) []reconcile.Request {
 	v, ok := o.(*corev1.PersistentVolume)
-	if !ok || v.Spec.CSI == nil || !strings.HasSuffix(v.Spec.CSI.Driver, "."+v1alpha1.Group) {
+	if !ok || v.Spec.CSI == nil || !ours(v.Spec.CSI.Driver) {
 		return nil
 	}
 	return request(v.Spec.StorageClassName)

@@ -43,6 +43,16 @@ func TestTouched_letsNoStatusThrough(t *testing.T) {
 	}
 }
 
+func TestAttachedByUs(t *testing.T) {
+	for driver, want := range map[string]bool{v1alpha1.DriverLVM: true, v1alpha1.DriverNFS: true, "ebs.csi.aws.com": false, "quarry.storage": false, "xquarry.storage": false} {
+		a := &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{Attacher: driver}}
+		if attachedByUs.Create(event.CreateEvent{Object: a}) != want || attachedByUs.Delete(event.DeleteEvent{Object: a}) != want ||
+			attachedByUs.Update(event.UpdateEvent{ObjectOld: a, ObjectNew: a}) != want {
+			t.Errorf("an attachment by %s", driver)
+		}
+	}
+}
+
 // managed lets a manager run the engine over a real cache and real watches.
 func (s *suite) managed() (changed chan<- string) {
 	s.t.Helper()

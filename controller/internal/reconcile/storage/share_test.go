@@ -232,11 +232,29 @@ func TestUnsupported_isToldAndNothingIsMade(t *testing.T) {
 	s.create(newCluster("pool", "n1"))
 	s.once("pool")
 	c := s.get("pool")
-	if complaint := hasPhase(v1alpha1.PhaseFailed)(c) + has(ready, isFalse, v1alpha1.ReasonNotYetSupported, "no backend")(c); complaint != "" || len(c.Finalizers) != 0 {
+	if complaint := hasPhase(v1alpha1.PhaseFailed)(c) + has(ready, isFalse, v1alpha1.ReasonNotYetSupported, "no backend", "Nothing was done")(c); complaint != "" || len(c.Finalizers) != 0 {
 		t.Errorf("%s, finalizers %v", complaint, c.Finalizers)
 	}
 	s.delete(c)
 	s.once("pool")
+}
+
+// A controller without the backend took the place of one that had it.
+func TestUnsupported_aDeletionSaysWhatItWaitsFor(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.cluster("pool", "n1")
+	with := s.clusters.BackendOf
+	s.clusters.BackendOf = func(v1alpha1.Storage) (Backend, string) { return nil, "There is no backend of this type." }
+	s.delete(s.get("pool"))
+	s.once("pool")
+	c := s.get("pool")
+	complaint := has(ready, isFalse, v1alpha1.ReasonNotYetSupported, "no backend", "waits for a version that supports it")(c)
+	if complaint != "" || strings.Contains(c.Status.Message, "Nothing was done") {
+		t.Errorf("%s, message %q", complaint, c.Status.Message)
+	}
+	s.clusters.BackendOf = with
+	s.driver.install(false)
+	s.untilGone("pool")
 }
 
 // filling is a backend whose kind has status fields of its own.

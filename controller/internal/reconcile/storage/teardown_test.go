@@ -1,7 +1,9 @@
 package storage
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"quarry.storage/quarry/controller/internal/backend/backendtest"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -246,6 +249,52 @@ func TestClass_ofSomebodyElseIsLeftAlone(t *testing.T) {
 	s.untilGone("pool")
 	if sc := s.class("pool"); sc == nil || sc.ResourceVersion != foreign.ResourceVersion {
 		t.Error("the class of somebody else was touched")
+	}
+}
+
+// A person makes the class the default one, and the spec says that it is not.
+func TestClass_thatAPersonMadeTheDefaultIsCorrected(t *testing.T) {
+	const key = "storageclass.kubernetes.io/is-default-class"
+	s := newSuite(t, "n1")
+	s.cluster("pool", "n1")
+	sc := s.class("pool")
+	sc.Annotations = map[string]string{key: "true", "example.com/kept": "yes"}
+	s.update(sc)
+	s.until("pool", func(*v1alpha1.Cluster) string {
+		if sc := s.class("pool"); sc.Annotations[key] == "true" || sc.Annotations["example.com/kept"] != "yes" {
+			return fmt.Sprintf("annotations %v", sc.Annotations)
+		}
+		return ""
+	})
+}
+
+// What is given free is asked of the API server itself: with two lists, however many volumes are attached.
+func TestUse_costsNoReadPerAttachment(t *testing.T) {
+	s := newSuite(t, "n1")
+	c := s.cluster("pool", "n1")
+	s.addVolume(c, "n1", "v1")
+	s.until("pool", inUse(true))
+	for _, name := range []string{"o1", "o2", "o3"} {
+		s.create(volume("other", v1alpha1.DriverLVM, "n1", name))
+		s.create(&storagev1.VolumeAttachment{
+			ObjectMeta: metav1.ObjectMeta{Name: "a-" + name},
+			Spec:       storagev1.VolumeAttachmentSpec{Attacher: v1alpha1.DriverLVM, NodeName: "n1", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name}},
+		})
+	}
+	gets := 0
+	s.live = interceptor.NewClient(s.direct, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if _, ok := o.(*corev1.PersistentVolume); ok {
+				gets++
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+	s.restartController()
+	s.removeVolume(c, "n1")
+	s.until("pool", inUse(false))
+	if gets > 0 {
+		t.Errorf("%d volumes were read one by one", gets)
 	}
 }
 

@@ -111,6 +111,25 @@ func TestWhole_failureIsShown(t *testing.T) {
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 }
 
+// What fails of a host is no failure of the whole whose steps run via it, and the reverse.
+func TestWhole_failuresOfTheHostItRunsOnAreNotItsOwn(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	c := newCluster("pool", "n1", "n2")
+	s.create(c)
+	s.lvm.WholeStep(c.UID, "n2", "table", false, false)
+	s.lvm.FailAt("n2", 1, backendtest.ErrBroken)
+	c = s.until("pool", func(*v1alpha1.Cluster) string {
+		if log := s.lvm.Log(); !slices.Contains(log, "whole via n2: ChangeShare table") {
+			return fmt.Sprint(log)
+		}
+		return ""
+	})
+	if strings.Count(c.Status.Message, "broken") > 1 || strings.HasPrefix(c.Status.Message, "broken") {
+		t.Errorf("message %q", c.Status.Message)
+	}
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+}
+
 func TestWhole_noStepRunsViaAHostUnderMaintenance(t *testing.T) {
 	s := newSuite(t, "n1")
 	c := s.cluster("pool", "n1")

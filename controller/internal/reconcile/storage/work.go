@@ -32,7 +32,7 @@ func (r *Reconciler) work(ctx context.Context, s *scope) error {
 		return nil
 	}
 	jobs, errs := r.prepare(ctx, s)
-	s.note(r.Work.Run(ctx, r.guard(s), s.owner, jobs), jobs)
+	s.note(r.Work.Run(ctx, r.guard(s), s.owner, jobs))
 	// What the hosts returned is known now: decide once more, so that the statuses show it.
 	if err := r.again(ctx, s); err != nil {
 		return errors.Join(append(errs, err)...)
@@ -65,8 +65,9 @@ func (r *Reconciler) guard(s *scope) guarded {
 	return g
 }
 
-// Perform performs the steps of one host.
+// Perform performs the steps of one host, and counts those that were performed, however long they took.
 func (g guarded) Perform(ctx context.Context, host string, steps []backend.Step) (done int, err error) {
+	defer func() { metric.Steps(steps[:min(max(done, 0), len(steps))]) }()
 	return g.scope.backend.Perform(ctx, host, backend.Checked(steps, func(step backend.Step) error {
 		err := g.check(ctx, host)
 		if err == nil {
@@ -132,8 +133,8 @@ func (g guarded) empty(ctx context.Context, host string) error {
 
 // prepare returns the steps that may run now, by host. What is recorded of a group is written ahead of the steps that make it; a host
 // whose record could not be written does nothing.
-func (r *Reconciler) prepare(ctx context.Context, s *scope) (map[string][]backend.Step, []error) {
-	jobs, errs := map[string][]backend.Step{}, []error(nil)
+func (r *Reconciler) prepare(ctx context.Context, s *scope) (map[work.Place][]backend.Step, []error) {
+	jobs, errs := map[work.Place][]backend.Step{}, []error(nil)
 	for i := range s.hosts {
 		h := &s.hosts[i]
 		want := h.Decided.Record
@@ -150,7 +151,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) (map[string][]backen
 		if len(run) == 0 || want != nil && !equality.Semantic.DeepEqual(h.Object.Spec.Group, want) {
 			continue
 		}
-		jobs[h.Node] = run
+		jobs[work.Place{Host: h.Node}] = run
 		if p := h.Verdict.Plan; p != nil && p.Approved {
 			s.carried[h.Node] = p.Digest
 		}
@@ -159,27 +160,24 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) (map[string][]backen
 	return jobs, errs
 }
 
-// addWhole adds the steps of the whole storage to those of the hosts that they run on. A host that is quiesced, or for which a write to the
+// addWhole adds the steps of the whole storage, by the host that they run on. A host that is quiesced, or for which a write to the
 // API server failed in this pass, runs none.
-func (s *scope) addWhole(jobs map[string][]backend.Step) {
+func (s *scope) addWhole(jobs map[work.Place][]backend.Step) {
 	for host, steps := range backend.ByHost(s.verdict.Run) {
 		h := s.host(host)
 		if s.troubles[host] != nil || h != nil && h.Flags.ShouldQuiesce() && !h.Flags.ShouldDestroy() {
 			continue
 		}
-		jobs[host] = append(jobs[host], steps...)
+		jobs[work.Place{Host: host, Whole: true}] = steps
 	}
 }
 
 // note takes in what became of the jobs.
-func (s *scope) note(outcomes map[string]work.Outcome, jobs map[string][]backend.Step) {
-	for name, o := range outcomes {
+func (s *scope) note(outcomes map[work.Place]work.Outcome) {
+	for at, o := range outcomes {
 		s.within(o.RetryIn)
 		if o.Failure.Reason != "" {
-			s.failures[name] = o.Failure
-		}
-		if o.Finished {
-			metric.Steps(jobs[name])
+			s.failures[at] = o.Failure
 		}
 	}
 }

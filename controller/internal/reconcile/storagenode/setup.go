@@ -8,7 +8,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -35,7 +34,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 			return requests(agentpod.NodesOf(o))
 		})).
 		WatchesRawSource(kube.Changes(changed, 0, func(_ context.Context, node string) []reconcile.Request { return requests([]string{node}) })).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 8})
+		WithOptions(kube.Options(8))
 	// Devices are shown with the name of the storage that they belong to, or with the news that it is gone.
 	everyone := kube.Everyone(r.Client, func() client.ObjectList { return &v1alpha1.StorageNodeList{} })
 	for _, kind := range kinds {

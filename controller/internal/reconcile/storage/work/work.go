@@ -4,6 +4,9 @@ package work
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,8 +31,14 @@ type Performer interface {
 	Perform(ctx context.Context, host string, steps []backend.Step) (done int, err error)
 }
 
-// Work performs the steps of hosts, each host in its own goroutine, one job per host and storage at a time. What it remembers of
-// failures only makes the next attempt wait; it may be lost.
+// Place is where a job runs. The steps of a host and the steps of the whole that run via it fail and wait each for themselves.
+type Place struct {
+	Host  string
+	Whole bool
+}
+
+// Work performs the steps of hosts, each host in its own goroutine, one job per host and storage at a time: steps of the whole wait for
+// those of the host that they run via, and the reverse. What it remembers of failures only makes the next attempt wait; it may be lost.
 type Work struct {
 	// Patience is how long Run waits for the hosts that it has set to work.
 	Patience time.Duration
@@ -46,7 +55,10 @@ type Work struct {
 	jobs map[key]*job
 }
 
-type key struct{ owner, host string }
+type key struct {
+	owner string
+	place Place
+}
 
 // job is the last job of a host.
 type job struct {
@@ -109,17 +121,18 @@ func (w *Work) Running(o backend.Owner) map[string]bool {
 	hosts := map[string]bool{}
 	for k, j := range w.jobs {
 		if k.owner == string(o.UID) && j.running {
-			hosts[k.host] = true
+			hosts[k.place.Host] = true
 		}
 	}
 	return hosts
 }
 
 // Run starts the jobs that do not run and need not wait, waits a while for them, and returns what is known of every host.
-func (w *Work) Run(ctx context.Context, p Performer, o backend.Owner, steps map[string][]backend.Step) map[string]Outcome {
+func (w *Work) Run(ctx context.Context, p Performer, o backend.Owner, steps map[Place][]backend.Step) map[Place]Outcome {
 	var started []*job
-	for host, todo := range steps {
-		if j := w.start(ctx, p, o, host, todo); j != nil {
+	// The steps of a host come before those of the whole that run via it.
+	for _, at := range slices.SortedFunc(maps.Keys(steps), order) {
+		if j := w.start(ctx, p, o, at, steps[at]); j != nil {
 			started = append(started, j)
 		}
 	}
@@ -138,14 +151,24 @@ wait:
 	return w.outcomes(o, steps, started)
 }
 
-// start begins a job, unless the host is worked on already or must wait after a failure.
-func (w *Work) start(ctx context.Context, p Performer, o backend.Owner, host string, steps []backend.Step) *job {
+func order(a, b Place) int {
+	switch {
+	case a.Whole == b.Whole:
+		return strings.Compare(a.Host, b.Host)
+	case b.Whole:
+		return -1
+	}
+	return 1
+}
+
+// start begins a job, unless the same runs already or must wait after a failure.
+func (w *Work) start(ctx context.Context, p Performer, o backend.Owner, at Place, steps []backend.Step) *job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ctx.Err() != nil {
 		return nil
 	}
-	k, digest := key{string(o.UID), host}, backend.DigestOf(steps)
+	k, digest := key{string(o.UID), at}, backend.DigestOf(steps)
 	old := w.jobs[k]
 	if old != nil && (old.running || old.err != nil && old.digest == digest && w.now().Before(old.retryAt)) {
 		return nil
@@ -155,11 +178,27 @@ func (w *Work) start(ctx context.Context, p Performer, o backend.Owner, host str
 		j.failures = old.failures
 	}
 	w.jobs[k] = j
-	w.group.Go(func() { w.perform(ctx, p, host, j, steps) })
+	// A job waits only for one that was begun before it, so no two wait for each other.
+	free := w.free(key{string(o.UID), Place{at.Host, !at.Whole}})
+	w.group.Go(func() { w.perform(ctx, p, at.Host, j, steps, free) })
 	return j
 }
 
-func (w *Work) perform(ctx context.Context, p Performer, host string, j *job, steps []backend.Step) {
+// free is closed once no job of a key runs.
+func (w *Work) free(k key) <-chan struct{} {
+	if j := w.jobs[k]; j != nil && j.running {
+		return j.done
+	}
+	now := make(chan struct{})
+	close(now)
+	return now
+}
+
+func (w *Work) perform(ctx context.Context, p Performer, host string, j *job, steps []backend.Step, free <-chan struct{}) {
+	select {
+	case <-free:
+	case <-w.ctx.Done():
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	defer context.AfterFunc(w.ctx, cancel)()
@@ -202,22 +241,22 @@ func (j *job) failure() Failure {
 }
 
 // outcomes says what is known of every host that has something to do.
-func (w *Work) outcomes(o backend.Owner, steps map[string][]backend.Step, started []*job) map[string]Outcome {
+func (w *Work) outcomes(o backend.Owner, steps map[Place][]backend.Step, started []*job) map[Place]Outcome {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	mine := map[*job]bool{}
 	for _, j := range started {
 		mine[j], j.late = true, j.running
 	}
-	out := map[string]Outcome{}
-	for host := range steps {
-		j := w.jobs[key{string(o.UID), host}]
+	out := map[Place]Outcome{}
+	for at := range steps {
+		j := w.jobs[key{string(o.UID), at}]
 		switch {
 		case j == nil || j.running:
 		case j.err != nil:
-			out[host] = Outcome{Failure: j.failure(), RetryIn: max(j.retryAt.Sub(w.now()), minRetry)}
+			out[at] = Outcome{Failure: j.failure(), RetryIn: max(j.retryAt.Sub(w.now()), minRetry)}
 		case mine[j]:
-			out[host] = Outcome{Finished: true}
+			out[at] = Outcome{Finished: true}
 		}
 	}
 	return out

@@ -36,10 +36,10 @@ func (p performer) Perform(ctx context.Context, host string, steps []backend.Ste
 
 var pool = backend.Owner{Kind: "Cluster", Name: "pool", UID: "uid"}
 
-func jobs(hosts ...string) map[string][]backend.Step {
-	out := map[string][]backend.Step{}
+func jobs(hosts ...string) map[Place][]backend.Step {
+	out := map[Place][]backend.Step{}
 	for _, h := range hosts {
-		out[h] = []backend.Step{step{h, "make"}}
+		out[Place{Host: h}] = []backend.Step{step{h, "make"}}
 	}
 	return out
 }
@@ -55,7 +55,7 @@ func TestRun_fastHostsReportAtOnceAndSlowOnesLate(t *testing.T) {
 		})
 		began := time.Now()
 		out := w.Run(t.Context(), p, pool, jobs("fast", "slow"))
-		if !out["fast"].Finished || out["slow"].Finished || time.Since(began) != Patience {
+		if !out[Place{Host: "fast"}].Finished || out[Place{Host: "slow"}].Finished || time.Since(began) != Patience {
 			t.Errorf("%+v after %s", out, time.Since(began))
 		}
 		if r := w.Running(pool); len(r) != 1 || !r["slow"] {
@@ -72,7 +72,7 @@ func TestRun_fastHostsReportAtOnceAndSlowOnesLate(t *testing.T) {
 		// The job and the patience end at the same instant: either the reconcile sees the end, or somebody tells it.
 		for range 20 {
 			out = w.Run(t.Context(), p, pool, jobs("edge"))
-			if !out["edge"].Finished {
+			if !out[Place{Host: "edge"}].Finished {
 				<-w.Late()
 			}
 			synctest.Wait()
@@ -98,7 +98,7 @@ func TestRun_retriesWithLongerAndLongerPauses(t *testing.T) {
 			return errors.New("broken")
 		})
 		for i := range 12 {
-			out := w.Run(t.Context(), p, pool, jobs("n1"))["n1"]
+			out := w.Run(t.Context(), p, pool, jobs("n1"))[Place{Host: "n1"}]
 			want := min(minRetry<<i, maxRetry)
 			if out.Failure.Reason != v1alpha1.ReasonStepFailed || out.Failure.Message != "broken" || out.RetryIn != want || tries != i+1 {
 				t.Fatalf("try %d: %+v, want %s, %d tries", i, out, want, tries)
@@ -110,7 +110,7 @@ func TestRun_retriesWithLongerAndLongerPauses(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		// Other steps are tried at once.
-		if w.Run(t.Context(), p, pool, map[string][]backend.Step{"n1": {step{"n1", "other"}}}); tries != 13 {
+		if w.Run(t.Context(), p, pool, map[Place][]backend.Step{{Host: "n1"}: {step{"n1", "other"}}}); tries != 13 {
 			t.Errorf("%d tries", tries)
 		}
 	})
@@ -123,11 +123,11 @@ func TestRun_passingErrorIsShownWhenItHappensAgain(t *testing.T) {
 		p := performer(func(context.Context, string) error {
 			return fmt.Errorf("host: %w", &backend.StepError{Reason: "Busy", Passing: true, Err: errors.New("busy")})
 		})
-		if out := w.Run(t.Context(), p, pool, jobs("n1"))["n1"]; out.Failure != (Failure{}) || out.RetryIn != minRetry {
+		if out := w.Run(t.Context(), p, pool, jobs("n1"))[Place{Host: "n1"}]; out.Failure != (Failure{}) || out.RetryIn != minRetry {
 			t.Errorf("%+v", out)
 		}
 		time.Sleep(minRetry)
-		if out := w.Run(t.Context(), p, pool, jobs("n1"))["n1"]; out.Failure != (Failure{"Busy", "host: busy"}) {
+		if out := w.Run(t.Context(), p, pool, jobs("n1"))[Place{Host: "n1"}]; out.Failure != (Failure{"Busy", "host: busy"}) {
 			t.Errorf("%+v", out)
 		}
 	})
@@ -177,7 +177,7 @@ func TestClose_endsJobsAndDeadlinesDoToo(t *testing.T) {
 		if time.Since(began) != deadline {
 			t.Errorf("a job ran for %s", time.Since(began))
 		}
-		w.Run(t.Context(), p, pool, map[string][]backend.Step{"n1": {step{"n1", "other"}}})
+		w.Run(t.Context(), p, pool, map[Place][]backend.Step{{Host: "n1"}: {step{"n1", "other"}}})
 		w.Close()
 		if out := w.Run(t.Context(), p, pool, jobs("n2")); len(out) != 0 {
 			t.Errorf("a job was begun after the end: %+v", out)
@@ -222,4 +222,48 @@ func TestForget(t *testing.T) {
 			t.Error("not forgotten")
 		}
 	})
+}
+
+// The steps of the whole wait for those of the host that they run via; what fails of the one does not stop the other.
+func TestRun_stepsOfTheWholeHaveAJobOfTheirOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New(t.Context(), time.Now)
+		defer w.Close()
+		var mu sync.Mutex
+		busy, tries := false, map[string]int{}
+		p := named(func(_ context.Context, name string) error {
+			mu.Lock()
+			if tries[name]++; busy {
+				t.Error("two jobs of one host at the same time")
+			}
+			busy = true
+			mu.Unlock()
+			time.Sleep(100 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			busy = false
+			if name == "table" {
+				return nil
+			}
+			return errors.New("broken disk")
+		})
+		member, whole := Place{Host: "n1"}, Place{Host: "n1", Whole: true}
+		todo := map[Place][]backend.Step{member: {step{"n1", "make"}}, whole: {step{"", "table"}}}
+		w.Patience = time.Minute
+		out := w.Run(t.Context(), p, pool, todo)
+		if out[member].Failure.Message != "broken disk" || !out[whole].Finished || out[whole].Failure != (Failure{}) {
+			t.Errorf("%+v", out)
+		}
+		// The job of the whole does not wait for the pause after the other one's failure.
+		if out = w.Run(t.Context(), p, pool, todo); !out[whole].Finished || tries["table"] != 2 || tries["make"] != 1 {
+			t.Errorf("%+v, tries %v", out, tries)
+		}
+	})
+}
+
+// named performs steps as a function says of the name of the first.
+type named func(ctx context.Context, name string) error
+
+func (n named) Perform(ctx context.Context, _ string, steps []backend.Step) (int, error) {
+	return 0, n(ctx, steps[0].Action())
 }
