@@ -235,7 +235,7 @@ func TestReconcile_storageClassConverges(t *testing.T) {
 		if sc == nil || *sc.ReclaimPolicy != corev1.PersistentVolumeReclaimRetain || sc.Parameters[class.ParameterFSType] != "xfs" {
 			return "the class is as before"
 		}
-		if sc.Annotations["storageclass.kubernetes.io/is-default-class"] != "" {
+		if sc.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
 			return "still the default class"
 		}
 		return ""
