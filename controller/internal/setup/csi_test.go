@@ -2,6 +2,7 @@ package setup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/apitest"
@@ -97,6 +99,21 @@ func TestRunCSI_everyDriverWithItsOwnRights(t *testing.T) {
 	}
 }
 
+// createPV makes a PersistentVolume that goes with the test: one that stays would keep its driver deployed.
+func createPV(t *testing.T, admin client.Client, v *corev1.PersistentVolume) {
+	t.Helper()
+	if err := admin.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// Kubernetes protects volumes with a finalizer, and nobody is here to remove it.
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))
+		if err := errors.Join(admin.Patch(context.Background(), v, patch), admin.Delete(context.Background(), v)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // refusesTwins deletes a volume that two PersistentVolumes stand for, as the real cache knows them.
 func refusesTwins(t *testing.T, admin client.Client, c csi.ControllerClient, driver string) {
 	t.Helper()
@@ -112,14 +129,7 @@ func refusesTwins(t *testing.T, admin client.Client, c csi.ControllerClient, dri
 		v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("3Gi")}
 		v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 		v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}
-		if err := admin.Create(t.Context(), v); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := admin.Delete(context.Background(), v); err != nil {
-				t.Error(err)
-			}
-		})
+		createPV(t, admin, v)
 	}
 	await(t, "the refusal", func() string {
 		_, err := c.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: handle})
@@ -140,14 +150,7 @@ func findsPersistentVolumes(t *testing.T, admin client.Client, c csi.ControllerC
 	v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("3Gi")}
 	v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverNFS, VolumeHandle: id.String(), VolumeAttributes: a.Map()}
-	if err := admin.Create(ctx, v); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := admin.Delete(context.Background(), v); err != nil {
-			t.Error(err)
-		}
-	})
+	createPV(t, admin, v)
 	await(t, "the volume", func() string {
 		r, err := c.ControllerGetVolume(ctx, &csi.ControllerGetVolumeRequest{VolumeId: id.String()})
 		if err != nil {
