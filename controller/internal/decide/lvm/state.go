@@ -19,6 +19,8 @@ type Standing struct {
 	Group *decide.Group
 	// Problem says why no new volume is made on the host; empty when one may be made.
 	Problem string
+	// Soon is true when the group is seen and only waits to be recorded, as far as the reader knows: a moment later volumes may be made.
+	Soon bool
 }
 
 // State decides whether a host takes new volumes. m is its Member, nil when there is none, and maintenance is what its StorageNode asks
@@ -37,7 +39,9 @@ func State(s Spec, n decide.Node, m *v1alpha1.Member, maintenance bool) Standing
 		flags = flags.Condemn()
 	}
 	out := Standing{State: nodestate.Compute(flags)}
-	if r := m.Spec.Group; r != nil && r.UUID != "" {
+	if r := m.Spec.Group; r == nil || r.UUID == "" {
+		out.Soon = out.State == nodestate.Online && len(own) == 1
+	} else {
 		if i := slices.IndexFunc(own, func(g decide.Group) bool { return g.UUID == r.UUID }); i >= 0 {
 			out.Group = &own[i]
 		}
@@ -73,6 +77,8 @@ func (s Standing) problem(n decide.Node, own int) string {
 		return "LVM cannot be run: " + n.LVMError
 	case s.Group == nil && own == 0:
 		return "it has no volume group of the Cluster"
+	case s.Soon:
+		return "its volume group is not on record yet"
 	case s.Group == nil:
 		return "the volume group that it has is not the recorded one"
 	case own > 1:

@@ -49,8 +49,8 @@ func TestState(t *testing.T) {
 		"an agent that does not answer":         {c, away(one), recorded(), false, nodestate.Offline, "it is offline (cut off)"},
 		"too early to say":                      {c, decide.Node{Name: "n1", Agent: decide.AgentConnecting, Groups: []decide.Group{one}}, recorded(), false, nodestate.Offline, "its agent is not connected yet"},
 		"LVM cannot be run":                     {c, decide.Node{Name: "n1", Agent: decide.AgentUp, LVMError: "no lvm", Groups: []decide.Group{one}}, recorded(), false, nodestate.Online, "LVM cannot be run: no lvm"},
-		"nothing is recorded yet":               {c, well, memberOf(c), false, nodestate.Online, "the volume group that it has is not the recorded one"},
-		"a group that is being made":            {c, well, memberOf(c, records("", "pv-sda")), false, nodestate.Online, "the volume group that it has is not the recorded one"},
+		"nothing is recorded yet":               {c, well, memberOf(c), false, nodestate.Online, "its volume group is not on record yet"},
+		"a group that is being made":            {c, well, memberOf(c, records("", "pv-sda")), false, nodestate.Online, "its volume group is not on record yet"},
 		"no group":                              {c, up("n1", nil), recorded(), false, nodestate.Online, "it has no volume group of the Cluster"},
 		"another group":                         {c, up("n1", []decide.Group{groupOf("B")}), recorded(), false, nodestate.Online, "the volume group that it has is not the recorded one"},
 		"the recorded group and another one":    {c, up("n1", []decide.Group{groupOf("B"), one}), recorded(), false, nodestate.Online, "it has 2 volume groups of the Cluster"},
@@ -61,6 +61,9 @@ func TestState(t *testing.T) {
 			got := State(Of(in.cluster), in.node, in.member, in.maintenance)
 			if got.State != in.state || got.Problem != in.problem {
 				t.Errorf("%q, %q", got.State, got.Problem)
+			}
+			if got.Soon != (in.problem == "its volume group is not on record yet") {
+				t.Errorf("soon: %t", got.Soon)
 			}
 			if in.problem == "" && (got.Group == nil || got.Group.UUID != "A") {
 				t.Errorf("%+v", got.Group)

@@ -30,6 +30,8 @@ type Host struct {
 	Group *decide.Group
 	// Refusal says why no volume is made on the host; empty when its Member does not speak against it.
 	Refusal string
+	// Soon is true when its Member speaks against it for a moment only.
+	Soon bool
 }
 
 // ClassOf returns what matters of a Cluster.
@@ -47,7 +49,7 @@ func ClassOf(c *v1alpha1.Cluster) Class {
 func HostOf(c *v1alpha1.Cluster, m *v1alpha1.Member, n decide.Node, maintenance bool) Host {
 	s := lvm.Of(c)
 	now := lvm.State(s, n, m, maintenance)
-	out := Host{Node: n, State: now.State, Group: now.Group, Refusal: now.Problem}
+	out := Host{Node: n, State: now.State, Group: now.Group, Refusal: now.Problem, Soon: now.Soon}
 	if out.Group != nil {
 		return out
 	}

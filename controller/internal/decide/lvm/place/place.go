@@ -42,6 +42,7 @@ func Choose(r Request, hosts []Host) ([]Choice, error) {
 		return nil, volume.Refuse(volume.Precondition, "Cluster %s is being deleted and takes no new volumes", r.Class.Cluster)
 	}
 	allowed, problems, wait := r.candidates(hosts)
+	soon := slices.ContainsFunc(hosts, func(h Host) bool { return h.Soon && r.Topology.Allows(h.Node.Name) })
 	if wait && len(allowed) > 0 {
 		// The volume may be there already, made by a call that was cut off: making it elsewhere would make it twice.
 		return nil, volume.Refuse(volume.Unavailable, "it is too early to say whether volume %s exists: %s", r.Name, shorten(problems))
@@ -50,7 +51,8 @@ func Choose(r Request, hosts []Host) ([]Choice, error) {
 		return r.sized(allowed)
 	}
 	kind := volume.Exhausted
-	if wait {
+	if wait || soon {
+		// To say that there is no room would send the claim to another node.
 		kind = volume.Unavailable
 	}
 	return nil, volume.Refuse(kind, "no allowed host of Cluster %s takes new volumes: %s", r.Class.Cluster, shorten(problems))

@@ -41,6 +41,7 @@ func TestChoose(t *testing.T) {
 		h.Node.Agent, h.State, h.Node.Problem = decide.AgentUnreachable, nodestate.Offline, "no answer."
 	}
 	connecting := func(h *Host) { h.Node.Agent, h.State = decide.AgentConnecting, nodestate.Offline }
+	soon := func(h *Host) { h.Refusal, h.Soon = "its volume group is not on record yet", true }
 	thin := Class{Cluster: "pool", Group: "vg", Thin: Thin{Pool: "thin"}}
 	from := &volumeid.ID{Node: "b", Group: "vg", Name: "pvc"}
 	for name, test := range map[string]struct {
@@ -73,12 +74,17 @@ func TestChoose(t *testing.T) {
 		"offline hosts are passed over":               {hosts: []Host{with(c, offline), a}, want: []string{"a"}},
 		"only offline hosts":                          {hosts: []Host{with(c, offline)}, kind: volume.Exhausted},
 		"hosts that may come yet":                     {hosts: []Host{with(c, connecting)}, kind: volume.Unavailable},
-		"no group":                                    {hosts: []Host{with(c, func(h *Host) { h.Group = nil })}, kind: volume.Exhausted},
-		"a partial group":                             {hosts: []Host{with(c, func(h *Host) { h.Group = &decide.Group{Partial: true} })}, kind: volume.Exhausted},
-		"no hosts":                                    {kind: volume.Exhausted},
-		"a node that is no host":                      {r: Request{Topology: volume.Topology{Requisite: []string{"z"}}}, hosts: []Host{a}, kind: volume.Exhausted},
-		"a Cluster that is being deleted":             {r: Request{Class: Class{Deleting: true}}, hosts: []Host{a}, kind: volume.Precondition},
-		"a copy goes to its source":                   {r: Request{Class: thin, Source: from}, hosts: []Host{a, b, c}, want: []string{"b"}},
+		"a group that is not on record yet":           {hosts: []Host{with(c, soon), with(a, offline)}, kind: volume.Unavailable},
+		"the same beside another host":                {hosts: []Host{with(c, soon), a}, want: []string{"a"}},
+		"the same on a host that is not allowed": {
+			r: Request{Topology: volume.Topology{Requisite: []string{"b"}}}, hosts: []Host{with(c, soon), with(b, offline)}, kind: volume.Exhausted,
+		},
+		"no group":                        {hosts: []Host{with(c, func(h *Host) { h.Group = nil })}, kind: volume.Exhausted},
+		"a partial group":                 {hosts: []Host{with(c, func(h *Host) { h.Group = &decide.Group{Partial: true} })}, kind: volume.Exhausted},
+		"no hosts":                        {kind: volume.Exhausted},
+		"a node that is no host":          {r: Request{Topology: volume.Topology{Requisite: []string{"z"}}}, hosts: []Host{a}, kind: volume.Exhausted},
+		"a Cluster that is being deleted": {r: Request{Class: Class{Deleting: true}}, hosts: []Host{a}, kind: volume.Precondition},
+		"a copy goes to its source":       {r: Request{Class: thin, Source: from}, hosts: []Host{a, b, c}, want: []string{"b"}},
 		"a copy that may not be with its source": {
 			r: Request{Class: thin, Source: from, Topology: volume.Topology{Requisite: []string{"a"}}}, hosts: []Host{a, b, c}, kind: volume.Exhausted,
 		},
