@@ -189,7 +189,7 @@ func TestCreateVolume_hostsThatTakeNone(t *testing.T) {
 		}, codes.ResourceExhausted},
 		"the member is being deleted": {func(s *suite) { s.cache.members[0].DeletionTimestamp = new(metav1.Now()) }, codes.ResourceExhausted},
 		"maintenance of the member":   {func(s *suite) { s.cache.members[0].Spec.Maintenance = true }, codes.ResourceExhausted},
-		"no group is on record yet":   {func(s *suite) { s.cache.members[0].Spec.Group = nil }, codes.ResourceExhausted},
+		"no group is on record yet":   {func(s *suite) { s.cache.members[0].Spec.Group = nil }, codes.Unavailable},
 		"another group is on record":  {func(s *suite) { s.cache.members[0].Spec.Group.UUID = "another" }, codes.ResourceExhausted},
 		"it is no member yet":         {func(s *suite) { s.cache.members = nil }, codes.ResourceExhausted},
 		"the agent is gone": {func(s *suite) {

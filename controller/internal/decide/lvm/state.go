@@ -39,13 +39,7 @@ func State(s Spec, n decide.Node, m *v1alpha1.Member, maintenance bool) Standing
 		flags = flags.Condemn()
 	}
 	out := Standing{State: nodestate.Compute(flags)}
-	if r := m.Spec.Group; r == nil || r.UUID == "" {
-		out.Soon = out.State == nodestate.Online && len(own) == 1
-	} else {
-		if i := slices.IndexFunc(own, func(g decide.Group) bool { return g.UUID == r.UUID }); i >= 0 {
-			out.Group = &own[i]
-		}
-	}
+	out.find(m.Spec.Group, own)
 	switch {
 	case backend.Lost(m):
 		out.Problem = "it is declared lost"
@@ -55,6 +49,17 @@ func State(s Spec, n decide.Node, m *v1alpha1.Member, maintenance bool) Standing
 		out.Problem = out.problem(n, len(own))
 	}
 	return out
+}
+
+// find looks for the recorded group among those with the tag of the Cluster.
+func (s *Standing) find(r *v1alpha1.MemberGroup, own []decide.Group) {
+	if r == nil || r.UUID == "" {
+		s.Soon = s.State == nodestate.Online && len(own) == 1
+		return
+	}
+	if i := slices.IndexFunc(own, func(g decide.Group) bool { return g.UUID == r.UUID }); i >= 0 {
+		s.Group = &own[i]
+	}
 }
 
 // dropped reports whether a host was taken off the list of hosts. Its Member says so a moment later.
