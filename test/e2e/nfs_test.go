@@ -31,6 +31,8 @@ var server struct {
 	err  error
 	// address of the node.
 	address string
+	// exports are the names of the directories that tests have exported: each is there from now on.
+	exports sync.Map
 }
 
 // useServer brings the storage node up and lets the test run beside others that use it.
@@ -77,7 +79,7 @@ func newNfs(name, export string, change ...func(*v1alpha1.Nfs)) *v1alpha1.Nfs {
 // share makes an export and an Nfs of its name, and waits until volumes can be made. The export is empty before and after.
 func share(t *testing.T, name string, change ...func(*v1alpha1.Nfs)) *v1alpha1.Nfs {
 	t.Helper()
-	lab(t, "storage", "export", name)
+	export(t, name)
 	clear := func() string { return onServer(t, "find /export/"+name+" -mindepth 1 -delete") }
 	clear()
 	t.Cleanup(func() { clear() })
@@ -85,6 +87,13 @@ func share(t *testing.T, name string, change ...func(*v1alpha1.Nfs)) *v1alpha1.N
 	create(t, n)
 	waitRunning(t, n, limitPod)
 	return n
+}
+
+// export makes a directory of the storage node that its clients can mount, or leaves it as it is.
+func export(t *testing.T, name string) {
+	t.Helper()
+	server.exports.Store(name, true)
+	lab(t, "storage", "export", name)
 }
 
 // onServer runs a script on the storage node.
