@@ -51,6 +51,7 @@ const (
 	ReasonHostNotFound        = "HostNotFound"
 	ReasonHostConflict        = "HostConflict"
 	ReasonHostsValid          = "HostsValid"
+	ReasonNoHost              = "NoHost"
 	ReasonAgentMissing        = "AgentMissing"
 	ReasonAgentUnreachable    = "AgentUnreachable"
 	ReasonAgentConnected      = "AgentConnected"

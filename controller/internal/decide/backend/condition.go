@@ -30,6 +30,8 @@ type Summary struct {
 	Trouble string
 	// Unknown names hosts under maintenance that the storage has nothing to do with, ordered.
 	Unknown []string
+	// NoHost says that the spec wants no host; empty when it wants one.
+	NoHost string
 }
 
 // Class is how the StorageClass is.
@@ -88,6 +90,10 @@ func (s Summary) hostsValid() metav1.Condition {
 	if m := s.unknown(); m != "" {
 		reason = Sentence(reason, v1alpha1.ReasonMaintenanceUnknown)
 		lines = append([]string{m}, lines...)
+	}
+	if s.NoHost != "" {
+		reason = v1alpha1.ReasonNoHost
+		lines = append([]string{s.NoHost}, lines...)
 	}
 	if len(lines) > 0 {
 		return Condition(v1alpha1.ConditionHostsValid, metav1.ConditionFalse, reason, Text(lines))

@@ -61,6 +61,19 @@ func Unreadable(c v1alpha1.StorageCommon) string {
 	return ""
 }
 
+// NoHost says that the selector of a spec selects none of the nodes; empty when it selects one, or when the spec has none.
+func NoHost(c v1alpha1.StorageCommon, nodes map[string]Node) string {
+	if c.Selector == nil {
+		return ""
+	}
+	for _, n := range nodes {
+		if n.Exists && selects(c.Selector, n.Labels) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("spec.hostSelector selects no node; to see: kubectl get nodes --selector='%s'", metav1.FormatLabelSelector(c.Selector))
+}
+
 // Claimant is what matters of a storage when hosts are shared out.
 type Claimant struct {
 	Owner Owner

@@ -46,6 +46,9 @@ func (s Summary) served(worst Kind) v1alpha1.Phase {
 // worst returns the worst finding of a host that is not gone.
 func (s Summary) worst() Kind {
 	worst := Well
+	if s.NoHost != "" {
+		worst = Bad
+	}
 	for _, h := range s.Hosts {
 		if !h.Removed {
 			worst = max(worst, h.Finding().Kind)
@@ -90,7 +93,7 @@ func (s Summary) warned() bool {
 // Message says what there is to say about the storage and its hosts, one line each.
 func (s Summary) Message() string {
 	var lines []string
-	for _, line := range []string{s.Blocked, s.Failure, s.Class.Conflict, s.Class.Failed, s.Trouble, s.unknown()} {
+	for _, line := range []string{s.Blocked, s.Failure, s.Class.Conflict, s.Class.Failed, s.Trouble, s.NoHost, s.unknown()} {
 		if line != "" {
 			lines = append(lines, line)
 		}

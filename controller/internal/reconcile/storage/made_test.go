@@ -193,6 +193,21 @@ func TestMembers_selectorThatCannotBeReadIsToldAndCondemnsNothing(t *testing.T) 
 	}
 }
 
+// A selector that selects nothing is told at once, and on a storage that serves too.
+func TestMembers_selectorOfNoNodeIsTold(t *testing.T) {
+	s := newSuite(t, "n1")
+	c := newCluster("pool")
+	c.Spec.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"disks": "yes"}}
+	s.create(c)
+	none := has(v1alpha1.ConditionHostsValid, isFalse, v1alpha1.ReasonNoHost, "--selector='disks=yes'")
+	s.until("pool", hasPhase(v1alpha1.PhaseFailed), none, has(ready, isFalse, v1alpha1.ReasonNoHost, "selects no node"))
+	s.label("n1", "yes")
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning), has(v1alpha1.ConditionHostsValid, isTrue, v1alpha1.ReasonHostsValid))
+	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.HostSelector.MatchLabels["disks"] = "no" })
+	s.until("pool", hasPhase(v1alpha1.PhaseWarning), has(v1alpha1.ConditionHostsValid, isFalse, v1alpha1.ReasonNoHost, "disks=no"))
+	s.untilMember("n1", leaving(v1alpha1.ReasonHostNotSelected))
+}
+
 // The cache does not know yet that the name is taken.
 func TestMembers_takenNameIsNeverUsedByAStaleCache(t *testing.T) {
 	s := newSuite(t, "n1", "n2")

@@ -176,7 +176,12 @@ func (r *Reconciler) dismiss(ctx context.Context, s *scope) error {
 	var errs []error
 	for i := range s.hosts {
 		h := &s.hosts[i]
-		if !h.Removed || s.blocked != "" {
+		if !h.Removed {
+			continue
+		}
+		if s.blocked != "" {
+			// It stays for now, and counts.
+			h.Removed = false
 			continue
 		}
 		if err := r.dismissMember(ctx, s, h); err != nil {

@@ -162,9 +162,13 @@ func (s *scope) host(node string) *backend.HostHealth {
 
 // summary is what conditions, phase and message are computed from.
 func (s *scope) summary() backend.Summary {
+	noHost := ""
+	if !s.deleting() {
+		noHost = backend.NoHost(s.common, s.world.Nodes)
+	}
 	return backend.Summary{
 		Profile: s.profile, Owner: s.owner, Deleting: s.deleting(), Hosts: s.hosts, Whole: s.whole, Class: s.class, Driver: s.driver,
-		Plan: s.plan, Blocked: s.blocked, Unknown: s.unknown(),
+		Plan: s.plan, Blocked: s.blocked, Unknown: s.unknown(), NoHost: noHost,
 		Failure: s.wholeFailure.Message, FailureReason: s.wholeFailure.Reason, Trouble: backend.Text(s.refused),
 	}
 }

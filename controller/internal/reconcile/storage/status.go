@@ -74,7 +74,9 @@ func (r *Reconciler) writeUnreadable(ctx context.Context, s *scope, why string) 
 	after := copyOf(s.storage)
 	status := after.StorageStatus()
 	status.ObservedGeneration, status.Message = after.GetGeneration(), why
-	if status.Phase != v1alpha1.PhaseFailed {
+	status.Phase = v1alpha1.PhaseFailed
+	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionStorageClassReady) {
+		// Volumes are served all the same.
 		status.Phase = v1alpha1.PhaseWarning
 	}
 	setConditions(&status.Conditions, after.GetGeneration(), []metav1.Condition{

@@ -334,3 +334,24 @@ func TestClass_isBroughtBackAndFollowsTheSpec(t *testing.T) {
 func hideMember(c client.WithWatch, name string) client.Client {
 	return filterMembers(c, func(m *v1alpha1.Member) bool { return m.Name != name })
 }
+
+// A member that nothing is left of stays as long as the deletion is held up elsewhere, and its status goes on to tell what is true.
+func TestTeardown_membersAreToldAndCountedWhileItWaits(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.lvm.Blind("n1", true)
+	s.create(newCluster("pool", "n1", "n2"))
+	s.untilMember("n2", inState("online"))
+	c := s.get("pool")
+	s.addVolume(c, "n2", "v1")
+	s.until("pool", inUse(true))
+	s.delete(s.get("pool"))
+	s.until("pool", hasPhase(v1alpha1.PhaseDeleting), has(ready, isFalse, v1alpha1.ReasonDeleting, "v1"))
+	s.lvm.Blind("n1", false)
+	s.untilMember("n1", memberHas(ready, isFalse, v1alpha1.ReasonPreparing, "is being removed"))
+	if c := s.settle("pool"); c.Status.HostCount != 2 {
+		t.Errorf("%d hosts are counted while two members exist", c.Status.HostCount)
+	}
+	s.removeVolume(c, "n2")
+	s.driver.install(false)
+	s.untilGone("pool")
+}
