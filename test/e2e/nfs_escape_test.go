@@ -84,7 +84,7 @@ func refusedSpecs(t *testing.T, n *v1alpha1.Nfs) {
 	}
 	for _, directory := range hostileDirectories {
 		switch directory {
-		case " a", "lost+found/x", "a\u202eb", strings.Repeat("a", 300), strings.Repeat("a/", 40) + "a":
+		case " a", "lost+found/x", "a\u202eb", strings.Repeat("a/", 40) + "a":
 			continue // The agent's to refuse: refusedCalls.
 		}
 		refused(fmt.Sprintf("subDir %.40q", directory), func(s *v1alpha1.NfsSpec) { s.SubDir = directory })
@@ -95,7 +95,7 @@ func refusedSpecs(t *testing.T, n *v1alpha1.Nfs) {
 	for _, path := range []string{"export", "/export/../etc", "/export//x", "/export/", "/export/./x", "/a\nb", "../x"} {
 		refused(fmt.Sprintf("path %q", path), func(s *v1alpha1.NfsSpec) { s.Path = path })
 	}
-	for _, server := range []string{"[::1]", "10.99.0.10;reboot", "-o", "a b", "a/b", "a:b", "x,nolock"} {
+	for _, server := range []string{"[::1]", "10.99.0.10;reboot", "-o", "a b", "a/b", "a:b", "x,nolock", "999.1.1.1"} {
 		refused(fmt.Sprintf("server %q", server), func(s *v1alpha1.NfsSpec) { s.Server = server })
 	}
 	for _, option := range []v1alpha1.MountOption{"suid", "dev", "a,b", "vers=4.2,addr=10.0.0.1", "x=\n", "-o"} {

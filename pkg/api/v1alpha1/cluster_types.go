@@ -81,7 +81,7 @@ type ClusterSpec struct {
 	// RemovalDelay is how long a host that leaves stays a member before it is removed; 5m when not given. It stands still under
 	// maintenance.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8760h')",message="removalDelay must be between 0s and 8760h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) <= duration('8760h')",message="removalDelay must be between 0s and 8760h, in h, m, s and ms: 5 days are 120h"
 	RemovalDelay *metav1.Duration `json:"removalDelay,omitempty"`
 
 	// Which devices of the hosts are used. All clean disks when not given.
@@ -128,7 +128,8 @@ type DevicePath string
 
 // DeviceSelector chooses devices. Every given field must match; a device that is not clean is never chosen by it.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.minSize) || !has(self.maxSize) || quantity(self.minSize).isLessThan(quantity(self.maxSize))",message="minSize must be less than maxSize"
+// +kubebuilder:validation:XValidation:rule="!has(self.minSize) || !has(self.maxSize) || quantity(string(self.minSize)).isLessThan(quantity(string(self.maxSize)))",message="minSize must be less than maxSize"
+// +kubebuilder:validation:XValidation:rule="(!has(self.minSize) || quantity(string(self.minSize)).compareTo(quantity('0')) >= 0) && (!has(self.maxSize) || quantity(string(self.maxSize)).compareTo(quantity('0')) > 0)",message="minSize must not be negative, and maxSize must be more than 0"
 type DeviceSelector struct {
 	// Paths of devices, best below /dev/disk/by-id. Given on every host; a host that lacks a path is told so.
 	// +optional

@@ -38,7 +38,7 @@ type NfsSpec struct {
 	// Server is the DNS name or the IP address of the NFS server; an IPv6 address stands without brackets.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="isIP(self) || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="server must be a DNS name or an IP address; an IPv6 address stands without brackets"
+	// +kubebuilder:validation:XValidation:rule="isIP(self) || !self.matches('^[0-9.]*$') && self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="server must be a DNS name or an IP address, without a port (that is the mount option port=2050); an IPv6 address stands without brackets"
 	Server string `json:"server"`
 	// Path is the exported directory on the server.
 	// +kubebuilder:validation:MinLength=1
@@ -55,7 +55,7 @@ type NfsSpec struct {
 	// ${pv.name} alone when not given. Two volumes never share a directory.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.endsWith('/') && !self.contains('//') && !self.matches('(^|/)[.][^/]*(/|$)') && !self.matches('[[:cntrl:]]') && !self.matches('[$]([^{]|$)') && self.replace('${pvc.namespace}', '').replace('${pvc.name}', '').replace('${pv.name}', '').matches('^[^${}]*$')",message="subDir must be a relative path without empty elements, elements that begin with a dot, or control characters; it may use ${pvc.namespace}, ${pvc.name} and ${pv.name}"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.endsWith('/') && !self.contains('//') && !self.matches('(^|/)[.][^/]*(/|$)') && !self.matches('[[:cntrl:]]') && !self.matches('[^/]{256}') && !self.matches('[$]([^{]|$)') && self.replace('${pvc.namespace}', '').replace('${pvc.name}', '').replace('${pv.name}', '').matches('^[^${}]*$')",message="subDir must be a relative path without empty elements, elements that begin with a dot or are longer than 255 characters, or control characters; it may use ${pvc.namespace}, ${pvc.name} and ${pv.name}"
 	SubDir string `json:"subDir,omitempty"`
 	// OnDelete says what happens to the directory of a volume that is deleted: delete removes it, archive renames it to
 	// archived-NAME-DATE, retain leaves it. Every volume keeps the policy that it was made with.

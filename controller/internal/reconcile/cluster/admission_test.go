@@ -59,6 +59,8 @@ func TestAdmission_badSpecs(t *testing.T) {
 		"the same path twice":                 {devices(v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/sda", "/dev/sda"}}), "Duplicate value"},
 		"min above max":                       {devices(v1alpha1.DeviceSelector{MinSize: quantity("2Gi"), MaxSize: quantity("1Gi")}), "minSize must be less than maxSize"},
 		"min equal to max, written otherwise": {devices(v1alpha1.DeviceSelector{MinSize: quantity("1Gi"), MaxSize: quantity("1024Mi")}), "minSize must be less than maxSize"},
+		"a negative size":                     {devices(v1alpha1.DeviceSelector{MinSize: quantity("-1Gi")}), "minSize must not be negative"},
+		"no size at most":                     {devices(v1alpha1.DeviceSelector{MaxSize: quantity("0")}), "maxSize must be more than 0"},
 		"a wipe of a name that moves":         {consent("n1", "/dev/sdb"), "names like /dev/sdb move"},
 		"a wipe by a path that escapes":       {consent("n1", "/dev/disk/by-id/../../sdb"), "'.' or '..'"},
 		"a wipe without a host":               {consent("", "/dev/disk/by-id/x"), "host"},
