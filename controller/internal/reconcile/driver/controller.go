@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,6 +48,9 @@ type Reconciler struct {
 	Entries []Entry
 	// Of returns the profile of the backend of a storage. It reports false for a storage whose backend does not exist yet.
 	Of func(v1alpha1.Storage) (backend.Profile, bool)
+
+	// withoutSnapshots is true once the log says that their API is not installed.
+	withoutSnapshots atomic.Bool
 
 	mu sync.Mutex
 	// failed says by driver why it could not be written the last time.

@@ -42,6 +42,7 @@ func (r *Reconciler) snapshotClasses(ctx context.Context, e Entry, storages []v1
 	if missing(err) {
 		return r.unserved(ctx)
 	}
+	r.withoutSnapshots.Store(false)
 	if err != nil {
 		return fmt.Errorf("list volumesnapshotclasses: %w", err)
 	}
@@ -80,7 +81,9 @@ func (r *Reconciler) unserved(ctx context.Context) error {
 	if err == nil {
 		return fmt.Errorf("custom resource definition %s is not served yet", crd)
 	}
-	logf.FromContext(ctx).Info("Doing without snapshots: their API is not installed", "crd", crd)
+	if client.IgnoreNotFound(err) == nil && !r.withoutSnapshots.Swap(true) {
+		logf.FromContext(ctx).Info("Doing without snapshots until their API is installed", "crd", crd)
+	}
 	return client.IgnoreNotFound(err)
 }
 

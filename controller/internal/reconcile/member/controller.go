@@ -77,13 +77,14 @@ func (r *Reconciler) find(ctx context.Context, c client.Reader, m *v1alpha1.Memb
 // tell writes the status of a Member whose storage does not exist.
 func (r *Reconciler) tell(ctx context.Context, m *v1alpha1.Member, other types.UID) error {
 	after := m.DeepCopy()
-	message := describe(m, other)
+	short := describe(m, other)
+	message := short + " " + remedy(m)
 	c := backend.Condition(v1alpha1.ConditionReady, "False", v1alpha1.ReasonOwnerMissing, message)
 	c.ObservedGeneration = m.Generation
 	known := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
 	news := known == nil || known.Reason != c.Reason
 	meta.SetStatusCondition(&after.Status.Conditions, c)
-	after.Status.Message, after.Status.ObservedGeneration = message, m.Generation
+	after.Status.Message, after.Status.ObservedGeneration = short, m.Generation
 	wrote, err := kube.WriteStatus(ctx, r.Client, m, after)
 	if err != nil || !wrote || !news {
 		return err
@@ -92,18 +93,22 @@ func (r *Reconciler) tell(ctx context.Context, m *v1alpha1.Member, other types.U
 	return nil
 }
 
-// describe says what is wrong, what it means and what to do.
+// describe says what is wrong and what it means, in a line that fits a column.
 func describe(m *v1alpha1.Member, other types.UID) string {
 	of := m.Spec.Of
 	text := fmt.Sprintf("%s %s with UID %s does not exist", of.Kind, of.Name, of.UID)
 	if other != "" {
 		text += fmt.Sprintf("; the one of this name has UID %s and does not use this Member", other)
 	}
-	text += fmt.Sprintf(". Nothing is done for node %s, and nothing on it is changed or deleted. ", m.Spec.Node)
+	return text + fmt.Sprintf(". Nothing is done for node %s, and nothing on it is changed or deleted.", m.Spec.Node)
+}
+
+// remedy says what to do.
+func remedy(m *v1alpha1.Member) string {
 	remove := fmt.Sprintf(`kubectl patch member.%s %s --type=merge -p '{"metadata":{"finalizers":null}}'`, v1alpha1.Group, m.Name)
 	if m.DeletionTimestamp.IsZero() {
 		remove = fmt.Sprintf("kubectl annotate member.%s %s %s=%s; kubectl delete --wait=false member.%s %s; ",
 			v1alpha1.Group, m.Name, v1alpha1.AnnotationRemove, m.UID, v1alpha1.Group, m.Name) + remove
 	}
-	return text + "To give the Member up, and leave what is on the node as it is: " + remove
+	return "To give the Member up, and leave what is on the node as it is: " + remove
 }
