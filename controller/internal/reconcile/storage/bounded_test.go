@@ -15,10 +15,10 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// TestStatus_isBounded has 500 hosts that all have a long story to tell, and everything else that makes a status grow.
+// TestStatus_isBounded has 200 hosts, far more than a status has room for, that all have a long story to tell, and everything else that makes a status grow.
 func TestStatus_isBounded(t *testing.T) {
 	s := newSuite(t)
-	const hosts = 500
+	const hosts = 200
 	long := strings.Repeat(`the disk "wwn-0x500" says <broken> & more; `, 100)
 	c := manual()
 	names := make([]string, 0, hosts)
