@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // nodes of the lab.
@@ -145,7 +147,7 @@ func lastLine(s string) string {
 	return s[strings.LastIndexByte(s, '\n')+1:]
 }
 
-// checksum of the whole image file.
+// checksum sums up what an image file reads as. Most of it was never written, so only what is not zero counts, with where it is.
 func checksum(t *testing.T, path string) string {
 	t.Helper()
 	file, err := os.Open(path)
@@ -154,10 +156,27 @@ func checksum(t *testing.T, path string) string {
 	}
 	defer file.Close()
 	h := sha256.New()
-	if _, err := io.Copy(h, file); err != nil {
-		t.Fatal(err)
+	block, zero := make([]byte, 64<<10), make([]byte, 64<<10)
+	for at := int64(0); ; {
+		at, err = unix.Seek(int(file.Fd()), at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			return hex.EncodeToString(h.Sum(nil))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The same blocks, wherever the file system says that data begins.
+		at -= at % int64(len(block))
+		n, err := file.ReadAt(block, at)
+		if err != nil && err != io.EOF {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(block[:n], zero[:n]) {
+			fmt.Fprintln(h, at)
+			h.Write(block[:n])
+		}
+		at += int64(len(block))
 	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // onHost runs a tool of this machine on an image file.
