@@ -103,20 +103,7 @@ func TestAgentRestartDuringWrites(t *testing.T) {
 		}
 	}
 	before := written()
-	patch := client.MergeFrom(c.DeepCopy())
-	c.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("300Mi")
-	if err := kube.Patch(t.Context(), c, patch); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, limitPod, "the new agent has grown the volume", func(ctx context.Context) error {
-		if err := kube.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
-			return err
-		}
-		if got := c.Status.Capacity[corev1.ResourceStorage]; got.Cmp(resource.MustParse("300Mi")) < 0 {
-			return fmt.Errorf("the claim has %s", got.String())
-		}
-		return nil
-	})
+	expand(t, c, p, "300Mi")
 	found := &corev1.Pod{}
 	if err := kube.Get(t.Context(), client.ObjectKeyFromObject(p), found); err != nil {
 		t.Fatal(err)
