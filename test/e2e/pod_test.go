@@ -125,7 +125,9 @@ func expand(t *testing.T, c *corev1.PersistentVolumeClaim, user *corev1.Pod, siz
 		if got.Cmp(want) >= 0 {
 			return nil
 		}
-		pending := func(n corev1.PersistentVolumeClaimCondition) bool { return n.Type == corev1.PersistentVolumeClaimFileSystemResizePending }
+		pending := func(n corev1.PersistentVolumeClaimCondition) bool {
+			return n.Type == corev1.PersistentVolumeClaimFileSystemResizePending
+		}
 		if !told && slices.ContainsFunc(c.Status.Conditions, pending) {
 			told = true
 			if err := kube.Patch(ctx, user, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"annotations": {"look": "now"}}}`))); err != nil {
