@@ -143,6 +143,15 @@ func TestMember_lost(t *testing.T) {
 	must(t, ours.Update(t.Context(), m))
 	must(t, ours.Delete(t.Context(), m))
 	must(t, ours.Get(t.Context(), client.ObjectKeyFromObject(m), m))
+	// One that is deleted for another reason was not condemned by the word.
+	for _, value := range []string{"", string(m.UID)} {
+		m.Spec.Lost = value
+		must(t, jane.Update(t.Context(), m))
+	}
+	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionLeaving, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonLost, LastTransitionTime: metav1.Now(),
+	})
+	must(t, apitest.Client(t).Status().Update(t.Context(), m))
 	for _, value := range []string{"", "1234"} {
 		back := m.DeepCopy()
 		back.Spec.Lost = value

@@ -197,5 +197,15 @@ func (s Summary) ready(facts []metav1.Condition) metav1.Condition {
 	if s.Profile.Members == nil {
 		return Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "Volumes are served.")
 	}
+	var away []string
+	for _, h := range s.Hosts {
+		if !h.Facts.Up && !h.Facts.TooEarly && !h.Removed {
+			away = append(away, h.Node)
+		}
+	}
+	if len(away) > 0 {
+		return Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady,
+			"Every host serves volumes but those that are away under maintenance: "+Shorten(away, 10))
+	}
 	return Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "Every host serves volumes.")
 }

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -90,17 +91,37 @@ func (h HostHealth) unreachable() (Finding, bool) {
 	case h.Facts.Up:
 		return Finding{}, false
 	case len(h.Sources) > 0:
+		if was := h.before(); was.Kind == Bad && was.Reason != v1alpha1.ReasonAgentUnreachable && was.Reason != v1alpha1.ReasonAgentMissing {
+			return was, true
+		}
 		return Finding{Well, "", "is under maintenance and not reachable"}, true
 	case h.Facts.TooEarly && h.Decided.Serves:
-		message := ""
-		if h.Object != nil {
-			message = h.Object.Status.Message
-		}
-		return Finding{Well, "", message}, true
+		return h.before(), true
 	case h.Facts.TooEarly:
 		return Finding{Busy, v1alpha1.ReasonPending, "the connection to the agent is being made"}, true
 	}
 	return Finding{Bad, Sentence(h.Facts.Reason, v1alpha1.ReasonAgentUnreachable), Sentence(h.Facts.Problem, "the agent does not answer")}, true
+}
+
+// before is what was found the last time that somebody could say. A host that was not ready is not ready because nobody can look.
+func (h HostHealth) before() Finding {
+	if h.Object == nil {
+		return Finding{}
+	}
+	was := meta.FindStatusCondition(h.Object.Status.Conditions, v1alpha1.ConditionReady)
+	if was == nil || was.Status == metav1.ConditionTrue || h.Leaving.Active {
+		return Finding{Well, "", h.Object.Status.Message}
+	}
+	switch was.Reason {
+	case v1alpha1.ReasonMaintenance:
+		// It has ended.
+		return Finding{}
+	case v1alpha1.ReasonPreparing, v1alpha1.ReasonPending:
+		return Finding{Busy, was.Reason, was.Message}
+	case v1alpha1.ReasonApprovalRequired:
+		return Finding{Waiting, was.Reason, was.Message}
+	}
+	return Finding{Bad, was.Reason, was.Message}
 }
 
 func (h HostHealth) failure() (Finding, bool) {

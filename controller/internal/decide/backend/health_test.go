@@ -35,6 +35,16 @@ func down(h *HostHealth) {
 	h.Decided.Reports, h.Decided.Size, h.Decided.Free = false, 0, 0
 }
 
+// was returns an edit that makes the Member not ready for a reason, as it was written in the pass before.
+func was(reason string) func(*HostHealth) {
+	return func(h *HostHealth) {
+		h.Object = h.Object.DeepCopy()
+		h.Object.Status.Conditions = []metav1.Condition{{
+			Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: "it was " + reason,
+		}}
+	}
+}
+
 // bare takes away what the host holds.
 func bare(h *HostHealth) { h.Decided = Host{Reports: h.Facts.Up} }
 
@@ -145,7 +155,17 @@ func TestSummary(t *testing.T) {
 		"a host under maintenance may be down": {
 			classed(hostOf("n1"), hostOf("n2", down, quiesced)), "Running Ready | n2: is under maintenance and not reachable",
 		},
-		"too early to say":               {classed(hostOf("n1", early)), "Running Ready | n1: as before"},
+		"too early to say": {classed(hostOf("n1", early)), "Running Ready | n1: as before"},
+		"too early to say of a host that was not ready": {classed(hostOf("n1", early, was(v1alpha1.ReasonVolumeLost))), "Warning VolumeLost | n1: it was VolumeLost"},
+		"too early to say of a host that was away":      {classed(hostOf("n1", early, was(v1alpha1.ReasonAgentMissing))), "Warning AgentMissing | n1: it was AgentMissing"},
+		"too early to say of a host that was at work":   {classed(hostOf("n1", early, was(v1alpha1.ReasonPreparing))), "Updating Preparing | n1: it was Preparing"},
+		"too early to say after maintenance":            {classed(hostOf("n1", early, was(v1alpha1.ReasonMaintenance))), "Running Ready"},
+		"a host under maintenance that lacked a volume": {
+			classed(hostOf("n1"), hostOf("n2", down, quiesced, was(v1alpha1.ReasonVolumeLost))), "Warning VolumeLost | n2: it was VolumeLost",
+		},
+		"a host under maintenance that was away": {
+			classed(hostOf("n1"), hostOf("n2", down, quiesced, was(v1alpha1.ReasonAgentUnreachable))), "Running Ready | n2: is under maintenance and not reachable",
+		},
 		"too early to say of a new host": {summaryOf(hostOf("n1", bare, early)), "Creating Pending | n1: the connection to the agent is being made"},
 		"an unknown host":                {classed(hostOf("n1"), hostOf("nx", bare, invalid)), "Warning HostNotFound | nx: no such node"},
 		"a step that failed":             {classed(hostOf("n1", broken)), "Warning StepFailed | n1: no room for metadata"},
