@@ -22,7 +22,7 @@ const (
 	Online State = "online"
 	// Offline is unreachable.
 	Offline State = "offline"
-	// Quiesced is under maintenance or leaving: never declared failed, takes no new volumes.
+	// Quiesced is under maintenance or leaving: it takes no new volumes, and is not declared failed for being away.
 	Quiesced State = "quiesced"
 	// Failed is to be destroyed and still holds data: nothing on it is deleted.
 	Failed State = "failed"

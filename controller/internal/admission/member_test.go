@@ -74,7 +74,7 @@ func TestMember_deletionByAPerson(t *testing.T) {
 	jane, ours := policies(t)
 	m := create(t, ours, "fast.n1")
 	denied(t, jane.Delete(t.Context(), m), "fast.n1", "node n1", "Cluster fast",
-		"kubectl annotate members.quarry.storage fast.n1 quarry.storage/remove="+string(m.UID))
+		"kubectl annotate --overwrite members.quarry.storage fast.n1 quarry.storage/remove="+string(m.UID))
 	denied(t, jane.DeleteAllOf(t.Context(), &v1alpha1.Member{}), "cannot be taken back")
 
 	leave(t, ours, m, metav1.ConditionFalse)

@@ -32,7 +32,8 @@ type StorageNode struct {
 
 // StorageNodeSpec is what is wanted of the node.
 type StorageNodeSpec struct {
-	// Maintenance quiesces the node in every Cluster: it is never declared failed and takes no new volumes.
+	// Maintenance quiesces the node in every Cluster: it takes no new volumes, and is not declared failed for being away,
+	// unless its member is being deleted.
 	// +optional
 	Maintenance bool `json:"maintenance,omitempty"`
 }

@@ -3,7 +3,6 @@ package class
 
 import (
 	"maps"
-	"slices"
 	"strconv"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -22,8 +21,6 @@ const (
 type Wish struct {
 	// Parameters of the class.
 	Parameters map[string]string
-	// MountOptions of the volumes.
-	MountOptions []string
 	// Binding of volumes to nodes.
 	Binding storagev1.VolumeBindingMode
 }
@@ -32,7 +29,7 @@ type Wish struct {
 func Wanted(s v1alpha1.Storage, provisioner string, w Wish) *storagev1.StorageClass {
 	common := s.Common()
 	want := &storagev1.StorageClass{
-		Provisioner: provisioner, Parameters: w.Parameters, MountOptions: w.MountOptions, ReclaimPolicy: &common.ReclaimPolicy,
+		Provisioner: provisioner, Parameters: w.Parameters, ReclaimPolicy: &common.ReclaimPolicy,
 		AllowVolumeExpansion: new(true), VolumeBindingMode: &w.Binding,
 	}
 	want.Name = s.GetName()
@@ -54,14 +51,14 @@ func SameFixed(have, want *storagev1.StorageClass) bool {
 		have.VolumeBindingMode != nil && *have.VolumeBindingMode == *want.VolumeBindingMode
 }
 
-// Same reports whether a class is as it should be.
+// Same reports whether a class is as it should be. Its mount options are a person's: no storage wants any.
 func Same(have, want *storagev1.StorageClass) bool {
 	for k, v := range want.Labels {
 		if have.Labels[k] != v {
 			return false
 		}
 	}
-	return SameFixed(have, want) && slices.Equal(have.MountOptions, want.MountOptions) &&
+	return SameFixed(have, want) &&
 		have.AllowVolumeExpansion != nil && *have.AllowVolumeExpansion &&
 		(have.Annotations[annotationDefault] == "true") == (want.Annotations[annotationDefault] == "true")
 }

@@ -24,7 +24,7 @@ func cluster(change func(s *v1alpha1.StorageClassSpec)) *v1alpha1.Cluster {
 
 func wish() Wish {
 	return Wish{
-		Parameters: map[string]string{"a": "b"}, MountOptions: []string{"hard"}, Binding: storagev1.VolumeBindingWaitForFirstConsumer,
+		Parameters: map[string]string{"a": "b"}, Binding: storagev1.VolumeBindingWaitForFirstConsumer,
 	}
 }
 
@@ -34,7 +34,7 @@ func TestWanted(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "pool", Labels: map[string]string{"quarry.storage/cluster": "pool"}, Annotations: map[string]string{annotationDefault: "false"},
 		},
-		Provisioner: provisioner, Parameters: map[string]string{"a": "b"}, MountOptions: []string{"hard"},
+		Provisioner: provisioner, Parameters: map[string]string{"a": "b"},
 		ReclaimPolicy: &policy, AllowVolumeExpansion: new(true), VolumeBindingMode: &binding,
 	}
 	if d := cmp.Diff(want, Wanted(cluster(nil), provisioner, wish())); d != "" {
@@ -87,7 +87,7 @@ func TestSame(t *testing.T) {
 		"somebody's default":    {func(sc *storagev1.StorageClass) { sc.Annotations = map[string]string{annotationDefault: "true"} }, false, true},
 		"default is not said":   {func(sc *storagev1.StorageClass) { sc.Annotations = nil }, true, true},
 		"no default, in words":  {func(sc *storagev1.StorageClass) { sc.Annotations = map[string]string{annotationDefault: "false"} }, true, true},
-		"other mount options":   {func(sc *storagev1.StorageClass) { sc.MountOptions = []string{"soft"} }, false, true},
+		"mount options":         {func(sc *storagev1.StorageClass) { sc.MountOptions = []string{"noatime"} }, true, true},
 		"no expansion":          {func(sc *storagev1.StorageClass) { sc.AllowVolumeExpansion = new(false) }, false, true},
 		"expansion is not said": {func(sc *storagev1.StorageClass) { sc.AllowVolumeExpansion = nil }, false, true},
 		"other parameters":      {func(sc *storagev1.StorageClass) { sc.Parameters = map[string]string{"a": "c"} }, false, false},

@@ -83,7 +83,7 @@ func TestWhole_class(t *testing.T) {
 	plain := (scene{}).view().Whole(nil)
 	want := map[string]string{"csi.storage.k8s.io/fstype": "ext4", "quarry.storage/cluster-uid": "uid"}
 	if !maps.Equal(plain.Class.Parameters, want) || plain.Class.Binding != storagev1.VolumeBindingWaitForFirstConsumer ||
-		plain.Class.MountOptions != nil || plain.Serves || plain.Pending != "The StorageClass is made once a host holds a volume group." {
+		plain.Serves || plain.Pending != "The StorageClass is made once a host holds a volume group." {
 		t.Errorf("%+v", plain)
 	}
 	thin := clusterOf(func(c *v1alpha1.Cluster) {

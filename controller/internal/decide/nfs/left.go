@@ -72,7 +72,7 @@ func (v *View) leave(out *backend.Whole) {
 	if l == nil || v.nfs.DeletionTimestamp.IsZero() || Volumes(v.world) > 0 || released(v.nfs) {
 		return
 	}
-	way := fmt.Sprintf("to delete the Nfs all the same and leave the share as it is: kubectl annotate nfs.%s %s %s=%s",
+	way := fmt.Sprintf("to delete the Nfs all the same and leave the share as it is: kubectl annotate --overwrite nfs.%s %s %s=%s",
 		v1alpha1.Group, v.nfs.Name, v1alpha1.AnnotationRemove, v.nfs.UID)
 	if l.Problem != "" {
 		out.Holding = []string{"what the share has on record, which cannot be read (" + strings.TrimSuffix(l.Problem, ".") + "; " + way + ")"}

@@ -107,7 +107,7 @@ func describe(m *v1alpha1.Member, other types.UID) string {
 func remedy(m *v1alpha1.Member) string {
 	remove := fmt.Sprintf(`kubectl patch member.%s %s --type=merge -p '{"metadata":{"finalizers":null}}'`, v1alpha1.Group, m.Name)
 	if m.DeletionTimestamp.IsZero() {
-		remove = fmt.Sprintf("kubectl annotate member.%s %s %s=%s; kubectl delete --wait=false member.%s %s; ",
+		remove = fmt.Sprintf("kubectl annotate --overwrite member.%s %s %s=%s && kubectl delete --wait=false member.%s %s && ",
 			v1alpha1.Group, m.Name, v1alpha1.AnnotationRemove, m.UID, v1alpha1.Group, m.Name) + remove
 	}
 	return "To give the Member up, and leave what is on the node as it is: " + remove

@@ -70,6 +70,6 @@ func (r *Reconciler) readClass(ctx context.Context, s *scope) error {
 func configuration(want *storagev1.StorageClass) *storagev1ac.StorageClassApplyConfiguration {
 	return storagev1ac.StorageClass(want.Name).
 		WithLabels(want.Labels).WithAnnotations(want.Annotations).WithProvisioner(want.Provisioner).
-		WithParameters(want.Parameters).WithMountOptions(want.MountOptions...).WithReclaimPolicy(*want.ReclaimPolicy).
+		WithParameters(want.Parameters).WithReclaimPolicy(*want.ReclaimPolicy).
 		WithAllowVolumeExpansion(*want.AllowVolumeExpansion).WithVolumeBindingMode(*want.VolumeBindingMode)
 }
