@@ -88,6 +88,11 @@ func TestKinds_areListed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for name := range definitions(t) {
+		if !scheme.Recognizes(v1alpha1.GroupVersion.WithKind(name)) {
+			t.Errorf("kind %s has a definition and is not in v1alpha1.AddToScheme: nobody would look at its objects", name)
+		}
+	}
 	k := bound()
 	for name := range scheme.KnownTypes(v1alpha1.GroupVersion) {
 		o, err := scheme.New(v1alpha1.GroupVersion.WithKind(name))

@@ -61,7 +61,7 @@ type Cluster struct {
 // +kubebuilder:validation:XValidation:rule="(has(self.lvm) && has(self.lvm.volumeGroup)) == (has(oldSelf.lvm) && has(oldSelf.lvm.volumeGroup))",message="lvm.volumeGroup cannot be added or removed later: the group with the old name holds the data"
 // +kubebuilder:validation:XValidation:rule="!(has(oldSelf.lvm) && has(oldSelf.lvm.thinPool)) || (has(self.lvm) && has(self.lvm.thinPool))",message="lvm.thinPool cannot be removed: the volumes in it would be lost; delete the Cluster and create another one"
 type ClusterSpec struct {
-	// Backend: lvm (volumes local to a host). cephfs is accepted and answered with Ready=False, reason NotYetSupported.
+	// Backend: lvm (volumes local to a host). cephfs is accepted, and such a Cluster says Ready=False, reason NotYetSupported.
 	StorageType StorageType `json:"storageType"`
 
 	// Names of the Kubernetes nodes whose disks are used. A node that is taken off the list leaves: it takes no new volumes, and is
