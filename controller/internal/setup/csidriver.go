@@ -39,7 +39,7 @@ var servable = map[string]csiDriver{
 	},
 }
 
-// stripRecorded keeps what is recorded in a volume, its size and its phase.
+// stripRecorded keeps what is recorded in a volume, its size, and what says whether it has to be there.
 func stripRecorded(o any) (any, error) {
 	v, ok := o.(*corev1.PersistentVolume)
 	if !ok {
@@ -47,6 +47,10 @@ func stripRecorded(o any) (any, error) {
 	}
 	out := &corev1.PersistentVolume{TypeMeta: v.TypeMeta, ObjectMeta: stripMeta(v.ObjectMeta)}
 	out.Spec.Capacity, out.Status.Phase = v.Spec.Capacity, v.Status.Phase
+	out.Spec.PersistentVolumeReclaimPolicy = v.Spec.PersistentVolumeReclaimPolicy
+	if c := v.Spec.ClaimRef; c != nil {
+		out.Spec.ClaimRef = &corev1.ObjectReference{Namespace: c.Namespace, Name: c.Name}
+	}
 	if c := v.Spec.CSI; c != nil {
 		out.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: c.Driver, VolumeHandle: c.VolumeHandle, VolumeAttributes: c.VolumeAttributes}
 	}

@@ -71,8 +71,8 @@ func (b *Backend) members(ctx context.Context) (map[string][]*v1alpha1.Member, e
 	return out, nil
 }
 
-// hosts returns the hosts of a Cluster as they are at this moment.
-func (b *Backend) hosts(ctx context.Context, c *v1alpha1.Cluster) ([]place.Host, error) {
+// hosts returns the hosts of a Cluster as they are at this moment; only the one of a name unless that is empty.
+func (b *Backend) hosts(ctx context.Context, c *v1alpha1.Cluster, only string) ([]place.Host, error) {
 	members, err := b.members(ctx)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,16 @@ func (b *Backend) hosts(ctx context.Context, c *v1alpha1.Cluster) ([]place.Host,
 	var out []place.Host
 	for _, m := range members[string(c.UID)] {
 		name := string(m.Spec.Node)
-		out = append(out, place.HostOf(c, m, b.Agents.Node(name), maintenance[name]))
+		if only != "" && name != only {
+			continue
+		}
+		// The report comes first: a volume that is removed between the two would look lost the other way round.
+		seen := b.Agents.Node(name)
+		volumes, err := b.volumes(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, place.HostOf(c, m, seen, maintenance[name], volumes))
 	}
 	return out, nil
 }

@@ -34,6 +34,9 @@ func (b *Backend) remove(ctx context.Context, id volumeid.ID) error {
 		return volume.Refuse(volume.Unavailable, "volume group %s on node %s is not the one that the Member records: %s may be in that one",
 			id.Group, id.Node, id.Name)
 	}
+	if err := b.removable(ctx, p); err != nil {
+		return err
+	}
 	err = b.Agents.DeleteVolume(ctx, id.Node, p.spec())
 	if isFault(err, decide.FaultNotFound) {
 		return volume.Refuse(volume.Unavailable,
@@ -50,6 +53,9 @@ func (b *Backend) ExpandVolume(ctx context.Context, handle string, size volume.R
 	}
 	p, err := b.reach(ctx, id)
 	if err != nil {
+		return 0, err
+	}
+	if err := b.takesSpace(ctx, p); err != nil {
 		return 0, err
 	}
 	spec := p.spec()

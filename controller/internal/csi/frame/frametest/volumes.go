@@ -3,6 +3,7 @@ package frametest
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,7 +20,7 @@ type Volumes struct {
 	Err error
 }
 
-// List lists all PersistentVolumes, or those of a handle.
+// List lists all PersistentVolumes, those of a handle, or those of handles with a first element.
 func (c *Volumes) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	l, ok := list.(*corev1.PersistentVolumeList)
 	if !ok {
@@ -39,7 +40,11 @@ func (c *Volumes) List(_ context.Context, list client.ObjectList, options ...cli
 		if !exact {
 			return fmt.Errorf("no index for %s", o.FieldSelector)
 		}
-		if v.Spec.CSI != nil && v.Spec.CSI.Driver+" "+v.Spec.CSI.VolumeHandle == want {
+		if v.Spec.CSI == nil {
+			continue
+		}
+		first, _, more := strings.Cut(v.Spec.CSI.VolumeHandle, "/")
+		if key := v.Spec.CSI.Driver + " "; want == key+v.Spec.CSI.VolumeHandle || more && want == key+first+"/" {
 			l.Items = append(l.Items, v)
 		}
 	}
