@@ -60,7 +60,7 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 	described, backend := driver.backend(mgr.GetClient(), pool, mgr.GetLogger().WithName(cfg.Driver))
 	server := frame.New(frame.Config{
 		Version: version.Version, Socket: cfg.Address, Ready: ready, Log: mgr.GetLogger().WithName("csi"), Registry: metrics.Registry,
-		Reader: mgr.GetClient(),
+		Reader: mgr.GetClient(), Live: direct,
 	}, described, backend)
 	if err := frame.IndexPersistentVolumes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
