@@ -19,21 +19,21 @@ import (
 type csiDriver struct {
 	// watched are the kinds that the backend answers from, beside PersistentVolumes.
 	watched []client.Object
-	// backend makes the driver.
-	backend func(reader client.Reader, pool *agents.Pool, log logr.Logger) (frame.Driver, frame.Backend)
+	// backend makes the driver. The reader answers from the cache, and live asks the API server itself.
+	backend func(reader, live client.Reader, pool *agents.Pool, log logr.Logger) (frame.Driver, frame.Backend)
 }
 
 // servable are the drivers, by name.
 var servable = map[string]csiDriver{
 	v1alpha1.DriverLVM: {
 		watched: []client.Object{&v1alpha1.Cluster{}, &v1alpha1.Member{}, &v1alpha1.StorageNode{}},
-		backend: func(reader client.Reader, pool *agents.Pool, _ logr.Logger) (frame.Driver, frame.Backend) {
-			return lvm.Driver(), &lvm.Backend{Reader: reader, Agents: pool}
+		backend: func(reader, live client.Reader, pool *agents.Pool, _ logr.Logger) (frame.Driver, frame.Backend) {
+			return lvm.Driver(), &lvm.Backend{Reader: reader, Live: live, Agents: pool}
 		},
 	},
 	v1alpha1.DriverNFS: {
 		watched: []client.Object{&v1alpha1.Nfs{}},
-		backend: func(reader client.Reader, pool *agents.Pool, log logr.Logger) (frame.Driver, frame.Backend) {
+		backend: func(reader, _ client.Reader, pool *agents.Pool, log logr.Logger) (frame.Driver, frame.Backend) {
 			return nfs.Driver(), nfs.New(nfs.Config{Reader: reader, Agents: pool, Log: log})
 		},
 	},

@@ -131,7 +131,7 @@ func TestDrivers_areServedAsTheTableSays(t *testing.T) {
 			t.Errorf("driver %s is deployed and not served: add it to servable", d.Name)
 			continue
 		}
-		described, b := served.backend(nil, nil, logr.Discard())
+		described, b := served.backend(nil, nil, nil, logr.Discard())
 		_, snapshots := b.(frame.Snapshotter)
 		_, measures := b.(frame.Measurer)
 		if described.Name != d.Name || snapshots != d.Snapshots || measures != d.Capacity || (described.Topology != "") != d.Topology {

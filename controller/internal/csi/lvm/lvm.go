@@ -36,6 +36,8 @@ type Agents interface {
 type Backend struct {
 	// Reader answers from the cache: Clusters, Members, StorageNodes and PersistentVolumes.
 	Reader client.Reader
+	// Live asks the API server itself, for VolumeSnapshotContents.
+	Live client.Reader
 	// Agents of the nodes.
 	Agents Agents
 }

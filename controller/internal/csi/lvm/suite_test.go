@@ -98,7 +98,7 @@ func newSuite(t *testing.T, thin bool, hosts ...string) *suite {
 			s.addPool(h)
 		}
 	}
-	s.Served = frametest.Serve(t, lvm.Driver(), &lvm.Backend{Reader: s.cache, Agents: s.pool}, s.cache)
+	s.Served = frametest.Serve(t, lvm.Driver(), &lvm.Backend{Reader: s.cache, Live: s.cache, Agents: s.pool}, s.cache)
 	return s
 }
 
