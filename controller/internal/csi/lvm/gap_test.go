@@ -119,7 +119,7 @@ func TestVolumeLost(t *testing.T) {
 	wantCode(t, s.remove(goes.GetVolumeId()), codes.OK)
 
 	// Nothing is taken for granted while the PersistentVolumes are not known.
-	deaf := &lvm.Backend{Reader: &deafTo{Reader: s.cache}, Agents: s.pool}
+	deaf := &lvm.Backend{Reader: &deafTo{Reader: s.cache}, Live: s.cache, Agents: s.pool}
 	if _, err := deaf.CreateSnapshot(ctx, volumeid.Snapshot("next"), kept.GetVolumeId()); !errors.Is(err, errDeaf) {
 		t.Errorf("a snapshot was made: %v", err)
 	}

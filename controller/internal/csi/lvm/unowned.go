@@ -89,6 +89,28 @@ func (b *Backend) naming(ctx context.Context, p spot) (names, groups []string, e
 	return names, groups, err
 }
 
+// elsewhere refuses the removal of a volume from another group than its PersistentVolume has on record: what that other group lacks may
+// be in the recorded one, whose disks are away. Nothing has on record which group a snapshot is in.
+func (b *Backend) elsewhere(ctx context.Context, p spot) error {
+	if p.id.IsSnapshot() {
+		return nil
+	}
+	named, groups, err := b.naming(ctx, p)
+	if err != nil {
+		return err
+	}
+	g, seen := p.group()
+	groups = slices.DeleteFunc(groups, func(uuid string) bool { return uuid == g.UUID })
+	if !seen || len(groups) == 0 {
+		return nil
+	}
+	if lost, err := b.declaredLost(ctx, p, groups); err != nil || lost {
+		return err
+	}
+	return volume.Refuse(volume.Unavailable, "volume group %s on node %s is not the one that %s has on record: %s may be in that one%s",
+		p.id.Group, p.id.Node, backend.Shorten(named, 10), p.id.Name, p.wayOut())
+}
+
 // declaredLost reports whether a person declared all of some groups lost, and the node is silent or lacks them; false if there are none.
 func (b *Backend) declaredLost(ctx context.Context, p spot, groups []string) (bool, error) {
 	all, err := b.clusters(ctx)

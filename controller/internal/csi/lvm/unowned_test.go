@@ -179,3 +179,18 @@ func TestDeleteVolume_lostGroup(t *testing.T) {
 		})
 	}
 }
+
+// TestDeleteVolume_recordedElsewhere: the disks of the recorded group are away, and another group of its name is there.
+func TestDeleteVolume_recordedElsewhere(t *testing.T) {
+	s := newSuite(t, false, "node-1")
+	v := s.create(s.request("pvc-1"))
+	pv := bound("pv-1", v)
+	pv.Status.Phase, pv.Spec.CSI.VolumeAttributes = corev1.VolumeReleased, map[string]string{v1alpha1.AttributeGroupUUID: "X"}
+	s.cache.volumes = []corev1.PersistentVolume{pv}
+	checkRefusal(t, s.remove(v.GetVolumeId()), codes.Unavailable, "is not the one that PersistentVolume pv-1 has on record")
+	if left := s.agents["node-1"].Volumes(group); len(left) != 1 {
+		t.Fatalf("volumes are %+v", left)
+	}
+	s.cache.clusters[0].Status.LostGroups = []string{"X"}
+	wantCode(t, s.remove(v.GetVolumeId()), codes.OK)
+}

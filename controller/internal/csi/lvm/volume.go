@@ -34,6 +34,9 @@ func (b *Backend) remove(ctx context.Context, id volumeid.ID) error {
 		return volume.Refuse(volume.Unavailable, "volume group %s on node %s is not the one that the Member records: %s may be in that one",
 			id.Group, id.Node, id.Name)
 	}
+	if err := b.elsewhere(ctx, p); err != nil {
+		return err
+	}
 	if err := b.removable(ctx, p); err != nil {
 		return err
 	}
