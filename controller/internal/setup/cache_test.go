@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -30,6 +31,29 @@ func TestStripVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(full(map[string]string{v1alpha1.AttributeGroupUUID: "G"}), out); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}
+
+// TestStripRecorded: the CSI controllers decide on it whether a volume has to be there, and give no space away while one is lost.
+func TestStripRecorded(t *testing.T) {
+	made := metav1.NewTime(time.Unix(1, 0))
+	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("3Gi")}
+	want := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", CreationTimestamp: made, DeletionTimestamp: &made}}
+	want.Spec.Capacity, want.Spec.PersistentVolumeReclaimPolicy = size, corev1.PersistentVolumeReclaimRetain
+	want.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: "c"}
+	want.Spec.CSI = &corev1.CSIPersistentVolumeSource{
+		Driver: v1alpha1.DriverLVM, VolumeHandle: "h", VolumeAttributes: map[string]string{v1alpha1.AttributeGroupUUID: "G"},
+	}
+	want.Status.Phase = corev1.VolumeReleased
+	in := want.DeepCopy()
+	in.Annotations, in.Spec.ClaimRef.UID, in.Spec.MountOptions = map[string]string{"a": "b"}, "uid", []string{"ro"}
+	in.Spec.CSI.FSType, in.Spec.StorageClassName, in.Status.Message = "xfs", "fast", "long"
+	out, err := stripRecorded(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, out); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
 }

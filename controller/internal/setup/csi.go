@@ -57,10 +57,10 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 		return fmt.Errorf("add check readyz: %w", err)
 	}
 	driver := servable[cfg.Driver]
-	described, backend := driver.backend(mgr.GetClient(), pool, mgr.GetLogger().WithName(cfg.Driver))
+	described, backend := driver.backend(mgr.GetClient(), direct, pool, mgr.GetLogger().WithName(cfg.Driver))
 	server := frame.New(frame.Config{
 		Version: version.Version, Socket: cfg.Address, Ready: ready, Log: mgr.GetLogger().WithName("csi"), Registry: metrics.Registry,
-		Reader: mgr.GetClient(),
+		Reader: mgr.GetClient(), Live: direct,
 	}, described, backend)
 	if err := frame.IndexPersistentVolumes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err

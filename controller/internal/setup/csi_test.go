@@ -18,6 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -95,6 +97,9 @@ func TestRunCSI_everyDriverWithItsOwnRights(t *testing.T) {
 			if name == v1alpha1.DriverNFS {
 				findsPersistentVolumes(t, admin, c)
 			}
+			if name == v1alpha1.DriverLVM {
+				refusesTwinSnapshots(t, admin, c)
+			}
 		})
 	}
 }
@@ -135,6 +140,43 @@ func refusesTwins(t *testing.T, admin client.Client, c csi.ControllerClient, dri
 		_, err := c.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: handle})
 		if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "PersistentVolumes twin-1."+driver+", twin-2."+driver+" all stand for") {
 			return fmt.Sprintf("deleting a volume that two stand for: %v", err)
+		}
+		return ""
+	})
+}
+
+// contents is the resource of VolumeSnapshotContents, and contentKind their kind.
+const contents = "volumesnapshotcontents"
+
+var contentKind = schema.GroupVersionKind{Group: "snapshot.storage.k8s.io", Version: "v1", Kind: "VolumeSnapshotContent"}
+
+// refusesTwinSnapshots deletes a snapshot in a cluster without the snapshot API, and one that two VolumeSnapshotContents stand for as soon
+// as the API is there.
+func refusesTwinSnapshots(t *testing.T, admin client.Client, c csi.ControllerClient) {
+	t.Helper()
+	const handle = "n1/quarry-pool/snap-11111111-2222-4333-8444-777777777777"
+	remove := func() error {
+		_, err := c.DeleteSnapshot(t.Context(), &csi.DeleteSnapshotRequest{SnapshotId: handle})
+		return err
+	}
+	if err := remove(); status.Code(err) == codes.Internal || status.Code(err) == codes.FailedPrecondition {
+		t.Errorf("without the snapshot API: %v", err)
+	}
+	apitest.Define(t, admin, contents, contentKind)
+	for _, name := range []string{"twin-1", "twin-2"} {
+		o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+			"driver": v1alpha1.DriverLVM, "source": map[string]any{"snapshotHandle": handle},
+		}}}
+		o.SetGroupVersionKind(contentKind)
+		o.SetName(name)
+		if err := admin.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "the refusal", func() string {
+		err := remove()
+		if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "VolumeSnapshotContents twin-1, twin-2 all stand for") {
+			return fmt.Sprintf("deleting a snapshot that two stand for: %v", err)
 		}
 		return ""
 	})

@@ -131,7 +131,7 @@ func TestDrivers_areServedAsTheTableSays(t *testing.T) {
 			t.Errorf("driver %s is deployed and not served: add it to servable", d.Name)
 			continue
 		}
-		described, b := served.backend(nil, nil, logr.Discard())
+		described, b := served.backend(nil, nil, nil, logr.Discard())
 		_, snapshots := b.(frame.Snapshotter)
 		_, measures := b.(frame.Measurer)
 		if described.Name != d.Name || snapshots != d.Snapshots || measures != d.Capacity || (described.Topology != "") != d.Topology {
@@ -206,8 +206,12 @@ func definitions(t *testing.T) map[string]definition {
 
 // allowed reports whether one of the rules allows all verbs on a resource of ours.
 func allowed(rules []rbacv1.PolicyRule, resource string, verbs ...string) bool {
+	return allowedIn(rules, v1alpha1.Group, resource, verbs...)
+}
+
+func allowedIn(rules []rbacv1.PolicyRule, group, resource string, verbs ...string) bool {
 	return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
-		return slices.Contains(r.APIGroups, v1alpha1.Group) && slices.Contains(r.Resources, resource) &&
+		return slices.Contains(r.APIGroups, group) && slices.Contains(r.Resources, resource) &&
 			!slices.ContainsFunc(verbs, func(v string) bool { return !slices.Contains(r.Verbs, v) })
 	})
 }
@@ -255,6 +259,9 @@ func TestDeploy_letsTheDriversReadWhatTheyWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defined, role := definitions(t), decode(t, "rbac/csi-driver.yaml", clusterRole)[0].Rules
+	if !allowedIn(role, contentKind.Group, contents, "list") {
+		t.Errorf("the drivers may not list %s, and no snapshot can be deleted then: see deploy/rbac/csi-driver.yaml", contents)
+	}
 	for driver, c := range servable {
 		for _, o := range c.watched {
 			kinds, _, err := scheme.ObjectKinds(o)

@@ -31,6 +31,8 @@ type Config struct {
 	Socket string
 	// Reader answers from a cache with the index of IndexPersistentVolumes: whether a volume may be deleted depends on it.
 	Reader client.Reader
+	// Live asks the API server itself, which may lack the snapshot API. A Snapshotter needs it: whether a snapshot may be deleted depends on it.
+	Live client.Reader
 	// Ready reports whether the backend knows enough to answer; nil is always.
 	Ready func() bool
 	Log   logr.Logger
@@ -55,6 +57,8 @@ type driver struct {
 	locks     *csirpc.Locks
 	// persistent are the PersistentVolumes of the driver.
 	persistent PersistentVolumes
+	// contents are its VolumeSnapshotContents.
+	contents SnapshotContents
 }
 
 // New makes a Server; Start makes it work.
@@ -62,6 +66,7 @@ func New(cfg Config, d Driver, b Backend) *Server {
 	s := &Server{
 		cfg: cfg, driver: driver{
 			Driver: d, backend: b, locks: &csirpc.Locks{}, persistent: PersistentVolumes{Reader: cfg.Reader, Driver: d.Name},
+			contents: SnapshotContents{Reader: cfg.Live, Driver: d.Name},
 		},
 		calls: csirpc.Calls{
 			Process: "controller", Log: cfg.Log.WithValues("driver", d.Name), Code: codeOf, Longest: longest,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,7 +14,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/volume"
 )
 
-// IndexHandle is the index of PersistentVolumes by driver and handle.
+// IndexHandle is the index of PersistentVolumes by driver and handle, and by driver and the first element of the handle.
 const IndexHandle = "csi.driver/volumeHandle"
 
 // PersistentVolumes finds the PersistentVolumes of a driver. What it returns must not be changed.
@@ -31,7 +32,11 @@ func IndexPersistentVolumes(ctx context.Context, indexer client.FieldIndexer) er
 		if !ok || v.Spec.CSI == nil {
 			return nil
 		}
-		return []string{handleKey(v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle)}
+		keys := []string{handleKey(v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle)}
+		if first, _, more := strings.Cut(v.Spec.CSI.VolumeHandle, "/"); more {
+			keys = append(keys, handleKey(v.Spec.CSI.Driver, first+"/"))
+		}
+		return keys
 	})
 	if err != nil {
 		return fmt.Errorf("index PersistentVolumes by handle: %w", err)
@@ -45,6 +50,11 @@ func handleKey(driver, handle string) string { return driver + " " + handle }
 // With returns the PersistentVolumes of a handle, ordered by name. A person can make more than one.
 func (p PersistentVolumes) With(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error) {
 	return p.list(ctx, client.MatchingFields{IndexHandle: handleKey(p.Driver, handle)})
+}
+
+// Below returns the PersistentVolumes whose handles have that first element, ordered by handle.
+func (p PersistentVolumes) Below(ctx context.Context, first string) ([]*corev1.PersistentVolume, error) {
+	return p.list(ctx, client.MatchingFields{IndexHandle: handleKey(p.Driver, first+"/")})
 }
 
 // All returns all PersistentVolumes of the driver, ordered by handle.

@@ -45,6 +45,7 @@ func TestPersistentVolumes(t *testing.T) {
 	}
 	reader := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&corev1.PersistentVolume{}, frame.IndexHandle, i.index).WithObjects(
 		persistent("c", "d", "h1"), persistent("b", "d", "h2"), persistent("a", "d", "h2"), persistent("e", "other", "h2"), persistent("f", "", ""),
+		persistent("g", "d", "n/x/2"), persistent("h", "d", "n/x/1"), persistent("i", "d", "nn/x/1"), persistent("j", "other", "n/x/1"), persistent("k", "d", "n"),
 	).Build()
 	p := frame.PersistentVolumes{Reader: reader, Driver: "d"}
 	names := func(list []*corev1.PersistentVolume, err error) (out []string) {
@@ -57,10 +58,13 @@ func TestPersistentVolumes(t *testing.T) {
 		}
 		return out
 	}
-	if diff := cmp.Diff([]string{"c", "a", "b"}, names(p.All(t.Context()))); diff != "" {
+	if diff := cmp.Diff([]string{"c", "a", "b", "k", "h", "g", "i"}, names(p.All(t.Context()))); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{"a", "b"}, names(p.With(t.Context(), "h2"))); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"h", "g"}, names(p.Below(t.Context(), "n"))); diff != "" {
 		t.Error(diff)
 	}
 	if got := names(p.With(t.Context(), "h3")); len(got) > 0 {

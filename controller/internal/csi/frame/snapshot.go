@@ -2,16 +2,73 @@ package frame
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/pkg/csirpc"
 )
 
 // noSnapshots says what a driver without a Snapshotter does not offer.
 const noSnapshots = "snapshots"
+
+// contentList is the list of VolumeSnapshotContents. The snapshot API is an add-on of Kubernetes and may be missing.
+var contentList = schema.GroupVersionKind{Group: "snapshot.storage.k8s.io", Version: "v1", Kind: "VolumeSnapshotContentList"}
+
+// SnapshotContents finds the VolumeSnapshotContents of a driver.
+type SnapshotContents struct {
+	// Reader asks the API server itself. Snapshots are deleted now and then; a cache of all of them would cost more than it saves.
+	Reader client.Reader
+	// Driver whose VolumeSnapshotContents are meant.
+	Driver string
+}
+
+// With returns the names of the VolumeSnapshotContents of a handle, ordered. A snapshot that was made beforehand has its handle in the
+// spec, and has it in the status a moment later.
+func (c SnapshotContents) With(ctx context.Context, handle string) ([]string, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(contentList)
+	err := c.Reader.List(ctx, list)
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		// Without the API there are none. Any other error says nothing about them.
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list VolumeSnapshotContents: %w", err)
+	}
+	var names []string
+	for i := range list.Items {
+		o := &list.Items[i]
+		at := func(field ...string) string {
+			value, _, _ := unstructured.NestedString(o.Object, field...)
+			return value
+		}
+		if at("spec", "driver") == c.Driver && (at("status", "snapshotHandle") == handle || at("spec", "source", "snapshotHandle") == handle) {
+			names = append(names, o.GetName())
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// removable refuses the removal of a snapshot that several VolumeSnapshotContents stand for, as those that backup tools make.
+func (c SnapshotContents) removable(ctx context.Context, handle string) error {
+	names, err := c.With(ctx, handle)
+	if err != nil || len(names) < 2 {
+		return err
+	}
+	return volume.Refuse(volume.Precondition, "VolumeSnapshotContents %s all stand for snapshot %s: it is removed once a single one is left. "+
+		"To delete the others alone, set their deletionPolicy to Retain", backend.Shorten(names, 10), handle)
+}
 
 // CreateSnapshot makes a snapshot of a volume. It can be restored at once.
 func (d *controller) CreateSnapshot(ctx context.Context, req *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
@@ -39,14 +96,20 @@ func (d *controller) CreateSnapshot(ctx context.Context, req *csi.CreateSnapshot
 	return &csi.CreateSnapshotResponse{Snapshot: snapshotMessage(made)}, nil
 }
 
-// DeleteSnapshot removes a snapshot; volumes that were restored from it stay.
+// DeleteSnapshot removes a snapshot; volumes that were restored from it stay. One that several VolumeSnapshotContents name is refused: which
+// of them goes is not known here.
 func (d *controller) DeleteSnapshot(ctx context.Context, req *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
 	if d.snapshots == nil {
 		return nil, unimplemented(noSnapshots)
 	}
 	name, err := d.snapshotName(req.GetSnapshotId())
 	if err == nil {
-		err = d.locked(name, func() error { return d.snapshots.DeleteSnapshot(ctx, req.GetSnapshotId()) })
+		err = d.locked(name, func() error {
+			if err := d.contents.removable(ctx, req.GetSnapshotId()); err != nil {
+				return err
+			}
+			return d.snapshots.DeleteSnapshot(ctx, req.GetSnapshotId())
+		})
 	}
 	if err != nil && !isNotOurs(err) {
 		return nil, err

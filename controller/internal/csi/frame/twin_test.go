@@ -9,6 +9,10 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"quarry.storage/quarry/controller/internal/csi/frame/frametest"
 )
@@ -62,6 +66,61 @@ func TestDeleteVolume_thatSeveralNeed(t *testing.T) {
 			}
 			if gone := len(m.Existing()) == 0; gone != (c.want == codes.OK) {
 				t.Errorf("existing: %v", m.Existing())
+			}
+		})
+	}
+}
+
+// TestDeleteSnapshot_thatSeveralNeed: a backup tool makes a second VolumeSnapshotContent of one handle.
+func TestDeleteSnapshot_thatSeveralNeed(t *testing.T) {
+	const driver, id = frametest.ModelDriver, "model/snap-a"
+	type contents = []unstructured.Unstructured
+	one := frametest.Content("content-1", driver, id, false)
+	kind := schema.GroupKind{Group: "snapshot.storage.k8s.io", Kind: "VolumeSnapshotContent"}
+	gone := apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: "volumesnapshotcontents"}, "")
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: kind.Group, Resource: "volumesnapshotcontents"}, "", errors.New("no right"))
+	for name, c := range map[string]struct {
+		contents contents
+		err      error
+		want     codes.Code
+		says     string
+	}{
+		"none":    {},
+		"its own": {contents: contents{one}},
+		"one of another driver with the same handle": {contents: contents{one, frametest.Content("content-2", "other.driver", id, false)}},
+		"one of another handle":                      {contents: contents{one, frametest.Content("content-2", driver, id+"x", true)}},
+		"a second one": {
+			contents: contents{frametest.Content("content-2", driver, id, false), one}, want: codes.FailedPrecondition,
+			says: "VolumeSnapshotContents content-1, content-2 all stand for snapshot model/snap-a: it is removed once a single one is left",
+		},
+		"a second one for a snapshot that was made beforehand": {
+			contents: contents{one, frametest.Content("content-2", driver, id, true)}, want: codes.FailedPrecondition, says: "content-1, content-2 all stand",
+		},
+		"the API is not installed":              {err: &meta.NoKindMatchError{GroupKind: kind}},
+		"the API was removed just now":          {err: gone},
+		"the list is forbidden":                 {err: forbidden, want: codes.Internal, says: "no right"},
+		"an API server that does not answer":    {err: errors.New("cut off"), want: codes.Internal, says: "cut off"},
+		"one without a handle, as of a new one": {contents: contents{one, frametest.Content("content-2", driver, "", false)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, known := frametest.NewBare(), &frametest.Volumes{}
+			s := frametest.Serve(t, frametest.Driver(), frametest.Model{Bare: m}, known)
+			v, err := s.CreateVolume(t.Context(), request("a"))
+			wantCode(t, err, codes.OK)
+			made, err := s.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "a", SourceVolumeId: v.GetVolume().GetVolumeId()})
+			wantCode(t, err, codes.OK)
+			if got := made.GetSnapshot().GetSnapshotId(); got != id {
+				t.Fatalf("snapshot %s", got)
+			}
+			known.Contents, known.ContentsErr = c.contents, c.err
+			_, err = s.DeleteSnapshot(t.Context(), &csi.DeleteSnapshotRequest{SnapshotId: id})
+			wantCode(t, err, c.want)
+			if err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("message is %v, want %q", err, c.says)
+			}
+			_, err = s.GetSnapshot(t.Context(), &csi.GetSnapshotRequest{SnapshotId: id})
+			if removed := err != nil; removed != (c.want == codes.OK) {
+				t.Errorf("snapshot: %v", err)
 			}
 		})
 	}

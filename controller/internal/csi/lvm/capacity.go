@@ -38,7 +38,7 @@ func (b *Backend) Capacity(ctx context.Context, parameters map[string]string, no
 // room is the room in one Cluster.
 func (b *Backend) room(ctx context.Context, c *v1alpha1.Cluster, p place.Parameters, node string) (volume.Capacity, error) {
 	var sum volume.Capacity
-	hosts, err := b.hosts(ctx, c)
+	hosts, err := b.hosts(ctx, c, node)
 	if err != nil {
 		return sum, err
 	}
@@ -47,9 +47,6 @@ func (b *Backend) room(ctx context.Context, c *v1alpha1.Cluster, p place.Paramet
 		class.Thin = p.Thin
 	}
 	for _, h := range hosts {
-		if node != "" && h.Node.Name != node {
-			continue
-		}
 		// Zero would be published, and the scheduler would pass the node over until the next time.
 		if node != "" && h.Node.Agent == decide.AgentConnecting {
 			return sum, volume.Refuse(volume.Unavailable, "the agent of node %s is not connected yet", node)

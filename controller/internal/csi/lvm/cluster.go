@@ -71,8 +71,8 @@ func (b *Backend) members(ctx context.Context) (map[string][]*v1alpha1.Member, e
 	return out, nil
 }
 
-// hosts returns the hosts of a Cluster as they are at this moment.
-func (b *Backend) hosts(ctx context.Context, c *v1alpha1.Cluster) ([]place.Host, error) {
+// hosts returns the hosts of a Cluster as they are at this moment; only the one of a name unless that is empty.
+func (b *Backend) hosts(ctx context.Context, c *v1alpha1.Cluster, only string) ([]place.Host, error) {
 	members, err := b.members(ctx)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,16 @@ func (b *Backend) hosts(ctx context.Context, c *v1alpha1.Cluster) ([]place.Host,
 	var out []place.Host
 	for _, m := range members[string(c.UID)] {
 		name := string(m.Spec.Node)
-		out = append(out, place.HostOf(c, m, b.Agents.Node(name), maintenance[name]))
+		if only != "" && name != only {
+			continue
+		}
+		// The report comes first: a volume that is removed between the two would look lost the other way round.
+		seen := b.Agents.Node(name)
+		volumes, err := b.volumes(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, place.HostOf(c, m, seen, maintenance[name], volumes))
 	}
 	return out, nil
 }
@@ -125,6 +134,8 @@ type spot struct {
 	percent int32
 	// lost is true when a person said that the node and what is on its disks are gone, and the node is silent or lacks the group.
 	lost bool
+	// member is true when a Cluster has a Member on the node for it: a person can say there that it is lost.
+	member bool
 	// other is true when the group of the name that the node shows is not the one on record: what it lacks may be in that one.
 	other bool
 }
@@ -150,10 +161,10 @@ func (b *Backend) locate(ctx context.Context, id volumeid.ID) (spot, error) {
 		m := memberOn(members[class.Owner], id.Node)
 		switch {
 		case p.seen && class.Owner == p.owner:
-			p.percent = class.Thin.Percent
+			p.percent, p.member = class.Thin.Percent, m != nil
 			p.lost, p.other = !p.node.Up() && p.gone(m), p.unrecorded(m)
 		case !p.seen && class.Group == id.Group && (m != nil || place.Names(c, id.Node)):
-			p.owner, p.percent = class.Owner, class.Thin.Percent
+			p.owner, p.percent, p.member = class.Owner, class.Thin.Percent, m != nil
 			p.lost = p.gone(m)
 		}
 	}
@@ -191,15 +202,10 @@ func (b *Backend) reach(ctx context.Context, id volumeid.ID) (spot, error) {
 	switch {
 	case err != nil:
 		return spot{}, err
-	case p.owner == "" && (p.node.Agent == decide.AgentConnecting || p.node.Agent == decide.AgentUnreachable):
-		// Nobody knows yet what the node has. Unknown is never absent.
-		return spot{}, volume.Refuse(volume.Unavailable, "%s", place.Away(p.node).Message)
-	case p.owner == "" && p.node.Up() && p.node.LVMError != "":
-		return spot{}, volume.Refuse(volume.Unavailable, "LVM cannot be run on node %s: %s", id.Node, p.node.LVMError)
 	case p.owner == "":
-		return spot{}, fmt.Errorf("%w: no Cluster has volume group %s on node %s", volume.ErrNotOurs, id.Group, id.Node)
+		return spot{}, b.unowned(ctx, p)
 	case !p.node.Up():
-		return spot{}, volume.Refuse(volume.Unavailable, "%s", place.Away(p.node).Message)
+		return spot{}, volume.Refuse(volume.Unavailable, "%s%s", place.Away(p.node).Message, p.wayOut())
 	}
 	return p, nil
 }

@@ -58,7 +58,7 @@ func (b *Backend) choose(ctx context.Context, w wish) ([]place.Choice, place.Cla
 	if err != nil {
 		return nil, place.Class{}, err
 	}
-	hosts, err := b.hosts(ctx, c)
+	hosts, err := b.hosts(ctx, c, "")
 	if err != nil {
 		return nil, place.Class{}, err
 	}

@@ -34,8 +34,10 @@ type Agents interface {
 
 // Backend is the frame.Backend of local volumes, with snapshots and capacity.
 type Backend struct {
-	// Reader answers from the cache: Clusters and StorageNodes.
+	// Reader answers from the cache: Clusters, Members, StorageNodes and PersistentVolumes.
 	Reader client.Reader
+	// Live asks the API server itself, for VolumeSnapshotContents.
+	Live client.Reader
 	// Agents of the nodes.
 	Agents Agents
 }

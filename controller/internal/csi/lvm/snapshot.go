@@ -28,6 +28,9 @@ func (b *Backend) CreateSnapshot(ctx context.Context, name, source string) (fram
 	if err := b.taken(ctx, id); err != nil {
 		return frame.Snapshot{}, err
 	}
+	if err := b.takesSpace(ctx, p); err != nil {
+		return frame.Snapshot{}, err
+	}
 	spec := p.spec()
 	spec.Source, spec.Snapshot = of.Name, true
 	v, err := b.Agents.CreateVolume(ctx, id.Node, spec)
@@ -50,7 +53,8 @@ func (b *Backend) taken(ctx context.Context, id volumeid.ID) error {
 	return nil
 }
 
-// DeleteSnapshot removes a snapshot; volumes that were restored from it stay. One that is absent is gone already.
+// DeleteSnapshot removes a snapshot; volumes that were restored from it stay. One that is absent is gone already, and one
+// in a group that lacks a volume stays.
 func (b *Backend) DeleteSnapshot(ctx context.Context, handle string) error {
 	return b.DeleteVolume(ctx, handle)
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -37,6 +38,7 @@ type cache struct {
 	nodes    []v1alpha1.StorageNode
 	members  []v1alpha1.Member
 	volumes  []corev1.PersistentVolume
+	contents []unstructured.Unstructured
 }
 
 func (c *cache) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
@@ -48,7 +50,7 @@ func (c *cache) List(ctx context.Context, list client.ObjectList, options ...cli
 	case *v1alpha1.MemberList:
 		l.Items = c.members
 	default:
-		return (&frametest.Volumes{Items: c.volumes}).List(ctx, list, options...)
+		return (&frametest.Volumes{Items: c.volumes, Contents: c.contents}).List(ctx, list, options...)
 	}
 	return nil
 }
@@ -96,7 +98,7 @@ func newSuite(t *testing.T, thin bool, hosts ...string) *suite {
 			s.addPool(h)
 		}
 	}
-	s.Served = frametest.Serve(t, lvm.Driver(), &lvm.Backend{Reader: s.cache, Agents: s.pool}, s.cache)
+	s.Served = frametest.Serve(t, lvm.Driver(), &lvm.Backend{Reader: s.cache, Live: s.cache, Agents: s.pool}, s.cache)
 	return s
 }
 

@@ -34,10 +34,16 @@ func (b *Backend) remove(ctx context.Context, id volumeid.ID) error {
 		return volume.Refuse(volume.Unavailable, "volume group %s on node %s is not the one that the Member records: %s may be in that one",
 			id.Group, id.Node, id.Name)
 	}
+	if err := b.elsewhere(ctx, p); err != nil {
+		return err
+	}
+	if err := b.removable(ctx, p); err != nil {
+		return err
+	}
 	err = b.Agents.DeleteVolume(ctx, id.Node, p.spec())
 	if isFault(err, decide.FaultNotFound) {
 		return volume.Refuse(volume.Unavailable,
-			"volume group %s is not seen on node %s: its disks may be away, and %s with them", id.Group, id.Node, id.Name)
+			"volume group %s is not seen on node %s: its disks may be away, and %s with them%s", id.Group, id.Node, id.Name, p.wayOut())
 	}
 	return err
 }
@@ -50,6 +56,9 @@ func (b *Backend) ExpandVolume(ctx context.Context, handle string, size volume.R
 	}
 	p, err := b.reach(ctx, id)
 	if err != nil {
+		return 0, err
+	}
+	if err := b.takesSpace(ctx, p); err != nil {
 		return 0, err
 	}
 	spec := p.spec()

@@ -54,7 +54,7 @@ func TestDeleteVolume_notOurs(t *testing.T) {
 		"pvc-1; rm -rf /":                 codes.OK,
 		"node-1/" + group + "/--force":    codes.OK,
 		"node-1/other/" + foreign:         codes.OK,
-		"node-9/" + group + "/" + foreign: codes.OK,
+		"node-9/" + group + "/" + foreign: codes.Unavailable,
 		"node-1/" + group + "/" + foreign: codes.PermissionDenied,
 	} {
 		if err := s.remove(id); true {
@@ -102,7 +102,7 @@ func TestDeleteVolume_lostMember(t *testing.T) {
 		Grace: time.Minute, Patience: 50 * time.Millisecond, Absence: 50 * time.Millisecond,
 	})
 	t.Cleanup(young.Close)
-	driver := &lvm.Backend{Reader: s.cache, Agents: young}
+	driver := &lvm.Backend{Reader: s.cache, Live: s.cache, Agents: young}
 	refused := func(when string) {
 		t.Helper()
 		if err := driver.DeleteVolume(t.Context(), id); err == nil {

@@ -9,6 +9,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
+	"quarry.storage/quarry/pkg/volumeid"
 )
 
 // Standing is how a host of a Cluster stands when a volume is to be placed.
@@ -24,8 +25,8 @@ type Standing struct {
 }
 
 // State decides whether a host takes new volumes. m is its Member, nil when there is none, and maintenance is what its StorageNode asks
-// for. No volume is made before the recorded group is the reported one.
-func State(s Spec, n decide.Node, m *v1alpha1.Member, maintenance bool) Standing {
+// for. No volume is made before the recorded group is the reported one, or where one of volumes has to be in that group and is not.
+func State(s Spec, n decide.Node, m *v1alpha1.Member, maintenance bool, volumes []backend.Volume) Standing {
 	if m == nil || !s.Owner.Owns(m) {
 		return Standing{Problem: "it is not a member of the Cluster"}
 	}
@@ -47,6 +48,9 @@ func State(s Spec, n decide.Node, m *v1alpha1.Member, maintenance bool) Standing
 		out.Problem = "it is leaving the Cluster"
 	default:
 		out.Problem = out.problem(n, len(own))
+		if out.Problem == "" {
+			out.Problem = Gap(n.Name, *out.Group, volumes)
+		}
 	}
 	return out
 }
@@ -92,6 +96,27 @@ func (s Standing) problem(n decide.Node, own int) string {
 		return "a disk of its volume group is missing"
 	}
 	return ""
+}
+
+// Gap says which volumes have to be in a group of a node and have no logical volume there; empty when all have one. LVM can restore what
+// was removed by mistake for as long as its space is not used again, so nothing that takes space is done in such a group. A volume of which
+// no group was recorded is in the group that its handle names.
+func Gap(node string, g decide.Group, volumes []backend.Volume) string {
+	var gone []string
+	for _, v := range volumes {
+		id, err := volumeid.Parse(v.Handle)
+		mine := v.GroupUUID == g.UUID
+		if v.GroupUUID == "" {
+			mine = id.Group == g.Name
+		}
+		if err == nil && v.Expected && mine && id.Node == node && !slices.Contains(g.Volumes, id.Name) {
+			gone = append(gone, v.String())
+		}
+	}
+	if len(gone) == 0 {
+		return ""
+	}
+	return "no logical volume exists of " + backend.Shorten(gone, 10) + ", and its space is kept until it is back, or nothing needs it any more"
 }
 
 // ownGroups returns the groups with the tag of the Cluster on a host, without those of members that were declared lost.

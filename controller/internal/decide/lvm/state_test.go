@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 )
@@ -58,7 +59,7 @@ func TestState(t *testing.T) {
 		"a disk is missing":                     {c, up("n1", []decide.Group{partial}), recorded(), false, nodestate.Online, "a disk of its volume group is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := State(Of(in.cluster), in.node, in.member, in.maintenance)
+			got := State(Of(in.cluster), in.node, in.member, in.maintenance, nil)
 			if got.State != in.state || got.Problem != in.problem {
 				t.Errorf("%q, %q", got.State, got.Problem)
 			}
@@ -67,6 +68,41 @@ func TestState(t *testing.T) {
 			}
 			if in.problem == "" && (got.Group == nil || got.Group.UUID != "A") {
 				t.Errorf("%+v", got.Group)
+			}
+		})
+	}
+}
+
+// TestState_vanishedVolumes: what was removed by mistake can be brought back as long as nothing takes its place.
+func TestState_vanishedVolumes(t *testing.T) {
+	const handle, says = "n1/quarry-a/" + lv, "no logical volume exists of v1 (claim ns/v1), and its space is kept until it is back, or nothing needs it any more"
+	one := groupOf("A", "sda")
+	deleted := expected("v1", "A", handle)
+	deleted.Expected = false
+	partial := one
+	partial.Partial = true
+	for name, in := range map[string]struct {
+		group   decide.Group
+		volume  backend.Volume
+		problem string
+	}{
+		"it is there":                           {filled(one, lv), expected("v1", "A", handle), ""},
+		"it is gone":                            {one, expected("v1", "A", handle), says},
+		"it is gone, of a time before records":  {one, expected("v1", "", handle), says},
+		"another one is there":                  {filled(one, "snap-"+lv[4:]), expected("v1", "A", handle), says},
+		"nothing needs it any more":             {one, deleted, ""},
+		"it is in another group":                {one, expected("v1", "B", handle), ""},
+		"it is in a group of another name":      {one, expected("v1", "", "n1/other/"+lv), ""},
+		"it is on another node":                 {one, expected("v1", "A", "n2/quarry-a/"+lv), ""},
+		"its handle is none of the driver":      {one, expected("v1", "A", "v1"), ""},
+		"a disk is missing, which may hold it":  {partial, expected("v1", "A", handle), "a disk of its volume group is missing"},
+		"the group was renamed, and it is gone": {func() decide.Group { g := one; g.Name = "mine"; return g }(), expected("v1", "A", handle), says},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := clusterOf()
+			got := State(Of(c), up("n1", []decide.Group{in.group}), memberOf(c, records("A")), false, []backend.Volume{in.volume})
+			if got.Problem != in.problem || got.State != nodestate.Online || got.Soon {
+				t.Errorf("%+v", got)
 			}
 		})
 	}

@@ -16,54 +16,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"quarry.storage/quarry/controller/internal/apitest"
-	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
 // snapshotKinds are the kinds of the snapshot API that matter, by their resources.
 var snapshotKinds = map[string]schema.GroupVersionKind{"volumesnapshotclasses": classKind, "volumesnapshotcontents": contentKind}
 
-// snapshotAPI defines one kind of the snapshot API, with any content.
-func snapshotAPI(resource string, kind schema.GroupVersionKind) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-		"group": kind.Group, "scope": "Cluster",
-		"names": map[string]any{"kind": kind.Kind, "listKind": kind.Kind + "List", "plural": resource, "singular": resource[:len(resource)-2]},
-		"versions": []any{map[string]any{
-			"name": kind.Version, "served": true, "storage": true,
-			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-		}},
-	}}}
-	o.SetGroupVersionKind(kube.Definition().GetObjectKind().GroupVersionKind())
-	o.SetName(resource + "." + kind.Group)
-	// An API of the Kubernetes project needs to say that it was looked at.
-	o.SetAnnotations(map[string]string{"api-approved.kubernetes.io": "https://github.com/kubernetes-csi/external-snapshotter/pull/665"})
-	return o
-}
-
 // installSnapshots makes the snapshot API available, until the end of the test.
 func installSnapshots(t *testing.T, c client.Client) {
 	t.Helper()
 	for resource, kind := range snapshotKinds {
-		o := snapshotAPI(resource, kind)
-		must(t, c.Create(t.Context(), o))
-		t.Cleanup(func() { uninstall(t, c, o) })
+		apitest.Define(t, c, resource, kind)
 	}
-	for _, kind := range snapshotKinds {
-		await(t, kind.Kind+" is served", func() bool {
-			_, err := list(t.Context(), c, kind)
-			return err == nil
-		})
-	}
-}
-
-// uninstall removes a definition, and waits until it is gone.
-func uninstall(t *testing.T, c client.Client, o *unstructured.Unstructured) {
-	t.Helper()
-	ctx := context.WithoutCancel(t.Context())
-	must(t, client.IgnoreNotFound(c.Delete(ctx, o)))
-	await(t, o.GetName()+" is gone", func() bool {
-		return apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(o), o.DeepCopy()))
-	})
 }
 
 func list(ctx context.Context, c client.Client, kind schema.GroupVersionKind) ([]unstructured.Unstructured, error) {

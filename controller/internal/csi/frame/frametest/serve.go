@@ -25,12 +25,12 @@ type Served struct {
 	Socket string
 }
 
-// Serve serves a driver until the test ends. The reader knows the PersistentVolumes.
+// Serve serves a driver until the test ends. The reader knows the PersistentVolumes and the VolumeSnapshotContents.
 func Serve(t *testing.T, d frame.Driver, b frame.Backend, r client.Reader) *Served {
 	t.Helper()
 	s := &Served{Socket: socketPath(t)}
 	ctx, cancel := context.WithCancel(t.Context())
-	server := frame.New(frame.Config{Version: "test", Socket: s.Socket, Reader: r}, d, b)
+	server := frame.New(frame.Config{Version: "test", Socket: s.Socket, Reader: r, Live: r}, d, b)
 	done := make(chan error, 1)
 	go func() {
 		defer cancel()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/lvm"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
@@ -44,11 +45,11 @@ func ClassOf(c *v1alpha1.Cluster) Class {
 	return out
 }
 
-// HostOf returns the host that a Member stands for, with its state at this moment. maintenance is true when its StorageNode asks for it.
-// What the status of the Member says may be old; flags and record are read from where they are kept.
-func HostOf(c *v1alpha1.Cluster, m *v1alpha1.Member, n decide.Node, maintenance bool) Host {
+// HostOf returns the host that a Member stands for, with its state at this moment. maintenance is true when its StorageNode asks for it,
+// and volumes are those of the node. What the status of the Member says may be old; flags and record are read from where they are kept.
+func HostOf(c *v1alpha1.Cluster, m *v1alpha1.Member, n decide.Node, maintenance bool, volumes []backend.Volume) Host {
 	s := lvm.Of(c)
-	now := lvm.State(s, n, m, maintenance)
+	now := lvm.State(s, n, m, maintenance, volumes)
 	out := Host{Node: n, State: now.State, Group: now.Group, Refusal: now.Problem, Soon: now.Soon}
 	if out.Group != nil {
 		return out

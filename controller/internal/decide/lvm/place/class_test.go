@@ -92,10 +92,10 @@ func TestHostOf(t *testing.T) {
 	c := pool()
 	n := decide.Node{Name: "a", Agent: decide.AgentUp, Groups: []decide.Group{{Name: "quarry-pool", UUID: "g", OwnerUID: "u"}}}
 	m := &v1alpha1.Member{Spec: v1alpha1.MemberSpec{Of: backend.OwnerOf(c).API(), Node: "a", Group: &v1alpha1.MemberGroup{UUID: "g"}}}
-	if h := HostOf(c, m, n, false); h.State != nodestate.Online || h.Group == nil || h.Group.Name != "quarry-pool" || h.problem() != "" {
+	if h := HostOf(c, m, n, false, nil); h.State != nodestate.Online || h.Group == nil || h.Group.Name != "quarry-pool" || h.problem() != "" {
 		t.Errorf("%+v", h)
 	}
-	if h := HostOf(c, m, n, true); h.State != nodestate.Quiesced {
+	if h := HostOf(c, m, n, true, nil); h.State != nodestate.Quiesced {
 		t.Errorf("%+v", h)
 	}
 	for name, edit := range map[string]func(c *v1alpha1.Cluster, m *v1alpha1.Member){
@@ -105,18 +105,18 @@ func TestHostOf(t *testing.T) {
 	} {
 		c, m := c.DeepCopy(), m.DeepCopy()
 		edit(c, m)
-		if h := HostOf(c, m, n, false); h.State != nodestate.Abandoned || h.problem() == "" {
+		if h := HostOf(c, m, n, false, nil); h.State != nodestate.Abandoned || h.problem() == "" {
 			t.Errorf("%s: %+v", name, h)
 		}
 	}
 	other := m.DeepCopy()
 	other.Spec.Group.UUID = "h"
-	if h := HostOf(c, other, n, false); h.problem() == "" || !with(h, func(h *Host) { h.Group.Volumes = []string{"v"} }).has("v") {
+	if h := HostOf(c, other, n, false, nil); h.problem() == "" || !with(h, func(h *Host) { h.Group.Volumes = []string{"v"} }).has("v") {
 		t.Errorf("a group that is not on record: %+v", h)
 	}
 	two := n
 	two.Groups = append([]decide.Group{{Name: "x", OwnerUID: "u"}}, n.Groups...)
-	if h := HostOf(c, m, two, false); h.problem() == "" || h.Group == nil || h.Group.UUID != "g" {
+	if h := HostOf(c, m, two, false, nil); h.problem() == "" || h.Group == nil || h.Group.UUID != "g" {
 		t.Errorf("beside a group that is not on record: %+v", h)
 	}
 }

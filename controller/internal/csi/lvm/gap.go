@@ -1,0 +1,78 @@
+package lvm
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"quarry.storage/quarry/controller/internal/csi/frame"
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/lvm"
+	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+func (b *Backend) persistent() frame.PersistentVolumes {
+	return frame.PersistentVolumes{Reader: b.Reader, Driver: v1alpha1.DriverLVM}
+}
+
+// volumes returns the volumes of a node that the API server has.
+func (b *Backend) volumes(ctx context.Context, node string) ([]backend.Volume, error) {
+	found, err := b.persistent().Below(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	out := make([]backend.Volume, 0, len(found))
+	for _, v := range found {
+		out = append(out, backend.VolumeOf(v, now))
+	}
+	return out, nil
+}
+
+// gap says which volumes the group of a spot lacks; empty when it lacks none. The reports of agents and the PersistentVolumes tell it at
+// once; the condition of the Member tells it later.
+func (b *Backend) gap(ctx context.Context, p spot) (string, error) {
+	g, seen := p.group()
+	if !seen {
+		return "", nil
+	}
+	volumes, err := b.volumes(ctx, p.id.Node)
+	if err != nil {
+		return "", err
+	}
+	return lvm.Gap(p.id.Node, g, volumes), nil
+}
+
+// group returns the group of a spot as its node reports it.
+func (p spot) group() (decide.Group, bool) {
+	i := slices.IndexFunc(p.node.Groups, func(g decide.Group) bool { return g.Name == p.id.Group && g.OwnerUID == p.owner })
+	if i < 0 {
+		return decide.Group{}, false
+	}
+	return p.node.Groups[i], true
+}
+
+// takesSpace refuses what takes space in a group that lacks a volume.
+func (b *Backend) takesSpace(ctx context.Context, p spot) error {
+	gap, err := b.gap(ctx, p)
+	if err != nil || gap == "" {
+		return err
+	}
+	return volume.Refuse(volume.Unavailable, "nothing is made or made larger in volume group %s on node %s: %s", p.id.Group, p.id.Node, gap)
+}
+
+// removable refuses the removal of a snapshot from a group that lacks a volume: it may be the last copy of what was in that, and tools
+// that rotate snapshots ask nobody. A volume goes when a person deletes its claim, and its removal gives no space to anybody.
+func (b *Backend) removable(ctx context.Context, p spot) error {
+	g, _ := p.group()
+	if !p.id.IsSnapshot() || !slices.Contains(g.Volumes, p.id.Name) {
+		return nil
+	}
+	gap, err := b.gap(ctx, p)
+	if err != nil || gap == "" {
+		return err
+	}
+	return volume.Refuse(volume.Unavailable, "snapshot %s stays, for it may be the last copy of what is lost: on node %s %s", p.id.Name, p.id.Node, gap)
+}

@@ -1,0 +1,144 @@
+package lvm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"quarry.storage/quarry/controller/internal/csi/frame"
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/lvm"
+	"quarry.storage/quarry/controller/internal/decide/lvm/place"
+	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+func (b *Backend) contents() frame.SnapshotContents {
+	return frame.SnapshotContents{Reader: b.Live, Driver: v1alpha1.DriverLVM}
+}
+
+// wayOut says how a person ends the wait for what never comes back, where no Member can be declared lost.
+func (p spot) wayOut() string {
+	if p.member {
+		return ""
+	}
+	kind, field := "PersistentVolume", "persistentVolumeReclaimPolicy"
+	if p.id.IsSnapshot() {
+		kind, field = "VolumeSnapshotContent", "deletionPolicy"
+	}
+	return fmt.Sprintf("; if the node or its disks are gone for ever, set %s of the %s to Retain and delete that", field, kind)
+}
+
+// unowned says what is known of a volume or snapshot whose group is not seen, and which no Cluster has on the node. It is
+// volume.ErrNotOurs only if nothing speaks for that group: a Cluster that was restored has another UID than its groups, and may not list
+// the node. Unknown is never absent.
+func (b *Backend) unowned(ctx context.Context, p spot) error {
+	absent := fmt.Errorf("%w: no Cluster has volume group %s on node %s", volume.ErrNotOurs, p.id.Group, p.id.Node)
+	named, groups, err := b.naming(ctx, p)
+	if err != nil {
+		return err
+	}
+	lost, err := b.declaredLost(ctx, p, groups)
+	if err != nil {
+		return err
+	}
+	var unsure string
+	switch {
+	case lost && len(groups) == len(named):
+		return absent
+	case p.node.Agent == decide.AgentConnecting:
+		// A moment later more is known.
+		return volume.Refuse(volume.Unavailable, "%s", place.Away(p.node).Message)
+	case !p.node.Up():
+		unsure = place.Away(p.node).Message
+	case p.node.LVMError != "":
+		unsure = fmt.Sprintf("LVM cannot be run on node %s: %s", p.id.Node, p.node.LVMError)
+	case !lvm.Gone(p.node, nil):
+		unsure = fmt.Sprintf("which volume groups node %s has is not known: a disk cannot be read", p.id.Node)
+	default:
+		recorded, err := b.recording(ctx, p)
+		if err != nil {
+			return err
+		}
+		if named = append(named, recorded...); len(named) == 0 {
+			return absent
+		}
+		unsure = fmt.Sprintf("volume group %s is not seen on node %s and its disks may be away, for it is named by %s",
+			p.id.Group, p.id.Node, backend.Shorten(named, 10))
+	}
+	return volume.Refuse(volume.Unavailable, "%s%s", unsure, p.wayOut())
+}
+
+// naming returns the objects that stand for a volume or snapshot, and the UUIDs of its group that they have on record.
+func (b *Backend) naming(ctx context.Context, p spot) (names, groups []string, err error) {
+	if p.id.IsSnapshot() {
+		contents, err := b.contents().With(ctx, p.id.String())
+		for _, c := range contents {
+			names = append(names, "VolumeSnapshotContent "+c)
+		}
+		return names, nil, err
+	}
+	volumes, err := b.persistent().With(ctx, p.id.String())
+	for _, v := range volumes {
+		names = append(names, "PersistentVolume "+v.Name)
+		if uuid := v.Spec.CSI.VolumeAttributes[v1alpha1.AttributeGroupUUID]; uuid != "" {
+			groups = append(groups, uuid)
+		}
+	}
+	return names, groups, err
+}
+
+// elsewhere refuses the removal of a volume from another group than its PersistentVolume has on record: what that other group lacks may
+// be in the recorded one, whose disks are away. Nothing has on record which group a snapshot is in.
+func (b *Backend) elsewhere(ctx context.Context, p spot) error {
+	if p.id.IsSnapshot() {
+		return nil
+	}
+	named, groups, err := b.naming(ctx, p)
+	if err != nil {
+		return err
+	}
+	g, seen := p.group()
+	groups = slices.DeleteFunc(groups, func(uuid string) bool { return uuid == g.UUID })
+	if !seen || len(groups) == 0 {
+		return nil
+	}
+	if lost, err := b.declaredLost(ctx, p, groups); err != nil || lost {
+		return err
+	}
+	return volume.Refuse(volume.Unavailable, "volume group %s on node %s is not the one that %s has on record: %s may be in that one%s",
+		p.id.Group, p.id.Node, backend.Shorten(named, 10), p.id.Name, p.wayOut())
+}
+
+// declaredLost reports whether a person declared all of some groups lost, and the node is silent or lacks them; false if there are none.
+func (b *Backend) declaredLost(ctx context.Context, p spot, groups []string) (bool, error) {
+	all, err := b.clusters(ctx)
+	if err != nil || len(groups) == 0 {
+		return false, err
+	}
+	var lost []string
+	for _, c := range all {
+		lost = append(lost, backend.LostGroups(c)...)
+	}
+	there := func(uuid string) bool {
+		return !slices.Contains(lost, uuid) || !lvm.Gone(p.node, &v1alpha1.MemberGroup{UUID: uuid})
+	}
+	return !slices.ContainsFunc(groups, there), nil
+}
+
+// recording returns the Members of any Cluster, also of those that do not exist any more, that have the group of a spot on record.
+func (b *Backend) recording(ctx context.Context, p spot) ([]string, error) {
+	members, err := b.members(ctx)
+	var names []string
+	for _, of := range members {
+		for _, m := range of {
+			r := m.Spec.Group
+			if string(m.Spec.Node) == p.id.Node && r != nil && (r.Name == p.id.Group || r.Name == "") && !p.gone(m) {
+				names = append(names, "Member "+m.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names, err
+}

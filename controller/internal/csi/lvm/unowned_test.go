@@ -1,0 +1,196 @@
+package lvm_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"quarry.storage/quarry/controller/internal/csi/frame/frametest"
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// restored is a Cluster that came back with another UID and does not list the node, as from an older backup. A volume and a snapshot of it
+// are on the node.
+type restored struct {
+	*suite
+	volume   *csi.Volume
+	snapshot string
+}
+
+func newRestored(t *testing.T) *restored {
+	t.Helper()
+	s := &restored{suite: newSuite(t, true, "node-1")}
+	s.volume = s.create(s.request("pvc-1"))
+	made, err := s.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: s.volume.GetVolumeId()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.snapshot = made.GetSnapshot().GetSnapshotId()
+	c := &s.cache.clusters[0]
+	c.UID, c.Spec.Hosts = "another", []v1alpha1.HostName{"node-2"}
+	s.cache.members = nil
+	return s
+}
+
+// released adds the PersistentVolume of the volume, whose claim was deleted.
+func (s *restored) released() {
+	pv := bound("pv-1", s.volume)
+	pv.Status.Phase = corev1.VolumeReleased
+	s.cache.volumes = []corev1.PersistentVolume{pv}
+}
+
+// unplugged takes the disk out, so that nothing on the node tells of the group.
+func (s *restored) unplugged() {
+	s.t.Helper()
+	s.agents["node-1"].Unplug("sdb")
+	s.await("the group is gone", func() bool { return len(s.pool.Node("node-1").Groups) == 0 })
+}
+
+// unreadable adds a disk that may carry any group.
+func (s *restored) unreadable() {
+	s.t.Helper()
+	a := s.agents["node-1"]
+	a.AddDisks(diskBytes, "sdc")
+	a.Corrupt("sdc", "content")
+	s.await("the disk", func() bool {
+		return slices.ContainsFunc(s.pool.Node("node-1").Devices, func(d decide.Device) bool { return d.RefusedFor(v1alpha1.RefusalUnreadable) })
+	})
+}
+
+// forgotten takes the node away, as for a driver that starts later.
+func (s *restored) forgotten() {
+	s.t.Helper()
+	s.pool.Forget("node-1")
+	s.await("nothing is known of the node", func() bool {
+		n := s.pool.Node("node-1")
+		return n.Agent == decide.AgentMissing && len(n.Groups) == 0
+	})
+}
+
+// TestDelete_afterRestore: the disk keeps its data while nobody sees it. To call that deleted would leave it there, and nothing would name
+// it any more.
+func TestDelete_afterRestore(t *testing.T) {
+	const volumeOut = "set persistentVolumeReclaimPolicy of the PersistentVolume to Retain and delete that"
+	for name, c := range map[string]struct {
+		edit func(s *restored)
+		want codes.Code
+		// says is in the messages about the volume and the snapshot, and the other two are in one of them.
+		says, volumeSays, snapshotSays string
+	}{
+		"the disks are there, with the tag of the earlier Cluster": {edit: func(s *restored) { s.released() }},
+		"no agent runs on the node": {
+			edit: func(s *restored) { s.released(); s.forgotten() }, want: codes.Unavailable,
+			says: "node node-1 cannot be reached", snapshotSays: "set deletionPolicy of the VolumeSnapshotContent to Retain and delete that",
+		},
+		"no agent runs on the node, and nothing names the volume": {
+			edit: func(s *restored) { s.forgotten() }, want: codes.Unavailable, says: "cannot be reached",
+		},
+		"no agent runs any more on the node that was seen": {
+			edit: func(s *restored) {
+				s.released()
+				s.pool.Remove("node-1")
+				s.await("no agent", func() bool { return s.pool.Node("node-1").Agent == decide.AgentMissing })
+			}, want: codes.Unavailable, says: "cannot be reached",
+		},
+		"the disks are away, and the volume has a PersistentVolume": {
+			edit: func(s *restored) {
+				s.released()
+				s.cache.contents = []unstructured.Unstructured{frametest.Content("content-1", v1alpha1.DriverLVM, s.snapshot, false)}
+				s.unplugged()
+			}, want: codes.Unavailable,
+			says: "is not seen on node node-1 and its disks may be away, for it is named by ", volumeSays: "PersistentVolume pv-1; ", snapshotSays: "by VolumeSnapshotContent content-1; ",
+		},
+		"the disks are away, and a Member of the earlier Cluster has the group on record": {
+			edit: func(s *restored) { s.cache.members = []v1alpha1.Member{memberOf("node-1", "G")}; s.unplugged() },
+			want: codes.Unavailable, says: "named by Member pool.node-1; ",
+		},
+		"the disks are away, and a Member records a group without a name": {
+			edit: func(s *restored) {
+				m := memberOf("node-1", "G")
+				m.Spec.Group.Name = ""
+				s.cache.members = []v1alpha1.Member{m}
+				s.unplugged()
+			}, want: codes.Unavailable, says: "named by Member pool.node-1; ",
+		},
+		"another disk does not answer": {
+			edit: func(s *restored) { s.unplugged(); s.unreadable() }, want: codes.Unavailable, says: "a disk cannot be read",
+		},
+		"nothing speaks for the group": {edit: func(s *restored) {
+			s.cache.members = []v1alpha1.Member{memberOf("node-2", "G")}
+			s.cache.volumes = []corev1.PersistentVolume{bound("other", &csi.Volume{VolumeId: s.volume.GetVolumeId() + "x"})}
+			s.unplugged()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newRestored(t)
+			c.edit(s)
+			_, err := s.DeleteSnapshot(t.Context(), &csi.DeleteSnapshotRequest{SnapshotId: s.snapshot})
+			checkRefusal(t, err, c.want, c.says)
+			checkRefusal(t, err, c.want, c.snapshotSays)
+			err = s.remove(s.volume.GetVolumeId())
+			checkRefusal(t, err, c.want, c.says)
+			checkRefusal(t, err, c.want, c.volumeSays)
+			if c.want != codes.OK {
+				checkRefusal(t, err, c.want, volumeOut)
+			}
+		})
+	}
+}
+
+func checkRefusal(t *testing.T, err error, want codes.Code, says string) {
+	t.Helper()
+	wantCode(t, err, want)
+	if err != nil && !strings.Contains(err.Error(), says) {
+		t.Errorf("message is %v, want %q", err, says)
+	}
+}
+
+// TestDeleteVolume_lostGroup: a person declared the Member of the group lost, and its PersistentVolume outlived that Member.
+func TestDeleteVolume_lostGroup(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(s *restored)
+		want codes.Code
+	}{
+		"the node is away":                 {func(s *restored) { s.forgotten() }, codes.OK},
+		"the disks are away":               {func(s *restored) { s.unplugged() }, codes.OK},
+		"it is another group that is lost": {func(s *restored) { s.cache.clusters[0].Status.LostGroups = []string{"x"}; s.unplugged() }, codes.Unavailable},
+		"a second PersistentVolume records another group": {func(s *restored) {
+			s.cache.volumes[0].Spec.CSI.VolumeAttributes = map[string]string{v1alpha1.AttributeGroupUUID: "x"}
+			s.unplugged()
+		}, codes.Unavailable},
+		"the PersistentVolume records none": {func(s *restored) {
+			s.cache.volumes[0].Spec.CSI.VolumeAttributes = nil
+			s.unplugged()
+		}, codes.Unavailable},
+		"a disk does not answer": {func(s *restored) { s.unplugged(); s.unreadable() }, codes.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newRestored(t)
+			s.released()
+			s.cache.clusters[0].Status.LostGroups = []string{s.volume.GetVolumeContext()[v1alpha1.AttributeGroupUUID]}
+			c.edit(s)
+			wantCode(t, s.remove(s.volume.GetVolumeId()), c.want)
+		})
+	}
+}
+
+// TestDeleteVolume_recordedElsewhere: the disks of the recorded group are away, and another group of its name is there.
+func TestDeleteVolume_recordedElsewhere(t *testing.T) {
+	s := newSuite(t, false, "node-1")
+	v := s.create(s.request("pvc-1"))
+	pv := bound("pv-1", v)
+	pv.Status.Phase, pv.Spec.CSI.VolumeAttributes = corev1.VolumeReleased, map[string]string{v1alpha1.AttributeGroupUUID: "X"}
+	s.cache.volumes = []corev1.PersistentVolume{pv}
+	checkRefusal(t, s.remove(v.GetVolumeId()), codes.Unavailable, "is not the one that PersistentVolume pv-1 has on record")
+	if left := s.agents["node-1"].Volumes(group); len(left) != 1 {
+		t.Fatalf("volumes are %+v", left)
+	}
+	s.cache.clusters[0].Status.LostGroups = []string{"X"}
+	wantCode(t, s.remove(v.GetVolumeId()), codes.OK)
+}
