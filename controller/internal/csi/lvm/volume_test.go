@@ -116,6 +116,11 @@ func TestDeleteVolume_lostMember(t *testing.T) {
 		t.Fatalf("%+v", n)
 	}
 	refused("nobody knows the node yet")
+	untold := agents.New(t.Context(), agents.Config{Grace: time.Nanosecond})
+	t.Cleanup(untold.Close)
+	driver.Agents = untold
+	refused("nobody was told of any node")
+	driver.Agents = young
 	young.SetAddress("node-1", "127.0.0.1:1", "nobody")
 	refused("the agent connects")
 
