@@ -379,10 +379,10 @@ func (s *suite) class(name string) *storagev1.StorageClass {
 }
 
 // addVolume makes a logical volume and its PersistentVolume.
-func (s *suite) addVolume(cluster, host, group, name string) {
+func (s *suite) addVolume(cluster, host, group, name string, edits ...func(*corev1.PersistentVolume)) {
 	s.t.Helper()
 	s.agents[host].AddVolume(group, name, 1<<30)
-	s.create(&corev1.PersistentVolume{
+	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
 			StorageClassName: cluster, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -396,7 +396,11 @@ func (s *suite) addVolume(cluster, host, group, name string) {
 				}},
 			}}}},
 		},
-	})
+	}
+	for _, edit := range edits {
+		edit(pv)
+	}
+	s.create(pv)
 }
 
 func (s *suite) removeVolume(host, group, name string) {
