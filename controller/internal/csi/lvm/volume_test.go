@@ -155,6 +155,24 @@ func TestDeleteVolume_lostMember(t *testing.T) {
 	}
 }
 
+// TestDeleteVolume_twoMembersOfANode: a person made another Member of the node by hand. Its word does not count.
+func TestDeleteVolume_twoMembersOfANode(t *testing.T) {
+	s := newSuite(t, false, "node-1")
+	id := s.create(s.request("pvc-1")).GetVolumeId()
+	byHand := memberOf("node-1", s.pool.Node("node-1").Groups[0].UUID)
+	byHand.Name, byHand.Spec.Lost, byHand.DeletionTimestamp = "by-hand", string(byHand.UID), new(metav1.Now())
+	s.agents["node-1"].Kill()
+	s.await("node-1 down", func() bool { return s.pool.Node("node-1").Agent == decide.AgentUnreachable })
+	own := s.cache.members[0]
+	for _, members := range [][]v1alpha1.Member{{own, byHand}, {byHand, own}} {
+		s.cache.members = members
+		wantCode(t, s.remove(id), codes.Unavailable)
+	}
+	if v := s.agents["node-1"].Volumes(group); len(v) != 1 {
+		t.Errorf("volumes are %+v", v)
+	}
+}
+
 func TestControllerExpandVolume(t *testing.T) {
 	for name, c := range map[string]struct {
 		thin bool

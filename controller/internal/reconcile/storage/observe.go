@@ -61,12 +61,8 @@ func (r *Reconciler) readMembers(ctx context.Context, s *scope) error {
 		}
 		node := string(m.Spec.Node)
 		s.world.Members = append(s.world.Members, m)
-		if have := s.members[node]; have != nil && have.Name == s.owner.MemberName(node) {
-			// Somebody made another one by hand.
-			continue
-		}
-		s.members[node] = m
-		s.approvals[string(m.Spec.Node)] = m.Annotations[v1alpha1.AnnotationApprove]
+		s.members[node] = s.owner.Prefer(s.members[node], m)
+		s.approvals[node] = s.members[node].Annotations[v1alpha1.AnnotationApprove]
 	}
 	slices.SortFunc(s.world.Members, func(a, b *v1alpha1.Member) int { return strings.Compare(string(a.Spec.Node), string(b.Spec.Node)) })
 	return nil
