@@ -4,6 +4,7 @@ package agentpod
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -36,6 +37,20 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		return fmt.Errorf("index pods by node: %w", err)
 	}
 	return nil
+}
+
+// Nodes returns the names of the nodes with a pod of an agent, ordered.
+func Nodes(ctx context.Context, reader client.Reader, namespace string) ([]string, error) {
+	var list corev1.PodList
+	if err := reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{Label: Value}); err != nil {
+		return nil, fmt.Errorf("list agent pods: %w", err)
+	}
+	var nodes []string
+	for i := range list.Items {
+		nodes = append(nodes, NodesOf(&list.Items[i])...)
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes), nil
 }
 
 // Newest returns the pod that is the agent of a node: of several, while one replaces the other, the newest that runs and has an address;

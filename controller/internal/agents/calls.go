@@ -115,7 +115,7 @@ func (p *Pool) call(ctx context.Context, node string, do func(context.Context, *
 		l.mu.Unlock()
 	}
 	if conn == nil {
-		return status.Error(codes.Unavailable, "no agent runs on this node")
+		return status.Error(codes.Unavailable, noAgent)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

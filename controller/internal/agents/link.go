@@ -83,11 +83,11 @@ func (l *link) dial(address, podUID string) {
 	l.pool.work.Go(func() { l.run(ctx, conn) })
 }
 
-// leave forgets the address: the agent's pod is gone.
+// leave forgets the address: the agent's pod is gone, or was never there.
 func (l *link) leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.address == "" {
+	if l.address == "" && l.timer != nil {
 		return
 	}
 	l.hangUp()
@@ -158,7 +158,7 @@ func (l *link) down() {
 	}
 	before := l.state
 	if l.address == "" {
-		l.state.Agent, l.state.Problem = decide.AgentMissing, "no agent runs on this node"
+		l.state.Agent, l.state.Problem = decide.AgentMissing, noAgent
 	} else {
 		l.state.Agent, l.state.Problem = decide.AgentUnreachable, "the agent does not answer: "+l.why
 		if l.why == "" {

@@ -16,6 +16,9 @@ import (
 	"quarry.storage/quarry/controller/internal/decide"
 )
 
+// noAgent is what there is to say about a node whose agent is missing.
+const noAgent = "no agent runs on this node"
+
 // Config of a Pool.
 type Config struct {
 	// TLS returns the configuration for a new connection to the agent of a node. It is asked for every connection, so that
@@ -25,7 +28,8 @@ type Config struct {
 	RequestID func(ctx context.Context) string
 	// Log for what goes on between calls.
 	Log logr.Logger
-	// Grace is how long a node that was never reached counts as connecting; default 15 s.
+	// Grace is how long a node that was never reached counts as connecting; default 15 s. For a node that the pool was told nothing of it
+	// begins with Complete.
 	Grace time.Duration
 	// Patience is how long a node counts as up after its connection broke; default 2 s.
 	Patience time.Duration
@@ -35,14 +39,15 @@ type Config struct {
 
 // Pool keeps a connection to every agent it was told the address of.
 type Pool struct {
-	cfg     Config
-	ctx     context.Context
-	cancel  context.CancelFunc
-	started time.Time
+	cfg    Config
+	ctx    context.Context
+	cancel context.CancelFunc
 
 	mu    sync.Mutex
 	links map[string]*link
 	subs  []*subscription
+	// complete is when the pool had been told of every node that there is; zero until then.
+	complete time.Time
 	// holders are kept up to date with every report, so that nobody has to look at all nodes.
 	holders *holders
 	// work counts the goroutines of links and subscriptions.
@@ -58,7 +63,7 @@ func New(ctx context.Context, cfg Config) *Pool {
 		cfg.RequestID = func(context.Context) string { return "" }
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	return &Pool{cfg: cfg, ctx: ctx, cancel: cancel, started: time.Now(), links: map[string]*link{}, holders: newHolders()}
+	return &Pool{cfg: cfg, ctx: ctx, cancel: cancel, links: map[string]*link{}, holders: newHolders()}
 }
 
 // Close ends all connections and waits until nothing of them runs any more.
@@ -87,12 +92,30 @@ func (p *Pool) SetAddress(node, address, podUID string) {
 	l.dial(address, podUID)
 }
 
-// Remove says that no agent runs on a node any more. Its last report is kept.
+// Remove says that no agent runs on a node. Its last report is kept. A node that is told of for the first time counts as connecting for
+// Config.Absence: its agent's pod may be replaced at this moment.
 func (p *Pool) Remove(node string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l := p.links[node]; l != nil {
-		l.leave()
+	if p.ctx.Err() != nil {
+		return
+	}
+	l := p.links[node]
+	if l == nil {
+		l = newLink(p, node)
+		p.links[node] = l
+	}
+	l.leave()
+}
+
+// Complete says that SetAddress or Remove was called for every node that there is. A process may run for days before anybody tells it of
+// the first one: a standby is told once it leads. Until Complete, and for Config.Grace after it, an unknown node counts as connecting.
+// Further calls change nothing.
+func (p *Pool) Complete() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.complete.IsZero() {
+		p.complete = time.Now()
 	}
 }
 
@@ -113,16 +136,15 @@ func (p *Pool) Forget(node string) {
 // Node returns what is known about a node.
 func (p *Pool) Node(name string) decide.Node {
 	p.mu.Lock()
-	l := p.links[name]
+	l, complete := p.links[name], p.complete
 	p.mu.Unlock()
-	if l != nil {
+	switch {
+	case l != nil:
 		return l.node()
+	case complete.IsZero() || time.Since(complete) < p.cfg.Grace:
+		return decide.Node{Name: name, Agent: decide.AgentConnecting}
 	}
-	n := decide.Node{Name: name, Problem: "no agent runs on this node"}
-	if time.Since(p.started) < p.cfg.Grace {
-		n.Agent = decide.AgentConnecting
-	}
-	return n
+	return decide.Node{Name: name, Agent: decide.AgentMissing, Problem: noAgent}
 }
 
 // Holders returns the names of the nodes that report, or did when they were last seen, a group of an owner; ordered.

@@ -290,12 +290,55 @@ func TestPool_agentOfAnotherAuthority(t *testing.T) {
 	})
 }
 
+// TestPool_unknownNode: a standby is older than any grace before anybody tells it of the first node.
 func TestPool_unknownNode(t *testing.T) {
 	p := newPool(t, agenttest.NewCA(t))
-	if n := p.Node("n1"); n.Agent != decide.AgentConnecting {
-		t.Errorf("right after the start: %+v", n)
+	p.cfg.Grace = 200 * time.Millisecond
+	connecting := func(when string) {
+		t.Helper()
+		if n := p.Node("n1"); n.Agent != decide.AgentConnecting || n.Problem != "" {
+			t.Errorf("%s: %+v", when, n)
+		}
 	}
-	await(t, "the grace is over", func() bool { return p.Node("n1").Agent == decide.AgentMissing })
+	connecting("right after the start")
+	time.Sleep(2 * p.cfg.Grace)
+	connecting("long after the start")
+	p.SetAddress("n2", "127.0.0.1:1", "pod")
+	time.Sleep(2 * p.cfg.Grace)
+	connecting("long after another node was told of")
+	p.Complete()
+	connecting("once all nodes were told of")
+	await(t, "the grace is over", func() bool { return p.Node("n1").Agent == decide.AgentMissing && p.Node("n1").Problem != "" })
+	p.Complete()
+	if n := p.Node("n1"); n.Agent != decide.AgentMissing {
+		t.Errorf("a second word begins the grace anew: %+v", n)
+	}
+}
+
+// TestPool_nodeWithoutAgent: that no agent runs on a node is known for sure once that was so for a while, even while nothing is known of
+// other nodes.
+func TestPool_nodeWithoutAgent(t *testing.T) {
+	p := newPool(t, agenttest.NewCA(t))
+	changes := p.Changes()
+	p.Remove("n1")
+	if n := p.Node("n1"); n.Agent != decide.AgentConnecting {
+		t.Errorf("its pod may be replaced at this moment: %+v", n)
+	}
+	select {
+	case name := <-changes:
+		if n := p.Node("n1"); name != "n1" || n.Agent != decide.AgentMissing {
+			t.Errorf("told of %s: %+v", name, n)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody tells that the agent is missing")
+	}
+	p.Remove("n1")
+	if n := p.Node("n1"); n.Agent != decide.AgentMissing {
+		t.Errorf("told once more: %+v", n)
+	}
+	if n := p.Node("n2"); n.Agent != decide.AgentConnecting {
+		t.Errorf("nobody told of it: %+v", n)
+	}
 }
 
 func TestPool_closeLeavesNothing(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -61,7 +62,7 @@ func TestKinds_profile(t *testing.T) {
 		if known != c.known || p.Driver.Name != c.driver || p.Type != c.t {
 			t.Errorf("%s: %t %+v", name, known, p)
 		}
-		if !known && p != (backend.Profile{}) {
+		if !known && !reflect.DeepEqual(p, backend.Profile{}) {
 			t.Errorf("%s has the profile of another kind: %+v", name, p)
 		}
 	}

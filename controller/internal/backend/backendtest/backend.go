@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -59,12 +60,25 @@ func New(t testing.TB, o Options) *Backend {
 		},
 	}
 	if !o.NoMembers {
+		b.profile.Driver.NodeOf = nodeOf
 		b.profile.Members = &backend.Readiness{
 			Condition: v1alpha1.ConditionDisksReady, Reason: v1alpha1.ReasonDisksReady, Message: "Every host holds its group.",
 			None: "No host holds a group yet.",
 		}
 	}
 	return b
+}
+
+// Handle returns a handle that names a node. Other handles name none.
+func Handle(node, name string) string { return "at:" + node + "/" + name }
+
+func nodeOf(handle string) string {
+	rest, ok := strings.CutPrefix(handle, "at:")
+	if !ok {
+		return ""
+	}
+	node, _, _ := strings.Cut(rest, "/")
+	return node
 }
 
 // Profile returns what the options say.

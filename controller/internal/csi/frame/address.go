@@ -2,13 +2,16 @@ package frame
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strconv"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"quarry.storage/quarry/controller/internal/agentpod"
@@ -20,6 +23,8 @@ type Book interface {
 	SetAddress(node, address, podUID string)
 	// Remove says that no agent runs on a node.
 	Remove(node string)
+	// Complete says that the Book was told of every node that runs an agent.
+	Complete()
 }
 
 // Addresses keeps a Book up to date with the pods of the agents; a request's name is the name of a node. It writes nothing.
@@ -30,26 +35,53 @@ type Addresses struct {
 	// Namespace that the agents run in, and the Port they listen on.
 	Namespace string
 	Port      int
+
+	// telling keeps what was read later from being told first.
+	telling sync.Mutex
 }
 
 // Reconcile looks which pod is the agent of a node.
 func (a *Addresses) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	newest, err := agentpod.Newest(ctx, a.Reader, a.Namespace, req.Name)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if newest == nil {
-		a.Book.Remove(req.Name)
-		return ctrl.Result{}, nil
-	}
-	a.Book.SetAddress(req.Name, net.JoinHostPort(newest.Status.PodIP, strconv.Itoa(a.Port)), string(newest.UID))
-	return ctrl.Result{}, nil
+	return ctrl.Result{}, a.tell(ctx, req.Name)
 }
 
-// SetupWithManager registers the watch on pods.
+// Introduce tells the Book of all nodes that run an agent. It runs once, at the start: a cluster without a single agent causes no request.
+func (a *Addresses) Introduce(ctx context.Context) error {
+	nodes, err := agentpod.Nodes(ctx, a.Reader, a.Namespace)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if err := a.tell(ctx, n); err != nil {
+			return err
+		}
+	}
+	a.Book.Complete()
+	return nil
+}
+
+func (a *Addresses) tell(ctx context.Context, node string) error {
+	a.telling.Lock()
+	defer a.telling.Unlock()
+	newest, err := agentpod.Newest(ctx, a.Reader, a.Namespace, node)
+	if err != nil {
+		return err
+	}
+	if newest == nil {
+		a.Book.Remove(node)
+		return nil
+	}
+	a.Book.SetAddress(node, net.JoinHostPort(newest.Status.PodIP, strconv.Itoa(a.Port)), string(newest.UID))
+	return nil
+}
+
+// SetupWithManager registers the watch on pods, and what tells of all of them at the start.
 func (a *Addresses) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := agentpod.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
+	}
+	if err := mgr.Add(manager.RunnableFunc(a.Introduce)); err != nil {
+		return fmt.Errorf("add introduction of agents: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("agent-address").
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +22,7 @@ type book []string
 
 func (b *book) SetAddress(node, address, podUID string) { *b = append(*b, node+" "+address+" "+podUID) }
 func (b *book) Remove(node string)                      { *b = append(*b, node+" gone") }
+func (b *book) Complete()                               { *b = append(*b, "complete") }
 
 // pods lists always the same.
 type pods struct {
@@ -75,5 +77,57 @@ func TestAddresses_newestPodThatRuns(t *testing.T) {
 	a := &frame.Addresses{Reader: &pods{err: errors.New("no")}, Book: b}
 	if _, err := a.Reconcile(t.Context(), ctrl.Request{}); err == nil || len(*b) > 0 {
 		t.Errorf("an error of the cache moved an address: %v, %v", err, *b)
+	}
+}
+
+// perNode lists the pods of one node, or all of them.
+type perNode struct {
+	client.Reader
+	items []corev1.Pod
+	err   error
+}
+
+func (p *perNode) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	o := client.ListOptions{}
+	o.ApplyOptions(opts)
+	for _, pod := range p.items {
+		if o.FieldSelector == nil || o.FieldSelector.Matches(fields.Set{"spec.nodeName": pod.Spec.NodeName}) {
+			list.(*corev1.PodList).Items = append(list.(*corev1.PodList).Items, pod)
+		}
+	}
+	return p.err
+}
+
+// TestAddresses_introduce: nodes that nobody told of are without an agent only after all of them were told of.
+func TestAddresses_introduce(t *testing.T) {
+	on := func(node string, edit func(*corev1.Pod)) corev1.Pod {
+		p := agentPod("agent-of-"+node, 0, edit)
+		p.Spec.NodeName = node
+		return p
+	}
+	pending := func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }
+	for name, c := range map[string]struct {
+		pods []corev1.Pod
+		want book
+	}{
+		"a cluster without agents": {nil, book{"complete"}},
+		"agents, and pods that nobody has scheduled": {
+			[]corev1.Pod{on("node-2", pending), on("", pending), on("node-1", nil), on("node-1", pending)},
+			book{"node-1 [fd00::1]:7443 agent-of-node-1", "node-2 gone", "complete"},
+		},
+	} {
+		b := &book{}
+		a := &frame.Addresses{Reader: &perNode{items: c.pods}, Book: b, Namespace: "quarry-system", Port: 7443}
+		if err := a.Introduce(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(c.want, *b); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	b := &book{}
+	a := &frame.Addresses{Reader: &perNode{err: errors.New("no")}, Book: b}
+	if err := a.Introduce(t.Context()); err == nil || len(*b) > 0 {
+		t.Errorf("nothing could be read: %v, %v", err, *b)
 	}
 }

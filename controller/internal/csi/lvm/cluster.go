@@ -3,8 +3,8 @@ package lvm
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -58,15 +58,24 @@ func (b *Backend) members(ctx context.Context) (map[string][]*v1alpha1.Member, e
 	if err := b.Reader.List(ctx, &list, readOnly); err != nil {
 		return nil, fmt.Errorf("list members: %w", err)
 	}
-	out := map[string][]*v1alpha1.Member{}
+	chosen := map[v1alpha1.MemberOwner]map[string]*v1alpha1.Member{}
 	for i := range list.Items {
 		m := &list.Items[i]
-		if m.Spec.Of.Kind == v1alpha1.KindCluster {
-			out[string(m.Spec.Of.UID)] = append(out[string(m.Spec.Of.UID)], m)
+		of := m.Spec.Of
+		if of.Kind != v1alpha1.KindCluster {
+			continue
 		}
+		if chosen[of] == nil {
+			chosen[of] = map[string]*v1alpha1.Member{}
+		}
+		owner, node := backend.Owner{Kind: of.Kind, Name: of.Name, UID: of.UID}, string(m.Spec.Node)
+		chosen[of][node] = owner.Prefer(chosen[of][node], m)
 	}
-	for _, members := range out {
-		slices.SortFunc(members, func(a, b *v1alpha1.Member) int { return strings.Compare(string(a.Spec.Node), string(b.Spec.Node)) })
+	out := map[string][]*v1alpha1.Member{}
+	for of, members := range chosen {
+		for _, node := range slices.Sorted(maps.Keys(members)) {
+			out[string(of.UID)] = append(out[string(of.UID)], members[node])
+		}
 	}
 	return out, nil
 }

@@ -90,6 +90,7 @@ func newSuite(t *testing.T, thin bool, hosts ...string) *suite {
 		s.agents[h] = a
 		s.pool.SetAddress(h, a.Addr(), "pod-of-"+h)
 	}
+	s.pool.Complete()
 	s.cache.clusters = []v1alpha1.Cluster{c}
 	for _, h := range hosts {
 		s.await("agent of "+h, func() bool { n := s.pool.Node(h); return n.Up() && len(n.Groups) == 1 })

@@ -116,6 +116,11 @@ func TestDeleteVolume_lostMember(t *testing.T) {
 		t.Fatalf("%+v", n)
 	}
 	refused("nobody knows the node yet")
+	untold := agents.New(t.Context(), agents.Config{Grace: time.Nanosecond})
+	t.Cleanup(untold.Close)
+	driver.Agents = untold
+	refused("nobody was told of any node")
+	driver.Agents = young
 	young.SetAddress("node-1", "127.0.0.1:1", "nobody")
 	refused("the agent connects")
 
@@ -147,6 +152,24 @@ func TestDeleteVolume_lostMember(t *testing.T) {
 	s.await("node-1 down", func() bool { return young.Node("node-1").Agent == decide.AgentUnreachable })
 	if err := driver.DeleteVolume(t.Context(), id); err != nil {
 		t.Errorf("the node is away: %v", err)
+	}
+}
+
+// TestDeleteVolume_twoMembersOfANode: a person made another Member of the node by hand. Its word does not count.
+func TestDeleteVolume_twoMembersOfANode(t *testing.T) {
+	s := newSuite(t, false, "node-1")
+	id := s.create(s.request("pvc-1")).GetVolumeId()
+	byHand := memberOf("node-1", s.pool.Node("node-1").Groups[0].UUID)
+	byHand.Name, byHand.Spec.Lost, byHand.DeletionTimestamp = "by-hand", string(byHand.UID), new(metav1.Now())
+	s.agents["node-1"].Kill()
+	s.await("node-1 down", func() bool { return s.pool.Node("node-1").Agent == decide.AgentUnreachable })
+	own := s.cache.members[0]
+	for _, members := range [][]v1alpha1.Member{{own, byHand}, {byHand, own}} {
+		s.cache.members = members
+		wantCode(t, s.remove(id), codes.Unavailable)
+	}
+	if v := s.agents["node-1"].Volumes(group); len(v) != 1 {
+		t.Errorf("volumes are %+v", v)
 	}
 }
 

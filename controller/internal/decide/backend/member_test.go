@@ -144,6 +144,28 @@ func TestLeave(t *testing.T) {
 	}
 }
 
+func TestPrefer(t *testing.T) {
+	o := Owner{Kind: "Cluster", Name: "fast"}
+	m := func(name string) *v1alpha1.Member {
+		return &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.MemberSpec{Node: "n1"}}
+	}
+	for name, c := range map[string]struct {
+		have, m *v1alpha1.Member
+		want    string
+	}{
+		"the only one":                     {nil, m("a"), "a"},
+		"the right name comes second":      {m("a"), m("fast.n1"), "fast.n1"},
+		"the right name comes first":       {m("fast.n1"), m("z"), "fast.n1"},
+		"the right name comes first, late": {m("fast.n1"), m("a"), "fast.n1"},
+		"none has the right name":          {m("z"), m("a"), "a"},
+		"none has it, the other way round": {m("a"), m("z"), "a"},
+	} {
+		if got := o.Prefer(c.have, c.m); got.Name != c.want {
+			t.Errorf("%s: %s", name, got.Name)
+		}
+	}
+}
+
 func TestMemberName(t *testing.T) {
 	owner := func(name string) Owner { return Owner{Kind: "Cluster", Name: name, UID: "u"} }
 	if got := owner("fast").MemberName("n1.example.com"); got != "fast.n1.example.com" {

@@ -44,3 +44,13 @@ func (o Owner) MemberName(node string) string {
 	}
 	return name + suffix
 }
+
+// Prefer returns which of two Members of one node counts: the one that has the name that the controller gives. A person may have made another
+// one by hand. have is nil where none was found yet.
+func (o Owner) Prefer(have, m *v1alpha1.Member) *v1alpha1.Member {
+	want := o.MemberName(string(m.Spec.Node))
+	if have == nil || m.Name == want || have.Name != want && m.Name < have.Name {
+		return m
+	}
+	return have
+}

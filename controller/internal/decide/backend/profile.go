@@ -2,7 +2,13 @@
 // host, steps with their plan and approval, findings, conditions and the StorageClass. It is pure, and knows no single backend.
 package backend
 
-import "quarry.storage/quarry/pkg/api/v1alpha1"
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
 
 // Profile is what the engine has to know of a backend before it looks at anything.
 type Profile struct {
@@ -44,4 +50,28 @@ type Driver struct {
 	Capacity bool
 	// Snapshots is true when the driver makes snapshots.
 	Snapshots bool
+	// NodeOf returns the node that a handle names; empty when it names none. It is nil for a driver whose handles never do.
+	NodeOf func(handle string) string
+}
+
+// Places returns the nodes that a PersistentVolume of the driver lives on: those that its affinity names with the driver's topology, and
+// the one that its handle names. A person may have made the PersistentVolume by hand, with another affinity or with none.
+func (d Driver) Places(v *corev1.PersistentVolume) []string {
+	var nodes []string
+	if d.NodeOf != nil && v.Spec.CSI != nil {
+		if n := d.NodeOf(v.Spec.CSI.VolumeHandle); n != "" {
+			nodes = append(nodes, n)
+		}
+	}
+	if a := v.Spec.NodeAffinity; a != nil && a.Required != nil {
+		for _, term := range a.Required.NodeSelectorTerms {
+			for _, e := range term.MatchExpressions {
+				if e.Key == v1alpha1.TopologyHost && e.Operator == corev1.NodeSelectorOpIn {
+					nodes = append(nodes, e.Values...)
+				}
+			}
+		}
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
 }

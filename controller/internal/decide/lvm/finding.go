@@ -2,6 +2,7 @@ package lvm
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,21 +28,47 @@ func (h host) partial() backend.Finding {
 	return backend.Finding{}
 }
 
-// borrowed is the group that another member of the Cluster has on record: its disks were moved to this host. It stays that member's, so
+// borrowed is the group that is on record for another node of the Cluster: its disks were moved to this host. It stays that node's, so
 // nothing is recorded here, changed or removed. Only the UUID of a group tells it from others: disks without a serial number have the same
 // names on all nodes, and so the same UUIDs as physical volumes.
 func (h host) borrowed() backend.Finding {
 	for _, g := range h.groups {
-		for _, m := range h.view.seen.World.Members {
-			r := m.Spec.Group
-			if r != nil && string(m.Spec.Node) != h.m.Node && r.UUID == g.UUID && g.UUID != "" {
-				return bad(v1alpha1.ReasonVolumeGroupConflict, fmt.Sprintf(
-					"volume group %s is that of member %s on node %s: its disks were moved here; nothing is changed here until they are back there",
-					call(g.Name, g.UUID), m.Name, m.Spec.Node))
-			}
+		if from := h.recordedElsewhere(g.UUID); from != "" {
+			return bad(v1alpha1.ReasonVolumeGroupConflict, fmt.Sprintf(
+				"volume group %s is that of %s: its disks were moved here; nothing is changed here until they are back there",
+				call(g.Name, g.UUID), from))
 		}
 	}
 	return backend.Finding{}
+}
+
+// recordedElsewhere names what records a group for another node: a Member or, unless the Member of this host records it, a volume that was
+// made in it there. It is empty when nothing does.
+func (h host) recordedElsewhere(uuid string) string {
+	if uuid == "" {
+		return ""
+	}
+	for _, m := range h.view.seen.World.Members {
+		if r := m.Spec.Group; r != nil && string(m.Spec.Node) != h.m.Node && r.UUID == uuid {
+			return fmt.Sprintf("member %s on node %s", m.Name, m.Spec.Node)
+		}
+	}
+	if r := h.m.Record(); r != nil && r.UUID == uuid {
+		return ""
+	}
+	for _, at := range slices.Sorted(maps.Keys(h.view.seen.World.Volumes)) {
+		for _, v := range h.view.seen.World.Volumes[at] {
+			// The handle outranks the affinity, which a person may have written.
+			node := at
+			if id, err := volumeid.Parse(v.Handle); err == nil {
+				node = id.Node
+			}
+			if v.GroupUUID == uuid && node != "" && node != h.m.Node {
+				return fmt.Sprintf("volume %s on node %s", v, node)
+			}
+		}
+	}
+	return ""
 }
 
 // scattered is the group of which only a part is seen, and too little to report the group: what the rest holds is not known. Physical

@@ -43,6 +43,7 @@ func (v *View) Decide(m backend.Member) backend.Host {
 	out := backend.Host{Serves: h.serves(), Unused: h.unused()}
 	h.measure(&out)
 	if !h.node.Up() {
+		out.Record = h.remembered()
 		return out
 	}
 	switch {

@@ -48,6 +48,45 @@ func TestDecide_groupOfAnotherMember(t *testing.T) {
 	}
 }
 
+// TestDecide_groupOfVolumesElsewhere: no Member records the group any more, and volumes of another node do.
+func TestDecide_groupOfVolumesElsewhere(t *testing.T) {
+	moved := groupOf("B", "sdb")
+	own := up("n1", []decide.Group{moved}, device("sdz"))
+	at := func(node string, v ...backend.Volume) backend.World {
+		return backend.World{Volumes: map[string][]backend.Volume{node: v}}
+	}
+	volume := func(uuid, handle string) backend.Volume {
+		return backend.Volume{Name: "v", GroupUUID: uuid, Handle: handle}
+	}
+	there := volume("B", "n2/quarry-a/"+lv)
+	const told = "VolumeGroupConflict: volume group quarry-a (UUID B) is that of volume v on node n2: its disks were moved here; " +
+		"nothing is changed here until they are back there\n"
+	const adopted = "record \"B\" quarry-a 0\nEnsureVolumeGroup quarry-a sdz\n"
+	for name, c := range map[string]struct {
+		in   scene
+		want string
+	}{
+		"a member without a record":           {scene{object: memberOf(clusterOf()), world: at("n2", there)}, told},
+		"a host without a Member":             {scene{world: at("n2", there)}, told},
+		"a handle that names no node":         {scene{object: memberOf(clusterOf()), world: at("n2", volume("B", "v"))}, told},
+		"a volume without a place":            {scene{object: memberOf(clusterOf()), world: at("", there)}, told},
+		"a member that is being removed":      {scene{object: memberOf(clusterOf()), world: at("n2", there), edit: removed}, told},
+		"the member's own record":             {scene{object: memberOf(clusterOf(), records("B")), world: at("n2", there)}, "EnsureVolumeGroup quarry-a sdz\n"},
+		"a volume of this host":               {scene{object: memberOf(clusterOf()), world: at("n1", volume("B", "n1/quarry-a/"+lv))}, adopted},
+		"one with the affinity of another":    {scene{object: memberOf(clusterOf()), world: at("n2", volume("B", "n1/quarry-a/"+lv))}, adopted},
+		"a volume of another group":           {scene{object: memberOf(clusterOf()), world: at("n2", volume("C", "n2/quarry-a/"+lv))}, adopted},
+		"a volume that records no group":      {scene{object: memberOf(clusterOf()), world: at("n2", volume("", "n2/quarry-a/"+lv))}, adopted},
+		"a volume of nowhere that names none": {scene{object: memberOf(clusterOf()), world: at("", volume("B", "v"))}, adopted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.in.node = own
+			if d := cmp.Diff(c.want, tell(c.in.decide())); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
+	}
+}
+
 // TestDecide_removalOfAGroupInParts: the group is not reported, and something of it is on a disk of the host.
 func TestDecide_removalOfAGroupInParts(t *testing.T) {
 	part := device("sda")

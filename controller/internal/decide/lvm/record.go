@@ -12,8 +12,12 @@ import (
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
-// maxForming is the number of physical volumes that a record holds before the group exists.
-const maxForming = 256
+const (
+	// maxForming is the number of physical volumes that a record holds before the group exists.
+	maxForming = 256
+	// maxUUID is the length of the UUID that a record holds.
+	maxUUID = 64
+)
 
 // agreement says how what is recorded of a host's group agrees with what is seen. What is recorded outranks what is seen.
 type agreement struct {
@@ -60,12 +64,33 @@ func (h host) recorded() []string {
 	return out
 }
 
+// remembered is the record of a group that is not seen, and that only the volumes of the host tell of: the Member was made again, or is of a
+// version without records. Once the volumes are gone nothing else could tell that the group is the one of a lost member. It is nil unless
+// they agree.
+func (h host) remembered() *v1alpha1.MemberGroup {
+	if h.node.Agent == decide.AgentConnecting || h.m.Object == nil {
+		return nil
+	}
+	uuids := h.recorded()
+	if r := h.m.Record(); r != nil && (r.UUID != "" || len(r.Forming) > 0) || len(uuids) != 1 {
+		return nil
+	}
+	uuid := uuids[0]
+	if len(uuid) > maxUUID || slices.Contains(h.view.own.spec.Lost, uuid) || h.recordedElsewhere(uuid) != "" {
+		return nil
+	}
+	return &v1alpha1.MemberGroup{UUID: uuid, Name: h.recordedName(uuid)}
+}
+
 // compare judges the groups by the recorded UUIDs.
 func (h host) compare(uuids []string) agreement {
 	var s agreement
 	if r := h.m.Record(); r == nil || r.UUID == "" {
-		if i := h.seen(uuids[0]); i >= 0 && len(uuids) == 1 {
+		switch i := h.seen(uuids[0]); {
+		case i >= 0 && len(uuids) == 1:
 			s.record = recordOf(h.groups[i])
+		case h.m.Lost && len(h.groups) == 0:
+			s.record = h.remembered()
 		}
 	}
 	for _, uuid := range uuids {

@@ -262,3 +262,48 @@ func TestDecide_lostGroupsAreForeign(t *testing.T) {
 		})
 	}
 }
+
+// TestDecide_recordOfASilentHost: the Member was made again while its node is dead, and its volumes tell of its group.
+func TestDecide_recordOfASilentHost(t *testing.T) {
+	node := func(a decide.AgentState) decide.Node { return decide.Node{Name: "n1", Agent: a} }
+	silent := node(decide.AgentUnreachable)
+	volume := func(uuid string) backend.Volume {
+		return backend.Volume{Name: "v" + uuid, GroupUUID: uuid, Handle: "n1/mine/" + lv}
+	}
+	one := []backend.Volume{volume("A"), volume(""), volume("A")}
+	bare := memberOf(clusterOf())
+	other := memberOf(clusterOf(), records("A"))
+	other.Spec.Node = "n2"
+	const recorded = "record \"A\" mine 0\n"
+	for name, c := range map[string]struct {
+		in   scene
+		want string
+	}{
+		"its volumes agree":                                       {scene{node: silent, object: bare, volumes: one}, recorded},
+		"no agent runs there":                                     {scene{node: node(decide.AgentMissing), object: bare, volumes: one}, recorded},
+		"it is being removed":                                     {scene{node: silent, object: bare, volumes: one, edit: failing}, recorded},
+		"it is too early to say":                                  {scene{node: node(decide.AgentConnecting), object: bare, volumes: one}, ""},
+		"there is no Member":                                      {scene{node: silent, volumes: one}, ""},
+		"there are no volumes":                                    {scene{node: silent, object: bare}, ""},
+		"its volumes record nothing":                              {scene{node: silent, object: bare, volumes: []backend.Volume{volume("")}}, ""},
+		"its volumes do not agree":                                {scene{node: silent, object: bare, volumes: append(one, volume("B"))}, ""},
+		"a group is recorded":                                     {scene{node: silent, object: memberOf(clusterOf(), records("A")), volumes: one}, ""},
+		"a group is being made":                                   {scene{node: silent, object: memberOf(clusterOf(), records("", "pv-x")), volumes: one}, ""},
+		"the group was declared lost":                             {scene{cluster: clusterOf(lostGroup("A")), node: silent, object: bare, volumes: one}, ""},
+		"another member records the group":                        {scene{node: silent, object: bare, volumes: one, world: backend.World{Members: []*v1alpha1.Member{other}}}, ""},
+		"the disks are out, and a person says that they are lost": {scene{node: up("n1", nil), object: memberOf(clusterOf(), lostMember), volumes: one}, recorded + "VolumeGroupLost"},
+		"the disks are out":                                       {scene{node: up("n1", nil), object: bare, volumes: one}, "VolumeGroupLost"},
+		"it is no UUID":                                           {scene{node: silent, object: bare, volumes: []backend.Volume{volume(strings.Repeat("x", 65))}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, _, _ := strings.Cut(tell(c.in.decide()), ": ")
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
+	}
+}
+
+func lostGroup(uuid string) func(*v1alpha1.Cluster) {
+	return func(c *v1alpha1.Cluster) { c.Status.LostGroups = append(c.Status.LostGroups, uuid) }
+}

@@ -13,6 +13,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/class"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/filesystem"
+	"quarry.storage/quarry/pkg/volumeid"
 )
 
 // Spec is what matters of a Cluster to its volume groups.
@@ -82,7 +83,7 @@ func Profile() backend.Profile {
 		Type: v1alpha1.StorageTypeLVM, Exclusive: true,
 		Driver: backend.Driver{
 			Name: v1alpha1.DriverLVM, Deployment: "quarry-csi-lvm",
-			Topology: true, Capacity: true, Snapshots: true,
+			Topology: true, Capacity: true, Snapshots: true, NodeOf: nodeOf,
 		},
 		Members: &backend.Readiness{
 			Condition: v1alpha1.ConditionDisksReady, Reason: v1alpha1.ReasonDisksReady,
@@ -90,6 +91,15 @@ func Profile() backend.Profile {
 			Preparing: "its disks are being prepared", Unapproved: "changes of its disks wait for approval",
 		},
 	}
+}
+
+// nodeOf returns the node that the handle of a volume names; empty for what is no handle of the driver.
+func nodeOf(handle string) string {
+	id, err := volumeid.Parse(handle)
+	if err != nil {
+		return ""
+	}
+	return id.Node
 }
 
 // Snapshots reports whether a storage gets a VolumeSnapshotClass: only thin volumes have snapshots.

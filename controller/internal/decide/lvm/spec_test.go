@@ -174,3 +174,13 @@ func TestProfile(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+func TestProfile_nodeOfAHandle(t *testing.T) {
+	for handle, want := range map[string]string{
+		"n1.example/group/" + lv: "n1.example", "": "", "n1": "", "n1/group/anything": "", "uid/" + lv: "", "../group/" + lv: "",
+	} {
+		if got := Profile().Driver.NodeOf(handle); got != want {
+			t.Errorf("%q is on %q, want %q", handle, got, want)
+		}
+	}
+}

@@ -45,7 +45,8 @@ func NewView(o Observation) *View {
 		}
 	}
 	for _, m := range o.World.Members {
-		v.members[string(m.Spec.Node)] = m
+		node := string(m.Spec.Node)
+		v.members[node] = v.own.spec.Owner.Prefer(v.members[node], m)
 	}
 	return v
 }

@@ -93,6 +93,24 @@ func TestFacts(t *testing.T) {
 	}
 }
 
+// TestFacts_twoMembersOfANode: a person made another Member of the node by hand. Its word and its record do not count.
+func TestFacts_twoMembersOfANode(t *testing.T) {
+	own, byHand := memberOf(clusterOf(), records("A")), memberOf(clusterOf(), records("B"), lostMember)
+	for _, name := range []string{"0-by-hand", "z-by-hand"} {
+		byHand.Name = name
+		for _, members := range [][]*v1alpha1.Member{{own, byHand}, {byHand, own}} {
+			v := scene{node: decide.Node{Name: "n1"}, world: backend.World{Members: members}}.view()
+			if f := v.Facts("n1"); f.Data != nodestate.DataUnknown {
+				t.Errorf("%s: its word was taken: %+v", members[0].Name, f)
+			}
+			v = scene{node: up("n1", []decide.Group{groupOf("A", "sda")}), world: backend.World{Members: members}}.view()
+			if f := v.Facts("n1"); !f.Recorded {
+				t.Errorf("%s: its record outranks that of the Member: %+v", members[0].Name, f)
+			}
+		}
+	}
+}
+
 func TestHosts(t *testing.T) {
 	c := clusterOf(func(c *v1alpha1.Cluster) { c.Status.LostGroups = []string{"L"} })
 	v := NewView(Observation{Cluster: c, Holders: []string{"n3", "n1", "n2", "n4"}, Nodes: map[string]decide.Node{

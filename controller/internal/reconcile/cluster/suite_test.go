@@ -56,10 +56,8 @@ func newSuite(t *testing.T, hosts map[string][]string) *suite {
 		events: events.NewFakeRecorder(1000),
 		driver: &fakeDriver{backend.DriverState{Ready: true}},
 	}
-	s.pool = agents.New(context.Background(), agents.Config{
-		TLS:   func(node string) (*tls.Config, error) { return s.ca.ControllerTLS(t, node), nil },
-		Grace: 2 * time.Second, Patience: 200 * time.Millisecond, Absence: 200 * time.Millisecond,
-	})
+	s.pool = s.newPool(2 * time.Second)
+	s.pool.Complete()
 	s.restartController()
 	t.Cleanup(func() {
 		s.r.Work.Close()
@@ -73,6 +71,13 @@ func newSuite(t *testing.T, hosts map[string][]string) *suite {
 		s.await("agent of "+name+" connected", func() string { return up(s.pool, name) })
 	}
 	return s
+}
+
+func (s *suite) newPool(grace time.Duration) *agents.Pool {
+	return agents.New(context.Background(), agents.Config{
+		TLS:   func(node string) (*tls.Config, error) { return s.ca.ControllerTLS(s.t, node), nil },
+		Grace: grace, Patience: 200 * time.Millisecond, Absence: 200 * time.Millisecond,
+	})
 }
 
 // restartController replaces the reconciler by one that remembers nothing.
@@ -374,10 +379,10 @@ func (s *suite) class(name string) *storagev1.StorageClass {
 }
 
 // addVolume makes a logical volume and its PersistentVolume.
-func (s *suite) addVolume(cluster, host, group, name string) {
+func (s *suite) addVolume(cluster, host, group, name string, edits ...func(*corev1.PersistentVolume)) {
 	s.t.Helper()
 	s.agents[host].AddVolume(group, name, 1<<30)
-	s.create(&corev1.PersistentVolume{
+	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
 			StorageClassName: cluster, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -391,12 +396,21 @@ func (s *suite) addVolume(cluster, host, group, name string) {
 				}},
 			}}}},
 		},
-	})
+	}
+	for _, edit := range edits {
+		edit(pv)
+	}
+	s.create(pv)
 }
 
 func (s *suite) removeVolume(host, group, name string) {
 	s.t.Helper()
 	s.agents[host].RemoveVolume(group, name)
+	s.deletePersistentVolume(name)
+}
+
+func (s *suite) deletePersistentVolume(name string) {
+	s.t.Helper()
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if err := s.client.Get(context.Background(), client.ObjectKeyFromObject(pv), pv); err != nil {
 		s.t.Fatal(err)

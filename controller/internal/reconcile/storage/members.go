@@ -136,6 +136,12 @@ func (s *scope) condemned() bool {
 // deleteMember deletes a Member. The decision was made on what the cache said, and a deletion is never taken back: so it is made once more
 // on what the API server itself says of the storage, the Member, the node and the volumes, and the deletion is of exactly that Member.
 func (r *Reconciler) deleteMember(ctx context.Context, s *scope, h *backend.HostHealth) error {
+	if want := h.Decided.Record; want != nil && want.UUID != "" {
+		// Volumes that tell of the group may be deleted as soon as the Member is.
+		if err := r.record(ctx, h); err != nil {
+			return err
+		}
+	}
 	owner, live := r.New(), &v1alpha1.Member{}
 	if err := r.Live.Get(ctx, types.NamespacedName{Name: s.owner.Name}, owner); err != nil {
 		return fmt.Errorf("get %s %s before deleting member %s: %w", s.owner.Kind, s.owner.Name, h.Object.Name, err)

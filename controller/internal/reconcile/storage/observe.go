@@ -61,12 +61,8 @@ func (r *Reconciler) readMembers(ctx context.Context, s *scope) error {
 		}
 		node := string(m.Spec.Node)
 		s.world.Members = append(s.world.Members, m)
-		if have := s.members[node]; have != nil && have.Name == s.owner.MemberName(node) {
-			// Somebody made another one by hand.
-			continue
-		}
-		s.members[node] = m
-		s.approvals[string(m.Spec.Node)] = m.Annotations[v1alpha1.AnnotationApprove]
+		s.members[node] = s.owner.Prefer(s.members[node], m)
+		s.approvals[node] = s.members[node].Annotations[v1alpha1.AnnotationApprove]
 	}
 	slices.SortFunc(s.world.Members, func(a, b *v1alpha1.Member) int { return strings.Compare(string(a.Spec.Node), string(b.Spec.Node)) })
 	return nil
@@ -214,7 +210,7 @@ func (s *scope) volumesOf(all []corev1.PersistentVolume) map[string][]backend.Vo
 		if !s.ownsVolume(v) {
 			continue
 		}
-		nodes := placesOf(v)
+		nodes := s.profile.Driver.Places(v)
 		if len(nodes) == 0 {
 			nodes = []string{""}
 		}
@@ -238,23 +234,6 @@ func (s *scope) ownsVolume(v *corev1.PersistentVolume) bool {
 		return true
 	}
 	return slices.Contains(slices.Collect(maps.Values(v.Spec.CSI.VolumeAttributes)), string(s.owner.UID))
-}
-
-// placesOf returns the nodes that a volume can be used on.
-func placesOf(v *corev1.PersistentVolume) []string {
-	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
-		return nil
-	}
-	var nodes []string
-	for _, term := range v.Spec.NodeAffinity.Required.NodeSelectorTerms {
-		for _, e := range term.MatchExpressions {
-			if e.Key == v1alpha1.TopologyHost && e.Operator == corev1.NodeSelectorOpIn {
-				nodes = append(nodes, e.Values...)
-			}
-		}
-	}
-	slices.Sort(nodes)
-	return slices.Compact(nodes)
 }
 
 // attachments names the attached ones of all volumes that are of the class. One whose volume is not among them may be of any class of the

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,6 +33,8 @@ type Pool interface {
 	SetAddress(node, address, podUID string)
 	// Remove says that no agent runs on a node.
 	Remove(node string)
+	// Complete says that the pool was told of every node.
+	Complete()
 	// Forget drops a node that does not exist.
 	Forget(node string)
 	// Node returns what is known about a node.
@@ -45,6 +48,10 @@ type Reconciler struct {
 	// Namespace that the agents run in, and the Port they listen on.
 	Namespace string
 	Port      int
+
+	// introducing is held while the pool is told of all nodes; introduced is true after that.
+	introducing sync.Mutex
+	introduced  bool
 }
 
 // Reconcile brings one StorageNode up to date.
@@ -54,6 +61,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, name string) error {
+	if err := r.introduce(ctx); err != nil {
+		return err
+	}
 	node := &metav1.PartialObjectMetadata{}
 	node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
 	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, node)
@@ -63,14 +73,9 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("get node %s: %w", name, err)
 	}
-	pod, err := agentpod.Newest(ctx, r.Client, r.Namespace, name)
+	pod, err := r.tell(ctx, name)
 	if err != nil {
 		return err
-	}
-	if pod != nil {
-		r.Pool.SetAddress(name, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(r.Port)), string(pod.UID))
-	} else {
-		r.Pool.Remove(name)
 	}
 	sn := &v1alpha1.StorageNode{}
 	err = r.Client.Get(ctx, types.NamespacedName{Name: name}, sn)
@@ -88,6 +93,43 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) error {
 		return nil
 	}
 	return r.writeStatus(ctx, sn)
+}
+
+// introduce tells the pool of all nodes before the first of them is brought up to date. Nobody told it anything until this process led, and
+// what it was told nothing of must not look like a node without an agent.
+func (r *Reconciler) introduce(ctx context.Context) error {
+	r.introducing.Lock()
+	defer r.introducing.Unlock()
+	if r.introduced {
+		return nil
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	if err := r.Client.List(ctx, list); err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	for i := range list.Items {
+		if _, err := r.tell(ctx, list.Items[i].Name); err != nil {
+			return err
+		}
+	}
+	r.Pool.Complete()
+	r.introduced = true
+	return nil
+}
+
+// tell tells the pool where the agent of a node listens, and returns the agent's pod; nil when there is none.
+func (r *Reconciler) tell(ctx context.Context, node string) (*corev1.Pod, error) {
+	pod, err := agentpod.Newest(ctx, r.Client, r.Namespace, node)
+	if err != nil {
+		return nil, err
+	}
+	if pod != nil {
+		r.Pool.SetAddress(node, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(r.Port)), string(pod.UID))
+	} else {
+		r.Pool.Remove(node)
+	}
+	return pod, nil
 }
 
 // forget removes what belongs to a node that does not exist any more.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -228,7 +229,7 @@ func TestReconcile_controllerRestartKeepsWhatIsKnown(t *testing.T) {
 		TLS:   func(node string) (*tls.Config, error) { return s.agent.CA.ControllerTLS(t, node), nil },
 		Grace: 500 * time.Millisecond, Patience: 100 * time.Millisecond,
 	})
-	s.r.Pool = s.pool
+	s.r = &Reconciler{Client: s.client, Pool: s.pool, Namespace: namespace, Port: s.r.Port}
 	s.reconcile()
 	if sn := s.get(); sn.ResourceVersion != before.ResourceVersion {
 		t.Error("written before anything was known")
@@ -236,5 +237,45 @@ func TestReconcile_controllerRestartKeepsWhatIsKnown(t *testing.T) {
 	sn := s.until("offline", state("offline"))
 	if sn.Status.DeviceCount != 2 || len(sn.Status.Devices) != 2 {
 		t.Errorf("what an earlier controller knew is lost: %+v", sn.Status)
+	}
+}
+
+// told writes down what a pool is told.
+type told struct {
+	*agents.Pool
+	words []string
+}
+
+func (p *told) SetAddress(node, address, pod string) {
+	p.words = append(p.words, node+" listens")
+	p.Pool.SetAddress(node, address, pod)
+}
+
+func (p *told) Remove(node string) {
+	p.words = append(p.words, node+" has none")
+	p.Pool.Remove(node)
+}
+
+func (p *told) Complete() {
+	p.words = append(p.words, "complete")
+	p.Pool.Complete()
+}
+
+// TestReconcile_introducesAllNodesFirst: whichever node a new leader looks at first, the pool is told of all of them before it calls any
+// node one without an agent.
+func TestReconcile_introducesAllNodesFirst(t *testing.T) {
+	s := newSuite(t)
+	s.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}})
+	s.startPod()
+	p := &told{Pool: s.pool}
+	s.r.Pool = p
+	for range 2 {
+		if _, err := s.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n2"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"n1 listens", "n2 has none", "complete", "n2 has none", "n2 has none"}
+	if diff := cmp.Diff(want, p.words); diff != "" {
+		t.Error(diff)
 	}
 }
