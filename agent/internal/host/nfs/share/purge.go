@@ -115,3 +115,70 @@ func (p *purge) lift(d dir, name string) error {
 		}
 	}
 }
+
+// mine refuses to remove what is not the directory of a volume. A call that was killed between its move and its second look leaves
+// somebody else's directory out of sight: that one is for a person to put back.
+func (o *owned) mine(trash dir, r record) error {
+	st, err := trash.stat()
+	if err != nil || r.Tree == o.tree && st.Ino == r.Inode || r.Tree != o.tree && r.Moved {
+		return err
+	}
+	if r.Tree != o.tree {
+		return fmt.Errorf("the share was copied, and it is not known whether %s/%s/%s is the directory that was made for volume %s: remove it if it is, and move it away if not: %w",
+			sharedvolume.MarkDirectory, removingDir, r.key(), r.Volume, sharedvolume.ErrState)
+	}
+	return fmt.Errorf("%s/%s/%s is not the directory that was made for volume %s, and is left alone: move it back to %q if that is free: %w",
+		sharedvolume.MarkDirectory, removingDir, r.key(), r.Volume, r.Directory, sharedvolume.ErrState)
+}
+
+// discarded opens the directory of a volume where directories are removed.
+func (o *owned) discarded(r record) (dir, error) {
+	trash, err := o.removing.open(r.key())
+	if isOther(err) {
+		return none, fmt.Errorf("%s/%s/%s is no directory: %w", sharedvolume.MarkDirectory, removingDir, r.key(), sharedvolume.ErrState)
+	}
+	return trash, err
+}
+
+// hide writes down that a directory is deleted, and moves it out of sight.
+func (o *owned) hide(r record) (record, dir, error) {
+	if err := o.undivided(r); err != nil {
+		return r, none, err
+	}
+	r, err := o.begin(r, sharedvolume.Delete, "")
+	if err != nil {
+		return r, none, err
+	}
+	trash, err := o.discard(r)
+	return r, trash, err
+}
+
+// vacate writes down that the directory of a volume is out of sight, and gives up its place.
+func (o *owned) vacate(r record) (record, error) {
+	if !r.Moved {
+		r.Moved = true
+		if err := o.progress(r); err != nil {
+			return r, err
+		}
+	}
+	return r, o.unclaim(r)
+}
+
+// discard moves the directory of a volume to where directories are removed.
+func (o *owned) discard(r record) (dir, error) {
+	in, name, err := o.holding(r.Directory)
+	if err != nil {
+		return none, err
+	}
+	defer in.close()
+	if inode, err := in.inode(name); err != nil || inode != r.Inode {
+		return none, fmt.Errorf("directory %q changed meanwhile: %w", r.Directory, sharedvolume.ErrBusy)
+	}
+	if err := o.move(in, name, o.removing, r.key()); err != nil {
+		return none, err
+	}
+	if err := o.moved(r, in, name, o.removing, r.key()); err != nil {
+		return none, err
+	}
+	return o.removing.open(r.key())
+}

@@ -203,30 +203,6 @@ func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) err
 	return err
 }
 
-// mine refuses to remove what is not the directory of a volume. A call that was killed between its move and its second look leaves
-// somebody else's directory out of sight: that one is for a person to put back.
-func (o *owned) mine(trash dir, r record) error {
-	st, err := trash.stat()
-	if err != nil || r.Tree == o.tree && st.Ino == r.Inode || r.Tree != o.tree && r.Moved {
-		return err
-	}
-	if r.Tree != o.tree {
-		return fmt.Errorf("the share was copied, and it is not known whether %s/%s/%s is the directory that was made for volume %s: remove it if it is, and move it away if not: %w",
-			sharedvolume.MarkDirectory, removingDir, r.key(), r.Volume, sharedvolume.ErrState)
-	}
-	return fmt.Errorf("%s/%s/%s is not the directory that was made for volume %s, and is left alone: move it back to %q if that is free: %w",
-		sharedvolume.MarkDirectory, removingDir, r.key(), r.Volume, r.Directory, sharedvolume.ErrState)
-}
-
-// discarded opens the directory of a volume where directories are removed.
-func (o *owned) discarded(r record) (dir, error) {
-	trash, err := o.removing.open(r.key())
-	if isOther(err) {
-		return none, fmt.Errorf("%s/%s/%s is no directory: %w", sharedvolume.MarkDirectory, removingDir, r.key(), sharedvolume.ErrState)
-	}
-	return trash, err
-}
-
 // begin writes down what is going to be done, before it is done.
 func (o *owned) begin(r record, doing sharedvolume.Policy, archive string) (record, error) {
 	if r.State == sharedvolume.Removing && r.Archive == archive {
@@ -234,49 +210,6 @@ func (o *owned) begin(r record, doing sharedvolume.Policy, archive string) (reco
 	}
 	r.State, r.Doing, r.Archive = sharedvolume.Removing, doing, archive
 	return r, o.save(r)
-}
-
-// hide writes down that a directory is deleted, and moves it out of sight.
-func (o *owned) hide(r record) (record, dir, error) {
-	if err := o.undivided(r); err != nil {
-		return r, none, err
-	}
-	r, err := o.begin(r, sharedvolume.Delete, "")
-	if err != nil {
-		return r, none, err
-	}
-	trash, err := o.discard(r)
-	return r, trash, err
-}
-
-// vacate writes down that the directory of a volume is out of sight, and gives up its place.
-func (o *owned) vacate(r record) (record, error) {
-	if !r.Moved {
-		r.Moved = true
-		if err := o.progress(r); err != nil {
-			return r, err
-		}
-	}
-	return r, o.unclaim(r)
-}
-
-// discard moves the directory of a volume to where directories are removed.
-func (o *owned) discard(r record) (dir, error) {
-	in, name, err := o.holding(r.Directory)
-	if err != nil {
-		return none, err
-	}
-	defer in.close()
-	if inode, err := in.inode(name); err != nil || inode != r.Inode {
-		return none, fmt.Errorf("directory %q changed meanwhile: %w", r.Directory, sharedvolume.ErrBusy)
-	}
-	if err := o.move(in, name, o.removing, r.key()); err != nil {
-		return none, err
-	}
-	if err := o.moved(r, in, name, o.removing, r.key()); err != nil {
-		return none, err
-	}
-	return o.removing.open(r.key())
 }
 
 // moved makes sure that a rename moved the directory of the volume. Whatever else it moved goes back: somebody put it there between the
@@ -292,6 +225,33 @@ func (o *owned) moved(r record, from dir, name string, to dir, newName string) e
 	err = fmt.Errorf("directory %q was replaced meanwhile: %w", r.Directory, sharedvolume.ErrState)
 	if back := o.move(to, newName, from, name); back != nil {
 		return fmt.Errorf("%w; what replaced it is now called %s: %w", err, newName, back)
+	}
+	return err
+}
+
+// undivided refuses to move a directory in which that of another volume is, of this share or of one that is exported from inside of it.
+func (o *owned) undivided(r record) error {
+	d, err := o.root.open(r.Directory)
+	if err != nil {
+		return err
+	}
+	held, err := d.inhabited()
+	d.close()
+	if err != nil || held {
+		return errors.Join(err, nested(fmt.Sprintf("directory %q", r.Directory), held))
+	}
+	at, err := o.places.open(r.Directory)
+	if isMissing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer at.close()
+	inner, found, err := o.inside(at, r.Directory, r.id(), maxPlace)
+	if err == nil && found {
+		err = fmt.Errorf("directory %q of volume %s is inside of directory %q, which stays until that volume is gone: %w",
+			inner.Directory, inner.id(), r.Directory, sharedvolume.ErrState)
 	}
 	return err
 }
