@@ -21,7 +21,7 @@ func (o *owned) archive(r record) (as, note string, err error) {
 	if done, err := o.archived(r); err != nil || done {
 		return r.Archive, "", err
 	}
-	there, err := o.where(r)
+	there, err := o.movable(r)
 	if err != nil {
 		return "", "", err
 	}
@@ -43,11 +43,13 @@ func (o *owned) archive(r record) (as, note string, err error) {
 		} else if !isMissing(err) {
 			return "", "", err
 		}
-		as, err := o.archiveAs(r, in, name, to)
-		if isTaken(err) {
+		if r, err = o.archiveAs(r, in, name, to); isTaken(err) {
 			continue
 		}
-		return as, "", err
+		if err != nil {
+			return "", "", err
+		}
+		return r.Archive, "", nil
 	}
 	return "", "", fmt.Errorf("no free name for an archive of directory %q: %w", r.Directory, sharedvolume.ErrState)
 }
@@ -79,20 +81,20 @@ func (o *owned) archiveName(name string, try int) string {
 	return archivePrefix + name + tail
 }
 
-func (o *owned) archiveAs(r record, in dir, name, to string) (string, error) {
+func (o *owned) archiveAs(r record, in dir, name, to string) (record, error) {
 	as := to
 	if above, _ := parent(r.Directory); above != "" {
 		as = above + "/" + to
 	}
 	r, err := o.begin(r, sharedvolume.Archive, as)
+	if err == nil {
+		err = o.stays(r, in, name)
+	}
+	if err == nil {
+		err = o.move(in, name, in, to)
+	}
 	if err != nil {
-		return "", err
+		return r, err
 	}
-	if inode, err := in.inode(name); err != nil || inode != r.Inode {
-		return "", fmt.Errorf("directory %q changed meanwhile: %w", r.Directory, sharedvolume.ErrBusy)
-	}
-	if err := o.move(in, name, in, to); err != nil {
-		return "", err
-	}
-	return as, o.moved(r, in, name, in, to)
+	return r, o.moved(r, in, name, in, to)
 }

@@ -90,7 +90,7 @@ func (o *owned) confirm(r record) (record, error) {
 	case inode != r.Inode:
 		return record{}, fmt.Errorf("directory %q is not the one that was made for volume %s: %w", r.Directory, r.Volume, sharedvolume.ErrState)
 	}
-	return r, nil
+	return r, o.ousted(r)
 }
 
 // free refuses a place where something is, and one that another volume has even if nothing is there.
@@ -206,7 +206,7 @@ func (o *owned) restage(r record) (record, error) {
 	case err == nil && !found:
 		err = fmt.Errorf("volume %s was removed meanwhile: %w", r.Volume, sharedvolume.ErrState)
 	case err == nil && now.State == sharedvolume.Making:
-		return r, o.save(r)
+		return r, o.replace(now, r)
 	}
 	return now, err
 }

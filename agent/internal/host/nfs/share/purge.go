@@ -120,8 +120,13 @@ func (p *purge) lift(d dir, name string) error {
 // somebody else's directory out of sight: that one is for a person to put back.
 func (o *owned) mine(trash dir, r record) error {
 	st, err := trash.stat()
-	if err != nil || r.Tree == o.tree && st.Ino == r.Inode || r.Tree != o.tree && r.Moved {
+	if err != nil || r.Tree != o.tree && r.Moved {
 		return err
+	}
+	if r.Tree == o.tree && st.Ino == r.Inode {
+		if kept, err := o.keeps(r); err != nil || kept {
+			return err
+		}
 	}
 	if r.Tree != o.tree {
 		return fmt.Errorf("the share was copied, and it is not known whether %s/%s/%s is the directory that was made for volume %s: remove it if it is, and move it away if not: %w",
@@ -171,8 +176,8 @@ func (o *owned) discard(r record) (dir, error) {
 		return none, err
 	}
 	defer in.close()
-	if inode, err := in.inode(name); err != nil || inode != r.Inode {
-		return none, fmt.Errorf("directory %q changed meanwhile: %w", r.Directory, sharedvolume.ErrBusy)
+	if err := o.stays(r, in, name); err != nil {
+		return none, err
 	}
 	if err := o.move(in, name, o.removing, r.key()); err != nil {
 		return none, err

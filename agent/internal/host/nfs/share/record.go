@@ -135,16 +135,53 @@ func (o *owned) finish(r record) (record, error) {
 	case now.State == sharedvolume.Made:
 		return now, nil
 	}
-	r.State = sharedvolume.Made
-	return r, o.save(r)
+	made := now
+	made.State = sharedvolume.Made
+	return made, o.replace(now, made)
+}
+
+// replace writes the record of a volume anew, unless another agent changed or removed it. NFS cannot compare and replace at once, so that an
+// agent may still be too late. Whoever removes a volume takes it from the index first: what is not there afterwards goes again.
+func (o *owned) replace(old, r record) error {
+	if err := o.same(old); err != nil {
+		return err
+	}
+	if err := o.save(r); err != nil || r.Tree != o.tree {
+		return err
+	}
+	if kept, err := o.keeps(r); err != nil || kept {
+		return err
+	}
+	err := o.same(r)
+	if err == nil {
+		err = ignoreMissing(o.unlink(o.volumes, r.Volume+suffix))
+	}
+	return errors.Join(err, changed(r))
+}
+
+// same refuses a record that is not what was read of it.
+func (o *owned) same(r record) error {
+	now, found, err := o.load(r.Volume)
+	if err == nil && (!found || now != r) {
+		err = changed(r)
+	}
+	return err
+}
+
+func changed(r record) error {
+	return fmt.Errorf("volume %s: another agent changed or removed it meanwhile: %w", r.Volume, sharedvolume.ErrBusy)
 }
 
 // progress writes down how far a removal is. Another agent may have come to its end meanwhile: a volume that is forgotten stays forgotten.
 func (o *owned) progress(r record) error {
-	if _, found, err := o.load(r.Volume); err != nil || !found {
+	now, found, err := o.load(r.Volume)
+	if err != nil || !found {
 		return err
 	}
-	return o.save(r)
+	if !now.of(r) || now.State != sharedvolume.Removing {
+		return changed(r)
+	}
+	return o.replace(now, r)
 }
 
 func (o *owned) putRecord(r record, replace bool) error {

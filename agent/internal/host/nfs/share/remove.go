@@ -79,7 +79,11 @@ func (o *owned) unmake(r record) error {
 	if err == nil {
 		defer in.close()
 		if inode, err := in.inode(name); err == nil && inode == r.Inode && r.Tree == o.tree {
-			if err := ignoreMissing(o.rmdir(in, name)); err != nil {
+			kept, err := o.keeps(r)
+			if err == nil && kept {
+				err = ignoreMissing(o.rmdir(in, name))
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -141,6 +145,24 @@ func (o *owned) where(r record) (bool, error) {
 	return err == nil, err
 }
 
+// movable reports whether the directory of a volume is at its place, and may be moved away from there. Where another volume has its inode by
+// now, the directory is gone. Where none has it, nobody knows whose the directory is.
+func (o *owned) movable(r record) (bool, error) {
+	there, err := o.where(r)
+	if err != nil || !there {
+		return false, err
+	}
+	kept, err := o.keeps(r)
+	if err != nil || kept {
+		return kept, err
+	}
+	if _, held, err := o.holder(r.Inode); err != nil || held {
+		return false, err
+	}
+	return false, fmt.Errorf("directory %q is left alone: %s/%s/%d does not say that it is the one that was made for volume %s. If it is, write %q into that file; if not, rename it: %w",
+		r.Directory, sharedvolume.MarkDirectory, indexDir, r.Inode, r.Volume, r.id(), sharedvolume.ErrState)
+}
+
 // copiedTo refuses what is at the place of a volume in a copied share, unless the removal gave the place up before.
 func (o *owned) copiedTo(r record) error {
 	if r.State == sharedvolume.Removing {
@@ -166,7 +188,7 @@ func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) err
 	if isMissing(err) {
 		there := false
 		if !r.Moved {
-			if there, err = o.where(r); err != nil {
+			if there, err = o.movable(r); err != nil {
 				return err
 			}
 		}
@@ -206,23 +228,29 @@ func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) err
 // begin writes down what is going to be done, before it is done.
 func (o *owned) begin(r record, doing sharedvolume.Policy, archive string) (record, error) {
 	if r.State == sharedvolume.Removing && r.Archive == archive {
-		return r, nil
+		return r, o.same(r)
 	}
-	r.State, r.Doing, r.Archive = sharedvolume.Removing, doing, archive
-	return r, o.save(r)
+	begun := r
+	begun.State, begun.Doing, begun.Archive = sharedvolume.Removing, doing, archive
+	return begun, o.replace(r, begun)
 }
 
 // moved makes sure that a rename moved the directory of the volume. Whatever else it moved goes back: somebody put it there between the
 // look and the rename.
 func (o *owned) moved(r record, from dir, name string, to dir, newName string) error {
+	var why error
 	inode, err := to.entry(newName)
-	if err == nil && inode == r.Inode {
-		return nil
-	}
 	if err != nil && !isOther(err) {
 		return err
 	}
-	err = fmt.Errorf("directory %q was replaced meanwhile: %w", r.Directory, sharedvolume.ErrState)
+	if err == nil && inode == r.Inode {
+		kept, err := o.keeps(r)
+		if kept {
+			return nil
+		}
+		why = err
+	}
+	err = errors.Join(why, fmt.Errorf("directory %q was replaced meanwhile: %w", r.Directory, sharedvolume.ErrState))
 	if back := o.move(to, newName, from, name); back != nil {
 		return fmt.Errorf("%w; what replaced it is now called %s: %w", err, newName, back)
 	}

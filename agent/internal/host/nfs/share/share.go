@@ -232,17 +232,25 @@ func (s *Share) Find(t Target, name, directory string) (*os.File, error) {
 	case err != nil:
 		return nil, explain(err)
 	}
-	st, err := d.stat()
-	if err == nil && r.Tree != o.tree {
-		err = o.unsettled(r)
-	} else if err == nil && st.Ino != r.Inode {
-		err = fmt.Errorf("directory %q is not the one that was made for volume %s: %w", directory, name, sharedvolume.ErrState)
-	}
-	if err != nil {
+	if err := o.recognises(d, r); err != nil {
 		d.close()
 		return nil, explain(err)
 	}
 	return os.NewFile(uintptr(d.fd), directory), nil
+}
+
+// recognises refuses an open directory that is not the one of a volume.
+func (o *owned) recognises(d dir, r record) error {
+	st, err := d.stat()
+	switch {
+	case err != nil:
+		return err
+	case r.Tree != o.tree:
+		return o.unsettled(r)
+	case st.Ino != r.Inode:
+		return fmt.Errorf("directory %q is not the one that was made for volume %s: %w", r.Directory, r.Volume, sharedvolume.ErrState)
+	}
+	return o.ousted(r)
 }
 
 // known returns a record that was compared with the share. One of another tree is of a directory that was not there then.
