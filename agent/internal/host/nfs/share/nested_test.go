@@ -3,6 +3,7 @@ package share
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -36,14 +37,46 @@ func TestNestedShares_inTheWay(t *testing.T) {
 		_, err := s.Ensure(target, "new", directory, sharedvolume.Delete)
 		wantError(t, err, sharedvolume.ErrTaken)
 	}
-	for _, directory := range []string{"a", "a/inside"} {
-		if _, err := inner.Ensure(owned, "new", directory, sharedvolume.Delete); directory == "a" {
-			wantError(t, err, sharedvolume.ErrTaken)
-		}
-	}
+	_, err = inner.Ensure(owned, "new", "a", sharedvolume.Delete)
+	wantError(t, err, sharedvolume.ErrTaken)
 	must(t, removeOne(s.Share, target, "a"))
 	s.holds("team/b/file", "b")
 	must(t, removeOne(inner.Share, owned, "b"))
+}
+
+// TestNestedShares_aroundAVolume: a share that somebody exported from a directory on the way to a volume has volumes inside of that one. They
+// hold its removal.
+func TestNestedShares_aroundAVolume(t *testing.T) {
+	for _, policy := range []sharedvolume.Policy{sharedvolume.Delete, sharedvolume.Archive} {
+		for _, at := range []string{"team", "team/deep"} {
+			s := newSite(t)
+			target := s.prepare()
+			_, err := s.Ensure(target, "a", "team/deep/a", policy)
+			must(t, err)
+			inner, owned := s.within(at)
+			inside := strings.TrimPrefix("team/deep/a/inside/b", at+"/")
+			_, err = inner.Ensure(owned, "b", inside, sharedvolume.Retain)
+			must(t, err)
+			write(t, inner.path(inside+"/file"), "b")
+			// A volume beside it holds nothing.
+			_, err = inner.Ensure(owned, "c", "beside", sharedvolume.Delete)
+			must(t, err)
+			for _, earlier := range []bool{false, true} {
+				if earlier {
+					inner.earlier()
+				}
+				before := tree(t, s.dir)
+				wantError(t, removeOne(s.Share, target, "a"), sharedvolume.ErrState, at, "share of its own")
+				if after := tree(t, s.dir); after != before {
+					t.Errorf("changed:\n%s\nwant:\n%s", after, before)
+				}
+			}
+			must(t, removeOne(inner.Share, owned, "b"))
+			must(t, os.RemoveAll(inner.path(inside)))
+			must(t, removeOne(s.Share, target, "a"))
+			must(t, inner.finds(owned, "c", "beside"))
+		}
+	}
 }
 
 // TestNestedShares_inAVolume: a share that somebody exported from inside of a volume holds the removal of that volume, wherever it is.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -186,4 +187,80 @@ func (o *owned) discard(r record) (dir, error) {
 		return none, err
 	}
 	return o.removing.open(r.key())
+}
+
+// undivided refuses to move a directory in which that of another volume is, of this share or of one that is exported from inside of it.
+func (o *owned) undivided(r record) error {
+	d, err := o.root.open(r.Directory)
+	if err != nil {
+		return err
+	}
+	held, err := d.inhabited()
+	d.close()
+	if err != nil || held {
+		return errors.Join(err, nested(fmt.Sprintf("directory %q", r.Directory), held))
+	}
+	if err := o.apart(r.Directory); err != nil {
+		return err
+	}
+	at, err := o.places.open(r.Directory)
+	if isMissing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer at.close()
+	inner, found, err := o.inside(at, r.Directory, r.id(), maxPlace)
+	if err == nil && found {
+		err = fmt.Errorf("directory %q of volume %s is inside of directory %q, which stays until that volume is gone: %w",
+			inner.Directory, inner.id(), r.Directory, sharedvolume.ErrState)
+	}
+	return err
+}
+
+// apart refuses to move a directory in which volumes of a share are that is exported from a directory around it: the marks of that share are
+// not inside of what is moved.
+func (o *owned) apart(directory string) error {
+	for root, _ := parent(directory); root != ""; root, _ = parent(root) {
+		held, err := o.crosses(root, strings.TrimPrefix(directory, root+"/"))
+		if err != nil {
+			return err
+		}
+		if held {
+			return fmt.Errorf("directory %q is a share of its own, and has volumes in or around directory %q, as %s in it says: delete those first: %w",
+				root, directory, sharedvolume.MarkDirectory, sharedvolume.ErrState)
+		}
+	}
+	return nil
+}
+
+// crosses reports whether the share with a root below ours has a volume in or around a directory. Where its places are not written down, every
+// volume of it may be there.
+func (o *owned) crosses(root, directory string) (bool, error) {
+	d, err := o.root.open(root)
+	if err != nil {
+		return false, err
+	}
+	defer d.close()
+	at, err := d.open(sharedvolume.MarkDirectory + "/" + placesDir)
+	if isMissing(err) || isOther(err) {
+		return d.inhabited()
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { at.close() }()
+	for component := range strings.SplitSeq(directory, "/") {
+		next, err := at.open(component)
+		if err != nil {
+			return false, ignoreMissing(err)
+		}
+		at.close()
+		at = next
+		if _, err := at.lstat(holderFile); !isMissing(err) {
+			return err == nil, err
+		}
+	}
+	return true, nil
 }

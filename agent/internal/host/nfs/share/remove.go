@@ -256,30 +256,3 @@ func (o *owned) moved(r record, from dir, name string, to dir, newName string) e
 	}
 	return err
 }
-
-// undivided refuses to move a directory in which that of another volume is, of this share or of one that is exported from inside of it.
-func (o *owned) undivided(r record) error {
-	d, err := o.root.open(r.Directory)
-	if err != nil {
-		return err
-	}
-	held, err := d.inhabited()
-	d.close()
-	if err != nil || held {
-		return errors.Join(err, nested(fmt.Sprintf("directory %q", r.Directory), held))
-	}
-	at, err := o.places.open(r.Directory)
-	if isMissing(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer at.close()
-	inner, found, err := o.inside(at, r.Directory, r.id(), maxPlace)
-	if err == nil && found {
-		err = fmt.Errorf("directory %q of volume %s is inside of directory %q, which stays until that volume is gone: %w",
-			inner.Directory, inner.id(), r.Directory, sharedvolume.ErrState)
-	}
-	return err
-}
