@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -185,6 +186,9 @@ func parent(directory string) (in, name string) {
 	return directory[:i], directory[i+1:]
 }
 
+// maxMarks bounds how many names are read at once of what may be the marks of a share. A pod can make as many as it likes.
+const maxMarks = 128
+
 // inhabited reports whether the directory is the root of a share, exported from inside of another one, that has volumes. What cannot be the
 // marks of a share is a file like any other.
 func (d dir) inhabited() (bool, error) {
@@ -193,21 +197,25 @@ func (d dir) inhabited() (bool, error) {
 		return false, nil
 	}
 	var i identity
-	if err != nil || json.Unmarshal(content, &i) != nil || i.ID == "" {
+	if err != nil || json.Unmarshal(content, &i) != nil || i.ID == "" || sharedvolume.CheckShareID(i.ID) != nil {
 		return false, err
 	}
-	owners, err := d.some(sharedvolume.MarkDirectory+"/"+volumesDir, -1)
+	owners, err := d.some(sharedvolume.MarkDirectory + "/" + volumesDir)
 	for _, owner := range owners {
-		records, err := d.some(sharedvolume.MarkDirectory+"/"+volumesDir+"/"+owner, 1)
-		if err != nil || len(records) > 0 {
-			return len(records) > 0, err
+		if sharedvolume.CheckOwner(owner) != nil {
+			continue
+		}
+		names, err := d.some(sharedvolume.MarkDirectory + "/" + volumesDir + "/" + owner)
+		held := slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, suffix) })
+		if err != nil || held {
+			return held, err
 		}
 	}
 	return false, err
 }
 
-// some reads names of a directory below this one; there are none in what is no directory.
-func (d dir) some(rel string, limit int) ([]string, error) {
+// some reads some names of a directory below this one; there are none in what is no directory.
+func (d dir) some(rel string) ([]string, error) {
 	sub, err := d.open(rel)
 	if isMissing(err) || isOther(err) {
 		return nil, nil
@@ -216,7 +224,7 @@ func (d dir) some(rel string, limit int) ([]string, error) {
 		return nil, err
 	}
 	defer sub.close()
-	return sub.names(limit)
+	return sub.names(maxMarks)
 }
 
 // nested is the refusal to remove or rename what another share is in.

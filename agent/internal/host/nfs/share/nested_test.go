@@ -1,6 +1,7 @@
 package share
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,6 +117,18 @@ func TestNestedShares_namesOnly(t *testing.T) {
 		"a link":           func(root string) { must(t, os.Symlink("/etc/passwd", root+"/share.json")) },
 		"a directory":      func(root string) { must(t, os.Mkdir(root+"/share.json", 0o755)) },
 		"volumes are none": func(root string) { write(t, root+"/share.json", `{"id":"`+owner+`"}`); write(t, root+"/volumes", "") },
+		"an identity of no share": func(root string) {
+			write(t, root+"/share.json", `{"id":"x"}`)
+			write(t, root+"/volumes/"+owner+"/a.json", "")
+		},
+		"owners that are none": func(root string) {
+			write(t, root+"/share.json", `{"id":"`+owner+`"}`)
+			write(t, root+"/volumes/x/a.json", "")
+		},
+		"records that are none": func(root string) {
+			write(t, root+"/share.json", `{"id":"`+owner+`"}`)
+			write(t, root+"/volumes/"+owner+"/a", "")
+		},
 	} {
 		s := newSite(t)
 		target := s.prepare()
@@ -127,6 +140,26 @@ func TestNestedShares_namesOnly(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestNestedShares_manyNames: what a pod makes below a name of ours is removed in the time that a call has.
+func TestNestedShares_manyNames(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	s.volumes(target, sharedvolume.Delete, "a")
+	root := s.path("team/a/.quarry")
+	write(t, root+"/share.json", `{"id":"`+owner+`"}`)
+	for i := range 1000 {
+		must(t, os.MkdirAll(fmt.Sprintf("%s/volumes/0f3b2c1d-1111-2222-3333-%012d", root, i), 0o755))
+	}
+	d, err := s.root.open("team/a")
+	must(t, err)
+	defer d.close()
+	owners, err := d.some(".quarry/volumes")
+	if err != nil || len(owners) > maxMarks {
+		t.Errorf("%d names are read at once, %v", len(owners), err)
+	}
+	must(t, removeOne(s.Share, target, "a"))
 }
 
 // find reports whether a file of a name and content is anywhere on the share.

@@ -34,16 +34,21 @@ func (p *purge) expired() bool { return !p.now().Before(p.until) }
 
 // clear empties a directory, and reports whether it got to the end in time.
 func (p *purge) clear(d dir, level int) (bool, error) {
-	if held, err := d.inhabited(); err != nil || held {
-		return false, errors.Join(err, nested("what is removed", held))
-	}
-	for {
+	for looked := false; ; looked = true {
 		names, err := d.names(batch)
 		if err != nil {
 			return false, err
 		}
 		if len(names) == 0 {
 			return true, nil
+		}
+		if p.expired() {
+			return false, nil
+		}
+		if !looked {
+			if held, err := d.inhabited(); err != nil || held {
+				return false, errors.Join(err, nested("what is removed", held))
+			}
 		}
 		for _, name := range names {
 			if p.expired() {
