@@ -160,17 +160,17 @@ func (o *owned) fetch(r record) (record, error) {
 	if err != nil && !isMissing(err) {
 		return record{}, err
 	}
-	if here := err == nil && staged == r.Inode && r.Tree == o.tree; !here && o.placed(r) {
-		return o.finish(r)
-	} else if !here {
+	if err != nil || staged != r.Inode || r.Tree != o.tree {
+		if placed, err := o.placed(r); err != nil {
+			return record{}, err
+		} else if placed {
+			return o.finish(r)
+		}
 		if r, err = o.restage(r); err != nil {
 			return record{}, err
 		}
 	}
 	err = o.bring(r)
-	if (isMissing(err) || isTaken(err)) && o.placed(r) {
-		err = nil
-	}
 	if isTaken(err) {
 		err = o.free(r)
 	}
@@ -183,14 +183,20 @@ func (o *owned) fetch(r record) (record, error) {
 	return o.finish(r)
 }
 
-// bring moves the directory from out of sight to its place.
+// bring moves the directory from out of sight to its place, unless another agent did.
 func (o *owned) bring(r record) error {
 	in, name, err := o.way(r.Directory)
-	if err != nil {
+	if err == nil {
+		err = o.move(o.making, r.key(), in, name)
+		in.close()
+	}
+	if !isMissing(err) && !isTaken(err) {
 		return err
 	}
-	defer in.close()
-	return o.move(o.making, r.key(), in, name)
+	if placed, placedErr := o.placed(r); placedErr != nil || placed {
+		return placedErr
+	}
+	return err
 }
 
 // restage takes the directory that is out of sight, or makes one anew: nothing uses a volume that is being made.
@@ -212,9 +218,12 @@ func (o *owned) restage(r record) (record, error) {
 }
 
 // placed reports whether the directory is at its place.
-func (o *owned) placed(r record) bool {
+func (o *owned) placed(r record) (bool, error) {
 	inode, err := o.root.inode(r.Directory)
-	return err == nil && inode == r.Inode && r.Tree == o.tree
+	if isMissing(err) || isOther(err) {
+		return false, nil
+	}
+	return err == nil && inode == r.Inode && r.Tree == o.tree, err
 }
 
 // way opens the directory that a volume's directory is in, and makes what is missing of the way. It leads through no volume.

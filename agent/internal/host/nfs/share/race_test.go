@@ -149,6 +149,38 @@ func TestEnsure_madeMeanwhile(t *testing.T) {
 	must(t, s.finds(target, "pvc-1", "data"))
 }
 
+// TestEnsure_unreadablePlace makes a volume whose place cannot be read at this moment. What is there is not taken for gone: the record of the
+// directory stays, and the next call finds it.
+func TestEnsure_unreadablePlace(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	die := s.agent(Config{Hook: func(what string, done bool) error {
+		if what == "move data" && done {
+			return errKilled
+		}
+		return nil
+	}})
+	_, err := die.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	wantError(t, err, errKilled)
+	before := tree(t, s.dir)
+	o, err := s.open(target)
+	must(t, err)
+	defer o.close()
+	r, _, err := o.load("pvc-1")
+	must(t, err)
+	unreadable := *s.Share
+	unreadable.root = none
+	o.Share = &unreadable
+	_, err = o.fetch(r)
+	wantError(t, err, unix.EBADF)
+	if after := tree(t, s.dir); after != before {
+		t.Errorf("changed:\n%s\nwant:\n%s", after, before)
+	}
+	_, err = s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	must(t, err)
+	must(t, s.finds(target, "pvc-1", "data"))
+}
+
 // TestEnsure_removedMeanwhile lets another agent make a volume and retain its directory while one still makes it. The volume stays forgotten,
 // and the directory stays where it is.
 func TestEnsure_removedMeanwhile(t *testing.T) {
