@@ -166,8 +166,8 @@ func (o *owned) fetch(r record) (record, error) {
 		} else if placed {
 			return o.finish(r)
 		}
-		if r, err = o.restage(r); err != nil {
-			return record{}, err
+		if r, err = o.restage(r); err != nil || r.State == sharedvolume.Made {
+			return r, err
 		}
 	}
 	err = o.bring(r)
@@ -213,6 +213,10 @@ func (o *owned) restage(r record) (record, error) {
 		err = fmt.Errorf("volume %s was removed meanwhile: %w", r.Volume, sharedvolume.ErrState)
 	case err == nil && now.State == sharedvolume.Making:
 		return r, o.replace(now, r)
+	case err == nil && now.State == sharedvolume.Made:
+		return o.finish(now)
+	case err == nil:
+		err = fmt.Errorf("volume %s is being removed: %w", r.Volume, sharedvolume.ErrState)
 	}
 	return now, err
 }

@@ -149,6 +149,43 @@ func TestEnsure_madeMeanwhile(t *testing.T) {
 	must(t, s.finds(target, "pvc-1", "data"))
 }
 
+// TestEnsure_beingRemovedMeanwhile lets another agent make a volume and begin to remove it while one is about to make its directory anew. Nothing
+// comes to the place.
+func TestEnsure_beingRemovedMeanwhile(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	die := s.agent(Config{Hook: func(what string, done bool) error {
+		if what == "link pvc-1.json" && done {
+			return errKilled
+		}
+		return nil
+	}})
+	_, err := die.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	wantError(t, err, errKilled)
+	must(t, os.Remove(s.path(".quarry/making/"+owner+".pvc-1")))
+	begun := false
+	slow := s.agent(Config{Hook: func(what string, done bool) error {
+		if strings.HasPrefix(what, "chmod") && done && !begun {
+			begun = true
+			_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+			must(t, err)
+			write(t, s.path("data/file"), "x")
+			r, err := s.Remove(target, "pvc-1", "", start)
+			if err != nil || r.Done {
+				t.Errorf("%+v, %v", r, err)
+			}
+		}
+		return nil
+	}})
+	_, err = slow.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	wantError(t, err, sharedvolume.ErrState, "being removed")
+	if _, err := os.Stat(s.path("data")); !begun || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("something came to the place: %v", err)
+	}
+	must(t, removeOne(s.Share, target, "pvc-1"))
+	s.gone(target, "pvc-1")
+}
+
 // TestEnsure_unreadablePlace makes a volume whose place cannot be read at this moment. What is there is not taken for gone: the record of the
 // directory stays, and the next call finds it.
 func TestEnsure_unreadablePlace(t *testing.T) {
