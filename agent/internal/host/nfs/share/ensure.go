@@ -286,11 +286,3 @@ func (o *owned) passable(d dir, component string) error {
 	}
 	return err
 }
-
-// giveUp removes what was made of a volume that finds no place, so that nothing is left of it. What another agent made of it meanwhile stays.
-func (o *owned) giveUp(r record) error {
-	if now, found, err := o.load(r.Volume); err != nil || found && (now.State != sharedvolume.Making || !now.of(r)) {
-		return err
-	}
-	return errors.Join(ignoreMissing(o.rmdir(o.making, r.key())), o.unnote(r), o.unclaim(r), o.forget(r))
-}

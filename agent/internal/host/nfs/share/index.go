@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
@@ -58,6 +60,26 @@ func (o *owned) keeps(r record) (bool, error) {
 	return found && id == r.id(), err
 }
 
+// enlist enters a volume in the index and at its place, if another agent took it from there by mistake.
+func (o *owned) enlist(r record) error {
+	_, found, err := o.indexed(r.Inode)
+	if err == nil && !found {
+		err = o.put(o.tmpDir, o.index, strconv.FormatUint(r.Inode, 10), []byte(r.id().String()+"\n"), false)
+	}
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	at, entered, err := o.entered(r)
+	at.close()
+	if err == nil && !entered {
+		err = o.claim(r)
+	}
+	if err != nil {
+		return err
+	}
+	return o.same(r)
+}
+
 // ousted refuses a volume whose inode another volume has by now.
 func (o *owned) ousted(r record) error {
 	id, held, err := o.holder(r.Inode)
@@ -78,4 +100,24 @@ func (o *owned) stays(r record, in dir, name string) error {
 		return errors.Join(err, changed(r))
 	}
 	return o.same(r)
+}
+
+// giveUp removes what was made of a volume that finds no place, so that nothing is left of it. What another agent made of it meanwhile stays.
+func (o *owned) giveUp(r record) error {
+	now, found, err := o.load(r.Volume)
+	if err != nil || found && (now.State != sharedvolume.Making || !now.of(r)) {
+		return err
+	}
+	// The record goes first: a volume that another agent makes ready keeps index and place.
+	if err := o.forget(r); err != nil {
+		return err
+	}
+	if err := errors.Join(ignoreMissing(o.rmdir(o.making, r.key())), o.unnote(r), o.unclaim(r)); err != nil {
+		return err
+	}
+	// Another agent may have made it anew meanwhile, of the directory that was out of sight.
+	if now, found, err = o.load(r.Volume); err != nil || !found || !now.of(r) {
+		return err
+	}
+	return o.enlist(now)
 }

@@ -243,6 +243,73 @@ func TestEnsure_removedMeanwhile(t *testing.T) {
 	s.holds("data/file", "precious")
 }
 
+// TestEnsure_givenUpMeanwhile lets another agent make a volume while one gives it up, for its place was taken. The volume stays, with its place
+// and its entry in the index.
+func TestEnsure_givenUpMeanwhile(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	die := s.agent(Config{Hook: func(what string, done bool) error {
+		if what == "link a.json" && done {
+			return errKilled
+		}
+		return nil
+	}})
+	_, err := die.Ensure(target, "a", "team/a", sharedvolume.Delete)
+	wantError(t, err, errKilled)
+	_, err = s.Ensure(target, "b", "team/a/inside", sharedvolume.Delete)
+	must(t, err)
+	made := false
+	slow := s.agent(Config{Hook: func(what string, done bool) error {
+		if what == "rmdir "+owner+".a" && !done && !made {
+			made = true
+			must(t, removeOne(s.Share, target, "b"))
+			must(t, os.RemoveAll(s.path("team")))
+			_, err := s.Ensure(target, "a", "team/a", sharedvolume.Delete)
+			must(t, err)
+		}
+		return nil
+	}})
+	_, err = slow.Ensure(target, "a", "team/a", sharedvolume.Delete)
+	if err == nil || !made {
+		t.Errorf("made %t, %v", made, err)
+	}
+	must(t, s.finds(target, "a", "team/a"))
+	must(t, os.Rename(s.path("team/a"), s.path("team/aside")))
+	_, err = s.Ensure(target, "c", "team/a", sharedvolume.Delete)
+	wantError(t, err, sharedvolume.ErrTaken, owner+"/a")
+	must(t, os.Rename(s.path("team/aside"), s.path("team/a")))
+	must(t, removeOne(s.Share, target, "a"))
+}
+
+// TestRemove_readyMeanwhile lets another agent make a volume ready while one removes what was made of it. The volume is either ready with its
+// directory or being removed.
+func TestRemove_readyMeanwhile(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	die := s.agent(Config{Hook: func(what string, done bool) error {
+		if what == "move a" && done {
+			return errKilled
+		}
+		return nil
+	}})
+	_, err := die.Ensure(target, "a", "team/a", sharedvolume.Delete)
+	wantError(t, err, errKilled)
+	asked := false
+	slow := s.agent(Config{Hook: func(what string, done bool) error {
+		if what == "rmdir a" && !done && !asked {
+			asked = true
+			_, err := s.Ensure(target, "a", "team/a", sharedvolume.Delete)
+			wantError(t, err, sharedvolume.ErrState, "being removed")
+		}
+		return nil
+	}})
+	must(t, removeOne(slow, target, "a"))
+	if !asked {
+		t.Error("nothing happened meanwhile")
+	}
+	s.gone(target, "a")
+}
+
 // TestRemove_madeAnewMeanwhile lets another agent remove a volume and make it anew while one still removes it. The new record stays.
 func TestRemove_madeAnewMeanwhile(t *testing.T) {
 	s := newSite(t)

@@ -227,13 +227,14 @@ func (s *Share) add(tmp, in dir, name string, content []byte) (sure bool, err er
 	return true, errors.Join(err, s.unlink(tmp, draft))
 }
 
-// forget removes the record of a volume, as the last step of its removal. The record of a directory that another agent made meanwhile stays.
+// forget removes the record of a volume, as the last step of its removal. The record of a directory that another agent made meanwhile stays, and
+// so does that of a volume that was being made and is ready by now.
 func (o *owned) forget(r record) error {
 	now, found, err := o.load(r.Volume)
 	if err != nil || !found {
 		return err
 	}
-	if !now.of(r) {
+	if !now.of(r) || (r.State == sharedvolume.Making) != (now.State == sharedvolume.Making) {
 		return fmt.Errorf("volume %s was made anew meanwhile: %w", r.Volume, sharedvolume.ErrBusy)
 	}
 	return ignoreMissing(o.unlink(o.volumes, r.Volume+suffix))

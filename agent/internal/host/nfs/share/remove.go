@@ -51,9 +51,14 @@ func (o *owned) remove(r record, policy sharedvolume.Policy, until time.Time) (s
 	var err error
 	switch {
 	case r.State == sharedvolume.Making:
-		// Nobody used it yet. What is at its place is empty, or not ours.
+		// Nobody used it yet. What is at its place is empty, or not ours. From here on no agent makes it ready.
 		out.OnDelete = sharedvolume.Delete
-		err = o.unmake(r)
+		if r.Tree == o.tree {
+			r, err = o.begin(r, sharedvolume.Delete, "")
+		}
+		if err == nil {
+			err = o.unmake(r)
+		}
 		out.Done = err == nil
 	case policy == sharedvolume.Retain:
 		out.Note, err = o.retain(r)
