@@ -114,7 +114,14 @@ func (o *owned) unstage(r record) error {
 
 // retain leaves the directory where it is.
 func (o *owned) retain(r record) (note string, err error) {
+	if r.State == sharedvolume.Removing {
+		return "", nil
+	}
 	there, err := o.where(r)
+	if err == nil {
+		// From here on no agent uses the volume, even if the rest of the removal waits.
+		_, err = o.begin(r, sharedvolume.Retain, "")
+	}
 	if err != nil || there {
 		return "", err
 	}
