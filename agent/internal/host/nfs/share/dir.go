@@ -114,12 +114,28 @@ func (d dir) names(limit int) ([]string, error) {
 	return names, err
 }
 
-// entry is the inode of a name, as the directory itself lists it, if that is a directory. What the kernel remembers of the name plays no
-// part: after a rename it remembers what it renamed, even if something else had the name on the server.
+// entry is the inode of a name, as the directory itself lists it, if that is a directory.
 func (d dir) entry(name string) (uint64, error) {
+	found, err := d.search(name, func(l listed) bool { return l.name == name })
+	if err == nil && found.kind != unix.DT_DIR && found.kind != unix.DT_UNKNOWN {
+		err = &fs.PathError{Op: "list", Path: name, Err: unix.ENOTDIR}
+	}
+	return found.inode, err
+}
+
+// listed is one entry of a directory, as the directory itself lists it. What the kernel remembers of the name plays no part: after a rename it
+// remembers what it renamed, even if something else had the name on the server.
+type listed struct {
+	name  string
+	inode uint64
+	kind  byte
+}
+
+// search finds the first entry that matches; what says what is searched for.
+func (d dir) search(what string, match func(listed) bool) (listed, error) {
 	again, err := d.open(".")
 	if err != nil {
-		return 0, err
+		return listed{}, err
 	}
 	defer again.close()
 	buffer := make([]byte, 64<<10)
@@ -130,23 +146,20 @@ func (d dir) entry(name string) (uint64, error) {
 			return err
 		})
 		if err != nil {
-			return 0, &fs.PathError{Op: "list", Path: name, Err: err}
+			return listed{}, &fs.PathError{Op: "list", Path: what, Err: err}
 		}
 		if n == 0 {
-			return 0, &fs.PathError{Op: "list", Path: name, Err: unix.ENOENT}
+			return listed{}, &fs.PathError{Op: "list", Path: what, Err: unix.ENOENT}
 		}
 		for rest := buffer[:n]; len(rest) > 0; {
-			inode, kind, listed, size := listing(rest)
+			inode, kind, name, size := listing(rest)
 			if size == 0 {
-				return 0, fmt.Errorf("list %s: %w", name, errDamaged)
+				return listed{}, fmt.Errorf("list %s: %w", what, errDamaged)
 			}
-			if rest = rest[size:]; listed != name {
-				continue
+			rest = rest[size:]
+			if found := (listed{name, inode, kind}); match(found) {
+				return found, nil
 			}
-			if kind != unix.DT_DIR && kind != unix.DT_UNKNOWN {
-				return 0, &fs.PathError{Op: "list", Path: name, Err: unix.ENOTDIR}
-			}
-			return inode, nil
 		}
 	}
 }

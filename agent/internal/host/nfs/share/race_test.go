@@ -243,6 +243,55 @@ func TestEnsure_removedMeanwhile(t *testing.T) {
 	s.holds("data/file", "precious")
 }
 
+// TestArchive_twoAgents lets another agent archive a volume while one does, at every change and at a later second, and kills that one or the
+// other one after its rename. The next call tells where the directory is.
+func TestArchive_twoAgents(t *testing.T) {
+	dies := func(effect string, done bool) error {
+		if strings.HasPrefix(effect, "move archived") && done {
+			return errKilled
+		}
+		return nil
+	}
+	for _, otherDies := range []bool{false, true} {
+		for at := 1; ; at++ {
+			s := newSite(t)
+			target := s.prepare()
+			s.volumes(target, sharedvolume.Archive, "a")
+			met := false
+			k := &killer{at: at}
+			slow := s.agent(Config{Hook: func(effect string, done bool) error {
+				if k.hook(effect, done) != nil && !met {
+					met = true
+					second := Config{Now: func() time.Time { return start.Add(2 * time.Second) }}
+					if second.Hook = dies; !otherDies {
+						second.Hook = func(effect string, done bool) error {
+							if strings.HasPrefix(effect, "move archived") && !done {
+								return errKilled
+							}
+							return nil
+						}
+					}
+					_ = removeOne(s.agent(second), target, "a") // It dies, or is refused.
+				}
+				return dies(effect, done)
+			}})
+			err := removeOne(slow, target, "a")
+			if !met {
+				break
+			}
+			if _, statErr := os.Stat(s.path("team/a")); statErr == nil && err == nil {
+				t.Errorf("at %d: not archived", at)
+			}
+			r, err := s.Remove(target, "a", "", far)
+			if err != nil || !r.Done || r.Note != "" {
+				t.Errorf("at %d, the other dies after its rename %t: %+v, %v", at, otherDies, r, err)
+			} else if r.ArchivedAs != "" {
+				s.holds(r.ArchivedAs+"/file", "a")
+			}
+		}
+	}
+}
+
 // TestEnsure_givenUpMeanwhile lets another agent make a volume while one gives it up, for its place was taken. The volume stays, with its place
 // and its entry in the index.
 func TestEnsure_givenUpMeanwhile(t *testing.T) {

@@ -143,17 +143,25 @@ func (o *owned) finish(r record) (record, error) {
 // replace writes the record of a volume anew, unless another agent changed or removed it. NFS cannot compare and replace at once, so that an
 // agent may still be too late. Whoever removes a volume takes it from the index first: what is not there afterwards goes again.
 func (o *owned) replace(old, r record) error {
-	if err := o.same(old); err != nil {
+	content, err := json.Marshal(r)
+	if err != nil {
 		return err
 	}
-	if err := o.save(r); err != nil || r.Tree != o.tree {
+	draft := uuid.NewString()
+	if err := o.write(o.tmpDir, draft, append(content, '\n')); err != nil {
+		return err
+	}
+	// The look comes after the draft, which takes a while to write.
+	if err := o.same(old); err != nil {
+		return errors.Join(err, ignoreMissing(o.unlink(o.tmpDir, draft)))
+	}
+	if err := o.rename(o.tmpDir, draft, o.volumes, r.Volume+suffix); err != nil || r.Tree != o.tree {
 		return err
 	}
 	if kept, err := o.keeps(r); err != nil || kept {
 		return err
 	}
-	err := o.same(r)
-	if err == nil {
+	if err = o.same(r); err == nil {
 		err = ignoreMissing(o.unlink(o.volumes, r.Volume+suffix))
 	}
 	return errors.Join(err, changed(r))
