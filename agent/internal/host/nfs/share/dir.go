@@ -52,24 +52,30 @@ func (d dir) open(rel string) (dir, error) {
 
 // read reads a small regular file.
 func (d dir) read(name string) ([]byte, error) {
+	content, _, err := d.file(name)
+	return content, err
+}
+
+// file reads a small regular file, and tells its inode.
+func (d dir) file(name string) (content []byte, inode uint64, err error) {
 	fd, err := d.openat(name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, &fs.PathError{Op: "stat", Path: name, Err: err}
+		return nil, 0, &fs.PathError{Op: "stat", Path: name, Err: err}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, fmt.Errorf("%s is not a regular file: %w", name, errDamaged)
+		return nil, 0, fmt.Errorf("%s is not a regular file: %w", name, errDamaged)
 	}
-	content, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
+	content, err = io.ReadAll(io.LimitReader(f, maxRecord+1))
 	if err == nil && len(content) > maxRecord {
 		err = fmt.Errorf("%s is too large: %w", name, errDamaged)
 	}
-	return content, err
+	return content, st.Ino, err
 }
 
 func (d dir) stat() (unix.Stat_t, error) {

@@ -44,6 +44,11 @@ func (s *Share) rename(from dir, name string, to dir, newName string) error {
 	return s.change("rename", newName, func() error { return unix.Renameat(from.fd, name, to.fd, newName) })
 }
 
+// take renames what has a name to one that nothing else uses.
+func (s *Share) take(from dir, name string, to dir, newName string) error {
+	return s.change("take", name, func() error { return unix.Renameat(from.fd, name, to.fd, newName) })
+}
+
 // move renames a directory to a name that nothing has. NFS cannot refuse to replace: there the name is looked for first. What a
 // rename between these two could replace is an empty directory, for the kernel and every server refuse to replace anything else.
 func (s *Share) move(from dir, name string, to dir, newName string) error {

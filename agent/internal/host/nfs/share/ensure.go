@@ -90,7 +90,10 @@ func (o *owned) confirm(r record) (record, error) {
 	case inode != r.Inode:
 		return record{}, fmt.Errorf("directory %q is not the one that was made for volume %s: %w", r.Directory, r.Volume, sharedvolume.ErrState)
 	}
-	return r, o.ousted(r)
+	if err := o.ousted(r); err != nil {
+		return record{}, err
+	}
+	return r, o.enlist(r)
 }
 
 // free refuses a place where something is, and one that another volume has even if nothing is there.

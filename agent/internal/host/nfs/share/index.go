@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
 	"quarry.storage/quarry/pkg/sharedvolume"
@@ -19,15 +20,30 @@ func (o *owned) note(r record) error {
 // unnote takes the directory of a volume from the index. An entry that is another volume's by now stays: in a copy of the share that one
 // may have the same number.
 func (o *owned) unnote(r record) error {
-	name := strconv.FormatUint(r.Inode, 10)
-	content, err := o.index.read(name)
-	if err != nil {
+	return o.withdraw(r, o.index, strconv.FormatUint(r.Inode, 10))
+}
+
+// withdraw removes a file that says nothing but a volume's name. Another volume's may replace it after the look at it: what was taken is told by
+// its inode, and goes back.
+func (o *owned) withdraw(r record, in dir, name string) error {
+	content, inode, err := in.file(name)
+	if err != nil || strings.TrimSpace(string(content)) != r.id().String() {
 		return ignoreMissing(err)
 	}
-	if strings.TrimSpace(string(content)) != r.id().String() {
-		return nil
+	draft := uuid.NewString()
+	if err := o.take(in, name, o.tmpDir, draft); err != nil {
+		return ignoreMissing(err)
 	}
-	return ignoreMissing(o.unlink(o.index, name))
+	taken, err := o.tmpDir.search(draft, func(l listed) bool { return l.name == draft })
+	if err == nil && taken.inode == inode {
+		return ignoreMissing(o.unlink(o.tmpDir, draft))
+	}
+	back := o.move(o.tmpDir, draft, in, name)
+	if isTaken(back) || isMissing(back) || errors.Is(back, unix.ESTALE) {
+		// A still later one is there, or another removal took the directory, which was empty: the volume enters itself anew when it is ready.
+		back = ignoreMissing(o.unlink(o.tmpDir, draft))
+	}
+	return errors.Join(err, back)
 }
 
 // holder finds the volume, of any owner, whose directory has the inode. An entry of the index that its volume's record does not
@@ -64,6 +80,7 @@ func (o *owned) keeps(r record) (bool, error) {
 func (o *owned) enlist(r record) error {
 	_, found, err := o.indexed(r.Inode)
 	if err == nil && !found {
+		// Whoever has the inode by now has replaced the entry, or does so later.
 		err = o.put(o.tmpDir, o.index, strconv.FormatUint(r.Inode, 10), []byte(r.id().String()+"\n"), false)
 	}
 	if err != nil && !errors.Is(err, unix.EEXIST) {
@@ -74,7 +91,7 @@ func (o *owned) enlist(r record) error {
 	if err == nil && !entered {
 		err = o.claim(r)
 	}
-	if err != nil {
+	if err != nil || found && entered {
 		return err
 	}
 	return o.same(r)

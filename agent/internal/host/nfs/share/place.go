@@ -253,5 +253,5 @@ func (o *owned) leave(r record) error {
 	if len(ids) > 1 {
 		return o.enter(at, slices.DeleteFunc(ids, func(id sharedvolume.ID) bool { return id == r.id() }))
 	}
-	return ignoreMissing(o.unlink(at, holderFile))
+	return o.withdraw(r, at, holderFile)
 }

@@ -243,16 +243,64 @@ func TestEnsure_removedMeanwhile(t *testing.T) {
 	s.holds("data/file", "precious")
 }
 
-// TestArchive_twoAgents lets another agent archive a volume while one does, at every change and at a later second, and kills that one or the
-// other one after its rename. The next call tells where the directory is.
-func TestArchive_twoAgents(t *testing.T) {
-	dies := func(effect string, done bool) error {
-		if strings.HasPrefix(effect, "move archived") && done {
+// TestRemove_placeTakenMeanwhile lets another volume take a place while one gives it up. The place stays the other one's, even if its directory
+// is away.
+func TestRemove_placeTakenMeanwhile(t *testing.T) {
+	for at := 1; ; at++ {
+		s := newSite(t)
+		target := s.prepare()
+		s.volumes(target, sharedvolume.Delete, "a")
+		taken := false
+		k := &killer{at: at}
+		slow := s.agent(Config{Hook: func(effect string, done bool) error {
+			if k.hook(effect, done) != nil && !taken {
+				_, err := s.Ensure(target, "b", "team/a", sharedvolume.Delete)
+				taken = err == nil
+			}
+			return nil
+		}})
+		must(t, removeOne(slow, target, "a"))
+		if k.seen < at {
+			break
+		}
+		if !taken {
+			continue
+		}
+		s.holds(".quarry/places/team/a/.volume", owner+"/b\n")
+		must(t, os.Rename(s.path("team/a"), s.path("aside")))
+		_, err := s.Ensure(target, "c", "team/a", sharedvolume.Delete)
+		wantError(t, err, sharedvolume.ErrTaken, owner+"/b")
+	}
+}
+
+// TestEnsure_entersItself makes a volume once more whose entries are gone. They are there again.
+func TestEnsure_entersItself(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	s.volumes(target, sharedvolume.Delete, "a")
+	want := tree(t, s.dir)
+	must(t, errors.Join(os.RemoveAll(s.path(".quarry/places/team")), os.Remove(s.path(fmt.Sprintf(".quarry/index/%d", s.inode("team/a"))))))
+	_, err := s.Ensure(target, "a", "team/a", sharedvolume.Delete)
+	must(t, err)
+	if got := tree(t, s.dir); got != want {
+		t.Errorf("%s\nwant:\n%s", got, want)
+	}
+}
+
+// diesAt dies at the rename of an archive: before it, or right after it.
+func diesAt(after bool) func(string, bool) error {
+	return func(effect string, done bool) error {
+		if strings.HasPrefix(effect, "move archived") && done == after {
 			return errKilled
 		}
 		return nil
 	}
-	for _, otherDies := range []bool{false, true} {
+}
+
+// TestArchive_twoAgents lets another agent archive a volume while one does, at every change and at a later second, and kills both at their
+// renames. The next call tells where the directory is.
+func TestArchive_twoAgents(t *testing.T) {
+	for _, renames := range []bool{false, true} {
 		for at := 1; ; at++ {
 			s := newSite(t)
 			target := s.prepare()
@@ -262,32 +310,21 @@ func TestArchive_twoAgents(t *testing.T) {
 			slow := s.agent(Config{Hook: func(effect string, done bool) error {
 				if k.hook(effect, done) != nil && !met {
 					met = true
-					second := Config{Now: func() time.Time { return start.Add(2 * time.Second) }}
-					if second.Hook = dies; !otherDies {
-						second.Hook = func(effect string, done bool) error {
-							if strings.HasPrefix(effect, "move archived") && !done {
-								return errKilled
-							}
-							return nil
-						}
-					}
+					second := Config{Now: func() time.Time { return start.Add(2 * time.Second) }, Hook: diesAt(renames)}
 					_ = removeOne(s.agent(second), target, "a") // It dies, or is refused.
 				}
-				return dies(effect, done)
+				return diesAt(true)(effect, done)
 			}})
-			err := removeOne(slow, target, "a")
+			_ = removeOne(slow, target, "a") // As above.
 			if !met {
 				break
 			}
-			if _, statErr := os.Stat(s.path("team/a")); statErr == nil && err == nil {
-				t.Errorf("at %d: not archived", at)
-			}
 			r, err := s.Remove(target, "a", "", far)
-			if err != nil || !r.Done || r.Note != "" {
-				t.Errorf("at %d, the other dies after its rename %t: %+v, %v", at, otherDies, r, err)
-			} else if r.ArchivedAs != "" {
-				s.holds(r.ArchivedAs+"/file", "a")
+			if err != nil || !r.Done || r.Note != "" || r.ArchivedAs == "" {
+				t.Errorf("at %d, the other renames %t: %+v, %v", at, renames, r, err)
+				continue
 			}
+			s.holds(r.ArchivedAs+"/file", "a")
 		}
 	}
 }

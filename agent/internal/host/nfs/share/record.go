@@ -135,6 +135,9 @@ func (o *owned) finish(r record) (record, error) {
 	case now.State == sharedvolume.Made:
 		return now, nil
 	}
+	if err := o.enlist(now); err != nil {
+		return record{}, err
+	}
 	made := now
 	made.State = sharedvolume.Made
 	return made, o.replace(now, made)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"quarry.storage/quarry/pkg/sharedvolume"
@@ -15,9 +16,17 @@ func (s *site) inherits() {
 	s.t.Helper()
 	s.rewrite("a", "b", map[string]any{"onDelete": "retain", "state": "made", "doing": "", "archive": "", "moved": false})
 	must(s.t, os.Remove(s.record("a")))
-	write(s.t, s.path(fmt.Sprintf(".quarry/index/%d", s.inode("team/a"))), owner+"/b\n")
-	write(s.t, s.path(".quarry/places/team/a/.volume"), owner+"/b\n")
+	for _, entry := range s.entriesOfB() {
+		write(s.t, s.path("draft"), owner+"/b\n")
+		must(s.t, os.MkdirAll(filepath.Dir(s.path(entry)), 0o700))
+		must(s.t, os.Rename(s.path("draft"), s.path(entry)))
+	}
 	write(s.t, s.path("team/a/file"), "precious")
+}
+
+// entriesOfB are the files that say nothing but the name of volume b.
+func (s *site) entriesOfB() []string {
+	return []string{fmt.Sprintf(".quarry/index/%d", s.inode("team/a")), ".quarry/places/team/a/.volume"}
 }
 
 // heir lets b inherit before or after the change of a number. It reports whether b did.
@@ -44,6 +53,9 @@ func (h *heir) hook(effect string, done bool) error {
 func (s *site) keepsB(target Target) {
 	s.t.Helper()
 	s.holds("team/a/file", "precious")
+	for _, entry := range s.entriesOfB() {
+		s.holds(entry, owner+"/b\n")
+	}
 	if err := removeOne(s.Share, target, "a"); err != nil {
 		s.t.Errorf("volume a is not gone: %v", err)
 	}
