@@ -255,3 +255,17 @@ func (o *owned) leave(r record) error {
 	}
 	return o.withdraw(r, at, holderFile)
 }
+
+// entered opens the place of a volume in the tree of places, and reports whether the volume is written down there.
+func (o *owned) entered(r record) (dir, bool, error) {
+	at, err := o.places.open(r.Directory)
+	if err != nil {
+		return none, false, ignoreMissing(err)
+	}
+	ids, err := o.entries(at)
+	if err != nil {
+		at.close()
+		return none, false, err
+	}
+	return at, slices.Contains(ids, r.id()), nil
+}

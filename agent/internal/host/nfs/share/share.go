@@ -275,3 +275,20 @@ func (o *owned) known(r record) (record, error) {
 	}
 	return now, err
 }
+
+// onceMore is what a person does to have all records compared.
+const onceMore = "remove " + sharedvolume.MarkDirectory + "/" + comparedFile + " to let all records be compared once more"
+
+// unsettled says why the directory at the place of a volume is not taken for the volume's. A place decides only while the records are
+// compared: what comes there later may be anybody's.
+func (o *owned) unsettled(r record) error {
+	if r.State == sharedvolume.Removing {
+		return fmt.Errorf("the share was copied while volume %s was being removed, and it is not known whether %q is the directory that was made for it: "+
+			"remove it if it is, and move it away until the volume is gone if not: %w", r.Volume, r.Directory, sharedvolume.ErrState)
+	}
+	if _, err := o.settled(r); err != nil {
+		return err
+	}
+	return fmt.Errorf("the share was copied, and directory %q of volume %s was gone when the records were compared with it, or was put back later. "+
+		"What is there is left alone. If it is the volume's, %s; if not, move it away: %w", r.Directory, r.Volume, onceMore, sharedvolume.ErrState)
+}
