@@ -162,3 +162,16 @@ func squashed(what string) error {
 	return sharedvolume.NewProblem(sharedvolume.ReasonRootSquashed,
 		"The server does not let root of this node work as root (%s): export the share with no_root_squash.", what)
 }
+
+// unstable refuses a server whose directory has another number after a rename, or another one in a list than when it is opened.
+func unstable(made, opened, listed uint64) error {
+	switch {
+	case opened != made:
+		return sharedvolume.NewProblem(sharedvolume.ReasonUnstable,
+			"The server gives a directory another file number when it is renamed (%d, then %d): no directory could be recognised.", made, opened)
+	case listed != made:
+		return sharedvolume.NewProblem(sharedvolume.ReasonUnstable,
+			"The server lists a directory with another file number (%d) than it has (%d): no directory could be recognised.", listed, made)
+	}
+	return nil
+}
