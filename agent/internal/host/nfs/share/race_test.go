@@ -329,6 +329,26 @@ func TestArchive_twoAgents(t *testing.T) {
 	}
 }
 
+// TestArchive_overMeanwhile lets another agent come to the end of an archive right after one has renamed the directory. It stays archived.
+func TestArchive_overMeanwhile(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	s.volumes(target, sharedvolume.Archive, "a")
+	over := false
+	slow := s.agent(Config{Hook: func(effect string, done bool) error {
+		if strings.HasPrefix(effect, "move archived") && done && !over {
+			over = true
+			must(t, removeOne(s.Share, target, "a"))
+		}
+		return nil
+	}})
+	r, err := slow.Remove(target, "a", "", far)
+	if err != nil || !r.Done || !over {
+		t.Errorf("%+v, %v", r, err)
+	}
+	s.holds("team/archived-a-20261121T190900Z/file", "a")
+}
+
 // TestEnsure_givenUpMeanwhile lets another agent make a volume while one gives it up, for its place was taken. The volume stays, with its place
 // and its entry in the index.
 func TestEnsure_givenUpMeanwhile(t *testing.T) {

@@ -256,8 +256,9 @@ func (o *owned) moved(r record, from dir, name string, to dir, newName string) e
 		return err
 	}
 	if err == nil && inode == r.Inode {
-		kept, err := o.keeps(r)
-		if kept {
+		id, found, err := o.indexed(r.Inode)
+		// Where the index names nobody, the removal is over. An archive still has the inode then, and what was deleted has left it to somebody.
+		if err == nil && (found && id == r.id() || !found && r.Doing == sharedvolume.Archive) {
 			return nil
 		}
 		why = err
