@@ -116,6 +116,9 @@ func (m shares) Attach(_ context.Context, v hostnfs.Volume, place *os.File) erro
 
 // Unmount takes a mount away, and waits where the kernel would.
 func (m shares) Unmount(_ context.Context, at hostnfs.Mounted, force bool) error {
+	if _, err := sharedvolume.Parse(at.Volume); err != nil {
+		return err
+	}
 	path := filepath.Join(at.Dir.Name(), at.Name)
 	m.mu.Lock()
 	waits, used, hangs := m.down && m.dirty, m.used[path], m.hangs

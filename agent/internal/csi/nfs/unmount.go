@@ -57,7 +57,7 @@ func (s *Source) unmount(ctx context.Context, v csi.Volume, p mount.Point, force
 		return err
 	}
 	defer dir.Close()
-	at := hostnfs.Mounted{Dir: dir, Name: base, What: "volume " + v.Handle + " at " + p.Path, Server: server(p)}
+	at := hostnfs.Mounted{Dir: dir, Name: base, What: "volume " + v.Handle + " at " + p.Path, Volume: v.Handle, Server: server(p)}
 	return s.cfg.Shares.Unmount(ctx, at, force)
 }
 

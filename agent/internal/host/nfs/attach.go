@@ -21,7 +21,8 @@ type Volume struct {
 }
 
 // Attach mounts the directory of a volume, as pods use it, on an open place of this process's mount namespace. The directory is found by
-// its record, in the very mount that pods get.
+// its record, in the very mount that pods get. While an earlier mount of the volume is not unmounted to its end it is refused: what that one did not
+// write yet would replace what pods write through the new one.
 func (c *Client) Attach(ctx context.Context, v Volume, place *os.File) error {
 	a := child.Attachment{Volume: v.Name, Directory: v.Directory}
 	a.Target.Owner, a.Target.ShareID = v.Owner, v.ShareID
@@ -33,7 +34,9 @@ func (c *Client) Attach(ctx context.Context, v Volume, place *os.File) error {
 		return c.explain(err)
 	}
 	limits := c.cfg.Limits
-	err = c.once(ctx, &task{kind: child.TaskAttach, on: v.ID.String(), server: a.Mount.Host, limit: limits.Mount + limits.Call}, a, place)
+	err = c.once(ctx, &task{
+		kind: child.TaskAttach, on: v.ID.String(), volume: v.ID.String(), server: a.Mount.Host, limit: limits.Mount + limits.Call,
+	}, a, place)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server of %s did not let directory %q be mounted in time: %v.",
 			sharedvolume.Source(a.Mount.Host, v.Path), v.Directory, err)
@@ -56,11 +59,13 @@ type Mounted struct {
 	Name string
 	// What is mounted, for messages, and the server that it is connected to.
 	What, Server string
+	// Volume is the id of the volume that is mounted.
+	Volume string
 }
 
 // Unmount takes a mount away. With force, what waits for the server fails, and what was not written yet is lost.
 func (c *Client) Unmount(ctx context.Context, m Mounted, force bool) error {
-	t := &task{kind: child.TaskUnmount, on: m.What, server: m.Server, limit: c.cfg.Limits.Unmount}
+	t := &task{kind: child.TaskUnmount, on: m.What, volume: m.Volume, server: m.Server, limit: c.cfg.Limits.Unmount}
 	err := c.once(ctx, t, child.Unmounting{Name: m.Name, Force: force}, m.Dir)
 	var problem *sharedvolume.Problem
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &problem) {

@@ -11,7 +11,14 @@ import (
 )
 
 // call asks for one operation. One that is not answered in time takes the whole process with it: no other call on the share would be.
-func (s *mounted) call(ctx context.Context, r child.Request, limit time.Duration) (child.Response, error) {
+// It calls unlock when nobody works on the operation any more.
+func (s *mounted) call(ctx context.Context, r child.Request, limit time.Duration, unlock func()) (child.Response, error) {
+	goesOn := false
+	defer func() {
+		if !goesOn {
+			unlock()
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	answer, err := s.send(r)
@@ -34,8 +41,12 @@ func (s *mounted) call(ctx context.Context, r child.Request, limit time.Duration
 	case <-ctx.Done():
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
-		// The caller went away. The work goes on, and the process is watched by the next call.
-		go s.outlive(answer, limit)
+		// The caller went away. The work goes on, and until it is over another call on the same thing is refused.
+		goesOn = true
+		go func() {
+			defer unlock()
+			s.outlive(answer, limit)
+		}()
 		return child.Response{}, ctx.Err()
 	}
 	err = sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server did not answer within %s.", limit)

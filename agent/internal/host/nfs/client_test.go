@@ -528,7 +528,7 @@ func (c *Client) lockedNothing() bool {
 	return len(c.busy) == 0
 }
 
-// TestClient_callerGoes lets the work go on when nobody waits for it.
+// TestClient_callerGoes lets the work go on when nobody waits for it, and meanwhile refuses other work on the same volume.
 func TestClient_callerGoes(t *testing.T) {
 	w := newWorld(t)
 	c := w.client(Limits{})
@@ -544,11 +544,46 @@ func TestClient_callerGoes(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
+	takes(t, time.Second, func() {
+		if _, err := c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-1", ""); !errors.Is(err, sharedvolume.ErrBusy) {
+			t.Errorf("another call works on the volume: %v", err)
+		}
+	})
 	w.release()
 	back(t, func() error {
 		_, err := os.Stat(filepath.Join(w.dir, "one/d"))
 		return err
 	})
+	back(t, func() error {
+		r, err := c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-1", "")
+		if err == nil && !r.Done {
+			err = errors.New("not done")
+		}
+		return err
+	})
+}
+
+// TestClient_callerGoesForGood ends the lock of a volume when a server does not answer what nobody waits for.
+func TestClient_callerGoesForGood(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(quick)
+	_, err := c.GetShare(t.Context(), shareOf("one"), true)
+	must(t, err)
+	w.stop("one")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	go func() {
+		time.Sleep(20 * time.Millisecond)
+		cancel()
+	}()
+	_, err = c.EnsureDirectory(ctx, shareOf("one"), "pvc-1", "d", sharedvolume.Delete)
+	if !errors.Is(err, context.Canceled) || c.lockedNothing() {
+		t.Errorf("%v", err)
+	}
+	for deadline := time.Now().Add(5 * time.Second); !c.lockedNothing(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the volume stays locked")
+		}
+	}
 }
 
 func TestClient_slices(t *testing.T) {

@@ -28,18 +28,22 @@ func source(s sharedvolume.Share, purpose kernel.Purpose) (child.Mount, error) {
 	return child.Mount{Source: kernel.Source{Host: host, Path: s.Path, Options: options, Purpose: purpose}}, nil
 }
 
-// do runs one operation on a share, and mounts it where that is not done yet.
-func (c *Client) do(ctx context.Context, s sharedvolume.Share, r child.Request, limit time.Duration) (child.Response, *mounted, error) {
+// do runs one operation on a share, and mounts it where that is not done yet. It calls unlock when nobody works on the operation any more.
+func (c *Client) do(
+	ctx context.Context, s sharedvolume.Share, r child.Request, limit time.Duration, unlock func(),
+) (child.Response, *mounted, error) {
 	m, err := source(s, kernel.Manage)
 	if err != nil {
+		unlock()
 		return child.Response{}, nil, err
 	}
 	on, err := c.share(ctx, m)
 	if err != nil {
+		unlock()
 		return child.Response{}, on, c.explain(err)
 	}
 	r.Target = share.Target{Owner: s.Owner, ShareID: s.ID}
-	out, err := on.call(ctx, r, limit)
+	out, err := on.call(ctx, r, limit, unlock)
 	return out, on, c.explain(err)
 }
 
@@ -61,12 +65,11 @@ func (c *Client) GetShare(ctx context.Context, s sharedvolume.Share, prepare boo
 	if err != nil {
 		return sharedvolume.Seen{}, err
 	}
-	defer unlock()
 	r := child.Request{Operation: child.Look}
 	if prepare {
 		r.Operation = child.Prepare
 	}
-	out, on, err := c.do(ctx, s, r, c.cfg.Limits.Call)
+	out, on, err := c.do(ctx, s, r, c.cfg.Limits.Call, unlock)
 	seen := sharedvolume.Seen{ID: out.ShareID, Usage: out.Usage}
 	if on != nil && on.err == nil {
 		seen.Address = on.address
@@ -82,15 +85,15 @@ func (c *Client) GetShare(ctx context.Context, s sharedvolume.Share, prepare boo
 func (c *Client) EnsureDirectory(
 	ctx context.Context, s sharedvolume.Share, name, directory string, policy sharedvolume.Policy,
 ) (sharedvolume.Directory, error) {
+	if err := sharedvolume.CheckDirectory(directory); err != nil {
+		return sharedvolume.Directory{}, err
+	}
 	unlock, err := c.volume(s, name)
 	if err != nil {
 		return sharedvolume.Directory{}, err
 	}
-	defer unlock()
-	if err := sharedvolume.CheckDirectory(directory); err != nil {
-		return sharedvolume.Directory{}, err
-	}
-	out, _, err := c.do(ctx, s, child.Request{Operation: child.Ensure, Volume: name, Directory: directory, OnDelete: policy}, c.cfg.Limits.Call)
+	r := child.Request{Operation: child.Ensure, Volume: name, Directory: directory, OnDelete: policy}
+	out, _, err := c.do(ctx, s, r, c.cfg.Limits.Call, unlock)
 	return out.Directory, err
 }
 
@@ -100,9 +103,9 @@ func (c *Client) RemoveDirectory(ctx context.Context, s sharedvolume.Share, name
 	if err != nil {
 		return sharedvolume.Removal{}, err
 	}
-	defer unlock()
 	limits := c.cfg.Limits
-	out, _, err := c.do(ctx, s, child.Request{Operation: child.Remove, Volume: name, OnDelete: policy, Budget: limits.Slice}, limits.Slice+limits.Call)
+	r := child.Request{Operation: child.Remove, Volume: name, OnDelete: policy, Budget: limits.Slice}
+	out, _, err := c.do(ctx, s, r, limits.Slice+limits.Call, unlock)
 	return out.Removal, err
 }
 
@@ -111,7 +114,7 @@ func (c *Client) ListDirectories(ctx context.Context, s sharedvolume.Share, afte
 	if err := s.Check(); err != nil {
 		return nil, "", err
 	}
-	out, _, err := c.do(ctx, s, child.Request{Operation: child.List, After: after, Limit: limit}, c.cfg.Limits.Call)
+	out, _, err := c.do(ctx, s, child.Request{Operation: child.List, After: after, Limit: limit}, c.cfg.Limits.Call, func() {})
 	return out.List, out.Next, err
 }
 

@@ -15,7 +15,9 @@ import (
 type task struct {
 	// kind is one of the tasks of package child, on says what it works on, server whom it may wait for.
 	kind, on, server string
-	limit            time.Duration
+	// volume is the volume that it mounts or unmounts, if it does.
+	volume string
+	limit  time.Duration
 	// started is true when there was room for it, and its process was started.
 	started bool
 	// killed is the time when it was killed because it did not end.
@@ -86,6 +88,11 @@ func (c *Client) begin(t *task) error {
 	defer c.mu.Unlock()
 	hanging := 0
 	for _, other := range c.tasks {
+		if t.kind == child.TaskAttach && other.kind == child.TaskUnmount && other.volume == t.volume {
+			// Its pages come before those of the next mount, or they would replace them.
+			return fmt.Errorf("%s %s: an earlier mount of the volume on this node still has to write to server %s: %w",
+				t.kind, t.on, other.server, sharedvolume.ErrBusy)
+		}
 		if other.server == t.server && !other.killed.IsZero() {
 			hanging++
 		}

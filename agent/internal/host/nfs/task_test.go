@@ -95,6 +95,34 @@ func TestTask_hangs(t *testing.T) {
 	})
 }
 
+// TestAttach_unmountHangs refuses to mount a volume while an unmount of it waits for its server. Other volumes are mounted.
+func TestAttach_unmountHangs(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(quick)
+	dir, err := os.Open(t.TempDir())
+	must(t, err)
+	defer dir.Close()
+	v := volume()
+	waits := make(chan struct{})
+	w.stop(child.TaskUnmount)
+	w.stubborn[child.TaskUnmount] = true
+	w.tasks[child.TaskUnmount] = func([]*os.File) error { <-waits; return nil }
+	w.tasks[child.TaskAttach] = func([]*os.File) error { return nil }
+	at := Mounted{Dir: dir, Name: "a", What: "volume at a", Volume: v.ID.String(), Server: "one"}
+	if err := c.Unmount(t.Context(), at, false); !errors.Is(err, ErrHangs) {
+		t.Errorf("%v", err)
+	}
+	if err := c.Attach(t.Context(), v, dir); !errors.Is(err, sharedvolume.ErrBusy) {
+		t.Errorf("mounted beside a mount that still has to write: %v", err)
+	}
+	second := volume()
+	second.Name = "pvc-2"
+	must(t, c.Attach(t.Context(), second, dir))
+	close(waits)
+	w.release()
+	back(t, func() error { return c.Attach(t.Context(), v, dir) })
+}
+
 func TestReaches(t *testing.T) {
 	w := newWorld(t)
 	c := w.client(quick)

@@ -2,6 +2,7 @@ package share
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"quarry.storage/quarry/pkg/sharedvolume"
@@ -21,35 +22,52 @@ func (o *owned) archive(r record) (as, note string, err error) {
 	if done, err := o.archived(r); err != nil || done {
 		return r.Archive, "", err
 	}
-	there, err := o.where(r)
+	there, err := o.movable(r)
 	if err != nil {
 		return "", "", err
 	}
 	if !there {
-		return "", goneNote(r), nil
+		if as, err = o.elsewhere(r); err == nil && as == "" {
+			note = goneNote(r)
+		}
+		return as, note, err
 	}
 	if err := o.undivided(r); err != nil {
 		return "", "", err
 	}
+	as, err = o.beside(r)
+	return as, "", err
+}
+
+// beside renames the directory of a volume to the first name of an archive that is free.
+func (o *owned) beside(r record) (as string, err error) {
 	in, name, err := o.holding(r.Directory)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	defer in.close()
-	for try := 1; try <= maxArchives; try++ {
+	for try := 0; try <= maxArchives; try++ {
 		to := o.archiveName(name, try)
+		if try == 0 {
+			// The name that another call began with is taken first, so that both agents go for one name.
+			if _, to = parent(r.Archive); r.State != sharedvolume.Removing {
+				continue
+			}
+		}
 		if _, err := in.lstat(to); err == nil {
 			continue
 		} else if !isMissing(err) {
-			return "", "", err
+			return "", err
 		}
-		as, err := o.archiveAs(r, in, name, to)
-		if isTaken(err) {
+		if r, err = o.archiveAs(r, in, name, to); isTaken(err) {
 			continue
 		}
-		return as, "", err
+		if err != nil {
+			return "", err
+		}
+		return r.Archive, nil
 	}
-	return "", "", fmt.Errorf("no free name for an archive of directory %q: %w", r.Directory, sharedvolume.ErrState)
+	return "", fmt.Errorf("no free name for an archive of directory %q: %w", r.Directory, sharedvolume.ErrState)
 }
 
 // archived reports whether an interrupted call renamed the directory already. In a copy of the share a directory that is not at its place any
@@ -63,6 +81,33 @@ func (o *owned) archived(r record) (bool, error) {
 		return false, nil
 	}
 	return err == nil && (r.Tree != o.tree || inode == r.Inode), err
+}
+
+// elsewhere returns the archive of another agent that began at the same moment with another name. The directory is known by its inode.
+func (o *owned) elsewhere(r record) (as string, err error) {
+	if r.State != sharedvolume.Removing || r.Tree != o.tree {
+		return "", nil
+	}
+	if kept, err := o.keeps(r); err != nil || !kept {
+		return "", err
+	}
+	in, _, err := o.holding(r.Directory)
+	if err != nil {
+		if isMissing(err) || isOther(err) {
+			err = nil
+		}
+		return "", err
+	}
+	defer in.close()
+	found, err := in.search("the archive", func(l listed) bool { return l.inode == r.Inode && strings.HasPrefix(l.name, archivePrefix) })
+	if err != nil {
+		return "", ignoreMissing(err)
+	}
+	if inode, err := in.inode(found.name); err != nil || inode != r.Inode {
+		return "", err
+	}
+	above, _ := parent(r.Directory)
+	return strings.TrimPrefix(above+"/"+found.name, "/"), nil
 }
 
 // archiveName is "archived-<name>-<date>", cut to the length of a name; from the second try on it has a number.
@@ -79,20 +124,20 @@ func (o *owned) archiveName(name string, try int) string {
 	return archivePrefix + name + tail
 }
 
-func (o *owned) archiveAs(r record, in dir, name, to string) (string, error) {
+func (o *owned) archiveAs(r record, in dir, name, to string) (record, error) {
 	as := to
 	if above, _ := parent(r.Directory); above != "" {
 		as = above + "/" + to
 	}
 	r, err := o.begin(r, sharedvolume.Archive, as)
+	if err == nil {
+		err = o.stays(r, in, name)
+	}
+	if err == nil {
+		err = o.move(in, name, in, to)
+	}
 	if err != nil {
-		return "", err
+		return r, err
 	}
-	if inode, err := in.inode(name); err != nil || inode != r.Inode {
-		return "", fmt.Errorf("directory %q changed meanwhile: %w", r.Directory, sharedvolume.ErrBusy)
-	}
-	if err := o.move(in, name, in, to); err != nil {
-		return "", err
-	}
-	return as, o.moved(r, in, name, in, to)
+	return r, o.moved(r, in, name, in, to)
 }

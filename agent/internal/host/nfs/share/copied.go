@@ -2,6 +2,7 @@ package share
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +28,18 @@ type comparison struct {
 	// Owner and After are the volume that came last.
 	Owner string `json:"owner,omitempty"`
 	After string `json:"after,omitempty"`
+	// Damaged are the first of the volumes whose records cannot be compared. Whoever asks for one of them is told why.
+	Damaged []string `json:"damaged,omitempty"`
+}
+
+// maxDamaged bounds how many volumes with damaged records are listed.
+const maxDamaged = 20
+
+// skip lists a volume that holds up no other.
+func (c *comparison) skip(id sharedvolume.ID) {
+	if name := id.String(); len(c.Damaged) < maxDamaged && !slices.Contains(c.Damaged, name) {
+		c.Damaged = append(c.Damaged, name)
+	}
 }
 
 // compared reads how far the comparison is. known is false where none was ever begun.
@@ -63,7 +76,7 @@ func (o *owned) ready() error {
 		if err := o.each(&c, until, pass.do); err != nil {
 			return err
 		}
-		c = comparison{Version: recordVersion, Tree: o.tree, Entered: true}
+		c = comparison{Version: recordVersion, Tree: o.tree, Entered: true, Damaged: c.Damaged}
 	}
 	c.Done = true
 	return o.noteCompared(c)
@@ -128,7 +141,9 @@ func (o *owned) eachOf(volumes dir, c *comparison, until time.Time, do func(reco
 		if err == nil && found {
 			err = do(r)
 		}
-		if err != nil {
+		if errors.Is(err, errDamaged) {
+			c.skip(id)
+		} else if err != nil {
 			return fmt.Errorf("compare the record of volume %s: %w", id, err)
 		}
 		if c.After = id.Name; !o.now().Before(until) {
@@ -221,23 +236,6 @@ func (o *owned) settled(r record) (record, error) {
 	return o.recognised(r)
 }
 
-// onceMore is what a person does to have all records compared.
-const onceMore = "remove " + sharedvolume.MarkDirectory + "/" + comparedFile + " to let all records be compared once more"
-
-// unsettled says why the directory at the place of a volume is not taken for the volume's. A place decides only while the records are
-// compared: what comes there later may be anybody's.
-func (o *owned) unsettled(r record) error {
-	if r.State == sharedvolume.Removing {
-		return fmt.Errorf("the share was copied while volume %s was being removed, and it is not known whether %q is the directory that was made for it: "+
-			"remove it if it is, and move it away until the volume is gone if not: %w", r.Volume, r.Directory, sharedvolume.ErrState)
-	}
-	if _, err := o.settled(r); err != nil {
-		return err
-	}
-	return fmt.Errorf("the share was copied, and directory %q of volume %s was gone when the records were compared with it, or was put back later. "+
-		"What is there is left alone. If it is the volume's, %s; if not, move it away: %w", r.Directory, r.Volume, onceMore, sharedvolume.ErrState)
-}
-
 // recognised returns a record with the inode of the directory that is at its place.
 func (o *owned) recognised(r record) (record, error) {
 	inode, err := o.root.inode(r.Directory)
@@ -256,20 +254,6 @@ func (o *owned) recognised(r record) (record, error) {
 	}
 	r.Inode, r.Tree = inode, o.tree
 	return r, nil
-}
-
-// entered opens the place of a volume in the tree of places, and reports whether the volume is written down there.
-func (o *owned) entered(r record) (dir, bool, error) {
-	at, err := o.places.open(r.Directory)
-	if err != nil {
-		return none, false, ignoreMissing(err)
-	}
-	ids, err := o.entries(at)
-	if err != nil {
-		at.close()
-		return none, false, err
-	}
-	return at, slices.Contains(ids, r.id()), nil
 }
 
 // unshared refuses a place that more than one volume has, or that is inside of another volume's.

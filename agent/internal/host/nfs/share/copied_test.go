@@ -327,6 +327,32 @@ func TestCopiedShare_numbersOfOthers(t *testing.T) {
 	wantError(t, err, sharedvolume.ErrTaken, owner+"/b")
 }
 
+// TestCopiedShare_damagedRecord compares the records of a copy of which one is damaged. Its volume is refused, and all others are used.
+func TestCopiedShare_damagedRecord(t *testing.T) {
+	for _, earlier := range []bool{false, true} {
+		first := newSite(t)
+		target := first.prepare()
+		first.volumes(target, sharedvolume.Delete, "a", "b", "c")
+		s := first.copied()
+		if earlier {
+			s.earlier()
+		}
+		must(t, os.WriteFile(s.record("b"), []byte("x"), 0o600))
+		_, err := s.Prepare(target)
+		must(t, err)
+		for _, volume := range []string{"a", "c"} {
+			must(t, s.finds(target, volume, "team/"+volume))
+			must(t, removeOne(s.Share, target, volume))
+		}
+		wantError(t, s.finds(target, "b", "team/b"), sharedvolume.ErrState, "damaged")
+		wantError(t, removeOne(s.Share, target, "b"), sharedvolume.ErrState, "damaged")
+		s.holds("team/b/file", "b")
+		if content, err := os.ReadFile(s.path(".quarry/compared.json")); err != nil || !strings.Contains(string(content), owner+"/b") {
+			t.Errorf("%s, %v", content, err)
+		}
+	}
+}
+
 // TestCopiedShare_killed kills the comparison of the records at every change that it makes.
 func TestCopiedShare_killed(t *testing.T) {
 	play := func(k *killer) string {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -51,24 +52,30 @@ func (d dir) open(rel string) (dir, error) {
 
 // read reads a small regular file.
 func (d dir) read(name string) ([]byte, error) {
+	content, _, err := d.file(name)
+	return content, err
+}
+
+// file reads a small regular file, and tells its inode.
+func (d dir) file(name string) (content []byte, inode uint64, err error) {
 	fd, err := d.openat(name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, &fs.PathError{Op: "stat", Path: name, Err: err}
+		return nil, 0, &fs.PathError{Op: "stat", Path: name, Err: err}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, fmt.Errorf("%s is not a regular file: %w", name, errDamaged)
+		return nil, 0, fmt.Errorf("%s is not a regular file: %w", name, errDamaged)
 	}
-	content, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
+	content, err = io.ReadAll(io.LimitReader(f, maxRecord+1))
 	if err == nil && len(content) > maxRecord {
 		err = fmt.Errorf("%s is too large: %w", name, errDamaged)
 	}
-	return content, err
+	return content, st.Ino, err
 }
 
 func (d dir) stat() (unix.Stat_t, error) {
@@ -113,12 +120,28 @@ func (d dir) names(limit int) ([]string, error) {
 	return names, err
 }
 
-// entry is the inode of a name, as the directory itself lists it, if that is a directory. What the kernel remembers of the name plays no
-// part: after a rename it remembers what it renamed, even if something else had the name on the server.
+// entry is the inode of a name, as the directory itself lists it, if that is a directory.
 func (d dir) entry(name string) (uint64, error) {
+	found, err := d.search(name, func(l listed) bool { return l.name == name })
+	if err == nil && found.kind != unix.DT_DIR && found.kind != unix.DT_UNKNOWN {
+		err = &fs.PathError{Op: "list", Path: name, Err: unix.ENOTDIR}
+	}
+	return found.inode, err
+}
+
+// listed is one entry of a directory, as the directory itself lists it. What the kernel remembers of the name plays no part: after a rename it
+// remembers what it renamed, even if something else had the name on the server.
+type listed struct {
+	name  string
+	inode uint64
+	kind  byte
+}
+
+// search finds the first entry that matches; what says what is searched for.
+func (d dir) search(what string, match func(listed) bool) (listed, error) {
 	again, err := d.open(".")
 	if err != nil {
-		return 0, err
+		return listed{}, err
 	}
 	defer again.close()
 	buffer := make([]byte, 64<<10)
@@ -129,23 +152,20 @@ func (d dir) entry(name string) (uint64, error) {
 			return err
 		})
 		if err != nil {
-			return 0, &fs.PathError{Op: "list", Path: name, Err: err}
+			return listed{}, &fs.PathError{Op: "list", Path: what, Err: err}
 		}
 		if n == 0 {
-			return 0, &fs.PathError{Op: "list", Path: name, Err: unix.ENOENT}
+			return listed{}, &fs.PathError{Op: "list", Path: what, Err: unix.ENOENT}
 		}
 		for rest := buffer[:n]; len(rest) > 0; {
-			inode, kind, listed, size := listing(rest)
+			inode, kind, name, size := listing(rest)
 			if size == 0 {
-				return 0, fmt.Errorf("list %s: %w", name, errDamaged)
+				return listed{}, fmt.Errorf("list %s: %w", what, errDamaged)
 			}
-			if rest = rest[size:]; listed != name {
-				continue
+			rest = rest[size:]
+			if found := (listed{name, inode, kind}); match(found) {
+				return found, nil
 			}
-			if kind != unix.DT_DIR && kind != unix.DT_UNKNOWN {
-				return 0, &fs.PathError{Op: "list", Path: name, Err: unix.ENOTDIR}
-			}
-			return inode, nil
 		}
 	}
 }
@@ -185,6 +205,9 @@ func parent(directory string) (in, name string) {
 	return directory[:i], directory[i+1:]
 }
 
+// maxMarks bounds how many names are read at once of what may be the marks of a share. A pod can make as many as it likes.
+const maxMarks = 128
+
 // inhabited reports whether the directory is the root of a share, exported from inside of another one, that has volumes. What cannot be the
 // marks of a share is a file like any other.
 func (d dir) inhabited() (bool, error) {
@@ -193,21 +216,25 @@ func (d dir) inhabited() (bool, error) {
 		return false, nil
 	}
 	var i identity
-	if err != nil || json.Unmarshal(content, &i) != nil || i.ID == "" {
+	if err != nil || json.Unmarshal(content, &i) != nil || i.ID == "" || sharedvolume.CheckShareID(i.ID) != nil {
 		return false, err
 	}
-	owners, err := d.some(sharedvolume.MarkDirectory+"/"+volumesDir, -1)
+	owners, err := d.some(sharedvolume.MarkDirectory + "/" + volumesDir)
 	for _, owner := range owners {
-		records, err := d.some(sharedvolume.MarkDirectory+"/"+volumesDir+"/"+owner, 1)
-		if err != nil || len(records) > 0 {
-			return len(records) > 0, err
+		if sharedvolume.CheckOwner(owner) != nil {
+			continue
+		}
+		names, err := d.some(sharedvolume.MarkDirectory + "/" + volumesDir + "/" + owner)
+		held := slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, suffix) })
+		if err != nil || held {
+			return held, err
 		}
 	}
 	return false, err
 }
 
-// some reads names of a directory below this one; there are none in what is no directory.
-func (d dir) some(rel string, limit int) ([]string, error) {
+// some reads some names of a directory below this one; there are none in what is no directory.
+func (d dir) some(rel string) ([]string, error) {
 	sub, err := d.open(rel)
 	if isMissing(err) || isOther(err) {
 		return nil, nil
@@ -216,7 +243,7 @@ func (d dir) some(rel string, limit int) ([]string, error) {
 		return nil, err
 	}
 	defer sub.close()
-	return sub.names(limit)
+	return sub.names(maxMarks)
 }
 
 // nested is the refusal to remove or rename what another share is in.

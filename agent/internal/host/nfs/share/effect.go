@@ -44,6 +44,11 @@ func (s *Share) rename(from dir, name string, to dir, newName string) error {
 	return s.change("rename", newName, func() error { return unix.Renameat(from.fd, name, to.fd, newName) })
 }
 
+// take renames what has a name to one that nothing else uses.
+func (s *Share) take(from dir, name string, to dir, newName string) error {
+	return s.change("take", name, func() error { return unix.Renameat(from.fd, name, to.fd, newName) })
+}
+
 // move renames a directory to a name that nothing has. NFS cannot refuse to replace: there the name is looked for first. What a
 // rename between these two could replace is an empty directory, for the kernel and every server refuse to replace anything else.
 func (s *Share) move(from dir, name string, to dir, newName string) error {
@@ -156,4 +161,17 @@ func explainRoot(err error) error {
 func squashed(what string) error {
 	return sharedvolume.NewProblem(sharedvolume.ReasonRootSquashed,
 		"The server does not let root of this node work as root (%s): export the share with no_root_squash.", what)
+}
+
+// unstable refuses a server whose directory has another number after a rename, or another one in a list than when it is opened.
+func unstable(made, opened, listed uint64) error {
+	switch {
+	case opened != made:
+		return sharedvolume.NewProblem(sharedvolume.ReasonUnstable,
+			"The server gives a directory another file number when it is renamed (%d, then %d): no directory could be recognised.", made, opened)
+	case listed != made:
+		return sharedvolume.NewProblem(sharedvolume.ReasonUnstable,
+			"The server lists a directory with another file number (%d) than it has (%d): no directory could be recognised.", listed, made)
+	}
+	return nil
 }

@@ -90,7 +90,10 @@ func (o *owned) confirm(r record) (record, error) {
 	case inode != r.Inode:
 		return record{}, fmt.Errorf("directory %q is not the one that was made for volume %s: %w", r.Directory, r.Volume, sharedvolume.ErrState)
 	}
-	return r, nil
+	if err := o.ousted(r); err != nil {
+		return record{}, err
+	}
+	return r, o.enlist(r)
 }
 
 // free refuses a place where something is, and one that another volume has even if nothing is there.
@@ -160,17 +163,17 @@ func (o *owned) fetch(r record) (record, error) {
 	if err != nil && !isMissing(err) {
 		return record{}, err
 	}
-	if here := err == nil && staged == r.Inode && r.Tree == o.tree; !here && o.placed(r) {
-		return o.finish(r)
-	} else if !here {
-		if r, err = o.restage(r); err != nil {
+	if err != nil || staged != r.Inode || r.Tree != o.tree {
+		if placed, err := o.placed(r); err != nil {
 			return record{}, err
+		} else if placed {
+			return o.finish(r)
+		}
+		if r, err = o.restage(r); err != nil || r.State == sharedvolume.Made {
+			return r, err
 		}
 	}
 	err = o.bring(r)
-	if (isMissing(err) || isTaken(err)) && o.placed(r) {
-		err = nil
-	}
 	if isTaken(err) {
 		err = o.free(r)
 	}
@@ -183,14 +186,20 @@ func (o *owned) fetch(r record) (record, error) {
 	return o.finish(r)
 }
 
-// bring moves the directory from out of sight to its place.
+// bring moves the directory from out of sight to its place, unless another agent did.
 func (o *owned) bring(r record) error {
 	in, name, err := o.way(r.Directory)
-	if err != nil {
+	if err == nil {
+		err = o.move(o.making, r.key(), in, name)
+		in.close()
+	}
+	if !isMissing(err) && !isTaken(err) {
 		return err
 	}
-	defer in.close()
-	return o.move(o.making, r.key(), in, name)
+	if placed, placedErr := o.placed(r); placedErr != nil || placed {
+		return placedErr
+	}
+	return err
 }
 
 // restage takes the directory that is out of sight, or makes one anew: nothing uses a volume that is being made.
@@ -206,15 +215,22 @@ func (o *owned) restage(r record) (record, error) {
 	case err == nil && !found:
 		err = fmt.Errorf("volume %s was removed meanwhile: %w", r.Volume, sharedvolume.ErrState)
 	case err == nil && now.State == sharedvolume.Making:
-		return r, o.save(r)
+		return r, o.replace(now, r)
+	case err == nil && now.State == sharedvolume.Made:
+		return o.finish(now)
+	case err == nil:
+		err = fmt.Errorf("volume %s is being removed: %w", r.Volume, sharedvolume.ErrState)
 	}
 	return now, err
 }
 
 // placed reports whether the directory is at its place.
-func (o *owned) placed(r record) bool {
+func (o *owned) placed(r record) (bool, error) {
 	inode, err := o.root.inode(r.Directory)
-	return err == nil && inode == r.Inode && r.Tree == o.tree
+	if isMissing(err) || isOther(err) {
+		return false, nil
+	}
+	return err == nil && inode == r.Inode && r.Tree == o.tree, err
 }
 
 // way opens the directory that a volume's directory is in, and makes what is missing of the way. It leads through no volume.
@@ -272,12 +288,4 @@ func (o *owned) passable(d dir, component string) error {
 		return fmt.Errorf("%q is the directory of volume %s: %w", component, id, sharedvolume.ErrTaken)
 	}
 	return err
-}
-
-// giveUp removes what was made of a volume that finds no place, so that nothing is left of it. What another agent made of it meanwhile stays.
-func (o *owned) giveUp(r record) error {
-	if now, found, err := o.load(r.Volume); err != nil || found && (now.State != sharedvolume.Making || !now.of(r)) {
-		return err
-	}
-	return errors.Join(ignoreMissing(o.rmdir(o.making, r.key())), o.unnote(r), o.unclaim(r), o.forget(r))
 }

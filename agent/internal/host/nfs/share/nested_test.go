@@ -1,8 +1,10 @@
 package share
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -36,14 +38,46 @@ func TestNestedShares_inTheWay(t *testing.T) {
 		_, err := s.Ensure(target, "new", directory, sharedvolume.Delete)
 		wantError(t, err, sharedvolume.ErrTaken)
 	}
-	for _, directory := range []string{"a", "a/inside"} {
-		if _, err := inner.Ensure(owned, "new", directory, sharedvolume.Delete); directory == "a" {
-			wantError(t, err, sharedvolume.ErrTaken)
-		}
-	}
+	_, err = inner.Ensure(owned, "new", "a", sharedvolume.Delete)
+	wantError(t, err, sharedvolume.ErrTaken)
 	must(t, removeOne(s.Share, target, "a"))
 	s.holds("team/b/file", "b")
 	must(t, removeOne(inner.Share, owned, "b"))
+}
+
+// TestNestedShares_aroundAVolume: a share that somebody exported from a directory on the way to a volume has volumes inside of that one. They
+// hold its removal.
+func TestNestedShares_aroundAVolume(t *testing.T) {
+	for _, policy := range []sharedvolume.Policy{sharedvolume.Delete, sharedvolume.Archive} {
+		for _, at := range []string{"team", "team/deep"} {
+			s := newSite(t)
+			target := s.prepare()
+			_, err := s.Ensure(target, "a", "team/deep/a", policy)
+			must(t, err)
+			inner, owned := s.within(at)
+			inside := strings.TrimPrefix("team/deep/a/inside/b", at+"/")
+			_, err = inner.Ensure(owned, "b", inside, sharedvolume.Retain)
+			must(t, err)
+			write(t, inner.path(inside+"/file"), "b")
+			// A volume beside it holds nothing.
+			_, err = inner.Ensure(owned, "c", "beside", sharedvolume.Delete)
+			must(t, err)
+			for _, earlier := range []bool{false, true} {
+				if earlier {
+					inner.earlier()
+				}
+				before := tree(t, s.dir)
+				wantError(t, removeOne(s.Share, target, "a"), sharedvolume.ErrState, at, "share of its own")
+				if after := tree(t, s.dir); after != before {
+					t.Errorf("changed:\n%s\nwant:\n%s", after, before)
+				}
+			}
+			must(t, removeOne(inner.Share, owned, "b"))
+			must(t, os.RemoveAll(inner.path(inside)))
+			must(t, removeOne(s.Share, target, "a"))
+			must(t, inner.finds(owned, "c", "beside"))
+		}
+	}
 }
 
 // TestNestedShares_inAVolume: a share that somebody exported from inside of a volume holds the removal of that volume, wherever it is.
@@ -83,6 +117,18 @@ func TestNestedShares_namesOnly(t *testing.T) {
 		"a link":           func(root string) { must(t, os.Symlink("/etc/passwd", root+"/share.json")) },
 		"a directory":      func(root string) { must(t, os.Mkdir(root+"/share.json", 0o755)) },
 		"volumes are none": func(root string) { write(t, root+"/share.json", `{"id":"`+owner+`"}`); write(t, root+"/volumes", "") },
+		"an identity of no share": func(root string) {
+			write(t, root+"/share.json", `{"id":"x"}`)
+			write(t, root+"/volumes/"+owner+"/a.json", "")
+		},
+		"owners that are none": func(root string) {
+			write(t, root+"/share.json", `{"id":"`+owner+`"}`)
+			write(t, root+"/volumes/x/a.json", "")
+		},
+		"records that are none": func(root string) {
+			write(t, root+"/share.json", `{"id":"`+owner+`"}`)
+			write(t, root+"/volumes/"+owner+"/a", "")
+		},
 	} {
 		s := newSite(t)
 		target := s.prepare()
@@ -94,6 +140,26 @@ func TestNestedShares_namesOnly(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestNestedShares_manyNames: what a pod makes below a name of ours is removed in the time that a call has.
+func TestNestedShares_manyNames(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	s.volumes(target, sharedvolume.Delete, "a")
+	root := s.path("team/a/.quarry")
+	write(t, root+"/share.json", `{"id":"`+owner+`"}`)
+	for i := range 1000 {
+		must(t, os.MkdirAll(fmt.Sprintf("%s/volumes/0f3b2c1d-1111-2222-3333-%012d", root, i), 0o755))
+	}
+	d, err := s.root.open("team/a")
+	must(t, err)
+	defer d.close()
+	owners, err := d.some(".quarry/volumes")
+	if err != nil || len(owners) > maxMarks {
+		t.Errorf("%d names are read at once, %v", len(owners), err)
+	}
+	must(t, removeOne(s.Share, target, "a"))
 }
 
 // find reports whether a file of a name and content is anywhere on the share.

@@ -86,6 +86,13 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// TestProbe_numbers refuses numbers that say nothing.
+func TestProbe_numbers(t *testing.T) {
+	must(t, unstable(7, 7, 7))
+	wantReason(t, unstable(7, 8, 7), sharedvolume.ReasonUnstable)
+	wantReason(t, unstable(7, 7, 8), sharedvolume.ReasonUnstable)
+}
+
 // TestTidy removes what killed calls left, once nobody can be at it.
 func TestTidy(t *testing.T) {
 	s := newSite(t)

@@ -145,33 +145,6 @@ func (o *owned) insideOf(in dir, name, place string, self sharedvolume.ID, level
 	return o.inside(at, place, self, levels-1)
 }
 
-// undivided refuses to move a directory in which that of another volume is, of this share or of one that is exported from inside of it.
-func (o *owned) undivided(r record) error {
-	d, err := o.root.open(r.Directory)
-	if err != nil {
-		return err
-	}
-	held, err := d.inhabited()
-	d.close()
-	if err != nil || held {
-		return errors.Join(err, nested(fmt.Sprintf("directory %q", r.Directory), held))
-	}
-	at, err := o.places.open(r.Directory)
-	if isMissing(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer at.close()
-	inner, found, err := o.inside(at, r.Directory, r.id(), maxPlace)
-	if err == nil && found {
-		err = fmt.Errorf("directory %q of volume %s is inside of directory %q, which stays until that volume is gone: %w",
-			inner.Directory, inner.id(), r.Directory, sharedvolume.ErrState)
-	}
-	return err
-}
-
 // claim writes a volume down at its place, unless that is another's. Two agents that claim places inside of each other write first and
 // look afterwards, so that at least one of them sees the other.
 func (o *owned) claim(r record) error {
@@ -280,5 +253,19 @@ func (o *owned) leave(r record) error {
 	if len(ids) > 1 {
 		return o.enter(at, slices.DeleteFunc(ids, func(id sharedvolume.ID) bool { return id == r.id() }))
 	}
-	return ignoreMissing(o.unlink(at, holderFile))
+	return o.withdraw(r, at, holderFile)
+}
+
+// entered opens the place of a volume in the tree of places, and reports whether the volume is written down there.
+func (o *owned) entered(r record) (dir, bool, error) {
+	at, err := o.places.open(r.Directory)
+	if err != nil {
+		return none, false, ignoreMissing(err)
+	}
+	ids, err := o.entries(at)
+	if err != nil {
+		at.close()
+		return none, false, err
+	}
+	return at, slices.Contains(ids, r.id()), nil
 }

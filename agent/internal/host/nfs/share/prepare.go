@@ -261,15 +261,15 @@ func (s *Share) try(marks dir, name string) error {
 	if err := s.move(marks, name, marks, name+renamed); err != nil {
 		return err
 	}
-	inode, err := marks.inode(name + renamed)
+	opened, err := marks.inode(name + renamed)
 	if err != nil {
 		return err
 	}
-	if inode != made.Ino {
-		return sharedvolume.NewProblem(sharedvolume.ReasonUnstable,
-			"The server gives a directory another file number when it is renamed (%d, then %d): no directory could be recognised.", made.Ino, inode)
+	listed, err := marks.entry(name + renamed)
+	if err != nil {
+		return err
 	}
-	return nil
+	return unstable(made.Ino, opened, listed)
 }
 
 // tidyProbes removes the probes of killed calls.

@@ -149,6 +149,75 @@ func TestEnsure_madeMeanwhile(t *testing.T) {
 	must(t, s.finds(target, "pvc-1", "data"))
 }
 
+// TestEnsure_beingRemovedMeanwhile lets another agent make a volume and begin to remove it while one is about to make its directory anew. Nothing
+// comes to the place.
+func TestEnsure_beingRemovedMeanwhile(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	die := s.agent(Config{Hook: func(what string, done bool) error {
+		if what == "link pvc-1.json" && done {
+			return errKilled
+		}
+		return nil
+	}})
+	_, err := die.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	wantError(t, err, errKilled)
+	must(t, os.Remove(s.path(".quarry/making/"+owner+".pvc-1")))
+	begun := false
+	slow := s.agent(Config{Hook: func(what string, done bool) error {
+		if strings.HasPrefix(what, "chmod") && done && !begun {
+			begun = true
+			_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+			must(t, err)
+			write(t, s.path("data/file"), "x")
+			r, err := s.Remove(target, "pvc-1", "", start)
+			if err != nil || r.Done {
+				t.Errorf("%+v, %v", r, err)
+			}
+		}
+		return nil
+	}})
+	_, err = slow.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	wantError(t, err, sharedvolume.ErrState, "being removed")
+	if _, err := os.Stat(s.path("data")); !begun || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("something came to the place: %v", err)
+	}
+	must(t, removeOne(s.Share, target, "pvc-1"))
+	s.gone(target, "pvc-1")
+}
+
+// TestEnsure_unreadablePlace makes a volume whose place cannot be read at this moment. What is there is not taken for gone: the record of the
+// directory stays, and the next call finds it.
+func TestEnsure_unreadablePlace(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	die := s.agent(Config{Hook: func(what string, done bool) error {
+		if what == "move data" && done {
+			return errKilled
+		}
+		return nil
+	}})
+	_, err := die.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	wantError(t, err, errKilled)
+	before := tree(t, s.dir)
+	o, err := s.open(target)
+	must(t, err)
+	defer o.close()
+	r, _, err := o.load("pvc-1")
+	must(t, err)
+	unreadable := *s.Share
+	unreadable.root = none
+	o.Share = &unreadable
+	_, err = o.fetch(r)
+	wantError(t, err, unix.EBADF)
+	if after := tree(t, s.dir); after != before {
+		t.Errorf("changed:\n%s\nwant:\n%s", after, before)
+	}
+	_, err = s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	must(t, err)
+	must(t, s.finds(target, "pvc-1", "data"))
+}
+
 // TestEnsure_removedMeanwhile lets another agent make a volume and retain its directory while one still makes it. The volume stays forgotten,
 // and the directory stays where it is.
 func TestEnsure_removedMeanwhile(t *testing.T) {
@@ -172,6 +241,179 @@ func TestEnsure_removedMeanwhile(t *testing.T) {
 	}
 	s.gone(target, "pvc-1")
 	s.holds("data/file", "precious")
+}
+
+// TestRemove_placeTakenMeanwhile lets another volume take a place while one gives it up. The place stays the other one's, even if its directory
+// is away.
+func TestRemove_placeTakenMeanwhile(t *testing.T) {
+	for at := 1; ; at++ {
+		s := newSite(t)
+		target := s.prepare()
+		s.volumes(target, sharedvolume.Delete, "a")
+		taken := false
+		k := &killer{at: at}
+		slow := s.agent(Config{Hook: func(effect string, done bool) error {
+			if k.hook(effect, done) != nil && !taken {
+				_, err := s.Ensure(target, "b", "team/a", sharedvolume.Delete)
+				taken = err == nil
+			}
+			return nil
+		}})
+		must(t, removeOne(slow, target, "a"))
+		if k.seen < at {
+			break
+		}
+		if !taken {
+			continue
+		}
+		s.holds(".quarry/places/team/a/.volume", owner+"/b\n")
+		must(t, os.Rename(s.path("team/a"), s.path("aside")))
+		_, err := s.Ensure(target, "c", "team/a", sharedvolume.Delete)
+		wantError(t, err, sharedvolume.ErrTaken, owner+"/b")
+	}
+}
+
+// TestEnsure_entersItself makes a volume once more whose entries are gone. They are there again.
+func TestEnsure_entersItself(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	s.volumes(target, sharedvolume.Delete, "a")
+	want := tree(t, s.dir)
+	must(t, errors.Join(os.RemoveAll(s.path(".quarry/places/team")), os.Remove(s.path(fmt.Sprintf(".quarry/index/%d", s.inode("team/a"))))))
+	_, err := s.Ensure(target, "a", "team/a", sharedvolume.Delete)
+	must(t, err)
+	if got := tree(t, s.dir); got != want {
+		t.Errorf("%s\nwant:\n%s", got, want)
+	}
+}
+
+// diesAt dies at the rename of an archive: before it, or right after it.
+func diesAt(after bool) func(string, bool) error {
+	return func(effect string, done bool) error {
+		if strings.HasPrefix(effect, "move archived") && done == after {
+			return errKilled
+		}
+		return nil
+	}
+}
+
+// TestArchive_twoAgents lets another agent archive a volume while one does, at every change and at a later second, and kills both at their
+// renames. The next call tells where the directory is.
+func TestArchive_twoAgents(t *testing.T) {
+	for _, renames := range []bool{false, true} {
+		for at := 1; ; at++ {
+			s := newSite(t)
+			target := s.prepare()
+			s.volumes(target, sharedvolume.Archive, "a")
+			met := false
+			k := &killer{at: at}
+			slow := s.agent(Config{Hook: func(effect string, done bool) error {
+				if k.hook(effect, done) != nil && !met {
+					met = true
+					second := Config{Now: func() time.Time { return start.Add(2 * time.Second) }, Hook: diesAt(renames)}
+					_ = removeOne(s.agent(second), target, "a") // It dies, or is refused.
+				}
+				return diesAt(true)(effect, done)
+			}})
+			_ = removeOne(slow, target, "a") // As above.
+			if !met {
+				break
+			}
+			r, err := s.Remove(target, "a", "", far)
+			if err != nil || !r.Done || r.Note != "" || r.ArchivedAs == "" {
+				t.Errorf("at %d, the other renames %t: %+v, %v", at, renames, r, err)
+				continue
+			}
+			s.holds(r.ArchivedAs+"/file", "a")
+		}
+	}
+}
+
+// TestArchive_overMeanwhile lets another agent come to the end of an archive right after one has renamed the directory. It stays archived.
+func TestArchive_overMeanwhile(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	s.volumes(target, sharedvolume.Archive, "a")
+	over := false
+	slow := s.agent(Config{Hook: func(effect string, done bool) error {
+		if strings.HasPrefix(effect, "move archived") && done && !over {
+			over = true
+			must(t, removeOne(s.Share, target, "a"))
+		}
+		return nil
+	}})
+	r, err := slow.Remove(target, "a", "", far)
+	if err != nil || !r.Done || !over {
+		t.Errorf("%+v, %v", r, err)
+	}
+	s.holds("team/archived-a-20261121T190900Z/file", "a")
+}
+
+// TestEnsure_givenUpMeanwhile lets another agent make a volume while one gives it up, for its place was taken. The volume stays, with its place
+// and its entry in the index.
+func TestEnsure_givenUpMeanwhile(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	die := s.agent(Config{Hook: func(what string, done bool) error {
+		if what == "link a.json" && done {
+			return errKilled
+		}
+		return nil
+	}})
+	_, err := die.Ensure(target, "a", "team/a", sharedvolume.Delete)
+	wantError(t, err, errKilled)
+	_, err = s.Ensure(target, "b", "team/a/inside", sharedvolume.Delete)
+	must(t, err)
+	made := false
+	slow := s.agent(Config{Hook: func(what string, done bool) error {
+		if what == "rmdir "+owner+".a" && !done && !made {
+			made = true
+			must(t, removeOne(s.Share, target, "b"))
+			must(t, os.RemoveAll(s.path("team")))
+			_, err := s.Ensure(target, "a", "team/a", sharedvolume.Delete)
+			must(t, err)
+		}
+		return nil
+	}})
+	_, err = slow.Ensure(target, "a", "team/a", sharedvolume.Delete)
+	if err == nil || !made {
+		t.Errorf("made %t, %v", made, err)
+	}
+	must(t, s.finds(target, "a", "team/a"))
+	must(t, os.Rename(s.path("team/a"), s.path("team/aside")))
+	_, err = s.Ensure(target, "c", "team/a", sharedvolume.Delete)
+	wantError(t, err, sharedvolume.ErrTaken, owner+"/a")
+	must(t, os.Rename(s.path("team/aside"), s.path("team/a")))
+	must(t, removeOne(s.Share, target, "a"))
+}
+
+// TestRemove_readyMeanwhile lets another agent make a volume ready while one removes what was made of it. The volume is either ready with its
+// directory or being removed.
+func TestRemove_readyMeanwhile(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	die := s.agent(Config{Hook: func(what string, done bool) error {
+		if what == "move a" && done {
+			return errKilled
+		}
+		return nil
+	}})
+	_, err := die.Ensure(target, "a", "team/a", sharedvolume.Delete)
+	wantError(t, err, errKilled)
+	asked := false
+	slow := s.agent(Config{Hook: func(what string, done bool) error {
+		if what == "rmdir a" && !done && !asked {
+			asked = true
+			_, err := s.Ensure(target, "a", "team/a", sharedvolume.Delete)
+			wantError(t, err, sharedvolume.ErrState, "being removed")
+		}
+		return nil
+	}})
+	must(t, removeOne(slow, target, "a"))
+	if !asked {
+		t.Error("nothing happened meanwhile")
+	}
+	s.gone(target, "a")
 }
 
 // TestRemove_madeAnewMeanwhile lets another agent remove a volume and make it anew while one still removes it. The new record stays.

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -137,16 +135,64 @@ func (o *owned) finish(r record) (record, error) {
 	case now.State == sharedvolume.Made:
 		return now, nil
 	}
-	r.State = sharedvolume.Made
-	return r, o.save(r)
+	if err := o.enlist(now); err != nil {
+		return record{}, err
+	}
+	made := now
+	made.State = sharedvolume.Made
+	return made, o.replace(now, made)
+}
+
+// replace writes the record of a volume anew, unless another agent changed or removed it. NFS cannot compare and replace at once, so that an
+// agent may still be too late. Whoever removes a volume takes it from the index first: what is not there afterwards goes again.
+func (o *owned) replace(old, r record) error {
+	content, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	draft := uuid.NewString()
+	if err := o.write(o.tmpDir, draft, append(content, '\n')); err != nil {
+		return err
+	}
+	// The look comes after the draft, which takes a while to write.
+	if err := o.same(old); err != nil {
+		return errors.Join(err, ignoreMissing(o.unlink(o.tmpDir, draft)))
+	}
+	if err := o.rename(o.tmpDir, draft, o.volumes, r.Volume+suffix); err != nil || r.Tree != o.tree {
+		return err
+	}
+	if kept, err := o.keeps(r); err != nil || kept {
+		return err
+	}
+	if err = o.same(r); err == nil {
+		err = ignoreMissing(o.unlink(o.volumes, r.Volume+suffix))
+	}
+	return errors.Join(err, changed(r))
+}
+
+// same refuses a record that is not what was read of it.
+func (o *owned) same(r record) error {
+	now, found, err := o.load(r.Volume)
+	if err == nil && (!found || now != r) {
+		err = changed(r)
+	}
+	return err
+}
+
+func changed(r record) error {
+	return fmt.Errorf("volume %s: another agent changed or removed it meanwhile: %w", r.Volume, sharedvolume.ErrBusy)
 }
 
 // progress writes down how far a removal is. Another agent may have come to its end meanwhile: a volume that is forgotten stays forgotten.
 func (o *owned) progress(r record) error {
-	if _, found, err := o.load(r.Volume); err != nil || !found {
+	now, found, err := o.load(r.Volume)
+	if err != nil || !found {
 		return err
 	}
-	return o.save(r)
+	if !now.of(r) || now.State != sharedvolume.Removing {
+		return changed(r)
+	}
+	return o.replace(now, r)
 }
 
 func (o *owned) putRecord(r record, replace bool) error {
@@ -192,53 +238,17 @@ func (s *Share) add(tmp, in dir, name string, content []byte) (sure bool, err er
 	return true, errors.Join(err, s.unlink(tmp, draft))
 }
 
-// forget removes the record of a volume, as the last step of its removal. The record of a directory that another agent made meanwhile stays.
+// forget removes the record of a volume, as the last step of its removal. The record of a directory that another agent made meanwhile stays, and
+// so does that of a volume that was being made and is ready by now.
 func (o *owned) forget(r record) error {
 	now, found, err := o.load(r.Volume)
 	if err != nil || !found {
 		return err
 	}
-	if !now.of(r) {
+	if !now.of(r) || (r.State == sharedvolume.Making) != (now.State == sharedvolume.Making) {
 		return fmt.Errorf("volume %s was made anew meanwhile: %w", r.Volume, sharedvolume.ErrBusy)
 	}
 	return ignoreMissing(o.unlink(o.volumes, r.Volume+suffix))
-}
-
-// note enters the directory of a volume in the index, by which a directory is recognised as somebody's volume.
-func (o *owned) note(r record) error {
-	return o.put(o.tmpDir, o.index, strconv.FormatUint(r.Inode, 10), []byte(r.id().String()+"\n"), true)
-}
-
-// unnote takes the directory of a volume from the index. An entry that is another volume's by now stays: in a copy of the share that one
-// may have the same number.
-func (o *owned) unnote(r record) error {
-	name := strconv.FormatUint(r.Inode, 10)
-	content, err := o.index.read(name)
-	if err != nil {
-		return ignoreMissing(err)
-	}
-	if strings.TrimSpace(string(content)) != r.id().String() {
-		return nil
-	}
-	return ignoreMissing(o.unlink(o.index, name))
-}
-
-// holder finds the volume, of any owner, whose directory has the inode. An entry of the index that its volume's record does not
-// confirm is left over, and counts for nothing.
-func (o *owned) holder(inode uint64) (sharedvolume.ID, bool, error) {
-	content, err := o.index.read(strconv.FormatUint(inode, 10))
-	if isMissing(err) {
-		return sharedvolume.ID{}, false, nil
-	}
-	if err != nil {
-		return sharedvolume.ID{}, false, err
-	}
-	id, err := sharedvolume.Parse(strings.TrimSpace(string(content)))
-	if err != nil {
-		return sharedvolume.ID{}, false, fmt.Errorf("%w: index of inode %d: %w", errDamaged, inode, err)
-	}
-	r, found, err := o.recordOf(id)
-	return id, found && r.Inode == inode && r.Tree == o.tree, err
 }
 
 // recordOf reads the record of a volume of any owner; found is false when there is none.

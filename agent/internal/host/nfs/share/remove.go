@@ -51,9 +51,14 @@ func (o *owned) remove(r record, policy sharedvolume.Policy, until time.Time) (s
 	var err error
 	switch {
 	case r.State == sharedvolume.Making:
-		// Nobody used it yet. What is at its place is empty, or not ours.
+		// Nobody used it yet. What is at its place is empty, or not ours. From here on no agent makes it ready.
 		out.OnDelete = sharedvolume.Delete
-		err = o.unmake(r)
+		if r.Tree == o.tree {
+			r, err = o.begin(r, sharedvolume.Delete, "")
+		}
+		if err == nil {
+			err = o.unmake(r)
+		}
 		out.Done = err == nil
 	case policy == sharedvolume.Retain:
 		out.Note, err = o.retain(r)
@@ -79,7 +84,11 @@ func (o *owned) unmake(r record) error {
 	if err == nil {
 		defer in.close()
 		if inode, err := in.inode(name); err == nil && inode == r.Inode && r.Tree == o.tree {
-			if err := ignoreMissing(o.rmdir(in, name)); err != nil {
+			kept, err := o.keeps(r)
+			if err == nil && kept {
+				err = ignoreMissing(o.rmdir(in, name))
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -105,7 +114,14 @@ func (o *owned) unstage(r record) error {
 
 // retain leaves the directory where it is.
 func (o *owned) retain(r record) (note string, err error) {
+	if r.State == sharedvolume.Removing {
+		return "", nil
+	}
 	there, err := o.where(r)
+	if err == nil {
+		// From here on no agent uses the volume, even if the rest of the removal waits.
+		_, err = o.begin(r, sharedvolume.Retain, "")
+	}
 	if err != nil || there {
 		return "", err
 	}
@@ -141,6 +157,24 @@ func (o *owned) where(r record) (bool, error) {
 	return err == nil, err
 }
 
+// movable reports whether the directory of a volume is at its place, and may be moved away from there. Where another volume has its inode by
+// now, the directory is gone. Where none has it, nobody knows whose the directory is.
+func (o *owned) movable(r record) (bool, error) {
+	there, err := o.where(r)
+	if err != nil || !there {
+		return false, err
+	}
+	kept, err := o.keeps(r)
+	if err != nil || kept {
+		return kept, err
+	}
+	if _, held, err := o.holder(r.Inode); err != nil || held {
+		return false, err
+	}
+	return false, fmt.Errorf("directory %q is left alone: %s/%s/%d does not say that it is the one that was made for volume %s. If it is, write %q into that file; if not, rename it: %w",
+		r.Directory, sharedvolume.MarkDirectory, indexDir, r.Inode, r.Volume, r.id(), sharedvolume.ErrState)
+}
+
 // copiedTo refuses what is at the place of a volume in a copied share, unless the removal gave the place up before.
 func (o *owned) copiedTo(r record) error {
 	if r.State == sharedvolume.Removing {
@@ -166,7 +200,7 @@ func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) err
 	if isMissing(err) {
 		there := false
 		if !r.Moved {
-			if there, err = o.where(r); err != nil {
+			if there, err = o.movable(r); err != nil {
 				return err
 			}
 		}
@@ -203,93 +237,33 @@ func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) err
 	return err
 }
 
-// mine refuses to remove what is not the directory of a volume. A call that was killed between its move and its second look leaves
-// somebody else's directory out of sight: that one is for a person to put back.
-func (o *owned) mine(trash dir, r record) error {
-	st, err := trash.stat()
-	if err != nil || r.Tree == o.tree && st.Ino == r.Inode || r.Tree != o.tree && r.Moved {
-		return err
-	}
-	if r.Tree != o.tree {
-		return fmt.Errorf("the share was copied, and it is not known whether %s/%s/%s is the directory that was made for volume %s: remove it if it is, and move it away if not: %w",
-			sharedvolume.MarkDirectory, removingDir, r.key(), r.Volume, sharedvolume.ErrState)
-	}
-	return fmt.Errorf("%s/%s/%s is not the directory that was made for volume %s, and is left alone: move it back to %q if that is free: %w",
-		sharedvolume.MarkDirectory, removingDir, r.key(), r.Volume, r.Directory, sharedvolume.ErrState)
-}
-
-// discarded opens the directory of a volume where directories are removed.
-func (o *owned) discarded(r record) (dir, error) {
-	trash, err := o.removing.open(r.key())
-	if isOther(err) {
-		return none, fmt.Errorf("%s/%s/%s is no directory: %w", sharedvolume.MarkDirectory, removingDir, r.key(), sharedvolume.ErrState)
-	}
-	return trash, err
-}
-
 // begin writes down what is going to be done, before it is done.
 func (o *owned) begin(r record, doing sharedvolume.Policy, archive string) (record, error) {
 	if r.State == sharedvolume.Removing && r.Archive == archive {
-		return r, nil
+		return r, o.same(r)
 	}
-	r.State, r.Doing, r.Archive = sharedvolume.Removing, doing, archive
-	return r, o.save(r)
-}
-
-// hide writes down that a directory is deleted, and moves it out of sight.
-func (o *owned) hide(r record) (record, dir, error) {
-	if err := o.undivided(r); err != nil {
-		return r, none, err
-	}
-	r, err := o.begin(r, sharedvolume.Delete, "")
-	if err != nil {
-		return r, none, err
-	}
-	trash, err := o.discard(r)
-	return r, trash, err
-}
-
-// vacate writes down that the directory of a volume is out of sight, and gives up its place.
-func (o *owned) vacate(r record) (record, error) {
-	if !r.Moved {
-		r.Moved = true
-		if err := o.progress(r); err != nil {
-			return r, err
-		}
-	}
-	return r, o.unclaim(r)
-}
-
-// discard moves the directory of a volume to where directories are removed.
-func (o *owned) discard(r record) (dir, error) {
-	in, name, err := o.holding(r.Directory)
-	if err != nil {
-		return none, err
-	}
-	defer in.close()
-	if inode, err := in.inode(name); err != nil || inode != r.Inode {
-		return none, fmt.Errorf("directory %q changed meanwhile: %w", r.Directory, sharedvolume.ErrBusy)
-	}
-	if err := o.move(in, name, o.removing, r.key()); err != nil {
-		return none, err
-	}
-	if err := o.moved(r, in, name, o.removing, r.key()); err != nil {
-		return none, err
-	}
-	return o.removing.open(r.key())
+	begun := r
+	begun.State, begun.Doing, begun.Archive = sharedvolume.Removing, doing, archive
+	return begun, o.replace(r, begun)
 }
 
 // moved makes sure that a rename moved the directory of the volume. Whatever else it moved goes back: somebody put it there between the
 // look and the rename.
 func (o *owned) moved(r record, from dir, name string, to dir, newName string) error {
+	var why error
 	inode, err := to.entry(newName)
-	if err == nil && inode == r.Inode {
-		return nil
-	}
 	if err != nil && !isOther(err) {
 		return err
 	}
-	err = fmt.Errorf("directory %q was replaced meanwhile: %w", r.Directory, sharedvolume.ErrState)
+	if err == nil && inode == r.Inode {
+		id, found, err := o.indexed(r.Inode)
+		// Where the index names nobody, the removal is over. An archive still has the inode then, and what was deleted has left it to somebody.
+		if err == nil && (found && id == r.id() || !found && r.Doing == sharedvolume.Archive) {
+			return nil
+		}
+		why = err
+	}
+	err = errors.Join(why, fmt.Errorf("directory %q was replaced meanwhile: %w", r.Directory, sharedvolume.ErrState))
 	if back := o.move(to, newName, from, name); back != nil {
 		return fmt.Errorf("%w; what replaced it is now called %s: %w", err, newName, back)
 	}

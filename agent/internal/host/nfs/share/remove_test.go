@@ -83,6 +83,34 @@ func TestRemove_goneAlready(t *testing.T) {
 	}
 }
 
+// TestRemove_retainKilled kills a removal that leaves the directory at every change. Once anything is done, the volume is not used any more.
+func TestRemove_retainKilled(t *testing.T) {
+	for at := 1; ; at++ {
+		s := newSite(t)
+		target := s.prepare()
+		s.volumes(target, sharedvolume.Retain, "a")
+		before := tree(t, s.dir)
+		k := &killer{at: at, after: true}
+		if err := removeOne(s.agent(Config{Hook: k.hook}), target, "a"); err == nil {
+			if at < 4 {
+				t.Errorf("only %d changes", at)
+			}
+			break
+		}
+		_, err := s.Ensure(target, "a", "team/a", sharedvolume.Retain)
+		if changed := tree(t, s.dir) != before; changed && err == nil {
+			t.Errorf("killed at %d: the volume is used on", at)
+		}
+		moved := s.copied()
+		_, err = moved.Prepare(target)
+		must(t, err)
+		for _, s := range []*site{s, moved} {
+			must(t, removeOne(s.Share, target, "a"))
+			s.holds("team/a/file", "a")
+		}
+	}
+}
+
 // TestRemove_theSaferPolicy keeps what either side wants kept.
 func TestRemove_theSaferPolicy(t *testing.T) {
 	for recorded, asked := range map[sharedvolume.Policy]sharedvolume.Policy{

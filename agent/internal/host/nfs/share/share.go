@@ -11,6 +11,9 @@ package share
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -159,4 +162,133 @@ func missing(err error, t Target) error {
 			sharedvolume.MarkDirectory, t.ShareID)
 	}
 	return sharedvolume.NewProblem(sharedvolume.ReasonNotPrepared, "The share carries no mark of owner %s.", t.Owner)
+}
+
+// List reads the records of an owner in the order of names, from the one behind after on. next is the last name, when there are more.
+func (s *Share) List(t Target, after string, limit int) (list []sharedvolume.Directory, next string, err error) {
+	o, err := s.open(t)
+	if err != nil {
+		return nil, "", err
+	}
+	defer o.close()
+	names, err := o.volumes.names(-1)
+	if err != nil {
+		return nil, "", explain(err)
+	}
+	for i, file := range names {
+		name, ok := strings.CutSuffix(file, suffix)
+		if !ok {
+			return nil, "", fmt.Errorf("%.300q is no record of a volume: %w", file, sharedvolume.ErrState)
+		}
+		names[i] = name
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if name <= after {
+			continue
+		}
+		if len(list) == limit {
+			return list, list[limit-1].Name, nil
+		}
+		r, found, err := o.load(name)
+		if err != nil {
+			return nil, "", explain(err)
+		}
+		if found {
+			list = append(list, o.public(r))
+		}
+	}
+	return list, "", nil
+}
+
+// Find opens the directory of a volume that was made, for mounting it. It changes nothing.
+func (s *Share) Find(t Target, name, directory string) (*os.File, error) {
+	if _, err := sharedvolume.New(t.Owner, name); err != nil {
+		return nil, err
+	}
+	o, err := s.open(t)
+	if err != nil {
+		return nil, err
+	}
+	defer o.close()
+	r, found, err := o.load(name)
+	switch {
+	case err != nil:
+		return nil, explain(err)
+	case !found:
+		return nil, fmt.Errorf("volume %s has no record on the share: %w", name, os.ErrNotExist)
+	case r.State != sharedvolume.Made:
+		return nil, fmt.Errorf("volume %s is %s: %w", name, r.State, sharedvolume.ErrState)
+	case r.Directory != directory:
+		return nil, fmt.Errorf("volume %s has directory %q on record, not %q: %w", name, r.Directory, directory, sharedvolume.ErrState)
+	}
+	if r, err = o.known(r); err != nil {
+		return nil, explain(err)
+	}
+	d, err := s.root.open(r.Directory)
+	switch {
+	case isMissing(err), isOther(err):
+		return nil, fmt.Errorf("directory %q of volume %s is gone from the share: %w", r.Directory, name, sharedvolume.ErrState)
+	case err != nil:
+		return nil, explain(err)
+	}
+	if err := o.recognises(d, r); err != nil {
+		d.close()
+		return nil, explain(err)
+	}
+	return os.NewFile(uintptr(d.fd), directory), nil
+}
+
+// recognises refuses an open directory that is not the one of a volume.
+func (o *owned) recognises(d dir, r record) error {
+	st, err := d.stat()
+	switch {
+	case err != nil:
+		return err
+	case r.Tree != o.tree:
+		return o.unsettled(r)
+	case st.Ino != r.Inode:
+		return fmt.Errorf("directory %q is not the one that was made for volume %s: %w", r.Directory, r.Volume, sharedvolume.ErrState)
+	}
+	return o.ousted(r)
+}
+
+// known returns a record that was compared with the share. One of another tree is of a directory that was not there then.
+func (o *owned) known(r record) (record, error) {
+	if r.Tree == o.tree {
+		return r, nil
+	}
+	c, _, err := o.compared()
+	if err != nil {
+		return r, err
+	}
+	if !c.Done {
+		return r, copiedProblem()
+	}
+	if o.places, err = o.marks.open(placesDir); err != nil {
+		return r, err
+	}
+	// The comparison may have come to its end since the record was read.
+	now, found, err := o.load(r.Volume)
+	if err == nil && (!found || now.State != r.State) {
+		err = fmt.Errorf("volume %s changed meanwhile: %w", r.Volume, sharedvolume.ErrBusy)
+	}
+	return now, err
+}
+
+// onceMore is what a person does to have all records compared.
+const onceMore = "remove " + sharedvolume.MarkDirectory + "/" + comparedFile + " to let all records be compared once more"
+
+// unsettled says why the directory at the place of a volume is not taken for the volume's. A place decides only while the records are
+// compared: what comes there later may be anybody's.
+func (o *owned) unsettled(r record) error {
+	if r.State == sharedvolume.Removing {
+		return fmt.Errorf("the share was copied while volume %s was being removed, and it is not known whether %q is the directory that was made for it: "+
+			"remove it if it is, and move it away until the volume is gone if not: %w", r.Volume, r.Directory, sharedvolume.ErrState)
+	}
+	if _, err := o.settled(r); err != nil {
+		return err
+	}
+	return fmt.Errorf("the share was copied, and directory %q of volume %s was gone when the records were compared with it, or was put back later. "+
+		"What is there is left alone. If it is the volume's, %s; if not, move it away: %w", r.Directory, r.Volume, onceMore, sharedvolume.ErrState)
 }

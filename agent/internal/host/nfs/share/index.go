@@ -1,0 +1,140 @@
+package share
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+// note enters the directory of a volume in the index, by which a directory is recognised as somebody's volume.
+func (o *owned) note(r record) error {
+	return o.put(o.tmpDir, o.index, strconv.FormatUint(r.Inode, 10), []byte(r.id().String()+"\n"), true)
+}
+
+// unnote takes the directory of a volume from the index. An entry that is another volume's by now stays: in a copy of the share that one
+// may have the same number.
+func (o *owned) unnote(r record) error {
+	return o.withdraw(r, o.index, strconv.FormatUint(r.Inode, 10))
+}
+
+// withdraw removes a file that says nothing but a volume's name. Another volume's may replace it after the look at it: what was taken is told by
+// its inode, and goes back.
+func (o *owned) withdraw(r record, in dir, name string) error {
+	content, inode, err := in.file(name)
+	if err != nil || strings.TrimSpace(string(content)) != r.id().String() {
+		return ignoreMissing(err)
+	}
+	draft := uuid.NewString()
+	if err := o.take(in, name, o.tmpDir, draft); err != nil {
+		return ignoreMissing(err)
+	}
+	taken, err := o.tmpDir.search(draft, func(l listed) bool { return l.name == draft })
+	if err == nil && taken.inode == inode {
+		return ignoreMissing(o.unlink(o.tmpDir, draft))
+	}
+	back := o.move(o.tmpDir, draft, in, name)
+	if isTaken(back) || isMissing(back) || errors.Is(back, unix.ESTALE) {
+		// A still later one is there, or another removal took the directory, which was empty: the volume enters itself anew when it is ready.
+		back = ignoreMissing(o.unlink(o.tmpDir, draft))
+	}
+	return errors.Join(err, back)
+}
+
+// holder finds the volume, of any owner, whose directory has the inode. An entry of the index that its volume's record does not
+// confirm is left over, and counts for nothing.
+func (o *owned) holder(inode uint64) (sharedvolume.ID, bool, error) {
+	id, found, err := o.indexed(inode)
+	if err != nil || !found {
+		return sharedvolume.ID{}, false, err
+	}
+	r, found, err := o.recordOf(id)
+	return id, found && r.Inode == inode && r.Tree == o.tree, err
+}
+
+// indexed reads which volume the index gives an inode to; found is false when it names none.
+func (o *owned) indexed(inode uint64) (id sharedvolume.ID, found bool, err error) {
+	content, err := o.index.read(strconv.FormatUint(inode, 10))
+	if err != nil {
+		return sharedvolume.ID{}, false, ignoreMissing(err)
+	}
+	if id, err = sharedvolume.Parse(strings.TrimSpace(string(content))); err != nil {
+		return sharedvolume.ID{}, false, fmt.Errorf("%w: index of inode %d: %w", errDamaged, inode, err)
+	}
+	return id, true, nil
+}
+
+// keeps reports whether the inode on record still is the volume's. A directory that is gone leaves its inode to the next one that is made. If
+// that one is a volume's, the index says so before anybody sees it.
+func (o *owned) keeps(r record) (bool, error) {
+	id, found, err := o.indexed(r.Inode)
+	return found && id == r.id(), err
+}
+
+// enlist enters a volume in the index and at its place, if another agent took it from there by mistake.
+func (o *owned) enlist(r record) error {
+	_, found, err := o.indexed(r.Inode)
+	if err == nil && !found {
+		// Whoever has the inode by now has replaced the entry, or does so later.
+		err = o.put(o.tmpDir, o.index, strconv.FormatUint(r.Inode, 10), []byte(r.id().String()+"\n"), false)
+	}
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	at, entered, err := o.entered(r)
+	at.close()
+	if err == nil && !entered {
+		err = o.claim(r)
+	}
+	if err != nil || found && entered {
+		return err
+	}
+	return o.same(r)
+}
+
+// ousted refuses a volume whose inode another volume has by now.
+func (o *owned) ousted(r record) error {
+	id, held, err := o.holder(r.Inode)
+	if err == nil && held && id != r.id() {
+		err = fmt.Errorf("directory %q of volume %s is gone from the share, and what is there now is that of volume %s: %w",
+			r.Directory, r.Volume, id, sharedvolume.ErrState)
+	}
+	return err
+}
+
+// stays makes sure, right before a rename, that a name still is the volume's directory, and that no other agent went on with the removal.
+func (o *owned) stays(r record, in dir, name string) error {
+	inode, err := in.inode(name)
+	if err != nil || inode != r.Inode {
+		return fmt.Errorf("directory %q changed meanwhile: %w", r.Directory, sharedvolume.ErrBusy)
+	}
+	if kept, err := o.keeps(r); err != nil || !kept {
+		return errors.Join(err, changed(r))
+	}
+	return o.same(r)
+}
+
+// giveUp removes what was made of a volume that finds no place, so that nothing is left of it. What another agent made of it meanwhile stays.
+func (o *owned) giveUp(r record) error {
+	now, found, err := o.load(r.Volume)
+	if err != nil || found && (now.State != sharedvolume.Making || !now.of(r)) {
+		return err
+	}
+	// The record goes first: a volume that another agent makes ready keeps index and place.
+	if err := o.forget(r); err != nil {
+		return err
+	}
+	if err := errors.Join(ignoreMissing(o.rmdir(o.making, r.key())), o.unnote(r), o.unclaim(r)); err != nil {
+		return err
+	}
+	// Another agent may have made it anew meanwhile, of the directory that was out of sight.
+	if now, found, err = o.load(r.Volume); err != nil || !found || !now.of(r) {
+		return err
+	}
+	return o.enlist(now)
+}
