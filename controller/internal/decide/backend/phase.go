@@ -79,7 +79,7 @@ func (s Summary) moving() bool {
 
 // warned reports whether something is wrong that does not keep volumes from being served.
 func (s Summary) warned() bool {
-	if len(s.Unknown) > 0 || s.Failure != "" || s.Trouble != "" || s.Class.Failed != "" {
+	if len(s.Unknown) > 0 || len(s.Whole.Notes) > 0 || s.Failure != "" || s.Trouble != "" || s.Class.Failed != "" {
 		return true
 	}
 	for _, c := range s.Whole.Warnings {
@@ -98,6 +98,7 @@ func (s Summary) Message() string {
 			lines = append(lines, line)
 		}
 	}
+	lines = append(lines, s.Whole.Notes...)
 	if s.Plan != nil && !s.Plan.Approved {
 		lines = append(lines, s.planApproved().Message)
 	}

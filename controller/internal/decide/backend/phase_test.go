@@ -27,6 +27,15 @@ func pools(full bool) Whole {
 	return w
 }
 
+func TestSummary_notesAreTold(t *testing.T) {
+	s := summaryOf(hostOf("n1"))
+	s.Class.Exists = true
+	s.Whole.Notes = []string{"A field says nothing."}
+	if s.Phase() != v1alpha1.PhaseWarning || s.Message() != "A field says nothing." {
+		t.Errorf("%s: %q", s.Phase(), s.Message())
+	}
+}
+
 func TestConditions_driverAndWarnings(t *testing.T) {
 	ready := DriverState{Exists: true, Ready: true}
 	for name, tt := range map[string]struct {

@@ -90,6 +90,8 @@ type Whole struct {
 	Class class.Wish
 	// Facts are conditions that Ready depends on, Warnings those that it does not.
 	Facts, Warnings []metav1.Condition
+	// Notes are sentences about fields of the spec that say nothing. All else works.
+	Notes []string
 	// Wake is when the storage has to be looked at again even if nothing happens; 0 leaves that to the engine.
 	Wake time.Duration
 	// Capacity of a storage whose capacity is not that of its members; nil otherwise.

@@ -2,6 +2,7 @@ package lvm
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,6 +93,21 @@ func TestWhole_class(t *testing.T) {
 	want["quarry.storage/thin-pool"], want["quarry.storage/overprovision-percent"] = "quarry-thin", "400"
 	if got := (scene{cluster: thin}).view().Whole(nil).Class.Parameters; !maps.Equal(got, want) {
 		t.Errorf("%v", got)
+	}
+}
+
+func TestWhole_tellsOfAWipeOnNoHost(t *testing.T) {
+	c := clusterOf(func(c *v1alpha1.Cluster) {
+		c.Spec.Devices = &v1alpha1.DeviceSelector{Wipe: []v1alpha1.WipeConsent{
+			{Host: "n9", Path: "/dev/disk/by-id/a"}, {Host: "n1", Path: "/dev/disk/by-id/a"}, {Host: "n9", Path: "/dev/disk/by-id/b"},
+		}}
+	})
+	got := (scene{cluster: c}).view().Whole([]backend.HostHealth{{Node: "n1"}}).Notes
+	if want := []string{"spec.devices.wipe names no host of this Cluster: n9"}; !slices.Equal(got, want) {
+		t.Errorf("notes %q, want %q", got, want)
+	}
+	if got := (scene{}).view().Whole(nil).Notes; got != nil {
+		t.Errorf("notes %q without a consent", got)
 	}
 }
 

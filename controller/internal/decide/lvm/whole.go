@@ -20,7 +20,25 @@ func (v *View) Whole(hosts []backend.HostHealth) backend.Whole {
 	for _, volume := range v.seen.World.Volumes[""] {
 		w.Holding = append(w.Holding, volume.String())
 	}
+	if strangers := v.strangers(hosts); len(strangers) > 0 {
+		w.Notes = append(w.Notes, "spec.devices.wipe names no host of this Cluster: "+backend.Shorten(strangers, 10))
+	}
 	return w
+}
+
+// strangers are the hosts of consents to a wipe that the Cluster has nothing to do with: a name that was mistyped, most likely.
+func (v *View) strangers(hosts []backend.HostHealth) []string {
+	if v.own.spec.Devices == nil {
+		return nil
+	}
+	var names []string
+	for _, consent := range v.own.spec.Devices.Wipe {
+		if !slices.ContainsFunc(hosts, func(h backend.HostHealth) bool { return h.Node == string(consent.Host) }) {
+			names = append(names, string(consent.Host))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // poolsHealthy is for Clusters that have thin pools only. Nearly full pools still serve, so Ready does not depend on it.
