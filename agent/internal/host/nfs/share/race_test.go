@@ -416,6 +416,33 @@ func TestRemove_readyMeanwhile(t *testing.T) {
 	s.gone(target, "a")
 }
 
+// TestRemove_filledBeforeItWasReady puts a file into a directory that came to its place and was never handed out. No attempt removes it, and
+// the removal ends once a person took the file away.
+func TestRemove_filledBeforeItWasReady(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	die := s.agent(Config{Hook: func(what string, done bool) error {
+		if what == "move a" && done {
+			return errKilled
+		}
+		return nil
+	}})
+	_, err := die.Ensure(target, "a", "team/a", sharedvolume.Retain)
+	wantError(t, err, errKilled)
+	must(t, os.WriteFile(s.path("team/a/file"), []byte("a person's"), 0o600))
+	for range 3 {
+		if err := removeOne(s.Share, target, "a"); err == nil {
+			t.Error("the removal is over, and the directory is not empty")
+		}
+		if _, err := os.Stat(s.path("team/a/file")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(t, os.Remove(s.path("team/a/file")))
+	must(t, removeOne(s.Share, target, "a"))
+	s.gone(target, "a")
+}
+
 // TestRemove_madeAnewMeanwhile lets another agent remove a volume and make it anew while one still removes it. The new record stays.
 func TestRemove_madeAnewMeanwhile(t *testing.T) {
 	s := newSite(t)

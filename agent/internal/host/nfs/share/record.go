@@ -37,6 +37,8 @@ type record struct {
 	// Doing is what the removal does, and Archive the new place of the directory when it is archived.
 	Doing   sharedvolume.Policy `json:"doing,omitempty"`
 	Archive string              `json:"archive,omitempty"`
+	// Unused is true when the removal began before the volume was ready: what is in its directory is not the volume's, and stays.
+	Unused bool `json:"unused,omitempty"`
 	// Moved is true when the directory that is deleted was moved out of sight. What is at its place since then is another's.
 	Moved bool `json:"moved,omitempty"`
 	// Removed counts entries.

@@ -50,7 +50,7 @@ func (o *owned) remove(r record, policy sharedvolume.Policy, until time.Time) (s
 	out := sharedvolume.Removal{OnDelete: policy, Removed: r.Removed}
 	var err error
 	switch {
-	case r.State == sharedvolume.Making:
+	case r.State == sharedvolume.Making, r.Unused:
 		// Nobody used it yet. What is at its place is empty, or not ours. From here on no agent makes it ready.
 		out.OnDelete = sharedvolume.Delete
 		if r.Tree == o.tree {
@@ -243,6 +243,7 @@ func (o *owned) begin(r record, doing sharedvolume.Policy, archive string) (reco
 		return r, o.same(r)
 	}
 	begun := r
+	begun.Unused = r.Unused || r.State == sharedvolume.Making
 	begun.State, begun.Doing, begun.Archive = sharedvolume.Removing, doing, archive
 	return begun, o.replace(r, begun)
 }
