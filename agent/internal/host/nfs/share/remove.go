@@ -204,14 +204,16 @@ func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) err
 				return err
 			}
 		}
-		if !there {
+		if there {
+			r, trash, err = o.hide(r)
+		} else if trash, err = o.discarded(r); isMissing(err) {
+			// Looked for once more after its place: another agent may have moved it out of sight between the two looks.
 			if r.State == sharedvolume.Made {
 				out.Note = goneNote(r)
 			}
 			out.Done = true
 			return nil
 		}
-		r, trash, err = o.hide(r)
 	}
 	if err != nil {
 		return err
