@@ -113,8 +113,9 @@ func (h HostHealth) before() Finding {
 		return Finding{Well, "", h.Object.Status.Message}
 	}
 	switch was.Reason {
-	case v1alpha1.ReasonMaintenance:
-		// It has ended.
+	case v1alpha1.ReasonMaintenance, v1alpha1.ReasonDeleting, v1alpha1.ReasonVolumesExist, v1alpha1.ReasonHostNotFound, v1alpha1.ReasonHostConflict,
+		v1alpha1.ReasonNameTaken, v1alpha1.ReasonOwnerMissing, v1alpha1.ReasonHostNotListed, v1alpha1.ReasonHostNotSelected, v1alpha1.ReasonOwnerDeleted:
+		// The API server tells of it, now as then. It has ended, or another finding says so.
 		return Finding{}
 	case v1alpha1.ReasonPreparing, v1alpha1.ReasonPending:
 		return Finding{Busy, was.Reason, was.Message}

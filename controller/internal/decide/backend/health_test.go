@@ -159,7 +159,13 @@ func TestSummary(t *testing.T) {
 		"too early to say of a host that was not ready": {classed(hostOf("n1", early, was(v1alpha1.ReasonVolumeLost))), "Warning VolumeLost | n1: it was VolumeLost"},
 		"too early to say of a host that was away":      {classed(hostOf("n1", early, was(v1alpha1.ReasonAgentMissing))), "Warning AgentMissing | n1: it was AgentMissing"},
 		"too early to say of a host that was at work":   {classed(hostOf("n1", early, was(v1alpha1.ReasonPreparing))), "Updating Preparing | n1: it was Preparing"},
-		"too early to say after maintenance":            {classed(hostOf("n1", early, was(v1alpha1.ReasonMaintenance))), "Running Ready"},
+		"a host under maintenance that was leaving": {
+			classed(hostOf("n1"), hostOf("n2", down, quiesced, was(v1alpha1.ReasonDeleting))), "Running Ready | n2: is under maintenance and not reachable",
+		},
+		"a host under maintenance whose node was gone": {
+			classed(hostOf("n1"), hostOf("n2", down, quiesced, was(v1alpha1.ReasonHostNotFound))), "Running Ready | n2: is under maintenance and not reachable",
+		},
+		"too early to say after maintenance": {classed(hostOf("n1", early, was(v1alpha1.ReasonMaintenance))), "Running Ready"},
 		"a host under maintenance that lacked a volume": {
 			classed(hostOf("n1"), hostOf("n2", down, quiesced, was(v1alpha1.ReasonVolumeLost))), "Warning VolumeLost | n2: it was VolumeLost",
 		},
