@@ -167,8 +167,9 @@ func (o *owned) hide(r record) (record, dir, error) {
 // vacate writes down that the directory of a volume is out of sight, and gives up its place.
 func (o *owned) vacate(r record) (record, error) {
 	if !r.Moved {
+		var err error
 		r.Moved = true
-		if err := o.progress(r); err != nil {
+		if r, err = o.progress(r); err != nil {
 			return r, err
 		}
 	}

@@ -185,16 +185,19 @@ func changed(r record) error {
 	return fmt.Errorf("volume %s: another agent changed or removed it meanwhile: %w", r.Volume, sharedvolume.ErrBusy)
 }
 
-// progress writes down how far a removal is. Another agent may have come to its end meanwhile: a volume that is forgotten stays forgotten.
-func (o *owned) progress(r record) error {
+// progress writes down how far a removal is, and returns the record as it is then. Another agent may have come to its end meanwhile: a volume
+// that is forgotten stays forgotten. What is being done is the record's to say: the caller may have read it before another agent began.
+func (o *owned) progress(r record) (record, error) {
 	now, found, err := o.load(r.Volume)
 	if err != nil || !found {
-		return err
+		return r, err
 	}
 	if !now.of(r) || now.State != sharedvolume.Removing {
-		return changed(r)
+		return r, changed(r)
 	}
-	return o.replace(now, r)
+	next := now
+	next.Moved, next.Removed = now.Moved || r.Moved, max(now.Removed, r.Removed)
+	return next, o.replace(now, next)
 }
 
 func (o *owned) putRecord(r record, replace bool) error {

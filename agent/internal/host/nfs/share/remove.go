@@ -233,7 +233,7 @@ func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) err
 		return ignoreMissing(o.rmdir(o.removing, r.key()))
 	}
 	r.Removed = out.Removed
-	if saveErr := o.progress(r); err == nil {
+	if _, saveErr := o.progress(r); err == nil {
 		err = saveErr
 	}
 	return err

@@ -171,3 +171,38 @@ func TestRemove_withoutIndex(t *testing.T) {
 		must(t, removeOne(s.Share, target, "a"))
 	}
 }
+
+// TestRemove_hiddenAfterTheLook lets one agent read the record of a volume, and another one begin its removal, move the directory out of sight and
+// be killed. The first agent finds the directory there. What it writes down is what the other one began.
+func TestRemove_hiddenAfterTheLook(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	must(t, err)
+	write(t, s.path("data/a"), "x")
+	o, err := s.open(target)
+	must(t, err)
+	defer o.close()
+	must(t, o.ready())
+	read, _, err := o.load("pvc-1")
+	must(t, err)
+	killed := s.agent(Config{Hook: func(what string, done bool) error {
+		if what == "move "+owner+".pvc-1" && done {
+			return errKilled
+		}
+		return nil
+	}})
+	_, err = killed.Remove(target, "pvc-1", "", far)
+	wantError(t, err, errKilled)
+	var out sharedvolume.Removal
+	must(t, o.delete(read, start, &out))
+	if out.Done {
+		t.Error("done without any time")
+	}
+	now, _, err := o.load("pvc-1")
+	if err != nil || now.State != sharedvolume.Removing || now.Doing != sharedvolume.Delete || !now.Moved {
+		t.Errorf("the record says %+v, %v", now, err)
+	}
+	must(t, removeOne(s.Share, target, "pvc-1"))
+	s.gone(target, "pvc-1")
+}
