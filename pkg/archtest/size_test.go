@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,24 +24,10 @@ const (
 // apiPackages hold one file per kind, whatever the number of kinds.
 var apiPackages = []string{"pkg/api"}
 
-// largePackages are over the limit today, with the number of files that they may have until they are split. The list only ever
-// shrinks.
-var largePackages = map[string]int{
-	"agent/internal/host/disk":                    14,
-	"controller/internal/reconcile/harborcluster": 13,
-}
-
 func TestPackagesAreSmall(t *testing.T) {
-	left := maps.Clone(largePackages)
 	for _, p := range load(t) {
-		name := relative(p.ImportPath)
 		if bound(p.ImportPath, apiPackages) {
 			continue
-		}
-		limit, large := largePackages[name]
-		delete(left, name)
-		if !large {
-			limit = maxPackageFiles
 		}
 		files := 0
 		for _, f := range slices.Concat(p.GoFiles, p.CgoFiles) {
@@ -50,15 +35,9 @@ func TestPackagesAreSmall(t *testing.T) {
 				files++
 			}
 		}
-		switch {
-		case files > limit:
-			t.Errorf("%s has %d files, the limit is %d: split it by a second noun", name, files, limit)
-		case large && files <= maxPackageFiles:
-			t.Errorf("%s has %d files: take it off the list of large packages", name, files)
+		if files > maxPackageFiles {
+			t.Errorf("%s has %d files, the limit is %d: split it by a second noun", relative(p.ImportPath), files, maxPackageFiles)
 		}
-	}
-	for name := range left {
-		t.Errorf("%s is on the list of large packages and does not exist", name)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/host/block"
 	"quarry.storage/quarry/agent/internal/host/disk"
+	"quarry.storage/quarry/agent/internal/host/disk/format"
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/plan"
@@ -123,7 +124,7 @@ func newFake(names ...string) *fake {
 func (f *fake) label(name, uuid string) {
 	facts := f.facts["/dev/"+name]
 	facts.PVUUID, facts.HeadTailZero, facts.ContentDigest = uuid, false, ""
-	facts.Signatures = []disk.Signature{{Type: "LVM2_member", Offset: 536, UUID: uuid}}
+	facts.Signatures = []format.Signature{{Type: "LVM2_member", Offset: 536, UUID: uuid}}
 	f.facts["/dev/"+name] = facts
 }
 
@@ -167,7 +168,7 @@ func TestInspected_isWhatAnObservationSees(t *testing.T) {
 	f := newFake("sda")
 	f.devices[0].Model, f.devices[0].Serial, f.devices[0].Partitions = "m", "s", []string{"sda1"}
 	facts := disk.Facts{
-		SizeBytes: size, ContentDigest: "c", Signatures: []disk.Signature{{Type: "ext4", Offset: 1, UUID: "u", Label: "l"}},
+		SizeBytes: size, ContentDigest: "c", Signatures: []format.Signature{{Type: "ext4", Offset: 1, UUID: "u", Label: "l"}},
 	}
 	for name, change := range map[string]func(*disk.Facts){
 		"as it is":                 func(*disk.Facts) {},
@@ -175,7 +176,7 @@ func TestInspected_isWhatAnObservationSees(t *testing.T) {
 		"with another size":        func(f *disk.Facts) { f.SizeBytes++ },
 		"empty":                    func(f *disk.Facts) { f.HeadTailZero, f.Signatures = true, nil },
 		"with data of no format":   func(f *disk.Facts) { f.Signatures = nil },
-		"with a second filesystem": func(f *disk.Facts) { f.Signatures = append(f.Signatures, disk.Signature{Type: "xfs"}) },
+		"with a second filesystem": func(f *disk.Facts) { f.Signatures = append(f.Signatures, format.Signature{Type: "xfs"}) },
 	} {
 		seen := facts
 		change(&seen)

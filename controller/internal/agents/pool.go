@@ -84,12 +84,17 @@ func (p *Pool) SetAddress(node, address, podUID string) {
 	if p.ctx.Err() != nil {
 		return
 	}
+	p.link(node).dial(address, podUID)
+}
+
+// link returns that of a node, a new one for a node that is told of for the first time. The caller holds the lock.
+func (p *Pool) link(node string) *link {
 	l := p.links[node]
 	if l == nil {
 		l = newLink(p, node)
 		p.links[node] = l
 	}
-	l.dial(address, podUID)
+	return l
 }
 
 // Remove says that no agent runs on a node. Its last report is kept. A node that is told of for the first time counts as connecting for
@@ -100,12 +105,7 @@ func (p *Pool) Remove(node string) {
 	if p.ctx.Err() != nil {
 		return
 	}
-	l := p.links[node]
-	if l == nil {
-		l = newLink(p, node)
-		p.links[node] = l
-	}
-	l.leave()
+	p.link(node).leave()
 }
 
 // Complete says that SetAddress or Remove was called for every node that there is. A process may run for days before anybody tells it of

@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/agent/internal/host/disk/format"
 )
 
 // device is a device that is open for writing, exclusively.
@@ -76,21 +78,21 @@ func (d *device) write(b []byte, off int64) error {
 }
 
 // zero clears a range in pieces, so that the context is looked at in between.
-func (d *device) zero(ctx context.Context, s span) error {
+func (d *device) zero(ctx context.Context, r format.Range) error {
 	const piece = 256 << 10
-	if s.off < 0 || s.n < 0 || s.off+s.n > d.size {
-		return fmt.Errorf("range %d+%d is not within %d bytes", s.off, s.n, d.size)
+	if r.Offset < 0 || r.Bytes < 0 || r.Offset+r.Bytes > d.size {
+		return fmt.Errorf("range %d+%d is not within %d bytes", r.Offset, r.Bytes, d.size)
 	}
-	zeroes := make([]byte, min(piece, s.n))
-	for s.n > 0 {
+	zeroes := make([]byte, min(piece, r.Bytes))
+	for r.Bytes > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n := min(piece, s.n)
-		if err := d.write(zeroes[:n], s.off); err != nil {
+		n := min(piece, r.Bytes)
+		if err := d.write(zeroes[:n], r.Offset); err != nil {
 			return err
 		}
-		s.off, s.n = s.off+n, s.n-n
+		r.Offset, r.Bytes = r.Offset+n, r.Bytes-n
 	}
 	return nil
 }

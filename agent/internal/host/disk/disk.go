@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"quarry.storage/quarry/agent/internal/host/disk/format"
 	"quarry.storage/quarry/agent/internal/host/disk/lock"
 )
 
@@ -21,7 +22,7 @@ type Facts struct {
 	SizeBytes   int64
 	SectorBytes int
 	// Signatures, ordered by offset and type.
-	Signatures []Signature
+	Signatures []format.Signature
 	// HeadTailZero is true when the first and the last MiB hold only zeroes.
 	HeadTailZero bool
 	// ContentDigest is the SHA-256, in hex, of the first and the last MiB; empty for a physical volume, whose content moves.
@@ -34,19 +35,9 @@ type Facts struct {
 	PVInGroup bool
 }
 
-// Clean tells whether nothing at all was found.
+// Clean reports whether nothing at all was found.
 func (f Facts) Clean() bool {
 	return len(f.Signatures) == 0 && f.HeadTailZero && f.Wipe == nil && f.PVUUID == ""
-}
-
-// Signature is one mark found on a device.
-type Signature struct {
-	// Type as libblkid names it where it knows it.
-	Type string
-	// Offset of the mark in bytes.
-	Offset int64
-	// UUID and Label that the format carries, if any.
-	UUID, Label string
 }
 
 // Kinds of failures, for errors.Is.

@@ -8,7 +8,13 @@ import (
 	"testing"
 )
 
-const testSize = 64 * mib
+const (
+	kib = int64(1) << 10
+	mib = int64(1) << 20
+	gib = int64(1) << 30
+
+	testSize = 64 * mib
+)
 
 // newImage makes an empty image file of the given size.
 func newImage(t *testing.T, size int64) string {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+
+	"quarry.storage/quarry/agent/internal/host/disk/format"
 )
 
 // The mark of a wipe in progress, at the very start of the device. It fits into the smallest sector, so that it is there
@@ -26,11 +28,8 @@ type Mark struct {
 	// Digest is the digest of the device that the wipe was approved for.
 	Digest string
 	// ranges are the places to clear that only what has been destroyed already would tell.
-	ranges []span
+	ranges []format.Range
 }
-
-// span is a range of bytes on a device.
-type span struct{ off, n int64 }
 
 // encode makes the sector that holds the mark.
 func (m Mark) encode() ([]byte, error) {
@@ -42,8 +41,8 @@ func (m Mark) encode() ([]byte, error) {
 	body = append(body, m.Digest...)
 	body = le.AppendUint16(body, uint16(len(m.ranges)))
 	for _, r := range m.ranges {
-		body = le.AppendUint64(body, uint64(r.off))
-		body = le.AppendUint64(body, uint64(r.n))
+		body = le.AppendUint64(body, uint64(r.Offset))
+		body = le.AppendUint64(body, uint64(r.Bytes))
 	}
 	out := append([]byte(markMagic), le.AppendUint16(nil, uint16(len(body)))...)
 	out = append(out, body...)
@@ -80,7 +79,7 @@ func decodeMark(head []byte) *Mark {
 	}
 	for i := range count {
 		r := rest[2+16*i:]
-		m.ranges = append(m.ranges, span{int64(le.Uint64(r)), int64(le.Uint64(r[8:]))})
+		m.ranges = append(m.ranges, format.Range{Offset: int64(le.Uint64(r)), Bytes: int64(le.Uint64(r[8:]))})
 	}
 	return m
 }

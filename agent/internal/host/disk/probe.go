@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"sync"
+
+	"quarry.storage/quarry/agent/internal/host/disk/format"
 )
 
 // ProbeFile reads the facts through an open file, for a check under the exclusive open of Wipe and Release as well.
@@ -19,7 +21,7 @@ func ProbeFile(f *os.File) (Facts, error) {
 	if err != nil {
 		return Facts{}, fmt.Errorf("probe %s: %w", f.Name(), err)
 	}
-	defer im.free()
+	defer im.Free()
 	others, err := otherReaders(f, im, facts.Signatures)
 	facts.merge(others)
 	if err != nil && len(facts.Signatures) == 0 && facts.Wipe == nil {
@@ -29,27 +31,27 @@ func ProbeFile(f *os.File) (Facts, error) {
 }
 
 // probeOwn reads with this package's own means only.
-func probeOwn(f *os.File) (Facts, *image, error) {
+func probeOwn(f *os.File) (Facts, *format.Image, error) {
 	size, sector, err := geometry(f)
 	if err != nil {
 		return Facts{}, nil, err
 	}
-	im, err := load(f, size, sector)
+	im, err := format.Load(f, size)
 	if err != nil {
 		return Facts{}, nil, err
 	}
-	facts := Facts{SizeBytes: size, SectorBytes: sector, HeadTailZero: im.zero()}
-	if facts.Wipe = decodeMark(im.head); facts.Wipe != nil {
-		facts.Signatures = append(facts.Signatures, Signature{Type: markType})
+	facts := Facts{SizeBytes: size, SectorBytes: sector, HeadTailZero: im.Zero()}
+	if facts.Wipe = decodeMark(im.Head); facts.Wipe != nil {
+		facts.Signatures = append(facts.Signatures, format.Signature{Type: markType})
 	}
-	found := scan(im)
-	if label := readLabel(im); label != nil {
-		facts.PVUUID, facts.PVInGroup = label.uuid, label.inGroup
-		found = append(found, Signature{Type: lvmType, Offset: label.off + 24, UUID: label.uuid})
+	found := format.Find(im)
+	if label := format.ReadLabel(im); label != nil {
+		facts.PVUUID, facts.PVInGroup = label.UUID, label.InGroup
+		found = append(found, label.Signature())
 	}
 	facts.merge(found)
-	if im.err != nil {
-		return Facts{}, nil, im.err
+	if im.Err != nil {
+		return Facts{}, nil, im.Err
 	}
 	if facts.PVUUID == "" {
 		facts.ContentDigest = contentDigest(im, facts.HeadTailZero)
@@ -59,13 +61,13 @@ func probeOwn(f *os.File) (Facts, *image, error) {
 
 // zeroDigest is the digest of two ends of full length that hold only zeroes: that of every empty disk. Computing it again for each of
 // them at each look was most of the work of a look.
-var zeroDigest = sync.OnceValue(func() string { return digestOf(make([]byte, edge), make([]byte, edge)) })
+var zeroDigest = sync.OnceValue(func() string { return digestOf(make([]byte, format.Edge), make([]byte, format.Edge)) })
 
-func contentDigest(im *image, zero bool) string {
-	if zero && len(im.head) == edge && len(im.tail) == edge {
+func contentDigest(im *format.Image, zero bool) string {
+	if zero && len(im.Head) == format.Edge && len(im.Tail) == format.Edge {
 		return zeroDigest()
 	}
-	return digestOf(im.head, im.tail)
+	return digestOf(im.Head, im.Tail)
 }
 
 func digestOf(head, tail []byte) string {
@@ -76,33 +78,14 @@ func digestOf(head, tail []byte) string {
 }
 
 // merge adds signatures; the same one from two readers stays one.
-func (f *Facts) merge(found []Signature) {
+func (f *Facts) merge(found []format.Signature) {
 	for _, s := range found {
-		same := func(o Signature) bool { return o.Type == s.Type && o.Offset == s.Offset }
+		same := func(o format.Signature) bool { return o.Type == s.Type && o.Offset == s.Offset }
 		if !slices.ContainsFunc(f.Signatures, same) {
 			f.Signatures = append(f.Signatures, s)
 		}
 	}
-	slices.SortFunc(f.Signatures, func(a, b Signature) int {
+	slices.SortFunc(f.Signatures, func(a, b format.Signature) int {
 		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Type, b.Type))
 	})
-}
-
-// scan applies the table, the parsers and the partition table readers.
-func scan(im *image) []Signature {
-	var out []Signature
-	for _, m := range magics {
-		for _, off := range m.at {
-			if off < 0 {
-				off += im.size
-			}
-			if s, ok := m.match(im, off); ok {
-				out = append(out, s)
-			}
-		}
-	}
-	for _, parse := range parsers {
-		out = append(out, parse(im)...)
-	}
-	return append(out, partitionTables(im, out)...)
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/diskfs/go-diskfs/partition/mbr"
 	"github.com/siderolabs/go-blockdevice/v2/blkid"
 	"github.com/sirupsen/logrus"
+
+	"quarry.storage/quarry/agent/internal/host/disk/format"
 )
 
 func init() {
@@ -20,7 +22,7 @@ func init() {
 
 // blkidNames are libblkid's names for what go-blockdevice calls otherwise.
 var blkidNames = map[string]string{
-	"lvm2-pv":   lvmType,
+	"lvm2-pv":   format.LVM,
 	"luks":      "crypto_LUKS",
 	"zfs":       "zfs_member",
 	"bluestore": "ceph_bluestore",
@@ -28,13 +30,13 @@ var blkidNames = map[string]string{
 
 // otherReaders asks the two libraries. Their findings are dropped where this package's table has found the same type
 // already, as it knows the offsets more exactly.
-func otherReaders(f *os.File, im *image, own []Signature) (found []Signature, err error) {
+func otherReaders(f *os.File, im *format.Image, own []format.Signature) (found []format.Signature, err error) {
 	known := map[string]bool{}
 	for _, s := range own {
 		known[s.Type] = true
 	}
-	a, errA := guarded("go-blockdevice", func() ([]Signature, error) { return blkidReader(f, im) })
-	b, errB := guarded("go-diskfs", func() ([]Signature, error) { return tableReader(f, im) })
+	a, errA := guarded("go-blockdevice", func() ([]format.Signature, error) { return blkidReader(f, im) })
+	b, errB := guarded("go-diskfs", func() ([]format.Signature, error) { return tableReader(f, im) })
 	for _, s := range append(a, b...) {
 		if !known[s.Type] {
 			found = append(found, s)
@@ -44,7 +46,7 @@ func otherReaders(f *os.File, im *image, own []Signature) (found []Signature, er
 }
 
 // guarded keeps a reader that stumbles over what is on the disk from taking the agent with it.
-func guarded(reader string, read func() ([]Signature, error)) (found []Signature, err error) {
+func guarded(reader string, read func() ([]format.Signature, error)) (found []format.Signature, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			found, err = nil, fmt.Errorf("%s: %v", reader, p)
@@ -58,8 +60,8 @@ func guarded(reader string, read func() ([]Signature, error)) (found []Signature
 }
 
 // blkidReader is what go-blockdevice finds on the whole device.
-func blkidReader(f *os.File, im *image) ([]Signature, error) {
-	if im.size < edge {
+func blkidReader(f *os.File, im *format.Image) ([]format.Signature, error) {
+	if im.Size < format.Edge {
 		// It refuses a device that is smaller than what it reads at once; such a one is all head to the table.
 		return nil, nil
 	}
@@ -67,7 +69,7 @@ func blkidReader(f *os.File, im *image) ([]Signature, error) {
 	if err != nil || info.Name == "" {
 		return nil, err
 	}
-	s := Signature{Type: info.Name}
+	s := format.Signature{Type: info.Name}
 	if name, ok := blkidNames[info.Name]; ok {
 		s.Type = name
 	}
@@ -80,19 +82,19 @@ func blkidReader(f *os.File, im *image) ([]Signature, error) {
 	if info.Label != nil {
 		s.Label = *info.Label
 	}
-	return []Signature{s}, nil
+	return []format.Signature{s}, nil
 }
 
 // tableReader is the partition table that go-diskfs finds, under either assumption about the sector size. It reports no
 // table and a damaged one by the same error, so its errors say nothing.
-func tableReader(f *os.File, im *image) ([]Signature, error) {
+func tableReader(f *os.File, im *format.Image) ([]format.Signature, error) {
 	b := file.New(f, true)
 	for _, sector := range []int{512, 4096} {
-		if im.size < int64(4*sector) {
+		if im.Size < int64(4*sector) {
 			continue
 		}
 		if t, err := gpt.Read(b, sector, sector); err == nil && t != nil {
-			return []Signature{{Type: "gpt", Offset: int64(sector), UUID: t.UUID()}}, nil
+			return []format.Signature{{Type: "gpt", Offset: int64(sector), UUID: t.UUID()}}, nil
 		}
 	}
 	t, err := mbr.Read(b, 512, 512)
@@ -101,7 +103,7 @@ func tableReader(f *os.File, im *image) ([]Signature, error) {
 	}
 	for _, p := range t.Partitions {
 		if p.Type != mbr.Empty && p.Size > 0 {
-			return []Signature{{Type: "dos", Offset: 510, UUID: t.UUID()}}, nil
+			return []format.Signature{{Type: "dos", Offset: 510, UUID: t.UUID()}}, nil
 		}
 	}
 	return nil, nil

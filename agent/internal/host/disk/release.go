@@ -3,7 +3,10 @@ package disk
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
+
+	"quarry.storage/quarry/agent/internal/host/disk/format"
 )
 
 // Release makes a physical volume that belongs to no group a clean device. It must carry exactly the given UUID; the label
@@ -29,30 +32,31 @@ func (d *device) release(ctx context.Context, pvUUID string, verify func(*os.Fil
 	if err != nil {
 		return err
 	}
-	label := readLabel(im)
+	label := format.ReadLabel(im)
 	switch {
 	case label == nil && d.checkClean() == nil:
 		return nil
-	case label == nil || pvUUID == "" || label.uuid != pvUUID:
+	case label == nil || pvUUID == "" || label.UUID != pvUUID:
 		return fmt.Errorf("%w: wanted %s", ErrNotOurs, pvUUID)
-	case label.inGroup:
+	case label.InGroup:
 		return fmt.Errorf("%w: the physical volume belongs to a group", ErrBusy)
 	}
 	sector := int64(d.sector)
-	start := label.off / sector * sector
+	start := label.Offset / sector * sector
 	after := start + sector
 	// Data of former logical volumes can look like a signature of the whole device.
-	spans := append(knownFar(d.size), farRanges(im, facts.Signatures)...)
-	spans = append(spans, span{im.tailOff, d.size - im.tailOff}, span{after, int64(len(im.head)) - after}, span{0, start})
-	for _, s := range spans {
-		if err := d.zero(ctx, s); err != nil {
+	ranges := append(format.KnownFar(d.size), im.FoundFar(facts.Signatures, math.MaxInt)...)
+	ranges = append(ranges, format.Range{Offset: im.TailOff, Bytes: d.size - im.TailOff},
+		format.Range{Offset: after, Bytes: int64(len(im.Head)) - after}, format.Range{Bytes: start})
+	for _, r := range ranges {
+		if err := d.zero(ctx, r); err != nil {
 			return err
 		}
 	}
 	if err := d.sync(); err != nil {
 		return err
 	}
-	if err := d.zero(ctx, span{start, sector}); err != nil {
+	if err := d.zero(ctx, format.Range{Offset: start, Bytes: sector}); err != nil {
 		return err
 	}
 	if err := d.sync(); err != nil {

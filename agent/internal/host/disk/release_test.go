@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"testing"
+
+	"quarry.storage/quarry/agent/internal/host/disk/format"
 )
 
 const (
@@ -27,7 +29,7 @@ func putPV(t *testing.T, img string, inGroup bool) {
 	le.PutUint64(b[112:], uint64(mib)-4096)
 	put(t, img, 512, string(b))
 	area := make([]byte, 512)
-	copy(area[4:], mdaMagic)
+	copy(area[4:], " LVM2 x[5A%r0N*>")
 	if inGroup {
 		le.PutUint64(area[40:], 512)
 		le.PutUint64(area[48:], 100)
@@ -41,7 +43,7 @@ func TestReadLabel(t *testing.T) {
 		img := newImage(t, testSize)
 		putPV(t, img, inGroup)
 		got := facts(t, img)
-		if got.PVUUID != pvUUID || got.PVInGroup != inGroup || got.ContentDigest != "" || !types(got)[lvmType] {
+		if got.PVUUID != pvUUID || got.PVInGroup != inGroup || got.ContentDigest != "" || !types(got)[format.LVM] {
 			t.Errorf("in a group %v: %+v", inGroup, got)
 		}
 	}

@@ -3,7 +3,6 @@ package disk
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"unsafe"
 
@@ -54,24 +53,4 @@ func rereadPartitions(f *os.File) error {
 		return fmt.Errorf("read the partitions of %s again: %w", f.Name(), err)
 	}
 	return nil
-}
-
-// readAt reads exactly n bytes, or fewer where the device ends; beyond the end it reads nothing.
-func readAt(r io.ReaderAt, size, off int64, n int) ([]byte, error) {
-	if off < 0 || off >= size {
-		return nil, nil
-	}
-	return readInto(make([]byte, min(int64(n), size-off)), r, size, off)
-}
-
-// readInto is readAt into a buffer, as much as that holds.
-func readInto(buf []byte, r io.ReaderAt, size, off int64) ([]byte, error) {
-	if off < 0 || off >= size {
-		return nil, nil
-	}
-	buf = buf[:min(int64(len(buf)), size-off)]
-	if _, err := r.ReadAt(buf, off); err != nil {
-		return nil, fmt.Errorf("read %d bytes at %d: %w", len(buf), off, err)
-	}
-	return buf, nil
 }

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
+
+	"quarry.storage/quarry/agent/internal/host/disk/format"
 )
 
 // Wipe makes a device clean: no partition table, no signature, both ends zero. The mark, with the digest that the wipe was
@@ -40,7 +41,7 @@ func (d *device) wipe(ctx context.Context, digest string, verify func(*os.File) 
 		if d.checkClean() == nil {
 			return d.rereadPartitions()
 		}
-		mark = &Mark{Digest: digest, ranges: farRanges(im, facts.Signatures)}
+		mark = &Mark{Digest: digest, ranges: im.FoundFar(facts.Signatures, markRanges)}
 		if err := d.writeMark(mark); err != nil {
 			return err
 		}
@@ -51,7 +52,7 @@ func (d *device) wipe(ctx context.Context, digest string, verify func(*os.File) 
 	if err := d.checkMarked(); err != nil {
 		return err
 	}
-	if err := d.zero(ctx, span{0, int64(d.sector)}); err != nil {
+	if err := d.zero(ctx, format.Range{Bytes: int64(d.sector)}); err != nil {
 		return err
 	}
 	if err := d.sync(); err != nil {
@@ -81,12 +82,14 @@ func (d *device) writeMark(m *Mark) error {
 }
 
 // clear zeroes everything that a reader could take for a signature, except the mark.
-func (d *device) clear(ctx context.Context, im *image, mark *Mark) error {
-	spans := []span{{im.tailOff, d.size - im.tailOff}, {int64(d.sector), int64(len(im.head) - d.sector)}}
-	spans = append(spans, knownFar(d.size)...)
-	spans = append(spans, mark.ranges...)
-	for _, s := range spans {
-		if err := d.zero(ctx, s); err != nil {
+func (d *device) clear(ctx context.Context, im *format.Image, mark *Mark) error {
+	ranges := []format.Range{
+		{Offset: im.TailOff, Bytes: d.size - im.TailOff}, {Offset: int64(d.sector), Bytes: int64(len(im.Head) - d.sector)},
+	}
+	ranges = append(ranges, format.KnownFar(d.size)...)
+	ranges = append(ranges, mark.ranges...)
+	for _, r := range ranges {
+		if err := d.zero(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -128,21 +131,4 @@ func leftOver(facts Facts) error {
 		}
 	}
 	return nil
-}
-
-// farRanges are the places away from both ends, and from those that are known, where something was found: only the header
-// that is destroyed first tells of some of them.
-func farRanges(im *image, found []Signature) []span {
-	known := knownFar(im.size)
-	var out []span
-	for _, s := range found {
-		inHead := s.Offset < int64(len(im.head))
-		inTail := s.Offset >= im.tailOff
-		inKnown := slices.ContainsFunc(known, func(k span) bool { return s.Offset >= k.off && s.Offset < k.off+k.n })
-		if !inHead && !inTail && !inKnown && len(out) < markRanges {
-			off := s.Offset &^ (farBytes - 1)
-			out = append(out, span{off, min(farBytes, im.size-off)})
-		}
-	}
-	return out
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"testing"
+
+	"quarry.storage/quarry/agent/internal/host/disk/format"
 )
 
 var (
@@ -53,8 +55,9 @@ func hash(t *testing.T, img string) [32]byte {
 	}
 	defer f.Close()
 	h := sha256.New()
-	for _, s := range append(knownFar(wholeDisk), span{0, 2 * mib}, span{wholeDisk - 2*mib, 2 * mib}, span{300 * mib, 4096}) {
-		if _, err := io.Copy(h, io.NewSectionReader(f, s.off, s.n)); err != nil {
+	for _, r := range append(format.KnownFar(wholeDisk), format.Range{Bytes: 2 * mib}, format.Range{Offset: wholeDisk - 2*mib, Bytes: 2 * mib},
+		format.Range{Offset: 300 * mib, Bytes: 4096}) {
+		if _, err := io.Copy(h, io.NewSectionReader(f, r.Offset, r.Bytes)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -126,7 +129,7 @@ func TestWipe_verifySeesTheOpenFile(t *testing.T) {
 }
 
 func TestMark_damagedIsNone(t *testing.T) {
-	m := Mark{Digest: "abc", ranges: []span{{1, 2}, {3 << 40, 4}}}
+	m := Mark{Digest: "abc", ranges: []format.Range{{Offset: 1, Bytes: 2}, {Offset: 3 << 40, Bytes: 4}}}
 	b, err := m.encode()
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package disk
+package format
 
 import (
 	"encoding/binary"
@@ -7,7 +7,7 @@ import (
 )
 
 // partitionTables looks for the tables that have no place of their own in the table of magics.
-func partitionTables(im *image, found []Signature) []Signature {
+func partitionTables(im *Image, found []Signature) []Signature {
 	out := append(gptTables(im), dosTable(im, found)...)
 	if b := im.at(0, 512); b != nil && binary.BigEndian.Uint16(b[508:]) == 0xDABE && xorWords(b) == 0 {
 		out = append(out, Signature{Type: "sun", Offset: 508})
@@ -34,7 +34,7 @@ func xorWords(b []byte) uint16 {
 
 // gptTables finds the primary header, the backup at the end, for either sector size, and the backup where the primary says
 // it is: that is elsewhere when the disk has grown since. The magic is enough; a header that is damaged is one all the same.
-func gptTables(im *image) []Signature {
+func gptTables(im *Image) []Signature {
 	var out []Signature
 	add := func(off int64) (header []byte) {
 		if header = im.at(off, 92); header == nil || string(header[:8]) != "EFI PART" {
@@ -47,11 +47,11 @@ func gptTables(im *image) []Signature {
 	}
 	for _, sector := range []int64{512, 4096} {
 		header := add(sector)
-		add(im.size - sector)
+		add(im.Size - sector)
 		if header == nil {
 			continue
 		}
-		if alt := binary.LittleEndian.Uint64(header[32:]); alt < uint64(im.size/sector) {
+		if alt := binary.LittleEndian.Uint64(header[32:]); alt < uint64(im.Size/sector) {
 			add(int64(alt) * sector)
 		}
 	}
@@ -61,9 +61,9 @@ func gptTables(im *image) []Signature {
 // bootSectors are the formats whose first sector ends like a partition table.
 var bootSectors = []string{"vfat", "ntfs", "exfat", "BitLocker"}
 
-// dosTable finds a master boot record; one without entries, and one inside the boot sector of a filesystem, too. Where the end of the first sector says that there is one, and neither its entries nor
-// a known filesystem explain it, it is a boot sector of an unknown kind.
-func dosTable(im *image, found []Signature) []Signature {
+// dosTable finds a master boot record, also one without entries and one inside the boot sector of a filesystem. Where the end of the first sector
+// says that there is one, and neither its entries nor a known filesystem explain it, it is a boot sector of an unknown kind.
+func dosTable(im *Image, found []Signature) []Signature {
 	b := im.at(0, 512)
 	if b == nil || b[510] != 0x55 || b[511] != 0xAA {
 		return nil

@@ -1,4 +1,4 @@
-package disk
+package format
 
 import (
 	"encoding/binary"
@@ -6,22 +6,30 @@ import (
 )
 
 const (
-	lvmType = "LVM2_member"
+	// LVM is the type of the signature of a physical volume of LVM.
+	LVM = "LVM2_member"
 	// mdaMagic starts, after a checksum, the header of an LVM metadata area.
 	mdaMagic = " LVM2 x[5A%r0N*>"
 )
 
-// pvLabel is an LVM label.
-type pvLabel struct {
-	// off is the offset of the sector that holds the label.
-	off  int64
-	uuid string
-	// inGroup is true unless the metadata areas, all of them, name no group.
-	inGroup bool
+// Label is the label of a physical volume of LVM.
+type Label struct {
+	// Offset of the sector that holds it, in bytes.
+	Offset int64
+	// UUID as LVM writes it; empty when the label is damaged.
+	UUID string
+	// InGroup is true unless the metadata areas, all of them, name no group.
+	InGroup bool
 }
 
-// readLabel finds the LVM label, which stands in one of the first four sectors of 512 bytes. A damaged one is a label too.
-func readLabel(im *image) *pvLabel {
+// Signature is the label as one of the findings.
+func (l *Label) Signature() Signature {
+	return Signature{Type: LVM, Offset: l.Offset + 24, UUID: l.UUID}
+}
+
+// ReadLabel finds the label of LVM, which stands in one of the first four sectors of 512 bytes; nil when there is none. A damaged one is a label
+// too.
+func ReadLabel(im *Image) *Label {
 	for sector := range int64(4) {
 		off := sector * 512
 		b := im.at(off, 512)
@@ -29,12 +37,12 @@ func readLabel(im *image) *pvLabel {
 			continue
 		}
 		header := int64(binary.LittleEndian.Uint32(b[20:]))
-		l := &pvLabel{off: off, inGroup: true}
+		l := &Label{Offset: off, InGroup: true}
 		if header < 32 || header+40 > 512 {
 			return l
 		}
-		l.uuid = formatPVUUID(b[header : header+32])
-		l.inGroup = anyMetadata(im, b[header+40:])
+		l.UUID = formatPVUUID(b[header : header+32])
+		l.InGroup = anyMetadata(im, b[header+40:])
 		return l
 	}
 	return nil
@@ -42,7 +50,7 @@ func readLabel(im *image) *pvLabel {
 
 // anyMetadata follows the two lists behind the label, data areas and metadata areas, each ended by an entry of zeroes. What
 // cannot be followed counts as metadata of a group.
-func anyMetadata(im *image, lists []byte) bool {
+func anyMetadata(im *Image, lists []byte) bool {
 	areas, list := 0, 0
 	for ; len(lists) >= 16; lists = lists[16:] {
 		off := binary.LittleEndian.Uint64(lists)
@@ -61,11 +69,11 @@ func anyMetadata(im *image, lists []byte) bool {
 	return true
 }
 
-// namesGroup tells whether the metadata area holds metadata; one that was cleared does not.
-func namesGroup(im *image, off int64) bool {
+// namesGroup reports whether the metadata area holds metadata; one that was cleared does not.
+func namesGroup(im *Image, off int64) bool {
 	b := im.at(off, 64)
 	if b == nil {
-		return im.err != nil || off < im.size
+		return im.Err != nil || off < im.Size
 	}
 	return string(b[4:20]) == mdaMagic && binary.LittleEndian.Uint64(b[40:]) != 0
 }

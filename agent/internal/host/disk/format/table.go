@@ -1,4 +1,4 @@
-package disk
+package format
 
 import "encoding/binary"
 
@@ -98,41 +98,41 @@ var magics = []magic{
 	{kind: "aix", at: start, bytes: "\xc9\xc2\xd4\xc1"},
 }
 
-func not(check func(*image, int64) bool) func(*image, int64) bool {
-	return func(im *image, off int64) bool { return !check(im, off) }
+func not(check func(*Image, int64) bool) func(*Image, int64) bool {
+	return func(im *Image, off int64) bool { return !check(im, off) }
 }
 
 // luksHasLabel: only the second version has one.
-func luksHasLabel(im *image, off int64) bool { return im.has(off+6, "\x00\x02") }
+func luksHasLabel(im *Image, off int64) bool { return im.has(off+6, "\x00\x02") }
 
 // bitlockerToGo tells a BitLocker volume on removable media from the FAT filesystem that it looks like.
-func bitlockerToGo(im *image, _ int64) bool {
+func bitlockerToGo(im *Image, _ int64) bool {
 	return im.has(424, "\x3b\xd6\x67\x49\x29\x2e\xd8\x4a\x83\x99\xf6\xa3\x39\xe3\xd0\x01")
 }
 
 // coreStorage wants the block type and the version beside two letters that could be anything.
-func coreStorage(im *image, _ int64) bool {
+func coreStorage(im *Image, _ int64) bool {
 	b := im.at(0, 16)
 	return b != nil && binary.LittleEndian.Uint16(b[8:]) == 1 && binary.LittleEndian.Uint16(b[10:]) == 16
 }
 
 // xfsLog wants a version that exists.
-func xfsLog(im *image, off int64) bool {
+func xfsLog(im *Image, off int64) bool {
 	b := im.at(off+8, 4)
 	return b != nil && (binary.BigEndian.Uint32(b) == 1 || binary.BigEndian.Uint32(b) == 2)
 }
 
 // nilfs wants the revision and a sensible size of the superblock beside two short bytes.
-func nilfs(im *image, off int64) bool {
+func nilfs(im *Image, off int64) bool {
 	b := im.at(off-6, 12)
 	return b != nil && binary.LittleEndian.Uint32(b) == 2 && binary.LittleEndian.Uint16(b[8:]) <= 1024
 }
 
 // hfs wants a block size that exists beside two letters.
-func hfs(im *image, off int64) bool {
+func hfs(im *Image, off int64) bool {
 	b := im.at(off+20, 4)
 	return b != nil && binary.BigEndian.Uint32(b) > 0 && binary.BigEndian.Uint32(b)%512 == 0
 }
 
 // bsdLabel wants the second magic that every label has.
-func bsdLabel(im *image, off int64) bool { return im.has(off+132, "\x57\x45\x56\x82") }
+func bsdLabel(im *Image, off int64) bool { return im.has(off+132, "\x57\x45\x56\x82") }

@@ -1,4 +1,4 @@
-package disk
+package format
 
 import (
 	"bytes"
@@ -22,11 +22,11 @@ type magic struct {
 	// text is true for formats that store the UUID as text of 36 characters.
 	text bool
 	// check refuses what only looks alike; nil accepts. It gets the offset of the magic.
-	check func(im *image, off int64) bool
+	check func(im *Image, off int64) bool
 }
 
 // match looks for the magic at one place.
-func (m magic) match(im *image, off int64) (Signature, bool) {
+func (m magic) match(im *Image, off int64) (Signature, bool) {
 	if !im.has(off, m.bytes) || (m.check != nil && !m.check(im, off)) {
 		return Signature{}, false
 	}
@@ -88,19 +88,3 @@ var luksSecond = []int64{16 * kib, 32 * kib, 64 * kib, 128 * kib, 256 * kib, 512
 
 // btrfsSupers are the superblock of btrfs and its copies.
 var btrfsSupers = []int64{64*kib + 64, 64*mib + 64, 256*gib + 64}
-
-// farBytes is how much is cleared around a place away from the ends.
-const farBytes = 64 << 10
-
-// knownFar are the places away from both ends at which the table looks, for a device of this size.
-func knownFar(size int64) []span {
-	places := []int64{mib, 2 * mib, 4 * mib, 64 * mib, 256 * gib}
-	places = append(places, bluestoreLabels[1:]...)
-	var out []span
-	for _, off := range places {
-		if off < size {
-			out = append(out, span{off, min(farBytes, size-off)})
-		}
-	}
-	return out
-}

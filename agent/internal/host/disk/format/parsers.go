@@ -1,4 +1,4 @@
-package disk
+package format
 
 import (
 	"encoding/binary"
@@ -6,12 +6,12 @@ import (
 )
 
 // parsers look for formats that bytes at fixed places do not tell.
-var parsers = []func(*image) []Signature{
+var parsers = []func(*Image) []Signature{
 	extFamily, fatFamily, mdRAID, drbd, zfs, udf, minix, nilfsBackup, promise, swap,
 }
 
 // extFamily tells the members of the ext family apart by their feature flags, as libblkid does.
-func extFamily(im *image) []Signature {
+func extFamily(im *Image) []Signature {
 	const (
 		compatJournal     = 0x4
 		incompatJournal   = 0x8
@@ -38,7 +38,7 @@ func extFamily(im *image) []Signature {
 }
 
 // fatFamily finds FAT by the names that formatters write into the boot sector.
-func fatFamily(im *image) []Signature {
+func fatFamily(im *Image) []Signature {
 	b := im.at(0, 512)
 	if b == nil {
 		return nil
@@ -70,10 +70,10 @@ func fatFamily(im *image) []Signature {
 }
 
 // mdRAID finds the superblocks of Linux software RAID, each version at its own place.
-func mdRAID(im *image) []Signature {
+func mdRAID(im *Image) []Signature {
 	const little, big = "\xfc\x4e\x2b\xa9", "\xa9\x2b\x4e\xfc"
 	var out []Signature
-	if off := im.size&^(64*kib-1) - 64*kib; im.has(off, little) || im.has(off, big) {
+	if off := im.Size&^(64*kib-1) - 64*kib; im.has(off, little) || im.has(off, big) {
 		s := Signature{Type: "linux_raid_member", Offset: off}
 		if b := im.at(off, 64); b != nil {
 			// Version 0.90 keeps the first word of the UUID apart from the other three.
@@ -81,7 +81,7 @@ func mdRAID(im *image) []Signature {
 		}
 		out = append(out, s)
 	}
-	for _, off := range []int64{(im.size/512 - 16) &^ 7 * 512, 0, 4 * kib} {
+	for _, off := range []int64{(im.Size/512 - 16) &^ 7 * 512, 0, 4 * kib} {
 		if im.has(off, little+"\x01\x00\x00\x00") {
 			out = append(out, Signature{
 				Type: "linux_raid_member", Offset: off,
@@ -93,9 +93,9 @@ func mdRAID(im *image) []Signature {
 }
 
 // drbd finds the metadata of DRBD at the end of the device, of all versions that keep it there.
-func drbd(im *image) []Signature {
+func drbd(im *Image) []Signature {
 	const magicOff = 60
-	off := im.size&^(4*kib-1) - 4*kib
+	off := im.Size&^(4*kib-1) - 4*kib
 	for _, m := range []string{"\x83\x74\x02\x6b", "\x83\x74\x02\x6c", "\x83\x74\x02\x6d"} {
 		if im.has(off+magicOff, m) {
 			return []Signature{{Type: "drbd", Offset: off + magicOff}}
@@ -105,9 +105,9 @@ func drbd(im *image) []Signature {
 }
 
 // zfs finds the four labels of a pool member: two at each end, each with a list of properties and a ring of uberblocks.
-func zfs(im *image) []Signature {
+func zfs(im *Image) []Signature {
 	const label, ring, step = 256 * kib, 128 * kib, 1 * kib
-	aligned := im.size &^ (label - 1)
+	aligned := im.Size &^ (label - 1)
 	var out []Signature
 	for _, base := range []int64{0, label, aligned - 2*label, aligned - label} {
 		if im.has(base+16*kib, "\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01") {
@@ -124,7 +124,7 @@ func zfs(im *image) []Signature {
 }
 
 // udf finds the descriptor in the volume recognition sequence, whose blocks are as large as the sectors once were.
-func udf(im *image) []Signature {
+func udf(im *Image) []Signature {
 	for _, block := range []int64{2 * kib, 4 * kib} {
 		for i := range int64(16) {
 			off := 32*kib + i*block + 1
@@ -137,7 +137,7 @@ func udf(im *image) []Signature {
 }
 
 // minix has magics of two bytes; the counts beside them have to make sense.
-func minix(im *image) []Signature {
+func minix(im *Image) []Signature {
 	b := im.at(1024, 32)
 	if b == nil {
 		return nil
@@ -156,8 +156,8 @@ func minix(im *image) []Signature {
 }
 
 // nilfsBackup is the second superblock, in the last whole block of 4 KiB.
-func nilfsBackup(im *image) []Signature {
-	off := im.size&^(4*kib-1) - 4*kib + 6
+func nilfsBackup(im *Image) []Signature {
+	off := im.Size&^(4*kib-1) - 4*kib + 6
 	if im.has(off, "\x34\x34") && nilfs(im, off) {
 		return []Signature{{Type: "nilfs2", Offset: off}}
 	}
@@ -165,9 +165,9 @@ func nilfsBackup(im *image) []Signature {
 }
 
 // promise finds the firmware RAID of that maker, which stands at one of many distances from the end.
-func promise(im *image) []Signature {
+func promise(im *Image) []Signature {
 	for _, sectors := range []int64{63, 255, 256, 16, 399, 591, 675, 735, 911, 951, 974, 991} {
-		off := (im.size/512 - sectors) * 512
+		off := (im.Size/512 - sectors) * 512
 		if im.has(off, "Promise Technology, Inc.") {
 			return []Signature{{Type: "promise_fasttrack_raid_member", Offset: off}}
 		}
@@ -176,7 +176,7 @@ func promise(im *image) []Signature {
 }
 
 // swap finds swap space, whose UUID and label stand away from its magic.
-func swap(im *image) []Signature {
+func swap(im *Image) []Signature {
 	for _, off := range pages {
 		if !im.has(off, "SWAPSPACE2") {
 			continue
