@@ -12,9 +12,11 @@ import (
 
 var errAway = errors.New("connection refused")
 
-// flaky is what goes wrong at the n-th write, or at every other one when there is no such.
+// flaky is what goes wrong at the n-th write, and if wanted at every some writes from there on.
 type flaky struct {
-	writes, at int
+	writes, at, every int
+	// failures is how many writes failed.
+	failures int
 	// after is true when the write reaches the server and only its answer is lost.
 	after bool
 	err   error
@@ -22,39 +24,32 @@ type flaky struct {
 
 func (f *flaky) write(_, _ string, do func() error) error {
 	f.writes++
-	if f.writes != f.at && (f.at != 0 || f.writes%2 == 0) {
+	if f.writes != f.at && (f.every == 0 || f.writes < f.at || (f.writes-f.at)%f.every != 0) {
 		return do()
 	}
+	f.failures++
 	if f.after {
 		_ = do()
 	}
 	return f.err
 }
 
-// TestFault_apiServerFailsAtEveryWrite lets every single write of a Cluster's life fail once, before and after it takes effect, with a
-// new controller afterwards. The end is always the same.
+// TestFault_apiServerFailsAtEveryWrite lets the writes of a Cluster's life fail, each in one of the lives, before and after it takes effect, and with
+// a new controller for each life. The end is always the same.
 func TestFault_apiServerFailsAtEveryWrite(t *testing.T) {
-	for _, mode := range []struct {
-		name  string
-		after bool
-		err   error
-	}{{"away", false, errAway}, {"answer lost", true, errAway}} {
-		t.Run(mode.name, func(t *testing.T) {
+	// Four writes between two that fail let a controller get on.
+	const every = 5
+	for name, after := range map[string]bool{"away": false, "answer lost": true} {
+		t.Run(name, func(t *testing.T) {
 			s := newSuite(t, "n1", "n2", "n3")
 			s.lvm.Before(s.announcedAnywhere)
-			for n := 1; ; n++ {
-				f := &flaky{at: n, after: mode.after, err: mode.err}
+			for n := 1; n <= every && !t.Failed(); n++ {
+				f := &flaky{at: n, every: every, after: after, err: errAway}
 				s.cached = between(s.client, f.write)
 				s.restartController()
 				s.life(fmt.Sprintf("pool%d", n))
-				if t.Failed() {
-					t.Fatalf("at write %d", n)
-				}
-				if f.writes < n {
-					if n < 20 {
-						t.Errorf("a whole life took %d writes only", f.writes)
-					}
-					return
+				if t.Failed() || f.failures < 4 {
+					t.Errorf("from write %d on %d of %d failed", n, f.failures, f.writes)
 				}
 			}
 		})
@@ -65,7 +60,7 @@ func TestFault_apiServerFailsAtEveryWrite(t *testing.T) {
 func TestFault_everyOtherWriteIsAConflict(t *testing.T) {
 	s := newSuite(t, "n1", "n2", "n3")
 	s.lvm.Before(s.announcedAnywhere)
-	s.cached = between(s.client, (&flaky{err: conflict()}).write)
+	s.cached = between(s.client, (&flaky{at: 1, every: 2, err: conflict()}).write)
 	s.restartController()
 	s.life("pool")
 }
