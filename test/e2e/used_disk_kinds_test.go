@@ -101,7 +101,9 @@ var disksInUse = []usedDisk{
 		release: "umount /run/lv && udevadm settle && vgchange -q -an busy && udevadm settle && vgchange -q -an busy", reasons: []string{v1alpha1.RefusalLVM, v1alpha1.RefusalHeld},
 	},
 	{
-		name: "RAID member, stopped", use: "mdadm --quiet --create /dev/md/s --run --force --level=1 --raid-devices=1 --metadata=1.2 DEV && mdadm --quiet --stop /dev/md/s",
+		// udev starts a member that it is told of: the event of its making must be over before the stop.
+		name: "RAID member, stopped", use: "mdadm --quiet --create /dev/md/s --run --force --level=1 --raid-devices=1 --metadata=1.2 DEV && " +
+			"udevadm settle && mdadm --quiet --stop /dev/md/s && udevadm settle && ! test -e /dev/md/s",
 		reasons: []string{v1alpha1.RefusalRAID},
 	},
 	{
