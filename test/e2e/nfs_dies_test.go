@@ -24,8 +24,9 @@ const nfsPatience = 30 * time.Second
 // TestNfsServerDies takes the power of the server while a pod writes. What needs the server waits for it, all else goes on, and what was
 // synced is there when the server is back.
 func TestNfsServerDies(t *testing.T) {
+	node := lease(t)
 	ownServer(t)
-	beside := newCluster("beside-nfs", "n1")
+	beside := newCluster("beside-nfs", node)
 	create(t, beside)
 	waitRunning(t, beside, limitReady)
 	second := secondServer(t, "n3", "second-nfs")
@@ -59,7 +60,7 @@ func TestNfsServerDies(t *testing.T) {
 		t.Errorf("the message does not say what was tried from which node: %q", m)
 	}
 	t.Logf("%v after the power cut: %s", time.Since(killed).Round(100*time.Millisecond), n.Status.Message)
-	t.Run("what does not need the server goes on", func(t *testing.T) { othersGoOn(t, n, second, beside, victim) })
+	t.Run("what does not need the server goes on", func(t *testing.T) { othersGoOn(t, node, n, second, beside, victim) })
 
 	lab(t, "storage", "up")
 	up = true
@@ -82,13 +83,14 @@ func TestNfsServerDies(t *testing.T) {
 }
 
 // othersGoOn looks at all that does not need the server while it is away.
-func othersGoOn(t *testing.T, n, second *v1alpha1.Nfs, beside *v1alpha1.Cluster, victim *corev1.Pod) {
+func othersGoOn(t *testing.T, node string, n, second *v1alpha1.Nfs, beside *v1alpha1.Cluster, victim *corev1.Pod) {
 	if err := kube.Get(t.Context(), client.ObjectKey{Name: n.Name}, &storagev1.StorageClass{}); err != nil {
 		t.Errorf("the StorageClass: %v", err)
 	}
-	// They flush a file of theirs: sync(2) without one waits for all filesystems of the node, that of the dead server among them.
+	// They flush a file of theirs, and so do the pods of all tests beside this one: sync(2) without one waits for all filesystems of the node, that of
+	// the dead server among them.
 	local := claim(t, "beside-nfs", beside.Name, "64Mi")
-	waitPod(t, pod(t, "beside-nfs", "n1", "echo local > /data0/file && sync /data0/file", local), corev1.PodSucceeded)
+	waitPod(t, pod(t, "beside-nfs", node, "echo local > /data0/file && sync /data0/file", local), corev1.PodSucceeded)
 	other := claim(t, "second-nfs", second.Name, "64Mi", shared)
 	for _, node := range []string{"n1", "n2"} {
 		waitPod(t, pod(t, "second-nfs-"+node, node, "echo other > /data0/"+node+" && sync /data0/"+node, other), corev1.PodSucceeded)
