@@ -62,28 +62,18 @@ func (p PersistentVolumes) All(ctx context.Context) ([]*corev1.PersistentVolume,
 	return p.list(ctx)
 }
 
-// removable refuses the removal of a volume that several PersistentVolumes stand for: the others would lose what they stand for. Where all of them
-// are being deleted with it, nobody would.
+// removable refuses the removal of a volume that several PersistentVolumes stand for: the others would lose what they stand for.
 func (p PersistentVolumes) removable(ctx context.Context, handle string) error {
 	volumes, err := p.With(ctx, handle)
 	if err != nil || len(volumes) < 2 {
 		return err
 	}
-	names, kept := make([]string, 0, len(volumes)), false
+	names := make([]string, 0, len(volumes))
 	for _, v := range volumes {
 		names = append(names, v.Name)
-		kept = kept || !goesWithVolume(v)
 	}
-	if !kept {
-		return nil
-	}
-	return volume.Refuse(volume.Precondition, "PersistentVolumes %s all stand for volume %s: it is removed once a single one is left, or all are deleted. "+
-		"To delete the others alone, set their persistentVolumeReclaimPolicy to Retain", backend.Shorten(names, 10), handle)
-}
-
-// goesWithVolume reports whether a PersistentVolume was deleted, by somebody who wants the volume deleted too, and no claim has it.
-func goesWithVolume(v *corev1.PersistentVolume) bool {
-	return v.DeletionTimestamp != nil && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && v.Status.Phase == corev1.VolumeReleased
+	return volume.Refuse(volume.Precondition, "PersistentVolumes %s all stand for volume %s: it is removed once a single one is left",
+		backend.Shorten(names, 10), handle)
 }
 
 func (p PersistentVolumes) list(ctx context.Context, options ...client.ListOption) ([]*corev1.PersistentVolume, error) {

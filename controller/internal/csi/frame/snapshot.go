@@ -32,20 +32,9 @@ type SnapshotContents struct {
 	Driver string
 }
 
-// With returns the names of the VolumeSnapshotContents of a handle, ordered.
+// With returns the names of the VolumeSnapshotContents of a handle, ordered. A snapshot that was made beforehand has its handle in the
+// spec, and has it in the status a moment later.
 func (c SnapshotContents) With(ctx context.Context, handle string) ([]string, error) {
-	found, err := c.list(ctx, handle)
-	var names []string
-	for _, o := range found {
-		names = append(names, o.GetName())
-	}
-	slices.Sort(names)
-	return names, err
-}
-
-// list returns the VolumeSnapshotContents of a handle. A snapshot that was made beforehand has its handle in the spec, and has it in the status a
-// moment later.
-func (c SnapshotContents) list(ctx context.Context, handle string) ([]*unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(contentList)
 	err := c.Reader.List(ctx, list)
@@ -56,38 +45,28 @@ func (c SnapshotContents) list(ctx context.Context, handle string) ([]*unstructu
 	if err != nil {
 		return nil, fmt.Errorf("list VolumeSnapshotContents: %w", err)
 	}
-	var found []*unstructured.Unstructured
+	var names []string
 	for i := range list.Items {
 		o := &list.Items[i]
-		if text(o, "spec", "driver") == c.Driver && (text(o, "status", "snapshotHandle") == handle || text(o, "spec", "source", "snapshotHandle") == handle) {
-			found = append(found, o)
+		at := func(field ...string) string {
+			value, _, _ := unstructured.NestedString(o.Object, field...)
+			return value
+		}
+		if at("spec", "driver") == c.Driver && (at("status", "snapshotHandle") == handle || at("spec", "source", "snapshotHandle") == handle) {
+			names = append(names, o.GetName())
 		}
 	}
-	return found, nil
+	slices.Sort(names)
+	return names, nil
 }
 
-func text(o *unstructured.Unstructured, field ...string) string {
-	value, _, _ := unstructured.NestedString(o.Object, field...)
-	return value
-}
-
-// removable refuses the removal of a snapshot that several VolumeSnapshotContents stand for, as those that backup tools make. Where all of them are
-// being deleted with it, nobody loses anything.
+// removable refuses the removal of a snapshot that several VolumeSnapshotContents stand for, as those that backup tools make.
 func (c SnapshotContents) removable(ctx context.Context, handle string) error {
-	found, err := c.list(ctx, handle)
-	if err != nil || len(found) < 2 {
+	names, err := c.With(ctx, handle)
+	if err != nil || len(names) < 2 {
 		return err
 	}
-	names, kept := make([]string, 0, len(found)), false
-	for _, o := range found {
-		names = append(names, o.GetName())
-		kept = kept || o.GetDeletionTimestamp() == nil || text(o, "spec", "deletionPolicy") != "Delete"
-	}
-	if !kept {
-		return nil
-	}
-	slices.Sort(names)
-	return volume.Refuse(volume.Precondition, "VolumeSnapshotContents %s all stand for snapshot %s: it is removed once a single one is left, or all are deleted. "+
+	return volume.Refuse(volume.Precondition, "VolumeSnapshotContents %s all stand for snapshot %s: it is removed once a single one is left. "+
 		"To delete the others alone, set their deletionPolicy to Retain", backend.Shorten(names, 10), handle)
 }
 
