@@ -72,8 +72,8 @@ func (p PersistentVolumes) removable(ctx context.Context, handle string) error {
 	for _, v := range volumes {
 		names = append(names, v.Name)
 	}
-	return volume.Refuse(volume.Precondition, "PersistentVolumes %s all stand for volume %s: it is removed once a single one is left",
-		backend.Shorten(names, 10), handle)
+	return volume.Refuse(volume.Precondition, "PersistentVolumes %s all stand for volume %s: it is removed once a single one is left. "+
+		"To delete the others alone, set their persistentVolumeReclaimPolicy to Retain", backend.Shorten(names, 10), handle)
 }
 
 func (p PersistentVolumes) list(ctx context.Context, options ...client.ListOption) ([]*corev1.PersistentVolume, error) {

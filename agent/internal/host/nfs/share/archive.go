@@ -28,7 +28,7 @@ func (o *owned) archive(r record) (as, note string, err error) {
 	}
 	if !there {
 		if as, err = o.elsewhere(r); err == nil && as == "" {
-			note = goneNote(r)
+			note, err = goneNote(r), o.inSight(r)
 		}
 		return as, note, err
 	}

@@ -151,6 +151,18 @@ func (o *owned) discarded(r record) (dir, error) {
 	return trash, err
 }
 
+// inSight refuses to call the directory of a volume gone that is out of sight: another agent began to delete it at the same moment, and what was
+// written down of the removal says otherwise.
+func (o *owned) inSight(r record) error {
+	trash, err := o.discarded(r)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	trash.close()
+	return fmt.Errorf("the directory of volume %s is at %s/%s/%s, where it would be deleted, and it is to be kept: move it back to %q: %w",
+		r.Volume, sharedvolume.MarkDirectory, removingDir, r.key(), r.Directory, sharedvolume.ErrState)
+}
+
 // hide writes down that a directory is deleted, and moves it out of sight.
 func (o *owned) hide(r record) (record, dir, error) {
 	if err := o.undivided(r); err != nil {
@@ -167,11 +179,16 @@ func (o *owned) hide(r record) (record, dir, error) {
 // vacate writes down that the directory of a volume is out of sight, and gives up its place.
 func (o *owned) vacate(r record) (record, error) {
 	if !r.Moved {
-		var err error
-		r.Moved = true
-		if r, err = o.progress(r); err != nil {
+		moved := r
+		moved.Moved = true
+		now, found, err := o.progress(moved)
+		if err == nil && !found {
+			err = changed(r)
+		}
+		if err != nil {
 			return r, err
 		}
+		r = now
 	}
 	return r, o.unclaim(r)
 }

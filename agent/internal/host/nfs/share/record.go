@@ -185,19 +185,20 @@ func changed(r record) error {
 	return fmt.Errorf("volume %s: another agent changed or removed it meanwhile: %w", r.Volume, sharedvolume.ErrBusy)
 }
 
-// progress writes down how far a removal is, and returns the record as it is then. Another agent may have come to its end meanwhile: a volume
-// that is forgotten stays forgotten. What is being done is the record's to say: the caller may have read it before another agent began.
-func (o *owned) progress(r record) (record, error) {
-	now, found, err := o.load(r.Volume)
+// progress writes down how far a deletion is, and returns the record as it is then; found is false when another agent came to its end meanwhile: a
+// volume that is forgotten stays forgotten. The caller may have read the record before another agent began something else: nothing is
+// deleted then.
+func (o *owned) progress(r record) (now record, found bool, err error) {
+	now, found, err = o.load(r.Volume)
 	if err != nil || !found {
-		return r, err
+		return r, false, err
 	}
-	if !now.of(r) || now.State != sharedvolume.Removing {
-		return r, changed(r)
+	if !now.of(r) || now.State != sharedvolume.Removing || now.Doing != sharedvolume.Delete {
+		return r, true, changed(r)
 	}
 	next := now
 	next.Moved, next.Removed = now.Moved || r.Moved, max(now.Removed, r.Removed)
-	return next, o.replace(now, next)
+	return next, true, o.replace(now, next)
 }
 
 func (o *owned) putRecord(r record, replace bool) error {

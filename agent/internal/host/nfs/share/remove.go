@@ -118,6 +118,9 @@ func (o *owned) retain(r record) (note string, err error) {
 		return "", nil
 	}
 	there, err := o.where(r)
+	if err == nil && !there {
+		err = o.inSight(r)
+	}
 	if err == nil {
 		// From here on no agent uses the volume, even if the rest of the removal waits.
 		_, err = o.begin(r, sharedvolume.Retain, "")
@@ -233,7 +236,7 @@ func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) err
 		return ignoreMissing(o.rmdir(o.removing, r.key()))
 	}
 	r.Removed = out.Removed
-	if _, saveErr := o.progress(r); err == nil {
+	if _, _, saveErr := o.progress(r); err == nil {
 		err = saveErr
 	}
 	return err

@@ -206,3 +206,50 @@ func TestRemove_hiddenAfterTheLook(t *testing.T) {
 	must(t, removeOne(s.Share, target, "pvc-1"))
 	s.gone(target, "pvc-1")
 }
+
+// TestRemove_archivedWhatIsHidden lets one agent begin to delete a volume, and another one to archive it at the same moment: the record says archive,
+// and the directory is out of sight. Nothing of it is deleted, and it is not called gone.
+func TestRemove_archivedWhatIsHidden(t *testing.T) {
+	for _, doing := range []sharedvolume.Policy{sharedvolume.Archive, sharedvolume.Retain} {
+		s := newSite(t)
+		target := s.prepare()
+		_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+		must(t, err)
+		write(t, s.path("data/a"), "x")
+		o, err := s.open(target)
+		must(t, err)
+		defer o.close()
+		must(t, o.ready())
+		r, _, err := o.load("pvc-1")
+		must(t, err)
+		r.State, r.Doing = sharedvolume.Removing, sharedvolume.Delete
+		must(t, o.save(r))
+		trash, err := o.discard(r)
+		must(t, err)
+		trash.close()
+		other := r
+		other.Doing = doing
+		if doing == sharedvolume.Archive {
+			other.Archive = "archived-data"
+		}
+		must(t, o.save(other))
+		var out sharedvolume.Removal
+		wantError(t, o.delete(r, far, &out), sharedvolume.ErrBusy, "another agent changed")
+		if doing == sharedvolume.Retain {
+			other.State, other.Doing = sharedvolume.Made, ""
+			must(t, o.save(other))
+		}
+		_, err = s.Remove(target, "pvc-1", doing, far)
+		wantError(t, err, sharedvolume.ErrState, "move it back to \"data\"")
+		must(t, os.Rename(s.path(".quarry/removing/"+owner+".pvc-1"), s.path("data")))
+		_, err = s.Remove(target, "pvc-1", doing, far)
+		must(t, err)
+		kept := "data/a"
+		if doing == sharedvolume.Archive {
+			kept = "archived-data/a"
+		}
+		if _, err := os.Stat(s.path(kept)); err != nil {
+			t.Errorf("%s: %v", doing, err)
+		}
+	}
+}
