@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,6 +21,9 @@ import (
 
 // assets is the variable that names the directory of kube-apiserver and etcd; `make` sets it.
 const assets = "KUBEBUILDER_ASSETS"
+
+// startLimit is how long the API server may take to start, and to stop.
+const startLimit = 2 * time.Minute
 
 // server of the package under test; nil without assets.
 var server *envtest.Environment
@@ -40,6 +44,8 @@ func run(m *testing.M) int {
 		return 1
 	}
 	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join(root, "deploy", "crd")}, ErrorIfCRDPathMissing: true}
+	// Tests may run with what others leave of the processors.
+	env.ControlPlaneStartTimeout, env.ControlPlaneStopTimeout = startLimit, startLimit
 	env.ControlPlane.GetAPIServer().Configure().Append("enable-admission-plugins", "ValidatingAdmissionPolicy")
 	// Nothing outlives the tests. envtest sets the flag only where the help of etcd lists it, and Debian's does not.
 	env.ControlPlane.Etcd = &envtest.Etcd{}

@@ -17,23 +17,30 @@ import (
 
 var errFault = errors.New("fault")
 
-// spacing is how many writes there are from one that fails to the next.
+// spacing is how many writes there are from one that fails to the next, at least: a controller gets on in between.
 const spacing = 5
 
-// faulty fails every fifth write of the controller: before it reaches the API server, or after, as when the controller is killed in between.
+// faulty lets every write of the controller fail once, over many lives: before it reaches the API server, or after, as when the controller is killed
+// in between. A write is known by its verb, by the kind of its object, and by how often such were written before in the same life.
 type faulty struct {
-	// first is the number of the first write that fails, from 0.
-	first int
-	after bool
-	// writes and failures are how many there were.
-	writes, failures int
+	after  bool
+	failed map[string]bool
+	// counts are those of this life; since is how many writes there were since the last that failed, and failures is how many failed.
+	counts          map[string]int
+	since, failures int
 }
 
-func (f *faulty) do(write func() error) error {
-	f.writes++
-	if (f.writes-1)%spacing != f.first {
+func (f *faulty) begin() { f.counts, f.since, f.failures = map[string]int{}, spacing, 0 }
+
+func (f *faulty) do(verb string, o client.Object, write func() error) error {
+	what := fmt.Sprintf("%s %T", verb, o)
+	f.counts[what]++
+	f.since++
+	key := fmt.Sprintf("%s, time %d", what, f.counts[what])
+	if f.failed[key] || f.since < spacing {
 		return write()
 	}
+	f.failed[key], f.since = true, 0
 	f.failures++
 	if f.after {
 		if err := write(); err != nil {
@@ -46,19 +53,19 @@ func (f *faulty) do(write func() error) error {
 func (f *faulty) wrap(c client.WithWatch) client.WithWatch {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			return f.do(func() error { return c.Create(ctx, o, opts...) })
+			return f.do("create", o, func() error { return c.Create(ctx, o, opts...) })
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-			return f.do(func() error { return c.Patch(ctx, o, p, opts...) })
+			return f.do("patch", o, func() error { return c.Patch(ctx, o, p, opts...) })
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			return f.do(func() error { return c.Delete(ctx, o, opts...) })
+			return f.do("delete", o, func() error { return c.Delete(ctx, o, opts...) })
 		},
 		SubResourceCreate: func(ctx context.Context, c client.Client, sub string, o, body client.Object, opts ...client.SubResourceCreateOption) error {
-			return f.do(func() error { return c.SubResource(sub).Create(ctx, o, body, opts...) })
+			return f.do("create "+sub, o, func() error { return c.SubResource(sub).Create(ctx, o, body, opts...) })
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-			return f.do(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
+			return f.do("patch "+sub, o, func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
 		},
 	})
 }
@@ -67,14 +74,17 @@ func (f *faulty) wrap(c client.WithWatch) client.WithWatch {
 // the same.
 func TestReconcile_everyWriteFailsOnce(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		for first := range spacing {
-			t.Run(fmt.Sprintf("from write %d, after it %t", first, after), func(t *testing.T) {
-				f := &faulty{first: first, after: after}
-				liveThrough(t, f)
-				if f.failures < 3 {
-					t.Errorf("%d of %d writes failed", f.failures, f.writes)
-				}
-			})
+		f := &faulty{after: after, failed: map[string]bool{}}
+		for life := 1; ; life++ {
+			f.begin()
+			t.Run(fmt.Sprintf("life %d, after it %t", life, after), func(t *testing.T) { liveThrough(t, f) })
+			if f.failures == 0 || t.Failed() {
+				t.Logf("%d writes failed in %d lives", len(f.failed), life)
+				break
+			}
+		}
+		if len(f.failed) < 15 {
+			t.Errorf("only %d writes", len(f.failed))
 		}
 	}
 }

@@ -3,6 +3,8 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,45 +14,89 @@ import (
 
 var errAway = errors.New("connection refused")
 
-// flaky is what goes wrong at the n-th write, and if wanted at every some writes from there on.
+// flaky is what goes wrong at the n-th write, or at every other one when there is no such.
 type flaky struct {
-	writes, at, every int
-	// failures is how many writes failed.
-	failures int
-	// after is true when the write reaches the server and only its answer is lost.
-	after bool
-	err   error
+	writes, at int
+	err        error
 }
 
 func (f *flaky) write(_, _ string, do func() error) error {
 	f.writes++
-	if f.writes != f.at && (f.every == 0 || f.writes < f.at || (f.writes-f.at)%f.every != 0) {
+	if f.writes != f.at && (f.at != 0 || f.writes%2 == 0) {
 		return do()
-	}
-	f.failures++
-	if f.after {
-		_ = do()
 	}
 	return f.err
 }
 
-// TestFault_apiServerFailsAtEveryWrite lets the writes of a Cluster's life fail, each in one of the lives, before and after it takes effect, and with
-// a new controller for each life. The end is always the same.
+// sweep lets every write fail once, over many lives. A write is known by its verb, by its object, and by how often that was written before in the
+// same life.
+type sweep struct {
+	// after is true when the write reaches the server and only its answer is lost.
+	after bool
+
+	mu     sync.Mutex
+	failed map[string]bool
+	// pool is the Cluster of this life.
+	pool   string
+	counts map[string]int
+	// since is how many writes there were since the last that failed, and failures is how many failed in this life.
+	since, failures int
+}
+
+// spacing is how many writes there are from one that fails to the next, at least: a controller gets on in between.
+const spacing = 5
+
+func (f *sweep) begin(pool string) {
+	f.pool, f.counts, f.since, f.failures = pool, map[string]int{}, spacing, 0
+}
+
+func (f *sweep) write(verb, name string, do func() error) error {
+	if !f.fails(verb + " " + strings.Replace(name, f.pool, "pool", 1)) {
+		return do()
+	}
+	if f.after {
+		_ = do()
+	}
+	return errAway
+}
+
+func (f *sweep) fails(what string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counts[what]++
+	f.since++
+	key := fmt.Sprintf("%s, time %d", what, f.counts[what])
+	if f.failed[key] || f.since < spacing {
+		return false
+	}
+	f.failed[key], f.since = true, 0
+	f.failures++
+	return true
+}
+
+// TestFault_apiServerFailsAtEveryWrite lets every write of a Cluster's life fail once, before and after it takes effect, and with a new controller for
+// each life. The end is always the same.
 func TestFault_apiServerFailsAtEveryWrite(t *testing.T) {
-	// Four writes between two that fail let a controller get on.
-	const every = 5
 	for name, after := range map[string]bool{"away": false, "answer lost": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newSuite(t, "n1", "n2", "n3")
 			s.lvm.Before(s.announcedAnywhere)
-			for n := 1; n <= every && !t.Failed(); n++ {
-				f := &flaky{at: n, every: every, after: after, err: errAway}
+			f := &sweep{after: after, failed: map[string]bool{}}
+			for n := 1; ; n++ {
+				f.begin(fmt.Sprintf("pool%d", n))
 				s.cached = between(s.client, f.write)
 				s.restartController()
-				s.life(fmt.Sprintf("pool%d", n))
-				if t.Failed() || f.failures < 4 {
-					t.Errorf("from write %d on %d of %d failed", n, f.failures, f.writes)
+				s.life(f.pool)
+				if t.Failed() {
+					t.Fatalf("in life %d, where %d writes failed", n, f.failures)
 				}
+				if f.failures == 0 {
+					t.Logf("%d writes failed in %d lives", len(f.failed), n)
+					break
+				}
+			}
+			if len(f.failed) < 20 {
+				t.Errorf("only %d writes", len(f.failed))
 			}
 		})
 	}
@@ -60,7 +106,7 @@ func TestFault_apiServerFailsAtEveryWrite(t *testing.T) {
 func TestFault_everyOtherWriteIsAConflict(t *testing.T) {
 	s := newSuite(t, "n1", "n2", "n3")
 	s.lvm.Before(s.announcedAnywhere)
-	s.cached = between(s.client, (&flaky{at: 1, every: 2, err: conflict()}).write)
+	s.cached = between(s.client, (&flaky{err: conflict()}).write)
 	s.restartController()
 	s.life("pool")
 }
