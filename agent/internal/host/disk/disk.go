@@ -33,6 +33,9 @@ type Facts struct {
 	PVUUID string
 	// PVInGroup is true when the metadata of the physical volume on it names a group.
 	PVInGroup bool
+
+	// label is where these two come from; nil when there is none.
+	label *format.Label
 }
 
 // Clean reports whether nothing at all was found.

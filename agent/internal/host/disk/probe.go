@@ -44,15 +44,14 @@ func probeOwn(f *os.File) (Facts, *format.Image, error) {
 	if facts.Wipe = decodeMark(im.Head); facts.Wipe != nil {
 		facts.Signatures = append(facts.Signatures, format.Signature{Type: markType})
 	}
-	found := format.Find(im)
-	if label := format.ReadLabel(im); label != nil {
-		facts.PVUUID, facts.PVInGroup = label.UUID, label.InGroup
-		found = append(found, label.Signature())
+	found, label, err := format.Find(im)
+	if err != nil {
+		return Facts{}, nil, err
+	}
+	if label != nil {
+		facts.PVUUID, facts.PVInGroup, facts.label = label.UUID, label.InGroup, label
 	}
 	facts.merge(found)
-	if im.Err != nil {
-		return Facts{}, nil, im.Err
-	}
 	if facts.PVUUID == "" {
 		facts.ContentDigest = contentDigest(im, facts.HeadTailZero)
 	}

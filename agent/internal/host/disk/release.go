@@ -32,7 +32,7 @@ func (d *device) release(ctx context.Context, pvUUID string, verify func(*os.Fil
 	if err != nil {
 		return err
 	}
-	label := format.ReadLabel(im)
+	label := facts.label
 	switch {
 	case label == nil && d.checkClean() == nil:
 		return nil

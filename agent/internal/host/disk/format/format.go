@@ -12,8 +12,9 @@ type Signature struct {
 	UUID, Label string
 }
 
-// Find returns every signature on a device but that of LVM, which ReadLabel tells more about. Where Image.Err is set afterwards, there may be more.
-func Find(im *Image) []Signature {
+// Find returns every signature on a device, and the label of LVM, nil when there is none. An error means that a part of the device could not be read:
+// nothing is known about it.
+func Find(im *Image) ([]Signature, *Label, error) {
 	var out []Signature
 	for _, m := range magics {
 		for _, off := range m.at {
@@ -28,5 +29,13 @@ func Find(im *Image) []Signature {
 	for _, parse := range parsers {
 		out = append(out, parse(im)...)
 	}
-	return append(out, partitionTables(im, out)...)
+	out = append(out, partitionTables(im, out)...)
+	label := readLabel(im)
+	if label != nil {
+		out = append(out, label.signature())
+	}
+	if im.err != nil {
+		return nil, nil, im.err
+	}
+	return out, label, nil
 }

@@ -17,10 +17,10 @@ type Image struct {
 	// Head and Tail are its ends; TailOff is where the tail begins. On a small device they do not overlap: the tail is what the head left.
 	Head, Tail []byte
 	TailOff    int64
-	// Err is the first error of a read. What was found up to then is not all that there is.
-	Err error
 
-	r       io.ReaderAt
+	r io.ReaderAt
+	// err is the first error of a read.
+	err     error
 	buffers *[2][Edge]byte
 }
 
@@ -61,8 +61,8 @@ func (im *Image) at(off int64, n int) []byte {
 	}
 	buf, err := readAt(im.r, im.Size, off, n)
 	if err != nil {
-		if im.Err == nil {
-			im.Err = err
+		if im.err == nil {
+			im.err = err
 		}
 		return nil
 	}

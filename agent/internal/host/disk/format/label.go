@@ -22,14 +22,14 @@ type Label struct {
 	InGroup bool
 }
 
-// Signature is the label as one of the findings.
-func (l *Label) Signature() Signature {
+// signature is the label as one of the findings.
+func (l *Label) signature() Signature {
 	return Signature{Type: LVM, Offset: l.Offset + 24, UUID: l.UUID}
 }
 
-// ReadLabel finds the label of LVM, which stands in one of the first four sectors of 512 bytes; nil when there is none. A damaged one is a label
+// readLabel finds the label of LVM, which stands in one of the first four sectors of 512 bytes; nil when there is none. A damaged one is a label
 // too.
-func ReadLabel(im *Image) *Label {
+func readLabel(im *Image) *Label {
 	for sector := range int64(4) {
 		off := sector * 512
 		b := im.at(off, 512)
@@ -73,7 +73,7 @@ func anyMetadata(im *Image, lists []byte) bool {
 func namesGroup(im *Image, off int64) bool {
 	b := im.at(off, 64)
 	if b == nil {
-		return im.Err != nil || off < im.Size
+		return im.err != nil || off < im.Size
 	}
 	return string(b[4:20]) == mdaMagic && binary.LittleEndian.Uint64(b[40:]) != 0
 }

@@ -39,7 +39,11 @@ func TestFind_everyMagicAtEveryPlace(t *testing.T) {
 				t.Fatal(err)
 			}
 			found := false
-			for _, s := range Find(im) {
+			signatures, _, err := Find(im)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range signatures {
 				found = found || (s.Type == m.kind && s.Offset == off)
 			}
 			if !found {
@@ -83,8 +87,8 @@ func TestFind_unreadable(t *testing.T) {
 	}
 	defer im.Free()
 	im.r = bytes.NewReader(nil)
-	if found := Find(im); len(found) != 0 || im.Err == nil {
-		t.Errorf("found %v, error %v", found, im.Err)
+	if found, _, err := Find(im); err == nil {
+		t.Errorf("found %v, and no error", found)
 	}
 	if _, err := Load(bytes.NewReader(nil), Edge); err == nil {
 		t.Error("a device without a head can be loaded")
