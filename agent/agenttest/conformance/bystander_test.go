@@ -25,7 +25,7 @@ import (
 const (
 	// runsVariable says how often each program runs; defaultRuns when it is not set.
 	runsVariable = "QUARRY_TEST_RUNS"
-	defaultRuns  = 20
+	defaultRuns  = 10
 	// bystanderQuiet is short, so that many tests for users fall between the programs.
 	bystanderQuiet = 300 * time.Millisecond
 )
