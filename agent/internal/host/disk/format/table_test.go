@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"io"
+	"slices"
 	"testing"
 )
 
@@ -49,16 +50,18 @@ func TestFind_everyMagicAtEveryPlace(t *testing.T) {
 			if !found {
 				t.Errorf("%s at %d is not found", m.kind, off)
 			}
-			cleared := off+int64(len(m.bytes)) <= Edge || off >= size-Edge
-			for _, r := range KnownFar(size) {
-				cleared = cleared || r.contains(off) && r.contains(off+int64(len(m.bytes))-1)
-			}
-			if !cleared {
+			if !wiped(off, int64(len(m.bytes)), size) {
 				t.Errorf("a wipe would leave %s at %d", m.kind, off)
 			}
 			im.Free()
 		}
 	}
+}
+
+// wiped reports whether some bytes are where every wipe clears a device of this size.
+func wiped(off, n, size int64) bool {
+	return off+n <= Edge || off >= size-Edge ||
+		slices.ContainsFunc(KnownFar(size), func(r Range) bool { return r.contains(off) && r.contains(off+n-1) })
 }
 
 func TestFoundFar(t *testing.T) {
