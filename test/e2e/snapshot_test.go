@@ -171,9 +171,14 @@ func TestThinPoolLimits(t *testing.T) {
 		}
 		return fmt.Errorf("conditions %+v", c.Status.Conditions)
 	})
-	if out := lab(t, "kubectl", "get", "events", "-A", "--field-selector", "reason="+v1alpha1.ReasonThinPoolNearlyFull); !strings.Contains(out, "tight") {
-		t.Errorf("no event tells of the pool:\n%s", out)
-	}
+	// Events are written after the status, by somebody else.
+	eventually(t, limitReady, "an event tells of the pool", func(context.Context) error {
+		out, err := tryLab("kubectl", "get", "events", "-A", "--field-selector", "reason="+v1alpha1.ReasonThinPoolNearlyFull)
+		if err == nil && !strings.Contains(out, "tight") {
+			err = errors.New(out)
+		}
+		return err
+	})
 
 	remove(t, user)
 	remove(t, first)
