@@ -108,7 +108,7 @@ conformance: deps ## Run the agent's conformance suite on a real kernel, in a la
 
 .PHONY: e2e
 e2e: deploy tools ## Run the end-to-end tests in the lab. RUN=regexp chooses.
-	LAB_NAME=$(LAB_NAME) GRPCURL=$(TOOLS)/grpcurl go test -tags e2e -count=1 -timeout 50m -parallel 8 -v -run '$(RUN)' ./test/e2e/...
+	LAB_NAME=$(LAB_NAME) GRPCURL=$(TOOLS)/grpcurl go test -tags e2e -count=1 -timeout 50m -parallel 6 -v -run '$(RUN)' ./test/e2e/...
 
 .PHONY: upgrade
 upgrade: images lab ## Install the version of test/upgrade/base, use it, and install this one over it while pods write.

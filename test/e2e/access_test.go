@@ -57,7 +57,7 @@ func TestReadWriteOncePod(t *testing.T) {
 	c := claim(t, "single", "single", "64Mi", func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 	})
-	first := waitPod(t, pod(t, "single-first", "", "echo first > /data0/file; sync /data0/file; sleep 3600", c), corev1.PodRunning)
+	first := waitPod(t, pod(t, "single-first", "", "echo first > /data0/file; sync; sleep 3600", c), corev1.PodRunning)
 	second := pod(t, "single-second", "", "cat /data0/file", c)
 	eventually(t, limitPod, "the second pod is told why it waits", func(ctx context.Context) error {
 		found := &corev1.Pod{}
@@ -83,7 +83,7 @@ func TestAgentRestartDuringWrites(t *testing.T) {
 	create(t, newCluster("steady", node))
 	waitReady(t, "steady", limitPod)
 	c := claim(t, "steady", "steady", "200Mi")
-	p := waitPod(t, pod(t, "steady", "", "i=0; while true; do i=$((i+1)); echo $i >> /data0/log; sync /data0/log; done", c), corev1.PodRunning)
+	p := waitPod(t, pod(t, "steady", "", "i=0; while true; do i=$((i+1)); echo $i >> /data0/log; sync; done", c), corev1.PodRunning)
 	written := func() int {
 		lines := strings.Fields(inPod(t, p, "cat /data0/log"))
 		for i, line := range lines {

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -25,9 +24,8 @@ const nfsPatience = 30 * time.Second
 // TestNfsServerDies takes the power of the server while a pod writes. What needs the server waits for it, all else goes on, and what was
 // synced is there when the server is back.
 func TestNfsServerDies(t *testing.T) {
-	node := lease(t)
 	ownServer(t)
-	beside := newCluster("beside-nfs", node)
+	beside := newCluster("beside-nfs", "n1")
 	create(t, beside)
 	waitRunning(t, beside, limitReady)
 	second := secondServer(t, "n3", "second-nfs")
@@ -61,7 +59,7 @@ func TestNfsServerDies(t *testing.T) {
 		t.Errorf("the message does not say what was tried from which node: %q", m)
 	}
 	t.Logf("%v after the power cut: %s", time.Since(killed).Round(100*time.Millisecond), n.Status.Message)
-	t.Run("what does not need the server goes on", func(t *testing.T) { othersGoOn(t, node, n, second, beside, victim) })
+	t.Run("what does not need the server goes on", func(t *testing.T) { othersGoOn(t, n, second, beside, victim) })
 
 	lab(t, "storage", "up")
 	up = true
@@ -84,14 +82,13 @@ func TestNfsServerDies(t *testing.T) {
 }
 
 // othersGoOn looks at all that does not need the server while it is away.
-func othersGoOn(t *testing.T, node string, n, second *v1alpha1.Nfs, beside *v1alpha1.Cluster, victim *corev1.Pod) {
+func othersGoOn(t *testing.T, n, second *v1alpha1.Nfs, beside *v1alpha1.Cluster, victim *corev1.Pod) {
 	if err := kube.Get(t.Context(), client.ObjectKey{Name: n.Name}, &storagev1.StorageClass{}); err != nil {
 		t.Errorf("the StorageClass: %v", err)
 	}
-	// They flush a file of theirs, and so do the pods of all tests beside this one: sync(2) without one waits for all filesystems of the node, that of
-	// the dead server among them.
+	// They flush a file of theirs: sync(2) without one waits for all filesystems of the node, that of the dead server among them.
 	local := claim(t, "beside-nfs", beside.Name, "64Mi")
-	waitPod(t, pod(t, "beside-nfs", node, "echo local > /data0/file && sync /data0/file", local), corev1.PodSucceeded)
+	waitPod(t, pod(t, "beside-nfs", "n1", "echo local > /data0/file && sync /data0/file", local), corev1.PodSucceeded)
 	other := claim(t, "second-nfs", second.Name, "64Mi", shared)
 	for _, node := range []string{"n1", "n2"} {
 		waitPod(t, pod(t, "second-nfs-"+node, node, "echo other > /data0/"+node+" && sync /data0/"+node, other), corev1.PodSucceeded)
@@ -100,14 +97,10 @@ func othersGoOn(t *testing.T, node string, n, second *v1alpha1.Nfs, beside *v1al
 	remove(t, victim)
 	t.Logf("a pod that was reading is gone after %v", time.Since(begin).Round(100*time.Millisecond))
 	for _, node := range nodes {
-		// A test beside this one may start an agent anew.
-		eventually(t, limitReady, "the agent of "+node+" answers", func(ctx context.Context) error {
-			sn, err := getNode(ctx, node)
-			if err == nil && !meta.IsStatusConditionTrue(sn.Status.Conditions, v1alpha1.ConditionAgentConnected) {
-				err = errors.New(sn.Status.Message)
-			}
-			return err
-		})
+		sn, err := getNode(t.Context(), node)
+		if err != nil || !meta.IsStatusConditionTrue(sn.Status.Conditions, v1alpha1.ConditionAgentConnected) {
+			t.Errorf("the agent of %s does not answer: %v %s", node, err, sn.Status.Message)
+		}
 	}
 	if err := kube.Get(t.Context(), client.ObjectKeyFromObject(second), second); err != nil || second.Status.Phase != v1alpha1.PhaseRunning {
 		t.Errorf("the other Nfs is %s: %s, %v", second.Status.Phase, second.Status.Message, err)

@@ -44,7 +44,7 @@ func useServer(t *testing.T) {
 	startServer(t)
 }
 
-// ownServer brings the storage node up and keeps it for this test alone. Tests that do not use it may run beside.
+// ownServer brings the storage node up and keeps it for this test alone.
 func ownServer(t *testing.T) {
 	t.Helper()
 	server.Lock()

@@ -34,7 +34,7 @@ func writeReadDelete(t *testing.T, fs string) {
 	create(t, cluster)
 	waitReady(t, cluster.Name, limitPod)
 	c := claim(t, "data-"+fs, cluster.Name, "320Mi")
-	first := waitPod(t, pod(t, "first-"+fs, "", "echo hello > /data0/file; sync /data0/file; grep ' /data0 ' /proc/mounts; sleep 3600", c), corev1.PodRunning)
+	first := waitPod(t, pod(t, "first-"+fs, "", "echo hello > /data0/file; sync; grep ' /data0 ' /proc/mounts; sleep 3600", c), corev1.PodRunning)
 	eventually(t, time.Minute, "the filesystem is "+fs, func(context.Context) error {
 		if out := logs(first); !strings.Contains(out, " /data0 "+fs+" ") {
 			return fmt.Errorf("mounts: %q", out)

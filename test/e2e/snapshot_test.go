@@ -66,7 +66,7 @@ func TestSnapshotAndClone(t *testing.T) {
 	create(t, thinCluster("thin", v1alpha1.ThinPoolSpec{Percent: ptr.To[int32](80), OverprovisionRatio: "2.0"}, lease(t)))
 	waitReady(t, "thin", limitPod)
 	origin := claim(t, "origin", "thin", "400Mi")
-	writer := waitPod(t, pod(t, "origin-writer", "", "echo first > /data0/file; sync /data0/file; echo written; sleep 3600", origin), corev1.PodRunning)
+	writer := waitPod(t, pod(t, "origin-writer", "", "echo first > /data0/file; sync; echo written; sleep 3600", origin), corev1.PodRunning)
 	eventually(t, limitPod, "the first content is written", func(context.Context) error {
 		if out := logs(writer); !strings.Contains(out, "written") {
 			return fmt.Errorf("log %q", out)
@@ -74,12 +74,12 @@ func TestSnapshotAndClone(t *testing.T) {
 		return nil
 	})
 	kept := snapshot(t, "kept", "thin", origin)
-	inPod(t, writer, "echo second > /data0/file; sync /data0/file")
+	inPod(t, writer, "echo second > /data0/file; sync")
 
 	restored := claim(t, "restored", "thin", "400Mi", from(snapshotKind.Kind, kept.GetName()))
 	// Larger than its source: the filesystem is grown when it is mounted first.
 	cloned := claim(t, "cloned", "thin", "600Mi", from("PersistentVolumeClaim", origin.Name))
-	both := waitPod(t, pod(t, "copies", "", "cat /data0/file /data1/file; df -P -m /data1 | tail -n 1; echo third > /data0/file; sync /data0/file; sleep 3600",
+	both := waitPod(t, pod(t, "copies", "", "cat /data0/file /data1/file; df -P -m /data1 | tail -n 1; echo third > /data0/file; sync; sleep 3600",
 		restored, cloned), corev1.PodRunning)
 	eventually(t, limitPod, "the copies are read", func(context.Context) error {
 		lines := strings.Split(strings.TrimSpace(logs(both)), "\n")
@@ -150,7 +150,7 @@ func TestThinPoolLimits(t *testing.T) {
 		t.Errorf("there are %s volumes in the pool, want 2", strings.TrimSpace(out))
 	}
 
-	inPod(t, user, "head -c 350000000 /dev/urandom > /data0/fill; head -c 90000000 /dev/urandom > /data1/fill; sync /data0/fill /data1/fill")
+	inPod(t, user, "head -c 350000000 /dev/urandom > /data0/fill; head -c 90000000 /dev/urandom > /data1/fill; sync")
 	eventually(t, limitPod, "the fullness of the pool is told", func(ctx context.Context) error {
 		c, err := getCluster(ctx, "tight")
 		if err != nil {
