@@ -75,7 +75,7 @@ lint: tools ## Run golangci-lint with the committed configuration.
 .PHONY: unit
 unit: deps ## Run unit, import-rule and API server tests with the race detector. RUN=regexp chooses.
 	assets=$$(bin/lab assets) && KUBEBUILDER_ASSETS=$$assets CGO_ENABLED=1 \
-	  go test -race -trimpath $(TEST_FLAGS) -timeout 30m -run '$(RUN)' -v ./...
+	  go test -race -trimpath $(TEST_FLAGS) -timeout 15m -run '$(RUN)' -v ./...
 
 .PHONY: images
 images: $(IMAGES) ## Build the images of both Dockerfiles for this machine with buildah into dist/.

@@ -172,27 +172,35 @@ func TestRemove_withoutIndex(t *testing.T) {
 	}
 }
 
+// read makes volume pvc-1 with a file in its directory, opens the share, and reads the record of the volume, as an agent does that is about to remove
+// it.
+func (s *site) read() (Target, *owned, record) {
+	s.t.Helper()
+	target := s.prepare()
+	_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	must(s.t, err)
+	write(s.t, s.path("data/a"), "x")
+	o, err := s.open(target)
+	must(s.t, err)
+	s.t.Cleanup(o.close)
+	must(s.t, o.ready())
+	r, _, err := o.load("pvc-1")
+	must(s.t, err)
+	return target, o, r
+}
+
 // TestRemove_hiddenAfterTheLook lets one agent read the record of a volume, and another one begin its removal, move the directory out of sight and
 // be killed. The first agent finds the directory there. What it writes down is what the other one began.
 func TestRemove_hiddenAfterTheLook(t *testing.T) {
 	s := newSite(t)
-	target := s.prepare()
-	_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
-	must(t, err)
-	write(t, s.path("data/a"), "x")
-	o, err := s.open(target)
-	must(t, err)
-	defer o.close()
-	must(t, o.ready())
-	read, _, err := o.load("pvc-1")
-	must(t, err)
+	target, o, read := s.read()
 	killed := s.agent(Config{Hook: func(what string, done bool) error {
 		if what == "move "+owner+".pvc-1" && done {
 			return errKilled
 		}
 		return nil
 	}})
-	_, err = killed.Remove(target, "pvc-1", "", far)
+	_, err := killed.Remove(target, "pvc-1", "", far)
 	wantError(t, err, errKilled)
 	var out sharedvolume.Removal
 	must(t, o.delete(read, start, &out))
@@ -212,16 +220,7 @@ func TestRemove_hiddenAfterTheLook(t *testing.T) {
 func TestRemove_archivedWhatIsHidden(t *testing.T) {
 	for _, doing := range []sharedvolume.Policy{sharedvolume.Archive, sharedvolume.Retain} {
 		s := newSite(t)
-		target := s.prepare()
-		_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
-		must(t, err)
-		write(t, s.path("data/a"), "x")
-		o, err := s.open(target)
-		must(t, err)
-		defer o.close()
-		must(t, o.ready())
-		r, _, err := o.load("pvc-1")
-		must(t, err)
+		target, o, r := s.read()
 		r.State, r.Doing = sharedvolume.Removing, sharedvolume.Delete
 		must(t, o.save(r))
 		trash, err := o.discard(r)
