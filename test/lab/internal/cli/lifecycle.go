@@ -16,31 +16,36 @@ func (a *app) upCommand() *cobra.Command {
 	var nodes int
 	var disk, memory string
 	var shares []string
+	var bare bool
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Bring the lab up and print the path of its kubeconfig",
+		Short: "Bring the lab up and print the path of its kubeconfig if it has Kubernetes",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			lab, err := a.shape(nodes, disk, memory, shares)
 			if err != nil {
 				return err
 			}
+			lab.Bare = bare
 			c, err := a.cluster()
 			if err != nil {
 				return err
 			}
 			flags := cmd.Flags()
-			adopt := !flags.Changed("nodes") && !flags.Changed("disk") && !flags.Changed("memory")
+			adopt := !flags.Changed("nodes") && !flags.Changed("disk") && !flags.Changed("memory") && !flags.Changed("bare")
 			if err := c.Up(cmd.Context(), lab, adopt); err != nil {
 				return err
 			}
-			fmt.Println(c.Kubeconfig())
+			if _, err := os.Stat(c.Kubeconfig()); err == nil {
+				fmt.Println(c.Kubeconfig())
+			}
 			return nil
 		},
 	}
 	cmd.Flags().IntVar(&nodes, "nodes", 3, "how many nodes")
 	cmd.Flags().StringVar(&disk, "disk", "2x2G", "data disks per node, as COUNTxSIZE")
 	cmd.Flags().StringVar(&memory, "memory", "2G", "memory per node")
+	cmd.Flags().BoolVar(&bare, "bare", false, "nodes with a kernel, udev and disks only: no Kubernetes")
 	cmd.Flags().StringSliceVar(&shares, "share", nil, "directory the nodes see live and read-only at the same path (default: the checkout)")
 	return cmd
 }

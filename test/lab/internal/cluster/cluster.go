@@ -49,3 +49,12 @@ func (c *Cluster) running() (state.Description, error) {
 	}
 	return desc, nil
 }
+
+// withKubernetes is running for what needs Kubernetes.
+func (c *Cluster) withKubernetes() (state.Description, error) {
+	desc, err := c.running()
+	if err == nil && desc.Lab.Bare {
+		err = fmt.Errorf("lab %q is bare: it has no Kubernetes", c.name)
+	}
+	return desc, err
+}

@@ -28,8 +28,11 @@ const (
 
 const etcdURL = "http://127.0.0.1:2379"
 
-// components lists the processes of the control plane.
-func components() []string {
+// components lists the processes of a lab's control plane.
+func components(lab spec.Lab) []string {
+	if lab.Bare {
+		return nil
+	}
 	return []string{etcdName, apiServerName, controllerName, schedulerName, forwarderName}
 }
 

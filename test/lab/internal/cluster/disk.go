@@ -54,13 +54,13 @@ func (c *Cluster) loadDisks(name string) ([]Disk, error) {
 
 // ensureDisks gives a node's disks, making the system disk and the data disks
 // the first time.
-func (c *Cluster) ensureDisks(lab spec.Lab, name, template string) ([]Disk, error) {
+func (c *Cluster) ensureDisks(ctx context.Context, lab spec.Lab, name, template string) ([]Disk, error) {
 	disks, err := c.loadDisks(name)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return disks, err
 	}
 	system := filepath.Join(c.dir.Node(name), systemDiskName)
-	if err := copySystemDisk(template, system); err != nil {
+	if err := makeSystemDisk(ctx, template, system); err != nil {
 		return nil, err
 	}
 	disks = []Disk{{Bus: BusUBD, Image: system}}
@@ -76,7 +76,8 @@ func (c *Cluster) ensureDisks(lab spec.Lab, name, template string) ([]Disk, erro
 
 // AddDisk plugs an image file in and returns the device name in the node. The
 // serial number is made from the image's path when none is given, so that a
-// disk keeps it wherever it is plugged in.
+// disk keeps it wherever it is plugged in. A node without power has the disk
+// when it boots; the device of a SCSI disk is not known until then.
 func (c *Cluster) AddDisk(ctx context.Context, name, image string, bus Bus, serial string) (string, error) {
 	image, err := filepath.Abs(image)
 	if err != nil {
@@ -111,6 +112,10 @@ func (c *Cluster) attach(ctx context.Context, lab spec.Lab, index int, disks []D
 			return "", err
 		}
 		disk.Unit = unit
+		if !c.processes.Alive(name) {
+			// It is there when the node boots.
+			return "/dev/" + uml.DeviceName(unit), nil
+		}
 		if err := c.machine(lab, index, nil).Attach(uml.Disk{Unit: unit, Image: disk.Image}); err != nil {
 			return "", err
 		}
@@ -118,6 +123,9 @@ func (c *Cluster) attach(ctx context.Context, lab spec.Lab, index int, disks []D
 		_, err = c.capture(ctx, name, c.dir.Binary(), "node", "wait-device", device)
 		return device, err
 	case BusSCSI:
+		if !c.processes.Alive(name) {
+			return "", nil
+		}
 		return c.capture(ctx, name, c.dir.Binary(), "node", "scsi-add", disk.Image, disk.Serial)
 	default:
 		return "", fmt.Errorf("bus %q: want ubd or scsi", disk.Bus)
@@ -138,9 +146,12 @@ func (c *Cluster) RemoveDisk(ctx context.Context, name, which string) error {
 			return nil, "", fmt.Errorf("%s is the system disk of node %s", which, name)
 		}
 		var err error
-		if disk.Bus == BusUBD {
+		switch {
+		case !c.processes.Alive(name):
+			// A node without power does not notice.
+		case disk.Bus == BusUBD:
 			err = c.machine(lab, index, nil).Detach(disk.Unit)
-		} else {
+		default:
 			_, err = c.capture(ctx, name, c.dir.Binary(), "node", "scsi-remove", disk.Serial)
 		}
 		return slices.Delete(disks, i, i+1), "", err

@@ -72,7 +72,7 @@ func (c *Cluster) capture(ctx context.Context, name string, args ...string) (str
 // Load imports an image archive into the container runtime of the named nodes,
 // or of all, at the same time.
 func (c *Cluster) Load(ctx context.Context, archive string, nodes []string) error {
-	desc, err := c.running()
+	desc, err := c.withKubernetes()
 	if err != nil {
 		return err
 	}

@@ -20,12 +20,12 @@ import (
 )
 
 // startNode boots a node with its disks, making them the first time.
-func (c *Cluster) startNode(lab spec.Lab, index int, p parts) error {
+func (c *Cluster) startNode(ctx context.Context, lab spec.Lab, index int, p parts) error {
 	name := spec.NodeName(index)
 	if c.processes.Alive(name) {
 		return nil
 	}
-	disks, err := c.ensureDisks(lab, name, p.systemDisk)
+	disks, err := c.ensureDisks(ctx, lab, name, p.systemDisk)
 	if err != nil {
 		return fmt.Errorf("disks of node %s: %w", name, err)
 	}
@@ -78,7 +78,7 @@ func (c *Cluster) nodeConfig(lab spec.Lab, index int, p parts, disks []Disk) (no
 		Path: []string{p.programs.Containerd, p.programs.Kubernetes}, Modules: p.kernel.Modules,
 		PKI: c.dir.PKI(), Logs: c.dir.NodeLogs(name), Images: p.images,
 		Shares: outermost(append([]string{c.dir.Path(), cacheRoot}, lab.Shares...)),
-		SCSI:   scsiDisks(disks),
+		SCSI:   scsiDisks(disks), Bare: lab.Bare,
 	}
 	for i := range lab.Nodes {
 		if i+1 != index {
@@ -149,11 +149,11 @@ func (c *Cluster) StartNode(ctx context.Context, name string) error {
 	if index == spec.StorageIndex {
 		return c.startStorageAgain(ctx, desc.Lab)
 	}
-	p, err := c.prepare(ctx)
+	p, err := c.prepare(ctx, desc.Lab)
 	if err != nil {
 		return err
 	}
-	if err := c.startNode(desc.Lab, index, p); err != nil {
+	if err := c.startNode(ctx, desc.Lab, index, p); err != nil {
 		return err
 	}
 	return c.waitNode(ctx, desc, name)

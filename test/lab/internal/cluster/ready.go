@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"quarry.storage/quarry/test/lab/internal/node"
 	"quarry.storage/quarry/test/lab/internal/spec"
 	"quarry.storage/quarry/test/lab/internal/state"
 )
@@ -109,6 +110,28 @@ func (c *Cluster) readyNodes(ctx context.Context, desc state.Description, since 
 	return readyNodes(body, since)
 }
 
+// ready lists the nodes that are ready: those of which Kubernetes heard so since
+// a moment, or those of a bare lab whose devices are there.
+func (c *Cluster) ready(ctx context.Context, desc state.Description, since time.Time) ([]string, error) {
+	if !desc.Lab.Bare {
+		return c.readyNodes(ctx, desc, since)
+	}
+	var ready []string
+	var errs []error
+	for _, name := range desc.Lab.NodeNames() {
+		if _, err := c.capture(ctx, name, "test", "-e", node.BareReady); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		ready = append(ready, name)
+	}
+	// A node that does not run hides nothing of the others.
+	if len(ready) > 0 {
+		return ready, nil
+	}
+	return nil, errors.Join(errs...)
+}
+
 func (c *Cluster) waitControlPlane(ctx context.Context, desc state.Description) error {
 	api, err := c.apiClient(desc.Port)
 	if err != nil {
@@ -124,7 +147,7 @@ func (c *Cluster) waitControlPlane(ctx context.Context, desc state.Description) 
 func (c *Cluster) waitNodes(ctx context.Context, desc state.Description, since time.Time) error {
 	var reported []string
 	return c.wait(ctx, processNames(desc.Lab), "not all nodes are ready", func() (bool, error) {
-		ready, err := c.readyNodes(ctx, desc, since)
+		ready, err := c.ready(ctx, desc, since)
 		if err != nil {
 			return false, err
 		}
@@ -163,7 +186,7 @@ func (c *Cluster) wait(ctx context.Context, needed []string, what string, done f
 }
 
 // processNames lists the processes that a lab is not complete without.
-func processNames(lab spec.Lab) []string { return append(components(), lab.NodeNames()...) }
+func processNames(lab spec.Lab) []string { return append(components(lab), lab.NodeNames()...) }
 
 // dead lists those of the processes that do not run.
 func (c *Cluster) dead(needed []string) []string {
@@ -182,13 +205,13 @@ func (c *Cluster) allAlive(lab spec.Lab) bool { return len(c.dead(processNames(l
 // it is ready.
 func (c *Cluster) waitNode(ctx context.Context, desc state.Description, name string) error {
 	started := now()
-	return c.wait(ctx, append(components(), name), "node "+name+" is not ready", func() (bool, error) {
-		ready, err := c.readyNodes(ctx, desc, started)
+	return c.wait(ctx, append(components(desc.Lab), name), "node "+name+" is not ready", func() (bool, error) {
+		ready, err := c.ready(ctx, desc, started)
 		if err != nil {
 			return false, err
 		}
 		if !slices.Contains(ready, name) {
-			return false, fmt.Errorf("its kubelet said nothing, see `lab logs %s`", name)
+			return false, fmt.Errorf("nothing was heard of it, see `lab logs %s`", name)
 		}
 		return true, nil
 	})

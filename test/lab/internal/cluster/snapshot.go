@@ -20,7 +20,7 @@ const snapshotControllerName = "snapshot-controller"
 // and starts their controller unless it runs. It may be called again at any
 // time.
 func (c *Cluster) Snapshots(ctx context.Context) error {
-	if _, err := c.running(); err != nil {
+	if _, err := c.withKubernetes(); err != nil {
 		return err
 	}
 	program, err := build.SnapshotController(ctx, c.report)
@@ -41,7 +41,7 @@ func (c *Cluster) Snapshots(ctx context.Context) error {
 	}
 	defer unlock()
 	// The lab may have gone down during the build.
-	if _, err := c.running(); err != nil {
+	if _, err := c.withKubernetes(); err != nil {
 		return err
 	}
 	// The controller gives up when its definitions are not there.

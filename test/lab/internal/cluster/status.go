@@ -25,11 +25,13 @@ func (c *Cluster) Status(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "lab %s is down\n", c.name)
 		return nil
 	}
-	ready, apiErr := c.readyNodes(ctx, desc, time.Time{})
+	ready, apiErr := c.ready(ctx, desc, time.Time{})
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(w, "lab\t%s\tcomplete=%t\n", c.name, desc.Complete)
-	fmt.Fprintf(w, "kubeconfig\t%s\t\n", c.dir.Kubeconfig())
-	for _, name := range components() {
+	if !desc.Lab.Bare {
+		fmt.Fprintf(w, "kubeconfig\t%s\t\n", c.dir.Kubeconfig())
+	}
+	for _, name := range components(desc.Lab) {
 		fmt.Fprintf(w, "%s\t%s\t\n", name, c.processState(name))
 	}
 	// This one is there only if it was asked for.

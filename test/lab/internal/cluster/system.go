@@ -64,13 +64,20 @@ func seed(ctx context.Context, disk, containerd string, archives []string) error
 	return nil
 }
 
-// copySystemDisk gives a node its own copy, holes left out.
-func copySystemDisk(template, path string) error {
+// makeSystemDisk gives a node its own copy of the template, holes left out, or
+// an empty one if there is no template.
+func makeSystemDisk(ctx context.Context, template, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
 	tmp := path + ".new"
-	if out, err := exec.Command("cp", "--sparse=always", template, tmp).CombinedOutput(); err != nil {
+	if template == "" {
+		if err := makeFileSystem(ctx, tmp, systemDiskBytes); err != nil {
+			return err
+		}
+		return os.Rename(tmp, path)
+	}
+	if out, err := exec.CommandContext(ctx, "cp", "--sparse=always", template, tmp).CombinedOutput(); err != nil {
 		return fmt.Errorf("copy the system disk: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return os.Rename(tmp, path)

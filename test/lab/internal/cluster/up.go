@@ -47,10 +47,10 @@ func (c *Cluster) Up(ctx context.Context, want spec.Lab, adopt bool) error {
 		desc = state.Description{Lab: want}
 	}
 	if !adopt && !desc.Lab.SameShape(want) {
-		return fmt.Errorf("lab %q is up with another shape: %d nodes, disks %dx%dM, memory %dM; run `lab down --name %s` first",
-			c.name, desc.Lab.Nodes, desc.Lab.Disks.Count, desc.Lab.Disks.Bytes>>20, desc.Lab.Memory>>20, c.name)
+		return fmt.Errorf("lab %q is up with another shape: %d nodes, disks %dx%dM, memory %dM, bare %t; run `lab down --name %s` first",
+			c.name, desc.Lab.Nodes, desc.Lab.Disks.Count, desc.Lab.Disks.Bytes>>20, desc.Lab.Memory>>20, desc.Lab.Bare, c.name)
 	}
-	parts, err := c.prepare(ctx)
+	parts, err := c.prepare(ctx, desc.Lab)
 	if err != nil {
 		return err
 	}
@@ -69,12 +69,16 @@ type parts struct {
 	programs build.Programs
 	kernel   kernel.Kernel
 	images   []node.Image
-	// systemDisk is what every node's system disk starts as a copy of.
+	// systemDisk is what every node's system disk starts as a copy of. In a
+	// bare lab it is empty, and so are the disks at first.
 	systemDisk string
 }
 
 // prepare builds what is missing.
-func (c *Cluster) prepare(ctx context.Context) (parts, error) {
+func (c *Cluster) prepare(ctx context.Context, lab spec.Lab) (parts, error) {
+	if lab.Bare {
+		return parts{kernel: kernel.Ensure(ctx, c.report)}, nil
+	}
 	programs, err := build.Ensure(ctx, c.report)
 	if err != nil {
 		return parts{}, err
@@ -106,7 +110,7 @@ func (c *Cluster) prepare(ctx context.Context) (parts, error) {
 
 func (c *Cluster) start(ctx context.Context, desc *state.Description, p parts) error {
 	var outer *os.File
-	if !c.processes.Alive(forwarderName) {
+	if !desc.Lab.Bare && !c.processes.Alive(forwarderName) {
 		var err error
 		if outer, desc.Port, err = listen(desc.Port); err != nil {
 			return err
@@ -122,15 +126,22 @@ func (c *Cluster) start(ctx context.Context, desc *state.Description, p parts) e
 	if err := c.ensureNetwork(desc.Lab); err != nil {
 		return err
 	}
+	started := now()
+	if desc.Lab.Bare {
+		c.report.Step("starting %d bare nodes", desc.Lab.Nodes)
+		if err := c.startNodes(ctx, desc.Lab, p); err != nil {
+			return err
+		}
+		return c.waitNodes(ctx, *desc, started)
+	}
 	if err := pki.EnsureCluster(c.dir, desc.Lab, desc.Port); err != nil {
 		return fmt.Errorf("make certificates: %w", err)
 	}
-	started := now()
 	c.report.Step("starting the control plane and %d nodes", desc.Lab.Nodes)
 	if err := c.startControlPlane(ctx, p.programs, outer); err != nil {
 		return err
 	}
-	if err := c.startNodes(desc.Lab, p); err != nil {
+	if err := c.startNodes(ctx, desc.Lab, p); err != nil {
 		return err
 	}
 	if err := c.waitControlPlane(ctx, *desc); err != nil {
@@ -141,11 +152,11 @@ func (c *Cluster) start(ctx context.Context, desc *state.Description, p parts) e
 }
 
 // startNodes boots all nodes at once.
-func (c *Cluster) startNodes(lab spec.Lab, p parts) error {
+func (c *Cluster) startNodes(ctx context.Context, lab spec.Lab, p parts) error {
 	errs := make([]error, lab.Nodes)
 	var nodes sync.WaitGroup
 	for i := range lab.Nodes {
-		nodes.Go(func() { errs[i] = c.startNode(lab, i+1, p) })
+		nodes.Go(func() { errs[i] = c.startNode(ctx, lab, i+1, p) })
 	}
 	nodes.Wait()
 	return errors.Join(errs...)

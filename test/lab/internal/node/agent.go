@@ -46,7 +46,22 @@ func Agent(ctx context.Context, c Config) error {
 	if c.Storage != nil {
 		return nfs.Serve(ctx, c.Storage.Exports, logDir)
 	}
+	if c.Bare {
+		return runBare(ctx)
+	}
 	return runServices(ctx, c)
+}
+
+// BareReady is a file that a node of a bare lab makes once its devices are there.
+const BareReady = runDir + "/ready"
+
+// runBare leaves the node to those who run commands in it.
+func runBare(ctx context.Context) error {
+	if err := writeFile(BareReady, ""); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // logf writes to the node's console, which the machine keeps as a file.

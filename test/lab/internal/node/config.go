@@ -33,6 +33,8 @@ type Config struct {
 	// SCSI are the SCSI disks to attach at boot; the kernel's command line has
 	// the others.
 	SCSI []SCSIDisk `json:"scsi"`
+	// Bare is a node without containerd and kubelet.
+	Bare bool `json:"bare,omitempty"`
 	// Storage makes this the storage node: it serves storage and has no
 	// kubelet.
 	Storage *spec.Storage `json:"storage,omitempty"`

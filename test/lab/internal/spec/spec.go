@@ -17,8 +17,12 @@ const PauseImage = "registry.k8s.io/pause:3.10"
 // maxNodes keeps every node's host part inside one /24 of the address plan.
 const maxNodes = 200
 
-// minMemory is what a node needs to run its kubelet, containerd and a few pods.
-const minMemory = 512 << 20
+// minMemory is what a node needs to run its kubelet, containerd and a few pods,
+// and minBareMemory what the kernel, udev and a test need.
+const (
+	minMemory     = 512 << 20
+	minBareMemory = 256 << 20
+)
 
 // Lab is the shape of one lab, fixed when it is first brought up.
 type Lab struct {
@@ -26,6 +30,9 @@ type Lab struct {
 	Nodes  int     `json:"nodes"`
 	Disks  DiskSet `json:"disks"`
 	Memory int64   `json:"memory"`
+	// Bare makes a lab without Kubernetes: its nodes have a kernel, udev and
+	// disks, and take commands.
+	Bare bool `json:"bare,omitempty"`
 	// Shares are directories of the machine that every node sees live and
 	// read-only at the same path.
 	Shares []string `json:"shares,omitempty"`
@@ -50,8 +57,12 @@ func (l Lab) Validate() error {
 	if l.Nodes < 1 || l.Nodes > maxNodes {
 		return fmt.Errorf("nodes %d: want 1 to %d", l.Nodes, maxNodes)
 	}
-	if l.Memory < minMemory {
-		return fmt.Errorf("memory %d bytes: a node needs at least 512M", l.Memory)
+	least := int64(minMemory)
+	if l.Bare {
+		least = minBareMemory
+	}
+	if l.Memory < least {
+		return fmt.Errorf("memory %d bytes: a node needs at least %dM", l.Memory, least>>20)
 	}
 	return nil
 }
@@ -90,5 +101,5 @@ func (l Lab) Index(node string) (int, error) {
 
 // SameShape reports whether two labs would be built alike.
 func (l Lab) SameShape(o Lab) bool {
-	return l.Name == o.Name && l.Nodes == o.Nodes && l.Disks == o.Disks && l.Memory == o.Memory
+	return l.Name == o.Name && l.Nodes == o.Nodes && l.Disks == o.Disks && l.Memory == o.Memory && l.Bare == o.Bare
 }

@@ -40,6 +40,10 @@ func TestLab_Validate(t *testing.T) {
 	if err := good.Validate(); err != nil {
 		t.Fatalf("Validate() of a good lab: %v", err)
 	}
+	bare := Lab{Name: "quarry", Nodes: 2, Memory: 256 << 20, Bare: true}
+	if err := bare.Validate(); err != nil {
+		t.Fatalf("Validate() of a bare lab: %v", err)
+	}
 	bad := map[string]Lab{
 		"name with a slash": {Name: "a/b", Nodes: 3, Memory: 2 << 30},
 		"empty name":        {Nodes: 3, Memory: 2 << 30},
