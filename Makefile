@@ -75,7 +75,7 @@ lint: tools ## Run golangci-lint with the committed configuration.
 .PHONY: unit
 unit: deps ## Run unit, import-rule and API server tests with the race detector. RUN=regexp chooses.
 	assets=$$(bin/lab assets) && KUBEBUILDER_ASSETS=$$assets CGO_ENABLED=1 \
-	  go test -race -trimpath $(TEST_FLAGS) -timeout 15m -run '$(RUN)' -v ./...
+	  go test -race -trimpath -ldflags "-s -w" $(TEST_FLAGS) -timeout 15m -run '$(RUN)' -v ./...
 
 .PHONY: images
 images: $(IMAGES) ## Build the images of both Dockerfiles for this machine with buildah into dist/.
@@ -103,7 +103,7 @@ demo: deploy ## Watch raw disks become volumes of pods (about 20 minutes the fir
 	test/demo/run $(LAB_NAME)
 
 .PHONY: conformance
-conformance: deps ## Run the agent's conformance suite on a real kernel, in a lab of its own with one node.
+conformance: deps ## Run the agent's conformance suite on real kernels, in a bare lab of its own. RUNS=n repeats it, NODES=n takes n nodes.
 	test/conformance $(LAB_NAME)
 
 .PHONY: e2e

@@ -14,6 +14,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/agent/internal/host/occupant"
 	hostrun "quarry.storage/quarry/agent/internal/host/run"
 	"quarry.storage/quarry/agent/internal/inventory"
 	"quarry.storage/quarry/agent/internal/node"
@@ -44,6 +45,7 @@ func newEngine(cfg config.Config, volumes *lvm.LVM, log logr.Logger) (*node.Engi
 	disks := disk.New()
 	observer, err := inventory.New(inventory.Config{
 		Block: devices, Mounts: mount.New(mount.Config{Proc: cfg.ProcDir, Dev: cfg.DevDir}), Prober: disks, LVM: volumes, ProbeTypes: cfg.AllowTypes,
+		Occupants: occupant.New(occupant.Config{Sys: cfg.SysDir, Dev: cfg.DevDir, Proc: cfg.ProcDir}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up: %w", err)

@@ -3,6 +3,7 @@ package agenttest
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"quarry.storage/quarry/agent/internal/plan"
 )
@@ -137,7 +138,7 @@ func (s session) fail() error {
 	return s.faults.err
 }
 
-// BreakReport makes LVM fail to report groups, with the error, until it is called with nil.
+// BreakReport makes LVM fail to report any group, with the error, until it is called with nil.
 func (h *Host) BreakReport(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -145,15 +146,47 @@ func (h *Host) BreakReport(err error) {
 	h.changed()
 }
 
-// unreported is what is seen while LVM fails: labels, and no group.
-func (h *Host) unreported(s *plan.Snapshot) {
+// BreakGroup makes LVM fail to report one group, with the error, until it is called with nil: so does a lock that is held.
+func (h *Host) BreakGroup(name string, err error) {
+	h.onGroup(name, func(g *group) { g.mute, g.damaged = err, false })
+}
+
+// DamageGroup damages the metadata on the disks of a group, until BreakGroup is called with nil: nobody can tell which group it is.
+func (h *Host) DamageGroup(name string) {
+	h.onGroup(name, func(g *group) { g.mute, g.damaged = errDamaged, true })
+}
+
+// errDamaged is what LVM says of disks with damaged metadata.
+var errDamaged = errors.New("the device belongs to a volume group, and LVM finds no metadata of it")
+
+// failure says why LVM does not report a group; nil when it does.
+func (h *Host) failure(g *group) error {
+	if h.mute != nil {
+		return h.mute
+	}
+	return g.mute
+}
+
+// unreported shows a group that LVM fails to report: its disks cannot be read, and their metadata names it.
+func (h *Host) unreported(s *plan.Snapshot, g *group, why error) {
+	u := plan.UnknownGroup{Name: g.name, UUID: g.uuid, OwnerUID: g.owner(), Reason: why.Error()}
+	if g.damaged {
+		u.Name, u.UUID, u.OwnerUID = "", "", ""
+	}
 	for i := range s.Devices {
 		d := &s.Devices[i]
-		if d.PVUUID == "" {
+		if d.PVUUID == "" || !slices.Contains(g.pvs, d.PVUUID) {
 			continue
 		}
-		d.Group, d.OwnerUID = "", ""
-		d.Unreadable = append(d.Unreadable, "volume group: "+h.mute.Error())
-		s.GroupsError = h.mute.Error()
+		d.Group, d.OwnerUID = u.Name, u.OwnerUID
+		d.Unreadable = append(d.Unreadable, "volume group: "+why.Error())
+		u.Devices = append(u.Devices, d.Path)
+	}
+	switch {
+	case len(u.Devices) == 0:
+	case g.owner() == "" && !g.damaged:
+		s.ForeignGroups = append(s.ForeignGroups, g.name)
+	default:
+		s.UnknownGroups = append(s.UnknownGroups, u)
 	}
 }

@@ -1,6 +1,7 @@
 package agenttest
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -29,6 +30,8 @@ type group struct {
 	pvs        []string // UUIDs
 	volumes    []volume
 	pools      []pool
+	mute       error // why LVM does not report it
+	damaged    bool  // nobody can read its metadata
 }
 
 func (g *group) owner() string {
@@ -154,7 +157,10 @@ func (d *disk) pvSize() int64 { return (d.SizeBytes - 1<<20) / extentBytes * ext
 func (h *Host) observeGroups(s *plan.Snapshot) {
 	for _, g := range h.groups {
 		out, present := h.observeGroup(g)
+		why := h.failure(g)
 		switch {
+		case why != nil:
+			h.unreported(s, g, why)
 		case !present:
 		case out.OwnerUID == "":
 			s.ForeignGroups = append(s.ForeignGroups, g.name)
@@ -164,6 +170,9 @@ func (h *Host) observeGroups(s *plan.Snapshot) {
 	}
 	slices.Sort(s.ForeignGroups)
 	slices.SortFunc(s.Groups, func(a, b plan.Group) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.UnknownGroups, func(a, b plan.UnknownGroup) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), slices.Compare(a.Devices, b.Devices))
+	})
 }
 
 // observeGroup is a group as an observation shows it, and whether any of its disks is present.

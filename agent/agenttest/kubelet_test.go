@@ -1,9 +1,12 @@
 package agenttest_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
@@ -168,4 +171,51 @@ func TestAgent_servesKubeletAfterDeath(t *testing.T) {
 	k.dial()
 	k.must("unstage", k.unstage(id))
 	k.must("remove", k.remove(id))
+}
+
+// TestKubelet_unknownGroup: a volume of a group that LVM cannot report is not one that does not exist.
+func TestKubelet_unknownGroup(t *testing.T) {
+	k := newKubelet(t)
+	id := handle("one")
+	k.create(id, "")
+	for name, breaks := range map[string]func(){
+		"LVM cannot report it":              func() { k.BreakGroup(kubeletGroup, errors.New("exit status 5")) },
+		"nobody can tell which group it is": func() { k.DamageGroup(kubeletGroup) },
+	} {
+		breaks()
+		if err := k.stage(id, "ext4"); status.Code(err) != codes.Unavailable {
+			t.Errorf("%s: %v", name, err)
+		}
+		k.BreakGroup(kubeletGroup, nil)
+	}
+	if err := k.stage(id, "ext4"); err != nil {
+		t.Errorf("after it healed: %v", err)
+	}
+}
+
+// TestKubelet_suspendedVolume: what a killed command left suspended is at work again before a volume is staged, and soon after the agent's
+// start without a call.
+func TestKubelet_suspendedVolume(t *testing.T) {
+	k := newKubelet(t)
+	id, source := handle("one"), handle("two")
+	k.create(id, "")
+	k.create(source, "")
+	if err := k.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	k.SuspendVolume(kubeletGroup, id.Name)
+	k.SuspendVolume(kubeletGroup, source.Name)
+	k.SuspendPool(kubeletGroup, "thin")
+	k.Restart(t)
+	if err := k.stage(id, "ext4"); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if !slices.ContainsFunc(k.Volumes(kubeletGroup), func(v agenttest.Volume) bool { return v.Suspended }) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v", k.Volumes(kubeletGroup))
+		}
+	}
 }

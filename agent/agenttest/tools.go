@@ -7,6 +7,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/apply"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/pkg/pvuuid"
 )
 
 // The tools refuse what the real ones refuse, so that a plan that would fail on a node fails here too.
@@ -57,7 +58,7 @@ func (s session) Version(context.Context) (string, error) { return "2.03.99(2)-f
 
 // createPV refuses a device that is not as described, in use or not empty, and a UUID that exists.
 func (s session) createPV(ctx context.Context, step plan.CreatePV) error {
-	device, uuid := step.Token().Device().Path, step.UUID
+	device, uuid := step.Token().Device().Path, pvuuid.Complete(step.Stem)
 	s.mu.Lock()
 	_, err := s.exclusive(step)
 	s.mu.Unlock()
@@ -86,7 +87,7 @@ func (s session) createVG(ctx context.Context, step plan.CreateVG) error {
 		if s.groups[name] != nil {
 			return fmt.Errorf("vgcreate %s: the group exists", name)
 		}
-		pvs, err := s.freePVs(step.Devices)
+		pvs, err := s.freePVs(step, step.Devices)
 		if err != nil {
 			return fmt.Errorf("vgcreate %s: %w", name, err)
 		}
@@ -103,7 +104,7 @@ func (s session) extendVG(ctx context.Context, step plan.ExtendVG) error {
 		if err != nil {
 			return fmt.Errorf("vgextend %s: %w", name, err)
 		}
-		pvs, err := s.freePVs(step.Devices)
+		pvs, err := s.freePVs(step, step.Devices)
 		if err != nil {
 			return fmt.Errorf("vgextend %s: %w", name, err)
 		}
@@ -243,11 +244,27 @@ func (s session) exclusive(step plan.Destructive) (*disk, error) {
 	if s.occupied(d) {
 		return nil, fmt.Errorf("open %s exclusively: device or resource busy", path)
 	}
-	return d, step.Token().Verify(s.device(d))
+	seen := s.device(d)
+	if len(d.users) > 0 {
+		seen.Use, seen.Users = plan.Used, slices.Clone(d.users)
+	}
+	return d, step.Token().Verify(seen)
 }
 
-// freePVs are the physical volumes on the devices, which must be in no group and in no use.
-func (s session) freePVs(devices []string) ([]string, error) {
+// freePVs are the physical volumes on the devices, which must be in no group and in no use, and be those of the step's tokens.
+func (s session) freePVs(step plan.Guarded, devices []string) ([]string, error) {
+	if len(step.Tokens()) != len(devices) {
+		return nil, fmt.Errorf("%d devices have %d tokens", len(devices), len(step.Tokens()))
+	}
+	for _, t := range step.Tokens() {
+		d, err := s.present(t.Device().Path)
+		if err != nil {
+			return nil, err
+		}
+		if err := t.Verify(s.device(d)); err != nil {
+			return nil, err
+		}
+	}
 	var out []string
 	for _, path := range devices {
 		d, err := s.present(path)

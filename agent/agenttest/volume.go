@@ -21,6 +21,8 @@ type Volume struct {
 	// New is true until the first use.
 	New          bool
 	Active, Open bool
+	// Suspended is true until the device is refreshed: a command was killed that changed it.
+	Suspended bool
 }
 
 // extents on one physical volume.
@@ -44,6 +46,7 @@ type pool struct {
 	name       string
 	ours       bool
 	active     bool
+	suspended  bool
 	bytes      int64
 	meta       int64
 	on         []extents
@@ -115,6 +118,16 @@ func (h *Host) CloseVolume(groupName, name string) {
 	h.onVolume(groupName, name, func(v *volume) { v.Open = false })
 }
 
+// SuspendVolume leaves a volume as a command does that is killed while it changes the device.
+func (h *Host) SuspendVolume(groupName, name string) {
+	h.onVolume(groupName, name, func(v *volume) { v.Active, v.Suspended = true, true })
+}
+
+// SuspendPool does that to a thin pool.
+func (h *Host) SuspendPool(groupName, name string) {
+	h.onPool(groupName, name, func(p *pool) { p.active, p.suspended = true, true })
+}
+
 // SetVolumeHealth says what is wrong with a volume; nothing when it is empty.
 func (h *Host) SetVolumeHealth(groupName, name, health string) {
 	h.onVolume(groupName, name, func(v *volume) { v.health = health })
@@ -138,10 +151,10 @@ func (h *Host) Reboot() {
 	h.unmount()
 	for _, g := range h.groups {
 		for i := range g.volumes {
-			g.volumes[i].Active, g.volumes[i].Open = false, false
+			g.volumes[i].Active, g.volumes[i].Open, g.volumes[i].Suspended = false, false, false
 		}
 		for i := range g.pools {
-			g.pools[i].active = false
+			g.pools[i].active, g.pools[i].suspended = false, false
 		}
 	}
 	h.changed()
@@ -255,13 +268,13 @@ func (h *Host) observeVolumes(g *group, out plan.Group) plan.Group {
 	for _, v := range g.volumes {
 		out.LogicalVolumes = append(out.LogicalVolumes, plan.Volume{
 			Name: v.Name, ID: v.ID, UUID: fakeUUID("lv", g.uuid, v.Name), SizeBytes: v.SizeBytes, Pool: v.Pool, Source: v.Source,
-			Snapshot: v.Snapshot, New: v.New, Active: v.Active, Open: h.open(v), Health: v.health, CreatedUnix: v.created,
+			Snapshot: v.Snapshot, New: v.New, Active: v.Active, Open: h.open(v), Suspended: v.Suspended, Health: v.health, CreatedUnix: v.created,
 		})
 	}
 	for _, p := range g.pools {
 		seen := plan.Pool{
 			Name: p.name, Ours: p.ours, SizeBytes: p.bytes, MetadataBytes: p.meta, DataPermyriad: p.data, MetadataPermyriad: p.full,
-			Active: p.active, Health: p.health,
+			Active: p.active, Suspended: p.suspended, Health: p.health,
 		}
 		for _, v := range g.volumes {
 			if v.Pool == p.name {

@@ -28,6 +28,8 @@ func (s session) performOnVolume(ctx context.Context, step plan.Step) error {
 		return s.extendLV(ctx, st)
 	case volumeplan.ActivateLV:
 		return s.activateLV(ctx, st)
+	case volumeplan.RefreshLV:
+		return s.refreshLV(ctx, st)
 	case volumeplan.SettleLV:
 		return s.settleLV(ctx, st)
 	case volumeplan.RemoveLV:
@@ -58,7 +60,7 @@ func (s session) ObserveGroup(ctx context.Context, was plan.Group) (plan.Group, 
 	if !present {
 		return plan.Group{}, errAbsent
 	}
-	return now, nil
+	return now, s.failure(g)
 }
 
 // createLV refuses a name that is taken, and what has no room.
@@ -88,6 +90,7 @@ func (s session) place(g *group, v *volume, bytes int64) error {
 			return errAbsent
 		}
 		v.Pool, v.SizeBytes, v.content, v.files = source.Pool, source.SizeBytes, source.content, source.files
+		source.Suspended = false // LVM suspends the source itself, and lets go of it at the end.
 	}
 	if v.Pool != "" {
 		p := g.pool(v.Pool)
@@ -138,6 +141,19 @@ func (s session) activateLV(ctx context.Context, step volumeplan.ActivateLV) err
 	return s.command(ctx, "lvchange", step.Group, func(g *group) error {
 		if v := g.tagged(step.Name, step.Tag); v != nil {
 			v.Active = true
+		}
+		return nil
+	})
+}
+
+// refreshLV passes over a volume that is not ours.
+func (s session) refreshLV(ctx context.Context, step volumeplan.RefreshLV) error {
+	return s.command(ctx, "lvchange", step.Group, func(g *group) error {
+		if v := g.tagged(step.Name, step.Tag); v != nil {
+			v.Suspended = false
+		}
+		if p := g.pool(step.Name); p != nil && p.ours && step.Tag == plan.TagPool {
+			p.suspended = false
 		}
 		return nil
 	})

@@ -93,6 +93,7 @@ var namers = []string{
 var words = map[string]string{
 	"agent/internal/host/block":  "a kind of device-mapper device",
 	"agent/internal/plan":        "what a disk carries",
+	"pkg/transport":              "how a disk is attached",
 	"controller/internal/agents": "the service of a package of the wire",
 }
 

@@ -148,7 +148,7 @@ var rules = []rule{
 	},
 	{
 		name:  "what both sides know is made of the standard library",
-		of:    []string{"pkg/quarry", "pkg/refusal", "pkg/volumeid", "pkg/pvuuid", "pkg/sharedvolume"},
+		of:    []string{"pkg/quarry", "pkg/refusal", "pkg/transport", "pkg/volumeid", "pkg/pvuuid", "pkg/sharedvolume"},
 		deny:  []string{"~/", "github.com", "google.golang.org", "golang.org", kubernetesPrefix, "sigs.k8s.io"},
 		allow: []string{"~/pkg/quarry", "~/pkg/volumeid"}, denyDirect: []string{"os", "os/exec", "net", "net/http"},
 	},
@@ -189,6 +189,12 @@ var rules = []rule{
 			"~/controller/internal/reconcile/driver", "~/controller/internal/kube", "~/controller/internal/decide/backend",
 			"~/controller/internal/decide/class", "~/controller/internal/decide/notice",
 		},
+	},
+	{
+		name:  "copies are brought to their source, whatever the backend",
+		of:    []string{"controller/internal/reconcile/pin"},
+		deny:  []string{"~/controller", "~/pkg/volumeid"},
+		allow: []string{"~/controller/internal/reconcile/pin", "~/controller/internal/kube", "~/controller/internal/decide"},
 	},
 	{
 		name: "the engine knows no single backend",

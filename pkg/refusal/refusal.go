@@ -14,6 +14,8 @@ const (
 	Removable = "Removable"
 	// ReadOnly: the device cannot be written.
 	ReadOnly = "ReadOnly"
+	// Zoned: a zoned disk (SMR, ZNS), host-managed or host-aware.
+	Zoned = "Zoned"
 	// TooSmall: smaller than the minimum.
 	TooSmall = "TooSmall"
 	// PartitionTable: carries a partition table (MBR, primary or backup GPT, or another), or has partitions.
@@ -34,6 +36,8 @@ const (
 	RAID = "RAIDMember"
 	// Multipath: a path of a multipath device.
 	Multipath = "MultipathMember"
+	// TwoPaths: the node sees the disk a second time, over another path, and no multipath device joins the two.
+	TwoPaths = "TwoPaths"
 	// ZFS: a member of a ZFS pool.
 	ZFS = "ZFSMember"
 	// Bcache: a bcache backing or caching device.
@@ -48,7 +52,8 @@ const (
 	UnknownData = "UnknownData"
 	// WipeInterrupted: a wipe that was approved earlier has not finished.
 	WipeInterrupted = "WipeInterrupted"
-	// Busy: could not be opened exclusively: something uses it.
+	// Busy: could not be opened exclusively, or something has it open in another way: a process, a loop device, a mount of its device
+	// node. The message names it where that can be told.
 	Busy = "Busy"
 	// Settling: something happened to it a moment ago. Nothing else speaks against it, and it is tested for users once it has been
 	// quiet for a while.

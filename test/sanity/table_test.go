@@ -83,14 +83,13 @@ var exceptions = []exception{
 		},
 	},
 	{
-		reason: "snapshots and copies are thin: for linear volumes they are refused with FAILED_PRECONDITION",
+		reason: "snapshots and copies are thin: for linear volumes they are refused, snapshots with FAILED_PRECONDITION and copies with " +
+			"INVALID_ARGUMENT",
 		barred: true, linear: true,
 		cases: map[string][]string{
 			controllerService + "CreateVolume": {
 				"should create volume from an existing source snapshot",
-				"should fail when the volume source snapshot is not found",
 				"should create volume from an existing source volume",
-				"should fail when the volume source volume is not found",
 			},
 			"ListSnapshots [Controller Server]": {
 				"should return snapshots that match the specified snapshot id",

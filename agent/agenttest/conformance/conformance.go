@@ -25,6 +25,8 @@ type Node interface {
 	Reset(t *testing.T)
 	// Dirty writes data of no known format on a disk.
 	Dirty(t *testing.T, path string)
+	// OpenDisk lets a program have a disk open, not exclusively, until it is closed.
+	OpenDisk(t *testing.T, path string) (closeIt func())
 	// ForeignGroup makes a volume group without our tag on a disk.
 	ForeignGroup(t *testing.T, name, path string)
 	// Detach takes a disk away from the agent and from LVM, with what is on it; Attach brings it back.
@@ -37,6 +39,10 @@ type Node interface {
 	Activates() bool
 	// OpenVolume has the device of an active volume open until it is closed.
 	OpenVolume(t *testing.T, group, name string) (closeIt func())
+	// SuspendVolume leaves the device of an active volume suspended, as a command does that is killed while it changes the device. Suspended
+	// reports whether it is.
+	SuspendVolume(t *testing.T, group, name string)
+	Suspended(t *testing.T, group, name string) bool
 	// Commands counts the LVM commands that calls on volumes ran so far.
 	Commands() int
 	// Steps counts the changes that the agent made so far.
@@ -61,8 +67,74 @@ const (
 	settlePause   = 50 * time.Millisecond
 )
 
-// Run runs all behaviours, one after the other, each on empty disks.
+// Run runs all behaviours.
 func Run(t *testing.T, node Node) {
+	Groups(t, node)
+	Deaths(t, node)
+	Volumes(t, node)
+}
+
+// Groups runs the behaviours of disks and groups, one after the other, each on empty disks.
+func Groups(t *testing.T, node Node) {
+	run(t, node, []behaviour{
+		{"node tells who it is", describesNode},
+		{"empty disk is clean", emptyDiskIsClean},
+		{"ensure makes a group once", ensureMakesGroup},
+		{"ensure extends a group", ensureExtends},
+		{"ensure refuses all when one disk is dirty", ensureRefusesDirty},
+		{"ensure refuses another disk than described", ensureRefusesAnother},
+		{"ensure refuses an absent disk", ensureRefusesAbsent},
+		{"ensure refuses bad paths", refusesBadPaths},
+		{"ensure refuses a name that is taken", ensureRefusesTakenName},
+		{"ensure refuses a disk of another group", ensureRefusesOwned},
+		{"reduce takes a disk out once", reduceTakesOut},
+		{"reduce refuses the last disk", reduceRefusesLast},
+		{"reduce refuses a disk with data", reduceRefusesData},
+		{"remove leaves clean disks", removeLeavesClean},
+		{"remove refuses a group with volumes", removeRefusesVolumes},
+		{"remove leaves alone what is not ours", removeLeavesOthers},
+		{"remove leaves a missing disk behind", removeWithoutDisk},
+		{"remove refuses a group with volumes that lacks a disk", removeRefusesMissingVolume},
+		{"wipe makes a dirty disk clean once", wipeCleans},
+		{"wipe refuses another disk than described", wipeRefusesAnother},
+		{"wipe refuses a disk of ours", wipeRefusesOwned},
+		{"nothing is done to a disk that a program has open", openDiskIsLeftAlone},
+		{"watch shows a change", watchShowsChange},
+	})
+}
+
+// Deaths runs the behaviours of disks and groups when the agent dies during a call.
+func Deaths(t *testing.T, node Node) {
+	run(t, node, []behaviour{
+		{"ensure survives death between any two steps", ensureSurvives},
+		{"extend survives death between any two steps", extendSurvives},
+		{"reduce survives death between any two steps", reduceSurvives},
+		{"remove survives death between any two steps", removeSurvives},
+		{"remove without a disk survives death between any two steps", removeWithoutDiskSurvives},
+		{"wipe survives death between any two steps", wipeSurvives},
+	})
+}
+
+// Volumes runs the behaviours of logical volumes, deaths of the agent included.
+func Volumes(t *testing.T, node Node) {
+	run(t, node, []behaviour{
+		{"volume is made once, and removed once", createMakesVolume},
+		{"create refuses bad requests", createRefuses},
+		{"delete refuses what is open or not ours", deleteRefuses},
+		{"resize grows and never shrinks", resizeGrows},
+		{"thin pool takes volumes, snapshots and copies up to its limit", thinVolumes},
+		{"a volume that a killed command left suspended is resumed", suspendedIsResumed},
+		{"calls on volumes survive death between any two steps", volumeCallsSurvive},
+	})
+}
+
+// behaviour is something that every node does.
+type behaviour struct {
+	name  string
+	check func(*suite)
+}
+
+func run(t *testing.T, node Node, behaviours []behaviour) {
 	for _, b := range behaviours {
 		t.Run(b.name, func(t *testing.T) {
 			node.Reset(t)
@@ -70,47 +142,6 @@ func Run(t *testing.T, node Node) {
 		})
 	}
 	node.Reset(t)
-}
-
-// behaviours in the order in which they build on each other.
-var behaviours = []struct {
-	name  string
-	check func(*suite)
-}{
-	{"node tells who it is", describesNode},
-	{"empty disk is clean", emptyDiskIsClean},
-	{"ensure makes a group once", ensureMakesGroup},
-	{"ensure extends a group", ensureExtends},
-	{"ensure refuses all when one disk is dirty", ensureRefusesDirty},
-	{"ensure refuses another disk than described", ensureRefusesAnother},
-	{"ensure refuses an absent disk", ensureRefusesAbsent},
-	{"ensure refuses bad paths", refusesBadPaths},
-	{"ensure refuses a name that is taken", ensureRefusesTakenName},
-	{"ensure refuses a disk of another group", ensureRefusesOwned},
-	{"reduce takes a disk out once", reduceTakesOut},
-	{"reduce refuses the last disk", reduceRefusesLast},
-	{"reduce refuses a disk with data", reduceRefusesData},
-	{"remove leaves clean disks", removeLeavesClean},
-	{"remove refuses a group with volumes", removeRefusesVolumes},
-	{"remove leaves alone what is not ours", removeLeavesOthers},
-	{"remove leaves a missing disk behind", removeWithoutDisk},
-	{"remove refuses a group with volumes that lacks a disk", removeRefusesMissingVolume},
-	{"wipe makes a dirty disk clean once", wipeCleans},
-	{"wipe refuses another disk than described", wipeRefusesAnother},
-	{"wipe refuses a disk of ours", wipeRefusesOwned},
-	{"watch shows a change", watchShowsChange},
-	{"ensure survives death between any two steps", ensureSurvives},
-	{"extend survives death between any two steps", extendSurvives},
-	{"reduce survives death between any two steps", reduceSurvives},
-	{"remove survives death between any two steps", removeSurvives},
-	{"remove without a disk survives death between any two steps", removeWithoutDiskSurvives},
-	{"wipe survives death between any two steps", wipeSurvives},
-	{"volume is made once, and removed once", createMakesVolume},
-	{"create refuses bad requests", createRefuses},
-	{"delete refuses what is open or not ours", deleteRefuses},
-	{"resize grows and never shrinks", resizeGrows},
-	{"thin pool takes volumes, snapshots and copies up to its limit", thinVolumes},
-	{"calls on volumes survive death between any two steps", volumeCallsSurvive},
 }
 
 // suite is one behaviour's view of the node.

@@ -1,9 +1,13 @@
 package conformance
 
 import (
+	"strings"
+
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"quarry.storage/quarry/pkg/refusal"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
@@ -84,6 +88,27 @@ func wipeRefusesOwned(s *suite) {
 	before := s.Steps()
 	s.refused("wipe", s.wipe(identity(s.device(a.GetPath()))), codes.FailedPrecondition, before)
 	s.holds(a.GetPath())
+}
+
+// openDiskIsLeftAlone: a program that has a disk open keeps nobody from opening it exclusively, and may open it when the agent has found
+// nobody. The message names the program.
+func openDiskIsLeftAlone(s *suite) {
+	clean, dirty := s.clean(s.Disks()[0]), s.dirty(s.Disks()[1])
+	for _, path := range s.Disks()[:2] {
+		closeIt := s.OpenDisk(s.T, path)
+		defer closeIt()
+	}
+	before := s.Steps()
+	for what, err := range map[string]error{"ensure": s.ensure(groupName, owner, clean), "wipe": s.wipe(dirty)} {
+		s.refused(what, err, codes.FailedPrecondition, before)
+		if text := status.Convert(err).Message(); !strings.Contains(text, refusal.Busy+": The device is in use by process ") {
+			s.Errorf("%s: the message does not name the program: %s", what, text)
+		}
+	}
+	d := s.settled(clean.GetPath(), func(d *agentv1.Device) bool { return refusedFor(d, refusal.Busy) })
+	if text := d.GetRefusals()[0].GetMessage(); !strings.HasPrefix(text, "The device is in use by process ") {
+		s.Errorf("the device: %s", text)
+	}
 }
 
 func watchShowsChange(s *suite) {

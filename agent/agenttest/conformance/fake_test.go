@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -72,6 +73,12 @@ func (n *fakeNode) Attach(_ *testing.T, path string) { n.Plug(n.names[path]) }
 // Dirty writes something.
 func (n *fakeNode) Dirty(_ *testing.T, path string) { n.Scribble(n.names[path], "somebody's data") }
 
+// OpenDisk lets a program open it.
+func (n *fakeNode) OpenDisk(_ *testing.T, path string) func() {
+	n.Open(n.names[path], "qemu")
+	return func() { n.Open(n.names[path], "") }
+}
+
 // ForeignGroup makes a group that is not ours.
 func (n *fakeNode) ForeignGroup(_ *testing.T, name, path string) {
 	n.AddForeignGroup(name, n.names[path])
@@ -105,6 +112,16 @@ func (n *fakeNode) Restart(t *testing.T) {
 
 // Activates is true: the model has devices.
 func (n *fakeNode) Activates() bool { return true }
+
+// SuspendVolume suspends it.
+func (n *fakeNode) SuspendVolume(_ *testing.T, group, name string) {
+	n.Agent.SuspendVolume(group, name)
+}
+
+// Suspended looks at the volume.
+func (n *fakeNode) Suspended(_ *testing.T, group, name string) bool {
+	return slices.ContainsFunc(n.Volumes(group), func(v agenttest.Volume) bool { return v.Name == name && v.Suspended })
+}
 
 // OpenVolume opens it.
 func (n *fakeNode) OpenVolume(_ *testing.T, group, name string) func() {

@@ -28,6 +28,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/agent/internal/host/occupant"
 	"quarry.storage/quarry/agent/internal/host/run"
 	"quarry.storage/quarry/agent/internal/inventory"
 	"quarry.storage/quarry/agent/internal/node"
@@ -47,7 +48,16 @@ const shortQuiet = 200 * time.Millisecond
 // edge is what Reset zeroes at both ends of a disk.
 const edge = 4 << 20
 
-func TestRealHost(t *testing.T) {
+// The suite's parts share nothing, so that they can run on several machines at the same time.
+func TestRealHost_groups(t *testing.T)  { onRealHost(t, conformance.Groups) }
+func TestRealHost_deaths(t *testing.T)  { onRealHost(t, conformance.Deaths) }
+func TestRealHost_volumes(t *testing.T) { onRealHost(t, conformance.Volumes) }
+func TestRealHost_twoGroups(t *testing.T) {
+	onRealHost(t, func(t *testing.T, n conformance.Node) { conformance.TwoGroups(t, n.(conformance.Activating)) })
+}
+
+func onRealHost(t *testing.T, part func(*testing.T, conformance.Node)) {
+	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
@@ -57,7 +67,7 @@ func TestRealHost(t *testing.T) {
 	n := newRealNode(t)
 	n.start(t)
 	t.Cleanup(n.stop)
-	conformance.Run(t, n)
+	part(t, n)
 }
 
 // realNode is the suite's view of this machine.
@@ -99,6 +109,7 @@ func newRealNode(t *testing.T) *realNode {
 	n.block = devices
 	observer, err := inventory.New(inventory.Config{
 		Block: devices, Mounts: mount.New(mount.Config{}), Prober: disks, LVM: volumes, ProbeTypes: []string{"loop", "ubd"},
+		Occupants: occupant.New(occupant.Config{}),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -203,6 +214,15 @@ func (n *realNode) Dirty(t *testing.T, path string) {
 // Activates needs device-mapper.
 func (n *realNode) Activates() bool { return !n.withoutDM }
 
+// Activate makes the device of a volume exist, as for a pod.
+func (n *realNode) Activate(t *testing.T, group, name string) error {
+	_, err := n.server.Node.ActivateVolume(t.Context(), group, name)
+	return err
+}
+
+// Deactivate takes the devices of a group's volumes away.
+func (n *realNode) Deactivate(t *testing.T, group string) { n.lvm(t, "vgchange", "-an", group) }
+
 // OpenVolume opens the device as a pod with a raw block volume does.
 func (n *realNode) OpenVolume(t *testing.T, group, name string) func() {
 	t.Helper()
@@ -249,6 +269,20 @@ func (n *realNode) write(t *testing.T, path string, data []byte, offset int64) {
 	}
 	if _, err := f.WriteAt(data, offset); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// OpenDisk starts a program that the agent, which is this process, does not count as its own: the shell that starts it ends.
+func (n *realNode) OpenDisk(t *testing.T, path string) func() {
+	t.Helper()
+	out, err := exec.Command("sh", "-c", `exec 3<"$1"; sleep 600 >/dev/null 2>&1 & echo $!`, "sh", path).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := exec.Command("kill", "-9", strings.TrimSpace(string(out))).Run(); err != nil {
+			t.Errorf("kill: %v", err)
+		}
 	}
 }
 

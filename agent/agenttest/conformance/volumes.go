@@ -23,7 +23,7 @@ func (s *suite) volumes() agentv1.LogicalVolumeServiceClient {
 func (s *suite) stage() {
 	s.Helper()
 	if !s.Activates() {
-		s.Skip("the kernel has no device-mapper")
+		s.Skip("this kernel has no device-mapper, so nothing can be activated; make conformance runs it on one that has")
 	}
 	s.must("ensure", s.ensure(groupName, owner, s.clean(s.Disks()[0]), s.clean(s.Disks()[1])))
 }
@@ -237,7 +237,7 @@ func thinVolumes(s *suite) {
 
 func volumeCallsSurvive(s *suite) {
 	if !s.Activates() {
-		s.Skip("the kernel has no device-mapper")
+		s.Skip("this kernel has no device-mapper, so nothing can be activated; make conformance runs it on one that has")
 	}
 	larger := func() error {
 		req := volumeSpec("c1", 48)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/host/run"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/pkg/pvuuid"
 )
 
 // recorder is the tools of a node: it notes the commands of LVM and the changes to devices, and fails at one of them. It shows verify
@@ -22,6 +24,8 @@ type recorder struct {
 	snapshot plan.Snapshot
 	calls    []string
 	failAt   int
+	// made are the physical volumes that LVM made.
+	made []made
 	// held is what the guard was asked for, refuse its error, released the error of the context at the release.
 	held     []string
 	refuse   error
@@ -40,7 +44,21 @@ func (r *recorder) call(words ...string) error {
 
 // Run notes a command of LVM.
 func (r *recorder) Run(_ context.Context, cmd run.Command) (run.Result, error) {
-	return run.Result{}, r.call(cmd.Args...)
+	words := slices.Clone(cmd.Args)
+	if i := slices.Index(words, "--uuid"); words[0] == "pvcreate" && i > 0 {
+		r.made = append(r.made, made{path: words[len(words)-1], uuid: words[i+1]})
+		// The rest is random.
+		words[i+1] = words[i+1][:len(stemOf("sda"))]
+	}
+	return run.Result{}, r.call(words...)
+}
+
+// made is a physical volume with the device that it is on.
+type made struct{ path, uuid string }
+
+func stemOf(name string) string {
+	d := disk(name)
+	return pvuuid.Stem("uid", pvuuid.Disk{WWN: d.WWN, Serial: d.Serial, SizeBytes: d.SizeBytes}, d.Path)
 }
 
 // Perform makes devices clean.
@@ -62,6 +80,11 @@ func (r *recorder) Check(_ context.Context, path string, verify apply.Verify) er
 func (r *recorder) verified(verb, path, arg string, verify apply.Verify) error {
 	d, _ := r.snapshot.Find(path)
 	d.Group, d.OwnerUID = "", ""
+	for _, m := range r.made {
+		if m.path == path {
+			d.PVUUID = m.uuid
+		}
+	}
 	if err := verify(d); err != nil {
 		return err
 	}
@@ -92,9 +115,12 @@ func (r *recorder) applier(t *testing.T) apply.Applier {
 
 func disk(name string) plan.Device {
 	return plan.Device{
-		Path: "/dev/" + name, KernelName: name, Type: "disk", SizeBytes: 8, Serial: name, ContentDigest: name, HeadTailZero: true, Use: plan.Unused,
+		Path: "/dev/" + name, KernelName: name, Type: "disk", SizeBytes: 100 << 20, Serial: name, ContentDigest: name, HeadTailZero: true, Use: plan.Unused,
 	}
 }
+
+// sized is the end of a pvcreate of a disk.
+const sized = " --norestorefile --setphysicalvolumesize 103809024b "
 
 func pv(name string) plan.Device {
 	d := disk(name)
@@ -138,7 +164,8 @@ func TestApply_performsStepsInOrder(t *testing.T) {
 			func(s plan.Snapshot) (plan.Plan, error) { return plan.EnsureGroup(s, spec(disk("sda")), plan.Policy{}) },
 			[]string{
 				"check /dev/sda ",
-				"pvcreate --devices /dev/sda --uuid " + plan.PVUUID("uid", plan.IdentityOf(disk("sda"))) + " --norestorefile /dev/sda",
+				"pvcreate --devices /dev/sda --uuid " + stemOf("sda") + sized + "/dev/sda",
+				"check /dev/sda ",
 				"vgcreate --devices /dev/sda --addtag quarry.storage/cluster=uid vg /dev/sda",
 			},
 			"/dev/sda",
@@ -148,7 +175,8 @@ func TestApply_performsStepsInOrder(t *testing.T) {
 			func(s plan.Snapshot) (plan.Plan, error) { return plan.EnsureGroup(s, spec(disk("sdb")), plan.Policy{}) },
 			[]string{
 				"check /dev/sdb ",
-				"pvcreate --devices /dev/sdb --uuid " + plan.PVUUID("uid", plan.IdentityOf(disk("sdb"))) + " --norestorefile /dev/sdb",
+				"pvcreate --devices /dev/sdb --uuid " + stemOf("sdb") + sized + "/dev/sdb",
+				"check /dev/sdb ",
 				"vgextend --devices /dev/sda --devices /dev/sdb vg /dev/sdb",
 			},
 			"/dev/sda /dev/sdb",
@@ -223,9 +251,33 @@ func TestApply_comparesAgain(t *testing.T) {
 	}
 }
 
+// TestApply_looksAgainBeforeAGroupTakesDevices: vgcreate and vgextend make physical volumes of whatever they are given.
+func TestApply_looksAgainBeforeAGroupTakesDevices(t *testing.T) {
+	orphan := disk("sda")
+	orphan.PVUUID, orphan.HeadTailZero = pvuuid.Complete(stemOf("sda")), false
+	for name, change := range map[string]func(*plan.Device){
+		"somebody took the label off":        func(d *plan.Device) { d.PVUUID = "" },
+		"another physical volume is there":   func(d *plan.Device) { d.PVUUID = pvuuid.Complete(stemOf("sda")) },
+		"another disk stands under the path": func(d *plan.Device) { d.Serial = "other" },
+	} {
+		for _, groups := range [][]plan.Group{nil, group(pv("sdb"))} {
+			s := plan.Snapshot{Devices: []plan.Device{orphan, pv("sdb")}, Groups: groups}
+			p, err := plan.EnsureGroup(s, spec(orphan), plan.Policy{})
+			if err != nil || len(p.Steps) != 1 {
+				t.Fatalf("plan %v, %v", p, err)
+			}
+			r := &recorder{snapshot: plan.Snapshot{Devices: slices.Clone(s.Devices)}}
+			change(&r.snapshot.Devices[0])
+			if err := r.applier(t).Apply(t.Context(), p); !errors.Is(err, plan.ErrMismatch) || len(r.calls) > 0 {
+				t.Errorf("%s: error %v, calls %q", name, err, r.calls)
+			}
+		}
+	}
+}
+
 func TestApply_refusesStepsThatNoPlanMade(t *testing.T) {
 	r := &recorder{snapshot: plan.Snapshot{Devices: []plan.Device{disk("sda")}}}
-	for _, step := range []plan.Step{plan.CreatePV{UUID: "uuid-1"}, plan.ReleasePV{}, nil} {
+	for _, step := range []plan.Step{plan.CreatePV{Stem: "uuid-1"}, plan.ReleasePV{}, nil} {
 		if err := r.applier(t).Apply(t.Context(), plan.Plan{Steps: []plan.Step{step}}); err == nil {
 			t.Errorf("%T was performed", step)
 		}

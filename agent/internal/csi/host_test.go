@@ -117,6 +117,16 @@ func (n *realNode) attach(t *testing.T, name, image string) *csitest.Volume {
 	return n.host.Add(id, 0)
 }
 
+// write writes through the volume's device: what udev has read of it before stays in the device's cache, whatever becomes of the image.
+func (n *realNode) write(t *testing.T, data []byte, off int64) {
+	t.Helper()
+	f, err := os.OpenFile(n.devices[csitest.ID("pvc-1").Name], os.O_WRONLY|os.O_SYNC, 0)
+	must(t, err)
+	_, err = f.WriteAt(data, off)
+	must(t, err)
+	must(t, f.Close())
+}
+
 const mib = 1 << 20
 
 func TestRealNode_filesystems(t *testing.T) {
@@ -229,16 +239,12 @@ func TestRealNode_block(t *testing.T) {
 
 func TestRealNode_newVolumeOverOldData(t *testing.T) {
 	n := newRealNode(t)
-	v, handle, image := n.add(t, 400*mib)
+	v, handle, _ := n.add(t, 400*mib)
 	must(t, n.stage(t, handle, filesystem("btrfs")))
 	must(t, os.WriteFile(n.path(t, "staging/globalmount/secret"), bytes.Repeat([]byte("x"), mib), 0o600))
 	must(t, n.unstage(t, handle))
 	// The volume is removed, and another one is made in its place: all but the first 4 KiB is as it was.
-	f, err := os.OpenFile(image, os.O_WRONLY, 0)
-	must(t, err)
-	_, err = f.Write(make([]byte, 4096))
-	must(t, err)
-	must(t, f.Close())
+	n.write(t, make([]byte, 4096), 0)
 	v.New = true
 	for _, fsType := range []string{"xfs", "ext4", "btrfs"} {
 		v.New = true
@@ -300,13 +306,9 @@ func TestRealNode_neverFormatsWhatHoldsData(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newRealNode(t)
-			v, handle, image := n.add(t, 400*mib)
+			v, handle, _ := n.add(t, 400*mib)
 			v.New = false
-			f, err := os.OpenFile(image, os.O_WRONLY, 0)
-			must(t, err)
-			_, err = f.WriteAt([]byte(content.text), content.off)
-			must(t, err)
-			must(t, f.Close())
+			n.write(t, []byte(content.text), content.off)
 			wantCode(t, n.stage(t, handle, filesystem("ext4")), codes.FailedPrecondition)
 			out, err := exec.Command("blkid", "-p", n.devices[csitest.ID("pvc-1").Name]).Output()
 			if strings.Contains(string(out), "ext4") {

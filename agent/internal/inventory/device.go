@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/host/block"
 	"quarry.storage/quarry/agent/internal/host/disk"
+	"quarry.storage/quarry/agent/internal/host/disk/format"
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
@@ -17,6 +19,20 @@ import (
 type observed struct {
 	plan.Device
 	block block.Device
+	// pv is what the metadata of the physical volume on it says, without LVM.
+	pv metadata
+	// groupErr says why it is not known which group the device belongs to; nil when it is.
+	groupErr error
+}
+
+// metadata is what LVM's metadata on a device says of the group that the device belongs to.
+type metadata struct {
+	// inGroup is true when the device belongs to a group, or may.
+	inGroup bool
+	// areas is how many places it has for metadata. A device without one is in the group that the others say.
+	areas int
+	// group as the metadata names it; empty when that cannot be read.
+	group format.Group
 }
 
 // meet takes over what host/block read.
@@ -24,7 +40,7 @@ func meet(b block.Device) *observed {
 	return &observed{block: b, Device: plan.Device{
 		Path: b.Path, KernelName: b.Name, Major: b.Major, Minor: b.Minor, Type: b.Type, Links: b.Links,
 		SizeBytes: b.SizeBytes, LogicalSectorBytes: b.LogicalSectorBytes, PhysicalSectorBytes: b.PhysicalSectorBytes,
-		Rotational: b.Rotational, Removable: b.Removable, ReadOnly: b.ReadOnly, Suspended: b.Suspended,
+		Rotational: b.Rotational, Removable: b.Removable, ReadOnly: b.ReadOnly, Zoned: b.Zoned, Suspended: b.Suspended,
 		Model: b.Model, Serial: b.Serial, WWN: b.WWN, Transport: b.Transport,
 		Holders: b.Holders, Partitions: b.Partitions, UdevTags: b.Udev, Version: b.Version, Unreadable: slices.Clone(b.Unreadable),
 	}}
@@ -36,6 +52,7 @@ func (d *observed) read(facts disk.Facts) {
 		d.unreadable("size", fmt.Sprintf("sysfs says %d bytes, the device %d", d.SizeBytes, facts.SizeBytes))
 	}
 	d.HeadTailZero, d.ContentDigest, d.PVUUID = facts.HeadTailZero, facts.ContentDigest, facts.PVUUID
+	d.pv = metadata{inGroup: facts.PVInGroup, areas: facts.PVAreas, group: facts.PVGroup}
 	if facts.Wipe != nil {
 		d.Wipe = &plan.WipeMark{Digest: facts.Wipe.Digest}
 	}
@@ -49,13 +66,19 @@ func (d *observed) unreadable(fact string, cause any) {
 	d.Unreadable = append(d.Unreadable, fmt.Sprintf("%s: %v", fact, cause))
 }
 
+// ungrouped says that it is not known which group the device belongs to.
+func (d *observed) ungrouped(err error) {
+	d.groupErr = err
+	d.unreadable("volume group", err)
+}
+
 // unnamedGroup stands for the group of a physical volume whose own metadata names one; which one does not matter to who inspects it.
 const unnamedGroup = "(in a group)"
 
 // Inspect sees one device through a file that is open on it, exclusively: what it is comes from the kernel, by its number, and what stands
 // on it from the file. Its digest is the one of an observation. LVM is not asked: whether a physical volume belongs to a group is read
-// from its own metadata.
-func (i *Inventory) Inspect(f *os.File) (plan.Device, error) {
+// from its own metadata. Whoever else has the device open is looked for: the exclusive open keeps only some away.
+func (i *Inventory) Inspect(ctx context.Context, f *os.File) (plan.Device, error) {
 	major, minor, err := disk.Number(f)
 	if err != nil {
 		return plan.Device{}, err
@@ -71,7 +94,15 @@ func (i *Inventory) Inspect(f *os.File) (plan.Device, error) {
 	if err != nil {
 		return plan.Device{}, err
 	}
-	return inspected(found, facts), nil
+	d := inspected(found, facts)
+	users, err := i.Users(ctx, []plan.Device{d})
+	if err != nil {
+		d.Unreadable = append(d.Unreadable, fmt.Sprintf("users: %v", err))
+	}
+	if len(users) > 0 && len(users[0]) > 0 {
+		d.Use, d.Users = plan.Used, users[0]
+	}
+	return d, nil
 }
 
 func inspected(b block.Device, facts disk.Facts) plan.Device {

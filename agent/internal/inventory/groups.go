@@ -13,48 +13,44 @@ import (
 	"quarry.storage/quarry/pkg/quarry"
 )
 
-// errUnreported means that a device has an LVM label and LVM's report says nothing about it.
-var errUnreported = errors.New("LVM does not report it")
+var (
+	// errUnreported means that a device has an LVM label and LVM's report says nothing about it.
+	errUnreported = errors.New("LVM does not report it")
+	// errUnnamed means that a device is in a group, and LVM does not say in which.
+	errUnnamed = errors.New("the device belongs to a volume group, and LVM finds no metadata of it")
+)
 
 // addGroups asks LVM about the devices that carry its label, if there are any, and joins the answer.
 func (i *Inventory) addGroups(ctx context.Context, devices []*observed) plan.Snapshot {
-	var snap plan.Snapshot
-	labelled := physicalVolumes(devices)
-	if len(labelled) == 0 {
-		return snap
-	}
-	paths := make([]string, 0, len(labelled))
+	labelled, unclear := physicalVolumes(devices)
+	told := i.report(ctx, labelled)
+	j := newJoin(labelled, told.pvs)
 	for _, d := range labelled {
-		paths = append(paths, d.block.Node)
-	}
-	vgs, pvs, err := i.cfg.LVM.Report(ctx, paths)
-	if err != nil {
-		for _, d := range labelled {
-			d.unreadable("volume group", err)
+		if err := told.failed[d]; err != nil {
+			d.ungrouped(err)
+			continue
 		}
-		snap.GroupsError = err.Error()
-		return snap
+		j.device(d, told.vgs)
 	}
-	j := newJoin(labelled, pvs)
-	for _, d := range labelled {
-		j.device(d, vgs)
-	}
-	for _, vg := range vgs {
-		owner, ours := ownerOf(vg)
+	var snap plan.Snapshot
+	for _, vg := range told.vgs {
+		owner, ours := ownerOf(vg.Tags)
 		if !ours {
 			snap.ForeignGroups = append(snap.ForeignGroups, vg.Name)
 			continue
 		}
 		snap.Groups = append(snap.Groups, j.group(vg, owner))
 	}
+	addUnknown(&snap, append(unclear, labelled...), told.vgs)
 	slices.Sort(snap.ForeignGroups)
 	snap.ForeignGroups = slices.Compact(snap.ForeignGroups)
 	return snap
 }
 
 // physicalVolumes are the devices whose LVM label is their own. A device below multipath or RAID shows the label of the
-// device above it. Two devices with the same label cannot be told apart by LVM: neither is given to it.
-func physicalVolumes(devices []*observed) []*observed {
+// device above it. Two devices with the same label cannot be told apart by LVM: neither is given to it. They are unclear, and so is one
+// with a damaged label.
+func physicalVolumes(devices []*observed) (labelled, unclear []*observed) {
 	byUUID := map[string][]*observed{}
 	kinds := map[string]*observed{}
 	for _, d := range devices {
@@ -65,18 +61,20 @@ func physicalVolumes(devices []*observed) []*observed {
 			byUUID[d.PVUUID] = append(byUUID[d.PVUUID], d)
 		}
 	}
-	var out []*observed
 	for uuid, same := range byUUID {
 		if uuid == "" || len(same) > 1 {
 			for _, d := range same {
-				d.unreadable("volume group", cmp.Or(duplicateText(same), "the LVM label is damaged"))
+				d.ungrouped(errors.New(cmp.Or(duplicateText(same), "the LVM label is damaged")))
 			}
+			unclear = append(unclear, same...)
 			continue
 		}
-		out = append(out, same[0])
+		labelled = append(labelled, same[0])
 	}
-	slices.SortFunc(out, func(a, b *observed) int { return cmp.Compare(a.KernelName, b.KernelName) })
-	return out
+	byName := func(a, b *observed) int { return cmp.Compare(a.KernelName, b.KernelName) }
+	slices.SortFunc(labelled, byName)
+	slices.SortFunc(unclear, byName)
+	return labelled, unclear
 }
 
 func hasLabel(d *observed) bool {
@@ -105,9 +103,9 @@ func duplicateText(same []*observed) string {
 }
 
 // ownerOf reads our tag. Two different ones make the group nobody's.
-func ownerOf(vg lvm.VG) (string, bool) {
+func ownerOf(tags []string) (string, bool) {
 	owner := ""
-	for _, tag := range vg.Tags {
+	for _, tag := range tags {
 		uid, ok := strings.CutPrefix(tag, quarry.TagCluster)
 		if !ok || uid == "" {
 			continue
@@ -143,13 +141,17 @@ func (j join) device(d *observed, vgs []lvm.VG) {
 	pv, ok := j.pvs[d.PVUUID]
 	switch {
 	case !ok || pv.Missing:
-		d.unreadable("volume group", errUnreported)
+		d.ungrouped(errUnreported)
 		return
 	case pv.Duplicate:
-		d.unreadable("volume group", "LVM reports the physical volume twice")
+		d.ungrouped(errors.New("LVM reports the physical volume twice"))
+		return
+	case pv.Lost || pv.VGUUID == "" && d.pv.inGroup && d.pv.areas > 0:
+		// LVM says of a device whose metadata it cannot read that it is in no group, or in one that it does not know.
+		d.ungrouped(errUnnamed)
 		return
 	case pv.Major != d.Major || pv.Minor != d.Minor:
-		d.unreadable("volume group", fmt.Sprintf("LVM reports the physical volume on %d:%d", pv.Major, pv.Minor))
+		d.ungrouped(fmt.Errorf("LVM reports the physical volume on %d:%d", pv.Major, pv.Minor))
 		return
 	}
 	d.Group = pv.VGName
@@ -157,14 +159,11 @@ func (j join) device(d *observed, vgs []lvm.VG) {
 		return
 	}
 	n := slices.IndexFunc(vgs, func(v lvm.VG) bool { return v.UUID == pv.VGUUID })
-	switch {
-	case n < 0:
-		d.unreadable("volume group", fmt.Sprintf("LVM does not report group %s", pv.VGName))
-	case vgs[n].Duplicate:
-		d.unreadable("volume group", fmt.Sprintf("there are two groups with the name %s", pv.VGName))
-	default:
-		d.OwnerUID, _ = ownerOf(vgs[n])
+	if n < 0 {
+		d.ungrouped(fmt.Errorf("LVM does not report group %s", pv.VGName))
+		return
 	}
+	d.OwnerUID, _ = ownerOf(vgs[n].Tags)
 }
 
 // group converts one group of ours.

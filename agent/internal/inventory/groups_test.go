@@ -102,17 +102,3 @@ func TestObserve_wipeMark(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
-
-func TestObserve_reportThatFailedIsNotNoGroup(t *testing.T) {
-	f := newFake("sda")
-	f.label("sda", "u")
-	f.lvmErr = errBroken
-	snap, err := f.inventory(t).Observe(t.Context())
-	if err != nil || snap.GroupsError != "broken" || len(snap.Groups) > 0 {
-		t.Errorf("%+v, %v", snap, err)
-	}
-	f.lvmErr = nil
-	if snap, err = f.inventory(t).Observe(t.Context()); err != nil || snap.GroupsError != "" {
-		t.Errorf("%+v, %v", snap, err)
-	}
-}

@@ -15,6 +15,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/agent/internal/host/occupant"
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
@@ -42,6 +43,12 @@ type Prober interface {
 	Exclusive(path string) (bool, error)
 }
 
+// Occupants finds who uses disks without keeping others from opening them exclusively.
+type Occupants interface {
+	// Find names the users of each disk. An error means that there may be more than those.
+	Find(ctx context.Context, disks []occupant.Device) ([][]string, error)
+}
+
 // LVM reports groups and physical volumes.
 type LVM interface {
 	Report(ctx context.Context, devices []string) ([]lvm.VG, []lvm.PV, error)
@@ -51,6 +58,8 @@ type LVM interface {
 const (
 	DefaultParallel     = 4
 	DefaultProbeTimeout = 10 * time.Second
+	// DefaultReportTimeout leaves room in the time of a whole observation, and is longer than LVM's own commands hold a lock.
+	DefaultReportTimeout = 16 * time.Second
 )
 
 // Config says what to observe with.
@@ -59,6 +68,8 @@ type Config struct {
 	Mounts Mounts
 	Prober Prober
 	LVM    LVM
+	// Occupants is asked about a device right before it is called free, and right before it is changed.
+	Occupants Occupants
 	// ProbeTypes are the device types, besides disks and partitions, whose content is read. Opening others, such as
 	// device-mapper devices, would get in the way of those who remove them.
 	ProbeTypes []string
@@ -66,6 +77,9 @@ type Config struct {
 	Parallel int
 	// ProbeTimeout is how long one device may take before it counts as unreadable; zero means DefaultProbeTimeout.
 	ProbeTimeout time.Duration
+	// ReportTimeout is how long LVM may take to report all groups, the second half of it for asking about them one by one; zero means
+	// DefaultReportTimeout.
+	ReportTimeout time.Duration
 }
 
 // Inventory observes. It is safe for concurrent use, and keeps nothing between two observations but the knowledge of
@@ -77,11 +91,12 @@ type Inventory struct {
 
 // New makes an Inventory.
 func New(cfg Config) (*Inventory, error) {
-	if cfg.Block == nil || cfg.Mounts == nil || cfg.Prober == nil || cfg.LVM == nil {
+	if cfg.Block == nil || cfg.Mounts == nil || cfg.Prober == nil || cfg.LVM == nil || cfg.Occupants == nil {
 		return nil, errors.New("inventory: a source is missing")
 	}
 	cfg.Parallel = cmp.Or(cfg.Parallel, DefaultParallel)
 	cfg.ProbeTimeout = cmp.Or(cfg.ProbeTimeout, DefaultProbeTimeout)
+	cfg.ReportTimeout = cmp.Or(cfg.ReportTimeout, DefaultReportTimeout)
 	cfg.ProbeTypes = append([]string{"disk", "partition"}, cfg.ProbeTypes...)
 	return &Inventory{cfg: cfg, hung: hungSet{paths: map[string]int{}}}, nil
 }
@@ -133,6 +148,7 @@ func (i *Inventory) Observe(ctx context.Context) (plan.Snapshot, error) {
 	for n := range listed {
 		devices[n] = meet(listed[n])
 	}
+	addPaths(devices)
 	i.addMounts(devices)
 	i.probe(ctx, devices)
 	if err := ctx.Err(); err != nil {

@@ -16,12 +16,14 @@ import (
 	"quarry.storage/quarry/agent/internal/host/disk/format"
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/agent/internal/host/occupant"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/pkg/quarry"
 )
 
 var errBroken = errors.New("broken")
 
-// fake is a host in memory; it is all four sources.
+// fake is a host in memory; it is all sources.
 type fake struct {
 	devices  []block.Device
 	listErr  error
@@ -34,6 +36,8 @@ type fake struct {
 	vgs      []lvm.VG
 	pvs      []lvm.PV
 	lvmErr   error
+	// node is a host whose LVM is asked about some devices only; nil for one that says the same whatever it is asked.
+	node *lvmNode
 
 	mu      sync.Mutex
 	probed  map[string]bool
@@ -41,6 +45,7 @@ type fake struct {
 	reports [][]string
 
 	triggered []string
+	sought    []occupant.Device
 
 	uevents, mounts chan struct{}
 }
@@ -49,8 +54,13 @@ func (f *fake) List(context.Context) ([]block.Device, error)     { return f.devi
 func (f *fake) Uevents(context.Context) (<-chan struct{}, error) { return f.uevents, f.listErr }
 func (f *fake) Changes(context.Context) (<-chan struct{}, error) { return f.mounts, f.mountErr }
 func (f *fake) Read() (mount.Table, error)                       { return f.table, f.mountErr }
-func (f *fake) Report(_ context.Context, d []string) ([]lvm.VG, []lvm.PV, error) {
+func (f *fake) Report(ctx context.Context, d []string) ([]lvm.VG, []lvm.PV, error) {
+	f.mu.Lock()
 	f.reports = append(f.reports, d)
+	f.mu.Unlock()
+	if f.node != nil {
+		return f.node.report(ctx, d)
+	}
 	return f.vgs, f.pvs, f.lvmErr
 }
 
@@ -65,6 +75,11 @@ func (f *fake) Trigger(number string) error {
 func (f *fake) Exclusive(path string) (bool, error) {
 	f.opened = append(f.opened, path)
 	return true, nil
+}
+
+func (f *fake) Find(_ context.Context, disks []occupant.Device) ([][]string, error) {
+	f.sought = append(f.sought, disks...)
+	return [][]string{{"somebody"}}, f.listErr
 }
 
 func (f *fake) Probe(_ context.Context, path string) (disk.Facts, error) {
@@ -82,7 +97,7 @@ func (f *fake) Probe(_ context.Context, path string) (disk.Facts, error) {
 
 func (f *fake) inventory(t *testing.T) *Inventory {
 	t.Helper()
-	i, err := New(Config{Block: f, Mounts: f, Prober: f, LVM: f, ProbeTimeout: 200 * time.Millisecond})
+	i, err := New(Config{Block: f, Mounts: f, Prober: f, LVM: f, Occupants: f, ProbeTimeout: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +217,7 @@ func TestInspect_wantsADevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if d, err := newFake("sda").inventory(t).Inspect(f); err == nil {
+	if d, err := newFake("sda").inventory(t).Inspect(t.Context(), f); err == nil {
 		t.Errorf("%+v", d)
 	}
 }
@@ -217,6 +232,10 @@ func TestInventory_singleDevices(t *testing.T) {
 	}
 	if !cmp.Equal(f.opened, []string{d.Path}) || !cmp.Equal(f.triggered, []string{"8:16"}) {
 		t.Errorf("opened %v, triggered %v", f.opened, f.triggered)
+	}
+	users, err := i.Users(t.Context(), []plan.Device{d})
+	if err != nil || !cmp.Equal(users, [][]string{{"somebody"}}) || !cmp.Equal(f.sought, []occupant.Device{{Major: 8, Minor: 16}}) {
+		t.Errorf("users %v of %v, %v", users, f.sought, err)
 	}
 }
 
@@ -243,23 +262,22 @@ func TestObserve_whatCannotBeReadIsNamed(t *testing.T) {
 		change func(f *fake)
 		want   string
 	}{
-		"the mount table":          {func(f *fake) { f.mountErr = errBroken }, "mounts: broken"},
-		"one mount":                {func(f *fake) { f.table.Unresolved = []string{"mount /x"} }, "mounts: mount /x"},
-		"the content":              {func(f *fake) { f.probeErr["/dev/sda"] = errBroken }, "content: broken"},
-		"a virtual device":         {func(f *fake) { f.devices[0].Type = "dm" }, "content: devices of type dm are not opened"},
-		"a suspended device":       {func(f *fake) { f.devices[0].Suspended = true }, "content: the device is suspended"},
-		"a device new to udev":     {func(f *fake) { f.devices[0].Pending = true }, "content: udev has not finished with the device"},
-		"an empty drive":           {func(f *fake) { f.devices[0].SizeBytes = 0 }, "content: the device has no size"},
-		"two sizes":                {func(f *fake) { f.devices[0].SizeBytes = 512 }, "size: sysfs says 512 bytes, the device 1073741824"},
-		"a fact of the kernel":     {func(f *fake) { f.devices[0].Unreadable = []string{"ro: broken"} }, "ro: broken"},
-		"LVM":                      {func(f *fake) { f.label("sda", "u"); f.lvmErr = errBroken }, "volume group: broken"},
-		"LVM without the device":   {func(f *fake) { f.label("sda", "u") }, "volume group: LVM does not report it"},
-		"LVM with another device":  {func(f *fake) { f.label("sda", "u"); f.pvs = []lvm.PV{{UUID: "u", Major: 9}} }, "volume group: LVM reports the physical volume on 9:0"},
-		"LVM with a missing one":   {func(f *fake) { f.label("sda", "u"); f.pvs = []lvm.PV{{UUID: "u", Missing: true}} }, "volume group: LVM does not report it"},
-		"LVM with a duplicate":     {func(f *fake) { f.label("sda", "u"); f.pvs = []lvm.PV{{UUID: "u", Duplicate: true}} }, "volume group: LVM reports the physical volume twice"},
-		"LVM without the group":    {func(f *fake) { f.label("sda", "u"); f.pvs = []lvm.PV{{UUID: "u", Major: 8, VGName: "g", VGUUID: "G"}} }, "volume group: LVM does not report group g"},
-		"a damaged label":          {func(f *fake) { f.label("sda", "") }, "volume group: the LVM label is damaged"},
-		"two groups with one name": {func(f *fake) { twoGroups(f) }, "volume group: there are two groups with the name g"},
+		"the mount table":         {func(f *fake) { f.mountErr = errBroken }, "mounts: broken"},
+		"one mount":               {func(f *fake) { f.table.Unresolved = []string{"mount /x"} }, "mounts: mount /x"},
+		"the content":             {func(f *fake) { f.probeErr["/dev/sda"] = errBroken }, "content: broken"},
+		"a virtual device":        {func(f *fake) { f.devices[0].Type = "dm" }, "content: devices of type dm are not opened"},
+		"a suspended device":      {func(f *fake) { f.devices[0].Suspended = true }, "content: the device is suspended"},
+		"a device new to udev":    {func(f *fake) { f.devices[0].Pending = true }, "content: udev has not finished with the device"},
+		"an empty drive":          {func(f *fake) { f.devices[0].SizeBytes = 0 }, "content: the device has no size"},
+		"two sizes":               {func(f *fake) { f.devices[0].SizeBytes = 512 }, "size: sysfs says 512 bytes, the device 1073741824"},
+		"a fact of the kernel":    {func(f *fake) { f.devices[0].Unreadable = []string{"ro: broken"} }, "ro: broken"},
+		"LVM":                     {func(f *fake) { f.label("sda", "u"); f.lvmErr = errBroken }, "volume group: broken"},
+		"LVM without the device":  {func(f *fake) { f.label("sda", "u") }, "volume group: LVM does not report it"},
+		"LVM with another device": {func(f *fake) { f.label("sda", "u"); f.pvs = []lvm.PV{{UUID: "u", Major: 9}} }, "volume group: LVM reports the physical volume on 9:0"},
+		"LVM with a missing one":  {func(f *fake) { f.label("sda", "u"); f.pvs = []lvm.PV{{UUID: "u", Missing: true}} }, "volume group: LVM does not report it"},
+		"LVM with a duplicate":    {func(f *fake) { f.label("sda", "u"); f.pvs = []lvm.PV{{UUID: "u", Duplicate: true}} }, "volume group: LVM reports the physical volume twice"},
+		"LVM without the group":   {func(f *fake) { f.label("sda", "u"); f.pvs = []lvm.PV{{UUID: "u", Major: 8, VGName: "g", VGUUID: "G"}} }, "volume group: LVM does not report group g"},
+		"a damaged label":         {func(f *fake) { f.label("sda", "") }, "volume group: the LVM label is damaged"},
 	}
 	for name, tt := range tests {
 		f := newFake("sda")
@@ -274,10 +292,16 @@ func TestObserve_whatCannotBeReadIsNamed(t *testing.T) {
 	}
 }
 
-func twoGroups(f *fake) {
-	f.label("sda", "u")
-	f.pvs = []lvm.PV{{UUID: "u", Major: 8, VGName: "g", VGUUID: "G"}}
-	f.vgs = []lvm.VG{{Name: "g", UUID: "G", Duplicate: true}}
+func TestObserve_twoGroupsOfOneName(t *testing.T) {
+	f := newFake("sda", "sdb")
+	f.label("sda", "a")
+	f.label("sdb", "b")
+	f.pvs = []lvm.PV{{UUID: "a", Major: 8, VGName: "g", VGUUID: "A"}, {UUID: "b", Major: 8, Minor: 16, VGName: "g", VGUUID: "B"}}
+	f.vgs = []lvm.VG{{Name: "g", UUID: "A", Tags: []string{quarry.TagCluster + "uid"}}, {Name: "g", UUID: "B"}}
+	got := f.observe(t)
+	if a, b := got["sda"], got["sdb"]; a.OwnerUID != "uid" || b.OwnerUID != "" || a.Group != "g" || b.Group != "g" || len(a.Unreadable)+len(b.Unreadable) > 0 {
+		t.Errorf("%+v\n%+v", a, b)
+	}
 }
 
 func TestObserve_failsOnlyWithoutAList(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"quarry.storage/quarry/agent/internal/host/disk"
+	"quarry.storage/quarry/agent/internal/host/occupant"
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/pkg/pvuuid"
 )
@@ -135,6 +136,16 @@ func bounded[T any](ctx context.Context, i *Inventory, path string, work func(co
 // device for itself at that moment fails.
 func (i *Inventory) Exclusive(ctx context.Context, d plan.Device) (bool, error) {
 	return bounded(ctx, i, pvuuid.Kernel(d.KernelName), func(context.Context) (bool, error) { return i.cfg.Prober.Exclusive(d.Path) })
+}
+
+// Users names who uses each of the devices, or a partition of it, although it can be opened exclusively. It is not part of an observation:
+// all processes of the host are looked at. An error means that there may be more users than those.
+func (i *Inventory) Users(ctx context.Context, devices []plan.Device) ([][]string, error) {
+	disks := make([]occupant.Device, 0, len(devices))
+	for _, d := range devices {
+		disks = append(disks, occupant.Device{Major: d.Major, Minor: d.Minor})
+	}
+	return i.cfg.Occupants.Find(ctx, disks)
 }
 
 // Idle reports whether udev has no event left to handle.

@@ -25,6 +25,8 @@ func (i *Inventory) ObserveGroup(ctx context.Context, was plan.Group) (plan.Grou
 			devices = append(devices, p.Path)
 		}
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, i.cfg.ReportTimeout/2, errNoAnswer)
+	defer cancel()
 	vgs, pvs, err := i.cfg.LVM.Report(ctx, devices)
 	if err != nil {
 		return plan.Group{}, fmt.Errorf("observe group %s: %w", was.Name, err)
@@ -33,7 +35,7 @@ func (i *Inventory) ObserveGroup(ctx context.Context, was plan.Group) (plan.Grou
 	if n < 0 || len(vgs) != 1 || vgs[n].Name != was.Name {
 		return plan.Group{}, fmt.Errorf("observe group %s: %w", was.Name, errGroupChanged)
 	}
-	owner, ours := ownerOf(vgs[n])
+	owner, ours := ownerOf(vgs[n].Tags)
 	if !ours {
 		return plan.Group{}, fmt.Errorf("observe group %s: %w", was.Name, errGroupChanged)
 	}
@@ -53,7 +55,7 @@ func volumes(g plan.Group, lvs []lvm.LV) plan.Group {
 		}
 		g.LogicalVolumes = append(g.LogicalVolumes, plan.Volume{
 			Name: v.Name, ID: volumeID(v.Tags), UUID: v.UUID, SizeBytes: v.SizeBytes, Pool: v.Pool, Source: v.Origin,
-			Snapshot: slices.Contains(v.Tags, plan.TagSnapshot), New: slices.Contains(v.Tags, plan.TagNew), Active: v.Active, Open: v.Open, Health: v.Health, CreatedUnix: v.CreatedUnix,
+			Snapshot: slices.Contains(v.Tags, plan.TagSnapshot), New: slices.Contains(v.Tags, plan.TagNew), Active: v.Active, Open: v.Open, Suspended: v.Suspended, Health: v.Health, CreatedUnix: v.CreatedUnix,
 		})
 	}
 	return g.Named()
@@ -62,7 +64,7 @@ func volumes(g plan.Group, lvs []lvm.LV) plan.Group {
 func pool(v lvm.LV, lvs []lvm.LV) plan.Pool {
 	p := plan.Pool{
 		Name: v.Name, Ours: slices.Contains(v.Tags, plan.TagPool), SizeBytes: v.SizeBytes, MetadataBytes: v.MetadataBytes,
-		DataPermyriad: v.DataPermyriad, MetadataPermyriad: v.MetadataPermyriad, Active: v.Active, Health: v.Health,
+		DataPermyriad: v.DataPermyriad, MetadataPermyriad: v.MetadataPermyriad, Active: v.Active, Suspended: v.Suspended, Health: v.Health,
 	}
 	for _, other := range lvs {
 		if other.Pool == v.Name {

@@ -60,14 +60,3 @@ func find(s plan.Snapshot, name, owner string) *plan.Group {
 	}
 	return nil
 }
-
-// uuidOf is the UUID of the group of that name, empty when there is none.
-func uuidOf(s plan.Snapshot, name string) string {
-	uuid := ""
-	for _, g := range s.Groups {
-		if g.Name == name {
-			uuid = g.UUID
-		}
-	}
-	return uuid
-}

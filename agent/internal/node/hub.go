@@ -19,7 +19,7 @@ const (
 	maxOwn = 700 * time.Millisecond
 	// poolPeriod is how often a node with thin pools is observed without an event: nothing tells when a pool fills.
 	poolPeriod = 30 * time.Second
-	// blindPeriod is how often a node whose groups LVM could not report is observed without an event: nothing tells when LVM can again.
+	// blindPeriod is how often a node with a group that LVM could not report is observed without an event: nothing tells when LVM can again.
 	blindPeriod = 5 * time.Second
 )
 
@@ -89,7 +89,7 @@ func (h *hub) due() <-chan time.Time {
 	if h.latest == nil || h.latest.err != nil {
 		return nil
 	}
-	if h.latest.Snapshot.GroupsError != "" {
+	if len(h.latest.Snapshot.UnknownGroups) > 0 {
 		return time.After(h.blindPeriod)
 	}
 	for _, d := range h.latest.Snapshot.Devices {

@@ -33,7 +33,9 @@ func (o *stubObserver) Observe(context.Context) (plan.Snapshot, error) {
 	for i := range o.devices.Load() {
 		s.Devices = append(s.Devices, plan.Device{Path: fmt.Sprintf("/dev/sd%d", i)})
 	}
-	s.GroupsError = o.mute
+	if o.mute != "" {
+		s.UnknownGroups = []plan.UnknownGroup{{Reason: o.mute}}
+	}
 	return s, o.err
 }
 
@@ -244,7 +246,7 @@ func TestHub_looksAgainWhileLVMCannotReport(t *testing.T) {
 		}
 	}()
 	blind, err := h.next(ctx, 0)
-	if err != nil || blind.Snapshot.GroupsError == "" {
+	if err != nil || len(blind.Snapshot.UnknownGroups) == 0 {
 		t.Fatalf("%+v, %v", blind, err)
 	}
 	o.mu.Lock()
@@ -252,7 +254,7 @@ func TestHub_looksAgainWhileLVMCannotReport(t *testing.T) {
 	o.mu.Unlock()
 	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
 	defer stop()
-	if seen, err := h.next(ctx, blind.Number); err != nil || seen.Snapshot.GroupsError != "" {
+	if seen, err := h.next(ctx, blind.Number); err != nil || len(seen.Snapshot.UnknownGroups) > 0 {
 		t.Errorf("%+v, %v", seen, err)
 	}
 }

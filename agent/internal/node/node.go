@@ -6,6 +6,7 @@ package node
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -63,9 +64,14 @@ func New(cfg Config) *Engine {
 // Policy is what the engine judges devices by.
 func (e *Engine) Policy() plan.Policy { return e.cfg.Policy }
 
-// Run observes the node at the start, after every burst of events and when a change asks for it, until the context ends. An Engine runs
-// once.
-func (e *Engine) Run(ctx context.Context) error { return e.hub.run(ctx) }
+// Run observes the node at the start, after every burst of events and when a change asks for it, and gets volumes back to work that a killed
+// command left suspended, until the context ends. An Engine runs once.
+func (e *Engine) Run(ctx context.Context) error {
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() { e.resumeVolumes(ctx) })
+	return e.hub.run(ctx)
+}
 
 // Observe returns what the node looks like at a moment not before the call, and shows it to the followers too.
 func (e *Engine) Observe(ctx context.Context) (plan.Snapshot, error) { return e.hub.observe(ctx) }
@@ -108,6 +114,8 @@ func (e *Engine) apply(ctx context.Context, p plan.Plan) error {
 	defer cancel()
 	err := e.cfg.Applier.Apply(ctx, p)
 	if err != nil {
+		// What a step that failed left behind is not what is remembered.
+		e.hub.memory.forget()
 		e.hub.poke()
 	}
 	return err

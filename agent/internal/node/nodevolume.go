@@ -9,7 +9,7 @@ import (
 )
 
 // LookupVolume reads afresh what is recorded of a volume of the node, ours or not. It returns plan.ErrNotFound when no group of ours on
-// the node holds the volume. This and the following methods are for the CSI node service of the same process.
+// the node holds the volume, and plan.ErrUnsure when one that is unknown may. This and the following methods are for the CSI node service of the same process.
 func (e *Engine) LookupVolume(ctx context.Context, group, name string) (plan.Volume, error) {
 	if err := volume.CheckNames(group, name); err != nil {
 		return plan.Volume{}, err
@@ -21,10 +21,25 @@ func (e *Engine) LookupVolume(ctx context.Context, group, name string) (plan.Vol
 	if seen, err = e.refresh(ctx, seen, group); err != nil {
 		return plan.Volume{}, err
 	}
+	var found []plan.Volume
 	for _, g := range seen.Groups {
 		if v, ok := g.Volume(name); ok && g.Name == group {
-			return v, nil
+			// A volume whose pool holds back its writers holds them back too.
+			p, _ := g.Pool(v.Pool)
+			v.Suspended = v.Suspended || p.Suspended
+			found = append(found, v)
 		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+	default:
+		return plan.Volume{}, fmt.Errorf("volume %s is in %d groups of the name %s: %w; take the disks of the copy out of the node",
+			name, len(found), group, plan.ErrUnsure)
+	}
+	if err := seen.Sure(group, ""); err != nil {
+		return plan.Volume{}, err
 	}
 	return plan.Volume{}, fmt.Errorf("volume %s in group %s: %w", name, group, plan.ErrNotFound)
 }

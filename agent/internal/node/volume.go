@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
 
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/volume"
@@ -71,7 +74,7 @@ func (e *Engine) changeVolume(ctx context.Context, want volume.Spec, decide volu
 			return plan.Volume{}, err
 		}
 	}
-	err = e.performVolume(ctx, seen, want, p)
+	err = e.performVolume(ctx, want, p)
 	if !looksStale(err) {
 		return p.Volume, err
 	}
@@ -81,7 +84,7 @@ func (e *Engine) changeVolume(ctx context.Context, want volume.Spec, decide volu
 	if p, err = decide(seen, want); err != nil {
 		return plan.Volume{}, err
 	}
-	return p.Volume, e.performVolume(ctx, seen, want, p)
+	return p.Volume, e.performVolume(ctx, want, p)
 }
 
 // lockVolume refuses a second call on the same volume, and lets calls on other volumes of the group wait for their turn.
@@ -103,12 +106,84 @@ func groupKey(group string) string { return "group " + group }
 // guarded reports whether the plan changes something, and each of its steps looks for itself at what it may change. The growing of a
 // copy follows its making in the same plan.
 func guarded(p plan.Plan) bool {
-	for i, step := range p.Steps {
-		if _, extends := step.(volume.ExtendLV); extends && i == 0 {
-			return false
+	made, changes := false, false
+	for _, step := range p.Steps {
+		if _, resumes := step.(volume.RefreshLV); resumes {
+			// It passes over a volume that is gone, in silence.
+			continue
+		}
+		changes = true
+		switch step.(type) {
+		case volume.CreateLV:
+			made = true
+		case volume.ExtendLV:
+			if !made {
+				return false
+			}
 		}
 	}
-	return len(p.Steps) > 0
+	return changes
+}
+
+// resumeVolumes gets volumes back to work that a killed command left suspended, at the start and whenever such a one is seen, until the
+// engine stops.
+func (e *Engine) resumeVolumes(ctx context.Context) {
+	for after := uint64(0); ; {
+		v, err := e.hub.next(ctx, after)
+		if v.Number == 0 {
+			return
+		}
+		if err == nil && !e.resumeSeen(ctx, v.Snapshot) {
+			// Nothing may happen that shows another view. It is tried again.
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(e.hub.blindPeriod):
+				continue
+			}
+		}
+		after = v.Number
+	}
+}
+
+// resumeSeen resumes what a snapshot shows as suspended, and reports whether that worked. A command that is under way suspends a volume for a
+// moment too: each group is looked at again under its lock, and LVM waits for the commands of others before it reports.
+func (e *Engine) resumeSeen(ctx context.Context, s plan.Snapshot) bool {
+	log, well := logr.FromContextOrDiscard(ctx), true
+	for _, g := range s.Groups {
+		if len(volume.Resume(s, g.UUID).Steps) == 0 {
+			continue
+		}
+		if err := e.resumeGroup(ctx, g); err != nil {
+			log.Error(err, "Resuming volumes", "volumeGroup", g.Name)
+			well = false
+		}
+	}
+	return well
+}
+
+func (e *Engine) resumeGroup(ctx context.Context, g plan.Group) error {
+	unlock, err := e.locks.lock(ctx, groupKey(g.Name))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	seen, err := e.hub.current(ctx)
+	if err != nil {
+		return err
+	}
+	if seen, err = e.refresh(ctx, seen, g.Name); err != nil {
+		return err
+	}
+	p := volume.Resume(seen, g.UUID)
+	if len(p.Steps) == 0 {
+		return nil
+	}
+	if err := e.apply(ctx, p); err != nil {
+		return err
+	}
+	e.hub.poke()
+	return nil
 }
 
 // looksStale reports whether LVM found something else than what was remembered.
@@ -116,36 +191,41 @@ func looksStale(err error) bool {
 	return errors.Is(err, plan.ErrAlreadyExists) || errors.Is(err, plan.ErrInUse) || errors.Is(err, plan.ErrRefused) || errors.Is(err, plan.ErrNoRoom)
 }
 
-// refresh observes one group afresh, or everything when the group is not known or not what it was.
+// refresh observes the groups of a name afresh, or everything when there is none or one is not what it was.
 func (e *Engine) refresh(ctx context.Context, seen plan.Snapshot, group string) (plan.Snapshot, error) {
 	if e.cfg.Groups == nil {
 		return e.hub.observe(ctx)
 	}
+	now, known := seen, false
 	for _, g := range seen.Groups {
 		if g.Name != group {
 			continue
 		}
-		if now, err := e.cfg.Groups.ObserveGroup(ctx, g); err == nil {
-			return volume.WithGroup(seen, now), nil
+		fresh, err := e.cfg.Groups.ObserveGroup(ctx, g)
+		if err != nil {
+			return e.hub.observe(ctx)
 		}
+		now, known = volume.WithGroup(now, fresh), true
 	}
-	return e.hub.observe(ctx)
+	if !known {
+		return e.hub.observe(ctx)
+	}
+	return now, nil
 }
 
 // performVolume applies the plan and remembers what it made of the volume.
-func (e *Engine) performVolume(ctx context.Context, seen plan.Snapshot, want volume.Spec, p volume.Plan) error {
+func (e *Engine) performVolume(ctx context.Context, want volume.Spec, p volume.Plan) error {
 	if len(p.Steps) == 0 {
 		return nil
 	}
 	if err := e.apply(ctx, p.Plan); err != nil {
 		return err
 	}
-	uuid := uuidOf(seen, want.Group)
 	e.hub.fold(func(was plan.Snapshot) plan.Snapshot {
 		if removes(p.Plan) {
-			return volume.Without(was, want.Group, uuid, want.Name)
+			return volume.Without(was, want.Group, p.GroupUUID, want.Name)
 		}
-		return volume.With(was, want.Group, uuid, p.Volume)
+		return volume.With(was, want.Group, p.GroupUUID, p.Volume)
 	})
 	return nil
 }

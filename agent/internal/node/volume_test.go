@@ -47,6 +47,7 @@ func lvmEngine(t *testing.T, volumes []plan.Volume, script ...run.Step) (*Engine
 	}
 	seen, err := inventory.New(inventory.Config{
 		Block: struct{ inventory.Block }{}, Mounts: struct{ inventory.Mounts }{}, Prober: struct{ inventory.Prober }{}, LVM: l,
+		Occupants: struct{ inventory.Occupants }{},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +73,7 @@ func report(tags string, rows ...string) run.Step {
 func row(id string) string {
 	return fmt.Sprintf(`{"lv_name":"v","lv_uuid":"lv-uuid","vg_uuid":"vg-uuid","lv_size":"4194304","lv_tags":"quarry.storage/volume=%s","lv_layout":"linear",
 		"pool_lv":"","origin":"","lv_active_locally":"1","lv_device_open":"0","lv_health_status":"","lv_metadata_size":"","data_percent":"",
-		"metadata_percent":"","lv_time":"1700000000"}`, id)
+		"metadata_percent":"","lv_time":"1700000000","lv_suspended":"0","lv_inactive_table":"0"}`, id)
 }
 
 func failed(stderr string) run.Step {

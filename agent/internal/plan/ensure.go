@@ -30,7 +30,7 @@ func CheckGroupName(name string) error {
 // EnsureGroup plans how the group comes to hold the wanted devices. It judges all devices before the first step: when one of them
 // cannot be taken, the plan is empty and the error names every device that cannot.
 //
-// It makes no group while one of that name may be on the node unseen.
+// It makes no group while one of that name may be on the node unseen, and none of devices with sectors of different sizes.
 //
 // It accepts three kinds of devices: those that are in the group already, physical volumes that an interrupted call for this very
 // owner left behind without a group (see PVUUID), and clean devices that are still as described.
@@ -44,7 +44,7 @@ func EnsureGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
 		return Plan{}, err
 	}
 	var steps []Step
-	var join []string
+	var join []Token
 	var errs []error
 	for i, d := range devices {
 		id := want.Devices[i]
@@ -52,13 +52,16 @@ func EnsureGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
 			errs = append(errs, MatchHardware(d, id))
 			continue
 		}
-		prepare, err := admit(d, id, want.OwnerUID, p)
+		token, prepare, err := admit(d, id, want.OwnerUID, p)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		steps = append(steps, prepare...)
-		join = append(join, d.Path)
+		join = append(join, token)
+	}
+	if len(join) > 0 {
+		errs = append(errs, sameSectors(s, group, devices))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Plan{}, err
@@ -71,53 +74,77 @@ func EnsureGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
 	return growGroup(want, group, exists, steps, join)
 }
 
+// sameSectors refuses devices that differ, from one another or from those of the group, in the size of a logical sector. LVM makes no group of
+// them, and says so only after they became physical volumes; a filesystem would not survive being moved from one to another.
+func sameSectors(s Snapshot, g Group, devices []Device) error {
+	for _, pv := range g.PVs {
+		if d, ok := s.Find(pv.Path); ok && pv.Path != "" {
+			devices = append(devices, d)
+		}
+	}
+	last := devices[len(devices)-1]
+	for _, d := range devices {
+		if d.LogicalSectorBytes != last.LogicalSectorBytes {
+			return fmt.Errorf("%w: %s has logical sectors of %d bytes, %s of %d; choose disks of one kind for a Cluster, with devices.paths or devices.model",
+				ErrSectorSizes, d.Path, d.LogicalSectorBytes, last.Path, last.LogicalSectorBytes)
+		}
+	}
+	return nil
+}
+
 // growGroup appends the step that makes or extends the group, when there is something to add.
-func growGroup(want GroupSpec, group Group, exists bool, steps []Step, join []string) (Plan, error) {
+func growGroup(want GroupSpec, group Group, exists bool, steps []Step, join []Token) (Plan, error) {
+	var devices []string
+	for _, t := range join {
+		devices = append(devices, t.device.Path)
+	}
 	switch {
 	case len(join) == 0:
 		return Plan{}, nil
 	case !exists:
 		reason := Reason(fmt.Sprintf("group %s does not exist", want.Name))
 		tags := []string{quarry.TagCluster + want.OwnerUID}
-		steps = append(steps, CreateVG{Name: want.Name, Tags: tags, Devices: join, Reason: reason})
+		steps = append(steps, CreateVG{Name: want.Name, Tags: tags, Devices: devices, Reason: reason, tokens: join})
 	case group.Partial:
 		return Plan{}, fmt.Errorf("extend group %s: %w; a group that is not complete does not grow", want.Name, ErrPartial)
 	default:
 		reason := Reason(fmt.Sprintf("%d wanted devices are not in group %s", len(join), want.Name))
-		steps = append(steps, ExtendVG{Name: want.Name, GroupDevices: group.paths(), Devices: join, Reason: reason})
+		steps = append(steps, ExtendVG{Name: want.Name, GroupDevices: group.paths(), Devices: devices, Reason: reason, tokens: join})
 	}
 	return Plan{Steps: steps}, nil
 }
 
-// admit returns the steps that a wanted device needs before it can join the group: none for an orphan of the owner, else a CreatePV.
-func admit(d Device, id Identity, ownerUID string, p Policy) ([]Step, error) {
+// admit returns what permits a wanted device to join the group, and the steps that it needs before: none for an orphan of the owner, else a
+// CreatePV.
+func admit(d Device, id Identity, ownerUID string, p Policy) (Token, []Step, error) {
 	if err := MatchHardware(d, id); err != nil {
-		return nil, err
+		return Token{}, nil, err
 	}
 	refusals := Judge(d, p)
+	device := id
+	device.Path = d.Path
 	if orphanOf(d, ownerUID, id.Path) {
 		refusals = obstacles(refusals, map[string]bool{refusal.LVM: true})
 		if len(refusals) == 0 {
-			return nil, nil
+			return Token{device: device, pvUUID: d.PVUUID, ground: Ownership}, nil, nil
 		}
 	}
 	if len(refusals) > 0 {
-		return nil, &NotCleanError{Path: d.Path, Refusals: refusals}
+		return Token{}, nil, &NotCleanError{Path: d.Path, Refusals: refusals}
 	}
 	if err := Match(d, id); err != nil {
-		return nil, err
+		return Token{}, nil, err
 	}
-	device := id
-	device.Path = d.Path
-	return []Step{CreatePV{
-		UUID:   PVUUID(ownerUID, device),
+	uuid := stem(ownerUID, device)
+	return Token{device: device, pvUUID: uuid, ground: Ownership}, []Step{CreatePV{
+		Stem:   uuid,
 		Reason: "device is clean and wanted in the group",
 		token:  Token{device: device, ground: Clean},
 	}}, nil
 }
 
 // OwnGroup finds the group of that name. It refuses, with the given error, a group of another owner, and a name that stands twice on
-// the node; with ErrUnsure, a group that is not seen while LVM cannot report any.
+// the node; with ErrUnsure, a group that may be one of those that are unknown.
 func OwnGroup(s Snapshot, want GroupSpec, taken error) (Group, bool, error) {
 	if slices.Contains(s.ForeignGroups, want.Name) {
 		return Group{}, false, fmt.Errorf("group %s carries no tag of ours: %w", want.Name, taken)
@@ -132,15 +159,17 @@ func OwnGroup(s Snapshot, want GroupSpec, taken error) (Group, bool, error) {
 		}
 		found = append(found, g)
 	}
-	switch {
-	case len(found) == 1:
-		return found[0], true, nil
-	case len(found) == 0 && s.GroupsError != "":
-		return Group{}, false, fmt.Errorf("group %s: %w: %s", want.Name, ErrUnsure, s.GroupsError)
-	case len(found) == 0:
-		return Group{}, false, nil
+	if err := s.Sure(want.Name, want.OwnerUID); err != nil {
+		return Group{}, false, err
 	}
-	return Group{}, false, fmt.Errorf("group name %s stands %d times on the node: %w", want.Name, len(found), taken)
+	switch len(found) {
+	case 0:
+		return Group{}, false, nil
+	case 1:
+		return found[0], true, nil
+	}
+	return Group{}, false, fmt.Errorf("the node has %d groups of the name %s: %w; they serve what they hold, and nothing else is done until the "+
+		"disks of one are taken out of the node", len(found), want.Name, taken)
 }
 
 // wanted finds the devices of a request, in the order of the request.

@@ -24,7 +24,7 @@ func member(name, group, owner string) Device {
 // orphan is a disk that a call for the owner made a physical volume of, and no more.
 func orphan(name, owner string) Device {
 	d := cleanDisk(name)
-	d.PVUUID = PVUUID(owner, IdentityOf(d))
+	d.PVUUID = stem(owner, IdentityOf(d)) + "AA-BBBB-BBBBBB"
 	d.Signatures, d.HeadTailZero, d.ContentDigest = []Signature{{Type: "LVM2_member"}}, false, ""
 	return d
 }
@@ -84,19 +84,25 @@ func (tt scenario) check(t *testing.T, decide func(Snapshot, GroupSpec, Policy) 
 	}
 }
 
-func pvOf(d Device) string { return PVUUID(me, IdentityOf(d)) }
+// pvOf is the physical volume that is made on a device, and made the one that an interrupted call left there.
+func pvOf(d Device) string { return stem(me, IdentityOf(d)) + "…" }
+func made(d Device) string { return orphan(d.KernelName, me).PVUUID }
 
 func TestEnsureGroup(t *testing.T) {
 	a, b := cleanDisk("sda"), cleanDisk("sdb")
 	inA, orphanB := member("sda", "vg", me), orphan("sdb", me)
 	unseen := member("sda", "", "")
 	unseen.Unreadable = []string{"volume group: not reported"}
+	named := member("sda", "vg9", "")
+	named.Unreadable = unseen.Unreadable
 	hung := Device{Path: "/dev/disk/by-id/sdh", KernelName: "sdh", Type: "disk", SizeBytes: 1 << 30, Unreadable: []string{"content: the device does not answer"}}
 	dirty := signed("ext4", "", "")
 	moved := spec(a)
 	moved.Devices[0].Serial = "other"
 	changed := spec(a)
 	changed.Devices[0].Digest = "v1:before"
+	large := cleanDisk("sdb")
+	large.LogicalSectorBytes = 4096
 	partial := groupOf("vg", me, inA)
 	partial.Partial = true
 	linked := spec(a)
@@ -139,6 +145,12 @@ func TestEnsureGroup(t *testing.T) {
 		"refuses to extend a group that is not complete": {
 			snapshot: Snapshot{Devices: []Device{inA, b}, Groups: []Group{partial}}, want: spec(a, b), err: ErrPartial, says: "not complete",
 		},
+		"refuses a group of disks with different sectors": {
+			snapshot: Snapshot{Devices: []Device{a, large}}, want: spec(a, large), err: ErrSectorSizes, says: "4096",
+		},
+		"refuses to extend a group by a disk with other sectors": {
+			snapshot: Snapshot{Devices: []Device{inA, large}, Groups: []Group{groupOf("vg", me, inA)}}, want: spec(large), err: ErrSectorSizes, says: "512",
+		},
 		"refuses a dirty disk, all or nothing": {
 			snapshot: Snapshot{Devices: []Device{a, dirty}}, want: spec(a, dirty), err: ErrNotClean, says: "ext4",
 		},
@@ -168,8 +180,12 @@ func TestEnsureGroup(t *testing.T) {
 		"refuses one disk twice":  {snapshot: Snapshot{Devices: []Device{a}}, want: twice, err: ErrInvalid, says: "same device"},
 		"refuses a foreign name":  {snapshot: Snapshot{Devices: []Device{a}, ForeignGroups: []string{"vg"}}, want: spec(a), err: ErrAlreadyExists},
 		"refuses another owner":   {snapshot: Snapshot{Devices: []Device{a}, Groups: []Group{groupOf("vg", somebody)}}, want: spec(a), err: ErrAlreadyExists, says: somebody},
-		"refuses a new group while LVM reports none": {
-			snapshot: Snapshot{Devices: []Device{unseen, b}, GroupsError: "exit status 5"}, want: spec(b), err: ErrUnsure, says: "exit status 5",
+		"makes a group beside a foreign one that LVM cannot report": {
+			snapshot: Snapshot{Devices: []Device{named, b}, ForeignGroups: []string{"vg9"}}, want: spec(b),
+			plan: []string{"create physical volume " + pvOf(b) + " on " + b.Path, "create group vg on " + b.Path},
+		},
+		"refuses the name of a foreign group that LVM cannot report": {
+			snapshot: Snapshot{Devices: []Device{named, b}, ForeignGroups: []string{"vg9", "vg"}}, want: spec(b), err: ErrAlreadyExists,
 		},
 		"refuses a new group while a label stands twice": {
 			snapshot: Snapshot{Devices: []Device{unseen, b}}, want: spec(b), err: ErrUnsure, says: unseen.Path,
@@ -185,7 +201,7 @@ func TestEnsureGroup(t *testing.T) {
 			snapshot: Snapshot{Devices: []Device{b, {Path: "/dev/sdz1", Type: "partition", PVUUID: "x", Unreadable: []string{"twice"}}}}, want: spec(b),
 			plan: []string{"create physical volume " + pvOf(b) + " on " + b.Path, "create group vg on " + b.Path},
 		},
-		"refuses an ambiguous name": {snapshot: Snapshot{Devices: []Device{a}, Groups: []Group{groupOf("vg", me), groupOf("vg", me)}}, want: spec(a), err: ErrAlreadyExists, says: "2 times"},
+		"refuses an ambiguous name": {snapshot: Snapshot{Devices: []Device{a}, Groups: []Group{groupOf("vg", me), groupOf("vg", me)}}, want: spec(a), err: ErrAlreadyExists, says: "2 groups of the name"},
 	} {
 		t.Run(name, func(t *testing.T) { tt.check(t, EnsureGroup) })
 	}
@@ -213,7 +229,7 @@ func TestReduceGroup(t *testing.T) {
 		},
 		"releases an orphan": {
 			snapshot: here(unlisted, inA, orphan("sdb", me)), want: spec(inB),
-			plan: []string{"release physical volume " + pvOf(cleanDisk("sdb")) + " on " + inB.Path},
+			plan: []string{"release physical volume " + made(cleanDisk("sdb")) + " on " + inB.Path},
 		},
 		"needs nothing for a clean disk": {snapshot: here(unlisted, inA, cleanDisk("sdb")), want: spec(inB)},
 		"says that a disk is absent": {
@@ -265,8 +281,8 @@ func TestRemoveGroup(t *testing.T) {
 		"releases orphans, listed or not": {
 			snapshot: Snapshot{Devices: []Device{orphan("sda", me), orphan("sdb", me), orphan("sdc", somebody)}}, want: spec(inB, inB),
 			plan: []string{
-				"release physical volume " + pvOf(cleanDisk("sdb")) + " on " + inB.Path,
-				"release physical volume " + pvOf(cleanDisk("sda")) + " on " + inA.Path,
+				"release physical volume " + made(cleanDisk("sdb")) + " on " + inB.Path,
+				"release physical volume " + made(cleanDisk("sda")) + " on " + inA.Path,
 			},
 		},
 		"says what it leaves alone": {
@@ -332,17 +348,46 @@ func TestPlan_touches(t *testing.T) {
 	}
 }
 
-// TestGroup_unreported: while LVM reports no group, none counts as absent.
-func TestGroup_unreported(t *testing.T) {
-	a := member("sda", "", "")
-	a.Unreadable = []string{"volume group: exit status 5"}
-	s := Snapshot{Devices: []Device{a, orphan("sdb", me)}, GroupsError: "exit status 5"}
-	for name, decide := range map[string]func(Snapshot, GroupSpec, Policy) (Plan, error){
-		"ensure": EnsureGroup, "reduce": ReduceGroup, "remove": RemoveGroup,
+// TestGroup_unknown: what LVM cannot report does not count as absent, and hides nothing else.
+func TestGroup_unknown(t *testing.T) {
+	a, b := cleanDisk("sda"), member("sdb", "vg", me)
+	seen := groupOf("vg", me, b, member("sdc", "vg", me))
+	unknown := func(name, owner string) UnknownGroup {
+		return UnknownGroup{Name: name, UUID: "U", OwnerUID: owner, Devices: []string{"/dev/sdz"}, Reason: "exit status 5"}
+	}
+	for name, c := range map[string]struct {
+		unknown UnknownGroup
+		// absent and seen: whether nothing is decided about the group vg, when none of the name is seen, and when one is.
+		absent, seen bool
+	}{
+		"it is the group":                            {unknown("vg", me), true, true},
+		"it is one of the owner, renamed":            {unknown("renamed", me), true, false},
+		"nobody can tell which one it is":            {UnknownGroup{Devices: []string{"/dev/sdz"}, Reason: "exit status 5"}, true, false},
+		"it is one of another owner":                 {unknown("other", somebody), false, false},
+		"it is one of another owner and of the name": {unknown("vg", somebody), true, true},
 	} {
-		p, err := decide(s, spec(a), testPolicy)
-		if !errors.Is(err, ErrUnsure) || len(p.Steps) > 0 {
-			t.Errorf("%s: %v, %v", name, p, err)
+		for what, decide := range map[string]func(Snapshot, GroupSpec, Policy) (Plan, error){
+			"ensure": EnsureGroup, "reduce": ReduceGroup, "remove": RemoveGroup,
+		} {
+			absent := Snapshot{Devices: []Device{a, orphan("sdd", me)}, UnknownGroups: []UnknownGroup{c.unknown}}
+			p, err := decide(absent, spec(a), testPolicy)
+			if errors.Is(err, ErrUnsure) != c.absent || c.absent && (len(p.Steps) > 0 || !strings.Contains(err.Error(), "/dev/sdz: exit status 5")) {
+				t.Errorf("%s, no group is seen, %s: %v, %v", name, what, lines(p), err)
+			}
+			there := Snapshot{Devices: []Device{b}, Groups: []Group{seen}, UnknownGroups: []UnknownGroup{c.unknown}}
+			if p, err = decide(there, spec(b), testPolicy); errors.Is(err, ErrUnsure) != c.seen || !c.seen && err != nil {
+				t.Errorf("%s, a group is seen, %s: %v, %v", name, what, lines(p), err)
+			}
 		}
+	}
+}
+
+func TestSnapshot_unknown(t *testing.T) {
+	s := Snapshot{UnknownGroups: []UnknownGroup{
+		{Devices: []string{"/dev/a", "/dev/b"}, Reason: "damaged"}, {Name: "vg", UUID: "U", Devices: []string{"/dev/c"}, Reason: "locked"},
+	}}
+	const want = "a volume group whose metadata cannot be read on /dev/a, /dev/b: damaged; volume group vg (UUID U) on /dev/c: locked"
+	if got := s.Unknown(); got != want || (Snapshot{}).Unknown() != "" {
+		t.Errorf("%q", got)
 	}
 }

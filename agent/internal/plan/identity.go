@@ -18,7 +18,7 @@ func Match(d Device, id Identity) error {
 	case id.Digest == "":
 		diffs = append(diffs, "the request carries no digest")
 	case digest == "":
-		diffs = append(diffs, "its digest cannot be computed, a fact is unreadable")
+		diffs = append(diffs, strings.TrimSuffix("its digest cannot be computed, a fact is unreadable: "+strings.Join(d.Unreadable, "; "), ": "))
 	case digest != id.Digest:
 		diffs = append(diffs, fmt.Sprintf("digest is %s, not %s", digest, id.Digest))
 	}
@@ -72,9 +72,11 @@ func paths(d Device) []string {
 	return append(out, pvuuid.Kernel(d.KernelName))
 }
 
-// PVUUID is the UUID of the physical volume that is made on a device for an owner.
-func PVUUID(ownerUID string, id Identity) string {
-	return pvuuid.Of(ownerUID, pvuuid.Disk{WWN: id.WWN, Serial: id.Serial, SizeBytes: id.SizeBytes}, id.Path)
+// stem is how the UUID begins of a physical volume that is made on a device for an owner.
+func stem(ownerUID string, id Identity) string { return pvuuid.Stem(ownerUID, id.disk(), id.Path) }
+
+func (id Identity) disk() pvuuid.Disk {
+	return pvuuid.Disk{WWN: id.WWN, Serial: id.Serial, SizeBytes: id.SizeBytes}
 }
 
 // orphanOf reports whether the device carries a physical volume that was made for the owner on this very device and is in no

@@ -108,10 +108,10 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-func TestPVUUID(t *testing.T) {
+func TestStem(t *testing.T) {
 	id := Identity{Path: "/dev/disk/by-id/x", WWN: "w", Serial: "s", SizeBytes: 5, Digest: "ignored"}
-	if got := PVUUID("uid", id); got != pvuuid.Of("uid", pvuuid.Disk{WWN: "w", Serial: "s", SizeBytes: 5}, id.Path) {
-		t.Errorf("uuid %q", got)
+	if got := stem("uid", id); got != pvuuid.Stem("uid", pvuuid.Disk{WWN: "w", Serial: "s", SizeBytes: 5}, id.Path) {
+		t.Errorf("stem %q", got)
 	}
 }
 

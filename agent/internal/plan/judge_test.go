@@ -82,6 +82,20 @@ func TestJudge(t *testing.T) {
 				{"TooSmall", "The device has 1073741823 bytes; at least 1073741824 are wanted."},
 			},
 		},
+		"a disk that is seen twice": {
+			with(func(d *Device) { d.WWN, d.Paths = "0x5", []string{"sdc", "sdd"} }),
+			[]Refusal{{"TwoPaths", "The device is the same disk as sdc, sdd (WWN 0x5) over another path: set up multipath on the node, or leave one path."}},
+		},
+		"a disk that is seen twice, and that multipath has": {
+			with(func(d *Device) {
+				d.Paths, d.UdevTags = []string{"sdc"}, map[string]string{"DM_MULTIPATH_DEVICE_PATH": "1"}
+			}),
+			[]Refusal{{"MultipathMember", "The device is a path of a multipath device."}},
+		},
+		"a zoned disk": {
+			with(func(d *Device) { d.Zoned = "host-managed" }),
+			[]Refusal{{"Zoned", "The device is zoned (host-managed); volumes need a disk that can be written in any order."}},
+		},
 		"a disk without identity": {
 			with(func(d *Device) {
 				d.Path, d.Links, d.WWN, d.Serial = "/dev/sdb", []string{"/dev/disk/by-id/lvm-pv-uuid-x"}, "", ""
@@ -191,6 +205,14 @@ func TestJudge(t *testing.T) {
 		"busy": {
 			with(func(d *Device) { d.Use = Used }),
 			[]Refusal{{"Busy", "The device could not be opened exclusively; something uses it."}},
+		},
+		"busy, and it is known with whom": {
+			with(func(d *Device) { d.Use, d.Users = Used, []string{"loop device loop0", "process dd (pid 7)"} }),
+			[]Refusal{{"Busy", "The device is in use by loop device loop0, process dd (pid 7)."}},
+		},
+		"busy with many": {
+			with(func(d *Device) { d.Use, d.Users = Used, []string{"a", "b", "c", "d", "e"} }),
+			[]Refusal{{"Busy", "The device is in use by a, b, c and 2 more."}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"quarry.storage/quarry/pkg/pvuuid"
 	"quarry.storage/quarry/pkg/refusal"
 )
 
@@ -75,6 +76,28 @@ func mayCarryPV(d Device, p Policy) bool {
 	return len(d.Unreadable) > 0 && !read
 }
 
+// Sure refuses, with ErrUnsure, to conclude that the seen groups of that name are all that the node has of the name, while an unknown one may
+// be another. Where a group of the name is seen, it takes an unknown one of the same name to be unsure; where none is, one of the same
+// owner, or of nobody knows whom, may be it: an administrator may have renamed it.
+func (s Snapshot) Sure(name, ownerUID string) error {
+	seen := slices.ContainsFunc(s.Groups, func(g Group) bool { return g.Name == name })
+	for _, u := range s.UnknownGroups {
+		if u.Name == name || !seen && (u.OwnerUID == "" || u.OwnerUID == ownerUID) {
+			return fmt.Errorf("group %s: %w: LVM cannot report %s", name, ErrUnsure, u)
+		}
+	}
+	return nil
+}
+
+// Unknown says which groups are unknown, and why; empty when none is.
+func (s Snapshot) Unknown() string {
+	var parts []string
+	for _, u := range s.UnknownGroups {
+		parts = append(parts, u.String())
+	}
+	return strings.Join(parts, "; ")
+}
+
 // seesAll refuses, with ErrUnsure, to conclude that the node has no other group than those that are seen: a device may carry a part of one
 // that is not seen.
 func (s Snapshot) seesAll(p Policy) error {
@@ -88,9 +111,9 @@ func (s Snapshot) seesAll(p Policy) error {
 }
 
 // mayHidePV reports whether a device may be a physical volume of a group of ours that is not seen. That of a device whose label can be read
-// is not seen either while another device has the same label, or LVM does not take it.
+// is not seen either while another device has the same label, or LVM does not take it. A device that names its group hides no other one.
 func mayHidePV(d Device, p Policy) bool {
-	if virtual(d, p) != "" || partition(d, p) != "" || removable(d, p) != "" {
+	if virtual(d, p) != "" || partition(d, p) != "" || removable(d, p) != "" || d.Group != "" {
 		return false
 	}
 	return d.PVUUID != "" && len(d.Unreadable) > 0 || mayCarryPV(d, p)
@@ -103,7 +126,7 @@ func (p *Plan) forget(g Group, want GroupSpec) map[string]bool {
 	for _, pv := range g.missing() {
 		what := fmt.Sprintf("The device with physical volume %s (%d bytes)", pv.UUID, pv.SizeBytes)
 		for _, id := range want.Devices {
-			if PVUUID(want.OwnerUID, id) == pv.UUID {
+			if pvuuid.Is(pv.UUID, want.OwnerUID, id.disk(), id.Path) {
 				what = fmt.Sprintf("Device %s (wwn %q, serial %q, %d bytes)", id.Path, id.WWN, id.Serial, id.SizeBytes)
 				known[id.Path] = true
 			}

@@ -8,6 +8,9 @@ import (
 	"quarry.storage/quarry/pkg/refusal"
 )
 
+// maxUsers is how many users of a device a message names.
+const maxUsers = 3
+
 // swapMount is how Device.Mounts names swap space.
 const swapMount = "[swap]"
 
@@ -54,6 +57,13 @@ func readOnly(d Device, _ Policy) string {
 		return ""
 	}
 	return "The device cannot be written."
+}
+
+func zoned(d Device, _ Policy) string {
+	if d.Zoned == "" {
+		return ""
+	}
+	return fmt.Sprintf("The device is zoned (%s); volumes need a disk that can be written in any order.", d.Zoned)
 }
 
 func tooSmall(d Device, p Policy) string {
@@ -155,6 +165,14 @@ func multipath(d Device, _ Policy) string {
 	return describe(d, refusal.Multipath, "mark")
 }
 
+func twoPaths(d Device, p Policy) string {
+	if len(d.Paths) == 0 || multipath(d, p) != "" {
+		return ""
+	}
+	return fmt.Sprintf("The device is the same disk as %s (WWN %s) over another path: set up multipath on the node, or leave one path.",
+		strings.Join(d.Paths, ", "), d.WWN)
+}
+
 func zfs(d Device, _ Policy) string { return describe(d, refusal.ZFS, "label") }
 
 func bcache(d Device, _ Policy) string { return describe(d, refusal.Bcache, "superblock") }
@@ -199,5 +217,11 @@ func busy(d Device, _ Policy) string {
 	if d.Use != Used {
 		return ""
 	}
-	return "The device could not be opened exclusively; something uses it."
+	switch n := len(d.Users); {
+	case n == 0:
+		return "The device could not be opened exclusively; something uses it."
+	case n > maxUsers:
+		return fmt.Sprintf("The device is in use by %s and %d more.", strings.Join(d.Users[:maxUsers], ", "), n-maxUsers)
+	}
+	return fmt.Sprintf("The device is in use by %s.", strings.Join(d.Users, ", "))
 }

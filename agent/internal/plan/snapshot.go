@@ -4,7 +4,9 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"quarry.storage/quarry/pkg/quarry"
 	"quarry.storage/quarry/pkg/volumeid"
@@ -28,11 +30,30 @@ type Snapshot struct {
 	Devices []Device
 	// Groups are the LVM volume groups that carry our tag, ordered by name.
 	Groups []Group
-	// ForeignGroups are the names of the volume groups on the node that do not.
+	// ForeignGroups are the names of the volume groups on the node that do not, even if LVM could not report them.
 	ForeignGroups []string
-	// GroupsError says why LVM could not report the groups; empty when it could. No group is known then, which does not mean that there is
-	// none.
-	GroupsError string
+	// UnknownGroups are those that LVM could not report and that may be ours, ordered by name. A group is known, unknown or absent.
+	UnknownGroups []UnknownGroup
+}
+
+// UnknownGroup is a volume group that LVM could not report. What is known of it stands in LVM's metadata on its devices. Its devices are
+// unreadable.
+type UnknownGroup struct {
+	// Name, UUID and OwnerUID as the metadata says; all empty when it cannot be read: nobody can tell then which group it is, and whose.
+	Name, UUID, OwnerUID string
+	// Devices that belong to it, by their stable paths, ordered.
+	Devices []string
+	// Reason says why LVM could not report it.
+	Reason string
+}
+
+// String names the group and its devices, and says why it is unknown.
+func (u UnknownGroup) String() string {
+	name := "a volume group whose metadata cannot be read"
+	if u.Name != "" {
+		name = fmt.Sprintf("volume group %s (UUID %s)", u.Name, u.UUID)
+	}
+	return fmt.Sprintf("%s on %s: %s", name, strings.Join(u.Devices, ", "), u.Reason)
 }
 
 // Device is one block device. Facts that could not be read are named in Unreadable; a device with such a fact is refused.
@@ -53,11 +74,16 @@ type Device struct {
 	// LogicalSectorBytes and PhysicalSectorBytes.
 	LogicalSectorBytes, PhysicalSectorBytes int
 	Rotational, Removable, ReadOnly         bool
+	// Zoned is how the device is zoned, "host-managed" or "host-aware"; empty when it is not.
+	Zoned string
 	// Suspended is true for a device-mapper device that blocks its readers.
 	Suspended                     bool
 	Model, Serial, WWN, Transport string
 	// Holders are the kernel names of devices built on it or on one of its partitions, ordered.
 	Holders []string
+	// Paths are the kernel names of the other disks that have the same WWN, ordered: they are the same disk, over other paths. Empty for a
+	// disk below a multipath device, which joins them.
+	Paths []string
 	// Partitions are the kernel names of its partitions, ordered.
 	Partitions []string
 	// Mounts are the places where it, or one of its partitions, is mounted in the host's mount namespace; "[swap]" for swap.
@@ -71,8 +97,10 @@ type Device struct {
 	// ContentDigest is the SHA-256, in hex, of the first and the last MiB. It may be empty for a device that is mounted, held or a
 	// physical volume, whose content moves all the time: Digest does not use it then.
 	ContentDigest string
-	// Use is what a test for users of the device found.
-	Use Use
+	// Use is what a test for users of the device found, and Users who they are, as far as that can be told: "process qemu (pid 12)". Users
+	// are of one device at one moment: who opens it later is found by a later test.
+	Use   Use
+	Users []string
 	// Version is another one after every event of the device that the kernel or udev told of. It is for noticing that something
 	// happened to the device, whatever it was.
 	Version string
@@ -80,7 +108,8 @@ type Device struct {
 	Wipe *WipeMark
 	// PVUUID is the UUID in the label of the LVM physical volume on it; empty when it is none.
 	PVUUID string
-	// Group is the name of the volume group of that physical volume, ours or not; empty when it has none.
+	// Group is the name of the volume group of that physical volume, ours or not; empty when it has none. Where LVM cannot report the
+	// group, the metadata on the device names it.
 	Group string
 	// OwnerUID is the Cluster that owns that group, from its tag; empty when it is not ours.
 	OwnerUID string
@@ -95,9 +124,9 @@ type Use int
 const (
 	// Untested means that nobody has opened the device exclusively since something last happened to it.
 	Untested Use = iota
-	// Unused means that an exclusive open succeeded.
+	// Unused means that an exclusive open succeeded, and that nobody was found who uses the device without keeping others from that.
 	Unused
-	// Used means that the device could not be opened exclusively.
+	// Used means that the device could not be opened exclusively, or that somebody else has it open.
 	Used
 )
 
@@ -158,6 +187,9 @@ type Volume struct {
 	New bool
 	// Active is true when its device node exists, Open when something has that open.
 	Active, Open bool
+	// Suspended is true when a command was killed that changed its device: the device holds back its readers and writers, or does not have
+	// the table yet that the command loaded.
+	Suspended bool
 	// Health says what is wrong with it; empty when it is healthy.
 	Health      string
 	CreatedUnix int64
@@ -176,6 +208,8 @@ type Pool struct {
 	Volumes      int
 	// Active is true when its device exists.
 	Active bool
+	// Suspended is as that of a volume.
+	Suspended bool
 	// Health says what is wrong with it; empty when it is healthy.
 	Health string
 }

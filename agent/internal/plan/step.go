@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"quarry.storage/quarry/pkg/pvuuid"
+	"quarry.storage/quarry/pkg/refusal"
 )
 
 // Plan is what to do, in this order. An empty plan means that the node is in the desired state already.
@@ -61,9 +64,16 @@ const (
 	Consent
 )
 
-// Token binds a destructive step to one device and to the ground it stands on. The zero Token permits nothing.
+// Guarded is a step on several devices of which each has a Token. It is performed only while all of them permit it.
+type Guarded interface {
+	Step
+	Tokens() []Token
+}
+
+// Token binds a step to one device and to the ground it stands on. The zero Token permits nothing.
 type Token struct {
 	device Identity
+	// pvUUID is the physical volume that the device carries, or how its UUID begins if it is made by a step before.
 	pvUUID string
 	ground Ground
 }
@@ -77,10 +87,14 @@ func (t Token) Ground() Ground { return t.ground }
 // path is the device of the token, for a step that touches no other one.
 func (t Token) path() []string { return []string{t.device.Path} }
 
-// Verify compares the token with the device as it is seen at the moment of the step, under an exclusive open.
+// Verify compares the token with the device as it is seen at the moment of the step, under an exclusive open. Neither that a device is
+// clean nor the consent to its wipe permits anything while somebody uses it.
 func (t Token) Verify(d Device) error {
 	switch t.ground {
 	case Clean, Consent:
+		if message := busy(d, Policy{}); message != "" {
+			return &NotCleanError{Path: d.Path, Refusals: []Refusal{{refusal.Busy, message}}}
+		}
 		return Match(d, t.device)
 	case Ownership:
 		return t.verifyOwnership(d)
@@ -95,7 +109,7 @@ func (t Token) verifyOwnership(d Device) error {
 		return err
 	}
 	switch {
-	case d.PVUUID != t.pvUUID:
+	case !pvuuid.Fits(d.PVUUID, t.pvUUID):
 		diff := fmt.Sprintf("physical volume is %q, not %q", d.PVUUID, t.pvUUID)
 		return &MismatchError{Path: d.Path, Differences: []string{diff}}
 	case d.Group != "":
@@ -105,26 +119,29 @@ func (t Token) verifyOwnership(d Device) error {
 	return nil
 }
 
-// CreatePV makes a clean device a physical volume with the given UUID.
+// CreatePV makes a clean device a physical volume.
 type CreatePV struct {
-	UUID string
+	// Stem is how its UUID begins; see pvuuid.Complete.
+	Stem string
 	Reason
 	token Token
 }
 
-// CreateVG makes a group of physical volumes.
+// CreateVG makes a group of physical volumes that are ours.
 type CreateVG struct {
 	Name          string
 	Tags, Devices []string
 	Reason
+	tokens []Token
 }
 
-// ExtendVG adds physical volumes to a group.
+// ExtendVG adds physical volumes that are ours to a group.
 type ExtendVG struct {
 	Name string
 	// GroupDevices are in the group already.
 	GroupDevices, Devices []string
 	Reason
+	tokens []Token
 }
 
 // ReduceVG takes unallocated physical volumes out of a group.
@@ -210,11 +227,18 @@ func (s ReleasePV) Token() Token { return s.token }
 // Token permits the step on the device that was described.
 func (s WipeDevice) Token() Token { return s.token }
 
+// Tokens permit the step while each device carries the physical volume that was made for it, in no group. LVM makes a physical volume of a
+// device that carries none, without a question.
+func (s CreateVG) Tokens() []Token { return s.tokens }
+
+// Tokens permit the step as those of CreateVG do.
+func (s ExtendVG) Tokens() []Token { return s.tokens }
+
 // PVUUID is the physical volume that the device carries.
 func (s ReleasePV) PVUUID() string { return s.token.pvUUID }
 
 func (s CreatePV) String() string {
-	return fmt.Sprintf("create physical volume %s on %s", s.UUID, s.token.device.Path)
+	return fmt.Sprintf("create physical volume %s… on %s", s.Stem, s.token.device.Path)
 }
 
 func (s CreateVG) String() string {

@@ -1,6 +1,6 @@
-// Package quiet adds to observations what must not be looked for at any time: whether somebody has a device for itself. The test for
-// it makes another program fail that wants the device at the same instant, so it is made once, on a device that nothing else speaks
-// against, after nothing has happened to the device for a while. It also makes udev look again at a device of which udev knows
+// Package quiet adds to observations what must not be looked for at any time: whether somebody uses a device. One test for it makes
+// another program fail that wants the device for itself at the same instant, and the other looks at all processes of the node. So both are
+// made once, on a device that nothing else speaks against, after nothing has happened to the device for a while. The package also makes udev look again at a device of which udev knows
 // something that is not so any more. The package knows neither tools nor the wire.
 package quiet
 
@@ -42,6 +42,8 @@ type Source interface {
 type Devices interface {
 	// Exclusive reports whether a device can be opened exclusively.
 	Exclusive(ctx context.Context, d plan.Device) (bool, error)
+	// Users names who uses each of the devices although it can be opened exclusively. An error means that there may be more users.
+	Users(ctx context.Context, devices []plan.Device) ([][]string, error)
 	// Idle reports whether udev has no event left to handle.
 	Idle() bool
 	// Trigger makes udev look at a device again.
@@ -85,8 +87,9 @@ type device struct {
 	path  string
 	// since is when the device was first seen like this.
 	since time.Time
-	// use and err are the result of the last test, which is repeated at again, if that is set; pause was the time until then.
+	// use, users and err are the result of the last test, which is repeated at again, if that is set; pause was the time until then.
 	use   plan.Use
+	users []string
 	err   error
 	again time.Time
 	pause time.Duration
@@ -135,9 +138,7 @@ func (o *Observer) Observe(ctx context.Context) (plan.Snapshot, error) {
 	}
 	idle := o.cfg.Devices.Idle()
 	tests, doubts := o.compare(snap, began, idle)
-	for i, known := range tests {
-		o.test(ctx, snap.Devices[i], known)
-	}
+	o.test(ctx, snap, tests)
 	o.recall(snap)
 	for _, d := range doubts {
 		o.trigger(d)
@@ -197,35 +198,6 @@ func (o *Observer) meet(d plan.Device, now time.Time) *device {
 	return fresh
 }
 
-// testAt is when a device is to be tested; zero when it has been.
-func (o *Observer) testAt(known *device) time.Time {
-	switch {
-	case known.use != plan.Untested || known.err != nil:
-		return known.again
-	case o.cfg.Quiet == 0:
-		return time.Unix(0, 0)
-	}
-	return known.since.Add(o.cfg.Quiet)
-}
-
-// test opens one device exclusively. The result counts for the device as it was before the test.
-func (o *Observer) test(ctx context.Context, d plan.Device, known *device) {
-	free, err := o.cfg.Devices.Exclusive(ctx, d)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	known.err, known.again = err, time.Time{}
-	switch {
-	case err == nil && free:
-		known.use = plan.Unused
-		return
-	case err == nil:
-		known.use = plan.Used
-	}
-	known.pause = min(max(2*known.pause, firstAgain), lastAgain)
-	known.again = time.Now().Add(known.pause)
-	o.arm(earlier(o.due, known.again))
-}
-
 // recall writes the results into the snapshot.
 func (o *Observer) recall(snap plan.Snapshot) {
 	o.mu.Lock()
@@ -236,9 +208,9 @@ func (o *Observer) recall(snap plan.Snapshot) {
 		if known == nil || known.path != d.Path {
 			continue
 		}
-		d.Use = known.use
+		d.Use, d.Users = known.use, known.users
 		if known.err != nil && plan.Promising(*d, o.cfg.Policy) {
-			d.Unreadable = append(d.Unreadable, fmt.Sprintf("exclusive open: %v", known.err))
+			d.Unreadable = append(d.Unreadable, known.err.Error())
 		}
 	}
 }

@@ -22,6 +22,9 @@ type node struct {
 	events   chan struct{}
 	busy     atomic.Bool
 	taken    map[string]bool
+	users    map[string][]string
+	usersErr error
+	searches [][]string
 	openErr  error
 	opened   []string
 	triggers []string
@@ -44,6 +47,16 @@ func (n *node) Exclusive(_ context.Context, d plan.Device) (bool, error) {
 		n.onOpen()
 	}
 	return !n.taken[d.KernelName], n.openErr
+}
+
+func (n *node) Users(_ context.Context, devices []plan.Device) ([][]string, error) {
+	var out [][]string
+	var names []string
+	for _, d := range devices {
+		out, names = append(out, n.users[d.KernelName]), append(names, d.KernelName)
+	}
+	n.searches = append(n.searches, names)
+	return out, n.usersErr
 }
 
 func (n *node) Trigger(d plan.Device) error {
@@ -69,7 +82,7 @@ func (n *node) device(name string) *plan.Device {
 
 // newNode makes a node with clean disks.
 func newNode(names ...string) *node {
-	n := &node{events: make(chan struct{}), taken: map[string]bool{}}
+	n := &node{events: make(chan struct{}), taken: map[string]bool{}, users: map[string][]string{}}
 	for i, name := range names {
 		n.devices = append(n.devices, plan.Device{
 			Path: "/dev/" + name, KernelName: name, Major: 8, Minor: uint32(16 * i), Type: "disk", SizeBytes: 1 << 30, Serial: name,
@@ -267,6 +280,50 @@ func TestObserve_testThatFails(t *testing.T) {
 		time.Sleep(firstAgain)
 		signals()
 		want(t, "readable again", o, map[string]plan.Use{"sda": plan.Unused})
+	})
+}
+
+// TestObserve_findsUsersThatKeepNobodyAway: they are looked for once, for all devices that are due and can be opened exclusively.
+func TestObserve_findsUsersThatKeepNobodyAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode("sda", "sdb", "sdc")
+		n.taken["sda"], n.users["sdb"] = true, []string{"process qemu (pid 7)"}
+		o, signals := start(t, n)
+		o.look(t)
+		time.Sleep(Time)
+		signals()
+		want(t, "one of them has a user", o, map[string]plan.Use{"sda": plan.Used, "sdb": plan.Used, "sdc": plan.Unused})
+		if diff := cmp.Diff([][]string{{"sdb", "sdc"}}, n.searches); diff != "" {
+			t.Errorf("searches (-want +got):\n%s", diff)
+		}
+		snap, err := o.Observe(t.Context())
+		if err != nil || !slices.Equal(snap.Devices[1].Users, n.users["sdb"]) || len(snap.Devices[2].Users) > 0 {
+			t.Errorf("%+v, %v", snap.Devices, err)
+		}
+		n.users["sdb"] = nil
+		time.Sleep(firstAgain)
+		signals()
+		want(t, "the user is gone", o, map[string]plan.Use{"sda": plan.Used, "sdb": plan.Unused, "sdc": plan.Unused})
+	})
+}
+
+// TestObserve_searchThatFails: a search that did not see everything does not call a device free, and one user that it saw is enough.
+func TestObserve_searchThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode("sda", "sdb")
+		n.usersErr, n.users["sdb"] = errors.New("process 7: permission denied"), []string{"loop device loop0"}
+		o, signals := start(t, n)
+		o.look(t)
+		time.Sleep(Time)
+		signals()
+		snap, err := o.Observe(t.Context())
+		if err != nil || !slices.Equal(snap.Devices[0].Unreadable, []string{"users: process 7: permission denied"}) || snap.Devices[1].Use != plan.Used {
+			t.Errorf("%+v, %v", snap.Devices, err)
+		}
+		n.usersErr = nil
+		time.Sleep(firstAgain)
+		signals()
+		want(t, "readable again", o, map[string]plan.Use{"sda": plan.Unused, "sdb": plan.Used})
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
 // codeOf is the one map from errors to codes, in the order in which they are looked for: an error that joins several takes the code of
@@ -19,7 +20,7 @@ var codeOf = []struct {
 }{
 	{plan.ErrInvalid, codes.InvalidArgument},
 	{plan.ErrBusy, codes.Aborted},
-	{plan.ErrUnsure, codes.Aborted},
+	{plan.ErrUnsure, codes.Unavailable},
 	{node.ErrStopping, codes.Unavailable},
 	{plan.ErrNotOurs, codes.PermissionDenied},
 	{plan.ErrAlreadyExists, codes.AlreadyExists},
@@ -29,6 +30,7 @@ var codeOf = []struct {
 	{plan.ErrHasVolumes, codes.FailedPrecondition},
 	{plan.ErrHoldsData, codes.FailedPrecondition},
 	{plan.ErrLastDevice, codes.FailedPrecondition},
+	{plan.ErrSectorSizes, codes.FailedPrecondition},
 	{plan.ErrPartial, codes.FailedPrecondition},
 	{plan.ErrNoRoom, codes.ResourceExhausted},
 	{plan.ErrOverLimit, codes.OutOfRange},
@@ -49,8 +51,20 @@ func toStatus(err error) error {
 	}
 	for _, c := range codeOf {
 		if errors.Is(err, c.err) {
-			return status.Error(c.code, err.Error())
+			return detailed(status.New(c.code, err.Error()), c.err)
 		}
 	}
 	return status.Error(codes.Internal, err.Error())
+}
+
+// detailed tells an agent that answers, and does not know its groups, from one that does not answer: both are UNAVAILABLE.
+func detailed(s *status.Status, cause error) error {
+	if !errors.Is(cause, plan.ErrUnsure) {
+		return s.Err()
+	}
+	with, err := s.WithDetails(&agentv1.UnknownVolumeGroup{Reason: s.Message()})
+	if err != nil {
+		return s.Err()
+	}
+	return with.Err()
 }

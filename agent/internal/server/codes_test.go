@@ -31,6 +31,7 @@ func TestToStatus(t *testing.T) {
 		{&plan.HasVolumesError{}, codes.FailedPrecondition},
 		{plan.ErrHoldsData, codes.FailedPrecondition},
 		{plan.ErrLastDevice, codes.FailedPrecondition},
+		{plan.ErrSectorSizes, codes.FailedPrecondition},
 		{plan.ErrPartial, codes.FailedPrecondition},
 		{&apply.StepError{Step: plan.RemoveVG{}, Err: plan.ErrRefused}, codes.FailedPrecondition},
 		{&apply.StepError{Step: plan.RemoveVG{}, Err: errors.New("exit status 5")}, codes.Internal},

@@ -47,6 +47,15 @@ func toGroups(s plan.Snapshot) []*agentv1.VolumeGroup {
 	return out
 }
 
+// toUnknown converts the groups that may be ours and that LVM could not report.
+func toUnknown(s plan.Snapshot) []*agentv1.UnknownVolumeGroup {
+	out := make([]*agentv1.UnknownVolumeGroup, 0, len(s.UnknownGroups))
+	for _, u := range s.UnknownGroups {
+		out = append(out, &agentv1.UnknownVolumeGroup{Name: u.Name, Uuid: u.UUID, OwnerUid: u.OwnerUID, Devices: u.Devices, Reason: u.Reason})
+	}
+	return out
+}
+
 func toGroup(g plan.Group) *agentv1.VolumeGroup {
 	out := &agentv1.VolumeGroup{
 		Name: g.Name, Uuid: g.UUID, OwnerUid: g.OwnerUID, SizeBytes: g.SizeBytes, FreeBytes: g.FreeBytes,

@@ -15,7 +15,7 @@ type logicalVolumeService struct {
 	*Server
 }
 
-// ListLogicalVolumes observes the volumes and thin pools of ours.
+// ListLogicalVolumes observes the volumes and thin pools of ours. A list that may lack one is an error.
 func (s *logicalVolumeService) ListLogicalVolumes(
 	ctx context.Context, req *agentv1.ListLogicalVolumesRequest,
 ) (*agentv1.ListLogicalVolumesResponse, error) {
@@ -28,7 +28,12 @@ func (s *logicalVolumeService) ListLogicalVolumes(
 	if err != nil {
 		return nil, err
 	}
-	if err := reported(seen); err != nil {
+	if group := req.GetGroup(); group != "" {
+		err = seen.Sure(group, "")
+	} else {
+		err = reported(seen)
+	}
+	if err != nil {
 		return nil, err
 	}
 	resp := &agentv1.ListLogicalVolumesResponse{}
@@ -122,11 +127,15 @@ func toVolumes(g plan.Group) []*agentv1.LogicalVolume {
 	return out
 }
 
-// withPoolHealth makes a thin volume tell what is wrong with its pool too.
+// withPoolHealth makes a volume tell that it is suspended, and a thin one what is wrong with its pool too.
 func withPoolHealth(g plan.Group, v plan.Volume) plan.Volume {
 	p, ok := g.Pool(v.Pool)
 	switch {
+	case v.Suspended && v.Health == "":
+		v.Health = "its device is suspended: a command that changed it was killed"
 	case !ok || v.Health != "":
+	case p.Suspended:
+		v.Health = fmt.Sprintf("thin pool %s: its device is suspended: a command that changed it was killed", p.Name)
 	case p.Health != "":
 		v.Health = fmt.Sprintf("thin pool %s: %s", p.Name, p.Health)
 	case p.DataPermyriad >= 10000:

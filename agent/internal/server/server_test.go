@@ -172,58 +172,6 @@ func TestServer_unreadableNodeIsInternal(t *testing.T) {
 	}
 }
 
-// TestServer_failedReportIsNotNoGroup: who follows or lists the groups learns that LVM could not report them, and nothing is decided meanwhile.
-func TestServer_failedReportIsNotNoGroup(t *testing.T) {
-	a := agenttest.New(t, agenttest.Options{})
-	a.AddDisks(0, "sdb")
-	b := a.AddDisks(0, "sdc")[0]
-	a.AddGroup("vg", "uid", "sdb")
-	conn := a.Dial(t)
-	groups := agentv1.NewVolumeGroupServiceClient(conn)
-	free := identity(t, conn, b)
-	watch, err := groups.WatchVolumeGroups(t.Context(), &agentv1.WatchVolumeGroupsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	until := func(why string, n int) {
-		t.Helper()
-		for {
-			r, err := watch.Recv()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r.GetError() == why && len(r.GetGroups()) == n {
-				return
-			}
-		}
-	}
-	until("", 1)
-	a.BreakReport(errors.New("exit status 5"))
-	until("exit status 5", 0)
-	_, err = groups.ListVolumeGroups(t.Context(), &agentv1.ListVolumeGroupsRequest{})
-	if status.Code(err) != codes.Unavailable {
-		t.Errorf("list groups: %v", err)
-	}
-	_, err = agentv1.NewLogicalVolumeServiceClient(conn).ListLogicalVolumes(t.Context(), &agentv1.ListLogicalVolumesRequest{})
-	if status.Code(err) != codes.Unavailable {
-		t.Errorf("list volumes: %v", err)
-	}
-	before := a.Steps()
-	_, err = groups.EnsureVolumeGroup(t.Context(), &agentv1.EnsureVolumeGroupRequest{Name: "vg", OwnerUid: "uid", Devices: []*agentv1.DeviceIdentity{free}})
-	if status.Code(err) != codes.Aborted || !strings.Contains(err.Error(), "exit status 5") {
-		t.Errorf("ensure: %v", err)
-	}
-	_, err = groups.RemoveVolumeGroup(t.Context(), &agentv1.RemoveVolumeGroupRequest{Name: "vg", OwnerUid: "uid"})
-	if status.Code(err) != codes.Aborted {
-		t.Errorf("remove: %v", err)
-	}
-	if n := a.Steps() - before; n != 0 {
-		t.Errorf("%d changes were made", n)
-	}
-	a.BreakReport(nil)
-	until("", 1)
-}
-
 func TestServer_failedStepIsRepeatable(t *testing.T) {
 	a := agenttest.New(t, agenttest.Options{})
 	paths := a.AddDisks(0, "sdb", "sdc")

@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
@@ -26,7 +24,7 @@ type groupRequest interface {
 	GetDevices() []*agentv1.DeviceIdentity
 }
 
-// ListVolumeGroups observes the groups that carry our tag.
+// ListVolumeGroups observes the groups that carry our tag. A list that may lack one is an error.
 func (s *volumeGroupService) ListVolumeGroups(
 	ctx context.Context, _ *agentv1.ListVolumeGroupsRequest,
 ) (*agentv1.ListVolumeGroupsResponse, error) {
@@ -40,21 +38,23 @@ func (s *volumeGroupService) ListVolumeGroups(
 	return &agentv1.ListVolumeGroupsResponse{Groups: toGroups(seen)}, nil
 }
 
-// reported is the error of a call that lists while LVM cannot report.
+// reported is the error of a call that lists all while LVM cannot report a group that may be ours.
 func reported(s plan.Snapshot) error {
-	if s.GroupsError != "" {
-		return status.Errorf(codes.Unavailable, "%v: %s", plan.ErrUnsure, s.GroupsError)
+	if unknown := s.Unknown(); unknown != "" {
+		return fmt.Errorf("%w: LVM cannot report %s", plan.ErrUnsure, unknown)
 	}
 	return nil
 }
 
-// WatchVolumeGroups sends all groups at once and after every change. That LVM cannot report them is part of the response, not an error.
+// WatchVolumeGroups sends all groups at once and after every change. That LVM cannot report one is part of the response, not an error.
 func (s *volumeGroupService) WatchVolumeGroups(
 	_ *agentv1.WatchVolumeGroupsRequest, stream grpc.ServerStreamingServer[agentv1.WatchVolumeGroupsResponse],
 ) error {
 	out := onlyChanges[*agentv1.WatchVolumeGroupsResponse]{send: stream.Send}
 	return s.node.Follow(stream.Context(), func(v node.View) error {
-		return out.pass(&agentv1.WatchVolumeGroupsResponse{Groups: toGroups(v.Snapshot), Error: v.Snapshot.GroupsError})
+		return out.pass(&agentv1.WatchVolumeGroupsResponse{
+			Groups: toGroups(v.Snapshot), Error: v.Snapshot.Unknown(), Unknown: toUnknown(v.Snapshot),
+		})
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
@@ -51,8 +52,11 @@ func reasonOf(err error) string {
 		return ""
 	}
 	for _, d := range s.Details() {
-		if p, ok := d.(*agentv1.ShareProblem); ok {
+		switch p := d.(type) {
+		case *agentv1.ShareProblem:
 			return p.GetReason()
+		case *agentv1.UnknownVolumeGroup:
+			return v1alpha1.ReasonVolumeGroupUnknown
 		}
 	}
 	return ""

@@ -35,6 +35,16 @@ func groupsOf(in []*agentv1.VolumeGroup) []decide.Group {
 	return out
 }
 
+func unknownOf(in []*agentv1.UnknownVolumeGroup) []decide.UnknownGroup {
+	var out []decide.UnknownGroup
+	for _, u := range in {
+		out = append(out, decide.UnknownGroup{
+			Name: u.GetName(), UUID: u.GetUuid(), OwnerUID: u.GetOwnerUid(), Devices: u.GetDevices(), Reason: u.GetReason(),
+		})
+	}
+	return out
+}
+
 func groupOf(g *agentv1.VolumeGroup) decide.Group {
 	v := decide.Group{
 		Name: g.GetName(), UUID: g.GetUuid(), OwnerUID: g.GetOwnerUid(), SizeBytes: g.GetSizeBytes(), FreeBytes: g.GetFreeBytes(),

@@ -20,11 +20,16 @@ func newHolders() *holders {
 	return &holders{nodes: map[string]map[string]bool{}, owners: map[string][]string{}}
 }
 
-// set says which groups a node has now.
-func (h *holders) set(node string, groups []decide.Group) {
-	owners := make([]string, 0, len(groups))
-	for _, g := range groups {
+// set says which groups a node has now, known or not.
+func (h *holders) set(node string, n decide.Node) {
+	owners := make([]string, 0, len(n.Groups))
+	for _, g := range n.Groups {
 		owners = append(owners, g.OwnerUID)
+	}
+	for _, u := range n.Unknown {
+		if u.OwnerUID != "" {
+			owners = append(owners, u.OwnerUID)
+		}
 	}
 	slices.Sort(owners)
 	owners = slices.Compact(owners)

@@ -33,7 +33,7 @@ func TestHolders(t *testing.T) {
 		{"n1", nil, nil, []string{"n2"}},
 		{"n2", nil, nil, nil},
 	} {
-		h.set(step.node, step.groups)
+		h.set(step.node, decide.Node{Groups: step.groups})
 		if x, y := h.of("x"), h.of("y"); !slices.Equal(x, step.x) || !slices.Equal(y, step.y) {
 			t.Errorf("after %s with %d groups: %v and %v, want %v and %v", step.node, len(step.groups), x, y, step.x, step.y)
 		}
@@ -73,7 +73,7 @@ func TestPool_holdersFollowTheReports(t *testing.T) {
 func BenchmarkHolders(b *testing.B) {
 	h := newHolders()
 	for i := range 5000 {
-		h.set(fmt.Sprintf("n%d", i), groups("all", fmt.Sprintf("one-%d", i)))
+		h.set(fmt.Sprintf("n%d", i), decide.Node{Groups: groups("all", fmt.Sprintf("one-%d", i))})
 	}
 	for b.Loop() {
 		if len(h.of("one-7")) != 1 {

@@ -110,7 +110,7 @@ func (l *link) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forgotten = true
-	l.pool.holders.set(l.name, nil)
+	l.pool.holders.set(l.name, decide.Node{})
 }
 
 // update changes the state by what a call returned.
@@ -124,7 +124,7 @@ func (l *link) update(change func(n *decide.Node)) {
 func (l *link) change(change func(n *decide.Node)) {
 	change(&l.state)
 	if !l.forgotten {
-		l.pool.holders.set(l.name, l.state.Groups)
+		l.pool.holders.set(l.name, l.state)
 	}
 }
 

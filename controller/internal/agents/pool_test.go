@@ -11,10 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"quarry.storage/quarry/agent/agenttest"
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/pvuuid"
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
 const owner = "11111111-2222-3333-4444-555555555555"
@@ -73,32 +77,98 @@ func TestPool_watches(t *testing.T) {
 	await(t, "the disk shows", func() bool { return len(p.Node("n1").Devices) == 3 })
 }
 
-// TestPool_failedReport: a node whose LVM cannot report is not one without groups.
-func TestPool_failedReport(t *testing.T) {
+// withGroups is a connected agent with a group of uid and one of uid-2.
+func withGroups(t *testing.T) (*agenttest.Agent, *Pool) {
+	t.Helper()
 	a, p := connected(t)
 	a.AddGroup("vg", "uid", "sda")
-	await(t, "the group shows", func() bool { return len(p.Node("n1").Groups) == 1 && p.Node("n1").LVMError == "" })
-	a.BreakReport(errors.New("exit status 5"))
-	await(t, "the failure shows", func() bool { return strings.Contains(p.Node("n1").LVMError, "exit status 5") })
-	if n := p.Node("n1"); !n.Up() || len(n.Groups) != 1 || !slices.Equal(p.Holders("uid"), []string{"n1"}) {
-		t.Errorf("%+v", n)
+	a.AddGroup("other", "uid-2", "sdb")
+	await(t, "the groups show", func() bool { n := p.Node("n1"); return len(n.Groups) == 2 && len(n.Unknown) == 0 })
+	return a, p
+}
+
+// blind reports whether one group of the node is unknown, with that UUID.
+func blind(p *Pool, uuid string) bool {
+	n := p.Node("n1")
+	return n.Up() && len(n.Unknown) == 1 && n.Unknown[0].UUID == uuid
+}
+
+// TestPool_unknownGroup: a node of which LVM cannot report a group is not one without that group, and has its other groups.
+func TestPool_unknownGroup(t *testing.T) {
+	a, p := withGroups(t)
+	uuid := p.Node("n1").GroupsOf("uid")[0].UUID
+	a.BreakGroup("vg", errors.New("exit status 5"))
+	await(t, "the failure shows", func() bool { return blind(p, uuid) })
+	n := p.Node("n1")
+	want := []decide.UnknownGroup{{Name: "vg", UUID: uuid, OwnerUID: "uid", Devices: []string{a.Path("sda")}, Reason: "exit status 5"}}
+	if diff := cmp.Diff(want, n.Unknown); diff != "" || n.LVMError != "" {
+		t.Errorf("%q (-want +got):\n%s", n.LVMError, diff)
 	}
-	// A new session that has not reported yet must not undo it.
-	fresh := newPool(t, a.CA)
-	fresh.SetAddress("n1", a.Addr(), "pod")
-	await(t, "a new controller learns of it", func() bool { return fresh.Node("n1").Up() })
-	if n := fresh.Node("n1"); !strings.Contains(n.LVMError, "exit status 5") || len(n.Groups) > 0 {
-		t.Errorf("%+v", n)
+	var fault *decide.Fault
+	err := p.RemoveVolumeGroup(t.Context(), "n1", "vg", "uid", nil)
+	if !errors.As(err, &fault) || fault.Kind != decide.FaultUnavailable || fault.Reason != v1alpha1.ReasonVolumeGroupUnknown {
+		t.Errorf("%#v", err)
+	}
+	keeps := func() {
+		t.Helper()
+		n := p.Node("n1")
+		if own, other := n.GroupsOf("uid"), n.GroupsOf("uid-2"); len(own) != 1 || !own[0].Unknown || len(other) != 1 || other[0].Unknown {
+			t.Errorf("%+v, %+v", own, other)
+		}
+	}
+	keeps()
+	a.DamageGroup("vg")
+	await(t, "nobody can tell which group it is", func() bool { return blind(p, "") })
+	keeps()
+	a.BreakGroup("vg", nil)
+	await(t, "it heals", func() bool {
+		n := p.Node("n1")
+		return n.Up() && len(n.Unknown) == 0 && len(n.GroupsOf("uid")) == 1 && !n.GroupsOf("uid")[0].Unknown
+	})
+}
+
+// TestPool_unknownGroupThatWasNeverSeen: a new controller learns whose group it is, and a session that has not reported yet does not undo it.
+func TestPool_unknownGroupThatWasNeverSeen(t *testing.T) {
+	a, seen := withGroups(t)
+	uuid := seen.Node("n1").GroupsOf("uid")[0].UUID
+	a.BreakGroup("vg", errors.New("exit status 5"))
+	await(t, "the failure shows", func() bool { return blind(seen, uuid) })
+	p := newPool(t, a.CA)
+	p.SetAddress("n1", a.Addr(), "pod")
+	await(t, "a new controller learns of it", func() bool { return blind(p, uuid) })
+	if n := p.Node("n1"); len(n.GroupsOf("uid")) != 0 || len(n.GroupsOf("uid-2")) != 1 || !slices.Equal(p.Holders("uid"), []string{"n1"}) {
+		t.Errorf("%+v, held by %v", n, p.Holders("uid"))
 	}
 	a.Restart(t)
 	for range 20 {
-		if n := fresh.Node("n1"); n.Up() && n.LVMError == "" {
+		if n := p.Node("n1"); n.Up() && len(n.Unknown) == 0 {
 			t.Fatalf("%+v", n)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	a.BreakReport(nil)
-	await(t, "it heals", func() bool { n := fresh.Node("n1"); return n.Up() && n.LVMError == "" && len(n.Groups) == 1 })
+}
+
+// TestLink_errorOfAnEarlierAgent: one that sends no unknown groups means that it knows of none.
+func TestLink_errorOfAnEarlierAgent(t *testing.T) {
+	l := newLink(New(t.Context(), Config{}), "n1")
+	send := func(r *agentv1.WatchVolumeGroupsResponse) decide.Node {
+		l.report(t.Context(), func(n *decide.Node) { l.take(n, r) })
+		return l.node()
+	}
+	one := &agentv1.VolumeGroup{Name: "vg", Uuid: "U", OwnerUid: "uid"}
+	if n := send(&agentv1.WatchVolumeGroupsResponse{Groups: []*agentv1.VolumeGroup{one}}); len(n.Groups) != 1 || n.LVMError != "" {
+		t.Errorf("%+v", n)
+	}
+	if n := send(&agentv1.WatchVolumeGroupsResponse{Error: "exit status 5"}); len(n.Groups) != 1 || !strings.Contains(n.LVMError, "exit status 5") {
+		t.Errorf("%+v", n)
+	}
+	unknown := []*agentv1.UnknownVolumeGroup{{Name: "vg", Uuid: "U", OwnerUid: "uid"}}
+	if n := send(&agentv1.WatchVolumeGroupsResponse{Error: "exit status 5", Unknown: unknown}); len(n.Groups) != 1 || !n.Groups[0].Unknown || n.LVMError != "" {
+		t.Errorf("%+v", n)
+	}
+	if n := send(&agentv1.WatchVolumeGroupsResponse{}); len(n.Groups) != 0 || len(n.Unknown) != 0 || n.LVMError != "" {
+		t.Errorf("%+v", n)
+	}
 }
 
 func TestPool_calls(t *testing.T) {
@@ -176,7 +246,7 @@ func TestPool_physicalVolumesAreKnownBefore(t *testing.T) {
 	for _, d := range p.Node("n1").Devices {
 		again = append(again, disk.Future(d, owner))
 	}
-	if slices.Sort(again); !slices.Equal(again, want) {
+	if slices.Sort(again); !slices.EqualFunc(again, want, pvuuid.Fits) {
 		t.Errorf("after the crash %v are announced, before it %v", again, want)
 	}
 	if err := p.EnsureVolumeGroup(context.Background(), "n1", "g", owner, p.Node("n1").Devices); err != nil {
@@ -186,7 +256,7 @@ func TestPool_physicalVolumesAreKnownBefore(t *testing.T) {
 	for _, pv := range p.Node("n1").GroupsOf(owner)[0].PVs {
 		got = append(got, pv.UUID)
 	}
-	if slices.Sort(got); !slices.Equal(got, want) {
+	if slices.Sort(got); !slices.EqualFunc(got, want, pvuuid.Fits) {
 		t.Errorf("the agent gave %v, want %v", got, want)
 	}
 }

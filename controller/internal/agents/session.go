@@ -3,6 +3,8 @@ package agents
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -82,15 +84,37 @@ func (l *link) watchGroups(ctx context.Context, c agentv1.VolumeGroupServiceClie
 		if err != nil {
 			return err
 		}
-		groups := groupsOf(r.GetGroups())
-		l.report(ctx, func(n *decide.Node) {
-			l.cannotReport = r.GetError()
-			n.LVMError = l.lvmError()
-			if l.cannotReport == "" {
-				// What was reported last stays while LVM fails: nobody knows better.
-				n.Groups = groups
-			}
-			l.haveGroups = true
-		})
+		l.report(ctx, func(n *decide.Node) { l.take(n, r) })
 	}
+}
+
+// take takes in what was reported of the groups. The caller holds the lock.
+func (l *link) take(n *decide.Node, r *agentv1.WatchVolumeGroupsResponse) {
+	groups, unknown := groupsOf(r.GetGroups()), unknownOf(r.GetUnknown())
+	l.cannotReport = r.GetError()
+	if len(unknown) > 0 {
+		// It is said of each group whether it is known.
+		l.cannotReport = ""
+	}
+	n.LVMError = l.lvmError()
+	if l.cannotReport == "" {
+		// What was reported last stays while LVM fails: nobody knows better.
+		n.Groups, n.Unknown = withLast(groups, unknown, n.Groups), unknown
+	}
+	l.haveGroups = true
+}
+
+// withLast adds what was reported last of the groups that are unknown now.
+func withLast(groups []decide.Group, unknown []decide.UnknownGroup, last []decide.Group) []decide.Group {
+	for _, g := range last {
+		lost := slices.ContainsFunc(unknown, func(u decide.UnknownGroup) bool { return u.UUID == g.UUID })
+		// Where the metadata of a group cannot be read, it may be any that was seen before and is not seen now.
+		lost = lost || slices.ContainsFunc(unknown, func(u decide.UnknownGroup) bool { return u.UUID == "" })
+		if seen := slices.ContainsFunc(groups, func(now decide.Group) bool { return now.UUID == g.UUID }); lost && !seen {
+			g.Unknown = true
+			groups = append(groups, g)
+		}
+	}
+	slices.SortStableFunc(groups, func(a, b decide.Group) int { return strings.Compare(a.Name, b.Name) })
+	return groups
 }

@@ -14,7 +14,17 @@ import (
 // Define makes a cluster-scoped kind available that is an add-on of Kubernetes, with any content, until the end of the test.
 func Define(t testing.TB, c client.Client, resource string, kind schema.GroupVersionKind) {
 	t.Helper()
-	o := definition(resource, kind)
+	define(t, c, definition("Cluster", resource, kind), kind)
+}
+
+// DefineNamespaced is Define for a kind whose objects are in namespaces.
+func DefineNamespaced(t testing.TB, c client.Client, resource string, kind schema.GroupVersionKind) {
+	t.Helper()
+	define(t, c, definition("Namespaced", resource, kind), kind)
+}
+
+func define(t testing.TB, c client.Client, o *unstructured.Unstructured, kind schema.GroupVersionKind) {
+	t.Helper()
 	if err := c.Create(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -26,9 +36,9 @@ func Define(t testing.TB, c client.Client, resource string, kind schema.GroupVer
 	})
 }
 
-func definition(resource string, kind schema.GroupVersionKind) *unstructured.Unstructured {
+func definition(scope, resource string, kind schema.GroupVersionKind) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-		"group": kind.Group, "scope": "Cluster",
+		"group": kind.Group, "scope": scope,
 		"names": map[string]any{"kind": kind.Kind, "listKind": kind.Kind + "List", "plural": resource, "singular": resource[:len(resource)-1]},
 		"versions": []any{map[string]any{
 			"name": kind.Version, "served": true, "storage": true,

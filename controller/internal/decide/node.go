@@ -4,6 +4,7 @@
 package decide
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -33,13 +34,15 @@ type Node struct {
 	Problem string
 	// AgentVersion, KernelRelease, LVMVersion and BootID as the agent reports them.
 	AgentVersion, KernelRelease, LVMVersion, BootID string
-	// LVMError says why LVM cannot be run on the node, or failed to report the groups; empty when it did. Groups are those of the last good
+	// LVMError says why LVM cannot be run on the node, or failed to report anything; empty when it did. Groups are those of the last good
 	// report then, and none if there was none.
 	LVMError string
 	// Devices, ordered by kernel name.
 	Devices []Device
 	// Groups that carry our tag, of all owners, ordered by name.
 	Groups []Group
+	// Unknown are the groups that may carry our tag and that LVM cannot report. Those that it reported before are among Groups too.
+	Unknown []UnknownGroup
 	// Observed is when the newest report came; zero when none ever did.
 	Observed time.Time
 }
@@ -57,6 +60,24 @@ func (n Node) Device(path string) (Device, bool) {
 	return Device{}, false
 }
 
+// PathsBefore returns the devices that stand before a device in the list and are the same disk, over other paths. Its agent has told that
+// they are.
+func (n Node) PathsBefore(d Device) []Device {
+	if !d.RefusedFor(v1alpha1.RefusalTwoPaths) {
+		return nil
+	}
+	var out []Device
+	for _, o := range n.Devices {
+		if o.KernelName == d.KernelName {
+			break
+		}
+		if o.WWN == d.WWN && o.RefusedFor(v1alpha1.RefusalTwoPaths) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
 // GroupsOf returns the groups that carry the tag of an owner.
 func (n Node) GroupsOf(ownerUID string) []Group {
 	var own []Group
@@ -66,6 +87,43 @@ func (n Node) GroupsOf(ownerUID string) []Group {
 		}
 	}
 	return own
+}
+
+// UnknownOf returns the unknown groups that may be an owner's: those that carry its tag, and those of which nobody can tell whose they are.
+func (n Node) UnknownOf(ownerUID string) []UnknownGroup {
+	var own []UnknownGroup
+	for _, u := range n.Unknown {
+		if u.OwnerUID == ownerUID || u.OwnerUID == "" {
+			own = append(own, u)
+		}
+	}
+	return own
+}
+
+// UnknownGroup is a volume group that LVM cannot report. The metadata on its devices says what is known of it.
+type UnknownGroup struct {
+	// Name, UUID and OwnerUID are all empty when the metadata cannot be read: it may be any group then.
+	Name, UUID, OwnerUID string
+	// Devices that belong to it, by their stable paths.
+	Devices []string
+	// Reason says why LVM cannot report it.
+	Reason string
+}
+
+// Unreported says which groups LVM cannot report, and why; empty when there are none.
+func Unreported(groups []UnknownGroup) string {
+	var parts []string
+	for _, u := range groups {
+		name := "a volume group whose metadata cannot be read"
+		if u.Name != "" {
+			name = "volume group " + u.Name
+		}
+		parts = append(parts, fmt.Sprintf("%s on %s (%s)", name, strings.Join(u.Devices, ", "), u.Reason))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "LVM cannot report " + strings.Join(parts, "; ")
 }
 
 // Device is one block device.
@@ -147,6 +205,8 @@ type Group struct {
 	Partial bool
 	// Pools are its thin pools of ours, ordered by name.
 	Pools []ThinPool
+	// Unknown is true while LVM cannot report it: all of this is from the last report that had it.
+	Unknown bool
 }
 
 // PV is one physical volume of a group.

@@ -2,7 +2,9 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -94,4 +97,27 @@ func Changes(changed <-chan string, after time.Duration, requests func(ctx conte
 		}()
 		return nil
 	})
+}
+
+// WatchLate returns a function that lets a controller watch a kind whose definition may come later. Each kind is watched once, from the
+// first call on that finds it served; until then the error says so.
+func WatchLate(mapper meta.RESTMapper, c controller.Controller, of func(schema.GroupVersionKind) source.Source) func(schema.GroupVersionKind) error {
+	var mu sync.Mutex
+	watched := map[schema.GroupVersionKind]bool{}
+	return func(k schema.GroupVersionKind) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if watched[k] {
+			return nil
+		}
+		// A definition exists a moment before its kind is served, and a watch that begins too early never does.
+		if _, err := mapper.RESTMapping(k.GroupKind(), k.Version); err != nil {
+			return fmt.Errorf("find kind %s: %w", k.Kind, err)
+		}
+		if err := c.Watch(of(k)); err != nil {
+			return fmt.Errorf("watch %s: %w", k.Kind, err)
+		}
+		watched[k] = true
+		return nil
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quarry.storage/quarry/controller/internal/decide/pin"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -50,6 +51,34 @@ func TestStripRecorded(t *testing.T) {
 	in.Annotations, in.Spec.ClaimRef.UID, in.Spec.MountOptions = map[string]string{"a": "b"}, "uid", []string{"ro"}
 	in.Spec.CSI.FSType, in.Spec.StorageClassName, in.Status.Message = "xfs", "fast", "long"
 	out, err := stripRecorded(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, out); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}
+
+// TestStripClaim: where a copy is made is decided on what the cache keeps.
+func TestStripClaim(t *testing.T) {
+	made := metav1.NewTime(time.Unix(1, 0))
+	want := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "c", UID: "u", ResourceVersion: "7", CreationTimestamp: made, DeletionTimestamp: &made,
+		Labels: map[string]string{v1alpha1.LabelReserved: "true"},
+		Annotations: map[string]string{
+			pin.AnnotationSelectedNode: "n1", v1alpha1.AnnotationSourceNode: "u/n1", corev1.BetaStorageClassAnnotation: "fast",
+		},
+	}}
+	want.Spec.StorageClassName, want.Spec.VolumeName = new("fast"), "pv"
+	want.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "s"}
+	want.Spec.DataSourceRef = &corev1.TypedObjectReference{Kind: "PersistentVolumeClaim", Name: "s"}
+	want.Status.Phase = corev1.ClaimBound
+	in := want.DeepCopy()
+	in.Labels["app"], in.Annotations["a"], in.Finalizers = "db", "b", nil
+	in.OwnerReferences = []metav1.OwnerReference{{Name: "o"}}
+	in.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	in.Status.AccessModes = in.Spec.AccessModes
+	out, err := stripClaim(in)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,8 @@ func cacheOptions(cfg Config) cache.Options {
 			&certificatesv1.CertificateSigningRequest{}: {
 				Field: fields.OneTermEqualSelector("spec.signerName", v1alpha1.SignerAgent),
 			},
-			&corev1.PersistentVolume{}: {Transform: stripVolume},
+			&corev1.PersistentVolume{}:      {Transform: stripVolume},
+			&corev1.PersistentVolumeClaim{}: {Transform: stripClaim},
 			&appsv1.Deployment{}: {
 				Namespaces: map[string]cache.Config{cfg.Namespace: {}},
 				Label:      exists(v1alpha1.LabelDriver),
@@ -201,11 +202,13 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 		return fmt.Errorf("add reconciler of storagenodes: %w", err)
 	}
 	all, byKind := bindings(mgr, pool), kinds{}
-	drivers, err := csiDrivers(ctx, mgr, cfg, entries(all), byKind.profile)
+	table := entries(all)
+	drivers, err := csiDrivers(ctx, mgr, cfg, table, byKind.profile)
 	if err != nil {
 		return err
 	}
-	return errors.Join(storages(ctx, mgr, pool, all, byKind, drivers, jobs), statefulClusters(mgr), harborClusters(mgr))
+	return errors.Join(
+		storages(ctx, mgr, pool, all, byKind, drivers, jobs), pins(ctx, mgr, table), statefulClusters(mgr), harborClusters(mgr))
 }
 
 // csiDrivers adds the reconciler of CSI drivers. of returns the profile of a storage.

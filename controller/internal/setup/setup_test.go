@@ -193,6 +193,7 @@ func TestRun_withItsOwnRights(t *testing.T) {
 		return ""
 	})
 	replicasAreKept(t, admin, "n1")
+	copiesArePinned(t, admin, cluster.Name, "n1")
 	await(t, "events", func() string { return toldOfDisks(admin) })
 	if err := admin.Delete(ctx, cluster); err != nil {
 		t.Fatal(err)

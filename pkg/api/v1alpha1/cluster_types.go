@@ -84,7 +84,7 @@ type ClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) <= duration('8760h')",message="removalDelay must be between 0s and 8760h, in h, m, s and ms: 5 days are 120h"
 	RemovalDelay *metav1.Duration `json:"removalDelay,omitempty"`
 
-	// Which devices of the hosts are used. All clean disks when not given.
+	// Which devices of the hosts are used. All clean disks when not given, without those over a network and on USB.
 	// +optional
 	Devices *DeviceSelector `json:"devices,omitempty"`
 
@@ -126,6 +126,10 @@ type HostName string
 // +kubebuilder:validation:XValidation:rule="self.matches('^/dev/[A-Za-z0-9_+=.:,@%#-][A-Za-z0-9_+=.:,@%#/-]*$') && !self.matches('/[.][.]?(/|$)') && !self.contains('//') && !self.endsWith('/')",message="a device path must be absolute, below /dev, and without empty, '.' or '..' elements"
 type DevicePath string
 
+// Transport is how a disk is attached to its node.
+// +kubebuilder:validation:Enum=sata;sas;scsi;nvme;virtio;xen;mmc;nvdimm;usb;iscsi;fc;nvme-tcp;nvme-rdma;nvme-fc;nvme-loop;nbd;rbd;rnbd;aoe;drbd
+type Transport string
+
 // DeviceSelector chooses devices. Every given field must match; a device that is not clean is never chosen by it.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.minSize) || !has(self.maxSize) || quantity(string(self.minSize)).isLessThan(quantity(string(self.maxSize)))",message="minSize must be less than maxSize"
@@ -149,6 +153,13 @@ type DeviceSelector struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Model string `json:"model,omitempty"`
+	// Transports of devices, as StorageNodes show them. Disks over a network (iscsi, fc, nvme-tcp and the like, nbd, rbd) and on USB are
+	// taken only if their transport is listed here, or the disk itself under paths or wipe. Every other transport is chosen when none is
+	// given.
+	// +optional
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=set
+	Transports []Transport `json:"transports,omitempty"`
 	// Devices that are not clean and may be wiped. Each wipe also waits for the approval of its plan.
 	// +optional
 	// +kubebuilder:validation:MaxItems=256

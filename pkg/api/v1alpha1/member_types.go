@@ -87,8 +87,8 @@ type MemberGroup struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Name string `json:"name,omitempty"`
-	// Forming are the UUIDs of the physical volumes that the group is being made of. They are written before the group is made, and
-	// emptied once its UUID is recorded.
+	// Forming are the UUIDs of the physical volumes that the group is being made of, or how they begin as far as they are not made yet: the
+	// first 20 characters. They are written before the group is made, and emptied once its UUID is recorded.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256

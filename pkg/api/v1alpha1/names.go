@@ -59,6 +59,9 @@ const (
 	// AnnotationLostGroups is on a storage whose members were declared lost; its value is status.lostGroups, joined by commas. A status may
 	// be lost, as in a restore, and no lost group may be taken back because of that.
 	AnnotationLostGroups = Group + "/lost-groups"
+	// AnnotationSourceNode is on a PersistentVolumeClaim that was brought to the node of its source; its value is the claim's UID and the
+	// node, "uid/node". That is done once.
+	AnnotationSourceNode = Group + "/source-node"
 )
 
 // Actions of a plan's steps.

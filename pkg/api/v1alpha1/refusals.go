@@ -9,6 +9,7 @@ const (
 	RefusalPartition       = refusal.Partition
 	RefusalRemovable       = refusal.Removable
 	RefusalReadOnly        = refusal.ReadOnly
+	RefusalZoned           = refusal.Zoned
 	RefusalTooSmall        = refusal.TooSmall
 	RefusalPartitionTable  = refusal.PartitionTable
 	RefusalFilesystem      = refusal.Filesystem
@@ -19,6 +20,7 @@ const (
 	RefusalOwned           = refusal.Owned
 	RefusalRAID            = refusal.RAID
 	RefusalMultipath       = refusal.Multipath
+	RefusalTwoPaths        = refusal.TwoPaths
 	RefusalZFS             = refusal.ZFS
 	RefusalBcache          = refusal.Bcache
 	RefusalEncrypted       = refusal.Encrypted

@@ -33,7 +33,7 @@ type StorageNode struct {
 // StorageNodeSpec is what is wanted of the node.
 type StorageNodeSpec struct {
 	// Maintenance quiesces the node in every Cluster: it takes no new volumes, and is not declared failed for being away,
-	// unless its member is being deleted.
+	// unless its member is being deleted. It outlives the node: a node that is deleted and registers again is still under maintenance.
 	// +optional
 	Maintenance bool `json:"maintenance,omitempty"`
 }
@@ -64,7 +64,7 @@ type StorageNodeStatus struct {
 	// Version of LVM that the agent runs.
 	// +optional
 	LVMVersion string `json:"lvmVersion,omitempty"`
-	// Number of disks, and of other devices that may be chosen.
+	// Number of disks, and of other devices that may be chosen. A disk that is seen over several paths counts once.
 	// +optional
 	DeviceCount int32 `json:"deviceCount,omitempty"`
 	// Number of these that are clean and can be taken.
@@ -113,6 +113,7 @@ type NodeDevice struct {
 	Serial string `json:"serial,omitempty"`
 	// +optional
 	WWN string `json:"wwn,omitempty"`
+	// How it is attached: sata, sas, nvme, nvme-tcp, usb, iscsi, …; empty when that is not known.
 	// +optional
 	Transport string `json:"transport,omitempty"`
 	// +optional
@@ -122,7 +123,8 @@ type NodeDevice struct {
 	// InUseBy names the storage that the device belongs to: "Cluster fast".
 	// +optional
 	InUseBy string `json:"inUseBy,omitempty"`
-	// Verdict sums up for a person whether the device is available, in use or refused.
+	// Verdict sums up for a person whether the device is available, available on request (a Cluster has to name its transport or itself), in
+	// use or refused.
 	// +optional
 	Verdict string `json:"verdict,omitempty"`
 	// Refusals are the reasons why it is not available; of a device in use, what is wrong with it.

@@ -256,6 +256,11 @@ func (in *DeviceSelector) DeepCopyInto(out *DeviceSelector) {
 		*out = new(bool)
 		**out = **in
 	}
+	if in.Transports != nil {
+		in, out := &in.Transports, &out.Transports
+		*out = make([]Transport, len(*in))
+		copy(*out, *in)
+	}
 	if in.Wipe != nil {
 		in, out := &in.Wipe, &out.Wipe
 		*out = make([]WipeConsent, len(*in))

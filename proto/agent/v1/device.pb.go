@@ -381,7 +381,8 @@ type Device struct {
 	Model               string `protobuf:"bytes,12,opt,name=model,proto3" json:"model,omitempty"`
 	Serial              string `protobuf:"bytes,13,opt,name=serial,proto3" json:"serial,omitempty"`
 	Wwn                 string `protobuf:"bytes,14,opt,name=wwn,proto3" json:"wwn,omitempty"`
-	// "sata", "sas", "nvme", "usb", "iscsi", "virtio", … as far as known; empty when not.
+	// How it is attached, one of the names in pkg/transport ("sata", "sas", "nvme", "nvme-tcp", "usb", "iscsi", "virtio", …) as far as known;
+	// empty when not.
 	Transport string `protobuf:"bytes,15,opt,name=transport,proto3" json:"transport,omitempty"`
 	// Kernel names of the devices built on this one.
 	Holders []string `protobuf:"bytes,16,rep,name=holders,proto3" json:"holders,omitempty"`

@@ -40,7 +40,7 @@ type LogicalVolumeServiceClient interface {
 	//
 	// | code        | caller's action                              |
 	// |-------------|----------------------------------------------|
-	// | UNAVAILABLE | retry with backoff; LVM may have failed      |
+	// | UNAVAILABLE | retry with backoff; LVM could not report it  |
 	// | INTERNAL    | show the message: the node could not be read |
 	ListLogicalVolumes(ctx context.Context, in *ListLogicalVolumesRequest, opts ...grpc.CallOption) (*ListLogicalVolumesResponse, error)
 	// CreateLogicalVolume makes a volume: linear, thin in a pool of the group, or a thin copy of another volume or snapshot. It runs
@@ -58,6 +58,7 @@ type LogicalVolumeServiceClient interface {
 	// | FAILED_PRECONDITION | the source is not thin: only thin volumes are copied; or the group is partial  |
 	// | PERMISSION_DENIED   | the group is not the owner's                                                   |
 	// | ABORTED             | another call works on this volume: retry                                       |
+	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff                                |
 	CreateLogicalVolume(ctx context.Context, in *CreateLogicalVolumeRequest, opts ...grpc.CallOption) (*CreateLogicalVolumeResponse, error)
 	// DeleteLogicalVolume removes a volume or snapshot. One that is open (mounted, mapped, used as raw block) is not removed.
 	//
@@ -68,6 +69,7 @@ type LogicalVolumeServiceClient interface {
 	// | FAILED_PRECONDITION | it is in use: wait until it is not               |
 	// | PERMISSION_DENIED   | it carries another id, or the group is not ours  |
 	// | ABORTED             | another call works on this volume: retry         |
+	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff  |
 	DeleteLogicalVolume(ctx context.Context, in *DeleteLogicalVolumeRequest, opts ...grpc.CallOption) (*DeleteLogicalVolumeResponse, error)
 	// ResizeLogicalVolume makes a volume at least as large as asked for. It never shrinks; the filesystem is grown by the CSI node
 	// service.
@@ -81,6 +83,7 @@ type LogicalVolumeServiceClient interface {
 	// | RESOURCE_EXHAUSTED | not enough room in the group                         |
 	// | PERMISSION_DENIED  | it carries another id, or the group is not ours      |
 	// | ABORTED            | another call works on this volume: retry             |
+	// | UNAVAILABLE        | LVM cannot report the group: retry with backoff      |
 	ResizeLogicalVolume(ctx context.Context, in *ResizeLogicalVolumeRequest, opts ...grpc.CallOption) (*ResizeLogicalVolumeResponse, error)
 	// EnsureThinPool makes the group's thin pool, or grows it to the size asked for.
 	//
@@ -92,6 +95,7 @@ type LogicalVolumeServiceClient interface {
 	// | ALREADY_EXISTS      | the name is taken by something that is not a thin pool of ours |
 	// | RESOURCE_EXHAUSTED  | not enough room in the group                                |
 	// | PERMISSION_DENIED   | the group is not the owner's                                |
+	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff             |
 	EnsureThinPool(ctx context.Context, in *EnsureThinPoolRequest, opts ...grpc.CallOption) (*EnsureThinPoolResponse, error)
 }
 
@@ -167,7 +171,7 @@ type LogicalVolumeServiceServer interface {
 	//
 	// | code        | caller's action                              |
 	// |-------------|----------------------------------------------|
-	// | UNAVAILABLE | retry with backoff; LVM may have failed      |
+	// | UNAVAILABLE | retry with backoff; LVM could not report it  |
 	// | INTERNAL    | show the message: the node could not be read |
 	ListLogicalVolumes(context.Context, *ListLogicalVolumesRequest) (*ListLogicalVolumesResponse, error)
 	// CreateLogicalVolume makes a volume: linear, thin in a pool of the group, or a thin copy of another volume or snapshot. It runs
@@ -185,6 +189,7 @@ type LogicalVolumeServiceServer interface {
 	// | FAILED_PRECONDITION | the source is not thin: only thin volumes are copied; or the group is partial  |
 	// | PERMISSION_DENIED   | the group is not the owner's                                                   |
 	// | ABORTED             | another call works on this volume: retry                                       |
+	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff                                |
 	CreateLogicalVolume(context.Context, *CreateLogicalVolumeRequest) (*CreateLogicalVolumeResponse, error)
 	// DeleteLogicalVolume removes a volume or snapshot. One that is open (mounted, mapped, used as raw block) is not removed.
 	//
@@ -195,6 +200,7 @@ type LogicalVolumeServiceServer interface {
 	// | FAILED_PRECONDITION | it is in use: wait until it is not               |
 	// | PERMISSION_DENIED   | it carries another id, or the group is not ours  |
 	// | ABORTED             | another call works on this volume: retry         |
+	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff  |
 	DeleteLogicalVolume(context.Context, *DeleteLogicalVolumeRequest) (*DeleteLogicalVolumeResponse, error)
 	// ResizeLogicalVolume makes a volume at least as large as asked for. It never shrinks; the filesystem is grown by the CSI node
 	// service.
@@ -208,6 +214,7 @@ type LogicalVolumeServiceServer interface {
 	// | RESOURCE_EXHAUSTED | not enough room in the group                         |
 	// | PERMISSION_DENIED  | it carries another id, or the group is not ours      |
 	// | ABORTED            | another call works on this volume: retry             |
+	// | UNAVAILABLE        | LVM cannot report the group: retry with backoff      |
 	ResizeLogicalVolume(context.Context, *ResizeLogicalVolumeRequest) (*ResizeLogicalVolumeResponse, error)
 	// EnsureThinPool makes the group's thin pool, or grows it to the size asked for.
 	//
@@ -219,6 +226,7 @@ type LogicalVolumeServiceServer interface {
 	// | ALREADY_EXISTS      | the name is taken by something that is not a thin pool of ours |
 	// | RESOURCE_EXHAUSTED  | not enough room in the group                                |
 	// | PERMISSION_DENIED   | the group is not the owner's                                |
+	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff             |
 	EnsureThinPool(context.Context, *EnsureThinPoolRequest) (*EnsureThinPoolResponse, error)
 	mustEmbedUnimplementedLogicalVolumeServiceServer()
 }

@@ -140,11 +140,13 @@ func (*WatchVolumeGroupsRequest) Descriptor() ([]byte, []int) {
 
 type WatchVolumeGroupsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Ordered by name. Empty, which does not mean that there are none, while error is set.
+	// Ordered by name. While error is set these are not all.
 	Groups []*VolumeGroup `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
-	// Why LVM could not report the groups; empty when it could. Then nothing is known of them, and what was sent last may still hold.
-	// Agents of earlier versions leave it empty.
-	Error         string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	// Why LVM could not report a group; empty when all are reported. If unknown is empty then, nothing is known of any group, and what was
+	// sent last may still hold: agents that do not send unknown mean that.
+	Error string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	// The groups that may be ours and that LVM could not report. All others are known: one that is neither here nor in groups is absent.
+	Unknown       []*UnknownVolumeGroup `protobuf:"bytes,3,rep,name=unknown,proto3" json:"unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -191,6 +193,13 @@ func (x *WatchVolumeGroupsResponse) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *WatchVolumeGroupsResponse) GetUnknown() []*UnknownVolumeGroup {
+	if x != nil {
+		return x.Unknown
+	}
+	return nil
 }
 
 type EnsureVolumeGroupRequest struct {
@@ -652,6 +661,86 @@ func (x *VolumeGroup) GetThinPools() []*ThinPool {
 	return nil
 }
 
+// UnknownVolumeGroup is a group that LVM could not report. Name, UUID and owner are from the metadata on its devices; all are empty when
+// that cannot be read: it may be any group then. As detail of a status it says that the call was refused for such a group.
+type UnknownVolumeGroup struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Uuid     string                 `protobuf:"bytes,2,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	OwnerUid string                 `protobuf:"bytes,3,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
+	// Stable paths of its devices that are present.
+	Devices []string `protobuf:"bytes,4,rep,name=devices,proto3" json:"devices,omitempty"`
+	// Why LVM could not report it.
+	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnknownVolumeGroup) Reset() {
+	*x = UnknownVolumeGroup{}
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnknownVolumeGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnknownVolumeGroup) ProtoMessage() {}
+
+func (x *UnknownVolumeGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnknownVolumeGroup.ProtoReflect.Descriptor instead.
+func (*UnknownVolumeGroup) Descriptor() ([]byte, []int) {
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *UnknownVolumeGroup) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *UnknownVolumeGroup) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+func (x *UnknownVolumeGroup) GetOwnerUid() string {
+	if x != nil {
+		return x.OwnerUid
+	}
+	return ""
+}
+
+func (x *UnknownVolumeGroup) GetDevices() []string {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+func (x *UnknownVolumeGroup) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // PhysicalVolume is one device of a group.
 type PhysicalVolume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -668,7 +757,7 @@ type PhysicalVolume struct {
 
 func (x *PhysicalVolume) Reset() {
 	*x = PhysicalVolume{}
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[11]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -680,7 +769,7 @@ func (x *PhysicalVolume) String() string {
 func (*PhysicalVolume) ProtoMessage() {}
 
 func (x *PhysicalVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[11]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -693,7 +782,7 @@ func (x *PhysicalVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhysicalVolume.ProtoReflect.Descriptor instead.
 func (*PhysicalVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{11}
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PhysicalVolume) GetPath() string {
@@ -732,10 +821,11 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\x17ListVolumeGroupsRequest\"P\n" +
 	"\x18ListVolumeGroupsResponse\x124\n" +
 	"\x06groups\x18\x01 \x03(\v2\x1c.quarry.agent.v1.VolumeGroupR\x06groups\"\x1a\n" +
-	"\x18WatchVolumeGroupsRequest\"g\n" +
+	"\x18WatchVolumeGroupsRequest\"\xa6\x01\n" +
 	"\x19WatchVolumeGroupsResponse\x124\n" +
 	"\x06groups\x18\x01 \x03(\v2\x1c.quarry.agent.v1.VolumeGroupR\x06groups\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\x86\x01\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\x12=\n" +
+	"\aunknown\x18\x03 \x03(\v2#.quarry.agent.v1.UnknownVolumeGroupR\aunknown\"\x86\x01\n" +
 	"\x18EnsureVolumeGroupRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x129\n" +
@@ -769,7 +859,13 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\apartial\x18\t \x01(\bR\apartial\x128\n" +
 	"\n" +
 	"thin_pools\x18\n" +
-	" \x03(\v2\x19.quarry.agent.v1.ThinPoolR\tthinPools\"v\n" +
+	" \x03(\v2\x19.quarry.agent.v1.ThinPoolR\tthinPools\"\x8b\x01\n" +
+	"\x12UnknownVolumeGroup\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +
+	"\towner_uid\x18\x03 \x01(\tR\bownerUid\x12\x18\n" +
+	"\adevices\x18\x04 \x03(\tR\adevices\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"v\n" +
 	"\x0ePhysicalVolume\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1d\n" +
@@ -796,7 +892,7 @@ func file_agent_v1_volumegroup_proto_rawDescGZIP() []byte {
 	return file_agent_v1_volumegroup_proto_rawDescData
 }
 
-var file_agent_v1_volumegroup_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_agent_v1_volumegroup_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_agent_v1_volumegroup_proto_goTypes = []any{
 	(*ListVolumeGroupsRequest)(nil),   // 0: quarry.agent.v1.ListVolumeGroupsRequest
 	(*ListVolumeGroupsResponse)(nil),  // 1: quarry.agent.v1.ListVolumeGroupsResponse
@@ -809,35 +905,37 @@ var file_agent_v1_volumegroup_proto_goTypes = []any{
 	(*RemoveVolumeGroupRequest)(nil),  // 8: quarry.agent.v1.RemoveVolumeGroupRequest
 	(*RemoveVolumeGroupResponse)(nil), // 9: quarry.agent.v1.RemoveVolumeGroupResponse
 	(*VolumeGroup)(nil),               // 10: quarry.agent.v1.VolumeGroup
-	(*PhysicalVolume)(nil),            // 11: quarry.agent.v1.PhysicalVolume
-	(*DeviceIdentity)(nil),            // 12: quarry.agent.v1.DeviceIdentity
-	(*ThinPool)(nil),                  // 13: quarry.agent.v1.ThinPool
+	(*UnknownVolumeGroup)(nil),        // 11: quarry.agent.v1.UnknownVolumeGroup
+	(*PhysicalVolume)(nil),            // 12: quarry.agent.v1.PhysicalVolume
+	(*DeviceIdentity)(nil),            // 13: quarry.agent.v1.DeviceIdentity
+	(*ThinPool)(nil),                  // 14: quarry.agent.v1.ThinPool
 }
 var file_agent_v1_volumegroup_proto_depIdxs = []int32{
 	10, // 0: quarry.agent.v1.ListVolumeGroupsResponse.groups:type_name -> quarry.agent.v1.VolumeGroup
 	10, // 1: quarry.agent.v1.WatchVolumeGroupsResponse.groups:type_name -> quarry.agent.v1.VolumeGroup
-	12, // 2: quarry.agent.v1.EnsureVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
-	10, // 3: quarry.agent.v1.EnsureVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
-	12, // 4: quarry.agent.v1.ReduceVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
-	10, // 5: quarry.agent.v1.ReduceVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
-	12, // 6: quarry.agent.v1.RemoveVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
-	11, // 7: quarry.agent.v1.VolumeGroup.physical_volumes:type_name -> quarry.agent.v1.PhysicalVolume
-	13, // 8: quarry.agent.v1.VolumeGroup.thin_pools:type_name -> quarry.agent.v1.ThinPool
-	0,  // 9: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:input_type -> quarry.agent.v1.ListVolumeGroupsRequest
-	2,  // 10: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:input_type -> quarry.agent.v1.WatchVolumeGroupsRequest
-	4,  // 11: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:input_type -> quarry.agent.v1.EnsureVolumeGroupRequest
-	6,  // 12: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:input_type -> quarry.agent.v1.ReduceVolumeGroupRequest
-	8,  // 13: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:input_type -> quarry.agent.v1.RemoveVolumeGroupRequest
-	1,  // 14: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:output_type -> quarry.agent.v1.ListVolumeGroupsResponse
-	3,  // 15: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:output_type -> quarry.agent.v1.WatchVolumeGroupsResponse
-	5,  // 16: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:output_type -> quarry.agent.v1.EnsureVolumeGroupResponse
-	7,  // 17: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:output_type -> quarry.agent.v1.ReduceVolumeGroupResponse
-	9,  // 18: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:output_type -> quarry.agent.v1.RemoveVolumeGroupResponse
-	14, // [14:19] is the sub-list for method output_type
-	9,  // [9:14] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	11, // 2: quarry.agent.v1.WatchVolumeGroupsResponse.unknown:type_name -> quarry.agent.v1.UnknownVolumeGroup
+	13, // 3: quarry.agent.v1.EnsureVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
+	10, // 4: quarry.agent.v1.EnsureVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
+	13, // 5: quarry.agent.v1.ReduceVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
+	10, // 6: quarry.agent.v1.ReduceVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
+	13, // 7: quarry.agent.v1.RemoveVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
+	12, // 8: quarry.agent.v1.VolumeGroup.physical_volumes:type_name -> quarry.agent.v1.PhysicalVolume
+	14, // 9: quarry.agent.v1.VolumeGroup.thin_pools:type_name -> quarry.agent.v1.ThinPool
+	0,  // 10: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:input_type -> quarry.agent.v1.ListVolumeGroupsRequest
+	2,  // 11: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:input_type -> quarry.agent.v1.WatchVolumeGroupsRequest
+	4,  // 12: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:input_type -> quarry.agent.v1.EnsureVolumeGroupRequest
+	6,  // 13: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:input_type -> quarry.agent.v1.ReduceVolumeGroupRequest
+	8,  // 14: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:input_type -> quarry.agent.v1.RemoveVolumeGroupRequest
+	1,  // 15: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:output_type -> quarry.agent.v1.ListVolumeGroupsResponse
+	3,  // 16: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:output_type -> quarry.agent.v1.WatchVolumeGroupsResponse
+	5,  // 17: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:output_type -> quarry.agent.v1.EnsureVolumeGroupResponse
+	7,  // 18: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:output_type -> quarry.agent.v1.ReduceVolumeGroupResponse
+	9,  // 19: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:output_type -> quarry.agent.v1.RemoveVolumeGroupResponse
+	15, // [15:20] is the sub-list for method output_type
+	10, // [10:15] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_agent_v1_volumegroup_proto_init() }
@@ -853,7 +951,7 @@ func file_agent_v1_volumegroup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_v1_volumegroup_proto_rawDesc), len(file_agent_v1_volumegroup_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

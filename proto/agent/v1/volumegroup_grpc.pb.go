@@ -33,17 +33,17 @@ const (
 // VolumeGroupService makes, grows, shrinks and removes LVM volume groups that carry our ownership tag. A group without the
 // tag, or with another owner's, is never changed. All calls on one group are serialised; groups are worked on in parallel.
 type VolumeGroupServiceClient interface {
-	// ListVolumeGroups observes the groups that carry our tag, of all owners.
+	// ListVolumeGroups observes the groups that carry our tag, of all owners. A list that may lack one is an error.
 	//
 	// Effect: none. Idempotent. Who may call: the controller.
 	//
 	// | code        | caller's action                              |
 	// |-------------|----------------------------------------------|
-	// | UNAVAILABLE | retry with backoff; LVM may have failed      |
+	// | UNAVAILABLE | retry with backoff; LVM could not report one |
 	// | INTERNAL    | show the message: the node could not be read |
 	ListVolumeGroups(ctx context.Context, in *ListVolumeGroupsRequest, opts ...grpc.CallOption) (*ListVolumeGroupsResponse, error)
 	// WatchVolumeGroups sends all groups at once, and again whenever they differ from what was sent last, driven by kernel
-	// uevents and by the agent's own changes. While LVM cannot report them it sends why, and looks again from time to time.
+	// uevents and by the agent's own changes. A group that LVM cannot report is sent as unknown, and looked for again from time to time.
 	//
 	// Effect: none. Who may call: the controller. Codes as WatchDevices.
 	WatchVolumeGroups(ctx context.Context, in *WatchVolumeGroupsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchVolumeGroupsResponse], error)
@@ -59,7 +59,8 @@ type VolumeGroupServiceClient interface {
 	// | NOT_FOUND           | a device is absent: observe again                                          |
 	// | ALREADY_EXISTS      | the name is taken by a group of another owner: choose another name         |
 	// | FAILED_PRECONDITION | a device is not clean, or another than described: observe and decide again |
-	// | ABORTED             | another call works on this group, or which groups exist is not known: retry |
+	// | ABORTED             | another call works on this group: retry                                    |
+	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff            |
 	EnsureVolumeGroup(ctx context.Context, in *EnsureVolumeGroupRequest, opts ...grpc.CallOption) (*EnsureVolumeGroupResponse, error)
 	// ReduceVolumeGroup takes devices out of the group and leaves them clean. A device that holds extents of a logical volume is
 	// not taken out. The last device of a group goes with RemoveVolumeGroup.
@@ -71,7 +72,8 @@ type VolumeGroupServiceClient interface {
 	// | INVALID_ARGUMENT    | correct the request                                                |
 	// | FAILED_PRECONDITION | a device holds data, or would be the last one: the message says it |
 	// | PERMISSION_DENIED   | the group or a device belongs to another owner                     |
-	// | ABORTED             | another call works on this group, or which groups exist is not known: retry |
+	// | ABORTED             | another call works on this group: retry                                    |
+	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff            |
 	ReduceVolumeGroup(ctx context.Context, in *ReduceVolumeGroupRequest, opts ...grpc.CallOption) (*ReduceVolumeGroupResponse, error)
 	// RemoveVolumeGroup removes the group, which must hold no logical volume, and leaves the recorded devices clean.
 	//
@@ -83,7 +85,8 @@ type VolumeGroupServiceClient interface {
 	// | INVALID_ARGUMENT    | correct the request                                         |
 	// | FAILED_PRECONDITION | it holds volumes (the message names them): wait for them    |
 	// | PERMISSION_DENIED   | the group belongs to another owner                          |
-	// | ABORTED             | another call works on this group, or which groups exist is not known: retry |
+	// | ABORTED             | another call works on this group: retry                                    |
+	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff            |
 	RemoveVolumeGroup(ctx context.Context, in *RemoveVolumeGroupRequest, opts ...grpc.CallOption) (*RemoveVolumeGroupResponse, error)
 }
 
@@ -161,17 +164,17 @@ func (c *volumeGroupServiceClient) RemoveVolumeGroup(ctx context.Context, in *Re
 // VolumeGroupService makes, grows, shrinks and removes LVM volume groups that carry our ownership tag. A group without the
 // tag, or with another owner's, is never changed. All calls on one group are serialised; groups are worked on in parallel.
 type VolumeGroupServiceServer interface {
-	// ListVolumeGroups observes the groups that carry our tag, of all owners.
+	// ListVolumeGroups observes the groups that carry our tag, of all owners. A list that may lack one is an error.
 	//
 	// Effect: none. Idempotent. Who may call: the controller.
 	//
 	// | code        | caller's action                              |
 	// |-------------|----------------------------------------------|
-	// | UNAVAILABLE | retry with backoff; LVM may have failed      |
+	// | UNAVAILABLE | retry with backoff; LVM could not report one |
 	// | INTERNAL    | show the message: the node could not be read |
 	ListVolumeGroups(context.Context, *ListVolumeGroupsRequest) (*ListVolumeGroupsResponse, error)
 	// WatchVolumeGroups sends all groups at once, and again whenever they differ from what was sent last, driven by kernel
-	// uevents and by the agent's own changes. While LVM cannot report them it sends why, and looks again from time to time.
+	// uevents and by the agent's own changes. A group that LVM cannot report is sent as unknown, and looked for again from time to time.
 	//
 	// Effect: none. Who may call: the controller. Codes as WatchDevices.
 	WatchVolumeGroups(*WatchVolumeGroupsRequest, grpc.ServerStreamingServer[WatchVolumeGroupsResponse]) error
@@ -187,7 +190,8 @@ type VolumeGroupServiceServer interface {
 	// | NOT_FOUND           | a device is absent: observe again                                          |
 	// | ALREADY_EXISTS      | the name is taken by a group of another owner: choose another name         |
 	// | FAILED_PRECONDITION | a device is not clean, or another than described: observe and decide again |
-	// | ABORTED             | another call works on this group, or which groups exist is not known: retry |
+	// | ABORTED             | another call works on this group: retry                                    |
+	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff            |
 	EnsureVolumeGroup(context.Context, *EnsureVolumeGroupRequest) (*EnsureVolumeGroupResponse, error)
 	// ReduceVolumeGroup takes devices out of the group and leaves them clean. A device that holds extents of a logical volume is
 	// not taken out. The last device of a group goes with RemoveVolumeGroup.
@@ -199,7 +203,8 @@ type VolumeGroupServiceServer interface {
 	// | INVALID_ARGUMENT    | correct the request                                                |
 	// | FAILED_PRECONDITION | a device holds data, or would be the last one: the message says it |
 	// | PERMISSION_DENIED   | the group or a device belongs to another owner                     |
-	// | ABORTED             | another call works on this group, or which groups exist is not known: retry |
+	// | ABORTED             | another call works on this group: retry                                    |
+	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff            |
 	ReduceVolumeGroup(context.Context, *ReduceVolumeGroupRequest) (*ReduceVolumeGroupResponse, error)
 	// RemoveVolumeGroup removes the group, which must hold no logical volume, and leaves the recorded devices clean.
 	//
@@ -211,7 +216,8 @@ type VolumeGroupServiceServer interface {
 	// | INVALID_ARGUMENT    | correct the request                                         |
 	// | FAILED_PRECONDITION | it holds volumes (the message names them): wait for them    |
 	// | PERMISSION_DENIED   | the group belongs to another owner                          |
-	// | ABORTED             | another call works on this group, or which groups exist is not known: retry |
+	// | ABORTED             | another call works on this group: retry                                    |
+	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff            |
 	RemoveVolumeGroup(context.Context, *RemoveVolumeGroupRequest) (*RemoveVolumeGroupResponse, error)
 	mustEmbedUnimplementedVolumeGroupServiceServer()
 }

@@ -16,9 +16,9 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
-// Inspector sees a device through the file that is open on it.
+// Inspector sees a device, and who uses it, through the file that is open on it.
 type Inspector interface {
-	Inspect(f *os.File) (plan.Device, error)
+	Inspect(ctx context.Context, f *os.File) (plan.Device, error)
 }
 
 // Udev is told of what happened to devices.
@@ -46,16 +46,16 @@ func (a Adapter) Perform(ctx context.Context, step plan.Step) error {
 	switch s := step.(type) {
 	case plan.WipeDevice:
 		device := s.Token().Device()
-		return refused(a.Tool.Wipe(ctx, device.Path, device.Digest, a.verifier(s.Token().Verify)))
+		return refused(a.Tool.Wipe(ctx, device.Path, device.Digest, a.verifier(ctx, s.Token().Verify)))
 	case plan.ReleasePV:
-		return refused(a.Tool.Release(ctx, s.Token().Device().Path, s.PVUUID(), a.verifier(s.Token().Verify)))
+		return refused(a.Tool.Release(ctx, s.Token().Device().Path, s.PVUUID(), a.verifier(ctx, s.Token().Verify)))
 	}
 	return apply.ErrUnknown
 }
 
 // Check opens the device exclusively, asks verify and closes the device again. It is for steps whose tool opens the device exclusively
 // itself.
-func (a Adapter) Check(_ context.Context, path string, verify apply.Verify) error {
+func (a Adapter) Check(ctx context.Context, path string, verify apply.Verify) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_EXCL|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.EBUSY) {
 		return refused(fmt.Errorf("%w: %w", hostdisk.ErrBusy, err))
@@ -64,13 +64,13 @@ func (a Adapter) Check(_ context.Context, path string, verify apply.Verify) erro
 		return err
 	}
 	defer f.Close()
-	return refused(a.verifier(verify)(f))
+	return refused(a.verifier(ctx, verify)(f))
 }
 
 // verifier observes the device behind an open file and hands it to verify.
-func (a Adapter) verifier(verify apply.Verify) func(*os.File) error {
+func (a Adapter) verifier(ctx context.Context, verify apply.Verify) func(*os.File) error {
 	return func(f *os.File) error {
-		d, err := a.Devices.Inspect(f)
+		d, err := a.Devices.Inspect(ctx, f)
 		if err != nil {
 			return fmt.Errorf("observe %s: %w", f.Name(), err)
 		}

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -17,7 +18,7 @@ type still struct {
 	err    error
 }
 
-func (s still) Inspect(*os.File) (plan.Device, error) { return s.device, s.err }
+func (s still) Inspect(context.Context, *os.File) (plan.Device, error) { return s.device, s.err }
 
 func TestRefused(t *testing.T) {
 	for _, err := range []error{hostdisk.ErrBusy, hostdisk.ErrMark, hostdisk.ErrNotOurs} {

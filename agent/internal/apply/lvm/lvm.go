@@ -11,6 +11,7 @@ import (
 	hostlvm "quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/volume"
+	"quarry.storage/quarry/pkg/pvuuid"
 )
 
 // Checker shows a device to verify, under an exclusive open that has ended when it returns.
@@ -39,14 +40,20 @@ func (a Adapter) Perform(ctx context.Context, step plan.Step) error {
 func (a Adapter) onGroup(ctx context.Context, step plan.Step) error {
 	switch s := step.(type) {
 	case plan.CreatePV:
-		device := s.Token().Device().Path
-		if err := a.Devices.Check(ctx, device, s.Token().Verify); err != nil {
+		device := s.Token().Device()
+		if err := a.Devices.Check(ctx, device.Path, s.Token().Verify); err != nil {
 			return err
 		}
-		return a.Tool.CreatePV(ctx, device, s.UUID)
+		return a.Tool.CreatePV(ctx, device.Path, pvuuid.Complete(s.Stem), device.SizeBytes)
 	case plan.CreateVG:
+		if err := a.permitted(ctx, s); err != nil {
+			return err
+		}
 		return a.Tool.CreateVG(ctx, s.Name, s.Tags, s.Devices)
 	case plan.ExtendVG:
+		if err := a.permitted(ctx, s); err != nil {
+			return err
+		}
 		return a.Tool.ExtendVG(ctx, s.Name, s.GroupDevices, s.Devices)
 	case plan.ReduceVG:
 		return a.Tool.ReduceVG(ctx, s.Name, s.GroupDevices, s.Devices)
@@ -56,6 +63,20 @@ func (a Adapter) onGroup(ctx context.Context, step plan.Step) error {
 		return a.Tool.RemoveVG(ctx, s.Name, s.GroupDevices)
 	}
 	return apply.ErrUnknown
+}
+
+// permitted looks at the devices of a step once more. A step without tokens is not performed.
+func (a Adapter) permitted(ctx context.Context, step plan.Guarded) error {
+	tokens := step.Tokens()
+	if len(tokens) == 0 {
+		return fmt.Errorf("%s: %w: nothing permits this step", step, plan.ErrRefused)
+	}
+	for _, t := range tokens {
+		if err := a.Devices.Check(ctx, t.Device().Path, t.Verify); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (a Adapter) onVolume(ctx context.Context, step plan.Step) error {
@@ -68,6 +89,8 @@ func (a Adapter) onVolume(ctx context.Context, step plan.Step) error {
 		return a.Tool.ExtendLV(ctx, owned(s.Group), s.Name, s.SizeBytes, s.MetadataBytes)
 	case volume.ActivateLV:
 		return a.Tool.ActivateLV(ctx, owned(s.Group), s.Name, s.Tag)
+	case volume.RefreshLV:
+		return a.Tool.RefreshLV(ctx, owned(s.Group), s.Name, s.Tag)
 	case volume.SettleLV:
 		return a.Tool.UntagLV(ctx, owned(s.Group), s.Name, s.Tag, plan.TagNew)
 	case volume.RemoveLV:

@@ -132,8 +132,13 @@ func commands(f *run.Fake) []string {
 
 func TestPerform_refuses(t *testing.T) {
 	a, fake := adapter(t)
-	if err := a.Perform(t.Context(), plan.CreatePV{UUID: "uuid-1"}); !errors.Is(err, plan.ErrMismatch) {
+	if err := a.Perform(t.Context(), plan.CreatePV{Stem: "uuid-1"}); !errors.Is(err, plan.ErrMismatch) {
 		t.Errorf("a device that is not as described: %v", err)
+	}
+	for _, step := range []plan.Step{plan.CreateVG{Name: "vg", Devices: []string{"/dev/sda"}}, plan.ExtendVG{Name: "vg", Devices: []string{"/dev/sda"}}} {
+		if err := a.Perform(t.Context(), step); !errors.Is(err, plan.ErrRefused) {
+			t.Errorf("%T that nothing permits: %v", step, err)
+		}
 	}
 	for _, step := range []plan.Step{plan.WipeDevice{}, plan.ReleasePV{}, nil} {
 		if err := a.Perform(t.Context(), step); !errors.Is(err, apply.ErrUnknown) {

@@ -20,7 +20,7 @@ import (
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
-// Volumes is LVM, as far as a node needs it. plan.ErrNotFound says that a volume does not exist.
+// Volumes is LVM, as far as a node needs it. plan.ErrNotFound says that a volume does not exist, plan.ErrUnsure that it cannot be told.
 type Volumes interface {
 	// LookupVolume reads what is recorded of a volume, afresh.
 	LookupVolume(ctx context.Context, group, name string) (plan.Volume, error)
@@ -66,6 +66,7 @@ func New(cfg Config) *Source { return &Source{cfg: cfg} }
 func (s *Source) Profile() csi.Profile {
 	return csi.Profile{Name: quarry.DriverLVM, Local: true, Codes: csirpc.Table{
 		{Err: plan.ErrBusy, Code: codes.Aborted},
+		{Err: plan.ErrUnsure, Code: codes.Unavailable},
 		{Err: volumeid.ErrNotOurs, Code: codes.NotFound},
 		{Err: plan.ErrNotFound, Code: codes.NotFound},
 		{Err: plan.ErrNotOurs, Code: codes.NotFound},
@@ -133,7 +134,7 @@ func (s *Source) Ready(ctx context.Context, v csi.Volume, _ csi.Access) (csi.Fro
 		return csi.From{}, fmt.Errorf("volume %s carries the id %q: %w", id, recorded.ID, csi.ErrNotThere)
 	}
 	from, err := s.find(id)
-	if errors.Is(err, csi.ErrNotThere) {
+	if errors.Is(err, csi.ErrNotThere) || recorded.Suspended {
 		if _, err := s.cfg.Volumes.ActivateVolume(ctx, id.Group, id.Name); err != nil {
 			return csi.From{}, err
 		}

@@ -42,6 +42,8 @@ type Device struct {
 	// LogicalSectorBytes and PhysicalSectorBytes.
 	LogicalSectorBytes, PhysicalSectorBytes int
 	Rotational, Removable, ReadOnly         bool
+	// Zoned is how the device is zoned, "host-managed" or "host-aware"; empty when it is not.
+	Zoned string
 	// Suspended is true for a device-mapper device that blocks its readers.
 	Suspended bool
 	// DMName and DMUUID of a device-mapper device.

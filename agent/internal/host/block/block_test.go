@@ -83,6 +83,81 @@ func TestList_sysfsTellsWhatUdevDoesNot(t *testing.T) {
 	}
 }
 
+// TestList_transport: the transport decides who may have the disk, so a path over a network counts even beside a local one.
+func TestList_transport(t *testing.T) {
+	// served has the controllers of a device, each with its transport.
+	served := func(pairs ...string) func(tr tree, dir string) {
+		return func(tr tree, dir string) {
+			for i := 0; i < len(pairs); i += 2 {
+				tr.write(dir+"/device/"+pairs[i]+"transport", pairs[i+1]+"\n")
+			}
+		}
+	}
+	bus := func(name string) func(tree, string) {
+		return func(tr tree, _ string) { tr.udev("8:0", "sda", "E:ID_BUS="+name) }
+	}
+	for _, tt := range []struct {
+		place, disk string
+		change      func(tr tree, dir string)
+		want        string
+	}{
+		{"pci0000:00/ata1/host0/target0:0:0/0:0:0:0", "sda", nil, "sata"},
+		{"pci0000:00/host6/port-6:0/end_device-6:0/target6:0:0/6:0:0:0", "sda", nil, "sas"},
+		{"platform/host1/session1/target1:0:0/1:0:0:1", "sda", nil, "iscsi"},
+		{"pci0000:00/host2/rport-2:0-1/target2:0:0/2:0:0:0", "sda", nil, "fc"},
+		{"pci0000:00/usb2/2-1/2-1:1.0/host5/target5:0:0/5:0:0:0", "sda", nil, "usb"},
+		{"pci0000:00/virtio1/host3/target3:0:0/3:0:0:0", "sda", nil, "virtio"},
+		{"pci0000:00/virtio2", "vda", nil, "virtio"},
+		{"pci0000:00/host9/target9:0:0/9:0:0:0", "sda", bus("scsi"), "scsi"},
+		{"pci0000:00/host8/target8:0:0/8:0:0:0", "sda", bus("ata"), "sata"},
+		{"platform/uml-blkdev.1", "ubdb", nil, ""},
+		{"virtual", "nbd0", nil, "nbd"},
+		{"rbd/0", "rbd0", nil, "rbd"},
+		{"pci0000:00/nvme/nvme0", "nvme0n1", served("", "pcie"), "nvme"},
+		{"pci0000:00/nvme/nvme9", "nvme9n1", nil, "nvme"},
+		{"virtual/nvme-fabrics/ctl/nvme1", "nvme1n1", served("", "tcp"), "nvme-tcp"},
+		{"virtual/nvme-subsystem/nvme-subsys2", "nvme2n1", served("nvme2/", "pcie"), "nvme"},
+		{"virtual/nvme-subsystem/nvme-subsys3", "nvme3n1", served("nvme3/", "rdma"), "nvme-rdma"},
+		{"virtual/nvme-subsystem/nvme-subsys4", "nvme4n1", served("nvme4/", "pcie", "nvme5/", "fc"), "nvme-fc"},
+		{"virtual/nvme-subsystem/nvme-subsys5", "nvme5n1", nil, "unreadable"},
+	} {
+		tr := newTree(t)
+		dir := tr.disk(tt.place, tt.disk, "8:0")
+		tr.udev("8:0", tt.disk)
+		if tt.change != nil {
+			tt.change(tr, dir)
+		}
+		d := tr.list()[tt.disk]
+		got := d.Transport
+		if slices.Contains(d.Unreadable, "transport: "+errNoController.Error()) {
+			got = "unreadable"
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q, want %q (%v)", tt.place, got, tt.want, d.Unreadable)
+		}
+	}
+}
+
+func TestList_zoned(t *testing.T) {
+	for value, want := range map[string]string{"none": "", "host-managed": "host-managed", "host-aware": "host-aware"} {
+		tr := newTree(t)
+		dir := tr.disk("x", "sda", "8:0")
+		tr.udev("8:0", "sda")
+		if d := tr.list()["sda"]; d.Zoned != "" || len(d.Unreadable) > 0 {
+			t.Errorf("an old kernel: %+v", d)
+		}
+		tr.write(dir+"/queue/zoned", value+"\n")
+		if got := tr.list()["sda"].Zoned; got != want {
+			t.Errorf("%s: %q", value, got)
+		}
+		tr.remove(dir + "/queue/zoned")
+		tr.mkdir(dir + "/queue/zoned")
+		if d := tr.list()["sda"]; len(d.Unreadable) == 0 {
+			t.Error("an attribute that cannot be read is taken for one that is not there")
+		}
+	}
+}
+
 func TestList_unreadable(t *testing.T) {
 	tests := map[string]struct {
 		change func(tr tree, dir string)

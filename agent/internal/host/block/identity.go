@@ -1,9 +1,6 @@
 package block
 
-import (
-	"path/filepath"
-	"strings"
-)
+import "strings"
 
 // identify reads what tells the device from others, from udev's database first and from sysfs where that says nothing.
 func (h *Host) identify(d *Device, s *sysfs) {
@@ -21,12 +18,7 @@ func (h *Host) identify(d *Device, s *sysfs) {
 	if d.WWN == "" {
 		d.WWN = wideName(first(s.optional("wwid"), s.optional("device/wwid")))
 	}
-	real, err := filepath.EvalSymlinks(s.dir)
-	if err != nil {
-		d.fail("transport", err)
-		return
-	}
-	d.Transport = transport(real, s.env)
+	s.transport()
 }
 
 // first is the first text that is not empty.
@@ -79,28 +71,4 @@ func wideName(wwid string) string {
 		}
 	}
 	return ""
-}
-
-// transports map a part of the device's place in sysfs to how it is attached; the first that fits wins.
-var transports = []struct{ part, name string }{
-	{"/session", "iscsi"},
-	{"/rport-", "fc"},
-	{"/usb", "usb"},
-	{"/ata", "sata"},
-	{"/end_device-", "sas"},
-	{"/nvme", "nvme"},
-	{"/mmc_host", "mmc"},
-	{"/vbd-", "xen"},
-	{"/ndbus", "nvdimm"},
-	{"/virtio", "virtio"},
-}
-
-// transport tells how a device is attached.
-func transport(sysPath string, env map[string]string) string {
-	for _, t := range transports {
-		if strings.Contains(sysPath, t.part) {
-			return t.name
-		}
-	}
-	return env["ID_BUS"]
 }

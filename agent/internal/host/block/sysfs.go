@@ -141,6 +141,10 @@ func (s *sysfs) queue() {
 	s.dev.PhysicalSectorBytes = int(s.integer("sector size", filepath.Join(base, "queue/physical_block_size")))
 	s.dev.Rotational = s.flag("rotational", filepath.Join(base, "queue/rotational"))
 	s.dev.Removable = s.flag("removable", filepath.Join(base, "removable"))
+	if zoned := s.optional(filepath.Join(base, "queue/zoned")); zoned != "none" {
+		// A kernel without the attribute has no such disks.
+		s.dev.Zoned = zoned
+	}
 }
 
 // relations reads holders, slaves and partitions.

@@ -33,6 +33,9 @@ type Facts struct {
 	PVUUID string
 	// PVInGroup is true when the metadata of the physical volume on it names a group.
 	PVInGroup bool
+	// PVAreas is the number of metadata areas of the physical volume, and PVGroup the group that they name; empty where that cannot be read.
+	PVAreas int
+	PVGroup format.Group
 
 	// label is where these two come from; nil when there is none.
 	label *format.Label

@@ -50,6 +50,7 @@ func probeOwn(f *os.File) (Facts, *format.Image, error) {
 	}
 	if label != nil {
 		facts.PVUUID, facts.PVInGroup, facts.label = label.UUID, label.InGroup, label
+		facts.PVAreas, facts.PVGroup = label.Areas, label.Group
 	}
 	facts.merge(found)
 	if facts.PVUUID == "" {

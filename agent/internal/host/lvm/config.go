@@ -16,6 +16,8 @@ const DefaultLockDir = "/run/lock/lvm"
 // No AIO: tearing its context down dominates short commands. No devices file, hints, udev lists: the devices come with
 // every command. No udev synchronisation, event activation, monitoring, polling daemon or D-Bus: none of them can be
 // reached from a container, and waiting for them hangs.
+//
+// LVM keeps the last 64 archives of a group's metadata. With a number of days it would keep all that are younger, however many.
 const configuration = `config {
 	checks=1
 	abort_on_errors=0
@@ -48,6 +50,8 @@ backup {
 	backup_dir="%[1]s/backup"
 	archive=1
 	archive_dir="%[1]s/archive"
+	retain_min=64
+	retain_days=0
 }
 report {
 	output_format="json"

@@ -6,14 +6,31 @@ import (
 	"slices"
 )
 
-// CreatePV makes the device a physical volume with the given UUID. It fails with ErrSignature, and changes nothing, when LVM
-// finds a signature on the device. A physical volume that belongs to no group is made anew without a question, so the caller
-// has to have looked what is on the device.
-func (l *LVM) CreatePV(ctx context.Context, device, uuid string) error {
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+	// metadataBytes is the room for metadata on a device of a GiB or more: LVM's default of less than one MiB is full after some thousand
+	// volumes, and cannot be changed later.
+	metadataBytes = 32 * mib
+	// tail is left free at the end of a device. What a pod writes at the end of its volume never stands where udev and others look for the
+	// marks of RAID and of partition tables.
+	tail = mib
+)
+
+// CreatePV makes the device, which has that size, a physical volume with the given UUID. It fails with ErrSignature, and changes nothing,
+// when LVM finds a signature on the device. It fails for a physical volume too: LVM asks whether to make it anew with another size.
+func (l *LVM) CreatePV(ctx context.Context, device, uuid string, sizeBytes int64) error {
 	if !uuidForm.MatchString(uuid) {
 		return fmt.Errorf("create pv %s: %w: uuid %q", device, ErrInvalid, uuid)
 	}
-	if _, err := l.run(ctx, []string{device}, "pvcreate", "--uuid", uuid, "--norestorefile", device); err != nil {
+	if sizeBytes <= 2*tail {
+		return fmt.Errorf("create pv %s: %w: size %d", device, ErrInvalid, sizeBytes)
+	}
+	args := []string{"--uuid", uuid, "--norestorefile", "--setphysicalvolumesize", size((sizeBytes - tail) / 512 * 512)}
+	if sizeBytes >= gib {
+		args = append(args, "--metadatasize", size(metadataBytes))
+	}
+	if _, err := l.run(ctx, []string{device}, "pvcreate", append(args, device)...); err != nil {
 		return fmt.Errorf("create pv %s: %w", device, err)
 	}
 	return nil

@@ -15,6 +15,9 @@ import (
 	"quarry.storage/quarry/agent/internal/host/run"
 )
 
+// testSize is the size of a disk.
+const testSize = 100 << 20
+
 // loop makes a throw-away loop device of 100 MiB.
 func loop(t *testing.T) string {
 	t.Helper()
@@ -25,7 +28,7 @@ func loop(t *testing.T) string {
 	if err := os.WriteFile(img, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(img, 100<<20); err != nil {
+	if err := os.Truncate(img, testSize); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Command("losetup", "-f", "--show", img).Output()
@@ -85,7 +88,10 @@ func TestHost_life(t *testing.T) {
 	l, count := realLVM(t)
 	ctx := t.Context()
 	a, b, c := loop(t), loop(t), loop(t)
-	must(t, l.CreatePV(ctx, a, uuidA), l.CreatePV(ctx, b, uuidB), l.CreatePV(ctx, c, uuidC), l.CreatePV(ctx, c, uuidC))
+	must(t, l.CreatePV(ctx, a, uuidA, testSize), l.CreatePV(ctx, b, uuidB, testSize), l.CreatePV(ctx, c, uuidC, testSize))
+	if err := l.CreatePV(ctx, c, uuidC, testSize); err == nil {
+		t.Error("a physical volume was made anew without a question")
+	}
 	must(t, l.CreateVG(ctx, testGroup, []string{tag}, []string{a}))
 	if err := l.CreateVG(ctx, testGroup, []string{tag}, []string{a}); !errors.Is(err, ErrExists) && !errors.Is(err, ErrInUse) {
 		t.Errorf("the same group again: %v", err)
@@ -150,7 +156,7 @@ func TestHost_removeVolume(t *testing.T) {
 		_, err := l.run(ctx, []string{a}, command, args...)
 		must(t, err)
 	}
-	must(t, l.CreatePV(ctx, a, uuidA), l.CreateVG(ctx, testGroup, []string{tag}, []string{a}))
+	must(t, l.CreatePV(ctx, a, uuidA, testSize), l.CreateVG(ctx, testGroup, []string{tag}, []string{a}))
 	group := Owned{Name: testGroup, Devices: []string{a}, Tag: tag}
 	stays := func(why string, want error) {
 		t.Helper()
@@ -194,7 +200,7 @@ func TestHost_removeVolume(t *testing.T) {
 func TestHost_reduceMissing(t *testing.T) {
 	l, _ := realLVM(t)
 	ctx, a, b := t.Context(), loop(t), loop(t)
-	must(t, l.CreatePV(ctx, a, uuidA), l.CreatePV(ctx, b, uuidB), l.CreateVG(ctx, testGroup, []string{tag}, []string{a, b}))
+	must(t, l.CreatePV(ctx, a, uuidA, testSize), l.CreatePV(ctx, b, uuidB, testSize), l.CreateVG(ctx, testGroup, []string{tag}, []string{a, b}))
 	if err := l.RemoveVG(ctx, testGroup, []string{a}); !errors.Is(err, ErrPartial) {
 		t.Errorf("remove a group that is not complete: %v", err)
 	}
@@ -245,7 +251,7 @@ func TestHost_createPVLeavesSignaturesAlone(t *testing.T) {
 				t.Skipf("%v: %s", err, out)
 			}
 			was := content(t, dev)
-			err := l.CreatePV(t.Context(), dev, uuidA)
+			err := l.CreatePV(t.Context(), dev, uuidA, testSize)
 			if !errors.Is(err, ErrSignature) {
 				t.Errorf("got %v", err)
 			}
@@ -264,7 +270,7 @@ func TestHost_createPVWantsTheDeviceForItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := l.CreatePV(t.Context(), dev, uuidA); !errors.Is(err, ErrInUse) {
+	if err := l.CreatePV(t.Context(), dev, uuidA, testSize); !errors.Is(err, ErrInUse) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -277,7 +283,7 @@ func TestHost_leftDirectory(t *testing.T) {
 	must(t, os.Mkdir(dir, 0o755), os.Symlink("/dev/mapper/quarry--left-gone", dir+"/gone"))
 	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
 	a := loop(t)
-	must(t, l.CreatePV(t.Context(), a, uuidA))
+	must(t, l.CreatePV(t.Context(), a, uuidA, testSize))
 	if _, err := l.run(t.Context(), []string{a}, "vgcreate", group, a); !errors.Is(err, ErrExists) {
 		t.Errorf("LVM itself: %v", err)
 	}

@@ -34,8 +34,8 @@ func TestLVM_argv(t *testing.T) {
 		want string
 	}{
 		"create a physical volume": {
-			func(ctx context.Context, l *LVM) error { return l.CreatePV(ctx, "/dev/a", uuidA) },
-			"pvcreate --devices /dev/a --uuid " + uuidA + " --norestorefile /dev/a",
+			func(ctx context.Context, l *LVM) error { return l.CreatePV(ctx, "/dev/a", uuidA, 1<<30) },
+			"pvcreate --devices /dev/a --uuid " + uuidA + " --norestorefile --setphysicalvolumesize 1072693248b --metadatasize 33554432b /dev/a",
 		},
 		"create a group": {
 			func(ctx context.Context, l *LVM) error {
@@ -91,11 +91,11 @@ func TestLVM_refusesBeforeAnyCommand(t *testing.T) {
 		"dots":                 func(ctx context.Context, l *LVM) error { return l.ExtendVG(ctx, "..", dev, dev) },
 		"an option as a tag":   func(ctx context.Context, l *LVM) error { return l.CreateVG(ctx, "g", []string{"-f"}, dev) },
 		"an option as a device": func(ctx context.Context, l *LVM) error {
-			return l.CreatePV(ctx, "-ff", uuidA)
+			return l.CreatePV(ctx, "-ff", uuidA, 1<<30)
 		},
-		"two devices in one":      func(ctx context.Context, l *LVM) error { return l.CreatePV(ctx, "/dev/a,/dev/b", uuidA) },
-		"a path that climbs":      func(ctx context.Context, l *LVM) error { return l.CreatePV(ctx, "/dev/../a", uuidA) },
-		"an option as a UUID":     func(ctx context.Context, l *LVM) error { return l.CreatePV(ctx, "/dev/a", "--yes") },
+		"two devices in one":      func(ctx context.Context, l *LVM) error { return l.CreatePV(ctx, "/dev/a,/dev/b", uuidA, 1<<30) },
+		"a path that climbs":      func(ctx context.Context, l *LVM) error { return l.CreatePV(ctx, "/dev/../a", uuidA, 1<<30) },
+		"an option as a UUID":     func(ctx context.Context, l *LVM) error { return l.CreatePV(ctx, "/dev/a", "--yes", 1<<30) },
 		"a group of no devices":   func(ctx context.Context, l *LVM) error { return l.CreateVG(ctx, "g", nil, nil) },
 		"extending by nothing":    func(ctx context.Context, l *LVM) error { return l.ExtendVG(ctx, "g", dev, nil) },
 		"an option to be reduced": func(ctx context.Context, l *LVM) error { return l.ReduceMissing(ctx, "--force", dev) },

@@ -27,8 +27,6 @@ type VG struct {
 	Partial bool
 	// Exported is true for a group that was exported with vgexport.
 	Exported bool
-	// Duplicate is true when another group among the devices has the same name.
-	Duplicate bool
 }
 
 // PV is one physical volume.
@@ -41,6 +39,8 @@ type PV struct {
 	SizeBytes, FreeBytes, UsedBytes int64
 	// VGName and VGUUID of its group; empty when it belongs to none.
 	VGName, VGUUID string
+	// Lost is true when the device says that it belongs to a group, and LVM finds no metadata of that group.
+	Lost bool
 	// Missing is true when the group knows it and no device carries it.
 	Missing bool
 	// Duplicate is true when another physical volume of the report has the same UUID, or LVM says so.
@@ -53,7 +53,7 @@ var reportArgs = []string{
 	"--configreport", "vg", "-o", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_tags,vg_missing_pv_count,vg_partial,vg_exported",
 	"--configreport", "pv", "-o", "pv_name,pv_uuid,pv_major,pv_minor,pv_size,pv_free,pv_used,pv_missing,pv_duplicate,vg_name,vg_uuid",
 	"--configreport", "lv", "-o", "lv_name,lv_uuid,vg_uuid,lv_size,lv_tags,lv_layout,pool_lv,origin,lv_active_locally,lv_device_open," +
-		"lv_health_status,lv_metadata_size,data_percent,metadata_percent,lv_time",
+		"lv_health_status,lv_metadata_size,data_percent,metadata_percent,lv_time,lv_suspended,lv_inactive_table",
 	"--configreport", "pvseg", "-o", "pvseg_size", "-S", "pvseg_size<0",
 	"--configreport", "seg", "-o", "seg_size", "-S", "seg_size<0",
 }
@@ -85,10 +85,24 @@ type fullReport struct {
 	} `json:"report"`
 }
 
+// chatter is a line that LVM writes into the middle of the document when the metadata on a device is damaged, whatever it is told about
+// what to say. It is no text of a report: no name holds a space.
+const chatter = "Retrying metadata scan."
+
+func withoutChatter(doc []byte) []byte {
+	var out []byte
+	for line := range bytes.Lines(doc) {
+		if string(bytes.TrimSpace(line)) != chatter {
+			out = append(out, line...)
+		}
+	}
+	return out
+}
+
 // parseReport reads the document strictly: a missing or unparsable field is an error.
 func parseReport(doc []byte) ([]VG, []PV, error) {
 	var report fullReport
-	dec := json.NewDecoder(bytes.NewReader(doc))
+	dec := json.NewDecoder(bytes.NewReader(withoutChatter(doc)))
 	if err := dec.Decode(&report); err != nil {
 		return nil, nil, fmt.Errorf("parse: %w", err)
 	}
@@ -123,27 +137,22 @@ func parseReport(doc []byte) ([]VG, []PV, error) {
 		vgs[i].Volumes = volumes[vgs[i].UUID]
 		slices.SortFunc(vgs[i].Volumes, func(a, b LV) int { return cmp.Compare(a.Name, b.Name) })
 	}
-	order(vgs, pvs)
+	Order(vgs, pvs)
 	return vgs, pvs, nil
 }
 
-// order sorts, and flags what is there twice.
-func order(vgs []VG, pvs []PV) {
+// Order sorts what one or several reports say, and flags physical volumes that are there twice. Groups of one name are told apart by their
+// UUIDs.
+func Order(vgs []VG, pvs []PV) {
 	slices.SortFunc(vgs, func(a, b VG) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UUID, b.UUID))
 	})
 	slices.SortFunc(pvs, func(a, b PV) int {
 		return cmp.Or(cmp.Compare(a.VGName, b.VGName), cmp.Compare(a.Path, b.Path), cmp.Compare(a.UUID, b.UUID))
 	})
-	names, uuids := map[string]int{}, map[string]int{}
-	for _, v := range vgs {
-		names[v.Name]++
-	}
+	uuids := map[string]int{}
 	for _, p := range pvs {
 		uuids[p.UUID]++
-	}
-	for i := range vgs {
-		vgs[i].Duplicate = names[vgs[i].Name] > 1
 	}
 	for i := range pvs {
 		pvs[i].Duplicate = pvs[i].Duplicate || uuids[pvs[i].UUID] > 1
@@ -164,6 +173,9 @@ func (p *fields) vg(r row) VG {
 	return v
 }
 
+// noMetadata is the name of the group of a device that is in one of which there is no metadata.
+const noMetadata = "[unknown]"
+
 func (p *fields) pv(r row) PV {
 	v := PV{
 		Path: p.id(r, "pv_name"), UUID: p.id(r, "pv_uuid"),
@@ -174,6 +186,9 @@ func (p *fields) pv(r row) PV {
 		UsedBytes: p.number(r, "pv_used", 64),
 		VGName:    p.text(r, "vg_name"),
 		VGUUID:    p.text(r, "vg_uuid"),
+	}
+	if v.Lost = v.VGName == noMetadata; v.Lost {
+		v.VGName, v.VGUUID = "", ""
 	}
 	if v.Missing {
 		v.Path = ""

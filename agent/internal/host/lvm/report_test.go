@@ -72,7 +72,7 @@ func TestParseReport_duplicateNameIsFlagged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(vgs) != 2 || !vgs[0].Duplicate || !vgs[1].Duplicate || len(vgs[0].Volumes) != 0 || len(vgs[1].Volumes) != 2 {
+	if len(vgs) != 2 || vgs[0].Name != vgs[1].Name || vgs[0].UUID == vgs[1].UUID || len(vgs[0].Volumes) != 0 || len(vgs[1].Volumes) != 2 {
 		t.Errorf("got %+v", vgs)
 	}
 }
@@ -153,5 +153,50 @@ func TestParseReport_volumesOfAThinPool(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, vgs[0].Volumes); diff != "" {
 		t.Errorf("volumes (-want +got):\n%s", diff)
+	}
+}
+
+// TestParseReport_damaged: LVM writes what it does into the middle of the document when it meets damaged metadata. All that is not damaged
+// is reported, and the device that is does not count as one without a group.
+func TestParseReport_damaged(t *testing.T) {
+	vgs, pvs, err := parseReport(recorded(t, "report-damaged.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(vgs) != 1 || vgs[0].Name != "ours" || len(vgs[0].Volumes) != 1 || vgs[0].Partial {
+		t.Errorf("groups: %+v", vgs)
+	}
+	want := []PV{
+		{Path: "/dev/ubdc", UUID: "RrXfQ7-1cTC-fHZH-mG2p-ocx4-wsVT-tKIrgF", Major: 98, Minor: 32, SizeBytes: 536870912, Lost: true},
+		{
+			Path: "/dev/ubdb", UUID: "Lm3ok8-wR8x-XWkc-BW0Y-2ed7-vfM5-fp6hb2", Major: 98, Minor: 16, SizeBytes: 532676608, FreeBytes: 524288000,
+			UsedBytes: 8388608, VGName: "ours", VGUUID: "4clpgv-I5nv-lzB5-MwX5-rF2r-xpiH-iCFq2S",
+		},
+	}
+	if diff := cmp.Diff(want, pvs); diff != "" {
+		t.Errorf("physical volumes (-want +got):\n%s", diff)
+	}
+}
+
+// TestParseReport_suspended: either mark of a killed command counts. LVM says -1 of a volume that is not active.
+func TestParseReport_suspended(t *testing.T) {
+	const suspended, loaded = `"lv_suspended":"0"`, `"lv_inactive_table":"0"`
+	good := string(recorded(t, "report.json"))
+	for name, c := range map[string]struct {
+		doc  string
+		want bool
+	}{
+		"neither":            {good, false},
+		"suspended":          {strings.Replace(good, suspended, `"lv_suspended":"1"`, 1), true},
+		"a table that waits": {strings.Replace(good, loaded, `"lv_inactive_table":"1"`, 1), true},
+		"what is not active": {strings.Replace(good, suspended+", "+loaded, `"lv_suspended":"-1", "lv_inactive_table":"-1"`, 1), false},
+	} {
+		vgs, _, err := parseReport([]byte(c.doc))
+		if err != nil || vgs[0].Volumes[0].Suspended != c.want || vgs[0].Volumes[1].Suspended {
+			t.Errorf("%s: %+v, %v", name, vgs, err)
+		}
+	}
+	if _, _, err := parseReport([]byte(strings.Replace(good, suspended, `"lv_suspended":"maybe"`, 1))); err == nil {
+		t.Error("a word was taken")
 	}
 }

@@ -17,6 +17,9 @@ type LV struct {
 	Pool, Origin string
 	// Active is true when its device node exists, Open when something has that open.
 	Active, Open bool
+	// Suspended is true when its device holds back whoever reads or writes, or has a table loaded that does not count yet: a command that
+	// changed it was killed.
+	Suspended bool
 	// Health is empty, or what is wrong in LVM's words: "partial", "needs check", "out of data".
 	Health string
 	// MetadataBytes of a thin pool, and how much of its data and metadata is allocated, in hundredths of a percent; zero while
@@ -37,6 +40,8 @@ func (p *fields) lv(r row) LV {
 		DataPermyriad: p.permyriad(r, "data_percent"), MetadataPermyriad: p.permyriad(r, "metadata_percent"),
 		CreatedUnix: p.optional(r, "lv_time"),
 	}
+	suspended, loaded := p.known(r, "lv_suspended"), p.known(r, "lv_inactive_table")
+	v.Suspended = suspended || loaded
 	layout := p.list(r, "lv_layout")
 	v.ThinPool = slices.Contains(layout, "pool") && slices.Contains(layout, "thin")
 	return v

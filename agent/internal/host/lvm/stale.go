@@ -80,7 +80,7 @@ func (l *LVM) inactive(group string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	prefix := strings.ReplaceAll(group, "-", "--") + "-"
+	prefix := mapped(group) + "-"
 	for _, e := range entries {
 		if rest, ok := strings.CutPrefix(e.Name(), prefix); ok && !strings.HasPrefix(rest, "-") {
 			return l.taken("device-mapper has %s of a group of that name, which LVM does not report", e.Name())

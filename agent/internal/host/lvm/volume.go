@@ -106,7 +106,7 @@ func (l *LVM) ExtendLV(ctx context.Context, g Owned, name string, sizeBytes, met
 
 // ActivateLV makes the device node of a volume with that tag, of a snapshot too. Nothing happens to a volume without the tag.
 func (l *LVM) ActivateLV(ctx context.Context, g Owned, name, tag string) error {
-	_, err := l.selected(ctx, g, name, tag, "lvchange", "-ay", "-K")
+	_, err := l.changeLV(ctx, g, name, tag, "-ay", "-K")
 	return err
 }
 
@@ -115,7 +115,7 @@ func (l *LVM) UntagLV(ctx context.Context, g Owned, name, tag, remove string) er
 	if err := validTag(remove); err != nil {
 		return fmt.Errorf("untag lv: %w", err)
 	}
-	out, err := l.selected(ctx, g, name, tag, "lvchange", "--deltag", remove)
+	out, err := l.changeLV(ctx, g, name, tag, "--deltag", remove)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (l *LVM) UntagLV(ctx context.Context, g Owned, name, tag, remove string) er
 // DeactivateLV takes the device node of a volume with that tag away. One that is open stays: ErrInUse. Nothing happens to a
 // volume without the tag.
 func (l *LVM) DeactivateLV(ctx context.Context, g Owned, name, tag string) error {
-	_, err := l.selected(ctx, g, name, tag, "lvchange", "-an")
+	_, err := l.changeLV(ctx, g, name, tag, "-an")
 	return err
 }
 
@@ -166,15 +166,15 @@ func confirmed(out []byte, said string, g Owned, name string) error {
 	return nil
 }
 
-// selected runs a command on a volume if the group and the volume carry their tags.
-func (l *LVM) selected(ctx context.Context, g Owned, name, tag, command string, args ...string) ([]byte, error) {
+// changeLV runs lvchange on a volume if the group and the volume carry their tags.
+func (l *LVM) changeLV(ctx context.Context, g Owned, name, tag string, args ...string) ([]byte, error) {
 	picked, err := g.pick(name, tag)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", command, err)
+		return nil, fmt.Errorf("lvchange: %w", err)
 	}
-	res, err := l.run(ctx, g.Devices, command, append(args, picked...)...)
+	res, err := l.run(ctx, g.Devices, "lvchange", append(args, picked...)...)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s/%s: %w", command, g.Name, name, err)
+		return nil, fmt.Errorf("lvchange %s/%s: %w", g.Name, name, err)
 	}
 	return res.Stdout, nil
 }

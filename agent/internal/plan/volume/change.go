@@ -6,9 +6,8 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
-// Delete plans how the volume goes. A volume that is absent needs nothing. A group that is absent is plan.ErrNotFound, because its
-// devices may come back.
-func Delete(s plan.Snapshot, want Spec) (Plan, error) {
+// remove is Delete of a volume that is at work.
+func remove(s plan.Snapshot, want Spec) (Plan, error) {
 	g, v, exists, err := find(s, want)
 	switch {
 	case err != nil || !exists:
@@ -23,8 +22,8 @@ func Delete(s plan.Snapshot, want Spec) (Plan, error) {
 	return Plan{Volume: v, Plan: does(step)}, nil
 }
 
-// Resize plans how the volume gets at least the size. It never shrinks.
-func Resize(s plan.Snapshot, want Spec) (Plan, error) {
+// resize is Resize of a volume that is at work.
+func resize(s plan.Snapshot, want Spec) (Plan, error) {
 	g, v, err := present(s, want)
 	switch {
 	case err != nil:
@@ -34,6 +33,9 @@ func Resize(s plan.Snapshot, want Spec) (Plan, error) {
 	case v.Snapshot:
 		return Plan{}, fmt.Errorf("%s in group %s is a snapshot, which does not grow: %w", v.Name, g.Name, plan.ErrInvalid)
 	}
+	if _, err := groupOf(s, want.Group, want.OwnerUID); err != nil {
+		return Plan{}, fmt.Errorf("grow volume %s: %w", v.Name, err)
+	}
 	size, err := g.roundUp(want.SizeBytes)
 	if err != nil {
 		return Plan{}, err
@@ -42,8 +44,8 @@ func Resize(s plan.Snapshot, want Spec) (Plan, error) {
 	return g.grow(v, size, want.OverprovisionPercent, plan.ErrOverLimit, reason)
 }
 
-// Activate plans how the device node of the volume comes to exist.
-func Activate(s plan.Snapshot, want Spec) (Plan, error) {
+// activate is Activate of a volume that is at work, or not active.
+func activate(s plan.Snapshot, want Spec) (Plan, error) {
 	g, v, err := present(s, want)
 	if err != nil || v.Active {
 		return Plan{Volume: v}, err
@@ -53,8 +55,8 @@ func Activate(s plan.Snapshot, want Spec) (Plan, error) {
 	return Plan{Volume: v, Plan: does(step)}, nil
 }
 
-// Settle plans how the volume comes to be in use: it is not new any more.
-func Settle(s plan.Snapshot, want Spec) (Plan, error) {
+// settle is Settle of a volume that is at work.
+func settle(s plan.Snapshot, want Spec) (Plan, error) {
 	g, v, err := present(s, want)
 	if err != nil || !v.New {
 		return Plan{Volume: v}, err

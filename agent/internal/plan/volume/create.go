@@ -6,10 +6,9 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
-// Create plans how the volume comes to exist. A volume of that name with the same id, kind and size needs nothing; any other volume
-// of that name is refused.
-func Create(s plan.Snapshot, want Spec) (Plan, error) {
-	g, err := groupOf(s, want.Group, want.OwnerUID)
+// create is Create where nothing is suspended.
+func create(s plan.Snapshot, want Spec) (Plan, error) {
+	g, err := holder(s, want)
 	if err != nil {
 		return Plan{}, err
 	}

@@ -38,6 +38,20 @@ const (
 
 // EnsurePool plans how the thin pool comes to have at least the size. It never shrinks, and its chunk size stays.
 func EnsurePool(s plan.Snapshot, want PoolSpec) (PoolPlan, error) {
+	p, err := ensurePool(s, want)
+	if err != nil {
+		return p, err
+	}
+	g, err := groupOf(s, want.Group, want.OwnerUID)
+	if err != nil {
+		return p, err
+	}
+	p.Steps, p.Pool.Suspended = append(g.resumePool(want.Name), p.Steps...), false
+	return p, nil
+}
+
+// ensurePool is EnsurePool of a pool that is at work.
+func ensurePool(s plan.Snapshot, want PoolSpec) (PoolPlan, error) {
 	g, err := groupOf(s, want.Group, want.OwnerUID)
 	if err != nil {
 		return PoolPlan{}, err

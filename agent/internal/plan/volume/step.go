@@ -35,6 +35,13 @@ type ActivateLV struct {
 	plan.Reason
 }
 
+// RefreshLV lets go of the device of a volume with that tag, which a killed command left suspended, or with a table that does not count yet.
+type RefreshLV struct {
+	Group     plan.GroupRef
+	Name, Tag string
+	plan.Reason
+}
+
 // SettleLV takes TagNew off a volume with that tag.
 type SettleLV struct {
 	Group     plan.GroupRef
@@ -68,6 +75,9 @@ func (s ExtendLV) Touches() []string { return s.Group.Devices }
 func (s ActivateLV) Touches() []string { return s.Group.Devices }
 
 // Touches the devices of the group.
+func (s RefreshLV) Touches() []string { return s.Group.Devices }
+
+// Touches the devices of the group.
 func (s SettleLV) Touches() []string { return s.Group.Devices }
 
 // Touches the devices of the group.
@@ -93,6 +103,8 @@ func (s ExtendLV) String() string {
 }
 
 func (s ActivateLV) String() string { return fmt.Sprintf("activate %s/%s", s.Group.Name, s.Name) }
+
+func (s RefreshLV) String() string { return fmt.Sprintf("resume %s/%s", s.Group.Name, s.Name) }
 
 func (s SettleLV) String() string { return fmt.Sprintf("settle %s/%s", s.Group.Name, s.Name) }
 

@@ -25,10 +25,29 @@ type Spec struct {
 type Plan struct {
 	plan.Plan
 	Volume plan.Volume
+	// GroupUUID is the group that the steps work in: of two with one name, the one that holds the volume.
+	GroupUUID string
 }
 
 // Decide is one of the decisions of this package on one volume.
 type Decide func(plan.Snapshot, Spec) (Plan, error)
+
+// Create plans how the volume comes to exist. A volume of that name with the same id, kind and size needs nothing; any other volume
+// of that name is refused.
+func Create(s plan.Snapshot, want Spec) (Plan, error) { return resumed(s, want, create) }
+
+// Delete plans how the volume goes. A volume that is absent needs nothing. A group that is absent is plan.ErrNotFound, because its
+// devices may come back.
+func Delete(s plan.Snapshot, want Spec) (Plan, error) { return resumed(s, want, remove) }
+
+// Resize plans how the volume gets at least the size. It never shrinks.
+func Resize(s plan.Snapshot, want Spec) (Plan, error) { return resumed(s, want, resize) }
+
+// Activate plans how the device node of the volume comes to exist, and works.
+func Activate(s plan.Snapshot, want Spec) (Plan, error) { return resumed(s, want, activate) }
+
+// Settle plans how the volume comes to be in use: it is not new any more.
+func Settle(s plan.Snapshot, want Spec) (Plan, error) { return resumed(s, want, settle) }
 
 // does is a plan of one step.
 func does(step plan.Step) plan.Plan { return plan.Plan{Steps: []plan.Step{step}} }
@@ -36,7 +55,27 @@ func does(step plan.Step) plan.Plan { return plan.Plan{Steps: []plan.Step{step}}
 // group is a group in which this package decides.
 type group struct{ plan.Group }
 
-// groupOf finds the group of a volume and refuses one that is not the owner's.
+// holder finds the group that holds a volume. Of several groups of one name, which disks that come back or were copied lead to, each serves what
+// it holds; anything else is decided only while there is one.
+func holder(s plan.Snapshot, want Spec) (group, error) {
+	var holding []plan.Group
+	for _, g := range s.Groups {
+		v, ok := g.Volume(want.Name)
+		if ok && g.Name == want.Group && g.OwnerUID == want.OwnerUID && v.ID != "" && v.ID == want.ID {
+			holding = append(holding, g)
+		}
+	}
+	switch len(holding) {
+	case 0:
+		return groupOf(s, want.Group, want.OwnerUID)
+	case 1:
+		return group{holding[0]}, nil
+	}
+	return group{}, fmt.Errorf("volume %s is in %d groups of the name %s: %w; take the disks of the copy out of the node",
+		want.Name, len(holding), want.Group, plan.ErrUnsure)
+}
+
+// groupOf finds the one group of that name and refuses one that is not the owner's.
 func groupOf(s plan.Snapshot, name, ownerUID string) (group, error) {
 	g, exists, err := plan.OwnGroup(s, plan.GroupSpec{Name: name, OwnerUID: ownerUID}, plan.ErrNotOurs)
 	switch {
@@ -59,7 +98,7 @@ func present(s plan.Snapshot, want Spec) (group, plan.Volume, error) {
 
 // find looks for a volume and refuses one of another id.
 func find(s plan.Snapshot, want Spec) (group, plan.Volume, bool, error) {
-	g, err := groupOf(s, want.Group, want.OwnerUID)
+	g, err := holder(s, want)
 	if err != nil {
 		return group{}, plan.Volume{}, false, err
 	}

@@ -190,6 +190,56 @@ func TestCreateVolume_tagsSayWhatItIs(t *testing.T) {
 	}
 }
 
+// TestTwoGroupsOfOneName: a disk came back, and the node has the group that took its place too. Each serves what it holds; only what is new, or
+// grows, waits until there is one.
+func TestTwoGroupsOfOneName(t *testing.T) {
+	first, second := stocked(), plan.Group{
+		Name: "vg", UUID: "vg-2", OwnerUID: me, SizeBytes: 1000 * mb, FreeBytes: 900 * mb, ExtentBytes: 4 * mb,
+		PVs:            []plan.PV{{Path: "/dev/b", UUID: "pv-b"}},
+		LogicalVolumes: []plan.Volume{{Name: "later", ID: "id-later", SizeBytes: 100 * mb, New: true}},
+	}
+	inactive := func(g *plan.Group) { g.LogicalVolumes[1].Active = false }
+	inactive(&first)
+	copied := second
+	copied.LogicalVolumes = []plan.Volume{{Name: "lin", ID: "id-lin", SizeBytes: 100 * mb}}
+	foreign := second
+	foreign.OwnerUID = somebody
+	for name, tt := range map[string]struct {
+		decide Decide
+		second plan.Group
+		want   Spec
+		// in is the UUID of the group that the step works in; empty when nothing is to be done.
+		in  string
+		err error
+	}{
+		"a volume of the first is activated":        {Activate, second, volume("lin", 0), "vg", nil},
+		"a volume of the second is activated":       {Activate, second, volume("later", 0), "vg-2", nil},
+		"a volume of the first is settled":          {Settle, second, volume("lin", 0), "vg", nil},
+		"a volume of the first is deleted":          {Delete, second, volume("lin", 0), "vg", nil},
+		"a volume of the second is deleted":         {Delete, second, volume("later", 0), "vg-2", nil},
+		"one that exists is not made again":         {Create, second, volume("later", 100), "", nil},
+		"beside a group of another Cluster":         {Activate, foreign, volume("lin", 0), "vg", nil},
+		"a volume is in both":                       {Activate, copied, volume("lin", 0), "", plan.ErrUnsure},
+		"a volume is in both and is to be deleted":  {Delete, copied, volume("lin", 0), "", plan.ErrUnsure},
+		"a volume with another id":                  {Delete, second, volume("lin", 0, func(w *Spec) { w.ID = "x" }), "", plan.ErrNotOurs},
+		"a volume is in neither":                    {Delete, second, volume("n", 0), "", plan.ErrNotOurs},
+		"a new volume waits":                        {Create, second, volume("n", 4), "", plan.ErrNotOurs},
+		"a volume does not grow":                    {Resize, second, volume("lin", 200), "", plan.ErrNotOurs},
+		"a volume that is large enough is answered": {Resize, second, volume("lin", 100), "", nil},
+	} {
+		for _, groups := range [][]plan.Group{{first, tt.second}, {tt.second, first}} {
+			p, err := tt.decide(plan.Snapshot{Groups: groups}, tt.want)
+			in := ""
+			if len(p.Steps) > 0 {
+				in = p.GroupUUID
+			}
+			if !errors.Is(err, tt.err) || in != tt.in {
+				t.Errorf("%s: in %q, %v", name, in, err)
+			}
+		}
+	}
+}
+
 func TestDeleteVolume(t *testing.T) {
 	checkVolumes(t, Delete, map[string]volumeCase{
 		"an active volume":             {want: volume("lin", 0), steps: []string{"remove volume vg/lin"}},

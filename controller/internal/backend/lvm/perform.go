@@ -1,6 +1,7 @@
 package lvm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,5 +82,5 @@ func (p performer) wipe(ctx context.Context, devices []decide.Device) error {
 func failed(action string, err error) error {
 	f := &decide.Fault{}
 	errors.As(err, &f)
-	return &backend.StepError{Reason: lvm.FailureReason(action, f.Kind), Passing: lvm.Passing(f.Kind), Err: err}
+	return &backend.StepError{Reason: cmp.Or(f.Reason, lvm.FailureReason(action, f.Kind)), Passing: lvm.Passing(f.Kind), Err: err}
 }

@@ -71,7 +71,7 @@ func TestCreateVolume_badInputReachesNoBackend(t *testing.T) {
 		"a filesystem":       func(r *csi.CreateVolumeRequest) { r.VolumeCapabilities[0].GetMount().FsType = "zfs" },
 		"a mount group":      func(r *csi.CreateVolumeRequest) { r.VolumeCapabilities[0].GetMount().VolumeMountGroup = "1" },
 		"a parameter":        func(r *csi.CreateVolumeRequest) { r.Parameters = map[string]string{"x": "y"} },
-		"a note we ignore":   func(r *csi.CreateVolumeRequest) { r.Parameters = map[string]string{"csi.storage.k8s.io/x": "y"} },
+		"nearly a note":      func(r *csi.CreateVolumeRequest) { r.Parameters = map[string]string{"csi.storage.k8s.io.x/y": "z"} },
 		"the class's type":   func(r *csi.CreateVolumeRequest) { r.Parameters = map[string]string{"csi.storage.k8s.io/fstype": "zfs"} },
 		"mutable parameters": func(r *csi.CreateVolumeRequest) { r.MutableParameters = map[string]string{"x": "y"} },
 		"a negative size":    func(r *csi.CreateVolumeRequest) { r.CapacityRange = &csi.CapacityRange{RequiredBytes: -1} },

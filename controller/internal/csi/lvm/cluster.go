@@ -152,11 +152,7 @@ type spot struct {
 // locate finds the group of a volume: in what its node reports or, without that, among the Clusters.
 func (b *Backend) locate(ctx context.Context, id volumeid.ID) (spot, error) {
 	p := spot{id: id, node: b.Agents.Node(id.Node)}
-	for _, g := range p.node.Groups {
-		if g.Name == id.Group {
-			p.owner, p.seen = g.OwnerUID, true
-		}
-	}
+	p.find()
 	all, err := b.clusters(ctx)
 	if err != nil {
 		return spot{}, err
@@ -180,6 +176,20 @@ func (b *Backend) locate(ctx context.Context, id volumeid.ID) (spot, error) {
 	return p, nil
 }
 
+// find looks for the group in what the node reports. Of one that is unknown and was never reported it finds the owner.
+func (p *spot) find() {
+	for _, u := range p.node.Unknown {
+		if u.Name == p.id.Group {
+			p.owner = u.OwnerUID
+		}
+	}
+	for _, g := range p.node.Groups {
+		if g.Name == p.id.Group {
+			p.owner, p.seen = g.OwnerUID, true
+		}
+	}
+}
+
 // gone reports whether a person's word that a member is lost counts here. The engine took it: it deletes the Member then. And this process
 // knows by itself that the node is silent, or lacks the group: it may have just started, and the node may be back.
 func (p spot) gone(m *v1alpha1.Member) bool {
@@ -192,7 +202,8 @@ func (p spot) unrecorded(m *v1alpha1.Member) bool {
 		return false
 	}
 	return !slices.ContainsFunc(p.node.Groups, func(g decide.Group) bool {
-		return g.Name == p.id.Group && g.OwnerUID == p.owner && g.UUID == m.Spec.Group.UUID
+		// One that LVM cannot report is remembered, and not seen.
+		return !g.Unknown && g.Name == p.id.Group && g.OwnerUID == p.owner && g.UUID == m.Spec.Group.UUID
 	})
 }
 
@@ -225,7 +236,7 @@ func (p spot) spec() decide.VolumeSpec {
 	}
 }
 
-// look observes one volume or snapshot.
+// look observes one volume or snapshot. It is absent only where its group is seen.
 func (b *Backend) look(ctx context.Context, p spot) (decide.Volume, error) {
 	all, _, err := b.Agents.ListVolumes(ctx, p.id.Node, p.id.Group)
 	if err != nil {
@@ -235,6 +246,9 @@ func (b *Backend) look(ctx context.Context, p spot) (decide.Volume, error) {
 		if v.Name == p.id.Name && v.ID == p.id.String() {
 			return v, nil
 		}
+	}
+	if !p.seen {
+		return decide.Volume{}, p.away()
 	}
 	return decide.Volume{}, volume.Refuse(volume.NotFound, "%s does not exist", p.id)
 }

@@ -2,10 +2,12 @@ package lvm
 
 import (
 	"context"
+	"errors"
 
 	"quarry.storage/quarry/controller/internal/csi/frame"
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/lvm/place"
+	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/volumeid"
 )
@@ -64,10 +66,30 @@ func (b *Backend) choose(ctx context.Context, w wish) ([]place.Choice, place.Cla
 	}
 	class := place.ClassOf(c)
 	class.Thin = w.parameters.Thin
+	if err := b.unknownSource(ctx, w, class); err != nil {
+		return nil, place.Class{}, err
+	}
 	choices, err := place.Choose(place.Request{
 		Class: class, Name: w.Name, Range: w.Size, Topology: w.Topology, Source: w.source,
 	}, hosts)
 	return choices, class, err
+}
+
+// unknownSource returns an error when the source of a linear volume is known not to exist. Linear volumes have no source anyway, but whoever
+// names nothing at all is told that first. Where volumes can have one, the agent that makes the copy says so.
+func (b *Backend) unknownSource(ctx context.Context, w wish, class place.Class) error {
+	if w.source == nil || class.Thin.Pool != "" {
+		return nil
+	}
+	p, err := b.reach(ctx, *w.source)
+	if err == nil {
+		_, err = b.look(ctx, p)
+	}
+	var refused *volume.Refusal
+	if errors.Is(err, volume.ErrNotOurs) || errors.As(err, &refused) && refused.Kind == volume.NotFound {
+		return err
+	}
+	return nil
 }
 
 // fits refuses a limit that is below the size of the source: a copy is not made smaller. It looks at the source only if there is a

@@ -109,6 +109,7 @@ func TestCreateVolume_badInput(t *testing.T) {
 	thin := newSuite(t, true, "node-t")
 	handle := func(name string) string { return volumeid.ID{Node: "node-1", Group: group, Name: name}.String() }
 	absent := handle(volumeid.Name("absent"))
+	linear := s.create(s.request("pvc-linear")).GetVolumeId()
 	fromVolume := func(id string) *csi.VolumeContentSource {
 		return &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
 			Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: id},
@@ -142,7 +143,8 @@ func TestCreateVolume_badInput(t *testing.T) {
 		"a topology without our key":  {s, func(r *csi.CreateVolumeRequest) { r.AccessibilityRequirements = other() }, codes.InvalidArgument},
 		"a node that is no host":      {s, func(r *csi.CreateVolumeRequest) { r.AccessibilityRequirements = only("node-9") }, codes.ResourceExhausted},
 		"a source that is none of us": {s, func(r *csi.CreateVolumeRequest) { r.VolumeContentSource = fromVolume("../../etc") }, codes.NotFound},
-		"a source of a linear class":  {s, func(r *csi.CreateVolumeRequest) { r.VolumeContentSource = fromVolume(absent) }, codes.FailedPrecondition},
+		"a source of a linear class":  {s, func(r *csi.CreateVolumeRequest) { r.VolumeContentSource = fromVolume(linear) }, codes.InvalidArgument},
+		"no source of a linear class": {s, func(r *csi.CreateVolumeRequest) { r.VolumeContentSource = fromVolume(absent) }, codes.NotFound},
 		"a source on another node":    {thin, func(r *csi.CreateVolumeRequest) { r.VolumeContentSource = fromVolume(absent) }, codes.ResourceExhausted},
 		"a source of another group": {thin, func(r *csi.CreateVolumeRequest) {
 			r.VolumeContentSource = fromVolume(strings.Replace(absent, group, "vg", 1))

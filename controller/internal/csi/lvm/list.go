@@ -42,7 +42,7 @@ func (b *Backend) Volumes(ctx context.Context, from string) iter.Seq2[frame.Volu
 			yield(frame.Volume{}, err)
 			return
 		}
-		for i, err := range b.list(ctx, nodes, from) {
+		for i, err := range b.list(ctx, nodes, "", from) {
 			if (err != nil || !i.id.IsSnapshot()) && !yield(i.volume(), err) {
 				return
 			}
@@ -50,8 +50,9 @@ func (b *Backend) Volumes(ctx context.Context, from string) iter.Seq2[frame.Volu
 	}
 }
 
-// list walks over the nodes in their order, from a handle on. It asks only as many nodes as the caller takes entries of.
-func (b *Backend) list(ctx context.Context, nodes []string, from string) iter.Seq2[item, error] {
+// list walks over the nodes in their order, from a handle on; over one group of them unless that is empty. It asks only as many nodes as the
+// caller takes entries of.
+func (b *Backend) list(ctx context.Context, nodes []string, group, from string) iter.Seq2[item, error] {
 	return func(yield func(item, error) bool) {
 		var start volumeid.ID
 		if from != "" {
@@ -63,7 +64,7 @@ func (b *Backend) list(ctx context.Context, nodes []string, from string) iter.Se
 		}
 		nodes := slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return n < start.Node })
 		for chunk := range slices.Chunk(nodes, atOnce) {
-			found, err := b.ask(ctx, chunk)
+			found, err := b.ask(ctx, chunk, group)
 			if err != nil {
 				yield(item{}, err)
 				return
@@ -78,11 +79,15 @@ func (b *Backend) list(ctx context.Context, nodes []string, from string) iter.Se
 }
 
 // ask asks some nodes at once and returns what they have in order.
-func (b *Backend) ask(ctx context.Context, nodes []string) ([]item, error) {
+func (b *Backend) ask(ctx context.Context, nodes []string, group string) ([]item, error) {
 	each := make([][]item, len(nodes))
 	g, ctx := errgroup.WithContext(ctx)
 	for i, name := range nodes {
 		g.Go(func() (err error) {
+			if group != "" {
+				each[i], err = b.inGroup(ctx, b.Agents.Node(name), group)
+				return err
+			}
 			each[i], err = b.onNode(ctx, name)
 			return err
 		})
@@ -93,24 +98,62 @@ func (b *Backend) ask(ctx context.Context, nodes []string) ([]item, error) {
 	return slices.Concat(each...), nil
 }
 
-// onNode lists one node in order. Of a node that does not answer it lists what was there when it was last seen.
+// onNode lists one node in order. Of a node that does not answer, and of a group that LVM cannot report there, it lists what was there when
+// it was last seen.
 func (b *Backend) onNode(ctx context.Context, name string) ([]item, error) {
 	n := b.Agents.Node(name)
 	if !n.Up() {
-		return lastSeen(n), nil
+		return lastSeen(n, n.Groups), nil
 	}
-	volumes, _, err := b.Agents.ListVolumes(ctx, name, "")
+	if len(n.Unknown) == 0 {
+		return b.orLastSeen(ctx, n, "", n.Groups)
+	}
+	var out []item
+	for name, same := range byName(n.Groups) {
+		if slices.ContainsFunc(same, func(g decide.Group) bool { return g.Unknown }) {
+			out = append(out, lastSeen(n, same)...)
+			continue
+		}
+		found, err := b.orLastSeen(ctx, n, name, same)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	slices.SortFunc(out, func(a, b item) int { return compare(a.id, b.id) })
+	return out, nil
+}
+
+// byName returns the groups by name. An agent lists all groups of a name at once.
+func byName(groups []decide.Group) map[string][]decide.Group {
+	out := map[string][]decide.Group{}
+	for _, g := range groups {
+		out[g.Name] = append(out[g.Name], g)
+	}
+	return out
+}
+
+// orLastSeen lists a group of a node, or all when it has no name. When that cannot be told it lists what was in some groups when they were
+// last seen.
+func (b *Backend) orLastSeen(ctx context.Context, n decide.Node, group string, last []decide.Group) ([]item, error) {
+	found, err := b.inGroup(ctx, n, group)
 	if isFault(err, decide.FaultUnavailable) && ctx.Err() == nil {
 		n.Problem = err.Error()
-		return lastSeen(n), nil
+		return lastSeen(n, last), nil
 	}
+	return found, err
+}
+
+// inGroup lists a group of a node, or all when it has no name, in order.
+func (b *Backend) inGroup(ctx context.Context, n decide.Node, group string) ([]item, error) {
+	volumes, _, err := b.Agents.ListVolumes(ctx, n.Name, group)
 	if err != nil {
 		return nil, err
 	}
 	var out []item
 	for _, v := range volumes {
 		id, err := volumeid.Parse(v.ID)
-		if err != nil || id.Name != v.Name || id.Group != v.Group || id.Node != name {
+		if err != nil || id.Name != v.Name || id.Group != v.Group || id.Node != n.Name {
 			continue
 		}
 		out = append(out, item{id: id, seen: v, condition: place.ConditionOf(n, v)})
@@ -119,9 +162,9 @@ func (b *Backend) onNode(ctx context.Context, name string) ([]item, error) {
 	return out, nil
 }
 
-func lastSeen(n decide.Node) []item {
+func lastSeen(n decide.Node, groups []decide.Group) []item {
 	var out []item
-	for _, g := range n.Groups {
+	for _, g := range groups {
 		for _, name := range g.Volumes {
 			if id, err := volumeid.New(n.Name, g.Name, name); err == nil {
 				out = append(out, item{id: id, condition: place.Away(n)})

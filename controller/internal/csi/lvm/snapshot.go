@@ -76,12 +76,12 @@ func (b *Backend) Snapshot(ctx context.Context, handle string) (frame.Snapshot, 
 // Snapshots yields the snapshots of all nodes, of one volume, or one of them.
 func (b *Backend) Snapshots(ctx context.Context, f frame.Filter, from string) iter.Seq2[frame.Snapshot, error] {
 	return func(yield func(frame.Snapshot, error) bool) {
-		nodes, err := b.which(ctx, f)
+		nodes, group, err := b.which(ctx, f)
 		if err != nil {
 			yield(frame.Snapshot{}, err)
 			return
 		}
-		for i, err := range b.list(ctx, nodes, from) {
+		for i, err := range b.list(ctx, nodes, group, from) {
 			s := snapshot(i.id, sourceOf(i.id, i.seen), i.seen)
 			fits := i.known() && (f.Handle == "" || s.Handle == f.Handle) && (f.Of == "" || s.Of == f.Of)
 			if (fits || err != nil) && !yield(s, err) {
@@ -94,21 +94,25 @@ func (b *Backend) Snapshots(ctx context.Context, f frame.Filter, from string) it
 // known reports whether an entry is a snapshot of which more is known than its name.
 func (i item) known() bool { return i.id.IsSnapshot() && i.seen.ID != "" }
 
-// which returns the nodes that may have the snapshots. It is not known which snapshots a node has that does not answer: asked for
-// those, it returns an error and no empty list.
-func (b *Backend) which(ctx context.Context, f frame.Filter) ([]string, error) {
+// which returns the nodes that may have the snapshots, and the one group that may have those that are asked for. It is not known which
+// snapshots a node has that does not answer, or a group that is not seen: asked for those, it returns an error and no empty list.
+func (b *Backend) which(ctx context.Context, f frame.Filter) (nodes []string, group string, err error) {
 	for _, handle := range []string{f.Handle, f.Of} {
 		if handle == "" {
 			continue
 		}
 		id, err := parse(handle)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		_, err = b.reach(ctx, id)
-		return []string{id.Node}, err
+		p, err := b.reach(ctx, id)
+		if err == nil && !p.seen {
+			err = p.away()
+		}
+		return []string{id.Node}, id.Group, err
 	}
-	return b.nodes(ctx)
+	nodes, err = b.nodes(ctx)
+	return nodes, "", err
 }
 
 // sourceOf is the handle of the volume that a snapshot was made of; empty once that is gone.

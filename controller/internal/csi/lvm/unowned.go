@@ -30,6 +30,17 @@ func (p spot) wayOut() string {
 	return fmt.Sprintf("; if the node or its disks are gone for ever, set %s of the %s to Retain and delete that", field, kind)
 }
 
+// away says that the group of a volume or snapshot is not seen on a node that answers.
+func (p spot) away() error {
+	others := func(u decide.UnknownGroup) bool { return u.Name != "" && u.Name != p.id.Group }
+	if why := decide.Unreported(slices.DeleteFunc(slices.Clone(p.node.Unknown), others)); why != "" {
+		return volume.Refuse(volume.Unavailable, "volume group %s is not seen on node %s, and it is not known whether it is there: %s",
+			p.id.Group, p.id.Node, why)
+	}
+	return volume.Refuse(volume.Unavailable, "volume group %s is not seen on node %s: its disks may be away, and %s with them%s",
+		p.id.Group, p.id.Node, p.id.Name, p.wayOut())
+}
+
 // unowned says what is known of a volume or snapshot whose group is not seen, and which no Cluster has on the node. It is
 // volume.ErrNotOurs only if nothing speaks for that group: a Cluster that was restored has another UID than its groups, and may not list
 // the node. Unknown is never absent.
@@ -54,6 +65,8 @@ func (b *Backend) unowned(ctx context.Context, p spot) error {
 		unsure = place.Away(p.node).Message
 	case p.node.LVMError != "":
 		unsure = fmt.Sprintf("LVM cannot be run on node %s: %s", p.id.Node, p.node.LVMError)
+	case len(p.node.Unknown) > 0:
+		unsure = fmt.Sprintf("which volume groups node %s has is not known: %s", p.id.Node, decide.Unreported(p.node.Unknown))
 	case !lvm.Gone(p.node, nil):
 		unsure = fmt.Sprintf("which volume groups node %s has is not known: a disk cannot be read", p.id.Node)
 	default:

@@ -42,8 +42,7 @@ func (b *Backend) remove(ctx context.Context, id volumeid.ID) error {
 	}
 	err = b.Agents.DeleteVolume(ctx, id.Node, p.spec())
 	if isFault(err, decide.FaultNotFound) {
-		return volume.Refuse(volume.Unavailable,
-			"volume group %s is not seen on node %s: its disks may be away, and %s with them%s", id.Group, id.Node, id.Name, p.wayOut())
+		return p.away()
 	}
 	return err
 }

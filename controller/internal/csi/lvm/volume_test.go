@@ -127,7 +127,7 @@ func TestDeleteVolume_lostMember(t *testing.T) {
 	// LVM fails there, or the disk does not answer.
 	a.BreakReport(errors.New("exit status 5"))
 	young.SetAddress("node-1", a.Addr(), "pod")
-	s.await("the failure", func() bool { n := young.Node("node-1"); return n.Up() && n.LVMError != "" })
+	s.await("the failure", func() bool { n := young.Node("node-1"); return n.Up() && len(n.Unknown) > 0 })
 	refused("LVM reports no group")
 	clusters := s.cache.clusters
 	s.cache.clusters = nil
@@ -139,7 +139,7 @@ func TestDeleteVolume_lostMember(t *testing.T) {
 	a.Corrupt("sdc", "content")
 	s.await("node-1 reports", func() bool {
 		n := young.Node("node-1")
-		return n.LVMError == "" && len(n.Groups) == 0 && len(n.Devices) == 1 && n.Devices[0].RefusedFor(v1alpha1.RefusalUnreadable)
+		return len(n.Unknown) == 0 && len(n.Groups) == 0 && len(n.Devices) == 1 && n.Devices[0].RefusedFor(v1alpha1.RefusalUnreadable)
 	})
 	refused("a disk does not answer")
 

@@ -2,11 +2,13 @@ package disk
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/transport"
 )
 
 // Claim is what one Cluster wants of the devices of a host.
@@ -15,7 +17,7 @@ type Claim struct {
 	Name, UID string
 	// Created is when the Cluster was created.
 	Created time.Time
-	// Selector of the Cluster; nil chooses every clean disk.
+	// Selector of the Cluster; nil chooses every clean disk, but for those that are taken only on request.
 	Selector *v1alpha1.DeviceSelector
 	// Host that the claim is about.
 	Host string
@@ -51,13 +53,21 @@ func (c Claim) matches(d decide.Device) bool {
 		return false
 	case s.Model != "" && !glob(strings.ToLower(s.Model), strings.ToLower(strings.TrimSpace(d.Model))):
 		return false
+	case len(s.Transports) > 0 && !slices.Contains(s.Transports, v1alpha1.Transport(d.Transport)):
+		return false
 	}
 	return true
 }
 
+// asks reports whether the claim may have a device of that transport: some are taken only if the spec names the transport or the device.
+func (c Claim) asks(d decide.Device) bool {
+	// A selector with transports matches no other ones.
+	return !transport.OnRequest(d.Transport) || c.names(d) || c.Selector != nil && len(c.Selector.Transports) > 0
+}
+
 // wants reports whether the claim would take a device that nobody owns.
 func (c Claim) wants(d decide.Device) bool {
-	if c.Idle || !c.matches(d) {
+	if c.Idle || !c.matches(d) || !c.asks(d) {
 		return false
 	}
 	if d.Takeable() {

@@ -1,6 +1,8 @@
 package disk
 
 import (
+	"slices"
+
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/pvuuid"
 )
@@ -17,22 +19,23 @@ func Made(d decide.Device, uuid, ownerUID string) bool {
 }
 
 // Future returns the UUID that the physical volume of the owner on the device has once the device is in a group: the one that is there
-// already, if a call for the owner was interrupted, or the one that the agent is going to give it under the device's stable path.
+// already, if a call for the owner was interrupted, or how the one begins that the agent is going to give it. See pvuuid.Fits.
 func Future(d decide.Device, ownerUID string) string {
 	if Orphan(d, ownerUID) {
 		return d.PVUUID
 	}
-	return pvuuid.Of(ownerUID, hardware(d), d.Path)
+	return pvuuid.Stem(ownerUID, hardware(d), d.Path)
 }
 
-// Futures returns all UUIDs that an agent may give the physical volume of the owner on the device: links come and go with updates of
-// udev, and another of them may be the stable path by then.
+// Futures returns what Future may have said of the device: links come and go with updates of udev, and another of them may have been the
+// stable path then. Controllers before this one announced whole UUIDs.
 func Futures(d decide.Device, ownerUID string) []string {
 	var out []string
 	for _, name := range names(d) {
-		out = append(out, pvuuid.Of(ownerUID, hardware(d), name))
+		out = append(out, pvuuid.Stem(ownerUID, hardware(d), name), pvuuid.First(ownerUID, hardware(d), name))
 	}
-	return out
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func hardware(d decide.Device) pvuuid.Disk {

@@ -22,7 +22,9 @@ func TestDescribe(t *testing.T) {
 
 func TestOrphan(t *testing.T) {
 	d := decide.Device{Path: "/dev/disk/by-id/a", Serial: "S1", SizeBytes: 1 << 30, Digest: "d"}
-	uuid := func(path string) string { return pvuuid.Of("uid", pvuuid.Disk{Serial: "S1", SizeBytes: 1 << 30}, path) }
+	uuid := func(path string) string {
+		return pvuuid.First("uid", pvuuid.Disk{Serial: "S1", SizeBytes: 1 << 30}, path)
+	}
 	d.PVUUID = uuid(d.Path)
 	if !Orphan(d, "uid") || Orphan(d, "other") {
 		t.Errorf("%s", d.PVUUID)
@@ -47,26 +49,34 @@ func TestOrphan(t *testing.T) {
 			t.Errorf("not known by %s", name)
 		}
 	}
+	// Agents before this one knew the path only.
+	d.PVUUID = pvuuid.Complete(pvuuid.Stem("uid", pvuuid.Disk{Serial: "S1", SizeBytes: 1 << 30}, "/dev/sdz"))
+	if !Orphan(d, "uid") || Orphan(d, "other") {
+		t.Error("a disk is not known by its serial number")
+	}
 }
 
 func TestFuture_isWhatTheAgentGives(t *testing.T) {
 	d := decide.Device{
 		Path: "/dev/disk/by-id/a", KernelName: "sda", Links: []string{"/dev/disk/by-path/p"}, WWN: "w", Serial: "S1", SizeBytes: 1 << 30, Digest: "d",
 	}
-	of := func(path string) string {
-		return pvuuid.Of("uid", pvuuid.Disk{WWN: "w", Serial: "S1", SizeBytes: 1 << 30}, path)
-	}
-	if got := Future(d, "uid"); got != of(d.Path) {
+	disk := pvuuid.Disk{WWN: "w", Serial: "S1", SizeBytes: 1 << 30}
+	stem := pvuuid.Stem("uid", disk, d.Path)
+	if got := Future(d, "uid"); got != stem {
 		t.Errorf("a clean device gets %s", got)
 	}
-	d.PVUUID = of("/dev/disk/by-path/p")
+	d.PVUUID = pvuuid.Complete(stem)
 	if got := Future(d, "uid"); got != d.PVUUID {
 		t.Errorf("what an interrupted call has made is not taken as it is: %s", got)
 	}
 	if got := Future(d, "other"); got == d.PVUUID {
 		t.Error("the physical volume of another owner is taken as it is")
 	}
-	if want := []string{of(d.Path), of("/dev/sda"), of("/dev/disk/by-path/p")}; !slices.Equal(Futures(d, "uid"), want) {
+	want := []string{stem}
+	for _, name := range []string{d.Path, "/dev/sda", "/dev/disk/by-path/p"} {
+		want = append(want, pvuuid.First("uid", disk, name))
+	}
+	if slices.Sort(want); !slices.Equal(Futures(d, "uid"), want) {
 		t.Errorf("%v, want %v", Futures(d, "uid"), want)
 	}
 	if d.VolumeGroup = "vg"; !Made(d, d.PVUUID, "uid") || Made(d, d.PVUUID, "other") || Made(d, "", "uid") {

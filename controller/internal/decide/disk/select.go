@@ -126,6 +126,11 @@ func (c *Choice) judge(in Input, d decide.Device) {
 		c.refuse(in, d, v1alpha1.ReasonDeviceConflict, owner)
 		return
 	}
+	if d.Takeable() && !in.Claim.asks(d) {
+		c.refuse(in, d, v1alpha1.ReasonDeviceRefused, fmt.Sprintf(
+			"is attached over %[1]s: such disks are taken only if devices.transports lists %[1]s, or devices.paths the disk", d.Transport))
+		return
+	}
 	if d.Takeable() || leftBehind(in, d) {
 		c.Take = append(c.Take, d)
 		return
@@ -170,7 +175,15 @@ func (c *Choice) refuse(in Input, d decide.Device, reason, message string) {
 		// Not disks at all: listing every loop device and every partition would hide what matters.
 		return
 	}
+	if in.toldBefore(d) {
+		return
+	}
 	c.Refused = append(c.Refused, r)
+}
+
+// toldBefore reports whether a device is another path to a disk that was told of already.
+func (in Input) toldBefore(d decide.Device) bool {
+	return slices.ContainsFunc(in.Node.PathsBefore(d), in.Claim.matches)
 }
 
 // missingPaths notes the named paths that no device has.

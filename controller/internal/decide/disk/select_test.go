@@ -38,6 +38,23 @@ func written(d *decide.Device) {
 	d.Wipeable = true
 }
 
+// over attaches a device in some way.
+func over(transport string) func(*decide.Device) {
+	return func(d *decide.Device) { d.Transport = transport }
+}
+
+// twice is a path to a disk to which there is another one.
+func twice(d *decide.Device) {
+	refused(v1alpha1.RefusalTwoPaths)(d)
+	d.WWN = "0x51"
+}
+
+// begun is a device with which a call for Cluster a was interrupted.
+func begun(d *decide.Device) {
+	refused(v1alpha1.RefusalLVM)(d)
+	d.PVUUID = Future(*d, "uid-a")
+}
+
 func owned(uid string) func(*decide.Device) {
 	return func(d *decide.Device) {
 		d.OwnerUID, d.VolumeGroup, d.PVUUID = uid, "g-"+uid, "pv-"+d.KernelName
@@ -175,6 +192,57 @@ func TestSelect(t *testing.T) {
 		"a device that was just taken is owned even if the device list is older": {
 			Input{Claim: claim("a", 1, nil), Group: group(empty("sda")), Node: node(disk("sda"))},
 			"owned sda\n",
+		},
+		"disks over a network and on USB are not taken by default": {
+			Input{Claim: claim("a", 1, nil), Node: node(disk("sda"), disk("sdb", over("iscsi")), disk("sdc", over("usb")), disk("sdd", over("sas")),
+				disk("nvme0n1", over("nvme-tcp")), disk("sde", over("fc"), refused(v1alpha1.RefusalFilesystem)))},
+			"take sda\ntake sdd\n" +
+				"refused DeviceRefused /dev/disk/by-id/sdb: is attached over iscsi: such disks are taken only if devices.transports lists iscsi, or devices.paths the disk\n" +
+				"refused DeviceRefused /dev/disk/by-id/sdc: is attached over usb: such disks are taken only if devices.transports lists usb, or devices.paths the disk\n" +
+				"refused DeviceRefused /dev/disk/by-id/nvme0n1: is attached over nvme-tcp: such disks are taken only if devices.transports lists nvme-tcp, or devices.paths the disk\n" +
+				"refused DeviceRefused /dev/disk/by-id/sde: It is Filesystem (Filesystem)\n",
+		},
+		"nor by a selector that says something else": {
+			Input{Claim: claim("a", 1, &v1alpha1.DeviceSelector{MinSize: size("1Gi")}), Node: node(disk("sdb", over("rbd")))},
+			"refused DeviceRefused /dev/disk/by-id/sdb: is attached over rbd: such disks are taken only if devices.transports lists rbd, or devices.paths the disk\n",
+		},
+		"one that the spec names is taken": {
+			Input{Claim: claim("a", 1, paths("/dev/disk/by-path/slot-sdb")), Node: node(disk("sdb", over("iscsi")), disk("sdc", over("iscsi")))},
+			"take sdb\n",
+		},
+		"one that may be wiped is named": {
+			Input{Claim: claim("a", 1, wipe("/dev/disk/by-id/sda", "")), Host: "n1", Node: node(disk("sda", written, over("usb")), disk("sdb", over("usb")))},
+			"wipe sda\nrefused DeviceRefused /dev/disk/by-id/sdb: is attached over usb: such disks are taken only if devices.transports lists usb, or devices.paths the disk\n",
+		},
+		"transports choose exactly what they list": {
+			Input{Claim: claim("a", 1, &v1alpha1.DeviceSelector{Transports: []v1alpha1.Transport{"nvme", "iscsi"}}), Node: node(
+				disk("sda", over("sata")), disk("sdb", over("iscsi")), disk("nvme0n1", over("nvme")), disk("nvme1n1", over("nvme-tcp")), disk("sdc"))},
+			"take sdb\ntake nvme0n1\n",
+		},
+		"an older Cluster that does not name the transport is no rival": {
+			Input{
+				Claim: claim("young", 1, &v1alpha1.DeviceSelector{Transports: []v1alpha1.Transport{"iscsi"}}), Rivals: []Claim{claim("old", 2, nil)},
+				Node: node(disk("sda", over("iscsi"))),
+			},
+			"take sda\n",
+		},
+		"what an interrupted call has begun with is finished": {
+			Input{Claim: claim("a", 1, nil), Node: node(disk("sda", over("usb"), begun))},
+			"take sda\n",
+		},
+		"what the group holds stays owned over whatever transport": {
+			Input{Claim: claim("a", 1, nil), Group: group(empty("sda")), Node: node(disk("sda", over("usb"), owned("uid-a")))},
+			"owned sda\n",
+		},
+		"two paths to one disk are told of once": {
+			Input{Claim: claim("a", 1, nil), Node: node(disk("sda", twice), disk("sdb"), disk("sdc", twice), disk("sdd", refused(v1alpha1.RefusalTwoPaths)))},
+			"take sdb\n" +
+				"refused DeviceRefused /dev/disk/by-id/sda: It is TwoPaths (TwoPaths)\n" +
+				"refused DeviceRefused /dev/disk/by-id/sdd: It is TwoPaths (TwoPaths)\n",
+		},
+		"a path that the spec names is a problem, whatever else was told": {
+			Input{Claim: claim("a", 1, paths("/dev/disk/by-id/sda", "/dev/disk/by-id/sdc")), Node: node(disk("sda", twice), disk("sdc", twice))},
+			"problem DeviceRefused /dev/disk/by-id/sda: It is TwoPaths (TwoPaths)\nproblem DeviceRefused /dev/disk/by-id/sdc: It is TwoPaths (TwoPaths)\n",
 		},
 		"a consented device is wiped": {
 			Input{Claim: claim("a", 1, wipe("/dev/disk/by-id/sda", "S-sda")), Host: "n1", Node: node(disk("sda", written))},

@@ -21,7 +21,7 @@ const missingPrefix = "missing:"
 
 // measure fills in devices and space. A host that does not report keeps what its status has.
 func (h host) measure(out *backend.Host) {
-	if !known(h.node) {
+	if !h.known() {
 		if o := h.m.Object; o != nil {
 			out.ThinPool, out.Devices = o.Status.ThinPool, o.Status.Devices
 		}

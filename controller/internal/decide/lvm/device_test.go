@@ -49,7 +49,7 @@ func TestDevices(t *testing.T) {
 	sda := device("sda")
 	sda.SizeBytes, sda.WWN = 3<<30, "wwn-a"
 	// What an agent of this version gave to sdb.
-	made := pvuuid.Of("uid", pvuuid.Disk{Serial: "Ssdb", SizeBytes: 1 << 30}, "/dev/disk/by-id/sdb")
+	made := pvuuid.Complete(pvuuid.Stem("uid", pvuuid.Disk{Serial: "Ssdb", SizeBytes: 1 << 30}, "/dev/disk/by-id/sdb"))
 	for name, c := range map[string]struct {
 		group  []decide.Group
 		status []string

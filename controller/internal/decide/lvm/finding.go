@@ -17,6 +17,12 @@ func bad(reason, message string) backend.Finding {
 	return backend.Finding{Kind: backend.Bad, Reason: reason, Message: message}
 }
 
+// unreported is the group that LVM cannot report: what is in it is not known.
+func (h host) unreported() backend.Finding {
+	return bad(v1alpha1.ReasonVolumeGroupUnknown, decide.Unreported(unknown(h.view.own.spec, h.node))+
+		"; nothing is changed here until it can, or until what cannot be read is taken out of the node")
+}
+
 // partial is the group that lacks a disk.
 func (h host) partial() backend.Finding {
 	for _, g := range h.groups {
@@ -199,8 +205,8 @@ func (h host) earlier() backend.Finding {
 func (h host) strangers() string {
 	var text string
 	for _, d := range h.node.Devices {
-		known := func(c claimant) bool { return c.spec.UID() == d.OwnerUID }
-		if d.OwnerUID != "" && !known(h.view.own) && !slices.ContainsFunc(h.view.rivals, known) {
+		owns := func(c claimant) bool { return c.spec.UID() == d.OwnerUID }
+		if d.OwnerUID != "" && !owns(h.view.own) && !slices.ContainsFunc(h.view.rivals, owns) {
 			text += fmt.Sprintf("; %s belongs to a Cluster with UID %s, which does not exist any more", d.Path, d.OwnerUID)
 		}
 	}

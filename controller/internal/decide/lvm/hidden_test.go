@@ -36,6 +36,10 @@ func TestHidden(t *testing.T) {
 	broken, connecting, elsewhere := up("n1", nil, unread("sda")), decide.Node{Agent: decide.AgentConnecting}, dirty("sda")
 	broken.LVMError = "it could not report the volume groups: exit status 5"
 	elsewhere.Path, elsewhere.KernelName = "/dev/disk/by-id/other", "sdx"
+	locked := up("n1", nil, unread("sda"))
+	locked.Unknown = []decide.UnknownGroup{{Name: "quarry-a", UUID: "A", OwnerUID: "uid", Devices: []string{"/dev/disk/by-id/sda"}, Reason: "locked"}}
+	damaged := up("n1", nil, unread("sdb"))
+	damaged.Unknown = []decide.UnknownGroup{{Devices: []string{"/dev/disk/by-id/sdb"}, Reason: "damaged"}}
 	unlisted, taken, untagged := dirty("sda"), dirty("sda"), dirty("sda")
 	unlisted.VolumeGroup, unlisted.OwnerUID = "quarry-a", "uid"
 	taken.VolumeGroup, taken.OwnerUID = "quarry-b", "uid-b"
@@ -58,6 +62,8 @@ func TestHidden(t *testing.T) {
 		"a partition is not read":                 {node: up("n1", nil, unread("sda1", v1alpha1.RefusalPartition)), want: goes, sure: true},
 		"a stick is not read":                     {node: up("n1", nil, unread("sds", v1alpha1.RefusalRemovable)), want: goes, sure: true},
 		"LVM could not report":                    {node: broken, want: failed, finds: "exit status 5"},
+		"LVM cannot report it":                    {node: locked, want: held, finds: "volume group quarry-a on /dev/disk/by-id/sda (locked)"},
+		"nobody can tell whose a group is":        {node: damaged, want: held, finds: "cannot be read on /dev/disk/by-id/sdb (damaged)"},
 		"its disk does not answer":                {node: up("n1", nil, unread("sda")), want: held, finds: "/dev/disk/by-id/sda"},
 		"a disk does not answer":                  {node: up("n1", nil, unread("sdb")), want: held, finds: "/dev/disk/by-id/sdb"},
 		"a clone of its disk is there":            {node: up("n1", nil, unread("sda", v1alpha1.RefusalLVM), unread("sdb", v1alpha1.RefusalLVM)), want: held, finds: "sdb"},

@@ -49,6 +49,8 @@ func (v *View) Decide(m backend.Member) backend.Host {
 	switch {
 	case h.node.LVMError != "":
 		out.Finding = bad(v1alpha1.ReasonStepFailed, "LVM cannot be run: "+h.node.LVMError)
+	case !h.known():
+		out.Finding = h.unreported()
 	case m.Flags.ShouldDestroy():
 		h.decideRemoval(&out)
 	default:
@@ -168,10 +170,13 @@ func (v *View) elsewhere(path, except string) bool {
 	return false
 }
 
+// known reports whether the groups of the Cluster on the host are known as they are now.
+func (h host) known() bool { return known(h.view.own.spec, h.node) }
+
 // serves reports whether the host has, or had when it was last seen, its part of the storage.
 func (h host) serves() bool {
 	r := h.m.Record()
-	had := !known(h.node) && r != nil && r.UUID != ""
+	had := !h.known() && r != nil && r.UUID != ""
 	return len(h.groups) > 0 || had
 }
 
@@ -184,7 +189,7 @@ func (h host) unused() bool {
 // reportsRecorded reports whether the agent reports the group that is recorded.
 func (h host) reportsRecorded() bool {
 	r := h.m.Record()
-	return known(h.node) && r != nil && r.UUID != "" && h.seen(r.UUID) >= 0
+	return h.known() && r != nil && r.UUID != "" && h.seen(r.UUID) >= 0
 }
 
 // unsure reports whether the agent answers, and what it says leaves open whether the recorded group is there.

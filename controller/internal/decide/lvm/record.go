@@ -9,6 +9,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/pvuuid"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
@@ -123,7 +124,7 @@ func (h host) formed(forming []string) agreement {
 // announced reports whether a physical volume is one of those that were to be made. Its device may have got another stable path between
 // the record and the call, so the UUIDs under its other names count too.
 func (h host) announced(p decide.PV, forming []string) bool {
-	if slices.Contains(forming, p.UUID) {
+	if fitsAny(p.UUID, forming) {
 		return true
 	}
 	d, ok := h.node.Device(p.Path)
@@ -176,7 +177,7 @@ func (h host) forming(steps []Step) *v1alpha1.MemberGroup {
 	var old []string
 	if r := h.m.Record(); r != nil {
 		old = r.Forming
-		if r.Name == want.Name && !slices.ContainsFunc(head(want.Forming), func(u string) bool { return !slices.Contains(old, u) }) {
+		if r.Name == want.Name && !slices.ContainsFunc(head(want.Forming), func(u string) bool { return !fitsAny(u, old) }) {
 			return nil
 		}
 	}
@@ -184,6 +185,10 @@ func (h host) forming(steps []Step) *v1alpha1.MemberGroup {
 	slices.Sort(want.Forming)
 	want.Forming = slices.Compact(want.Forming)
 	return want
+}
+
+func fitsAny(uuid string, announced []string) bool {
+	return slices.ContainsFunc(announced, func(a string) bool { return pvuuid.Fits(uuid, a) })
 }
 
 // head cuts a list to what a record holds. One announced physical volume is enough to know a group by.

@@ -12,6 +12,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/pvuuid"
 )
 
 // pinned returns a volume on n1 whose group is recorded on it, unless the UUID is empty.
@@ -190,10 +191,20 @@ func TestDecide_formingIsRecordedBeforeTheGroupIsMade(t *testing.T) {
 	}
 	// The group is seen: only its UUID is left of the record.
 	g := groupOf("A")
-	g.PVs = []decide.PV{{Path: "/dev/disk/by-id/sdc", UUID: disk.Future(device("sdc"), "uid")}}
+	g.PVs = []decide.PV{{Path: "/dev/disk/by-id/sdc", UUID: pvuuid.Complete(disk.Future(device("sdc"), "uid"))}}
 	s.object.Spec.Group, s.node.Groups = more.Record, []decide.Group{g}
 	if seen := s.decide(); seen.Record == nil || seen.Record.UUID != "A" || seen.Record.Forming != nil {
 		t.Errorf("%+v", seen.Record)
+	}
+}
+
+func TestDecide_formingIsKnownByItsStem(t *testing.T) {
+	s := scene{node: up("n1", nil, device("sdb"), device("sda")), object: memberOf(clusterOf())}
+	s.object.Spec.Group = s.decide().Record
+	// A call was cut off after it had made both physical volumes: they were announced.
+	s.node = up("n1", nil, orphan("sdb"), orphan("sda"))
+	if again := s.decide(); again.Record != nil || len(again.Steps) != 1 {
+		t.Errorf("%+v", again)
 	}
 }
 
@@ -202,10 +213,19 @@ func TestDecide_formingIsKnownUnderAnotherPath(t *testing.T) {
 	d.Links = []string{d.Path, "/dev/disk/by-path/slot"}
 	before := d
 	before.Path = "/dev/disk/by-path/slot"
-	object := memberOf(clusterOf(), records("", disk.Future(before, "uid")))
+	// What a controller before stems announced.
+	first := func(d decide.Device) string {
+		return pvuuid.First("uid", pvuuid.Disk{WWN: d.WWN, Serial: d.Serial, SizeBytes: d.SizeBytes}, d.Path)
+	}
+	object := memberOf(clusterOf(), records("", first(before)))
 	// Between the record and the call udev gave the disk a better name, which the agent used.
 	g := groupOf("A", "sda")
-	g.PVs[0].UUID = disk.Future(d, "uid")
+	for _, uuid := range []string{first(d), pvuuid.Complete(disk.Future(d, "uid"))} {
+		g.PVs[0].UUID = uuid
+		if got := (scene{node: up("n1", []decide.Group{g}, d), object: object}).decide(); got.Record == nil || got.Record.UUID != "A" {
+			t.Errorf("%s: %s", uuid, tell(got))
+		}
+	}
 	if got := (scene{node: up("n1", []decide.Group{g}, d), object: object}).decide(); got.Record == nil || got.Record.UUID != "A" {
 		t.Errorf("%s", tell(got))
 	}

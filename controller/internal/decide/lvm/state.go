@@ -20,6 +20,8 @@ type Standing struct {
 	Group *decide.Group
 	// Problem says why no new volume is made on the host; empty when one may be made.
 	Problem string
+	// Unknown is true when the agent answers, and cannot tell what is in the group.
+	Unknown bool
 	// Soon is true when the group is seen and only waits to be recorded, as far as the reader knows: a moment later volumes may be made.
 	Soon bool
 }
@@ -33,7 +35,7 @@ func State(s Spec, n decide.Node, m *v1alpha1.Member, maintenance bool, volumes 
 	own := ownGroups(s, n)
 	leaves := departs(m) || s.dropped(m.Spec.Node)
 	quiesce := maintenance || m.Spec.Maintenance || slices.Contains(s.Common.Maintenance, m.Spec.Node)
-	facts := backend.Facts{Up: n.Up(), TooEarly: n.Agent == decide.AgentConnecting, Data: data(n, own)}
+	facts := backend.Facts{Up: n.Up(), TooEarly: n.Agent == decide.AgentConnecting, Data: data(s, n, own)}
 	flags := backend.FlagsOf(m, facts, quiesce || leaves, 0)
 	if s.Deleting || backend.Lost(m) {
 		// The Member is going to be deleted.
@@ -41,13 +43,15 @@ func State(s Spec, n decide.Node, m *v1alpha1.Member, maintenance bool, volumes 
 	}
 	out := Standing{State: nodestate.Compute(flags)}
 	out.find(m.Spec.Group, own)
+	unreported := unknown(s, n)
+	out.Unknown = n.Up() && (n.LVMError != "" || out.blind(unreported))
 	switch {
 	case backend.Lost(m):
 		out.Problem = "it is declared lost"
 	case leaves && m.DeletionTimestamp.IsZero():
 		out.Problem = "it is leaving the Cluster"
 	default:
-		out.Problem = out.problem(n, len(own))
+		out.Problem = out.problem(n, unreported, len(own))
 		if out.Problem == "" {
 			out.Problem = Gap(n.Name, *out.Group, volumes)
 		}
@@ -66,13 +70,22 @@ func (s *Standing) find(r *v1alpha1.MemberGroup, own []decide.Group) {
 	}
 }
 
+// blind reports whether the recorded group is, or may be, among those that LVM cannot report.
+func (s Standing) blind(unreported []decide.UnknownGroup) bool {
+	if s.Group == nil {
+		return len(unreported) > 0
+	}
+	return s.Group.Unknown
+}
+
 // dropped reports whether a host was taken off the list of hosts. Its Member says so a moment later.
 func (s Spec) dropped(node v1alpha1.HostName) bool {
 	return s.Common.Selector == nil && !slices.Contains(s.Common.Hosts, node)
 }
 
-// problem says why no volume is made; own is the number of groups with the tag of the Cluster.
-func (s Standing) problem(n decide.Node, own int) string {
+// problem says why no volume is made. unreported are the groups that may be the Cluster's and that LVM cannot report, own is the number of
+// groups with its tag.
+func (s Standing) problem(n decide.Node, unreported []decide.UnknownGroup, own int) string {
 	switch {
 	case n.Agent == decide.AgentConnecting:
 		return "its agent is not connected yet"
@@ -84,6 +97,8 @@ func (s Standing) problem(n decide.Node, own int) string {
 		return text
 	case n.LVMError != "":
 		return "LVM cannot be run: " + n.LVMError
+	case s.Unknown:
+		return decide.Unreported(unreported)
 	case s.Group == nil && own == 0:
 		return "it has no volume group of the Cluster"
 	case s.Soon:
@@ -141,6 +156,9 @@ func Gone(n decide.Node, recorded *v1alpha1.MemberGroup) bool {
 func doubt(n decide.Node) string {
 	if n.LVMError != "" {
 		return "LVM cannot be run: " + n.LVMError
+	}
+	if len(n.Unknown) > 0 {
+		return decide.Unreported(n.Unknown)
 	}
 	var hiding []string
 	for _, d := range n.Devices {

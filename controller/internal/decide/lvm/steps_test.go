@@ -26,7 +26,7 @@ func dirty(name string) decide.Device {
 // orphan carries a physical volume that an interrupted call for the Cluster has made.
 func orphan(name string) decide.Device {
 	d := device(name)
-	d.PVUUID = pvuuid.Of("uid", pvuuid.Disk{Serial: d.Serial, SizeBytes: d.SizeBytes}, d.Path)
+	d.PVUUID = pvuuid.Stem("uid", pvuuid.Disk{Serial: d.Serial, SizeBytes: d.SizeBytes}, d.Path) + "AA-BBBB-BBBBBB"
 	d.Refusals = []v1alpha1.Refusal{{Reason: v1alpha1.RefusalLVM, Message: "carries a physical volume"}}
 	return d
 }

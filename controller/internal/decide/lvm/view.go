@@ -55,7 +55,8 @@ func NewView(o Observation) *View {
 func (v *View) Hosts() []string {
 	var hosts []string
 	for _, h := range v.seen.Holders {
-		if own, _ := v.groups(h); len(own) > 0 {
+		unknown := slices.ContainsFunc(unknown(v.own.spec, v.seen.Nodes[h]), func(u decide.UnknownGroup) bool { return u.OwnerUID != "" })
+		if own, _ := v.groups(h); len(own) > 0 || unknown {
 			hosts = append(hosts, h)
 		}
 	}
@@ -89,7 +90,7 @@ func (v *View) Facts(host string) backend.Facts {
 	h := v.host(backend.Member{Node: host, Object: m})
 	f := backend.Facts{
 		Up: n.Up(), TooEarly: n.Agent == decide.AgentConnecting, Missing: n.Agent == decide.AgentMissing,
-		Holding: holding(own), Data: data(n, own), Recorded: h.reportsRecorded(), Unsure: h.unsure(),
+		Holding: holding(own), Data: data(v.own.spec, n, own), Recorded: h.reportsRecorded(), Unsure: h.unsure(),
 	}
 	f.Reason, f.Problem = problem(n)
 	if f.Data == nodestate.DataAbsent && (!h.scattered().IsZero() || !h.hidden().IsZero()) {
@@ -105,9 +106,10 @@ func (v *View) Facts(host string) backend.Facts {
 	return f
 }
 
-// data says what is known about the data on a host. Only a report that is current can say that there is none.
-func data(n decide.Node, own []decide.Group) nodestate.Data {
-	if !known(n) {
+// data says what is known about the data of a Cluster on a host. Only a report that is current, and lacks no group that may be the
+// Cluster's, can say that there is none.
+func data(s Spec, n decide.Node, own []decide.Group) nodestate.Data {
+	if !known(s, n) {
 		return nodestate.DataUnknown
 	}
 	for _, g := range own {
@@ -118,8 +120,16 @@ func data(n decide.Node, own []decide.Group) nodestate.Data {
 	return nodestate.DataAbsent
 }
 
-// known reports whether the groups of a host are known as they are now.
-func known(n decide.Node) bool { return n.Up() && n.LVMError == "" }
+// known reports whether the groups of a Cluster on a host are known as they are now.
+func known(s Spec, n decide.Node) bool {
+	return n.Up() && n.LVMError == "" && len(unknown(s, n)) == 0
+}
+
+// unknown returns the groups on a host that LVM cannot report and that may be the Cluster's, without those of members that were declared
+// lost.
+func unknown(s Spec, n decide.Node) []decide.UnknownGroup {
+	return slices.DeleteFunc(n.UnknownOf(s.UID()), func(u decide.UnknownGroup) bool { return slices.Contains(s.Lost, u.UUID) })
+}
 
 // holding names the volumes in groups, ordered.
 func holding(groups []decide.Group) []string {

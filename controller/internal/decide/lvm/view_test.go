@@ -21,6 +21,13 @@ func away(groups ...decide.Group) decide.Node {
 	return decide.Node{Name: "n1", Agent: decide.AgentUnreachable, Problem: "cut off", Groups: groups}
 }
 
+// unreported is a host where LVM cannot report a group of an owner.
+func unreported(owner string, groups ...decide.Group) decide.Node {
+	n := up("n1", groups)
+	n.Unknown = []decide.UnknownGroup{{OwnerUID: owner, Devices: []string{"/dev/disk/by-id/sdz"}, Reason: "locked"}}
+	return n
+}
+
 func filled(g decide.Group, volumes ...string) decide.Group {
 	g.Volumes = volumes
 	return g
@@ -47,6 +54,15 @@ func TestFacts(t *testing.T) {
 			scene{node: up("n1", []decide.Group{groupOf("B")}), object: recorded}, nil, backend.Facts{Up: true, Data: absent},
 		},
 		"a host where LVM cannot be asked": {scene{node: decide.Node{Agent: decide.AgentUp, LVMError: "no lvm"}}, nil, backend.Facts{Up: true, Data: unknown, Unsure: true}},
+		"a host where LVM cannot report the group": {
+			scene{node: unreported("uid", full)}, nil, backend.Facts{Up: true, Data: unknown, Holding: names, Unsure: true},
+		},
+		"a host where nobody can tell whose a group is": {
+			scene{node: unreported("", full)}, nil, backend.Facts{Up: true, Data: unknown, Holding: names, Unsure: true},
+		},
+		"a host where LVM cannot report a group of another Cluster": {
+			scene{node: unreported("other", full)}, nil, backend.Facts{Up: true, Data: present, Holding: names, Unsure: true},
+		},
 		"a host that does not answer": {
 			scene{node: away(full), object: recorded},
 			nil,
@@ -163,12 +179,21 @@ func TestDecide(t *testing.T) {
 			scene{node: decide.Node{Agent: decide.AgentUp, LVMError: "no lvm", Devices: []decide.Device{device("sda")}}},
 			"StepFailed: LVM cannot be run: no lvm\n",
 		},
-		"a member that is being removed and empty":      {scene{node: up("n1", []decide.Group{one}), object: recorded, edit: removed}, remove},
-		"maintenance does not protect from removal":     {scene{node: up("n1", []decide.Group{one}), object: recorded, edit: func(m *backend.Member) { removed(m); frozen(m) }}, remove},
-		"an invalid host is cleared all the same":       {scene{node: up("n1", []decide.Group{one}), object: recorded, edit: func(m *backend.Member) { removed(m); invalid(m) }}, remove},
-		"a member that is being removed and holds data": {scene{node: up("n1", []decide.Group{filled(one, "v")}), object: recorded, edit: failing}, ""},
-		"volumes that appeared stop the removal":        {scene{node: up("n1", []decide.Group{filled(one, "v")}), object: recorded, edit: removed}, ""},
-		"volumes of the API server stop the removal":    {scene{node: up("n1", []decide.Group{one}), object: recorded, edit: removed, volumes: []backend.Volume{pinned("v", "A")}}, ""},
+		"LVM cannot report a group": {
+			scene{node: unreported("uid"), object: recorded},
+			"VolumeGroupUnknown: LVM cannot report a volume group whose metadata cannot be read on /dev/disk/by-id/sdz (locked); nothing is changed here until it can, or until what cannot be read is taken out of the node\n",
+		},
+		"removal while nobody can tell whose a group is": {
+			scene{node: unreported("", one), object: recorded, edit: removed},
+			"VolumeGroupUnknown: LVM cannot report a volume group whose metadata cannot be read on /dev/disk/by-id/sdz (locked); nothing is changed here until it can, or until what cannot be read is taken out of the node\n",
+		},
+		"removal while LVM cannot report a group of another Cluster": {scene{node: unreported("other", one), object: recorded, edit: removed}, remove},
+		"a member that is being removed and empty":                   {scene{node: up("n1", []decide.Group{one}), object: recorded, edit: removed}, remove},
+		"maintenance does not protect from removal":                  {scene{node: up("n1", []decide.Group{one}), object: recorded, edit: func(m *backend.Member) { removed(m); frozen(m) }}, remove},
+		"an invalid host is cleared all the same":                    {scene{node: up("n1", []decide.Group{one}), object: recorded, edit: func(m *backend.Member) { removed(m); invalid(m) }}, remove},
+		"a member that is being removed and holds data":              {scene{node: up("n1", []decide.Group{filled(one, "v")}), object: recorded, edit: failing}, ""},
+		"volumes that appeared stop the removal":                     {scene{node: up("n1", []decide.Group{filled(one, "v")}), object: recorded, edit: removed}, ""},
+		"volumes of the API server stop the removal":                 {scene{node: up("n1", []decide.Group{one}), object: recorded, edit: removed, volumes: []backend.Volume{pinned("v", "A")}}, ""},
 		"removal without LVM": {
 			scene{node: decide.Node{Agent: decide.AgentUp, LVMError: "no lvm", Groups: []decide.Group{one}}, object: recorded, edit: removed},
 			"StepFailed: LVM cannot be run: no lvm\n",
@@ -196,17 +221,18 @@ func TestDecide_servesAndUnused(t *testing.T) {
 		in             scene
 		serves, unused bool
 	}{
-		"nothing at all":                        {scene{node: up("n1", nil)}, false, true},
-		"nothing at all, away":                  {scene{node: away()}, false, true},
-		"a record without anything":             {scene{node: away(), object: memberOf(clusterOf(), func(m *v1alpha1.Member) { m.Spec.Group = &v1alpha1.MemberGroup{} })}, false, true},
-		"a group":                               {scene{node: up("n1", []decide.Group{one})}, true, false},
-		"a group that was seen, away":           {scene{node: away(one)}, true, false},
-		"a recorded group, away":                {scene{node: away(), object: recorded}, true, false},
-		"a recorded group, LVM cannot be asked": {scene{node: decide.Node{Agent: decide.AgentUp, LVMError: "x"}, object: recorded}, true, false},
-		"a recorded group that is not seen":     {scene{node: up("n1", nil), object: recorded}, false, false},
-		"a group that is being made, away":      {scene{node: away(), object: forming}, false, false},
-		"volumes only":                          {scene{node: away(), volumes: []backend.Volume{pinned("v", "")}}, false, false},
-		"a group that is not the recorded one":  {scene{node: up("n1", []decide.Group{groupOf("B")}), object: recorded}, true, false},
+		"nothing at all":                         {scene{node: up("n1", nil)}, false, true},
+		"nothing at all, away":                   {scene{node: away()}, false, true},
+		"a record without anything":              {scene{node: away(), object: memberOf(clusterOf(), func(m *v1alpha1.Member) { m.Spec.Group = &v1alpha1.MemberGroup{} })}, false, true},
+		"a group":                                {scene{node: up("n1", []decide.Group{one})}, true, false},
+		"a group that was seen, away":            {scene{node: away(one)}, true, false},
+		"a recorded group, away":                 {scene{node: away(), object: recorded}, true, false},
+		"a recorded group, LVM cannot be asked":  {scene{node: decide.Node{Agent: decide.AgentUp, LVMError: "x"}, object: recorded}, true, false},
+		"a recorded group, LVM cannot report it": {scene{node: unreported("uid"), object: recorded}, true, false},
+		"a recorded group that is not seen":      {scene{node: up("n1", nil), object: recorded}, false, false},
+		"a group that is being made, away":       {scene{node: away(), object: forming}, false, false},
+		"volumes only":                           {scene{node: away(), volumes: []backend.Volume{pinned("v", "")}}, false, false},
+		"a group that is not the recorded one":   {scene{node: up("n1", []decide.Group{groupOf("B")}), object: recorded}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := c.in.decide(); got.Serves != c.serves || got.Unused != c.unused {

@@ -6,18 +6,15 @@ import (
 	"strings"
 )
 
-// Parameters that Kubernetes and its sidecars add.
+// Parameters that Kubernetes and its sidecars add. Later versions may add more below the prefix, which is theirs: those that are not known
+// here change nothing.
 const (
+	reserved        = "csi.storage.k8s.io/"
 	parameterFSType = "csi.storage.k8s.io/fstype"
 	claimName       = "csi.storage.k8s.io/pvc/name"
 	claimNamespace  = "csi.storage.k8s.io/pvc/namespace"
 	volumeName      = "csi.storage.k8s.io/pv/name"
 )
-
-// snapshotNotes say whom a snapshot is for. They change nothing.
-var snapshotNotes = []string{
-	"csi.storage.k8s.io/volumesnapshot/name", "csi.storage.k8s.io/volumesnapshot/namespace", "csi.storage.k8s.io/volumesnapshotcontent/name",
-}
 
 // Claim is whom a volume is for. Its fields are empty when the request does not say it.
 type Claim struct {
@@ -37,18 +34,21 @@ type Parameters struct {
 
 // ReadParameters tells the driver's own parameters from those that Kubernetes adds.
 func ReadParameters(given map[string]string) Parameters {
-	p := Parameters{
-		Own: maps.Clone(given), FSType: given[parameterFSType],
+	return Parameters{
+		Own: own(given), FSType: given[parameterFSType],
 		Claim: Claim{Namespace: given[claimNamespace], Name: given[claimName], Volume: given[volumeName]},
 	}
-	for _, name := range []string{parameterFSType, claimName, claimNamespace, volumeName} {
-		delete(p.Own, name)
-	}
-	return p
 }
 
-// CheckSnapshotParameters refuses parameters of a VolumeSnapshotClass: there are none.
-func CheckSnapshotParameters(given map[string]string) error { return Known(given, snapshotNotes...) }
+// own returns the parameters that Kubernetes did not add.
+func own(given map[string]string) map[string]string {
+	out := maps.Clone(given)
+	maps.DeleteFunc(out, func(name, _ string) bool { return strings.HasPrefix(name, reserved) })
+	return out
+}
+
+// CheckSnapshotParameters refuses parameters of a VolumeSnapshotClass: there are none but those that say whom a snapshot is for.
+func CheckSnapshotParameters(given map[string]string) error { return Known(own(given)) }
 
 // Known refuses parameters that are not in the list, all at once: an unknown one may have been meant to matter.
 func Known(given map[string]string, names ...string) error {

@@ -146,29 +146,32 @@ func TestReadTopology(t *testing.T) {
 func TestReadParameters(t *testing.T) {
 	given := map[string]string{
 		"ours": "u", "csi.storage.k8s.io/fstype": "xfs", "csi.storage.k8s.io/pvc/name": "p",
-		"csi.storage.k8s.io/pvc/namespace": "n", "csi.storage.k8s.io/pv/name": "v", "csi.storage.k8s.io/other": "o",
+		"csi.storage.k8s.io/pvc/namespace": "n", "csi.storage.k8s.io/pv/name": "v", "csi.storage.k8s.io/of-a-later-version": "o",
+		"csi.storage.k8s.io.example/x": "y",
 	}
 	want := Parameters{
-		Own:   map[string]string{"ours": "u", "csi.storage.k8s.io/other": "o"},
+		Own:   map[string]string{"ours": "u", "csi.storage.k8s.io.example/x": "y"},
 		Claim: Claim{Namespace: "n", Name: "p", Volume: "v"}, FSType: "xfs",
 	}
 	if diff := cmp.Diff(want, ReadParameters(given)); diff != "" {
 		t.Error(diff)
 	}
-	if len(given) != 6 {
+	if len(given) != 7 {
 		t.Errorf("the request was changed: %v", given)
 	}
 	if got := ReadParameters(nil); len(got.Own) != 0 || got.Claim != (Claim{}) {
 		t.Errorf("%+v", got)
 	}
-	if err := Known(want.Own, "ours"); kindOf(err) != Invalid || err.Error() != `unknown parameters: "csi.storage.k8s.io/other"` {
+	if err := Known(want.Own, "ours"); kindOf(err) != Invalid || err.Error() != `unknown parameters: "csi.storage.k8s.io.example/x"` {
 		t.Error(err)
 	}
 	if err := offer.CheckFS("zfs"); kindOf(err) != Invalid || !strings.Contains(err.Error(), `filesystem "zfs"`) {
 		t.Error(err)
 	}
-	if err := CheckSnapshotParameters(map[string]string{"csi.storage.k8s.io/volumesnapshot/name": "s"}); err != nil {
-		t.Error(err)
+	for _, name := range []string{"csi.storage.k8s.io/volumesnapshot/name", "csi.storage.k8s.io/snapshotter-secret-name"} {
+		if err := CheckSnapshotParameters(map[string]string{name: "s"}); err != nil {
+			t.Error(err)
+		}
 	}
 	if err := CheckSnapshotParameters(map[string]string{"x": "s"}); kindOf(err) != Invalid {
 		t.Error(err)

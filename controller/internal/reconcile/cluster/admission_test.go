@@ -8,9 +8,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/apitest"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/transport"
 )
 
 func quantity(s string) *resource.Quantity { q := resource.MustParse(s); return &q }
@@ -61,6 +63,8 @@ func TestAdmission_badSpecs(t *testing.T) {
 		"min equal to max, written otherwise": {devices(v1alpha1.DeviceSelector{MinSize: quantity("1Gi"), MaxSize: quantity("1024Mi")}), "minSize must be less than maxSize"},
 		"a negative size":                     {devices(v1alpha1.DeviceSelector{MinSize: quantity("-1Gi")}), "minSize must not be negative"},
 		"no size at most":                     {devices(v1alpha1.DeviceSelector{MaxSize: quantity("0")}), "maxSize must be more than 0"},
+		"an unknown transport":                {devices(v1alpha1.DeviceSelector{Transports: []v1alpha1.Transport{"nvme", "pigeon"}}), "Unsupported value"},
+		"the same transport twice":            {devices(v1alpha1.DeviceSelector{Transports: []v1alpha1.Transport{"nvme", "nvme"}}), "Duplicate value"},
 		"a wipe of a name that moves":         {consent("n1", "/dev/sdb"), "names like /dev/sdb move"},
 		"a wipe by a path that escapes":       {consent("n1", "/dev/disk/by-id/../../sdb"), "'.' or '..'"},
 		"a wipe without a host":               {consent("", "/dev/disk/by-id/x"), "host"},
@@ -88,6 +92,24 @@ func TestAdmission_badSpecs(t *testing.T) {
 				t.Errorf("the message lacks %q: %v", tc.want, err)
 			}
 		})
+	}
+}
+
+// TestAdmission_transports: whatever an agent tells of can be chosen.
+func TestAdmission_transports(t *testing.T) {
+	c := apitest.Client(t)
+	o := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "over-everything"}}
+	o.Spec.StorageType, o.Spec.Hosts = v1alpha1.StorageTypeLVM, []v1alpha1.HostName{"n1"}
+	o.Spec.Devices = &v1alpha1.DeviceSelector{}
+	for _, name := range []string{
+		transport.SATA, transport.SAS, transport.SCSI, transport.NVMe, transport.Virtio, transport.Xen, transport.MMC, transport.NVDIMM,
+		transport.USB, transport.ISCSI, transport.FC, transport.Fabrics + "tcp", transport.Fabrics + "rdma", transport.Fabrics + "fc",
+		transport.Fabrics + "loop", transport.NBD, transport.RBD, transport.RNBD, transport.AoE, transport.DRBD,
+	} {
+		o.Spec.Devices.Transports = append(o.Spec.Devices.Transports, v1alpha1.Transport(name))
+	}
+	if err := c.Create(t.Context(), o, client.DryRunAll); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -21,15 +21,18 @@ import (
 
 func clientKey(name string) types.NamespacedName { return types.NamespacedName{Name: name} }
 
-// flaky is a client that loses the answer to its n-th write.
+// spacing is from one write whose answer gets lost to the next: a controller gets on in between.
+const spacing = 5
+
+// flaky is a client that loses the answer to the write with number offset, counted from 0, and to every fifth one after it.
 type flaky struct {
 	client.WithWatch
-	writes, at int
+	writes, offset int
 }
 
 func (f *flaky) write(do func() error) error {
 	f.writes++
-	if f.writes != f.at {
+	if (f.writes-1)%spacing != f.offset {
 		return do()
 	}
 	_ = do()
@@ -59,21 +62,18 @@ func (f *flaky) client() client.Client {
 
 var errAway = errors.New("connection refused")
 
-// TestReconcile_apiServerFailsAtEveryWrite lets the answer to every single write of a Cluster's life get lost once, with a new controller
-// afterwards. The end is always the same. Writes that fail otherwise are a matter of the engine alone, and tested there.
+// TestReconcile_apiServerFailsAtEveryWrite lets the answer to every write of a Cluster's life get lost, each in one of several lives, with a
+// new controller for each life. The end is always the same. Writes that fail otherwise are a matter of the engine alone, and tested there.
 func TestReconcile_apiServerFailsAtEveryWrite(t *testing.T) {
 	s := newSuite(t, map[string][]string{"n1": {"sdb"}, "n2": {"sdb"}})
 	good := s.client
-	for n := 1; ; n++ {
-		f := &flaky{WithWatch: apitest.Client(t), at: n}
+	for n := range spacing {
+		f := &flaky{WithWatch: apitest.Client(t), offset: n}
 		s.client = f.client()
 		s.restartController()
 		life(s, good, fmt.Sprintf("pool%d", n))
-		if f.writes < n {
-			if n < 6 {
-				t.Errorf("a whole life took %d writes only", f.writes)
-			}
-			return
+		if f.writes < 3*spacing {
+			t.Errorf("a whole life took %d writes only", f.writes)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package harborcluster
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -60,24 +59,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, children cache.Cache) er
 	if err != nil {
 		return err
 	}
-	var mu sync.Mutex
-	watched := map[schema.GroupVersionKind]bool{}
-	r.watch = func(k schema.GroupVersionKind) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if watched[k] {
-			return nil
-		}
-		// A definition exists a moment before its kind is served, and a watch that begins too early never does.
-		if _, err := mgr.GetRESTMapper().RESTMapping(k.GroupKind(), k.Version); err != nil {
-			return fmt.Errorf("find kind %s: %w", k.Kind, err)
-		}
-		if err := c.Watch(kind(children, k, owner)); err != nil {
-			return fmt.Errorf("watch %s: %w", k.Kind, err)
-		}
-		watched[k] = true
-		return nil
-	}
+	r.watch = kube.WatchLate(mgr.GetRESTMapper(), c, func(k schema.GroupVersionKind) source.Source { return kind(children, k, owner) })
 	return nil
 }
 

@@ -92,7 +92,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) error {
 	case !sn.DeletionTimestamp.IsZero():
 		return nil
 	}
-	return r.writeStatus(ctx, sn)
+	return r.writeStatus(ctx, sn, r.Pool.Node(name))
 }
 
 // introduce tells the pool of all nodes before the first of them is brought up to date. Nobody told it anything until this process led, and
@@ -132,13 +132,26 @@ func (r *Reconciler) tell(ctx context.Context, node string) (*corev1.Pod, error)
 	return pod, nil
 }
 
-// forget removes what belongs to a node that does not exist any more.
+// forget removes what belongs to a node that does not exist any more. A StorageNode with maintenance stays: the node may be reinstalled at
+// that very moment, and maintenance ends when a person says so.
 func (r *Reconciler) forget(ctx context.Context, name string) error {
 	r.Pool.Forget(name)
 	forgetMetrics(name)
-	err := r.Client.Delete(ctx, &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	sn := &v1alpha1.StorageNode{}
+	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, sn)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if sn.Spec.Maintenance && sn.DeletionTimestamp.IsZero() {
+		return r.writeStatus(ctx, sn, decide.Node{Name: name, Agent: decide.AgentMissing, Problem: noNode})
+	}
+	// The one that was read: maintenance may be asked for meanwhile.
+	err = r.Client.Delete(ctx, sn, client.Preconditions{UID: &sn.UID, ResourceVersion: &sn.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete storagenode %s: %w", name, err)
 	}
 	return nil
 }
+
+const noNode = "no Node of this name exists. This object is kept for its maintenance, which holds when the Node comes back. " +
+	"Set spec.maintenance to false to have it removed"

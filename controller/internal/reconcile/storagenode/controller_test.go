@@ -175,6 +175,44 @@ func TestReconcile_maintenance(t *testing.T) {
 	}
 }
 
+func TestReconcile_maintenanceOutlivesTheNode(t *testing.T) {
+	s := newSuite(t)
+	s.startPod()
+	sn := s.until("online", state("online"))
+	uid := sn.UID
+	sn.Spec.Maintenance = true
+	if err := s.client.Update(context.Background(), sn); err != nil {
+		t.Fatal(err)
+	}
+	s.until("quiesced", state("quiesced"))
+	node := func() *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}} }
+	if err := s.client.Delete(context.Background(), node()); err != nil {
+		t.Fatal(err)
+	}
+	kept := s.until("kept without its node", func(sn *v1alpha1.StorageNode) bool { return strings.Contains(sn.Status.Message, "no Node") })
+	if kept.UID != uid || !kept.Spec.Maintenance || kept.Status.State == "online" || len(kept.Status.Devices) == 0 ||
+		meta.IsStatusConditionTrue(kept.Status.Conditions, v1alpha1.ConditionReady) {
+		t.Errorf("%+v", kept)
+	}
+	s.create(node())
+	back := s.until("the node is back", state("quiesced"))
+	if back.UID != uid {
+		t.Error("another StorageNode, without the maintenance")
+	}
+	// Once maintenance has ended the object goes with its node.
+	if err := s.client.Delete(context.Background(), node()); err != nil {
+		t.Fatal(err)
+	}
+	back.Spec.Maintenance = false
+	if err := s.client.Update(context.Background(), back); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile()
+	if s.get() != nil {
+		t.Error("the StorageNode outlives its node")
+	}
+}
+
 // leave takes away the agent's pod, then the node.
 func (s *suite) leave(pod *corev1.Pod) {
 	t := s.t

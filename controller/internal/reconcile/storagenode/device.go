@@ -12,6 +12,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/transport"
 )
 
 // Bounds of what a status holds, so that no node, whatever is plugged into it, makes an object that the API server refuses.
@@ -57,7 +58,9 @@ func look(devices []decide.Device, of owners) view {
 		}
 		shown := deviceOf(d, of)
 		v.devices = append(v.devices, shown)
-		v.total++
+		if len((decide.Node{Devices: devices}).PathsBefore(d)) == 0 {
+			v.total++
+		}
 		switch {
 		case shown.InUseBy != "":
 			v.inUse++
@@ -170,6 +173,9 @@ func deviceOf(d decide.Device, of owners) v1alpha1.NodeDevice {
 		}
 	}
 	out.Verdict = verdict(out, backend.Shorten(reasons, maxRefusals))
+	if out.Available && transport.OnRequest(d.Transport) {
+		out.Verdict = "available on request: attached over " + d.Transport
+	}
 	return out
 }
 

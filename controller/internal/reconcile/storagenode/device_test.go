@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -44,6 +46,10 @@ func TestLook_verdicts(t *testing.T) {
 	blank.Digest = ""
 	ours := device("loop1", "loop", v1alpha1.RefusalVirtual, v1alpha1.RefusalOwned)
 	ours.OwnerUID = "u1"
+	remote, onUSB := device("sdi", "disk"), device("sdj", "disk", v1alpha1.RefusalFilesystem)
+	remote.Transport, onUSB.Transport = "iscsi", "usb"
+	first, second := device("sdk", "disk", v1alpha1.RefusalTwoPaths), device("sdl", "disk", v1alpha1.RefusalTwoPaths)
+	first.WWN, second.WWN = "0x51", "0x51"
 	v := look([]decide.Device{
 		device("sda", "disk"),
 		owned("sdb", "u1"),
@@ -51,7 +57,7 @@ func TestLook_verdicts(t *testing.T) {
 		owned("sdd", "u1", v1alpha1.RefusalSuspended, v1alpha1.RefusalBusy),
 		device("sde", "disk", v1alpha1.RefusalMounted, v1alpha1.RefusalFilesystem),
 		device("ubda", "ubd"),
-		unknown, blank, ours,
+		unknown, blank, ours, remote, onUSB, first, second,
 	}, of)
 	got := map[string]string{}
 	for _, d := range v.devices {
@@ -67,11 +73,16 @@ func TestLook_verdicts(t *testing.T) {
 		"sdx":   "refused: VirtualDevice |  | 1",
 		"sdy":   "refused: Unreadable |  | 0",
 		"loop1": "in use by Cluster fast; VirtualDevice | Cluster fast | 1",
+		"sdi":   "available on request: attached over iscsi |  | 0",
+		"sdj":   "refused: Filesystem |  | 1",
+		"sdk":   "refused: TwoPaths |  | 1",
+		"sdl":   "refused: TwoPaths |  | 1",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if v.total != 9 || v.available != 2 || v.inUse != 4 || v.summary() != "" {
+	// Two paths are one disk.
+	if v.total != 12 || v.available != 3 || v.inUse != 4 || v.summary() != "" {
 		t.Errorf("%d devices, %d available, %d in use, others %q", v.total, v.available, v.inUse, v.summary())
 	}
 }
@@ -197,5 +208,21 @@ func TestGroupsOf_twoOfOneName(t *testing.T) {
 	want := []string{"a vg Cluster fast", "b vg a Cluster with UID u2, which does not exist any more"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestFill_unknownGroup: a node of which LVM cannot report a group cannot be used as it is, and shows why.
+func TestFill_unknownGroup(t *testing.T) {
+	sn := &v1alpha1.StorageNode{}
+	n := decide.Node{Agent: decide.AgentUp, Observed: time.Now(), Groups: []decide.Group{{Name: "vg", UUID: "U", OwnerUID: "u1", Unknown: true}}}
+	n.Unknown = []decide.UnknownGroup{{Name: "vg", UUID: "U", OwnerUID: "u1", Devices: []string{"/dev/disk/by-id/a"}, Reason: "locked"}}
+	fill(sn, n, owners{"u1": "Cluster fast"})
+	c := meta.FindStatusCondition(sn.Status.Conditions, v1alpha1.ConditionReady)
+	const says = "LVM cannot report volume group vg on /dev/disk/by-id/a (locked)"
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonVolumeGroupUnknown || c.Message != says || sn.Status.Message != says {
+		t.Errorf("%+v, %q", c, sn.Status.Message)
+	}
+	if len(sn.Status.Groups) != 1 {
+		t.Errorf("what was reported last is gone: %+v", sn.Status.Groups)
 	}
 }

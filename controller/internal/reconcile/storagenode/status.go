@@ -16,14 +16,14 @@ import (
 // maxMessage is the length of the longest message of a status.
 const maxMessage = 1 << 10
 
-// writeStatus writes what the agent reports, when it changed.
-func (r *Reconciler) writeStatus(ctx context.Context, sn *v1alpha1.StorageNode) error {
+// writeStatus writes what is known of the node, when it changed.
+func (r *Reconciler) writeStatus(ctx context.Context, sn *v1alpha1.StorageNode, n decide.Node) error {
 	of, err := r.owners(ctx)
 	if err != nil {
 		return err
 	}
 	after := sn.DeepCopy()
-	fill(after, r.Pool.Node(sn.Name), of)
+	fill(after, n, of)
 	recordDevices(after)
 	_, err = kube.WriteStatus(ctx, r.Client, sn, after)
 	return err
@@ -50,8 +50,11 @@ func fill(sn *v1alpha1.StorageNode, n decide.Node, of owners) {
 		return
 	}
 	s.Message = backend.Cut(n.Problem, maxMessage)
-	if n.LVMError != "" {
+	switch {
+	case n.LVMError != "":
 		s.Message = backend.Cut("LVM cannot be run: "+n.LVMError, maxMessage)
+	case n.Up() && len(n.Unknown) > 0:
+		s.Message = backend.Cut(decide.Unreported(n.Unknown), maxMessage)
 	}
 	s.State = v1alpha1.MemberState(nodestate.Compute(nodestate.Of(n.Up(), false, sn.Spec.Maintenance, false)))
 	connected := connection(n)
@@ -86,13 +89,15 @@ func connection(n decide.Node) metav1.Condition {
 	return c
 }
 
-// readiness says whether the node can be used: its agent is up and can run LVM.
+// readiness says whether the node can be used: its agent is up, and LVM can be run and reports all groups.
 func readiness(sn *v1alpha1.StorageNode, n decide.Node, connected metav1.Condition) metav1.Condition {
 	c := connected
 	c.Type = v1alpha1.ConditionReady
 	switch {
 	case n.Up() && n.LVMError != "":
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonStepFailed, sn.Status.Message
+	case n.Up() && len(n.Unknown) > 0:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonVolumeGroupUnknown, sn.Status.Message
 	case n.Up():
 		c.Reason, c.Message = v1alpha1.ReasonReady, "The node can be used."
 	}

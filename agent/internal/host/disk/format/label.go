@@ -10,6 +10,8 @@ const (
 	LVM = "LVM2_member"
 	// mdaMagic starts, after a checksum, the header of an LVM metadata area.
 	mdaMagic = " LVM2 x[5A%r0N*>"
+	// areaHeader is how much of that header is looked at, in bytes.
+	areaHeader = 64
 )
 
 // Label is the label of a physical volume of LVM.
@@ -20,6 +22,10 @@ type Label struct {
 	UUID string
 	// InGroup is true unless the metadata areas, all of them, name no group.
 	InGroup bool
+	// Areas is the number of metadata areas that it lists. Without one the device itself cannot tell of its group.
+	Areas int
+	// Group is what the metadata says of the group; empty where none can be read, which does not mean that there is none.
+	Group Group
 }
 
 // signature is the label as one of the findings.
@@ -42,40 +48,47 @@ func readLabel(im *Image) *Label {
 			return l
 		}
 		l.UUID = formatPVUUID(b[header : header+32])
-		l.InGroup = anyMetadata(im, b[header+40:])
+		l.readAreas(im, b[header+40:])
 		return l
 	}
 	return nil
 }
 
-// anyMetadata follows the two lists behind the label, data areas and metadata areas, each ended by an entry of zeroes. What
+// readAreas follows the two lists behind the label, data areas and metadata areas, each ended by an entry of zeroes. What
 // cannot be followed counts as metadata of a group.
-func anyMetadata(im *Image, lists []byte) bool {
-	areas, list := 0, 0
+func (l *Label) readAreas(im *Image, lists []byte) {
+	named, list := false, 0
 	for ; len(lists) >= 16; lists = lists[16:] {
 		off := binary.LittleEndian.Uint64(lists)
 		switch {
 		case off == 0 && list == 1:
-			return areas == 0
+			l.InGroup = named || l.Areas == 0
+			return
 		case off == 0:
 			list++
 		case list == 1:
-			areas++
+			l.Areas++
 			if off > 1<<62 || namesGroup(im, int64(off)) {
-				return true
+				named = true
+			}
+			if off <= 1<<62 && l.Group.UUID == "" {
+				l.Group = readGroup(im, int64(off))
 			}
 		}
 	}
-	return true
 }
 
-// namesGroup reports whether the metadata area holds metadata; one that was cleared does not.
+// namesGroup reports whether the metadata area holds metadata. One that LVM cleared does not, and neither does one of zeroes, which a
+// release that was killed leaves behind. A header that is neither was damaged, and the area may have named a group.
 func namesGroup(im *Image, off int64) bool {
-	b := im.at(off, 64)
+	b := im.at(off, areaHeader)
 	if b == nil {
 		return im.err != nil || off < im.Size
 	}
-	return string(b[4:20]) == mdaMagic && binary.LittleEndian.Uint64(b[40:]) != 0
+	if string(b[4:20]) != mdaMagic {
+		return !isZero(b)
+	}
+	return binary.LittleEndian.Uint64(b[40:]) != 0
 }
 
 // formatPVUUID writes the 32 characters as LVM does, empty when they are no characters.

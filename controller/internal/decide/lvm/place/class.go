@@ -31,6 +31,8 @@ type Host struct {
 	Group *decide.Group
 	// Refusal says why no volume is made on the host; empty when its Member does not speak against it.
 	Refusal string
+	// Unknown is true when its agent cannot tell what is in the group.
+	Unknown bool
 	// Soon is true when its Member speaks against it for a moment only.
 	Soon bool
 }
@@ -50,7 +52,7 @@ func ClassOf(c *v1alpha1.Cluster) Class {
 func HostOf(c *v1alpha1.Cluster, m *v1alpha1.Member, n decide.Node, maintenance bool, volumes []backend.Volume) Host {
 	s := lvm.Of(c)
 	now := lvm.State(s, n, m, maintenance, volumes)
-	out := Host{Node: n, State: now.State, Group: now.Group, Refusal: now.Problem, Soon: now.Soon}
+	out := Host{Node: n, State: now.State, Group: now.Group, Refusal: now.Problem, Unknown: now.Unknown, Soon: now.Soon}
 	if out.Group != nil {
 		return out
 	}

@@ -68,7 +68,7 @@ func (r Request) check() error {
 	case r.Source.Group != r.Class.Group:
 		return volume.Refuse(volume.Invalid, "source %s is not of Cluster %s: content is copied within one volume group", r.Source, r.Class.Cluster)
 	case r.Class.Thin.Pool == "":
-		return volume.Refuse(volume.Precondition, "volumes of Cluster %s are linear: only thin volumes have snapshots and clones", r.Class.Cluster)
+		return volume.Refuse(volume.Invalid, "volumes of Cluster %s are linear: only thin volumes have snapshots and clones", r.Class.Cluster)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (r Request) candidates(hosts []Host) (allowed []Host, problems []string, wa
 			continue
 		}
 		problems = append(problems, fmt.Sprintf("%s: %s", h.Node.Name, problem))
-		wait = wait || h.Node.Agent == decide.AgentConnecting
+		wait = wait || h.Unknown || h.Node.Agent == decide.AgentConnecting
 	}
 	return allowed, problems, wait
 }

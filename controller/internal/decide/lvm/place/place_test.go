@@ -41,6 +41,7 @@ func TestChoose(t *testing.T) {
 		h.Node.Agent, h.State, h.Node.Problem = decide.AgentUnreachable, nodestate.Offline, "no answer."
 	}
 	connecting := func(h *Host) { h.Node.Agent, h.State = decide.AgentConnecting, nodestate.Offline }
+	blind := func(h *Host) { h.Refusal, h.Unknown = "LVM cannot report volume group vg", true }
 	soon := func(h *Host) { h.Refusal, h.Soon = "its volume group is not on record yet", true }
 	thin := Class{Cluster: "pool", Group: "vg", Thin: Thin{Pool: "thin"}}
 	from := &volumeid.ID{Node: "b", Group: "vg", Name: "pvc"}
@@ -70,12 +71,14 @@ func TestChoose(t *testing.T) {
 		"a volume that exists where it may not be": {
 			r: Request{Name: "x", Topology: volume.Topology{Requisite: []string{"c"}}}, hosts: []Host{c, host("a", 0, "x")}, kind: volume.Conflict,
 		},
-		"a volume that exists on a host that is away": {r: Request{Name: "x"}, hosts: []Host{c, with(host("a", 0, "x"), offline)}, kind: volume.Unavailable},
-		"offline hosts are passed over":               {hosts: []Host{with(c, offline), a}, want: []string{"a"}},
-		"only offline hosts":                          {hosts: []Host{with(c, offline)}, kind: volume.Exhausted},
-		"hosts that may come yet":                     {hosts: []Host{with(c, connecting)}, kind: volume.Unavailable},
-		"a group that is not on record yet":           {hosts: []Host{with(c, soon), with(a, offline)}, kind: volume.Unavailable},
-		"the same beside another host":                {hosts: []Host{with(c, soon), a}, want: []string{"a"}},
+		"a volume that exists on a host that is away":  {r: Request{Name: "x"}, hosts: []Host{c, with(host("a", 0, "x"), offline)}, kind: volume.Unavailable},
+		"offline hosts are passed over":                {hosts: []Host{with(c, offline), a}, want: []string{"a"}},
+		"a host that cannot tell what is in its group": {hosts: []Host{with(c, blind), a}, kind: volume.Unavailable},
+		"one where the volume may not be":              {r: Request{Topology: volume.Topology{Requisite: []string{"a"}}}, hosts: []Host{with(c, blind), a}, want: []string{"a"}},
+		"only offline hosts":                           {hosts: []Host{with(c, offline)}, kind: volume.Exhausted},
+		"hosts that may come yet":                      {hosts: []Host{with(c, connecting)}, kind: volume.Unavailable},
+		"a group that is not on record yet":            {hosts: []Host{with(c, soon), with(a, offline)}, kind: volume.Unavailable},
+		"the same beside another host":                 {hosts: []Host{with(c, soon), a}, want: []string{"a"}},
 		"the same on a host that is not allowed": {
 			r: Request{Topology: volume.Topology{Requisite: []string{"b"}}}, hosts: []Host{with(c, soon), with(b, offline)}, kind: volume.Exhausted,
 		},
@@ -89,7 +92,7 @@ func TestChoose(t *testing.T) {
 			r: Request{Class: thin, Source: from, Topology: volume.Topology{Requisite: []string{"a"}}}, hosts: []Host{a, b, c}, kind: volume.Exhausted,
 		},
 		"a copy with the name of another volume": {r: Request{Class: thin, Source: from, Name: "x"}, hosts: []Host{host("a", 9, "x"), b}, kind: volume.Conflict},
-		"a copy of a linear volume":              {r: Request{Class: Class{Group: "vg"}, Source: from}, hosts: []Host{b}, kind: volume.Precondition},
+		"a copy of a linear volume":              {r: Request{Class: Class{Group: "vg"}, Source: from}, hosts: []Host{b}, kind: volume.Invalid},
 		"a copy from another group":              {r: Request{Class: Class{Group: "other", Thin: thin.Thin}, Source: from}, hosts: []Host{b}, kind: volume.Invalid},
 		"a limit that no extent fits": {
 			r: Request{Range: volume.Range{Given: true, Required: gib + 1, Limit: gib + 2}}, hosts: []Host{a}, kind: volume.OutOfRange,

@@ -1,0 +1,59 @@
+package volume
+
+import "quarry.storage/quarry/agent/internal/plan"
+
+// Resume plans how the volumes and pools of a group get back to work that a killed command left suspended. Only those of ours are touched.
+func Resume(s plan.Snapshot, groupUUID string) plan.Plan {
+	var out plan.Plan
+	for _, g := range s.Groups {
+		if g.UUID != groupUUID {
+			continue
+		}
+		for _, p := range g.Pools {
+			out.Steps = append(out.Steps, group{g}.resumePool(p.Name)...)
+		}
+		for _, v := range g.LogicalVolumes {
+			out.Steps = append(out.Steps, group{g}.resume(v.Name)...)
+		}
+	}
+	return out
+}
+
+const killed plan.Reason = "a command that changed the device was killed, and left it suspended or with an older table"
+
+// resume is what gets one volume back to work; nothing when it is at work.
+func (g group) resume(name string) []plan.Step {
+	v, _ := g.Volume(name)
+	if !v.Suspended || v.ID == "" {
+		return nil
+	}
+	return []plan.Step{RefreshLV{Group: g.Ref(), Name: v.Name, Tag: plan.TagVolume + v.ID, Reason: killed}}
+}
+
+// resumePool is the same for a thin pool.
+func (g group) resumePool(name string) []plan.Step {
+	p, _ := g.Pool(name)
+	if !p.Suspended || !p.Ours {
+		return nil
+	}
+	return []plan.Step{RefreshLV{Group: g.Ref(), Name: p.Name, Tag: plan.TagPool, Reason: killed}}
+}
+
+// resumed is a decision that gets its volume, its pool and the source of a copy back to work before anything else: nobody is told of success
+// while one of them holds back its writers.
+func resumed(s plan.Snapshot, want Spec, decide Decide) (Plan, error) {
+	p, err := decide(s, want)
+	if err != nil {
+		return p, err
+	}
+	g, err := holder(s, want)
+	if err != nil {
+		return p, err
+	}
+	first := g.resumePool(p.Volume.Pool)
+	for _, name := range []string{want.Source, want.Name} {
+		first = append(first, g.resume(name)...)
+	}
+	p.Steps, p.Volume.Suspended, p.GroupUUID = append(first, p.Steps...), false, g.UUID
+	return p, nil
+}

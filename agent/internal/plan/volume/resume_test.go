@@ -1,0 +1,82 @@
+package volume
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+// suspended is the stocked group in which killed commands left volumes and pools.
+func suspended(names ...string) plan.Snapshot {
+	g := stocked()
+	for _, name := range names {
+		for i := range g.LogicalVolumes {
+			g.LogicalVolumes[i].Suspended = g.LogicalVolumes[i].Suspended || g.LogicalVolumes[i].Name == name
+		}
+		for i := range g.Pools {
+			g.Pools[i].Suspended = g.Pools[i].Suspended || g.Pools[i].Name == name
+		}
+	}
+	return plan.Snapshot{Groups: []plan.Group{g}}
+}
+
+func said(p plan.Plan) []string {
+	var out []string
+	for _, s := range p.Steps {
+		out = append(out, s.String())
+	}
+	return out
+}
+
+// TestResumed: what a killed command left suspended is let go of before a call says that all is well.
+func TestResumed(t *testing.T) {
+	copyOf := func(w *Spec) { w.Source, w.Snapshot, w.SizeBytes = "thin", true, 0 }
+	for name, c := range map[string]struct {
+		suspended []string
+		decide    Decide
+		want      Spec
+		steps     []string
+	}{
+		"a volume that is there":         {[]string{"lin"}, Create, volume("lin", 100), []string{"resume vg/lin"}},
+		"a snapshot that is there":       {[]string{"thin"}, Create, volume("snap", 0, copyOf), []string{"resume vg/thin"}},
+		"a new snapshot":                 {[]string{"thin"}, Create, volume("more", 0, copyOf), []string{"resume vg/thin", "create snapshot vg/more of thin"}},
+		"a snapshot in a pool":           {[]string{"pool"}, Create, volume("snap", 0, copyOf), []string{"resume vg/pool"}},
+		"a volume of the size":           {[]string{"lin"}, Resize, volume("lin", 100), []string{"resume vg/lin"}},
+		"a volume that grows":            {[]string{"lin"}, Resize, volume("lin", 104), []string{"resume vg/lin", "extend vg/lin to 109051904 bytes"}},
+		"a volume that is active":        {[]string{"lin"}, Activate, volume("lin", 0), []string{"resume vg/lin"}},
+		"a new volume that is used":      {[]string{"lin"}, Settle, volume("lin", 0), []string{"resume vg/lin", "settle vg/lin"}},
+		"a volume that goes":             {[]string{"lin"}, Delete, volume("lin", 0), []string{"resume vg/lin", "remove volume vg/lin"}},
+		"another volume":                 {[]string{"thin", "pool"}, Activate, volume("lin", 0), nil},
+		"a pool that is not ours":        {[]string{"alien"}, Activate, volume("lin", 0), nil},
+		"a volume that is absent, to go": {[]string{"lin"}, Delete, volume("absent", 0), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := c.decide(suspended(c.suspended...), c.want)
+			if err != nil || p.Volume.Suspended {
+				t.Errorf("%+v, %v", p.Volume, err)
+			}
+			if diff := cmp.Diff(c.steps, said(p.Plan)); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+		})
+	}
+	p, err := EnsurePool(suspended("pool"), PoolSpec{Group: "vg", OwnerUID: me, Name: "pool", SizeBytes: 400 * mb})
+	if diff := cmp.Diff([]string{"resume vg/pool"}, said(p.Plan)); diff != "" || err != nil || p.Pool.Suspended {
+		t.Errorf("pool: %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestResume(t *testing.T) {
+	s := suspended("thin", "lin", "other", "pool", "alien")
+	if diff := cmp.Diff([]string{"resume vg/pool", "resume vg/lin", "resume vg/thin"}, said(Resume(s, "vg"))); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	if p := Resume(s, "another"); len(p.Steps) > 0 {
+		t.Errorf("another group: %v", said(p))
+	}
+	if p := Resume(suspended(), "vg"); len(p.Steps) > 0 {
+		t.Errorf("nothing is suspended: %v", said(p))
+	}
+}

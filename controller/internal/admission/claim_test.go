@@ -1,0 +1,134 @@
+package admission
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/controller/internal/decide/pin"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// newClaim makes a claim until the end of the test.
+func newClaim(t *testing.T, name string, labels map[string]string) *corev1.PersistentVolumeClaim {
+	t.Helper()
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: name, Labels: labels, Annotations: map[string]string{"theirs": "a"}, Finalizers: []string{"example.com/theirs"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: "1234"}},
+	}}
+	c.Spec.StorageClassName = new("fast")
+	c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	admin := apitest.Client(t)
+	must(t, admin.Create(t.Context(), c))
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		must(t, admin.Get(ctx, client.ObjectKeyFromObject(c), c))
+		c.Finalizers = nil
+		must(t, admin.Update(ctx, c))
+		must(t, client.IgnoreNotFound(admin.Delete(ctx, c)))
+	})
+	return c
+}
+
+// claimPolicy installs the policy of claims, and returns clients of a person and of the controller.
+func claimPolicy(t *testing.T) (jane, ours client.Client) {
+	t.Helper()
+	admin := apitest.Client(t)
+	install(t, admin, "claim-admission.yaml")
+	jane, ours = as(t, person), as(t, controller)
+	probe := newClaim(t, "probe", nil)
+	await(t, "changes no finalizer", func() error {
+		changed := probe.DeepCopy()
+		changed.Finalizers = nil
+		return ours.Update(t.Context(), changed, client.DryRunAll)
+	})
+	return jane, ours
+}
+
+// forbidden are changes that the controller may make to no claim, with what it is told.
+var forbidden = map[string]struct {
+	change func(*corev1.PersistentVolumeClaim)
+	says   string
+}{
+	"another volume":         {func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" }, "nothing in the spec"},
+	"another annotation":     {func(c *corev1.PersistentVolumeClaim) { c.Annotations["new"] = "b" }, "writes no annotation"},
+	"a changed annotation":   {func(c *corev1.PersistentVolumeClaim) { c.Annotations["theirs"] = "b" }, "writes no annotation"},
+	"an annotation less":     {func(c *corev1.PersistentVolumeClaim) { delete(c.Annotations, "theirs") }, "writes no annotation"},
+	"no annotations":         {func(c *corev1.PersistentVolumeClaim) { c.Annotations = nil }, "writes no annotation"},
+	"a label more":           {func(c *corev1.PersistentVolumeClaim) { c.Labels["new"] = "b" }, "changes no label"},
+	"a changed label":        {func(c *corev1.PersistentVolumeClaim) { c.Labels["app"] = "b" }, "changes no label"},
+	"a label less":           {func(c *corev1.PersistentVolumeClaim) { delete(c.Labels, "app") }, "changes no label"},
+	"a finalizer more":       {func(c *corev1.PersistentVolumeClaim) { c.Finalizers = append(c.Finalizers, "example.com/new") }, "no finalizer"},
+	"no finalizers":          {func(c *corev1.PersistentVolumeClaim) { c.Finalizers = nil }, "no finalizer"},
+	"the mark of a deletion": {func(c *corev1.PersistentVolumeClaim) { c.Annotations["quarry.storage/remove"] = "x" }, "writes no annotation"},
+}
+
+func TestClaim_whatTheControllerMayNotDo(t *testing.T) {
+	jane, ours := claimPolicy(t)
+	for name, labels := range map[string]map[string]string{
+		"anybody's":         {"app": "a"},
+		"a StatefulCluster": {"app": "a", v1alpha1.LabelStatefulCluster: "db"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClaim(t, "victim", labels)
+			for what, f := range forbidden {
+				changed := c.DeepCopy()
+				f.change(changed)
+				if err := ours.Update(t.Context(), changed.DeepCopy(), client.DryRunAll); err == nil {
+					t.Errorf("%s is allowed", what)
+				} else {
+					denied(t, err, f.says)
+				}
+				// Nobody else is held to it.
+				must(t, jane.Update(t.Context(), changed, client.DryRunAll))
+			}
+		})
+	}
+}
+
+func TestClaim_nodeOfAnyClaim(t *testing.T) {
+	jane, ours := claimPolicy(t)
+	c := newClaim(t, "copy", map[string]string{v1alpha1.LabelReserved: "true"})
+	c.Annotations[pin.AnnotationSelectedNode], c.Annotations[v1alpha1.AnnotationSourceNode] = "n1", "u/n1"
+	must(t, ours.Update(t.Context(), c))
+	for _, node := range []string{"n2", ""} {
+		changed := c.DeepCopy()
+		if changed.Annotations[pin.AnnotationSelectedNode] = node; node == "" {
+			delete(changed.Annotations, pin.AnnotationSelectedNode)
+		}
+		denied(t, ours.Update(t.Context(), changed))
+	}
+	// The provisioner takes the node off; a later source node may be written then.
+	delete(c.Annotations, pin.AnnotationSelectedNode)
+	must(t, jane.Update(t.Context(), c))
+	c.Annotations[pin.AnnotationSelectedNode], c.Annotations[v1alpha1.AnnotationSourceNode] = "n2", "u/n2"
+	must(t, ours.Update(t.Context(), c))
+
+	others := c.DeepCopy()
+	others.OwnerReferences = nil
+	denied(t, ours.Update(t.Context(), others), "owners of a claim of a StatefulCluster only")
+	released := c.DeepCopy()
+	delete(released.Labels, v1alpha1.LabelReserved)
+	denied(t, ours.Update(t.Context(), released), "of a StatefulCluster only")
+	stolen := c.DeepCopy()
+	stolen.Labels[v1alpha1.LabelStatefulCluster] = "db"
+	stolen.OwnerReferences = nil
+	denied(t, ours.Update(t.Context(), stolen), "changes no label")
+}
+
+func TestClaim_ofAStatefulCluster(t *testing.T) {
+	_, ours := claimPolicy(t)
+	c := newClaim(t, "replica", map[string]string{v1alpha1.LabelStatefulCluster: "db", v1alpha1.LabelReserved: "true"})
+	delete(c.Labels, v1alpha1.LabelReserved)
+	c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "db-1", UID: "5678"}}
+	must(t, ours.Update(t.Context(), c))
+	c.OwnerReferences = nil
+	c.Annotations[pin.AnnotationSelectedNode], c.Annotations[v1alpha1.AnnotationSourceNode] = "n1", "u/n1"
+	must(t, ours.Update(t.Context(), c))
+}
