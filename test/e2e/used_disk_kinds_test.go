@@ -125,6 +125,18 @@ var disksInUse = []usedDisk{
 		use:     `nohup python3 -c 'import os,time; os.open("DEV", os.O_RDONLY|os.O_EXCL); open("/run/holder","w").write("x"); time.sleep(600)' >/dev/null 2>&1 & echo $! > /run/holder.pid; for i in $(seq 50); do [ -e /run/holder ] && break; sleep 0.1; done`,
 		release: "kill $(cat /run/holder.pid)", reasons: []string{v1alpha1.RefusalBusy},
 	},
+	{
+		name:    "empty disk that a process has open",
+		use:     `rm -f /run/reader; nohup sh -c 'exec 3<DEV; touch /run/reader; exec sleep 600' >/dev/null 2>&1 & echo $! > /run/reader.pid; for i in $(seq 50); do [ -e /run/reader ] && break; sleep 0.1; done`,
+		release: "kill $(cat /run/reader.pid)", reasons: []string{v1alpha1.RefusalBusy},
+	},
+	{name: "empty disk below a loop device", use: "losetup -f DEV", release: "losetup -d $(losetup -n -O NAME -j DEV)", reasons: []string{v1alpha1.RefusalBusy}},
+	{
+		name: "empty disk whose node is bound into another mount namespace",
+		use: `rm -f /tmp/bound-done; touch /run/bound; nohup unshare -m sh -c 'mount --bind DEV /run/bound; touch /tmp/bound-done; exec sleep 600' >/dev/null 2>&1 & echo $! > /run/bound.pid; ` +
+			`for i in $(seq 50); do [ -e /tmp/bound-done ] && break; sleep 0.1; done`,
+		release: "kill $(cat /run/bound.pid)", reasons: []string{v1alpha1.RefusalBusy},
+	},
 	{name: "empty disk that is read-only", use: "blockdev --setro DEV", release: "blockdev --setrw DEV", reasons: []string{v1alpha1.RefusalReadOnly}},
 }
 
