@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
 // TestAgentAnswersGrpcurl looks at an agent the way the README says, and without its certificate gets nothing.
@@ -151,13 +154,14 @@ func TestPowerCut(t *testing.T) {
 	eventually(t, limitReady, "n3 is offline and the others are online", func(ctx context.Context) error {
 		return memberStates(ctx, name, map[string]v1alpha1State{"n1": "online", "n2": "online", "n3": "offline"})
 	})
-	c, err := getCluster(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.Status.Phase != "Warning" || !strings.Contains(c.Status.Message, "n3") {
-		t.Errorf("phase %s, message %q; want Warning and a message that names n3", c.Status.Phase, c.Status.Message)
-	}
+	// The controller writes the Members before their Cluster.
+	eventually(t, limitReady, "the Cluster warns of n3", func(ctx context.Context) error {
+		c, err := getCluster(ctx, name)
+		if err == nil && (c.Status.Phase != v1alpha1.PhaseWarning || !strings.Contains(c.Status.Message, "n3")) {
+			err = fmt.Errorf("phase %s, message %q; want Warning and a message that names n3", c.Status.Phase, c.Status.Message)
+		}
+		return err
+	})
 	if m, err := memberOf(t.Context(), name, "n3"); err != nil || m.Status.Flags.IsUp || m.Status.Capacity.Total == nil || len(m.Status.Devices) == 0 {
 		t.Errorf("member of n3: %+v, %v; want its last capacity and devices", m, err)
 	}
