@@ -62,7 +62,12 @@ func TestRestoreOnManyNodes(t *testing.T) {
 				t.Errorf("copy %s is on %s, its source on %s", c.Name, node, o.node)
 			}
 			count++
-			failed += len(failures(t, c))
+			attempts := failures(t, c)
+			failed += len(attempts)
+			// The scheduler may be faster, and wrong once or twice; more than that would be a claim that goes in a circle.
+			if len(attempts) > 4 {
+				t.Errorf("copy %s failed on its way: %q", c.Name, attempts)
+			}
 			if c.Annotations[v1alpha1.AnnotationSourceNode] != "" {
 				pinned++
 			}
@@ -70,10 +75,6 @@ func TestRestoreOnManyNodes(t *testing.T) {
 	}
 	if count != 2*perKind {
 		t.Errorf("%d copies were made, want %d", count, 2*perKind)
-	}
-	// The scheduler may be faster, and then right or wrong once; more than that would be a claim that goes in a circle.
-	if failed > count {
-		t.Errorf("%d attempts failed for %d copies", failed, count)
 	}
 	if pinned == 0 {
 		t.Error("the controller brought no copy to its node")

@@ -60,7 +60,7 @@ func TestSchedulerRespectsCapacity(t *testing.T) {
 	t.Logf("the pod ran %.1f s after the room was free", time.Since(started).Seconds())
 }
 
-// failures are the events that tell of a claim's failed attempts.
+// failures are the messages of a claim's failed attempts. The events of several equal ones may be one event with a count.
 func failures(t *testing.T, c *corev1.PersistentVolumeClaim) []string {
 	t.Helper()
 	var list corev1.EventList
@@ -70,9 +70,8 @@ func failures(t *testing.T, c *corev1.PersistentVolumeClaim) []string {
 	var messages []string
 	for _, e := range list.Items {
 		if e.InvolvedObject.UID == c.UID && e.Reason == "ProvisioningFailed" {
-			messages = append(messages, e.Message)
+			messages = append(messages, slices.Repeat([]string{e.Message}, int(max(1, e.Count)))...)
 		}
 	}
-	slices.Sort(messages)
-	return slices.Compact(messages)
+	return messages
 }
