@@ -32,10 +32,7 @@ func TestRestoreOnManyNodes(t *testing.T) {
 	const name, perKind, size = "many", 20, "32Mi"
 	create(t, thinCluster(name, v1alpha1.ThinPoolSpec{Percent: ptr.To[int32](80), OverprovisionRatio: "2.0"}, nodes...))
 	waitReady(t, name, limitPod)
-	var originals []*original
-	for _, node := range nodes {
-		originals = append(originals, originalsOn(t, name, node, size)...)
-	}
+	originals := originalsOf(t, name, size)
 
 	// Each claim comes just before the pod that uses it, so that the scheduler chooses while the source is still being looked for.
 	started := time.Now()
@@ -103,27 +100,36 @@ func (o *original) copy(c *corev1.PersistentVolumeClaim, want string) {
 	o.copies, o.want = append(o.copies, c), append(o.want, want)
 }
 
-// originalsOn makes two volumes on a node, each with a snapshot of what it held before. One pod writes both, and is gone again.
-func originalsOn(t *testing.T, class, node, size string) []*original {
+// originalsOf makes two volumes on each node, each with a snapshot of what it held before. One pod for each node writes both, and is gone again.
+func originalsOf(t *testing.T, class, size string) []*original {
 	t.Helper()
 	var out []*original
-	var claims []*corev1.PersistentVolumeClaim
-	for i := range 2 {
-		c := claim(t, fmt.Sprintf("many-%s-%d", node, i), class, size)
-		out, claims = append(out, &original{claim: c, node: node, kept: c.Name + "-kept"}), append(claims, c)
-	}
-	writer := waitPod(t, pod(t, "many-writer-"+node, node, contents("kept", claims)+"echo written; sleep 3600", claims...), corev1.PodRunning)
-	eventually(t, limitPod, "the first content is written on "+node, func(context.Context) error {
-		if got := logs(writer); !strings.Contains(got, "written") {
-			return fmt.Errorf("log %q", got)
+	var writers []*corev1.Pod
+	for _, node := range nodes {
+		var claims []*corev1.PersistentVolumeClaim
+		for i := range 2 {
+			c := claim(t, fmt.Sprintf("many-%s-%d", node, i), class, size)
+			out, claims = append(out, &original{claim: c, node: node, kept: c.Name + "-kept"}), append(claims, c)
 		}
-		return nil
-	})
-	for _, o := range out {
-		snapshot(t, o.kept, class, o.claim)
+		writers = append(writers, pod(t, "many-writer-"+node, node, contents("kept", claims)+"echo written; sleep 3600", claims...))
 	}
-	inPod(t, writer, contents("last", claims))
-	remove(t, writer)
+	for i, p := range writers {
+		writer := waitPod(t, p, corev1.PodRunning)
+		eventually(t, limitPod, "the first content is written on "+nodes[i], func(context.Context) error {
+			if got := logs(writer); !strings.Contains(got, "written") {
+				return fmt.Errorf("log %q", got)
+			}
+			return nil
+		})
+		of := out[2*i : 2*i+2]
+		var claims []*corev1.PersistentVolumeClaim
+		for _, o := range of {
+			snapshot(t, o.kept, class, o.claim)
+			claims = append(claims, o.claim)
+		}
+		inPod(t, writer, contents("last", claims))
+		remove(t, writer)
+	}
 	return out
 }
 
