@@ -99,6 +99,14 @@ func (c *CA) ControllerCertificate(t testing.TB) tls.Certificate {
 	return c.ClientCertificate(t, quarry.ControllerCommonName)
 }
 
+// CSITLS is what the controller of a CSI driver dials the agent of a node with.
+func (c *CA) CSITLS(t testing.TB, node string) *tls.Config {
+	t.Helper()
+	config := c.ControllerTLS(t, node)
+	config.Certificates = []tls.Certificate{c.ClientCertificate(t, quarry.CSICommonName)}
+	return config
+}
+
 // ControllerTLS is what the controller dials the agent of a node with.
 func (c *CA) ControllerTLS(t testing.TB, node string) *tls.Config {
 	t.Helper()

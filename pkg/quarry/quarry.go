@@ -25,6 +25,9 @@ const (
 	// AgentCommonNamePrefix and the node's name make the common name of an agent's serving certificate. Its only subject
 	// alternative name is the node's name as a DNS name.
 	AgentCommonNamePrefix = "quarry:agent:"
-	// ControllerCommonName is the common name of the controller's client certificate; agents serve nobody else.
+	// ControllerCommonName is the common name of the controller's client certificate. Agents serve every method to it.
 	ControllerCommonName = "quarry:controller"
+	// CSICommonName is the common name of the client certificate of the CSI drivers' controllers. Agents serve it what making and removing
+	// volumes takes, and nothing that changes a group or a device.
+	CSICommonName = "quarry:csi"
 )

@@ -76,6 +76,26 @@ func mayCarryPV(d Device, p Policy) bool {
 	return len(d.Unreadable) > 0 && !read
 }
 
+// Hiding returns the paths of the devices that may carry a part of a group of ours that is not among the reported ones, in the order of the
+// devices: a device that cannot be read, and one that names a group that is not reported. Groups are made on whole disks only.
+func Hiding(s Snapshot, p Policy) []string {
+	var out []string
+	for _, d := range s.Devices {
+		reported := slices.ContainsFunc(s.Groups, func(g Group) bool {
+			return slices.ContainsFunc(g.PVs, func(pv PV) bool { return pv.Path == d.Path || d.PVUUID != "" && pv.UUID == d.PVUUID })
+		})
+		refusals := Judge(d, p)
+		has := func(reason string) bool {
+			return slices.ContainsFunc(refusals, func(r Refusal) bool { return r.Reason == reason })
+		}
+		unread := has(refusal.Unreadable) && !has(refusal.Virtual) && !has(refusal.Partition) && !has(refusal.Removable)
+		if unread || d.OwnerUID != "" && d.Group != "" && !reported {
+			out = append(out, d.Path)
+		}
+	}
+	return out
+}
+
 // Sure refuses, with ErrUnsure, to conclude that the seen groups of that name are all that the node has of the name, while an unknown one may
 // be another. Where a group of the name is seen, it takes an unknown one of the same name to be unsure; where none is, one of the same
 // owner, or of nobody knows whom, may be it: an administrator may have renamed it.

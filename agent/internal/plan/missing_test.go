@@ -89,3 +89,35 @@ func TestReduceMissing_onlyToRemove(t *testing.T) {
 		}
 	}
 }
+
+// TestHiding: whoever gets no list of devices is told of each that may carry a group that is not reported.
+func TestHiding(t *testing.T) {
+	unread := func(edit func(*Device)) Device {
+		d := Device{Path: "/dev/x", KernelName: "x", Type: "disk", SizeBytes: 1 << 40, Unreadable: []string{"content: input/output error"}}
+		edit(&d)
+		return d
+	}
+	for name, tt := range map[string]struct {
+		device Device
+		hides  bool
+	}{
+		"a clean disk":                        {cleanDisk("x"), false},
+		"a disk of somebody":                  {signed("ext4", "", ""), false},
+		"a part of a reported group":          {member("sda", "vg", me), false},
+		"a part of a group of somebody":       {member("x", "vg9", ""), false},
+		"an orphan of ours":                   {orphan("x", me), false},
+		"a disk that cannot be read":          {unread(func(*Device) {}), true},
+		"a part of a group that is not there": {member("x", "other", me), true},
+		"a partition that cannot be read":     {unread(func(d *Device) { d.Type = "partition" }), false},
+		"a CD that cannot be read":            {unread(func(d *Device) { d.Type = "rom" }), false},
+		"removable media that cannot be read": {unread(func(d *Device) { d.Removable = true }), false},
+		"a part of a reported group, unnamed": {with(func(d *Device) { d.PVUUID, d.Group, d.OwnerUID = member("sda", "vg", me).PVUUID, "vg", me }), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := Snapshot{Devices: []Device{tt.device}, Groups: []Group{groupOf("vg", me, member("sda", "vg", me))}}
+			if got := Hiding(s, Policy{}); (len(got) == 1 && got[0] == tt.device.Path) != tt.hides || len(got) > 1 {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}

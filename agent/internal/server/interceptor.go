@@ -9,12 +9,10 @@ import (
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"quarry.storage/quarry/pkg/quarry"
+	"quarry.storage/quarry/agent/internal/server/access"
 )
 
 const (
@@ -38,7 +36,7 @@ func (g guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 		err = recovered(recover(), err)
 		finish(err)
 	}()
-	if err := authorize(ctx); err != nil {
+	if err := access.Authorize(ctx, info.FullMethod); err != nil {
 		return nil, err
 	}
 	if _, ok := ctx.Deadline(); !ok {
@@ -56,7 +54,7 @@ func (g guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo
 		err = recovered(recover(), err)
 		finish(err)
 	}()
-	if err := authorize(ctx); err != nil {
+	if err := access.Authorize(ctx, info.FullMethod); err != nil {
 		return err
 	}
 	return toStatus(handler(srv, streamWithContext{ServerStream: ss, ctx: ctx}))
@@ -104,22 +102,6 @@ func recovered(value any, err error) error {
 		return err
 	}
 	return &panicError{value: value, stack: debug.Stack()}
-}
-
-// authorize serves the controller only: a verified client certificate with its common name.
-func authorize(ctx context.Context) error {
-	p, ok := peer.FromContext(ctx)
-	if !ok {
-		return status.Error(codes.Unauthenticated, "no peer")
-	}
-	info, ok := p.AuthInfo.(credentials.TLSInfo)
-	if !ok || len(info.State.VerifiedChains) == 0 || len(info.State.VerifiedChains[0]) == 0 {
-		return status.Error(codes.Unauthenticated, "no verified client certificate")
-	}
-	if cn := info.State.VerifiedChains[0][0].Subject.CommonName; cn != quarry.ControllerCommonName {
-		return status.Errorf(codes.PermissionDenied, "certificate of %q: only %q is served", cn, quarry.ControllerCommonName)
-	}
-	return nil
 }
 
 // streamWithContext gives a stream's handler the context that the guard made.

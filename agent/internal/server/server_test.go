@@ -79,6 +79,63 @@ func TestServer_servesTheControllerOnly(t *testing.T) {
 	}
 }
 
+// TestServer_servesTheCSIDriversLess: their certificate makes volumes, and gets neither at a disk nor at a group.
+func TestServer_servesTheCSIDriversLess(t *testing.T) {
+	a := agenttest.New(t, agenttest.Options{})
+	paths := a.AddDisks(0, "sdb", "sdc")
+	a.AddGroup("vg", "uid", "sdc")
+	disk := identity(t, a.Dial(t), paths[0])
+	conn, err := grpc.NewClient("passthrough:///"+a.Addr(), grpc.WithTransportCredentials(credentials.NewTLS(a.CA.CSITLS(t, a.NodeName()))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx, groups := t.Context(), agentv1.NewVolumeGroupServiceClient(conn)
+	devices, volumes := agentv1.NewDeviceServiceClient(conn), agentv1.NewLogicalVolumeServiceClient(conn)
+	for name, call := range map[string]func() error{
+		"wipe": func() error { _, err := devices.WipeDevice(ctx, &agentv1.WipeDeviceRequest{Device: disk}); return err },
+		"list": func() error { _, err := devices.ListDevices(ctx, &agentv1.ListDevicesRequest{}); return err },
+		"watch": func() error {
+			stream, err := devices.WatchDevices(ctx, &agentv1.WatchDevicesRequest{})
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			return err
+		},
+		"ensure a group": func() error {
+			_, err := groups.EnsureVolumeGroup(ctx, &agentv1.EnsureVolumeGroupRequest{
+				Name: "new", OwnerUid: "uid", Devices: []*agentv1.DeviceIdentity{disk},
+			})
+			return err
+		},
+		"remove a group": func() error {
+			_, err := groups.RemoveVolumeGroup(ctx, &agentv1.RemoveVolumeGroupRequest{Name: "vg", OwnerUid: "uid"})
+			return err
+		},
+		"ensure a pool": func() error {
+			_, err := volumes.EnsureThinPool(ctx, &agentv1.EnsureThinPoolRequest{Group: "vg", OwnerUid: "uid", Name: "pool", SizeBytes: 1 << 30})
+			return err
+		},
+	} {
+		if err := call(); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), `certificate of "quarry:csi"`) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if left := a.Groups(); len(left) != 1 || left[0].Name != "vg" {
+		t.Errorf("groups: %v", left)
+	}
+	watch, err := groups.WatchVolumeGroups(ctx, &agentv1.WatchVolumeGroupsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := watch.Recv(); err != nil || len(r.GetGroups()) != 1 {
+		t.Errorf("watch groups: %v, %v", r, err)
+	}
+	if _, err := volumes.ListLogicalVolumes(ctx, &agentv1.ListLogicalVolumesRequest{}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestServer_oneCallPerGroupAndDevice(t *testing.T) {
 	a := agenttest.New(t, agenttest.Options{})
 	paths := a.AddDisks(0, "sdb", "sdc", "sdd")

@@ -54,6 +54,7 @@ func (s *volumeGroupService) WatchVolumeGroups(
 	return s.node.Follow(stream.Context(), func(v node.View) error {
 		return out.pass(&agentv1.WatchVolumeGroupsResponse{
 			Groups: toGroups(v.Snapshot), Error: v.Snapshot.Unknown(), Unknown: toUnknown(v.Snapshot),
+			HidingDevices: plan.Hiding(v.Snapshot, s.node.Policy()),
 		})
 	})
 }

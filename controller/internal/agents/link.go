@@ -141,6 +141,9 @@ func (l *link) hangUp() {
 	l.haveDevices, l.haveGroups, l.settled = false, false, false
 }
 
+// complete reports whether the present session has reported all that it watches. The caller holds the lock.
+func (l *link) complete() bool { return l.haveGroups && (l.haveDevices || l.pool.cfg.GroupsOnly) }
+
 // deadline arms the timer that declares the node down, unless it runs already. The caller holds the lock.
 func (l *link) deadline(d time.Duration) {
 	if l.timer != nil {
@@ -152,7 +155,7 @@ func (l *link) deadline(d time.Duration) {
 // down declares the node down.
 func (l *link) down() {
 	l.mu.Lock()
-	if l.pool.ctx.Err() != nil || l.haveDevices && l.haveGroups {
+	if l.pool.ctx.Err() != nil || l.complete() {
 		l.mu.Unlock()
 		return
 	}
@@ -201,7 +204,7 @@ func (l *link) lost(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	had := l.haveDevices && l.haveGroups
+	had := l.complete()
 	if !l.settled {
 		l.why, l.settled = explain(err), !had
 	}
@@ -223,7 +226,7 @@ func (l *link) report(ctx context.Context, change func(n *decide.Node)) {
 	}
 	l.change(change)
 	l.state.Observed = time.Now()
-	complete := l.haveDevices && l.haveGroups
+	complete := l.complete()
 	if complete {
 		l.state.Agent, l.state.Problem, l.why, l.settled = decide.AgentUp, "", "", false
 		if l.timer != nil {

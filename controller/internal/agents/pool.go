@@ -26,6 +26,8 @@ type Config struct {
 	TLS func(node string) (*tls.Config, error)
 	// RequestID returns the id that a call carries to the agent's log; may be nil.
 	RequestID func(ctx context.Context) string
+	// GroupsOnly leaves devices out of the reports: agents tell them to the controller only. Node.Devices stays empty then.
+	GroupsOnly bool
 	// Log for what goes on between calls.
 	Log logr.Logger
 	// Grace is how long a node that was never reached counts as connecting; default 15 s. For a node that the pool was told nothing of it

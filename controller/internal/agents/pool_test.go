@@ -464,3 +464,22 @@ func TestSubscription_tellsEachOnce(t *testing.T) {
 		t.Error("not closed")
 	}
 }
+
+// TestPool_groupsOnly: the CSI drivers know which groups a node has, and what may hide one, and see no device.
+func TestPool_groupsOnly(t *testing.T) {
+	a := agenttest.New(t, agenttest.Options{NodeName: "n1"})
+	a.AddDisks(100<<30, "sda", "sdb")
+	a.AddGroup("vg", "uid", "sda")
+	p := New(context.Background(), Config{
+		TLS:   func(node string) (*tls.Config, error) { return a.CA.CSITLS(t, node), nil },
+		Grace: 500 * time.Millisecond, Patience: 100 * time.Millisecond, Absence: 100 * time.Millisecond, GroupsOnly: true,
+	})
+	t.Cleanup(p.Close)
+	p.SetAddress("n1", a.Addr(), "pod")
+	await(t, "the group shows", func() bool { return p.Node("n1").Up() && len(p.Node("n1").Groups) == 1 })
+	if n := p.Node("n1"); len(n.Devices)+len(n.Hiding) != 0 {
+		t.Errorf("%+v", n)
+	}
+	a.Corrupt("sdb", "content")
+	await(t, "the disk may hide a group", func() bool { return slices.Equal(p.Node("n1").Hiding, []string{a.Path("sdb")}) })
+}

@@ -23,7 +23,9 @@ func (l *link) session(ctx context.Context, conn *grpc.ClientConn) error {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return l.watchDevices(ctx, agentv1.NewDeviceServiceClient(conn)) })
+	if !l.pool.cfg.GroupsOnly {
+		g.Go(func() error { return l.watchDevices(ctx, agentv1.NewDeviceServiceClient(conn)) })
+	}
 	g.Go(func() error { return l.watchGroups(ctx, agentv1.NewVolumeGroupServiceClient(conn)) })
 	return g.Wait()
 }
@@ -91,7 +93,7 @@ func (l *link) watchGroups(ctx context.Context, c agentv1.VolumeGroupServiceClie
 // take takes in what was reported of the groups. The caller holds the lock.
 func (l *link) take(n *decide.Node, r *agentv1.WatchVolumeGroupsResponse) {
 	groups, unknown := groupsOf(r.GetGroups()), unknownOf(r.GetUnknown())
-	l.cannotReport = r.GetError()
+	n.Hiding, l.cannotReport = r.GetHidingDevices(), r.GetError()
 	if len(unknown) > 0 {
 		// It is said of each group whether it is known.
 		l.cannotReport = ""

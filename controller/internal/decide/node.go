@@ -43,6 +43,9 @@ type Node struct {
 	Groups []Group
 	// Unknown are the groups that may carry our tag and that LVM cannot report. Those that it reported before are among Groups too.
 	Unknown []UnknownGroup
+	// Hiding are the paths of devices that may carry a part of a group that is not among Groups, as the agent says. It is all that is known
+	// of devices where Devices are not watched.
+	Hiding []string
 	// Observed is when the newest report came; zero when none ever did.
 	Observed time.Time
 }

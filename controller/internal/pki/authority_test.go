@@ -73,24 +73,26 @@ func TestSignAgent_neverOutlivesTheCA(t *testing.T) {
 
 func TestSignClient(t *testing.T) {
 	a := authorityAt(t, start)
-	c, err := a.SignClient(start)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pair, err := tls.X509KeyPair(c.Certificate, c.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if pair.Leaf.Subject.CommonName != v1alpha1.ControllerCommonName {
-		t.Errorf("common name %q", pair.Leaf.Subject.CommonName)
-	}
-	opts := x509.VerifyOptions{Roots: a.Pool(), CurrentTime: start, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-	if _, err := pair.Leaf.Verify(opts); err != nil {
-		t.Error(err)
-	}
-	opts.KeyUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	if _, err := pair.Leaf.Verify(opts); err == nil {
-		t.Error("the client certificate serves")
+	for _, name := range []string{v1alpha1.ControllerCommonName, v1alpha1.CSICommonName} {
+		c, err := a.SignClient(name, start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair, err := tls.X509KeyPair(c.Certificate, c.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pair.Leaf.Subject.CommonName != name {
+			t.Errorf("common name %q, want %q", pair.Leaf.Subject.CommonName, name)
+		}
+		opts := x509.VerifyOptions{Roots: a.Pool(), CurrentTime: start, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+		if _, err := pair.Leaf.Verify(opts); err != nil {
+			t.Error(err)
+		}
+		opts.KeyUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+		if _, err := pair.Leaf.Verify(opts); err == nil {
+			t.Error("the client certificate serves")
+		}
 	}
 }
 

@@ -20,7 +20,8 @@ const (
 	borrowRetry = time.Second
 )
 
-// Borrower uses the client certificate that a Keeper publishes. It only reads, and never sees the key of the CA.
+// Borrower uses the client certificate that a Keeper publishes for the CSI drivers. It only reads, and never sees the key of the CA, nor that
+// of the controller.
 type Borrower struct {
 	// Client reads the Secret. It should not cache it.
 	Client client.Reader
@@ -73,19 +74,19 @@ func (b *Borrower) Start(ctx context.Context) error {
 // Borrow does once what Start does again and again. What was there before stays when it fails.
 func (b *Borrower) Borrow(ctx context.Context) error {
 	secret := &corev1.Secret{}
-	if err := b.Client.Get(ctx, types.NamespacedName{Namespace: b.Namespace, Name: SecretClient}, secret); err != nil {
-		return fmt.Errorf("get secret %s: %w", SecretClient, err)
+	if err := b.Client.Get(ctx, types.NamespacedName{Namespace: b.Namespace, Name: SecretCSI}, secret); err != nil {
+		return fmt.Errorf("get secret %s: %w", SecretCSI, err)
 	}
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
-		return fmt.Errorf("secret %s: client certificate: %w", SecretClient, err)
+		return fmt.Errorf("secret %s: client certificate: %w", SecretCSI, err)
 	}
 	trusted, err := parseCertificates(secret.Data[keyBundle])
 	if err != nil {
-		return fmt.Errorf("secret %s: trusted certificates: %w", SecretClient, err)
+		return fmt.Errorf("secret %s: trusted certificates: %w", SecretCSI, err)
 	}
 	if len(trusted) == 0 {
-		return fmt.Errorf("secret %s: no certificate is trusted", SecretClient)
+		return fmt.Errorf("secret %s: no certificate is trusted", SecretCSI)
 	}
 	roots := x509.NewCertPool()
 	for _, c := range trusted {

@@ -23,7 +23,7 @@ type oneSecret struct {
 }
 
 func (s *oneSecret) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
-	if s.data == nil || key.Name != SecretClient || key.Namespace != "ns" {
+	if s.data == nil || key.Name != SecretCSI || key.Namespace != "ns" {
 		return apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, key.Name)
 	}
 	o.(*corev1.Secret).Data = s.data
@@ -61,7 +61,7 @@ func borrow(t *testing.T, b *Borrower, secret *oneSecret, now time.Time) *x509.C
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := a.SignClient(now)
+	own, err := a.SignClient(v1alpha1.CSICommonName, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func borrow(t *testing.T, b *Borrower, secret *oneSecret, now time.Time) *x509.C
 	_, err = leaf.Verify(x509.VerifyOptions{
 		Roots: cfg.RootCAs, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
-	if err != nil || leaf.Subject.CommonName != v1alpha1.ControllerCommonName || cfg.ServerName != "node-1" {
+	if err != nil || leaf.Subject.CommonName != v1alpha1.CSICommonName || cfg.ServerName != "node-1" {
 		t.Errorf("certificate of %s for server %s: %v", leaf.Subject.CommonName, cfg.ServerName, err)
 	}
 	return leaf

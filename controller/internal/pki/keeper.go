@@ -1,11 +1,13 @@
 package pki
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
 // Names of the Secrets.
@@ -22,7 +26,12 @@ const (
 	SecretCA = "quarry-ca"
 	// SecretClient holds a copy of the controller's client certificate, for people who look into an agent.
 	SecretClient = "quarry-controller-client"
+	// SecretCSI holds the client certificate of the CSI drivers' controllers.
+	SecretCSI = "quarry-csi-client"
 )
+
+// identities are the client certificates that the keeper keeps: the common name, by the Secret that holds it.
+var identities = map[string]string{SecretClient: v1alpha1.ControllerCommonName, SecretCSI: v1alpha1.CSICommonName}
 
 // keepEvery is how often the keeper looks whether anything must be renewed.
 const keepEvery = time.Hour
@@ -30,7 +39,7 @@ const keepEvery = time.Hour
 // ErrNotReady means that the CA has not been loaded yet.
 var ErrNotReady = errors.New("certificate authority is not loaded yet")
 
-// Keeper loads the CA or makes it, rotates it, and keeps the controller's client certificate fresh.
+// Keeper loads the CA or makes it, rotates it, and keeps the client certificates of controller and CSI drivers fresh.
 type Keeper struct {
 	// Client reads and writes the Secrets. It should not cache them.
 	Client client.Client
@@ -41,8 +50,9 @@ type Keeper struct {
 
 	mu        sync.RWMutex
 	authority *Authority
-	client    Client
-	pair      tls.Certificate
+	// clients are the client certificates, by the Secret that holds a copy. They are replaced, never changed.
+	clients map[string]Client
+	pair    tls.Certificate
 }
 
 // Authority returns the CA.
@@ -103,23 +113,42 @@ func (k *Keeper) Keep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := k.Now()
-	k.mu.RLock()
-	own, fresh := k.client, k.authority != nil && k.authority.Current.Certificate.Equal(authority.Current.Certificate)
-	k.mu.RUnlock()
-	if !fresh || renewAt(own).Before(now) {
-		if own, err = authority.SignClient(now); err != nil {
-			return err
-		}
+	clients, err := k.renew(authority)
+	if err != nil {
+		return err
 	}
-	pair, err := tls.X509KeyPair(own.Certificate, own.Key)
+	pair, err := tls.X509KeyPair(clients[SecretClient].Certificate, clients[SecretClient].Key)
 	if err != nil {
 		return fmt.Errorf("load client certificate: %w", err)
 	}
 	k.mu.Lock()
-	k.authority, k.client, k.pair = &authority, own, pair
+	k.authority, k.clients, k.pair = &authority, clients, pair
 	k.mu.Unlock()
-	return k.publish(ctx, own, authority)
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(clients)) {
+		errs = append(errs, k.publish(ctx, name, clients[name], authority))
+	}
+	return errors.Join(errs...)
+}
+
+// renew returns the client certificates, new ones where it is time or where another CA signs.
+func (k *Keeper) renew(authority Authority) (map[string]Client, error) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	now := k.Now()
+	same := k.authority != nil && k.authority.Current.Certificate.Equal(authority.Current.Certificate)
+	clients := map[string]Client{}
+	for name, commonName := range identities {
+		own := k.clients[name]
+		if !same || renewAt(own).Before(now) {
+			var err error
+			if own, err = authority.SignClient(commonName, now); err != nil {
+				return nil, err
+			}
+		}
+		clients[name] = own
+	}
+	return clients, nil
 }
 
 // renewAt is when two thirds of a certificate's life are over.
@@ -176,25 +205,25 @@ func (k *Keeper) create(ctx context.Context) (Authority, error) {
 	return authority, nil
 }
 
-// publish keeps the copy of the client certificate up to date.
-func (k *Keeper) publish(ctx context.Context, own Client, a Authority) error {
+// publish keeps the copy of a client certificate up to date.
+func (k *Keeper) publish(ctx context.Context, name string, own Client, a Authority) error {
 	data := map[string][]byte{
 		corev1.TLSCertKey: own.Certificate, corev1.TLSPrivateKeyKey: own.Key, keyBundle: a.Bundle(),
 	}
 	secret := &corev1.Secret{}
-	err := k.Client.Get(ctx, types.NamespacedName{Namespace: k.Namespace, Name: SecretClient}, secret)
+	err := k.Client.Get(ctx, types.NamespacedName{Namespace: k.Namespace, Name: name}, secret)
 	switch {
 	case apierrors.IsNotFound(err):
 		secret = &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: SecretClient}, Type: corev1.SecretTypeTLS, Data: data,
+			ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: name}, Type: corev1.SecretTypeTLS, Data: data,
 		}
 		err = k.Client.Create(ctx, secret)
-	case err == nil && !maps.EqualFunc(secret.Data, data, func(a, b []byte) bool { return string(a) == string(b) }):
+	case err == nil && !maps.EqualFunc(secret.Data, data, bytes.Equal):
 		secret.Data = data
 		err = k.Client.Update(ctx, secret)
 	}
 	if err != nil {
-		return fmt.Errorf("write secret %s: %w", SecretClient, err)
+		return fmt.Errorf("write secret %s: %w", name, err)
 	}
 	return nil
 }

@@ -9,11 +9,9 @@ import (
 	"crypto/x509/pkix"
 	"fmt"
 	"time"
-
-	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// leafValidity is how long certificates of agents and of the controller are valid.
+// leafValidity is how long certificates of agents and of their clients are valid.
 const leafValidity = 7 * 24 * time.Hour
 
 // SignAgent signs a request that Policy.Decide found good. It returns the certificate and all trusted CA certificates as PEM:
@@ -42,19 +40,19 @@ type Client struct {
 	NotAfter         time.Time
 }
 
-// SignClient makes the controller's own certificate.
-func (a Authority) SignClient(now time.Time) (Client, error) {
+// SignClient makes a client certificate with a common name that agents know.
+func (a Authority) SignClient(commonName string, now time.Time) (Client, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return Client{}, fmt.Errorf("generate key of controller: %w", err)
+		return Client{}, fmt.Errorf("generate key of %s: %w", commonName, err)
 	}
 	der, err := a.sign(&x509.Certificate{
-		Subject:     pkix.Name{CommonName: v1alpha1.ControllerCommonName},
+		Subject:     pkix.Name{CommonName: commonName},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, key.Public(), leafValidity, now)
 	if err != nil {
-		return Client{}, fmt.Errorf("sign certificate of controller: %w", err)
+		return Client{}, fmt.Errorf("sign certificate of %s: %w", commonName, err)
 	}
 	keyPEM, err := encodeKey(key)
 	if err != nil {
@@ -62,7 +60,7 @@ func (a Authority) SignClient(now time.Time) (Client, error) {
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
-		return Client{}, fmt.Errorf("parse certificate of controller: %w", err)
+		return Client{}, fmt.Errorf("parse certificate of %s: %w", commonName, err)
 	}
 	return Client{Certificate: encodeCertificate(der), Key: keyPEM, NotBefore: cert.NotBefore, NotAfter: cert.NotAfter}, nil
 }

@@ -40,7 +40,7 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 		return fmt.Errorf("make client: %w", err)
 	}
 	borrower := &pki.Borrower{Client: direct, Namespace: cfg.Namespace}
-	pool := agents.New(ctx, agents.Config{TLS: borrower.ClientConfig, Log: mgr.GetLogger().WithName("agents")})
+	pool := agents.New(ctx, agents.Config{TLS: borrower.ClientConfig, GroupsOnly: true, Log: mgr.GetLogger().WithName("agents")})
 	defer pool.Close()
 	addresses := &frame.Addresses{Reader: mgr.GetClient(), Book: pool, Namespace: cfg.Namespace, Port: cfg.AgentPort}
 	if err := addresses.SetupWithManager(ctx, mgr); err != nil {

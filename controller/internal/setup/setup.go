@@ -38,7 +38,7 @@ import (
 )
 
 // +kubebuilder:rbac:groups="",namespace=quarry-system,resources=secrets,verbs=create
-// +kubebuilder:rbac:groups="",namespace=quarry-system,resources=secrets,resourceNames=quarry-ca;quarry-controller-client,verbs=get;update
+// +kubebuilder:rbac:groups="",namespace=quarry-system,resources=secrets,resourceNames=quarry-ca;quarry-controller-client;quarry-csi-client,verbs=get;update
 // +kubebuilder:rbac:groups="",namespace=quarry-system,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=quarry-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=quarry-system,resources=leases,resourceNames=quarry-controller,verbs=get;update

@@ -16,6 +16,7 @@ const (
 	SignerAgent           = quarry.SignerAgent
 	AgentCommonNamePrefix = quarry.AgentCommonNamePrefix
 	ControllerCommonName  = quarry.ControllerCommonName
+	CSICommonName         = quarry.CSICommonName
 )
 
 // Finalizers.

@@ -36,7 +36,7 @@ const (
 type LogicalVolumeServiceClient interface {
 	// ListLogicalVolumes observes the volumes, thin pools and snapshots of the groups that carry our tag.
 	//
-	// Effect: none. Idempotent. Who may call: the controller.
+	// Effect: none. Idempotent. Who may call: the controller and the CSI controller.
 	//
 	// | code        | caller's action                              |
 	// |-------------|----------------------------------------------|
@@ -167,7 +167,7 @@ func (c *logicalVolumeServiceClient) EnsureThinPool(ctx context.Context, in *Ens
 type LogicalVolumeServiceServer interface {
 	// ListLogicalVolumes observes the volumes, thin pools and snapshots of the groups that carry our tag.
 	//
-	// Effect: none. Idempotent. Who may call: the controller.
+	// Effect: none. Idempotent. Who may call: the controller and the CSI controller.
 	//
 	// | code        | caller's action                              |
 	// |-------------|----------------------------------------------|

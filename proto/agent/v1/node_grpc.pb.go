@@ -30,7 +30,7 @@ const (
 type NodeServiceClient interface {
 	// GetNode describes the node and the agent.
 	//
-	// Effect: none. Idempotent. Who may call: the controller.
+	// Effect: none. Idempotent. Who may call: the controller and the CSI controller.
 	//
 	// | code              | caller's action                     |
 	// |-------------------|-------------------------------------|
@@ -65,7 +65,7 @@ func (c *nodeServiceClient) GetNode(ctx context.Context, in *GetNodeRequest, opt
 type NodeServiceServer interface {
 	// GetNode describes the node and the agent.
 	//
-	// Effect: none. Idempotent. Who may call: the controller.
+	// Effect: none. Idempotent. Who may call: the controller and the CSI controller.
 	//
 	// | code              | caller's action                     |
 	// |-------------------|-------------------------------------|

@@ -89,7 +89,7 @@ type SharedDirectoryServiceClient interface {
 	RemoveDirectory(ctx context.Context, in *RemoveDirectoryRequest, opts ...grpc.CallOption) (*RemoveDirectoryResponse, error)
 	// ListDirectories reads the records of an owner's volumes, ordered by name. Nothing is compared with what exists.
 	//
-	// Effect: none. Idempotent. Who may call: the controller. A page token is good for as long as the owner is.
+	// Effect: none. Idempotent. Who may call: the controller and the CSI controller. A page token is good for as long as the owner is.
 	//
 	// | code                | caller's action                                                          |
 	// |---------------------|--------------------------------------------------------------------------|
@@ -211,7 +211,7 @@ type SharedDirectoryServiceServer interface {
 	RemoveDirectory(context.Context, *RemoveDirectoryRequest) (*RemoveDirectoryResponse, error)
 	// ListDirectories reads the records of an owner's volumes, ordered by name. Nothing is compared with what exists.
 	//
-	// Effect: none. Idempotent. Who may call: the controller. A page token is good for as long as the owner is.
+	// Effect: none. Idempotent. Who may call: the controller and the CSI controller. A page token is good for as long as the owner is.
 	//
 	// | code                | caller's action                                                          |
 	// |---------------------|--------------------------------------------------------------------------|

@@ -146,7 +146,10 @@ type WatchVolumeGroupsResponse struct {
 	// sent last may still hold: agents that do not send unknown mean that.
 	Error string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
 	// The groups that may be ours and that LVM could not report. All others are known: one that is neither here nor in groups is absent.
-	Unknown       []*UnknownVolumeGroup `protobuf:"bytes,3,rep,name=unknown,proto3" json:"unknown,omitempty"`
+	Unknown []*UnknownVolumeGroup `protobuf:"bytes,3,rep,name=unknown,proto3" json:"unknown,omitempty"`
+	// Stable paths of the devices that may carry a part of a group that is not in groups: they cannot be read, or name a group that is not
+	// reported. While there is one, a group that is not in groups may be there. It tells those that get no list of devices.
+	HidingDevices []string `protobuf:"bytes,4,rep,name=hiding_devices,json=hidingDevices,proto3" json:"hiding_devices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -198,6 +201,13 @@ func (x *WatchVolumeGroupsResponse) GetError() string {
 func (x *WatchVolumeGroupsResponse) GetUnknown() []*UnknownVolumeGroup {
 	if x != nil {
 		return x.Unknown
+	}
+	return nil
+}
+
+func (x *WatchVolumeGroupsResponse) GetHidingDevices() []string {
+	if x != nil {
+		return x.HidingDevices
 	}
 	return nil
 }
@@ -821,11 +831,12 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\x17ListVolumeGroupsRequest\"P\n" +
 	"\x18ListVolumeGroupsResponse\x124\n" +
 	"\x06groups\x18\x01 \x03(\v2\x1c.quarry.agent.v1.VolumeGroupR\x06groups\"\x1a\n" +
-	"\x18WatchVolumeGroupsRequest\"\xa6\x01\n" +
+	"\x18WatchVolumeGroupsRequest\"\xcd\x01\n" +
 	"\x19WatchVolumeGroupsResponse\x124\n" +
 	"\x06groups\x18\x01 \x03(\v2\x1c.quarry.agent.v1.VolumeGroupR\x06groups\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12=\n" +
-	"\aunknown\x18\x03 \x03(\v2#.quarry.agent.v1.UnknownVolumeGroupR\aunknown\"\x86\x01\n" +
+	"\aunknown\x18\x03 \x03(\v2#.quarry.agent.v1.UnknownVolumeGroupR\aunknown\x12%\n" +
+	"\x0ehiding_devices\x18\x04 \x03(\tR\rhidingDevices\"\x86\x01\n" +
 	"\x18EnsureVolumeGroupRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x129\n" +

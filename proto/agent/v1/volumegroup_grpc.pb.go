@@ -45,7 +45,7 @@ type VolumeGroupServiceClient interface {
 	// WatchVolumeGroups sends all groups at once, and again whenever they differ from what was sent last, driven by kernel
 	// uevents and by the agent's own changes. A group that LVM cannot report is sent as unknown, and looked for again from time to time.
 	//
-	// Effect: none. Who may call: the controller. Codes as WatchDevices.
+	// Effect: none. Who may call: the controller and the CSI controller. Codes as WatchDevices.
 	WatchVolumeGroups(ctx context.Context, in *WatchVolumeGroupsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchVolumeGroupsResponse], error)
 	// EnsureVolumeGroup makes the group hold at least the given devices: it prepares each device as a physical volume, creates
 	// the group with the owner's tag or extends it. Devices of the group that are not listed stay in it.
@@ -176,7 +176,7 @@ type VolumeGroupServiceServer interface {
 	// WatchVolumeGroups sends all groups at once, and again whenever they differ from what was sent last, driven by kernel
 	// uevents and by the agent's own changes. A group that LVM cannot report is sent as unknown, and looked for again from time to time.
 	//
-	// Effect: none. Who may call: the controller. Codes as WatchDevices.
+	// Effect: none. Who may call: the controller and the CSI controller. Codes as WatchDevices.
 	WatchVolumeGroups(*WatchVolumeGroupsRequest, grpc.ServerStreamingServer[WatchVolumeGroupsResponse]) error
 	// EnsureVolumeGroup makes the group hold at least the given devices: it prepares each device as a physical volume, creates
 	// the group with the owner's tag or extends it. Devices of the group that are not listed stay in it.

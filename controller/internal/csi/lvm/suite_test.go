@@ -3,6 +3,7 @@ package lvm_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"testing"
 	"time"
 
@@ -72,7 +73,7 @@ func newSuite(t *testing.T, thin bool, hosts ...string) *suite {
 	s := &suite{t: t, thin: thin, agents: map[string]*agenttest.Agent{}, cache: &cache{}}
 	ca := agenttest.NewCA(t)
 	s.pool = agents.New(context.Background(), agents.Config{
-		TLS:   func(node string) (*tls.Config, error) { return ca.ControllerTLS(t, node), nil },
+		TLS: func(node string) (*tls.Config, error) { return ca.CSITLS(t, node), nil }, GroupsOnly: true,
 		Grace: time.Second, Patience: 50 * time.Millisecond, Absence: 50 * time.Millisecond,
 	})
 	t.Cleanup(s.pool.Close)
@@ -114,12 +115,20 @@ func memberOf(host, uuid string) v1alpha1.Member {
 	}
 }
 
+// addPool makes the pool as the controller does: the driver may not.
 func (s *suite) addPool(host string) {
 	s.t.Helper()
-	_, err := s.pool.EnsureThinPool(s.t.Context(), host, decide.ThinPoolSpec{
-		Group: group, Owner: owner, Name: v1alpha1.ThinPoolName, SizeBytes: 50 * gib,
+	controller := agents.New(s.t.Context(), agents.Config{
+		TLS: func(node string) (*tls.Config, error) { return s.agents[host].CA.ControllerTLS(s.t, node), nil },
 	})
-	if err != nil {
+	defer controller.Close()
+	controller.SetAddress(host, s.agents[host].Addr(), "pod-of-"+host)
+	spec := decide.ThinPoolSpec{Group: group, Owner: owner, Name: v1alpha1.ThinPoolName, SizeBytes: 50 * gib}
+	var fault *decide.Fault
+	if _, err := s.pool.EnsureThinPool(s.t.Context(), host, spec); !errors.As(err, &fault) || fault.Kind != decide.FaultDenied {
+		s.t.Errorf("the driver makes a pool: %v", err)
+	}
+	if _, err := controller.EnsureThinPool(s.t.Context(), host, spec); err != nil {
 		s.t.Fatal(err)
 	}
 	s.await("pool of "+host, func() bool { return len(s.pool.Node(host).Groups[0].Pools) == 1 })

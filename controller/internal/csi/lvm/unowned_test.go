@@ -1,7 +1,6 @@
 package lvm_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -59,7 +58,7 @@ func (s *restored) unreadable() {
 	a.AddDisks(diskBytes, "sdc")
 	a.Corrupt("sdc", "content")
 	s.await("the disk", func() bool {
-		return slices.ContainsFunc(s.pool.Node("node-1").Devices, func(d decide.Device) bool { return d.RefusedFor(v1alpha1.RefusalUnreadable) })
+		return len(s.pool.Node("node-1").Hiding) == 1 && len(s.pool.Node("node-1").Devices) == 0
 	})
 }
 

@@ -98,7 +98,7 @@ func TestDeleteVolume_lostMember(t *testing.T) {
 
 	// The driver has just started: it has not heard of the node.
 	young := agents.New(t.Context(), agents.Config{
-		TLS:   func(node string) (*tls.Config, error) { return a.CA.ControllerTLS(t, node), nil },
+		TLS: func(node string) (*tls.Config, error) { return a.CA.CSITLS(t, node), nil }, GroupsOnly: true,
 		Grace: time.Minute, Patience: 50 * time.Millisecond, Absence: 50 * time.Millisecond,
 	})
 	t.Cleanup(young.Close)
@@ -139,12 +139,12 @@ func TestDeleteVolume_lostMember(t *testing.T) {
 	a.Corrupt("sdc", "content")
 	s.await("node-1 reports", func() bool {
 		n := young.Node("node-1")
-		return len(n.Unknown) == 0 && len(n.Groups) == 0 && len(n.Devices) == 1 && n.Devices[0].RefusedFor(v1alpha1.RefusalUnreadable)
+		return len(n.Unknown) == 0 && len(n.Groups) == 0 && slices.Equal(n.Hiding, []string{a.Path("sdc")})
 	})
 	refused("a disk does not answer")
 
 	a.Corrupt("sdc", "")
-	s.await("all is read", func() bool { return !young.Node("node-1").Devices[0].RefusedFor(v1alpha1.RefusalUnreadable) })
+	s.await("all is read", func() bool { return len(young.Node("node-1").Hiding) == 0 })
 	if err := driver.DeleteVolume(t.Context(), id); err != nil {
 		t.Errorf("the group is not there: %v", err)
 	}

@@ -18,6 +18,9 @@ import (
 // spy is the pool of real agents. It writes down which were asked, and can fail in their place.
 type spy struct {
 	*agents.Pool
+	// controller has the rights of the controller.
+	controller *agents.Pool
+
 	mu sync.Mutex
 	// calls are the methods and nodes that were asked.
 	calls []string
@@ -31,21 +34,26 @@ type spy struct {
 func newAgents(t *testing.T, servers *nfs.Servers, nodes []string) *spy {
 	t.Helper()
 	ca := agenttest.NewCA(t)
-	pool := agents.New(context.Background(), agents.Config{
-		TLS:   func(node string) (*tls.Config, error) { return ca.ControllerTLS(t, node), nil },
-		Grace: time.Second, Patience: 50 * time.Millisecond, Absence: 50 * time.Millisecond,
-	})
-	t.Cleanup(pool.Close)
+	connect := func(config func(testing.TB, string) *tls.Config, groupsOnly bool) *agents.Pool {
+		pool := agents.New(context.Background(), agents.Config{
+			TLS: func(node string) (*tls.Config, error) { return config(t, node), nil }, GroupsOnly: groupsOnly,
+			Grace: time.Second, Patience: 50 * time.Millisecond, Absence: 50 * time.Millisecond,
+		})
+		t.Cleanup(pool.Close)
+		return pool
+	}
+	pool, controller := connect(ca.CSITLS, true), connect(ca.ControllerTLS, false)
 	for _, n := range nodes {
 		a := agenttest.New(t, agenttest.Options{NodeName: n, CA: ca, Shares: servers.From(n)})
 		pool.SetAddress(n, a.Addr(), "pod-of-"+n)
+		controller.SetAddress(n, a.Addr(), "pod-of-"+n)
 	}
 	for deadline := time.Now().Add(10 * time.Second); len(pool.Online()) < len(nodes); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the agents do not come up")
 		}
 	}
-	return &spy{Pool: pool, faults: map[string]*decide.Fault{}}
+	return &spy{Pool: pool, controller: controller, faults: map[string]*decide.Fault{}}
 }
 
 // work does what an agent is asked for, unless something is to go wrong.

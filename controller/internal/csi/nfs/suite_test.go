@@ -78,7 +78,7 @@ func newSuite(t *testing.T, nodes ...string) *suite {
 // prepare writes the mark of an owner on the share, as the reconciler of the Nfs does.
 func (s *suite) prepare(uid string) string {
 	s.t.Helper()
-	seen, err := s.agents.GetShare(s.t.Context(), s.agents.Online()[0], sharedvolume.Share{Server: "server", Path: "/export", Owner: uid}, true)
+	seen, err := s.agents.controller.GetShare(s.t.Context(), s.agents.Online()[0], sharedvolume.Share{Server: "server", Path: "/export", Owner: uid}, true)
 	if err != nil || seen.Problem != nil {
 		s.t.Fatalf("%+v, %v", seen, err)
 	}

@@ -96,7 +96,14 @@ func TestHidden(t *testing.T) {
 		node decide.Node
 		gone bool
 	}{
-		"it is reported":         {up("n1", []decide.Group{groupOf("A")}), false},
+		"it is reported": {up("n1", []decide.Group{groupOf("A")}), false},
+		"a disk may hide it, and no device is told": {
+			func() decide.Node {
+				n := up("n1", []decide.Group{groupOf("B")})
+				n.Devices, n.Hiding = nil, []string{"/dev/x"}
+				return n
+			}(), false,
+		},
 		"another is reported":    {up("n1", []decide.Group{groupOf("B")}), true},
 		"the agent connects":     {connecting, false},
 		"the agent is silent":    {away(groupOf("A")), true},
