@@ -89,11 +89,9 @@ func (s *search) node(points []point, p point, pid string) {
 			return
 		}
 	}
-	for _, other := range points {
-		if other.mayHang() && strings.HasPrefix(p.path, strings.TrimSuffix(other.path, "/")+"/") {
-			// The way there leads through a filesystem that may hang. Whoever opens the node is found all the same.
-			return
-		}
+	if behindServer(points, p.path) {
+		// Whoever opens the node is found all the same.
+		return
 	}
 	d, ok, err := s.number(place, false)
 	if err != nil {

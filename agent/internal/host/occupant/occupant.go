@@ -1,5 +1,5 @@
-// Package occupant finds who uses a disk without a mark on the disk or in sysfs that tells of it: loop devices on top of it, its device
-// node mounted somewhere, and processes that have it open. It opens no disk, follows nothing into a filesystem that may hang, and knows
+// Package occupant finds who uses a disk without a mark on the disk or in sysfs that tells of it: loop devices on top of it, targets of
+// the kernel that export it, its device node mounted somewhere, and processes that have it open. It opens no disk, follows nothing into a filesystem that may hang, and knows
 // nothing about what a use means.
 package occupant
 
@@ -149,6 +149,7 @@ func (s *search) run(ctx context.Context, disks []Device) {
 		s.target(d, n)
 	}
 	s.loops(ctx)
+	s.exports(ctx)
 	s.processes(ctx)
 	if err := ctx.Err(); err != nil {
 		s.fail(err)

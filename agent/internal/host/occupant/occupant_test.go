@@ -126,6 +126,17 @@ func (h *host) openAs(pid, fd, target string, mount, flags int) {
 	h.write("proc/"+pid+"/fdinfo/"+fd, fmt.Sprintf("pos:\t0\nflags:\t0%o\nmnt_id:\t%d\nino:\t5\n", flags, mount))
 }
 
+// target lets a target of the kernel show something below configfs: a directory, if the file ends in a slash.
+func (h *host) target(file, text string) {
+	h.remove("proc/1/root")
+	h.link("proc/1/root", filepath.Join(h.root, "host"))
+	h.write("proc/1/mountinfo", table+"70 1 0:23 / /sys/kernel/config rw - configfs configfs rw\n")
+	if path, dir := strings.CutSuffix(file, "/"); dir {
+		file, text = path+"/x", ""
+	}
+	h.write("host/sys/kernel/config/"+file, text+"\n")
+}
+
 // loop sets loop3 up.
 func (h *host) loop(d Device) {
 	h.write("sys/class/block/loop3/loop/backing_file", "/x\n")
@@ -266,11 +277,74 @@ func TestFind(t *testing.T) {
 			change: func(h *host) { h.write("sys/dev/block/8:0/sda1/dev", "x") },
 			err:    "partition sda1: ",
 		},
+		"exported by the NVMe target": {
+			change: func(h *host) { h.target("nvmet/subsystems/nqn.x/namespaces/1/device_path", "/dev/disk/by-id/a") },
+			want:   []string{"the kernel's NVMe target (subsystem nqn.x, namespace 1)"},
+		},
+		"a partition exported by the SCSI target": {
+			change: func(h *host) { h.target("target/core/iblock_0/disk/udev_path", "/dev/sda1") },
+			want:   []string{"the kernel's SCSI target (backstore iblock_0/disk)"},
+		},
+		"exported by a node elsewhere": {
+			change: func(h *host) {
+				h.target("target/core/iblock_0/disk/udev_path", "/srv/node")
+				h.nodes["/proc/1/root/srv/node"] = sda
+			},
+			want: []string{"the kernel's SCSI target (backstore iblock_0/disk)"},
+		},
+		"a file is exported": {
+			change: func(h *host) {
+				h.target("nvmet/subsystems/nqn.x/namespaces/1/device_path", "/srv/image")
+				h.target("target/core/fileio_0/f/udev_path", "/mnt/share/image")
+			},
+		},
+		"a target without a disk": {
+			change: func(h *host) {
+				h.target("nvmet/subsystems/nqn.x/namespaces/1/device_path", "(null)")
+				h.target("target/core/iblock_0/disk/udev_path", "")
+				h.target("target/core/iblock_0/hba_info", "HBA")
+				h.target("target/core/alua/lu_gps/default", "")
+			},
+		},
+		"a target whose disk is gone": {
+			change: func(h *host) {
+				h.target("nvmet/subsystems/nqn.x/namespaces/1/device_path", "/dev/gone")
+				number := h.finder.number
+				h.finder.number = func(path string, follow bool) (Device, bool, error) {
+					if strings.HasSuffix(path, "/dev/gone") {
+						return Device{}, false, unix.ENOENT
+					}
+					return number(path, follow)
+				}
+			},
+		},
+		"a target whose disk cannot be looked at": {
+			change: func(h *host) {
+				h.target("target/core/iblock_0/disk/udev_path", "/dev/broken")
+				h.finder.number = func(string, bool) (Device, bool, error) { return Device{}, false, unix.EIO }
+			},
+			err: "/dev/broken, which the kernel's SCSI target (backstore iblock_0/disk) exports: input/output error",
+		},
+		"a target that does not show its disks": {
+			change: func(h *host) { h.target("nvmet/subsystems/nqn.x/namespaces/1/device_path/", "") },
+			err:    "targets: read ",
+		},
+		"what looks like a target where configfs is not mounted": {
+			change: func(h *host) {
+				h.target("nvmet/subsystems/nqn.x/namespaces/1/device_path", "/dev/sda")
+				h.write("proc/1/mountinfo", table)
+			},
+		},
+		"mounts of the host that cannot be read": {
+			change: func(h *host) { h.write("proc/1/mountinfo", "70") },
+			err:    `targets: `,
+		},
 		"no processes": {change: func(h *host) { h.remove("proc"); h.write("proc/cmdline", "") }, err: "shows none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)
 			h.nodes["/dev/sda"], h.nodes["/dev/sda1"], h.nodes["/data/disk"], h.nodes["/sda (deleted)"] = sda, sda1, sda, sda
+			h.nodes["/dev/disk/by-id/a"] = sda
 			tt.change(h)
 			got, err := h.finder.Find(t.Context(), []Device{sdb, sda})
 			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
