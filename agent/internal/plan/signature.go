@@ -35,7 +35,7 @@ var signatureReasons = map[string]string{
 
 	"ext2": refusal.Filesystem, "ext3": refusal.Filesystem, "ext4": refusal.Filesystem,
 	"ext4dev": refusal.Filesystem, "jbd": refusal.Filesystem, "xfs": refusal.Filesystem,
-	"xfs_external_log": refusal.Filesystem, "btrfs": refusal.Filesystem, "vfat": refusal.Filesystem,
+	"xfs_external_log": refusal.Filesystem, "btrfs": refusal.Filesystem, "vfat": refusal.Filesystem, "ReFS": refusal.Filesystem,
 	"exfat": refusal.Filesystem, "ntfs": refusal.Filesystem, "iso9660": refusal.Filesystem,
 	"udf": refusal.Filesystem, "squashfs": refusal.Filesystem, "squashfs3": refusal.Filesystem,
 	"erofs": refusal.Filesystem, "cramfs": refusal.Filesystem, "romfs": refusal.Filesystem,

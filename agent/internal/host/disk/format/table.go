@@ -79,6 +79,7 @@ var magics = []magic{
 	// Filesystems of others.
 	{kind: "ntfs", at: at3, bytes: "NTFS    "},
 	{kind: "ntfs", at: []int64{-512 + 3}, bytes: "NTFS    "},
+	{kind: "ReFS", at: at3, bytes: "ReFS\x00\x00\x00\x00"},
 	{kind: "exfat", at: []int64{3, 12*512 + 3}, bytes: "EXFAT   "},
 	{kind: "iso9660", at: []int64{32*kib + 1}, bytes: "CD001", label: 39, labelLen: 32},
 	{kind: "iso9660", at: []int64{32*kib + 9}, bytes: "CDROM"},
