@@ -35,7 +35,8 @@ func newServerConfig(cfg config.Config, log logr.Logger) (server.Config, error) 
 	}
 	engine, err := newEngine(cfg, volumes, log)
 	return server.Config{
-		NodeName: cfg.NodeName, Version: version.Version, KernelRelease: release, BootID: bootID, Node: engine, LVM: volumes, Log: log,
+		NodeName: cfg.NodeName, Version: version.Version, KernelRelease: release, BootID: bootID, Node: engine, LVM: volumes,
+		Uptime: block.Uptime, Log: log,
 	}, err
 }
 

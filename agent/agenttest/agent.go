@@ -194,7 +194,7 @@ func (a *Agent) start() error {
 	})
 	srv := server.New(server.Config{
 		NodeName: a.opts.NodeName, Version: a.opts.Version, KernelRelease: "6.12.0-fake", BootID: fakeUUID("boot", a.opts.NodeName),
-		Node: engine, LVM: s, Shares: a.opts.Shares, Log: a.opts.Log,
+		Node: engine, LVM: s, Shares: a.opts.Shares, Uptime: a.uptime, Log: a.opts.Log,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &life{cancel: cancel, listener: inner, done: make(chan error, 1)}

@@ -58,6 +58,7 @@ func (h *Host) device(d *disk) plan.Device {
 		Signatures: slices.Clone(d.signatures), HeadTailZero: d.empty(), Version: fmt.Sprint(d.events),
 		PVUUID: d.pv, UdevTags: maps.Clone(d.udev), Unreadable: slices.Clone(d.unreadable),
 	}
+	out.Appeared = new(d.appeared)
 	if d.wipe != nil {
 		mark := *d.wipe
 		out.Wipe = &mark

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/plan"
@@ -25,12 +26,16 @@ type Disk struct {
 	// Type is "disk" when empty.
 	Type, Model, Transport          string
 	Rotational, Removable, ReadOnly bool
+	// Fresh is true for a disk that is plugged in now. The others have been there since the node booted.
+	Fresh bool
 }
 
 const (
 	defaultSize = 100 << 30
 	extentBytes = 4 << 20
 	sectorBytes = 512
+	// upBefore is how long a node has been up when its model is made.
+	upBefore = time.Hour
 )
 
 // disk is the state of one disk, what is written on it included. It keeps its content while it is unplugged.
@@ -38,6 +43,7 @@ type disk struct {
 	Disk
 	number     uint32
 	plugged    bool
+	appeared   time.Duration // after the boot of the node
 	signatures []plan.Signature
 	partitions []string
 	mounts     []string
@@ -57,7 +63,8 @@ type disk struct {
 // Host is a model of a node's disks: what is on them, what LVM makes of them, and what happens to them. All methods are safe for
 // concurrent use. Its changes reach watchers as uevents would.
 type Host struct {
-	node string
+	node   string
+	booted time.Time
 
 	mu       sync.Mutex
 	disks    map[string]*disk
@@ -75,7 +82,7 @@ type Host struct {
 
 func newHost(node, kubelet string) *Host {
 	h := &Host{
-		node: node, disks: map[string]*disk{}, groups: map[string]*group{}, watchers: map[chan struct{}]bool{},
+		node: node, booted: time.Now().Add(-upBefore), disks: map[string]*disk{}, groups: map[string]*group{}, watchers: map[chan struct{}]bool{},
 		faults: faults{gate: closedGate()}, kubelet: kubelet,
 	}
 	h.unmount()
@@ -104,6 +111,9 @@ func (h *Host) AddDisk(d Disk) string {
 	}
 	h.minors++
 	added := &disk{Disk: d, number: h.minors, plugged: true}
+	if d.Fresh {
+		added.appeared = time.Since(h.booted)
+	}
 	h.disks[d.Name] = added
 	h.changed()
 	return added.path()
@@ -122,13 +132,18 @@ func (h *Host) AddDisks(sizeBytes int64, names ...string) []string {
 func (h *Host) Unplug(name string) { h.edit(name, func(d *disk) { d.plugged = false }) }
 
 // Plug brings a disk that was unplugged back.
-func (h *Host) Plug(name string) { h.edit(name, func(d *disk) { d.plugged = true }) }
+func (h *Host) Plug(name string) {
+	h.edit(name, func(d *disk) { d.plugged, d.appeared = true, time.Since(h.booted) })
+}
+
+// uptime is how long ago the node booted.
+func (h *Host) uptime() (time.Duration, error) { return time.Since(h.booted), nil }
 
 // Replace puts another, empty disk with another serial number into the same slot.
 func (h *Host) Replace(name, serial string) {
 	h.edit(name, func(d *disk) {
 		size, number := d.SizeBytes, d.number
-		*d = disk{Disk: Disk{Name: name, SizeBytes: size, Serial: serial, Type: "disk"}, number: number, plugged: true}
+		*d = disk{Disk: Disk{Name: name, SizeBytes: size, Serial: serial, Type: "disk"}, number: number, plugged: true, appeared: time.Since(h.booted)}
 	})
 }
 

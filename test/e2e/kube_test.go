@@ -99,6 +99,8 @@ func newCluster(name string, hosts ...string) *v1alpha1.Cluster {
 	c.Spec.StorageType = v1alpha1.StorageTypeLVM
 	// What leaves is removed at once, unless a test says otherwise.
 	c.Spec.RemovalDelay = &metav1.Duration{}
+	// Tests do not wait for disks to get older.
+	c.Spec.Devices = &v1alpha1.DeviceSelector{MinAge: &metav1.Duration{}}
 	for _, h := range hosts {
 		c.Spec.Hosts = append(c.Spec.Hosts, v1alpha1.HostName(h))
 	}

@@ -16,10 +16,12 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// TestUsedDiskIsNeverTouched plugs every kind of used disk into nodes whose clean disks a Cluster takes without any selector.
+// TestUsedDiskIsNeverTouched plugs every kind of used disk into nodes whose clean disks a Cluster takes without any selector, at any time.
 // Each must be refused with its reason, and not one byte of it may change.
 func TestUsedDiskIsNeverTouched(t *testing.T) {
-	create(t, newCluster("takes-all", nodes...))
+	c := newCluster("takes-all", nodes...)
+	c.Spec.Devices.Hotplug = true
+	create(t, c)
 	waitReady(t, "takes-all", time.Minute)
 
 	kinds := append(slices.Clone(formattedDisks), disksInUse...)

@@ -42,7 +42,7 @@ func meet(b block.Device) *observed {
 		SizeBytes: b.SizeBytes, LogicalSectorBytes: b.LogicalSectorBytes, PhysicalSectorBytes: b.PhysicalSectorBytes,
 		Rotational: b.Rotational, Removable: b.Removable, ReadOnly: b.ReadOnly, Zoned: b.Zoned, Suspended: b.Suspended,
 		Model: b.Model, Serial: b.Serial, WWN: b.WWN, Transport: b.Transport,
-		Holders: b.Holders, Partitions: b.Partitions, UdevTags: b.Udev, Version: b.Version, Unreadable: slices.Clone(b.Unreadable),
+		Holders: b.Holders, Partitions: b.Partitions, UdevTags: b.Udev, Version: b.Version, Appeared: b.Appeared, Unreadable: slices.Clone(b.Unreadable),
 	}}
 }
 

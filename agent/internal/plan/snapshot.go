@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"quarry.storage/quarry/pkg/quarry"
 	"quarry.storage/quarry/pkg/volumeid"
@@ -104,6 +105,8 @@ type Device struct {
 	// Version is another one after every event of the device that the kernel or udev told of. It is for noticing that something
 	// happened to the device, whatever it was.
 	Version string
+	// Appeared is how long after the boot of the node the device appeared; nil when that is not known.
+	Appeared *time.Duration
 	// Wipe is the mark that a wipe in progress leaves on the device; nil when there is none.
 	Wipe *WipeMark
 	// PVUUID is the UUID in the label of the LVM physical volume on it; empty when it is none.

@@ -27,6 +27,9 @@ func toDevice(s plan.Snapshot, d plan.Device, p plan.Policy) *agentv1.Device {
 		Digest: plan.Digest(d), PvUuid: d.PVUUID, VolumeGroup: d.Group, OwnerUid: d.OwnerUID,
 		Wipeable: plan.Wipeable(s, d, p),
 	}
+	if d.Appeared != nil {
+		out.AppearedMillis = new(d.Appeared.Milliseconds())
+	}
 	for _, sig := range d.Signatures {
 		out.Signatures = append(out.Signatures, &agentv1.Signature{
 			Type: sig.Type, OffsetBytes: sig.Offset, Uuid: sig.UUID, Label: sig.Label,

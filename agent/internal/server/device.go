@@ -23,17 +23,34 @@ func (s *deviceService) ListDevices(ctx context.Context, _ *agentv1.ListDevicesR
 	if err != nil {
 		return nil, err
 	}
-	return &agentv1.ListDevicesResponse{Devices: toDevices(seen, s.node.Policy())}, nil
+	return &agentv1.ListDevicesResponse{Devices: toDevices(seen, s.node.Policy()), UptimeMillis: s.uptime()}, nil
 }
 
 // WatchDevices sends all devices at once and after every change.
 func (s *deviceService) WatchDevices(
 	_ *agentv1.WatchDevicesRequest, stream grpc.ServerStreamingServer[agentv1.WatchDevicesResponse],
 ) error {
-	out := onlyChanges[*agentv1.WatchDevicesResponse]{send: stream.Send}
+	out := onlyChanges[*agentv1.WatchDevicesResponse]{send: func(m *agentv1.WatchDevicesResponse) error {
+		// It is another one all the time, and so no part of what is compared.
+		m.UptimeMillis = s.uptime()
+		return stream.Send(m)
+	}}
 	return s.node.Follow(stream.Context(), func(v node.View) error {
 		return out.pass(&agentv1.WatchDevicesResponse{Devices: toDevices(v.Snapshot, s.node.Policy())})
 	})
+}
+
+// uptime is how long ago the node booted, in milliseconds; 0 when that is not known.
+func (s *Server) uptime() int64 {
+	if s.cfg.Uptime == nil {
+		return 0
+	}
+	up, err := s.cfg.Uptime()
+	if err != nil {
+		s.cfg.Log.Error(err, "Uptime is not known")
+		return 0
+	}
+	return up.Milliseconds()
 }
 
 // WipeDevice makes one device clean.

@@ -41,6 +41,8 @@ type Config struct {
 	LVM  LVM
 	// Shares works on NFS shares; the service is not served when it is nil.
 	Shares SharedDirectories
+	// Uptime tells how long ago the node booted, on the clock of plan.Device.Appeared; nobody is told when it is nil.
+	Uptime func() (time.Duration, error)
 	Log    logr.Logger
 	// Registry takes the metrics; they are not kept when it is nil.
 	Registry prometheus.Registerer

@@ -1,23 +1,37 @@
 package agents
 
 import (
+	"time"
+
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
-func devicesOf(in []*agentv1.Device) []decide.Device {
+// devicesOf converts a report that came now, from a node that booted the given time ago; 0 when its agent does not tell.
+func devicesOf(in []*agentv1.Device, now time.Time, uptimeMillis int64) []decide.Device {
 	out := make([]decide.Device, 0, len(in))
 	for _, d := range in {
-		out = append(out, deviceOf(d))
+		v := deviceOf(d)
+		v.Since = since(d, now, uptimeMillis)
+		out = append(out, v)
 	}
 	return out
+}
+
+// since tells on this clock when a device appeared on the clock of its node. The report was under way for a while, so it may have been there
+// for longer.
+func since(d *agentv1.Device, now time.Time, uptimeMillis int64) time.Time {
+	if uptimeMillis <= 0 || d.AppearedMillis == nil {
+		return time.Time{}
+	}
+	return now.Add(-time.Duration(max(0, uptimeMillis-d.GetAppearedMillis())) * time.Millisecond)
 }
 
 func deviceOf(d *agentv1.Device) decide.Device {
 	v := decide.Device{
 		Path: d.GetPath(), KernelName: d.GetKernelName(), Type: d.GetType(), Links: d.GetLinks(), SizeBytes: d.GetSizeBytes(),
-		Rotational: d.GetRotational(), Model: d.GetModel(), Serial: d.GetSerial(), WWN: d.GetWwn(), Transport: d.GetTransport(),
+		Rotational: d.GetRotational(), LogicalSectorBytes: d.GetLogicalSectorBytes(), Model: d.GetModel(), Serial: d.GetSerial(), WWN: d.GetWwn(), Transport: d.GetTransport(),
 		Digest: d.GetDigest(), PVUUID: d.GetPvUuid(), VolumeGroup: d.GetVolumeGroup(), OwnerUID: d.GetOwnerUid(),
 		Wipeable: d.GetWipeable(),
 	}

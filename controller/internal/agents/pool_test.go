@@ -77,6 +77,56 @@ func TestPool_watches(t *testing.T) {
 	await(t, "the disk shows", func() bool { return len(p.Node("n1").Devices) == 3 })
 }
 
+// TestPool_age: how long a disk has been there is told without anybody's clock, and survives a restart of the agent. A disk that was plugged
+// in again is a new one.
+func TestPool_age(t *testing.T) {
+	a, p := connected(t)
+	age := func(name string) time.Duration {
+		d, ok := p.Node("n1").Device(a.Path(name))
+		if !ok || d.Since.IsZero() {
+			t.Fatalf("no age of %s", name)
+		}
+		return time.Since(d.Since)
+	}
+	if old := age("sda"); old < time.Hour || old > 2*time.Hour {
+		t.Errorf("a disk that was there at boot is %v old", old)
+	}
+	a.AddDisk(agenttest.Disk{Name: "sdc", Fresh: true})
+	await(t, "the disk shows", func() bool { return len(p.Node("n1").Devices) == 3 })
+	if fresh := age("sdc"); fresh < 0 || fresh > time.Minute {
+		t.Errorf("a disk that appeared just now is %v old", fresh)
+	}
+	a.Restart(t)
+	await(t, "the agent is back", func() bool { return p.Node("n1").Up() })
+	if old := age("sda"); old < time.Hour {
+		t.Errorf("after a restart of the agent the disk is %v old", old)
+	}
+	a.Unplug("sda")
+	await(t, "the disk is gone", func() bool { return len(p.Node("n1").Devices) == 2 })
+	a.Plug("sda")
+	await(t, "the disk is back", func() bool { return len(p.Node("n1").Devices) == 3 })
+	if fresh := age("sda"); fresh > time.Minute {
+		t.Errorf("a disk that was plugged in again is %v old", fresh)
+	}
+}
+
+// TestSince_unknown: an agent before this one tells no age.
+func TestSince_unknown(t *testing.T) {
+	at := time.Now()
+	for name, d := range map[string]*agentv1.Device{"no age": {}, "no uptime": {AppearedMillis: new(int64(5))}} {
+		up := int64(1000)
+		if name == "no uptime" {
+			up = 0
+		}
+		if got := since(d, at, up); !got.IsZero() {
+			t.Errorf("%s: since %v", name, got)
+		}
+	}
+	if got := since(&agentv1.Device{AppearedMillis: new(int64(5000))}, at, 1000); !got.Equal(at) {
+		t.Errorf("a device of the future is there since %v", got)
+	}
+}
+
 // withGroups is a connected agent with a group of uid and one of uid-2.
 func withGroups(t *testing.T) (*agenttest.Agent, *Pool) {
 	t.Helper()

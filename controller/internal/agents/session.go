@@ -68,7 +68,7 @@ func (l *link) watchDevices(ctx context.Context, c agentv1.DeviceServiceClient) 
 		if err != nil {
 			return err
 		}
-		devices := devicesOf(r.GetDevices())
+		devices := devicesOf(r.GetDevices(), time.Now(), r.GetUptimeMillis())
 		l.report(ctx, func(n *decide.Node) {
 			n.Devices = devices
 			l.haveDevices = true

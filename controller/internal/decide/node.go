@@ -141,7 +141,9 @@ type Device struct {
 	Links     []string
 	SizeBytes int64
 	// Rotational is true for a spinning disk.
-	Rotational                    bool
+	Rotational bool
+	// LogicalSectorBytes is the size of a logical sector.
+	LogicalSectorBytes            int32
 	Model, Serial, WWN, Transport string
 	// Digest of its identity and content; empty when a fact could not be read.
 	Digest string
@@ -151,6 +153,8 @@ type Device struct {
 	Wipeable bool
 	// PVUUID, VolumeGroup and OwnerUID tell of the LVM physical volume on it.
 	PVUUID, VolumeGroup, OwnerUID string
+	// Since is when the device appeared on the node, on the controller's own clock; zero when its agent does not tell.
+	Since time.Time
 }
 
 // Clean reports whether the device can be taken. Without a digest nothing is known for sure, so it cannot.

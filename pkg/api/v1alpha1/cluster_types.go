@@ -84,7 +84,8 @@ type ClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) <= duration('8760h')",message="removalDelay must be between 0s and 8760h, in h, m, s and ms: 5 days are 120h"
 	RemovalDelay *metav1.Duration `json:"removalDelay,omitempty"`
 
-	// Which devices of the hosts are used. All clean disks when not given, without those over a network and on USB.
+	// Which devices of the hosts are used. When not given, these are all clean disks that a host has when it joins, without those over a
+	// network and on USB. Disks that appear later are taken only if this selects them, or with devices.hotplug.
 	// +optional
 	Devices *DeviceSelector `json:"devices,omitempty"`
 
@@ -160,6 +161,17 @@ type DeviceSelector struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=set
 	Transports []Transport `json:"transports,omitempty"`
+	// Hotplug takes disks that appear, or become clean, after a host has joined, even if nothing above selects them. A host has joined once
+	// its volume group exists. It makes no difference if paths, sizes, rotational, model or transports are given: what they select is taken
+	// whenever it appears.
+	// +optional
+	Hotplug bool `json:"hotplug,omitempty"`
+	// MinAge is how long a disk must have been there before it is taken, counted from the later of the boot of the node and the making of the
+	// device node; 1m when not given. Somebody else may have attached a fresh disk for a purpose of their own. Disks under paths or wipe are
+	// taken at once.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) <= duration('8760h')",message="minAge must be between 0s and 8760h, in h, m, s and ms: 5 days are 120h"
+	MinAge *metav1.Duration `json:"minAge,omitempty"`
 	// Devices that are not clean and may be wiped. Each wipe also waits for the approval of its plan.
 	// +optional
 	// +kubebuilder:validation:MaxItems=256

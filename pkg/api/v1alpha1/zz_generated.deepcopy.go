@@ -261,6 +261,11 @@ func (in *DeviceSelector) DeepCopyInto(out *DeviceSelector) {
 		*out = make([]Transport, len(*in))
 		copy(*out, *in)
 	}
+	if in.MinAge != nil {
+		in, out := &in.MinAge, &out.MinAge
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	if in.Wipe != nil {
 		in, out := &in.Wipe, &out.Wipe
 		*out = make([]WipeConsent, len(*in))

@@ -60,7 +60,9 @@ func (*ListDevicesRequest) Descriptor() ([]byte, []int) {
 type ListDevicesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All block devices, ordered by kernel name.
-	Devices       []*Device `protobuf:"bytes,1,rep,name=devices,proto3" json:"devices,omitempty"`
+	Devices []*Device `protobuf:"bytes,1,rep,name=devices,proto3" json:"devices,omitempty"`
+	// How long ago the node booted, in milliseconds, when the response was sent; 0 when the agent does not tell.
+	UptimeMillis  int64 `protobuf:"varint,2,opt,name=uptime_millis,json=uptimeMillis,proto3" json:"uptime_millis,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -102,6 +104,13 @@ func (x *ListDevicesResponse) GetDevices() []*Device {
 	return nil
 }
 
+func (x *ListDevicesResponse) GetUptimeMillis() int64 {
+	if x != nil {
+		return x.UptimeMillis
+	}
+	return 0
+}
+
 type WatchDevicesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -141,7 +150,10 @@ func (*WatchDevicesRequest) Descriptor() ([]byte, []int) {
 type WatchDevicesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All block devices, ordered by kernel name.
-	Devices       []*Device `protobuf:"bytes,1,rep,name=devices,proto3" json:"devices,omitempty"`
+	Devices []*Device `protobuf:"bytes,1,rep,name=devices,proto3" json:"devices,omitempty"`
+	// How long ago the node booted, in milliseconds, when the message was sent; 0 when the agent does not tell. A message that would differ from
+	// the last one in nothing else is not sent.
+	UptimeMillis  int64 `protobuf:"varint,2,opt,name=uptime_millis,json=uptimeMillis,proto3" json:"uptime_millis,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -181,6 +193,13 @@ func (x *WatchDevicesResponse) GetDevices() []*Device {
 		return x.Devices
 	}
 	return nil
+}
+
+func (x *WatchDevicesResponse) GetUptimeMillis() int64 {
+	if x != nil {
+		return x.UptimeMillis
+	}
+	return 0
 }
 
 type WipeDeviceRequest struct {
@@ -404,9 +423,12 @@ type Device struct {
 	OwnerUid string `protobuf:"bytes,24,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
 	// WipeDevice would make the device clean: all that speaks against it is what is written on it, by somebody who does not use it now. False
 	// for a device that is clean, or that cannot be read whole.
-	Wipeable      bool `protobuf:"varint,25,opt,name=wipeable,proto3" json:"wipeable,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Wipeable bool `protobuf:"varint,25,opt,name=wipeable,proto3" json:"wipeable,omitempty"`
+	// How long after the boot of the node udev saw the device for the first time, in milliseconds: on the clock of uptime_millis, which nobody
+	// sets. Absent when it is not known.
+	AppearedMillis *int64 `protobuf:"varint,26,opt,name=appeared_millis,json=appearedMillis,proto3,oneof" json:"appeared_millis,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Device) Reset() {
@@ -614,6 +636,13 @@ func (x *Device) GetWipeable() bool {
 	return false
 }
 
+func (x *Device) GetAppearedMillis() int64 {
+	if x != nil && x.AppearedMillis != nil {
+		return *x.AppearedMillis
+	}
+	return 0
+}
+
 // Signature is one mark found on a device.
 type Signature struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -746,12 +775,14 @@ var File_agent_v1_device_proto protoreflect.FileDescriptor
 const file_agent_v1_device_proto_rawDesc = "" +
 	"\n" +
 	"\x15agent/v1/device.proto\x12\x0fquarry.agent.v1\"\x14\n" +
-	"\x12ListDevicesRequest\"H\n" +
+	"\x12ListDevicesRequest\"m\n" +
 	"\x13ListDevicesResponse\x121\n" +
-	"\adevices\x18\x01 \x03(\v2\x17.quarry.agent.v1.DeviceR\adevices\"\x15\n" +
-	"\x13WatchDevicesRequest\"I\n" +
+	"\adevices\x18\x01 \x03(\v2\x17.quarry.agent.v1.DeviceR\adevices\x12#\n" +
+	"\ruptime_millis\x18\x02 \x01(\x03R\fuptimeMillis\"\x15\n" +
+	"\x13WatchDevicesRequest\"n\n" +
 	"\x14WatchDevicesResponse\x121\n" +
-	"\adevices\x18\x01 \x03(\v2\x17.quarry.agent.v1.DeviceR\adevices\"L\n" +
+	"\adevices\x18\x01 \x03(\v2\x17.quarry.agent.v1.DeviceR\adevices\x12#\n" +
+	"\ruptime_millis\x18\x02 \x01(\x03R\fuptimeMillis\"L\n" +
 	"\x11WipeDeviceRequest\x127\n" +
 	"\x06device\x18\x01 \x01(\v2\x1f.quarry.agent.v1.DeviceIdentityR\x06device\"E\n" +
 	"\x12WipeDeviceResponse\x12/\n" +
@@ -762,7 +793,7 @@ const file_agent_v1_device_proto_rawDesc = "" +
 	"\x06serial\x18\x03 \x01(\tR\x06serial\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x04 \x01(\x03R\tsizeBytes\x12\x16\n" +
-	"\x06digest\x18\x05 \x01(\tR\x06digest\"\x9b\x06\n" +
+	"\x06digest\x18\x05 \x01(\tR\x06digest\"\xdd\x06\n" +
 	"\x06Device\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1f\n" +
 	"\vkernel_name\x18\x02 \x01(\tR\n" +
@@ -797,7 +828,9 @@ const file_agent_v1_device_proto_rawDesc = "" +
 	"\apv_uuid\x18\x16 \x01(\tR\x06pvUuid\x12!\n" +
 	"\fvolume_group\x18\x17 \x01(\tR\vvolumeGroup\x12\x1b\n" +
 	"\towner_uid\x18\x18 \x01(\tR\bownerUid\x12\x1a\n" +
-	"\bwipeable\x18\x19 \x01(\bR\bwipeable\"l\n" +
+	"\bwipeable\x18\x19 \x01(\bR\bwipeable\x12,\n" +
+	"\x0fappeared_millis\x18\x1a \x01(\x03H\x00R\x0eappearedMillis\x88\x01\x01B\x12\n" +
+	"\x10_appeared_millis\"l\n" +
 	"\tSignature\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12!\n" +
 	"\foffset_bytes\x18\x02 \x01(\x03R\voffsetBytes\x12\x12\n" +
@@ -862,6 +895,7 @@ func file_agent_v1_device_proto_init() {
 	if File_agent_v1_device_proto != nil {
 		return
 	}
+	file_agent_v1_device_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

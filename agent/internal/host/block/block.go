@@ -12,6 +12,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Config says where to read. Empty fields mean the host's own directories.
@@ -61,6 +64,8 @@ type Device struct {
 	Udev map[string]string
 	// Pending is true while udev has not finished with the device; its record is among the unreadable facts then.
 	Pending bool
+	// Appeared is how long after the boot udev saw the device for the first time, on the clock of Uptime; nil when that is not known.
+	Appeared *time.Duration
 	// Version is another one after every event of the device that the kernel or udev told of.
 	Version string
 	// Unreadable names the facts that could not be read, with the error.
@@ -87,6 +92,15 @@ func New(cfg Config) *Host {
 		udev:        cmp.Or(cfg.Udev, "/run/udev"),
 		withoutUdev: cfg.WithoutUdev,
 	}
+}
+
+// Uptime returns how long ago the host booted, on the clock that udev uses: the time that it was suspended does not count, and nobody sets it.
+func Uptime() (time.Duration, error) {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return 0, fmt.Errorf("uptime: %w", err)
+	}
+	return time.Duration(now.Nano()), nil
 }
 
 // List reads all block devices, ordered by kernel name. A device that vanishes meanwhile is left out.
@@ -179,7 +193,7 @@ func (h *Host) node(d *Device, s *sysfs) {
 	if err != nil {
 		d.fail("udev", err)
 	}
-	s.env = rec.env
+	s.env, d.Appeared = rec.env, rec.appeared
 	slices.Sort(d.Links)
 	d.Path = best(d.Links, h.dev, d.Node)
 }

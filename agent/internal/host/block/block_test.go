@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -37,12 +38,13 @@ func TestList_disk(t *testing.T) {
 			SizeBytes: 1 << 30, LogicalSectorBytes: 512, PhysicalSectorBytes: 4096, Rotational: true,
 			Model: "GOOD DISK", Serial: "S1", WWN: "0x5000c500a1b2c3d4", Transport: "sata",
 			Holders: []string{"dm-0", "md0"}, Partitions: []string{"sda1"}, Udev: map[string]string{"ID_PART_TABLE_TYPE": "gpt"},
+			Appeared: new(1234 * time.Microsecond),
 		},
 		"sda1": {
 			Name: "sda1", Node: dev + "/sda1", Path: dev + "/disk/by-id/ata-DISK_S1-part1", Type: "partition", Major: 8, Minor: 1,
 			Links: []string{dev + "/disk/by-id/ata-DISK_S1-part1"}, SizeBytes: 1 << 20, LogicalSectorBytes: 512,
 			PhysicalSectorBytes: 4096, Rotational: true, Serial: "S1", Parent: "sda", Holders: []string{"dm-0"},
-			Udev: map[string]string{"ID_FS_TYPE": "ext4"},
+			Udev: map[string]string{"ID_FS_TYPE": "ext4"}, Appeared: new(1234 * time.Microsecond),
 		},
 	}
 	if diff := cmp.Diff(want, got, withoutVersion); diff != "" {
@@ -336,5 +338,28 @@ func TestList_thisHost(t *testing.T) {
 		if len(d.Unreadable) > 0 {
 			t.Logf("%s: %v", d.Name, d.Unreadable)
 		}
+	}
+}
+
+// TestList_appeared: a record that does not say when is one of a device of unknown age, not of an old one.
+func TestList_appeared(t *testing.T) {
+	tr := newTree(t)
+	for i, line := range []string{"I:5000000", "I:", "I:soon", "I:0"} {
+		name := string(rune('a' + i))
+		number := "8:" + string(rune('0'+i))
+		tr.disk("pci0000:00/ata"+name, "sd"+name, number)
+		tr.write("dev/sd"+name, "", "run/udev/data/b"+number, line+"\n")
+	}
+	got := tr.list()
+	if a := got["sda"].Appeared; a == nil || *a != 5*time.Second {
+		t.Errorf("appeared %v", a)
+	}
+	for _, name := range []string{"sdb", "sdc", "sdd"} {
+		if d, ok := got[name]; !ok || d.Appeared != nil {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+	if up, err := Uptime(); err != nil || up <= 0 {
+		t.Errorf("uptime %v, %v", up, err)
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // errNotInDatabase means that udev has not finished with the device: its links and properties are not known yet.
@@ -19,10 +21,12 @@ type record struct {
 	links []string
 	// env are the properties.
 	env map[string]string
+	// appeared is when udev saw the device for the first time, on the clock of Uptime; nil when the record does not say it in a number.
+	appeared *time.Duration
 }
 
 // record reads one device's file. The format is udev's own: one letter, a colon, the value. "I:" is written when udev has
-// finished with the device for the first time.
+// finished with the device for the first time; its value is when udev saw the device first, in microseconds of the monotonic clock.
 func (h *Host) record(major, minor uint32) (record, error) {
 	if h.withoutUdev {
 		return record{}, nil
@@ -44,6 +48,9 @@ func (h *Host) record(major, minor uint32) (record, error) {
 		switch key {
 		case "I":
 			initialized = true
+			if us, err := strconv.ParseInt(value, 10, 64); err == nil && us > 0 {
+				rec.appeared = new(time.Duration(us) * time.Microsecond)
+			}
 		case "S":
 			rec.links = append(rec.links, value)
 		case "E":

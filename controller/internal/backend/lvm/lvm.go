@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,6 +39,8 @@ type Backend struct {
 	Changer Changer
 	// Client reads the snapshots of hosts that were declared lost. It must not read them from a cache that may lag.
 	Client client.Reader
+	// Now returns the time; time.Now when it is nil.
+	Now func() time.Time
 }
 
 // Profile returns what the engine has to know of this backend.
@@ -53,6 +56,10 @@ func (b *Backend) Observe(ctx context.Context, o v1alpha1.Storage, w backend.Wor
 		return nil, fmt.Errorf("observe %s %s: not a Cluster", o.StorageKind(), o.GetName())
 	}
 	seen := lvm.Observation{Cluster: c, World: w, Nodes: map[string]decide.Node{}, Holders: b.Agents.Holders(string(c.UID))}
+	seen.Now = time.Now()
+	if b.Now != nil {
+		seen.Now = b.Now()
+	}
 	for _, name := range hosts(c, w, seen.Holders) {
 		seen.Nodes[name] = b.Agents.Node(name)
 	}

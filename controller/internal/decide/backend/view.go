@@ -69,6 +69,8 @@ type Host struct {
 	Volumes int
 	// Serves is true when the host has, or had when it was last seen, its part of the storage.
 	Serves bool
+	// Wake is when to look again even if nothing happens; 0 leaves that to the engine.
+	Wake time.Duration
 	// Unused is true when nothing was ever made on the host.
 	Unused bool
 }

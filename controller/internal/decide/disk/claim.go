@@ -17,12 +17,14 @@ type Claim struct {
 	Name, UID string
 	// Created is when the Cluster was created.
 	Created time.Time
-	// Selector of the Cluster; nil chooses every clean disk, but for those that are taken only on request.
+	// Selector of the Cluster; nil chooses every clean disk that is there when the host joins, but for those that are taken only on request.
 	Selector *v1alpha1.DeviceSelector
 	// Host that the claim is about.
 	Host string
 	// Idle is true when the Cluster takes nothing new on the host. It keeps what it owns.
 	Idle bool
+	// Joined is true once the host has its group, on record or seen.
+	Joined bool
 }
 
 // Before reports whether the claim wins over another one: the older Cluster wins, then the one with the lesser name.
@@ -67,7 +69,7 @@ func (c Claim) asks(d decide.Device) bool {
 
 // wants reports whether the claim would take a device that nobody owns.
 func (c Claim) wants(d decide.Device) bool {
-	if c.Idle || !c.matches(d) || !c.asks(d) {
+	if c.Idle || !c.matches(d) || !c.asks(d) || c.late(d) {
 		return false
 	}
 	if d.Takeable() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -21,6 +22,8 @@ type Input struct {
 	Node decide.Node
 	// Group of the Cluster on the host; nil when there is none.
 	Group *decide.Group
+	// Now is the time on the clock of decide.Device.Since.
+	Now time.Time
 	// Rivals are the claims of the other Clusters.
 	Rivals []Claim
 	// Retired are the devices of the host that a person gave up.
@@ -49,6 +52,10 @@ type Choice struct {
 	Problems []Refused
 	// Refused are the other devices that the selector would choose if they were clean.
 	Refused []Refused
+	// Passed are clean devices that are not taken, as they are too young, came too late or do not go with the others.
+	Passed []Refused
+	// Wake is when the first of the passed devices is old enough; 0 when none waits for that.
+	Wake time.Duration
 }
 
 // Refused is a device that is not taken, with the reason.
@@ -76,6 +83,8 @@ func Select(in Input) Choice {
 			c.judge(in, d)
 		}
 	}
+	c.matchSectors(in)
+	c.await(in)
 	if len(c.Release) > 0 && len(c.Release) == len(c.Owned) && len(c.Take) == 0 {
 		c.keepLast()
 	}
@@ -131,8 +140,12 @@ func (c *Choice) judge(in Input, d decide.Device) {
 			"is attached over %[1]s: such disks are taken only if devices.transports lists %[1]s, or devices.paths the disk", d.Transport))
 		return
 	}
-	if d.Takeable() || leftBehind(in, d) {
+	if leftBehind(in, d) {
 		c.Take = append(c.Take, d)
+		return
+	}
+	if d.Takeable() {
+		c.welcome(in, d)
 		return
 	}
 	consent, ok := in.Claim.consent(d)
@@ -146,6 +159,23 @@ func (c *Choice) judge(in Input, d decide.Device) {
 		c.Problems = append(c.Problems, Refused{d.Path, v1alpha1.ReasonDeviceRefused, "cannot be wiped: " + Why(d)})
 	default:
 		c.Wipe = append(c.Wipe, d)
+	}
+}
+
+// welcome takes a clean device, unless it came too late or is too young.
+func (c *Choice) welcome(in Input, d decide.Device) {
+	if in.Claim.late(d) {
+		c.pass(in, d, lateText)
+		return
+	}
+	why, left := in.tooYoung(d)
+	if why == "" {
+		c.Take = append(c.Take, d)
+		return
+	}
+	c.pass(in, d, why)
+	if left > 0 && (c.Wake == 0 || left < c.Wake) {
+		c.Wake = left
 	}
 }
 

@@ -15,10 +15,19 @@ import (
 const gib = 1 << 30
 
 // disk returns a clean disk with links as udev makes them.
+// noon is when the choices are made.
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// choose makes a choice at noon.
+func choose(in Input) Choice {
+	in.Now = noon
+	return Select(in)
+}
+
 func disk(name string, edits ...func(*decide.Device)) decide.Device {
 	d := decide.Device{
 		Path: "/dev/disk/by-id/" + name, KernelName: name, Type: "disk", SizeBytes: 100 * gib, Serial: "S-" + name, Digest: "seen-" + name,
-		Links: []string{"/dev/disk/by-id/" + name, "/dev/disk/by-path/slot-" + name},
+		Links: []string{"/dev/disk/by-id/" + name, "/dev/disk/by-path/slot-" + name}, LogicalSectorBytes: 512, Since: noon.Add(-time.Hour),
 	}
 	for _, e := range edits {
 		e(&d)
@@ -98,6 +107,12 @@ func show(c Choice) string {
 	}
 	for _, r := range c.Problems {
 		b.WriteString("problem " + r.Reason + " " + r.String() + "\n")
+	}
+	for _, r := range c.Passed {
+		b.WriteString("passed " + r.String() + "\n")
+	}
+	if c.Wake > 0 {
+		b.WriteString("wake " + c.Wake.String() + "\n")
 	}
 	for _, r := range c.Refused {
 		b.WriteString("refused " + r.Reason + " " + r.String() + "\n")
@@ -359,7 +374,7 @@ func TestSelect(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, show(Select(c.in))); d != "" {
+			if d := cmp.Diff(c.want, show(choose(c.in))); d != "" {
 				t.Errorf("-want +got:\n%s", d)
 			}
 		})
@@ -368,7 +383,7 @@ func TestSelect(t *testing.T) {
 
 func TestSelect_orphanOfOurs(t *testing.T) {
 	d := disk("sda", refused(v1alpha1.RefusalLVM), func(d *decide.Device) { d.PVUUID = "foreign" })
-	if got := Select(Input{Claim: claim("a", 1, nil), Node: node(d)}); len(got.Take) != 0 {
+	if got := choose(Input{Claim: claim("a", 1, nil), Node: node(d)}); len(got.Take) != 0 {
 		t.Error("a physical volume of somebody else was taken")
 	}
 }
@@ -454,7 +469,7 @@ func TestSelect_retiredDeviceIsTakenByNobody(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, show(Select(c.in))); d != "" {
+			if d := cmp.Diff(c.want, show(choose(c.in))); d != "" {
 				t.Errorf("-want +got:\n%s", d)
 			}
 		})

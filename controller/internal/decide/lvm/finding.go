@@ -236,17 +236,24 @@ func (h host) shadowed() backend.Finding {
 // unserved is the host that has nothing and gets nothing, where every device is listed with what speaks against it, and the host that
 // does not get what the spec names.
 func (h host) unserved(c disk.Choice, steps int) backend.Finding {
-	if len(h.groups) == 0 && steps == 0 {
+	switch {
+	case len(h.groups) == 0 && steps == 0 && c.Wake > 0 && len(c.Problems) == 0:
+		return backend.Finding{
+			Kind: backend.Busy, Reason: v1alpha1.ReasonPreparing,
+			Message: "waits for disks that belong in the new volume group: " + join(c.Passed),
+		}
+	case len(h.groups) == 0 && steps == 0:
 		return empty(c)
-	}
-	if len(c.Problems) > 0 {
+	case len(c.Problems) > 0:
 		return bad(c.Problems[0].Reason, join(c.Problems))
+	case len(h.groups) > 0 && steps == 0 && len(c.Passed) > 0:
+		return backend.Finding{Message: "The member serves volumes. Clean disks that are not taken: " + join(c.Passed)}
 	}
 	return backend.Finding{}
 }
 
 func empty(c disk.Choice) backend.Finding {
-	refused := append(append([]disk.Refused{}, c.Problems...), c.Refused...)
+	refused := slices.Concat(c.Problems, c.Passed, c.Refused)
 	if len(refused) == 0 {
 		return bad(v1alpha1.ReasonNoCleanDevice, "no device is chosen by spec.devices")
 	}

@@ -108,6 +108,7 @@ func (h host) decideStay(out *backend.Host) {
 // grow chooses devices and decides the steps.
 func (h host) grow(out *backend.Host) {
 	choice := disk.Select(h.selection())
+	out.Wake = choice.Wake
 	todo := h.work(choice).grow()
 	if out.Finding.IsZero() {
 		out.Finding = h.unserved(choice, len(todo))
@@ -139,12 +140,12 @@ func steps(in []Step) []backend.Step {
 // selection puts together what the choice of devices is made on.
 func (h host) selection() disk.Input {
 	v, n := h.view, h.view.node(h.m.Node)
-	in := disk.Input{Host: h.m.Node, Claim: v.own.on(n), Node: h.node, Retired: v.retired[h.m.Node]}
+	in := disk.Input{Host: h.m.Node, Claim: v.own.on(n, h.node), Node: h.node, Retired: v.retired[h.m.Node], Now: v.seen.Now}
 	if len(h.groups) > 0 {
 		in.Group = &h.groups[0]
 	}
 	for _, r := range v.rivals {
-		in.Rivals = append(in.Rivals, r.on(n))
+		in.Rivals = append(in.Rivals, r.on(n, h.node))
 	}
 	in.Elsewhere = func(path string) bool { return v.elsewhere(path, h.m.Node) }
 	return in

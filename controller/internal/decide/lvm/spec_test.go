@@ -27,6 +27,7 @@ func TestOf(t *testing.T) {
 	}{
 		"what is not said has defaults": {clusterOf(), Spec{
 			Owner: owner, Created: start, Type: v1alpha1.StorageTypeLVM, Common: clusterOf().Common(), Group: "quarry-a", FSType: "ext4",
+			Devices: &v1alpha1.DeviceSelector{Hotplug: true},
 		}},
 		"everything is said": {clusterOf(everything), Spec{
 			Owner: owner, Created: start, Deleting: true, Type: v1alpha1.StorageTypeLVM, Common: clusterOf(everything).Common(), Group: "mine",

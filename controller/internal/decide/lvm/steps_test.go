@@ -14,7 +14,7 @@ import (
 )
 
 func device(name string) decide.Device {
-	return decide.Device{Path: "/dev/disk/by-id/" + name, KernelName: name, SizeBytes: 1 << 30, Serial: "S" + name, Digest: "D" + name}
+	return decide.Device{Path: "/dev/disk/by-id/" + name, KernelName: name, SizeBytes: 1 << 30, Serial: "S" + name, Digest: "D" + name, Since: start}
 }
 
 func dirty(name string) decide.Device {

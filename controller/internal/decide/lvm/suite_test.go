@@ -15,10 +15,11 @@ import (
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// clusterOf returns a Cluster "a" with UID "uid" and the hosts n1 and n2.
+// clusterOf returns a Cluster "a" with UID "uid" and the hosts n1 and n2. It takes every clean disk, whenever that appears.
 func clusterOf(edits ...func(*v1alpha1.Cluster)) *v1alpha1.Cluster {
 	c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid", CreationTimestamp: metav1.NewTime(start)}}
 	c.Spec.StorageType, c.Spec.Hosts = v1alpha1.StorageTypeLVM, []v1alpha1.HostName{"n1", "n2"}
+	c.Spec.Devices = &v1alpha1.DeviceSelector{Hotplug: true}
 	for _, e := range edits {
 		e(c)
 	}
@@ -77,7 +78,7 @@ func (s scene) view() *View {
 		w.Members = append(w.Members, s.object)
 	}
 	nodes := map[string]decide.Node{"n1": s.node, "n2": up("n2", nil)}
-	return NewView(Observation{Cluster: s.cluster, World: w, Nodes: nodes, Holders: []string{"n1"}})
+	return NewView(Observation{Cluster: s.cluster, World: w, Nodes: nodes, Holders: []string{"n1"}, Now: start.Add(time.Hour)})
 }
 
 func (s scene) member() backend.Member {

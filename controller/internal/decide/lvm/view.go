@@ -2,6 +2,7 @@ package lvm
 
 import (
 	"slices"
+	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
@@ -16,6 +17,8 @@ type Observation struct {
 	World   backend.World
 	// Nodes are what the agents report, by host. Nothing is known about a host that is not in it.
 	Nodes map[string]decide.Node
+	// Now is the time on the clock of decide.Device.Since.
+	Now time.Time
 	// Holders are the hosts whose agents report a group with the tag of the Cluster.
 	Holders []string
 	// Snapshots names the snapshots that the API server still has of hosts whose member is declared lost, by host.

@@ -4,11 +4,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 
+	"quarry.storage/quarry/agent/agenttest"
 	"quarry.storage/quarry/controller/internal/decide/class"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -110,6 +114,16 @@ func TestReconcile_diskPluggedInLater(t *testing.T) {
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 	s.agents["n1"].AddDisks(100<<30, "sdc")
 	s.until("pool", func(c *v1alpha1.Cluster) string {
+		if m := s.member("pool", "n1"); c.Status.Phase != v1alpha1.PhaseRunning || !strings.Contains(m.Status.Message, "set devices.hotplug or select it") {
+			return "not told: " + c.Status.Message
+		}
+		return ""
+	})
+	if c := s.get("pool"); c.Status.DeviceCount != 1 || !s.agents["n1"].IsEmpty("sdc") {
+		t.Fatalf("%d devices: a disk that appeared later was taken without anybody's word", c.Status.DeviceCount)
+	}
+	s.edit(func(c *v1alpha1.Cluster) { c.Spec.Devices = &v1alpha1.DeviceSelector{Hotplug: true} })
+	s.until("pool", func(c *v1alpha1.Cluster) string {
 		if c.Status.DeviceCount != 2 || c.Status.Phase != v1alpha1.PhaseRunning {
 			return "not yet: " + c.Status.Message
 		}
@@ -117,6 +131,40 @@ func TestReconcile_diskPluggedInLater(t *testing.T) {
 	})
 	if e := strings.Join(s.drain(), "\n"); !strings.Contains(e, v1alpha1.ReasonDisksAdded) {
 		t.Errorf("no event tells of the disk:\n%s", e)
+	}
+}
+
+// TestReconcile_youngDisk: a timer asks again when a disk is old enough, without any event.
+func TestReconcile_youngDisk(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": nil})
+	s.agents["n1"].AddDisk(agenttest.Disk{Name: "sdb", Fresh: true})
+	plugged := time.Now()
+	s.await("the disk", func() string {
+		if len(s.pool.Node("n1").Devices) == 0 {
+			return "not reported"
+		}
+		return ""
+	})
+	const least = 3 * time.Second
+	s.add("pool", func(c *v1alpha1.ClusterSpec) {
+		c.Devices = &v1alpha1.DeviceSelector{MinAge: &metav1.Duration{Duration: least}}
+	}, "n1")
+	s.until("pool", func(c *v1alpha1.Cluster) string {
+		if m := s.member("pool", "n1"); m == nil || !strings.Contains(m.Status.Message, "is too young") {
+			return "not told: " + c.Status.Message
+		}
+		return ""
+	})
+	result, err := s.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "pool"}})
+	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > least {
+		t.Fatalf("asks again after %v: %v", result.RequeueAfter, err)
+	}
+	if n := s.get("pool").Status.DeviceCount; n != 0 {
+		t.Fatalf("%d devices", n)
+	}
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	if age := time.Since(plugged); age < least {
+		t.Errorf("the disk was taken %v after it was plugged in", age)
 	}
 }
 

@@ -30,6 +30,7 @@ func (s *scope) assess() {
 			s.within(5 * time.Second)
 		}
 		s.within(h.Leaving.Wake)
+		s.within(h.Decided.Wake)
 	}
 	s.plan = backend.Combine(plans)
 	s.within(s.whole.Wake)
