@@ -24,9 +24,8 @@ func joined(c Claim) Claim {
 	return c
 }
 
-func sectors(n int32) func(*decide.Device) {
-	return func(d *decide.Device) { d.LogicalSectorBytes = n }
-}
+// large gives a disk large sectors.
+func large(d *decide.Device) { d.LogicalSectorBytes = 4096 }
 
 func TestSelect_age(t *testing.T) {
 	size := resource.MustParse("1Gi")
@@ -88,28 +87,28 @@ func TestSelect_sectors(t *testing.T) {
 		in   Input
 		want string
 	}{
-		"disks of one kind make a group": {Input{Claim: claim("a", 1, nil), Node: node(disk("sda", sectors(4096)), disk("sdb", sectors(4096)))}, "take sda\ntake sdb\n"},
+		"disks of one kind make a group": {Input{Claim: claim("a", 1, nil), Node: node(disk("sda", large), disk("sdb", large))}, "take sda\ntake sdb\n"},
 		"of disks of two kinds none is taken": {
-			Input{Claim: claim("a", 1, nil), Node: node(disk("sda"), disk("sdb", sectors(4096)))},
+			Input{Claim: claim("a", 1, nil), Node: node(disk("sda"), disk("sdb", large))},
 			"passed /dev/disk/by-id/sda: has logical sectors of 512 bytes, /dev/disk/by-id/sdb of 4096" + kind +
 				"passed /dev/disk/by-id/sdb: has logical sectors of 4096 bytes, /dev/disk/by-id/sda of 512" + kind,
 		},
 		"nor is one of them wiped": {
-			Input{Claim: claim("a", 1, wipe("/dev/disk/by-id/sdb", "")), Host: "n1", Node: node(disk("sda"), disk("sdb", written, sectors(4096)))},
+			Input{Claim: claim("a", 1, wipe("/dev/disk/by-id/sdb", "")), Host: "n1", Node: node(disk("sda"), disk("sdb", written, large))},
 			"problem DeviceRefused /dev/disk/by-id/sdb: has logical sectors of 4096 bytes, /dev/disk/by-id/sda of 512" + kind +
 				"passed /dev/disk/by-id/sda: has logical sectors of 512 bytes, /dev/disk/by-id/sdb of 4096" + kind,
 		},
 		"a group grows by disks of its kind only": {
 			Input{
 				Claim: joined(claim("a", 1, paths("/dev/disk/by-id/sda", "/dev/disk/by-id/sdb", "/dev/disk/by-id/sdc"))), Group: group(empty("sda")),
-				Node: node(disk("sda", owned("uid-a")), disk("sdb", sectors(4096)), disk("sdc")),
+				Node: node(disk("sda", owned("uid-a")), disk("sdb", large), disk("sdc")),
 			},
 			"owned sda\ntake sdc\nproblem DeviceRefused /dev/disk/by-id/sdb: has logical sectors of 4096 bytes, /dev/disk/by-id/sda of 512" + kind,
 		},
 		"what is of another kind keeps no empty group": {
 			Input{
 				Claim: joined(claim("a", 1, paths("/dev/disk/by-id/sdb"))), Group: group(empty("sda")),
-				Node: node(disk("sda", owned("uid-a")), disk("sdb", sectors(4096))),
+				Node: node(disk("sda", owned("uid-a")), disk("sdb", large)),
 			},
 			"owned sda\nproblem DeviceRefused /dev/disk/by-id/sdb: has logical sectors of 4096 bytes, /dev/disk/by-id/sda of 512" + kind +
 				"problem DeviceRefused /dev/disk/by-id/sda: is not listed under devices.paths any more, but no other device is there to keep the volume group\n",
