@@ -2,6 +2,7 @@ package agenttest
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -30,8 +31,10 @@ type group struct {
 	pvs        []string // UUIDs
 	volumes    []volume
 	pools      []pool
-	mute       error // why LVM does not report it
-	damaged    bool  // nobody can read its metadata
+	// flagged are the physical volumes that were missing when the group was changed: LVM takes them for missing until they are restored.
+	flagged map[string]bool
+	mute    error // why LVM does not report it
+	damaged bool  // nobody can read its metadata
 }
 
 func (g *group) owner() string {
@@ -188,7 +191,8 @@ func (h *Host) observeGroup(g *group) (plan.Group, bool) {
 				present = true
 			}
 		}
-		out.Partial = out.Partial || pv.Path == ""
+		pv.Returned = pv.Path != "" && g.flagged[uuid]
+		out.Partial = out.Partial || pv.Path == "" || pv.Returned
 		out.SizeBytes += pv.SizeBytes
 		out.FreeBytes += pv.FreeBytes
 		out.PVs = append(out.PVs, pv)
@@ -202,4 +206,85 @@ func fakeUUID(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\n")))
 	x := hex.EncodeToString(sum[:16])
 	return strings.Join([]string{x[:6], x[6:10], x[10:14], x[14:18], x[18:22], x[22:26], x[26:]}, "-")
+}
+
+// whole is the group, of which every device must be present and visible to the command.
+func (s session) whole(name string, visible []string) (*group, error) {
+	g := s.groups[name]
+	if g == nil {
+		return nil, fmt.Errorf("no such group")
+	}
+	for _, pv := range g.pvs {
+		if !s.visible(g, pv, visible) {
+			return nil, fmt.Errorf("physical volume %s is missing", pv)
+		}
+	}
+	return g, nil
+}
+
+// visible reports whether a physical volume of the group is there for a command, and LVM does not take it for missing.
+func (h *Host) visible(g *group, pv string, devices []string) bool {
+	d := h.carrier(pv)
+	return d != nil && d.plugged && !g.flagged[pv] && slices.Contains(devices, d.path())
+}
+
+// partly is the group, of which devices may be missing. Changing it like that flags what is missing.
+func (s session) partly(name string, visible []string) (*group, error) {
+	g := s.groups[name]
+	if g == nil {
+		return nil, fmt.Errorf("no such group")
+	}
+	missing := slices.DeleteFunc(slices.Clone(g.pvs), func(pv string) bool { return s.visible(g, pv, visible) })
+	if len(missing) == len(g.pvs) {
+		return nil, fmt.Errorf("no such group")
+	}
+	for _, pv := range missing {
+		if g.flagged == nil {
+			g.flagged = map[string]bool{}
+		}
+		g.flagged[pv] = true
+	}
+	return g, nil
+}
+
+// restorePV refuses a device that is not the one that is flagged.
+func (s session) restorePV(ctx context.Context, step plan.RestorePV) error {
+	return s.change(ctx, func() error {
+		g, d := s.groups[step.Group], s.find(step.Device)
+		if g == nil || d == nil || !slices.Contains(step.GroupDevices, step.Device) || !g.flagged[d.pv] {
+			return fmt.Errorf("vgextend %s: %s is not missing from the group", step.Group, step.Device)
+		}
+		delete(g.flagged, d.pv)
+		return nil
+	})
+}
+
+// lost reports whether LVM takes a physical volume that holds some of the extents for missing.
+func (h *Host) lost(g *group, on []extents) bool {
+	return slices.ContainsFunc(on, func(e extents) bool {
+		d := h.carrier(e.pv)
+		return d == nil || !d.plugged || g.flagged[e.pv]
+	})
+}
+
+// health is what is wrong with a volume: a test may say so, and it lacks a part when it, or its pool, does.
+func (h *Host) health(g *group, v volume) string {
+	on := v.on
+	if p := g.pool(v.Pool); p != nil {
+		on = p.on
+	}
+	if h.lost(g, on) {
+		return plan.HealthPartial
+	}
+	return v.health
+}
+
+// Retag gives a group to another owner, or to nobody when it is empty, as an administrator would.
+func (h *Host) Retag(groupName, ownerUID string) {
+	h.onGroup(groupName, func(g *group) {
+		g.tags = nil
+		if ownerUID != "" {
+			g.tags = []string{quarry.TagCluster + ownerUID}
+		}
+	})
 }

@@ -29,6 +29,8 @@ func (s session) Perform(ctx context.Context, step plan.Step) error {
 		return s.reduceVG(ctx, st)
 	case plan.ReduceMissing:
 		return s.reduceMissing(ctx, st)
+	case plan.RestorePV:
+		return s.restorePV(ctx, st)
 	case plan.RemoveVG:
 		return s.removeVG(ctx, st)
 	case plan.WipeDevice:
@@ -152,7 +154,7 @@ func (s session) reduceMissing(ctx context.Context, step plan.ReduceMissing) err
 		for _, pv := range g.pvs {
 			d := s.carrier(pv)
 			switch {
-			case d != nil && d.plugged && slices.Contains(step.GroupDevices, d.path()):
+			case s.visible(g, pv, step.GroupDevices):
 				left = append(left, pv)
 			case g.used(pv) > 0:
 				return fmt.Errorf("vgreduce %s: there are still partial volumes", name)
@@ -277,19 +279,4 @@ func (s session) freePVs(step plan.Guarded, devices []string) ([]string, error) 
 		out = append(out, d.pv)
 	}
 	return out, nil
-}
-
-// whole is the group, of which every device must be present and visible to the command.
-func (s session) whole(name string, visible []string) (*group, error) {
-	g := s.groups[name]
-	if g == nil {
-		return nil, fmt.Errorf("no such group")
-	}
-	for _, pv := range g.pvs {
-		d := s.carrier(pv)
-		if d == nil || !d.plugged || !slices.Contains(visible, d.path()) {
-			return nil, fmt.Errorf("physical volume %s is missing", pv)
-		}
-	}
-	return g, nil
 }

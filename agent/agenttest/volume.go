@@ -268,13 +268,16 @@ func (h *Host) observeVolumes(g *group, out plan.Group) plan.Group {
 	for _, v := range g.volumes {
 		out.LogicalVolumes = append(out.LogicalVolumes, plan.Volume{
 			Name: v.Name, ID: v.ID, UUID: fakeUUID("lv", g.uuid, v.Name), SizeBytes: v.SizeBytes, Pool: v.Pool, Source: v.Source,
-			Snapshot: v.Snapshot, New: v.New, Active: v.Active, Open: h.open(v), Suspended: v.Suspended, Health: v.health, CreatedUnix: v.created,
+			Snapshot: v.Snapshot, New: v.New, Active: v.Active, Open: h.open(v), Suspended: v.Suspended, Health: h.health(g, v), CreatedUnix: v.created,
 		})
 	}
 	for _, p := range g.pools {
 		seen := plan.Pool{
 			Name: p.name, Ours: p.ours, SizeBytes: p.bytes, MetadataBytes: p.meta, DataPermyriad: p.data, MetadataPermyriad: p.full,
 			Active: p.active, Suspended: p.suspended, Health: p.health,
+		}
+		if h.lost(g, p.on) {
+			seen.Health = plan.HealthPartial
 		}
 		for _, v := range g.volumes {
 			if v.Pool == p.name {

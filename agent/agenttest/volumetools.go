@@ -10,7 +10,6 @@ import (
 	"quarry.storage/quarry/agent/internal/apply"
 	"quarry.storage/quarry/agent/internal/plan"
 	volumeplan "quarry.storage/quarry/agent/internal/plan/volume"
-	"quarry.storage/quarry/pkg/quarry"
 )
 
 // What LVM would say, in its kinds.
@@ -138,17 +137,22 @@ func (s session) extendLV(ctx context.Context, step volumeplan.ExtendLV) error {
 
 // activateLV passes over a volume that is not ours.
 func (s session) activateLV(ctx context.Context, step volumeplan.ActivateLV) error {
-	return s.command(ctx, "lvchange", step.Group, func(g *group) error {
-		if v := g.tagged(step.Name, step.Tag); v != nil {
-			v.Active = true
+	return s.lenient(ctx, "lvchange", step.Group, func(g *group) error {
+		v := g.tagged(step.Name, step.Tag)
+		if v == nil {
+			return nil
 		}
+		if s.lost(g, v.on) {
+			return errors.New("refusing activation of a partial volume")
+		}
+		v.Active = true
 		return nil
 	})
 }
 
 // refreshLV passes over a volume that is not ours.
 func (s session) refreshLV(ctx context.Context, step volumeplan.RefreshLV) error {
-	return s.command(ctx, "lvchange", step.Group, func(g *group) error {
+	return s.lenient(ctx, "lvchange", step.Group, func(g *group) error {
 		if v := g.tagged(step.Name, step.Tag); v != nil {
 			v.Suspended = false
 		}
@@ -161,7 +165,7 @@ func (s session) refreshLV(ctx context.Context, step volumeplan.RefreshLV) error
 
 // settleLV passes over a volume that is not ours.
 func (s session) settleLV(ctx context.Context, step volumeplan.SettleLV) error {
-	return s.command(ctx, "lvchange", step.Group, func(g *group) error {
+	return s.lenient(ctx, "lvchange", step.Group, func(g *group) error {
 		if v := g.tagged(step.Name, step.Tag); v != nil {
 			v.New = false
 		}
@@ -171,7 +175,7 @@ func (s session) settleLV(ctx context.Context, step volumeplan.SettleLV) error {
 
 // deactivatePool passes over a pool that is not ours.
 func (s session) deactivatePool(ctx context.Context, step plan.DeactivatePool) error {
-	return s.command(ctx, "lvchange", step.Group, func(g *group) error {
+	return s.lenient(ctx, "lvchange", step.Group, func(g *group) error {
 		if p := g.pool(step.Name); p != nil && p.ours && step.Tag == plan.TagPool {
 			p.active = false
 		}
@@ -181,7 +185,7 @@ func (s session) deactivatePool(ctx context.Context, step plan.DeactivatePool) e
 
 // removeLV refuses what is open, and what is not ours.
 func (s session) removeLV(ctx context.Context, step volumeplan.RemoveLV) error {
-	return s.command(ctx, "lvremove", step.Group, func(g *group) error {
+	return s.lenient(ctx, "lvremove", step.Group, func(g *group) error {
 		v := g.tagged(step.Name, step.Tag)
 		switch {
 		case v == nil:
@@ -233,11 +237,22 @@ func (s session) removePool(ctx context.Context, step plan.RemovePool) error {
 
 // command makes one change to a group that is whole and carries the tag. Every try is a command, whether it succeeds or not.
 func (s session) command(ctx context.Context, command string, ref plan.GroupRef, effect func(*group) error) error {
+	return s.commandOn(ctx, command, ref, s.whole, effect)
+}
+
+// lenient is a command that LVM runs on a group that lacks a device too.
+func (s session) lenient(ctx context.Context, command string, ref plan.GroupRef, effect func(*group) error) error {
+	return s.commandOn(ctx, command, ref, s.partly, effect)
+}
+
+func (s session) commandOn(
+	ctx context.Context, command string, ref plan.GroupRef, find func(string, []string) (*group, error), effect func(*group) error,
+) error {
 	s.mu.Lock()
 	s.commands++
 	s.mu.Unlock()
 	return s.change(ctx, func() error {
-		g, err := s.whole(ref.Name, ref.Devices)
+		g, err := find(ref.Name, ref.Devices)
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s %s: %w: %w", command, ref.Name, plan.ErrRefused, err)
@@ -272,14 +287,4 @@ func idOf(tags []string) string {
 		}
 	}
 	return ""
-}
-
-// Retag gives a group to another owner, or to nobody when it is empty, as an administrator would.
-func (h *Host) Retag(groupName, ownerUID string) {
-	h.onGroup(groupName, func(g *group) {
-		g.tags = nil
-		if ownerUID != "" {
-			g.tags = []string{quarry.TagCluster + ownerUID}
-		}
-	})
 }

@@ -123,6 +123,7 @@ func Volumes(t *testing.T, node Node) {
 		{"delete refuses what is open or not ours", deleteRefuses},
 		{"resize grows and never shrinks", resizeGrows},
 		{"thin pool takes volumes, snapshots and copies up to its limit", thinVolumes},
+		{"a disk that is gone leaves what is beside it usable", deadDiskLeavesOthers},
 		{"a volume that a killed command left suspended is resumed", suspendedIsResumed},
 		{"calls on volumes survive death between any two steps", volumeCallsSurvive},
 	})
@@ -288,13 +289,4 @@ func identity(d *agentv1.Device) *agentv1.DeviceIdentity {
 	return &agentv1.DeviceIdentity{
 		Path: d.GetPath(), Wwn: d.GetWwn(), Serial: d.GetSerial(), SizeBytes: d.GetSizeBytes(), Digest: d.GetDigest(),
 	}
-}
-
-func refusedFor(d *agentv1.Device, reason string) bool {
-	for _, r := range d.GetRefusals() {
-		if r.GetReason() == reason {
-			return true
-		}
-	}
-	return false
 }

@@ -139,3 +139,12 @@ func watchShowsChange(s *suite) {
 		}
 	}
 }
+
+func refusedFor(d *agentv1.Device, reason string) bool {
+	for _, r := range d.GetRefusals() {
+		if r.GetReason() == reason {
+			return true
+		}
+	}
+	return false
+}

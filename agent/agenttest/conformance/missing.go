@@ -104,3 +104,59 @@ func removeWithoutDiskSurvives(s *suite) {
 		s.clean(paths[1])
 	})
 }
+
+// lopsided makes the group such that "beside" is on the first disk, and "lost" needs the second one too, which is taken away then.
+func (s *suite) lopsided() {
+	s.Helper()
+	if !s.Activates() {
+		s.Skip("this kernel has no device-mapper, so nothing can be activated; make conformance runs it on one that has")
+	}
+	a, b := s.clean(s.Disks()[0]), s.clean(s.Disks()[1])
+	s.must("ensure", s.ensure(groupName, owner, a))
+	_, err := s.create(volumeSpec("beside", 8))
+	s.must("create", err)
+	s.must("ensure", s.ensure(groupName, owner, a, b))
+	_, err = s.create(volumeSpec("lost", s.group().GetFreeBytes()/mib-16))
+	s.must("create", err)
+	s.detach(b.GetPath())
+}
+
+// whole waits until the group has all that is its own, and LVM changes it again.
+func (s *suite) whole() {
+	s.Helper()
+	for deadline := time.Now().Add(settleTimeout); s.group().GetPartial(); time.Sleep(settlePause) {
+		if time.Now().After(deadline) {
+			s.Fatalf("group stays partial: %v", s.group())
+		}
+	}
+}
+
+// deadDiskLeavesOthers: a disk is gone. What has no extents on it works, and goes; LVM makes nothing until the disk is back. Then the agent
+// takes the disk back, even if the group was changed without it.
+func deadDiskLeavesOthers(s *suite) {
+	s.lopsided()
+	if got := s.group().GetPartialVolumes(); len(got) != 1 || got[0] != "lost" {
+		s.Errorf("volumes that lack a part: %q", got)
+	}
+	if lost, beside := s.listed("lost").GetHealth(), s.listed("beside").GetHealth(); lost != "partial" || beside != "" {
+		s.Errorf("health: lost %q, beside %q", lost, beside)
+	}
+	before := s.Steps()
+	_, err := s.create(volumeSpec("more", 4))
+	s.refused("create", err, codes.FailedPrecondition, before)
+	_, err = s.resize("beside", 12, 0)
+	s.refused("resize", err, codes.FailedPrecondition, before)
+	s.must("delete what has nothing on it", s.delete("beside"))
+	s.attach(s.Disks()[1])
+	s.whole()
+	if got := s.group().GetPartialVolumes(); len(got) > 0 || s.listed("lost").GetHealth() != "" {
+		s.Errorf("after the disk is back: volumes that lack a part: %q, %v", got, s.listed("lost"))
+	}
+	_, err = s.create(volumeSpec("more", 4))
+	s.must("create after the disk is back", err)
+	s.detach(s.Disks()[1])
+	s.must("delete what lacks a part", s.delete("lost"))
+	s.attach(s.Disks()[1])
+	s.whole()
+	s.must("delete", s.delete("more"))
+}

@@ -178,7 +178,7 @@ func (j join) group(vg lvm.VG, owner string) plan.Group {
 		}
 		pv := plan.PV{UUID: p.UUID, SizeBytes: p.SizeBytes, FreeBytes: p.FreeBytes}
 		if d := j.devices[p.UUID]; d != nil && !p.Missing {
-			pv.Path = d.Path
+			pv.Path, pv.Returned = d.Path, p.Returned
 		}
 		g.PVs = append(g.PVs, pv)
 	}

@@ -23,6 +23,57 @@ func (s ReduceMissing) Touches() []string { return s.GroupDevices }
 
 func (s ReduceMissing) String() string { return "drop the missing devices of group " + s.Name }
 
+// RestorePV makes a group take a physical volume of its own back that was away while the group was changed. What is on the device stays:
+// nobody else could write where volumes have extents on it.
+type RestorePV struct {
+	// Group is the name of the group, Device the path of the device that is back.
+	Group, Device string
+	// GroupDevices are the devices of the group that are present, the one that is back among them.
+	GroupDevices []string
+	Reason
+}
+
+// Touches the devices of the group that are present.
+func (s RestorePV) Touches() []string { return s.GroupDevices }
+
+func (s RestorePV) String() string {
+	return fmt.Sprintf("take %s back into group %s", s.Device, s.Group)
+}
+
+// Restore plans how a group takes back the devices that it was changed without. Only a device that carries the very physical volume and can
+// be read is taken back.
+func Restore(s Snapshot, g Group) []Step {
+	var out []Step
+	for _, pv := range g.PVs {
+		d, ok := s.Find(pv.Path)
+		if !pv.Returned || !ok || d.PVUUID != pv.UUID || len(d.Unreadable) > 0 {
+			continue
+		}
+		out = append(out, RestorePV{
+			Group: g.Name, Device: d.Path, GroupDevices: g.paths(),
+			Reason: "the device was away while the group was changed, and is back",
+		})
+	}
+	return out
+}
+
+// Lost are the names of the volumes and thin pools that have extents on a missing physical volume, ordered.
+func (g Group) Lost() []string {
+	var out []string
+	for _, v := range g.LogicalVolumes {
+		if v.Health == HealthPartial {
+			out = append(out, v.Name)
+		}
+	}
+	for _, p := range g.Pools {
+		if p.Health == HealthPartial {
+			out = append(out, p.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // missing are the physical volumes of the group that no device carries.
 func (g Group) missing() []PV {
 	var out []PV
@@ -48,6 +99,11 @@ func (g Group) mayForget(s Snapshot, p Policy) error {
 	gone := g.missing()
 	if len(gone) == 0 || len(gone) == len(g.PVs) {
 		return fmt.Errorf("remove group %s: %w; which one is not known", g.Name, ErrPartial)
+	}
+	for _, pv := range g.PVs {
+		if pv.Returned {
+			return fmt.Errorf("remove group %s: %w; device %s is back and is being taken into it again", g.Name, ErrPartial, pv.Path)
+		}
 	}
 	for _, d := range s.Devices {
 		if slices.ContainsFunc(gone, func(pv PV) bool { return d.PVUUID == pv.UUID }) {

@@ -175,7 +175,12 @@ type PV struct {
 	Path, UUID string
 	// SizeBytes and FreeBytes as LVM reports them.
 	SizeBytes, FreeBytes int64
+	// Returned is true when LVM takes it for missing even if its device is there: the group was changed while the device was away.
+	Returned bool
 }
+
+// HealthPartial is the health of a volume or a pool that has extents on a missing physical volume.
+const HealthPartial = "partial"
 
 // Volume is one logical volume. Without an id it is not ours.
 type Volume struct {

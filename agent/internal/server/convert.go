@@ -62,7 +62,7 @@ func toUnknown(s plan.Snapshot) []*agentv1.UnknownVolumeGroup {
 func toGroup(g plan.Group) *agentv1.VolumeGroup {
 	out := &agentv1.VolumeGroup{
 		Name: g.Name, Uuid: g.UUID, OwnerUid: g.OwnerUID, SizeBytes: g.SizeBytes, FreeBytes: g.FreeBytes,
-		ExtentBytes: g.ExtentBytes, LogicalVolumes: g.Volumes, Partial: g.Partial, ThinPools: toPools(g),
+		ExtentBytes: g.ExtentBytes, LogicalVolumes: g.Volumes, Partial: g.Partial, ThinPools: toPools(g), PartialVolumes: g.Lost(),
 	}
 	for _, pv := range g.PVs {
 		out.PhysicalVolumes = append(out.PhysicalVolumes, &agentv1.PhysicalVolume{

@@ -63,6 +63,7 @@ func groupOf(g *agentv1.VolumeGroup) decide.Group {
 	v := decide.Group{
 		Name: g.GetName(), UUID: g.GetUuid(), OwnerUID: g.GetOwnerUid(), SizeBytes: g.GetSizeBytes(), FreeBytes: g.GetFreeBytes(),
 		ExtentBytes: g.GetExtentBytes(), Volumes: g.GetLogicalVolumes(), Partial: g.GetPartial(), Pools: poolsOf(g.GetThinPools()),
+		PartialVolumes: g.GetPartialVolumes(),
 	}
 	for _, p := range g.GetPhysicalVolumes() {
 		v.PVs = append(v.PVs, decide.PV{

@@ -210,6 +210,8 @@ type Group struct {
 	Volumes []string
 	// Partial is true when a physical volume is missing.
 	Partial bool
+	// PartialVolumes are the logical volumes and thin pools that have extents on what is missing, ordered. Older agents name none.
+	PartialVolumes []string
 	// Pools are its thin pools of ours, ordered by name.
 	Pools []ThinPool
 	// Unknown is true while LVM cannot report it: all of this is from the last report that had it.

@@ -566,9 +566,12 @@ type VolumeGroup struct {
 	Partial bool `protobuf:"varint,9,opt,name=partial,proto3" json:"partial,omitempty"`
 	// Its thin pools of ours, ordered by name. How full they are is as of the last observation; where pools are, the node is observed
 	// at least every half minute, because nothing tells when a pool fills.
-	ThinPools     []*ThinPool `protobuf:"bytes,10,rep,name=thin_pools,json=thinPools,proto3" json:"thin_pools,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ThinPools []*ThinPool `protobuf:"bytes,10,rep,name=thin_pools,json=thinPools,proto3" json:"thin_pools,omitempty"`
+	// Names of the logical volumes and thin pools that have extents on a missing physical volume, ordered. All others work. The group takes
+	// no new volume meanwhile, and none of it grows.
+	PartialVolumes []string `protobuf:"bytes,11,rep,name=partial_volumes,json=partialVolumes,proto3" json:"partial_volumes,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *VolumeGroup) Reset() {
@@ -667,6 +670,13 @@ func (x *VolumeGroup) GetPartial() bool {
 func (x *VolumeGroup) GetThinPools() []*ThinPool {
 	if x != nil {
 		return x.ThinPools
+	}
+	return nil
+}
+
+func (x *VolumeGroup) GetPartialVolumes() []string {
+	if x != nil {
+		return x.PartialVolumes
 	}
 	return nil
 }
@@ -855,7 +865,7 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x129\n" +
 	"\adevices\x18\x03 \x03(\v2\x1f.quarry.agent.v1.DeviceIdentityR\adevices\"1\n" +
 	"\x19RemoveVolumeGroupResponse\x12\x14\n" +
-	"\x05notes\x18\x01 \x03(\tR\x05notes\"\xfc\x02\n" +
+	"\x05notes\x18\x01 \x03(\tR\x05notes\"\xa5\x03\n" +
 	"\vVolumeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +
@@ -870,7 +880,8 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\apartial\x18\t \x01(\bR\apartial\x128\n" +
 	"\n" +
 	"thin_pools\x18\n" +
-	" \x03(\v2\x19.quarry.agent.v1.ThinPoolR\tthinPools\"\x8b\x01\n" +
+	" \x03(\v2\x19.quarry.agent.v1.ThinPoolR\tthinPools\x12'\n" +
+	"\x0fpartial_volumes\x18\v \x03(\tR\x0epartialVolumes\"\x8b\x01\n" +
 	"\x12UnknownVolumeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +

@@ -59,6 +59,8 @@ func (a Adapter) onGroup(ctx context.Context, step plan.Step) error {
 		return a.Tool.ReduceVG(ctx, s.Name, s.GroupDevices, s.Devices)
 	case plan.ReduceMissing:
 		return a.Tool.ReduceMissing(ctx, s.Name, s.GroupDevices)
+	case plan.RestorePV:
+		return a.Tool.RestorePV(ctx, s.Group, s.GroupDevices, s.Device)
 	case plan.RemoveVG:
 		return a.Tool.RemoveVG(ctx, s.Name, s.GroupDevices)
 	}

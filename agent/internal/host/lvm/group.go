@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 const (
@@ -12,6 +13,9 @@ const (
 	// metadataBytes is the room for metadata on a device of a GiB or more: LVM's default of less than one MiB is full after some thousand
 	// volumes, and cannot be changed later.
 	metadataBytes = 32 * mib
+	// metadataCopies is on how many devices of a group LVM keeps its metadata: on all that a group of fewer has. Every change of a group
+	// writes all copies, so that a group of many disks would be slow.
+	metadataCopies = 4
 	// tail is left free at the end of a device. What a pod writes at the end of its volume never stands where udev and others look for the
 	// marks of RAID and of partition tables.
 	tail = mib
@@ -52,7 +56,7 @@ func (l *LVM) CreateVG(ctx context.Context, name string, tags, devices []string)
 	if err := l.freeName(name); err != nil {
 		return fmt.Errorf("create vg %q: %w", name, err)
 	}
-	args = append(append(args, name), devices...)
+	args = append(append(args, "--vgmetadatacopies", strconv.Itoa(metadataCopies), name), devices...)
 	if _, err := l.run(ctx, devices, "vgcreate", args...); err != nil {
 		return fmt.Errorf("create vg %q: %w", name, err)
 	}
@@ -78,6 +82,18 @@ func (l *LVM) ReduceMissing(ctx context.Context, name string, groupDevices []str
 	}
 	if _, err := l.run(ctx, groupDevices, "vgreduce", "--removemissing", name); err != nil {
 		return fmt.Errorf("reduce vg %q by what is missing: %w", name, err)
+	}
+	return nil
+}
+
+// RestorePV makes the group, which stands on groupDevices now, take a physical volume back that was missing when the group was changed. LVM
+// looks whether the device carries it.
+func (l *LVM) RestorePV(ctx context.Context, name string, groupDevices []string, device string) error {
+	if err := validName(name); err != nil {
+		return fmt.Errorf("restore pv: %w", err)
+	}
+	if _, err := l.run(ctx, union(groupDevices, []string{device}), "vgextend", "--restoremissing", name, device); err != nil {
+		return fmt.Errorf("restore pv %s in vg %q: %w", device, name, err)
 	}
 	return nil
 }

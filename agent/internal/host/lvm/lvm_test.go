@@ -41,7 +41,7 @@ func TestLVM_argv(t *testing.T) {
 			func(ctx context.Context, l *LVM) error {
 				return l.CreateVG(ctx, "g", []string{tag}, []string{"/dev/a", "/dev/b"})
 			},
-			"vgcreate --devices /dev/a --devices /dev/b --addtag " + tag + " g /dev/a /dev/b",
+			"vgcreate --devices /dev/a --devices /dev/b --addtag " + tag + " --vgmetadatacopies 4 g /dev/a /dev/b",
 		},
 		"extend": {
 			func(ctx context.Context, l *LVM) error {
@@ -58,6 +58,12 @@ func TestLVM_argv(t *testing.T) {
 		"reduce by what is missing": {
 			func(ctx context.Context, l *LVM) error { return l.ReduceMissing(ctx, "g", []string{"/dev/a"}) },
 			"vgreduce --devices /dev/a --removemissing g",
+		},
+		"take back": {
+			func(ctx context.Context, l *LVM) error {
+				return l.RestorePV(ctx, "g", []string{"/dev/a", "/dev/b"}, "/dev/b")
+			},
+			"vgextend --devices /dev/a --devices /dev/b --restoremissing g /dev/b",
 		},
 		"remove": {
 			func(ctx context.Context, l *LVM) error { return l.RemoveVG(ctx, "g", []string{"/dev/a"}) },

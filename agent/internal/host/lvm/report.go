@@ -43,6 +43,8 @@ type PV struct {
 	Lost bool
 	// Missing is true when the group knows it and no device carries it.
 	Missing bool
+	// Returned is true when its device is there and LVM takes it for missing: the group was changed while the device was away.
+	Returned bool
 	// Duplicate is true when another physical volume of the report has the same UUID, or LVM says so.
 	Duplicate bool
 }
@@ -190,10 +192,11 @@ func (p *fields) pv(r row) PV {
 	if v.Lost = v.VGName == noMetadata; v.Lost {
 		v.VGName, v.VGUUID = "", ""
 	}
-	if v.Missing {
+	if v.Missing && !strings.HasPrefix(v.Path, "/") {
 		v.Path = ""
 		return v
 	}
+	v.Missing, v.Returned = false, v.Missing
 	v.Major = uint32(p.number(r, "pv_major", 32))
 	v.Minor = uint32(p.number(r, "pv_minor", 32))
 	return v

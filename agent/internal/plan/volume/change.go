@@ -15,8 +15,9 @@ func remove(s plan.Snapshot, want Spec) (Plan, error) {
 	case v.Open:
 		return Plan{}, fmt.Errorf("volume %s in group %s: %w: it is mounted, or open as a device", v.Name, g.Name, plan.ErrInUse)
 	}
-	if err := g.whole(); err != nil {
-		return Plan{}, err
+	if p, _ := g.Pool(v.Pool); p.Health == plan.HealthPartial {
+		return Plan{}, fmt.Errorf("volume %s is in thin pool %s/%s: %w, and a part of the pool was on it; LVM removes nothing from such a pool",
+			v.Name, g.Name, p.Name, plan.ErrPartial)
 	}
 	step := RemoveLV{Group: g.Ref(), Name: v.Name, Tag: plan.TagVolume + v.ID, Reason: "the volume is not wanted any more"}
 	return Plan{Volume: v, Plan: does(step)}, nil
@@ -47,8 +48,14 @@ func resize(s plan.Snapshot, want Spec) (Plan, error) {
 // activate is Activate of a volume that is at work, or not active.
 func activate(s plan.Snapshot, want Spec) (Plan, error) {
 	g, v, err := present(s, want)
-	if err != nil || v.Active {
-		return Plan{Volume: v}, err
+	switch {
+	case err != nil:
+		return Plan{}, err
+	case v.Health == plan.HealthPartial:
+		return Plan{}, fmt.Errorf("volume %s in group %s: %w, and a part of the volume was on it: it cannot be used until the device is back",
+			v.Name, g.Name, plan.ErrPartial)
+	case v.Active:
+		return Plan{Volume: v}, nil
 	}
 	step := ActivateLV{Group: g.Ref(), Name: v.Name, Tag: plan.TagVolume + v.ID, Reason: "the volume is wanted on this node and not active"}
 	v.Active = true

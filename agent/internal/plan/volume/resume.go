@@ -2,13 +2,15 @@ package volume
 
 import "quarry.storage/quarry/agent/internal/plan"
 
-// Resume plans how the volumes and pools of a group get back to work that a killed command left suspended. Only those of ours are touched.
+// Resume plans how a group gets back to work: it takes back devices that it was changed without, and the volumes and pools that a killed
+// command left suspended are resumed. Only those of ours are touched.
 func Resume(s plan.Snapshot, groupUUID string) plan.Plan {
 	var out plan.Plan
 	for _, g := range s.Groups {
 		if g.UUID != groupUUID {
 			continue
 		}
+		out.Steps = append(out.Steps, plan.Restore(s, g)...)
 		for _, p := range g.Pools {
 			out.Steps = append(out.Steps, group{g}.resumePool(p.Name)...)
 		}
@@ -24,7 +26,8 @@ const killed plan.Reason = "a command that changed the device was killed, and le
 // resume is what gets one volume back to work; nothing when it is at work.
 func (g group) resume(name string) []plan.Step {
 	v, _ := g.Volume(name)
-	if !v.Suspended || v.ID == "" {
+	if !v.Suspended || v.ID == "" || v.Health == plan.HealthPartial {
+		// LVM refuses to touch a device of which a part is missing.
 		return nil
 	}
 	return []plan.Step{RefreshLV{Group: g.Ref(), Name: v.Name, Tag: plan.TagVolume + v.ID, Reason: killed}}
@@ -33,7 +36,7 @@ func (g group) resume(name string) []plan.Step {
 // resumePool is the same for a thin pool.
 func (g group) resumePool(name string) []plan.Step {
 	p, _ := g.Pool(name)
-	if !p.Suspended || !p.Ours {
+	if !p.Suspended || !p.Ours || p.Health == plan.HealthPartial {
 		return nil
 	}
 	return []plan.Step{RefreshLV{Group: g.Ref(), Name: p.Name, Tag: plan.TagPool, Reason: killed}}

@@ -80,3 +80,29 @@ func TestResume(t *testing.T) {
 		t.Errorf("nothing is suspended: %v", said(p))
 	}
 }
+
+// TestResume_takesBackWhatReturned: a group that was changed without one of its devices takes that back, and only that.
+func TestResume_takesBackWhatReturned(t *testing.T) {
+	device := plan.Device{Path: "/dev/b", PVUUID: "pv-b"}
+	for name, c := range map[string]struct {
+		device plan.Device
+		pv     plan.PV
+		steps  []string
+	}{
+		"it is back":                 {device, plan.PV{Path: "/dev/b", UUID: "pv-b", Returned: true}, []string{"take /dev/b back into group vg"}},
+		"it never went":              {device, plan.PV{Path: "/dev/b", UUID: "pv-b"}, nil},
+		"it is missing":              {device, plan.PV{UUID: "pv-b"}, nil},
+		"another is in its place":    {plan.Device{Path: "/dev/b", PVUUID: "pv-c"}, plan.PV{Path: "/dev/b", UUID: "pv-b", Returned: true}, nil},
+		"something cannot be read":   {plan.Device{Path: "/dev/b", PVUUID: "pv-b", Unreadable: []string{"size"}}, plan.PV{Path: "/dev/b", UUID: "pv-b", Returned: true}, nil},
+		"it is not seen at the path": {plan.Device{Path: "/dev/c", PVUUID: "pv-b"}, plan.PV{Path: "/dev/b", UUID: "pv-b", Returned: true}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := suspended()
+			s.Devices = []plan.Device{c.device}
+			s.Groups[0].PVs = append(s.Groups[0].PVs, c.pv)
+			if diff := cmp.Diff(c.steps, said(Resume(s, s.Groups[0].UUID))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

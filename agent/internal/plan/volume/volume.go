@@ -115,10 +115,12 @@ func find(s plan.Snapshot, want Spec) (group, plan.Volume, bool, error) {
 	return g, v, exists, nil
 }
 
-// whole refuses to change a group that LVM would not change.
+// whole refuses what takes space in a group that lacks a device. LVM makes nothing and makes nothing larger there, wherever the space is. It
+// does activate, settle and remove what has no extents on the device.
 func (g group) whole() error {
 	if g.Partial {
-		return fmt.Errorf("group %s: %w; LVM changes no group that is not complete", g.Name, plan.ErrPartial)
+		return fmt.Errorf("group %s: %w; LVM makes no volume, and makes none larger, until the device is back or the group has forgotten it",
+			g.Name, plan.ErrPartial)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package volume
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -252,7 +253,9 @@ func TestDeleteVolume(t *testing.T) {
 		"a pool":                       {want: volume("pool", 0), err: plan.ErrNotOurs, because: "is a thin pool"},
 		"in a group of somebody else":  {want: volume("lin", 0, func(w *Spec) { w.OwnerUID = somebody }), err: plan.ErrNotOurs},
 		"in a group that is not there": {want: volume("lin", 0, func(w *Spec) { w.Group = "gone" }), err: plan.ErrNotFound},
-		"in a group that is partial":   {group: func(g *plan.Group) { g.Partial = true }, want: volume("lin", 0), err: plan.ErrPartial},
+		"in a group that is partial":   {group: lacking(), want: volume("lin", 0), steps: []string{"remove volume vg/lin"}},
+		"one that lacks a part":        {group: lacking("lin"), want: volume("lin", 0), steps: []string{"remove volume vg/lin"}},
+		"in a pool that lacks a part":  {group: lacking("pool"), want: volume("thin", 0), err: plan.ErrPartial, because: "a part of the pool was on it"},
 	})
 }
 
@@ -275,6 +278,44 @@ func TestResizeVolume(t *testing.T) {
 		"to what cannot be counted":   {want: volume("lin", 0, func(w *Spec) { w.SizeBytes = math.MaxInt64 }), err: plan.ErrNoRoom},
 		"in a group of somebody else": {want: volume("lin", 104, func(w *Spec) { w.OwnerUID = somebody }), err: plan.ErrNotOurs},
 	})
+}
+
+// lacking is a group that lacks a device, on which the named volumes and pools had a part.
+func lacking(names ...string) func(*plan.Group) {
+	return func(g *plan.Group) {
+		g.Partial = true
+		for i := range g.LogicalVolumes {
+			if slices.Contains(names, g.LogicalVolumes[i].Name) {
+				g.LogicalVolumes[i].Health = plan.HealthPartial
+			}
+		}
+		for i := range g.Pools {
+			if slices.Contains(names, g.Pools[i].Name) {
+				g.Pools[i].Health = plan.HealthPartial
+			}
+		}
+	}
+}
+
+// TestDeadDeviceLeavesOthersUsable: what has no extents on a missing device is used as before.
+func TestDeadDeviceLeavesOthersUsable(t *testing.T) {
+	checkVolumes(t, Activate, map[string]volumeCase{
+		"one beside it":                      {group: lacking("lin"), want: volume("snap", 0), steps: []string{"activate vg/snap"}},
+		"one that lacks a part":              {group: lacking("snap"), want: volume("snap", 0), err: plan.ErrPartial, because: "cannot be used until the device is back"},
+		"one that lacks a part and is there": {group: lacking("lin"), want: volume("lin", 0), err: plan.ErrPartial},
+	})
+	checkVolumes(t, Settle, map[string]volumeCase{
+		"one beside it": {group: lacking("thin"), want: volume("lin", 0), steps: []string{"settle vg/lin"}},
+	})
+	checkVolumes(t, Create, map[string]volumeCase{
+		"one that is there":            {group: lacking("thin"), want: volume("lin", 100)},
+		"a new one is not made by LVM": {group: lacking(), want: volume("n", 4), err: plan.ErrPartial, because: "the group has forgotten it"},
+	})
+	g := stocked()
+	lacking("lin", "pool")(&g)
+	if diff := cmp.Diff([]string{"lin", "pool"}, g.Lost()); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestActivateAndSettleVolume(t *testing.T) {

@@ -54,8 +54,12 @@ func (p spot) group() (decide.Group, bool) {
 	return p.node.Groups[i], true
 }
 
-// takesSpace refuses what takes space in a group that lacks a volume.
+// takesSpace refuses what takes space in a group that lacks a volume or a disk.
 func (b *Backend) takesSpace(ctx context.Context, p spot) error {
+	if g, seen := p.group(); seen && g.Partial {
+		return volume.Refuse(volume.Unavailable, "a disk of volume group %s on node %s is missing: LVM makes nothing there, and nothing larger, "+
+			"until it is back or the group has forgotten it", p.id.Group, p.id.Node)
+	}
 	gap, err := b.gap(ctx, p)
 	if err != nil || gap == "" {
 		return err

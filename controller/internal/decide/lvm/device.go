@@ -12,6 +12,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/pvuuid"
+	"quarry.storage/quarry/pkg/volumeid"
 )
 
 const mib = 1 << 20
@@ -139,4 +140,33 @@ func (h host) again(d v1alpha1.MemberDevice) v1alpha1.MemberDevice {
 		d.State = v1alpha1.DevicePresent
 	}
 	return d
+}
+
+// missingPaths names the devices that are missing, as an addition to a message.
+func (h host) missingPaths() string {
+	var paths []string
+	for _, d := range h.devices() {
+		if d.State == v1alpha1.DeviceMissing {
+			paths = append(paths, d.Path)
+		}
+	}
+	if len(paths) == 0 {
+		return ""
+	}
+	return " (" + backend.Shorten(paths, 10) + ")"
+}
+
+// partialVolumes names the volumes of a group that lack a part, with their claims where they have one.
+func (h host) partialVolumes(g decide.Group) []string {
+	var out []string
+	for _, name := range g.PartialVolumes {
+		text := name
+		for _, v := range h.m.Volumes {
+			if id, err := volumeid.Parse(v.Handle); err == nil && id.Node == h.m.Node && id.Name == name {
+				text = v.String()
+			}
+		}
+		out = append(out, text)
+	}
+	return out
 }

@@ -23,13 +23,20 @@ func (h host) unreported() backend.Finding {
 		"; nothing is changed here until it can, or until what cannot be read is taken out of the node")
 }
 
-// partial is the group that lacks a disk.
+// partial is the group that lacks a disk. It names the disk, and the volumes that were on it.
 func (h host) partial() backend.Finding {
 	for _, g := range h.groups {
-		if g.Partial {
-			return bad(v1alpha1.ReasonPartial, fmt.Sprintf(
-				"a disk of volume group %s is missing; nothing is changed on it until the disk is back", g.Name))
+		if !g.Partial {
+			continue
 		}
+		text := fmt.Sprintf("a disk of volume group %s is missing%s; ", g.Name, h.missingPaths())
+		if lost := h.partialVolumes(g); len(lost) > 0 {
+			text += "volumes that lack a part: " + backend.Shorten(lost, 10) + "; "
+		} else {
+			text += "no volume is known to have a part on it; "
+		}
+		return bad(v1alpha1.ReasonPartial, text+
+			"the other volumes work and can be deleted; LVM makes none, and none larger, until the disk is back or the group has forgotten it")
 	}
 	return backend.Finding{}
 }

@@ -108,7 +108,7 @@ func (s Standing) problem(n decide.Node, unreported []decide.UnknownGroup, own i
 	case own > 1:
 		return fmt.Sprintf("it has %d volume groups of the Cluster", own)
 	case s.Group.Partial:
-		return "a disk of its volume group is missing"
+		return "a disk of its volume group is missing, and LVM makes nothing there"
 	}
 	return ""
 }

@@ -61,7 +61,7 @@ func TestState(t *testing.T) {
 		"another group":                          {c, up("n1", []decide.Group{groupOf("B")}), recorded(), false, nodestate.Online, "the volume group that it has is not the recorded one"},
 		"the recorded group and another one":     {c, up("n1", []decide.Group{groupOf("B"), one}), recorded(), false, nodestate.Online, "it has 2 volume groups of the Cluster"},
 		"a group of a member that was lost":      {lost, well, recorded(), false, nodestate.Online, "it has no volume group of the Cluster"},
-		"a disk is missing":                      {c, up("n1", []decide.Group{partial}), recorded(), false, nodestate.Online, "a disk of its volume group is missing"},
+		"a disk is missing":                      {c, up("n1", []decide.Group{partial}), recorded(), false, nodestate.Online, "a disk of its volume group is missing, and LVM makes nothing there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := State(Of(in.cluster), in.node, in.member, in.maintenance, nil)
@@ -103,7 +103,7 @@ func TestState_vanishedVolumes(t *testing.T) {
 		"it is in a group of another name":      {one, expected("v1", "", "n1/other/"+lv), ""},
 		"it is on another node":                 {one, expected("v1", "A", "n2/quarry-a/"+lv), ""},
 		"its handle is none of the driver":      {one, expected("v1", "A", "v1"), ""},
-		"a disk is missing, which may hold it":  {partial, expected("v1", "A", handle), "a disk of its volume group is missing"},
+		"a disk is missing, which may hold it":  {partial, expected("v1", "A", handle), "a disk of its volume group is missing, and LVM makes nothing there"},
 		"the group was renamed, and it is gone": {func() decide.Group { g := one; g.Name = "mine"; return g }(), expected("v1", "A", handle), says},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -52,7 +52,7 @@ func TestDecide_vanishedVolumes(t *testing.T) {
 		"the host is silent":                        {scene{node: away(one), object: recorded, volumes: volumes(v1)}, ""},
 		"too early to say":                          {scene{node: decide.Node{Agent: decide.AgentConnecting}, object: recorded, volumes: volumes(v1)}, ""},
 		"LVM cannot be asked":                       {scene{node: decide.Node{Agent: decide.AgentUp, LVMError: "no lvm"}, object: recorded, volumes: volumes(v1)}, "StepFailed: LVM cannot be run: no lvm\n"},
-		"a disk is missing, which may hold it":      {scene{node: own(partial), object: recorded, volumes: volumes(v1)}, "VolumeGroupPartial: a disk of volume group quarry-a is missing; nothing is changed on it until the disk is back\n"},
+		"a disk is missing, which may hold it":      {scene{node: own(partial), object: recorded, volumes: volumes(v1)}, "VolumeGroupPartial: a disk of volume group quarry-a is missing; no volume is known to have a part on it; the other volumes work and can be deleted; LVM makes none, and none larger, until the disk is back or the group has forgotten it\n"},
 		"the group is lost, which says more":        {scene{node: own(), object: recorded, volumes: volumes(v1)}, "VolumeGroupLost: volume group quarry-a (UUID A) is not seen on this host" + untilBack + "; its volumes are v1 (claim ns/v1)\n"},
 		"the member is being removed":               {scene{node: own(one), object: recorded, volumes: volumes(v1), edit: failing}, ""},
 		"it is in another group than recorded only": {scene{node: own(one, copied), object: recorded, volumes: volumes(v1)}, "VolumeGroupConflict: volume groups quarry-a (UUID A) and quarry-a (UUID C) carry the tag of this Cluster, a host has one group; what is in it stays served, nothing is changed here and no volume is made\n"},
@@ -74,5 +74,21 @@ func TestDecide_vanishedVolumes(t *testing.T) {
 	got := scene{node: own(one), object: recorded, volumes: many}.decide().Finding.Message
 	if !strings.Contains(got, "v09 (claim ns/v09) and 5 more;") || strings.Contains(got, "v10") {
 		t.Error(got)
+	}
+}
+
+// TestDecide_missingDiskNamesWhatWasOnIt: the member tells which disk is missing, and which claims have a part on it.
+func TestDecide_missingDiskNamesWhatWasOnIt(t *testing.T) {
+	g := filled(groupOf("A", "sda"), lv, "other", "beside")
+	g.Partial, g.PartialVolumes = true, []string{"other", lv}
+	g.PVs = append(g.PVs, decide.PV{UUID: "gone", SizeBytes: 1 << 30, FreeBytes: 1 << 20})
+	in := scene{
+		node: up("n1", []decide.Group{g}), object: memberOf(clusterOf(), records("A")),
+		volumes: []backend.Volume{expected("v1", "A", "n1/quarry-a/"+lv)},
+	}
+	got := in.decide().Finding
+	const want = "a disk of volume group quarry-a is missing (missing:gone); volumes that lack a part: other, v1 (claim ns/v1); the other volumes work"
+	if got.Kind != backend.Bad || got.Reason != v1alpha1.ReasonPartial || !strings.HasPrefix(got.Message, want) {
+		t.Errorf("%+v", got)
 	}
 }

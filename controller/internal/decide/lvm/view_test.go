@@ -173,7 +173,7 @@ func TestDecide(t *testing.T) {
 		"a group that has all": {scene{node: up("n1", []decide.Group{one}), object: recorded}, ""},
 		"a missing disk": {
 			scene{node: up("n1", []decide.Group{partial}, device("sdz")), object: recorded},
-			"VolumeGroupPartial: a disk of volume group quarry-a is missing; nothing is changed on it until the disk is back\n",
+			"VolumeGroupPartial: a disk of volume group quarry-a is missing; no volume is known to have a part on it; the other volumes work and can be deleted; LVM makes none, and none larger, until the disk is back or the group has forgotten it\n",
 		},
 		"LVM cannot be run": {
 			scene{node: decide.Node{Agent: decide.AgentUp, LVMError: "no lvm", Devices: []decide.Device{device("sda")}}},

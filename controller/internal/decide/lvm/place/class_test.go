@@ -140,7 +140,8 @@ func TestConditionOf(t *testing.T) {
 		abnormal bool
 		says     string
 	}{
-		"partial": {ConditionOf(n, decide.Volume{Group: "vg"}), true, "is missing"},
+		"partial": {ConditionOf(n, decide.Volume{Group: "vg", Health: "partial"}), true, "is missing"},
+		"beside":  {ConditionOf(n, decide.Volume{Group: "vg"}), false, "nothing is wrong"},
 		"sick":    {ConditionOf(n, decide.Volume{Group: "ok", Health: "ill"}), true, "ill"},
 		"well":    {ConditionOf(n, decide.Volume{Group: "ok"}), false, "nothing is wrong"},
 		"away":    {Away(n), true, "does not answer"},

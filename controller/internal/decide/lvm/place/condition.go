@@ -18,13 +18,11 @@ func Away(n decide.Node) volume.Condition {
 
 // ConditionOf returns the condition of a volume that was just seen.
 func ConditionOf(n decide.Node, v decide.Volume) volume.Condition {
-	for _, g := range n.Groups {
-		if g.Name == v.Group && g.Partial {
-			return volume.Abnormal(fmt.Sprintf("a disk of volume group %s on node %s is missing", g.Name, n.Name))
-		}
+	switch v.Health {
+	case "":
+		return volume.Healthy()
+	case "partial":
+		return volume.Abnormal(fmt.Sprintf("a disk of volume group %s on node %s is missing, and a part of the volume is on it", v.Group, n.Name))
 	}
-	if v.Health != "" {
-		return volume.Abnormal(v.Health)
-	}
-	return volume.Healthy()
+	return volume.Abnormal(v.Health)
 }
