@@ -26,6 +26,7 @@ type node struct {
 var (
 	_ lvm.Devices     = node{}
 	_ csi.Filesystems = node{}
+	_ lvm.Filesystems = node{}
 )
 
 const (
@@ -104,27 +105,66 @@ func (n node) Probe(_ context.Context, device string) (string, error) {
 	return v.content, nil
 }
 
+// Describe tells what is on a device, and what is recorded in a filesystem.
+func (n node) Describe(_ context.Context, device string) (fs.Content, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	v, err := n.behind(device)
+	switch {
+	case err != nil:
+		return fs.Content{}, err
+	case v.content == garbage:
+		return fs.Content{Unknown: true}, nil
+	case v.content == "":
+		return fs.Content{}, nil
+	}
+	return fs.Content{Type: v.content, UUID: v.uuid, MadeUnix: v.made}, nil
+}
+
 // Clear empties a device.
 func (n node) Clear(ctx context.Context, device string) error {
 	return n.onDevice(ctx, device, func(v *volume) error {
-		v.content, v.files = "", 0
+		v.content, v.files, v.uuid, v.made = "", 0, "", 0
 		return nil
 	})
 }
 
 // Format refuses a device that is not empty.
-func (n node) Format(ctx context.Context, device, fsType string) error {
+func (n node) Format(ctx context.Context, device string, m fs.Make) error {
 	return n.onDevice(ctx, device, func(v *volume) error {
 		if v.content != "" {
 			return fs.ErrNotEmpty
 		}
-		v.content, v.files = fsType, v.SizeBytes
+		v.content, v.files, v.uuid, v.made = m.Type, v.SizeBytes, m.UUID, n.tick()
 		return nil
 	})
 }
 
-// Check finds nothing wrong, and changes nothing.
-func (n node) Check(context.Context, string, string) error { return nil }
+// Own gives a btrfs its own UUID.
+func (n node) Own(ctx context.Context, device, fsType, uuid string) error {
+	n.mu.Lock()
+	v, err := n.behind(device)
+	same := err == nil && v.uuid == uuid
+	n.mu.Unlock()
+	if err != nil || same || fsType != fs.Btrfs {
+		return err
+	}
+	return n.onDevice(ctx, device, func(v *volume) error {
+		v.uuid = uuid
+		return nil
+	})
+}
+
+// Check finds nothing wrong, and changes nothing. Like the program, it refuses a device that is mounted.
+func (n node) Check(_ context.Context, device, _ string, _ func(string)) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	v, err := n.behind(device)
+	if err == nil && n.open(*v) {
+		return fmt.Errorf("check %s: %w", device, fs.ErrBusy)
+	}
+	return err
+}
 
 // Grow makes a filesystem as large as its device.
 func (n node) Grow(ctx context.Context, device, _ string) error {

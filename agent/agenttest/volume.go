@@ -37,6 +37,8 @@ type volume struct {
 	on      []extents // empty for a thin one
 	content string    // the filesystem on it; empty for nothing at all
 	files   int64     // size of the filesystem
+	uuid    string    // of the filesystem
+	made    int64     // when the filesystem was made
 	health  string
 	created int64
 }

@@ -89,6 +89,7 @@ func (s session) place(g *group, v *volume, bytes int64) error {
 			return errAbsent
 		}
 		v.Pool, v.SizeBytes, v.content, v.files = source.Pool, source.SizeBytes, source.content, source.files
+		v.uuid, v.made = source.uuid, source.made
 		source.Suspended = false // LVM suspends the source itself, and lets go of it at the end.
 	}
 	if v.Pool != "" {

@@ -17,6 +17,10 @@ const DriverLVM = "lvm." + Group
 // DriverNFS is the CSI driver of directories on NFS shares.
 const DriverNFS = "nfs." + Group
 
+// AttributeMkfsOptions is the parameter of a StorageClass, and the attribute of its volumes, that has the options with which filesystems are made,
+// joined as pkg/filesystem joins them.
+const AttributeMkfsOptions = Group + "/mkfs-options"
+
 // SignerAgent is the signer of the agents' serving certificates in the certificates API.
 const SignerAgent = Group + "/agent"
 

@@ -21,9 +21,9 @@ var ErrNotOurs = errors.New("not a volume of " + quarry.DriverLVM)
 // Tag is the prefix of the LVM tag that marks a volume as ours; its handle follows.
 const Tag = quarry.Group + "/volume="
 
-// TagNew is on a volume that was made empty, from lvcreate on, until its first use. What is found on the disk below such a
-// volume is left over from others: the node service clears it and makes a filesystem, as often as it takes, and then removes the
-// tag. A volume without the tag is never formatted unless it holds nothing at all. Copies of volumes and snapshots never carry it.
+// TagNew is on a volume that was made empty, from lvcreate on, until its first use, and on copies that were made of it until then. The node
+// service clears such a volume of what is left over from others, and makes a filesystem, as often as it takes, and then removes the tag. It
+// trusts the tag over nothing that was written after the volume was made. A volume without the tag is never formatted.
 const TagNew = quarry.Group + "/new"
 
 // ID says which volume or snapshot is meant. Its text, "node/group/name", is the CSI volume handle, or the snapshot handle.

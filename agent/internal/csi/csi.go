@@ -18,16 +18,14 @@ import (
 	"quarry.storage/quarry/pkg/csirpc"
 )
 
-// Filesystems makes and measures filesystems.
+// Filesystems looks after filesystems on devices.
 type Filesystems interface {
 	// Probe tells what is on a device; "" when it holds nothing at all.
 	Probe(ctx context.Context, device string) (string, error)
-	// Clear makes a device that nobody used yet hold nothing.
-	Clear(ctx context.Context, device string) error
-	// Format makes a filesystem on a device that holds nothing.
-	Format(ctx context.Context, device, fsType string) error
-	// Check makes a filesystem consistent before it is mounted.
-	Check(ctx context.Context, device, fsType string) error
+	// Own gives a filesystem, of which copies cannot be mounted beside each other, the UUID that is its own.
+	Own(ctx context.Context, device, fsType, uuid string) error
+	// Check makes a filesystem consistent before it is mounted, and tells how far it is.
+	Check(ctx context.Context, device, fsType string, tell func(string)) error
 	// Grow makes a mounted filesystem as large as its device.
 	Grow(ctx context.Context, device, mountPoint string) error
 	// Usage measures a mounted filesystem.
@@ -63,6 +61,8 @@ type Config struct {
 	// KubeletDir is the kubelet's directory, at the same path as on the host; DefaultKubeletDir when empty. Mounts made below it
 	// have to reach the host.
 	KubeletDir string
+	// CheckPatience is how long a call waits for the check of a filesystem, which goes on without it; DefaultCheckPatience when 0.
+	CheckPatience time.Duration
 	// MaxVolumes limits the volumes on the node; the orchestrator decides when it is 0.
 	MaxVolumes int64
 
@@ -86,6 +86,7 @@ type Driver struct {
 
 	calls      csirpc.Calls
 	locks      csirpc.Locks
+	checks     checks
 	registered prometheus.Gauge
 }
 
@@ -97,6 +98,7 @@ const workTimeout = 10 * time.Minute
 func New(cfg Config) *Driver {
 	profile := cfg.Source.Profile()
 	cfg.KubeletDir = cmp.Or(cfg.KubeletDir, DefaultKubeletDir)
+	cfg.CheckPatience = cmp.Or(cfg.CheckPatience, DefaultCheckPatience)
 	cfg.Log = cfg.Log.WithValues("driver", profile.Name)
 	d := &Driver{
 		cfg: cfg, profile: profile, registered: newRegistered(cfg.Registry, profile.Name),

@@ -13,8 +13,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
@@ -240,56 +242,161 @@ func TestRealNode_block(t *testing.T) {
 func TestRealNode_newVolumeOverOldData(t *testing.T) {
 	n := newRealNode(t)
 	v, handle, _ := n.add(t, 400*mib)
-	must(t, n.stage(t, handle, filesystem("btrfs")))
+	// again is another volume in its place, made an hour later: LVM removed what it knows, and could not remove it all.
+	again := func(age time.Duration) {
+		v.New, v.LV, v.Created = true, v.LV+"x", time.Now().Add(age).Unix()
+	}
+	must(t, n.stage(t, handle, filesystem("ext4")))
 	must(t, os.WriteFile(n.path(t, "staging/globalmount/secret"), bytes.Repeat([]byte("x"), mib), 0o600))
 	must(t, n.unstage(t, handle))
-	// The volume is removed, and another one is made in its place: all but the first 4 KiB is as it was.
-	n.write(t, make([]byte, 4096), 0)
-	v.New = true
+	again(-time.Hour)
+	wantCode(t, n.stage(t, handle, filesystem("ext4")), codes.FailedPrecondition)
 	for _, fsType := range []string{"xfs", "ext4", "btrfs"} {
-		v.New = true
+		again(time.Hour)
 		must(t, n.stage(t, handle, filesystem(fsType)))
 		if entries, _ := filepath.Glob(n.path(t, "staging/globalmount/s*")); len(entries) != 0 {
 			t.Errorf("%s shows %v", fsType, entries)
 		}
 		must(t, n.unstage(t, handle))
 	}
+	// A btrfs does not tell its age.
+	again(time.Hour)
+	wantCode(t, n.stage(t, handle, filesystem("btrfs")), codes.FailedPrecondition)
+	n.write(t, make([]byte, mib), 0)
 	// A call that was killed in the midst of mkfs.
-	v.New = true
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := fs.New(run.Real{}).Format(ctx, n.devices[csitest.ID("pvc-1").Name], "ext4"); err == nil {
+	if err := fs.New(run.Real{}).Format(ctx, n.devices[csitest.ID("pvc-1").Name], fs.Make{Type: "ext4"}); err == nil {
 		t.Error("formatted")
 	}
 	must(t, n.stage(t, handle, filesystem("ext4")))
 	must(t, n.unstage(t, handle))
 }
 
+// TestRealNode_copyBesideItsSource mounts a copy, which is larger, while its source is mounted.
 func TestRealNode_copyBesideItsSource(t *testing.T) {
+	for _, fsType := range []string{"ext4", "xfs", "btrfs"} {
+		t.Run(fsType, func(t *testing.T) {
+			n := newRealNode(t)
+			_, handle, image := n.add(t, 400*mib)
+			want := filesystem(fsType)
+			must(t, n.stage(t, handle, want))
+			must(t, os.WriteFile(n.path(t, "staging/globalmount/file"), []byte("written"), 0o600))
+			unix.Sync()
+			copied := filepath.Join(t.TempDir(), "copy")
+			must(t, exec.Command("cp", "--sparse=always", image, copied).Run())
+			must(t, os.Truncate(copied, 500*mib))
+			n.attach(t, "pvc-2", copied).New = false
+			second := csitest.ID("pvc-2").String()
+			for range 2 {
+				_, err := n.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
+					VolumeId: second, StagingTargetPath: n.path(t, "staging2/globalmount"), VolumeCapability: want,
+				})
+				must(t, err)
+				text, err := os.ReadFile(n.path(t, "staging2/globalmount/file"))
+				if err != nil || string(text) != "written" {
+					t.Errorf("read %q, %v", text, err)
+				}
+				must(t, os.WriteFile(n.path(t, "staging2/globalmount/other"), nil, 0o600))
+				if _, err := os.Stat(n.path(t, "staging/globalmount/other")); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("the source shows what was written to its copy: %v", err)
+				}
+				if got := n.totalBytes(t, second, "staging2/globalmount"); got < 420*mib {
+					t.Errorf("the copy has %d bytes", got)
+				}
+				_, err = n.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{
+					VolumeId: second, StagingTargetPath: n.path(t, "staging2/globalmount"),
+				})
+				must(t, err)
+			}
+			must(t, n.unstage(t, handle))
+		})
+	}
+}
+
+// TestRealNode_restageBesideItsPod: only the mount of the pod is left.
+func TestRealNode_restageBesideItsPod(t *testing.T) {
+	for _, fsType := range []string{"ext4", "xfs", "btrfs"} {
+		t.Run(fsType, func(t *testing.T) {
+			n := newRealNode(t)
+			_, handle, _ := n.add(t, 400*mib)
+			want := filesystem(fsType)
+			must(t, n.stage(t, handle, want))
+			must(t, n.publish(t, handle, "pod/a", want, false))
+			must(t, unix.Unmount(n.path(t, "staging/globalmount"), 0))
+			must(t, n.stage(t, handle, want))
+			must(t, os.WriteFile(n.path(t, "staging/globalmount/file"), []byte("written"), 0o600))
+			if text, err := os.ReadFile(n.path(t, "pod/a/file")); err != nil || string(text) != "written" {
+				t.Errorf("the pod reads %q, %v", text, err)
+			}
+			must(t, n.unpublish(t, handle, "pod/a"))
+			must(t, n.unstage(t, handle))
+		})
+	}
+}
+
+// TestRealNode_checkOfAnEarlierAgent: while e2fsck has the device, nothing else is done to it, and afterwards it is mounted.
+func TestRealNode_checkOfAnEarlierAgent(t *testing.T) {
 	n := newRealNode(t)
-	_, handle, image := n.add(t, 400*mib)
-	want := filesystem("xfs")
+	_, handle, _ := n.add(t, 400*mib)
+	want := filesystem("ext4")
+	must(t, n.stage(t, handle, want))
+	must(t, n.unstage(t, handle))
+	check := exec.Command("/usr/sbin/e2fsck", "-f", "-p", "-C", "1", n.devices[csitest.ID("pvc-1").Name])
+	told, err := check.StdoutPipe()
+	must(t, err)
+	must(t, check.Start())
+	_, err = told.Read(make([]byte, 1))
+	must(t, err)
+	must(t, check.Process.Signal(syscall.SIGSTOP))
+	for range 2 {
+		wantCode(t, n.stage(t, handle, want), codes.Aborted)
+	}
+	must(t, check.Process.Kill())
+	if err := check.Wait(); err == nil {
+		t.Error("the check ended by itself")
+	}
+	must(t, n.stage(t, handle, want))
+	must(t, n.unstage(t, handle))
+}
+
+// TestRealNode_killedWhileUUIDChanges: a copy whose UUID is being changed is usable whenever that dies.
+func TestRealNode_killedWhileUUIDChanges(t *testing.T) {
+	n := newRealNode(t)
+	v, handle, _ := n.add(t, 400*mib)
+	want := filesystem("btrfs")
 	must(t, n.stage(t, handle, want))
 	must(t, os.WriteFile(n.path(t, "staging/globalmount/file"), []byte("written"), 0o600))
-	unix.Sync()
-	copied := filepath.Join(t.TempDir(), "copy")
-	must(t, exec.Command("cp", "--sparse=always", image, copied).Run())
-	must(t, os.Truncate(copied, 500*mib))
-	n.attach(t, "pvc-2", copied).New = false
-	second := csitest.ID("pvc-2").String()
-	_, err := n.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
-		VolumeId: second, StagingTargetPath: n.path(t, "staging2/globalmount"), VolumeCapability: want,
-	})
-	must(t, err)
-	text, err := os.ReadFile(n.path(t, "staging2/globalmount/file"))
-	if err != nil || string(text) != "written" {
-		t.Errorf("read %q, %v", text, err)
+	must(t, n.unstage(t, handle))
+	device, killed := n.devices[csitest.ID("pvc-1").Name], 0
+	for i := range 12 {
+		v.LV += "x" // as if it were a copy of itself
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*5*time.Millisecond)
+		if err := fs.New(run.Real{}).Own(ctx, device, "btrfs", uuid.NewString()); err != nil {
+			killed++
+		}
+		cancel()
+		must(t, n.stage(t, handle, want))
+		if text, err := os.ReadFile(n.path(t, "staging/globalmount/file")); err != nil || string(text) != "written" {
+			t.Errorf("read %q, %v", text, err)
+		}
+		must(t, n.unstage(t, handle))
 	}
-	if got := n.totalBytes(t, second, "staging2/globalmount"); got < 420*mib {
-		t.Errorf("the copy has %d bytes", got)
+	if killed == 0 {
+		t.Log("the program was too fast to be killed")
 	}
-	_, err = n.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: second, StagingTargetPath: n.path(t, "staging2/globalmount")})
+}
+
+// TestRealNode_ext4Errors: a damaged filesystem turns read-only by itself.
+func TestRealNode_ext4Errors(t *testing.T) {
+	n := newRealNode(t)
+	_, handle, _ := n.add(t, 64*mib)
+	must(t, n.stage(t, handle, filesystem("ext4")))
+	out, err := exec.Command("dumpe2fs", "-h", n.devices[csitest.ID("pvc-1").Name]).Output()
 	must(t, err)
+	if !strings.Contains(string(out), "Remount read-only") {
+		t.Errorf("%s", out)
+	}
 	must(t, n.unstage(t, handle))
 }
 

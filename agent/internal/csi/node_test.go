@@ -15,6 +15,7 @@ import (
 	"quarry.storage/quarry/agent/internal/csi/lvm"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/node"
+	"quarry.storage/quarry/pkg/quarry"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
@@ -278,5 +279,147 @@ func TestNode_tellsWhatIsWrong(t *testing.T) {
 	c.host.Before = func(string) error { return unix.EIO }
 	if s := stats(); !s.GetVolumeCondition().GetAbnormal() || s.GetUsage()[0].GetTotal() != v.Size {
 		t.Errorf("stats are %v", s)
+	}
+}
+
+// effects runs a call and returns what it did to the node.
+func (c *client) effects(t *testing.T, call func() error) []string {
+	t.Helper()
+	var out []string
+	c.host.Before = func(effect string) error {
+		out = append(out, effect)
+		return nil
+	}
+	defer func() { c.host.Before = nil }()
+	must(t, call())
+	return out
+}
+
+// TestNode_firstStageDoesNothingTwice: a filesystem that was just made is neither checked nor grown.
+func TestNode_firstStageDoesNothingTwice(t *testing.T) {
+	for _, fsType := range []string{"ext4", "xfs", "btrfs"} {
+		c, _, handle := newNode(t)
+		want := []string{"clear", "format", "settle", "mount globalmount"}
+		if diff := cmp.Diff(want, c.effects(t, func() error { return c.stage(t, handle, filesystem(fsType)) })); diff != "" {
+			t.Errorf("%s: first use (-want +got):\n%s", fsType, diff)
+		}
+		must(t, c.unstage(t, handle))
+		want = []string{"check", "mount globalmount", "grow"}
+		if diff := cmp.Diff(want, c.effects(t, func() error { return c.stage(t, handle, filesystem(fsType)) })); diff != "" {
+			t.Errorf("%s: later (-want +got):\n%s", fsType, diff)
+		}
+	}
+}
+
+// TestNode_restageBesideItsPod: the staging mount is gone, and the pod's is left.
+func TestNode_restageBesideItsPod(t *testing.T) {
+	for _, fsType := range []string{"ext4", "xfs", "btrfs"} {
+		c, v, handle := newNode(t)
+		want := filesystem(fsType)
+		must(t, c.stage(t, handle, want))
+		must(t, c.publish(t, handle, "pod/a", want, false))
+		must(t, c.host.Mounter.Unmount(c.path(t, "staging/globalmount")))
+		v.UUID = "another"
+		did := c.effects(t, func() error { return c.stage(t, handle, want) })
+		if diff := cmp.Diff([]string{"mount globalmount", "grow"}, did); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", fsType, diff)
+		}
+		c.wantMounts(t, "pod/a", "staging/globalmount")
+	}
+}
+
+// TestNode_blankUsedVolume: a volume that was used and shows nothing has lost its mapping, not its data.
+func TestNode_blankUsedVolume(t *testing.T) {
+	c, v, handle := newNode(t)
+	must(t, c.stage(t, handle, filesystem("ext4")))
+	must(t, c.unstage(t, handle))
+	v.Content, v.UUID = "", ""
+	err := c.stage(t, handle, filesystem("ext4"))
+	wantCode(t, err, codes.FailedPrecondition)
+	if v.Content != "" || !strings.Contains(err.Error(), "was used before") {
+		t.Errorf("content %q, %v", v.Content, err)
+	}
+	c.wantMounts(t)
+}
+
+// TestNode_markOfANewVolumeIsNotTrusted: what was written after a volume was made is not written over, whatever its tag says.
+func TestNode_markOfANewVolumeIsNotTrusted(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*csitest.Volume)
+		want   *csi.VolumeCapability
+		code   codes.Code
+		keeps  bool
+	}{
+		"its own filesystem":                     {func(v *csitest.Volume) { v.New = true }, filesystem("ext4"), codes.OK, true},
+		"its own filesystem, of another type":    {func(v *csitest.Volume) { v.New = true }, filesystem("xfs"), codes.FailedPrecondition, true},
+		"a younger one of another volume":        {func(v *csitest.Volume) { v.New, v.UUID = true, "other" }, filesystem("ext4"), codes.FailedPrecondition, true},
+		"one whose age nobody knows":             {func(v *csitest.Volume) { v.New, v.UUID, v.Made = true, "other", 0 }, filesystem("ext4"), codes.FailedPrecondition, true},
+		"a volume whose age nobody knows":        {func(v *csitest.Volume) { v.New, v.UUID, v.Created = true, "other", 0 }, filesystem("ext4"), codes.FailedPrecondition, true},
+		"what an earlier volume left":            {func(v *csitest.Volume) { v.New, v.UUID, v.Made = true, "other", 5 }, filesystem("ext4"), codes.OK, false},
+		"encrypted, by whom nobody knows":        {func(v *csitest.Volume) { v.New, v.Content, v.UUID, v.Made = true, "crypto_LUKS", "", 0 }, block(), codes.FailedPrecondition, true},
+		"raw content where only zeroes were":     {func(v *csitest.Volume) { v.New, v.Thin, v.Content = true, true, csitest.Garbage }, block(), codes.OK, true},
+		"any filesystem where only zeroes were":  {func(v *csitest.Volume) { v.New, v.Thin, v.UUID, v.Made = true, true, "other", 0 }, filesystem("ext4"), codes.OK, true},
+		"the remains of mkfs on a thin volume":   {func(v *csitest.Volume) { v.New, v.Thin, v.Content = true, true, csitest.Garbage }, filesystem("ext4"), codes.OK, false},
+		"what the disk showed before, raw":       {func(v *csitest.Volume) { v.New, v.Content = true, csitest.Garbage }, block(), codes.OK, false},
+		"what the disk showed before, formatted": {func(v *csitest.Volume) { v.New, v.Content = true, csitest.Garbage }, filesystem("ext4"), codes.OK, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, v, handle := newNode(t)
+			must(t, n.stage(t, handle, filesystem("ext4")))
+			must(t, n.unstage(t, handle))
+			v.Data = "written"
+			c.change(v)
+			content := v.Content
+			if err := n.stage(t, handle, c.want); c.code == codes.OK {
+				must(t, err)
+			} else {
+				wantCode(t, err, c.code)
+			}
+			if kept := v.Data == "written" && v.Content == content; kept != c.keeps {
+				t.Errorf("%+v", v)
+			}
+		})
+	}
+}
+
+// TestNode_copyGetsItsOwnUUID before it is mounted, once: two btrfs with one UUID cannot be mounted beside each other.
+func TestNode_copyGetsItsOwnUUID(t *testing.T) {
+	c, source, _ := newNode(t)
+	id := csitest.ID("pvc-2")
+	v := c.host.Add(id, gib)
+	v.New, v.Content, v.UUID = false, "btrfs", "that of its source"
+	for _, want := range [][]string{{"own", "check", "mount globalmount", "grow"}, {"check", "mount globalmount", "grow"}} {
+		did := c.effects(t, func() error { return c.stage(t, id.String(), filesystem("btrfs")) })
+		if diff := cmp.Diff(want, did); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		must(t, c.unstage(t, id.String()))
+	}
+	must(t, c.stage(t, csitest.ID("pvc-1").String(), filesystem("btrfs")))
+	if v.UUID == source.UUID || source.UUID == "" {
+		t.Errorf("%q and %q", v.UUID, source.UUID)
+	}
+}
+
+// TestNode_mkfsOptions: those on record with the volume count, and others are refused before anything is written.
+func TestNode_mkfsOptions(t *testing.T) {
+	c, v, handle := newNode(t)
+	stage := func(options string) error {
+		_, err := c.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
+			VolumeId: handle, StagingTargetPath: c.path(t, "staging/globalmount"), VolumeCapability: filesystem("ext4"),
+			VolumeContext: map[string]string{quarry.AttributeMkfsOptions: options},
+		})
+		return err
+	}
+	did := c.effects(t, func() error {
+		wantCode(t, stage("-F"), codes.InvalidArgument)
+		return nil
+	})
+	if len(did) > 0 || v.Content != csitest.Garbage {
+		t.Errorf("%q; %+v", did, v)
+	}
+	must(t, stage("-i 65536; -m 1"))
+	if diff := cmp.Diff([]string{"-i 65536", "-m 1"}, v.Options); diff != "" {
+		t.Error(diff)
 	}
 }

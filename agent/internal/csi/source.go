@@ -33,8 +33,14 @@ type From struct {
 	Path      string
 	Number    mount.Device
 	SizeBytes int64
-	// New is true for a volume that nobody used yet: what its device shows is left over from others.
+	// New is true for a volume that, as is recorded of it, nobody used yet.
 	New bool
+	// Zeroed is true for a volume that showed zeroes when it was made: whatever is on it was written since.
+	Zeroed bool
+	// UUID is that of the filesystem that is made on the volume; no other volume has it. Empty when the source gives none.
+	UUID string
+	// MadeUnix is when the volume was made; 0 when that is not known.
+	MadeUnix int64
 	// Types are the filesystem types, and Tree the source, of a mounted tree, as the mount table has them. Without Tree, any mount of
 	// these types counts.
 	Types []string
@@ -78,7 +84,8 @@ type Source interface {
 // Devices is a Source of block devices. The frame makes filesystems on them, checks, mounts and grows them.
 type Devices interface {
 	Source
-	// FirstUse makes a new volume ready for what it is wanted for, and lets it count as used. It returns the filesystem that it made.
+	// FirstUse makes a new volume ready for what it is wanted for, and lets it count as used. It returns the filesystem that it made, which is
+	// empty when there is one already.
 	FirstUse(ctx context.Context, v Volume, from From, want Access) (fsType string, err error)
 }
 

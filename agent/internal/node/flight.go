@@ -4,59 +4,59 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"quarry.storage/quarry/agent/internal/plan"
 )
 
 // observeTimeout bounds one observation.
 const observeTimeout = 30 * time.Second
 
-// flight is one observation and those who wait for it.
-type flight struct {
-	landed   chan struct{}
-	snapshot plan.Snapshot
-	err      error
+// flight is one look and those who wait for it.
+type flight[T any] struct {
+	landed chan struct{}
+	seen   T
+	err    error
 }
 
-// flights let one observation run at a time: two at once would find each other's exclusive opens. Whoever asks while an observation is
-// under way shares the next one: the present one may have looked already at what the caller just changed.
-type flights struct {
-	observe func(context.Context) (plan.Snapshot, error)
+// flights let one look at the same thing run at a time: two observations at once would find each other's exclusive opens, and a report of
+// LVM serves all who wait for it. Whoever asks while a look is under way shares the next one: the present one may have passed already what
+// the caller just changed.
+type flights[T any] struct {
+	observe func(context.Context) (T, error)
 
 	mu            sync.Mutex
-	running, next *flight
+	running, next *flight[T]
 }
 
-// get returns an observation that began after the call.
-func (f *flights) get(ctx context.Context) (plan.Snapshot, error) {
+// get returns a look that began after the call.
+func (f *flights[T]) get(ctx context.Context) (T, error) {
 	fl := f.board(ctx)
 	select {
 	case <-ctx.Done():
-		return plan.Snapshot{}, ctx.Err()
+		var none T
+		return none, ctx.Err()
 	case <-fl.landed:
-		return fl.snapshot, fl.err
+		return fl.seen, fl.err
 	}
 }
 
-func (f *flights) board(ctx context.Context) *flight {
+func (f *flights[T]) board(ctx context.Context) *flight[T] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.running == nil {
-		f.running = &flight{landed: make(chan struct{})}
+		f.running = &flight[T]{landed: make(chan struct{})}
 		go f.fly(context.WithoutCancel(ctx), f.running)
 		return f.running
 	}
 	if f.next == nil {
-		f.next = &flight{landed: make(chan struct{})}
+		f.next = &flight[T]{landed: make(chan struct{})}
 	}
 	return f.next
 }
 
-// fly makes observations for as long as somebody waits for one. It ends by itself, whoever asked first.
-func (f *flights) fly(ctx context.Context, fl *flight) {
+// fly looks for as long as somebody waits for it. It ends by itself, whoever asked first.
+func (f *flights[T]) fly(ctx context.Context, fl *flight[T]) {
 	for fl != nil {
 		bounded, cancel := context.WithTimeout(ctx, observeTimeout)
-		fl.snapshot, fl.err = f.observe(bounded)
+		fl.seen, fl.err = f.observe(bounded)
 		cancel()
 		close(fl.landed)
 		f.mu.Lock()

@@ -30,7 +30,7 @@ var errWatchEnded = errors.New("watching the node's devices ended")
 type hub struct {
 	observer Observer
 	onView   func(plan.Snapshot) // may be nil
-	flights  flights
+	flights  flights[plan.Snapshot]
 	memory   memory
 	underway underway
 	poked    chan struct{}

@@ -200,7 +200,7 @@ func TestHub_stops(t *testing.T) {
 func TestFlights_share(t *testing.T) {
 	var running, most, made atomic.Int64
 	gate := make(chan struct{})
-	f := flights{observe: func(context.Context) (plan.Snapshot, error) {
+	f := flights[plan.Snapshot]{observe: func(context.Context) (plan.Snapshot, error) {
 		most.Store(max(most.Load(), running.Add(1)))
 		<-gate
 		made.Add(1)

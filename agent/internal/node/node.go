@@ -54,6 +54,7 @@ type Engine struct {
 	cfg   Config
 	hub   *hub
 	locks locks
+	looks looks
 }
 
 // New makes an Engine. It makes changes at once; Run makes it watch.

@@ -3,13 +3,23 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/volume"
 )
 
-// LookupVolume reads afresh what is recorded of a volume of the node, ours or not. It returns plan.ErrNotFound when no group of ours on
-// the node holds the volume, and plan.ErrUnsure when one that is unknown may. This and the following methods are for the CSI node service of the same process.
+// looks are the reports on one group, by its name, that calls on its volumes share.
+type looks struct {
+	mu     sync.Mutex
+	groups map[string]*flights[plan.Snapshot]
+}
+
+// LookupVolume returns what is recorded of a volume of the node, ours or not. What is remembered of a volume of ours that is in use already
+// is enough, so that a node that starts with many volumes asks LVM no more than once: nothing that is recorded of such a volume says that
+// something may be written over. All else is read afresh. It returns plan.ErrNotFound when no group of ours on the node holds the volume,
+// and plan.ErrUnsure when one that is unknown may. This and the following methods are for the CSI node service of the same process.
 func (e *Engine) LookupVolume(ctx context.Context, group, name string) (plan.Volume, error) {
 	if err := volume.CheckNames(group, name); err != nil {
 		return plan.Volume{}, err
@@ -18,9 +28,48 @@ func (e *Engine) LookupVolume(ctx context.Context, group, name string) (plan.Vol
 	if err != nil {
 		return plan.Volume{}, err
 	}
-	if seen, err = e.refresh(ctx, seen, group); err != nil {
+	if v, err := lookup(seen, group, name); err == nil && settledVolume(v) {
+		return v, nil
+	}
+	if seen, err = e.look(ctx, seen, group); err != nil {
 		return plan.Volume{}, err
 	}
+	return lookup(seen, group, name)
+}
+
+// settledVolume reports whether a volume is ours, known by the UUID that LVM gave it, and needs nothing but to be activated.
+func settledVolume(v plan.Volume) bool {
+	return v.ID != "" && v.UUID != "" && !v.New && !v.Snapshot && !v.Suspended && v.Health == ""
+}
+
+// look observes the groups of a name afresh. Calls at the same time share one report.
+func (e *Engine) look(ctx context.Context, seen plan.Snapshot, group string) (plan.Snapshot, error) {
+	if !slices.ContainsFunc(seen.Groups, func(g plan.Group) bool { return g.Name == group }) {
+		return e.hub.observe(ctx)
+	}
+	return e.looks.of(group, func(ctx context.Context) (plan.Snapshot, error) {
+		seen, err := e.hub.current(ctx)
+		if err != nil {
+			return plan.Snapshot{}, err
+		}
+		return e.refresh(ctx, seen, group)
+	}).get(ctx)
+}
+
+func (l *looks) of(group string, observe func(context.Context) (plan.Snapshot, error)) *flights[plan.Snapshot] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.groups == nil {
+		l.groups = map[string]*flights[plan.Snapshot]{}
+	}
+	if l.groups[group] == nil {
+		l.groups[group] = &flights[plan.Snapshot]{observe: observe}
+	}
+	return l.groups[group]
+}
+
+// lookup finds the one volume of that name in the groups of that name.
+func lookup(seen plan.Snapshot, group, name string) (plan.Volume, error) {
 	var found []plan.Volume
 	for _, g := range seen.Groups {
 		if v, ok := g.Volume(name); ok && g.Name == group {

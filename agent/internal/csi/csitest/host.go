@@ -35,7 +35,16 @@ type Volume struct {
 	// Files is the size of the filesystem; Data stands for what a pod wrote.
 	Files int64
 	Data  string
-	minor uint32
+	// LV is the UUID that LVM gave it.
+	LV string
+	// Thin volumes show zeroes where nobody wrote. Created is when the volume was made.
+	Thin    bool
+	Created int64
+	// UUID of the filesystem, when it was made, and with which options.
+	UUID    string
+	Made    int64
+	Options []string
+	minor   uint32
 }
 
 // Garbage is content that nobody recognises.
@@ -43,12 +52,17 @@ const Garbage = "garbage"
 
 const major = 253
 
+// created is when the volumes of the model were made.
+const created = 1_700_000_000
+
 // Host is the model.
 type Host struct {
 	// Mounter is the model's mount table.
 	Mounter *mount.Fake
 	// Before, if set, is asked before every effect; its error is returned instead of the effect.
 	Before func(effect string) error
+	// Checking, if set, is how long a check of a filesystem takes, and what it tells.
+	Checking func(tell func(string)) error
 
 	mu      sync.Mutex
 	dir     string
@@ -90,7 +104,7 @@ func (h *Host) Add(id volumeid.ID, size int64) *Volume {
 		return v
 	}
 	h.next++
-	v := &Volume{ID: id.String(), New: true, Active: true, Size: size, Content: Garbage, minor: h.next}
+	v := &Volume{ID: id.String(), New: true, Active: true, Size: size, Content: Garbage, LV: "lv-" + id.Name, Created: created, minor: h.next}
 	h.volumes[key(id.Group, id.Name)] = v
 	return v
 }
@@ -133,7 +147,11 @@ func (h *Host) LookupVolume(_ context.Context, group, name string) (plan.Volume,
 }
 
 func (v *Volume) recorded(name string) plan.Volume {
-	return plan.Volume{Name: name, ID: v.ID, New: v.New, Active: v.Active, SizeBytes: v.Size}
+	seen := plan.Volume{Name: name, ID: v.ID, UUID: v.LV, New: v.New, Active: v.Active, SizeBytes: v.Size, CreatedUnix: v.Created}
+	if v.Thin {
+		seen.Pool = "thin"
+	}
+	return seen
 }
 
 // ActivateVolume makes the device of a volume.

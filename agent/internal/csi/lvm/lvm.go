@@ -3,7 +3,6 @@
 package lvm
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/pkg/csirpc"
+	"quarry.storage/quarry/pkg/filesystem"
 	"quarry.storage/quarry/pkg/quarry"
 	"quarry.storage/quarry/pkg/volumeid"
 )
@@ -39,10 +39,12 @@ var _ Devices = (*dm.Reader)(nil)
 
 // Filesystems makes a new volume ready.
 type Filesystems interface {
+	// Describe tells what is on a device.
+	Describe(ctx context.Context, device string) (fs.Content, error)
 	// Clear makes a device that nobody used yet hold nothing.
 	Clear(ctx context.Context, device string) error
 	// Format makes a filesystem on a device that holds nothing.
-	Format(ctx context.Context, device, fsType string) error
+	Format(ctx context.Context, device string, m fs.Make) error
 }
 
 // Config is what a Source is made of.
@@ -72,6 +74,7 @@ func (s *Source) Profile() csi.Profile {
 		{Err: plan.ErrNotOurs, Code: codes.NotFound},
 		{Err: plan.ErrPartial, Code: codes.FailedPrecondition},
 		{Err: dm.ErrNotLVM, Code: codes.FailedPrecondition},
+		{Err: filesystem.ErrOption, Code: codes.InvalidArgument},
 	}}
 }
 
@@ -140,27 +143,8 @@ func (s *Source) Ready(ctx context.Context, v csi.Volume, _ csi.Access) (csi.Fro
 		}
 		from, err = s.find(id)
 	}
-	from.New = recorded.New
+	from.New, from.Zeroed, from.UUID, from.MadeUnix = recorded.New, recorded.Pool != "", filesystemUUID(recorded.UUID), recorded.CreatedUnix
 	return from, err
-}
-
-// FirstUse empties a new volume, makes a filesystem where one is wanted, and lets the volume count as used then.
-func (s *Source) FirstUse(ctx context.Context, v csi.Volume, from csi.From, want csi.Access) (fsType string, err error) {
-	id, err := s.volume(v.Handle)
-	if err != nil {
-		return "", err
-	}
-	if err := s.cfg.Filesystems.Clear(ctx, from.Path); err != nil {
-		return "", err
-	}
-	if !want.Block {
-		fsType = cmp.Or(want.FSType, fs.Ext4)
-		if err := s.cfg.Filesystems.Format(ctx, from.Path, fsType); err != nil {
-			return "", err
-		}
-	}
-	_, err = s.cfg.Volumes.SettleVolume(ctx, id.Group, id.Name)
-	return fsType, err
 }
 
 // Release leaves a volume active: that costs nothing, and the kernel lets nobody remove it while it is in use.

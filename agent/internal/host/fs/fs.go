@@ -31,70 +31,20 @@ var (
 	ErrNotEmpty = errors.New("device is not empty")
 	// ErrDamaged means that a filesystem has errors that are not corrected without somebody's decision.
 	ErrDamaged = errors.New("filesystem is damaged")
+	// ErrBlank means that a device that was used before holds nothing.
+	ErrBlank = errors.New("device is blank")
 	// ErrBusy means that something holds the device.
 	ErrBusy = errors.New("device is in use")
 )
 
 // Tool works on filesystems through their programs.
-type Tool struct{ runner run.Runner }
+type Tool struct {
+	runner   run.Runner
+	versions versions
+}
 
 // New makes a Tool.
 func New(runner run.Runner) *Tool { return &Tool{runner: runner} }
-
-// formats are the programs that make filesystems. None discards, which takes long on slow disks and is of no use on a fresh
-// volume, and none has an option to overwrite what it finds.
-var formats = map[string]run.Command{
-	Ext4:  {Path: "/usr/sbin/mkfs.ext4", Args: []string{"-q", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"}},
-	XFS:   {Path: "/usr/sbin/mkfs.xfs", Args: []string{"-q", "-K"}},
-	Btrfs: {Path: "/usr/sbin/mkfs.btrfs", Args: []string{"-q", "-K"}},
-}
-
-// Supported tells whether a filesystem of this type can be made.
-func Supported(fsType string) bool {
-	_, ok := formats[fsType]
-	return ok
-}
-
-// Format makes a filesystem on a device that holds nothing. It looks itself, just before.
-func (t *Tool) Format(ctx context.Context, device, fsType string) error {
-	cmd, ok := formats[fsType]
-	if !ok {
-		return fmt.Errorf("format %s: %w: %.100q", device, ErrUnsupported, fsType)
-	}
-	have, err := t.Probe(ctx, device)
-	if err != nil {
-		return fmt.Errorf("format: %w", err)
-	}
-	if have != "" {
-		return fmt.Errorf("format %s: %w: it holds %s", device, ErrNotEmpty, have)
-	}
-	cmd.Args = append(append([]string{}, cmd.Args...), device)
-	if _, err := t.runner.Run(ctx, cmd); err != nil {
-		return fmt.Errorf("format: %w", err)
-	}
-	return nil
-}
-
-// Check makes a filesystem that was not unmounted cleanly consistent, as far as that needs no decision. Only ext4 has a program
-// for it: the others do it while they are mounted.
-func (t *Tool) Check(ctx context.Context, device, fsType string) error {
-	if fsType != Ext4 {
-		return nil
-	}
-	_, err := t.runner.Run(ctx, run.Command{Path: "/usr/sbin/e2fsck", Args: []string{"-p", device}})
-	var exit *run.Error
-	if !errors.As(err, &exit) {
-		return err
-	}
-	const corrected, uncorrected = 0x3, 0x4
-	switch {
-	case exit.ExitCode&^corrected == 0:
-		return nil
-	case exit.ExitCode&uncorrected != 0:
-		return fmt.Errorf("check: %w: %w", ErrDamaged, err)
-	}
-	return fmt.Errorf("check: %w", err)
-}
 
 // Grow makes a mounted filesystem as large as its device. One that is, stays as it is.
 func (t *Tool) Grow(ctx context.Context, device, mountPoint string) error {

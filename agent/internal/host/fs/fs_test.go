@@ -3,12 +3,15 @@ package fs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"quarry.storage/quarry/agent/internal/host/run"
+	"quarry.storage/quarry/pkg/filesystem"
 )
 
 // image is a file that stands for a device.
@@ -80,37 +83,108 @@ func TestTool_Probe_refusesWhatCannotBeRead(t *testing.T) {
 	}
 }
 
+// tool is a Tool on a kernel of that release.
+func tool(kernel string, steps ...run.Step) (*Tool, *run.Fake) {
+	fake := run.NewFake(steps...)
+	t := New(fake)
+	t.versions.kernel = func() (string, error) { return kernel, nil }
+	return t, fake
+}
+
+const id = "9a4d4b2c-5d8b-5f0e-8f52-1d4f0c6b8a11"
+
 func TestTool_Format(t *testing.T) {
-	for fsType, argv := range map[string][]string{
-		"ext4":  {"/usr/sbin/mkfs.ext4", "-q", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"},
-		"xfs":   {"/usr/sbin/mkfs.xfs", "-q", "-K"},
-		"btrfs": {"/usr/sbin/mkfs.btrfs", "-q", "-K"},
+	const ext4 = "/usr/sbin/mkfs.ext4 -q -m 0 -e remount-ro -E lazy_itable_init=1,lazy_journal_init=%d,nodiscard"
+	for name, c := range map[string]struct {
+		make Make
+		want string
+	}{
+		"ext4 where others wrote":   {Make{Type: "ext4"}, fmt.Sprintf(ext4, 0)},
+		"ext4 on zeroes":            {Make{Type: "ext4", Zeroed: true, UUID: id}, fmt.Sprintf(ext4, 1) + " -U " + id},
+		"xfs":                       {Make{Type: "xfs", UUID: id}, "/usr/sbin/mkfs.xfs -q -K -m uuid=" + id},
+		"btrfs":                     {Make{Type: "btrfs", UUID: id}, "/usr/sbin/mkfs.btrfs -q -K -U " + id},
+		"ext4 as a person wants it": {Make{Type: "ext4", Options: []string{"-m 5", "-E stride=16,lazy_itable_init=0", "-i 65536"}}, "/usr/sbin/mkfs.ext4 -q -m 5 -e remount-ro -E lazy_journal_init=0,nodiscard,stride=16,lazy_itable_init=0 -i 65536"},
+		"xfs as a person wants it":  {Make{Type: "xfs", UUID: id, Options: []string{"-m reflink=0", "-d su=64k,sw=4"}}, "/usr/sbin/mkfs.xfs -q -K -m uuid=" + id + ",reflink=0 -d su=64k,sw=4"},
 	} {
 		device := image(t, 1<<20)
-		fake := run.NewFake(blkid(device, 2, ""), run.Step{Argv: append(argv, device)})
-		if err := New(fake).Format(t.Context(), device, fsType); err != nil || fake.Left() != 0 {
-			t.Errorf("%s: %v, %d calls left", fsType, err, fake.Left())
+		formats, fake := tool("99.1.0", blkid(device, 2, ""), run.Step{Argv: append(strings.Fields(c.want), device)})
+		if err := formats.Format(t.Context(), device, c.make); err != nil || fake.Left() != 0 {
+			t.Errorf("%s: %v, %d calls left", name, err, fake.Left())
 		}
 	}
 	device := image(t, 1<<20)
-	if err := New(run.NewFake(blkid(device, 0, "TYPE=xfs\n"))).Format(t.Context(), device, "ext4"); !errors.Is(err, ErrNotEmpty) {
+	full, _ := tool("99.1", blkid(device, 0, "TYPE=xfs\n"))
+	if err := full.Format(t.Context(), device, Make{Type: "ext4"}); !errors.Is(err, ErrNotEmpty) {
 		t.Errorf("got %v", err)
 	}
-	if err := New(run.NewFake()).Format(t.Context(), device, "-t vfat"); !errors.Is(err, ErrUnsupported) {
+	if err := New(run.NewFake()).Format(t.Context(), device, Make{Type: "-t vfat"}); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("got %v", err)
+	}
+	if err := New(run.NewFake()).Format(t.Context(), device, Make{Type: "xfs", Options: []string{"-f"}}); !errors.Is(err, filesystem.ErrOption) {
 		t.Errorf("got %v", err)
 	}
 }
 
+// TestTool_Format_forOlderKernels: what the running kernel does not mount is turned off, if the program knows it.
+func TestTool_Format_forOlderKernels(t *testing.T) {
+	for name, c := range map[string]struct{ fsType, kernel, program, want string }{
+		"a new kernel":                  {"xfs", "6.18.2-cloud", "", ""},
+		"before parent pointers":        {"xfs", "6.12.0", "6.13.0", "-m metadir=0 -i exchange=0 -n parent=0"},
+		"and with an older program":     {"xfs", "6.12.0", "6.1.0", ""},
+		"before big extent counts":      {"xfs", "6.1.0-18-amd64", "6.1.0", "-i nrext64=0"},
+		"before 5.19":                   {"xfs", "5.15.0-101-generic", "6.13.0", "-m metadir=0 -i nrext64=0,exchange=0 -n parent=0"},
+		"before big timestamps":         {"xfs", "5.10.0", "6.1.0", "-m bigtime=0,inobtcount=0 -i nrext64=0"},
+		"an enterprise kernel":          {"xfs", "4.18.0-513.el8.x86_64", "6.1.0", "-m reflink=0,rmapbt=0,bigtime=0,inobtcount=0 -i nrext64=0"},
+		"one that does not say":         {"xfs", "?", "5.10.0", "-m reflink=0,rmapbt=0"},
+		"ext4 before the orphan file":   {"ext4", "5.14.0-427.el9", "1.47.2", "-O ^orphan_file"},
+		"ext4 by a program without one": {"ext4", "5.14.0", "1.46.5", ""},
+		"btrfs":                         {"btrfs", "4.18.0", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			device := image(t, 1<<20)
+			var version []run.Step
+			if c.program != "" {
+				version = []run.Step{{Argv: []string{"/usr/sbin/mkfs." + c.fsType, "-V"}, Result: run.Result{Stderr: []byte("mkfs." + c.fsType + " version " + c.program + "\n")}}}
+			}
+			made := []run.Step{blkid(device, 2, ""), {}}
+			tool, fake := tool(c.kernel, slices.Concat(version, made, made)...)
+			for range 2 {
+				// The version is asked for once.
+				if err := tool.Format(t.Context(), device, Make{Type: c.fsType}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			last := fake.Calls()[len(fake.Calls())-1]
+			got := strings.Join(slices.DeleteFunc(last.Args, func(a string) bool { return a == "-q" || a == "-K" || a == device }), " ")
+			got = strings.TrimSpace(strings.TrimPrefix(got, "-m 0 -e remount-ro -E lazy_itable_init=1,lazy_journal_init=0,nodiscard"))
+			if got != c.want || fake.Left() != 0 {
+				t.Errorf("%q, %d calls left", got, fake.Left())
+			}
+		})
+	}
+}
+
 func TestTool_Check(t *testing.T) {
+	device := image(t, 1<<20)
 	for code, want := range map[int]error{0: nil, 1: nil, 2: nil, 3: nil, 4: ErrDamaged, 5: ErrDamaged, 8: errAny, 32: errAny, 12: ErrDamaged} {
-		fake := run.NewFake(run.Step{Argv: []string{"/usr/sbin/e2fsck", "-p", "/dev/x"}, Result: run.Result{ExitCode: code}})
-		err := New(fake).Check(t.Context(), "/dev/x", "ext4")
+		fake := run.NewFake(run.Step{
+			Argv:   []string{"/usr/sbin/e2fsck", "-p", "-C", "1", device},
+			Result: run.Result{ExitCode: code, Stdout: []byte("1 1 8 /dev/x\n/dev/x: recovering journal\n2 50 200 /dev/x\n")},
+		})
+		var told []string
+		err := New(fake).Check(t.Context(), device, "ext4", func(far string) { told = append(told, far) })
 		if (want == nil) != (err == nil) || errors.Is(want, ErrDamaged) != errors.Is(err, ErrDamaged) {
 			t.Errorf("exit code %d: %v", code, err)
 		}
+		if !slices.Equal(told, []string{"pass 1 of 5, 12 %", "pass 2 of 5, 25 %"}) {
+			t.Errorf("told %q", told)
+		}
 	}
-	if err := New(run.NewFake()).Check(t.Context(), "/dev/x", "xfs"); err != nil {
+	if err := New(run.NewFake()).Check(t.Context(), "/dev/x", "xfs", nil); err != nil {
 		t.Error(err)
+	}
+	if err := New(run.NewFake()).Check(t.Context(), filepath.Join(t.TempDir(), "absent"), "ext4", nil); err == nil {
+		t.Error("checked what is not there")
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"quarry.storage/quarry/pkg/filesystem"
 )
 
 // numbers stand for the nodes of a host.
@@ -123,5 +125,17 @@ func TestUnescape(t *testing.T) {
 		if got := unescape(in); got != want {
 			t.Errorf("%q: %q", in, got)
 		}
+	}
+}
+
+// TestParseOptions_flags: what package filesystem takes, the mounter knows.
+func TestParseOptions_flags(t *testing.T) {
+	for _, name := range filesystem.MountFlags {
+		if _, ok := mountFlags[name]; !ok {
+			t.Errorf("%s has no bits", name)
+		}
+	}
+	if len(mountFlags) != len(filesystem.MountFlags) {
+		t.Errorf("%d flags have bits, and %d are taken", len(mountFlags), len(filesystem.MountFlags))
 	}
 }

@@ -52,6 +52,11 @@ func (f *Fake) Run(ctx context.Context, cmd Command) (Result, error) {
 		return Result{}, fmt.Errorf("%w: %q, expected %q", ErrUnscripted, cmd.Argv(), step.Argv)
 	}
 	f.steps = f.steps[1:]
+	if cmd.Stdout != nil {
+		if _, err := cmd.Stdout.Write(step.Result.Stdout); err != nil {
+			return Result{}, err
+		}
+	}
 	if step.Err != nil {
 		return step.Result, step.Err
 	}

@@ -47,6 +47,9 @@ func (r Real) Run(ctx context.Context, cmd Command) (Result, error) {
 	c.Dir = "/"
 	c.Stdin = bytes.NewReader(cmd.Stdin)
 	c.Stdout, c.Stderr = stdout, stderr
+	if cmd.Stdout != nil {
+		c.Stdout = cmd.Stdout
+	}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = killDelay

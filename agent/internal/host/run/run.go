@@ -5,6 +5,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 )
 
@@ -16,6 +17,8 @@ type Command struct {
 	Args []string
 	// Stdin is what the process reads; empty means end of file at once.
 	Stdin []byte
+	// Stdout, if set, gets standard output as it comes. The Result has none of it then.
+	Stdout io.Writer
 	// Env is added to the small fixed environment, as "KEY=value".
 	Env []string
 }

@@ -113,7 +113,8 @@ func (g group) copyVolume(v plan.Volume, want Spec) (Plan, error) {
 	if err := g.mayGrowPool(source.Pool, v.Name, final, want.OverprovisionPercent, plan.ErrNoRoom); err != nil {
 		return Plan{}, err
 	}
-	v.Pool, v.Source, v.SizeBytes = source.Pool, source.Name, source.SizeBytes
+	// A copy of what nobody used yet is as new: there is nothing on it.
+	v.Pool, v.Source, v.SizeBytes, v.New = source.Pool, source.Name, source.SizeBytes, source.New
 	out := g.create(v, fmt.Sprintf("%s does not exist in group %s", v.Name, g.Name))
 	if final > v.SizeBytes {
 		out.Volume.SizeBytes = final

@@ -1,0 +1,102 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"quarry.storage/quarry/agent/internal/host/run"
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+// TestLookupVolume_reports counts the reports that LVM is asked for.
+func TestLookupVolume_reports(t *testing.T) {
+	used := plan.Volume{Name: "v", ID: "id", UUID: "lv-uuid", SizeBytes: 4 << 20}
+	with := func(edit func(*plan.Volume)) []plan.Volume {
+		v := used
+		edit(&v)
+		return []plan.Volume{v}
+	}
+	for name, c := range map[string]struct {
+		known   []plan.Volume
+		reports int
+		want    error
+	}{
+		"a volume that is in use":         {known: []plan.Volume{used}},
+		"a new one":                       {known: with(func(v *plan.Volume) { v.New = true }), reports: 1},
+		"one that LVM has not named yet":  {known: with(func(v *plan.Volume) { v.UUID = "" }), reports: 1},
+		"a suspended one":                 {known: with(func(v *plan.Volume) { v.Suspended = true }), reports: 1},
+		"one without our tag":             {known: with(func(v *plan.Volume) { v.ID = "" }), reports: 1},
+		"one that is not known yet":       {reports: 1},
+		"one of which LVM says otherwise": {known: with(func(v *plan.Volume) { v.Health = "partial" }), reports: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var script []run.Step
+			for range c.reports {
+				script = append(script, report(ownerTag, row("id")))
+			}
+			e, fake, o := lvmEngine(t, c.known, script...)
+			v, err := e.LookupVolume(t.Context(), "vg", "v")
+			if !errors.Is(err, c.want) || err == nil && v.ID != "id" {
+				t.Errorf("%+v, %v", v, err)
+			}
+			if fake.Left() > 0 || len(fake.Calls()) != c.reports || o.observed.Load() != 1 {
+				t.Errorf("%d reports, %d left; observed the node %d times", len(fake.Calls()), fake.Left(), o.observed.Load())
+			}
+		})
+	}
+}
+
+// TestLookupVolume_sharesOneFlight: calls at the same time share a report, whichever volumes of the group they are about.
+func TestLookupVolume_sharesOneFlight(t *testing.T) {
+	const callers = 20
+	var script []run.Step
+	for range callers + 1 {
+		script = append(script, report(ownerTag, row("id"), strings.ReplaceAll(row("other"), `"v"`, `"w"`)))
+	}
+	e, fake, _ := lvmEngine(t, []plan.Volume{{Name: "v", ID: "id", UUID: "lv-uuid", New: true}, {Name: "w", ID: "other", UUID: "lv-uuid", New: true}}, script...)
+	seen, err := e.hub.current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One report is under way while all the others ask.
+	gate, entered := make(chan struct{}), make(chan struct{}, 1)
+	fl := e.looks.of("vg", func(ctx context.Context) (plan.Snapshot, error) {
+		select {
+		case entered <- struct{}{}:
+		default:
+		}
+		<-gate
+		return e.refresh(ctx, seen, "vg")
+	})
+	var all sync.WaitGroup
+	lookup := func(name, id string) {
+		all.Go(func() {
+			if v, err := e.LookupVolume(t.Context(), "vg", name); err != nil || v.ID != id {
+				t.Errorf("%+v, %v", v, err)
+			}
+		})
+	}
+	lookup("v", "id")
+	<-entered
+	for i := range callers {
+		if i%2 == 0 {
+			lookup("v", "id")
+		} else {
+			lookup("w", "other")
+		}
+	}
+	for waiting := false; !waiting; time.Sleep(50 * time.Millisecond) {
+		fl.mu.Lock()
+		waiting = fl.next != nil
+		fl.mu.Unlock()
+	}
+	close(gate)
+	all.Wait()
+	if n := len(fake.Calls()); n > callers/2 {
+		t.Errorf("%d reports for %d calls", n, callers+1)
+	}
+}
