@@ -239,7 +239,26 @@ type StorageClassSpec struct {
 	// +kubebuilder:default=ext4
 	// +kubebuilder:validation:Enum=ext4;xfs;btrfs
 	FSType string `json:"fsType,omitempty"`
+	// Options with which volumes are mounted that are made from now on, for example noatime. Options that would weaken the nodes, or let
+	// nothing be written, are refused. When not given, those that a person gives the StorageClass stay.
+	// +optional
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=set
+	MountOptions []MountOption `json:"mountOptions,omitempty"`
+	// Options with which the filesystem of a volume is made that is made from now on: a flag of mkfs of that filesystem and, after a space,
+	// its value, for example "-i 65536" for ext4. Options that name devices, force, or discard are refused. The StorageClass is made anew when
+	// they change, which touches no volume.
+	// +optional
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=set
+	MkfsOptions []MkfsOption `json:"mkfsOptions,omitempty"`
 }
+
+// MkfsOption is one option of mkfs: a flag, or a flag and its value.
+// +kubebuilder:validation:MinLength=2
+// +kubebuilder:validation:MaxLength=128
+// +kubebuilder:validation:XValidation:rule="self.matches('^--?[A-Za-z]+( [A-Za-z0-9^][A-Za-z0-9_^=.,-]*)?$')",message="an option of mkfs is a flag such as -M, or a flag, a space and a value such as -i 65536"
+type MkfsOption string
 
 // StorageKind returns "Cluster".
 func (c *Cluster) StorageKind() string { return KindCluster }

@@ -65,6 +65,10 @@ const (
 	AnnotationSourceNode = Group + "/source-node"
 )
 
+// AnnotationMountOptions is on a StorageClass whose mount options come from the spec of its storage; its value are these options, joined by
+// commas. Those of a class without it are a person's.
+const AnnotationMountOptions = Group + "/mount-options"
+
 // Actions of a plan's steps.
 const (
 	ActionWipeDevice        = "WipeDevice"
@@ -84,6 +88,8 @@ const (
 	ParameterNfs = Group + "/nfs-uid"
 	// ParameterThinPool is the name of the thin pool that the volumes are made in; volumes are linear without it.
 	ParameterThinPool = Group + "/thin-pool"
+	// ParameterMkfsOptions are the options with which filesystems are made, joined by "; ".
+	ParameterMkfsOptions = quarry.AttributeMkfsOptions
 	// ParameterOverprovision bounds the sum of the sizes in the pool in percent of the pool's size.
 	ParameterOverprovision = Group + "/overprovision-percent"
 )

@@ -23,8 +23,19 @@ type wish struct {
 func read(w frame.Wish) (wish, error) {
 	out := wish{Wish: w}
 	var err error
-	if out.parameters, err = place.Parse(w.Parameters); err != nil || w.Source == nil {
+	if out.parameters, err = place.Parse(w.Parameters); err != nil {
 		return out, err
+	}
+	for _, a := range w.Access {
+		if a.Block {
+			continue
+		}
+		if err := out.parameters.CheckMkfs(a.FSType); err != nil {
+			return out, err
+		}
+	}
+	if w.Source == nil {
+		return out, nil
 	}
 	id, err := parse(w.Source.Handle)
 	out.source = &id
@@ -51,6 +62,9 @@ func (b *Backend) CreateVolume(ctx context.Context, asked frame.Wish) (frame.Vol
 	made := item{id: id, seen: v}.volume()
 	// The group's UUID stays on the PersistentVolume: it says which group held the volume when no disk says it any more.
 	made.Context = map[string]string{v1alpha1.ParameterCluster: class.Owner, v1alpha1.AttributeGroupUUID: groupUUID}
+	if w.parameters.Mkfs != "" {
+		made.Context[v1alpha1.ParameterMkfsOptions] = w.parameters.Mkfs
+	}
 	return made, nil
 }
 

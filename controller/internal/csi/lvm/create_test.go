@@ -270,3 +270,23 @@ func (s *suite) up(node string) {
 	s.await(node+" up", func() bool { return s.pool.Node(node).Agent == decide.AgentUp })
 	time.Sleep(10 * time.Millisecond)
 }
+
+// TestCreateVolume_mkfsOptions: they are recorded with the volume, and refused before anything is made.
+func TestCreateVolume_mkfsOptions(t *testing.T) {
+	s := newSuite(t, false, "node-1")
+	r := s.request("pvc-1")
+	r.Parameters[v1alpha1.ParameterMkfsOptions] = "-i 65536; -m 1"
+	if got := s.create(r).GetVolumeContext()[v1alpha1.ParameterMkfsOptions]; got != "-i 65536; -m 1" {
+		t.Errorf("recorded is %q", got)
+	}
+	before := s.steps()
+	for _, bad := range []string{"-F", "-i 65536;-m 1", "; ", "-d su=64k"} {
+		r := s.request("pvc-2")
+		r.Parameters[v1alpha1.ParameterMkfsOptions] = bad
+		_, err := s.CreateVolume(t.Context(), r)
+		wantCode(t, err, codes.InvalidArgument)
+	}
+	if s.steps() != before {
+		t.Error("something was made")
+	}
+}

@@ -3,7 +3,9 @@ package class
 
 import (
 	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
 
@@ -21,8 +23,12 @@ const (
 type Wish struct {
 	// Parameters of the class.
 	Parameters map[string]string
+	// MountOptions of volumes; those of the class are a person's when there are none.
+	MountOptions []string
 	// Binding of volumes to nodes.
 	Binding storagev1.VolumeBindingMode
+	// Invalid says why the spec makes no class; empty when it does.
+	Invalid string
 }
 
 // Wanted returns the StorageClass of a storage.
@@ -34,8 +40,12 @@ func Wanted(s v1alpha1.Storage, provisioner string, w Wish) *storagev1.StorageCl
 	}
 	want.Name = s.GetName()
 	want.Labels = map[string]string{v1alpha1.LabelOf(s.StorageKind()): s.GetName()}
+	want.MountOptions = w.MountOptions
 	// In words: what is only left out stays as a person set it.
 	want.Annotations = map[string]string{annotationDefault: strconv.FormatBool(common.Default)}
+	if len(w.MountOptions) > 0 {
+		want.Annotations[v1alpha1.AnnotationMountOptions] = strings.Join(w.MountOptions, ",")
+	}
 	return want
 }
 
@@ -51,12 +61,16 @@ func SameFixed(have, want *storagev1.StorageClass) bool {
 		have.VolumeBindingMode != nil && *have.VolumeBindingMode == *want.VolumeBindingMode
 }
 
-// Same reports whether a class is as it should be. Its mount options are a person's: no storage wants any.
+// Same reports whether a class is as it should be. Its mount options are a person's where the storage wants none, and did not before.
 func Same(have, want *storagev1.StorageClass) bool {
 	for k, v := range want.Labels {
 		if have.Labels[k] != v {
 			return false
 		}
+	}
+	const options = v1alpha1.AnnotationMountOptions
+	if have.Annotations[options] != want.Annotations[options] || len(want.MountOptions) > 0 && !slices.Equal(have.MountOptions, want.MountOptions) {
+		return false
 	}
 	return SameFixed(have, want) &&
 		have.AllowVolumeExpansion != nil && *have.AllowVolumeExpansion &&

@@ -96,6 +96,9 @@ func TestSame(t *testing.T) {
 		"policy is not said":    {func(sc *storagev1.StorageClass) { sc.ReclaimPolicy = nil }, false, false},
 		"other binding":         {func(sc *storagev1.StorageClass) { sc.VolumeBindingMode = &immediate }, false, false},
 		"binding is not said":   {func(sc *storagev1.StorageClass) { sc.VolumeBindingMode = nil }, false, false},
+		"options of an earlier spec": {func(sc *storagev1.StorageClass) {
+			sc.MountOptions, sc.Annotations[v1alpha1.AnnotationMountOptions] = []string{"noatime"}, "noatime"
+		}, false, true},
 	} {
 		want := Wanted(cluster(nil), provisioner, wish())
 		have := want.DeepCopy()
@@ -106,5 +109,23 @@ func TestSame(t *testing.T) {
 		if got := SameFixed(have, want); got != c.fixed {
 			t.Errorf("%s: same in what never changes %t", name, got)
 		}
+	}
+}
+
+// TestSame_mountOptions: those of the spec replace a person's.
+func TestSame_mountOptions(t *testing.T) {
+	w := wish()
+	w.MountOptions = []string{"noatime", "discard"}
+	want := Wanted(cluster(nil), provisioner, w)
+	have := want.DeepCopy()
+	if !Same(have, want) || want.Annotations[v1alpha1.AnnotationMountOptions] != "noatime,discard" {
+		t.Errorf("%+v", want)
+	}
+	have.MountOptions = []string{"noatime"}
+	if Same(have, want) || !SameFixed(have, want) {
+		t.Error("the options of a person stay")
+	}
+	if Same(Wanted(cluster(nil), provisioner, wish()), want) {
+		t.Error("a class without the options is as it should be")
 	}
 }

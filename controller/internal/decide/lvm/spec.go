@@ -3,6 +3,8 @@
 package lvm
 
 import (
+	"cmp"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -36,6 +38,8 @@ type Spec struct {
 	Devices *v1alpha1.DeviceSelector
 	// FSType is the filesystem of volumes that are not raw blocks.
 	FSType string
+	// MountOptions and MkfsOptions are those of the filesystems of new volumes.
+	MountOptions, MkfsOptions []string
 	// Lost are the UUIDs of groups of members that a person declared lost. They are foreign, even if they carry our tag.
 	Lost []string
 }
@@ -55,8 +59,14 @@ func Of(c *v1alpha1.Cluster) Spec {
 			s.OverprovisionPercent = overprovision(l.ThinPool)
 		}
 	}
-	if sc := c.Spec.StorageClass; sc != nil && sc.FSType != "" {
-		s.FSType = sc.FSType
+	if sc := c.Spec.StorageClass; sc != nil {
+		s.FSType = cmp.Or(sc.FSType, s.FSType)
+		for _, o := range sc.MountOptions {
+			s.MountOptions = append(s.MountOptions, string(o))
+		}
+		for _, o := range sc.MkfsOptions {
+			s.MkfsOptions = append(s.MkfsOptions, string(o))
+		}
 	}
 	return s
 }
@@ -68,13 +78,27 @@ func (s Spec) UID() string { return string(s.Owner.UID) }
 func (s Spec) Class() class.Wish {
 	w := class.Wish{
 		Parameters: map[string]string{class.ParameterFSType: s.FSType, v1alpha1.ParameterCluster: s.UID()},
-		Binding:    storagev1.VolumeBindingWaitForFirstConsumer,
+		Binding:    storagev1.VolumeBindingWaitForFirstConsumer, MountOptions: s.MountOptions, Invalid: s.invalidOptions(),
+	}
+	if len(s.MkfsOptions) > 0 {
+		w.Parameters[v1alpha1.ParameterMkfsOptions] = filesystem.JoinOptions(s.MkfsOptions)
 	}
 	if s.ThinPool != nil {
 		w.Parameters[v1alpha1.ParameterThinPool] = s.ThinPool.Name
 		w.Parameters[v1alpha1.ParameterOverprovision] = strconv.Itoa(int(s.OverprovisionPercent))
 	}
 	return w
+}
+
+// invalidOptions says which options of the spec are not taken; empty when all are.
+func (s Spec) invalidOptions() string {
+	if err := filesystem.CheckClassOptions(s.FSType, s.MountOptions); err != nil {
+		return fmt.Sprintf("spec.storageClass.mountOptions: %v. The StorageClass stays as it is.", err)
+	}
+	if _, err := filesystem.ParseMkfsOptions(s.FSType, s.MkfsOptions); err != nil {
+		return fmt.Sprintf("spec.storageClass.mkfsOptions: %v. The StorageClass stays as it is.", err)
+	}
+	return ""
 }
 
 // Profile returns what the engine has to know of this backend.

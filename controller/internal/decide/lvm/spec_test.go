@@ -201,3 +201,39 @@ func TestProfile_nodeOfAHandle(t *testing.T) {
 		}
 	}
 }
+
+// TestSpec_options: options reach the StorageClass, and those that are not taken make none.
+func TestSpec_options(t *testing.T) {
+	for name, c := range map[string]struct {
+		class   v1alpha1.StorageClassSpec
+		mkfs    string
+		invalid string
+	}{
+		"none": {},
+		"good ones": {
+			class: v1alpha1.StorageClassSpec{MountOptions: []v1alpha1.MountOption{"noatime"}, MkfsOptions: []v1alpha1.MkfsOption{"-i 65536", "-m 1"}},
+			mkfs:  "-i 65536; -m 1",
+		},
+		"of another filesystem": {
+			class:   v1alpha1.StorageClassSpec{FSType: "xfs", MkfsOptions: []v1alpha1.MkfsOption{"-O bigalloc"}},
+			invalid: `spec.storageClass.mkfsOptions: mkfs option is not allowed: "-O bigalloc" for xfs. The StorageClass stays as it is.`,
+		},
+		"that force": {
+			class:   v1alpha1.StorageClassSpec{FSType: "btrfs", MkfsOptions: []v1alpha1.MkfsOption{"-f"}},
+			invalid: `spec.storageClass.mkfsOptions: mkfs option is not allowed: "-f" for btrfs. The StorageClass stays as it is.`,
+		},
+		"that let nothing be written": {
+			class: v1alpha1.StorageClassSpec{MountOptions: []v1alpha1.MountOption{"ro"}},
+			invalid: `spec.storageClass.mountOptions: mount option is not allowed: "ro" in a StorageClass: nothing could be written; ` +
+				`a pod asks for it with readOnly. The StorageClass stays as it is.`,
+		},
+	} {
+		w := Of(clusterOf(func(cl *v1alpha1.Cluster) { cl.Spec.StorageClass = &c.class })).Class()
+		if w.Invalid != c.invalid {
+			t.Errorf("%s: %q", name, w.Invalid)
+		}
+		if c.invalid == "" && (w.Parameters[v1alpha1.ParameterMkfsOptions] != c.mkfs || len(w.MountOptions) != len(c.class.MountOptions)) {
+			t.Errorf("%s: %+v", name, w)
+		}
+	}
+}

@@ -74,7 +74,16 @@ func TestAdmission_badSpecs(t *testing.T) {
 		"a strange volume group":              {func(s *spec) { s.LVM = &v1alpha1.LVMSpec{VolumeGroup: "-x"} }, "volumeGroup"},
 		"another filesystem":                  {func(s *spec) { s.StorageClass = &v1alpha1.StorageClassSpec{FSType: "vfat"} }, "fsType"},
 		"immediate binding":                   {func(s *spec) { s.StorageClass = &v1alpha1.StorageClassSpec{BindingMode: "Immediate"} }, "bindingMode"},
-		"another approval":                    {func(s *spec) { s.Approval = "Never" }, "approval"},
+		"an option of mkfs without a flag": {func(s *spec) {
+			s.StorageClass = &v1alpha1.StorageClassSpec{MkfsOptions: []v1alpha1.MkfsOption{"/dev/sda"}}
+		}, "an option of mkfs is a flag"},
+		"two options in one": {func(s *spec) {
+			s.StorageClass = &v1alpha1.StorageClassSpec{MkfsOptions: []v1alpha1.MkfsOption{"-i 65536 -F"}}
+		}, "an option of mkfs is a flag"},
+		"a mount option that weakens the node": {func(s *spec) {
+			s.StorageClass = &v1alpha1.StorageClassSpec{MountOptions: []v1alpha1.MountOption{"suid"}}
+		}, "refused"},
+		"another approval": {func(s *spec) { s.Approval = "Never" }, "approval"},
 		"more hosts than one object should hold": {func(s *spec) {
 			for i := range 5001 {
 				s.Hosts = append(s.Hosts, v1alpha1.HostName(fmt.Sprintf("h%d", i)))

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -247,6 +248,38 @@ func TestReconcile_storageClassConverges(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// TestReconcile_storageClassOptions: good ones reach the class, bad ones change nothing, and a person's stay where the spec has none.
+func TestReconcile_storageClassOptions(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}})
+	s.add("pool", nil, "n1")
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	options := func(mount []v1alpha1.MountOption, mkfs ...v1alpha1.MkfsOption) {
+		s.edit(func(c *v1alpha1.Cluster) {
+			c.Spec.StorageClass = &v1alpha1.StorageClassSpec{MountOptions: mount, MkfsOptions: mkfs}
+		})
+	}
+	is := func(mount, mkfs string) func(*v1alpha1.Cluster) string {
+		return func(*v1alpha1.Cluster) string {
+			sc := s.class("pool")
+			if sc == nil || strings.Join(sc.MountOptions, ",") != mount || sc.Parameters[v1alpha1.ParameterMkfsOptions] != mkfs {
+				return fmt.Sprintf("the class is %+v", sc)
+			}
+			return ""
+		}
+	}
+	options([]v1alpha1.MountOption{"noatime", "discard"}, "-i 65536", "-m 1")
+	s.until("pool", is("noatime,discard", "-i 65536; -m 1"))
+	uid := s.class("pool").UID
+	options(nil, "-O encrypt")
+	s.until("pool", hasCondition(v1alpha1.ConditionStorageClassReady, isFalse, v1alpha1.ReasonStorageClassFailed, `"-O encrypt" for ext4`))
+	if sc := s.class("pool"); sc == nil || sc.UID != uid || len(sc.MountOptions) != 2 {
+		t.Errorf("the class is %+v", sc)
+	}
+	options(nil)
+	s.until("pool", is("", ""))
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 }
 
 func TestReconcile_volumeGroupOfSomebodyElse(t *testing.T) {

@@ -21,6 +21,10 @@ func (r *Reconciler) makeClass(ctx context.Context, s *scope) error {
 	if s.class.Conflict != "" || have == nil && !s.whole.Serves || have != nil && !have.DeletionTimestamp.IsZero() {
 		return nil
 	}
+	if why := s.whole.Class.Invalid; why != "" {
+		s.class.Failed = why
+		return nil
+	}
 	want := class.Wanted(s.storage, s.profile.Driver.Name, s.whole.Class)
 	if have != nil && class.Same(have, want) {
 		return nil
@@ -68,8 +72,12 @@ func (r *Reconciler) readClass(ctx context.Context, s *scope) error {
 
 // configuration returns the class as it is applied.
 func configuration(want *storagev1.StorageClass) *storagev1ac.StorageClassApplyConfiguration {
-	return storagev1ac.StorageClass(want.Name).
+	out := storagev1ac.StorageClass(want.Name).
 		WithLabels(want.Labels).WithAnnotations(want.Annotations).WithProvisioner(want.Provisioner).
 		WithParameters(want.Parameters).WithReclaimPolicy(*want.ReclaimPolicy).
 		WithAllowVolumeExpansion(*want.AllowVolumeExpansion).WithVolumeBindingMode(*want.VolumeBindingMode)
+	if len(want.MountOptions) > 0 {
+		out.WithMountOptions(want.MountOptions...)
+	}
+	return out
 }

@@ -1,11 +1,13 @@
 package place
 
 import (
+	"cmp"
 	"regexp"
 	"strconv"
 
 	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/filesystem"
 )
 
 // maxOverprovision, in percent, is the most that agents take.
@@ -17,6 +19,8 @@ type Parameters struct {
 	Cluster string
 	// Thin is the thin pool; its zero value stands for linear volumes.
 	Thin Thin
+	// Mkfs are the options with which the filesystem is made, as they were given.
+	Mkfs string
 }
 
 // poolForm are the names of thin pools: LVM takes them, and none is read as an option or a path.
@@ -24,7 +28,7 @@ var poolForm = regexp.MustCompile(`^[A-Za-z0-9_+][A-Za-z0-9_+.-]{0,63}$`)
 
 // Parse reads the parameters of a StorageClass, without those that Kubernetes adds. It refuses unknown ones.
 func Parse(given map[string]string) (Parameters, error) {
-	if err := volume.Known(given, v1alpha1.ParameterCluster, v1alpha1.ParameterThinPool, v1alpha1.ParameterOverprovision); err != nil {
+	if err := volume.Known(given, v1alpha1.ParameterCluster, v1alpha1.ParameterThinPool, v1alpha1.ParameterOverprovision, v1alpha1.ParameterMkfsOptions); err != nil {
 		return Parameters{}, err
 	}
 	uid, ok := given[v1alpha1.ParameterCluster]
@@ -32,7 +36,15 @@ func Parse(given map[string]string) (Parameters, error) {
 		return Parameters{}, volume.Refuse(volume.Invalid, "parameter %q is empty: it names the Cluster by its UID", v1alpha1.ParameterCluster)
 	}
 	thin, err := parseThin(given)
-	return Parameters{Cluster: uid, Thin: thin}, err
+	return Parameters{Cluster: uid, Thin: thin, Mkfs: given[v1alpha1.ParameterMkfsOptions]}, err
+}
+
+// CheckMkfs refuses options of mkfs that are not taken for the filesystem; the default one when it is empty.
+func (p Parameters) CheckMkfs(fsType string) error {
+	if _, err := filesystem.ParseMkfsOptions(cmp.Or(fsType, filesystem.Default), filesystem.SplitOptions(p.Mkfs)); err != nil {
+		return volume.Refuse(volume.Invalid, "parameter %q: %v", v1alpha1.ParameterMkfsOptions, err)
+	}
+	return nil
 }
 
 func parseThin(given map[string]string) (Thin, error) {
