@@ -47,6 +47,7 @@ func run(ctx context.Context, cfg config.Config) error {
 		NodeName: cfg.NodeName, Log: log.WithName("identity"),
 		Signer: identity.API{URL: cfg.APIServer, TokenFile: cfg.TokenFile, CAFile: cfg.CAFile},
 	})
+	serverConfig.HandshakeFailed = id.Doubt
 	probes, err := net.Listen("tcp", cfg.Probe)
 	if err != nil {
 		return fmt.Errorf("listen for probes: %w", err)

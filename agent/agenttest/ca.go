@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"net"
 	"testing"
 	"time"
 
@@ -20,6 +21,19 @@ import (
 type CA struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
+	short       time.Duration
+}
+
+// For returns the same authority, whose certificates are valid for a short time.
+func (c *CA) For(d time.Duration) *CA {
+	return &CA{certificate: c.certificate, key: c.key, short: d}
+}
+
+func (c *CA) validity() time.Duration {
+	if c.short > 0 {
+		return c.short
+	}
+	return validity
 }
 
 // validity of what a CA issues.
@@ -79,10 +93,16 @@ func (c *CA) Pool() *x509.CertPool {
 // AgentCertificate is a serving certificate as the controller issues them.
 func (c *CA) AgentCertificate(t testing.TB, node string) tls.Certificate {
 	t.Helper()
-	return c.certify(t, &x509.Certificate{
-		Subject: pkix.Name{CommonName: quarry.AgentCommonNamePrefix + node}, DNSNames: []string{node},
+	template := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: quarry.AgentCommonNamePrefix + node},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	})
+	}
+	if ip := net.ParseIP(node); ip != nil {
+		template.IPAddresses = []net.IP{ip}
+	} else {
+		template.DNSNames = []string{node}
+	}
+	return c.certify(t, template)
 }
 
 // ClientCertificate is a client certificate with any common name.
@@ -134,7 +154,7 @@ func (c *CA) Sign(t testing.TB, request []byte) []byte {
 		t.Fatal(err)
 	}
 	leaf := c.sign(t, &x509.Certificate{
-		Subject: csr.Subject, DNSNames: csr.DNSNames, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		Subject: csr.Subject, DNSNames: csr.DNSNames, IPAddresses: csr.IPAddresses, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}, csr.PublicKey)
 	return append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Raw}), c.CertPEM()...)
 }
@@ -152,7 +172,7 @@ func (c *CA) certify(t testing.TB, template *x509.Certificate) tls.Certificate {
 func (c *CA) sign(t testing.TB, template *x509.Certificate, public any) *x509.Certificate {
 	t.Helper()
 	template.SerialNumber = serial(t)
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Minute), time.Now().Add(validity)
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Minute), time.Now().Add(c.validity())
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	return issue(t, template, c.certificate, public, c.key)
 }

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
+	"net"
 	"sync"
 	"time"
 
@@ -44,6 +45,8 @@ const (
 	maxBackoff = time.Minute
 	// requestTimeout bounds one request, the wait for its approval included.
 	requestTimeout = 15 * time.Minute
+	// doubtPause is between two requests that a failed handshake is the reason for. Anybody who reaches the port can make one fail.
+	doubtPause = 5 * time.Minute
 )
 
 // Manager keeps a valid certificate.
@@ -51,9 +54,14 @@ type Manager struct {
 	cfg   Config
 	first chan struct{}
 
+	// doubts wakes Run when the certificate may be of no use any more.
+	doubts chan struct{}
+
 	mu       sync.Mutex
 	material *Material
 	err      error
+	// doubted is when a doubt was followed last.
+	doubted time.Time
 }
 
 // New makes a Manager; Run makes it work.
@@ -61,7 +69,7 @@ func New(cfg Config) *Manager {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Manager{cfg: cfg, first: make(chan struct{}), err: errNoCertificate}
+	return &Manager{cfg: cfg, first: make(chan struct{}), doubts: make(chan struct{}, 1), err: errNoCertificate}
 }
 
 // Ready is closed when the first certificate is there.
@@ -106,7 +114,30 @@ func (m *Manager) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
+		case <-m.doubts:
 		}
+	}
+}
+
+// Doubt is told of a handshake that failed. Where the reason is that one side does not know the other's authority, the CA may be another now: the
+// agent asks for a certificate anew, and so learns whom to trust; at most once in doubtPause.
+func (m *Manager) Doubt(failure error) {
+	unknown, refused := x509.UnknownAuthorityError{}, (*net.OpError)(nil)
+	// A client that does not trust the agent ends the handshake with an alert, which says no more than that the certificate is bad.
+	if !errors.As(failure, &unknown) && (!errors.As(failure, &refused) || refused.Op != "remote error") {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.cfg.Now()
+	if !m.doubted.IsZero() && now.Sub(m.doubted) < doubtPause {
+		return
+	}
+	m.doubted = now
+	m.cfg.Log.Info("Asking for a new certificate: a handshake failed for want of a known authority", "reason", failure.Error())
+	select {
+	case m.doubts <- struct{}{}:
+	default:
 	}
 }
 
@@ -150,10 +181,14 @@ func (m *Manager) request(ctx context.Context) (*Material, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generate key: %w", err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
-		Subject:  pkix.Name{CommonName: commonName(m.cfg.NodeName)},
-		DNSNames: []string{m.cfg.NodeName},
-	}, key)
+	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: commonName(m.cfg.NodeName)}}
+	// TLS looks for a name that is an IP address among the addresses only.
+	if ip := net.ParseIP(m.cfg.NodeName); ip != nil {
+		template.IPAddresses = []net.IP{ip}
+	} else {
+		template.DNSNames = []string{m.cfg.NodeName}
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
 	if err != nil {
 		return nil, fmt.Errorf("create certificate request: %w", err)
 	}

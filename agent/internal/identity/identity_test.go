@@ -143,15 +143,15 @@ func TestManager_obtainsAndServes(t *testing.T) {
 	if err := m.Check(); err != nil {
 		t.Error(err)
 	}
-	handshake(t, m.TLSConfig(), ca.ControllerTLS(t, "node-1"), true)
-	handshake(t, m.TLSConfig(), agenttest.NewCA(t).ControllerTLS(t, "node-1"), false)
-	handshake(t, m.TLSConfig(), ca.ControllerTLS(t, "node-2"), false)
+	_ = handshake(t, m.TLSConfig(), ca.ControllerTLS(t, "node-1"), true)
+	_ = handshake(t, m.TLSConfig(), agenttest.NewCA(t).ControllerTLS(t, "node-1"), false)
+	_ = handshake(t, m.TLSConfig(), ca.ControllerTLS(t, "node-2"), false)
 	cancel()
 	<-done
 }
 
-// handshake wants it to succeed, or to fail on either side.
-func handshake(t *testing.T, server, client *tls.Config, want bool) {
+// handshake wants it to succeed, or to fail on either side. It returns the server's error.
+func handshake(t *testing.T, server, client *tls.Config, want bool) error {
 	t.Helper()
 	client = client.Clone()
 	client.NextProtos = []string{"h2"}
@@ -179,8 +179,59 @@ func handshake(t *testing.T, server, client *tls.Config, want bool) {
 	if dialled != nil {
 		conn.Close()
 	}
-	if err := errors.Join(dialled, <-served); (err == nil) != want {
+	failed := <-served
+	if err := errors.Join(dialled, failed); (err == nil) != want {
 		t.Errorf("handshake: %v, want success %t", err, want)
+	}
+	return failed
+}
+
+// TestManager_asksAnewWhenTheAuthorityIsUnknown: the CA was replaced. The agent learns it from handshakes that fail, and does not let itself be
+// driven by them.
+func TestManager_asksAnewWhenTheAuthorityIsUnknown(t *testing.T) {
+	old, fresh := agenttest.NewCA(t), agenttest.NewCA(t)
+	node := "10.1.2.3"
+	knowsNobody := fresh.ControllerTLS(t, node)
+	knowsNobody.RootCAs = old.Pool()
+	for name, client := range map[string]*tls.Config{
+		"the client does not know ours": fresh.ControllerTLS(t, node),
+		"we do not know the client's":   knowsNobody,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int64
+			api := &apiServer{t: t}
+			api.answer = func(object map[string]any) map[string]any {
+				if asked.Add(1) == 1 {
+					return map[string]any{"certificate": old.Sign(t, requestOf(t, object))}
+				}
+				return map[string]any{"certificate": fresh.Sign(t, requestOf(t, object))}
+			}
+			m := identity.New(identity.Config{NodeName: node, Signer: api.start(), Log: logr.Discard()})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { m.Run(ctx); close(done) }()
+			<-m.Ready()
+			m.Doubt(errors.New("a scanner"))
+			m.Doubt(handshake(t, m.TLSConfig(), &tls.Config{RootCAs: old.Pool(), ServerName: node}, false))
+			if n := asked.Load(); n != 1 {
+				t.Errorf("asked %d times", n)
+			}
+			m.Doubt(handshake(t, m.TLSConfig(), client, false))
+			for deadline := time.Now().Add(10 * time.Second); asked.Load() < 2 && time.Now().Before(deadline); {
+				time.Sleep(10 * time.Millisecond)
+			}
+			time.Sleep(100 * time.Millisecond) // The answer is in, and has to be taken.
+			_ = handshake(t, m.TLSConfig(), fresh.ControllerTLS(t, node), true)
+			for range 5 {
+				m.Doubt(handshake(t, m.TLSConfig(), agenttest.NewCA(t).ControllerTLS(t, node), false))
+			}
+			time.Sleep(100 * time.Millisecond)
+			if n := asked.Load(); n != 2 {
+				t.Errorf("asked %d times", n)
+			}
+			cancel()
+			<-done
+		})
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -22,6 +21,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/server/access"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
@@ -43,7 +43,9 @@ type Config struct {
 	Shares SharedDirectories
 	// Uptime tells how long ago the node booted, on the clock of plan.Device.Appeared; nobody is told when it is nil.
 	Uptime func() (time.Duration, error)
-	Log    logr.Logger
+	// HandshakeFailed is told of every handshake that fails; it may be nil.
+	HandshakeFailed func(error)
+	Log             logr.Logger
 	// Registry takes the metrics; they are not kept when it is nil.
 	Registry prometheus.Registerer
 }
@@ -106,7 +108,7 @@ func stop(g *grpc.Server) {
 func (s *Server) newGRPC(config *tls.Config) *grpc.Server {
 	guard := guard{log: s.cfg.Log, metrics: s.metrics}
 	g := grpc.NewServer(
-		grpc.Creds(credentials.NewTLS(config)),
+		grpc.Creds(access.Credentials(config, s.cfg.HandshakeFailed)),
 		grpc.UnaryInterceptor(guard.unary),
 		grpc.StreamInterceptor(guard.stream),
 		grpc.ReadBufferSize(bufferBytes),

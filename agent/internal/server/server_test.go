@@ -136,6 +136,37 @@ func TestServer_servesTheCSIDriversLess(t *testing.T) {
 	}
 }
 
+// TestServer_connectionEndsWithItsCertificate: a certificate that expired opens nothing, not even what it opened before.
+func TestServer_connectionEndsWithItsCertificate(t *testing.T) {
+	a := agenttest.New(t, agenttest.Options{})
+	config := a.CA.For(2*time.Second).ControllerTLS(t, a.NodeName())
+	conn, err := grpc.NewClient("passthrough:///"+a.Addr(), grpc.WithTransportCredentials(credentials.NewTLS(config)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	stream, err := agentv1.NewDeviceServiceClient(conn).WatchDevices(t.Context(), &agentv1.WatchDevicesRequest{})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { _, err := stream.Recv(); ended <- err }()
+	select {
+	case err := <-ended:
+		if status.Code(err) != codes.Unavailable {
+			t.Errorf("ended with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the connection outlives its certificate")
+	}
+	if _, err := agentv1.NewNodeServiceClient(conn).GetNode(t.Context(), &agentv1.GetNodeRequest{}); status.Code(err) != codes.Unavailable {
+		t.Errorf("a call with the expired certificate: %v", err)
+	}
+}
+
 func TestServer_oneCallPerGroupAndDevice(t *testing.T) {
 	a := agenttest.New(t, agenttest.Options{})
 	paths := a.AddDisks(0, "sdb", "sdc", "sdd")

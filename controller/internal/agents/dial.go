@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
+
+	"quarry.storage/quarry/pkg/certlife"
 )
 
 // bufferBytes keeps the buffers of a connection small: there is one per node, and they are idle nearly always.
@@ -58,7 +60,11 @@ func (f *freshTLS) ClientHandshake(ctx context.Context, _ string, raw net.Conn) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("configure tls: %w", err)
 	}
-	return credentials.NewTLS(cfg).ClientHandshake(ctx, f.node, raw)
+	conn, info, err := credentials.NewTLS(cfg).ClientHandshake(ctx, f.node, raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	return certlife.Bound(conn, info), info, nil
 }
 
 // ServerHandshake implements credentials.TransportCredentials; clients have none.

@@ -533,3 +533,16 @@ func TestPool_groupsOnly(t *testing.T) {
 	a.Corrupt("sdb", "content")
 	await(t, "the disk may hide a group", func() bool { return slices.Equal(p.Node("n1").Hiding, []string{a.Path("sdb")}) })
 }
+
+// TestPool_connectionEndsWithTheAgentsCertificate: the controller hangs up when the certificate expires, and the agent has to have another.
+func TestPool_connectionEndsWithTheAgentsCertificate(t *testing.T) {
+	ca := agenttest.NewCA(t)
+	a := agenttest.New(t, agenttest.Options{NodeName: "10.1.2.3", CA: ca, TLS: ca.For(2*time.Second).ServerTLS(t, "10.1.2.3")})
+	p := newPool(t, ca)
+	p.SetAddress("10.1.2.3", a.Addr(), "pod")
+	await(t, "the agent is up", func() bool { return p.Node("10.1.2.3").Up() })
+	await(t, "its certificate is over", func() bool {
+		n := p.Node("10.1.2.3")
+		return n.Agent == decide.AgentUnreachable && strings.Contains(n.Problem, "expired")
+	})
+}

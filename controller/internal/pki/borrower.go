@@ -16,7 +16,7 @@ import (
 
 // borrowEvery is how often the borrower looks for a renewed certificate, and borrowRetry how soon after there was none.
 const (
-	borrowEvery = 5 * time.Minute
+	borrowEvery = time.Minute
 	borrowRetry = time.Second
 )
 
@@ -77,20 +77,9 @@ func (b *Borrower) Borrow(ctx context.Context) error {
 	if err := b.Client.Get(ctx, types.NamespacedName{Namespace: b.Namespace, Name: SecretCSI}, secret); err != nil {
 		return fmt.Errorf("get secret %s: %w", SecretCSI, err)
 	}
-	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	pair, roots, err := readPublished(secret.Data)
 	if err != nil {
-		return fmt.Errorf("secret %s: client certificate: %w", SecretCSI, err)
-	}
-	trusted, err := parseCertificates(secret.Data[keyBundle])
-	if err != nil {
-		return fmt.Errorf("secret %s: trusted certificates: %w", SecretCSI, err)
-	}
-	if len(trusted) == 0 {
-		return fmt.Errorf("secret %s: no certificate is trusted", SecretCSI)
-	}
-	roots := x509.NewCertPool()
-	for _, c := range trusted {
-		roots.AddCert(c)
+		return fmt.Errorf("secret %s: %w", SecretCSI, err)
 	}
 	b.mu.Lock()
 	b.roots, b.pair = roots, pair

@@ -1,9 +1,9 @@
 package pki
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,10 +12,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -33,8 +31,9 @@ const (
 // identities are the client certificates that the keeper keeps: the common name, by the Secret that holds it.
 var identities = map[string]string{SecretClient: v1alpha1.ControllerCommonName, SecretCSI: v1alpha1.CSICommonName}
 
-// keepEvery is how often the keeper looks whether anything must be renewed.
-const keepEvery = time.Hour
+// keepEvery is how often the keeper looks whether anything must be renewed, or put back: a CA that is nowhere but in the memory of a leader is
+// lost with the leader.
+const keepEvery = time.Minute
 
 // ErrNotReady means that the CA has not been loaded yet.
 var ErrNotReady = errors.New("certificate authority is not loaded yet")
@@ -48,8 +47,11 @@ type Keeper struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	mu        sync.RWMutex
+	mu sync.RWMutex
+	// authority is what the leader holds; it outranks what the Secret says.
 	authority *Authority
+	// roots are whom agents are verified against.
+	roots *x509.CertPool
 	// clients are the client certificates, by the Secret that holds a copy. They are replaced, never changed.
 	clients map[string]Client
 	pair    tls.Certificate
@@ -69,11 +71,11 @@ func (k *Keeper) Authority() (Authority, error) {
 func (k *Keeper) ClientConfig(node string) (*tls.Config, error) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	if k.authority == nil {
+	if k.roots == nil {
 		return nil, ErrNotReady
 	}
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, ServerName: node, RootCAs: k.authority.Pool(), Certificates: []tls.Certificate{k.pair},
+		MinVersion: tls.VersionTLS13, ServerName: node, RootCAs: k.roots, Certificates: []tls.Certificate{k.pair},
 	}, nil
 }
 
@@ -88,6 +90,9 @@ func (k *Keeper) Start(ctx context.Context) error {
 			return nil
 		case errors.Is(err, errBroken):
 			return err
+		case errors.Is(err, errLost):
+			logf.FromContext(ctx).Error(err, "Waiting for the certificate authority")
+			pause = lostRetry
 		case pause == keepEvery:
 			pause = time.Second
 		default:
@@ -104,12 +109,27 @@ func (k *Keeper) Start(ctx context.Context) error {
 // NeedLeaderElection says that only the leader writes the Secrets.
 func (k *Keeper) NeedLeaderElection() bool { return true }
 
-// errBroken means that a Secret is there and makes no sense: overwriting it would cut off every agent.
-var errBroken = errors.New("secret is damaged; restore it, or delete it to begin with a new ca")
+// lostRetry is how soon the keeper looks again whether somebody brought the CA back.
+const lostRetry = 10 * time.Second
+
+var (
+	// errBroken means that the Secret of the CA is there and makes no sense: overwriting it would cut off every agent.
+	errBroken = errors.New("secret is damaged: restore it, or begin with a new ca as docs/certificates.md says")
+	// errLost means that there was a CA, and that neither the Secret nor this process has it.
+	errLost = errors.New("the certificate authority is lost: restore the secret, or begin with a new ca as docs/certificates.md says")
+)
 
 // Keep does once what Start does again and again.
 func (k *Keeper) Keep(ctx context.Context) error {
-	authority, err := k.load(ctx)
+	// The order matters: the certificate is written after the CA, so where it is found first there was a CA.
+	published, err := k.get(ctx, SecretClient)
+	if err != nil {
+		return err
+	}
+	authority, err := k.load(ctx, published)
+	if errors.Is(err, errLost) {
+		return errors.Join(err, k.goOn(published))
+	}
 	if err != nil {
 		return err
 	}
@@ -122,13 +142,25 @@ func (k *Keeper) Keep(ctx context.Context) error {
 		return fmt.Errorf("load client certificate: %w", err)
 	}
 	k.mu.Lock()
-	k.authority, k.clients, k.pair = &authority, clients, pair
+	k.authority, k.roots, k.clients, k.pair = &authority, authority.Pool(), clients, pair
 	k.mu.Unlock()
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(clients)) {
 		errs = append(errs, k.publish(ctx, name, clients[name], authority))
 	}
 	return errors.Join(errs...)
+}
+
+// goOn lets a process that never had the CA talk to the agents with the certificate that was published, for as long as that is valid.
+func (k *Keeper) goOn(published *corev1.Secret) error {
+	pair, roots, err := readPublished(published.Data)
+	if err != nil {
+		return fmt.Errorf("secret %s: %w", SecretClient, err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pair, k.roots = pair, roots
+	return nil
 }
 
 // renew returns the client certificates, new ones where it is time or where another CA signs.
@@ -153,77 +185,3 @@ func (k *Keeper) renew(authority Authority) (map[string]Client, error) {
 
 // renewAt is when two thirds of a certificate's life are over.
 func renewAt(c Client) time.Time { return c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) * 2 / 3) }
-
-// load reads the CA, makes it when there is none, and rotates it when it is time.
-func (k *Keeper) load(ctx context.Context) (Authority, error) {
-	secret := &corev1.Secret{}
-	err := k.Client.Get(ctx, types.NamespacedName{Namespace: k.Namespace, Name: SecretCA}, secret)
-	if apierrors.IsNotFound(err) {
-		return k.create(ctx)
-	}
-	if err != nil {
-		return Authority{}, fmt.Errorf("get secret %s: %w", SecretCA, err)
-	}
-	authority, err := decode(secret.Data)
-	if err != nil {
-		return Authority{}, fmt.Errorf("secret %s: %w: %w", SecretCA, errBroken, err)
-	}
-	rotated, changed, err := authority.Rotate(k.Now())
-	if err != nil || !changed {
-		return rotated, err
-	}
-	if secret.Data, err = rotated.encode(); err != nil {
-		return Authority{}, err
-	}
-	// The update carries the resource version: of two writers one fails and loads what the other wrote.
-	if err := k.Client.Update(ctx, secret); err != nil {
-		return Authority{}, fmt.Errorf("update secret %s: %w", SecretCA, err)
-	}
-	return rotated, nil
-}
-
-// create makes the CA. Who comes second takes what the first one made.
-func (k *Keeper) create(ctx context.Context) (Authority, error) {
-	authority, err := NewAuthority(k.Now())
-	if err != nil {
-		return Authority{}, err
-	}
-	data, err := authority.encode()
-	if err != nil {
-		return Authority{}, err
-	}
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: SecretCA}, Type: corev1.SecretTypeTLS, Data: data,
-	}
-	err = k.Client.Create(ctx, secret)
-	if apierrors.IsAlreadyExists(err) {
-		return k.load(ctx)
-	}
-	if err != nil {
-		return Authority{}, fmt.Errorf("create secret %s: %w", SecretCA, err)
-	}
-	return authority, nil
-}
-
-// publish keeps the copy of a client certificate up to date.
-func (k *Keeper) publish(ctx context.Context, name string, own Client, a Authority) error {
-	data := map[string][]byte{
-		corev1.TLSCertKey: own.Certificate, corev1.TLSPrivateKeyKey: own.Key, keyBundle: a.Bundle(),
-	}
-	secret := &corev1.Secret{}
-	err := k.Client.Get(ctx, types.NamespacedName{Namespace: k.Namespace, Name: name}, secret)
-	switch {
-	case apierrors.IsNotFound(err):
-		secret = &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: name}, Type: corev1.SecretTypeTLS, Data: data,
-		}
-		err = k.Client.Create(ctx, secret)
-	case err == nil && !maps.EqualFunc(secret.Data, data, bytes.Equal):
-		secret.Data = data
-		err = k.Client.Update(ctx, secret)
-	}
-	if err != nil {
-		return fmt.Errorf("write secret %s: %w", name, err)
-	}
-	return nil
-}

@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -92,12 +93,21 @@ func checkSubject(req *x509.CertificateRequest, node string) *Denial {
 	return nil
 }
 
+// checkNames wants the node's name and nothing else: as a DNS name, or as an IP address where the name is one. TLS looks for it there.
 func checkNames(req *x509.CertificateRequest, node string) *Denial {
-	if !slices.Equal(req.DNSNames, []string{node}) {
-		return &Denial{ReasonWrongNames, fmt.Sprintf("The request must have the DNS name %q and no other, not %q.", node, req.DNSNames)}
+	var addresses []string
+	for _, ip := range req.IPAddresses {
+		addresses = append(addresses, ip.String())
 	}
-	if len(req.IPAddresses)+len(req.URIs)+len(req.EmailAddresses) > 0 {
-		return &Denial{ReasonWrongNames, "The request must not have IP addresses, URIs or e-mail addresses."}
+	names, kind := req.DNSNames, "DNS name"
+	if net.ParseIP(node) != nil {
+		names, addresses, kind = addresses, names, "IP address"
+	}
+	if !slices.Equal(names, []string{node}) {
+		return &Denial{ReasonWrongNames, fmt.Sprintf("The request must have the %s %q and no other, not %q.", kind, node, names)}
+	}
+	if len(addresses)+len(req.URIs)+len(req.EmailAddresses) > 0 {
+		return &Denial{ReasonWrongNames, fmt.Sprintf("The request must have no name but the %s: no other kind of name, URI or e-mail address.", kind)}
 	}
 	return nil
 }

@@ -70,6 +70,49 @@ func TestDecide_good(t *testing.T) {
 	}
 }
 
+// TestDecide_nodeNamedByAddress: TLS looks for a name that is an IP address among the addresses, and nowhere else.
+func TestDecide_nodeNamedByAddress(t *testing.T) {
+	type request = x509.CertificateRequest
+	address := net.IPv4(10, 1, 2, 3)
+	for name, tt := range map[string]struct {
+		edit func(*request)
+		want string
+	}{
+		"its address":        {func(r *request) { r.DNSNames, r.IPAddresses = nil, []net.IP{address} }, ""},
+		"a DNS name":         {func(r *request) { r.DNSNames = []string{"10.1.2.3"} }, ReasonWrongNames},
+		"both":               {func(r *request) { r.DNSNames, r.IPAddresses = []string{"10.1.2.3"}, []net.IP{address} }, ReasonWrongNames},
+		"another's address":  {func(r *request) { r.DNSNames, r.IPAddresses = nil, []net.IP{net.IPv4(10, 1, 2, 4)} }, ReasonWrongNames},
+		"another's, besides": {func(r *request) { r.DNSNames, r.IPAddresses = nil, []net.IP{address, net.IPv4(10, 1, 2, 4)} }, ReasonWrongNames},
+		"nothing":            {func(r *request) { r.DNSNames = nil }, ReasonWrongNames},
+	} {
+		csr := csrOf(requestOf(t, ecKey(t), func(r *request) {
+			r.Subject.CommonName = v1alpha1.AgentCommonNamePrefix + "10.1.2.3"
+			tt.edit(r)
+		}), func(s *certificatesv1.CertificateSigningRequestSpec) {
+			s.Extra[extraNode] = certificatesv1.ExtraValue{"10.1.2.3"}
+		})
+		req, denial := Policy{AgentUser: agentUser}.Decide(csr)
+		if denial != nil && denial.Reason != tt.want || denial == nil && tt.want != "" {
+			t.Errorf("%s: %+v", name, denial)
+		}
+		if denial != nil {
+			continue
+		}
+		a := authorityAt(t, start)
+		chain, err := a.SignAgent(req, 0, start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		certs, err := parseCertificates(chain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := certs[0].Verify(x509.VerifyOptions{DNSName: "10.1.2.3", Roots: a.Pool(), CurrentTime: start}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestDecide_badSpec(t *testing.T) {
 	type spec = certificatesv1.CertificateSigningRequestSpec
 	good := requestOf(t, ecKey(t), nil)

@@ -2,6 +2,9 @@ package pki
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,4 +61,24 @@ func decode(data map[string][]byte) (Authority, error) {
 		}
 	}
 	return a, nil
+}
+
+// readPublished reads a client certificate, and whom it trusts, from the data of a Secret that a Keeper published.
+func readPublished(data map[string][]byte) (tls.Certificate, *x509.CertPool, error) {
+	pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return pair, nil, fmt.Errorf("client certificate: %w", err)
+	}
+	trusted, err := parseCertificates(data[keyBundle])
+	if err != nil {
+		return pair, nil, fmt.Errorf("trusted certificates: %w", err)
+	}
+	if len(trusted) == 0 {
+		return pair, nil, errors.New("no certificate is trusted")
+	}
+	roots := x509.NewCertPool()
+	for _, c := range trusted {
+		roots.AddCert(c)
+	}
+	return pair, roots, nil
 }

@@ -24,6 +24,7 @@ func (a Authority) SignAgent(req *x509.CertificateRequest, wish time.Duration, n
 	der, err := a.sign(&x509.Certificate{
 		Subject:     req.Subject,
 		DNSNames:    req.DNSNames,
+		IPAddresses: req.IPAddresses,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}, req.PublicKey, validity, now)

@@ -60,6 +60,9 @@ const (
 	// AnnotationLostGroups is on a storage whose members were declared lost; its value is status.lostGroups, joined by commas. A status may
 	// be lost, as in a restore, and no lost group may be taken back because of that.
 	AnnotationLostGroups = Group + "/lost-groups"
+	// AnnotationNewCA on the Secret quarry-controller-client says that the controller is to begin with a new certificate authority, which
+	// trusts no earlier one, when its value is the UID of that Secret. The controller takes it off when that is done.
+	AnnotationNewCA = Group + "/new-ca"
 	// AnnotationSourceNode is on a PersistentVolumeClaim that was brought to the node of its source; its value is the claim's UID and the
 	// node, "uid/node". That is done once.
 	AnnotationSourceNode = Group + "/source-node"
