@@ -59,6 +59,11 @@ func (h *Host) device(d *disk) plan.Device {
 		PVUUID: d.pv, UdevTags: maps.Clone(d.udev), Unreadable: slices.Clone(d.unreadable),
 	}
 	out.Appeared = new(d.appeared)
+	if d.dead {
+		out.Signatures, out.HeadTailZero, out.PVUUID = nil, false, ""
+		out.Unreadable = append(out.Unreadable, "content: input/output error")
+		return out
+	}
 	if d.wipe != nil {
 		mark := *d.wipe
 		out.Wipe = &mark
@@ -195,3 +200,9 @@ func (s session) Hold(_ context.Context, p plan.Plan) (release func(context.Cont
 		s.changed()
 	}, nil
 }
+
+// Die lets every read of the disk fail from now on; it is there, and keeps its content. Revive ends that.
+func (h *Host) Die(name string) { h.edit(name, func(d *disk) { d.dead = true }) }
+
+// Revive lets a disk that died be read again.
+func (h *Host) Revive(name string) { h.edit(name, func(d *disk) { d.dead = false }) }

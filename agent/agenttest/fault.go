@@ -190,3 +190,27 @@ func (h *Host) unreported(s *plan.Snapshot, g *group, why error) {
 		s.UnknownGroups = append(s.UnknownGroups, u)
 	}
 }
+
+// Reboot closes, unmounts and deactivates everything, as the start of a node does. The agent goes on, with the mount table that it
+// had; Restart or Kill end it.
+func (h *Host) Reboot() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unmount()
+	for _, g := range h.groups {
+		g.deactivate()
+	}
+	h.changed()
+}
+
+// Deactivate takes the devices of a group away, as an administrator would.
+func (h *Host) Deactivate(groupName string) { h.onGroup(groupName, (*group).deactivate) }
+
+func (g *group) deactivate() {
+	for i := range g.volumes {
+		g.volumes[i].Active, g.volumes[i].Open, g.volumes[i].Suspended = false, false, false
+	}
+	for i := range g.pools {
+		g.pools[i].active, g.pools[i].suspended = false, false
+	}
+}

@@ -186,7 +186,7 @@ func (h *Host) observeGroup(g *group) (plan.Group, bool) {
 		pv := plan.PV{UUID: uuid}
 		if d := h.carrier(uuid); d != nil {
 			pv.SizeBytes, pv.FreeBytes = d.pvSize(), d.pvSize()-g.used(uuid)
-			if d.plugged {
+			if d.plugged && !d.dead {
 				pv.Path = d.path()
 				present = true
 			}
@@ -263,7 +263,7 @@ func (s session) restorePV(ctx context.Context, step plan.RestorePV) error {
 func (h *Host) lost(g *group, on []extents) bool {
 	return slices.ContainsFunc(on, func(e extents) bool {
 		d := h.carrier(e.pv)
-		return d == nil || !d.plugged || g.flagged[e.pv]
+		return d == nil || !d.plugged || d.dead || g.flagged[e.pv]
 	})
 }
 

@@ -49,6 +49,7 @@ type disk struct {
 	mounts     []string
 	holders    []string
 	unreadable []string
+	dead       bool   // no read of it succeeds
 	data       string // anything that is no known signature
 	wipe       *plan.WipeMark
 	pv         string            // UUID of the physical volume

@@ -145,23 +145,6 @@ func (h *Host) SetPoolHealth(groupName, name, health string) {
 	h.onPool(groupName, name, func(p *pool) { p.health = health })
 }
 
-// Reboot closes, unmounts and deactivates everything, as the start of a node does. The agent goes on, with the mount table that it
-// had; Restart or Kill end it.
-func (h *Host) Reboot() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.unmount()
-	for _, g := range h.groups {
-		for i := range g.volumes {
-			g.volumes[i].Active, g.volumes[i].Open, g.volumes[i].Suspended = false, false, false
-		}
-		for i := range g.pools {
-			g.pools[i].active, g.pools[i].suspended = false, false
-		}
-	}
-	h.changed()
-}
-
 // onGroup changes one group and tells the watchers. A name that is not there is a mistake of the test.
 func (h *Host) onGroup(name string, change func(*group)) {
 	h.mu.Lock()
@@ -280,6 +263,9 @@ func (h *Host) observeVolumes(g *group, out plan.Group) plan.Group {
 		}
 		if h.lost(g, p.on) {
 			seen.Health = plan.HealthPartial
+		}
+		if seen.UsageUnknown = !p.active; seen.UsageUnknown {
+			seen.DataPermyriad, seen.MetadataPermyriad = 0, 0 // Only the kernel knows.
 		}
 		for _, v := range g.volumes {
 			if v.Pool == p.name {

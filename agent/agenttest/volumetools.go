@@ -132,6 +132,9 @@ func (s session) extendLV(ctx context.Context, step volumeplan.ExtendLV) error {
 			*on = append(*on, more...)
 		}
 		*size = step.SizeBytes
+		if p != nil && v == nil {
+			p.meta = max(p.meta, step.MetadataBytes)
+		}
 		return nil
 	})
 }
@@ -139,14 +142,17 @@ func (s session) extendLV(ctx context.Context, step volumeplan.ExtendLV) error {
 // activateLV passes over a volume that is not ours.
 func (s session) activateLV(ctx context.Context, step volumeplan.ActivateLV) error {
 	return s.lenient(ctx, "lvchange", step.Group, func(g *group) error {
-		v := g.tagged(step.Name, step.Tag)
-		if v == nil {
-			return nil
-		}
-		if s.lost(g, v.on) {
+		v, p := g.tagged(step.Name, step.Tag), g.pool(step.Name)
+		switch {
+		case v != nil && s.lost(g, v.on), p != nil && s.lost(g, p.on):
 			return errors.New("refusing activation of a partial volume")
+		case v != nil:
+			v.Active, p = true, g.pool(v.Pool)
 		}
-		v.Active = true
+		// With a volume comes its pool.
+		if p != nil && (v != nil || p.ours && step.Tag == plan.TagPool) {
+			p.active = true
+		}
 		return nil
 	})
 }

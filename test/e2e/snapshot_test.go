@@ -161,7 +161,7 @@ func TestThinPoolLimits(t *testing.T) {
 			return fmt.Errorf("members: %s, %w", describeMembers(members), err)
 		}
 		pool := members[0].Status.ThinPool
-		if pool == nil || pool.DataPercent < v1alpha1.ThinPoolWarnPercent {
+		if pool == nil || !pool.Known() || *pool.DataPercent < v1alpha1.ThinPoolWarnPercent {
 			return fmt.Errorf("thin pool %+v", pool)
 		}
 		for _, condition := range c.Status.Conditions {

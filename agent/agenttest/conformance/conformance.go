@@ -37,6 +37,8 @@ type Node interface {
 	RemoveVolume(t *testing.T, group, name string)
 	// Activates says whether logical volumes get devices.
 	Activates() bool
+	// Deactivate takes the devices of the volumes and pools of a group away, as a reboot does.
+	Deactivate(t *testing.T, group string)
 	// OpenVolume has the device of an active volume open until it is closed.
 	OpenVolume(t *testing.T, group, name string) (closeIt func())
 	// SuspendVolume leaves the device of an active volume suspended, as a command does that is killed while it changes the device. Suspended
@@ -125,6 +127,7 @@ func Volumes(t *testing.T, node Node) {
 		{"thin pool takes volumes, snapshots and copies up to its limit", thinVolumes},
 		{"a disk that is gone leaves what is beside it usable", deadDiskLeavesOthers},
 		{"a volume that a killed command left suspended is resumed", suspendedIsResumed},
+		{"how full a pool is is not known until it is active", inactivePool},
 		{"calls on volumes survive death between any two steps", volumeCallsSurvive},
 	})
 }
@@ -282,11 +285,5 @@ func (s *suite) holds(paths ...string) {
 		if !in[p] {
 			s.Errorf("group does not hold %s: %v", p, g)
 		}
-	}
-}
-
-func identity(d *agentv1.Device) *agentv1.DeviceIdentity {
-	return &agentv1.DeviceIdentity{
-		Path: d.GetPath(), Wwn: d.GetWwn(), Serial: d.GetSerial(), SizeBytes: d.GetSizeBytes(), Digest: d.GetDigest(),
 	}
 }

@@ -140,6 +140,12 @@ func watchShowsChange(s *suite) {
 	}
 }
 
+func identity(d *agentv1.Device) *agentv1.DeviceIdentity {
+	return &agentv1.DeviceIdentity{
+		Path: d.GetPath(), Wwn: d.GetWwn(), Serial: d.GetSerial(), SizeBytes: d.GetSizeBytes(), Digest: d.GetDigest(),
+	}
+}
+
 func refusedFor(d *agentv1.Device, reason string) bool {
 	for _, r := range d.GetRefusals() {
 		if r.GetReason() == reason {

@@ -113,6 +113,9 @@ func (n *fakeNode) Restart(t *testing.T) {
 // Activates is true: the model has devices.
 func (n *fakeNode) Activates() bool { return true }
 
+// Deactivate does it.
+func (n *fakeNode) Deactivate(_ *testing.T, group string) { n.Agent.Deactivate(group) }
+
 // SuspendVolume suspends it.
 func (n *fakeNode) SuspendVolume(_ *testing.T, group, name string) {
 	n.Agent.SuspendVolume(group, name)

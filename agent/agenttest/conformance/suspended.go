@@ -1,6 +1,12 @@
 package conformance
 
-import "time"
+import (
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
+)
 
 // suspendedIsResumed: a command was killed while it changed the device of a volume, and every reader and writer of that waits. No call says
 // that all is well before that has ended, and an agent that starts ends it by itself.
@@ -56,4 +62,40 @@ func suspendedIsResumed(s *suite) {
 	}
 	s.SuspendVolume(s.T, groupName, "linear")
 	s.must("delete", s.delete("linear"))
+}
+
+// inactivePool: only the kernel knows how full a pool is, and only of an active one. Nothing is put into a pool meanwhile. An agent that starts
+// activates it; one that saw it active leaves it to whoever deactivated it.
+func inactivePool(s *suite) {
+	s.stage()
+	s.pool()
+	thin := func(name string) error {
+		req := volumeSpec(name, 8)
+		req.ThinPool = poolName
+		_, err := s.create(req)
+		return err
+	}
+	s.must("create", thin("t1"))
+	seen := func() *agentv1.ThinPool {
+		s.Helper()
+		resp, err := s.volumes().ListLogicalVolumes(s.ctx(), &agentv1.ListLogicalVolumesRequest{Group: groupName})
+		s.must("list", err)
+		return resp.GetPools()[0]
+	}
+	if p := seen(); p.GetUsageUnknown() {
+		s.Errorf("an active pool: %v", p)
+	}
+	s.Deactivate(s.T, groupName)
+	if p := seen(); !p.GetUsageUnknown() {
+		s.Errorf("an inactive pool: %v", p)
+	}
+	before := s.Steps()
+	s.refused("create in it", thin("t2"), codes.Unavailable, before)
+	s.Restart(s.T)
+	for deadline := time.Now().Add(settleTimeout); seen().GetUsageUnknown(); time.Sleep(settlePause) {
+		if time.Now().After(deadline) {
+			s.Fatalf("after the agent's start: %v", seen())
+		}
+	}
+	s.must("create in it", thin("t2"))
 }

@@ -13,7 +13,6 @@ import (
 type Activating interface {
 	Node
 	Activate(t *testing.T, group, name string) error
-	Deactivate(t *testing.T, group string)
 }
 
 // TwoGroups runs what a node does with two groups of one name, and is no part of Run: the model knows groups by their names.

@@ -54,11 +54,17 @@ func (s *suite) resize(name string, size int64, percent int32) (*agentv1.Logical
 
 func (s *suite) pool() *agentv1.ThinPool {
 	s.Helper()
-	resp, err := s.volumes().EnsureThinPool(s.ctx(), &agentv1.EnsureThinPoolRequest{
-		Group: groupName, OwnerUid: owner, Name: poolName, SizeBytes: poolSize * mib,
-	})
+	p, err := s.poolOf(poolSize)
 	s.must("ensure the pool", err)
-	return resp.GetPool()
+	return p
+}
+
+// poolOf makes or grows the pool to a size in MiB.
+func (s *suite) poolOf(size int64) (*agentv1.ThinPool, error) {
+	resp, err := s.volumes().EnsureThinPool(s.ctx(), &agentv1.EnsureThinPoolRequest{
+		Group: groupName, OwnerUid: owner, Name: poolName, SizeBytes: size * mib,
+	})
+	return resp.GetPool(), err
 }
 
 // listed is a volume as it is seen now; nil when there is none.
@@ -250,10 +256,11 @@ func volumeCallsSurvive(s *suite) {
 		"delete": func() error { return s.delete("v1") },
 		"resize": func() error { _, err := s.resize("v1", 32, 0); return err },
 		"clone":  larger,
+		"pool":   func() error { _, err := s.poolOf(2 * poolSize); return err },
 	} {
 		s.survives(func() func() error {
 			s.stage()
-			if name != "clone" {
+			if name == "create" || name == "delete" || name == "resize" {
 				_, err := s.create(volumeSpec("v1", 20))
 				s.must("create", err)
 				return call
@@ -266,9 +273,17 @@ func volumeCallsSurvive(s *suite) {
 			return call
 		}, func() {
 			got := fmt.Sprint(s.listed("v1").GetSizeBytes()/mib, s.listed("v2").GetSizeBytes()/mib, s.listed("c1").GetSizeBytes()/mib)
-			want := map[string]string{"create": "20 20 0", "delete": "0 0 0", "resize": "32 0 0", "clone": "0 0 48"}[name]
+			want := map[string]string{"create": "20 20 0", "delete": "0 0 0", "resize": "32 0 0", "clone": "0 0 48", "pool": "0 0 0"}[name]
 			if got != want {
 				s.Errorf("after %s: %s, not %s", name, got, want)
+			}
+			if name == "pool" {
+				// A pool that is large enough needs nothing, and tells how large it is.
+				before := s.Steps()
+				p, err := s.poolOf(poolSize)
+				if s.must("ensure the pool", err); p.GetSizeBytes() != 2*poolSize*mib || s.Steps() != before {
+					s.Errorf("after pool: %v", p)
+				}
 			}
 		})
 	}

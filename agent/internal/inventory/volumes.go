@@ -64,7 +64,8 @@ func volumes(g plan.Group, lvs []lvm.LV) plan.Group {
 func pool(v lvm.LV, lvs []lvm.LV) plan.Pool {
 	p := plan.Pool{
 		Name: v.Name, Ours: slices.Contains(v.Tags, plan.TagPool), SizeBytes: v.SizeBytes, MetadataBytes: v.MetadataBytes,
-		DataPermyriad: v.DataPermyriad, MetadataPermyriad: v.MetadataPermyriad, Active: v.Active, Suspended: v.Suspended, Health: v.Health,
+		DataPermyriad: v.DataPermyriad, MetadataPermyriad: v.MetadataPermyriad, UsageUnknown: v.UsageUnknown,
+		Active: v.Active, Suspended: v.Suspended, Health: v.Health,
 	}
 	for _, other := range lvs {
 		if other.Pool == v.Name {

@@ -66,11 +66,12 @@ func New(cfg Config) *Engine {
 func (e *Engine) Policy() plan.Policy { return e.cfg.Policy }
 
 // Run observes the node at the start, after every burst of events and when a change asks for it, and gets volumes back to work that a killed
-// command left suspended, until the context ends. An Engine runs once.
+// command left suspended, and learns how full thin pools are, until the context ends. An Engine runs once.
 func (e *Engine) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	defer work.Wait()
 	work.Go(func() { e.resumeVolumes(ctx) })
+	work.Go(func() { e.measurePools(ctx) })
 	return e.hub.run(ctx)
 }
 

@@ -19,7 +19,8 @@ type looks struct {
 // LookupVolume returns what is recorded of a volume of the node, ours or not. What is remembered of a volume of ours that is in use already
 // is enough, so that a node that starts with many volumes asks LVM no more than once: nothing that is recorded of such a volume says that
 // something may be written over. All else is read afresh. It returns plan.ErrNotFound when no group of ours on the node holds the volume,
-// and plan.ErrUnsure when one that is unknown may. This and the following methods are for the CSI node service of the same process.
+// and plan.ErrUnsure when one that is unknown, or on a disk that cannot be read, may. This and the
+// following methods are for the CSI node service of the same process.
 func (e *Engine) LookupVolume(ctx context.Context, group, name string) (plan.Volume, error) {
 	if err := volume.CheckNames(group, name); err != nil {
 		return plan.Volume{}, err
@@ -34,7 +35,8 @@ func (e *Engine) LookupVolume(ctx context.Context, group, name string) (plan.Vol
 	if seen, err = e.look(ctx, seen, group); err != nil {
 		return plan.Volume{}, err
 	}
-	return lookup(seen, group, name)
+	v, err := lookup(seen, group, name)
+	return v, e.sure(seen, group, err)
 }
 
 // settledVolume reports whether a volume is ours, known by the UUID that LVM gave it, and needs nothing but to be activated.

@@ -1,12 +1,10 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
-	"github.com/go-logr/logr"
 
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/volume"
@@ -71,7 +69,7 @@ func (e *Engine) changeVolume(ctx context.Context, want volume.Spec, decide volu
 			return plan.Volume{}, err
 		}
 		if p, err = decide(seen, want); err != nil {
-			return plan.Volume{}, err
+			return plan.Volume{}, e.sure(seen, want.Group, err)
 		}
 	}
 	err = e.performVolume(ctx, want, p)
@@ -82,9 +80,17 @@ func (e *Engine) changeVolume(ctx context.Context, want volume.Spec, decide volu
 		return plan.Volume{}, err
 	}
 	if p, err = decide(seen, want); err != nil {
-		return plan.Volume{}, err
+		return plan.Volume{}, e.sure(seen, want.Group, err)
 	}
 	return p.Volume, e.performVolume(ctx, want, p)
+}
+
+// sure is an error about a volume. That it does not exist is told only where its group is seen, or where no disk of the node can hide that.
+func (e *Engine) sure(seen plan.Snapshot, group string, err error) error {
+	if !errors.Is(err, plan.ErrNotFound) {
+		return err
+	}
+	return cmp.Or(seen.Absent(group, "", e.cfg.Policy), err)
 }
 
 // lockVolume refuses a second call on the same volume, and lets calls on other volumes of the group wait for their turn.
@@ -123,67 +129,6 @@ func guarded(p plan.Plan) bool {
 		}
 	}
 	return changes
-}
-
-// resumeVolumes gets volumes back to work that a killed command left suspended, at the start and whenever such a one is seen, until the
-// engine stops.
-func (e *Engine) resumeVolumes(ctx context.Context) {
-	for after := uint64(0); ; {
-		v, err := e.hub.next(ctx, after)
-		if v.Number == 0 {
-			return
-		}
-		if err == nil && !e.resumeSeen(ctx, v.Snapshot) {
-			// Nothing may happen that shows another view. It is tried again.
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(e.hub.blindPeriod):
-				continue
-			}
-		}
-		after = v.Number
-	}
-}
-
-// resumeSeen resumes what a snapshot shows as suspended, and reports whether that worked. A command that is under way suspends a volume for a
-// moment too: each group is looked at again under its lock, and LVM waits for the commands of others before it reports.
-func (e *Engine) resumeSeen(ctx context.Context, s plan.Snapshot) bool {
-	log, well := logr.FromContextOrDiscard(ctx), true
-	for _, g := range s.Groups {
-		if len(volume.Resume(s, g.UUID).Steps) == 0 {
-			continue
-		}
-		if err := e.resumeGroup(ctx, g); err != nil {
-			log.Error(err, "Resuming volumes", "volumeGroup", g.Name)
-			well = false
-		}
-	}
-	return well
-}
-
-func (e *Engine) resumeGroup(ctx context.Context, g plan.Group) error {
-	unlock, err := e.locks.lock(ctx, groupKey(g.Name))
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	seen, err := e.hub.current(ctx)
-	if err != nil {
-		return err
-	}
-	if seen, err = e.refresh(ctx, seen, g.Name); err != nil {
-		return err
-	}
-	p := volume.Resume(seen, g.UUID)
-	if len(p.Steps) == 0 {
-		return nil
-	}
-	if err := e.apply(ctx, p); err != nil {
-		return err
-	}
-	e.hub.poke()
-	return nil
 }
 
 // looksStale reports whether LVM found something else than what was remembered.

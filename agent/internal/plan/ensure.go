@@ -67,7 +67,7 @@ func EnsureGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
 		return Plan{}, err
 	}
 	if !exists && len(join) > 0 {
-		if err := s.seesAll(p); err != nil {
+		if err := s.SeesAll(p); err != nil {
 			return Plan{}, fmt.Errorf("make group %s: %w", want.Name, err)
 		}
 	}

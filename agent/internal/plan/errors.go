@@ -44,6 +44,8 @@ var (
 	ErrPartial = errors.New("a device of the group is missing")
 	// ErrUnsure: which groups the node has cannot be told at the moment. Unknown is never absent, so nothing is decided.
 	ErrUnsure = errors.New("which volume groups the node has is not known")
+	// ErrUsageUnknown: how full the thin pool is cannot be told at the moment, so nothing is put into it.
+	ErrUsageUnknown = errors.New("how full the thin pool is is not known")
 	// ErrSectorSizes: the devices of a group would differ in the size of a logical sector.
 	ErrSectorSizes = errors.New("sectors differ in size")
 	// ErrRefused: a tool found a device, group or volume in another state than the plan was made on, and left it alone.

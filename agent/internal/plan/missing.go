@@ -165,6 +165,21 @@ func (s Snapshot) Sure(name, ownerUID string) error {
 	return nil
 }
 
+// Absent refuses, with ErrUnsure, to conclude from a snapshot without a group of that name that the node has none: one that is unknown, or one
+// on a device that cannot be read, may be it. It is nil where a group of the name is seen.
+func (s Snapshot) Absent(name, ownerUID string, p Policy) error {
+	if err := s.Sure(name, ownerUID); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(s.Groups, func(g Group) bool { return g.Name == name }) {
+		return nil
+	}
+	if err := s.SeesAll(p); err != nil {
+		return fmt.Errorf("group %s: %w", name, err)
+	}
+	return nil
+}
+
 // Unknown says which groups are unknown, and why; empty when none is.
 func (s Snapshot) Unknown() string {
 	var parts []string
@@ -174,9 +189,9 @@ func (s Snapshot) Unknown() string {
 	return strings.Join(parts, "; ")
 }
 
-// seesAll refuses, with ErrUnsure, to conclude that the node has no other group than those that are seen: a device may carry a part of one
+// SeesAll refuses, with ErrUnsure, to conclude that the node has no other group than those that are seen: a device may carry a part of one
 // that is not seen.
-func (s Snapshot) seesAll(p Policy) error {
+func (s Snapshot) SeesAll(p Policy) error {
 	for _, d := range s.Devices {
 		if mayHidePV(d, p) {
 			return fmt.Errorf("%w: device %s cannot be read and may be in one (%s); heal it, or take it out of the node",

@@ -121,3 +121,22 @@ func TestHiding(t *testing.T) {
 		})
 	}
 }
+
+// TestSnapshot_Absent: a group is absent only if no disk of the node can hide it.
+func TestSnapshot_Absent(t *testing.T) {
+	dead := Device{Path: "/dev/sdc", KernelName: "sdc", Type: "disk", SizeBytes: 1 << 40, Unreadable: []string{"content: input/output error"}}
+	for name, c := range map[string]struct {
+		s      Snapshot
+		unsure bool
+	}{
+		"nothing there":                   {Snapshot{Devices: []Device{cleanDisk("sda")}}, false},
+		"a disk that cannot be read":      {Snapshot{Devices: []Device{dead}}, true},
+		"the same, and the group":         {Snapshot{Devices: []Device{dead}, Groups: []Group{groupOf("vg", me)}}, false},
+		"the same, and another group":     {Snapshot{Devices: []Device{dead}, Groups: []Group{groupOf("vg9", me)}}, true},
+		"LVM cannot report a group of it": {Snapshot{UnknownGroups: []UnknownGroup{{Name: "vg"}}}, true},
+	} {
+		if err := c.s.Absent("vg", me, testPolicy); errors.Is(err, ErrUnsure) != c.unsure {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -211,6 +211,8 @@ type Pool struct {
 	SizeBytes, MetadataBytes int64
 	// DataPermyriad and MetadataPermyriad are allocated, in hundredths of a percent.
 	DataPermyriad, MetadataPermyriad int32
+	// UsageUnknown is true while it is not known how much is allocated: the pool is not active. Both are zero then, and it may be full.
+	UsageUnknown bool
 	// VirtualBytes is the sum of the sizes of the volumes in it, Volumes their number.
 	VirtualBytes int64
 	Volumes      int

@@ -21,6 +21,7 @@ var codeOf = []struct {
 	{plan.ErrInvalid, codes.InvalidArgument},
 	{plan.ErrBusy, codes.Aborted},
 	{plan.ErrUnsure, codes.Unavailable},
+	{plan.ErrUsageUnknown, codes.Unavailable},
 	{node.ErrStopping, codes.Unavailable},
 	{plan.ErrNotOurs, codes.PermissionDenied},
 	{plan.ErrAlreadyExists, codes.AlreadyExists},

@@ -29,7 +29,7 @@ func (s *logicalVolumeService) ListLogicalVolumes(
 		return nil, err
 	}
 	if group := req.GetGroup(); group != "" {
-		err = seen.Sure(group, "")
+		err = seen.Absent(group, "", s.node.Policy())
 	} else {
 		err = reported(seen)
 	}
@@ -157,6 +157,6 @@ func toPools(g plan.Group) []*agentv1.ThinPool {
 func toPool(group string, p plan.Pool) *agentv1.ThinPool {
 	return &agentv1.ThinPool{
 		Group: group, Name: p.Name, SizeBytes: p.SizeBytes, DataUsedPermyriad: p.DataPermyriad,
-		MetadataUsedPermyriad: p.MetadataPermyriad, VirtualBytes: p.VirtualBytes,
+		MetadataUsedPermyriad: p.MetadataPermyriad, VirtualBytes: p.VirtualBytes, UsageUnknown: p.UsageUnknown,
 	}
 }

@@ -69,6 +69,47 @@ func TestServer_unknownGroup(t *testing.T) {
 	}
 }
 
+// TestServer_deadDisk: the only disk of a group cannot be read at all, so the group is not seen. Nobody is told that it, or a volume in it, is
+// not there.
+func TestServer_deadDisk(t *testing.T) {
+	a := agenttest.New(t, agenttest.Options{})
+	a.AddDisks(0, "sdb", "sdc", "sdd")
+	a.AddGroup("vg", "uid", "sdb")
+	a.AddGroup("vg2", "uid-2", "sdc")
+	conn := a.Dial(t)
+	c := unknownCalls{t: t, volumes: agentv1.NewLogicalVolumeServiceClient(conn)}
+	if err := c.create("vg", "uid", "v"); err != nil {
+		t.Fatal(err)
+	}
+	a.Die("sdb")
+	for what, call := range map[string]func() error{
+		"list": func() error {
+			_, err := c.volumes.ListLogicalVolumes(t.Context(), &agentv1.ListLogicalVolumesRequest{Group: "vg"})
+			return err
+		},
+		"create again": func() error { return c.create("vg", "uid", "v") },
+		"delete": func() error {
+			_, err := c.volumes.DeleteLogicalVolume(t.Context(), &agentv1.DeleteLogicalVolumeRequest{Group: "vg", OwnerUid: "uid", Name: "v", Id: "id-v"})
+			return err
+		},
+		"resize": func() error {
+			_, err := c.volumes.ResizeLogicalVolume(t.Context(), &agentv1.ResizeLogicalVolumeRequest{Group: "vg", OwnerUid: "uid", Name: "v", Id: "id-v", SizeBytes: 8 << 20})
+			return err
+		},
+	} {
+		if err := call(); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "cannot be read") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := c.create("vg2", "uid-2", "w"); err != nil {
+		t.Errorf("the other group: %v", err)
+	}
+	a.Revive("sdb")
+	if err := c.create("vg", "uid", "v"); err != nil {
+		t.Errorf("after it healed: %v", err)
+	}
+}
+
 type unknownCalls struct {
 	t       *testing.T
 	groups  agentv1.VolumeGroupServiceClient

@@ -169,6 +169,6 @@ func poolsOf(in []*agentv1.ThinPool) []decide.ThinPool {
 func poolOf(p *agentv1.ThinPool) decide.ThinPool {
 	return decide.ThinPool{
 		Group: p.GetGroup(), Name: p.GetName(), SizeBytes: p.GetSizeBytes(), DataPermyriad: p.GetDataUsedPermyriad(),
-		MetadataPermyriad: p.GetMetadataUsedPermyriad(), VirtualBytes: p.GetVirtualBytes(),
+		MetadataPermyriad: p.GetMetadataUsedPermyriad(), VirtualBytes: p.GetVirtualBytes(), UsageUnknown: p.GetUsageUnknown(),
 	}
 }

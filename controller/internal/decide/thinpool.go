@@ -24,6 +24,8 @@ type ThinPool struct {
 	SizeBytes   int64
 	// DataPermyriad and MetadataPermyriad are what of it is allocated, in hundredths of a percent.
 	DataPermyriad, MetadataPermyriad int32
+	// UsageUnknown is true while its agent cannot tell how much is allocated: both are 0 then, and the pool may be full.
+	UsageUnknown bool
 	// VirtualBytes is the sum of the sizes of the volumes in it.
 	VirtualBytes int64
 }
@@ -38,11 +40,21 @@ func (g Group) Pool(name string) (ThinPool, bool) {
 	return ThinPool{}, false
 }
 
-// Usage returns the pool as a status shows it. Percents are rounded down.
-func (p ThinPool) Usage() v1alpha1.ThinPoolUsage {
-	return v1alpha1.ThinPoolUsage{
+// Usage returns the pool as a status shows it. Percents are rounded down, and left out while they are not known. before is what the status
+// showed: a pool that was nearly full stays so until it has some room.
+func (p ThinPool) Usage(before *v1alpha1.ThinPoolUsage) v1alpha1.ThinPoolUsage {
+	u := v1alpha1.ThinPoolUsage{
 		Name: p.Name, Size: *resource.NewQuantity(p.SizeBytes, resource.BinarySI),
 		Provisioned: *resource.NewQuantity(p.VirtualBytes, resource.BinarySI),
-		DataPercent: p.DataPermyriad / 100, MetadataPercent: p.MetadataPermyriad / 100,
 	}
+	was := before != nil && before.Name == p.Name && before.NearlyFull
+	if p.UsageUnknown {
+		u.NearlyFull = was
+		return u
+	}
+	data, metadata := p.DataPermyriad/100, p.MetadataPermyriad/100
+	most := max(data, metadata)
+	u.DataPercent, u.MetadataPercent = &data, &metadata
+	u.NearlyFull = most >= v1alpha1.ThinPoolWarnPercent || was && most >= v1alpha1.ThinPoolCalmPercent
+	return u
 }

@@ -101,4 +101,5 @@ const (
 	ReasonThinPoolConflict    = "ThinPoolConflict"
 	ReasonThinPoolNearlyFull  = "ThinPoolNearlyFull"
 	ReasonThinPoolsHealthy    = "ThinPoolsHealthy"
+	ReasonThinPoolUnknown     = "ThinPoolUnknown"
 )

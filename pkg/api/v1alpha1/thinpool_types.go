@@ -13,8 +13,10 @@ const (
 	DefaultThinPoolPercent = 95
 	// ThinPoolName is the logical volume that is the thin pool.
 	ThinPoolName = "quarry-thin"
-	// ThinPoolWarnPercent is the fullness of data or metadata from which on a warning is given.
+	// ThinPoolWarnPercent is the fullness of data or metadata from which on a warning is given, ThinPoolCalmPercent the one below which it
+	// ends: writes and deletions around one limit would begin and end it again and again.
 	ThinPoolWarnPercent = 80
+	ThinPoolCalmPercent = 75
 )
 
 // ThinPoolSpec says how the thin pool of every host is made. It grows when more is asked for, and never shrinks.
@@ -55,19 +57,25 @@ type ThinPoolUsage struct {
 	Size resource.Quantity `json:"size"`
 	// Provisioned is the sum of the sizes of all volumes in it.
 	Provisioned resource.Quantity `json:"provisioned"`
-	// DataPercent is the part of the size that is taken.
-	DataPercent int32 `json:"dataPercent"`
-	// MetadataPercent is the part of the pool's metadata that is taken.
-	MetadataPercent int32 `json:"metadataPercent"`
+	// DataPercent is the part of the size that is taken. It is left out while that is not known: the pool is not active, and it may be full.
+	// +optional
+	DataPercent *int32 `json:"dataPercent,omitempty"`
+	// MetadataPercent is the part of the pool's metadata that is taken, as far as that is known.
+	// +optional
+	MetadataPercent *int32 `json:"metadataPercent,omitempty"`
+	// NearlyFull is true from 80 % of data or metadata on, until both are below 75 % again.
+	// +optional
+	NearlyFull bool `json:"nearlyFull,omitempty"`
 }
 
-// Describe says how full a nearly full pool is, and what can be done.
+// Known reports whether it is known how full the pool is.
+func (u ThinPoolUsage) Known() bool { return u.DataPercent != nil && u.MetadataPercent != nil }
+
+// Describe says how full a nearly full pool is, or that it is not known, and what can be done.
 func (u ThinPoolUsage) Describe() string {
+	if !u.Known() {
+		return fmt.Sprintf("how full thin pool %s is is not known, for it is not active: the log of the node's agent says why", u.Name)
+	}
 	return fmt.Sprintf("thin pool %s is nearly full, data %d %%, metadata %d %%: add a disk, or delete volumes or snapshots",
-		u.Name, u.DataPercent, u.MetadataPercent)
-}
-
-// NearlyFull reports whether a warning is due.
-func (u ThinPoolUsage) NearlyFull() bool {
-	return u.DataPercent >= ThinPoolWarnPercent || u.MetadataPercent >= ThinPoolWarnPercent
+		u.Name, *u.DataPercent, *u.MetadataPercent)
 }

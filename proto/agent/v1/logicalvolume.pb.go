@@ -799,7 +799,10 @@ type ThinPool struct {
 	DataUsedPermyriad     int32 `protobuf:"varint,4,opt,name=data_used_permyriad,json=dataUsedPermyriad,proto3" json:"data_used_permyriad,omitempty"`
 	MetadataUsedPermyriad int32 `protobuf:"varint,5,opt,name=metadata_used_permyriad,json=metadataUsedPermyriad,proto3" json:"metadata_used_permyriad,omitempty"`
 	// Sum of the virtual sizes of the volumes in it.
-	VirtualBytes  int64 `protobuf:"varint,6,opt,name=virtual_bytes,json=virtualBytes,proto3" json:"virtual_bytes,omitempty"`
+	VirtualBytes int64 `protobuf:"varint,6,opt,name=virtual_bytes,json=virtualBytes,proto3" json:"virtual_bytes,omitempty"`
+	// True while it is not known how much is allocated: the pool is not active, and only the kernel knows. Both shares are 0 then. Agents that
+	// do not send it may mean either.
+	UsageUnknown  bool `protobuf:"varint,7,opt,name=usage_unknown,json=usageUnknown,proto3" json:"usage_unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -876,6 +879,13 @@ func (x *ThinPool) GetVirtualBytes() int64 {
 	return 0
 }
 
+func (x *ThinPool) GetUsageUnknown() bool {
+	if x != nil {
+		return x.UsageUnknown
+	}
+	return false
+}
+
 var File_agent_v1_logicalvolume_proto protoreflect.FileDescriptor
 
 const file_agent_v1_logicalvolume_proto_rawDesc = "" +
@@ -940,7 +950,7 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\x04open\x18\n" +
 	" \x01(\bR\x04open\x12\x16\n" +
 	"\x06health\x18\v \x01(\tR\x06health\x120\n" +
-	"\x14created_unix_seconds\x18\f \x01(\x03R\x12createdUnixSeconds\"\xe0\x01\n" +
+	"\x14created_unix_seconds\x18\f \x01(\x03R\x12createdUnixSeconds\"\x85\x02\n" +
 	"\bThinPool\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1d\n" +
@@ -948,7 +958,8 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12.\n" +
 	"\x13data_used_permyriad\x18\x04 \x01(\x05R\x11dataUsedPermyriad\x126\n" +
 	"\x17metadata_used_permyriad\x18\x05 \x01(\x05R\x15metadataUsedPermyriad\x12#\n" +
-	"\rvirtual_bytes\x18\x06 \x01(\x03R\fvirtualBytes2\xbe\x04\n" +
+	"\rvirtual_bytes\x18\x06 \x01(\x03R\fvirtualBytes\x12#\n" +
+	"\rusage_unknown\x18\a \x01(\bR\fusageUnknown2\xbe\x04\n" +
 	"\x14LogicalVolumeService\x12m\n" +
 	"\x12ListLogicalVolumes\x12*.quarry.agent.v1.ListLogicalVolumesRequest\x1a+.quarry.agent.v1.ListLogicalVolumesResponse\x12p\n" +
 	"\x13CreateLogicalVolume\x12+.quarry.agent.v1.CreateLogicalVolumeRequest\x1a,.quarry.agent.v1.CreateLogicalVolumeResponse\x12p\n" +

@@ -4,9 +4,11 @@ package lvm
 
 import (
 	"context"
+	"errors"
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -18,8 +20,12 @@ import (
 // dmSuspend is the ioctl that suspends a device of device-mapper, or resumes it.
 const dmSuspend = 0xc138fd06
 
-// killing runs commands, and kills each at its first suspension of a device: before the kernel has done that, or right after.
-type killing struct{ after bool }
+// killing runs commands, and kills each at a suspension or resumption of a device, the first one unless some are to be passed over: before the
+// kernel has done that, or right after.
+type killing struct {
+	after bool
+	pass  int
+}
 
 // Run traces the command. The thread that starts it is the one that has to trace it.
 func (k killing) Run(_ context.Context, c run.Command) (run.Result, error) {
@@ -51,6 +57,9 @@ func (k killing) Run(_ context.Context, c run.Command) (run.Result, error) {
 		}
 		// The first stop is that of the start, then entries and exits of system calls take turns.
 		if regs.Orig_rax == unix.SYS_IOCTL && regs.Rsi == dmSuspend && entered != k.after {
+			k.pass--
+		}
+		if k.pass < 0 {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // It stands still, and is there.
 			_, err := syscall.Wait4(pid, nil, 0, nil)
 			return run.Result{ExitCode: -1}, err
@@ -84,7 +93,7 @@ func TestHost_killedInsideACommand(t *testing.T) {
 			g := Owned{Name: testGroup, Devices: []string{a}, Tag: tag}
 			must(t, l.CreatePV(ctx, a, uuidA, testSize), l.CreateVG(ctx, testGroup, []string{tag}, []string{a}),
 				l.CreateLV(ctx, g, NewVolume{Name: "linear", Tags: []string{volumeTag}, SizeBytes: 8 << 20}),
-				l.CreatePool(ctx, g, NewPool{Name: "pool", SizeBytes: 16 << 20, MetadataBytes: 4 << 20, ChunkBytes: 64 << 10}),
+				l.CreatePool(ctx, g, NewPool{Name: "pool", Tags: []string{volumeTag}, SizeBytes: 16 << 20, MetadataBytes: 4 << 20, ChunkBytes: 64 << 10}),
 				l.CreateLV(ctx, g, NewVolume{Name: "thin", Tags: []string{volumeTag}, Pool: "pool", SizeBytes: 8 << 20}))
 			t.Cleanup(func() {
 				_, err := l.run(context.Background(), []string{a}, "lvremove", "-y", testGroup)
@@ -103,6 +112,61 @@ func TestHost_killedInsideACommand(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHost_killedExtendingAPool: the extension of a pool suspends its devices one after the other. Killed after one of them, it leaves nothing
+// that holds back the volumes in the pool and is not seen, and the repeated extension ends. Every third moment is tried: all take minutes.
+func TestHost_killedExtendingAPool(t *testing.T) {
+	if _, err := os.Stat("/sys/class/misc/device-mapper"); err != nil {
+		t.Skip("this kernel has no device-mapper; make conformance runs it on one that has")
+	}
+	const poolBytes, metadataBytes = 32 << 20, 8 << 20
+	for pass, done := 0, false; !done; pass += 3 {
+		l, _ := realLVM(t)
+		ctx, a := t.Context(), loop(t)
+		g := Owned{Name: testGroup, Devices: []string{a}, Tag: tag}
+		must(t, l.CreatePV(ctx, a, uuidA, testSize), l.CreateVG(ctx, testGroup, []string{tag}, []string{a}),
+			l.CreatePool(ctx, g, NewPool{Name: "pool", Tags: []string{volumeTag}, SizeBytes: 16 << 20, MetadataBytes: 4 << 20, ChunkBytes: 64 << 10}),
+			l.CreateLV(ctx, g, NewVolume{Name: "thin", Tags: []string{volumeTag}, Pool: "pool", SizeBytes: 8 << 20}))
+		victim := *l
+		victim.runner = killing{after: true, pass: pass}
+		done = errors.Is(victim.ExtendLV(ctx, g, "pool", poolBytes, metadataBytes), os.ErrDeadlineExceeded)
+		pool := reported(t, l, a, "pool")
+		if held := heldBack(t); !pool.Suspended && len(held) > 0 {
+			t.Errorf("killed after %d: %v are suspended, and LVM reports %+v", pass, held, pool)
+		}
+		if pool.Suspended {
+			must(t, l.RefreshLV(ctx, g, "pool", volumeTag))
+		}
+		if pool = reported(t, l, a, "pool"); pool.SizeBytes < poolBytes || pool.MetadataBytes < metadataBytes {
+			must(t, l.ExtendLV(ctx, g, "pool", poolBytes, metadataBytes))
+		}
+		pool = reported(t, l, a, "pool")
+		if held := heldBack(t); len(held) > 0 || pool.Suspended || pool.SizeBytes != poolBytes || pool.MetadataBytes != metadataBytes {
+			t.Errorf("killed after %d and repeated: %v are suspended, %+v", pass, held, pool)
+		}
+		_, err := l.run(ctx, []string{a}, "lvremove", "-y", testGroup)
+		must(t, err, l.RemoveVG(ctx, testGroup, []string{a}))
+		if pass > 40 {
+			t.Fatal("the extension never ends")
+		}
+	}
+}
+
+// heldBack are the devices of the test's group that are suspended and that its thin volumes stand on. Nothing reads or writes through the
+// pool's own node.
+func heldBack(t *testing.T) []string {
+	t.Helper()
+	res, err := run.Real{}.Run(t.Context(), run.Command{Path: dmsetup, Args: []string{"info", "-c", "--noheadings", "--separator", " ", "-o", "name,suspended"}})
+	must(t, err)
+	var out []string
+	for line := range strings.Lines(string(res.Stdout)) {
+		name, state, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if state == "Suspended" && strings.HasPrefix(name, mapped(testGroup)+"-") && name != mapped(testGroup)+"-pool" {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // reported is a volume as LVM reports it.

@@ -22,10 +22,11 @@ type LV struct {
 	Suspended bool
 	// Health is empty, or what is wrong in LVM's words: "partial", "needs check", "out of data".
 	Health string
-	// MetadataBytes of a thin pool, and how much of its data and metadata is allocated, in hundredths of a percent; zero while
-	// the pool is not active, for only the kernel knows.
+	// MetadataBytes of a thin pool, and how much of its data and metadata is allocated, in hundredths of a percent.
 	MetadataBytes                    int64
 	DataPermyriad, MetadataPermyriad int32
+	// UsageUnknown is true for a thin pool of which LVM does not tell how much is allocated: only the kernel knows, while the pool is active.
+	UsageUnknown bool
 	// CreatedUnix is when it was made, in seconds; zero when LVM does not know.
 	CreatedUnix int64
 }
@@ -44,6 +45,7 @@ func (p *fields) lv(r row) LV {
 	v.Suspended = suspended || loaded
 	layout := p.list(r, "lv_layout")
 	v.ThinPool = slices.Contains(layout, "pool") && slices.Contains(layout, "thin")
+	v.UsageUnknown = v.ThinPool && (p.text(r, "data_percent") == "" || p.text(r, "metadata_percent") == "")
 	return v
 }
 

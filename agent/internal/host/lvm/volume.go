@@ -104,7 +104,7 @@ func (l *LVM) ExtendLV(ctx context.Context, g Owned, name string, sizeBytes, met
 	return nil
 }
 
-// ActivateLV makes the device node of a volume with that tag, of a snapshot too. Nothing happens to a volume without the tag.
+// ActivateLV makes the device node of a volume or thin pool with that tag, of a snapshot too. Nothing happens to a volume without the tag.
 func (l *LVM) ActivateLV(ctx context.Context, g Owned, name, tag string) error {
 	_, err := l.changeLV(ctx, g, name, tag, "-ay", "-K")
 	return err

@@ -12,7 +12,8 @@ func remove(s plan.Snapshot, want Spec) (Plan, error) {
 	switch {
 	case err != nil || !exists:
 		return Plan{}, err
-	case v.Open:
+	case v.Open && !v.Suspended:
+		// Whoever looks at a suspended device waits with it open, as udev does. LVM looks again once it is at work.
 		return Plan{}, fmt.Errorf("volume %s in group %s: %w: it is mounted, or open as a device", v.Name, g.Name, plan.ErrInUse)
 	}
 	if p, _ := g.Pool(v.Pool); p.Health == plan.HealthPartial {

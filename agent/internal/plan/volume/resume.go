@@ -21,6 +21,25 @@ func Resume(s plan.Snapshot, groupUUID string) plan.Plan {
 	return out
 }
 
+// Measure plans how it becomes known how full the thin pools of a group are, of which only the kernel knows it: they are activated. Only those of
+// ours are touched, and none of which LVM says that something is wrong with it.
+func Measure(s plan.Snapshot, groupUUID string) plan.Plan {
+	var out plan.Plan
+	for _, g := range s.Groups {
+		if g.UUID != groupUUID {
+			continue
+		}
+		for _, p := range g.Pools {
+			if p.Ours && p.UsageUnknown && p.Health == "" {
+				out.Steps = append(out.Steps, ActivateLV{
+					Group: g.Ref(), Name: p.Name, Tag: plan.TagPool, Reason: "how full a thin pool is is known only while it is active",
+				})
+			}
+		}
+	}
+	return out
+}
+
 const killed plan.Reason = "a command that changed the device was killed, and left it suspended or with an older table"
 
 // resume is what gets one volume back to work; nothing when it is at work.

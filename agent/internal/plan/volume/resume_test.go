@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,6 +49,7 @@ func TestResumed(t *testing.T) {
 		"a volume that is active":        {[]string{"lin"}, Activate, volume("lin", 0), []string{"resume vg/lin"}},
 		"a new volume that is used":      {[]string{"lin"}, Settle, volume("lin", 0), []string{"resume vg/lin", "settle vg/lin"}},
 		"a volume that goes":             {[]string{"lin"}, Delete, volume("lin", 0), []string{"resume vg/lin", "remove volume vg/lin"}},
+		"one that somebody looks at":     {[]string{"open"}, Delete, volume("open", 0), []string{"resume vg/open", "remove volume vg/open"}},
 		"another volume":                 {[]string{"thin", "pool"}, Activate, volume("lin", 0), nil},
 		"a pool that is not ours":        {[]string{"alien"}, Activate, volume("lin", 0), nil},
 		"a volume that is absent, to go": {[]string{"lin"}, Delete, volume("absent", 0), nil},
@@ -104,5 +106,27 @@ func TestResume_takesBackWhatReturned(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestMeasure: pools are activated of which nobody knows how full they are, and nothing is put into them before.
+func TestMeasure(t *testing.T) {
+	g := stocked()
+	other := g.Pools[1]
+	for i := range g.Pools {
+		g.Pools[i].UsageUnknown = true
+	}
+	s := plan.Snapshot{Groups: []plan.Group{g}}
+	if got := said(Measure(s, g.UUID)); !cmp.Equal(got, []string{"activate vg/pool"}) || len(Measure(s, "another").Steps) > 0 {
+		t.Errorf("steps %q", got)
+	}
+	if _, err := Create(s, volume("new", 4, func(w *Spec) { w.Pool = "pool" })); !errors.Is(err, plan.ErrUsageUnknown) {
+		t.Errorf("create: %v", err)
+	}
+	for i := range g.Pools {
+		g.Pools[i].Health = "partial"
+	}
+	if got := said(Measure(s, g.UUID)); len(got) > 0 {
+		t.Errorf("of %+v: steps %q", other, got)
 	}
 }

@@ -28,7 +28,7 @@ type ExtendLV struct {
 	plan.Reason
 }
 
-// ActivateLV makes the device node of a volume with that tag.
+// ActivateLV makes the device node of a volume or thin pool with that tag.
 type ActivateLV struct {
 	Group     plan.GroupRef
 	Name, Tag string

@@ -1,6 +1,7 @@
 package lvm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -80,19 +81,19 @@ func (b *Backend) choose(ctx context.Context, w wish) ([]place.Choice, place.Cla
 	}
 	class := place.ClassOf(c)
 	class.Thin = w.parameters.Thin
-	if err := b.unknownSource(ctx, w, class); err != nil {
-		return nil, place.Class{}, err
-	}
 	choices, err := place.Choose(place.Request{
 		Class: class, Name: w.Name, Range: w.Size, Topology: w.Topology, Source: w.source,
 	}, hosts)
+	if err != nil {
+		err = cmp.Or(b.absentSource(ctx, w), err)
+	}
 	return choices, class, err
 }
 
-// unknownSource returns an error when the source of a linear volume is known not to exist. Linear volumes have no source anyway, but whoever
-// names nothing at all is told that first. Where volumes can have one, the agent that makes the copy says so.
-func (b *Backend) unknownSource(ctx context.Context, w wish, class place.Class) error {
-	if w.source == nil || class.Thin.Pool != "" {
+// absentSource returns an error when the source of a volume that cannot be made is known not to exist: whoever names nothing at all is told
+// that first. Where the volume can be made, the agent that makes it says so.
+func (b *Backend) absentSource(ctx context.Context, w wish) error {
+	if w.source == nil {
 		return nil
 	}
 	p, err := b.reach(ctx, *w.source)

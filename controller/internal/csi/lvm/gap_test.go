@@ -70,8 +70,8 @@ func TestVolumeLost(t *testing.T) {
 		want codes.Code
 	}{
 		"CreateVolume":              {create(s.request("new", "node-1")), codes.ResourceExhausted},
-		"CreateVolume, a snapshot":  {create(clone), codes.ResourceExhausted},
-		"CreateVolume, another one": {create(copied), codes.ResourceExhausted},
+		"CreateVolume, a snapshot":  {create(clone), codes.Unavailable},
+		"CreateVolume, another one": {create(copied), codes.Unavailable},
 		"CreateSnapshot": {func() error {
 			_, err := s.CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: "next", SourceVolumeId: kept.GetVolumeId()})
 			return err

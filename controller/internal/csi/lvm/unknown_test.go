@@ -7,8 +7,10 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
@@ -119,5 +121,79 @@ func TestUnknownGroup_ofAnotherCluster(t *testing.T) {
 	s.await("the volume", func() bool { n = s.pool.Node("node-1"); return len(n.Groups[0].Volumes) == 1 })
 	if err := s.remove(v.GetVolumeId()); err != nil {
 		t.Errorf("%v, of %+v", err, n)
+	}
+}
+
+// TestDeadDisk_makesNoSecondVolume: a disk that cannot be read at all makes its group seem absent. A repeated call makes nothing elsewhere, for
+// the volume may be in that group, and a copy waits for its source without being sent to another node.
+func TestDeadDisk_makesNoSecondVolume(t *testing.T) {
+	s := newSuite(t, true, "node-1", "node-2")
+	ctx, a := t.Context(), s.agents["node-1"]
+	kept := s.create(s.request("kept", "node-1"))
+	clone := s.request("clone", "node-1")
+	clone.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
+		Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: kept.GetVolumeId()},
+	}}
+	a.Die("sdb")
+	s.await("the group is not seen", func() bool { return len(s.pool.Node("node-1").Groups) == 0 })
+	steps := s.steps()
+	for what, r := range map[string]*csi.CreateVolumeRequest{"create again": s.request("kept"), "clone": clone} {
+		_, err := s.CreateVolume(ctx, r)
+		wantCode(t, err, codes.Unavailable)
+		if n := s.steps() - steps; n != 0 {
+			t.Errorf("%s: %d changes were made", what, n)
+		}
+	}
+	if _, err := s.CreateVolume(ctx, s.request("other", "node-2")); err != nil {
+		t.Errorf("on the other node: %v", err)
+	}
+	a.Revive("sdb")
+	s.await("the group is seen", func() bool { return len(s.pool.Node("node-1").Groups) == 1 })
+	if got := s.create(s.request("kept")); got.GetVolumeId() != kept.GetVolumeId() {
+		t.Errorf("made %s, not %s", got.GetVolumeId(), kept.GetVolumeId())
+	}
+}
+
+// TestCopy_sourceInMaintenance: the node of the source takes no volumes for a while. The claim keeps that node.
+func TestCopy_sourceInMaintenance(t *testing.T) {
+	s := newSuite(t, true, "node-1", "node-2")
+	clone := s.request("clone", "node-1")
+	clone.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
+		Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: s.create(s.request("kept", "node-1")).GetVolumeId()},
+	}}
+	s.cache.nodes = []v1alpha1.StorageNode{{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: v1alpha1.StorageNodeSpec{Maintenance: true}}}
+	_, err := s.CreateVolume(t.Context(), clone)
+	wantCode(t, err, codes.Unavailable)
+	clone.AccessibilityRequirements = s.request("x", "node-2").GetAccessibilityRequirements()
+	_, err = s.CreateVolume(t.Context(), clone)
+	wantCode(t, err, codes.ResourceExhausted)
+}
+
+// TestInactivePool: after a start of a node nobody knows how full a pool is until it is active. It counts as full.
+func TestInactivePool(t *testing.T) {
+	s := newSuite(t, true, "node-1")
+	a := s.agents["node-1"]
+	s.create(s.request("kept", "node-1"))
+	room := func() int64 {
+		t.Helper()
+		r, err := s.GetCapacity(t.Context(), &csi.GetCapacityRequest{Parameters: s.parameters(), AccessibleTopology: on("node-1")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.GetAvailableCapacity()
+	}
+	before := room()
+	a.Reboot()
+	s.await("its usage is not known", func() bool { return s.pool.Node("node-1").Groups[0].Pools[0].UsageUnknown })
+	if n := room(); n != 0 {
+		t.Errorf("%d bytes are free", n)
+	}
+	_, err := s.CreateVolume(t.Context(), s.request("more", "node-1"))
+	wantCode(t, err, codes.Unavailable)
+	a.Restart(t)
+	s.pool.SetAddress("node-1", a.Addr(), "pod-of-node-1-again")
+	s.await("its usage is known", func() bool { n := s.pool.Node("node-1"); return n.Up() && !n.Groups[0].Pools[0].UsageUnknown })
+	if n := room(); n != before {
+		t.Errorf("%d bytes are free, not %d", n, before)
 	}
 }

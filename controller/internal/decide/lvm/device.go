@@ -34,12 +34,22 @@ func (h host) measure(out *backend.Host) {
 		for _, p := range g.Pools {
 			// What is not taken in a pool is free for volumes too. LVM tells it in hundredths of a percent; a whole number of MiB is as
 			// exact, can be read, and does not change with every write.
-			out.Free += (p.SizeBytes - p.SizeBytes/10000*int64(p.DataPermyriad)) / mib * mib
+			if !p.UsageUnknown {
+				out.Free += (p.SizeBytes - p.SizeBytes/10000*int64(p.DataPermyriad)) / mib * mib
+			}
 			if out.ThinPool == nil {
-				out.ThinPool = new(p.Usage())
+				out.ThinPool = new(p.Usage(h.poolBefore()))
 			}
 		}
 	}
+}
+
+// poolBefore returns what the status shows of the pool; nil if it shows none.
+func (h host) poolBefore() *v1alpha1.ThinPoolUsage {
+	if h.m.Object == nil {
+		return nil
+	}
+	return h.m.Object.Status.ThinPool
 }
 
 // devices returns the devices of the host's groups: those that are there, and those that are missing under the path that they had.

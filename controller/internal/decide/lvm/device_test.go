@@ -104,13 +104,42 @@ func TestMeasure(t *testing.T) {
 	if got.Size != 20<<30 || got.Free != 8<<30+1536<<20 || got.Volumes != 2 || !got.Reports {
 		t.Errorf("%+v", got)
 	}
-	if p := got.ThinPool; p == nil || p.Name != "p" || p.DataPercent != 25 || p.MetadataPercent != 1 || p.Provisioned.Value() != 5<<30 {
+	if p := got.ThinPool; p == nil || p.Name != "p" || *p.DataPercent != 25 || *p.MetadataPercent != 1 || p.Provisioned.Value() != 5<<30 {
 		t.Errorf("%+v", got.ThinPool)
 	}
 	// While the host does not report, the pool is what was reported last.
-	s.object.Status.ThinPool = &v1alpha1.ThinPoolUsage{Name: "p", DataPercent: 99}
+	s.object.Status.ThinPool = &v1alpha1.ThinPoolUsage{Name: "p", DataPercent: new(int32(99))}
 	s.node = away(one)
-	if got := s.decide(); got.Reports || got.ThinPool == nil || got.ThinPool.DataPercent != 99 || got.Volumes != 0 {
+	if got := s.decide(); got.Reports || got.ThinPool == nil || *got.ThinPool.DataPercent != 99 || got.Volumes != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestMeasure_poolUsage: a warning begins at 80 %, and ends below 75 %. What is not known is not zero, and counts as no room.
+func TestMeasure_poolUsage(t *testing.T) {
+	full := &v1alpha1.ThinPoolUsage{Name: "p", DataPercent: new(int32(80)), MetadataPercent: new(int32(1)), NearlyFull: true}
+	for name, c := range map[string]struct {
+		before         *v1alpha1.ThinPoolUsage
+		data, metadata int32
+		unknown, want  bool
+	}{
+		"little":                          {nil, 79, 1, false, false},
+		"much data":                       {nil, 80, 1, false, true},
+		"much metadata":                   {nil, 1, 80, false, true},
+		"a little less than a moment ago": {full, 79, 1, false, true},
+		"still between the two limits":    {full, 75, 1, false, true},
+		"room again":                      {full, 74, 1, false, false},
+		"another pool was full":           {&v1alpha1.ThinPoolUsage{Name: "q", NearlyFull: true}, 79, 1, false, false},
+		"not known, and was full":         {full, 0, 0, true, true},
+		"not known, and was not full":     {nil, 0, 0, true, false},
+	} {
+		one := groupOf("A", "sda")
+		one.Pools = []decide.ThinPool{{Name: "p", SizeBytes: 2 << 30, DataPermyriad: c.data * 100, MetadataPermyriad: c.metadata * 100, UsageUnknown: c.unknown}}
+		s := scene{node: up("n1", []decide.Group{one}), object: memberOf(clusterOf(), records("A"))}
+		s.object.Status.ThinPool = c.before
+		got := s.decide()
+		if p := got.ThinPool; p.NearlyFull != c.want || p.Known() == c.unknown || c.unknown && (p.DataPercent != nil || got.Free != one.FreeBytes) {
+			t.Errorf("%s: %+v, free %d", name, p, got.Free)
+		}
 	}
 }

@@ -141,7 +141,8 @@ func TestWhole_volumesWithoutANodeHoldTheDeletion(t *testing.T) {
 
 func TestWhole_poolsHealthy(t *testing.T) {
 	pool := func(data, metadata int32) backend.HostHealth {
-		return backend.HostHealth{Node: "n1", Decided: backend.Host{ThinPool: &v1alpha1.ThinPoolUsage{Name: "p", DataPercent: data, MetadataPercent: metadata}}}
+		pool := decide.ThinPool{Name: "p", DataPermyriad: data * 100, MetadataPermyriad: metadata * 100, UsageUnknown: data < 0}
+		return backend.HostHealth{Node: "n1", Decided: backend.Host{ThinPool: new(pool.Usage(nil))}}
 	}
 	gone := pool(99, 0)
 	gone.Removed = true
@@ -157,6 +158,11 @@ func TestWhole_poolsHealthy(t *testing.T) {
 			[]backend.HostHealth{pool(80, 0), pool(1, 1)},
 			v1alpha1.ReasonThinPoolNearlyFull,
 			"n1: thin pool p is nearly full, data 80 %, metadata 0 %: add a disk, or delete volumes or snapshots",
+		},
+		"one is not active": {
+			[]backend.HostHealth{pool(1, 1), pool(-1, 0)},
+			v1alpha1.ReasonThinPoolUnknown,
+			"n1: how full thin pool p is is not known, for it is not active: the log of the node's agent says why",
 		},
 		"metadata is nearly full": {
 			[]backend.HostHealth{pool(0, 90)},

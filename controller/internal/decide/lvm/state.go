@@ -43,15 +43,15 @@ func State(s Spec, n decide.Node, m *v1alpha1.Member, maintenance bool, volumes 
 	}
 	out := Standing{State: nodestate.Compute(flags)}
 	out.find(m.Spec.Group, own)
-	unreported := unknown(s, n)
-	out.Unknown = n.Up() && (n.LVMError != "" || out.blind(unreported))
+	unsure := out.unsure(m.Spec.Group, n, unknown(s, n))
+	out.Unknown = n.Up() && (n.LVMError != "" || unsure != "")
 	switch {
 	case backend.Lost(m):
 		out.Problem = "it is declared lost"
 	case leaves && m.DeletionTimestamp.IsZero():
 		out.Problem = "it is leaving the Cluster"
 	default:
-		out.Problem = out.problem(n, unreported, len(own))
+		out.Problem = out.problem(n, unsure, len(own))
 		if out.Problem == "" {
 			out.Problem = Gap(n.Name, *out.Group, volumes)
 		}
@@ -70,12 +70,21 @@ func (s *Standing) find(r *v1alpha1.MemberGroup, own []decide.Group) {
 	}
 }
 
-// blind reports whether the recorded group is, or may be, among those that LVM cannot report.
-func (s Standing) blind(unreported []decide.UnknownGroup) bool {
-	if s.Group == nil {
-		return len(unreported) > 0
+// unsure says why it is not known what is in the recorded group: LVM cannot report it, or it is not seen and may be on a disk that cannot be
+// read. A volume that was made there by a call that was cut off is there still. It is empty when there is no such doubt.
+func (s Standing) unsure(recorded *v1alpha1.MemberGroup, n decide.Node, unreported []decide.UnknownGroup) string {
+	had := recorded != nil && recorded.UUID != ""
+	switch {
+	case s.Group != nil && !s.Group.Unknown:
+		return ""
+	case len(unreported) > 0:
+		return decide.Unreported(unreported)
+	case s.Group == nil && had && n.Up():
+		if why := doubt(n); why != "" {
+			return "its volume group is not seen: " + why
+		}
 	}
-	return s.Group.Unknown
+	return ""
 }
 
 // dropped reports whether a host was taken off the list of hosts. Its Member says so a moment later.
@@ -83,9 +92,9 @@ func (s Spec) dropped(node v1alpha1.HostName) bool {
 	return s.Common.Selector == nil && !slices.Contains(s.Common.Hosts, node)
 }
 
-// problem says why no volume is made. unreported are the groups that may be the Cluster's and that LVM cannot report, own is the number of
-// groups with its tag.
-func (s Standing) problem(n decide.Node, unreported []decide.UnknownGroup, own int) string {
+// problem says why no volume is made. unsure says why it is not known what is in the recorded group, own is the number of groups with the tag
+// of the Cluster.
+func (s Standing) problem(n decide.Node, unsure string, own int) string {
 	switch {
 	case n.Agent == decide.AgentConnecting:
 		return "its agent is not connected yet"
@@ -98,7 +107,7 @@ func (s Standing) problem(n decide.Node, unreported []decide.UnknownGroup, own i
 	case n.LVMError != "":
 		return "LVM cannot be run: " + n.LVMError
 	case s.Unknown:
-		return decide.Unreported(unreported)
+		return unsure
 	case s.Group == nil && own == 0:
 		return "it has no volume group of the Cluster"
 	case s.Soon:

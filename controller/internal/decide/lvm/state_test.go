@@ -35,33 +35,36 @@ func TestState(t *testing.T) {
 		state       nodestate.State
 		problem     string
 	}{
-		"a member whose recorded group is seen":  {c, well, recorded(), false, nodestate.Online, ""},
-		"no member":                              {c, well, nil, false, "", "it is not a member of the Cluster"},
-		"a member of an earlier Cluster":         {c, well, recorded(func(m *v1alpha1.Member) { m.Spec.Of.UID = "old" }), false, "", "it is not a member of the Cluster"},
-		"being removed, with volumes":            {c, up("n1", []decide.Group{filled(one, "v")}), recorded(deleted), false, nodestate.Failed, "it is failed"},
-		"being removed, without volumes":         {c, well, recorded(deleted), false, nodestate.Abandoned, "it is abandoned"},
-		"leaving":                                {c, well, recorded(leaves), false, nodestate.Quiesced, "it is leaving the Cluster"},
-		"declared lost":                          {c, well, recorded(lostMember), false, nodestate.Abandoned, "it is declared lost"},
-		"taken off the list a moment ago":        {unlisted, well, recorded(), false, nodestate.Quiesced, "it is leaving the Cluster"},
-		"chosen by a selector":                   {clusterOf(selects("ssd")), well, recorded(), false, nodestate.Online, ""},
-		"the Cluster is being deleted":           {clusterOf(everything, func(c *v1alpha1.Cluster) { c.Status.LostGroups = nil }), well, recorded(), false, nodestate.Abandoned, "it is abandoned"},
-		"maintenance of the Member":              {c, well, recorded(func(m *v1alpha1.Member) { m.Spec.Maintenance = true }), false, nodestate.Quiesced, "it is quiesced"},
-		"maintenance of the Cluster":             {maintained, well, recorded(), false, nodestate.Quiesced, "it is quiesced"},
-		"maintenance of the StorageNode":         {c, well, recorded(), true, nodestate.Quiesced, "it is quiesced"},
-		"an agent that does not answer":          {c, away(one), recorded(), false, nodestate.Offline, "it is offline (cut off)"},
-		"too early to say":                       {c, decide.Node{Name: "n1", Agent: decide.AgentConnecting, Groups: []decide.Group{one}}, recorded(), false, nodestate.Offline, "its agent is not connected yet"},
-		"LVM cannot be run":                      {c, decide.Node{Name: "n1", Agent: decide.AgentUp, LVMError: "no lvm", Groups: []decide.Group{one}}, recorded(), false, nodestate.Online, "LVM cannot be run: no lvm"},
-		"LVM cannot report the group":            {c, unreported("uid"), recorded(), false, nodestate.Online, "LVM cannot report a volume group whose metadata cannot be read on /dev/disk/by-id/sdz (locked)"},
-		"LVM cannot report the group any more":   {c, unreported("uid", func() decide.Group { g := one; g.Unknown = true; return g }()), recorded(), false, nodestate.Online, "LVM cannot report a volume group whose metadata cannot be read on /dev/disk/by-id/sdz (locked)"},
-		"nobody can tell whose another group is": {c, unreported("", one), recorded(), false, nodestate.Online, ""},
-		"LVM cannot report one of others":        {c, unreported("other", one), recorded(), false, nodestate.Online, ""},
-		"nothing is recorded yet":                {c, well, memberOf(c), false, nodestate.Online, "its volume group is not on record yet"},
-		"a group that is being made":             {c, well, memberOf(c, records("", "pv-sda")), false, nodestate.Online, "its volume group is not on record yet"},
-		"no group":                               {c, up("n1", nil), recorded(), false, nodestate.Online, "it has no volume group of the Cluster"},
-		"another group":                          {c, up("n1", []decide.Group{groupOf("B")}), recorded(), false, nodestate.Online, "the volume group that it has is not the recorded one"},
-		"the recorded group and another one":     {c, up("n1", []decide.Group{groupOf("B"), one}), recorded(), false, nodestate.Online, "it has 2 volume groups of the Cluster"},
-		"a group of a member that was lost":      {lost, well, recorded(), false, nodestate.Online, "it has no volume group of the Cluster"},
-		"a disk is missing":                      {c, up("n1", []decide.Group{partial}), recorded(), false, nodestate.Online, "a disk of its volume group is missing, and LVM makes nothing there"},
+		"a member whose recorded group is seen":    {c, well, recorded(), false, nodestate.Online, ""},
+		"no member":                                {c, well, nil, false, "", "it is not a member of the Cluster"},
+		"a member of an earlier Cluster":           {c, well, recorded(func(m *v1alpha1.Member) { m.Spec.Of.UID = "old" }), false, "", "it is not a member of the Cluster"},
+		"being removed, with volumes":              {c, up("n1", []decide.Group{filled(one, "v")}), recorded(deleted), false, nodestate.Failed, "it is failed"},
+		"being removed, without volumes":           {c, well, recorded(deleted), false, nodestate.Abandoned, "it is abandoned"},
+		"leaving":                                  {c, well, recorded(leaves), false, nodestate.Quiesced, "it is leaving the Cluster"},
+		"declared lost":                            {c, well, recorded(lostMember), false, nodestate.Abandoned, "it is declared lost"},
+		"taken off the list a moment ago":          {unlisted, well, recorded(), false, nodestate.Quiesced, "it is leaving the Cluster"},
+		"chosen by a selector":                     {clusterOf(selects("ssd")), well, recorded(), false, nodestate.Online, ""},
+		"the Cluster is being deleted":             {clusterOf(everything, func(c *v1alpha1.Cluster) { c.Status.LostGroups = nil }), well, recorded(), false, nodestate.Abandoned, "it is abandoned"},
+		"maintenance of the Member":                {c, well, recorded(func(m *v1alpha1.Member) { m.Spec.Maintenance = true }), false, nodestate.Quiesced, "it is quiesced"},
+		"maintenance of the Cluster":               {maintained, well, recorded(), false, nodestate.Quiesced, "it is quiesced"},
+		"maintenance of the StorageNode":           {c, well, recorded(), true, nodestate.Quiesced, "it is quiesced"},
+		"an agent that does not answer":            {c, away(one), recorded(), false, nodestate.Offline, "it is offline (cut off)"},
+		"too early to say":                         {c, decide.Node{Name: "n1", Agent: decide.AgentConnecting, Groups: []decide.Group{one}}, recorded(), false, nodestate.Offline, "its agent is not connected yet"},
+		"LVM cannot be run":                        {c, decide.Node{Name: "n1", Agent: decide.AgentUp, LVMError: "no lvm", Groups: []decide.Group{one}}, recorded(), false, nodestate.Online, "LVM cannot be run: no lvm"},
+		"LVM cannot report the group":              {c, unreported("uid"), recorded(), false, nodestate.Online, "LVM cannot report a volume group whose metadata cannot be read on /dev/disk/by-id/sdz (locked)"},
+		"LVM cannot report the group any more":     {c, unreported("uid", func() decide.Group { g := one; g.Unknown = true; return g }()), recorded(), false, nodestate.Online, "LVM cannot report a volume group whose metadata cannot be read on /dev/disk/by-id/sdz (locked)"},
+		"nobody can tell whose another group is":   {c, unreported("", one), recorded(), false, nodestate.Online, ""},
+		"LVM cannot report one of others":          {c, unreported("other", one), recorded(), false, nodestate.Online, ""},
+		"nothing is recorded yet":                  {c, well, memberOf(c), false, nodestate.Online, "its volume group is not on record yet"},
+		"a group that is being made":               {c, well, memberOf(c, records("", "pv-sda")), false, nodestate.Online, "its volume group is not on record yet"},
+		"no group":                                 {c, up("n1", nil), recorded(), false, nodestate.Online, "it has no volume group of the Cluster"},
+		"no group, and a disk that cannot be read": {c, dying("n1"), recorded(), false, nodestate.Online, "its volume group is not seen: it may be on what cannot be read: /dev/disk/by-id/sdz"},
+		"never a group, and such a disk":           {c, dying("n1"), memberOf(c), false, nodestate.Online, "it has no volume group of the Cluster"},
+		"the group is seen, beside such a disk":    {c, dying("n1", one), recorded(), false, nodestate.Online, ""},
+		"another group":                            {c, up("n1", []decide.Group{groupOf("B")}), recorded(), false, nodestate.Online, "the volume group that it has is not the recorded one"},
+		"the recorded group and another one":       {c, up("n1", []decide.Group{groupOf("B"), one}), recorded(), false, nodestate.Online, "it has 2 volume groups of the Cluster"},
+		"a group of a member that was lost":        {lost, well, recorded(), false, nodestate.Online, "it has no volume group of the Cluster"},
+		"a disk is missing":                        {c, up("n1", []decide.Group{partial}), recorded(), false, nodestate.Online, "a disk of its volume group is missing, and LVM makes nothing there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := State(Of(in.cluster), in.node, in.member, in.maintenance, nil)
@@ -71,7 +74,7 @@ func TestState(t *testing.T) {
 			if got.Soon != (in.problem == "its volume group is not on record yet") {
 				t.Errorf("soon: %t", got.Soon)
 			}
-			if got.Unknown != strings.HasPrefix(in.problem, "LVM cannot") {
+			if got.Unknown != (strings.HasPrefix(in.problem, "LVM cannot") || strings.Contains(in.problem, "is not seen:")) {
 				t.Errorf("unknown: %t", got.Unknown)
 			}
 			if in.problem == "" && (got.Group == nil || got.Group.UUID != "A") {
@@ -79,6 +82,15 @@ func TestState(t *testing.T) {
 			}
 		})
 	}
+}
+
+// dying is a node with a disk that cannot be read.
+func dying(name string, groups ...decide.Group) decide.Node {
+	n := up(name, groups)
+	n.Devices = append(n.Devices, decide.Device{
+		Path: "/dev/disk/by-id/sdz", KernelName: "sdz", Type: "disk", Refusals: []v1alpha1.Refusal{{Reason: v1alpha1.RefusalUnreadable}},
+	})
+	return n
 }
 
 // TestState_vanishedVolumes: what was removed by mistake can be brought back as long as nothing takes its place.

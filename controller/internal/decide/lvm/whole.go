@@ -43,7 +43,7 @@ func (v *View) strangers(hosts []backend.HostHealth) []string {
 
 // poolsHealthy is for Clusters that have thin pools only. Nearly full pools still serve, so Ready does not depend on it.
 func poolsHealthy(hosts []backend.HostHealth) []metav1.Condition {
-	var lines []string
+	var lines, unknown []string
 	pools := false
 	for _, h := range hosts {
 		pool := h.Decided.ThinPool
@@ -51,7 +51,10 @@ func poolsHealthy(hosts []backend.HostHealth) []metav1.Condition {
 			continue
 		}
 		pools = true
-		if pool.NearlyFull() {
+		switch {
+		case !pool.Known():
+			unknown = append(unknown, h.Node+": "+pool.Describe())
+		case pool.NearlyFull:
 			lines = append(lines, h.Node+": "+pool.Describe())
 		}
 	}
@@ -60,7 +63,10 @@ func poolsHealthy(hosts []backend.HostHealth) []metav1.Condition {
 		return nil
 	case len(lines) > 0:
 		return []metav1.Condition{backend.Condition(v1alpha1.ConditionThinPoolsHealthy, metav1.ConditionFalse,
-			v1alpha1.ReasonThinPoolNearlyFull, backend.Text(lines))}
+			v1alpha1.ReasonThinPoolNearlyFull, backend.Text(append(lines, unknown...)))}
+	case len(unknown) > 0:
+		return []metav1.Condition{backend.Condition(v1alpha1.ConditionThinPoolsHealthy, metav1.ConditionUnknown,
+			v1alpha1.ReasonThinPoolUnknown, backend.Text(unknown))}
 	}
 	return []metav1.Condition{backend.Condition(v1alpha1.ConditionThinPoolsHealthy, metav1.ConditionTrue, v1alpha1.ReasonThinPoolsHealthy,
 		fmt.Sprintf("Every thin pool is less than %d %% full.", v1alpha1.ThinPoolWarnPercent))}

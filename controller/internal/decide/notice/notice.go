@@ -133,8 +133,8 @@ func left(node string, before, after v1alpha1.MemberStatus) []Note {
 
 // pool tells of a thin pool that became nearly full, or has room again.
 func pool(node string, before, after v1alpha1.MemberStatus) []Note {
-	was := before.ThinPool != nil && before.ThinPool.NearlyFull()
-	if after.ThinPool == nil || after.ThinPool.NearlyFull() == was {
+	was := before.ThinPool != nil && before.ThinPool.NearlyFull
+	if after.ThinPool == nil || after.ThinPool.NearlyFull == was {
 		return nil
 	}
 	if was {

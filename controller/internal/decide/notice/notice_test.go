@@ -81,10 +81,10 @@ func TestMember(t *testing.T) {
 	}
 	pool := func(percent int32) v1alpha1.MemberStatus {
 		return member(func(m *v1alpha1.MemberStatus) {
-			m.ThinPool = &v1alpha1.ThinPoolUsage{Name: "thin", DataPercent: percent}
+			m.ThinPool = &v1alpha1.ThinPoolUsage{Name: "thin", DataPercent: &percent, MetadataPercent: new(int32(0)), NearlyFull: percent >= v1alpha1.ThinPoolWarnPercent}
 		})
 	}
-	full := v1alpha1.ThinPoolUsage{Name: "thin", DataPercent: 95}
+	full := v1alpha1.ThinPoolUsage{Name: "thin", DataPercent: new(int32(95)), MetadataPercent: new(int32(0)), NearlyFull: true}
 	left := Note{isNormal, v1alpha1.ReasonHostNotListed, "Leave", "Host n1 leaves: it is not listed"}
 	back := Note{isNormal, v1alpha1.ReasonMemberStateChanged, "Leave", "Host n1 was taken back."}
 	for name, c := range map[string]struct {

@@ -146,9 +146,10 @@ func (r *Reconciler) writeMember(ctx context.Context, s *scope, h *backend.HostH
 	return nil
 }
 
-// thinPool returns the old usage in place of the new one, unless a warning begins or ends with it: a person waits for that.
+// thinPool returns the old usage in place of the new one, unless a warning begins or ends with it, or it becomes known or unknown: a person
+// waits for that.
 func thinPool(was, is *v1alpha1.ThinPoolUsage) *v1alpha1.ThinPoolUsage {
-	if was == nil || is == nil || was.NearlyFull() != is.NearlyFull() {
+	if was == nil || is == nil || was.NearlyFull != is.NearlyFull || was.Known() != is.Known() {
 		return is
 	}
 	return was

@@ -32,7 +32,7 @@ func groupOf(g decide.Group, of owners) v1alpha1.NodeVolumeGroup {
 	}
 	for _, p := range g.Pools {
 		if len(out.ThinPools) < maxPools {
-			out.ThinPools = append(out.ThinPools, p.Usage())
+			out.ThinPools = append(out.ThinPools, p.Usage(nil))
 		}
 	}
 	return out

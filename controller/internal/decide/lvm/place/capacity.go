@@ -29,7 +29,7 @@ func Room(c Class, h Host) volume.Capacity {
 func thinRoom(t Thin, g *decide.Group) int64 {
 	pool, ok := g.Pool(t.Pool)
 	switch {
-	case !ok || pool.DataPermyriad >= 10000 || pool.MetadataPermyriad >= fullMetadata:
+	case !ok || pool.UsageUnknown || pool.DataPermyriad >= 10000 || pool.MetadataPermyriad >= fullMetadata:
 		return 0
 	case t.Percent > 0:
 		return share(pool.SizeBytes, int64(t.Percent), 100) - pool.VirtualBytes

@@ -67,6 +67,7 @@ func TestRoom(t *testing.T) {
 		"being deleted":        {Class{Deleting: true}, host("a", 7), 0},
 		"up to the limit":      {bounded, pooled(func(*decide.ThinPool) {}), 15 * gib},
 		"over the limit":       {bounded, pooled(func(p *decide.ThinPool) { p.VirtualBytes = 30 * gib }), 0},
+		"usage not known":      {bounded, pooled(func(p *decide.ThinPool) { p.UsageUnknown = true }), 0},
 		"no data room":         {bounded, pooled(func(p *decide.ThinPool) { p.DataPermyriad = 10000 }), 0},
 		"no metadata room":     {bounded, pooled(func(p *decide.ThinPool) { p.MetadataPermyriad = 9500 }), 0},
 		"without a limit":      {Class{Thin: Thin{Pool: "thin"}}, pooled(func(*decide.ThinPool) {}), 15 * gib / 2},

@@ -42,7 +42,10 @@ func Choose(r Request, hosts []Host) ([]Choice, error) {
 		return nil, volume.Refuse(volume.Precondition, "Cluster %s is being deleted and takes no new volumes", r.Class.Cluster)
 	}
 	allowed, problems, wait := r.candidates(hosts)
-	soon := slices.ContainsFunc(hosts, func(h Host) bool { return h.Soon && r.Topology.Allows(h.Node.Name) })
+	// A copy can be made beside its source only, and is brought there once.
+	soon := slices.ContainsFunc(hosts, func(h Host) bool {
+		return (h.Soon || r.Source != nil && r.Source.Node == h.Node.Name) && r.Topology.Allows(h.Node.Name)
+	})
 	if wait && len(allowed) > 0 {
 		// The volume may be there already, made by a call that was cut off: making it elsewhere would make it twice.
 		return nil, volume.Refuse(volume.Unavailable, "it is too early to say whether volume %s exists: %s", r.Name, shorten(problems))

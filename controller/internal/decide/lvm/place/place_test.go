@@ -91,6 +91,16 @@ func TestChoose(t *testing.T) {
 		"a copy that may not be with its source": {
 			r: Request{Class: thin, Source: from, Topology: volume.Topology{Requisite: []string{"a"}}}, hosts: []Host{a, b, c}, kind: volume.Exhausted,
 		},
+		"a copy whose source is in maintenance": {
+			r: Request{Class: thin, Source: from}, hosts: []Host{a, with(b, func(h *Host) { h.State = nodestate.Quiesced }), c}, kind: volume.Unavailable,
+		},
+		"a copy whose source's group lacks a disk": {
+			r: Request{Class: thin, Source: from, Topology: volume.Topology{Requisite: []string{"b"}}}, hosts: []Host{a, with(b, func(h *Host) { h.Refusal = "a disk of its volume group is missing" }), c},
+			kind: volume.Unavailable,
+		},
+		"a copy whose source's node does not answer": {
+			r: Request{Class: thin, Source: from, Topology: volume.Topology{Requisite: []string{"b"}}}, hosts: []Host{with(b, offline)}, kind: volume.Unavailable,
+		},
 		"a copy with the name of another volume": {r: Request{Class: thin, Source: from, Name: "x"}, hosts: []Host{host("a", 9, "x"), b}, kind: volume.Conflict},
 		"a copy of a linear volume":              {r: Request{Class: Class{Group: "vg"}, Source: from}, hosts: []Host{b}, kind: volume.Invalid},
 		"a copy from another group":              {r: Request{Class: Class{Group: "other", Thin: thin.Thin}, Source: from}, hosts: []Host{b}, kind: volume.Invalid},

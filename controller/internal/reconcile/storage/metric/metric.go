@@ -37,16 +37,22 @@ func Members(o backend.Owner, s *v1alpha1.MemberStates) {
 	}
 }
 
-// Pools shows the pools of the hosts that report. One that does not report keeps its last value; one that left has none.
+// Pools shows the pools of the hosts that report. One that does not report keeps its last value; one that left,
+// or that reports without knowing it, has none.
 func Pools(o backend.Owner, hosts []backend.HostHealth) {
 	for _, h := range hosts {
 		if h.Removed {
 			poolUsed.DeletePartialMatch(prometheus.Labels{"kind": o.Kind, "name": o.Name, "node": h.Node})
 			continue
 		}
-		if p := h.Decided.ThinPool; p != nil && h.Decided.Reports {
-			poolUsed.WithLabelValues(o.Kind, o.Name, h.Node, p.Name, "data").Set(float64(p.DataPercent) / 100)
-			poolUsed.WithLabelValues(o.Kind, o.Name, h.Node, p.Name, "metadata").Set(float64(p.MetadataPercent) / 100)
+		p := h.Decided.ThinPool
+		switch {
+		case p == nil || !h.Decided.Reports:
+		case !p.Known():
+			poolUsed.DeletePartialMatch(prometheus.Labels{"kind": o.Kind, "name": o.Name, "node": h.Node})
+		default:
+			poolUsed.WithLabelValues(o.Kind, o.Name, h.Node, p.Name, "data").Set(float64(*p.DataPercent) / 100)
+			poolUsed.WithLabelValues(o.Kind, o.Name, h.Node, p.Name, "metadata").Set(float64(*p.MetadataPercent) / 100)
 		}
 	}
 }
