@@ -126,6 +126,8 @@ func Volumes(t *testing.T, node Node) {
 		{"resize grows and never shrinks", resizeGrows},
 		{"thin pool takes volumes, snapshots and copies up to its limit", thinVolumes},
 		{"a disk that is gone leaves what is beside it usable", deadDiskLeavesOthers},
+		{"a group forgets a disk that is gone, with what is named", forgetsDeadDisk},
+		{"forgetting a disk survives death between any two steps", forgetSurvives},
 		{"a volume that a killed command left suspended is resumed", suspendedIsResumed},
 		{"how full a pool is is not known until it is active", inactivePool},
 		{"calls on volumes survive death between any two steps", volumeCallsSurvive},

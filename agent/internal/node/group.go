@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/volume"
 )
 
 // EnsureGroup makes the group hold at least the devices, and returns the group.
@@ -28,6 +29,24 @@ func (e *Engine) ReduceGroup(ctx context.Context, want plan.GroupSpec) (*plan.Gr
 		return nil, nil, err
 	}
 	return find(after, want.Name, want.OwnerUID), done.Notes, nil
+}
+
+// ForgetDevices makes the group forget devices that are missing, with the named volumes, and returns the group.
+func (e *Engine) ForgetDevices(ctx context.Context, want volume.ForgetSpec) (plan.Group, error) {
+	unlock, err := e.locks.tryLock(groupKey(want.Group))
+	if err != nil {
+		return plan.Group{}, err
+	}
+	defer unlock()
+	after, _, err := e.change(ctx, func(before plan.Snapshot) (plan.Plan, error) { return volume.Forget(before, want, e.cfg.Policy) })
+	if err != nil {
+		return plan.Group{}, err
+	}
+	group := find(after, want.Group, want.OwnerUID)
+	if group == nil {
+		return plan.Group{}, fmt.Errorf("group %s is not seen after it has forgotten devices", want.Group)
+	}
+	return *group, nil
 }
 
 // RemoveGroup removes the group and leaves its devices clean. It returns notes about what was left alone.

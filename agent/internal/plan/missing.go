@@ -9,7 +9,7 @@ import (
 	"quarry.storage/quarry/pkg/refusal"
 )
 
-// ReduceMissing makes a group without volumes forget the physical volumes that are missing. LVM refuses when one of them holds
+// ReduceMissing makes a group forget the physical volumes that are missing. LVM refuses when one of them holds
 // extents of a volume.
 type ReduceMissing struct {
 	Name string
@@ -93,24 +93,24 @@ func (g Group) poolNames() []string {
 	return out
 }
 
-// mayForget refuses to give up on a missing device unless it is certain that no device of the node is it. A disk that cannot be read,
+// MayForget refuses to give up on a missing device unless it is certain that no device of the node is it. A disk that cannot be read,
 // or that udev still looks at, may be the missing one. So may a device whose label stands twice on the node: LVM is not given those.
-func (g Group) mayForget(s Snapshot, p Policy) error {
+func (g Group) MayForget(s Snapshot, p Policy) error {
 	gone := g.missing()
 	if len(gone) == 0 || len(gone) == len(g.PVs) {
-		return fmt.Errorf("remove group %s: %w; which one is not known", g.Name, ErrPartial)
+		return fmt.Errorf("forget what is missing of group %s: %w; which one is not known", g.Name, ErrPartial)
 	}
 	for _, pv := range g.PVs {
 		if pv.Returned {
-			return fmt.Errorf("remove group %s: %w; device %s is back and is being taken into it again", g.Name, ErrPartial, pv.Path)
+			return fmt.Errorf("forget what is missing of group %s: %w; device %s is back and is being taken into it again", g.Name, ErrPartial, pv.Path)
 		}
 	}
 	for _, d := range s.Devices {
 		if slices.ContainsFunc(gone, func(pv PV) bool { return d.PVUUID == pv.UUID }) {
-			return fmt.Errorf("remove group %s: %w, but device %s carries its label; LVM does not take it for the device", g.Name, ErrPartial, d.Path)
+			return fmt.Errorf("forget what is missing of group %s: %w, but device %s carries its label; LVM does not take it for the device", g.Name, ErrPartial, d.Path)
 		}
 		if mayCarryPV(d, p) {
-			return fmt.Errorf("remove group %s: %w, and device %s, which cannot be read, may be it: heal it, or take it out of the node",
+			return fmt.Errorf("forget what is missing of group %s: %w, and device %s, which cannot be read, may be it: heal it, or take it out of the node",
 				g.Name, ErrPartial, d.Path)
 		}
 	}

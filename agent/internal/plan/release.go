@@ -144,7 +144,7 @@ func mayRemove(s Snapshot, g Group, p Policy) error {
 		return &HasVolumesError{Group: g.Name}
 	}
 	if g.Partial {
-		return g.mayForget(s, p)
+		return g.MayForget(s, p)
 	}
 	return nil
 }

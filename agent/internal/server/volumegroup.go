@@ -8,6 +8,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/volume"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
@@ -91,6 +92,25 @@ func (s *volumeGroupService) ReduceVolumeGroup(
 		resp.Group = toGroup(*group)
 	}
 	return resp, nil
+}
+
+// ForgetMissingDevice makes the group forget what is missing.
+func (s *volumeGroupService) ForgetMissingDevice(
+	ctx context.Context, req *agentv1.ForgetMissingDeviceRequest,
+) (*agentv1.ForgetMissingDeviceResponse, error) {
+	if err := validGroup(req.GetName(), req.GetOwnerUid()); err != nil {
+		return nil, err
+	}
+	if len(req.GetPhysicalVolumes()) == 0 {
+		return nil, fmt.Errorf("at least one physical volume is required: %w", plan.ErrInvalid)
+	}
+	group, err := s.node.ForgetDevices(ctx, volume.ForgetSpec{
+		Group: req.GetName(), OwnerUID: req.GetOwnerUid(), PVs: req.GetPhysicalVolumes(), Volumes: req.GetLogicalVolumes(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &agentv1.ForgetMissingDeviceResponse{Group: toGroup(group)}, nil
 }
 
 // RemoveVolumeGroup removes the group and leaves its devices clean.

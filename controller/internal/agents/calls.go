@@ -79,6 +79,23 @@ func (p *Pool) ReduceVolumeGroup(ctx context.Context, node, group, owner string,
 	return nil
 }
 
+// ForgetMissingDevice makes a group of the owner forget the physical volumes that are missing, and lose the volumes that had a part on them.
+func (p *Pool) ForgetMissingDevice(ctx context.Context, node, group, owner string, missing, volumes []string) error {
+	const call = "ForgetMissingDevice"
+	var r *agentv1.ForgetMissingDeviceResponse
+	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		r, err = agentv1.NewVolumeGroupServiceClient(conn).ForgetMissingDevice(ctx, &agentv1.ForgetMissingDeviceRequest{
+			Name: group, OwnerUid: owner, PhysicalVolumes: missing, LogicalVolumes: volumes,
+		})
+		return err
+	})
+	if err != nil {
+		return faultOf(node, call, err)
+	}
+	p.mergeGroup(node, groupOf(r.GetGroup()))
+	return nil
+}
+
 // RemoveVolumeGroup removes an empty group of the owner and gives its devices back.
 func (p *Pool) RemoveVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error {
 	const call = "RemoveVolumeGroup"

@@ -74,12 +74,13 @@ const AnnotationMountOptions = Group + "/mount-options"
 
 // Actions of a plan's steps.
 const (
-	ActionWipeDevice        = "WipeDevice"
-	ActionEnsureVolumeGroup = "EnsureVolumeGroup"
-	ActionEnsureThinPool    = "EnsureThinPool"
-	ActionReduceVolumeGroup = "ReduceVolumeGroup"
-	ActionRemoveVolumeGroup = "RemoveVolumeGroup"
-	ActionFinishRemoval     = "FinishRemoval"
+	ActionWipeDevice          = "WipeDevice"
+	ActionEnsureVolumeGroup   = "EnsureVolumeGroup"
+	ActionEnsureThinPool      = "EnsureThinPool"
+	ActionReduceVolumeGroup   = "ReduceVolumeGroup"
+	ActionRemoveVolumeGroup   = "RemoveVolumeGroup"
+	ActionForgetMissingDevice = "ForgetMissingDevice"
+	ActionFinishRemoval       = "FinishRemoval"
 )
 
 // Parameters of a StorageClass or VolumeSnapshotClass of ours. The CSI controller takes these, those of Kubernetes below

@@ -163,6 +163,10 @@ type PlanStep struct {
 	// +optional
 	// +listType=atomic
 	Devices []string `json:"devices,omitempty"`
+	// Volumes that are lost by the step, with their claims.
+	// +optional
+	// +listType=atomic
+	Volumes []string `json:"volumes,omitempty"`
 	// ThinPool that is made or grown, as "name (size)".
 	// +optional
 	ThinPool string `json:"thinPool,omitempty"`

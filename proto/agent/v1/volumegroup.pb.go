@@ -437,6 +437,123 @@ func (x *ReduceVolumeGroupResponse) GetNotes() []string {
 	return nil
 }
 
+type ForgetMissingDeviceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Name of the group.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// REQUIRED. UID of the Cluster that owns it.
+	OwnerUid string `protobuf:"bytes,2,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
+	// REQUIRED, at least one. UUIDs of all physical volumes that are missing.
+	PhysicalVolumes []string `protobuf:"bytes,3,rep,name=physical_volumes,json=physicalVolumes,proto3" json:"physical_volumes,omitempty"`
+	// Names of all logical volumes that may be lost.
+	LogicalVolumes []string `protobuf:"bytes,4,rep,name=logical_volumes,json=logicalVolumes,proto3" json:"logical_volumes,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ForgetMissingDeviceRequest) Reset() {
+	*x = ForgetMissingDeviceRequest{}
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetMissingDeviceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetMissingDeviceRequest) ProtoMessage() {}
+
+func (x *ForgetMissingDeviceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetMissingDeviceRequest.ProtoReflect.Descriptor instead.
+func (*ForgetMissingDeviceRequest) Descriptor() ([]byte, []int) {
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ForgetMissingDeviceRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ForgetMissingDeviceRequest) GetOwnerUid() string {
+	if x != nil {
+		return x.OwnerUid
+	}
+	return ""
+}
+
+func (x *ForgetMissingDeviceRequest) GetPhysicalVolumes() []string {
+	if x != nil {
+		return x.PhysicalVolumes
+	}
+	return nil
+}
+
+func (x *ForgetMissingDeviceRequest) GetLogicalVolumes() []string {
+	if x != nil {
+		return x.LogicalVolumes
+	}
+	return nil
+}
+
+type ForgetMissingDeviceResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The group as it is now.
+	Group         *VolumeGroup `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetMissingDeviceResponse) Reset() {
+	*x = ForgetMissingDeviceResponse{}
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetMissingDeviceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetMissingDeviceResponse) ProtoMessage() {}
+
+func (x *ForgetMissingDeviceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetMissingDeviceResponse.ProtoReflect.Descriptor instead.
+func (*ForgetMissingDeviceResponse) Descriptor() ([]byte, []int) {
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ForgetMissingDeviceResponse) GetGroup() *VolumeGroup {
+	if x != nil {
+		return x.Group
+	}
+	return nil
+}
+
 type RemoveVolumeGroupRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Name of the group.
@@ -452,7 +569,7 @@ type RemoveVolumeGroupRequest struct {
 
 func (x *RemoveVolumeGroupRequest) Reset() {
 	*x = RemoveVolumeGroupRequest{}
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[8]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -464,7 +581,7 @@ func (x *RemoveVolumeGroupRequest) String() string {
 func (*RemoveVolumeGroupRequest) ProtoMessage() {}
 
 func (x *RemoveVolumeGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[8]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -477,7 +594,7 @@ func (x *RemoveVolumeGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveVolumeGroupRequest.ProtoReflect.Descriptor instead.
 func (*RemoveVolumeGroupRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{8}
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RemoveVolumeGroupRequest) GetName() string {
@@ -511,7 +628,7 @@ type RemoveVolumeGroupResponse struct {
 
 func (x *RemoveVolumeGroupResponse) Reset() {
 	*x = RemoveVolumeGroupResponse{}
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[9]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -523,7 +640,7 @@ func (x *RemoveVolumeGroupResponse) String() string {
 func (*RemoveVolumeGroupResponse) ProtoMessage() {}
 
 func (x *RemoveVolumeGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[9]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -536,7 +653,7 @@ func (x *RemoveVolumeGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveVolumeGroupResponse.ProtoReflect.Descriptor instead.
 func (*RemoveVolumeGroupResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{9}
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RemoveVolumeGroupResponse) GetNotes() []string {
@@ -576,7 +693,7 @@ type VolumeGroup struct {
 
 func (x *VolumeGroup) Reset() {
 	*x = VolumeGroup{}
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[10]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -588,7 +705,7 @@ func (x *VolumeGroup) String() string {
 func (*VolumeGroup) ProtoMessage() {}
 
 func (x *VolumeGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[10]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -601,7 +718,7 @@ func (x *VolumeGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeGroup.ProtoReflect.Descriptor instead.
 func (*VolumeGroup) Descriptor() ([]byte, []int) {
-	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{10}
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *VolumeGroup) GetName() string {
@@ -698,7 +815,7 @@ type UnknownVolumeGroup struct {
 
 func (x *UnknownVolumeGroup) Reset() {
 	*x = UnknownVolumeGroup{}
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[11]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +827,7 @@ func (x *UnknownVolumeGroup) String() string {
 func (*UnknownVolumeGroup) ProtoMessage() {}
 
 func (x *UnknownVolumeGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[11]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +840,7 @@ func (x *UnknownVolumeGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnknownVolumeGroup.ProtoReflect.Descriptor instead.
 func (*UnknownVolumeGroup) Descriptor() ([]byte, []int) {
-	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{11}
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UnknownVolumeGroup) GetName() string {
@@ -777,7 +894,7 @@ type PhysicalVolume struct {
 
 func (x *PhysicalVolume) Reset() {
 	*x = PhysicalVolume{}
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[12]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -789,7 +906,7 @@ func (x *PhysicalVolume) String() string {
 func (*PhysicalVolume) ProtoMessage() {}
 
 func (x *PhysicalVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[12]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -802,7 +919,7 @@ func (x *PhysicalVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhysicalVolume.ProtoReflect.Descriptor instead.
 func (*PhysicalVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{12}
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PhysicalVolume) GetPath() string {
@@ -859,7 +976,14 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\adevices\x18\x03 \x03(\v2\x1f.quarry.agent.v1.DeviceIdentityR\adevices\"e\n" +
 	"\x19ReduceVolumeGroupResponse\x122\n" +
 	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\x12\x14\n" +
-	"\x05notes\x18\x02 \x03(\tR\x05notes\"\x86\x01\n" +
+	"\x05notes\x18\x02 \x03(\tR\x05notes\"\xa1\x01\n" +
+	"\x1aForgetMissingDeviceRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
+	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12)\n" +
+	"\x10physical_volumes\x18\x03 \x03(\tR\x0fphysicalVolumes\x12'\n" +
+	"\x0flogical_volumes\x18\x04 \x03(\tR\x0elogicalVolumes\"Q\n" +
+	"\x1bForgetMissingDeviceResponse\x122\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\x86\x01\n" +
 	"\x18RemoveVolumeGroupRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x129\n" +
@@ -894,12 +1018,13 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\n" +
 	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12\x1d\n" +
 	"\n" +
-	"free_bytes\x18\x04 \x01(\x03R\tfreeBytes2\xaf\x04\n" +
+	"free_bytes\x18\x04 \x01(\x03R\tfreeBytes2\xa1\x05\n" +
 	"\x12VolumeGroupService\x12g\n" +
 	"\x10ListVolumeGroups\x12(.quarry.agent.v1.ListVolumeGroupsRequest\x1a).quarry.agent.v1.ListVolumeGroupsResponse\x12l\n" +
 	"\x11WatchVolumeGroups\x12).quarry.agent.v1.WatchVolumeGroupsRequest\x1a*.quarry.agent.v1.WatchVolumeGroupsResponse0\x01\x12j\n" +
 	"\x11EnsureVolumeGroup\x12).quarry.agent.v1.EnsureVolumeGroupRequest\x1a*.quarry.agent.v1.EnsureVolumeGroupResponse\x12j\n" +
-	"\x11ReduceVolumeGroup\x12).quarry.agent.v1.ReduceVolumeGroupRequest\x1a*.quarry.agent.v1.ReduceVolumeGroupResponse\x12j\n" +
+	"\x11ReduceVolumeGroup\x12).quarry.agent.v1.ReduceVolumeGroupRequest\x1a*.quarry.agent.v1.ReduceVolumeGroupResponse\x12p\n" +
+	"\x13ForgetMissingDevice\x12+.quarry.agent.v1.ForgetMissingDeviceRequest\x1a,.quarry.agent.v1.ForgetMissingDeviceResponse\x12j\n" +
 	"\x11RemoveVolumeGroup\x12).quarry.agent.v1.RemoveVolumeGroupRequest\x1a*.quarry.agent.v1.RemoveVolumeGroupResponseB.Z,quarry.storage/quarry/proto/agent/v1;agentv1b\x06proto3"
 
 var (
@@ -914,50 +1039,55 @@ func file_agent_v1_volumegroup_proto_rawDescGZIP() []byte {
 	return file_agent_v1_volumegroup_proto_rawDescData
 }
 
-var file_agent_v1_volumegroup_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_agent_v1_volumegroup_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_agent_v1_volumegroup_proto_goTypes = []any{
-	(*ListVolumeGroupsRequest)(nil),   // 0: quarry.agent.v1.ListVolumeGroupsRequest
-	(*ListVolumeGroupsResponse)(nil),  // 1: quarry.agent.v1.ListVolumeGroupsResponse
-	(*WatchVolumeGroupsRequest)(nil),  // 2: quarry.agent.v1.WatchVolumeGroupsRequest
-	(*WatchVolumeGroupsResponse)(nil), // 3: quarry.agent.v1.WatchVolumeGroupsResponse
-	(*EnsureVolumeGroupRequest)(nil),  // 4: quarry.agent.v1.EnsureVolumeGroupRequest
-	(*EnsureVolumeGroupResponse)(nil), // 5: quarry.agent.v1.EnsureVolumeGroupResponse
-	(*ReduceVolumeGroupRequest)(nil),  // 6: quarry.agent.v1.ReduceVolumeGroupRequest
-	(*ReduceVolumeGroupResponse)(nil), // 7: quarry.agent.v1.ReduceVolumeGroupResponse
-	(*RemoveVolumeGroupRequest)(nil),  // 8: quarry.agent.v1.RemoveVolumeGroupRequest
-	(*RemoveVolumeGroupResponse)(nil), // 9: quarry.agent.v1.RemoveVolumeGroupResponse
-	(*VolumeGroup)(nil),               // 10: quarry.agent.v1.VolumeGroup
-	(*UnknownVolumeGroup)(nil),        // 11: quarry.agent.v1.UnknownVolumeGroup
-	(*PhysicalVolume)(nil),            // 12: quarry.agent.v1.PhysicalVolume
-	(*DeviceIdentity)(nil),            // 13: quarry.agent.v1.DeviceIdentity
-	(*ThinPool)(nil),                  // 14: quarry.agent.v1.ThinPool
+	(*ListVolumeGroupsRequest)(nil),     // 0: quarry.agent.v1.ListVolumeGroupsRequest
+	(*ListVolumeGroupsResponse)(nil),    // 1: quarry.agent.v1.ListVolumeGroupsResponse
+	(*WatchVolumeGroupsRequest)(nil),    // 2: quarry.agent.v1.WatchVolumeGroupsRequest
+	(*WatchVolumeGroupsResponse)(nil),   // 3: quarry.agent.v1.WatchVolumeGroupsResponse
+	(*EnsureVolumeGroupRequest)(nil),    // 4: quarry.agent.v1.EnsureVolumeGroupRequest
+	(*EnsureVolumeGroupResponse)(nil),   // 5: quarry.agent.v1.EnsureVolumeGroupResponse
+	(*ReduceVolumeGroupRequest)(nil),    // 6: quarry.agent.v1.ReduceVolumeGroupRequest
+	(*ReduceVolumeGroupResponse)(nil),   // 7: quarry.agent.v1.ReduceVolumeGroupResponse
+	(*ForgetMissingDeviceRequest)(nil),  // 8: quarry.agent.v1.ForgetMissingDeviceRequest
+	(*ForgetMissingDeviceResponse)(nil), // 9: quarry.agent.v1.ForgetMissingDeviceResponse
+	(*RemoveVolumeGroupRequest)(nil),    // 10: quarry.agent.v1.RemoveVolumeGroupRequest
+	(*RemoveVolumeGroupResponse)(nil),   // 11: quarry.agent.v1.RemoveVolumeGroupResponse
+	(*VolumeGroup)(nil),                 // 12: quarry.agent.v1.VolumeGroup
+	(*UnknownVolumeGroup)(nil),          // 13: quarry.agent.v1.UnknownVolumeGroup
+	(*PhysicalVolume)(nil),              // 14: quarry.agent.v1.PhysicalVolume
+	(*DeviceIdentity)(nil),              // 15: quarry.agent.v1.DeviceIdentity
+	(*ThinPool)(nil),                    // 16: quarry.agent.v1.ThinPool
 }
 var file_agent_v1_volumegroup_proto_depIdxs = []int32{
-	10, // 0: quarry.agent.v1.ListVolumeGroupsResponse.groups:type_name -> quarry.agent.v1.VolumeGroup
-	10, // 1: quarry.agent.v1.WatchVolumeGroupsResponse.groups:type_name -> quarry.agent.v1.VolumeGroup
-	11, // 2: quarry.agent.v1.WatchVolumeGroupsResponse.unknown:type_name -> quarry.agent.v1.UnknownVolumeGroup
-	13, // 3: quarry.agent.v1.EnsureVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
-	10, // 4: quarry.agent.v1.EnsureVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
-	13, // 5: quarry.agent.v1.ReduceVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
-	10, // 6: quarry.agent.v1.ReduceVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
-	13, // 7: quarry.agent.v1.RemoveVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
-	12, // 8: quarry.agent.v1.VolumeGroup.physical_volumes:type_name -> quarry.agent.v1.PhysicalVolume
-	14, // 9: quarry.agent.v1.VolumeGroup.thin_pools:type_name -> quarry.agent.v1.ThinPool
-	0,  // 10: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:input_type -> quarry.agent.v1.ListVolumeGroupsRequest
-	2,  // 11: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:input_type -> quarry.agent.v1.WatchVolumeGroupsRequest
-	4,  // 12: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:input_type -> quarry.agent.v1.EnsureVolumeGroupRequest
-	6,  // 13: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:input_type -> quarry.agent.v1.ReduceVolumeGroupRequest
-	8,  // 14: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:input_type -> quarry.agent.v1.RemoveVolumeGroupRequest
-	1,  // 15: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:output_type -> quarry.agent.v1.ListVolumeGroupsResponse
-	3,  // 16: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:output_type -> quarry.agent.v1.WatchVolumeGroupsResponse
-	5,  // 17: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:output_type -> quarry.agent.v1.EnsureVolumeGroupResponse
-	7,  // 18: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:output_type -> quarry.agent.v1.ReduceVolumeGroupResponse
-	9,  // 19: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:output_type -> quarry.agent.v1.RemoveVolumeGroupResponse
-	15, // [15:20] is the sub-list for method output_type
-	10, // [10:15] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	12, // 0: quarry.agent.v1.ListVolumeGroupsResponse.groups:type_name -> quarry.agent.v1.VolumeGroup
+	12, // 1: quarry.agent.v1.WatchVolumeGroupsResponse.groups:type_name -> quarry.agent.v1.VolumeGroup
+	13, // 2: quarry.agent.v1.WatchVolumeGroupsResponse.unknown:type_name -> quarry.agent.v1.UnknownVolumeGroup
+	15, // 3: quarry.agent.v1.EnsureVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
+	12, // 4: quarry.agent.v1.EnsureVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
+	15, // 5: quarry.agent.v1.ReduceVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
+	12, // 6: quarry.agent.v1.ReduceVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
+	12, // 7: quarry.agent.v1.ForgetMissingDeviceResponse.group:type_name -> quarry.agent.v1.VolumeGroup
+	15, // 8: quarry.agent.v1.RemoveVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
+	14, // 9: quarry.agent.v1.VolumeGroup.physical_volumes:type_name -> quarry.agent.v1.PhysicalVolume
+	16, // 10: quarry.agent.v1.VolumeGroup.thin_pools:type_name -> quarry.agent.v1.ThinPool
+	0,  // 11: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:input_type -> quarry.agent.v1.ListVolumeGroupsRequest
+	2,  // 12: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:input_type -> quarry.agent.v1.WatchVolumeGroupsRequest
+	4,  // 13: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:input_type -> quarry.agent.v1.EnsureVolumeGroupRequest
+	6,  // 14: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:input_type -> quarry.agent.v1.ReduceVolumeGroupRequest
+	8,  // 15: quarry.agent.v1.VolumeGroupService.ForgetMissingDevice:input_type -> quarry.agent.v1.ForgetMissingDeviceRequest
+	10, // 16: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:input_type -> quarry.agent.v1.RemoveVolumeGroupRequest
+	1,  // 17: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:output_type -> quarry.agent.v1.ListVolumeGroupsResponse
+	3,  // 18: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:output_type -> quarry.agent.v1.WatchVolumeGroupsResponse
+	5,  // 19: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:output_type -> quarry.agent.v1.EnsureVolumeGroupResponse
+	7,  // 20: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:output_type -> quarry.agent.v1.ReduceVolumeGroupResponse
+	9,  // 21: quarry.agent.v1.VolumeGroupService.ForgetMissingDevice:output_type -> quarry.agent.v1.ForgetMissingDeviceResponse
+	11, // 22: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:output_type -> quarry.agent.v1.RemoveVolumeGroupResponse
+	17, // [17:23] is the sub-list for method output_type
+	11, // [11:17] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_agent_v1_volumegroup_proto_init() }
@@ -973,7 +1103,7 @@ func file_agent_v1_volumegroup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_v1_volumegroup_proto_rawDesc), len(file_agent_v1_volumegroup_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

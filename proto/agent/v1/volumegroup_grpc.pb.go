@@ -19,11 +19,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	VolumeGroupService_ListVolumeGroups_FullMethodName  = "/quarry.agent.v1.VolumeGroupService/ListVolumeGroups"
-	VolumeGroupService_WatchVolumeGroups_FullMethodName = "/quarry.agent.v1.VolumeGroupService/WatchVolumeGroups"
-	VolumeGroupService_EnsureVolumeGroup_FullMethodName = "/quarry.agent.v1.VolumeGroupService/EnsureVolumeGroup"
-	VolumeGroupService_ReduceVolumeGroup_FullMethodName = "/quarry.agent.v1.VolumeGroupService/ReduceVolumeGroup"
-	VolumeGroupService_RemoveVolumeGroup_FullMethodName = "/quarry.agent.v1.VolumeGroupService/RemoveVolumeGroup"
+	VolumeGroupService_ListVolumeGroups_FullMethodName    = "/quarry.agent.v1.VolumeGroupService/ListVolumeGroups"
+	VolumeGroupService_WatchVolumeGroups_FullMethodName   = "/quarry.agent.v1.VolumeGroupService/WatchVolumeGroups"
+	VolumeGroupService_EnsureVolumeGroup_FullMethodName   = "/quarry.agent.v1.VolumeGroupService/EnsureVolumeGroup"
+	VolumeGroupService_ReduceVolumeGroup_FullMethodName   = "/quarry.agent.v1.VolumeGroupService/ReduceVolumeGroup"
+	VolumeGroupService_ForgetMissingDevice_FullMethodName = "/quarry.agent.v1.VolumeGroupService/ForgetMissingDevice"
+	VolumeGroupService_RemoveVolumeGroup_FullMethodName   = "/quarry.agent.v1.VolumeGroupService/RemoveVolumeGroup"
 )
 
 // VolumeGroupServiceClient is the client API for VolumeGroupService service.
@@ -75,6 +76,22 @@ type VolumeGroupServiceClient interface {
 	// | ABORTED             | another call works on this group: retry                                    |
 	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff            |
 	ReduceVolumeGroup(ctx context.Context, in *ReduceVolumeGroupRequest, opts ...grpc.CallOption) (*ReduceVolumeGroupResponse, error)
+	// ForgetMissingDevice makes the group forget its missing physical volumes, and removes the logical volumes that have extents on them before.
+	// It does so only if exactly the listed physical volumes are missing, and no other volume than the listed ones lacks a part. A device that
+	// comes back later is not taken into the group again.
+	//
+	// Effect: the group is complete without the devices; the volumes are gone. Idempotent: OK when none of them is in the group any more.
+	// Who may call: the controller, after a person has approved the list.
+	//
+	// | code                | caller's action                                                                     |
+	// |---------------------|-------------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                                 |
+	// | NOT_FOUND           | the group is absent: observe again                                                  |
+	// | FAILED_PRECONDITION | other devices are missing, another volume lacks a part, or one is open: decide again |
+	// | PERMISSION_DENIED   | the group belongs to another owner, or a volume that lacks a part is not ours       |
+	// | ABORTED             | another call works on this group: retry                                             |
+	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff                     |
+	ForgetMissingDevice(ctx context.Context, in *ForgetMissingDeviceRequest, opts ...grpc.CallOption) (*ForgetMissingDeviceResponse, error)
 	// RemoveVolumeGroup removes the group, which must hold no logical volume, and leaves the recorded devices clean.
 	//
 	// Effect: the group is gone, its devices are clean and free. Idempotent: OK when all is gone already. Who may call: the
@@ -147,6 +164,16 @@ func (c *volumeGroupServiceClient) ReduceVolumeGroup(ctx context.Context, in *Re
 	return out, nil
 }
 
+func (c *volumeGroupServiceClient) ForgetMissingDevice(ctx context.Context, in *ForgetMissingDeviceRequest, opts ...grpc.CallOption) (*ForgetMissingDeviceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForgetMissingDeviceResponse)
+	err := c.cc.Invoke(ctx, VolumeGroupService_ForgetMissingDevice_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *volumeGroupServiceClient) RemoveVolumeGroup(ctx context.Context, in *RemoveVolumeGroupRequest, opts ...grpc.CallOption) (*RemoveVolumeGroupResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RemoveVolumeGroupResponse)
@@ -206,6 +233,22 @@ type VolumeGroupServiceServer interface {
 	// | ABORTED             | another call works on this group: retry                                    |
 	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff            |
 	ReduceVolumeGroup(context.Context, *ReduceVolumeGroupRequest) (*ReduceVolumeGroupResponse, error)
+	// ForgetMissingDevice makes the group forget its missing physical volumes, and removes the logical volumes that have extents on them before.
+	// It does so only if exactly the listed physical volumes are missing, and no other volume than the listed ones lacks a part. A device that
+	// comes back later is not taken into the group again.
+	//
+	// Effect: the group is complete without the devices; the volumes are gone. Idempotent: OK when none of them is in the group any more.
+	// Who may call: the controller, after a person has approved the list.
+	//
+	// | code                | caller's action                                                                     |
+	// |---------------------|-------------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                                 |
+	// | NOT_FOUND           | the group is absent: observe again                                                  |
+	// | FAILED_PRECONDITION | other devices are missing, another volume lacks a part, or one is open: decide again |
+	// | PERMISSION_DENIED   | the group belongs to another owner, or a volume that lacks a part is not ours       |
+	// | ABORTED             | another call works on this group: retry                                             |
+	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff                     |
+	ForgetMissingDevice(context.Context, *ForgetMissingDeviceRequest) (*ForgetMissingDeviceResponse, error)
 	// RemoveVolumeGroup removes the group, which must hold no logical volume, and leaves the recorded devices clean.
 	//
 	// Effect: the group is gone, its devices are clean and free. Idempotent: OK when all is gone already. Who may call: the
@@ -240,6 +283,9 @@ func (UnimplementedVolumeGroupServiceServer) EnsureVolumeGroup(context.Context, 
 }
 func (UnimplementedVolumeGroupServiceServer) ReduceVolumeGroup(context.Context, *ReduceVolumeGroupRequest) (*ReduceVolumeGroupResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReduceVolumeGroup not implemented")
+}
+func (UnimplementedVolumeGroupServiceServer) ForgetMissingDevice(context.Context, *ForgetMissingDeviceRequest) (*ForgetMissingDeviceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForgetMissingDevice not implemented")
 }
 func (UnimplementedVolumeGroupServiceServer) RemoveVolumeGroup(context.Context, *RemoveVolumeGroupRequest) (*RemoveVolumeGroupResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemoveVolumeGroup not implemented")
@@ -330,6 +376,24 @@ func _VolumeGroupService_ReduceVolumeGroup_Handler(srv interface{}, ctx context.
 	return interceptor(ctx, in, info, handler)
 }
 
+func _VolumeGroupService_ForgetMissingDevice_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForgetMissingDeviceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(VolumeGroupServiceServer).ForgetMissingDevice(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: VolumeGroupService_ForgetMissingDevice_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(VolumeGroupServiceServer).ForgetMissingDevice(ctx, req.(*ForgetMissingDeviceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _VolumeGroupService_RemoveVolumeGroup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RemoveVolumeGroupRequest)
 	if err := dec(in); err != nil {
@@ -366,6 +430,10 @@ var VolumeGroupService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReduceVolumeGroup",
 			Handler:    _VolumeGroupService_ReduceVolumeGroup_Handler,
+		},
+		{
+			MethodName: "ForgetMissingDevice",
+			Handler:    _VolumeGroupService_ForgetMissingDevice_Handler,
 		},
 		{
 			MethodName: "RemoveVolumeGroup",

@@ -35,11 +35,12 @@ var table = map[string][]string{
 	agentv1.DeviceService_WatchDevices_FullMethodName: controller,
 	agentv1.DeviceService_WipeDevice_FullMethodName:   controller,
 
-	agentv1.VolumeGroupService_ListVolumeGroups_FullMethodName:  controller,
-	agentv1.VolumeGroupService_WatchVolumeGroups_FullMethodName: withCSI,
-	agentv1.VolumeGroupService_EnsureVolumeGroup_FullMethodName: controller,
-	agentv1.VolumeGroupService_ReduceVolumeGroup_FullMethodName: controller,
-	agentv1.VolumeGroupService_RemoveVolumeGroup_FullMethodName: controller,
+	agentv1.VolumeGroupService_ListVolumeGroups_FullMethodName:    controller,
+	agentv1.VolumeGroupService_WatchVolumeGroups_FullMethodName:   withCSI,
+	agentv1.VolumeGroupService_EnsureVolumeGroup_FullMethodName:   controller,
+	agentv1.VolumeGroupService_ReduceVolumeGroup_FullMethodName:   controller,
+	agentv1.VolumeGroupService_RemoveVolumeGroup_FullMethodName:   controller,
+	agentv1.VolumeGroupService_ForgetMissingDevice_FullMethodName: controller,
 
 	agentv1.LogicalVolumeService_ListLogicalVolumes_FullMethodName:  withCSI,
 	agentv1.LogicalVolumeService_CreateLogicalVolume_FullMethodName: withCSI,

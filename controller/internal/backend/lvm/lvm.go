@@ -31,6 +31,7 @@ type Changer interface {
 	EnsureThinPool(ctx context.Context, node string, pool decide.ThinPoolSpec) (decide.ThinPool, error)
 	ReduceVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error
 	RemoveVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error
+	ForgetMissingDevice(ctx context.Context, node, group, owner string, missing, volumes []string) error
 }
 
 // Backend observes and changes the volume groups of Clusters.

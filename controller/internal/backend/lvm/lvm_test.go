@@ -219,6 +219,10 @@ func (c *changer) RemoveVolumeGroup(_ context.Context, node, group, owner string
 	return c.call("remove", node, group, owner, paths(devices))
 }
 
+func (c *changer) ForgetMissingDevice(_ context.Context, node, group, owner string, missing, volumes []string) error {
+	return c.call("forget", node, group, owner, strings.Join(missing, ","), strings.Join(volumes, ","))
+}
+
 func todo() []backend.Step {
 	step := func(action string, devices ...decide.Device) lvm.Step {
 		return lvm.Step{Node: "n1", Does: action, Group: "g", Owner: "uid", Devices: devices}

@@ -61,6 +61,8 @@ func (p performer) perform(ctx context.Context, step backend.Step) error {
 		return err
 	case v1alpha1.ActionReduceVolumeGroup:
 		return p.ReduceVolumeGroup(ctx, p.host, s.Group, s.Owner, devices)
+	case v1alpha1.ActionForgetMissingDevice:
+		return p.ForgetMissingDevice(ctx, p.host, s.Group, s.Owner, s.Missing, s.Lost)
 	case v1alpha1.ActionRemoveVolumeGroup:
 		return p.RemoveVolumeGroup(ctx, p.host, s.Group, s.Owner, devices)
 	}

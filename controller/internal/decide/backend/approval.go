@@ -9,7 +9,7 @@ import (
 
 const (
 	// maxReason is the length in bytes of the reason of a step on a Member, briefReason on a storage, which shows not more than
-	// briefDevices of its devices.
+	// briefDevices of its devices and of its volumes.
 	maxReason    = 512
 	briefReason  = 200
 	briefDevices = 3
@@ -185,6 +185,9 @@ func digestsOf(steps []v1alpha1.PlanStep) []string {
 // brief returns a step as a storage shows it: its Member shows all of it.
 func brief(s v1alpha1.PlanStep) v1alpha1.PlanStep {
 	s.Reason = Cut(s.Reason, briefReason)
+	if more := len(s.Volumes) - briefDevices; more > 0 {
+		s.Volumes = append(slices.Clone(s.Volumes[:briefDevices]), fmt.Sprintf("and %d more", more))
+	}
 	if more := len(s.Devices) - briefDevices; more > 0 {
 		s.Devices = append(slices.Clone(s.Devices[:briefDevices]), fmt.Sprintf("and %d more", more))
 	}

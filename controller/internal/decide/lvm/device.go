@@ -2,6 +2,7 @@ package lvm
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -179,4 +180,34 @@ func (h host) partialVolumes(g decide.Group) []string {
 		out = append(out, text)
 	}
 	return out
+}
+
+// lacksDevice reports whether the member's group lacks a device.
+func (h host) lacksDevice() bool { return len(h.groups) > 0 && h.groups[0].Partial }
+
+// forget returns the step that makes the group go on without the devices that are missing. It names them, and what is lost with them.
+func (h host) forget() []Step {
+	g := h.groups[0]
+	var missing []string
+	for _, p := range g.PVs {
+		if p.Path == "" {
+			missing = append(missing, p.UUID)
+		}
+	}
+	if len(missing) == 0 || len(missing) == len(g.PVs) {
+		// What is back is taken into the group again by the agent.
+		return nil
+	}
+	slices.Sort(missing)
+	step := h.work(disk.Choice{}).step(v1alpha1.ActionForgetMissingDevice, g.Name, nil,
+		"If the device never comes back: the group goes on without it, and the volumes that had a part on it are lost.")
+	step.Missing, step.Lost = missing, slices.Clone(g.PartialVolumes)
+	slices.Sort(step.Lost)
+	for _, d := range h.devices() {
+		if d.State == v1alpha1.DeviceMissing {
+			step.Shown.Devices = append(step.Shown.Devices, fmt.Sprintf("%s (%s, %s)", d.Path, cmp.Or(d.Identity, "no identity"), decide.Bytes(d.Size.Value())))
+		}
+	}
+	step.Shown.Volumes = h.partialVolumes(g)
+	return []Step{step}
 }

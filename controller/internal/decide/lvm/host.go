@@ -100,7 +100,7 @@ func (h host) decideStay(out *backend.Host) {
 	if out.Finding.IsZero() {
 		out.Finding = gone
 	}
-	if s.finding.IsZero() && gone.IsZero() && h.m.Invalid == nil && h.view.own.wants(h.view.node(h.m.Node)) && h.shadowed().IsZero() {
+	if s.finding.IsZero() && (gone.IsZero() || h.lacksDevice()) && h.m.Invalid == nil && h.view.own.wants(h.view.node(h.m.Node)) && h.shadowed().IsZero() {
 		h.grow(out)
 	}
 }
@@ -110,6 +110,9 @@ func (h host) grow(out *backend.Host) {
 	choice := disk.Select(h.selection())
 	out.Wake = choice.Wake
 	todo := h.work(choice).grow()
+	if h.lacksDevice() {
+		todo = h.forget()
+	}
 	if out.Finding.IsZero() {
 		out.Finding = h.unserved(choice, len(todo))
 	}

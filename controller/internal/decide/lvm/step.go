@@ -22,11 +22,18 @@ type Step struct {
 	Owner string
 	// Devices that it is about.
 	Devices []decide.Device
+	// Missing are the physical volumes that the group is to forget, by UUID, Lost the logical volumes that it loses with them. Shown is how
+	// a person calls them.
+	Missing, Lost []string
+	Shown         Shown
 	// ThinPool that is made or grown; nil for any other step. Its group and owner are those of the step.
 	ThinPool *decide.ThinPoolSpec
 	// Reason for it, one sentence.
 	Reason string
 }
+
+// Shown says how devices and volumes are called that are given up.
+type Shown struct{ Devices, Volumes []string }
 
 var _ backend.Step = Step{}
 
@@ -39,8 +46,11 @@ func (s Step) Via() string { return "" }
 // Action returns the action of the step.
 func (s Step) Action() string { return s.Does }
 
-// Destroys reports whether the step destroys what somebody else wrote.
-func (s Step) Destroys() bool { return s.Does == v1alpha1.ActionWipeDevice }
+// Destroys reports whether the step destroys what somebody else wrote. That a device never comes back is for a person to say, even if nothing
+// is known to be on it.
+func (s Step) Destroys() bool {
+	return s.Does == v1alpha1.ActionWipeDevice || s.Does == v1alpha1.ActionForgetMissingDevice
+}
 
 // Later returns false: only steps that can run now are decided.
 func (s Step) Later() bool { return false }
@@ -69,7 +79,8 @@ func (s Step) Digest() string {
 		Owner, Host, Action, Group string
 		Devices                    []device
 		ThinPool                   *decide.ThinPoolSpec `json:",omitempty"`
-	}{s.Owner, s.Node, s.Does, s.Group, devices, s.ThinPool})
+		Missing, Lost              []string             `json:",omitempty"`
+	}{s.Owner, s.Node, s.Does, s.Group, devices, s.ThinPool, s.Missing, s.Lost})
 }
 
 // API returns the step as a status shows it.
@@ -81,6 +92,7 @@ func (s Step) API() v1alpha1.PlanStep {
 	for _, d := range s.Devices {
 		p.Devices = append(p.Devices, disk.Describe(d))
 	}
+	p.Devices, p.Volumes = append(p.Devices, s.Shown.Devices...), s.Shown.Volumes
 	return p
 }
 
@@ -88,6 +100,8 @@ func (s Step) API() v1alpha1.PlanStep {
 func FailureReason(action string, kind decide.FaultKind) string {
 	removes := action == v1alpha1.ActionRemoveVolumeGroup || action == v1alpha1.ActionReduceVolumeGroup
 	switch {
+	case action == v1alpha1.ActionForgetMissingDevice && kind != decide.FaultUnavailable:
+		return v1alpha1.ReasonPartial
 	case kind == decide.FaultNoRoom:
 		return v1alpha1.ReasonNoRoom
 	case kind == decide.FaultConflict && action == v1alpha1.ActionEnsureThinPool:

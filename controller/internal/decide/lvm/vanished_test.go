@@ -92,3 +92,40 @@ func TestDecide_missingDiskNamesWhatWasOnIt(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestDecide_forgetMissingDevice: the step that gives a disk up names it, and what is lost; both are part of what is approved.
+func TestDecide_forgetMissingDevice(t *testing.T) {
+	decideFor := func(edit func(*decide.Group)) []backend.Step {
+		g := filled(groupOf("A", "sda"), lv)
+		g.Partial, g.PartialVolumes = true, []string{lv}
+		g.PVs = append(g.PVs, decide.PV{UUID: "gone", SizeBytes: 1 << 30})
+		edit(&g)
+		return scene{
+			node: up("n1", []decide.Group{g}, device("sdz")), object: memberOf(clusterOf(), records("A")),
+			volumes: []backend.Volume{expected("v1", "A", "n1/quarry-a/"+lv)},
+		}.decide().Steps
+	}
+	steps := decideFor(func(*decide.Group) {})
+	if len(steps) != 1 {
+		t.Fatalf("%v", steps)
+	}
+	s := steps[0]
+	api := s.API()
+	if s.Action() != v1alpha1.ActionForgetMissingDevice || !s.Destroys() ||
+		!strings.HasPrefix(strings.Join(api.Devices, ";"), "missing:gone (") || strings.Join(api.Volumes, ";") != "v1 (claim ns/v1)" {
+		t.Errorf("%+v", api)
+	}
+	digests := map[string]bool{s.Digest(): true}
+	for name, edit := range map[string]func(*decide.Group){
+		"another device": func(g *decide.Group) { g.PVs[len(g.PVs)-1].UUID = "other" },
+		"nothing lost":   func(g *decide.Group) { g.PartialVolumes = nil },
+	} {
+		other := decideFor(edit)
+		if len(other) != 1 || !other[0].Destroys() || digests[other[0].Digest()] {
+			t.Errorf("%s: %v", name, other)
+		}
+	}
+	if steps := decideFor(func(g *decide.Group) { g.PVs[len(g.PVs)-1].Path = "/dev/disk/by-id/sdz" }); len(steps) > 0 {
+		t.Errorf("a disk that is back is to be forgotten: %v", steps)
+	}
+}
