@@ -60,8 +60,16 @@ type Server struct {
 const (
 	// stopTimeout is how long a stop waits for calls in progress.
 	stopTimeout = 20 * time.Second
-	// bufferBytes is for each direction of a connection. Only one controller connects.
+	// bufferBytes is for each direction of a connection. Few clients connect.
 	bufferBytes = 8 << 10
+	// maxConnections and maxStreams bound what clients hold: the controllers, the CSI drivers and a person have one connection each. A
+	// client has handshakeTimeout for showing its certificate.
+	maxConnections   = 64
+	maxStreams       = 256
+	handshakeTimeout = 10 * time.Second
+	// maxRequestBytes and maxHeaderBytes bound one call: the devices of a large group fit.
+	maxRequestBytes = 1 << 20
+	maxHeaderBytes  = 16 << 10
 )
 
 // New makes a Server; Serve makes it work.
@@ -89,7 +97,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.C
 		<-ctx.Done()
 		stop(g)
 	}()
-	err := g.Serve(listener)
+	err := g.Serve(access.Limit(listener, maxConnections))
 	cancel()
 	<-stopped
 	if err != nil && !errors.Is(err, grpc.ErrServerStopped) {
@@ -113,6 +121,10 @@ func (s *Server) newGRPC(config *tls.Config) *grpc.Server {
 		grpc.StreamInterceptor(guard.stream),
 		grpc.ReadBufferSize(bufferBytes),
 		grpc.WriteBufferSize(bufferBytes),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxRecvMsgSize(maxRequestBytes),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)

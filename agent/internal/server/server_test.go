@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -164,6 +165,26 @@ func TestServer_connectionEndsWithItsCertificate(t *testing.T) {
 	}
 	if _, err := agentv1.NewNodeServiceClient(conn).GetNode(t.Context(), &agentv1.GetNodeRequest{}); status.Code(err) != codes.Unavailable {
 		t.Errorf("a call with the expired certificate: %v", err)
+	}
+}
+
+// TestServer_crowd: connections without a certificate keep the controller neither connected nor out, and a huge request is refused.
+func TestServer_crowd(t *testing.T) {
+	a := agenttest.New(t, agenttest.Options{})
+	for range 100 {
+		c, err := net.Dial("tcp", a.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	devices := agentv1.NewDeviceServiceClient(a.Dial(t))
+	if _, err := devices.ListDevices(t.Context(), &agentv1.ListDevicesRequest{}); err != nil {
+		t.Errorf("beside 100 connections: %v", err)
+	}
+	huge := &agentv1.DeviceIdentity{Path: "/dev/disk/by-id/" + strings.Repeat("x", 2<<20)}
+	if _, err := devices.WipeDevice(t.Context(), &agentv1.WipeDeviceRequest{Device: huge}); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a huge request: %v", err)
 	}
 }
 

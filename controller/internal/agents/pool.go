@@ -28,6 +28,9 @@ type Config struct {
 	RequestID func(ctx context.Context) string
 	// GroupsOnly leaves devices out of the reports: agents tell them to the controller only. Node.Devices stays empty then.
 	GroupsOnly bool
+	// MaxReportBytes bounds one report of a node; default 4 MiB, which holds some thousands of devices. A node with a larger one is
+	// unreachable.
+	MaxReportBytes int
 	// Log for what goes on between calls.
 	Log logr.Logger
 	// Grace is how long a node that was never reached counts as connecting; default 15 s. For a node that the pool was told nothing of it
@@ -61,6 +64,9 @@ func New(ctx context.Context, cfg Config) *Pool {
 	cfg.Grace = orDefault(cfg.Grace, 15*time.Second)
 	cfg.Patience = orDefault(cfg.Patience, 2*time.Second)
 	cfg.Absence = orDefault(cfg.Absence, 10*time.Second)
+	if cfg.MaxReportBytes == 0 {
+		cfg.MaxReportBytes = 4 << 20
+	}
 	if cfg.RequestID == nil {
 		cfg.RequestID = func(context.Context) string { return "" }
 	}

@@ -546,3 +546,41 @@ func TestPool_connectionEndsWithTheAgentsCertificate(t *testing.T) {
 		return n.Agent == decide.AgentUnreachable && strings.Contains(n.Problem, "expired")
 	})
 }
+
+// TestPool_hugeReport: a node cannot fill the controller's memory.
+func TestPool_hugeReport(t *testing.T) {
+	a := agenttest.New(t, agenttest.Options{NodeName: "n1"})
+	a.AddDisks(100<<30, "sda", "sdb", "sdc")
+	p := New(context.Background(), Config{
+		TLS:            func(node string) (*tls.Config, error) { return a.CA.ControllerTLS(t, node), nil },
+		MaxReportBytes: 500, Grace: 500 * time.Millisecond, Patience: 100 * time.Millisecond,
+	})
+	t.Cleanup(p.Close)
+	p.SetAddress("n1", a.Addr(), "pod")
+	await(t, "the report is refused", func() bool {
+		n := p.Node("n1")
+		return n.Agent == decide.AgentUnreachable && strings.Contains(n.Problem, "larger than max") && len(n.Devices) == 0
+	})
+}
+
+// TestPace: a node that reports without end is read in turns, and a sound one at once.
+func TestPace(t *testing.T) {
+	now, p := time.Now(), &pace{}
+	for i := range paceReports - 1 {
+		if d := p.next(now.Add(time.Duration(i) * time.Millisecond)); d != 0 {
+			t.Fatalf("report %d waits %s", i, d)
+		}
+	}
+	if d := p.next(now.Add(time.Second)); d != paceWindow-time.Second {
+		t.Errorf("one too many waits %s", d)
+	}
+	if d := p.next(now.Add(paceWindow)); d != 0 {
+		t.Errorf("in the next window: %s", d)
+	}
+	sound := &pace{}
+	for i := range 1000 {
+		if d := sound.next(now.Add(time.Duration(i) * 250 * time.Millisecond)); d != 0 {
+			t.Fatalf("a sound agent waits %s", d)
+		}
+	}
+}

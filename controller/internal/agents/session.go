@@ -17,6 +17,44 @@ import (
 // introduceTimeout bounds the first call of a session.
 const introduceTimeout = 10 * time.Second
 
+// A watch is read paceReports times in paceWindow at most: a node that reports without end keeps no more of the controller busy than that. Agents
+// wait a quarter of a second between two reports, so a sound one never meets the limit. One that does is read later, and then tells its newest
+// view.
+const (
+	paceReports = 100
+	paceWindow  = 10 * time.Second
+)
+
+// pace bounds how often a watch is read.
+type pace struct {
+	began time.Time
+	read  int
+}
+
+// next notes that a report was read, and returns how long to wait before the next one.
+func (p *pace) next(now time.Time) time.Duration {
+	if now.Sub(p.began) >= paceWindow {
+		p.began, p.read = now, 0
+	}
+	p.read++
+	if p.read < paceReports {
+		return 0
+	}
+	return p.began.Add(paceWindow).Sub(now)
+}
+
+// wait waits until the next report may be read, or the context ends.
+func (p *pace) wait(ctx context.Context) {
+	pause := p.next(time.Now())
+	if pause <= 0 {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(pause):
+	}
+}
+
 // session asks the agent who it is and keeps both watches up. It returns the error that ended it.
 func (l *link) session(ctx context.Context, conn *grpc.ClientConn) error {
 	if err := l.introduce(ctx, agentv1.NewNodeServiceClient(conn)); err != nil {
@@ -59,11 +97,11 @@ func (l *link) lvmError() string {
 }
 
 func (l *link) watchDevices(ctx context.Context, c agentv1.DeviceServiceClient) error {
-	s, err := c.WatchDevices(ctx, &agentv1.WatchDevicesRequest{})
+	s, err := c.WatchDevices(ctx, &agentv1.WatchDevicesRequest{}, grpc.MaxCallRecvMsgSize(l.pool.cfg.MaxReportBytes))
 	if err != nil {
 		return err
 	}
-	for {
+	for pace := (pace{}); ; pace.wait(ctx) {
 		r, err := s.Recv()
 		if err != nil {
 			return err
@@ -77,11 +115,11 @@ func (l *link) watchDevices(ctx context.Context, c agentv1.DeviceServiceClient) 
 }
 
 func (l *link) watchGroups(ctx context.Context, c agentv1.VolumeGroupServiceClient) error {
-	s, err := c.WatchVolumeGroups(ctx, &agentv1.WatchVolumeGroupsRequest{})
+	s, err := c.WatchVolumeGroups(ctx, &agentv1.WatchVolumeGroupsRequest{}, grpc.MaxCallRecvMsgSize(l.pool.cfg.MaxReportBytes))
 	if err != nil {
 		return err
 	}
-	for {
+	for pace := (pace{}); ; pace.wait(ctx) {
 		r, err := s.Recv()
 		if err != nil {
 			return err

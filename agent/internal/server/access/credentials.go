@@ -30,6 +30,9 @@ func (b *bounded) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 		b.failed(err)
 		return nil, nil, err
 	}
+	if c, ok := raw.(*limited); ok {
+		c.prove()
+	}
 	return certlife.Bound(conn, info), info, nil
 }
 
