@@ -222,6 +222,7 @@ func createAll(t *testing.T, admin client.Client) *v1alpha1.Cluster {
 	}
 	cluster := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}
 	cluster.Spec.StorageType, cluster.Spec.Hosts = v1alpha1.StorageTypeLVM, []v1alpha1.HostName{"n1"}
+	cluster.Spec.Devices = &v1alpha1.DeviceSelector{Hotplug: true}
 	for _, o := range []client.Object{node, pod, cluster} {
 		if err := admin.Create(ctx, o); err != nil {
 			t.Fatal(err)
