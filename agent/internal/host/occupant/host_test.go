@@ -127,6 +127,19 @@ func checkUser(t *testing.T, disk, begin, end, want string) {
 	f.Close()
 }
 
+// TestHost_exported: a backstore of the kernel's SCSI target that is a file opens the disk in the kernel, and no process and no holder tells
+// of it.
+func TestHost_exported(t *testing.T) {
+	disk := spare(t)
+	if err := exec.Command("modprobe", "-a", "configfs", "target_core_mod", "target_core_file").Run(); err != nil {
+		t.Skipf("the kernel has no SCSI target: %v", err)
+	}
+	const dir = "/sys/kernel/config/target/core/fileio_7/quarry"
+	checkUser(t, disk, "grep -q ' /sys/kernel/config ' /proc/mounts || mount -t configfs configfs /sys/kernel/config; mkdir -p "+dir+"; cd "+dir+
+		"; echo fd_dev_name=DEV,fd_dev_size=$(blockdev --getsize64 DEV) > control; echo DEV > udev_path; echo 1 > enable; cd /; sleep 600",
+		"rmdir "+dir+" "+filepath.Dir(dir), "the kernel's SCSI target (backstore fileio_7/quarry)")
+}
+
 // TestHost_userOfAPartition: a process that has a partition open uses the disk.
 func TestHost_userOfAPartition(t *testing.T) {
 	disk := spare(t)
