@@ -35,6 +35,7 @@ type extents struct {
 type volume struct {
 	Volume
 	on      []extents // empty for a thin one
+	of      string    // the source in its tag
 	content string    // the filesystem on it; empty for nothing at all
 	files   int64     // size of the filesystem
 	uuid    string    // of the filesystem

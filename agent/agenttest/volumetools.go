@@ -69,9 +69,9 @@ func (s session) createLV(ctx context.Context, step volumeplan.CreateLV) error {
 			return plan.ErrAlreadyExists
 		}
 		v := volume{Volume: Volume{
-			Name: step.Name, ID: idOf(step.Tags), SizeBytes: step.SizeBytes, Pool: step.Pool, Source: step.Source, Snapshot: step.Snapshot,
+			Name: step.Name, ID: tagged(step.Tags, plan.TagVolume), SizeBytes: step.SizeBytes, Pool: step.Pool, Source: step.Source, Snapshot: step.Snapshot,
 			Active: !step.Snapshot, New: slices.Contains(step.Tags, plan.TagNew),
-		}}
+		}, of: tagged(step.Tags, plan.TagSource)}
 		if err := s.place(g, &v, step.SizeBytes); err != nil {
 			return err
 		}
@@ -201,8 +201,9 @@ func (s session) removeLV(ctx context.Context, step volumeplan.RemoveLV) error {
 			return errOpen
 		}
 		for i := range g.volumes {
+			// LVM forgets the source of a copy. What stands in a tag stays.
 			if g.volumes[i].Source == step.Name {
-				g.volumes[i].Source = ""
+				g.volumes[i].Source = g.volumes[i].of
 			}
 		}
 		g.volumes = slices.DeleteFunc(g.volumes, func(v volume) bool { return v.Name == step.Name })
@@ -287,10 +288,11 @@ func (g *group) tagged(name, tag string) *volume {
 	return nil
 }
 
-func idOf(tags []string) string {
+// tagged is what follows a prefix in one of the tags; empty when no tag has it.
+func tagged(tags []string, prefix string) string {
 	for _, t := range tags {
-		if id, ok := strings.CutPrefix(t, plan.TagVolume); ok {
-			return id
+		if text, ok := strings.CutPrefix(t, prefix); ok {
+			return text
 		}
 	}
 	return ""

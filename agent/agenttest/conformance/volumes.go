@@ -235,6 +235,9 @@ func thinVolumes(s *suite) {
 	s.refused("remove", s.remove(groupName, owner), codes.FailedPrecondition, before)
 	for _, name := range []string{"t1", "s1", "r1"} {
 		s.must("delete "+name, s.delete(name))
+		if v := s.listed("s1"); name == "t1" && v.GetSource() != "t1" {
+			s.Errorf("a snapshot forgot its source, which is gone: %v", v)
+		}
 	}
 	s.must("remove the group with its empty pool", s.remove(groupName, owner))
 	s.clean(s.Disks()[0])

@@ -63,8 +63,6 @@ type Config struct {
 	KubeletDir string
 	// CheckPatience is how long a call waits for the check of a filesystem, which goes on without it; DefaultCheckPatience when 0.
 	CheckPatience time.Duration
-	// MaxVolumes limits the volumes on the node; the orchestrator decides when it is 0.
-	MaxVolumes int64
 
 	// Filesystems is for a source of devices.
 	Filesystems Filesystems

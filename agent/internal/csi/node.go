@@ -2,6 +2,7 @@ package csi
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
@@ -15,9 +16,17 @@ type node struct {
 	csi.UnimplementedNodeServer
 }
 
-// NodeGetInfo returns the node's name, by which local volumes are placed.
+// maxTopology is the longest value of a label, and so of a topology segment.
+const maxTopology = 63
+
+// NodeGetInfo returns the node's name, by which local volumes are placed. A name that no topology segment can have is refused, so that the
+// driver is not registered: volumes would be made that no pod could be scheduled to.
 func (d *node) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
-	info := &csi.NodeGetInfoResponse{NodeId: d.cfg.NodeName, MaxVolumesPerNode: d.cfg.MaxVolumes}
+	if n := len(d.cfg.NodeName); d.profile.Local && n > maxTopology {
+		return nil, fmt.Errorf("the name of node %s has %d characters, and local volumes need one of at most %d, for it is the value of a label: %w",
+			d.cfg.NodeName, n, maxTopology, ErrPrecondition)
+	}
+	info := &csi.NodeGetInfoResponse{NodeId: d.cfg.NodeName, MaxVolumesPerNode: d.profile.MaxVolumes}
 	if d.profile.Local {
 		info.AccessibleTopology = &csi.Topology{Segments: map[string]string{quarry.TopologyHost: d.cfg.NodeName}}
 	}

@@ -6,10 +6,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
@@ -97,4 +101,22 @@ func (m privateMounter) Points() ([]mount.Point, error) {
 		points[i].Shared = false
 	}
 	return points, err
+}
+
+// TestNodeGetInfo: the scheduler is told how many volumes a node takes, and a node of whose name no topology can be made is not registered.
+func TestNodeGetInfo(t *testing.T) {
+	for name, want := range map[string]codes.Code{
+		csitest.NodeName: codes.OK, strings.Repeat("n", 63): codes.OK, strings.Repeat("n", 64): codes.FailedPrecondition,
+	} {
+		host := csitest.NewHost(kubeletDir(t))
+		cfg := host.Config()
+		cfg.NodeName = name
+		info, err := startConfig(t, host, cfg).NodeGetInfo(t.Context(), &csi.NodeGetInfoRequest{})
+		if status.Code(err) != want {
+			t.Errorf("%s: %v, want code %s", name, err, want)
+		}
+		if err == nil && (info.GetNodeId() != name || info.GetMaxVolumesPerNode() != 1000) {
+			t.Errorf("%s: %v", name, info)
+		}
+	}
 }

@@ -61,6 +61,8 @@ type Profile struct {
 	Name string
 	// Local is true when a volume exists on one node only, and says so in its topology.
 	Local bool
+	// MaxVolumes limits the volumes in use on a node; the orchestrator decides when it is 0.
+	MaxVolumes int64
 	// Codes are the codes of the errors of its source.
 	Codes csirpc.Table
 }

@@ -54,7 +54,7 @@ func volumes(g plan.Group, lvs []lvm.LV) plan.Group {
 			continue
 		}
 		g.LogicalVolumes = append(g.LogicalVolumes, plan.Volume{
-			Name: v.Name, ID: volumeID(v.Tags), UUID: v.UUID, SizeBytes: v.SizeBytes, Pool: v.Pool, Source: v.Origin,
+			Name: v.Name, ID: volumeID(v.Tags), UUID: v.UUID, SizeBytes: v.SizeBytes, Pool: v.Pool, Source: sourceOf(v),
 			Snapshot: slices.Contains(v.Tags, plan.TagSnapshot), New: slices.Contains(v.Tags, plan.TagNew), Active: v.Active, Open: v.Open, Suspended: v.Suspended, Health: v.Health, CreatedUnix: v.CreatedUnix,
 		})
 	}
@@ -74,6 +74,16 @@ func pool(v lvm.LV, lvs []lvm.LV) plan.Pool {
 		}
 	}
 	return p
+}
+
+// sourceOf is what a volume was copied from, while that exists. A snapshot tells it for good.
+func sourceOf(v lvm.LV) string {
+	for _, tag := range v.Tags {
+		if name, ok := strings.CutPrefix(tag, plan.TagSource); ok && slices.Contains(v.Tags, plan.TagSnapshot) {
+			return name
+		}
+	}
+	return v.Origin
 }
 
 // volumeID reads our tag. Two different ones make the volume nobody's.

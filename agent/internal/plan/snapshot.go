@@ -21,6 +21,8 @@ const (
 	TagNew = volumeid.TagNew
 	// TagSnapshot marks a snapshot.
 	TagSnapshot = quarry.Group + "/snapshot"
+	// TagSource is the prefix of the tag of a snapshot that names its source: LVM forgets that when the source is removed.
+	TagSource = quarry.Group + "/source="
 	// TagPool marks a thin pool.
 	TagPool = quarry.Group + "/pool"
 )

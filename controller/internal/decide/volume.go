@@ -28,7 +28,7 @@ type Volume struct {
 	SizeBytes int64
 	// ThinPool is empty for a linear volume.
 	ThinPool string
-	// Source that it was copied from, while that exists.
+	// Source that it was copied from, while that exists; of a snapshot for good.
 	Source string
 	// Snapshot is true for a snapshot, Active while it has a device, Open while something uses that.
 	Snapshot, Active, Open bool

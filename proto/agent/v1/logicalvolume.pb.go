@@ -660,7 +660,7 @@ type LogicalVolume struct {
 	SizeBytes int64  `protobuf:"varint,5,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	// Name of its thin pool; empty for a linear volume.
 	ThinPool string `protobuf:"bytes,6,opt,name=thin_pool,json=thinPool,proto3" json:"thin_pool,omitempty"`
-	// Name of the volume it was copied from, while that exists.
+	// Name of the volume it was copied from, while that exists. Snapshots tell it for good.
 	Source   string `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`
 	Snapshot bool   `protobuf:"varint,8,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	// True when its device node exists.

@@ -64,9 +64,13 @@ var _ csi.Devices = (*Source)(nil)
 // New makes a Source.
 func New(cfg Config) *Source { return &Source{cfg: cfg} }
 
+// maxVolumes is how many volumes are used on a node at the same time: several times as many as a kubelet runs pods. Each report of LVM reads the
+// metadata of all volumes, and each volume is a device that the kernel and udev keep.
+const maxVolumes = 1000
+
 // Profile describes the driver.
 func (s *Source) Profile() csi.Profile {
-	return csi.Profile{Name: quarry.DriverLVM, Local: true, Codes: csirpc.Table{
+	return csi.Profile{Name: quarry.DriverLVM, Local: true, MaxVolumes: maxVolumes, Codes: csirpc.Table{
 		{Err: plan.ErrBusy, Code: codes.Aborted},
 		{Err: plan.ErrUnsure, Code: codes.Unavailable},
 		{Err: volumeid.ErrNotOurs, Code: codes.NotFound},

@@ -132,7 +132,7 @@ func (g group) create(v plan.Volume, reason string) Plan {
 		Snapshot: v.Snapshot, Reason: plan.Reason(reason),
 	}
 	if v.Snapshot {
-		step.Tags = append(step.Tags, plan.TagSnapshot)
+		step.Tags = append(step.Tags, plan.TagSnapshot, plan.TagSource+v.Source)
 	}
 	// LVM writes the tags with the volume and wipes what stood in its place then. A power cut between the two leaves old content
 	// below a new name: the tag says so until the first use.

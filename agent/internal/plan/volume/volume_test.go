@@ -172,7 +172,7 @@ func TestCreateVolume_tagsSayWhatItIs(t *testing.T) {
 		"a copy is not":       {volume("n", 0, func(w *Spec) { w.Source = "thin" }), []string{"quarry.storage/volume=id-n"}, true},
 		"a snapshot neither": {
 			volume("n", 0, func(w *Spec) { w.Source, w.Snapshot = "thin", true }),
-			[]string{"quarry.storage/volume=id-n", "quarry.storage/snapshot"},
+			[]string{"quarry.storage/volume=id-n", "quarry.storage/snapshot", "quarry.storage/source=thin"},
 			false,
 		},
 	} {

@@ -114,7 +114,7 @@ type Volume struct {
 
 // Snapshot is a snapshot that exists.
 type Snapshot struct {
-	// Handle of the snapshot; Of is the handle of its volume, and empty once that is gone.
+	// Handle of the snapshot; Of is the handle of its volume, which may be gone, and empty where it is not known.
 	Handle, Of string
 	Bytes      int64
 	// Created is zero when the time is not known.

@@ -115,7 +115,7 @@ func (b *Backend) which(ctx context.Context, f frame.Filter) (nodes []string, gr
 	return nodes, "", err
 }
 
-// sourceOf is the handle of the volume that a snapshot was made of; empty once that is gone.
+// sourceOf is the handle of the volume that a snapshot was made of, even if that is gone. Snapshots of earlier versions forget it then.
 func sourceOf(id volumeid.ID, v decide.Volume) string {
 	of, err := volumeid.New(id.Node, id.Group, v.Source)
 	if err != nil {

@@ -42,6 +42,30 @@ func TestSnapshot_lifecycle(t *testing.T) {
 	}
 }
 
+// TestSnapshot_outlivesItsSource: a snapshot tells which volume it is of after that is gone, and its name is not taken for one of another volume.
+func TestSnapshot_outlivesItsSource(t *testing.T) {
+	s := newSuite(t, true, "node-1")
+	of := s.create(s.request("pvc-1")).GetVolumeId()
+	other := s.create(s.request("pvc-2")).GetVolumeId()
+	made, err := s.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: of})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: of}); err != nil {
+		t.Fatal(err)
+	}
+	listed, err := s.ListSnapshots(t.Context(), &csi.ListSnapshotsRequest{SourceVolumeId: of})
+	if err != nil || len(listed.GetEntries()) != 1 || listed.GetEntries()[0].GetSnapshot().GetSourceVolumeId() != of {
+		t.Errorf("listed %v, %v", listed, err)
+	}
+	again, err := s.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: of})
+	if err != nil || again.GetSnapshot().GetSnapshotId() != made.GetSnapshot().GetSnapshotId() {
+		t.Errorf("again: %v, %v", again, err)
+	}
+	_, err = s.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: other})
+	wantCode(t, err, codes.AlreadyExists)
+}
+
 func TestCreateSnapshot_refusals(t *testing.T) {
 	linear, thin := newSuite(t, false, "node-1"), newSuite(t, true, "node-1", "node-2")
 	ofLinear := linear.create(linear.request("pvc-1")).GetVolumeId()

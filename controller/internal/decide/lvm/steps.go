@@ -88,9 +88,36 @@ func (w work) growPool(extended bool) []Step {
 	case want.Percent > 0 && (extended || w.outgrown(want, have)):
 		step.Reason = "The volume group is larger than the share that its thin pool takes."
 	default:
-		return nil
+		more := w.extension(have)
+		if more == 0 {
+			return nil
+		}
+		want.SizeBytes, want.Percent = have.SizeBytes+more, 0
+		step.Reason = fmt.Sprintf("The thin pool is at least %d %% full, and the group has room.", v1alpha1.ThinPoolWarnPercent)
 	}
 	return []Step{step}
+}
+
+// fifth is the part of a pool that it grows by when it is nearly full, keptBack the part of its group that stays free then: a repair of the
+// pool's metadata needs room, and so does the growth of the metadata itself.
+const (
+	fifth    = 5
+	keptBack = 50
+)
+
+// extension returns by how much a pool that is nearly full grows; 0 if it is not, if nobody knows, or if there is no room to speak of. A pool
+// that takes a share of its group grows with that, and never beyond its share.
+func (w work) extension(have decide.ThinPool) int64 {
+	most := max(have.DataPermyriad, have.MetadataPermyriad) / 100
+	if w.pool.Percent > 0 || have.UsageUnknown || most < v1alpha1.ThinPoolWarnPercent {
+		return 0
+	}
+	g := w.groups[0]
+	more := min(have.SizeBytes/fifth, g.FreeBytes-g.SizeBytes/keptBack) / mib * mib
+	if g.Partial || more < have.SizeBytes/meaningful {
+		return 0
+	}
+	return more
 }
 
 // outgrown reports whether a pool that takes a share of the group lacks enough of it, and could get enough of it.

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -55,13 +56,14 @@ func (r *Reconciler) snapshotClasses(ctx context.Context, e Entry, storages []v1
 			foreign[o.GetName()] = true
 		}
 	}
+	favourite := defaultClass(d.Name, have.Items, e.wanting(storages, foreign))
 	for _, s := range storages {
 		switch name := s.GetName(); {
 		case e.Snapshots == nil || !e.Snapshots(s):
 		case foreign[name]:
 			logf.FromContext(ctx).Info("Leaving a VolumeSnapshotClass alone that was not made here", "name", name)
 		default:
-			if err := kube.ApplyChild(ctx, r.Client, snapshotClass(d.Name, s.StorageKind(), name), ours[name]); err != nil {
+			if err := kube.ApplyChild(ctx, r.Client, snapshotClass(d.Name, s.StorageKind(), name, name == favourite), ours[name]); err != nil {
 				return err
 			}
 			delete(ours, name)
@@ -87,11 +89,51 @@ func (r *Reconciler) unserved(ctx context.Context) error {
 	return client.IgnoreNotFound(err)
 }
 
-func snapshotClass(driver, kind, name string) *unstructured.Unstructured {
+// wanting returns the names of the storages that get a class, in their order.
+func (e Entry) wanting(storages []v1alpha1.Storage, foreign map[string]bool) []string {
+	var out []string
+	for _, s := range storages {
+		if e.Snapshots != nil && e.Snapshots(s) && !foreign[s.GetName()] {
+			out = append(out, s.GetName())
+		}
+	}
+	return out
+}
+
+// annotationDefault marks the class of snapshots that name none. The snapshot controller refuses such a snapshot where a driver has two.
+const annotationDefault = "snapshot.storage.kubernetes.io/is-default-class"
+
+// defaultClass chooses, of the classes that a driver gets from us, the one for snapshots that name none: the one that is it already, else the
+// first by name. It chooses none where somebody else marked a class of the driver.
+func defaultClass(driver string, have []unstructured.Unstructured, wanted []string) string {
+	var out string
+	for i := range have {
+		o := &have[i]
+		of, _, _ := unstructured.NestedString(o.Object, "driver")
+		if of != driver || o.GetAnnotations()[annotationDefault] != "true" {
+			continue
+		}
+		if o.GetLabels()[v1alpha1.LabelDriver] != driver {
+			return ""
+		}
+		if slices.Contains(wanted, o.GetName()) && (out == "" || o.GetName() < out) {
+			out = o.GetName()
+		}
+	}
+	if out == "" && len(wanted) > 0 {
+		return slices.Min(wanted)
+	}
+	return out
+}
+
+func snapshotClass(driver, kind, name string, isDefault bool) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"driver": driver, "deletionPolicy": "Delete"}}
 	o.SetGroupVersionKind(classKind)
 	o.SetName(name)
 	o.SetLabels(map[string]string{v1alpha1.LabelDriver: driver, v1alpha1.LabelOf(kind): name})
+	if isDefault {
+		o.SetAnnotations(map[string]string{annotationDefault: "true"})
+	}
 	return o
 }
 

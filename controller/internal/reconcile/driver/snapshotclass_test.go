@@ -79,7 +79,7 @@ func newThinCluster() *v1alpha1.Cluster {
 func TestReconcile_snapshotClassesOfThinClusters(t *testing.T) {
 	r := reconciler(t)
 	installSnapshots(t, r.Client)
-	foreign := snapshotClass("other.example", v1alpha1.KindCluster, "foreign")
+	foreign := snapshotClass("other.example", v1alpha1.KindCluster, "foreign", true)
 	foreign.SetLabels(nil)
 	must(t, r.Client.Create(t.Context(), foreign))
 	thin, linear := newThinCluster(), newCluster("linear")
@@ -106,6 +106,10 @@ func TestReconcile_snapshotClassesOfThinClusters(t *testing.T) {
 	for _, o := range items {
 		if o.GetName() == "thin" && o.GetLabels()[v1alpha1.LabelOf(v1alpha1.KindCluster)] != "thin" {
 			t.Errorf("labels: %v", o.GetLabels())
+		}
+		// One of another driver is none of this one's.
+		if o.GetName() == "thin" && o.GetAnnotations()[annotationDefault] != "true" {
+			t.Errorf("the only class of the driver is not its default: %v", o.GetAnnotations())
 		}
 	}
 	leave(t, r, thin)
@@ -210,5 +214,33 @@ func TestReconcile_snapshotsHoldTheDriver(t *testing.T) {
 				t.Error("the driver outlives the last snapshot")
 			}
 		})
+	}
+}
+
+func TestDefaultClass(t *testing.T) {
+	const driver = v1alpha1.DriverLVM
+	of := func(name string, isDefault bool) unstructured.Unstructured {
+		return *snapshotClass(driver, v1alpha1.KindCluster, name, isDefault)
+	}
+	theirs := of("theirs", true)
+	theirs.SetLabels(nil)
+	plain := of("plain", false)
+	plain.SetLabels(nil)
+	for name, c := range map[string]struct {
+		have   []unstructured.Unstructured
+		wanted []string
+		want   string
+	}{
+		"none wanted":                   {nil, nil, ""},
+		"the first by name":             {nil, []string{"b", "a"}, "a"},
+		"the one that is it stays":      {[]unstructured.Unstructured{of("b", true), of("a", false)}, []string{"a", "b"}, "b"},
+		"the one that was it goes":      {[]unstructured.Unstructured{of("b", true)}, []string{"c"}, "c"},
+		"a person chose another":        {[]unstructured.Unstructured{theirs, of("a", true)}, []string{"a"}, ""},
+		"a person made one, not chosen": {[]unstructured.Unstructured{plain}, []string{"a"}, "a"},
+		"the default of another driver": {[]unstructured.Unstructured{*snapshotClass("other.example", v1alpha1.KindCluster, "x", true)}, []string{"a"}, "a"},
+	} {
+		if got := defaultClass(driver, c.have, c.wanted); got != c.want {
+			t.Errorf("%s: %q, not %q", name, got, c.want)
+		}
 	}
 }

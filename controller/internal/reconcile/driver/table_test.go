@@ -189,7 +189,7 @@ func TestReconcile_storageWithoutABackend(t *testing.T) {
 func TestReconcile_foreignSnapshotClassStays(t *testing.T) {
 	r := reconciler(t)
 	installSnapshots(t, r.Client)
-	foreign := snapshotClass("other.example", v1alpha1.KindCluster, "thin")
+	foreign := snapshotClass("other.example", v1alpha1.KindCluster, "thin", true)
 	foreign.SetLabels(nil)
 	must(t, r.Client.Create(t.Context(), foreign))
 	c := newThinCluster()

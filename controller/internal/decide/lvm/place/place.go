@@ -94,6 +94,9 @@ func (r Request) again(h Host) ([]Choice, error) {
 func (r Request) candidates(hosts []Host) (allowed []Host, problems []string, wait bool) {
 	for _, h := range r.ordered(hosts) {
 		problem := h.problem()
+		if _, err := r.handle(h); problem == "" && err != nil {
+			problem = err.Error()
+		}
 		if problem == "" && r.Source != nil && r.Source.Node != h.Node.Name {
 			problem = "the source is on node " + r.Source.Node
 		}
@@ -107,6 +110,18 @@ func (r Request) candidates(hosts []Host) (allowed []Host, problems []string, wa
 	return allowed, problems, wait
 }
 
+// maxHandle is the longest handle, in bytes, that the specification of CSI has.
+const maxHandle = 128
+
+// handle returns the handle that the volume has on a host. Volumes with a longer one, of a time before this was looked at, are served.
+func (r Request) handle(h Host) (volumeid.ID, error) {
+	id := volumeid.ID{Node: h.Node.Name, Group: r.Class.Group, Name: r.Name}
+	if n := len(id.String()); n > maxHandle {
+		return id, fmt.Errorf("the handle %s would have %d bytes, at most %d are possible: shorten the name of the node or of the group", id, n, maxHandle)
+	}
+	return id, nil
+}
+
 // ordered returns the hosts in the order in which they are tried: as the topology says, or the ones with the most room first. A node
 // that is no host is one without anything.
 func (r Request) ordered(hosts []Host) []Host {
@@ -114,7 +129,7 @@ func (r Request) ordered(hosts []Host) []Host {
 	if len(order) == 0 {
 		out := slices.Clone(hosts)
 		slices.SortStableFunc(out, func(a, b Host) int {
-			return cmp.Or(cmp.Compare(b.free(), a.free()), cmp.Compare(a.Node.Name, b.Node.Name))
+			return cmp.Or(cmp.Compare(Room(r.Class, b).Available, Room(r.Class, a).Available), cmp.Compare(a.Node.Name, b.Node.Name))
 		})
 		return out
 	}
@@ -140,7 +155,7 @@ func (r Request) sized(hosts []Host) ([]Choice, error) {
 			first = cmp.Or(first, err)
 			continue
 		}
-		if len(out) == 0 || r.Class.Thin.Pool != "" || h.free() >= size {
+		if len(out) == 0 || r.unbounded() || Room(r.Class, h).Available >= size {
 			out = append(out, Choice{Host: h, Size: size})
 		}
 	}
@@ -150,12 +165,8 @@ func (r Request) sized(hosts []Host) ([]Choice, error) {
 	return out, nil
 }
 
-func (h Host) free() int64 {
-	if h.Group == nil {
-		return 0
-	}
-	return h.Group.FreeBytes
-}
+// unbounded reports whether a volume may be larger than what is left in its pool.
+func (r Request) unbounded() bool { return r.Class.Thin.Pool != "" && r.Class.Thin.Percent == 0 }
 
 // shorten joins problems, and says how many more there are than shown.
 func shorten(problems []string) string {

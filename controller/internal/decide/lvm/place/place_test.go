@@ -2,6 +2,7 @@ package place
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,6 +45,10 @@ func TestChoose(t *testing.T) {
 	blind := func(h *Host) { h.Refusal, h.Unknown = "LVM cannot report volume group vg", true }
 	soon := func(h *Host) { h.Refusal, h.Soon = "its volume group is not on record yet", true }
 	thin := Class{Cluster: "pool", Group: "vg", Thin: Thin{Pool: "thin"}}
+	bounded := Class{Cluster: "pool", Group: "vg", Thin: Thin{Pool: "thin", Percent: 100}}
+	pool := func(name string, free, size int64) Host {
+		return with(host(name, free), func(h *Host) { h.Group.Pools = []decide.ThinPool{{Name: "thin", SizeBytes: size * gib}} })
+	}
 	from := &volumeid.ID{Node: "b", Group: "vg", Name: "pvc"}
 	for name, test := range map[string]struct {
 		r     Request
@@ -91,6 +96,12 @@ func TestChoose(t *testing.T) {
 		"a copy that may not be with its source": {
 			r: Request{Class: thin, Source: from, Topology: volume.Topology{Requisite: []string{"a"}}}, hosts: []Host{a, b, c}, kind: volume.Exhausted,
 		},
+		"a host that may come yet, beside another one": {hosts: []Host{with(c, connecting), a}, kind: volume.Unavailable},
+		"the pool with the most room comes first":      {r: Request{Class: thin}, hosts: []Host{pool("a", 5, 30), pool("b", 9, 10), pool("c", 1, 20)}, want: []string{"a", "c", "b"}},
+		"later pools without room are not tried": {
+			r: Request{Class: bounded, Range: volume.Range{Given: true, Required: 15 * gib}}, hosts: []Host{pool("a", 99, 10), pool("b", 5, 20), pool("c", 5, 30)}, want: []string{"c", "b"},
+		},
+		"a handle that is too long": {r: Request{Class: thin, Name: strings.Repeat("v", 99)}, hosts: []Host{pool("a-node-with-a-long-name-of-its-own", 5, 30), pool("b", 9, 10)}, want: []string{"b"}},
 		"a copy whose source is in maintenance": {
 			r: Request{Class: thin, Source: from}, hosts: []Host{a, with(b, func(h *Host) { h.State = nodestate.Quiesced }), c}, kind: volume.Unavailable,
 		},
