@@ -40,7 +40,7 @@ func newClaim(t *testing.T, name string, labels map[string]string) *corev1.Persi
 func claimPolicy(t *testing.T) (jane, ours client.Client) {
 	t.Helper()
 	admin := apitest.Client(t)
-	install(t, admin, "claim-admission.yaml")
+	install(t, admin, "base/claim-admission.yaml")
 	jane, ours = as(t, person), as(t, controller)
 	probe := newClaim(t, "probe", nil)
 	await(t, "changes no finalizer", func() error {

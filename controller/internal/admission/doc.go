@@ -1,2 +1,2 @@
-// Package admission has the tests of the admission policies in deploy/base, over a real API server. It has no code.
+// Package admission has the tests of the admission policies and NetworkPolicies in deploy, over a real API server. It has no code.
 package admission

@@ -29,7 +29,7 @@ func newMember(name string) *v1alpha1.Member {
 func policies(t *testing.T) (jane, ours client.Client) {
 	t.Helper()
 	admin := apitest.Client(t)
-	install(t, admin, "member-admission.yaml")
+	install(t, admin, "base/member-admission.yaml")
 	probe := create(t, admin, "probe")
 	await(t, "cannot be taken back", func() error { return admin.Delete(t.Context(), probe, client.DryRunAll) })
 	await(t, "only the controller changes it", func() error {

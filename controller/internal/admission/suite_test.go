@@ -46,10 +46,10 @@ func as(t *testing.T, user string) client.Client {
 	return c
 }
 
-// install applies a file of deploy/base until the end of the test.
+// install applies a file of deploy until the end of the test.
 func install(t *testing.T, c client.Client, file string) {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(apitest.Root(t), "deploy", "base", file))
+	raw, err := os.ReadFile(filepath.Join(apitest.Root(t), "deploy", filepath.FromSlash(file)))
 	must(t, err)
 	for d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096); ; {
 		o := &unstructured.Unstructured{}

@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"quarry.storage/quarry/controller/internal/reconcile/driver"
 )
@@ -26,8 +28,37 @@ type Config struct {
 	Image, PodName string
 	// SidecarRegistry holds the CSI sidecars; SidecarImages replaces single ones.
 	SidecarRegistry, SidecarImages string
+	// Controllers that run, of those that can be switched off: names, "*" for all that are not named, "-NAME" for one that does not. All run
+	// where it is empty.
+	Controllers []string
 	// Verbosity of the log: 0, 1 or 4.
 	Verbosity int
+}
+
+// optional are the controllers that can be switched off. Those of storages cannot: each has to know what the others use.
+var optional = []string{controllerHarbor, controllerPin, controllerStateful}
+
+// Names of the controllers that can be switched off.
+const (
+	controllerHarbor   = "harborcluster"
+	controllerPin      = "pin"
+	controllerStateful = "statefulcluster"
+)
+
+// runs reports whether a controller runs. The first entry that names it decides.
+func (c Config) runs(name string) bool {
+	star := len(c.Controllers) == 0
+	for _, entry := range c.Controllers {
+		switch entry {
+		case name:
+			return true
+		case "-" + name:
+			return false
+		case "*":
+			star = true
+		}
+	}
+	return star
 }
 
 // defaultImage is the controller's own image where no pod tells.
@@ -48,9 +79,11 @@ func Parse(args []string) (Config, error) {
 	f.StringVar(&c.PodName, "pod-name", os.Getenv("POD_NAME"), "name of the pod that this runs in (default $POD_NAME)")
 	f.StringVar(&c.SidecarRegistry, "sidecar-registry", driver.DefaultRegistry, "registry that holds the CSI sidecars")
 	f.StringVar(&c.SidecarImages, "sidecar-images", "", "images of single CSI sidecars: name=image, separated by commas")
+	controllers := f.String("controllers", "*", "controllers to run, separated by commas: *, NAME or -NAME of "+strings.Join(optional, ", "))
 	if err := f.Parse(args); err != nil {
 		return c, err
 	}
+	c.Controllers = strings.Split(*controllers, ",")
 	if f.NArg() > 0 {
 		return c, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
@@ -68,6 +101,11 @@ func (c Config) Validate() error {
 	}
 	if c.AgentPort < 1 || c.AgentPort > 65535 {
 		errs = append(errs, fmt.Errorf("agent-port %d is not a port", c.AgentPort))
+	}
+	for _, entry := range c.Controllers {
+		if entry != "*" && !slices.Contains(optional, strings.TrimPrefix(entry, "-")) {
+			errs = append(errs, fmt.Errorf("controllers: %q is not *, and none of %s", entry, strings.Join(optional, ", ")))
+		}
 	}
 	// The image of the pod is found later; until then any name serves.
 	_, err := driver.NewImages(cmp.Or(c.Image, defaultImage), c.SidecarRegistry, c.SidecarImages)

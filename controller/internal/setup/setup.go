@@ -207,8 +207,17 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	if err != nil {
 		return err
 	}
-	return errors.Join(
-		storages(ctx, mgr, pool, all, byKind, drivers, jobs), pins(ctx, mgr, table), statefulClusters(mgr), harborClusters(mgr))
+	errs := []error{storages(ctx, mgr, pool, all, byKind, drivers, jobs)}
+	for name, add := range map[string]func() error{
+		controllerPin:      func() error { return pins(ctx, mgr, table) },
+		controllerStateful: func() error { return statefulClusters(mgr) },
+		controllerHarbor:   func() error { return harborClusters(mgr) },
+	} {
+		if cfg.runs(name) {
+			errs = append(errs, add())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // csiDrivers adds the reconciler of CSI drivers. of returns the profile of a storage.

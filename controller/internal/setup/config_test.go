@@ -1,0 +1,44 @@
+package setup
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestParse_controllers: kinds that nobody uses are switched off, and a typo is no way to switch one off or on.
+func TestParse_controllers(t *testing.T) {
+	for arg, want := range map[string]string{
+		"":                        "harborcluster pin statefulcluster",
+		"*":                       "harborcluster pin statefulcluster",
+		"*,-harborcluster":        "pin statefulcluster",
+		"-harborcluster,*":        "pin statefulcluster",
+		"pin":                     "pin",
+		"-harborcluster,pin":      "pin",
+		"*,-pin,-statefulcluster": "harborcluster",
+		"*,-statefulclusters":     "error",
+		"cluster":                 "error",
+		"*, -harborcluster":       "error",
+	} {
+		args := []string{"--namespace=ns"}
+		if arg != "" {
+			args = append(args, "--controllers="+arg)
+		}
+		cfg, err := Parse(args)
+		var run []string
+		for _, name := range optional {
+			if cfg.runs(name) {
+				run = append(run, name)
+			}
+		}
+		got := strings.Join(run, " ")
+		if err != nil {
+			got = "error"
+		}
+		if got != want {
+			t.Errorf("%q: %s (%v), want %s", arg, got, err, want)
+		}
+	}
+	if !(Config{}).runs(controllerPin) {
+		t.Error("without a word, nothing runs")
+	}
+}
