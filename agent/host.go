@@ -21,6 +21,7 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/quiet"
 	"quarry.storage/quarry/agent/internal/server"
+	"quarry.storage/quarry/pkg/systemid"
 	"quarry.storage/quarry/pkg/version"
 )
 
@@ -29,6 +30,7 @@ func newServerConfig(cfg config.Config, log logr.Logger) (server.Config, error) 
 	release, bootID, factsErr := nodeFacts(cfg.ProcDir)
 	volumes, lvmErr := lvm.New(lvm.Config{
 		Runner: hostrun.Real{}, Dir: cfg.LVMDir, Binary: cfg.LVMBinary, WithoutDeviceMapper: cfg.WithoutDeviceMapper,
+		SystemID: systemid.Of(cfg.NodeName),
 	})
 	if err := errors.Join(factsErr, lvmErr); err != nil {
 		return server.Config{}, err
@@ -45,7 +47,8 @@ func newEngine(cfg config.Config, volumes *lvm.LVM, log logr.Logger) (*node.Engi
 	devices := block.New(block.Config{Sys: cfg.SysDir, Dev: cfg.DevDir, Udev: cfg.UdevDir, WithoutUdev: cfg.WithoutUdev})
 	disks := disk.New()
 	observer, err := inventory.New(inventory.Config{
-		Block: devices, Mounts: mount.New(mount.Config{Proc: cfg.ProcDir, Dev: cfg.DevDir}), Prober: disks, LVM: volumes, ProbeTypes: cfg.AllowTypes,
+		Block: devices, Mounts: mount.New(mount.Config{Proc: cfg.ProcDir, Dev: cfg.DevDir}), Prober: disks, LVM: volumes,
+		SystemID: systemid.Of(cfg.NodeName), ProbeTypes: cfg.AllowTypes,
 		Occupants: occupant.New(occupant.Config{Sys: cfg.SysDir, Dev: cfg.DevDir, Proc: cfg.ProcDir}),
 	})
 	if err != nil {

@@ -72,6 +72,9 @@ func (h *Host) device(d *disk) plan.Device {
 		out.Signatures = append(out.Signatures, plan.Signature{Type: "LVM2_member", Offset: 536, UUID: d.pv})
 		if g := h.groupOf(d.pv); g != nil {
 			out.Group, out.OwnerUID = g.name, g.owner()
+			if h.access(g) == plan.AccessOther {
+				out.OtherNode = g.systemID
+			}
 		}
 		if h.active(d) {
 			out.Holders = append(out.Holders, "dm-0")
@@ -206,3 +209,28 @@ func (h *Host) Die(name string) { h.edit(name, func(d *disk) { d.dead = true }) 
 
 // Revive lets a disk that died be read again.
 func (h *Host) Revive(name string) { h.edit(name, func(d *disk) { d.dead = false }) }
+
+// present is the plugged disk with that path.
+func (s session) present(path string) (*disk, error) {
+	if d := s.find(path); d != nil {
+		return d, nil
+	}
+	return nil, fmt.Errorf("%s: no such device", path)
+}
+
+// exclusive opens the device of a step exclusively, and compares it with the step's token.
+func (s session) exclusive(step plan.Destructive) (*disk, error) {
+	path := step.Token().Device().Path
+	d, err := s.present(path)
+	if err != nil {
+		return nil, err
+	}
+	if s.occupied(d) {
+		return nil, fmt.Errorf("open %s exclusively: device or resource busy", path)
+	}
+	seen := s.device(d)
+	if len(d.users) > 0 {
+		seen.Use, seen.Users = plan.Used, slices.Clone(d.users)
+	}
+	return d, step.Token().Verify(seen)
+}

@@ -11,6 +11,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/pkg/quarry"
+	"quarry.storage/quarry/pkg/systemid"
 )
 
 // Group is a volume group of the fake host, as tests see it.
@@ -35,6 +36,8 @@ type group struct {
 	flagged map[string]bool
 	mute    error // why LVM does not report it
 	damaged bool  // nobody can read its metadata
+	// systemID of the node that it belongs to; empty for none.
+	systemID string
 }
 
 func (g *group) owner() string {
@@ -47,17 +50,17 @@ func (g *group) owner() string {
 }
 
 // AddForeignGroup makes a volume group without our tag on empty disks.
-func (h *Host) AddForeignGroup(name string, disks ...string) { h.addGroup(name, nil, disks) }
+func (h *Host) AddForeignGroup(name string, disks ...string) { h.addGroup(name, "", nil, disks) }
 
 // AddGroup makes a volume group that another call, or another agent before, made for the owner.
 func (h *Host) AddGroup(name, ownerUID string, disks ...string) {
-	h.addGroup(name, []string{quarry.TagCluster + ownerUID}, disks)
+	h.addGroup(name, systemid.Of(h.node), []string{quarry.TagCluster + ownerUID}, disks)
 }
 
-func (h *Host) addGroup(name string, tags, disks []string) {
+func (h *Host) addGroup(name, systemID string, tags, disks []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	g := &group{name: name, uuid: fakeUUID("group", h.node, name), tags: tags}
+	g := &group{name: name, uuid: fakeUUID("group", h.node, name), tags: tags, systemID: systemID}
 	for _, n := range disks {
 		d := h.disks[n]
 		if d == nil {
@@ -180,7 +183,7 @@ func (h *Host) observeGroups(s *plan.Snapshot) {
 
 // observeGroup is a group as an observation shows it, and whether any of its disks is present.
 func (h *Host) observeGroup(g *group) (plan.Group, bool) {
-	out := plan.Group{Name: g.name, UUID: g.uuid, OwnerUID: g.owner(), ExtentBytes: extentBytes}
+	out := plan.Group{Name: g.name, UUID: g.uuid, OwnerUID: g.owner(), ExtentBytes: extentBytes, SystemID: g.systemID, Access: h.access(g)}
 	present := false
 	for _, uuid := range g.pvs {
 		pv := plan.PV{UUID: uuid}
@@ -214,6 +217,9 @@ func (s session) whole(name string, visible []string) (*group, error) {
 	if g == nil {
 		return nil, fmt.Errorf("no such group")
 	}
+	if err := s.accessible(g); err != nil {
+		return nil, err
+	}
 	for _, pv := range g.pvs {
 		if !s.visible(g, pv, visible) {
 			return nil, fmt.Errorf("physical volume %s is missing", pv)
@@ -234,6 +240,9 @@ func (s session) partly(name string, visible []string) (*group, error) {
 	if g == nil {
 		return nil, fmt.Errorf("no such group")
 	}
+	if err := s.accessible(g); err != nil {
+		return nil, err
+	}
 	missing := slices.DeleteFunc(slices.Clone(g.pvs), func(pv string) bool { return s.visible(g, pv, visible) })
 	if len(missing) == len(g.pvs) {
 		return nil, fmt.Errorf("no such group")
@@ -251,7 +260,7 @@ func (s session) partly(name string, visible []string) (*group, error) {
 func (s session) restorePV(ctx context.Context, step plan.RestorePV) error {
 	return s.change(ctx, func() error {
 		g, d := s.groups[step.Group], s.find(step.Device)
-		if g == nil || d == nil || !slices.Contains(step.GroupDevices, step.Device) || !g.flagged[d.pv] {
+		if g == nil || d == nil || !slices.Contains(step.GroupDevices, step.Device) || !g.flagged[d.pv] || s.accessible(g) != nil {
 			return fmt.Errorf("vgextend %s: %s is not missing from the group", step.Group, step.Device)
 		}
 		delete(g.flagged, d.pv)

@@ -7,7 +7,9 @@ import (
 
 	"quarry.storage/quarry/agent/internal/apply"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/claim"
 	"quarry.storage/quarry/pkg/pvuuid"
+	"quarry.storage/quarry/pkg/systemid"
 )
 
 // The tools refuse what the real ones refuse, so that a plan that would fail on a node fails here too.
@@ -33,6 +35,10 @@ func (s session) Perform(ctx context.Context, step plan.Step) error {
 		return s.restorePV(ctx, st)
 	case plan.RemoveVG:
 		return s.removeVG(ctx, st)
+	case claim.StampVG:
+		return s.setSystemID(ctx, st.Name, "", st.GroupDevices)
+	case claim.ImportVG:
+		return s.setSystemID(ctx, st.Name, st.From, st.GroupDevices)
 	case plan.WipeDevice:
 		return s.wipe(ctx, st)
 	case plan.ReleasePV:
@@ -93,7 +99,7 @@ func (s session) createVG(ctx context.Context, step plan.CreateVG) error {
 		if err != nil {
 			return fmt.Errorf("vgcreate %s: %w", name, err)
 		}
-		s.groups[name] = &group{name: name, uuid: fakeUUID("group", s.node, name), tags: slices.Clone(step.Tags), pvs: pvs}
+		s.groups[name] = &group{name: name, uuid: fakeUUID("group", s.node, name), tags: slices.Clone(step.Tags), pvs: pvs, systemID: systemid.Of(s.node)}
 		return nil
 	})
 }
@@ -147,6 +153,9 @@ func (s session) reduceMissing(ctx context.Context, step plan.ReduceMissing) err
 		g := s.groups[name]
 		if g == nil {
 			return fmt.Errorf("vgreduce %s: no such group", name)
+		}
+		if err := s.accessible(g); err != nil {
+			return fmt.Errorf("vgreduce %s: %w", name, err)
 		}
 		was := &group{name: g.name, uuid: g.uuid, tags: slices.Clone(g.tags), pvs: slices.Clone(g.pvs)}
 		var left []string
@@ -226,31 +235,6 @@ func (s session) release(ctx context.Context, step plan.ReleasePV) error {
 		d.pv = ""
 		return nil
 	})
-}
-
-// present is the plugged disk with that path.
-func (s session) present(path string) (*disk, error) {
-	if d := s.find(path); d != nil {
-		return d, nil
-	}
-	return nil, fmt.Errorf("%s: no such device", path)
-}
-
-// exclusive opens the device of a step exclusively, and compares it with the step's token.
-func (s session) exclusive(step plan.Destructive) (*disk, error) {
-	path := step.Token().Device().Path
-	d, err := s.present(path)
-	if err != nil {
-		return nil, err
-	}
-	if s.occupied(d) {
-		return nil, fmt.Errorf("open %s exclusively: device or resource busy", path)
-	}
-	seen := s.device(d)
-	if len(d.users) > 0 {
-		seen.Use, seen.Users = plan.Used, slices.Clone(d.users)
-	}
-	return d, step.Token().Verify(seen)
 }
 
 // freePVs are the physical volumes on the devices, which must be in no group and in no use, and be those of the step's tokens.

@@ -32,6 +32,8 @@ const (
 	LVM = "LVMPhysicalVolume"
 	// Owned: a physical volume of a Cluster of ours already.
 	Owned = "Owned"
+	// OtherNode: a physical volume of a group that carries the LVM system ID of another host.
+	OtherNode = "OtherNode"
 	// RAID: a member of a software or firmware RAID.
 	RAID = "RAIDMember"
 	// Multipath: a path of a multipath device.

@@ -49,9 +49,9 @@ func TestDeleteWaitsForLogicalVolumes(t *testing.T) {
 	create(t, newCluster(name, "n1", "n2"))
 	c := waitReady(t, name, time.Minute)
 	group := v1alpha1.DefaultVolumeGroupPrefix + name
-	onNode(t, "n1", "lvcreate --yes --quiet --size 64M --name precious "+group)
+	onNode(t, "n1", "lvcreate "+asNode("n1")+"--yes --quiet --size 64M --name precious "+group)
 	t.Cleanup(func() {
-		_, _ = tryOnNode("n1", "lvremove --yes --quiet "+group+"/precious 2>/dev/null || true") // Gone already when the test passed.
+		_, _ = tryOnNode("n1", "lvremove "+asNode("n1")+"--yes --quiet "+group+"/precious 2>/dev/null || true") // Gone already when the test passed.
 	})
 
 	if err := kube.Delete(t.Context(), c); err != nil {
@@ -67,10 +67,10 @@ func TestDeleteWaitsForLogicalVolumes(t *testing.T) {
 		}
 		return fmt.Errorf("n1 is %s: %s", m.Status.State, m.Status.Message)
 	})
-	if out := onNode(t, "n1", "lvs --noheadings -o lv_name "+group); strings.TrimSpace(out) != "precious" {
+	if out := onNode(t, "n1", "lvs --foreign --noheadings -o lv_name "+group); strings.TrimSpace(out) != "precious" {
 		t.Fatalf("the volume is gone: %q", out)
 	}
-	onNode(t, "n1", "lvremove --yes --quiet "+group+"/precious")
+	onNode(t, "n1", "lvremove "+asNode("n1")+"--yes --quiet "+group+"/precious")
 	waitGone(t, name)
 }
 

@@ -48,7 +48,7 @@ func TestDisksToStorageClass(t *testing.T) {
 	setHosts(t, name, "n1", "n2")
 	waitMembers(t, name, "n1", "n2")
 	checkLabel(t, "n3", "")
-	if out := onNode(t, "n3", "vgs --noheadings -o vg_name"); strings.Contains(out, v1alpha1.DefaultVolumeGroupPrefix+name) {
+	if out := onNode(t, "n3", "vgs --foreign --noheadings -o vg_name"); strings.Contains(out, v1alpha1.DefaultVolumeGroupPrefix+name) {
 		t.Errorf("the group is still on n3: %s", out)
 	}
 	setHosts(t, name, nodes...)
@@ -93,7 +93,7 @@ func checkStorageClass(t *testing.T, name string) {
 // checkGroupOnDisk asks the node's own LVM, not ours.
 func checkGroupOnDisk(t *testing.T, node string, c *v1alpha1.Cluster) {
 	t.Helper()
-	out := strings.Fields(onNode(t, node, "vgs --noheadings --separator ' ' -o vg_name,pv_count,lv_count,vg_tags"))
+	out := strings.Fields(onNode(t, node, "vgs --foreign --noheadings --separator ' ' -o vg_name,pv_count,lv_count,vg_tags"))
 	want := []string{v1alpha1.DefaultVolumeGroupPrefix + c.Name, "2", "0", v1alpha1.TagCluster + string(c.UID)}
 	if diff := cmp.Diff(want, out); diff != "" {
 		t.Errorf("groups on %s (-want +got):\n%s", node, diff)

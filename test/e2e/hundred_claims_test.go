@@ -64,7 +64,7 @@ func TestHundredClaims(t *testing.T) {
 				want++
 			}
 		}
-		if out := onNode(t, node, "lvs --noheadings -o lv_name quarry-hundred | wc -l"); strings.TrimSpace(out) != fmt.Sprint(want) {
+		if out := onNode(t, node, "lvs --foreign --noheadings -o lv_name quarry-hundred | wc -l"); strings.TrimSpace(out) != fmt.Sprint(want) {
 			t.Errorf("%s has %s volumes, want %d", node, strings.TrimSpace(out), want)
 		}
 	}
@@ -86,7 +86,7 @@ func TestHundredClaims(t *testing.T) {
 	})
 	t.Logf("HundredClaims: all deleted after %.1f s", time.Since(started).Seconds())
 	for _, node := range nodes {
-		if out := onNode(t, node, "lvs --noheadings -o lv_name quarry-hundred"); strings.TrimSpace(out) != "" {
+		if out := onNode(t, node, "lvs --foreign --noheadings -o lv_name quarry-hundred"); strings.TrimSpace(out) != "" {
 			t.Errorf("%s still has %s", node, out)
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/pkg/systemid"
 )
 
 // nodes of the lab.
@@ -73,6 +75,11 @@ func onNode(t *testing.T, node, script string) string {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// asNode are the options that let a command of LVM on a node change the groups that name the node, as the agent's own configuration does.
+func asNode(node string) string {
+	return fmt.Sprintf(`--config 'global/system_id_source="lvmlocal" local/system_id=%q' `, systemid.Of(node))
 }
 
 func tryOnNode(node, script string) (string, error) {

@@ -37,7 +37,7 @@ func waitLeaving(t *testing.T, cluster, node, reason string) *v1alpha1.Member {
 // groupUUID asks the node's own LVM for the UUID of a group.
 func groupUUID(t *testing.T, node, group string) string {
 	t.Helper()
-	return strings.TrimSpace(onNode(t, node, "vgs --noheadings -o vg_uuid "+group+" 2>/dev/null || true"))
+	return strings.TrimSpace(onNode(t, node, "vgs --foreign --noheadings -o vg_uuid "+group+" 2>/dev/null || true"))
 }
 
 func delay(d time.Duration) func(*v1alpha1.Cluster) {
@@ -121,9 +121,9 @@ func TestMemberDeletionIsTheLatch(t *testing.T) {
 	create(t, newCluster(name, "n1", "n2"))
 	waitReady(t, name, limitReady)
 	uuid := groupUUID(t, "n1", group)
-	onNode(t, "n1", "lvcreate --yes --quiet --size 64M --name precious "+group)
+	onNode(t, "n1", "lvcreate "+asNode("n1")+"--yes --quiet --size 64M --name precious "+group)
 	t.Cleanup(func() {
-		_, _ = tryOnNode("n1", "lvremove --yes --quiet "+group+"/precious 2>/dev/null || true") // Gone already when the test passed.
+		_, _ = tryOnNode("n1", "lvremove "+asNode("n1")+"--yes --quiet "+group+"/precious 2>/dev/null || true") // Gone already when the test passed.
 	})
 	m, err := memberOf(t.Context(), name, "n1")
 	if err != nil {
@@ -152,7 +152,7 @@ func TestMemberDeletionIsTheLatch(t *testing.T) {
 	if groupUUID(t, "n1", group) != uuid {
 		t.Fatal("a group with a volume was touched")
 	}
-	onNode(t, "n1", "lvremove --yes --quiet "+group+"/precious")
+	onNode(t, "n1", "lvremove "+asNode("n1")+"--yes --quiet "+group+"/precious")
 	eventually(t, limitReady, "n1 begins afresh", func(ctx context.Context) error {
 		now, err := memberOf(ctx, name, "n1")
 		if err != nil {

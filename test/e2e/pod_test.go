@@ -46,7 +46,7 @@ func writeReadDelete(t *testing.T, fs string) {
 	if first.Spec.NodeName != node {
 		t.Errorf("the pod is on %s, the volume on %s", first.Spec.NodeName, node)
 	}
-	if out := onNode(t, node, "lvs --noheadings -o lv_name,lv_tags "+group); !strings.Contains(out, name) || !strings.Contains(out, "quarry.storage/volume=") {
+	if out := onNode(t, node, "lvs --foreign --noheadings -o lv_name,lv_tags "+group); !strings.Contains(out, name) || !strings.Contains(out, "quarry.storage/volume=") {
 		t.Errorf("logical volumes of %s on %s: %s", group, node, out)
 	}
 	remove(t, first)
@@ -60,7 +60,7 @@ func writeReadDelete(t *testing.T, fs string) {
 		if err := kube.Get(ctx, client.ObjectKeyFromObject(volume), volume); !apierrors.IsNotFound(err) {
 			return errors.Join(errors.New("the PersistentVolume is still there"), err)
 		}
-		if out, err := tryOnNode(node, "lvs --noheadings -o lv_name "+group); err != nil || strings.Contains(out, name) {
+		if out, err := tryOnNode(node, "lvs --foreign --noheadings -o lv_name "+group); err != nil || strings.Contains(out, name) {
 			return errors.Join(fmt.Errorf("logical volumes: %s", out), err)
 		}
 		return nil

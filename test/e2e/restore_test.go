@@ -225,10 +225,10 @@ func cleanByHand(t *testing.T, cluster string, devices map[string][]string) {
 	t.Helper()
 	group := v1alpha1.DefaultVolumeGroupPrefix + cluster
 	for node, paths := range devices {
-		script := fmt.Sprintf(`if vgs %[1]s >/dev/null 2>&1; then
-				vgremove --yes --force --quiet %[1]s
+		script := fmt.Sprintf(`if vgs --foreign %[1]s >/dev/null 2>&1; then
+				vgremove %[3]s --yes --force --quiet %[1]s
 				for d in %[2]s; do pvremove --yes --quiet $d; dd if=/dev/zero of=$d bs=1M count=1 conv=fsync 2>/dev/null; done
-			fi`, group, strings.Join(paths, " "))
+			fi`, group, strings.Join(paths, " "), asNode(node))
 		if _, err := tryOnNode(node, script); err != nil {
 			t.Error(err)
 		}

@@ -102,7 +102,7 @@ func TestSnapshotAndClone(t *testing.T) {
 		if n != node {
 			t.Errorf("copy %s is on %s, its source on %s", c.Name, n, node)
 		}
-		if out := onNode(t, node, "lvs --noheadings -o segtype,pool_lv "+group+"/"+lv); !strings.Contains(out, "thin") {
+		if out := onNode(t, node, "lvs --foreign --noheadings -o segtype,pool_lv "+group+"/"+lv); !strings.Contains(out, "thin") {
 			t.Errorf("copy %s is not thin: %s", c.Name, out)
 		}
 	}
@@ -110,7 +110,7 @@ func TestSnapshotAndClone(t *testing.T) {
 	remove(t, writer)
 	remove(t, origin)
 	eventually(t, limitPod, "the origin is gone from the node", func(context.Context) error {
-		out, err := tryOnNode(node, "lvs --noheadings -o lv_name "+group)
+		out, err := tryOnNode(node, "lvs --foreign --noheadings -o lv_name "+group)
 		if err != nil || strings.Contains(out, name) {
 			return errors.Join(fmt.Errorf("logical volumes: %s", out), err)
 		}
@@ -146,7 +146,7 @@ func TestThinPoolLimits(t *testing.T) {
 		}
 		return nil
 	})
-	if out := onNode(t, node, "lvs --noheadings -o lv_name quarry-tight | grep -c pvc- || true"); strings.TrimSpace(out) != "2" {
+	if out := onNode(t, node, "lvs --foreign --noheadings -o lv_name quarry-tight | grep -c pvc- || true"); strings.TrimSpace(out) != "2" {
 		t.Errorf("there are %s volumes in the pool, want 2", strings.TrimSpace(out))
 	}
 

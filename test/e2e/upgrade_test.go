@@ -91,8 +91,8 @@ func seeded(t *testing.T) (disks map[string]string, upgraded time.Time) {
 func onDisks(t *testing.T, node string) string {
 	t.Helper()
 	return onNode(t, node, `{
-		vgs --noheadings --separator " " -o vg_name,vg_uuid,vg_seqno,vg_tags -S "vg_name=~^quarry-" 2>/dev/null
-		pvs --noheadings --separator " " -o vg_name,pv_uuid -S "vg_name=~^quarry-" 2>/dev/null
+		vgs --foreign --noheadings --separator " " -o vg_name,vg_uuid,vg_extent_count,vg_free_count,lv_count,vg_tags -S "vg_name=~^quarry-" 2>/dev/null
+		pvs --foreign --noheadings --separator " " -o vg_name,pv_uuid -S "vg_name=~^quarry-" 2>/dev/null
 	} | sed "s/^ *//" | sort`)
 }
 

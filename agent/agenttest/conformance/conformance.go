@@ -32,6 +32,8 @@ type Node interface {
 	// Detach takes a disk away from the agent and from LVM, with what is on it; Attach brings it back.
 	Detach(t *testing.T, path string)
 	Attach(t *testing.T, path string)
+	// SetSystemID makes a group of ours, of which nothing is active, that of another node by its LVM system ID, or nobody's when it is empty.
+	SetSystemID(t *testing.T, group, id string)
 	// AddVolume makes a small logical volume on a disk of a group, RemoveVolume removes it.
 	AddVolume(t *testing.T, group, name, path string)
 	RemoveVolume(t *testing.T, group, name string)
@@ -102,6 +104,9 @@ func Groups(t *testing.T, node Node) {
 		{"wipe refuses a disk of ours", wipeRefusesOwned},
 		{"nothing is done to a disk that a program has open", openDiskIsLeftAlone},
 		{"watch shows a change", watchShowsChange},
+		{"a group names its node", groupNamesNode},
+		{"a group that names no node is used, and stamped once", stampsGroup},
+		{"a group of another node is left alone until it is imported", importsGroup},
 	})
 }
 
@@ -114,6 +119,7 @@ func Deaths(t *testing.T, node Node) {
 		{"remove survives death between any two steps", removeSurvives},
 		{"remove without a disk survives death between any two steps", removeWithoutDiskSurvives},
 		{"wipe survives death between any two steps", wipeSurvives},
+		{"stamp and import survive death between any two steps", claimSurvives},
 	})
 }
 

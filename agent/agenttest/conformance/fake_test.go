@@ -84,6 +84,9 @@ func (n *fakeNode) ForeignGroup(_ *testing.T, name, path string) {
 	n.AddForeignGroup(name, n.names[path])
 }
 
+// SetSystemID writes it into the model.
+func (n *fakeNode) SetSystemID(_ *testing.T, group, id string) { n.Agent.SetSystemID(group, id) }
+
 // AddVolume makes a volume on that very disk.
 func (n *fakeNode) AddVolume(_ *testing.T, group, name, path string) {
 	n.AddVolumeOn(group, name, n.names[path], 4<<20)

@@ -35,6 +35,7 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/quiet"
 	"quarry.storage/quarry/agent/internal/server"
+	"quarry.storage/quarry/pkg/systemid"
 )
 
 // disksVariable names the spare disks: everything on them is lost. Without it loop devices are made.
@@ -101,14 +102,17 @@ func newRealNode(t *testing.T) *realNode {
 	_, udevErr := os.Stat("/run/udev/data")
 	n.withoutDM = dmErr != nil
 	n.runner = &run.Counting{Next: run.Real{}}
-	volumes, err := lvm.New(lvm.Config{Runner: n.runner, Dir: n.dir, WithoutDeviceMapper: n.withoutDM})
+	volumes, err := lvm.New(lvm.Config{
+		Runner: n.runner, Dir: n.dir, WithoutDeviceMapper: n.withoutDM, SystemID: systemid.Of(nodeName),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	devices, disks := &detachable{Host: block.New(block.Config{WithoutUdev: udevErr != nil}), hidden: map[string]bool{}}, disk.New()
 	n.block = devices
 	observer, err := inventory.New(inventory.Config{
-		Block: devices, Mounts: mount.New(mount.Config{}), Prober: disks, LVM: volumes, ProbeTypes: []string{"loop", "ubd"},
+		Block: devices, Mounts: mount.New(mount.Config{}), Prober: disks, LVM: volumes,
+		SystemID: systemid.Of(nodeName), ProbeTypes: []string{"loop", "ubd"},
 		Occupants: occupant.New(occupant.Config{}),
 	})
 	if err != nil {
@@ -238,7 +242,7 @@ func (n *realNode) OpenVolume(t *testing.T, group, name string) func() {
 func (n *realNode) Commands() int {
 	count := 0
 	for _, c := range n.runner.Calls() {
-		if c.Args[0] != "fullreport" {
+		if c.Args[0] != "fullreport" && c.Args[0] != "systemid" {
 			count++
 		}
 	}
@@ -289,6 +293,11 @@ func (n *realNode) OpenDisk(t *testing.T, path string) func() {
 // ForeignGroup makes a group without our tag.
 func (n *realNode) ForeignGroup(t *testing.T, name, path string) {
 	n.lvm(t, "vgcreate", name, path)
+}
+
+// SetSystemID is what the other node would do, and what this one does for nobody.
+func (n *realNode) SetSystemID(t *testing.T, group, id string) {
+	n.lvm(t, "vgchange", "-y", "--systemid", id, group)
 }
 
 // AddVolume makes a volume of one extent, not activated.

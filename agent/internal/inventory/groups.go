@@ -31,6 +31,7 @@ func (i *Inventory) addGroups(ctx context.Context, devices []*observed) plan.Sna
 			continue
 		}
 		j.device(d, told.vgs)
+		d.OtherNode = i.otherNode(d.OtherNode)
 	}
 	var snap plan.Snapshot
 	for _, vg := range told.vgs {
@@ -39,12 +40,33 @@ func (i *Inventory) addGroups(ctx context.Context, devices []*observed) plan.Sna
 			snap.ForeignGroups = append(snap.ForeignGroups, vg.Name)
 			continue
 		}
-		snap.Groups = append(snap.Groups, j.group(vg, owner))
+		snap.Groups = append(snap.Groups, i.whose(j.group(vg, owner)))
 	}
 	addUnknown(&snap, append(unclear, labelled...), told.vgs)
 	slices.Sort(snap.ForeignGroups)
 	snap.ForeignGroups = slices.Compact(snap.ForeignGroups)
 	return snap
+}
+
+// whose says whose node a group is.
+func (i *Inventory) whose(g plan.Group) plan.Group {
+	switch {
+	case i.otherNode(g.SystemID) != "":
+		g.Access = plan.AccessOther
+	case g.SystemID != "":
+		g.Access = plan.AccessOwn
+	default:
+		g.Access = plan.AccessNone
+	}
+	return g
+}
+
+// otherNode is a system ID that is another node's; empty for that of this node, and for none.
+func (i *Inventory) otherNode(id string) string {
+	if id == i.cfg.SystemID {
+		return ""
+	}
+	return id
 }
 
 // physicalVolumes are the devices whose LVM label is their own. A device below multipath or RAID shows the label of the
@@ -164,13 +186,14 @@ func (j join) device(d *observed, vgs []lvm.VG) {
 		return
 	}
 	d.OwnerUID, _ = ownerOf(vgs[n].Tags)
+	d.OtherNode = vgs[n].SystemID
 }
 
 // group converts one group of ours.
 func (j join) group(vg lvm.VG, owner string) plan.Group {
 	g := volumes(plan.Group{
 		Name: vg.Name, UUID: vg.UUID, OwnerUID: owner, SizeBytes: vg.SizeBytes, FreeBytes: vg.FreeBytes,
-		ExtentBytes: vg.ExtentBytes, Partial: vg.Partial,
+		ExtentBytes: vg.ExtentBytes, Partial: vg.Partial, SystemID: vg.SystemID,
 	}, vg.Volumes)
 	for _, p := range j.all {
 		if p.VGUUID != vg.UUID {

@@ -102,3 +102,45 @@ func TestObserve_wipeMark(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestObserve_whoseNodeAGroupIs: the system ID says it, of groups without our tag too, and of one group that is looked at alone.
+func TestObserve_whoseNodeAGroupIs(t *testing.T) {
+	f := newFake("sda", "sdb", "sdc", "sdd")
+	for i, name := range []string{"sda", "sdb", "sdc", "sdd"} {
+		f.label(name, name)
+		f.pvs = append(f.pvs, lvm.PV{UUID: name, Path: "/dev/" + name, Major: 8, Minor: uint32(16 * i), VGName: "vg-" + name, VGUUID: "u-" + name})
+	}
+	tags := []string{quarry.TagCluster + "uid"}
+	f.vgs = []lvm.VG{
+		{Name: "vg-sda", UUID: "u-sda", Tags: tags},
+		{Name: "vg-sdb", UUID: "u-sdb", Tags: tags, SystemID: "quarry-n1"},
+		{Name: "vg-sdc", UUID: "u-sdc", Tags: tags, SystemID: "quarry-n2"},
+		{Name: "vg-sdd", UUID: "u-sdd", SystemID: "san-host"},
+	}
+	i := f.inventory(t)
+	i.cfg.SystemID = "quarry-n1"
+	snap, err := i.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]plan.Access{"vg-sda": plan.AccessNone, "vg-sdb": plan.AccessOwn, "vg-sdc": plan.AccessOther}
+	for _, g := range snap.Groups {
+		if g.Access != want[g.Name] || g.Usable() == (g.Name == "vg-sdc") {
+			t.Errorf("group %s: access %d", g.Name, g.Access)
+		}
+		delete(want, g.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("not seen: %v", want)
+	}
+	for name, other := range map[string]string{"sda": "", "sdb": "", "sdc": "quarry-n2", "sdd": "san-host"} {
+		if got := byName(snap)[name].OtherNode; got != other {
+			t.Errorf("%s: other node %q, want %q", name, got, other)
+		}
+	}
+	f.vgs, f.pvs = f.vgs[2:3], f.pvs[2:3]
+	now, err := i.ObserveGroup(t.Context(), snap.Groups[2])
+	if err != nil || now.Access != plan.AccessOther || now.SystemID != "quarry-n2" {
+		t.Errorf("alone: %+v, %v", now, err)
+	}
+}

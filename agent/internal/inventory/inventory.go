@@ -68,6 +68,8 @@ type Config struct {
 	Mounts Mounts
 	Prober Prober
 	LVM    LVM
+	// SystemID is the LVM system ID of this node; empty when it has none.
+	SystemID string
 	// Occupants is asked about a device right before it is called free, and right before it is changed.
 	Occupants Occupants
 	// ProbeTypes are the device types, besides disks and partitions, whose content is read. Opening others, such as

@@ -43,7 +43,7 @@ func (i *Inventory) ObserveGroup(ctx context.Context, was plan.Group) (plan.Grou
 	for uuid, path := range known {
 		j.devices[uuid] = &observed{Device: plan.Device{Path: path}}
 	}
-	return j.group(vgs[n], owner), nil
+	return i.whose(j.group(vgs[n], owner)), nil
 }
 
 // volumes adds the volumes and thin pools.

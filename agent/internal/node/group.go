@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/claim"
 	"quarry.storage/quarry/agent/internal/plan/volume"
 )
 
@@ -55,6 +56,25 @@ func (e *Engine) RemoveGroup(ctx context.Context, want plan.GroupSpec) ([]string
 	return done.Notes, err
 }
 
+// ClaimGroup makes a group name this node, and returns the group.
+func (e *Engine) ClaimGroup(ctx context.Context, want claim.Spec) (plan.Group, error) {
+	unlock, err := e.locks.lock(ctx, groupKey(want.Name))
+	if err != nil {
+		return plan.Group{}, err
+	}
+	defer unlock()
+	after, _, err := e.change(ctx, func(before plan.Snapshot) (plan.Plan, error) { return claim.Group(before, want) })
+	if err != nil {
+		return plan.Group{}, err
+	}
+	for _, g := range after.Groups {
+		if g.UUID == want.UUID {
+			return g, nil
+		}
+	}
+	return plan.Group{}, fmt.Errorf("group %s is not seen after it was claimed", want.Name)
+}
+
 // changeGroup locks the group and its devices, all of which must be present where the call needs them.
 func (e *Engine) changeGroup(
 	ctx context.Context, want plan.GroupSpec, present bool, decide func(plan.Snapshot, plan.GroupSpec, plan.Policy) (plan.Plan, error),
@@ -71,10 +91,10 @@ func (e *Engine) changeGroup(
 	return e.change(ctx, func(before plan.Snapshot) (plan.Plan, error) { return decide(before, want, e.cfg.Policy) })
 }
 
-// find is the group of that name and owner, nil when there is none.
+// find is the group of that name and owner that this node may use, nil when there is none.
 func find(s plan.Snapshot, name, owner string) *plan.Group {
 	for _, g := range s.Groups {
-		if g.Name == name && g.OwnerUID == owner {
+		if g.Name == name && g.OwnerUID == owner && g.Usable() {
 			return &g
 		}
 	}

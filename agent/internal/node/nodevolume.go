@@ -8,6 +8,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/volume"
+	"quarry.storage/quarry/pkg/systemid"
 )
 
 // looks are the reports on one group, by its name, that calls on its volumes share.
@@ -19,7 +20,7 @@ type looks struct {
 // LookupVolume returns what is recorded of a volume of the node, ours or not. What is remembered of a volume of ours that is in use already
 // is enough, so that a node that starts with many volumes asks LVM no more than once: nothing that is recorded of such a volume says that
 // something may be written over. All else is read afresh. It returns plan.ErrNotFound when no group of ours on the node holds the volume,
-// and plan.ErrUnsure when one that is unknown, or on a disk that cannot be read, may. This and the
+// plan.ErrUnsure when one that is unknown, or on a disk that cannot be read, may, and plan.ErrOtherNode when one of another node does. This and the
 // following methods are for the CSI node service of the same process.
 func (e *Engine) LookupVolume(ctx context.Context, group, name string) (plan.Volume, error) {
 	if err := volume.CheckNames(group, name); err != nil {
@@ -73,8 +74,14 @@ func (l *looks) of(group string, observe func(context.Context) (plan.Snapshot, e
 // lookup finds the one volume of that name in the groups of that name.
 func lookup(seen plan.Snapshot, group, name string) (plan.Volume, error) {
 	var found []plan.Volume
+	other := ""
 	for _, g := range seen.Groups {
-		if v, ok := g.Volume(name); ok && g.Name == group {
+		v, ok := g.Volume(name)
+		switch {
+		case !ok || g.Name != group:
+		case !g.Usable():
+			other = g.SystemID
+		default:
 			// A volume whose pool holds back its writers holds them back too.
 			p, _ := g.Pool(v.Pool)
 			v.Suspended = v.Suspended || p.Suspended
@@ -85,6 +92,9 @@ func lookup(seen plan.Snapshot, group, name string) (plan.Volume, error) {
 	case 1:
 		return found[0], nil
 	case 0:
+		if other != "" {
+			return plan.Volume{}, fmt.Errorf("volume %s in group %s of %s: %w", name, group, systemid.Describe(other), plan.ErrOtherNode)
+		}
 	default:
 		return plan.Volume{}, fmt.Errorf("volume %s is in %d groups of the name %s: %w; take the disks of the copy out of the node",
 			name, len(found), group, plan.ErrUnsure)
@@ -113,7 +123,7 @@ func (e *Engine) onNode(ctx context.Context, group, name string, decide volume.D
 	want := volume.Spec{Group: group, Name: name}
 	return e.changeVolume(ctx, want, func(seen plan.Snapshot, want volume.Spec) (volume.Plan, error) {
 		for _, g := range seen.Groups {
-			if v, ok := g.Volume(name); ok && g.Name == group {
+			if v, ok := g.Volume(name); ok && g.Name == group && g.Usable() {
 				want.OwnerUID, want.ID = g.OwnerUID, v.ID
 			}
 		}

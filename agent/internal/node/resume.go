@@ -106,7 +106,7 @@ func (e *Engine) measureSeen(ctx context.Context, s plan.Snapshot, done map[stri
 		}
 	}
 	for _, g := range s.Groups {
-		if done[g.UUID] || len(g.Pools) == 0 {
+		if done[g.UUID] || len(g.Pools) == 0 || !g.Usable() {
 			continue
 		}
 		if len(volume.Measure(s, g.UUID).Steps) > 0 {

@@ -64,7 +64,7 @@ func lvmEngine(t *testing.T, volumes []plan.Volume, script ...run.Step) (*Engine
 func report(tags string, rows ...string) run.Step {
 	return run.Step{Result: run.Result{Stdout: fmt.Appendf(nil, `{"report":[{
 		"vg":[{"vg_name":"vg","vg_uuid":"vg-uuid","vg_size":"1073741824","vg_free":"1069547520","vg_extent_size":"4194304","vg_tags":"%s",
-			"vg_missing_pv_count":"0","vg_partial":"0","vg_exported":"0"}],
+			"vg_missing_pv_count":"0","vg_partial":"0","vg_exported":"0","vg_systemid":""}],
 		"pv":[{"pv_name":"/dev/x","pv_uuid":"pv-uuid","pv_major":"8","pv_minor":"0","pv_size":"1073741824","pv_free":"1069547520",
 			"pv_used":"4194304","pv_missing":"0","pv_duplicate":"0","vg_name":"vg","vg_uuid":"vg-uuid"}],
 		"lv":[%s]}]}`, tags, strings.Join(rows, ","))}}

@@ -8,6 +8,7 @@ import (
 
 	"quarry.storage/quarry/pkg/quarry"
 	"quarry.storage/quarry/pkg/refusal"
+	"quarry.storage/quarry/pkg/systemid"
 )
 
 // GroupSpec is the group that a caller wants, or wants to be rid of, with its devices.
@@ -48,7 +49,7 @@ func EnsureGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
 	var errs []error
 	for i, d := range devices {
 		id := want.Devices[i]
-		if exists && d.Group == want.Name && d.OwnerUID == want.OwnerUID {
+		if exists && d.in(group) {
 			errs = append(errs, MatchHardware(d, id))
 			continue
 		}
@@ -143,15 +144,20 @@ func admit(d Device, id Identity, ownerUID string, p Policy) (Token, []Step, err
 	}}, nil
 }
 
-// OwnGroup finds the group of that name. It refuses, with the given error, a group of another owner, and a name that stands twice on
+// OwnGroup finds the group of that name that this node may use. It refuses, with the given error, a group of another owner, one of another node when the node has none of its own, and a name that stands twice on
 // the node; with ErrUnsure, a group that may be one of those that are unknown.
 func OwnGroup(s Snapshot, want GroupSpec, taken error) (Group, bool, error) {
 	if slices.Contains(s.ForeignGroups, want.Name) {
 		return Group{}, false, fmt.Errorf("group %s carries no tag of ours: %w", want.Name, taken)
 	}
 	var found []Group
+	other := ""
 	for _, g := range s.Groups {
 		if g.Name != want.Name {
+			continue
+		}
+		if !g.Usable() {
+			other = g.SystemID
 			continue
 		}
 		if g.OwnerUID != want.OwnerUID {
@@ -162,10 +168,12 @@ func OwnGroup(s Snapshot, want GroupSpec, taken error) (Group, bool, error) {
 	if err := s.Sure(want.Name, want.OwnerUID); err != nil {
 		return Group{}, false, err
 	}
-	switch len(found) {
-	case 0:
+	switch {
+	case len(found) == 0 && other != "":
+		return Group{}, false, fmt.Errorf("group %s is that of %s: %w: %w", want.Name, systemid.Describe(other), ErrOtherNode, taken)
+	case len(found) == 0:
 		return Group{}, false, nil
-	case 1:
+	case len(found) == 1:
 		return found[0], true, nil
 	}
 	return Group{}, false, fmt.Errorf("the node has %d groups of the name %s: %w; they serve what they hold, and nothing else is done until the "+

@@ -22,6 +22,8 @@ var (
 	ErrAlreadyExists = errors.New("already exists")
 	// ErrNotOurs: the group or the device belongs to somebody else.
 	ErrNotOurs = errors.New("belongs to another owner")
+	// ErrOtherNode: the group carries the LVM system ID of another node.
+	ErrOtherNode = errors.New("it belongs to another node")
 	// ErrMismatch: the device is another one, or holds other data, than the decision was made on.
 	ErrMismatch = errors.New("not the device that was described")
 	// ErrNotClean: the device is refused; see NotCleanError.

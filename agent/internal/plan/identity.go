@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"quarry.storage/quarry/pkg/pvuuid"
+	"quarry.storage/quarry/pkg/systemid"
 )
 
 // Match compares a device with the identity that a decision was made on: wwn and serial when either side has one, the size,
@@ -144,4 +145,43 @@ func sortedSignatures(in []Signature) []Signature {
 		return out[i].Type < out[j].Type
 	})
 	return out
+}
+
+// Access says whose node a group is, by the LVM system ID in its metadata.
+type Access int
+
+// The zero value is a group that names no node: earlier agents made such ones, and any node may change them.
+const (
+	// AccessNone: the group names no node.
+	AccessNone Access = iota
+	// AccessOwn: the group names this node.
+	AccessOwn
+	// AccessOther: the group names another node. It is shown, and nothing else: LVM changes nothing in it here.
+	AccessOther
+)
+
+// Usable reports whether this node may use the group.
+func (g Group) Usable() bool { return g.Access != AccessOther }
+
+// in reports whether the device belongs to the group. A group of another node may have the same name and owner.
+func (d Device) in(g Group) bool {
+	return d.Group == g.Name && d.OwnerUID == g.OwnerUID && (d.OtherNode == "") == g.Usable()
+}
+
+// Here refuses, with ErrOtherNode, a name that only groups of other nodes have.
+func (s Snapshot) Here(name string) error {
+	other := ""
+	for _, g := range s.Groups {
+		switch {
+		case g.Name != name:
+		case g.Usable():
+			return nil
+		default:
+			other = g.SystemID
+		}
+	}
+	if other == "" {
+		return nil
+	}
+	return fmt.Errorf("group %s is that of %s: %w", name, systemid.Describe(other), ErrOtherNode)
 }

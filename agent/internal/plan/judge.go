@@ -39,6 +39,7 @@ var predicates = []predicate{
 	{refusal.Swap, swap},
 	{refusal.Held, held},
 	{refusal.Owned, owned},
+	{refusal.OtherNode, otherNode},
 	{refusal.LVM, foreignLVM},
 	{refusal.PartitionTable, partitionTable},
 	{refusal.RAID, raid},

@@ -156,7 +156,7 @@ func Hiding(s Snapshot, p Policy) []string {
 // be another. Where a group of the name is seen, it takes an unknown one of the same name to be unsure; where none is, one of the same
 // owner, or of nobody knows whom, may be it: an administrator may have renamed it.
 func (s Snapshot) Sure(name, ownerUID string) error {
-	seen := slices.ContainsFunc(s.Groups, func(g Group) bool { return g.Name == name })
+	seen := slices.ContainsFunc(s.Groups, func(g Group) bool { return g.Name == name && g.Usable() })
 	for _, u := range s.UnknownGroups {
 		if u.Name == name || !seen && (u.OwnerUID == "" || u.OwnerUID == ownerUID) {
 			return fmt.Errorf("group %s: %w: LVM cannot report %s", name, ErrUnsure, u)

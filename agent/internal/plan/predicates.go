@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"quarry.storage/quarry/pkg/refusal"
+	"quarry.storage/quarry/pkg/systemid"
 )
 
 // maxUsers is how many users of a device a message names.
@@ -130,6 +131,13 @@ func owned(d Device, _ Policy) string {
 		return ""
 	}
 	return fmt.Sprintf("The device belongs to group %q of the Cluster with UID %s.", d.Group, d.OwnerUID)
+}
+
+func otherNode(d Device, _ Policy) string {
+	if d.OtherNode == "" {
+		return ""
+	}
+	return fmt.Sprintf("The device belongs to group %q of %s: it was moved here, or both see it.", d.Group, systemid.Describe(d.OtherNode))
 }
 
 func foreignLVM(d Device, _ Policy) string {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"quarry.storage/quarry/pkg/refusal"
+	"quarry.storage/quarry/pkg/systemid"
 )
 
 // ReduceGroup plans how the devices leave the group and become clean. A device that an interrupted call took out already, and that
@@ -23,7 +24,7 @@ func ReduceGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
 		switch {
 		case !ok:
 			out.Notes = append(out.Notes, fmt.Sprintf("Device %s is absent.", id.Path))
-		case exists && d.Group == want.Name && d.OwnerUID == want.OwnerUID:
+		case exists && d.in(group):
 			if err := mayLeave(group, d, id); err != nil {
 				errs = append(errs, err)
 				continue
@@ -31,6 +32,8 @@ func ReduceGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
 			if !containsDevice(leave, d) {
 				leave = append(leave, d)
 			}
+		case d.OtherNode != "":
+			errs = append(errs, fmt.Errorf("device %s is in group %s of %s: %w: %w", d.Path, d.Group, systemid.Describe(d.OtherNode), ErrOtherNode, ErrNotOurs))
 		case d.OwnerUID != "" && d.OwnerUID != want.OwnerUID:
 			errs = append(errs, fmt.Errorf("device %s is in group %s of the Cluster with UID %s: %w", d.Path, d.Group, d.OwnerUID, ErrNotOurs))
 		default:
@@ -111,7 +114,7 @@ func RemoveGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
 		case !ok && gone[id.Path]:
 		case !ok:
 			out.Notes = append(out.Notes, fmt.Sprintf("Device %s is absent; nothing was done to it.", id.Path))
-		case recorded[d.KernelName], exists && d.Group == group.Name && d.OwnerUID == group.OwnerUID:
+		case recorded[d.KernelName], exists && d.in(group):
 		default:
 			recorded[d.KernelName] = true
 			out.settle(d, id, want, p)

@@ -118,6 +118,8 @@ type Device struct {
 	Group string
 	// OwnerUID is the Cluster that owns that group, from its tag; empty when it is not ours.
 	OwnerUID string
+	// OtherNode is the LVM system ID of that group when it names another host; empty when it names this one, or none.
+	OtherNode string
 	// Unreadable names the facts that could not be read, with the error: "size: open /sys/…: permission denied".
 	Unreadable []string
 }
@@ -169,6 +171,9 @@ type Group struct {
 	PVs []PV
 	// Partial is true when a physical volume is missing.
 	Partial bool
+	// Access says whose node the group is, and SystemID the LVM system ID that says so; empty when there is none.
+	Access   Access
+	SystemID string
 }
 
 // PV is one physical volume of a group.

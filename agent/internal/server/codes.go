@@ -25,6 +25,7 @@ var codeOf = []struct {
 	{node.ErrStopping, codes.Unavailable},
 	{plan.ErrNotOurs, codes.PermissionDenied},
 	{plan.ErrAlreadyExists, codes.AlreadyExists},
+	{plan.ErrOtherNode, codes.FailedPrecondition},
 	{plan.ErrNotFound, codes.NotFound},
 	{plan.ErrMismatch, codes.FailedPrecondition},
 	{plan.ErrNotClean, codes.FailedPrecondition},

@@ -59,10 +59,17 @@ func toUnknown(s plan.Snapshot) []*agentv1.UnknownVolumeGroup {
 	return out
 }
 
+var accesses = map[plan.Access]agentv1.VolumeGroupAccess{
+	plan.AccessNone:  agentv1.VolumeGroupAccess_VOLUME_GROUP_ACCESS_NONE,
+	plan.AccessOwn:   agentv1.VolumeGroupAccess_VOLUME_GROUP_ACCESS_OWN,
+	plan.AccessOther: agentv1.VolumeGroupAccess_VOLUME_GROUP_ACCESS_OTHER,
+}
+
 func toGroup(g plan.Group) *agentv1.VolumeGroup {
 	out := &agentv1.VolumeGroup{
 		Name: g.Name, Uuid: g.UUID, OwnerUid: g.OwnerUID, SizeBytes: g.SizeBytes, FreeBytes: g.FreeBytes,
 		ExtentBytes: g.ExtentBytes, LogicalVolumes: g.Volumes, Partial: g.Partial, ThinPools: toPools(g), PartialVolumes: g.Lost(),
+		Access: accesses[g.Access], SystemId: g.SystemID,
 	}
 	for _, pv := range g.PVs {
 		out.PhysicalVolumes = append(out.PhysicalVolumes, &agentv1.PhysicalVolume{

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,7 +30,7 @@ func (s *logicalVolumeService) ListLogicalVolumes(
 		return nil, err
 	}
 	if group := req.GetGroup(); group != "" {
-		err = seen.Absent(group, "", s.node.Policy())
+		err = errors.Join(seen.Absent(group, "", s.node.Policy()), seen.Here(group))
 	} else {
 		err = reported(seen)
 	}
@@ -38,7 +39,7 @@ func (s *logicalVolumeService) ListLogicalVolumes(
 	}
 	resp := &agentv1.ListLogicalVolumesResponse{}
 	for _, g := range seen.Groups {
-		if req.GetGroup() != "" && g.Name != req.GetGroup() {
+		if req.GetGroup() != "" && g.Name != req.GetGroup() || !g.Usable() {
 			continue
 		}
 		resp.Volumes = append(resp.Volumes, toVolumes(g)...)

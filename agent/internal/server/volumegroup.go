@@ -8,6 +8,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/claim"
 	"quarry.storage/quarry/agent/internal/plan/volume"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
@@ -126,6 +127,56 @@ func (s *volumeGroupService) RemoveVolumeGroup(
 		return nil, err
 	}
 	return &agentv1.RemoveVolumeGroupResponse{Notes: notes}, nil
+}
+
+// StampVolumeGroup writes the system ID of this node into a group that carries none.
+func (s *volumeGroupService) StampVolumeGroup(
+	ctx context.Context, req *agentv1.StampVolumeGroupRequest,
+) (*agentv1.StampVolumeGroupResponse, error) {
+	want, err := validClaim(req)
+	if err != nil {
+		return nil, err
+	}
+	group, err := s.node.ClaimGroup(ctx, want)
+	if err != nil {
+		return nil, err
+	}
+	return &agentv1.StampVolumeGroupResponse{Group: toGroup(group)}, nil
+}
+
+// ImportVolumeGroup makes a group of another node this node's.
+func (s *volumeGroupService) ImportVolumeGroup(
+	ctx context.Context, req *agentv1.ImportVolumeGroupRequest,
+) (*agentv1.ImportVolumeGroupResponse, error) {
+	want, err := validClaim(req)
+	if err != nil {
+		return nil, err
+	}
+	if want.From = req.GetFromSystemId(); want.From == "" {
+		return nil, fmt.Errorf("from_system_id is required: %w", plan.ErrInvalid)
+	}
+	group, err := s.node.ClaimGroup(ctx, want)
+	if err != nil {
+		return nil, err
+	}
+	return &agentv1.ImportVolumeGroupResponse{Group: toGroup(group)}, nil
+}
+
+// claimRequest is what the requests for the system ID of a group have in common.
+type claimRequest interface {
+	GetName() string
+	GetOwnerUid() string
+	GetUuid() string
+}
+
+func validClaim(req claimRequest) (claim.Spec, error) {
+	if err := validGroup(req.GetName(), req.GetOwnerUid()); err != nil {
+		return claim.Spec{}, err
+	}
+	if req.GetUuid() == "" {
+		return claim.Spec{}, fmt.Errorf("uuid is required: %w", plan.ErrInvalid)
+	}
+	return claim.Spec{Name: req.GetName(), OwnerUID: req.GetOwnerUid(), UUID: req.GetUuid()}, nil
 }
 
 // validSpec checks a request on a group. Only EnsureVolumeGroup needs digests, and only of devices that are new: the plan asks for them.

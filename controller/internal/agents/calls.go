@@ -120,6 +120,43 @@ func (p *Pool) RemoveVolumeGroup(ctx context.Context, node, group, owner string,
 	return nil
 }
 
+// StampVolumeGroup makes a group of the owner that names no node that of the node.
+func (p *Pool) StampVolumeGroup(ctx context.Context, node, group, owner, uuid string) error {
+	const call = "StampVolumeGroup"
+	var r *agentv1.StampVolumeGroupResponse
+	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		r, err = agentv1.NewVolumeGroupServiceClient(conn).StampVolumeGroup(ctx, &agentv1.StampVolumeGroupRequest{
+			Name: group, OwnerUid: owner, Uuid: uuid,
+		})
+		return err
+	})
+	if err != nil {
+		return faultOf(node, call, err)
+	}
+	p.mergeGroup(node, groupOf(r.GetGroup()))
+	return nil
+}
+
+// ImportVolumeGroup makes a group of the owner that carries the system ID of another node that of the node.
+func (p *Pool) ImportVolumeGroup(ctx context.Context, node, group, owner, uuid, from string) error {
+	const call = "ImportVolumeGroup"
+	var r *agentv1.ImportVolumeGroupResponse
+	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		r, err = agentv1.NewVolumeGroupServiceClient(conn).ImportVolumeGroup(ctx, &agentv1.ImportVolumeGroupRequest{
+			Name: group, OwnerUid: owner, Uuid: uuid, FromSystemId: from,
+		})
+		return err
+	})
+	if err != nil {
+		return faultOf(node, call, err)
+	}
+	p.merge(node, func(n *decide.Node) {
+		n.OtherNodes = slices.DeleteFunc(slices.Clone(n.OtherNodes), func(g decide.Group) bool { return g.UUID == uuid })
+	})
+	p.mergeGroup(node, groupOf(r.GetGroup()))
+	return nil
+}
+
 // call makes one call on the connection of a node.
 func (p *Pool) call(ctx context.Context, node string, do func(context.Context, *grpc.ClientConn) error) error {
 	p.mu.Lock()

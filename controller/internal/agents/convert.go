@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"slices"
 	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
@@ -49,6 +50,13 @@ func groupsOf(in []*agentv1.VolumeGroup) []decide.Group {
 	return out
 }
 
+// otherNodes are the groups that the agent says are another node's.
+func otherNodes(in []*agentv1.VolumeGroup, wanted bool) []*agentv1.VolumeGroup {
+	return slices.DeleteFunc(slices.Clone(in), func(g *agentv1.VolumeGroup) bool {
+		return (g.GetAccess() == agentv1.VolumeGroupAccess_VOLUME_GROUP_ACCESS_OTHER) != wanted
+	})
+}
+
 func unknownOf(in []*agentv1.UnknownVolumeGroup) []decide.UnknownGroup {
 	var out []decide.UnknownGroup
 	for _, u := range in {
@@ -64,6 +72,7 @@ func groupOf(g *agentv1.VolumeGroup) decide.Group {
 		Name: g.GetName(), UUID: g.GetUuid(), OwnerUID: g.GetOwnerUid(), SizeBytes: g.GetSizeBytes(), FreeBytes: g.GetFreeBytes(),
 		ExtentBytes: g.GetExtentBytes(), Volumes: g.GetLogicalVolumes(), Partial: g.GetPartial(), Pools: poolsOf(g.GetThinPools()),
 		PartialVolumes: g.GetPartialVolumes(),
+		Unstamped:      g.GetAccess() == agentv1.VolumeGroupAccess_VOLUME_GROUP_ACCESS_NONE, SystemID: g.GetSystemId(),
 	}
 	for _, p := range g.GetPhysicalVolumes() {
 		v.PVs = append(v.PVs, decide.PV{

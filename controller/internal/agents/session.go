@@ -130,7 +130,7 @@ func (l *link) watchGroups(ctx context.Context, c agentv1.VolumeGroupServiceClie
 
 // take takes in what was reported of the groups. The caller holds the lock.
 func (l *link) take(n *decide.Node, r *agentv1.WatchVolumeGroupsResponse) {
-	groups, unknown := groupsOf(r.GetGroups()), unknownOf(r.GetUnknown())
+	groups, unknown := groupsOf(otherNodes(r.GetGroups(), false)), unknownOf(r.GetUnknown())
 	n.Hiding, l.cannotReport = r.GetHidingDevices(), r.GetError()
 	if len(unknown) > 0 {
 		// It is said of each group whether it is known.
@@ -140,6 +140,7 @@ func (l *link) take(n *decide.Node, r *agentv1.WatchVolumeGroupsResponse) {
 	if l.cannotReport == "" {
 		// What was reported last stays while LVM fails: nobody knows better.
 		n.Groups, n.Unknown = withLast(groups, unknown, n.Groups), unknown
+		n.OtherNodes = groupsOf(otherNodes(r.GetGroups(), true))
 	}
 	l.haveGroups = true
 }

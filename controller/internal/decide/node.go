@@ -5,6 +5,7 @@ package decide
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,6 +42,8 @@ type Node struct {
 	Devices []Device
 	// Groups that carry our tag, of all owners, ordered by name.
 	Groups []Group
+	// OtherNodes are groups that carry our tag and are another node's by their LVM system ID, ordered by name. Nothing on them is used here.
+	OtherNodes []Group
 	// Unknown are the groups that may carry our tag and that LVM cannot report. Those that it reported before are among Groups too.
 	Unknown []UnknownGroup
 	// Hiding are the paths of devices that may carry a part of a group that is not among Groups, as the agent says. It is all that is known
@@ -79,6 +82,12 @@ func (n Node) PathsBefore(d Device) []Device {
 		}
 	}
 	return out
+}
+
+// Lists reports whether a device belongs to a group that is reported, of this node or of another.
+func (n Node) Lists(d Device) bool {
+	holds := func(g Group) bool { return g.Holds(d) }
+	return slices.ContainsFunc(n.Groups, holds) || slices.ContainsFunc(n.OtherNodes, holds)
 }
 
 // GroupsOf returns the groups that carry the tag of an owner.
@@ -216,6 +225,10 @@ type Group struct {
 	Pools []ThinPool
 	// Unknown is true while LVM cannot report it: all of this is from the last report that had it.
 	Unknown bool
+	// Unstamped is true when the agent says that the group names no node. Agents before system IDs say nothing.
+	Unstamped bool
+	// SystemID is the LVM system ID that names the node that it belongs to; empty when it names none.
+	SystemID string
 }
 
 // PV is one physical volume of a group.

@@ -60,6 +60,7 @@ const (
 	ReasonDeviceRefused       = "DeviceRefused"
 	ReasonDeviceConflict      = "DeviceConflict"
 	ReasonVolumeGroupConflict = "VolumeGroupConflict"
+	ReasonOtherNode           = "OtherNode"
 	ReasonDisksReady          = "DisksReady"
 	ReasonPreparing           = "Preparing"
 	ReasonDisksAdded          = "DisksAdded"

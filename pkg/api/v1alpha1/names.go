@@ -80,6 +80,8 @@ const (
 	ActionReduceVolumeGroup   = "ReduceVolumeGroup"
 	ActionRemoveVolumeGroup   = "RemoveVolumeGroup"
 	ActionForgetMissingDevice = "ForgetMissingDevice"
+	ActionStampVolumeGroup    = "StampVolumeGroup"
+	ActionImportVolumeGroup   = "ImportVolumeGroup"
 	ActionFinishRemoval       = "FinishRemoval"
 )
 

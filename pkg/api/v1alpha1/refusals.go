@@ -18,6 +18,7 @@ const (
 	RefusalHeld            = refusal.Held
 	RefusalLVM             = refusal.LVM
 	RefusalOwned           = refusal.Owned
+	RefusalOtherNode       = refusal.OtherNode
 	RefusalRAID            = refusal.RAID
 	RefusalMultipath       = refusal.Multipath
 	RefusalTwoPaths        = refusal.TwoPaths

@@ -163,6 +163,9 @@ type NodeVolumeGroup struct {
 	// Partial is true when a disk of the group is missing.
 	// +optional
 	Partial bool `json:"partial,omitempty"`
+	// BelongsTo names the node that the group belongs to by its LVM system ID, when that is another one: "node n2". Nothing on it is used here.
+	// +optional
+	BelongsTo string `json:"belongsTo,omitempty"`
 	// Thin pools of ours in the group, the first 8.
 	// +optional
 	// +listType=atomic

@@ -21,6 +21,63 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// VolumeGroupAccess says whose node a group is.
+type VolumeGroupAccess int32
+
+const (
+	// The agent does not say: it is of a version before system IDs.
+	VolumeGroupAccess_VOLUME_GROUP_ACCESS_UNSPECIFIED VolumeGroupAccess = 0
+	// The group names no node. Any node may use it.
+	VolumeGroupAccess_VOLUME_GROUP_ACCESS_NONE VolumeGroupAccess = 1
+	// The group names this node.
+	VolumeGroupAccess_VOLUME_GROUP_ACCESS_OWN VolumeGroupAccess = 2
+	// The group names another node: it is shown, and every call on it is refused but ImportVolumeGroup.
+	VolumeGroupAccess_VOLUME_GROUP_ACCESS_OTHER VolumeGroupAccess = 3
+)
+
+// Enum value maps for VolumeGroupAccess.
+var (
+	VolumeGroupAccess_name = map[int32]string{
+		0: "VOLUME_GROUP_ACCESS_UNSPECIFIED",
+		1: "VOLUME_GROUP_ACCESS_NONE",
+		2: "VOLUME_GROUP_ACCESS_OWN",
+		3: "VOLUME_GROUP_ACCESS_OTHER",
+	}
+	VolumeGroupAccess_value = map[string]int32{
+		"VOLUME_GROUP_ACCESS_UNSPECIFIED": 0,
+		"VOLUME_GROUP_ACCESS_NONE":        1,
+		"VOLUME_GROUP_ACCESS_OWN":         2,
+		"VOLUME_GROUP_ACCESS_OTHER":       3,
+	}
+)
+
+func (x VolumeGroupAccess) Enum() *VolumeGroupAccess {
+	p := new(VolumeGroupAccess)
+	*p = x
+	return p
+}
+
+func (x VolumeGroupAccess) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (VolumeGroupAccess) Descriptor() protoreflect.EnumDescriptor {
+	return file_agent_v1_volumegroup_proto_enumTypes[0].Descriptor()
+}
+
+func (VolumeGroupAccess) Type() protoreflect.EnumType {
+	return &file_agent_v1_volumegroup_proto_enumTypes[0]
+}
+
+func (x VolumeGroupAccess) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use VolumeGroupAccess.Descriptor instead.
+func (VolumeGroupAccess) EnumDescriptor() ([]byte, []int) {
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{0}
+}
+
 type ListVolumeGroupsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -663,6 +720,231 @@ func (x *RemoveVolumeGroupResponse) GetNotes() []string {
 	return nil
 }
 
+type StampVolumeGroupRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Name of the group.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// REQUIRED. UID of the Cluster that owns it.
+	OwnerUid string `protobuf:"bytes,2,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
+	// REQUIRED. LVM's own UUID of the group.
+	Uuid          string `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StampVolumeGroupRequest) Reset() {
+	*x = StampVolumeGroupRequest{}
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StampVolumeGroupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StampVolumeGroupRequest) ProtoMessage() {}
+
+func (x *StampVolumeGroupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StampVolumeGroupRequest.ProtoReflect.Descriptor instead.
+func (*StampVolumeGroupRequest) Descriptor() ([]byte, []int) {
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *StampVolumeGroupRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *StampVolumeGroupRequest) GetOwnerUid() string {
+	if x != nil {
+		return x.OwnerUid
+	}
+	return ""
+}
+
+func (x *StampVolumeGroupRequest) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+type StampVolumeGroupResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The group as it is now.
+	Group         *VolumeGroup `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StampVolumeGroupResponse) Reset() {
+	*x = StampVolumeGroupResponse{}
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StampVolumeGroupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StampVolumeGroupResponse) ProtoMessage() {}
+
+func (x *StampVolumeGroupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StampVolumeGroupResponse.ProtoReflect.Descriptor instead.
+func (*StampVolumeGroupResponse) Descriptor() ([]byte, []int) {
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *StampVolumeGroupResponse) GetGroup() *VolumeGroup {
+	if x != nil {
+		return x.Group
+	}
+	return nil
+}
+
+type ImportVolumeGroupRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Name of the group.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// REQUIRED. UID of the Cluster that owns it.
+	OwnerUid string `protobuf:"bytes,2,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
+	// REQUIRED. LVM's own UUID of the group.
+	Uuid string `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	// REQUIRED. The system ID that the group carries.
+	FromSystemId  string `protobuf:"bytes,4,opt,name=from_system_id,json=fromSystemId,proto3" json:"from_system_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportVolumeGroupRequest) Reset() {
+	*x = ImportVolumeGroupRequest{}
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportVolumeGroupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportVolumeGroupRequest) ProtoMessage() {}
+
+func (x *ImportVolumeGroupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportVolumeGroupRequest.ProtoReflect.Descriptor instead.
+func (*ImportVolumeGroupRequest) Descriptor() ([]byte, []int) {
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ImportVolumeGroupRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ImportVolumeGroupRequest) GetOwnerUid() string {
+	if x != nil {
+		return x.OwnerUid
+	}
+	return ""
+}
+
+func (x *ImportVolumeGroupRequest) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+func (x *ImportVolumeGroupRequest) GetFromSystemId() string {
+	if x != nil {
+		return x.FromSystemId
+	}
+	return ""
+}
+
+type ImportVolumeGroupResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The group as it is now.
+	Group         *VolumeGroup `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportVolumeGroupResponse) Reset() {
+	*x = ImportVolumeGroupResponse{}
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportVolumeGroupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportVolumeGroupResponse) ProtoMessage() {}
+
+func (x *ImportVolumeGroupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportVolumeGroupResponse.ProtoReflect.Descriptor instead.
+func (*ImportVolumeGroupResponse) Descriptor() ([]byte, []int) {
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ImportVolumeGroupResponse) GetGroup() *VolumeGroup {
+	if x != nil {
+		return x.Group
+	}
+	return nil
+}
+
 // VolumeGroup is one LVM volume group that carries our tag.
 type VolumeGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -687,13 +969,16 @@ type VolumeGroup struct {
 	// Names of the logical volumes and thin pools that have extents on a missing physical volume, ordered. All others work. The group takes
 	// no new volume meanwhile, and none of it grows.
 	PartialVolumes []string `protobuf:"bytes,11,rep,name=partial_volumes,json=partialVolumes,proto3" json:"partial_volumes,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Whose node it is, and the LVM system ID that says so; empty when it carries none.
+	Access        VolumeGroupAccess `protobuf:"varint,12,opt,name=access,proto3,enum=quarry.agent.v1.VolumeGroupAccess" json:"access,omitempty"`
+	SystemId      string            `protobuf:"bytes,13,opt,name=system_id,json=systemId,proto3" json:"system_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *VolumeGroup) Reset() {
 	*x = VolumeGroup{}
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[12]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -705,7 +990,7 @@ func (x *VolumeGroup) String() string {
 func (*VolumeGroup) ProtoMessage() {}
 
 func (x *VolumeGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[12]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -718,7 +1003,7 @@ func (x *VolumeGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeGroup.ProtoReflect.Descriptor instead.
 func (*VolumeGroup) Descriptor() ([]byte, []int) {
-	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{12}
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *VolumeGroup) GetName() string {
@@ -798,6 +1083,20 @@ func (x *VolumeGroup) GetPartialVolumes() []string {
 	return nil
 }
 
+func (x *VolumeGroup) GetAccess() VolumeGroupAccess {
+	if x != nil {
+		return x.Access
+	}
+	return VolumeGroupAccess_VOLUME_GROUP_ACCESS_UNSPECIFIED
+}
+
+func (x *VolumeGroup) GetSystemId() string {
+	if x != nil {
+		return x.SystemId
+	}
+	return ""
+}
+
 // UnknownVolumeGroup is a group that LVM could not report. Name, UUID and owner are from the metadata on its devices; all are empty when
 // that cannot be read: it may be any group then. As detail of a status it says that the call was refused for such a group.
 type UnknownVolumeGroup struct {
@@ -815,7 +1114,7 @@ type UnknownVolumeGroup struct {
 
 func (x *UnknownVolumeGroup) Reset() {
 	*x = UnknownVolumeGroup{}
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[13]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -827,7 +1126,7 @@ func (x *UnknownVolumeGroup) String() string {
 func (*UnknownVolumeGroup) ProtoMessage() {}
 
 func (x *UnknownVolumeGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[13]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -840,7 +1139,7 @@ func (x *UnknownVolumeGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnknownVolumeGroup.ProtoReflect.Descriptor instead.
 func (*UnknownVolumeGroup) Descriptor() ([]byte, []int) {
-	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{13}
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UnknownVolumeGroup) GetName() string {
@@ -894,7 +1193,7 @@ type PhysicalVolume struct {
 
 func (x *PhysicalVolume) Reset() {
 	*x = PhysicalVolume{}
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[14]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -906,7 +1205,7 @@ func (x *PhysicalVolume) String() string {
 func (*PhysicalVolume) ProtoMessage() {}
 
 func (x *PhysicalVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[14]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -919,7 +1218,7 @@ func (x *PhysicalVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhysicalVolume.ProtoReflect.Descriptor instead.
 func (*PhysicalVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{14}
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PhysicalVolume) GetPath() string {
@@ -989,7 +1288,20 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x129\n" +
 	"\adevices\x18\x03 \x03(\v2\x1f.quarry.agent.v1.DeviceIdentityR\adevices\"1\n" +
 	"\x19RemoveVolumeGroupResponse\x12\x14\n" +
-	"\x05notes\x18\x01 \x03(\tR\x05notes\"\xa5\x03\n" +
+	"\x05notes\x18\x01 \x03(\tR\x05notes\"^\n" +
+	"\x17StampVolumeGroupRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
+	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12\x12\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\"N\n" +
+	"\x18StampVolumeGroupResponse\x122\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\x85\x01\n" +
+	"\x18ImportVolumeGroupRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
+	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12\x12\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x12$\n" +
+	"\x0efrom_system_id\x18\x04 \x01(\tR\ffromSystemId\"O\n" +
+	"\x19ImportVolumeGroupResponse\x122\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\xfe\x03\n" +
 	"\vVolumeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +
@@ -1005,7 +1317,9 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\n" +
 	"thin_pools\x18\n" +
 	" \x03(\v2\x19.quarry.agent.v1.ThinPoolR\tthinPools\x12'\n" +
-	"\x0fpartial_volumes\x18\v \x03(\tR\x0epartialVolumes\"\x8b\x01\n" +
+	"\x0fpartial_volumes\x18\v \x03(\tR\x0epartialVolumes\x12:\n" +
+	"\x06access\x18\f \x01(\x0e2\".quarry.agent.v1.VolumeGroupAccessR\x06access\x12\x1b\n" +
+	"\tsystem_id\x18\r \x01(\tR\bsystemId\"\x8b\x01\n" +
 	"\x12UnknownVolumeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +
@@ -1018,14 +1332,21 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\n" +
 	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12\x1d\n" +
 	"\n" +
-	"free_bytes\x18\x04 \x01(\x03R\tfreeBytes2\xa1\x05\n" +
+	"free_bytes\x18\x04 \x01(\x03R\tfreeBytes*\x92\x01\n" +
+	"\x11VolumeGroupAccess\x12#\n" +
+	"\x1fVOLUME_GROUP_ACCESS_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18VOLUME_GROUP_ACCESS_NONE\x10\x01\x12\x1b\n" +
+	"\x17VOLUME_GROUP_ACCESS_OWN\x10\x02\x12\x1d\n" +
+	"\x19VOLUME_GROUP_ACCESS_OTHER\x10\x032\xf6\x06\n" +
 	"\x12VolumeGroupService\x12g\n" +
 	"\x10ListVolumeGroups\x12(.quarry.agent.v1.ListVolumeGroupsRequest\x1a).quarry.agent.v1.ListVolumeGroupsResponse\x12l\n" +
 	"\x11WatchVolumeGroups\x12).quarry.agent.v1.WatchVolumeGroupsRequest\x1a*.quarry.agent.v1.WatchVolumeGroupsResponse0\x01\x12j\n" +
 	"\x11EnsureVolumeGroup\x12).quarry.agent.v1.EnsureVolumeGroupRequest\x1a*.quarry.agent.v1.EnsureVolumeGroupResponse\x12j\n" +
 	"\x11ReduceVolumeGroup\x12).quarry.agent.v1.ReduceVolumeGroupRequest\x1a*.quarry.agent.v1.ReduceVolumeGroupResponse\x12p\n" +
 	"\x13ForgetMissingDevice\x12+.quarry.agent.v1.ForgetMissingDeviceRequest\x1a,.quarry.agent.v1.ForgetMissingDeviceResponse\x12j\n" +
-	"\x11RemoveVolumeGroup\x12).quarry.agent.v1.RemoveVolumeGroupRequest\x1a*.quarry.agent.v1.RemoveVolumeGroupResponseB.Z,quarry.storage/quarry/proto/agent/v1;agentv1b\x06proto3"
+	"\x11RemoveVolumeGroup\x12).quarry.agent.v1.RemoveVolumeGroupRequest\x1a*.quarry.agent.v1.RemoveVolumeGroupResponse\x12g\n" +
+	"\x10StampVolumeGroup\x12(.quarry.agent.v1.StampVolumeGroupRequest\x1a).quarry.agent.v1.StampVolumeGroupResponse\x12j\n" +
+	"\x11ImportVolumeGroup\x12).quarry.agent.v1.ImportVolumeGroupRequest\x1a*.quarry.agent.v1.ImportVolumeGroupResponseB.Z,quarry.storage/quarry/proto/agent/v1;agentv1b\x06proto3"
 
 var (
 	file_agent_v1_volumegroup_proto_rawDescOnce sync.Once
@@ -1039,55 +1360,68 @@ func file_agent_v1_volumegroup_proto_rawDescGZIP() []byte {
 	return file_agent_v1_volumegroup_proto_rawDescData
 }
 
-var file_agent_v1_volumegroup_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_agent_v1_volumegroup_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_agent_v1_volumegroup_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_agent_v1_volumegroup_proto_goTypes = []any{
-	(*ListVolumeGroupsRequest)(nil),     // 0: quarry.agent.v1.ListVolumeGroupsRequest
-	(*ListVolumeGroupsResponse)(nil),    // 1: quarry.agent.v1.ListVolumeGroupsResponse
-	(*WatchVolumeGroupsRequest)(nil),    // 2: quarry.agent.v1.WatchVolumeGroupsRequest
-	(*WatchVolumeGroupsResponse)(nil),   // 3: quarry.agent.v1.WatchVolumeGroupsResponse
-	(*EnsureVolumeGroupRequest)(nil),    // 4: quarry.agent.v1.EnsureVolumeGroupRequest
-	(*EnsureVolumeGroupResponse)(nil),   // 5: quarry.agent.v1.EnsureVolumeGroupResponse
-	(*ReduceVolumeGroupRequest)(nil),    // 6: quarry.agent.v1.ReduceVolumeGroupRequest
-	(*ReduceVolumeGroupResponse)(nil),   // 7: quarry.agent.v1.ReduceVolumeGroupResponse
-	(*ForgetMissingDeviceRequest)(nil),  // 8: quarry.agent.v1.ForgetMissingDeviceRequest
-	(*ForgetMissingDeviceResponse)(nil), // 9: quarry.agent.v1.ForgetMissingDeviceResponse
-	(*RemoveVolumeGroupRequest)(nil),    // 10: quarry.agent.v1.RemoveVolumeGroupRequest
-	(*RemoveVolumeGroupResponse)(nil),   // 11: quarry.agent.v1.RemoveVolumeGroupResponse
-	(*VolumeGroup)(nil),                 // 12: quarry.agent.v1.VolumeGroup
-	(*UnknownVolumeGroup)(nil),          // 13: quarry.agent.v1.UnknownVolumeGroup
-	(*PhysicalVolume)(nil),              // 14: quarry.agent.v1.PhysicalVolume
-	(*DeviceIdentity)(nil),              // 15: quarry.agent.v1.DeviceIdentity
-	(*ThinPool)(nil),                    // 16: quarry.agent.v1.ThinPool
+	(VolumeGroupAccess)(0),              // 0: quarry.agent.v1.VolumeGroupAccess
+	(*ListVolumeGroupsRequest)(nil),     // 1: quarry.agent.v1.ListVolumeGroupsRequest
+	(*ListVolumeGroupsResponse)(nil),    // 2: quarry.agent.v1.ListVolumeGroupsResponse
+	(*WatchVolumeGroupsRequest)(nil),    // 3: quarry.agent.v1.WatchVolumeGroupsRequest
+	(*WatchVolumeGroupsResponse)(nil),   // 4: quarry.agent.v1.WatchVolumeGroupsResponse
+	(*EnsureVolumeGroupRequest)(nil),    // 5: quarry.agent.v1.EnsureVolumeGroupRequest
+	(*EnsureVolumeGroupResponse)(nil),   // 6: quarry.agent.v1.EnsureVolumeGroupResponse
+	(*ReduceVolumeGroupRequest)(nil),    // 7: quarry.agent.v1.ReduceVolumeGroupRequest
+	(*ReduceVolumeGroupResponse)(nil),   // 8: quarry.agent.v1.ReduceVolumeGroupResponse
+	(*ForgetMissingDeviceRequest)(nil),  // 9: quarry.agent.v1.ForgetMissingDeviceRequest
+	(*ForgetMissingDeviceResponse)(nil), // 10: quarry.agent.v1.ForgetMissingDeviceResponse
+	(*RemoveVolumeGroupRequest)(nil),    // 11: quarry.agent.v1.RemoveVolumeGroupRequest
+	(*RemoveVolumeGroupResponse)(nil),   // 12: quarry.agent.v1.RemoveVolumeGroupResponse
+	(*StampVolumeGroupRequest)(nil),     // 13: quarry.agent.v1.StampVolumeGroupRequest
+	(*StampVolumeGroupResponse)(nil),    // 14: quarry.agent.v1.StampVolumeGroupResponse
+	(*ImportVolumeGroupRequest)(nil),    // 15: quarry.agent.v1.ImportVolumeGroupRequest
+	(*ImportVolumeGroupResponse)(nil),   // 16: quarry.agent.v1.ImportVolumeGroupResponse
+	(*VolumeGroup)(nil),                 // 17: quarry.agent.v1.VolumeGroup
+	(*UnknownVolumeGroup)(nil),          // 18: quarry.agent.v1.UnknownVolumeGroup
+	(*PhysicalVolume)(nil),              // 19: quarry.agent.v1.PhysicalVolume
+	(*DeviceIdentity)(nil),              // 20: quarry.agent.v1.DeviceIdentity
+	(*ThinPool)(nil),                    // 21: quarry.agent.v1.ThinPool
 }
 var file_agent_v1_volumegroup_proto_depIdxs = []int32{
-	12, // 0: quarry.agent.v1.ListVolumeGroupsResponse.groups:type_name -> quarry.agent.v1.VolumeGroup
-	12, // 1: quarry.agent.v1.WatchVolumeGroupsResponse.groups:type_name -> quarry.agent.v1.VolumeGroup
-	13, // 2: quarry.agent.v1.WatchVolumeGroupsResponse.unknown:type_name -> quarry.agent.v1.UnknownVolumeGroup
-	15, // 3: quarry.agent.v1.EnsureVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
-	12, // 4: quarry.agent.v1.EnsureVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
-	15, // 5: quarry.agent.v1.ReduceVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
-	12, // 6: quarry.agent.v1.ReduceVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
-	12, // 7: quarry.agent.v1.ForgetMissingDeviceResponse.group:type_name -> quarry.agent.v1.VolumeGroup
-	15, // 8: quarry.agent.v1.RemoveVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
-	14, // 9: quarry.agent.v1.VolumeGroup.physical_volumes:type_name -> quarry.agent.v1.PhysicalVolume
-	16, // 10: quarry.agent.v1.VolumeGroup.thin_pools:type_name -> quarry.agent.v1.ThinPool
-	0,  // 11: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:input_type -> quarry.agent.v1.ListVolumeGroupsRequest
-	2,  // 12: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:input_type -> quarry.agent.v1.WatchVolumeGroupsRequest
-	4,  // 13: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:input_type -> quarry.agent.v1.EnsureVolumeGroupRequest
-	6,  // 14: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:input_type -> quarry.agent.v1.ReduceVolumeGroupRequest
-	8,  // 15: quarry.agent.v1.VolumeGroupService.ForgetMissingDevice:input_type -> quarry.agent.v1.ForgetMissingDeviceRequest
-	10, // 16: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:input_type -> quarry.agent.v1.RemoveVolumeGroupRequest
-	1,  // 17: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:output_type -> quarry.agent.v1.ListVolumeGroupsResponse
-	3,  // 18: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:output_type -> quarry.agent.v1.WatchVolumeGroupsResponse
-	5,  // 19: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:output_type -> quarry.agent.v1.EnsureVolumeGroupResponse
-	7,  // 20: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:output_type -> quarry.agent.v1.ReduceVolumeGroupResponse
-	9,  // 21: quarry.agent.v1.VolumeGroupService.ForgetMissingDevice:output_type -> quarry.agent.v1.ForgetMissingDeviceResponse
-	11, // 22: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:output_type -> quarry.agent.v1.RemoveVolumeGroupResponse
-	17, // [17:23] is the sub-list for method output_type
-	11, // [11:17] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	17, // 0: quarry.agent.v1.ListVolumeGroupsResponse.groups:type_name -> quarry.agent.v1.VolumeGroup
+	17, // 1: quarry.agent.v1.WatchVolumeGroupsResponse.groups:type_name -> quarry.agent.v1.VolumeGroup
+	18, // 2: quarry.agent.v1.WatchVolumeGroupsResponse.unknown:type_name -> quarry.agent.v1.UnknownVolumeGroup
+	20, // 3: quarry.agent.v1.EnsureVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
+	17, // 4: quarry.agent.v1.EnsureVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
+	20, // 5: quarry.agent.v1.ReduceVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
+	17, // 6: quarry.agent.v1.ReduceVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
+	17, // 7: quarry.agent.v1.ForgetMissingDeviceResponse.group:type_name -> quarry.agent.v1.VolumeGroup
+	20, // 8: quarry.agent.v1.RemoveVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
+	17, // 9: quarry.agent.v1.StampVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
+	17, // 10: quarry.agent.v1.ImportVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
+	19, // 11: quarry.agent.v1.VolumeGroup.physical_volumes:type_name -> quarry.agent.v1.PhysicalVolume
+	21, // 12: quarry.agent.v1.VolumeGroup.thin_pools:type_name -> quarry.agent.v1.ThinPool
+	0,  // 13: quarry.agent.v1.VolumeGroup.access:type_name -> quarry.agent.v1.VolumeGroupAccess
+	1,  // 14: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:input_type -> quarry.agent.v1.ListVolumeGroupsRequest
+	3,  // 15: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:input_type -> quarry.agent.v1.WatchVolumeGroupsRequest
+	5,  // 16: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:input_type -> quarry.agent.v1.EnsureVolumeGroupRequest
+	7,  // 17: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:input_type -> quarry.agent.v1.ReduceVolumeGroupRequest
+	9,  // 18: quarry.agent.v1.VolumeGroupService.ForgetMissingDevice:input_type -> quarry.agent.v1.ForgetMissingDeviceRequest
+	11, // 19: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:input_type -> quarry.agent.v1.RemoveVolumeGroupRequest
+	13, // 20: quarry.agent.v1.VolumeGroupService.StampVolumeGroup:input_type -> quarry.agent.v1.StampVolumeGroupRequest
+	15, // 21: quarry.agent.v1.VolumeGroupService.ImportVolumeGroup:input_type -> quarry.agent.v1.ImportVolumeGroupRequest
+	2,  // 22: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:output_type -> quarry.agent.v1.ListVolumeGroupsResponse
+	4,  // 23: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:output_type -> quarry.agent.v1.WatchVolumeGroupsResponse
+	6,  // 24: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:output_type -> quarry.agent.v1.EnsureVolumeGroupResponse
+	8,  // 25: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:output_type -> quarry.agent.v1.ReduceVolumeGroupResponse
+	10, // 26: quarry.agent.v1.VolumeGroupService.ForgetMissingDevice:output_type -> quarry.agent.v1.ForgetMissingDeviceResponse
+	12, // 27: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:output_type -> quarry.agent.v1.RemoveVolumeGroupResponse
+	14, // 28: quarry.agent.v1.VolumeGroupService.StampVolumeGroup:output_type -> quarry.agent.v1.StampVolumeGroupResponse
+	16, // 29: quarry.agent.v1.VolumeGroupService.ImportVolumeGroup:output_type -> quarry.agent.v1.ImportVolumeGroupResponse
+	22, // [22:30] is the sub-list for method output_type
+	14, // [14:22] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_agent_v1_volumegroup_proto_init() }
@@ -1102,13 +1436,14 @@ func file_agent_v1_volumegroup_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_v1_volumegroup_proto_rawDesc), len(file_agent_v1_volumegroup_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   15,
+			NumEnums:      1,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_agent_v1_volumegroup_proto_goTypes,
 		DependencyIndexes: file_agent_v1_volumegroup_proto_depIdxs,
+		EnumInfos:         file_agent_v1_volumegroup_proto_enumTypes,
 		MessageInfos:      file_agent_v1_volumegroup_proto_msgTypes,
 	}.Build()
 	File_agent_v1_volumegroup_proto = out.File

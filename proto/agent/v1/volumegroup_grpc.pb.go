@@ -25,6 +25,8 @@ const (
 	VolumeGroupService_ReduceVolumeGroup_FullMethodName   = "/quarry.agent.v1.VolumeGroupService/ReduceVolumeGroup"
 	VolumeGroupService_ForgetMissingDevice_FullMethodName = "/quarry.agent.v1.VolumeGroupService/ForgetMissingDevice"
 	VolumeGroupService_RemoveVolumeGroup_FullMethodName   = "/quarry.agent.v1.VolumeGroupService/RemoveVolumeGroup"
+	VolumeGroupService_StampVolumeGroup_FullMethodName    = "/quarry.agent.v1.VolumeGroupService/StampVolumeGroup"
+	VolumeGroupService_ImportVolumeGroup_FullMethodName   = "/quarry.agent.v1.VolumeGroupService/ImportVolumeGroup"
 )
 
 // VolumeGroupServiceClient is the client API for VolumeGroupService service.
@@ -105,6 +107,32 @@ type VolumeGroupServiceClient interface {
 	// | ABORTED             | another call works on this group: retry                                    |
 	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff            |
 	RemoveVolumeGroup(ctx context.Context, in *RemoveVolumeGroupRequest, opts ...grpc.CallOption) (*RemoveVolumeGroupResponse, error)
+	// StampVolumeGroup writes the LVM system ID of this node into a group that carries none. From then on no other node changes it.
+	//
+	// Effect: the group names this node. What is in it stays as it is, active volumes included. Idempotent. Who may call: the controller.
+	//
+	// | code                | caller's action                                                                   |
+	// |---------------------|-----------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                               |
+	// | NOT_FOUND           | no group has that UUID: observe again                                             |
+	// | FAILED_PRECONDITION | the group lacks a device, or carries another system ID: observe and decide again  |
+	// | PERMISSION_DENIED   | the group has another name or owner                                               |
+	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff                   |
+	StampVolumeGroup(ctx context.Context, in *StampVolumeGroupRequest, opts ...grpc.CallOption) (*StampVolumeGroupResponse, error)
+	// ImportVolumeGroup makes a group of another node, whose disks were moved here, this node's. The caller is sure that the other node does
+	// not use it any more.
+	//
+	// Effect: the group names this node, its volumes can be used here. Idempotent. Who may call: the controller, after a person's approval.
+	//
+	// | code                | caller's action                                                                   |
+	// |---------------------|-----------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                               |
+	// | NOT_FOUND           | no group has that UUID: observe again                                             |
+	// | ALREADY_EXISTS      | this node has another group of the name: rename one of them                       |
+	// | FAILED_PRECONDITION | the group lacks a device, or carries another system ID: observe and decide again  |
+	// | PERMISSION_DENIED   | the group has another name or owner                                               |
+	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff                   |
+	ImportVolumeGroup(ctx context.Context, in *ImportVolumeGroupRequest, opts ...grpc.CallOption) (*ImportVolumeGroupResponse, error)
 }
 
 type volumeGroupServiceClient struct {
@@ -178,6 +206,26 @@ func (c *volumeGroupServiceClient) RemoveVolumeGroup(ctx context.Context, in *Re
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RemoveVolumeGroupResponse)
 	err := c.cc.Invoke(ctx, VolumeGroupService_RemoveVolumeGroup_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *volumeGroupServiceClient) StampVolumeGroup(ctx context.Context, in *StampVolumeGroupRequest, opts ...grpc.CallOption) (*StampVolumeGroupResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StampVolumeGroupResponse)
+	err := c.cc.Invoke(ctx, VolumeGroupService_StampVolumeGroup_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *volumeGroupServiceClient) ImportVolumeGroup(ctx context.Context, in *ImportVolumeGroupRequest, opts ...grpc.CallOption) (*ImportVolumeGroupResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ImportVolumeGroupResponse)
+	err := c.cc.Invoke(ctx, VolumeGroupService_ImportVolumeGroup_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -262,6 +310,32 @@ type VolumeGroupServiceServer interface {
 	// | ABORTED             | another call works on this group: retry                                    |
 	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff            |
 	RemoveVolumeGroup(context.Context, *RemoveVolumeGroupRequest) (*RemoveVolumeGroupResponse, error)
+	// StampVolumeGroup writes the LVM system ID of this node into a group that carries none. From then on no other node changes it.
+	//
+	// Effect: the group names this node. What is in it stays as it is, active volumes included. Idempotent. Who may call: the controller.
+	//
+	// | code                | caller's action                                                                   |
+	// |---------------------|-----------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                               |
+	// | NOT_FOUND           | no group has that UUID: observe again                                             |
+	// | FAILED_PRECONDITION | the group lacks a device, or carries another system ID: observe and decide again  |
+	// | PERMISSION_DENIED   | the group has another name or owner                                               |
+	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff                   |
+	StampVolumeGroup(context.Context, *StampVolumeGroupRequest) (*StampVolumeGroupResponse, error)
+	// ImportVolumeGroup makes a group of another node, whose disks were moved here, this node's. The caller is sure that the other node does
+	// not use it any more.
+	//
+	// Effect: the group names this node, its volumes can be used here. Idempotent. Who may call: the controller, after a person's approval.
+	//
+	// | code                | caller's action                                                                   |
+	// |---------------------|-----------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                               |
+	// | NOT_FOUND           | no group has that UUID: observe again                                             |
+	// | ALREADY_EXISTS      | this node has another group of the name: rename one of them                       |
+	// | FAILED_PRECONDITION | the group lacks a device, or carries another system ID: observe and decide again  |
+	// | PERMISSION_DENIED   | the group has another name or owner                                               |
+	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff                   |
+	ImportVolumeGroup(context.Context, *ImportVolumeGroupRequest) (*ImportVolumeGroupResponse, error)
 	mustEmbedUnimplementedVolumeGroupServiceServer()
 }
 
@@ -289,6 +363,12 @@ func (UnimplementedVolumeGroupServiceServer) ForgetMissingDevice(context.Context
 }
 func (UnimplementedVolumeGroupServiceServer) RemoveVolumeGroup(context.Context, *RemoveVolumeGroupRequest) (*RemoveVolumeGroupResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemoveVolumeGroup not implemented")
+}
+func (UnimplementedVolumeGroupServiceServer) StampVolumeGroup(context.Context, *StampVolumeGroupRequest) (*StampVolumeGroupResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method StampVolumeGroup not implemented")
+}
+func (UnimplementedVolumeGroupServiceServer) ImportVolumeGroup(context.Context, *ImportVolumeGroupRequest) (*ImportVolumeGroupResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ImportVolumeGroup not implemented")
 }
 func (UnimplementedVolumeGroupServiceServer) mustEmbedUnimplementedVolumeGroupServiceServer() {}
 func (UnimplementedVolumeGroupServiceServer) testEmbeddedByValue()                            {}
@@ -412,6 +492,42 @@ func _VolumeGroupService_RemoveVolumeGroup_Handler(srv interface{}, ctx context.
 	return interceptor(ctx, in, info, handler)
 }
 
+func _VolumeGroupService_StampVolumeGroup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StampVolumeGroupRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(VolumeGroupServiceServer).StampVolumeGroup(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: VolumeGroupService_StampVolumeGroup_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(VolumeGroupServiceServer).StampVolumeGroup(ctx, req.(*StampVolumeGroupRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _VolumeGroupService_ImportVolumeGroup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ImportVolumeGroupRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(VolumeGroupServiceServer).ImportVolumeGroup(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: VolumeGroupService_ImportVolumeGroup_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(VolumeGroupServiceServer).ImportVolumeGroup(ctx, req.(*ImportVolumeGroupRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // VolumeGroupService_ServiceDesc is the grpc.ServiceDesc for VolumeGroupService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -438,6 +554,14 @@ var VolumeGroupService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RemoveVolumeGroup",
 			Handler:    _VolumeGroupService_RemoveVolumeGroup_Handler,
+		},
+		{
+			MethodName: "StampVolumeGroup",
+			Handler:    _VolumeGroupService_StampVolumeGroup_Handler,
+		},
+		{
+			MethodName: "ImportVolumeGroup",
+			Handler:    _VolumeGroupService_ImportVolumeGroup_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

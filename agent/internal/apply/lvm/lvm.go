@@ -10,6 +10,7 @@ import (
 	"quarry.storage/quarry/agent/internal/apply"
 	hostlvm "quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/claim"
 	"quarry.storage/quarry/agent/internal/plan/volume"
 	"quarry.storage/quarry/pkg/pvuuid"
 )
@@ -63,6 +64,10 @@ func (a Adapter) onGroup(ctx context.Context, step plan.Step) error {
 		return a.Tool.RestorePV(ctx, s.Group, s.GroupDevices, s.Device)
 	case plan.RemoveVG:
 		return a.Tool.RemoveVG(ctx, s.Name, s.GroupDevices)
+	case claim.StampVG:
+		return a.Tool.StampVG(ctx, s.Name, s.GroupDevices)
+	case claim.ImportVG:
+		return a.Tool.ImportVG(ctx, s.Name, s.From, s.GroupDevices)
 	}
 	return apply.ErrUnknown
 }
@@ -123,6 +128,7 @@ var (
 		{hostlvm.ErrExists, plan.ErrRefused},
 		{hostlvm.ErrNotFound, plan.ErrRefused},
 		{hostlvm.ErrPartial, plan.ErrRefused},
+		{hostlvm.ErrForeign, plan.ErrRefused},
 	}
 	// volumeErrors tell apart what callers of the calls on volumes tell apart; the rest is as for groups.
 	volumeErrors = append(meanings{

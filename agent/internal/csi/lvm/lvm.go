@@ -73,6 +73,7 @@ func (s *Source) Profile() csi.Profile {
 	return csi.Profile{Name: quarry.DriverLVM, Local: true, MaxVolumes: maxVolumes, Codes: csirpc.Table{
 		{Err: plan.ErrBusy, Code: codes.Aborted},
 		{Err: plan.ErrUnsure, Code: codes.Unavailable},
+		{Err: plan.ErrOtherNode, Code: codes.FailedPrecondition},
 		{Err: volumeid.ErrNotOurs, Code: codes.NotFound},
 		{Err: plan.ErrNotFound, Code: codes.NotFound},
 		{Err: plan.ErrNotOurs, Code: codes.NotFound},

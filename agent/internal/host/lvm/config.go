@@ -11,7 +11,8 @@ import (
 // DefaultLockDir is the locking directory that LVM is built with everywhere.
 const DefaultLockDir = "/run/lock/lvm"
 
-// configuration is the whole lvm.conf; %[1]s is our directory, %[2]s the host's locking directory.
+// configuration is the whole lvm.conf; %[1]s is our directory, %[2]s the host's locking directory, %[3]s where the system ID comes from and
+// %[4]s the ID.
 //
 // No AIO: tearing its context down dominates short commands. No devices file, hints, udev lists: the devices come with
 // every command. No udev synchronisation, event activation, monitoring, polling daemon or D-Bus: none of them can be
@@ -39,6 +40,10 @@ global {
 	event_activation=0
 	notify_dbus=0
 	locking_dir="%[2]s"
+	system_id_source="%[3]s"
+}
+local {
+	system_id="%[4]s"
 }
 activation {
 	udev_sync=0
@@ -59,18 +64,22 @@ report {
 }
 `
 
-// writeConfig writes lvm.conf, unless it is there with the same content already.
-func writeConfig(dir, lockDir string) error {
-	for _, s := range []string{dir, lockDir} {
+// writeConfig writes lvm.conf, unless it is there with the same content already. Without a system ID the host has none.
+func writeConfig(dir, lockDir, systemID string) error {
+	for _, s := range []string{dir, lockDir, systemID} {
 		if strings.ContainsAny(s, "\"\\\n") {
-			return fmt.Errorf("%w: directory %q", ErrInvalid, s)
+			return fmt.Errorf("%w: %q in the configuration", ErrInvalid, s)
 		}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	file := filepath.Join(dir, "lvm.conf")
-	want := fmt.Appendf(nil, configuration, dir, lockDir)
+	source := "none"
+	if systemID != "" {
+		source = "lvmlocal"
+	}
+	want := fmt.Appendf(nil, configuration, dir, lockDir, source, systemID)
 	if have, err := os.ReadFile(file); err == nil && bytes.Equal(have, want) {
 		return nil
 	}

@@ -21,6 +21,10 @@ var (
 	ErrSignature = errors.New("device carries a signature")
 	// ErrNoSpace means that the group has not enough room.
 	ErrNoSpace = errors.New("no space")
+	// ErrForeign means that the group carries the system ID of another host.
+	ErrForeign = errors.New("group of another host")
+	// ErrSystemID means that LVM does not know this host by its system ID. No other command is run.
+	ErrSystemID = errors.New("wrong system ID")
 	// ErrPartial means that the group lacks a physical volume.
 	ErrPartial = errors.New("physical volume missing")
 )
@@ -30,6 +34,8 @@ var phrases = []struct {
 	text string
 	kind error
 }{
+	{"Cannot access VG", ErrForeign},
+	{"system ID is already", ErrExists},
 	{"existing signature", ErrSignature},
 	{"signature detected on", ErrSignature},
 	{"already exists", ErrExists},

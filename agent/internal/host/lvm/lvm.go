@@ -30,6 +30,9 @@ type Config struct {
 	LockDir string
 	// Dev is where the nodes of devices are; empty means /dev, which is where LVM itself looks.
 	Dev string
+	// SystemID is what LVM is to know this host by: groups are made with it, and one that carries another is never changed. Empty means that
+	// the host has none.
+	SystemID string
 	// WithoutDeviceMapper tells LVM that the kernel has no device-mapper: groups can be handled, nothing can be activated.
 	WithoutDeviceMapper bool
 }
@@ -41,6 +44,7 @@ type LVM struct {
 	env    []string
 	common []string
 	dev    string
+	host   *hostID
 }
 
 // New writes the private configuration and returns the means to use it.
@@ -57,7 +61,7 @@ func New(cfg Config) (*LVM, error) {
 	if cfg.LockDir == "" {
 		cfg.LockDir = DefaultLockDir
 	}
-	if err := writeConfig(cfg.Dir, cfg.LockDir); err != nil {
+	if err := writeConfig(cfg.Dir, cfg.LockDir, cfg.SystemID); err != nil {
 		return nil, fmt.Errorf("lvm configuration: %w", err)
 	}
 	l := &LVM{
@@ -65,6 +69,7 @@ func New(cfg Config) (*LVM, error) {
 		binary: cfg.Binary,
 		dev:    cmp.Or(cfg.Dev, "/dev"),
 		env:    []string{"LVM_SYSTEM_DIR=" + cfg.Dir, "LVM_SUPPRESS_FD_WARNINGS=1"},
+		host:   &hostID{want: cfg.SystemID},
 	}
 	if cfg.WithoutDeviceMapper {
 		l.common = []string{"--driverloaded", "n"}
@@ -72,8 +77,11 @@ func New(cfg Config) (*LVM, error) {
 	return l, nil
 }
 
-// Version is LVM's version, for example "2.03.16(2)".
+// Version is LVM's version, for example "2.03.16(2)". It fails when LVM does not know this host by its system ID: no command is run then.
 func (l *LVM) Version(ctx context.Context) (string, error) {
+	if err := l.checkHost(ctx); err != nil {
+		return "", err
+	}
 	// "lvm version" also asks the kernel's device-mapper for its version and fails where there is none, after the lines
 	// that matter; --driverloaded spares that.
 	res, err := l.runner.Run(ctx, run.Command{Path: l.binary, Args: []string{"version", "--driverloaded", "n"}, Env: l.env})
@@ -107,6 +115,9 @@ func (l *LVM) answer(ctx context.Context, text string, devices []string, command
 			return run.Result{}, fmt.Errorf("lvm %s: %w", command, err)
 		}
 		argv = append(argv, "--devices", d)
+	}
+	if err := l.checkHost(ctx); err != nil {
+		return run.Result{}, fmt.Errorf("lvm %s: %w", command, err)
 	}
 	argv = append(argv, args...)
 	res, err := l.runner.Run(ctx, run.Command{Path: l.binary, Args: argv, Stdin: []byte(text), Env: l.env})

@@ -27,6 +27,8 @@ type VG struct {
 	Partial bool
 	// Exported is true for a group that was exported with vgexport.
 	Exported bool
+	// SystemID of the host that the group belongs to; empty when it belongs to none.
+	SystemID string
 }
 
 // PV is one physical volume.
@@ -52,7 +54,7 @@ type PV struct {
 // The columns asked for; pvseg and seg cannot be left out of a full report, so they select nothing.
 var reportArgs = []string{
 	"--reportformat", "json", "--units", "b", "--nosuffix", "--binary", "--foreign",
-	"--configreport", "vg", "-o", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_tags,vg_missing_pv_count,vg_partial,vg_exported",
+	"--configreport", "vg", "-o", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_tags,vg_missing_pv_count,vg_partial,vg_exported,vg_systemid",
 	"--configreport", "pv", "-o", "pv_name,pv_uuid,pv_major,pv_minor,pv_size,pv_free,pv_used,pv_missing,pv_duplicate,vg_name,vg_uuid",
 	"--configreport", "lv", "-o", "lv_name,lv_uuid,vg_uuid,lv_size,lv_tags,lv_layout,pool_lv,origin,lv_active_locally,lv_device_open," +
 		"lv_health_status,lv_metadata_size,data_percent,metadata_percent,lv_time,lv_suspended,lv_inactive_table",
@@ -169,6 +171,7 @@ func (p *fields) vg(r row) VG {
 		ExtentBytes: p.number(r, "vg_extent_size", 64),
 		MissingPVs:  int(p.number(r, "vg_missing_pv_count", 32)),
 		Exported:    p.flag(r, "vg_exported"),
+		SystemID:    p.text(r, "vg_systemid"),
 	}
 	v.Partial = p.flag(r, "vg_partial") || v.MissingPVs > 0
 	v.Tags = p.list(r, "vg_tags")

@@ -3,11 +3,12 @@ package volume
 import "quarry.storage/quarry/agent/internal/plan"
 
 // Resume plans how a group gets back to work: it takes back devices that it was changed without, and the volumes and pools that a killed
-// command left suspended are resumed. Only those of ours are touched.
+// command left suspended are resumed. Only those of ours are touched, in a group that this node
+// may use.
 func Resume(s plan.Snapshot, groupUUID string) plan.Plan {
 	var out plan.Plan
 	for _, g := range s.Groups {
-		if g.UUID != groupUUID {
+		if g.UUID != groupUUID || !g.Usable() {
 			continue
 		}
 		out.Steps = append(out.Steps, plan.Restore(s, g)...)
@@ -26,7 +27,7 @@ func Resume(s plan.Snapshot, groupUUID string) plan.Plan {
 func Measure(s plan.Snapshot, groupUUID string) plan.Plan {
 	var out plan.Plan
 	for _, g := range s.Groups {
-		if g.UUID != groupUUID {
+		if g.UUID != groupUUID || !g.Usable() {
 			continue
 		}
 		for _, p := range g.Pools {

@@ -61,7 +61,7 @@ func holder(s plan.Snapshot, want Spec) (group, error) {
 	var holding []plan.Group
 	for _, g := range s.Groups {
 		v, ok := g.Volume(want.Name)
-		if ok && g.Name == want.Group && g.OwnerUID == want.OwnerUID && v.ID != "" && v.ID == want.ID {
+		if ok && g.Usable() && g.Name == want.Group && g.OwnerUID == want.OwnerUID && v.ID != "" && v.ID == want.ID {
 			holding = append(holding, g)
 		}
 	}

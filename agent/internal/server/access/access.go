@@ -41,6 +41,8 @@ var table = map[string][]string{
 	agentv1.VolumeGroupService_ReduceVolumeGroup_FullMethodName:   controller,
 	agentv1.VolumeGroupService_RemoveVolumeGroup_FullMethodName:   controller,
 	agentv1.VolumeGroupService_ForgetMissingDevice_FullMethodName: controller,
+	agentv1.VolumeGroupService_StampVolumeGroup_FullMethodName:    controller,
+	agentv1.VolumeGroupService_ImportVolumeGroup_FullMethodName:   controller,
 
 	agentv1.LogicalVolumeService_ListLogicalVolumes_FullMethodName:  withCSI,
 	agentv1.LogicalVolumeService_CreateLogicalVolume_FullMethodName: withCSI,

@@ -32,6 +32,8 @@ type Changer interface {
 	ReduceVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error
 	RemoveVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error
 	ForgetMissingDevice(ctx context.Context, node, group, owner string, missing, volumes []string) error
+	StampVolumeGroup(ctx context.Context, node, group, owner, uuid string) error
+	ImportVolumeGroup(ctx context.Context, node, group, owner, uuid, from string) error
 }
 
 // Backend observes and changes the volume groups of Clusters.

@@ -223,6 +223,27 @@ func (c *changer) ForgetMissingDevice(_ context.Context, node, group, owner stri
 	return c.call("forget", node, group, owner, strings.Join(missing, ","), strings.Join(volumes, ","))
 }
 
+func (c *changer) StampVolumeGroup(_ context.Context, node, group, owner, uuid string) error {
+	return c.call("stamp", node, group, owner, uuid)
+}
+
+func (c *changer) ImportVolumeGroup(_ context.Context, node, group, owner, uuid, from string) error {
+	return c.call("import", node, group, owner, uuid, from)
+}
+
+// TestPerform_systemIDs: the steps carry the UUID of the group, and whose it was.
+func TestPerform_systemIDs(t *testing.T) {
+	c := &changer{}
+	steps := []backend.Step{
+		lvm.Step{Node: "n1", Does: v1alpha1.ActionStampVolumeGroup, Group: "g", Owner: "uid", UUID: "u1"},
+		lvm.Step{Node: "n1", Does: v1alpha1.ActionImportVolumeGroup, Group: "g", Owner: "uid", UUID: "u2", From: "quarry-n2"},
+	}
+	done, err := (&Backend{Changer: c}).Perform(context.Background(), "n1", backend.Checked(steps, free))
+	if d := cmp.Diff([]string{"stamp n1 g uid u1", "import n1 g uid u2 quarry-n2"}, c.calls); err != nil || done != 2 || d != "" {
+		t.Errorf("%d, %v, -want +got:\n%s", done, err, d)
+	}
+}
+
 func todo() []backend.Step {
 	step := func(action string, devices ...decide.Device) lvm.Step {
 		return lvm.Step{Node: "n1", Does: action, Group: "g", Owner: "uid", Devices: devices}

@@ -65,6 +65,10 @@ func (p performer) perform(ctx context.Context, step backend.Step) error {
 		return p.ForgetMissingDevice(ctx, p.host, s.Group, s.Owner, s.Missing, s.Lost)
 	case v1alpha1.ActionRemoveVolumeGroup:
 		return p.RemoveVolumeGroup(ctx, p.host, s.Group, s.Owner, devices)
+	case v1alpha1.ActionStampVolumeGroup:
+		return p.StampVolumeGroup(ctx, p.host, s.Group, s.Owner, s.UUID)
+	case v1alpha1.ActionImportVolumeGroup:
+		return p.ImportVolumeGroup(ctx, p.host, s.Group, s.Owner, s.UUID, s.From)
 	}
 	return fmt.Errorf("unknown action %q", s.Does)
 }

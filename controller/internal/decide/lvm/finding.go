@@ -90,7 +90,7 @@ func (h host) scattered() backend.Finding {
 	var parts []string
 	for _, d := range h.node.Devices {
 		mine := d.OwnerUID == h.view.own.spec.UID() && d.VolumeGroup != ""
-		if mine && !slices.ContainsFunc(h.node.Groups, func(g decide.Group) bool { return g.Holds(d) }) || h.away() && disk.Orphan(d, h.view.own.spec.UID()) {
+		if mine && !h.node.Lists(d) || h.away() && disk.Orphan(d, h.view.own.spec.UID()) {
 			parts = append(parts, d.Path)
 		}
 	}

@@ -96,11 +96,16 @@ func (h host) decideStay(out *backend.Host) {
 	if out.Finding.IsZero() {
 		out.Finding = h.partial()
 	}
+	moved := h.moved()
+	if out.Finding.IsZero() {
+		out.Finding = moved
+	}
 	gone := h.vanished()
 	if out.Finding.IsZero() {
 		out.Finding = gone
 	}
-	if s.finding.IsZero() && (gone.IsZero() || h.lacksDevice()) && h.m.Invalid == nil && h.view.own.wants(h.view.node(h.m.Node)) && h.shadowed().IsZero() {
+	if s.finding.IsZero() && (gone.IsZero() || h.lacksDevice()) && h.m.Invalid == nil && h.view.own.wants(h.view.node(h.m.Node)) && h.shadowed().IsZero() &&
+		(moved.IsZero() || len(h.groups) > 0) {
 		h.grow(out)
 	}
 }
@@ -109,7 +114,7 @@ func (h host) decideStay(out *backend.Host) {
 func (h host) grow(out *backend.Host) {
 	choice := disk.Select(h.selection())
 	out.Wake = choice.Wake
-	todo := h.work(choice).grow()
+	todo := append(h.stamp(), h.work(choice).grow()...)
 	if h.lacksDevice() {
 		todo = h.forget()
 	}

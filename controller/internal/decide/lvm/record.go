@@ -196,7 +196,7 @@ func head(uuids []string) []string { return uuids[:min(len(uuids), maxForming)] 
 
 // lost says that a recorded group is not seen. uuid is empty when only volumes of an earlier version tell of the group.
 func (h host) lost(uuid string) backend.Finding {
-	text := fmt.Sprintf("volume group %s is not seen on this host", call(h.recordedName(uuid), uuid))
+	text := fmt.Sprintf("volume group %s is not seen on this host", call(h.recordedName(uuid), uuid)) + h.whereabouts(uuid)
 	if len(h.groups) > 0 {
 		text += fmt.Sprintf(", but %s with the tag of this Cluster, which serves what it holds", list(h.groups))
 	}

@@ -172,7 +172,7 @@ func doubt(n decide.Node) string {
 	hiding := slices.Clone(n.Hiding)
 	for _, d := range n.Devices {
 		// Devices and groups are reported one after the other: a device may name a group that is reported in a moment.
-		unlisted := d.OwnerUID != "" && d.VolumeGroup != "" && !slices.ContainsFunc(n.Groups, func(g decide.Group) bool { return g.Holds(d) })
+		unlisted := d.OwnerUID != "" && d.VolumeGroup != "" && !n.Lists(d)
 		if (unlisted || mayHide(d)) && !slices.Contains(hiding, d.Path) {
 			hiding = append(hiding, d.Path)
 		}

@@ -18,6 +18,8 @@ type Step struct {
 	Does string
 	// Group that is changed; empty for a wipe.
 	Group string
+	// UUID of the group, and From, the LVM system ID that it carries: only for steps that change that.
+	UUID, From string
 	// Owner is the UID of the Cluster.
 	Owner string
 	// Devices that it is about.
@@ -46,10 +48,10 @@ func (s Step) Via() string { return "" }
 // Action returns the action of the step.
 func (s Step) Action() string { return s.Does }
 
-// Destroys reports whether the step destroys what somebody else wrote. That a device never comes back is for a person to say, even if nothing
-// is known to be on it.
+// Destroys reports whether the step destroys what somebody else wrote, or takes a group away from its node. That a device never comes back is
+// for a person to say, even if nothing is known to be on it.
 func (s Step) Destroys() bool {
-	return s.Does == v1alpha1.ActionWipeDevice || s.Does == v1alpha1.ActionForgetMissingDevice
+	return s.Does == v1alpha1.ActionWipeDevice || s.Does == v1alpha1.ActionForgetMissingDevice || s.Does == v1alpha1.ActionImportVolumeGroup
 }
 
 // Later returns false: only steps that can run now are decided.
@@ -69,7 +71,7 @@ func (s Step) Digest() string {
 			break
 		}
 		v := device{Path: d.Path, WWN: d.WWN, Serial: d.Serial, Size: d.SizeBytes}
-		if s.Destroys() {
+		if s.Does == v1alpha1.ActionWipeDevice {
 			v.Content = d.Digest
 		}
 		devices = append(devices, v)
@@ -80,7 +82,8 @@ func (s Step) Digest() string {
 		Devices                    []device
 		ThinPool                   *decide.ThinPoolSpec `json:",omitempty"`
 		Missing, Lost              []string             `json:",omitempty"`
-	}{s.Owner, s.Node, s.Does, s.Group, devices, s.ThinPool, s.Missing, s.Lost})
+		UUID, From                 string               `json:",omitempty"`
+	}{s.Owner, s.Node, s.Does, s.Group, devices, s.ThinPool, s.Missing, s.Lost, s.UUID, s.From})
 }
 
 // API returns the step as a status shows it.

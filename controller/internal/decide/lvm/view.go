@@ -1,6 +1,7 @@
 package lvm
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -24,6 +25,9 @@ type Observation struct {
 	// Snapshots names the snapshots that the API server still has of hosts whose member is declared lost, by host.
 	Snapshots map[string][]string
 }
+
+// names returns the hosts, ordered.
+func (o Observation) names() []string { return slices.Sorted(maps.Keys(o.Nodes)) }
 
 // View is one observation of a Cluster with storageType lvm, and the decisions on it.
 type View struct {

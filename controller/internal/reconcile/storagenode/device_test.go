@@ -202,7 +202,7 @@ func TestFill_size(t *testing.T) {
 func TestGroupsOf_twoOfOneName(t *testing.T) {
 	groups := []decide.Group{{Name: "vg", UUID: "a", OwnerUID: "u1"}, {Name: "vg", UUID: "b", OwnerUID: "u2"}, {Name: "other", UUID: "b"}}
 	var got []string
-	for _, g := range groupsOf(groups, owners{"u1": "Cluster fast"}) {
+	for _, g := range groupsOf(decide.Node{Groups: groups}, owners{"u1": "Cluster fast"}) {
 		got = append(got, g.UUID+" "+g.Name+" "+g.Owner)
 	}
 	want := []string{"a vg Cluster fast", "b vg a Cluster with UID u2, which does not exist any more"}

@@ -1,20 +1,27 @@
 package storagenode
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/systemid"
 )
 
 // groupsOf returns the volume groups as they are shown, within the limits of a status. A UUID that is reported twice is shown once: the
 // list has it as its key.
-func groupsOf(groups []decide.Group, of owners) []v1alpha1.NodeVolumeGroup {
+func groupsOf(n decide.Node, of owners) []v1alpha1.NodeVolumeGroup {
 	budget := maxGroupBytes
 	seen := map[string]bool{}
 	var out []v1alpha1.NodeVolumeGroup
-	for _, g := range groups {
+	for i, g := range slices.Concat(n.Groups, n.OtherNodes) {
 		shown := groupOf(g, of)
+		if i >= len(n.Groups) {
+			shown.BelongsTo = backend.Cut(systemid.Describe(g.SystemID), maxReason)
+		}
 		size := sizeOf(shown)
 		if seen[g.UUID] || len(out) == v1alpha1.MaxNodeGroups || size > budget {
 			continue

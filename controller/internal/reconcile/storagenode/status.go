@@ -69,7 +69,7 @@ func fill(sn *v1alpha1.StorageNode, n decide.Node, of owners) {
 	v := look(n.Devices, of)
 	s.Devices, s.OtherDevices = v.devices, v.summary()
 	s.DeviceCount, s.AvailableCount, s.InUseCount = int32(v.total), int32(v.available), int32(v.inUse)
-	s.Groups, s.GroupCount = groupsOf(n.Groups, of), int32(len(n.Groups))
+	s.Groups, s.GroupCount = groupsOf(n, of), int32(len(n.Groups)+len(n.OtherNodes))
 }
 
 func connection(n decide.Node) metav1.Condition {

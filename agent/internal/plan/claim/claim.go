@@ -1,0 +1,87 @@
+// Package claim decides how a volume group comes to name this node, by the LVM system ID in its metadata. Like package plan it is pure: no
+// clock, no files, no processes, no network.
+package claim
+
+import (
+	"fmt"
+	"slices"
+
+	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/pkg/systemid"
+)
+
+// Spec is the group that is to be this node's.
+type Spec struct {
+	Name, OwnerUID string
+	// UUID of the group: two may have one name.
+	UUID string
+	// From is the system ID that the group carries now; empty for one that carries none.
+	From string
+}
+
+// StampVG gives a group that names no node the system ID of this node.
+type StampVG struct {
+	Name         string
+	GroupDevices []string
+	plan.Reason
+}
+
+// ImportVG gives a group of another node, From, the system ID of this node.
+type ImportVG struct {
+	Name, From   string
+	GroupDevices []string
+	plan.Reason
+}
+
+// Touches the devices of the group.
+func (s StampVG) Touches() []string { return s.GroupDevices }
+
+// Touches the devices of the group.
+func (s ImportVG) Touches() []string { return s.GroupDevices }
+
+func (s StampVG) String() string { return fmt.Sprintf("write the system ID into group %s", s.Name) }
+
+func (s ImportVG) String() string {
+	return fmt.Sprintf("import group %s from %s", s.Name, systemid.Describe(s.From))
+}
+
+// Group plans how a group comes to name this node. What is in it stays as it is, and what is active stays active. A group that names
+// this node already needs nothing.
+func Group(s plan.Snapshot, want Spec) (plan.Plan, error) {
+	i := slices.IndexFunc(s.Groups, func(g plan.Group) bool { return g.UUID == want.UUID })
+	if i < 0 {
+		if err := s.Sure(want.Name, want.OwnerUID); err != nil {
+			return plan.Plan{}, err
+		}
+		return plan.Plan{}, fmt.Errorf("group %s (UUID %s): %w", want.Name, want.UUID, plan.ErrNotFound)
+	}
+	g := s.Groups[i]
+	switch {
+	case g.Name != want.Name || g.OwnerUID != want.OwnerUID:
+		return plan.Plan{}, fmt.Errorf("the group with UUID %s is %s of the Cluster with UID %s: %w", g.UUID, g.Name, g.OwnerUID, plan.ErrNotOurs)
+	case g.Access == plan.AccessOwn:
+		return plan.Plan{}, nil
+	case g.SystemID != want.From:
+		return plan.Plan{}, fmt.Errorf("group %s has the system ID %q, not %q: %w", g.Name, g.SystemID, want.From, plan.ErrOtherNode)
+	case g.Partial:
+		return plan.Plan{}, fmt.Errorf("group %s: %w; LVM changes no group that is not complete", g.Name, plan.ErrPartial)
+	case g.Access == plan.AccessNone:
+		return plan.Plan{Steps: []plan.Step{StampVG{Name: g.Name, GroupDevices: g.Ref().Devices, Reason: "the group names no node, and is recorded for this one"}}}, nil
+	}
+	if err := mayImport(s, g); err != nil {
+		return plan.Plan{}, err
+	}
+	reason := plan.Reason(fmt.Sprintf("its disks were moved here from %s, and the caller says that this was approved", systemid.Describe(want.From)))
+	return plan.Plan{Steps: []plan.Step{ImportVG{Name: g.Name, From: want.From, GroupDevices: g.Ref().Devices, Reason: reason}}}, nil
+}
+
+// mayImport refuses a group whose name another group of this node has: they would have to share their names below /dev.
+func mayImport(s plan.Snapshot, g plan.Group) error {
+	taken := slices.Contains(s.ForeignGroups, g.Name) || slices.ContainsFunc(s.Groups, func(o plan.Group) bool {
+		return o.Name == g.Name && o.UUID != g.UUID && o.Usable()
+	})
+	if taken {
+		return fmt.Errorf("import group %s: the node has another group of this name: %w", g.Name, plan.ErrAlreadyExists)
+	}
+	return s.Sure(g.Name, g.OwnerUID)
+}

@@ -1,0 +1,68 @@
+package claim
+
+import (
+	"errors"
+	"testing"
+
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+const owner = "uid-a"
+
+func groupOf(access plan.Access, id string) plan.Group {
+	return plan.Group{
+		Name: "g", UUID: "u1", OwnerUID: owner, Access: access, SystemID: id,
+		PVs: []plan.PV{{Path: "/dev/a", UUID: "p1"}, {Path: "/dev/b", UUID: "p2"}},
+	}
+}
+
+func TestGroup(t *testing.T) {
+	none, own, other := groupOf(plan.AccessNone, ""), groupOf(plan.AccessOwn, "quarry-n1"), groupOf(plan.AccessOther, "quarry-n2")
+	partial, partialOther := none, other
+	partial.Partial, partialOther.Partial = true, true
+	second := own
+	second.UUID = "u2"
+	renamed := other
+	renamed.Name = "h"
+	want := Spec{Name: "g", OwnerUID: owner, UUID: "u1"}
+	moved := want
+	moved.From = "quarry-n2"
+	unknown := plan.UnknownGroup{Name: "g", OwnerUID: owner, Reason: "locked"}
+	for name, tt := range map[string]struct {
+		seen plan.Snapshot
+		want Spec
+		step string
+		err  error
+	}{
+		"a group that names no node is stamped":     {plan.Snapshot{Groups: []plan.Group{none}}, want, "write the system ID into group g", nil},
+		"one that names this node needs nothing":    {plan.Snapshot{Groups: []plan.Group{own}}, want, "", nil},
+		"nor does an import that was made":          {plan.Snapshot{Groups: []plan.Group{own}}, moved, "", nil},
+		"one of another node is not stamped":        {plan.Snapshot{Groups: []plan.Group{other}}, want, "", plan.ErrOtherNode},
+		"one of another node is imported":           {plan.Snapshot{Groups: []plan.Group{other}}, moved, "import group g from node n2", nil},
+		"one of a third node is not":                {plan.Snapshot{Groups: []plan.Group{other}}, Spec{"g", owner, "u1", "quarry-n3"}, "", plan.ErrOtherNode},
+		"one that lost its node meanwhile is not":   {plan.Snapshot{Groups: []plan.Group{none}}, moved, "", plan.ErrOtherNode},
+		"one that lacks a disk is not stamped":      {plan.Snapshot{Groups: []plan.Group{partial}}, want, "", plan.ErrPartial},
+		"one that lacks a disk is not imported":     {plan.Snapshot{Groups: []plan.Group{partialOther}}, moved, "", plan.ErrPartial},
+		"another group of the name is not the one":  {plan.Snapshot{Groups: []plan.Group{second}}, want, "", plan.ErrNotFound},
+		"one that may be among the unknown":         {plan.Snapshot{UnknownGroups: []plan.UnknownGroup{unknown}}, want, "", plan.ErrUnsure},
+		"one of another owner":                      {plan.Snapshot{Groups: []plan.Group{none}}, Spec{"g", "uid-b", "u1", ""}, "", plan.ErrNotOurs},
+		"one of another name":                       {plan.Snapshot{Groups: []plan.Group{renamed}}, moved, "", plan.ErrNotOurs},
+		"an import beside a group of the name":      {plan.Snapshot{Groups: []plan.Group{other, second}}, moved, "", plan.ErrAlreadyExists},
+		"an import beside a foreign one":            {plan.Snapshot{Groups: []plan.Group{other}, ForeignGroups: []string{"g"}}, moved, "", plan.ErrAlreadyExists},
+		"an import beside what cannot be reported":  {plan.Snapshot{Groups: []plan.Group{other}, UnknownGroups: []plan.UnknownGroup{unknown}}, moved, "", plan.ErrUnsure},
+		"a stamp beside another node's of the name": {plan.Snapshot{Groups: []plan.Group{none, {Name: "g", UUID: "u3", OwnerUID: owner, Access: plan.AccessOther, SystemID: "quarry-n2"}}}, want, "write the system ID into group g", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := Group(tt.seen, tt.want)
+			if !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
+				t.Fatalf("error %v, want %v", err, tt.err)
+			}
+			if tt.step == "" && len(p.Steps) == 0 {
+				return
+			}
+			if len(p.Steps) != 1 || p.Steps[0].String() != tt.step || p.Steps[0].Why() == "" || len(p.Steps[0].Touches()) != 2 || len(p.Changes()) != 0 {
+				t.Errorf("steps: %v, want %q", p.Steps, tt.step)
+			}
+		})
+	}
+}
