@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"quarry.storage/quarry/agent/agenttest"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
@@ -55,6 +57,44 @@ func TestAgent_tellsUdevOfItsChanges(t *testing.T) {
 	}
 	if d = onlyDevice(t, devices); len(d.GetRefusals()) > 0 {
 		t.Errorf("a disk that was wiped is refused: %v", d.GetRefusals())
+	}
+}
+
+// TestAgent_interruptedWipeOfADiskInUseSince: the approval of a wipe covers what was on the disk when it was given, and nothing later.
+func TestAgent_interruptedWipeOfADiskInUseSince(t *testing.T) {
+	for name, c := range map[string]struct {
+		since func(*agenttest.Agent)
+		want  codes.Code
+	}{
+		"nothing happened": {func(*agenttest.Agent) {}, codes.OK},
+		"it was used":      {func(a *agenttest.Agent) { a.Format("sdb", "zfs_member", "", "") }, codes.FailedPrecondition},
+	} {
+		a := agenttest.New(t, agenttest.Options{})
+		a.AddDisk(agenttest.Disk{Name: "sdb"})
+		a.Format("sdb", "ext4", "", "")
+		d := onlyDevice(t, agentv1.NewDeviceServiceClient(a.Dial(t)))
+		id := &agentv1.DeviceIdentity{Path: d.GetPath(), Serial: d.GetSerial(), SizeBytes: d.GetSizeBytes(), Digest: d.GetDigest()}
+		wipe := func() error {
+			_, err := agentv1.NewDeviceServiceClient(a.Dial(t)).WipeDevice(t.Context(), &agentv1.WipeDeviceRequest{Device: id})
+			return err
+		}
+		a.CrashAfter(1)
+		if err := wipe(); err == nil {
+			t.Fatalf("%s: the wipe was not interrupted", name)
+		}
+		a.Restart(t)
+		c.since(a)
+		if err := wipe(); status.Code(err) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+		d = onlyDevice(t, agentv1.NewDeviceServiceClient(a.Dial(t)))
+		if clean := len(d.GetRefusals()) == 0; clean != (c.want == codes.OK) {
+			t.Errorf("%s: %v", name, d.GetRefusals())
+		}
+		id.Digest = d.GetDigest()
+		if err := wipe(); err != nil {
+			t.Errorf("%s, and approved anew: %v", name, err)
+		}
 	}
 }
 

@@ -36,6 +36,13 @@ func (d *disk) path() string {
 	return "/dev/" + d.Name
 }
 
+// wipeMark is what a wipe that is under way leaves on a disk.
+type wipeMark struct {
+	digest string
+	// covered is what was on the disk when the wipe was approved.
+	covered []plan.Signature
+}
+
 func (d *disk) empty() bool {
 	return len(d.signatures) == 0 && len(d.partitions) == 0 && d.data == "" && d.wipe == nil && d.pv == ""
 }
@@ -65,8 +72,12 @@ func (h *Host) device(d *disk) plan.Device {
 		return out
 	}
 	if d.wipe != nil {
-		mark := *d.wipe
-		out.Wipe = &mark
+		out.Wipe = &plan.WipeMark{Digest: d.wipe.digest}
+		for _, s := range d.signatures {
+			if !slices.Contains(d.wipe.covered, s) {
+				out.Wipe.Later = append(out.Wipe.Later, s.Type)
+			}
+		}
 	}
 	if d.pv != "" {
 		out.Signatures = append(out.Signatures, plan.Signature{Type: "LVM2_member", Offset: 536, UUID: d.pv})

@@ -51,7 +51,7 @@ type disk struct {
 	unreadable []string
 	dead       bool   // no read of it succeeds
 	data       string // anything that is no known signature
-	wipe       *plan.WipeMark
+	wipe       *wipeMark
 	pv         string            // UUID of the physical volume
 	udev       map[string]string // what udev's database says of it
 	deaf       bool              // udev misses its changes

@@ -206,7 +206,7 @@ func (s session) wipe(ctx context.Context, step plan.WipeDevice) error {
 		if err != nil {
 			return err
 		}
-		d.wipe, marked = &plan.WipeMark{Digest: device.Digest}, true
+		d.wipe, marked = &wipeMark{digest: device.Digest, covered: slices.Clone(d.signatures)}, true
 		return nil
 	})
 	if err != nil || !marked {

@@ -55,6 +55,9 @@ func (d *observed) read(facts disk.Facts) {
 	d.pv = metadata{inGroup: facts.PVInGroup, areas: facts.PVAreas, group: facts.PVGroup}
 	if facts.Wipe != nil {
 		d.Wipe = &plan.WipeMark{Digest: facts.Wipe.Digest}
+		for _, s := range facts.Wipe.Later(facts.Signatures) {
+			d.Wipe.Later = append(d.Wipe.Later, s.Type)
+		}
 	}
 	for _, s := range facts.Signatures {
 		d.Signatures = append(d.Signatures, plan.Signature{Type: s.Type, Offset: s.Offset, UUID: s.UUID, Label: s.Label})

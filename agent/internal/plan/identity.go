@@ -99,12 +99,13 @@ const digestVersion = "v1"
 // serial, model, size, sector; one line per signature, ordered by offset, then type, with type, offset, uuid and label; pv (the
 // UUID of the physical volume), content (Device.ContentDigest, empty while somebody uses the device), partitions (how many). Names
 // and links are not part of it: they change while the device stays the same. A device with a wipe mark has the digest that the mark
-// carries, so that an interrupted wipe can be finished under the approval that it started with.
+// carries, so that an interrupted wipe can be finished under the approval that it started with; but not if there is anything on the device by
+// now that was not there then.
 func Digest(d Device) string {
 	if len(d.Unreadable) > 0 || d.SizeBytes <= 0 {
 		return ""
 	}
-	if d.Wipe != nil {
+	if d.Wipe != nil && len(d.Wipe.Later) == 0 {
 		return d.Wipe.Digest
 	}
 	content := content(d)

@@ -186,6 +186,16 @@ func TestJudge(t *testing.T) {
 			}),
 			[]Refusal{{"WipeInterrupted", "A wipe of the device, approved earlier, has not finished."}},
 		},
+		"an interrupted wipe of a disk that was used since": {
+			with(func(d *Device) {
+				d.HeadTailZero, d.Wipe = false, &WipeMark{Digest: "x", Later: []string{"zfs_member"}}
+				d.Signatures = []Signature{{Type: "quarry_wipe"}}
+			}),
+			[]Refusal{{
+				"WipeInterrupted",
+				"A wipe of the device, approved earlier, has not finished, and since then the device got what it does not cover: zfs_member.",
+			}},
+		},
 		"a damaged mark of a wipe": {
 			signed("quarry_wipe", "", ""),
 			[]Refusal{{"WipeInterrupted", "The device carries a quarry_wipe."}},

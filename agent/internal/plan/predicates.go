@@ -201,6 +201,10 @@ func wipeInterrupted(d Device, _ Policy) string {
 	if d.Wipe == nil {
 		return describe(d, refusal.WipeInterrupted, "")
 	}
+	if len(d.Wipe.Later) > 0 {
+		return fmt.Sprintf("A wipe of the device, approved earlier, has not finished, and since then the device got what it does not cover: %s.",
+			strings.Join(d.Wipe.Later, ", "))
+	}
 	return "A wipe of the device, approved earlier, has not finished."
 }
 

@@ -152,6 +152,8 @@ type Signature struct {
 type WipeMark struct {
 	// Digest is the digest of the device that the wipe was approved for.
 	Digest string
+	// Later are the types of the signatures that were not on the device then: the approval does not cover them.
+	Later []string
 }
 
 // Group is one LVM volume group that carries our tag.

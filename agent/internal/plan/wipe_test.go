@@ -11,6 +11,7 @@ func TestWipe(t *testing.T) {
 	dirty := signed("ext4", "", "")
 	wipe := []string{"wipe " + dirty.Path}
 	marked := with(func(d *Device) { d.Wipe = &WipeMark{Digest: Digest(dirty)} })
+	changed := with(func(d *Device) { d.Wipe = &WipeMark{Digest: Digest(dirty), Later: []string{"zfs_member"}} })
 	activeGroup := member("sdc", "vg9", "")
 	activeGroup.Holders = []string{"dm-1"}
 	for name, tt := range map[string]struct {
@@ -19,9 +20,11 @@ func TestWipe(t *testing.T) {
 		plan    []string
 		err     error
 	}{
-		"wipes what was described":  {[]Device{dirty}, IdentityOf(dirty), wipe, nil},
-		"finishes what was begun":   {[]Device{marked}, IdentityOf(dirty), wipe, nil},
-		"leaves a clean disk alone": {[]Device{cleanDisk("sdb")}, IdentityOf(dirty), []string{"Device " + dirty.Path + " is clean already."}, nil},
+		"wipes what was described":                     {[]Device{dirty}, IdentityOf(dirty), wipe, nil},
+		"finishes what was begun":                      {[]Device{marked}, IdentityOf(dirty), wipe, nil},
+		"refuses to finish over what came later":       {[]Device{changed}, IdentityOf(dirty), nil, ErrMismatch},
+		"wipes what came later, if that was described": {[]Device{changed}, IdentityOf(changed), wipe, nil},
+		"leaves a clean disk alone":                    {[]Device{cleanDisk("sdb")}, IdentityOf(dirty), []string{"Device " + dirty.Path + " is clean already."}, nil},
 		"leaves a disk alone that was wiped a moment ago": {
 			[]Device{with(func(d *Device) { d.Use = Untested })}, IdentityOf(dirty), []string{"Device " + dirty.Path + " is clean already."}, nil,
 		},

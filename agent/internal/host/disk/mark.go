@@ -2,10 +2,12 @@ package disk
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"quarry.storage/quarry/agent/internal/host/disk/format"
 )
@@ -13,7 +15,10 @@ import (
 // The mark of a wipe in progress, at the very start of the device. It fits into the smallest sector, so that it is there
 // either whole or not at all:
 //
-//	magic | length u16 | digest length u16 | digest | number of ranges u16 | (offset u64, bytes u64)… | CRC-32C u32
+//	magic | length u16 | digest length u16 | digest | number of ranges u16 | (offset u64, bytes u64)… |
+//	number of signatures u16 | hash u32… | CRC-32C u32
+//
+// An earlier version wrote no signatures: then nothing is known of what was on the device.
 //
 // Length covers what follows up to the CRC; the CRC covers everything before it. All numbers are little-endian.
 const (
@@ -21,6 +26,8 @@ const (
 	markBytes  = 512
 	markType   = "quarry_wipe"
 	markRanges = 16
+	// markSignatures is how many signatures are recorded. A device with more has none on record.
+	markSignatures = 40
 )
 
 // Mark is the mark of a wipe in progress.
@@ -29,6 +36,36 @@ type Mark struct {
 	Digest string
 	// ranges are the places to clear that only what has been destroyed already would tell.
 	ranges []format.Range
+	// covers are the hashes of the signatures that were on the device when the wipe was approved.
+	covers []uint32
+}
+
+// cover records what is on the device.
+func (m *Mark) cover(found []format.Signature) {
+	m.covers = nil
+	if len(found) > markSignatures {
+		return
+	}
+	for _, s := range found {
+		m.covers = append(m.covers, hashOf(s))
+	}
+}
+
+// Later returns the signatures that were not on the device when the wipe was approved: the approval does not cover them.
+func (m *Mark) Later(found []format.Signature) []format.Signature {
+	var out []format.Signature
+	for _, s := range found {
+		if s.Type != markType && !slices.Contains(m.covers, hashOf(s)) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// hashOf tells signatures apart. The label is left out: in some formats it stands apart from the mark, and is cleared apart from it.
+func hashOf(s format.Signature) uint32 {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %q", s.Type, s.Offset, s.UUID))
+	return binary.LittleEndian.Uint32(sum[:])
 }
 
 // encode makes the sector that holds the mark.
@@ -43,6 +80,10 @@ func (m Mark) encode() ([]byte, error) {
 	for _, r := range m.ranges {
 		body = le.AppendUint64(body, uint64(r.Offset))
 		body = le.AppendUint64(body, uint64(r.Bytes))
+	}
+	body = le.AppendUint16(body, uint16(len(m.covers)))
+	for _, h := range m.covers {
+		body = le.AppendUint32(body, h)
 	}
 	out := append([]byte(markMagic), le.AppendUint16(nil, uint16(len(body)))...)
 	out = append(out, body...)
@@ -74,12 +115,27 @@ func decodeMark(head []byte) *Mark {
 	m := &Mark{Digest: string(body[2 : 2+n])}
 	rest := body[2+n:]
 	count := int(le.Uint16(rest))
-	if len(rest) != 2+16*count {
+	if len(rest) < 2+16*count {
 		return nil
 	}
 	for i := range count {
 		r := rest[2+16*i:]
 		m.ranges = append(m.ranges, format.Range{Offset: int64(le.Uint64(r)), Bytes: int64(le.Uint64(r[8:]))})
+	}
+	return m.decodeCovers(rest[2+16*count:])
+}
+
+// decodeCovers reads the hashes of signatures, of which an earlier version wrote none.
+func (m *Mark) decodeCovers(rest []byte) *Mark {
+	if len(rest) == 0 {
+		return m
+	}
+	le := binary.LittleEndian
+	if len(rest) < 2 || len(rest) != 2+4*int(le.Uint16(rest)) {
+		return nil
+	}
+	for rest = rest[2:]; len(rest) > 0; rest = rest[4:] {
+		m.covers = append(m.covers, le.Uint32(rest))
 	}
 	return m
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"quarry.storage/quarry/agent/internal/host/disk/format"
 )
@@ -33,15 +34,24 @@ func (d *device) wipe(ctx context.Context, digest string, verify func(*os.File) 
 	if err != nil {
 		return err
 	}
+	seen, err := ProbeFile(d.file)
+	if err != nil {
+		// Some reader cannot make sense of it. What identifies the content was compared already.
+		seen = facts
+	}
 	mark := facts.Wipe
+	began := mark != nil && len(mark.Later(seen.Signatures)) == 0
 	switch {
-	case mark != nil && mark.Digest != digest:
+	case began && mark.Digest != digest:
 		return fmt.Errorf("%w: its digest is %q", ErrMark, mark.Digest)
-	case mark == nil:
+	case !began:
 		if d.checkClean() == nil {
 			return d.rereadPartitions()
 		}
-		mark = &Mark{Digest: digest, ranges: im.FoundFar(facts.Signatures, markRanges)}
+		if mark, err = renewed(mark, digest, im.FoundFar(facts.Signatures, markRanges)); err != nil {
+			return err
+		}
+		mark.cover(seen.Signatures)
 		if err := d.writeMark(mark); err != nil {
 			return err
 		}
@@ -62,6 +72,21 @@ func (d *device) wipe(ctx context.Context, digest string, verify func(*os.File) 
 		return err
 	}
 	return d.checkClean()
+}
+
+// renewed is the mark of a wipe that begins. What an earlier wipe, which was interrupted, had still to clear is cleared with it.
+func renewed(earlier *Mark, digest string, ranges []format.Range) (*Mark, error) {
+	if earlier != nil {
+		for _, r := range earlier.ranges {
+			if !slices.Contains(ranges, r) {
+				ranges = append(ranges, r)
+			}
+		}
+	}
+	if len(ranges) > markRanges {
+		return nil, fmt.Errorf("%w: signatures at more than %d places: clear it by hand", ErrNotClean, markRanges)
+	}
+	return &Mark{Digest: digest, ranges: ranges}, nil
 }
 
 // writeMark replaces the first sector, in one write, by the mark.

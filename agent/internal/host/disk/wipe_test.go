@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"os"
 	"testing"
@@ -83,6 +84,9 @@ func TestWipe_killedBeforeEveryWrite(t *testing.T) {
 		if n > 0 && (got.Wipe == nil || got.Wipe.Digest != "d1") {
 			t.Fatalf("killed before write %d: mark %+v", n, got.Wipe)
 		}
+		if n > 0 && len(got.Wipe.Later(got.Signatures)) > 0 {
+			t.Fatalf("killed before write %d: the approval does not cover %+v", n, got.Wipe.Later(got.Signatures))
+		}
 		if got.Clean() {
 			t.Fatalf("killed before write %d: counts as clean", n)
 		}
@@ -97,6 +101,64 @@ func TestWipe_killedBeforeEveryWrite(t *testing.T) {
 		if hash(t, img) != clean {
 			t.Fatalf("killed before write %d, repeated: not the same end", n)
 		}
+	}
+}
+
+// TestWipe_interruptedAndUsedSince: what somebody put on a disk after a wipe was interrupted is no part of what was approved.
+func TestWipe_interruptedAndUsedSince(t *testing.T) {
+	img := newImage(t, wholeDisk)
+	fillDirty(t, img)
+	if err := dying(3).Wipe(t.Context(), img, "d1", accept); !errors.Is(err, errDied) {
+		t.Fatal(err)
+	}
+	put(t, img, 4096, "\xfc\x4e\x2b\xa9\x01\x00\x00\x00")
+	put(t, img, 500*mib, "kept")
+	got := facts(t, img)
+	if got.Wipe == nil || len(got.Wipe.Later(got.Signatures)) == 0 {
+		t.Fatalf("%+v", got)
+	}
+	// The caller who describes what is there now is not held up by the mark, and the rest of the earlier wipe is done with it.
+	if err := dying(2).Wipe(t.Context(), img, "d2", accept); !errors.Is(err, errDied) {
+		t.Fatal(err)
+	}
+	if again := facts(t, img); again.Wipe == nil || again.Wipe.Digest != "d2" || len(again.Wipe.Later(again.Signatures)) > 0 {
+		t.Errorf("%+v", again)
+	}
+	if err := New().Wipe(t.Context(), img, "d1", accept); !errors.Is(err, ErrMark) {
+		t.Errorf("the earlier approval: %v", err)
+	}
+	if err := New().Wipe(t.Context(), img, "d2", accept); err != nil {
+		t.Fatal(err)
+	}
+	if hash(t, img) != hash(t, newImage(t, wholeDisk)) {
+		t.Error("not clean")
+	}
+}
+
+// TestMark_ofAnEarlierVersion covers nothing: it does not say what was on the disk.
+func TestMark_ofAnEarlierVersion(t *testing.T) {
+	b, err := Mark{Digest: "abc", ranges: []format.Range{{Offset: 1, Bytes: 2}}}.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	le := binary.LittleEndian
+	old := b[:len(markMagic)+2+2+3+2+16]
+	le.PutUint16(old[len(markMagic):], 2+3+2+16)
+	old = append(le.AppendUint32(old, crc32.Checksum(old, crc32.MakeTable(crc32.Castagnoli))), make([]byte, markBytes)...)
+	m := decodeMark(old[:markBytes])
+	if m == nil || m.Digest != "abc" || len(m.ranges) != 1 {
+		t.Fatalf("%+v", m)
+	}
+	if got := m.Later([]format.Signature{{Type: markType}, {Type: "gpt", Offset: 512}}); len(got) != 1 {
+		t.Errorf("%+v", got)
+	}
+	full := Mark{Digest: string(make([]byte, 67)), ranges: make([]format.Range, markRanges)}
+	full.cover(make([]format.Signature, markSignatures))
+	if b, err := full.encode(); err != nil || len(decodeMark(b).covers) != markSignatures {
+		t.Errorf("a full mark does not fit: %v", err)
+	}
+	if full.cover(make([]format.Signature, markSignatures+1)); len(full.covers) != 0 {
+		t.Errorf("%d signatures are on record", len(full.covers))
 	}
 }
 
