@@ -231,7 +231,7 @@ func (s session) whole(name string, visible []string) (*group, error) {
 // visible reports whether a physical volume of the group is there for a command, and LVM does not take it for missing.
 func (h *Host) visible(g *group, pv string, devices []string) bool {
 	d := h.carrier(pv)
-	return d != nil && d.plugged && !g.flagged[pv] && slices.Contains(devices, d.path())
+	return d != nil && d.plugged && !d.dead && !g.flagged[pv] && slices.Contains(devices, d.path())
 }
 
 // partly is the group, of which devices may be missing. Changing it like that flags what is missing.

@@ -89,7 +89,7 @@ func waitForgotten(t *testing.T, cluster, node, group string, v *corev1.Persiste
 	t.Helper()
 	eventually(t, limitPod, "the volume and the Member of "+node+" are gone", func(ctx context.Context) error {
 		if err := kube.Get(ctx, client.ObjectKeyFromObject(v), v); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("%s is %s: %v", v.Name, v.Status.Phase, err)
+			return fmt.Errorf("%s is %s: %w", v.Name, v.Status.Phase, err)
 		}
 		members, err := membersOf(ctx, cluster)
 		if err != nil {

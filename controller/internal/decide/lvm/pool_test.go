@@ -72,8 +72,10 @@ func TestWork_extension(t *testing.T) {
 	const giga = 1 << 30
 	for free, want := range map[int64]int64{50 * giga: 2 * giga, 3 * giga: giga, 2*giga + 1<<20: 0, 0: 0} {
 		pool := decide.ThinPool{Name: "p", SizeBytes: 10 * giga, DataPermyriad: 9900}
-		w := work{node: "n1", owner: "u", name: "g", pool: &decide.ThinPoolSpec{Name: "p", SizeBytes: 10 * giga},
-			groups: []decide.Group{{Name: "g", SizeBytes: 100 * giga, FreeBytes: free, Pools: []decide.ThinPool{pool}}}}
+		w := work{
+			node: "n1", owner: "u", name: "g", pool: &decide.ThinPoolSpec{Name: "p", SizeBytes: 10 * giga},
+			groups: []decide.Group{{Name: "g", SizeBytes: 100 * giga, FreeBytes: free, Pools: []decide.ThinPool{pool}}},
+		}
 		if got := w.extension(pool); got != want {
 			t.Errorf("%d bytes free: grows by %d, not %d", free, got, want)
 		}
