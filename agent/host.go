@@ -12,6 +12,7 @@ import (
 	"quarry.storage/quarry/agent/internal/config"
 	"quarry.storage/quarry/agent/internal/host/block"
 	"quarry.storage/quarry/agent/internal/host/disk"
+	"quarry.storage/quarry/agent/internal/host/dm"
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/host/occupant"
@@ -55,7 +56,7 @@ func newEngine(cfg config.Config, volumes *lvm.LVM, log logr.Logger) (*node.Engi
 		return nil, fmt.Errorf("set up: %w", err)
 	}
 	onDisk := applydisk.Adapter{Tool: disks, Devices: observer, Udev: devices}
-	onGroup := applylvm.Adapter{Tool: volumes, Devices: onDisk}
+	onGroup := applylvm.Adapter{Tool: volumes, Devices: onDisk, Zeroes: dm.New(dm.Config{Sys: cfg.SysDir, Dev: cfg.DevDir})}
 	policy := plan.Policy{MinSizeBytes: cfg.MinDeviceBytes, AllowTypes: cfg.AllowTypes}
 	watcher := quiet.New(quiet.Config{
 		Source: observer, Devices: observer, Guard: onDisk, Policy: policy, Quiet: quiet.Time, Log: log.WithName("quiet"),

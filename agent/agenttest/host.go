@@ -67,18 +67,18 @@ type Host struct {
 	node   string
 	booted time.Time
 
-	mu       sync.Mutex
-	disks    map[string]*disk
-	groups   map[string]*group
-	minors   uint32
-	watchers map[chan struct{}]bool
-	broken   error
-	mute     error // why LVM reports nothing
-	faults   faults
-	created  int64 // volumes made so far
-	kubelet  string
-	mounts   *mount.Fake // nil when no kubelet is served
-	commands int
+	mu           sync.Mutex
+	disks        map[string]*disk
+	groups       map[string]*group
+	minors       uint32
+	watchers     map[chan struct{}]bool
+	broken, mute error // mute is why LVM reports nothing
+	faults       faults
+	created      int64 // volumes made so far
+	kubelet      string
+	mounts       *mount.Fake // nil when no kubelet is served
+	commands     int
+	contents
 }
 
 func newHost(node, kubelet string) *Host {

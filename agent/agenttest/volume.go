@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"quarry.storage/quarry/agent/internal/plan"
 )
@@ -19,16 +18,16 @@ type Volume struct {
 	Pool, Source string
 	Snapshot     bool
 	// New is true until the first use.
-	New          bool
-	Active, Open bool
+	New bool
+	// Unzeroed is true until it reads as zero, which it does up to ZeroedBytes.
+	Unzeroed    bool
+	ZeroedBytes int64
+	// FilesystemOnly is true if it must not be shown raw, TailOf the id of the volume that grows by it.
+	FilesystemOnly bool
+	TailOf         string
+	Active, Open   bool
 	// Suspended is true until the device is refreshed: a command was killed that changed it.
 	Suspended bool
-}
-
-// extents on one physical volume.
-type extents struct {
-	pv    string
-	bytes int64
 }
 
 // volume is what LVM's metadata and the kernel say.
@@ -221,26 +220,6 @@ func (g *group) inUse() bool {
 		slices.ContainsFunc(g.pools, func(p pool) bool { return p.active })
 }
 
-// allocate takes extents from the disks in their order, or from one of them.
-func (h *Host) allocate(g *group, bytes int64, only ...string) ([]extents, error) {
-	left := roundUp(bytes)
-	var out []extents
-	for _, pv := range g.pvs {
-		d := h.carrier(pv)
-		if d == nil || left == 0 || strings.Join(only, "") != "" && !slices.Contains(only, d.Name) {
-			continue
-		}
-		if n := min(left, d.pvSize()-g.used(pv)); n > 0 {
-			out = append(out, extents{pv: pv, bytes: n})
-			left -= n
-		}
-	}
-	if left > 0 {
-		return nil, errNoSpace
-	}
-	return out, nil
-}
-
 // tick is LVM's clock.
 func (h *Host) tick() int64 {
 	h.created++
@@ -253,8 +232,10 @@ func roundUp(bytes int64) int64 { return (bytes + extentBytes - 1) / extentBytes
 func (h *Host) observeVolumes(g *group, out plan.Group) plan.Group {
 	for _, v := range g.volumes {
 		out.LogicalVolumes = append(out.LogicalVolumes, plan.Volume{
-			Name: v.Name, ID: v.ID, UUID: fakeUUID("lv", g.uuid, v.Name), SizeBytes: v.SizeBytes, Pool: v.Pool, Source: v.Source,
-			Snapshot: v.Snapshot, New: v.New, Active: v.Active, Open: h.open(v), Suspended: v.Suspended, Health: h.health(g, v), CreatedUnix: v.created,
+			Name: v.Name, ID: v.ID, UUID: g.volumeUUID(v), SizeBytes: v.SizeBytes, Pool: v.Pool, Source: v.Source,
+			Snapshot: v.Snapshot, New: v.New, Unzeroed: v.Unzeroed, ZeroedBytes: v.ZeroedBytes, FilesystemOnly: v.FilesystemOnly,
+			TailOf: v.TailOf, Extents: h.located(v),
+			Active: v.Active, Open: h.open(v), Suspended: v.Suspended, Health: h.health(g, v), CreatedUnix: v.created,
 		})
 	}
 	for _, p := range g.pools {

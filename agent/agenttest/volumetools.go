@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"quarry.storage/quarry/agent/internal/apply"
 	"quarry.storage/quarry/agent/internal/plan"
@@ -31,6 +30,10 @@ func (s session) performOnVolume(ctx context.Context, step plan.Step) error {
 		return s.refreshLV(ctx, st)
 	case volumeplan.SettleLV:
 		return s.settleLV(ctx, st)
+	case volumeplan.ZeroLV:
+		return s.zeroLV(ctx, st)
+	case volumeplan.MarkZeroed:
+		return s.markZeroed(ctx, st)
 	case volumeplan.RemoveLV:
 		return s.removeLV(ctx, st)
 	case volumeplan.CreatePool:
@@ -69,9 +72,10 @@ func (s session) createLV(ctx context.Context, step volumeplan.CreateLV) error {
 			return plan.ErrAlreadyExists
 		}
 		v := volume{Volume: Volume{
-			Name: step.Name, ID: tagged(step.Tags, plan.TagVolume), SizeBytes: step.SizeBytes, Pool: step.Pool, Source: step.Source, Snapshot: step.Snapshot,
-			Active: !step.Snapshot, New: slices.Contains(step.Tags, plan.TagNew),
-		}, of: tagged(step.Tags, plan.TagSource)}
+			Name: step.Name, ID: valueOf(step.Tags, plan.TagVolume), TailOf: valueOf(step.Tags, plan.TagTailOf), SizeBytes: step.SizeBytes, Pool: step.Pool, Source: step.Source, Snapshot: step.Snapshot,
+			Active: !step.Snapshot, New: slices.Contains(step.Tags, plan.TagNew), FilesystemOnly: slices.Contains(step.Tags, plan.TagFilesystemOnly),
+		}, of: valueOf(step.Tags, plan.TagSource)}
+		v.ZeroedBytes, v.Unzeroed = unzeroed(step.Tags)
 		if err := s.place(g, &v, step.SizeBytes); err != nil {
 			return err
 		}
@@ -125,7 +129,7 @@ func (s session) extendLV(ctx context.Context, step volumeplan.ExtendLV) error {
 			return errors.New("new size not larger than existing size")
 		}
 		if on != nil {
-			more, err := s.allocate(g, step.SizeBytes-*size)
+			more, err := s.allocateOver(g, step.SizeBytes-*size, step.Over)
 			if err != nil {
 				return err
 			}
@@ -282,18 +286,9 @@ func (h *Host) Commands() int {
 }
 
 func (g *group) tagged(name, tag string) *volume {
-	if v := g.volume(name); v != nil && v.ID != "" && plan.TagVolume+v.ID == tag {
+	v := g.volume(name)
+	if v != nil && (v.ID != "" && plan.TagVolume+v.ID == tag || v.TailOf != "" && plan.TagTailOf+v.TailOf == tag) {
 		return v
 	}
 	return nil
-}
-
-// tagged is what follows a prefix in one of the tags; empty when no tag has it.
-func tagged(tags []string, prefix string) string {
-	for _, t := range tags {
-		if text, ok := strings.CutPrefix(t, prefix); ok {
-			return text
-		}
-	}
-	return ""
 }

@@ -37,16 +37,7 @@ type Node interface {
 	// AddVolume makes a small logical volume on a disk of a group, RemoveVolume removes it.
 	AddVolume(t *testing.T, group, name, path string)
 	RemoveVolume(t *testing.T, group, name string)
-	// Activates says whether logical volumes get devices.
-	Activates() bool
-	// Deactivate takes the devices of the volumes and pools of a group away, as a reboot does.
-	Deactivate(t *testing.T, group string)
-	// OpenVolume has the device of an active volume open until it is closed.
-	OpenVolume(t *testing.T, group, name string) (closeIt func())
-	// SuspendVolume leaves the device of an active volume suspended, as a command does that is killed while it changes the device. Suspended
-	// reports whether it is.
-	SuspendVolume(t *testing.T, group, name string)
-	Suspended(t *testing.T, group, name string) bool
+	Kernel
 	// Commands counts the LVM commands that calls on volumes ran so far.
 	Commands() int
 	// Steps counts the changes that the agent made so far.
@@ -136,7 +127,10 @@ func Volumes(t *testing.T, node Node) {
 		{"forgetting a disk survives death between any two steps", forgetSurvives},
 		{"a volume that a killed command left suspended is resumed", suspendedIsResumed},
 		{"how full a pool is is not known until it is active", inactivePool},
+		{"nobody reads what another wrote", nobodyReadsOthers},
+		{"a volume that is being zeroed can be removed", zeroingGoesWithVolume},
 		{"calls on volumes survive death between any two steps", volumeCallsSurvive},
+		{"zeroing survives death between any two steps", zeroingSurvives},
 	})
 }
 

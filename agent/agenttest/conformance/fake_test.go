@@ -129,6 +129,16 @@ func (n *fakeNode) Suspended(_ *testing.T, group, name string) bool {
 	return slices.ContainsFunc(n.Volumes(group), func(v agenttest.Volume) bool { return v.Name == name && v.Suspended })
 }
 
+// WriteVolume writes into it.
+func (n *fakeNode) WriteVolume(_ *testing.T, group, name, text string) {
+	n.Agent.WriteVolume(group, name, text)
+}
+
+// Reads looks into it.
+func (n *fakeNode) Reads(_ *testing.T, group, name, text string) bool {
+	return slices.Contains(n.ReadVolume(group, name), text)
+}
+
 // OpenVolume opens it.
 func (n *fakeNode) OpenVolume(_ *testing.T, group, name string) func() {
 	n.Agent.OpenVolume(group, name)

@@ -26,6 +26,7 @@ import (
 	applylvm "quarry.storage/quarry/agent/internal/apply/lvm"
 	"quarry.storage/quarry/agent/internal/host/block"
 	"quarry.storage/quarry/agent/internal/host/disk"
+	"quarry.storage/quarry/agent/internal/host/dm"
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/host/occupant"
@@ -119,7 +120,7 @@ func newRealNode(t *testing.T) *realNode {
 		t.Fatal(err)
 	}
 	onDisk := applydisk.Adapter{Tool: disks, Devices: observer, Udev: devices}
-	n.faulty = &faulty{adapter: apply.Adapters{onDisk, applylvm.Adapter{Tool: volumes, Devices: onDisk}}, guard: onDisk}
+	n.faulty = &faulty{adapter: apply.Adapters{onDisk, applylvm.Adapter{Tool: volumes, Devices: onDisk, Zeroes: dm.New(dm.Config{})}}, guard: onDisk}
 	policy := plan.Policy{MinSizeBytes: 64 << 20, AllowTypes: []string{"loop", "ubd"}}
 	n.engine = node.Config{Policy: policy, Groups: observer, Resolve: node.ResolveLinks}
 	n.watch = quiet.Config{Source: observer, Devices: observer, Guard: n.faulty, Policy: policy, Quiet: shortQuiet}

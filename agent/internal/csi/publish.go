@@ -66,7 +66,7 @@ func (d *node) publish(ctx context.Context, v Volume, w publication) error {
 	p, published := mount.Top(points, w.target)
 	if published {
 		err = fits(p, from, w)
-	} else if err = mayShow(points, from, w); err == nil {
+	} else if err = d.mayShow(ctx, v, points, from, w); err == nil {
 		err = d.show(from, w)
 	}
 	if err == nil && w.readOnly && !p.ReadOnly {
@@ -101,13 +101,16 @@ func (d *node) show(from From, w publication) error {
 	return d.cfg.Mounter.BindDir(w.staging, w.target)
 }
 
-// mayShow refuses a second place for a volume that may have one only. Mounts of single directories of it belong to the containers
-// of a pod.
-func mayShow(points []mount.Point, from From, w publication) error {
+// mayShow refuses a second place for a volume that may have one only, and a device that must not be shown: nothing else tells that a raw
+// device was staged. Mounts of single directories of a volume belong to the containers of a pod.
+func (d *node) mayShow(ctx context.Context, v Volume, points []mount.Point, from From, w publication) error {
 	for _, p := range points {
 		if w.want.Alone() && from.Shows(p) && p.Whole && p.Path != w.staging {
 			return fmt.Errorf("the volume is published at %s, and may be at one place only: %w", p.Path, ErrPrecondition)
 		}
+	}
+	if d.devices != nil && w.want.Block {
+		return d.devices.Showable(ctx, v)
 	}
 	return nil
 }

@@ -89,6 +89,8 @@ type Devices interface {
 	// FirstUse makes a new volume ready for what it is wanted for, and lets it count as used. It returns the filesystem that it made, which is
 	// empty when there is one already.
 	FirstUse(ctx context.Context, v Volume, from From, want Access) (fsType string, err error)
+	// Showable refuses a volume whose device must not be shown as it is.
+	Showable(ctx context.Context, v Volume) error
 }
 
 // Trees is a Source of mounted trees. Whatever touches such a mount may wait for a server: only the source does that.

@@ -191,10 +191,10 @@ func (j join) device(d *observed, vgs []lvm.VG) {
 
 // group converts one group of ours.
 func (j join) group(vg lvm.VG, owner string) plan.Group {
-	g := volumes(plan.Group{
+	g := plan.Group{
 		Name: vg.Name, UUID: vg.UUID, OwnerUID: owner, SizeBytes: vg.SizeBytes, FreeBytes: vg.FreeBytes,
 		ExtentBytes: vg.ExtentBytes, Partial: vg.Partial, SystemID: vg.SystemID,
-	}, vg.Volumes)
+	}
 	for _, p := range j.all {
 		if p.VGUUID != vg.UUID {
 			continue
@@ -208,5 +208,5 @@ func (j join) group(vg lvm.VG, owner string) plan.Group {
 	slices.SortFunc(g.PVs, func(a, b plan.PV) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.UUID, b.UUID))
 	})
-	return g
+	return volumes(g, vg.Volumes)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"quarry.storage/quarry/agent/internal/host/lvm"
@@ -53,12 +54,48 @@ func volumes(g plan.Group, lvs []lvm.LV) plan.Group {
 			g.Pools = append(g.Pools, pool(v, lvs))
 			continue
 		}
-		g.LogicalVolumes = append(g.LogicalVolumes, plan.Volume{
-			Name: v.Name, ID: volumeID(v.Tags), UUID: v.UUID, SizeBytes: v.SizeBytes, Pool: v.Pool, Source: sourceOf(v),
-			Snapshot: slices.Contains(v.Tags, plan.TagSnapshot), New: slices.Contains(v.Tags, plan.TagNew), Active: v.Active, Open: v.Open, Suspended: v.Suspended, Health: v.Health, CreatedUnix: v.CreatedUnix,
-		})
+		seen := plan.Volume{
+			Name: v.Name, ID: valueOf(v.Tags, plan.TagVolume), UUID: v.UUID, SizeBytes: v.SizeBytes, Pool: v.Pool, Source: sourceOf(v),
+			Snapshot: slices.Contains(v.Tags, plan.TagSnapshot), New: slices.Contains(v.Tags, plan.TagNew),
+			TailOf: valueOf(v.Tags, plan.TagTailOf), FilesystemOnly: slices.Contains(v.Tags, plan.TagFilesystemOnly),
+			Active: v.Active, Open: v.Open, Suspended: v.Suspended, Health: v.Health, CreatedUnix: v.CreatedUnix,
+		}
+		seen.ZeroedBytes, seen.Unzeroed = zeroed(v.Tags)
+		for _, e := range v.Extents {
+			seen.Extents = append(seen.Extents, plan.Extents{Path: path(g, e.PVUUID), First: e.First, Count: e.Count})
+		}
+		g.LogicalVolumes = append(g.LogicalVolumes, seen)
 	}
 	return g.Named()
+}
+
+// path is that of a physical volume of the group; empty when it is missing.
+func path(g plan.Group, uuid string) string {
+	for _, pv := range g.PVs {
+		if pv.UUID == uuid {
+			return pv.Path
+		}
+	}
+	return ""
+}
+
+// zeroed reads how far a volume is zeroed that has to be. What cannot be read is not zeroed at all; of several tags the lowest counts.
+func zeroed(tags []string) (bytes int64, unzeroed bool) {
+	for _, tag := range tags {
+		text, ok := strings.CutPrefix(tag, plan.TagUnzeroed)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 {
+			n = 0
+		}
+		if !unzeroed || n < bytes {
+			bytes = n
+		}
+		unzeroed = true
+	}
+	return bytes, unzeroed
 }
 
 func pool(v lvm.LV, lvs []lvm.LV) plan.Pool {
@@ -86,18 +123,18 @@ func sourceOf(v lvm.LV) string {
 	return v.Origin
 }
 
-// volumeID reads our tag. Two different ones make the volume nobody's.
-func volumeID(tags []string) string {
-	id := ""
+// valueOf reads what follows a tag of ours. Two different ones make the volume nobody's.
+func valueOf(tags []string, prefix string) string {
+	value := ""
 	for _, tag := range tags {
-		text, ok := strings.CutPrefix(tag, plan.TagVolume)
+		text, ok := strings.CutPrefix(tag, prefix)
 		if !ok || text == "" {
 			continue
 		}
-		if id != "" {
+		if value != "" {
 			return ""
 		}
-		id = text
+		value = text
 	}
-	return id
+	return value
 }

@@ -55,22 +55,27 @@ type Engine struct {
 	hub   *hub
 	locks locks
 	looks looks
+	zero  *zeroer
 }
 
 // New makes an Engine. It makes changes at once; Run makes it watch.
 func New(cfg Config) *Engine {
-	return &Engine{cfg: cfg, hub: newHub(cfg.Observer)}
+	return &Engine{cfg: cfg, hub: newHub(cfg.Observer), zero: newZeroer()}
 }
 
 // Policy is what the engine judges devices by.
 func (e *Engine) Policy() plan.Policy { return e.cfg.Policy }
 
-// Run observes the node at the start, after every burst of events and when a change asks for it, and gets volumes back to work that a killed
-// command left suspended, and learns how full thin pools are, until the context ends. An Engine runs once.
+// Run observes the node at the start, after every burst of events and when a change asks for it, gets volumes back to work that a killed
+// command left suspended, learns how full thin pools are, and zeroes what nobody may read yet, until the context ends. An Engine runs once.
 func (e *Engine) Run(ctx context.Context) error {
 	var work sync.WaitGroup
+	defer e.zero.work.Wait()
 	defer work.Wait()
-	work.Go(func() { e.resumeVolumes(ctx) })
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	work.Go(func() { e.eachView(ctx, e.resumeSeen) })
+	work.Go(func() { e.eachView(ctx, e.zeroSeen) })
 	work.Go(func() { e.measurePools(ctx) })
 	return e.hub.run(ctx)
 }

@@ -11,16 +11,15 @@ import (
 	"quarry.storage/quarry/agent/internal/plan/volume"
 )
 
-// resumeVolumes gets volumes back to work that a killed command left suspended, at the start and whenever such a one is seen, until the
-// engine stops.
-func (e *Engine) resumeVolumes(ctx context.Context) {
+// eachView does something for the newest view of the node at the start and for later ones, until the engine stops. What does not go well is
+// tried again after a while: nothing may happen that shows another view.
+func (e *Engine) eachView(ctx context.Context, do func(context.Context, plan.Snapshot) (well bool)) {
 	for after := uint64(0); ; {
 		v, err := e.hub.next(ctx, after)
 		if v.Number == 0 {
 			return
 		}
-		if err == nil && !e.resumeSeen(ctx, v.Snapshot) {
-			// Nothing may happen that shows another view. It is tried again.
+		if err == nil && !do(ctx, v.Snapshot) {
 			select {
 			case <-ctx.Done():
 				return
@@ -50,7 +49,22 @@ func (e *Engine) resumeSeen(ctx context.Context, s plan.Snapshot) bool {
 
 // settleGroup decides on a group as it is under its lock, and does it.
 func (e *Engine) settleGroup(ctx context.Context, g plan.Group, decide func(s plan.Snapshot, groupUUID string) plan.Plan) error {
-	unlock, err := e.locks.lock(ctx, groupKey(g.Name))
+	return e.onGroup(ctx, g.Name, func(seen plan.Snapshot) error {
+		p := decide(seen, g.UUID)
+		if len(p.Steps) == 0 {
+			return nil
+		}
+		if err := e.apply(ctx, p); err != nil {
+			return err
+		}
+		e.hub.poke()
+		return nil
+	})
+}
+
+// onGroup does something with a fresh look at a group, under its lock.
+func (e *Engine) onGroup(ctx context.Context, group string, do func(seen plan.Snapshot) error) error {
+	unlock, err := e.locks.lock(ctx, groupKey(group))
 	if err != nil {
 		return err
 	}
@@ -59,18 +73,10 @@ func (e *Engine) settleGroup(ctx context.Context, g plan.Group, decide func(s pl
 	if err != nil {
 		return err
 	}
-	if seen, err = e.refresh(ctx, seen, g.Name); err != nil {
+	if seen, err = e.refresh(ctx, seen, group); err != nil {
 		return err
 	}
-	p := decide(seen, g.UUID)
-	if len(p.Steps) == 0 {
-		return nil
-	}
-	if err := e.apply(ctx, p); err != nil {
-		return err
-	}
-	e.hub.poke()
-	return nil
+	return do(seen)
 }
 
 // measurePools activates the thin pools of which it is not known how full they are, at the start and whenever such a one appears, until the

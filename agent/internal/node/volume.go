@@ -10,20 +10,25 @@ import (
 	"quarry.storage/quarry/agent/internal/plan/volume"
 )
 
-// CreateVolume makes a volume, and returns it.
+// CreateVolume makes a volume, and returns it once nobody can read there what another wrote. It waits a moment for that: plan.ErrUnzeroed.
 func (e *Engine) CreateVolume(ctx context.Context, want volume.Spec) (plan.Volume, error) {
-	return e.changeVolume(ctx, want, volume.Create)
+	return e.whenZeroed(ctx, want, volume.Create)
 }
 
 // DeleteVolume removes a volume.
 func (e *Engine) DeleteVolume(ctx context.Context, want volume.Spec) error {
-	_, err := e.changeVolume(ctx, want, volume.Delete)
+	release, err := e.zero.stop(ctx, want.ID)
+	if err != nil {
+		return err
+	}
+	defer release()
+	_, err = e.changeVolume(ctx, want, volume.Delete)
 	return err
 }
 
-// ResizeVolume makes a volume larger, and returns it.
+// ResizeVolume makes a volume larger, and returns it. It waits as CreateVolume does.
 func (e *Engine) ResizeVolume(ctx context.Context, want volume.Spec) (plan.Volume, error) {
-	return e.changeVolume(ctx, want, volume.Resize)
+	return e.whenZeroed(ctx, want, volume.Resize)
 }
 
 // EnsurePool makes or grows a thin pool, and returns it. It waits for other work on the group.
@@ -74,7 +79,7 @@ func (e *Engine) changeVolume(ctx context.Context, want volume.Spec, decide volu
 	}
 	err = e.performVolume(ctx, want, p)
 	if !looksStale(err) {
-		return p.Volume, err
+		return p.Volume, cmp.Or(err, p.Unfinished)
 	}
 	if seen, err = e.refresh(ctx, seen, want.Group); err != nil {
 		return plan.Volume{}, err
@@ -82,7 +87,7 @@ func (e *Engine) changeVolume(ctx context.Context, want volume.Spec, decide volu
 	if p, err = decide(seen, want); err != nil {
 		return plan.Volume{}, e.sure(seen, want.Group, err)
 	}
-	return p.Volume, e.performVolume(ctx, want, p)
+	return p.Volume, cmp.Or(e.performVolume(ctx, want, p), p.Unfinished)
 }
 
 // sure is an error about a volume. That it does not exist is told only where its group is seen, or where no disk of the node can hide that.
@@ -166,16 +171,6 @@ func (e *Engine) performVolume(ctx context.Context, want volume.Spec, p volume.P
 	if err := e.apply(ctx, p.Plan); err != nil {
 		return err
 	}
-	e.hub.fold(func(was plan.Snapshot) plan.Snapshot {
-		if removes(p.Plan) {
-			return volume.Without(was, want.Group, p.GroupUUID, want.Name)
-		}
-		return volume.With(was, want.Group, p.GroupUUID, p.Volume)
-	})
+	e.hub.fold(func(was plan.Snapshot) plan.Snapshot { return volume.After(was, want.Group, p) })
 	return nil
-}
-
-func removes(p plan.Plan) bool {
-	_, ok := p.Steps[len(p.Steps)-1].(volume.RemoveLV)
-	return ok
 }

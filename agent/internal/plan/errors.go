@@ -48,6 +48,10 @@ var (
 	ErrUnsure = errors.New("which volume groups the node has is not known")
 	// ErrUsageUnknown: how full the thin pool is cannot be told at the moment, so nothing is put into it.
 	ErrUsageUnknown = errors.New("how full the thin pool is is not known")
+	// ErrUnzeroed: the volume, or what it grows by, has to be zeroed first. The work goes on by itself.
+	ErrUnzeroed = errors.New("being zeroed, so that nobody reads what another wrote")
+	// ErrFilesystemOnly: nobody zeroed the volume, so it is not shown raw.
+	ErrFilesystemOnly = errors.New("was made for a filesystem, and holds what others wrote below it")
 	// ErrSectorSizes: the devices of a group would differ in the size of a logical sector.
 	ErrSectorSizes = errors.New("sectors differ in size")
 	// ErrRefused: a tool found a device, group or volume in another state than the plan was made on, and left it alone.

@@ -152,6 +152,26 @@ func Hiding(s Snapshot, p Policy) []string {
 	return out
 }
 
+// UnknownGroup is a volume group that LVM could not report. What is known of it stands in LVM's metadata on its devices. Its devices are
+// unreadable.
+type UnknownGroup struct {
+	// Name, UUID and OwnerUID as the metadata says; all empty when it cannot be read: nobody can tell then which group it is, and whose.
+	Name, UUID, OwnerUID string
+	// Devices that belong to it, by their stable paths, ordered.
+	Devices []string
+	// Reason says why LVM could not report it.
+	Reason string
+}
+
+// String names the group and its devices, and says why it is unknown.
+func (u UnknownGroup) String() string {
+	name := "a volume group whose metadata cannot be read"
+	if u.Name != "" {
+		name = fmt.Sprintf("volume group %s (UUID %s)", u.Name, u.UUID)
+	}
+	return fmt.Sprintf("%s on %s: %s", name, strings.Join(u.Devices, ", "), u.Reason)
+}
+
 // Sure refuses, with ErrUnsure, to conclude that the seen groups of that name are all that the node has of the name, while an unknown one may
 // be another. Where a group of the name is seen, it takes an unknown one of the same name to be unsure; where none is, one of the same
 // owner, or of nobody knows whom, may be it: an administrator may have renamed it.

@@ -4,9 +4,7 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"quarry.storage/quarry/pkg/quarry"
@@ -23,6 +21,12 @@ const (
 	TagSnapshot = quarry.Group + "/snapshot"
 	// TagSource is the prefix of the tag of a snapshot that names its source: LVM forgets that when the source is removed.
 	TagSource = quarry.Group + "/source="
+	// TagUnzeroed is the prefix of the tag of a linear volume that has to read as zero before anybody uses it. It does up to the byte that follows.
+	TagUnzeroed = quarry.Group + "/unzeroed="
+	// TagFilesystemOnly marks a linear volume that holds what is left over from others below its filesystem, and is never shown raw.
+	TagFilesystemOnly = quarry.Group + "/filesystem-only"
+	// TagTail marks what a volume grows by while that is zeroed; the volume's id follows TagTailOf.
+	TagTail, TagTailOf = quarry.Group + "/tail", quarry.Group + "/tail-of="
 	// TagPool marks a thin pool.
 	TagPool = quarry.Group + "/pool"
 )
@@ -37,26 +41,6 @@ type Snapshot struct {
 	ForeignGroups []string
 	// UnknownGroups are those that LVM could not report and that may be ours, ordered by name. A group is known, unknown or absent.
 	UnknownGroups []UnknownGroup
-}
-
-// UnknownGroup is a volume group that LVM could not report. What is known of it stands in LVM's metadata on its devices. Its devices are
-// unreadable.
-type UnknownGroup struct {
-	// Name, UUID and OwnerUID as the metadata says; all empty when it cannot be read: nobody can tell then which group it is, and whose.
-	Name, UUID, OwnerUID string
-	// Devices that belong to it, by their stable paths, ordered.
-	Devices []string
-	// Reason says why LVM could not report it.
-	Reason string
-}
-
-// String names the group and its devices, and says why it is unknown.
-func (u UnknownGroup) String() string {
-	name := "a volume group whose metadata cannot be read"
-	if u.Name != "" {
-		name = fmt.Sprintf("volume group %s (UUID %s)", u.Name, u.UUID)
-	}
-	return fmt.Sprintf("%s on %s: %s", name, strings.Join(u.Devices, ", "), u.Reason)
 }
 
 // Device is one block device. Facts that could not be read are named in Unreadable; a device with such a fact is refused.
@@ -202,6 +186,14 @@ type Volume struct {
 	Snapshot bool
 	// New is true for a volume that was made empty and not used yet: what it holds is left over from others.
 	New bool
+	// Unzeroed is true for a volume that has to read as zero before anybody uses it, and does so up to ZeroedBytes only; FilesystemOnly for one
+	// that is never shown raw, because nobody zeroed it.
+	Unzeroed, FilesystemOnly bool
+	ZeroedBytes              int64
+	// TailOf is the id of the volume that grows by this one; empty for all others. A tail has no id.
+	TailOf string
+	// Extents are where a tail lies; others do not tell.
+	Extents []Extents
 	// Active is true when its device node exists, Open when something has that open.
 	Active, Open bool
 	// Suspended is true when a command was killed that changed its device: the device holds back its readers and writers, or does not have
@@ -210,6 +202,17 @@ type Volume struct {
 	// Health says what is wrong with it; empty when it is healthy.
 	Health      string
 	CreatedUnix int64
+}
+
+// Extents are some of a physical volume, one after the other.
+type Extents struct {
+	Path         string // of the device
+	First, Count int64  // First is the number of the first one
+}
+
+// ToZero reports whether the volume is zeroed before anybody uses it. What one holds that is not new any more is its user's.
+func (v Volume) ToZero() bool {
+	return v.Unzeroed && v.Pool == "" && (v.TailOf != "" || v.ID != "" && v.New)
 }
 
 // Pool is one thin pool.

@@ -20,6 +20,7 @@ var codeOf = []struct {
 }{
 	{plan.ErrInvalid, codes.InvalidArgument},
 	{plan.ErrBusy, codes.Aborted},
+	{plan.ErrUnzeroed, codes.Aborted},
 	{plan.ErrUnsure, codes.Unavailable},
 	{plan.ErrUsageUnknown, codes.Unavailable},
 	{node.ErrStopping, codes.Unavailable},

@@ -2,8 +2,11 @@ package server
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/volume"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
@@ -68,13 +71,37 @@ var accesses = map[plan.Access]agentv1.VolumeGroupAccess{
 func toGroup(g plan.Group) *agentv1.VolumeGroup {
 	out := &agentv1.VolumeGroup{
 		Name: g.Name, Uuid: g.UUID, OwnerUid: g.OwnerUID, SizeBytes: g.SizeBytes, FreeBytes: g.FreeBytes,
-		ExtentBytes: g.ExtentBytes, LogicalVolumes: g.Volumes, Partial: g.Partial, ThinPools: toPools(g), PartialVolumes: g.Lost(),
-		Access: accesses[g.Access], SystemId: g.SystemID,
+		ExtentBytes: g.ExtentBytes, LogicalVolumes: names(g), Partial: g.Partial, ThinPools: toPools(g), PartialVolumes: g.Lost(),
+		Access: accesses[g.Access], SystemId: g.SystemID, Zeroing: toZeroing(g),
 	}
 	for _, pv := range g.PVs {
 		out.PhysicalVolumes = append(out.PhysicalVolumes, &agentv1.PhysicalVolume{
 			Path: pv.Path, Uuid: pv.UUID, SizeBytes: pv.SizeBytes, FreeBytes: pv.FreeBytes,
 		})
 	}
+	return out
+}
+
+// names are those of the volumes of a group, without tails: these are no volumes of anybody, and go with the volumes that grow by them.
+func names(g plan.Group) []string {
+	return slices.DeleteFunc(slices.Clone(g.Volumes), func(name string) bool {
+		v, ok := g.Volume(name)
+		return ok && v.TailOf != ""
+	})
+}
+
+// toZeroing converts what is to be zeroed, under the names of the volumes that wait for it.
+func toZeroing(g plan.Group) []*agentv1.VolumeZeroing {
+	var out []*agentv1.VolumeZeroing
+	for _, v := range volume.Unzeroed(g) {
+		z := &agentv1.VolumeZeroing{Volume: v.Name, SizeBytes: v.SizeBytes, ZeroedBytes: v.ZeroedBytes}
+		for _, grows := range g.LogicalVolumes {
+			if v.TailOf != "" && grows.ID == v.TailOf {
+				z.Volume = grows.Name
+			}
+		}
+		out = append(out, z)
+	}
+	slices.SortFunc(out, func(a, b *agentv1.VolumeZeroing) int { return strings.Compare(a.GetVolume(), b.GetVolume()) })
 	return out
 }

@@ -119,6 +119,9 @@ func validCreate(req *agentv1.CreateLogicalVolumeRequest) (volume.Spec, error) {
 	}
 	want.SizeBytes, want.OverprovisionPercent = req.GetSizeBytes(), req.GetOverprovisionPercent()
 	want.Pool, want.Source, want.Snapshot = req.GetThinPool(), req.GetSource(), req.GetSnapshot()
+	if want.Zero, err = validZeroing(req.GetZeroing()); err != nil {
+		return volume.Spec{}, err
+	}
 	for _, name := range []string{want.Pool, want.Source} {
 		if name == "" {
 			continue
@@ -144,7 +147,23 @@ func validResize(req *agentv1.ResizeLogicalVolumeRequest) (volume.Spec, error) {
 		return volume.Spec{}, err
 	}
 	want.SizeBytes, want.OverprovisionPercent = req.GetSizeBytes(), req.GetOverprovisionPercent()
+	if want.Zero, err = validZeroing(req.GetZeroing()); err != nil {
+		return volume.Spec{}, err
+	}
 	return want, validSize(want.SizeBytes, want.OverprovisionPercent)
+}
+
+// validZeroing reads what is to be zeroed. A word of a later version is refused: it may ask for more than this one does.
+func validZeroing(z agentv1.Zeroing) (volume.Zero, error) {
+	switch z {
+	case agentv1.Zeroing_ZEROING_UNSPECIFIED, agentv1.Zeroing_ZEROING_NOTHING:
+		return volume.ZeroNothing, nil
+	case agentv1.Zeroing_ZEROING_ALL:
+		return volume.ZeroAll, nil
+	case agentv1.Zeroing_ZEROING_RAW:
+		return volume.ZeroRaw, nil
+	}
+	return volume.ZeroNothing, fmt.Errorf("zeroing is %d: %w", z, plan.ErrInvalid)
 }
 
 func validSize(bytes int64, overprovision int32) error {

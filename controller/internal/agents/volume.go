@@ -38,7 +38,7 @@ func (p *Pool) CreateVolume(ctx context.Context, node string, v decide.VolumeSpe
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewLogicalVolumeServiceClient(conn).CreateLogicalVolume(ctx, &agentv1.CreateLogicalVolumeRequest{
 			Group: v.Group, OwnerUid: v.Owner, Name: v.Name, Id: v.ID, SizeBytes: v.SizeBytes, ThinPool: v.ThinPool,
-			Source: v.Source, Snapshot: v.Snapshot, OverprovisionPercent: v.OverprovisionPercent,
+			Source: v.Source, Snapshot: v.Snapshot, OverprovisionPercent: v.OverprovisionPercent, Zeroing: zeroingOf(v.Zero),
 		})
 		return err
 	})
@@ -75,7 +75,7 @@ func (p *Pool) ResizeVolume(ctx context.Context, node string, v decide.VolumeSpe
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewLogicalVolumeServiceClient(conn).ResizeLogicalVolume(ctx, &agentv1.ResizeLogicalVolumeRequest{
 			Group: v.Group, OwnerUid: v.Owner, Name: v.Name, Id: v.ID, SizeBytes: v.SizeBytes,
-			OverprovisionPercent: v.OverprovisionPercent,
+			OverprovisionPercent: v.OverprovisionPercent, Zeroing: zeroingOf(v.Zero),
 		})
 		return err
 	})
@@ -83,6 +83,16 @@ func (p *Pool) ResizeVolume(ctx context.Context, node string, v decide.VolumeSpe
 		return decide.Volume{}, faultOf(node, call, err)
 	}
 	return volumeOf(r.GetVolume()), nil
+}
+
+func zeroingOf(z decide.Zero) agentv1.Zeroing {
+	switch z {
+	case decide.ZeroAll:
+		return agentv1.Zeroing_ZEROING_ALL
+	case decide.ZeroRaw:
+		return agentv1.Zeroing_ZEROING_RAW
+	}
+	return agentv1.Zeroing_ZEROING_NOTHING
 }
 
 // EnsureThinPool makes a thin pool, or grows it to the size that is wanted.

@@ -223,6 +223,8 @@ type Group struct {
 	PartialVolumes []string
 	// Pools are its thin pools of ours, ordered by name.
 	Pools []ThinPool
+	// Zeroing are the volumes that are being zeroed, ordered by name.
+	Zeroing []Zeroing
 	// Unknown is true while LVM cannot report it: all of this is from the last report that had it.
 	Unknown bool
 	// Unstamped is true when the agent says that the group names no node. Agents before system IDs say nothing.

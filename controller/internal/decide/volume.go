@@ -18,6 +18,29 @@ type VolumeSpec struct {
 	Snapshot bool
 	// OverprovisionPercent bounds what is given out of the pool; 0 does not.
 	OverprovisionPercent int32
+	// Zero says what of a linear volume is zeroed before it is shown.
+	Zero Zero
+}
+
+// Zero says what of a linear volume reads as zero before the volume is shown.
+type Zero int
+
+// What is zeroed.
+const (
+	// ZeroNothing shows what others wrote.
+	ZeroNothing Zero = iota
+	// ZeroAll zeroes the volume, and everything that it grows by.
+	ZeroAll
+	// ZeroRaw is for a volume with a filesystem: what is never shown raw is not zeroed.
+	ZeroRaw
+)
+
+// Zeroing is how far a volume, or what it grows by, is zeroed.
+type Zeroing struct {
+	// Volume is its name in LVM.
+	Volume string
+	// SizeBytes are zeroed in the end, ZeroedBytes are now.
+	SizeBytes, ZeroedBytes int64
 }
 
 // Volume is one logical volume or snapshot of ours.

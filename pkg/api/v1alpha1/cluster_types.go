@@ -206,6 +206,11 @@ type LVMSpec struct {
 	// given. It can be added later, which leaves linear volumes as they are, and cannot be removed.
 	// +optional
 	ThinPool *ThinPoolSpec `json:"thinPool,omitempty"`
+	// Zero says which linear volumes are zeroed, with everything that they grow by, before they are shown: Block, when not given, those that
+	// are raw block devices; Always those with a filesystem too; Never none, so that whoever gets a raw block device reads what others wrote
+	// there. Thin volumes show nothing of others in any case. It counts for what is made or grows from now on.
+	// +optional
+	Zero ZeroPolicy `json:"zero,omitempty"`
 }
 
 // CephSpec is reserved.

@@ -151,6 +151,12 @@ type MemberStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	Holding []string `json:"holding,omitempty"`
+	// Zeroing are the first ten volumes that are zeroed before anybody sees them, or that grow by what is, with how far that is. Their claims
+	// wait for it.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Zeroing []string `json:"zeroing,omitempty"`
 	// Plan is what waits for approval on this member.
 	// +optional
 	Plan *Plan `json:"plan,omitempty"`

@@ -79,3 +79,14 @@ func (u ThinPoolUsage) Describe() string {
 	return fmt.Sprintf("thin pool %s is nearly full, data %d %%, metadata %d %%: add a disk, or delete volumes or snapshots",
 		u.Name, *u.DataPercent, *u.MetadataPercent)
 }
+
+// ZeroPolicy says which linear volumes are zeroed before they are shown.
+// +kubebuilder:validation:Enum=Always;Block;Never
+type ZeroPolicy string
+
+// Policies of zeroing.
+const (
+	ZeroAlways ZeroPolicy = "Always"
+	ZeroBlock  ZeroPolicy = "Block"
+	ZeroNever  ZeroPolicy = "Never"
+)

@@ -1180,6 +1180,11 @@ func (in *MemberStatus) DeepCopyInto(out *MemberStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Zeroing != nil {
+		in, out := &in.Zeroing, &out.Zeroing
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Plan != nil {
 		in, out := &in.Plan, &out.Plan
 		*out = new(Plan)

@@ -21,6 +21,64 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Zeroing says what of a linear volume reads as zero before the volume is shown to anybody.
+type Zeroing int32
+
+const (
+	// As ZEROING_NOTHING: callers of before this field.
+	Zeroing_ZEROING_UNSPECIFIED Zeroing = 0
+	// The volume shows what others wrote there.
+	Zeroing_ZEROING_NOTHING Zeroing = 1
+	// The volume, and everything that it grows by.
+	Zeroing_ZEROING_ALL Zeroing = 2
+	// For a volume with a filesystem: nothing of a new one, which is never shown as a raw block device then. What a volume grows by that may be
+	// shown raw is zeroed.
+	Zeroing_ZEROING_RAW Zeroing = 3
+)
+
+// Enum value maps for Zeroing.
+var (
+	Zeroing_name = map[int32]string{
+		0: "ZEROING_UNSPECIFIED",
+		1: "ZEROING_NOTHING",
+		2: "ZEROING_ALL",
+		3: "ZEROING_RAW",
+	}
+	Zeroing_value = map[string]int32{
+		"ZEROING_UNSPECIFIED": 0,
+		"ZEROING_NOTHING":     1,
+		"ZEROING_ALL":         2,
+		"ZEROING_RAW":         3,
+	}
+)
+
+func (x Zeroing) Enum() *Zeroing {
+	p := new(Zeroing)
+	*p = x
+	return p
+}
+
+func (x Zeroing) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Zeroing) Descriptor() protoreflect.EnumDescriptor {
+	return file_agent_v1_logicalvolume_proto_enumTypes[0].Descriptor()
+}
+
+func (Zeroing) Type() protoreflect.EnumType {
+	return &file_agent_v1_logicalvolume_proto_enumTypes[0]
+}
+
+func (x Zeroing) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Zeroing.Descriptor instead.
+func (Zeroing) EnumDescriptor() ([]byte, []int) {
+	return file_agent_v1_logicalvolume_proto_rawDescGZIP(), []int{0}
+}
+
 type ListLogicalVolumesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. Name of a group; all groups of ours when empty.
@@ -139,8 +197,10 @@ type CreateLogicalVolumeRequest struct {
 	Snapshot bool `protobuf:"varint,8,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	// Upper bound for the sum of the virtual sizes in the pool, as a multiple of its size in percent; 0 means no bound.
 	OverprovisionPercent int32 `protobuf:"varint,9,opt,name=overprovision_percent,json=overprovisionPercent,proto3" json:"overprovision_percent,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// What of a linear volume is zeroed before it is shown. Thin volumes, copies and snapshots show nothing of others in any case.
+	Zeroing       Zeroing `protobuf:"varint,10,opt,name=zeroing,proto3,enum=quarry.agent.v1.Zeroing" json:"zeroing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateLogicalVolumeRequest) Reset() {
@@ -234,6 +294,13 @@ func (x *CreateLogicalVolumeRequest) GetOverprovisionPercent() int32 {
 		return x.OverprovisionPercent
 	}
 	return 0
+}
+
+func (x *CreateLogicalVolumeRequest) GetZeroing() Zeroing {
+	if x != nil {
+		return x.Zeroing
+	}
+	return Zeroing_ZEROING_UNSPECIFIED
 }
 
 type CreateLogicalVolumeResponse struct {
@@ -395,7 +462,8 @@ type ResizeLogicalVolumeRequest struct {
 	// REQUIRED. At least this many bytes.
 	SizeBytes int64 `protobuf:"varint,5,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	// As in CreateLogicalVolumeRequest.
-	OverprovisionPercent int32 `protobuf:"varint,6,opt,name=overprovision_percent,json=overprovisionPercent,proto3" json:"overprovision_percent,omitempty"`
+	OverprovisionPercent int32   `protobuf:"varint,6,opt,name=overprovision_percent,json=overprovisionPercent,proto3" json:"overprovision_percent,omitempty"`
+	Zeroing              Zeroing `protobuf:"varint,7,opt,name=zeroing,proto3,enum=quarry.agent.v1.Zeroing" json:"zeroing,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -470,6 +538,13 @@ func (x *ResizeLogicalVolumeRequest) GetOverprovisionPercent() int32 {
 		return x.OverprovisionPercent
 	}
 	return 0
+}
+
+func (x *ResizeLogicalVolumeRequest) GetZeroing() Zeroing {
+	if x != nil {
+		return x.Zeroing
+	}
+	return Zeroing_ZEROING_UNSPECIFIED
 }
 
 type ResizeLogicalVolumeResponse struct {
@@ -789,6 +864,69 @@ func (x *LogicalVolume) GetCreatedUnixSeconds() int64 {
 	return 0
 }
 
+// VolumeZeroing is a volume that has to be zeroed, or to grow by what has to be zeroed.
+type VolumeZeroing struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the volume, also where it is its growth that is zeroed.
+	Volume string `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
+	// How much has to be zeroed, and how much of that is, in bytes, as far as it is written down.
+	SizeBytes     int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	ZeroedBytes   int64 `protobuf:"varint,3,opt,name=zeroed_bytes,json=zeroedBytes,proto3" json:"zeroed_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VolumeZeroing) Reset() {
+	*x = VolumeZeroing{}
+	mi := &file_agent_v1_logicalvolume_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VolumeZeroing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VolumeZeroing) ProtoMessage() {}
+
+func (x *VolumeZeroing) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_logicalvolume_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VolumeZeroing.ProtoReflect.Descriptor instead.
+func (*VolumeZeroing) Descriptor() ([]byte, []int) {
+	return file_agent_v1_logicalvolume_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *VolumeZeroing) GetVolume() string {
+	if x != nil {
+		return x.Volume
+	}
+	return ""
+}
+
+func (x *VolumeZeroing) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *VolumeZeroing) GetZeroedBytes() int64 {
+	if x != nil {
+		return x.ZeroedBytes
+	}
+	return 0
+}
+
 // ThinPool is one thin pool of ours.
 type ThinPool struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -809,7 +947,7 @@ type ThinPool struct {
 
 func (x *ThinPool) Reset() {
 	*x = ThinPool{}
-	mi := &file_agent_v1_logicalvolume_proto_msgTypes[11]
+	mi := &file_agent_v1_logicalvolume_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -821,7 +959,7 @@ func (x *ThinPool) String() string {
 func (*ThinPool) ProtoMessage() {}
 
 func (x *ThinPool) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_logicalvolume_proto_msgTypes[11]
+	mi := &file_agent_v1_logicalvolume_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -834,7 +972,7 @@ func (x *ThinPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinPool.ProtoReflect.Descriptor instead.
 func (*ThinPool) Descriptor() ([]byte, []int) {
-	return file_agent_v1_logicalvolume_proto_rawDescGZIP(), []int{11}
+	return file_agent_v1_logicalvolume_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ThinPool) GetGroup() string {
@@ -895,7 +1033,7 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\x05group\x18\x01 \x01(\tR\x05group\"\x87\x01\n" +
 	"\x1aListLogicalVolumesResponse\x128\n" +
 	"\avolumes\x18\x01 \x03(\v2\x1e.quarry.agent.v1.LogicalVolumeR\avolumes\x12/\n" +
-	"\x05pools\x18\x02 \x03(\v2\x19.quarry.agent.v1.ThinPoolR\x05pools\"\x98\x02\n" +
+	"\x05pools\x18\x02 \x03(\v2\x19.quarry.agent.v1.ThinPoolR\x05pools\"\xcc\x02\n" +
 	"\x1aCreateLogicalVolumeRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12\x12\n" +
@@ -906,7 +1044,9 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\tthin_pool\x18\x06 \x01(\tR\bthinPool\x12\x16\n" +
 	"\x06source\x18\a \x01(\tR\x06source\x12\x1a\n" +
 	"\bsnapshot\x18\b \x01(\bR\bsnapshot\x123\n" +
-	"\x15overprovision_percent\x18\t \x01(\x05R\x14overprovisionPercent\"U\n" +
+	"\x15overprovision_percent\x18\t \x01(\x05R\x14overprovisionPercent\x122\n" +
+	"\azeroing\x18\n" +
+	" \x01(\x0e2\x18.quarry.agent.v1.ZeroingR\azeroing\"U\n" +
 	"\x1bCreateLogicalVolumeResponse\x126\n" +
 	"\x06volume\x18\x01 \x01(\v2\x1e.quarry.agent.v1.LogicalVolumeR\x06volume\"s\n" +
 	"\x1aDeleteLogicalVolumeRequest\x12\x14\n" +
@@ -914,7 +1054,7 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x04 \x01(\tR\x02id\"\x1d\n" +
-	"\x1bDeleteLogicalVolumeResponse\"\xc7\x01\n" +
+	"\x1bDeleteLogicalVolumeResponse\"\xfb\x01\n" +
 	"\x1aResizeLogicalVolumeRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12\x12\n" +
@@ -922,7 +1062,8 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\x02id\x18\x04 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x05 \x01(\x03R\tsizeBytes\x123\n" +
-	"\x15overprovision_percent\x18\x06 \x01(\x05R\x14overprovisionPercent\"U\n" +
+	"\x15overprovision_percent\x18\x06 \x01(\x05R\x14overprovisionPercent\x122\n" +
+	"\azeroing\x18\a \x01(\x0e2\x18.quarry.agent.v1.ZeroingR\azeroing\"U\n" +
 	"\x1bResizeLogicalVolumeResponse\x126\n" +
 	"\x06volume\x18\x01 \x01(\v2\x1e.quarry.agent.v1.LogicalVolumeR\x06volume\"\xb8\x01\n" +
 	"\x15EnsureThinPoolRequest\x12\x14\n" +
@@ -950,7 +1091,12 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\x04open\x18\n" +
 	" \x01(\bR\x04open\x12\x16\n" +
 	"\x06health\x18\v \x01(\tR\x06health\x120\n" +
-	"\x14created_unix_seconds\x18\f \x01(\x03R\x12createdUnixSeconds\"\x85\x02\n" +
+	"\x14created_unix_seconds\x18\f \x01(\x03R\x12createdUnixSeconds\"i\n" +
+	"\rVolumeZeroing\x12\x16\n" +
+	"\x06volume\x18\x01 \x01(\tR\x06volume\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x02 \x01(\x03R\tsizeBytes\x12!\n" +
+	"\fzeroed_bytes\x18\x03 \x01(\x03R\vzeroedBytes\"\x85\x02\n" +
 	"\bThinPool\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1d\n" +
@@ -959,7 +1105,12 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\x13data_used_permyriad\x18\x04 \x01(\x05R\x11dataUsedPermyriad\x126\n" +
 	"\x17metadata_used_permyriad\x18\x05 \x01(\x05R\x15metadataUsedPermyriad\x12#\n" +
 	"\rvirtual_bytes\x18\x06 \x01(\x03R\fvirtualBytes\x12#\n" +
-	"\rusage_unknown\x18\a \x01(\bR\fusageUnknown2\xbe\x04\n" +
+	"\rusage_unknown\x18\a \x01(\bR\fusageUnknown*Y\n" +
+	"\aZeroing\x12\x17\n" +
+	"\x13ZEROING_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fZEROING_NOTHING\x10\x01\x12\x0f\n" +
+	"\vZEROING_ALL\x10\x02\x12\x0f\n" +
+	"\vZEROING_RAW\x10\x032\xbe\x04\n" +
 	"\x14LogicalVolumeService\x12m\n" +
 	"\x12ListLogicalVolumes\x12*.quarry.agent.v1.ListLogicalVolumesRequest\x1a+.quarry.agent.v1.ListLogicalVolumesResponse\x12p\n" +
 	"\x13CreateLogicalVolume\x12+.quarry.agent.v1.CreateLogicalVolumeRequest\x1a,.quarry.agent.v1.CreateLogicalVolumeResponse\x12p\n" +
@@ -979,42 +1130,47 @@ func file_agent_v1_logicalvolume_proto_rawDescGZIP() []byte {
 	return file_agent_v1_logicalvolume_proto_rawDescData
 }
 
-var file_agent_v1_logicalvolume_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_agent_v1_logicalvolume_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_agent_v1_logicalvolume_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_agent_v1_logicalvolume_proto_goTypes = []any{
-	(*ListLogicalVolumesRequest)(nil),   // 0: quarry.agent.v1.ListLogicalVolumesRequest
-	(*ListLogicalVolumesResponse)(nil),  // 1: quarry.agent.v1.ListLogicalVolumesResponse
-	(*CreateLogicalVolumeRequest)(nil),  // 2: quarry.agent.v1.CreateLogicalVolumeRequest
-	(*CreateLogicalVolumeResponse)(nil), // 3: quarry.agent.v1.CreateLogicalVolumeResponse
-	(*DeleteLogicalVolumeRequest)(nil),  // 4: quarry.agent.v1.DeleteLogicalVolumeRequest
-	(*DeleteLogicalVolumeResponse)(nil), // 5: quarry.agent.v1.DeleteLogicalVolumeResponse
-	(*ResizeLogicalVolumeRequest)(nil),  // 6: quarry.agent.v1.ResizeLogicalVolumeRequest
-	(*ResizeLogicalVolumeResponse)(nil), // 7: quarry.agent.v1.ResizeLogicalVolumeResponse
-	(*EnsureThinPoolRequest)(nil),       // 8: quarry.agent.v1.EnsureThinPoolRequest
-	(*EnsureThinPoolResponse)(nil),      // 9: quarry.agent.v1.EnsureThinPoolResponse
-	(*LogicalVolume)(nil),               // 10: quarry.agent.v1.LogicalVolume
-	(*ThinPool)(nil),                    // 11: quarry.agent.v1.ThinPool
+	(Zeroing)(0),                        // 0: quarry.agent.v1.Zeroing
+	(*ListLogicalVolumesRequest)(nil),   // 1: quarry.agent.v1.ListLogicalVolumesRequest
+	(*ListLogicalVolumesResponse)(nil),  // 2: quarry.agent.v1.ListLogicalVolumesResponse
+	(*CreateLogicalVolumeRequest)(nil),  // 3: quarry.agent.v1.CreateLogicalVolumeRequest
+	(*CreateLogicalVolumeResponse)(nil), // 4: quarry.agent.v1.CreateLogicalVolumeResponse
+	(*DeleteLogicalVolumeRequest)(nil),  // 5: quarry.agent.v1.DeleteLogicalVolumeRequest
+	(*DeleteLogicalVolumeResponse)(nil), // 6: quarry.agent.v1.DeleteLogicalVolumeResponse
+	(*ResizeLogicalVolumeRequest)(nil),  // 7: quarry.agent.v1.ResizeLogicalVolumeRequest
+	(*ResizeLogicalVolumeResponse)(nil), // 8: quarry.agent.v1.ResizeLogicalVolumeResponse
+	(*EnsureThinPoolRequest)(nil),       // 9: quarry.agent.v1.EnsureThinPoolRequest
+	(*EnsureThinPoolResponse)(nil),      // 10: quarry.agent.v1.EnsureThinPoolResponse
+	(*LogicalVolume)(nil),               // 11: quarry.agent.v1.LogicalVolume
+	(*VolumeZeroing)(nil),               // 12: quarry.agent.v1.VolumeZeroing
+	(*ThinPool)(nil),                    // 13: quarry.agent.v1.ThinPool
 }
 var file_agent_v1_logicalvolume_proto_depIdxs = []int32{
-	10, // 0: quarry.agent.v1.ListLogicalVolumesResponse.volumes:type_name -> quarry.agent.v1.LogicalVolume
-	11, // 1: quarry.agent.v1.ListLogicalVolumesResponse.pools:type_name -> quarry.agent.v1.ThinPool
-	10, // 2: quarry.agent.v1.CreateLogicalVolumeResponse.volume:type_name -> quarry.agent.v1.LogicalVolume
-	10, // 3: quarry.agent.v1.ResizeLogicalVolumeResponse.volume:type_name -> quarry.agent.v1.LogicalVolume
-	11, // 4: quarry.agent.v1.EnsureThinPoolResponse.pool:type_name -> quarry.agent.v1.ThinPool
-	0,  // 5: quarry.agent.v1.LogicalVolumeService.ListLogicalVolumes:input_type -> quarry.agent.v1.ListLogicalVolumesRequest
-	2,  // 6: quarry.agent.v1.LogicalVolumeService.CreateLogicalVolume:input_type -> quarry.agent.v1.CreateLogicalVolumeRequest
-	4,  // 7: quarry.agent.v1.LogicalVolumeService.DeleteLogicalVolume:input_type -> quarry.agent.v1.DeleteLogicalVolumeRequest
-	6,  // 8: quarry.agent.v1.LogicalVolumeService.ResizeLogicalVolume:input_type -> quarry.agent.v1.ResizeLogicalVolumeRequest
-	8,  // 9: quarry.agent.v1.LogicalVolumeService.EnsureThinPool:input_type -> quarry.agent.v1.EnsureThinPoolRequest
-	1,  // 10: quarry.agent.v1.LogicalVolumeService.ListLogicalVolumes:output_type -> quarry.agent.v1.ListLogicalVolumesResponse
-	3,  // 11: quarry.agent.v1.LogicalVolumeService.CreateLogicalVolume:output_type -> quarry.agent.v1.CreateLogicalVolumeResponse
-	5,  // 12: quarry.agent.v1.LogicalVolumeService.DeleteLogicalVolume:output_type -> quarry.agent.v1.DeleteLogicalVolumeResponse
-	7,  // 13: quarry.agent.v1.LogicalVolumeService.ResizeLogicalVolume:output_type -> quarry.agent.v1.ResizeLogicalVolumeResponse
-	9,  // 14: quarry.agent.v1.LogicalVolumeService.EnsureThinPool:output_type -> quarry.agent.v1.EnsureThinPoolResponse
-	10, // [10:15] is the sub-list for method output_type
-	5,  // [5:10] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	11, // 0: quarry.agent.v1.ListLogicalVolumesResponse.volumes:type_name -> quarry.agent.v1.LogicalVolume
+	13, // 1: quarry.agent.v1.ListLogicalVolumesResponse.pools:type_name -> quarry.agent.v1.ThinPool
+	0,  // 2: quarry.agent.v1.CreateLogicalVolumeRequest.zeroing:type_name -> quarry.agent.v1.Zeroing
+	11, // 3: quarry.agent.v1.CreateLogicalVolumeResponse.volume:type_name -> quarry.agent.v1.LogicalVolume
+	0,  // 4: quarry.agent.v1.ResizeLogicalVolumeRequest.zeroing:type_name -> quarry.agent.v1.Zeroing
+	11, // 5: quarry.agent.v1.ResizeLogicalVolumeResponse.volume:type_name -> quarry.agent.v1.LogicalVolume
+	13, // 6: quarry.agent.v1.EnsureThinPoolResponse.pool:type_name -> quarry.agent.v1.ThinPool
+	1,  // 7: quarry.agent.v1.LogicalVolumeService.ListLogicalVolumes:input_type -> quarry.agent.v1.ListLogicalVolumesRequest
+	3,  // 8: quarry.agent.v1.LogicalVolumeService.CreateLogicalVolume:input_type -> quarry.agent.v1.CreateLogicalVolumeRequest
+	5,  // 9: quarry.agent.v1.LogicalVolumeService.DeleteLogicalVolume:input_type -> quarry.agent.v1.DeleteLogicalVolumeRequest
+	7,  // 10: quarry.agent.v1.LogicalVolumeService.ResizeLogicalVolume:input_type -> quarry.agent.v1.ResizeLogicalVolumeRequest
+	9,  // 11: quarry.agent.v1.LogicalVolumeService.EnsureThinPool:input_type -> quarry.agent.v1.EnsureThinPoolRequest
+	2,  // 12: quarry.agent.v1.LogicalVolumeService.ListLogicalVolumes:output_type -> quarry.agent.v1.ListLogicalVolumesResponse
+	4,  // 13: quarry.agent.v1.LogicalVolumeService.CreateLogicalVolume:output_type -> quarry.agent.v1.CreateLogicalVolumeResponse
+	6,  // 14: quarry.agent.v1.LogicalVolumeService.DeleteLogicalVolume:output_type -> quarry.agent.v1.DeleteLogicalVolumeResponse
+	8,  // 15: quarry.agent.v1.LogicalVolumeService.ResizeLogicalVolume:output_type -> quarry.agent.v1.ResizeLogicalVolumeResponse
+	10, // 16: quarry.agent.v1.LogicalVolumeService.EnsureThinPool:output_type -> quarry.agent.v1.EnsureThinPoolResponse
+	12, // [12:17] is the sub-list for method output_type
+	7,  // [7:12] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_agent_v1_logicalvolume_proto_init() }
@@ -1027,13 +1183,14 @@ func file_agent_v1_logicalvolume_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_v1_logicalvolume_proto_rawDesc), len(file_agent_v1_logicalvolume_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   12,
+			NumEnums:      1,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_agent_v1_logicalvolume_proto_goTypes,
 		DependencyIndexes: file_agent_v1_logicalvolume_proto_depIdxs,
+		EnumInfos:         file_agent_v1_logicalvolume_proto_enumTypes,
 		MessageInfos:      file_agent_v1_logicalvolume_proto_msgTypes,
 	}.Build()
 	File_agent_v1_logicalvolume_proto = out.File

@@ -44,7 +44,8 @@ type LogicalVolumeServiceClient interface {
 	// | INTERNAL    | show the message: the node could not be read |
 	ListLogicalVolumes(ctx context.Context, in *ListLogicalVolumesRequest, opts ...grpc.CallOption) (*ListLogicalVolumesResponse, error)
 	// CreateLogicalVolume makes a volume: linear, thin in a pool of the group, or a thin copy of another volume or snapshot. It runs
-	// one LVM command, and a second one only when LVM answers that the name exists.
+	// one LVM command, and a second one only when LVM answers that the name exists. A volume that is to be zeroed is made at once, and zeroed
+	// in the background: the call waits a moment for that, and returns ABORTED with how far it is. A repeated call finds it so.
 	//
 	// Effect: the volume exists, of at least the size asked for (rounded up to whole extents). Idempotent by name and id. Who may
 	// call: the CSI controller.
@@ -57,7 +58,7 @@ type LogicalVolumeServiceClient interface {
 	// | RESOURCE_EXHAUSTED  | not enough room in the group, or over the pool's limit: choose another node    |
 	// | FAILED_PRECONDITION | the source is not thin: only thin volumes are copied; or the group is partial  |
 	// | PERMISSION_DENIED   | the group is not the owner's                                                   |
-	// | ABORTED             | another call works on this volume: retry                                       |
+	// | ABORTED             | another call works on this volume, or it is being zeroed: retry                |
 	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff                                |
 	CreateLogicalVolume(ctx context.Context, in *CreateLogicalVolumeRequest, opts ...grpc.CallOption) (*CreateLogicalVolumeResponse, error)
 	// DeleteLogicalVolume removes a volume or snapshot. One that is open (mounted, mapped, used as raw block) is not removed.
@@ -72,7 +73,8 @@ type LogicalVolumeServiceClient interface {
 	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff  |
 	DeleteLogicalVolume(ctx context.Context, in *DeleteLogicalVolumeRequest, opts ...grpc.CallOption) (*DeleteLogicalVolumeResponse, error)
 	// ResizeLogicalVolume makes a volume at least as large as asked for. It never shrinks; the filesystem is grown by the CSI node
-	// service.
+	// service. What a linear volume grows by is zeroed first where that is wanted: the call waits a moment for that, and returns ABORTED with
+	// how far it is. The volume has its old size until then.
 	//
 	// Effect: the volume has the size. Idempotent. Who may call: the CSI controller.
 	//
@@ -82,7 +84,7 @@ type LogicalVolumeServiceClient interface {
 	// | OUT_OF_RANGE       | over the pool's limit                                |
 	// | RESOURCE_EXHAUSTED | not enough room in the group                         |
 	// | PERMISSION_DENIED  | it carries another id, or the group is not ours      |
-	// | ABORTED            | another call works on this volume: retry             |
+	// | ABORTED            | another call works on it, or on zeroing: retry       |
 	// | UNAVAILABLE        | LVM cannot report the group: retry with backoff      |
 	ResizeLogicalVolume(ctx context.Context, in *ResizeLogicalVolumeRequest, opts ...grpc.CallOption) (*ResizeLogicalVolumeResponse, error)
 	// EnsureThinPool makes the group's thin pool, or grows it to the size asked for.
@@ -175,7 +177,8 @@ type LogicalVolumeServiceServer interface {
 	// | INTERNAL    | show the message: the node could not be read |
 	ListLogicalVolumes(context.Context, *ListLogicalVolumesRequest) (*ListLogicalVolumesResponse, error)
 	// CreateLogicalVolume makes a volume: linear, thin in a pool of the group, or a thin copy of another volume or snapshot. It runs
-	// one LVM command, and a second one only when LVM answers that the name exists.
+	// one LVM command, and a second one only when LVM answers that the name exists. A volume that is to be zeroed is made at once, and zeroed
+	// in the background: the call waits a moment for that, and returns ABORTED with how far it is. A repeated call finds it so.
 	//
 	// Effect: the volume exists, of at least the size asked for (rounded up to whole extents). Idempotent by name and id. Who may
 	// call: the CSI controller.
@@ -188,7 +191,7 @@ type LogicalVolumeServiceServer interface {
 	// | RESOURCE_EXHAUSTED  | not enough room in the group, or over the pool's limit: choose another node    |
 	// | FAILED_PRECONDITION | the source is not thin: only thin volumes are copied; or the group is partial  |
 	// | PERMISSION_DENIED   | the group is not the owner's                                                   |
-	// | ABORTED             | another call works on this volume: retry                                       |
+	// | ABORTED             | another call works on this volume, or it is being zeroed: retry                |
 	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff                                |
 	CreateLogicalVolume(context.Context, *CreateLogicalVolumeRequest) (*CreateLogicalVolumeResponse, error)
 	// DeleteLogicalVolume removes a volume or snapshot. One that is open (mounted, mapped, used as raw block) is not removed.
@@ -203,7 +206,8 @@ type LogicalVolumeServiceServer interface {
 	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff  |
 	DeleteLogicalVolume(context.Context, *DeleteLogicalVolumeRequest) (*DeleteLogicalVolumeResponse, error)
 	// ResizeLogicalVolume makes a volume at least as large as asked for. It never shrinks; the filesystem is grown by the CSI node
-	// service.
+	// service. What a linear volume grows by is zeroed first where that is wanted: the call waits a moment for that, and returns ABORTED with
+	// how far it is. The volume has its old size until then.
 	//
 	// Effect: the volume has the size. Idempotent. Who may call: the CSI controller.
 	//
@@ -213,7 +217,7 @@ type LogicalVolumeServiceServer interface {
 	// | OUT_OF_RANGE       | over the pool's limit                                |
 	// | RESOURCE_EXHAUSTED | not enough room in the group                         |
 	// | PERMISSION_DENIED  | it carries another id, or the group is not ours      |
-	// | ABORTED            | another call works on this volume: retry             |
+	// | ABORTED            | another call works on it, or on zeroing: retry       |
 	// | UNAVAILABLE        | LVM cannot report the group: retry with backoff      |
 	ResizeLogicalVolume(context.Context, *ResizeLogicalVolumeRequest) (*ResizeLogicalVolumeResponse, error)
 	// EnsureThinPool makes the group's thin pool, or grows it to the size asked for.

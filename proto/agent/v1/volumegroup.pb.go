@@ -959,7 +959,7 @@ type VolumeGroup struct {
 	// Size of one extent in bytes.
 	ExtentBytes     int64             `protobuf:"varint,6,opt,name=extent_bytes,json=extentBytes,proto3" json:"extent_bytes,omitempty"`
 	PhysicalVolumes []*PhysicalVolume `protobuf:"bytes,7,rep,name=physical_volumes,json=physicalVolumes,proto3" json:"physical_volumes,omitempty"`
-	// Names of its logical volumes, hidden ones left out.
+	// Names of its logical volumes, without hidden ones and those that hold what others grow by.
 	LogicalVolumes []string `protobuf:"bytes,8,rep,name=logical_volumes,json=logicalVolumes,proto3" json:"logical_volumes,omitempty"`
 	// True when a physical volume of the group is missing.
 	Partial bool `protobuf:"varint,9,opt,name=partial,proto3" json:"partial,omitempty"`
@@ -970,8 +970,10 @@ type VolumeGroup struct {
 	// no new volume meanwhile, and none of it grows.
 	PartialVolumes []string `protobuf:"bytes,11,rep,name=partial_volumes,json=partialVolumes,proto3" json:"partial_volumes,omitempty"`
 	// Whose node it is, and the LVM system ID that says so; empty when it carries none.
-	Access        VolumeGroupAccess `protobuf:"varint,12,opt,name=access,proto3,enum=quarry.agent.v1.VolumeGroupAccess" json:"access,omitempty"`
-	SystemId      string            `protobuf:"bytes,13,opt,name=system_id,json=systemId,proto3" json:"system_id,omitempty"`
+	Access   VolumeGroupAccess `protobuf:"varint,12,opt,name=access,proto3,enum=quarry.agent.v1.VolumeGroupAccess" json:"access,omitempty"`
+	SystemId string            `protobuf:"bytes,13,opt,name=system_id,json=systemId,proto3" json:"system_id,omitempty"`
+	// The volumes that are being zeroed, or are to grow by what is, ordered by name.
+	Zeroing       []*VolumeZeroing `protobuf:"bytes,14,rep,name=zeroing,proto3" json:"zeroing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1095,6 +1097,13 @@ func (x *VolumeGroup) GetSystemId() string {
 		return x.SystemId
 	}
 	return ""
+}
+
+func (x *VolumeGroup) GetZeroing() []*VolumeZeroing {
+	if x != nil {
+		return x.Zeroing
+	}
+	return nil
 }
 
 // UnknownVolumeGroup is a group that LVM could not report. Name, UUID and owner are from the metadata on its devices; all are empty when
@@ -1301,7 +1310,7 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x12$\n" +
 	"\x0efrom_system_id\x18\x04 \x01(\tR\ffromSystemId\"O\n" +
 	"\x19ImportVolumeGroupResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\xfe\x03\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\xb8\x04\n" +
 	"\vVolumeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +
@@ -1319,7 +1328,8 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	" \x03(\v2\x19.quarry.agent.v1.ThinPoolR\tthinPools\x12'\n" +
 	"\x0fpartial_volumes\x18\v \x03(\tR\x0epartialVolumes\x12:\n" +
 	"\x06access\x18\f \x01(\x0e2\".quarry.agent.v1.VolumeGroupAccessR\x06access\x12\x1b\n" +
-	"\tsystem_id\x18\r \x01(\tR\bsystemId\"\x8b\x01\n" +
+	"\tsystem_id\x18\r \x01(\tR\bsystemId\x128\n" +
+	"\azeroing\x18\x0e \x03(\v2\x1e.quarry.agent.v1.VolumeZeroingR\azeroing\"\x8b\x01\n" +
 	"\x12UnknownVolumeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +
@@ -1385,6 +1395,7 @@ var file_agent_v1_volumegroup_proto_goTypes = []any{
 	(*PhysicalVolume)(nil),              // 19: quarry.agent.v1.PhysicalVolume
 	(*DeviceIdentity)(nil),              // 20: quarry.agent.v1.DeviceIdentity
 	(*ThinPool)(nil),                    // 21: quarry.agent.v1.ThinPool
+	(*VolumeZeroing)(nil),               // 22: quarry.agent.v1.VolumeZeroing
 }
 var file_agent_v1_volumegroup_proto_depIdxs = []int32{
 	17, // 0: quarry.agent.v1.ListVolumeGroupsResponse.groups:type_name -> quarry.agent.v1.VolumeGroup
@@ -1401,27 +1412,28 @@ var file_agent_v1_volumegroup_proto_depIdxs = []int32{
 	19, // 11: quarry.agent.v1.VolumeGroup.physical_volumes:type_name -> quarry.agent.v1.PhysicalVolume
 	21, // 12: quarry.agent.v1.VolumeGroup.thin_pools:type_name -> quarry.agent.v1.ThinPool
 	0,  // 13: quarry.agent.v1.VolumeGroup.access:type_name -> quarry.agent.v1.VolumeGroupAccess
-	1,  // 14: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:input_type -> quarry.agent.v1.ListVolumeGroupsRequest
-	3,  // 15: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:input_type -> quarry.agent.v1.WatchVolumeGroupsRequest
-	5,  // 16: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:input_type -> quarry.agent.v1.EnsureVolumeGroupRequest
-	7,  // 17: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:input_type -> quarry.agent.v1.ReduceVolumeGroupRequest
-	9,  // 18: quarry.agent.v1.VolumeGroupService.ForgetMissingDevice:input_type -> quarry.agent.v1.ForgetMissingDeviceRequest
-	11, // 19: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:input_type -> quarry.agent.v1.RemoveVolumeGroupRequest
-	13, // 20: quarry.agent.v1.VolumeGroupService.StampVolumeGroup:input_type -> quarry.agent.v1.StampVolumeGroupRequest
-	15, // 21: quarry.agent.v1.VolumeGroupService.ImportVolumeGroup:input_type -> quarry.agent.v1.ImportVolumeGroupRequest
-	2,  // 22: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:output_type -> quarry.agent.v1.ListVolumeGroupsResponse
-	4,  // 23: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:output_type -> quarry.agent.v1.WatchVolumeGroupsResponse
-	6,  // 24: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:output_type -> quarry.agent.v1.EnsureVolumeGroupResponse
-	8,  // 25: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:output_type -> quarry.agent.v1.ReduceVolumeGroupResponse
-	10, // 26: quarry.agent.v1.VolumeGroupService.ForgetMissingDevice:output_type -> quarry.agent.v1.ForgetMissingDeviceResponse
-	12, // 27: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:output_type -> quarry.agent.v1.RemoveVolumeGroupResponse
-	14, // 28: quarry.agent.v1.VolumeGroupService.StampVolumeGroup:output_type -> quarry.agent.v1.StampVolumeGroupResponse
-	16, // 29: quarry.agent.v1.VolumeGroupService.ImportVolumeGroup:output_type -> quarry.agent.v1.ImportVolumeGroupResponse
-	22, // [22:30] is the sub-list for method output_type
-	14, // [14:22] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	22, // 14: quarry.agent.v1.VolumeGroup.zeroing:type_name -> quarry.agent.v1.VolumeZeroing
+	1,  // 15: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:input_type -> quarry.agent.v1.ListVolumeGroupsRequest
+	3,  // 16: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:input_type -> quarry.agent.v1.WatchVolumeGroupsRequest
+	5,  // 17: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:input_type -> quarry.agent.v1.EnsureVolumeGroupRequest
+	7,  // 18: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:input_type -> quarry.agent.v1.ReduceVolumeGroupRequest
+	9,  // 19: quarry.agent.v1.VolumeGroupService.ForgetMissingDevice:input_type -> quarry.agent.v1.ForgetMissingDeviceRequest
+	11, // 20: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:input_type -> quarry.agent.v1.RemoveVolumeGroupRequest
+	13, // 21: quarry.agent.v1.VolumeGroupService.StampVolumeGroup:input_type -> quarry.agent.v1.StampVolumeGroupRequest
+	15, // 22: quarry.agent.v1.VolumeGroupService.ImportVolumeGroup:input_type -> quarry.agent.v1.ImportVolumeGroupRequest
+	2,  // 23: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:output_type -> quarry.agent.v1.ListVolumeGroupsResponse
+	4,  // 24: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:output_type -> quarry.agent.v1.WatchVolumeGroupsResponse
+	6,  // 25: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:output_type -> quarry.agent.v1.EnsureVolumeGroupResponse
+	8,  // 26: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:output_type -> quarry.agent.v1.ReduceVolumeGroupResponse
+	10, // 27: quarry.agent.v1.VolumeGroupService.ForgetMissingDevice:output_type -> quarry.agent.v1.ForgetMissingDeviceResponse
+	12, // 28: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:output_type -> quarry.agent.v1.RemoveVolumeGroupResponse
+	14, // 29: quarry.agent.v1.VolumeGroupService.StampVolumeGroup:output_type -> quarry.agent.v1.StampVolumeGroupResponse
+	16, // 30: quarry.agent.v1.VolumeGroupService.ImportVolumeGroup:output_type -> quarry.agent.v1.ImportVolumeGroupResponse
+	23, // [23:31] is the sub-list for method output_type
+	15, // [15:23] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_agent_v1_volumegroup_proto_init() }

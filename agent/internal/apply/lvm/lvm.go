@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"quarry.storage/quarry/agent/internal/apply"
+	"quarry.storage/quarry/agent/internal/host/dm"
 	hostlvm "quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/claim"
@@ -25,6 +26,14 @@ type Adapter struct {
 	Tool *hostlvm.LVM
 	// Devices are checked right before LVM writes on them. LVM opens a device exclusively itself, so that the check has to end before.
 	Devices Checker
+	// Zeroes writes into volumes.
+	Zeroes Zeroer
+}
+
+// Zeroer writes zeroes into the device of a volume, which it knows by the UUIDs of group and volume. What others have open stays as it is:
+// dm.ErrInUse.
+type Zeroer interface {
+	Zero(ctx context.Context, v dm.Volume, from, to int64) error
 }
 
 var _ apply.Adapter = Adapter{}
@@ -93,13 +102,17 @@ func (a Adapter) onVolume(ctx context.Context, step plan.Step) error {
 			Name: s.Name, Tags: s.Tags, SizeBytes: s.SizeBytes, Pool: s.Pool, Source: s.Source, Snapshot: s.Snapshot,
 		})
 	case volume.ExtendLV:
-		return a.Tool.ExtendLV(ctx, owned(s.Group), s.Name, s.SizeBytes, s.MetadataBytes)
+		return a.Tool.ExtendLV(ctx, owned(s.Group), s.Name, s.SizeBytes, s.MetadataBytes, places(s.Over)...)
 	case volume.ActivateLV:
 		return a.Tool.ActivateLV(ctx, owned(s.Group), s.Name, s.Tag)
 	case volume.RefreshLV:
 		return a.Tool.RefreshLV(ctx, owned(s.Group), s.Name, s.Tag)
 	case volume.SettleLV:
-		return a.Tool.UntagLV(ctx, owned(s.Group), s.Name, s.Tag, plan.TagNew)
+		return a.Tool.RetagLV(ctx, owned(s.Group), s.Name, s.Tag, plan.TagNew, "")
+	case volume.MarkZeroed:
+		return a.Tool.RetagLV(ctx, owned(s.Group), s.Name, s.Tag, s.Was, s.Now)
+	case volume.ZeroLV:
+		return a.Zeroes.Zero(ctx, dm.Volume{Group: s.Group, GroupUUID: s.GroupUUID, Name: s.Name, UUID: s.UUID}, s.From, s.To)
 	case volume.RemoveLV:
 		return a.Tool.RemoveLV(ctx, owned(s.Group), s.Name, s.Tag)
 	case volume.CreatePool:
@@ -112,6 +125,14 @@ func (a Adapter) onVolume(ctx context.Context, step plan.Step) error {
 		return a.Tool.RemovePool(ctx, owned(s.Group), s.Name, s.Tag)
 	}
 	return apply.ErrUnknown
+}
+
+func places(over []plan.Extents) []hostlvm.Place {
+	var out []hostlvm.Place
+	for _, e := range over {
+		out = append(out, hostlvm.Place{Device: e.Path, First: e.First, Count: e.Count})
+	}
+	return out
 }
 
 func owned(g plan.GroupRef) hostlvm.Owned {
@@ -135,6 +156,9 @@ var (
 		{hostlvm.ErrExists, plan.ErrAlreadyExists},
 		{hostlvm.ErrNoSpace, plan.ErrNoRoom},
 		{hostlvm.ErrInUse, plan.ErrInUse},
+		{dm.ErrInUse, plan.ErrInUse},
+		{dm.ErrNotFound, plan.ErrRefused},
+		{dm.ErrNotLVM, plan.ErrRefused},
 	}, groupErrors...)
 )
 

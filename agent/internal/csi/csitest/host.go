@@ -26,8 +26,11 @@ const NodeName = "node-1"
 // Volume is one volume of the model.
 type Volume struct {
 	// ID is what its tag says.
-	ID     string
-	New    bool
+	ID  string
+	New bool
+	// Unzeroed and FilesystemOnly are as in plan.Volume.
+	Unzeroed, FilesystemOnly bool
+
 	Active bool
 	Size   int64
 	// Content is the filesystem on it, "" for nothing, "garbage" for what nobody recognises.
@@ -148,6 +151,7 @@ func (h *Host) LookupVolume(_ context.Context, group, name string) (plan.Volume,
 
 func (v *Volume) recorded(name string) plan.Volume {
 	seen := plan.Volume{Name: name, ID: v.ID, UUID: v.LV, New: v.New, Active: v.Active, SizeBytes: v.Size, CreatedUnix: v.Created}
+	seen.Unzeroed, seen.FilesystemOnly = v.Unzeroed, v.FilesystemOnly
 	if v.Thin {
 		seen.Pool = "thin"
 	}

@@ -14,6 +14,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/volume"
 	"quarry.storage/quarry/pkg/csirpc"
 	"quarry.storage/quarry/pkg/filesystem"
 	"quarry.storage/quarry/pkg/quarry"
@@ -72,6 +73,8 @@ const maxVolumes = 1000
 func (s *Source) Profile() csi.Profile {
 	return csi.Profile{Name: quarry.DriverLVM, Local: true, MaxVolumes: maxVolumes, Codes: csirpc.Table{
 		{Err: plan.ErrBusy, Code: codes.Aborted},
+		{Err: plan.ErrUnzeroed, Code: codes.Aborted},
+		{Err: plan.ErrFilesystemOnly, Code: codes.FailedPrecondition},
 		{Err: plan.ErrUnsure, Code: codes.Unavailable},
 		{Err: plan.ErrOtherNode, Code: codes.FailedPrecondition},
 		{Err: volumeid.ErrNotOurs, Code: codes.NotFound},
@@ -125,8 +128,29 @@ func (s *Source) find(id volumeid.ID) (csi.From, error) {
 	return csi.From{Path: d.Path, Number: mount.Device{Major: d.Major, Minor: d.Minor}, SizeBytes: d.SizeBytes}, err
 }
 
+// recorded reads what is recorded of a volume, and refuses one that must not be shown yet, or not in this way.
+func (s *Source) recorded(ctx context.Context, id volumeid.ID, raw bool) (plan.Volume, error) {
+	v, err := s.cfg.Volumes.LookupVolume(ctx, id.Group, id.Name)
+	if err != nil {
+		return plan.Volume{}, err
+	}
+	if v.ID != id.String() {
+		return plan.Volume{}, fmt.Errorf("volume %s carries the id %q: %w", id, v.ID, csi.ErrNotThere)
+	}
+	return v, volume.Showable(v, raw)
+}
+
+// Showable refuses to show a raw device with what others wrote.
+func (s *Source) Showable(ctx context.Context, v csi.Volume) error {
+	id, err := s.volume(v.Handle)
+	if err == nil {
+		_, err = s.recorded(ctx, id, true)
+	}
+	return err
+}
+
 // Ready makes the device of a volume appear, as it has to be after every start of the node.
-func (s *Source) Ready(ctx context.Context, v csi.Volume, _ csi.Access) (csi.From, error) {
+func (s *Source) Ready(ctx context.Context, v csi.Volume, want csi.Access) (csi.From, error) {
 	id, err := s.volume(v.Handle)
 	if err != nil {
 		return csi.From{}, err
@@ -134,12 +158,9 @@ func (s *Source) Ready(ctx context.Context, v csi.Volume, _ csi.Access) (csi.Fro
 	if id.IsSnapshot() {
 		return csi.From{}, csirpc.Invalid("%s is a snapshot: restore it to a volume", id)
 	}
-	recorded, err := s.cfg.Volumes.LookupVolume(ctx, id.Group, id.Name)
+	recorded, err := s.recorded(ctx, id, want.Block)
 	if err != nil {
 		return csi.From{}, err
-	}
-	if recorded.ID != id.String() {
-		return csi.From{}, fmt.Errorf("volume %s carries the id %q: %w", id, recorded.ID, csi.ErrNotThere)
 	}
 	from, err := s.find(id)
 	if errors.Is(err, csi.ErrNotThere) || recorded.Suspended {

@@ -1,5 +1,5 @@
-// Package dm finds the device of a logical volume among those of device-mapper, by what the kernel says of them in sysfs. It
-// runs no command and changes nothing, and does not know what a volume is used for.
+// Package dm finds the device of a logical volume among those of device-mapper, by what the kernel says of them in sysfs, and zeroes it. It
+// runs no command, and does not know what a volume is used for.
 package dm
 
 import (
@@ -21,6 +21,8 @@ var (
 	ErrNotFound = errors.New("no such device")
 	// ErrNotLVM means that a device of this name is not a logical volume.
 	ErrNotLVM = errors.New("not a logical volume")
+	// ErrInUse means that something has the device for itself.
+	ErrInUse = errors.New("the device is in use")
 )
 
 // uuidBytes is "LVM-" and the UUIDs of group and volume. A suffix follows on the hidden devices below a volume.
@@ -40,6 +42,8 @@ type Device struct {
 	Path         string
 	Major, Minor uint32
 	SizeBytes    int64
+	// UUID is device-mapper's: "LVM-", and the UUIDs of group and volume without their hyphens.
+	UUID string
 }
 
 // Reader finds devices.
@@ -94,7 +98,7 @@ func (r *Reader) device(dir, name string) (Device, error) {
 	if err != nil {
 		return Device{}, fmt.Errorf("device %s: %w", name, err)
 	}
-	var d Device
+	d := Device{UUID: uuid}
 	if _, err := fmt.Sscanf(number, "%d:%d", &d.Major, &d.Minor); err != nil {
 		return Device{}, fmt.Errorf("device %s: number %q: %w", name, number, err)
 	}

@@ -61,7 +61,7 @@ func TestReader_Find(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(Device{Path: "/dev/mapper/vg-udev", Major: 253, Minor: 3, SizeBytes: 1 << 20}, got); diff != "" {
+	if diff := cmp.Diff(Device{Path: "/dev/mapper/vg-udev", Major: 253, Minor: 3, SizeBytes: 1 << 20, UUID: uuid}, got); diff != "" {
 		t.Error(diff)
 	}
 	if got, err := r.Find("vg", "moved"); err != nil || got.Path != "/dev/dm-4" {

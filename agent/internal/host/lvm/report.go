@@ -10,6 +10,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"quarry.storage/quarry/pkg/quarry"
 )
 
 // VG is one volume group.
@@ -51,14 +53,17 @@ type PV struct {
 	Duplicate bool
 }
 
-// The columns asked for; pvseg and seg cannot be left out of a full report, so they select nothing.
+// TagLocated is the tag of the volumes of which a report says where they lie.
+const TagLocated = quarry.Group + "/tail"
+
+// The columns asked for; seg cannot be left out of a full report, so it selects nothing.
 var reportArgs = []string{
 	"--reportformat", "json", "--units", "b", "--nosuffix", "--binary", "--foreign",
 	"--configreport", "vg", "-o", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_tags,vg_missing_pv_count,vg_partial,vg_exported,vg_systemid",
 	"--configreport", "pv", "-o", "pv_name,pv_uuid,pv_major,pv_minor,pv_size,pv_free,pv_used,pv_missing,pv_duplicate,vg_name,vg_uuid",
 	"--configreport", "lv", "-o", "lv_name,lv_uuid,vg_uuid,lv_size,lv_tags,lv_layout,pool_lv,origin,lv_active_locally,lv_device_open," +
 		"lv_health_status,lv_metadata_size,data_percent,metadata_percent,lv_time,lv_suspended,lv_inactive_table",
-	"--configreport", "pvseg", "-o", "pvseg_size", "-S", "pvseg_size<0",
+	"--configreport", "pvseg", "-o", "pv_uuid,pvseg_start,pvseg_size,lv_uuid", "-S", `lv_tags={"` + TagLocated + `"}`,
 	"--configreport", "seg", "-o", "seg_size", "-S", "seg_size<0",
 }
 
@@ -86,6 +91,8 @@ type fullReport struct {
 		VG []row `json:"vg"`
 		PV []row `json:"pv"`
 		LV []row `json:"lv"`
+		// Segments of physical volumes, those of located volumes.
+		Segments []row `json:"pvseg"`
 	} `json:"report"`
 }
 
@@ -127,10 +134,13 @@ func parseReport(doc []byte) ([]VG, []PV, error) {
 		for _, r := range section.PV {
 			pvs = append(pvs, p.pv(r))
 		}
+		lying := p.extents(section.Segments)
 		for _, r := range section.LV {
 			if name := p.id(r, "lv_name"); !strings.HasPrefix(name, "[") {
 				uuid := p.text(r, "vg_uuid")
-				volumes[uuid] = append(volumes[uuid], p.lv(r))
+				v := p.lv(r)
+				v.Extents = lying[v.UUID]
+				volumes[uuid] = append(volumes[uuid], v)
 			}
 		}
 	}

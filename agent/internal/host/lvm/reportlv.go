@@ -1,6 +1,7 @@
 package lvm
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -29,6 +30,31 @@ type LV struct {
 	UsageUnknown bool
 	// CreatedUnix is when it was made, in seconds; zero when LVM does not know.
 	CreatedUnix int64
+	// Extents are where it lies, if it carries TagLocated.
+	Extents []Extents
+}
+
+// Extents are some of a physical volume, one after the other.
+type Extents struct {
+	// PVUUID is the UUID of the physical volume.
+	PVUUID string
+	// First is the number of the first one.
+	First, Count int64
+}
+
+// extents reads where volumes lie, by their UUIDs, in the order of the physical volumes.
+func (p *fields) extents(rows []row) map[string][]Extents {
+	out := map[string][]Extents{}
+	for _, r := range rows {
+		uuid := p.id(r, "lv_uuid")
+		out[uuid] = append(out[uuid], Extents{
+			PVUUID: p.id(r, "pv_uuid"), First: p.number(r, "pvseg_start", 64), Count: p.number(r, "pvseg_size", 64),
+		})
+	}
+	for _, e := range out {
+		slices.SortFunc(e, func(a, b Extents) int { return cmp.Or(cmp.Compare(a.PVUUID, b.PVUUID), cmp.Compare(a.First, b.First)) })
+	}
+	return out
 }
 
 func (p *fields) lv(r row) LV {

@@ -88,38 +88,10 @@ func (l *LVM) CreatePool(ctx context.Context, g Owned, p NewPool) error {
 	return nil
 }
 
-// ExtendLV makes a volume, or the data of a pool, as large as given; the metadata of a pool too when metadataBytes is not zero. It
-// never makes anything smaller, and leaves a filesystem alone.
-func (l *LVM) ExtendLV(ctx context.Context, g Owned, name string, sizeBytes, metadataBytes int64) error {
-	if err := firstError(g.valid(), validName(name), validSize(sizeBytes)); err != nil {
-		return fmt.Errorf("extend lv: %w", err)
-	}
-	args := []string{"-L", size(sizeBytes)}
-	if metadataBytes > 0 {
-		args = append(args, "--poolmetadatasize", size(metadataBytes))
-	}
-	if _, err := l.run(ctx, g.Devices, "lvextend", append(args, g.Name+"/"+name)...); err != nil {
-		return fmt.Errorf("extend lv %s/%s: %w", g.Name, name, err)
-	}
-	return nil
-}
-
 // ActivateLV makes the device node of a volume or thin pool with that tag, of a snapshot too. Nothing happens to a volume without the tag.
 func (l *LVM) ActivateLV(ctx context.Context, g Owned, name, tag string) error {
 	_, err := l.changeLV(ctx, g, name, tag, "-ay", "-K")
 	return err
-}
-
-// UntagLV takes a tag off a volume that has the other one. A volume without that keeps its tags: ErrNotFound.
-func (l *LVM) UntagLV(ctx context.Context, g Owned, name, tag, remove string) error {
-	if err := validTag(remove); err != nil {
-		return fmt.Errorf("untag lv: %w", err)
-	}
-	out, err := l.changeLV(ctx, g, name, tag, "--deltag", remove)
-	if err != nil {
-		return err
-	}
-	return confirmed(out, "changed", g, name)
 }
 
 // DeactivateLV takes the device node of a volume with that tag away. One that is open stays: ErrInUse. Nothing happens to a
@@ -242,3 +214,68 @@ func firstError(errs ...error) error {
 }
 
 func size(bytes int64) string { return strconv.FormatInt(bytes, 10) + "b" }
+
+// Place is some extents on a device that carries a physical volume.
+type Place struct {
+	Device string
+	// First is the number of the first extent.
+	First, Count int64
+}
+
+// ExtendLV makes a volume, or the data of a pool, as large as given; the metadata of a pool too when metadataBytes is not zero. It
+// never makes anything smaller, and leaves a filesystem alone. If places are given, LVM takes no extent outside of them: ErrNoSpace.
+func (l *LVM) ExtendLV(ctx context.Context, g Owned, name string, sizeBytes, metadataBytes int64, places ...Place) error {
+	if err := firstError(g.valid(), validName(name), validSize(sizeBytes), validPlaces(places)); err != nil {
+		return fmt.Errorf("extend lv: %w", err)
+	}
+	args := []string{"-L", size(sizeBytes)}
+	if metadataBytes > 0 {
+		args = append(args, "--poolmetadatasize", size(metadataBytes))
+	}
+	args = append(args, g.Name+"/"+name)
+	for _, p := range places {
+		args = append(args, p.String())
+	}
+	if _, err := l.run(ctx, g.Devices, "lvextend", args...); err != nil {
+		return fmt.Errorf("extend lv %s/%s: %w", g.Name, name, err)
+	}
+	return nil
+}
+
+// escaped keeps what is in a path from being read as the beginning of extents, or as that of a tag.
+var escaped = strings.NewReplacer(`\`, `\\`, ":", `\:`, "@", `\@`)
+
+// String is what LVM reads.
+func (p Place) String() string {
+	return fmt.Sprintf("%s:%d-%d", escaped.Replace(p.Device), p.First, p.First+p.Count-1)
+}
+
+func validPlaces(places []Place) error {
+	for _, p := range places {
+		if err := validDevice(p.Device); err != nil {
+			return err
+		}
+		if p.First < 0 || p.Count <= 0 {
+			return fmt.Errorf("%w: %d extents from %d", ErrInvalid, p.Count, p.First)
+		}
+	}
+	return nil
+}
+
+// RetagLV takes a tag off a volume that has another one, and adds one in the same change of the metadata, unless that is empty. A volume
+// without the other tag keeps its tags: ErrNotFound.
+func (l *LVM) RetagLV(ctx context.Context, g Owned, name, tag, remove, add string) error {
+	args := []string{"--deltag", remove}
+	err := validTag(remove)
+	if add != "" {
+		args, err = append(args, "--addtag", add), firstError(err, validTag(add))
+	}
+	if err != nil {
+		return fmt.Errorf("retag lv: %w", err)
+	}
+	out, err := l.changeLV(ctx, g, name, tag, args...)
+	if err != nil {
+		return err
+	}
+	return confirmed(out, "changed", g, name)
+}

@@ -60,6 +60,16 @@ func TestLVM_volumeArgv(t *testing.T) {
 			func(ctx context.Context, l *LVM) error { return l.ExtendLV(ctx, owned, "p", 8<<20, 4<<20) }, "",
 			"lvextend " + see + "-L 8388608b --poolmetadatasize 4194304b g/p",
 		},
+		"extend over some extents": {
+			func(ctx context.Context, l *LVM) error {
+				return l.ExtendLV(ctx, owned, "v", 8<<20, 0, Place{Device: "/dev/disk/by-path/pci-0:1@2", First: 7, Count: 2}, Place{Device: "/dev/b", Count: 1})
+			}, "",
+			"lvextend " + see + `-L 8388608b g/v /dev/disk/by-path/pci-0\:1\@2:7-8 /dev/b:0-0`,
+		},
+		"replace a tag": {
+			func(ctx context.Context, l *LVM) error { return l.RetagLV(ctx, owned, "v", volumeTag, "u=0", "u=1") },
+			"  Logical volume g/v changed.\n", "lvchange " + see + "--deltag u=0 --addtag u=1 " + pick + " g/v",
+		},
 		"activate": {
 			func(ctx context.Context, l *LVM) error { return l.ActivateLV(ctx, owned, "v", volumeTag) }, "",
 			"lvchange " + see + "-ay -K " + pick + " g/v",
@@ -69,7 +79,7 @@ func TestLVM_volumeArgv(t *testing.T) {
 			"lvchange " + see + "-an " + pick + " g/v",
 		},
 		"take a tag off": {
-			func(ctx context.Context, l *LVM) error { return l.UntagLV(ctx, owned, "v", volumeTag, "new") },
+			func(ctx context.Context, l *LVM) error { return l.RetagLV(ctx, owned, "v", volumeTag, "new", "") },
 			"  Logical volume g/v changed.\n", "lvchange " + see + "--deltag new " + pick + " g/v",
 		},
 		"remove a volume": {
@@ -127,8 +137,15 @@ func TestLVM_volumeRefusesBeforeAnyCommand(t *testing.T) {
 		"criteria in a tag": func(ctx context.Context, l *LVM) error {
 			return l.RemoveLV(ctx, owned, "v", `x"} || lv_name!={"`)
 		},
-		"an option as a tag to take off": func(ctx context.Context, l *LVM) error { return l.UntagLV(ctx, owned, "v", volumeTag, "--yes") },
-		"growing to nothing":             func(ctx context.Context, l *LVM) error { return l.ExtendLV(ctx, owned, "v", -1, 0) },
+		"an option as a tag to take off": func(ctx context.Context, l *LVM) error { return l.RetagLV(ctx, owned, "v", volumeTag, "--yes", "") },
+		"an option as a tag to add":      func(ctx context.Context, l *LVM) error { return l.RetagLV(ctx, owned, "v", volumeTag, "new", "--yes") },
+		"an option as a place": func(ctx context.Context, l *LVM) error {
+			return l.ExtendLV(ctx, owned, "v", 8<<20, 0, Place{Device: "--yes", Count: 1})
+		},
+		"no extents as a place": func(ctx context.Context, l *LVM) error {
+			return l.ExtendLV(ctx, owned, "v", 8<<20, 0, Place{Device: "/dev/b"})
+		},
+		"growing to nothing": func(ctx context.Context, l *LVM) error { return l.ExtendLV(ctx, owned, "v", -1, 0) },
 		"a pool without metadata": func(ctx context.Context, l *LVM) error {
 			return l.CreatePool(ctx, owned, NewPool{Name: "p", SizeBytes: 4 << 20, ChunkBytes: 64 << 10})
 		},
@@ -170,7 +187,7 @@ func TestLVM_silenceIsNoSuccess(t *testing.T) {
 	for name, call := range map[string]func(context.Context, *LVM) error{
 		"remove a volume": func(ctx context.Context, l *LVM) error { return l.RemoveLV(ctx, owned, "v", volumeTag) },
 		"remove a pool":   func(ctx context.Context, l *LVM) error { return l.RemovePool(ctx, owned, "v", volumeTag) },
-		"take a tag off":  func(ctx context.Context, l *LVM) error { return l.UntagLV(ctx, owned, "v", volumeTag, "new") },
+		"take a tag off":  func(ctx context.Context, l *LVM) error { return l.RetagLV(ctx, owned, "v", volumeTag, "new", "") },
 	} {
 		l, _ := newLVM(t, run.Step{Result: run.Result{Stdout: []byte("  {\n  }\n")}})
 		if err := call(t.Context(), l); !errors.Is(err, ErrNotFound) {

@@ -20,8 +20,13 @@ func remove(s plan.Snapshot, want Spec) (Plan, error) {
 		return Plan{}, fmt.Errorf("volume %s is in thin pool %s/%s: %w, and a part of the pool was on it; LVM removes nothing from such a pool",
 			v.Name, g.Name, p.Name, plan.ErrPartial)
 	}
-	step := RemoveLV{Group: g.Ref(), Name: v.Name, Tag: plan.TagVolume + v.ID, Reason: "the volume is not wanted any more"}
-	return Plan{Volume: v, Plan: does(step)}, nil
+	var out Plan
+	if tail, ok := g.tail(v); ok {
+		out.Steps = append(out.Steps, RemoveLV{Group: g.Ref(), Name: tail.Name, Tag: plan.TagTailOf + v.ID, Reason: "the volume that was to grow by it goes"})
+	}
+	out.Volume = v
+	out.Steps = append(out.Steps, RemoveLV{Group: g.Ref(), Name: v.Name, Tag: plan.TagVolume + v.ID, Reason: "the volume is not wanted any more"})
+	return out, nil
 }
 
 // resize is Resize of a volume that is at work.
@@ -30,8 +35,10 @@ func resize(s plan.Snapshot, want Spec) (Plan, error) {
 	switch {
 	case err != nil:
 		return Plan{}, err
+	case v.ToZero():
+		return Plan{Volume: v, Unfinished: progress(v)}, nil
 	case v.SizeBytes >= want.SizeBytes:
-		return Plan{Volume: v}, nil
+		return g.withoutTail(v), nil
 	case v.Snapshot:
 		return Plan{}, fmt.Errorf("%s in group %s is a snapshot, which does not grow: %w", v.Name, g.Name, plan.ErrInvalid)
 	}
@@ -43,6 +50,9 @@ func resize(s plan.Snapshot, want Spec) (Plan, error) {
 		return Plan{}, err
 	}
 	reason := fmt.Sprintf("volume has %d bytes and %d are wanted", v.SizeBytes, want.SizeBytes)
+	if zeroes(v, want.Zero) {
+		return g.growZeroed(v, size, reason)
+	}
 	return g.grow(v, size, want.OverprovisionPercent, plan.ErrOverLimit, reason)
 }
 
@@ -66,8 +76,11 @@ func activate(s plan.Snapshot, want Spec) (Plan, error) {
 // settle is Settle of a volume that is at work.
 func settle(s plan.Snapshot, want Spec) (Plan, error) {
 	g, v, err := present(s, want)
-	if err != nil || !v.New {
+	switch {
+	case err != nil || !v.New:
 		return Plan{Volume: v}, err
+	case v.ToZero():
+		return Plan{}, progress(v)
 	}
 	step := SettleLV{Group: g.Ref(), Name: v.Name, Tag: plan.TagVolume + v.ID, Reason: "the volume is used from now on"}
 	v.New = false

@@ -36,7 +36,10 @@ func create(s plan.Snapshot, want Spec) (Plan, error) {
 		return Plan{}, fmt.Errorf("volume %s of %d bytes in group %s, which has %d of %d bytes free: %w",
 			want.Name, size, g.Name, g.FreeBytes, g.SizeBytes, plan.ErrNoRoom)
 	}
-	return g.create(v, fmt.Sprintf("volume %s does not exist in group %s", v.Name, g.Name)), nil
+	v.Unzeroed, v.FilesystemOnly = want.Zero == ZeroAll, want.Zero == ZeroRaw
+	out := g.create(v, fmt.Sprintf("volume %s does not exist in group %s", v.Name, g.Name))
+	out.Unfinished = progress(v)
+	return out, nil
 }
 
 // existing compares the volume that has the name with the wanted one.
@@ -58,7 +61,7 @@ func existing(g group, v plan.Volume, want Spec) (Plan, error) {
 	case differs != "":
 		return Plan{}, fmt.Errorf("volume %s in group %s %s: %w", v.Name, g.Name, differs, plan.ErrAlreadyExists)
 	case v.SizeBytes >= size:
-		return Plan{Volume: v}, nil
+		return Plan{Volume: v, Unfinished: progress(v)}, nil
 	}
 	// A copy is made in the size of its source and grown then; an interrupted call got as far as this.
 	return g.grow(v, size, want.OverprovisionPercent, plan.ErrNoRoom, "the copy was not grown to its size yet")
@@ -138,6 +141,12 @@ func (g group) create(v plan.Volume, reason string) Plan {
 	// below a new name: the tag says so until the first use.
 	if v.New {
 		step.Tags = append(step.Tags, plan.TagNew)
+	}
+	if v.Unzeroed {
+		step.Tags = append(step.Tags, unzeroedTag(v))
+	}
+	if v.FilesystemOnly {
+		step.Tags = append(step.Tags, plan.TagFilesystemOnly)
 	}
 	return Plan{Plan: does(step), Volume: v}
 }

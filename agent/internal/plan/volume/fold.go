@@ -23,6 +23,22 @@ func Without(s plan.Snapshot, groupName, groupUUID, name string) plan.Snapshot {
 	return edit(s, groupName, groupUUID, func(g *group) { g.take(name) })
 }
 
+// After is the snapshot after the steps of a plan on one volume.
+func After(s plan.Snapshot, groupName string, p Plan) plan.Snapshot {
+	removed := false
+	for _, step := range p.Steps {
+		r, ok := step.(RemoveLV)
+		if ok {
+			s = Without(s, groupName, p.GroupUUID, r.Name)
+		}
+		removed = ok
+	}
+	if removed {
+		return s
+	}
+	return With(s, groupName, p.GroupUUID, p.Volume)
+}
+
 // WithGroup is the snapshot with one group as it was observed later.
 func WithGroup(s plan.Snapshot, now plan.Group) plan.Snapshot {
 	return edit(s, now.Name, now.UUID, func(g *group) { g.Group = now })

@@ -25,6 +25,8 @@ type ExtendLV struct {
 	SizeBytes int64
 	// MetadataBytes of a pool; left as it is when zero.
 	MetadataBytes int64
+	// Over are the only extents that it may take; any when there are none.
+	Over []plan.Extents
 	plan.Reason
 }
 
@@ -46,6 +48,23 @@ type RefreshLV struct {
 type SettleLV struct {
 	Group     plan.GroupRef
 	Name, Tag string
+	plan.Reason
+}
+
+// ZeroLV writes zeroes over a part of a volume that nobody uses. It is the only step that writes into a volume.
+type ZeroLV struct {
+	// Group and GroupUUID, Name and UUID tell the device: one with other UUIDs is left alone.
+	Group, GroupUUID, Name, UUID string
+	// From and To are offsets in bytes; what is written lies between them.
+	From, To int64
+	plan.Reason
+}
+
+// MarkZeroed writes down how far a volume with that tag is zeroed: it replaces one tag by another, or takes it off.
+type MarkZeroed struct {
+	Group     plan.GroupRef
+	Name, Tag string
+	Was, Now  string
 	plan.Reason
 }
 
@@ -80,6 +99,12 @@ func (s RefreshLV) Touches() []string { return s.Group.Devices }
 // Touches the devices of the group.
 func (s SettleLV) Touches() []string { return s.Group.Devices }
 
+// Touches nothing that the group's devices carry: what is written lies in the volume.
+func (s ZeroLV) Touches() []string { return nil }
+
+// Touches the devices of the group.
+func (s MarkZeroed) Touches() []string { return s.Group.Devices }
+
 // Touches the devices of the group.
 func (s RemoveLV) Touches() []string { return s.Group.Devices }
 
@@ -107,6 +132,14 @@ func (s ActivateLV) String() string { return fmt.Sprintf("activate %s/%s", s.Gro
 func (s RefreshLV) String() string { return fmt.Sprintf("resume %s/%s", s.Group.Name, s.Name) }
 
 func (s SettleLV) String() string { return fmt.Sprintf("settle %s/%s", s.Group.Name, s.Name) }
+
+func (s ZeroLV) String() string {
+	return fmt.Sprintf("zero %s/%s from byte %d to %d", s.Group, s.Name, s.From, s.To)
+}
+
+func (s MarkZeroed) String() string {
+	return fmt.Sprintf("replace tag %q of %s/%s by %q", s.Was, s.Group.Name, s.Name, s.Now)
+}
 
 func (s RemoveLV) String() string { return fmt.Sprintf("remove volume %s/%s", s.Group.Name, s.Name) }
 

@@ -17,6 +17,8 @@ type Spec struct {
 	SizeBytes    int64
 	Pool, Source string
 	Snapshot     bool
+	// Zero says what of a linear volume is zeroed before it is shown.
+	Zero Zero
 	// OverprovisionPercent bounds the virtual sizes in the pool, as a multiple of its size; no bound when zero.
 	OverprovisionPercent int32
 }
@@ -27,6 +29,8 @@ type Plan struct {
 	Volume plan.Volume
 	// GroupUUID is the group that the steps work in: of two with one name, the one that holds the volume.
 	GroupUUID string
+	// Unfinished is what the caller is told once the steps are done; nil when what is wanted is there then.
+	Unfinished error
 }
 
 // Decide is one of the decisions of this package on one volume.

@@ -49,9 +49,11 @@ func (d *controller) ControllerExpandVolume(
 		return nil, volume.Refuse(volume.Invalid, "no capacity range is given")
 	}
 	if c := req.GetVolumeCapability(); c != nil {
-		if _, err := d.access(c); err != nil {
+		asked, err := d.access(c)
+		if err != nil {
 			return nil, err
 		}
+		want.Filesystem = volume.Filesystem(capabilities(asked))
 	}
 	if err := want.Check(); err != nil {
 		return nil, err

@@ -141,6 +141,8 @@ type spot struct {
 	seen bool
 	// percent bounds what is given out of the thin pool.
 	percent int32
+	// zero is the policy of the Cluster.
+	zero v1alpha1.ZeroPolicy
 	// lost is true when a person said that the node and what is on its disks are gone, and the node is silent or lacks the group.
 	lost bool
 	// member is true when a Cluster has a Member on the node for it: a person can say there that it is lost.
@@ -166,10 +168,10 @@ func (b *Backend) locate(ctx context.Context, id volumeid.ID) (spot, error) {
 		m := memberOn(members[class.Owner], id.Node)
 		switch {
 		case p.seen && class.Owner == p.owner:
-			p.percent, p.member = class.Thin.Percent, m != nil
+			p.percent, p.zero, p.member = class.Thin.Percent, class.Zero, m != nil
 			p.lost, p.other = !p.node.Up() && p.gone(m), p.unrecorded(m)
 		case !p.seen && class.Group == id.Group && (m != nil || place.Names(c, id.Node)):
-			p.owner, p.percent, p.member = class.Owner, class.Thin.Percent, m != nil
+			p.owner, p.percent, p.zero, p.member = class.Owner, class.Thin.Percent, class.Zero, m != nil
 			p.lost = p.gone(m)
 		}
 	}

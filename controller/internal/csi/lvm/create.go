@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"quarry.storage/quarry/controller/internal/csi/frame"
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/lvm/place"
 	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/csirpc"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
@@ -137,6 +139,7 @@ func (b *Backend) createOn(
 		spec := decide.VolumeSpec{
 			Group: class.Group, Owner: class.Owner, Name: w.Name, ID: id.String(), SizeBytes: c.Size,
 			ThinPool: class.Thin.Pool, OverprovisionPercent: class.Thin.Percent,
+			Zero: place.Zero(class.Zero, slices.ContainsFunc(w.Access, func(a csirpc.Access) bool { return a.Block })),
 		}
 		if w.source != nil {
 			spec.Source = w.source.Name

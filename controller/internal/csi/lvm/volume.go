@@ -64,6 +64,7 @@ func (b *Backend) ExpandVolume(ctx context.Context, handle string, size volume.R
 	if spec.SizeBytes, err = size.Size(p.extent()); err != nil {
 		return 0, err
 	}
+	spec.Zero = place.Zero(p.zero, size.Filesystem == "")
 	v, err := b.Agents.ResizeVolume(ctx, id.Node, spec)
 	return v.SizeBytes, err
 }

@@ -65,6 +65,8 @@ type Host struct {
 	Reports bool
 	// ThinPool is how full the host's pool is; nil when it has none.
 	ThinPool *v1alpha1.ThinPoolUsage
+	// Zeroing tells of volumes that are zeroed before anybody sees them, how far that is.
+	Zeroing []string
 	// Volumes is the number of volumes on the host.
 	Volumes int
 	// Serves is true when the host has, or had when it was last seen, its part of the storage.

@@ -25,13 +25,16 @@ const missingPrefix = "missing:"
 func (h host) measure(out *backend.Host) {
 	if !h.known() {
 		if o := h.m.Object; o != nil {
-			out.ThinPool, out.Devices = o.Status.ThinPool, o.Status.Devices
+			out.ThinPool, out.Devices, out.Zeroing = o.Status.ThinPool, o.Status.Devices, o.Status.Zeroing
 		}
 		return
 	}
 	out.Reports, out.Devices = true, h.devices()
 	for _, g := range h.groups {
 		out.Size, out.Free, out.Volumes = out.Size+g.SizeBytes, out.Free+g.FreeBytes, out.Volumes+len(g.Volumes)
+		for _, z := range g.Zeroing {
+			out.Zeroing = append(out.Zeroing, fmt.Sprintf("%s: %s of %s", z.Volume, decide.Bytes(z.ZeroedBytes), decide.Bytes(z.SizeBytes)))
+		}
 		for _, p := range g.Pools {
 			// What is not taken in a pool is free for volumes too. LVM tells it in hundredths of a percent; a whole number of MiB is as
 			// exact, can be read, and does not change with every write.

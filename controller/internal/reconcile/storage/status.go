@@ -166,6 +166,7 @@ func fillMember(m *v1alpha1.Member, h *backend.HostHealth, now time.Time) {
 		st.Capacity = backend.SpaceOf(h.Decided.Size, h.Decided.Free)
 		st.ThinPool, st.Volumes = h.Decided.ThinPool, int32(h.Decided.Volumes)
 	}
+	st.Zeroing = h.Decided.Zeroing[:min(len(h.Decided.Zeroing), maxHolding)]
 	st.Holding = nil
 	if h.Leaving.Active || h.Flags.ShouldDestroy() {
 		for _, name := range h.Holding[:min(len(h.Holding), maxHolding)] {

@@ -21,6 +21,19 @@ type Class struct {
 	Deleting bool
 	// Thin is the thin pool that volumes are made in.
 	Thin Thin
+	// Zero says which linear volumes are zeroed before they are shown.
+	Zero v1alpha1.ZeroPolicy
+}
+
+// Zero returns what of a volume is zeroed under a policy. raw is true if the volume may be shown as a raw block device, or if that is not known.
+func Zero(p v1alpha1.ZeroPolicy, raw bool) decide.Zero {
+	switch {
+	case p == v1alpha1.ZeroNever:
+		return decide.ZeroNothing
+	case raw || p == v1alpha1.ZeroAlways:
+		return decide.ZeroAll
+	}
+	return decide.ZeroRaw
 }
 
 // Host is a host of a class.
@@ -41,6 +54,9 @@ type Host struct {
 func ClassOf(c *v1alpha1.Cluster) Class {
 	s := lvm.Of(c)
 	out := Class{Cluster: s.Owner.Name, Owner: s.UID(), Group: s.Group, Deleting: s.Deleting}
+	if c.Spec.LVM != nil {
+		out.Zero = c.Spec.LVM.Zero
+	}
 	if s.ThinPool != nil {
 		out.Thin = Thin{Pool: s.ThinPool.Name, Percent: s.OverprovisionPercent}
 	}

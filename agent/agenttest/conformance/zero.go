@@ -1,0 +1,167 @@
+package conformance
+
+import (
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
+)
+
+// Kernel is what a Node's kernel does with the devices of logical volumes.
+type Kernel interface {
+	// Activates says whether logical volumes get devices.
+	Activates() bool
+	// Deactivate takes the devices of the volumes and pools of a group away, as a reboot does.
+	Deactivate(t *testing.T, group string)
+	// OpenVolume has the device of an active volume open until it is closed.
+	OpenVolume(t *testing.T, group, name string) (closeIt func())
+	// SuspendVolume leaves the device of an active volume suspended, as a command does that is killed while it changes the device. Suspended
+	// reports whether it is.
+	SuspendVolume(t *testing.T, group, name string)
+	Suspended(t *testing.T, group, name string) bool
+	// WriteVolume writes a text all over a linear volume. Reads reports whether the text is anywhere in one.
+	WriteVolume(t *testing.T, group, name, text string)
+	Reads(t *testing.T, group, name, text string) bool
+}
+
+// others is what a user of a volume leaves on the disks.
+const others = "written by another tenant. "
+
+// leave makes a volume, writes all over it, and removes it.
+func (s *suite) leave(size int64) {
+	s.Helper()
+	_, err := s.create(volumeSpec("other", size))
+	s.must("create", err)
+	s.WriteVolume(s.T, groupName, "other", others)
+	s.must("delete", s.delete("other"))
+}
+
+// patient repeats a call that is told to come again while something is zeroed.
+func patient(call func() error) error {
+	var err error
+	for range 3 {
+		if err = call(); status.Code(err) != codes.Aborted {
+			break
+		}
+	}
+	return err
+}
+
+// makeZeroed makes a volume that shows nothing of others.
+func (s *suite) makeZeroed(name string, size int64) error {
+	req := volumeSpec(name, size)
+	req.Zeroing = agentv1.Zeroing_ZEROING_ALL
+	return patient(func() error { _, err := s.create(req); return err })
+}
+
+// growZeroed makes a volume larger, by what shows nothing of others.
+func (s *suite) growZeroed(name string, size int64, zeroing agentv1.Zeroing) error {
+	return patient(func() error {
+		_, err := s.volumes().ResizeLogicalVolume(s.ctx(), &agentv1.ResizeLogicalVolumeRequest{
+			Group: groupName, OwnerUid: owner, Name: name, Id: "node/" + name, SizeBytes: size * mib, Zeroing: zeroing,
+		})
+		return err
+	})
+}
+
+// reads wants a text to be in a volume, or not to be.
+func (s *suite) reads(name string, want bool) {
+	s.Helper()
+	if got := s.Reads(s.T, groupName, name, others); got != want {
+		s.Errorf("volume %s shows what another wrote: %t, want %t", name, got, want)
+	}
+}
+
+// nobodyReadsOthers: a volume stands where others were, and grows over more of that while it is open. What was not zeroed shows it, so the
+// test would see it.
+func nobodyReadsOthers(s *suite) {
+	s.stage()
+	s.leave(60)
+	s.must("create", s.makeZeroed("v1", 20))
+	_, err := s.create(volumeSpec("plain", 20))
+	s.must("create", err)
+	s.reads("plain", true)
+	s.reads("v1", false)
+	s.must("delete", s.delete("plain"))
+	free := s.group().GetFreeBytes()
+	closeIt := s.OpenVolume(s.T, groupName, "v1")
+	s.must("grow while it is open", s.growZeroed("v1", 30, agentv1.Zeroing_ZEROING_ALL))
+	s.must("grow what may be shown raw", s.growZeroed("v1", 36, agentv1.Zeroing_ZEROING_RAW))
+	closeIt()
+	s.reads("v1", false)
+	g := s.group()
+	if v := s.listed("v1"); v.GetSizeBytes() != 36*mib || g.GetFreeBytes() != free-16*mib || len(g.GetLogicalVolumes()) != 1 {
+		s.Errorf("grown to %v in %v", v, g)
+	}
+	filesystem := volumeSpec("fs", 8)
+	filesystem.Zeroing = agentv1.Zeroing_ZEROING_RAW
+	before := s.Commands()
+	_, err = s.create(filesystem)
+	s.must("create for a filesystem", err)
+	if n := s.Commands() - before; n != 1 {
+		s.Errorf("create for a filesystem ran %d commands, not 1", n)
+	}
+	s.reads("fs", true)
+}
+
+// zeroingGoesWithVolume: a volume is removed whatever is being done to it. Nothing of it is left.
+func zeroingGoesWithVolume(s *suite) {
+	s.stage()
+	free := s.group().GetFreeBytes()
+	s.must("create", s.makeZeroed("v1", 20))
+	s.Crash(2, false)
+	if s.growZeroed("v1", 36, agentv1.Zeroing_ZEROING_ALL) == nil {
+		s.Errorf("the volume grew without zeroes")
+	}
+	s.Crash(0, false)
+	if v := s.listedAfterRestart("v1"); v.GetSizeBytes() != 20*mib {
+		s.Errorf("before it is zeroed: %v", v)
+	}
+	s.must("delete", patient(func() error { return s.delete("v1") }))
+	if g := s.group(); g.GetFreeBytes() != free || len(g.GetLogicalVolumes()) != 0 {
+		s.Errorf("after the delete: %v, %d bytes were free before", g, free)
+	}
+}
+
+func (s *suite) listedAfterRestart(name string) *agentv1.LogicalVolume {
+	s.Helper()
+	s.Restart(s.T)
+	return s.listed(name)
+}
+
+// zeroingSurvives: whenever the agent dies, what is shown in the end shows nothing of others.
+func zeroingSurvives(s *suite) {
+	if !s.Activates() {
+		s.Skip("this kernel has no device-mapper, so nothing can be activated; make conformance runs it on one that has")
+	}
+	s.zeroes(func() func() error {
+		s.stage()
+		s.leave(40)
+		return func() error { return s.makeZeroed("v1", 20) }
+	}, func() { s.reads("v1", false) })
+	s.zeroes(func() func() error {
+		s.stage()
+		s.leave(60)
+		s.must("create", s.makeZeroed("v1", 20))
+		return func() error { return s.growZeroed("v1", 40, agentv1.Zeroing_ZEROING_ALL) }
+	}, func() {
+		s.reads("v1", false)
+		if g := s.group(); s.listed("v1").GetSizeBytes() != 40*mib || g.GetSizeBytes()-g.GetFreeBytes() != 40*mib {
+			s.Errorf("grown to %v in %v", s.listed("v1"), g)
+		}
+	})
+}
+
+// zeroes is survives for what goes on behind a call: after the last step of that, a call need not learn of a death.
+func (s *suite) zeroes(prepare func() func() error, check func()) {
+	s.Helper()
+	n := 1
+	for s.dies(n, false, prepare, check) && n <= maxSteps {
+		n++
+	}
+	if n < 4 {
+		s.Errorf("the agent died %d times only: to make, to zero and to write that down are three steps", n-1)
+	}
+}

@@ -1,0 +1,93 @@
+package dm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Volume is one logical volume, as LVM calls it.
+type Volume struct {
+	Group, GroupUUID, Name, UUID string
+}
+
+// dmUUID is what device-mapper calls it.
+func (v Volume) dmUUID() string { return uuidPrefix + strings.ReplaceAll(v.GroupUUID+v.UUID, "-", "") }
+
+// atOnce bounds what the kernel is told to zero in one call, which cannot be interrupted: a slow disk writes that in seconds.
+const atOnce = 64 << 20
+
+// Zero makes a volume read as zero between two offsets. The data has reached the disk when it returns. It opens the device exclusively, so
+// that nothing that is mounted, or that another device stands on, is ever zeroed: ErrInUse. A device of that name with other UUIDs is left
+// alone: ErrNotLVM. It stops soon after the context ends.
+//
+// The kernel lets the disk write the zeroes by itself where that can, and writes them where it cannot.
+func (r *Reader) Zero(ctx context.Context, v Volume, from, to int64) error {
+	if err := r.zero(ctx, v, from, to); err != nil {
+		return fmt.Errorf("zero %s/%s from byte %d to %d: %w", v.Group, v.Name, from, to, err)
+	}
+	return nil
+}
+
+func (r *Reader) zero(ctx context.Context, v Volume, from, to int64) error {
+	d, err := r.Find(v.Group, v.Name)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(d.Path, os.O_RDWR|unix.O_EXCL|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("%w: %w", ErrInUse, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := r.same(f, v); err != nil {
+		return err
+	}
+	if from < 0 || to > d.SizeBytes {
+		return fmt.Errorf("the device has %d bytes: %w", d.SizeBytes, ErrNotLVM)
+	}
+	for at := from; at < to; at += atOnce {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := zeroOut(f, at, min(atOnce, to-at)); err != nil {
+			return err
+		}
+	}
+	return f.Sync()
+}
+
+// same makes sure that the open device is the volume. While it is open, nobody can make another one of it.
+func (r *Reader) same(f *os.File, v Volume) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	d, err := r.Find(v.Group, v.Name)
+	switch {
+	case err != nil:
+		return err
+	case st.Mode&unix.S_IFMT != unix.S_IFBLK, unix.Major(st.Rdev) != d.Major, unix.Minor(st.Rdev) != d.Minor:
+		return fmt.Errorf("%s is another device by now: %w", d.Path, ErrNotLVM)
+	case v.GroupUUID == "" || v.UUID == "" || d.UUID != v.dmUUID():
+		return fmt.Errorf("device with uuid %q, not %q: %w", d.UUID, v.dmUUID(), ErrNotLVM)
+	}
+	return nil
+}
+
+// zeroOut is the request BLKZEROOUT.
+func zeroOut(f *os.File, from, count int64) error {
+	span := [2]uint64{uint64(from), uint64(count)}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), unix.BLKZEROOUT, uintptr(unsafe.Pointer(&span)))
+	if errno != 0 {
+		return os.NewSyscallError("BLKZEROOUT", errno)
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/volume"
+)
+
+const (
+	// zeroPatience is how long a call waits for its volume to be zeroed. A small one is made in one call then.
+	zeroPatience = 3 * time.Second
+	// zeroTimeout bounds the zeroing of one slice; it is far longer than a slow disk takes.
+	zeroTimeout = time.Hour
+	// zeroTurns is how many volumes are zeroed at a time. The others wait for a slice to end.
+	zeroTurns = 2
+)
+
+// zeroer knows which volumes are being zeroed. That is no state: the volumes themselves say what is left to do.
+type zeroer struct {
+	turns chan struct{}
+	work  sync.WaitGroup
+
+	mu      sync.Mutex
+	tasks   map[string]*zeroTask // by the UUID of the group and the name of the volume
+	stopped map[string]int       // volumes that must not be zeroed now, by id
+}
+
+// zeroTask is the zeroing of one volume.
+type zeroTask struct {
+	id     string // of the volume, or of the one whose tail it is
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func newZeroer() *zeroer {
+	return &zeroer{turns: make(chan struct{}, zeroTurns), tasks: map[string]*zeroTask{}, stopped: map[string]int{}}
+}
+
+// begin reports whether the caller is to zero the volume: nobody does, and it is not stopped.
+func (z *zeroer) begin(ctx context.Context, key, id string) (_ context.Context, end func(), ok bool) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if z.tasks[key] != nil || z.stopped[id] > 0 {
+		return nil, nil, false
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	t := &zeroTask{id: id, cancel: cancel, done: make(chan struct{})}
+	z.tasks[key] = t
+	return ctx, func() {
+		z.mu.Lock()
+		defer z.mu.Unlock()
+		cancel()
+		close(t.done)
+		delete(z.tasks, key)
+	}, true
+}
+
+// stop ends the zeroing of a volume and of its tail, and keeps both from being zeroed until it is released. Whoever removes a volume finds its
+// device closed.
+func (z *zeroer) stop(ctx context.Context, id string) (release func(), err error) {
+	z.mu.Lock()
+	z.stopped[id]++
+	var running []*zeroTask
+	for _, t := range z.tasks {
+		if t.id == id {
+			t.cancel()
+			running = append(running, t)
+		}
+	}
+	z.mu.Unlock()
+	release = func() {
+		z.mu.Lock()
+		defer z.mu.Unlock()
+		if z.stopped[id]--; z.stopped[id] == 0 {
+			delete(z.stopped, id)
+		}
+	}
+	for _, t := range running {
+		select {
+		case <-t.done:
+		case <-ctx.Done():
+			release()
+			return nil, ctx.Err()
+		}
+	}
+	return release, nil
+}
+
+// whenZeroed is changeVolume that waits a moment for what has to be zeroed first.
+func (e *Engine) whenZeroed(ctx context.Context, want volume.Spec, decide volume.Decide) (plan.Volume, error) {
+	patient, cancel := context.WithTimeout(ctx, zeroPatience)
+	defer cancel()
+	for {
+		v, err := e.changeVolume(ctx, want, decide)
+		if !errors.Is(err, plan.ErrUnzeroed) || !e.zeroedSoon(patient, want.ID) {
+			return v, err
+		}
+	}
+}
+
+// zeroedSoon reports whether a volume, and what it grows by, is zeroed before the context ends.
+func (e *Engine) zeroedSoon(ctx context.Context, id string) bool {
+	for after := uint64(0); ; {
+		v, err := e.hub.next(ctx, after)
+		if err != nil {
+			return false
+		}
+		if !volume.Awaits(v.Snapshot, id) {
+			return true
+		}
+		after = v.Number
+	}
+}
+
+// zeroSeen begins to zero what a snapshot shows as unzeroed, and removes tails whose volumes are gone. It reports whether all went well.
+func (e *Engine) zeroSeen(ctx context.Context, s plan.Snapshot) bool {
+	log, well := logr.FromContextOrDiscard(ctx), true
+	for _, g := range s.Groups {
+		if len(volume.Orphans(s, g.UUID).Steps) > 0 {
+			if err := e.settleGroup(ctx, g, volume.Orphans); err != nil {
+				log.Error(err, "Removing tails of volumes that are gone", "volumeGroup", g.Name)
+				well = false
+			}
+		}
+		for _, v := range volume.Unzeroed(g) {
+			id := v.ID + v.TailOf
+			task, end, ok := e.zero.begin(ctx, g.UUID+"/"+v.Name, id)
+			if !ok {
+				// What is stopped is removed, or looked at again.
+				well = well && !e.zero.isStopped(id)
+				continue
+			}
+			e.zero.work.Go(func() {
+				defer end()
+				e.zeroUntilDone(task, g, v.Name)
+			})
+		}
+	}
+	return well
+}
+
+// isStopped reports whether a volume must not be zeroed now.
+func (z *zeroer) isStopped(id string) bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.stopped[id] > 0
+}
+
+// zeroUntilDone zeroes a volume, and tries again what fails.
+func (e *Engine) zeroUntilDone(ctx context.Context, g plan.Group, name string) {
+	log := logr.FromContextOrDiscard(ctx).WithValues("volumeGroup", g.Name, "volume", name)
+	log.V(1).Info("Zeroing volume")
+	for {
+		err := e.zeroVolume(ctx, g, name)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		log.Error(err, "Zeroing volume")
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(e.hub.blindPeriod):
+		}
+	}
+}
+
+// zeroVolume zeroes a volume from where it was when that was last written down. It holds the lock of the group only to write that down: others
+// work on the group meanwhile.
+func (e *Engine) zeroVolume(ctx context.Context, g plan.Group, name string) error {
+	for uuid, upTo := "", int64(0); ; {
+		v, err := e.prepareZeroing(ctx, g, name, uuid, upTo)
+		if err != nil || !v.ToZero() {
+			return err
+		}
+		uuid, upTo = v.UUID, v.ZeroedBytes
+		for {
+			p := volume.ZeroNext(g, v, upTo)
+			if len(p.Steps) == 0 {
+				break
+			}
+			if err := e.zeroSlice(ctx, p); err != nil {
+				return err
+			}
+			upTo = p.Steps[0].(volume.ZeroLV).To
+		}
+	}
+}
+
+// prepareZeroing writes down how far a volume is zeroed, and makes its device exist. It returns the volume; an empty one when it is gone.
+func (e *Engine) prepareZeroing(ctx context.Context, g plan.Group, name, uuid string, upTo int64) (v plan.Volume, err error) {
+	err = e.onGroup(ctx, g.Name, func(seen plan.Snapshot) error {
+		p, there := volume.Prepare(seen, g.UUID, name, uuid, upTo)
+		if !there {
+			// It was removed, or used through another agent: what was remembered is not what is there.
+			e.hub.poke()
+			return nil
+		}
+		v = p.Volume
+		return e.performVolume(ctx, volume.Spec{Group: g.Name}, p)
+	})
+	return v, err
+}
+
+// zeroSlice writes into a volume when its turn comes. It ends soon after the context does.
+func (e *Engine) zeroSlice(ctx context.Context, p plan.Plan) error {
+	select {
+	case e.zero.turns <- struct{}{}:
+		defer func() { <-e.zero.turns }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, zeroTimeout)
+	defer cancel()
+	return e.cfg.Applier.Apply(ctx, p)
+}
