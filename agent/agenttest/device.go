@@ -245,3 +245,44 @@ func (s session) exclusive(step plan.Destructive) (*disk, error) {
 	}
 	return d, step.Token().Verify(seen)
 }
+
+// SwapSlots exchanges the slots of two disks: each has the kernel name and the path of the other one then. What is on them goes with them.
+func (h *Host) SwapSlots(a, b string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one, other := h.disks[a], h.disks[b]
+	if one == nil || other == nil {
+		panic(fmt.Sprintf("agenttest: no disks %q and %q", a, b))
+	}
+	one.Name, other.Name = b, a
+	one.number, other.number = other.number, one.number
+	h.disks[a], h.disks[b] = other, one
+	one.events++
+	other.events++
+	h.changed()
+}
+
+// MoveBlank takes a disk out of the host, with what is on it, and plugs it into another one under that name. It does nothing and returns false
+// when a group is on the disk, or was.
+func (h *Host) MoveBlank(name string, to *Host, as string) bool {
+	h.mu.Lock()
+	d := h.disks[name]
+	if d == nil || d.pv != "" || d.outdated != nil {
+		h.mu.Unlock()
+		return false
+	}
+	delete(h.disks, name)
+	h.changed()
+	h.mu.Unlock()
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	if to.disks[as] != nil {
+		panic(fmt.Sprintf("agenttest: disk %q exists", as))
+	}
+	to.minors++
+	d.Name, d.number, d.plugged = as, to.minors, true
+	d.events++
+	to.disks[as] = d
+	to.changed()
+	return true
+}

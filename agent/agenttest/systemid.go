@@ -1,6 +1,7 @@
 package agenttest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -110,4 +111,106 @@ func (h *Host) takeOut(names []string) (disks []*disk, groups []*group) {
 	}
 	h.changed()
 	return disks, groups
+}
+
+// Record is a logical volume as the disks have it, whether they are plugged in or not, and whatever LVM reports of it. Two records of one
+// volume that differ in GroupUUID or Created are records of two volumes: one was lost, and another one has its name.
+type Record struct {
+	Group, GroupUUID, OwnerUID string
+	Name, ID                   string
+	SizeBytes, Created         int64
+	// Disks are the kernel names of the disks that hold it, those of its thin pool for a thin one; ordered.
+	Disks []string
+	// Whole is false when a part of it is on no disk any more. Present is false when a part of it is on no disk that is plugged in.
+	Whole, Present bool
+	// Open is true while a mount, or whoever OpenVolume stands for, has it open.
+	Open bool
+}
+
+// Records returns all logical volumes of the host, ordered by group and name.
+func (h *Host) Records() []Record {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []Record
+	for _, g := range h.groups {
+		for _, v := range g.volumes {
+			r := Record{
+				Group: g.name, GroupUUID: g.uuid, OwnerUID: g.owner(), Name: v.Name, ID: v.ID, SizeBytes: v.SizeBytes, Created: v.created,
+				Whole: true, Present: true, Open: h.open(v),
+			}
+			on := v.on
+			if p := g.pool(v.Pool); v.Pool != "" && p != nil {
+				on = p.on
+			}
+			for _, e := range on {
+				d := h.carrier(e.pv)
+				r.Whole = r.Whole && d != nil && slices.Contains(g.pvs, e.pv)
+				r.Present = r.Present && d != nil && d.plugged
+				if d != nil {
+					r.Disks = append(r.Disks, d.Name)
+				}
+			}
+			slices.Sort(r.Disks)
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b Record) int { return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Name, b.Name)) })
+	return out
+}
+
+// Written describes all that is written on a disk, and what the group on it holds. Two descriptions are the same as long as nobody wrote.
+func (h *Host) Written(name string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d := h.disks[name]
+	if d == nil {
+		return ""
+	}
+	var wipe wipeMark
+	if d.wipe != nil {
+		wipe = *d.wipe
+	}
+	out := fmt.Sprintf("%v %v %q %v %q", d.signatures, d.partitions, d.data, wipe, d.pv)
+	if g := h.groupOf(d.pv); d.pv != "" && g != nil {
+		out += fmt.Sprintf(" in %s %s %v %v", g.name, g.uuid, g.tags, g.pvs)
+		for _, v := range g.volumes {
+			out += fmt.Sprintf(" %s %d", v.Name, v.SizeBytes)
+		}
+	}
+	return out
+}
+
+// Member reports whether a disk is a physical volume of a group, or of none yet.
+func (h *Host) Member(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d := h.disks[name]
+	return d != nil && d.pv != ""
+}
+
+// Plugged reports whether a disk is there and plugged in.
+func (h *Host) Plugged(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d := h.disks[name]
+	return d != nil && d.plugged
+}
+
+// Disks returns the kernel names of all disks, those that are unplugged too; ordered.
+func (h *Host) Disks() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []string
+	for name := range h.disks {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Alive reports whether the agent runs: it may have died in a step.
+func (a *Agent) Alive() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.life != nil
 }

@@ -23,17 +23,11 @@ const maxMessageBytes = 16 << 20
 
 // connect prepares a connection; it is made when it is first used.
 func (p *Pool) connect(node, address string) (*grpc.ClientConn, error) {
-	// The kernel notices a peer that went away without a word after 4 + 2×2 s.
-	dialer := net.Dialer{Timeout: 5 * time.Second, KeepAliveConfig: net.KeepAliveConfig{
-		Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 2,
-	}}
 	conn, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(&freshTLS{node: node, config: p.cfg.TLS}),
-		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "tcp", addr)
-		}),
+		grpc.WithContextDialer(p.cfg.Dial),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 5 * time.Second, Backoff: backoff.Config{
-			BaseDelay: minPause, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxPause,
+			BaseDelay: minPause, Multiplier: 1.6, Jitter: max(0, p.cfg.Jitter), MaxDelay: maxPause,
 		}}),
 		grpc.WithReadBufferSize(bufferBytes), grpc.WithWriteBufferSize(bufferBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)),
@@ -46,6 +40,15 @@ func (p *Pool) connect(node, address string) (*grpc.ClientConn, error) {
 		return nil, fmt.Errorf("dial agent of node %s at %s: %w", node, address, err)
 	}
 	return conn, nil
+}
+
+// dialTCP connects to an agent over the network.
+func dialTCP(ctx context.Context, address string) (net.Conn, error) {
+	// The kernel notices a peer that went away without a word after 4 + 2×2 s.
+	dialer := net.Dialer{Timeout: 5 * time.Second, KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 2,
+	}}
+	return dialer.DialContext(ctx, "tcp", address)
 }
 
 // freshTLS asks for the TLS configuration at every handshake, so that renewed certificates and roots are used.

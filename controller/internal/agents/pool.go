@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"maps"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -24,6 +25,10 @@ type Config struct {
 	// TLS returns the configuration for a new connection to the agent of a node. It is asked for every connection, so that
 	// renewed certificates are used.
 	TLS func(node string) (*tls.Config, error)
+	// Dial connects to an address; over TCP when it is nil.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Jitter is by how much of itself the pause between two attempts to connect varies; default 0.2. It does not vary when it is negative.
+	Jitter float64
 	// RequestID returns the id that a call carries to the agent's log; may be nil.
 	RequestID func(ctx context.Context) string
 	// GroupsOnly leaves devices out of the reports: agents tell them to the controller only. Node.Devices stays empty then.
@@ -66,6 +71,12 @@ func New(ctx context.Context, cfg Config) *Pool {
 	cfg.Absence = orDefault(cfg.Absence, 10*time.Second)
 	if cfg.MaxReportBytes == 0 {
 		cfg.MaxReportBytes = 4 << 20
+	}
+	if cfg.Jitter == 0 {
+		cfg.Jitter = 0.2
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = dialTCP
 	}
 	if cfg.RequestID == nil {
 		cfg.RequestID = func(context.Context) string { return "" }

@@ -84,12 +84,7 @@ func (s *Server) NeedLeaderElection() bool { return false }
 
 // Start serves until the context ends, and waits for calls in progress.
 func (s *Server) Start(ctx context.Context) error {
-	g := grpc.NewServer(grpc.UnaryInterceptor(s.calls.Handle))
-	csi.RegisterIdentityServer(g, csirpc.NewIdentity(csirpc.Plugin{
-		Name: s.Name, Version: s.cfg.Version, Topology: s.Topology != "", Expansion: true, Ready: s.cfg.Ready,
-	}))
-	csi.RegisterControllerServer(g, &controller{driver: s.driver})
-	served, err := csirpc.Serve(s.cfg.Socket, socketMode, g)
+	served, err := csirpc.Serve(s.cfg.Socket, socketMode, s.Services())
 	if err != nil {
 		return err
 	}
@@ -101,6 +96,16 @@ func (s *Server) Start(ctx context.Context) error {
 	case err := <-served.Failed():
 		return fmt.Errorf("driver %s: %w", s.Name, err)
 	}
+}
+
+// Services returns a new gRPC server with the driver's services, to be served by the caller.
+func (s *Server) Services() *grpc.Server {
+	g := grpc.NewServer(grpc.UnaryInterceptor(s.calls.Handle))
+	csi.RegisterIdentityServer(g, csirpc.NewIdentity(csirpc.Plugin{
+		Name: s.Name, Version: s.cfg.Version, Topology: s.Topology != "", Expansion: true, Ready: s.cfg.Ready,
+	}))
+	csi.RegisterControllerServer(g, &controller{driver: s.driver})
+	return g
 }
 
 // controller is the CSI controller service. The calls that a driver does not offer return UNIMPLEMENTED.
