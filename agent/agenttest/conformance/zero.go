@@ -49,18 +49,18 @@ func patient(call func() error) error {
 	return err
 }
 
-// makeZeroed makes a volume that shows nothing of others.
-func (s *suite) makeZeroed(name string, size int64) error {
-	req := volumeSpec(name, size)
+// makeZeroed makes the volume "v1" of 20 MiB, which shows nothing of others.
+func (s *suite) makeZeroed() error {
+	req := volumeSpec("v1", 20)
 	req.Zeroing = agentv1.Zeroing_ZEROING_ALL
 	return patient(func() error { _, err := s.create(req); return err })
 }
 
-// growZeroed makes a volume larger, by what shows nothing of others.
-func (s *suite) growZeroed(name string, size int64, zeroing agentv1.Zeroing) error {
+// growZeroed makes the volume "v1" larger, by what shows nothing of others.
+func (s *suite) growZeroed(size int64, zeroing agentv1.Zeroing) error {
 	return patient(func() error {
 		_, err := s.volumes().ResizeLogicalVolume(s.ctx(), &agentv1.ResizeLogicalVolumeRequest{
-			Group: groupName, OwnerUid: owner, Name: name, Id: "node/" + name, SizeBytes: size * mib, Zeroing: zeroing,
+			Group: groupName, OwnerUid: owner, Name: "v1", Id: "node/v1", SizeBytes: size * mib, Zeroing: zeroing,
 		})
 		return err
 	})
@@ -79,7 +79,7 @@ func (s *suite) reads(name string, want bool) {
 func nobodyReadsOthers(s *suite) {
 	s.stage()
 	s.leave(60)
-	s.must("create", s.makeZeroed("v1", 20))
+	s.must("create", s.makeZeroed())
 	_, err := s.create(volumeSpec("plain", 20))
 	s.must("create", err)
 	s.reads("plain", true)
@@ -87,8 +87,8 @@ func nobodyReadsOthers(s *suite) {
 	s.must("delete", s.delete("plain"))
 	free := s.group().GetFreeBytes()
 	closeIt := s.OpenVolume(s.T, groupName, "v1")
-	s.must("grow while it is open", s.growZeroed("v1", 30, agentv1.Zeroing_ZEROING_ALL))
-	s.must("grow what may be shown raw", s.growZeroed("v1", 36, agentv1.Zeroing_ZEROING_RAW))
+	s.must("grow while it is open", s.growZeroed(30, agentv1.Zeroing_ZEROING_ALL))
+	s.must("grow what may be shown raw", s.growZeroed(36, agentv1.Zeroing_ZEROING_RAW))
 	closeIt()
 	s.reads("v1", false)
 	g := s.group()
@@ -110,9 +110,9 @@ func nobodyReadsOthers(s *suite) {
 func zeroingGoesWithVolume(s *suite) {
 	s.stage()
 	free := s.group().GetFreeBytes()
-	s.must("create", s.makeZeroed("v1", 20))
+	s.must("create", s.makeZeroed())
 	s.Crash(2, false)
-	if s.growZeroed("v1", 36, agentv1.Zeroing_ZEROING_ALL) == nil {
+	if s.growZeroed(36, agentv1.Zeroing_ZEROING_ALL) == nil {
 		s.Errorf("the volume grew without zeroes")
 	}
 	s.Crash(0, false)
@@ -139,13 +139,13 @@ func zeroingSurvives(s *suite) {
 	s.zeroes(func() func() error {
 		s.stage()
 		s.leave(40)
-		return func() error { return s.makeZeroed("v1", 20) }
+		return func() error { return s.makeZeroed() }
 	}, func() { s.reads("v1", false) })
 	s.zeroes(func() func() error {
 		s.stage()
 		s.leave(60)
-		s.must("create", s.makeZeroed("v1", 20))
-		return func() error { return s.growZeroed("v1", 40, agentv1.Zeroing_ZEROING_ALL) }
+		s.must("create", s.makeZeroed())
+		return func() error { return s.growZeroed(40, agentv1.Zeroing_ZEROING_ALL) }
 	}, func() {
 		s.reads("v1", false)
 		if g := s.group(); s.listed("v1").GetSizeBytes() != 40*mib || g.GetSizeBytes()-g.GetFreeBytes() != 40*mib {

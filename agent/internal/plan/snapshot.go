@@ -25,8 +25,10 @@ const (
 	TagUnzeroed = quarry.Group + "/unzeroed="
 	// TagFilesystemOnly marks a linear volume that holds what is left over from others below its filesystem, and is never shown raw.
 	TagFilesystemOnly = quarry.Group + "/filesystem-only"
-	// TagTail marks what a volume grows by while that is zeroed; the volume's id follows TagTailOf.
-	TagTail, TagTailOf = quarry.Group + "/tail", quarry.Group + "/tail-of="
+	// TagTail marks what a volume grows by while that is zeroed.
+	TagTail = quarry.Group + "/tail"
+	// TagTailOf is the prefix of the tag of a tail that names its volume by its id.
+	TagTailOf = quarry.Group + "/tail-of="
 	// TagPool marks a thin pool.
 	TagPool = quarry.Group + "/pool"
 )

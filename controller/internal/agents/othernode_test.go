@@ -13,7 +13,8 @@ func TestOtherNodes(t *testing.T) {
 	l := &link{}
 	var n decide.Node
 	l.take(&n, &agentv1.WatchVolumeGroupsResponse{Groups: []*agentv1.VolumeGroup{
-		{Name: "a", Uuid: "u1"}, {Name: "b", Uuid: "u2", Access: access, SystemId: "quarry-n2"},
+		{Name: "a", Uuid: "u1"},
+		{Name: "b", Uuid: "u2", Access: access, SystemId: "quarry-n2"},
 		{Name: "c", Uuid: "u3", Access: agentv1.VolumeGroupAccess_VOLUME_GROUP_ACCESS_NONE},
 		{Name: "d", Uuid: "u4", Access: agentv1.VolumeGroupAccess_VOLUME_GROUP_ACCESS_OWN, SystemId: "quarry-n1"},
 	}})

@@ -34,12 +34,7 @@ func (d *device) wipe(ctx context.Context, digest string, verify func(*os.File) 
 	if err != nil {
 		return err
 	}
-	seen, err := ProbeFile(d.file)
-	if err != nil {
-		// Some reader cannot make sense of it. What identifies the content was compared already.
-		seen = facts
-	}
-	mark := facts.Wipe
+	seen, mark := d.seen(facts), facts.Wipe
 	began := mark != nil && len(mark.Later(seen.Signatures)) == 0
 	switch {
 	case began && mark.Digest != digest:
@@ -62,6 +57,19 @@ func (d *device) wipe(ctx context.Context, digest string, verify func(*os.File) 
 	if err := d.checkMarked(); err != nil {
 		return err
 	}
+	return d.unmark(ctx)
+}
+
+// seen is what all readers find on the device. Where one of them cannot make sense of it, what identifies the content was compared already.
+func (d *device) seen(facts Facts) Facts {
+	if seen, err := ProbeFile(d.file); err == nil {
+		return seen
+	}
+	return facts
+}
+
+// unmark removes the mark, as the last write of a wipe.
+func (d *device) unmark(ctx context.Context) error {
 	if err := d.zero(ctx, format.Range{Bytes: int64(d.sector)}); err != nil {
 		return err
 	}

@@ -12,11 +12,11 @@ import (
 
 func zero(z Zero) func(*Spec) { return func(w *Spec) { w.Zero = z } }
 
-// edited changes one volume of a group.
-func edited(name string, edit func(*plan.Volume)) func(*plan.Group) {
+// edited changes the volume "lin" of a group.
+func edited(edit func(*plan.Volume)) func(*plan.Group) {
 	return func(g *plan.Group) {
 		for i := range g.LogicalVolumes {
-			if g.LogicalVolumes[i].Name == name {
+			if g.LogicalVolumes[i].Name == "lin" {
 				edit(&g.LogicalVolumes[i])
 			}
 		}
@@ -52,13 +52,13 @@ func TestZero_nothingIsShownBefore(t *testing.T) {
 		"a new raw volume":                {do: Create, want: volume("new", 40, zero(ZeroAll)), steps: []string{"create volume vg/new of 41943040 bytes"}, says: "0 of 41943040"},
 		"a new volume with a filesystem":  {do: Create, want: volume("new", 40, zero(ZeroRaw)), steps: []string{"create volume vg/new of 41943040 bytes"}},
 		"a new thin volume":               {do: Create, want: volume("new", 40, zero(ZeroAll), func(w *Spec) { w.Pool = "pool" }), steps: []string{"create volume vg/new of 41943040 bytes in pool pool"}},
-		"a volume that exists, half done": {group: edited("lin", unfinished), do: Create, want: lin(100, ZeroAll), says: "8388608 of 104857600"},
-		"a volume that somebody uses":     {group: edited("lin", func(v *plan.Volume) { unfinished(v); v.New = false }), do: Create, want: lin(100, ZeroAll)},
-		"growing before it is zeroed":     {group: edited("lin", unfinished), do: Resize, want: lin(140, ZeroAll), says: "8388608 of 104857600"},
+		"a volume that exists, half done": {group: edited(unfinished), do: Create, want: lin(100, ZeroAll), says: "8388608 of 104857600"},
+		"a volume that somebody uses":     {group: edited(func(v *plan.Volume) { unfinished(v); v.New = false }), do: Create, want: lin(100, ZeroAll)},
+		"growing before it is zeroed":     {group: edited(unfinished), do: Resize, want: lin(140, ZeroAll), says: "8388608 of 104857600"},
 		"growing":                         {do: Resize, want: lin(140, ZeroAll), steps: []string{"create volume TAIL of 41943040 bytes"}, says: "volume lin grows"},
 		"growing a volume of before":      {do: Resize, want: lin(140, ZeroRaw), steps: []string{"create volume TAIL of 41943040 bytes"}, says: "volume lin grows"},
 		"growing a filesystem": {
-			group: edited("lin", func(v *plan.Volume) { v.FilesystemOnly = true }), do: Resize, want: lin(140, ZeroRaw), steps: []string{"extend vg/lin to 146800640 bytes"},
+			group: edited(func(v *plan.Volume) { v.FilesystemOnly = true }), do: Resize, want: lin(140, ZeroRaw), steps: []string{"extend vg/lin to 146800640 bytes"},
 		},
 		"growing unzeroed":   {do: Resize, want: lin(140, ZeroNothing), steps: []string{"extend vg/lin to 146800640 bytes"}},
 		"growing, half done": {group: withTail(unfinished), do: Resize, want: lin(140, ZeroAll), says: "8388608 of 41943040"},
@@ -162,11 +162,7 @@ func TestZero_resumes(t *testing.T) {
 			if len(next.Steps) == 0 {
 				break
 			}
-			z := next.Steps[0].(ZeroLV)
-			if z.From != upTo || z.To <= z.From || z.To-z.From > slice || z.To > 640*giga || z.UUID != "lv" || z.GroupUUID != "vg" {
-				t.Fatalf("slice: %+v after %d", z, upTo)
-			}
-			upTo = z.To
+			upTo = checkSlice(t, next.Steps[0].(ZeroLV), upTo)
 		}
 	}
 	if did[0] != "activate vg/v" || len(did) != 1+540/20 || !strings.HasSuffix(did[len(did)-1], `by ""`) {
@@ -175,6 +171,15 @@ func TestZero_resumes(t *testing.T) {
 	if _, there := Prepare(plan.Snapshot{Groups: []plan.Group{g}}, "vg", "v", "lv", 0); there {
 		t.Error("what is zeroed is zeroed again")
 	}
+}
+
+// checkSlice wants a slice of the volume that follows what is zeroed, and returns its end.
+func checkSlice(t *testing.T, z ZeroLV, after int64) int64 {
+	t.Helper()
+	if z.From != after || z.To <= z.From || z.To-z.From > slice || z.To > 640*giga || z.UUID != "lv" || z.GroupUUID != "vg" {
+		t.Fatalf("slice: %+v after %d", z, after)
+	}
+	return z.To
 }
 
 // TestZero_neverWhatIsUsed: a volume that somebody used through an agent that does not know the tag holds that user's data.
@@ -205,7 +210,7 @@ func TestOrphans(t *testing.T) {
 	if p := Orphans(plan.Snapshot{Groups: []plan.Group{g}}, "vg"); len(p.Steps) != 0 {
 		t.Errorf("with its volume: %q", lines(p))
 	}
-	edited("lin", func(v *plan.Volume) { v.ID = "id-else" })(&g)
+	edited(func(v *plan.Volume) { v.ID = "id-else" })(&g)
 	if got := lines(Orphans(plan.Snapshot{Groups: []plan.Group{g}}, "vg")); len(got) != 1 || !strings.Contains(got[0], "remove volume vg/tail-") {
 		t.Errorf("without its volume: %q", got)
 	}

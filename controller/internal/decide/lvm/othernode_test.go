@@ -24,9 +24,9 @@ func seesOther(n decide.Node, g ...decide.Group) decide.Node {
 	return n
 }
 
-func held(name, pv string) decide.Device {
-	d := device(name)
-	d.PVUUID, d.OwnerUID, d.VolumeGroup = pv, "uid", "quarry-a"
+func held() decide.Device {
+	d := device("sdb")
+	d.PVUUID, d.OwnerUID, d.VolumeGroup = "pv-sdb", "uid", "quarry-a"
 	d.Refusals = []v1alpha1.Refusal{{Reason: v1alpha1.RefusalOwned, Message: "owned"}, {Reason: v1alpha1.RefusalOtherNode, Message: "node n2"}}
 	return d
 }
@@ -42,20 +42,20 @@ func TestOtherNode_isNotUsed(t *testing.T) {
 		want  []string
 	}{
 		"a host without a group makes none beside it": {
-			scene{node: seesOther(up("n1", nil, held("sdb", "pv-sdb"), device("sdc")), other), object: memberOf(c)}, []string{named},
+			scene{node: seesOther(up("n1", nil, held(), device("sdc")), other), object: memberOf(c)}, []string{named},
 		},
 		"a host with a group goes on": {
-			scene{node: seesOther(up("n1", []decide.Group{own}, held("sdb", "pv-sdb"), device("sdc")), other), object: memberOf(c, records("u1"))},
+			scene{node: seesOther(up("n1", []decide.Group{own}, held(), device("sdc")), other), object: memberOf(c, records("u1"))},
 			[]string{named, "EnsureVolumeGroup quarry-a sdc"},
 		},
 		"a removal leaves it": {
-			scene{node: seesOther(up("n1", nil, held("sdb", "pv-sdb")), other), object: memberOf(c), edit: removed}, nil,
+			scene{node: seesOther(up("n1", nil, held()), other), object: memberOf(c), edit: removed}, nil,
 		},
 		"a group of another Cluster is not this one's business": {
-			scene{node: seesOther(up("n1", []decide.Group{own}, held("sdb", "pv-sdb")), decide.Group{Name: "h", UUID: "u3", OwnerUID: "uid-b", SystemID: "quarry-n2"}), object: memberOf(c, records("u1"))}, nil,
+			scene{node: seesOther(up("n1", []decide.Group{own}, held()), decide.Group{Name: "h", UUID: "u3", OwnerUID: "uid-b", SystemID: "quarry-n2"}), object: memberOf(c, records("u1"))}, nil,
 		},
 		"the recorded group that names another node now is not there": {
-			scene{node: seesOther(up("n1", nil, held("sdb", "pv-sdb")), other), object: memberOf(c, records("u2"))}, []string{"VolumeGroupLost: volume group quarry-a (UUID u2) is not seen on this host"},
+			scene{node: seesOther(up("n1", nil, held()), other), object: memberOf(c, records("u2"))}, []string{"VolumeGroupLost: volume group quarry-a (UUID u2) is not seen on this host"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestOtherNode_isNotUsed(t *testing.T) {
 			}
 		})
 	}
-	f := scene{node: seesOther(up("n1", nil, held("sdb", "pv-sdb")), other), object: memberOf(c)}.view().Facts("n1")
+	f := scene{node: seesOther(up("n1", nil, held()), other), object: memberOf(c)}.view().Facts("n1")
 	if f.Data != nodestate.DataAbsent || len(f.Holding) != 0 || f.Unsure {
 		t.Errorf("facts: %+v", f)
 	}
