@@ -190,7 +190,7 @@ func (w *world) heal() {
 			h.Plug(d)
 			h.Corrupt(d, "")
 		}
-		if !h.running {
+		if !h.Alive() {
 			h.Restart(w.t)
 			h.running = true
 		}
