@@ -167,7 +167,13 @@ func (h *Host) ReadVolume(groupName, name string) []string {
 	return slices.Compact(out)
 }
 
-// zeroLV refuses a volume that is used, is not active or is another one than described.
+// Unzero makes a volume one that is new and has to be zeroed, as older metadata of LVM does that a person restores.
+func (h *Host) Unzero(group, name string) {
+	h.onVolume(group, name, func(v *volume) { v.New, v.Unzeroed, v.ZeroedBytes = true, true, 0 })
+}
+
+// zeroLV refuses a volume that is not active or is another one than described. The kernel lets a device be opened exclusively beside those who
+// have it open otherwise.
 func (s session) zeroLV(ctx context.Context, step volumeplan.ZeroLV) error {
 	return s.change(ctx, func() error {
 		g := s.groups[step.Group]
@@ -178,8 +184,6 @@ func (s session) zeroLV(ctx context.Context, step volumeplan.ZeroLV) error {
 		switch {
 		case v == nil || g.volumeUUID(*v) != step.UUID || !v.Active:
 			return fmt.Errorf("zero %s/%s: no such device: %w", step.Group, step.Name, plan.ErrRefused)
-		case s.open(*v):
-			return fmt.Errorf("zero %s/%s: %w", step.Group, step.Name, plan.ErrInUse)
 		case step.From < 0 || step.From >= step.To || step.To > v.SizeBytes || v.Pool != "":
 			return fmt.Errorf("zero %s/%s: %w", step.Group, step.Name, errors.New("outside of the volume"))
 		}

@@ -131,7 +131,7 @@ func checkAdopted(t *testing.T, disks map[string]string) {
 func seededGroup(facts, cluster string) string {
 	for line := range strings.Lines(facts) {
 		// The line of a group, not that of a physical volume.
-		if f := strings.Fields(line); len(f) == 4 && f[0] == v1alpha1.DefaultVolumeGroupPrefix+cluster {
+		if f := strings.Fields(line); len(f) > 2 && f[0] == v1alpha1.DefaultVolumeGroupPrefix+cluster {
 			return f[1]
 		}
 	}

@@ -76,6 +76,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer cancel()
 	work.Go(func() { e.eachView(ctx, e.resumeSeen) })
 	work.Go(func() { e.eachView(ctx, e.zeroSeen) })
+	work.Go(func() { e.zeroAskedFor(ctx) })
 	work.Go(func() { e.measurePools(ctx) })
 	return e.hub.run(ctx)
 }

@@ -112,7 +112,7 @@ func (e *Engine) measureSeen(ctx context.Context, s plan.Snapshot, done map[stri
 		}
 	}
 	for _, g := range s.Groups {
-		if done[g.UUID] || len(g.Pools) == 0 || !g.Usable() {
+		if done[g.UUID] || len(g.Pools) == 0 || g.Access != plan.AccessOwn {
 			continue
 		}
 		if len(volume.Measure(s, g.UUID).Steps) > 0 {

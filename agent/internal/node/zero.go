@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -19,14 +20,21 @@ const (
 	zeroTimeout = time.Hour
 	// zeroTurns is how many volumes are zeroed at a time. The others wait for a slice to end.
 	zeroTurns = 2
+	// zeroAsked is how long a call counts as the reason to begin. Whoever wants a volume repeats the call until it succeeds.
+	zeroAsked = 10 * time.Minute
+	// zeroInUse is the pause after a volume was found open: udev looks at a new one for a moment.
+	zeroInUse = time.Second
 )
 
-// zeroer knows which volumes are being zeroed. That is no state: the volumes themselves say what is left to do.
+// zeroer knows which volumes are being zeroed. That is no state: the volumes themselves say what is left to do. But they say it by tags, which
+// come back with older metadata of LVM, over a volume that was used since. So only a call that waits for the volume lets it be zeroed.
 type zeroer struct {
 	turns chan struct{}
+	wake  chan struct{} // a call began to wait for a volume
 	work  sync.WaitGroup
 
 	mu      sync.Mutex
+	asked   map[string]time.Time // when a call waited for a volume, by the volume's id
 	tasks   map[string]*zeroTask // by the UUID of the group and the name of the volume
 	stopped map[string]int       // volumes that must not be zeroed now, by id
 }
@@ -39,14 +47,34 @@ type zeroTask struct {
 }
 
 func newZeroer() *zeroer {
-	return &zeroer{turns: make(chan struct{}, zeroTurns), tasks: map[string]*zeroTask{}, stopped: map[string]int{}}
+	return &zeroer{
+		turns: make(chan struct{}, zeroTurns), wake: make(chan struct{}, 1),
+		asked: map[string]time.Time{}, tasks: map[string]*zeroTask{}, stopped: map[string]int{},
+	}
 }
 
-// begin reports whether the caller is to zero the volume: nobody does, and it is not stopped.
+// ask notes that a call waits for a volume.
+func (z *zeroer) ask(id string) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.asked[id] = time.Now()
+	for _, t := range z.tasks {
+		if t.id == id {
+			return
+		}
+	}
+	select {
+	case z.wake <- struct{}{}:
+	default:
+	}
+}
+
+// begin reports whether the caller is to zero the volume: a call waits for it, nobody zeroes it, and it is not stopped. One call is a reason to
+// do so once.
 func (z *zeroer) begin(ctx context.Context, key, id string) (_ context.Context, end func(), ok bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	if z.tasks[key] != nil || z.stopped[id] > 0 {
+	if z.tasks[key] != nil || z.stopped[id] > 0 || time.Since(z.asked[id]) >= zeroAsked {
 		return nil, nil, false
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -58,6 +86,7 @@ func (z *zeroer) begin(ctx context.Context, key, id string) (_ context.Context, 
 		cancel()
 		close(t.done)
 		delete(z.tasks, key)
+		delete(z.asked, id)
 	}, true
 }
 
@@ -98,7 +127,11 @@ func (e *Engine) whenZeroed(ctx context.Context, want volume.Spec, decide volume
 	defer cancel()
 	for {
 		v, err := e.changeVolume(ctx, want, decide)
-		if !errors.Is(err, plan.ErrUnzeroed) || !e.zeroedSoon(patient, want.ID) {
+		if !errors.Is(err, plan.ErrUnzeroed) {
+			return v, err
+		}
+		e.zero.ask(want.ID)
+		if !e.zeroedSoon(patient, want.ID) {
 			return v, err
 		}
 	}
@@ -118,7 +151,23 @@ func (e *Engine) zeroedSoon(ctx context.Context, id string) bool {
 	}
 }
 
-// zeroSeen begins to zero what a snapshot shows as unzeroed, and removes tails whose volumes are gone. It reports whether all went well.
+// zeroAskedFor looks at the node whenever a call begins to wait for a volume, until the engine stops: no new view may come of that.
+func (e *Engine) zeroAskedFor(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.zero.wake:
+			// The call is repeated if this fails.
+			if s, err := e.hub.observe(ctx); err == nil {
+				e.zeroSeen(ctx, s)
+			}
+		}
+	}
+}
+
+// zeroSeen begins to zero what a snapshot shows as unzeroed and a call waits for, and removes tails whose volumes are gone. It reports whether
+// all went well.
 func (e *Engine) zeroSeen(ctx context.Context, s plan.Snapshot) bool {
 	log, well := logr.FromContextOrDiscard(ctx), true
 	for _, g := range s.Groups {
@@ -162,10 +211,14 @@ func (e *Engine) zeroUntilDone(ctx context.Context, g plan.Group, name string) {
 			return
 		}
 		log.Error(err, "Zeroing volume")
+		pause := e.hub.blindPeriod
+		if errors.Is(err, plan.ErrInUse) {
+			pause = min(pause, zeroInUse)
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(e.hub.blindPeriod):
+		case <-time.After(pause):
 		}
 	}
 }
@@ -201,7 +254,9 @@ func (e *Engine) prepareZeroing(ctx context.Context, g plan.Group, name, uuid st
 			e.hub.poke()
 			return nil
 		}
-		v = p.Volume
+		if v = p.Volume; uuid == "" && v.Open {
+			return fmt.Errorf("volume %s: %w: it is open, and may be used", name, plan.ErrInUse)
+		}
 		return e.performVolume(ctx, volume.Spec{Group: g.Name}, p)
 	})
 	return v, err

@@ -58,13 +58,13 @@ func (g group) giveUp(named []string) (plan.Plan, error) {
 		case !ok || v.Pool != "":
 			return plan.Plan{}, fmt.Errorf("group %s: %s is a thin pool, or in one, that lacks a part: %w; LVM drops such a pool by hand only",
 				g.Name, name, plan.ErrPartial)
-		case v.ID == "":
+		case v.ID == "" && v.TailOf == "":
 			return plan.Plan{}, fmt.Errorf("group %s: volume %s lacks a part and carries no id of ours: %w", g.Name, name, plan.ErrNotOurs)
 		case v.Open:
 			return plan.Plan{}, fmt.Errorf("group %s: volume %s lacks a part and is open: %w; end the pod that uses it", g.Name, name, plan.ErrInUse)
 		}
 		out.Steps = append(out.Steps, RemoveLV{
-			Group: g.Ref(), Name: name, Tag: plan.TagVolume + v.ID, Reason: "a part of the volume was on a device that is given up",
+			Group: g.Ref(), Name: name, Tag: ownTag(v), Reason: "a part of the volume was on a device that is given up",
 		})
 	}
 	if len(lost) > 0 {

@@ -23,11 +23,12 @@ func Resume(s plan.Snapshot, groupUUID string) plan.Plan {
 }
 
 // Measure plans how it becomes known how full the thin pools of a group are, of which only the kernel knows it: they are activated. Only those of
-// ours are touched, and none of which LVM says that something is wrong with it.
+// ours are touched, and none of which LVM says that something is wrong with it. The group names this node: in one that names none, which
+// another node may see too, the pool may be active there.
 func Measure(s plan.Snapshot, groupUUID string) plan.Plan {
 	var out plan.Plan
 	for _, g := range s.Groups {
-		if g.UUID != groupUUID || !g.Usable() {
+		if g.UUID != groupUUID || g.Access != plan.AccessOwn {
 			continue
 		}
 		for _, p := range g.Pools {

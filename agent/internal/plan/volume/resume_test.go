@@ -112,6 +112,7 @@ func TestResume_takesBackWhatReturned(t *testing.T) {
 // TestMeasure: pools are activated of which nobody knows how full they are, and nothing is put into them before.
 func TestMeasure(t *testing.T) {
 	g := stocked()
+	g.Access = plan.AccessOwn
 	other := g.Pools[1]
 	for i := range g.Pools {
 		g.Pools[i].UsageUnknown = true

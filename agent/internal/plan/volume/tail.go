@@ -99,7 +99,7 @@ func (g group) removeTail(t plan.Volume, reason plan.Reason) plan.Step {
 func Orphans(s plan.Snapshot, groupUUID string) plan.Plan {
 	var out plan.Plan
 	for _, g := range s.Groups {
-		if g.UUID != groupUUID || g.Partial {
+		if g.UUID != groupUUID || g.Partial || !g.Usable() {
 			continue
 		}
 		for _, t := range g.LogicalVolumes {

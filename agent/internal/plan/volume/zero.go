@@ -62,9 +62,13 @@ func ownTag(v plan.Volume) string {
 	return plan.TagVolume + v.ID
 }
 
-// Unzeroed are the volumes of a group that have to be zeroed, and can be.
+// Unzeroed are the volumes of a group that have to be zeroed, and can be. This node zeroes nothing in a group of another one: device-mapper does
+// not ask LVM whose a group is.
 func Unzeroed(g plan.Group) []plan.Volume {
 	var out []plan.Volume
+	if !g.Usable() {
+		return nil
+	}
 	for _, v := range g.LogicalVolumes {
 		if v.ToZero() && v.Health != plan.HealthPartial && !(group{g}).orphaned(v) {
 			out = append(out, v)

@@ -234,3 +234,29 @@ func TestShowable(t *testing.T) {
 		}
 	}
 }
+
+// TestZero_otherNode: what another node's group still has to zero is that node's work.
+func TestZero_otherNode(t *testing.T) {
+	g := stocked()
+	edited(func(v *plan.Volume) { unfinished(v); v.New, v.Active, v.UUID = true, true, "lv-lin" })(&g)
+	withTail(unfinished)(&g)
+	g.Access, g.SystemID = plan.AccessOther, "quarry-n2"
+	s := plan.Snapshot{Groups: []plan.Group{g}}
+	if _, there := Prepare(s, g.UUID, "lin", "", 0); there || len(Unzeroed(g)) > 0 || len(Orphans(s, g.UUID).Steps) > 0 {
+		t.Error("this node works on another node's group")
+	}
+}
+
+// TestForget_tail: what a volume was to grow by is given up with the disk under it, and the volume stays.
+func TestForget_tail(t *testing.T) {
+	g := stocked()
+	withTail(func(v *plan.Volume) { unfinished(v); v.Health = plan.HealthPartial })(&g)
+	g.PVs[0].UUID, g.Partial = "pv-a", true
+	g.PVs = append(g.PVs, plan.PV{UUID: "pv-b", SizeBytes: 100, FreeBytes: 60})
+	lost := g.Lost()
+	p, err := Forget(plan.Snapshot{Groups: []plan.Group{g}}, ForgetSpec{Group: "vg", OwnerUID: me, PVs: []string{"pv-b"}, Volumes: lost}, plan.Policy{})
+	want := []string{"remove volume vg/" + tailName(plan.Volume{Name: "lin"}), "drop the missing devices of group vg"}
+	if diff := cmp.Diff(want, lines(p)); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
