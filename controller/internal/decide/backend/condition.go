@@ -141,9 +141,25 @@ func (s Summary) planApproved() metav1.Condition {
 		return Condition(v1alpha1.ConditionPlanApproved, metav1.ConditionTrue, v1alpha1.ReasonApproved,
 			fmt.Sprintf("The plan %s is approved and carried out.", s.Plan.Digest))
 	}
+	steps := fmt.Sprintf("%d steps wait", s.Plan.Count)
+	if s.Plan.Count == 1 {
+		steps = "1 step waits"
+	}
 	return Condition(v1alpha1.ConditionPlanApproved, metav1.ConditionFalse, v1alpha1.ReasonApprovalRequired, fmt.Sprintf(
-		"%d steps wait for approval, see status.plan. To approve: kubectl annotate --overwrite %s.%s %s %s=%s",
-		s.Plan.Count, strings.ToLower(s.Owner.Kind), v1alpha1.Group, s.Owner.Name, v1alpha1.AnnotationApprove, s.Plan.Digest))
+		"%s for approval, see status.plan. %sTo approve: kubectl annotate --overwrite %s.%s %s %s=%s",
+		steps, givenUp(s.Plan.Steps), strings.ToLower(s.Owner.Kind), v1alpha1.Group, s.Owner.Name, v1alpha1.AnnotationApprove, s.Plan.Digest))
+}
+
+// givenUp names the volumes that a plan gives up for good; empty when it does so with none.
+func givenUp(steps []v1alpha1.PlanStep) string {
+	var volumes []string
+	for _, step := range steps {
+		volumes = append(volumes, step.Volumes...)
+	}
+	if len(volumes) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Approving it deletes for good: %s. ", Shorten(volumes, 10))
 }
 
 func (s Summary) classReady() metav1.Condition {

@@ -136,7 +136,7 @@ func TestSummary(t *testing.T) {
 		"no host with a clean disk fails": {summaryOf(hostOf("n2", refuses)), "Failed NoCleanDevice | n2: no clean device"},
 		"one bad host does not fail what is being created": {
 			summaryOf(hostOf("n1", preparing), hostOf("n2", refuses)),
-			"Creating NoCleanDevice | n1: its disks are being prepared | n2: no clean device",
+			"Creating NoCleanDevice | n2: no clean device | n1: its disks are being prepared",
 		},
 		"a host that is down is a warning": {
 			classed(hostOf("n1"), hostOf("n2", down)), "Warning AgentUnreachable | n2: the agent does not answer: connection refused",

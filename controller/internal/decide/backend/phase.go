@@ -99,6 +99,8 @@ func (s Summary) Message() string {
 		}
 	}
 	lines = append(lines, s.Whole.Notes...)
+	// What is wrong comes before the plan that may end it.
+	lines = append(lines, s.found(func(k Kind) bool { return k == Bad })...)
 	if s.Plan != nil && !s.Plan.Approved {
 		lines = append(lines, s.planApproved().Message)
 	}
@@ -110,12 +112,18 @@ func (s Summary) Message() string {
 			lines = append(lines, c.Message)
 		}
 	}
+	return Text(append(lines, s.found(func(k Kind) bool { return k != Bad })...))
+}
+
+// found are the findings of the hosts of some kinds, each with its host.
+func (s Summary) found(of func(Kind) bool) []string {
+	var lines []string
 	for _, h := range s.Hosts {
-		if f := h.Finding(); f.Message != "" && !h.Removed {
+		if f := h.Finding(); f.Message != "" && !h.Removed && of(f.Kind) {
 			lines = append(lines, h.Node+": "+f.Message)
 		}
 	}
-	return Text(lines)
+	return lines
 }
 
 // Problems returns the first problems of members.

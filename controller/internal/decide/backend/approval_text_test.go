@@ -1,0 +1,25 @@
+package backend
+
+import (
+	"strings"
+	"testing"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// TestSummary_approvalThatLosesVolumes: what is wrong comes before the plan, and the plan says what is lost by it before it says how to approve it.
+func TestSummary_approvalThatLosesVolumes(t *testing.T) {
+	s := summaryOf(hostOf("n2", refuses))
+	s.Class = Class{Exists: true}
+	s.Plan = &v1alpha1.Plan{Digest: "d1", Count: 1, Steps: []v1alpha1.PlanStep{{Host: "n1", Volumes: []string{"pvc-1 (claim a/b)"}}}}
+	got := s.Message()
+	for _, part := range []string{
+		"n2: no clean device", "1 step waits for approval", "Approving it deletes for good: pvc-1 (claim a/b).", "quarry.storage/approve=d1",
+	} {
+		_, rest, found := strings.Cut(got, part)
+		if !found {
+			t.Fatalf("%q is not in its place in %q", part, s.Message())
+		}
+		got = rest
+	}
+}
