@@ -9,8 +9,6 @@ import (
 	"os"
 
 	"github.com/google/uuid"
-
-	"quarry.storage/quarry/agent/internal/host/run"
 )
 
 // Content is what is on a device.
@@ -110,35 +108,4 @@ func xfsMade(r io.ReaderAt, sb []byte) (int64, error) {
 		return int64(binary.BigEndian.Uint64(made)/1e9) - 1<<31, nil
 	}
 	return int64(int32(binary.BigEndian.Uint32(made))), nil
-}
-
-// Own gives a btrfs the UUID that only it has: a kernel does not mount two with the same one. It changes the superblocks only, and a call that
-// dies in the midst of it is finished by the next one. Filesystems of other types stay as they are: ext4 does not mind, and XFS is mounted
-// without looking at the UUID.
-func (t *Tool) Own(ctx context.Context, device, fsType, id string) error {
-	if fsType != Btrfs || id == "" {
-		return nil
-	}
-	f, err := os.Open(device)
-	if err != nil {
-		return fmt.Errorf("own UUID: %w", err)
-	}
-	defer f.Close()
-	sb := make([]byte, 4<<10)
-	if _, err := f.ReadAt(sb, btrfsAt); err != nil {
-		return fmt.Errorf("own UUID of %s: %w", device, err)
-	}
-	have, err := uuid.FromBytes(sb[0x20:0x30])
-	if err != nil {
-		return fmt.Errorf("own UUID of %s: %w", device, err)
-	}
-	// Either of them says that somebody began to change the UUID.
-	const changing, changingMetadata = 1 << 35, 1 << 36
-	if have.String() == id && binary.LittleEndian.Uint64(sb[0x38:])&(changing|changingMetadata) == 0 {
-		return nil
-	}
-	if _, err := t.runner.Run(ctx, run.Command{Path: "/usr/bin/btrfstune", Args: []string{"-M", id, device}}); err != nil {
-		return fmt.Errorf("own UUID: %w", err)
-	}
-	return nil
 }

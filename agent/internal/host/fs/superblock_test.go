@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"encoding/binary"
 	"os"
 	"os/exec"
 	"testing"
@@ -108,5 +109,47 @@ func TestTool_Own(t *testing.T) {
 		if c, err := tool.Describe(t.Context(), path); err != nil || c.UUID != want {
 			t.Errorf("%s: %+v, %v", path, c, err)
 		}
+	}
+}
+
+// TestTool_Own_diedBefore: btrfstune died after it had said that it begins, and before it changed the UUID. The next call gets through.
+func TestTool_Own_diedBefore(t *testing.T) {
+	for _, path := range []string{"/usr/sbin/mkfs.btrfs", "/usr/bin/btrfstune", "/usr/bin/btrfs"} {
+		if _, err := os.Stat(path); err != nil {
+			t.Skip(err)
+		}
+	}
+	tool, device := New(run.Real{}), image(t, 200<<20)
+	if err := tool.Format(t.Context(), device, Make{Type: Btrfs, UUID: id}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(device, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, at := range []int64{64 << 10, 64 << 20} {
+		sb, err := readSuperblock(f, at)
+		if err != nil || !sb.stands(at) || sb.changing() {
+			t.Fatalf("superblock at %d: %v", at, err)
+		}
+		sb[btrfsFlags+4] |= 1 << 4
+		binary.LittleEndian.PutUint32(sb, sb.sum())
+		if _, err := f.WriteAt(sb, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const own = "0c1f9e31-77f4-5a4e-9d0b-6a4c2a1b3c4d"
+	if out, err := exec.Command("/usr/bin/btrfstune", "-M", own, device).CombinedOutput(); err == nil {
+		t.Fatalf("btrfstune does not mind: %s", out)
+	}
+	if err := tool.Own(t.Context(), device, Btrfs, own); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := tool.Describe(t.Context(), device); err != nil || c.UUID != own {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if out, err := exec.Command("/usr/bin/btrfs", "check", device).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }
