@@ -301,7 +301,7 @@ func TestReconcile_manualApprovalOfEverything(t *testing.T) {
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 	s.deleteCluster("pool")
 	c = s.until("pool", hasCondition(v1alpha1.ConditionPlanApproved, isFalse, v1alpha1.ReasonApprovalRequired))
-	if !strings.Contains(c.Status.Message, "wait for approval") {
+	if !strings.Contains(c.Status.Message, "1 step waits for approval") {
 		t.Errorf("message %q", c.Status.Message)
 	}
 	s.approve(c.Status.Plan.Digest)
