@@ -81,12 +81,18 @@ func VolumeOf(v *corev1.PersistentVolume, now time.Time) Volume {
 	out := Volume{
 		Name: v.Name, Handle: v.Spec.CSI.VolumeHandle, GroupUUID: v.Spec.CSI.VolumeAttributes[v1alpha1.AttributeGroupUUID],
 		Attributes: v.Spec.CSI.VolumeAttributes,
-		Expected:   kept(v) && now.Sub(v.CreationTimestamp.Time) >= reported,
+		Expected:   kept(v) && ExpectedIn(v, now) == 0,
 	}
 	if c := v.Spec.ClaimRef; c != nil {
 		out.Claim = c.Namespace + "/" + c.Name
 	}
 	return out
+}
+
+// ExpectedIn returns how long it takes until a volume has to be there if it is kept; 0 when that time is over. Whoever finds that it is not there
+// finds so only then.
+func ExpectedIn(v *corev1.PersistentVolume, now time.Time) time.Duration {
+	return max(0, reported-now.Sub(v.CreationTimestamp.Time))
 }
 
 // kept reports whether nobody is about to delete what a PersistentVolume stands for. One that is bound is kept even if it is being

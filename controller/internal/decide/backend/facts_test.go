@@ -45,6 +45,9 @@ func TestVolumeOf(t *testing.T) {
 				v.DeletionTimestamp = &deleted
 			}
 			want := Volume{Name: "pv", Claim: "ns/c", Handle: "h", GroupUUID: "G", Attributes: v.Spec.CSI.VolumeAttributes, Expected: c.want}
+			if left := ExpectedIn(v, now); left < 0 || c.want && left != 0 || VolumeOf(v, now.Add(left)).Expected != VolumeOf(v, now.Add(24*time.Hour)).Expected {
+				t.Errorf("expected in %s", left)
+			}
 			if d := cmp.Diff(want, VolumeOf(v, now)); d != "" {
 				t.Errorf("-want +got:\n%s", d)
 			}

@@ -210,6 +210,7 @@ func (s *scope) volumesOf(all []corev1.PersistentVolume) map[string][]backend.Vo
 		if !s.ownsVolume(v) {
 			continue
 		}
+		s.within(backend.ExpectedIn(v, s.now))
 		nodes := s.profile.Driver.Places(v)
 		if len(nodes) == 0 {
 			nodes = []string{""}
