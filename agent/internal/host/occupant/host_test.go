@@ -80,7 +80,11 @@ ctypes.CDLL(None).pthread_exit(None)'`,
 			want:  "a mount of its device node at DIR/node, as process ",
 		},
 		"its node on the host": {begin: "mount --bind DEV DIR/node; sleep 600", end: "umount DIR/node", want: "a mount of its device node at DIR/node"},
-		"a loop device":        {begin: "losetup LOOP DEV; sleep 600", end: "losetup -d LOOP", want: "loop device "},
+		// The kernel lets go of the disk once nobody has the loop device open, and udev looks at it for a moment.
+		"a loop device": {
+			begin: "losetup LOOP DEV; sleep 600", want: "loop device ",
+			end: "losetup -d LOOP; for i in $(seq 100); do [ -e /sys/block/$(basename LOOP)/loop ] || exit 0; sleep 0.1; done; exit 1",
+		},
 	} {
 		t.Run(name, func(t *testing.T) { checkUser(t, disk, tt.begin, tt.end, tt.want) })
 	}
