@@ -16,7 +16,7 @@ func TestTool_realPrograms(t *testing.T) {
 		t.Run(fsType, func(t *testing.T) {
 			for _, path := range []string{programs[fsType].path, "/usr/sbin/blkid"} {
 				if _, err := os.Stat(path); err != nil {
-					t.Skip(err)
+					t.Skipf("a program of the filesystem is not installed, `make deps` does that: %v", err)
 				}
 			}
 			for _, kernel := range []string{"99.0", "4.18.0", "5.10.0", "5.15.0"} {
@@ -72,7 +72,7 @@ func TestTool_Describe_whatIsNoFilesystem(t *testing.T) {
 func TestTool_Own(t *testing.T) {
 	for _, path := range []string{"/usr/sbin/mkfs.btrfs", "/usr/bin/btrfstune"} {
 		if _, err := os.Stat(path); err != nil {
-			t.Skip(err)
+			t.Skipf("a program of the filesystem is not installed, `make deps` does that: %v", err)
 		}
 	}
 	counting := &run.Counting{Next: run.Real{}}
@@ -116,7 +116,7 @@ func TestTool_Own(t *testing.T) {
 func TestTool_Own_diedBefore(t *testing.T) {
 	for _, path := range []string{"/usr/sbin/mkfs.btrfs", "/usr/bin/btrfstune", "/usr/bin/btrfs"} {
 		if _, err := os.Stat(path); err != nil {
-			t.Skip(err)
+			t.Skipf("a program of the filesystem is not installed, `make deps` does that: %v", err)
 		}
 	}
 	tool, device := New(run.Real{}), image(t, 200<<20)

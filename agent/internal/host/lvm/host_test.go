@@ -239,7 +239,7 @@ func TestHost_createPVLeavesSignaturesAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dev := loop(t)
 			if _, err := exec.LookPath(command[0]); err != nil {
-				t.Skip(err)
+				t.Skipf("the program that makes the signature is not installed, `make deps` does that: %v", err)
 			}
 			args := append([]string(nil), command[1:]...)
 			if i := slices.Index(args, "DEV"); i >= 0 {
