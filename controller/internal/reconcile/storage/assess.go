@@ -2,6 +2,7 @@ package storage
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -91,9 +92,13 @@ func (s *scope) judge(name string) backend.HostHealth {
 	return h
 }
 
-// holding names what keeps a member from being removed.
+// holding names what keeps a member from being removed: each volume once, by its PersistentVolume if it has one. A person may remove by hand
+// what no object names.
 func holding(f backend.Facts, volumes []backend.Volume) []string {
-	names := slices.Clone(f.Holding)
+	named := func(seen string) bool {
+		return slices.ContainsFunc(volumes, func(v backend.Volume) bool { return strings.HasSuffix(v.Handle, "/"+seen) })
+	}
+	names := slices.DeleteFunc(slices.Clone(f.Holding), named)
 	for _, v := range volumes {
 		names = append(names, v.String())
 	}
