@@ -150,10 +150,13 @@ func silent(address string) bool {
 	return false
 }
 
-// stop ends everything. Mounts of the test are gone by then.
+// stop ends everything. Mounts of the test are gone by then. The kernel's threads go while rpcbind still runs: a kernel that has to take its
+// services back from one that is gone waits ten seconds for each, under a lock that the next server needs.
 func (s *Server) stop() {
-	_ = exec.Command("ip", "netns", "exec", namespace, "rpc.nfsd", "0").Run() // It may not run.
 	if s.inside != nil {
+		if out, err := s.enter("rpc.nfsd", "0").CombinedOutput(); err != nil {
+			s.t.Logf("rpc.nfsd 0: %v: %s", err, out) // It may not have started.
+		}
 		_ = syscall.Kill(-s.inside.Process.Pid, syscall.SIGKILL)
 		_ = s.inside.Wait() // It was killed.
 	}
@@ -166,7 +169,14 @@ func (s *Server) stop() {
 // In runs a program where the server is.
 func (s *Server) In(args ...string) {
 	s.t.Helper()
-	command(s.t, "nsenter", append([]string{"-t", fmt.Sprint(s.inside.Process.Pid), "-n", "-m"}, args...)...)
+	if out, err := s.enter(args...).CombinedOutput(); err != nil {
+		s.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// enter is a program where the server is.
+func (s *Server) enter(args ...string) *exec.Cmd {
+	return exec.Command("nsenter", append([]string{"-t", fmt.Sprint(s.inside.Process.Pid), "-n", "-m"}, args...)...)
 }
 
 // Export exports a directory, made when missing, to some clients or to all ("*"), and returns where it is on this machine.
