@@ -94,29 +94,29 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// command runs a program that has to succeed.
-func command(t *testing.T, name string, args ...string) {
+// ip runs that program, which has to succeed.
+func ip(t *testing.T, args ...string) {
 	t.Helper()
-	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		t.Fatalf("ip %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
 
 // connect makes the namespace and a cable into it.
 func (s *Server) connect() {
 	s.t.Helper()
-	command(s.t, "ip", "netns", "add", namespace)
+	ip(s.t, "netns", "add", namespace)
 	s.t.Cleanup(s.stop)
-	command(s.t, "ip", "link", "add", link, "type", "veth", "peer", "name", "qnfs1", "netns", namespace)
-	command(s.t, "ip", "addr", "add", ClientAddress+"/24", "dev", link)
-	command(s.t, "ip", "link", "set", link, "up")
-	command(s.t, "ip", "-n", namespace, "addr", "add", Address+"/24", "dev", "qnfs1")
+	ip(s.t, "link", "add", link, "type", "veth", "peer", "name", "qnfs1", "netns", namespace)
+	ip(s.t, "addr", "add", ClientAddress+"/24", "dev", link)
+	ip(s.t, "link", "set", link, "up")
+	ip(s.t, "-n", namespace, "addr", "add", Address+"/24", "dev", "qnfs1")
 	if _, err := os.Stat("/proc/net/if_inet6"); err == nil {
 		s.Addresses = append(s.Addresses, Address6)
-		command(s.t, "ip", "-6", "addr", "add", clientAddress6, "dev", link, "nodad")
-		command(s.t, "ip", "-n", namespace, "-6", "addr", "add", Address6+"/64", "dev", "qnfs1", "nodad")
+		ip(s.t, "-6", "addr", "add", clientAddress6, "dev", link, "nodad")
+		ip(s.t, "-n", namespace, "-6", "addr", "add", Address6+"/64", "dev", "qnfs1", "nodad")
 	}
-	command(s.t, "ip", "-n", namespace, "link", "set", "qnfs1", "up")
+	ip(s.t, "-n", namespace, "link", "set", "qnfs1", "up")
 }
 
 func (s *Server) start() {
@@ -192,13 +192,13 @@ func (s *Server) Export(name, clients, options string) string {
 // Cut takes the cable out.
 func (s *Server) Cut() {
 	s.t.Helper()
-	command(s.t, "ip", "link", "set", link, "down")
+	ip(s.t, "link", "set", link, "down")
 }
 
 // Heal puts the cable back in.
 func (s *Server) Heal() {
 	s.t.Helper()
-	command(s.t, "ip", "link", "set", link, "up")
+	ip(s.t, "link", "set", link, "up")
 	if len(s.Addresses) > 1 {
 		_ = exec.Command("ip", "-6", "addr", "add", clientAddress6, "dev", link, "nodad").Run() // The address went with the link.
 	}
