@@ -186,7 +186,12 @@ func checkWriters(t *testing.T) {
 	for _, cluster := range seededClusters {
 		for i := range nodes {
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-%d", cluster, i)}}
-			waitPod(t, p, corev1.PodRunning)
+			p = waitPod(t, p, corev1.PodRunning)
+			for _, c := range p.Status.ContainerStatuses {
+				if c.RestartCount > 0 {
+					t.Errorf("%s was started %d times; the one before ended with %+v", p.Name, c.RestartCount+1, c.LastTerminationState.Terminated)
+				}
+			}
 			count, pause := checkLog(t, p.Name, inPod(t, p, "cat /data/log"))
 			eventually(t, limitReady, p.Name+" goes on writing", func(context.Context) error {
 				if now, _ := checkLog(t, p.Name, inPod(t, p, "cat /data/log")); now <= count {
