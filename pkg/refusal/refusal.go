@@ -40,6 +40,8 @@ const (
 	Multipath = "MultipathMember"
 	// TwoPaths: the node sees the disk a second time, over another path, and no multipath device joins the two.
 	TwoPaths = "TwoPaths"
+	// SharedDisk: another node sees the same disk, by WWN, serial number and size. The controller finds it.
+	SharedDisk = "SharedDisk"
 	// ZFS: a member of a ZFS pool.
 	ZFS = "ZFSMember"
 	// Bcache: a bcache backing or caching device.

@@ -24,6 +24,9 @@ const requestIDKey = "x-request-id"
 // WipeDevice makes a device clean and returns it as it is then.
 func (p *Pool) WipeDevice(ctx context.Context, node string, d decide.Device) (decide.Device, error) {
 	const call = "WipeDevice"
+	if err := p.unshared(node, call, d); err != nil {
+		return decide.Device{}, err
+	}
 	var r *agentv1.WipeDeviceResponse
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewDeviceServiceClient(conn).WipeDevice(ctx, &agentv1.WipeDeviceRequest{Device: identityOf(d)})
@@ -48,6 +51,9 @@ func (p *Pool) WipeDevice(ctx context.Context, node string, d decide.Device) (de
 // EnsureVolumeGroup makes a group of the owner hold at least the given devices.
 func (p *Pool) EnsureVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error {
 	const call = "EnsureVolumeGroup"
+	if err := p.unshared(node, call, devices...); err != nil {
+		return err
+	}
 	var r *agentv1.EnsureVolumeGroupResponse
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewVolumeGroupServiceClient(conn).EnsureVolumeGroup(ctx, &agentv1.EnsureVolumeGroupRequest{
@@ -187,8 +193,7 @@ func (p *Pool) merge(node string, change func(n *decide.Node)) {
 	if l == nil {
 		return
 	}
-	l.update(change)
-	p.publish(node)
+	p.publish(append(l.update(change), node)...)
 }
 
 func (p *Pool) mergeGroup(node string, g decide.Group) {

@@ -39,6 +39,8 @@ type link struct {
 	cannotRun, cannotReport string
 	// haveDevices and haveGroups are true once the present session has reported.
 	haveDevices, haveGroups bool
+	// heard is true once any session has reported devices.
+	heard bool
 	// forgotten is true once the node does not exist any more. What still comes in changes nothing that outlives the link.
 	forgotten bool
 }
@@ -113,19 +115,26 @@ func (l *link) forget() {
 	l.pool.holders.set(l.name, decide.Node{})
 }
 
-// update changes the state by what a call returned.
-func (l *link) update(change func(n *decide.Node)) {
+// update changes the state by what a call returned. It returns the other nodes for which that changes something.
+func (l *link) update(change func(n *decide.Node)) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.change(change)
+	return l.change(change)
 }
 
-// change changes the state. The caller holds the lock, so that the holders are told in the order of the changes.
-func (l *link) change(change func(n *decide.Node)) {
+// change changes the state, and returns the other nodes for which that changes something. The caller holds the lock, so that the holders are
+// told in the order of the changes.
+func (l *link) change(change func(n *decide.Node)) (others []string) {
 	change(&l.state)
-	if !l.forgotten {
-		l.pool.holders.set(l.name, l.state)
+	if l.forgotten {
+		return nil
 	}
+	l.pool.holders.set(l.name, l.state)
+	if !l.heard {
+		// What an earlier process was told of its devices stands.
+		return nil
+	}
+	return l.pool.sightings.set(l.name, l.state.Devices)
 }
 
 // hangUp ends the present connection. The caller holds the lock.
@@ -224,7 +233,7 @@ func (l *link) report(ctx context.Context, change func(n *decide.Node)) {
 		l.mu.Unlock()
 		return
 	}
-	l.change(change)
+	changed := l.change(change)
 	l.state.Observed = time.Now()
 	complete := l.complete()
 	if complete {
@@ -235,6 +244,7 @@ func (l *link) report(ctx context.Context, change func(n *decide.Node)) {
 	}
 	l.mu.Unlock()
 	if complete {
-		l.pool.publish(l.name)
+		changed = append(changed, l.name)
 	}
+	l.pool.publish(changed...)
 }

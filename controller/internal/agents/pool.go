@@ -33,6 +33,9 @@ type Config struct {
 	RequestID func(ctx context.Context) string
 	// GroupsOnly leaves devices out of the reports: agents tell them to the controller only. Node.Devices stays empty then.
 	GroupsOnly bool
+	// MeantToBeShared reports whether a device is meant to be seen on several nodes, as a LUN of an Iscsi is. Any other one that two nodes see
+	// is refused on both. No device is when it is nil.
+	MeantToBeShared func(decide.Device) bool
 	// MaxReportBytes bounds one report of a node; default 4 MiB, which holds some thousands of devices. A node with a larger one is
 	// unreachable.
 	MaxReportBytes int
@@ -60,6 +63,8 @@ type Pool struct {
 	complete time.Time
 	// holders are kept up to date with every report, so that nobody has to look at all nodes.
 	holders *holders
+	// sightings are kept up to date in the same way.
+	sightings *sightings
 	// work counts the goroutines of links and subscriptions.
 	work sync.WaitGroup
 }
@@ -82,7 +87,9 @@ func New(ctx context.Context, cfg Config) *Pool {
 		cfg.RequestID = func(context.Context) string { return "" }
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	return &Pool{cfg: cfg, ctx: ctx, cancel: cancel, links: map[string]*link{}, holders: newHolders()}
+	return &Pool{
+		cfg: cfg, ctx: ctx, cancel: cancel, links: map[string]*link{}, holders: newHolders(), sightings: newSightings(cfg.MeantToBeShared),
+	}
 }
 
 // Close ends all connections and waits until nothing of them runs any more.
@@ -143,13 +150,14 @@ func (p *Pool) Forget(node string) {
 	p.mu.Lock()
 	l := p.links[node]
 	delete(p.links, node)
+	var changed []string
 	if l != nil {
 		l.forget()
+		changed = []string{node}
 	}
+	changed = append(changed, p.sightings.set(node, nil)...)
 	p.mu.Unlock()
-	if l != nil {
-		p.publish(node)
-	}
+	p.publish(changed...)
 }
 
 // Node returns what is known about a node.
@@ -159,7 +167,7 @@ func (p *Pool) Node(name string) decide.Node {
 	p.mu.Unlock()
 	switch {
 	case l != nil:
-		return l.node()
+		return p.sightings.mark(l.node())
 	case complete.IsZero() || time.Since(complete) < p.cfg.Grace:
 		return decide.Node{Name: name, Agent: decide.AgentConnecting}
 	}
@@ -198,11 +206,13 @@ func (p *Pool) Changes() <-chan string {
 	return s.out
 }
 
-func (p *Pool) publish(node string) {
+func (p *Pool) publish(nodes ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.subs {
-		s.add(node)
+		for _, n := range nodes {
+			s.add(n)
+		}
 	}
 }
 

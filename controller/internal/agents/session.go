@@ -109,7 +109,7 @@ func (l *link) watchDevices(ctx context.Context, c agentv1.DeviceServiceClient) 
 		devices := devicesOf(r.GetDevices(), time.Now(), r.GetUptimeMillis())
 		l.report(ctx, func(n *decide.Node) {
 			n.Devices = devices
-			l.haveDevices = true
+			l.haveDevices, l.heard = true, true
 		})
 	}
 }

@@ -61,6 +61,7 @@ const (
 	ReasonDeviceConflict      = "DeviceConflict"
 	ReasonVolumeGroupConflict = "VolumeGroupConflict"
 	ReasonOtherNode           = "OtherNode"
+	ReasonSharedDisk          = "SharedDisk"
 	ReasonDisksReady          = "DisksReady"
 	ReasonPreparing           = "Preparing"
 	ReasonDisksAdded          = "DisksAdded"

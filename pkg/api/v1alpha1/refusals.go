@@ -22,6 +22,7 @@ const (
 	RefusalRAID            = refusal.RAID
 	RefusalMultipath       = refusal.Multipath
 	RefusalTwoPaths        = refusal.TwoPaths
+	RefusalSharedDisk      = refusal.SharedDisk
 	RefusalZFS             = refusal.ZFS
 	RefusalBcache          = refusal.Bcache
 	RefusalEncrypted       = refusal.Encrypted

@@ -123,7 +123,7 @@ func (h host) hidden() backend.Finding {
 	}
 	var where []string
 	for _, d := range h.node.Devices {
-		if mayHide(d) || h.carriedBefore(d) && !d.Takeable() && !disk.Orphan(d, h.view.own.spec.UID()) {
+		if mayHide(d) || h.carriedBefore(d) && !d.Blank() && !disk.Orphan(d, h.view.own.spec.UID()) {
 			where = append(where, d.Path)
 		}
 	}

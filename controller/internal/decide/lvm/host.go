@@ -100,6 +100,9 @@ func (h host) decideStay(out *backend.Host) {
 	if out.Finding.IsZero() {
 		out.Finding = moved
 	}
+	if out.Finding.IsZero() {
+		out.Finding = h.shared()
+	}
 	gone := h.vanished()
 	if out.Finding.IsZero() {
 		out.Finding = gone
@@ -117,6 +120,9 @@ func (h host) grow(out *backend.Host) {
 	todo := append(h.stamp(), h.work(choice).grow()...)
 	if h.lacksDevice() {
 		todo = h.forget()
+	}
+	if !h.shared().IsZero() {
+		todo = without(todo, v1alpha1.ActionWipeDevice, v1alpha1.ActionEnsureVolumeGroup, v1alpha1.ActionEnsureThinPool)
 	}
 	if out.Finding.IsZero() {
 		out.Finding = h.unserved(choice, len(todo))

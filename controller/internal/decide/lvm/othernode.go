@@ -3,9 +3,11 @@ package lvm
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/systemid"
 )
@@ -55,4 +57,25 @@ func (h host) whereabouts(uuid string) string {
 		}
 	}
 	return ""
+}
+
+// shared is the group with a disk that another node sees too. It serves what it holds, and does not grow until one node alone sees the disk.
+func (h host) shared() backend.Finding {
+	var parts []string
+	for _, d := range h.node.Devices {
+		if len(h.groups) > 0 && h.groups[0].Holds(d) && d.RefusedFor(v1alpha1.RefusalSharedDisk) {
+			d.Refusals = slices.DeleteFunc(slices.Clone(d.Refusals), func(r v1alpha1.Refusal) bool { return r.Reason != v1alpha1.RefusalSharedDisk })
+			parts = append(parts, d.Path+": "+disk.Why(d))
+		}
+	}
+	if len(parts) == 0 {
+		return backend.Finding{}
+	}
+	return bad(v1alpha1.ReasonSharedDisk, "volume group "+h.groups[0].Name+" is on a disk that another node sees too: "+strings.Join(parts, "; ")+
+		"; it serves what it holds and does not grow until this node alone sees the disk")
+}
+
+// without leaves actions out of steps.
+func without(steps []Step, actions ...string) []Step {
+	return slices.DeleteFunc(steps, func(s Step) bool { return slices.Contains(actions, s.Does) })
 }

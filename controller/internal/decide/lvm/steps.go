@@ -185,7 +185,8 @@ func (w work) devicesOf(g decide.Group) []decide.Device {
 // withMarked adds the devices that an interrupted call for this Cluster has left marks on, recorded or not.
 func (w work) withMarked(devices []decide.Device) []decide.Device {
 	for _, d := range w.devices {
-		if disk.Orphan(d, w.owner) {
+		// One that another node sees too may be what that node has begun with.
+		if disk.Orphan(d, w.owner) && !d.RefusedFor(v1alpha1.RefusalSharedDisk) {
 			devices = append(devices, d)
 		}
 	}

@@ -29,6 +29,8 @@ import (
 
 // Pool is what the reconciler knows of agents.
 type Pool interface {
+	// Recall says what a node saw when it was last heard; before the first SetAddress.
+	Recall(node string, devices []decide.Device)
 	// SetAddress says where the agent of a node listens.
 	SetAddress(node, address, podUID string)
 	// Remove says that no agent runs on a node.
@@ -109,12 +111,32 @@ func (r *Reconciler) introduce(ctx context.Context) error {
 		return fmt.Errorf("list nodes: %w", err)
 	}
 	for i := range list.Items {
+		if err := r.recall(ctx, list.Items[i].Name); err != nil {
+			return err
+		}
+	}
+	for i := range list.Items {
 		if _, err := r.tell(ctx, list.Items[i].Name); err != nil {
 			return err
 		}
 	}
 	r.Pool.Complete()
 	r.introduced = true
+	return nil
+}
+
+// recall tells the pool what the StorageNode of a node lists. The agent of that node may be silent for long, and another node may see its disks.
+func (r *Reconciler) recall(ctx context.Context, node string) error {
+	sn := &v1alpha1.StorageNode{}
+	err := r.Client.Get(ctx, types.NamespacedName{Name: node}, sn)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	devices := make([]decide.Device, 0, len(sn.Status.Devices))
+	for _, d := range sn.Status.Devices {
+		devices = append(devices, decide.Device{Path: d.Path, WWN: d.WWN, Serial: d.Serial, SizeBytes: d.Size.Value(), Transport: d.Transport})
+	}
+	r.Pool.Recall(node, devices)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -316,4 +317,25 @@ func TestReconcile_introducesAllNodesFirst(t *testing.T) {
 	if diff := cmp.Diff(want, p.words); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// TestReconcile_disksOfASilentNode: a new process knows from the StorageNodes which disks a silent node saw, before it hears from the others.
+func TestReconcile_disksOfASilentNode(t *testing.T) {
+	s := newSuite(t)
+	s.agent.AddDisk(agenttest.Disk{Name: "sdz", WWN: "0x600", Serial: "LUN-1", SizeBytes: 4 << 30})
+	s.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}})
+	silent := &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}
+	s.create(silent)
+	silent.Status.Devices = []v1alpha1.NodeDevice{{
+		Path: "/dev/disk/by-id/x", KernelName: "sdx", Type: "disk", Size: *quantity(4 << 30), WWN: "0x600", Serial: "LUN-1", Verdict: "available",
+	}}
+	if err := s.client.Status().Update(context.Background(), silent); err != nil {
+		t.Fatal(err)
+	}
+	s.startPod()
+	s.until("the disk is refused", func(sn *v1alpha1.StorageNode) bool {
+		return slices.ContainsFunc(sn.Status.Devices, func(d v1alpha1.NodeDevice) bool {
+			return d.KernelName == "sdz" && d.Verdict == "refused: SharedDisk" && !d.Available && strings.Contains(d.Refusals[0].Message, "Node n2")
+		})
+	})
 }
