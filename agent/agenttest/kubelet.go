@@ -166,6 +166,9 @@ func (n node) Check(_ context.Context, device, _ string, _ func(string)) error {
 	return err
 }
 
+// DiscardOption is that of ext4 and XFS.
+func (n node) DiscardOption(string) string { return "discard" }
+
 // Grow makes a filesystem as large as its device.
 func (n node) Grow(ctx context.Context, device, _ string) error {
 	return n.onDevice(ctx, device, func(v *volume) error {

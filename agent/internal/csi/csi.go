@@ -26,6 +26,8 @@ type Filesystems interface {
 	Own(ctx context.Context, device, fsType, uuid string) error
 	// Check makes a filesystem consistent before it is mounted, and tells how far it is.
 	Check(ctx context.Context, device, fsType string, tell func(string)) error
+	// DiscardOption is the mount option with which a filesystem discards what its files give up.
+	DiscardOption(fsType string) string
 	// Grow makes a mounted filesystem as large as its device.
 	Grow(ctx context.Context, device, mountPoint string) error
 	// Usage measures a mounted filesystem.

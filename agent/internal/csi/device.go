@@ -80,6 +80,9 @@ func (d *node) mountDevice(from From, path, fsType string, want Access) error {
 		// A restored snapshot has the UUID of its source, which may be mounted on this node.
 		want.Options.AddData("nouuid")
 	}
+	if from.Thin && !want.Frozen {
+		want.Options.AddDefault(d.cfg.Filesystems.DiscardOption(fsType))
+	}
 	if err := d.cfg.Places.MakeDir(path); err != nil {
 		return err
 	}

@@ -401,6 +401,35 @@ func TestNode_copyGetsItsOwnUUID(t *testing.T) {
 	}
 }
 
+// TestNode_thinVolumesDiscard: space that files give up goes back to the pool, unless the options say otherwise. Linear volumes have no pool.
+func TestNode_thinVolumesDiscard(t *testing.T) {
+	for name, tt := range map[string]struct {
+		linear bool
+		fsType string
+		flags  []string
+		want   string
+	}{
+		"ext4":                          {fsType: "ext4", want: "discard"},
+		"xfs":                           {fsType: "xfs", want: "nouuid,discard"},
+		"btrfs, in the background":      {fsType: "btrfs", want: "discard=async"},
+		"beside other options":          {fsType: "ext4", flags: []string{"commit=10"}, want: "commit=10,discard"},
+		"asked for already":             {fsType: "ext4", flags: []string{"discard"}, want: "discard"},
+		"asked for in another way":      {fsType: "btrfs", flags: []string{"discard=sync"}, want: "discard=sync"},
+		"not wanted":                    {fsType: "ext4", flags: []string{"nodiscard"}, want: "nodiscard"},
+		"not for what nobody may write": {fsType: "ext4", flags: []string{"ro"}},
+		"not for a linear volume":       {fsType: "ext4", linear: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, v, handle := newNode(t)
+			v.Thin, v.New, v.Content = !tt.linear, false, tt.fsType
+			must(t, c.stage(t, handle, filesystem(tt.fsType, tt.flags...)))
+			if got := c.host.Mounter.Data(filepath.Join(c.dir, "staging/globalmount")); got != tt.want {
+				t.Errorf("mounted with %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestNode_mkfsOptions: those on record with the volume count, and others are refused before anything is written.
 func TestNode_mkfsOptions(t *testing.T) {
 	c, v, handle := newNode(t)

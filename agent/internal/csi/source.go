@@ -37,6 +37,8 @@ type From struct {
 	New bool
 	// Zeroed is true for a volume that showed zeroes when it was made: whatever is on it was written since.
 	Zeroed bool
+	// Thin is true for a volume that shares the space of a pool: what is discarded on it others can have.
+	Thin bool
 	// UUID is that of the filesystem that is made on the volume; no other volume has it. Empty when the source gives none.
 	UUID string
 	// MadeUnix is when the volume was made; 0 when that is not known.

@@ -91,6 +91,14 @@ func (h *Host) Check(_ context.Context, device, _ string, tell func(string)) err
 	return err
 }
 
+// DiscardOption is that of a new kernel.
+func (h *Host) DiscardOption(fsType string) string {
+	if fsType == hostfs.Btrfs {
+		return "discard=async"
+	}
+	return "discard"
+}
+
 // Grow makes a filesystem as large as its device.
 func (h *Host) Grow(_ context.Context, device, _ string) error {
 	return h.onDevice("grow", device, func(v *Volume) error {

@@ -169,7 +169,8 @@ func (s *Source) Ready(ctx context.Context, v csi.Volume, want csi.Access) (csi.
 		}
 		from, err = s.find(id)
 	}
-	from.New, from.Zeroed, from.UUID, from.MadeUnix = recorded.New, recorded.Pool != "", filesystemUUID(recorded.UUID), recorded.CreatedUnix
+	from.New, from.UUID, from.MadeUnix = recorded.New, filesystemUUID(recorded.UUID), recorded.CreatedUnix
+	from.Thin, from.Zeroed = recorded.Pool != "", recorded.Pool != ""
 	return from, err
 }
 

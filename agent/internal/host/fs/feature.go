@@ -83,6 +83,17 @@ func (t *Tool) disabled(ctx context.Context, fsType string, p program) ([]filesy
 	return out, nil
 }
 
+// btrfsAsyncDiscard is the first kernel that lets btrfs discard in the background. Without it, every commit waits for the discards.
+var btrfsAsyncDiscard = release{5, 6}
+
+// DiscardOption is the mount option with which a filesystem discards what its files give up, at once or soon after.
+func (t *Tool) DiscardOption(fsType string) string {
+	if fsType == Btrfs && !t.versions.running().before(btrfsAsyncDiscard) {
+		return "discard=async"
+	}
+	return "discard"
+}
+
 func (v *versions) running() release {
 	ask := v.kernel
 	if ask == nil {

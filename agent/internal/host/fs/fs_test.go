@@ -164,6 +164,20 @@ func TestTool_Format_forOlderKernels(t *testing.T) {
 	}
 }
 
+func TestTool_DiscardOption(t *testing.T) {
+	for _, c := range []struct{ fsType, kernel, want string }{
+		{"ext4", "6.18.2", "discard"},
+		{"xfs", "4.18.0-513.el8.x86_64", "discard"},
+		{"btrfs", "5.6.0", "discard=async"},
+		{"btrfs", "5.4.0-200-generic", "discard"},
+		{"btrfs", "?", "discard"},
+	} {
+		if tool, _ := tool(c.kernel); tool.DiscardOption(c.fsType) != c.want {
+			t.Errorf("%s on %s: %q, want %q", c.fsType, c.kernel, tool.DiscardOption(c.fsType), c.want)
+		}
+	}
+}
+
 func TestTool_Check(t *testing.T) {
 	device := image(t, 1<<20)
 	for code, want := range map[int]error{0: nil, 1: nil, 2: nil, 3: nil, 4: ErrDamaged, 5: ErrDamaged, 8: errAny, 32: errAny, 12: ErrDamaged} {

@@ -82,6 +82,18 @@ func (o *Options) AddData(option string) {
 	}
 }
 
+// AddDefault adds an option of the filesystem, unless the options say something about it already: "discard=async" counts as said where there is
+// "discard", "discard=sync" or "nodiscard".
+func (o *Options) AddDefault(option string) {
+	name, _, _ := strings.Cut(option, "=")
+	for _, have := range o.data {
+		if said, _, _ := strings.Cut(have, "="); said == name || said == "no"+name {
+			return
+		}
+	}
+	o.AddData(option)
+}
+
 // bits are the flags for the kernel.
 func (o Options) bits() uintptr {
 	if o.ReadOnly {
