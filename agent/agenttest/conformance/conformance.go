@@ -124,6 +124,7 @@ func Volumes(t *testing.T, node Node) {
 		{"thin pool takes volumes, snapshots and copies up to its limit", thinVolumes},
 		{"a disk that is gone leaves what is beside it usable", deadDiskLeavesOthers},
 		{"a group forgets a disk that is gone, with what is named", forgetsDeadDisk},
+		{"a group forgets a disk that is gone and held nothing, and loses nothing", forgetsEmptyDisk},
 		{"forgetting a disk survives death between any two steps", forgetSurvives},
 		{"a volume that a killed command left suspended is resumed", suspendedIsResumed},
 		{"how full a pool is is not known until it is active", inactivePool},

@@ -62,6 +62,26 @@ func forgetsDeadDisk(s *suite) {
 	s.Detach(s.T, s.Disks()[1])
 }
 
+// forgetsEmptyDisk: a call that names no volume forgets a disk with nothing on it, and loses nothing.
+func forgetsEmptyDisk(s *suite) {
+	a, b := s.clean(s.Disks()[0]), s.clean(s.Disks()[1])
+	s.must("ensure", s.ensure(groupName, owner, a, b))
+	s.detach(b.GetPath())
+	gone := s.missing()
+	for _, pv := range s.group().GetPhysicalVolumes() {
+		if pv.GetPath() == "" && (pv.GetSizeBytes() == 0 || pv.GetFreeBytes() != pv.GetSizeBytes()) {
+			s.Errorf("the missing disk does not show that nothing is on it: %v", pv)
+		}
+	}
+	s.must("forget without a volume", s.forget(gone))
+	if g := s.group(); g.GetPartial() || len(g.GetPhysicalVolumes()) != 1 {
+		s.Errorf("after the disk was forgotten: %v", g)
+	}
+	s.Attach(s.T, s.Disks()[1])
+	s.settled(s.Disks()[1], func(d *agentv1.Device) bool { return refusedFor(d, refusal.Unreadable) })
+	s.Detach(s.T, s.Disks()[1])
+}
+
 func forgetSurvives(s *suite) {
 	var gone []string
 	s.survives(func() func() error {

@@ -183,6 +183,9 @@ type MemberDevice struct {
 	// State: present or missing.
 	// +kubebuilder:validation:Enum=present;missing
 	State DeviceState `json:"state"`
+	// MissingSince is when the device was first seen missing while its agent reported; empty while it is present, and while the agent is silent.
+	// +optional
+	MissingSince *metav1.Time `json:"missingSince,omitempty"`
 }
 
 // DeviceState says whether a device of a member is there.

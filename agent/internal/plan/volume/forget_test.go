@@ -26,6 +26,7 @@ func TestForget(t *testing.T) {
 		because string
 	}{
 		"nothing is lost":                    {pvs: []string{"pv-b"}, steps: []string{drop}},
+		"an unapproved call names no volume": {edits: []func(*plan.Group){lacking("lin")}, pvs: []string{"pv-b"}, err: plan.ErrMismatch, because: "lin lacks a part"},
 		"what is named is lost":              {edits: []func(*plan.Group){lacking("lin")}, pvs: []string{"pv-b"}, volumes: []string{"lin"}, steps: []string{"remove volume vg/lin", drop}},
 		"less is left after a death":         {edits: []func(*plan.Group){lacking("lin")}, pvs: []string{"pv-b"}, volumes: []string{"gone", "lin"}, steps: []string{"remove volume vg/lin", drop}},
 		"it is forgotten already":            {edits: []func(*plan.Group){func(g *plan.Group) { g.PVs = g.PVs[:1] }}, pvs: []string{"pv-b"}},

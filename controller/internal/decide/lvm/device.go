@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
@@ -25,7 +27,7 @@ const missingPrefix = "missing:"
 func (h host) measure(out *backend.Host) {
 	if !h.known() {
 		if o := h.m.Object; o != nil {
-			out.ThinPool, out.Devices, out.Zeroing = o.Status.ThinPool, o.Status.Devices, o.Status.Zeroing
+			out.ThinPool, out.Devices, out.Zeroing = o.Status.ThinPool, unwatched(o.Status.Devices), o.Status.Zeroing
 		}
 		return
 	}
@@ -118,17 +120,18 @@ func (h host) missing(gone []decide.PV, before []v1alpha1.MemberDevice) []v1alph
 			left = append(left, p)
 			continue
 		}
-		out = append(out, asMissing(before[i]))
+		out = append(out, h.asMissing(before[i]))
 		before = slices.Delete(slices.Clone(before), i, i+1)
 	}
 	before = slices.DeleteFunc(slices.Clone(before), func(d v1alpha1.MemberDevice) bool { return strings.HasPrefix(d.Path, missingPrefix) })
 	for i, p := range left {
 		if len(before) <= len(left) && i < len(before) {
-			out = append(out, asMissing(before[i]))
+			out = append(out, h.asMissing(before[i]))
 			continue
 		}
 		out = append(out, v1alpha1.MemberDevice{
 			Path: missingPrefix + p.UUID, Size: *resource.NewQuantity(p.SizeBytes, resource.BinarySI), State: v1alpha1.DeviceMissing,
+			MissingSince: new(metav1.NewTime(h.view.seen.Now.Truncate(time.Second))),
 		})
 	}
 	return out
@@ -142,14 +145,27 @@ func (h host) carried(d v1alpha1.MemberDevice, uuid string) bool {
 		pvuuid.Is(uuid, h.view.own.spec.UID(), pvuuid.Disk{WWN: d.Identity, SizeBytes: size}, d.Path)
 }
 
-func asMissing(d v1alpha1.MemberDevice) v1alpha1.MemberDevice {
+// asMissing returns a device that is missing, since when the status says, or since now.
+func (h host) asMissing(d v1alpha1.MemberDevice) v1alpha1.MemberDevice {
+	if d.State != v1alpha1.DeviceMissing || d.MissingSince == nil {
+		d.MissingSince = new(metav1.NewTime(h.view.seen.Now.Truncate(time.Second)))
+	}
 	d.State = v1alpha1.DeviceMissing
 	return d
 }
 
+// unwatched returns devices of which nobody knows whether they are missing still: how long they are counts anew.
+func unwatched(devices []v1alpha1.MemberDevice) []v1alpha1.MemberDevice {
+	out := slices.Clone(devices)
+	for i := range out {
+		out[i].MissingSince = nil
+	}
+	return out
+}
+
 // again returns a device of a group that is not seen. The device itself may be there.
 func (h host) again(d v1alpha1.MemberDevice) v1alpha1.MemberDevice {
-	d.State = v1alpha1.DeviceMissing
+	d.State, d.MissingSince = v1alpha1.DeviceMissing, nil
 	if now, ok := h.node.Device(d.Path); ok && disk.Identity(now) == d.Identity {
 		d.State = v1alpha1.DevicePresent
 	}
@@ -183,34 +199,4 @@ func (h host) partialVolumes(g decide.Group) []string {
 		out = append(out, text)
 	}
 	return out
-}
-
-// lacksDevice reports whether the member's group lacks a device.
-func (h host) lacksDevice() bool { return len(h.groups) > 0 && h.groups[0].Partial }
-
-// forget returns the step that makes the group go on without the devices that are missing. It names them, and what is lost with them.
-func (h host) forget() []Step {
-	g := h.groups[0]
-	var missing []string
-	for _, p := range g.PVs {
-		if p.Path == "" {
-			missing = append(missing, p.UUID)
-		}
-	}
-	if len(missing) == 0 || len(missing) == len(g.PVs) {
-		// What is back is taken into the group again by the agent.
-		return nil
-	}
-	slices.Sort(missing)
-	step := h.work(disk.Choice{}).step(v1alpha1.ActionForgetMissingDevice, g.Name, nil,
-		"If the device never comes back: the group goes on without it, and the volumes that had a part on it are lost.")
-	step.Missing, step.Lost = missing, slices.Clone(g.PartialVolumes)
-	slices.Sort(step.Lost)
-	for _, d := range h.devices() {
-		if d.State == v1alpha1.DeviceMissing {
-			step.Shown.Devices = append(step.Shown.Devices, fmt.Sprintf("%s (%s, %s)", d.Path, cmp.Or(d.Identity, "no identity"), decide.Bytes(d.Size.Value())))
-		}
-	}
-	step.Shown.Volumes = h.partialVolumes(g)
-	return []Step{step}
 }

@@ -119,7 +119,7 @@ func (h host) grow(out *backend.Host) {
 	out.Wake = choice.Wake
 	todo := append(h.stamp(), h.work(choice).grow()...)
 	if h.lacksDevice() {
-		todo = h.forget()
+		todo, out.Wake = h.forget()
 	}
 	if !h.shared().IsZero() {
 		todo = without(todo, v1alpha1.ActionWipeDevice, v1alpha1.ActionEnsureVolumeGroup, v1alpha1.ActionEnsureThinPool)

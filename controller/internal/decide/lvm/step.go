@@ -28,6 +28,8 @@ type Step struct {
 	// a person calls them.
 	Missing, Lost []string
 	Shown         Shown
+	// Harmless is true for a step that forgets devices which hold nothing, and which have been missing for long.
+	Harmless bool
 	// ThinPool that is made or grown; nil for any other step. Its group and owner are those of the step.
 	ThinPool *decide.ThinPoolSpec
 	// Reason for it, one sentence.
@@ -49,9 +51,9 @@ func (s Step) Via() string { return "" }
 func (s Step) Action() string { return s.Does }
 
 // Destroys reports whether the step destroys what somebody else wrote, or takes a group away from its node. That a device never comes back is
-// for a person to say, even if nothing is known to be on it.
+// for a person to say, unless nothing is on it and it has been missing for long.
 func (s Step) Destroys() bool {
-	return s.Does == v1alpha1.ActionWipeDevice || s.Does == v1alpha1.ActionForgetMissingDevice || s.Does == v1alpha1.ActionImportVolumeGroup
+	return s.Does == v1alpha1.ActionWipeDevice || s.Does == v1alpha1.ActionForgetMissingDevice && !s.Harmless || s.Does == v1alpha1.ActionImportVolumeGroup
 }
 
 // Later returns false: only steps that can run now are decided.

@@ -1,0 +1,75 @@
+package lvm
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/disk"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// forgetAfter is how long a device with nothing on it has to be missing until its group forgets it without approval. One that returns later
+// is refused, and has to be cleaned by hand.
+const forgetAfter = 5 * time.Minute
+
+// lacksDevice reports whether the member's group lacks a device.
+func (h host) lacksDevice() bool { return len(h.groups) > 0 && h.groups[0].Partial }
+
+// forget returns the step that makes the group go on without the devices that are missing, and when to look again. It names them, and what is
+// lost with them.
+func (h host) forget() (steps []Step, wake time.Duration) {
+	g := h.groups[0]
+	var missing []string
+	for _, p := range g.PVs {
+		if p.Path == "" {
+			missing = append(missing, p.UUID)
+		}
+	}
+	if len(missing) == 0 || len(missing) == len(g.PVs) {
+		// What is back is taken into the group again by the agent.
+		return nil, 0
+	}
+	slices.Sort(missing)
+	step := h.work(disk.Choice{}).step(v1alpha1.ActionForgetMissingDevice, g.Name, nil,
+		"If the device never comes back: the group goes on without it, and the volumes that had a part on it are lost.")
+	step.Missing, step.Lost = missing, slices.Clone(g.PartialVolumes)
+	slices.Sort(step.Lost)
+	for _, d := range h.devices() {
+		if d.State == v1alpha1.DeviceMissing {
+			step.Shown.Devices = append(step.Shown.Devices, fmt.Sprintf("%s (%s, %s)", d.Path, cmp.Or(d.Identity, "no identity"), decide.Bytes(d.Size.Value())))
+		}
+	}
+	step.Shown.Volumes = h.partialVolumes(g)
+	left, harmless := h.patience(g)
+	switch {
+	case harmless && left <= 0:
+		step.Harmless = true
+		step.Reason = fmt.Sprintf("Nothing is on the device, and it has been missing for %s: the group goes on without it.", forgetAfter)
+	case harmless:
+		step.Reason = fmt.Sprintf("Nothing is on the device: the group goes on without it once it has been missing for %s, or when this is approved.", forgetAfter)
+	}
+	return []Step{step}, left
+}
+
+// patience returns how long the missing devices have to stay away until the group forgets them by itself. It never does so if something is,
+// or may be, on one of them, or if a device of the node may be one.
+func (h host) patience(g decide.Group) (left time.Duration, harmless bool) {
+	if len(g.PartialVolumes) > 0 || slices.ContainsFunc(h.node.Devices, mayHide) {
+		return 0, false
+	}
+	for _, p := range g.PVs {
+		if p.Path == "" && (p.SizeBytes == 0 || p.FreeBytes != p.SizeBytes) {
+			return 0, false
+		}
+	}
+	for _, d := range h.devices() {
+		if d.State == v1alpha1.DeviceMissing {
+			// devices fills in since when each one is missing.
+			left = max(left, forgetAfter-h.view.seen.Now.Sub(d.MissingSince.Time))
+		}
+	}
+	return left, true
+}
