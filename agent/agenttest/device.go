@@ -82,7 +82,7 @@ func (h *Host) device(d *disk) plan.Device {
 	if d.pv != "" {
 		out.Signatures = append(out.Signatures, plan.Signature{Type: "LVM2_member", Offset: 536, UUID: d.pv})
 		if g := h.groupOf(d.pv); g != nil {
-			out.Group, out.OwnerUID = g.name, g.owner()
+			out.Group, out.OwnerUID, out.PVGroup = g.name, g.owner(), g.uuid
 			if h.access(g) == plan.AccessOther {
 				out.OtherNode = g.systemID
 			}

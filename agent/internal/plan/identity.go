@@ -96,8 +96,8 @@ const digestVersion = "v1"
 // Digest condenses what a device is and what stands on it. It is empty when a fact that belongs to it could not be read.
 //
 // The format is stable: "v1:" and the SHA-256, in hex, of these lines, each "name=value" with the value quoted as in Go: wwn,
-// serial, model, size, sector; one line per signature, ordered by offset, then type, with type, offset, uuid and label; pv (the
-// UUID of the physical volume), content (Device.ContentDigest, empty while somebody uses the device), partitions (how many). Names
+// serial, model, size, sector; one line per signature, ordered by offset, then type, with type, offset, uuid and label; group
+// (Device.PVGroup; no line when it is empty), pv (the UUID of the physical volume), content (Device.ContentDigest, empty while somebody uses the device), partitions (how many). Names
 // and links are not part of it: they change while the device stays the same. A device with a wipe mark has the digest that the mark
 // carries, so that an interrupted wipe can be finished under the approval that it started with; but not if there is anything on the device by
 // now that was not there then.
@@ -118,6 +118,9 @@ func Digest(d Device) string {
 	fmt.Fprintf(&b, "size=%d\nsector=%d\n", d.SizeBytes, d.LogicalSectorBytes)
 	for _, s := range sortedSignatures(d.Signatures) {
 		fmt.Fprintf(&b, "signature=%q %d %q %q\n", s.Type, s.Offset, s.UUID, s.Label)
+	}
+	if d.PVGroup != "" {
+		fmt.Fprintf(&b, "group=%q\n", d.PVGroup)
 	}
 	fmt.Fprintf(&b, "pv=%q\ncontent=%q\npartitions=%d\n", d.PVUUID, content, len(d.Partitions))
 	sum := sha256.Sum256([]byte(b.String()))

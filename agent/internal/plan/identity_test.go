@@ -79,6 +79,20 @@ func TestDigest_emptyWhenUnknown(t *testing.T) {
 	}
 }
 
+// TestDigest_coversTheGroup: who approved the wipe of a physical volume in no group did not approve the wipe of a group that was made on it since.
+func TestDigest_coversTheGroup(t *testing.T) {
+	alone := orphan("sda", "somebody")
+	grouped, other := alone, alone
+	grouped.PVGroup, other.PVGroup = "vg-1", "vg-2"
+	if Digest(alone) == Digest(grouped) || Digest(grouped) == Digest(other) {
+		t.Error("the digest does not tell the groups of a physical volume apart")
+	}
+	token := Token{device: IdentityOf(alone), ground: Consent}
+	if err := token.Verify(grouped); !errors.Is(err, ErrMismatch) {
+		t.Errorf("the consent to the wipe of an orphan covers a group: %v", err)
+	}
+}
+
 func TestMatch(t *testing.T) {
 	d := cleanDisk("sdb")
 	if err := Match(d, IdentityOf(d)); err != nil {

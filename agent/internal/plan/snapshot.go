@@ -99,6 +99,8 @@ type Device struct {
 	Wipe *WipeMark
 	// PVUUID is the UUID in the label of the LVM physical volume on it; empty when it is none.
 	PVUUID string
+	// PVGroup is the UUID of the group that the metadata on the device itself names; empty where it names none, or holds none.
+	PVGroup string
 	// Group is the name of the volume group of that physical volume, ours or not; empty when it has none. Where LVM cannot report the
 	// group, the metadata on the device names it.
 	Group string
