@@ -64,7 +64,8 @@ func (b *Backend) ExpandVolume(ctx context.Context, handle string, size volume.R
 	if spec.SizeBytes, err = size.Size(p.extent()); err != nil {
 		return 0, err
 	}
-	spec.Zero = place.Zero(p.zero, size.Filesystem == "")
+	// The volume itself says whether it may be shown raw; a caller need not, and csi-sanity does not.
+	spec.Zero = place.Zero(p.zero, false)
 	v, err := b.Agents.ResizeVolume(ctx, id.Node, spec)
 	return v.SizeBytes, err
 }

@@ -78,6 +78,29 @@ func TestCreateVolume_showsNothingOfOthers(t *testing.T) {
 	}
 }
 
+// TestExpandVolume_callerSaysNothing: what a volume was made for is written on it, so a growing filesystem waits for no zeroes.
+func TestExpandVolume_callerSaysNothing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		made  *csi.VolumeCapability
+		shows bool
+	}{"a filesystem": {mounted("ext4"), true}, "raw": {raw(), false}} {
+		t.Run(name, func(t *testing.T) {
+			s := newZeroing(t, v1alpha1.ZeroBlock)
+			r := s.request("pvc-1")
+			r.VolumeCapabilities = []*csi.VolumeCapability{tt.made}
+			id := s.create(r).GetVolumeId()
+			s.agents["node-1"].WriteVolume(group, volumeid.Name("pvc-1"), "mine")
+			grow := &csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: 2 * gib}}
+			if _, err := s.ControllerExpandVolume(t.Context(), grow); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.secret("pvc-1"); got != tt.shows {
+				t.Errorf("what it grew by shows what another wrote: %t", got)
+			}
+		})
+	}
+}
+
 // TestExpandVolume_ofBefore: a volume of which nobody recorded what it was made for grows by zeroes.
 func TestExpandVolume_ofBefore(t *testing.T) {
 	s := newZeroing(t, v1alpha1.ZeroNever)
