@@ -36,8 +36,9 @@ func newZeroing(t *testing.T, policy v1alpha1.ZeroPolicy) *suite {
 	return s
 }
 
-func (s *suite) secret(name string) bool {
-	return slices.Contains(s.agents["node-1"].ReadVolume(group, volumeid.Name(name)), "secret")
+// secret reports whether the volume pvc-1 shows what the tenant wrote.
+func (s *suite) secret() bool {
+	return slices.Contains(s.agents["node-1"].ReadVolume(group, volumeid.Name("pvc-1")), "secret")
 }
 
 // TestCreateVolume_showsNothingOfOthers: what a tenant left is not in the next one's raw block device, nor in what that grows by.
@@ -59,7 +60,7 @@ func TestCreateVolume_showsNothingOfOthers(t *testing.T) {
 			r := s.request("pvc-1")
 			r.VolumeCapabilities = tt.capabilities
 			id := s.create(r).GetVolumeId()
-			if got := s.secret("pvc-1"); got != tt.shows {
+			if got := s.secret(); got != tt.shows {
 				t.Errorf("a new volume shows what another wrote: %t", got)
 			}
 			grow := &csi.ControllerExpandVolumeRequest{
@@ -68,7 +69,7 @@ func TestCreateVolume_showsNothingOfOthers(t *testing.T) {
 			if _, err := s.ControllerExpandVolume(t.Context(), grow); err != nil {
 				t.Fatal(err)
 			}
-			if got := s.secret("pvc-1"); got != tt.shows {
+			if got := s.secret(); got != tt.shows {
 				t.Errorf("a volume that grew shows what another wrote: %t", got)
 			}
 			if left := s.agents["node-1"].Volumes(group); len(left) != 1 || left[0].Unzeroed {
@@ -94,7 +95,7 @@ func TestExpandVolume_callerSaysNothing(t *testing.T) {
 			if _, err := s.ControllerExpandVolume(t.Context(), grow); err != nil {
 				t.Fatal(err)
 			}
-			if got := s.secret("pvc-1"); got != tt.shows {
+			if got := s.secret(); got != tt.shows {
 				t.Errorf("what it grew by shows what another wrote: %t", got)
 			}
 		})
@@ -133,7 +134,7 @@ func TestCreateVolume_whileItIsZeroed(t *testing.T) {
 		return len(z) == 1 && z[0].Volume == volumeid.Name("pvc-1") && z[0].SizeBytes == gib
 	})
 	s.create(r)
-	if s.secret("pvc-1") {
+	if s.secret() {
 		t.Error("the volume shows what another wrote")
 	}
 	s.await("the end in the report", func() bool { return len(s.pool.Node("node-1").Groups[0].Zeroing) == 0 })
