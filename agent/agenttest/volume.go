@@ -115,6 +115,11 @@ func (h *Host) OpenVolume(groupName, name string) {
 	h.onVolume(groupName, name, func(v *volume) { v.Active, v.Open = true, true })
 }
 
+// UseVolume makes a volume one that was used.
+func (h *Host) UseVolume(groupName, name string) {
+	h.onVolume(groupName, name, func(v *volume) { v.New = false })
+}
+
 // CloseVolume lets go of it.
 func (h *Host) CloseVolume(groupName, name string) {
 	h.onVolume(groupName, name, func(v *volume) { v.Open = false })

@@ -38,9 +38,11 @@ func (s *suite) create(req *agentv1.CreateLogicalVolumeRequest) (*agentv1.Logica
 	return resp.GetVolume(), err
 }
 
-func (s *suite) delete(name string) error {
+func (s *suite) delete(name string) error { return s.deleteIf(name, false) }
+
+func (s *suite) deleteIf(name string, unused bool) error {
 	_, err := s.volumes().DeleteLogicalVolume(s.ctx(), &agentv1.DeleteLogicalVolumeRequest{
-		Group: groupName, OwnerUid: owner, Name: name, Id: "node/" + name,
+		Group: groupName, OwnerUid: owner, Name: name, Id: "node/" + name, OnlyUnused: unused,
 	})
 	return err
 }
@@ -170,7 +172,10 @@ func deleteRefuses(s *suite) {
 		s.Errorf("while it is open: %v", v)
 	}
 	closeIt()
-	s.must("delete", s.delete("v1"))
+	if unused := s.listed("v1").GetUnused(); !unused {
+		s.Error("a volume that nobody used yet is not told as such")
+	}
+	s.must("delete only if unused", s.deleteIf("v1", true))
 }
 
 func resizeGrows(s *suite) {
@@ -220,6 +225,8 @@ func thinVolumes(s *suite) {
 	if v := s.listed("s1"); !v.GetSnapshot() || v.GetActive() || v.GetSource() != "t1" || v.GetThinPool() != poolName {
 		s.Errorf("snapshot: %v", v)
 	}
+	before = s.Steps()
+	s.refused("remove only if unused, and it holds a copy", s.deleteIf("s1", true), codes.FailedPrecondition, before)
 	restored := thin("r1", 44)
 	restored.Source = "s1"
 	v, err := s.create(restored)

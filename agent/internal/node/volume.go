@@ -124,11 +124,15 @@ func guarded(p plan.Plan) bool {
 			continue
 		}
 		changes = true
-		switch step.(type) {
+		switch step := step.(type) {
 		case volume.CreateLV:
 			made = true
 		case volume.ExtendLV:
 			if !made {
+				return false
+			}
+		case volume.RemoveLV:
+			if step.Afresh {
 				return false
 			}
 		}

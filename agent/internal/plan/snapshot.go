@@ -214,6 +214,9 @@ type Extents struct {
 	First, Count int64  // First is the number of the first one
 }
 
+// Unused reports whether the volume was made empty, and nobody was ever shown it.
+func (v Volume) Unused() bool { return v.ID != "" && v.New && !v.Snapshot }
+
 // ToZero reports whether the volume is zeroed before anybody uses it. What one holds that is not new any more is its user's.
 func (v Volume) ToZero() bool {
 	return v.Unzeroed && v.Pool == "" && (v.TailOf != "" || v.ID != "" && v.New)

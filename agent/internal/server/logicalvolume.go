@@ -71,6 +71,7 @@ func (s *logicalVolumeService) DeleteLogicalVolume(
 	if err != nil {
 		return nil, err
 	}
+	want.OnlyUnused = req.GetOnlyUnused()
 	if err := s.node.DeleteVolume(ctx, want); err != nil {
 		return nil, err
 	}
@@ -115,6 +116,7 @@ func toVolume(group string, v plan.Volume) *agentv1.LogicalVolume {
 	return &agentv1.LogicalVolume{
 		Group: group, Name: v.Name, Id: v.ID, Uuid: v.UUID, SizeBytes: v.SizeBytes, ThinPool: v.Pool, Source: v.Source,
 		Snapshot: v.Snapshot, Active: v.Active, Open: v.Open, Health: v.Health, CreatedUnixSeconds: v.CreatedUnix,
+		Unused: v.Unused(),
 	}
 }
 

@@ -55,7 +55,7 @@ func (p *Pool) DeleteVolume(ctx context.Context, node string, v decide.VolumeSpe
 	const call = "DeleteLogicalVolume"
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := agentv1.NewLogicalVolumeServiceClient(conn).DeleteLogicalVolume(ctx, &agentv1.DeleteLogicalVolumeRequest{
-			Group: v.Group, OwnerUid: v.Owner, Name: v.Name, Id: v.ID,
+			Group: v.Group, OwnerUid: v.Owner, Name: v.Name, Id: v.ID, OnlyUnused: v.OnlyUnused,
 		})
 		return err
 	})
@@ -161,6 +161,7 @@ func volumeOf(v *agentv1.LogicalVolume) decide.Volume {
 	out := decide.Volume{
 		Group: v.GetGroup(), Name: v.GetName(), ID: v.GetId(), SizeBytes: v.GetSizeBytes(), ThinPool: v.GetThinPool(),
 		Source: v.GetSource(), Snapshot: v.GetSnapshot(), Active: v.GetActive(), Open: v.GetOpen(), Health: v.GetHealth(),
+		Unused: v.GetUnused(),
 	}
 	if s := v.GetCreatedUnixSeconds(); s > 0 {
 		out.Created = time.Unix(s, 0)

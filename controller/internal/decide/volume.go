@@ -20,6 +20,8 @@ type VolumeSpec struct {
 	OverprovisionPercent int32
 	// Zero says what of a linear volume is zeroed before it is shown.
 	Zero Zero
+	// OnlyUnused lets a volume be removed only while it is Unused. Agents that tell of no unused volume do not know it.
+	OnlyUnused bool
 }
 
 // Zero says what of a linear volume reads as zero before the volume is shown.
@@ -55,6 +57,8 @@ type Volume struct {
 	Source string
 	// Snapshot is true for a snapshot, Active while it has a device, Open while something uses that.
 	Snapshot, Active, Open bool
+	// Unused is true for a volume that was made empty, and that nobody used yet. It is false where the agent does not tell.
+	Unused bool
 	// Health is what is wrong with it; empty when nothing is.
 	Health string
 	// Created is when it was made; zero when that is not known.

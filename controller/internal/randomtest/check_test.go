@@ -37,6 +37,7 @@ var whenHealed = []check{
 	{"claims are served", (*world).claimsServed},
 	{"what is deleted goes", (*world).deletedGo},
 	{"members with volumes are ready", (*world).membersReady},
+	{"strays go", (*world).straysGo},
 }
 
 // volumesKept: a volume that somebody was told of is there, as it was made, until its removal was asked for; one that is in use even then.
@@ -187,6 +188,27 @@ func (w *world) holding() map[string]bool {
 		}
 	}
 	return holds
+}
+
+// straysGo: a claim that has its volume has it once, wherever earlier calls made one.
+func (w *world) straysGo() {
+	for _, handle := range sorted(w.ledger) {
+		name := handle[strings.LastIndex(handle, "/")+1:]
+		for _, h := range w.hosts {
+			for _, r := range h.Records() {
+				if r.Name == name && r.ID != handle && r.Present && strings.HasPrefix(r.ID, h.name+"/") && w.member(h.name, r.OwnerUID) {
+					w.fail("strays go", "%s has %s, and %s is still there", w.ledger[handle].claim.name, handle, r.ID)
+				}
+			}
+		}
+	}
+}
+
+// member reports whether a Cluster has a Member on a node.
+func (w *world) member(node, owner string) bool {
+	return slices.ContainsFunc(w.members(), func(m v1alpha1.Member) bool {
+		return string(m.Spec.Node) == node && string(m.Spec.Of.UID) == owner
+	})
 }
 
 // membersReady: a member whose group exists is ready, unless it leaves, or its plan waits for a person.

@@ -71,13 +71,21 @@ func (w *world) provision(r *rand.Rand) {
 			w.grow(c)
 		}
 	}
+	if w.careless {
+		return
+	}
+	ctx, cancel := context.WithTimeout(w.t.Context(), callTimeout)
+	defer cancel()
+	// What cannot be swept now is swept later.
+	_, _ = w.ctl.sweeper.Sweep(ctx)
 }
 
 func (w *world) drop(c *claim) {
 	w.claims = slices.DeleteFunc(w.claims, func(o *claim) bool { return o == c })
 }
 
-// abandon drops a claim whose volume may exist without anybody having been told of it. Such a volume holds its Cluster up.
+// abandon drops a claim whose volume may exist without anybody having been told of it. Such a volume holds its Cluster up: no object says whose
+// it is, so a person looks at it.
 func (w *world) abandon(c *claim) {
 	w.orphans = append(w.orphans, "pvc-"+c.name)
 	w.drop(c)
@@ -88,6 +96,15 @@ func (w *world) make(c *claim, r *rand.Rand) {
 	if err := w.api.Get(w.t.Context(), client.ObjectKey{Name: c.cluster}, &class); err != nil {
 		if c.refused = err; c.deleting {
 			w.abandon(c)
+		}
+		return
+	}
+	if h := w.hostOf(c.node); h == nil || !h.node {
+		// The provisioner takes a node that is not there off the claim, whatever is known of the volume, and the scheduler chooses another.
+		if c.deleting {
+			w.abandon(c)
+		} else if h, ok := pick(r, w.hosts); ok {
+			c.node = h.name
 		}
 		return
 	}
@@ -114,11 +131,6 @@ func (w *world) make(c *claim, r *rand.Rand) {
 		return
 	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted:
 		c.uncertain = true
-		return
-	case codes.AlreadyExists:
-		// KNOWN DEFECT: a volume was made on one node by a call whose answer was lost, the node was silent then, and the claim was sent to
-		// another node. The volume keeps the claim from being served there for ever, and nobody removes it.
-		w.abandon(c)
 		return
 	default:
 		c.uncertain = false
@@ -213,6 +225,8 @@ func (w *world) deprovision(c *claim) {
 		}
 	}
 	delete(w.ledger, c.handle)
+	// The claim was sent from node to node, and one that is away may still have what it made: nobody can tell that any more.
+	w.orphans = append(w.orphans, pv.Name)
 	w.remove(pv)
 	edit(w, pv, func(v *corev1.PersistentVolume) { v.Finalizers = nil })
 	w.drop(c)

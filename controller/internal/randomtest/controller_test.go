@@ -85,6 +85,7 @@ type controller struct {
 	changed    <-chan string
 	reconciler map[string]func(context.Context, ctrl.Request) (ctrl.Result, error)
 	csi        csi.ControllerClient
+	sweeper    frame.Sweeper
 	conn       *grpc.ClientConn
 	services   *grpc.Server
 	seen       int
@@ -145,9 +146,9 @@ func index(t *testing.T, a *api) {
 
 func (c *controller) serveCSI(t *testing.T) {
 	t.Helper()
-	server := frame.New(frame.Config{Version: "test", Reader: c.cache, Live: c.api}, csilvm.Driver(), &csilvm.Backend{
-		Reader: c.cache, Live: c.api, Agents: c.nodes,
-	})
+	driver := &csilvm.Backend{Reader: c.cache, Live: c.api, Agents: c.nodes}
+	c.sweeper = driver
+	server := frame.New(frame.Config{Version: "test", Reader: c.cache, Live: c.api}, csilvm.Driver(), driver)
 	c.services = server.Services()
 	listener := bufconn.Listen(1 << 16)
 	go func() { _ = c.services.Serve(listener) }()

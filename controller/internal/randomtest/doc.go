@@ -12,6 +12,4 @@
 // The stand-in for the API server knows what matters of one: versions and conflicts, generations, finalizers, the status subresource,
 // preconditions of deletions, field indexes, and caches that are behind. It does not enforce schemas, CEL rules and admission policies:
 // the events ask for nothing that those would refuse.
-//
-// One defect is known and set aside: see KNOWN DEFECT in claim_test.go.
 package randomtest

@@ -73,6 +73,13 @@ var kinds = []kind{
 	{"claim", 14, (*world).claim},
 	{"claim deleted", 6, onClaim(func(_ *world, c *claim, _ *rand.Rand) { c.deleting = !c.open })},
 	{"claim grows", 4, onClaim(func(_ *world, c *claim, r *rand.Rand) { c.wants = c.bytes + int64(1+r.IntN(2))*gib })},
+	{"claim sent elsewhere", 4, func(w *world, r *rand.Rand) {
+		// A person takes the node off a claim that has no volume yet.
+		if c, ok := pick(r, w.claimsThat(func(c *claim) bool { return c.handle == "" && !c.deleting })); ok {
+			h, _ := pick(r, w.hosts)
+			c.node = h.name
+		}
+	}},
 	{"provisioner dies", 2, onClaim(func(_ *world, c *claim, _ *rand.Rand) { c.forget = true })},
 	{"pod starts", 4, onClaim(func(w *world, c *claim, _ *rand.Rand) { w.open(c) })},
 	{"pod ends", 5, onClaim(func(w *world, c *claim, _ *rand.Rand) { w.close(c) })},

@@ -101,6 +101,9 @@ var mutants = map[string]struct {
 	"nothing can be removed": {"claims are served", []string{"claim deleted"}, with(mutant{
 		delete: func(*world, nodes, string, decide.VolumeSpec) error { return errors.New("no") },
 	})},
+	"nobody sweeps": {"strays go", []string{"claim", "agent dies after a step", "claim sent elsewhere", "agent starts"}, func(w *world) {
+		w.careless = true
+	}},
 	"a group is not removed": {"what is deleted goes", []string{"cluster deleted", "claim deleted"}, with(mutant{
 		remove: func() error { return errors.New("no") },
 	})},

@@ -51,6 +51,8 @@ type world struct {
 	ledger map[string]*volume
 	// orphans are the names of volumes that may exist without a claim.
 	orphans []string
+	// careless leaves strays where they are.
+	careless bool
 	// broken are the checks that found something wrong.
 	broken []error
 }

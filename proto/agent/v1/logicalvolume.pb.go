@@ -350,10 +350,12 @@ func (x *CreateLogicalVolumeResponse) GetVolume() *LogicalVolume {
 type DeleteLogicalVolumeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED, as in CreateLogicalVolumeRequest.
-	Group         string `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
-	OwnerUid      string `protobuf:"bytes,2,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
-	Name          string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	Id            string `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`
+	Group    string `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	OwnerUid string `protobuf:"bytes,2,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
+	Name     string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Id       string `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`
+	// True removes the volume only if it was made empty and nobody used it yet. Agents that do not send LogicalVolume.unused ignore it.
+	OnlyUnused    bool `protobuf:"varint,5,opt,name=only_unused,json=onlyUnused,proto3" json:"only_unused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -414,6 +416,13 @@ func (x *DeleteLogicalVolumeRequest) GetId() string {
 		return x.Id
 	}
 	return ""
+}
+
+func (x *DeleteLogicalVolumeRequest) GetOnlyUnused() bool {
+	if x != nil {
+		return x.OnlyUnused
+	}
+	return false
 }
 
 type DeleteLogicalVolumeResponse struct {
@@ -746,8 +755,10 @@ type LogicalVolume struct {
 	Health string `protobuf:"bytes,11,opt,name=health,proto3" json:"health,omitempty"`
 	// Unix time of its creation in seconds.
 	CreatedUnixSeconds int64 `protobuf:"varint,12,opt,name=created_unix_seconds,json=createdUnixSeconds,proto3" json:"created_unix_seconds,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// True while the volume was made empty and nobody used it yet. Agents that do not send it may mean either, and do not know only_unused.
+	Unused        bool `protobuf:"varint,13,opt,name=unused,proto3" json:"unused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LogicalVolume) Reset() {
@@ -862,6 +873,13 @@ func (x *LogicalVolume) GetCreatedUnixSeconds() int64 {
 		return x.CreatedUnixSeconds
 	}
 	return 0
+}
+
+func (x *LogicalVolume) GetUnused() bool {
+	if x != nil {
+		return x.Unused
+	}
+	return false
 }
 
 // VolumeZeroing is a volume that has to be zeroed, or to grow by what has to be zeroed.
@@ -1048,12 +1066,14 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\azeroing\x18\n" +
 	" \x01(\x0e2\x18.quarry.agent.v1.ZeroingR\azeroing\"U\n" +
 	"\x1bCreateLogicalVolumeResponse\x126\n" +
-	"\x06volume\x18\x01 \x01(\v2\x1e.quarry.agent.v1.LogicalVolumeR\x06volume\"s\n" +
+	"\x06volume\x18\x01 \x01(\v2\x1e.quarry.agent.v1.LogicalVolumeR\x06volume\"\x94\x01\n" +
 	"\x1aDeleteLogicalVolumeRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x0e\n" +
-	"\x02id\x18\x04 \x01(\tR\x02id\"\x1d\n" +
+	"\x02id\x18\x04 \x01(\tR\x02id\x12\x1f\n" +
+	"\vonly_unused\x18\x05 \x01(\bR\n" +
+	"onlyUnused\"\x1d\n" +
 	"\x1bDeleteLogicalVolumeResponse\"\xfb\x01\n" +
 	"\x1aResizeLogicalVolumeRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
@@ -1076,7 +1096,7 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\vchunk_bytes\x18\x06 \x01(\x03R\n" +
 	"chunkBytes\"G\n" +
 	"\x16EnsureThinPoolResponse\x12-\n" +
-	"\x04pool\x18\x01 \x01(\v2\x19.quarry.agent.v1.ThinPoolR\x04pool\"\xc3\x02\n" +
+	"\x04pool\x18\x01 \x01(\v2\x19.quarry.agent.v1.ThinPoolR\x04pool\"\xdb\x02\n" +
 	"\rLogicalVolume\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x0e\n" +
@@ -1091,7 +1111,8 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\x04open\x18\n" +
 	" \x01(\bR\x04open\x12\x16\n" +
 	"\x06health\x18\v \x01(\tR\x06health\x120\n" +
-	"\x14created_unix_seconds\x18\f \x01(\x03R\x12createdUnixSeconds\"i\n" +
+	"\x14created_unix_seconds\x18\f \x01(\x03R\x12createdUnixSeconds\x12\x16\n" +
+	"\x06unused\x18\r \x01(\bR\x06unused\"i\n" +
 	"\rVolumeZeroing\x12\x16\n" +
 	"\x06volume\x18\x01 \x01(\tR\x06volume\x12\x1d\n" +
 	"\n" +

@@ -67,7 +67,7 @@ type LogicalVolumeServiceClient interface {
 	//
 	// | code                | caller's action                                  |
 	// |---------------------|--------------------------------------------------|
-	// | FAILED_PRECONDITION | it is in use: wait until it is not               |
+	// | FAILED_PRECONDITION | it is in use: wait until it is not; or it was used, and only_unused is set |
 	// | PERMISSION_DENIED   | it carries another id, or the group is not ours  |
 	// | ABORTED             | another call works on this volume: retry         |
 	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff  |
@@ -200,7 +200,7 @@ type LogicalVolumeServiceServer interface {
 	//
 	// | code                | caller's action                                  |
 	// |---------------------|--------------------------------------------------|
-	// | FAILED_PRECONDITION | it is in use: wait until it is not               |
+	// | FAILED_PRECONDITION | it is in use: wait until it is not; or it was used, and only_unused is set |
 	// | PERMISSION_DENIED   | it carries another id, or the group is not ours  |
 	// | ABORTED             | another call works on this volume: retry         |
 	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff  |

@@ -15,6 +15,9 @@ func remove(s plan.Snapshot, want Spec) (Plan, error) {
 	case v.Open && !v.Suspended:
 		// Whoever looks at a suspended device waits with it open, as udev does. LVM looks again once it is at work.
 		return Plan{}, fmt.Errorf("volume %s in group %s: %w: it is mounted, or open as a device", v.Name, g.Name, plan.ErrInUse)
+	case want.OnlyUnused && !v.Unused():
+		return Plan{}, fmt.Errorf("volume %s in group %s was used, or holds a copy, and is to be removed only without content: %w",
+			v.Name, g.Name, plan.ErrInUse)
 	}
 	if p, _ := g.Pool(v.Pool); p.Health == plan.HealthPartial {
 		return Plan{}, fmt.Errorf("volume %s is in thin pool %s/%s: %w, and a part of the pool was on it; LVM removes nothing from such a pool",
@@ -25,7 +28,9 @@ func remove(s plan.Snapshot, want Spec) (Plan, error) {
 		out.Steps = append(out.Steps, RemoveLV{Group: g.Ref(), Name: tail.Name, Tag: plan.TagTailOf + v.ID, Reason: "the volume that was to grow by it goes"})
 	}
 	out.Volume = v
-	out.Steps = append(out.Steps, RemoveLV{Group: g.Ref(), Name: v.Name, Tag: plan.TagVolume + v.ID, Reason: "the volume is not wanted any more"})
+	out.Steps = append(out.Steps, RemoveLV{
+		Group: g.Ref(), Name: v.Name, Tag: plan.TagVolume + v.ID, Afresh: want.OnlyUnused, Reason: "the volume is not wanted any more",
+	})
 	return out, nil
 }
 

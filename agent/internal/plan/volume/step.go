@@ -72,6 +72,8 @@ type MarkZeroed struct {
 type RemoveLV struct {
 	Group     plan.GroupRef
 	Name, Tag string
+	// Afresh says that the step follows from more than the command looks at: it is decided on what was just seen, not on what is remembered.
+	Afresh bool
 	plan.Reason
 }
 

@@ -17,6 +17,8 @@ type Spec struct {
 	SizeBytes    int64
 	Pool, Source string
 	Snapshot     bool
+	// OnlyUnused removes the volume only if it was made empty and nobody used it yet.
+	OnlyUnused bool
 	// Zero says what of a linear volume is zeroed before it is shown.
 	Zero Zero
 	// OverprovisionPercent bounds the virtual sizes in the pool, as a multiple of its size; no bound when zero.

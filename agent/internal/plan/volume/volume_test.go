@@ -242,20 +242,28 @@ func TestTwoGroupsOfOneName(t *testing.T) {
 }
 
 func TestDeleteVolume(t *testing.T) {
+	unused := func(w *Spec) { w.OnlyUnused = true }
 	checkVolumes(t, Delete, map[string]volumeCase{
-		"an active volume":             {want: volume("lin", 0), steps: []string{"remove volume vg/lin"}},
-		"a snapshot, which is not":     {want: volume("snap", 0), steps: []string{"remove volume vg/snap"}},
-		"a source of others":           {want: volume("thin", 0), steps: []string{"remove volume vg/thin"}},
-		"one that is absent":           {want: volume("n", 0)},
-		"one that is open":             {want: volume("open", 0), err: plan.ErrInUse, because: "mounted, or open as a device"},
-		"one of another id":            {want: volume("lin", 0, func(w *Spec) { w.ID = "x" }), err: plan.ErrNotOurs, because: `has the id "id-lin"`},
-		"one that is nobody's":         {want: volume("other", 0), err: plan.ErrNotOurs},
-		"a pool":                       {want: volume("pool", 0), err: plan.ErrNotOurs, because: "is a thin pool"},
-		"in a group of somebody else":  {want: volume("lin", 0, func(w *Spec) { w.OwnerUID = somebody }), err: plan.ErrNotOurs},
-		"in a group that is not there": {want: volume("lin", 0, func(w *Spec) { w.Group = "gone" }), err: plan.ErrNotFound},
-		"in a group that is partial":   {group: lacking(), want: volume("lin", 0), steps: []string{"remove volume vg/lin"}},
-		"one that lacks a part":        {group: lacking("lin"), want: volume("lin", 0), steps: []string{"remove volume vg/lin"}},
-		"in a pool that lacks a part":  {group: lacking("pool"), want: volume("thin", 0), err: plan.ErrPartial, because: "a part of the pool was on it"},
+		"an active volume":               {want: volume("lin", 0), steps: []string{"remove volume vg/lin"}},
+		"a snapshot, which is not":       {want: volume("snap", 0), steps: []string{"remove volume vg/snap"}},
+		"a source of others":             {want: volume("thin", 0), steps: []string{"remove volume vg/thin"}},
+		"one that is absent":             {want: volume("n", 0)},
+		"one that is open":               {want: volume("open", 0), err: plan.ErrInUse, because: "mounted, or open as a device"},
+		"one of another id":              {want: volume("lin", 0, func(w *Spec) { w.ID = "x" }), err: plan.ErrNotOurs, because: `has the id "id-lin"`},
+		"one that is nobody's":           {want: volume("other", 0), err: plan.ErrNotOurs},
+		"a pool":                         {want: volume("pool", 0), err: plan.ErrNotOurs, because: "is a thin pool"},
+		"in a group of somebody else":    {want: volume("lin", 0, func(w *Spec) { w.OwnerUID = somebody }), err: plan.ErrNotOurs},
+		"in a group that is not there":   {want: volume("lin", 0, func(w *Spec) { w.Group = "gone" }), err: plan.ErrNotFound},
+		"in a group that is partial":     {group: lacking(), want: volume("lin", 0), steps: []string{"remove volume vg/lin"}},
+		"one that lacks a part":          {group: lacking("lin"), want: volume("lin", 0), steps: []string{"remove volume vg/lin"}},
+		"only if unused":                 {want: volume("lin", 0, unused), steps: []string{"remove volume vg/lin"}},
+		"only if unused, and it was":     {want: volume("thin", 0, unused), err: plan.ErrInUse, because: "was used, or holds a copy"},
+		"only if unused, a copy":         {want: volume("snap", 0, unused), err: plan.ErrInUse, because: "was used, or holds a copy"},
+		"only if unused, and it is gone": {want: volume("n", 0, unused)},
+		"only if unused, a new snapshot": {
+			group: func(g *plan.Group) { g.LogicalVolumes[4].New = true }, want: volume("snap", 0, unused), err: plan.ErrInUse,
+		},
+		"in a pool that lacks a part": {group: lacking("pool"), want: volume("thin", 0), err: plan.ErrPartial, because: "a part of the pool was on it"},
 	})
 }
 

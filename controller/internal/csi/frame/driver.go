@@ -69,6 +69,12 @@ type Measurer interface {
 	Capacity(ctx context.Context, parameters map[string]string, node string) (volume.Capacity, error)
 }
 
+// Sweeper is a Backend that finds what calls whose answers were lost left behind.
+type Sweeper interface {
+	// Sweep removes volumes that nobody was ever told of, and returns their handles. It is called every minute.
+	Sweep(ctx context.Context) (removed []string, err error)
+}
+
 // Attacher is a Backend whose volumes are attached to nodes.
 type Attacher interface {
 	// Attach makes a volume reachable from a node. What it returns goes to the node service.

@@ -23,6 +23,9 @@ const socketMode = 0o666
 // longest bounds a call whose caller sets no deadline. The sidecars set 60 s.
 const longest = 2 * time.Minute
 
+// sweepPause is the time between two sweeps.
+const sweepPause = time.Minute
+
 // Config says how a driver is served.
 type Config struct {
 	// Version of the controller.
@@ -90,11 +93,36 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	defer served.Stop()
 	s.calls.Log.Info("Serving the sidecars", "socket", s.cfg.Socket)
+	if b, ok := s.backend.(Sweeper); ok {
+		go s.sweep(ctx, b)
+	}
 	select {
 	case <-ctx.Done():
 		return nil
 	case err := <-served.Failed():
 		return fmt.Errorf("driver %s: %w", s.Name, err)
+	}
+}
+
+// sweep lets a backend sweep until the context ends.
+func (s *Server) sweep(ctx context.Context, b Sweeper) {
+	for tick := time.NewTicker(sweepPause); ; {
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		case <-tick.C:
+		}
+		if s.cfg.Ready != nil && !s.cfg.Ready() {
+			continue
+		}
+		removed, err := b.Sweep(ctx)
+		for _, handle := range removed {
+			s.calls.Log.Info("Removed a volume that nobody was told of, for its claim has one elsewhere", "volume", handle)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.calls.Log.Error(err, "Sweeping volumes that nobody was told of")
+		}
 	}
 }
 

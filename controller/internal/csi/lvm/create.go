@@ -83,6 +83,9 @@ func (b *Backend) choose(ctx context.Context, w wish) ([]place.Choice, place.Cla
 	}
 	class := place.ClassOf(c)
 	class.Thin = w.parameters.Thin
+	if err := b.overlook(ctx, w, class, hosts); err != nil {
+		return nil, class, err
+	}
 	choices, err := place.Choose(place.Request{
 		Class: class, Name: w.Name, Range: w.Size, Topology: w.Topology, Source: w.source,
 	}, hosts)

@@ -192,9 +192,19 @@ func TestCreateVolume_hostsThatTakeNone(t *testing.T) {
 		"the member is being deleted": {func(s *suite) { s.cache.members[0].DeletionTimestamp = new(metav1.Now()) }, codes.ResourceExhausted},
 		"maintenance of the member":   {func(s *suite) { s.cache.members[0].Spec.Maintenance = true }, codes.ResourceExhausted},
 		"no group is on record yet":   {func(s *suite) { s.cache.members[0].Spec.Group = nil }, codes.Unavailable},
-		"another group is on record":  {func(s *suite) { s.cache.members[0].Spec.Group.UUID = "another" }, codes.ResourceExhausted},
+		"another group is on record":  {func(s *suite) { s.cache.members[0].Spec.Group.UUID = "another" }, codes.Unavailable},
 		"it is no member yet":         {func(s *suite) { s.cache.members = nil }, codes.ResourceExhausted},
 		"the agent is gone": {func(s *suite) {
+			s.agents["node-1"].Kill()
+			s.await("node-1 down", func() bool { return !s.pool.Node("node-1").Up() })
+		}, codes.Unavailable},
+		"the agent of a member without a group is gone": {func(s *suite) {
+			s.cache.members[0].Spec.Group = nil
+			s.agents["node-1"].Kill()
+			s.await("node-1 down", func() bool { return !s.pool.Node("node-1").Up() })
+		}, codes.ResourceExhausted},
+		"the agent is gone, and the member declared lost": {func(s *suite) {
+			s.cache.members[0].Spec.Lost = string(s.cache.members[0].UID)
 			s.agents["node-1"].Kill()
 			s.await("node-1 down", func() bool { return !s.pool.Node("node-1").Up() })
 		}, codes.ResourceExhausted},
@@ -206,7 +216,7 @@ func TestCreateVolume_hostsThatTakeNone(t *testing.T) {
 		"a disk is missing": {func(s *suite) {
 			s.agents["node-1"].Unplug("sdb")
 			s.await("group gone", func() bool { g := s.pool.Node("node-1").Groups; return len(g) == 0 || g[0].Partial })
-		}, codes.ResourceExhausted},
+		}, codes.Unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSuite(t, false, "node-1")

@@ -46,6 +46,7 @@ var (
 	_ frame.Backend     = (*Backend)(nil)
 	_ frame.Snapshotter = (*Backend)(nil)
 	_ frame.Measurer    = (*Backend)(nil)
+	_ frame.Sweeper     = (*Backend)(nil)
 )
 
 // Driver describes the driver: volumes are devices of one node, and are not attached.

@@ -48,6 +48,10 @@ type Host struct {
 	Unknown bool
 	// Soon is true when its Member speaks against it for a moment only.
 	Soon bool
+	// Hidden is true when nobody can look into its recorded group: a call whose answer was lost may have made the volume there.
+	Hidden bool
+	// Stray is true when the volume that is wanted is there, and nobody was told of it: it is not the one that the claim gets.
+	Stray bool
 }
 
 // ClassOf returns what matters of a Cluster.
@@ -69,6 +73,8 @@ func HostOf(c *v1alpha1.Cluster, m *v1alpha1.Member, n decide.Node, maintenance 
 	s := lvm.Of(c)
 	now := lvm.State(s, n, m, maintenance, volumes)
 	out := Host{Node: n, State: now.State, Group: now.Group, Refusal: now.Problem, Unknown: now.Unknown, Soon: now.Soon}
+	recorded := m.Spec.Group != nil && m.Spec.Group.UUID != ""
+	out.Hidden = recorded && !backend.Lost(m) && (!n.Up() || now.Unknown || now.Group == nil)
 	if out.Group != nil {
 		return out
 	}
@@ -82,8 +88,8 @@ func HostOf(c *v1alpha1.Cluster, m *v1alpha1.Member, n decide.Node, maintenance 
 	return out
 }
 
-// has reports whether the group was last seen with a volume of that name.
-func (h Host) has(name string) bool { return h.Group != nil && slices.Contains(h.Group.Volumes, name) }
+// Has reports whether the group was last seen with a volume of that name.
+func (h Host) Has(name string) bool { return h.Group != nil && slices.Contains(h.Group.Volumes, name) }
 
 // problem says why no new volume is made on the host; empty when one is.
 func (h Host) problem() string {

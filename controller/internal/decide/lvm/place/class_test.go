@@ -112,13 +112,48 @@ func TestHostOf(t *testing.T) {
 	}
 	other := m.DeepCopy()
 	other.Spec.Group.UUID = "h"
-	if h := HostOf(c, other, n, false, nil); h.problem() == "" || !with(h, func(h *Host) { h.Group.Volumes = []string{"v"} }).has("v") {
+	if h := HostOf(c, other, n, false, nil); h.problem() == "" || !with(h, func(h *Host) { h.Group.Volumes = []string{"v"} }).Has("v") {
 		t.Errorf("a group that is not on record: %+v", h)
 	}
 	two := n
 	two.Groups = append([]decide.Group{{Name: "x", OwnerUID: "u"}}, n.Groups...)
 	if h := HostOf(c, m, two, false, nil); h.problem() == "" || h.Group == nil || h.Group.UUID != "g" {
 		t.Errorf("beside a group that is not on record: %+v", h)
+	}
+}
+
+// TestHostOf_hidden: a member with a group on record, into which nobody can look.
+func TestHostOf_hidden(t *testing.T) {
+	c := pool()
+	n := decide.Node{Name: "a", Agent: decide.AgentUp, Groups: []decide.Group{{Name: "quarry-pool", UUID: "g", OwnerUID: "u"}}}
+	m := &v1alpha1.Member{Spec: v1alpha1.MemberSpec{Of: backend.OwnerOf(c).API(), Node: "a", Group: &v1alpha1.MemberGroup{UUID: "g"}}}
+	hidden := func(edit func(m *v1alpha1.Member, n *decide.Node)) bool {
+		m, n := m.DeepCopy(), n
+		edit(m, &n)
+		return HostOf(c, m, n, false, nil).Hidden
+	}
+	silent := func(_ *v1alpha1.Member, n *decide.Node) { n.Agent = decide.AgentUnreachable }
+	for name, tt := range map[string]struct {
+		edit func(m *v1alpha1.Member, n *decide.Node)
+		want bool
+	}{
+		"its group is seen":     {func(*v1alpha1.Member, *decide.Node) {}, false},
+		"its agent is silent":   {silent, true},
+		"its agent is gone":     {func(_ *v1alpha1.Member, n *decide.Node) { n.Agent = decide.AgentMissing }, true},
+		"its group is not seen": {func(_ *v1alpha1.Member, n *decide.Node) { n.Groups = nil }, true},
+		"LVM cannot be run":     {func(_ *v1alpha1.Member, n *decide.Node) { n.LVMError = "no" }, true},
+		"silent, and never had a group": {func(m *v1alpha1.Member, n *decide.Node) {
+			silent(m, n)
+			m.Spec.Group = nil
+		}, false},
+		"silent, and declared lost": {func(m *v1alpha1.Member, n *decide.Node) {
+			silent(m, n)
+			m.UID, m.Spec.Lost = "1", "1"
+		}, false},
+	} {
+		if got := hidden(tt.edit); got != tt.want {
+			t.Errorf("%s: hidden is %t", name, got)
+		}
 	}
 }
 

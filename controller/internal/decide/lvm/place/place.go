@@ -33,32 +33,40 @@ func Choose(r Request, hosts []Host) ([]Choice, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	for _, h := range hosts {
-		if h.has(r.Name) {
-			return r.again(h)
-		}
+	if h, ok := r.holder(hosts); ok {
+		return r.again(h)
 	}
-	if r.Class.Deleting {
+	hidden := r.hidden(hosts)
+	if r.Class.Deleting && !hidden {
 		return nil, volume.Refuse(volume.Precondition, "Cluster %s is being deleted and takes no new volumes", r.Class.Cluster)
 	}
 	allowed, problems, wait := r.candidates(hosts)
-	// A copy can be made beside its source only, and is brought there once.
-	soon := slices.ContainsFunc(hosts, func(h Host) bool {
-		return (h.Soon || r.Source != nil && r.Source.Node == h.Node.Name) && r.Topology.Allows(h.Node.Name)
-	})
 	if wait && len(allowed) > 0 {
 		// The volume may be there already, made by a call that was cut off: making it elsewhere would make it twice.
 		return nil, volume.Refuse(volume.Unavailable, "it is too early to say whether volume %s exists: %s", r.Name, shorten(problems))
 	}
-	if len(allowed) > 0 {
+	if len(allowed) > 0 && !r.Class.Deleting {
 		return r.sized(allowed)
 	}
 	kind := volume.Exhausted
-	if wait || soon {
+	if hidden || wait || r.soon(hosts) {
 		// To say that there is no room would send the claim to another node.
 		kind = volume.Unavailable
 	}
 	return nil, volume.Refuse(kind, "no allowed host of Cluster %s takes new volumes: %s", r.Class.Cluster, shorten(problems))
+}
+
+// hidden reports whether nobody can look into the group of an allowed host. A call may have made the volume there and not said so: unknown is not
+// absent, and any final error would let the claim go to another node, or be given up with the volume left behind.
+func (r Request) hidden(hosts []Host) bool {
+	return slices.ContainsFunc(hosts, func(h Host) bool { return h.Hidden && r.Topology.Allows(h.Node.Name) })
+}
+
+// soon reports whether an allowed host may take the volume in a moment. A copy can be made beside its source only, and is brought there once.
+func (r Request) soon(hosts []Host) bool {
+	return slices.ContainsFunc(hosts, func(h Host) bool {
+		return (h.Soon || r.Source != nil && r.Source.Node == h.Node.Name) && r.Topology.Allows(h.Node.Name)
+	})
 }
 
 func (r Request) check() error {
@@ -76,15 +84,29 @@ func (r Request) check() error {
 	return nil
 }
 
+// holder returns the host that has the volume already, the ones where it may be first.
+func (r Request) holder(hosts []Host) (Host, bool) {
+	has := func(h Host) bool { return h.Has(r.Name) && !h.Stray }
+	i := slices.IndexFunc(hosts, func(h Host) bool { return has(h) && r.Topology.Allows(h.Node.Name) })
+	if i < 0 {
+		i = slices.IndexFunc(hosts, has)
+	}
+	if i < 0 {
+		return Host{}, false
+	}
+	return hosts[i], true
+}
+
 // again chooses the host that has the volume already.
 func (r Request) again(h Host) ([]Choice, error) {
 	switch {
+	case !h.Node.Up():
+		// Whether it was ever used can be asked there only.
+		return nil, volume.Refuse(volume.Unavailable, "volume %s was made on node %s, which does not answer: %s", r.Name, h.Node.Name, h.Node.Problem)
 	case !r.Topology.Allows(h.Node.Name):
-		return nil, volume.Refuse(volume.Conflict, "volume %s exists on node %s, where it may not be", r.Name, h.Node.Name)
+		return nil, volume.Refuse(volume.Conflict, "volume %s exists on node %s, where it may not be, and it may have been used", r.Name, h.Node.Name)
 	case r.Source != nil && r.Source.Node != h.Node.Name:
 		return nil, volume.Refuse(volume.Conflict, "volume %s exists on node %s, with other content than that of %s", r.Name, h.Node.Name, r.Source)
-	case !h.Node.Up():
-		return nil, volume.Refuse(volume.Unavailable, "volume %s was made on node %s, which does not answer: %s", r.Name, h.Node.Name, h.Node.Problem)
 	}
 	return r.sized([]Host{h})
 }

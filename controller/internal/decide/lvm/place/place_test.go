@@ -41,6 +41,8 @@ func TestChoose(t *testing.T) {
 	offline := func(h *Host) {
 		h.Node.Agent, h.State, h.Node.Problem = decide.AgentUnreachable, nodestate.Offline, "no answer."
 	}
+	hidden := func(h *Host) { offline(h); h.Hidden = true }
+	stray := func(h *Host) { h.Stray = true }
 	connecting := func(h *Host) { h.Node.Agent, h.State = decide.AgentConnecting, nodestate.Offline }
 	blind := func(h *Host) { h.Refusal, h.Unknown = "LVM cannot report volume group vg", true }
 	soon := func(h *Host) { h.Refusal, h.Soon = "its volume group is not on record yet", true }
@@ -76,14 +78,23 @@ func TestChoose(t *testing.T) {
 		"a volume that exists where it may not be": {
 			r: Request{Name: "x", Topology: volume.Topology{Requisite: []string{"c"}}}, hosts: []Host{c, host("a", 0, "x")}, kind: volume.Conflict,
 		},
-		"a volume that exists on a host that is away":  {r: Request{Name: "x"}, hosts: []Host{c, with(host("a", 0, "x"), offline)}, kind: volume.Unavailable},
-		"offline hosts are passed over":                {hosts: []Host{with(c, offline), a}, want: []string{"a"}},
-		"a host that cannot tell what is in its group": {hosts: []Host{with(c, blind), a}, kind: volume.Unavailable},
-		"one where the volume may not be":              {r: Request{Topology: volume.Topology{Requisite: []string{"a"}}}, hosts: []Host{with(c, blind), a}, want: []string{"a"}},
-		"only offline hosts":                           {hosts: []Host{with(c, offline)}, kind: volume.Exhausted},
-		"hosts that may come yet":                      {hosts: []Host{with(c, connecting)}, kind: volume.Unavailable},
-		"a group that is not on record yet":            {hosts: []Host{with(c, soon), with(a, offline)}, kind: volume.Unavailable},
-		"the same beside another host":                 {hosts: []Host{with(c, soon), a}, want: []string{"a"}},
+		"a volume that exists on a host that is away":               {r: Request{Name: "x"}, hosts: []Host{c, with(host("a", 0, "x"), offline)}, kind: volume.Unavailable},
+		"offline hosts are passed over":                             {hosts: []Host{with(c, offline), a}, want: []string{"a"}},
+		"a host that cannot tell what is in its group":              {hosts: []Host{with(c, blind), a}, kind: volume.Unavailable},
+		"one where the volume may not be":                           {r: Request{Topology: volume.Topology{Requisite: []string{"a"}}}, hosts: []Host{with(c, blind), a}, want: []string{"a"}},
+		"only offline hosts":                                        {hosts: []Host{with(c, offline)}, kind: volume.Exhausted},
+		"only hosts that may have it already, and nobody can look":  {hosts: []Host{with(c, hidden)}, kind: volume.Unavailable},
+		"the same in a Cluster that is being deleted":               {r: Request{Class: Class{Deleting: true}}, hosts: []Host{with(c, hidden), a}, kind: volume.Unavailable},
+		"one that may have it, where the claim may not be":          {r: Request{Topology: volume.Topology{Requisite: []string{"a"}}}, hosts: []Host{with(c, hidden), with(a, offline)}, kind: volume.Exhausted},
+		"one that may have it, beside another one":                  {hosts: []Host{with(c, hidden), a}, want: []string{"a"}},
+		"a stray where the claim may not be any more":               {r: Request{Name: "x", Topology: volume.Topology{Requisite: []string{"c"}}}, hosts: []Host{with(host("a", 9, "x"), stray), c}, want: []string{"c"}},
+		"a volume where it may be goes before one where it may not": {r: Request{Name: "x", Topology: volume.Topology{Requisite: []string{"c"}}}, hosts: []Host{host("a", 9, "x"), host("c", 9, "x")}, want: []string{"c"}},
+		"a volume on a host that is away, where the claim may not be": {
+			r: Request{Name: "x", Topology: volume.Topology{Requisite: []string{"c"}}}, hosts: []Host{with(host("a", 9, "x"), offline), c}, kind: volume.Unavailable,
+		},
+		"hosts that may come yet":           {hosts: []Host{with(c, connecting)}, kind: volume.Unavailable},
+		"a group that is not on record yet": {hosts: []Host{with(c, soon), with(a, offline)}, kind: volume.Unavailable},
+		"the same beside another host":      {hosts: []Host{with(c, soon), a}, want: []string{"a"}},
 		"the same on a host that is not allowed": {
 			r: Request{Topology: volume.Topology{Requisite: []string{"b"}}}, hosts: []Host{with(c, soon), with(b, offline)}, kind: volume.Exhausted,
 		},
