@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/move"
 	volumeplan "quarry.storage/quarry/agent/internal/plan/volume"
 )
 
@@ -43,6 +44,9 @@ func (g *group) taken(pv string) []extents {
 	}
 	for _, p := range g.pools {
 		add(p.on)
+	}
+	if g.moving != nil {
+		add(g.moving.to)
 	}
 	slices.SortFunc(out, func(a, b extents) int { return cmp.Compare(a.at, b.at) })
 	return out
@@ -141,37 +145,6 @@ func (g *group) volumeUUID(v volume) string {
 	return fakeUUID("lv", g.uuid, v.Name, strconv.FormatInt(v.created, 10))
 }
 
-// WriteVolume writes a text all over a linear volume, as its user does. It stays on the disks until somebody zeroes it.
-func (h *Host) WriteVolume(groupName, name, text string) {
-	h.onVolume(groupName, name, func(v *volume) {
-		if h.written == nil {
-			h.written = map[place]string{}
-		}
-		for _, p := range v.places(0, v.SizeBytes) {
-			h.written[p] = text
-		}
-	})
-}
-
-// ReadVolume reads a linear volume: the texts that are there, ordered, each once.
-func (h *Host) ReadVolume(groupName, name string) []string {
-	var out []string
-	h.onVolume(groupName, name, func(v *volume) {
-		for _, p := range v.places(0, v.SizeBytes) {
-			if text := h.written[p]; text != "" {
-				out = append(out, text)
-			}
-		}
-	})
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// Unzero makes a volume one that is new and has to be zeroed, as older metadata of LVM does that a person restores.
-func (h *Host) Unzero(group, name string) {
-	h.onVolume(group, name, func(v *volume) { v.New, v.Unzeroed, v.ZeroedBytes = true, true, 0 })
-}
-
 // zeroLV refuses a volume that is not active or is another one than described. The kernel lets a device be opened exclusively beside those who
 // have it open otherwise.
 func (s session) zeroLV(ctx context.Context, step volumeplan.ZeroLV) error {
@@ -223,4 +196,90 @@ func valueOf(tags []string, prefix string) string {
 		}
 	}
 	return ""
+}
+
+// moving is a pvmove: the extents of linear volumes on a physical volume, up to so many bytes, and where they go.
+type moving struct {
+	from  string
+	bytes int64
+	to    []extents
+}
+
+// locked reports whether a pvmove has extents of a volume.
+func (g *group) locked(v *volume) bool {
+	return g.moving != nil && slices.ContainsFunc(v.on, func(e extents) bool { return e.pv == g.moving.from })
+}
+
+// moveExtents writes down first what is moved where, and takes it over when it is copied: an agent can die between the two. A move that was begun
+// is finished in place of another one.
+func (s session) moveExtents(ctx context.Context, step move.Extents) error {
+	err := s.change(ctx, func() error {
+		g, err := s.whole(step.Group, step.GroupDevices)
+		d := s.find(step.Device)
+		switch {
+		case err != nil:
+			return fmt.Errorf("pvmove %s: %w", step.Group, err)
+		case d == nil || !slices.Contains(g.pvs, d.pv) || len(g.pools) > 0:
+			return fmt.Errorf("pvmove %s: no data to move", step.Group)
+		case g.moving != nil && g.moving.from == d.pv:
+			return nil
+		case g.moving != nil || step.GoOn || g.used(d.pv) == 0:
+			return fmt.Errorf("pvmove %s: no data to move: %w", step.Group, plan.ErrRefused)
+		}
+		m := &moving{from: d.pv, bytes: min(g.taken(d.pv)[0].bytes, step.Most*extentBytes)}
+		var free []extents
+		for _, path := range step.To {
+			if to := s.find(path); to != nil && to.pv != d.pv && slices.Contains(g.pvs, to.pv) {
+				free = append(free, g.free(to.pv, to.pvSize())...)
+			}
+		}
+		m.to, err = take(free, m.bytes)
+		g.moving = m
+		if err != nil {
+			g.moving = nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.change(ctx, func() error {
+		g, err := s.whole(step.Group, step.GroupDevices)
+		if err == nil && g.moving != nil {
+			s.takeOver(g)
+		}
+		return err
+	})
+}
+
+// takeOver ends a pvmove: the extents are where they were copied to, with what was written there.
+func (s session) takeOver(g *group) {
+	m := g.moving
+	g.moving = nil
+	first := g.taken(m.from)[0]
+	var was, is volume
+	was.on, is.on = []extents{{pv: m.from, at: first.at, bytes: m.bytes}}, m.to
+	from, to := was.places(0, m.bytes), is.places(0, m.bytes)
+	for i := range from {
+		if text, ok := s.written[from[i]]; ok {
+			s.written[to[i]] = text
+			delete(s.written, from[i])
+		} else {
+			delete(s.written, to[i])
+		}
+	}
+	for i := range g.volumes {
+		v := &g.volumes[i]
+		for n, e := range v.on {
+			if e.pv == m.from && e.at == first.at {
+				rest := extents{pv: e.pv, at: e.at + m.bytes, bytes: e.bytes - m.bytes}
+				on := slices.Concat(v.on[:n], m.to)
+				if rest.bytes > 0 {
+					on = append(on, rest)
+				}
+				v.on = append(on, v.on[n+1:]...)
+				return
+			}
+		}
+	}
 }

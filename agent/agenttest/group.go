@@ -34,6 +34,8 @@ type group struct {
 	pools      []pool
 	// flagged are the physical volumes that were missing when the group was changed: LVM takes them for missing until they are restored.
 	flagged map[string]bool
+	// moving is the physical volume that a pvmove takes extents off, which was begun and is not over; to are those that it puts them on.
+	moving  *moving
 	mute    error // why LVM does not report it
 	damaged bool  // nobody can read its metadata
 	// systemID of the node that it belongs to; empty for none.
@@ -200,6 +202,9 @@ func (h *Host) observeGroup(g *group) (plan.Group, bool) {
 		out.FreeBytes += pv.FreeBytes
 		out.PVs = append(out.PVs, pv)
 	}
+	if g.moving != nil {
+		out.Moving = &plan.Moving{FromUUID: g.moving.from, Bytes: g.moving.bytes}
+	}
 	slices.SortFunc(out.PVs, func(a, b plan.PV) int { return strings.Compare(a.Path, b.Path) })
 	return h.observeVolumes(g, out), present
 }
@@ -286,14 +291,4 @@ func (h *Host) health(g *group, v volume) string {
 		return plan.HealthPartial
 	}
 	return v.health
-}
-
-// Retag gives a group to another owner, or to nobody when it is empty, as an administrator would.
-func (h *Host) Retag(groupName, ownerUID string) {
-	h.onGroup(groupName, func(g *group) {
-		g.tags = nil
-		if ownerUID != "" {
-			g.tags = []string{quarry.TagCluster + ownerUID}
-		}
-	})
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/pkg/quarry"
 	"quarry.storage/quarry/pkg/systemid"
 )
 
@@ -213,4 +214,14 @@ func (a *Agent) Alive() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.life != nil
+}
+
+// Retag gives a group to another owner, or to nobody when it is empty, as an administrator would.
+func (h *Host) Retag(groupName, ownerUID string) {
+	h.onGroup(groupName, func(g *group) {
+		g.tags = nil
+		if ownerUID != "" {
+			g.tags = []string{quarry.TagCluster + ownerUID}
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"quarry.storage/quarry/agent/internal/apply"
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/claim"
+	"quarry.storage/quarry/agent/internal/plan/move"
 	"quarry.storage/quarry/pkg/pvuuid"
 	"quarry.storage/quarry/pkg/systemid"
 )
@@ -33,6 +34,8 @@ func (s session) Perform(ctx context.Context, step plan.Step) error {
 		return s.reduceMissing(ctx, st)
 	case plan.RestorePV:
 		return s.restorePV(ctx, st)
+	case move.Extents:
+		return s.moveExtents(ctx, st)
 	case plan.RemoveVG:
 		return s.removeVG(ctx, st)
 	case claim.StampVG:
@@ -136,7 +139,7 @@ func (s session) reduceVG(ctx context.Context, step plan.ReduceVG) error {
 				return fmt.Errorf("vgreduce %s: %w", name, err)
 			}
 			i := slices.Index(left, d.pv)
-			if i < 0 || g.used(d.pv) > 0 || len(left) == 1 {
+			if i < 0 || g.used(d.pv) > 0 || len(left) == 1 || g.moving != nil {
 				return fmt.Errorf("vgreduce %s: %s cannot be taken out", name, device)
 			}
 			left = slices.Delete(left, i, i+1)

@@ -266,3 +266,34 @@ func (h *Host) observeVolumes(g *group, out plan.Group) plan.Group {
 	slices.SortFunc(out.Pools, func(a, b plan.Pool) int { return cmp.Compare(a.Name, b.Name) })
 	return out.Named()
 }
+
+// WriteVolume writes a text all over a linear volume, as its user does. It stays on the disks until somebody zeroes it.
+func (h *Host) WriteVolume(groupName, name, text string) {
+	h.onVolume(groupName, name, func(v *volume) {
+		if h.written == nil {
+			h.written = map[place]string{}
+		}
+		for _, p := range v.places(0, v.SizeBytes) {
+			h.written[p] = text
+		}
+	})
+}
+
+// ReadVolume reads a linear volume: the texts that are there, ordered, each once.
+func (h *Host) ReadVolume(groupName, name string) []string {
+	var out []string
+	h.onVolume(groupName, name, func(v *volume) {
+		for _, p := range v.places(0, v.SizeBytes) {
+			if text := h.written[p]; text != "" {
+				out = append(out, text)
+			}
+		}
+	})
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Unzero makes a volume one that is new and has to be zeroed, as older metadata of LVM does that a person restores.
+func (h *Host) Unzero(group, name string) {
+	h.onVolume(group, name, func(v *volume) { v.New, v.Unzeroed, v.ZeroedBytes = true, true, 0 })
+}

@@ -15,6 +15,7 @@ import (
 var (
 	errNoSpace = fmt.Errorf("insufficient free space: %w", plan.ErrNoRoom)
 	errAbsent  = fmt.Errorf("failed to find logical volume: %w", plan.ErrRefused)
+	errLocked  = fmt.Errorf("can't change locked logical volume: %w", plan.ErrMoving)
 	errOpen    = fmt.Errorf("logical volume in use: %w", plan.ErrInUse)
 )
 
@@ -118,6 +119,8 @@ func (s session) extendLV(ctx context.Context, step volumeplan.ExtendLV) error {
 		switch {
 		case v != nil && v.Pool != "":
 			size = &v.SizeBytes
+		case v != nil && g.locked(v):
+			return errLocked
 		case v != nil:
 			size, on = &v.SizeBytes, &v.on
 		case p != nil:
@@ -203,6 +206,8 @@ func (s session) removeLV(ctx context.Context, step volumeplan.RemoveLV) error {
 			return errAbsent
 		case s.open(*v):
 			return errOpen
+		case g.locked(v):
+			return errLocked
 		}
 		for i := range g.volumes {
 			// LVM forgets the source of a copy. What stands in a tag stays.

@@ -126,6 +126,8 @@ func Volumes(t *testing.T, node Node) {
 		{"a group forgets a disk that is gone, with what is named", forgetsDeadDisk},
 		{"a group forgets a disk that is gone and held nothing, and loses nothing", forgetsEmptyDisk},
 		{"forgetting a disk survives death between any two steps", forgetSurvives},
+		{"a volume leaves a disk of the group, and works as before", movesExtents},
+		{"a move survives death between any two steps", moveSurvives},
 		{"a volume that a killed command left suspended is resumed", suspendedIsResumed},
 		{"how full a pool is is not known until it is active", inactivePool},
 		{"nobody reads what another wrote", nobodyReadsOthers},

@@ -195,6 +195,9 @@ func (j join) group(vg lvm.VG, owner string) plan.Group {
 		Name: vg.Name, UUID: vg.UUID, OwnerUID: owner, SizeBytes: vg.SizeBytes, FreeBytes: vg.FreeBytes,
 		ExtentBytes: vg.ExtentBytes, Partial: vg.Partial, SystemID: vg.SystemID,
 	}
+	if vg.Moving != nil {
+		g.Moving = &plan.Moving{FromUUID: vg.Moving.FromUUID, Bytes: vg.Moving.Bytes}
+	}
 	for _, p := range j.all {
 		if p.VGUUID != vg.UUID {
 			continue

@@ -7,6 +7,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/claim"
+	"quarry.storage/quarry/agent/internal/plan/move"
 	"quarry.storage/quarry/agent/internal/plan/volume"
 )
 
@@ -48,6 +49,37 @@ func (e *Engine) ForgetDevices(ctx context.Context, want volume.ForgetSpec) (pla
 		return plan.Group{}, fmt.Errorf("group %s is not seen after it has forgotten devices", want.Group)
 	}
 	return *group, nil
+}
+
+// moveTurn is how long one call moves extents.
+const moveTurn = 20 * time.Second
+
+// MoveExtents moves extents off a device, slice by slice, until it holds none or the call has had its turn. It returns the group as it is then.
+// Others work on the group between two slices.
+func (e *Engine) MoveExtents(ctx context.Context, want move.Spec) (plan.Group, error) {
+	for end := time.Now().Add(moveTurn); ; {
+		after, done, err := e.moveSlice(ctx, want)
+		if err != nil {
+			return plan.Group{}, err
+		}
+		if len(done.Steps) > 0 && time.Now().Before(end) && ctx.Err() == nil {
+			continue
+		}
+		group := find(after, want.Group, want.OwnerUID)
+		if group == nil {
+			return plan.Group{}, fmt.Errorf("group %s is not seen after extents were moved in it", want.Group)
+		}
+		return *group, nil
+	}
+}
+
+func (e *Engine) moveSlice(ctx context.Context, want move.Spec) (plan.Snapshot, plan.Plan, error) {
+	unlock, err := e.locks.lock(ctx, groupKey(want.Group))
+	if err != nil {
+		return plan.Snapshot{}, plan.Plan{}, err
+	}
+	defer unlock()
+	return e.change(ctx, func(before plan.Snapshot) (plan.Plan, error) { return move.Next(before, want) })
 }
 
 // RemoveGroup removes the group and leaves its devices clean. It returns notes about what was left alone.

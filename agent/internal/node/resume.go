@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/move"
 	"quarry.storage/quarry/agent/internal/plan/volume"
 )
 
@@ -41,6 +42,22 @@ func (e *Engine) resumeSeen(ctx context.Context, s plan.Snapshot) bool {
 		}
 		if err := e.settleGroup(ctx, g, volume.Resume); err != nil {
 			log.Error(err, "Resuming volumes", "volumeGroup", g.Name)
+			well = false
+		}
+	}
+	return well
+}
+
+// finishMoves finishes the moves of extents that a snapshot shows as cut off, and reports whether that worked. One that is under way holds the
+// lock of its group.
+func (e *Engine) finishMoves(ctx context.Context, s plan.Snapshot) bool {
+	log, well := logr.FromContextOrDiscard(ctx), true
+	for _, g := range s.Groups {
+		if len(move.Finish(s, g.UUID).Steps) == 0 {
+			continue
+		}
+		if err := e.settleGroup(ctx, g, move.Finish); err != nil {
+			log.Error(err, "Finishing a move of extents that was cut off", "volumeGroup", g.Name)
 			well = false
 		}
 	}

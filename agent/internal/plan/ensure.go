@@ -106,6 +106,8 @@ func growGroup(want GroupSpec, group Group, exists bool, steps []Step, join []To
 		reason := Reason(fmt.Sprintf("group %s does not exist", want.Name))
 		tags := []string{quarry.TagCluster + want.OwnerUID}
 		steps = append(steps, CreateVG{Name: want.Name, Tags: tags, Devices: devices, Reason: reason, tokens: join})
+	case group.Moving != nil:
+		return Plan{}, fmt.Errorf("extend group %s: %w", want.Name, ErrMoving)
 	case group.Partial:
 		return Plan{}, fmt.Errorf("extend group %s: %w; a group that is not complete does not grow", want.Name, ErrPartial)
 	default:

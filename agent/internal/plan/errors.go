@@ -54,6 +54,10 @@ var (
 	ErrFilesystemOnly = errors.New("was made for a filesystem, and holds what others wrote below it")
 	// ErrSectorSizes: the devices of a group would differ in the size of a logical sector.
 	ErrSectorSizes = errors.New("sectors differ in size")
+	// ErrMoving: extents of the group are being moved, or a move was cut off and is being finished.
+	ErrMoving = errors.New("extents of the group are being moved off a device")
+	// ErrThinPool: LVM does not do it in a group with a thin pool.
+	ErrThinPool = errors.New("the group has a thin pool")
 	// ErrRefused: a tool found a device, group or volume in another state than the plan was made on, and left it alone.
 	ErrRefused = errors.New("the node changed meanwhile")
 )

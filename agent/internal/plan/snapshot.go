@@ -164,6 +164,14 @@ type Group struct {
 	// Access says whose node the group is, and SystemID the LVM system ID that says so; empty when there is none.
 	Access   Access
 	SystemID string
+	// Moving is the move of extents that is under way in it, or that was cut off; nil when there is none.
+	Moving *Moving
+}
+
+// Moving is a move of so many bytes off the physical volume with a UUID; that is empty when it is not known.
+type Moving struct {
+	FromUUID string
+	Bytes    int64
 }
 
 // PV is one physical volume of a group.

@@ -74,6 +74,9 @@ func toGroup(g plan.Group) *agentv1.VolumeGroup {
 		ExtentBytes: g.ExtentBytes, LogicalVolumes: names(g), Partial: g.Partial, ThinPools: toPools(g), PartialVolumes: g.Lost(),
 		Access: accesses[g.Access], SystemId: g.SystemID, Zeroing: toZeroing(g),
 	}
+	if g.Moving != nil {
+		out.MovingBytes = g.Moving.Bytes
+	}
 	for _, pv := range g.PVs {
 		out.PhysicalVolumes = append(out.PhysicalVolumes, &agentv1.PhysicalVolume{
 			Path: pv.Path, Uuid: pv.UUID, SizeBytes: pv.SizeBytes, FreeBytes: pv.FreeBytes,

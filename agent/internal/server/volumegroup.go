@@ -9,6 +9,7 @@ import (
 	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/claim"
+	"quarry.storage/quarry/agent/internal/plan/move"
 	"quarry.storage/quarry/agent/internal/plan/volume"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
@@ -112,6 +113,22 @@ func (s *volumeGroupService) ForgetMissingDevice(
 		return nil, err
 	}
 	return &agentv1.ForgetMissingDeviceResponse{Group: toGroup(group)}, nil
+}
+
+// MoveExtents moves extents off a device to the other devices of the group.
+func (s *volumeGroupService) MoveExtents(ctx context.Context, req *agentv1.MoveExtentsRequest) (*agentv1.MoveExtentsResponse, error) {
+	if err := validGroup(req.GetName(), req.GetOwnerUid()); err != nil {
+		return nil, err
+	}
+	ids, err := validIdentities([]*agentv1.DeviceIdentity{req.GetDevice()}, false)
+	if err != nil {
+		return nil, err
+	}
+	group, err := s.node.MoveExtents(ctx, move.Spec{Group: req.GetName(), OwnerUID: req.GetOwnerUid(), Device: ids[0], Avoid: req.GetAvoid()})
+	if err != nil {
+		return nil, err
+	}
+	return &agentv1.MoveExtentsResponse{Group: toGroup(group)}, nil
 }
 
 // RemoveVolumeGroup removes the group and leaves its devices clean.

@@ -611,6 +611,123 @@ func (x *ForgetMissingDeviceResponse) GetGroup() *VolumeGroup {
 	return nil
 }
 
+type MoveExtentsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Name of the group.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// REQUIRED. UID of the Cluster that owns it.
+	OwnerUid string `protobuf:"bytes,2,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
+	// REQUIRED. The device that extents are moved off; the digest may be empty.
+	Device *DeviceIdentity `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"`
+	// Paths of other devices of the group that nothing is moved to.
+	Avoid         []string `protobuf:"bytes,4,rep,name=avoid,proto3" json:"avoid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveExtentsRequest) Reset() {
+	*x = MoveExtentsRequest{}
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveExtentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveExtentsRequest) ProtoMessage() {}
+
+func (x *MoveExtentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveExtentsRequest.ProtoReflect.Descriptor instead.
+func (*MoveExtentsRequest) Descriptor() ([]byte, []int) {
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *MoveExtentsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MoveExtentsRequest) GetOwnerUid() string {
+	if x != nil {
+		return x.OwnerUid
+	}
+	return ""
+}
+
+func (x *MoveExtentsRequest) GetDevice() *DeviceIdentity {
+	if x != nil {
+		return x.Device
+	}
+	return nil
+}
+
+func (x *MoveExtentsRequest) GetAvoid() []string {
+	if x != nil {
+		return x.Avoid
+	}
+	return nil
+}
+
+type MoveExtentsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The group as it is now. free_bytes and size_bytes of the physical volume tell what is left.
+	Group         *VolumeGroup `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveExtentsResponse) Reset() {
+	*x = MoveExtentsResponse{}
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveExtentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveExtentsResponse) ProtoMessage() {}
+
+func (x *MoveExtentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveExtentsResponse.ProtoReflect.Descriptor instead.
+func (*MoveExtentsResponse) Descriptor() ([]byte, []int) {
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *MoveExtentsResponse) GetGroup() *VolumeGroup {
+	if x != nil {
+		return x.Group
+	}
+	return nil
+}
+
 type RemoveVolumeGroupRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Name of the group.
@@ -626,7 +743,7 @@ type RemoveVolumeGroupRequest struct {
 
 func (x *RemoveVolumeGroupRequest) Reset() {
 	*x = RemoveVolumeGroupRequest{}
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[10]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -638,7 +755,7 @@ func (x *RemoveVolumeGroupRequest) String() string {
 func (*RemoveVolumeGroupRequest) ProtoMessage() {}
 
 func (x *RemoveVolumeGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[10]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -651,7 +768,7 @@ func (x *RemoveVolumeGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveVolumeGroupRequest.ProtoReflect.Descriptor instead.
 func (*RemoveVolumeGroupRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{10}
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RemoveVolumeGroupRequest) GetName() string {
@@ -685,7 +802,7 @@ type RemoveVolumeGroupResponse struct {
 
 func (x *RemoveVolumeGroupResponse) Reset() {
 	*x = RemoveVolumeGroupResponse{}
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[11]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -697,7 +814,7 @@ func (x *RemoveVolumeGroupResponse) String() string {
 func (*RemoveVolumeGroupResponse) ProtoMessage() {}
 
 func (x *RemoveVolumeGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[11]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -710,7 +827,7 @@ func (x *RemoveVolumeGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveVolumeGroupResponse.ProtoReflect.Descriptor instead.
 func (*RemoveVolumeGroupResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{11}
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RemoveVolumeGroupResponse) GetNotes() []string {
@@ -734,7 +851,7 @@ type StampVolumeGroupRequest struct {
 
 func (x *StampVolumeGroupRequest) Reset() {
 	*x = StampVolumeGroupRequest{}
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[12]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -746,7 +863,7 @@ func (x *StampVolumeGroupRequest) String() string {
 func (*StampVolumeGroupRequest) ProtoMessage() {}
 
 func (x *StampVolumeGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[12]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -759,7 +876,7 @@ func (x *StampVolumeGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StampVolumeGroupRequest.ProtoReflect.Descriptor instead.
 func (*StampVolumeGroupRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{12}
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StampVolumeGroupRequest) GetName() string {
@@ -793,7 +910,7 @@ type StampVolumeGroupResponse struct {
 
 func (x *StampVolumeGroupResponse) Reset() {
 	*x = StampVolumeGroupResponse{}
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[13]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +922,7 @@ func (x *StampVolumeGroupResponse) String() string {
 func (*StampVolumeGroupResponse) ProtoMessage() {}
 
 func (x *StampVolumeGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[13]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +935,7 @@ func (x *StampVolumeGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StampVolumeGroupResponse.ProtoReflect.Descriptor instead.
 func (*StampVolumeGroupResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{13}
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StampVolumeGroupResponse) GetGroup() *VolumeGroup {
@@ -844,7 +961,7 @@ type ImportVolumeGroupRequest struct {
 
 func (x *ImportVolumeGroupRequest) Reset() {
 	*x = ImportVolumeGroupRequest{}
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[14]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +973,7 @@ func (x *ImportVolumeGroupRequest) String() string {
 func (*ImportVolumeGroupRequest) ProtoMessage() {}
 
 func (x *ImportVolumeGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[14]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +986,7 @@ func (x *ImportVolumeGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportVolumeGroupRequest.ProtoReflect.Descriptor instead.
 func (*ImportVolumeGroupRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{14}
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ImportVolumeGroupRequest) GetName() string {
@@ -910,7 +1027,7 @@ type ImportVolumeGroupResponse struct {
 
 func (x *ImportVolumeGroupResponse) Reset() {
 	*x = ImportVolumeGroupResponse{}
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[15]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +1039,7 @@ func (x *ImportVolumeGroupResponse) String() string {
 func (*ImportVolumeGroupResponse) ProtoMessage() {}
 
 func (x *ImportVolumeGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[15]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1052,7 @@ func (x *ImportVolumeGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportVolumeGroupResponse.ProtoReflect.Descriptor instead.
 func (*ImportVolumeGroupResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{15}
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ImportVolumeGroupResponse) GetGroup() *VolumeGroup {
@@ -973,14 +1090,17 @@ type VolumeGroup struct {
 	Access   VolumeGroupAccess `protobuf:"varint,12,opt,name=access,proto3,enum=quarry.agent.v1.VolumeGroupAccess" json:"access,omitempty"`
 	SystemId string            `protobuf:"bytes,13,opt,name=system_id,json=systemId,proto3" json:"system_id,omitempty"`
 	// The volumes that are being zeroed, or are to grow by what is, ordered by name.
-	Zeroing       []*VolumeZeroing `protobuf:"bytes,14,rep,name=zeroing,proto3" json:"zeroing,omitempty"`
+	Zeroing []*VolumeZeroing `protobuf:"bytes,14,rep,name=zeroing,proto3" json:"zeroing,omitempty"`
+	// How much is being moved from one device to another at this moment, in bytes, or was when the agent was killed. The group neither grows nor
+	// takes new volumes meanwhile.
+	MovingBytes   int64 `protobuf:"varint,15,opt,name=moving_bytes,json=movingBytes,proto3" json:"moving_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *VolumeGroup) Reset() {
 	*x = VolumeGroup{}
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[16]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -992,7 +1112,7 @@ func (x *VolumeGroup) String() string {
 func (*VolumeGroup) ProtoMessage() {}
 
 func (x *VolumeGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[16]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1005,7 +1125,7 @@ func (x *VolumeGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeGroup.ProtoReflect.Descriptor instead.
 func (*VolumeGroup) Descriptor() ([]byte, []int) {
-	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{16}
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *VolumeGroup) GetName() string {
@@ -1106,6 +1226,13 @@ func (x *VolumeGroup) GetZeroing() []*VolumeZeroing {
 	return nil
 }
 
+func (x *VolumeGroup) GetMovingBytes() int64 {
+	if x != nil {
+		return x.MovingBytes
+	}
+	return 0
+}
+
 // UnknownVolumeGroup is a group that LVM could not report. Name, UUID and owner are from the metadata on its devices; all are empty when
 // that cannot be read: it may be any group then. As detail of a status it says that the call was refused for such a group.
 type UnknownVolumeGroup struct {
@@ -1123,7 +1250,7 @@ type UnknownVolumeGroup struct {
 
 func (x *UnknownVolumeGroup) Reset() {
 	*x = UnknownVolumeGroup{}
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[17]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1135,7 +1262,7 @@ func (x *UnknownVolumeGroup) String() string {
 func (*UnknownVolumeGroup) ProtoMessage() {}
 
 func (x *UnknownVolumeGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[17]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1148,7 +1275,7 @@ func (x *UnknownVolumeGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnknownVolumeGroup.ProtoReflect.Descriptor instead.
 func (*UnknownVolumeGroup) Descriptor() ([]byte, []int) {
-	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{17}
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UnknownVolumeGroup) GetName() string {
@@ -1202,7 +1329,7 @@ type PhysicalVolume struct {
 
 func (x *PhysicalVolume) Reset() {
 	*x = PhysicalVolume{}
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[18]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1214,7 +1341,7 @@ func (x *PhysicalVolume) String() string {
 func (*PhysicalVolume) ProtoMessage() {}
 
 func (x *PhysicalVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_volumegroup_proto_msgTypes[18]
+	mi := &file_agent_v1_volumegroup_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1227,7 +1354,7 @@ func (x *PhysicalVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhysicalVolume.ProtoReflect.Descriptor instead.
 func (*PhysicalVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{18}
+	return file_agent_v1_volumegroup_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PhysicalVolume) GetPath() string {
@@ -1291,6 +1418,13 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\x10physical_volumes\x18\x03 \x03(\tR\x0fphysicalVolumes\x12'\n" +
 	"\x0flogical_volumes\x18\x04 \x03(\tR\x0elogicalVolumes\"Q\n" +
 	"\x1bForgetMissingDeviceResponse\x122\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\x94\x01\n" +
+	"\x12MoveExtentsRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
+	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x127\n" +
+	"\x06device\x18\x03 \x01(\v2\x1f.quarry.agent.v1.DeviceIdentityR\x06device\x12\x14\n" +
+	"\x05avoid\x18\x04 \x03(\tR\x05avoid\"I\n" +
+	"\x13MoveExtentsResponse\x122\n" +
 	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\x86\x01\n" +
 	"\x18RemoveVolumeGroupRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
@@ -1310,7 +1444,7 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x12$\n" +
 	"\x0efrom_system_id\x18\x04 \x01(\tR\ffromSystemId\"O\n" +
 	"\x19ImportVolumeGroupResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\xb8\x04\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\xdb\x04\n" +
 	"\vVolumeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +
@@ -1329,7 +1463,8 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\x0fpartial_volumes\x18\v \x03(\tR\x0epartialVolumes\x12:\n" +
 	"\x06access\x18\f \x01(\x0e2\".quarry.agent.v1.VolumeGroupAccessR\x06access\x12\x1b\n" +
 	"\tsystem_id\x18\r \x01(\tR\bsystemId\x128\n" +
-	"\azeroing\x18\x0e \x03(\v2\x1e.quarry.agent.v1.VolumeZeroingR\azeroing\"\x8b\x01\n" +
+	"\azeroing\x18\x0e \x03(\v2\x1e.quarry.agent.v1.VolumeZeroingR\azeroing\x12!\n" +
+	"\fmoving_bytes\x18\x0f \x01(\x03R\vmovingBytes\"\x8b\x01\n" +
 	"\x12UnknownVolumeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +
@@ -1347,13 +1482,14 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\x1fVOLUME_GROUP_ACCESS_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18VOLUME_GROUP_ACCESS_NONE\x10\x01\x12\x1b\n" +
 	"\x17VOLUME_GROUP_ACCESS_OWN\x10\x02\x12\x1d\n" +
-	"\x19VOLUME_GROUP_ACCESS_OTHER\x10\x032\xf6\x06\n" +
+	"\x19VOLUME_GROUP_ACCESS_OTHER\x10\x032\xd0\a\n" +
 	"\x12VolumeGroupService\x12g\n" +
 	"\x10ListVolumeGroups\x12(.quarry.agent.v1.ListVolumeGroupsRequest\x1a).quarry.agent.v1.ListVolumeGroupsResponse\x12l\n" +
 	"\x11WatchVolumeGroups\x12).quarry.agent.v1.WatchVolumeGroupsRequest\x1a*.quarry.agent.v1.WatchVolumeGroupsResponse0\x01\x12j\n" +
 	"\x11EnsureVolumeGroup\x12).quarry.agent.v1.EnsureVolumeGroupRequest\x1a*.quarry.agent.v1.EnsureVolumeGroupResponse\x12j\n" +
 	"\x11ReduceVolumeGroup\x12).quarry.agent.v1.ReduceVolumeGroupRequest\x1a*.quarry.agent.v1.ReduceVolumeGroupResponse\x12p\n" +
-	"\x13ForgetMissingDevice\x12+.quarry.agent.v1.ForgetMissingDeviceRequest\x1a,.quarry.agent.v1.ForgetMissingDeviceResponse\x12j\n" +
+	"\x13ForgetMissingDevice\x12+.quarry.agent.v1.ForgetMissingDeviceRequest\x1a,.quarry.agent.v1.ForgetMissingDeviceResponse\x12X\n" +
+	"\vMoveExtents\x12#.quarry.agent.v1.MoveExtentsRequest\x1a$.quarry.agent.v1.MoveExtentsResponse\x12j\n" +
 	"\x11RemoveVolumeGroup\x12).quarry.agent.v1.RemoveVolumeGroupRequest\x1a*.quarry.agent.v1.RemoveVolumeGroupResponse\x12g\n" +
 	"\x10StampVolumeGroup\x12(.quarry.agent.v1.StampVolumeGroupRequest\x1a).quarry.agent.v1.StampVolumeGroupResponse\x12j\n" +
 	"\x11ImportVolumeGroup\x12).quarry.agent.v1.ImportVolumeGroupRequest\x1a*.quarry.agent.v1.ImportVolumeGroupResponseB.Z,quarry.storage/quarry/proto/agent/v1;agentv1b\x06proto3"
@@ -1371,7 +1507,7 @@ func file_agent_v1_volumegroup_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_v1_volumegroup_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_v1_volumegroup_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_agent_v1_volumegroup_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_agent_v1_volumegroup_proto_goTypes = []any{
 	(VolumeGroupAccess)(0),              // 0: quarry.agent.v1.VolumeGroupAccess
 	(*ListVolumeGroupsRequest)(nil),     // 1: quarry.agent.v1.ListVolumeGroupsRequest
@@ -1384,56 +1520,62 @@ var file_agent_v1_volumegroup_proto_goTypes = []any{
 	(*ReduceVolumeGroupResponse)(nil),   // 8: quarry.agent.v1.ReduceVolumeGroupResponse
 	(*ForgetMissingDeviceRequest)(nil),  // 9: quarry.agent.v1.ForgetMissingDeviceRequest
 	(*ForgetMissingDeviceResponse)(nil), // 10: quarry.agent.v1.ForgetMissingDeviceResponse
-	(*RemoveVolumeGroupRequest)(nil),    // 11: quarry.agent.v1.RemoveVolumeGroupRequest
-	(*RemoveVolumeGroupResponse)(nil),   // 12: quarry.agent.v1.RemoveVolumeGroupResponse
-	(*StampVolumeGroupRequest)(nil),     // 13: quarry.agent.v1.StampVolumeGroupRequest
-	(*StampVolumeGroupResponse)(nil),    // 14: quarry.agent.v1.StampVolumeGroupResponse
-	(*ImportVolumeGroupRequest)(nil),    // 15: quarry.agent.v1.ImportVolumeGroupRequest
-	(*ImportVolumeGroupResponse)(nil),   // 16: quarry.agent.v1.ImportVolumeGroupResponse
-	(*VolumeGroup)(nil),                 // 17: quarry.agent.v1.VolumeGroup
-	(*UnknownVolumeGroup)(nil),          // 18: quarry.agent.v1.UnknownVolumeGroup
-	(*PhysicalVolume)(nil),              // 19: quarry.agent.v1.PhysicalVolume
-	(*DeviceIdentity)(nil),              // 20: quarry.agent.v1.DeviceIdentity
-	(*ThinPool)(nil),                    // 21: quarry.agent.v1.ThinPool
-	(*VolumeZeroing)(nil),               // 22: quarry.agent.v1.VolumeZeroing
+	(*MoveExtentsRequest)(nil),          // 11: quarry.agent.v1.MoveExtentsRequest
+	(*MoveExtentsResponse)(nil),         // 12: quarry.agent.v1.MoveExtentsResponse
+	(*RemoveVolumeGroupRequest)(nil),    // 13: quarry.agent.v1.RemoveVolumeGroupRequest
+	(*RemoveVolumeGroupResponse)(nil),   // 14: quarry.agent.v1.RemoveVolumeGroupResponse
+	(*StampVolumeGroupRequest)(nil),     // 15: quarry.agent.v1.StampVolumeGroupRequest
+	(*StampVolumeGroupResponse)(nil),    // 16: quarry.agent.v1.StampVolumeGroupResponse
+	(*ImportVolumeGroupRequest)(nil),    // 17: quarry.agent.v1.ImportVolumeGroupRequest
+	(*ImportVolumeGroupResponse)(nil),   // 18: quarry.agent.v1.ImportVolumeGroupResponse
+	(*VolumeGroup)(nil),                 // 19: quarry.agent.v1.VolumeGroup
+	(*UnknownVolumeGroup)(nil),          // 20: quarry.agent.v1.UnknownVolumeGroup
+	(*PhysicalVolume)(nil),              // 21: quarry.agent.v1.PhysicalVolume
+	(*DeviceIdentity)(nil),              // 22: quarry.agent.v1.DeviceIdentity
+	(*ThinPool)(nil),                    // 23: quarry.agent.v1.ThinPool
+	(*VolumeZeroing)(nil),               // 24: quarry.agent.v1.VolumeZeroing
 }
 var file_agent_v1_volumegroup_proto_depIdxs = []int32{
-	17, // 0: quarry.agent.v1.ListVolumeGroupsResponse.groups:type_name -> quarry.agent.v1.VolumeGroup
-	17, // 1: quarry.agent.v1.WatchVolumeGroupsResponse.groups:type_name -> quarry.agent.v1.VolumeGroup
-	18, // 2: quarry.agent.v1.WatchVolumeGroupsResponse.unknown:type_name -> quarry.agent.v1.UnknownVolumeGroup
-	20, // 3: quarry.agent.v1.EnsureVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
-	17, // 4: quarry.agent.v1.EnsureVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
-	20, // 5: quarry.agent.v1.ReduceVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
-	17, // 6: quarry.agent.v1.ReduceVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
-	17, // 7: quarry.agent.v1.ForgetMissingDeviceResponse.group:type_name -> quarry.agent.v1.VolumeGroup
-	20, // 8: quarry.agent.v1.RemoveVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
-	17, // 9: quarry.agent.v1.StampVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
-	17, // 10: quarry.agent.v1.ImportVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
-	19, // 11: quarry.agent.v1.VolumeGroup.physical_volumes:type_name -> quarry.agent.v1.PhysicalVolume
-	21, // 12: quarry.agent.v1.VolumeGroup.thin_pools:type_name -> quarry.agent.v1.ThinPool
-	0,  // 13: quarry.agent.v1.VolumeGroup.access:type_name -> quarry.agent.v1.VolumeGroupAccess
-	22, // 14: quarry.agent.v1.VolumeGroup.zeroing:type_name -> quarry.agent.v1.VolumeZeroing
-	1,  // 15: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:input_type -> quarry.agent.v1.ListVolumeGroupsRequest
-	3,  // 16: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:input_type -> quarry.agent.v1.WatchVolumeGroupsRequest
-	5,  // 17: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:input_type -> quarry.agent.v1.EnsureVolumeGroupRequest
-	7,  // 18: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:input_type -> quarry.agent.v1.ReduceVolumeGroupRequest
-	9,  // 19: quarry.agent.v1.VolumeGroupService.ForgetMissingDevice:input_type -> quarry.agent.v1.ForgetMissingDeviceRequest
-	11, // 20: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:input_type -> quarry.agent.v1.RemoveVolumeGroupRequest
-	13, // 21: quarry.agent.v1.VolumeGroupService.StampVolumeGroup:input_type -> quarry.agent.v1.StampVolumeGroupRequest
-	15, // 22: quarry.agent.v1.VolumeGroupService.ImportVolumeGroup:input_type -> quarry.agent.v1.ImportVolumeGroupRequest
-	2,  // 23: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:output_type -> quarry.agent.v1.ListVolumeGroupsResponse
-	4,  // 24: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:output_type -> quarry.agent.v1.WatchVolumeGroupsResponse
-	6,  // 25: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:output_type -> quarry.agent.v1.EnsureVolumeGroupResponse
-	8,  // 26: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:output_type -> quarry.agent.v1.ReduceVolumeGroupResponse
-	10, // 27: quarry.agent.v1.VolumeGroupService.ForgetMissingDevice:output_type -> quarry.agent.v1.ForgetMissingDeviceResponse
-	12, // 28: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:output_type -> quarry.agent.v1.RemoveVolumeGroupResponse
-	14, // 29: quarry.agent.v1.VolumeGroupService.StampVolumeGroup:output_type -> quarry.agent.v1.StampVolumeGroupResponse
-	16, // 30: quarry.agent.v1.VolumeGroupService.ImportVolumeGroup:output_type -> quarry.agent.v1.ImportVolumeGroupResponse
-	23, // [23:31] is the sub-list for method output_type
-	15, // [15:23] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	19, // 0: quarry.agent.v1.ListVolumeGroupsResponse.groups:type_name -> quarry.agent.v1.VolumeGroup
+	19, // 1: quarry.agent.v1.WatchVolumeGroupsResponse.groups:type_name -> quarry.agent.v1.VolumeGroup
+	20, // 2: quarry.agent.v1.WatchVolumeGroupsResponse.unknown:type_name -> quarry.agent.v1.UnknownVolumeGroup
+	22, // 3: quarry.agent.v1.EnsureVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
+	19, // 4: quarry.agent.v1.EnsureVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
+	22, // 5: quarry.agent.v1.ReduceVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
+	19, // 6: quarry.agent.v1.ReduceVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
+	19, // 7: quarry.agent.v1.ForgetMissingDeviceResponse.group:type_name -> quarry.agent.v1.VolumeGroup
+	22, // 8: quarry.agent.v1.MoveExtentsRequest.device:type_name -> quarry.agent.v1.DeviceIdentity
+	19, // 9: quarry.agent.v1.MoveExtentsResponse.group:type_name -> quarry.agent.v1.VolumeGroup
+	22, // 10: quarry.agent.v1.RemoveVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
+	19, // 11: quarry.agent.v1.StampVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
+	19, // 12: quarry.agent.v1.ImportVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
+	21, // 13: quarry.agent.v1.VolumeGroup.physical_volumes:type_name -> quarry.agent.v1.PhysicalVolume
+	23, // 14: quarry.agent.v1.VolumeGroup.thin_pools:type_name -> quarry.agent.v1.ThinPool
+	0,  // 15: quarry.agent.v1.VolumeGroup.access:type_name -> quarry.agent.v1.VolumeGroupAccess
+	24, // 16: quarry.agent.v1.VolumeGroup.zeroing:type_name -> quarry.agent.v1.VolumeZeroing
+	1,  // 17: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:input_type -> quarry.agent.v1.ListVolumeGroupsRequest
+	3,  // 18: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:input_type -> quarry.agent.v1.WatchVolumeGroupsRequest
+	5,  // 19: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:input_type -> quarry.agent.v1.EnsureVolumeGroupRequest
+	7,  // 20: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:input_type -> quarry.agent.v1.ReduceVolumeGroupRequest
+	9,  // 21: quarry.agent.v1.VolumeGroupService.ForgetMissingDevice:input_type -> quarry.agent.v1.ForgetMissingDeviceRequest
+	11, // 22: quarry.agent.v1.VolumeGroupService.MoveExtents:input_type -> quarry.agent.v1.MoveExtentsRequest
+	13, // 23: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:input_type -> quarry.agent.v1.RemoveVolumeGroupRequest
+	15, // 24: quarry.agent.v1.VolumeGroupService.StampVolumeGroup:input_type -> quarry.agent.v1.StampVolumeGroupRequest
+	17, // 25: quarry.agent.v1.VolumeGroupService.ImportVolumeGroup:input_type -> quarry.agent.v1.ImportVolumeGroupRequest
+	2,  // 26: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:output_type -> quarry.agent.v1.ListVolumeGroupsResponse
+	4,  // 27: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:output_type -> quarry.agent.v1.WatchVolumeGroupsResponse
+	6,  // 28: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:output_type -> quarry.agent.v1.EnsureVolumeGroupResponse
+	8,  // 29: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:output_type -> quarry.agent.v1.ReduceVolumeGroupResponse
+	10, // 30: quarry.agent.v1.VolumeGroupService.ForgetMissingDevice:output_type -> quarry.agent.v1.ForgetMissingDeviceResponse
+	12, // 31: quarry.agent.v1.VolumeGroupService.MoveExtents:output_type -> quarry.agent.v1.MoveExtentsResponse
+	14, // 32: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:output_type -> quarry.agent.v1.RemoveVolumeGroupResponse
+	16, // 33: quarry.agent.v1.VolumeGroupService.StampVolumeGroup:output_type -> quarry.agent.v1.StampVolumeGroupResponse
+	18, // 34: quarry.agent.v1.VolumeGroupService.ImportVolumeGroup:output_type -> quarry.agent.v1.ImportVolumeGroupResponse
+	26, // [26:35] is the sub-list for method output_type
+	17, // [17:26] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_agent_v1_volumegroup_proto_init() }
@@ -1449,7 +1591,7 @@ func file_agent_v1_volumegroup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_v1_volumegroup_proto_rawDesc), len(file_agent_v1_volumegroup_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

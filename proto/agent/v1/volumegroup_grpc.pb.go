@@ -24,6 +24,7 @@ const (
 	VolumeGroupService_EnsureVolumeGroup_FullMethodName   = "/quarry.agent.v1.VolumeGroupService/EnsureVolumeGroup"
 	VolumeGroupService_ReduceVolumeGroup_FullMethodName   = "/quarry.agent.v1.VolumeGroupService/ReduceVolumeGroup"
 	VolumeGroupService_ForgetMissingDevice_FullMethodName = "/quarry.agent.v1.VolumeGroupService/ForgetMissingDevice"
+	VolumeGroupService_MoveExtents_FullMethodName         = "/quarry.agent.v1.VolumeGroupService/MoveExtents"
 	VolumeGroupService_RemoveVolumeGroup_FullMethodName   = "/quarry.agent.v1.VolumeGroupService/RemoveVolumeGroup"
 	VolumeGroupService_StampVolumeGroup_FullMethodName    = "/quarry.agent.v1.VolumeGroupService/StampVolumeGroup"
 	VolumeGroupService_ImportVolumeGroup_FullMethodName   = "/quarry.agent.v1.VolumeGroupService/ImportVolumeGroup"
@@ -94,6 +95,21 @@ type VolumeGroupServiceClient interface {
 	// | ABORTED             | another call works on this group: retry                                             |
 	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff                     |
 	ForgetMissingDevice(ctx context.Context, in *ForgetMissingDeviceRequest, opts ...grpc.CallOption) (*ForgetMissingDeviceResponse, error)
+	// MoveExtents moves the extents of volumes off a device to the other devices of the group, as long as some seconds. Volumes are used meanwhile.
+	// The caller repeats the call until all extents of the device are free. Moves end within seconds: an agent that was killed in one finishes it
+	// by itself. A group with a thin pool is refused.
+	//
+	// Effect: less, or nothing, lies on the device. Idempotent: does nothing when nothing lies there. Who may call: the controller.
+	//
+	// | code                | caller's action                                                                       |
+	// |---------------------|---------------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                                   |
+	// | NOT_FOUND           | the device is not in the group: observe again                                         |
+	// | RESOURCE_EXHAUSTED  | the other devices lack room: the message says how much                                |
+	// | FAILED_PRECONDITION | another device, the group lacks one, or it has a thin pool: decide again              |
+	// | PERMISSION_DENIED   | the group belongs to another owner                                                    |
+	// | UNAVAILABLE         | extents of another device are being moved, or LVM cannot report the group: retry      |
+	MoveExtents(ctx context.Context, in *MoveExtentsRequest, opts ...grpc.CallOption) (*MoveExtentsResponse, error)
 	// RemoveVolumeGroup removes the group, which must hold no logical volume, and leaves the recorded devices clean.
 	//
 	// Effect: the group is gone, its devices are clean and free. Idempotent: OK when all is gone already. Who may call: the
@@ -202,6 +218,16 @@ func (c *volumeGroupServiceClient) ForgetMissingDevice(ctx context.Context, in *
 	return out, nil
 }
 
+func (c *volumeGroupServiceClient) MoveExtents(ctx context.Context, in *MoveExtentsRequest, opts ...grpc.CallOption) (*MoveExtentsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MoveExtentsResponse)
+	err := c.cc.Invoke(ctx, VolumeGroupService_MoveExtents_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *volumeGroupServiceClient) RemoveVolumeGroup(ctx context.Context, in *RemoveVolumeGroupRequest, opts ...grpc.CallOption) (*RemoveVolumeGroupResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RemoveVolumeGroupResponse)
@@ -297,6 +323,21 @@ type VolumeGroupServiceServer interface {
 	// | ABORTED             | another call works on this group: retry                                             |
 	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff                     |
 	ForgetMissingDevice(context.Context, *ForgetMissingDeviceRequest) (*ForgetMissingDeviceResponse, error)
+	// MoveExtents moves the extents of volumes off a device to the other devices of the group, as long as some seconds. Volumes are used meanwhile.
+	// The caller repeats the call until all extents of the device are free. Moves end within seconds: an agent that was killed in one finishes it
+	// by itself. A group with a thin pool is refused.
+	//
+	// Effect: less, or nothing, lies on the device. Idempotent: does nothing when nothing lies there. Who may call: the controller.
+	//
+	// | code                | caller's action                                                                       |
+	// |---------------------|---------------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                                   |
+	// | NOT_FOUND           | the device is not in the group: observe again                                         |
+	// | RESOURCE_EXHAUSTED  | the other devices lack room: the message says how much                                |
+	// | FAILED_PRECONDITION | another device, the group lacks one, or it has a thin pool: decide again              |
+	// | PERMISSION_DENIED   | the group belongs to another owner                                                    |
+	// | UNAVAILABLE         | extents of another device are being moved, or LVM cannot report the group: retry      |
+	MoveExtents(context.Context, *MoveExtentsRequest) (*MoveExtentsResponse, error)
 	// RemoveVolumeGroup removes the group, which must hold no logical volume, and leaves the recorded devices clean.
 	//
 	// Effect: the group is gone, its devices are clean and free. Idempotent: OK when all is gone already. Who may call: the
@@ -360,6 +401,9 @@ func (UnimplementedVolumeGroupServiceServer) ReduceVolumeGroup(context.Context, 
 }
 func (UnimplementedVolumeGroupServiceServer) ForgetMissingDevice(context.Context, *ForgetMissingDeviceRequest) (*ForgetMissingDeviceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ForgetMissingDevice not implemented")
+}
+func (UnimplementedVolumeGroupServiceServer) MoveExtents(context.Context, *MoveExtentsRequest) (*MoveExtentsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method MoveExtents not implemented")
 }
 func (UnimplementedVolumeGroupServiceServer) RemoveVolumeGroup(context.Context, *RemoveVolumeGroupRequest) (*RemoveVolumeGroupResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemoveVolumeGroup not implemented")
@@ -474,6 +518,24 @@ func _VolumeGroupService_ForgetMissingDevice_Handler(srv interface{}, ctx contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _VolumeGroupService_MoveExtents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MoveExtentsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(VolumeGroupServiceServer).MoveExtents(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: VolumeGroupService_MoveExtents_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(VolumeGroupServiceServer).MoveExtents(ctx, req.(*MoveExtentsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _VolumeGroupService_RemoveVolumeGroup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RemoveVolumeGroupRequest)
 	if err := dec(in); err != nil {
@@ -550,6 +612,10 @@ var VolumeGroupService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ForgetMissingDevice",
 			Handler:    _VolumeGroupService_ForgetMissingDevice_Handler,
+		},
+		{
+			MethodName: "MoveExtents",
+			Handler:    _VolumeGroupService_MoveExtents_Handler,
 		},
 		{
 			MethodName: "RemoveVolumeGroup",

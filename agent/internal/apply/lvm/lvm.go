@@ -12,6 +12,7 @@ import (
 	hostlvm "quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/claim"
+	"quarry.storage/quarry/agent/internal/plan/move"
 	"quarry.storage/quarry/agent/internal/plan/volume"
 	"quarry.storage/quarry/pkg/pvuuid"
 )
@@ -71,6 +72,8 @@ func (a Adapter) onGroup(ctx context.Context, step plan.Step) error {
 		return a.Tool.ReduceMissing(ctx, s.Name, s.GroupDevices)
 	case plan.RestorePV:
 		return a.Tool.RestorePV(ctx, s.Group, s.GroupDevices, s.Device)
+	case move.Extents:
+		return a.Tool.MovePV(ctx, s.Group, s.GroupDevices, s.Device, s.To, s.Most, s.GoOn)
 	case plan.RemoveVG:
 		return a.Tool.RemoveVG(ctx, s.Name, s.GroupDevices)
 	case claim.StampVG:
@@ -150,6 +153,7 @@ var (
 		{hostlvm.ErrNotFound, plan.ErrRefused},
 		{hostlvm.ErrPartial, plan.ErrRefused},
 		{hostlvm.ErrForeign, plan.ErrRefused},
+		{hostlvm.ErrMoving, plan.ErrMoving},
 	}
 	// volumeErrors tell apart what callers of the calls on volumes tell apart; the rest is as for groups.
 	volumeErrors = append(meanings{

@@ -25,6 +25,8 @@ var (
 	ErrForeign = errors.New("group of another host")
 	// ErrSystemID means that LVM does not know this host by its system ID. No other command is run.
 	ErrSystemID = errors.New("wrong system ID")
+	// ErrMoving means that extents of the volume are being moved, or that a move was cut off.
+	ErrMoving = errors.New("extents are being moved")
 	// ErrPartial means that the group lacks a physical volume.
 	ErrPartial = errors.New("physical volume missing")
 )
@@ -36,6 +38,7 @@ var phrases = []struct {
 }{
 	{"Cannot access VG", ErrForeign},
 	{"system ID is already", ErrExists},
+	{"locked logical volume", ErrMoving},
 	{"existing signature", ErrSignature},
 	{"signature detected on", ErrSignature},
 	{"already exists", ErrExists},

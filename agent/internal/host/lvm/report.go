@@ -29,6 +29,8 @@ type VG struct {
 	Partial bool
 	// Exported is true for a group that was exported with vgexport.
 	Exported bool
+	// Moving is the pvmove that is under way in it, or that was cut off; nil when there is none.
+	Moving *Moving
 	// SystemID of the host that the group belongs to; empty when it belongs to none.
 	SystemID string
 }
@@ -63,7 +65,7 @@ var reportArgs = []string{
 	"--configreport", "pv", "-o", "pv_name,pv_uuid,pv_major,pv_minor,pv_size,pv_free,pv_used,pv_missing,pv_duplicate,vg_name,vg_uuid",
 	"--configreport", "lv", "-o", "lv_name,lv_uuid,vg_uuid,lv_size,lv_tags,lv_layout,pool_lv,origin,lv_active_locally,lv_device_open," +
 		"lv_health_status,lv_metadata_size,data_percent,metadata_percent,lv_time,lv_suspended,lv_inactive_table",
-	"--configreport", "pvseg", "-o", "pv_uuid,pvseg_start,pvseg_size,lv_uuid", "-S", `lv_tags={"` + TagLocated + `"}`,
+	"--configreport", "pvseg", "-o", "pv_uuid,pvseg_start,pvseg_size,lv_uuid,lv_name,move_pv", "-S", `lv_tags={"` + TagLocated + `"} || lv_role=pvmove`,
 	"--configreport", "seg", "-o", "seg_size", "-S", "seg_size<0",
 }
 
@@ -91,7 +93,7 @@ type fullReport struct {
 		VG []row `json:"vg"`
 		PV []row `json:"pv"`
 		LV []row `json:"lv"`
-		// Segments of physical volumes, those of located volumes.
+		// Segments of physical volumes, those of located volumes and of pvmove.
 		Segments []row `json:"pvseg"`
 	} `json:"report"`
 }
@@ -130,6 +132,7 @@ func parseReport(doc []byte) ([]VG, []PV, error) {
 	for _, section := range report.Report {
 		for _, r := range section.VG {
 			vgs = append(vgs, p.vg(r))
+			vgs[len(vgs)-1].Moving = p.moving(section.Segments, section.PV, vgs[len(vgs)-1].ExtentBytes)
 		}
 		for _, r := range section.PV {
 			pvs = append(pvs, p.pv(r))

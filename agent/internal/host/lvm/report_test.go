@@ -201,15 +201,18 @@ func TestParseReport_suspended(t *testing.T) {
 	}
 }
 
-// TestParseReport_extents: of a volume with the tag the report says where it lies. The text is what LVM 2.03.16 says of one on two disks.
+// TestParseReport_extents: of a volume with the tag the report says where it lies, and of a pvmove what it moves. The text is what LVM 2.03.16 says of one on two disks.
 func TestParseReport_extents(t *testing.T) {
-	doc := `{"report": [{"vg": [], "pv": [],
+	doc := `{"report": [{"vg": [], "pv": [{"pv_name":"/dev/ubdb", "pv_uuid":"pv-1", "pv_major":"1", "pv_minor":"1", "pv_size":"1", "pv_free":"0", "pv_used":"1",
+			"pv_missing":"0", "pv_duplicate":"0", "vg_name":"g", "vg_uuid":"vg"}],
 		"lv": [{"lv_name":"t1", "lv_uuid":"lv-t1", "vg_uuid":"vg", "lv_size":"4194304", "lv_tags":"quarry.storage/tail", "lv_layout":"linear",
 			"pool_lv":"", "origin":"", "lv_active_locally":"1", "lv_device_open":"0", "lv_health_status":"", "lv_metadata_size":"", "data_percent":"",
 			"metadata_percent":"", "lv_time":"1", "lv_suspended":"0", "lv_inactive_table":"0"}],
-		"pvseg": [{"pv_uuid":"pv-2", "pvseg_start":"0", "pvseg_size":"127", "lv_uuid":"lv-t1"},
-			{"pv_uuid":"pv-1", "pvseg_start":"16", "pvseg_size":"98", "lv_uuid":"lv-t1"}]}]}`
-	doc = strings.Replace(doc, `"vg": []`, `"vg": [{"vg_name":"g", "vg_uuid":"vg", "vg_size":"1", "vg_free":"1", "vg_extent_size":"1", "vg_tags":"",
+		"pvseg": [{"pv_uuid":"pv-2", "pvseg_start":"0", "pvseg_size":"127", "lv_uuid":"lv-t1", "lv_name":"t1", "move_pv":""},
+			{"pv_uuid":"pv-1", "pvseg_start":"16", "pvseg_size":"98", "lv_uuid":"lv-t1", "lv_name":"t1", "move_pv":""},
+			{"pv_uuid":"pv-1", "pvseg_start":"0", "pvseg_size":"10", "lv_uuid":"lv-m", "lv_name":"[pvmove0]", "move_pv":"/dev/ubdb"},
+			{"pv_uuid":"pv-2", "pvseg_start":"127", "pvseg_size":"10", "lv_uuid":"lv-m", "lv_name":"[pvmove0]", "move_pv":"/dev/ubdb"}]}]}`
+	doc = strings.Replace(doc, `"vg": []`, `"vg": [{"vg_name":"g", "vg_uuid":"vg", "vg_size":"1", "vg_free":"1", "vg_extent_size":"4", "vg_tags":"",
 		"vg_missing_pv_count":"0", "vg_partial":"0", "vg_exported":"0", "vg_systemid":""}]`, 1)
 	vgs, _, err := parseReport([]byte(doc))
 	if err != nil {
@@ -218,5 +221,8 @@ func TestParseReport_extents(t *testing.T) {
 	want := []Extents{{PVUUID: "pv-1", First: 16, Count: 98}, {PVUUID: "pv-2", Count: 127}}
 	if diff := cmp.Diff(want, vgs[0].Volumes[0].Extents); diff != "" {
 		t.Error(diff)
+	}
+	if diff := cmp.Diff(&Moving{FromUUID: "pv-1", Bytes: 40}, vgs[0].Moving); diff != "" || len(vgs[0].Volumes) != 1 {
+		t.Errorf("%d volumes, move: %s", len(vgs[0].Volumes), diff)
 	}
 }

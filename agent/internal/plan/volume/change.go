@@ -19,6 +19,9 @@ func remove(s plan.Snapshot, want Spec) (Plan, error) {
 		return Plan{}, fmt.Errorf("volume %s in group %s was used, or holds a copy, and is to be removed only without content: %w",
 			v.Name, g.Name, plan.ErrInUse)
 	}
+	if err := g.still(); err != nil {
+		return Plan{}, err
+	}
 	if p, _ := g.Pool(v.Pool); p.Health == plan.HealthPartial {
 		return Plan{}, fmt.Errorf("volume %s is in thin pool %s/%s: %w, and a part of the pool was on it; LVM removes nothing from such a pool",
 			v.Name, g.Name, p.Name, plan.ErrPartial)

@@ -32,6 +32,9 @@ func Forget(s plan.Snapshot, want ForgetSpec, p plan.Policy) (plan.Plan, error) 
 				g.Name, pv.UUID, missing, known(pv), plan.ErrMismatch)
 		}
 	}
+	if err := g.still(); err != nil {
+		return plan.Plan{}, err
+	}
 	if err := g.MayForget(s, p); err != nil {
 		return plan.Plan{}, err
 	}

@@ -128,6 +128,14 @@ func (g group) whole() error {
 		return fmt.Errorf("group %s: %w; LVM makes no volume, and makes none larger, until the device is back or the group has forgotten it",
 			g.Name, plan.ErrPartial)
 	}
+	return g.still()
+}
+
+// still refuses what LVM may refuse, or may do wrong, while a move of extents was cut off. The agent finishes it within seconds.
+func (g group) still() error {
+	if g.Moving != nil {
+		return fmt.Errorf("group %s: %w", g.Name, plan.ErrMoving)
+	}
 	return nil
 }
 

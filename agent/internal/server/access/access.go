@@ -41,6 +41,7 @@ var table = map[string][]string{
 	agentv1.VolumeGroupService_ReduceVolumeGroup_FullMethodName:   controller,
 	agentv1.VolumeGroupService_RemoveVolumeGroup_FullMethodName:   controller,
 	agentv1.VolumeGroupService_ForgetMissingDevice_FullMethodName: controller,
+	agentv1.VolumeGroupService_MoveExtents_FullMethodName:         controller,
 	agentv1.VolumeGroupService_StampVolumeGroup_FullMethodName:    controller,
 	agentv1.VolumeGroupService_ImportVolumeGroup_FullMethodName:   controller,
 

@@ -1,0 +1,103 @@
+package lvm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Moving is a pvmove that is under way, or that was cut off. The kernel goes on copying, and nobody takes the result over until somebody runs
+// pvmove again.
+type Moving struct {
+	// FromUUID is the physical volume that the extents are moved off, Bytes how many are moved.
+	FromUUID string
+	Bytes    int64
+}
+
+// movePrefix is how the hidden volume is called that pvmove works with.
+const movePrefix = "[pvmove"
+
+// moveTimeout bounds one move. A device that cannot be read in one place never gets done, and LVM would wait for ever.
+const moveTimeout = 3 * time.Minute
+
+// moving finds the pvmove of a group; nil when there is none.
+func (p *fields) moving(segments, pvs []row, extentBytes int64) *Moving {
+	var out *Moving
+	for _, r := range segments {
+		if !strings.HasPrefix(p.id(r, "lv_name"), movePrefix) {
+			continue
+		}
+		if out == nil {
+			out = &Moving{}
+		}
+		from := p.text(r, "move_pv")
+		i := slices.IndexFunc(pvs, func(pv row) bool { return from != "" && pv["pv_name"] == from })
+		if i < 0 {
+			continue
+		}
+		out.FromUUID = p.id(pvs[i], "pv_uuid")
+		if p.id(r, "pv_uuid") == out.FromUUID {
+			out.Bytes += p.number(r, "pvseg_size", 64) * extentBytes
+		}
+	}
+	return out
+}
+
+// MovePV moves extents off a device to other devices of the group, which stands on groupDevices: the first ones that are allocated, and at most
+// so many. A move that was cut off is finished instead, whatever its extents are. A move that does not get done is taken back: the extents that
+// are not moved by then stay where they were.
+func (l *LVM) MovePV(ctx context.Context, name string, groupDevices []string, device string, to []string, most int64, goOn bool) error {
+	if err := validName(name); err != nil {
+		return fmt.Errorf("move extents: %w", err)
+	}
+	args := []string{"--interval", "1", device}
+	if !goOn {
+		first, count, err := l.firstAllocated(ctx, groupDevices, device, most)
+		if err != nil {
+			return fmt.Errorf("move extents off %s in vg %q: %w", device, name, err)
+		}
+		args = []string{"--interval", "1", device + ":" + strconv.FormatInt(first, 10) + "-" + strconv.FormatInt(first+count-1, 10)}
+		args = append(args, to...)
+	}
+	limited, cancel := context.WithTimeout(ctx, moveTimeout)
+	defer cancel()
+	_, err := l.run(limited, groupDevices, "pvmove", args...)
+	if err == nil {
+		return nil
+	}
+	if limited.Err() != nil && ctx.Err() == nil {
+		_, back := l.run(ctx, groupDevices, "pvmove", "--abort")
+		err = errors.Join(fmt.Errorf("it was not done after %s, and was taken back: the device may not be readable there: %w", moveTimeout, err), back)
+	}
+	return fmt.Errorf("move extents off %s in vg %q: %w", device, name, err)
+}
+
+// firstAllocated finds the first extents of a device that are allocated.
+func (l *LVM) firstAllocated(ctx context.Context, groupDevices []string, device string, most int64) (first, count int64, err error) {
+	res, err := l.run(ctx, groupDevices, "pvs", "--reportformat", "json", "--segments", "-o", "pvseg_start,pvseg_size", "-S", "lv_size>0", device)
+	if err != nil {
+		return 0, 0, err
+	}
+	var doc fullReport
+	if err := json.Unmarshal(res.Stdout, &doc); err != nil {
+		return 0, 0, fmt.Errorf("parse: %w", err)
+	}
+	p := &fields{}
+	for _, section := range doc.Report {
+		for _, r := range section.Segments {
+			start, size := p.number(r, "pvseg_start", 64), p.number(r, "pvseg_size", 64)
+			if count == 0 || start < first {
+				first, count = start, min(size, most)
+			}
+		}
+	}
+	if p.err == nil && count == 0 {
+		return 0, 0, ErrNotFound
+	}
+	return first, count, p.err
+}

@@ -1,0 +1,108 @@
+package move
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+const owner = "uid-a"
+
+func scene(edits ...func(*plan.Group)) plan.Snapshot {
+	g := plan.Group{
+		Name: "g", UUID: "u", OwnerUID: owner, Access: plan.AccessOwn, ExtentBytes: 4 << 20,
+		PVs: []plan.PV{
+			{Path: "/dev/a", UUID: "p1", SizeBytes: 100, FreeBytes: 40}, {Path: "/dev/b", UUID: "p2", SizeBytes: 100, FreeBytes: 50},
+			{Path: "/dev/c", UUID: "p3", SizeBytes: 100, FreeBytes: 100},
+		},
+	}
+	for _, edit := range edits {
+		edit(&g)
+	}
+	return plan.Snapshot{Groups: []plan.Group{g}, Devices: []plan.Device{
+		{Path: "/dev/a", PVUUID: "p1", Serial: "A", SizeBytes: 1}, {Path: "/dev/b", PVUUID: "p2"}, {Path: "/dev/c", PVUUID: "p3"}, {Path: "/dev/z"},
+	}}
+}
+
+func moving(from string, bytes int64) func(*plan.Group) {
+	return func(g *plan.Group) { g.Moving = &plan.Moving{FromUUID: from, Bytes: bytes} }
+}
+
+func TestNext(t *testing.T) {
+	id := plan.Identity{Path: "/dev/a", Serial: "A", SizeBytes: 1}
+	for name, c := range map[string]struct {
+		edit    func(*plan.Group)
+		want    Spec
+		to      string // devices that extents are moved to; "go on" for a move that is finished, "" for nothing
+		err     error
+		because string
+	}{
+		"to all others":                     {to: "/dev/b /dev/c"},
+		"not to one that is retired too":    {want: Spec{Avoid: []string{"/dev/b"}}, to: "/dev/c"},
+		"nothing is on it":                  {edit: func(g *plan.Group) { g.PVs[0].FreeBytes = 100 }},
+		"no room":                           {want: Spec{Avoid: []string{"/dev/c"}}, err: plan.ErrNoRoom, because: "10 are short"},
+		"a move was cut off":                {edit: moving("p1", 4), to: "go on"},
+		"a move of another device was":      {edit: moving("p2", 4), err: plan.ErrMoving},
+		"a device is missing":               {edit: func(g *plan.Group) { g.Partial = true }, err: plan.ErrPartial},
+		"a thin pool is in the group":       {edit: func(g *plan.Group) { g.Pools = []plan.Pool{{Name: "p"}} }, err: plan.ErrThinPool},
+		"another disk is in its place":      {want: Spec{Device: plan.Identity{Path: "/dev/a", Serial: "B", SizeBytes: 1}}, err: plan.ErrMismatch},
+		"the device is not in the group":    {want: Spec{Device: plan.Identity{Path: "/dev/z"}}, err: plan.ErrNotFound},
+		"the device is not there":           {want: Spec{Device: plan.Identity{Path: "/dev/y"}}, err: plan.ErrNotFound},
+		"the group is somebody else's":      {edit: func(g *plan.Group) { g.OwnerUID = "x" }, err: plan.ErrNotOurs},
+		"the group is another node's":       {edit: func(g *plan.Group) { g.Access, g.SystemID = plan.AccessOther, "quarry-x" }, err: plan.ErrOtherNode},
+		"the group is unknown on this node": {edit: func(g *plan.Group) { g.Name = "other" }, err: plan.ErrNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scene()
+			if c.edit != nil {
+				s = scene(c.edit)
+			}
+			c.want.Group, c.want.OwnerUID = "g", owner
+			if c.want.Device.Path == "" {
+				c.want.Device = id
+			}
+			p, err := Next(s, c.want)
+			if !errors.Is(err, c.err) || err != nil && !strings.Contains(err.Error(), c.because) {
+				t.Fatalf("got %v, want %v because %q", err, c.err, c.because)
+			}
+			got := ""
+			for _, step := range p.Steps {
+				e := step.(Extents)
+				if got = strings.Join(e.To, " "); e.GoOn {
+					got = "go on"
+				}
+				if e.Device != "/dev/a" || e.Most != 64 || len(e.GroupDevices) != 3 {
+					t.Errorf("%+v", e)
+				}
+			}
+			if got != c.to {
+				t.Errorf("got %q, want %q", got, c.to)
+			}
+		})
+	}
+}
+
+// TestFinish: what was cut off is finished, unless a person began it.
+func TestFinish(t *testing.T) {
+	for name, c := range map[string]struct {
+		edits []func(*plan.Group)
+		want  bool
+	}{
+		"nothing":             {},
+		"ours":                {[]func(*plan.Group){moving("p2", SliceBytes)}, true},
+		"a person's":          {[]func(*plan.Group){moving("p2", SliceBytes+1)}, false},
+		"nobody knows whence": {[]func(*plan.Group){moving("", 1)}, false},
+		"a device is missing": {[]func(*plan.Group){moving("p2", 1), func(g *plan.Group) { g.Partial = true }}, false},
+		"another node's":      {[]func(*plan.Group){moving("p2", 1), func(g *plan.Group) { g.Access = plan.AccessOther }}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			steps := Finish(scene(c.edits...), "u").Steps
+			if slices.ContainsFunc(steps, func(s plan.Step) bool { return s.(Extents).GoOn && s.(Extents).Device == "/dev/b" }) != c.want {
+				t.Errorf("%v", steps)
+			}
+		})
+	}
+}
