@@ -43,10 +43,10 @@ func (h host) partial() backend.Finding {
 
 // borrowed is the group that is on record for another node of the Cluster: its disks were moved to this host. It stays that node's, so
 // nothing is recorded here, changed or removed. Only the UUID of a group tells it from others: disks without a serial number have the same
-// names on all nodes, and so the same UUIDs as physical volumes.
+// names on all nodes, and so the same UUIDs as physical volumes. A group that names this node was imported: what records it elsewhere is older.
 func (h host) borrowed() backend.Finding {
 	for _, g := range h.groups {
-		if from := h.recordedElsewhere(g.UUID); from != "" {
+		if from := h.recordedElsewhere(g.UUID); from != "" && !h.isHere(g) {
 			return bad(v1alpha1.ReasonVolumeGroupConflict, fmt.Sprintf(
 				"volume group %s is that of %s: its disks were moved here; nothing is changed here until they are back there",
 				call(g.Name, g.UUID), from))

@@ -111,6 +111,10 @@ func (h host) decideStay(out *backend.Host) {
 		(moved.IsZero() || len(h.groups) > 0) {
 		h.grow(out)
 	}
+	agreed := s.finding.IsZero() || s.finding.Reason == v1alpha1.ReasonVolumeGroupLost
+	if !moved.IsZero() && agreed && h.m.Invalid == nil && !h.m.Frozen && h.view.own.wants(h.view.node(h.m.Node)) {
+		out.Steps = append(out.Steps, steps(h.imports())...)
+	}
 }
 
 // grow chooses devices and decides the steps.

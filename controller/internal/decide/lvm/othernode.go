@@ -2,6 +2,7 @@ package lvm
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,12 +24,86 @@ func (h host) others() []decide.Group {
 // group gets none beside it: what is here may be what it is to have.
 func (h host) moved() backend.Finding {
 	for _, g := range h.others() {
+		way := "bring its disks back there"
+		if why := h.unimportable(g); why == "" {
+			way += ", or approve the plan, which makes the group this node's"
+		} else {
+			way += " (it cannot be imported here: " + why + ")"
+		}
 		return bad(v1alpha1.ReasonOtherNode, fmt.Sprintf(
-			"volume group %s on disks of this host is that of %s: nothing is taken from it and nothing in it is used here; bring its disks back there",
-			call(g.Name, g.UUID), systemid.Describe(g.SystemID)))
+			"volume group %s on disks of this host is that of %s: nothing is taken from it and nothing in it is used here; %s",
+			call(g.Name, g.UUID), systemid.Describe(g.SystemID), way))
 	}
 	return backend.Finding{}
 }
+
+// imports returns the step that makes a moved group this node's. It waits for approval.
+func (h host) imports() []Step {
+	others := h.others()
+	if len(others) == 0 || h.unimportable(others[0]) != "" {
+		return nil
+	}
+	g := others[0]
+	step := h.work(disk.Choice{}).step(v1alpha1.ActionImportVolumeGroup, g.Name, h.work(disk.Choice{}).devicesOf(g), fmt.Sprintf(
+		"Its disks were moved here from %s. The group becomes this node's. PersistentVolumes that name the other node have to be made anew.",
+		systemid.Describe(g.SystemID)))
+	step.UUID, step.From = g.UUID, g.SystemID
+	for _, node := range slices.Sorted(maps.Keys(h.view.seen.World.Volumes)) {
+		for _, v := range h.view.seen.World.Volumes[node] {
+			if v.GroupUUID == g.UUID {
+				step.Shown.Volumes = append(step.Shown.Volumes, v.String())
+			}
+		}
+	}
+	return []Step{step}
+}
+
+// unimportable says why a group of another node cannot become this one's, even by approval; empty when it can.
+func (h host) unimportable(g decide.Group) string {
+	switch {
+	case len(h.others()) > 1:
+		return "disks of several groups are here"
+	case len(h.groups) > 0 || len(h.lostGroups) > 0 || !h.awaits(g):
+		return "the host has a group of its own, or had one"
+	case g.Partial || g.Unknown:
+		return "disks of it are missing"
+	case slices.ContainsFunc(h.node.Devices, func(d decide.Device) bool { return g.Holds(d) && d.RefusedFor(v1alpha1.RefusalSharedDisk) }):
+		return "another node sees its disks too, or did when its agent was last heard"
+	}
+	return h.stillThere(g)
+}
+
+// awaits reports whether nothing but this very group was ever recorded for the host.
+func (h host) awaits(g decide.Group) bool {
+	r := h.m.Record()
+	other := func(uuid string) bool { return uuid != g.UUID }
+	return !slices.ContainsFunc(h.recorded(), other) && (r == nil || len(r.Forming) == 0) &&
+		!slices.ContainsFunc(h.m.Volumes, func(v backend.Volume) bool { return other(v.GroupUUID) })
+}
+
+// stillThere says why the node that a group names may use it; empty when it cannot: the node reports that the group is not there, or does not
+// exist any more.
+func (h host) stillThere(g decide.Group) string {
+	for name, n := range h.view.seen.Nodes {
+		if name == h.m.Node || systemid.Of(name) != g.SystemID {
+			continue
+		}
+		kube, asked := h.view.seen.World.Nodes[name]
+		switch {
+		case asked && !kube.Exists && n.Agent == decide.AgentMissing:
+			return ""
+		case !n.Up():
+			return "node " + name + " does not answer: start it without these disks, or delete its Node if it is gone for ever"
+		case !Gone(n, &v1alpha1.MemberGroup{UUID: g.UUID}) || slices.ContainsFunc(n.OtherNodes, func(o decide.Group) bool { return o.UUID == g.UUID }):
+			return "node " + name + " sees it too, or a disk there cannot be read"
+		}
+		return ""
+	}
+	return "nothing is known of the node that it names"
+}
+
+// isHere reports whether a group names this node in its metadata: it was made or stamped here, or imported by approval.
+func (h host) isHere(g decide.Group) bool { return g.SystemID == systemid.Of(h.m.Node) }
 
 // stamp returns the step that makes the recorded group name this node, when it names none: agents before system IDs made such groups. What is in
 // it goes on meanwhile.

@@ -42,7 +42,7 @@ func TestOtherNode_isNotUsed(t *testing.T) {
 		want  []string
 	}{
 		"a host without a group makes none beside it": {
-			scene{node: seesOther(up("n1", nil, held(), device("sdc")), other), object: memberOf(c)}, []string{named},
+			scene{node: seesOther(up("n1", nil, held(), device("sdc")), other), object: memberOf(c)}, []string{named, "ImportVolumeGroup quarry-a sdb"},
 		},
 		"a host with a group goes on": {
 			scene{node: seesOther(up("n1", []decide.Group{own}, held(), device("sdc")), other), object: memberOf(c, records("u1"))},
@@ -55,7 +55,7 @@ func TestOtherNode_isNotUsed(t *testing.T) {
 			scene{node: seesOther(up("n1", []decide.Group{own}, held()), decide.Group{Name: "h", UUID: "u3", OwnerUID: "uid-b", SystemID: "quarry-n2"}), object: memberOf(c, records("u1"))}, nil,
 		},
 		"the recorded group that names another node now is not there": {
-			scene{node: seesOther(up("n1", nil, held()), other), object: memberOf(c, records("u2"))}, []string{"VolumeGroupLost: volume group quarry-a (UUID u2) is not seen on this host"},
+			scene{node: seesOther(up("n1", nil, held()), other), object: memberOf(c, records("u2"))}, []string{"VolumeGroupLost: volume group quarry-a (UUID u2) is not seen on this host", "ImportVolumeGroup quarry-a sdb"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

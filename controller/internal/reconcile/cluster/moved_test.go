@@ -1,0 +1,202 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// inGroup records the group of a volume.
+func inGroup(uuid string) func(*corev1.PersistentVolume) {
+	return func(pv *corev1.PersistentVolume) {
+		pv.Spec.CSI.VolumeAttributes = map[string]string{v1alpha1.AttributeGroupUUID: uuid}
+	}
+}
+
+// hasGroup checks which group a Member records.
+func (s *suite) hasGroup(node, uuid string) func(*v1alpha1.Cluster) string {
+	return func(c *v1alpha1.Cluster) string {
+		if m := s.member(c.Name, node); m == nil || m.Spec.Group == nil || m.Spec.Group.UUID != uuid {
+			return "the Member of " + node + " does not record group " + uuid
+		}
+		return ""
+	}
+}
+
+// holds checks that a host has a volume.
+func (s *suite) holds(node, group, volume string) {
+	s.t.Helper()
+	for _, v := range s.agents[node].Volumes(group) {
+		if v.Name == volume {
+			return
+		}
+	}
+	s.t.Errorf("volume %s is not in group %s of %s", volume, group, node)
+}
+
+// TestReconcile_movedDiskIsImportedByApproval: disks were moved to another host. Their group becomes that host's when a person approves the plan
+// that names its volumes, and not before. The word that the old member is lost does not concern the group any more.
+func TestReconcile_movedDiskIsImportedByApproval(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}, "n2": nil})
+	s.add("pool", nil, "n1", "n2")
+	s.until("pool", s.hasState("n1", "online"))
+	uuid := s.member("pool", "n1").Spec.Group.UUID
+	s.addVolume("pool", "n1", "quarry-pool", "v1", inGroup(uuid))
+	s.agents["n1"].Move(s.agents["n2"].Host, "sdb")
+	c := s.until("pool", all(s.hasState("n1", "online", "its disks are on node n2"), s.hasState("n2", "online", "approve the plan"),
+		func(c *v1alpha1.Cluster) string {
+			if c.Status.Plan == nil || len(c.Status.Plan.Steps) != 1 {
+				return "no plan"
+			}
+			return ""
+		}))
+	step := c.Status.Plan.Steps[0]
+	if step.Action != v1alpha1.ActionImportVolumeGroup || step.Host != "n2" || !strings.Contains(strings.Join(step.Volumes, " "), "v1") || len(step.Devices) != 1 {
+		t.Fatalf("step %+v", step)
+	}
+	time.Sleep(100 * time.Millisecond)
+	if err := s.reconcile("pool"); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.pool.Node("n2"); len(n.OtherNodes) != 1 || len(n.Groups) != 0 {
+		t.Fatalf("imported without approval: %+v", n.Groups)
+	}
+	s.approve(c.Status.Plan.Digest)
+	s.until("pool", s.hasGroup("n2", uuid))
+	s.holds("n2", "quarry-pool", "v1")
+
+	// The volume is made anew with the new node, as the documentation says.
+	s.deletePersistentVolume("v1")
+	s.agents["n2"].RemoveVolume("quarry-pool", "v1")
+	s.addVolume("pool", "n2", "quarry-pool", "v1", inGroup(uuid))
+	old := s.member("pool", "n1")
+	old.Spec.Lost = string(old.UID)
+	if err := s.client.Update(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	c = s.until("pool", func(c *v1alpha1.Cluster) string {
+		if m := s.member("pool", "n1"); m != nil && m.UID == old.UID {
+			return "the old member is still there"
+		}
+		return s.hasGroup("n2", uuid)(c)
+	})
+	if slices.Contains(c.Status.LostGroups, uuid) {
+		t.Error("the group that was imported counts as lost")
+	}
+	s.until("pool", s.hasState("n2", "online"))
+	s.holds("n2", "quarry-pool", "v1")
+	s.deletePersistentVolume("v1")
+}
+
+// TestReconcile_reinstalledNode: a node is deleted and comes back under its name with its disks. Its group is on record, so that nobody is asked.
+func TestReconcile_reinstalledNode(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}})
+	s.add("pool", nil, "n1")
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	m := s.member("pool", "n1")
+	uuid := m.Spec.Group.UUID
+	s.addVolume("pool", "n1", "quarry-pool", "v1", inGroup(uuid))
+	s.agents["n1"].Kill()
+	s.delete(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	s.pool.Forget("n1")
+	s.until("pool", s.hasState("n1", "offline"))
+	s.addNode("n1")
+	s.agents["n1"].Restart(t)
+	s.pool.SetAddress("n1", s.agents["n1"].Addr(), "pod-after")
+	c := s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	if now := s.member("pool", "n1"); now.UID != m.UID || now.Spec.Group.UUID != uuid || c.Status.Plan != nil {
+		t.Errorf("member %+v, plan %+v", now.Spec, c.Status.Plan)
+	}
+	s.holds("n1", "quarry-pool", "v1")
+	s.deletePersistentVolume("v1")
+}
+
+// TestReconcile_olderBackupOfTheAPI: everything that the API server knew is put back as it was before a second host joined, while the disks have
+// its group and volumes of both. Nothing is torn down, and nothing is made.
+func TestReconcile_olderBackupOfTheAPI(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}, "n2": {"sdb"}})
+	s.add("pool", nil, "n1")
+	older := s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	first := s.member("pool", "n1").Spec.Group.UUID
+	s.edit(func(c *v1alpha1.Cluster) { c.Spec.Hosts = append(c.Spec.Hosts, "n2") })
+	s.until("pool", all(hasPhase(v1alpha1.PhaseRunning), s.hasState("n2", "online")))
+	second := s.member("pool", "n2").Spec.Group.UUID
+	for _, host := range []string{"n1", "n2"} {
+		s.agents[host].AddVolume("quarry-pool", "v-"+host, 1<<30)
+		s.agents[host].AddDisks(100<<30, "sdc")
+	}
+	s.await("the volumes and disks are reported", func() string {
+		for _, host := range []string{"n1", "n2"} {
+			if n := s.pool.Node(host); len(n.Devices) != 2 || len(n.Groups[0].Volumes) != 1 {
+				return host + " does not report yet"
+			}
+		}
+		return ""
+	})
+
+	// The backup knows neither the second Member nor any PersistentVolume, and less of the Cluster.
+	m := s.member("pool", "n2")
+	m.Finalizers = nil
+	if err := s.client.Update(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	s.delete(m)
+	s.edit(func(c *v1alpha1.Cluster) { c.Spec, c.Annotations = older.Spec, older.Annotations })
+	c := s.get("pool")
+	c.Status = older.Status
+	if err := s.client.Status().Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	s.restartController()
+	s.until("pool", func(c *v1alpha1.Cluster) string {
+		if s.member("pool", "n2") == nil {
+			return "the group on n2 has no Member"
+		}
+		return s.hasGroup("n2", second)(c)
+	})
+	for range 20 {
+		if err := s.reconcile("pool"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	for host, uuid := range map[string]string{"n1": first, "n2": second} {
+		s.holds(host, "quarry-pool", "v-"+host)
+		if m := s.member("pool", host); !m.DeletionTimestamp.IsZero() || m.Spec.Group.UUID != uuid {
+			t.Errorf("member of %s: deleted %v, %+v", host, m.DeletionTimestamp, m.Spec.Group)
+		}
+		if got := s.disksOf(host, string(older.UID)); !slices.Equal(got, []string{"sdb"}) || !s.agents[host].IsEmpty("sdc") {
+			t.Errorf("disks of %s: %v", host, got)
+		}
+	}
+}
+
+// TestReconcile_olderRecord: the record is of an earlier group than the one on the disks. Nothing is removed, made or mixed up.
+func TestReconcile_olderRecord(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}})
+	s.add("pool", nil, "n1")
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	m := s.member("pool", "n1")
+	s.agents["n1"].AddVolume("quarry-pool", "v1", 1<<30)
+	s.agents["n1"].AddDisks(100<<30, "sdc")
+	m.Finalizers = nil
+	if err := s.client.Update(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	s.delete(m)
+	m.ObjectMeta = metav1.ObjectMeta{Name: m.Name, Labels: m.Labels, Annotations: m.Annotations}
+	m.Spec.Group.UUID = "OLDERx-xxxx-xxxx-xxxx-xxxx-xxxx-xxxxxx"
+	s.create(m)
+	s.restartController()
+	s.until("pool", hasCondition(ready, isFalse, v1alpha1.ReasonVolumeGroupLost, "OLDERx", "which serves what it holds"))
+	s.holds("n1", "quarry-pool", "v1")
+	if !s.agents["n1"].IsEmpty("sdc") {
+		t.Error("something was made")
+	}
+}
