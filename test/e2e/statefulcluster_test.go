@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,6 +83,15 @@ func stateful(t *testing.T, name, class string, replicas int32, change ...func(*
 	}}
 	for _, f := range change {
 		f(c)
+	}
+	// As deploy/samples/statefulcluster.yaml does.
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "quarry-statefulcluster"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "quarry-statefulcluster"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "quarry-controller", Namespace: "quarry-system"}},
+	}
+	if err := client.IgnoreAlreadyExists(kube.Create(t.Context(), binding)); err != nil {
+		t.Fatal(err)
 	}
 	if err := kube.Create(t.Context(), c); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
 
@@ -56,6 +57,12 @@ func passing(err error, also []func(error) bool) bool {
 	}
 	return apierrors.IsConflict(err)
 }
+
+// denied is what the API server's authorizer says. Admission also answers Forbidden, with other words: a quota, a policy, Pod Security.
+var denied = regexp.MustCompile(`User "[^"]*" cannot \w+ resource`)
+
+// Denied reports whether the API server refused a call because the caller lacks the right.
+func Denied(err error) bool { return apierrors.IsForbidden(err) && denied.MatchString(err.Error()) }
 
 // describe names an object in an error: "storagenode n1", "deployment quarry-system/quarry-csi-lvm".
 func describe(o client.Object) string {

@@ -31,6 +31,22 @@ func must(t *testing.T, err error) {
 	}
 }
 
+func TestDenied(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for text, want := range map[string]bool{
+		`User "system:serviceaccount:quarry-system:quarry-controller" cannot create resource "pods" in API group "" in the namespace "a"`: true,
+		"exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1":                                                             false,
+		`violates PodSecurity "restricted:latest"`:                                                                                        false,
+	} {
+		if got := Denied(fmt.Errorf("create pod: %w", apierrors.NewForbidden(pods, "p", errors.New(text)))); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+	if Denied(errors.New(`User "x" cannot create resource "pods"`)) {
+		t.Error("an error of somebody else counts")
+	}
+}
+
 func TestRetry(t *testing.T) {
 	resource := schema.GroupResource{Group: v1alpha1.Group, Resource: "clusters"}
 	conflict := fmt.Errorf("patch: %w", apierrors.NewConflict(resource, "c", errors.New("changed")))

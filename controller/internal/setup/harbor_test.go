@@ -40,7 +40,7 @@ func newRegistry(t *testing.T, admin client.Client, bound bool) *registry {
 	}
 	r := &registry{t: t, admin: admin, name: ns.Name}
 	if bound {
-		r.bind()
+		bind(t, admin, r.name, "quarry-harbor")
 	}
 	c := &v1alpha1.HarborCluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "sample"}}
 	c.Spec.HarborApplication = v1alpha1.HarborApplication{
@@ -64,15 +64,15 @@ func (r *registry) secretOf(name, key string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.name, Name: name}, StringData: map[string]string{key: "x"}}
 }
 
-// bind does what the sample does: it lets the controller write in the namespace.
-func (r *registry) bind() {
-	r.t.Helper()
-	if err := r.admin.Create(context.Background(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: r.name, Name: "quarry-harbor"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "quarry-harbor"},
+// bind does what the samples do: it lets the controller write in a namespace.
+func bind(t *testing.T, admin client.Client, in, role string) {
+	t.Helper()
+	if err := admin.Create(context.Background(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: role},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "quarry-controller", Namespace: namespace}},
 	}); err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
 }
 
@@ -172,7 +172,7 @@ func (r *registry) bucket() {
 func followOperators(t *testing.T, admin client.Client) {
 	denied := newRegistry(t, admin, false)
 	r := newRegistry(t, admin, true)
-	denied.expect("ServiceReady", metav1.ConditionFalse, v1alpha1.ReasonHarborAccessDenied)
+	denied.expect("ServiceReady", metav1.ConditionFalse, v1alpha1.ReasonAccessDenied)
 	for _, condition := range []string{"StorageReady", "DatabaseReady", "CacheReady", "ServiceReady"} {
 		r.expect(condition, metav1.ConditionFalse, v1alpha1.ReasonHarborOperatorMissing)
 	}
@@ -225,6 +225,6 @@ func followOperators(t *testing.T, admin client.Client) {
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("the controller may read Secrets where nobody allowed it: %v", err)
 	}
-	denied.bind()
+	bind(t, admin, denied.name, "quarry-harbor")
 	denied.expect("DatabaseReady", metav1.ConditionUnknown, v1alpha1.ReasonHarborStarting)
 }

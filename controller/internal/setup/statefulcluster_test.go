@@ -3,9 +3,11 @@ package setup
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,7 +15,7 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// replicasAreKept makes a StatefulCluster, moves its pods on as the node would, scales it down, and sees what the controller can do with
+// replicasAreKept makes a StatefulCluster, lets the controller work in its namespace, moves its pods on as the node would, scales it down, and sees what the controller can do with
 // its own rights.
 func replicasAreKept(t *testing.T, admin client.Client, node string) {
 	t.Helper()
@@ -30,6 +32,17 @@ func replicasAreKept(t *testing.T, admin client.Client, node string) {
 	if err := admin.Create(ctx, c); err != nil {
 		t.Fatal(err)
 	}
+	await(t, "the right that is missing is named", func() string {
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
+			return err.Error()
+		}
+		ready := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionReady)
+		if ready == nil || ready.Reason != v1alpha1.ReasonAccessDenied || !strings.Contains(ready.Message, "ClusterRole quarry-statefulcluster") {
+			return fmt.Sprintf("%+v", ready)
+		}
+		return ""
+	})
+	bind(t, admin, "default", "quarry-statefulcluster")
 	await(t, "two replicas", func() string {
 		for _, p := range replicasOf(t, admin) {
 			if p.Spec.NodeName == "" {

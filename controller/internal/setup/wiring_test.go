@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -276,6 +277,35 @@ func TestDeploy_letsTheDriversReadWhatTheyWatch(t *testing.T) {
 				t.Errorf("driver %s may not watch %s: see deploy/rbac/csi-driver.yaml", driver, plural)
 			}
 		}
+	}
+}
+
+// TestDeploy_sidecarsReachTheirLeasesOnly: the names are those that the sidecars give their leases. Without its lease a sidecar does nothing.
+func TestDeploy_sidecarsReachTheirLeasesOnly(t *testing.T) {
+	var want []string
+	for _, b := range bindings(reads{}, nil) {
+		for _, one := range b.backends {
+			d := one.Profile().Driver
+			name := strings.ReplaceAll(d.Name, ".", "-")
+			want = append(want, name, "external-resizer-"+name)
+			if d.Snapshots {
+				want = append(want, "external-snapshotter-leader-"+name)
+			}
+		}
+	}
+	var got []string
+	for _, role := range decode(t, "rbac/csi-sidecars.yaml", func(o *rbacv1.Role) bool { return o.Kind == "Role" && o.Name == "quarry-csi-leader-election" }) {
+		for _, r := range role.Rules {
+			if len(r.ResourceNames) == 0 && !slices.Equal(r.Verbs, []string{"create"}) {
+				t.Errorf("role %s may %s any of %s", role.Name, r.Verbs, r.Resources)
+			}
+			got = append(got, r.ResourceNames...)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("leases (-want +got):\n%s", diff)
 	}
 }
 

@@ -38,8 +38,6 @@ const (
 	ReasonHarborStorageClassMissing = "StorageClassMissing"
 	// ReasonHarborInvalidSpec: a field of the spec cannot work.
 	ReasonHarborInvalidSpec = "InvalidSpec"
-	// ReasonHarborAccessDenied: the controller lacks rights in the namespace.
-	ReasonHarborAccessDenied = "AccessDenied"
 	// ReasonHarborApplyFailed: the API server did not take a child, or could not be asked.
 	ReasonHarborApplyFailed = "ApplyFailed"
 )

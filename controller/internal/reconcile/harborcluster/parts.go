@@ -52,7 +52,7 @@ func (r *Reconciler) part(ctx context.Context, s *scope, p harbor.Part, apply ap
 func failure(err error) harbor.State {
 	switch {
 	case apierrors.IsForbidden(err):
-		return harbor.Failed(v1alpha1.ReasonHarborAccessDenied,
+		return harbor.Failed(v1alpha1.ReasonAccessDenied,
 			"The API server forbids it. The controller needs the ClusterRole quarry-harbor in this namespace, see docs/harborcluster.md: "+err.Error())
 	case meta.IsNoMatchError(err):
 		return harbor.Failed(v1alpha1.ReasonHarborOperatorMissing, "The kind is not served: "+err.Error())

@@ -23,7 +23,7 @@ import (
 const trial = "0000000000000000"
 
 const (
-	// blockedPause is when to ask again to remove a replica when the API server does not say.
+	// blockedPause is when to ask again to remove a replica when the API server does not say, and to make one that rights are missing for.
 	blockedPause = 10 * time.Second
 	// refusedPause is when to try again what the API server says cannot be.
 	refusedPause = time.Minute
@@ -40,12 +40,25 @@ func (r *Reconciler) act(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// troubleOf says why an action failed. Missing rights have a reason of their own: somebody has to bind them, and is told which.
+func troubleOf(reason string, err error) trouble {
+	if !kube.Denied(err) {
+		return trouble{reason, err.Error()}
+	}
+	return trouble{
+		v1alpha1.ReasonAccessDenied,
+		"The controller needs the ClusterRole quarry-statefulcluster in this namespace, see docs/statefulcluster.md: " + err.Error(),
+	}
+}
+
 // create makes the claims of an identity, then its pod. Neither may exist before, and neither is changed later: so both are created and not
 // applied. A dry run comes first: when the API server refuses a part, nothing is made.
 func (r *Reconciler) create(ctx context.Context, s *scope) error {
 	if err := r.tryOut(ctx, s); err != nil {
-		s.trouble = trouble{v1alpha1.ReasonCreateFailed, err.Error()}
-		s.retryAfter = refusedPause
+		s.trouble = troubleOf(v1alpha1.ReasonCreateFailed, err)
+		if s.retryAfter = refusedPause; kube.Denied(err) {
+			s.retryAfter = blockedPause
+		}
 		return nil
 	}
 	identity := s.decision.Identity
@@ -55,7 +68,7 @@ func (r *Reconciler) create(ctx context.Context, s *scope) error {
 	logf.FromContext(ctx).V(1).Info("Creating replica", "identity", identity, "reason", s.decision.Reason)
 	pod, err := r.make(ctx, s, identity)
 	if err != nil {
-		s.trouble = trouble{v1alpha1.ReasonCreateFailed, err.Error()}
+		s.trouble = troubleOf(v1alpha1.ReasonCreateFailed, err)
 		return err
 	}
 	s.setPods(append(s.pods, *pod))
@@ -122,7 +135,7 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) error {
 		return nil
 	case err != nil:
 		err = fmt.Errorf("remove pod %s: %w", pod.Name, err)
-		s.trouble = trouble{v1alpha1.ReasonRemoveFailed, err.Error()}
+		s.trouble = troubleOf(v1alpha1.ReasonRemoveFailed, err)
 		return err
 	}
 	s.removed = true

@@ -21,14 +21,14 @@ import (
 // +kubebuilder:rbac:groups=quarry.storage,resources=statefulclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=quarry.storage,resources=statefulclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=quarry.storage,resources=statefulclusters/finalizers,verbs=update
-// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch;create;delete
-// +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
-// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconciler reconciles StatefulClusters.
+// Reconciler reconciles StatefulClusters. The right to make and remove pods and claims is not among those above: it is given in each namespace, by
+// a binding of the ClusterRole quarry-statefulcluster.
 type Reconciler struct {
 	// Client reads StatefulClusters and PersistentVolumes, and writes.
 	Client client.Client
