@@ -102,6 +102,23 @@ func (p *Pool) ForgetMissingDevice(ctx context.Context, node, group, owner strin
 	return nil
 }
 
+// MoveExtents moves extents off a device of a group of the owner, as long as the agent takes its turn. The group tells what is left.
+func (p *Pool) MoveExtents(ctx context.Context, node, group, owner string, device decide.Device, avoid []string) error {
+	const call = "MoveExtents"
+	var r *agentv1.MoveExtentsResponse
+	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		r, err = agentv1.NewVolumeGroupServiceClient(conn).MoveExtents(ctx, &agentv1.MoveExtentsRequest{
+			Name: group, OwnerUid: owner, Device: recordOf(device), Avoid: avoid,
+		})
+		return err
+	})
+	if err != nil {
+		return faultOf(node, call, err)
+	}
+	p.mergeGroup(node, groupOf(r.GetGroup()))
+	return nil
+}
+
 // RemoveVolumeGroup removes an empty group of the owner and gives its devices back.
 func (p *Pool) RemoveVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error {
 	const call = "RemoveVolumeGroup"

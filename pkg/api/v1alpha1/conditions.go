@@ -35,6 +35,9 @@ const (
 const (
 	// ConditionLeaving: the member was taken off the spec, and is removed after spec.removalDelay once it holds no data.
 	ConditionLeaving = "Leaving"
+	// ConditionRetired: nothing lies on the devices that spec.retire lists, and none is in the member's volume group. Only members that list one
+	// have it. Volumes are served all the same, so Ready does not depend on it.
+	ConditionRetired = "Retired"
 )
 
 // Condition types of a StorageNode.
@@ -95,6 +98,8 @@ const (
 	ReasonSelectorInvalid    = "SelectorInvalid"
 	ReasonShareReachable     = "ShareReachable"
 	ReasonShareUnique        = "ShareUnique"
+	ReasonRetired            = "Retired"
+	ReasonRetiring           = "Retiring"
 	ReasonSameShare          = "SameShare"
 	ReasonNestedShare        = "NestedShare"
 	ReasonNoAgent            = "NoAgent"

@@ -54,7 +54,9 @@ type MemberSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Lost string `json:"lost,omitempty"`
-	// Retire lists devices that no storage takes on this node any more.
+	// Retire lists devices that no storage takes on this node any more. What lies on one in the member's volume group is moved to other devices
+	// of the group, and the device leaves the group when it is empty. The condition Retired tells how far that is. A device that is taken off the
+	// list before that stays in the group, with what is still on it.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
@@ -163,7 +165,7 @@ type MemberStatus struct {
 	// Message says what is wrong with the member, or what it waits for; empty when all is well.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Conditions: Ready, and Leaving while the member is to be removed.
+	// Conditions: Ready, Leaving while the member is to be removed, and Retired while spec.retire lists a device.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -80,6 +80,7 @@ const (
 	ActionReduceVolumeGroup   = "ReduceVolumeGroup"
 	ActionRemoveVolumeGroup   = "RemoveVolumeGroup"
 	ActionForgetMissingDevice = "ForgetMissingDevice"
+	ActionMoveExtents         = "MoveExtents"
 	ActionStampVolumeGroup    = "StampVolumeGroup"
 	ActionImportVolumeGroup   = "ImportVolumeGroup"
 	ActionFinishRemoval       = "FinishRemoval"

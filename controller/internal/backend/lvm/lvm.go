@@ -32,6 +32,7 @@ type Changer interface {
 	ReduceVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error
 	RemoveVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error
 	ForgetMissingDevice(ctx context.Context, node, group, owner string, missing, volumes []string) error
+	MoveExtents(ctx context.Context, node, group, owner string, device decide.Device, avoid []string) error
 	StampVolumeGroup(ctx context.Context, node, group, owner, uuid string) error
 	ImportVolumeGroup(ctx context.Context, node, group, owner, uuid, from string) error
 }

@@ -223,6 +223,22 @@ func (c *changer) ForgetMissingDevice(_ context.Context, node, group, owner stri
 	return c.call("forget", node, group, owner, strings.Join(missing, ","), strings.Join(volumes, ","))
 }
 
+func (c *changer) MoveExtents(_ context.Context, node, group, owner string, device decide.Device, avoid []string) error {
+	return c.call("move", node, group, owner, device.Path, strings.Join(avoid, ","))
+}
+
+// TestPerform_moveExtents: the step carries the device that is given up, and those that nothing is moved to.
+func TestPerform_moveExtents(t *testing.T) {
+	c := &changer{}
+	step := lvm.Step{Node: "n1", Does: v1alpha1.ActionMoveExtents, Group: "g", Owner: "uid", Devices: []decide.Device{{Path: "a"}}, Avoid: []string{"b"}}
+	none := step
+	none.Devices = nil
+	done, err := (&Backend{Changer: c}).Perform(context.Background(), "n1", backend.Checked([]backend.Step{step, none}, free))
+	if d := cmp.Diff([]string{"move n1 g uid a b"}, c.calls); err == nil || done != 1 || d != "" {
+		t.Errorf("%d, %v, -want +got:\n%s", done, err, d)
+	}
+}
+
 func (c *changer) StampVolumeGroup(_ context.Context, node, group, owner, uuid string) error {
 	return c.call("stamp", node, group, owner, uuid)
 }

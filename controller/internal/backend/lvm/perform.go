@@ -63,6 +63,11 @@ func (p performer) perform(ctx context.Context, step backend.Step) error {
 		return p.ReduceVolumeGroup(ctx, p.host, s.Group, s.Owner, devices)
 	case v1alpha1.ActionForgetMissingDevice:
 		return p.ForgetMissingDevice(ctx, p.host, s.Group, s.Owner, s.Missing, s.Lost)
+	case v1alpha1.ActionMoveExtents:
+		if len(devices) != 1 {
+			return fmt.Errorf("step %s of host %s names %d devices", s.Does, p.host, len(devices))
+		}
+		return p.MoveExtents(ctx, p.host, s.Group, s.Owner, devices[0], s.Avoid)
 	case v1alpha1.ActionRemoveVolumeGroup:
 		return p.RemoveVolumeGroup(ctx, p.host, s.Group, s.Owner, devices)
 	case v1alpha1.ActionStampVolumeGroup:

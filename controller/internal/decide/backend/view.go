@@ -67,6 +67,8 @@ type Host struct {
 	ThinPool *v1alpha1.ThinPoolUsage
 	// Zeroing tells of volumes that are zeroed before anybody sees them, how far that is.
 	Zeroing []string
+	// Retired tells how far the devices are that the Member gives up; nil when it gives up none.
+	Retired *metav1.Condition
 	// Volumes is the number of volumes on the host.
 	Volumes int
 	// Serves is true when the host has, or had when it was last seen, its part of the storage.

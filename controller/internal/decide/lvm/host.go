@@ -6,6 +6,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/disk"
+	"quarry.storage/quarry/controller/internal/decide/lvm/retire"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 )
@@ -42,6 +43,7 @@ func (v *View) Decide(m backend.Member) backend.Host {
 	h := v.host(m)
 	out := backend.Host{Serves: h.serves(), Unused: h.unused()}
 	h.measure(&out)
+	out.Retired = h.retirement().Condition
 	if !h.node.Up() {
 		out.Record = h.remembered()
 		return out
@@ -121,7 +123,11 @@ func (h host) decideStay(out *backend.Host) {
 func (h host) grow(out *backend.Host) {
 	choice := disk.Select(h.selection())
 	out.Wake = choice.Wake
+	given := h.retirement()
 	todo := append(h.stamp(), h.work(choice).grow()...)
+	if !slices.ContainsFunc(todo, func(s Step) bool { return s.Does == v1alpha1.ActionReduceVolumeGroup }) {
+		todo = append(todo, h.work(choice).retire(given)...)
+	}
 	if h.lacksDevice() {
 		todo, out.Wake = h.forget()
 	}
@@ -131,6 +137,9 @@ func (h host) grow(out *backend.Host) {
 	if out.Finding.IsZero() {
 		out.Finding = h.unserved(choice, len(todo))
 	}
+	if c := given.Condition; out.Finding.IsZero() && c != nil && c.Reason != v1alpha1.ReasonRetired {
+		out.Finding = backend.Finding{Message: "The member serves volumes. Devices that are retired: " + c.Message}
+	}
 	if h.m.Frozen || len(todo) == 0 {
 		return
 	}
@@ -138,6 +147,24 @@ func (h host) grow(out *backend.Host) {
 	if r := h.forming(todo); r != nil {
 		out.Record = r
 	}
+}
+
+// retirement decides about the devices that the Member gives up.
+func (h host) retirement() retire.Outcome {
+	if h.m.Object == nil || h.m.Flags.ShouldDestroy() {
+		return retire.Outcome{}
+	}
+	in := retire.Input{Node: h.node, UID: h.view.own.spec.UID(), Devices: h.m.Object.Spec.Retire}
+	if !h.node.Up() || !h.known() {
+		return retire.Outcome{Condition: retire.Silent(in.Devices)}
+	}
+	if len(h.groups) > 0 {
+		in.Group = &h.groups[0]
+	}
+	for _, r := range h.view.retired[h.m.Node] {
+		in.All = append(in.All, r.Device)
+	}
+	return retire.Decide(in)
 }
 
 func (h host) work(c disk.Choice) work {

@@ -28,6 +28,8 @@ type Step struct {
 	// a person calls them.
 	Missing, Lost []string
 	Shown         Shown
+	// Avoid are the paths of devices of the group that nothing is moved to.
+	Avoid []string
 	// Harmless is true for a step that forgets devices which hold nothing, and which have been missing for long.
 	Harmless bool
 	// ThinPool that is made or grown; nil for any other step. Its group and owner are those of the step.

@@ -7,6 +7,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/disk"
+	"quarry.storage/quarry/controller/internal/decide/lvm/retire"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -135,6 +136,19 @@ func (w work) wipe(d decide.Device) Step {
 func (w work) reduce(d decide.Device) Step {
 	return w.step(v1alpha1.ActionReduceVolumeGroup, w.group(), []decide.Device{d},
 		"devices.paths does not list this device any more, and nothing is stored there.")
+}
+
+// retire returns the step that moves extents off a device that is given up, or takes it out of the group.
+func (w work) retire(o retire.Outcome) []Step {
+	switch {
+	case o.Release != nil:
+		return []Step{w.step(v1alpha1.ActionReduceVolumeGroup, w.group(), []decide.Device{*o.Release}, "The Member lists it under spec.retire, and nothing is stored there.")}
+	case o.Move != nil:
+		s := w.step(v1alpha1.ActionMoveExtents, w.group(), []decide.Device{*o.Move}, "The Member lists it under spec.retire: what lies on it is moved to other devices of the group.")
+		s.Avoid = o.Avoid
+		return []Step{s}
+	}
+	return nil
 }
 
 // remove returns one step for each group of the Cluster, and one when no group is left but an interrupted call has left marks on

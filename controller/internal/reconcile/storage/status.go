@@ -177,6 +177,13 @@ func fillMember(m *v1alpha1.Member, h *backend.HostHealth, now time.Time) {
 	ready := h.Ready()
 	ready.Message = backend.Cut(ready.Message, maxMessage)
 	setConditions(&st.Conditions, m.Generation, []metav1.Condition{ready})
+	if c := h.Decided.Retired; c != nil {
+		c := *c
+		c.Message = backend.Cut(c.Message, maxMessage)
+		setConditions(&st.Conditions, m.Generation, []metav1.Condition{c})
+	} else {
+		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionRetired)
+	}
 	if !h.Leaving.Active {
 		if !h.Flags.ShouldDestroy() {
 			meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionLeaving)

@@ -1,0 +1,88 @@
+package retire
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+const gib = 1 << 30
+
+func list(paths ...string) []v1alpha1.RetiredDevice {
+	var out []v1alpha1.RetiredDevice
+	for _, p := range paths {
+		name, serial, _ := strings.Cut(p, "=")
+		out = append(out, v1alpha1.RetiredDevice{Path: v1alpha1.DevicePath("/dev/disk/by-id/" + name), Serial: serial})
+	}
+	return out
+}
+
+func device(name, owner string) decide.Device {
+	return decide.Device{Path: "/dev/disk/by-id/" + name, KernelName: name, Serial: "S" + name, OwnerUID: owner}
+}
+
+// TestDecide: every listed device has its answer at once, and one at a time is worked on.
+func TestDecide(t *testing.T) {
+	for name, c := range map[string]struct {
+		devices []v1alpha1.RetiredDevice
+		group   func(*decide.Group)
+		move    string
+		avoid   string
+		release string
+		status  metav1.ConditionStatus
+		reason  string
+		says    string
+	}{
+		"nothing is listed":        {},
+		"it is moved":              {devices: list("a=Sa"), move: "a", status: "False", reason: v1alpha1.ReasonRetiring, says: "1Gi are left"},
+		"two: one after the other": {devices: list("a", "c"), move: "a", avoid: "/dev/disk/by-id/c", status: "False", reason: v1alpha1.ReasonRetiring, says: "by-id/c: is empty"},
+		"it is empty":              {devices: list("c"), release: "c", status: "False", reason: v1alpha1.ReasonRetiring, says: "leaves the volume group"},
+		"no room":                  {devices: list("a", "b", "c"), release: "c", status: "False", reason: v1alpha1.ReasonNoRoom, says: "room for 0: 1Gi are short"},
+		"unknown":                  {devices: list("y"), status: "False", reason: v1alpha1.ReasonDeviceNotFound, says: "no such device"},
+		"another disk there":       {devices: list("a=other"), status: "False", reason: v1alpha1.ReasonDeviceRefused, says: "not meant"},
+		"another storage's":        {devices: list("x"), status: "False", reason: v1alpha1.ReasonDeviceConflict, says: "another storage"},
+		"not in the group":         {devices: list("z"), status: "True", reason: v1alpha1.ReasonRetired, says: "no storage takes it"},
+		"a thin pool":              {devices: list("a"), group: func(g *decide.Group) { g.Pools = []decide.ThinPool{{Name: "p"}} }, status: "False", reason: v1alpha1.ReasonThinPoolConflict, says: "thin pool"},
+		"a disk is missing":        {devices: list("a"), group: func(g *decide.Group) { g.Partial = true }, status: "False", reason: v1alpha1.ReasonPartial, says: "missing"},
+		"the only one":             {devices: list("a"), group: func(g *decide.Group) { g.PVs = g.PVs[:1] }, status: "False", reason: v1alpha1.ReasonDeviceRefused, says: "only device"},
+		"LVM does not report":      {devices: list("a"), group: func(g *decide.Group) { g.Unknown = true }, status: "False", reason: v1alpha1.ReasonVolumeGroupUnknown, says: "cannot report"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := decide.Group{Name: "g", OwnerUID: "uid", PVs: []decide.PV{
+				{Path: "/dev/disk/by-id/a", SizeBytes: 2 * gib, FreeBytes: gib}, {Path: "/dev/disk/by-id/b", SizeBytes: 2 * gib, FreeBytes: gib},
+				{Path: "/dev/disk/by-id/c", SizeBytes: 2 * gib, FreeBytes: 2 * gib},
+			}}
+			if c.group != nil {
+				c.group(&g)
+			}
+			node := decide.Node{Devices: []decide.Device{device("a", "uid"), device("b", "uid"), device("c", "uid"), device("x", "other"), device("z", "")}}
+			out := Decide(Input{Node: node, UID: "uid", Group: &g, Devices: c.devices, All: c.devices})
+			if kernelName(out.Move) != c.move || kernelName(out.Release) != c.release || strings.Join(out.Avoid, " ") != c.avoid {
+				t.Errorf("move %q, avoid %q, release %q", kernelName(out.Move), out.Avoid, kernelName(out.Release))
+			}
+			if out.Condition == nil {
+				out.Condition = &metav1.Condition{}
+			}
+			if o := out.Condition; o.Status != c.status || o.Reason != c.reason || !strings.Contains(o.Message, c.says) {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+}
+
+func TestSilent(t *testing.T) {
+	if Silent(nil) != nil || Silent(list("a")).Status != metav1.ConditionUnknown {
+		t.Error(Silent(list("a")))
+	}
+}
+
+func kernelName(d *decide.Device) string {
+	if d == nil {
+		return ""
+	}
+	return d.KernelName
+}
