@@ -91,30 +91,20 @@ func (h host) decideRemoval(out *backend.Host) {
 // decideStay brings a host that stays to what the spec says.
 func (h host) decideStay(out *backend.Host) {
 	s := h.agreement()
-	out.Record, out.Finding = s.record, s.finding
-	if out.Finding.IsZero() {
-		out.Finding = h.shadowed()
+	moved, gone := h.moved(), h.vanished()
+	out.Record = s.record
+	for _, f := range []backend.Finding{s.finding, h.shadowed(), h.partial(), moved, h.shared(), gone} {
+		if out.Finding.IsZero() {
+			out.Finding = f
+		}
 	}
-	if out.Finding.IsZero() {
-		out.Finding = h.partial()
+	if h.m.Invalid != nil || !h.view.own.wants(h.view.node(h.m.Node)) {
+		return
 	}
-	moved := h.moved()
-	if out.Finding.IsZero() {
-		out.Finding = moved
-	}
-	if out.Finding.IsZero() {
-		out.Finding = h.shared()
-	}
-	gone := h.vanished()
-	if out.Finding.IsZero() {
-		out.Finding = gone
-	}
-	if s.finding.IsZero() && (gone.IsZero() || h.lacksDevice()) && h.m.Invalid == nil && h.view.own.wants(h.view.node(h.m.Node)) && h.shadowed().IsZero() &&
-		(moved.IsZero() || len(h.groups) > 0) {
+	if s.finding.IsZero() && (gone.IsZero() || h.lacksDevice()) && h.shadowed().IsZero() && (moved.IsZero() || len(h.groups) > 0) {
 		h.grow(out)
 	}
-	agreed := s.finding.IsZero() || s.finding.Reason == v1alpha1.ReasonVolumeGroupLost
-	if !moved.IsZero() && agreed && h.m.Invalid == nil && !h.m.Frozen && h.view.own.wants(h.view.node(h.m.Node)) {
+	if (s.finding.IsZero() || s.finding.Reason == v1alpha1.ReasonVolumeGroupLost) && !h.m.Frozen {
 		out.Steps = append(out.Steps, steps(h.imports())...)
 	}
 }

@@ -23,18 +23,19 @@ func (h host) others() []decide.Group {
 // moved is the group of another node whose disks are seen here: they were moved, or both nodes see them. It stays that node's. A host without a
 // group gets none beside it: what is here may be what it is to have.
 func (h host) moved() backend.Finding {
-	for _, g := range h.others() {
-		way := "bring its disks back there"
-		if why := h.unimportable(g); why == "" {
-			way += ", or approve the plan, which makes the group this node's"
-		} else {
-			way += " (it cannot be imported here: " + why + ")"
-		}
-		return bad(v1alpha1.ReasonOtherNode, fmt.Sprintf(
-			"volume group %s on disks of this host is that of %s: nothing is taken from it and nothing in it is used here; %s",
-			call(g.Name, g.UUID), systemid.Describe(g.SystemID), way))
+	others := h.others()
+	if len(others) == 0 {
+		return backend.Finding{}
 	}
-	return backend.Finding{}
+	g, way := others[0], "bring its disks back there"
+	if why := h.unimportable(g); why == "" {
+		way += ", or approve the plan, which makes the group this node's"
+	} else {
+		way += " (it cannot be imported here: " + why + ")"
+	}
+	return bad(v1alpha1.ReasonOtherNode, fmt.Sprintf(
+		"volume group %s on disks of this host is that of %s: nothing is taken from it and nothing in it is used here; %s",
+		call(g.Name, g.UUID), systemid.Describe(g.SystemID), way))
 }
 
 // imports returns the step that makes a moved group this node's. It waits for approval.

@@ -30,14 +30,14 @@ func (s *suite) hasGroup(node, uuid string) func(*v1alpha1.Cluster) string {
 }
 
 // holds checks that a host has a volume.
-func (s *suite) holds(node, group, volume string) {
+func (s *suite) holds(node, volume string) {
 	s.t.Helper()
-	for _, v := range s.agents[node].Volumes(group) {
+	for _, v := range s.agents[node].Volumes("quarry-pool") {
 		if v.Name == volume {
 			return
 		}
 	}
-	s.t.Errorf("volume %s is not in group %s of %s", volume, group, node)
+	s.t.Errorf("volume %s is not in the group of %s", volume, node)
 }
 
 // TestReconcile_movedDiskIsImportedByApproval: disks were moved to another host. Their group becomes that host's when a person approves the plan
@@ -69,7 +69,7 @@ func TestReconcile_movedDiskIsImportedByApproval(t *testing.T) {
 	}
 	s.approve(c.Status.Plan.Digest)
 	s.until("pool", s.hasGroup("n2", uuid))
-	s.holds("n2", "quarry-pool", "v1")
+	s.holds("n2", "v1")
 
 	// The volume is made anew with the new node, as the documentation says.
 	s.deletePersistentVolume("v1")
@@ -90,7 +90,7 @@ func TestReconcile_movedDiskIsImportedByApproval(t *testing.T) {
 		t.Error("the group that was imported counts as lost")
 	}
 	s.until("pool", s.hasState("n2", "online"))
-	s.holds("n2", "quarry-pool", "v1")
+	s.holds("n2", "v1")
 	s.deletePersistentVolume("v1")
 }
 
@@ -113,7 +113,7 @@ func TestReconcile_reinstalledNode(t *testing.T) {
 	if now := s.member("pool", "n1"); now.UID != m.UID || now.Spec.Group.UUID != uuid || c.Status.Plan != nil {
 		t.Errorf("member %+v, plan %+v", now.Spec, c.Status.Plan)
 	}
-	s.holds("n1", "quarry-pool", "v1")
+	s.holds("n1", "v1")
 	s.deletePersistentVolume("v1")
 }
 
@@ -167,7 +167,7 @@ func TestReconcile_olderBackupOfTheAPI(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	for host, uuid := range map[string]string{"n1": first, "n2": second} {
-		s.holds(host, "quarry-pool", "v-"+host)
+		s.holds(host, "v-"+host)
 		if m := s.member("pool", host); !m.DeletionTimestamp.IsZero() || m.Spec.Group.UUID != uuid {
 			t.Errorf("member of %s: deleted %v, %+v", host, m.DeletionTimestamp, m.Spec.Group)
 		}
@@ -195,7 +195,7 @@ func TestReconcile_olderRecord(t *testing.T) {
 	s.create(m)
 	s.restartController()
 	s.until("pool", hasCondition(ready, isFalse, v1alpha1.ReasonVolumeGroupLost, "OLDERx", "which serves what it holds"))
-	s.holds("n1", "quarry-pool", "v1")
+	s.holds("n1", "v1")
 	if !s.agents["n1"].IsEmpty("sdc") {
 		t.Error("something was made")
 	}
