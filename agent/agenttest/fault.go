@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	volumeplan "quarry.storage/quarry/agent/internal/plan/volume"
 )
 
 // errDied is what a call gets from a host whose agent died under it.
@@ -209,8 +210,59 @@ func (h *Host) Deactivate(groupName string) { h.onGroup(groupName, (*group).deac
 func (g *group) deactivate() {
 	for i := range g.volumes {
 		g.volumes[i].Active, g.volumes[i].Open, g.volumes[i].Suspended = false, false, false
+		g.volumes[i].stale = false
 	}
 	for i := range g.pools {
-		g.pools[i].active, g.pools[i].suspended = false, false
+		g.pools[i].active, g.pools[i].suspended, g.pools[i].stale = false, false, false
 	}
+}
+
+// strand leaves what is active on a disk with a device that leads nowhere. When the disk comes back it is another device to the kernel.
+func (h *Host) strand(d *disk) {
+	on := func(list []extents) bool {
+		return slices.ContainsFunc(list, func(e extents) bool { return h.carrier(e.pv) == d })
+	}
+	for _, g := range h.groups {
+		for i := range g.volumes {
+			v := &g.volumes[i]
+			v.stale = v.stale || v.Active && on(v.on)
+		}
+		for i := range g.pools {
+			p := &g.pools[i]
+			p.stale = p.stale || p.active && on(p.on)
+		}
+	}
+}
+
+// stale reports whether the device of a volume leads nowhere, even if LVM finds all of it.
+func (h *Host) stale(g *group, v volume) bool {
+	p := g.pool(v.Pool)
+	return v.Active && h.health(g, v) != plan.HealthPartial && (v.stale || v.Pool != "" && p != nil && p.stale)
+}
+
+// deactivateLV refuses what is open, passes over what is not ours, and leaves a pool alone of which a volume is active.
+func (s session) deactivateLV(ctx context.Context, step volumeplan.DeactivateLV) error {
+	return s.lenient(ctx, "lvchange", step.Group, func(g *group) error {
+		if v := g.tagged(step.Name, step.Tag); v != nil {
+			if s.open(*v) {
+				return plan.ErrInUse
+			}
+			v.Active, v.stale = false, false
+		}
+		used := slices.ContainsFunc(g.volumes, func(v volume) bool { return v.Pool == step.Name && v.Active })
+		if p := g.pool(step.Name); p != nil && p.ours && step.Tag == plan.TagPool && !used {
+			p.active, p.stale = false, false
+		}
+		return nil
+	})
+}
+
+// deactivatePool passes over a pool that is not ours.
+func (s session) deactivatePool(ctx context.Context, step plan.DeactivatePool) error {
+	return s.lenient(ctx, "lvchange", step.Group, func(g *group) error {
+		if p := g.pool(step.Name); p != nil && p.ours && step.Tag == plan.TagPool {
+			p.active = false
+		}
+		return nil
+	})
 }

@@ -130,7 +130,7 @@ func (h *Host) AddDisks(sizeBytes int64, names ...string) []string {
 }
 
 // Unplug takes the disk away; its content stays for Plug.
-func (h *Host) Unplug(name string) { h.edit(name, func(d *disk) { d.plugged = false }) }
+func (h *Host) Unplug(name string) { h.edit(name, func(d *disk) { d.plugged = false; h.strand(d) }) }
 
 // Plug brings a disk that was unplugged back.
 func (h *Host) Plug(name string) {

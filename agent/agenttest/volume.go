@@ -41,19 +41,20 @@ type volume struct {
 	made    int64     // when the filesystem was made
 	health  string
 	created int64
+	stale   bool // its device leads to a disk that was taken out
 }
 
 // pool is a thin pool.
 type pool struct {
-	name       string
-	ours       bool
-	active     bool
-	suspended  bool
-	bytes      int64
-	meta       int64
-	on         []extents
-	data, full int32
-	health     string
+	name          string
+	ours          bool
+	active, stale bool
+	suspended     bool
+	bytes         int64
+	meta          int64
+	on            []extents
+	data, full    int32
+	health        string
 }
 
 // firstCreated is the time at which the first volume of a host is made; each later one comes a second later.
@@ -240,13 +241,13 @@ func (h *Host) observeVolumes(g *group, out plan.Group) plan.Group {
 			Name: v.Name, ID: v.ID, UUID: g.volumeUUID(v), SizeBytes: v.SizeBytes, Pool: v.Pool, Source: v.Source,
 			Snapshot: v.Snapshot, New: v.New, Unzeroed: v.Unzeroed, ZeroedBytes: v.ZeroedBytes, FilesystemOnly: v.FilesystemOnly,
 			TailOf: v.TailOf, Extents: h.located(v),
-			Active: v.Active, Open: h.open(v), Suspended: v.Suspended, Health: h.health(g, v), CreatedUnix: v.created,
+			Active: v.Active, Open: h.open(v), Suspended: v.Suspended, Stale: h.stale(g, v), Health: h.health(g, v), CreatedUnix: v.created,
 		})
 	}
 	for _, p := range g.pools {
 		seen := plan.Pool{
 			Name: p.name, Ours: p.ours, SizeBytes: p.bytes, MetadataBytes: p.meta, DataPermyriad: p.data, MetadataPermyriad: p.full,
-			Active: p.active, Suspended: p.suspended, Health: p.health,
+			Active: p.active, Suspended: p.suspended, Stale: p.active && p.stale && !h.lost(g, p.on), Health: p.health,
 		}
 		if h.lost(g, p.on) {
 			seen.Health = plan.HealthPartial

@@ -27,6 +27,8 @@ func (s session) performOnVolume(ctx context.Context, step plan.Step) error {
 		return s.extendLV(ctx, st)
 	case volumeplan.ActivateLV:
 		return s.activateLV(ctx, st)
+	case volumeplan.DeactivateLV:
+		return s.deactivateLV(ctx, st)
 	case volumeplan.RefreshLV:
 		return s.refreshLV(ctx, st)
 	case volumeplan.SettleLV:
@@ -168,10 +170,10 @@ func (s session) activateLV(ctx context.Context, step volumeplan.ActivateLV) err
 func (s session) refreshLV(ctx context.Context, step volumeplan.RefreshLV) error {
 	return s.lenient(ctx, "lvchange", step.Group, func(g *group) error {
 		if v := g.tagged(step.Name, step.Tag); v != nil {
-			v.Suspended = false
+			v.Suspended, v.stale = false, false
 		}
 		if p := g.pool(step.Name); p != nil && p.ours && step.Tag == plan.TagPool {
-			p.suspended = false
+			p.suspended, p.stale = false, false
 		}
 		return nil
 	})
@@ -182,16 +184,6 @@ func (s session) settleLV(ctx context.Context, step volumeplan.SettleLV) error {
 	return s.lenient(ctx, "lvchange", step.Group, func(g *group) error {
 		if v := g.tagged(step.Name, step.Tag); v != nil {
 			v.New = false
-		}
-		return nil
-	})
-}
-
-// deactivatePool passes over a pool that is not ours.
-func (s session) deactivatePool(ctx context.Context, step plan.DeactivatePool) error {
-	return s.lenient(ctx, "lvchange", step.Group, func(g *group) error {
-		if p := g.pool(step.Name); p != nil && p.ours && step.Tag == plan.TagPool {
-			p.active = false
 		}
 		return nil
 	})

@@ -40,7 +40,7 @@ func (i *Inventory) addGroups(ctx context.Context, devices []*observed) plan.Sna
 			snap.ForeignGroups = append(snap.ForeignGroups, vg.Name)
 			continue
 		}
-		snap.Groups = append(snap.Groups, i.whose(j.group(vg, owner)))
+		snap.Groups = append(snap.Groups, j.markStale(i.whose(j.group(vg, owner)), vg, devices))
 	}
 	addUnknown(&snap, append(unclear, labelled...), told.vgs)
 	slices.Sort(snap.ForeignGroups)

@@ -44,7 +44,7 @@ func (i *Inventory) ObserveGroup(ctx context.Context, was plan.Group) (plan.Grou
 	for uuid, path := range known {
 		j.devices[uuid] = &observed{Device: plan.Device{Path: path}}
 	}
-	return i.whose(j.group(vgs[n], owner)), nil
+	return keepStale(i.whose(j.group(vgs[n], owner)), was), nil
 }
 
 // volumes adds the volumes and thin pools.

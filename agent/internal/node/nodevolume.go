@@ -42,7 +42,7 @@ func (e *Engine) LookupVolume(ctx context.Context, group, name string) (plan.Vol
 
 // settledVolume reports whether a volume is ours, known by the UUID that LVM gave it, and needs nothing but to be activated.
 func settledVolume(v plan.Volume) bool {
-	return v.ID != "" && v.UUID != "" && !v.New && !v.Snapshot && !v.Suspended && v.Health == ""
+	return v.ID != "" && v.UUID != "" && !v.New && !v.Snapshot && !v.Suspended && !v.Stale && v.Health == ""
 }
 
 // look observes the groups of a name afresh. Calls at the same time share one report.

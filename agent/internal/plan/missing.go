@@ -74,6 +74,38 @@ func (g Group) Lost() []string {
 	return out
 }
 
+// Stale is the group with a volume or thin pool that leads to a disk that dropped off.
+func (g Group) Stale(name string) Group {
+	g.LogicalVolumes, g.Pools = slices.Clone(g.LogicalVolumes), slices.Clone(g.Pools)
+	for i := range g.LogicalVolumes {
+		g.LogicalVolumes[i].Stale = g.LogicalVolumes[i].Stale || g.LogicalVolumes[i].Name == name
+	}
+	for i := range g.Pools {
+		g.Pools[i].Stale = g.Pools[i].Stale || g.Pools[i].Name == name
+	}
+	return g
+}
+
+// AllStale are the names of the volumes and thin pools that lead to a disk that dropped off, ordered.
+func (g Group) AllStale() []string {
+	var out []string
+	for _, v := range g.LogicalVolumes {
+		if v.Stale {
+			out = append(out, v.Name)
+		}
+	}
+	for _, p := range g.Pools {
+		if p.Stale {
+			out = append(out, p.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Unused reports whether the volume was made empty, and nobody was ever shown it.
+func (v Volume) Unused() bool { return v.ID != "" && v.New && !v.Snapshot }
+
 // missing are the physical volumes of the group that no device carries.
 func (g Group) missing() []PV {
 	var out []PV

@@ -211,6 +211,8 @@ type Volume struct {
 	// Suspended is true when a command was killed that changed its device: the device holds back its readers and writers, or does not have
 	// the table yet that the command loaded.
 	Suspended bool
+	// Stale is true when its device leads to a disk that dropped off, even if LVM sees the disk again: nothing can be read there.
+	Stale bool
 	// Health says what is wrong with it; empty when it is healthy.
 	Health      string
 	CreatedUnix int64
@@ -221,9 +223,6 @@ type Extents struct {
 	Path         string // of the device
 	First, Count int64  // First is the number of the first one
 }
-
-// Unused reports whether the volume was made empty, and nobody was ever shown it.
-func (v Volume) Unused() bool { return v.ID != "" && v.New && !v.Snapshot }
 
 // ToZero reports whether the volume is zeroed before anybody uses it. What one holds that is not new any more is its user's.
 func (v Volume) ToZero() bool {
@@ -245,8 +244,8 @@ type Pool struct {
 	Volumes      int
 	// Active is true when its device exists.
 	Active bool
-	// Suspended is as that of a volume.
-	Suspended bool
+	// Suspended and Stale are as those of a volume.
+	Suspended, Stale bool
 	// Health says what is wrong with it; empty when it is healthy.
 	Health string
 }

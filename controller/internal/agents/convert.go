@@ -71,8 +71,8 @@ func groupOf(g *agentv1.VolumeGroup) decide.Group {
 	v := decide.Group{
 		Name: g.GetName(), UUID: g.GetUuid(), OwnerUID: g.GetOwnerUid(), SizeBytes: g.GetSizeBytes(), FreeBytes: g.GetFreeBytes(),
 		ExtentBytes: g.GetExtentBytes(), Volumes: g.GetLogicalVolumes(), Partial: g.GetPartial(), Pools: poolsOf(g.GetThinPools()),
-		PartialVolumes: g.GetPartialVolumes(),
-		Unstamped:      g.GetAccess() == agentv1.VolumeGroupAccess_VOLUME_GROUP_ACCESS_NONE, SystemID: g.GetSystemId(),
+		PartialVolumes: g.GetPartialVolumes(), StaleVolumes: g.GetStaleVolumes(),
+		Unstamped: g.GetAccess() == agentv1.VolumeGroupAccess_VOLUME_GROUP_ACCESS_NONE, SystemID: g.GetSystemId(),
 	}
 	for _, p := range g.GetPhysicalVolumes() {
 		v.PVs = append(v.PVs, decide.PV{

@@ -221,6 +221,8 @@ type Group struct {
 	Partial bool
 	// PartialVolumes are the logical volumes and thin pools that have extents on what is missing, ordered. Older agents name none.
 	PartialVolumes []string
+	// StaleVolumes are the active ones whose devices lead to a disk that dropped off, even if it is back, ordered. Older agents name none.
+	StaleVolumes []string
 	// Pools are its thin pools of ours, ordered by name.
 	Pools []ThinPool
 	// Zeroing are the volumes that are being zeroed, ordered by name.

@@ -184,6 +184,10 @@ func (w *world) run(d time.Duration, r *rand.Rand) {
 // heal ends all faults: disks are plugged in, agents run, nodes are there, and nobody is in the way.
 func (w *world) heal() {
 	w.ctl.lagging = false
+	for _, c := range w.claims {
+		// Volumes that lead to a disk that dropped off work again once their pods have ended.
+		w.close(c)
+	}
 	for _, h := range w.hosts {
 		h.Disarm()
 		h.Resume()

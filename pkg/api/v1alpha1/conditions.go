@@ -83,6 +83,7 @@ const (
 	ReasonDeleting           = "Deleting"
 	ReasonStepFailed         = "StepFailed"
 	ReasonPartial            = "VolumeGroupPartial"
+	ReasonVolumeStale        = "VolumeStale"
 	ReasonVolumeGroupLost    = "VolumeGroupLost"
 	ReasonVolumeLost         = "VolumeLost"
 	ReasonVolumeGroupUnknown = "VolumeGroupUnknown"

@@ -1093,7 +1093,10 @@ type VolumeGroup struct {
 	Zeroing []*VolumeZeroing `protobuf:"bytes,14,rep,name=zeroing,proto3" json:"zeroing,omitempty"`
 	// How much is being moved from one device to another at this moment, in bytes, or was when the agent was killed. The group neither grows nor
 	// takes new volumes meanwhile.
-	MovingBytes   int64 `protobuf:"varint,15,opt,name=moving_bytes,json=movingBytes,proto3" json:"moving_bytes,omitempty"`
+	MovingBytes int64 `protobuf:"varint,15,opt,name=moving_bytes,json=movingBytes,proto3" json:"moving_bytes,omitempty"`
+	// Names of the active volumes and thin pools whose devices lead to a disk that dropped off, ordered, even if the disk is back: what reads there
+	// fails. The agent maps those anew that nobody has open. Agents of before this field name none.
+	StaleVolumes  []string `protobuf:"bytes,16,rep,name=stale_volumes,json=staleVolumes,proto3" json:"stale_volumes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1231,6 +1234,13 @@ func (x *VolumeGroup) GetMovingBytes() int64 {
 		return x.MovingBytes
 	}
 	return 0
+}
+
+func (x *VolumeGroup) GetStaleVolumes() []string {
+	if x != nil {
+		return x.StaleVolumes
+	}
+	return nil
 }
 
 // UnknownVolumeGroup is a group that LVM could not report. Name, UUID and owner are from the metadata on its devices; all are empty when
@@ -1444,7 +1454,7 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x12$\n" +
 	"\x0efrom_system_id\x18\x04 \x01(\tR\ffromSystemId\"O\n" +
 	"\x19ImportVolumeGroupResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\xdb\x04\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\x80\x05\n" +
 	"\vVolumeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +
@@ -1464,7 +1474,8 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\x06access\x18\f \x01(\x0e2\".quarry.agent.v1.VolumeGroupAccessR\x06access\x12\x1b\n" +
 	"\tsystem_id\x18\r \x01(\tR\bsystemId\x128\n" +
 	"\azeroing\x18\x0e \x03(\v2\x1e.quarry.agent.v1.VolumeZeroingR\azeroing\x12!\n" +
-	"\fmoving_bytes\x18\x0f \x01(\x03R\vmovingBytes\"\x8b\x01\n" +
+	"\fmoving_bytes\x18\x0f \x01(\x03R\vmovingBytes\x12#\n" +
+	"\rstale_volumes\x18\x10 \x03(\tR\fstaleVolumes\"\x8b\x01\n" +
 	"\x12UnknownVolumeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +

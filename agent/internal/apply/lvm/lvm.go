@@ -108,6 +108,8 @@ func (a Adapter) onVolume(ctx context.Context, step plan.Step) error {
 		return a.Tool.ExtendLV(ctx, owned(s.Group), s.Name, s.SizeBytes, s.MetadataBytes, places(s.Over)...)
 	case volume.ActivateLV:
 		return a.Tool.ActivateLV(ctx, owned(s.Group), s.Name, s.Tag)
+	case volume.DeactivateLV:
+		return a.Tool.DeactivateLV(ctx, owned(s.Group), s.Name, s.Tag)
 	case volume.RefreshLV:
 		return a.Tool.RefreshLV(ctx, owned(s.Group), s.Name, s.Tag)
 	case volume.SettleLV:

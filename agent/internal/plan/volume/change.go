@@ -73,6 +73,13 @@ func activate(s plan.Snapshot, want Spec) (Plan, error) {
 	case v.Health == plan.HealthPartial:
 		return Plan{}, fmt.Errorf("volume %s in group %s: %w, and a part of the volume was on it: it cannot be used until the device is back",
 			v.Name, g.Name, plan.ErrPartial)
+	case v.Stale && (v.Open || v.Pool != ""):
+		return Plan{}, fmt.Errorf("volume %s in group %s leads to a disk that dropped off: %w for it, until whoever has it, or its thin pool, open ends",
+			v.Name, g.Name, plan.ErrPartial)
+	case v.Stale:
+		out := Plan{Volume: v, Plan: plan.Plan{Steps: group{g.only(v)}.remap()}}
+		out.Volume.Stale = false
+		return out, nil
 	case v.Active:
 		return Plan{Volume: v}, nil
 	}

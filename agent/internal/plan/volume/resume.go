@@ -18,8 +18,56 @@ func Resume(s plan.Snapshot, groupUUID string) plan.Plan {
 		for _, v := range g.LogicalVolumes {
 			out.Steps = append(out.Steps, group{g}.resume(v.Name)...)
 		}
+		out.Steps = append(out.Steps, group{g}.remap()...)
 	}
 	return out
+}
+
+const dropped plan.Reason = "its device leads to a disk that dropped off; nobody has it open, so a new one takes its place"
+
+// remap gives volumes and pools that lead to a disk that dropped off new devices. One that is open keeps its own: what its user has written may be
+// lost, and only the user's end makes that known. A pool goes with all that is in it, for the kernel's view of it is one.
+func (g group) remap() []plan.Step {
+	var out []plan.Step
+	for _, v := range g.LogicalVolumes {
+		if v.Stale && v.Pool == "" && v.ID != "" && !v.Open && !v.Suspended {
+			tag := plan.TagVolume + v.ID
+			out = append(out, DeactivateLV{Group: g.Ref(), Name: v.Name, Tag: tag, Reason: dropped},
+				ActivateLV{Group: g.Ref(), Name: v.Name, Tag: tag, Reason: dropped})
+		}
+	}
+	for _, p := range g.Pools {
+		out = append(out, g.remapPool(p)...)
+	}
+	return out
+}
+
+// only is the group with nothing but one volume in it.
+func (g group) only(v plan.Volume) plan.Group {
+	one := g.Group
+	one.LogicalVolumes, one.Pools = []plan.Volume{v}, nil
+	return one
+}
+
+// remapPool is remap for a pool. Its volumes are activated when they are used next.
+func (g group) remapPool(p plan.Pool) []plan.Step {
+	var out []plan.Step
+	stale := p.Stale
+	for _, v := range g.LogicalVolumes {
+		if v.Pool != p.Name || !v.Active {
+			continue
+		}
+		if v.Open || v.Suspended || v.ID == "" {
+			return nil
+		}
+		stale = stale || v.Stale
+		out = append(out, DeactivateLV{Group: g.Ref(), Name: v.Name, Tag: plan.TagVolume + v.ID, Reason: dropped})
+	}
+	if !stale || !p.Ours || p.Suspended || p.Health == plan.HealthPartial {
+		return nil
+	}
+	return append(out, DeactivateLV{Group: g.Ref(), Name: p.Name, Tag: plan.TagPool, Reason: dropped},
+		ActivateLV{Group: g.Ref(), Name: p.Name, Tag: plan.TagPool, Reason: dropped})
 }
 
 // Measure plans how it becomes known how full the thin pools of a group are, of which only the kernel knows it: they are activated. Only those of

@@ -131,3 +131,47 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("of %+v: steps %q", other, got)
 	}
 }
+
+// TestResume_stale: what leads to a disk that dropped off gets a new device once nobody has it open, and a pool only with all that is in it.
+func TestResume_stale(t *testing.T) {
+	for name, c := range map[string]struct {
+		stale []string
+		edit  func(g *plan.Group)
+		want  []string
+	}{
+		"a linear volume":            {[]string{"lin"}, func(*plan.Group) {}, []string{"deactivate vg/lin", "activate vg/lin"}},
+		"one that is open":           {[]string{"open"}, func(*plan.Group) {}, nil},
+		"one that is nobody's":       {[]string{"other"}, func(*plan.Group) {}, nil},
+		"a pool":                     {[]string{"pool", "thin", "clone"}, func(*plan.Group) {}, []string{"deactivate vg/clone", "deactivate vg/thin", "deactivate vg/pool", "activate vg/pool"}},
+		"a pool of an open volume":   {[]string{"pool", "thin", "clone"}, func(g *plan.Group) { g.LogicalVolumes[0].Open = true }, nil},
+		"a pool that lacks a part":   {[]string{"pool", "thin"}, func(g *plan.Group) { g.Pools[1].Health = plan.HealthPartial }, nil},
+		"a pool that is not ours":    {[]string{"alien"}, func(*plan.Group) {}, nil},
+		"a group of another node":    {[]string{"lin"}, func(g *plan.Group) { g.Access = plan.AccessOther }, nil},
+		"a suspended one is resumed": {[]string{"lin"}, func(g *plan.Group) { g.LogicalVolumes[1].Suspended = true }, []string{"resume vg/lin"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := stocked()
+			for _, v := range c.stale {
+				g = g.Stale(v)
+			}
+			c.edit(&g)
+			if diff := cmp.Diff(c.want, said(Resume(plan.Snapshot{Groups: []plan.Group{g}}, g.UUID))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestActivate_stale: a volume that is wanted gets its new device at once, and never one beside a user of the old one.
+func TestActivate_stale(t *testing.T) {
+	s := plan.Snapshot{Groups: []plan.Group{stocked().Stale("lin").Stale("open").Stale("thin")}}
+	p, err := Activate(s, volume("lin", 0))
+	if diff := cmp.Diff([]string{"deactivate vg/lin", "activate vg/lin"}, said(p.Plan)); diff != "" || err != nil || p.Volume.Stale {
+		t.Errorf("%v, %+v\n%s", err, p.Volume, diff)
+	}
+	for _, name := range []string{"open", "thin"} {
+		if p, err := Activate(s, volume(name, 0)); !errors.Is(err, plan.ErrPartial) || len(p.Steps) > 0 {
+			t.Errorf("%s: %v, %v", name, err, said(p.Plan))
+		}
+	}
+}

@@ -37,6 +37,13 @@ type ActivateLV struct {
 	plan.Reason
 }
 
+// DeactivateLV takes the device node of a volume or thin pool with that tag away, unless it is open.
+type DeactivateLV struct {
+	Group     plan.GroupRef
+	Name, Tag string
+	plan.Reason
+}
+
 // RefreshLV lets go of the device of a volume with that tag, which a killed command left suspended, or with a table that does not count yet.
 type RefreshLV struct {
 	Group     plan.GroupRef
@@ -96,6 +103,9 @@ func (s ExtendLV) Touches() []string { return s.Group.Devices }
 func (s ActivateLV) Touches() []string { return s.Group.Devices }
 
 // Touches the devices of the group.
+func (s DeactivateLV) Touches() []string { return s.Group.Devices }
+
+// Touches the devices of the group.
 func (s RefreshLV) Touches() []string { return s.Group.Devices }
 
 // Touches the devices of the group.
@@ -130,6 +140,8 @@ func (s ExtendLV) String() string {
 }
 
 func (s ActivateLV) String() string { return fmt.Sprintf("activate %s/%s", s.Group.Name, s.Name) }
+
+func (s DeactivateLV) String() string { return fmt.Sprintf("deactivate %s/%s", s.Group.Name, s.Name) }
 
 func (s RefreshLV) String() string { return fmt.Sprintf("resume %s/%s", s.Group.Name, s.Name) }
 

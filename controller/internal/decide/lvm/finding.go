@@ -41,6 +41,20 @@ func (h host) partial() backend.Finding {
 	return backend.Finding{}
 }
 
+// stale is the group with volumes that lead to a disk that dropped off. LVM sees it again, and the kernel's devices do not. The agent maps anew
+// what nobody has open, so those that stay are open.
+func (h host) stale() backend.Finding {
+	for _, g := range h.groups {
+		if len(g.StaleVolumes) > 0 {
+			return bad(v1alpha1.ReasonVolumeStale, fmt.Sprintf(
+				"a disk of volume group %s dropped off while it was in use, and nothing can be read from volumes that lead to where it was: %s; "+
+					"each works again once the pods that use it, or a volume of the same thin pool, have ended and start anew",
+				g.Name, backend.Shorten(h.called(g.StaleVolumes), 10)))
+		}
+	}
+	return backend.Finding{}
+}
+
 // borrowed is the group that is on record for another node of the Cluster: its disks were moved to this host. It stays that node's, so
 // nothing is recorded here, changed or removed. Only the UUID of a group tells it from others: disks without a serial number have the same
 // names on all nodes, and so the same UUIDs as physical volumes. A group that names this node was imported: what records it elsewhere is older.

@@ -93,6 +93,20 @@ func TestDecide_missingDiskNamesWhatWasOnIt(t *testing.T) {
 	}
 }
 
+// TestDecide_stale: a member is not ready while a volume leads to a disk that dropped off, even if the disk is back.
+func TestDecide_stale(t *testing.T) {
+	g := filled(groupOf("A", "sda"), lv, "beside")
+	g.StaleVolumes = []string{lv}
+	in := scene{
+		node: up("n1", []decide.Group{g}), object: memberOf(clusterOf(), records("A")),
+		volumes: []backend.Volume{expected("v1", "A", "n1/quarry-a/"+lv)},
+	}
+	got := in.decide().Finding
+	if got.Kind != backend.Bad || got.Reason != v1alpha1.ReasonVolumeStale || !strings.Contains(got.Message, ": v1 (claim ns/v1); each works again") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestDecide_forgetMissingDevice: the step that gives a disk up names it, and what is lost; both are part of what is approved.
 func TestDecide_forgetMissingDevice(t *testing.T) {
 	decideFor := func(edit func(*decide.Group)) []backend.Step {
