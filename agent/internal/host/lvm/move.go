@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"quarry.storage/quarry/agent/internal/host/run"
 )
 
 // Moving is a pvmove that is under way, or that was cut off. The kernel goes on copying, and nobody takes the result over until somebody runs
@@ -57,6 +59,7 @@ func (l *LVM) MovePV(ctx context.Context, name string, groupDevices []string, de
 	}
 	args := []string{"--interval", "1", device}
 	if !goOn {
+		l.dropStaleMove(ctx, name)
 		first, count, err := l.firstAllocated(ctx, groupDevices, device, most)
 		if err != nil {
 			return fmt.Errorf("move extents off %s in vg %q: %w", device, name, err)
@@ -75,6 +78,12 @@ func (l *LVM) MovePV(ctx context.Context, name string, groupDevices []string, de
 		err = errors.Join(fmt.Errorf("it was not done after %s, and was taken back: the device may not be readable there: %w", moveTimeout, err), back)
 	}
 	return fmt.Errorf("move extents off %s in vg %q: %w", device, name, err)
+}
+
+// dropStaleMove removes the device of a pvmove that LVM's metadata does not know: pvmove was killed between the making of the device and its record.
+// As long as it is there, LVM fails to make another one. The kernel removes no device that something stands on, and an absent one is no failure.
+func (l *LVM) dropStaleMove(ctx context.Context, group string) {
+	_, _ = l.runner.Run(ctx, run.Command{Path: dmsetup, Args: []string{"remove", mapped(group) + "-pvmove0"}, Env: []string{"DM_DISABLE_UDEV=1"}})
 }
 
 // firstAllocated finds the first extents of a device that are allocated.

@@ -1,0 +1,87 @@
+//go:build hostroot
+
+package lvm
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"quarry.storage/quarry/agent/internal/host/run"
+)
+
+// throttle is a percentage of the time that the kernel copies for mirrors.
+const throttle = "/sys/module/dm_mirror/parameters/raid1_resync_throttle"
+
+// TestHost_killedInsideAMove: pvmove is killed while the kernel copies. The volume keeps what was written, the move is seen, and is finished, even
+// if the volume is not active any more.
+func TestHost_killedInsideAMove(t *testing.T) {
+	if _, err := os.Stat("/sys/class/misc/device-mapper"); err != nil {
+		t.Skip("this kernel has no device-mapper, so nothing can be moved; make conformance runs it on one that has")
+	}
+	for name, inactive := range map[string]bool{"active": false, "inactive afterwards": true} {
+		t.Run(name, func(t *testing.T) { killedMove(t, inactive) })
+	}
+}
+
+func killedMove(t *testing.T, inactive bool) {
+	const bytesOf = 64 << 20
+	l, _ := realLVM(t)
+	ctx, a, b := t.Context(), loop(t), loop(t)
+	both := []string{a, b}
+	must(t, l.CreatePV(ctx, a, uuidA, testSize), l.CreateVG(ctx, testGroup, []string{tag}, []string{a}),
+		l.CreateLV(ctx, Owned{Name: testGroup, Devices: []string{a}, Tag: tag}, NewVolume{Name: "linear", Tags: []string{volumeTag}, SizeBytes: bytesOf}),
+		l.CreatePV(ctx, b, uuidB, testSize), l.ExtendVG(ctx, testGroup, []string{a}, []string{b}))
+	t.Cleanup(func() {
+		_, err := l.run(context.Background(), both, "lvremove", "-y", testGroup)
+		must(t, err, l.RemoveVG(context.Background(), testGroup, both))
+	})
+	device := "/dev/" + testGroup + "/linear"
+	want := bytes.Repeat([]byte("kept"), bytesOf/4)
+	must(t, os.WriteFile(device, want, 0), slow(t))
+	// An earlier pvmove that was killed before it was on record leaves its device.
+	_, err := run.Real{}.Run(ctx, run.Command{
+		Path: dmsetup, Args: []string{"create", "--notable", mapped(testGroup) + "-pvmove0"}, Env: []string{"DM_DISABLE_UDEV=1"},
+	})
+	must(t, err)
+	brief, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := l.MovePV(brief, testGroup, both, a, []string{b}, 1024, false); brief.Err() == nil {
+		t.Fatalf("the move was over before it was killed: %v", err)
+	}
+	vgs, _, err := l.Report(ctx, both)
+	must(t, err)
+	if len(vgs) != 1 || len(vgs[0].Volumes) != 1 || vgs[0].Moving == nil || *vgs[0].Moving != (Moving{FromUUID: uuidA, Bytes: bytesOf}) {
+		t.Fatalf("after the kill: %+v", vgs)
+	}
+	if inactive {
+		_, err := l.run(ctx, both, "vgchange", "-an", testGroup)
+		must(t, err)
+	}
+	must(t, l.MovePV(ctx, testGroup, both, a, nil, 0, true))
+	vgs, pvs, err := l.Report(ctx, both)
+	must(t, err)
+	for _, pv := range pvs {
+		if pv.UUID == uuidA && pv.UsedBytes != 0 || vgs[0].Moving != nil || vgs[0].Volumes[0].Suspended {
+			t.Errorf("after the move was finished: %+v, %+v", vgs, pv)
+		}
+	}
+	got, err := os.ReadFile(device)
+	must(t, err)
+	if !bytes.Equal(got, want) {
+		t.Error("the volume does not hold what was written")
+	}
+}
+
+// slow makes the kernel copy slowly, until the test ends.
+func slow(t *testing.T) error {
+	t.Helper()
+	was, err := os.ReadFile(throttle)
+	if err != nil {
+		return err
+	}
+	t.Cleanup(func() { must(t, os.WriteFile(throttle, was, 0)) })
+	return os.WriteFile(throttle, []byte("1"), 0)
+}
