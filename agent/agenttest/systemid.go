@@ -3,10 +3,12 @@ package agenttest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	volumeplan "quarry.storage/quarry/agent/internal/plan/volume"
 	"quarry.storage/quarry/pkg/quarry"
 	"quarry.storage/quarry/pkg/systemid"
 )
@@ -223,5 +225,41 @@ func (h *Host) Retag(groupName, ownerUID string) {
 		if ownerUID != "" {
 			g.tags = []string{quarry.TagCluster + ownerUID}
 		}
+	})
+}
+
+// SetPoolHealth says what is wrong with a thin pool; nothing when it is empty.
+func (h *Host) SetPoolHealth(groupName, name, health string) {
+	h.onPool(groupName, name, func(p *pool) { p.health = health })
+}
+
+// DamagePool deactivates a group and spoils the beginning of its thin pools' metadata.
+func (h *Host) DamagePool(groupName string) {
+	h.onGroup(groupName, func(g *group) {
+		g.deactivate()
+		for i := range g.pools {
+			g.pools[i].damaged = true
+		}
+	})
+}
+
+// activatePool passes over a pool that is not ours, and finds out whether its metadata is damaged.
+func (s session) activatePool(ctx context.Context, step volumeplan.ActivatePool) error {
+	return s.lenient(ctx, "lvchange", step.Group, func(g *group) error {
+		if step.Holds {
+			s.commands++ // LVM says where the metadata begins.
+		}
+		p := g.pool(step.Name)
+		switch {
+		case p == nil || !p.ours || step.Tag != plan.TagPool:
+		case s.lost(g, p.on):
+			return errors.New("refusing activation of a partial pool")
+		case p.damaged:
+			p.damage = "its first block is zero"
+			return fmt.Errorf("%w: %s", plan.ErrDamaged, p.damage)
+		default:
+			p.active, p.damage = true, ""
+		}
+		return nil
 	})
 }

@@ -55,6 +55,8 @@ type pool struct {
 	on            []extents
 	data, full    int32
 	health        string
+	damaged       bool   // the metadata is
+	damage        string // what the agent has found of that
 }
 
 // firstCreated is the time at which the first volume of a host is made; each later one comes a second later.
@@ -144,11 +146,6 @@ func (h *Host) SetVolumeHealth(groupName, name, health string) {
 // FillPool sets how much of the data and of the metadata of a thin pool is allocated, in hundredths of a percent.
 func (h *Host) FillPool(groupName, name string, data, metadata int32) {
 	h.onPool(groupName, name, func(p *pool) { p.data, p.full = data, metadata })
-}
-
-// SetPoolHealth says what is wrong with a thin pool; nothing when it is empty.
-func (h *Host) SetPoolHealth(groupName, name, health string) {
-	h.onPool(groupName, name, func(p *pool) { p.health = health })
 }
 
 // onGroup changes one group and tells the watchers. A name that is not there is a mistake of the test.
@@ -247,7 +244,7 @@ func (h *Host) observeVolumes(g *group, out plan.Group) plan.Group {
 	for _, p := range g.pools {
 		seen := plan.Pool{
 			Name: p.name, Ours: p.ours, SizeBytes: p.bytes, MetadataBytes: p.meta, DataPermyriad: p.data, MetadataPermyriad: p.full,
-			Active: p.active, Suspended: p.suspended, Stale: p.active && p.stale && !h.lost(g, p.on), Health: p.health,
+			Active: p.active, Suspended: p.suspended, Stale: p.active && p.stale && !h.lost(g, p.on), Health: p.health, Damage: p.damage,
 		}
 		if h.lost(g, p.on) {
 			seen.Health = plan.HealthPartial

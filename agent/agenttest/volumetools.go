@@ -27,6 +27,8 @@ func (s session) performOnVolume(ctx context.Context, step plan.Step) error {
 		return s.extendLV(ctx, st)
 	case volumeplan.ActivateLV:
 		return s.activateLV(ctx, st)
+	case volumeplan.ActivatePool:
+		return s.activatePool(ctx, st)
 	case volumeplan.DeactivateLV:
 		return s.deactivateLV(ctx, st)
 	case volumeplan.RefreshLV:

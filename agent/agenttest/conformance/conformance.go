@@ -130,6 +130,7 @@ func Volumes(t *testing.T, node Node) {
 		{"a move survives death between any two steps", moveSurvives},
 		{"a volume that a killed command left suspended is resumed", suspendedIsResumed},
 		{"how full a pool is is not known until it is active", inactivePool},
+		{"a thin pool with damaged metadata is not activated, and shown", damagedPool},
 		{"nobody reads what another wrote", nobodyReadsOthers},
 		{"a volume that is being zeroed can be removed", zeroingGoesWithVolume},
 		{"calls on volumes survive death between any two steps", volumeCallsSurvive},

@@ -117,6 +117,8 @@ func (n *fakeNode) Restart(t *testing.T) {
 func (n *fakeNode) Activates() bool { return true }
 
 // Deactivate does it.
+func (n *fakeNode) DamagePool(_ *testing.T, group string) { n.Agent.DamagePool(group) }
+
 func (n *fakeNode) Deactivate(_ *testing.T, group string) { n.Agent.Deactivate(group) }
 
 // SuspendVolume suspends it.

@@ -228,6 +228,29 @@ func (n *realNode) Activate(t *testing.T, group, name string) error {
 // Deactivate takes the devices of a group's volumes away.
 func (n *realNode) Deactivate(t *testing.T, group string) { n.lvm(t, "vgchange", "-an", group) }
 
+// DamagePool zeroes the first block of the metadata of the group's thin pools, where it lies on their devices.
+func (n *realNode) DamagePool(t *testing.T, group string) {
+	t.Helper()
+	n.Deactivate(t, group)
+	out := n.lvm(t, "pvs", "--reportformat", "basic", "--noheadings", "--segments", "--units", "b", "--nosuffix", "-o", "pv_name,pe_start,vg_extent_size,pvseg_start,lv_name",
+		"-S", `lv_name=~"_tmeta"`)
+	for line := range strings.Lines(out) {
+		var device, name string
+		var start, extent, first int64
+		if _, err := fmt.Sscan(line, &device, &start, &extent, &first, &name); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		f, err := os.OpenFile(device, os.O_WRONLY|os.O_SYNC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteAt(make([]byte, 4096), start+first*extent); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // OpenVolume opens the device as a pod with a raw block volume does.
 func (n *realNode) OpenVolume(t *testing.T, group, name string) func() {
 	t.Helper()
@@ -311,7 +334,7 @@ func (n *realNode) RemoveVolume(t *testing.T, group, name string) {
 	n.lvm(t, "lvremove", "-y", group+"/"+name)
 }
 
-func (n *realNode) lvm(t *testing.T, args ...string) {
+func (n *realNode) lvm(t *testing.T, args ...string) string {
 	t.Helper()
 	args = append(args, "--devices", strings.Join(n.paths, ","))
 	if n.withoutDM {
@@ -323,7 +346,7 @@ func (n *realNode) lvm(t *testing.T, args ...string) {
 	var err error
 	for range 20 {
 		if out, err = cmd.CombinedOutput(); err == nil {
-			return
+			return string(out)
 		}
 		if !strings.Contains(string(out), "exclusively") {
 			break
@@ -333,4 +356,5 @@ func (n *realNode) lvm(t *testing.T, args ...string) {
 		cmd.Env = append(os.Environ(), "LVM_SYSTEM_DIR="+n.dir, "LVM_SUPPRESS_FD_WARNINGS=1")
 	}
 	t.Fatalf("lvm %s: %v\n%s", fmt.Sprint(args), err, out)
+	return ""
 }

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -98,4 +99,38 @@ func inactivePool(s *suite) {
 		}
 	}
 	s.must("create in it", thin("t2"))
+}
+
+// damagedPool: the metadata of a pool with a volume in it begins with zeroes. Whoever activated it would have the kernel make empty metadata, and
+// new volumes would be written over the old one. The pool stays inactive, and is shown as damaged.
+func damagedPool(s *suite) {
+	s.stage()
+	s.pool()
+	thin := func(name string) error {
+		req := volumeSpec(name, 8)
+		req.ThinPool = poolName
+		_, err := s.create(req)
+		return err
+	}
+	s.must("create", thin("t1"))
+	s.DamagePool(s.T, groupName)
+	s.Restart(s.T)
+	var pool *agentv1.ThinPool
+	for deadline := time.Now().Add(settleTimeout); pool.GetDamage() == ""; time.Sleep(settlePause) {
+		if time.Now().After(deadline) {
+			s.Fatalf("after the agent's start: %v", pool)
+		}
+		resp, err := s.volumes().ListLogicalVolumes(s.ctx(), &agentv1.ListLogicalVolumesRequest{Group: groupName})
+		s.must("list", err)
+		pool = resp.GetPools()[0]
+		if pool.GetDamage() != "" && !strings.Contains(resp.GetVolumes()[0].GetHealth(), "is damaged: ") {
+			s.Errorf("the volume in it: %v", resp.GetVolumes()[0])
+		}
+	}
+	if !pool.GetUsageUnknown() || len(pool.GetDamagedVolumes()) != 1 {
+		s.Errorf("it was activated: %v", pool)
+	}
+	before := s.Steps()
+	s.refused("create in it", thin("t2"), codes.FailedPrecondition, before)
+	s.refused("delete from it", s.delete("t1"), codes.FailedPrecondition, before)
 }

@@ -15,6 +15,8 @@ type Kernel interface {
 	Activates() bool
 	// Deactivate takes the devices of the volumes and pools of a group away, as a reboot does.
 	Deactivate(t *testing.T, group string)
+	// DamagePool does so too, and spoils the beginning of the metadata of its thin pools.
+	DamagePool(t *testing.T, group string)
 	// OpenVolume has the device of an active volume open until it is closed.
 	OpenVolume(t *testing.T, group, name string) (closeIt func())
 	// SuspendVolume leaves the device of an active volume suspended, as a command does that is killed while it changes the device. Suspended

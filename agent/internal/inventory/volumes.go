@@ -102,7 +102,7 @@ func pool(v lvm.LV, lvs []lvm.LV) plan.Pool {
 	p := plan.Pool{
 		Name: v.Name, Ours: slices.Contains(v.Tags, plan.TagPool), SizeBytes: v.SizeBytes, MetadataBytes: v.MetadataBytes,
 		DataPermyriad: v.DataPermyriad, MetadataPermyriad: v.MetadataPermyriad, UsageUnknown: v.UsageUnknown,
-		Active: v.Active, Suspended: v.Suspended, Health: v.Health,
+		Active: v.Active, Suspended: v.Suspended, Health: v.Health, Damage: v.Damage,
 	}
 	for _, other := range lvs {
 		if other.Pool == v.Name {

@@ -140,7 +140,7 @@ func (e *Engine) measureSeen(ctx context.Context, s plan.Snapshot, done map[stri
 			}
 		}
 		// One that lacks a disk waits for that.
-		done[g.UUID] = !slices.ContainsFunc(g.Pools, func(p plan.Pool) bool { return p.Ours && p.UsageUnknown && p.Health != "" })
+		done[g.UUID] = !slices.ContainsFunc(g.Pools, func(p plan.Pool) bool { return p.Ours && p.UsageUnknown && p.Health+p.Damage != "" })
 	}
 	return well
 }

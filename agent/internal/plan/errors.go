@@ -46,6 +46,8 @@ var (
 	ErrPartial = errors.New("a device of the group is missing")
 	// ErrUnsure: which groups the node has cannot be told at the moment. Unknown is never absent, so nothing is decided.
 	ErrUnsure = errors.New("which volume groups the node has is not known")
+	// ErrDamaged: the metadata of the thin pool is damaged. Nothing in it can be used until a person has it repaired.
+	ErrDamaged = errors.New("the thin pool is damaged")
 	// ErrUsageUnknown: how full the thin pool is cannot be told at the moment, so nothing is put into it.
 	ErrUsageUnknown = errors.New("how full the thin pool is is not known")
 	// ErrUnzeroed: the volume, or what it grows by, has to be zeroed first. The work goes on by itself.

@@ -189,3 +189,11 @@ func (s Snapshot) Here(name string) error {
 	}
 	return fmt.Errorf("group %s is that of %s: %w", name, systemid.Describe(other), ErrOtherNode)
 }
+
+// Identity says which device a decision was made on.
+type Identity struct {
+	Path, WWN, Serial string
+	SizeBytes         int64
+	// Digest of what was seen on it; empty when the caller knows the device from its records only.
+	Digest string
+}

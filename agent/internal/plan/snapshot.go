@@ -248,14 +248,8 @@ type Pool struct {
 	Suspended, Stale bool
 	// Health says what is wrong with it; empty when it is healthy.
 	Health string
-}
-
-// Identity says which device a decision was made on.
-type Identity struct {
-	Path, WWN, Serial string
-	SizeBytes         int64
-	// Digest of what was seen on it; empty when the caller knows the device from its records only.
-	Digest string
+	// Damage says why nothing in it can be used: its metadata is damaged. Empty when nobody found that.
+	Damage string
 }
 
 // Volume finds a volume by its name.

@@ -141,6 +141,8 @@ func withPoolHealth(g plan.Group, v plan.Volume) plan.Volume {
 	case !ok || v.Health != "":
 	case p.Suspended:
 		v.Health = fmt.Sprintf("thin pool %s: its device is suspended: a command that changed it was killed", p.Name)
+	case p.Damage != "":
+		v.Health = fmt.Sprintf("thin pool %s is damaged: %s", p.Name, p.Damage)
 	case p.Health != "":
 		v.Health = fmt.Sprintf("thin pool %s: %s", p.Name, p.Health)
 	case p.DataPermyriad >= 10000:
@@ -153,7 +155,20 @@ func toPools(g plan.Group) []*agentv1.ThinPool {
 	var out []*agentv1.ThinPool
 	for _, p := range g.Pools {
 		if p.Ours {
-			out = append(out, toPool(g.Name, p))
+			out = append(out, withDamage(g, p, toPool(g.Name, p)))
+		}
+	}
+	return out
+}
+
+// withDamage adds what is wrong with a pool, and which volumes that concerns.
+func withDamage(g plan.Group, p plan.Pool, out *agentv1.ThinPool) *agentv1.ThinPool {
+	if out.Damage = p.Damage; p.Damage == "" {
+		return out
+	}
+	for _, v := range g.LogicalVolumes {
+		if v.Pool == p.Name {
+			out.DamagedVolumes = append(out.DamagedVolumes, v.Name)
 		}
 	}
 	return out

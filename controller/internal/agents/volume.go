@@ -181,5 +181,6 @@ func poolOf(p *agentv1.ThinPool) decide.ThinPool {
 	return decide.ThinPool{
 		Group: p.GetGroup(), Name: p.GetName(), SizeBytes: p.GetSizeBytes(), DataPermyriad: p.GetDataUsedPermyriad(),
 		MetadataPermyriad: p.GetMetadataUsedPermyriad(), VirtualBytes: p.GetVirtualBytes(), UsageUnknown: p.GetUsageUnknown(),
+		Damage: p.GetDamage(), DamagedVolumes: p.GetDamagedVolumes(),
 	}
 }

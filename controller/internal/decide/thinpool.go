@@ -26,6 +26,10 @@ type ThinPool struct {
 	DataPermyriad, MetadataPermyriad int32
 	// UsageUnknown is true while its agent cannot tell how much is allocated: both are 0 then, and the pool may be full.
 	UsageUnknown bool
+	// Damage says why nothing in it can be used, because its metadata is damaged, and DamagedVolumes names the volumes in it. Empty when its
+	// agent found no damage.
+	Damage         string
+	DamagedVolumes []string
 	// VirtualBytes is the sum of the sizes of the volumes in it.
 	VirtualBytes int64
 }

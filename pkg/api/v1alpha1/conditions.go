@@ -109,6 +109,7 @@ const (
 	ReasonCSIDeploying       = "CSIDeploying"
 	ReasonCSIFailed          = "CSIFailed"
 	ReasonThinPoolConflict   = "ThinPoolConflict"
+	ReasonThinPoolDamaged    = "ThinPoolDamaged"
 	ReasonThinPoolNearlyFull = "ThinPoolNearlyFull"
 	ReasonThinPoolsHealthy   = "ThinPoolsHealthy"
 	ReasonThinPoolUnknown    = "ThinPoolUnknown"

@@ -958,9 +958,14 @@ type ThinPool struct {
 	VirtualBytes int64 `protobuf:"varint,6,opt,name=virtual_bytes,json=virtualBytes,proto3" json:"virtual_bytes,omitempty"`
 	// True while it is not known how much is allocated: the pool is not active, and only the kernel knows. Both shares are 0 then. Agents that
 	// do not send it may mean either.
-	UsageUnknown  bool `protobuf:"varint,7,opt,name=usage_unknown,json=usageUnknown,proto3" json:"usage_unknown,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	UsageUnknown bool `protobuf:"varint,7,opt,name=usage_unknown,json=usageUnknown,proto3" json:"usage_unknown,omitempty"`
+	// Why nothing in the pool can be used: its metadata is damaged, and a person has to have it repaired. Empty when nobody found that; agents
+	// before this field never send it.
+	Damage string `protobuf:"bytes,8,opt,name=damage,proto3" json:"damage,omitempty"`
+	// The names of the volumes in the pool, ordered; only where damage is set.
+	DamagedVolumes []string `protobuf:"bytes,9,rep,name=damaged_volumes,json=damagedVolumes,proto3" json:"damaged_volumes,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ThinPool) Reset() {
@@ -1042,6 +1047,20 @@ func (x *ThinPool) GetUsageUnknown() bool {
 	return false
 }
 
+func (x *ThinPool) GetDamage() string {
+	if x != nil {
+		return x.Damage
+	}
+	return ""
+}
+
+func (x *ThinPool) GetDamagedVolumes() []string {
+	if x != nil {
+		return x.DamagedVolumes
+	}
+	return nil
+}
+
 var File_agent_v1_logicalvolume_proto protoreflect.FileDescriptor
 
 const file_agent_v1_logicalvolume_proto_rawDesc = "" +
@@ -1117,7 +1136,7 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\x06volume\x18\x01 \x01(\tR\x06volume\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x02 \x01(\x03R\tsizeBytes\x12!\n" +
-	"\fzeroed_bytes\x18\x03 \x01(\x03R\vzeroedBytes\"\x85\x02\n" +
+	"\fzeroed_bytes\x18\x03 \x01(\x03R\vzeroedBytes\"\xc6\x02\n" +
 	"\bThinPool\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1d\n" +
@@ -1126,7 +1145,9 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\x13data_used_permyriad\x18\x04 \x01(\x05R\x11dataUsedPermyriad\x126\n" +
 	"\x17metadata_used_permyriad\x18\x05 \x01(\x05R\x15metadataUsedPermyriad\x12#\n" +
 	"\rvirtual_bytes\x18\x06 \x01(\x03R\fvirtualBytes\x12#\n" +
-	"\rusage_unknown\x18\a \x01(\bR\fusageUnknown*Y\n" +
+	"\rusage_unknown\x18\a \x01(\bR\fusageUnknown\x12\x16\n" +
+	"\x06damage\x18\b \x01(\tR\x06damage\x12'\n" +
+	"\x0fdamaged_volumes\x18\t \x03(\tR\x0edamagedVolumes*Y\n" +
 	"\aZeroing\x12\x17\n" +
 	"\x13ZEROING_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fZEROING_NOTHING\x10\x01\x12\x0f\n" +

@@ -110,6 +110,8 @@ func (a Adapter) onVolume(ctx context.Context, step plan.Step) error {
 		return a.Tool.ActivateLV(ctx, owned(s.Group), s.Name, s.Tag)
 	case volume.DeactivateLV:
 		return a.Tool.DeactivateLV(ctx, owned(s.Group), s.Name, s.Tag)
+	case volume.ActivatePool:
+		return a.Tool.ActivatePool(ctx, owned(s.Group), s.Name, s.Tag, s.Holds)
 	case volume.RefreshLV:
 		return a.Tool.RefreshLV(ctx, owned(s.Group), s.Name, s.Tag)
 	case volume.SettleLV:
@@ -160,6 +162,7 @@ var (
 	// volumeErrors tell apart what callers of the calls on volumes tell apart; the rest is as for groups.
 	volumeErrors = append(meanings{
 		{hostlvm.ErrExists, plan.ErrAlreadyExists},
+		{hostlvm.ErrDamaged, plan.ErrDamaged},
 		{hostlvm.ErrNoSpace, plan.ErrNoRoom},
 		{hostlvm.ErrInUse, plan.ErrInUse},
 		{dm.ErrInUse, plan.ErrInUse},

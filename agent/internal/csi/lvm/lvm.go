@@ -80,6 +80,7 @@ func (s *Source) Profile() csi.Profile {
 		{Err: volumeid.ErrNotOurs, Code: codes.NotFound},
 		{Err: plan.ErrNotFound, Code: codes.NotFound},
 		{Err: plan.ErrNotOurs, Code: codes.NotFound},
+		{Err: plan.ErrDamaged, Code: codes.FailedPrecondition},
 		{Err: plan.ErrPartial, Code: codes.FailedPrecondition},
 		{Err: dm.ErrNotLVM, Code: codes.FailedPrecondition},
 		{Err: filesystem.ErrOption, Code: codes.InvalidArgument},

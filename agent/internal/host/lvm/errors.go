@@ -27,6 +27,8 @@ var (
 	ErrSystemID = errors.New("wrong system ID")
 	// ErrMoving means that extents of the volume are being moved, or that a move was cut off.
 	ErrMoving = errors.New("extents are being moved")
+	// ErrDamaged means that the metadata of a thin pool is damaged: LVM does not activate the pool, or must not.
+	ErrDamaged = errors.New("metadata of the thin pool is damaged")
 	// ErrPartial means that the group lacks a physical volume.
 	ErrPartial = errors.New("physical volume missing")
 )
@@ -37,6 +39,8 @@ var phrases = []struct {
 	kind error
 }{
 	{"Cannot access VG", ErrForeign},
+	{"Manual repair required", ErrDamaged},
+	{") transaction_id is ", ErrDamaged},
 	{"system ID is already", ErrExists},
 	{"locked logical volume", ErrMoving},
 	{"existing signature", ErrSignature},

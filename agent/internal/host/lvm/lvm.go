@@ -45,6 +45,8 @@ type LVM struct {
 	common []string
 	dev    string
 	host   *hostID
+	// damaged are the thin pools that could not be activated.
+	damaged *damages
 }
 
 // New writes the private configuration and returns the means to use it.
@@ -69,7 +71,7 @@ func New(cfg Config) (*LVM, error) {
 		binary: cfg.Binary,
 		dev:    cmp.Or(cfg.Dev, "/dev"),
 		env:    []string{"LVM_SYSTEM_DIR=" + cfg.Dir, "LVM_SUPPRESS_FD_WARNINGS=1"},
-		host:   &hostID{want: cfg.SystemID},
+		host:   &hostID{want: cfg.SystemID}, damaged: &damages{},
 	}
 	if cfg.WithoutDeviceMapper {
 		l.common = []string{"--driverloaded", "n"}

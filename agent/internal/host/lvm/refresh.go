@@ -1,13 +1,18 @@
 package lvm
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"quarry.storage/quarry/agent/internal/host/run"
 )
@@ -46,6 +51,124 @@ func (l *LVM) dropLoaded(ctx context.Context, device string) error {
 	}
 	_, err := l.runner.Run(ctx, run.Command{Path: dmsetup, Args: []string{"clear", device}, Env: []string{"DM_DISABLE_UDEV=1"}})
 	return err
+}
+
+// ActivatePool makes the device of a thin pool with that tag. One of which the metadata is damaged is not activated: ErrDamaged, and reports
+// tell it until the pool is active. holds says that volumes are in it: a pool that holds none yet may never have been active.
+//
+// LVM has the metadata checked, but not where its first block is zero, which is how a new pool begins. The kernel then makes empty metadata:
+// the pool would count as empty, what is put into it would be written over what the volumes hold, and no repair would find them.
+func (l *LVM) ActivatePool(ctx context.Context, g Owned, name, tag string, holds bool) error {
+	err := firstError(g.valid(), validName(name), validTag(tag))
+	if err == nil && holds {
+		err = l.blankMetadata(ctx, g, name)
+	}
+	if err == nil {
+		err = l.ActivateLV(ctx, g, name, tag)
+	}
+	if errors.Is(err, ErrDamaged) {
+		l.damaged.note(g, name, err)
+	}
+	return err
+}
+
+// metadataBlock is the size of a block of the metadata of a thin pool; the first one tells where everything else is.
+const metadataBlock = 4096
+
+// blankMetadata fails with ErrDamaged if the metadata of a pool begins with zeroes.
+func (l *LVM) blankMetadata(ctx context.Context, g Owned, name string) error {
+	device, at, err := l.metadataAt(ctx, g, name)
+	if err != nil {
+		return fmt.Errorf("metadata of thin pool %s/%s: %w", g.Name, name, err)
+	}
+	first, err := readBlock(device, at)
+	if err != nil {
+		return fmt.Errorf("metadata of thin pool %s/%s: %w", g.Name, name, err)
+	}
+	if bytes.Equal(first, make([]byte, metadataBlock)) {
+		return fmt.Errorf("thin pool %s/%s: %w: its first block, at byte %d of %s, is zero", g.Name, name, ErrDamaged, at, device)
+	}
+	return nil
+}
+
+// metadataAt tells on which device, and at which byte, the metadata of a pool begins.
+func (l *LVM) metadataAt(ctx context.Context, g Owned, name string) (device string, at int64, err error) {
+	res, err := l.run(ctx, g.Devices, "pvs", "--segments", "--reportformat", "json", "--units", "b", "--nosuffix",
+		"-o", "pv_name,pe_start,vg_extent_size,pvseg_start,lv_name,seg_start",
+		"-S", fmt.Sprintf(`vg_name="%s" && vg_tags={"%s"} && lv_name=~"_tmeta"`, g.Name, g.Tag))
+	if err != nil {
+		return "", 0, err
+	}
+	var doc struct {
+		Report []struct {
+			Segments []row `json:"pvseg"`
+		} `json:"report"`
+	}
+	if err := json.Unmarshal(withoutChatter(res.Stdout), &doc); err != nil {
+		return "", 0, fmt.Errorf("parse: %w", err)
+	}
+	p := &fields{}
+	for _, section := range doc.Report {
+		for _, r := range section.Segments {
+			if unbracket(p.text(r, "lv_name")) == name+"_tmeta" && p.number(r, "seg_start", 64) == 0 {
+				device = p.id(r, "pv_name")
+				at = p.number(r, "pe_start", 64) + p.number(r, "pvseg_start", 64)*p.number(r, "vg_extent_size", 64)
+			}
+		}
+	}
+	if p.err == nil && device == "" {
+		p.fail(errors.New("LVM does not tell where it begins"))
+	}
+	return device, at, p.err
+}
+
+// readBlock reads from a device what is on it: LVM and the kernel write through other devices, past what was read here before.
+func readBlock(device string, at int64) ([]byte, error) {
+	f, err := os.Open(device)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := unix.Fadvise(int(f.Fd()), at, metadataBlock, unix.FADV_DONTNEED); err != nil {
+		return nil, fmt.Errorf("%s: %w", device, err)
+	}
+	block := make([]byte, metadataBlock)
+	_, err = f.ReadAt(block, at)
+	return block, err
+}
+
+// damages remembers, for the life of the agent, which thin pools could not be activated because of their metadata, and why.
+type damages struct {
+	mu   sync.Mutex
+	pool map[[3]string]string
+}
+
+func (d *damages) note(g Owned, name string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pool == nil {
+		d.pool = map[[3]string]string{}
+	}
+	d.pool[[3]string{g.Tag, g.Name, name}] = strings.Join(strings.Fields(err.Error()), " ")
+}
+
+// tell adds to a report what is remembered. A pool that is active was repaired.
+func (d *damages) tell(vgs []VG) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, g := range vgs {
+		for _, tag := range g.Tags {
+			for i, v := range g.Volumes {
+				key := [3]string{tag, g.Name, v.Name}
+				if v.Active {
+					delete(d.pool, key)
+				}
+				if text, ok := d.pool[key]; ok {
+					g.Volumes[i].Damage = text
+				}
+			}
+		}
+	}
 }
 
 // mapped is a name as device-mapper has it: hyphens are doubled there, for one stands between group and volume.

@@ -2,6 +2,7 @@ package lvm
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,5 +43,60 @@ func TestLVM_refreshDropsWhatIsLoadedFirst(t *testing.T) {
 	broken := errors.New("broken")
 	if got, err = refresh(run.Step{Err: broken}); !errors.Is(err, broken) || len(got) != 1 {
 		t.Errorf("after a failure %q, %v", got, err)
+	}
+}
+
+// TestLVM_ActivatePool: the metadata of a pool that holds volumes is looked at first. What is damaged is not activated, and told in every report
+// until the pool is active.
+func TestLVM_ActivatePool(t *testing.T) {
+	const at = 3 * 4096
+	device := filepath.Join(t.TempDir(), "disk")
+	where := func(name string) run.Step {
+		return run.Step{Result: run.Result{Stdout: fmt.Appendf(nil, `{"report":[{"pvseg":[{"pv_name":%q,"pe_start":"4096","vg_extent_size":"4096",`+
+			`"pvseg_start":"2","lv_name":"[%s_tmeta]","seg_start":"0"}]}]}`, device, name)}}
+	}
+	told := func(l *LVM, active bool) string {
+		groups := []VG{{Name: owned.Name, Tags: []string{"other", owned.Tag}, Volumes: []LV{{Name: "p", ThinPool: true, Active: active}, {Name: "q"}}}}
+		l.damaged.tell(groups)
+		return groups[0].Volumes[0].Damage + groups[0].Volumes[1].Damage
+	}
+	check := run.Step{Err: &run.Error{ExitCode: 5, Stderr: "  Check of pool g/p failed (status:1). Manual repair required!\n"}}
+	older := run.Step{Err: &run.Error{ExitCode: 5, Stderr: "  Thin pool g-p-tpool (254:2) transaction_id is 0, while expected 2.\n"}}
+	for name, c := range map[string]struct {
+		first byte
+		holds bool
+		steps []run.Step
+		want  error
+	}{
+		"well":                              {1, true, []run.Step{where("p"), {}}, nil},
+		"its first block is zero":           {0, true, []run.Step{where("p")}, ErrDamaged},
+		"a new one, which begins like that": {0, false, []run.Step{{}}, nil},
+		"LVM finds damage":                  {1, true, []run.Step{where("p"), check}, ErrDamaged},
+		"the kernel has other metadata":     {1, true, []run.Step{where("p"), older}, ErrDamaged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(device, append(make([]byte, at), append([]byte{c.first}, make([]byte, 8191)...)...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			l, fake := newLVM(t, c.steps...)
+			if err := l.ActivatePool(t.Context(), owned, "p", volumeTag, c.holds); !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+			if got := told(l, false); (got != "") != (c.want != nil) || fake.Left() != 0 {
+				t.Errorf("told: %q; %d calls left", got, fake.Left())
+			}
+			if got := told(l, true) + told(l, false); got != "" {
+				t.Errorf("a pool that was active since is %q", got)
+			}
+		})
+	}
+	for name, step := range map[string]run.Step{"LVM does not tell where": where("other"), "it cannot be read": where("p")} {
+		if err := os.Truncate(device, at); err != nil {
+			t.Fatal(err)
+		}
+		l, fake := newLVM(t, step)
+		if err := l.ActivatePool(t.Context(), owned, "p", volumeTag, true); err == nil || told(l, false) != "" || fake.Left() != 0 {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -84,6 +84,7 @@ func (l *LVM) Report(ctx context.Context, devices []string) ([]VG, []PV, error) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("lvm report: %w", err)
 	}
+	l.damaged.tell(vgs)
 	return vgs, pvs, nil
 }
 

@@ -28,6 +28,8 @@ type LV struct {
 	DataPermyriad, MetadataPermyriad int32
 	// UsageUnknown is true for a thin pool of which LVM does not tell how much is allocated: only the kernel knows, while the pool is active.
 	UsageUnknown bool
+	// Damage says why a thin pool cannot be used: its metadata is damaged. Empty when nobody found that.
+	Damage string
 	// CreatedUnix is when it was made, in seconds; zero when LVM does not know.
 	CreatedUnix int64
 	// Extents are where it lies, if it carries TagLocated.
@@ -72,7 +74,16 @@ func (p *fields) lv(r row) LV {
 	layout := p.list(r, "lv_layout")
 	v.ThinPool = slices.Contains(layout, "pool") && slices.Contains(layout, "thin")
 	v.UsageUnknown = v.ThinPool && (p.text(r, "data_percent") == "" || p.text(r, "metadata_percent") == "")
+	if v.ThinPool {
+		v.Damage = healthDamage[v.Health]
+	}
 	return v
+}
+
+// healthDamage is what LVM's words for the health of a thin pool say of its metadata.
+var healthDamage = map[string]string{
+	"failed":             "the kernel gave its metadata up",
+	"metadata_read_only": "the kernel only reads its metadata, after an error or because the metadata is full",
 }
 
 // unbracket is the name of a hidden volume without its brackets.

@@ -22,7 +22,11 @@ func remove(s plan.Snapshot, want Spec) (Plan, error) {
 	if err := g.still(); err != nil {
 		return Plan{}, err
 	}
-	if p, _ := g.Pool(v.Pool); p.Health == plan.HealthPartial {
+	p, _ := g.Pool(v.Pool)
+	if p.Damage != "" {
+		return Plan{}, g.damaged(v.Name, p)
+	}
+	if p.Health == plan.HealthPartial {
 		return Plan{}, fmt.Errorf("volume %s is in thin pool %s/%s: %w, and a part of the pool was on it; LVM removes nothing from such a pool",
 			v.Name, g.Name, p.Name, plan.ErrPartial)
 	}
@@ -83,9 +87,18 @@ func activate(s plan.Snapshot, want Spec) (Plan, error) {
 	case v.Active:
 		return Plan{Volume: v}, nil
 	}
-	step := ActivateLV{Group: g.Ref(), Name: v.Name, Tag: plan.TagVolume + v.ID, Reason: "the volume is wanted on this node and not active"}
+	const why plan.Reason = "the volume is wanted on this node and not active"
+	var steps []plan.Step
+	switch p, _ := g.Pool(v.Pool); {
+	case p.Damage != "":
+		return Plan{}, g.damaged(v.Name, p)
+	case p.Ours && !p.Active:
+		// LVM would activate it along with the volume, without looking at how its metadata begins.
+		steps = append(steps, g.activatePool(p, why))
+	}
+	steps = append(steps, ActivateLV{Group: g.Ref(), Name: v.Name, Tag: plan.TagVolume + v.ID, Reason: why})
 	v.Active = true
-	return Plan{Volume: v, Plan: does(step)}, nil
+	return Plan{Volume: v, Plan: does(steps...)}, nil
 }
 
 // settle is Settle of a volume that is at work.

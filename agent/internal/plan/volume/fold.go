@@ -15,6 +15,10 @@ func With(s plan.Snapshot, groupName, groupUUID string, v plan.Volume) plan.Snap
 		at, _ := slices.BinarySearchFunc(g.LogicalVolumes, v.Name, func(e plan.Volume, n string) int { return cmp.Compare(e.Name, n) })
 		g.LogicalVolumes = slices.Insert(g.LogicalVolumes, at, v)
 		g.count(v, 1)
+		for i, p := range g.Pools {
+			// A thin volume works on the device of its pool.
+			g.Pools[i].Active = p.Active || v.Active && p.Name == v.Pool
+		}
 	})
 }
 

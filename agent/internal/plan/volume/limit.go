@@ -17,6 +17,8 @@ func (g group) mayGrowPool(name, taker string, more int64, percent int32, over e
 		return fmt.Errorf("thin pool %s in group %s: %w", name, g.Name, plan.ErrNotFound)
 	case !p.Ours:
 		return fmt.Errorf("thin pool %s in group %s carries no tag of ours: %w", name, g.Name, plan.ErrNotOurs)
+	case p.Damage != "":
+		return g.damaged(taker, p)
 	case p.UsageUnknown:
 		return fmt.Errorf("volume %s in thin pool %s/%s: %w: it is not active", taker, g.Name, name, plan.ErrUsageUnknown)
 	case full(p):

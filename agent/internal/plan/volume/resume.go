@@ -1,6 +1,10 @@
 package volume
 
-import "quarry.storage/quarry/agent/internal/plan"
+import (
+	"fmt"
+
+	"quarry.storage/quarry/agent/internal/plan"
+)
 
 // Resume plans how a group gets back to work: it takes back devices that it was changed without, and the volumes and pools that a killed
 // command left suspended are resumed. Only those of ours are touched, in a group that this node
@@ -80,14 +84,21 @@ func Measure(s plan.Snapshot, groupUUID string) plan.Plan {
 			continue
 		}
 		for _, p := range g.Pools {
-			if p.Ours && p.UsageUnknown && p.Health == "" {
-				out.Steps = append(out.Steps, ActivateLV{
-					Group: g.Ref(), Name: p.Name, Tag: plan.TagPool, Reason: "how full a thin pool is is known only while it is active",
-				})
+			if p.Ours && p.UsageUnknown && p.Health == "" && p.Damage == "" {
+				out.Steps = append(out.Steps, group{g}.activatePool(p, "how full a thin pool is is known only while it is active"))
 			}
 		}
 	}
 	return out
+}
+
+func (g group) activatePool(p plan.Pool, why plan.Reason) plan.Step {
+	return ActivatePool{Group: g.Ref(), Name: p.Name, Tag: plan.TagPool, Holds: p.Volumes > 0, Reason: why}
+}
+
+// damaged is the error of whatever needs a thin pool of which the metadata is damaged.
+func (g group) damaged(taker string, p plan.Pool) error {
+	return fmt.Errorf("volume %s in thin pool %s/%s: %w: %s", taker, g.Name, p.Name, plan.ErrDamaged, p.Damage)
 }
 
 const killed plan.Reason = "a command that changed the device was killed, and left it suspended or with an older table"

@@ -118,14 +118,20 @@ func TestMeasure(t *testing.T) {
 		g.Pools[i].UsageUnknown = true
 	}
 	s := plan.Snapshot{Groups: []plan.Group{g}}
-	if got := said(Measure(s, g.UUID)); !cmp.Equal(got, []string{"activate vg/pool"}) || len(Measure(s, "another").Steps) > 0 {
+	if got := said(Measure(s, g.UUID)); !cmp.Equal(got, []string{"activate pool vg/pool"}) || len(Measure(s, "another").Steps) > 0 {
 		t.Errorf("steps %q", got)
 	}
 	if _, err := Create(s, volume("new", 4, func(w *Spec) { w.Pool = "pool" })); !errors.Is(err, plan.ErrUsageUnknown) {
 		t.Errorf("create: %v", err)
 	}
 	for i := range g.Pools {
-		g.Pools[i].Health = "partial"
+		g.Pools[i].Damage = "its first block is zero"
+	}
+	if got := said(Measure(s, g.UUID)); len(got) > 0 {
+		t.Errorf("a damaged pool: steps %q", got)
+	}
+	for i := range g.Pools {
+		g.Pools[i].Health, g.Pools[i].Damage = "partial", ""
 	}
 	if got := said(Measure(s, g.UUID)); len(got) > 0 {
 		t.Errorf("of %+v: steps %q", other, got)
@@ -173,5 +179,39 @@ func TestActivate_stale(t *testing.T) {
 		if p, err := Activate(s, volume(name, 0)); !errors.Is(err, plan.ErrPartial) || len(p.Steps) > 0 {
 			t.Errorf("%s: %v, %v", name, err, said(p.Plan))
 		}
+	}
+}
+
+// TestDamagedPool: nothing is put into a pool with damaged metadata, taken out of it or activated in it; and a volume in a pool that is not active
+// is activated only after a look at the pool.
+func TestDamagedPool(t *testing.T) {
+	thin := func(edit func(*plan.Pool)) plan.Snapshot {
+		g := stocked()
+		for i := range g.Pools {
+			edit(&g.Pools[i])
+		}
+		for i := range g.LogicalVolumes {
+			g.LogicalVolumes[i].Active = false
+		}
+		return plan.Snapshot{Groups: []plan.Group{g}}
+	}
+	p, err := Activate(thin(func(p *plan.Pool) { p.Active = false }), volume("thin", 0))
+	if diff := cmp.Diff([]string{"activate pool vg/pool", "activate vg/thin"}, said(p.Plan)); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if pool, ok := p.Steps[0].(ActivatePool); !ok || !pool.Holds {
+		t.Errorf("%+v", p.Steps[0])
+	}
+	if p, err := Activate(thin(func(p *plan.Pool) { p.Active = true }), volume("thin", 0)); len(p.Steps) != 1 || err != nil {
+		t.Errorf("in an active pool: %v, %v", said(p.Plan), err)
+	}
+	broken := thin(func(p *plan.Pool) { p.UsageUnknown, p.Damage = true, "its first block is zero" })
+	for name, decide := range map[string]Decide{"activate": Activate, "delete": Delete} {
+		if p, err := decide(broken, volume("thin", 0)); !errors.Is(err, plan.ErrDamaged) || len(p.Steps) > 0 {
+			t.Errorf("%s: %v, %v", name, said(p.Plan), err)
+		}
+	}
+	if _, err := Create(broken, volume("new", 4, func(w *Spec) { w.Pool = "pool" })); !errors.Is(err, plan.ErrDamaged) {
+		t.Errorf("create: %v", err)
 	}
 }

@@ -44,6 +44,15 @@ type DeactivateLV struct {
 	plan.Reason
 }
 
+// ActivatePool makes the device of a thin pool with that tag, unless its metadata is damaged.
+type ActivatePool struct {
+	Group     plan.GroupRef
+	Name, Tag string
+	// Holds is true when volumes are in it.
+	Holds bool
+	plan.Reason
+}
+
 // RefreshLV lets go of the device of a volume with that tag, which a killed command left suspended, or with a table that does not count yet.
 type RefreshLV struct {
 	Group     plan.GroupRef
@@ -106,6 +115,9 @@ func (s ActivateLV) Touches() []string { return s.Group.Devices }
 func (s DeactivateLV) Touches() []string { return s.Group.Devices }
 
 // Touches the devices of the group.
+func (s ActivatePool) Touches() []string { return s.Group.Devices }
+
+// Touches the devices of the group.
 func (s RefreshLV) Touches() []string { return s.Group.Devices }
 
 // Touches the devices of the group.
@@ -142,6 +154,10 @@ func (s ExtendLV) String() string {
 func (s ActivateLV) String() string { return fmt.Sprintf("activate %s/%s", s.Group.Name, s.Name) }
 
 func (s DeactivateLV) String() string { return fmt.Sprintf("deactivate %s/%s", s.Group.Name, s.Name) }
+
+func (s ActivatePool) String() string {
+	return fmt.Sprintf("activate pool %s/%s", s.Group.Name, s.Name)
+}
 
 func (s RefreshLV) String() string { return fmt.Sprintf("resume %s/%s", s.Group.Name, s.Name) }
 

@@ -56,7 +56,7 @@ func Activate(s plan.Snapshot, want Spec) (Plan, error) { return resumed(s, want
 func Settle(s plan.Snapshot, want Spec) (Plan, error) { return resumed(s, want, settle) }
 
 // does is a plan of one step.
-func does(step plan.Step) plan.Plan { return plan.Plan{Steps: []plan.Step{step}} }
+func does(steps ...plan.Step) plan.Plan { return plan.Plan{Steps: steps} }
 
 // group is a group in which this package decides.
 type group struct{ plan.Group }

@@ -188,3 +188,21 @@ func mayHide(d decide.Device) bool {
 	return d.RefusedFor(v1alpha1.RefusalUnreadable) && !d.RefusedFor(v1alpha1.RefusalVirtual) &&
 		!d.RefusedFor(v1alpha1.RefusalPartition) && !d.RefusedFor(v1alpha1.RefusalRemovable)
 }
+
+// damaged is a thin pool of which the metadata is damaged. It names the volumes in it: none of them can be used.
+func (h host) damaged() backend.Finding {
+	for _, g := range h.groups {
+		for _, p := range g.Pools {
+			if p.Damage == "" {
+				continue
+			}
+			text := "no volume is in it"
+			if len(p.DamagedVolumes) > 0 {
+				text = "volumes in it, which cannot be used: " + backend.Shorten(h.called(p.DamagedVolumes), 10)
+			}
+			return bad(v1alpha1.ReasonThinPoolDamaged, fmt.Sprintf(
+				"thin pool %s/%s is damaged: %s; %s. Nothing is put into it. docs/thin-pools.md says how it is repaired", g.Name, p.Name, p.Damage, text))
+		}
+	}
+	return backend.Finding{}
+}

@@ -143,3 +143,19 @@ func TestDecide_forgetMissingDevice(t *testing.T) {
 		t.Errorf("a disk that is back is to be forgotten: %v", steps)
 	}
 }
+
+// TestDecide_damagedPool: the member is not ready, and tells which claims a damaged thin pool concerns.
+func TestDecide_damagedPool(t *testing.T) {
+	g := filled(groupOf("A", "sda"), lv, "beside")
+	g.Pools = []decide.ThinPool{{Name: "quarry-thin", UsageUnknown: true, Damage: "its first block is zero", DamagedVolumes: []string{lv}}}
+	in := scene{
+		node: up("n1", []decide.Group{g}), object: memberOf(clusterOf(), records("A")),
+		volumes: []backend.Volume{expected("v1", "A", "n1/quarry-a/"+lv)},
+	}
+	got := in.decide()
+	const want = "thin pool quarry-a/quarry-thin is damaged: its first block is zero; volumes in it, which cannot be used: v1 (claim ns/v1). " +
+		"Nothing is put into it. docs/thin-pools.md says how it is repaired"
+	if got.Finding.Kind != backend.Bad || got.Finding.Reason != v1alpha1.ReasonThinPoolDamaged || got.Finding.Message != want || len(got.Steps) > 0 {
+		t.Errorf("%+v, steps %v", got.Finding, got.Steps)
+	}
+}
