@@ -95,7 +95,7 @@ const digestVersion = "v1"
 
 // Digest condenses what a device is and what stands on it. It is empty when a fact that belongs to it could not be read.
 //
-// The format is stable: "v1:" and the SHA-256, in hex, of these lines, each "name=value" with the value quoted as in Go: wwn,
+// The format, which an approval has to outlive: "v1:" and the SHA-256, in hex, of these lines, each "name=value" with the value quoted as in Go: wwn,
 // serial, model, size, sector; one line per signature, ordered by offset, then type, with type, offset, uuid and label; group
 // (Device.PVGroup; no line when it is empty), pv (the UUID of the physical volume), content (Device.ContentDigest, empty while somebody uses the device), partitions (how many). Names
 // and links are not part of it: they change while the device stays the same. A device with a wipe mark has the digest that the mark

@@ -58,7 +58,8 @@ func passing(err error, also []func(error) bool) bool {
 	return apierrors.IsConflict(err)
 }
 
-// denied is what the API server's authorizer says. Admission also answers Forbidden, with other words: a quota, a policy, Pod Security.
+// denied is what the API server's authorizer says. Admission refuses with the same status and no cause of its own, so only the words tell a missing
+// right from a quota, a policy or Pod Security.
 var denied = regexp.MustCompile(`User "[^"]*" cannot \w+ resource`)
 
 // Denied reports whether the API server refused a call because the caller lacks the right.

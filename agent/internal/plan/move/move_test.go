@@ -15,7 +15,8 @@ func scene(edits ...func(*plan.Group)) plan.Snapshot {
 	g := plan.Group{
 		Name: "g", UUID: "u", OwnerUID: owner, Access: plan.AccessOwn, ExtentBytes: 4 << 20,
 		PVs: []plan.PV{
-			{Path: "/dev/a", UUID: "p1", SizeBytes: 100, FreeBytes: 40}, {Path: "/dev/b", UUID: "p2", SizeBytes: 100, FreeBytes: 50},
+			{Path: "/dev/a", UUID: "p1", SizeBytes: 100, FreeBytes: 40},
+			{Path: "/dev/b", UUID: "p2", SizeBytes: 100, FreeBytes: 50},
 			{Path: "/dev/c", UUID: "p3", SizeBytes: 100, FreeBytes: 100},
 		},
 	}

@@ -64,10 +64,7 @@ func (p performer) perform(ctx context.Context, step backend.Step) error {
 	case v1alpha1.ActionForgetMissingDevice:
 		return p.ForgetMissingDevice(ctx, p.host, s.Group, s.Owner, s.Missing, s.Lost)
 	case v1alpha1.ActionMoveExtents:
-		if len(devices) != 1 {
-			return fmt.Errorf("step %s of host %s names %d devices", s.Does, p.host, len(devices))
-		}
-		return p.MoveExtents(ctx, p.host, s.Group, s.Owner, devices[0], s.Avoid)
+		return p.move(ctx, s, devices)
 	case v1alpha1.ActionRemoveVolumeGroup:
 		return p.RemoveVolumeGroup(ctx, p.host, s.Group, s.Owner, devices)
 	case v1alpha1.ActionStampVolumeGroup:
@@ -76,6 +73,13 @@ func (p performer) perform(ctx context.Context, step backend.Step) error {
 		return p.ImportVolumeGroup(ctx, p.host, s.Group, s.Owner, s.UUID, s.From)
 	}
 	return fmt.Errorf("unknown action %q", s.Does)
+}
+
+func (p performer) move(ctx context.Context, s lvm.Step, devices []decide.Device) error {
+	if len(devices) != 1 {
+		return fmt.Errorf("step %s of host %s names %d devices", s.Does, p.host, len(devices))
+	}
+	return p.MoveExtents(ctx, p.host, s.Group, s.Owner, devices[0], s.Avoid)
 }
 
 func (p performer) wipe(ctx context.Context, devices []decide.Device) error {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"quarry.storage/quarry/controller/internal/decide/harbor"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -51,7 +52,7 @@ func (r *Reconciler) part(ctx context.Context, s *scope, p harbor.Part, apply ap
 // failure is the state of a part that could not be looked after.
 func failure(err error) harbor.State {
 	switch {
-	case apierrors.IsForbidden(err):
+	case kube.Denied(err):
 		return harbor.Failed(v1alpha1.ReasonAccessDenied,
 			"The API server forbids it. The controller needs the ClusterRole quarry-harbor in this namespace, see docs/harborcluster.md: "+err.Error())
 	case meta.IsNoMatchError(err):

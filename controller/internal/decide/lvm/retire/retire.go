@@ -76,10 +76,16 @@ func (in Input) one(r v1alpha1.RetiredDevice, out *Outcome) verdict {
 		return verdict{v1alpha1.ReasonDeviceRefused, fmt.Sprintf("the device there has the serial number %q, not %q: it is not meant", d.Serial, r.Serial)}
 	case d.OwnerUID != "" && d.OwnerUID != in.UID:
 		return verdict{v1alpha1.ReasonDeviceConflict, "is in a volume group of another storage; list it under spec.retire of the Member there, too"}
-	case in.Group == nil || !in.Group.Holds(d):
-		return verdict{"", "is in no volume group of this member; no storage takes it"}
+	case in.Group != nil && in.Group.Holds(d):
+		return in.held(d, out)
+	case d.OwnerUID != "":
+		return verdict{v1alpha1.ReasonVolumeGroupConflict, "is in a volume group of this storage that is not the one of this member: volumes may lie on it"}
+	case d.PVUUID != "" || d.VolumeGroup != "":
+		return verdict{v1alpha1.ReasonVolumeGroupUnknown, "carries a physical volume, and no volume group of this member is seen to hold it"}
+	case d.Digest == "":
+		return verdict{v1alpha1.ReasonVolumeGroupUnknown, "cannot be read, so what lies on it is not known"}
 	}
-	return in.held(d, out)
+	return verdict{"", "is in no volume group of this member; no storage takes it"}
 }
 
 // held decides about a device of the group.

@@ -25,7 +25,7 @@ func device(name, owner string) decide.Device {
 	return decide.Device{Path: "/dev/disk/by-id/" + name, KernelName: name, Serial: "S" + name, OwnerUID: owner}
 }
 
-// TestDecide: every listed device has its answer at once, and one at a time is worked on.
+// TestDecide: every listed device is told of at once, and one at a time is worked on.
 func TestDecide(t *testing.T) {
 	for name, c := range map[string]struct {
 		devices []v1alpha1.RetiredDevice
@@ -46,6 +46,9 @@ func TestDecide(t *testing.T) {
 		"another disk there":       {devices: list("a=other"), status: "False", reason: v1alpha1.ReasonDeviceRefused, says: "not meant"},
 		"another storage's":        {devices: list("x"), status: "False", reason: v1alpha1.ReasonDeviceConflict, says: "another storage"},
 		"not in the group":         {devices: list("z"), status: "True", reason: v1alpha1.ReasonRetired, says: "no storage takes it"},
+		"in another group of ours": {devices: list("w"), status: "False", reason: v1alpha1.ReasonVolumeGroupConflict, says: "volumes may lie on it"},
+		"in a group not seen":      {devices: list("v"), status: "False", reason: v1alpha1.ReasonVolumeGroupUnknown, says: "carries a physical volume"},
+		"unreadable":               {devices: list("u"), status: "False", reason: v1alpha1.ReasonVolumeGroupUnknown, says: "cannot be read"},
 		"a thin pool":              {devices: list("a"), group: func(g *decide.Group) { g.Pools = []decide.ThinPool{{Name: "p"}} }, status: "False", reason: v1alpha1.ReasonThinPoolConflict, says: "thin pool"},
 		"a disk is missing":        {devices: list("a"), group: func(g *decide.Group) { g.Partial = true }, status: "False", reason: v1alpha1.ReasonPartial, says: "missing"},
 		"the only one":             {devices: list("a"), group: func(g *decide.Group) { g.PVs = g.PVs[:1] }, status: "False", reason: v1alpha1.ReasonDeviceRefused, says: "only device"},
@@ -53,13 +56,18 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := decide.Group{Name: "g", OwnerUID: "uid", PVs: []decide.PV{
-				{Path: "/dev/disk/by-id/a", SizeBytes: 2 * gib, FreeBytes: gib}, {Path: "/dev/disk/by-id/b", SizeBytes: 2 * gib, FreeBytes: gib},
+				{Path: "/dev/disk/by-id/a", SizeBytes: 2 * gib, FreeBytes: gib},
+				{Path: "/dev/disk/by-id/b", SizeBytes: 2 * gib, FreeBytes: gib},
 				{Path: "/dev/disk/by-id/c", SizeBytes: 2 * gib, FreeBytes: 2 * gib},
 			}}
 			if c.group != nil {
 				c.group(&g)
 			}
-			node := decide.Node{Devices: []decide.Device{device("a", "uid"), device("b", "uid"), device("c", "uid"), device("x", "other"), device("z", "")}}
+			node := decide.Node{Devices: []decide.Device{
+				device("a", "uid"), device("b", "uid"), device("c", "uid"), device("x", "other"), device("z", ""),
+				device("w", "uid"), device("v", ""), device("u", ""),
+			}}
+			node.Devices[4].Digest, node.Devices[6].PVUUID = "v1:z", "pv"
 			out := Decide(Input{Node: node, UID: "uid", Group: &g, Devices: c.devices, All: c.devices})
 			if kernelName(out.Move) != c.move || kernelName(out.Release) != c.release || strings.Join(out.Avoid, " ") != c.avoid {
 				t.Errorf("move %q, avoid %q, release %q", kernelName(out.Move), out.Avoid, kernelName(out.Release))
