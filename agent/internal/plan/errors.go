@@ -44,6 +44,9 @@ var (
 	ErrInUse = errors.New("volume is in use")
 	// ErrPartial: a physical volume of the group is missing.
 	ErrPartial = errors.New("a device of the group is missing")
+	// ErrStale: the device of the volume leads to a disk that dropped off, and every read and write of it fails.
+	ErrStale = errors.New("its device leads to a disk that dropped off, and is mapped anew by itself once nobody has it open: end the pods that use it, " +
+		"and those that use the other volumes of its thin pool if it is in one")
 	// ErrUnsure: which groups the node has cannot be told at the moment. Unknown is never absent, so nothing is decided.
 	ErrUnsure = errors.New("which volume groups the node has is not known")
 	// ErrDamaged: the metadata of the thin pool is damaged. Nothing in it can be used until a person has it repaired.

@@ -22,6 +22,7 @@ var codeOf = []struct {
 	{plan.ErrBusy, codes.Aborted},
 	{plan.ErrUnzeroed, codes.Aborted},
 	{plan.ErrUnsure, codes.Unavailable},
+	{plan.ErrStale, codes.Unavailable},
 	{plan.ErrDamaged, codes.FailedPrecondition},
 	{plan.ErrUsageUnknown, codes.Unavailable},
 	{plan.ErrMoving, codes.Unavailable},

@@ -30,6 +30,8 @@ type Volume struct {
 	New bool
 	// Unzeroed and FilesystemOnly are as in plan.Volume.
 	Unzeroed, FilesystemOnly bool
+	// Stale is true while its device leads to a disk that dropped off; Open while activation cannot change that.
+	Stale, Open bool
 
 	Active bool
 	Size   int64
@@ -151,7 +153,7 @@ func (h *Host) LookupVolume(_ context.Context, group, name string) (plan.Volume,
 
 func (v *Volume) recorded(name string) plan.Volume {
 	seen := plan.Volume{Name: name, ID: v.ID, UUID: v.LV, New: v.New, Active: v.Active, SizeBytes: v.Size, CreatedUnix: v.Created}
-	seen.Unzeroed, seen.FilesystemOnly = v.Unzeroed, v.FilesystemOnly
+	seen.Unzeroed, seen.FilesystemOnly, seen.Stale = v.Unzeroed, v.FilesystemOnly, v.Stale
 	if v.Thin {
 		seen.Pool = "thin"
 	}
@@ -160,7 +162,7 @@ func (v *Volume) recorded(name string) plan.Volume {
 
 // ActivateVolume makes the device of a volume.
 func (h *Host) ActivateVolume(_ context.Context, group, name string) (plan.Volume, error) {
-	return h.change("activate", group, name, func(v *Volume) { v.Active = true })
+	return h.change("activate", group, name, func(v *Volume) { v.Active, v.Stale = true, v.Stale && v.Open })
 }
 
 // SettleVolume makes a volume one that was used.

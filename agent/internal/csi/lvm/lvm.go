@@ -76,6 +76,7 @@ func (s *Source) Profile() csi.Profile {
 		{Err: plan.ErrUnzeroed, Code: codes.Aborted},
 		{Err: plan.ErrFilesystemOnly, Code: codes.FailedPrecondition},
 		{Err: plan.ErrUnsure, Code: codes.Unavailable},
+		{Err: plan.ErrStale, Code: codes.Unavailable},
 		{Err: plan.ErrOtherNode, Code: codes.FailedPrecondition},
 		{Err: volumeid.ErrNotOurs, Code: codes.NotFound},
 		{Err: plan.ErrNotFound, Code: codes.NotFound},
@@ -141,13 +142,25 @@ func (s *Source) recorded(ctx context.Context, id volumeid.ID, raw bool) (plan.V
 	return v, volume.Showable(v, raw)
 }
 
-// Showable refuses to show a raw device with what others wrote.
+// Showable refuses to show a raw device with what others wrote, and one that leads to a disk that dropped off.
 func (s *Source) Showable(ctx context.Context, v csi.Volume) error {
 	id, err := s.volume(v.Handle)
-	if err == nil {
-		_, err = s.recorded(ctx, id, true)
+	if err != nil {
+		return err
 	}
-	return err
+	recorded, err := s.recorded(ctx, id, true)
+	if err != nil {
+		return err
+	}
+	return fresh(id, recorded)
+}
+
+// fresh refuses a volume whose device leads to a disk that dropped off.
+func fresh(id volumeid.ID, v plan.Volume) error {
+	if v.Stale {
+		return fmt.Errorf("volume %s: %w", id, plan.ErrStale)
+	}
+	return nil
 }
 
 // Ready makes the device of a volume appear, as it has to be after every start of the node.
@@ -163,13 +176,17 @@ func (s *Source) Ready(ctx context.Context, v csi.Volume, want csi.Access) (csi.
 	if err != nil {
 		return csi.From{}, err
 	}
-	from, err := s.find(id)
-	if errors.Is(err, csi.ErrNotThere) || recorded.Suspended {
-		if _, err := s.cfg.Volumes.ActivateVolume(ctx, id.Group, id.Name); err != nil {
+	_, err = s.find(id)
+	if errors.Is(err, csi.ErrNotThere) || recorded.Suspended || recorded.Stale {
+		now, err := s.cfg.Volumes.ActivateVolume(ctx, id.Group, id.Name)
+		if err == nil {
+			err = fresh(id, now)
+		}
+		if err != nil {
 			return csi.From{}, err
 		}
-		from, err = s.find(id)
 	}
+	from, err := s.find(id)
 	from.New, from.UUID, from.MadeUnix = recorded.New, filesystemUUID(recorded.UUID), recorded.CreatedUnix
 	from.Thin, from.Zeroed = recorded.Pool != "", recorded.Pool != ""
 	return from, err

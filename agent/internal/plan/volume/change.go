@@ -78,8 +78,7 @@ func activate(s plan.Snapshot, want Spec) (Plan, error) {
 		return Plan{}, fmt.Errorf("volume %s in group %s: %w, and a part of the volume was on it: it cannot be used until the device is back",
 			v.Name, g.Name, plan.ErrPartial)
 	case v.Stale && (v.Open || v.Pool != ""):
-		return Plan{}, fmt.Errorf("volume %s in group %s leads to a disk that dropped off: %w for it, until whoever has it, or its thin pool, open ends",
-			v.Name, g.Name, plan.ErrPartial)
+		return Plan{}, fmt.Errorf("volume %s in group %s: %w", v.Name, g.Name, plan.ErrStale)
 	case v.Stale:
 		out := Plan{Volume: v, Plan: plan.Plan{Steps: group{g.only(v)}.remap()}}
 		out.Volume.Stale = false
@@ -92,6 +91,8 @@ func activate(s plan.Snapshot, want Spec) (Plan, error) {
 	switch p, _ := g.Pool(v.Pool); {
 	case p.Damage != "":
 		return Plan{}, g.damaged(v.Name, p)
+	case p.Stale:
+		return Plan{}, fmt.Errorf("volume %s in thin pool %s/%s: %w", v.Name, g.Name, p.Name, plan.ErrStale)
 	case p.Ours && !p.Active:
 		// LVM would activate it along with the volume, without looking at how its metadata begins.
 		steps = append(steps, g.activatePool(p, why))

@@ -71,7 +71,7 @@ func (g group) remapPool(p plan.Pool) []plan.Step {
 		return nil
 	}
 	return append(out, DeactivateLV{Group: g.Ref(), Name: p.Name, Tag: plan.TagPool, Reason: dropped},
-		ActivateLV{Group: g.Ref(), Name: p.Name, Tag: plan.TagPool, Reason: dropped})
+		g.activatePool(p, dropped))
 }
 
 // Measure plans how it becomes known how full the thin pools of a group are, of which only the kernel knows it: they are activated. Only those of

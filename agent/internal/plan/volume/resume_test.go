@@ -148,7 +148,7 @@ func TestResume_stale(t *testing.T) {
 		"a linear volume":            {[]string{"lin"}, func(*plan.Group) {}, []string{"deactivate vg/lin", "activate vg/lin"}},
 		"one that is open":           {[]string{"open"}, func(*plan.Group) {}, nil},
 		"one that is nobody's":       {[]string{"other"}, func(*plan.Group) {}, nil},
-		"a pool":                     {[]string{"pool", "thin", "clone"}, func(*plan.Group) {}, []string{"deactivate vg/clone", "deactivate vg/thin", "deactivate vg/pool", "activate vg/pool"}},
+		"a pool":                     {[]string{"pool", "thin", "clone"}, func(*plan.Group) {}, []string{"deactivate vg/clone", "deactivate vg/thin", "deactivate vg/pool", "activate pool vg/pool"}},
 		"a pool of an open volume":   {[]string{"pool", "thin", "clone"}, func(g *plan.Group) { g.LogicalVolumes[0].Open = true }, nil},
 		"a pool that lacks a part":   {[]string{"pool", "thin"}, func(g *plan.Group) { g.Pools[1].Health = plan.HealthPartial }, nil},
 		"a pool that is not ours":    {[]string{"alien"}, func(*plan.Group) {}, nil},
@@ -176,9 +176,16 @@ func TestActivate_stale(t *testing.T) {
 		t.Errorf("%v, %+v\n%s", err, p.Volume, diff)
 	}
 	for _, name := range []string{"open", "thin"} {
-		if p, err := Activate(s, volume(name, 0)); !errors.Is(err, plan.ErrPartial) || len(p.Steps) > 0 {
+		if p, err := Activate(s, volume(name, 0)); !errors.Is(err, plan.ErrStale) || len(p.Steps) > 0 {
 			t.Errorf("%s: %v, %v", name, err, said(p.Plan))
 		}
+	}
+	g := stocked().Stale("pool")
+	for i := range g.LogicalVolumes {
+		g.LogicalVolumes[i].Active = false
+	}
+	if p, err := Activate(plan.Snapshot{Groups: []plan.Group{g}}, volume("thin", 0)); !errors.Is(err, plan.ErrStale) || len(p.Steps) > 0 {
+		t.Errorf("not active, in a pool that is stale: %v, %v", err, said(p.Plan))
 	}
 }
 

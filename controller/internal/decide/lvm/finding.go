@@ -165,12 +165,7 @@ func (h host) carriedBefore(d decide.Device) bool {
 // vanished names the volumes that have to be there, and of which the host has no logical volume. Nothing is changed then: what was
 // removed by mistake can be brought back as long as nothing took its place.
 func (h host) vanished() backend.Finding {
-	var gone []string
-	for _, v := range h.m.Volumes {
-		if v.Expected && !h.has(v) {
-			gone = append(gone, v.String())
-		}
-	}
+	gone := h.vanishedVolumes()
 	if len(gone) == 0 {
 		return backend.Finding{}
 	}

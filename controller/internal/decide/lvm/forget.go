@@ -42,7 +42,12 @@ func (h host) forget() (steps []Step, wake time.Duration) {
 			step.Shown.Devices = append(step.Shown.Devices, fmt.Sprintf("%s (%s, %s)", d.Path, cmp.Or(d.Identity, "no identity"), decide.Bytes(d.Size.Value())))
 		}
 	}
-	step.Shown.Volumes = h.partialVolumes(g)
+	step.Vanished = h.vanishedVolumes()
+	slices.Sort(step.Vanished)
+	step.Shown.Volumes = append(h.partialVolumes(g), step.Vanished...)
+	if len(step.Vanished) > 0 {
+		step.Reason += " No logical volume exists of some volumes that have to be there: the device may be the only place that knows of them."
+	}
 	left, harmless := h.patience(g)
 	switch {
 	case harmless && left <= 0:
@@ -55,9 +60,10 @@ func (h host) forget() (steps []Step, wake time.Duration) {
 }
 
 // patience returns how long the missing devices have to stay away until the group forgets them by itself. It never does so if something is,
-// or may be, on one of them, or if a device of the node may be one.
+// or may be, on one of them, if a device of the node may be one, or if a volume has vanished: older metadata knows nothing of it, and tells that
+// the device is free.
 func (h host) patience(g decide.Group) (left time.Duration, harmless bool) {
-	if len(g.PartialVolumes) > 0 || slices.ContainsFunc(h.node.Devices, mayHide) {
+	if len(g.PartialVolumes) > 0 || len(h.vanishedVolumes()) > 0 || slices.ContainsFunc(h.node.Devices, mayHide) {
 		return 0, false
 	}
 	for _, p := range g.PVs {
@@ -72,4 +78,15 @@ func (h host) patience(g decide.Group) (left time.Duration, harmless bool) {
 		}
 	}
 	return left, true
+}
+
+// vanishedVolumes are those that vanished tells of.
+func (h host) vanishedVolumes() []string {
+	var gone []string
+	for _, v := range h.m.Volumes {
+		if v.Expected && !h.has(v) {
+			gone = append(gone, v.String())
+		}
+	}
+	return gone
 }

@@ -1,6 +1,7 @@
 package lvm
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -73,5 +75,31 @@ func TestDevices_missingSince(t *testing.T) {
 	}
 	if got := since(away(g)); got != nil {
 		t.Errorf("while the agent is silent: %v", got)
+	}
+}
+
+// TestDecide_forgetVanished: while a volume is not there that has to be, the device may be what knows of it: it is forgotten by approval only, and
+// the approver is told of the volume.
+func TestDecide_forgetVanished(t *testing.T) {
+	decideFor := func(v ...backend.Volume) Step {
+		g := groupOf("A", "sda")
+		g.Partial, g.PVs = true, append(g.PVs, decide.PV{UUID: "gone", SizeBytes: 1 << 30, FreeBytes: 1 << 30})
+		o := memberOf(clusterOf(), records("A"))
+		o.Status.Devices = []v1alpha1.MemberDevice{{
+			Path: missingPrefix + "gone", State: v1alpha1.DeviceMissing, MissingSince: new(metav1.NewTime(start)),
+		}}
+		got := scene{node: up("n1", []decide.Group{g}), object: o, volumes: v}.decide()
+		if len(got.Steps) != 1 || got.Steps[0].Action() != v1alpha1.ActionForgetMissingDevice {
+			t.Fatalf("steps %v", got.Steps)
+		}
+		return got.Steps[0].(Step)
+	}
+	known := decideFor()
+	vanished := decideFor(expected("v1", "A", "n1/quarry-a/"+lv))
+	if known.Destroys() || !vanished.Destroys() {
+		t.Errorf("destroys: %t, and %t with a volume that vanished", known.Destroys(), vanished.Destroys())
+	}
+	if api := vanished.API(); !slices.Contains(api.Volumes, "v1 (claim ns/v1)") || api.Digest == known.Digest() || len(vanished.Lost) > 0 {
+		t.Errorf("%+v", api)
 	}
 }

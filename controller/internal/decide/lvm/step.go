@@ -28,6 +28,8 @@ type Step struct {
 	// a person calls them.
 	Missing, Lost []string
 	Shown         Shown
+	// Vanished are volumes that have to be in the group that forgets devices, and of which no logical volume exists, as Shown calls them.
+	Vanished []string
 	// Avoid are the paths of devices of the group that nothing is moved to.
 	Avoid []string
 	// Harmless is true for a step that forgets devices which hold nothing, and which have been missing for long.
@@ -87,7 +89,8 @@ func (s Step) Digest() string {
 		ThinPool                   *decide.ThinPoolSpec `json:",omitempty"`
 		Missing, Lost              []string             `json:",omitempty"`
 		UUID, From                 string               `json:",omitempty"`
-	}{s.Owner, s.Node, s.Does, s.Group, devices, s.ThinPool, s.Missing, s.Lost, s.UUID, s.From})
+		Vanished                   []string             `json:",omitempty"`
+	}{s.Owner, s.Node, s.Does, s.Group, devices, s.ThinPool, s.Missing, s.Lost, s.UUID, s.From, s.Vanished})
 }
 
 // API returns the step as a status shows it.
