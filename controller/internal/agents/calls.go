@@ -105,6 +105,9 @@ func (p *Pool) ForgetMissingDevice(ctx context.Context, node, group, owner strin
 // MoveExtents moves extents off a device of a group of the owner, as long as the agent takes its turn. The group tells what is left.
 func (p *Pool) MoveExtents(ctx context.Context, node, group, owner string, device decide.Device, avoid []string) error {
 	const call = "MoveExtents"
+	if err := p.unshared(node, call, append(p.members(node, func(g decide.Group) bool { return g.Name == group && g.OwnerUID == owner }), device)...); err != nil {
+		return err
+	}
 	var r *agentv1.MoveExtentsResponse
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewVolumeGroupServiceClient(conn).MoveExtents(ctx, &agentv1.MoveExtentsRequest{
@@ -163,6 +166,9 @@ func (p *Pool) StampVolumeGroup(ctx context.Context, node, group, owner, uuid st
 // ImportVolumeGroup makes a group of the owner that carries the system ID of another node that of the node.
 func (p *Pool) ImportVolumeGroup(ctx context.Context, node, group, owner, uuid, from string) error {
 	const call = "ImportVolumeGroup"
+	if err := p.unshared(node, call, p.members(node, func(g decide.Group) bool { return g.UUID == uuid })...); err != nil {
+		return err
+	}
 	var r *agentv1.ImportVolumeGroupResponse
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewVolumeGroupServiceClient(conn).ImportVolumeGroup(ctx, &agentv1.ImportVolumeGroupRequest{

@@ -149,3 +149,17 @@ func (p *Pool) unshared(node, call string, devices ...decide.Device) error {
 	}
 	return nil
 }
+
+// members are the devices of a node that are in a group of its last report, or in one of another node that it sees.
+func (p *Pool) members(node string, wanted func(decide.Group) bool) []decide.Device {
+	var out []decide.Device
+	n := p.Node(node)
+	for _, g := range slices.Concat(n.Groups, n.OtherNodes) {
+		for _, d := range n.Devices {
+			if wanted(g) && g.Holds(d) {
+				out = append(out, d)
+			}
+		}
+	}
+	return out
+}

@@ -107,6 +107,14 @@ func TestCorpus_wwnOnTwoNodes(t *testing.T) {
 	if _, err := p.WipeDevice(context.Background(), "n1", decided[2]); !errors.As(err, &fault) || fault.Kind != decide.FaultPrecondition {
 		t.Errorf("it is wiped: %v", err)
 	}
+	held := decide.Group{Name: "h", UUID: "uh", OwnerUID: owner, PVs: []decide.PV{{Path: decided[2].Path}}}
+	p.merge("n1", func(n *decide.Node) { n.Groups, n.OtherNodes = []decide.Group{held}, []decide.Group{held} })
+	if err := p.MoveExtents(context.Background(), "n1", "h", owner, decided[0], nil); !errors.As(err, &fault) || fault.Reason != v1alpha1.ReasonSharedDisk {
+		t.Errorf("extents are moved in a group on it: %v", err)
+	}
+	if err := p.ImportVolumeGroup(context.Background(), "n1", "h", owner, "uh", "quarry-n2"); !errors.As(err, &fault) || fault.Reason != v1alpha1.ReasonSharedDisk {
+		t.Errorf("a group on it is imported: %v", err)
+	}
 	b.Kill()
 	await(t, "n2 is away", func() bool { return !p.Node("n2").Up() })
 	if len(shared(p, "n1")) != 1 {

@@ -5,6 +5,7 @@ package move
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"quarry.storage/quarry/agent/internal/plan"
 )
@@ -96,6 +97,8 @@ func possible(g plan.Group, from plan.PV) error {
 	switch {
 	case g.Partial:
 		return fmt.Errorf("move extents in group %s: %w; LVM moves none until it is back or forgotten", g.Name, plan.ErrPartial)
+	case len(g.AllStale()) > 0:
+		return fmt.Errorf("move extents in group %s: %w", g.Name, stale(g))
 	case len(g.Pools) > 0:
 		// Tried: a pool is not activated any more after a move of its extents was cut off.
 		return fmt.Errorf("move extents in group %s: %w: a move that is cut off would make its volumes unusable", g.Name, plan.ErrThinPool)
@@ -105,10 +108,16 @@ func possible(g plan.Group, from plan.PV) error {
 	return nil
 }
 
+// stale is why nothing is moved under volumes that lead to a disk that dropped off. LVM gives the volumes that it moves new devices, open or not, and
+// their users would go on beside writes that were lost.
+func stale(g plan.Group) error {
+	return fmt.Errorf("%w for %s, which lead to a disk that dropped off: until whoever has them open ends", plan.ErrPartial, strings.Join(g.AllStale(), ", "))
+}
+
 // Finish plans how a move ends that was cut off, whoever began it. One that is larger than a step of ours is a person's, who ends it.
 func Finish(s plan.Snapshot, groupUUID string) plan.Plan {
 	for _, g := range s.Groups {
-		if g.UUID != groupUUID || !g.Usable() || g.Moving == nil || g.Partial || g.Moving.Bytes > SliceBytes {
+		if g.UUID != groupUUID || !g.Usable() || g.Moving == nil || g.Partial || len(g.AllStale()) > 0 || g.Moving.Bytes > SliceBytes {
 			continue
 		}
 		for _, pv := range g.PVs {

@@ -32,6 +32,10 @@ func moving(from string, bytes int64) func(*plan.Group) {
 	return func(g *plan.Group) { g.Moving = &plan.Moving{FromUUID: from, Bytes: bytes} }
 }
 
+func oldDevice(g *plan.Group) {
+	g.LogicalVolumes = []plan.Volume{{Name: "lv-1", Stale: true, Open: true}}
+}
+
 func TestNext(t *testing.T) {
 	id := plan.Identity{Path: "/dev/a", Serial: "A", SizeBytes: 1}
 	for name, c := range map[string]struct {
@@ -48,6 +52,8 @@ func TestNext(t *testing.T) {
 		"a move was cut off":                {edit: moving("p1", 4), to: "go on"},
 		"a move of another device was":      {edit: moving("p2", 4), err: plan.ErrMoving},
 		"a device is missing":               {edit: func(g *plan.Group) { g.Partial = true }, err: plan.ErrPartial},
+		"a volume leads to a lost disk":     {edit: oldDevice, err: plan.ErrPartial, because: "lv-1"},
+		"it does, and a move was cut off":   {edit: func(g *plan.Group) { oldDevice(g); moving("p1", 4)(g) }, err: plan.ErrPartial},
 		"a thin pool is in the group":       {edit: func(g *plan.Group) { g.Pools = []plan.Pool{{Name: "p"}} }, err: plan.ErrThinPool},
 		"another disk is in its place":      {want: Spec{Device: plan.Identity{Path: "/dev/a", Serial: "B", SizeBytes: 1}}, err: plan.ErrMismatch},
 		"the device is not in the group":    {want: Spec{Device: plan.Identity{Path: "/dev/z"}}, err: plan.ErrNotFound},
@@ -97,6 +103,7 @@ func TestFinish(t *testing.T) {
 		"a person's":          {[]func(*plan.Group){moving("p2", SliceBytes+1)}, false},
 		"nobody knows whence": {[]func(*plan.Group){moving("", 1)}, false},
 		"a device is missing": {[]func(*plan.Group){moving("p2", 1), func(g *plan.Group) { g.Partial = true }}, false},
+		"a stale volume":      {[]func(*plan.Group){moving("p2", 1), oldDevice}, false},
 		"another node's":      {[]func(*plan.Group){moving("p2", 1), func(g *plan.Group) { g.Access = plan.AccessOther }}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -73,7 +73,11 @@ func ensurePool(s plan.Snapshot, want PoolSpec) (PoolPlan, error) {
 	if err := g.whole(); err != nil {
 		return PoolPlan{}, err
 	}
-	if exists {
+	switch {
+	case exists && p.Stale:
+		return PoolPlan{}, fmt.Errorf("thin pool %s in group %s leads to a disk that dropped off: %w for it, and it does not grow until whoever has its volumes open ends",
+			p.Name, g.Name, plan.ErrPartial)
+	case exists:
 		return g.growPool(p, size, want)
 	}
 	return g.createPool(size, want)

@@ -189,6 +189,20 @@ func TestActivate_stale(t *testing.T) {
 	}
 }
 
+// TestResize_stale: nothing grows, and so gets a new device, under a user whose writes went to a disk that dropped off.
+func TestResize_stale(t *testing.T) {
+	for name, stale := range map[string]string{"open": "open", "thin": "thin", "clone": "pool"} {
+		s := plan.Snapshot{Groups: []plan.Group{stocked().Stale(stale)}}
+		if p, err := Resize(s, volume(name, 250)); !errors.Is(err, plan.ErrPartial) || len(p.Steps) > 0 {
+			t.Errorf("%s: %v, %v", name, err, said(p.Plan))
+		}
+	}
+	s := plan.Snapshot{Groups: []plan.Group{stocked().Stale("pool")}}
+	if p, err := EnsurePool(s, PoolSpec{Group: "vg", OwnerUID: me, Name: "pool", SizeBytes: 600 * mb}); !errors.Is(err, plan.ErrPartial) || len(p.Steps) > 0 {
+		t.Errorf("%v, %v", err, said(p.Plan))
+	}
+}
+
 // TestDamagedPool: nothing is put into a pool with damaged metadata, taken out of it or activated in it; and a volume in a pool that is not active
 // is activated only after a look at the pool.
 func TestDamagedPool(t *testing.T) {

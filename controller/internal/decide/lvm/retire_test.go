@@ -34,6 +34,7 @@ func TestDecide_retire(t *testing.T) {
 		"it is empty":              {scene{node: node(empty), object: listed}, "ReduceVolumeGroup quarry-a sda\n", v1alpha1.ReasonRetiring},
 		"the member is frozen":     {scene{node: node(g), object: listed, edit: frozen}, "", v1alpha1.ReasonRetiring},
 		"a disk is missing":        {scene{node: node(partial), object: listed}, "", v1alpha1.ReasonPartial},
+		"another node sees a disk": {scene{node: up("n1", []decide.Group{g}, own(device("sda")), sharedDisk(own(device("sdb")))), object: listed}, "", v1alpha1.ReasonSharedDisk},
 		"the agent is silent":      {scene{node: away(g), object: listed}, "", v1alpha1.ReasonAgentUnreachable},
 		"it is listed no more":     {scene{node: node(g), object: memberOf(clusterOf(), records("A"))}, "", ""},
 		"the member is being gone": {scene{node: node(g), object: listed, edit: failing}, "", ""},

@@ -91,18 +91,7 @@ func (in Input) one(r v1alpha1.RetiredDevice, out *Outcome) verdict {
 // held decides about a device of the group.
 func (in Input) held(d decide.Device, out *Outcome) verdict {
 	g := in.Group
-	var used, room int64
-	var avoid []string
-	for _, p := range g.PVs {
-		switch {
-		case d.Is(p.Path):
-			used = p.SizeBytes - p.FreeBytes
-		case in.retired(p.Path):
-			avoid = append(avoid, p.Path)
-		default:
-			room += p.FreeBytes
-		}
-	}
+	used, room, avoid := in.measure(d)
 	switch {
 	case g.Unknown:
 		return verdict{v1alpha1.ReasonVolumeGroupUnknown, "LVM cannot report the volume group; nothing is moved until it can"}
@@ -115,6 +104,11 @@ func (in Input) held(d decide.Device, out *Outcome) verdict {
 			out.Release = &d
 		}
 		return verdict{v1alpha1.ReasonRetiring, "is empty, and leaves the volume group"}
+	case len(g.StaleVolumes) > 0:
+		return verdict{v1alpha1.ReasonVolumeStale, fmt.Sprintf(
+			"holds %s; volumes of the group lead to a disk that dropped off, and nothing is moved until the pods that have them open end", decide.Bytes(used))}
+	case in.shared() != "":
+		return verdict{v1alpha1.ReasonSharedDisk, fmt.Sprintf("holds %s; nothing is moved until this node alone sees %s", decide.Bytes(used), in.shared())}
 	case len(g.Pools) > 0:
 		return verdict{v1alpha1.ReasonThinPoolConflict, fmt.Sprintf(
 			"holds %s, and the volume group has a thin pool: LVM cannot move its extents safely; copy the volumes elsewhere", decide.Bytes(used))}
@@ -126,6 +120,37 @@ func (in Input) held(d decide.Device, out *Outcome) verdict {
 		out.Move, out.Avoid = &d, avoid
 	}
 	return verdict{v1alpha1.ReasonRetiring, fmt.Sprintf("%s are left to be moved to other devices of the volume group", decide.Bytes(used))}
+}
+
+// measure returns what a device of the group holds, how much room the others have for it, and those that nothing is moved to.
+func (in Input) measure(d decide.Device) (used, room int64, avoid []string) {
+	for _, p := range in.Group.PVs {
+		switch {
+		case d.Is(p.Path):
+			used = p.SizeBytes - p.FreeBytes
+		case in.retired(p.Path), in.unsafe(p):
+			avoid = append(avoid, p.Path)
+		default:
+			room += p.FreeBytes
+		}
+	}
+	return used, room, avoid
+}
+
+// shared is a device of the group that another node sees too; empty when there is none.
+func (in Input) shared() string {
+	for _, d := range in.Node.Devices {
+		if in.Group.Holds(d) && d.RefusedFor(v1alpha1.RefusalSharedDisk) {
+			return d.Path
+		}
+	}
+	return ""
+}
+
+// unsafe reports whether nothing is to be moved to a device: it is not reported, or cannot be read.
+func (in Input) unsafe(p decide.PV) bool {
+	d, ok := in.Node.Device(p.Path)
+	return !ok || d.RefusedFor(v1alpha1.RefusalUnreadable)
 }
 
 // retired reports whether a device of the group is listed.

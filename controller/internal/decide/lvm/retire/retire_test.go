@@ -1,6 +1,7 @@
 package retire
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,10 +26,23 @@ func device(name, owner string) decide.Device {
 	return decide.Device{Path: "/dev/disk/by-id/" + name, KernelName: name, Serial: "S" + name, OwnerUID: owner}
 }
 
+// otherRefused makes device b a refused one.
+func otherRefused(reason string) func([]decide.Device) []decide.Device {
+	return func(all []decide.Device) []decide.Device {
+		for i := range all {
+			if all[i].KernelName == "b" {
+				all[i].Refusals = []v1alpha1.Refusal{{Reason: reason}}
+			}
+		}
+		return all
+	}
+}
+
 // TestDecide: every listed device is told of at once, and one at a time is worked on.
 func TestDecide(t *testing.T) {
 	for name, c := range map[string]struct {
 		devices []v1alpha1.RetiredDevice
+		node    func([]decide.Device) []decide.Device
 		group   func(*decide.Group)
 		move    string
 		avoid   string
@@ -51,8 +65,16 @@ func TestDecide(t *testing.T) {
 		"unreadable":               {devices: list("u"), status: "False", reason: v1alpha1.ReasonVolumeGroupUnknown, says: "cannot be read"},
 		"a thin pool":              {devices: list("a"), group: func(g *decide.Group) { g.Pools = []decide.ThinPool{{Name: "p"}} }, status: "False", reason: v1alpha1.ReasonThinPoolConflict, says: "thin pool"},
 		"a disk is missing":        {devices: list("a"), group: func(g *decide.Group) { g.Partial = true }, status: "False", reason: v1alpha1.ReasonPartial, says: "missing"},
-		"the only one":             {devices: list("a"), group: func(g *decide.Group) { g.PVs = g.PVs[:1] }, status: "False", reason: v1alpha1.ReasonDeviceRefused, says: "only device"},
-		"LVM does not report":      {devices: list("a"), group: func(g *decide.Group) { g.Unknown = true }, status: "False", reason: v1alpha1.ReasonVolumeGroupUnknown, says: "cannot report"},
+		"a stale volume":           {devices: list("a"), group: func(g *decide.Group) { g.StaleVolumes = []string{"v"} }, status: "False", reason: v1alpha1.ReasonVolumeStale, says: "dropped off"},
+		"another node sees a disk": {devices: list("a"), node: otherRefused(v1alpha1.RefusalSharedDisk), status: "False", reason: v1alpha1.ReasonSharedDisk, says: "/dev/disk/by-id/b"},
+		"and the empty one leaves": {devices: list("c"), node: otherRefused(v1alpha1.RefusalSharedDisk), release: "c", status: "False", reason: v1alpha1.ReasonRetiring, says: "leaves"},
+		"another is not readable":  {devices: list("a"), node: otherRefused(v1alpha1.RefusalUnreadable), move: "a", avoid: "/dev/disk/by-id/b", status: "False", reason: v1alpha1.ReasonRetiring, says: "1Gi are left"},
+		"none other is readable": {
+			devices: list("a", "c"), node: otherRefused(v1alpha1.RefusalUnreadable), release: "c", status: "False", reason: v1alpha1.ReasonNoRoom, says: "room for 0",
+		},
+		"another is not reported": {devices: list("a"), node: func(all []decide.Device) []decide.Device { return slices.Delete(all, 1, 2) }, move: "a", avoid: "/dev/disk/by-id/b", status: "False", reason: v1alpha1.ReasonRetiring, says: "1Gi are left"},
+		"the only one":            {devices: list("a"), group: func(g *decide.Group) { g.PVs = g.PVs[:1] }, status: "False", reason: v1alpha1.ReasonDeviceRefused, says: "only device"},
+		"LVM does not report":     {devices: list("a"), group: func(g *decide.Group) { g.Unknown = true }, status: "False", reason: v1alpha1.ReasonVolumeGroupUnknown, says: "cannot report"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := decide.Group{Name: "g", OwnerUID: "uid", PVs: []decide.PV{
@@ -68,6 +90,9 @@ func TestDecide(t *testing.T) {
 				device("w", "uid"), device("v", ""), device("u", ""),
 			}}
 			node.Devices[4].Digest, node.Devices[6].PVUUID = "v1:z", "pv"
+			if c.node != nil {
+				node.Devices = c.node(node.Devices)
+			}
 			out := Decide(Input{Node: node, UID: "uid", Group: &g, Devices: c.devices, All: c.devices})
 			if kernelName(out.Move) != c.move || kernelName(out.Release) != c.release || strings.Join(out.Avoid, " ") != c.avoid {
 				t.Errorf("move %q, avoid %q, release %q", kernelName(out.Move), out.Avoid, kernelName(out.Release))
