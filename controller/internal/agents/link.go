@@ -233,9 +233,13 @@ func (l *link) report(ctx context.Context, change func(n *decide.Node)) {
 		l.mu.Unlock()
 		return
 	}
+	had := l.complete()
 	changed := l.change(change)
 	l.state.Observed = time.Now()
 	complete := l.complete()
+	if complete && !had {
+		l.state.Session = l.state.Observed
+	}
 	if complete {
 		l.state.Agent, l.state.Problem, l.why, l.settled = decide.AgentUp, "", "", false
 		if l.timer != nil {

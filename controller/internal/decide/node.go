@@ -51,6 +51,8 @@ type Node struct {
 	Hiding []string
 	// Observed is when the newest report came; zero when none ever did.
 	Observed time.Time
+	// Session is when the session with the agent began to report everything that is watched; zero when none ever did.
+	Session time.Time
 }
 
 // Up says whether the agent answers and its report is current.

@@ -115,4 +115,6 @@ type World struct {
 	OtherMembers []*v1alpha1.Member
 	// Volumes are the PersistentVolumes of the storage by the node that they live on, ordered by name; those without a node are under "".
 	Volumes map[string][]Volume
+	// Started is when this leader began: a delay never counts time in which nobody looked.
+	Started time.Time
 }

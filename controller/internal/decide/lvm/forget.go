@@ -74,7 +74,7 @@ func (h host) patience(g decide.Group) (left time.Duration, harmless bool) {
 	for _, d := range h.devices() {
 		if d.State == v1alpha1.DeviceMissing {
 			// devices fills in since when each one is missing.
-			left = max(left, forgetAfter-h.view.seen.Now.Sub(d.MissingSince.Time))
+			left = max(left, forgetAfter-h.view.seen.Now.Sub(h.watchedSince(d.MissingSince.Time)))
 		}
 	}
 	return left, true
@@ -89,4 +89,10 @@ func (h host) vanishedVolumes() []string {
 		}
 	}
 	return gone
+}
+
+// watchedSince returns since when it is seen without a break that a device is missing, of one that the status says is missing since then. The
+// status may be of an earlier leader, or of a backup: nobody saw whether the device was there in between.
+func (h host) watchedSince(status time.Time) time.Time {
+	return slices.MaxFunc([]time.Time{status, h.view.seen.World.Started, h.node.Session}, time.Time.Compare)
 }

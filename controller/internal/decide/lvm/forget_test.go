@@ -103,3 +103,32 @@ func TestDecide_forgetVanished(t *testing.T) {
 		t.Errorf("%+v", api)
 	}
 }
+
+// TestDecide_forgetWatched: time in which nobody looked does not count, whatever the status says.
+func TestDecide_forgetWatched(t *testing.T) {
+	now := start.Add(time.Hour)
+	for name, c := range map[string]struct {
+		leader, session time.Duration // before now
+		left            time.Duration
+	}{
+		"watched for long":       {time.Hour, forgetAfter, 0},
+		"the leader is new":      {time.Minute, time.Hour, forgetAfter - time.Minute},
+		"the session is new":     {time.Hour, 2 * time.Minute, forgetAfter - 2*time.Minute},
+		"both began this moment": {0, 0, forgetAfter},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := groupOf("A", "sda")
+			g.Partial, g.PVs = true, append(g.PVs, decide.PV{UUID: "gone", SizeBytes: 1 << 30, FreeBytes: 1 << 30})
+			o := memberOf(clusterOf(), records("A"))
+			o.Status.Devices = []v1alpha1.MemberDevice{{
+				Path: missingPrefix + "gone", State: v1alpha1.DeviceMissing, MissingSince: new(metav1.NewTime(start)),
+			}}
+			n := up("n1", []decide.Group{g})
+			n.Session = now.Add(-c.session)
+			got := scene{node: n, object: o, world: backend.World{Started: now.Add(-c.leader)}}.decide()
+			if len(got.Steps) != 1 || got.Wake != c.left || got.Steps[0].Destroys() != (c.left > 0) {
+				t.Errorf("steps %v, wake %v", got.Steps, got.Wake)
+			}
+		})
+	}
+}

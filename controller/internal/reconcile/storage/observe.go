@@ -19,7 +19,7 @@ import (
 
 // observe reads the world afresh: first the API server, then the backend.
 func (r *Reconciler) observe(ctx context.Context, s *scope) error {
-	s.world = backend.World{Nodes: map[string]backend.Node{}, Volumes: map[string][]backend.Volume{}}
+	s.world = backend.World{Nodes: map[string]backend.Node{}, Volumes: map[string][]backend.Volume{}, Started: s.started}
 	for _, read := range []func(context.Context, *scope) error{
 		r.readMembers, r.readStorages, r.readVolumes, r.readNodes, r.readDriver, r.readClass, r.look,
 	} {
