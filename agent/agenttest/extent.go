@@ -226,19 +226,7 @@ func (s session) moveExtents(ctx context.Context, step move.Extents) error {
 		case g.moving != nil || step.GoOn || g.used(d.pv) == 0:
 			return fmt.Errorf("pvmove %s: no data to move: %w", step.Group, plan.ErrRefused)
 		}
-		m := &moving{from: d.pv, bytes: min(g.taken(d.pv)[0].bytes, step.Most*extentBytes)}
-		var free []extents
-		for _, path := range step.To {
-			if to := s.find(path); to != nil && to.pv != d.pv && slices.Contains(g.pvs, to.pv) {
-				free = append(free, g.free(to.pv, to.pvSize())...)
-			}
-		}
-		m.to, err = take(free, m.bytes)
-		g.moving = m
-		if err != nil {
-			g.moving = nil
-		}
-		return err
+		return s.beginMove(g, d, step)
 	})
 	if err != nil {
 		return err
@@ -250,6 +238,23 @@ func (s session) moveExtents(ctx context.Context, step move.Extents) error {
 		}
 		return err
 	})
+}
+
+// beginMove writes down what is moved off a disk, and where to.
+func (s session) beginMove(g *group, d *disk, step move.Extents) error {
+	var free []extents
+	for _, path := range step.To {
+		if to := s.find(path); to != nil && to.pv != d.pv && slices.Contains(g.pvs, to.pv) {
+			free = append(free, g.free(to.pv, to.pvSize())...)
+		}
+	}
+	m := &moving{from: d.pv, bytes: min(g.taken(d.pv)[0].bytes, step.Most*extentBytes)}
+	var err error
+	if m.to, err = take(free, m.bytes); err != nil {
+		return err
+	}
+	g.moving = m
+	return nil
 }
 
 // takeOver ends a pvmove: the extents are where they were copied to, with what was written there.
