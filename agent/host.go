@@ -10,9 +10,11 @@ import (
 	applydisk "quarry.storage/quarry/agent/internal/apply/disk"
 	applylvm "quarry.storage/quarry/agent/internal/apply/lvm"
 	"quarry.storage/quarry/agent/internal/config"
+	csilvm "quarry.storage/quarry/agent/internal/csi/lvm"
 	"quarry.storage/quarry/agent/internal/host/block"
 	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/dm"
+	"quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/host/occupant"
@@ -56,13 +58,15 @@ func newEngine(cfg config.Config, volumes *lvm.LVM, log logr.Logger) (*node.Engi
 		return nil, fmt.Errorf("set up: %w", err)
 	}
 	onDisk := applydisk.Adapter{Tool: disks, Devices: observer, Udev: devices}
-	onGroup := applylvm.Adapter{Tool: volumes, Devices: onDisk, Zeroes: dm.New(dm.Config{Sys: cfg.SysDir, Dev: cfg.DevDir})}
+	mapped := dm.New(dm.Config{Sys: cfg.SysDir, Dev: cfg.DevDir})
+	onGroup := applylvm.Adapter{Tool: volumes, Devices: onDisk, Zeroes: mapped}
 	policy := plan.Policy{MinSizeBytes: cfg.MinDeviceBytes, AllowTypes: cfg.AllowTypes}
 	watcher := quiet.New(quiet.Config{
 		Source: observer, Devices: observer, Guard: onDisk, Policy: policy, Quiet: quiet.Time, Log: log.WithName("quiet"),
 	})
 	return node.New(node.Config{
 		Policy: policy, Observer: watcher, Groups: observer, Resolve: node.ResolveLinks,
-		Applier: apply.Applier{Adapter: apply.Adapters{onDisk, onGroup}, Guard: watcher},
+		Applier:  apply.Applier{Adapter: apply.Adapters{onDisk, onGroup}, Guard: watcher},
+		Contents: csilvm.Contents{Devices: mapped, Filesystems: fs.New(hostrun.Real{})},
 	}), nil
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"quarry.storage/quarry/agent/internal/apply"
+	csilvm "quarry.storage/quarry/agent/internal/csi/lvm"
 	agentnode "quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/quiet"
@@ -194,6 +195,7 @@ func (a *Agent) start() error {
 	watcher := quiet.New(quiet.Config{Source: s, Devices: s, Guard: s, Policy: policy, Quiet: a.opts.Quiet, Log: a.opts.Log})
 	engine := agentnode.New(agentnode.Config{
 		Policy: policy, Observer: watcher, Groups: s, Applier: apply.Applier{Adapter: s, Guard: watcher}, Resolve: a.resolve,
+		Contents: csilvm.Contents{Devices: node{session: s}, Filesystems: node{session: s}},
 	})
 	srv := server.New(server.Config{
 		NodeName: a.opts.NodeName, Version: a.opts.Version, KernelRelease: "6.12.0-fake", BootID: fakeUUID("boot", a.opts.NodeName),

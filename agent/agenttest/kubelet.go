@@ -121,6 +121,11 @@ func (n node) Describe(_ context.Context, device string) (fs.Content, error) {
 	return fs.Content{Type: v.content, UUID: v.uuid, MadeUnix: v.made}, nil
 }
 
+// FormatVolume puts a filesystem on a volume that somebody makes now, by hand.
+func (h *Host) FormatVolume(group, name, fsType string) {
+	h.onVolume(group, name, func(v *volume) { v.content, v.uuid, v.made = fsType, "by-hand", h.tick() })
+}
+
 // Clear empties a device.
 func (n node) Clear(ctx context.Context, device string) error {
 	return n.onDevice(ctx, device, func(v *volume) error {

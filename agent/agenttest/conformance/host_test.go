@@ -24,9 +24,11 @@ import (
 	"quarry.storage/quarry/agent/internal/apply"
 	applydisk "quarry.storage/quarry/agent/internal/apply/disk"
 	applylvm "quarry.storage/quarry/agent/internal/apply/lvm"
+	csilvm "quarry.storage/quarry/agent/internal/csi/lvm"
 	"quarry.storage/quarry/agent/internal/host/block"
 	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/dm"
+	"quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/host/occupant"
@@ -122,7 +124,10 @@ func newRealNode(t *testing.T) *realNode {
 	onDisk := applydisk.Adapter{Tool: disks, Devices: observer, Udev: devices}
 	n.faulty = &faulty{adapter: apply.Adapters{onDisk, applylvm.Adapter{Tool: volumes, Devices: onDisk, Zeroes: dm.New(dm.Config{})}}, guard: onDisk}
 	policy := plan.Policy{MinSizeBytes: 64 << 20, AllowTypes: []string{"loop", "ubd"}}
-	n.engine = node.Config{Policy: policy, Groups: observer, Resolve: node.ResolveLinks}
+	n.engine = node.Config{
+		Policy: policy, Groups: observer, Resolve: node.ResolveLinks,
+		Contents: csilvm.Contents{Devices: dm.New(dm.Config{}), Filesystems: fs.New(n.runner)},
+	}
 	n.watch = quiet.Config{Source: observer, Devices: observer, Guard: n.faulty, Policy: policy, Quiet: shortQuiet}
 	n.server = server.Config{
 		NodeName: nodeName, Version: "test", KernelRelease: "any", BootID: "any", LVM: volumes, Log: logr.Discard(),

@@ -157,7 +157,10 @@ func createRefuses(s *suite) {
 
 func deleteRefuses(s *suite) {
 	s.stage()
-	_, err := s.create(volumeSpec("v1", 20))
+	spec := volumeSpec("v1", 20)
+	// What it holds may have been there before it was made.
+	spec.Zeroing = agentv1.Zeroing_ZEROING_RAW
+	_, err := s.create(spec)
 	s.must("create", err)
 	s.AddVolume(s.T, groupName, "v2", s.Disks()[0])
 	before := s.Steps()

@@ -33,6 +33,13 @@ type Applier interface {
 	Apply(ctx context.Context, p plan.Plan) error
 }
 
+// Contents looks into volumes.
+type Contents interface {
+	// Unused refuses an active volume that carries the mark of a new one, and holds what its first use would keep or refuse. What it cannot
+	// read is an error, too.
+	Unused(ctx context.Context, group string, v plan.Volume) error
+}
+
 // Config is what an Engine is made of.
 type Config struct {
 	// Policy judges devices.
@@ -41,6 +48,8 @@ type Config struct {
 	// Groups observes one group in a cheaper way. Everything is observed instead when it is nil.
 	Groups  GroupObserver
 	Applier Applier
+	// Contents looks into a volume that is removed only if it is unused. None is removed like that when it is nil.
+	Contents Contents
 	// Resolve follows the links of device paths.
 	Resolve Resolver
 }

@@ -15,15 +15,57 @@ func (e *Engine) CreateVolume(ctx context.Context, want volume.Spec) (plan.Volum
 	return e.whenZeroed(ctx, want, volume.Create)
 }
 
-// DeleteVolume removes a volume.
+// DeleteVolume removes a volume; one that is to be unused only if what is on it says so, too.
 func (e *Engine) DeleteVolume(ctx context.Context, want volume.Spec) error {
 	release, err := e.zero.stop(ctx, want.ID)
 	if err != nil {
 		return err
 	}
 	defer release()
+	if want.OnlyUnused {
+		return e.deleteUnused(ctx, want)
+	}
 	_, err = e.changeVolume(ctx, want, volume.Delete)
 	return err
+}
+
+// deleteUnused removes a volume that nobody used. The mark of a new volume is not enough, because it comes back with older metadata: what is on
+// the volume has to be what first use writes over.
+func (e *Engine) deleteUnused(ctx context.Context, want volume.Spec) error {
+	if e.cfg.Contents == nil {
+		return fmt.Errorf("volume %s in group %s: %w: nothing here can look at what is on it", want.Name, want.Group, plan.ErrUnsure)
+	}
+	// After a boot no volume has a device. One that is not to be removed gets none.
+	_, err := e.changeVolume(ctx, want, func(seen plan.Snapshot, want volume.Spec) (volume.Plan, error) {
+		p, err := volume.Delete(seen, want)
+		if err != nil || len(p.Steps) == 0 {
+			return p, err
+		}
+		return volume.Activate(seen, want)
+	})
+	if err != nil {
+		return err
+	}
+	_, err = e.changeVolume(ctx, want, func(seen plan.Snapshot, want volume.Spec) (volume.Plan, error) {
+		p, err := volume.Delete(seen, want)
+		if err != nil || len(p.Steps) == 0 {
+			return p, err
+		}
+		return p, e.looksUnused(ctx, seen, want)
+	})
+	return err
+}
+
+// looksUnused refuses a volume by what is on it. Whoever reads a suspended device waits, and a stale one leads to another disk.
+func (e *Engine) looksUnused(ctx context.Context, seen plan.Snapshot, want volume.Spec) error {
+	v, err := lookup(seen, want.Group, want.Name)
+	if err != nil {
+		return err
+	}
+	if !v.Active || v.Suspended || v.Stale {
+		return fmt.Errorf("volume %s in group %s: %w: what is on it cannot be read now", want.Name, want.Group, plan.ErrUnsure)
+	}
+	return e.cfg.Contents.Unused(ctx, want.Group, v)
 }
 
 // ResizeVolume makes a volume larger, and returns it. It waits as CreateVolume does.

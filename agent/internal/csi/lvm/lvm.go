@@ -187,9 +187,14 @@ func (s *Source) Ready(ctx context.Context, v csi.Volume, want csi.Access) (csi.
 		}
 	}
 	from, err := s.find(id)
-	from.New, from.UUID, from.MadeUnix = recorded.New, filesystemUUID(recorded.UUID), recorded.CreatedUnix
-	from.Thin, from.Zeroed = recorded.Pool != "", recorded.Pool != ""
-	return from, err
+	return recordedIn(from, recorded), err
+}
+
+// recordedIn adds what LVM has on record of a volume.
+func recordedIn(from csi.From, v plan.Volume) csi.From {
+	from.New, from.UUID, from.MadeUnix = v.New, filesystemUUID(v.UUID), v.CreatedUnix
+	from.Thin, from.Zeroed = v.Pool != "", v.Pool != ""
+	return from
 }
 
 // Release leaves a volume active: that costs nothing, and the kernel lets nobody remove it while it is in use.

@@ -1,0 +1,39 @@
+package lvm
+
+import (
+	"context"
+	"fmt"
+
+	"quarry.storage/quarry/agent/internal/csi"
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+// Contents looks into volumes, as first use does.
+type Contents struct {
+	Devices     Devices
+	Filesystems Filesystems
+}
+
+// Unused refuses an active volume that carries the mark of a new one, and holds what FirstUse would keep or refuse, whatever it is wanted for. What
+// cannot be read is refused, too.
+func (c Contents) Unused(ctx context.Context, group string, v plan.Volume) error {
+	d, err := c.Devices.Find(group, v.Name)
+	if err != nil {
+		return fmt.Errorf("volume %s in group %s: %w: find its device: %w", v.Name, group, plan.ErrUnsure, err)
+	}
+	have, err := c.Filesystems.Describe(ctx, d.Path)
+	if err != nil {
+		return fmt.Errorf("volume %s in group %s: %w: %w", v.Name, group, plan.ErrUnsure, err)
+	}
+	from := recordedIn(csi.From{Path: d.Path}, v)
+	// One that may be shown raw was zeroed when it was made, so that all it holds was written since.
+	from.Zeroed = from.Zeroed || !v.FilesystemOnly && !v.Unzeroed
+	keep, err := used(from, have, true)
+	switch {
+	case err != nil:
+		return fmt.Errorf("volume %s in group %s: %w: %w", v.Name, group, plan.ErrInUse, err)
+	case keep:
+		return fmt.Errorf("volume %s in group %s is marked as never used, and holds what was written since it was made: %w", v.Name, group, plan.ErrInUse)
+	}
+	return nil
+}
