@@ -104,7 +104,6 @@ func rename(t *testing.T, old *corev1.PersistentVolume, node string) {
 			}
 		}
 	}
-	onNode(t, node, fmt.Sprintf("lvchange %s--deltag %s --addtag %s %s/%s", asNode(node), from.Tag(), id.Tag(), id.Group, id.Name))
 	lab(t, "kubectl", "patch", "pv", old.Name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
 	lab(t, "kubectl", "delete", "pv", old.Name, "--wait=false")
 	lab(t, "kubectl", "patch", "pv", old.Name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
@@ -114,6 +113,7 @@ func rename(t *testing.T, old *corev1.PersistentVolume, node string) {
 		}
 		return nil
 	})
+	onNode(t, node, fmt.Sprintf("lvchange %s--deltag %s --addtag %s %s/%s", asNode(node), from.Tag(), id.Tag(), id.Group, id.Name))
 	if err := kube.Create(t.Context(), anew); err != nil {
 		t.Fatal(err)
 	}

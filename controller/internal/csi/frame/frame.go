@@ -104,8 +104,9 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 }
 
-// sweep lets a backend sweep until the context ends.
+// sweep lets a backend sweep until the context ends. What is in the way of that is logged once, as long as it is the same.
 func (s *Server) sweep(ctx context.Context, b Sweeper) {
+	told := ""
 	for tick := time.NewTicker(sweepPause); ; {
 		select {
 		case <-ctx.Done():
@@ -120,7 +121,11 @@ func (s *Server) sweep(ctx context.Context, b Sweeper) {
 		for _, handle := range removed {
 			s.calls.Log.Info("Removed a volume that nobody was told of, for its claim has one elsewhere", "volume", handle)
 		}
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err == nil:
+			told = ""
+		case ctx.Err() == nil && err.Error() != told:
+			told = err.Error()
 			s.calls.Log.Error(err, "Sweeping volumes that nobody was told of")
 		}
 	}

@@ -21,12 +21,24 @@ func handleOn(node string) string {
 	return volumeid.ID{Node: node, Group: group, Name: claimed}.String()
 }
 
-// record makes the PersistentVolume of a handle.
+// uuidOn is the UUID of the group of a node.
+func (s *suite) uuidOn(node string) string { return s.pool.Node(node).Groups[0].UUID }
+
+// record makes the PersistentVolume of a handle, with the group of its node.
 func (s *suite) record(name, handle string) {
+	id, err := volumeid.Parse(handle)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.recordIn(name, handle, s.uuidOn(id.Node))
+}
+
+// recordIn makes the PersistentVolume of a handle, with a group; without one if that is empty.
+func (s *suite) recordIn(name, handle, uuid string) {
 	s.cache.volumes = append(s.cache.volumes, corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
-			CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverLVM, VolumeHandle: handle},
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverLVM, VolumeHandle: handle, VolumeAttributes: map[string]string{v1alpha1.AttributeGroupUUID: uuid}},
 		}},
 	})
 }
@@ -145,24 +157,83 @@ func TestStray_neverWhatIsUsed(t *testing.T) {
 		"the agent is older and does not say": {func(s *suite) *lvm.Backend {
 			return &lvm.Backend{Reader: s.cache, Live: s.cache, Agents: older{s.pool}}
 		}, false},
+		"somebody wrote on it, and older metadata calls it new": {func(s *suite) *lvm.Backend {
+			s.agents["node-1"].FormatVolume(group, claimed, "ext4")
+			return s.backend()
+		}, false},
 		"it is used between the question and the command": {func(s *suite) *lvm.Backend {
 			return &lvm.Backend{Reader: s.cache, Live: s.cache, Agents: racing{s.pool, func() { s.agents["node-1"].UseVolume(group, claimed) }}}
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSuite(t, false, "node-1", "node-2")
-			s.create(s.request(claimed, "node-1"))
+			s.twice()
 			s.record(claimed, handleOn("node-2"))
 			b := c.edit(s)
 			if removed, _ := b.Sweep(t.Context()); len(removed) > 0 {
 				t.Errorf("removed %v", removed)
 			}
 			if c.conflict {
+				wantCode(t, s.remove(handleOn("node-2")), codes.OK)
+				s.await("it is gone", func() bool { return len(s.pool.Node("node-2").Groups[0].Volumes) == 0 })
 				_, err := s.CreateVolume(t.Context(), s.request(claimed, "node-2"))
 				wantCode(t, err, codes.AlreadyExists)
 			}
 			if n := len(s.agents["node-1"].Volumes(group)); n != 1 {
 				t.Errorf("%d volumes are left", n)
+			}
+		})
+	}
+}
+
+// twice makes the volume of the claim on two nodes.
+func (s *suite) twice() {
+	s.t.Helper()
+	s.create(s.request(claimed, "node-1"))
+	s.create(s.request(claimed, "node-2"))
+	s.await("both are told of", func() bool {
+		has := func(node string) bool { return slices.Contains(s.pool.Node(node).Groups[0].Volumes, claimed) }
+		return has("node-1") && has("node-2")
+	})
+}
+
+// TestStray_movedVolume: a volume moved along with its group, and has the handle of its new node. Its PersistentVolume still has the earlier one, as
+// in the midst of the recipe, and as when etcd came back from a backup.
+func TestStray_movedVolume(t *testing.T) {
+	for name, edit := range map[string]func(s *suite){
+		"the PersistentVolume records this very group": func(s *suite) { s.recordIn(claimed, handleOn("node-2"), s.uuidOn("node-1")) },
+		"it records no group":                          func(s *suite) { s.recordIn(claimed, handleOn("node-2"), "") },
+		"it records one that nobody sees":              func(s *suite) { s.recordIn(claimed, handleOn("node-2"), "X") },
+		"a second one records this group": func(s *suite) {
+			s.record(claimed, handleOn("node-2"))
+			s.recordIn("second", handleOn("node-2"), s.uuidOn("node-1"))
+		},
+		"the node of the PersistentVolume does not have it": func(s *suite) {
+			s.record(claimed, handleOn("node-2"))
+			wantCode(s.t, s.remove(handleOn("node-2")), codes.OK)
+			s.await("it is gone", func() bool { return len(s.pool.Node("node-2").Groups[0].Volumes) == 0 })
+		},
+		"the node of the PersistentVolume is silent": func(s *suite) {
+			s.record(claimed, handleOn("node-2"))
+			s.agents["node-2"].Kill()
+			s.await("node-2 is silent", func() bool { return !s.pool.Node("node-2").Up() })
+		},
+		"no Member has the group on record": func(s *suite) {
+			s.record(claimed, handleOn("node-2"))
+			s.cache.members[0].Spec.Group.UUID = "X"
+		},
+		"its Member goes": func(s *suite) {
+			s.record(claimed, handleOn("node-2"))
+			s.cache.members[0].DeletionTimestamp = new(metav1.Now())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t, false, "node-1", "node-2")
+			s.twice()
+			edit(s)
+			s.sweep(s.backend())
+			if left := s.agents["node-1"].Volumes(group); len(left) != 1 {
+				t.Errorf("left are %+v", left)
 			}
 		})
 	}
