@@ -157,10 +157,7 @@ func createRefuses(s *suite) {
 
 func deleteRefuses(s *suite) {
 	s.stage()
-	spec := volumeSpec("v1", 20)
-	// What it holds may have been there before it was made.
-	spec.Zeroing = agentv1.Zeroing_ZEROING_RAW
-	_, err := s.create(spec)
+	_, err := s.create(unzeroedSpec("v1", 20))
 	s.must("create", err)
 	s.AddVolume(s.T, groupName, "v2", s.Disks()[0])
 	before := s.Steps()

@@ -167,3 +167,10 @@ func (s *suite) zeroes(prepare func() func() error, check func()) {
 		s.Errorf("the agent died %d times only: to make, to zero and to write that down are three steps", n-1)
 	}
 }
+
+// unzeroedSpec asks for a volume that is never shown raw: what it holds may have been there before it was made.
+func unzeroedSpec(name string, size int64) *agentv1.CreateLogicalVolumeRequest {
+	req := volumeSpec(name, size)
+	req.Zeroing = agentv1.Zeroing_ZEROING_RAW
+	return req
+}
