@@ -210,6 +210,14 @@ func (g *group) locked(v *volume) bool {
 	return g.moving != nil && slices.ContainsFunc(v.on, func(e extents) bool { return e.pv == g.moving.from })
 }
 
+// goesOn reports whether no other move is to be begun: there is one off the physical volume, or one was to be finished that is over.
+func (g *group) goesOn(from string, goOn bool) bool {
+	if g.moving == nil {
+		return goOn
+	}
+	return g.moving.from == from
+}
+
 // moveExtents writes down first what is moved where, and takes it over when it is copied: an agent can die between the two. A move that was begun
 // is finished in place of another one.
 func (s session) moveExtents(ctx context.Context, step move.Extents) error {
@@ -221,9 +229,9 @@ func (s session) moveExtents(ctx context.Context, step move.Extents) error {
 			return fmt.Errorf("pvmove %s: %w", step.Group, err)
 		case d == nil || !slices.Contains(g.pvs, d.pv) || len(g.pools) > 0:
 			return fmt.Errorf("pvmove %s: no data to move", step.Group)
-		case g.moving != nil && g.moving.from == d.pv:
+		case g.goesOn(d.pv, step.GoOn):
 			return nil
-		case g.moving != nil || step.GoOn || g.used(d.pv) == 0:
+		case g.moving != nil || g.used(d.pv) == 0:
 			return fmt.Errorf("pvmove %s: no data to move: %w", step.Group, plan.ErrRefused)
 		}
 		return s.beginMove(g, d, step)

@@ -41,12 +41,12 @@ func (s RestorePV) String() string {
 }
 
 // Restore plans how a group takes back the devices that it was changed without. Only a device that carries the very physical volume and can
-// be read is taken back, and none while extents are being moved.
+// be read is taken back. A move of extents that was cut off can be finished only then.
 func Restore(s Snapshot, g Group) []Step {
 	var out []Step
 	for _, pv := range g.PVs {
 		d, ok := s.Find(pv.Path)
-		if !pv.Returned || g.Moving != nil || !ok || d.PVUUID != pv.UUID || len(d.Unreadable) > 0 {
+		if !pv.Returned || !ok || d.PVUUID != pv.UUID || len(d.Unreadable) > 0 {
 			continue
 		}
 		out = append(out, RestorePV{

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -51,25 +50,27 @@ func (p *fields) moving(segments, pvs []row, extentBytes int64) *Moving {
 }
 
 // MovePV moves extents off a device to other devices of the group, which stands on groupDevices: the first ones that are allocated, and at most
-// so many. A move that was cut off is finished instead, whatever its extents are. A move that does not get done is taken back: the extents that
+// so many. With goOn, a move that was cut off is finished instead, whatever its extents are, and nothing is done where there is none. A move that does not get done is taken back: the extents that
 // are not moved by then stay where they were.
 func (l *LVM) MovePV(ctx context.Context, name string, groupDevices []string, device string, to []string, most int64, goOn bool) error {
 	if err := validName(name); err != nil {
 		return fmt.Errorf("move extents: %w", err)
 	}
-	args := []string{"--interval", "1", device}
 	if !goOn {
 		l.dropStaleMove(ctx, name)
-		first, count, err := l.firstAllocated(ctx, groupDevices, device, most)
-		if err != nil {
-			return fmt.Errorf("move extents off %s in vg %q: %w", device, name, err)
-		}
-		args = []string{"--interval", "1", device + ":" + strconv.FormatInt(first, 10) + "-" + strconv.FormatInt(first+count-1, 10)}
-		args = append(args, to...)
 	}
+	what, err := l.toMove(ctx, groupDevices, device, most, goOn)
+	switch {
+	case err != nil:
+		return fmt.Errorf("move extents off %s in vg %q: %w", device, name, err)
+	case what == "":
+		return nil
+	}
+	// LVM goes on with a move that it finds, whatever it is told. Where somebody else has finished it by now, a bare device would begin a move of all of it.
+	args := append([]string{"--interval", "1", what}, to...)
 	limited, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
-	_, err := l.run(limited, groupDevices, "pvmove", args...)
+	_, err = l.run(limited, groupDevices, "pvmove", args...)
 	if err == nil {
 		return nil
 	}
@@ -86,27 +87,39 @@ func (l *LVM) dropStaleMove(ctx context.Context, group string) {
 	_, _ = l.runner.Run(ctx, run.Command{Path: dmsetup, Args: []string{"remove", mapped(group) + "-pvmove0"}, Env: []string{"DM_DISABLE_UDEV=1"}})
 }
 
-// firstAllocated finds the first extents of a device that are allocated.
-func (l *LVM) firstAllocated(ctx context.Context, groupDevices []string, device string, most int64) (first, count int64, err error) {
-	res, err := l.run(ctx, groupDevices, "pvs", "--reportformat", "json", "--segments", "-o", "pvseg_start,pvseg_size", "-S", "lv_size>0", device)
+// toMove names extents of a device as pvmove wants them: the first ones that are allocated, at most so many; or, with goOn, those that a move has,
+// which is empty when there is none.
+func (l *LVM) toMove(ctx context.Context, groupDevices []string, device string, most int64, goOn bool) (string, error) {
+	res, err := l.run(ctx, groupDevices, "pvs", "--reportformat", "json", "--segments", "-o", "pvseg_start,pvseg_size,lv_name", "-S", "lv_size>0", device)
 	if err != nil {
-		return 0, 0, err
+		return "", err
 	}
 	var doc fullReport
 	if err := json.Unmarshal(res.Stdout, &doc); err != nil {
-		return 0, 0, fmt.Errorf("parse: %w", err)
+		return "", fmt.Errorf("parse: %w", err)
 	}
-	p := &fields{}
+	p, moved := &fields{}, device
+	var first, count int64
 	for _, section := range doc.Report {
 		for _, r := range section.Segments {
 			start, size := p.number(r, "pvseg_start", 64), p.number(r, "pvseg_size", 64)
+			if strings.HasPrefix(p.id(r, "lv_name"), movePrefix) {
+				moved += fmt.Sprintf(":%d-%d", start, start+size-1)
+			}
 			if count == 0 || start < first {
 				first, count = start, min(size, most)
 			}
 		}
 	}
-	if p.err == nil && count == 0 {
-		return 0, 0, ErrNotFound
+	switch {
+	case p.err != nil:
+		return "", p.err
+	case goOn && moved == device:
+		return "", nil
+	case goOn:
+		return moved, nil
+	case count == 0:
+		return "", ErrNotFound
 	}
-	return first, count, p.err
+	return fmt.Sprintf("%s:%d-%d", device, first, first+count-1), nil
 }

@@ -21,12 +21,34 @@ func TestHost_killedInsideAMove(t *testing.T) {
 	if _, err := os.Stat("/sys/class/misc/device-mapper"); err != nil {
 		t.Skip("this kernel has no device-mapper, so nothing can be moved; make conformance runs it on one that has")
 	}
-	for name, inactive := range map[string]bool{"active": false, "inactive afterwards": true} {
-		t.Run(name, func(t *testing.T) { killedMove(t, inactive) })
+	for name, meanwhile := range map[string]func(*testing.T, *LVM, []string){
+		"active":                func(*testing.T, *LVM, []string) {},
+		"inactive afterwards":   inactive,
+		"after a disk was away": awayAndBack,
+	} {
+		t.Run(name, func(t *testing.T) { killedMove(t, meanwhile) })
 	}
 }
 
-func killedMove(t *testing.T, inactive bool) {
+func inactive(t *testing.T, l *LVM, both []string) {
+	_, err := l.run(t.Context(), both, "vgchange", "-an", testGroup)
+	must(t, err)
+}
+
+// awayAndBack: LVM finishes no move in a group that was changed without a disk, and takes none back. It does take the disk back.
+func awayAndBack(t *testing.T, l *LVM, both []string) {
+	_, err := l.run(t.Context(), both[:1], "vgchange", "--addtag", "changed", testGroup)
+	must(t, err)
+	if err := l.MovePV(t.Context(), testGroup, both, both[0], both[1:], 0, true); err == nil {
+		t.Error("the move is finished while LVM takes a disk for missing")
+	}
+	if _, err := l.run(t.Context(), both[:1], "pvmove", "--abort", both[0]); err == nil {
+		t.Error("the move is taken back without the disk that it moves to")
+	}
+	must(t, l.RestorePV(t.Context(), testGroup, both, both[1]))
+}
+
+func killedMove(t *testing.T, meanwhile func(*testing.T, *LVM, []string)) {
 	const bytesOf = 64 << 20
 	l, _ := realLVM(t)
 	ctx, a, b := t.Context(), loop(t), loop(t)
@@ -46,7 +68,7 @@ func killedMove(t *testing.T, inactive bool) {
 		Path: dmsetup, Args: []string{"create", "--notable", mapped(testGroup) + "-pvmove0"}, Env: []string{"DM_DISABLE_UDEV=1"},
 	})
 	must(t, err)
-	brief, cancel := context.WithTimeout(ctx, time.Second)
+	brief, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if err := l.MovePV(brief, testGroup, both, a, []string{b}, 1024, false); brief.Err() == nil {
 		t.Fatalf("the move was over before it was killed: %v", err)
@@ -56,16 +78,22 @@ func killedMove(t *testing.T, inactive bool) {
 	if len(vgs) != 1 || len(vgs[0].Volumes) != 1 || vgs[0].Moving == nil || *vgs[0].Moving != (Moving{FromUUID: uuidA, Bytes: bytesOf}) {
 		t.Fatalf("after the kill: %+v", vgs)
 	}
-	if inactive {
-		_, err := l.run(ctx, both, "vgchange", "-an", testGroup)
-		must(t, err)
-	}
-	must(t, l.MovePV(ctx, testGroup, both, a, nil, 0, true))
+	meanwhile(t, l, both)
+	must(t, l.MovePV(ctx, testGroup, both, a, []string{b}, 0, true))
 	vgs, pvs, err := l.Report(ctx, both)
 	must(t, err)
 	for _, pv := range pvs {
 		if pv.UUID == uuidA && pv.UsedBytes != 0 || vgs[0].Moving != nil || vgs[0].Volumes[0].Suspended {
 			t.Errorf("after the move was finished: %+v, %+v", vgs, pv)
+		}
+	}
+	// Nothing is left to be finished: LVM is not to begin a move of all that is on a device.
+	must(t, l.MovePV(ctx, testGroup, both, b, []string{a}, 0, true))
+	_, pvs, err = l.Report(ctx, both)
+	must(t, err)
+	for _, pv := range pvs {
+		if pv.UUID == uuidA && pv.UsedBytes != 0 {
+			t.Errorf("a move was begun: %+v", pv)
 		}
 	}
 	got, err := os.ReadFile(device)

@@ -120,12 +120,17 @@ func Finish(s plan.Snapshot, groupUUID string) plan.Plan {
 		if g.UUID != groupUUID || !g.Usable() || g.Moving == nil || g.Partial || len(g.AllStale()) > 0 || g.Moving.Bytes > SliceBytes {
 			continue
 		}
+		step := Extents{Group: g.Name, GroupDevices: g.Ref().Devices, GoOn: true, Reason: "a move of extents was cut off"}
 		for _, pv := range g.PVs {
-			if pv.UUID == g.Moving.FromUUID && pv.Path != "" {
-				return plan.Plan{Steps: []plan.Step{Extents{
-					Group: g.Name, Device: pv.Path, GroupDevices: g.Ref().Devices, GoOn: true, Reason: "a move of extents was cut off",
-				}}}
+			switch {
+			case pv.UUID == g.Moving.FromUUID:
+				step.Device = pv.Path
+			case pv.Path != "":
+				step.To = append(step.To, pv.Path)
 			}
+		}
+		if step.Device != "" {
+			return plan.Plan{Steps: []plan.Step{step}}
 		}
 	}
 	return plan.Plan{}

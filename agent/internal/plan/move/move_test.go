@@ -108,6 +108,11 @@ func TestFinish(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			steps := Finish(scene(c.edits...), "u").Steps
+			for _, s := range steps {
+				if to := s.(Extents).To; !slices.Equal(to, []string{"/dev/a", "/dev/c"}) {
+					t.Errorf("to %v", to)
+				}
+			}
 			if slices.ContainsFunc(steps, func(s plan.Step) bool { return s.(Extents).GoOn && s.(Extents).Device == "/dev/b" }) != c.want {
 				t.Errorf("%v", steps)
 			}

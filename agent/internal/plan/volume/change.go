@@ -19,8 +19,11 @@ func remove(s plan.Snapshot, want Spec) (Plan, error) {
 		return Plan{}, fmt.Errorf("volume %s in group %s was used, or holds a copy, and is to be removed only without content: %w",
 			v.Name, g.Name, plan.ErrInUse)
 	}
-	if err := g.still(); err != nil {
-		return Plan{}, err
+	if v.Pool != "" {
+		// LVM may leave devices of the pool suspended. Of other volumes, it refuses to remove those that it moves.
+		if err := g.still(); err != nil {
+			return Plan{}, err
+		}
 	}
 	p, _ := g.Pool(v.Pool)
 	if p.Damage != "" {

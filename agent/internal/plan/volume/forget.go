@@ -32,8 +32,11 @@ func Forget(s plan.Snapshot, want ForgetSpec, p plan.Policy) (plan.Plan, error) 
 				g.Name, pv.UUID, missing, known(pv), plan.ErrMismatch)
 		}
 	}
-	if err := g.still(); err != nil {
-		return plan.Plan{}, err
+	if len(g.Lost()) > 0 {
+		// LVM calls a volume lost that is only being moved to the device, and all of it may be elsewhere.
+		if err := g.still(); err != nil {
+			return plan.Plan{}, err
+		}
 	}
 	if err := g.MayForget(s, p); err != nil {
 		return plan.Plan{}, err

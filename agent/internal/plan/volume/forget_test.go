@@ -10,6 +10,20 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
+// cutOff is a move of extents that was cut off.
+func cutOff(g *plan.Group) { g.Moving = &plan.Moving{FromUUID: "pv-a", Bytes: 1} }
+
+// TestDelete_moving: a move that was cut off holds back no volume but those that LVM moves, and those in a pool.
+func TestDelete_moving(t *testing.T) {
+	g := stocked()
+	cutOff(&g)
+	for name, want := range map[string]error{"lin": nil, "thin": plan.ErrMoving} {
+		if p, err := Delete(plan.Snapshot{Groups: []plan.Group{g}}, volume(name, 0)); !errors.Is(err, want) || (len(p.Steps) == 1) != (want == nil) {
+			t.Errorf("%s: %v, %v", name, err, lines(p.Plan))
+		}
+	}
+}
+
 // TestForget: a group goes on without exactly the devices, and loses exactly the volumes, that were approved.
 func TestForget(t *testing.T) {
 	const drop = "drop the missing devices of group vg"
@@ -25,6 +39,8 @@ func TestForget(t *testing.T) {
 		err     error
 		because string
 	}{
+		"a move is cut off elsewhere":        {edits: []func(*plan.Group){cutOff}, pvs: []string{"pv-b"}, steps: []string{drop}},
+		"a volume was being moved to it":     {edits: []func(*plan.Group){cutOff, lacking("lin")}, pvs: []string{"pv-b"}, volumes: []string{"lin"}, err: plan.ErrMoving},
 		"nothing is lost":                    {pvs: []string{"pv-b"}, steps: []string{drop}},
 		"an unapproved call names no volume": {edits: []func(*plan.Group){lacking("lin")}, pvs: []string{"pv-b"}, err: plan.ErrMismatch, because: "lin lacks a part"},
 		"what is named is lost":              {edits: []func(*plan.Group){lacking("lin")}, pvs: []string{"pv-b"}, volumes: []string{"lin"}, steps: []string{"remove volume vg/lin", drop}},

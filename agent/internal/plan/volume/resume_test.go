@@ -105,6 +105,10 @@ func TestResume_takesBackWhatReturned(t *testing.T) {
 			if diff := cmp.Diff(c.steps, said(Resume(s, s.Groups[0].UUID))); diff != "" {
 				t.Error(diff)
 			}
+			cutOff(&s.Groups[0])
+			if diff := cmp.Diff(c.steps, said(Resume(s, s.Groups[0].UUID))); diff != "" {
+				t.Errorf("while a move is cut off: %s", diff)
+			}
 		})
 	}
 }
