@@ -105,6 +105,8 @@ func TestEnsureGroup(t *testing.T) {
 	large.LogicalSectorBytes = 4096
 	partial := groupOf("vg", me, inA)
 	partial.Partial = true
+	moving := groupOf("vg", me, inA)
+	moving.Moving = &Moving{FromUUID: "pv-sda", Bytes: 1}
 	linked := spec(a)
 	linked.Devices[0].Path = "/dev/disk/by-path/pci-sda"
 	twice := spec(a)
@@ -120,6 +122,9 @@ func TestEnsureGroup(t *testing.T) {
 		"extends a group": {
 			snapshot: Snapshot{Devices: []Device{inA, b}, Groups: []Group{groupOf("vg", me, inA)}}, want: spec(a, b),
 			plan: []string{"create physical volume " + pvOf(b) + " on " + b.Path, "extend group vg by " + b.Path},
+		},
+		"extends no group whose extents move": {
+			snapshot: Snapshot{Devices: []Device{inA, b}, Groups: []Group{moving}}, want: spec(a, b), err: ErrMoving,
 		},
 		"takes an orphan of ours": {
 			snapshot: Snapshot{Devices: []Device{a, orphanB}}, want: spec(a, b),
@@ -214,6 +219,8 @@ func TestReduceGroup(t *testing.T) {
 	used.PVs[1].FreeBytes = 4
 	partial := groupOf("vg", me, inA, inB)
 	partial.Partial = true
+	moving := groupOf("vg", me, inA, inB)
+	moving.Moving = &Moving{FromUUID: "pv-sda", Bytes: 1}
 	unlisted := groupOf("vg", me, inA)
 	here := func(g Group, devices ...Device) Snapshot { return Snapshot{Devices: devices, Groups: []Group{g}} }
 	other := spec(inB)
@@ -245,6 +252,7 @@ func TestReduceGroup(t *testing.T) {
 			snapshot: here(used, inA, inB), want: spec(inB), err: ErrHoldsData, says: "6 bytes",
 		},
 		"refuses a group that is not complete": {snapshot: here(partial, inA, inB), want: spec(inB), err: ErrPartial},
+		"waits for a move of extents":          {snapshot: here(moving, inA, inB), want: spec(inB), err: ErrMoving},
 		"refuses another disk":                 {snapshot: here(both, inA, inB), want: other, err: ErrMismatch, says: "wwn"},
 		"refuses a disk that the group does not list": {
 			snapshot: here(unlisted, inA, inB), want: spec(inB), err: ErrHoldsData,

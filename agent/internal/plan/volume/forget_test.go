@@ -24,6 +24,19 @@ func TestDelete_moving(t *testing.T) {
 	}
 }
 
+// TestCreate_moving: nothing is made or grown in a group with an unfinished move.
+func TestCreate_moving(t *testing.T) {
+	g := stocked()
+	cutOff(&g)
+	s := plan.Snapshot{Groups: []plan.Group{g}}
+	if p, err := Create(s, volume("new", 1<<30)); !errors.Is(err, plan.ErrMoving) || len(p.Steps) > 0 {
+		t.Errorf("create: %v, %v", err, lines(p.Plan))
+	}
+	if p, err := Resize(s, volume("lin", 1<<40)); !errors.Is(err, plan.ErrMoving) || len(p.Steps) > 0 {
+		t.Errorf("grow: %v, %v", err, lines(p.Plan))
+	}
+}
+
 // TestForget: a group goes on without exactly the devices, and loses exactly the volumes, that were approved.
 func TestForget(t *testing.T) {
 	const drop = "drop the missing devices of group vg"
