@@ -182,6 +182,7 @@ func TestInactivePool(t *testing.T) {
 		}
 		return r.GetAvailableCapacity()
 	}
+	s.await("the report of the volume", func() bool { return s.pool.Node("node-1").Groups[0].Pools[0].VirtualBytes > 0 })
 	before := room()
 	a.Reboot()
 	s.await("its usage is not known", func() bool { return s.pool.Node("node-1").Groups[0].Pools[0].UsageUnknown })

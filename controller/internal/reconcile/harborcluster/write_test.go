@@ -3,6 +3,7 @@ package harborcluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -50,7 +51,9 @@ func forbid(kinds ...string) interceptor.Funcs {
 			kind = gvk.Kind
 		}
 		if slices.Contains(kinds, kind) {
-			return apierrors.NewForbidden(schema.GroupResource{Resource: strings.ToLower(kind) + "s"}, key.Name, errors.New("no right"))
+			resource := strings.ToLower(kind) + "s"
+			return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, key.Name,
+				fmt.Errorf("User %q cannot get resource %q in API group %q in the namespace %q", "quarry", resource, "", key.Namespace))
 		}
 		return c.Get(ctx, key, o, opts...)
 	}}
