@@ -150,6 +150,10 @@ func TestThinPoolLimits(t *testing.T) {
 		t.Errorf("there are %s volumes in the pool, want 2", strings.TrimSpace(out))
 	}
 
+	// With room in the group the pool would grow at 80 %, and nobody had to be told.
+	filler := "quarry-tight/filler"
+	onNode(t, node, "lvcreate "+asNode(node)+"--yes --quiet --extents 100%FREE --name filler quarry-tight")
+	t.Cleanup(func() { _, _ = tryOnNode(node, "lvremove "+asNode(node)+"--yes --quiet "+filler) })
 	inPod(t, user, "head -c 350000000 /dev/urandom > /data0/fill; head -c 90000000 /dev/urandom > /data1/fill; sync")
 	eventually(t, limitPod, "the fullness of the pool is told", func(ctx context.Context) error {
 		c, err := getCluster(ctx, "tight")
@@ -180,6 +184,7 @@ func TestThinPoolLimits(t *testing.T) {
 		return err
 	})
 
+	onNode(t, node, "lvremove "+asNode(node)+"--yes --quiet "+filler)
 	remove(t, user)
 	remove(t, first)
 	remove(t, second)
