@@ -65,18 +65,20 @@ func suspendedIsResumed(s *suite) {
 	s.must("delete", s.delete("linear"))
 }
 
+// thin makes a thin volume of a few extents.
+func (s *suite) thin(name string) error {
+	req := volumeSpec(name, 8)
+	req.ThinPool = poolName
+	_, err := s.create(req)
+	return err
+}
+
 // inactivePool: only the kernel knows how full a pool is, and only of an active one. Nothing is put into a pool meanwhile. An agent that starts
 // activates it; one that saw it active leaves it to whoever deactivated it.
 func inactivePool(s *suite) {
 	s.stage()
 	s.pool()
-	thin := func(name string) error {
-		req := volumeSpec(name, 8)
-		req.ThinPool = poolName
-		_, err := s.create(req)
-		return err
-	}
-	s.must("create", thin("t1"))
+	s.must("create", s.thin("t1"))
 	seen := func() *agentv1.ThinPool {
 		s.Helper()
 		resp, err := s.volumes().ListLogicalVolumes(s.ctx(), &agentv1.ListLogicalVolumesRequest{Group: groupName})
@@ -91,14 +93,14 @@ func inactivePool(s *suite) {
 		s.Errorf("an inactive pool: %v", p)
 	}
 	before := s.Steps()
-	s.refused("create in it", thin("t2"), codes.Unavailable, before)
+	s.refused("create in it", s.thin("t2"), codes.Unavailable, before)
 	s.Restart(s.T)
 	for deadline := time.Now().Add(settleTimeout); seen().GetUsageUnknown(); time.Sleep(settlePause) {
 		if time.Now().After(deadline) {
 			s.Fatalf("after the agent's start: %v", seen())
 		}
 	}
-	s.must("create in it", thin("t2"))
+	s.must("create in it", s.thin("t2"))
 }
 
 // damagedPool: the metadata of a pool with a volume in it begins with zeroes. Whoever activated it would have the kernel make empty metadata, and
@@ -106,13 +108,7 @@ func inactivePool(s *suite) {
 func damagedPool(s *suite) {
 	s.stage()
 	s.pool()
-	thin := func(name string) error {
-		req := volumeSpec(name, 8)
-		req.ThinPool = poolName
-		_, err := s.create(req)
-		return err
-	}
-	s.must("create", thin("t1"))
+	s.must("create", s.thin("t1"))
 	s.DamagePool(s.T, groupName)
 	s.Restart(s.T)
 	var pool *agentv1.ThinPool
@@ -131,6 +127,6 @@ func damagedPool(s *suite) {
 		s.Errorf("it was activated: %v", pool)
 	}
 	before := s.Steps()
-	s.refused("create in it", thin("t2"), codes.FailedPrecondition, before)
+	s.refused("create in it", s.thin("t2"), codes.FailedPrecondition, before)
 	s.refused("delete from it", s.delete("t1"), codes.FailedPrecondition, before)
 }
