@@ -27,6 +27,8 @@ type HostHealth struct {
 	Decided Host
 	// Holding names what keeps the member from being removed, ordered.
 	Holding []string
+	// Heirs names the members of which nobody can say whether they have the group of this lost one; empty when there is no such doubt.
+	Heirs string
 	// Verdict on its steps.
 	Verdict Verdict
 	// Held is the reason why the storage as a whole keeps the steps of the host back; empty when it does not.
@@ -70,6 +72,11 @@ func (h HostHealth) removal() (Finding, bool) {
 		return Finding{
 			Bad, v1alpha1.ReasonVolumesExist,
 			"is being removed and waits until its volumes are deleted: " + Shorten(h.Holding, 10),
+		}, true
+	case h.Heirs != "":
+		return Finding{
+			Bad, v1alpha1.ReasonLost, "is declared lost, and stays until it is known where its volume group is, which is on record for " + h.Heirs +
+				" too, and nobody can say whether it is there",
 		}, true
 	case !h.Facts.Up && !h.Removed:
 		return Finding{

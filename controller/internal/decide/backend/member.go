@@ -79,6 +79,43 @@ func WithLost(have []string, more ...string) []string {
 	return out[max(0, len(out)-maxLost):]
 }
 
+// Heir says what became of the group of a lost member that other members have on record too: its disks were moved and imported there. moved is
+// true when one of them reports the group as its own: it is not lost with this one. unsure names those of which nobody can say whether they
+// have it. It is lost if there is neither: a record alone is no proof, for the disks may have been moved back since.
+func Heir(lost *v1alpha1.Member, hosts []HostHealth) (moved bool, unsure string) {
+	uuid := recordedUUID(lost)
+	if uuid == "" {
+		return false, ""
+	}
+	var silent []string
+	for _, h := range hosts {
+		if h.Object != nil && h.Object.UID == lost.UID {
+			continue
+		}
+		// One that is seen, and will be on record a moment later, is there too.
+		seen := h.Facts.Up && h.Decided.Record != nil && h.Decided.Record.UUID == uuid
+		switch {
+		case seen || h.Facts.Recorded && recordedUUID(h.Object) == uuid:
+			moved = true
+		case recordedUUID(h.Object) != uuid:
+		case h.Facts.TooEarly, h.Facts.Unsure, !h.Facts.Up && !Lost(h.Object):
+			silent = append(silent, "member "+h.Object.Name+" on node "+h.Node)
+		}
+	}
+	if moved {
+		return true, ""
+	}
+	return false, Shorten(silent, 10)
+}
+
+// recordedUUID is the UUID of the group that a Member has on record; empty when it has none.
+func recordedUUID(m *v1alpha1.Member) string {
+	if m == nil || m.Spec.Group == nil {
+		return ""
+	}
+	return m.Spec.Group.UUID
+}
+
 // Leaving is what is decided about a member that the spec does not want.
 type Leaving struct {
 	// Active is true while the member leaves.

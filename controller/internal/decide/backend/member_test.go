@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
@@ -241,5 +242,60 @@ func TestLostGroups(t *testing.T) {
 				t.Errorf("%q", got)
 			}
 		})
+	}
+}
+
+// TestHeir: a record of another member says that the group of a lost one was imported there once. Only a report says that it still is.
+func TestHeir(t *testing.T) {
+	const here, silent, asked = "moved", "member pool.n2 on node n2", "lost"
+	member := func(node, uuid string, edits ...func(*HostHealth)) HostHealth {
+		h := hostOf(node)
+		h.Object = &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "pool." + node, UID: types.UID("uid-" + node)}}
+		h.Object.Spec.Group = &v1alpha1.MemberGroup{UUID: uuid}
+		for _, e := range edits {
+			e(&h)
+		}
+		return h
+	}
+	reports := func(h *HostHealth) { h.Facts.Recorded = true }
+	unsure := func(h *HostHealth) { h.Facts.Unsure = true }
+	early := func(h *HostHealth) { h.Facts = Facts{TooEarly: true} }
+	lost := func(h *HostHealth) { h.Object.Spec.Lost = string(h.Object.UID) }
+	begins := func(h *HostHealth) { h.Object.Spec.Group = nil; h.Decided.Record = &v1alpha1.MemberGroup{UUID: "G"} }
+	nobody := func(h *HostHealth) { h.Object = nil }
+	for name, c := range map[string]struct {
+		others []HostHealth
+		want   string
+	}{
+		"no other member has it on record":              {[]HostHealth{member("n2", "H", reports)}, asked},
+		"another member reports it":                     {[]HostHealth{member("n2", "G", reports)}, here},
+		"another member reports without it":             {[]HostHealth{member("n2", "G")}, asked},
+		"another member is silent":                      {[]HostHealth{member("n2", "G", down)}, silent},
+		"nobody knows yet whether another member is up": {[]HostHealth{member("n2", "G", early)}, silent},
+		"another member cannot say":                     {[]HostHealth{member("n2", "G", unsure)}, silent},
+		"another member is lost too":                    {[]HostHealth{member("n2", "G", down, lost)}, asked},
+		"another member is declared lost, and has it":   {[]HostHealth{member("n2", "G", reports, lost)}, here},
+		"it is too early to take the other's loss":      {[]HostHealth{member("n2", "G", early, lost)}, silent},
+		"another member cannot say, and is lost":        {[]HostHealth{member("n2", "G", unsure, lost)}, silent},
+		"one is silent, another one reports it":         {[]HostHealth{member("n2", "G", down), member("n3", "G", reports)}, here},
+		"one is silent, another one reports without":    {[]HostHealth{member("n2", "G", down), member("n3", "G")}, silent},
+		"it is seen and not on record yet":              {[]HostHealth{member("n2", "", begins)}, here},
+		"it is seen where no Member is yet":             {[]HostHealth{member("n2", "", begins, nobody)}, here},
+		"what a silent host would record is no report":  {[]HostHealth{member("n2", "", begins, down)}, asked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gone := member("n1", "G", down, lost)
+			moved, unsure := Heir(gone.Object, append(c.others, gone))
+			got := unsure
+			if got == "" {
+				got = map[bool]string{true: here, false: asked}[moved]
+			}
+			if got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+	if moved, unsure := Heir(&v1alpha1.Member{}, []HostHealth{member("n2", "")}); moved || unsure != "" {
+		t.Errorf("a member without a record: %v %q", moved, unsure)
 	}
 }

@@ -20,6 +20,7 @@ func (s *scope) assess() {
 	for _, n := range names {
 		s.hosts = append(s.hosts, s.judge(n))
 	}
+	s.awaitHeirs()
 	s.whole = s.view.Whole(s.hosts)
 	s.judgeWhole()
 	plans := []backend.MemberPlan{{Plan: s.verdict.Plan}}
@@ -35,6 +36,20 @@ func (s *scope) assess() {
 	}
 	s.plan = backend.Combine(plans)
 	s.within(s.whole.Wake)
+}
+
+// awaitHeirs keeps the lost members whose groups may be on other hosts, until somebody can say. The groups of a storage that is being deleted go
+// with it.
+func (s *scope) awaitHeirs() {
+	for i := range s.hosts {
+		h := &s.hosts[i]
+		if s.deleting() || !h.Flags.ShouldDestroy() || !s.lost(*h) {
+			continue
+		}
+		if _, h.Heirs = backend.Heir(h.Object, s.hosts); h.Heirs != "" {
+			h.Removed = false
+		}
+	}
 }
 
 // judgeWhole decides about the steps of the whole. Their approval stays on the storage until they are over.

@@ -206,3 +206,81 @@ func TestLost_survivesTheStatus(t *testing.T) {
 		t.Errorf("annotation %q", got)
 	}
 }
+
+// inherit lets the Members of two hosts have one group on record, as after disks were moved to the second and imported there.
+func (s *suite) inherit(c *v1alpha1.Cluster) (lost *v1alpha1.Member) {
+	s.t.Helper()
+	g := *s.lvm.Group(c.UID, "n1")
+	s.lvm.Lose(c.UID, "n2")
+	s.lvm.Make(c.UID, "n2", g)
+	m := s.mustMember("pool", "n2")
+	m.Finalizers = nil
+	s.update(m)
+	s.delete(m)
+	s.lvm.Lose(c.UID, "n1")
+	s.untilMember("n2", func(m *v1alpha1.Member) string {
+		if m.Spec.Group == nil || m.Spec.Group.UUID != g.UUID {
+			return "the moved group is not on record"
+		}
+		return ""
+	})
+	return s.mustMember("pool", "n1")
+}
+
+// TestLost_takenBackFromAnotherHost: disks were moved to n2, imported there, and moved back to n1, which is lost now. The record of n2 is older
+// than that: while n2 is silent nobody knows, and once it reports without the group, disks that come back are foreign.
+func TestLost_takenBackFromAnotherHost(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	c := s.cluster("pool", "n1", "n2")
+	old := s.inherit(c)
+	g := s.lvm.Lose(c.UID, "n2")
+	s.lvm.Make(c.UID, "n1", g)
+	s.settle("pool")
+	s.lvm.Answer("n1", backendtest.Dead)
+	s.lvm.Answer("n2", backendtest.Silent)
+	s.settle("pool")
+	s.declare("n1", string(old.UID))
+	s.untilMember("n1", memberHas(ready, isFalse, v1alpha1.ReasonLost, "member pool.n2 on node n2"))
+	s.lvm.Answer("n2", backendtest.Early)
+	s.settle("pool")
+	s.lvm.Answer("n2", backendtest.Up)
+	s.lvm.Blind("n2", true)
+	s.settle("pool")
+	if m := s.mustMember("pool", "n1"); m.UID != old.UID || len(s.get("pool").Status.LostGroups) != 0 {
+		t.Fatal("decided while nobody could say what n2 has")
+	}
+	s.lvm.Blind("n2", false)
+	s.untilMember("n1", func(m *v1alpha1.Member) string {
+		if m.UID == old.UID {
+			return "the lost member is still there"
+		}
+		return ""
+	})
+	if got := s.get("pool").Status.LostGroups; !slices.Equal(got, []string{g.UUID}) {
+		t.Fatalf("lost groups %v", got)
+	}
+	s.lvm.Answer("n1", backendtest.Up)
+	s.settle("pool")
+	if got := s.mustMember("pool", "n1").Spec.Group; got != nil && got.UUID == g.UUID {
+		t.Error("the lost group was taken back")
+	}
+}
+
+// TestLost_importedByAnotherHost: the group of the lost member is in use on n2. It is not lost with n1.
+func TestLost_importedByAnotherHost(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	c := s.cluster("pool", "n1", "n2")
+	old := s.inherit(c)
+	s.lvm.Answer("n1", backendtest.Dead)
+	s.settle("pool")
+	s.declare("n1", string(old.UID))
+	s.untilMember("n1", func(m *v1alpha1.Member) string {
+		if m.UID == old.UID {
+			return "the lost member is still there"
+		}
+		return ""
+	})
+	if got := s.get("pool").Status.LostGroups; len(got) != 0 || s.mustMember("pool", "n2").Status.State != "online" {
+		t.Errorf("lost groups %v", got)
+	}
+}

@@ -246,7 +246,7 @@ func (r *Reconciler) rememberLost(ctx context.Context, s *scope, h *backend.Host
 		return nil
 	}
 	uuid, before := h.Object.Spec.Group.UUID, copyOf(s.storage)
-	if s.imported(h.Object) {
+	if moved, _ := backend.Heir(h.Object, s.hosts); moved {
 		// Another host has it by now: it is not lost with this one.
 		return nil
 	}
@@ -261,13 +261,6 @@ func (r *Reconciler) rememberLost(ctx context.Context, s *scope, h *backend.Host
 	}
 	s.before.StorageStatus().LostGroups = slices.Clone(groups)
 	return nil
-}
-
-// imported reports whether the group of a Member is on record for another one too: its disks were moved, and imported there.
-func (s *scope) imported(m *v1alpha1.Member) bool {
-	return slices.ContainsFunc(s.world.Members, func(o *v1alpha1.Member) bool {
-		return o.UID != m.UID && o.Spec.Group != nil && o.Spec.Group.UUID == m.Spec.Group.UUID
-	})
 }
 
 // keepLost writes the lost groups where a restore does not lose them.
