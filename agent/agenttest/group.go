@@ -62,7 +62,7 @@ func (h *Host) AddGroup(name, ownerUID string, disks ...string) {
 func (h *Host) addGroup(name, systemID string, tags, disks []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	g := &group{name: name, uuid: fakeUUID("group", h.node, name), tags: tags, systemID: systemID}
+	g := &group{name: name, uuid: h.groupUUID(name), tags: tags, systemID: systemID}
 	for _, n := range disks {
 		d := h.disks[n]
 		if d == nil {
@@ -73,6 +73,11 @@ func (h *Host) addGroup(name, systemID string, tags, disks []string) {
 	}
 	h.groups[name] = g
 	h.changed()
+}
+
+// groupUUID is the UUID of a group that is made now. One that is made later, of other disks or after the volumes of the first, is another one.
+func (h *Host) groupUUID(name string) string {
+	return fakeUUID("group", h.node, name, fmt.Sprint(h.minors, h.created))
 }
 
 // DropGroup forgets a group with its volumes, and empties its disks.

@@ -102,7 +102,7 @@ func (s session) createVG(ctx context.Context, step plan.CreateVG) error {
 		if err != nil {
 			return fmt.Errorf("vgcreate %s: %w", name, err)
 		}
-		s.groups[name] = &group{name: name, uuid: fakeUUID("group", s.node, name), tags: slices.Clone(step.Tags), pvs: pvs, systemID: systemid.Of(s.node)}
+		s.groups[name] = &group{name: name, uuid: s.groupUUID(name), tags: slices.Clone(step.Tags), pvs: pvs, systemID: systemid.Of(s.node)}
 		return nil
 	})
 }

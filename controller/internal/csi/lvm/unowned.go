@@ -103,7 +103,8 @@ func (b *Backend) naming(ctx context.Context, p spot) (names, groups []string, e
 }
 
 // elsewhere refuses the removal of a volume from another group than its PersistentVolume has on record: what that other group lacks may
-// be in the recorded one, whose disks are away. Nothing has on record which group a snapshot is in.
+// be in the recorded one, whose disks are away. One that was imported on another node is not away: inherited has looked into it. Nothing has on
+// record which group a snapshot is in.
 func (b *Backend) elsewhere(ctx context.Context, p spot) error {
 	if p.id.IsSnapshot() {
 		return nil
@@ -113,7 +114,11 @@ func (b *Backend) elsewhere(ctx context.Context, p spot) error {
 		return err
 	}
 	g, seen := p.group()
-	groups = slices.DeleteFunc(groups, func(uuid string) bool { return uuid == g.UUID })
+	known, err := b.inUse(ctx)
+	if err != nil {
+		return err
+	}
+	groups = slices.DeleteFunc(groups, func(uuid string) bool { return uuid == g.UUID || slices.Contains(known, uuid) })
 	if !seen || len(groups) == 0 {
 		return nil
 	}

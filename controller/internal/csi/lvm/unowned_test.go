@@ -117,11 +117,17 @@ func TestDelete_afterRestore(t *testing.T) {
 				s.unplugged()
 			}, want: codes.Unavailable, says: "named by Member pool.node-1; ",
 		},
+		"nobody can say what another Member's group of that name holds": {
+			edit: func(s *restored) { s.cache.members = []v1alpha1.Member{memberOf("node-2", "G")}; s.unplugged() },
+			want: codes.Unavailable, says: "may be on node node-2, if its group was imported there",
+		},
 		"another disk does not answer": {
 			edit: func(s *restored) { s.unplugged(); s.unreadable() }, want: codes.Unavailable, says: "a disk cannot be read",
 		},
 		"nothing speaks for the group": {edit: func(s *restored) {
-			s.cache.members = []v1alpha1.Member{memberOf("node-2", "G")}
+			m := memberOf("node-2", "G")
+			m.Spec.Group.Name = "other"
+			s.cache.members = []v1alpha1.Member{m}
 			s.cache.volumes = []corev1.PersistentVolume{bound("other", &csi.Volume{VolumeId: s.volume.GetVolumeId() + "x"})}
 			s.unplugged()
 		}},

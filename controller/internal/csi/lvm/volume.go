@@ -20,12 +20,22 @@ func (b *Backend) DeleteVolume(ctx context.Context, handle string) error {
 	return b.remove(ctx, id)
 }
 
-// remove removes a volume or snapshot. A group that should be there and is not may come back with the volume in it. What was on a member
-// that a person declared lost counts as deleted.
+// remove removes a volume or snapshot. A group that should be there and is not may come back with the volume in it, and one that was imported on
+// another node is looked into there. What was on a member that a person declared lost counts as deleted.
 func (b *Backend) remove(ctx context.Context, id volumeid.ID) error {
 	p, err := b.locate(ctx, id)
-	if err != nil || p.lost {
+	if err != nil {
 		return err
+	}
+	if !p.holds() {
+		if moved, err := b.inherited(ctx, p); err != nil {
+			return err
+		} else if moved != nil {
+			return b.removeFrom(ctx, p, *moved)
+		}
+	}
+	if p.lost {
+		return nil
 	}
 	if p, err = b.reach(ctx, id); err != nil {
 		return err

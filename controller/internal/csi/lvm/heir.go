@@ -1,0 +1,163 @@
+package lvm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/lvm"
+	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/volumeid"
+)
+
+// A volume or snapshot keeps the handle that it was made with when its group is imported on another node, until a person renames it. What a handle
+// names may so be on another node than the one in the handle. The tag of the logical volume, which repeats the handle, tells.
+
+// heir is a group of another node that has what a handle names.
+type heir struct {
+	node  string
+	group decide.Group
+}
+
+// holds reports whether the node in the handle has what that names.
+func (p spot) holds() bool {
+	g, seen := p.group()
+	return seen && p.node.Up() && !g.Unknown && slices.Contains(g.Volumes, p.id.Name)
+}
+
+// inherited finds what a handle names on another node; nil if it is on none. It is an error if nobody can say: unknown is never absent.
+func (b *Backend) inherited(ctx context.Context, p spot) (*heir, error) {
+	may, err := b.candidates(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	members, err := b.members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var nodes []string
+	for _, of := range members {
+		for _, m := range of {
+			if string(m.Spec.Node) == p.id.Node {
+				continue
+			}
+			if err := p.mayRecord(m, b.Agents.Node(string(m.Spec.Node)), may); err != nil {
+				return nil, err
+			}
+			nodes = append(nodes, string(m.Spec.Node))
+		}
+	}
+	slices.Sort(nodes)
+	for _, name := range slices.Compact(nodes) {
+		if h, err := b.inheritedBy(ctx, p, b.Agents.Node(name), may); h != nil || err != nil {
+			return h, err
+		}
+	}
+	return nil, nil //nolint:nilnil // absent is no error
+}
+
+// inUse returns the UUIDs of the groups that nodes which answer have as their own.
+func (b *Backend) inUse(ctx context.Context) ([]string, error) {
+	nodes, err := b.nodes(ctx)
+	var out []string
+	for _, name := range nodes {
+		n := b.Agents.Node(name)
+		for _, g := range n.Groups {
+			if n.Up() && !g.Unknown {
+				out = append(out, g.UUID)
+			}
+		}
+	}
+	return out, err
+}
+
+// candidates returns which groups may hold what a handle names, by their UUIDs: those that its PersistentVolumes have on record, or else any that
+// no person declared lost.
+func (b *Backend) candidates(ctx context.Context, p spot) (may func(uuid string) bool, err error) {
+	_, groups, err := b.naming(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	all, err := b.clusters(ctx)
+	var lost []string
+	for _, c := range all {
+		lost = append(lost, backend.LostGroups(c)...)
+	}
+	own, seen := p.group()
+	return func(uuid string) bool {
+		return !slices.Contains(lost, uuid) && (!seen || uuid != own.UUID) && (len(groups) == 0 || slices.Contains(groups, uuid))
+	}, err
+}
+
+// mayRecord refuses while nobody knows what is in the group that the Member of another node has on record, if that may be the one.
+func (p spot) mayRecord(m *v1alpha1.Member, n decide.Node, may func(uuid string) bool) error {
+	r := m.Spec.Group
+	named := r != nil && (r.Name == p.id.Group || r.Name == "")
+	if !named || r.UUID == "" || !may(r.UUID) || backend.Lost(m) || lvm.Gone(n, r) && n.Up() ||
+		slices.ContainsFunc(n.Groups, func(g decide.Group) bool { return g.UUID == r.UUID }) {
+		return nil
+	}
+	return volume.Refuse(volume.Unavailable, "%s is not on node %s, and may be on node %s, if its group was imported there: nobody can say what is in "+
+		"volume group %s there%s", p.id.Name, p.id.Node, n.Name, r.Name, p.wayOut())
+}
+
+// inheritedBy looks for what a handle names on one node.
+func (b *Backend) inheritedBy(ctx context.Context, p spot, n decide.Node, may func(uuid string) bool) (*heir, error) {
+	has := func(g decide.Group) bool { return may(g.UUID) && slices.Contains(g.Volumes, p.id.Name) }
+	for _, g := range slices.Concat(n.Groups, n.OtherNodes) {
+		if !has(g) {
+			continue
+		}
+		if named, err := b.renamed(ctx, p.id, n.Name, g.Name); named || err != nil {
+			return nil, err
+		}
+		if !n.Up() || g.Unknown || slices.ContainsFunc(n.OtherNodes, func(o decide.Group) bool { return o.UUID == g.UUID }) {
+			return nil, volume.Refuse(volume.Unavailable, "%s may be in volume group %s, whose disks are on node %s, and nobody can look into it now",
+				p.id.Name, g.Name, n.Name)
+		}
+		all, _, err := b.Agents.ListVolumes(ctx, n.Name, g.Name)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(all, func(v decide.Volume) bool { return v.Name == p.id.Name && v.ID == p.id.String() }) {
+			return &heir{n.Name, g}, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // absent is no error
+}
+
+// renamed reports whether an object stands for a volume or snapshot of that name under another node: it is that object's then.
+func (b *Backend) renamed(ctx context.Context, id volumeid.ID, node, group string) (bool, error) {
+	now, err := volumeid.New(node, group, id.Name)
+	if err != nil {
+		return false, fmt.Errorf("name %s on node %s: %w", id.Name, node, err)
+	}
+	named, _, err := b.naming(ctx, spot{id: now})
+	return len(named) > 0, err
+}
+
+// removeFrom removes what a handle names from the group that another node has by now.
+func (b *Backend) removeFrom(ctx context.Context, p spot, h heir) error {
+	if p.id.IsSnapshot() {
+		for _, node := range []string{p.id.Node, h.node} {
+			volumes, err := b.volumes(ctx, node)
+			if err != nil {
+				return err
+			}
+			if gap := lvm.Gap(node, h.group, volumes); gap != "" {
+				return volume.Refuse(volume.Unavailable, "snapshot %s stays, for it may be the last copy of what is lost: on node %s %s", p.id.Name, h.node, gap)
+			}
+		}
+	}
+	err := b.Agents.DeleteVolume(ctx, h.node, decide.VolumeSpec{
+		Group: h.group.Name, Owner: h.group.OwnerUID, Name: p.id.Name, ID: p.id.String(),
+	})
+	if isFault(err, decide.FaultNotFound) {
+		return volume.Refuse(volume.Unavailable, "volume group %s was on node %s a moment ago, and is not: its disks may be away, and %s with them",
+			h.group.Name, h.node, p.id.Name)
+	}
+	return err
+}
