@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,13 +105,31 @@ func pool(v lvm.LV, lvs []lvm.LV) plan.Pool {
 		DataPermyriad: v.DataPermyriad, MetadataPermyriad: v.MetadataPermyriad, UsageUnknown: v.UsageUnknown,
 		Active: v.Active, Suspended: v.Suspended, Health: v.Health, Damage: v.Damage,
 	}
+	used := false
 	for _, other := range lvs {
 		if other.Pool == v.Name {
 			p.Volumes++
 			p.VirtualBytes += other.SizeBytes
+			used = used || !slices.Contains(other.Tags, plan.TagNew)
 		}
 	}
+	p.Damage = cmp.Or(p.Damage, begunAnew(v.Thin, used))
 	return p
+}
+
+// begunAnew says that the metadata that the kernel works with is not the pool's: it is older than what LVM recorded. Older agents activated pools
+// of which the metadata began with zeroes, and the kernel makes empty metadata there, which looks healthy. One transaction less is no damage,
+// unless nothing is left of a volume that was used: LVM records a change before it tells the kernel, and goes on with it after a kill.
+func begunAnew(t *lvm.Thin, used bool) string {
+	if t == nil || t.KernelTransactionID == nil {
+		return ""
+	}
+	switch kernel := *t.KernelTransactionID; {
+	case kernel >= t.TransactionID || kernel == t.TransactionID-1 && (kernel > 0 || !used):
+		return ""
+	default:
+		return fmt.Sprintf("its metadata is of transaction %d, and LVM recorded %d: it was begun anew, and tells nothing of its volumes", kernel, t.TransactionID)
+	}
 }
 
 // sourceOf is what a volume was copied from, while that exists. A snapshot tells it for good.

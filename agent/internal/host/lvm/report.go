@@ -58,7 +58,7 @@ type PV struct {
 // TagLocated is the tag of the volumes of which a report says where they lie.
 const TagLocated = quarry.Group + "/tail"
 
-// The columns asked for; seg cannot be left out of a full report, so it selects nothing.
+// The columns asked for. Those of seg are what LVM recorded of thin pools and of the volumes in them.
 var reportArgs = []string{
 	"--reportformat", "json", "--units", "b", "--nosuffix", "--binary", "--foreign",
 	"--configreport", "vg", "-o", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_tags,vg_missing_pv_count,vg_partial,vg_exported,vg_systemid",
@@ -66,7 +66,7 @@ var reportArgs = []string{
 	"--configreport", "lv", "-o", "lv_name,lv_uuid,vg_uuid,lv_size,lv_tags,lv_layout,pool_lv,origin,lv_active_locally,lv_device_open," +
 		"lv_health_status,lv_metadata_size,data_percent,metadata_percent,lv_time,lv_suspended,lv_inactive_table",
 	"--configreport", "pvseg", "-o", "pv_uuid,pvseg_start,pvseg_size,lv_uuid,lv_name,move_pv", "-S", `lv_tags={"` + TagLocated + `"} || lv_role=pvmove`,
-	"--configreport", "seg", "-o", "seg_size", "-S", "seg_size<0",
+	"--configreport", "seg", "-o", "lv_uuid,transaction_id,thin_id,chunk_size", "-S", `segtype=thin || segtype="thin-pool"`,
 }
 
 // Report tells the groups, ordered by name and UUID, and the physical volumes, ordered by group, path and UUID, that stand on
@@ -76,6 +76,26 @@ func (l *LVM) Report(ctx context.Context, devices []string) ([]VG, []PV, error) 
 	if len(devices) == 0 {
 		return nil, nil, nil
 	}
+	vgs, pvs, err := l.report(ctx, devices)
+	if err != nil {
+		return nil, nil, err
+	}
+	kernel, known := l.kernelTransactions(ctx, vgs)
+	if known && kernel.differ(vgs) {
+		// A command may have come in between: what LVM has recorded counts if it is the same before and after.
+		before := vgs
+		if vgs, pvs, err = l.report(ctx, devices); err != nil {
+			return nil, nil, err
+		}
+		kernel.drop(before, vgs)
+	}
+	kernel.tell(vgs, known)
+	l.damaged.tell(vgs)
+	return vgs, pvs, nil
+}
+
+// report is what LVM alone tells.
+func (l *LVM) report(ctx context.Context, devices []string) ([]VG, []PV, error) {
 	res, err := l.run(ctx, devices, "fullreport", reportArgs...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("lvm report: %w", err)
@@ -84,7 +104,6 @@ func (l *LVM) Report(ctx context.Context, devices []string) ([]VG, []PV, error) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("lvm report: %w", err)
 	}
-	l.damaged.tell(vgs)
 	return vgs, pvs, nil
 }
 
@@ -96,6 +115,8 @@ type fullReport struct {
 		LV []row `json:"lv"`
 		// Segments of physical volumes, those of located volumes and of pvmove.
 		Segments []row `json:"pvseg"`
+		// Thin are the segments of thin pools and thin volumes.
+		Thin []row `json:"seg"`
 	} `json:"report"`
 }
 
@@ -138,12 +159,12 @@ func parseReport(doc []byte) ([]VG, []PV, error) {
 		for _, r := range section.PV {
 			pvs = append(pvs, p.pv(r))
 		}
-		lying := p.extents(section.Segments)
+		lying, thin := p.extents(section.Segments), p.thin(section.Thin)
 		for _, r := range section.LV {
 			if name := p.id(r, "lv_name"); !strings.HasPrefix(name, "[") {
 				uuid := p.text(r, "vg_uuid")
 				v := p.lv(r)
-				v.Extents = lying[v.UUID]
+				v.Extents, v.Thin = lying[v.UUID], thin[v.UUID]
 				volumes[uuid] = append(volumes[uuid], v)
 			}
 		}

@@ -128,23 +128,25 @@ func TestParseReport_volumesOfAThinPool(t *testing.T) {
 	want := []LV{
 		{
 			Name: "c1", UUID: "zdcZ20-cW0y-LJ9v-UPoQ-nm2j-xXn7-0rfwfG", SizeBytes: 301989888, Tags: []string{"quarry.storage/volume=c1"},
-			Pool: "pool", Origin: "t1", Active: true, DataPermyriad: 1736, CreatedUnix: 1795228307,
+			Pool: "pool", Origin: "t1", Active: true, DataPermyriad: 1736, CreatedUnix: 1795228307, Thin: &Thin{DeviceID: 1},
 		},
 		{
 			Name: "c2", UUID: "nwiglJ-E9O1-Giqn-ZAWd-3Yu9-48sw-O27NUe", SizeBytes: 301989888, Tags: []string{"quarry.storage/volume=c2"},
-			Pool: "pool", Origin: "s1", Active: true, DataPermyriad: 1736, CreatedUnix: 1795228310,
+			Pool: "pool", Origin: "s1", Active: true, DataPermyriad: 1736, CreatedUnix: 1795228310, Thin: &Thin{TransactionID: 1, DeviceID: 2},
 		},
 		{
 			Name: "pool", UUID: "0O45N1-D2zc-peLU-BPCB-4w4E-GwtW-nvBFM0", SizeBytes: 524288000, Tags: []string{"quarry.storage/pool"},
 			ThinPool: true, Active: true, Open: true, MetadataBytes: 4 << 20, DataPermyriad: 1000, MetadataPermyriad: 1133, CreatedUnix: 1795228299,
+			Thin: &Thin{TransactionID: 4, ChunkBytes: 64 << 10},
 		},
 		{
 			Name: "s1", UUID: "FX0af2-MpDc-yv30-FyZr-jehb-bIj2-QF8b4o", SizeBytes: 301989888,
 			Tags: []string{"quarry.storage/snapshot", "quarry.storage/volume=s1"}, Pool: "pool", Origin: "t1", CreatedUnix: 1795228309,
+			Thin: &Thin{TransactionID: 2, DeviceID: 3},
 		},
 		{
 			Name: "t1", UUID: "iEQIvl-xOSd-ZTr2-8oda-rGHZ-bpyo-S2FO1M", SizeBytes: 301989888, Tags: []string{"quarry.storage/volume=t1"},
-			Pool: "pool", Active: true, DataPermyriad: 1736, CreatedUnix: 1795228301,
+			Pool: "pool", Active: true, DataPermyriad: 1736, CreatedUnix: 1795228301, Thin: &Thin{TransactionID: 3, DeviceID: 4},
 		},
 		{
 			Name: "v1", UUID: "dANz0T-YT0M-ld3k-7SFl-XXf2-dWrf-kGvzPi", SizeBytes: 209715200, Tags: []string{"quarry.storage/volume=pvc-1"},

@@ -2,8 +2,12 @@ package lvm
 
 import (
 	"cmp"
+	"context"
 	"slices"
+	"strconv"
 	"strings"
+
+	"quarry.storage/quarry/agent/internal/host/run"
 )
 
 // LV is one logical volume or thin pool.
@@ -34,6 +38,102 @@ type LV struct {
 	CreatedUnix int64
 	// Extents are where it lies, if it carries TagLocated.
 	Extents []Extents
+	// Thin is what LVM recorded of a thin pool, or of a volume in one; nil for any other.
+	Thin *Thin
+}
+
+// Thin is what LVM recorded of a thin pool or thin volume, and what the kernel says of the pool.
+type Thin struct {
+	// TransactionID counts the changes of the pool that LVM made; of a volume, those before it was made.
+	TransactionID int64
+	// KernelTransactionID is the one in the metadata of the pool that the kernel works with; nil for one that is not active, and when it is not
+	// known.
+	KernelTransactionID *int64
+	// DeviceID is the number of a volume in the metadata of its pool, ChunkBytes the size of the chunks of a pool.
+	DeviceID, ChunkBytes int64
+}
+
+// thin reads what LVM recorded of thin pools and volumes, by their UUIDs.
+func (p *fields) thin(rows []row) map[string]*Thin {
+	out := map[string]*Thin{}
+	for _, r := range rows {
+		out[p.id(r, "lv_uuid")] = &Thin{
+			TransactionID: p.optional(r, "transaction_id"), DeviceID: p.optional(r, "thin_id"), ChunkBytes: p.optional(r, "chunk_size"),
+		}
+	}
+	return out
+}
+
+// transactions are the transaction ids that the kernel tells, by the names of the pools' devices.
+type transactions map[string]int64
+
+// kernelTransactions asks the kernel for the transaction ids of the pools that are active and hold, or held, volumes. known is false when it
+// cannot be asked.
+func (l *LVM) kernelTransactions(ctx context.Context, vgs []VG) (out transactions, known bool) {
+	out = transactions{}
+	if len(measured(vgs)) == 0 {
+		return out, true
+	}
+	res, err := l.runner.Run(ctx, run.Command{Path: dmsetup, Args: []string{"status", "--noflush", "--target", "thin-pool"}, Env: []string{"DM_DISABLE_UDEV=1"}})
+	if err != nil {
+		return out, false
+	}
+	for line := range strings.Lines(string(res.Stdout)) {
+		// "group-pool-tpool: 0 409600 thin-pool 2 ..."; a pool that failed has a word in the place of the number.
+		name, rest, _ := strings.Cut(line, ": ")
+		words := strings.Fields(rest)
+		if len(words) < 4 {
+			continue
+		}
+		if n, err := strconv.ParseInt(words[3], 10, 64); err == nil {
+			out[name] = n
+		}
+	}
+	return out, true
+}
+
+// measured are the thin pools of which the kernel can be asked, by the names of their devices.
+func measured(vgs []VG) map[string]*LV {
+	out := map[string]*LV{}
+	for _, g := range vgs {
+		for i, v := range g.Volumes {
+			if v.ThinPool && v.Active && v.Thin != nil && v.Thin.TransactionID > 0 {
+				out[mapped(g.Name)+"-"+mapped(v.Name)+"-tpool"] = &g.Volumes[i]
+			}
+		}
+	}
+	return out
+}
+
+func (t transactions) differ(vgs []VG) bool {
+	for name, v := range measured(vgs) {
+		if id, ok := t[name]; ok && id != v.Thin.TransactionID {
+			return true
+		}
+	}
+	return false
+}
+
+// drop forgets what the kernel said of a pool that LVM has changed meanwhile.
+func (t transactions) drop(before, after []VG) {
+	was, is := measured(before), measured(after)
+	for name := range t {
+		if was[name] == nil || is[name] == nil || was[name].Thin.TransactionID != is[name].Thin.TransactionID {
+			delete(t, name)
+		}
+	}
+}
+
+// tell adds to a report what the kernel said. Where it could not be asked, what LVM says of how full a pool is may be of other metadata.
+func (t transactions) tell(vgs []VG, known bool) {
+	for name, v := range measured(vgs) {
+		if id, ok := t[name]; ok {
+			v.Thin.KernelTransactionID = &id
+		}
+		if !known {
+			v.UsageUnknown, v.DataPermyriad, v.MetadataPermyriad = true, 0, 0
+		}
+	}
 }
 
 // Extents are some of a physical volume, one after the other.

@@ -37,6 +37,10 @@ func remove(s plan.Snapshot, want Spec) (Plan, error) {
 	if tail, ok := g.tail(v); ok {
 		out.Steps = append(out.Steps, RemoveLV{Group: g.Ref(), Name: tail.Name, Tag: plan.TagTailOf + v.ID, Reason: "the volume that was to grow by it goes"})
 	}
+	if p.Ours && !p.Active {
+		// LVM would activate it to remove something from it, without looking at how its metadata begins.
+		out.Steps = append(out.Steps, g.activatePool(p, "a volume in it is removed"))
+	}
 	out.Volume = v
 	out.Steps = append(out.Steps, RemoveLV{
 		Group: g.Ref(), Name: v.Name, Tag: plan.TagVolume + v.ID, Afresh: want.OnlyUnused, Reason: "the volume is not wanted any more",

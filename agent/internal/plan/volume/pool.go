@@ -74,6 +74,11 @@ func ensurePool(s plan.Snapshot, want PoolSpec) (PoolPlan, error) {
 		return PoolPlan{}, err
 	}
 	switch {
+	case exists && p.Damage != "":
+		return PoolPlan{}, fmt.Errorf("thin pool %s/%s: %w: %s", g.Name, p.Name, plan.ErrDamaged, p.Damage)
+	case exists && !p.Active:
+		// LVM would activate it to make it grow, without looking at how its metadata begins.
+		return PoolPlan{}, fmt.Errorf("thin pool %s/%s does not grow: %w: it is not active", g.Name, p.Name, plan.ErrUsageUnknown)
 	case exists && p.Stale:
 		return PoolPlan{}, fmt.Errorf("thin pool %s in group %s leads to a disk that dropped off: %w for it, and it does not grow until whoever has its volumes open ends",
 			p.Name, g.Name, plan.ErrPartial)

@@ -47,6 +47,10 @@ func TestEnsurePool(t *testing.T) {
 		"that is not ours":                     {want: pool("alien", 4, 0), err: plan.ErrAlreadyExists},
 		"with the name of a volume":            {want: pool("lin", 4, 0), err: plan.ErrAlreadyExists},
 		"in a group that is not complete":      {group: func(g *plan.Group) { g.Partial = true }, want: pool("new", 4, 0), err: plan.ErrPartial},
+		"that has to grow and is not active":   {group: inactive, want: pool("pool", 500, 0), err: plan.ErrUsageUnknown, because: "it is not active"},
+		"that has to grow and is damaged": {
+			group: func(g *plan.Group) { g.Pools[1].Damage = "broken" }, want: pool("pool", 500, 0), err: plan.ErrDamaged, because: "broken",
+		},
 		"in a group of somebody else": {
 			want: PoolSpec{Group: "vg", OwnerUID: somebody, Name: "new", SizeBytes: mb}, err: plan.ErrNotOurs,
 		},
@@ -67,6 +71,9 @@ func TestEnsurePool(t *testing.T) {
 		})
 	}
 }
+
+// inactive makes the pool of a group inactive: LVM would activate it, and the kernel begin metadata anew that begins with zeroes.
+func inactive(g *plan.Group) { g.Pools[1].Active, g.Pools[1].UsageUnknown = false, true }
 
 func TestChunkAndMetadata(t *testing.T) {
 	g := group{plan.Group{ExtentBytes: 4 * mb}}

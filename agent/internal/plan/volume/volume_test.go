@@ -263,6 +263,9 @@ func TestDeleteVolume(t *testing.T) {
 		"only if unused, a new snapshot": {
 			group: func(g *plan.Group) { g.LogicalVolumes[4].New = true }, want: volume("snap", 0, unused), err: plan.ErrInUse,
 		},
+		"in a pool that is not active": {
+			group: inactive, want: volume("thin", 0), steps: []string{"activate pool vg/pool", "remove volume vg/thin"},
+		},
 		"in a pool that lacks a part": {group: lacking("pool"), want: volume("thin", 0), err: plan.ErrPartial, because: "a part of the pool was on it"},
 	})
 }
