@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +20,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"quarry.storage/quarry/agent/internal/config"
+	"quarry.storage/quarry/agent/internal/host/nfs/child"
+	"quarry.storage/quarry/agent/internal/host/sole"
 	"quarry.storage/quarry/agent/internal/identity"
 	"quarry.storage/quarry/agent/internal/probe"
 	"quarry.storage/quarry/agent/internal/server"
@@ -29,6 +33,8 @@ const (
 	memoryLimit = 48 << 20
 	// gcPercent trades a little time for a small heap: the agent has little to do, and shares the node with everything else.
 	gcPercent = 50
+	// pause between two looks whether another agent still works on the node.
+	pause = time.Second
 )
 
 // run serves until the context ends.
@@ -38,16 +44,11 @@ func run(ctx context.Context, cfg config.Config) error {
 	log := newLog(cfg.Verbosity)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	serverConfig, err := newServerConfig(cfg, log)
-	if err != nil {
-		return err
-	}
-	serverConfig.Registry = registry
+	turn := sole.New(sole.Config{Dir: cfg.LVMDir, Proc: cfg.ProcDir, Except: child.Command, Pause: pause, Log: log.WithName("sole")})
 	id := identity.New(identity.Config{
 		NodeName: cfg.NodeName, Log: log.WithName("identity"),
 		Signer: identity.API{URL: cfg.APIServer, TokenFile: cfg.TokenFile, CAFile: cfg.CAFile},
 	})
-	serverConfig.HandshakeFailed = id.Doubt
 	probes, err := net.Listen("tcp", cfg.Probe)
 	if err != nil {
 		return fmt.Errorf("listen for probes: %w", err)
@@ -55,13 +56,38 @@ func run(ctx context.Context, cfg config.Config) error {
 	log.Info("Starting agent", "version", version.Version, "node", cfg.NodeName)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return probe.Serve(ctx, probes, id.Check, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+		ready := func() error { return cmp.Or(turn.Check(), id.Check()) }
+		return probe.Serve(ctx, probes, ready, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	})
-	group.Go(func() error { id.Run(ctx); return nil })
+	// The file of the lock is closed when everything has ended.
+	release := func() {}
+	defer func() { release() }()
+	group.Go(func() error {
+		r, err := turn.Take(ctx)
+		if err != nil {
+			// Told to stop before its turn came.
+			return nil
+		}
+		release = r
+		group.Go(func() error { id.Run(ctx); return nil })
+		return work(ctx, cfg, log, registry, id)
+	})
+	return group.Wait()
+}
+
+// work touches the node; only the one agent whose turn it is comes here.
+func work(ctx context.Context, cfg config.Config, log logr.Logger, registry *prometheus.Registry, id *identity.Manager) error {
+	serverConfig, err := newServerConfig(cfg, log)
+	if err != nil {
+		return err
+	}
+	serverConfig.Registry = registry
+	serverConfig.HandshakeFailed = id.Doubt
 	shares := newShares(cfg, log)
 	defer shares.Close()
 	serverConfig.Shares = shares
 	srv := server.New(serverConfig)
+	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(ctx, cfg, id, srv) })
 	if cfg.KubeletDir != "" {
 		for _, driver := range newDrivers(cfg, serverConfig.Node, shares, log, registry) {

@@ -101,7 +101,29 @@ func TestRun(t *testing.T) {
 	if err != nil || len(devices.GetDevices()) != 0 {
 		t.Errorf("devices: %v, %v", devices, err)
 	}
+	secondWaits(t, cfg)
 	cancel()
+	ended(t, done)
+}
+
+// secondWaits starts another agent on the same node: it serves nothing but probes, and stops when it is told to.
+func secondWaits(t *testing.T, cfg config.Config) {
+	t.Helper()
+	cfg.Listen, cfg.Probe = freeAddress(t), freeAddress(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx, cfg) }()
+	waitForProbe(t, cfg.Probe, "waiting for the agent that works on this node")
+	if conn, err := net.Dial("tcp", cfg.Listen); err == nil {
+		conn.Close()
+		t.Error("two agents work on one node")
+	}
+	cancel()
+	ended(t, done)
+}
+
+func ended(t *testing.T, done <-chan error) {
+	t.Helper()
 	select {
 	case err := <-done:
 		if err != nil {
