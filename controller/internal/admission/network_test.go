@@ -47,9 +47,10 @@ func TestNetwork_policiesFitThePods(t *testing.T) {
 	}
 	for _, p := range []struct {
 		policy networkingv1.NetworkPolicy
+		in     string
 		pod    corev1.PodTemplateSpec
-	}{{ofAgent, agent.Spec.Template}, {ofController, controller.Spec.Template}} {
-		if !matches(&p.policy.Spec.PodSelector, p.pod.Labels) {
+	}{{ofAgent, agent.Namespace, agent.Spec.Template}, {ofController, controller.Namespace, controller.Spec.Template}} {
+		if p.policy.Namespace != p.in || !matches(&p.policy.Spec.PodSelector, p.pod.Labels) {
 			t.Errorf("%s does not select its pods", p.policy.Name)
 		}
 		if !slices.Equal(p.policy.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {
@@ -72,17 +73,22 @@ func TestNetwork_policiesFitThePods(t *testing.T) {
 		}
 	}
 	from := ofAgent.Spec.Ingress[0].From
+	driver := map[string]string{v1alpha1.LabelDriver: v1alpha1.DriverLVM}
 	for name, tt := range map[string]struct {
+		in     string
 		labels map[string]string
 		may    bool
 	}{
-		"the controller": {controller.Spec.Template.Labels, true},
-		"a CSI driver":   {map[string]string{v1alpha1.LabelDriver: v1alpha1.DriverLVM}, true},
-		"another agent":  {agent.Spec.Template.Labels, false},
-		"a stranger":     {map[string]string{"app": "x"}, false},
+		"the controller":                 {controller.Namespace, controller.Spec.Template.Labels, true},
+		"a CSI driver":                   {controller.Namespace, driver, true},
+		"another agent":                  {agent.Namespace, agent.Spec.Template.Labels, false},
+		"a stranger":                     {controller.Namespace, map[string]string{"app": "x"}, false},
+		"a stranger who looks like ours": {"default", controller.Spec.Template.Labels, false},
+		"a stranger's driver":            {"default", driver, false},
 	} {
 		may := slices.ContainsFunc(from, func(p networkingv1.NetworkPolicyPeer) bool {
-			return p.NamespaceSelector == nil && matches(p.PodSelector, tt.labels)
+			return p.NamespaceSelector != nil && matches(p.NamespaceSelector, map[string]string{corev1.LabelMetadataName: tt.in}) &&
+				matches(p.PodSelector, tt.labels)
 		})
 		if may != tt.may {
 			t.Errorf("%s may connect to agents: %t", name, may)

@@ -17,6 +17,9 @@ const (
 	Value = "quarry-agent"
 )
 
+// DaemonSet is the name of the agents' DaemonSet; their service account and NetworkPolicy have the same.
+const DaemonSet = "quarry-agent"
+
 // indexNode is the index of pods by the node that they run on.
 const indexNode = "spec.nodeName"
 
@@ -39,34 +42,38 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// Nodes returns the names of the nodes with a pod of an agent, ordered.
-func Nodes(ctx context.Context, reader client.Reader, namespace string) ([]string, error) {
-	var list corev1.PodList
-	if err := reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{Label: Value}); err != nil {
-		return nil, fmt.Errorf("list agent pods: %w", err)
-	}
+// Nodes returns the names of the nodes with a pod of an agent in one of the namespaces, ordered.
+func Nodes(ctx context.Context, reader client.Reader, namespaces []string) ([]string, error) {
 	var nodes []string
-	for i := range list.Items {
-		nodes = append(nodes, NodesOf(&list.Items[i])...)
+	for _, namespace := range namespaces {
+		var list corev1.PodList
+		if err := reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{Label: Value}); err != nil {
+			return nil, fmt.Errorf("list agent pods in %s: %w", namespace, err)
+		}
+		for i := range list.Items {
+			nodes = append(nodes, NodesOf(&list.Items[i])...)
+		}
 	}
 	slices.Sort(nodes)
 	return slices.Compact(nodes), nil
 }
 
-// Newest returns the pod that is the agent of a node: of several, while one replaces the other, the newest that runs and has an address;
-// nil when there is none.
-func Newest(ctx context.Context, reader client.Reader, namespace, node string) (*corev1.Pod, error) {
-	var list corev1.PodList
-	err := reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{Label: Value}, client.MatchingFields{indexNode: node})
-	if err != nil {
-		return nil, fmt.Errorf("list agent pods of node %s: %w", node, err)
-	}
+// Newest returns the pod that is the agent of a node: of several in these namespaces, while one replaces the other, the newest that runs and
+// has an address; nil when there is none.
+func Newest(ctx context.Context, reader client.Reader, namespaces []string, node string) (*corev1.Pod, error) {
 	var newest *corev1.Pod
-	for i := range list.Items {
-		p := &list.Items[i]
-		runs := p.DeletionTimestamp.IsZero() && p.Status.Phase == corev1.PodRunning && p.Status.PodIP != ""
-		if runs && (newest == nil || newest.CreationTimestamp.Before(&p.CreationTimestamp)) {
-			newest = p
+	for _, namespace := range namespaces {
+		var list corev1.PodList
+		err := reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{Label: Value}, client.MatchingFields{indexNode: node})
+		if err != nil {
+			return nil, fmt.Errorf("list agent pods of node %s in %s: %w", node, namespace, err)
+		}
+		for i := range list.Items {
+			p := &list.Items[i]
+			runs := p.DeletionTimestamp.IsZero() && p.Status.Phase == corev1.PodRunning && p.Status.PodIP != ""
+			if runs && (newest == nil || newest.CreationTimestamp.Before(&p.CreationTimestamp)) {
+				newest = p
+			}
 		}
 	}
 	return newest, nil

@@ -119,7 +119,7 @@ func newController(t *testing.T, a *api, network *agenttest.Network, certificate
 		Client: c.cache, Live: a, Work: c.work, Drivers: drivers{a}, Events: silent{}, Now: time.Now,
 		Profiles: func(v1alpha1.Storage) (backend.Profile, bool) { return local.Profile(), true },
 	}, cluster.Backends{v1alpha1.StorageTypeLVM: local})
-	storageNodes := &storagenode.Reconciler{Client: c.cache, Pool: c.pool, Namespace: namespace, Port: agentPort}
+	storageNodes := &storagenode.Reconciler{Client: c.cache, Pool: c.pool, Namespaces: []string{namespace}, Port: agentPort}
 	members := &member.Reconciler{Client: c.cache, Live: a, Events: silent{}}
 	c.reconciler = map[string]func(context.Context, ctrl.Request) (ctrl.Result, error){
 		"cluster": clusters.Reconcile, "node": storageNodes.Reconcile, "member": members.Reconcile,

@@ -9,13 +9,17 @@ import (
 	"slices"
 	"strings"
 
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
 	"quarry.storage/quarry/controller/internal/reconcile/driver"
 )
 
 // Config of the controller.
 type Config struct {
-	// Namespace that the controller and the agents run in.
+	// Namespace that the controllers run in.
 	Namespace string
+	// AgentNamespace that the agents run in.
+	AgentNamespace string
 	// AgentServiceAccount is the name of the agents' service account there.
 	AgentServiceAccount string
 	// AgentPort is the port that agents listen on.
@@ -61,6 +65,24 @@ func (c Config) runs(name string) bool {
 	return star
 }
 
+// defaultAgentNamespace is that of deploy/base.
+const defaultAgentNamespace = "quarry-agents"
+
+// agentsIn returns the namespaces in which agents are looked for: those of before they had one of their own ran beside the controller. Where
+// a pod runs is only where to ask; that it is the agent of its node is proved by its certificate.
+func agentsIn(own, agents string) []string {
+	return slices.Compact([]string{agents, own})
+}
+
+// cachedIn keeps what is in these namespaces.
+func cachedIn(namespaces []string) map[string]cache.Config {
+	out := map[string]cache.Config{}
+	for _, n := range namespaces {
+		out[n] = cache.Config{}
+	}
+	return out
+}
+
 // defaultImage is the controller's own image where no pod tells.
 const defaultImage = "quarry.storage/controller:dev"
 
@@ -68,7 +90,8 @@ const defaultImage = "quarry.storage/controller:dev"
 func Parse(args []string) (Config, error) {
 	c := Config{}
 	f := flag.NewFlagSet("manager", flag.ContinueOnError)
-	f.StringVar(&c.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the controller and the agents (default $POD_NAMESPACE)")
+	f.StringVar(&c.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the controllers (default $POD_NAMESPACE)")
+	f.StringVar(&c.AgentNamespace, "agent-namespace", defaultAgentNamespace, "namespace of the agents")
 	f.StringVar(&c.AgentServiceAccount, "agent-service-account", "quarry-agent", "service account of the agents")
 	f.IntVar(&c.AgentPort, "agent-port", 7443, "port that agents listen on")
 	f.StringVar(&c.MetricsAddress, "metrics-address", ":8080", "address of the metrics; 0 turns them off")
@@ -95,6 +118,9 @@ func (c Config) Validate() error {
 	var errs []error
 	if c.Namespace == "" {
 		errs = append(errs, errors.New("namespace is empty: set --namespace or POD_NAMESPACE"))
+	}
+	if c.AgentNamespace == "" {
+		errs = append(errs, errors.New("agent-namespace is empty"))
 	}
 	if c.AgentServiceAccount == "" {
 		errs = append(errs, errors.New("agent-service-account is empty"))

@@ -42,7 +42,7 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 	borrower := &pki.Borrower{Client: direct, Namespace: cfg.Namespace}
 	pool := agents.New(ctx, agents.Config{TLS: borrower.ClientConfig, GroupsOnly: true, Log: mgr.GetLogger().WithName("agents")})
 	defer pool.Close()
-	addresses := &frame.Addresses{Reader: mgr.GetClient(), Book: pool, Namespace: cfg.Namespace, Port: cfg.AgentPort}
+	addresses := &frame.Addresses{Reader: mgr.GetClient(), Book: pool, Namespaces: agentsIn(cfg.Namespace, cfg.AgentNamespace), Port: cfg.AgentPort}
 	if err := addresses.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("add watch of agents: %w", err)
 	}
@@ -102,7 +102,7 @@ func newCSIManager(rc *rest.Config, cfg CSIConfig) (manager.Manager, error) {
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Pod{}: {
-					Namespaces: map[string]cache.Config{cfg.Namespace: {}},
+					Namespaces: cachedIn(agentsIn(cfg.Namespace, cfg.AgentNamespace)),
 					Label:      agentpod.Selector(),
 					Transform:  stripPod,
 				},

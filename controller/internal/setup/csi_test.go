@@ -46,7 +46,7 @@ func serve(t *testing.T, driver string) *grpc.ClientConn {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- RunCSI(ctx, as(t, "quarry-csi", ""), cfg) }()
+	go func() { done <- RunCSI(ctx, as(t, "quarry-csi"), cfg) }()
 	conn, err := grpc.NewClient("unix://"+cfg.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func serve(t *testing.T, driver string) *grpc.ClientConn {
 func TestRunCSI_everyDriverWithItsOwnRights(t *testing.T) {
 	admin := apitest.Client(t)
 	install(t)
-	keeper := &pki.Keeper{Client: clientOf(t, as(t, "quarry-controller", "")), Namespace: namespace, Now: time.Now}
+	keeper := &pki.Keeper{Client: clientOf(t, as(t, "quarry-controller")), Namespace: namespace, Now: time.Now}
 	if err := keeper.Keep(t.Context()); err != nil {
 		t.Fatal(err)
 	}

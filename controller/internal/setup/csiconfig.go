@@ -17,8 +17,10 @@ type CSIConfig struct {
 	Driver string
 	// Address is the socket that the sidecars connect to.
 	Address string
-	// Namespace that the agents run in, with the Secret of the client certificate.
+	// Namespace of the Secret with the client certificate.
 	Namespace string
+	// AgentNamespace that the agents run in.
+	AgentNamespace string
 	// AgentPort is the port that agents listen on.
 	AgentPort int
 	// MetricsAddress and HealthAddress to listen on; "0" turns them off.
@@ -33,7 +35,8 @@ func ParseCSI(args []string) (CSIConfig, error) {
 	f := flag.NewFlagSet("csi", flag.ContinueOnError)
 	f.StringVar(&c.Driver, "driver", v1alpha1.DriverLVM, "CSI driver to serve")
 	f.StringVar(&c.Address, "csi-address", "/csi/csi.sock", "socket that the sidecars connect to; may begin with unix://")
-	f.StringVar(&c.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the agents and the client certificate (default $POD_NAMESPACE)")
+	f.StringVar(&c.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the client certificate (default $POD_NAMESPACE)")
+	f.StringVar(&c.AgentNamespace, "agent-namespace", defaultAgentNamespace, "namespace of the agents")
 	f.IntVar(&c.AgentPort, "agent-port", 7443, "port that agents listen on")
 	f.StringVar(&c.MetricsAddress, "metrics-address", ":8080", "address of the metrics; 0 turns them off")
 	f.StringVar(&c.HealthAddress, "health-address", ":8081", "address of the health checks; 0 turns them off")
@@ -56,6 +59,9 @@ func (c CSIConfig) Validate() error {
 	}
 	if c.Namespace == "" {
 		errs = append(errs, errors.New("namespace is empty: set --namespace or POD_NAMESPACE"))
+	}
+	if c.AgentNamespace == "" {
+		errs = append(errs, errors.New("agent-namespace is empty"))
 	}
 	if c.AgentPort < 1 || c.AgentPort > 65535 {
 		errs = append(errs, fmt.Errorf("agent-port %d is not a port", c.AgentPort))

@@ -220,7 +220,7 @@ func followOperators(t *testing.T, admin client.Client) {
 	r.expect("CacheReady", metav1.ConditionTrue, v1alpha1.ReasonHarborRunning)
 
 	// What is not bound stays closed.
-	controller := clientOf(t, as(t, "quarry-controller", ""))
+	controller := clientOf(t, as(t, "quarry-controller"))
 	err := controller.Get(context.Background(), types.NamespacedName{Namespace: denied.name, Name: "admin"}, &corev1.Secret{})
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("the controller may read Secrets where nobody allowed it: %v", err)

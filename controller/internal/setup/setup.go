@@ -32,6 +32,7 @@ import (
 	"quarry.storage/quarry/controller/internal/pki"
 	"quarry.storage/quarry/controller/internal/reconcile/certificate"
 	"quarry.storage/quarry/controller/internal/reconcile/driver"
+	"quarry.storage/quarry/controller/internal/reconcile/handover"
 	"quarry.storage/quarry/controller/internal/reconcile/storage"
 	"quarry.storage/quarry/controller/internal/reconcile/storagenode"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -42,6 +43,9 @@ import (
 // +kubebuilder:rbac:groups="",namespace=quarry-system,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=quarry-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=quarry-system,resources=leases,resourceNames=quarry-controller,verbs=get;update
+
+// handoverPause is between two looks at agents of before, while there are some.
+const handoverPause = 2 * time.Second
 
 // Run runs the controller until the context ends.
 func Run(ctx context.Context, rc *rest.Config, cfg Config) error {
@@ -97,7 +101,7 @@ func cacheOptions(cfg Config) cache.Options {
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}: {
-				Namespaces: map[string]cache.Config{cfg.Namespace: {}},
+				Namespaces: cachedIn(agentsIn(cfg.Namespace, cfg.AgentNamespace)),
 				Label:      agentpod.Selector(),
 				Transform:  stripPod,
 			},
@@ -177,6 +181,11 @@ func register(ctx context.Context, mgr manager.Manager, cfg Config) (stop func()
 		TLS: keeper.ClientConfig, Log: mgr.GetLogger().WithName("agents"),
 		RequestID: func(ctx context.Context) string { return string(controller.ReconcileIDFromContext(ctx)) },
 	})
+	if err := mgr.Add(&handover.Runner{
+		Client: direct, Earlier: cfg.Namespace, Later: cfg.AgentNamespace, Pause: handoverPause, Log: mgr.GetLogger().WithName("handover"),
+	}); err != nil {
+		return nil, fmt.Errorf("add handover of agents: %w", err)
+	}
 	jobs := &jobs{}
 	stop = func() {
 		jobs.Close()
@@ -192,12 +201,14 @@ func register(ctx context.Context, mgr manager.Manager, cfg Config) (stop func()
 func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *pki.Keeper, pool *agents.Pool, jobs *jobs) error {
 	certificates := &certificate.Reconciler{
 		Client: mgr.GetClient(), Authority: keeper, Now: time.Now,
-		Policy: pki.Policy{AgentUser: fmt.Sprintf("system:serviceaccount:%s:%s", cfg.Namespace, cfg.AgentServiceAccount)},
+		Policy: pki.Policy{AgentUser: fmt.Sprintf("system:serviceaccount:%s:%s", cfg.AgentNamespace, cfg.AgentServiceAccount)},
 	}
 	if err := certificates.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("add reconciler of certificates: %w", err)
 	}
-	nodes := &storagenode.Reconciler{Client: mgr.GetClient(), Pool: pool, Namespace: cfg.Namespace, Port: cfg.AgentPort}
+	nodes := &storagenode.Reconciler{
+		Client: mgr.GetClient(), Pool: pool, Namespaces: agentsIn(cfg.Namespace, cfg.AgentNamespace), Port: cfg.AgentPort,
+	}
 	if err := nodes.SetupWithManager(ctx, mgr, pool.Changes()); err != nil {
 		return fmt.Errorf("add reconciler of storagenodes: %w", err)
 	}
@@ -229,8 +240,8 @@ func csiDrivers(
 		return nil, err
 	}
 	drivers := &driver.Reconciler{
-		Client: mgr.GetClient(), Namespace: cfg.Namespace, Images: found, Verbosity: cfg.Verbosity, Of: of,
-		Entries: table,
+		Client: mgr.GetClient(), Namespace: cfg.Namespace, AgentNamespace: cfg.AgentNamespace, Images: found, Verbosity: cfg.Verbosity,
+		Of: of, Entries: table,
 	}
 	if err := drivers.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("add reconciler of drivers: %w", err)

@@ -30,7 +30,11 @@ import (
 
 func TestMain(m *testing.M) { apitest.Main(m) }
 
-const namespace = "quarry-system"
+// Namespaces of deploy/base.
+const (
+	namespace      = "quarry-system"
+	agentNamespace = "quarry-agents"
+)
 
 func TestParse(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "")
@@ -42,6 +46,7 @@ func TestParse(t *testing.T) {
 		"no namespace":     {nil, "namespace is empty"},
 		"a bad port":       {[]string{"--namespace=x", "--agent-port=0"}, "is not a port"},
 		"an unknown flag":  {[]string{"--nonsense"}, "not defined"},
+		"no agents":        {[]string{"--namespace=x", "--agent-namespace="}, "agent-namespace is empty"},
 		"no account":       {[]string{"--namespace=x", "--agent-service-account="}, "agent-service-account is empty"},
 		"a stray argument": {[]string{"--namespace=x", "stray"}, "unexpected argument"},
 	} {
@@ -68,13 +73,19 @@ func install(t *testing.T) {
 	}
 }
 
-// as returns how to reach the API server as a service account of ours.
-func as(t *testing.T, account, node string) *rest.Config {
+// as returns how to reach the API server as a service account of the controllers' namespace.
+func as(t *testing.T, account string) *rest.Config {
+	t.Helper()
+	return asIn(t, namespace, account, "")
+}
+
+// asIn returns how to reach the API server as a service account, with a token that is bound to a node.
+func asIn(t *testing.T, in, account, node string) *rest.Config {
 	t.Helper()
 	cfg := apitest.Config(t)
 	cfg.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + namespace + ":" + account,
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+		UserName: "system:serviceaccount:" + in + ":" + account,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + in, "system:authenticated"},
 	}
 	if node != "" {
 		cfg.Impersonate.Extra = map[string][]string{"authentication.kubernetes.io/node-name": {node}}
@@ -107,7 +118,7 @@ func start(t *testing.T, cfg Config) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- Run(ctx, as(t, "quarry-controller", ""), cfg) }()
+	go func() { done <- Run(ctx, as(t, "quarry-controller"), cfg) }()
 	t.Cleanup(func() {
 		cancel()
 		select {
@@ -164,14 +175,14 @@ func TestRun_withItsOwnRights(t *testing.T) {
 	install(t)
 	ctx := context.Background()
 	cfg := Config{
-		Namespace: namespace, AgentServiceAccount: "quarry-agent", MetricsAddress: "0", HealthAddress: "0", LeaderElection: true,
+		Namespace: namespace, AgentNamespace: agentNamespace, AgentServiceAccount: "quarry-agent", MetricsAddress: "0", HealthAddress: "0", LeaderElection: true,
 	}
 	// The port of the agent is known only when it runs, and that needs the authority: a first controller makes it.
-	keeper := &pki.Keeper{Client: clientOf(t, as(t, "quarry-controller", "")), Namespace: namespace, Now: time.Now}
+	keeper := &pki.Keeper{Client: clientOf(t, as(t, "quarry-controller")), Namespace: namespace, Now: time.Now}
 	if err := keeper.Keep(ctx); err != nil {
 		t.Fatal(err)
 	}
-	borrower := &pki.Borrower{Client: clientOf(t, as(t, "quarry-csi", "")), Namespace: namespace}
+	borrower := &pki.Borrower{Client: clientOf(t, as(t, "quarry-csi")), Namespace: namespace}
 	if err := borrower.Borrow(ctx); err != nil {
 		t.Errorf("the CSI controller, with its own rights: %v", err)
 	}
@@ -181,6 +192,7 @@ func TestRun_withItsOwnRights(t *testing.T) {
 
 	cluster := createAll(t, admin)
 	await(t, "the CSI driver is deployed", func() string { return available(ctx, admin) })
+	admitsDrivers(t, admin)
 	await(t, "the Cluster runs", phaseOf(admin, cluster))
 	agent.AddDisks(100<<30, "sdc")
 	await(t, "the new disk is taken without anybody asking", func() string {
@@ -217,7 +229,7 @@ func createAll(t *testing.T, admin client.Client) *v1alpha1.Cluster {
 	ctx := context.Background()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "agent", Labels: map[string]string{agentpod.Label: agentpod.Value}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: agentNamespace, Name: "agent", Labels: map[string]string{agentpod.Label: agentpod.Value}},
 		Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "agent", Image: "agent"}}},
 	}
 	cluster := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}
@@ -263,7 +275,7 @@ func toldOfDisks(c client.Client) string {
 // agentObtainsCertificate does what an agent does, with the rights of one.
 func agentObtainsCertificate(t *testing.T) {
 	t.Helper()
-	ctx, c := context.Background(), clientOf(t, as(t, "quarry-agent", "n1"))
+	ctx, c := context.Background(), clientOf(t, asIn(t, agentNamespace, "quarry-agent", "n1"))
 	csr := &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "quarry-agent-"},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
@@ -312,7 +324,7 @@ func TestAdmissionPolicy_pinsAgents(t *testing.T) {
 		SignerName: v1alpha1.SignerAgent, Request: requestOf(t, "n1"),
 		Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
 	}
-	agent, unbound := clientOf(t, as(t, "quarry-agent", "n1")), clientOf(t, as(t, "quarry-agent", ""))
+	agent, unbound := clientOf(t, asIn(t, agentNamespace, "quarry-agent", "n1")), clientOf(t, asIn(t, agentNamespace, "quarry-agent", ""))
 	try := func(c client.Client, edit func(*certificatesv1.CertificateSigningRequestSpec)) error {
 		csr := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: "try-"}, Spec: *good.DeepCopy()}
 		edit(&csr.Spec)
@@ -328,6 +340,10 @@ func TestAdmissionPolicy_pinsAgents(t *testing.T) {
 	})
 	if err := try(agent, keep); err != nil {
 		t.Errorf("a good request is refused: %v", err)
+	}
+	// Agents were in the controllers' namespace once.
+	if err := try(clientOf(t, asIn(t, namespace, "quarry-agent", "n1")), keep); !apierrors.IsForbidden(err) {
+		t.Errorf("an account of that name in the controllers' namespace may ask for a certificate: %v", err)
 	}
 	for name, edit := range map[string]func(*certificatesv1.CertificateSigningRequestSpec){
 		"the kubelet's signer": func(s *certificatesv1.CertificateSigningRequestSpec) {

@@ -32,9 +32,9 @@ type Addresses struct {
 	// Reader answers from the cache.
 	Reader client.Reader
 	Book   Book
-	// Namespace that the agents run in, and the Port they listen on.
-	Namespace string
-	Port      int
+	// Namespaces that agents run in, and the Port they listen on.
+	Namespaces []string
+	Port       int
 
 	// telling keeps what was read later from being told first.
 	telling sync.Mutex
@@ -47,7 +47,7 @@ func (a *Addresses) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 
 // Introduce tells the Book of all nodes that run an agent. It runs once, at the start: a cluster without a single agent causes no request.
 func (a *Addresses) Introduce(ctx context.Context) error {
-	nodes, err := agentpod.Nodes(ctx, a.Reader, a.Namespace)
+	nodes, err := agentpod.Nodes(ctx, a.Reader, a.Namespaces)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (a *Addresses) Introduce(ctx context.Context) error {
 func (a *Addresses) tell(ctx context.Context, node string) error {
 	a.telling.Lock()
 	defer a.telling.Unlock()
-	newest, err := agentpod.Newest(ctx, a.Reader, a.Namespace, node)
+	newest, err := agentpod.Newest(ctx, a.Reader, a.Namespaces, node)
 	if err != nil {
 		return err
 	}

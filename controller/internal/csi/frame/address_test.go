@@ -64,7 +64,7 @@ func TestAddresses_newestPodThatRuns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := &book{}
-			a := &frame.Addresses{Reader: &pods{items: c.pods}, Book: b, Namespace: "quarry-system", Port: 7443}
+			a := &frame.Addresses{Reader: &pods{items: c.pods}, Book: b, Namespaces: []string{"quarry-agents"}, Port: 7443}
 			if _, err := a.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "node-1"}}); err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +74,7 @@ func TestAddresses_newestPodThatRuns(t *testing.T) {
 		})
 	}
 	b := &book{}
-	a := &frame.Addresses{Reader: &pods{err: errors.New("no")}, Book: b}
+	a := &frame.Addresses{Reader: &pods{err: errors.New("no")}, Book: b, Namespaces: []string{"quarry-agents"}}
 	if _, err := a.Reconcile(t.Context(), ctrl.Request{}); err == nil || len(*b) > 0 {
 		t.Errorf("an error of the cache moved an address: %v, %v", err, *b)
 	}
@@ -117,7 +117,7 @@ func TestAddresses_introduce(t *testing.T) {
 		},
 	} {
 		b := &book{}
-		a := &frame.Addresses{Reader: &perNode{items: c.pods}, Book: b, Namespace: "quarry-system", Port: 7443}
+		a := &frame.Addresses{Reader: &perNode{items: c.pods}, Book: b, Namespaces: []string{"quarry-agents"}, Port: 7443}
 		if err := a.Introduce(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -126,8 +126,46 @@ func TestAddresses_introduce(t *testing.T) {
 		}
 	}
 	b := &book{}
-	a := &frame.Addresses{Reader: &perNode{err: errors.New("no")}, Book: b}
+	a := &frame.Addresses{Reader: &perNode{err: errors.New("no")}, Book: b, Namespaces: []string{"quarry-agents"}}
 	if err := a.Introduce(t.Context()); err == nil || len(*b) > 0 {
 		t.Errorf("nothing could be read: %v, %v", err, *b)
+	}
+}
+
+// inNamespace lists the pods of a namespace.
+type inNamespace struct {
+	client.Reader
+	items map[string][]corev1.Pod
+}
+
+func (p inNamespace) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	o := client.ListOptions{}
+	o.ApplyOptions(opts)
+	list.(*corev1.PodList).Items = p.items[o.Namespace]
+	return nil
+}
+
+// TestAddresses_handover: while the agents of a node change their namespace, the one that runs is asked.
+func TestAddresses_handover(t *testing.T) {
+	now := metav1.Now()
+	pending := agentPod("later", 0, func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending })
+	ending := agentPod("earlier", time.Hour, func(p *corev1.Pod) { p.DeletionTimestamp = &now })
+	for name, c := range map[string]struct {
+		earlier, later corev1.Pod
+		want           string
+	}{
+		"the later one waits": {agentPod("earlier", time.Hour, nil), pending, "node-1 [fd00::1]:7443 earlier"},
+		"neither":             {ending, pending, "node-1 gone"},
+		"the later one runs":  {ending, agentPod("later", 0, nil), "node-1 [fd00::1]:7443 later"},
+	} {
+		b := &book{}
+		reader := inNamespace{items: map[string][]corev1.Pod{"quarry-system": {c.earlier}, "quarry-agents": {c.later}, "default": {agentPod("x", 0, nil)}}}
+		a := &frame.Addresses{Reader: reader, Book: b, Namespaces: []string{"quarry-agents", "quarry-system"}, Port: 7443}
+		if _, err := a.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "node-1"}}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(book{c.want}, *b); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
 	}
 }

@@ -39,9 +39,10 @@ type Entry struct {
 // Reconciler keeps the drivers. Its requests are the names of drivers.
 type Reconciler struct {
 	Client client.Client
-	// Namespace of the Deployments.
-	Namespace string
-	Images    Images
+	// Namespace of the Deployments, and AgentNamespace that the drivers find the agents in.
+	Namespace, AgentNamespace string
+
+	Images Images
 	// Verbosity of the log of all containers.
 	Verbosity int
 	// Entries of the table, one for each driver.

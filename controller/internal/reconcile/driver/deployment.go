@@ -55,7 +55,8 @@ func (r *Reconciler) deployment(d backend.Driver) *appsv1ac.DeploymentApplyConfi
 
 // own is our container.
 func (r *Reconciler) own(d backend.Driver) *corev1ac.ContainerApplyConfiguration {
-	return r.container(Driver, "csi", "--driver="+d.Name, "--csi-address="+socket, "--v="+strconv.Itoa(r.Verbosity)).
+	return r.container(Driver, "csi", "--driver="+d.Name, "--csi-address="+socket, "--agent-namespace="+r.AgentNamespace,
+		"--v="+strconv.Itoa(r.Verbosity)).
 		WithEnv(
 			corev1ac.EnvVar().WithName("POD_NAMESPACE").WithValueFrom(field("metadata.namespace")),
 			corev1ac.EnvVar().WithName("POD_NAME").WithValueFrom(field("metadata.name")),

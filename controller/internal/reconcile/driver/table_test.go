@@ -30,7 +30,7 @@ var update = flag.Bool("update", false, "write the golden files again")
 func TestObjects_golden(t *testing.T) {
 	images, err := NewImages("quarry.storage/controller:dev", "", "")
 	must(t, err)
-	r := &Reconciler{Namespace: "quarry-system", Images: images, Verbosity: 1}
+	r := &Reconciler{Namespace: "quarry-system", AgentNamespace: "quarry-agents", Images: images, Verbosity: 1}
 	for name, driver := range map[string]backend.Driver{"lvm": lvm.Profile.Driver, "nfs": nfs.Profile.Driver} {
 		t.Run(name, func(t *testing.T) {
 			got, err := json.MarshalIndent([]any{csiDriver(driver), r.deployment(driver)}, "", "  ")

@@ -26,6 +26,7 @@ import (
 // +kubebuilder:rbac:groups=quarry.storage,resources=storagenodes/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=quarry-system,resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=quarry-agents,resources=pods,verbs=get;list;watch
 
 // Pool is what the reconciler knows of agents.
 type Pool interface {
@@ -47,9 +48,9 @@ type Pool interface {
 type Reconciler struct {
 	Client client.Client
 	Pool   Pool
-	// Namespace that the agents run in, and the Port they listen on.
-	Namespace string
-	Port      int
+	// Namespaces that agents run in, and the Port they listen on.
+	Namespaces []string
+	Port       int
 
 	// introducing is held while the pool is told of all nodes; introduced is true after that.
 	introducing sync.Mutex
@@ -142,7 +143,7 @@ func (r *Reconciler) recall(ctx context.Context, node string) error {
 
 // tell tells the pool where the agent of a node listens, and returns the agent's pod; nil when there is none.
 func (r *Reconciler) tell(ctx context.Context, node string) (*corev1.Pod, error) {
-	pod, err := agentpod.Newest(ctx, r.Client, r.Namespace, node)
+	pod, err := agentpod.Newest(ctx, r.Client, r.Namespaces, node)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { apitest.Main(m) }
 
-const namespace = "quarry-system"
+const namespace = "quarry-agents"
 
 // suite is a reconciler between a real API server and a real agent on node n1.
 type suite struct {
@@ -56,7 +56,7 @@ func newSuite(t *testing.T) *suite {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.r = &Reconciler{Client: s.client, Pool: s.pool, Namespace: namespace, Port: n}
+	s.r = &Reconciler{Client: s.client, Pool: s.pool, Namespaces: []string{namespace}, Port: n}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	if err := s.client.Create(context.Background(), ns); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
@@ -268,7 +268,7 @@ func TestReconcile_controllerRestartKeepsWhatIsKnown(t *testing.T) {
 		TLS:   func(node string) (*tls.Config, error) { return s.agent.CA.ControllerTLS(t, node), nil },
 		Grace: 500 * time.Millisecond, Patience: 100 * time.Millisecond,
 	})
-	s.r = &Reconciler{Client: s.client, Pool: s.pool, Namespace: namespace, Port: s.r.Port}
+	s.r = &Reconciler{Client: s.client, Pool: s.pool, Namespaces: []string{namespace}, Port: s.r.Port}
 	s.reconcile()
 	if sn := s.get(); sn.ResourceVersion != before.ResourceVersion {
 		t.Error("written before anything was known")

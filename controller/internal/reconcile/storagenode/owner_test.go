@@ -25,7 +25,7 @@ func (s *suite) manage(changed <-chan string) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	r := &Reconciler{Client: mgr.GetClient(), Pool: s.pool, Namespace: namespace, Port: s.r.Port}
+	r := &Reconciler{Client: mgr.GetClient(), Pool: s.pool, Namespaces: []string{namespace}, Port: s.r.Port}
 	if err := r.SetupWithManager(ctx, mgr, changed); err != nil {
 		t.Fatal(err)
 	}
