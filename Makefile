@@ -118,8 +118,9 @@ e2e: deploy tools ## Run the end-to-end tests in the lab. RUN=regexp chooses.
 .PHONY: upgrade
 upgrade: images lab ## Install the version of test/upgrade/base, use it, and install this one over it while pods write.
 	test/upgrade/seed $(LAB_NAME)
-	test/deploy $(LAB_NAME)
-	UPGRADE_SEEDED=1 LAB_NAME=$(LAB_NAME) go test -tags e2e -count=1 -timeout 10m -v -run '^TestMembersForExistingClusters$$' ./test/e2e/
+	test/upgrade/watch $(LAB_NAME) dist/upgrade/agents.json test/deploy $(LAB_NAME)
+	UPGRADE_SEEDED=1 UPGRADE_AGENTS=$(CURDIR)/dist/upgrade/agents.json LAB_NAME=$(LAB_NAME) go test -tags e2e -count=1 -timeout 10m -v \
+	  -run '^(TestAgentsTakeTurns|TestMembersForExistingClusters)$$' ./test/e2e/
 
 .PHONY: sanity
 sanity: deploy ## Run csi-sanity, the conformance suite of CSI, against the driver in a node of the lab.

@@ -94,7 +94,7 @@ func TestAgentRestartDuringWrites(t *testing.T) {
 		return len(lines)
 	}
 	agents := &corev1.PodList{}
-	if err := kube.List(t.Context(), agents, client.InNamespace("quarry-system"), client.MatchingLabels{"app.kubernetes.io/name": "quarry-agent"}); err != nil {
+	if err := kube.List(t.Context(), agents, client.InNamespace(agentNamespace), client.MatchingLabels{"app.kubernetes.io/name": "quarry-agent"}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range agents.Items {

@@ -58,7 +58,7 @@ func agentAccess(t *testing.T, node string) (address string, ca, ours []string) 
 	t.Helper()
 	dir := t.TempDir()
 	secret := &corev1.Secret{}
-	if err := kube.Get(t.Context(), client.ObjectKey{Namespace: "quarry-system", Name: "quarry-controller-client"}, secret); err != nil {
+	if err := kube.Get(t.Context(), client.ObjectKey{Namespace: controllerNamespace, Name: "quarry-controller-client"}, secret); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"tls.crt", "tls.key", "ca.crt"} {
@@ -95,7 +95,7 @@ func grpcurl(args ...string) (string, error) {
 func agentPod(t *testing.T, node string) *corev1.Pod {
 	t.Helper()
 	pods := &corev1.PodList{}
-	if err := kube.List(t.Context(), pods, client.InNamespace("quarry-system")); err != nil {
+	if err := kube.List(t.Context(), pods, client.InNamespace(agentNamespace)); err != nil {
 		t.Fatal(err)
 	}
 	for i, p := range pods.Items {
@@ -109,7 +109,7 @@ func agentPod(t *testing.T, node string) *corev1.Pod {
 
 // TestAgentAccountMayDoNothingElse asks the API server what a stolen token of an agent is worth.
 func TestAgentAccountMayDoNothingElse(t *testing.T) {
-	const account = "--as=system:serviceaccount:quarry-system:quarry-agent"
+	const account = "--as=system:serviceaccount:" + agentNamespace + ":quarry-agent"
 	can := func(args ...string) bool {
 		out, _ := tryLab(append([]string{"kubectl", "auth", "can-i", account}, args...)...) // Exit code 1 says no.
 		return strings.HasPrefix(strings.TrimSpace(out), "yes")

@@ -82,7 +82,7 @@ func arm(t *testing.T, node, when string, command int) {
 // useKiller runs the agents with the killer in the place of LVM.
 func useKiller(t *testing.T) {
 	t.Helper()
-	daemonSet := []string{"kubectl", "-n", "quarry-system"}
+	daemonSet := []string{"kubectl", "-n", agentNamespace}
 	settle := func() {
 		lab(t, append(daemonSet, "rollout", "status", "daemonset/quarry-agent", "--timeout=180s")...)
 	}
@@ -105,7 +105,7 @@ func replaceAgent(t *testing.T, node string, old *corev1.Pod) {
 	}
 	eventually(t, time.Minute, node+" has a new agent", func(ctx context.Context) error {
 		pods := &corev1.PodList{}
-		if err := kube.List(ctx, pods, client.InNamespace("quarry-system")); err != nil {
+		if err := kube.List(ctx, pods, client.InNamespace(agentNamespace)); err != nil {
 			return err
 		}
 		for _, p := range pods.Items {

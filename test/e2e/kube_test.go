@@ -141,8 +141,8 @@ func dump(t *testing.T, o v1alpha1.Storage) {
 	for _, args := range [][]string{
 		{"kubectl", "get", "clusters,members,nfs,storagenodes", "-o", "wide"},
 		{"kubectl", "describe", strings.ToLower(o.StorageKind()) + "." + v1alpha1.Group, o.GetName()},
-		{"kubectl", "-n", "quarry-system", "get", "pods", "-o", "wide"},
-		{"kubectl", "-n", "quarry-system", "logs", "deployment/quarry-controller", "--tail=60"},
+		{"kubectl", "get", "pods", "-A", "-l", "app.kubernetes.io/part-of=quarry", "-o", "wide"},
+		{"kubectl", "-n", controllerNamespace, "logs", "deployment/quarry-controller", "--tail=60"},
 	} {
 		out, err := tryLab(args...)
 		t.Logf("%s\n%s", strings.Join(args, " "), out)

@@ -21,6 +21,12 @@ import (
 	"quarry.storage/quarry/pkg/systemid"
 )
 
+// Namespaces that Quarry is installed in.
+const (
+	controllerNamespace = "quarry-system"
+	agentNamespace      = "quarry-agents"
+)
+
 // nodes of the lab.
 var nodes = []string{"n1", "n2", "n3"}
 

@@ -111,7 +111,7 @@ func keepVolume(t *testing.T, class string) (*corev1.PersistentVolumeClaim, *cor
 	return c, v
 }
 
-var controllerPods = []string{"kubectl", "-n", "quarry-system"}
+var controllerPods = []string{"kubectl", "-n", controllerNamespace}
 
 // stopController ends the controller, and starts it again when the test ends before startController does.
 func stopController(t *testing.T) {

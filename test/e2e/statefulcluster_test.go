@@ -88,7 +88,7 @@ func stateful(t *testing.T, name, class string, replicas int32, change ...func(*
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "quarry-statefulcluster"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "quarry-statefulcluster"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "quarry-controller", Namespace: "quarry-system"}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "quarry-controller", Namespace: controllerNamespace}},
 	}
 	if err := client.IgnoreAlreadyExists(kube.Create(t.Context(), binding)); err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func claimOf(t *testing.T, c *v1alpha1.StatefulCluster, p corev1.Pod) *corev1.Pe
 func spareNode(t *testing.T) string {
 	t.Helper()
 	var list corev1.PodList
-	if err := kube.List(t.Context(), &list, client.InNamespace("quarry-system"), client.HasLabels{v1alpha1.LabelDriver}); err != nil {
+	if err := kube.List(t.Context(), &list, client.InNamespace(controllerNamespace), client.HasLabels{v1alpha1.LabelDriver}); err != nil {
 		t.Fatal(err)
 	}
 	busy := map[string]bool{}

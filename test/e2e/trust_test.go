@@ -21,7 +21,7 @@ import (
 func TestCSICertificateOpensVolumesOnly(t *testing.T) {
 	address, ca, _ := agentAccess(t, "n1")
 	secret := &corev1.Secret{}
-	if err := kube.Get(t.Context(), client.ObjectKey{Namespace: "quarry-system", Name: "quarry-csi-client"}, secret); err != nil {
+	if err := kube.Get(t.Context(), client.ObjectKey{Namespace: controllerNamespace, Name: "quarry-csi-client"}, secret); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
@@ -56,7 +56,7 @@ func TestCSICertificateOpensVolumesOnly(t *testing.T) {
 
 // TestDeletedCAIsPutBack deletes the Secret of the CA: the leader puts back the one that it holds, and no agent notices.
 func TestDeletedCAIsPutBack(t *testing.T) {
-	key := client.ObjectKey{Namespace: "quarry-system", Name: "quarry-ca"}
+	key := client.ObjectKey{Namespace: controllerNamespace, Name: "quarry-ca"}
 	before := &corev1.Secret{}
 	if err := kube.Get(t.Context(), key, before); err != nil {
 		t.Fatal(err)
