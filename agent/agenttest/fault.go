@@ -201,7 +201,30 @@ func (h *Host) Reboot() {
 	for _, g := range h.groups {
 		g.deactivate()
 	}
+	h.activateAll()
 	h.changed()
+}
+
+// ActivateAll activates what the host activates at a boot.
+func (h *Host) ActivateAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.activateAll()
+	h.changed()
+}
+
+func (h *Host) activateAll() {
+	for _, g := range h.groups {
+		if !g.autoactivated || h.accessible(g) != nil {
+			continue
+		}
+		for i := range g.volumes {
+			g.volumes[i].Active = true
+		}
+		for i := range g.pools {
+			g.pools[i].active = true
+		}
+	}
 }
 
 // Deactivate takes the devices of a group away, as an administrator would.

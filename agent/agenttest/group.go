@@ -35,11 +35,11 @@ type group struct {
 	// flagged are the physical volumes that were missing when the group was changed: LVM takes them for missing until they are restored.
 	flagged map[string]bool
 	// moving is the physical volume that a pvmove takes extents off, which was begun and is not over; to are those that it puts them on.
-	moving  *moving
-	mute    error // why LVM does not report it
-	damaged bool  // nobody can read its metadata
-	// systemID of the node that it belongs to; empty for none.
-	systemID string
+	moving        *moving
+	mute          error  // why LVM does not report it
+	damaged       bool   // nobody can read its metadata
+	systemID      string // of the node that it belongs to; empty for none
+	autoactivated bool   // the host activates what is in it at a boot
 }
 
 func (g *group) owner() string {
@@ -190,7 +190,7 @@ func (h *Host) observeGroups(s *plan.Snapshot) {
 
 // observeGroup is a group as an observation shows it, and whether any of its disks is present.
 func (h *Host) observeGroup(g *group) (plan.Group, bool) {
-	out := plan.Group{Name: g.name, UUID: g.uuid, OwnerUID: g.owner(), ExtentBytes: extentBytes, SystemID: g.systemID, Access: h.access(g)}
+	out := plan.Group{Name: g.name, UUID: g.uuid, OwnerUID: g.owner(), ExtentBytes: extentBytes, SystemID: g.systemID, Access: h.access(g), Autoactivated: g.autoactivated}
 	present := false
 	for _, uuid := range g.pvs {
 		pv := plan.PV{UUID: uuid}

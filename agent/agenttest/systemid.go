@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/claim"
 	volumeplan "quarry.storage/quarry/agent/internal/plan/volume"
 	"quarry.storage/quarry/pkg/quarry"
 	"quarry.storage/quarry/pkg/systemid"
@@ -16,6 +17,23 @@ import (
 // SetSystemID writes the LVM system ID of a node into a group, as its own node would, or none when it is empty.
 func (h *Host) SetSystemID(groupName, id string) {
 	h.onGroup(groupName, func(g *group) { g.systemID = id })
+}
+
+// Autoactivate lets a group be one of which the host activates everything at a boot, as older agents and other tools make them.
+func (h *Host) Autoactivate(groupName string) {
+	h.onGroup(groupName, func(g *group) { g.autoactivated = true })
+}
+
+// stopAutoactivation refuses a group that is not whole. One for which it was done already is none to the step.
+func (s session) stopAutoactivation(ctx context.Context, step claim.StopAutoactivation) error {
+	return s.change(ctx, func() error {
+		g, err := s.whole(step.Name, step.GroupDevices)
+		if err != nil {
+			return fmt.Errorf("vgchange %s: %w", step.Name, err)
+		}
+		g.autoactivated = false
+		return nil
+	})
 }
 
 // access says whose node a group is.

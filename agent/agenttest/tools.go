@@ -42,6 +42,8 @@ func (s session) Perform(ctx context.Context, step plan.Step) error {
 		return s.setSystemID(ctx, st.Name, "", st.GroupDevices)
 	case claim.ImportVG:
 		return s.setSystemID(ctx, st.Name, st.From, st.GroupDevices)
+	case claim.StopAutoactivation:
+		return s.stopAutoactivation(ctx, st)
 	case plan.WipeDevice:
 		return s.wipe(ctx, st)
 	case plan.ReleasePV:

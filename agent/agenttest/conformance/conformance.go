@@ -129,6 +129,7 @@ func Volumes(t *testing.T, node Node) {
 		{"a volume leaves a disk of the group, and works as before", movesExtents},
 		{"a move survives death between any two steps", moveSurvives},
 		{"a volume that a killed command left suspended is resumed", suspendedIsResumed},
+		{"the host activates nothing of ours by itself", hostActivatesNothing},
 		{"how full a pool is is not known until it is active", inactivePool},
 		{"a thin pool with damaged metadata is not activated, and shown", damagedPool},
 		{"nobody reads what another wrote", nobodyReadsOthers},

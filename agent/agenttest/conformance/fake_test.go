@@ -116,6 +116,12 @@ func (n *fakeNode) Restart(t *testing.T) {
 // Activates is true: the model has devices.
 func (n *fakeNode) Activates() bool { return true }
 
+// Autoactivate writes it into the model.
+func (n *fakeNode) Autoactivate(_ *testing.T, group string) { n.Agent.Autoactivate(group) }
+
+// ActivateAll does it.
+func (n *fakeNode) ActivateAll(*testing.T) { n.Agent.ActivateAll() }
+
 // Deactivate does it.
 func (n *fakeNode) DamagePool(_ *testing.T, group string) { n.Agent.DamagePool(group) }
 

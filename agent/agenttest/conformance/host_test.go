@@ -233,6 +233,14 @@ func (n *realNode) Activate(t *testing.T, group, name string) error {
 // Deactivate takes the devices of a group's volumes away.
 func (n *realNode) Deactivate(t *testing.T, group string) { n.lvm(t, "vgchange", "-an", group) }
 
+// Autoactivate undoes what the agent did when it made the group.
+func (n *realNode) Autoactivate(t *testing.T, group string) {
+	n.lvm(t, "vgchange", "--setautoactivation", "y", group)
+}
+
+// ActivateAll runs the command that distributions run at a boot, and when a device appears.
+func (n *realNode) ActivateAll(t *testing.T) { n.lvm(t, "vgchange", "-aay") }
+
 // DamagePool zeroes the first block of the metadata of the group's thin pools, where it lies on their devices.
 func (n *realNode) DamagePool(t *testing.T, group string) {
 	t.Helper()

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -140,4 +141,38 @@ func claimSurvives(s *suite) {
 		begin(elsewhere)
 		return func() error { return s.importFrom(elsewhere, uuid) }
 	}, func() { s.accessIs(accessOwn, "") })
+}
+
+// hostActivatesNothing: at a boot, and whenever it sees a device, a host activates what is in groups. The agent does that itself, and it keeps the
+// host from it, also in groups that older agents made.
+func hostActivatesNothing(s *suite) {
+	s.stage()
+	_, err := s.create(volumeSpec("v1", 20))
+	s.must("create", err)
+	boot := func() bool {
+		s.Deactivate(s.T, groupName)
+		s.ActivateAll(s.T)
+		return s.listed("v1").GetActive()
+	}
+	if boot() {
+		s.Error("the host activated the volume of a new group")
+	}
+	before := s.Steps()
+	s.Autoactivate(s.T, groupName)
+	s.Restart(s.T)
+	for deadline := time.Now().Add(settleTimeout); boot(); time.Sleep(settlePause) {
+		if time.Now().After(deadline) {
+			s.Fatal("the host activates the volume of an older group")
+		}
+	}
+	if n := s.Steps() - before; n != 1 {
+		s.Errorf("%d changes, not 1", n)
+	}
+	if node, ok := s.Node.(Activating); ok {
+		s.must("activate", node.Activate(s.T, groupName, "v1"))
+		if !s.listed("v1").GetActive() {
+			s.Error("the agent does not activate the volume")
+		}
+	}
+	s.must("delete", s.delete("v1"))
 }

@@ -15,6 +15,10 @@ type Kernel interface {
 	Activates() bool
 	// Deactivate takes the devices of the volumes and pools of a group away, as a reboot does.
 	Deactivate(t *testing.T, group string)
+	// Autoactivate makes a group one of which the host activates everything at a boot, as older agents and other tools make them. ActivateAll
+	// does what the host does then.
+	Autoactivate(t *testing.T, group string)
+	ActivateAll(t *testing.T)
 	// DamagePool does so too, and spoils the beginning of the metadata of its thin pools.
 	DamagePool(t *testing.T, group string)
 	// OpenVolume has the device of an active volume open until it is closed.

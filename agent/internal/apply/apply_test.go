@@ -166,7 +166,7 @@ func TestApply_performsStepsInOrder(t *testing.T) {
 				"check /dev/sda ",
 				"pvcreate --devices /dev/sda --uuid " + stemOf("sda") + sized + "/dev/sda",
 				"check /dev/sda ",
-				"vgcreate --devices /dev/sda --addtag quarry.storage/cluster=uid --vgmetadatacopies 4 vg /dev/sda",
+				"vgcreate --devices /dev/sda --setautoactivation n --addtag quarry.storage/cluster=uid --vgmetadatacopies 4 vg /dev/sda",
 			},
 			"/dev/sda",
 		},

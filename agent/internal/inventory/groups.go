@@ -193,7 +193,7 @@ func (j join) device(d *observed, vgs []lvm.VG) {
 func (j join) group(vg lvm.VG, owner string) plan.Group {
 	g := plan.Group{
 		Name: vg.Name, UUID: vg.UUID, OwnerUID: owner, SizeBytes: vg.SizeBytes, FreeBytes: vg.FreeBytes,
-		ExtentBytes: vg.ExtentBytes, Partial: vg.Partial, SystemID: vg.SystemID,
+		ExtentBytes: vg.ExtentBytes, Partial: vg.Partial, SystemID: vg.SystemID, Autoactivated: vg.Autoactivated,
 	}
 	if vg.Moving != nil {
 		g.Moving = &plan.Moving{FromUUID: vg.Moving.FromUUID, Bytes: vg.Moving.Bytes}

@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/claim"
 	"quarry.storage/quarry/agent/internal/plan/move"
 	"quarry.storage/quarry/agent/internal/plan/volume"
 )
@@ -62,6 +63,29 @@ func (e *Engine) finishMoves(ctx context.Context, s plan.Snapshot) bool {
 		}
 	}
 	return well
+}
+
+// keepSeen keeps the host from activating what is in the groups that a snapshot shows. It tries once for each, and forgets those that are not seen: it
+// is a precaution, and what speaks against it once may do so for ever.
+func (e *Engine) keepSeen() func(context.Context, plan.Snapshot) bool {
+	tried := map[string]bool{}
+	return func(ctx context.Context, s plan.Snapshot) bool {
+		for uuid := range tried {
+			if !slices.ContainsFunc(s.Groups, func(g plan.Group) bool { return g.UUID == uuid }) {
+				delete(tried, uuid)
+			}
+		}
+		for _, g := range s.Groups {
+			if tried[g.UUID] || len(claim.Keep(s, g.UUID).Steps) == 0 {
+				continue
+			}
+			tried[g.UUID] = true
+			if err := e.settleGroup(ctx, g, claim.Keep); err != nil {
+				logr.FromContextOrDiscard(ctx).Error(err, "Stopping the autoactivation of a volume group", "volumeGroup", g.Name)
+			}
+		}
+		return true
+	}
 }
 
 // settleGroup decides on a group as it is under its lock, and does it.

@@ -164,6 +164,8 @@ type Group struct {
 	// Access says whose node the group is, and SystemID the LVM system ID that says so; empty when there is none.
 	Access   Access
 	SystemID string
+	// Autoactivated is true when the host's own commands activate what is in it at a boot; false where LVM does not tell.
+	Autoactivated bool
 	// Moving is the move of extents that is under way in it, or that was cut off; nil when there is none.
 	Moving *Moving
 }

@@ -80,6 +80,8 @@ func (a Adapter) onGroup(ctx context.Context, step plan.Step) error {
 		return a.Tool.StampVG(ctx, s.Name, s.GroupDevices)
 	case claim.ImportVG:
 		return a.Tool.ImportVG(ctx, s.Name, s.From, s.GroupDevices)
+	case claim.StopAutoactivation:
+		return a.Tool.StopAutoactivation(ctx, s.Name, s.GroupDevices)
 	}
 	return apply.ErrUnknown
 }

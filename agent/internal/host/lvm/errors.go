@@ -42,6 +42,7 @@ var phrases = []struct {
 	{"Manual repair required", ErrDamaged},
 	{") transaction_id is ", ErrDamaged},
 	{"system ID is already", ErrExists},
+	{"autoactivation is already", ErrExists},
 	{"locked logical volume", ErrMoving},
 	{"existing signature", ErrSignature},
 	{"signature detected on", ErrSignature},

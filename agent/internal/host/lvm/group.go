@@ -2,9 +2,12 @@ package lvm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+
+	"quarry.storage/quarry/agent/internal/host/run"
 )
 
 const (
@@ -40,8 +43,11 @@ func (l *LVM) CreatePV(ctx context.Context, device, uuid string, sizeBytes int64
 	return nil
 }
 
-// CreateVG makes a group of physical volumes, with its tags in the same step: there is no moment at which it has none. What a group of that
-// name left below /dev when it went is taken away.
+// optionAutoactivation says whether commands that activate whatever they see at a boot activate the volumes of a group, too.
+const optionAutoactivation = "--setautoactivation"
+
+// CreateVG makes a group of physical volumes, with its tags in the same step: there is no moment at which it has none. Nothing in it is activated
+// but by name, where LVM knows how to say that. What a group of that name left below /dev when it went is taken away.
 func (l *LVM) CreateVG(ctx context.Context, name string, tags, devices []string) error {
 	if err := validName(name); err != nil {
 		return fmt.Errorf("create vg: %w", err)
@@ -57,8 +63,27 @@ func (l *LVM) CreateVG(ctx context.Context, name string, tags, devices []string)
 		return fmt.Errorf("create vg %q: %w", name, err)
 	}
 	args = append(append(args, "--vgmetadatacopies", strconv.Itoa(metadataCopies), name), devices...)
-	if _, err := l.run(ctx, devices, "vgcreate", args...); err != nil {
+	_, err := l.modern(func(modern bool) (run.Result, error) {
+		if modern {
+			return l.run(ctx, devices, "vgcreate", append([]string{optionAutoactivation, "n"}, args...)...)
+		}
+		return l.run(ctx, devices, "vgcreate", args...)
+	})
+	if err != nil {
 		return fmt.Errorf("create vg %q: %w", name, err)
+	}
+	return nil
+}
+
+// StopAutoactivation makes sure that nothing in the group, which stands on groupDevices now, is activated but by name. What is active stays active. A
+// group that lacks a device is ErrPartial. It is for groups of which a report says that they are Autoactivated.
+func (l *LVM) StopAutoactivation(ctx context.Context, name string, groupDevices []string) error {
+	if err := validName(name); err != nil {
+		return fmt.Errorf("stop the autoactivation of vg: %w", err)
+	}
+	// Somebody may have done it since the report.
+	if _, err := l.run(ctx, groupDevices, "vgchange", optionAutoactivation, "n", name); err != nil && !errors.Is(err, ErrExists) {
+		return fmt.Errorf("stop the autoactivation of vg %q: %w", name, err)
 	}
 	return nil
 }

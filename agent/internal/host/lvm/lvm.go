@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"quarry.storage/quarry/agent/internal/host/run"
 )
@@ -47,6 +48,8 @@ type LVM struct {
 	host   *hostID
 	// damaged are the thin pools that could not be activated.
 	damaged *damages
+	// older is true once LVM did not know what it has learned with 2.03.12.
+	older *atomic.Bool
 }
 
 // New writes the private configuration and returns the means to use it.
@@ -71,7 +74,7 @@ func New(cfg Config) (*LVM, error) {
 		binary: cfg.Binary,
 		dev:    cmp.Or(cfg.Dev, "/dev"),
 		env:    []string{"LVM_SYSTEM_DIR=" + cfg.Dir, "LVM_SUPPRESS_FD_WARNINGS=1"},
-		host:   &hostID{want: cfg.SystemID}, damaged: &damages{},
+		host:   &hostID{want: cfg.SystemID}, damaged: &damages{}, older: &atomic.Bool{},
 	}
 	if cfg.WithoutDeviceMapper {
 		l.common = []string{"--driverloaded", "n"}
@@ -98,6 +101,22 @@ func (l *LVM) Version(ctx context.Context) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("lvm version: no version in %q", res.Stdout)
+}
+
+// modern runs a command that uses what LVM knows since 2.03.12. If LVM does not know it, the command has done nothing: it is run without, from then on
+// every time.
+func (l *LVM) modern(command func(modern bool) (run.Result, error)) (run.Result, error) {
+	if l.older.Load() {
+		return command(false)
+	}
+	res, err := command(true)
+	var exit *run.Error
+	if errors.As(err, &exit) && (strings.Contains(exit.Stderr, "Unrecognised field: "+columnAutoactivation) ||
+		strings.Contains(exit.Stderr, "unrecognized option '"+optionAutoactivation+"'")) {
+		l.older.Store(true)
+		return command(false)
+	}
+	return res, err
 }
 
 // run performs one LVM command that sees exactly the given devices. Standard input is empty, so that every question LVM asks

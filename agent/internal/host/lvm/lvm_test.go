@@ -41,7 +41,7 @@ func TestLVM_argv(t *testing.T) {
 			func(ctx context.Context, l *LVM) error {
 				return l.CreateVG(ctx, "g", []string{tag}, []string{"/dev/a", "/dev/b"})
 			},
-			"vgcreate --devices /dev/a --devices /dev/b --addtag " + tag + " --vgmetadatacopies 4 g /dev/a /dev/b",
+			"vgcreate --devices /dev/a --devices /dev/b --setautoactivation n --addtag " + tag + " --vgmetadatacopies 4 g /dev/a /dev/b",
 		},
 		"extend": {
 			func(ctx context.Context, l *LVM) error {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"quarry.storage/quarry/agent/internal/host/run"
 	"quarry.storage/quarry/pkg/quarry"
 )
 
@@ -33,6 +34,9 @@ type VG struct {
 	Moving *Moving
 	// SystemID of the host that the group belongs to; empty when it belongs to none.
 	SystemID string
+	// Autoactivated is true when commands that activate whatever they see at a boot activate the volumes of the group, too. LVM before 2.03.12
+	// does not tell, and always does: it is false then.
+	Autoactivated bool
 }
 
 // PV is one physical volume.
@@ -58,10 +62,15 @@ type PV struct {
 // TagLocated is the tag of the volumes of which a report says where they lie.
 const TagLocated = quarry.Group + "/tail"
 
-// The columns asked for. Those of seg are what LVM recorded of thin pools and of the volumes in them.
+// columnAutoactivation is a column that LVM has since 2.03.12.
+const columnAutoactivation = "vg_autoactivation"
+
+// groupColumns are the columns about groups that every LVM has.
+const groupColumns = "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_tags,vg_missing_pv_count,vg_partial,vg_exported,vg_systemid"
+
+// The columns asked for besides those about groups. Those of seg are what LVM recorded of thin pools and of the volumes in them.
 var reportArgs = []string{
 	"--reportformat", "json", "--units", "b", "--nosuffix", "--binary", "--foreign",
-	"--configreport", "vg", "-o", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_tags,vg_missing_pv_count,vg_partial,vg_exported,vg_systemid",
 	"--configreport", "pv", "-o", "pv_name,pv_uuid,pv_major,pv_minor,pv_size,pv_free,pv_used,pv_missing,pv_duplicate,vg_name,vg_uuid",
 	"--configreport", "lv", "-o", "lv_name,lv_uuid,vg_uuid,lv_size,lv_tags,lv_layout,pool_lv,origin,lv_active_locally,lv_device_open," +
 		"lv_health_status,lv_metadata_size,data_percent,metadata_percent,lv_time,lv_suspended,lv_inactive_table",
@@ -96,7 +105,13 @@ func (l *LVM) Report(ctx context.Context, devices []string) ([]VG, []PV, error) 
 
 // report is what LVM alone tells.
 func (l *LVM) report(ctx context.Context, devices []string) ([]VG, []PV, error) {
-	res, err := l.run(ctx, devices, "fullreport", reportArgs...)
+	res, err := l.modern(func(modern bool) (run.Result, error) {
+		columns := groupColumns
+		if modern {
+			columns += "," + columnAutoactivation
+		}
+		return l.run(ctx, devices, "fullreport", append(slices.Clone(reportArgs), "--configreport", "vg", "-o", columns)...)
+	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("lvm report: %w", err)
 	}
@@ -210,6 +225,9 @@ func (p *fields) vg(r row) VG {
 	}
 	v.Partial = p.flag(r, "vg_partial") || v.MissingPVs > 0
 	v.Tags = p.list(r, "vg_tags")
+	if _, told := r[columnAutoactivation]; told {
+		v.Autoactivated = p.flag(r, columnAutoactivation)
+	}
 	return v
 }
 

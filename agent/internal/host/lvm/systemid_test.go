@@ -96,3 +96,42 @@ func TestParseReport_systemID(t *testing.T) {
 		t.Error("a report that does not say whose the group is was accepted")
 	}
 }
+
+// TestLVM_autoactivation: LVM before 2.03.12 knows neither the option nor the column. It has done nothing when it says so, and is not asked again.
+func TestLVM_autoactivation(t *testing.T) {
+	document := strings.Replace(string(recorded(t, "report.json")), `"vg_name":"quarry-a"`, `"vg_autoactivation":"1", "vg_name":"quarry-a"`, 1)
+	refused := func(text string, code int) run.Step {
+		return run.Step{Result: run.Result{ExitCode: code, Stderr: []byte("  Volume Group Fields\n" + text)}}
+	}
+	told := func(doc string) run.Step { return run.Step{Result: run.Result{Stdout: []byte(doc)}} }
+	has := func(cmd run.Command, text string) bool { return strings.Contains(strings.Join(cmd.Args, " "), text) }
+
+	l, fake := newLVM(t, told(document), run.Step{}, refused("  Volume group autoactivation is already no.", 5), refused("  No space left.", 5))
+	vgs, _, err := l.Report(t.Context(), []string{"/dev/a"})
+	must(t, err)
+	if !vgs[0].Autoactivated {
+		t.Errorf("%+v", vgs[0])
+	}
+	must(t, l.StopAutoactivation(t.Context(), "g", []string{"/dev/a"}), l.StopAutoactivation(t.Context(), "g", []string{"/dev/a"}))
+	if got := strings.Join(fake.Calls()[1].Args, " "); got != "vgchange --devices /dev/a --setautoactivation n g" {
+		t.Error(got)
+	}
+	if err := l.StopAutoactivation(t.Context(), "g", []string{"/dev/a"}); err == nil {
+		t.Error("a failure is told as success")
+	}
+	if err := l.StopAutoactivation(t.Context(), "-g", []string{"/dev/a"}); !errors.Is(err, ErrInvalid) {
+		t.Error(err)
+	}
+
+	older, fake := newLVM(t, refused("  Unrecognised field: vg_autoactivation", 5), told(string(recorded(t, "report.json"))), run.Step{})
+	vgs, _, err = older.Report(t.Context(), []string{"/dev/a"})
+	must(t, err, older.CreateVG(t.Context(), "g", nil, []string{"/dev/a"}))
+	if calls := fake.Calls(); vgs[0].Autoactivated || !has(calls[0], "vg_autoactivation") || has(calls[1], "vg_autoactivation") || has(calls[2], "autoactivation") {
+		t.Errorf("%+v", calls)
+	}
+	older, fake = newLVM(t, refused("vgcreate: unrecognized option '--setautoactivation'", 3), run.Step{})
+	must(t, older.CreateVG(t.Context(), "g", nil, []string{"/dev/a"}))
+	if calls := fake.Calls(); !has(calls[0], "--setautoactivation n") || has(calls[1], "autoactivation") {
+		t.Errorf("%+v", calls)
+	}
+}

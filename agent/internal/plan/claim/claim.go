@@ -1,4 +1,5 @@
-// Package claim decides how a volume group comes to name this node, by the LVM system ID in its metadata. Like package plan it is pure: no
+// Package claim decides how a volume group comes to name this node, by the LVM system ID in its metadata, and how it is kept from what the host
+// does at a boot. Like package plan it is pure: no
 // clock, no files, no processes, no network.
 package claim
 
@@ -31,6 +32,20 @@ type ImportVG struct {
 	Name, From   string
 	GroupDevices []string
 	plan.Reason
+}
+
+// StopAutoactivation keeps the host's own commands from activating what is in a group when they see its devices, as they do at a boot.
+type StopAutoactivation struct {
+	Name         string
+	GroupDevices []string
+	plan.Reason
+}
+
+// Touches the devices of the group.
+func (s StopAutoactivation) Touches() []string { return s.GroupDevices }
+
+func (s StopAutoactivation) String() string {
+	return fmt.Sprintf("stop the autoactivation of group %s", s.Name)
 }
 
 // Touches the devices of the group.
@@ -73,6 +88,20 @@ func Group(s plan.Snapshot, want Spec) (plan.Plan, error) {
 	}
 	reason := plan.Reason(fmt.Sprintf("its disks were moved here from %s, and the caller says that this was approved", systemid.Describe(want.From)))
 	return plan.Plan{Steps: []plan.Step{ImportVG{Name: g.Name, From: want.From, GroupDevices: g.Ref().Devices, Reason: reason}}}, nil
+}
+
+// Keep plans that nobody but the agent activates what is in a group of this node: it looks at the metadata of a thin pool before, and leaves alone what
+// is being zeroed, moved or repaired. LVM changes no group that is not complete, and one with a move under way is left alone.
+func Keep(s plan.Snapshot, groupUUID string) plan.Plan {
+	var out plan.Plan
+	for _, g := range s.Groups {
+		if g.UUID == groupUUID && g.Access == plan.AccessOwn && g.Autoactivated && !g.Partial && g.Moving == nil {
+			out.Steps = append(out.Steps, StopAutoactivation{
+				Name: g.Name, GroupDevices: g.Ref().Devices, Reason: "the host activates what is in it whenever it sees its devices",
+			})
+		}
+	}
+	return out
 }
 
 // mayImport refuses a group whose name another group of this node has: they would have to share their names below /dev.

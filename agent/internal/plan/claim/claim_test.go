@@ -16,6 +16,41 @@ func groupOf(access plan.Access, id string) plan.Group {
 	}
 }
 
+func TestKeep(t *testing.T) {
+	edit := func(change func(g *plan.Group)) plan.Group {
+		g := groupOf(plan.AccessOwn, "quarry-n1")
+		g.Autoactivated = true
+		change(&g)
+		return g
+	}
+	const stop = "stop the autoactivation of group g"
+	for name, tt := range map[string]struct {
+		seen plan.Group
+		want string
+	}{
+		"the host activates what is in it": {edit(func(*plan.Group) {}), stop},
+		"it does not, or LVM cannot tell":  {edit(func(g *plan.Group) { g.Autoactivated = false }), ""},
+		"another group":                    {edit(func(g *plan.Group) { g.UUID = "u2" }), ""},
+		"it names no node":                 {edit(func(g *plan.Group) { g.Access, g.SystemID = plan.AccessNone, "" }), ""},
+		"it is another node's":             {edit(func(g *plan.Group) { g.Access, g.SystemID = plan.AccessOther, "quarry-n2" }), ""},
+		"a disk of it is missing":          {edit(func(g *plan.Group) { g.Partial = true }), ""},
+		"extents are being moved in it":    {edit(func(g *plan.Group) { g.Moving = &plan.Moving{} }), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			for _, s := range Keep(plan.Snapshot{Groups: []plan.Group{tt.seen}}, "u1").Steps {
+				got += s.String()
+				if step, ok := s.(StopAutoactivation); !ok || len(step.Touches()) != 2 || step.Why() == "" {
+					t.Errorf("%+v", s)
+				}
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestGroup(t *testing.T) {
 	none, own, other := groupOf(plan.AccessNone, ""), groupOf(plan.AccessOwn, "quarry-n1"), groupOf(plan.AccessOther, "quarry-n2")
 	partial, partialOther := none, other
