@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -226,4 +227,49 @@ func (a *Agent) listen() (*listener, error) {
 		return nil, err
 	}
 	return newListener(inner, inner.Addr().String()), nil
+}
+
+// WriteVolume writes a text all over a linear volume, as its user does. It stays on the disks until somebody zeroes it.
+func (h *Host) WriteVolume(groupName, name, text string) {
+	h.onVolume(groupName, name, func(v *volume) {
+		if h.written == nil {
+			h.written = map[place]string{}
+		}
+		for _, p := range v.places(0, v.SizeBytes) {
+			h.written[p] = text
+		}
+	})
+}
+
+// ReadVolume reads a linear volume: the texts that are there, ordered, each once.
+func (h *Host) ReadVolume(groupName, name string) []string {
+	var out []string
+	h.onVolume(groupName, name, func(v *volume) {
+		for _, p := range v.places(0, v.SizeBytes) {
+			if text := h.written[p]; text != "" {
+				out = append(out, text)
+			}
+		}
+	})
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Disks returns the kernel names of all disks, those that are unplugged too; ordered.
+func (h *Host) Disks() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []string
+	for name := range h.disks {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Alive reports whether the agent runs: it may have died in a step.
+func (a *Agent) Alive() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.life != nil
 }

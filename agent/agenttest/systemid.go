@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/claim"
+	"quarry.storage/quarry/agent/internal/plan/repair"
 	volumeplan "quarry.storage/quarry/agent/internal/plan/volume"
 	"quarry.storage/quarry/pkg/quarry"
 	"quarry.storage/quarry/pkg/systemid"
@@ -217,25 +219,6 @@ func (h *Host) Plugged(name string) bool {
 	return d != nil && d.plugged
 }
 
-// Disks returns the kernel names of all disks, those that are unplugged too; ordered.
-func (h *Host) Disks() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var out []string
-	for name := range h.disks {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
-}
-
-// Alive reports whether the agent runs: it may have died in a step.
-func (a *Agent) Alive() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.life != nil
-}
-
 // Retag gives a group to another owner, or to nobody when it is empty, as an administrator would.
 func (h *Host) Retag(groupName, ownerUID string) {
 	h.onGroup(groupName, func(g *group) {
@@ -258,6 +241,36 @@ func (h *Host) DamagePool(groupName string) {
 		for i := range g.pools {
 			g.pools[i].damaged = true
 		}
+	})
+}
+
+// repairPool keeps the old metadata in new room, or in what is kept back for a repair.
+func (s session) repairPool(ctx context.Context, step repair.Metadata) error {
+	return s.command(ctx, "lvconvert", step.Group, func(g *group) error {
+		p, kept := g.pool(step.Name), 0
+		for _, v := range g.volumes {
+			if v.Pool == step.Name && v.Active {
+				return errors.New("active pools cannot be repaired")
+			}
+			if strings.HasPrefix(v.Name, step.Name+"_meta") {
+				kept++
+			}
+		}
+		switch {
+		case p == nil:
+			return errAbsent
+		case p.active:
+			return errors.New("active pools cannot be repaired")
+		case p.ruined:
+			return fmt.Errorf("%w: what can be repaired does not tell what LVM recorded", plan.ErrDamaged)
+		}
+		on, err := s.allocate(g, p.meta)
+		if err != nil && p.spent {
+			return err
+		}
+		p.spent, p.damaged, p.damage = err != nil, false, ""
+		g.volumes = append(g.volumes, volume{Volume: Volume{Name: fmt.Sprintf("%s_meta%d", p.name, kept), SizeBytes: p.meta}, on: on, created: s.tick()})
+		return nil
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"quarry.storage/quarry/agent/internal/plan"
 )
@@ -56,6 +57,8 @@ type pool struct {
 	data, full    int32
 	health        string
 	damaged       bool   // the metadata is
+	ruined        bool   // and no repair finds anything
+	spent         bool   // the room that is kept back for a repair
 	damage        string // what the agent has found of that
 }
 
@@ -239,12 +242,14 @@ func (h *Host) observeVolumes(g *group, out plan.Group) plan.Group {
 			Snapshot: v.Snapshot, New: v.New, Unzeroed: v.Unzeroed, ZeroedBytes: v.ZeroedBytes, FilesystemOnly: v.FilesystemOnly,
 			TailOf: v.TailOf, Extents: h.located(v),
 			Active: v.Active, Open: h.open(v), Suspended: v.Suspended, Stale: h.stale(g, v), Health: h.health(g, v), CreatedUnix: v.created,
+			DeviceID: v.created - firstCreated + 1,
 		})
 	}
 	for _, p := range g.pools {
 		seen := plan.Pool{
 			Name: p.name, Ours: p.ours, SizeBytes: p.bytes, MetadataBytes: p.meta, DataPermyriad: p.data, MetadataPermyriad: p.full,
 			Active: p.active, Suspended: p.suspended, Stale: p.active && p.stale && !h.lost(g, p.on), Health: p.health, Damage: p.damage,
+			UUID: g.uuid + "/" + p.name, TransactionID: 1, ChunkBytes: 64 << 10,
 		}
 		if h.lost(g, p.on) {
 			seen.Health = plan.HealthPartial
@@ -253,7 +258,11 @@ func (h *Host) observeVolumes(g *group, out plan.Group) plan.Group {
 			seen.DataPermyriad, seen.MetadataPermyriad = 0, 0 // Only the kernel knows.
 		}
 		for _, v := range g.volumes {
+			if strings.HasPrefix(v.Name, p.name+"_meta") {
+				seen.Kept = append(seen.Kept, v.Name)
+			}
 			if v.Pool == p.name {
+				seen.TransactionID++
 				seen.Volumes++
 				seen.VirtualBytes += v.SizeBytes
 			}
@@ -265,33 +274,17 @@ func (h *Host) observeVolumes(g *group, out plan.Group) plan.Group {
 	return out.Named()
 }
 
-// WriteVolume writes a text all over a linear volume, as its user does. It stays on the disks until somebody zeroes it.
-func (h *Host) WriteVolume(groupName, name, text string) {
-	h.onVolume(groupName, name, func(v *volume) {
-		if h.written == nil {
-			h.written = map[place]string{}
-		}
-		for _, p := range v.places(0, v.SizeBytes) {
-			h.written[p] = text
-		}
-	})
-}
-
-// ReadVolume reads a linear volume: the texts that are there, ordered, each once.
-func (h *Host) ReadVolume(groupName, name string) []string {
-	var out []string
-	h.onVolume(groupName, name, func(v *volume) {
-		for _, p := range v.places(0, v.SizeBytes) {
-			if text := h.written[p]; text != "" {
-				out = append(out, text)
-			}
-		}
-	})
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
 // Unzero makes a volume one that is new and has to be zeroed, as older metadata of LVM does that a person restores.
 func (h *Host) Unzero(group, name string) {
 	h.onVolume(group, name, func(v *volume) { v.New, v.Unzeroed, v.ZeroedBytes = true, true, 0 })
+}
+
+// RuinPool is DamagePool of metadata of which nothing is left.
+func (h *Host) RuinPool(groupName string) {
+	h.DamagePool(groupName)
+	h.onGroup(groupName, func(g *group) {
+		for i := range g.pools {
+			g.pools[i].ruined = true
+		}
+	})
 }

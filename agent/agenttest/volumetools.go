@@ -8,6 +8,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/apply"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/repair"
 	volumeplan "quarry.storage/quarry/agent/internal/plan/volume"
 )
 
@@ -29,6 +30,8 @@ func (s session) performOnVolume(ctx context.Context, step plan.Step) error {
 		return s.activateLV(ctx, st)
 	case volumeplan.ActivatePool:
 		return s.activatePool(ctx, st)
+	case repair.Metadata:
+		return s.repairPool(ctx, st)
 	case volumeplan.DeactivateLV:
 		return s.deactivateLV(ctx, st)
 	case volumeplan.RefreshLV:

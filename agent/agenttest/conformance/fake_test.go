@@ -122,9 +122,13 @@ func (n *fakeNode) Autoactivate(_ *testing.T, group string) { n.Agent.Autoactiva
 // ActivateAll does it.
 func (n *fakeNode) ActivateAll(*testing.T) { n.Agent.ActivateAll() }
 
-// Deactivate does it.
+// DamagePool does it.
 func (n *fakeNode) DamagePool(_ *testing.T, group string) { n.Agent.DamagePool(group) }
 
+// RuinPool does it.
+func (n *fakeNode) RuinPool(_ *testing.T, group string) { n.Agent.RuinPool(group) }
+
+// Deactivate does it.
 func (n *fakeNode) Deactivate(_ *testing.T, group string) { n.Agent.Deactivate(group) }
 
 // SuspendVolume suspends it.

@@ -242,7 +242,13 @@ func (n *realNode) Autoactivate(t *testing.T, group string) {
 func (n *realNode) ActivateAll(t *testing.T) { n.lvm(t, "vgchange", "-aay") }
 
 // DamagePool zeroes the first block of the metadata of the group's thin pools, where it lies on their devices.
-func (n *realNode) DamagePool(t *testing.T, group string) {
+func (n *realNode) DamagePool(t *testing.T, group string) { n.spoilPool(t, group, 4096) }
+
+// RuinPool zeroes half of it.
+func (n *realNode) RuinPool(t *testing.T, group string) { n.spoilPool(t, group, 2<<20) }
+
+// spoilPool zeroes the beginning.
+func (n *realNode) spoilPool(t *testing.T, group string, bytes int) {
 	t.Helper()
 	n.Deactivate(t, group)
 	out := n.lvm(t, "pvs", "--reportformat", "basic", "--noheadings", "--segments", "--units", "b", "--nosuffix", "-o", "pv_name,pe_start,vg_extent_size,pvseg_start,lv_name",
@@ -258,7 +264,7 @@ func (n *realNode) DamagePool(t *testing.T, group string) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		if _, err := f.WriteAt(make([]byte, 4096), start+first*extent); err != nil {
+		if _, err := f.WriteAt(make([]byte, bytes), start+first*extent); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
@@ -104,13 +105,62 @@ func inactivePool(s *suite) {
 }
 
 // damagedPool: the metadata of a pool with a volume in it begins with zeroes. Whoever activated it would have the kernel make empty metadata, and
-// new volumes would be written over the old one. The pool stays inactive, and is shown as damaged.
+// new volumes would be written over the old one. The pool stays inactive, and is shown as damaged, until somebody asks for the repair of what is
+// shown.
 func damagedPool(s *suite) {
 	s.stage()
 	s.pool()
 	s.must("create", s.thin("t1"))
+	s.WriteVolume(s.T, groupName, "t1", "what a user wrote") // thin_repair does not find a volume in which nothing was written.
 	s.DamagePool(s.T, groupName)
 	s.Restart(s.T)
+	pool := s.damaged()
+	before := s.Steps()
+	s.refused("create in it", s.thin("t2"), codes.FailedPrecondition, before)
+	s.refused("delete from it", s.delete("t1"), codes.FailedPrecondition, before)
+	s.refused("grow it", lastError(s.poolOf(2*poolSize)), codes.FailedPrecondition, before)
+	s.refused("repair another", lastError(s.repair("v1:another")), codes.FailedPrecondition, before)
+
+	repaired, err := s.repair(pool.GetRepairDigest())
+	s.must("repair", err)
+	if repaired.GetDamage() != "" || repaired.GetUsageUnknown() || repaired.GetRepairDigest() != "" || len(repaired.GetKeptMetadata()) != 1 {
+		s.Errorf("after the repair: %v", repaired)
+	}
+	before = s.Steps()
+	_, err = s.repair(pool.GetRepairDigest())
+	if s.must("repair it again", err); s.Steps() != before {
+		s.Error("a pool that is not damaged was repaired")
+	}
+	s.must("create in it", s.thin("t2"))
+	s.must("delete from it", s.delete("t1"))
+}
+
+// ruinedPool: a repair that does not find what LVM recorded changes nothing, and the pool stays as it is.
+func ruinedPool(s *suite) {
+	s.stage()
+	s.pool()
+	s.must("create", s.thin("t1"))
+	s.RuinPool(s.T, groupName)
+	s.Restart(s.T)
+	pool := s.damaged()
+	if _, err := s.repair(pool.GetRepairDigest()); status.Code(err) != codes.FailedPrecondition {
+		s.Errorf("repair: %v", err)
+	}
+	if after := s.damaged(); len(after.GetKeptMetadata()) != 0 || after.GetRepairDigest() != pool.GetRepairDigest() {
+		s.Errorf("after the repair: %v", after)
+	}
+}
+
+func lastError(_ *agentv1.ThinPool, err error) error { return err }
+
+func (s *suite) repair(digest string) (*agentv1.ThinPool, error) {
+	resp, err := s.volumes().RepairThinPool(s.ctx(), &agentv1.RepairThinPoolRequest{Group: groupName, OwnerUid: owner, Name: poolName, RepairDigest: digest})
+	return resp.GetPool(), err
+}
+
+// damaged waits until the pool of the group is shown as damaged, with the one volume in it.
+func (s *suite) damaged() *agentv1.ThinPool {
+	s.Helper()
 	var pool *agentv1.ThinPool
 	for deadline := time.Now().Add(settleTimeout); pool.GetDamage() == ""; time.Sleep(settlePause) {
 		if time.Now().After(deadline) {
@@ -123,10 +173,8 @@ func damagedPool(s *suite) {
 			s.Errorf("the volume in it: %v", resp.GetVolumes()[0])
 		}
 	}
-	if !pool.GetUsageUnknown() || len(pool.GetDamagedVolumes()) != 1 {
-		s.Errorf("it was activated: %v", pool)
+	if !pool.GetUsageUnknown() || len(pool.GetDamagedVolumes()) != 1 || pool.GetRepairDigest() == "" {
+		s.Errorf("it was activated, or cannot be repaired: %v", pool)
 	}
-	before := s.Steps()
-	s.refused("create in it", s.thin("t2"), codes.FailedPrecondition, before)
-	s.refused("delete from it", s.delete("t1"), codes.FailedPrecondition, before)
+	return pool
 }

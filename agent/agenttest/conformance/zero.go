@@ -21,6 +21,8 @@ type Kernel interface {
 	ActivateAll(t *testing.T)
 	// DamagePool does so too, and spoils the beginning of the metadata of its thin pools.
 	DamagePool(t *testing.T, group string)
+	// RuinPool does so too, and leaves nothing of it that could be repaired.
+	RuinPool(t *testing.T, group string)
 	// OpenVolume has the device of an active volume open until it is closed.
 	OpenVolume(t *testing.T, group, name string) (closeIt func())
 	// SuspendVolume leaves the device of an active volume suspended, as a command does that is killed while it changes the device. Suspended

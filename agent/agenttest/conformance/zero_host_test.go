@@ -78,7 +78,7 @@ func (n *realNode) WriteVolume(t *testing.T, group, name, text string) {
 
 func (n *realNode) fill(t *testing.T, path, text string) {
 	t.Helper()
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_SYNC, 0)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,6 +92,9 @@ func (n *realNode) fill(t *testing.T, path, text string) {
 		if _, err := f.WriteAt(chunk[:min(int64(len(chunk)), size-at)], at); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -62,6 +62,9 @@ func volumes(g plan.Group, lvs []lvm.LV) plan.Group {
 			Active: v.Active, Open: v.Open, Suspended: v.Suspended, Health: v.Health, CreatedUnix: v.CreatedUnix,
 		}
 		seen.ZeroedBytes, seen.Unzeroed = zeroed(v.Tags)
+		if v.Thin != nil {
+			seen.DeviceID = v.Thin.DeviceID
+		}
 		for _, e := range v.Extents {
 			seen.Extents = append(seen.Extents, plan.Extents{Path: path(g, e.PVUUID), First: e.First, Count: e.Count})
 		}
@@ -103,10 +106,16 @@ func pool(v lvm.LV, lvs []lvm.LV) plan.Pool {
 	p := plan.Pool{
 		Name: v.Name, Ours: slices.Contains(v.Tags, plan.TagPool), SizeBytes: v.SizeBytes, MetadataBytes: v.MetadataBytes,
 		DataPermyriad: v.DataPermyriad, MetadataPermyriad: v.MetadataPermyriad, UsageUnknown: v.UsageUnknown,
-		Active: v.Active, Suspended: v.Suspended, Health: v.Health, Damage: v.Damage,
+		Active: v.Active, Suspended: v.Suspended, Health: v.Health, Damage: v.Damage, UUID: v.UUID,
+	}
+	if v.Thin != nil {
+		p.TransactionID, p.ChunkBytes = v.Thin.TransactionID, v.Thin.ChunkBytes
 	}
 	used := false
 	for _, other := range lvs {
+		if isKept(other, v.Name) {
+			p.Kept = append(p.Kept, other.Name)
+		}
 		if other.Pool == v.Name {
 			p.Volumes++
 			p.VirtualBytes += other.SizeBytes
@@ -115,6 +124,13 @@ func pool(v lvm.LV, lvs []lvm.LV) plan.Pool {
 	}
 	p.Damage = cmp.Or(p.Damage, begunAnew(v.Thin, used))
 	return p
+}
+
+// isKept reports whether a volume holds the metadata of a pool as it was before a repair: LVM calls it so.
+func isKept(v lvm.LV, pool string) bool {
+	number, ok := strings.CutPrefix(v.Name, pool+"_meta")
+	_, err := strconv.ParseUint(number, 10, 32)
+	return ok && err == nil && !v.ThinPool && v.Pool == ""
 }
 
 // begunAnew says that the metadata that the kernel works with is not the pool's: it is older than what LVM recorded. Older agents activated pools

@@ -8,6 +8,7 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/claim"
 	"quarry.storage/quarry/agent/internal/plan/move"
+	"quarry.storage/quarry/agent/internal/plan/repair"
 	"quarry.storage/quarry/agent/internal/plan/volume"
 )
 
@@ -105,6 +106,25 @@ func (e *Engine) ClaimGroup(ctx context.Context, want claim.Spec) (plan.Group, e
 		}
 	}
 	return plan.Group{}, fmt.Errorf("group %s is not seen after it was claimed", want.Name)
+}
+
+// RepairPool repairs the metadata of a damaged thin pool, and returns the group with the pool. It waits for other work on the group.
+func (e *Engine) RepairPool(ctx context.Context, want repair.Spec) (plan.Group, plan.Pool, error) {
+	unlock, err := e.locks.lock(ctx, groupKey(want.Group))
+	if err != nil {
+		return plan.Group{}, plan.Pool{}, err
+	}
+	defer unlock()
+	after, _, err := e.change(ctx, func(before plan.Snapshot) (plan.Plan, error) { return repair.Pool(before, want) })
+	if err != nil {
+		return plan.Group{}, plan.Pool{}, err
+	}
+	if g := find(after, want.Group, want.OwnerUID); g != nil {
+		if p, ok := g.Pool(want.Pool); ok {
+			return *g, p, nil
+		}
+	}
+	return plan.Group{}, plan.Pool{}, fmt.Errorf("thin pool %s/%s is not seen after its repair", want.Group, want.Pool)
 }
 
 // changeGroup locks the group and its devices, all of which must be present where the call needs them.

@@ -218,6 +218,7 @@ type Volume struct {
 	// Health says what is wrong with it; empty when it is healthy.
 	Health      string
 	CreatedUnix int64
+	DeviceID    int64 // the number of a thin volume in the metadata of its pool; zero when LVM does not tell
 }
 
 // Extents are some of a physical volume, one after the other.
@@ -233,7 +234,7 @@ func (v Volume) ToZero() bool {
 
 // Pool is one thin pool.
 type Pool struct {
-	Name string
+	Name, UUID string
 	// Ours is true when it carries our tag.
 	Ours                     bool
 	SizeBytes, MetadataBytes int64
@@ -252,6 +253,10 @@ type Pool struct {
 	Health string
 	// Damage says why nothing in it can be used: its metadata is damaged. Empty when nobody found that.
 	Damage string
+	// TransactionID counts its changes, and ChunkBytes is the size of its chunks. Zero when LVM does not tell.
+	TransactionID, ChunkBytes int64
+	// Kept are the names of the volumes that hold the metadata of the pool as it was before repairs, ordered.
+	Kept []string
 }
 
 // Volume finds a volume by its name.

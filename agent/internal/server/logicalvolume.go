@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/repair"
+	"quarry.storage/quarry/agent/internal/plan/volume"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
@@ -108,6 +110,27 @@ func (s *logicalVolumeService) EnsureThinPool(
 	return &agentv1.EnsureThinPoolResponse{Pool: toPool(want.Group, pool)}, nil
 }
 
+// RepairThinPool repairs the metadata of a damaged thin pool.
+func (s *logicalVolumeService) RepairThinPool(
+	ctx context.Context, req *agentv1.RepairThinPoolRequest,
+) (*agentv1.RepairThinPoolResponse, error) {
+	want := repair.Spec{Group: req.GetGroup(), OwnerUID: req.GetOwnerUid(), Pool: req.GetName(), Digest: req.GetRepairDigest()}
+	if err := validGroup(want.Group, want.OwnerUID); err != nil {
+		return nil, err
+	}
+	if err := volume.CheckName(want.Group, want.Pool); err != nil {
+		return nil, err
+	}
+	if want.Digest == "" {
+		return nil, fmt.Errorf("repair_digest is required: %w", plan.ErrInvalid)
+	}
+	g, pool, err := s.node.RepairPool(ctx, want)
+	if err != nil {
+		return nil, err
+	}
+	return &agentv1.RepairThinPoolResponse{Pool: withDamage(g, pool, toPool(g.Name, pool))}, nil
+}
+
 // toVolume converts one volume. LVM tells the creation time and the UUID of a volume that was made just now in its next report only.
 func toVolume(group string, v plan.Volume) *agentv1.LogicalVolume {
 	if v.CreatedUnix == 0 {
@@ -161,8 +184,12 @@ func toPools(g plan.Group) []*agentv1.ThinPool {
 	return out
 }
 
-// withDamage adds what is wrong with a pool, and which volumes that concerns.
+// withDamage adds what is wrong with a pool, which volumes that concerns, and what a repair would work on.
 func withDamage(g plan.Group, p plan.Pool, out *agentv1.ThinPool) *agentv1.ThinPool {
+	out.KeptMetadata = p.Kept
+	if p.Damage != "" || p.UsageUnknown {
+		out.RepairDigest = repair.Digest(g, p)
+	}
 	if out.Damage = p.Damage; p.Damage == "" {
 		return out
 	}

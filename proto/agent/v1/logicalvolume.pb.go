@@ -732,6 +732,121 @@ func (x *EnsureThinPoolResponse) GetPool() *ThinPool {
 	return nil
 }
 
+type RepairThinPoolRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Name of the group, and UID of the Cluster that owns it.
+	Group    string `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	OwnerUid string `protobuf:"bytes,2,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
+	// REQUIRED. Name of the pool.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// REQUIRED. ThinPool.repair_digest of what the decision was made on.
+	RepairDigest  string `protobuf:"bytes,4,opt,name=repair_digest,json=repairDigest,proto3" json:"repair_digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RepairThinPoolRequest) Reset() {
+	*x = RepairThinPoolRequest{}
+	mi := &file_agent_v1_logicalvolume_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RepairThinPoolRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RepairThinPoolRequest) ProtoMessage() {}
+
+func (x *RepairThinPoolRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_logicalvolume_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RepairThinPoolRequest.ProtoReflect.Descriptor instead.
+func (*RepairThinPoolRequest) Descriptor() ([]byte, []int) {
+	return file_agent_v1_logicalvolume_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RepairThinPoolRequest) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *RepairThinPoolRequest) GetOwnerUid() string {
+	if x != nil {
+		return x.OwnerUid
+	}
+	return ""
+}
+
+func (x *RepairThinPoolRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RepairThinPoolRequest) GetRepairDigest() string {
+	if x != nil {
+		return x.RepairDigest
+	}
+	return ""
+}
+
+type RepairThinPoolResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pool          *ThinPool              `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RepairThinPoolResponse) Reset() {
+	*x = RepairThinPoolResponse{}
+	mi := &file_agent_v1_logicalvolume_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RepairThinPoolResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RepairThinPoolResponse) ProtoMessage() {}
+
+func (x *RepairThinPoolResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_logicalvolume_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RepairThinPoolResponse.ProtoReflect.Descriptor instead.
+func (*RepairThinPoolResponse) Descriptor() ([]byte, []int) {
+	return file_agent_v1_logicalvolume_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RepairThinPoolResponse) GetPool() *ThinPool {
+	if x != nil {
+		return x.Pool
+	}
+	return nil
+}
+
 // LogicalVolume is one volume or snapshot of ours.
 type LogicalVolume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -763,7 +878,7 @@ type LogicalVolume struct {
 
 func (x *LogicalVolume) Reset() {
 	*x = LogicalVolume{}
-	mi := &file_agent_v1_logicalvolume_proto_msgTypes[10]
+	mi := &file_agent_v1_logicalvolume_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -775,7 +890,7 @@ func (x *LogicalVolume) String() string {
 func (*LogicalVolume) ProtoMessage() {}
 
 func (x *LogicalVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_logicalvolume_proto_msgTypes[10]
+	mi := &file_agent_v1_logicalvolume_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -788,7 +903,7 @@ func (x *LogicalVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogicalVolume.ProtoReflect.Descriptor instead.
 func (*LogicalVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_logicalvolume_proto_rawDescGZIP(), []int{10}
+	return file_agent_v1_logicalvolume_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LogicalVolume) GetGroup() string {
@@ -896,7 +1011,7 @@ type VolumeZeroing struct {
 
 func (x *VolumeZeroing) Reset() {
 	*x = VolumeZeroing{}
-	mi := &file_agent_v1_logicalvolume_proto_msgTypes[11]
+	mi := &file_agent_v1_logicalvolume_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +1023,7 @@ func (x *VolumeZeroing) String() string {
 func (*VolumeZeroing) ProtoMessage() {}
 
 func (x *VolumeZeroing) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_logicalvolume_proto_msgTypes[11]
+	mi := &file_agent_v1_logicalvolume_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +1036,7 @@ func (x *VolumeZeroing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeZeroing.ProtoReflect.Descriptor instead.
 func (*VolumeZeroing) Descriptor() ([]byte, []int) {
-	return file_agent_v1_logicalvolume_proto_rawDescGZIP(), []int{11}
+	return file_agent_v1_logicalvolume_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *VolumeZeroing) GetVolume() string {
@@ -964,13 +1079,18 @@ type ThinPool struct {
 	Damage string `protobuf:"bytes,8,opt,name=damage,proto3" json:"damage,omitempty"`
 	// The names of the volumes in the pool, ordered; only where damage is set.
 	DamagedVolumes []string `protobuf:"bytes,9,rep,name=damaged_volumes,json=damagedVolumes,proto3" json:"damaged_volumes,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Condenses what a repair would work on: the pool, its volumes, what LVM recorded of them, and kept_metadata. Only of a pool that is damaged, or that is
+	// not active; empty when LVM does not tell enough. Agents before RepairThinPool never send it.
+	RepairDigest string `protobuf:"bytes,10,opt,name=repair_digest,json=repairDigest,proto3" json:"repair_digest,omitempty"`
+	// The names of the volumes that hold the metadata of the pool as it was before repairs, ordered. A person removes them.
+	KeptMetadata  []string `protobuf:"bytes,11,rep,name=kept_metadata,json=keptMetadata,proto3" json:"kept_metadata,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ThinPool) Reset() {
 	*x = ThinPool{}
-	mi := &file_agent_v1_logicalvolume_proto_msgTypes[12]
+	mi := &file_agent_v1_logicalvolume_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -982,7 +1102,7 @@ func (x *ThinPool) String() string {
 func (*ThinPool) ProtoMessage() {}
 
 func (x *ThinPool) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_logicalvolume_proto_msgTypes[12]
+	mi := &file_agent_v1_logicalvolume_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -995,7 +1115,7 @@ func (x *ThinPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinPool.ProtoReflect.Descriptor instead.
 func (*ThinPool) Descriptor() ([]byte, []int) {
-	return file_agent_v1_logicalvolume_proto_rawDescGZIP(), []int{12}
+	return file_agent_v1_logicalvolume_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ThinPool) GetGroup() string {
@@ -1061,6 +1181,20 @@ func (x *ThinPool) GetDamagedVolumes() []string {
 	return nil
 }
 
+func (x *ThinPool) GetRepairDigest() string {
+	if x != nil {
+		return x.RepairDigest
+	}
+	return ""
+}
+
+func (x *ThinPool) GetKeptMetadata() []string {
+	if x != nil {
+		return x.KeptMetadata
+	}
+	return nil
+}
+
 var File_agent_v1_logicalvolume_proto protoreflect.FileDescriptor
 
 const file_agent_v1_logicalvolume_proto_rawDesc = "" +
@@ -1115,6 +1249,13 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\vchunk_bytes\x18\x06 \x01(\x03R\n" +
 	"chunkBytes\"G\n" +
 	"\x16EnsureThinPoolResponse\x12-\n" +
+	"\x04pool\x18\x01 \x01(\v2\x19.quarry.agent.v1.ThinPoolR\x04pool\"\x83\x01\n" +
+	"\x15RepairThinPoolRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
+	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12#\n" +
+	"\rrepair_digest\x18\x04 \x01(\tR\frepairDigest\"G\n" +
+	"\x16RepairThinPoolResponse\x12-\n" +
 	"\x04pool\x18\x01 \x01(\v2\x19.quarry.agent.v1.ThinPoolR\x04pool\"\xdb\x02\n" +
 	"\rLogicalVolume\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
@@ -1136,7 +1277,7 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\x06volume\x18\x01 \x01(\tR\x06volume\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x02 \x01(\x03R\tsizeBytes\x12!\n" +
-	"\fzeroed_bytes\x18\x03 \x01(\x03R\vzeroedBytes\"\xc6\x02\n" +
+	"\fzeroed_bytes\x18\x03 \x01(\x03R\vzeroedBytes\"\x90\x03\n" +
 	"\bThinPool\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1d\n" +
@@ -1147,18 +1288,22 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\rvirtual_bytes\x18\x06 \x01(\x03R\fvirtualBytes\x12#\n" +
 	"\rusage_unknown\x18\a \x01(\bR\fusageUnknown\x12\x16\n" +
 	"\x06damage\x18\b \x01(\tR\x06damage\x12'\n" +
-	"\x0fdamaged_volumes\x18\t \x03(\tR\x0edamagedVolumes*Y\n" +
+	"\x0fdamaged_volumes\x18\t \x03(\tR\x0edamagedVolumes\x12#\n" +
+	"\rrepair_digest\x18\n" +
+	" \x01(\tR\frepairDigest\x12#\n" +
+	"\rkept_metadata\x18\v \x03(\tR\fkeptMetadata*Y\n" +
 	"\aZeroing\x12\x17\n" +
 	"\x13ZEROING_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fZEROING_NOTHING\x10\x01\x12\x0f\n" +
 	"\vZEROING_ALL\x10\x02\x12\x0f\n" +
-	"\vZEROING_RAW\x10\x032\xbe\x04\n" +
+	"\vZEROING_RAW\x10\x032\xa1\x05\n" +
 	"\x14LogicalVolumeService\x12m\n" +
 	"\x12ListLogicalVolumes\x12*.quarry.agent.v1.ListLogicalVolumesRequest\x1a+.quarry.agent.v1.ListLogicalVolumesResponse\x12p\n" +
 	"\x13CreateLogicalVolume\x12+.quarry.agent.v1.CreateLogicalVolumeRequest\x1a,.quarry.agent.v1.CreateLogicalVolumeResponse\x12p\n" +
 	"\x13DeleteLogicalVolume\x12+.quarry.agent.v1.DeleteLogicalVolumeRequest\x1a,.quarry.agent.v1.DeleteLogicalVolumeResponse\x12p\n" +
 	"\x13ResizeLogicalVolume\x12+.quarry.agent.v1.ResizeLogicalVolumeRequest\x1a,.quarry.agent.v1.ResizeLogicalVolumeResponse\x12a\n" +
-	"\x0eEnsureThinPool\x12&.quarry.agent.v1.EnsureThinPoolRequest\x1a'.quarry.agent.v1.EnsureThinPoolResponseB.Z,quarry.storage/quarry/proto/agent/v1;agentv1b\x06proto3"
+	"\x0eEnsureThinPool\x12&.quarry.agent.v1.EnsureThinPoolRequest\x1a'.quarry.agent.v1.EnsureThinPoolResponse\x12a\n" +
+	"\x0eRepairThinPool\x12&.quarry.agent.v1.RepairThinPoolRequest\x1a'.quarry.agent.v1.RepairThinPoolResponseB.Z,quarry.storage/quarry/proto/agent/v1;agentv1b\x06proto3"
 
 var (
 	file_agent_v1_logicalvolume_proto_rawDescOnce sync.Once
@@ -1173,7 +1318,7 @@ func file_agent_v1_logicalvolume_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_v1_logicalvolume_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_v1_logicalvolume_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_agent_v1_logicalvolume_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_agent_v1_logicalvolume_proto_goTypes = []any{
 	(Zeroing)(0),                        // 0: quarry.agent.v1.Zeroing
 	(*ListLogicalVolumesRequest)(nil),   // 1: quarry.agent.v1.ListLogicalVolumesRequest
@@ -1186,33 +1331,38 @@ var file_agent_v1_logicalvolume_proto_goTypes = []any{
 	(*ResizeLogicalVolumeResponse)(nil), // 8: quarry.agent.v1.ResizeLogicalVolumeResponse
 	(*EnsureThinPoolRequest)(nil),       // 9: quarry.agent.v1.EnsureThinPoolRequest
 	(*EnsureThinPoolResponse)(nil),      // 10: quarry.agent.v1.EnsureThinPoolResponse
-	(*LogicalVolume)(nil),               // 11: quarry.agent.v1.LogicalVolume
-	(*VolumeZeroing)(nil),               // 12: quarry.agent.v1.VolumeZeroing
-	(*ThinPool)(nil),                    // 13: quarry.agent.v1.ThinPool
+	(*RepairThinPoolRequest)(nil),       // 11: quarry.agent.v1.RepairThinPoolRequest
+	(*RepairThinPoolResponse)(nil),      // 12: quarry.agent.v1.RepairThinPoolResponse
+	(*LogicalVolume)(nil),               // 13: quarry.agent.v1.LogicalVolume
+	(*VolumeZeroing)(nil),               // 14: quarry.agent.v1.VolumeZeroing
+	(*ThinPool)(nil),                    // 15: quarry.agent.v1.ThinPool
 }
 var file_agent_v1_logicalvolume_proto_depIdxs = []int32{
-	11, // 0: quarry.agent.v1.ListLogicalVolumesResponse.volumes:type_name -> quarry.agent.v1.LogicalVolume
-	13, // 1: quarry.agent.v1.ListLogicalVolumesResponse.pools:type_name -> quarry.agent.v1.ThinPool
+	13, // 0: quarry.agent.v1.ListLogicalVolumesResponse.volumes:type_name -> quarry.agent.v1.LogicalVolume
+	15, // 1: quarry.agent.v1.ListLogicalVolumesResponse.pools:type_name -> quarry.agent.v1.ThinPool
 	0,  // 2: quarry.agent.v1.CreateLogicalVolumeRequest.zeroing:type_name -> quarry.agent.v1.Zeroing
-	11, // 3: quarry.agent.v1.CreateLogicalVolumeResponse.volume:type_name -> quarry.agent.v1.LogicalVolume
+	13, // 3: quarry.agent.v1.CreateLogicalVolumeResponse.volume:type_name -> quarry.agent.v1.LogicalVolume
 	0,  // 4: quarry.agent.v1.ResizeLogicalVolumeRequest.zeroing:type_name -> quarry.agent.v1.Zeroing
-	11, // 5: quarry.agent.v1.ResizeLogicalVolumeResponse.volume:type_name -> quarry.agent.v1.LogicalVolume
-	13, // 6: quarry.agent.v1.EnsureThinPoolResponse.pool:type_name -> quarry.agent.v1.ThinPool
-	1,  // 7: quarry.agent.v1.LogicalVolumeService.ListLogicalVolumes:input_type -> quarry.agent.v1.ListLogicalVolumesRequest
-	3,  // 8: quarry.agent.v1.LogicalVolumeService.CreateLogicalVolume:input_type -> quarry.agent.v1.CreateLogicalVolumeRequest
-	5,  // 9: quarry.agent.v1.LogicalVolumeService.DeleteLogicalVolume:input_type -> quarry.agent.v1.DeleteLogicalVolumeRequest
-	7,  // 10: quarry.agent.v1.LogicalVolumeService.ResizeLogicalVolume:input_type -> quarry.agent.v1.ResizeLogicalVolumeRequest
-	9,  // 11: quarry.agent.v1.LogicalVolumeService.EnsureThinPool:input_type -> quarry.agent.v1.EnsureThinPoolRequest
-	2,  // 12: quarry.agent.v1.LogicalVolumeService.ListLogicalVolumes:output_type -> quarry.agent.v1.ListLogicalVolumesResponse
-	4,  // 13: quarry.agent.v1.LogicalVolumeService.CreateLogicalVolume:output_type -> quarry.agent.v1.CreateLogicalVolumeResponse
-	6,  // 14: quarry.agent.v1.LogicalVolumeService.DeleteLogicalVolume:output_type -> quarry.agent.v1.DeleteLogicalVolumeResponse
-	8,  // 15: quarry.agent.v1.LogicalVolumeService.ResizeLogicalVolume:output_type -> quarry.agent.v1.ResizeLogicalVolumeResponse
-	10, // 16: quarry.agent.v1.LogicalVolumeService.EnsureThinPool:output_type -> quarry.agent.v1.EnsureThinPoolResponse
-	12, // [12:17] is the sub-list for method output_type
-	7,  // [7:12] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	13, // 5: quarry.agent.v1.ResizeLogicalVolumeResponse.volume:type_name -> quarry.agent.v1.LogicalVolume
+	15, // 6: quarry.agent.v1.EnsureThinPoolResponse.pool:type_name -> quarry.agent.v1.ThinPool
+	15, // 7: quarry.agent.v1.RepairThinPoolResponse.pool:type_name -> quarry.agent.v1.ThinPool
+	1,  // 8: quarry.agent.v1.LogicalVolumeService.ListLogicalVolumes:input_type -> quarry.agent.v1.ListLogicalVolumesRequest
+	3,  // 9: quarry.agent.v1.LogicalVolumeService.CreateLogicalVolume:input_type -> quarry.agent.v1.CreateLogicalVolumeRequest
+	5,  // 10: quarry.agent.v1.LogicalVolumeService.DeleteLogicalVolume:input_type -> quarry.agent.v1.DeleteLogicalVolumeRequest
+	7,  // 11: quarry.agent.v1.LogicalVolumeService.ResizeLogicalVolume:input_type -> quarry.agent.v1.ResizeLogicalVolumeRequest
+	9,  // 12: quarry.agent.v1.LogicalVolumeService.EnsureThinPool:input_type -> quarry.agent.v1.EnsureThinPoolRequest
+	11, // 13: quarry.agent.v1.LogicalVolumeService.RepairThinPool:input_type -> quarry.agent.v1.RepairThinPoolRequest
+	2,  // 14: quarry.agent.v1.LogicalVolumeService.ListLogicalVolumes:output_type -> quarry.agent.v1.ListLogicalVolumesResponse
+	4,  // 15: quarry.agent.v1.LogicalVolumeService.CreateLogicalVolume:output_type -> quarry.agent.v1.CreateLogicalVolumeResponse
+	6,  // 16: quarry.agent.v1.LogicalVolumeService.DeleteLogicalVolume:output_type -> quarry.agent.v1.DeleteLogicalVolumeResponse
+	8,  // 17: quarry.agent.v1.LogicalVolumeService.ResizeLogicalVolume:output_type -> quarry.agent.v1.ResizeLogicalVolumeResponse
+	10, // 18: quarry.agent.v1.LogicalVolumeService.EnsureThinPool:output_type -> quarry.agent.v1.EnsureThinPoolResponse
+	12, // 19: quarry.agent.v1.LogicalVolumeService.RepairThinPool:output_type -> quarry.agent.v1.RepairThinPoolResponse
+	14, // [14:20] is the sub-list for method output_type
+	8,  // [8:14] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_agent_v1_logicalvolume_proto_init() }
@@ -1226,7 +1376,7 @@ func file_agent_v1_logicalvolume_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_v1_logicalvolume_proto_rawDesc), len(file_agent_v1_logicalvolume_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,6 +24,7 @@ const (
 	LogicalVolumeService_DeleteLogicalVolume_FullMethodName = "/quarry.agent.v1.LogicalVolumeService/DeleteLogicalVolume"
 	LogicalVolumeService_ResizeLogicalVolume_FullMethodName = "/quarry.agent.v1.LogicalVolumeService/ResizeLogicalVolume"
 	LogicalVolumeService_EnsureThinPool_FullMethodName      = "/quarry.agent.v1.LogicalVolumeService/EnsureThinPool"
+	LogicalVolumeService_RepairThinPool_FullMethodName      = "/quarry.agent.v1.LogicalVolumeService/RepairThinPool"
 )
 
 // LogicalVolumeServiceClient is the client API for LogicalVolumeService service.
@@ -99,6 +100,21 @@ type LogicalVolumeServiceClient interface {
 	// | PERMISSION_DENIED   | the group is not the owner's                                |
 	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff             |
 	EnsureThinPool(ctx context.Context, in *EnsureThinPoolRequest, opts ...grpc.CallOption) (*EnsureThinPoolResponse, error)
+	// RepairThinPool repairs the metadata of a damaged thin pool, and activates the pool. It does so only if what can be repaired is clean, and tells the
+	// transaction and exactly the volumes that LVM recorded; otherwise the metadata stays as it is. Nobody else works on the group meanwhile.
+	//
+	// Effect: the pool is at work. Its old metadata is kept as a volume, kept_metadata. What the repair did not find of a volume reads as zero. Idempotent:
+	// OK when the pool is not damaged. Who may call: the controller, after a person's approval.
+	//
+	// | code                | caller's action                                                                          |
+	// |---------------------|------------------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                                      |
+	// | NOT_FOUND           | no such group or pool: observe again                                                     |
+	// | RESOURCE_EXHAUSTED  | no spare is left and the group is full: remove what an earlier repair kept               |
+	// | FAILED_PRECONDITION | another digest; a volume is open; a device is missing; or the repair found too little    |
+	// | PERMISSION_DENIED   | the group is not the owner's, or the pool not ours                                       |
+	// | UNAVAILABLE         | the pool is not active, so nobody knows whether it is damaged, or LVM cannot report: retry |
+	RepairThinPool(ctx context.Context, in *RepairThinPoolRequest, opts ...grpc.CallOption) (*RepairThinPoolResponse, error)
 }
 
 type logicalVolumeServiceClient struct {
@@ -153,6 +169,16 @@ func (c *logicalVolumeServiceClient) EnsureThinPool(ctx context.Context, in *Ens
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(EnsureThinPoolResponse)
 	err := c.cc.Invoke(ctx, LogicalVolumeService_EnsureThinPool_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *logicalVolumeServiceClient) RepairThinPool(ctx context.Context, in *RepairThinPoolRequest, opts ...grpc.CallOption) (*RepairThinPoolResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RepairThinPoolResponse)
+	err := c.cc.Invoke(ctx, LogicalVolumeService_RepairThinPool_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -232,6 +258,21 @@ type LogicalVolumeServiceServer interface {
 	// | PERMISSION_DENIED   | the group is not the owner's                                |
 	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff             |
 	EnsureThinPool(context.Context, *EnsureThinPoolRequest) (*EnsureThinPoolResponse, error)
+	// RepairThinPool repairs the metadata of a damaged thin pool, and activates the pool. It does so only if what can be repaired is clean, and tells the
+	// transaction and exactly the volumes that LVM recorded; otherwise the metadata stays as it is. Nobody else works on the group meanwhile.
+	//
+	// Effect: the pool is at work. Its old metadata is kept as a volume, kept_metadata. What the repair did not find of a volume reads as zero. Idempotent:
+	// OK when the pool is not damaged. Who may call: the controller, after a person's approval.
+	//
+	// | code                | caller's action                                                                          |
+	// |---------------------|------------------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                                      |
+	// | NOT_FOUND           | no such group or pool: observe again                                                     |
+	// | RESOURCE_EXHAUSTED  | no spare is left and the group is full: remove what an earlier repair kept               |
+	// | FAILED_PRECONDITION | another digest; a volume is open; a device is missing; or the repair found too little    |
+	// | PERMISSION_DENIED   | the group is not the owner's, or the pool not ours                                       |
+	// | UNAVAILABLE         | the pool is not active, so nobody knows whether it is damaged, or LVM cannot report: retry |
+	RepairThinPool(context.Context, *RepairThinPoolRequest) (*RepairThinPoolResponse, error)
 	mustEmbedUnimplementedLogicalVolumeServiceServer()
 }
 
@@ -256,6 +297,9 @@ func (UnimplementedLogicalVolumeServiceServer) ResizeLogicalVolume(context.Conte
 }
 func (UnimplementedLogicalVolumeServiceServer) EnsureThinPool(context.Context, *EnsureThinPoolRequest) (*EnsureThinPoolResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EnsureThinPool not implemented")
+}
+func (UnimplementedLogicalVolumeServiceServer) RepairThinPool(context.Context, *RepairThinPoolRequest) (*RepairThinPoolResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RepairThinPool not implemented")
 }
 func (UnimplementedLogicalVolumeServiceServer) mustEmbedUnimplementedLogicalVolumeServiceServer() {}
 func (UnimplementedLogicalVolumeServiceServer) testEmbeddedByValue()                              {}
@@ -368,6 +412,24 @@ func _LogicalVolumeService_EnsureThinPool_Handler(srv interface{}, ctx context.C
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LogicalVolumeService_RepairThinPool_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RepairThinPoolRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LogicalVolumeServiceServer).RepairThinPool(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LogicalVolumeService_RepairThinPool_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LogicalVolumeServiceServer).RepairThinPool(ctx, req.(*RepairThinPoolRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // LogicalVolumeService_ServiceDesc is the grpc.ServiceDesc for LogicalVolumeService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -394,6 +456,10 @@ var LogicalVolumeService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "EnsureThinPool",
 			Handler:    _LogicalVolumeService_EnsureThinPool_Handler,
+		},
+		{
+			MethodName: "RepairThinPool",
+			Handler:    _LogicalVolumeService_RepairThinPool_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -13,6 +13,7 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/claim"
 	"quarry.storage/quarry/agent/internal/plan/move"
+	"quarry.storage/quarry/agent/internal/plan/repair"
 	"quarry.storage/quarry/agent/internal/plan/volume"
 	"quarry.storage/quarry/pkg/pvuuid"
 )
@@ -114,6 +115,8 @@ func (a Adapter) onVolume(ctx context.Context, step plan.Step) error {
 		return a.Tool.DeactivateLV(ctx, owned(s.Group), s.Name, s.Tag)
 	case volume.ActivatePool:
 		return a.Tool.ActivatePool(ctx, owned(s.Group), s.Name, s.Tag, s.Holds)
+	case repair.Metadata:
+		return a.Tool.RepairPool(ctx, owned(s.Group), s.Name, hostlvm.PoolMetadata(s.Recorded))
 	case volume.RefreshLV:
 		return a.Tool.RefreshLV(ctx, owned(s.Group), s.Name, s.Tag)
 	case volume.SettleLV:

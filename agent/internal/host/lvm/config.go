@@ -2,6 +2,8 @@ package lvm
 
 import (
 	"bytes"
+	_ "embed" // of the script
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -65,7 +67,7 @@ report {
 }
 `
 
-// writeConfig writes lvm.conf, unless it is there with the same content already. Without a system ID the host has none.
+// writeConfig writes lvm.conf, and the script that repairs. Without a system ID the host has none.
 func writeConfig(dir, lockDir, systemID string) error {
 	for _, s := range []string{dir, lockDir, systemID} {
 		if strings.ContainsAny(s, "\"\\\n") {
@@ -81,6 +83,11 @@ func writeConfig(dir, lockDir, systemID string) error {
 		source = "lvmlocal"
 	}
 	want := fmt.Appendf(nil, configuration, dir, lockDir, source, systemID)
+	return errors.Join(writeFile(file, want), writeFile(repairScript(dir), thinRepair))
+}
+
+// writeFile writes a file, unless it is there with the same content already.
+func writeFile(file string, want []byte) error {
 	if have, err := os.ReadFile(file); err == nil && bytes.Equal(have, want) {
 		return nil
 	}
@@ -90,6 +97,13 @@ func writeConfig(dir, lockDir, systemID string) error {
 	}
 	return os.Rename(tmp, file)
 }
+
+// thinRepair is what LVM runs in the place of thin_repair.
+//
+//go:embed thin_repair.sh
+var thinRepair []byte
+
+func repairScript(dir string) string { return filepath.Join(dir, "thin_repair.sh") }
 
 var (
 	nameForm = regexp.MustCompile(`^[a-zA-Z0-9+_.][a-zA-Z0-9+_.-]{0,126}$`)

@@ -41,6 +41,7 @@ var phrases = []struct {
 	{"Cannot access VG", ErrForeign},
 	{"Manual repair required", ErrDamaged},
 	{") transaction_id is ", ErrDamaged},
+	{"is prohibited while logical volume", ErrDamaged},
 	{"system ID is already", ErrExists},
 	{"autoactivation is already", ErrExists},
 	{"locked logical volume", ErrMoving},

@@ -44,6 +44,7 @@ type LVM struct {
 	binary string
 	env    []string
 	common []string
+	dir    string
 	dev    string
 	host   *hostID
 	// damaged are the thin pools that could not be activated.
@@ -72,6 +73,7 @@ func New(cfg Config) (*LVM, error) {
 	l := &LVM{
 		runner: cfg.Runner,
 		binary: cfg.Binary,
+		dir:    cfg.Dir,
 		dev:    cmp.Or(cfg.Dev, "/dev"),
 		env:    []string{"LVM_SYSTEM_DIR=" + cfg.Dir, "LVM_SUPPRESS_FD_WARNINGS=1"},
 		host:   &hostID{want: cfg.SystemID}, damaged: &damages{}, older: &atomic.Bool{},

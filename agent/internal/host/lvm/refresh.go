@@ -137,6 +137,72 @@ func readBlock(device string, at int64) ([]byte, error) {
 	return block, err
 }
 
+// PoolMetadata is what LVM recorded of the metadata of a thin pool.
+type PoolMetadata struct {
+	TransactionID, SizeBytes, ChunkBytes int64
+	// DeviceIDs are the numbers of the volumes in the pool, ordered.
+	DeviceIDs []int64
+}
+
+const sector = 512
+
+// RepairPool repairs the metadata of a thin pool of which nothing is active, into the spare that LVM keeps for that, and lets the two change
+// places. What was there before is a volume afterwards: LVM appends _meta and a number to the name of the pool. What is found has to be clean, and to tell
+// exactly what LVM recorded: otherwise nothing is changed, and the error is ErrDamaged. Killed at any moment and repeated, it does the same.
+//
+// thin_repair is told the numbers that stand in the first block of the metadata. Where that block is gone, it finds the volumes by them only, and makes
+// empty metadata without.
+func (l *LVM) RepairPool(ctx context.Context, g Owned, name string, want PoolMetadata) error {
+	if err := firstError(g.valid(), validName(name)); err != nil {
+		return fmt.Errorf("repair thin pool: %w", err)
+	}
+	if want.TransactionID <= 0 || want.ChunkBytes < sector || want.SizeBytes < want.ChunkBytes {
+		return fmt.Errorf("repair thin pool %s/%s: %w: recorded is %+v", g.Name, name, ErrInvalid, want)
+	}
+	wanted := fmt.Sprintf("t%d ", want.TransactionID)
+	for _, id := range want.DeviceIDs {
+		wanted += fmt.Sprintf("%d ", id)
+	}
+	script := repairScript(l.dir)
+	options := []string{
+		script, script + ".lock", wanted, "--transaction-id", fmt.Sprint(want.TransactionID), "--data-block-size", fmt.Sprint(want.ChunkBytes / sector),
+		"--nr-data-blocks", fmt.Sprint(want.SizeBytes / want.ChunkBytes),
+	}
+	settings := fmt.Sprintf(`global{thin_repair_executable="/bin/sh" thin_repair_options=["%s"]}`, strings.Join(options, `","`))
+	if err := l.dropRepair(ctx, g, name); err != nil {
+		return fmt.Errorf("repair thin pool %s/%s: %w", g.Name, name, err)
+	}
+	if _, err := l.run(ctx, g.Devices, "lvconvert", "--config", settings, "--repair", g.Name+"/"+name); err != nil {
+		return fmt.Errorf("repair thin pool %s/%s: %w", g.Name, name, err)
+	}
+	l.damaged.forget(g, name)
+	return nil
+}
+
+// dropRepair removes the devices that a repair left which was killed: those of the pool's metadata and of the spare. LVM would use them again, but
+// may have been killed before it made their nodes. The kernel removes no device that is open.
+func (l *LVM) dropRepair(ctx context.Context, g Owned, name string) error {
+	command := func(args ...string) (run.Result, error) {
+		return l.runner.Run(ctx, run.Command{Path: dmsetup, Args: args, Env: []string{"DM_DISABLE_UDEV=1"}})
+	}
+	res, err := command("info", "--columns", "--noheadings", "--options", "name")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(res.Stdout)) {
+		device := strings.TrimSpace(line)
+		part, ours := strings.CutPrefix(device, mapped(g.Name)+"-")
+		spare := strings.HasPrefix(part, "lvol") && strings.HasSuffix(part, "_pmspare")
+		if !ours || !spare && part != mapped(name)+"_tmeta" {
+			continue
+		}
+		if _, err := command("remove", device); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // damages remembers, for the life of the agent, which thin pools could not be activated because of their metadata, and why.
 type damages struct {
 	mu   sync.Mutex
@@ -150,6 +216,13 @@ func (d *damages) note(g Owned, name string, err error) {
 		d.pool = map[[3]string]string{}
 	}
 	d.pool[[3]string{g.Tag, g.Name, name}] = strings.Join(strings.Fields(err.Error()), " ")
+}
+
+// forget is for a pool whose metadata is another one now.
+func (d *damages) forget(g Owned, name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.pool, [3]string{g.Tag, g.Name, name})
 }
 
 // tell adds to a report what is remembered. A pool that is active was repaired.

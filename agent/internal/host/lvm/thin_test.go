@@ -54,3 +54,54 @@ func TestLVM_Report_kernelTransactions(t *testing.T) {
 		t.Error("the second report failed, and nobody said so")
 	}
 }
+
+// TestLVM_RepairPool: devices that a killed repair left go first, LVM is told what the metadata has to tell, and what was damaged is not any more.
+func TestLVM_RepairPool(t *testing.T) {
+	devices := run.Step{Result: run.Result{Stdout: []byte("fast--1-lvol0_pmspare\nfast--1-po--ol_tmeta\nfast--1-po--ol_tdata\nother-lvol0_pmspare\nfast--1-other_tmeta\n")}}
+	g := Owned{Name: "fast-1", Devices: []string{"/dev/a"}, Tag: tag}
+	want := PoolMetadata{TransactionID: 7, SizeBytes: 1 << 30, ChunkBytes: 64 << 10, DeviceIDs: []int64{1, 5}}
+	broken := run.Step{Err: &run.Error{ExitCode: 5, Stderr: "  Repair of thin metadata volume of thin pool g/p failed (status:1). Manual repair required!\n"}}
+	full := run.Step{Err: &run.Error{ExitCode: 5, Stderr: "  Volume group \"g\" has insufficient free space (0 extents): 1 required.\n"}}
+	for name, c := range map[string]struct {
+		steps []run.Step
+		want  error
+	}{
+		"well":                    {[]run.Step{devices, {}, {}, {}}, nil},
+		"it finds too little":     {[]run.Step{devices, {}, {}, broken}, ErrDamaged},
+		"there is no room":        {[]run.Step{devices, {}, {}, full}, ErrNoSpace},
+		"a device does not go":    {[]run.Step{devices, broken}, broken.Err},
+		"nobody tells of devices": {[]run.Step{broken}, broken.Err},
+	} {
+		l, fake := newLVM(t, c.steps...)
+		l.damaged.note(g, "po-ol", ErrDamaged)
+		if err := l.RepairPool(t.Context(), g, "po-ol", want); !errors.Is(err, c.want) || fake.Left() != 0 {
+			t.Errorf("%s: %v, %d calls left", name, err, fake.Left())
+		}
+		groups := []VG{{Name: g.Name, Tags: []string{tag}, Volumes: []LV{{Name: "po-ol", ThinPool: true}}}}
+		if l.damaged.tell(groups); (groups[0].Volumes[0].Damage == "") != (c.want == nil) {
+			t.Errorf("%s: told is %q", name, groups[0].Volumes[0].Damage)
+		}
+		var last []string
+		for _, call := range fake.Calls() {
+			last = append(last, call.Args[len(call.Args)-1])
+		}
+		if len(last) > 1 && last[1] != "fast--1-lvol0_pmspare" || len(last) > 2 && last[2] != "fast--1-po--ol_tmeta" {
+			t.Errorf("%s: %q", name, last)
+		}
+		if name != "well" {
+			continue
+		}
+		line := strings.Join(fake.Calls()[3].Args, " ")
+		for _, part := range []string{"lvconvert", `"t7 1 5 ","--transaction-id","7","--data-block-size","128","--nr-data-blocks","16384"]}`, "--repair fast-1/po-ol"} {
+			if !strings.Contains(line, part) {
+				t.Errorf("%s lacks %s", line, part)
+			}
+		}
+	}
+	for _, bad := range []PoolMetadata{{}, {TransactionID: 1, SizeBytes: 1 << 20}, {TransactionID: 1, ChunkBytes: 64 << 10}} {
+		l, _ := newLVM(t)
+		if err := l.RepairPool(t.Context(), g, "pool", bad); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}

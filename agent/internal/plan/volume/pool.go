@@ -73,16 +73,7 @@ func ensurePool(s plan.Snapshot, want PoolSpec) (PoolPlan, error) {
 	if err := g.whole(); err != nil {
 		return PoolPlan{}, err
 	}
-	switch {
-	case exists && p.Damage != "":
-		return PoolPlan{}, fmt.Errorf("thin pool %s/%s: %w: %s", g.Name, p.Name, plan.ErrDamaged, p.Damage)
-	case exists && !p.Active:
-		// LVM would activate it to make it grow, without looking at how its metadata begins.
-		return PoolPlan{}, fmt.Errorf("thin pool %s/%s does not grow: %w: it is not active", g.Name, p.Name, plan.ErrUsageUnknown)
-	case exists && p.Stale:
-		return PoolPlan{}, fmt.Errorf("thin pool %s in group %s leads to a disk that dropped off: %w for it, and it does not grow until whoever has its volumes open ends",
-			p.Name, g.Name, plan.ErrPartial)
-	case exists:
+	if exists {
 		return g.growPool(p, size, want)
 	}
 	return g.createPool(size, want)
@@ -114,6 +105,16 @@ func (g group) createPool(size int64, want PoolSpec) (PoolPlan, error) {
 
 // growPool makes the metadata grow in the same proportion as the data.
 func (g group) growPool(p plan.Pool, size int64, want PoolSpec) (PoolPlan, error) {
+	switch {
+	case p.Damage != "":
+		return PoolPlan{}, fmt.Errorf("thin pool %s/%s: %w: %s", g.Name, p.Name, plan.ErrDamaged, p.Damage)
+	case !p.Active:
+		// LVM would activate it to make it grow, without looking at how its metadata begins.
+		return PoolPlan{}, fmt.Errorf("thin pool %s/%s does not grow: %w: it is not active", g.Name, p.Name, plan.ErrUsageUnknown)
+	case p.Stale:
+		return PoolPlan{}, fmt.Errorf("thin pool %s in group %s leads to a disk that dropped off: %w for it, and it does not grow until whoever has its volumes open ends",
+			p.Name, g.Name, plan.ErrPartial)
+	}
 	meta := p.MetadataBytes
 	if p.SizeBytes > 0 {
 		grown, err := g.roundUp(int64(float64(meta) * (float64(size) / float64(p.SizeBytes))))

@@ -50,6 +50,7 @@ var table = map[string][]string{
 	agentv1.LogicalVolumeService_DeleteLogicalVolume_FullMethodName: withCSI,
 	agentv1.LogicalVolumeService_ResizeLogicalVolume_FullMethodName: withCSI,
 	agentv1.LogicalVolumeService_EnsureThinPool_FullMethodName:      controller,
+	agentv1.LogicalVolumeService_RepairThinPool_FullMethodName:      controller,
 
 	agentv1.SharedDirectoryService_GetShare_FullMethodName:        controller,
 	agentv1.SharedDirectoryService_EnsureDirectory_FullMethodName: withCSI,
