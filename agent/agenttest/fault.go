@@ -230,6 +230,15 @@ func (h *Host) activateAll() {
 // Deactivate takes the devices of a group away, as an administrator would.
 func (h *Host) Deactivate(groupName string) { h.onGroup(groupName, (*group).deactivate) }
 
+// CutOffMove leaves a move of so many bytes off a disk behind, as a person's pvmove that was killed; none ends it.
+func (h *Host) CutOffMove(groupName, disk string, bytes int64) {
+	h.onGroup(groupName, func(g *group) {
+		if g.moving = nil; bytes > 0 {
+			g.moving = &moving{from: h.disks[disk].pv, bytes: bytes}
+		}
+	})
+}
+
 func (g *group) deactivate() {
 	for i := range g.volumes {
 		g.volumes[i].Active, g.volumes[i].Open, g.volumes[i].Suspended = false, false, false

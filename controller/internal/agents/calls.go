@@ -18,6 +18,10 @@ import (
 // callTimeout bounds a call that changes disks. A call that was cut off is repeated, and goes on where it was.
 const callTimeout = 2 * time.Minute
 
+// moveTimeout bounds a call that moves extents: an agent that has had its turn of 20 s ends the slice that it has begun, which takes three minutes at
+// most, and then takes it back.
+const moveTimeout = 4 * time.Minute
+
 // requestIDKey is the metadata that carries the id of a reconcile to the agent's log.
 const requestIDKey = "x-request-id"
 
@@ -109,7 +113,7 @@ func (p *Pool) MoveExtents(ctx context.Context, node, group, owner string, devic
 		return err
 	}
 	var r *agentv1.MoveExtentsResponse
-	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+	err := p.callWithin(ctx, moveTimeout, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewVolumeGroupServiceClient(conn).MoveExtents(ctx, &agentv1.MoveExtentsRequest{
 			Name: group, OwnerUid: owner, Device: recordOf(device), Avoid: avoid,
 		})
@@ -188,6 +192,10 @@ func (p *Pool) ImportVolumeGroup(ctx context.Context, node, group, owner, uuid, 
 
 // call makes one call on the connection of a node.
 func (p *Pool) call(ctx context.Context, node string, do func(context.Context, *grpc.ClientConn) error) error {
+	return p.callWithin(ctx, callTimeout, node, do)
+}
+
+func (p *Pool) callWithin(ctx context.Context, limit time.Duration, node string, do func(context.Context, *grpc.ClientConn) error) error {
 	p.mu.Lock()
 	l := p.links[node]
 	p.mu.Unlock()
@@ -200,7 +208,7 @@ func (p *Pool) call(ctx context.Context, node string, do func(context.Context, *
 	if conn == nil {
 		return status.Error(codes.Unavailable, noAgent)
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if id := p.cfg.RequestID(ctx); id != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, requestIDKey, id)

@@ -79,6 +79,9 @@ func groupOf(g *agentv1.VolumeGroup) decide.Group {
 			Path: p.GetPath(), UUID: p.GetUuid(), SizeBytes: p.GetSizeBytes(), FreeBytes: p.GetFreeBytes(),
 		})
 	}
+	if g.GetMovingBytes() > 0 || g.GetMovingFrom() != "" || g.GetMoveLeft() != "" {
+		v.Moving = &decide.Moving{Bytes: g.GetMovingBytes(), From: g.GetMovingFrom(), Left: g.GetMoveLeft()}
+	}
 	for _, z := range g.GetZeroing() {
 		v.Zeroing = append(v.Zeroing, decide.Zeroing{Volume: z.GetVolume(), SizeBytes: z.GetSizeBytes(), ZeroedBytes: z.GetZeroedBytes()})
 	}

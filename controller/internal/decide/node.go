@@ -225,6 +225,8 @@ type Group struct {
 	PartialVolumes []string
 	// StaleVolumes are the active ones whose devices lead to a disk that dropped off, even if it is back, ordered. Older agents name none.
 	StaleVolumes []string
+	// Moving is the move of extents that is under way in it, or that was cut off; nil when there is none.
+	Moving *Moving
 	// Pools are its thin pools of ours, ordered by name.
 	Pools []ThinPool
 	// Zeroing are the volumes that are being zeroed, ordered by name.
@@ -235,6 +237,15 @@ type Group struct {
 	Unstamped bool
 	// SystemID is the LVM system ID that names the node that it belongs to; empty when it names none.
 	SystemID string
+}
+
+// Moving is a move of extents from a device of a group to others.
+type Moving struct {
+	// Bytes that are moved at once, and the path of the device that they are moved off; zero and empty when that is not known.
+	Bytes int64
+	From  string
+	// Left says why the agent leaves the move alone, and what a person does; empty when the agent ends it by itself.
+	Left string
 }
 
 // PV is one physical volume of a group.

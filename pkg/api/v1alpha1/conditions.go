@@ -84,6 +84,7 @@ const (
 	ReasonStepFailed         = "StepFailed"
 	ReasonPartial            = "VolumeGroupPartial"
 	ReasonVolumeStale        = "VolumeStale"
+	ReasonMoveUnfinished     = "MoveUnfinished"
 	ReasonVolumeGroupLost    = "VolumeGroupLost"
 	ReasonVolumeLost         = "VolumeLost"
 	ReasonVolumeGroupUnknown = "VolumeGroupUnknown"

@@ -1096,7 +1096,13 @@ type VolumeGroup struct {
 	MovingBytes int64 `protobuf:"varint,15,opt,name=moving_bytes,json=movingBytes,proto3" json:"moving_bytes,omitempty"`
 	// Names of the active volumes and thin pools whose devices lead to a disk that dropped off, ordered, even if the disk is back: what reads there
 	// fails. The agent maps those anew that nobody has open. Agents of before this field name none.
-	StaleVolumes  []string `protobuf:"bytes,16,rep,name=stale_volumes,json=staleVolumes,proto3" json:"stale_volumes,omitempty"`
+	StaleVolumes []string `protobuf:"bytes,16,rep,name=stale_volumes,json=staleVolumes,proto3" json:"stale_volumes,omitempty"`
+	// Stable path of the device that extents are moved off at this moment, or were when the agent was killed; empty when none are, and when the
+	// device is missing or not known.
+	MovingFrom string `protobuf:"bytes,17,opt,name=moving_from,json=movingFrom,proto3" json:"moving_from,omitempty"`
+	// Why the agent does not finish a move that was cut off, and what a person does, one sentence; empty when there is none, and when the agent
+	// finishes it by itself. Agents of before this field say nothing.
+	MoveLeft      string `protobuf:"bytes,18,opt,name=move_left,json=moveLeft,proto3" json:"move_left,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1241,6 +1247,20 @@ func (x *VolumeGroup) GetStaleVolumes() []string {
 		return x.StaleVolumes
 	}
 	return nil
+}
+
+func (x *VolumeGroup) GetMovingFrom() string {
+	if x != nil {
+		return x.MovingFrom
+	}
+	return ""
+}
+
+func (x *VolumeGroup) GetMoveLeft() string {
+	if x != nil {
+		return x.MoveLeft
+	}
+	return ""
 }
 
 // UnknownVolumeGroup is a group that LVM could not report. Name, UUID and owner are from the metadata on its devices; all are empty when
@@ -1454,7 +1474,7 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x12$\n" +
 	"\x0efrom_system_id\x18\x04 \x01(\tR\ffromSystemId\"O\n" +
 	"\x19ImportVolumeGroupResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\x80\x05\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\xbe\x05\n" +
 	"\vVolumeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +
@@ -1475,7 +1495,10 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\tsystem_id\x18\r \x01(\tR\bsystemId\x128\n" +
 	"\azeroing\x18\x0e \x03(\v2\x1e.quarry.agent.v1.VolumeZeroingR\azeroing\x12!\n" +
 	"\fmoving_bytes\x18\x0f \x01(\x03R\vmovingBytes\x12#\n" +
-	"\rstale_volumes\x18\x10 \x03(\tR\fstaleVolumes\"\x8b\x01\n" +
+	"\rstale_volumes\x18\x10 \x03(\tR\fstaleVolumes\x12\x1f\n" +
+	"\vmoving_from\x18\x11 \x01(\tR\n" +
+	"movingFrom\x12\x1b\n" +
+	"\tmove_left\x18\x12 \x01(\tR\bmoveLeft\"\x8b\x01\n" +
 	"\x12UnknownVolumeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +

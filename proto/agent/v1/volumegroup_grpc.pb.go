@@ -96,8 +96,8 @@ type VolumeGroupServiceClient interface {
 	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff                     |
 	ForgetMissingDevice(ctx context.Context, in *ForgetMissingDeviceRequest, opts ...grpc.CallOption) (*ForgetMissingDeviceResponse, error)
 	// MoveExtents moves the extents of volumes off a device to the other devices of the group, as long as some seconds. Volumes are used meanwhile.
-	// The caller repeats the call until all extents of the device are free. Moves end within seconds: an agent that was killed in one finishes it
-	// by itself. A group with a thin pool is refused.
+	// The caller repeats the call until all extents of the device are free. One slice is done within three minutes or taken back, and the call lasts
+	// 20 s more at most. An agent that was killed in a slice finishes it by itself, unless VolumeGroup.move_left says why not. A group with a thin pool is refused.
 	//
 	// Effect: less, or nothing, lies on the device. Idempotent: does nothing when nothing lies there. Who may call: the controller.
 	//
@@ -324,8 +324,8 @@ type VolumeGroupServiceServer interface {
 	// | UNAVAILABLE         | the group may be one that LVM cannot report: retry with backoff                     |
 	ForgetMissingDevice(context.Context, *ForgetMissingDeviceRequest) (*ForgetMissingDeviceResponse, error)
 	// MoveExtents moves the extents of volumes off a device to the other devices of the group, as long as some seconds. Volumes are used meanwhile.
-	// The caller repeats the call until all extents of the device are free. Moves end within seconds: an agent that was killed in one finishes it
-	// by itself. A group with a thin pool is refused.
+	// The caller repeats the call until all extents of the device are free. One slice is done within three minutes or taken back, and the call lasts
+	// 20 s more at most. An agent that was killed in a slice finishes it by itself, unless VolumeGroup.move_left says why not. A group with a thin pool is refused.
 	//
 	// Effect: less, or nothing, lies on the device. Idempotent: does nothing when nothing lies there. Who may call: the controller.
 	//

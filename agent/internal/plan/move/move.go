@@ -102,6 +102,8 @@ func possible(g plan.Group, from plan.PV) error {
 	case len(g.Pools) > 0:
 		// Tried: a pool is not activated any more after a move of its extents was cut off.
 		return fmt.Errorf("move extents in group %s: %w: a move that is cut off would make its volumes unusable", g.Name, plan.ErrThinPool)
+	case g.Moving != nil && Left(g) != "":
+		return fmt.Errorf("group %s: %w: %s", g.Name, plan.ErrMoving, Left(g))
 	case g.Moving != nil && g.Moving.FromUUID != from.UUID:
 		return fmt.Errorf("group %s: %w, and it is another device than %s", g.Name, plan.ErrMoving, from.Path)
 	}
@@ -114,10 +116,42 @@ func stale(g plan.Group) error {
 	return fmt.Errorf("%w for %s, which lead to a disk that dropped off: until whoever has them open ends", plan.ErrPartial, strings.Join(g.AllStale(), ", "))
 }
 
-// Finish plans how a move ends that was cut off, whoever began it. One that is larger than a step of ours is a person's, who ends it.
+// From is the path of the device that extents are moved off; empty if nothing is moved, or the device is missing or not known.
+func From(g plan.Group) string {
+	i := slices.IndexFunc(g.PVs, func(pv plan.PV) bool { return g.Moving != nil && pv.UUID == g.Moving.FromUUID })
+	if i < 0 {
+		return ""
+	}
+	return g.PVs[i].Path
+}
+
+// Left says why the agent leaves a move alone, and what a person does; empty if nothing is moved, or the agent ends the move by itself.
+func Left(g plan.Group) string {
+	const byHand = "look at what lies where, then finish it by hand with pvmove, or take it back with pvmove --abort (docs/disks.md)"
+	switch {
+	case g.Moving == nil:
+		return ""
+	case g.Partial && g.Moving.FromUUID != "" && From(g) == "":
+		return "the device that they are moved off is missing; once it is back the move is finished. If it is gone for ever, LVM can neither finish " +
+			"the move nor take it back: copy what can be read, and make the group anew (docs/disks.md)"
+	case g.Partial:
+		return "a device of the group is missing; the move is finished once it is back or, if the move has nothing on it, once the group has forgotten it"
+	case From(g) == "":
+		return "LVM does not say off which device, so the agent leaves the move alone: " + byHand
+	case len(g.AllStale()) > 0:
+		return fmt.Sprintf("the move off %s waits until whoever has %s open ends: they lead to a disk that dropped off",
+			From(g), strings.Join(g.AllStale(), ", "))
+	case g.Moving.Bytes > SliceBytes:
+		return fmt.Sprintf("the move of %d bytes off %s is larger than any that the agent begins, so that a person began it, and it is left alone: %s",
+			g.Moving.Bytes, From(g), byHand)
+	}
+	return ""
+}
+
+// Finish plans how a move ends that was cut off, whoever began it, unless it is Left.
 func Finish(s plan.Snapshot, groupUUID string) plan.Plan {
 	for _, g := range s.Groups {
-		if g.UUID != groupUUID || !g.Usable() || g.Moving == nil || g.Partial || len(g.AllStale()) > 0 || g.Moving.Bytes > SliceBytes {
+		if g.UUID != groupUUID || !g.Usable() || g.Moving == nil || Left(g) != "" {
 			continue
 		}
 		step := Extents{Group: g.Name, GroupDevices: g.Ref().Devices, GoOn: true, Reason: "a move of extents was cut off"}

@@ -35,6 +35,15 @@ func TestCreate_moving(t *testing.T) {
 	if p, err := Resize(s, volume("lin", 1<<40)); !errors.Is(err, plan.ErrMoving) || len(p.Steps) > 0 {
 		t.Errorf("grow: %v, %v", err, lines(p.Plan))
 	}
+	// The refusal says how the move ends, and promises nothing where nobody but a person ends it.
+	const byItself = "the agent finishes that by itself"
+	g.Moving.FromUUID = g.PVs[0].UUID
+	for bytes, want := range map[int64]bool{1: true, 1 << 40: false} {
+		g.Moving.Bytes = bytes
+		if _, err := Create(plan.Snapshot{Groups: []plan.Group{g}}, volume("new", 1<<30)); strings.Contains(err.Error(), byItself) != want {
+			t.Errorf("%d bytes: %v", bytes, err)
+		}
+	}
 }
 
 // TestForget: a group goes on without exactly the devices, and loses exactly the volumes, that were approved.

@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/move"
 )
 
 // Spec is the volume that a caller wants, or wants to be rid of.
@@ -131,12 +132,16 @@ func (g group) whole() error {
 	return g.still()
 }
 
-// still refuses what LVM may refuse, or may do wrong, while a move of extents was cut off. The agent finishes it within seconds.
+// still refuses what LVM may refuse, or may do wrong, while extents are being moved or a move was cut off.
 func (g group) still() error {
-	if g.Moving != nil {
-		return fmt.Errorf("group %s: %w", g.Name, plan.ErrMoving)
+	if g.Moving == nil {
+		return nil
 	}
-	return nil
+	ends := "the agent finishes that by itself, within minutes at most"
+	if why := move.Left(g.Group); why != "" {
+		ends = why
+	}
+	return fmt.Errorf("group %s: %w: %s", g.Name, plan.ErrMoving, ends)
 }
 
 // roundUp makes whole extents of a size. No group has room for a size that cannot be counted.

@@ -36,9 +36,17 @@ func (h host) partial() backend.Finding {
 			text += "no volume is known to have a part on it; "
 		}
 		return bad(v1alpha1.ReasonPartial, text+
-			"the other volumes work and can be deleted; LVM makes none, and none larger, until the disk is back or the group has forgotten it")
+			"the other volumes work and can be deleted; LVM makes none, and none larger, until the disk is back or the group has forgotten it"+cutOff(g))
 	}
 	return backend.Finding{}
+}
+
+// cutOff says that a move was cut off in a group, besides what else is wrong there.
+func cutOff(g decide.Group) string {
+	if g.Moving == nil || g.Moving.Left == "" {
+		return ""
+	}
+	return "; extents were being moved in it: " + g.Moving.Left
 }
 
 // stale is the group with volumes that lead to a disk that dropped off. LVM sees it again, and the kernel's devices do not. The agent maps anew

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -17,6 +18,16 @@ const forgetAfter = 5 * time.Minute
 
 // lacksDevice reports whether the member's group lacks a device.
 func (h host) lacksDevice() bool { return len(h.groups) > 0 && h.groups[0].Partial }
+
+// unfinished is the group with a move of extents that its agent leaves alone: nothing is made, grown or taken out there, and nobody but a person
+// can end it.
+func (h host) unfinished() backend.Finding {
+	if len(h.groups) == 0 || h.groups[0].Moving == nil || h.groups[0].Moving.Left == "" {
+		return backend.Finding{}
+	}
+	return bad(v1alpha1.ReasonMoveUnfinished, fmt.Sprintf("extents of volume group %s were being moved from one device to others, and that was not finished: %s; "+
+		"the volumes work, and none is made or made larger until then", h.groups[0].Name, h.groups[0].Moving.Left))
+}
 
 // forget returns the step that makes the group go on without the devices that are missing, and when to look again. It names them, and what is
 // lost with them.

@@ -93,7 +93,7 @@ func (h host) decideStay(out *backend.Host) {
 	s := h.agreement()
 	moved, gone := h.moved(), h.vanished()
 	out.Record = s.record
-	for _, f := range []backend.Finding{s.finding, h.shadowed(), h.partial(), h.damaged(), h.stale(), moved, h.shared(), gone} {
+	for _, f := range []backend.Finding{s.finding, h.shadowed(), h.partial(), h.damaged(), h.stale(), h.unfinished(), moved, h.shared(), gone} {
 		if out.Finding.IsZero() {
 			out.Finding = f
 		}
@@ -120,6 +120,9 @@ func (h host) grow(out *backend.Host) {
 	}
 	if h.lacksDevice() {
 		todo, out.Wake = h.forget()
+	}
+	if !h.unfinished().IsZero() {
+		todo = without(todo, v1alpha1.ActionWipeDevice, v1alpha1.ActionEnsureVolumeGroup, v1alpha1.ActionEnsureThinPool, v1alpha1.ActionReduceVolumeGroup)
 	}
 	if !h.shared().IsZero() {
 		todo = without(todo, v1alpha1.ActionWipeDevice, v1alpha1.ActionEnsureVolumeGroup, v1alpha1.ActionEnsureThinPool)

@@ -59,3 +59,36 @@ func TestDecide_retire(t *testing.T) {
 		})
 	}
 }
+
+// TestDecide_unfinishedMove: a move that the agent leaves alone is told, with what a person does about it. Nothing grows, shrinks or is placed there.
+func TestDecide_unfinishedMove(t *testing.T) {
+	own := func(d decide.Device) decide.Device { d.OwnerUID = "uid"; return d }
+	left := groupOf("A", "sda", "sdb")
+	left.Moving = &decide.Moving{Left: "a person began it"}
+	ends := left
+	ends.Moving = &decide.Moving{Bytes: 1 << 20, From: "/dev/disk/by-id/sda"}
+	partial := left
+	partial.Partial = true
+	for name, c := range map[string]struct {
+		group  decide.Group
+		reason string
+		says   string
+		steps  bool
+	}{
+		"the agent leaves it alone":          {left, v1alpha1.ReasonMoveUnfinished, "a person began it; the volumes work, and none is made", false},
+		"the agent ends it":                  {ends, "", "", true},
+		"a disk of the group is missing too": {partial, v1alpha1.ReasonPartial, "; extents were being moved in it: a person began it", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := up("n1", []decide.Group{c.group}, own(device("sda")), own(device("sdb")), device("sdc"))
+			m := memberOf(clusterOf(), records("A"))
+			got := scene{node: node, object: m}.decide()
+			if got.Finding.Reason != c.reason || !strings.Contains(got.Finding.Message, c.says) || (len(got.Steps) > 0) != c.steps {
+				t.Errorf("%s", tell(got))
+			}
+			if standing := State(Of(clusterOf()), node, m, false, nil); (standing.Problem == "") != (c.reason == "") {
+				t.Errorf("problem %q", standing.Problem)
+			}
+		})
+	}
+}

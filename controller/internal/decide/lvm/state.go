@@ -118,6 +118,8 @@ func (s Standing) problem(n decide.Node, unsure string, own int) string {
 		return fmt.Sprintf("it has %d volume groups of the Cluster", own)
 	case s.Group.Partial:
 		return "a disk of its volume group is missing, and LVM makes nothing there"
+	case s.Group.Moving != nil && s.Group.Moving.Left != "":
+		return "a move of extents in its volume group is not finished, and LVM makes nothing there meanwhile"
 	}
 	return ""
 }

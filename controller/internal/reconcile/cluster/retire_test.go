@@ -49,3 +49,20 @@ func TestReconcile_retire(t *testing.T) {
 		t.Errorf("the volume holds %q", got)
 	}
 }
+
+// TestReconcile_unfinishedMove: a person's pvmove was cut off. The agent leaves it alone and says so, and the Member does.
+func TestReconcile_unfinishedMove(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb", "sdc"}})
+	a := s.agents["n1"]
+	s.add("pool", nil, "n1")
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	a.AddVolumeOn("quarry-pool", "data", "sdb", 1<<30)
+	a.CutOffMove("quarry-pool", "sdb", 1<<30)
+	s.until("pool", s.hasState("n1", "online", "was not finished", a.Path("sdb"), "so that a person began it"))
+	if c := meta.FindStatusCondition(s.member("pool", "n1").Status.Conditions, ready); c == nil || c.Reason != v1alpha1.ReasonMoveUnfinished {
+		t.Errorf("condition %+v", c)
+	}
+	a.CutOffMove("quarry-pool", "sdb", 0)
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	a.RemoveVolume("quarry-pool", "data")
+}

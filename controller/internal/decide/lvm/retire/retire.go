@@ -90,8 +90,32 @@ func (in Input) one(r v1alpha1.RetiredDevice, out *Outcome) verdict {
 
 // held decides about a device of the group.
 func (in Input) held(d decide.Device, out *Outcome) verdict {
-	g := in.Group
 	used, room, avoid := in.measure(d)
+	if v := in.fixed(used); v.reason != "" {
+		return v
+	}
+	if used == 0 {
+		if out.Move == nil && out.Release == nil {
+			out.Release = &d
+		}
+		return verdict{v1alpha1.ReasonRetiring, "is empty, and leaves the volume group"}
+	}
+	if v := in.immovable(used, room); v.reason != "" {
+		return v
+	}
+	if out.Move == nil && out.Release == nil {
+		out.Move, out.Avoid = &d, avoid
+	}
+	text := decide.Bytes(used) + " are left to be moved to other devices of the volume group"
+	if m := in.Group.Moving; m != nil && d.Is(m.From) {
+		text += fmt.Sprintf("; %s of them are on their way", decide.Bytes(m.Bytes))
+	}
+	return verdict{v1alpha1.ReasonRetiring, text}
+}
+
+// fixed says why no device can leave the group at all; without a reason when one can.
+func (in Input) fixed(used int64) verdict {
+	g := in.Group
 	switch {
 	case g.Unknown:
 		return verdict{v1alpha1.ReasonVolumeGroupUnknown, "LVM cannot report the volume group; nothing is moved until it can"}
@@ -99,11 +123,17 @@ func (in Input) held(d decide.Device, out *Outcome) verdict {
 		return verdict{v1alpha1.ReasonPartial, "a disk of the volume group is missing; nothing is moved until it is back or forgotten"}
 	case len(g.PVs) == 1:
 		return verdict{v1alpha1.ReasonDeviceRefused, "is the only device of the volume group: give the host another one first, or let it leave"}
-	case used == 0:
-		if out.Move == nil && out.Release == nil {
-			out.Release = &d
-		}
-		return verdict{v1alpha1.ReasonRetiring, "is empty, and leaves the volume group"}
+	case g.Moving != nil && g.Moving.Left != "" && len(g.StaleVolumes) == 0:
+		return verdict{v1alpha1.ReasonMoveUnfinished, fmt.Sprintf("holds %s, and a move of extents of the group was not finished: %s",
+			decide.Bytes(used), g.Moving.Left)}
+	}
+	return verdict{}
+}
+
+// immovable says why what a device holds is not moved; without a reason when it can be.
+func (in Input) immovable(used, room int64) verdict {
+	g := in.Group
+	switch {
 	case len(g.StaleVolumes) > 0:
 		return verdict{v1alpha1.ReasonVolumeStale, fmt.Sprintf(
 			"holds %s; volumes of the group lead to a disk that dropped off, and nothing is moved until the pods that have them open end", decide.Bytes(used))}
@@ -116,10 +146,7 @@ func (in Input) held(d decide.Device, out *Outcome) verdict {
 		return verdict{v1alpha1.ReasonNoRoom, fmt.Sprintf("holds %s, and the other devices of the volume group have room for %s: %s are short",
 			decide.Bytes(used), decide.Bytes(room), decide.Bytes(used-room))}
 	}
-	if out.Move == nil && out.Release == nil {
-		out.Move, out.Avoid = &d, avoid
-	}
-	return verdict{v1alpha1.ReasonRetiring, fmt.Sprintf("%s are left to be moved to other devices of the volume group", decide.Bytes(used))}
+	return verdict{}
 }
 
 // measure returns what a device of the group holds, how much room the others have for it, and those that nothing is moved to.

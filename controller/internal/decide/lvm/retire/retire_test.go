@@ -38,6 +38,13 @@ func otherRefused(reason string) func([]decide.Device) []decide.Device {
 	}
 }
 
+// movesOff is a move of extents off a device.
+func movesOff(name, left string) func(*decide.Group) {
+	return func(g *decide.Group) {
+		g.Moving = &decide.Moving{Bytes: 256 << 20, From: "/dev/disk/by-id/" + name, Left: left}
+	}
+}
+
 // TestDecide: every listed device is told of at once, and one at a time is worked on.
 func TestDecide(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -66,6 +73,9 @@ func TestDecide(t *testing.T) {
 		"a thin pool":              {devices: list("a"), group: func(g *decide.Group) { g.Pools = []decide.ThinPool{{Name: "p"}} }, status: "False", reason: v1alpha1.ReasonThinPoolConflict, says: "thin pool"},
 		"a disk is missing":        {devices: list("a"), group: func(g *decide.Group) { g.Partial = true }, status: "False", reason: v1alpha1.ReasonPartial, says: "missing"},
 		"a stale volume":           {devices: list("a"), group: func(g *decide.Group) { g.StaleVolumes = []string{"v"} }, status: "False", reason: v1alpha1.ReasonVolumeStale, says: "dropped off"},
+		"some of it is on its way": {devices: list("a"), group: movesOff("a", ""), move: "a", status: "False", reason: v1alpha1.ReasonRetiring, says: "1Gi are left to be moved to other devices of the volume group; 256Mi of them are on their way"},
+		"a move is left alone":     {devices: list("a"), group: movesOff("a", "a person began it"), status: "False", reason: v1alpha1.ReasonMoveUnfinished, says: "holds 1Gi, and a move of extents of the group was not finished: a person began it"},
+		"so an empty one stays":    {devices: list("c"), group: movesOff("a", "a person began it"), status: "False", reason: v1alpha1.ReasonMoveUnfinished, says: "a person began it"},
 		"another node sees a disk": {devices: list("a"), node: otherRefused(v1alpha1.RefusalSharedDisk), status: "False", reason: v1alpha1.ReasonSharedDisk, says: "/dev/disk/by-id/b"},
 		"and the empty one leaves": {devices: list("c"), node: otherRefused(v1alpha1.RefusalSharedDisk), release: "c", status: "False", reason: v1alpha1.ReasonRetiring, says: "leaves"},
 		"another is not readable":  {devices: list("a"), node: otherRefused(v1alpha1.RefusalUnreadable), move: "a", avoid: "/dev/disk/by-id/b", status: "False", reason: v1alpha1.ReasonRetiring, says: "1Gi are left"},
