@@ -113,6 +113,26 @@ func (p *Pool) EnsureThinPool(ctx context.Context, node string, t decide.ThinPoo
 	return made, nil
 }
 
+// RepairThinPool repairs the metadata of a damaged thin pool of a group of the owner, as it was when its agent told the digest.
+func (p *Pool) RepairThinPool(ctx context.Context, node, group, owner, pool, digest string) error {
+	const call = "RepairThinPool"
+	if err := p.unshared(node, call, p.members(node, func(g decide.Group) bool { return g.Name == group && g.OwnerUID == owner })...); err != nil {
+		return err
+	}
+	var r *agentv1.RepairThinPoolResponse
+	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		r, err = agentv1.NewLogicalVolumeServiceClient(conn).RepairThinPool(ctx, &agentv1.RepairThinPoolRequest{
+			Group: group, OwnerUid: owner, Name: pool, RepairDigest: digest,
+		})
+		return err
+	})
+	if err != nil {
+		return faultOf(node, call, err)
+	}
+	p.editGroup(node, group, func(g *decide.Group) { putPool(g, poolOf(r.GetPool())) })
+	return nil
+}
+
 // putPool adds or replaces a thin pool in the report, unless the watch was faster.
 func putPool(g *decide.Group, pool decide.ThinPool) {
 	old, known := g.Pool(pool.Name)
@@ -182,5 +202,6 @@ func poolOf(p *agentv1.ThinPool) decide.ThinPool {
 		Group: p.GetGroup(), Name: p.GetName(), SizeBytes: p.GetSizeBytes(), DataPermyriad: p.GetDataUsedPermyriad(),
 		MetadataPermyriad: p.GetMetadataUsedPermyriad(), VirtualBytes: p.GetVirtualBytes(), UsageUnknown: p.GetUsageUnknown(),
 		Damage: p.GetDamage(), DamagedVolumes: p.GetDamagedVolumes(),
+		RepairDigest: p.GetRepairDigest(), KeptMetadata: p.GetKeptMetadata(),
 	}
 }

@@ -30,6 +30,10 @@ type ThinPool struct {
 	// agent found no damage.
 	Damage         string
 	DamagedVolumes []string
+	// RepairDigest condenses what a repair of the pool would work on; empty when its agent does not repair it. KeptMetadata are the volumes that
+	// hold its metadata as it was before repairs.
+	RepairDigest string
+	KeptMetadata []string
 	// VirtualBytes is the sum of the sizes of the volumes in it.
 	VirtualBytes int64
 }
@@ -49,7 +53,7 @@ func (g Group) Pool(name string) (ThinPool, bool) {
 func (p ThinPool) Usage(before *v1alpha1.ThinPoolUsage) v1alpha1.ThinPoolUsage {
 	u := v1alpha1.ThinPoolUsage{
 		Name: p.Name, Size: *resource.NewQuantity(p.SizeBytes, resource.BinarySI),
-		Provisioned: *resource.NewQuantity(p.VirtualBytes, resource.BinarySI),
+		Provisioned: *resource.NewQuantity(p.VirtualBytes, resource.BinarySI), KeptMetadata: p.KeptMetadata,
 	}
 	was := before != nil && before.Name == p.Name && before.NearlyFull
 	if p.UsageUnknown {

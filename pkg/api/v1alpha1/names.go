@@ -83,6 +83,7 @@ const (
 	ActionMoveExtents         = "MoveExtents"
 	ActionStampVolumeGroup    = "StampVolumeGroup"
 	ActionImportVolumeGroup   = "ImportVolumeGroup"
+	ActionRepairThinPool      = "RepairThinPool"
 	ActionFinishRemoval       = "FinishRemoval"
 )
 

@@ -163,11 +163,11 @@ type PlanStep struct {
 	// +optional
 	// +listType=atomic
 	Devices []string `json:"devices,omitempty"`
-	// Volumes that are lost by the step, with their claims.
+	// Volumes that are lost by the step, that move with it, or that are in the thin pool that is repaired, with their claims.
 	// +optional
 	// +listType=atomic
 	Volumes []string `json:"volumes,omitempty"`
-	// ThinPool that is made or grown, as "name (size)".
+	// ThinPool that is made, grown or repaired, as "name (size)".
 	// +optional
 	ThinPool string `json:"thinPool,omitempty"`
 	// Later is true for a step that is approved with the plan and runs once it is possible.

@@ -66,6 +66,10 @@ type ThinPoolUsage struct {
 	// NearlyFull is true from 80 % of data or metadata on, until both are below 75 % again.
 	// +optional
 	NearlyFull bool `json:"nearlyFull,omitempty"`
+	// KeptMetadata are the names in LVM of the volumes that hold the pool's metadata as it was before repairs. They are removed by hand.
+	// +optional
+	// +listType=atomic
+	KeptMetadata []string `json:"keptMetadata,omitempty"`
 }
 
 // Known reports whether it is known how full the pool is.

@@ -35,6 +35,7 @@ type Changer interface {
 	MoveExtents(ctx context.Context, node, group, owner string, device decide.Device, avoid []string) error
 	StampVolumeGroup(ctx context.Context, node, group, owner, uuid string) error
 	ImportVolumeGroup(ctx context.Context, node, group, owner, uuid, from string) error
+	RepairThinPool(ctx context.Context, node, group, owner, pool, digest string) error
 }
 
 // Backend observes and changes the volume groups of Clusters.

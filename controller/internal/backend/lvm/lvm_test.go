@@ -247,6 +247,20 @@ func (c *changer) ImportVolumeGroup(_ context.Context, node, group, owner, uuid,
 	return c.call("import", node, group, owner, uuid, from)
 }
 
+func (c *changer) RepairThinPool(_ context.Context, node, group, owner, pool, digest string) error {
+	return c.call("repair", node, group, owner, pool, digest)
+}
+
+// TestPerform_repairThinPool: the step carries what its agent condensed the damaged pool to.
+func TestPerform_repairThinPool(t *testing.T) {
+	c := &changer{}
+	step := lvm.Step{Node: "n1", Does: v1alpha1.ActionRepairThinPool, Group: "g", Owner: "uid", Damaged: lvm.Damaged{Name: "p", Digest: "v1:d"}}
+	done, err := (&Backend{Changer: c}).Perform(context.Background(), "n1", backend.Checked([]backend.Step{step}, free))
+	if d := cmp.Diff([]string{"repair n1 g uid p v1:d"}, c.calls); err != nil || done != 1 || d != "" {
+		t.Errorf("%d, %v, -want +got:\n%s", done, err, d)
+	}
+}
+
 // TestPerform_systemIDs: the steps carry the UUID of the group, and whose it was.
 func TestPerform_systemIDs(t *testing.T) {
 	c := &changer{}

@@ -54,11 +54,7 @@ func (p performer) perform(ctx context.Context, step backend.Step) error {
 	case v1alpha1.ActionEnsureVolumeGroup:
 		return p.EnsureVolumeGroup(ctx, p.host, s.Group, s.Owner, devices)
 	case v1alpha1.ActionEnsureThinPool:
-		if s.ThinPool == nil {
-			return fmt.Errorf("step %s of host %s names no thin pool", s.Does, p.host)
-		}
-		_, err := p.EnsureThinPool(ctx, p.host, *s.ThinPool)
-		return err
+		return p.ensurePool(ctx, s)
 	case v1alpha1.ActionReduceVolumeGroup:
 		return p.ReduceVolumeGroup(ctx, p.host, s.Group, s.Owner, devices)
 	case v1alpha1.ActionForgetMissingDevice:
@@ -71,8 +67,18 @@ func (p performer) perform(ctx context.Context, step backend.Step) error {
 		return p.StampVolumeGroup(ctx, p.host, s.Group, s.Owner, s.UUID)
 	case v1alpha1.ActionImportVolumeGroup:
 		return p.ImportVolumeGroup(ctx, p.host, s.Group, s.Owner, s.UUID, s.From)
+	case v1alpha1.ActionRepairThinPool:
+		return p.RepairThinPool(ctx, p.host, s.Group, s.Owner, s.Damaged.Name, s.Damaged.Digest)
 	}
 	return fmt.Errorf("unknown action %q", s.Does)
+}
+
+func (p performer) ensurePool(ctx context.Context, s lvm.Step) error {
+	if s.ThinPool == nil {
+		return fmt.Errorf("step %s of host %s names no thin pool", s.Does, p.host)
+	}
+	_, err := p.EnsureThinPool(ctx, p.host, *s.ThinPool)
+	return err
 }
 
 func (p performer) move(ctx context.Context, s lvm.Step, devices []decide.Device) error {

@@ -118,6 +118,10 @@ func (h host) grow(out *backend.Host) {
 	if !slices.ContainsFunc(todo, func(s Step) bool { return s.Does == v1alpha1.ActionReduceVolumeGroup }) {
 		todo = append(todo, h.work(choice).retire(given)...)
 	}
+	if repair := h.repair(); len(repair) > 0 {
+		// A damaged pool does not grow.
+		todo = append(without(todo, v1alpha1.ActionEnsureThinPool), repair...)
+	}
 	if h.lacksDevice() {
 		todo, out.Wake = h.forget()
 	}
@@ -125,7 +129,7 @@ func (h host) grow(out *backend.Host) {
 		todo = without(todo, v1alpha1.ActionWipeDevice, v1alpha1.ActionEnsureVolumeGroup, v1alpha1.ActionEnsureThinPool, v1alpha1.ActionReduceVolumeGroup)
 	}
 	if !h.shared().IsZero() {
-		todo = without(todo, v1alpha1.ActionWipeDevice, v1alpha1.ActionEnsureVolumeGroup, v1alpha1.ActionEnsureThinPool)
+		todo = without(todo, v1alpha1.ActionWipeDevice, v1alpha1.ActionEnsureVolumeGroup, v1alpha1.ActionEnsureThinPool, v1alpha1.ActionRepairThinPool)
 	}
 	if out.Finding.IsZero() {
 		out.Finding = h.unserved(choice, len(todo))

@@ -7,6 +7,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 	"quarry.storage/quarry/pkg/volumeid"
@@ -202,9 +203,45 @@ func (h host) damaged() backend.Finding {
 			if len(p.DamagedVolumes) > 0 {
 				text = "volumes in it, which cannot be used: " + backend.Shorten(h.called(p.DamagedVolumes), 10)
 			}
+			way, byHand := "", ""
+			if p.RepairDigest != "" {
+				way, byHand = "Stop its pods, and approve the plan with "+v1alpha1.ActionRepairThinPool+"; ", " by hand"
+			}
 			return bad(v1alpha1.ReasonThinPoolDamaged, fmt.Sprintf(
-				"thin pool %s/%s is damaged: %s; %s. Nothing is put into it. docs/thin-pools.md says how it is repaired", g.Name, p.Name, p.Damage, text))
+				"thin pool %s/%s is damaged: %s; %s. Nothing is put into it. %sdocs/thin-pools.md says how it is repaired%s", g.Name, p.Name, p.Damage, text, way, byHand))
 		}
 	}
 	return backend.Finding{}
+}
+
+// repair returns the steps that repair damaged thin pools. They wait for approval. An agent that was started anew does not know yet whether a pool
+// is damaged that is not active: what was planned until then stays planned, so that an approved repair goes on.
+func (h host) repair() []Step {
+	if len(h.groups) == 0 {
+		return nil
+	}
+	var out []Step
+	g := h.groups[0]
+	for _, p := range g.Pools {
+		if p.RepairDigest == "" || p.Damage == "" && !p.UsageUnknown {
+			continue
+		}
+		step := h.work(disk.Choice{}).step(v1alpha1.ActionRepairThinPool, g.Name, nil, fmt.Sprintf(
+			"Its metadata is damaged. Once no pod uses a volume in it, LVM repairs the metadata, and the pool is activated if the transaction and all %d volumes are found. "+
+				"What is not found of a volume reads as zeroes. The old metadata is kept.", len(p.DamagedVolumes)))
+		step.Damaged = Damaged{Name: p.Name, Digest: p.RepairDigest, SizeBytes: p.SizeBytes}
+		step.Shown.Volumes = h.called(p.DamagedVolumes)
+		if p.Damage != "" || h.planned(step) {
+			out = append(out, step)
+		}
+	}
+	return out
+}
+
+// planned reports whether the status of the Member shows a step.
+func (h host) planned(s Step) bool {
+	if h.m.Object == nil || h.m.Object.Status.Plan == nil {
+		return false
+	}
+	return slices.ContainsFunc(h.m.Object.Status.Plan.Steps, func(p v1alpha1.PlanStep) bool { return p.Digest == s.Digest() })
 }

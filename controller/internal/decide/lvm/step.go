@@ -1,6 +1,7 @@
 package lvm
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -36,8 +37,18 @@ type Step struct {
 	Harmless bool
 	// ThinPool that is made or grown; nil for any other step. Its group and owner are those of the step.
 	ThinPool *decide.ThinPoolSpec
+	// Damaged is the thin pool that is repaired; empty for any other step.
+	Damaged Damaged
 	// Reason for it, one sentence.
 	Reason string
+}
+
+// Damaged is a thin pool to repair, and what its agent condensed it to.
+type Damaged struct {
+	Name   string `json:",omitempty"`
+	Digest string `json:",omitempty"`
+	// SizeBytes of the pool.
+	SizeBytes int64 `json:"-"`
 }
 
 // Shown says how devices and volumes are called that are given up.
@@ -54,10 +65,15 @@ func (s Step) Via() string { return "" }
 // Action returns the action of the step.
 func (s Step) Action() string { return s.Does }
 
-// Destroys reports whether the step destroys what somebody else wrote, or takes a group away from its node. That a device never comes back is
+// Destroys reports whether the step destroys what somebody else wrote, takes a group away from its node, or gives up what a repair does not
+// find. That a device never comes back is
 // for a person to say, unless nothing is on it and it has been missing for long.
 func (s Step) Destroys() bool {
-	return s.Does == v1alpha1.ActionWipeDevice || s.Does == v1alpha1.ActionForgetMissingDevice && !s.Harmless || s.Does == v1alpha1.ActionImportVolumeGroup
+	switch s.Does {
+	case v1alpha1.ActionWipeDevice, v1alpha1.ActionImportVolumeGroup, v1alpha1.ActionRepairThinPool:
+		return true
+	}
+	return s.Does == v1alpha1.ActionForgetMissingDevice && !s.Harmless
 }
 
 // Later returns false: only steps that can run now are decided.
@@ -90,7 +106,16 @@ func (s Step) Digest() string {
 		Missing, Lost              []string             `json:",omitempty"`
 		UUID, From                 string               `json:",omitempty"`
 		Vanished                   []string             `json:",omitempty"`
-	}{s.Owner, s.Node, s.Does, s.Group, devices, s.ThinPool, s.Missing, s.Lost, s.UUID, s.From, s.Vanished})
+		Damaged                    *Damaged             `json:",omitempty"`
+	}{s.Owner, s.Node, s.Does, s.Group, devices, s.ThinPool, s.Missing, s.Lost, s.UUID, s.From, s.Vanished, s.damaged()})
+}
+
+// damaged is the pool to repair; nil when there is none.
+func (s Step) damaged() *Damaged {
+	if s.Damaged == (Damaged{}) {
+		return nil
+	}
+	return &s.Damaged
 }
 
 // API returns the step as a status shows it.
@@ -98,6 +123,9 @@ func (s Step) API() v1alpha1.PlanStep {
 	p := v1alpha1.PlanStep{Host: s.Node, Action: s.Does, VolumeGroup: s.Group, Reason: s.Reason, Digest: s.Digest()}
 	if s.ThinPool != nil {
 		p.ThinPool = describePool(*s.ThinPool)
+	}
+	if s.Damaged.Name != "" {
+		p.ThinPool = fmt.Sprintf("%s (%s)", s.Damaged.Name, decide.Bytes(s.Damaged.SizeBytes))
 	}
 	for _, d := range s.Devices {
 		p.Devices = append(p.Devices, disk.Describe(d))
@@ -109,15 +137,13 @@ func (s Step) API() v1alpha1.PlanStep {
 // FailureReason returns the reason of a condition for a step that failed.
 func FailureReason(action string, kind decide.FaultKind) string {
 	removes := action == v1alpha1.ActionRemoveVolumeGroup || action == v1alpha1.ActionReduceVolumeGroup
-	switch {
-	case action == v1alpha1.ActionForgetMissingDevice && kind != decide.FaultUnavailable:
-		return v1alpha1.ReasonPartial
+	switch own := ownReason(action, kind); {
+	case kind == decide.FaultUnavailable:
+		return v1alpha1.ReasonAgentUnreachable
+	case own != "":
+		return own
 	case kind == decide.FaultNoRoom:
 		return v1alpha1.ReasonNoRoom
-	case kind == decide.FaultConflict && action == v1alpha1.ActionEnsureThinPool:
-		return v1alpha1.ReasonThinPoolConflict
-	case action == v1alpha1.ActionEnsureThinPool && kind != decide.FaultUnavailable:
-		return v1alpha1.ReasonStepFailed
 	case kind == decide.FaultConflict:
 		return v1alpha1.ReasonVolumeGroupConflict
 	case kind == decide.FaultPrecondition && removes:
@@ -126,10 +152,27 @@ func FailureReason(action string, kind decide.FaultKind) string {
 		return v1alpha1.ReasonDeviceRefused
 	case kind == decide.FaultNotFound:
 		return v1alpha1.ReasonDeviceNotFound
-	case kind == decide.FaultUnavailable:
-		return v1alpha1.ReasonAgentUnreachable
 	}
 	return v1alpha1.ReasonStepFailed
+}
+
+// ownReason is the reason that an action has for itself; empty when it has none.
+func ownReason(action string, kind decide.FaultKind) string {
+	switch action {
+	case v1alpha1.ActionForgetMissingDevice:
+		return v1alpha1.ReasonPartial
+	case v1alpha1.ActionRepairThinPool:
+		return v1alpha1.ReasonThinPoolDamaged
+	case v1alpha1.ActionEnsureThinPool:
+		switch kind {
+		case decide.FaultNoRoom:
+			return v1alpha1.ReasonNoRoom
+		case decide.FaultConflict:
+			return v1alpha1.ReasonThinPoolConflict
+		}
+		return v1alpha1.ReasonStepFailed
+	}
+	return ""
 }
 
 // Passing reports whether the next look takes in why a step failed: the world moved under the decision, or an agent was busy or away.

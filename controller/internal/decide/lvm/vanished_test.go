@@ -2,6 +2,7 @@ package lvm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -157,5 +158,69 @@ func TestDecide_damagedPool(t *testing.T) {
 		"Nothing is put into it. docs/thin-pools.md says how it is repaired"
 	if got.Finding.Kind != backend.Bad || got.Finding.Reason != v1alpha1.ReasonThinPoolDamaged || got.Finding.Message != want || len(got.Steps) > 0 {
 		t.Errorf("%+v, steps %v", got.Finding, got.Steps)
+	}
+}
+
+// TestDecide_repairThinPool: a damaged pool is repaired by approval, and nothing else of it is done. The step names its volumes. While the agent does not
+// know yet whether the pool is damaged, only what the status shows stays planned.
+func TestDecide_repairThinPool(t *testing.T) {
+	damaged := decide.ThinPool{
+		Name: "quarry-thin", SizeBytes: 1 << 30, UsageUnknown: true, Damage: "its first block is zero", DamagedVolumes: []string{lv}, RepairDigest: "v1:a",
+	}
+	decideFor := func(p decide.ThinPool, edits ...func(*scene)) backend.Host {
+		g := filled(groupOf("A", "sda"), lv)
+		g.Pools = []decide.ThinPool{p}
+		c, percent := clusterOf(), int32(90)
+		c.Spec.LVM = &v1alpha1.LVMSpec{ThinPool: &v1alpha1.ThinPoolSpec{Percent: &percent}}
+		in := scene{node: up("n1", []decide.Group{g}), object: memberOf(c, records("A")), volumes: []backend.Volume{expected("v1", "A", "n1/quarry-a/"+lv)}}
+		for _, edit := range edits {
+			edit(&in)
+		}
+		return in.decide()
+	}
+	h := decideFor(damaged)
+	if len(h.Steps) != 1 || !h.Steps[0].Destroys() || !strings.Contains(h.Finding.Message, "approve the plan with RepairThinPool; docs/thin-pools.md says how it is repaired by hand") {
+		t.Fatalf("steps %v, %s", h.Steps, h.Finding.Message)
+	}
+	api := h.Steps[0].API()
+	if api.Action != v1alpha1.ActionRepairThinPool || !strings.HasPrefix(api.ThinPool, "quarry-thin (") || strings.Join(api.Volumes, ";") != "v1 (claim ns/v1)" ||
+		!strings.Contains(api.Reason, "The old metadata is kept") {
+		t.Errorf("%+v", api)
+	}
+	planned := func(in *scene) { in.object.Status.Plan = &v1alpha1.Plan{Steps: []v1alpha1.PlanStep{api}} }
+	unknown, other, well, old := damaged, damaged, damaged, damaged
+	unknown.Damage, unknown.DamagedVolumes = "", nil
+	other.RepairDigest = "v1:b"
+	well.Damage, well.UsageUnknown, well.RepairDigest = "", false, ""
+	old.RepairDigest = ""
+	for name, c := range map[string]struct {
+		pool  decide.ThinPool
+		edits []func(*scene)
+		want  bool
+	}{
+		"an agent that does not repair":     {old, nil, false},
+		"it is not known yet":               {unknown, nil, false},
+		"it is not known yet, and approved": {unknown, []func(*scene){planned}, true},
+		"it is well":                        {well, []func(*scene){planned}, false},
+		"maintenance":                       {damaged, []func(*scene){func(in *scene) { in.edit = frozen }}, false},
+		"another damage":                    {other, []func(*scene){planned}, true},
+	} {
+		steps := decideFor(c.pool, c.edits...).Steps
+		repairs := slices.ContainsFunc(steps, func(s backend.Step) bool { return s.Action() == v1alpha1.ActionRepairThinPool })
+		if repairs != c.want || repairs && (steps[0].Digest() == api.Digest) != (c.pool.RepairDigest == damaged.RepairDigest) {
+			t.Errorf("%s: %v", name, steps)
+		}
+	}
+}
+
+// TestFailureReason_repair: whatever a repair fails for, the pool stays damaged.
+func TestFailureReason_repair(t *testing.T) {
+	for kind, want := range map[decide.FaultKind]string{
+		decide.FaultPrecondition: v1alpha1.ReasonThinPoolDamaged, decide.FaultNoRoom: v1alpha1.ReasonThinPoolDamaged,
+		decide.FaultUnavailable: v1alpha1.ReasonAgentUnreachable,
+	} {
+		if got := FailureReason(v1alpha1.ActionRepairThinPool, kind); got != want {
+			t.Errorf("%v: %s", kind, got)
+		}
 	}
 }

@@ -2,12 +2,15 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -153,4 +156,85 @@ func TestReconcile_thinPoolReachesClassAndStatus(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// thinVolume makes a Cluster with a thin pool on n1, and a volume in the pool.
+func (s *suite) thinVolume() {
+	s.t.Helper()
+	size := resource.MustParse("10Gi")
+	s.add("pool", func(spec *v1alpha1.ClusterSpec) {
+		spec.LVM = &v1alpha1.LVMSpec{ThinPool: &v1alpha1.ThinPoolSpec{Size: &size}}
+	}, "n1")
+	c := s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	if _, err := s.pool.CreateVolume(s.t.Context(), "n1", decide.VolumeSpec{
+		Group: "quarry-pool", Owner: string(c.UID), Name: "v1", ID: "n1/quarry-pool/v1", SizeBytes: 1 << 30, ThinPool: "quarry-thin",
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// seenPool is the thin pool as the agent of n1 reports it.
+func (s *suite) seenPool() decide.ThinPool {
+	if n := s.pool.Node("n1"); len(n.Groups) == 1 && len(n.Groups[0].Pools) == 1 {
+		return n.Groups[0].Pools[0]
+	}
+	return decide.ThinPool{}
+}
+
+func (s *suite) restartAgent() {
+	s.agents["n1"].Disarm()
+	s.agents["n1"].Restart(s.t)
+	s.pool.SetAddress("n1", s.agents["n1"].Addr(), "pod-after")
+}
+
+// repairWaits checks that the repair of a pool waits for approval, and names its volumes.
+func repairWaits(c *v1alpha1.Cluster) string {
+	if p := c.Status.Plan; p == nil || p.Approved || len(p.Steps) != 1 || p.Steps[0].Action != v1alpha1.ActionRepairThinPool || p.Steps[0].Volumes == nil {
+		return fmt.Sprintf("plan %+v: %s", p, c.Status.Message)
+	}
+	return ""
+}
+
+// TestReconcile_damagedPoolIsRepairedByApproval: a damaged thin pool is repaired once a person approves the plan that names it, and not before. The agent
+// may die meanwhile. An approval that was used up does not serve again.
+func TestReconcile_damagedPoolIsRepairedByApproval(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}})
+	s.thinVolume()
+	s.agents["n1"].DamagePool("quarry-pool")
+	s.restartAgent()
+	digest := s.until("pool", repairWaits).Status.Plan.Digest
+	if p := s.seenPool(); p.Damage == "" || len(p.KeptMetadata) > 0 {
+		t.Fatalf("repaired without approval: %+v", p)
+	}
+	s.agents["n1"].CrashBefore(1)
+	s.approve(digest)
+	s.await("the agent dies", func() string {
+		if _ = s.reconcile("pool"); s.agents["n1"].Alive() {
+			return "it lives"
+		}
+		return ""
+	})
+	s.restartAgent()
+	s.until("pool", func(c *v1alpha1.Cluster) string {
+		if p := s.seenPool(); p.Damage != "" || p.UsageUnknown || len(p.KeptMetadata) != 1 {
+			return fmt.Sprintf("pool %+v: %s", p, c.Status.Message)
+		}
+		return all(hasPhase(v1alpha1.PhaseRunning), noApproval)(c)
+	})
+	if m := s.member("pool", "n1"); m.Status.Plan != nil || m.Status.ThinPool == nil || len(m.Status.ThinPool.KeptMetadata) != 1 {
+		t.Errorf("the Member shows %+v", m.Status)
+	}
+	s.drain()
+	s.approve(digest)
+	s.until("pool", noApproval)
+	if told := strings.Join(s.drain(), "\n"); !strings.Contains(told, digest) || len(s.seenPool().KeptMetadata) != 1 {
+		t.Errorf("after a second approval: %q, %+v", told, s.seenPool())
+	}
+}
+
+func noApproval(c *v1alpha1.Cluster) string {
+	if c.Annotations[v1alpha1.AnnotationApprove] != "" {
+		return "the approval is still there"
+	}
+	return ""
 }
