@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -45,6 +46,7 @@ func TestRestoreOnManyNodes(t *testing.T) {
 		script := fmt.Sprintf("i=0; while [ $i -lt %d ]; do cat /data$i/file; i=$((i+1)); done", len(o.copies))
 		readers[i] = pod(t, fmt.Sprintf("many-reader-%d", i), "", script, o.copies...)
 	}
+	t.Cleanup(func() { tell(t, originals) })
 	count, failed, pinned := 0, 0, 0
 	for i, o := range originals {
 		reader := waitPod(t, readers[i], corev1.PodSucceeded)
@@ -78,6 +80,25 @@ func TestRestoreOnManyNodes(t *testing.T) {
 	}
 	t.Logf("%d copies on their nodes after %.1f s; %d were brought there, %d attempts failed", count, time.Since(started).Seconds(), pinned, failed)
 	deleteCopies(t, readers, originals)
+}
+
+// tell prints, when the test failed, how far the copies that have no volume came.
+func tell(t *testing.T, originals []*original) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	for _, o := range originals {
+		for _, c := range o.copies {
+			now := &corev1.PersistentVolumeClaim{}
+			if err := kube.Get(context.Background(), client.ObjectKeyFromObject(c), now); err != nil {
+				t.Log(err)
+			} else if now.Spec.VolumeName == "" {
+				t.Logf("copy %s of %s on %s has no volume: annotations %v, failures %q, written by %v", c.Name, o.claim.Name, o.node, now.Annotations,
+					failures(t, c), now.ManagedFields)
+			}
+		}
+	}
 }
 
 // deleteCopies deletes all at once: one after the other they would take longer than the test.

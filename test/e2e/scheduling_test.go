@@ -64,7 +64,7 @@ func TestSchedulerRespectsCapacity(t *testing.T) {
 func failures(t *testing.T, c *corev1.PersistentVolumeClaim) []string {
 	t.Helper()
 	var list corev1.EventList
-	if err := kube.List(t.Context(), &list, client.InNamespace(c.Namespace)); err != nil {
+	if err := kube.List(context.Background(), &list, client.InNamespace(c.Namespace)); err != nil {
 		t.Fatal(err)
 	}
 	var messages []string
