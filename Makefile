@@ -17,6 +17,7 @@ TEST_FLAGS := -shuffle=on -count=1
 ARCH ?= $(shell go env GOHOSTARCH)
 BINARIES := agent controller
 RUN ?= .
+SKIP ?=
 LAB_NAME ?= quarry
 LAB := bin/lab --name $(LAB_NAME)
 IMAGES := dist/agent.tar dist/controller.tar
@@ -112,8 +113,8 @@ conformance: deps ## Run the agent's conformance suite on real kernels, in a bar
 	test/conformance $(LAB_NAME)
 
 .PHONY: e2e
-e2e: deploy tools ## Run the end-to-end tests in the lab. RUN=regexp chooses.
-	LAB_NAME=$(LAB_NAME) GRPCURL=$(TOOLS)/grpcurl go test -tags e2e -count=1 -timeout 50m -parallel 6 -v -run '$(RUN)' ./test/e2e/...
+e2e: deploy tools ## Run the end-to-end tests in the lab. RUN=regexp chooses, SKIP=regexp leaves out.
+	LAB_NAME=$(LAB_NAME) GRPCURL=$(TOOLS)/grpcurl go test -tags e2e -count=1 -timeout 50m -parallel 6 -v -run '$(RUN)' -skip '$(SKIP)' ./test/e2e/...
 
 .PHONY: upgrade
 upgrade: images lab ## Install the version of test/upgrade/base, use it, and install this one over it while pods write.
