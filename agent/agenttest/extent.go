@@ -239,14 +239,34 @@ func (s session) moveExtents(ctx context.Context, step move.Extents) error {
 	if err != nil {
 		return err
 	}
-	return s.change(ctx, func() error {
+	err = s.change(ctx, func() error {
 		g, err := s.whole(step.Group, step.GroupDevices)
 		if err == nil && g.moving != nil {
 			s.takeOver(g)
+			g.emptied = true
 		}
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return s.dropEmptied(ctx, move.Drop{Group: step.Group, GroupDevices: step.GroupDevices})
 }
+
+// dropEmptied removes the volume that a move leaves: an agent can die before that.
+func (s session) dropEmptied(ctx context.Context, step move.Drop) error {
+	return s.change(ctx, func() error {
+		g, err := s.whole(step.Group, step.GroupDevices)
+		if err != nil {
+			return fmt.Errorf("lvremove %s/%s: %w", step.Group, emptied, err)
+		}
+		g.emptied = false
+		return nil
+	})
+}
+
+// emptied is the volume of its own that a move leaves.
+const emptied = "pvmove0"
 
 // beginMove writes down what is moved off a disk, and where to.
 func (s session) beginMove(g *group, d *disk, step move.Extents) error {

@@ -36,6 +36,7 @@ type group struct {
 	flagged map[string]bool
 	// moving is the physical volume that a pvmove takes extents off, which was begun and is not over; to are those that it puts them on.
 	moving        *moving
+	emptied       bool   // such a one is over, and LVM's own volume is left
 	mute          error  // why LVM does not report it
 	damaged       bool   // nobody can read its metadata
 	systemID      string // of the node that it belongs to; empty for none
@@ -209,6 +210,9 @@ func (h *Host) observeGroup(g *group) (plan.Group, bool) {
 	}
 	if g.moving != nil {
 		out.Moving = &plan.Moving{FromUUID: g.moving.from, Bytes: g.moving.bytes}
+	}
+	if g.emptied {
+		out.Emptied = emptied
 	}
 	slices.SortFunc(out.PVs, func(a, b plan.PV) int { return strings.Compare(a.Path, b.Path) })
 	return h.observeVolumes(g, out), present

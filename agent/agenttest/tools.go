@@ -34,6 +34,8 @@ func (s session) Perform(ctx context.Context, step plan.Step) error {
 		return s.reduceMissing(ctx, st)
 	case plan.RestorePV:
 		return s.restorePV(ctx, st)
+	case move.Drop:
+		return s.dropEmptied(ctx, st)
 	case move.Extents:
 		return s.moveExtents(ctx, st)
 	case plan.RemoveVG:

@@ -194,6 +194,7 @@ func (j join) group(vg lvm.VG, owner string) plan.Group {
 	g := plan.Group{
 		Name: vg.Name, UUID: vg.UUID, OwnerUID: owner, SizeBytes: vg.SizeBytes, FreeBytes: vg.FreeBytes,
 		ExtentBytes: vg.ExtentBytes, Partial: vg.Partial, SystemID: vg.SystemID, Autoactivated: vg.Autoactivated,
+		Emptied: vg.Emptied,
 	}
 	if vg.Moving != nil {
 		g.Moving = &plan.Moving{FromUUID: vg.Moving.FromUUID, Bytes: vg.Moving.Bytes}

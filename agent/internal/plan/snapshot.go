@@ -168,6 +168,9 @@ type Group struct {
 	Autoactivated bool
 	// Moving is the move of extents that is under way in it, or that was cut off; nil when there is none.
 	Moving *Moving
+	// Emptied is the volume of LVM's own that a move left, which was cut off after it had moved everything; empty when there is none. It holds
+	// nothing, and is not among the volumes.
+	Emptied string
 }
 
 // Moving is a move of so many bytes off the physical volume with a UUID; that is empty when it is not known.

@@ -75,6 +75,8 @@ func (a Adapter) onGroup(ctx context.Context, step plan.Step) error {
 		return a.Tool.RestorePV(ctx, s.Group, s.GroupDevices, s.Device)
 	case move.Extents:
 		return a.Tool.MovePV(ctx, s.Group, s.GroupDevices, s.Device, s.To, s.Most, s.GoOn)
+	case move.Drop:
+		return a.Tool.DropEmptied(ctx, s.Group, s.GroupDevices, s.Name)
 	case plan.RemoveVG:
 		return a.Tool.RemoveVG(ctx, s.Name, s.GroupDevices)
 	case claim.StampVG:

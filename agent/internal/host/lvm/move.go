@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,17 @@ type Moving struct {
 
 // movePrefix is how the hidden volume is called that pvmove works with.
 const movePrefix = "[pvmove"
+
+// workName returns the name of a volume that pvmove works with, or has left, as commands want it; empty for any other volume. LVM gives such a name to
+// nothing else, and shows what is left as hidden or not.
+func workName(name string) string {
+	bare := strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	number, ok := strings.CutPrefix(bare, "pvmove")
+	if _, err := strconv.ParseUint(number, 10, 32); !ok || err != nil {
+		return ""
+	}
+	return bare
+}
 
 // moveTimeout bounds one move. A device that cannot be read in one place never gets done, and LVM would wait for ever.
 const moveTimeout = 3 * time.Minute
@@ -79,6 +91,21 @@ func (l *LVM) MovePV(ctx context.Context, name string, groupDevices []string, de
 		err = errors.Join(fmt.Errorf("it was not done after %s, and was taken back: the device may not be readable there: %w", moveTimeout, err), back)
 	}
 	return fmt.Errorf("move extents off %s in vg %q: %w", device, name, err)
+}
+
+// DropEmptied removes the volume that a pvmove left after it had moved everything. LVM removes none with which a move is under way, and none that is
+// open.
+func (l *LVM) DropEmptied(ctx context.Context, group string, groupDevices []string, name string) error {
+	if err := validName(group); err != nil {
+		return fmt.Errorf("drop what a move left: %w", err)
+	}
+	if workName(name) != name || name == "" {
+		return fmt.Errorf("drop what a move left in vg %q: %q is no name of pvmove", group, name)
+	}
+	if _, err := l.run(ctx, groupDevices, "lvremove", "--yes", group+"/"+name); err != nil {
+		return fmt.Errorf("drop %s, which a move left in vg %q: %w", name, group, err)
+	}
+	return nil
 }
 
 // dropStaleMove removes the device of a pvmove that LVM's metadata does not know: pvmove was killed between the making of the device and its record.

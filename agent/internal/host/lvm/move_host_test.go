@@ -113,3 +113,62 @@ func slow(t *testing.T) error {
 	t.Cleanup(func() { must(t, os.WriteFile(throttle, was, 0)) })
 	return os.WriteFile(throttle, []byte("1"), 0)
 }
+
+// TestHost_hinderedMove: somebody has pvmove's own volume open, so that pvmove cannot remove it after it has moved everything. What is left is no
+// volume and no move, and goes when it is not open any more. One that is at work stays. LVM hides what is left here; where it was killed with the
+// volume suspended, it shows it (TestParseReport_emptied).
+func TestHost_hinderedMove(t *testing.T) {
+	if _, err := os.Stat("/sys/class/misc/device-mapper"); err != nil {
+		t.Skip("this kernel has no device-mapper, so nothing can be moved; make conformance runs it on one that has")
+	}
+	l, _ := realLVM(t)
+	ctx, a, b := t.Context(), loop(t), loop(t)
+	both := []string{a, b}
+	must(t, l.CreatePV(ctx, a, uuidA, testSize), l.CreatePV(ctx, b, uuidB, testSize), l.CreateVG(ctx, testGroup, []string{tag}, both),
+		l.CreateLV(ctx, Owned{Name: testGroup, Devices: both, Tag: tag}, NewVolume{Name: "linear", Tags: []string{volumeTag}, SizeBytes: 64 << 20}))
+	gone := false
+	t.Cleanup(func() {
+		if !gone {
+			_, err := l.run(context.Background(), both, "vgremove", "--yes", "--force", testGroup)
+			must(t, err)
+		}
+	})
+	must(t, slow(t))
+	moved := make(chan error, 1)
+	go func() { moved <- l.MovePV(ctx, testGroup, both, a, []string{b}, 1024, false) }()
+	held := openWhenThere(t, "/dev/mapper/"+mapped(testGroup)+"-pvmove0")
+	if err := l.DropEmptied(ctx, testGroup, both, "pvmove0"); err == nil {
+		t.Error("the volume of a move that is under way is removed")
+	}
+	if err := <-moved; err == nil {
+		t.Error("LVM removed a volume that is open")
+	}
+	vgs, _, err := l.Report(ctx, both)
+	must(t, err)
+	if vgs[0].Moving != nil || len(vgs[0].Volumes) != 1 {
+		t.Fatalf("after the move: %+v", vgs)
+	}
+	if err := l.DropEmptied(ctx, testGroup, both, "pvmove0"); err == nil {
+		t.Error("it is removed while it is open")
+	}
+	must(t, held.Close(), l.DropEmptied(ctx, testGroup, both, "pvmove0"))
+	if err := l.DropEmptied(ctx, testGroup, both, "pvmove0"); err == nil {
+		t.Error("it is removed twice")
+	}
+	_, err = l.run(ctx, both, "lvremove", "--yes", testGroup+"/linear")
+	must(t, err, l.RemoveVG(ctx, testGroup, both))
+	gone = true
+}
+
+// openWhenThere opens a device as soon as it exists.
+func openWhenThere(t *testing.T, path string) *os.File {
+	t.Helper()
+	for range 1000 {
+		if f, err := os.Open(path); err == nil {
+			return f
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%s was never there", path)
+	return nil
+}

@@ -32,6 +32,9 @@ type VG struct {
 	Exported bool
 	// Moving is the pvmove that is under way in it, or that was cut off; nil when there is none.
 	Moving *Moving
+	// Emptied is the volume that a pvmove left, which was killed or hindered after it had moved everything: it stands on no extent, and stays
+	// until somebody removes it. Empty when there is none. It is not among the volumes.
+	Emptied string
 	// SystemID of the host that the group belongs to; empty when it belongs to none.
 	SystemID string
 	// Autoactivated is true when commands that activate whatever they see at a boot activate the volumes of the group, too. LVM before 2.03.12
@@ -176,7 +179,13 @@ func parseReport(doc []byte) ([]VG, []PV, error) {
 		}
 		lying, thin := p.extents(section.Segments), p.thin(section.Thin)
 		for _, r := range section.LV {
-			if name := p.id(r, "lv_name"); !strings.HasPrefix(name, "[") {
+			name := p.id(r, "lv_name")
+			switch {
+			case workName(name) != "":
+				if vg := groupOf(vgs, p.text(r, "vg_uuid")); vg != nil && vg.Moving == nil {
+					vg.Emptied = workName(name)
+				}
+			case !strings.HasPrefix(name, "["):
 				uuid := p.text(r, "vg_uuid")
 				v := p.lv(r)
 				v.Extents, v.Thin = lying[v.UUID], thin[v.UUID]
@@ -193,6 +202,15 @@ func parseReport(doc []byte) ([]VG, []PV, error) {
 	}
 	Order(vgs, pvs)
 	return vgs, pvs, nil
+}
+
+// groupOf finds a group by its UUID; nil when it is not there.
+func groupOf(vgs []VG, uuid string) *VG {
+	i := slices.IndexFunc(vgs, func(g VG) bool { return g.UUID == uuid })
+	if i < 0 {
+		return nil
+	}
+	return &vgs[i]
 }
 
 // Order sorts what one or several reports say, and flags physical volumes that are there twice. Groups of one name are told apart by their

@@ -44,6 +44,18 @@ func (s Extents) String() string {
 	return fmt.Sprintf("move extents off %s in group %s", s.Device, s.Group)
 }
 
+// Drop removes the volume that a move left which was cut off after it had moved everything.
+type Drop struct {
+	Group, Name  string
+	GroupDevices []string
+	plan.Reason
+}
+
+// Touches the devices of the group.
+func (s Drop) Touches() []string { return s.GroupDevices }
+
+func (s Drop) String() string { return fmt.Sprintf("remove %s from group %s", s.Name, s.Group) }
+
 // Next plans the next slice of extents to move off the device. A device that holds none needs nothing.
 func Next(s plan.Snapshot, want Spec) (plan.Plan, error) {
 	g, exists, err := plan.OwnGroup(s, plan.GroupSpec{Name: want.Group, OwnerUID: want.OwnerUID}, plan.ErrNotOurs)
@@ -151,6 +163,11 @@ func Left(g plan.Group) string {
 // Finish plans how a move ends that was cut off, whoever began it, unless it is Left.
 func Finish(s plan.Snapshot, groupUUID string) plan.Plan {
 	for _, g := range s.Groups {
+		if g.UUID == groupUUID && g.Usable() && g.Emptied != "" && g.Moving == nil && !g.Partial {
+			return plan.Plan{Steps: []plan.Step{Drop{
+				Group: g.Name, Name: g.Emptied, GroupDevices: g.Ref().Devices, Reason: "a move of extents was cut off after it had moved everything",
+			}}}
+		}
 		if g.UUID != groupUUID || !g.Usable() || g.Moving == nil || Left(g) != "" {
 			continue
 		}

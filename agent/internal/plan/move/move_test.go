@@ -155,3 +155,29 @@ func TestLeft(t *testing.T) {
 		})
 	}
 }
+
+// TestFinish_emptied: what a move left goes, unless a move is under way, or LVM may not be told.
+func TestFinish_emptied(t *testing.T) {
+	left := func(g *plan.Group) { g.Emptied = "pvmove0" }
+	for name, c := range map[string]struct {
+		edits []func(*plan.Group)
+		want  string
+	}{
+		"it is left":                          {[]func(*plan.Group){left}, "remove pvmove0 from group g"},
+		"beside a volume that leads nowhere":  {[]func(*plan.Group){left, oldDevice}, "remove pvmove0 from group g"},
+		"while a move was cut off":            {[]func(*plan.Group){left, moving("p2", 1)}, "finish the move of extents off /dev/b in group g"},
+		"while a device is missing":           {[]func(*plan.Group){left, func(g *plan.Group) { g.Partial = true }}, ""},
+		"in a group of another node":          {[]func(*plan.Group){left, func(g *plan.Group) { g.Access = plan.AccessOther }}, ""},
+		"in a group that somebody else named": {[]func(*plan.Group){left, func(g *plan.Group) { g.UUID = "other" }}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			for _, s := range Finish(scene(c.edits...), "u").Steps {
+				got += s.String()
+			}
+			if got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
