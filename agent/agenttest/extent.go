@@ -198,26 +198,6 @@ func valueOf(tags []string, prefix string) string {
 	return ""
 }
 
-// moving is a pvmove: the extents of linear volumes on a physical volume, up to so many bytes, and where they go.
-type moving struct {
-	from  string
-	bytes int64
-	to    []extents
-}
-
-// locked reports whether a pvmove has extents of a volume.
-func (g *group) locked(v *volume) bool {
-	return g.moving != nil && slices.ContainsFunc(v.on, func(e extents) bool { return e.pv == g.moving.from })
-}
-
-// goesOn reports whether no other move is to be begun: there is one off the physical volume, or one was to be finished that is over.
-func (g *group) goesOn(from string, goOn bool) bool {
-	if g.moving == nil {
-		return goOn
-	}
-	return g.moving.from == from
-}
-
 // moveExtents writes down first what is moved where, and takes it over when it is copied: an agent can die between the two. A move that was begun
 // is finished in place of another one.
 func (s session) moveExtents(ctx context.Context, step move.Extents) error {
@@ -243,14 +223,14 @@ func (s session) moveExtents(ctx context.Context, step move.Extents) error {
 		g, err := s.whole(step.Group, step.GroupDevices)
 		if err == nil && g.moving != nil {
 			s.takeOver(g)
-			g.emptied = true
+			g.emptied = "pvmove0"
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return s.dropEmptied(ctx, move.Drop{Group: step.Group, GroupDevices: step.GroupDevices})
+	return s.dropEmptied(ctx, move.Drop{Group: step.Group, Name: "pvmove0", GroupDevices: step.GroupDevices})
 }
 
 // dropEmptied removes the volume that a move leaves: an agent can die before that.
@@ -258,15 +238,12 @@ func (s session) dropEmptied(ctx context.Context, step move.Drop) error {
 	return s.change(ctx, func() error {
 		g, err := s.whole(step.Group, step.GroupDevices)
 		if err != nil {
-			return fmt.Errorf("lvremove %s/%s: %w", step.Group, emptied, err)
+			return fmt.Errorf("lvremove %s/%s: %w", step.Group, step.Name, err)
 		}
-		g.emptied = false
+		g.emptied = ""
 		return nil
 	})
 }
-
-// emptied is the volume of its own that a move leaves.
-const emptied = "pvmove0"
 
 // beginMove writes down what is moved off a disk, and where to.
 func (s session) beginMove(g *group, d *disk, step move.Extents) error {

@@ -36,7 +36,7 @@ type group struct {
 	flagged map[string]bool
 	// moving is the physical volume that a pvmove takes extents off, which was begun and is not over; to are those that it puts them on.
 	moving        *moving
-	emptied       bool   // such a one is over, and LVM's own volume is left
+	emptied       string // LVM's own volume that one has left which is over
 	mute          error  // why LVM does not report it
 	damaged       bool   // nobody can read its metadata
 	systemID      string // of the node that it belongs to; empty for none
@@ -102,7 +102,7 @@ func (h *Host) Groups() []Group {
 	defer h.mu.Unlock()
 	var out []Group
 	for _, g := range h.groups {
-		view := Group{Name: g.name, OwnerUID: g.owner()}
+		view := Group{Name: g.name, OwnerUID: g.owner(), Volumes: strings.Fields(g.emptied)}
 		for _, pv := range g.pvs {
 			if d := h.carrier(pv); d != nil {
 				view.Disks = append(view.Disks, d.Name)
@@ -191,7 +191,7 @@ func (h *Host) observeGroups(s *plan.Snapshot) {
 
 // observeGroup is a group as an observation shows it, and whether any of its disks is present.
 func (h *Host) observeGroup(g *group) (plan.Group, bool) {
-	out := plan.Group{Name: g.name, UUID: g.uuid, OwnerUID: g.owner(), ExtentBytes: extentBytes, SystemID: g.systemID, Access: h.access(g), Autoactivated: g.autoactivated}
+	out := plan.Group{Name: g.name, UUID: g.uuid, OwnerUID: g.owner(), ExtentBytes: extentBytes, SystemID: g.systemID, Access: h.access(g), Autoactivated: g.autoactivated, Emptied: g.emptied}
 	present := false
 	for _, uuid := range g.pvs {
 		pv := plan.PV{UUID: uuid}
@@ -210,9 +210,6 @@ func (h *Host) observeGroup(g *group) (plan.Group, bool) {
 	}
 	if g.moving != nil {
 		out.Moving = &plan.Moving{FromUUID: g.moving.from, Bytes: g.moving.bytes}
-	}
-	if g.emptied {
-		out.Emptied = emptied
 	}
 	slices.SortFunc(out.PVs, func(a, b plan.PV) int { return strings.Compare(a.Path, b.Path) })
 	return h.observeVolumes(g, out), present

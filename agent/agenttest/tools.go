@@ -271,3 +271,23 @@ func (s session) freePVs(step plan.Guarded, devices []string) ([]string, error) 
 	}
 	return out, nil
 }
+
+// moving is a pvmove: the extents of linear volumes on a physical volume, up to so many bytes, and where they go.
+type moving struct {
+	from  string
+	bytes int64
+	to    []extents
+}
+
+// locked reports whether a pvmove has extents of a volume.
+func (g *group) locked(v *volume) bool {
+	return g.moving != nil && slices.ContainsFunc(v.on, func(e extents) bool { return e.pv == g.moving.from })
+}
+
+// goesOn reports whether no other move is to be begun: there is one off the physical volume, or one was to be finished that is over.
+func (g *group) goesOn(from string, goOn bool) bool {
+	if g.moving == nil {
+		return goOn
+	}
+	return g.moving.from == from
+}

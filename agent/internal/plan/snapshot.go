@@ -173,12 +173,6 @@ type Group struct {
 	Emptied string
 }
 
-// Moving is a move of so many bytes off the physical volume with a UUID; that is empty when it is not known.
-type Moving struct {
-	FromUUID string
-	Bytes    int64
-}
-
 // PV is one physical volume of a group.
 type PV struct {
 	// Path is the stable path of its device; empty when the device is missing.
