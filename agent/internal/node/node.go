@@ -76,7 +76,8 @@ func New(cfg Config) *Engine {
 func (e *Engine) Policy() plan.Policy { return e.cfg.Policy }
 
 // Run observes the node at the start, after every burst of events and when a change asks for it, gets volumes back to work that a killed
-// command left suspended, finishes moves of extents that were cut off, keeps the host from activating what is in groups of ours, learns how full thin pools are, and zeroes what nobody may read yet, until the context ends. An Engine runs once.
+// command left suspended, finishes moves of extents that were cut off, keeps the host from activating what is in groups of this node, learns
+// how full thin pools are, and zeroes what nobody may read yet, until the context ends. An Engine runs once.
 func (e *Engine) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	defer e.zero.work.Wait()

@@ -86,6 +86,12 @@ func (g Group) Stale(name string) Group {
 	return g
 }
 
+// IsStale reports whether a volume of the group, or the thin pool that it is in, leads to a disk that dropped off.
+func (g Group) IsStale(v Volume) bool {
+	p, _ := g.Pool(v.Pool)
+	return v.Stale || p.Stale
+}
+
 // AllStale are the names of the volumes and thin pools that lead to a disk that dropped off, ordered.
 func (g Group) AllStale() []string {
 	var out []string

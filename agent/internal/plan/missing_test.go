@@ -140,3 +140,22 @@ func TestSnapshot_Absent(t *testing.T) {
 		}
 	}
 }
+
+// TestGroup_IsStale: a volume is as stale as the thin pool that it is in, and as no other one.
+func TestGroup_IsStale(t *testing.T) {
+	g := Group{
+		LogicalVolumes: []Volume{{Name: "linear"}, {Name: "thin", Pool: "p"}, {Name: "other", Pool: "q"}},
+		Pools:          []Pool{{Name: "p"}, {Name: "q"}},
+	}
+	for of, want := range map[string]string{"": "", "linear": "linear ", "thin": "thin ", "p": "thin ", "q": "other "} {
+		stale, got := g.Stale(of), ""
+		for _, v := range stale.LogicalVolumes {
+			if stale.IsStale(v) {
+				got += v.Name + " "
+			}
+		}
+		if got != want {
+			t.Errorf("with %q stale: %q, want %q", of, got, want)
+		}
+	}
+}

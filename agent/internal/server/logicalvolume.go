@@ -159,7 +159,7 @@ func withPoolHealth(g plan.Group, v plan.Volume) plan.Volume {
 	switch {
 	case v.Suspended && v.Health == "":
 		v.Health = "its device is suspended: a command that changed it was killed"
-	case (v.Stale || p.Stale) && v.Health == "":
+	case g.IsStale(v) && v.Health == "":
 		v.Health = "its device leads to a disk that dropped off: it is mapped anew once nobody has it open"
 	case !ok || v.Health != "":
 	case p.Suspended:

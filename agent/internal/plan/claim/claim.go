@@ -1,6 +1,5 @@
 // Package claim decides how a volume group comes to name this node, by the LVM system ID in its metadata, and how it is kept from what the host
-// does at a boot. Like package plan it is pure: no
-// clock, no files, no processes, no network.
+// does at a boot. Like package plan it is pure: no clock, no files, no processes, no network.
 package claim
 
 import (

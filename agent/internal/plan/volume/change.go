@@ -60,7 +60,7 @@ func resize(s plan.Snapshot, want Spec) (Plan, error) {
 		return g.withoutTail(v), nil
 	case v.Snapshot:
 		return Plan{}, fmt.Errorf("%s in group %s is a snapshot, which does not grow: %w", v.Name, g.Name, plan.ErrInvalid)
-	case g.stale(v):
+	case g.IsStale(v):
 		// LVM would give it a device over the disk that is back, under a user whose writes are lost.
 		return Plan{}, fmt.Errorf("volume %s in group %s, or its thin pool, leads to a disk that dropped off: %w for it, and it does not grow until whoever has it open ends",
 			v.Name, g.Name, plan.ErrPartial)
@@ -77,12 +77,6 @@ func resize(s plan.Snapshot, want Spec) (Plan, error) {
 		return g.growZeroed(v, size, reason)
 	}
 	return g.grow(v, size, want.OverprovisionPercent, plan.ErrOverLimit, reason)
-}
-
-// stale reports whether a volume, or the thin pool that it is in, leads to a disk that dropped off.
-func (g group) stale(v plan.Volume) bool {
-	p, _ := g.Pool(v.Pool)
-	return v.Stale || p.Stale
 }
 
 // activate is Activate of a volume that is at work, or not active.

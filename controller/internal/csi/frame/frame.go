@@ -47,6 +47,8 @@ type Config struct {
 type Server struct {
 	cfg   Config
 	calls csirpc.Calls
+	// pause is sweepPause, and shorter in tests.
+	pause time.Duration
 	driver
 }
 
@@ -67,7 +69,7 @@ type driver struct {
 // New makes a Server; Start makes it work.
 func New(cfg Config, d Driver, b Backend) *Server {
 	s := &Server{
-		cfg: cfg, driver: driver{
+		cfg: cfg, pause: sweepPause, driver: driver{
 			Driver: d, backend: b, locks: &csirpc.Locks{}, persistent: PersistentVolumes{Reader: cfg.Reader, Driver: d.Name},
 			contents: SnapshotContents{Reader: cfg.Live, Driver: d.Name},
 		},
@@ -107,7 +109,7 @@ func (s *Server) Start(ctx context.Context) error {
 // sweep lets a backend sweep until the context ends. What is in the way of that is logged once, as long as it is the same.
 func (s *Server) sweep(ctx context.Context, b Sweeper) {
 	told := ""
-	for tick := time.NewTicker(sweepPause); ; {
+	for tick := time.NewTicker(s.pause); ; {
 		select {
 		case <-ctx.Done():
 			tick.Stop()

@@ -1,0 +1,114 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"quarry.storage/quarry/agent/internal/plan"
+)
+
+const (
+	finishes = "finish the move of extents off /dev/sdb in group vg"
+	keeps    = "stop the autoactivation of group vg"
+)
+
+// ownGroup is a group of this node on two devices.
+func ownGroup(edit func(*plan.Group)) plan.Group {
+	g := plan.Group{
+		Name: "vg", UUID: "u", OwnerUID: "uid", Access: plan.AccessOwn, ExtentBytes: 4 << 20,
+		PVs: []plan.PV{{Path: "/dev/sda", UUID: "p1"}, {Path: "/dev/sdb", UUID: "p2"}},
+	}
+	edit(&g)
+	return g
+}
+
+// whileRunning runs the engine of a node, and lets a test look at it whenever everything waits.
+func whileRunning(t *testing.T, n *nodeStub, look func(e *Engine)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		e, done := n.engine(), make(chan error, 1)
+		go func() { done <- e.Run(ctx) }()
+		synctest.Wait()
+		look(e)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// did expects what was done so far, and forgets it.
+func (n *nodeStub) did(t *testing.T, when string, want ...string) {
+	t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !slices.Equal(n.applied, want) {
+		t.Errorf("%s: did %q, want %q", when, n.applied, want)
+	}
+	n.applied = nil
+}
+
+// becomes changes what is on the node, and has the engine look.
+func (n *nodeStub) becomes(e *Engine, groups ...plan.Group) {
+	n.mu.Lock()
+	n.snapshot.Groups = groups
+	n.mu.Unlock()
+	e.hub.poke()
+	synctest.Wait()
+}
+
+// TestRun_finishesMoves: a move that is seen cut off is finished, again and again until that works, and whenever one is seen later.
+func TestRun_finishesMoves(t *testing.T) {
+	cutOff := ownGroup(func(g *plan.Group) { g.Moving = &plan.Moving{FromUUID: "p2", Bytes: 4 << 20} })
+	well := ownGroup(func(*plan.Group) {})
+	n := &nodeStub{snapshot: plan.Snapshot{Groups: []plan.Group{cutOff}}}
+	broken := errors.New("input/output error")
+	n.perform = func(s *plan.Snapshot, _ plan.Plan) error {
+		if broken == nil {
+			s.Groups = []plan.Group{well}
+		}
+		return broken
+	}
+	whileRunning(t, n, func(e *Engine) {
+		n.did(t, "at the start", finishes)
+		time.Sleep(blindPeriod)
+		synctest.Wait()
+		n.did(t, "after a failure", finishes)
+		n.mu.Lock()
+		broken = nil
+		n.mu.Unlock()
+		time.Sleep(blindPeriod)
+		synctest.Wait()
+		n.did(t, "once it works", finishes)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		n.did(t, "while nothing is moved")
+		n.becomes(e, cutOff)
+		n.did(t, "when another is seen", finishes)
+	})
+}
+
+// TestRun_keepsGroupsFromTheHost: it is tried once for each group that the host activates, even if it fails, and again for one that went and
+// came back.
+func TestRun_keepsGroupsFromTheHost(t *testing.T) {
+	activated := ownGroup(func(g *plan.Group) { g.Autoactivated = true })
+	n := &nodeStub{snapshot: plan.Snapshot{Groups: []plan.Group{activated}}}
+	n.perform = func(*plan.Snapshot, plan.Plan) error { return errors.New("read-only locking type set") }
+	whileRunning(t, n, func(e *Engine) {
+		n.did(t, "at the start", keeps)
+		larger := activated
+		larger.FreeBytes++
+		n.becomes(e, larger)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		n.did(t, "after a failure")
+		n.becomes(e)
+		n.becomes(e, activated)
+		n.did(t, "after the group was away", keeps)
+	})
+}
