@@ -120,7 +120,7 @@ func (e *Engine) changeVolume(ctx context.Context, want volume.Spec, decide volu
 		}
 	}
 	err = e.performVolume(ctx, want, p)
-	if !looksStale(err) {
+	if !looksOutdated(err) {
 		return p.Volume, cmp.Or(err, p.Unfinished)
 	}
 	if seen, err = e.refresh(ctx, seen, want.Group); err != nil {
@@ -182,8 +182,8 @@ func guarded(p plan.Plan) bool {
 	return changes
 }
 
-// looksStale reports whether LVM found something else than what was remembered.
-func looksStale(err error) bool {
+// looksOutdated reports whether LVM found something else than what was remembered.
+func looksOutdated(err error) bool {
 	return errors.Is(err, plan.ErrAlreadyExists) || errors.Is(err, plan.ErrInUse) || errors.Is(err, plan.ErrRefused) || errors.Is(err, plan.ErrNoRoom)
 }
 

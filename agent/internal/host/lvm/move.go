@@ -69,7 +69,7 @@ func (l *LVM) MovePV(ctx context.Context, name string, groupDevices []string, de
 		return fmt.Errorf("move extents: %w", err)
 	}
 	if !goOn {
-		l.dropStaleMove(ctx, name)
+		l.dropMoveDevice(ctx, name)
 	}
 	what, err := l.toMove(ctx, groupDevices, device, most, goOn)
 	switch {
@@ -108,9 +108,9 @@ func (l *LVM) DropEmptied(ctx context.Context, group string, groupDevices []stri
 	return nil
 }
 
-// dropStaleMove removes the device of a pvmove that LVM's metadata does not know: pvmove was killed between the making of the device and its record.
+// dropMoveDevice removes the device of a pvmove that LVM's metadata does not know: pvmove was killed between the making of the device and its record.
 // As long as it is there, LVM fails to make another one. The kernel removes no device that something stands on, and an absent one is no failure.
-func (l *LVM) dropStaleMove(ctx context.Context, group string) {
+func (l *LVM) dropMoveDevice(ctx context.Context, group string) {
 	_, _ = l.runner.Run(ctx, run.Command{Path: dmsetup, Args: []string{"remove", mapped(group) + "-pvmove0"}, Env: []string{"DM_DISABLE_UDEV=1"}})
 }
 
