@@ -342,13 +342,11 @@ func TestRealNode_checkOfAnEarlierAgent(t *testing.T) {
 	want := filesystem("ext4")
 	must(t, n.stage(t, handle, want))
 	must(t, n.unstage(t, handle))
-	check := exec.Command("/usr/sbin/e2fsck", "-f", "-p", "-C", "1", n.devices[csitest.ID("pvc-1").Name])
-	told, err := check.StdoutPipe()
-	must(t, err)
+	device := n.devices[csitest.ID("pvc-1").Name]
+	check := exec.Command("/usr/sbin/e2fsck", "-f", "-p", "-C", "1", device)
+	check.Stdout = fullPipe(t)
 	must(t, check.Start())
-	_, err = told.Read(make([]byte, 1))
-	must(t, err)
-	must(t, check.Process.Signal(syscall.SIGSTOP))
+	awaitHeldUp(t, check.Process.Pid)
 	for range 2 {
 		wantCode(t, n.stage(t, handle, want), codes.Aborted)
 	}
@@ -358,6 +356,41 @@ func TestRealNode_checkOfAnEarlierAgent(t *testing.T) {
 	}
 	must(t, n.stage(t, handle, want))
 	must(t, n.unstage(t, handle))
+}
+
+// fullPipe returns the end of a pipe that holds up whoever writes to it: nobody reads.
+func fullPipe(t *testing.T) *os.File {
+	t.Helper()
+	var ends [2]int
+	must(t, unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK))
+	t.Cleanup(func() { unix.Close(ends[0]) })
+	for {
+		_, err := unix.Write(ends[1], make([]byte, 4096))
+		if errors.Is(err, unix.EAGAIN) {
+			break
+		}
+		must(t, err)
+	}
+	must(t, unix.SetNonblock(ends[1], false))
+	w := os.NewFile(uintptr(ends[1]), "pipe")
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+// awaitHeldUp waits until a process sleeps and goes on sleeping. One that waits for a disk does not sleep in this sense.
+func awaitHeldUp(t *testing.T, pid int) {
+	t.Helper()
+	asleep := 0
+	for limit := time.Now().Add(20 * time.Second); asleep < 10; time.Sleep(20 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		must(t, err)
+		if time.Now().After(limit) {
+			t.Fatalf("process %d is not held up: %s", pid, stat)
+		}
+		if asleep++; !strings.Contains(string(stat), ") S ") {
+			asleep = 0
+		}
+	}
 }
 
 // TestRealNode_killedWhileUUIDChanges: a copy whose UUID is being changed is usable whenever that dies.

@@ -3,7 +3,10 @@
 package pin
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -29,7 +32,7 @@ func Refused(c *corev1.PersistentVolumeClaim) bool {
 	return asked && !selected
 }
 
-// Claim is a claim that lacks a node, and that only the node of its source can serve.
+// Claim is a claim without a volume that only the node of its source can serve.
 type Claim struct {
 	claim *corev1.PersistentVolumeClaim
 	// Source of the volume.
@@ -42,6 +45,16 @@ type Claim struct {
 // business: the scheduler chooses its node, or has done so.
 func For(c *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, drivers []backend.Driver) (Claim, bool) {
 	source, ok := Waiting(c)
+	return of(c, source, ok, class, drivers)
+}
+
+// Chosen is For of a claim that has a node, whoever chose it, and no volume.
+func Chosen(c *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, drivers []backend.Driver) (Claim, bool) {
+	source, ok := Provisioning(c)
+	return of(c, source, ok, class, drivers)
+}
+
+func of(c *corev1.PersistentVolumeClaim, source Source, ok bool, class *storagev1.StorageClass, drivers []backend.Driver) (Claim, bool) {
 	if !ok || class == nil || class.Name != ClassOf(c) {
 		return Claim{}, false
 	}
@@ -52,10 +65,25 @@ func For(c *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, drivers
 // Waiting returns the source of a claim that lacks a node. It reports false for one that has a node or a volume, that is being deleted, or
 // that has no source of which this package can tell the node.
 func Waiting(c *corev1.PersistentVolumeClaim) (Source, bool) {
-	_, selected := c.Annotations[AnnotationSelectedNode]
+	if _, selected := c.Annotations[AnnotationSelectedNode]; selected {
+		return Source{}, false
+	}
+	return unserved(c)
+}
+
+// Provisioning is Waiting of a claim that has a node: it is the provisioner's.
+func Provisioning(c *corev1.PersistentVolumeClaim) (Source, bool) {
+	if c.Annotations[AnnotationSelectedNode] == "" {
+		return Source{}, false
+	}
+	return unserved(c)
+}
+
+// unserved returns the source of a claim that has no volume.
+func unserved(c *corev1.PersistentVolumeClaim) (Source, bool) {
 	_, reserved := c.Labels[v1alpha1.LabelReserved]
 	switch {
-	case selected, c.Spec.VolumeName != "", c.Status.Phase == corev1.ClaimBound, c.Status.Phase == corev1.ClaimLost, !c.DeletionTimestamp.IsZero():
+	case c.Spec.VolumeName != "", c.Status.Phase == corev1.ClaimBound, c.Status.Phase == corev1.ClaimLost, !c.DeletionTimestamp.IsZero():
 		return Source{}, false
 	case reserved:
 		// A StatefulCluster takes a selected node for a sign that the replica's pod did exist; the label goes when it does.
@@ -97,7 +125,7 @@ func (c Claim) Node(o Origin) (string, bool) {
 		return "", false
 	}
 	node := c.Driver.NodeOf(o.Handle)
-	if node == "" || c.claim.Annotations[v1alpha1.AnnotationSourceNode] == c.mark(node) {
+	if done, _ := c.marked(); node == "" || done == c.mark(node) {
 		return "", false
 	}
 	return node, true
@@ -106,6 +134,35 @@ func (c Claim) Node(o Origin) (string, bool) {
 // Pin returns the annotations that bring the claim to a node: the scheduler's own, and the mark that it was done. Both are written at once.
 func (c Claim) Pin(node string) map[string]string {
 	return map[string]string{AnnotationSelectedNode: node, v1alpha1.AnnotationSourceNode: c.mark(node)}
+}
+
+// Remind returns the annotation that makes the provisioner look at a claim with a node once more, and changes nothing else. A provisioner that has taken
+// a node off puts the claim into its own cache as it knows it; a node that was set meanwhile is lost there until the claim changes. It reports false
+// when that was done three times: then the provisioner has the claim in hand, and the events of the claim say what it waits for.
+func (c Claim) Remind() (map[string]string, bool) {
+	done, reminded := c.marked()
+	if reminded >= reminders {
+		return nil, false
+	}
+	if done == "" {
+		done = c.mark("")
+	}
+	return map[string]string{v1alpha1.AnnotationSourceNode: fmt.Sprintf("%s/%d", done, reminded+1)}, true
+}
+
+// reminders is how often the provisioner is reminded of one claim.
+const reminders = 3
+
+// marked returns the mark that the claim carries, and how often the provisioner was reminded of it. The mark of another claim counts for nothing.
+func (c Claim) marked() (mark string, reminded int) {
+	parts := strings.Split(c.claim.Annotations[v1alpha1.AnnotationSourceNode], "/")
+	if len(parts) < 2 || parts[0] != string(c.claim.UID) {
+		return "", 0
+	}
+	if len(parts) > 2 {
+		reminded, _ = strconv.Atoi(parts[2])
+	}
+	return c.mark(parts[1]), reminded
 }
 
 // mark names claim and node. Whoever copies a claim copies its annotations too, and only the UID tells that they were another one's.

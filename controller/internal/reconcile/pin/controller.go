@@ -37,6 +37,8 @@ type Reconciler struct {
 
 	// refused are the moments at which claims were seen whose node the provisioner has just taken off.
 	refused moments
+	// chosen are the moments at which claims were first seen with a node and no volume, or the provisioner was reminded of them.
+	chosen moments
 	// watch begins to watch a kind that may not be installed; nil in a test that asks by itself.
 	watch func(schema.GroupVersionKind) error
 }
@@ -56,6 +58,9 @@ func (r *Reconciler) reconcile(ctx context.Context, name types.NamespacedName) (
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if claim, ok := pin.Chosen(c, class, r.Drivers); ok {
+		return r.remind(ctx, c, claim)
+	}
 	claim, ok := pin.For(c, class, r.Drivers)
 	if !ok {
 		return ctrl.Result{}, nil
@@ -73,16 +78,33 @@ func (r *Reconciler) reconcile(ctx context.Context, name types.NamespacedName) (
 	if ok, err := r.exists(ctx, node); err != nil || !ok {
 		return result, err
 	}
-	if wait := r.refused.wait(c.UID, pin.Refused(c), time.Now()); wait > 0 {
+	if wait := r.refused.wait(c.UID, pin.Refused(c), time.Now(), pause); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	logf.FromContext(ctx).V(1).Info("Bringing claim to the node of its source", "node", node, "source", origin.Handle)
-	_, err = kube.Patch(ctx, r.Client, c, func(c *corev1.PersistentVolumeClaim) {
-		for key, value := range claim.Pin(node) {
+	return ctrl.Result{}, r.annotate(ctx, c, claim.Pin(node))
+}
+
+// remind makes the provisioner look again at a claim that has had a node for a while, and no volume.
+func (r *Reconciler) remind(ctx context.Context, c *corev1.PersistentVolumeClaim, claim pin.Claim) (ctrl.Result, error) {
+	annotations, ok := claim.Remind()
+	if !ok {
+		return ctrl.Result{}, nil
+	}
+	if wait := r.chosen.wait(c.UID, true, time.Now(), patience); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	logf.FromContext(ctx).Info("Reminding the provisioner of a claim that has a node and no volume", "node", c.Annotations[pin.AnnotationSelectedNode])
+	return ctrl.Result{RequeueAfter: patience}, r.annotate(ctx, c, annotations)
+}
+
+func (r *Reconciler) annotate(ctx context.Context, c *corev1.PersistentVolumeClaim, annotations map[string]string) error {
+	_, err := kube.Patch(ctx, r.Client, c, func(c *corev1.PersistentVolumeClaim) {
+		for key, value := range annotations {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, key, value)
 		}
 	})
-	return ctrl.Result{}, client.IgnoreNotFound(err)
+	return client.IgnoreNotFound(err)
 }
 
 // class returns the StorageClass of a claim; nil when there is none.

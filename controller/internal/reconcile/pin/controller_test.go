@@ -71,6 +71,43 @@ func TestReconcile_onlyOnce(t *testing.T) {
 	selected(t, c, "copy", "n2")
 }
 
+// TestReconcile_remindsTheProvisioner: one that lost a claim's node gets the claim to see again, three times. The node stays as it is.
+func TestReconcile_remindsTheProvisioner(t *testing.T) {
+	r, c := reconciler(t)
+	origin(t, c, "origin", "n1")
+	create(t, c, newClaim("copy", from(pin.KindClaim, "origin")))
+	create(t, c, newClaim("empty", func(c *corev1.PersistentVolumeClaim) {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, pin.AnnotationSelectedNode, "n2")
+	}))
+	if result := look(t, r, "empty"); result.RequeueAfter != 0 {
+		t.Errorf("a claim without a source is looked at again after %s", result.RequeueAfter)
+	}
+	look(t, r, "copy")
+	was := selected(t, c, "copy", "n1")
+	mark := was.Annotations[v1alpha1.AnnotationSourceNode]
+	for _, reminded := range []string{"/1", "/2", "/3", "/3"} {
+		if again := look(t, r, "copy"); selected(t, c, "copy", "n1").ResourceVersion != was.ResourceVersion {
+			t.Errorf("it is reminded at once, and looked at again after %s", again.RequeueAfter)
+		}
+		for claim := range r.chosen.since {
+			r.chosen.since[claim] = r.chosen.since[claim].Add(-patience)
+		}
+		look(t, r, "copy")
+		was = selected(t, c, "copy", "n1")
+		if got := was.Annotations[v1alpha1.AnnotationSourceNode]; got != mark+reminded {
+			t.Errorf("mark %q, want %q", got, mark+reminded)
+		}
+	}
+	if again := look(t, r, "copy"); again.RequeueAfter != 0 {
+		t.Errorf("it is looked at again after %s", again.RequeueAfter)
+	}
+	// A refusal afterwards brings it nowhere: its one time is over.
+	delete(was.Annotations, pin.AnnotationSelectedNode)
+	must(t, c.Update(t.Context(), was))
+	look(t, r, "copy")
+	selected(t, c, "copy", "")
+}
+
 func TestReconcile_waitsUntilTheSourceIsKnown(t *testing.T) {
 	r, c := reconciler(t)
 	create(t, c, newClaim("copy", from(pin.KindClaim, "origin")))

@@ -26,7 +26,7 @@ func TestMoments(t *testing.T) {
 		{"other", false, 2 * pause, 0},
 		{"refused", true, 2*pause + time.Hour, pause},
 	} {
-		if got := m.wait(types.UID(step.claim), step.refused, now.Add(step.after)); got != step.want {
+		if got := m.wait(types.UID(step.claim), step.refused, now.Add(step.after), pause); got != step.want {
 			t.Errorf("%s after %s waits %s, want %s", step.claim, step.after, got, step.want)
 		}
 	}

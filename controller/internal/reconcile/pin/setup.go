@@ -76,7 +76,15 @@ func keys(o client.Object) []string {
 
 func key(kind pin.Kind, name string) string { return string(kind) + "/" + name }
 
-func waits(o client.Object) bool { return len(keys(o)) > 0 }
+// waits reports whether a claim waits for a node, or for the provisioner.
+func waits(o client.Object) bool {
+	c, ok := o.(*corev1.PersistentVolumeClaim)
+	if !ok {
+		return false
+	}
+	_, provisioning := pin.Provisioning(c)
+	return provisioning || len(keys(o)) > 0
+}
 
 func isSnapshotAPI(o client.Object) bool { return o.GetName() == crd }
 
