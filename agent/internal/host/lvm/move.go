@@ -35,10 +35,21 @@ func workName(name string) string {
 	return bare
 }
 
+// left takes in a volume of pvmove of which no extents are told. A move has left it if it stands on none: LVM has no name for the layout of that, or
+// calls it an error. With any other layout a move is under way of which it is not known what it moves.
+func (g *VG) left(name, layout string) {
+	if layout == "unknown" || layout == "error" {
+		g.Emptied = name
+		return
+	}
+	g.Moving = &Moving{}
+}
+
 // moveTimeout bounds one move. A device that cannot be read in one place never gets done, and LVM would wait for ever.
 const moveTimeout = 3 * time.Minute
 
-// moving finds the pvmove of a group; nil when there is none.
+// moving finds the pvmove of a group; nil when there is none. The extents of "pvmove --atomic" are those of images below its volume, which do not say
+// what is moved.
 func (p *fields) moving(segments, pvs []row, extentBytes int64) *Moving {
 	var out *Moving
 	for _, r := range segments {

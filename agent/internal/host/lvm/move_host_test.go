@@ -160,6 +160,39 @@ func TestHost_hinderedMove(t *testing.T) {
 	gone = true
 }
 
+// TestHost_atomicMove: the extents of a move that a person began with --atomic are those of other volumes. It is told as a move nevertheless, and not as
+// something that one has left.
+func TestHost_atomicMove(t *testing.T) {
+	if _, err := os.Stat("/sys/class/misc/device-mapper"); err != nil {
+		t.Skip("this kernel has no device-mapper, so nothing can be moved; make conformance runs it on one that has")
+	}
+	l, _ := realLVM(t)
+	ctx, a, b := t.Context(), loop(t), loop(t)
+	both := []string{a, b}
+	must(t, l.CreatePV(ctx, a, uuidA, testSize), l.CreatePV(ctx, b, uuidB, testSize), l.CreateVG(ctx, testGroup, []string{tag}, both),
+		l.CreateLV(ctx, Owned{Name: testGroup, Devices: both, Tag: tag}, NewVolume{Name: "linear", Tags: []string{volumeTag}, SizeBytes: 64 << 20}))
+	t.Cleanup(func() {
+		_, err := l.run(context.Background(), both, "pvmove", "--abort")
+		must(t, err)
+		_, err = l.run(context.Background(), both, "vgremove", "--yes", "--force", testGroup)
+		must(t, err)
+	})
+	must(t, slow(t))
+	brief, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if _, err := l.run(brief, both, "pvmove", "--atomic", "--interval", "1", a, b); brief.Err() == nil {
+		t.Fatalf("the move was over before it was killed: %v", err)
+	}
+	vgs, _, err := l.Report(ctx, both)
+	must(t, err)
+	if vgs[0].Moving == nil || *vgs[0].Moving != (Moving{}) || vgs[0].Emptied != "" || len(vgs[0].Volumes) != 1 {
+		t.Errorf("after the kill: %+v", vgs)
+	}
+	if err := l.DropEmptied(ctx, testGroup, both, "pvmove0"); err == nil {
+		t.Error("the volume of a move that was cut off is removed")
+	}
+}
+
 // openWhenThere opens a device as soon as it exists.
 func openWhenThere(t *testing.T, path string) *os.File {
 	t.Helper()

@@ -77,7 +77,8 @@ var reportArgs = []string{
 	"--configreport", "pv", "-o", "pv_name,pv_uuid,pv_major,pv_minor,pv_size,pv_free,pv_used,pv_missing,pv_duplicate,vg_name,vg_uuid",
 	"--configreport", "lv", "-o", "lv_name,lv_uuid,vg_uuid,lv_size,lv_tags,lv_layout,pool_lv,origin,lv_active_locally,lv_device_open," +
 		"lv_health_status,lv_metadata_size,data_percent,metadata_percent,lv_time,lv_suspended,lv_inactive_table",
-	"--configreport", "pvseg", "-o", "pv_uuid,pvseg_start,pvseg_size,lv_uuid,lv_name,move_pv", "-S", `lv_tags={"` + TagLocated + `"} || lv_role=pvmove`,
+	"--configreport", "pvseg", "-o", "pv_uuid,pvseg_start,pvseg_size,lv_uuid,lv_name,move_pv",
+	"-S", `lv_tags={"` + TagLocated + `"} || lv_role=pvmove || lv_name=~"pvmove[0-9]+_mimage"`,
 	"--configreport", "seg", "-o", "lv_uuid,transaction_id,thin_id,chunk_size", "-S", `segtype=thin || segtype="thin-pool"`,
 }
 
@@ -183,7 +184,7 @@ func parseReport(doc []byte) ([]VG, []PV, error) {
 			switch {
 			case workName(name) != "":
 				if vg := groupOf(vgs, p.text(r, "vg_uuid")); vg != nil && vg.Moving == nil {
-					vg.Emptied = workName(name)
+					vg.left(workName(name), p.text(r, "lv_layout"))
 				}
 			case !strings.HasPrefix(name, "["):
 				uuid := p.text(r, "vg_uuid")

@@ -229,27 +229,35 @@ func TestParseReport_extents(t *testing.T) {
 	}
 }
 
-// TestParseReport_emptied: LVM shows what a move left as hidden or not. It is none of the volumes; one with which a move is under way is not told.
+// TestParseReport_emptied: LVM shows what a move left as hidden or not. It is none of the volumes; one with which a move is under way is a move, also one
+// with images, as "pvmove --atomic" makes them, and one that does not tell what it stands on.
 func TestParseReport_emptied(t *testing.T) {
-	const left = `"lv_uuid":"lv-m", "vg_uuid":"vg", "lv_size":"4194304", "lv_tags":"", "lv_layout":"unknown",
+	const left = `"lv_uuid":"lv-m", "vg_uuid":"vg", "lv_size":"4194304", "lv_tags":"",
 		"pool_lv":"", "origin":"", "lv_active_locally":"1", "lv_device_open":"0", "lv_health_status":"", "lv_metadata_size":"", "data_percent":"",
 		"metadata_percent":"", "lv_time":"1", "lv_suspended":"0", "lv_inactive_table":"0"`
 	const segment = `{"pv_uuid":"pv-1", "pvseg_start":"0", "pvseg_size":"10", "lv_uuid":"lv-m", "lv_name":"[pvmove0]", "move_pv":"/dev/ubdb"}`
-	for name, c := range map[string]struct{ volume, segments, want string }{
-		"hidden":    {"[pvmove0]", "", "pvmove0"},
-		"shown":     {"pvmove12", "", "pvmove12"},
-		"at work":   {"[pvmove0]", segment, ""},
-		"another's": {"[pvmovement]", "", ""},
+	const image = `{"pv_uuid":"pv-1", "pvseg_start":"0", "pvseg_size":"10", "lv_uuid":"lv-i", "lv_name":"[pvmove0_mimage_0]", "move_pv":""}`
+	for name, c := range map[string]struct {
+		volume, layout, segments, want string
+		moving                         bool
+	}{
+		"hidden":               {"[pvmove0]", "unknown", "", "pvmove0", false},
+		"shown":                {"pvmove12", "unknown", "", "pvmove12", false},
+		"by another name":      {"[pvmove0]", "error", "", "pvmove0", false},
+		"at work":              {"[pvmove0]", "mirror", segment, "", true},
+		"at work, atomic":      {"[pvmove0]", "mirror", image, "", true},
+		"shown, and not empty": {"pvmove0", "linear", "", "", true},
+		"another's":            {"[pvmovement]", "linear", "", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			vgs, _, err := parseReport([]byte(`{"report": [{"vg": [{"vg_name":"g", "vg_uuid":"vg", "vg_size":"1", "vg_free":"1", "vg_extent_size":"4", "vg_tags":"",
-				"vg_missing_pv_count":"0", "vg_partial":"0", "vg_exported":"0", "vg_systemid":""}], "lv": [{"lv_name":"` + c.volume + `", ` + left + `}],
+				"vg_missing_pv_count":"0", "vg_partial":"0", "vg_exported":"0", "vg_systemid":""}], "lv": [{"lv_name":"` + c.volume + `", "lv_layout":"` + c.layout + `", ` + left + `}],
 				"pvseg": [` + c.segments + `]}]}`))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if vgs[0].Emptied != c.want || len(vgs[0].Volumes) != 0 {
-				t.Errorf("left: %q, volumes %v", vgs[0].Emptied, vgs[0].Volumes)
+			if vgs[0].Emptied != c.want || (vgs[0].Moving != nil) != c.moving || len(vgs[0].Volumes) != 0 {
+				t.Errorf("left: %q, move %v, volumes %v", vgs[0].Emptied, vgs[0].Moving, vgs[0].Volumes)
 			}
 		})
 	}
