@@ -169,11 +169,14 @@ func (l *LVM) RepairPool(ctx context.Context, g Owned, name string, want PoolMet
 		"--nr-data-blocks", fmt.Sprint(want.SizeBytes / want.ChunkBytes),
 	}
 	settings := fmt.Sprintf(`global{thin_repair_executable="/bin/sh" thin_repair_options=["%s"]}`, strings.Join(options, `","`))
-	if err := l.dropRepair(ctx, g, name); err != nil {
-		return fmt.Errorf("repair thin pool %s/%s: %w", g.Name, name, err)
+	err := l.dropRepair(ctx, g, name)
+	if err == nil {
+		_, err = l.run(ctx, g.Devices, "lvconvert", "--config", settings, "--repair", g.Name+"/"+name)
 	}
-	if _, err := l.run(ctx, g.Devices, "lvconvert", "--config", settings, "--repair", g.Name+"/"+name); err != nil {
-		return fmt.Errorf("repair thin pool %s/%s: %w", g.Name, name, err)
+	if err != nil {
+		err = fmt.Errorf("repair thin pool %s/%s: %w", g.Name, name, err)
+		l.damaged.stays(g, name, err)
+		return err
 	}
 	l.damaged.forget(g, name)
 	return nil
@@ -216,6 +219,17 @@ func (d *damages) note(g Owned, name string, err error) {
 		d.pool = map[[3]string]string{}
 	}
 	d.pool[[3]string{g.Tag, g.Name, name}] = strings.Join(strings.Fields(err.Error()), " ")
+}
+
+// stays is for a pool that was not repaired. That the kernel worked with other metadata than LVM recorded is told of an active pool only, and this one is
+// not active any more.
+func (d *damages) stays(g Owned, name string, err error) {
+	d.mu.Lock()
+	_, known := d.pool[[3]string{g.Tag, g.Name, name}]
+	d.mu.Unlock()
+	if !known {
+		d.note(g, name, err)
+	}
 }
 
 // forget is for a pool whose metadata is another one now.
