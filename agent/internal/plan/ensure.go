@@ -107,7 +107,7 @@ func growGroup(want GroupSpec, group Group, exists bool, steps []Step, join []To
 		tags := []string{quarry.TagCluster + want.OwnerUID}
 		steps = append(steps, CreateVG{Name: want.Name, Tags: tags, Devices: devices, Reason: reason, tokens: join})
 	case group.Moving != nil:
-		return Plan{}, fmt.Errorf("extend group %s: %w", want.Name, ErrMoving)
+		return Plan{}, fmt.Errorf("extend group %s: %w", want.Name, group.Still())
 	case group.Partial:
 		return Plan{}, fmt.Errorf("extend group %s: %w; a group that is not complete does not grow", want.Name, ErrPartial)
 	default:

@@ -59,7 +59,7 @@ var (
 	ErrFilesystemOnly = errors.New("was made for a filesystem, and holds what others wrote below it")
 	// ErrSectorSizes: the devices of a group would differ in the size of a logical sector.
 	ErrSectorSizes = errors.New("sectors differ in size")
-	// ErrMoving: extents of the group are being moved, or a move was cut off. What wraps it says how it ends.
+	// ErrMoving: extents of the group are being moved, or a move was cut off. Group.Still says how that ends.
 	ErrMoving = errors.New("extents of the group are being moved off a device")
 	// ErrThinPool: LVM does not do it in a group with a thin pool.
 	ErrThinPool = errors.New("the group has a thin pool")

@@ -124,7 +124,7 @@ func TestEnsureGroup(t *testing.T) {
 			plan: []string{"create physical volume " + pvOf(b) + " on " + b.Path, "extend group vg by " + b.Path},
 		},
 		"extends no group whose extents move": {
-			snapshot: Snapshot{Devices: []Device{inA, b}, Groups: []Group{moving}}, want: spec(a, b), err: ErrMoving,
+			snapshot: Snapshot{Devices: []Device{inA, b}, Groups: []Group{moving}}, want: spec(a, b), err: ErrMoving, says: "finishes that by itself",
 		},
 		"takes an orphan of ours": {
 			snapshot: Snapshot{Devices: []Device{a, orphanB}}, want: spec(a, b),
@@ -252,7 +252,7 @@ func TestReduceGroup(t *testing.T) {
 			snapshot: here(used, inA, inB), want: spec(inB), err: ErrHoldsData, says: "6 bytes",
 		},
 		"refuses a group that is not complete": {snapshot: here(partial, inA, inB), want: spec(inB), err: ErrPartial},
-		"waits for a move of extents":          {snapshot: here(moving, inA, inB), want: spec(inB), err: ErrMoving},
+		"waits for a move of extents":          {snapshot: here(moving, inA, inB), want: spec(inB), err: ErrMoving, says: "finishes that by itself"},
 		"refuses another disk":                 {snapshot: here(both, inA, inB), want: other, err: ErrMismatch, says: "wwn"},
 		"refuses a disk that the group does not list": {
 			snapshot: here(unlisted, inA, inB), want: spec(inB), err: ErrHoldsData,

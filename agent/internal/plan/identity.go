@@ -197,9 +197,3 @@ type Identity struct {
 	// Digest of what was seen on it; empty when the caller knows the device from its records only.
 	Digest string
 }
-
-// Moving is a move of so many bytes off the physical volume with a UUID; that is empty when it is not known.
-type Moving struct {
-	FromUUID string
-	Bytes    int64
-}

@@ -52,7 +52,7 @@ func ReduceGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
 // reduce puts the steps that take devices out of the group before the steps that the plan has already.
 func (p Plan) reduce(group Group, leave []Device) (Plan, error) {
 	if group.Moving != nil {
-		return Plan{}, fmt.Errorf("reduce group %s: %w", group.Name, ErrMoving)
+		return Plan{}, fmt.Errorf("reduce group %s: %w", group.Name, group.Still())
 	}
 	if group.Partial {
 		return Plan{}, fmt.Errorf("reduce group %s: %w; LVM changes no group that is not complete", group.Name, ErrPartial)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"quarry.storage/quarry/agent/internal/plan"
-	"quarry.storage/quarry/agent/internal/plan/move"
 	"quarry.storage/quarry/agent/internal/plan/volume"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
@@ -76,7 +75,7 @@ func toGroup(g plan.Group) *agentv1.VolumeGroup {
 		Access: accesses[g.Access], SystemId: g.SystemID, Zeroing: toZeroing(g), StaleVolumes: g.AllStale(),
 	}
 	if g.Moving != nil {
-		out.MovingBytes, out.MovingFrom, out.MoveLeft = g.Moving.Bytes, move.From(g), move.Left(g)
+		out.MovingBytes, out.MovingFrom, out.MoveLeft = g.Moving.Bytes, g.MovingFrom(), g.MoveLeft()
 	}
 	for _, pv := range g.PVs {
 		out.PhysicalVolumes = append(out.PhysicalVolumes, &agentv1.PhysicalVolume{

@@ -10,9 +10,6 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
-// SliceBytes is how much one step moves at most. The group waits for a step; between two of them others have their turn.
-const SliceBytes = 256 << 20
-
 // Spec is the device that is to hold no extents any more.
 type Spec struct {
 	Group, OwnerUID string
@@ -79,7 +76,7 @@ func Next(s plan.Snapshot, want Spec) (plan.Plan, error) {
 		return plan.Plan{}, nil
 	}
 	step := Extents{
-		Group: g.Name, Device: from.Path, GroupDevices: g.Ref().Devices, Most: max(1, SliceBytes/max(g.ExtentBytes, 1)),
+		Group: g.Name, Device: from.Path, GroupDevices: g.Ref().Devices, Most: max(1, plan.SliceBytes/max(g.ExtentBytes, 1)),
 		GoOn: g.Moving != nil, Reason: "the device is given up",
 	}
 	room := int64(0)
@@ -114,10 +111,10 @@ func possible(g plan.Group, from plan.PV) error {
 	case len(g.Pools) > 0:
 		// Tried: a pool is not activated any more after a move of its extents was cut off.
 		return fmt.Errorf("move extents in group %s: %w: a move that is cut off would make its volumes unusable", g.Name, plan.ErrThinPool)
-	case g.Moving != nil && Left(g) != "":
-		return fmt.Errorf("group %s: %w: %s", g.Name, plan.ErrMoving, Left(g))
+	case g.MoveLeft() != "":
+		return fmt.Errorf("move extents in group %s: %w", g.Name, g.Still())
 	case g.Moving != nil && g.Moving.FromUUID != from.UUID:
-		return fmt.Errorf("group %s: %w, and it is another device than %s", g.Name, plan.ErrMoving, from.Path)
+		return fmt.Errorf("move extents off %s in group %s: %w", from.Path, g.Name, g.Still())
 	}
 	return nil
 }
@@ -128,39 +125,7 @@ func stale(g plan.Group) error {
 	return fmt.Errorf("%w for %s, which lead to a disk that dropped off: until whoever has them open ends", plan.ErrPartial, strings.Join(g.AllStale(), ", "))
 }
 
-// From is the path of the device that extents are moved off; empty if nothing is moved, or the device is missing or not known.
-func From(g plan.Group) string {
-	i := slices.IndexFunc(g.PVs, func(pv plan.PV) bool { return g.Moving != nil && pv.UUID == g.Moving.FromUUID })
-	if i < 0 {
-		return ""
-	}
-	return g.PVs[i].Path
-}
-
-// Left says why the agent leaves a move alone, and what a person does; empty if nothing is moved, or the agent ends the move by itself.
-func Left(g plan.Group) string {
-	const byHand = "look at what lies where, then finish it by hand with pvmove, or take it back with pvmove --abort (docs/disks.md)"
-	switch {
-	case g.Moving == nil:
-		return ""
-	case g.Partial && g.Moving.FromUUID != "" && From(g) == "":
-		return "the device that they are moved off is missing; once it is back the move is finished. If it is gone for ever, LVM can neither finish " +
-			"the move nor take it back: copy what can be read, and make the group anew (docs/disks.md)"
-	case g.Partial:
-		return "a device of the group is missing; the move is finished once it is back or, if the move has nothing on it, once the group has forgotten it"
-	case From(g) == "":
-		return "LVM does not say off which device, so the agent leaves the move alone: " + byHand
-	case len(g.AllStale()) > 0:
-		return fmt.Sprintf("the move off %s waits until whoever has %s open ends: they lead to a disk that dropped off",
-			From(g), strings.Join(g.AllStale(), ", "))
-	case g.Moving.Bytes > SliceBytes:
-		return fmt.Sprintf("the move of %d bytes off %s is larger than any that the agent begins, so that a person began it, and it is left alone: %s",
-			g.Moving.Bytes, From(g), byHand)
-	}
-	return ""
-}
-
-// Finish plans how a move ends that was cut off, whoever began it, unless it is Left.
+// Finish plans how a move ends that was cut off, whoever began it, unless the agent leaves it alone (Group.MoveLeft).
 func Finish(s plan.Snapshot, groupUUID string) plan.Plan {
 	for _, g := range s.Groups {
 		if g.UUID == groupUUID && g.Usable() && g.Emptied != "" && g.Moving == nil && !g.Partial {
@@ -168,21 +133,18 @@ func Finish(s plan.Snapshot, groupUUID string) plan.Plan {
 				Group: g.Name, Name: g.Emptied, GroupDevices: g.Ref().Devices, Reason: "a move of extents was cut off after it had moved everything",
 			}}}
 		}
-		if g.UUID != groupUUID || !g.Usable() || g.Moving == nil || Left(g) != "" {
+		if g.UUID != groupUUID || !g.Usable() || g.Moving == nil || g.MoveLeft() != "" {
 			continue
 		}
-		step := Extents{Group: g.Name, GroupDevices: g.Ref().Devices, GoOn: true, Reason: "a move of extents was cut off"}
+		step := Extents{
+			Group: g.Name, Device: g.MovingFrom(), GroupDevices: g.Ref().Devices, GoOn: true, Reason: "a move of extents was cut off",
+		}
 		for _, pv := range g.PVs {
-			switch {
-			case pv.UUID == g.Moving.FromUUID:
-				step.Device = pv.Path
-			case pv.Path != "":
+			if pv.Path != "" && pv.Path != step.Device {
 				step.To = append(step.To, pv.Path)
 			}
 		}
-		if step.Device != "" {
-			return plan.Plan{Steps: []plan.Step{step}}
-		}
+		return plan.Plan{Steps: []plan.Step{step}}
 	}
 	return plan.Plan{}
 }

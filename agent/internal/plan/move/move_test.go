@@ -51,7 +51,7 @@ func TestNext(t *testing.T) {
 		"no room":                           {want: Spec{Avoid: []string{"/dev/c"}}, err: plan.ErrNoRoom, because: "10 are short"},
 		"a move was cut off":                {edit: moving("p1", 4), to: "go on"},
 		"a move of another device was":      {edit: moving("p2", 4), err: plan.ErrMoving},
-		"a person's move of it was":         {edit: moving("p1", SliceBytes+1), err: plan.ErrMoving, because: "a person began it"},
+		"a person's move of it was":         {edit: moving("p1", plan.SliceBytes+1), err: plan.ErrMoving, because: "a person began it"},
 		"a device is missing":               {edit: func(g *plan.Group) { g.Partial = true }, err: plan.ErrPartial},
 		"a volume leads to a lost disk":     {edit: oldDevice, err: plan.ErrPartial, because: "lv-1"},
 		"it does, and a move was cut off":   {edit: func(g *plan.Group) { oldDevice(g); moving("p1", 4)(g) }, err: plan.ErrPartial},
@@ -100,8 +100,8 @@ func TestFinish(t *testing.T) {
 		want  bool
 	}{
 		"nothing":             {},
-		"ours":                {[]func(*plan.Group){moving("p2", SliceBytes)}, true},
-		"a person's":          {[]func(*plan.Group){moving("p2", SliceBytes+1)}, false},
+		"ours":                {[]func(*plan.Group){moving("p2", plan.SliceBytes)}, true},
+		"a person's":          {[]func(*plan.Group){moving("p2", plan.SliceBytes+1)}, false},
 		"nobody knows whence": {[]func(*plan.Group){moving("", 1)}, false},
 		"a device is missing": {[]func(*plan.Group){moving("p2", 1), func(g *plan.Group) { g.Partial = true }}, false},
 		"a stale volume":      {[]func(*plan.Group){moving("p2", 1), oldDevice}, false},
@@ -131,8 +131,8 @@ func TestLeft(t *testing.T) {
 		why   string
 	}{
 		"nothing is moved":                        {},
-		"the agent ends it":                       {[]func(*plan.Group){moving("p2", SliceBytes)}, "/dev/b", ""},
-		"a person's":                              {[]func(*plan.Group){moving("p2", SliceBytes+1)}, "/dev/b", "off /dev/b is larger than any that the agent begins, so that a person began it, and it is left alone: look at what lies where, then finish it by hand with pvmove"},
+		"the agent ends it":                       {[]func(*plan.Group){moving("p2", plan.SliceBytes)}, "/dev/b", ""},
+		"a person's":                              {[]func(*plan.Group){moving("p2", plan.SliceBytes+1)}, "/dev/b", "off /dev/b is larger than any that the agent begins, so that a person began it, and it is left alone: look at what lies where, then finish it by hand with pvmove"},
 		"nobody knows whence":                     {[]func(*plan.Group){moving("", 1)}, "", "LVM does not say off which device, so the agent leaves the move alone: look at what lies where"},
 		"its device is not the group's":           {[]func(*plan.Group){moving("p9", 1)}, "", "LVM does not say off which device"},
 		"its device is missing":                   {[]func(*plan.Group){moving("p2", 1), gone}, "", "the device that they are moved off is missing; once it is back the move is finished. If it is gone for ever, LVM can neither finish"},
@@ -143,10 +143,10 @@ func TestLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := scene(c.edits...)
 			g := s.Groups[0]
-			if got := Left(g); (got == "") != (c.why == "") || !strings.Contains(got, c.why) {
+			if got := g.MoveLeft(); (got == "") != (c.why == "") || !strings.Contains(got, c.why) {
 				t.Errorf("got %q, want %q", got, c.why)
 			}
-			if got := From(g); got != c.from {
+			if got := g.MovingFrom(); got != c.from {
 				t.Errorf("from %q, want %q", got, c.from)
 			}
 			if steps := Finish(s, "u").Steps; g.Moving != nil && (len(steps) > 0) != (c.why == "") {

@@ -91,7 +91,7 @@ func whole(g plan.Group, p plan.Pool) error {
 	case p.Stale:
 		return fmt.Errorf("thin pool %s/%s: %w", g.Name, p.Name, plan.ErrStale)
 	case g.Moving != nil:
-		return fmt.Errorf("group %s: %w", g.Name, plan.ErrMoving)
+		return fmt.Errorf("thin pool %s/%s: %w", g.Name, p.Name, g.Still())
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"math"
 
 	"quarry.storage/quarry/agent/internal/plan"
-	"quarry.storage/quarry/agent/internal/plan/move"
 )
 
 // Spec is the volume that a caller wants, or wants to be rid of.
@@ -134,14 +133,10 @@ func (g group) whole() error {
 
 // still refuses what LVM may refuse, or may do wrong, while extents are being moved or a move was cut off.
 func (g group) still() error {
-	if g.Moving == nil {
-		return nil
+	if err := g.Still(); err != nil {
+		return fmt.Errorf("group %s: %w", g.Name, err)
 	}
-	ends := "the agent finishes that by itself, within minutes at most"
-	if why := move.Left(g.Group); why != "" {
-		ends = why
-	}
-	return fmt.Errorf("group %s: %w: %s", g.Name, plan.ErrMoving, ends)
+	return nil
 }
 
 // roundUp makes whole extents of a size. No group has room for a size that cannot be counted.
