@@ -89,3 +89,19 @@ func TestNode_lookups(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 }
+
+// TestDevice_Retired: a disk that came into the place of the listed one is not given up.
+func TestDevice_Retired(t *testing.T) {
+	d := Device{Path: "/dev/disk/by-id/a", KernelName: "sda", Links: []string{"/dev/disk/by-path/1"}, Serial: "S"}
+	for by, want := range map[v1alpha1.RetiredDevice]bool{
+		{Path: "/dev/disk/by-id/a"}:                true,
+		{Path: "/dev/disk/by-path/1", Serial: "S"}: true,
+		{Path: "/dev/disk/by-path/1", Serial: "T"}: false,
+		{Path: "/dev/disk/by-id/b", Serial: "S"}:   false,
+		{Serial: "S"}:                              false,
+	} {
+		if d.Retired(by) != want {
+			t.Errorf("%+v: want %t", by, want)
+		}
+	}
+}

@@ -193,6 +193,11 @@ func (d Device) Is(path string) bool {
 	return false
 }
 
+// Retired says whether an entry of spec.retire means this device: by its path and, if the entry has one, by its serial number.
+func (d Device) Retired(by v1alpha1.RetiredDevice) bool {
+	return d.Is(string(by.Path)) && (by.Serial == "" || by.Serial == d.Serial)
+}
+
 // RefusedFor says whether the device is refused for a reason.
 func (d Device) RefusedFor(reason string) bool {
 	for _, r := range d.Refusals {

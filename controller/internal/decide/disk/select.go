@@ -182,7 +182,7 @@ func (c *Choice) welcome(in Input, d decide.Device) {
 // retired names the Member that gives a device up.
 func (in Input) retired(d decide.Device) (string, bool) {
 	for _, r := range in.Retired {
-		if d.Is(string(r.Device.Path)) && (r.Device.Serial == "" || r.Device.Serial == d.Serial) {
+		if d.Retired(r.Device) {
 			return r.Member, true
 		}
 	}

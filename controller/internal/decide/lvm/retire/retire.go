@@ -72,7 +72,7 @@ func (in Input) one(r v1alpha1.RetiredDevice, out *Outcome) verdict {
 	switch {
 	case !ok:
 		return verdict{v1alpha1.ReasonDeviceNotFound, "no such device is on the node"}
-	case r.Serial != "" && r.Serial != d.Serial:
+	case !d.Retired(r):
 		return verdict{v1alpha1.ReasonDeviceRefused, fmt.Sprintf("the device there has the serial number %q, not %q: it is not meant", d.Serial, r.Serial)}
 	case d.OwnerUID != "" && d.OwnerUID != in.UID:
 		return verdict{v1alpha1.ReasonDeviceConflict, "is in a volume group of another storage; list it under spec.retire of the Member there, too"}
@@ -94,21 +94,24 @@ func (in Input) held(d decide.Device, out *Outcome) verdict {
 	if v := in.fixed(used); v.reason != "" {
 		return v
 	}
+	if used == 0 && in.Group.Moving != nil {
+		return verdict{v1alpha1.ReasonRetiring, "is empty, and leaves the volume group once the move of extents there has ended"}
+	}
 	if used == 0 {
 		if out.Move == nil && out.Release == nil {
 			out.Release = &d
 		}
 		return verdict{v1alpha1.ReasonRetiring, "is empty, and leaves the volume group"}
 	}
-	if v := in.immovable(used, room); v.reason != "" {
+	if v := in.immovable(d, used, room); v.reason != "" {
 		return v
 	}
 	if out.Move == nil && out.Release == nil {
 		out.Move, out.Avoid = &d, avoid
 	}
 	text := decide.Bytes(used) + " are left to be moved to other devices of the volume group"
-	if m := in.Group.Moving; m != nil && d.Is(m.From) {
-		text += fmt.Sprintf("; %s of them are on their way", decide.Bytes(m.Bytes))
+	if on := in.onItsWay(d); on > 0 {
+		text += fmt.Sprintf("; %s of them are on their way", decide.Bytes(on))
 	}
 	return verdict{v1alpha1.ReasonRetiring, text}
 }
@@ -130,8 +133,16 @@ func (in Input) fixed(used int64) verdict {
 	return verdict{}
 }
 
+// onItsWay is how much is being moved off a device at this moment.
+func (in Input) onItsWay(d decide.Device) int64 {
+	if m := in.Group.Moving; m != nil && d.Is(m.From) {
+		return m.Bytes
+	}
+	return 0
+}
+
 // immovable says why what a device holds is not moved; without a reason when it can be.
-func (in Input) immovable(used, room int64) verdict {
+func (in Input) immovable(d decide.Device, used, room int64) verdict {
 	g := in.Group
 	switch {
 	case len(g.StaleVolumes) > 0:
@@ -142,6 +153,10 @@ func (in Input) immovable(used, room int64) verdict {
 	case len(g.Pools) > 0:
 		return verdict{v1alpha1.ReasonThinPoolConflict, fmt.Sprintf(
 			"holds %s, and the volume group has a thin pool: LVM cannot move its extents safely; copy the volumes elsewhere", decide.Bytes(used))}
+	case g.Moving != nil && g.Moving.From != "" && !d.Is(g.Moving.From):
+		// Older agents do not tell off which device.
+		return verdict{v1alpha1.ReasonRetiring, fmt.Sprintf("holds %s, which are moved once those that are being moved off %s have arrived",
+			decide.Bytes(used), g.Moving.From)}
 	case room < used:
 		return verdict{v1alpha1.ReasonNoRoom, fmt.Sprintf("holds %s, and the other devices of the volume group have room for %s: %s are short",
 			decide.Bytes(used), decide.Bytes(room), decide.Bytes(used-room))}
@@ -161,7 +176,8 @@ func (in Input) measure(d decide.Device) (used, room int64, avoid []string) {
 			room += p.FreeBytes
 		}
 	}
-	return used, room, avoid
+	// What is on its way has its room already.
+	return used, room + in.onItsWay(d), avoid
 }
 
 // shared is a device of the group that another node sees too; empty when there is none.
@@ -180,11 +196,11 @@ func (in Input) unsafe(p decide.PV) bool {
 	return !ok || d.RefusedFor(v1alpha1.RefusalUnreadable)
 }
 
-// retired reports whether a device of the group is listed.
+// retired reports whether a device of the group is listed. One that is not reported counts as meant, whatever its serial number is.
 func (in Input) retired(path string) bool {
 	d, ok := in.Node.Device(path)
 	for _, r := range in.All {
-		if ok && d.Is(string(r.Path)) && (r.Serial == "" || r.Serial == d.Serial) || !ok && path == string(r.Path) {
+		if ok && d.Retired(r) || !ok && path == string(r.Path) {
 			return true
 		}
 	}

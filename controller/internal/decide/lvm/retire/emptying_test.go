@@ -1,0 +1,63 @@
+package retire
+
+import (
+	"testing"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/emptying"
+)
+
+// emptyingInput is a case of the table as the controller sees it.
+func emptyingInput(c emptying.Case) Input {
+	g := decide.Group{Name: "g", OwnerUID: "uid", Partial: c.Missing}
+	for _, name := range []string{"a", "b", "c"} {
+		pv := decide.PV{Path: "/dev/disk/by-id/" + name, SizeBytes: emptying.Size, FreeBytes: emptying.Size}
+		switch {
+		case name == "a" && !c.Empty:
+			pv.FreeBytes -= emptying.Used
+		case name != "a" && c.Full:
+			pv.FreeBytes = 0
+		}
+		g.PVs = append(g.PVs, pv)
+	}
+	if c.Alone {
+		g.PVs = g.PVs[:1]
+	} else if c.Missing {
+		g.PVs[2].Path = ""
+	}
+	if c.Stale {
+		g.StaleVolumes = []string{"v"}
+	}
+	if c.Pool {
+		g.Pools = []decide.ThinPool{{Name: "p"}}
+	}
+	switch c.Move {
+	case emptying.Own:
+		g.Moving = &decide.Moving{Bytes: emptying.Used, From: "/dev/disk/by-id/a"}
+	case emptying.Another:
+		g.Moving = &decide.Moving{Bytes: 1, From: "/dev/disk/by-id/b"}
+	case emptying.Persons:
+		g.Moving = &decide.Moving{Bytes: 1 << 30, From: "/dev/disk/by-id/a", Left: "a person began it"}
+	}
+	if g.Moving != nil && g.Moving.Left == "" && (c.Missing || c.Stale) {
+		g.Moving.Left = "it waits"
+	}
+	node := decide.Node{Devices: []decide.Device{device("a", "uid"), device("b", "uid"), device("c", "uid")}}
+	return Input{Node: node, UID: "uid", Group: &g, Devices: list("a"), All: list("a")}
+}
+
+// TestEmptying: the controller asks for what the agent does, and for nothing that it would refuse.
+func TestEmptying(t *testing.T) {
+	for _, c := range emptying.Cases {
+		out, got := Decide(emptyingInput(c)), emptying.Stays
+		switch {
+		case out.Move != nil:
+			got = emptying.Moves
+		case out.Release != nil:
+			got = emptying.Leaves
+		}
+		if got != c.Want {
+			t.Errorf("%s: %d: %s", c.Name, got, out.Condition.Message)
+		}
+	}
+}
