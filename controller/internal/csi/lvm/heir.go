@@ -59,14 +59,19 @@ func (b *Backend) inherited(ctx context.Context, p spot) (*heir, error) {
 	return nil, nil //nolint:nilnil // absent is no error
 }
 
-// inUse returns the UUIDs of the groups that nodes which answer have as their own.
-func (b *Backend) inUse(ctx context.Context) ([]string, error) {
+// lookedInto returns the UUIDs of the groups that do not have what a handle names, for inherited, or the agent of the node in the handle, looks
+// into them. There are none if that node has what the handle names: nobody looked any further.
+func (b *Backend) lookedInto(ctx context.Context, p spot) ([]string, error) {
+	if p.holds() {
+		return nil, nil
+	}
 	nodes, err := b.nodes(ctx)
 	var out []string
 	for _, name := range nodes {
 		n := b.Agents.Node(name)
 		for _, g := range n.Groups {
-			if n.Up() && !g.Unknown {
+			// A person may have renamed a group: the agent of the node in the handle looks for the name only.
+			if n.Up() && !g.Unknown && (name != p.id.Node || g.Name == p.id.Group) {
 				out = append(out, g.UUID)
 			}
 		}

@@ -103,7 +103,7 @@ func (b *Backend) naming(ctx context.Context, p spot) (names, groups []string, e
 }
 
 // elsewhere refuses the removal of a volume from another group than its PersistentVolume has on record: what that other group lacks may
-// be in the recorded one, whose disks are away. One that was imported on another node is not away: inherited has looked into it. Nothing has on
+// be in the recorded one, whose disks are away. One that was imported on another node is not away, if inherited has looked into it. Nothing has on
 // record which group a snapshot is in.
 func (b *Backend) elsewhere(ctx context.Context, p spot) error {
 	if p.id.IsSnapshot() {
@@ -114,7 +114,7 @@ func (b *Backend) elsewhere(ctx context.Context, p spot) error {
 		return err
 	}
 	g, seen := p.group()
-	known, err := b.inUse(ctx)
+	known, err := b.lookedInto(ctx, p)
 	if err != nil {
 		return err
 	}

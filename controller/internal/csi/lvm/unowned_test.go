@@ -12,6 +12,7 @@ import (
 	"quarry.storage/quarry/controller/internal/csi/frame/frametest"
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/volumeid"
 )
 
 // restored is a Cluster that came back with another UID and does not list the node, as from an older backup. A volume and a snapshot of it
@@ -183,6 +184,38 @@ func TestDeleteVolume_lostGroup(t *testing.T) {
 			wantCode(t, s.remove(s.volume.GetVolumeId()), c.want)
 		})
 	}
+}
+
+// TestDeleteVolume_recordedInUse: the group that the PersistentVolume has on record is in use, and nobody looked into it: a person has renamed it, or the
+// node in the handle has a volume of that handle in another group, which is somebody else's.
+func TestDeleteVolume_recordedInUse(t *testing.T) {
+	handle := "node-1/" + group + "/" + volumeid.Name("pvc-1")
+	record := func(s *suite, uuid string) {
+		s.recordIn("pv-1", handle, uuid)
+		s.cache.volumes[0].Status.Phase = corev1.VolumeReleased
+	}
+	t.Run("it was renamed", func(t *testing.T) {
+		s := newSuite(t, false, "node-1")
+		s.agents["node-1"].AddDisks(diskBytes, "sdc")
+		s.agents["node-1"].AddGroup("renamed", owner, "sdc")
+		s.await("both groups are seen", func() bool { return len(s.pool.Node("node-1").Groups) == 2 })
+		for _, g := range s.pool.Node("node-1").Groups {
+			if g.Name == "renamed" {
+				record(s, g.UUID)
+			}
+		}
+		checkRefusal(t, s.remove(handle), codes.Unavailable, "is not the one that PersistentVolume pv-1 has on record")
+	})
+	t.Run("it is on another node", func(t *testing.T) {
+		s := newSuite(t, false, "node-1", "node-2")
+		s.create(s.request("pvc-1", "node-1"))
+		s.await("the volume is seen", func() bool { return len(s.pool.Node("node-1").Groups[0].Volumes) == 1 })
+		record(s, s.uuidOn("node-2"))
+		checkRefusal(t, s.remove(handle), codes.Unavailable, "is not the one that PersistentVolume pv-1 has on record")
+		if left := s.agents["node-1"].Volumes(group); len(left) != 1 {
+			t.Errorf("volumes are %+v", left)
+		}
+	})
 }
 
 // TestDeleteVolume_recordedElsewhere: the disks of the recorded group are away, and another group of its name is there.
