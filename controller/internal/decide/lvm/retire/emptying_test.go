@@ -7,9 +7,9 @@ import (
 	"quarry.storage/quarry/pkg/emptying"
 )
 
-// emptyingInput is a case of the table as the controller sees it.
-func emptyingInput(c emptying.Case) Input {
-	g := decide.Group{Name: "g", OwnerUID: "uid", Partial: c.Missing}
+// emptyingPVs are the devices of the group.
+func emptyingPVs(c emptying.Case) []decide.PV {
+	var out []decide.PV
 	for _, name := range []string{"a", "b", "c"} {
 		pv := decide.PV{Path: "/dev/disk/by-id/" + name, SizeBytes: emptying.Size, FreeBytes: emptying.Size}
 		switch {
@@ -18,13 +18,20 @@ func emptyingInput(c emptying.Case) Input {
 		case name != "a" && c.Full:
 			pv.FreeBytes = 0
 		}
-		g.PVs = append(g.PVs, pv)
+		out = append(out, pv)
 	}
 	if c.Alone {
-		g.PVs = g.PVs[:1]
-	} else if c.Missing {
-		g.PVs[2].Path = ""
+		return out[:1]
 	}
+	if c.Missing {
+		out[2].Path = ""
+	}
+	return out
+}
+
+// emptyingInput is a case of the table as the controller sees it.
+func emptyingInput(c emptying.Case) Input {
+	g := decide.Group{Name: "g", OwnerUID: "uid", Partial: c.Missing, PVs: emptyingPVs(c)}
 	if c.Stale {
 		g.StaleVolumes = []string{"v"}
 	}
