@@ -90,17 +90,26 @@ func Group(s plan.Snapshot, want Spec) (plan.Plan, error) {
 }
 
 // Keep plans that nobody but the agent activates what is in a group of this node: it looks at the metadata of a thin pool before, and leaves alone what
-// is being zeroed, moved or repaired. LVM changes no group that is not complete, and one with a move under way is left alone.
+// is being zeroed, moved or repaired. LVM changes no group that is not complete, and one with a move under way is left alone. So is one with an active
+// volume of somebody else's: the host may need that at its next boot, for its own mounts or to swap.
 func Keep(s plan.Snapshot, groupUUID string) plan.Plan {
 	var out plan.Plan
 	for _, g := range s.Groups {
-		if g.UUID == groupUUID && g.Access == plan.AccessOwn && g.Autoactivated && !g.Partial && g.Moving == nil {
+		if g.UUID == groupUUID && g.Access == plan.AccessOwn && g.Autoactivated && !g.Partial && g.Moving == nil && !usedByOthers(g) {
 			out.Steps = append(out.Steps, StopAutoactivation{
 				Name: g.Name, GroupDevices: g.Ref().Devices, Reason: "the host activates what is in it whenever it sees its devices",
 			})
 		}
 	}
 	return out
+}
+
+// usedByOthers reports whether a volume is active that is not ours. What LVM has kept of a pool of ours is nobody's.
+func usedByOthers(g plan.Group) bool {
+	return slices.ContainsFunc(g.LogicalVolumes, func(v plan.Volume) bool {
+		kept := slices.ContainsFunc(g.Pools, func(p plan.Pool) bool { return p.Ours && slices.Contains(p.Kept, v.Name) })
+		return v.Active && v.ID == "" && v.TailOf == "" && !kept
+	})
 }
 
 // mayImport refuses a group whose name another group of this node has: they would have to share their names below /dev.

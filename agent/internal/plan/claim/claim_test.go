@@ -23,6 +23,11 @@ func TestKeep(t *testing.T) {
 		change(&g)
 		return g
 	}
+	with := func(volumes ...plan.Volume) func(g *plan.Group) {
+		return func(g *plan.Group) {
+			g.LogicalVolumes, g.Pools = volumes, []plan.Pool{{Name: "thin", Ours: true, Kept: []string{"thin_meta0"}}}
+		}
+	}
 	const stop = "stop the autoactivation of group g"
 	for name, tt := range map[string]struct {
 		seen plan.Group
@@ -35,6 +40,10 @@ func TestKeep(t *testing.T) {
 		"it is another node's":             {edit(func(g *plan.Group) { g.Access, g.SystemID = plan.AccessOther, "quarry-n2" }), ""},
 		"a disk of it is missing":          {edit(func(g *plan.Group) { g.Partial = true }), ""},
 		"extents are being moved in it":    {edit(func(g *plan.Group) { g.Moving = &plan.Moving{} }), ""},
+		"somebody else's volume is active": {edit(with(plan.Volume{Name: "swap", Active: true})), ""},
+		"somebody else's is not active":    {edit(with(plan.Volume{Name: "swap"})), stop},
+		"ours are active": {edit(with(plan.Volume{Name: "v", ID: "i", Active: true}, plan.Volume{Name: "t", TailOf: "i", Active: true},
+			plan.Volume{Name: "thin_meta0", Active: true})), stop},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
