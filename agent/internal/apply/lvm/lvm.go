@@ -79,6 +79,13 @@ func (a Adapter) onGroup(ctx context.Context, step plan.Step) error {
 		return a.Tool.DropEmptied(ctx, s.Group, s.GroupDevices, s.Name)
 	case plan.RemoveVG:
 		return a.Tool.RemoveVG(ctx, s.Name, s.GroupDevices)
+	}
+	return a.onOwnership(ctx, step)
+}
+
+// onOwnership performs steps on whose a group is, and who activates what is in it.
+func (a Adapter) onOwnership(ctx context.Context, step plan.Step) error {
+	switch s := step.(type) {
 	case claim.StampVG:
 		return a.Tool.StampVG(ctx, s.Name, s.GroupDevices)
 	case claim.ImportVG:
