@@ -38,19 +38,24 @@ func emptyingInput(c emptying.Case) Input {
 	if c.Pool {
 		g.Pools = []decide.ThinPool{{Name: "p"}}
 	}
-	switch c.Move {
-	case emptying.Own:
-		g.Moving = &decide.Moving{Bytes: emptying.Used, From: "/dev/disk/by-id/a"}
-	case emptying.Another:
-		g.Moving = &decide.Moving{Bytes: 1, From: "/dev/disk/by-id/b"}
-	case emptying.Persons:
-		g.Moving = &decide.Moving{Bytes: 1 << 30, From: "/dev/disk/by-id/a", Left: "a person began it"}
-	}
+	g.Moving = emptyingMove(c)
 	if g.Moving != nil && g.Moving.Left == "" && (c.Missing || c.Stale) {
 		g.Moving.Left = "it waits"
 	}
 	node := decide.Node{Devices: []decide.Device{device("a", "uid"), device("b", "uid"), device("c", "uid")}}
 	return Input{Node: node, UID: "uid", Group: &g, Devices: list("a"), All: list("a")}
+}
+
+func emptyingMove(c emptying.Case) *decide.Moving {
+	switch c.Move {
+	case emptying.Own:
+		return &decide.Moving{Bytes: emptying.Used, From: "/dev/disk/by-id/a"}
+	case emptying.Another:
+		return &decide.Moving{Bytes: 1, From: "/dev/disk/by-id/b"}
+	case emptying.Persons:
+		return &decide.Moving{Bytes: 1 << 30, From: "/dev/disk/by-id/a", Left: "a person began it"}
+	}
+	return nil
 }
 
 // TestEmptying: the controller asks for what the agent does, and for nothing that it would refuse.
