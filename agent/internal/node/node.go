@@ -12,6 +12,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/move"
+	"quarry.storage/quarry/agent/internal/plan/volume"
 )
 
 // Observer sees the node.
@@ -84,12 +86,15 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer work.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	work.Go(func() { e.eachView(ctx, e.resumeSeen) })
-	work.Go(func() { e.eachView(ctx, e.finishMoves) })
-	work.Go(func() { e.eachView(ctx, e.keepSeen()) })
-	work.Go(func() { e.eachView(ctx, e.zeroSeen) })
+	pause := e.hub.blindPeriod
+	work.Go(func() { e.eachView(ctx, pause, e.settleSeen("Resuming volumes", volume.Resume)) })
+	work.Go(func() {
+		e.eachView(ctx, pause, e.settleSeen("Finishing a move of extents that was cut off", move.Finish))
+	})
+	work.Go(func() { e.eachView(ctx, pause, e.keepSeen()) })
+	work.Go(func() { e.eachView(ctx, pause, e.zeroSeen) })
 	work.Go(func() { e.zeroAskedFor(ctx) })
-	work.Go(func() { e.measurePools(ctx) })
+	work.Go(func() { e.eachView(ctx, measurePause*pause, e.measurePools()) })
 	return e.hub.run(ctx)
 }
 

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -9,13 +10,12 @@ import (
 
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/claim"
-	"quarry.storage/quarry/agent/internal/plan/move"
 	"quarry.storage/quarry/agent/internal/plan/volume"
 )
 
 // eachView does something for the newest view of the node at the start and for later ones, until the engine stops. What does not go well is
-// tried again after a while: nothing may happen that shows another view.
-func (e *Engine) eachView(ctx context.Context, do func(context.Context, plan.Snapshot) (well bool)) {
+// tried again after a pause: nothing may happen that shows another view.
+func (e *Engine) eachView(ctx context.Context, pause time.Duration, do func(context.Context, plan.Snapshot) (well bool)) {
 	for after := uint64(0); ; {
 		v, err := e.hub.next(ctx, after)
 		if v.Number == 0 {
@@ -25,7 +25,7 @@ func (e *Engine) eachView(ctx context.Context, do func(context.Context, plan.Sna
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(e.hub.blindPeriod):
+			case <-time.After(pause):
 				continue
 			}
 		}
@@ -33,36 +33,23 @@ func (e *Engine) eachView(ctx context.Context, do func(context.Context, plan.Sna
 	}
 }
 
-// resumeSeen resumes what a snapshot shows as suspended, and reports whether that worked. A command that is under way suspends a volume for a
-// moment too: each group is looked at again under its lock, and LVM waits for the commands of others before it reports.
-func (e *Engine) resumeSeen(ctx context.Context, s plan.Snapshot) bool {
-	log, well := logr.FromContextOrDiscard(ctx), true
-	for _, g := range s.Groups {
-		if len(volume.Resume(s, g.UUID).Steps) == 0 {
-			continue
+// settleSeen settles the groups of a snapshot of which that is decided, and reports whether that worked. A command that is under way leaves a group
+// for a moment as one does that was cut off: each group is looked at again under its lock, and LVM waits for the commands of others before it
+// reports.
+func (e *Engine) settleSeen(what string, decide func(s plan.Snapshot, groupUUID string) plan.Plan) func(context.Context, plan.Snapshot) bool {
+	return func(ctx context.Context, s plan.Snapshot) bool {
+		well := true
+		for _, g := range s.Groups {
+			if len(decide(s, g.UUID).Steps) == 0 {
+				continue
+			}
+			if err := e.settleGroup(ctx, g, decide); err != nil {
+				logr.FromContextOrDiscard(ctx).Error(err, what, "volumeGroup", g.Name)
+				well = false
+			}
 		}
-		if err := e.settleGroup(ctx, g, volume.Resume); err != nil {
-			log.Error(err, "Resuming volumes", "volumeGroup", g.Name)
-			well = false
-		}
+		return well
 	}
-	return well
-}
-
-// finishMoves finishes the moves of extents that a snapshot shows as cut off, and reports whether that worked. One that is under way holds the
-// lock of its group.
-func (e *Engine) finishMoves(ctx context.Context, s plan.Snapshot) bool {
-	log, well := logr.FromContextOrDiscard(ctx), true
-	for _, g := range s.Groups {
-		if len(move.Finish(s, g.UUID).Steps) == 0 {
-			continue
-		}
-		if err := e.settleGroup(ctx, g, move.Finish); err != nil {
-			log.Error(err, "Finishing a move of extents that was cut off", "volumeGroup", g.Name)
-			well = false
-		}
-	}
-	return well
 }
 
 // keepSeen keeps the host from activating what is in the groups that a snapshot shows. It tries once for each, and forgets those that are not seen: it
@@ -70,11 +57,7 @@ func (e *Engine) finishMoves(ctx context.Context, s plan.Snapshot) bool {
 func (e *Engine) keepSeen() func(context.Context, plan.Snapshot) bool {
 	tried := map[string]bool{}
 	return func(ctx context.Context, s plan.Snapshot) bool {
-		for uuid := range tried {
-			if !slices.ContainsFunc(s.Groups, func(g plan.Group) bool { return g.UUID == uuid }) {
-				delete(tried, uuid)
-			}
-		}
+		forgetUnseen(tried, s)
 		for _, g := range s.Groups {
 			if tried[g.UUID] || len(claim.Keep(s, g.UUID).Steps) == 0 {
 				continue
@@ -120,51 +103,37 @@ func (e *Engine) onGroup(ctx context.Context, group string, do func(seen plan.Sn
 	return do(seen)
 }
 
-// measurePools activates the thin pools of which it is not known how full they are, at the start and whenever such a one appears, until the
-// engine stops. It does so once for each: a pool that a person deactivates later, as for a repair, stays as it is.
-func (e *Engine) measurePools(ctx context.Context) {
-	done := map[string]bool{}
-	for after := uint64(0); ; {
-		v, err := e.hub.next(ctx, after)
-		if v.Number == 0 {
-			return
-		}
-		if err == nil && !e.measureSeen(ctx, v.Snapshot, done) {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(measurePause * e.hub.blindPeriod):
-				continue
-			}
-		}
-		after = v.Number
-	}
-}
-
 // measurePause is how many blind periods a pool is left alone that could not be activated: LVM looks at all of its metadata each time.
 const measurePause = 6
 
-// measureSeen activates what a snapshot shows and is not done yet, and reports whether that worked.
-func (e *Engine) measureSeen(ctx context.Context, s plan.Snapshot, done map[string]bool) bool {
-	log, well := logr.FromContextOrDiscard(ctx), true
-	for uuid := range done {
-		if !slices.ContainsFunc(s.Groups, func(g plan.Group) bool { return g.UUID == uuid }) {
-			delete(done, uuid)
-		}
-	}
-	for _, g := range s.Groups {
-		if done[g.UUID] || len(g.Pools) == 0 || g.Access != plan.AccessOwn {
-			continue
-		}
-		if len(volume.Measure(s, g.UUID).Steps) > 0 {
-			if err := e.settleGroup(ctx, g, volume.Measure); err != nil {
-				log.Error(err, "Activating a thin pool: how full it is is not known", "volumeGroup", g.Name)
-				well = false
+// measurePools activates the thin pools of which a snapshot does not show how full they are, and reports whether that worked. It does so once for each
+// group: a pool that a person deactivates later, as for a repair, stays as it is.
+func (e *Engine) measurePools() func(context.Context, plan.Snapshot) bool {
+	done := map[string]bool{}
+	return func(ctx context.Context, s plan.Snapshot) bool {
+		forgetUnseen(done, s)
+		well := true
+		for _, g := range s.Groups {
+			if done[g.UUID] || len(g.Pools) == 0 || g.Access != plan.AccessOwn {
 				continue
 			}
+			if len(volume.Measure(s, g.UUID).Steps) > 0 {
+				if err := e.settleGroup(ctx, g, volume.Measure); err != nil {
+					logr.FromContextOrDiscard(ctx).Error(err, "Activating a thin pool: how full it is is not known", "volumeGroup", g.Name)
+					well = false
+					continue
+				}
+			}
+			// One that lacks a disk waits for that.
+			done[g.UUID] = !slices.ContainsFunc(g.Pools, func(p plan.Pool) bool { return p.Ours && p.UsageUnknown && p.Health+p.Damage != "" })
 		}
-		// One that lacks a disk waits for that.
-		done[g.UUID] = !slices.ContainsFunc(g.Pools, func(p plan.Pool) bool { return p.Ours && p.UsageUnknown && p.Health+p.Damage != "" })
+		return well
 	}
-	return well
+}
+
+// forgetUnseen forgets the groups that a snapshot does not show, by their UUIDs.
+func forgetUnseen(groups map[string]bool, s plan.Snapshot) {
+	maps.DeleteFunc(groups, func(uuid string, _ bool) bool {
+		return !slices.ContainsFunc(s.Groups, func(g plan.Group) bool { return g.UUID == uuid })
+	})
 }

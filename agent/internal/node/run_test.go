@@ -112,3 +112,49 @@ func TestRun_keepsGroupsFromTheHost(t *testing.T) {
 		n.did(t, "after the group was away", keeps)
 	})
 }
+
+// TestRun_resumes: what a killed command left suspended is got back to work, and tried again if that fails.
+func TestRun_resumes(t *testing.T) {
+	suspended := ownGroup(func(g *plan.Group) {
+		g.LogicalVolumes = []plan.Volume{{Name: "v", ID: "id", UUID: "lv", Active: true, Suspended: true}}
+	})
+	n := &nodeStub{snapshot: plan.Snapshot{Groups: []plan.Group{suspended}}}
+	n.perform = func(*plan.Snapshot, plan.Plan) error { return errors.New("device or resource busy") }
+	whileRunning(t, n, func(*Engine) {
+		n.did(t, "at the start", "resume vg/v")
+		time.Sleep(blindPeriod)
+		synctest.Wait()
+		n.did(t, "after a failure", "resume vg/v")
+	})
+}
+
+// TestRun_measuresPools: a pool of which nobody knows how full it is is activated, with longer pauses while that fails, and then left alone: a person
+// may deactivate it for a repair.
+func TestRun_measuresPools(t *testing.T) {
+	inactive := ownGroup(func(g *plan.Group) { g.Pools = []plan.Pool{{Name: "pool", Ours: true, UsageUnknown: true}} })
+	active := ownGroup(func(g *plan.Group) { g.Pools = []plan.Pool{{Name: "pool", Ours: true, Active: true}} })
+	n := &nodeStub{snapshot: plan.Snapshot{Groups: []plan.Group{inactive}}}
+	broken := errors.New("device or resource busy")
+	n.perform = func(s *plan.Snapshot, _ plan.Plan) error {
+		if broken == nil {
+			s.Groups = []plan.Group{active}
+		}
+		return broken
+	}
+	whileRunning(t, n, func(e *Engine) {
+		n.did(t, "at the start", "activate pool vg/pool")
+		time.Sleep(blindPeriod)
+		synctest.Wait()
+		n.did(t, "a moment after a failure")
+		n.mu.Lock()
+		broken = nil
+		n.mu.Unlock()
+		time.Sleep(measurePause * blindPeriod)
+		synctest.Wait()
+		n.did(t, "later", "activate pool vg/pool")
+		n.becomes(e, inactive)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		n.did(t, "after a person deactivated it")
+	})
+}

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"quarry.storage/quarry/agent/internal/host/run"
 )
 
 // Moving is a pvmove that is under way, or that was cut off. The kernel goes on copying, and nobody takes the result over until somebody runs
@@ -122,7 +120,7 @@ func (l *LVM) DropEmptied(ctx context.Context, group string, groupDevices []stri
 // dropMoveDevice removes the device of a pvmove that LVM's metadata does not know: pvmove was killed between the making of the device and its record.
 // As long as it is there, LVM fails to make another one. The kernel removes no device that something stands on, and an absent one is no failure.
 func (l *LVM) dropMoveDevice(ctx context.Context, group string) {
-	_, _ = l.runner.Run(ctx, run.Command{Path: dmsetup, Args: []string{"remove", mapped(group) + "-pvmove0"}, Env: []string{"DM_DISABLE_UDEV=1"}})
+	_, _ = l.dmsetup(ctx, "remove", mapped(group)+"-pvmove0")
 }
 
 // toMove names extents of a device as pvmove wants them: the first ones that are allocated, at most so many; or, with goOn, those that a move has,

@@ -49,8 +49,13 @@ func (l *LVM) dropLoaded(ctx context.Context, device string) error {
 	} else if err != nil {
 		return err
 	}
-	_, err := l.runner.Run(ctx, run.Command{Path: dmsetup, Args: []string{"clear", device}, Env: []string{"DM_DISABLE_UDEV=1"}})
+	_, err := l.dmsetup(ctx, "clear", device)
 	return err
+}
+
+// dmsetup runs a command of device-mapper that does not wait for udev, which may be busy with other disks.
+func (l *LVM) dmsetup(ctx context.Context, args ...string) (run.Result, error) {
+	return l.runner.Run(ctx, run.Command{Path: dmsetup, Args: args, Env: []string{"DM_DISABLE_UDEV=1"}})
 }
 
 // ActivatePool makes the device of a thin pool with that tag. One of which the metadata is damaged is not activated: ErrDamaged, and reports
@@ -185,10 +190,7 @@ func (l *LVM) RepairPool(ctx context.Context, g Owned, name string, want PoolMet
 // dropRepair removes the devices that a repair left which was killed: those of the pool's metadata and of the spare. LVM would use them again, but
 // may have been killed before it made their nodes. The kernel removes no device that is open.
 func (l *LVM) dropRepair(ctx context.Context, g Owned, name string) error {
-	command := func(args ...string) (run.Result, error) {
-		return l.runner.Run(ctx, run.Command{Path: dmsetup, Args: args, Env: []string{"DM_DISABLE_UDEV=1"}})
-	}
-	res, err := command("info", "--columns", "--noheadings", "--options", "name")
+	res, err := l.dmsetup(ctx, "info", "--columns", "--noheadings", "--options", "name")
 	if err != nil {
 		return err
 	}
@@ -199,7 +201,7 @@ func (l *LVM) dropRepair(ctx context.Context, g Owned, name string) error {
 		if !ours || !spare && part != mapped(name)+"_tmeta" {
 			continue
 		}
-		if _, err := command("remove", device); err != nil {
+		if _, err := l.dmsetup(ctx, "remove", device); err != nil {
 			return err
 		}
 	}

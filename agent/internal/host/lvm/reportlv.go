@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"quarry.storage/quarry/agent/internal/host/run"
 )
 
 // LV is one logical volume or thin pool.
@@ -74,7 +72,7 @@ func (l *LVM) kernelTransactions(ctx context.Context, vgs []VG) (out transaction
 	if len(measured(vgs)) == 0 {
 		return out, true
 	}
-	res, err := l.runner.Run(ctx, run.Command{Path: dmsetup, Args: []string{"status", "--noflush", "--target", "thin-pool"}, Env: []string{"DM_DISABLE_UDEV=1"}})
+	res, err := l.dmsetup(ctx, "status", "--noflush", "--target", "thin-pool")
 	if err != nil {
 		return out, false
 	}

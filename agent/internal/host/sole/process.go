@@ -15,6 +15,7 @@ import (
 
 // unlocked looks for an agent that is older than the lock: a process of the agent's program that has the same directory of the host mounted
 // and does not have the file of the lock open. An agent outside of a pod has nothing mounted there, and knows others by the lock only.
+// It is needed until test/upgrade/base names a commit after decision 0037.
 func (t *Turn) unlocked() error {
 	own, err := t.mounted("self")
 	if err != nil || own == "" {

@@ -1,5 +1,6 @@
 // Package handover decides how the agents of the namespace that they were in before hand their nodes over to those of the namespace that they
-// are in now. On each node the earlier agent ends first: the pod of the later one is scheduled there only when that is gone.
+// are in now. On each node the earlier agent ends first: the pod of the later one is scheduled there only when that is gone. It is needed until
+// test/upgrade/base names a commit after decision 0037.
 package handover
 
 import "fmt"

@@ -1,5 +1,6 @@
 // Package handover ends the agents of the namespace that they were in before, node by node, while those of the namespace that they are in now
-// start. It comes to an end: once nothing is left of the earlier agents it asks the API server for nothing.
+// start. It comes to an end: once nothing is left of the earlier agents it asks the API server for nothing. It is needed until test/upgrade/base names
+// a commit after decision 0037.
 package handover
 
 import (
