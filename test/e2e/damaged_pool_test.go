@@ -15,9 +15,9 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// spoil deactivates a group, and zeroes the first block of the metadata of its thin pool where it lies on the disk.
+// spoil deactivates a group, as soon as nobody uses it any more, and zeroes the first block of the metadata of its thin pool where it lies on the disk.
 const spoil = `export LVM_SYSTEM_DIR=/var/lib/quarry/lvm
-	lvm vgchange -an "$1"
+	until lvm vgchange -an "$1" >&2; do sleep 0.5; done
 	lvm pvs --reportformat basic --noheadings --segments --units b --nosuffix -o pv_name,pe_start,vg_extent_size,pvseg_start \
 		-S 'lv_name=~"_tmeta" && vg_name="'"$1"'"' |
 	while read -r device start extent first; do
