@@ -109,7 +109,7 @@ func (p *Pool) ForgetMissingDevice(ctx context.Context, node, group, owner strin
 // MoveExtents moves extents off a device of a group of the owner, as long as the agent takes its turn. The group tells what is left.
 func (p *Pool) MoveExtents(ctx context.Context, node, group, owner string, device decide.Device, avoid []string) error {
 	const call = "MoveExtents"
-	if err := p.unshared(node, call, append(p.members(node, func(g decide.Group) bool { return g.Name == group && g.OwnerUID == owner }), device)...); err != nil {
+	if err := p.unshared(node, call, append(p.ofGroup(node, group, owner), device)...); err != nil {
 		return err
 	}
 	var r *agentv1.MoveExtentsResponse

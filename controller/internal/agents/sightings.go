@@ -150,6 +150,11 @@ func (p *Pool) unshared(node, call string, devices ...decide.Device) error {
 	return nil
 }
 
+// ofGroup are the devices of a node that are in a group of that name and owner.
+func (p *Pool) ofGroup(node, group, owner string) []decide.Device {
+	return p.members(node, func(g decide.Group) bool { return g.Name == group && g.OwnerUID == owner })
+}
+
 // members are the devices of a node that are in a group of its last report, or in one of another node that it sees.
 func (p *Pool) members(node string, wanted func(decide.Group) bool) []decide.Device {
 	var out []decide.Device

@@ -100,21 +100,9 @@ func TestCorpus_wwnOnTwoNodes(t *testing.T) {
 		told[<-changes] = true
 		return told["n1"] && told["n2"]
 	})
-	fault := &decide.Fault{}
-	if err := p.EnsureVolumeGroup(context.Background(), "n1", "g", owner, decided); !errors.As(err, &fault) || fault.Reason != v1alpha1.ReasonSharedDisk {
-		t.Errorf("a group is made of it: %v", err)
-	}
-	if _, err := p.WipeDevice(context.Background(), "n1", decided[2]); !errors.As(err, &fault) || fault.Kind != decide.FaultPrecondition {
-		t.Errorf("it is wiped: %v", err)
-	}
 	held := decide.Group{Name: "h", UUID: "uh", OwnerUID: owner, PVs: []decide.PV{{Path: decided[2].Path}}}
 	p.merge("n1", func(n *decide.Node) { n.Groups, n.OtherNodes = []decide.Group{held}, []decide.Group{held} })
-	if err := p.MoveExtents(context.Background(), "n1", "h", owner, decided[0], nil); !errors.As(err, &fault) || fault.Reason != v1alpha1.ReasonSharedDisk {
-		t.Errorf("extents are moved in a group on it: %v", err)
-	}
-	if err := p.ImportVolumeGroup(context.Background(), "n1", "h", owner, "uh", "quarry-n2"); !errors.As(err, &fault) || fault.Reason != v1alpha1.ReasonSharedDisk {
-		t.Errorf("a group on it is imported: %v", err)
-	}
+	refusesWrites(t, p, decided)
 	b.Kill()
 	await(t, "n2 is away", func() bool { return !p.Node("n2").Up() })
 	if len(shared(p, "n1")) != 1 {
@@ -126,6 +114,26 @@ func TestCorpus_wwnOnTwoNodes(t *testing.T) {
 	}
 	if err := p.EnsureVolumeGroup(context.Background(), "n1", "g", owner, decided[2:]); err != nil {
 		t.Error(err)
+	}
+}
+
+// refusesWrites calls all that writes to the last of some devices of n1, or to the group "h" on it.
+func refusesWrites(t *testing.T, p *Pool, decided []decide.Device) {
+	t.Helper()
+	ctx, d := context.Background(), decided[len(decided)-1]
+	_, wiped := p.WipeDevice(ctx, "n1", d)
+	_, pooled := p.EnsureThinPool(ctx, "n1", decide.ThinPoolSpec{Group: "h", Owner: owner, Name: "pool", Percent: 10})
+	for call, err := range map[string]error{
+		"WipeDevice": wiped, "EnsureThinPool": pooled,
+		"EnsureVolumeGroup": p.EnsureVolumeGroup(ctx, "n1", "g", owner, decided),
+		"MoveExtents":       p.MoveExtents(ctx, "n1", "h", owner, decided[0], nil),
+		"ImportVolumeGroup": p.ImportVolumeGroup(ctx, "n1", "h", owner, "uh", "quarry-n2"),
+		"RepairThinPool":    p.RepairThinPool(ctx, "n1", "h", owner, "pool", "v1:d"),
+	} {
+		fault := &decide.Fault{}
+		if !errors.As(err, &fault) || fault.Reason != v1alpha1.ReasonSharedDisk || fault.Kind != decide.FaultPrecondition {
+			t.Errorf("%s of a disk that two nodes see: %v", call, err)
+		}
 	}
 }
 

@@ -98,6 +98,9 @@ func zeroingOf(z decide.Zero) agentv1.Zeroing {
 // EnsureThinPool makes a thin pool, or grows it to the size that is wanted.
 func (p *Pool) EnsureThinPool(ctx context.Context, node string, t decide.ThinPoolSpec) (decide.ThinPool, error) {
 	const call = "EnsureThinPool"
+	if err := p.unshared(node, call, p.ofGroup(node, t.Group, t.Owner)...); err != nil {
+		return decide.ThinPool{}, err
+	}
 	var r *agentv1.EnsureThinPoolResponse
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewLogicalVolumeServiceClient(conn).EnsureThinPool(ctx, &agentv1.EnsureThinPoolRequest{
@@ -116,7 +119,7 @@ func (p *Pool) EnsureThinPool(ctx context.Context, node string, t decide.ThinPoo
 // RepairThinPool repairs the metadata of a damaged thin pool of a group of the owner, as it was when its agent told the digest.
 func (p *Pool) RepairThinPool(ctx context.Context, node, group, owner, pool, digest string) error {
 	const call = "RepairThinPool"
-	if err := p.unshared(node, call, p.members(node, func(g decide.Group) bool { return g.Name == group && g.OwnerUID == owner })...); err != nil {
+	if err := p.unshared(node, call, p.ofGroup(node, group, owner)...); err != nil {
 		return err
 	}
 	var r *agentv1.RepairThinPoolResponse
