@@ -22,6 +22,9 @@ const callTimeout = 2 * time.Minute
 // most, and then takes it back.
 const moveTimeout = 4 * time.Minute
 
+// repairTimeout bounds a call that repairs the metadata of a thin pool, which an agent ends after ten minutes.
+const repairTimeout = 11 * time.Minute
+
 // requestIDKey is the metadata that carries the id of a reconcile to the agent's log.
 const requestIDKey = "x-request-id"
 

@@ -584,3 +584,27 @@ func TestPace(t *testing.T) {
 		}
 	}
 }
+
+// TestPool_limits: a call is given as long as the agent may take for it.
+func TestPool_limits(t *testing.T) {
+	ca := agenttest.NewCA(t)
+	a := agenttest.New(t, agenttest.Options{NodeName: "n1", CA: ca})
+	var limit time.Duration
+	p := New(context.Background(), Config{
+		TLS: func(node string) (*tls.Config, error) { return ca.ControllerTLS(t, node), nil },
+		RequestID: func(ctx context.Context) string {
+			deadline, _ := ctx.Deadline()
+			limit = time.Until(deadline)
+			return ""
+		},
+	})
+	t.Cleanup(p.Close)
+	p.SetAddress("n1", a.Addr(), "pod")
+	await(t, "n1 is up", func() bool { return p.Node("n1").Up() })
+	if err := p.RepairThinPool(t.Context(), "n1", "g", "o", "pool", "v1:d"); err == nil || limit <= 10*time.Minute {
+		t.Errorf("a repair has %s, the agent takes ten minutes: %v", limit, err)
+	}
+	if err := p.MoveExtents(t.Context(), "n1", "g", "o", decide.Device{Path: "/dev/disk/by-id/a"}, nil); err == nil || limit <= 200*time.Second {
+		t.Errorf("a move has %s, the agent takes 20 s and a slice of three minutes: %v", limit, err)
+	}
+}

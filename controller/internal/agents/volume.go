@@ -123,7 +123,7 @@ func (p *Pool) RepairThinPool(ctx context.Context, node, group, owner, pool, dig
 		return err
 	}
 	var r *agentv1.RepairThinPoolResponse
-	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+	err := p.callWithin(ctx, repairTimeout, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewLogicalVolumeServiceClient(conn).RepairThinPool(ctx, &agentv1.RepairThinPoolRequest{
 			Group: group, OwnerUid: owner, Name: pool, RepairDigest: digest,
 		})

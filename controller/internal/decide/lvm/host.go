@@ -126,7 +126,8 @@ func (h host) grow(out *backend.Host) {
 		todo, out.Wake = h.forget()
 	}
 	if !h.unfinished().IsZero() {
-		todo = without(todo, v1alpha1.ActionWipeDevice, v1alpha1.ActionEnsureVolumeGroup, v1alpha1.ActionEnsureThinPool, v1alpha1.ActionReduceVolumeGroup)
+		todo = without(todo, v1alpha1.ActionWipeDevice, v1alpha1.ActionEnsureVolumeGroup, v1alpha1.ActionEnsureThinPool, v1alpha1.ActionReduceVolumeGroup,
+			v1alpha1.ActionRepairThinPool)
 	}
 	if !h.shared().IsZero() {
 		todo = without(todo, v1alpha1.ActionWipeDevice, v1alpha1.ActionEnsureVolumeGroup, v1alpha1.ActionEnsureThinPool, v1alpha1.ActionRepairThinPool)

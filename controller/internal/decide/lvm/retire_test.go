@@ -69,6 +69,8 @@ func TestDecide_unfinishedMove(t *testing.T) {
 	ends.Moving = &decide.Moving{Bytes: 1 << 20, From: "/dev/disk/by-id/sda"}
 	partial := left
 	partial.Partial = true
+	damaged := left
+	damaged.Pools = []decide.ThinPool{{Name: "quarry-thin", Damage: "broken", RepairDigest: "v1:d"}}
 	for name, c := range map[string]struct {
 		group  decide.Group
 		reason string
@@ -77,6 +79,7 @@ func TestDecide_unfinishedMove(t *testing.T) {
 	}{
 		"the agent leaves it alone":          {left, v1alpha1.ReasonMoveUnfinished, "a person began it; the volumes work, and none is made", false},
 		"the agent ends it":                  {ends, "", "", true},
+		"a pool is damaged too":              {damaged, v1alpha1.ReasonThinPoolDamaged, "broken", false},
 		"a disk of the group is missing too": {partial, v1alpha1.ReasonPartial, "; extents were being moved in it: a person began it", false},
 	} {
 		t.Run(name, func(t *testing.T) {
