@@ -62,18 +62,20 @@ func TestRealNode_thinGivesSpaceBack(t *testing.T) {
 			file := n.path(t, "staging/globalmount/file")
 			must(t, os.WriteFile(file, bytes.Repeat([]byte("much"), 150*mib/4), 0o600))
 			unix.Sync()
-			if full := used(); full < empty+25 {
+			full := used()
+			if full < empty+25 {
 				t.Fatalf("150 of 500 MiB were written, and the pool went from %.2f to %.2f %%", empty, full)
 			}
 			must(t, os.Remove(file))
+			// The kernel writes the inode tables of a new ext4 meanwhile, so it is not as empty as before.
 			for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
 				unix.Sync()
 				left := used()
-				if left < empty+3 {
+				if left < full-20 {
 					return
 				}
 				if time.Now().After(deadline) {
-					t.Fatalf("the file is gone, and %.2f %% of the pool are in use; it was %.2f %%", left, empty)
+					t.Fatalf("the file is gone, and %.2f %% of the pool are in use; with it, it was %.2f %%", left, full)
 				}
 			}
 		})
