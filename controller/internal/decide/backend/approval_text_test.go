@@ -11,7 +11,9 @@ import (
 func TestSummary_approvalThatLosesVolumes(t *testing.T) {
 	s := summaryOf(hostOf("n2", refuses))
 	s.Class = Class{Exists: true}
-	s.Plan = &v1alpha1.Plan{Digest: "d1", Count: 1, Steps: []v1alpha1.PlanStep{{Host: "n1", Volumes: []string{"pvc-1 (claim a/b)"}}}}
+	s.Plan = &v1alpha1.Plan{Digest: "d1", Count: 1, Steps: []v1alpha1.PlanStep{{
+		Host: "n1", Action: v1alpha1.ActionForgetMissingDevice, Volumes: []string{"pvc-1 (claim a/b)"},
+	}}}
 	got := s.Message()
 	for _, part := range []string{
 		"n2: no clean device", "1 step waits for approval", "Approving it deletes for good: pvc-1 (claim a/b).", "quarry.storage/approve=d1",
@@ -21,5 +23,17 @@ func TestSummary_approvalThatLosesVolumes(t *testing.T) {
 			t.Fatalf("%q is not in its place in %q", part, s.Message())
 		}
 		got = rest
+	}
+}
+
+// TestSummary_approvalThatKeepsVolumes: a plan that names volumes because they move, or are in a pool that is repaired, does not say that they go.
+func TestSummary_approvalThatKeepsVolumes(t *testing.T) {
+	for _, action := range []string{v1alpha1.ActionImportVolumeGroup, v1alpha1.ActionRepairThinPool} {
+		s := summaryOf(hostOf("n2", refuses))
+		s.Class = Class{Exists: true}
+		s.Plan = &v1alpha1.Plan{Digest: "d1", Count: 1, Steps: []v1alpha1.PlanStep{{Host: "n1", Action: action, Volumes: []string{"pvc-1 (claim a/b)"}}}}
+		if got := s.Message(); strings.Contains(got, "deletes") || !strings.Contains(got, "quarry.storage/approve=d1") {
+			t.Errorf("%s: %s", action, got)
+		}
 	}
 }

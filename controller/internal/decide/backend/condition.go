@@ -154,7 +154,10 @@ func (s Summary) planApproved() metav1.Condition {
 func givenUp(steps []v1alpha1.PlanStep) string {
 	var volumes []string
 	for _, step := range steps {
-		volumes = append(volumes, step.Volumes...)
+		// Those of other steps move with them, or are in the thin pool that is repaired.
+		if step.Action == v1alpha1.ActionForgetMissingDevice {
+			volumes = append(volumes, step.Volumes...)
+		}
 	}
 	if len(volumes) == 0 {
 		return ""

@@ -227,8 +227,8 @@ func (h host) repair() []Step {
 			continue
 		}
 		step := h.work(disk.Choice{}).step(v1alpha1.ActionRepairThinPool, g.Name, nil, fmt.Sprintf(
-			"Its metadata is damaged. Once no pod uses a volume in it, LVM repairs the metadata, and the pool is activated if the transaction and all %d volumes are found. "+
-				"What is not found of a volume reads as zeroes. The old metadata is kept.", len(p.DamagedVolumes)))
+			"What cannot be found of a volume reads as zeroes afterwards; the old metadata is kept. Nothing changes while a pod uses a volume, or unless all %d are found.",
+			len(p.DamagedVolumes)))
 		step.Damaged = Damaged{Name: p.Name, Digest: p.RepairDigest, SizeBytes: p.SizeBytes}
 		step.Shown.Volumes = h.called(p.DamagedVolumes)
 		if p.Damage != "" || h.planned(step) {

@@ -184,7 +184,7 @@ func TestDecide_repairThinPool(t *testing.T) {
 	}
 	api := h.Steps[0].API()
 	if api.Action != v1alpha1.ActionRepairThinPool || !strings.HasPrefix(api.ThinPool, "quarry-thin (") || strings.Join(api.Volumes, ";") != "v1 (claim ns/v1)" ||
-		!strings.Contains(api.Reason, "The old metadata is kept") {
+		!strings.Contains(api.Reason, "the old metadata is kept") {
 		t.Errorf("%+v", api)
 	}
 	planned := func(in *scene) { in.object.Status.Plan = &v1alpha1.Plan{Steps: []v1alpha1.PlanStep{api}} }
