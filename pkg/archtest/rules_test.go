@@ -106,7 +106,7 @@ var rules = []rule{
 		name:       "the frame of the agent's CSI services knows no storage",
 		of:         []string{"agent/internal/csi"},
 		except:     []string{"agent/internal/csi/<backend>", "agent/internal/csi/csitest", "agent/internal/csi/sanitytest"},
-		deny:       []string{"~/agent", "~/proto", "~/pkg/volumeid", "~/pkg/sharedvolume"},
+		deny:       []string{"~/agent", "~/proto", "~/pkg/volumeid", "~/pkg/sharedlun", "~/pkg/sharedvolume"},
 		allow:      []string{"~/agent/internal/csi", "~/agent/internal/host/fs", "~/agent/internal/host/mount", "~/agent/internal/host/run"},
 		denyDirect: []string{"os/exec"},
 	},
@@ -120,7 +120,7 @@ var rules = []rule{
 		of: []string{
 			"agent/internal/csi/lvm", "controller/internal/backend/lvm", "controller/internal/csi/lvm", "controller/internal/decide/lvm",
 		},
-		deny: []string{"~/pkg/sharedvolume"},
+		deny: []string{"~/pkg/sharedlun", "~/pkg/sharedvolume"},
 	},
 	{
 		name: "volumes on shares know no disks",
@@ -148,7 +148,7 @@ var rules = []rule{
 	},
 	{
 		name:  "what both sides know is made of the standard library",
-		of:    []string{"pkg/quarry", "pkg/refusal", "pkg/transport", "pkg/volumeid", "pkg/pvuuid", "pkg/sharedvolume"},
+		of:    []string{"pkg/quarry", "pkg/refusal", "pkg/transport", "pkg/volumeid", "pkg/pvuuid", "pkg/sharedlun", "pkg/sharedvolume"},
 		deny:  []string{"~/", "github.com", "google.golang.org", "golang.org", kubernetesPrefix, "sigs.k8s.io"},
 		allow: []string{"~/pkg/quarry", "~/pkg/volumeid"}, denyDirect: []string{"os", "os/exec", "net", "net/http"},
 	},
@@ -208,7 +208,7 @@ var rules = []rule{
 		name: "the frame of CSI drivers and what all volumes share know no storage type",
 		of:   []string{"controller/internal/csi/frame", "controller/internal/decide/volume"},
 		deny: []string{
-			"~/controller/internal/csi/<backend>", "~/controller/internal/decide/<backend>", "~/pkg/volumeid", "~/pkg/sharedvolume", "~/proto",
+			"~/controller/internal/csi/<backend>", "~/controller/internal/decide/<backend>", "~/pkg/volumeid", "~/pkg/sharedlun", "~/pkg/sharedvolume", "~/proto",
 		},
 		denyDirect: []string{"net/http", "os/exec"},
 	},

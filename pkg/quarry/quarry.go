@@ -17,6 +17,9 @@ const DriverLVM = "lvm." + Group
 // DriverNFS is the CSI driver of directories on NFS shares.
 const DriverNFS = "nfs." + Group
 
+// DriverISCSI is the CSI driver of volumes on a shared LUN.
+const DriverISCSI = "iscsi." + Group
+
 // AttributeMkfsOptions is the parameter of a StorageClass, and the attribute of its volumes, that has the options with which filesystems are made,
 // joined as pkg/filesystem joins them.
 const AttributeMkfsOptions = Group + "/mkfs-options"

@@ -1,0 +1,84 @@
+package sharedlun
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"quarry.storage/quarry/pkg/quarry"
+)
+
+// Marks in LVM. Tags without a value mean what they say by being there.
+const (
+	// TagOwner is the prefix of the tag of a group; the UID of its Iscsi follows.
+	TagOwner = quarry.Group + "/iscsi="
+	// TagEpoch is the prefix of the tag of a group that has the highest epoch that changed it.
+	TagEpoch = quarry.Group + "/epoch="
+	// TagHeldBy is the prefix of the tag of a volume that a node may have active; the name of the node follows.
+	TagHeldBy = quarry.Group + "/held-by="
+	// TagReady is the prefix of the tag of a volume with the number of its first bytes that may be seen.
+	TagReady = quarry.Group + "/ready="
+)
+
+// SystemID is what LVM knows the group of an Iscsi by. No host has it, so that plain LVM leaves the group alone everywhere.
+func SystemID(ownerUID string) string { return "quarry-" + ownerUID }
+
+// Group is the volume group on a shared LUN.
+type Group struct {
+	UUID, Name, OwnerUID string
+	// Epoch is the highest one that changed it.
+	Epoch uint64
+	// Sequence is LVM's vg_seqno.
+	Sequence                          uint64
+	SizeBytes, FreeBytes, ExtentBytes int64
+	// Volumes, ordered by name.
+	Volumes []Volume
+}
+
+// Volume returns a volume by its name; nil when the group has none of that name.
+func (g Group) Volume(name string) *Volume {
+	i, found := slices.BinarySearchFunc(g.Volumes, name, func(v Volume, name string) int { return strings.Compare(v.Name, name) })
+	if !found {
+		return nil
+	}
+	return &g.Volumes[i]
+}
+
+// Volume is one volume of the group.
+type Volume struct {
+	Name, UUID string
+	SizeBytes  int64
+	// Ranges are where it lies on the LUN, in the order of the volume.
+	Ranges []Range
+	// HeldBy is the node that may have it active; empty when none may.
+	HeldBy string
+	// ReadyBytes are its first bytes that may be seen. What is behind them has to be zeroed first.
+	ReadyBytes int64
+	// Tags beside those of this package, ordered.
+	Tags        []string
+	CreatedUnix int64
+}
+
+// Unready reports whether a part of the volume may not be seen.
+func (v Volume) Unready() bool { return v.ReadyBytes < v.SizeBytes }
+
+// Mark reads a tag of this package into the volume, and reports whether it is one. A number that cannot be read counts as nothing ready.
+func (v *Volume) Mark(tag string) bool {
+	if node, ok := strings.CutPrefix(tag, TagHeldBy); ok {
+		v.HeldBy = node
+		return true
+	}
+	if n, ok := strings.CutPrefix(tag, TagReady); ok {
+		v.ReadyBytes, _ = strconv.ParseInt(n, 10, 64)
+		return true
+	}
+	return false
+}
+
+// Mapping is the device of a volume on a node.
+type Mapping struct {
+	VolumeUUID, Device string
+	Ranges             []Range
+	// InUse is true while it is open, mounted or held.
+	InUse bool
+}
