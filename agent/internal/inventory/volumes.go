@@ -63,7 +63,7 @@ func volumes(g plan.Group, lvs []lvm.LV) plan.Group {
 		}
 		seen.ZeroedBytes, seen.Unzeroed = zeroed(v.Tags)
 		if v.Thin != nil {
-			seen.DeviceID = v.Thin.DeviceID
+			seen.DeviceID, seen.TransactionID = v.Thin.DeviceID, v.Thin.TransactionID
 		}
 		for _, e := range v.Extents {
 			seen.Extents = append(seen.Extents, plan.Extents{Path: path(g, e.PVUUID), First: e.First, Count: e.Count})

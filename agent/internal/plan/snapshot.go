@@ -215,7 +215,9 @@ type Volume struct {
 	// Health says what is wrong with it; empty when it is healthy.
 	Health      string
 	CreatedUnix int64
-	DeviceID    int64 // the number of a thin volume in the metadata of its pool; zero when LVM does not tell
+	// DeviceID is the number of a thin volume in the metadata of its pool; zero when LVM does not tell. Numbers are used again. The transaction
+	// before which the kernel made the volume tells it from an earlier one with that number.
+	DeviceID, TransactionID int64
 }
 
 // Extents are some of a physical volume, one after the other.

@@ -125,7 +125,7 @@ func (a Adapter) onVolume(ctx context.Context, step plan.Step) error {
 	case volume.ActivatePool:
 		return a.Tool.ActivatePool(ctx, owned(s.Group), s.Name, s.Tag, s.Holds)
 	case repair.Metadata:
-		return a.Tool.RepairPool(ctx, owned(s.Group), s.Name, hostlvm.PoolMetadata(s.Recorded))
+		return a.Tool.RepairPool(ctx, owned(s.Group), s.Name, poolMetadata(s.Recorded))
 	case volume.RefreshLV:
 		return a.Tool.RefreshLV(ctx, owned(s.Group), s.Name, s.Tag)
 	case volume.SettleLV:
@@ -193,4 +193,12 @@ func meaning(err error, in meanings) error {
 		}
 	}
 	return err
+}
+
+func poolMetadata(r repair.Recorded) hostlvm.PoolMetadata {
+	out := hostlvm.PoolMetadata{TransactionID: r.TransactionID, SizeBytes: r.SizeBytes, ChunkBytes: r.ChunkBytes}
+	for _, d := range r.Devices {
+		out.Devices = append(out.Devices, hostlvm.PoolDevice(d))
+	}
+	return out
 }

@@ -145,8 +145,14 @@ func readBlock(device string, at int64) ([]byte, error) {
 // PoolMetadata is what LVM recorded of the metadata of a thin pool.
 type PoolMetadata struct {
 	TransactionID, SizeBytes, ChunkBytes int64
-	// DeviceIDs are the numbers of the volumes in the pool, ordered.
-	DeviceIDs []int64
+	// Devices are the volumes in the pool, ordered by number.
+	Devices []PoolDevice
+}
+
+// PoolDevice is what LVM recorded of a volume in a thin pool.
+type PoolDevice struct {
+	// ID is its number in the metadata, TransactionID the pool's when it was made. The kernel keeps both with the volume.
+	ID, TransactionID int64
 }
 
 const sector = 512
@@ -165,8 +171,8 @@ func (l *LVM) RepairPool(ctx context.Context, g Owned, name string, want PoolMet
 		return fmt.Errorf("repair thin pool %s/%s: %w: recorded is %+v", g.Name, name, ErrInvalid, want)
 	}
 	wanted := fmt.Sprintf("t%d ", want.TransactionID)
-	for _, id := range want.DeviceIDs {
-		wanted += fmt.Sprintf("%d ", id)
+	for _, d := range want.Devices {
+		wanted += fmt.Sprintf("%d:%d ", d.ID, d.TransactionID)
 	}
 	script := repairScript(l.dir)
 	options := []string{

@@ -145,7 +145,7 @@ func works(t *testing.T, l *LVM, g Owned, text []byte) {
 	}
 }
 
-var recordedPool = PoolMetadata{TransactionID: 1, SizeBytes: 32 << 20, ChunkBytes: 64 << 10, DeviceIDs: []int64{1}}
+var recordedPool = PoolMetadata{TransactionID: 1, SizeBytes: 32 << 20, ChunkBytes: 64 << 10, Devices: []PoolDevice{{ID: 1}}}
 
 // TestHost_repair: what is damaged comes back, also in a group that is full otherwise, and the old metadata is kept. A second repair needs room:
 // the first one used up what is kept back.
@@ -185,8 +185,8 @@ func TestHost_repairFindsTooLittle(t *testing.T) {
 	ctx, text := t.Context(), written(t)
 	zeroFirstBlock(t, l, g)
 	more := recordedPool
-	more.DeviceIDs = []int64{1, 2}
-	if err := l.RepairPool(ctx, g, "pool", more); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), `found "t1 1 " (transaction, volumes), not "t1 1 2 "`) {
+	more.Devices = []PoolDevice{{ID: 1}, {ID: 2}}
+	if err := l.RepairPool(ctx, g, "pool", more); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), `found "t1 1:0 " (transaction, volumes), not "t1 1:0 2:0 "`) {
 		t.Errorf("one of two volumes: %v", err)
 	}
 	must(t, l.RepairPool(ctx, g, "pool", recordedPool))
@@ -198,6 +198,26 @@ func TestHost_repairFindsTooLittle(t *testing.T) {
 	if held, err := filepath.Glob("/dev/mapper/" + mapped(testGroup) + "-*"); err != nil || len(held) > 0 {
 		t.Errorf("left behind: %v, %v", held, err)
 	}
+}
+
+// TestHost_repairReusedNumber: LVM gives the number of a removed volume to the next one, and records the transaction in which the kernel made it. The
+// metadata of a pool comes back only with the volume of that transaction.
+func TestHost_repairReusedNumber(t *testing.T) {
+	l, g := poolOnLoop(t)
+	ctx := t.Context()
+	must(t, l.RemoveLV(ctx, g, "thin", volumeTag), l.CreateLV(ctx, g, NewVolume{Name: "thin", Tags: []string{volumeTag}, Pool: "pool", SizeBytes: 8 << 20}))
+	text, thin, pool := written(t), reported(t, l, g.Devices[0], "thin").Thin, reported(t, l, g.Devices[0], "pool").Thin
+	if thin.DeviceID != 1 || thin.TransactionID != 2 || pool.TransactionID != 3 {
+		t.Fatalf("LVM recorded %+v in %+v", thin, pool)
+	}
+	spoilSpaceMap(t, l, g)
+	earlier, now := recordedPool, recordedPool
+	earlier.TransactionID, now.TransactionID, now.Devices = 3, 3, []PoolDevice{{ID: 1, TransactionID: 2}}
+	if err := l.RepairPool(ctx, g, "pool", earlier); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), `found "t3 1:2 " (transaction, volumes), not "t3 1:0 "`) {
+		t.Errorf("a volume of another transaction: %v", err)
+	}
+	must(t, l.RepairPool(ctx, g, "pool", now))
+	works(t, l, g, text)
 }
 
 // TestHost_repairKilled: a repair that was killed and is repeated ends as one that was not. Until then the pool is not activated.

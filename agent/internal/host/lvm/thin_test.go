@@ -60,7 +60,7 @@ func TestLVM_Report_kernelTransactions(t *testing.T) {
 func TestLVM_RepairPool(t *testing.T) {
 	devices := run.Step{Result: run.Result{Stdout: []byte("fast--1-lvol0_pmspare\nfast--1-po--ol_tmeta\nfast--1-po--ol_tdata\nother-lvol0_pmspare\nfast--1-other_tmeta\n")}}
 	g := Owned{Name: "fast-1", Devices: []string{"/dev/a"}, Tag: tag}
-	want := PoolMetadata{TransactionID: 7, SizeBytes: 1 << 30, ChunkBytes: 64 << 10, DeviceIDs: []int64{1, 5}}
+	want := PoolMetadata{TransactionID: 7, SizeBytes: 1 << 30, ChunkBytes: 64 << 10, Devices: []PoolDevice{{ID: 1}, {ID: 5, TransactionID: 3}}}
 	broken := run.Step{Err: &run.Error{ExitCode: 5, Stderr: "  Repair of thin metadata volume of thin pool g/p failed (status:1). Manual repair required!\n"}}
 	full := run.Step{Err: &run.Error{ExitCode: 5, Stderr: "  Volume group \"g\" has insufficient free space (0 extents): 1 required.\n"}}
 	for name, c := range map[string]struct {
@@ -108,7 +108,7 @@ func repairCalls(t *testing.T, name string, calls []run.Command) {
 		return
 	}
 	line := strings.Join(calls[3].Args, " ")
-	for _, part := range []string{"lvconvert", `"t7 1 5 ","--transaction-id","7","--data-block-size","128","--nr-data-blocks","16384"]}`, "--repair fast-1/po-ol"} {
+	for _, part := range []string{"lvconvert", `"t7 1:0 5:3 ","--transaction-id","7","--data-block-size","128","--nr-data-blocks","16384"]}`, "--repair fast-1/po-ol"} {
 		if !strings.Contains(line, part) {
 			t.Errorf("%s: %s lacks %s", name, line, part)
 		}

@@ -3,6 +3,7 @@
 package repair
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -34,8 +35,14 @@ type Recorded struct {
 	TransactionID int64
 	// SizeBytes of the data, in chunks of ChunkBytes.
 	SizeBytes, ChunkBytes int64
-	// DeviceIDs are the numbers of the volumes in the metadata, ordered.
-	DeviceIDs []int64
+	// Devices are the volumes in the metadata, ordered by number.
+	Devices []Device
+}
+
+// Device is a volume in the metadata of a pool. LVM gives the number of one that was removed to the next; the transactions of the two differ.
+type Device struct {
+	// ID is its number, TransactionID the pool's when it was made.
+	ID, TransactionID int64
 }
 
 // Touches the devices of the group.
@@ -101,31 +108,31 @@ func whole(g plan.Group, p plan.Pool) error {
 // an agent that was started anew may find it in other words.
 func Digest(g plan.Group, p plan.Pool) string {
 	r := recorded(g, p)
-	if p.UUID == "" || r.TransactionID <= 0 || r.ChunkBytes <= 0 || slices.Contains(r.DeviceIDs, 0) {
+	if p.UUID == "" || r.TransactionID <= 0 || r.ChunkBytes <= 0 || slices.ContainsFunc(r.Devices, func(d Device) bool { return d.ID == 0 }) {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "quarry-thin-pool-v1\ngroup=%q\npool=%q %q\n", g.UUID, p.Name, p.UUID)
+	fmt.Fprintf(&b, "quarry-thin-pool-v2\ngroup=%q\npool=%q %q\n", g.UUID, p.Name, p.UUID)
 	fmt.Fprintf(&b, "transaction=%d\nsize=%d\nchunk=%d\n", r.TransactionID, r.SizeBytes, r.ChunkBytes)
 	for _, v := range g.LogicalVolumes {
 		if v.Pool == p.Name {
-			fmt.Fprintf(&b, "volume=%q %d\n", v.Name, v.DeviceID)
+			fmt.Fprintf(&b, "volume=%q %d %d\n", v.Name, v.DeviceID, v.TransactionID)
 		}
 	}
 	for _, name := range p.Kept {
 		fmt.Fprintf(&b, "kept=%q\n", name)
 	}
 	sum := sha256.Sum256([]byte(b.String()))
-	return "v1:" + hex.EncodeToString(sum[:])
+	return "v2:" + hex.EncodeToString(sum[:])
 }
 
 func recorded(g plan.Group, p plan.Pool) Recorded {
 	out := Recorded{TransactionID: p.TransactionID, SizeBytes: p.SizeBytes, ChunkBytes: p.ChunkBytes}
 	for _, v := range g.LogicalVolumes {
 		if v.Pool == p.Name {
-			out.DeviceIDs = append(out.DeviceIDs, v.DeviceID)
+			out.Devices = append(out.Devices, Device{ID: v.DeviceID, TransactionID: v.TransactionID})
 		}
 	}
-	slices.Sort(out.DeviceIDs)
+	slices.SortFunc(out.Devices, func(a, b Device) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }

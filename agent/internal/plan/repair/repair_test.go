@@ -16,7 +16,7 @@ func damaged() plan.Group {
 		Name: "vg", UUID: "vg-uuid", OwnerUID: me, PVs: []plan.PV{{Path: "/dev/a", UUID: "pv"}},
 		LogicalVolumes: []plan.Volume{
 			{Name: "beside", ID: "id-beside", Active: true, Open: true},
-			{Name: "t1", ID: "id-t1", Pool: "pool", DeviceID: 2},
+			{Name: "t1", ID: "id-t1", Pool: "pool", DeviceID: 2, TransactionID: 1},
 			{Name: "t2", ID: "id-t2", Pool: "pool", DeviceID: 1},
 		},
 		Pools: []plan.Pool{
@@ -95,6 +95,7 @@ func TestDigest(t *testing.T) {
 		"repaired before":    {func(g *plan.Group) { g.Pools[1].Kept = []string{"pool_meta0"} }, false},
 		"a volume less":      {func(g *plan.Group) { g.LogicalVolumes = g.LogicalVolumes[:2] }, false},
 		"another device id":  {func(g *plan.Group) { g.LogicalVolumes[1].DeviceID = 7 }, false},
+		"another of that id": {func(g *plan.Group) { g.LogicalVolumes[1].TransactionID = 5 }, false},
 		"a change later":     {func(g *plan.Group) { g.Pools[1].TransactionID++ }, false},
 		"larger":             {func(g *plan.Group) { g.Pools[1].SizeBytes *= 2 }, false},
 		"another pool":       {func(g *plan.Group) { g.Pools[1].UUID = "other" }, false},

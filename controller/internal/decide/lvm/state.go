@@ -227,7 +227,7 @@ func (h host) repair() []Step {
 			continue
 		}
 		step := h.work(disk.Choice{}).step(v1alpha1.ActionRepairThinPool, g.Name, nil, fmt.Sprintf(
-			"What cannot be found of a volume reads as zeroes afterwards; the old metadata is kept. Nothing changes while a pod uses a volume, or unless all %d are found.",
+			"What cannot be found of a volume reads as zeroes afterwards, and what is found may be of an earlier moment; the old metadata is kept. Nothing changes while a pod uses a volume, or unless all %d are found.",
 			len(p.DamagedVolumes)))
 		step.Damaged = Damaged{Name: p.Name, Digest: p.RepairDigest, SizeBytes: p.SizeBytes}
 		step.Shown.Volumes = h.called(p.DamagedVolumes)
