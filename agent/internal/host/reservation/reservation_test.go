@@ -1,0 +1,170 @@
+package reservation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func want(t *testing.T, err, kind error) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Errorf("%v, want %v", err, kind)
+	}
+}
+
+const (
+	keyA, keyB, keyC = 0xa1, 0xb1, 0xc1
+)
+
+// journey is what a target does, whether it is real or not. a and b are the paths of two hosts.
+func journey(t *testing.T, tool *Tool, a, b []string, write func(device string) error) {
+	ctx := t.Context()
+	read := func(keys []uint64, kind uint32, holder uint64) {
+		t.Helper()
+		for _, path := range []string{a[0], b[1]} {
+			r, err := tool.Read(ctx, path)
+			must(t, err)
+			if !r.Supported || !slices.Equal(r.Keys, keys) || r.Type != kind || r.Holder != holder {
+				t.Errorf("%s: %+v, want keys %x, type %d, holder %x", path, r, keys, kind, holder)
+			}
+		}
+	}
+	read(nil, 0, 0)
+	want(t, tool.Confirm(ctx, a[0], keyA), ErrConflict)
+	if tool.Reserve(ctx, a[0], keyA) == nil {
+		t.Error("a path without a key reserves the LUN")
+	}
+	for range 2 {
+		for _, path := range a {
+			must(t, tool.Register(ctx, path, keyA, 0))
+		}
+	}
+	must(t, tool.Reserve(ctx, a[0], keyA))
+	want(t, write(b[0]), unix.EBADE)
+	must(t, tool.Unregister(ctx, a[0], keyA))
+	read([]uint64{keyA}, 0, 0)
+	must(t, tool.Register(ctx, a[0], keyA, 0))
+	must(t, tool.Register(ctx, b[0], keyB, 0))
+	must(t, tool.Confirm(ctx, a[1], keyA))
+	want(t, tool.Confirm(ctx, a[1], keyB), ErrConflict)
+	want(t, tool.Confirm(ctx, b[1], keyB), ErrConflict)
+	want(t, tool.Register(ctx, a[0], keyC, 0), ErrConflict)
+	want(t, tool.Register(ctx, a[0], keyC, keyB), ErrConflict)
+	want(t, tool.Register(ctx, a[0], 0, keyA), sharedlun.ErrInvalid)
+	read([]uint64{keyA, keyB}, 0, 0)
+
+	must(t, tool.Reserve(ctx, a[0], keyA))
+	must(t, tool.Reserve(ctx, a[0], keyA))
+	want(t, tool.Reserve(ctx, b[0], keyB), ErrConflict)
+	read([]uint64{keyA, keyB}, sharedlun.WriteExclusiveRegistrantsOnly, keyA)
+	for _, path := range []string{a[0], a[1], b[0]} {
+		must(t, write(path))
+	}
+
+	want(t, tool.Preempt(ctx, b[1], keyB, keyA), ErrConflict)
+	want(t, tool.Preempt(ctx, b[0], keyB, keyC), ErrConflict)
+	want(t, tool.Preempt(ctx, b[0], keyB, keyB), sharedlun.ErrInvalid)
+	must(t, tool.Preempt(ctx, b[0], keyB, keyA))
+	read([]uint64{keyB}, sharedlun.WriteExclusiveRegistrantsOnly, keyB)
+	for _, path := range a {
+		want(t, write(path), unix.EBADE)
+		want(t, tool.Confirm(ctx, path, keyA), ErrConflict)
+	}
+	must(t, write(b[0]))
+
+	must(t, tool.Register(ctx, a[0], keyC, keyA))
+	must(t, tool.Register(ctx, a[0], keyA, keyC))
+	must(t, write(a[0]))
+	for range 2 {
+		must(t, tool.Unregister(ctx, a[0], keyA))
+	}
+	read([]uint64{keyB}, sharedlun.WriteExclusiveRegistrantsOnly, keyB)
+	must(t, tool.Unregister(ctx, b[0], keyB))
+	read(nil, 0, 0)
+}
+
+func TestJourney(t *testing.T) {
+	for name, change := range map[string]func(*fakeTarget){
+		"plainly":               func(*fakeTarget) {},
+		"with events":           func(f *fakeTarget) { f.attentions = 2 },
+		"without capabilities":  func(f *fakeTarget) { f.noCapabilities = true },
+		"with persistence":      func(f *fakeTarget) { f.persists = true },
+		"with descriptor sense": func(f *fakeTarget) { f.attentions, f.descriptor = 1, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fakeTarget{keys: map[string]uint64{}}
+			change(f)
+			journey(t, &Tool{send: f.send}, []string{"a0", "a1"}, []string{"b0", "b1"}, f.write)
+			if f.persisted != f.persists {
+				t.Errorf("asked to keep: %v, the target can: %v", f.persisted, f.persists)
+			}
+		})
+	}
+}
+
+func TestRead_unsupported(t *testing.T) {
+	f := &fakeTarget{unsupported: true}
+	tool := &Tool{send: f.send}
+	if r, err := tool.Read(t.Context(), "a0"); err != nil || r.Supported {
+		t.Errorf("%+v, %v", r, err)
+	}
+	want(t, tool.Register(t.Context(), "a0", keyA, 0), sharedlun.ErrNoReservations)
+	want(t, tool.Reserve(t.Context(), "a0", keyA), sharedlun.ErrNoReservations)
+	want(t, tool.Preempt(t.Context(), "a0", keyA, keyB), sharedlun.ErrNoReservations)
+}
+
+// TestRead_many reads a list that does not fit at first.
+func TestRead_many(t *testing.T) {
+	f := &fakeTarget{keys: map[string]uint64{}}
+	for i := range 1000 {
+		f.keys[fmt.Sprintf("p%d", i)] = uint64(i%900 + 1)
+	}
+	r, err := (&Tool{send: f.send}).Read(t.Context(), "p0")
+	if err != nil || len(r.Keys) != 900 || r.Keys[899] != 900 {
+		t.Errorf("%d keys, %v", len(r.Keys), err)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	for name, c := range map[string]struct {
+		r    reply
+		err  error
+		want error
+	}{
+		"the device is gone":    {err: unix.ENODEV, want: unix.ENODEV},
+		"no answer of the host": {r: reply{host: 1}, want: ErrPath},
+		"the driver timed out":  {r: reply{driver: 6}, want: ErrPath},
+		"busy":                  {r: reply{status: statusBusy}, want: ErrPath},
+		"a status of others":    {r: reply{status: 0x40}, want: ErrPath},
+		"no sense":              {r: reply{status: statusCheckCondition}, want: ErrPath},
+		"events for ever":       {r: reply{status: statusCheckCondition, sense: sense(keyUnitAttention, 0x2a, false)}, want: ErrPath},
+		"a short answer":        {r: reply{data: make([]byte, 4)}, want: sharedlun.ErrUnknown},
+	} {
+		tool := &Tool{send: func(string, command) (reply, error) { return c.r, c.err }}
+		_, err := tool.Read(t.Context(), "a0")
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// What the target refuses for another reason is neither a conflict nor a target without reservations.
+	tool := &Tool{send: func(string, command) (reply, error) {
+		return reply{status: statusCheckCondition, sense: sense(keyIllegalRequest, 0x26, false)}, nil
+	}}
+	err := tool.Reserve(t.Context(), "a0", keyA)
+	if err == nil || errors.Is(err, ErrConflict) || errors.Is(err, sharedlun.ErrNoReservations) || errors.Is(err, ErrPath) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,84 @@
+package reservation
+
+import (
+	"errors"
+	"fmt"
+
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Statuses of SAM-5.
+const (
+	statusGood           = 0x00
+	statusCheckCondition = 0x02
+	statusBusy           = 0x08
+	statusConflict       = 0x18
+	statusTaskSetFull    = 0x28
+)
+
+// Sense keys and codes of SPC-4.
+const (
+	keyIllegalRequest = 0x05
+	keyUnitAttention  = 0x06
+
+	codeInvalidOperation = 0x20
+	codeInvalidField     = 0x24
+)
+
+// errAttention means that the target told of an event instead of carrying the command out.
+var errAttention = errors.New("unit attention")
+
+// reply is what came back of a command.
+type reply struct {
+	// status is the target's; host and driver are not zero where the kernel has none from it.
+	status       byte
+	host, driver uint16
+	sense        []byte
+	data         []byte
+}
+
+// driverSense only says that there is sense data.
+const driverSense = 0x08
+
+func (r reply) err() error {
+	switch {
+	case r.host != 0 || r.driver&^driverSense != 0:
+		return fmt.Errorf("%w: host status %#x, driver status %#x", ErrPath, r.host, r.driver)
+	case r.status == statusGood:
+		return nil
+	case r.status == statusConflict:
+		return ErrConflict
+	case r.status == statusBusy || r.status == statusTaskSetFull:
+		return fmt.Errorf("%w: the target is busy", ErrPath)
+	case r.status != statusCheckCondition:
+		return fmt.Errorf("%w: status %#x", ErrPath, r.status)
+	}
+	key, code, qualifier, ok := r.parts()
+	switch {
+	case !ok:
+		return fmt.Errorf("%w: it says nothing about its refusal", ErrPath)
+	case key == keyUnitAttention:
+		return errAttention
+	case key == keyIllegalRequest && (code == codeInvalidOperation || code == codeInvalidField):
+		return fmt.Errorf("%w (sense %x/%02x/%02x)", sharedlun.ErrNoReservations, key, code, qualifier)
+	}
+	return fmt.Errorf("the target refused it with sense %x/%02x/%02x", key, code, qualifier)
+}
+
+// parts are the sense key, the code and its qualifier, in either format (SPC-4, 4.5).
+func (r reply) parts() (key, code, qualifier byte, ok bool) {
+	const fixed, descriptor = 0x70, 0x72
+	if len(r.sense) < 4 {
+		return 0, 0, 0, false
+	}
+	switch r.sense[0] &^ 0x80 &^ 1 {
+	case fixed:
+		if len(r.sense) < 14 {
+			return r.sense[2] & 0x0f, 0, 0, len(r.sense) > 2
+		}
+		return r.sense[2] & 0x0f, r.sense[12], r.sense[13], true
+	case descriptor:
+		return r.sense[1] & 0x0f, r.sense[2], r.sense[3], true
+	}
+	return 0, 0, 0, false
+}
