@@ -73,6 +73,10 @@ verify: generate ## Fail when generated files, modules or formatting are not as 
 lint: tools ## Run golangci-lint with the committed configuration.
 	GOGC=50 $(TOOLS)/golangci-lint run ./...
 
+.PHONY: model
+model: ## Run the protocol of shared LUNs over 100,000 random schedules.
+	CGO_ENABLED=0 go test -count=1 -v -run '^TestProtocol' ./controller/internal/decide/writer -args -schedules 100000
+
 .PHONY: unit
 unit: deps ## Run unit, import-rule and API server tests with the race detector. RUN=regexp chooses.
 	assets=$$(bin/lab assets) && KUBEBUILDER_ASSETS=$$assets CGO_ENABLED=1 \

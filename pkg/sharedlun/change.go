@@ -20,6 +20,7 @@ type Change struct {
 	Grow     *Grow
 	Remove   *Remove
 	Hold     *Hold
+	Leave    *Hold
 	Release  *Hold
 	Ready    *Ready
 }
@@ -42,7 +43,7 @@ type Remove struct {
 	Name, UUID string
 }
 
-// Hold gives a volume to a node, or takes it from one.
+// Hold gives a volume to a node, marks it as leaving that node, or takes it away.
 type Hold struct {
 	Name, Node string
 }

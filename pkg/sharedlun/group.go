@@ -16,6 +16,8 @@ const (
 	TagEpoch = quarry.Group + "/epoch="
 	// TagHeldBy is the prefix of the tag of a volume that a node may have active; the name of the node follows.
 	TagHeldBy = quarry.Group + "/held-by="
+	// TagLeaving is on a volume that is being taken from its node: nobody maps it.
+	TagLeaving = quarry.Group + "/leaving"
 	// TagReady is the prefix of the tag of a volume with the number of its first bytes that may be seen.
 	TagReady = quarry.Group + "/ready="
 )
@@ -52,6 +54,8 @@ type Volume struct {
 	Ranges []Range
 	// HeldBy is the node that may have it active; empty when none may.
 	HeldBy string
+	// Leaving is true while it is being taken from that node: nobody maps it.
+	Leaving bool
 	// ReadyBytes are its first bytes that may be seen. What is behind them has to be zeroed first.
 	ReadyBytes int64
 	// Tags beside those of this package, ordered.
@@ -64,6 +68,10 @@ func (v Volume) Unready() bool { return v.ReadyBytes < v.SizeBytes }
 
 // Mark reads a tag of this package into the volume, and reports whether it is one. A number that cannot be read counts as nothing ready.
 func (v *Volume) Mark(tag string) bool {
+	if tag == TagLeaving {
+		v.Leaving = true
+		return true
+	}
 	if node, ok := strings.CutPrefix(tag, TagHeldBy); ok {
 		v.HeldBy = node
 		return true

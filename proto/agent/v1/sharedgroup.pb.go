@@ -396,8 +396,10 @@ type SharedVolume struct {
 	// Tags that the controller gave it, beside those above; ordered.
 	Tags               []string `protobuf:"bytes,8,rep,name=tags,proto3" json:"tags,omitempty"`
 	CreatedUnixSeconds int64    `protobuf:"varint,9,opt,name=created_unix_seconds,json=createdUnixSeconds,proto3" json:"created_unix_seconds,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// True while the volume is being taken from its node: nobody maps it.
+	Leaving       bool `protobuf:"varint,10,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SharedVolume) Reset() {
@@ -491,6 +493,13 @@ func (x *SharedVolume) GetCreatedUnixSeconds() int64 {
 		return x.CreatedUnixSeconds
 	}
 	return 0
+}
+
+func (x *SharedVolume) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
 }
 
 // Range is a part of a LUN.
@@ -682,6 +691,7 @@ type ChangeSharedGroupRequest struct {
 	//	*ChangeSharedGroupRequest_Hold
 	//	*ChangeSharedGroupRequest_Release
 	//	*ChangeSharedGroupRequest_Ready
+	//	*ChangeSharedGroupRequest_Leave
 	Change        isChangeSharedGroupRequest_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -808,6 +818,15 @@ func (x *ChangeSharedGroupRequest) GetReady() *ChangeSharedGroupRequest_ReadyVol
 	return nil
 }
 
+func (x *ChangeSharedGroupRequest) GetLeave() *ChangeSharedGroupRequest_LeaveVolume {
+	if x != nil {
+		if x, ok := x.Change.(*ChangeSharedGroupRequest_Leave); ok {
+			return x.Leave
+		}
+	}
+	return nil
+}
+
 type isChangeSharedGroupRequest_Change interface {
 	isChangeSharedGroupRequest_Change()
 }
@@ -841,6 +860,10 @@ type ChangeSharedGroupRequest_Ready struct {
 	Ready *ChangeSharedGroupRequest_ReadyVolume `protobuf:"bytes,10,opt,name=ready,proto3,oneof"`
 }
 
+type ChangeSharedGroupRequest_Leave struct {
+	Leave *ChangeSharedGroupRequest_LeaveVolume `protobuf:"bytes,11,opt,name=leave,proto3,oneof"`
+}
+
 func (*ChangeSharedGroupRequest_TakeOver_) isChangeSharedGroupRequest_Change() {}
 
 func (*ChangeSharedGroupRequest_Create) isChangeSharedGroupRequest_Change() {}
@@ -854,6 +877,8 @@ func (*ChangeSharedGroupRequest_Hold) isChangeSharedGroupRequest_Change() {}
 func (*ChangeSharedGroupRequest_Release) isChangeSharedGroupRequest_Change() {}
 
 func (*ChangeSharedGroupRequest_Ready) isChangeSharedGroupRequest_Change() {}
+
+func (*ChangeSharedGroupRequest_Leave) isChangeSharedGroupRequest_Change() {}
 
 type ChangeSharedGroupResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1846,7 +1871,63 @@ func (x *ChangeSharedGroupRequest_HoldVolume) GetNode() string {
 	return ""
 }
 
-// ReleaseVolume takes a volume from a node. One that the node does not hold needs no work.
+// LeaveVolume marks a volume that is being taken from a node: nobody maps it any more. One that the node does not hold needs no work.
+type ChangeSharedGroupRequest_LeaveVolume struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// REQUIRED.
+	Node          string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeSharedGroupRequest_LeaveVolume) Reset() {
+	*x = ChangeSharedGroupRequest_LeaveVolume{}
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeSharedGroupRequest_LeaveVolume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeSharedGroupRequest_LeaveVolume) ProtoMessage() {}
+
+func (x *ChangeSharedGroupRequest_LeaveVolume) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeSharedGroupRequest_LeaveVolume.ProtoReflect.Descriptor instead.
+func (*ChangeSharedGroupRequest_LeaveVolume) Descriptor() ([]byte, []int) {
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{9, 5}
+}
+
+func (x *ChangeSharedGroupRequest_LeaveVolume) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ChangeSharedGroupRequest_LeaveVolume) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+// ReleaseVolume takes a volume from a node, once it is unmapped there or the node is fenced. The volume has to be leaving. One that the node does
+// not hold needs no work.
 type ChangeSharedGroupRequest_ReleaseVolume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED.
@@ -1859,7 +1940,7 @@ type ChangeSharedGroupRequest_ReleaseVolume struct {
 
 func (x *ChangeSharedGroupRequest_ReleaseVolume) Reset() {
 	*x = ChangeSharedGroupRequest_ReleaseVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[29]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1871,7 +1952,7 @@ func (x *ChangeSharedGroupRequest_ReleaseVolume) String() string {
 func (*ChangeSharedGroupRequest_ReleaseVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_ReleaseVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[29]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1884,7 +1965,7 @@ func (x *ChangeSharedGroupRequest_ReleaseVolume) ProtoReflect() protoreflect.Mes
 
 // Deprecated: Use ChangeSharedGroupRequest_ReleaseVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_ReleaseVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{9, 5}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{9, 6}
 }
 
 func (x *ChangeSharedGroupRequest_ReleaseVolume) GetName() string {
@@ -1914,7 +1995,7 @@ type ChangeSharedGroupRequest_ReadyVolume struct {
 
 func (x *ChangeSharedGroupRequest_ReadyVolume) Reset() {
 	*x = ChangeSharedGroupRequest_ReadyVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[30]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1926,7 +2007,7 @@ func (x *ChangeSharedGroupRequest_ReadyVolume) String() string {
 func (*ChangeSharedGroupRequest_ReadyVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_ReadyVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[30]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1939,7 +2020,7 @@ func (x *ChangeSharedGroupRequest_ReadyVolume) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use ChangeSharedGroupRequest_ReadyVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_ReadyVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{9, 6}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{9, 7}
 }
 
 func (x *ChangeSharedGroupRequest_ReadyVolume) GetName() string {
@@ -1987,7 +2068,7 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\n" +
 	"free_bytes\x18\a \x01(\x03R\tfreeBytes\x12!\n" +
 	"\fextent_bytes\x18\b \x01(\x03R\vextentBytes\x127\n" +
-	"\avolumes\x18\t \x03(\v2\x1d.quarry.agent.v1.SharedVolumeR\avolumes\"\x9f\x02\n" +
+	"\avolumes\x18\t \x03(\v2\x1d.quarry.agent.v1.SharedVolumeR\avolumes\"\xb9\x02\n" +
 	"\fSharedVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1d\n" +
@@ -1999,7 +2080,9 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\vready_bytes\x18\a \x01(\x03R\n" +
 	"readyBytes\x12\x12\n" +
 	"\x04tags\x18\b \x03(\tR\x04tags\x120\n" +
-	"\x14created_unix_seconds\x18\t \x01(\x03R\x12createdUnixSeconds\"G\n" +
+	"\x14created_unix_seconds\x18\t \x01(\x03R\x12createdUnixSeconds\x12\x18\n" +
+	"\aleaving\x18\n" +
+	" \x01(\bR\aleaving\"G\n" +
 	"\x05Range\x12\x1f\n" +
 	"\vstart_bytes\x18\x01 \x01(\x03R\n" +
 	"startBytes\x12\x1d\n" +
@@ -2012,7 +2095,7 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\vwipe_digest\x18\x04 \x01(\tR\n" +
 	"wipeDigest\"O\n" +
 	"\x19CreateSharedGroupResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.SharedGroupR\x05group\"\xea\b\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.SharedGroupR\x05group\"\xf0\t\n" +
 	"\x18ChangeSharedGroupRequest\x125\n" +
 	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x12/\n" +
 	"\x06writer\x18\x02 \x01(\v2\x17.quarry.agent.v1.WriterR\x06writer\x12\x1a\n" +
@@ -2024,7 +2107,8 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\x04hold\x18\b \x01(\v24.quarry.agent.v1.ChangeSharedGroupRequest.HoldVolumeH\x00R\x04hold\x12S\n" +
 	"\arelease\x18\t \x01(\v27.quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolumeH\x00R\arelease\x12M\n" +
 	"\x05ready\x18\n" +
-	" \x01(\v25.quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolumeH\x00R\x05ready\x1a\n" +
+	" \x01(\v25.quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolumeH\x00R\x05ready\x12M\n" +
+	"\x05leave\x18\v \x01(\v25.quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolumeH\x00R\x05leave\x1a\n" +
 	"\n" +
 	"\bTakeOver\x1aU\n" +
 	"\fCreateVolume\x12\x12\n" +
@@ -2042,6 +2126,9 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x1a4\n" +
 	"\n" +
 	"HoldVolume\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x1a5\n" +
+	"\vLeaveVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x1a7\n" +
 	"\rReleaseVolume\x12\x12\n" +
@@ -2119,7 +2206,7 @@ func file_agent_v1_sharedgroup_proto_rawDescGZIP() []byte {
 	return file_agent_v1_sharedgroup_proto_rawDescData
 }
 
-var file_agent_v1_sharedgroup_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_agent_v1_sharedgroup_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_agent_v1_sharedgroup_proto_goTypes = []any{
 	(*SharedGroupRef)(nil),                         // 0: quarry.agent.v1.SharedGroupRef
 	(*Writer)(nil),                                 // 1: quarry.agent.v1.Writer
@@ -2150,12 +2237,13 @@ var file_agent_v1_sharedgroup_proto_goTypes = []any{
 	(*ChangeSharedGroupRequest_GrowVolume)(nil),    // 26: quarry.agent.v1.ChangeSharedGroupRequest.GrowVolume
 	(*ChangeSharedGroupRequest_RemoveVolume)(nil),  // 27: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
 	(*ChangeSharedGroupRequest_HoldVolume)(nil),    // 28: quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
-	(*ChangeSharedGroupRequest_ReleaseVolume)(nil), // 29: quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
-	(*ChangeSharedGroupRequest_ReadyVolume)(nil),   // 30: quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
-	(*LunIdentity)(nil),                            // 31: quarry.agent.v1.LunIdentity
+	(*ChangeSharedGroupRequest_LeaveVolume)(nil),   // 29: quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
+	(*ChangeSharedGroupRequest_ReleaseVolume)(nil), // 30: quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
+	(*ChangeSharedGroupRequest_ReadyVolume)(nil),   // 31: quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
+	(*LunIdentity)(nil),                            // 32: quarry.agent.v1.LunIdentity
 }
 var file_agent_v1_sharedgroup_proto_depIdxs = []int32{
-	31, // 0: quarry.agent.v1.SharedGroupRef.lun:type_name -> quarry.agent.v1.LunIdentity
+	32, // 0: quarry.agent.v1.SharedGroupRef.lun:type_name -> quarry.agent.v1.LunIdentity
 	0,  // 1: quarry.agent.v1.GetSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
 	4,  // 2: quarry.agent.v1.GetSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
 	5,  // 3: quarry.agent.v1.SharedGroup.volumes:type_name -> quarry.agent.v1.SharedVolume
@@ -2170,44 +2258,45 @@ var file_agent_v1_sharedgroup_proto_depIdxs = []int32{
 	26, // 12: quarry.agent.v1.ChangeSharedGroupRequest.grow:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.GrowVolume
 	27, // 13: quarry.agent.v1.ChangeSharedGroupRequest.remove:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
 	28, // 14: quarry.agent.v1.ChangeSharedGroupRequest.hold:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
-	29, // 15: quarry.agent.v1.ChangeSharedGroupRequest.release:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
-	30, // 16: quarry.agent.v1.ChangeSharedGroupRequest.ready:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
-	4,  // 17: quarry.agent.v1.ChangeSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
-	0,  // 18: quarry.agent.v1.RemoveSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	1,  // 19: quarry.agent.v1.RemoveSharedGroupRequest.writer:type_name -> quarry.agent.v1.Writer
-	0,  // 20: quarry.agent.v1.YieldSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	0,  // 21: quarry.agent.v1.MapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	5,  // 22: quarry.agent.v1.MapVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	21, // 23: quarry.agent.v1.MapVolumeResponse.mapping:type_name -> quarry.agent.v1.Mapping
-	0,  // 24: quarry.agent.v1.UnmapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	0,  // 25: quarry.agent.v1.ListMappingsRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	21, // 26: quarry.agent.v1.ListMappingsResponse.mappings:type_name -> quarry.agent.v1.Mapping
-	6,  // 27: quarry.agent.v1.Mapping.ranges:type_name -> quarry.agent.v1.Range
-	0,  // 28: quarry.agent.v1.ZeroVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	5,  // 29: quarry.agent.v1.ZeroVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	2,  // 30: quarry.agent.v1.SharedGroupService.GetSharedGroup:input_type -> quarry.agent.v1.GetSharedGroupRequest
-	7,  // 31: quarry.agent.v1.SharedGroupService.CreateSharedGroup:input_type -> quarry.agent.v1.CreateSharedGroupRequest
-	9,  // 32: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:input_type -> quarry.agent.v1.ChangeSharedGroupRequest
-	11, // 33: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:input_type -> quarry.agent.v1.RemoveSharedGroupRequest
-	13, // 34: quarry.agent.v1.SharedGroupService.YieldSharedGroup:input_type -> quarry.agent.v1.YieldSharedGroupRequest
-	15, // 35: quarry.agent.v1.SharedGroupService.MapVolume:input_type -> quarry.agent.v1.MapVolumeRequest
-	17, // 36: quarry.agent.v1.SharedGroupService.UnmapVolume:input_type -> quarry.agent.v1.UnmapVolumeRequest
-	19, // 37: quarry.agent.v1.SharedGroupService.ListMappings:input_type -> quarry.agent.v1.ListMappingsRequest
-	22, // 38: quarry.agent.v1.SharedGroupService.ZeroVolume:input_type -> quarry.agent.v1.ZeroVolumeRequest
-	3,  // 39: quarry.agent.v1.SharedGroupService.GetSharedGroup:output_type -> quarry.agent.v1.GetSharedGroupResponse
-	8,  // 40: quarry.agent.v1.SharedGroupService.CreateSharedGroup:output_type -> quarry.agent.v1.CreateSharedGroupResponse
-	10, // 41: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:output_type -> quarry.agent.v1.ChangeSharedGroupResponse
-	12, // 42: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:output_type -> quarry.agent.v1.RemoveSharedGroupResponse
-	14, // 43: quarry.agent.v1.SharedGroupService.YieldSharedGroup:output_type -> quarry.agent.v1.YieldSharedGroupResponse
-	16, // 44: quarry.agent.v1.SharedGroupService.MapVolume:output_type -> quarry.agent.v1.MapVolumeResponse
-	18, // 45: quarry.agent.v1.SharedGroupService.UnmapVolume:output_type -> quarry.agent.v1.UnmapVolumeResponse
-	20, // 46: quarry.agent.v1.SharedGroupService.ListMappings:output_type -> quarry.agent.v1.ListMappingsResponse
-	23, // 47: quarry.agent.v1.SharedGroupService.ZeroVolume:output_type -> quarry.agent.v1.ZeroVolumeResponse
-	39, // [39:48] is the sub-list for method output_type
-	30, // [30:39] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	30, // 15: quarry.agent.v1.ChangeSharedGroupRequest.release:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
+	31, // 16: quarry.agent.v1.ChangeSharedGroupRequest.ready:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
+	29, // 17: quarry.agent.v1.ChangeSharedGroupRequest.leave:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
+	4,  // 18: quarry.agent.v1.ChangeSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
+	0,  // 19: quarry.agent.v1.RemoveSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	1,  // 20: quarry.agent.v1.RemoveSharedGroupRequest.writer:type_name -> quarry.agent.v1.Writer
+	0,  // 21: quarry.agent.v1.YieldSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	0,  // 22: quarry.agent.v1.MapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	5,  // 23: quarry.agent.v1.MapVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	21, // 24: quarry.agent.v1.MapVolumeResponse.mapping:type_name -> quarry.agent.v1.Mapping
+	0,  // 25: quarry.agent.v1.UnmapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	0,  // 26: quarry.agent.v1.ListMappingsRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	21, // 27: quarry.agent.v1.ListMappingsResponse.mappings:type_name -> quarry.agent.v1.Mapping
+	6,  // 28: quarry.agent.v1.Mapping.ranges:type_name -> quarry.agent.v1.Range
+	0,  // 29: quarry.agent.v1.ZeroVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	5,  // 30: quarry.agent.v1.ZeroVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	2,  // 31: quarry.agent.v1.SharedGroupService.GetSharedGroup:input_type -> quarry.agent.v1.GetSharedGroupRequest
+	7,  // 32: quarry.agent.v1.SharedGroupService.CreateSharedGroup:input_type -> quarry.agent.v1.CreateSharedGroupRequest
+	9,  // 33: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:input_type -> quarry.agent.v1.ChangeSharedGroupRequest
+	11, // 34: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:input_type -> quarry.agent.v1.RemoveSharedGroupRequest
+	13, // 35: quarry.agent.v1.SharedGroupService.YieldSharedGroup:input_type -> quarry.agent.v1.YieldSharedGroupRequest
+	15, // 36: quarry.agent.v1.SharedGroupService.MapVolume:input_type -> quarry.agent.v1.MapVolumeRequest
+	17, // 37: quarry.agent.v1.SharedGroupService.UnmapVolume:input_type -> quarry.agent.v1.UnmapVolumeRequest
+	19, // 38: quarry.agent.v1.SharedGroupService.ListMappings:input_type -> quarry.agent.v1.ListMappingsRequest
+	22, // 39: quarry.agent.v1.SharedGroupService.ZeroVolume:input_type -> quarry.agent.v1.ZeroVolumeRequest
+	3,  // 40: quarry.agent.v1.SharedGroupService.GetSharedGroup:output_type -> quarry.agent.v1.GetSharedGroupResponse
+	8,  // 41: quarry.agent.v1.SharedGroupService.CreateSharedGroup:output_type -> quarry.agent.v1.CreateSharedGroupResponse
+	10, // 42: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:output_type -> quarry.agent.v1.ChangeSharedGroupResponse
+	12, // 43: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:output_type -> quarry.agent.v1.RemoveSharedGroupResponse
+	14, // 44: quarry.agent.v1.SharedGroupService.YieldSharedGroup:output_type -> quarry.agent.v1.YieldSharedGroupResponse
+	16, // 45: quarry.agent.v1.SharedGroupService.MapVolume:output_type -> quarry.agent.v1.MapVolumeResponse
+	18, // 46: quarry.agent.v1.SharedGroupService.UnmapVolume:output_type -> quarry.agent.v1.UnmapVolumeResponse
+	20, // 47: quarry.agent.v1.SharedGroupService.ListMappings:output_type -> quarry.agent.v1.ListMappingsResponse
+	23, // 48: quarry.agent.v1.SharedGroupService.ZeroVolume:output_type -> quarry.agent.v1.ZeroVolumeResponse
+	40, // [40:49] is the sub-list for method output_type
+	31, // [31:40] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_agent_v1_sharedgroup_proto_init() }
@@ -2224,6 +2313,7 @@ func file_agent_v1_sharedgroup_proto_init() {
 		(*ChangeSharedGroupRequest_Hold)(nil),
 		(*ChangeSharedGroupRequest_Release)(nil),
 		(*ChangeSharedGroupRequest_Ready)(nil),
+		(*ChangeSharedGroupRequest_Leave)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2231,7 +2321,7 @@ func file_agent_v1_sharedgroup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_v1_sharedgroup_proto_rawDesc), len(file_agent_v1_sharedgroup_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -73,17 +73,18 @@ type SharedGroupServiceClient interface {
 	//
 	// Effect: the LUN is clean. Idempotent. Who may call: the controller.
 	RemoveSharedGroup(ctx context.Context, in *RemoveSharedGroupRequest, opts ...grpc.CallOption) (*RemoveSharedGroupResponse, error)
-	// YieldSharedGroup waits until no change runs on this node, and refuses every later one of an older epoch, also after the agent or the node
+	// YieldSharedGroup waits until no change runs on this node, not even one of an agent that ended (LVM's lock file of the group tells), and refuses every later one of an older epoch, also after the agent or the node
 	// was started again.
 	//
 	// Effect: the epoch is written on this node's own disk before the call returns. Idempotent. Who may call: the controller and the CSI
 	// controller.
 	YieldSharedGroup(ctx context.Context, in *YieldSharedGroupRequest, opts ...grpc.CallOption) (*YieldSharedGroupResponse, error)
-	// MapVolume makes the device of a volume from its table, or gives the device that is there the table. A device in use grows without an
-	// interruption. An order that is older than another one of the same volume changes nothing: ABORTED.
+	// MapVolume makes the device of a volume, or gives the device that is there its table. A device in use grows without an interruption. The agent
+	// reads the group on the LUN first, in a way that cannot change it: the volume is mapped only if it is held by this node and is not leaving it,
+	// with the ranges that are read there. A caller that decided on other ranges gets ABORTED.
 	//
-	// Effect: the device exists with exactly this table. Idempotent. FAILED_PRECONDITION when the table would move or shrink a device that is there,
-	// or leaves the LUN. Who may call: the controller and the CSI controller.
+	// Effect: the device exists with exactly this table. Idempotent. FAILED_PRECONDITION when the volume is not this node's, and when the table would
+	// move or shrink a device that is there, or leaves the LUN. Who may call: the controller and the CSI controller.
 	MapVolume(ctx context.Context, in *MapVolumeRequest, opts ...grpc.CallOption) (*MapVolumeResponse, error)
 	// UnmapVolume removes the device of a volume. One that is open, mounted or has a holder is FAILED_PRECONDITION, with who uses it. With fenced,
 	// which is for a node whose key is gone, I/O that hangs in the device ends with errors first.
@@ -242,17 +243,18 @@ type SharedGroupServiceServer interface {
 	//
 	// Effect: the LUN is clean. Idempotent. Who may call: the controller.
 	RemoveSharedGroup(context.Context, *RemoveSharedGroupRequest) (*RemoveSharedGroupResponse, error)
-	// YieldSharedGroup waits until no change runs on this node, and refuses every later one of an older epoch, also after the agent or the node
+	// YieldSharedGroup waits until no change runs on this node, not even one of an agent that ended (LVM's lock file of the group tells), and refuses every later one of an older epoch, also after the agent or the node
 	// was started again.
 	//
 	// Effect: the epoch is written on this node's own disk before the call returns. Idempotent. Who may call: the controller and the CSI
 	// controller.
 	YieldSharedGroup(context.Context, *YieldSharedGroupRequest) (*YieldSharedGroupResponse, error)
-	// MapVolume makes the device of a volume from its table, or gives the device that is there the table. A device in use grows without an
-	// interruption. An order that is older than another one of the same volume changes nothing: ABORTED.
+	// MapVolume makes the device of a volume, or gives the device that is there its table. A device in use grows without an interruption. The agent
+	// reads the group on the LUN first, in a way that cannot change it: the volume is mapped only if it is held by this node and is not leaving it,
+	// with the ranges that are read there. A caller that decided on other ranges gets ABORTED.
 	//
-	// Effect: the device exists with exactly this table. Idempotent. FAILED_PRECONDITION when the table would move or shrink a device that is there,
-	// or leaves the LUN. Who may call: the controller and the CSI controller.
+	// Effect: the device exists with exactly this table. Idempotent. FAILED_PRECONDITION when the volume is not this node's, and when the table would
+	// move or shrink a device that is there, or leaves the LUN. Who may call: the controller and the CSI controller.
 	MapVolume(context.Context, *MapVolumeRequest) (*MapVolumeResponse, error)
 	// UnmapVolume removes the device of a volume. One that is open, mounted or has a holder is FAILED_PRECONDITION, with who uses it. With fenced,
 	// which is for a node whose key is gone, I/O that hangs in the device ends with errors first.

@@ -1,0 +1,139 @@
+package writer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Facts are what a process knows when it decides.
+type Facts struct {
+	// Self is the process.
+	Self string
+	// Stale is true when the record is another process's and did not change for longer than a process that works leaves it.
+	Stale bool
+	// Unanswered is true when a change that this process sent since it wrote the record has no answer: it may still be made.
+	Unanswered bool
+	// Members are all nodes that may be the writer or may have been it, ordered.
+	Members []string
+	// Up are those whose agents answer, have their key and are not being removed: they may become the writer.
+	Up map[string]bool
+	// Fenced are those whose key was seen to be gone after it was taken off, and which were not booted since.
+	Fenced map[string]bool
+	// Yielded are those that said, to this process, that they refuse every epoch older than this one.
+	Yielded map[string]uint64
+	// Silent are pending nodes that did not answer this process, with what went wrong.
+	Silent map[string]string
+	// Read is true when the writer told this process the group's epoch.
+	Read bool
+	// Group is the group's epoch.
+	Group uint64
+}
+
+// Action is the next thing to do. Exactly one of its fields is set.
+type Action struct {
+	// Write is the record to write, if nobody wrote another one meanwhile.
+	Write *Record
+	// Yield is the node to ask to yield to the record's epoch.
+	Yield string
+	// Read is the node to ask for the group.
+	Read string
+	// TakeOver is the node to send the change that writes the record's epoch into the group.
+	TakeOver string
+	// Ready is true when changes may be sent to the writer.
+	Ready bool
+	// Wait says why nothing can be done now.
+	Wait string
+}
+
+// Next returns what has to be done before changes may be sent to the writer.
+func Next(r Record, f Facts) Action {
+	switch {
+	case r.Zero():
+		return f.begin()
+	case r.Taken == f.Self:
+		return f.own(r)
+	case r.Taken != "" && !f.Stale:
+		return Action{Wait: fmt.Sprintf("%s is changing the volume group", r.Taken)}
+	case r.Taken != "":
+		// Nobody knows whether the last change that the process sent was made, or still is.
+		return f.change(r, r.Writer)
+	case f.Up[r.Writer]:
+		r.Taken = f.Self
+		return Action{Write: &r}
+	}
+	// Every change of this epoch was answered, and a node starts none by itself: nobody has to wait for a node that is away.
+	return f.change(r)
+}
+
+// begin makes the first record. There may have been one: then any member may have been the writer.
+func (f Facts) begin() Action {
+	return f.change(Record{}, f.Members...)
+}
+
+// change gives the group to a node that answers, in a new epoch. unsure are nodes that may still have a change.
+func (f Facts) change(r Record, unsure ...string) Action {
+	writer := f.pick(r.Writer)
+	if writer == "" {
+		return Action{Wait: "no node that may write to the LUN answers"}
+	}
+	next := r.next(writer, f.Self, unsure...)
+	return Action{Write: &next}
+}
+
+// pick chooses a writer: the one of before if it answers, so that the group does not wander without need.
+func (f Facts) pick(before string) string {
+	if f.Up[before] {
+		return before
+	}
+	for _, m := range f.Members {
+		if f.Up[m] {
+			return m
+		}
+	}
+	return ""
+}
+
+// own goes on with a record that this process has taken.
+func (f Facts) own(r Record) Action {
+	if f.Unanswered {
+		return f.change(r, r.Writer)
+	}
+	for _, node := range r.Pending {
+		if f.Fenced[node] || f.Yielded[node] >= r.Epoch {
+			next := r.without(node)
+			return Action{Write: &next}
+		}
+	}
+	for _, node := range r.Pending {
+		if f.Silent[node] == "" {
+			return Action{Yield: node}
+		}
+	}
+	switch {
+	case len(r.Pending) > 0:
+		return Action{Wait: f.silence(r.Pending)}
+	case !f.Up[r.Writer]:
+		return f.change(r)
+	case !f.Read:
+		return Action{Read: r.Writer}
+	case f.Group > r.Epoch:
+		// The record is older than the group: it comes from a backup. Any member may have been a writer since.
+		r.Epoch = f.Group
+		return f.change(r, f.Members...)
+	case f.Group < r.Epoch:
+		return Action{TakeOver: r.Writer}
+	}
+	return Action{Ready: true}
+}
+
+// silence names the nodes that are waited for, and what to do.
+func (f Facts) silence(nodes []string) string {
+	said := make([]string, 0, len(nodes))
+	for _, n := range nodes {
+		said = append(said, fmt.Sprintf("%s (%s)", n, f.Silent[n]))
+	}
+	slices.Sort(said)
+	return fmt.Sprintf("a change of the volume group may still run on %s: it goes on when the node answers, or is fenced (taint it with %s once it is off)",
+		strings.Join(said, ", "), "node.kubernetes.io/out-of-service")
+}

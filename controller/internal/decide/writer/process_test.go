@@ -1,0 +1,243 @@
+package writer
+
+var volumes = []string{"a", "b"}
+
+// process is the controller or the CSI controller: it follows Next, attaches and detaches, and never knows more than it was told.
+type process struct {
+	name        string
+	incarnation int
+	// stalled is how many steps it stands still, in the middle of whatever it did.
+	stalled int
+	facts   Facts
+	seq     uint64
+	claims  map[string]claim
+	call    *message
+	asked   Action
+	goal    goal
+	// sinceRecord counts the steps in which somebody else's record did not change.
+	version, sinceRecord int
+	done                 int
+}
+
+// goal is what a process wants: a volume on a node, or away from it. mine is true once the volume is marked as leaving by this goal.
+type goal struct {
+	kind, volume, node string
+	unmapped           bool
+}
+
+// patience is how many of its steps a process waits before it calls another one's record stale.
+const patience = 12
+
+func (w *world) newProcess(name string) *process {
+	p := &process{name: name}
+	p.forget(w)
+	return p
+}
+
+// forget is what a start anew leaves.
+func (p *process) forget(w *world) {
+	p.incarnation++
+	p.call, p.goal = nil, goal{}
+	p.facts = Facts{Self: p.self(), Members: w.names, Up: map[string]bool{}, Fenced: map[string]bool{}}
+	p.fresh(w)
+}
+
+func (p *process) self() string {
+	return p.name + "-" + string(rune('a'+p.incarnation%26)) + string(rune('a'+p.incarnation/26%26))
+}
+
+// fresh drops what a process knows only for as long as it has the record.
+func (p *process) fresh(w *world) {
+	if !w.lacks(forgets) {
+		p.goal.unmapped = false
+	}
+	p.facts.Unanswered, p.facts.Read, p.facts.Group = false, false, 0
+	p.facts.Yielded, p.facts.Silent = map[string]uint64{}, map[string]string{}
+	p.claims = nil
+}
+
+// step lets a process do one thing.
+func (w *world) step(p *process) {
+	if p.stalled > 0 {
+		p.stalled--
+		return
+	}
+	if p.call != nil {
+		w.hear(p)
+		return
+	}
+	w.look(p)
+	if w.secure(p) {
+		return
+	}
+	if p.goal.kind == "" {
+		p.goal = goal{kind: []string{"attach", "detach"}[w.rand.IntN(2)], volume: volumes[w.rand.IntN(2)], node: w.names[w.rand.IntN(len(w.names))]}
+	}
+	action := Next(w.api.record, p.facts)
+	p.asked = action
+	switch {
+	case action.Write != nil:
+		w.write(p, *action.Write)
+	case action.Yield != "":
+		w.ask(p, message{to: action.Yield, kind: "yield", epoch: w.api.record.Epoch})
+	case action.Read != "":
+		w.ask(p, message{to: action.Read, kind: "read"})
+	case action.TakeOver != "":
+		w.ask(p, message{to: action.TakeOver, kind: "takeover", epoch: w.api.record.Epoch, seq: p.seq})
+	case action.Ready:
+		w.pursue(p)
+	default:
+		// Those that did not answer are asked again.
+		p.facts.Silent = map[string]string{}
+	}
+}
+
+// look learns what the API server and the agents' connections say.
+func (w *world) look(p *process) {
+	if w.api.version != p.version {
+		p.version, p.sinceRecord = w.api.version, 0
+	} else {
+		p.sinceRecord++
+	}
+	p.facts.Stale = p.sinceRecord > patience
+	clear(p.facts.Up)
+	clear(p.facts.Fenced)
+	for _, n := range w.names {
+		m := w.machines[n]
+		g := w.api.granted[n]
+		p.facts.Fenced[n] = w.api.fenced[n] || w.lacks(yields)
+		p.facts.Up[n] = m.reach() && g.key != 0 && g.boot == m.boot && !w.api.fenced[n] && w.lun.keys[n] == g.key
+	}
+}
+
+// secure grants keys to nodes that have none of this boot, and fences those that a person said are off. It reports whether it did something.
+func (w *world) secure(p *process) bool {
+	for _, n := range w.names {
+		m, g := w.machines[n], w.api.granted[n]
+		switch {
+		case p.name == "engine" && m.reach() && g.boot != m.boot:
+			w.keys++
+			w.tell("granted to %s for boot %d: key %d", n, m.boot, w.keys)
+			w.api.granted[n], w.api.fenced[n] = grant{key: w.keys, boot: m.boot}, false
+			delete(w.api.tainted, n)
+			return true
+		case p.name == "engine" && m.reach() && !w.api.fenced[n] && w.lun.keys[n] != g.key && len(m.maps) == 0:
+			w.ask(p, message{to: n, kind: "register", key: g.key, boot: g.boot})
+			return true
+		case w.api.tainted[n] && !w.api.fenced[n] && !m.reach():
+			if by := p.facts.pick(""); by != "" && by != n {
+				w.ask(p, message{to: by, kind: "preempt", node: n, key: g.key})
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// write is a compare and swap of the record.
+func (w *world) write(p *process, r Record) {
+	if p.version != w.api.version {
+		return
+	}
+	newEpoch := r.Epoch != w.api.record.Epoch || r.Taken != w.api.record.Taken
+	w.api.record = r
+	w.tell("%s writes %+v", p.self(), r)
+	w.api.version++
+	p.version, p.sinceRecord = w.api.version, 0
+	if newEpoch {
+		p.fresh(w)
+	}
+}
+
+// ask sends a request. Without a connection nothing was sent.
+func (w *world) ask(p *process, msg message) {
+	p.call = w.send(msg)
+	if p.call == nil {
+		p.facts.Silent[msg.to] = "no connection"
+		if msg.kind == "map" || msg.kind == "unmap" {
+			p.goal = goal{}
+		}
+		return
+	}
+	if w.rand.IntN(20) == 0 {
+		// The request arrives twice.
+		again := msg
+		w.send(again)
+	}
+}
+
+// hear looks whether the answer is there, or gives up waiting for it.
+func (w *world) hear(p *process) {
+	c := p.call
+	if c.done {
+		p.call = nil
+		w.learn(p, c)
+		return
+	}
+	if w.rand.IntN(w.mood.patience) != 0 {
+		return
+	}
+	p.call = nil
+	p.facts.Silent[c.to] = "no answer"
+	if c.change() && !w.lacks(answers) {
+		p.facts.Unanswered = true
+	}
+	if c.kind == "map" || c.kind == "unmap" {
+		p.goal = goal{}
+	}
+}
+
+// learn takes an answer.
+func (w *world) learn(p *process, c *message) {
+	switch {
+	case c.kind == "yield" && c.failed == "":
+		p.facts.Yielded[c.to] = c.epoch
+	case c.kind == "yield":
+		p.facts.Silent[c.to] = c.failed
+	case c.kind == "read":
+		p.facts.Read, p.facts.Group, p.seq, p.claims = true, c.read.epoch, c.read.seq, c.read.volumes
+	case c.kind == "preempt":
+		if c.failed == "" && w.api.granted[c.node].key == c.key {
+			w.api.fenced[c.node] = true
+			w.fences++
+		}
+	case c.kind == "unmap" && c.failed == "":
+		p.goal.unmapped = true
+	case c.kind == "map", c.kind == "unmap":
+		p.goal = goal{}
+		p.done++
+	default:
+		// Whatever came of a change, the group is read again.
+		p.facts.Read = false
+	}
+}
+
+// pursue goes on with the goal, while changes may be sent.
+func (w *world) pursue(p *process) {
+	g := &p.goal
+	now := p.claims[g.volume]
+	change := func(kind, node string) {
+		w.ask(p, message{to: w.api.record.Writer, kind: kind, epoch: w.api.record.Epoch, seq: p.seq, volume: g.volume, node: node})
+	}
+	switch {
+	case now.leaving || w.lacks(leaves) && g.kind == "detach" && now.node == g.node:
+		if g.unmapped || w.api.fenced[now.node] {
+			g.unmapped = false
+			change("release", now.node)
+			return
+		}
+		w.ask(p, message{to: now.node, kind: "unmap", volume: g.volume})
+	case g.kind == "attach" && now.node == "":
+		change("hold", g.node)
+	case g.kind == "attach" && now.node == g.node:
+		w.ask(p, message{to: g.node, kind: "map", volume: g.volume})
+	case g.kind == "detach" && now.node == g.node:
+		change("leave", g.node)
+	default:
+		*g = goal{}
+		p.done++
+		if w.rand.IntN(2) == 0 {
+			w.write(p, w.api.record.Idle())
+		}
+	}
+}

@@ -1,0 +1,48 @@
+// Package writer decides which node changes the volume group of a shared LUN, and what has to happen before the next one may. It is pure:
+// decision 0038 has the protocol, and model_test.go holds it against random schedules.
+package writer
+
+import "slices"
+
+// Record is what the Lease of a shared LUN says. Every change of it is a compare and swap.
+type Record struct {
+	// Epoch counts the writers. It never goes down: the group carries the highest one that changed it.
+	Epoch uint64
+	// Writer is the node that may change the group.
+	Writer string
+	// Taken is the process that sends changes to the writer; empty while every change that was ever sent is answered.
+	Taken string
+	// Pending are nodes, ordered, that may still have a change of an older epoch. Each has to yield or be fenced before the writer may write.
+	Pending []string
+}
+
+// Zero reports whether there never was a record, or it is lost.
+func (r Record) Zero() bool { return r.Epoch == 0 }
+
+// Equal reports whether two records say the same.
+func (r Record) Equal(o Record) bool {
+	return r.Epoch == o.Epoch && r.Writer == o.Writer && r.Taken == o.Taken && slices.Equal(r.Pending, o.Pending)
+}
+
+// Idle returns the record for when every change was answered.
+func (r Record) Idle() Record {
+	r.Taken = ""
+	return r
+}
+
+// next returns the record of the next epoch. Those that may still have a change of this one are added to those of before.
+func (r Record) next(writer, taken string, unsure ...string) Record {
+	return Record{Epoch: r.Epoch + 1, Writer: writer, Taken: taken, Pending: union(r.Pending, unsure)}
+}
+
+// without returns the record without a node that has yielded, or is fenced.
+func (r Record) without(node string) Record {
+	r.Pending = slices.DeleteFunc(slices.Clone(r.Pending), func(n string) bool { return n == node })
+	return r
+}
+
+func union(a, b []string) []string {
+	out := slices.Concat(a, b)
+	slices.Sort(out)
+	return slices.DeleteFunc(slices.Compact(out), func(n string) bool { return n == "" })
+}
