@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"quarry.storage/quarry/test/lab/internal/containerd"
+	"quarry.storage/quarry/test/lab/internal/iscsi"
 	"quarry.storage/quarry/test/lab/internal/nfs"
 	"quarry.storage/quarry/test/lab/internal/node"
 	"quarry.storage/quarry/test/lab/internal/spec"
@@ -49,6 +50,13 @@ func insideCommands() []*cobra.Command {
 				return err
 			}
 			return nfs.Apply(cmd.Context(), exports)
+		}),
+		inside("iscsi-apply", 0, func(cmd *cobra.Command, _ []string) error {
+			var wish iscsi.Wish
+			if err := json.NewDecoder(cmd.InOrStdin()).Decode(&wish); err != nil {
+				return err
+			}
+			return iscsi.Apply(cmd.Context(), wish)
 		}),
 		inside("wait-device DEVICE", 1, func(_ *cobra.Command, args []string) error { return node.WaitDevice(args[0]) }),
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) storageCommand() *cobra.Command {
-	cmd := group("storage", "Run a node that serves storage over NFS to the others")
+	cmd := group("storage", "Run a node that serves storage over NFS and iSCSI to the others")
 	cmd.AddCommand(
 		a.storageUpCommand(), a.storageExportCommand(),
 		a.storageVerb("down", "End the storage node and remove its disks", func(_ context.Context, c *cluster.Cluster) error {
@@ -24,6 +24,7 @@ func (a *app) storageCommand() *cobra.Command {
 		a.storageVerb("heal", "Bring its link to the nodes up again",
 			func(_ context.Context, c *cluster.Cluster) error { return c.SetLink(spec.StorageName, true) }),
 	)
+	cmd.AddCommand(a.targetCommands()...)
 	return cmd
 }
 

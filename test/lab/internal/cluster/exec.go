@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -61,8 +62,13 @@ func (c *Cluster) dialNode(ctx context.Context, index int) (conn net.Conn, err e
 // capture runs a command in a node that has to succeed and returns what it
 // printed.
 func (c *Cluster) capture(ctx context.Context, name string, args ...string) (string, error) {
+	return c.captureWith(ctx, name, nil, args...)
+}
+
+// captureWith is capture for a command that reads something.
+func (c *Cluster) captureWith(ctx context.Context, name string, in io.Reader, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
-	code, err := c.Exec(ctx, name, remote.Request{Args: args}, remote.Streams{Stdout: &stdout, Stderr: &stderr})
+	code, err := c.Exec(ctx, name, remote.Request{Args: args}, remote.Streams{Stdin: in, Stdout: &stdout, Stderr: &stderr})
 	if err == nil && code != 0 {
 		err = fmt.Errorf("node %s: %s: exit code %d: %s", name, strings.Join(args, " "), code, strings.TrimSpace(stderr.String()))
 	}

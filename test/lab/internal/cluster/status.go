@@ -43,8 +43,8 @@ func (c *Cluster) Status(ctx context.Context, out io.Writer) error {
 	}
 	// So is this one.
 	if storage, ok, err := c.loadStorage(); ok && err == nil {
-		fmt.Fprintf(w, "%s\t%s\t%s, %d exports, link %s\n", spec.StorageName, c.processState(spec.StorageName),
-			spec.NodeIP(spec.StorageIndex), len(storage.Exports), c.linkState(spec.StorageIndex))
+		fmt.Fprintf(w, "%s\t%s\t%s, %d exports, %d targets, link %s\n", spec.StorageName, c.processState(spec.StorageName),
+			spec.NodeIP(spec.StorageIndex), len(storage.Exports), len(storage.Targets), c.linkState(spec.StorageIndex))
 	}
 	return w.Flush()
 }

@@ -85,7 +85,15 @@ func (c *Cluster) startStorage(ctx context.Context, lab spec.Lab, storage spec.S
 	if err := c.bootStorage(ctx, lab, storage); err != nil {
 		return "", err
 	}
-	return spec.NodeIP(spec.StorageIndex), c.waitStorage(ctx)
+	if err := c.waitStorage(ctx); err != nil {
+		return "", err
+	}
+	if len(storage.Targets) > 0 {
+		if err := c.applyTargets(ctx, lab, storage); err != nil {
+			return "", err
+		}
+	}
+	return spec.NodeIP(spec.StorageIndex), nil
 }
 
 // startStorageAgain boots a storage node that is there.

@@ -26,7 +26,7 @@ func personalize(c Config) error {
 		"/etc/machine-id": id + "\n",
 		"/etc/hosts": fmt.Sprintf("127.0.0.1 localhost\n%s %s\n%s control-plane\n",
 			c.IP, c.Name, spec.ControlPlane),
-		"/etc/iscsi/initiatorname.iscsi": "InitiatorName=iqn.2026-01.storage.quarry.lab:" + c.Name + "\n",
+		"/etc/iscsi/initiatorname.iscsi": "InitiatorName=" + spec.IQN(c.Name) + "\n",
 		"/etc/nvme/hostid":               uuid + "\n",
 		"/etc/nvme/hostnqn":              "nqn.2014-08.org.nvmexpress:uuid:" + uuid + "\n",
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/test/lab/internal/iscsi"
 )
 
 const (
@@ -115,10 +117,11 @@ func rootMounts(c Config, root string) []mount {
 
 // plainDirs are the directories that need a plain file system below them.
 // containerd puts overlays on its directory, volumes are mounted in the
-// kubelet's, and the NFS server keeps a database of its clients.
+// kubelet's, the NFS server keeps a database of its clients, and the iSCSI target
+// one of reservations.
 func plainDirs(c Config) []string {
 	if c.Storage != nil {
-		return []string{"/var/lib/nfs"}
+		return []string{"/var/lib/nfs", iscsi.Records}
 	}
 	return []string{"/var/lib/containerd", "/var/lib/kubelet", "/var/lib/cni", "/var/log/pods"}
 }

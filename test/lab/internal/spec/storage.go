@@ -30,6 +30,8 @@ type Storage struct {
 	// Disk is the size of the disk that has the exports.
 	Disk    int64    `json:"disk"`
 	Exports []Export `json:"exports"`
+	// Targets are served over iSCSI.
+	Targets []Target `json:"targets,omitempty"`
 }
 
 // Export is a directory that the storage node serves over NFS.
