@@ -3,6 +3,7 @@
 package lio
 
 import (
+	"crypto/md5"
 	"fmt"
 	"os"
 	"os/exec"
@@ -69,6 +70,8 @@ func (x *Target) AddLun(number int, serial string) {
 	store := filepath.Join(root, "core", "fileio_0", name)
 	must(x.t, os.MkdirAll(store, 0o755))
 	write(x.t, filepath.Join(store, "control"), "fd_dev_name="+file+",fd_dev_size=67108864")
+	// The target makes the WWID of the digits of the serial number.
+	serial = fmt.Sprintf("%x", md5.Sum([]byte(serial)))
 	write(x.t, filepath.Join(store, "wwn", "vpd_unit_serial"), serial)
 	write(x.t, filepath.Join(store, "enable"), "1")
 	lun := filepath.Join(x.dir, "lun", fmt.Sprintf("lun_%d", number))

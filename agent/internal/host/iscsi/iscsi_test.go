@@ -1,0 +1,279 @@
+package iscsi
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"quarry.storage/quarry/agent/internal/host/run"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+const (
+	iqn    = "iqn.2026-01.a:t"
+	portal = "10.0.0.1:3260"
+)
+
+// node is a host in a directory.
+type node struct {
+	*testing.T
+	dir    string
+	serves bool
+	// answers are those of iscsiadm, by the words that tell one call from another; calls are all.
+	answers map[string]run.Result
+	calls   []string
+	dialed  error
+}
+
+func newNode(t *testing.T) (*node, *Host) {
+	n := &node{T: t, dir: t.TempDir(), serves: true, answers: map[string]run.Result{}}
+	for _, pid := range []string{"1", "50"} {
+		n.link("net:[1]", "proc", pid, "ns/net")
+		n.link("mnt:[1]", "proc", pid, "ns/mnt")
+	}
+	n.link("mnt:[2]", "proc/self/ns/mnt")
+	n.file("iscsid\n", "proc/50/comm")
+	n.file("## a comment\nInitiatorName=iqn.2026-01.a:n1\n", "proc/50/root/etc/iscsi/initiatorname.iscsi")
+	n.file("", "sys/class/iscsi_transport/tcp/handle")
+	h := New(Config{Runner: n, Sys: filepath.Join(n.dir, "sys"), Proc: filepath.Join(n.dir, "proc"), NodeName: "n1", Dir: filepath.Join(n.dir, "own")})
+	h.listens = func() (bool, error) { return n.serves, nil }
+	h.probe = func(context.Context, string) error { return n.dialed }
+	return n, h
+}
+
+func (n *node) path(parts ...string) string {
+	n.Helper()
+	path := filepath.Join(append([]string{n.dir}, parts...)...)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		n.Fatal(err)
+	}
+	return path
+}
+
+func (n *node) file(text string, parts ...string) {
+	n.Helper()
+	if err := os.WriteFile(n.path(parts...), []byte(text), 0o600); err != nil {
+		n.Fatal(err)
+	}
+}
+
+func (n *node) link(to string, parts ...string) {
+	n.Helper()
+	if err := os.Symlink(to, n.path(parts...)); err != nil {
+		n.Fatal(err)
+	}
+}
+
+// Run implements run.Runner.
+func (n *node) Run(_ context.Context, cmd run.Command) (run.Result, error) {
+	_, call, ok := strings.Cut(strings.Join(cmd.Argv(), " "), " -- ")
+	if !ok {
+		n.Errorf("unexpected: %q", cmd.Argv())
+	}
+	n.calls = append(n.calls, call)
+	for words, res := range n.answers {
+		if strings.Contains(call, words) {
+			if res.ExitCode != 0 {
+				return res, &run.Error{Argv: cmd.Argv(), ExitCode: res.ExitCode, Stderr: string(res.Stderr)}
+			}
+			return res, nil
+		}
+	}
+	if strings.Contains(call, "-o new") {
+		n.file("node.name = x\nnode.startup = automatic\n# END RECORD\n", "proc/50/root/etc/iscsi/nodes", iqn, "10.0.0.1,3260,7/default")
+	}
+	return run.Result{}, nil
+}
+
+// session makes a session with a portal, and its disks as number, name and serial number.
+func (n *node) session(id, address, state string, disks ...[3]string) {
+	n.Helper()
+	dir := "sys/class/iscsi_session/session" + id
+	for name, text := range map[string]string{"targetname": iqn, "state": state, "ifacename": "default"} {
+		n.file(text+"\n", dir, name)
+	}
+	connection := "sys/class/iscsi_connection/connection" + id + ":0"
+	for name, text := range map[string]string{"persistent_address": address, "persistent_port": "3260", "state": "up"} {
+		n.file(text+"\n", connection, name)
+	}
+	for _, d := range disks {
+		scsi := filepath.Join(dir, "device/target"+id+":0:0", id+":0:0:"+d[0])
+		for name, text := range map[string]string{
+			"type": "0\n", "state": "running\n", "wwid": "naa." + d[2] + "\n", "vpd_pg80": "\x00\x80\x00\x04" + d[2], "block/" + d[1] + "/size": "2048\n",
+			"block/" + d[1] + "/ro": "0\n",
+		} {
+			n.file(text, scsi, name)
+		}
+	}
+}
+
+func TestLuns(t *testing.T) { //nolint:gocyclo // one node, looked at in all its parts
+	n, h := newNode(t)
+	n.session("2", "10.0.0.2", "LOGGED_IN", [3]string{"0", "sdb", "aaaa"}, [3]string{"3", "sdd", "bbbb"})
+	n.session("1", "10.0.0.1", "FAILED", [3]string{"0", "sda", "aaaa"})
+	n.file("", "sys/block/sda/holders/dm-0")
+	n.file("", "sys/block/sdb/holders/dm-0")
+	n.file("mpath-3aaaa\n", "sys/block/dm-0/dm/uuid")
+	sessions, err := h.Sessions(iqn)
+	if err != nil || len(sessions) != 2 || sessions[0].Up || !sessions[1].Up || sessions[0].Message == "" {
+		t.Fatalf("%+v, %v", sessions, err)
+	}
+	luns, err := h.Luns(sessions)
+	if err != nil || len(luns) != 2 {
+		t.Fatalf("%+v, %v", luns, err)
+	}
+	want := []sharedlun.Path{{Portal: portal, Device: "sda"}, {Portal: "10.0.0.2:3260", Device: "sdb", Up: true}}
+	if l := luns[0]; l.Device != "dm-0" || l.Serial != "aaaa" || l.SizeBytes != 1<<20 || !slices.Equal(l.Paths, want) {
+		t.Errorf("%+v", l)
+	}
+	if l := luns[1]; l.Device != "sdd" || l.Number != 3 || l.WWID != "naa.bbbb" {
+		t.Errorf("%+v", l)
+	}
+	if other, err := h.Sessions("iqn.2026-01.a:other"); err != nil || len(other) != 0 {
+		t.Errorf("%+v, %v", other, err)
+	}
+	// A fact that cannot be read is no fact.
+	n.file("many", "sys/class/iscsi_session/session2/device/target2:0:0/2:0:0:0/block/sdb/size")
+	if _, err := h.Luns(sessions); err == nil {
+		t.Error("a size that cannot be read is one")
+	}
+}
+
+func TestLogin(t *testing.T) {
+	told := run.Result{Stdout: []byte("10.0.0.1:3260,7 " + iqn + "\n10.0.0.9:3260,1 iqn.2026-01.a:u\n")}
+	secret := &sharedlun.Chap{Username: "u", Password: "s3cret", MutualUsername: "m", MutualPassword: "s4cret"}
+	for name, c := range map[string]struct {
+		answers map[string]run.Result
+		dialed  error
+		chap    *sharedlun.Chap
+		reason  string
+		calls   []string
+	}{
+		"at once":           {map[string]run.Result{"discovery": told}, nil, secret, "", []string{"discovery", portal + ",7 -o new", "--login"}},
+		"exists":            {map[string]run.Result{"discovery": told, "--login": {ExitCode: 15}}, nil, nil, "", []string{"discovery", "-o new", "--login"}},
+		"discovery refused": {map[string]run.Result{"discovery": {ExitCode: 24}}, nil, nil, "", []string{"discovery", portal + " -o new", "--login"}},
+		"no such target":    {map[string]run.Result{"discovery": {Stdout: []byte("10.0.0.1:3260,7 iqn.2026-01.a:u\n")}}, nil, nil, sharedlun.ReasonWrongTarget, []string{"discovery"}},
+		"no target":         {map[string]run.Result{"discovery": {ExitCode: 21}}, nil, nil, sharedlun.ReasonWrongTarget, []string{"discovery"}},
+		"nobody listens":    {nil, errors.New("refused"), nil, sharedlun.ReasonPortalUnreachable, nil},
+		"wrong secret":      {map[string]run.Result{"discovery": told, "--login": {ExitCode: 24}}, nil, secret, sharedlun.ReasonWrongChap, []string{"discovery", "-o new", "--login"}},
+		"no secret":         {map[string]run.Result{"discovery": told, "--login": {ExitCode: 24}}, nil, nil, sharedlun.ReasonWrongChap, []string{"discovery", "-o new", "--login"}},
+		"target's secret":   {map[string]run.Result{"discovery": told, "--login": {ExitCode: 19}}, nil, secret, sharedlun.ReasonWrongChap, []string{"discovery", "-o new", "--login"}},
+		"fatal":             {map[string]run.Result{"discovery": told, "--login": {ExitCode: 19}}, nil, nil, sharedlun.ReasonTargetUnreachable, []string{"discovery", "-o new", "--login"}},
+		"no answer":         {map[string]run.Result{"discovery": told, "--login": {ExitCode: 8}}, nil, nil, sharedlun.ReasonTargetUnreachable, []string{"discovery", "-o new", "--login"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, h := newNode(t)
+			n.dialed = c.dialed
+			if n.answers = c.answers; n.answers == nil {
+				n.answers = map[string]run.Result{}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), awaitPause)
+			defer cancel()
+			err := h.Login(ctx, iqn, portal, c.chap)
+			var p *sharedlun.Problem
+			if reason := ""; errors.As(err, &p) {
+				reason = p.Reason
+				if reason != c.reason || strings.Contains(p.Message, "cret ") || strings.Contains(p.Message, "s3cret") {
+					t.Errorf("%v", err)
+				}
+			} else if err != nil || c.reason != "" {
+				t.Errorf("%v, want %q", err, c.reason)
+			}
+			if len(n.calls) != len(c.calls) {
+				t.Fatalf("calls %q, want %q", n.calls, c.calls)
+			}
+			for i, call := range n.calls {
+				if !strings.Contains(call, c.calls[i]) || strings.Contains(call, "s3cret") {
+					t.Errorf("call %q, want %q", call, c.calls[i])
+				}
+			}
+		})
+	}
+}
+
+// TestLogin_present: a session that is there gets its record, and new LUNs are looked for.
+func TestLogin_present(t *testing.T) {
+	n, h := newNode(t)
+	n.session("4", "10.0.0.1", "LOGGED_IN")
+	if err := h.Login(t.Context(), iqn, portal, &sharedlun.Chap{Username: "u", Password: "s3cret"}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := readRooted(filepath.Join(n.dir, "proc/50/root"), "etc/iscsi/nodes/"+iqn+"/10.0.0.1,3260,7/default")
+	if err != nil || !strings.Contains(text, "node.session.auth.password = s3cret\n") || !strings.Contains(text, "node.startup = manual\n") {
+		t.Errorf("%s, %v", text, err)
+	}
+	if len(n.calls) != 2 || !strings.Contains(n.calls[1], "-r 4 --rescan") {
+		t.Errorf("%q", n.calls)
+	}
+}
+
+func TestEdit(t *testing.T) {
+	const record = "# BEGIN RECORD 2.1.8\nnode.name = x\nnode.startup = automatic\nnode.session.auth.authmethod = CHAP\nnode.session.auth.password_in = old\n" +
+		"node.session.auth.chap_algs = SHA3-256\nnode.conn[0].timeo.login_timeout = 15\n# END RECORD\n"
+	const head = "# BEGIN RECORD 2.1.8\nnode.name = x\nnode.session.auth.chap_algs = SHA3-256\nnode.startup = manual\nnode.conn[0].startup = manual\n" +
+		"node.leading_login = No\nnode.session.initial_login_retry_max = 2\nnode.conn[0].timeo.login_timeout = 10\n"
+	for name, c := range map[string]struct {
+		chap *sharedlun.Chap
+		want string
+	}{
+		"none":   {nil, "node.session.auth.authmethod = None\n"},
+		"one":    {&sharedlun.Chap{Username: "u", Password: "p =#"}, "node.session.auth.authmethod = CHAP\nnode.session.auth.username = u\nnode.session.auth.password = p =#\n"},
+		"mutual": {&sharedlun.Chap{Username: "u", Password: "p", MutualUsername: "v", MutualPassword: "q"}, "node.session.auth.authmethod = CHAP\nnode.session.auth.username = u\nnode.session.auth.password = p\nnode.session.auth.username_in = v\nnode.session.auth.password_in = q\n"},
+	} {
+		got := edit(record, c.chap)
+		if want := head + c.want + "# END RECORD\n"; got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
+		}
+		if again := edit(got, c.chap); again != got {
+			t.Errorf("%s: again:\n%s", name, again)
+		}
+	}
+}
+
+func TestInitiator(t *testing.T) {
+	n, h := newNode(t)
+	got, err := h.Initiator(t.Context())
+	if err != nil || got.Name != "iqn.2026-01.a:n1" || !got.OfHost || got.Problem != nil || got.Multipath {
+		t.Errorf("%+v, %v", got, err)
+	}
+	n.file("0: 2 0 10000 1 1 5 @/org/kernel/linux/storage/multipathd\n", "proc/1/net/unix")
+	n.serves = false
+	if got, err = h.Initiator(t.Context()); err != nil || got.OfHost || !got.Multipath || got.Problem.Reason != sharedlun.ReasonNoTools {
+		t.Errorf("%+v, %v", got, err)
+	}
+	n.serves = true
+	n.answers["modprobe"] = run.Result{ExitCode: 1}
+	if err := os.RemoveAll(n.path("sys/class/iscsi_transport/tcp")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = h.Initiator(t.Context()); err != nil || got.Problem == nil || got.Problem.Reason != sharedlun.ReasonNoModules {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestForget(t *testing.T) {
+	n, h := newNode(t)
+	n.answers["-o delete"] = run.Result{ExitCode: codeNoObjects}
+	if err := h.Forget(t.Context(), iqn); err != nil || len(n.calls) != 1 {
+		t.Errorf("%v, %q", err, n.calls)
+	}
+	n.serves = false
+	if err := h.Forget(t.Context(), iqn); err != nil || len(n.calls) != 1 {
+		t.Errorf("%v, %q", err, n.calls)
+	}
+}
+
+// TestRecord_outside: a link out of the root of whoever serves sessions is not followed.
+func TestRecord_outside(t *testing.T) {
+	n, h := newNode(t)
+	n.file("node.name = x\n", "outside/10.0.0.1,3260,7/default")
+	n.link(filepath.Join(n.dir, "outside"), "proc/50/root/etc/iscsi/nodes", iqn)
+	if err := h.settle(iqn, portal, nil); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,151 @@
+package iscsi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/agent/internal/host/run"
+)
+
+// socket is where iscsid listens for iscsiadm.
+const socket = "@ISCSIADM_ABSTRACT_NAMESPACE"
+
+// probeTimeout is how long a portal may take for a connection.
+const probeTimeout = 5 * time.Second
+
+// inside runs a function in a network namespace. Its thread ends with it.
+func inside(namespace string, f func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		result <- func() error {
+			ns, err := os.Open(namespace)
+			if err != nil {
+				return err
+			}
+			defer ns.Close()
+			if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+				return fmt.Errorf("enter %s: %w", namespace, err)
+			}
+			return f()
+		}()
+	}()
+	return <-result
+}
+
+// listening reports whether somebody listens where iscsiadm connects.
+func listening(namespace string) (yes bool, err error) {
+	err = inside(namespace, func() error {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: socket})
+		if errors.Is(err, unix.ECONNREFUSED) {
+			return nil
+		}
+		yes = err == nil
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("iscsid: %w", err)
+	}
+	return yes, nil
+}
+
+// server finds the process that serves sessions; 0 when none does, 1 when process 1 starts it for the first who connects.
+func (h *Host) server() (pid int, err error) {
+	if yes, err := h.listens(); err != nil || !yes {
+		return 0, err
+	}
+	network, err := os.Readlink(h.network())
+	if err != nil {
+		return 0, err
+	}
+	names, err := filepath.Glob(filepath.Join(h.cfg.Proc, "[0-9]*", "comm"))
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		dir := filepath.Dir(name)
+		of, err := os.Readlink(filepath.Join(dir, "ns/net"))
+		if comm, _ := os.ReadFile(name); err != nil || of != network || strings.TrimSpace(string(comm)) != daemon {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil {
+			return pid, nil
+		}
+	}
+	return 1, nil
+}
+
+// dial connects to a portal and hangs up.
+func dial(ctx context.Context, namespace, portal string) error {
+	return inside(namespace, func() error {
+		// A literal address: nothing is looked up, and the connection is made on this thread.
+		conn, err := (&net.Dialer{Timeout: probeTimeout}).DialContext(ctx, "tcp", portal)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
+}
+
+// rootOf is the root directory of a process.
+func (h *Host) rootOf(pid int) string { return filepath.Join(h.cfg.Proc, strconv.Itoa(pid), "root") }
+
+// ours reports whether a process sees the mounts that this one sees, and the host does not: then it is our iscsid, or an earlier one of ours.
+func (h *Host) ours(pid int) bool {
+	mounts := func(pid string) string {
+		text, err := os.Readlink(filepath.Join(h.cfg.Proc, pid, "ns/mnt"))
+		if err != nil {
+			return ""
+		}
+		return text
+	}
+	self := mounts("self")
+	return pid > 1 && self != "" && self != mounts("1") && mounts(strconv.Itoa(pid)) == self
+}
+
+// tool runs iscsiadm beside the process that serves sessions.
+func (h *Host) tool(ctx context.Context, args ...string) (run.Result, error) {
+	pid, err := h.server()
+	if err == nil && pid == 0 {
+		err = errNoDaemon
+	}
+	if err != nil {
+		return run.Result{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	of := filepath.Join(h.cfg.Proc, strconv.Itoa(pid), "ns")
+	return h.cfg.Runner.Run(ctx, run.Command{Path: nsenter, Args: append([]string{
+		"--mount=" + filepath.Join(of, "mnt"), "--net=" + h.network(), "--", iscsiadm,
+	}, args...)})
+}
+
+// errNoDaemon means that nobody serves sessions.
+var errNoDaemon = errors.New("no iscsid runs")
+
+// exitCode is that of a process which ended; -1 when it did not.
+func exitCode(err error) int {
+	var e *run.Error
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &e):
+		return e.ExitCode
+	}
+	return -1
+}
