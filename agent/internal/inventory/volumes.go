@@ -122,7 +122,7 @@ func pool(v lvm.LV, lvs []lvm.LV) plan.Pool {
 			used = used || !slices.Contains(other.Tags, plan.TagNew)
 		}
 	}
-	p.Damage = cmp.Or(p.Damage, begunAnew(v.Thin, used))
+	p.Damage = cmp.Or(p.Damage, ofAnother(v.Thin, used))
 	return p
 }
 
@@ -133,15 +133,18 @@ func isKept(v lvm.LV, pool string) bool {
 	return ok && err == nil && !v.ThinPool && v.Pool == ""
 }
 
-// begunAnew says that the metadata that the kernel works with is not the pool's: it is older than what LVM recorded. Older agents activated pools
+// ofAnother says that the metadata that the kernel works with is not that of LVM's record. Where it is newer, LVM's record was put back, and knows
+// nothing of the changes since; LVM records a change before it tells the kernel, so that no kill explains it. Where it is older, it was begun anew. Older agents activated pools
 // of which the metadata began with zeroes, and the kernel makes empty metadata there, which looks healthy. One transaction less is no damage,
 // unless nothing is left of a volume that was used: LVM records a change before it tells the kernel, and goes on with it after a kill.
-func begunAnew(t *lvm.Thin, used bool) string {
+func ofAnother(t *lvm.Thin, used bool) string {
 	if t == nil || t.KernelTransactionID == nil {
 		return ""
 	}
 	switch kernel := *t.KernelTransactionID; {
-	case kernel >= t.TransactionID || kernel == t.TransactionID-1 && (kernel > 0 || !used):
+	case kernel > t.TransactionID:
+		return fmt.Sprintf("its metadata is of transaction %d, and LVM recorded %d: LVM's record is an earlier one, and does not tell which volumes there are", kernel, t.TransactionID)
+	case kernel == t.TransactionID || kernel == t.TransactionID-1 && (kernel > 0 || !used):
 		return ""
 	default:
 		return fmt.Sprintf("its metadata is of transaction %d, and LVM recorded %d: it was begun anew, and tells nothing of its volumes", kernel, t.TransactionID)

@@ -7,7 +7,7 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
-// TestPool_begunAnew: metadata that tells an older transaction than LVM recorded is not the pool's. One transaction less is what a killed command
+// TestPool_begunAnew: metadata that tells another transaction than LVM recorded is not the pool's. One transaction less is what a killed command
 // leaves, unless a volume was used of which nothing is left.
 func TestPool_begunAnew(t *testing.T) {
 	const none = -1
@@ -23,7 +23,7 @@ func TestPool_begunAnew(t *testing.T) {
 		"a command was killed":          {2, 3, true, false},
 		"the first volume was not made": {0, 1, false, false},
 		"the first volume was used":     {0, 1, true, true},
-		"LVM's own metadata is older, which LVM refuses": {4, 3, true, false},
+		"LVM's record was put back":     {4, 3, true, true},
 	} {
 		thin := &lvm.Thin{TransactionID: c.lvm}
 		if c.kernel != none {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"quarry.storage/quarry/agent/internal/host/run"
 )
@@ -49,6 +50,8 @@ type LVM struct {
 	host   *hostID
 	// damaged are the thin pools that could not be activated.
 	damaged *damages
+	// looked is what was looked at of those that are active.
+	looked *looks
 	// older is true once LVM did not know what it has learned with 2.03.12.
 	older *atomic.Bool
 }
@@ -76,7 +79,7 @@ func New(cfg Config) (*LVM, error) {
 		dir:    cfg.Dir,
 		dev:    cmp.Or(cfg.Dev, "/dev"),
 		env:    []string{"LVM_SYSTEM_DIR=" + cfg.Dir, "LVM_SUPPRESS_FD_WARNINGS=1"},
-		host:   &hostID{want: cfg.SystemID}, damaged: &damages{}, older: &atomic.Bool{},
+		host:   &hostID{want: cfg.SystemID}, damaged: &damages{}, looked: &looks{whole: map[string]time.Time{}}, older: &atomic.Bool{},
 	}
 	if cfg.WithoutDeviceMapper {
 		l.common = []string{"--driverloaded", "n"}

@@ -1,8 +1,10 @@
 package lvm
 
 import (
+	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,11 +52,15 @@ func TestLVM_refreshDropsWhatIsLoadedFirst(t *testing.T) {
 // until the pool is active.
 func TestLVM_ActivatePool(t *testing.T) {
 	const at = 3 * 4096
+	two, none := recordedMetadata(t, "two"), recordedMetadata(t, "none")
 	device := filepath.Join(t.TempDir(), "disk")
 	where := func(name string) run.Step {
 		return run.Step{Result: run.Result{Stdout: fmt.Appendf(nil, `{"report":[{"pvseg":[{"pv_name":%q,"pe_start":"4096","vg_extent_size":"4096",`+
-			`"pvseg_start":"2","lv_name":"[%s_tmeta]","seg_start":"0"}]}]}`, device, name)}}
+			`"pvseg_start":"2","pvseg_size":"512","lv_name":"[%s_tmeta]","seg_start":"0"}]}]}`, device, name)}}
 	}
+	recorded := run.Step{Result: run.Result{Stdout: []byte(`{"report":[{"seg":[{"lv_name":"a","pool_lv":"p","transaction_id":"0","thin_id":"1"},` +
+		`{"lv_name":"b","pool_lv":"p","transaction_id":"1","thin_id":"2"},{"lv_name":"p","pool_lv":"","transaction_id":"2","thin_id":""}]}]}`)}}
+	broken := run.Step{Err: errors.New("broken")}
 	told := func(l *LVM, active bool) string {
 		groups := []VG{{Name: owned.Name, Tags: []string{"other", owned.Tag}, Volumes: []LV{{Name: "p", ThinPool: true, Active: active}, {Name: "q"}}}}
 		l.damaged.tell(groups)
@@ -62,20 +68,23 @@ func TestLVM_ActivatePool(t *testing.T) {
 	}
 	check := run.Step{Err: &run.Error{ExitCode: 5, Stderr: "  Check of pool g/p failed (status:1). Manual repair required!\n"}}
 	older := run.Step{Err: &run.Error{ExitCode: 5, Stderr: "  Thin pool g-p-tpool (254:2) transaction_id is 0, while expected 2.\n"}}
+	zero, spoiled := make([]byte, len(two)), append([]byte{two[0] + 1}, two[1:]...)
 	for name, c := range map[string]struct {
-		first byte
-		holds bool
-		steps []run.Step
-		want  error
+		metadata []byte
+		holds    bool
+		steps    []run.Step
+		want     error
 	}{
-		"well":                              {1, true, []run.Step{where("p"), {}}, nil},
-		"its first block is zero":           {0, true, []run.Step{where("p")}, ErrDamaged},
-		"a new one, which begins like that": {0, false, []run.Step{{}}, nil},
-		"LVM finds damage":                  {1, true, []run.Step{where("p"), check}, ErrDamaged},
-		"the kernel has other metadata":     {1, true, []run.Step{where("p"), older}, ErrDamaged},
+		"well":                              {two, true, []run.Step{where("p"), recorded, {}}, nil},
+		"its first block is zero":           {zero, true, []run.Step{where("p")}, ErrDamaged},
+		"a new one, which begins like that": {zero, false, []run.Step{{}}, nil},
+		"its volumes are not there":         {none, true, []run.Step{where("p"), recorded}, ErrDamaged},
+		"only LVM's check can tell":         {spoiled, true, []run.Step{where("p"), recorded, check}, ErrDamaged},
+		"LVM finds damage":                  {two, true, []run.Step{where("p"), recorded, check}, ErrDamaged},
+		"the kernel has other metadata":     {two, true, []run.Step{where("p"), recorded, older}, ErrDamaged},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(device, append(make([]byte, at), append([]byte{c.first}, make([]byte, 8191)...)...), 0o600); err != nil {
+			if err := os.WriteFile(device, append(make([]byte, at), c.metadata...), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			l, fake := newLVM(t, c.steps...)
@@ -90,13 +99,31 @@ func TestLVM_ActivatePool(t *testing.T) {
 			}
 		})
 	}
-	for name, step := range map[string]run.Step{"LVM does not tell where": where("other"), "it cannot be read": where("p")} {
-		if err := os.Truncate(device, at); err != nil {
-			t.Fatal(err)
-		}
-		l, fake := newLVM(t, step)
+	for name, c := range map[string]struct {
+		size  int64
+		steps []run.Step
+	}{
+		"LVM does not tell where":            {at, []run.Step{where("other")}},
+		"it cannot be read":                  {at, []run.Step{where("p")}},
+		"LVM does not tell what it recorded": {1 << 20, []run.Step{where("p"), broken}},
+	} {
+		must(t, os.WriteFile(device, append(make([]byte, at), two...), 0o600), os.Truncate(device, c.size))
+		l, fake := newLVM(t, c.steps...)
 		if err := l.ActivatePool(t.Context(), owned, "p", volumeTag, true); err == nil || told(l, false) != "" || fake.Left() != 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// recordedMetadata is metadata of a pool of transaction 2, of those that package thin was tested with.
+func recordedMetadata(t *testing.T, name string) []byte {
+	t.Helper()
+	f, err := os.Open(filepath.Join("thin", "testdata", name+".gz"))
+	must(t, err)
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	must(t, err)
+	content, err := io.ReadAll(z)
+	must(t, err)
+	return content
 }

@@ -103,6 +103,7 @@ func (l *LVM) Report(ctx context.Context, devices []string) ([]VG, []PV, error) 
 		kernel.drop(before, vgs)
 	}
 	kernel.tell(vgs, known)
+	l.lookInto(ctx, devices, vgs)
 	l.damaged.tell(vgs)
 	return vgs, pvs, nil
 }

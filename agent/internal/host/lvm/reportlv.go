@@ -2,9 +2,7 @@ package lvm
 
 import (
 	"cmp"
-	"context"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -60,78 +58,6 @@ func (p *fields) thin(rows []row) map[string]*Thin {
 		}
 	}
 	return out
-}
-
-// transactions are the transaction ids that the kernel tells, by the names of the pools' devices.
-type transactions map[string]int64
-
-// kernelTransactions asks the kernel for the transaction ids of the pools that are active and hold, or held, volumes. known is false when it
-// cannot be asked.
-func (l *LVM) kernelTransactions(ctx context.Context, vgs []VG) (out transactions, known bool) {
-	out = transactions{}
-	if len(measured(vgs)) == 0 {
-		return out, true
-	}
-	res, err := l.dmsetup(ctx, "status", "--noflush", "--target", "thin-pool")
-	if err != nil {
-		return out, false
-	}
-	for line := range strings.Lines(string(res.Stdout)) {
-		// "group-pool-tpool: 0 409600 thin-pool 2 ..."; a pool that failed has a word in the place of the number.
-		name, rest, _ := strings.Cut(line, ": ")
-		words := strings.Fields(rest)
-		if len(words) < 4 {
-			continue
-		}
-		if n, err := strconv.ParseInt(words[3], 10, 64); err == nil {
-			out[name] = n
-		}
-	}
-	return out, true
-}
-
-// measured are the thin pools of which the kernel can be asked, by the names of their devices.
-func measured(vgs []VG) map[string]*LV {
-	out := map[string]*LV{}
-	for _, g := range vgs {
-		for i, v := range g.Volumes {
-			if v.ThinPool && v.Active && v.Thin != nil && v.Thin.TransactionID > 0 {
-				out[mapped(g.Name)+"-"+mapped(v.Name)+"-tpool"] = &g.Volumes[i]
-			}
-		}
-	}
-	return out
-}
-
-func (t transactions) differ(vgs []VG) bool {
-	for name, v := range measured(vgs) {
-		if id, ok := t[name]; ok && id != v.Thin.TransactionID {
-			return true
-		}
-	}
-	return false
-}
-
-// drop forgets what the kernel said of a pool that LVM has changed meanwhile.
-func (t transactions) drop(before, after []VG) {
-	was, is := measured(before), measured(after)
-	for name := range t {
-		if was[name] == nil || is[name] == nil || was[name].Thin.TransactionID != is[name].Thin.TransactionID {
-			delete(t, name)
-		}
-	}
-}
-
-// tell adds to a report what the kernel said. Where it could not be asked, what LVM says of how full a pool is may be of other metadata.
-func (t transactions) tell(vgs []VG, known bool) {
-	for name, v := range measured(vgs) {
-		if id, ok := t[name]; ok {
-			v.Thin.KernelTransactionID = &id
-		}
-		if !known {
-			v.UsageUnknown, v.DataPermyriad, v.MetadataPermyriad = true, 0, 0
-		}
-	}
 }
 
 // Extents are some of a physical volume, one after the other.

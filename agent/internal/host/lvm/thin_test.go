@@ -1,8 +1,12 @@
 package lvm
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,7 +17,9 @@ import (
 // more: a command may have come in between.
 func TestLVM_Report_kernelTransactions(t *testing.T) {
 	report := func(transaction int) run.Step {
-		doc := strings.Replace(string(recorded(t, "report-volumes.json")), `"transaction_id":"4"`, fmt.Sprintf(`"transaction_id":"%d"`, transaction), 1)
+		// A pool that is not ours is not looked into.
+		foreign := strings.Replace(string(recorded(t, "report-volumes.json")), "quarry.storage/pool", "somebodys", 1)
+		doc := strings.Replace(foreign, `"transaction_id":"4"`, fmt.Sprintf(`"transaction_id":"%d"`, transaction), 1)
 		return run.Step{Result: run.Result{Stdout: []byte(doc)}}
 	}
 	status := func(line string) run.Step { return run.Step{Result: run.Result{Stdout: []byte(line + "\n")}} }
@@ -52,6 +58,45 @@ func TestLVM_Report_kernelTransactions(t *testing.T) {
 	l, _ := newLVM(t, report(4), kernel("3"), run.Step{Err: errors.New("broken")})
 	if _, _, err := l.Report(t.Context(), []string{"/dev/a"}); err == nil {
 		t.Error("the second report failed, and nobody said so")
+	}
+}
+
+// TestLVM_Report_looksInto: a pool of ours that is seen to be active is looked into once, and again until all of its volumes are found or after it
+// was inactive. Of one that cannot be looked into nothing is known.
+func TestLVM_Report_looksInto(t *testing.T) {
+	device := filepath.Join(t.TempDir(), "disk")
+	report := run.Step{Result: run.Result{Stdout: recorded(t, "report-volumes.json")}}
+	inactive := run.Step{Result: run.Result{Stdout: []byte(strings.ReplaceAll(string(report.Result.Stdout), `"lv_active_locally":"1"`, `"lv_active_locally":"0"`))}}
+	status := run.Step{Result: run.Result{Stdout: []byte("vgq-pool-tpool: 0 409600 thin-pool 4 117/1024 640/3200 - rw - - - 256\n")}}
+	where := run.Step{Result: run.Result{Stdout: fmt.Appendf(nil, `{"report":[{"pvseg":[{"pv_name":%q,"pe_start":"0","vg_extent_size":"4096",`+
+		`"pvseg_start":"0","pvseg_size":"512","lv_name":"[pool_tmeta]","seg_start":"0"}]}]}`, device)}}
+	emptied := recordedMetadata(t, "none")
+	binary.LittleEndian.PutUint64(emptied[48:], 4) // its transaction
+	binary.LittleEndian.PutUint32(emptied, ^crc32.Checksum(emptied[4:4096], crc32.MakeTable(crc32.Castagnoli))^160774)
+
+	l, fake := newLVM(t, report, status, where, report, status, where, report, status, where, report, status, inactive, report, status, where)
+	for _, c := range []struct {
+		name     string
+		metadata []byte
+		damage   string
+		unknown  bool
+	}{
+		{name: "it cannot be read", unknown: true},
+		{name: "nothing is there", metadata: emptied, damage: "its metadata lacks volumes that LVM recorded: 1 of transaction 0, 2 of transaction 1, 3 of transaction 2, 4 of transaction 3"},
+		{name: "all are found", metadata: recordedMetadata(t, "four")},
+		{name: "no second look"},
+		{name: "inactive"},
+		{name: "active again", metadata: emptied, damage: "its metadata lacks volumes that LVM recorded: 1 of transaction 0, 2 of transaction 1, 3 of transaction 2, 4 of transaction 3"},
+	} {
+		must(t, os.WriteFile(device, c.metadata, 0o600))
+		vgs, _, err := l.Report(t.Context(), []string{"/dev/a"})
+		must(t, err)
+		if pool := vgs[0].Volumes[2]; pool.Damage != c.damage || pool.UsageUnknown != c.unknown {
+			t.Errorf("%s: %q, %+v", c.name, pool.Damage, pool)
+		}
+	}
+	if fake.Left() != 0 {
+		t.Errorf("%d calls left", fake.Left())
 	}
 }
 
