@@ -1,0 +1,35 @@
+package san
+
+import (
+	"context"
+
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Attach gives a volume to a node and has it mapped there. It returns the device. Killed anywhere, it goes on where it was.
+func (s *San) Attach(ctx context.Context, ref Ref, name, node string) (sharedlun.Mapping, error) {
+	var v sharedlun.Volume
+	var sequence uint64
+	err := s.Turn(ctx, ref, func(ctx context.Context, t *Turn) (err error) {
+		v, err = t.Hold(ctx, name, node)
+		sequence = t.Group.Sequence
+		return err
+	})
+	if err != nil {
+		return sharedlun.Mapping{}, err
+	}
+	// Nobody has to hold the turn for it: the node maps the volume only if the LUN says that it is its own.
+	return s.cfg.Nodes.Map(ctx, node, ref, v, sequence)
+}
+
+// Detach takes a volume from a node; from whichever node has it when that is empty. A volume that is not there, or that the node does not have,
+// needs no work.
+func (s *San) Detach(ctx context.Context, ref Ref, name, node string) error {
+	return s.Turn(ctx, ref, func(ctx context.Context, t *Turn) error {
+		v := t.Group.Volume(name)
+		if v == nil || node != "" && v.HeldBy != node {
+			return nil
+		}
+		return t.Release(ctx, name)
+	})
+}

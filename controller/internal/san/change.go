@@ -1,0 +1,113 @@
+package san
+
+import (
+	"context"
+	"fmt"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Change makes one change. After an error the group may be another one than the turn knows; an error that leaves open whether the change was made
+// ends what this turn can do: the next one begins a new epoch.
+func (t *Turn) Change(ctx context.Context, c sharedlun.Change) error {
+	if t.memory.unanswered {
+		return unavailable("an earlier change of the volume group was not answered")
+	}
+	w := sharedlun.Writer{Epoch: t.record.Epoch, Timeout: t.san.cfg.Timeout}
+	for _, m := range t.members {
+		if m.Node == t.record.Writer {
+			w.Key, w.Unfenced = m.Key, m.Unfenced
+		}
+	}
+	group, err := t.san.cfg.Nodes.Change(ctx, t.record.Writer, t.ref, w, t.Group.Sequence, c)
+	switch {
+	case err == nil:
+		t.Group, t.facts.Group = group, group.Epoch
+	case !answered(err):
+		t.memory.unanswered = true
+	default:
+		t.facts.Read = false
+	}
+	return err
+}
+
+// Writer is the node that changes the group.
+func (t *Turn) Writer() string { return t.record.Writer }
+
+// volume returns a volume of the group; the fault says that there is none.
+func (t *Turn) volume(name string) (sharedlun.Volume, error) {
+	v := t.Group.Volume(name)
+	if v == nil {
+		return sharedlun.Volume{}, &decide.Fault{
+			Kind: decide.FaultNotFound, Node: t.record.Writer, Call: "look for a volume",
+			Message: fmt.Sprintf("volume group %s has no volume %s", t.Group.UUID, name),
+		}
+	}
+	return *v, nil
+}
+
+// Hold gives a volume to a node, and returns it as it is then.
+func (t *Turn) Hold(ctx context.Context, name, node string) (sharedlun.Volume, error) {
+	v, err := t.volume(name)
+	if err == nil && v.Leaving {
+		// Somebody began to take it away and did not end that.
+		err = t.Release(ctx, name)
+		v.HeldBy = ""
+	}
+	switch {
+	case err != nil:
+		return v, err
+	case v.HeldBy == node:
+		return v, nil
+	case v.HeldBy != "":
+		return v, &decide.Fault{
+			Kind: decide.FaultPrecondition, Node: node, Call: "attach a volume",
+			Message: fmt.Sprintf("volume %s is attached to node %s", name, v.HeldBy),
+		}
+	}
+	if err := t.Change(ctx, sharedlun.Change{Hold: &sharedlun.Hold{Name: name, Node: node}}); err != nil {
+		return v, err
+	}
+	return t.volume(name)
+}
+
+// Release takes a volume from the node that has it: it marks the volume, has the node unmap it, unless that is fenced, and takes the tag off. Killed
+// anywhere, it goes on where it was.
+func (t *Turn) Release(ctx context.Context, name string) error {
+	v, err := t.volume(name)
+	if err != nil || v.HeldBy == "" {
+		return err
+	}
+	held := &sharedlun.Hold{Name: name, Node: v.HeldBy}
+	if !v.Leaving {
+		if err := t.Change(ctx, sharedlun.Change{Leave: held}); err != nil {
+			return err
+		}
+	}
+	// Whether the node is fenced is asked after the mark is there: a node that came back since cannot map the volume any more.
+	fenced, err := t.fenced(ctx, v.HeldBy)
+	if err != nil {
+		return err
+	}
+	if !fenced {
+		if err := t.san.cfg.Nodes.Unmap(ctx, v.HeldBy, t.ref, v.UUID, t.Group.Sequence); err != nil {
+			return err
+		}
+	}
+	return t.Change(ctx, sharedlun.Change{Release: held})
+}
+
+// fenced asks whether a node cannot write any more. Of one that is no member nobody knows that.
+func (t *Turn) fenced(ctx context.Context, node string) (bool, error) {
+	members, err := t.san.cfg.Fleet.Members(ctx, t.ref)
+	if err != nil {
+		return false, err
+	}
+	for _, m := range members {
+		if m.Node == node {
+			return m.Fenced, nil
+		}
+	}
+	return false, nil
+}

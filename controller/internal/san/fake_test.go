@@ -1,0 +1,194 @@
+package san
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/writer"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// fleet is a LUN with its nodes, as strict as agents are. It keeps what decision 0038 says that they keep.
+type fleet struct {
+	mu      sync.Mutex
+	group   sharedlun.Group
+	members []Member
+	seen    map[string]uint64
+	silent  map[string]bool
+	mapped  map[string][]string
+	inUse   map[string]bool
+	// lose ends the answers of that many changes that are made.
+	lose  int
+	calls []string
+
+	record  writer.Record
+	version int
+}
+
+func newFleet(nodes ...string) *fleet {
+	f := &fleet{seen: map[string]uint64{}, silent: map[string]bool{}, mapped: map[string][]string{}, inUse: map[string]bool{}}
+	f.group = sharedlun.Group{UUID: "group", Epoch: 0, Sequence: 1, Volumes: []sharedlun.Volume{{Name: "a", UUID: "ua"}, {Name: "b", UUID: "ub"}}}
+	for i, n := range nodes {
+		f.members = append(f.members, Member{Node: n, Key: uint64(i + 1), Up: true})
+	}
+	return f
+}
+
+func (f *fleet) fault(kind decide.FaultKind, node, call, message string) error {
+	return &decide.Fault{Kind: kind, Node: node, Call: call, Message: message}
+}
+
+// enter begins a call; the caller holds the lock until it ends.
+func (f *fleet) enter(node, call string) error {
+	f.calls = append(f.calls, call+" "+node)
+	if f.silent[node] {
+		return f.fault(decide.FaultUnavailable, node, call, "no connection")
+	}
+	return nil
+}
+
+func (f *fleet) Members(context.Context, Ref) ([]Member, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := slices.Clone(f.members)
+	for i := range out {
+		out[i].Up = out[i].Up && !f.silent[out[i].Node]
+	}
+	return out, nil
+}
+
+func (f *fleet) Group(_ context.Context, node string, _ Ref) (sharedlun.Group, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.enter(node, "read"); err != nil {
+		return sharedlun.Group{}, false, err
+	}
+	return f.copy(), true, nil
+}
+
+func (f *fleet) copy() sharedlun.Group {
+	g := f.group
+	g.Volumes = slices.Clone(g.Volumes)
+	return g
+}
+
+func (f *fleet) Yield(_ context.Context, node string, _ Ref, epoch uint64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.enter(node, "yield"); err != nil {
+		return err
+	}
+	if epoch < f.seen[node] {
+		return f.fault(decide.FaultPrecondition, node, "yield", "the epoch is old")
+	}
+	f.seen[node] = epoch
+	return nil
+}
+
+func (f *fleet) Change(_ context.Context, node string, _ Ref, w sharedlun.Writer, sequence uint64, c sharedlun.Change) (sharedlun.Group, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	none := sharedlun.Group{}
+	if err := f.enter(node, "change"); err != nil {
+		return none, err
+	}
+	i := slices.IndexFunc(f.members, func(m Member) bool { return m.Node == node })
+	switch {
+	case f.members[i].Fenced || w.Key != f.members[i].Key:
+		return none, f.fault(decide.FaultPrecondition, node, "change", "no key")
+	case w.Epoch < f.seen[node] || w.Epoch < f.group.Epoch || !c.TakeOver && w.Epoch != f.group.Epoch:
+		return none, f.fault(decide.FaultPrecondition, node, "change", "epoch "+strconv.FormatUint(w.Epoch, 10)+" is old")
+	case sequence != f.group.Sequence:
+		return none, f.fault(decide.FaultBusy, node, "change", "the group changed since")
+	}
+	next := f.copy()
+	next.Sequence++
+	if refused := apply(&next, w.Epoch, c); refused != "" {
+		return none, f.fault(decide.FaultConflict, node, "change", refused)
+	}
+	f.group = next
+	if f.lose > 0 {
+		f.lose--
+		return none, f.fault(decide.FaultUnavailable, node, "change", "the connection was closed")
+	}
+	return f.copy(), nil
+}
+
+func apply(g *sharedlun.Group, epoch uint64, c sharedlun.Change) string {
+	switch {
+	case c.TakeOver:
+		g.Epoch = epoch
+	case c.Hold != nil:
+		v := g.Volume(c.Hold.Name)
+		if v.HeldBy != "" {
+			return "held by " + v.HeldBy
+		}
+		v.HeldBy = c.Hold.Node
+	case c.Leave != nil:
+		v := g.Volume(c.Leave.Name)
+		if v.HeldBy != c.Leave.Node {
+			return "not held"
+		}
+		v.Leaving = true
+	case c.Release != nil:
+		v := g.Volume(c.Release.Name)
+		if v.HeldBy != c.Release.Node || !v.Leaving {
+			return "not leaving"
+		}
+		v.HeldBy, v.Leaving = "", false
+	default:
+		return "not a change of this test"
+	}
+	return ""
+}
+
+func (f *fleet) Map(_ context.Context, node string, _ Ref, v sharedlun.Volume, _ uint64) (sharedlun.Mapping, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.enter(node, "map"); err != nil {
+		return sharedlun.Mapping{}, err
+	}
+	if now := f.group.Volume(v.Name); now.HeldBy != node || now.Leaving {
+		return sharedlun.Mapping{}, f.fault(decide.FaultPrecondition, node, "map", "the volume is not this node's")
+	}
+	if !slices.Contains(f.mapped[v.UUID], node) {
+		f.mapped[v.UUID] = append(f.mapped[v.UUID], node)
+	}
+	return sharedlun.Mapping{VolumeUUID: v.UUID, Device: "/dev/mapper/" + v.UUID}, nil
+}
+
+func (f *fleet) Unmap(_ context.Context, node string, _ Ref, uuid string, _ uint64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.enter(node, "unmap"); err != nil {
+		return err
+	}
+	if f.inUse[uuid] {
+		return f.fault(decide.FaultPrecondition, node, "unmap", "the volume is mounted")
+	}
+	f.mapped[uuid] = slices.DeleteFunc(f.mapped[uuid], func(n string) bool { return n == node })
+	return nil
+}
+
+func (f *fleet) Load(context.Context, string) (writer.Record, string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.version == 0 {
+		return writer.Record{}, "", nil
+	}
+	return f.record, strconv.Itoa(f.version), nil
+}
+
+func (f *fleet) Store(_ context.Context, _ string, r writer.Record, version string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if have := strconv.Itoa(f.version); version != have && (version != "" || f.version != 0) {
+		return "", ErrConflict
+	}
+	f.record = r
+	f.version++
+	return strconv.Itoa(f.version), nil
+}

@@ -1,0 +1,78 @@
+package san
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/controller/internal/decide/writer"
+)
+
+func TestMain(m *testing.M) { apitest.Main(m) }
+
+// TestKubernetesLeases: a record comes back as it was written, and two processes never both replace one version.
+func TestKubernetesLeases(t *testing.T) {
+	c := apitest.Client(t)
+	ctx := t.Context()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "leases-"}}
+	if err := c.Create(ctx, ns); err != nil {
+		t.Fatal(err)
+	}
+	k := KubernetesLeases{Client: c, Namespace: ns.Name, Now: time.Now}
+	if r, version, err := k.Load(ctx, "uid"); err != nil || !r.Zero() || version != "" {
+		t.Fatalf("%+v, %q, %v", r, version, err)
+	}
+	first := writer.Record{Epoch: 1, Writer: "n1", Taken: "csi/1", Pending: []string{"n1", "n2.example"}}
+	version, err := k.Store(ctx, "uid", first, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Store(ctx, "uid", first, ""); !errors.Is(err, ErrConflict) {
+		t.Errorf("made twice: %v", err)
+	}
+	if r, v, err := k.Load(ctx, "uid"); err != nil || !r.Equal(first) || v != version {
+		t.Errorf("%+v, %q, %v", r, v, err)
+	}
+	idle := writer.Record{Epoch: 2, Writer: "n2"}
+	after, err := k.Store(ctx, "uid", idle, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Store(ctx, "uid", first, version); !errors.Is(err, ErrConflict) {
+		t.Errorf("an old version was replaced: %v", err)
+	}
+	if r, v, err := k.Load(ctx, "uid"); err != nil || !r.Equal(idle) || v != after {
+		t.Errorf("%+v, %q, %v", r, v, err)
+	}
+
+	unusable(t, c, k, after, idle)
+}
+
+// unusable looks at a Lease that somebody changed, and at one that somebody deleted.
+func unusable(t *testing.T, c client.Client, k KubernetesLeases, after string, idle writer.Record) {
+	t.Helper()
+	ctx := t.Context()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: LeasePrefix + "uid"}}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(lease), lease); err != nil {
+		t.Fatal(err)
+	}
+	lease.Annotations[annotationEpoch] = "many"
+	if err := c.Update(ctx, lease); err != nil {
+		t.Fatal(err)
+	}
+	if r, _, err := k.Load(ctx, "uid"); err == nil || !r.Zero() {
+		t.Errorf("a record that cannot be read: %+v, %v", r, err)
+	}
+	if err := c.Delete(ctx, lease); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Store(ctx, "uid", idle, after); !errors.Is(err, ErrConflict) {
+		t.Errorf("a record that is gone was replaced: %v", err)
+	}
+}

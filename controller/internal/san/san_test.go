@@ -1,0 +1,227 @@
+package san
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/writer"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+var ref = Ref{OwnerUID: "uid", UUID: "group"}
+
+func (f *fleet) san(self string) *San {
+	return New(Config{Self: self, Nodes: f, Fleet: f, Leases: f, Pause: time.Millisecond, Patience: time.Hour})
+}
+
+func wantFault(t *testing.T, err error, kind decide.FaultKind, says string) {
+	t.Helper()
+	f, ok := errors.AsType[*decide.Fault](err)
+	if !ok || f.Kind != kind || !strings.Contains(f.Message, says) {
+		t.Errorf("%v, want a fault of kind %d that says %q", err, kind, says)
+	}
+}
+
+func (f *fleet) want(t *testing.T, volume, heldBy string, mapped ...string) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v := f.group.Volume(volume)
+	if v.HeldBy != heldBy || v.Leaving || !slices.Equal(f.mapped[v.UUID], mapped) && len(mapped)+len(f.mapped[v.UUID]) > 0 {
+		t.Errorf("volume %s is held by %q (leaving: %v) and mapped on %v, want %q and %v", volume, v.HeldBy, v.Leaving, f.mapped[v.UUID], heldBy, mapped)
+	}
+}
+
+func TestSan_attach(t *testing.T) {
+	f := newFleet("n1", "n2", "n3")
+	s := f.san("csi/1")
+	ctx := t.Context()
+	m, err := s.Attach(ctx, ref, "a", "n2")
+	if err != nil || m.Device != "/dev/mapper/ua" {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	f.want(t, "a", "n2", "n2")
+	if !f.record.Equal(writer.Record{Epoch: 1, Writer: "n1", Pending: []string{}}) {
+		t.Errorf("the record is %+v", f.record)
+	}
+	if _, err := s.Attach(ctx, ref, "a", "n2"); err != nil {
+		t.Errorf("attached again: %v", err)
+	}
+	_, err = s.Attach(ctx, ref, "a", "n3")
+	wantFault(t, err, decide.FaultPrecondition, "attached to node n2")
+	_, err = s.Attach(ctx, ref, "c", "n3")
+	wantFault(t, err, decide.FaultNotFound, "no volume c")
+	if err := s.Detach(ctx, ref, "a", "n3"); err != nil {
+		t.Errorf("detached from where it is not: %v", err)
+	}
+	f.want(t, "a", "n2", "n2")
+	if err := s.Detach(ctx, ref, "a", ""); err != nil {
+		t.Fatal(err)
+	}
+	f.want(t, "a", "")
+	if err := s.Detach(ctx, ref, "c", "n1"); err != nil {
+		t.Errorf("detached a volume that is gone: %v", err)
+	}
+	if f.record.Epoch != 1 {
+		t.Errorf("the writer changed without need: %+v", f.record)
+	}
+}
+
+func TestSan_lostAnswer(t *testing.T) {
+	f := newFleet("n1", "n2")
+	s := f.san("csi/1")
+	if _, err := s.Attach(t.Context(), ref, "b", "n1"); err != nil {
+		t.Fatal(err)
+	}
+	f.lose = 1
+	_, err := s.Attach(t.Context(), ref, "a", "n2")
+	wantFault(t, err, decide.FaultUnavailable, "connection was closed")
+	if f.record.Taken != "csi/1" {
+		t.Errorf("the turn was given back with a change unanswered: %+v", f.record)
+	}
+	f.calls = nil
+	if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	f.want(t, "a", "n2", "n2")
+	if f.record.Epoch != 2 || f.group.Epoch != 2 || !slices.Contains(f.calls, "yield n1") {
+		t.Errorf("record %+v, group's epoch %d, calls %v", f.record, f.group.Epoch, f.calls)
+	}
+}
+
+func TestSan_silentWriter(t *testing.T) {
+	f := newFleet("n1", "n2")
+	s := f.san("csi/1")
+	if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	// Idle: nobody has to wait for it.
+	f.silent["n1"] = true
+	if _, err := s.Attach(t.Context(), ref, "b", "n2"); err != nil || f.record.Writer != "n2" {
+		t.Fatalf("%v, %+v", err, f.record)
+	}
+	// In the middle of a change: it has to yield or be fenced.
+	f.silent["n1"] = false
+	f.lose = 1
+	if err := s.Detach(t.Context(), ref, "b", "n2"); err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	f.silent["n2"] = true
+	err := s.Detach(t.Context(), ref, "b", "n2")
+	wantFault(t, err, decide.FaultUnavailable, "may still run on n2 (no connection)")
+	f.members[1].Fenced = true
+	if err := s.Detach(t.Context(), ref, "b", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	f.want(t, "b", "", "n2")
+	if _, err := s.Attach(t.Context(), ref, "b", "n1"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSan_silentHolder(t *testing.T) {
+	f := newFleet("n1", "n2")
+	s := f.san("csi/1")
+	if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	f.silent["n2"] = true
+	wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultUnavailable, "no connection")
+	if v := f.group.Volume("a"); v.HeldBy != "n2" || !v.Leaving {
+		t.Errorf("%+v", v)
+	}
+	_, err := s.Attach(t.Context(), ref, "a", "n1")
+	wantFault(t, err, decide.FaultUnavailable, "no connection")
+	// A late order to map it changes nothing.
+	f.silent["n2"] = false
+	_, err = f.Map(t.Context(), "n2", ref, sharedlun.Volume{Name: "a", UUID: "ua"}, 0)
+	wantFault(t, err, decide.FaultPrecondition, "not this node's")
+	f.inUse["ua"] = true
+	wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultPrecondition, "mounted")
+	f.inUse["ua"] = false
+	// Attaching elsewhere ends what was begun.
+	if _, err := s.Attach(t.Context(), ref, "a", "n1"); err != nil {
+		t.Fatal(err)
+	}
+	f.want(t, "a", "n1", "n1")
+}
+
+func TestSan_otherProcess(t *testing.T) {
+	f := newFleet("n1", "n2")
+	f.record, f.version, f.group.Epoch = writer.Record{Epoch: 4, Writer: "n1", Taken: "engine/1"}, 9, 4
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := f.san("csi/1").Attach(ctx, ref, "a", "n1")
+	wantFault(t, err, decide.FaultUnavailable, "engine/1 is changing the volume group")
+	// Of its own role only one works: the one of before is gone.
+	if _, err := f.san("engine/2").Attach(t.Context(), ref, "a", "n1"); err != nil || f.record.Epoch != 5 {
+		t.Errorf("%v, %+v", err, f.record)
+	}
+	// One of another role counts as gone when its record does not change for long.
+	f.record, f.version = writer.Record{Epoch: 5, Writer: "n1", Taken: "engine/2"}, f.version+1
+	s := f.san("csi/2")
+	s.cfg.Patience = 20 * time.Millisecond
+	if err := s.Detach(t.Context(), ref, "a", "n1"); err != nil || f.record.Epoch != 6 {
+		t.Errorf("%v, %+v", err, f.record)
+	}
+}
+
+func TestSan_restoredBackup(t *testing.T) {
+	f := newFleet("n1", "n2", "n3")
+	f.group.Epoch = 7
+	f.record, f.version = writer.Record{Epoch: 5, Writer: "n2"}, 3
+	if _, err := f.san("csi/1").Attach(t.Context(), ref, "a", "n1"); err != nil {
+		t.Fatal(err)
+	}
+	if f.record.Epoch != 8 || f.group.Epoch != 8 {
+		t.Errorf("record %+v, group %d", f.record, f.group.Epoch)
+	}
+	for _, n := range []string{"n1", "n2", "n3"} {
+		if f.seen[n] != 8 {
+			t.Errorf("%s did not yield: %v", n, f.seen)
+		}
+	}
+}
+
+// TestSan_sideBySide: two processes move volumes at the same time, and some answers are lost.
+func TestSan_sideBySide(t *testing.T) {
+	f := newFleet("n1", "n2", "n3")
+	var group sync.WaitGroup
+	for p, role := range []string{"engine/1", "csi/1"} {
+		s := f.san(role)
+		for w := range 3 {
+			group.Go(func() {
+				for i := range 20 {
+					volume, node := []string{"a", "b"}[(i+w)%2], fmt.Sprintf("n%d", (i+w+p)%3+1)
+					if i == 10 {
+						f.mu.Lock()
+						f.lose++
+						f.mu.Unlock()
+					}
+					if _, err := s.Attach(t.Context(), ref, volume, node); err == nil {
+						_ = s.Detach(t.Context(), ref, volume, node)
+					}
+				}
+			})
+		}
+	}
+	group.Wait()
+	for uuid, nodes := range f.mapped {
+		if len(nodes) > 1 {
+			t.Errorf("%s is mapped on %v", uuid, nodes)
+		}
+	}
+	for _, volume := range []string{"a", "b"} {
+		if err := f.san("csi/2").Detach(t.Context(), ref, volume, ""); err != nil {
+			t.Error(err)
+		}
+		f.want(t, volume, "")
+	}
+}

@@ -1,0 +1,200 @@
+package san
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/writer"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Turn is the time in which this process, and no other one, changes a group.
+type Turn struct {
+	san    *San
+	ref    Ref
+	memory *memory
+	// record and version as this process knows them, and the facts that count for as long as the record is its own.
+	record  writer.Record
+	version string
+	facts   writer.Facts
+	members []Member
+	// Group as the writer reported it last.
+	Group sharedlun.Group
+}
+
+// Turn takes the turn for a group and calls do. What do was told by nodes counts until it returns, and no longer.
+func (s *San) Turn(ctx context.Context, ref Ref, do func(ctx context.Context, t *Turn) error) error {
+	m := s.remembered(ref.OwnerUID)
+	s.count(m, +1)
+	select {
+	case m.turn <- struct{}{}:
+		s.count(m, -1)
+	case <-ctx.Done():
+		s.count(m, -1)
+		return unavailable("waiting for an earlier change: %v", context.Cause(ctx))
+	}
+	defer func() { <-m.turn }()
+	t := &Turn{san: s, ref: ref, memory: m}
+	err := t.take(ctx)
+	if err == nil {
+		err = do(ctx, t)
+	}
+	return errors.Join(err, t.giveBack(ctx))
+}
+
+func (s *San) count(m *memory, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.waiting += n
+}
+
+// take does what decide/writer says until changes may be sent.
+func (t *Turn) take(ctx context.Context) error {
+	for {
+		if err := t.look(ctx); err != nil {
+			return err
+		}
+		a := writer.Next(t.record, t.facts)
+		if a.Ready {
+			return nil
+		}
+		if err := t.do(ctx, a); err != nil && !errors.Is(err, ErrConflict) {
+			return err
+		}
+	}
+}
+
+// do performs one action.
+func (t *Turn) do(ctx context.Context, a writer.Action) error {
+	switch {
+	case a.Write != nil:
+		return t.write(ctx, *a.Write)
+	case a.Yield != "":
+		if err := t.san.cfg.Nodes.Yield(ctx, a.Yield, t.ref, t.record.Epoch); err != nil {
+			t.facts.Silent[a.Yield] = messageOf(err)
+			return nil
+		}
+		t.facts.Yielded[a.Yield] = t.record.Epoch
+		return nil
+	case a.Read != "":
+		return t.read(ctx)
+	case a.TakeOver != "":
+		return t.Change(ctx, sharedlun.Change{TakeOver: true})
+	case t.record.Taken != "" && t.record.Taken != t.facts.Self:
+		// The other process works: that ends soon.
+		return t.pause(ctx, a.Wait)
+	}
+	return unavailable("%s", a.Wait)
+}
+
+// look learns what the record and the members are now. Facts that nodes told count only while the record stays this process's own.
+func (t *Turn) look(ctx context.Context) error {
+	cfg := t.san.cfg
+	record, version, err := cfg.Leases.Load(ctx, t.ref.OwnerUID)
+	if err != nil {
+		return err
+	}
+	if t.facts.Self == "" || version != t.version {
+		t.fresh()
+	}
+	t.record, t.version = record, version
+	if t.memory.version != version {
+		t.memory.version, t.memory.since = version, cfg.Now()
+	}
+	t.facts.Stale = sameRole(record.Taken, cfg.Self) || cfg.Now().Sub(t.memory.since) > cfg.Patience
+	t.facts.Unanswered = t.memory.unanswered
+	if t.members, err = cfg.Fleet.Members(ctx, t.ref); err != nil {
+		return err
+	}
+	t.facts.Members, t.facts.Up, t.facts.Fenced = nil, map[string]bool{}, map[string]bool{}
+	for _, m := range t.members {
+		t.facts.Members = append(t.facts.Members, m.Node)
+		t.facts.Up[m.Node] = m.Up && !m.Fenced && (m.Key != 0 || m.Unfenced)
+		t.facts.Fenced[m.Node] = m.Fenced
+	}
+	slices.Sort(t.facts.Members)
+	return nil
+}
+
+// fresh drops what counts only while the record is this process's own.
+func (t *Turn) fresh() {
+	t.facts = writer.Facts{Self: t.san.cfg.Self, Yielded: map[string]uint64{}, Silent: map[string]string{}}
+}
+
+// sameRole reports whether a record was taken by an earlier process of this one's role. Of each role one process works at a time, so that one is gone. Were it
+// not, its changes would be of an old epoch.
+func sameRole(taken, self string) bool {
+	role, _, _ := strings.Cut(self, "/")
+	return taken != self && strings.HasPrefix(taken, role+"/")
+}
+
+// write replaces the record. What this process left unanswered is taken care of once the record has a new epoch: its writer has to yield.
+func (t *Turn) write(ctx context.Context, r writer.Record) error {
+	version, err := t.san.cfg.Leases.Store(ctx, t.ref.OwnerUID, r, t.version)
+	if err != nil {
+		return err
+	}
+	if r.Epoch != t.record.Epoch {
+		t.memory.unanswered = false
+	}
+	if r.Epoch != t.record.Epoch || r.Taken != t.record.Taken {
+		t.fresh()
+	}
+	t.record, t.version = r, version
+	t.memory.version, t.memory.since = version, t.san.cfg.Now()
+	return nil
+}
+
+func (t *Turn) pause(ctx context.Context, why string) error {
+	select {
+	case <-time.After(t.san.cfg.Pause):
+		return nil
+	case <-ctx.Done():
+		return unavailable("%s", why)
+	}
+}
+
+// read asks the writer for the group.
+func (t *Turn) read(ctx context.Context) error {
+	group, found, err := t.san.cfg.Nodes.Group(ctx, t.record.Writer, t.ref)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return &decide.Fault{
+			Kind: decide.FaultPrecondition, Node: t.record.Writer, Call: "read the volume group of a shared LUN",
+			Message: "the LUN has no volume group of this Iscsi: volume group " + t.ref.UUID + " is on record",
+		}
+	}
+	t.Group, t.facts.Read, t.facts.Group = group, true, group.Epoch
+	return nil
+}
+
+// giveBack ends the turn, if every change was answered and nobody else of this process waits for it.
+func (t *Turn) giveBack(ctx context.Context) error {
+	t.san.mu.Lock()
+	waiting := t.memory.waiting
+	t.san.mu.Unlock()
+	if t.record.Taken != t.san.cfg.Self || t.memory.unanswered || waiting > 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	err := t.write(ctx, t.record.Idle())
+	if errors.Is(err, ErrConflict) {
+		// Somebody found it stale. The next turn begins with what they wrote.
+		return nil
+	}
+	return err
+}
+
+func messageOf(err error) string {
+	if f, ok := errors.AsType[*decide.Fault](err); ok {
+		return f.Message
+	}
+	return err.Error()
+}
