@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
 
 	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
@@ -64,12 +65,24 @@ func toStatus(err error) error {
 	return status.Error(codes.Internal, err.Error())
 }
 
-// detailed tells an agent that answers, and does not know its groups, from one that does not answer: both are UNAVAILABLE.
+// causes are the details of errors that pass.
+var causes = map[error]agentv1.HindranceCause{
+	plan.ErrMoving:       agentv1.HindranceCause_HINDRANCE_CAUSE_MOVING,
+	plan.ErrStale:        agentv1.HindranceCause_HINDRANCE_CAUSE_STALE,
+	plan.ErrUsageUnknown: agentv1.HindranceCause_HINDRANCE_CAUSE_POOL_UNKNOWN,
+}
+
+// detailed tells an agent that answers, and refuses for a reason that passes, from one that does not answer: both are UNAVAILABLE.
 func detailed(s *status.Status, cause error) error {
-	if !errors.Is(cause, plan.ErrUnsure) {
+	var detail protoadapt.MessageV1
+	if why, ok := causes[cause]; ok {
+		detail = &agentv1.Hindrance{Cause: why}
+	} else if errors.Is(cause, plan.ErrUnsure) {
+		detail = &agentv1.UnknownVolumeGroup{Reason: s.Message()}
+	} else {
 		return s.Err()
 	}
-	with, err := s.WithDetails(&agentv1.UnknownVolumeGroup{Reason: s.Message()})
+	with, err := s.WithDetails(detail)
 	if err != nil {
 		return s.Err()
 	}

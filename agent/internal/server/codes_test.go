@@ -12,7 +12,36 @@ import (
 	"quarry.storage/quarry/agent/internal/apply"
 	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
+
+// TestToStatus_hindrance: an agent that answers and does nothing now says why in a detail: without one, it stops or is away.
+func TestToStatus_hindrance(t *testing.T) {
+	none := agentv1.HindranceCause_HINDRANCE_CAUSE_UNSPECIFIED
+	for err, want := range map[error]agentv1.HindranceCause{
+		plan.Group{Moving: &plan.Moving{}}.Still(): agentv1.HindranceCause_HINDRANCE_CAUSE_MOVING,
+		plan.ErrStale:        agentv1.HindranceCause_HINDRANCE_CAUSE_STALE,
+		plan.ErrUsageUnknown: agentv1.HindranceCause_HINDRANCE_CAUSE_POOL_UNKNOWN,
+		node.ErrStopping:     none,
+		plan.ErrUnsure:       none,
+	} {
+		got := none
+		s := status.Convert(toStatus(fmt.Errorf("x: %w", err)))
+		for _, d := range s.Details() {
+			if h, ok := d.(*agentv1.Hindrance); ok {
+				got = h.GetCause()
+			}
+		}
+		if s.Code() != codes.Unavailable || got != want || s.Message() != "x: "+err.Error() {
+			t.Errorf("%v: %s, %s", err, s, got)
+		}
+	}
+	for _, c := range codeOf {
+		if c.code == codes.Unavailable && !errors.Is(c.err, node.ErrStopping) && len(status.Convert(toStatus(c.err)).Details()) == 0 {
+			t.Errorf("%v says nothing of why", c.err)
+		}
+	}
+}
 
 func TestToStatus(t *testing.T) {
 	for _, tt := range []struct {

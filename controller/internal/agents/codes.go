@@ -45,6 +45,13 @@ func faultOf(node, call string, err error) error {
 	return f
 }
 
+// causes are the reasons of an agent that answers, and does nothing now. One that a later agent has is not known.
+var causes = map[agentv1.HindranceCause]string{
+	agentv1.HindranceCause_HINDRANCE_CAUSE_MOVING:       v1alpha1.ReasonMoveUnfinished,
+	agentv1.HindranceCause_HINDRANCE_CAUSE_STALE:        v1alpha1.ReasonVolumeStale,
+	agentv1.HindranceCause_HINDRANCE_CAUSE_POOL_UNKNOWN: v1alpha1.ReasonThinPoolUnknown,
+}
+
 // reasonOf returns the reason in the details of a status; empty without one.
 func reasonOf(err error) string {
 	s, ok := status.FromError(err)
@@ -57,6 +64,8 @@ func reasonOf(err error) string {
 			return p.GetReason()
 		case *agentv1.UnknownVolumeGroup:
 			return v1alpha1.ReasonVolumeGroupUnknown
+		case *agentv1.Hindrance:
+			return causes[p.GetCause()]
 		}
 	}
 	return ""
