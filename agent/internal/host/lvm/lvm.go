@@ -130,6 +130,12 @@ func (l *LVM) run(ctx context.Context, devices []string, command string, args ..
 	return l.answer(ctx, "", devices, command, args...)
 }
 
+// Run performs one LVM command that sees exactly the given devices, under our configuration, and adds the kind to its error. It is for groups of which
+// this package knows nothing: no argument is looked at.
+func (l *LVM) Run(ctx context.Context, devices []string, command string, args ...string) (run.Result, error) {
+	return l.run(ctx, devices, command, args...)
+}
+
 // answer is run with an answer to the first question; the next ones have the default.
 func (l *LVM) answer(ctx context.Context, text string, devices []string, command string, args ...string) (run.Result, error) {
 	if len(devices) == 0 {

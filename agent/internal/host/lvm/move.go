@@ -51,20 +51,20 @@ const moveTimeout = 3 * time.Minute
 func (p *fields) moving(segments, pvs []row, extentBytes int64) *Moving {
 	var out *Moving
 	for _, r := range segments {
-		if !strings.HasPrefix(p.id(r, "lv_name"), movePrefix) {
+		if !strings.HasPrefix(p.ID(r, "lv_name"), movePrefix) {
 			continue
 		}
 		if out == nil {
 			out = &Moving{}
 		}
-		from := p.text(r, "move_pv")
+		from := p.Text(r, "move_pv")
 		i := slices.IndexFunc(pvs, func(pv row) bool { return from != "" && pv["pv_name"] == from })
 		if i < 0 {
 			continue
 		}
-		out.FromUUID = p.id(pvs[i], "pv_uuid")
-		if p.id(r, "pv_uuid") == out.FromUUID {
-			out.Bytes += p.number(r, "pvseg_size", 64) * extentBytes
+		out.FromUUID = p.ID(pvs[i], "pv_uuid")
+		if p.ID(r, "pv_uuid") == out.FromUUID {
+			out.Bytes += p.Number(r, "pvseg_size", 64) * extentBytes
 		}
 	}
 	return out
@@ -138,8 +138,8 @@ func (l *LVM) toMove(ctx context.Context, groupDevices []string, device string, 
 	var first, count int64
 	for _, section := range doc.Report {
 		for _, r := range section.Segments {
-			start, size := p.number(r, "pvseg_start", 64), p.number(r, "pvseg_size", 64)
-			if strings.HasPrefix(p.id(r, "lv_name"), movePrefix) {
+			start, size := p.Number(r, "pvseg_start", 64), p.Number(r, "pvseg_size", 64)
+			if strings.HasPrefix(p.ID(r, "lv_name"), movePrefix) {
 				moved += fmt.Sprintf(":%d-%d", start, start+size-1)
 			}
 			if count == 0 || start < first {
@@ -148,8 +148,8 @@ func (l *LVM) toMove(ctx context.Context, groupDevices []string, device string, 
 		}
 	}
 	switch {
-	case p.err != nil:
-		return "", p.err
+	case p.Err != nil:
+		return "", p.Err
 	case goOn && moved == device:
 		return "", nil
 	case goOn:

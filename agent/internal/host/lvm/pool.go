@@ -3,11 +3,11 @@ package lvm
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
+	"quarry.storage/quarry/agent/internal/host/lvm/column"
 	"quarry.storage/quarry/agent/internal/host/lvm/thin"
 )
 
@@ -72,12 +72,12 @@ func (l *LVM) metadataPieces(ctx context.Context, devices []string, group, name 
 	}
 	p, starts := &fields{}, map[int64]thin.Piece{}
 	for _, r := range rows {
-		if unbracket(p.text(r, "lv_name")) != name+"_tmeta" {
+		if unbracket(p.Text(r, "lv_name")) != name+"_tmeta" {
 			continue
 		}
-		extent := p.number(r, "vg_extent_size", 64)
-		starts[p.number(r, "seg_start", 64)] = thin.Piece{
-			Device: p.id(r, "pv_name"), At: p.number(r, "pe_start", 64) + p.number(r, "pvseg_start", 64)*extent, Bytes: p.number(r, "pvseg_size", 64) * extent,
+		extent := p.Number(r, "vg_extent_size", 64)
+		starts[p.Number(r, "seg_start", 64)] = thin.Piece{
+			Device: p.ID(r, "pv_name"), At: p.Number(r, "pe_start", 64) + p.Number(r, "pvseg_start", 64)*extent, Bytes: p.Number(r, "pvseg_size", 64) * extent,
 		}
 	}
 	var out []thin.Piece
@@ -88,10 +88,10 @@ func (l *LVM) metadataPieces(ctx context.Context, devices []string, group, name 
 		}
 		out = append(out, piece)
 	}
-	if p.err == nil && (len(out) == 0 || len(out) < len(starts)) {
-		p.fail(errors.New("LVM does not tell where all of it lies"))
+	if p.Err == nil && (len(out) == 0 || len(out) < len(starts)) {
+		p.Fail(errors.New("LVM does not tell where all of it lies"))
 	}
-	return out, p.err
+	return out, p.Err
 }
 
 // recorded is what LVM has recorded of a pool and the volumes in it.
@@ -108,18 +108,18 @@ func (l *LVM) recorded(ctx context.Context, g Owned, name string) (thin.Pool, er
 	p, found := &fields{}, false
 	var out thin.Pool
 	for _, r := range rows {
-		transaction := p.number(r, "transaction_id", 64)
+		transaction := p.Number(r, "transaction_id", 64)
 		switch {
-		case p.id(r, "lv_name") == name:
+		case p.ID(r, "lv_name") == name:
 			out.TransactionID, found = transaction, true
 		default:
-			out.Devices = append(out.Devices, thin.Device{ID: p.number(r, "thin_id", 64), TransactionID: transaction})
+			out.Devices = append(out.Devices, thin.Device{ID: p.Number(r, "thin_id", 64), TransactionID: transaction})
 		}
 	}
-	if p.err == nil && !found {
-		p.fail(errors.New("LVM does not know the pool"))
+	if p.Err == nil && !found {
+		p.Fail(errors.New("LVM does not know the pool"))
 	}
-	return out, p.err
+	return out, p.Err
 }
 
 // reportRows are the rows of a report of one kind.
@@ -127,8 +127,8 @@ func reportRows(doc []byte, kind string) ([]row, error) {
 	var report struct {
 		Report []map[string][]row `json:"report"`
 	}
-	if err := json.Unmarshal(withoutChatter(doc), &report); err != nil {
-		return nil, fmt.Errorf("parse: %w", err)
+	if err := column.Decode(doc, &report); err != nil {
+		return nil, err
 	}
 	var out []row
 	for _, section := range report.Report {

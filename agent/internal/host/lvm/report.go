@@ -1,16 +1,14 @@
 package lvm
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
+	"quarry.storage/quarry/agent/internal/host/lvm/column"
 	"quarry.storage/quarry/agent/internal/host/run"
 	"quarry.storage/quarry/pkg/quarry"
 )
@@ -127,6 +125,12 @@ func (l *LVM) report(ctx context.Context, devices []string) ([]VG, []PV, error) 
 	return vgs, pvs, nil
 }
 
+// row and fields read what LVM reports.
+type (
+	row    = column.Row
+	fields struct{ column.Reader }
+)
+
 // fullReport is LVM's document: one section per group, and one for what has no group.
 type fullReport struct {
 	Report []struct {
@@ -140,29 +144,11 @@ type fullReport struct {
 	} `json:"report"`
 }
 
-// chatter is a line that LVM writes into the middle of the document when the metadata on a device is damaged, whatever it is told about
-// what to say. It is no text of a report: no name holds a space.
-const chatter = "Retrying metadata scan."
-
-func withoutChatter(doc []byte) []byte {
-	var out []byte
-	for line := range bytes.Lines(doc) {
-		if string(bytes.TrimSpace(line)) != chatter {
-			out = append(out, line...)
-		}
-	}
-	return out
-}
-
 // parseReport reads the document strictly: a missing or unparsable field is an error.
 func parseReport(doc []byte) ([]VG, []PV, error) {
 	var report fullReport
-	dec := json.NewDecoder(bytes.NewReader(withoutChatter(doc)))
-	if err := dec.Decode(&report); err != nil {
-		return nil, nil, fmt.Errorf("parse: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, nil, errors.New("parse: text after the document")
+	if err := column.Decode(doc, &report); err != nil {
+		return nil, nil, err
 	}
 	if report.Report == nil {
 		return nil, nil, errors.New("parse: no report in the document")
@@ -181,22 +167,22 @@ func parseReport(doc []byte) ([]VG, []PV, error) {
 		}
 		lying, thin := p.extents(section.Segments), p.thin(section.Thin)
 		for _, r := range section.LV {
-			name := p.id(r, "lv_name")
+			name := p.ID(r, "lv_name")
 			switch {
 			case workName(name) != "":
-				if vg := groupOf(vgs, p.text(r, "vg_uuid")); vg != nil && vg.Moving == nil {
-					vg.left(workName(name), p.text(r, "lv_layout"))
+				if vg := groupOf(vgs, p.Text(r, "vg_uuid")); vg != nil && vg.Moving == nil {
+					vg.left(workName(name), p.Text(r, "lv_layout"))
 				}
 			case !strings.HasPrefix(name, "["):
-				uuid := p.text(r, "vg_uuid")
+				uuid := p.Text(r, "vg_uuid")
 				v := p.lv(r)
 				v.Extents, v.Thin = lying[v.UUID], thin[v.UUID]
 				volumes[uuid] = append(volumes[uuid], v)
 			}
 		}
 	}
-	if p.err != nil {
-		return nil, nil, fmt.Errorf("parse: %w", p.err)
+	if p.Err != nil {
+		return nil, nil, fmt.Errorf("parse: %w", p.Err)
 	}
 	for i := range vgs {
 		vgs[i].Volumes = volumes[vgs[i].UUID]
@@ -235,18 +221,18 @@ func Order(vgs []VG, pvs []PV) {
 
 func (p *fields) vg(r row) VG {
 	v := VG{
-		Name: p.id(r, "vg_name"), UUID: p.id(r, "vg_uuid"),
-		SizeBytes:   p.number(r, "vg_size", 64),
-		FreeBytes:   p.number(r, "vg_free", 64),
-		ExtentBytes: p.number(r, "vg_extent_size", 64),
-		MissingPVs:  int(p.number(r, "vg_missing_pv_count", 32)),
-		Exported:    p.flag(r, "vg_exported"),
-		SystemID:    p.text(r, "vg_systemid"),
+		Name: p.ID(r, "vg_name"), UUID: p.ID(r, "vg_uuid"),
+		SizeBytes:   p.Number(r, "vg_size", 64),
+		FreeBytes:   p.Number(r, "vg_free", 64),
+		ExtentBytes: p.Number(r, "vg_extent_size", 64),
+		MissingPVs:  int(p.Number(r, "vg_missing_pv_count", 32)),
+		Exported:    p.Flag(r, "vg_exported"),
+		SystemID:    p.Text(r, "vg_systemid"),
 	}
-	v.Partial = p.flag(r, "vg_partial") || v.MissingPVs > 0
-	v.Tags = p.list(r, "vg_tags")
+	v.Partial = p.Flag(r, "vg_partial") || v.MissingPVs > 0
+	v.Tags = p.List(r, "vg_tags")
 	if _, told := r[columnAutoactivation]; told {
-		v.Autoactivated = p.flag(r, columnAutoactivation)
+		v.Autoactivated = p.Flag(r, columnAutoactivation)
 	}
 	return v
 }
@@ -256,14 +242,14 @@ const noMetadata = "[unknown]"
 
 func (p *fields) pv(r row) PV {
 	v := PV{
-		Path: p.id(r, "pv_name"), UUID: p.id(r, "pv_uuid"),
-		Missing:   p.flag(r, "pv_missing"),
-		Duplicate: p.flag(r, "pv_duplicate"),
-		SizeBytes: p.number(r, "pv_size", 64),
-		FreeBytes: p.number(r, "pv_free", 64),
-		UsedBytes: p.number(r, "pv_used", 64),
-		VGName:    p.text(r, "vg_name"),
-		VGUUID:    p.text(r, "vg_uuid"),
+		Path: p.ID(r, "pv_name"), UUID: p.ID(r, "pv_uuid"),
+		Missing:   p.Flag(r, "pv_missing"),
+		Duplicate: p.Flag(r, "pv_duplicate"),
+		SizeBytes: p.Number(r, "pv_size", 64),
+		FreeBytes: p.Number(r, "pv_free", 64),
+		UsedBytes: p.Number(r, "pv_used", 64),
+		VGName:    p.Text(r, "vg_name"),
+		VGUUID:    p.Text(r, "vg_uuid"),
 	}
 	if v.Lost = v.VGName == noMetadata; v.Lost {
 		v.VGName, v.VGUUID = "", ""
@@ -273,7 +259,7 @@ func (p *fields) pv(r row) PV {
 		return v
 	}
 	v.Missing, v.Returned = false, v.Missing
-	v.Major = uint32(p.number(r, "pv_major", 32))
-	v.Minor = uint32(p.number(r, "pv_minor", 32))
+	v.Major = uint32(p.Number(r, "pv_major", 32))
+	v.Minor = uint32(p.Number(r, "pv_minor", 32))
 	return v
 }

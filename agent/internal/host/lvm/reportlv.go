@@ -53,8 +53,8 @@ type Thin struct {
 func (p *fields) thin(rows []row) map[string]*Thin {
 	out := map[string]*Thin{}
 	for _, r := range rows {
-		out[p.id(r, "lv_uuid")] = &Thin{
-			TransactionID: p.optional(r, "transaction_id"), DeviceID: p.optional(r, "thin_id"), ChunkBytes: p.optional(r, "chunk_size"),
+		out[p.ID(r, "lv_uuid")] = &Thin{
+			TransactionID: p.Optional(r, "transaction_id"), DeviceID: p.Optional(r, "thin_id"), ChunkBytes: p.Optional(r, "chunk_size"),
 		}
 	}
 	return out
@@ -72,9 +72,9 @@ type Extents struct {
 func (p *fields) extents(rows []row) map[string][]Extents {
 	out := map[string][]Extents{}
 	for _, r := range rows {
-		uuid := p.id(r, "lv_uuid")
+		uuid := p.ID(r, "lv_uuid")
 		out[uuid] = append(out[uuid], Extents{
-			PVUUID: p.id(r, "pv_uuid"), First: p.number(r, "pvseg_start", 64), Count: p.number(r, "pvseg_size", 64),
+			PVUUID: p.ID(r, "pv_uuid"), First: p.Number(r, "pvseg_start", 64), Count: p.Number(r, "pvseg_size", 64),
 		})
 	}
 	for _, e := range out {
@@ -85,19 +85,19 @@ func (p *fields) extents(rows []row) map[string][]Extents {
 
 func (p *fields) lv(r row) LV {
 	v := LV{
-		Name: p.id(r, "lv_name"), UUID: p.id(r, "lv_uuid"), SizeBytes: p.number(r, "lv_size", 64), Tags: p.list(r, "lv_tags"),
-		Pool: unbracket(p.text(r, "pool_lv")), Origin: unbracket(p.text(r, "origin")),
-		Active: p.known(r, "lv_active_locally"), Open: p.known(r, "lv_device_open"),
-		Health:        p.text(r, "lv_health_status"),
-		MetadataBytes: p.optional(r, "lv_metadata_size"),
-		DataPermyriad: p.permyriad(r, "data_percent"), MetadataPermyriad: p.permyriad(r, "metadata_percent"),
-		CreatedUnix: p.optional(r, "lv_time"),
+		Name: p.ID(r, "lv_name"), UUID: p.ID(r, "lv_uuid"), SizeBytes: p.Number(r, "lv_size", 64), Tags: p.List(r, "lv_tags"),
+		Pool: unbracket(p.Text(r, "pool_lv")), Origin: unbracket(p.Text(r, "origin")),
+		Active: p.Known(r, "lv_active_locally"), Open: p.Known(r, "lv_device_open"),
+		Health:        p.Text(r, "lv_health_status"),
+		MetadataBytes: p.Optional(r, "lv_metadata_size"),
+		DataPermyriad: p.Permyriad(r, "data_percent"), MetadataPermyriad: p.Permyriad(r, "metadata_percent"),
+		CreatedUnix: p.Optional(r, "lv_time"),
 	}
-	suspended, loaded := p.known(r, "lv_suspended"), p.known(r, "lv_inactive_table")
+	suspended, loaded := p.Known(r, "lv_suspended"), p.Known(r, "lv_inactive_table")
 	v.Suspended = suspended || loaded
-	layout := p.list(r, "lv_layout")
+	layout := p.List(r, "lv_layout")
 	v.ThinPool = slices.Contains(layout, "pool") && slices.Contains(layout, "thin")
-	v.UsageUnknown = v.ThinPool && (p.text(r, "data_percent") == "" || p.text(r, "metadata_percent") == "")
+	v.UsageUnknown = v.ThinPool && (p.Text(r, "data_percent") == "" || p.Text(r, "metadata_percent") == "")
 	if v.ThinPool {
 		v.Damage = healthDamage[v.Health]
 	}
