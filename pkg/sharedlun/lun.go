@@ -32,6 +32,8 @@ var (
 	ErrHeld = errors.New("held by a node")
 	// ErrInUse means that a device or a session is in use on this node.
 	ErrInUse = errors.New("in use")
+	// ErrMisfit means that the table of a volume leaves the LUN, or would move or shrink the device that is there.
+	ErrMisfit = errors.New("the table does not fit")
 	// ErrNoSpace means that the group has not enough room.
 	ErrNoSpace = errors.New("no space")
 	// ErrUnknown means that something could not be read, or that nobody can say how far a change went.

@@ -53,15 +53,41 @@ func (r *Reader) zero(ctx context.Context, v Volume, from, to int64) error {
 	if from < 0 || to > d.SizeBytes {
 		return fmt.Errorf("the device has %d bytes: %w", d.SizeBytes, ErrNotLVM)
 	}
-	for at := from; at < to; at += atOnce {
+	return ZeroRange(ctx, f, from, to, false, nil)
+}
+
+// ZeroRange makes a device that the caller has for itself read as zero between two offsets, and returns once the data has reached the disk. With
+// discard, the disk forgets what was there where it can. done is told how far it is; it may be nil. It stops soon after the context
+// ends.
+func ZeroRange(ctx context.Context, f *os.File, from, to int64, discard bool, done func(at int64)) error {
+	for at := from; at < to; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := zeroOut(f, at, min(atOnce, to-at)); err != nil {
-			return err
+		count := min(atOnce, to-at)
+		if !discard || !forget(f, at, count) {
+			if err := zeroOut(f, at, count); err != nil {
+				return err
+			}
+		}
+		at += count
+		if done != nil {
+			done(at)
 		}
 	}
 	return f.Sync()
+}
+
+// forget has the disk deallocate a range and read it as zero, and reports whether it does that. A disk that can only do the former is told so, too: what it
+// returns then is not known.
+func forget(f *os.File, from, count int64) bool {
+	if unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, from, count) == nil {
+		return true
+	}
+	span := [2]uint64{uint64(from), uint64(count)}
+	// One that cannot discard is written to, and one whose path fails says so then.
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, f.Fd(), unix.BLKDISCARD, uintptr(unsafe.Pointer(&span)))
+	return false
 }
 
 // same makes sure that the open device is the volume. While it is open, nobody can make another one of it.

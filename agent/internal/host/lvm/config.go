@@ -115,16 +115,16 @@ var (
 	uuidForm = regexp.MustCompile(`^[a-zA-Z0-9]{6}(-[a-zA-Z0-9]{4}){5}-[a-zA-Z0-9]{6}$`)
 )
 
-// validName refuses what is no name of a volume group or a volume, among it everything that could be read as an option.
-func validName(name string) error {
+// CheckName refuses, with ErrInvalid, what is no name of a volume group or a volume, among it everything that could be read as an option.
+func CheckName(name string) error {
 	if !nameForm.MatchString(name) || name == "." || name == ".." {
 		return fmt.Errorf("%w: name %q", ErrInvalid, name)
 	}
 	return nil
 }
 
-// validTag refuses what LVM does not take as a tag.
-func validTag(tag string) error {
+// CheckTag refuses, with ErrInvalid, what LVM does not take as a tag.
+func CheckTag(tag string) error {
 	if len(tag) > 1024 || !tagForm.MatchString(tag) {
 		return fmt.Errorf("%w: tag %q", ErrInvalid, tag)
 	}
@@ -197,7 +197,7 @@ func (l *LVM) ImportVG(ctx context.Context, name, from string, groupDevices []st
 }
 
 func (l *LVM) setSystemID(ctx context.Context, name string, groupDevices []string, options ...string) error {
-	if err := validName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return err
 	}
 	if l.host.want == "" {

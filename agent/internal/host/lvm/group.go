@@ -53,12 +53,12 @@ const optionAutoactivation = "--setautoactivation"
 // CreateVG makes a group of physical volumes, with its tags in the same step: there is no moment at which it has none. Nothing in it is activated
 // but by name, where LVM knows how to say that. What a group of that name left below /dev when it went is taken away.
 func (l *LVM) CreateVG(ctx context.Context, name string, tags, devices []string) error {
-	if err := validName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return fmt.Errorf("create vg: %w", err)
 	}
 	var args []string
 	for _, t := range tags {
-		if err := validTag(t); err != nil {
+		if err := CheckTag(t); err != nil {
 			return fmt.Errorf("create vg %q: %w", name, err)
 		}
 		args = append(args, "--addtag", t)
@@ -82,7 +82,7 @@ func (l *LVM) CreateVG(ctx context.Context, name string, tags, devices []string)
 // StopAutoactivation makes sure that nothing in the group, which stands on groupDevices now, is activated but by name. What is active stays active. A
 // group that lacks a device is ErrPartial. It is for groups of which a report says that they are Autoactivated.
 func (l *LVM) StopAutoactivation(ctx context.Context, name string, groupDevices []string) error {
-	if err := validName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return fmt.Errorf("stop the autoactivation of vg: %w", err)
 	}
 	// Somebody may have done it since the report.
@@ -106,7 +106,7 @@ func (l *LVM) ReduceVG(ctx context.Context, name string, groupDevices, remove []
 // ReduceMissing makes the group, which stands on groupDevices now, forget its physical volumes that are missing. When one of them
 // holds extents of a volume it fails with ErrInUse and keeps that one: the option that would drop the volume too is not given.
 func (l *LVM) ReduceMissing(ctx context.Context, name string, groupDevices []string) error {
-	if err := validName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return fmt.Errorf("reduce vg: %w", err)
 	}
 	if _, err := l.run(ctx, groupDevices, "vgreduce", "--removemissing", name); err != nil {
@@ -118,7 +118,7 @@ func (l *LVM) ReduceMissing(ctx context.Context, name string, groupDevices []str
 // RestorePV makes the group, which stands on groupDevices now, take a physical volume back that was missing when the group was changed. LVM
 // looks whether the device carries it.
 func (l *LVM) RestorePV(ctx context.Context, name string, groupDevices []string, device string) error {
-	if err := validName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return fmt.Errorf("restore pv: %w", err)
 	}
 	if _, err := l.run(ctx, union(groupDevices, []string{device}), "vgextend", "--restoremissing", name, device); err != nil {
@@ -129,7 +129,7 @@ func (l *LVM) RestorePV(ctx context.Context, name string, groupDevices []string,
 
 // RemoveVG removes the group. One that holds a logical volume is not removed: ErrInUse.
 func (l *LVM) RemoveVG(ctx context.Context, name string, groupDevices []string) error {
-	if err := validName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return fmt.Errorf("remove vg: %w", err)
 	}
 	if _, err := l.run(ctx, groupDevices, "vgremove", name); err != nil {
@@ -140,7 +140,7 @@ func (l *LVM) RemoveVG(ctx context.Context, name string, groupDevices []string) 
 
 // change runs a command that takes a group and some devices.
 func (l *LVM) change(ctx context.Context, verb, command, name string, visible, devices []string) error {
-	if err := validName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return fmt.Errorf("%s vg: %w", verb, err)
 	}
 	if len(devices) == 0 {

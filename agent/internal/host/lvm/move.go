@@ -74,7 +74,7 @@ func (p *fields) moving(segments, pvs []row, extentBytes int64) *Moving {
 // so many. With goOn, a move that was cut off is finished instead, whatever its extents are, and nothing is done where there is none. A move that does not get done is taken back: the extents that
 // are not moved by then stay where they were.
 func (l *LVM) MovePV(ctx context.Context, name string, groupDevices []string, device string, to []string, most int64, goOn bool) error {
-	if err := validName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return fmt.Errorf("move extents: %w", err)
 	}
 	if !goOn {
@@ -105,7 +105,7 @@ func (l *LVM) MovePV(ctx context.Context, name string, groupDevices []string, de
 // DropEmptied removes the volume that a pvmove left after it had moved everything. LVM removes none with which a move is under way, and none that is
 // open.
 func (l *LVM) DropEmptied(ctx context.Context, group string, groupDevices []string, name string) error {
-	if err := validName(group); err != nil {
+	if err := CheckName(group); err != nil {
 		return fmt.Errorf("drop what a move left: %w", err)
 	}
 	if workName(name) != name || name == "" {

@@ -18,7 +18,7 @@ import (
 // the pool would count as empty, what is put into it would be written over what the volumes hold, and no repair would find them. Nor does it compare
 // the volumes: metadata that is empty, and else in order, passes the check.
 func (l *LVM) ActivatePool(ctx context.Context, g Owned, name, tag string, holds bool) error {
-	err := firstError(g.valid(), validName(name), validTag(tag))
+	err := firstError(g.valid(), CheckName(name), CheckTag(tag))
 	if err == nil && holds {
 		err = l.checkMetadata(ctx, g, name)
 	}
@@ -159,7 +159,7 @@ const sector = 512
 // thin_repair is told the numbers that stand in the first block of the metadata. Where that block is gone, it finds the volumes by them only, and makes
 // empty metadata without.
 func (l *LVM) RepairPool(ctx context.Context, g Owned, name string, want PoolMetadata) error {
-	if err := firstError(g.valid(), validName(name)); err != nil {
+	if err := firstError(g.valid(), CheckName(name)); err != nil {
 		return fmt.Errorf("repair thin pool: %w", err)
 	}
 	if want.TransactionID <= 0 || want.ChunkBytes < sector || want.SizeBytes < want.ChunkBytes {

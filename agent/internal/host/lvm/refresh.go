@@ -25,7 +25,7 @@ var parts = []string{"", "-tpool", "_tdata", "_tmeta"}
 // would be live for a moment: larger than the volume, over extents that may be another one's, and for a thin pool a size that cannot be taken
 // back. Killed in between, the device is still suspended, so it is seen and tried again.
 func (l *LVM) RefreshLV(ctx context.Context, g Owned, name, tag string) error {
-	if err := firstError(g.valid(), validName(name)); err != nil {
+	if err := firstError(g.valid(), CheckName(name)); err != nil {
 		return fmt.Errorf("refresh lv: %w", err)
 	}
 	for _, part := range parts {

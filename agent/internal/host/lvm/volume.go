@@ -72,7 +72,7 @@ func (l *LVM) CreateLV(ctx context.Context, g Owned, v NewVolume) error {
 func (l *LVM) CreatePool(ctx context.Context, g Owned, p NewPool) error {
 	args, err := g.activating(" error_when_full=1")
 	if err == nil {
-		err = firstError(validName(p.Name), validTags(p.Tags), validSize(p.SizeBytes), validSize(p.MetadataBytes), validSize(p.ChunkBytes))
+		err = firstError(CheckName(p.Name), validTags(p.Tags), validSize(p.SizeBytes), validSize(p.MetadataBytes), validSize(p.ChunkBytes))
 	}
 	if err != nil {
 		return fmt.Errorf("create thin pool: %w", err)
@@ -154,7 +154,7 @@ func (l *LVM) changeLV(ctx context.Context, g Owned, name, tag string, args ...s
 // pick are the arguments that name a volume, and make LVM pass over it unless the group and the volume carry their tags and what else
 // is said about it holds.
 func (g Owned) pick(name, tag string, also ...string) ([]string, error) {
-	if err := firstError(g.valid(), validName(name), validTag(tag)); err != nil {
+	if err := firstError(g.valid(), CheckName(name), CheckTag(tag)); err != nil {
 		return nil, err
 	}
 	terms := append([]string{fmt.Sprintf(`vg_tags={"%s"}`, g.Tag), fmt.Sprintf(`lv_tags={"%s"}`, tag)}, also...)
@@ -170,26 +170,26 @@ func (g Owned) activating(more string) ([]string, error) {
 	return []string{"--config", fmt.Sprintf(`activation{volume_list=["@%s"]%s}`, g.Tag, more)}, nil
 }
 
-func (g Owned) valid() error { return firstError(validName(g.Name), validTag(g.Tag)) }
+func (g Owned) valid() error { return firstError(CheckName(g.Name), CheckTag(g.Tag)) }
 
 func (v NewVolume) valid() error {
-	err := firstError(validName(v.Name), validTags(v.Tags))
+	err := firstError(CheckName(v.Name), validTags(v.Tags))
 	switch {
 	case err != nil:
 		return err
 	case v.Source != "":
-		return validName(v.Source)
+		return CheckName(v.Source)
 	case v.Snapshot:
 		return fmt.Errorf("%w: a snapshot needs a source", ErrInvalid)
 	case v.Pool != "":
-		return firstError(validName(v.Pool), validSize(v.SizeBytes))
+		return firstError(CheckName(v.Pool), validSize(v.SizeBytes))
 	}
 	return validSize(v.SizeBytes)
 }
 
 func validTags(tags []string) error {
 	for _, t := range tags {
-		if err := validTag(t); err != nil {
+		if err := CheckTag(t); err != nil {
 			return err
 		}
 	}
@@ -225,7 +225,7 @@ type Place struct {
 // ExtendLV makes a volume, or the data of a pool, as large as given; the metadata of a pool too when metadataBytes is not zero. It
 // never makes anything smaller, and leaves a filesystem alone. If places are given, LVM takes no extent outside of them: ErrNoSpace.
 func (l *LVM) ExtendLV(ctx context.Context, g Owned, name string, sizeBytes, metadataBytes int64, places ...Place) error {
-	if err := firstError(g.valid(), validName(name), validSize(sizeBytes), validPlaces(places)); err != nil {
+	if err := firstError(g.valid(), CheckName(name), validSize(sizeBytes), validPlaces(places)); err != nil {
 		return fmt.Errorf("extend lv: %w", err)
 	}
 	args := []string{"-L", size(sizeBytes)}
@@ -266,9 +266,9 @@ func validPlaces(places []Place) error {
 // without the other tag keeps its tags: ErrNotFound.
 func (l *LVM) RetagLV(ctx context.Context, g Owned, name, tag, remove, add string) error {
 	args := []string{"--deltag", remove}
-	err := validTag(remove)
+	err := CheckTag(remove)
 	if add != "" {
-		args, err = append(args, "--addtag", add), firstError(err, validTag(add))
+		args, err = append(args, "--addtag", add), firstError(err, CheckTag(add))
 	}
 	if err != nil {
 		return fmt.Errorf("retag lv: %w", err)

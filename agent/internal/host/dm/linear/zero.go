@@ -1,0 +1,61 @@
+package linear
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/agent/internal/host/dm"
+)
+
+// Zero makes the device read as zero between two offsets. The data has reached the disk when it returns. It has the device for itself meanwhile: nobody
+// mounts it, and it is not removed. One that is open is ErrInUse. With discard, the disk forgets what was there where it can. done is
+// told how far it is; it may be nil. It stops soon after the context ends.
+func (d *Devices) Zero(ctx context.Context, v Volume, from, to int64, discard bool, done func(at int64)) error {
+	if err := d.zero(ctx, v, from, to, discard, done); err != nil {
+		return fmt.Errorf("zero volume %s from byte %d to %d: %w", v.UUID, from, to, err)
+	}
+	return nil
+}
+
+func (d *Devices) zero(ctx context.Context, v Volume, from, to int64, discard bool, done func(int64)) error {
+	have, err := d.find(ctx, v)
+	switch {
+	case err != nil:
+		return err
+	case have == nil || have.Path == "":
+		return os.ErrNotExist
+	case have.Suspended || !have.Linear:
+		return fmt.Errorf("%w: its table cannot be written to", ErrOther)
+	case from < 0 || to > have.Sectors*512:
+		return fmt.Errorf("%w: the device has %d bytes", ErrInvalid, have.Sectors*512)
+	}
+	f, err := os.OpenFile(have.Path, os.O_RDWR|unix.O_EXCL|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("%w: %w", ErrInUse, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	// While it is open, nobody can make another one of it.
+	again, err := d.find(ctx, v)
+	if err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	if again == nil || unix.Major(st.Rdev) != again.Major || unix.Minor(st.Rdev) != again.Minor || again.Sectors != have.Sectors {
+		return fmt.Errorf("%w: %s is another device by now", ErrOther, have.Path)
+	}
+	// It is opened once here; anybody else who has it open may read what was there, or write.
+	if again.Open > 1 {
+		return fmt.Errorf("%w%s", ErrInUse, d.users(*again))
+	}
+	return dm.ZeroRange(ctx, f, from, to, discard, done)
+}

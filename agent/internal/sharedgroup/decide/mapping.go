@@ -1,0 +1,127 @@
+package decide
+
+import (
+	"fmt"
+
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Mapped is the device of a volume as the kernel has it.
+type Mapped struct {
+	VolumeUUID string
+	// Path of the device; empty when it has no node.
+	Path string
+	// Ranges of the live table. They count only if Linear is true.
+	Ranges []sharedlun.Range
+	// Lun is the number of the device that the ranges lie on, "8:16".
+	Lun string
+	// Live is true when a table is live, Linear when it consists of ranges of one device, and Cut when it only returns errors.
+	Live, Linear, Cut bool
+	// Suspended is true when the device holds back whoever reads or writes.
+	Suspended bool
+	// Pending is true when a table is loaded that is not live: a call was cut off.
+	Pending bool
+	// InUse is true while it is open, mounted or held.
+	InUse bool
+}
+
+// Action is what a device needs.
+type Action int
+
+const (
+	// Keep the device as it is.
+	Keep Action = iota
+	// Load the table, and make it live. The device is made if it is not there.
+	Load
+	// Renew removes the device and makes it anew.
+	Renew
+)
+
+// Map returns what a device needs that is to have exactly the ranges of a volume, on a LUN of that number and size. m is nil when there is none.
+func Map(m *Mapped, v sharedlun.Volume, lun string, lunBytes int64) (Action, error) {
+	want := Merge(v.Ranges)
+	for _, r := range want {
+		if r.Start > lunBytes-r.Size {
+			return Keep, fmt.Errorf("%w: volume %s reaches to byte %d of a LUN of %d bytes", sharedlun.ErrMisfit, v.UUID, r.Start+r.Size, lunBytes)
+		}
+	}
+	switch {
+	case m == nil || !m.Live:
+		// A device without a table has no content: whoever has it open reads nothing.
+		return Load, nil
+	case m.Linear && m.Lun == lun && begins(want, Merge(m.Ranges)):
+		if equal(want, Merge(m.Ranges)) && !m.Suspended && !m.Pending && m.Path != "" {
+			return Keep, nil
+		}
+		return Load, nil
+	case m.InUse:
+		return Keep, misfit(m, v, lun)
+	case m.Linear && m.Lun == lun:
+		return Keep, misfit(m, v, lun)
+	}
+	// It ends in errors, or on a device that is gone: nobody has it open, and it holds nothing.
+	return Renew, nil
+}
+
+func misfit(m *Mapped, v sharedlun.Volume, lun string) error {
+	switch {
+	case m.Cut:
+		return fmt.Errorf("%w: the device of volume %s returns errors since this node was fenced, and is still open", sharedlun.ErrMisfit, v.UUID)
+	case !m.Linear:
+		return fmt.Errorf("%w: the device of volume %s has a table of others, and is open", sharedlun.ErrMisfit, v.UUID)
+	case m.Lun != lun:
+		return fmt.Errorf("%w: the device of volume %s is open, and stands on device %s; the LUN is %s by now", sharedlun.ErrMisfit, v.UUID, m.Lun, lun)
+	}
+	return fmt.Errorf("%w: the device of volume %s would move or shrink: it has %v, wanted is %v", sharedlun.ErrMisfit, v.UUID, m.Ranges, v.Ranges)
+}
+
+// Merge joins ranges of which one begins where the other ends.
+func Merge(in []sharedlun.Range) []sharedlun.Range {
+	var out []sharedlun.Range
+	for _, r := range in {
+		if n := len(out); n > 0 && out[n-1].Start+out[n-1].Size == r.Start {
+			out[n-1].Size += r.Size
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// begins reports whether a table begins with all of another one. Both are merged.
+func begins(all, beginning []sharedlun.Range) bool {
+	if len(beginning) > len(all) {
+		return false
+	}
+	for i, r := range beginning {
+		last := i == len(beginning)-1
+		if all[i].Start != r.Start || all[i].Size < r.Size || all[i].Size > r.Size && !last {
+			return false
+		}
+	}
+	return true
+}
+
+func equal(a, b []sharedlun.Range) bool { return begins(a, b) && begins(b, a) }
+
+// Zero refuses to zero a volume that may hold something. seen is the group as the LUN has it now, v the volume as the caller knows it, and m its
+// device on this node.
+func Zero(seen sharedlun.Group, v sharedlun.Volume, m *Mapped) error {
+	on := seen.Volume(v.Name)
+	switch {
+	case on == nil || on.UUID != v.UUID:
+		return fmt.Errorf("volume %s (%s): %w", v.Name, v.UUID, sharedlun.ErrNotFound)
+	case on.ReadyBytes != v.ReadyBytes || on.SizeBytes != v.SizeBytes || !equal(Merge(on.Ranges), Merge(v.Ranges)):
+		return fmt.Errorf("%w: volume %s has %d bytes with %d ready, the request was decided on %d with %d", sharedlun.ErrMoved, v.Name,
+			on.SizeBytes, on.ReadyBytes, v.SizeBytes, v.ReadyBytes)
+	case !v.Unready():
+		return fmt.Errorf("%w: all of volume %s is ready", sharedlun.ErrInvalid, v.Name)
+	case m == nil:
+		return fmt.Errorf("device of volume %s: %w", v.Name, sharedlun.ErrNotFound)
+	case !m.Linear || m.Suspended || m.Pending || !equal(Merge(m.Ranges), Merge(v.Ranges)):
+		return fmt.Errorf("%w: the device of volume %s has another table: map it first", sharedlun.ErrMisfit, v.Name)
+	case m.InUse:
+		return fmt.Errorf("the device of volume %s: %w", v.Name, sharedlun.ErrInUse)
+	}
+	return nil
+}
