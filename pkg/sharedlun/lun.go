@@ -36,6 +36,8 @@ var (
 	ErrMisfit = errors.New("the table does not fit")
 	// ErrNoSpace means that the group has not enough room.
 	ErrNoSpace = errors.New("no space")
+	// ErrBusy means that another call works on the group, or on the volume.
+	ErrBusy = errors.New("another call is at work")
 	// ErrUnknown means that something could not be read, or that nobody can say how far a change went.
 	ErrUnknown = errors.New("not known")
 	// ErrRebooted means that the node was booted since a key was granted.

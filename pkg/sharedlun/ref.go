@@ -35,7 +35,7 @@ type Progress struct {
 var (
 	ownerForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 	nodeForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
-	tagForm   = regexp.MustCompile(`^[a-zA-Z0-9+_.][a-zA-Z0-9+_./=!:&#-]{0,1023}$`)
+	tagForm   = regexp.MustCompile(`^[a-zA-Z0-9+_.][a-zA-Z0-9+_./=!:&#-]*$`)
 	vgForm    = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,126}$`)
 )
 
@@ -97,7 +97,7 @@ func CheckTag(tag string) error {
 			return fmt.Errorf("%w: %.200q is a mark of %s itself", ErrInvalid, tag, quarry.Group)
 		}
 	}
-	if !tagForm.MatchString(tag) {
+	if len(tag) > 1024 || !tagForm.MatchString(tag) {
 		return fmt.Errorf("%w: tag %.200q", ErrInvalid, tag)
 	}
 	return nil

@@ -99,9 +99,9 @@ func ours(ref sharedlun.Ref, f Found) bool {
 	return pvuuid.Fits(f.Content.PVUUID, Stem(ref))
 }
 
-// Stem is how the UUID of the physical volume begins that is made for an owner on a LUN.
+// Stem is how the UUID of the physical volume begins that is made for an owner on a LUN. The size is no part of it: a LUN may grow.
 func Stem(ref sharedlun.Ref) string {
-	return pvuuid.Stem(ref.OwnerUID, pvuuid.Disk{WWN: ref.Lun.WWID, Serial: ref.Lun.Serial, SizeBytes: ref.Lun.SizeBytes}, "")
+	return pvuuid.Stem(ref.OwnerUID, pvuuid.Disk{WWN: ref.Lun.WWID, Serial: ref.Lun.Serial}, "")
 }
 
 // Remove returns what the removal of a group needs. A LUN on which nothing of the owner is needs nothing, whatever else is on it.

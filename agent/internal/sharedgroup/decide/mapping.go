@@ -105,8 +105,8 @@ func begins(all, beginning []sharedlun.Range) bool {
 func equal(a, b []sharedlun.Range) bool { return begins(a, b) && begins(b, a) }
 
 // Zero refuses to zero a volume that may hold something. seen is the group as the LUN has it now, v the volume as the caller knows it, and m its
-// device on this node.
-func Zero(seen sharedlun.Group, v sharedlun.Volume, m *Mapped) error {
+// device on this node, where the LUN has the number lun.
+func Zero(seen sharedlun.Group, v sharedlun.Volume, m *Mapped, lun string) error {
 	on := seen.Volume(v.Name)
 	switch {
 	case on == nil || on.UUID != v.UUID:
@@ -118,7 +118,7 @@ func Zero(seen sharedlun.Group, v sharedlun.Volume, m *Mapped) error {
 		return fmt.Errorf("%w: all of volume %s is ready", sharedlun.ErrInvalid, v.Name)
 	case m == nil:
 		return fmt.Errorf("device of volume %s: %w", v.Name, sharedlun.ErrNotFound)
-	case !m.Linear || m.Suspended || m.Pending || !equal(Merge(m.Ranges), Merge(v.Ranges)):
+	case !m.Linear || m.Lun != lun || m.Suspended || m.Pending || !equal(Merge(m.Ranges), Merge(v.Ranges)):
 		return fmt.Errorf("%w: the device of volume %s has another table: map it first", sharedlun.ErrMisfit, v.Name)
 	case m.InUse:
 		return fmt.Errorf("the device of volume %s: %w", v.Name, sharedlun.ErrInUse)

@@ -36,6 +36,8 @@ const (
 	prefix = "quarry-"
 	// timeout bounds one command. One that suspends a device waits for I/O under way, which may hang with its path. Killed, it lets go of the device.
 	timeout = 30 * time.Second
+	// patience is how long somebody may have a device open who only looks at it; pause is that between two looks.
+	patience, pause = 2 * time.Second, 100 * time.Millisecond
 )
 
 var uuidForm = regexp.MustCompile(`^[a-zA-Z0-9]{6}(-[a-zA-Z0-9]{4}){5}-[a-zA-Z0-9]{6}$`)
@@ -179,7 +181,7 @@ func (d *Devices) Cut(ctx context.Context, v Volume) error {
 
 // Remove removes the device. One that somebody has open is ErrInUse, and stays. Nothing happens when it does not exist.
 func (d *Devices) Remove(ctx context.Context, v Volume) error {
-	have, err := d.find(ctx, v)
+	have, err := d.idle(ctx, v)
 	if err != nil {
 		return err
 	}
@@ -197,6 +199,21 @@ func (d *Devices) Remove(ctx context.Context, v Volume) error {
 	}
 	// A call that was cut off left the node: its number may be that of another device soon.
 	return d.run(ctx, nil, "mknodes", v.name())
+}
+
+// idle is find, once nobody has the device open any more, or after a moment: udev looks at a device whenever somebody who wrote has closed it.
+func (d *Devices) idle(ctx context.Context, v Volume) (*Device, error) {
+	for wait := patience; ; wait -= pause {
+		have, err := d.find(ctx, v)
+		if err != nil || have == nil || !have.InUse() || len(have.Holders) > 0 || wait <= 0 {
+			return have, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return have, nil
+		}
+	}
 }
 
 func (d *Devices) node(v Volume) string { return filepath.Join(d.dev, "mapper", v.name()) }

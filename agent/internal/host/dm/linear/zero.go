@@ -22,7 +22,7 @@ func (d *Devices) Zero(ctx context.Context, v Volume, from, to int64, discard bo
 }
 
 func (d *Devices) zero(ctx context.Context, v Volume, from, to int64, discard bool, done func(int64)) error {
-	have, err := d.find(ctx, v)
+	have, err := d.idle(ctx, v)
 	switch {
 	case err != nil:
 		return err

@@ -1,0 +1,101 @@
+package sharedgroup
+
+import (
+	"quarry.storage/quarry/agent/internal/sharedgroup/decide"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+func epochsHold(c *check) {
+	c.create()
+	c.want(c.try(c.A, sharedlun.Change{TakeOver: true}), nil, "")
+	c.epoch = 2
+	hold := sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: 4 * mib}}
+	c.want(c.try(c.B, hold), sharedlun.ErrOldEpoch, "take it over")
+	c.want(c.try(c.B, sharedlun.Change{TakeOver: true}), nil, "")
+	if c.group.Epoch != 2 {
+		c.Fatalf("taken over: %+v", c.group)
+	}
+	c.epoch = 1
+	c.want(c.try(c.A, hold), sharedlun.ErrOldEpoch, "epoch 2")
+	_, err := c.A.Agent().Create(c.Context(), c.ref, contractGroup, c.writer(c.A), "")
+	c.want(err, sharedlun.ErrOldEpoch, "")
+	c.want(c.A.Agent().Remove(c.Context(), c.ref, c.writer(c.A)), sharedlun.ErrOldEpoch, "")
+	c.epoch = 2
+	c.want(c.try(c.B, hold), nil, "")
+	// The other node gives the group up, and keeps its word over a start of the agent.
+	c.must(c.B.Agent().Yield(c.Context(), c.ref, 3))
+	c.must(c.B.Agent().Yield(c.Context(), c.ref, 3))
+	c.must(c.B.Agent().Yield(c.Context(), c.ref, 2))
+	c.B.Restart(c)
+	grow := sharedlun.Change{Grow: &sharedlun.Grow{Name: "v", SizeBytes: 8 * mib}}
+	c.want(c.try(c.B, grow), sharedlun.ErrOldEpoch, "promised")
+	c.want(c.try(c.A, grow), nil, "")
+	c.epoch = 3
+	c.want(c.try(c.B, sharedlun.Change{TakeOver: true}), nil, "")
+	c.group.Sequence--
+	c.want(c.try(c.B, sharedlun.Change{Grow: &sharedlun.Grow{Name: "v", SizeBytes: 12 * mib}}), sharedlun.ErrMoved, "")
+	c.want(c.try(c.B, sharedlun.Change{Grow: &sharedlun.Grow{Name: "v", SizeBytes: 8 * mib}}), nil, "")
+	c.epoch = 4
+	c.group.Sequence--
+	c.want(c.try(c.B, sharedlun.Change{TakeOver: true}), sharedlun.ErrMoved, "")
+}
+
+func refused(c *check) {
+	c.create()
+	make := sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: 4 * mib}}
+	order := decide.Order{Writer: c.writer(c.A), Sequence: c.group.Sequence, Change: make}
+	order.Writer.Key = c.B.Key()
+	_, err := c.A.Agent().Change(c.Context(), c.ref, order)
+	c.want(err, sharedlun.ErrNoKey, "")
+	c.Preempt(c.A.Key())
+	c.want(c.try(c.A, make), sharedlun.ErrNoKey, "")
+	_, err = c.A.Agent().Create(c.Context(), c.ref, contractGroup, c.writer(c.A), "")
+	c.want(err, sharedlun.ErrNoKey, "")
+	c.want(c.A.Agent().Remove(c.Context(), c.ref, c.writer(c.A)), sharedlun.ErrNoKey, "")
+	c.want(c.try(c.B, make), nil, "")
+	other := c.ref
+	other.UUID = c.volume("v").UUID
+	_, err = c.B.Agent().Change(c.Context(), other, decide.Order{Writer: c.writer(c.B), Sequence: c.group.Sequence, Change: make})
+	c.want(err, sharedlun.ErrNotFound, "")
+	c.want(c.B.Agent().Remove(c.Context(), other, c.writer(c.B)), sharedlun.ErrNotClean, "")
+	v := c.volume("v")
+	c.Swap()
+	c.want(c.try(c.B, make), sharedlun.ErrOtherLun, "")
+	_, err = c.B.Agent().Get(c.Context(), c.ref)
+	c.want(err, sharedlun.ErrOtherLun, "")
+	_, err = c.A.Agent().Map(c.Context(), c.ref, v, c.group.Sequence)
+	c.want(err, sharedlun.ErrOtherLun, "")
+	if all := c.mappings(); len(all) > 0 {
+		c.Errorf("mapped from another LUN: %+v", all)
+	}
+}
+
+func invalid(c *check) {
+	c.create()
+	for name, change := range map[string]sharedlun.Change{
+		"nothing":             {},
+		"two changes":         {TakeOver: true, Ready: &sharedlun.Ready{Name: "v", Bytes: 1}},
+		"an option as a name": {Create: &sharedlun.Create{Name: "--yes", SizeBytes: mib}},
+		"no size":             {Create: &sharedlun.Create{Name: "v"}},
+		"a mark as a tag":     {Create: &sharedlun.Create{Name: "v", SizeBytes: mib, Tags: []string{sharedlun.TagReady + "4194304"}}},
+		"an option as a tag":  {Create: &sharedlun.Create{Name: "v", SizeBytes: mib, Tags: []string{"-f"}}},
+		"no UUID":             {Remove: &sharedlun.Remove{Name: "v"}},
+		"an option as a node": {Hold: &sharedlun.Hold{Name: "v", Node: "-n"}},
+		"less than nothing":   {Grow: &sharedlun.Grow{Name: "v", SizeBytes: -1}},
+	} {
+		c.want(c.try(c.A, change), sharedlun.ErrInvalid, "")
+		if c.Failed() {
+			c.Fatal(name)
+		}
+	}
+	w := c.writer(c.A)
+	w.Timeout = 0
+	_, err := c.A.Agent().Create(c.Context(), c.ref, contractGroup, w, "")
+	c.want(err, sharedlun.ErrInvalid, "")
+	_, err = c.A.Agent().Create(c.Context(), c.ref, "../x", c.writer(c.A), "")
+	c.want(err, sharedlun.ErrInvalid, "")
+	c.want(c.A.Agent().Yield(c.Context(), c.ref, 0), sharedlun.ErrInvalid, "")
+	bad := c.ref
+	bad.OwnerUID = "../../x"
+	c.want(c.A.Agent().Yield(c.Context(), bad, 1), sharedlun.ErrInvalid, "")
+}

@@ -1,0 +1,212 @@
+package sharedgroup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"quarry.storage/quarry/agent/internal/sharedgroup"
+	"quarry.storage/quarry/agent/internal/sharedgroup/decide"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// mapped is a device of a node.
+type mapped struct {
+	decide.Mapped
+	group, volume string
+	loaded        []sharedlun.Range
+	loadedCut     bool
+	open          int
+	zeroing       bool
+}
+
+// devices are those of the node.
+type devices struct{ n *Node }
+
+var _ sharedgroup.Devices = devices{}
+
+// Number is the number of a LUN's device; the model takes the WWID for it.
+func (d devices) Number(_ context.Context, device string) (string, int64, error) {
+	d.n.san.mu.Lock()
+	defer d.n.san.mu.Unlock()
+	l, err := d.n.san.find(strings.TrimPrefix(device, path("")))
+	if err != nil {
+		return "", 0, err
+	}
+	return l.identity.WWID, l.identity.SizeBytes, nil
+}
+
+// List tells the devices of a group.
+func (d devices) List(_ context.Context, group string) ([]decide.Mapped, error) {
+	d.n.san.mu.Lock()
+	defer d.n.san.mu.Unlock()
+	var out []decide.Mapped
+	for _, m := range d.n.mapped {
+		if m.group == group {
+			seen := m.Mapped
+			seen.Ranges, seen.InUse = slices.Clone(m.Ranges), m.open > 0 || m.zeroing
+			out = append(out, seen)
+		}
+	}
+	slices.SortFunc(out, func(a, b decide.Mapped) int { return strings.Compare(a.VolumeUUID, b.VolumeUUID) })
+	return out, nil
+}
+
+// Load makes a device have a table, in the steps of device-mapper.
+func (d devices) Load(_ context.Context, group, volume, lun string, ranges []sharedlun.Range) error {
+	d.n.san.mu.Lock()
+	defer d.n.san.mu.Unlock()
+	m := d.n.mapped[volume]
+	if m != nil && m.Live && m.Linear && m.Lun != lun {
+		return fmt.Errorf("load: %w: %s", sharedlun.ErrMisfit, volume)
+	}
+	return d.steps(m, group, volume, func(m *mapped) { m.loaded, m.loadedCut = slices.Clone(ranges), false }, lun)
+}
+
+func (d devices) steps(m *mapped, group, volume string, load func(*mapped), lun string) error {
+	for _, step := range []func(){
+		func() {
+			if m == nil {
+				m = &mapped{Mapped: decide.Mapped{VolumeUUID: volume}, group: group, volume: volume}
+				d.n.mapped[volume] = m
+			}
+		},
+		func() { m.Pending = false },
+		func() { load(m); m.Pending = true },
+		func() { m.Suspended = m.Live },
+		func() {
+			m.Ranges, m.Cut, m.Linear, m.Live = m.loaded, m.loadedCut, !m.loadedCut, true
+			m.Pending, m.Suspended, m.Lun = false, false, lun
+		},
+		func() { m.Path = "/dev/model/mapper/" + volume },
+	} {
+		if err := d.n.strikes(deviceStep); err != nil {
+			return err
+		}
+		step()
+	}
+	return nil
+}
+
+// Cut makes a device return errors.
+func (d devices) Cut(_ context.Context, group, volume string) error {
+	d.n.san.mu.Lock()
+	defer d.n.san.mu.Unlock()
+	m := d.n.mapped[volume]
+	if m == nil || !m.Live || m.Cut && !m.Suspended {
+		return nil
+	}
+	return d.steps(m, group, volume, func(m *mapped) { m.loaded, m.loadedCut = nil, true }, m.Lun)
+}
+
+// Remove removes a device.
+func (d devices) Remove(_ context.Context, _, volume string) error {
+	d.n.san.mu.Lock()
+	defer d.n.san.mu.Unlock()
+	m := d.n.mapped[volume]
+	if m == nil {
+		return nil
+	}
+	if m.open > 0 || m.zeroing {
+		return fmt.Errorf("device of volume %s: %w: it is open %d times", volume, sharedlun.ErrInUse, m.open)
+	}
+	if err := d.n.strikes(deviceStep); err != nil {
+		return err
+	}
+	delete(d.n.mapped, volume)
+	return nil
+}
+
+// Zero zeroes a device, one extent after the other.
+func (d devices) Zero(ctx context.Context, _, volume string, from, to int64, _ bool, done func(int64)) error {
+	d.n.san.mu.Lock()
+	defer d.n.san.mu.Unlock()
+	m := d.n.mapped[volume]
+	if m == nil || !m.Linear || m.Suspended || m.open > 0 || m.zeroing {
+		return fmt.Errorf("zero volume %s: %w", volume, sharedlun.ErrInUse)
+	}
+	m.zeroing = true
+	defer func() { m.zeroing = false }()
+	for at := from; at < to; at += extent {
+		d.n.san.mu.Unlock()
+		select {
+		case <-d.n.gated(&d.n.zeroGate):
+		case <-ctx.Done():
+		}
+		d.n.san.mu.Lock()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := d.n.touch(m, at, false); err != nil {
+			return err
+		}
+		done(min(at+extent, to))
+	}
+	return nil
+}
+
+// touch writes into the extent of a device in which a byte is: zeroes, or something else.
+func (n *Node) touch(m *mapped, at int64, something bool) error {
+	l, err := n.san.find(m.Lun)
+	switch {
+	case err != nil:
+		return err
+	case m.Cut || n.blind || !l.mayWrite(n.key):
+		return fmt.Errorf("write to volume %s: I/O error", m.volume)
+	}
+	all := extents(m.Ranges)
+	if at/extent >= int64(len(all)) {
+		return fmt.Errorf("write to volume %s at byte %d: no space", m.volume, at)
+	}
+	if something {
+		l.written[all[at/extent]] = true
+	} else {
+		delete(l.written, all[at/extent])
+	}
+	return nil
+}
+
+// Write writes something through the device of a volume.
+func (n *Node) Write(volume string, at int64) error {
+	n.san.mu.Lock()
+	defer n.san.mu.Unlock()
+	m := n.mapped[volume]
+	if m == nil || !m.Live || m.Suspended {
+		return fmt.Errorf("device of volume %s: %w", volume, sharedlun.ErrNotFound)
+	}
+	return n.touch(m, at, true)
+}
+
+// Blank reports whether a reader of the volume finds zeroes between two offsets.
+func (n *Node) Blank(volume string, from, to int64) bool {
+	n.san.mu.Lock()
+	defer n.san.mu.Unlock()
+	m := n.mapped[volume]
+	if m == nil || !m.Linear {
+		return false
+	}
+	l, err := n.san.find(m.Lun)
+	for i, at := range extents(m.Ranges) {
+		if offset := int64(i) * extent; err == nil && l.written[at] && offset < to && offset+extent > from {
+			return false
+		}
+	}
+	return err == nil
+}
+
+// Open opens the device of a volume, as a mount does.
+func (n *Node) Open(volume string) (closing func(), err error) {
+	n.san.mu.Lock()
+	defer n.san.mu.Unlock()
+	m := n.mapped[volume]
+	if m == nil || m.zeroing || m.Path == "" {
+		return nil, fmt.Errorf("open the device of volume %s: %w", volume, sharedlun.ErrInUse)
+	}
+	m.open++
+	return func() {
+		n.san.mu.Lock()
+		defer n.san.mu.Unlock()
+		m.open--
+	}, nil
+}

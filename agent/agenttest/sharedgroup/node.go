@@ -1,0 +1,218 @@
+package sharedgroup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"quarry.storage/quarry/agent/internal/sharedgroup"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Node is one node that sees all LUNs of a SAN. Its service is the agent's real one.
+type Node struct {
+	*sharedgroup.Service
+	san *SAN
+	key uint64
+	// promised outlives boots; mapped does not.
+	promised map[string]uint64
+	mapped   map[string]*mapped // by volume
+	blind    bool               // it sees no LUN
+	fault    func(point) error
+	gate     chan struct{} // writes of LVM wait here; nil when they do not
+	zeroGate chan struct{} // zeroing waits here before each extent
+	mu       sync.Mutex    // of fault and gates
+}
+
+// point is where a fault may strike.
+type point int
+
+// A command of LVM before and after its write, and a change of a device between any two of its steps.
+const (
+	beforeWrite point = iota
+	afterWrite
+	deviceStep
+)
+
+// AddNode makes a node that has a key. Its service ends with the test.
+func (s *SAN) AddNode(t testing.TB, key uint64) *Node {
+	n := &Node{san: s, key: key, promised: map[string]uint64{}, mapped: map[string]*mapped{}}
+	n.start(t.Context())
+	t.Cleanup(func() { n.Close() })
+	return n
+}
+
+func (n *Node) start(ctx context.Context) {
+	n.Service = sharedgroup.New(context.WithoutCancel(ctx), sharedgroup.Config{Luns: luns{n}, Groups: groups{n}, Devices: devices{n}, Epochs: epochs{n}})
+}
+
+// Restart starts the agent of the node again: what it keeps in memory only is gone.
+func (n *Node) Restart(t testing.TB) {
+	n.Close()
+	n.start(t.Context())
+}
+
+// Agent is the service as it runs now.
+func (n *Node) Agent() *sharedgroup.Service { return n.Service }
+
+// Key is the key of the node.
+func (n *Node) Key() uint64 { return n.key }
+
+// Boot boots the node with another key: its devices are gone, too.
+func (n *Node) Boot(t testing.TB, key uint64) {
+	n.Restart(t)
+	n.san.mu.Lock()
+	defer n.san.mu.Unlock()
+	n.key, n.mapped = key, map[string]*mapped{}
+}
+
+// Blind lets the node see no LUN, or all again.
+func (n *Node) Blind(blind bool) {
+	n.san.mu.Lock()
+	defer n.san.mu.Unlock()
+	n.blind = blind
+}
+
+// errKilled is what a command returns that was killed.
+var errKilled = fmt.Errorf("%w: killed", sharedlun.ErrUnknown)
+
+// Kill has the next command of LVM killed, before its write, or right after it.
+func (n *Node) Kill(after bool) {
+	at := beforeWrite
+	if after {
+		at = afterWrite
+	}
+	n.once(at, 0)
+}
+
+// KillDevice has the next change of a device killed after some of its steps.
+func (n *Node) KillDevice(steps int) { n.once(deviceStep, steps) }
+
+// once lets a fault strike once, after it was passed some times.
+func (n *Node) once(at point, pass int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.fault = func(p point) error {
+		if p != at {
+			return nil
+		}
+		if pass--; pass >= 0 {
+			return nil
+		}
+		n.fault = nil
+		return errKilled
+	}
+}
+
+func (n *Node) strikes(p point) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.fault == nil {
+		return nil
+	}
+	return n.fault(p)
+}
+
+// Delay holds back what LVM writes on this node until release is called: the write was sent, and is late. The command waits for it.
+func (n *Node) Delay() (release func()) { return n.hold(&n.gate) }
+
+// DelayZeroing holds back the zeroing of volumes before the next extent.
+func (n *Node) DelayZeroing() (release func()) { return n.hold(&n.zeroGate) }
+
+func (n *Node) hold(gate *chan struct{}) func() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := make(chan struct{})
+	*gate = c
+	return sync.OnceFunc(func() {
+		n.mu.Lock()
+		*gate = nil
+		n.mu.Unlock()
+		close(c)
+	})
+}
+
+func (n *Node) gated(gate *chan struct{}) <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if *gate == nil {
+		open := make(chan struct{})
+		close(open)
+		return open
+	}
+	return *gate
+}
+
+// luns are the LUNs as the node sees them.
+type luns struct{ n *Node }
+
+// find is the LUN of an identity. The lock is held by the caller.
+func (s *SAN) find(wwid string) (*LUN, error) {
+	l := s.luns[wwid]
+	if l == nil {
+		return nil, fmt.Errorf("LUN %s: %w", wwid, sharedlun.ErrNotFound)
+	}
+	return l, nil
+}
+
+// Device is the path of a LUN.
+func (l luns) Device(ctx context.Context, lun sharedlun.Identity) (string, error) {
+	l.n.san.mu.Lock()
+	defer l.n.san.mu.Unlock()
+	found, err := l.n.san.find(lun.WWID)
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case l.n.blind:
+		return "", fmt.Errorf("LUN %s: %w", lun.WWID, sharedlun.ErrNotFound)
+	case err != nil:
+		return "", err
+	}
+	return path(lun.WWID), lun.Same(found.identity)
+}
+
+func path(wwid string) string { return "/dev/model/" + wwid }
+
+// Confirm asks the target whether the key is this node's.
+func (l luns) Confirm(_ context.Context, lun sharedlun.Identity, key uint64) (sharedlun.Reservation, error) {
+	l.n.san.mu.Lock()
+	defer l.n.san.mu.Unlock()
+	found, err := l.n.san.find(lun.WWID)
+	if err != nil {
+		return sharedlun.Reservation{}, err
+	}
+	r := sharedlun.Reservation{Supported: true, Keys: slices.Clone(found.keys)}
+	if found.reserved {
+		r.Type = sharedlun.WriteExclusiveRegistrantsOnly
+	}
+	if key != l.n.key || !found.mayWrite(key) {
+		return r, fmt.Errorf("%w (%#x)", sharedlun.ErrNoKey, key)
+	}
+	return r, nil
+}
+
+// epochs are the promises of the node.
+type epochs struct{ n *Node }
+
+// Promised is the epoch that was promised.
+func (e epochs) Promised(owner string) (uint64, error) {
+	e.n.san.mu.Lock()
+	defer e.n.san.mu.Unlock()
+	return e.n.promised[owner], nil
+}
+
+// Promise remembers an epoch.
+func (e epochs) Promise(owner string, epoch uint64) error {
+	e.n.san.mu.Lock()
+	defer e.n.san.mu.Unlock()
+	e.n.promised[owner] = max(e.n.promised[owner], epoch)
+	return nil
+}
+
+var (
+	_ sharedgroup.Luns   = luns{}
+	_ sharedgroup.Epochs = epochs{}
+	_ Member             = (*Node)(nil)
+)

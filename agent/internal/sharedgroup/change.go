@@ -1,0 +1,229 @@
+package sharedgroup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"quarry.storage/quarry/agent/internal/sharedgroup/decide"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Get reads what is on a LUN. A LUN on which nothing of the owner is, is an answer.
+func (s *Service) Get(ctx context.Context, ref sharedlun.Ref) (sharedlun.Seen, error) {
+	if err := ref.CheckOwner(); err != nil {
+		return sharedlun.Seen{}, err
+	}
+	unlock, err := s.lockLun(ctx, ref)
+	if err != nil {
+		return sharedlun.Seen{}, err
+	}
+	defer unlock()
+	_, f, err := s.look(ctx, ref)
+	if err != nil {
+		return sharedlun.Seen{}, err
+	}
+	if decide.Damaged(ref, f) {
+		_, err := decide.Same(ref, f)
+		return sharedlun.Seen{}, err
+	}
+	return sharedlun.Seen{Group: f.Group, Content: f.Content.Says, Digest: f.Content.Digest}, nil
+}
+
+// look finds the LUN, and reads what is on it.
+func (s *Service) look(ctx context.Context, ref sharedlun.Ref) (device string, f decide.Found, err error) {
+	if device, err = s.cfg.Luns.Device(ctx, ref.Lun); err != nil {
+		return "", f, unknown(err)
+	}
+	f, err = s.cfg.Groups.Look(ctx, device, ref)
+	return device, f, unknown(err)
+}
+
+// change is one call that may change a group.
+type change struct {
+	ref    sharedlun.Ref
+	writer sharedlun.Writer
+	// device of the LUN, promised epoch of this node, and what was found.
+	device   string
+	promised uint64
+	found    decide.Found
+}
+
+// writing looks at everything that a change depends on, in this order: the LUN, this node's key at the target, the group. Then it does work, and all of it
+// ends with the writer's time. Only then another call comes to this LUN.
+func (s *Service) writing(ctx context.Context, ref sharedlun.Ref, w sharedlun.Writer, work func(ctx context.Context, c change) error) error {
+	if w.Timeout <= 0 || w.Timeout > time.Hour {
+		return fmt.Errorf("%w: a time limit of %s", sharedlun.ErrInvalid, w.Timeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.Timeout)
+	defer cancel()
+	unlock, err := s.lockLun(ctx, ref)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	c := change{ref: ref, writer: w}
+	if c.promised, err = s.cfg.Epochs.Promised(ref.OwnerUID); err != nil {
+		return unknown(err)
+	}
+	// Before anything is asked of the target: an order of an earlier writer is none of its business.
+	if err := decide.Promised(c.promised, w.Epoch); err != nil {
+		return err
+	}
+	if c.device, err = s.cfg.Luns.Device(ctx, ref.Lun); err != nil {
+		return unknown(err)
+	}
+	if !w.Unfenced {
+		r, err := s.cfg.Luns.Confirm(ctx, ref.Lun, w.Key)
+		if err != nil {
+			return unknown(err)
+		}
+		if err := r.Writable(w.Key); err != nil {
+			return err
+		}
+	}
+	if c.found, err = s.cfg.Groups.Look(ctx, c.device, ref); err != nil {
+		return unknown(err)
+	}
+	return unknown(work(ctx, c))
+}
+
+// after looks at the group once more, even if the time of the change is over.
+func (s *Service) after(ctx context.Context, c change) (decide.Found, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+	defer cancel()
+	f, err := s.cfg.Groups.Look(ctx, c.device, c.ref)
+	return f, unknown(err)
+}
+
+// Change makes one change, or none when what it asks for holds already, and returns the group as it is then.
+func (s *Service) Change(ctx context.Context, ref sharedlun.Ref, o decide.Order) (sharedlun.Group, error) {
+	var out sharedlun.Group
+	if err := ref.Check(); err != nil {
+		return out, err
+	}
+	err := s.writing(ctx, ref, o.Writer, func(ctx context.Context, c change) error {
+		g, err := decide.Same(ref, c.found)
+		if err != nil {
+			return err
+		}
+		step, err := decide.Change(g, c.promised, o)
+		if err != nil {
+			return err
+		}
+		if step == nil {
+			out = g
+			return nil
+		}
+		if err := s.cfg.Groups.Perform(ctx, c.device, g, step); err != nil {
+			return err
+		}
+		f, err := s.after(ctx, c)
+		if err != nil {
+			return err
+		}
+		if out, err = decide.Same(ref, f); err != nil {
+			return err
+		}
+		if left, err := decide.Change(out, c.promised, o); left != nil || err != nil || out.Sequence <= g.Sequence {
+			return fmt.Errorf("%w: LVM was told to make a change, and the group does not show it (%T, %v)", sharedlun.ErrUnknown, left, err)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Create makes the group, or goes on with what an earlier call left.
+func (s *Service) Create(ctx context.Context, ref sharedlun.Ref, name string, w sharedlun.Writer, wipeDigest string) (sharedlun.Group, error) {
+	var out sharedlun.Group
+	if err := ref.CheckOwner(); err != nil {
+		return out, err
+	}
+	err := s.writing(ctx, ref, w, func(ctx context.Context, c change) error {
+		work, err := decide.Create(ref, name, w, c.promised, wipeDigest, c.found)
+		if err != nil {
+			return err
+		}
+		if err := s.make(ctx, c, name, work); err != nil {
+			return err
+		}
+		f, err := s.after(ctx, c)
+		if err != nil {
+			return err
+		}
+		if f.Group == nil {
+			return fmt.Errorf("%w: the group was made, and is not there: %s", sharedlun.ErrUnknown, f.Content.Says)
+		}
+		out = *f.Group
+		return nil
+	})
+	return out, err
+}
+
+// make does what is left of making a group.
+func (s *Service) make(ctx context.Context, c change, name string, work decide.Work) error {
+	if work == decide.Nothing {
+		return nil
+	}
+	if work == decide.Wipe {
+		if err := s.cfg.Groups.Wipe(ctx, c.device, c.found.Content.Digest, c.ref.Lun); err != nil {
+			return err
+		}
+	}
+	if work == decide.Wipe || work == decide.MakePV {
+		if err := s.cfg.Groups.MakePV(ctx, c.device, decide.Stem(c.ref), c.ref.Lun.SizeBytes); err != nil {
+			return err
+		}
+	}
+	return s.cfg.Groups.MakeGroup(ctx, c.device, name, c.ref.OwnerUID, c.writer.Epoch)
+}
+
+// Remove removes a group without volumes, and all that is ours from the LUN.
+func (s *Service) Remove(ctx context.Context, ref sharedlun.Ref, w sharedlun.Writer) error {
+	if err := ref.Check(); err != nil {
+		return err
+	}
+	return s.writing(ctx, ref, w, func(ctx context.Context, c change) error {
+		work, err := decide.Remove(ref, w, c.promised, c.found)
+		if err != nil || work == decide.Nothing {
+			return err
+		}
+		if work == decide.RemoveGroup {
+			mapped, err := s.cfg.Devices.List(ctx, ref.UUID)
+			if err != nil {
+				return err
+			}
+			if len(mapped) > 0 {
+				return fmt.Errorf("%w: volume %s of the group is still mapped on this node", sharedlun.ErrInUse, mapped[0].VolumeUUID)
+			}
+			if err := s.cfg.Groups.RemoveGroup(ctx, c.device, *c.found.Group); err != nil {
+				return err
+			}
+			// What is left names the physical volume.
+			if c.found, err = s.cfg.Groups.Look(ctx, c.device, ref); err != nil {
+				return err
+			}
+			if !decide.Orphan(ref, c.found) {
+				return fmt.Errorf("%w: the group was removed, and the LUN is no physical volume of its owner: %s", sharedlun.ErrUnknown, c.found.Content.Says)
+			}
+		}
+		return s.cfg.Groups.Release(ctx, c.device, c.found.Content.PVUUID)
+	})
+}
+
+// Yield waits until no change runs on this node, and refuses every later one of an older epoch. It needs no LUN: a node that has lost it keeps
+// its promise, too.
+func (s *Service) Yield(ctx context.Context, ref sharedlun.Ref, epoch uint64) error {
+	if err := ref.Check(); err != nil {
+		return err
+	}
+	if epoch == 0 {
+		return fmt.Errorf("%w: no epoch", sharedlun.ErrInvalid)
+	}
+	unlock, err := s.lockLun(ctx, ref)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return unknown(s.cfg.Epochs.Promise(ref.OwnerUID, epoch))
+}

@@ -1,0 +1,172 @@
+// Package sharedgroup works on the volume groups of shared LUNs, and maps their volumes on this node. For every change it looks at the LUN, at this
+// node's key and at the group, has package decide say what to do, does that, and looks again. It knows neither the wire nor the tools.
+package sharedgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"quarry.storage/quarry/agent/internal/sharedgroup/decide"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Luns finds LUNs, and asks targets for what they keep of them.
+type Luns interface {
+	// Device is the path of the LUN's device. A device that is another LUN is ErrOtherLun, one that this node does not see ErrNotFound.
+	Device(ctx context.Context, lun sharedlun.Identity) (path string, err error)
+	// Confirm refuses with ErrNoKey unless the key is this node's, and registered.
+	Confirm(ctx context.Context, lun sharedlun.Identity, key uint64) (sharedlun.Reservation, error)
+}
+
+// Groups works on the group of a LUN. A call returns when no process works on the LUN any more, also after its context has ended.
+type Groups interface {
+	// Look tells the group of an owner on a device, and what is there otherwise.
+	Look(ctx context.Context, device string, ref sharedlun.Ref) (decide.Found, error)
+	// Wipe removes what has that digest.
+	Wipe(ctx context.Context, device, digest string, lun sharedlun.Identity) error
+	// MakePV makes the device a physical volume whose UUID begins with the stem, MakeGroup the group on it.
+	MakePV(ctx context.Context, device, stem string, lunBytes int64) error
+	MakeGroup(ctx context.Context, device, name, ownerUID string, epoch uint64) error
+	// Perform makes one change, if the group is still as it was reported.
+	Perform(ctx context.Context, device string, g sharedlun.Group, step decide.Step) error
+	// RemoveGroup removes an empty group, Release the physical volume without a group.
+	RemoveGroup(ctx context.Context, device string, g sharedlun.Group) error
+	Release(ctx context.Context, device, pvUUID string) error
+}
+
+// Devices are the devices of volumes on this node. Volumes and groups are named by their UUIDs in LVM.
+type Devices interface {
+	// Number is the number of a device, "8:16", and its size.
+	Number(ctx context.Context, device string) (number string, bytes int64, err error)
+	// List tells the devices of a group, ordered by volume.
+	List(ctx context.Context, group string) ([]decide.Mapped, error)
+	// Load makes a device have exactly these ranges of the device with that number.
+	Load(ctx context.Context, group, volume, lun string, ranges []sharedlun.Range) error
+	// Cut makes a device return errors. Remove removes one that is not open: ErrInUse.
+	Cut(ctx context.Context, group, volume string) error
+	Remove(ctx context.Context, group, volume string) error
+	// Zero makes a part of a device that nobody has open read as zero.
+	Zero(ctx context.Context, group, volume string, from, to int64, discard bool, done func(at int64)) error
+}
+
+// Epochs remembers, on this node's own disk, the epochs that it has promised to leave groups to.
+type Epochs interface {
+	// Promised is the highest epoch that was promised for an owner's group; 0 when none was.
+	Promised(ownerUID string) (uint64, error)
+	// Promise remembers an epoch, unless a higher one is. It has reached the disk when the call returns.
+	Promise(ownerUID string, epoch uint64) error
+}
+
+// Config is what a Service is made of.
+type Config struct {
+	Luns    Luns
+	Groups  Groups
+	Devices Devices
+	Epochs  Epochs
+	Log     logr.Logger
+}
+
+// Service works on the groups of all LUNs. Its methods are safe for concurrent use.
+type Service struct {
+	cfg   Config
+	locks locks
+
+	// background ends with Close; work are the zeroings.
+	background context.Context
+	stop       context.CancelFunc
+	work       sync.WaitGroup
+
+	mu     sync.Mutex
+	orders map[string]order // by group and volume
+	tasks  map[string]*task // by group and volume
+}
+
+// lookTimeout bounds looking at the group after a change: the answer tells the caller what came of it.
+const lookTimeout = 30 * time.Second
+
+// New makes a Service. What it does in the background ends with the context, and with Close.
+func New(ctx context.Context, cfg Config) *Service {
+	ctx, cancel := context.WithCancel(ctx)
+	return &Service{cfg: cfg, background: ctx, stop: cancel, orders: map[string]order{}, tasks: map[string]*task{}}
+}
+
+// Close ends what runs in the background, and waits for it. No call may come later.
+func (s *Service) Close() {
+	s.stop()
+	s.work.Wait()
+}
+
+// lockLun lets one call at a time work on a LUN, and on an owner's group.
+func (s *Service) lockLun(ctx context.Context, ref sharedlun.Ref) (unlock func(), err error) {
+	return s.locks.lock(ctx, "lun "+ref.Lun.WWID, "owner "+ref.OwnerUID)
+}
+
+// locks are taken in one order by all, so that nobody waits for another in a circle.
+type locks struct {
+	mu   sync.Mutex
+	held map[string]chan struct{}
+}
+
+// lock takes all keys, or none, and waits for them until the context ends.
+func (l *locks) lock(ctx context.Context, keys ...string) (unlock func(), err error) {
+	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
+	for {
+		busy := l.try(keys)
+		if busy == nil {
+			return sync.OnceFunc(func() { l.unlock(keys) }), nil
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", sharedlun.ErrBusy, ctx.Err())
+		}
+	}
+}
+
+// try takes all keys; otherwise it returns what ends when the first that is taken is given back.
+func (l *locks) try(keys []string) (busy <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range keys {
+		if c, taken := l.held[k]; taken {
+			return c
+		}
+	}
+	if l.held == nil {
+		l.held = map[string]chan struct{}{}
+	}
+	for _, k := range keys {
+		l.held[k] = make(chan struct{})
+	}
+	return nil
+}
+
+func (l *locks) unlock(keys []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range keys {
+		close(l.held[k])
+		delete(l.held, k)
+	}
+}
+
+// kinds are the errors that say what a caller is to do. One of no kind leaves it unknown how far a change went.
+var kinds = []error{
+	sharedlun.ErrInvalid, sharedlun.ErrNotFound, sharedlun.ErrOtherLun, sharedlun.ErrNotClean, sharedlun.ErrOldEpoch, sharedlun.ErrMoved,
+	sharedlun.ErrNoKey, sharedlun.ErrNoReservations, sharedlun.ErrExists, sharedlun.ErrHeld, sharedlun.ErrInUse, sharedlun.ErrMisfit,
+	sharedlun.ErrNoSpace, sharedlun.ErrUnknown, sharedlun.ErrBusy,
+}
+
+// unknown marks an error of no kind.
+func unknown(err error) error {
+	if err == nil || slices.ContainsFunc(kinds, func(k error) bool { return errors.Is(err, k) }) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", sharedlun.ErrUnknown, err)
+}

@@ -1,0 +1,132 @@
+package sharedgroup
+
+import (
+	"context"
+	"sync/atomic"
+
+	"quarry.storage/quarry/agent/internal/sharedgroup/decide"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// task is the zeroing of one part of a volume. One that ended is kept, until somebody asked how, or the volume is mapped anew.
+type task struct {
+	from, to int64
+	cancel   context.CancelFunc
+	at       atomic.Int64
+	ended    chan struct{}
+	// err is how it ended; it counts only once ended is closed.
+	err error
+}
+
+func (t *task) running() bool {
+	select {
+	case <-t.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// Zero tells how far the zeroing of a volume is, and begins it if it does not run. Nobody uses the device meanwhile, and no order changes it but one to
+// unmap it, which ends the zeroing.
+func (s *Service) Zero(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, discard bool) (sharedlun.Progress, error) {
+	if err := checkVolume(ref, v, 1); err != nil {
+		return sharedlun.Progress{}, err
+	}
+	k := key(ref.UUID, v.UUID)
+	unlock, err := s.locks.lock(ctx, k)
+	if err != nil {
+		return sharedlun.Progress{}, err
+	}
+	defer unlock()
+	s.mu.Lock()
+	t := s.tasks[k]
+	s.mu.Unlock()
+	if t != nil && (t.from != v.ReadyBytes || t.to != v.SizeBytes) {
+		// It is about a volume that is another one by now.
+		if err := s.endZeroing(ctx, k); err != nil {
+			return sharedlun.Progress{}, unknown(err)
+		}
+		t = nil
+	}
+	switch {
+	case t == nil:
+		if t, err = s.beginZeroing(ctx, ref, v, discard); err != nil {
+			return sharedlun.Progress{}, unknown(err)
+		}
+	case !t.running() && t.err != nil:
+		// The next call begins anew.
+		s.forget(k)
+		return sharedlun.Progress{}, unknown(t.err)
+	}
+	return sharedlun.Progress{Done: !t.running() && t.err == nil, DoneBytes: t.at.Load() - t.from, Total: t.to - t.from}, nil
+}
+
+// beginZeroing looks at the LUN itself first: what the caller takes for new may hold something since.
+func (s *Service) beginZeroing(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, discard bool) (*task, error) {
+	_, f, err := s.look(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	g, err := decide.Same(ref, f)
+	if err != nil {
+		return nil, err
+	}
+	number, _, err := s.lun(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.mapped(ctx, ref.UUID, v.UUID)
+	if err != nil {
+		return nil, err
+	}
+	if err := decide.Zero(g, v, m, number); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(s.background)
+	t := &task{from: v.ReadyBytes, to: v.SizeBytes, cancel: cancel, ended: make(chan struct{})}
+	t.at.Store(t.from)
+	k := key(ref.UUID, v.UUID)
+	s.mu.Lock()
+	s.tasks[k] = t
+	s.mu.Unlock()
+	s.work.Go(func() {
+		defer close(t.ended)
+		defer cancel()
+		t.err = s.cfg.Devices.Zero(ctx, ref.UUID, v.UUID, t.from, t.to, discard, t.at.Store)
+		s.cfg.Log.Info("Zeroed a volume", "volume", v.Name, "from", t.from, "to", t.to, "error", t.err)
+	})
+	return t, nil
+}
+
+// zeroing reports whether a volume is being zeroed.
+func (s *Service) zeroing(k string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tasks[k]
+	return t != nil && t.running()
+}
+
+// endZeroing ends the zeroing of a volume, waits for its end, and forgets it.
+func (s *Service) endZeroing(ctx context.Context, k string) error {
+	s.mu.Lock()
+	t := s.tasks[k]
+	s.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	t.cancel()
+	select {
+	case <-t.ended:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.forget(k)
+	return nil
+}
+
+func (s *Service) forget(k string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.tasks, k)
+}
