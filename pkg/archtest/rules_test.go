@@ -85,6 +85,34 @@ var rules = []rule{
 		denyDirect: []string{"os/exec"},
 	},
 	{
+		name:       "decisions on the groups of shared LUNs are pure",
+		of:         []string{"agent/internal/sharedgroup/decide"},
+		deny:       []string{"~/agent", "~/proto", "~/controller", grpcModule, runtimeModule, clientGoModule},
+		allow:      []string{"~/agent/internal/sharedgroup/decide"},
+		denyDirect: []string{"os", "os/exec", "net", "net/http", "syscall", "golang.org/x/sys/unix"},
+	},
+	{
+		name:   "work on the groups of shared LUNs knows neither the wire nor the tools: adapters do",
+		of:     []string{"agent/internal/sharedgroup"},
+		except: []string{"agent/internal/sharedgroup/tools", "agent/internal/sharedgroup/epoch"},
+		deny: []string{
+			"~/agent", "~/proto", "~/controller", grpcModule, protobufModule, runtimeModule, clientGoModule, kubernetesPrefix,
+		},
+		allow:      []string{"~/agent/internal/sharedgroup"},
+		denyDirect: []string{"os", "os/exec", "net", "net/http", "golang.org/x/sys/unix"},
+	},
+	{
+		name:  "the tools of shared groups know no local disks' groups, no wire and no drivers",
+		of:    []string{"agent/internal/sharedgroup/tools", "agent/internal/sharedgroup/epoch"},
+		deny:  []string{"~/agent", "~/proto", grpcModule, protobufModule},
+		allow: []string{"~/agent/internal/sharedgroup", "~/agent/internal/host", "~/agent/internal/plan"},
+	},
+	{
+		name: "the device of a volume with a known table knows no LVM",
+		of:   []string{"agent/internal/host/dm"},
+		deny: []string{"~/agent/internal/host/lvm", "~/pkg/sharedlun"},
+	},
+	{
 		name: "the agent's engine knows neither the wire nor the tools",
 		of:   []string{"agent/internal/node", "agent/internal/quiet"},
 		deny: []string{

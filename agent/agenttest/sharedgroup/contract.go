@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"quarry.storage/quarry/agent/internal/sharedgroup"
-	"quarry.storage/quarry/agent/internal/sharedgroup/decide"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
@@ -105,7 +104,7 @@ func (c *check) change(change sharedlun.Change) {
 
 // try makes a change that was decided on the last answer.
 func (c *check) try(m Member, change sharedlun.Change) error {
-	g, err := m.Agent().Change(c.Context(), c.ref, decide.Order{Writer: c.writer(m), Sequence: c.group.Sequence, Change: change})
+	g, err := m.Agent().Change(c.Context(), c.ref, c.writer(m), c.group.Sequence, change)
 	if err == nil {
 		c.group = g
 	}
@@ -156,7 +155,7 @@ func life(c *check) {
 	}
 	c.create()
 	if g := c.group; g.Name != contractGroup || g.OwnerUID != contractOwner || g.Epoch != 1 || g.Sequence == 0 || g.FreeBytes != g.SizeBytes ||
-		g.ExtentBytes <= 0 || g.SizeBytes <= 0 || len(g.Volumes) > 0 {
+		g.ExtentBytes <= 0 || len(g.Volumes) > 0 {
 		c.Errorf("made: %+v", g)
 	}
 	first := c.group
@@ -169,18 +168,30 @@ func life(c *check) {
 	if seen.Group == nil || seen.Group.UUID != c.ref.UUID {
 		c.Fatalf("the other node sees %+v", seen)
 	}
+	c.lifeBesideOthers()
+	c.lifeEnds()
+}
+
+// lifeBesideOthers: another owner sees that the LUN is taken, and takes it not.
+func (c *check) lifeBesideOthers() {
 	other := c.ref
 	other.OwnerUID = "00000000-1111-2222-3333-444455556666"
-	if seen, err = c.A.Agent().Get(c.Context(), other); err != nil || seen.Group != nil || seen.Content == "" || seen.Digest == "" {
+	seen, err := c.A.Agent().Get(c.Context(), other)
+	if err != nil || seen.Group != nil || seen.Content == "" || seen.Digest == "" {
 		c.Errorf("another owner sees %+v, %v", seen, err)
 	}
 	_, err = c.A.Agent().Create(c.Context(), sharedlun.Ref{Lun: c.Lun, OwnerUID: other.OwnerUID}, "another", c.writer(c.A), "")
 	c.want(err, sharedlun.ErrNotClean, "")
+}
+
+// lifeEnds: a group with a volume stays, and an empty one leaves an empty LUN.
+func (c *check) lifeEnds() {
+	first := c.group
 	c.change(sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: 1}})
 	c.want(c.A.Agent().Remove(c.Context(), c.ref, c.writer(c.A)), sharedlun.ErrInUse, "1 volumes")
 	c.change(sharedlun.Change{Remove: &sharedlun.Remove{Name: "v", UUID: c.volume("v").UUID}})
 	c.must(c.A.Agent().Remove(c.Context(), c.ref, c.writer(c.A)))
-	if seen, err = c.A.Agent().Get(c.Context(), c.ref); err != nil || seen != (sharedlun.Seen{}) {
+	if seen, err := c.A.Agent().Get(c.Context(), c.ref); err != nil || seen != (sharedlun.Seen{}) {
 		c.Errorf("removed: %+v, %v", seen, err)
 	}
 	c.must(c.A.Agent().Remove(c.Context(), c.ref, c.writer(c.A)))
@@ -206,10 +217,18 @@ func volumes(c *check) {
 	if free := c.group.SizeBytes - 24*mib; c.group.FreeBytes != free {
 		c.Errorf("%d bytes are free, want %d", c.group.FreeBytes, free)
 	}
+	c.holdsAlready(a)
+	c.heldAndReady(a, b)
+}
+
+// holdsAlready: what holds changes nothing, and what cannot be is refused.
+func (c *check) holdsAlready(a sharedlun.Volume) {
 	before := c.group.Sequence
 	for _, again := range []sharedlun.Change{
-		{Create: &sharedlun.Create{Name: "b", SizeBytes: 6 * mib}}, {Grow: &sharedlun.Grow{Name: "a", SizeBytes: mib}},
-		{Remove: &sharedlun.Remove{Name: "gone", UUID: a.UUID}}, {Release: &sharedlun.Hold{Name: "a", Node: "n1"}},
+		{Create: &sharedlun.Create{Name: "b", SizeBytes: 6 * mib}},
+		{Grow: &sharedlun.Grow{Name: "a", SizeBytes: mib}},
+		{Remove: &sharedlun.Remove{Name: "gone", UUID: a.UUID}},
+		{Release: &sharedlun.Hold{Name: "a", Node: "n1"}},
 	} {
 		c.change(again)
 	}
@@ -219,6 +238,10 @@ func volumes(c *check) {
 	c.want(c.try(c.A, sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 5 * mib}}), sharedlun.ErrExists, "bytes")
 	c.want(c.try(c.A, sharedlun.Change{Create: &sharedlun.Create{Name: "c", SizeBytes: c.group.FreeBytes + 1}}), sharedlun.ErrNoSpace, "")
 	c.want(c.try(c.A, sharedlun.Change{Grow: &sharedlun.Grow{Name: "gone", SizeBytes: mib}}), sharedlun.ErrNotFound, "gone")
+}
+
+// heldAndReady: a volume that a node holds is no other node's, and stays.
+func (c *check) heldAndReady(a, b sharedlun.Volume) {
 	c.change(sharedlun.Change{Hold: &sharedlun.Hold{Name: "a", Node: "n1"}})
 	c.want(c.try(c.A, sharedlun.Change{Hold: &sharedlun.Hold{Name: "a", Node: "n2"}}), sharedlun.ErrExists, "n1")
 	c.want(c.try(c.A, sharedlun.Change{Remove: &sharedlun.Remove{Name: "a", UUID: a.UUID}}), sharedlun.ErrHeld, "n1")

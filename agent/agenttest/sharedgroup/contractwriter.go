@@ -1,9 +1,6 @@
 package sharedgroup
 
-import (
-	"quarry.storage/quarry/agent/internal/sharedgroup/decide"
-	"quarry.storage/quarry/pkg/sharedlun"
-)
+import "quarry.storage/quarry/pkg/sharedlun"
 
 func epochsHold(c *check) {
 	c.create()
@@ -43,9 +40,9 @@ func epochsHold(c *check) {
 func refused(c *check) {
 	c.create()
 	make := sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: 4 * mib}}
-	order := decide.Order{Writer: c.writer(c.A), Sequence: c.group.Sequence, Change: make}
-	order.Writer.Key = c.B.Key()
-	_, err := c.A.Agent().Change(c.Context(), c.ref, order)
+	stolen := c.writer(c.A)
+	stolen.Key = c.B.Key()
+	_, err := c.A.Agent().Change(c.Context(), c.ref, stolen, c.group.Sequence, make)
 	c.want(err, sharedlun.ErrNoKey, "")
 	c.Preempt(c.A.Key())
 	c.want(c.try(c.A, make), sharedlun.ErrNoKey, "")
@@ -55,7 +52,7 @@ func refused(c *check) {
 	c.want(c.try(c.B, make), nil, "")
 	other := c.ref
 	other.UUID = c.volume("v").UUID
-	_, err = c.B.Agent().Change(c.Context(), other, decide.Order{Writer: c.writer(c.B), Sequence: c.group.Sequence, Change: make})
+	_, err = c.B.Agent().Change(c.Context(), other, c.writer(c.B), c.group.Sequence, make)
 	c.want(err, sharedlun.ErrNotFound, "")
 	c.want(c.B.Agent().Remove(c.Context(), other, c.writer(c.B)), sharedlun.ErrNotClean, "")
 	v := c.volume("v")

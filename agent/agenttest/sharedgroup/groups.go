@@ -20,7 +20,9 @@ type groups struct{ n *Node }
 var _ sharedgroup.Groups = groups{}
 
 // at is the LUN at a path.
-func (g groups) at(device string) (*LUN, error) { return g.n.san.find(strings.TrimPrefix(device, path(""))) }
+func (g groups) at(device string) (*LUN, error) {
+	return g.n.san.find(strings.TrimPrefix(device, path("")))
+}
 
 // Look tells what is on a LUN.
 func (g groups) Look(ctx context.Context, device string, ref sharedlun.Ref) (decide.Found, error) {
@@ -131,7 +133,39 @@ func (g groups) Perform(ctx context.Context, device string, reported sharedlun.G
 
 // change makes a step in a copy of the group.
 func (g groups) change(l *LUN, copied *sharedlun.Group, reported sharedlun.Group, step decide.Step) error {
-	moved := fmt.Errorf("%w: LVM passes over it", sharedlun.ErrMoved)
+	switch step.(type) {
+	case decide.MakeVolume, decide.ExtendVolume:
+		return g.allot(l, copied, step)
+	}
+	// These are told the sequence number.
+	if copied.Sequence != reported.Sequence {
+		return passedOver()
+	}
+	switch s := step.(type) {
+	case decide.SetEpoch:
+		copied.Epoch = s.Epoch
+		return nil
+	case decide.RemoveVolume:
+		before := len(copied.Volumes)
+		copied.Volumes = slices.DeleteFunc(copied.Volumes, func(v sharedlun.Volume) bool { return v.UUID == s.Volume.UUID && v.Name == s.Volume.Name })
+		if len(copied.Volumes) == before {
+			return passedOver()
+		}
+		return nil
+	case decide.Retag:
+		v := copied.Volume(s.Volume.Name)
+		if v == nil || v.UUID != s.Volume.UUID {
+			return passedOver()
+		}
+		return retag(v, s)
+	}
+	return fmt.Errorf("%w: step %T", sharedlun.ErrInvalid, step)
+}
+
+func passedOver() error { return fmt.Errorf("%w: LVM passes over it", sharedlun.ErrMoved) }
+
+// allot gives a volume, which may be new, extents.
+func (g groups) allot(l *LUN, copied *sharedlun.Group, step decide.Step) error {
 	switch s := step.(type) {
 	case decide.MakeVolume:
 		if copied.Volume(s.Name) != nil {
@@ -150,25 +184,6 @@ func (g groups) change(l *LUN, copied *sharedlun.Group, reported sharedlun.Group
 			return fmt.Errorf("lvextend: %w: %s", sharedlun.ErrInvalid, s.Volume.Name)
 		}
 		return l.extend(copied, v, s.SizeBytes)
-	case decide.SetEpoch:
-		if copied.Sequence != reported.Sequence {
-			return moved
-		}
-		copied.Epoch = s.Epoch
-		return nil
-	case decide.RemoveVolume:
-		v := copied.Volume(s.Volume.Name)
-		if v == nil || v.UUID != s.Volume.UUID || copied.Sequence != reported.Sequence {
-			return moved
-		}
-		copied.Volumes = slices.DeleteFunc(copied.Volumes, func(v sharedlun.Volume) bool { return v.UUID == s.Volume.UUID })
-		return nil
-	case decide.Retag:
-		v := copied.Volume(s.Volume.Name)
-		if v == nil || v.UUID != s.Volume.UUID || copied.Sequence != reported.Sequence {
-			return moved
-		}
-		return retag(v, s)
 	}
 	return fmt.Errorf("%w: step %T", sharedlun.ErrInvalid, step)
 }

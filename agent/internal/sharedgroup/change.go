@@ -2,6 +2,7 @@ package sharedgroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,7 +20,7 @@ func (s *Service) Get(ctx context.Context, ref sharedlun.Ref) (sharedlun.Seen, e
 		return sharedlun.Seen{}, err
 	}
 	defer unlock()
-	_, f, err := s.look(ctx, ref)
+	f, err := s.look(ctx, ref)
 	if err != nil {
 		return sharedlun.Seen{}, err
 	}
@@ -31,12 +32,13 @@ func (s *Service) Get(ctx context.Context, ref sharedlun.Ref) (sharedlun.Seen, e
 }
 
 // look finds the LUN, and reads what is on it.
-func (s *Service) look(ctx context.Context, ref sharedlun.Ref) (device string, f decide.Found, err error) {
-	if device, err = s.cfg.Luns.Device(ctx, ref.Lun); err != nil {
-		return "", f, unknown(err)
+func (s *Service) look(ctx context.Context, ref sharedlun.Ref) (decide.Found, error) {
+	device, err := s.cfg.Luns.Device(ctx, ref.Lun)
+	if err != nil {
+		return decide.Found{}, unknown(err)
 	}
-	f, err = s.cfg.Groups.Look(ctx, device, ref)
-	return device, f, unknown(err)
+	f, err := s.cfg.Groups.Look(ctx, device, ref)
+	return f, unknown(err)
 }
 
 // change is one call that may change a group.
@@ -96,13 +98,17 @@ func (s *Service) after(ctx context.Context, c change) (decide.Found, error) {
 	return f, unknown(err)
 }
 
-// Change makes one change, or none when what it asks for holds already, and returns the group as it is then.
-func (s *Service) Change(ctx context.Context, ref sharedlun.Ref, o decide.Order) (sharedlun.Group, error) {
+// Change makes one change, or none when what it asks for holds already, and returns the group as it is then. sequence is the sequence number that the
+// caller decided on.
+func (s *Service) Change(
+	ctx context.Context, ref sharedlun.Ref, w sharedlun.Writer, sequence uint64, asked sharedlun.Change,
+) (sharedlun.Group, error) {
 	var out sharedlun.Group
+	o := decide.Order{Writer: w, Sequence: sequence, Change: asked}
 	if err := ref.Check(); err != nil {
 		return out, err
 	}
-	err := s.writing(ctx, ref, o.Writer, func(ctx context.Context, c change) error {
+	err := s.writing(ctx, ref, w, func(ctx context.Context, c change) error {
 		g, err := decide.Same(ref, c.found)
 		if err != nil {
 			return err
@@ -126,7 +132,7 @@ func (s *Service) Change(ctx context.Context, ref sharedlun.Ref, o decide.Order)
 			return err
 		}
 		if left, err := decide.Change(out, c.promised, o); left != nil || err != nil || out.Sequence <= g.Sequence {
-			return fmt.Errorf("%w: LVM was told to make a change, and the group does not show it (%T, %v)", sharedlun.ErrUnknown, left, err)
+			return errors.Join(fmt.Errorf("%w: LVM was told to make a change, and the group does not show it (%T is left)", sharedlun.ErrUnknown, left), err)
 		}
 		return nil
 	})

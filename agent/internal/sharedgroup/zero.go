@@ -64,7 +64,7 @@ func (s *Service) Zero(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volum
 
 // beginZeroing looks at the LUN itself first: what the caller takes for new may hold something since.
 func (s *Service) beginZeroing(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, discard bool) (*task, error) {
-	_, f, err := s.look(ctx, ref)
+	f, err := s.look(ctx, ref)
 	if err != nil {
 		return nil, err
 	}

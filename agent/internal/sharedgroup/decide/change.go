@@ -52,7 +52,9 @@ func valid(c sharedlun.Change) error {
 	}
 	add(c.Create != nil, func() error { return validCreate(*c.Create) })
 	add(c.Grow != nil, func() error { return first(sharedlun.CheckName(c.Grow.Name), positive(c.Grow.SizeBytes)) })
-	add(c.Remove != nil, func() error { return first(sharedlun.CheckName(c.Remove.Name), sharedlun.CheckUUID("volume", c.Remove.UUID)) })
+	add(c.Remove != nil, func() error {
+		return first(sharedlun.CheckName(c.Remove.Name), sharedlun.CheckUUID("volume", c.Remove.UUID))
+	})
 	for _, h := range []*sharedlun.Hold{c.Hold, c.Release} {
 		add(h != nil, func() error { return first(sharedlun.CheckName(h.Name), sharedlun.CheckNode(h.Node)) })
 	}

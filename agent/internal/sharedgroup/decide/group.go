@@ -85,11 +85,15 @@ func existing(ref sharedlun.Ref, w sharedlun.Writer, g sharedlun.Group) error {
 
 // Orphan reports whether the LUN is a physical volume that was made for this owner, on this LUN, and belongs to no group: a call that made or
 // removed the group was cut off.
-func Orphan(ref sharedlun.Ref, f Found) bool { return f.Group == nil && ours(ref, f) && !f.Content.InGroup }
+func Orphan(ref sharedlun.Ref, f Found) bool {
+	return f.Group == nil && ours(ref, f) && !f.Content.InGroup
+}
 
 // Damaged reports whether the LUN is a physical volume of this owner that says that it is in a group, and LVM reports no group of the owner. Its
 // volumes may still be there.
-func Damaged(ref sharedlun.Ref, f Found) bool { return f.Group == nil && ours(ref, f) && f.Content.InGroup }
+func Damaged(ref sharedlun.Ref, f Found) bool {
+	return f.Group == nil && ours(ref, f) && f.Content.InGroup
+}
 
 func damaged(f Found) error {
 	return fmt.Errorf("%w: the LUN is our physical volume %s, and LVM reports no group of ours on it", sharedlun.ErrUnknown, f.Content.PVUUID)

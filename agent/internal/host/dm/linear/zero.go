@@ -41,8 +41,15 @@ func (d *Devices) zero(ctx context.Context, v Volume, from, to int64, discard bo
 		return err
 	}
 	defer f.Close()
-	// While it is open, nobody can make another one of it.
-	again, err := d.find(ctx, v)
+	if err := d.same(ctx, f, *have); err != nil {
+		return err
+	}
+	return dm.ZeroRange(ctx, f, from, to, discard, done)
+}
+
+// same makes sure that an open device is still the volume, and that nobody else has it open. While it is open, nobody can make another one of it.
+func (d *Devices) same(ctx context.Context, f *os.File, was Device) error {
+	now, err := d.find(ctx, was.Volume)
 	if err != nil {
 		return err
 	}
@@ -50,12 +57,12 @@ func (d *Devices) zero(ctx context.Context, v Volume, from, to int64, discard bo
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return err
 	}
-	if again == nil || unix.Major(st.Rdev) != again.Major || unix.Minor(st.Rdev) != again.Minor || again.Sectors != have.Sectors {
-		return fmt.Errorf("%w: %s is another device by now", ErrOther, have.Path)
+	if now == nil || unix.Major(st.Rdev) != now.Major || unix.Minor(st.Rdev) != now.Minor || now.Sectors != was.Sectors {
+		return fmt.Errorf("%w: %s is another device by now", ErrOther, was.Path)
 	}
-	// It is opened once here; anybody else who has it open may read what was there, or write.
-	if again.Open > 1 {
-		return fmt.Errorf("%w%s", ErrInUse, d.users(*again))
+	// It is open once, here: anybody else may read what was there, or write.
+	if now.Open > 1 {
+		return fmt.Errorf("%w%s", ErrInUse, d.users(*now))
 	}
-	return dm.ZeroRange(ctx, f, from, to, discard, done)
+	return nil
 }

@@ -1,0 +1,262 @@
+package sharedgroup
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// started is a model with a group that A made.
+func started(t *testing.T) (*check, *LUN, *Node, *Node) {
+	l, a, b := model(t)
+	c := &check{T: t, Site: Site{A: a, B: b, Lun: l.Identity()}, ref: sharedlun.Ref{Lun: l.Identity(), OwnerUID: contractOwner}, epoch: 1}
+	c.create()
+	return c, l, a, b
+}
+
+// TestLostUpdate is what the protocol is for: a write of the earlier writer is late, and nobody fenced it.
+func TestLostUpdate(t *testing.T) {
+	for name, fenced := range map[string]bool{"without a fence, the update is lost": false, "with one, it is not": true} {
+		t.Run(name, func(t *testing.T) {
+			c, l, a, b := started(t)
+			late := a.Delay()
+			answer := make(chan error, 1)
+			before := c.group
+			go func() {
+				_, err := a.Change(c.Context(), c.ref, c.writer(a), before.Sequence, sharedlun.Change{Create: &sharedlun.Create{Name: "from-a", SizeBytes: 8 * mib}})
+				answer <- err
+			}()
+			waitFor(t, func() bool { return busy(a, c.ref) })
+			if fenced {
+				l.Preempt(a.Key())
+			}
+			c.epoch = 2
+			c.must(c.try(b, sharedlun.Change{TakeOver: true}))
+			c.must(c.try(b, sharedlun.Change{Create: &sharedlun.Create{Name: "from-b", SizeBytes: 8 * mib}}))
+			late()
+			err := <-answer
+			g := l.Group()
+			switch {
+			case fenced && (!errors.Is(err, sharedlun.ErrUnknown) || g.Volume("from-b") == nil || g.Epoch != 2):
+				t.Errorf("the late write: %v, the group %+v", err, g)
+			case !fenced && (g.Volume("from-b") != nil || g.Epoch != 1):
+				t.Errorf("the model lost no update: %+v", g)
+			}
+		})
+	}
+}
+
+// busy reports whether a call works on the LUN.
+func busy(n *Node, ref sharedlun.Ref) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_, err := n.Get(ctx, ref)
+	return errors.Is(err, sharedlun.ErrBusy)
+}
+
+func waitFor(t *testing.T, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it never happens")
+		}
+	}
+}
+
+// TestYield_waits: a node gives its word only when its change has ended, and the change that comes next is refused.
+func TestYield_waits(t *testing.T) {
+	c, _, a, _ := started(t)
+	late := a.Delay()
+	create := func(name string) error {
+		_, err := a.Change(c.Context(), c.ref, c.writer(a), c.group.Sequence, sharedlun.Change{Create: &sharedlun.Create{Name: name, SizeBytes: mib}})
+		return err
+	}
+	first, word := make(chan error, 1), make(chan error, 1)
+	go func() { first <- create("first") }()
+	waitFor(t, func() bool { return busy(a, c.ref) })
+	go func() { word <- a.Yield(c.Context(), c.ref, 2) }()
+	select {
+	case err := <-word:
+		t.Fatalf("it gave its word while a change ran: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	late()
+	c.must(errors.Join(<-first, <-word))
+	c.want(create("second"), sharedlun.ErrOldEpoch, "promised")
+}
+
+// TestKilled: whatever command is killed, before its write or after it, the next call sees what was done, and ends it.
+func TestKilled(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		c, l, a, _ := started(t)
+		again := func(change sharedlun.Change) {
+			t.Helper()
+			a.Kill(after)
+			c.want(c.try(a, change), sharedlun.ErrUnknown, "killed")
+			seen, err := a.Get(c.Context(), c.ref)
+			c.must(err)
+			if moved := seen.Group.Sequence > c.group.Sequence; moved != after {
+				t.Errorf("after a kill the group is at %d, before at %d", seen.Group.Sequence, c.group.Sequence)
+			}
+			c.group = *seen.Group
+			c.must(c.try(a, change))
+			if d := l.Damage(); d != "" {
+				t.Error(d)
+			}
+		}
+		again(sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: 8 * mib}})
+		again(sharedlun.Change{Grow: &sharedlun.Grow{Name: "v", SizeBytes: 16 * mib}})
+		again(sharedlun.Change{Hold: &sharedlun.Hold{Name: "v", Node: "n1"}})
+		again(sharedlun.Change{Ready: &sharedlun.Ready{Name: "v", Bytes: 16 * mib}})
+		again(sharedlun.Change{Release: &sharedlun.Hold{Name: "v", Node: "n1"}})
+		again(sharedlun.Change{Remove: &sharedlun.Remove{Name: "v", UUID: c.volume("v").UUID}})
+		c.epoch = 2
+		again(sharedlun.Change{TakeOver: true})
+		for range 2 {
+			a.Kill(after)
+			c.want(a.Remove(c.Context(), c.ref, c.writer(a)), sharedlun.ErrUnknown, "killed")
+		}
+		c.must(a.Remove(c.Context(), c.ref, c.writer(a)))
+		c.ref.UUID = ""
+		for range 2 {
+			a.Kill(after)
+			_, err := a.Create(c.Context(), c.ref, contractGroup, c.writer(a), "")
+			if !after {
+				c.want(err, sharedlun.ErrUnknown, "killed")
+			}
+		}
+		c.create()
+	}
+}
+
+// TestKilled_devices: a device that was left between two steps is what it is to be after the next call.
+func TestKilled_devices(t *testing.T) {
+	for steps := range 6 {
+		c, _, a, _ := started(t)
+		c.change(sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: 8 * mib}})
+		for _, size := range []int64{8 * mib, 16 * mib} {
+			c.change(sharedlun.Change{Grow: &sharedlun.Grow{Name: "v", SizeBytes: size}})
+			a.KillDevice(steps)
+			_, err := a.Map(c.Context(), c.ref, c.volume("v"), c.group.Sequence)
+			c.want(err, sharedlun.ErrUnknown, "killed")
+			m, err := a.Map(c.Context(), c.ref, c.volume("v"), c.group.Sequence)
+			c.must(err)
+			if len(m.Ranges) != 1 || m.Ranges[0].Size != size || m.Device == "" {
+				t.Errorf("after %d steps: %+v", steps, m)
+			}
+		}
+		c.must(a.Unmap(c.Context(), c.ref, c.volume("v").UUID, c.group.Sequence, false))
+	}
+}
+
+// TestZero_alone: nobody opens a volume that is being zeroed, or changes its device, and an order to unmap it ends the zeroing.
+func TestZero_alone(t *testing.T) {
+	c, _, a, _ := started(t)
+	c.change(sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: 64 * mib}})
+	v := c.volume("v")
+	_, err := a.Map(c.Context(), c.ref, v, c.group.Sequence)
+	c.must(err)
+	c.must(a.Write(v.UUID, 60*mib))
+	release := a.DelayZeroing()
+	defer release()
+	p, err := a.Zero(c.Context(), c.ref, v, false)
+	c.must(err)
+	if p.Done || p.Total != 64*mib {
+		t.Errorf("%+v", p)
+	}
+	waitFor(t, func() bool { return c.mappings()[0].InUse })
+	if closing, err := a.Open(v.UUID); err == nil {
+		closing()
+		t.Error("somebody opened a volume that is being zeroed")
+	}
+	c.change(sharedlun.Change{Grow: &sharedlun.Grow{Name: "v", SizeBytes: 72 * mib}})
+	_, err = a.Map(c.Context(), c.ref, c.volume("v"), c.group.Sequence)
+	c.want(err, sharedlun.ErrInUse, "zeroed")
+	_, err = a.Map(c.Context(), c.ref, v, c.group.Sequence)
+	c.must(err)
+	c.must(a.Unmap(c.Context(), c.ref, v.UUID, c.group.Sequence, false))
+	if len(c.mappings()) > 0 {
+		t.Error("still mapped")
+	}
+	_, err = a.Zero(c.Context(), c.ref, v, false)
+	c.want(err, sharedlun.ErrMoved, "")
+}
+
+// TestZero_fails: an error is told once, and the next call begins anew.
+func TestZero_fails(t *testing.T) {
+	c, l, a, _ := started(t)
+	c.change(sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: 8 * mib}})
+	v := c.volume("v")
+	_, err := a.Map(c.Context(), c.ref, v, c.group.Sequence)
+	c.must(err)
+	c.must(a.Write(v.UUID, 0))
+	l.Preempt(a.Key())
+	waitFor(t, func() bool {
+		p, err := a.Zero(c.Context(), c.ref, v, false)
+		if p.Done {
+			t.Fatal("a fenced node zeroed a volume")
+		}
+		return errors.Is(err, sharedlun.ErrUnknown)
+	})
+	l.Reserve(a.Key())
+	c.zeroed(v, false)
+	if !a.Blank(v.UUID, 0, 8*mib) {
+		t.Error("it is not zero")
+	}
+}
+
+// TestBlind: a node that sees the LUN no more keeps its promises, and gives its devices up.
+func TestBlind(t *testing.T) {
+	c, _, a, b := started(t)
+	c.change(sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: 8 * mib}})
+	v := c.volume("v")
+	_, err := a.Map(c.Context(), c.ref, v, c.group.Sequence)
+	c.must(err)
+	a.Blind(true)
+	_, err = a.Get(c.Context(), c.ref)
+	c.want(err, sharedlun.ErrNotFound, "")
+	c.want(c.try(a, sharedlun.Change{TakeOver: true}), sharedlun.ErrNotFound, "")
+	_, err = a.Map(c.Context(), c.ref, v, c.group.Sequence)
+	c.want(err, sharedlun.ErrNotFound, "")
+	c.must(a.Yield(c.Context(), c.ref, 2))
+	c.must(a.Unmap(c.Context(), c.ref, v.UUID, c.group.Sequence, false))
+	a.Blind(false)
+	c.want(c.try(a, sharedlun.Change{Grow: &sharedlun.Grow{Name: "v", SizeBytes: 16 * mib}}), sharedlun.ErrOldEpoch, "promised")
+	c.epoch = 2
+	c.must(c.try(b, sharedlun.Change{TakeOver: true}))
+	a.Boot(t, 0xc)
+	if all := c.mappings(); len(all) > 0 {
+		t.Errorf("after a boot: %+v", all)
+	}
+}
+
+// TestManyCallers: calls on one LUN take turns, and of those that were decided on one number, one is taken.
+func TestManyCallers(t *testing.T) {
+	c, l, a, _ := started(t)
+	var wg sync.WaitGroup
+	errs := make(chan error, 16)
+	for i := range 16 {
+		wg.Go(func() {
+			name := "v" + string(rune('a'+i))
+			_, err := a.Change(c.Context(), c.ref, c.writer(a), c.group.Sequence, sharedlun.Change{Create: &sharedlun.Create{Name: name, SizeBytes: mib}})
+			errs <- err
+		})
+	}
+	wg.Wait()
+	close(errs)
+	taken := 0
+	for err := range errs {
+		if err == nil {
+			taken++
+		} else if !errors.Is(err, sharedlun.ErrMoved) {
+			t.Error(err)
+		}
+	}
+	if g := l.Group(); taken != 1 || len(g.Volumes) != 1 || l.Damage() != "" {
+		t.Errorf("%d were taken: %+v", taken, g)
+	}
+}

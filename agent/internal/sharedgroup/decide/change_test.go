@@ -1,0 +1,127 @@
+package decide
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+const (
+	mib   = 1 << 20
+	uuidA = "aaaaaa-1234-5678-9abc-DEFG-hijk-LMNOPQ"
+	uuidB = "bbbbbb-1234-5678-9abc-DEFG-hijk-LMNOPQ"
+	owner = "0f3b2c1d-1111-2222-3333-444455556666"
+)
+
+var (
+	held = sharedlun.Volume{
+		Name: "held", UUID: uuidA, SizeBytes: 8 * mib, HeldBy: "n1", ReadyBytes: 4 * mib, Tags: []string{"x=1"},
+		Ranges: []sharedlun.Range{{Start: mib, Size: 8 * mib}},
+	}
+	idle  = sharedlun.Volume{Name: "idle", UUID: uuidB, SizeBytes: 8 * mib}
+	group = sharedlun.Group{
+		UUID: uuidB, Name: "g", OwnerUID: owner, Epoch: 5, Sequence: 40, SizeBytes: 40 * mib, FreeBytes: 24 * mib, ExtentBytes: 4 * mib,
+		Volumes: []sharedlun.Volume{held, idle},
+	}
+)
+
+func TestChange(t *testing.T) {
+	for name, c := range map[string]struct {
+		change sharedlun.Change
+		want   Step
+		err    error
+	}{
+		"a new volume":                         {sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 1, Tags: []string{"b", "a", "b"}}}, MakeVolume{"a", 4 * mib, []string{"a", "b"}}, nil},
+		"all room that is left":                {sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 24 * mib}}, MakeVolume{"a", 24 * mib, nil}, nil},
+		"more room than is left":               {sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 24*mib + 1}}, nil, sharedlun.ErrNoSpace},
+		"more room than numbers have":          {sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 1<<63 - 1}}, nil, sharedlun.ErrNoSpace},
+		"a volume that is there":               {sharedlun.Change{Create: &sharedlun.Create{Name: "held", SizeBytes: 7 * mib, Tags: []string{"x=1"}}}, nil, nil},
+		"a volume of another size":             {sharedlun.Change{Create: &sharedlun.Create{Name: "held", SizeBytes: 9 * mib, Tags: []string{"x=1"}}}, nil, sharedlun.ErrExists},
+		"a volume with other tags":             {sharedlun.Change{Create: &sharedlun.Create{Name: "held", SizeBytes: 8 * mib}}, nil, sharedlun.ErrExists},
+		"growing":                              {sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", SizeBytes: 9 * mib}}, ExtendVolume{idle, 12 * mib}, nil},
+		"growing by all that is left":          {sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", SizeBytes: 32 * mib}}, ExtendVolume{idle, 32 * mib}, nil},
+		"growing by more":                      {sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", SizeBytes: 33 * mib}}, nil, sharedlun.ErrNoSpace},
+		"growing to what it has":               {sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", SizeBytes: 7 * mib}}, nil, nil},
+		"it never shrinks":                     {sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", SizeBytes: 1}}, nil, nil},
+		"growing what is not there":            {sharedlun.Change{Grow: &sharedlun.Grow{Name: "gone", SizeBytes: 1}}, nil, sharedlun.ErrNotFound},
+		"removing":                             {sharedlun.Change{Remove: &sharedlun.Remove{Name: "idle", UUID: uuidB}}, RemoveVolume{idle}, nil},
+		"removing what is held":                {sharedlun.Change{Remove: &sharedlun.Remove{Name: "held", UUID: uuidA}}, nil, sharedlun.ErrHeld},
+		"removing another of the name":         {sharedlun.Change{Remove: &sharedlun.Remove{Name: "idle", UUID: uuidA}}, nil, sharedlun.ErrExists},
+		"removing what is gone":                {sharedlun.Change{Remove: &sharedlun.Remove{Name: "gone", UUID: uuidA}}, nil, nil},
+		"holding":                              {sharedlun.Change{Hold: &sharedlun.Hold{Name: "idle", Node: "n1"}}, Retag{idle, "", sharedlun.TagHeldBy + "n1"}, nil},
+		"holding again":                        {sharedlun.Change{Hold: &sharedlun.Hold{Name: "held", Node: "n1"}}, nil, nil},
+		"holding another node's":               {sharedlun.Change{Hold: &sharedlun.Hold{Name: "held", Node: "n2"}}, nil, sharedlun.ErrExists},
+		"holding another node's is told so":    {sharedlun.Change{Hold: &sharedlun.Hold{Name: "held", Node: "n2"}}, nil, sharedlun.ErrHeld},
+		"holding what is not there":            {sharedlun.Change{Hold: &sharedlun.Hold{Name: "gone", Node: "n2"}}, nil, sharedlun.ErrNotFound},
+		"releasing":                            {sharedlun.Change{Release: &sharedlun.Hold{Name: "held", Node: "n1"}}, Retag{held, sharedlun.TagHeldBy + "n1", ""}, nil},
+		"releasing another node's":             {sharedlun.Change{Release: &sharedlun.Hold{Name: "held", Node: "n2"}}, nil, nil},
+		"releasing what nobody holds":          {sharedlun.Change{Release: &sharedlun.Hold{Name: "idle", Node: "n1"}}, nil, nil},
+		"releasing what is gone":               {sharedlun.Change{Release: &sharedlun.Hold{Name: "gone", Node: "n1"}}, nil, nil},
+		"the first bytes are ready":            {sharedlun.Change{Ready: &sharedlun.Ready{Name: "idle", Bytes: 8 * mib}}, Retag{idle, "", sharedlun.TagReady + "8388608"}, nil},
+		"more bytes are ready":                 {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 8 * mib}}, Retag{held, sharedlun.TagReady + "4194304", sharedlun.TagReady + "8388608"}, nil},
+		"as many are ready":                    {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 4 * mib}}, nil, nil},
+		"fewer are never ready":                {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 1}}, nil, nil},
+		"more than it has":                     {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 8*mib + 1}}, nil, sharedlun.ErrInvalid},
+		"ready is what is not there":           {sharedlun.Change{Ready: &sharedlun.Ready{Name: "gone", Bytes: 1}}, nil, sharedlun.ErrNotFound},
+		"taking over what the writer has":      {sharedlun.Change{TakeOver: true}, nil, nil},
+		"nothing at all":                       {sharedlun.Change{}, nil, sharedlun.ErrInvalid},
+		"a mark among the controller's tags":   {sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 1, Tags: []string{sharedlun.TagHeldBy + "n1"}}}, nil, sharedlun.ErrInvalid},
+		"a path in the place of a name":        {sharedlun.Change{Grow: &sharedlun.Grow{Name: "../x", SizeBytes: 1}}, nil, sharedlun.ErrInvalid},
+		"two changes, of which one is ignored": {sharedlun.Change{TakeOver: true, Grow: &sharedlun.Grow{Name: "idle", SizeBytes: 1}}, nil, sharedlun.ErrInvalid},
+	} {
+		o := Order{Writer: sharedlun.Writer{Epoch: 5}, Sequence: 40, Change: c.change}
+		step, err := Change(group, 5, o)
+		if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+			t.Errorf("%s: %v, want %v", name, err, c.err)
+		}
+		if diff := cmp.Diff(c.want, step); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		// Decided on another sequence number, nothing is changed, and no other refusal is told.
+		o.Sequence = 39
+		step, err = Change(group, 5, o)
+		holds, bad := c.want == nil && c.err == nil, errors.Is(c.err, sharedlun.ErrInvalid) && c.change.Ready == nil
+		if step != nil || !holds && !bad && !errors.Is(err, sharedlun.ErrMoved) || holds && err != nil {
+			t.Errorf("%s, on another sequence number: %v, %v", name, step, err)
+		}
+	}
+}
+
+func TestChange_epochs(t *testing.T) {
+	for name, c := range map[string]struct {
+		promised, epoch uint64
+		takeOver        bool
+		err             error
+		says            string
+	}{
+		"the group's writer":                            {5, 5, false, nil, ""},
+		"a writer of before":                            {0, 4, false, sharedlun.ErrOldEpoch, "epoch 5"},
+		"a writer of before takes over":                 {0, 4, true, sharedlun.ErrOldEpoch, "epoch 5"},
+		"a later writer":                                {0, 6, false, sharedlun.ErrOldEpoch, "take it over first"},
+		"a later writer takes over":                     {0, 6, true, nil, ""},
+		"a later writer takes over, some epochs later":  {6, 9, true, nil, ""},
+		"the group's writer, of a node that gave it up": {6, 5, false, sharedlun.ErrOldEpoch, "promised"},
+		"a later writer, of a node that promised so":    {7, 6, true, sharedlun.ErrOldEpoch, "promised"},
+		"a node that promised to leave it to itself":    {6, 6, true, nil, ""},
+		"no epoch": {0, 0, false, sharedlun.ErrInvalid, "no epoch"},
+		"taking over what is taken over, after a crash":  {5, 5, true, nil, ""},
+		"an older API server's writer cannot go back":    {0, 1, true, sharedlun.ErrOldEpoch, "epoch 5"},
+		"one that gave it up to somebody does not write": {99, 98, true, sharedlun.ErrOldEpoch, "epoch 99"},
+	} {
+		change := sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", SizeBytes: 12 * mib}}
+		if c.takeOver {
+			change = sharedlun.Change{TakeOver: true}
+		}
+		step, err := Change(group, c.promised, Order{Writer: sharedlun.Writer{Epoch: c.epoch}, Sequence: 40, Change: change})
+		if !errors.Is(err, c.err) || err != nil && !strings.Contains(err.Error(), c.says) || err != nil && step != nil {
+			t.Errorf("%s: %v, %v", name, step, err)
+		}
+		if err == nil && c.takeOver && c.epoch > 5 && step != (SetEpoch{c.epoch}) {
+			t.Errorf("%s: %v", name, step)
+		}
+	}
+}
