@@ -191,7 +191,7 @@ func (c *check) lifeEnds() {
 	c.want(c.A.Agent().Remove(c.Context(), c.ref, c.writer(c.A)), sharedlun.ErrInUse, "1 volumes")
 	c.change(sharedlun.Change{Remove: &sharedlun.Remove{Name: "v", UUID: c.volume("v").UUID}})
 	c.must(c.A.Agent().Remove(c.Context(), c.ref, c.writer(c.A)))
-	if seen, err := c.A.Agent().Get(c.Context(), c.ref); err != nil || seen != (sharedlun.Seen{}) {
+	if seen, err := c.A.Agent().Get(c.Context(), c.ref); err != nil || seen != (sharedlun.Contents{}) {
 		c.Errorf("removed: %+v, %v", seen, err)
 	}
 	c.must(c.A.Agent().Remove(c.Context(), c.ref, c.writer(c.A)))

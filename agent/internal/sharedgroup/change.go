@@ -11,24 +11,24 @@ import (
 )
 
 // Get reads what is on a LUN. A LUN on which nothing of the owner is, is an answer.
-func (s *Service) Get(ctx context.Context, ref sharedlun.Ref) (sharedlun.Seen, error) {
+func (s *Service) Get(ctx context.Context, ref sharedlun.Ref) (sharedlun.Contents, error) {
 	if err := ref.CheckOwner(); err != nil {
-		return sharedlun.Seen{}, err
+		return sharedlun.Contents{}, err
 	}
 	unlock, err := s.lockLun(ctx, ref)
 	if err != nil {
-		return sharedlun.Seen{}, err
+		return sharedlun.Contents{}, err
 	}
 	defer unlock()
 	f, err := s.look(ctx, ref)
 	if err != nil {
-		return sharedlun.Seen{}, err
+		return sharedlun.Contents{}, err
 	}
 	if decide.Damaged(ref, f) {
 		_, err := decide.Same(ref, f)
-		return sharedlun.Seen{}, err
+		return sharedlun.Contents{}, err
 	}
-	return sharedlun.Seen{Group: f.Group, Content: f.Content.Says, Digest: f.Content.Digest}, nil
+	return sharedlun.Contents{Group: f.Group, Content: f.Content.Says, Digest: f.Content.Digest}, nil
 }
 
 // look finds the LUN, and reads what is on it.
