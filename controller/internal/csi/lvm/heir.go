@@ -86,11 +86,7 @@ func (b *Backend) candidates(ctx context.Context, p spot) (may func(uuid string)
 	if err != nil {
 		return nil, err
 	}
-	all, err := b.clusters(ctx)
-	var lost []string
-	for _, c := range all {
-		lost = append(lost, backend.LostGroups(c)...)
-	}
+	lost, err := b.lostGroups(ctx)
 	own, seen := p.group()
 	return func(uuid string) bool {
 		return !slices.Contains(lost, uuid) && (!seen || uuid != own.UUID) && (len(groups) == 0 || slices.Contains(groups, uuid))

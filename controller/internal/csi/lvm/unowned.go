@@ -129,15 +129,21 @@ func (b *Backend) elsewhere(ctx context.Context, p spot) error {
 		p.id.Group, p.id.Node, backend.Shorten(named, 10), p.id.Name, p.wayOut())
 }
 
-// declaredLost reports whether a person declared all of some groups lost, and the node is silent or lacks them; false if there are none.
-func (b *Backend) declaredLost(ctx context.Context, p spot, groups []string) (bool, error) {
+// lostGroups returns the UUIDs of the groups of all Clusters that a person declared lost.
+func (b *Backend) lostGroups(ctx context.Context) ([]string, error) {
 	all, err := b.clusters(ctx)
-	if err != nil || len(groups) == 0 {
-		return false, err
-	}
 	var lost []string
 	for _, c := range all {
 		lost = append(lost, backend.LostGroups(c)...)
+	}
+	return lost, err
+}
+
+// declaredLost reports whether a person declared all of some groups lost, and the node is silent or lacks them; false if there are none.
+func (b *Backend) declaredLost(ctx context.Context, p spot, groups []string) (bool, error) {
+	lost, err := b.lostGroups(ctx)
+	if err != nil || len(groups) == 0 {
+		return false, err
 	}
 	there := func(uuid string) bool {
 		return !slices.Contains(lost, uuid) || !lvm.Gone(p.node, &v1alpha1.MemberGroup{UUID: uuid})
