@@ -45,9 +45,29 @@ func (t *Turn) unlocked() error {
 	return nil
 }
 
+// running returns what a process runs, and by which of its threads that can be told, as a path below /proc. The first thread of a process may have
+// ended while others go on: it has no program then, and neither files nor mounts.
+func (t *Turn) running(id string) (exe, thread string, err error) {
+	exe, err = os.Readlink(filepath.Join(t.cfg.Proc, id, "exe"))
+	if err == nil || !gone(err) {
+		return exe, id, err
+	}
+	threads, unread := os.ReadDir(filepath.Join(t.cfg.Proc, id, "task"))
+	if unread != nil {
+		return "", "", unread
+	}
+	for _, e := range threads {
+		thread = filepath.Join(id, "task", e.Name())
+		if exe, err = os.Readlink(filepath.Join(t.cfg.Proc, thread, "exe")); err == nil || !gone(err) {
+			return exe, thread, err
+		}
+	}
+	return "", "", err
+}
+
 // older reports whether a process is an agent that does not know the lock.
 func (t *Turn) older(id, program, own string) (bool, error) {
-	exe, err := os.Readlink(filepath.Join(t.cfg.Proc, id, "exe"))
+	exe, id, err := t.running(id)
 	// A program that was replaced on its disk is still that program.
 	if err != nil || filepath.Base(strings.TrimSuffix(exe, " (deleted)")) != program {
 		return false, err

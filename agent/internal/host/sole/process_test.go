@@ -19,12 +19,32 @@ type process struct {
 	mount string
 	// open are the files that it has open.
 	open []string
+	// thread is the number of the only one that goes on; empty when it is the first.
+	thread string
 }
 
 // write makes the files of a process.
 func (p process) write(t *testing.T, proc, id string) {
 	t.Helper()
-	at := filepath.Join(proc, id)
+	task := filepath.Join(proc, id, "task")
+	if err := os.MkdirAll(filepath.Join(task, id), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if p.thread == "" {
+		p.files(t, filepath.Join(proc, id))
+		return
+	}
+	// What the kernel shows of a thread that has ended: nothing can be read of its mounts.
+	process{}.files(t, filepath.Join(proc, id))
+	if err := os.Remove(filepath.Join(proc, id, "mountinfo")); err != nil {
+		t.Fatal(err)
+	}
+	p.files(t, filepath.Join(task, p.thread))
+}
+
+// files makes those of a process or of one of its threads.
+func (p process) files(t *testing.T, at string) {
+	t.Helper()
 	mounts := "20 1 0:18 / /proc rw - proc proc rw\n"
 	if device, root, ok := strings.Cut(p.mount, " "); ok {
 		mounts += fmt.Sprintf("31 20 %s %s %s rw,relatime shared:1 - ext4 /dev/sda1 rw\n", device, root, dir)
@@ -58,18 +78,21 @@ func TestUnlocked(t *testing.T) {
 		own, other *process
 		want       string
 	}{
-		"nobody else":               {&agent, nil, ""},
-		"an older agent":            {&agent, &agent, older},
-		"with files of its own":     {&agent, with(func(p *process) { p.open = []string{"socket:[1]", dir + "/lvm.conf"} }), older},
-		"updated on its disk":       {&agent, with(func(p *process) { p.exe += " (deleted)" }), older},
-		"holds a lock that is gone": {&agent, with(func(p *process) { p.open = []string{dir + "/" + lockName + " (deleted)"} }), older},
-		"one that knows the lock":   {&agent, with(func(p *process) { p.open = []string{"/dev/null", dir + "/" + lockName} }), ""},
-		"a child of an agent":       {&agent, with(func(p *process) { p.cmdline = "agent child x" }), ""},
-		"another program":           {&agent, with(func(p *process) { p.exe = "/usr/bin/lvm" }), ""},
-		"a namesake without mounts": {&agent, with(func(p *process) { p.mount = "" }), ""},
-		"a namesake of a tmpfs":     {&agent, with(func(p *process) { p.mount = "0:99 /" }), ""},
-		"a thread of the kernel":    {&agent, with(func(p *process) { p.exe = "" }), ""},
-		"an agent outside of a pod": {with(func(p *process) { p.mount = "" }), &agent, ""},
+		"nobody else":                               {&agent, nil, ""},
+		"an older agent":                            {&agent, &agent, older},
+		"with files of its own":                     {&agent, with(func(p *process) { p.open = []string{"socket:[1]", dir + "/lvm.conf"} }), older},
+		"updated on its disk":                       {&agent, with(func(p *process) { p.exe += " (deleted)" }), older},
+		"holds a lock that is gone":                 {&agent, with(func(p *process) { p.open = []string{dir + "/" + lockName + " (deleted)"} }), older},
+		"one that knows the lock":                   {&agent, with(func(p *process) { p.open = []string{"/dev/null", dir + "/" + lockName} }), ""},
+		"its first thread has ended":                {&agent, with(func(p *process) { p.thread = "79" }), older},
+		"its first thread has ended, and it knows":  {&agent, with(func(p *process) { p.thread, p.open = "79", []string{dir + "/" + lockName} }), ""},
+		"another program, without its first thread": {&agent, with(func(p *process) { p.thread, p.exe = "79", "/usr/bin/lvm" }), ""},
+		"a child of an agent":                       {&agent, with(func(p *process) { p.cmdline = "agent child x" }), ""},
+		"another program":                           {&agent, with(func(p *process) { p.exe = "/usr/bin/lvm" }), ""},
+		"a namesake without mounts":                 {&agent, with(func(p *process) { p.mount = "" }), ""},
+		"a namesake of a tmpfs":                     {&agent, with(func(p *process) { p.mount = "0:99 /" }), ""},
+		"a thread of the kernel":                    {&agent, with(func(p *process) { p.exe = "" }), ""},
+		"an agent outside of a pod":                 {with(func(p *process) { p.mount = "" }), &agent, ""},
 	} {
 		proc := t.TempDir()
 		c.own.write(t, proc, "self")
