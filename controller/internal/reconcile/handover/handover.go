@@ -46,24 +46,33 @@ func (r *Runner) Start(ctx context.Context) error {
 	}
 	for said := ""; ; {
 		step, err := r.Step(ctx)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil || err == nil && step.Done {
 			return nil
-		case err != nil && err.Error() != said:
-			said = err.Error()
-			r.Log.Error(err, "Failed to hand over from the agents of before", "namespace", r.Earlier)
-		case err == nil && step.Done:
-			return nil
-		case step.Why != "" && step.Why != said:
-			said = step.Why
-			r.Log.Info("Waiting with the agents of before", "namespace", r.Earlier, "reason", said)
 		}
+		said = r.tell(said, step, err)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(r.Pause):
 		}
 	}
+}
+
+// tell logs what failed or is waited for, unless that was said of the step before. It returns what is said of this one: nothing if it went well, so
+// that the same trouble is told again when it comes back.
+func (r *Runner) tell(said string, step handover.Step, err error) string {
+	now := step.Why
+	if err != nil {
+		now = err.Error()
+	}
+	switch {
+	case now == said || now == "":
+	case err != nil:
+		r.Log.Error(err, "Failed to hand over from the agents of before", "namespace", r.Earlier)
+	default:
+		r.Log.Info("Waiting with the agents of before", "namespace", r.Earlier, "reason", now)
+	}
+	return now
 }
 
 // Step looks, decides and does one step.
