@@ -38,7 +38,8 @@ func (d *node) NodePublishVolume(ctx context.Context, req *csi.NodePublishVolume
 	}
 	defer done()
 	p := publication{staging: staging, target: target, want: want, readOnly: want.ReadOnly() || req.GetReadonly()}
-	if err := d.publish(ctx, Volume{Handle: req.GetVolumeId(), Context: req.GetVolumeContext()}, p); err != nil {
+	v := Volume{Handle: req.GetVolumeId(), Context: req.GetVolumeContext(), Publish: req.GetPublishContext()}
+	if err := d.publish(ctx, v, p); err != nil {
 		return nil, err
 	}
 	return &csi.NodePublishVolumeResponse{}, nil

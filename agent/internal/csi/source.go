@@ -16,6 +16,9 @@ type Volume struct {
 	Handle string
 	// Context is what the controller recorded of the volume. Calls that end its use do not carry it.
 	Context map[string]string
+	// Publish is what the controller returned when the volume was attached to this node; empty for a driver that does not attach. Only
+	// the calls that stage and publish carry it.
+	Publish map[string]string
 }
 
 // Access is how a volume is wanted.

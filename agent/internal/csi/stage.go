@@ -29,7 +29,8 @@ func (d *node) NodeStageVolume(ctx context.Context, req *csi.NodeStageVolumeRequ
 		return nil, err
 	}
 	defer done()
-	if err := d.stage(ctx, Volume{Handle: req.GetVolumeId(), Context: req.GetVolumeContext()}, path, want); err != nil {
+	v := Volume{Handle: req.GetVolumeId(), Context: req.GetVolumeContext(), Publish: req.GetPublishContext()}
+	if err := d.stage(ctx, v, path, want); err != nil {
 		return nil, err
 	}
 	return &csi.NodeStageVolumeResponse{}, nil

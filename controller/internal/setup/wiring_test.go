@@ -136,11 +136,12 @@ func TestDrivers_areServedAsTheTableSays(t *testing.T) {
 		described, b := served.backend(nil, nil, nil, logr.Discard())
 		_, snapshots := b.(frame.Snapshotter)
 		_, measures := b.(frame.Measurer)
+		_, attaches := b.(frame.Attacher)
+		if attaches != d.Attach {
+			t.Errorf("driver %s is deployed as one that attaches volumes: %t, and served as one: %t", d.Name, d.Attach, attaches)
+		}
 		if described.Name != d.Name || snapshots != d.Snapshots || measures != d.Capacity || (described.Topology != "") != d.Topology {
 			t.Errorf("driver %+v is served as %+v with snapshots %t and capacity %t", d, described, snapshots, measures)
-		}
-		if _, ok := b.(frame.Attacher); ok {
-			t.Errorf("driver %s attaches volumes, and nothing would ask it to: see docs/adding-a-backend.md", d.Name)
 		}
 	}
 	if slices.Sort(names); !slices.Equal(names, driverNames()) {
@@ -288,6 +289,9 @@ func TestDeploy_sidecarsReachTheirLeasesOnly(t *testing.T) {
 			d := one.Profile().Driver
 			name := strings.ReplaceAll(d.Name, ".", "-")
 			want = append(want, name, "external-resizer-"+name)
+			if d.Attach {
+				want = append(want, "external-attacher-leader-"+name)
+			}
 			if d.Snapshots {
 				want = append(want, "external-snapshotter-leader-"+name)
 			}

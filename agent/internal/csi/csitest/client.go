@@ -25,8 +25,8 @@ type Client struct {
 	Dir string
 	// Endpoint and Registration are the sockets.
 	Endpoint, Registration string
-	// Context is what staging and publishing say of volumes, by handle.
-	Context map[string]map[string]string
+	// Context is what staging and publishing say of volumes, and Attached what they say of their attachments, by handle.
+	Context, Attached map[string]map[string]string
 	// Stop stops the driver, and waits until it has.
 	Stop func()
 }
@@ -54,7 +54,7 @@ func Start(t *testing.T, cfg csi.Config) *Client {
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
 	c := &Client{
-		Dir: cfg.KubeletDir, Endpoint: d.Endpoint(), Context: map[string]map[string]string{},
+		Dir: cfg.KubeletDir, Endpoint: d.Endpoint(), Context: map[string]map[string]string{}, Attached: map[string]map[string]string{},
 		Registration: filepath.Join(cfg.KubeletDir, "plugins_registry", cfg.Source.Profile().Name+"-reg.sock"),
 	}
 	stopped := false
@@ -128,7 +128,8 @@ func (c *Client) Stage(t *testing.T, handle string, want *csipb.VolumeCapability
 func (c *Client) StageAt(t *testing.T, handle, path string, want *csipb.VolumeCapability) error {
 	t.Helper()
 	_, err := c.NodeStageVolume(t.Context(), &csipb.NodeStageVolumeRequest{
-		VolumeId: handle, StagingTargetPath: c.Path(t, path), VolumeCapability: want, VolumeContext: c.Context[handle],
+		VolumeId: handle, StagingTargetPath: c.Path(t, path), VolumeCapability: want,
+		VolumeContext: c.Context[handle], PublishContext: c.Attached[handle],
 	})
 	return err
 }
@@ -138,7 +139,7 @@ func (c *Client) Publish(t *testing.T, handle, target string, want *csipb.Volume
 	t.Helper()
 	_, err := c.NodePublishVolume(t.Context(), &csipb.NodePublishVolumeRequest{
 		VolumeId: handle, StagingTargetPath: c.Path(t, StagingPath), TargetPath: c.Path(t, target), VolumeCapability: want,
-		Readonly: readOnly, VolumeContext: c.Context[handle],
+		Readonly: readOnly, VolumeContext: c.Context[handle], PublishContext: c.Attached[handle],
 	})
 	return err
 }

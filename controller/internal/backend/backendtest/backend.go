@@ -28,6 +28,8 @@ type Options struct {
 	NoMembers bool
 	// MovesData is true for a backend that moves the data of a member away by itself.
 	MovesData bool
+	// Attach is true for a backend whose driver attaches volumes.
+	Attach bool
 }
 
 // Backend is a backend over a model.
@@ -56,7 +58,7 @@ func New(t testing.TB, o Options) *Backend {
 		t: t, hosts: map[string]*host{}, shares: map[types.UID]*share{},
 		profile: backend.Profile{
 			Type: o.Type, Exclusive: o.Exclusive, MovesData: o.MovesData,
-			Driver: backend.Driver{Name: o.Driver, Deployment: "quarry-csi-test"},
+			Driver: backend.Driver{Name: o.Driver, Deployment: "quarry-csi-test", Attach: o.Attach},
 		},
 	}
 	if !o.NoMembers {

@@ -25,8 +25,9 @@ type HostHealth struct {
 	Invalid *Invalid
 	// Decided is what the backend decided.
 	Decided Host
-	// Holding names what keeps the member from being removed, ordered.
-	Holding []string
+	// Holding names what keeps the member from being removed, ordered. Attached is true for a driver that attaches its volumes.
+	Holding  []string
+	Attached bool
 	// Heirs names the members of which nobody can say whether they have the group of this lost one; empty when there is no such doubt.
 	Heirs string
 	// Verdict on its steps.
@@ -71,7 +72,7 @@ func (h HostHealth) removal() (Finding, bool) {
 	case len(h.Holding) > 0:
 		return Finding{
 			Bad, v1alpha1.ReasonVolumesExist,
-			"is being removed and waits until its volumes are deleted: " + Shorten(h.Holding, 10),
+			"is being removed and waits until its volumes are " + freed(h.Attached) + ": " + Shorten(h.Holding, 10),
 		}, true
 	case h.Heirs != "":
 		return Finding{

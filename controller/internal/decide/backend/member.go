@@ -145,8 +145,9 @@ type Departure struct {
 	MovesData bool
 	// Empty is true when the member is known to hold no data.
 	Empty bool
-	// Holding names what it holds, for the message.
-	Holding []string
+	// Holding names what it holds, for the message. Attached is true for a driver that attaches: what it holds is attached to it.
+	Holding  []string
+	Attached bool
 	// Lost is a person's word that the host is gone. It is obeyed at once.
 	Lost bool
 }
@@ -186,11 +187,19 @@ func (d Departure) Leave() Leaving {
 		l.Delete = true
 		l.Message = d.Message + " It is being removed."
 	case len(d.Holding) > 0:
-		l.Message = d.Message + " It is removed once its volumes are deleted: " + Shorten(d.Holding, 10)
+		l.Message = d.Message + " It is removed once its volumes are " + freed(d.Attached) + ": " + Shorten(d.Holding, 10)
 	default:
 		l.Message = d.Message + " It is removed once it is known to hold no data."
 	}
 	return l
+}
+
+// freed says what has to become of volumes before they hold a member no more.
+func freed(attached bool) string {
+	if attached {
+		return "detached"
+	}
+	return "deleted"
 }
 
 func first(a, b time.Time) time.Time {

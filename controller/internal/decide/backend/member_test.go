@@ -126,6 +126,10 @@ func TestLeave(t *testing.T) {
 		"it holds data": {
 			departure(time.Hour, func(d *Departure) { d.Holding = []string{"v1", "v2"} }), true, time.Hour, false, 0, "once its volumes are deleted: v1, v2",
 		},
+		"volumes are attached to it": {
+			departure(time.Hour, func(d *Departure) { d.Holding, d.Attached = []string{"v1", "v2"}, true }), true, time.Hour, false, 0,
+			"once its volumes are detached: v1, v2",
+		},
 		"nobody knows whether it holds data": {departure(time.Hour), true, time.Hour, false, 0, "once it is known to hold no data"},
 		"a backend that moves data away":     {departure(time.Hour, func(d *Departure) { d.MovesData = true }), true, time.Hour, true, 0, "is being removed"},
 		"the delay stands under maintenance": {departure(time.Hour, empty, maintenance), true, time.Hour, false, 0, "under maintenance"},

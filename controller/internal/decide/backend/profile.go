@@ -38,7 +38,7 @@ type Readiness struct {
 	Preparing, Unapproved string
 }
 
-// Driver describes a CSI driver. No driver attaches volumes to nodes yet; docs/adding-a-backend.md says what that takes.
+// Driver describes a CSI driver.
 type Driver struct {
 	// Name of the driver, the provisioner of the classes.
 	Name string
@@ -50,13 +50,20 @@ type Driver struct {
 	Capacity bool
 	// Snapshots is true when the driver makes snapshots.
 	Snapshots bool
+	// Attach is true when volumes are attached to nodes: Kubernetes records each use of one on a node in a VolumeAttachment, and asks the
+	// driver's controller before the volume is staged and after it was unstaged. The CSIDriver says so for as long as it exists.
+	Attach bool
 	// NodeOf returns the node that a handle names; empty when it names none. It is nil for a driver whose handles never do.
 	NodeOf func(handle string) string
 }
 
 // Places returns the nodes that a PersistentVolume of the driver lives on: those that its affinity names with the driver's topology, and
-// the one that its handle names. A person may have made the PersistentVolume by hand, with another affinity or with none.
+// the one that its handle names. A person may have made the PersistentVolume by hand, with another affinity or with none. A volume that is
+// attached lives on no node: its affinity says where it can be used, and its VolumeAttachments say where it is.
 func (d Driver) Places(v *corev1.PersistentVolume) []string {
+	if d.Attach {
+		return nil
+	}
 	var nodes []string
 	if d.NodeOf != nil && v.Spec.CSI != nil {
 		if n := d.NodeOf(v.Spec.CSI.VolumeHandle); n != "" {

@@ -29,6 +29,7 @@ func TestDriver_places(t *testing.T) {
 		"by both, which agree":             {Driver{NodeOf: named}, []corev1.NodeSelectorTerm{in(v1alpha1.TopologyHost, corev1.NodeSelectorOpIn, "n1")}, []string{"n1"}},
 		"by both, which do not agree":      {Driver{NodeOf: named}, []corev1.NodeSelectorTerm{in(v1alpha1.TopologyHost, corev1.NodeSelectorOpIn, "n2")}, []string{"n1", "n2"}},
 		"where it is not":                  {Driver{}, []corev1.NodeSelectorTerm{in(v1alpha1.TopologyHost, corev1.NodeSelectorOpNotIn, "n2")}, nil},
+		"of a driver that attaches":        {Driver{NodeOf: named, Attach: true}, []corev1.NodeSelectorTerm{in(v1alpha1.TopologyHost, corev1.NodeSelectorOpIn, "n2")}, nil},
 		"of a driver whose handles do not": {Driver{}, nil, nil},
 		"of a driver, by a handle of none": {Driver{NodeOf: func(string) string { return "" }}, nil, nil},
 	} {

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,7 +36,7 @@ type Member struct {
 	Frozen bool
 	// Lost is true when a person said that the host and what it holds are gone.
 	Lost bool
-	// Volumes are the PersistentVolumes that live on the host, ordered by name.
+	// Volumes are the PersistentVolumes that live on the host or are attached to it, ordered by name.
 	Volumes []Volume
 	// Invalid is why the host may not be used; nil when it may.
 	Invalid *Invalid
@@ -115,6 +116,26 @@ type World struct {
 	OtherMembers []*v1alpha1.Member
 	// Volumes are the PersistentVolumes of the storage by the node that they live on, ordered by name; those without a node are under "".
 	Volumes map[string][]Volume
+	// Attached are the volumes of the storage by the node that they are attached to, ordered by name; nil for a driver that does not attach.
+	// Each VolumeAttachment counts from the moment that it exists until it is gone, whatever its status says. Of a volume whose
+	// PersistentVolume is gone only the name is known, and whose it was is not: it is among those of every storage of the driver.
+	Attached map[string][]Volume
 	// Started is when this leader began: a delay never counts time in which nobody looked.
 	Started time.Time
+}
+
+// On returns the volumes that hold a node: those that live on it, and those that are attached to it.
+func (w World) On(node string) []Volume { return slices.Concat(w.Volumes[node], w.Attached[node]) }
+
+// Held returns the nodes that volumes hold, in no order.
+func (w World) Held() []string {
+	var nodes []string
+	for _, held := range []map[string][]Volume{w.Volumes, w.Attached} {
+		for n := range held {
+			if n != "" {
+				nodes = append(nodes, n)
+			}
+		}
+	}
+	return nodes
 }

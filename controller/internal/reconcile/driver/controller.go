@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -138,7 +139,11 @@ func (r *Reconciler) serves(ctx context.Context, e Entry) (bool, error) {
 // deploy applies the CSIDriver first: a volume is not staged before the kubelet knows how.
 func (r *Reconciler) deploy(ctx context.Context, e Entry) error {
 	d := e.Profile.Driver
-	if err := kube.Apply(ctx, r.Client, "csidriver "+d.Name, csiDriver(d)); err != nil {
+	err := kube.Apply(ctx, r.Client, "csidriver "+d.Name, csiDriver(d))
+	if apierrors.IsInvalid(err) {
+		return fmt.Errorf("%w: it is made anew once no storage and no volume uses the driver", err)
+	}
+	if err != nil {
 		return err
 	}
 	return kube.Apply(ctx, r.Client, "deployment "+d.Deployment, r.deployment(d))

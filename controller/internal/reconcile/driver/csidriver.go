@@ -9,12 +9,18 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// csiDriver says how Kubernetes is to use a driver: no volume is attached, and the scheduler may look at capacity. The node
-// service refuses the mount option that seLinuxMount would make the kubelet send.
+// csiDriver says how Kubernetes is to use a driver: whether volumes are attached, and whether the scheduler may look at capacity. The
+// node service refuses the mount option that seLinuxMount would make the kubelet send.
+//
+// Kubernetes never changes attachRequired of an object that exists. A version of Quarry whose driver has another Attach than the object
+// is refused: the API server returns an error, which the log and, once the driver does not serve, the conditions of its storages show. The
+// Deployment stays that of the version before, which goes on serving volumes as they were made. The object is not replaced: without it
+// the kubelet takes every volume of the driver for one that is attached. It goes with the last storage of the driver, and is made as the
+// version says with the next.
 func csiDriver(d backend.Driver) *storagev1ac.CSIDriverApplyConfiguration {
 	return storagev1ac.CSIDriver(d.Name).WithLabels(map[string]string{v1alpha1.LabelDriver: d.Name}).
 		WithSpec(storagev1ac.CSIDriverSpec().
-			WithAttachRequired(false).WithPodInfoOnMount(false).WithStorageCapacity(d.Capacity).WithSELinuxMount(false).
+			WithAttachRequired(d.Attach).WithPodInfoOnMount(false).WithStorageCapacity(d.Capacity).WithSELinuxMount(false).
 			WithFSGroupPolicy(storagev1.FileFSGroupPolicy).WithRequiresRepublish(false).
 			WithVolumeLifecycleModes(storagev1.VolumeLifecyclePersistent))
 }

@@ -14,6 +14,8 @@ const (
 	Driver = "driver"
 	// Provisioner makes and deletes volumes, and publishes capacity.
 	Provisioner = "csi-provisioner"
+	// Attacher attaches volumes to nodes, for a driver that has them attached.
+	Attacher = "csi-attacher"
 	// Resizer grows volumes.
 	Resizer = "csi-resizer"
 	// Snapshotter makes and deletes snapshots.
@@ -26,6 +28,7 @@ const DefaultRegistry = "registry.k8s.io/sig-storage"
 // versions of the sidecars, by name. This is the one place that names them.
 var versions = map[string]string{
 	Provisioner: "v6.3.0",
+	Attacher:    "v4.13.0",
 	Resizer:     "v2.2.0",
 	Snapshotter: "v8.6.0",
 }

@@ -17,14 +17,15 @@ func TestNewImages(t *testing.T) {
 			name: "defaults", own: "quarry.storage/controller:dev",
 			want: Images{
 				Driver: "quarry.storage/controller:dev", Provisioner: "registry.k8s.io/sig-storage/csi-provisioner:v6.3.0",
-				Resizer: "registry.k8s.io/sig-storage/csi-resizer:v2.2.0", Snapshotter: "registry.k8s.io/sig-storage/csi-snapshotter:v8.6.0",
+				Attacher: "registry.k8s.io/sig-storage/csi-attacher:v4.13.0",
+				Resizer:  "registry.k8s.io/sig-storage/csi-resizer:v2.2.0", Snapshotter: "registry.k8s.io/sig-storage/csi-snapshotter:v8.6.0",
 			},
 		},
 		{
 			name: "mirror with one image of its own", own: "a:b", registry: "mirror.example:5000/k8s/", overrides: "csi-resizer=x.example/r@sha256:00,",
 			want: Images{
 				Driver: "a:b", Provisioner: "mirror.example:5000/k8s/csi-provisioner:v6.3.0", Resizer: "x.example/r@sha256:00",
-				Snapshotter: "mirror.example:5000/k8s/csi-snapshotter:v8.6.0",
+				Attacher: "mirror.example:5000/k8s/csi-attacher:v4.13.0", Snapshotter: "mirror.example:5000/k8s/csi-snapshotter:v8.6.0",
 			},
 		},
 		{name: "no own image", wantErr: "image of driver"},

@@ -23,7 +23,11 @@ var (
 
 // sidecarsOf returns the sidecars that a driver needs, in the order of their containers.
 func sidecarsOf(d backend.Driver) []sidecar {
-	all := []sidecar{provisioner(d), {Resizer, slices.Concat(patience, requests)}}
+	all := []sidecar{provisioner(d)}
+	if d.Attach {
+		all = append(all, sidecar{Attacher, slices.Concat(patience, requests)})
+	}
+	all = append(all, sidecar{Resizer, slices.Concat(patience, requests)})
 	if d.Snapshots {
 		all = append(all, sidecar{Snapshotter, slices.Concat(patience, []string{"--extra-create-metadata"})})
 	}

@@ -31,7 +31,10 @@ func TestObjects_golden(t *testing.T) {
 	images, err := NewImages("quarry.storage/controller:dev", "", "")
 	must(t, err)
 	r := &Reconciler{Namespace: "quarry-system", AgentNamespace: "quarry-agents", Images: images, Verbosity: 1}
-	for name, driver := range map[string]backend.Driver{"lvm": lvm.Profile.Driver, "nfs": nfs.Profile.Driver} {
+	drivers := map[string]backend.Driver{
+		"lvm": lvm.Profile.Driver, "nfs": nfs.Profile.Driver, "attaching": {Name: "attaching.quarry.storage", Deployment: "quarry-csi-attaching", Attach: true},
+	}
+	for name, driver := range drivers {
 		t.Run(name, func(t *testing.T) {
 			got, err := json.MarshalIndent([]any{csiDriver(driver), r.deployment(driver)}, "", "  ")
 			must(t, err)

@@ -69,12 +69,12 @@ func (s *scope) judgeWhole() {
 
 // judge decides about one host.
 func (s *scope) judge(name string) backend.HostHealth {
-	node, volumes := s.world.Nodes[name], s.world.Volumes[name]
+	node, volumes := s.world.Nodes[name], s.world.On(name)
 	h := backend.HostHealth{Node: name, Object: s.members[name], Facts: s.view.Facts(name), Sources: s.sources(name)}
 	if words := s.profile.Members; words != nil {
 		h.Words = *words
 	}
-	h.Holding = holding(h.Facts, volumes)
+	h.Holding, h.Attached = holding(h.Facts, volumes), s.profile.Driver.Attach
 	h.Leaving = s.departure(h, node, volumes)
 	h.Flags = backend.FlagsOf(h.Object, h.Facts, len(h.Sources) > 0 || h.Leaving.Active, len(volumes))
 	h.State = nodestate.Compute(h.Flags)
@@ -154,7 +154,8 @@ func (s *scope) departure(h backend.HostHealth, node backend.Node, volumes []bac
 	}
 	d := backend.Departure{
 		Now: s.now, Started: s.started, Delay: backend.DefaultRemovalDelay, Maintenance: len(h.Sources) > 0,
-		WasMaintenance: len(m.Status.Maintenance) > 0, MovesData: s.profile.MovesData, Holding: h.Holding, Lost: s.lost(h),
+		WasMaintenance: len(m.Status.Maintenance) > 0, MovesData: s.profile.MovesData, Lost: s.lost(h),
+		Holding: h.Holding, Attached: h.Attached,
 		Empty: len(volumes) == 0 && (h.Facts.Data == nodestate.DataAbsent || s.unused(h, volumes) || forgotten(h, node)),
 	}
 	if s.common.RemovalDelay != nil {

@@ -38,7 +38,7 @@ func (r *Reconciler) makeMembers(ctx context.Context, s *scope) error {
 		if h.Invalid != nil && h.Invalid.Reason == v1alpha1.ReasonNameTaken {
 			continue
 		}
-		needed := s.holds(h.Node) || len(s.world.Volumes[h.Node]) > 0
+		needed := s.holds(h.Node) || len(s.world.On(h.Node)) > 0
 		if !needed && (!s.wanted(h.Node) || h.Invalid != nil) {
 			continue
 		}
@@ -159,11 +159,11 @@ func (r *Reconciler) deleteMember(ctx context.Context, s *scope, h *backend.Host
 	if err != nil {
 		return err
 	}
-	volumes, err := s.volumes(ctx, r.Live)
+	world, err := s.volumes(ctx, r.Live)
 	if err != nil {
 		return err
 	}
-	if now := s.live(owner, live, node); !now.departure(now.judgement(h), node, volumes[h.Node]).Delete {
+	if now := s.live(owner, live, node); !now.departure(now.judgement(h), node, world.On(h.Node)).Delete {
 		return nil
 	}
 	if err := kube.DeleteUnchanged(ctx, r.Client, live); err != nil {
@@ -231,11 +231,11 @@ func (r *Reconciler) stillNeeded(ctx context.Context, s *scope, h *backend.HostH
 	if err != nil {
 		return true, err
 	}
-	volumes, err := s.volumes(ctx, r.Live)
-	if err != nil || s.nothingLeft(*h, node, volumes[h.Node]) {
+	live, err := s.volumes(ctx, r.Live)
+	if err != nil || s.nothingLeft(*h, node, live.On(h.Node)) {
 		return err != nil, err
 	}
-	h.Removed, h.Holding = false, holding(h.Facts, volumes[h.Node])
+	h.Removed, h.Holding = false, holding(h.Facts, live.On(h.Node))
 	s.within(time.Second)
 	return true, nil
 }

@@ -19,7 +19,7 @@ import (
 
 // observe reads the world afresh: first the API server, then the backend.
 func (r *Reconciler) observe(ctx context.Context, s *scope) error {
-	s.world = backend.World{Nodes: map[string]backend.Node{}, Volumes: map[string][]backend.Volume{}, Started: s.started}
+	s.world = backend.World{Nodes: map[string]backend.Node{}, Started: s.started}
 	for _, read := range []func(context.Context, *scope) error{
 		r.readMembers, r.readStorages, r.readVolumes, r.readNodes, r.readDriver, r.readClass, r.look,
 	} {
@@ -114,8 +114,8 @@ func (r *Reconciler) readNodes(ctx context.Context, s *scope) error {
 	for n := range s.members {
 		names[n] = true
 	}
-	for n := range s.world.Volumes {
-		names[n] = n != ""
+	for _, n := range s.world.Held() {
+		names[n] = true
 	}
 	if s.common.Selector != nil && backend.Unreadable(s.common) == "" {
 		selector, err := metav1.LabelSelectorAsSelector(s.common.Selector)
@@ -131,10 +131,7 @@ func (r *Reconciler) readNodes(ctx context.Context, s *scope) error {
 			names[list.Items[i].Name] = true
 		}
 	}
-	for n, ok := range names {
-		if !ok {
-			continue
-		}
+	for n := range names {
 		if err := r.readNode(ctx, s, n); err != nil {
 			return err
 		}
@@ -172,34 +169,44 @@ func nodeOf(ctx context.Context, c client.Reader, name string) (backend.Node, er
 	return out, nil
 }
 
+// volumes are the volumes of a storage by the nodes that they hold, and names of those that are attached, whatever the driver.
+type volumes struct {
+	backend.World
+	attached []string
+}
+
 // readVolumes finds the volumes of the storage by the node that they live on, and their attachments.
 func (r *Reconciler) readVolumes(ctx context.Context, s *scope) error {
-	all, err := listVolumes(ctx, r.Client)
+	found, err := s.volumes(ctx, r.Client)
 	if err != nil {
 		return err
 	}
-	s.world.Volumes = s.volumesOf(all)
-	s.attached, err = s.attachments(ctx, r.Client, all)
-	s.used = len(s.world.Volumes) > 0 || len(s.attached) > 0
-	return err
+	s.world.Volumes, s.world.Attached, s.attached = found.Volumes, found.Attached, found.attached
+	s.used = len(found.Volumes) > 0 || len(found.attached) > 0
+	return nil
 }
 
-func listVolumes(ctx context.Context, c client.Reader) ([]corev1.PersistentVolume, error) {
-	var list corev1.PersistentVolumeList
+// volumes reads the volumes of the storage.
+func (s *scope) volumes(ctx context.Context, c client.Reader) (volumes, error) {
+	var all corev1.PersistentVolumeList
 	// Read only; copying every volume of the cluster each time would cost more than all the rest.
-	if err := c.List(ctx, &list, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
-		return nil, fmt.Errorf("list persistentvolumes: %w", err)
+	if err := c.List(ctx, &all, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
+		return volumes{}, fmt.Errorf("list persistentvolumes: %w", err)
 	}
-	return list.Items, nil
-}
-
-// volumes reads the volumes of the storage by the node that they live on.
-func (s *scope) volumes(ctx context.Context, c client.Reader) (map[string][]backend.Volume, error) {
-	all, err := listVolumes(ctx, c)
+	attached, err := s.attachments(ctx, c, all.Items)
 	if err != nil {
-		return nil, err
+		return volumes{}, err
 	}
-	return s.volumesOf(all), nil
+	out := volumes{World: backend.World{Volumes: s.volumesOf(all.Items)}}
+	if s.profile.Driver.Attach {
+		out.Attached = attached
+	}
+	for node, at := range attached {
+		for _, v := range at {
+			out.attached = append(out.attached, fmt.Sprintf("%s (attached to %s)", v.Name, node))
+		}
+	}
+	return out, nil
 }
 
 // volumesOf returns those of all volumes that are of the storage, by the node that they live on.
@@ -219,8 +226,13 @@ func (s *scope) volumesOf(all []corev1.PersistentVolume) map[string][]backend.Vo
 			found[n] = append(found[n], backend.VolumeOf(v, s.now))
 		}
 	}
-	for _, volumes := range found {
-		slices.SortFunc(volumes, func(a, b backend.Volume) int { return strings.Compare(a.Name, b.Name) })
+	return ordered(found)
+}
+
+// ordered orders volumes by name, for each node.
+func ordered(found map[string][]backend.Volume) map[string][]backend.Volume {
+	for _, at := range found {
+		slices.SortFunc(at, func(a, b backend.Volume) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return found
 }
@@ -237,12 +249,14 @@ func (s *scope) ownsVolume(v *corev1.PersistentVolume) bool {
 	return slices.Contains(slices.Collect(maps.Values(v.Spec.CSI.VolumeAttributes)), string(s.owner.UID))
 }
 
-// attachments names the attached ones of all volumes that are of the class. One whose volume is not among them may be of any class of the
-// driver, so it counts.
-func (s *scope) attachments(ctx context.Context, c client.Reader, all []corev1.PersistentVolume) ([]string, error) {
-	others := map[string]bool{}
+// attachments returns the attached ones of all volumes that are of the storage, by node. An object that exists counts, even if it says that
+// nothing is attached, or is being deleted. One whose volume is not among all may be of any storage of the driver, so it counts.
+func (s *scope) attachments(ctx context.Context, c client.Reader, all []corev1.PersistentVolume) (map[string][]backend.Volume, error) {
+	others, known := map[string]bool{}, map[string]backend.Volume{}
 	for i := range all {
-		if v := &all[i]; !s.ownsVolume(v) {
+		if v := &all[i]; s.ownsVolume(v) {
+			known[v.Name] = backend.VolumeOf(v, s.now)
+		} else {
 			others[v.Name] = true
 		}
 	}
@@ -250,17 +264,19 @@ func (s *scope) attachments(ctx context.Context, c client.Reader, all []corev1.P
 	if err := c.List(ctx, &list, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
 		return nil, fmt.Errorf("list volumeattachments: %w", err)
 	}
-	var names []string
+	found := map[string][]backend.Volume{}
 	for i := range list.Items {
-		a := &list.Items[i]
-		if a.Spec.Attacher != s.profile.Driver.Name || a.Spec.Source.PersistentVolumeName == nil {
+		a := &list.Items[i].Spec
+		if a.Attacher != s.profile.Driver.Name || a.Source.PersistentVolumeName == nil || others[*a.Source.PersistentVolumeName] {
 			continue
 		}
-		if name := *a.Spec.Source.PersistentVolumeName; !others[name] {
-			names = append(names, fmt.Sprintf("%s (attached to %s)", name, a.Spec.NodeName))
+		v, ok := known[*a.Source.PersistentVolumeName]
+		if !ok {
+			v.Name = *a.Source.PersistentVolumeName
 		}
+		found[a.NodeName] = append(found[a.NodeName], v)
 	}
-	return names, nil
+	return ordered(found), nil
 }
 
 func (r *Reconciler) readDriver(ctx context.Context, s *scope) (err error) {

@@ -123,11 +123,7 @@ func (s *scope) names() []string {
 	for n := range s.members {
 		names = append(names, n)
 	}
-	for n := range s.world.Volumes {
-		if n != "" {
-			names = append(names, n)
-		}
-	}
+	names = append(names, s.world.Held()...)
 	if s.view != nil {
 		names = append(names, s.view.Hosts()...)
 	}

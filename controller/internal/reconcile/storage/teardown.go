@@ -34,18 +34,18 @@ func (r *Reconciler) markUse(ctx context.Context, s *scope) error {
 // needed names the volumes and attachments of the storage that the API server itself knows. The cache may be behind, and what is given free
 // is never taken back.
 func (r *Reconciler) needed(ctx context.Context, s *scope) ([]string, error) {
-	all, err := listVolumes(ctx, r.Live)
+	live, err := s.volumes(ctx, r.Live)
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.attachments(ctx, r.Live, all)
-	for _, at := range s.volumesOf(all) {
+	names := live.attached
+	for _, at := range live.Volumes {
 		for _, v := range at {
 			names = append(names, v.String())
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(names), err
+	return slices.Compact(names), nil
 }
 
 // removeClass deletes the StorageClass first, so that nobody makes another volume. Nothing is torn down before that.

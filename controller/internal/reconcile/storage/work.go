@@ -112,20 +112,20 @@ func (g guarded) check(ctx context.Context, host string) error {
 	now := s.live(owner, m, node)
 	if is := now.judgement(&h); len(is.Sources) > 0 {
 		return fmt.Errorf("the member is under maintenance")
-	} else if now.departure(is, node, s.world.Volumes[host]).Active {
+	} else if now.departure(is, node, s.world.On(host)).Active {
 		return fmt.Errorf("the member leaves")
 	}
 	return nil
 }
 
-// empty says which volumes live on a host by what the API server itself says; nil when none do.
+// empty says which volumes hold a host by what the API server itself says; nil when none do.
 func (g guarded) empty(ctx context.Context, host string) error {
-	volumes, err := g.scope.volumes(ctx, g.r.Live)
-	if err != nil || len(volumes[host]) == 0 {
+	live, err := g.scope.volumes(ctx, g.r.Live)
+	if err != nil || len(live.On(host)) == 0 {
 		return err
 	}
 	var names []string
-	for _, v := range volumes[host] {
+	for _, v := range live.On(host) {
 		names = append(names, v.String())
 	}
 	return fmt.Errorf("volumes exist: %s", backend.Shorten(names, 10))

@@ -33,7 +33,7 @@ func TestTools_areTheModulesOwn(t *testing.T) {
 }
 
 func TestComponents_theirModulesRequireThem(t *testing.T) {
-	for _, c := range []component{kubernetes, containerd, provisioner, resizer, snapshotter} {
+	for _, c := range []component{kubernetes, containerd, provisioner, attacher, resizer, snapshotter} {
 		goMod, err := os.ReadFile(filepath.Join("..", "..", c.dir, "go.mod"))
 		if err != nil {
 			t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 
 var (
 	provisioner = sidecar("external-provisioner", "v6")
+	attacher    = component{name: "external-attacher", module: "github.com/kubernetes-csi/external-attacher/v4", dir: "attacher", stamp: sidecarStamp}
 	resizer     = sidecar("external-resizer", "v2")
 	snapshotter = sidecar("external-snapshotter", "v8")
 )
@@ -46,6 +47,7 @@ type Sidecar struct {
 func Sidecars() ([]Sidecar, error) {
 	sidecars := []Sidecar{
 		{Name: "csi-provisioner", component: provisioner},
+		{Name: "csi-attacher", component: attacher},
 		{Name: "csi-resizer", component: resizer},
 		{Name: "csi-snapshotter", component: snapshotter},
 	}

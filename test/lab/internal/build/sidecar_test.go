@@ -25,7 +25,7 @@ func TestSidecars_haveTheVersionOfTheirModule(t *testing.T) {
 			t.Errorf("key %q is not one name in the cache", s.Key())
 		}
 	}
-	if want := []string{"csi-provisioner", "csi-resizer", "csi-snapshotter"}; !slices.Equal(names, want) {
+	if want := []string{"csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter"}; !slices.Equal(names, want) {
 		t.Errorf("sidecars are %v, want %v", names, want)
 	}
 	if len(slices.Compact(slices.Sorted(slices.Values(keys)))) != len(keys) {
