@@ -114,26 +114,35 @@ func slow(t *testing.T) error {
 	return os.WriteFile(throttle, []byte("1"), 0)
 }
 
-// TestHost_hinderedMove: somebody has pvmove's own volume open, so that pvmove cannot remove it after it has moved everything. What is left is no
-// volume and no move, and goes when it is not open any more. One that is at work stays. LVM hides what is left here; where it was killed with the
-// volume suspended, it shows it (TestParseReport_emptied).
-func TestHost_hinderedMove(t *testing.T) {
+// twoDisks makes a group on two devices with a linear volume on the first, of which the kernel copies slowly. What is left of the group goes at the end.
+func twoDisks(t *testing.T) (l *LVM, both []string) {
+	t.Helper()
 	if _, err := os.Stat("/sys/class/misc/device-mapper"); err != nil {
 		t.Skip("this kernel has no device-mapper, so nothing can be moved; make conformance runs it on one that has")
 	}
-	l, _ := realLVM(t)
-	ctx, a, b := t.Context(), loop(t), loop(t)
-	both := []string{a, b}
-	must(t, l.CreatePV(ctx, a, uuidA, testSize), l.CreatePV(ctx, b, uuidB, testSize), l.CreateVG(ctx, testGroup, []string{tag}, both),
+	l, _ = realLVM(t)
+	ctx := t.Context()
+	both = []string{loop(t), loop(t)}
+	must(t, l.CreatePV(ctx, both[0], uuidA, testSize), l.CreatePV(ctx, both[1], uuidB, testSize), l.CreateVG(ctx, testGroup, []string{tag}, both),
 		l.CreateLV(ctx, Owned{Name: testGroup, Devices: both, Tag: tag}, NewVolume{Name: "linear", Tags: []string{volumeTag}, SizeBytes: 64 << 20}))
-	gone := false
 	t.Cleanup(func() {
-		if !gone {
-			_, err := l.run(context.Background(), both, "vgremove", "--yes", "--force", testGroup)
+		ctx := context.Background()
+		vgs, _, err := l.Report(ctx, both)
+		if must(t, err); len(vgs) > 0 {
+			_, err := l.run(ctx, both, "vgremove", "--yes", "--force", testGroup)
 			must(t, err)
 		}
 	})
 	must(t, slow(t))
+	return l, both
+}
+
+// TestHost_hinderedMove: somebody has pvmove's own volume open, so that pvmove cannot remove it after it has moved everything. What is left is no
+// volume and no move, and goes when it is not open any more. One that is at work stays. LVM hides what is left here; where it was killed with the
+// volume suspended, it shows it (TestParseReport_emptied).
+func TestHost_hinderedMove(t *testing.T) {
+	l, both := twoDisks(t)
+	ctx, a, b := t.Context(), both[0], both[1]
 	moved := make(chan error, 1)
 	go func() { moved <- l.MovePV(ctx, testGroup, both, a, []string{b}, 1024, false) }()
 	held := openWhenThere(t, "/dev/mapper/"+mapped(testGroup)+"-pvmove0")
@@ -157,27 +166,17 @@ func TestHost_hinderedMove(t *testing.T) {
 	}
 	_, err = l.run(ctx, both, "lvremove", "--yes", testGroup+"/linear")
 	must(t, err, l.RemoveVG(ctx, testGroup, both))
-	gone = true
 }
 
 // TestHost_atomicMove: the extents of a move that a person began with --atomic are those of other volumes. It is told as a move nevertheless, and not as
 // something that one has left.
 func TestHost_atomicMove(t *testing.T) {
-	if _, err := os.Stat("/sys/class/misc/device-mapper"); err != nil {
-		t.Skip("this kernel has no device-mapper, so nothing can be moved; make conformance runs it on one that has")
-	}
-	l, _ := realLVM(t)
-	ctx, a, b := t.Context(), loop(t), loop(t)
-	both := []string{a, b}
-	must(t, l.CreatePV(ctx, a, uuidA, testSize), l.CreatePV(ctx, b, uuidB, testSize), l.CreateVG(ctx, testGroup, []string{tag}, both),
-		l.CreateLV(ctx, Owned{Name: testGroup, Devices: both, Tag: tag}, NewVolume{Name: "linear", Tags: []string{volumeTag}, SizeBytes: 64 << 20}))
+	l, both := twoDisks(t)
+	ctx, a, b := t.Context(), both[0], both[1]
 	t.Cleanup(func() {
 		_, err := l.run(context.Background(), both, "pvmove", "--abort")
 		must(t, err)
-		_, err = l.run(context.Background(), both, "vgremove", "--yes", "--force", testGroup)
-		must(t, err)
 	})
-	must(t, slow(t))
 	brief, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if _, err := l.run(brief, both, "pvmove", "--atomic", "--interval", "1", a, b); brief.Err() == nil {
