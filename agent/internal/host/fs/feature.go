@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -81,6 +83,24 @@ func (t *Tool) disabled(ctx context.Context, fsType string, p program) ([]filesy
 		}
 	}
 	return out, nil
+}
+
+// knowsPrezeroed is the first version of mkfs.ext4 that can be told that a device holds zeroes.
+var knowsPrezeroed = release{1, 47}
+
+// prezeroed are the options with which neither mkfs nor the kernel writes the tables of inodes of an ext4 on a device that shows zeroes. Otherwise
+// the kernel writes them after the first mount, which takes room in the thin pool for nothing: 1.6 % of a volume, and of a small one 6 %. What a
+// person wants of these tables counts.
+func (t *Tool) prezeroed(ctx context.Context, m Make, p program, chosen []filesystem.Option) ([]filesystem.Option, error) {
+	wants := func(o filesystem.Option) bool { return o.Flag == "-E" && strings.Contains(o.Value, "lazy_itable_init") }
+	if m.Type != Ext4 || !m.Zeroed || slices.ContainsFunc(chosen, wants) {
+		return nil, nil
+	}
+	have, err := t.programVersion(ctx, m.Type, p)
+	if err != nil || have.before(knowsPrezeroed) {
+		return nil, err
+	}
+	return []filesystem.Option{{Flag: "-E", Value: "assume_storage_prezeroed=1"}}, nil
 }
 
 // btrfsAsyncDiscard is the first kernel that lets btrfs discard in the background. Without it, every commit waits for the discards.

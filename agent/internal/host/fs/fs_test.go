@@ -98,16 +98,29 @@ func TestTool_Format(t *testing.T) {
 	for name, c := range map[string]struct {
 		make Make
 		want string
+		// program is the version that it is asked for.
+		program string
 	}{
-		"ext4 where others wrote":   {Make{Type: "ext4"}, fmt.Sprintf(ext4, 0)},
-		"ext4 on zeroes":            {Make{Type: "ext4", Zeroed: true, UUID: id}, fmt.Sprintf(ext4, 1) + " -U " + id},
-		"xfs":                       {Make{Type: "xfs", UUID: id}, "/usr/sbin/mkfs.xfs -q -K -m uuid=" + id},
-		"btrfs":                     {Make{Type: "btrfs", UUID: id}, "/usr/sbin/mkfs.btrfs -q -K -U " + id},
-		"ext4 as a person wants it": {Make{Type: "ext4", Options: []string{"-m 5", "-E stride=16,lazy_itable_init=0", "-i 65536"}}, "/usr/sbin/mkfs.ext4 -q -m 5 -e remount-ro -E lazy_journal_init=0,nodiscard,stride=16,lazy_itable_init=0 -i 65536"},
-		"xfs as a person wants it":  {Make{Type: "xfs", UUID: id, Options: []string{"-m reflink=0", "-d su=64k,sw=4"}}, "/usr/sbin/mkfs.xfs -q -K -m uuid=" + id + ",reflink=0 -d su=64k,sw=4"},
+		"ext4 where others wrote":  {make: Make{Type: "ext4"}, want: fmt.Sprintf(ext4, 0)},
+		"ext4 on zeroes":           {Make{Type: "ext4", Zeroed: true, UUID: id}, fmt.Sprintf(ext4, 1) + ",assume_storage_prezeroed=1 -U " + id, "1.47.0"},
+		"ext4 by an older program": {Make{Type: "ext4", Zeroed: true, UUID: id}, fmt.Sprintf(ext4, 1) + " -U " + id, "1.46.6"},
+		"ext4 with tables, on zeroes": {
+			make: Make{Type: "ext4", Zeroed: true, Options: []string{"-E lazy_itable_init=0"}},
+			want: "/usr/sbin/mkfs.ext4 -q -m 0 -e remount-ro -E lazy_journal_init=1,nodiscard,lazy_itable_init=0",
+		},
+		"xfs":                       {make: Make{Type: "xfs", UUID: id}, want: "/usr/sbin/mkfs.xfs -q -K -m uuid=" + id},
+		"xfs on zeroes":             {make: Make{Type: "xfs", UUID: id, Zeroed: true}, want: "/usr/sbin/mkfs.xfs -q -K -m uuid=" + id},
+		"btrfs":                     {make: Make{Type: "btrfs", UUID: id}, want: "/usr/sbin/mkfs.btrfs -q -K -U " + id},
+		"ext4 as a person wants it": {make: Make{Type: "ext4", Options: []string{"-m 5", "-E stride=16,lazy_itable_init=0", "-i 65536"}}, want: "/usr/sbin/mkfs.ext4 -q -m 5 -e remount-ro -E lazy_journal_init=0,nodiscard,stride=16,lazy_itable_init=0 -i 65536"},
+		"xfs as a person wants it":  {make: Make{Type: "xfs", UUID: id, Options: []string{"-m reflink=0", "-d su=64k,sw=4"}}, want: "/usr/sbin/mkfs.xfs -q -K -m uuid=" + id + ",reflink=0 -d su=64k,sw=4"},
 	} {
 		device := image(t, 1<<20)
-		formats, fake := tool("99.1.0", blkid(device, 2, ""), run.Step{Argv: append(strings.Fields(c.want), device)})
+		steps := []run.Step{blkid(device, 2, ""), {Argv: append(strings.Fields(c.want), device)}}
+		if c.program != "" {
+			version := run.Step{Argv: []string{"/usr/sbin/mkfs.ext4", "-V"}, Result: run.Result{Stderr: []byte("mke2fs " + c.program + " (5-Feb-2023)\n")}}
+			steps = append([]run.Step{version}, steps...)
+		}
+		formats, fake := tool("99.1.0", steps...)
 		if err := formats.Format(t.Context(), device, c.make); err != nil || fake.Left() != 0 {
 			t.Errorf("%s: %v, %d calls left", name, err, fake.Left())
 		}
