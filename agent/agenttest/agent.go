@@ -23,6 +23,7 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/quiet"
 	"quarry.storage/quarry/agent/internal/server"
+	"quarry.storage/quarry/agent/internal/server/sharedgroup"
 )
 
 // Options of an Agent. The zero value is an agent of node "node-1" with an authority of its own, on a port of 127.0.0.1.
@@ -48,6 +49,9 @@ type Options struct {
 	KubeletDir string
 	// Shares are the NFS servers that the agent sees; see package agenttest/nfs. Without them the agent does not serve the service.
 	Shares server.SharedDirectories
+	// SharedGroups are the groups of the LUNs that the agent sees; see package agenttest/sharedgroup. Without them the agent does not serve the
+	// service.
+	SharedGroups sharedgroup.Groups
 	// Log takes the server's log; it is discarded when it is not set.
 	Log logr.Logger
 }
@@ -200,7 +204,7 @@ func (a *Agent) start() error {
 	})
 	srv := server.New(server.Config{
 		NodeName: a.opts.NodeName, Version: a.opts.Version, KernelRelease: "6.12.0-fake", BootID: fakeUUID("boot", a.opts.NodeName),
-		Node: engine, LVM: s, Shares: a.opts.Shares, Uptime: a.uptime, Log: a.opts.Log,
+		Node: engine, LVM: s, Shares: a.opts.Shares, SharedGroups: a.opts.SharedGroups, Uptime: a.uptime, Log: a.opts.Log,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &life{cancel: cancel, listener: inner, done: make(chan error, 1)}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"quarry.storage/quarry/agent/internal/server/access"
+	"quarry.storage/quarry/agent/internal/server/sharedgroup"
 )
 
 // from is the context of a call with a verified certificate of that common name.
@@ -25,7 +26,7 @@ func from(ctx context.Context, commonName string) context.Context {
 
 // TestAccess_isComplete: whoever adds a method says who may call it, and nothing is left behind of one that is gone.
 func TestAccess_isComplete(t *testing.T) {
-	s := &Server{cfg: Config{Shares: noShares{}, Log: logr.Discard()}, metrics: newMetrics(nil)}
+	s := &Server{cfg: Config{Shares: noShares{}, SharedGroups: noGroups{}, Log: logr.Discard()}, metrics: newMetrics(nil)}
 	served := map[string]bool{}
 	for service, info := range s.newGRPC(&tls.Config{}).GetServiceInfo() {
 		for _, m := range info.Methods {
@@ -44,5 +45,8 @@ func TestAccess_isComplete(t *testing.T) {
 	}
 }
 
-// noShares makes the server serve the methods of shares.
-type noShares struct{ SharedDirectories }
+// noShares and noGroups make the server serve the methods of shares and of shared groups.
+type (
+	noShares struct{ SharedDirectories }
+	noGroups struct{ sharedgroup.Groups }
+)

@@ -22,6 +22,7 @@ import (
 	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/server/access"
+	"quarry.storage/quarry/agent/internal/server/sharedgroup"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
@@ -41,6 +42,8 @@ type Config struct {
 	LVM  LVM
 	// Shares works on NFS shares; the service is not served when it is nil.
 	Shares SharedDirectories
+	// SharedGroups works on the groups of shared LUNs; the service is not served when it is nil.
+	SharedGroups sharedgroup.Groups
 	// Uptime tells how long ago the node booted, on the clock of plan.Device.Appeared; nobody is told when it is nil.
 	Uptime func() (time.Duration, error)
 	// HandshakeFailed is told of every handshake that fails; it may be nil.
@@ -134,6 +137,9 @@ func (s *Server) newGRPC(config *tls.Config) *grpc.Server {
 	agentv1.RegisterLogicalVolumeServiceServer(g, &logicalVolumeService{Server: s})
 	if s.cfg.Shares != nil {
 		agentv1.RegisterSharedDirectoryServiceServer(g, &sharedDirectoryService{shares: s.cfg.Shares})
+	}
+	if s.cfg.SharedGroups != nil {
+		agentv1.RegisterSharedGroupServiceServer(g, &sharedgroup.Service{Groups: s.cfg.SharedGroups})
 	}
 	healthpb.RegisterHealthServer(g, health.NewServer())
 	reflection.Register(g)

@@ -57,6 +57,16 @@ var table = map[string][]string{
 	agentv1.SharedDirectoryService_RemoveDirectory_FullMethodName: withCSI,
 	agentv1.SharedDirectoryService_ListDirectories_FullMethodName: withCSI,
 
+	agentv1.SharedGroupService_GetSharedGroup_FullMethodName:    withCSI,
+	agentv1.SharedGroupService_CreateSharedGroup_FullMethodName: controller,
+	agentv1.SharedGroupService_ChangeSharedGroup_FullMethodName: withCSI,
+	agentv1.SharedGroupService_RemoveSharedGroup_FullMethodName: controller,
+	agentv1.SharedGroupService_YieldSharedGroup_FullMethodName:  withCSI,
+	agentv1.SharedGroupService_MapVolume_FullMethodName:         withCSI,
+	agentv1.SharedGroupService_UnmapVolume_FullMethodName:       withCSI,
+	agentv1.SharedGroupService_ListMappings_FullMethodName:      withCSI,
+	agentv1.SharedGroupService_ZeroVolume_FullMethodName:        withCSI,
+
 	healthpb.Health_Check_FullMethodName: withCSI,
 	healthpb.Health_List_FullMethodName:  withCSI,
 	healthpb.Health_Watch_FullMethodName: withCSI,

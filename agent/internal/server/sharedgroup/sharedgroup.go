@@ -1,0 +1,167 @@
+// Package sharedgroup is the wire of SharedGroupService: it validates requests, converts them, and maps errors to codes. It knows neither LVM nor the LUN.
+package sharedgroup
+
+import (
+	"context"
+
+	"quarry.storage/quarry/pkg/sharedlun"
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
+)
+
+// Groups works on the groups of shared LUNs, and maps their volumes. Errors are those of package sharedlun.
+type Groups interface {
+	// Get reads what is on a LUN.
+	Get(ctx context.Context, ref sharedlun.Ref) (sharedlun.Contents, error)
+	// Create makes the group, Remove removes it.
+	Create(ctx context.Context, ref sharedlun.Ref, name string, w sharedlun.Writer, wipeDigest string) (sharedlun.Group, error)
+	Remove(ctx context.Context, ref sharedlun.Ref, w sharedlun.Writer) error
+	// Change makes one change that was decided on a sequence number.
+	Change(ctx context.Context, ref sharedlun.Ref, w sharedlun.Writer, sequence uint64, change sharedlun.Change) (sharedlun.Group, error)
+	// Yield waits for a running change, and refuses later ones of older epochs.
+	Yield(ctx context.Context, ref sharedlun.Ref, epoch uint64) error
+	// Map, Unmap and Mappings work on the devices of volumes.
+	Map(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error)
+	Unmap(ctx context.Context, ref sharedlun.Ref, volume string, sequence uint64, fenced bool) error
+	Mappings(ctx context.Context, ref sharedlun.Ref) ([]sharedlun.Mapping, error)
+	// Zero zeroes what is behind the first bytes of a volume.
+	Zero(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, discard bool) (sharedlun.Progress, error)
+}
+
+// Service serves the calls.
+type Service struct {
+	agentv1.UnimplementedSharedGroupServiceServer
+	Groups Groups
+}
+
+var _ agentv1.SharedGroupServiceServer = (*Service)(nil)
+
+// GetSharedGroup reads the group.
+func (s *Service) GetSharedGroup(ctx context.Context, req *agentv1.GetSharedGroupRequest) (*agentv1.GetSharedGroupResponse, error) {
+	ref, err := fromRef(req.GetGroup(), false)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	seen, err := s.Groups.Get(ctx, ref)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	resp := &agentv1.GetSharedGroupResponse{Content: seen.Content, ContentDigest: seen.Digest}
+	if seen.Group != nil {
+		resp.Group = toGroup(*seen.Group)
+	}
+	return resp, nil
+}
+
+// CreateSharedGroup makes the group.
+func (s *Service) CreateSharedGroup(ctx context.Context, req *agentv1.CreateSharedGroupRequest) (*agentv1.CreateSharedGroupResponse, error) {
+	ref, err := fromRef(req.GetGroup(), false)
+	if err == nil {
+		err = validText("wipe_digest", req.GetWipeDigest(), maxDigest)
+	}
+	w, writerErr := fromWriter(req.GetWriter())
+	if err := first(err, writerErr, sharedlun.CheckGroupName(req.GetName())); err != nil {
+		return nil, toStatus(err)
+	}
+	g, err := s.Groups.Create(ctx, ref, req.GetName(), w, req.GetWipeDigest())
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return &agentv1.CreateSharedGroupResponse{Group: toGroup(g)}, nil
+}
+
+// ChangeSharedGroup makes one change.
+func (s *Service) ChangeSharedGroup(ctx context.Context, req *agentv1.ChangeSharedGroupRequest) (*agentv1.ChangeSharedGroupResponse, error) {
+	ref, err := fromRef(req.GetGroup(), true)
+	w, writerErr := fromWriter(req.GetWriter())
+	change, changeErr := fromChange(req)
+	if err := first(err, writerErr, changeErr, positive("sequence", req.GetSequence())); err != nil {
+		return nil, toStatus(err)
+	}
+	g, err := s.Groups.Change(ctx, ref, w, req.GetSequence(), change)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return &agentv1.ChangeSharedGroupResponse{Group: toGroup(g)}, nil
+}
+
+// RemoveSharedGroup removes the group.
+func (s *Service) RemoveSharedGroup(ctx context.Context, req *agentv1.RemoveSharedGroupRequest) (*agentv1.RemoveSharedGroupResponse, error) {
+	ref, err := fromRef(req.GetGroup(), true)
+	w, writerErr := fromWriter(req.GetWriter())
+	if err := first(err, writerErr); err != nil {
+		return nil, toStatus(err)
+	}
+	if err := s.Groups.Remove(ctx, ref, w); err != nil {
+		return nil, toStatus(err)
+	}
+	return &agentv1.RemoveSharedGroupResponse{}, nil
+}
+
+// YieldSharedGroup gives the group to a later writer.
+func (s *Service) YieldSharedGroup(ctx context.Context, req *agentv1.YieldSharedGroupRequest) (*agentv1.YieldSharedGroupResponse, error) {
+	ref, err := fromRef(req.GetGroup(), true)
+	if err := first(err, positive("epoch", req.GetEpoch())); err != nil {
+		return nil, toStatus(err)
+	}
+	if err := s.Groups.Yield(ctx, ref, req.GetEpoch()); err != nil {
+		return nil, toStatus(err)
+	}
+	return &agentv1.YieldSharedGroupResponse{}, nil
+}
+
+// MapVolume makes the device of a volume.
+func (s *Service) MapVolume(ctx context.Context, req *agentv1.MapVolumeRequest) (*agentv1.MapVolumeResponse, error) {
+	ref, err := fromRef(req.GetGroup(), true)
+	v, volumeErr := fromVolume(req.GetVolume())
+	if err := first(err, volumeErr, positive("sequence", req.GetSequence())); err != nil {
+		return nil, toStatus(err)
+	}
+	m, err := s.Groups.Map(ctx, ref, v, req.GetSequence())
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return &agentv1.MapVolumeResponse{Mapping: toMapping(m)}, nil
+}
+
+// UnmapVolume removes the device of a volume.
+func (s *Service) UnmapVolume(ctx context.Context, req *agentv1.UnmapVolumeRequest) (*agentv1.UnmapVolumeResponse, error) {
+	ref, err := fromRef(req.GetGroup(), true)
+	if err := first(err, sharedlun.CheckUUID("volume", req.GetVolumeUuid()), positive("sequence", req.GetSequence())); err != nil {
+		return nil, toStatus(err)
+	}
+	if err := s.Groups.Unmap(ctx, ref, req.GetVolumeUuid(), req.GetSequence(), req.GetFenced()); err != nil {
+		return nil, toStatus(err)
+	}
+	return &agentv1.UnmapVolumeResponse{}, nil
+}
+
+// ListMappings tells the devices of a group's volumes.
+func (s *Service) ListMappings(ctx context.Context, req *agentv1.ListMappingsRequest) (*agentv1.ListMappingsResponse, error) {
+	ref, err := fromRef(req.GetGroup(), true)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	all, err := s.Groups.Mappings(ctx, ref)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	resp := &agentv1.ListMappingsResponse{}
+	for _, m := range all {
+		resp.Mappings = append(resp.Mappings, toMapping(m))
+	}
+	return resp, nil
+}
+
+// ZeroVolume zeroes what is behind the first bytes of a volume.
+func (s *Service) ZeroVolume(ctx context.Context, req *agentv1.ZeroVolumeRequest) (*agentv1.ZeroVolumeResponse, error) {
+	ref, err := fromRef(req.GetGroup(), true)
+	v, volumeErr := fromVolume(req.GetVolume())
+	if err := first(err, volumeErr); err != nil {
+		return nil, toStatus(err)
+	}
+	p, err := s.Groups.Zero(ctx, ref, v, req.GetDiscard())
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return &agentv1.ZeroVolumeResponse{Done: p.Done, DoneBytes: p.DoneBytes, TotalBytes: p.Total}, nil
+}
