@@ -99,7 +99,7 @@ func lookup(seen plan.Snapshot, group, name string) (plan.Volume, error) {
 		return plan.Volume{}, fmt.Errorf("volume %s is in %d groups of the name %s: %w; take the disks of the copy out of the node",
 			name, len(found), group, plan.ErrUnsure)
 	}
-	if err := seen.Sure(group, ""); err != nil {
+	if err := seen.Nowhere(group, ""); err != nil {
 		return plan.Volume{}, err
 	}
 	return plan.Volume{}, fmt.Errorf("volume %s in group %s: %w", name, group, plan.ErrNotFound)

@@ -100,3 +100,26 @@ func TestLookupVolume_sharesOneFlight(t *testing.T) {
 		t.Errorf("%d reports for %d calls", n, callers+1)
 	}
 }
+
+// TestLookup_beside: a volume that no seen group of the name has may be in a group that LVM cannot report, unless that has another name.
+func TestLookup_beside(t *testing.T) {
+	seen := plan.Group{Name: "vg", LogicalVolumes: []plan.Volume{{Name: "v", ID: "id"}}}
+	for name, c := range map[string]struct {
+		unknown []plan.UnknownGroup
+		want    error
+	}{
+		"nothing":                   {nil, plan.ErrNotFound},
+		"one of another name":       {[]plan.UnknownGroup{{Name: "other", OwnerUID: "uid"}}, plan.ErrNotFound},
+		"one of the name":           {[]plan.UnknownGroup{{Name: "vg", OwnerUID: "uid"}}, plan.ErrUnsure},
+		"nobody can tell which one": {[]plan.UnknownGroup{{Reason: "damaged"}}, plan.ErrUnsure},
+		"somebody's without a name": {[]plan.UnknownGroup{{OwnerUID: "uid"}}, plan.ErrUnsure},
+	} {
+		s := plan.Snapshot{Groups: []plan.Group{seen}, UnknownGroups: c.unknown}
+		if _, err := lookup(s, "vg", "gone"); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if v, err := lookup(s, "vg", "v"); err != nil || v.ID != "id" {
+			t.Errorf("%s, and the volume is seen: %+v, %v", name, v, err)
+		}
+	}
+}

@@ -223,6 +223,17 @@ func (s Snapshot) Sure(name, ownerUID string) error {
 	return nil
 }
 
+// Nowhere refuses, with ErrUnsure, to conclude that no group of a name on the node has what the seen ones lack: it is Sure, and one of which nobody
+// can tell the name may be another, too. An empty owner stands for any.
+func (s Snapshot) Nowhere(name, ownerUID string) error {
+	for _, u := range s.UnknownGroups {
+		if u.Name == "" && (ownerUID == "" || u.OwnerUID == "" || u.OwnerUID == ownerUID) {
+			return fmt.Errorf("group %s: %w: LVM cannot report %s", name, ErrUnsure, u)
+		}
+	}
+	return s.Sure(name, ownerUID)
+}
+
 // Absent refuses, with ErrUnsure, to conclude from a snapshot without a group of that name that the node has none: one that is unknown, or one
 // on a device that cannot be read, may be it. It is nil where a group of the name is seen.
 func (s Snapshot) Absent(name, ownerUID string, p Policy) error {

@@ -10,8 +10,14 @@ import (
 func remove(s plan.Snapshot, want Spec) (Plan, error) {
 	g, v, exists, err := find(s, want)
 	switch {
-	case err != nil || !exists:
+	case err != nil:
 		return Plan{}, err
+	case !exists:
+		// The caller forgets a volume that is gone.
+		if err := s.Nowhere(want.Group, want.OwnerUID); err != nil {
+			return Plan{}, fmt.Errorf("volume %s is not seen: %w", want.Name, err)
+		}
+		return Plan{}, nil
 	case v.Open && !v.Suspended:
 		// Whoever looks at a suspended device waits with it open, as udev does. LVM looks again once it is at work.
 		return Plan{}, fmt.Errorf("volume %s in group %s: %w: it is mounted, or open as a device", v.Name, g.Name, plan.ErrInUse)

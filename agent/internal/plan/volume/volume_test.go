@@ -270,6 +270,30 @@ func TestDeleteVolume(t *testing.T) {
 	})
 }
 
+// TestDelete_beside: that a volume is not in its group says nothing while another group may be the one of that name. One that is there is removed.
+func TestDelete_beside(t *testing.T) {
+	for name, c := range map[string]struct {
+		unknown plan.UnknownGroup
+		want    error
+	}{
+		"nobody can tell which one":      {plan.UnknownGroup{Devices: []string{"/dev/z"}, Reason: "damaged"}, plan.ErrUnsure},
+		"one of the name":                {plan.UnknownGroup{Name: "vg", OwnerUID: me}, plan.ErrUnsure},
+		"one of another name":            {plan.UnknownGroup{Name: "other", OwnerUID: me}, nil},
+		"one without a name, somebody's": {plan.UnknownGroup{OwnerUID: somebody}, nil},
+	} {
+		s := plan.Snapshot{Groups: []plan.Group{stocked()}, UnknownGroups: []plan.UnknownGroup{c.unknown}}
+		for _, unused := range []bool{false, true} {
+			only := func(w *Spec) { w.OnlyUnused = unused }
+			if p, err := Delete(s, volume("n", 0, only)); !errors.Is(err, c.want) || len(p.Steps) > 0 {
+				t.Errorf("%s: absent: %v, %v", name, lines(p.Plan), err)
+			}
+			if p, err := Delete(s, volume("lin", 0, only)); err != nil || len(p.Steps) != 1 {
+				t.Errorf("%s: present: %v, %v", name, lines(p.Plan), err)
+			}
+		}
+	}
+}
+
 func TestResizeVolume(t *testing.T) {
 	limit := func(w *Spec) { w.OverprovisionPercent = 200 }
 	checkVolumes(t, Resize, map[string]volumeCase{
