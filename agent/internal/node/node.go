@@ -134,6 +134,10 @@ func (e *Engine) apply(ctx context.Context, p plan.Plan) error {
 	log := logr.FromContextOrDiscard(ctx)
 	for _, step := range p.Steps {
 		log.V(1).Info("Planned step", "step", step.String(), "reason", step.Why())
+		if r, resumes := step.(volume.RefreshLV); resumes {
+			// Whoever suspended it on purpose has to hear of it, and so has who looks for a command that was killed.
+			log.Info("Resuming a device that holds back its readers and writers", "volumeGroup", r.Group.Name, "volume", r.Name, "reason", r.Why())
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTimeout)
 	defer cancel()

@@ -12,6 +12,8 @@ import (
 
 // nodeStub is a node that looks as the test says, and on which nothing is really done.
 type nodeStub struct {
+	// said are the lines of the log.
+	said     []string
 	mu       sync.Mutex
 	snapshot plan.Snapshot
 	// perform is called for every plan; it may change the snapshot.

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 
 	"quarry.storage/quarry/agent/internal/plan"
 )
@@ -30,7 +34,12 @@ func ownGroup(edit func(*plan.Group)) plan.Group {
 func whileRunning(t *testing.T, n *nodeStub, look func(e *Engine)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
+		log := funcr.New(func(_, args string) {
+			n.mu.Lock()
+			n.said = append(n.said, args)
+			n.mu.Unlock()
+		}, funcr.Options{})
+		ctx, cancel := context.WithCancel(logr.NewContext(t.Context(), log))
 		e, done := n.engine(), make(chan error, 1)
 		go func() { done <- e.Run(ctx) }()
 		synctest.Wait()
@@ -113,7 +122,8 @@ func TestRun_keepsGroupsFromTheHost(t *testing.T) {
 	})
 }
 
-// TestRun_resumes: what a killed command left suspended is got back to work, and tried again if that fails.
+// TestRun_resumes: what a killed command left suspended is got back to work, and tried again if that fails. The log says so: a person may have
+// suspended it.
 func TestRun_resumes(t *testing.T) {
 	suspended := ownGroup(func(g *plan.Group) {
 		g.LogicalVolumes = []plan.Volume{{Name: "v", ID: "id", UUID: "lv", Active: true, Suspended: true}}
@@ -122,6 +132,13 @@ func TestRun_resumes(t *testing.T) {
 	n.perform = func(*plan.Snapshot, plan.Plan) error { return errors.New("device or resource busy") }
 	whileRunning(t, n, func(*Engine) {
 		n.did(t, "at the start", "resume vg/v")
+		n.mu.Lock()
+		if !slices.ContainsFunc(n.said, func(l string) bool {
+			return strings.Contains(l, `"Resuming a device`) && strings.Contains(l, `"volume"="v"`) && strings.Contains(l, "or somebody used dmsetup")
+		}) {
+			t.Errorf("said %q", n.said)
+		}
+		n.mu.Unlock()
 		time.Sleep(blindPeriod)
 		synctest.Wait()
 		n.did(t, "after a failure", "resume vg/v")

@@ -12,9 +12,9 @@ func TestWithPoolHealth(t *testing.T) {
 		"":                                  {Pool: "good"},
 		"thin pool full: out of data space": {Pool: "full"},
 		"thin pool bad: needs check":        {Pool: "bad"},
-		"thin pool held: its device is suspended: a command that changed it was killed": {Pool: "held"},
+		"thin pool held: its device is suspended: a command that changed it was killed, or somebody suspended it": {Pool: "held"},
 		"partial": {Pool: "bad", Health: "partial", Suspended: true},
-		"its device is suspended: a command that changed it was killed": {Pool: "full", Suspended: true},
+		"its device is suspended: a command that changed it was killed, or somebody suspended it": {Pool: "full", Suspended: true},
 	} {
 		if got := withPoolHealth(g, v).Health; got != want {
 			t.Errorf("%q, not %q", got, want)

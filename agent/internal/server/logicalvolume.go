@@ -158,12 +158,12 @@ func withPoolHealth(g plan.Group, v plan.Volume) plan.Volume {
 	p, ok := g.Pool(v.Pool)
 	switch {
 	case v.Suspended && v.Health == "":
-		v.Health = "its device is suspended: a command that changed it was killed"
+		v.Health = "its device is suspended: a command that changed it was killed, or somebody suspended it"
 	case g.IsStale(v) && v.Health == "":
 		v.Health = "its device leads to a disk that dropped off: it is mapped anew once nobody has it open"
 	case !ok || v.Health != "":
 	case p.Suspended:
-		v.Health = fmt.Sprintf("thin pool %s: its device is suspended: a command that changed it was killed", p.Name)
+		v.Health = fmt.Sprintf("thin pool %s: its device is suspended: a command that changed it was killed, or somebody suspended it", p.Name)
 	case p.Damage != "":
 		v.Health = fmt.Sprintf("thin pool %s is damaged: %s", p.Name, p.Damage)
 	case p.Health != "":

@@ -101,7 +101,7 @@ func (g group) damaged(taker string, p plan.Pool) error {
 	return fmt.Errorf("volume %s in thin pool %s/%s: %w: %s", taker, g.Name, p.Name, plan.ErrDamaged, p.Damage)
 }
 
-const killed plan.Reason = "a command that changed the device was killed, and left it suspended or with an older table"
+const killed plan.Reason = "a command that changed the device was killed, or somebody used dmsetup, and left it suspended or with an older table"
 
 // resume is what gets one volume back to work; nothing when it is at work.
 func (g group) resume(name string) []plan.Step {
