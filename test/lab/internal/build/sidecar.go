@@ -17,7 +17,7 @@ import (
 
 var (
 	provisioner = sidecar("external-provisioner", "v6")
-	attacher    = component{name: "external-attacher", module: "github.com/kubernetes-csi/external-attacher/v4", dir: "attacher", stamp: sidecarStamp}
+	attacher    = sidecar("external-attacher", "v4")
 	resizer     = sidecar("external-resizer", "v2")
 	snapshotter = sidecar("external-snapshotter", "v8")
 )
