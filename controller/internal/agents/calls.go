@@ -193,6 +193,11 @@ func (p *Pool) ImportVolumeGroup(ctx context.Context, node, group, owner, uuid, 
 	return nil
 }
 
+// Call makes one call of a service that a package below this one knows, on the connection of a node. The error is a fault with the name of the call.
+func (p *Pool) Call(ctx context.Context, limit time.Duration, node, call string, do func(context.Context, *grpc.ClientConn) error) error {
+	return faultOf(node, call, p.callWithin(ctx, limit, node, do))
+}
+
 // call makes one call on the connection of a node.
 func (p *Pool) call(ctx context.Context, node string, do func(context.Context, *grpc.ClientConn) error) error {
 	return p.callWithin(ctx, callTimeout, node, do)

@@ -62,6 +62,8 @@ func reasonOf(err error) string {
 		switch p := d.(type) {
 		case *agentv1.ShareProblem:
 			return p.GetReason()
+		case *agentv1.IscsiProblem:
+			return p.GetReason()
 		case *agentv1.UnknownVolumeGroup:
 			return v1alpha1.ReasonVolumeGroupUnknown
 		case *agentv1.Hindrance:

@@ -1,0 +1,142 @@
+package shared
+
+import (
+	"quarry.storage/quarry/controller/internal/san"
+	"quarry.storage/quarry/pkg/sharedlun"
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
+)
+
+func toIdentity(i sharedlun.Identity) *agentv1.LunIdentity {
+	return &agentv1.LunIdentity{Wwid: i.WWID, Serial: i.Serial, SizeBytes: i.SizeBytes}
+}
+
+func identityOf(i *agentv1.LunIdentity) sharedlun.Identity {
+	return sharedlun.Identity{WWID: i.GetWwid(), Serial: i.GetSerial(), SizeBytes: i.GetSizeBytes()}
+}
+
+func toTarget(t sharedlun.Target) *agentv1.Target {
+	return &agentv1.Target{Iqn: t.IQN, Portals: t.Portals}
+}
+
+func refOf(r san.Ref) *agentv1.SharedGroupRef {
+	return &agentv1.SharedGroupRef{Lun: toIdentity(r.Lun), OwnerUid: r.OwnerUID, Uuid: r.UUID}
+}
+
+func writerOf(w sharedlun.Writer) *agentv1.Writer {
+	return &agentv1.Writer{Epoch: w.Epoch, Key: w.Key, Unfenced: w.Unfenced, TimeoutMilliseconds: w.Timeout.Milliseconds()}
+}
+
+// setChange puts a change into a request. One without a field leaves it empty, which the agent refuses.
+func setChange(r *agentv1.ChangeSharedGroupRequest, c sharedlun.Change) {
+	switch {
+	case c.TakeOver:
+		r.Change = &agentv1.ChangeSharedGroupRequest_TakeOver_{TakeOver: &agentv1.ChangeSharedGroupRequest_TakeOver{}}
+	case c.Create != nil:
+		r.Change = &agentv1.ChangeSharedGroupRequest_Create{Create: &agentv1.ChangeSharedGroupRequest_CreateVolume{
+			Name: c.Create.Name, SizeBytes: c.Create.SizeBytes, Tags: c.Create.Tags,
+		}}
+	case c.Grow != nil:
+		r.Change = &agentv1.ChangeSharedGroupRequest_Grow{Grow: &agentv1.ChangeSharedGroupRequest_GrowVolume{
+			Name: c.Grow.Name, SizeBytes: c.Grow.SizeBytes,
+		}}
+	case c.Remove != nil:
+		r.Change = &agentv1.ChangeSharedGroupRequest_Remove{Remove: &agentv1.ChangeSharedGroupRequest_RemoveVolume{
+			Name: c.Remove.Name, Uuid: c.Remove.UUID,
+		}}
+	case c.Hold != nil:
+		r.Change = &agentv1.ChangeSharedGroupRequest_Hold{Hold: &agentv1.ChangeSharedGroupRequest_HoldVolume{
+			Name: c.Hold.Name, Node: c.Hold.Node,
+		}}
+	case c.Leave != nil:
+		r.Change = &agentv1.ChangeSharedGroupRequest_Leave{Leave: &agentv1.ChangeSharedGroupRequest_LeaveVolume{
+			Name: c.Leave.Name, Node: c.Leave.Node,
+		}}
+	case c.Release != nil:
+		r.Change = &agentv1.ChangeSharedGroupRequest_Release{Release: &agentv1.ChangeSharedGroupRequest_ReleaseVolume{
+			Name: c.Release.Name, Node: c.Release.Node,
+		}}
+	case c.Ready != nil:
+		r.Change = &agentv1.ChangeSharedGroupRequest_Ready{Ready: &agentv1.ChangeSharedGroupRequest_ReadyVolume{
+			Name: c.Ready.Name, ReadyBytes: c.Ready.Bytes,
+		}}
+	}
+}
+
+func groupOf(g *agentv1.SharedGroup) sharedlun.Group {
+	out := sharedlun.Group{
+		UUID: g.GetUuid(), Name: g.GetName(), OwnerUID: g.GetOwnerUid(), Epoch: g.GetEpoch(), Sequence: g.GetSequence(),
+		SizeBytes: g.GetSizeBytes(), FreeBytes: g.GetFreeBytes(), ExtentBytes: g.GetExtentBytes(),
+	}
+	for _, v := range g.GetVolumes() {
+		out.Volumes = append(out.Volumes, volumeOf(v))
+	}
+	return out
+}
+
+// volumeOf reads a volume. What the agent calls unready shows nothing, whatever the number says.
+func volumeOf(v *agentv1.SharedVolume) sharedlun.Volume {
+	out := sharedlun.Volume{
+		Name: v.GetName(), UUID: v.GetUuid(), SizeBytes: v.GetSizeBytes(), Ranges: rangesOf(v.GetRanges()), HeldBy: v.GetHeldBy(),
+		Leaving: v.GetLeaving(), ReadyBytes: v.GetReadyBytes(), Tags: v.GetTags(), CreatedUnix: v.GetCreatedUnixSeconds(),
+	}
+	if v.GetUnready() && !out.Unready() {
+		out.ReadyBytes = 0
+	}
+	return out
+}
+
+func toVolume(v sharedlun.Volume) *agentv1.SharedVolume {
+	out := &agentv1.SharedVolume{
+		Name: v.Name, Uuid: v.UUID, SizeBytes: v.SizeBytes, HeldBy: v.HeldBy, Leaving: v.Leaving, Unready: v.Unready(),
+		ReadyBytes: v.ReadyBytes, Tags: v.Tags, CreatedUnixSeconds: v.CreatedUnix,
+	}
+	for _, r := range v.Ranges {
+		out.Ranges = append(out.Ranges, &agentv1.Range{StartBytes: r.Start, SizeBytes: r.Size})
+	}
+	return out
+}
+
+func rangesOf(ranges []*agentv1.Range) []sharedlun.Range {
+	out := make([]sharedlun.Range, 0, len(ranges))
+	for _, r := range ranges {
+		out = append(out, sharedlun.Range{Start: r.GetStartBytes(), Size: r.GetSizeBytes()})
+	}
+	return out
+}
+
+func mappingOf(m *agentv1.Mapping) sharedlun.Mapping {
+	return sharedlun.Mapping{VolumeUUID: m.GetVolumeUuid(), Device: m.GetDevice(), Ranges: rangesOf(m.GetRanges()), InUse: m.GetInUse()}
+}
+
+func reservationOf(r *agentv1.Reservation) sharedlun.Reservation {
+	return sharedlun.Reservation{
+		Supported: r.GetSupported(), Keys: r.GetKeys(), Type: r.GetType(), Holder: r.GetHolder(), Generation: r.GetGeneration(),
+	}
+}
+
+// states of a session. One that is not known is down.
+var states = map[agentv1.IscsiSession_State]sharedlun.SessionState{
+	agentv1.IscsiSession_STATE_NONE: sharedlun.SessionNone, agentv1.IscsiSession_STATE_UP: sharedlun.SessionUp,
+}
+
+func seenOf(sessions []*agentv1.IscsiSession, luns []*agentv1.Lun) sharedlun.Seen {
+	var out sharedlun.Seen
+	for _, s := range sessions {
+		state, known := states[s.GetState()]
+		if !known {
+			state = sharedlun.SessionDown
+		}
+		out.Sessions = append(out.Sessions, sharedlun.Session{Portal: s.GetPortal(), State: state, Message: s.GetMessage()})
+	}
+	for _, l := range luns {
+		one := sharedlun.Lun{
+			Identity: identityOf(l.GetIdentity()), Number: l.GetNumber(), Device: l.GetDevice(), ReadOnly: l.GetReadOnly(),
+			Content: l.GetContent(), ContentError: l.GetContentError(),
+		}
+		for _, p := range l.GetPaths() {
+			one.Paths = append(one.Paths, sharedlun.Path{Portal: p.GetPortal(), Device: p.GetDevice(), Up: p.GetUp()})
+		}
+		out.Luns = append(out.Luns, one)
+	}
+	return out
+}

@@ -1,0 +1,110 @@
+package shared
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quarry.storage/quarry/pkg/sharedlun"
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
+)
+
+// TestSetChange: every change there is reaches the wire, and each as another one.
+func TestSetChange(t *testing.T) {
+	kinds := map[reflect.Type]string{}
+	fields := reflect.TypeFor[sharedlun.Change]()
+	for i := range fields.NumField() {
+		var c sharedlun.Change
+		f := reflect.ValueOf(&c).Elem().Field(i)
+		if f.Kind() == reflect.Bool {
+			f.SetBool(true)
+		} else {
+			f.Set(reflect.New(f.Type().Elem()))
+		}
+		request := &agentv1.ChangeSharedGroupRequest{}
+		setChange(request, c)
+		name, kind := fields.Field(i).Name, reflect.TypeOf(request.GetChange())
+		if kind == nil {
+			t.Errorf("%s does not reach the wire", name)
+		} else if other := kinds[kind]; other != "" {
+			t.Errorf("%s and %s are one change on the wire", name, other)
+		}
+		kinds[kind] = name
+	}
+	if len(kinds) < 8 {
+		t.Errorf("only %d changes", len(kinds))
+	}
+}
+
+func TestSetChange_values(t *testing.T) {
+	for name, c := range map[string]struct {
+		change sharedlun.Change
+		want   map[string]any
+	}{
+		"create": {
+			sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 7, Tags: []string{"t"}}},
+			map[string]any{"name": "a", "size": int64(7), "tags": []string{"t"}},
+		},
+		"leave":   {sharedlun.Change{Leave: &sharedlun.Hold{Name: "a", Node: "n"}}, map[string]any{"name": "a", "node": "n"}},
+		"release": {sharedlun.Change{Release: &sharedlun.Hold{Name: "a", Node: "n"}}, map[string]any{"name": "a", "node": "n"}},
+		"ready":   {sharedlun.Change{Ready: &sharedlun.Ready{Name: "a", Bytes: 5}}, map[string]any{"name": "a", "ready": int64(5)}},
+	} {
+		r := &agentv1.ChangeSharedGroupRequest{}
+		setChange(r, c.change)
+		got := map[string]any{}
+		switch x := r.GetChange().(type) {
+		case *agentv1.ChangeSharedGroupRequest_Create:
+			got = map[string]any{"name": x.Create.GetName(), "size": x.Create.GetSizeBytes(), "tags": x.Create.GetTags()}
+		case *agentv1.ChangeSharedGroupRequest_Leave:
+			got = map[string]any{"name": x.Leave.GetName(), "node": x.Leave.GetNode()}
+		case *agentv1.ChangeSharedGroupRequest_Release:
+			got = map[string]any{"name": x.Release.GetName(), "node": x.Release.GetNode()}
+		case *agentv1.ChangeSharedGroupRequest_Ready:
+			got = map[string]any{"name": x.Ready.GetName(), "ready": x.Ready.GetReadyBytes()}
+		}
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
+func TestVolume(t *testing.T) {
+	v := sharedlun.Volume{
+		Name: "a", UUID: "u", SizeBytes: 100, Ranges: []sharedlun.Range{{Start: 1, Size: 60}, {Start: 90, Size: 40}}, HeldBy: "n1",
+		Leaving: true, ReadyBytes: 60, Tags: []string{"t"}, CreatedUnix: 5,
+	}
+	if d := cmp.Diff(v, volumeOf(toVolume(v))); d != "" {
+		t.Error(d)
+	}
+	// What the agent calls unready shows nothing.
+	wire := toVolume(v)
+	wire.ReadyBytes = wire.GetSizeBytes()
+	if got := volumeOf(wire); !got.Unready() {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSeenOf(t *testing.T) {
+	got := seenOf([]*agentv1.IscsiSession{
+		{Portal: "a", State: agentv1.IscsiSession_STATE_UP},
+		{Portal: "b", State: agentv1.IscsiSession_STATE_NONE},
+		{Portal: "c", State: agentv1.IscsiSession_STATE_DOWN, Message: "why"},
+		{Portal: "d", State: 99},
+	}, []*agentv1.Lun{{Identity: &agentv1.LunIdentity{Wwid: "w", Serial: "s", SizeBytes: 9}, Number: 3, Device: "/dev/x", Paths: []*agentv1.LunPath{{Portal: "a", Device: "sdb", Up: true}}}})
+	want := sharedlun.Seen{
+		Sessions: []sharedlun.Session{
+			{Portal: "a", State: sharedlun.SessionUp},
+			{Portal: "b", State: sharedlun.SessionNone},
+			{Portal: "c", State: sharedlun.SessionDown, Message: "why"},
+			{Portal: "d", State: sharedlun.SessionDown},
+		},
+		Luns: []sharedlun.Lun{{
+			Identity: sharedlun.Identity{WWID: "w", Serial: "s", SizeBytes: 9}, Number: 3, Device: "/dev/x",
+			Paths: []sharedlun.Path{{Portal: "a", Device: "sdb", Up: true}},
+		}},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
