@@ -12,7 +12,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X quarry.storage/quarry/pkg/version.Version=$(VERSION)
 # gRPC's traces, which nobody reads here, would keep half of the programs' unused code alive.
 GOBUILD := CGO_ENABLED=0 GOOS=linux go build -tags grpcnotrace -trimpath -ldflags "$(LDFLAGS)"
-TEST_FLAGS ?=
+TEST_FLAGS := -shuffle=on -count=1
 # The architecture of the binaries and images; they run on Linux whatever they are built on.
 ARCH ?= $(shell go env GOHOSTARCH)
 BINARIES := agent controller
@@ -78,9 +78,9 @@ model: ## Run the protocol of shared LUNs over 100,000 random schedules.
 	CGO_ENABLED=0 go test -count=1 -v -run '^TestProtocol' ./controller/internal/decide/writer -args -schedules 100000
 
 .PHONY: unit
-unit: deps ## Run unit, import-rule and API server tests with the race detector. RUN=regexp chooses, TEST_FLAGS="-shuffle=on -count=1" repeats.
+unit: deps ## Run unit, import-rule and API server tests with the race detector. RUN=regexp chooses.
 	assets=$$(bin/lab assets) && KUBEBUILDER_ASSETS=$$assets CGO_ENABLED=1 \
-	  test/fixed go test -race -trimpath -ldflags "-s -w" $(TEST_FLAGS) -timeout 15m -run '$(RUN)' -v ./...
+	  go test -race -trimpath -ldflags "-s -w" $(TEST_FLAGS) -timeout 15m -run '$(RUN)' -v ./...
 
 .PHONY: random
 random: ## Drive Clusters on the model host through 10,000 random events. QUARRY_RANDOM_SEED=n and QUARRY_RANDOM_EVENTS=n choose others.

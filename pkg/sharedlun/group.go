@@ -22,6 +22,9 @@ const (
 	TagReady = quarry.Group + "/ready="
 )
 
+// marks are all of them.
+var marks = []string{TagOwner, TagEpoch, TagHeldBy, TagLeaving, TagReady}
+
 // SystemID is what LVM knows the group of an Iscsi by. No host has it, so that plain LVM leaves the group alone everywhere.
 func SystemID(ownerUID string) string { return "quarry-" + ownerUID }
 

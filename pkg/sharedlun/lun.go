@@ -38,7 +38,9 @@ var (
 	ErrNoSpace = errors.New("no space")
 	// ErrBusy means that another call works on the group, or on the volume.
 	ErrBusy = errors.New("another call is at work")
-	// ErrUnknown means that something could not be read, or that nobody can say how far a change went.
+	// ErrUnread means that something could not be read, and that nothing was changed.
+	ErrUnread = errors.New("could not be read")
+	// ErrUnknown means that nobody can say how far a change went.
 	ErrUnknown = errors.New("not known")
 	// ErrRebooted means that the node was booted since a key was granted.
 	ErrRebooted = errors.New("the node was booted since")

@@ -92,7 +92,7 @@ func CheckNode(name string) error {
 
 // CheckTag refuses what is no tag of the controller: the marks of this package are set by their own changes.
 func CheckTag(tag string) error {
-	for _, mark := range []string{TagOwner, TagEpoch, TagHeldBy, TagReady} {
+	for _, mark := range marks {
 		if strings.HasPrefix(tag, mark) {
 			return fmt.Errorf("%w: %.200q is a mark of %s itself", ErrInvalid, tag, quarry.Group)
 		}

@@ -48,6 +48,7 @@ func Contract(t *testing.T, site func(t *testing.T) Site) {
 		"who may not write":           refused,
 		"devices":                     mappings,
 		"late orders":                 lateOrders,
+		"a volume of another node":    notMine,
 		"a device that grows in use":  growth,
 		"a device of a fenced node":   fencedDevice,
 		"zeroing":                     zeroing,
@@ -128,6 +129,15 @@ func (c *check) made() sharedlun.Volume {
 	c.change(sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: 8 * mib}})
 	c.change(sharedlun.Change{Hold: &sharedlun.Hold{Name: "v", Node: "n1"}})
 	return c.volume("v")
+}
+
+// leave marks a volume that A holds as leaving it.
+func (c *check) leave(name string) {
+	c.Helper()
+	c.change(sharedlun.Change{Leave: &sharedlun.Hold{Name: name, Node: "n1"}})
+	if v := c.volume(name); !v.Leaving || v.HeldBy != "n1" {
+		c.Errorf("leaving: %+v", v)
+	}
 }
 
 // mapped is made, and mapped on A.
@@ -251,7 +261,13 @@ func (c *check) heldAndReady(a, b sharedlun.Volume) {
 	if v := c.volume("a"); v.Unready() || v.HeldBy != "n1" || strings.Join(v.Tags, " ") != "b=2 z=1" {
 		c.Errorf("ready: %+v", v)
 	}
+	c.want(c.try(c.A, sharedlun.Change{Release: &sharedlun.Hold{Name: "a", Node: "n1"}}), sharedlun.ErrHeld, "not leaving")
+	c.leave("a")
+	c.want(c.try(c.A, sharedlun.Change{Hold: &sharedlun.Hold{Name: "a", Node: "n1"}}), sharedlun.ErrHeld, "leaving")
 	c.change(sharedlun.Change{Release: &sharedlun.Hold{Name: "a", Node: "n1"}})
+	if v := c.volume("a"); v.HeldBy != "" || v.Leaving || strings.Join(v.Tags, " ") != "b=2 z=1" {
+		c.Errorf("released: %+v", v)
+	}
 	c.want(c.try(c.A, sharedlun.Change{Remove: &sharedlun.Remove{Name: "a", UUID: b.UUID}}), sharedlun.ErrExists, a.UUID)
 	c.change(sharedlun.Change{Remove: &sharedlun.Remove{Name: "a", UUID: a.UUID}})
 	if c.group.Volume("a") != nil || len(c.group.Volumes) != 1 {

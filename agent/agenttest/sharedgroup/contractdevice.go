@@ -30,7 +30,7 @@ func mappings(c *check) {
 	shrunk.Ranges, shrunk.SizeBytes = []sharedlun.Range{{Start: v.Ranges[0].Start, Size: 4 * mib}}, 4*mib
 	for _, wrong := range []sharedlun.Volume{outside, moved, shrunk} {
 		_, err := agent.Map(c.Context(), c.ref, wrong, c.group.Sequence)
-		c.want(err, sharedlun.ErrMisfit, "")
+		c.want(err, sharedlun.ErrMoved, "lies elsewhere")
 	}
 	none := v
 	none.Ranges = nil
@@ -42,6 +42,7 @@ func mappings(c *check) {
 		c.Errorf("an open device: %+v", all)
 	}
 	c.want(agent.Unmap(c.Context(), c.ref, v.UUID, c.group.Sequence, false), sharedlun.ErrInUse, "open")
+	c.leave("v")
 	c.change(sharedlun.Change{Release: &sharedlun.Hold{Name: "v", Node: "n1"}})
 	c.change(sharedlun.Change{Remove: &sharedlun.Remove{Name: "v", UUID: v.UUID}})
 	c.want(agent.Remove(c.Context(), c.ref, c.writer(c.A)), sharedlun.ErrInUse, v.UUID)
@@ -84,6 +85,33 @@ func lateOrders(c *check) {
 		c.Errorf("unmapped by a late order: %+v", all)
 	}
 	c.must(agent.Unmap(c.Context(), c.ref, v.UUID, c.group.Sequence, false))
+}
+
+// notMine: the LUN says whose a volume is, whatever the order says and however late it comes, also after a start of the agent.
+func notMine(c *check) {
+	v := c.made()
+	ordered := c.group.Sequence
+	_, err := c.B.Agent().Map(c.Context(), c.ref, v, ordered)
+	c.want(err, sharedlun.ErrHeld, "n1")
+	c.leave("v")
+	for range 2 {
+		_, err = c.A.Agent().Map(c.Context(), c.ref, v, ordered)
+		c.want(err, sharedlun.ErrHeld, "being taken")
+		_, err = c.A.Agent().Map(c.Context(), c.ref, c.volume("v"), c.group.Sequence)
+		c.want(err, sharedlun.ErrHeld, "being taken")
+		c.A.Restart(c)
+	}
+	c.change(sharedlun.Change{Release: &sharedlun.Hold{Name: "v", Node: "n1"}})
+	c.change(sharedlun.Change{Hold: &sharedlun.Hold{Name: "v", Node: "n2"}})
+	_, err = c.A.Agent().Map(c.Context(), c.ref, v, ordered)
+	c.want(err, sharedlun.ErrHeld, "n2")
+	other := c.volume("v")
+	other.UUID = c.ref.UUID
+	_, err = c.A.Agent().Map(c.Context(), c.ref, other, c.group.Sequence)
+	c.want(err, sharedlun.ErrNotFound, "v")
+	if all := c.mappings(); len(all) > 0 {
+		c.Errorf("mapped: %+v", all)
+	}
 }
 
 func growth(c *check) {

@@ -89,6 +89,35 @@ func TestYield_waits(t *testing.T) {
 	c.want(create("second"), sharedlun.ErrOldEpoch, "promised")
 }
 
+// TestYield_earlierCommand: an agent was killed while LVM wrote. The next one gives its word, and changes the group, once that command is gone.
+func TestYield_earlierCommand(t *testing.T) {
+	c, l, a, b := started(t)
+	late := a.Delay()
+	before := c.group
+	go func() {
+		_, _ = a.Service.Change(context.WithoutCancel(c.Context()), c.ref, c.writer(a), before.Sequence,
+			sharedlun.Change{Create: &sharedlun.Create{Name: "late", SizeBytes: mib}})
+	}()
+	waitFor(t, func() bool { return busy(a, c.ref) })
+	a.Crash(t)
+	short, cancel := context.WithTimeout(c.Context(), 30*time.Millisecond)
+	defer cancel()
+	c.want(a.Yield(short, c.ref, 2), sharedlun.ErrBusy, "agent of before")
+	w := c.writer(a)
+	w.Timeout = 30 * time.Millisecond
+	_, err := a.Change(c.Context(), c.ref, w, before.Sequence, sharedlun.Change{Create: &sharedlun.Create{Name: "early", SizeBytes: mib}})
+	c.want(err, sharedlun.ErrBusy, "agent of before")
+	late()
+	c.must(a.Yield(c.Context(), c.ref, 2))
+	seen, err := b.Get(c.Context(), c.ref)
+	c.must(err)
+	c.group, c.epoch = *seen.Group, 2
+	c.must(c.try(b, sharedlun.Change{TakeOver: true}))
+	if g := l.Group(); g.Volume("late") == nil || g.Epoch != 2 || l.Damage() != "" {
+		t.Errorf("%+v", g)
+	}
+}
+
 // TestKilled: whatever command is killed, before its write or after it, the next call sees what was done, and ends it.
 func TestKilled(t *testing.T) {
 	for _, after := range []bool{false, true} {
@@ -112,6 +141,7 @@ func TestKilled(t *testing.T) {
 		again(sharedlun.Change{Grow: &sharedlun.Grow{Name: "v", SizeBytes: 16 * mib}})
 		again(sharedlun.Change{Hold: &sharedlun.Hold{Name: "v", Node: "n1"}})
 		again(sharedlun.Change{Ready: &sharedlun.Ready{Name: "v", Bytes: 16 * mib}})
+		again(sharedlun.Change{Leave: &sharedlun.Hold{Name: "v", Node: "n1"}})
 		again(sharedlun.Change{Release: &sharedlun.Hold{Name: "v", Node: "n1"}})
 		again(sharedlun.Change{Remove: &sharedlun.Remove{Name: "v", UUID: c.volume("v").UUID}})
 		c.epoch = 2
@@ -138,6 +168,7 @@ func TestKilled_devices(t *testing.T) {
 	for steps := range 6 {
 		c, _, a, _ := started(t)
 		c.change(sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: 8 * mib}})
+		c.change(sharedlun.Change{Hold: &sharedlun.Hold{Name: "v", Node: "n1"}})
 		for _, size := range []int64{8 * mib, 16 * mib} {
 			c.change(sharedlun.Change{Grow: &sharedlun.Grow{Name: "v", SizeBytes: size}})
 			a.KillDevice(steps)
@@ -157,6 +188,7 @@ func TestKilled_devices(t *testing.T) {
 func TestZero_alone(t *testing.T) {
 	c, _, a, _ := started(t)
 	c.change(sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: 64 * mib}})
+	c.change(sharedlun.Change{Hold: &sharedlun.Hold{Name: "v", Node: "n1"}})
 	v := c.volume("v")
 	_, err := a.Map(c.Context(), c.ref, v, c.group.Sequence)
 	c.must(err)
@@ -173,11 +205,11 @@ func TestZero_alone(t *testing.T) {
 		closing()
 		t.Error("somebody opened a volume that is being zeroed")
 	}
+	_, err = a.Map(c.Context(), c.ref, v, c.group.Sequence)
+	c.must(err)
 	c.change(sharedlun.Change{Grow: &sharedlun.Grow{Name: "v", SizeBytes: 72 * mib}})
 	_, err = a.Map(c.Context(), c.ref, c.volume("v"), c.group.Sequence)
 	c.want(err, sharedlun.ErrInUse, "zeroed")
-	_, err = a.Map(c.Context(), c.ref, v, c.group.Sequence)
-	c.must(err)
 	c.must(a.Unmap(c.Context(), c.ref, v.UUID, c.group.Sequence, false))
 	if len(c.mappings()) > 0 {
 		t.Error("still mapped")
@@ -190,6 +222,7 @@ func TestZero_alone(t *testing.T) {
 func TestZero_fails(t *testing.T) {
 	c, l, a, _ := started(t)
 	c.change(sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: 8 * mib}})
+	c.change(sharedlun.Change{Hold: &sharedlun.Hold{Name: "v", Node: "n1"}})
 	v := c.volume("v")
 	_, err := a.Map(c.Context(), c.ref, v, c.group.Sequence)
 	c.must(err)
@@ -213,6 +246,7 @@ func TestZero_fails(t *testing.T) {
 func TestBlind(t *testing.T) {
 	c, _, a, b := started(t)
 	c.change(sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: 8 * mib}})
+	c.change(sharedlun.Change{Hold: &sharedlun.Hold{Name: "v", Node: "n1"}})
 	v := c.volume("v")
 	_, err := a.Map(c.Context(), c.ref, v, c.group.Sequence)
 	c.must(err)

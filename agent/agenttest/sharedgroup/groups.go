@@ -50,6 +50,23 @@ func (g groups) Look(ctx context.Context, device string, ref sharedlun.Ref) (dec
 	return decide.Found{Content: c}, nil
 }
 
+// Quiet waits for a write of an agent of before that is still on its way.
+func (g groups) Quiet(ctx context.Context, _ string) error {
+	for {
+		g.n.mu.Lock()
+		left := g.n.left
+		g.n.mu.Unlock()
+		if left == nil {
+			return nil
+		}
+		select {
+		case <-left:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: a command of an agent of before: %w", sharedlun.ErrBusy, ctx.Err())
+		}
+	}
+}
+
 // write changes a LUN the way a command of LVM does: change gets what the command has read, and its result is what the LUN is then, unless the target
 // refuses the write.
 func (g groups) write(ctx context.Context, device string, read func(l *LUN) (change func(l *LUN), err error)) error {
@@ -67,6 +84,7 @@ func (g groups) write(ctx context.Context, device string, read func(l *LUN) (cha
 		return err
 	}
 	key, gate := g.n.key, g.n.gated(&g.n.gate)
+	defer g.n.command()()
 	g.n.san.mu.Unlock()
 	<-gate
 	g.n.san.mu.Lock()
@@ -92,7 +110,7 @@ func (g groups) Wipe(ctx context.Context, device, digest string, lun sharedlun.I
 }
 
 // MakePV makes the LUN a physical volume.
-func (g groups) MakePV(ctx context.Context, device, stem string, lunBytes int64) error {
+func (g groups) MakePV(ctx context.Context, device, _, stem string, lunBytes int64) error {
 	return g.write(ctx, device, func(l *LUN) (func(*LUN), error) {
 		if l.group != nil || l.pv != "" || l.foreign != "" || lunBytes > l.identity.SizeBytes {
 			return nil, fmt.Errorf("%w: pvcreate", sharedlun.ErrNotClean)
@@ -188,23 +206,25 @@ func (g groups) allot(l *LUN, copied *sharedlun.Group, step decide.Step) error {
 	return fmt.Errorf("%w: step %T", sharedlun.ErrInvalid, step)
 }
 
-// retag takes a mark off a volume and gives it one.
+// retag takes marks off a volume and gives it some.
 func retag(v *sharedlun.Volume, s decide.Retag) error {
-	switch {
-	case strings.HasPrefix(s.Remove, sharedlun.TagHeldBy):
-		if s.Remove != sharedlun.TagHeldBy+v.HeldBy {
-			return fmt.Errorf("lvchange: %w: no tag %s", sharedlun.ErrInvalid, s.Remove)
+	for _, tag := range s.Remove {
+		switch tag {
+		case sharedlun.TagHeldBy + v.HeldBy:
+			v.HeldBy = ""
+		case sharedlun.TagLeaving:
+			v.Leaving = false
+		case fmt.Sprint(sharedlun.TagReady, v.ReadyBytes):
+			v.ReadyBytes = 0
+		default:
+			return fmt.Errorf("lvchange: %w: no tag %s", sharedlun.ErrInvalid, tag)
 		}
-		v.HeldBy = ""
-	case strings.HasPrefix(s.Remove, sharedlun.TagReady):
-		if s.Remove != fmt.Sprint(sharedlun.TagReady, v.ReadyBytes) {
-			return fmt.Errorf("lvchange: %w: no tag %s", sharedlun.ErrInvalid, s.Remove)
-		}
-		v.ReadyBytes = 0
 	}
 	held := v.HeldBy
-	if s.Add != "" && !v.Mark(s.Add) || held != "" && v.HeldBy != held {
-		return fmt.Errorf("lvchange: %w: tag %s", sharedlun.ErrInvalid, s.Add)
+	for _, tag := range s.Add {
+		if !v.Mark(tag) || held != "" && v.HeldBy != held {
+			return fmt.Errorf("lvchange: %w: tag %s", sharedlun.ErrInvalid, tag)
+		}
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func (h *host) Restart(t testing.TB) {
 		t.Fatal(err)
 	}
 	h.service = sharedgroup.New(context.WithoutCancel(t.Context()), sharedgroup.Config{
-		Luns: h, Groups: tools.Groups{LVM: shared.New(l), Disks: disk.New()},
+		Node: map[uint64]string{0xa: "n1", 0xb: "n2"}[h.key], Luns: h, Groups: tools.Groups{LVM: shared.New(l), Disks: disk.New()},
 		Devices: tools.Devices{DM: linear.New(linear.Config{Runner: h.runner})}, Epochs: epoch.Files{Dir: filepath.Join(h.dir, "shared")},
 	})
 }

@@ -14,8 +14,9 @@ import (
 // Node is one node that sees all LUNs of a SAN. Its service is the agent's real one.
 type Node struct {
 	*sharedgroup.Service
-	san *SAN
-	key uint64
+	name string
+	san  *SAN
+	key  uint64
 	// promised outlives boots; mapped does not.
 	promised map[string]uint64
 	mapped   map[string]*mapped // by volume
@@ -23,7 +24,9 @@ type Node struct {
 	fault    func(point) error
 	gate     chan struct{} // writes of LVM wait here; nil when they do not
 	zeroGate chan struct{} // zeroing waits here before each extent
-	mu       sync.Mutex    // of fault and gates
+	running  chan struct{} // closed when the command of LVM that runs is gone; nil when none ran
+	left     chan struct{} // the one that an agent of before left
+	mu       sync.Mutex    // of fault, gates and commands
 }
 
 // point is where a fault may strike.
@@ -36,22 +39,52 @@ const (
 	deviceStep
 )
 
-// AddNode makes a node that has a key. Its service ends with the test.
+// AddNode makes a node that has a key: n1, then n2, and so on. Its service ends with the test.
 func (s *SAN) AddNode(t testing.TB, key uint64) *Node {
-	n := &Node{san: s, key: key, promised: map[string]uint64{}, mapped: map[string]*mapped{}}
+	s.mu.Lock()
+	s.nodes++
+	name := fmt.Sprintf("n%d", s.nodes)
+	s.mu.Unlock()
+	n := &Node{name: name, san: s, key: key, promised: map[string]uint64{}, mapped: map[string]*mapped{}}
 	n.start(t.Context())
 	t.Cleanup(func() { n.Close() })
 	return n
 }
 
 func (n *Node) start(ctx context.Context) {
-	n.Service = sharedgroup.New(context.WithoutCancel(ctx), sharedgroup.Config{Luns: luns{n}, Groups: groups{n}, Devices: devices{n}, Epochs: epochs{n}})
+	n.Service = sharedgroup.New(context.WithoutCancel(ctx), sharedgroup.Config{Node: n.name, Luns: luns{n}, Groups: groups{n}, Devices: devices{n}, Epochs: epochs{n}})
 }
 
 // Restart starts the agent of the node again: what it keeps in memory only is gone.
 func (n *Node) Restart(t testing.TB) {
 	n.Close()
 	n.start(t.Context())
+}
+
+// Crash ends the agent where it is and starts it again. A command of LVM that runs goes on: it hangs in the kernel.
+func (n *Node) Crash(t testing.TB) {
+	n.mu.Lock()
+	n.left = n.running
+	n.mu.Unlock()
+	t.Cleanup(n.Service.Close)
+	n.start(t.Context())
+}
+
+// command notes that a command runs, until the returned function is called.
+func (n *Node) command() (ended func()) {
+	c := make(chan struct{})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.running = c
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.left == c {
+			n.left = nil
+		}
+		n.running = nil
+		close(c)
+	}
 }
 
 // Agent is the service as it runs now.

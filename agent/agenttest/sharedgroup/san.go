@@ -22,6 +22,7 @@ type SAN struct {
 	mu    sync.Mutex
 	luns  map[string]*LUN // by WWID
 	uuids int
+	nodes int
 }
 
 // NewSAN makes a target without LUNs.

@@ -35,10 +35,10 @@ func (s *Service) Get(ctx context.Context, ref sharedlun.Ref) (sharedlun.Content
 func (s *Service) look(ctx context.Context, ref sharedlun.Ref) (decide.Found, error) {
 	device, err := s.cfg.Luns.Device(ctx, ref.Lun)
 	if err != nil {
-		return decide.Found{}, unknown(err)
+		return decide.Found{}, unread(err)
 	}
 	f, err := s.cfg.Groups.Look(ctx, device, ref)
-	return f, unknown(err)
+	return f, unread(err)
 }
 
 // change is one call that may change a group.
@@ -66,26 +66,29 @@ func (s *Service) writing(ctx context.Context, ref sharedlun.Ref, w sharedlun.Wr
 	defer unlock()
 	c := change{ref: ref, writer: w}
 	if c.promised, err = s.cfg.Epochs.Promised(ref.OwnerUID); err != nil {
-		return unknown(err)
+		return unread(err)
 	}
 	// Before anything is asked of the target: an order of an earlier writer is none of its business.
 	if err := decide.Promised(c.promised, w.Epoch); err != nil {
 		return err
 	}
+	if err := s.settled(ctx, ref.OwnerUID); err != nil {
+		return err
+	}
 	if c.device, err = s.cfg.Luns.Device(ctx, ref.Lun); err != nil {
-		return unknown(err)
+		return unread(err)
 	}
 	if !w.Unfenced {
 		r, err := s.cfg.Luns.Confirm(ctx, ref.Lun, w.Key)
 		if err != nil {
-			return unknown(err)
+			return unread(err)
 		}
 		if err := r.Writable(w.Key); err != nil {
 			return err
 		}
 	}
 	if c.found, err = s.cfg.Groups.Look(ctx, c.device, ref); err != nil {
-		return unknown(err)
+		return unread(err)
 	}
 	return unknown(work(ctx, c))
 }
@@ -95,7 +98,11 @@ func (s *Service) after(ctx context.Context, c change) (decide.Found, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
 	defer cancel()
 	f, err := s.cfg.Groups.Look(ctx, c.device, c.ref)
-	return f, unknown(err)
+	if err != nil {
+		// The change was made, or was not: what could not be read is what came of it.
+		return f, fmt.Errorf("%w: %w", sharedlun.ErrUnknown, err)
+	}
+	return f, nil
 }
 
 // Change makes one change, or none when what it asks for holds already, and returns the group as it is then. sequence is the sequence number that the
@@ -177,7 +184,7 @@ func (s *Service) make(ctx context.Context, c change, name string, work decide.W
 		}
 	}
 	if work == decide.Wipe || work == decide.MakePV {
-		if err := s.cfg.Groups.MakePV(ctx, c.device, decide.Stem(c.ref), c.ref.Lun.SizeBytes); err != nil {
+		if err := s.cfg.Groups.MakePV(ctx, c.device, c.ref.OwnerUID, decide.Stem(c.ref), c.ref.Lun.SizeBytes); err != nil {
 			return err
 		}
 	}
@@ -231,5 +238,8 @@ func (s *Service) Yield(ctx context.Context, ref sharedlun.Ref, epoch uint64) er
 		return err
 	}
 	defer unlock()
+	if err := s.settled(ctx, ref.OwnerUID); err != nil {
+		return err
+	}
 	return unknown(s.cfg.Epochs.Promise(ref.OwnerUID, epoch))
 }

@@ -30,7 +30,8 @@ func (s *Service) newest(k string, sequence uint64, unmap bool) error {
 	return nil
 }
 
-// Map makes the device of a volume have exactly its ranges.
+// Map makes the device of a volume have exactly its ranges, if the LUN says that the volume is this node's. An order may come late: the LUN tells what
+// holds now. Whoever takes the volume away marks it there first, and has it unmapped afterwards.
 func (s *Service) Map(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error) {
 	if err := checkVolume(ref, v, sequence); err != nil {
 		return sharedlun.Mapping{}, err
@@ -47,6 +48,17 @@ func (s *Service) Map(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume
 	number, bytes, err := s.lun(ctx, ref)
 	if err != nil {
 		return sharedlun.Mapping{}, unknown(err)
+	}
+	found, err := s.look(ctx, ref)
+	if err != nil {
+		return sharedlun.Mapping{}, err
+	}
+	group, err := decide.Same(ref, found)
+	if err != nil {
+		return sharedlun.Mapping{}, err
+	}
+	if err := decide.Mine(group, v, s.cfg.Node); err != nil {
+		return sharedlun.Mapping{}, err
 	}
 	have, err := s.mapped(ctx, ref.UUID, v.UUID)
 	if err != nil {

@@ -26,12 +26,14 @@ type Luns interface {
 
 // Groups works on the group of a LUN. A call returns when no process works on the LUN any more, also after its context has ended.
 type Groups interface {
+	// Quiet returns when no command on an owner's group runs on this node that an agent of before started: it may outlive its agent in the kernel.
+	Quiet(ctx context.Context, ownerUID string) error
 	// Look tells the group of an owner on a device, and what is there otherwise.
 	Look(ctx context.Context, device string, ref sharedlun.Ref) (decide.Found, error)
 	// Wipe removes what has that digest.
 	Wipe(ctx context.Context, device, digest string, lun sharedlun.Identity) error
 	// MakePV makes the device a physical volume whose UUID begins with the stem, MakeGroup the group on it.
-	MakePV(ctx context.Context, device, stem string, lunBytes int64) error
+	MakePV(ctx context.Context, device, ownerUID, stem string, lunBytes int64) error
 	MakeGroup(ctx context.Context, device, name, ownerUID string, epoch uint64) error
 	// Perform makes one change, if the group is still as it was reported.
 	Perform(ctx context.Context, device string, g sharedlun.Group, step decide.Step) error
@@ -65,6 +67,8 @@ type Epochs interface {
 
 // Config is what a Service is made of.
 type Config struct {
+	// Node is the name of this node, by which volumes are held.
+	Node    string
 	Luns    Luns
 	Groups  Groups
 	Devices Devices
@@ -83,6 +87,7 @@ type Service struct {
 	work       sync.WaitGroup
 
 	mu     sync.Mutex
+	quiet  map[string]bool  // owners of whom no earlier agent's command runs
 	orders map[string]order // by group and volume
 	tasks  map[string]*task // by group and volume
 }
@@ -93,7 +98,7 @@ const lookTimeout = 30 * time.Second
 // New makes a Service. What it does in the background ends with the context, and with Close.
 func New(ctx context.Context, cfg Config) *Service {
 	ctx, cancel := context.WithCancel(ctx)
-	return &Service{cfg: cfg, background: ctx, stop: cancel, orders: map[string]order{}, tasks: map[string]*task{}}
+	return &Service{cfg: cfg, background: ctx, stop: cancel, quiet: map[string]bool{}, orders: map[string]order{}, tasks: map[string]*task{}}
 }
 
 // Close ends what runs in the background, and waits for it. No call may come later.
@@ -105,6 +110,24 @@ func (s *Service) Close() {
 // lockLun lets one call at a time work on a LUN, and on an owner's group.
 func (s *Service) lockLun(ctx context.Context, ref sharedlun.Ref) (unlock func(), err error) {
 	return s.locks.lock(ctx, "lun "+ref.Lun.WWID, "owner "+ref.OwnerUID)
+}
+
+// settled returns when no command of an earlier agent works on an owner's group. Those of this one have ended when its lock is free. The caller holds
+// the lock.
+func (s *Service) settled(ctx context.Context, ownerUID string) error {
+	s.mu.Lock()
+	done := s.quiet[ownerUID]
+	s.mu.Unlock()
+	if done {
+		return nil
+	}
+	if err := s.cfg.Groups.Quiet(ctx, ownerUID); err != nil {
+		return unread(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.quiet[ownerUID] = true
+	return nil
 }
 
 // locks are taken in one order by all, so that nobody waits for another in a circle.
@@ -160,13 +183,18 @@ func (l *locks) unlock(keys []string) {
 var kinds = []error{
 	sharedlun.ErrInvalid, sharedlun.ErrNotFound, sharedlun.ErrOtherLun, sharedlun.ErrNotClean, sharedlun.ErrOldEpoch, sharedlun.ErrMoved,
 	sharedlun.ErrNoKey, sharedlun.ErrNoReservations, sharedlun.ErrExists, sharedlun.ErrHeld, sharedlun.ErrInUse, sharedlun.ErrMisfit,
-	sharedlun.ErrNoSpace, sharedlun.ErrUnknown, sharedlun.ErrBusy,
+	sharedlun.ErrNoSpace, sharedlun.ErrUnread, sharedlun.ErrUnknown, sharedlun.ErrBusy,
 }
 
-// unknown marks an error of no kind.
-func unknown(err error) error {
+// unread marks an error of no kind, of what is looked at before anything is changed.
+func unread(err error) error { return ofKind(err, sharedlun.ErrUnread) }
+
+// unknown marks an error of no kind, of a change.
+func unknown(err error) error { return ofKind(err, sharedlun.ErrUnknown) }
+
+func ofKind(err, kind error) error {
 	if err == nil || slices.ContainsFunc(kinds, func(k error) bool { return errors.Is(err, k) }) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", sharedlun.ErrUnknown, err)
+	return fmt.Errorf("%w: %w", kind, err)
 }

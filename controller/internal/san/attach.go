@@ -7,7 +7,7 @@ import (
 )
 
 // Attach gives a volume to a node and has it mapped there. It returns the device. Killed anywhere, it goes on where it was.
-func (s *San) Attach(ctx context.Context, ref Ref, name, node string) (sharedlun.Mapping, error) {
+func (s *San) Attach(ctx context.Context, ref sharedlun.Ref, name, node string) (sharedlun.Mapping, error) {
 	var v sharedlun.Volume
 	var sequence uint64
 	err := s.Turn(ctx, ref, func(ctx context.Context, t *Turn) (err error) {
@@ -24,7 +24,7 @@ func (s *San) Attach(ctx context.Context, ref Ref, name, node string) (sharedlun
 
 // Detach takes a volume from a node; from whichever node has it when that is empty. A volume that is not there, or that the node does not have,
 // needs no work.
-func (s *San) Detach(ctx context.Context, ref Ref, name, node string) error {
+func (s *San) Detach(ctx context.Context, ref sharedlun.Ref, name, node string) error {
 	return s.Turn(ctx, ref, func(ctx context.Context, t *Turn) error {
 		v := t.Group.Volume(name)
 		if v == nil || node != "" && v.HeldBy != node {

@@ -50,7 +50,7 @@ func (f *fleet) enter(node, call string) error {
 	return nil
 }
 
-func (f *fleet) Members(context.Context, Ref) ([]Member, error) {
+func (f *fleet) Members(context.Context, sharedlun.Ref) ([]Member, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := slices.Clone(f.members)
@@ -60,7 +60,7 @@ func (f *fleet) Members(context.Context, Ref) ([]Member, error) {
 	return out, nil
 }
 
-func (f *fleet) Group(_ context.Context, node string, _ Ref) (sharedlun.Group, bool, error) {
+func (f *fleet) Group(_ context.Context, node string, _ sharedlun.Ref) (sharedlun.Group, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.enter(node, "read"); err != nil {
@@ -75,7 +75,7 @@ func (f *fleet) copy() sharedlun.Group {
 	return g
 }
 
-func (f *fleet) Yield(_ context.Context, node string, _ Ref, epoch uint64) error {
+func (f *fleet) Yield(_ context.Context, node string, _ sharedlun.Ref, epoch uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.enter(node, "yield"); err != nil {
@@ -88,7 +88,7 @@ func (f *fleet) Yield(_ context.Context, node string, _ Ref, epoch uint64) error
 	return nil
 }
 
-func (f *fleet) Change(_ context.Context, node string, _ Ref, w sharedlun.Writer, sequence uint64, c sharedlun.Change) (sharedlun.Group, error) {
+func (f *fleet) Change(_ context.Context, node string, _ sharedlun.Ref, w sharedlun.Writer, sequence uint64, c sharedlun.Change) (sharedlun.Group, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	none := sharedlun.Group{}
@@ -145,7 +145,7 @@ func apply(g *sharedlun.Group, epoch uint64, c sharedlun.Change) string {
 	return ""
 }
 
-func (f *fleet) Map(_ context.Context, node string, _ Ref, v sharedlun.Volume, _ uint64) (sharedlun.Mapping, error) {
+func (f *fleet) Map(_ context.Context, node string, _ sharedlun.Ref, v sharedlun.Volume, _ uint64) (sharedlun.Mapping, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.enter(node, "map"); err != nil {
@@ -160,7 +160,7 @@ func (f *fleet) Map(_ context.Context, node string, _ Ref, v sharedlun.Volume, _
 	return sharedlun.Mapping{VolumeUUID: v.UUID, Device: "/dev/mapper/" + v.UUID}, nil
 }
 
-func (f *fleet) Unmap(_ context.Context, node string, _ Ref, uuid string, _ uint64) error {
+func (f *fleet) Unmap(_ context.Context, node string, _ sharedlun.Ref, uuid string, _ uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.enter(node, "unmap"); err != nil {

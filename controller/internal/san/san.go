@@ -15,16 +15,6 @@ import (
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
-// Ref says which group is meant.
-type Ref struct {
-	// Lun is the recorded one.
-	Lun sharedlun.Identity
-	// OwnerUID is the UID of the Iscsi.
-	OwnerUID string
-	// UUID of the group in LVM.
-	UUID string
-}
-
 // Member is one node that may use the LUN.
 type Member struct {
 	Node string
@@ -40,21 +30,21 @@ type Member struct {
 // Nodes is what agents do with a shared group. Errors are decide.Faults.
 type Nodes interface {
 	// Group reads the group. found is false when the LUN has none of that owner.
-	Group(ctx context.Context, node string, ref Ref) (group sharedlun.Group, found bool, err error)
+	Group(ctx context.Context, node string, ref sharedlun.Ref) (group sharedlun.Group, found bool, err error)
 	// Change makes one change, decided on a sequence number.
-	Change(ctx context.Context, node string, ref Ref, w sharedlun.Writer, sequence uint64, c sharedlun.Change) (sharedlun.Group, error)
+	Change(ctx context.Context, node string, ref sharedlun.Ref, w sharedlun.Writer, sequence uint64, c sharedlun.Change) (sharedlun.Group, error)
 	// Yield makes a node refuse every change of an older epoch.
-	Yield(ctx context.Context, node string, ref Ref, epoch uint64) error
+	Yield(ctx context.Context, node string, ref sharedlun.Ref, epoch uint64) error
 	// Map makes the device of a volume, or gives it its table.
-	Map(ctx context.Context, node string, ref Ref, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error)
+	Map(ctx context.Context, node string, ref sharedlun.Ref, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error)
 	// Unmap removes the device of a volume.
-	Unmap(ctx context.Context, node string, ref Ref, volumeUUID string, sequence uint64) error
+	Unmap(ctx context.Context, node string, ref sharedlun.Ref, volumeUUID string, sequence uint64) error
 }
 
 // Fleet knows the members of a shared LUN. It asks the API server itself: that a node was fenced, and that it got a new key, must not be known
 // late.
 type Fleet interface {
-	Members(ctx context.Context, ref Ref) ([]Member, error)
+	Members(ctx context.Context, ref sharedlun.Ref) ([]Member, error)
 }
 
 // Leases keeps the record of each group.

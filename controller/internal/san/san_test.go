@@ -15,7 +15,7 @@ import (
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
-var ref = Ref{OwnerUID: "uid", UUID: "group"}
+var ref = sharedlun.Ref{OwnerUID: "uid", UUID: "group"}
 
 func (f *fleet) san(self string) *San {
 	return New(Config{Self: self, Nodes: f, Fleet: f, Leases: f, Pause: time.Millisecond, Patience: time.Hour})

@@ -15,7 +15,7 @@ import (
 // Turn is the time in which this process, and no other one, changes a group.
 type Turn struct {
 	san    *San
-	ref    Ref
+	ref    sharedlun.Ref
 	memory *memory
 	// record and version as this process knows them, and the facts that count for as long as the record is its own.
 	record  writer.Record
@@ -27,7 +27,7 @@ type Turn struct {
 }
 
 // Turn takes the turn for a group and calls do. What do was told by nodes counts until it returns, and no longer.
-func (s *San) Turn(ctx context.Context, ref Ref, do func(ctx context.Context, t *Turn) error) error {
+func (s *San) Turn(ctx context.Context, ref sharedlun.Ref, do func(ctx context.Context, t *Turn) error) error {
 	m := s.remembered(ref.OwnerUID)
 	s.count(m, +1)
 	select {

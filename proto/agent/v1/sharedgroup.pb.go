@@ -1109,7 +1109,7 @@ type MapVolumeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED.
 	Group *SharedGroupRef `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
-	// REQUIRED. As the writer reported it. Its ranges are the table.
+	// REQUIRED. As the writer reported it. The agent maps what it reads on the LUN, if that has the same ranges.
 	Volume *SharedVolume `protobuf:"bytes,2,opt,name=volume,proto3" json:"volume,omitempty"`
 	// REQUIRED. Sequence number of that report.
 	Sequence      uint64 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`

@@ -73,7 +73,7 @@ type SharedGroupServiceClient interface {
 	//
 	// Effect: the LUN is clean. Idempotent. Who may call: the controller.
 	RemoveSharedGroup(ctx context.Context, in *RemoveSharedGroupRequest, opts ...grpc.CallOption) (*RemoveSharedGroupResponse, error)
-	// YieldSharedGroup waits until no change runs on this node, not even one of an agent that ended (LVM's lock file of the group tells), and refuses every later one of an older epoch, also after the agent or the node
+	// YieldSharedGroup waits until no change runs on this node, not even a command that an agent of before left in the kernel, and refuses every later one of an older epoch, also after the agent or the node
 	// was started again.
 	//
 	// Effect: the epoch is written on this node's own disk before the call returns. Idempotent. Who may call: the controller and the CSI
@@ -243,7 +243,7 @@ type SharedGroupServiceServer interface {
 	//
 	// Effect: the LUN is clean. Idempotent. Who may call: the controller.
 	RemoveSharedGroup(context.Context, *RemoveSharedGroupRequest) (*RemoveSharedGroupResponse, error)
-	// YieldSharedGroup waits until no change runs on this node, not even one of an agent that ended (LVM's lock file of the group tells), and refuses every later one of an older epoch, also after the agent or the node
+	// YieldSharedGroup waits until no change runs on this node, not even a command that an agent of before left in the kernel, and refuses every later one of an older epoch, also after the agent or the node
 	// was started again.
 	//
 	// Effect: the epoch is written on this node's own disk before the call returns. Idempotent. Who may call: the controller and the CSI

@@ -30,6 +30,7 @@ var codeOf = []struct {
 	{sharedlun.ErrBusy, codes.Aborted},
 	{sharedlun.ErrMoved, codes.Aborted},
 	{sharedlun.ErrUnknown, codes.Unavailable},
+	{sharedlun.ErrUnread, codes.Aborted},
 	{sharedlun.ErrNoSpace, codes.ResourceExhausted},
 	{sharedlun.ErrExists, codes.AlreadyExists},
 	{sharedlun.ErrOtherLun, codes.FailedPrecondition},
@@ -123,6 +124,8 @@ func fromChange(req *agentv1.ChangeSharedGroupRequest) (sharedlun.Change, error)
 		return sharedlun.Change{Remove: &sharedlun.Remove{Name: c.Remove.GetName(), UUID: c.Remove.GetUuid()}}, nil
 	case *agentv1.ChangeSharedGroupRequest_Hold:
 		return sharedlun.Change{Hold: &sharedlun.Hold{Name: c.Hold.GetName(), Node: c.Hold.GetNode()}}, nil
+	case *agentv1.ChangeSharedGroupRequest_Leave:
+		return sharedlun.Change{Leave: &sharedlun.Hold{Name: c.Leave.GetName(), Node: c.Leave.GetNode()}}, nil
 	case *agentv1.ChangeSharedGroupRequest_Release:
 		return sharedlun.Change{Release: &sharedlun.Hold{Name: c.Release.GetName(), Node: c.Release.GetNode()}}, nil
 	case *agentv1.ChangeSharedGroupRequest_Ready:
@@ -133,7 +136,7 @@ func fromChange(req *agentv1.ChangeSharedGroupRequest) (sharedlun.Change, error)
 
 func fromVolume(v *agentv1.SharedVolume) (sharedlun.Volume, error) {
 	out := sharedlun.Volume{
-		Name: v.GetName(), UUID: v.GetUuid(), SizeBytes: v.GetSizeBytes(), HeldBy: v.GetHeldBy(), ReadyBytes: v.GetReadyBytes(),
+		Name: v.GetName(), UUID: v.GetUuid(), SizeBytes: v.GetSizeBytes(), HeldBy: v.GetHeldBy(), Leaving: v.GetLeaving(), ReadyBytes: v.GetReadyBytes(),
 		Tags: v.GetTags(), CreatedUnix: v.GetCreatedUnixSeconds(),
 	}
 	if len(v.GetRanges()) > maxRanges {
@@ -155,7 +158,7 @@ func toGroup(g sharedlun.Group) *agentv1.SharedGroup {
 	}
 	for _, v := range g.Volumes {
 		out.Volumes = append(out.Volumes, &agentv1.SharedVolume{
-			Name: v.Name, Uuid: v.UUID, SizeBytes: v.SizeBytes, Ranges: toRanges(v.Ranges), HeldBy: v.HeldBy, Unready: v.Unready(),
+			Name: v.Name, Uuid: v.UUID, SizeBytes: v.SizeBytes, Ranges: toRanges(v.Ranges), HeldBy: v.HeldBy, Leaving: v.Leaving, Unready: v.Unready(),
 			ReadyBytes: v.ReadyBytes, Tags: v.Tags, CreatedUnixSeconds: v.CreatedUnix,
 		})
 	}

@@ -145,9 +145,17 @@ func (w *wire) ends(volume string) {
 	w.Helper()
 	_, err := w.UnmapVolume(w.Context(), &agentv1.UnmapVolumeRequest{Group: w.ref, VolumeUuid: volume, Sequence: w.group.GetSequence()})
 	w.must(err)
-	w.must(w.change(&agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Release{
+	release := &agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Release{
 		Release: &agentv1.ChangeSharedGroupRequest_ReleaseVolume{Name: "v", Node: "n1"},
+	}}
+	w.want(w.change(release), codes.FailedPrecondition)
+	w.must(w.change(&agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Leave{
+		Leave: &agentv1.ChangeSharedGroupRequest_LeaveVolume{Name: "v", Node: "n1"},
 	}}))
+	if v := w.group.GetVolumes()[0]; !v.GetLeaving() || v.GetHeldBy() != "n1" {
+		w.Errorf("leaving: %v", v)
+	}
+	w.must(w.change(release))
 	w.must(w.change(&agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Remove{
 		Remove: &agentv1.ChangeSharedGroupRequest_RemoveVolume{Name: "v", Uuid: volume},
 	}}))
@@ -186,7 +194,7 @@ func TestService_codes(t *testing.T) {
 	moved := proto.CloneOf(w.group.GetVolumes()[0])
 	moved.Ranges[0].StartBytes += 4 * mib
 	_, err = w.MapVolume(t.Context(), &agentv1.MapVolumeRequest{Group: w.ref, Volume: moved, Sequence: 5})
-	w.want(err, codes.FailedPrecondition)
+	w.want(err, codes.Aborted)
 	w.lun.Preempt(0xa)
 	w.want(w.change(holdV("n2")), codes.FailedPrecondition)
 	w.lun.Reserve(0xa)

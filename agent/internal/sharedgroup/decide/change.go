@@ -55,7 +55,7 @@ func valid(c sharedlun.Change) error {
 	add(c.Remove != nil, func() error {
 		return first(sharedlun.CheckName(c.Remove.Name), sharedlun.CheckUUID("volume", c.Remove.UUID))
 	})
-	for _, h := range []*sharedlun.Hold{c.Hold, c.Release} {
+	for _, h := range []*sharedlun.Hold{c.Hold, c.Leave, c.Release} {
 		add(h != nil, func() error { return first(sharedlun.CheckName(h.Name), sharedlun.CheckNode(h.Node)) })
 	}
 	add(c.Ready != nil, func() error { return first(sharedlun.CheckName(c.Ready.Name), positive(c.Ready.Bytes)) })
@@ -129,6 +129,8 @@ func wanted(g sharedlun.Group, o Order) (Step, error) {
 		return create(g, *c.Create)
 	case c.Remove != nil:
 		return remove(g, *c.Remove)
+	case c.Leave != nil:
+		return leave(g, *c.Leave)
 	case c.Release != nil:
 		return release(g, *c.Release)
 	case c.Grow != nil:
@@ -218,20 +220,35 @@ func hold(g sharedlun.Group, c sharedlun.Hold) (Step, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case v.HeldBy == c.Node && v.Leaving:
+		// It is being taken from the node: that has to end first.
+		return nil, fmt.Errorf("volume %s is leaving node %s: %w", c.Name, c.Node, sharedlun.ErrHeld)
 	case v.HeldBy == c.Node:
 		return nil, nil
 	case v.HeldBy != "":
 		return nil, fmt.Errorf("volume %s: %w, and is %w: %s, not %s", c.Name, sharedlun.ErrExists, sharedlun.ErrHeld, v.HeldBy, c.Node)
 	}
-	return Retag{Volume: v, Add: sharedlun.TagHeldBy + c.Node}, nil
+	return Retag{Volume: v, Add: []string{sharedlun.TagHeldBy + c.Node}}, nil
 }
 
-func release(g sharedlun.Group, c sharedlun.Hold) (Step, error) {
+func leave(g sharedlun.Group, c sharedlun.Hold) (Step, error) {
 	v := g.Volume(c.Name)
-	if v == nil || v.HeldBy != c.Node {
+	if v == nil || v.HeldBy != c.Node || v.Leaving {
 		return nil, nil
 	}
-	return Retag{Volume: *v, Remove: sharedlun.TagHeldBy + c.Node}, nil
+	return Retag{Volume: *v, Add: []string{sharedlun.TagLeaving}}, nil
+}
+
+// release takes a volume from a node that nobody maps it on any more: without the mark a late order could have mapped it since it was unmapped.
+func release(g sharedlun.Group, c sharedlun.Hold) (Step, error) {
+	v := g.Volume(c.Name)
+	switch {
+	case v == nil || v.HeldBy != c.Node:
+		return nil, nil
+	case !v.Leaving:
+		return nil, fmt.Errorf("volume %s is not leaving node %s: %w", c.Name, c.Node, sharedlun.ErrHeld)
+	}
+	return Retag{Volume: *v, Remove: []string{sharedlun.TagHeldBy + c.Node, sharedlun.TagLeaving}}, nil
 }
 
 func ready(g sharedlun.Group, c sharedlun.Ready) (Step, error) {
@@ -244,9 +261,9 @@ func ready(g sharedlun.Group, c sharedlun.Ready) (Step, error) {
 	case c.Bytes <= v.ReadyBytes:
 		return nil, nil
 	}
-	step := Retag{Volume: v, Add: sharedlun.TagReady + strconv.FormatInt(c.Bytes, 10)}
+	step := Retag{Volume: v, Add: []string{sharedlun.TagReady + strconv.FormatInt(c.Bytes, 10)}}
 	if v.ReadyBytes > 0 {
-		step.Remove = sharedlun.TagReady + strconv.FormatInt(v.ReadyBytes, 10)
+		step.Remove = []string{sharedlun.TagReady + strconv.FormatInt(v.ReadyBytes, 10)}
 	}
 	return step, nil
 }

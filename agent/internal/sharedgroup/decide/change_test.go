@@ -22,10 +22,11 @@ var (
 		Name: "held", UUID: uuidA, SizeBytes: 8 * mib, HeldBy: "n1", ReadyBytes: 4 * mib, Tags: []string{"x=1"},
 		Ranges: []sharedlun.Range{{Start: mib, Size: 8 * mib}},
 	}
-	idle  = sharedlun.Volume{Name: "idle", UUID: uuidB, SizeBytes: 8 * mib}
-	group = sharedlun.Group{
+	idle    = sharedlun.Volume{Name: "idle", UUID: uuidB, SizeBytes: 8 * mib}
+	leaving = sharedlun.Volume{Name: "leaving", UUID: uuidA, SizeBytes: 4 * mib, HeldBy: "n1", Leaving: true}
+	group   = sharedlun.Group{
 		UUID: uuidB, Name: "g", OwnerUID: owner, Epoch: 5, Sequence: 40, SizeBytes: 40 * mib, FreeBytes: 24 * mib, ExtentBytes: 4 * mib,
-		Volumes: []sharedlun.Volume{held, idle},
+		Volumes: []sharedlun.Volume{held, idle, leaving},
 	}
 )
 
@@ -52,17 +53,23 @@ func TestChange(t *testing.T) {
 		"removing what is held":                {sharedlun.Change{Remove: &sharedlun.Remove{Name: "held", UUID: uuidA}}, nil, sharedlun.ErrHeld},
 		"removing another of the name":         {sharedlun.Change{Remove: &sharedlun.Remove{Name: "idle", UUID: uuidA}}, nil, sharedlun.ErrExists},
 		"removing what is gone":                {sharedlun.Change{Remove: &sharedlun.Remove{Name: "gone", UUID: uuidA}}, nil, nil},
-		"holding":                              {sharedlun.Change{Hold: &sharedlun.Hold{Name: "idle", Node: "n1"}}, Retag{idle, "", sharedlun.TagHeldBy + "n1"}, nil},
+		"holding":                              {sharedlun.Change{Hold: &sharedlun.Hold{Name: "idle", Node: "n1"}}, Retag{idle, nil, []string{sharedlun.TagHeldBy + "n1"}}, nil},
 		"holding again":                        {sharedlun.Change{Hold: &sharedlun.Hold{Name: "held", Node: "n1"}}, nil, nil},
 		"holding another node's":               {sharedlun.Change{Hold: &sharedlun.Hold{Name: "held", Node: "n2"}}, nil, sharedlun.ErrExists},
 		"holding another node's is told so":    {sharedlun.Change{Hold: &sharedlun.Hold{Name: "held", Node: "n2"}}, nil, sharedlun.ErrHeld},
 		"holding what is not there":            {sharedlun.Change{Hold: &sharedlun.Hold{Name: "gone", Node: "n2"}}, nil, sharedlun.ErrNotFound},
-		"releasing":                            {sharedlun.Change{Release: &sharedlun.Hold{Name: "held", Node: "n1"}}, Retag{held, sharedlun.TagHeldBy + "n1", ""}, nil},
+		"holding what is leaving":              {sharedlun.Change{Hold: &sharedlun.Hold{Name: "leaving", Node: "n1"}}, nil, sharedlun.ErrHeld},
+		"leaving":                              {sharedlun.Change{Leave: &sharedlun.Hold{Name: "held", Node: "n1"}}, Retag{held, nil, []string{sharedlun.TagLeaving}}, nil},
+		"leaving again":                        {sharedlun.Change{Leave: &sharedlun.Hold{Name: "leaving", Node: "n1"}}, nil, nil},
+		"leaving another node":                 {sharedlun.Change{Leave: &sharedlun.Hold{Name: "held", Node: "n2"}}, nil, nil},
+		"leaving what is gone":                 {sharedlun.Change{Leave: &sharedlun.Hold{Name: "gone", Node: "n2"}}, nil, nil},
+		"releasing what may be mapped":         {sharedlun.Change{Release: &sharedlun.Hold{Name: "held", Node: "n1"}}, nil, sharedlun.ErrHeld},
+		"releasing":                            {sharedlun.Change{Release: &sharedlun.Hold{Name: "leaving", Node: "n1"}}, Retag{leaving, []string{sharedlun.TagHeldBy + "n1", sharedlun.TagLeaving}, nil}, nil},
 		"releasing another node's":             {sharedlun.Change{Release: &sharedlun.Hold{Name: "held", Node: "n2"}}, nil, nil},
 		"releasing what nobody holds":          {sharedlun.Change{Release: &sharedlun.Hold{Name: "idle", Node: "n1"}}, nil, nil},
 		"releasing what is gone":               {sharedlun.Change{Release: &sharedlun.Hold{Name: "gone", Node: "n1"}}, nil, nil},
-		"the first bytes are ready":            {sharedlun.Change{Ready: &sharedlun.Ready{Name: "idle", Bytes: 8 * mib}}, Retag{idle, "", sharedlun.TagReady + "8388608"}, nil},
-		"more bytes are ready":                 {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 8 * mib}}, Retag{held, sharedlun.TagReady + "4194304", sharedlun.TagReady + "8388608"}, nil},
+		"the first bytes are ready":            {sharedlun.Change{Ready: &sharedlun.Ready{Name: "idle", Bytes: 8 * mib}}, Retag{idle, nil, []string{sharedlun.TagReady + "8388608"}}, nil},
+		"more bytes are ready":                 {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 8 * mib}}, Retag{held, []string{sharedlun.TagReady + "4194304"}, []string{sharedlun.TagReady + "8388608"}}, nil},
 		"as many are ready":                    {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 4 * mib}}, nil, nil},
 		"fewer are never ready":                {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 1}}, nil, nil},
 		"more than it has":                     {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 8*mib + 1}}, nil, sharedlun.ErrInvalid},

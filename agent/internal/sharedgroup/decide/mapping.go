@@ -37,6 +37,22 @@ const (
 	Renew
 )
 
+// Mine refuses a volume that the group, as the LUN has it now, does not give to a node, or gives other ranges than the caller decided on.
+func Mine(seen sharedlun.Group, v sharedlun.Volume, node string) error {
+	on := seen.Volume(v.Name)
+	switch {
+	case on == nil || on.UUID != v.UUID:
+		return fmt.Errorf("volume %s (%s): %w", v.Name, v.UUID, sharedlun.ErrNotFound)
+	case on.HeldBy != node:
+		return fmt.Errorf("%w: volume %s is held by node %q, and this is %s", sharedlun.ErrHeld, v.Name, on.HeldBy, node)
+	case on.Leaving:
+		return fmt.Errorf("%w: volume %s is being taken from this node", sharedlun.ErrHeld, v.Name)
+	case !equal(Merge(on.Ranges), Merge(v.Ranges)):
+		return fmt.Errorf("%w: volume %s lies elsewhere than the request says", sharedlun.ErrMoved, v.Name)
+	}
+	return nil
+}
+
 // Map returns what a device needs that is to have exactly the ranges of a volume, on a LUN of that number and size. m is nil when there is none.
 func Map(m *Mapped, v sharedlun.Volume, lun string, lunBytes int64) (Action, error) {
 	want := Merge(v.Ranges)

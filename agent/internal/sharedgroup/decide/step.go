@@ -24,10 +24,10 @@ type (
 	}
 	// RemoveVolume removes a volume.
 	RemoveVolume struct{ Volume sharedlun.Volume }
-	// Retag takes a tag off a volume and adds one; either may be empty.
+	// Retag takes tags off a volume and adds some; either may be empty.
 	Retag struct {
 		Volume      sharedlun.Volume
-		Remove, Add string
+		Remove, Add []string
 	}
 )
 

@@ -21,6 +21,8 @@ type Groups struct {
 	LVM *shared.LVM
 	// Disks is the one that all of the agent works with: it knows which devices are tested for users.
 	Disks *hostdisk.Tool
+	// Proc is where the kernel tells of all processes of the host; empty means /proc.
+	Proc string
 }
 
 // Look tells the group of an owner, and reads the LUN itself when there is none.
@@ -53,8 +55,8 @@ func (g Groups) Wipe(ctx context.Context, device, digest string, lun sharedlun.I
 }
 
 // MakePV makes the LUN a physical volume.
-func (g Groups) MakePV(ctx context.Context, device, stem string, lunBytes int64) error {
-	return g.held(ctx, device, func() error { return g.LVM.MakePV(ctx, device, pvuuid.Complete(stem), lunBytes) })
+func (g Groups) MakePV(ctx context.Context, device, ownerUID, stem string, lunBytes int64) error {
+	return g.held(ctx, device, func() error { return g.LVM.MakePV(ctx, device, ownerUID, pvuuid.Complete(stem), lunBytes) })
 }
 
 // MakeGroup makes the group.

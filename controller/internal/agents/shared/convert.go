@@ -1,7 +1,6 @@
 package shared
 
 import (
-	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/sharedlun"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
@@ -18,7 +17,7 @@ func toTarget(t sharedlun.Target) *agentv1.Target {
 	return &agentv1.Target{Iqn: t.IQN, Portals: t.Portals}
 }
 
-func refOf(r san.Ref) *agentv1.SharedGroupRef {
+func refOf(r sharedlun.Ref) *agentv1.SharedGroupRef {
 	return &agentv1.SharedGroupRef{Lun: toIdentity(r.Lun), OwnerUid: r.OwnerUID, Uuid: r.UUID}
 }
 

@@ -3,13 +3,12 @@ package shared
 import (
 	"context"
 
-	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/sharedlun"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
 // Group reads the group. found is false when the LUN has none of that owner.
-func (c Calls) Group(ctx context.Context, node string, ref san.Ref) (group sharedlun.Group, found bool, err error) {
+func (c Calls) Group(ctx context.Context, node string, ref sharedlun.Ref) (group sharedlun.Group, found bool, err error) {
 	group, found, _, err = c.Inspect(ctx, node, ref)
 	return group, found, err
 }
@@ -21,7 +20,7 @@ type Content struct {
 }
 
 // Inspect reads the group, or what is on the LUN instead.
-func (c Calls) Inspect(ctx context.Context, node string, ref san.Ref) (group sharedlun.Group, found bool, content Content, err error) {
+func (c Calls) Inspect(ctx context.Context, node string, ref sharedlun.Ref) (group sharedlun.Group, found bool, content Content, err error) {
 	var r *agentv1.GetSharedGroupResponse
 	err = c.group(ctx, lookTimeout, node, "GetSharedGroup", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
 		r, err = s.GetSharedGroup(ctx, &agentv1.GetSharedGroupRequest{Group: refOf(ref)})
@@ -34,7 +33,7 @@ func (c Calls) Inspect(ctx context.Context, node string, ref san.Ref) (group sha
 }
 
 // Create makes the group. wipe is the digest of what a person agreed to lose; empty for a LUN on which nothing is.
-func (c Calls) Create(ctx context.Context, node string, ref san.Ref, w sharedlun.Writer, name, wipe string) (sharedlun.Group, error) {
+func (c Calls) Create(ctx context.Context, node string, ref sharedlun.Ref, w sharedlun.Writer, name, wipe string) (sharedlun.Group, error) {
 	var r *agentv1.CreateSharedGroupResponse
 	err := c.group(ctx, w.Timeout+margin, node, "CreateSharedGroup", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
 		r, err = s.CreateSharedGroup(ctx, &agentv1.CreateSharedGroupRequest{Group: refOf(ref), Writer: writerOf(w), Name: name, WipeDigest: wipe})
@@ -45,7 +44,7 @@ func (c Calls) Create(ctx context.Context, node string, ref san.Ref, w sharedlun
 
 // Change makes one change of the group, decided on a sequence number.
 func (c Calls) Change(
-	ctx context.Context, node string, ref san.Ref, w sharedlun.Writer, sequence uint64, change sharedlun.Change,
+	ctx context.Context, node string, ref sharedlun.Ref, w sharedlun.Writer, sequence uint64, change sharedlun.Change,
 ) (sharedlun.Group, error) {
 	var r *agentv1.ChangeSharedGroupResponse
 	err := c.group(ctx, w.Timeout+margin, node, "ChangeSharedGroup", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
@@ -58,7 +57,7 @@ func (c Calls) Change(
 }
 
 // Remove removes a group without volumes.
-func (c Calls) Remove(ctx context.Context, node string, ref san.Ref, w sharedlun.Writer) error {
+func (c Calls) Remove(ctx context.Context, node string, ref sharedlun.Ref, w sharedlun.Writer) error {
 	return c.group(ctx, w.Timeout+margin, node, "RemoveSharedGroup", func(ctx context.Context, s agentv1.SharedGroupServiceClient) error {
 		_, err := s.RemoveSharedGroup(ctx, &agentv1.RemoveSharedGroupRequest{Group: refOf(ref), Writer: writerOf(w)})
 		return err
@@ -66,7 +65,7 @@ func (c Calls) Remove(ctx context.Context, node string, ref san.Ref, w sharedlun
 }
 
 // Yield makes a node refuse every change of an older epoch.
-func (c Calls) Yield(ctx context.Context, node string, ref san.Ref, epoch uint64) error {
+func (c Calls) Yield(ctx context.Context, node string, ref sharedlun.Ref, epoch uint64) error {
 	return c.group(ctx, callTimeout, node, "YieldSharedGroup", func(ctx context.Context, s agentv1.SharedGroupServiceClient) error {
 		_, err := s.YieldSharedGroup(ctx, &agentv1.YieldSharedGroupRequest{Group: refOf(ref), Epoch: epoch})
 		return err
@@ -74,7 +73,7 @@ func (c Calls) Yield(ctx context.Context, node string, ref san.Ref, epoch uint64
 }
 
 // Map makes the device of a volume, or gives it its table.
-func (c Calls) Map(ctx context.Context, node string, ref san.Ref, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error) {
+func (c Calls) Map(ctx context.Context, node string, ref sharedlun.Ref, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error) {
 	var r *agentv1.MapVolumeResponse
 	err := c.group(ctx, callTimeout, node, "MapVolume", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
 		r, err = s.MapVolume(ctx, &agentv1.MapVolumeRequest{Group: refOf(ref), Volume: toVolume(v), Sequence: sequence})
@@ -84,7 +83,7 @@ func (c Calls) Map(ctx context.Context, node string, ref san.Ref, v sharedlun.Vo
 }
 
 // Unmap removes the device of a volume that is not in use.
-func (c Calls) Unmap(ctx context.Context, node string, ref san.Ref, volumeUUID string, sequence uint64) error {
+func (c Calls) Unmap(ctx context.Context, node string, ref sharedlun.Ref, volumeUUID string, sequence uint64) error {
 	return c.group(ctx, callTimeout, node, "UnmapVolume", func(ctx context.Context, s agentv1.SharedGroupServiceClient) error {
 		_, err := s.UnmapVolume(ctx, &agentv1.UnmapVolumeRequest{Group: refOf(ref), VolumeUuid: volumeUUID, Sequence: sequence})
 		return err
@@ -92,7 +91,7 @@ func (c Calls) Unmap(ctx context.Context, node string, ref san.Ref, volumeUUID s
 }
 
 // Mappings lists the devices of the group's volumes on a node.
-func (c Calls) Mappings(ctx context.Context, node string, ref san.Ref) ([]sharedlun.Mapping, error) {
+func (c Calls) Mappings(ctx context.Context, node string, ref sharedlun.Ref) ([]sharedlun.Mapping, error) {
 	var r *agentv1.ListMappingsResponse
 	err := c.group(ctx, lookTimeout, node, "ListMappings", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
 		r, err = s.ListMappings(ctx, &agentv1.ListMappingsRequest{Group: refOf(ref)})
@@ -112,7 +111,7 @@ type Zeroed struct {
 }
 
 // Zero zeroes what of a mapped volume is not ready, or tells how far that is.
-func (c Calls) Zero(ctx context.Context, node string, ref san.Ref, v sharedlun.Volume, discard bool) (Zeroed, error) {
+func (c Calls) Zero(ctx context.Context, node string, ref sharedlun.Ref, v sharedlun.Volume, discard bool) (Zeroed, error) {
 	var r *agentv1.ZeroVolumeResponse
 	err := c.group(ctx, callTimeout, node, "ZeroVolume", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
 		r, err = s.ZeroVolume(ctx, &agentv1.ZeroVolumeRequest{Group: refOf(ref), Volume: toVolume(v), Discard: discard})

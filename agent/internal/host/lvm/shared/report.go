@@ -40,7 +40,7 @@ func (l *LVM) Report(ctx context.Context, device, ownerUID string) (*sharedlun.G
 	}
 	g, err := parse(res.Stdout, ownerUID)
 	if err != nil {
-		return nil, fmt.Errorf("report of %s: %w: %w", device, sharedlun.ErrUnknown, err)
+		return nil, fmt.Errorf("report of %s: %w: %w", device, sharedlun.ErrUnread, err)
 	}
 	return g, nil
 }

@@ -44,14 +44,15 @@ func metadataOf(lunBytes int64) int64 {
 }
 
 // MakePV makes the LUN, which has that size, a physical volume with the given UUID. One that carries a signature is lvm.ErrSignature, and stays as it is.
-func (l *LVM) MakePV(ctx context.Context, device, uuid string, lunBytes int64) error {
-	err := sharedlun.CheckUUID("physical volume", uuid)
+// Every command that changes something names the owner: a later agent finds it by that.
+func (l *LVM) MakePV(ctx context.Context, device, ownerUID, uuid string, lunBytes int64) error {
+	err := firstError(sharedlun.CheckUUID("physical volume", uuid), lvm.CheckTag(sharedlun.TagOwner+ownerUID))
 	if err == nil && lunBytes <= 8*mib {
 		err = fmt.Errorf("%w: a LUN of %d bytes", sharedlun.ErrInvalid, lunBytes)
 	}
 	if err == nil {
-		_, err = l.commands.Run(ctx, []string{device}, "pvcreate", "--uuid", uuid, "--norestorefile",
-			"--setphysicalvolumesize", size((lunBytes-tail)/512*512), "--metadatasize", size(metadataOf(lunBytes)), device)
+		_, err = l.commands.Run(ctx, []string{device}, "pvcreate", append(asOwner(ownerUID), "--uuid", uuid, "--norestorefile",
+			"--setphysicalvolumesize", size((lunBytes-tail)/512*512), "--metadatasize", size(metadataOf(lunBytes)), device)...)
 	}
 	if err != nil {
 		return fmt.Errorf("create pv on %s: %w", device, err)
@@ -113,14 +114,17 @@ func (l *LVM) RemoveVolume(ctx context.Context, device string, g sharedlun.Group
 	return l.confirmed(ctx, device, g, "lvremove", "removed", picked(g, v.UUID), g.Name+"/"+v.Name)
 }
 
-// Retag takes a tag off a volume and adds one, if the group is still at the sequence number. Either may be empty.
-func (l *LVM) Retag(ctx context.Context, device string, g sharedlun.Group, v sharedlun.Volume, remove, add string) error {
+// Retag takes tags off a volume and adds some, if the group is still at the sequence number.
+func (l *LVM) Retag(ctx context.Context, device string, g sharedlun.Group, v sharedlun.Volume, remove, add []string) error {
 	var args []string
 	var err error
-	for _, change := range [][2]string{{"--deltag", remove}, {"--addtag", add}} {
-		if change[1] != "" {
-			err = firstError(err, lvm.CheckTag(change[1]))
-			args = append(args, change[:]...)
+	for _, change := range []struct {
+		option string
+		tags   []string
+	}{{"--deltag", remove}, {"--addtag", add}} {
+		for _, t := range change.tags {
+			err = firstError(err, lvm.CheckTag(t))
+			args = append(args, change.option, t)
 		}
 	}
 	if err != nil {

@@ -132,12 +132,12 @@ func TestLVM_argv(t *testing.T) {
 		want string
 	}{
 		"make the physical volume": {
-			func(l *LVM) error { return l.MakePV(t.Context(), device, uuid, 1<<40) }, "",
-			"pvcreate" + see + "--uuid " + uuid + " --norestorefile --setphysicalvolumesize 1099510579200b --metadatasize 67108864b " + device,
+			func(l *LVM) error { return l.MakePV(t.Context(), device, owner, uuid, 1<<40) }, "",
+			"pvcreate" + see + "--config local/extra_system_ids=[\"quarry-" + owner + "\"] --uuid " + uuid + " --norestorefile --setphysicalvolumesize 1099510579200b --metadatasize 67108864b " + device,
 		},
 		"make it on a small LUN": {
-			func(l *LVM) error { return l.MakePV(t.Context(), device, uuid, 512<<20) }, "",
-			"pvcreate" + see + "--uuid " + uuid + " --norestorefile --setphysicalvolumesize 535822336b --metadatasize 8388608b " + device,
+			func(l *LVM) error { return l.MakePV(t.Context(), device, owner, uuid, 512<<20) }, "",
+			"pvcreate" + see + "--config local/extra_system_ids=[\"quarry-" + owner + "\"] --uuid " + uuid + " --norestorefile --setphysicalvolumesize 535822336b --metadatasize 8388608b " + device,
 		},
 		"make the group": {
 			func(l *LVM) error { return l.MakeGroup(t.Context(), device, "shg", owner, 3) }, "",
@@ -165,11 +165,11 @@ func TestLVM_argv(t *testing.T) {
 			"lvremove" + as + lv + " shg/v1",
 		},
 		"replace a tag": {
-			func(l *LVM) error { return l.Retag(t.Context(), device, want, v, "a=1", "a=2") }, "  Logical volume shg/v1 changed.",
+			func(l *LVM) error { return l.Retag(t.Context(), device, want, v, []string{"a=1"}, []string{"a=2"}) }, "  Logical volume shg/v1 changed.",
 			"lvchange" + as + "--deltag a=1 --addtag a=2 " + lv + " shg/v1",
 		},
 		"add a tag": {
-			func(l *LVM) error { return l.Retag(t.Context(), device, want, v, "", "a=2") }, "  Logical volume shg/v1 changed.",
+			func(l *LVM) error { return l.Retag(t.Context(), device, want, v, nil, []string{"a=2"}) }, "  Logical volume shg/v1 changed.",
 			"lvchange" + as + "--addtag a=2 " + lv + " shg/v1",
 		},
 	} {
@@ -207,12 +207,12 @@ func TestLVM_refusesBeforeAnyCommand(t *testing.T) {
 		"a path as a UUID":      func(l *LVM) error { return l.RemoveGroup(t.Context(), device, path) },
 		"an option as a volume": func(l *LVM) error { return l.CreateVolume(t.Context(), device, want, "-y", 8<<20, nil) },
 		"an option as a tag":    func(l *LVM) error { return l.CreateVolume(t.Context(), device, want, "v", 8<<20, []string{"--yes"}) },
-		"an option to take off": func(l *LVM) error { return l.Retag(t.Context(), device, want, v, "--yes", "") },
+		"an option to take off": func(l *LVM) error { return l.Retag(t.Context(), device, want, v, []string{"--yes"}, nil) },
 		"an option as a name":   func(l *LVM) error { return l.MakeGroup(t.Context(), device, "--yes", owner, 1) },
 		"an option as a device": func(l *LVM) error { return l.MakeGroup(t.Context(), "--yes", "g", owner, 1) },
-		"no UUID":               func(l *LVM) error { return l.MakePV(t.Context(), device, "", 1<<30) },
+		"no UUID":               func(l *LVM) error { return l.MakePV(t.Context(), device, owner, "", 1<<30) },
 		"a LUN without room": func(l *LVM) error {
-			return l.MakePV(t.Context(), device, "Ab3dEf-1234-5678-9abc-DEFG-hijk-LMNOPQ", 1<<20)
+			return l.MakePV(t.Context(), device, owner, "Ab3dEf-1234-5678-9abc-DEFG-hijk-LMNOPQ", 1<<20)
 		},
 	} {
 		l, fake := newLVM(t, run.Step{})
