@@ -87,6 +87,10 @@ func TestList(t *testing.T) {
 	if all, err := with(t, k).List(t.Context(), groupUUID); err != nil || len(all) > 0 {
 		t.Errorf("on a node without devices: %+v, %v", all, err)
 	}
+	k.info = line("None Active 254 4 0")
+	if all, err := with(t, k).List(t.Context(), groupUUID); err != nil || all[0].Live || all[0].Loaded || all[0].InUse() {
+		t.Errorf("one that was made, and that the kernel does not show yet: %+v, %v", all, err)
+	}
 	k.info, k.table = line("Live Active 254 3 0"), "0 6144 error \n"
 	if all, err := with(t, k).List(t.Context(), groupUUID); err != nil || !all[0].Cut || all[0].Linear || all[0].Sectors != 6144 {
 		t.Errorf("one that returns errors: %+v, %v", all, err)
@@ -100,7 +104,7 @@ func TestList_refuses(t *testing.T) {
 		"a state of no known kind":  {info: line("Live Deferred 254 3 0")},
 		"no number":                 {info: line("None Active 254 x 0")},
 		"an unknown open count":     {info: line("None Active 254 3 -")},
-		"a device that went away":   {info: line("None Active 254 4 0")},
+		"a device that went away":   {info: line("Live Active 254 4 0")},
 		"another name":              {info: strings.Replace(line("None Active 254 3 0"), " quarry-", " quarry+", 1)},
 		"a table with a hole":       {info: line("Live Active 254 3 0"), table: "0 8 linear 8:16 0\n16 8 linear 8:16 0\n"},
 		"a table without a number":  {info: line("Live Active 254 3 0"), table: "0 x linear 8:16 0\n"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,9 +149,12 @@ func (d *Devices) readTable(ctx context.Context, out *Device) error {
 	return nil
 }
 
-// holders are the devices that stand on one.
+// holders are the devices that stand on one. The kernel shows a device only once it has a table.
 func (d *Devices) holders(v Device) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(d.sys, "dev/block", v.number(), "holders"))
+	if errors.Is(err, fs.ErrNotExist) && !v.Live {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
