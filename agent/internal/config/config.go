@@ -21,6 +21,8 @@ type Config struct {
 	Listen, Probe string
 	// LVMDir holds the private LVM configuration, archives and backups.
 	LVMDir string
+	// SharedDir is where the node remembers which epochs of writers it has left the groups of shared LUNs to.
+	SharedDir string
 	// LVMBinary is the lvm executable.
 	LVMBinary string
 	// SysDir, DevDir, UdevDir and ProcDir are where the host's /sys, /dev, /run/udev and /proc are seen.
@@ -64,6 +66,7 @@ func Parse(args []string, getenv func(string) string) (Config, error) {
 	set.StringVar(&c.Listen, "listen", ":7443", "address that gRPC is served on")
 	set.StringVar(&c.Probe, "probe-listen", ":8081", "address of /healthz, /readyz and /metrics")
 	set.StringVar(&c.LVMDir, "lvm-dir", "/var/lib/quarry/lvm", "directory of the private LVM configuration")
+	set.StringVar(&c.SharedDir, "shared-dir", "/var/lib/quarry/shared", "directory of what the node has promised to writers of shared LUNs")
 	set.StringVar(&c.LVMBinary, "lvm-binary", "/usr/sbin/lvm", "the lvm executable")
 	set.StringVar(&c.SysDir, "sys-dir", "/sys", "where the host's /sys is seen")
 	set.StringVar(&c.DevDir, "dev-dir", "/dev", "where the host's /dev is seen")
@@ -108,6 +111,7 @@ func (c Config) Validate() error {
 	}
 	for _, f := range []struct{ name, path string }{
 		{"lvm-dir", c.LVMDir},
+		{"shared-dir", c.SharedDir},
 		{"lvm-binary", c.LVMBinary},
 		{"sys-dir", c.SysDir},
 		{"dev-dir", c.DevDir},

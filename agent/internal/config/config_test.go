@@ -21,7 +21,7 @@ func TestParse_defaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{
-		NodeName: "node-1", Listen: ":7443", Probe: ":8081", LVMDir: "/var/lib/quarry/lvm", LVMBinary: "/usr/sbin/lvm",
+		NodeName: "node-1", Listen: ":7443", Probe: ":8081", LVMDir: "/var/lib/quarry/lvm", SharedDir: "/var/lib/quarry/shared", LVMBinary: "/usr/sbin/lvm",
 		SysDir: "/sys", DevDir: "/dev", UdevDir: "/run/udev", ProcDir: "/proc", KubeletDir: "/var/lib/kubelet", MinDeviceBytes: 1 << 30,
 		APIServer: "https://[fd00::1]:443", TokenFile: secretDir + "/token", CAFile: secretDir + "/ca.crt",
 	}
@@ -51,6 +51,7 @@ func TestParse_refuses(t *testing.T) {
 		"--node-name=":            "node name",
 		"--node-name Node_1":      "node name",
 		"--lvm-dir relative":      "lvm-dir",
+		"--shared-dir relative":   "shared-dir",
 		"--listen 7443":           "7443",
 		"--api-server http://a":   "not https",
 		"--min-device-size 0":     "not positive",

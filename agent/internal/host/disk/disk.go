@@ -25,6 +25,8 @@ type Facts struct {
 	Signatures []format.Signature
 	// HeadTailZero is true when the first and the last MiB hold only zeroes.
 	HeadTailZero bool
+	// Unlabelled is true when they hold nothing but the header of an LVM metadata area without a group: pvcreate was killed before it wrote the label.
+	Unlabelled bool
 	// ContentDigest is the SHA-256, in hex, of the first and the last MiB; empty for a physical volume, whose content moves.
 	ContentDigest string
 	// Wipe is the mark of a wipe in progress, nil when there is none.

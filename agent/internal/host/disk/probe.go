@@ -40,7 +40,7 @@ func probeOwn(f *os.File) (Facts, *format.Image, error) {
 	if err != nil {
 		return Facts{}, nil, err
 	}
-	facts := Facts{SizeBytes: size, SectorBytes: sector, HeadTailZero: im.Zero()}
+	facts := Facts{SizeBytes: size, SectorBytes: sector, HeadTailZero: im.Zero(), Unlabelled: im.Unlabelled()}
 	if facts.Wipe = decodeMark(im.Head); facts.Wipe != nil {
 		facts.Signatures = append(facts.Signatures, format.Signature{Type: markType})
 	}

@@ -36,7 +36,7 @@ func contentOf(d plan.Device, f hostdisk.Facts) decide.Content {
 	for _, r := range plan.Judge(d, plan.Policy{}) {
 		says = append(says, r.Message)
 	}
-	if len(says) == 0 && f.Clean() {
+	if len(says) == 0 && f.Clean() || f.Unlabelled && len(f.Signatures) == 0 && f.Wipe == nil {
 		c.Blank = true
 		return c
 	}

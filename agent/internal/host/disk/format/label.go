@@ -91,6 +91,19 @@ func namesGroup(im *Image, off int64) bool {
 	return binary.LittleEndian.Uint64(b[40:]) != 0
 }
 
+// firstArea is where LVM puts the header of the metadata area of a new physical volume, and areaSector its size.
+const firstArea, areaSector = 4096, 512
+
+// Unlabelled reports whether both ends of a device hold nothing but the header of an LVM metadata area that names no group. pvcreate writes it before the
+// label: one that was killed in between leaves that, and no label ever led to anything else on the device.
+func (im *Image) Unlabelled() bool {
+	b := im.at(firstArea, areaSector)
+	if b == nil || firstArea+areaSector > len(im.Head) || string(b[4:20]) != mdaMagic || !isZero(b[40:]) {
+		return false
+	}
+	return isZero(im.Head[:firstArea]) && isZero(im.Head[firstArea+areaSector:]) && isZero(im.Tail)
+}
+
 // formatPVUUID writes the 32 characters as LVM does, empty when they are no characters.
 func formatPVUUID(b []byte) string {
 	for _, c := range b {
