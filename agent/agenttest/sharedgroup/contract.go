@@ -52,6 +52,7 @@ func Contract(t *testing.T, site func(t *testing.T) Site) {
 		"a device that grows in use":  growth,
 		"a device of a fenced node":   fencedDevice,
 		"zeroing":                     zeroing,
+		"zeroing what is new":         zeroingNew,
 		"zeroing what holds nothing":  zeroingRefused,
 		"requests that are not valid": invalid,
 	} {
@@ -205,6 +206,9 @@ func (c *check) lifeEnds() {
 		c.Errorf("removed: %+v, %v", seen, err)
 	}
 	c.must(c.A.Agent().Remove(c.Context(), c.ref, c.writer(c.A)))
+	_, err := c.A.Agent().Create(c.Context(), c.ref, contractGroup, c.writer(c.A), "")
+	c.want(err, sharedlun.ErrNotFound, first.UUID)
+	c.ref.UUID = ""
 	c.create()
 	if c.group.UUID == first.UUID {
 		c.Error("a new group has the UUID of an old one")

@@ -221,3 +221,43 @@ func zeroingRefused(c *check) {
 	}
 	c.must(agent.Unmap(c.Context(), c.ref, v.UUID, c.group.Sequence, false))
 }
+
+// zeroingNew: what a volume in use grows by, and another volume has left something in, is zeroed before anybody sees it.
+func zeroingNew(c *check) {
+	v := c.mapped()
+	c.change(sharedlun.Change{Ready: &sharedlun.Ready{Name: "v", Bytes: v.SizeBytes}})
+	c.must(c.A.Write(v.UUID, 4*mib))
+	closing, err := c.A.Open(v.UUID)
+	c.must(err)
+	c.change(sharedlun.Change{Create: &sharedlun.Create{Name: "w", SizeBytes: 8 * mib}})
+	w := c.volume("w")
+	_, err = c.A.Agent().Map(c.Context(), c.ref, w, c.group.Sequence)
+	c.must(err)
+	c.must(c.A.Write(w.UUID, 0))
+	c.must(c.A.Write(w.UUID, 4*mib))
+	c.must(c.A.Agent().Unmap(c.Context(), c.ref, w.UUID, c.group.Sequence, false))
+	c.change(sharedlun.Change{Remove: &sharedlun.Remove{Name: "w", UUID: w.UUID}})
+	c.change(sharedlun.Change{Grow: &sharedlun.Grow{Name: "v", SizeBytes: 16 * mib}})
+	v = c.volume("v")
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		p, err := c.A.Agent().Zero(c.Context(), c.ref, v, false)
+		c.must(err)
+		if p.Done {
+			break
+		}
+		if time.Now().After(end) {
+			c.Fatalf("it is never done: %+v", p)
+		}
+	}
+	if all := c.mappings(); len(all) != 1 || all[0].Ranges[0].Size != 8*mib {
+		c.Errorf("mapped while what is new is zeroed: %+v", all)
+	}
+	c.change(sharedlun.Change{Ready: &sharedlun.Ready{Name: "v", Bytes: v.SizeBytes}})
+	_, err = c.A.Agent().Map(c.Context(), c.ref, v, c.group.Sequence)
+	c.must(err)
+	if c.A.Blank(v.UUID, 4*mib, 8*mib) || !c.A.Blank(v.UUID, 8*mib, 16*mib) {
+		c.Error("what was there is gone, or what is new holds something")
+	}
+	closing()
+	c.must(c.A.Agent().Unmap(c.Context(), c.ref, v.UUID, c.group.Sequence, false))
+}

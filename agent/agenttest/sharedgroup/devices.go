@@ -128,6 +128,10 @@ func (d devices) Zero(ctx context.Context, _, volume string, from, to int64, _ b
 	}
 	m.zeroing = true
 	defer func() { m.zeroing = false }()
+	return d.zero(ctx, m, from, to, done)
+}
+
+func (d devices) zero(ctx context.Context, m *mapped, from, to int64, done func(int64)) error {
 	for at := from; at < to; at += extent {
 		d.n.san.mu.Unlock()
 		select {
@@ -144,6 +148,14 @@ func (d devices) Zero(ctx context.Context, _, volume string, from, to int64, _ b
 		done(min(at+extent, to))
 	}
 	return nil
+}
+
+// ZeroNew zeroes ranges of a LUN, one extent after the other.
+func (d devices) ZeroNew(ctx context.Context, _, volume, lun string, ranges []sharedlun.Range, _ bool, done func(int64)) error {
+	d.n.san.mu.Lock()
+	defer d.n.san.mu.Unlock()
+	apart := &mapped{Mapped: decide.Mapped{Lun: lun, Ranges: ranges, Live: true, Linear: true}, volume: volume}
+	return d.zero(ctx, apart, 0, int64(len(extents(ranges)))*extent, done)
 }
 
 // touch writes into the extent of a device in which a byte is: zeroes, or something else.

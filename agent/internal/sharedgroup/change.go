@@ -178,15 +178,18 @@ func (s *Service) make(ctx context.Context, c change, name string, work decide.W
 	if work == decide.Nothing {
 		return nil
 	}
-	if work == decide.Wipe {
-		if err := s.cfg.Groups.Wipe(ctx, c.device, c.found.Content.Digest, c.ref.Lun); err != nil {
-			return err
-		}
+	var err error
+	switch work {
+	case decide.Wipe:
+		err = s.cfg.Groups.Wipe(ctx, c.device, c.found.Content.Digest, c.ref.Lun)
+	case decide.Remake:
+		err = s.cfg.Groups.Release(ctx, c.device, c.found.Content.PVUUID)
 	}
-	if work == decide.Wipe || work == decide.MakePV {
-		if err := s.cfg.Groups.MakePV(ctx, c.device, c.ref.OwnerUID, decide.Stem(c.ref), c.ref.Lun.SizeBytes); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
+	}
+	if err := s.cfg.Groups.MakePV(ctx, c.device, c.ref.OwnerUID, decide.Stem(c.ref), c.ref.Lun.SizeBytes); err != nil {
+		return err
 	}
 	return s.cfg.Groups.MakeGroup(ctx, c.device, name, c.ref.OwnerUID, c.writer.Epoch)
 }

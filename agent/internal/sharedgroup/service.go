@@ -55,6 +55,8 @@ type Devices interface {
 	Remove(ctx context.Context, group, volume string) error
 	// Zero makes a part of a device that nobody has open read as zero.
 	Zero(ctx context.Context, group, volume string, from, to int64, discard bool, done func(at int64)) error
+	// ZeroNew makes ranges that no device shows yet read as zero.
+	ZeroNew(ctx context.Context, group, volume, lun string, ranges []sharedlun.Range, discard bool, done func(at int64)) error
 }
 
 // Epochs remembers, on this node's own disk, the epochs that it has promised to leave groups to.

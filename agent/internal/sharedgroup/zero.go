@@ -28,7 +28,7 @@ func (t *task) running() bool {
 }
 
 // Zero tells how far the zeroing of a volume is, and begins it if it does not run. Nobody uses the device meanwhile, and no order changes it but one to
-// unmap it, which ends the zeroing.
+// unmap it, which ends the zeroing. A device that shows only what is ready may be in use: what is new is zeroed apart from it, before it shows that.
 func (s *Service) Zero(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, discard bool) (sharedlun.Progress, error) {
 	if err := checkVolume(ref, v, 1); err != nil {
 		return sharedlun.Progress{}, err
@@ -80,7 +80,8 @@ func (s *Service) beginZeroing(ctx context.Context, ref sharedlun.Ref, v sharedl
 	if err != nil {
 		return nil, err
 	}
-	if err := decide.Zero(g, v, m, number); err != nil {
+	apart, err := decide.Zero(g, v, m, number)
+	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(s.background)
@@ -93,7 +94,12 @@ func (s *Service) beginZeroing(ctx context.Context, ref sharedlun.Ref, v sharedl
 	s.work.Go(func() {
 		defer close(t.ended)
 		defer cancel()
-		t.err = s.cfg.Devices.Zero(ctx, ref.UUID, v.UUID, t.from, t.to, discard, t.at.Store)
+		if apart {
+			behind := decide.Behind(v.Ranges, t.from)
+			t.err = s.cfg.Devices.ZeroNew(ctx, ref.UUID, v.UUID, number, behind, discard, func(at int64) { t.at.Store(t.from + at) })
+		} else {
+			t.err = s.cfg.Devices.Zero(ctx, ref.UUID, v.UUID, t.from, t.to, discard, t.at.Store)
+		}
 		s.cfg.Log.Info("Zeroed a volume", "volume", v.Name, "from", t.from, "to", t.to, "error", t.err)
 	})
 	return t, nil

@@ -58,7 +58,9 @@ func valid(c sharedlun.Change) error {
 	for _, h := range []*sharedlun.Hold{c.Hold, c.Leave, c.Release} {
 		add(h != nil, func() error { return first(sharedlun.CheckName(h.Name), sharedlun.CheckNode(h.Node)) })
 	}
-	add(c.Ready != nil, func() error { return first(sharedlun.CheckName(c.Ready.Name), positive(c.Ready.Bytes)) })
+	add(c.Ready != nil, func() error {
+		return first(sharedlun.CheckName(c.Ready.Name), positive(c.Ready.Bytes), sectors(c.Ready.Bytes))
+	})
 	if set != 1 {
 		return fmt.Errorf("%w: %d changes in one request", sharedlun.ErrInvalid, set)
 	}
@@ -77,6 +79,14 @@ func validCreate(c sharedlun.Create) error {
 func positive(bytes int64) error {
 	if bytes <= 0 {
 		return fmt.Errorf("%w: %d bytes", sharedlun.ErrInvalid, bytes)
+	}
+	return nil
+}
+
+// sectors wants what can be zeroed from there on.
+func sectors(bytes int64) error {
+	if bytes%512 != 0 {
+		return fmt.Errorf("%w: %d bytes are no whole sectors of 512", sharedlun.ErrInvalid, bytes)
 	}
 	return nil
 }

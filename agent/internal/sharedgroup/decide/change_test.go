@@ -71,9 +71,10 @@ func TestChange(t *testing.T) {
 		"the first bytes are ready":            {sharedlun.Change{Ready: &sharedlun.Ready{Name: "idle", Bytes: 8 * mib}}, Retag{idle, nil, []string{sharedlun.TagReady + "8388608"}}, nil},
 		"more bytes are ready":                 {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 8 * mib}}, Retag{held, []string{sharedlun.TagReady + "4194304"}, []string{sharedlun.TagReady + "8388608"}}, nil},
 		"as many are ready":                    {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 4 * mib}}, nil, nil},
-		"fewer are never ready":                {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 1}}, nil, nil},
-		"more than it has":                     {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 8*mib + 1}}, nil, sharedlun.ErrInvalid},
-		"ready is what is not there":           {sharedlun.Change{Ready: &sharedlun.Ready{Name: "gone", Bytes: 1}}, nil, sharedlun.ErrNotFound},
+		"fewer are never ready":                {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 512}}, nil, nil},
+		"more than it has":                     {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 8*mib + 512}}, nil, sharedlun.ErrInvalid},
+		"ready is what is not there":           {sharedlun.Change{Ready: &sharedlun.Ready{Name: "gone", Bytes: 512}}, nil, sharedlun.ErrNotFound},
+		"a part of a sector":                   {sharedlun.Change{Ready: &sharedlun.Ready{Name: "gone", Bytes: 511}}, nil, sharedlun.ErrInvalid},
 		"taking over what the writer has":      {sharedlun.Change{TakeOver: true}, nil, nil},
 		"nothing at all":                       {sharedlun.Change{}, nil, sharedlun.ErrInvalid},
 		"a mark among the controller's tags":   {sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 1, Tags: []string{sharedlun.TagHeldBy + "n1"}}}, nil, sharedlun.ErrInvalid},
@@ -91,7 +92,7 @@ func TestChange(t *testing.T) {
 		// Decided on another sequence number, nothing is changed, and no other refusal is told.
 		o.Sequence = 39
 		step, err = Change(group, 5, o)
-		holds, bad := c.want == nil && c.err == nil, errors.Is(c.err, sharedlun.ErrInvalid) && c.change.Ready == nil
+		holds, bad := c.want == nil && c.err == nil, errors.Is(c.err, sharedlun.ErrInvalid) && (c.change.Ready == nil || c.change.Ready.Bytes%512 != 0)
 		if step != nil || !holds && !bad && !errors.Is(err, sharedlun.ErrMoved) || holds && err != nil {
 			t.Errorf("%s, on another sequence number: %v, %v", name, step, err)
 		}

@@ -28,16 +28,17 @@ type Found struct {
 // Work is how far the making or the removal of a group has to go.
 type Work int
 
-// What is to be done, in this order; each includes those behind it.
+// What is to be done.
 const (
 	// Nothing: it is done.
 	Nothing Work = iota
 	// Wipe what is on the LUN, and go on with all else.
 	Wipe
+	// Remake removes the physical volume that a call has left that was cut off, and goes on: LVM makes no group on one that it takes for a part of
+	// another group, which a vgcreate that was killed has left it.
+	Remake
 	// MakePV makes the physical volume, and the group on it.
 	MakePV
-	// MakeGroup makes the group on the physical volume that is there.
-	MakeGroup
 	// RemoveGroup removes the group, and what is left of the LUN's label.
 	RemoveGroup
 	// Release removes the physical volume without a group.
@@ -52,10 +53,14 @@ func Create(ref sharedlun.Ref, name string, w sharedlun.Writer, promised uint64,
 	switch {
 	case f.Group != nil:
 		return Nothing, existing(ref, w, *f.Group)
+	case ref.UUID != "":
+		// Recorded outranks seen: a group on record is not made again over what may be left of it.
+		_, err := Same(ref, f)
+		return Nothing, err
 	case f.Content.Blank:
 		return MakePV, nil
 	case Orphan(ref, f):
-		return MakeGroup, nil
+		return Remake, nil
 	case Damaged(ref, f):
 		return Nothing, damaged(f)
 	case f.Content.Digest == "":

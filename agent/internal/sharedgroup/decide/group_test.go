@@ -50,7 +50,7 @@ func TestCreate(t *testing.T) {
 	}{
 		"an empty LUN": {blank, "", 5, 0, MakePV, nil, ""},
 		"an empty LUN, with the consent of before":   {blank, "v1:x", 5, 0, MakePV, nil, ""},
-		"what a call that was cut off left":          {orphan, "", 5, 0, MakeGroup, nil, ""},
+		"what a call that was cut off left":          {orphan, "", 5, 0, Remake, nil, ""},
 		"the group is there":                         {empty, "", 5, 0, Nothing, nil, ""},
 		"the group is there, for a later writer":     {empty, "", 6, 0, Nothing, nil, ""},
 		"the group is there, for a writer of before": {empty, "", 4, 0, Nothing, sharedlun.ErrOldEpoch, "epoch 5"},
@@ -68,9 +68,19 @@ func TestCreate(t *testing.T) {
 		"a node that gave it up":                     {blank, "", 5, 6, Nothing, sharedlun.ErrOldEpoch, "promised"},
 		"no epoch":                                   {blank, "", 0, 0, Nothing, sharedlun.ErrInvalid, ""},
 	} {
-		work, err := Create(ref, "g", sharedlun.Writer{Epoch: c.epoch}, c.promised, c.digest, c.found)
+		unrecorded := ref
+		if c.found.Group == nil {
+			unrecorded.UUID = ""
+		}
+		work, err := Create(unrecorded, "g", sharedlun.Writer{Epoch: c.epoch}, c.promised, c.digest, c.found)
 		if work != c.want || !errors.Is(err, c.err) || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, %v", name, work, err)
+		}
+	}
+	// A group on record is never made again.
+	for name, found := range map[string]Found{"empty": blank, "an orphan": orphan, "something": foreign, "our group, of which LVM says nothing": injured} {
+		if work, err := Create(ref, "g", sharedlun.Writer{Epoch: 5}, 0, "v1:x", found); work != Nothing || err == nil {
+			t.Errorf("a group is on record, and the LUN is %s: %v, %v", name, work, err)
 		}
 	}
 	if _, err := Create(ref, "--yes", sharedlun.Writer{Epoch: 1}, 0, "", blank); !errors.Is(err, sharedlun.ErrInvalid) {

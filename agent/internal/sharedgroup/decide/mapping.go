@@ -121,23 +121,56 @@ func begins(all, beginning []sharedlun.Range) bool {
 func equal(a, b []sharedlun.Range) bool { return begins(a, b) && begins(b, a) }
 
 // Zero refuses to zero a volume that may hold something. seen is the group as the LUN has it now, v the volume as the caller knows it, and m its
-// device on this node, where the LUN has the number lun.
-func Zero(seen sharedlun.Group, v sharedlun.Volume, m *Mapped, lun string) error {
+// device on this node, where the LUN has the number lun. apart is true when the device shows only what is ready, and may be in use: then what is new has
+// to be zeroed apart from it.
+func Zero(seen sharedlun.Group, v sharedlun.Volume, m *Mapped, lun string) (apart bool, err error) {
 	on := seen.Volume(v.Name)
 	switch {
 	case on == nil || on.UUID != v.UUID:
-		return fmt.Errorf("volume %s (%s): %w", v.Name, v.UUID, sharedlun.ErrNotFound)
+		return false, fmt.Errorf("volume %s (%s): %w", v.Name, v.UUID, sharedlun.ErrNotFound)
 	case on.ReadyBytes != v.ReadyBytes || on.SizeBytes != v.SizeBytes || !equal(Merge(on.Ranges), Merge(v.Ranges)):
-		return fmt.Errorf("%w: volume %s has %d bytes with %d ready, the request was decided on %d with %d", sharedlun.ErrMoved, v.Name,
+		return false, fmt.Errorf("%w: volume %s has %d bytes with %d ready, the request was decided on %d with %d", sharedlun.ErrMoved, v.Name,
 			on.SizeBytes, on.ReadyBytes, v.SizeBytes, v.ReadyBytes)
 	case !v.Unready():
-		return fmt.Errorf("%w: all of volume %s is ready", sharedlun.ErrInvalid, v.Name)
+		return false, fmt.Errorf("%w: all of volume %s is ready", sharedlun.ErrInvalid, v.Name)
 	case m == nil:
-		return fmt.Errorf("device of volume %s: %w", v.Name, sharedlun.ErrNotFound)
-	case !m.Linear || m.Lun != lun || m.Suspended || m.Pending || !equal(Merge(m.Ranges), Merge(v.Ranges)):
-		return fmt.Errorf("%w: the device of volume %s has another table: map it first", sharedlun.ErrMisfit, v.Name)
-	case m.InUse:
-		return fmt.Errorf("the device of volume %s: %w", v.Name, sharedlun.ErrInUse)
+		return false, fmt.Errorf("device of volume %s: %w", v.Name, sharedlun.ErrNotFound)
 	}
-	return nil
+	return zeroThrough(v, *m, lun)
+}
+
+// zeroThrough says how a volume can be zeroed that has that device.
+func zeroThrough(v sharedlun.Volume, m Mapped, lun string) (apart bool, err error) {
+	switch {
+	case !m.Linear || m.Lun != lun || m.Suspended || m.Pending || !begins(Merge(v.Ranges), Merge(m.Ranges)):
+		return false, fmt.Errorf("%w: the device of volume %s has another table: map it first", sharedlun.ErrMisfit, v.Name)
+	case sum(m.Ranges) <= v.ReadyBytes:
+		return true, nil
+	case sum(m.Ranges) < v.SizeBytes:
+		return false, fmt.Errorf("%w: the device of volume %s shows a part of what is new: map it first", sharedlun.ErrMisfit, v.Name)
+	case m.InUse:
+		return false, fmt.Errorf("the device of volume %s: %w", v.Name, sharedlun.ErrInUse)
+	}
+	return false, nil
+}
+
+func sum(ranges []sharedlun.Range) int64 {
+	var out int64
+	for _, r := range ranges {
+		out += r.Size
+	}
+	return out
+}
+
+// Behind returns the ranges of a volume without its first bytes.
+func Behind(ranges []sharedlun.Range, bytes int64) []sharedlun.Range {
+	var out []sharedlun.Range
+	for _, r := range ranges {
+		skip := min(bytes, r.Size)
+		bytes -= skip
+		if skip < r.Size {
+			out = append(out, sharedlun.Range{Start: r.Start + skip, Size: r.Size - skip})
+		}
+	}
+	return out
 }

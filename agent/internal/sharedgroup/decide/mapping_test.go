@@ -2,6 +2,7 @@ package decide
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -80,7 +81,8 @@ func TestZero(t *testing.T) {
 		"it lies elsewhere":                {func(v *sharedlun.Volume) { v.Ranges = ranges(40, 8) }, nil, sharedlun.ErrMoved},
 		"another one of the name":          {func(v *sharedlun.Volume) { v.UUID = uuidB }, nil, sharedlun.ErrNotFound},
 		"one that is not there":            {func(v *sharedlun.Volume) { v.Name = "gone" }, nil, sharedlun.ErrNotFound},
-		"an older table":                   {nil, func(m *Mapped) { m.Ranges = ranges(1, 4) }, sharedlun.ErrMisfit},
+		"a part of what is new":            {nil, func(m *Mapped) { m.Ranges = ranges(1, 6) }, sharedlun.ErrMisfit},
+		"another table":                    {nil, func(m *Mapped) { m.Ranges = ranges(2, 4) }, sharedlun.ErrMisfit},
 		"another device":                   {nil, func(m *Mapped) { m.Lun = "8:32" }, sharedlun.ErrMisfit},
 		"a device that returns errors":     {nil, func(m *Mapped) { m.Linear = false }, sharedlun.ErrMisfit},
 		"a device that is suspended":       {nil, func(m *Mapped) { m.Suspended = true }, sharedlun.ErrMisfit},
@@ -93,16 +95,35 @@ func TestZero(t *testing.T) {
 		if c.device != nil {
 			c.device(&dev)
 		}
-		if err := Zero(group, v, &dev, lun); !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
-			t.Errorf("%s: %v", name, err)
+		if apart, err := Zero(group, v, &dev, lun); apart || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+			t.Errorf("%s: %v, %v", name, apart, err)
 		}
 	}
-	if err := Zero(group, held, nil, lun); !errors.Is(err, sharedlun.ErrNotFound) {
+	// What is ready may be in use, or less than that be shown.
+	for _, shown := range [][]sharedlun.Range{ranges(1, 4), ranges(1, 2), ranges(1, 2, 3, 2)} {
+		dev := m
+		dev.Ranges, dev.InUse = shown, true
+		if apart, err := Zero(group, held, &dev, lun); !apart || err != nil {
+			t.Errorf("a device of %v: %v, %v", shown, apart, err)
+		}
+	}
+	if _, err := Zero(group, held, nil, lun); !errors.Is(err, sharedlun.ErrNotFound) {
 		t.Errorf("not mapped: %v", err)
 	}
 	ready := group
 	ready.Volumes = []sharedlun.Volume{{Name: "a", UUID: uuidA, SizeBytes: mib, ReadyBytes: mib}}
-	if err := Zero(ready, ready.Volumes[0], &m, lun); !errors.Is(err, sharedlun.ErrInvalid) {
+	if _, err := Zero(ready, ready.Volumes[0], &m, lun); !errors.Is(err, sharedlun.ErrInvalid) {
 		t.Errorf("nothing to zero: %v", err)
+	}
+}
+
+func TestBehind(t *testing.T) {
+	all := ranges(4, 8, 40, 4)
+	for bytes, want := range map[int64][]sharedlun.Range{
+		0: all, 2: ranges(6, 6, 40, 4), 8: ranges(40, 4), 9: ranges(41, 3), 12: nil,
+	} {
+		if got := Behind(all, bytes*mib); !slices.Equal(got, want) {
+			t.Errorf("behind %d MiB: %v, want %v", bytes, got, want)
+		}
 	}
 }

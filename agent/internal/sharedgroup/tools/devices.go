@@ -45,6 +45,9 @@ func (d Devices) List(ctx context.Context, group string) ([]decide.Mapped, error
 	}
 	var out []decide.Mapped
 	for _, dev := range all {
+		if dev.New {
+			continue
+		}
 		m := decide.Mapped{
 			VolumeUUID: dev.UUID, Path: dev.Path, Live: dev.Live, Linear: dev.Linear, Cut: dev.Cut, Suspended: dev.Suspended, Pending: dev.Loaded,
 			InUse: dev.InUse(),
@@ -61,13 +64,20 @@ func (d Devices) List(ctx context.Context, group string) ([]decide.Mapped, error
 	return out, nil
 }
 
-// Load makes a device have exactly these ranges.
+// Load makes a device have exactly these ranges. What a zeroing left that was cut off is removed before.
 func (d Devices) Load(ctx context.Context, group, volume, lun string, ranges []sharedlun.Range) error {
-	var segments []linear.Segment
-	for _, r := range ranges {
-		segments = append(segments, linear.Segment{On: lun, Start: r.Start / sector, Sectors: r.Size / sector})
+	if err := d.DM.Remove(ctx, linear.Volume{Group: group, UUID: volume, New: true}); err != nil {
+		return inUse(err)
 	}
-	return inUse(d.DM.Load(ctx, linear.Volume{Group: group, UUID: volume}, segments))
+	return inUse(d.DM.Load(ctx, linear.Volume{Group: group, UUID: volume}, segments(lun, ranges)))
+}
+
+func segments(lun string, ranges []sharedlun.Range) []linear.Segment {
+	var out []linear.Segment
+	for _, r := range ranges {
+		out = append(out, linear.Segment{On: lun, Start: r.Start / sector, Sectors: r.Size / sector})
+	}
+	return out
 }
 
 // Cut makes a device return errors.
@@ -75,14 +85,29 @@ func (d Devices) Cut(ctx context.Context, group, volume string) error {
 	return d.DM.Cut(ctx, linear.Volume{Group: group, UUID: volume})
 }
 
-// Remove removes a device that is not open.
+// Remove removes a device that is not open, and what a zeroing left that was cut off.
 func (d Devices) Remove(ctx context.Context, group, volume string) error {
-	return inUse(d.DM.Remove(ctx, linear.Volume{Group: group, UUID: volume}))
+	return inUse(errors.Join(
+		d.DM.Remove(ctx, linear.Volume{Group: group, UUID: volume, New: true}), d.DM.Remove(ctx, linear.Volume{Group: group, UUID: volume}),
+	))
 }
 
 // Zero makes a part of a device read as zero.
 func (d Devices) Zero(ctx context.Context, group, volume string, from, to int64, discard bool, done func(int64)) error {
 	return inUse(d.DM.Zero(ctx, linear.Volume{Group: group, UUID: volume}, from, to, discard, done))
+}
+
+// ZeroNew makes ranges of a LUN read as zero, through a device of their own.
+func (d Devices) ZeroNew(ctx context.Context, group, volume, lun string, ranges []sharedlun.Range, discard bool, done func(int64)) error {
+	v, size := linear.Volume{Group: group, UUID: volume, New: true}, int64(0)
+	for _, r := range ranges {
+		size += r.Size
+	}
+	if err := d.DM.Load(ctx, v, segments(lun, ranges)); err != nil {
+		return inUse(err)
+	}
+	err := d.DM.Zero(ctx, v, 0, size, discard, done)
+	return inUse(errors.Join(err, d.DM.Remove(context.WithoutCancel(ctx), v)))
 }
 
 // inUse gives an error of device-mapper the meaning that it has for a caller.

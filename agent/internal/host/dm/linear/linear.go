@@ -34,6 +34,8 @@ const (
 	dmsetup = "/usr/sbin/dmsetup"
 	// prefix begins the names and the UUIDs. Those of LVM's devices have one single hyphen in the name, and begin with "LVM-" in the UUID.
 	prefix = "quarry-"
+	// suffixNew ends those of the device of what is new at the end of a volume.
+	suffixNew = "-new"
 	// timeout bounds one command. One that suspends a device waits for I/O under way, which may hang with its path. Killed, it lets go of the device.
 	timeout = 30 * time.Second
 	// patience is how long somebody may have a device open who only looks at it; pause is that between two looks.
@@ -63,6 +65,8 @@ func New(cfg Config) *Devices {
 type Volume struct {
 	// Group and UUID are LVM's UUIDs of the group and of the volume.
 	Group, UUID string
+	// New is true for the device of only what is new at the end of the volume: nobody sees that yet, and it is zeroed through this device.
+	New bool
 }
 
 func (v Volume) check() error {
@@ -73,17 +77,25 @@ func (v Volume) check() error {
 }
 
 // name is device-mapper's name of the device, uuid its UUID.
-func (v Volume) name() string { return prefix + v.UUID }
-func (v Volume) uuid() string { return prefix + v.Group + "-" + v.UUID }
+func (v Volume) name() string { return prefix + v.UUID + v.suffix() }
+func (v Volume) uuid() string { return prefix + v.Group + "-" + v.UUID + v.suffix() }
+
+func (v Volume) suffix() string {
+	if v.New {
+		return suffixNew
+	}
+	return ""
+}
 
 // volumeOf reads the UUID that device-mapper has.
 func volumeOf(uuid string) (Volume, bool) {
 	const length = 38
 	rest, ok := strings.CutPrefix(uuid, prefix)
+	rest, isNew := strings.CutSuffix(rest, suffixNew)
 	if !ok || len(rest) != 2*length+1 {
 		return Volume{}, false
 	}
-	v := Volume{Group: rest[:length], UUID: rest[length+1:]}
+	v := Volume{Group: rest[:length], UUID: rest[length+1:], New: isNew}
 	return v, v.check() == nil && v.uuid() == uuid
 }
 
