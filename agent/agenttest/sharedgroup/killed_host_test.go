@@ -133,6 +133,7 @@ func (c *check) lifeOfKilled() {
 		{Hold: &sharedlun.Hold{Name: "v", Node: "n1"}},
 		{Ready: &sharedlun.Ready{Name: "v", Bytes: 8 * mib}},
 		{Ready: &sharedlun.Ready{Name: "v", Bytes: 16 * mib}},
+		{Leave: &sharedlun.Hold{Name: "v", Node: "n1"}},
 		{Release: &sharedlun.Hold{Name: "v", Node: "n1"}},
 	} {
 		c.killedAndAgain(change)
@@ -193,7 +194,7 @@ func (d dying) Run(ctx context.Context, c run.Command) (run.Result, error) {
 func TestRealHost_killedMapping(t *testing.T) {
 	b := newBench(t)
 	left := 1 << 30
-	victim, heir := b.node(t, 0xa, dying{&left}), b.node(t, 0xb, run.Real{})
+	victim, heir := b.node(t, 0xa, dying{&left}), b.node(t, 0xa, run.Real{})
 	c := &check{T: t, Site: Site{A: heir, B: heir, Lun: b.identity}, ref: sharedlun.Ref{Lun: b.identity, OwnerUID: contractOwner}, epoch: 1}
 	c.made()
 	for steps, ended := 0, false; !ended; steps++ {
@@ -268,46 +269,59 @@ func hanging(t *testing.T) (b *bench, hang, goOn func()) {
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// TestRealHost_deadline: a call whose time is over returns only when LVM is gone, and says that it does not know what was done.
+// TestRealHost_deadline: a call whose time is over returns only when LVM is gone, and says that it does not know what was done. Nor does an agent give its
+// word that was started meanwhile.
 func TestRealHost_deadline(t *testing.T) {
 	b, hang, goOn := hanging(t)
-	c := &check{T: t, Site: Site{A: b.node(t, 0xa, run.Real{}), Lun: b.identity}, ref: sharedlun.Ref{Lun: b.identity, OwnerUID: contractOwner}, epoch: 1}
+	hangs := run.Hook{Next: run.Real{}, Before: func(_ context.Context, c run.Command) error {
+		if c.Args[0] == "lvcreate" {
+			hang()
+		}
+		return nil
+	}}
+	c := &check{T: t, Site: Site{A: b.node(t, 0xa, hangs), Lun: b.identity}, ref: sharedlun.Ref{Lun: b.identity, OwnerUID: contractOwner}, epoch: 1}
 	c.create()
-	hang()
 	w := c.writer(c.A)
-	w.Timeout = 2 * time.Second
+	w.Timeout = 10 * time.Second
 	answer := make(chan error, 1)
 	go func() {
 		_, err := c.A.Agent().Change(t.Context(), c.ref, w, c.group.Sequence, sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: mib}})
 		answer <- err
 	}()
-	time.Sleep(5 * time.Second)
-	alive := lvmRuns(t)
+	time.Sleep(15 * time.Second)
+	if !lvmRuns(t, b.path) {
+		t.Error("LVM ended although its I/O hangs")
+	}
 	select {
 	case err := <-answer:
-		if alive {
-			t.Errorf("it returned while LVM runs: %v", err)
-		}
-		answer <- err
+		t.Fatalf("it returned while LVM runs: %v", err)
 	default:
 	}
-	t.Logf("behind the deadline, LVM runs: %v", alive)
+	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	next := b.node(t, 0xa, run.Real{})
+	c.want(next.service.Yield(short, c.ref, 2), sharedlun.ErrBusy, "")
 	goOn()
 	c.want(<-answer, sharedlun.ErrUnknown, "")
-	if lvmRuns(t) {
+	if lvmRuns(t, b.path) {
 		t.Error("LVM outlived the call")
 	}
+	c.A = next
+	seen, err := next.service.Get(t.Context(), c.ref)
+	must(t, err)
+	c.group = *seen.Group
 	c.change(sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: mib}})
+	must(t, next.service.Yield(t.Context(), c.ref, 2))
 }
 
-// lvmRuns reports whether a process of LVM is there.
-func lvmRuns(t *testing.T) bool {
+// lvmRuns reports whether a process of LVM works on a device.
+func lvmRuns(t *testing.T, device string) bool {
 	t.Helper()
-	comms, err := filepath.Glob("/proc/[0-9]*/comm")
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	must(t, err)
-	return slices.ContainsFunc(comms, func(path string) bool {
-		comm, err := os.ReadFile(path)
-		return err == nil && strings.TrimSpace(string(comm)) == "lvm"
+	return slices.ContainsFunc(lines, func(path string) bool {
+		line, err := os.ReadFile(path)
+		return err == nil && strings.HasPrefix(string(line), "/usr/sbin/lvm\x00") && strings.Contains(string(line), "\x00"+device+"\x00")
 	})
 }
 

@@ -41,11 +41,23 @@ func (d Device) InUse() bool { return d.Open > 0 || len(d.Holders) > 0 }
 // columns are what is asked of dmsetup.
 const columns = "uuid,name,tables_loaded,suspended,major,minor,open"
 
+// looks is how often the devices are listed until all of them can be read: one of another volume may go away in between.
+const looks = 3
+
 // List tells the devices of a group's volumes, ordered by the UUIDs of the volumes.
-func (d *Devices) List(ctx context.Context, group string) ([]Device, error) {
+func (d *Devices) List(ctx context.Context, group string) (out []Device, err error) {
 	if !uuidForm.MatchString(group) {
 		return nil, fmt.Errorf("devices: %w: group %q", ErrInvalid, group)
 	}
+	for range looks {
+		if out, err = d.list(ctx, group); err == nil {
+			break
+		}
+	}
+	return out, err
+}
+
+func (d *Devices) list(ctx context.Context, group string) ([]Device, error) {
 	res, err := d.dmsetup(ctx, nil, "info", "--columns", "--noheadings", "--separator", " ", "--options", columns)
 	if err != nil {
 		return nil, fmt.Errorf("devices: %w", err)
