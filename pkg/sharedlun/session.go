@@ -1,6 +1,7 @@
 package sharedlun
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -21,6 +22,14 @@ const (
 
 // nameOfISCSI is that of the three kinds of names (RFC 7143, 4.2.7).
 var nameOfISCSI = regexp.MustCompile(`^(iqn\.[0-9]{4}-[0-9]{2}\.[A-Za-z0-9.-]+(:[A-Za-z0-9._:-]+)?|eui\.[0-9a-f]{16}|naa\.([0-9a-f]{16}|[0-9a-f]{32}))$`)
+
+// Kinds of failures with targets, for errors.Is.
+var (
+	// ErrTargetBusy means that another call works on the target.
+	ErrTargetBusy = errors.New("another call works on the target")
+	// ErrRefused means that the target refused a command for a reason of its own.
+	ErrRefused = errors.New("the target refused it")
+)
 
 // Target names an iSCSI target.
 type Target struct {
@@ -103,6 +112,8 @@ type Session struct {
 type Path struct {
 	// Portal that it leads through, and Device, the kernel's name.
 	Portal, Device string
+	// Map is the kernel's name of the multipath map that the path is a part of; empty when it is of none.
+	Map string
 	// Up is true when the kernel says that the device is running, and its session is up.
 	Up bool
 }

@@ -41,14 +41,15 @@ const (
 // command is one that is sent to a target.
 type command struct {
 	name string
-	cdb  [cdbBytes]byte
+	cdb  []byte
 	// list goes to the target; room is how much is taken from it.
 	list []byte
 	room int
 }
 
 func in(action byte, name string, room int) command {
-	c := command{name: name, room: room, cdb: [cdbBytes]byte{opIn, action}}
+	c := command{name: name, room: room, cdb: make([]byte, cdbBytes)}
+	c.cdb[0], c.cdb[1] = opIn, action
 	binary.BigEndian.PutUint16(c.cdb[7:], uint16(room))
 	return c
 }
@@ -63,7 +64,8 @@ func reportCapabilities() command { return in(capabilitiesAction, "report capabi
 
 // out makes a PERSISTENT RESERVE OUT. key is the one that the path has, next the one that the service action is about.
 func out(action byte, name string, key, next uint64, persist bool) command {
-	c := command{name: name, cdb: [cdbBytes]byte{opOut, action}, list: make([]byte, listBytes)}
+	c := command{name: name, cdb: make([]byte, cdbBytes), list: make([]byte, listBytes)}
+	c.cdb[0], c.cdb[1] = opOut, action
 	if action != registerAction {
 		c.cdb[2] = sharedlun.WriteExclusiveRegistrantsOnly
 	}

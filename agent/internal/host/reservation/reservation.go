@@ -1,5 +1,5 @@
 // Package reservation speaks SCSI-3 persistent reservations with the target behind one path to a LUN: it registers a key, proves that it is
-// registered, reserves, preempts, and reads what the target keeps. It sends its own commands (SG_IO), so that it sees the target's reason of a refusal
+// registered, reserves, preempts, and reads what the target keeps; and it asks the target which LUN it is. It sends its own commands (SG_IO), so that it sees the target's reason of a refusal
 // on every kernel. It does not know which key is granted to whom, nor which paths belong together.
 package reservation
 
@@ -45,6 +45,13 @@ func (t *Tool) do(ctx context.Context, device string, c command) ([]byte, error)
 		}
 		if errors.Is(err, errAttention) {
 			continue
+		}
+		if errors.Is(err, errUnsupported) {
+			kind := sharedlun.ErrRefused
+			if c.cdb[0] == opIn || c.cdb[0] == opOut {
+				kind = sharedlun.ErrNoReservations
+			}
+			err = fmt.Errorf("%w: %w", kind, err)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s of %s: %w", c.name, device, err)

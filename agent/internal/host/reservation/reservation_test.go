@@ -164,7 +164,7 @@ func TestFailures(t *testing.T) {
 		return reply{status: statusCheckCondition, sense: sense(keyIllegalRequest, 0x26, false)}, nil
 	}}
 	err := tool.Reserve(t.Context(), "a0", keyA)
-	if err == nil || errors.Is(err, ErrConflict) || errors.Is(err, sharedlun.ErrNoReservations) || errors.Is(err, ErrPath) {
+	if !errors.Is(err, sharedlun.ErrRefused) || errors.Is(err, ErrConflict) || errors.Is(err, sharedlun.ErrNoReservations) || errors.Is(err, ErrPath) {
 		t.Errorf("%v", err)
 	}
 }

@@ -25,8 +25,12 @@ const (
 	codeInvalidField     = 0x24
 )
 
-// errAttention means that the target told of an event instead of carrying the command out.
-var errAttention = errors.New("unit attention")
+var (
+	// errAttention means that the target told of an event instead of carrying the command out.
+	errAttention = errors.New("unit attention")
+	// errUnsupported means that the target does not know the command, or a field of it.
+	errUnsupported = errors.New("the target does not know the command")
+)
 
 // reply is what came back of a command.
 type reply struct {
@@ -60,9 +64,9 @@ func (r reply) err() error {
 	case key == keyUnitAttention:
 		return errAttention
 	case key == keyIllegalRequest && (code == codeInvalidOperation || code == codeInvalidField):
-		return fmt.Errorf("%w (sense %x/%02x/%02x)", sharedlun.ErrNoReservations, key, code, qualifier)
+		return fmt.Errorf("%w (sense %x/%02x/%02x)", errUnsupported, key, code, qualifier)
 	}
-	return fmt.Errorf("the target refused it with sense %x/%02x/%02x", key, code, qualifier)
+	return fmt.Errorf("%w with sense %x/%02x/%02x", sharedlun.ErrRefused, key, code, qualifier)
 }
 
 // parts are the sense key, the code and its qualifier, in either format (SPC-4, 4.5).

@@ -58,7 +58,7 @@ func sgio(device string, c command) (reply, error) {
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	sense, data := make([]byte, senseBytes), c.list
-	h := sgHeader{interfaceID: interfaceID, direction: directionNone, cdbLength: cdbBytes, senseRoom: senseBytes, timeout: timeoutMillis}
+	h := sgHeader{interfaceID: interfaceID, direction: directionNone, cdbLength: uint8(len(c.cdb)), senseRoom: senseBytes, timeout: timeoutMillis}
 	switch {
 	case c.room > 0:
 		h.direction, data = directionIn, make([]byte, c.room)
