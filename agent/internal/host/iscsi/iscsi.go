@@ -158,12 +158,6 @@ func (h *Host) load(ctx context.Context, flags ...string) *sharedlun.Problem {
 	return nil
 }
 
-// multipath reports whether multipathd runs in the host's network.
-func (h *Host) multipath() bool {
-	text, err := os.ReadFile(filepath.Join(h.cfg.Proc, "1/net/unix"))
-	return err == nil && strings.Contains(string(text), "@/org/kernel/linux/storage/multipathd")
-}
-
 // readRooted reads a file below a root whose links do not lead out of it.
 func readRooted(root, path string) (string, error) {
 	r, err := os.OpenRoot(root)

@@ -127,7 +127,7 @@ func TestLuns(t *testing.T) { //nolint:gocyclo // one node, looked at in all its
 	if err != nil || len(luns) != 2 {
 		t.Fatalf("%+v, %v", luns, err)
 	}
-	want := []sharedlun.Path{{Portal: portal, Device: "sda"}, {Portal: "10.0.0.2:3260", Device: "sdb", Up: true}}
+	want := []sharedlun.Path{{Portal: portal, Device: "sda", Map: "dm-0"}, {Portal: "10.0.0.2:3260", Device: "sdb", Map: "dm-0", Up: true}}
 	if l := luns[0]; l.Device != "dm-0" || l.Serial != "aaaa" || l.SizeBytes != 1<<20 || !slices.Equal(l.Paths, want) {
 		t.Errorf("%+v", l)
 	}

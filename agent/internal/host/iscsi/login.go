@@ -161,7 +161,7 @@ func (h *Host) rescan(ctx context.Context, sessions []Session) error {
 			return fmt.Errorf("look for new LUNs of %s: %w", s.IQN, err)
 		}
 	}
-	return nil
+	return h.rejoin(sessions[0].IQN)
 }
 
 const (

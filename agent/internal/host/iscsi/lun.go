@@ -133,21 +133,23 @@ func sizeOf(node string) (int64, error) {
 	return sectors * sectorBytes, err
 }
 
-// join finds the device that stands for all paths.
+// join finds the device that stands for all paths. A path that multipathd has not taken yet is one of the map that has the others.
 func (h *Host) join(l *sharedlun.Lun) error {
 	var maps []string
-	for _, p := range l.Paths {
-		m, err := h.mapOver(p.Device)
-		if err != nil {
+	for i := range l.Paths {
+		p := &l.Paths[i]
+		var err error
+		if p.Map, err = h.mapOver(p.Device); err != nil {
 			return fmt.Errorf("holders of %s: %w", p.Device, err)
 		}
-		maps = append(maps, m)
+		if p.Map != "" && !slices.Contains(maps, p.Map) {
+			maps = append(maps, p.Map)
+		}
 	}
-	maps = slices.Compact(maps)
 	switch {
-	case len(maps) == 1 && maps[0] != "":
+	case len(maps) == 1:
 		l.Device = maps[0]
-	case len(l.Paths) == 1:
+	case len(maps) == 0 && len(l.Paths) == 1:
 		l.Device = l.Paths[0].Device
 	}
 	return nil

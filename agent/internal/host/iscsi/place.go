@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -69,23 +68,8 @@ func (h *Host) server() (pid int, err error) {
 	if yes, err := h.listens(); err != nil || !yes {
 		return 0, err
 	}
-	network, err := os.Readlink(h.network())
-	if err != nil {
-		return 0, err
-	}
-	names, err := filepath.Glob(filepath.Join(h.cfg.Proc, "[0-9]*", "comm"))
-	if err != nil {
-		return 0, err
-	}
-	for _, name := range names {
-		dir := filepath.Dir(name)
-		of, err := os.Readlink(filepath.Join(dir, "ns/net"))
-		if comm, _ := os.ReadFile(name); err != nil || of != network || strings.TrimSpace(string(comm)) != daemon {
-			continue
-		}
-		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil {
-			return pid, nil
-		}
+	if pid, err = h.process(daemon); err != nil || pid != 0 {
+		return pid, err
 	}
 	return 1, nil
 }
