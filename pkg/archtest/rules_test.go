@@ -66,7 +66,7 @@ var rules = []rule{
 	},
 	{
 		name:       "observing and applying do not know the wire",
-		of:         []string{"agent/internal/inventory", "agent/internal/apply"},
+		of:         []string{"agent/internal/inventory", "agent/internal/apply", "agent/internal/lun"},
 		deny:       []string{"~/agent/internal/server", "~/proto", grpcModule},
 		denyDirect: []string{"os/exec"},
 	},
@@ -111,6 +111,13 @@ var rules = []rule{
 		name: "the device of a volume with a known table knows no LVM",
 		of:   []string{"agent/internal/host/dm"},
 		deny: []string{"~/agent/internal/host/lvm", "~/pkg/sharedlun"},
+	},
+	{
+		name:       "iSCSI sessions and reservations know the exec seam and the words of both sides alone",
+		of:         []string{"agent/internal/host/iscsi", "agent/internal/host/reservation"},
+		deny:       []string{"~/"},
+		allow:      []string{"~/agent/internal/host/iscsi", "~/agent/internal/host/reservation", "~/agent/internal/host/run", "~/pkg/sharedlun", "~/pkg/quarry", "~/pkg/volumeid"},
+		denyDirect: []string{"os/exec"},
 	},
 	{
 		name: "the agent's engine knows neither the wire nor the tools",

@@ -202,3 +202,34 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// multipathConf joins what iSCSI shows, and gives up when the last path is gone.
+const multipathConf = `defaults {
+	user_friendly_names no
+	find_multipaths no
+	no_path_retry 12
+}
+blacklist {
+	devnode "^ubd"
+}
+`
+
+// Multipathd runs multipathd until the test ends.
+func Multipathd(t *testing.T) {
+	t.Helper()
+	must(t, os.MkdirAll("/etc/multipath", 0o755))
+	must(t, os.WriteFile("/etc/multipath.conf", []byte(multipathConf), 0o600))
+	cmd := exec.Command("multipathd", "-d")
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(unix.SIGTERM) // It may be gone.
+		_ = cmd.Wait()                       // How it ended is nobody's business.
+	})
+	for range 100 {
+		if text, _ := os.ReadFile("/proc/net/unix"); strings.Contains(string(text), "multipathd") {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal("multipathd does not start")
+}

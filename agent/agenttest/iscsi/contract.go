@@ -1,0 +1,211 @@
+package iscsi
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Agent is what is held to the contract: the agent's work on targets and LUNs, on one node.
+type Agent interface {
+	GetInitiator(ctx context.Context) (sharedlun.Initiator, error)
+	GetTarget(ctx context.Context, t sharedlun.Target) (sharedlun.Seen, error)
+	Login(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap, renew bool) (sharedlun.Seen, error)
+	Logout(ctx context.Context, t sharedlun.Target) error
+	Device(ctx context.Context, id sharedlun.Identity) (string, error)
+	Reservation(ctx context.Context, id sharedlun.Identity) (sharedlun.Reservation, error)
+	Confirm(ctx context.Context, id sharedlun.Identity, key uint64) (sharedlun.Reservation, error)
+	Register(ctx context.Context, id sharedlun.Identity, key uint64, bootID string, old uint64) (sharedlun.Reservation, error)
+	Unregister(ctx context.Context, id sharedlun.Identity, key uint64) (sharedlun.Reservation, error)
+	Preempt(ctx context.Context, id sharedlun.Identity, key, victim uint64) (sharedlun.Reservation, error)
+}
+
+// Site is one target with one portal, and LUN 0 of 64 MiB with nothing on it, that two nodes see, for one case of the contract.
+type Site struct {
+	A, B Agent
+	// BootID is that of both nodes.
+	BootID string
+	Target sharedlun.Target
+	// Stop and Start let the target answer no more, and again; its registrations stay. LoseKeys lets it forget them.
+	Stop, Start, LoseKeys func()
+	// Chap lets it ask for credentials.
+	Chap func(c sharedlun.Chap)
+	// Swap puts another LUN under the number.
+	Swap func()
+	// Use lets a LUN be used on A's node until the function that it returns is called, Hold lets something be built on it.
+	Use, Hold func(id sharedlun.Identity) (end func())
+	// Write writes to the LUN on a node, and reports whether it may.
+	Write func(a Agent, id sharedlun.Identity) bool
+}
+
+type check struct {
+	*testing.T
+	Site
+}
+
+const (
+	keyA, keyB, keyC = 0xa1, 0xb1, 0xc1
+	// patience is how long a kernel may take to see that a target is gone or back.
+	patience = 60 * time.Second
+)
+
+// Contract runs every case on a site of its own.
+func Contract(t *testing.T, site func(t *testing.T) Site) {
+	for _, c := range []struct {
+		name string
+		run  func(*check)
+	}{
+		{"sessions", sessions},
+		{"credentials", credentials},
+		{"wrong targets", wrongTargets},
+		{"in use", inUse},
+		{"registrations", registrations},
+		{"fencing", fencing},
+		{"old keys", oldKeys},
+		{"other LUNs", otherLuns},
+		{"lost keys", lostKeys},
+		{"a target that is gone", targetGone},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.run(&check{T: t, Site: site(t)}) })
+	}
+}
+
+func (c *check) must(err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *check) want(err, kind error) {
+	c.Helper()
+	if !errors.Is(err, kind) {
+		c.Errorf("%v, want %v", err, kind)
+	}
+}
+
+func (c *check) wantReason(err error, reason string) {
+	c.Helper()
+	var p *sharedlun.Problem
+	if !errors.As(err, &p) || p.Reason != reason || p.Message == "" {
+		c.Errorf("%v, want %s", err, reason)
+	}
+}
+
+// login logs both nodes in, and returns the LUN.
+func (c *check) login() sharedlun.Identity {
+	c.Helper()
+	var id sharedlun.Identity
+	for _, a := range []Agent{c.A, c.B} {
+		seen, err := a.Login(c.Context(), c.Target, nil, false)
+		c.must(err)
+		if len(seen.Luns) != 1 {
+			c.Fatalf("%+v", seen)
+		}
+		id = seen.Luns[0].Identity
+	}
+	return id
+}
+
+func sessions(c *check) { //nolint:gocyclo // one journey, told in its order
+	i, err := c.A.GetInitiator(c.Context())
+	if err != nil || i.Problem != nil || i.Name == "" {
+		c.Errorf("%+v, %v", i, err)
+	}
+	seen, err := c.A.GetTarget(c.Context(), c.Target)
+	if err != nil || len(seen.Sessions) != 1 || seen.Sessions[0].State != sharedlun.SessionNone || len(seen.Luns) != 0 {
+		c.Errorf("%+v, %v", seen, err)
+	}
+	for range 2 {
+		seen, err = c.A.Login(c.Context(), c.Target, nil, false)
+		c.must(err)
+		again, err := c.A.GetTarget(c.Context(), c.Target)
+		c.must(err)
+		for _, s := range []sharedlun.Seen{seen, again} {
+			if len(s.Sessions) != 1 || s.Sessions[0] != (sharedlun.Session{Portal: c.Target.Portals[0], State: sharedlun.SessionUp}) || len(s.Luns) != 1 {
+				c.Fatalf("%+v", s)
+			}
+			l := s.Luns[0]
+			if l.Number != 0 || l.Check() != nil || l.SizeBytes != 64<<20 || l.ReadOnly || l.Content != "" || l.ContentError != "" ||
+				len(l.Paths) != 1 || !l.Paths[0].Up || l.Paths[0].Device != l.Device || l.Paths[0].Portal != c.Target.Portals[0] {
+				c.Errorf("%+v", l)
+			}
+		}
+	}
+	if device, err := c.A.Device(c.Context(), seen.Luns[0].Identity); err != nil || device != "/dev/"+seen.Luns[0].Device {
+		c.Errorf("%s, %v", device, err)
+	}
+	_, err = c.B.Device(c.Context(), seen.Luns[0].Identity)
+	c.want(err, sharedlun.ErrNotFound)
+	for range 2 {
+		c.must(c.A.Logout(c.Context(), c.Target))
+		if seen, err = c.A.GetTarget(c.Context(), c.Target); err != nil || seen.Sessions[0].State != sharedlun.SessionNone || len(seen.Luns) != 0 {
+			c.Errorf("%+v, %v", seen, err)
+		}
+	}
+}
+
+func credentials(c *check) {
+	good := sharedlun.Chap{Username: "user", Password: "secret of the user", MutualUsername: "it", MutualPassword: "secret of the target"}
+	c.Chap(good)
+	login := func(chap *sharedlun.Chap, renew bool) error {
+		_, err := c.A.Login(c.Context(), c.Target, chap, renew)
+		return err
+	}
+	wrong, liar := good, good
+	wrong.Password, liar.MutualPassword = "wrong secret of the user", "wrong secret of the target"
+	for _, chap := range []*sharedlun.Chap{nil, &wrong, &liar} {
+		c.wantReason(login(chap, false), sharedlun.ReasonWrongChap)
+	}
+	c.must(login(&good, false))
+	// A session that is there stays, and tries other credentials when it is made anew.
+	c.must(login(&wrong, false))
+	c.wantReason(login(&wrong, true), sharedlun.ReasonWrongChap)
+	c.must(login(&good, true))
+	c.want(login(&sharedlun.Chap{Username: "user"}, false), sharedlun.ErrInvalid)
+	c.must(c.A.Logout(c.Context(), c.Target))
+}
+
+func wrongTargets(c *check) {
+	other := c.Target
+	other.IQN += "x"
+	_, err := c.A.Login(c.Context(), other, nil, false)
+	c.wantReason(err, sharedlun.ReasonWrongTarget)
+	other = c.Target
+	other.Portals = []string{"127.0.0.1:3999"}
+	_, err = c.A.Login(c.Context(), other, nil, false)
+	c.wantReason(err, sharedlun.ReasonPortalUnreachable)
+	other.Portals = []string{"nas:3260"}
+	_, err = c.A.Login(c.Context(), other, nil, false)
+	c.want(err, sharedlun.ErrInvalid)
+	c.want(c.A.Logout(c.Context(), other), sharedlun.ErrInvalid)
+	_, err = c.A.GetTarget(c.Context(), other)
+	c.want(err, sharedlun.ErrInvalid)
+}
+
+func inUse(c *check) {
+	id := c.login()
+	for _, use := range []func(sharedlun.Identity) func(){c.Use, c.Hold} {
+		end := use(id)
+		c.wantReason(c.A.Logout(c.Context(), c.Target), sharedlun.ReasonSessionInUse)
+		_, err := c.A.Login(c.Context(), c.Target, nil, true)
+		c.wantReason(err, sharedlun.ReasonSessionInUse)
+		seen, err := c.A.GetTarget(c.Context(), c.Target)
+		if err != nil || seen.Sessions[0].State != sharedlun.SessionUp {
+			c.Errorf("%+v, %v", seen, err)
+		}
+		end()
+	}
+	_, err := c.A.Register(c.Context(), id, keyA, c.BootID, 0)
+	c.must(err)
+	end := c.Hold(id)
+	_, err = c.A.Unregister(c.Context(), id, keyA)
+	c.want(err, sharedlun.ErrInUse)
+	end()
+	_, err = c.A.Unregister(c.Context(), id, keyA)
+	c.must(err)
+	c.must(c.A.Logout(c.Context(), c.Target))
+}

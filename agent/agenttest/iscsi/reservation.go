@@ -1,0 +1,175 @@
+package iscsi
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"quarry.storage/quarry/agent/internal/host/reservation"
+	"quarry.storage/quarry/agent/internal/lun"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// targets are the targets behind the paths of a node, as SPC-4 wants them.
+type targets struct{ *Node }
+
+var _ lun.Reservations = targets{}
+
+// at finds the path behind a device node. A path that is down does not answer.
+func (t targets) at(ctx context.Context, device string) (*path, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(t.paths, func(p *path) bool { return "/dev/"+p.device == device })
+	if i < 0 || !t.up(t.paths[i]) {
+		return nil, fmt.Errorf("%s: %w", device, reservation.ErrPath)
+	}
+	return t.paths[i], nil
+}
+
+// on does something with the LUN behind a path that keeps reservations.
+func (t targets) on(ctx context.Context, device string, do func(l *Lun, own nexus) error) error {
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	p, err := t.at(ctx, device)
+	if err != nil {
+		return err
+	}
+	if p.lun.unsupported {
+		return fmt.Errorf("%s: %w", device, sharedlun.ErrNoReservations)
+	}
+	return do(p.lun, p.nexus)
+}
+
+// Identify implements lun.Reservations.
+func (t targets) Identify(ctx context.Context, device string) (reservation.Identity, error) {
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	p, err := t.at(ctx, device)
+	if err != nil {
+		return reservation.Identity{}, err
+	}
+	i := p.lun.identity
+	return reservation.Identity{WWIDs: []string{"t10.MODEL", i.WWID}, Serial: i.Serial, SizeBytes: i.SizeBytes}, nil
+}
+
+// Read implements lun.Reservations.
+func (t targets) Read(ctx context.Context, device string) (sharedlun.Reservation, error) {
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	p, err := t.at(ctx, device)
+	if err != nil || p.lun.unsupported {
+		return sharedlun.Reservation{}, err
+	}
+	l := p.lun
+	keys := slices.Sorted(maps.Values(l.keys))
+	return sharedlun.Reservation{
+		Supported: true, Keys: slices.Compact(keys), Type: l.kind, Holder: l.keys[l.holder], Generation: l.generation,
+	}, nil
+}
+
+// Confirm implements lun.Reservations.
+func (t targets) Confirm(ctx context.Context, device string, key uint64) error {
+	return t.on(ctx, device, func(l *Lun, own nexus) error {
+		if key == 0 || l.keys[own] != key {
+			return reservation.ErrConflict
+		}
+		l.generation++
+		return nil
+	})
+}
+
+// Register implements lun.Reservations.
+func (t targets) Register(ctx context.Context, device string, key, old uint64) error {
+	return t.on(ctx, device, func(l *Lun, own nexus) error {
+		if was := l.keys[own]; key == 0 || was != 0 && was != key && was != old {
+			return reservation.ErrConflict
+		}
+		l.keys[own] = key
+		l.generation++
+		return nil
+	})
+}
+
+// Unregister implements lun.Reservations.
+func (t targets) Unregister(ctx context.Context, device string, key uint64) error {
+	return t.on(ctx, device, func(l *Lun, own nexus) error {
+		if l.keys[own] != key {
+			return nil
+		}
+		delete(l.keys, own)
+		if l.holder == own {
+			l.holder, l.kind = nexus{}, 0
+		}
+		l.generation++
+		return nil
+	})
+}
+
+// Reserve implements lun.Reservations.
+func (t targets) Reserve(ctx context.Context, device string, key uint64) error {
+	return t.on(ctx, device, func(l *Lun, own nexus) error {
+		if l.keys[own] != key || l.kind != 0 && l.holder != own {
+			return reservation.ErrConflict
+		}
+		l.holder, l.kind = own, sharedlun.WriteExclusiveRegistrantsOnly
+		return nil
+	})
+}
+
+// Preempt implements lun.Reservations.
+func (t targets) Preempt(ctx context.Context, device string, key, victim uint64) error {
+	return t.on(ctx, device, func(l *Lun, own nexus) error {
+		if l.keys[own] != key || !slices.Contains(slices.Collect(maps.Values(l.keys)), victim) {
+			return reservation.ErrConflict
+		}
+		if l.keys[l.holder] == victim {
+			l.holder, l.kind = own, sharedlun.WriteExclusiveRegistrantsOnly
+		}
+		maps.DeleteFunc(l.keys, func(_ nexus, k uint64) bool { return k == victim })
+		l.generation++
+		return nil
+	})
+}
+
+// uses are those of a node's LUNs.
+type uses struct{ *Node }
+
+var _ lun.Uses = uses{}
+
+// Of implements lun.Uses.
+func (u uses) Of(_ context.Context, l sharedlun.Lun) ([]string, error) {
+	u.f.mu.Lock()
+	defer u.f.mu.Unlock()
+	return slices.Concat(u.users[l.WWID], u.holders[l.WWID]), nil
+}
+
+// Holders implements lun.Uses.
+func (u uses) Holders(l sharedlun.Lun) ([]string, error) {
+	u.f.mu.Lock()
+	defer u.f.mu.Unlock()
+	return u.holders[l.WWID], nil
+}
+
+// Claim implements lun.Uses.
+func (u uses) Claim(l sharedlun.Lun) (func(), error) {
+	if holders, err := u.Holders(l); err != nil || len(holders) > 0 {
+		return nil, sharedlun.ErrInUse
+	}
+	return func() {}, nil
+}
+
+// Content implements lun.Uses.
+func (u uses) Content(_ context.Context, device string) (string, error) {
+	u.f.mu.Lock()
+	defer u.f.mu.Unlock()
+	name := filepath.Base(device)
+	for _, p := range u.paths {
+		if p.device == name || "dm-"+p.seen.WWID == name {
+			return p.lun.content, p.lun.failure
+		}
+	}
+	return "", fmt.Errorf("%s: no such device", device)
+}

@@ -1,0 +1,174 @@
+//go:build hostroot
+
+package lun_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/agent/agenttest/iscsi"
+	"quarry.storage/quarry/agent/internal/host/block"
+	"quarry.storage/quarry/agent/internal/host/disk"
+	hostiscsi "quarry.storage/quarry/agent/internal/host/iscsi"
+	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/agent/internal/host/occupant"
+	"quarry.storage/quarry/agent/internal/host/reservation"
+	"quarry.storage/quarry/agent/internal/host/run"
+	"quarry.storage/quarry/agent/internal/lun"
+	"quarry.storage/quarry/pkg/sharedlun"
+	"quarry.storage/quarry/test/lio"
+)
+
+const (
+	boot    = "4f3c1f3e-0000-4000-8000-000000000001"
+	realIQN = "iqn.2026-01.storage.quarry.lab:lun"
+)
+
+// realNode is this node, as the initiator of an interface of open-iscsi.
+func realNode(t *testing.T, iface string) *lun.Node {
+	t.Helper()
+	lio.Iface(t, iface)
+	return lun.New(lun.Config{
+		NodeName: iface, BootID: boot, Dev: "/dev", Reservations: reservation.New(),
+		Initiator: hostiscsi.New(hostiscsi.Config{Runner: run.Real{}, NodeName: iface, Iface: iface}),
+		Uses: lun.HostUses{Tools: lun.Tools{
+			Sys: "/sys", Dev: "/dev", Block: block.New(block.Config{}), Mounts: mount.New(mount.Config{}),
+			Occupants: occupant.New(occupant.Config{}), Disks: disk.New(),
+		}},
+	})
+}
+
+// path is the device of the LUN on a node.
+func path(t *testing.T, a iscsi.Agent, target sharedlun.Target) string {
+	t.Helper()
+	seen, err := a.GetTarget(t.Context(), target)
+	if err != nil || len(seen.Luns) != 1 {
+		t.Fatalf("%+v, %v", seen, err)
+	}
+	return "/dev/" + seen.Luns[0].Device
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRealContract holds this node, with a target of its own kernel, to what the model is held to.
+func TestRealContract(t *testing.T) {
+	iscsi.Contract(t, func(t *testing.T) iscsi.Site {
+		target := lio.New(t, realIQN)
+		a, b := realNode(t, "quarry-a"), realNode(t, "quarry-b")
+		name := sharedlun.Target{IQN: realIQN, Portals: lio.Portals[:1]}
+		return iscsi.Site{
+			A: a, B: b, BootID: boot, Target: name, Stop: target.Stop, Start: target.Start,
+			Chap: func(c sharedlun.Chap) { target.Chap(c.Username, c.Password, c.MutualUsername, c.MutualPassword) },
+			LoseKeys: func() {
+				lio.Run(t, "sg_persist", "--out", "--clear", "--param-rk=0xa1", path(t, a, name))
+			},
+			Swap: func() {
+				target.DropLun(0)
+				target.AddLun(0, "another")
+			},
+			Use:  func(sharedlun.Identity) func() { return opened(t, path(t, a, name)) },
+			Hold: func(sharedlun.Identity) func() { return held(t, path(t, a, name)) },
+			Write: func(who iscsi.Agent, _ sharedlun.Identity) bool {
+				return written(path(t, who, name)) == nil
+			},
+		}
+	})
+}
+
+// opened lets a process that is not of this one have a device open.
+func opened(t *testing.T, device string) (end func()) {
+	t.Helper()
+	out, err := exec.Command("sh", "-c", "sleep 1000 <"+device+" >/dev/null 2>&1 & echo $!").Output()
+	must(t, err)
+	time.Sleep(200 * time.Millisecond)
+	return func() { lio.Run(t, "kill", strings.TrimSpace(string(out))) }
+}
+
+// held builds something on a device.
+func held(t *testing.T, device string) (end func()) {
+	t.Helper()
+	lio.Run(t, "dmsetup", "create", "quarry-hold", "--table", fmt.Sprintf("0 2048 linear %s 0", device))
+	return func() { lio.Run(t, "dmsetup", "remove", "--retry", "quarry-hold") }
+}
+
+// written writes a page with zeroes, past the page cache.
+func written(device string) error {
+	page, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANONYMOUS|unix.MAP_PRIVATE)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Munmap(page) }() // Nothing is lost.
+	fd, err := unix.Open(device, unix.O_WRONLY|unix.O_DIRECT, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, page)
+	return err
+}
+
+// TestRealPaths joins two paths by multipathd, and logs out of both.
+func TestRealPaths(t *testing.T) { //nolint:gocyclo // one journey, told in its order
+	lio.New(t, realIQN)
+	lio.Multipathd(t)
+	n := realNode(t, "quarry-a")
+	name := sharedlun.Target{IQN: realIQN, Portals: lio.Portals}
+	seen, err := n.Login(t.Context(), name, nil, false)
+	must(t, err)
+	for range 100 {
+		seen, err = n.GetTarget(t.Context(), name)
+		must(t, err)
+		if len(seen.Luns) == 1 && len(seen.Luns[0].Paths) == 2 && seen.Luns[0].Paths[0].Map != "" && seen.Luns[0].Paths[1].Map != "" {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	l := seen.Luns[0]
+	if !strings.HasPrefix(l.Device, "dm-") || l.Content != "" || l.ContentError != "" {
+		t.Fatalf("%+v", l)
+	}
+	_, err = n.Register(t.Context(), l.Identity, 0x71, boot, 0)
+	must(t, err)
+	device, err := n.Device(t.Context(), l.Identity)
+	must(t, err)
+	if _, err := n.Confirm(t.Context(), l.Identity, 0x71); err != nil || device != "/dev/"+l.Device {
+		t.Errorf("%s, %v", device, err)
+	}
+	for range 4 {
+		must(t, written(device))
+	}
+	end := held(t, device)
+	if err := n.Logout(t.Context(), name); err == nil || !strings.Contains(err.Error(), "in use by device dm-") {
+		t.Errorf("%v", err)
+	}
+	// The map does without one path at a time.
+	if _, err := n.Login(t.Context(), name, nil, true); err != nil {
+		t.Errorf("%v", err)
+	}
+	if err := written("/dev/mapper/quarry-hold"); err != nil {
+		t.Logf("after the sessions were made anew: %v", err)
+	}
+	_, err = n.Register(t.Context(), l.Identity, 0x71, boot, 0)
+	must(t, err)
+	must(t, written("/dev/mapper/quarry-hold"))
+	end()
+	must(t, n.Logout(t.Context(), name))
+	for range 100 {
+		if _, err := os.Stat("/sys/block/" + l.Device); os.IsNotExist(err) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Error("the map is left")
+}

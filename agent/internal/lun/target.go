@@ -1,0 +1,238 @@
+package lun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"quarry.storage/quarry/agent/internal/host/iscsi"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// contentTimeout is how long reading what is on a LUN may take.
+const contentTimeout = 10 * time.Second
+
+// GetInitiator describes the initiator of this node.
+func (n *Node) GetInitiator(ctx context.Context) (sharedlun.Initiator, error) {
+	return n.Initiator.Initiator(ctx)
+}
+
+// GetTarget reads the sessions with a target and the LUNs that they show.
+func (n *Node) GetTarget(ctx context.Context, t sharedlun.Target) (sharedlun.Seen, error) {
+	if err := t.Check(); err != nil {
+		return sharedlun.Seen{}, err
+	}
+	sessions, luns, err := n.look(t.IQN)
+	if err != nil {
+		return sharedlun.Seen{}, err
+	}
+	for i := range luns {
+		n.content(ctx, &luns[i])
+	}
+	return sharedlun.Seen{Sessions: iscsi.States(t, sessions), Luns: luns}, nil
+}
+
+func (n *Node) look(iqn string) ([]iscsi.Session, []sharedlun.Lun, error) {
+	sessions, err := n.Initiator.Sessions(iqn)
+	if err != nil {
+		return nil, nil, err
+	}
+	luns, err := n.Initiator.Luns(sessions)
+	return sessions, luns, err
+}
+
+// content reads what is on a LUN. A device that does not answer keeps one reader, no more.
+func (n *Node) content(ctx context.Context, l *sharedlun.Lun) {
+	device := l.Device
+	switch {
+	case device == "":
+		l.ContentError = "several paths lead to it, and nothing joins them"
+		return
+	case !slices.ContainsFunc(l.Paths, func(p sharedlun.Path) bool { return p.Up }):
+		l.ContentError = "no path is up"
+		return
+	}
+	n.mu.Lock()
+	before := n.looking[device]
+	n.looking[device] = true
+	n.mu.Unlock()
+	if before {
+		l.ContentError = device + " does not answer, or is being read"
+		return
+	}
+	type answer struct {
+		content string
+		err     error
+	}
+	ctx, cancel := context.WithTimeout(ctx, contentTimeout)
+	defer cancel()
+	read := make(chan answer, 1)
+	go func() {
+		content, err := n.Uses.Content(ctx, filepath.Join(n.Dev, device))
+		n.mu.Lock()
+		delete(n.looking, device)
+		n.mu.Unlock()
+		read <- answer{content, err}
+	}()
+	select {
+	case a := <-read:
+		if l.Content = a.content; a.err != nil {
+			l.Content, l.ContentError = "", a.err.Error()
+		}
+	case <-ctx.Done():
+		l.ContentError = device + " does not answer"
+	}
+}
+
+// Login makes a session with every portal of a target. It fails only when no session is up. renew makes those that are there anew, one after the other,
+// so that the credentials are tried; a session without which a LUN in use would have no path is left, which is an error.
+func (n *Node) Login(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap, renew bool) (sharedlun.Seen, error) {
+	if err := errors.Join(t.Check(), valid(c)); err != nil {
+		return sharedlun.Seen{}, err
+	}
+	release, _ := n.take("target " + t.IQN)
+	if release == nil {
+		return sharedlun.Seen{}, fmt.Errorf("target %s: %w", t.IQN, sharedlun.ErrTargetBusy)
+	}
+	defer release()
+	initiator, err := n.Initiator.Initiator(ctx)
+	if err != nil {
+		return sharedlun.Seen{}, err
+	}
+	if len(t.Portals) > 1 && !initiator.Multipath {
+		return sharedlun.Seen{}, sharedlun.NewProblem(sharedlun.ReasonMultipathMissing,
+			"Target %s has %d portals, and multipathd does not run on node %s. Run it there, or name one portal.", t.IQN, len(t.Portals), n.NodeName)
+	}
+	failed := map[string]error{}
+	for _, portal := range t.Portals {
+		if err := n.Initiator.Login(ctx, t.IQN, portal, c); err != nil {
+			failed[portal] = err
+		}
+	}
+	if renew {
+		if err := n.renew(ctx, t, c); err != nil {
+			return sharedlun.Seen{}, err
+		}
+	}
+	seen, err := n.GetTarget(ctx, t)
+	if err != nil {
+		return sharedlun.Seen{}, err
+	}
+	return seen, outcome(t, seen.Sessions, failed)
+}
+
+func valid(c *sharedlun.Chap) error {
+	if c == nil {
+		return nil
+	}
+	return c.Check()
+}
+
+// outcome writes the failures of logins into sessions that are not up. It returns the one that says most when none is up.
+func outcome(t sharedlun.Target, sessions []sharedlun.Session, failed map[string]error) error {
+	up := false
+	var worst error
+	for i := range sessions {
+		s := &sessions[i]
+		up = up || s.State == sharedlun.SessionUp
+		err := failed[s.Portal]
+		if err == nil || s.State == sharedlun.SessionUp {
+			continue
+		}
+		s.Message = strings.TrimSpace(s.Message + " " + err.Error())
+		var p *sharedlun.Problem
+		if worst == nil || errors.As(worst, &p) && p.Reason == sharedlun.ReasonPortalUnreachable {
+			worst = err
+		}
+	}
+	switch {
+	case up:
+		return nil
+	case worst != nil:
+		return worst
+	}
+	return sharedlun.NewProblem(sharedlun.ReasonTargetUnreachable, "No session with target %s is up: %s", t.IQN, sessions[0].Message)
+}
+
+// Logout ends the sessions with a target and removes its records. It refuses while a LUN is in use, or when that is not known.
+func (n *Node) Logout(ctx context.Context, t sharedlun.Target) error {
+	if err := t.Check(); err != nil {
+		return err
+	}
+	release, _ := n.take("target " + t.IQN)
+	if release == nil {
+		return fmt.Errorf("target %s: %w", t.IQN, sharedlun.ErrTargetBusy)
+	}
+	defer release()
+	sessions, luns, err := n.look(t.IQN)
+	if err != nil {
+		return err
+	}
+	// All are looked at before the first loses its map.
+	for _, l := range luns {
+		if err := n.unused(ctx, t.IQN, l); err != nil {
+			return err
+		}
+	}
+	for _, l := range luns {
+		release, err := n.claim(ctx, t.IQN, l)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	for _, s := range sessions {
+		if err := n.Initiator.Logout(ctx, s); err != nil {
+			return err
+		}
+	}
+	return n.Initiator.Forget(ctx, t.IQN)
+}
+
+// unused refuses a LUN that somebody uses, or of which that is not known.
+func (n *Node) unused(ctx context.Context, iqn string, l sharedlun.Lun) error {
+	users, err := n.Uses.Of(ctx, l)
+	switch {
+	case len(users) > 0:
+		return n.inUse(iqn, l, "in use by "+strings.Join(users, ", "))
+	case err != nil:
+		return n.inUse(iqn, l, "perhaps in use, which cannot be found out: "+err.Error())
+	}
+	return nil
+}
+
+// claim takes the map of an unused LUN away, and keeps others off its paths until they are released. The kernel refuses both for what is in use.
+func (n *Node) claim(ctx context.Context, iqn string, l sharedlun.Lun) (release func(), err error) {
+	l.Paths = slices.Clone(l.Paths)
+	for i := range l.Paths {
+		p := &l.Paths[i]
+		if p.Map == "" {
+			continue
+		}
+		if err := n.Initiator.Flush(ctx, p.Map); err != nil {
+			return nil, n.inUse(iqn, l, "in use: "+err.Error())
+		}
+		p.Map = ""
+	}
+	if release, err = n.Uses.Claim(l); err != nil {
+		return nil, n.inUse(iqn, l, "in use: "+err.Error())
+	}
+	return release, nil
+}
+
+func (n *Node) inUse(iqn string, l sharedlun.Lun, because string) error {
+	return sharedlun.NewProblem(sharedlun.ReasonSessionInUse,
+		"LUN %d of target %s (%s) is %s. Seen on node %s.", l.Number, iqn, names(l), because, n.NodeName)
+}
+
+func names(l sharedlun.Lun) string {
+	var out []string
+	for _, p := range l.Paths {
+		out = append(out, p.Device)
+	}
+	return strings.Join(out, ", ")
+}

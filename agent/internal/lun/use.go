@@ -1,0 +1,203 @@
+package lun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/agent/internal/host/block"
+	"quarry.storage/quarry/agent/internal/host/disk"
+	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/agent/internal/host/occupant"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Tools are those by which HostUses finds who uses a LUN.
+type Tools struct {
+	// Sys and Dev are the host's /sys and /dev.
+	Sys, Dev string
+	Block    interface {
+		Device(major, minor uint32) (block.Device, error)
+	}
+	Mounts    interface{ Read() (mount.Table, error) }
+	Occupants interface {
+		Find(ctx context.Context, disks []occupant.Device) ([][]string, error)
+	}
+	Disks interface {
+		Probe(ctx context.Context, path string) (disk.Facts, error)
+	}
+}
+
+// HostUses finds who uses a LUN on this machine.
+type HostUses struct{ Tools }
+
+var _ Uses = HostUses{}
+
+// multipathd has every path open, which is no use of it.
+const multipathd = "process multipathd "
+
+// devices are the kernel names of the paths of a LUN, and of the map over them.
+func devices(l sharedlun.Lun) []string {
+	var out []string
+	for _, p := range l.Paths {
+		out = append(out, p.Device)
+		if p.Map != "" {
+			out = append(out, p.Map)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Of names who uses a LUN.
+func (u HostUses) Of(ctx context.Context, l sharedlun.Lun) ([]string, error) {
+	holders, err := u.Holders(l)
+	if err != nil {
+		return nil, err
+	}
+	var users []string
+	for _, h := range holders {
+		users = append(users, "device "+h)
+	}
+	table, err := u.Mounts.Read()
+	if err != nil {
+		return users, err
+	}
+	if len(table.Unresolved) > 0 {
+		err = errors.New(strings.Join(table.Unresolved, "; "))
+	}
+	var disks []occupant.Device
+	for _, name := range devices(l) {
+		family, errFamily := u.family(name)
+		err = errors.Join(err, errFamily)
+		for i, d := range family {
+			for _, where := range table.At(mount.Device{Major: d.Major, Minor: d.Minor}) {
+				users = append(users, fmt.Sprintf("%s of %s", where, d.Name))
+			}
+			if i == 0 {
+				// Partitions are looked at with their disk.
+				disks = append(disks, occupant.Device{Major: d.Major, Minor: d.Minor})
+			}
+		}
+	}
+	found, errFind := u.Occupants.Find(ctx, disks)
+	for _, by := range slices.Concat(found...) {
+		if !strings.HasPrefix(by, multipathd) {
+			users = append(users, by)
+		}
+	}
+	slices.Sort(users)
+	return slices.Compact(users), errors.Join(err, errFind)
+}
+
+// Holders are what is built on a LUN. The map over its paths is no use of it.
+func (u HostUses) Holders(l sharedlun.Lun) ([]string, error) {
+	own, out := devices(l), []string{}
+	for _, name := range own {
+		family, err := u.family(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range family[0].Holders {
+			if !slices.Contains(own, h) {
+				out = append(out, h)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// family is a device and its partitions. One that cannot be read whole is not known.
+func (u HostUses) family(name string) ([]block.Device, error) {
+	d, err := u.device(name)
+	if err != nil {
+		return nil, err
+	}
+	out := []block.Device{d}
+	for _, p := range d.Partitions {
+		part, err := u.device(p)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, part)
+	}
+	return out, nil
+}
+
+func (u HostUses) device(name string) (block.Device, error) {
+	text, err := os.ReadFile(filepath.Join(u.Sys, "class/block", name, "dev"))
+	if err != nil {
+		return block.Device{}, fmt.Errorf("device %s: %w", name, err)
+	}
+	var major, minor uint32
+	if _, err := fmt.Sscanf(string(text), "%d:%d", &major, &minor); err != nil {
+		return block.Device{}, fmt.Errorf("device %s: number %q: %w", name, text, err)
+	}
+	d, err := u.Block.Device(major, minor)
+	if err != nil {
+		return block.Device{}, fmt.Errorf("device %s: %w", name, err)
+	}
+	for _, fact := range d.Unreadable {
+		for _, needed := range []string{"holders:", "partitions:", "device number:"} {
+			if strings.HasPrefix(fact, needed) {
+				return block.Device{}, fmt.Errorf("device %s: %s", name, fact)
+			}
+		}
+	}
+	return d, nil
+}
+
+// Claim opens the paths of a LUN exclusively: nobody mounts them or builds on them then. Those of a map are the map's.
+func (u HostUses) Claim(l sharedlun.Lun) (release func(), err error) {
+	var open []*os.File
+	release = func() {
+		for _, f := range open {
+			f.Close()
+		}
+	}
+	for _, p := range l.Paths {
+		if p.Map != "" {
+			continue
+		}
+		f, err := os.OpenFile(filepath.Join(u.Dev, p.Device), os.O_RDONLY|unix.O_EXCL|unix.O_NONBLOCK, 0)
+		if err != nil {
+			release()
+			if errors.Is(err, unix.EBUSY) {
+				err = fmt.Errorf("%w: %w", sharedlun.ErrInUse, err)
+			}
+			return nil, err
+		}
+		open = append(open, f)
+	}
+	return release, nil
+}
+
+// unknownContent is what is on a device that is not empty, and has nothing on it that is known.
+const unknownContent = "unknown data"
+
+// Content tells what is on a device.
+func (u HostUses) Content(ctx context.Context, device string) (string, error) {
+	facts, err := u.Disks.Probe(ctx, device)
+	if err != nil {
+		return "", err
+	}
+	var out []string
+	for _, s := range facts.Signatures {
+		out = append(out, s.Type)
+	}
+	slices.Sort(out)
+	switch out = slices.Compact(out); {
+	case facts.Clean():
+		return "", nil
+	case len(out) == 0:
+		return unknownContent, nil
+	}
+	return strings.Join(out, ", "), nil
+}
