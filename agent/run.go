@@ -86,9 +86,12 @@ func work(ctx context.Context, cfg config.Config, log logr.Logger, registry *pro
 	shares := newShares(cfg, log)
 	defer shares.Close()
 	serverConfig.Shares = shares
+	luns, initiator := newLuns(cfg, serverConfig.BootID, log)
+	serverConfig.Luns = luns
 	srv := server.New(serverConfig)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(ctx, cfg, id, srv) })
+	group.Go(func() error { return initiator.Run(ctx) })
 	if cfg.KubeletDir != "" {
 		for _, driver := range newDrivers(cfg, serverConfig.Node, shares, log, registry) {
 			group.Go(func() error { return driver.Run(ctx) })

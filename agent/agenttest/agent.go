@@ -36,6 +36,8 @@ type Options struct {
 	TLS *tls.Config
 	// Network lets the agent listen in memory, at NodeName, instead of on a port.
 	Network *Network
+	// Luns are the iSCSI targets that the agent sees; see package agenttest/iscsi. Without them the agent does not serve the services.
+	Luns server.Luns
 	// Version of the agent; "test" when empty.
 	Version string
 	// MinSizeBytes below which a disk is refused; 1 GiB when zero.
@@ -110,6 +112,9 @@ func New(t testing.TB, opts Options) *Agent {
 
 // Addr is where the agent listens; it stays the same over restarts.
 func (a *Agent) Addr() string { return a.addr }
+
+// BootIDOf is what the agent of a node says of its boot.
+func BootIDOf(nodeName string) string { return fakeUUID("boot", nodeName) }
 
 // NodeName of the agent.
 func (a *Agent) NodeName() string { return a.opts.NodeName }
@@ -203,6 +208,7 @@ func (a *Agent) start() error {
 		Contents: csilvm.Contents{Devices: node{session: s}, Filesystems: node{session: s}},
 	})
 	srv := server.New(server.Config{
+		Luns:     a.opts.Luns,
 		NodeName: a.opts.NodeName, Version: a.opts.Version, KernelRelease: "6.12.0-fake", BootID: fakeUUID("boot", a.opts.NodeName),
 		Node: engine, LVM: s, Shares: a.opts.Shares, SharedGroups: a.opts.SharedGroups, Uptime: a.uptime, Log: a.opts.Log,
 	})

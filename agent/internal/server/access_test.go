@@ -28,6 +28,7 @@ func from(ctx context.Context, commonName string) context.Context {
 func TestAccess_isComplete(t *testing.T) {
 	s := &Server{cfg: Config{Shares: noShares{}, SharedGroups: noGroups{}, Log: logr.Discard()}, metrics: newMetrics(nil)}
 	served := map[string]bool{}
+	s.cfg.Luns = noLuns{}
 	for service, info := range s.newGRPC(&tls.Config{}).GetServiceInfo() {
 		for _, m := range info.Methods {
 			served["/"+service+"/"+m.Name] = true

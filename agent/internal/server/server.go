@@ -22,6 +22,7 @@ import (
 	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/server/access"
+	"quarry.storage/quarry/agent/internal/server/iscsi"
 	"quarry.storage/quarry/agent/internal/server/sharedgroup"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
@@ -31,12 +32,17 @@ type LVM interface {
 	Version(ctx context.Context) (string, error)
 }
 
+// Luns works on iSCSI targets and their LUNs. Errors are those of package sharedlun.
+type Luns = iscsi.Node
+
 // Config is what a Server is made of.
 type Config struct {
 	// NodeName and Version of the agent.
 	NodeName, Version string
 	// KernelRelease and BootID of the node.
 	KernelRelease, BootID string
+	// Luns works on iSCSI targets and their LUNs; the services are not served when it is nil.
+	Luns Luns
 	// Node is the engine that does the work. The server runs it.
 	Node *node.Engine
 	LVM  LVM
@@ -135,6 +141,7 @@ func (s *Server) newGRPC(config *tls.Config) *grpc.Server {
 	agentv1.RegisterDeviceServiceServer(g, &deviceService{Server: s})
 	agentv1.RegisterVolumeGroupServiceServer(g, &volumeGroupService{Server: s})
 	agentv1.RegisterLogicalVolumeServiceServer(g, &logicalVolumeService{Server: s})
+	iscsi.Register(g, s.cfg.Luns, s.cfg.BootID)
 	if s.cfg.Shares != nil {
 		agentv1.RegisterSharedDirectoryServiceServer(g, &sharedDirectoryService{shares: s.cfg.Shares})
 	}

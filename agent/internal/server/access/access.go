@@ -35,6 +35,16 @@ var table = map[string][]string{
 	agentv1.DeviceService_WatchDevices_FullMethodName: controller,
 	agentv1.DeviceService_WipeDevice_FullMethodName:   controller,
 
+	agentv1.IscsiService_GetInitiator_FullMethodName: controller,
+	agentv1.IscsiService_GetTarget_FullMethodName:    controller,
+	agentv1.IscsiService_Login_FullMethodName:        controller,
+	agentv1.IscsiService_Logout_FullMethodName:       controller,
+
+	agentv1.SharedLunService_GetReservation_FullMethodName: withCSI,
+	agentv1.SharedLunService_Register_FullMethodName:       controller,
+	agentv1.SharedLunService_Unregister_FullMethodName:     controller,
+	agentv1.SharedLunService_Preempt_FullMethodName:        withCSI,
+
 	agentv1.VolumeGroupService_ListVolumeGroups_FullMethodName:    controller,
 	agentv1.VolumeGroupService_WatchVolumeGroups_FullMethodName:   withCSI,
 	agentv1.VolumeGroupService_EnsureVolumeGroup_FullMethodName:   controller,

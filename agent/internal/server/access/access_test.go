@@ -30,6 +30,7 @@ func TestAuthorize_csi(t *testing.T) {
 		"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/List", "/grpc.health.v1.Health/Watch",
 		agentv1.LogicalVolumeService_CreateLogicalVolume_FullMethodName, agentv1.LogicalVolumeService_DeleteLogicalVolume_FullMethodName,
 		agentv1.LogicalVolumeService_ListLogicalVolumes_FullMethodName, agentv1.LogicalVolumeService_ResizeLogicalVolume_FullMethodName,
+		agentv1.SharedLunService_GetReservation_FullMethodName, agentv1.SharedLunService_Preempt_FullMethodName,
 		agentv1.NodeService_GetNode_FullMethodName,
 		agentv1.SharedDirectoryService_EnsureDirectory_FullMethodName, agentv1.SharedDirectoryService_ListDirectories_FullMethodName,
 		agentv1.SharedDirectoryService_RemoveDirectory_FullMethodName,
@@ -40,6 +41,7 @@ func TestAuthorize_csi(t *testing.T) {
 		agentv1.VolumeGroupService_WatchVolumeGroups_FullMethodName,
 	}
 	var allowed []string
+	slices.Sort(want)
 	for _, method := range Methods() {
 		if err := Authorize(from(t.Context(), quarry.ControllerCommonName), method); err != nil {
 			t.Errorf("the controller may not call %s: %v", method, err)

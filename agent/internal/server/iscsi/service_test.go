@@ -1,0 +1,171 @@
+package iscsi_test
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"quarry.storage/quarry/agent/agenttest"
+	"quarry.storage/quarry/agent/agenttest/iscsi"
+	"quarry.storage/quarry/pkg/sharedlun"
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
+)
+
+const (
+	iqn    = "iqn.2026-01.storage.quarry.lab:wire"
+	portal = "10.0.0.1:3260"
+	secret = "secret of the user"
+)
+
+var boot = agenttest.BootIDOf("node-1")
+
+type wire struct {
+	*testing.T
+	target  *iscsi.Target
+	lun     *iscsi.Lun
+	node    *iscsi.Node
+	targets agentv1.IscsiServiceClient
+	luns    agentv1.SharedLunServiceClient
+}
+
+func newWire(t *testing.T) *wire {
+	f := iscsi.New()
+	w := &wire{T: t, target: f.AddTarget(iqn, portal), node: f.AddNode("node-1", boot)}
+	w.lun = w.target.AddLun(2, 1<<30)
+	a := agenttest.New(t, agenttest.Options{Luns: w.node})
+	conn := a.Dial(t)
+	w.targets, w.luns = agentv1.NewIscsiServiceClient(conn), agentv1.NewSharedLunServiceClient(conn)
+	return w
+}
+
+func (w *wire) name() *agentv1.Target { return &agentv1.Target{Iqn: iqn, Portals: []string{portal}} }
+
+func (w *wire) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *wire) want(err error, code codes.Code, reason string) {
+	w.Helper()
+	s := status.Convert(err)
+	got := ""
+	for _, d := range s.Details() {
+		if p, ok := d.(*agentv1.IscsiProblem); ok {
+			got = p.GetReason()
+		}
+	}
+	if s.Code() != code || got != reason || strings.Contains(s.String(), secret) {
+		w.Errorf("%v with reason %q, want %s with %q", err, got, code, reason)
+	}
+}
+
+func (w *wire) login(chap *agentv1.Chap) (*agentv1.LoginResponse, error) {
+	return w.targets.Login(w.Context(), &agentv1.LoginRequest{Target: w.name(), Chap: chap})
+}
+
+func TestSessions(t *testing.T) { //nolint:gocyclo // one journey, told in its order
+	w := newWire(t)
+	i, err := w.targets.GetInitiator(t.Context(), &agentv1.GetInitiatorRequest{})
+	if err != nil || i.GetBootId() != boot || i.GetDaemon() != agentv1.GetInitiatorResponse_DAEMON_HOST || i.GetName() == "" || !i.GetMultipath() || i.GetProblem() != nil {
+		t.Errorf("%v, %v", i, err)
+	}
+	w.lun.SetContent("ext4", nil)
+	in, err := w.login(nil)
+	w.must(err)
+	got, err := w.targets.GetTarget(t.Context(), &agentv1.GetTargetRequest{Target: w.name()})
+	w.must(err)
+	for _, seen := range []interface {
+		GetSessions() []*agentv1.IscsiSession
+		GetLuns() []*agentv1.Lun
+	}{in, got} {
+		s, l := seen.GetSessions(), seen.GetLuns()
+		if len(s) != 1 || s[0].GetState() != agentv1.IscsiSession_STATE_UP || s[0].GetPortal() != portal || len(l) != 1 {
+			t.Fatalf("%v, %v", s, l)
+		}
+		id := w.lun.Identity()
+		if l[0].GetNumber() != 2 || l[0].GetIdentity().GetWwid() != id.WWID || l[0].GetIdentity().GetSerial() != id.Serial || l[0].GetContent() != "ext4" ||
+			l[0].GetIdentity().GetSizeBytes() != 1<<30 || l[0].GetDevice() == "" || len(l[0].GetPaths()) != 1 || !l[0].GetPaths()[0].GetUp() {
+			t.Errorf("%v", l[0])
+		}
+	}
+	_, err = w.targets.Logout(t.Context(), &agentv1.LogoutRequest{Target: w.name()})
+	w.must(err)
+}
+
+func TestProblems(t *testing.T) {
+	w := newWire(t)
+	w.target.SetChap(&sharedlun.Chap{Username: "user", Password: secret})
+	_, err := w.login(nil)
+	w.want(err, codes.FailedPrecondition, sharedlun.ReasonWrongChap)
+	_, err = w.login(&agentv1.Chap{Username: "user", Password: secret + "\n"})
+	w.want(err, codes.InvalidArgument, "")
+	_, err = w.login(&agentv1.Chap{Username: "user", Password: secret})
+	w.must(err)
+	w.node.Use(w.lun, "process dd")
+	_, err = w.targets.Logout(t.Context(), &agentv1.LogoutRequest{Target: w.name()})
+	w.want(err, codes.FailedPrecondition, sharedlun.ReasonSessionInUse)
+	w.node.Use(w.lun)
+	_, err = w.targets.Logout(t.Context(), &agentv1.LogoutRequest{Target: w.name()})
+	w.must(err)
+	w.target.Stop()
+	_, err = w.login(nil)
+	w.want(err, codes.Unavailable, sharedlun.ReasonPortalUnreachable)
+	for _, bad := range []*agentv1.Target{nil, {Iqn: iqn}, {Iqn: "x", Portals: []string{portal}}, {Iqn: iqn, Portals: []string{"nas"}}} {
+		_, err = w.targets.GetTarget(t.Context(), &agentv1.GetTargetRequest{Target: bad})
+		w.want(err, codes.InvalidArgument, "")
+		_, err = w.targets.Login(t.Context(), &agentv1.LoginRequest{Target: bad})
+		w.want(err, codes.InvalidArgument, "")
+		_, err = w.targets.Logout(t.Context(), &agentv1.LogoutRequest{Target: bad})
+		w.want(err, codes.InvalidArgument, "")
+	}
+}
+
+func TestReservations(t *testing.T) {
+	w := newWire(t)
+	id := w.lun.Identity()
+	lun := &agentv1.LunIdentity{Wwid: id.WWID, Serial: id.Serial, SizeBytes: id.SizeBytes}
+	register := func(key, old uint64, boot string) error {
+		_, err := w.luns.Register(t.Context(), &agentv1.RegisterRequest{Lun: lun, Key: key, OldKey: old, BootId: boot})
+		return err
+	}
+	w.want(register(1, 0, boot), codes.NotFound, "")
+	_, err := w.login(nil)
+	w.must(err)
+	w.want(register(0, 0, boot), codes.InvalidArgument, "")
+	w.want(register(1, 0, ""), codes.InvalidArgument, "")
+	w.want(register(1, 0, "another"), codes.FailedPrecondition, "")
+	w.must(register(1, 0, boot))
+	w.want(register(2, 0, boot), codes.FailedPrecondition, "")
+	w.must(register(2, 1, boot))
+	r, err := w.luns.GetReservation(t.Context(), &agentv1.GetReservationRequest{Lun: lun})
+	if got := r.GetReservation(); err != nil || !got.GetSupported() || len(got.GetKeys()) != 1 || got.GetKeys()[0] != 2 || got.GetType() != 5 || got.GetHolder() != 2 || got.GetGeneration() == 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+	preempt := func(key, victim uint64) error {
+		_, err := w.luns.Preempt(t.Context(), &agentv1.PreemptRequest{Lun: lun, Key: key, Victim: victim})
+		return err
+	}
+	w.must(preempt(2, 9))
+	w.want(preempt(3, 9), codes.FailedPrecondition, "")
+	w.want(preempt(2, 2), codes.InvalidArgument, "")
+	w.want(preempt(0, 2), codes.InvalidArgument, "")
+	w.node.Hold(w.lun, "dm-3")
+	_, err = w.luns.Unregister(t.Context(), &agentv1.UnregisterRequest{Lun: lun, Key: 2})
+	w.want(err, codes.FailedPrecondition, "")
+	w.node.Hold(w.lun)
+	_, err = w.luns.Unregister(t.Context(), &agentv1.UnregisterRequest{Lun: lun, Key: 2})
+	w.must(err)
+	w.target.Stop()
+	w.want(preempt(2, 9), codes.Unavailable, "")
+	w.target.Start()
+	w.lun.WithoutReservations()
+	w.want(register(1, 0, boot), codes.Unimplemented, "")
+	w.lun.Swap(sharedlun.Identity{WWID: "naa.1", Serial: "1", SizeBytes: 1})
+	w.want(register(1, 0, boot), codes.FailedPrecondition, "")
+	_, err = w.luns.GetReservation(t.Context(), &agentv1.GetReservationRequest{Lun: &agentv1.LunIdentity{Wwid: id.WWID}})
+	w.want(err, codes.InvalidArgument, "")
+}
