@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -235,6 +236,73 @@ func TestHost_own(t *testing.T) { //nolint:gocyclo // one journey, told in its o
 	wantReason(t, without.Login(t.Context(), hostIQN, lio.Portals[0], nil), sharedlun.ReasonNoTools)
 	if i, err := without.Initiator(t.Context()); err != nil || i.Problem == nil || i.Problem.Reason != sharedlun.ReasonNoTools || i.OfHost {
 		t.Errorf("%+v, %v", i, err)
+	}
+}
+
+// inPod is the variable that makes this program the agent in a pod, see TestHost_pod.
+const inPod = "QUARRY_TEST_POD"
+
+// TestMain lets this program be an agent with mounts and a network of its own.
+func TestMain(m *testing.M) {
+	if os.Getenv(inPod) != "" {
+		if err := pod(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// pod logs in to the target and out again, as an agent in a pod does, and says whose iscsid it was.
+func pod() error {
+	ctx := context.Background()
+	h := New(Config{
+		Runner: run.Real{}, NodeName: "n1", Dir: "/etc/iscsi", Start: func(cmd run.Command) (Process, error) { return run.Real{}.Start(cmd) },
+	})
+	err := h.Login(ctx, hostIQN, lio.Portals[0], &sharedlun.Chap{Username: "user", Password: secret})
+	if err != nil {
+		return err
+	}
+	sessions, err := h.Sessions(hostIQN)
+	if err != nil || len(sessions) != 1 || !sessions[0].Up {
+		return fmt.Errorf("sessions %+v, %w", sessions, err)
+	}
+	i, err := h.Initiator(ctx)
+	if err != nil {
+		return err
+	}
+	here, _ := filepath.Glob("/etc/iscsi/nodes/" + hostIQN + "/*/*")
+	there, _ := filepath.Glob("/proc/1/root/etc/iscsi/nodes/" + hostIQN + "/*/*")
+	fmt.Fprintf(os.Stdout, "of host %v, records here %d, there %d\n", i.OfHost, len(here), len(there))
+	err = errors.Join(h.Logout(ctx, sessions[0]), h.Forget(ctx, hostIQN))
+	if h.own != nil {
+		h.own.Kill()
+		<-h.own.Done()
+	}
+	return err
+}
+
+// TestHost_pod works from mounts and a network of its own, with the host's iscsid and without.
+func TestHost_pod(t *testing.T) {
+	target := lio.New(t, hostIQN)
+	target.Chap("user", secret, "", "")
+	self, err := os.Executable()
+	mustDo(t, err)
+	place := t.TempDir()
+	conf, err := os.ReadFile("/etc/iscsi/iscsid.conf")
+	mustDo(t, errors.Join(err, os.WriteFile(filepath.Join(place, "iscsid.conf"), conf, 0o600)))
+	for says, before := range map[string]func(*testing.T){
+		"of host true, records here 0, there 1":  lio.Daemon,
+		"of host false, records here 1, there 0": stopDaemon,
+	} {
+		before(t)
+		cmd := exec.Command("unshare", "--mount", "--net", "sh", "-c", `mount --bind "$0" /etc/iscsi && exec "$1"`, place, self)
+		cmd.Env = append(os.Environ(), inPod+"=1")
+		out, err := cmd.CombinedOutput()
+		if text := strings.TrimSpace(string(out)); err != nil || text != says {
+			t.Errorf("%v: %q, want %q", err, text, says)
+		}
 	}
 }
 
