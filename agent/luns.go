@@ -17,7 +17,7 @@ import (
 )
 
 // newLuns connects work on iSCSI targets and their LUNs to the tools of this node. The initiator keeps iscsid running where the host has none.
-func newLuns(cfg config.Config, bootID string, log logr.Logger) (*lun.Node, *iscsi.Host) {
+func newLuns(cfg config.Config, bootID string, disks *disk.Tool, log logr.Logger) (*lun.Node, *iscsi.Host) {
 	initiator := iscsi.New(iscsi.Config{
 		Runner: hostrun.Real{}, Start: startDaemon, Sys: cfg.SysDir, Proc: cfg.ProcDir, NodeName: cfg.NodeName, Log: log.WithName("iscsi"),
 	})
@@ -28,7 +28,7 @@ func newLuns(cfg config.Config, bootID string, log logr.Logger) (*lun.Node, *isc
 			Block:     block.New(block.Config{Sys: cfg.SysDir, Dev: cfg.DevDir, Udev: cfg.UdevDir, WithoutUdev: cfg.WithoutUdev}),
 			Mounts:    mount.New(mount.Config{Proc: cfg.ProcDir, Dev: cfg.DevDir}),
 			Occupants: occupant.New(occupant.Config{Sys: cfg.SysDir, Dev: cfg.DevDir, Proc: cfg.ProcDir}),
-			Disks:     disk.New(),
+			Disks:     disks,
 		}},
 	}), initiator
 }

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"quarry.storage/quarry/agent/internal/config"
+	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/nfs/child"
 	"quarry.storage/quarry/agent/internal/host/sole"
 	"quarry.storage/quarry/agent/internal/identity"
@@ -77,7 +78,8 @@ func run(ctx context.Context, cfg config.Config) error {
 
 // work touches the node; only the one agent whose turn it is comes here.
 func work(ctx context.Context, cfg config.Config, log logr.Logger, registry *prometheus.Registry, id *identity.Manager) error {
-	serverConfig, err := newServerConfig(cfg, log)
+	disks := disk.New()
+	serverConfig, volumes, err := newServerConfig(cfg, disks, log)
 	if err != nil {
 		return err
 	}
@@ -86,8 +88,11 @@ func work(ctx context.Context, cfg config.Config, log logr.Logger, registry *pro
 	shares := newShares(cfg, log)
 	defer shares.Close()
 	serverConfig.Shares = shares
-	luns, initiator := newLuns(cfg, serverConfig.BootID, log)
+	luns, initiator := newLuns(cfg, serverConfig.BootID, disks, log)
 	serverConfig.Luns = luns
+	groups := newSharedGroups(ctx, cfg, luns, volumes, disks, log)
+	defer groups.Close()
+	serverConfig.SharedGroups = groups
 	srv := server.New(serverConfig)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(ctx, cfg, id, srv) })

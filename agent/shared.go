@@ -1,0 +1,31 @@
+package main
+
+import (
+	"context"
+
+	"github.com/go-logr/logr"
+
+	"quarry.storage/quarry/agent/internal/config"
+	"quarry.storage/quarry/agent/internal/host/disk"
+	"quarry.storage/quarry/agent/internal/host/dm/linear"
+	"quarry.storage/quarry/agent/internal/host/lvm"
+	"quarry.storage/quarry/agent/internal/host/lvm/shared"
+	hostrun "quarry.storage/quarry/agent/internal/host/run"
+	"quarry.storage/quarry/agent/internal/sharedgroup"
+	"quarry.storage/quarry/agent/internal/sharedgroup/epoch"
+	"quarry.storage/quarry/agent/internal/sharedgroup/tools"
+)
+
+// newSharedGroups connects work on the groups of shared LUNs to the tools of this node. disks is the one that the engine works with, too.
+func newSharedGroups(
+	ctx context.Context, cfg config.Config, luns sharedgroup.Luns, volumes *lvm.LVM, disks *disk.Tool, log logr.Logger,
+) *sharedgroup.Service {
+	return sharedgroup.New(ctx, sharedgroup.Config{
+		Node:    cfg.NodeName,
+		Luns:    luns,
+		Groups:  tools.Groups{LVM: shared.New(volumes), Disks: disks, Proc: cfg.ProcDir},
+		Devices: tools.Devices{DM: linear.New(linear.Config{Runner: hostrun.Real{}, Sys: cfg.SysDir, Dev: cfg.DevDir, Proc: cfg.ProcDir})},
+		Epochs:  epoch.Files{Dir: cfg.SharedDir},
+		Log:     log.WithName("sharedgroup"),
+	})
+}
