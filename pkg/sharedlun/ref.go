@@ -24,6 +24,8 @@ type Contents struct {
 	Group *Group
 	// Content says what is there instead, for a person, and Digest condenses it. Both are empty when nothing is.
 	Content, Digest string
+	// Promised is the epoch that the node has promised; 0 when none.
+	Promised uint64
 }
 
 // Progress is how far the zeroing of a volume is, in bytes.

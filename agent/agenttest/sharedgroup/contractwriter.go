@@ -20,9 +20,16 @@ func epochsHold(c *check) {
 	c.epoch = 2
 	c.want(c.try(c.B, hold), nil, "")
 	// The other node gives the group up, and keeps its word over a start of the agent.
-	c.must(c.B.Agent().Yield(c.Context(), c.ref, 3))
-	c.must(c.B.Agent().Yield(c.Context(), c.ref, 3))
-	c.must(c.B.Agent().Yield(c.Context(), c.ref, 2))
+	for _, asked := range []uint64{3, 3, 2} {
+		promised, err := c.B.Agent().Yield(c.Context(), c.ref, asked)
+		c.must(err)
+		if promised != 3 {
+			c.Errorf("asked to yield to %d it promised %d", asked, promised)
+		}
+	}
+	if seen, err := c.B.Agent().Get(c.Context(), c.ref); err != nil || seen.Promised != 3 {
+		c.Errorf("promised: %+v, %v", seen, err)
+	}
 	c.B.Restart(c)
 	grow := sharedlun.Change{Grow: &sharedlun.Grow{Name: "v", SizeBytes: 8 * mib}}
 	c.want(c.try(c.B, grow), sharedlun.ErrOldEpoch, "promised")
@@ -91,8 +98,10 @@ func invalid(c *check) {
 	c.want(err, sharedlun.ErrInvalid, "")
 	_, err = c.A.Agent().Create(c.Context(), c.ref, "../x", c.writer(c.A), "")
 	c.want(err, sharedlun.ErrInvalid, "")
-	c.want(c.A.Agent().Yield(c.Context(), c.ref, 0), sharedlun.ErrInvalid, "")
+	_, err = c.A.Agent().Yield(c.Context(), c.ref, 0)
+	c.want(err, sharedlun.ErrInvalid, "")
 	bad := c.ref
 	bad.OwnerUID = "../../x"
-	c.want(c.A.Agent().Yield(c.Context(), bad, 1), sharedlun.ErrInvalid, "")
+	_, err = c.A.Agent().Yield(c.Context(), bad, 1)
+	c.want(err, sharedlun.ErrInvalid, "")
 }

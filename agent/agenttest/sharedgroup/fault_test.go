@@ -67,6 +67,9 @@ func waitFor(t *testing.T, is func() bool) {
 	}
 }
 
+// yielded is the error of a call to yield.
+func yielded(_ uint64, err error) error { return err }
+
 // TestYield_waits: a node gives its word only when its change has ended, and the change that comes next is refused.
 func TestYield_waits(t *testing.T) {
 	c, _, a, _ := started(t)
@@ -78,7 +81,7 @@ func TestYield_waits(t *testing.T) {
 	first, word := make(chan error, 1), make(chan error, 1)
 	go func() { first <- create("first") }()
 	waitFor(t, func() bool { return busy(a, c.ref) })
-	go func() { word <- a.Yield(c.Context(), c.ref, 2) }()
+	go func() { word <- yielded(a.Yield(c.Context(), c.ref, 2)) }()
 	select {
 	case err := <-word:
 		t.Fatalf("it gave its word while a change ran: %v", err)
@@ -102,13 +105,13 @@ func TestYield_earlierCommand(t *testing.T) {
 	a.Crash(t)
 	short, cancel := context.WithTimeout(c.Context(), 30*time.Millisecond)
 	defer cancel()
-	c.want(a.Yield(short, c.ref, 2), sharedlun.ErrBusy, "agent of before")
+	c.want(yielded(a.Yield(short, c.ref, 2)), sharedlun.ErrBusy, "agent of before")
 	w := c.writer(a)
 	w.Timeout = 30 * time.Millisecond
 	_, err := a.Change(c.Context(), c.ref, w, before.Sequence, sharedlun.Change{Create: &sharedlun.Create{Name: "early", SizeBytes: mib}})
 	c.want(err, sharedlun.ErrBusy, "agent of before")
 	late()
-	c.must(a.Yield(c.Context(), c.ref, 2))
+	c.must(yielded(a.Yield(c.Context(), c.ref, 2)))
 	seen, err := b.Get(c.Context(), c.ref)
 	c.must(err)
 	c.group, c.epoch = *seen.Group, 2
@@ -256,7 +259,7 @@ func TestBlind(t *testing.T) {
 	c.want(c.try(a, sharedlun.Change{TakeOver: true}), sharedlun.ErrNotFound, "")
 	_, err = a.Map(c.Context(), c.ref, v, c.group.Sequence)
 	c.want(err, sharedlun.ErrNotFound, "")
-	c.must(a.Yield(c.Context(), c.ref, 2))
+	c.must(yielded(a.Yield(c.Context(), c.ref, 2)))
 	c.must(a.Unmap(c.Context(), c.ref, v.UUID, c.group.Sequence, false))
 	a.Blind(false)
 	c.want(c.try(a, sharedlun.Change{Grow: &sharedlun.Grow{Name: "v", SizeBytes: 16 * mib}}), sharedlun.ErrOldEpoch, "promised")

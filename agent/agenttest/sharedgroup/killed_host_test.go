@@ -300,7 +300,7 @@ func TestRealHost_deadline(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	next := b.node(t, 0xa, run.Real{})
-	c.want(next.service.Yield(short, c.ref, 2), sharedlun.ErrBusy, "")
+	c.want(yielded(next.service.Yield(short, c.ref, 2)), sharedlun.ErrBusy, "")
 	goOn()
 	c.want(<-answer, sharedlun.ErrUnknown, "")
 	if lvmRuns(t, b.path) {
@@ -311,7 +311,7 @@ func TestRealHost_deadline(t *testing.T) {
 	must(t, err)
 	c.group = *seen.Group
 	c.change(sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: mib}})
-	must(t, next.service.Yield(t.Context(), c.ref, 2))
+	must(t, yielded(next.service.Yield(t.Context(), c.ref, 2)))
 }
 
 // lvmRuns reports whether a process of LVM works on a device.

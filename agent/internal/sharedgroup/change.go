@@ -28,7 +28,11 @@ func (s *Service) Get(ctx context.Context, ref sharedlun.Ref) (sharedlun.Content
 		_, err := decide.Same(ref, f)
 		return sharedlun.Contents{}, err
 	}
-	return sharedlun.Contents{Group: f.Group, Content: f.Content.Says, Digest: f.Content.Digest}, nil
+	promised, err := s.cfg.Epochs.Promised(ref.OwnerUID)
+	if err != nil {
+		return sharedlun.Contents{}, unread(err)
+	}
+	return sharedlun.Contents{Group: f.Group, Content: f.Content.Says, Digest: f.Content.Digest, Promised: promised}, nil
 }
 
 // look finds the LUN, and reads what is on it.
@@ -227,22 +231,29 @@ func (s *Service) Remove(ctx context.Context, ref sharedlun.Ref, w sharedlun.Wri
 	})
 }
 
-// Yield waits until no change runs on this node, and refuses every later one of an older epoch. It needs no LUN: a node that has lost it keeps
-// its promise, too.
-func (s *Service) Yield(ctx context.Context, ref sharedlun.Ref, epoch uint64) error {
+// Yield waits until no change runs on this node, and refuses every later one of an older epoch. It needs no LUN: a node that has lost it keeps its
+// promise, too. It returns the promised epoch: a higher one than asked for is no promise to the caller, whose record is old.
+func (s *Service) Yield(ctx context.Context, ref sharedlun.Ref, epoch uint64) (promised uint64, err error) {
 	if err := ref.Check(); err != nil {
-		return err
+		return 0, err
 	}
 	if epoch == 0 {
-		return fmt.Errorf("%w: no epoch", sharedlun.ErrInvalid)
+		return 0, fmt.Errorf("%w: no epoch", sharedlun.ErrInvalid)
 	}
 	unlock, err := s.lockLun(ctx, ref)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer unlock()
 	if err := s.settled(ctx, ref.OwnerUID); err != nil {
-		return err
+		return 0, err
 	}
-	return unknown(s.cfg.Epochs.Promise(ref.OwnerUID, epoch))
+	promised, err = s.cfg.Epochs.Promised(ref.OwnerUID)
+	if err != nil {
+		return 0, unread(err)
+	}
+	if promised > epoch {
+		return promised, nil
+	}
+	return epoch, unknown(s.cfg.Epochs.Promise(ref.OwnerUID, epoch))
 }

@@ -66,13 +66,29 @@ func (t *Turn) Hold(ctx context.Context, name, node string) (sharedlun.Volume, e
 			Message: fmt.Sprintf("volume %s is attached to node %s", name, v.HeldBy),
 		}
 	}
+	if err := t.usable(ctx, node); err != nil {
+		return v, err
+	}
 	if err := t.Change(ctx, sharedlun.Change{Hold: &sharedlun.Hold{Name: name, Node: node}}); err != nil {
 		return v, err
 	}
 	return t.volume(name)
 }
 
-// Release takes a volume from the node that has it: it marks the volume, has the node unmap it, unless that is fenced, and takes the tag off. Killed
+// usable refuses a node that may not write now. One that is fenced, or waits for the key of a new boot, would get its volume mapped, and could write
+// to it once it has the key.
+func (t *Turn) usable(ctx context.Context, node string) error {
+	m, err := t.member(ctx, node)
+	if err != nil || m.usable() {
+		return err
+	}
+	return &decide.Fault{
+		Kind: decide.FaultUnavailable, Node: node, Call: "attach a volume",
+		Message: "the node cannot write to the LUN now: it is no initiator, does not answer, is fenced, or waits for its key",
+	}
+}
+
+// Release takes a volume from the node that has it: it marks the volume, has the node unmap it, and takes the tag off. A node that does not answer has to be fenced. Killed
 // anywhere, it goes on where it was.
 func (t *Turn) Release(ctx context.Context, name string) error {
 	v, err := t.volume(name)
@@ -86,28 +102,28 @@ func (t *Turn) Release(ctx context.Context, name string) error {
 		}
 	}
 	// Whether the node is fenced is asked after the mark is there: a node that came back since cannot map the volume any more.
-	fenced, err := t.fenced(ctx, v.HeldBy)
+	m, err := t.member(ctx, v.HeldBy)
 	if err != nil {
 		return err
 	}
-	if !fenced {
-		if err := t.san.cfg.Nodes.Unmap(ctx, v.HeldBy, t.ref, v.UUID, t.Group.Sequence); err != nil {
-			return err
-		}
+	// A node that answers is asked, fenced or not: what it has mapped, it could write to with its next key.
+	err = t.san.cfg.Nodes.Unmap(ctx, v.HeldBy, t.ref, v.UUID, t.Group.Sequence)
+	if err != nil && (answered(err) || !m.Fenced) {
+		return err
 	}
 	return t.Change(ctx, sharedlun.Change{Release: held})
 }
 
-// fenced asks whether a node cannot write any more. Of one that is no member nobody knows that.
-func (t *Turn) fenced(ctx context.Context, node string) (bool, error) {
+// member asks what a node is now. Of one that is no member nothing is known: it is neither usable nor fenced.
+func (t *Turn) member(ctx context.Context, node string) (Member, error) {
 	members, err := t.san.cfg.Fleet.Members(ctx, t.ref)
 	if err != nil {
-		return false, err
+		return Member{}, err
 	}
 	for _, m := range members {
 		if m.Node == node {
-			return m.Fenced, nil
+			return m, nil
 		}
 	}
-	return false, nil
+	return Member{Node: node}, nil
 }

@@ -60,13 +60,14 @@ func (f *fleet) Members(context.Context, sharedlun.Ref) ([]Member, error) {
 	return out, nil
 }
 
-func (f *fleet) Group(_ context.Context, node string, _ sharedlun.Ref) (sharedlun.Group, bool, error) {
+func (f *fleet) Contents(_ context.Context, node string, _ sharedlun.Ref) (sharedlun.Contents, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.enter(node, "read"); err != nil {
-		return sharedlun.Group{}, false, err
+		return sharedlun.Contents{}, err
 	}
-	return f.copy(), true, nil
+	g := f.copy()
+	return sharedlun.Contents{Group: &g, Promised: f.seen[node]}, nil
 }
 
 func (f *fleet) copy() sharedlun.Group {
@@ -75,17 +76,14 @@ func (f *fleet) copy() sharedlun.Group {
 	return g
 }
 
-func (f *fleet) Yield(_ context.Context, node string, _ sharedlun.Ref, epoch uint64) error {
+func (f *fleet) Yield(_ context.Context, node string, _ sharedlun.Ref, epoch uint64) (uint64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.enter(node, "yield"); err != nil {
-		return err
+		return 0, err
 	}
-	if epoch < f.seen[node] {
-		return f.fault(decide.FaultPrecondition, node, "yield", "the epoch is old")
-	}
-	f.seen[node] = epoch
-	return nil
+	f.seen[node] = max(f.seen[node], epoch)
+	return f.seen[node], nil
 }
 
 func (f *fleet) Change(_ context.Context, node string, _ sharedlun.Ref, w sharedlun.Writer, sequence uint64, c sharedlun.Change) (sharedlun.Group, error) {

@@ -27,14 +27,17 @@ type Member struct {
 	Fenced bool
 }
 
+// usable reports whether the node may be given a volume, or the group.
+func (m Member) usable() bool { return m.Up && !m.Fenced && (m.Key != 0 || m.Unfenced) }
+
 // Nodes is what agents do with a shared group. Errors are decide.Faults.
 type Nodes interface {
-	// Group reads the group. found is false when the LUN has none of that owner.
-	Group(ctx context.Context, node string, ref sharedlun.Ref) (group sharedlun.Group, found bool, err error)
+	// Contents reads the group, which is nil when the LUN has none of that owner, and the epoch that the node has promised.
+	Contents(ctx context.Context, node string, ref sharedlun.Ref) (sharedlun.Contents, error)
 	// Change makes one change, decided on a sequence number.
 	Change(ctx context.Context, node string, ref sharedlun.Ref, w sharedlun.Writer, sequence uint64, c sharedlun.Change) (sharedlun.Group, error)
-	// Yield makes a node refuse every change of an older epoch.
-	Yield(ctx context.Context, node string, ref sharedlun.Ref, epoch uint64) error
+	// Yield makes a node refuse every change of an older epoch, and returns the epoch that it has promised: a higher one is no promise to the caller.
+	Yield(ctx context.Context, node string, ref sharedlun.Ref, epoch uint64) (promised uint64, err error)
 	// Map makes the device of a volume, or gives it its table.
 	Map(ctx context.Context, node string, ref sharedlun.Ref, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error)
 	// Unmap removes the device of a volume.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -190,10 +191,34 @@ func TestSan_restoredBackup(t *testing.T) {
 	}
 }
 
+// TestSan_fencedNode: a node that is fenced, and was booted since, gets no volume before it has its next key; and what it has is unmapped there, if
+// it answers.
+func TestSan_fencedNode(t *testing.T) {
+	f := newFleet("n1", "n2", "n3")
+	s := f.san("csi/1")
+	if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	f.members[1].Fenced = true
+	_, err := s.Attach(t.Context(), ref, "b", "n2")
+	wantFault(t, err, decide.FaultUnavailable, "cannot write to the LUN now")
+	_, err = s.Attach(t.Context(), ref, "b", "n9")
+	wantFault(t, err, decide.FaultUnavailable, "no initiator")
+	f.inUse["ua"] = true
+	wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultPrecondition, "mounted")
+	f.inUse["ua"] = false
+	if err := s.Detach(t.Context(), ref, "a", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	f.want(t, "a", "")
+	f.want(t, "b", "")
+}
+
 // TestSan_sideBySide: two processes move volumes at the same time, and some answers are lost.
 func TestSan_sideBySide(t *testing.T) {
 	f := newFleet("n1", "n2", "n3")
 	var group sync.WaitGroup
+	var moved atomic.Int64
 	for p, role := range []string{"engine/1", "csi/1"} {
 		s := f.san(role)
 		for w := range 3 {
@@ -206,6 +231,7 @@ func TestSan_sideBySide(t *testing.T) {
 						f.mu.Unlock()
 					}
 					if _, err := s.Attach(t.Context(), ref, volume, node); err == nil {
+						moved.Add(1)
 						_ = s.Detach(t.Context(), ref, volume, node)
 					}
 				}
@@ -213,6 +239,9 @@ func TestSan_sideBySide(t *testing.T) {
 		}
 	}
 	group.Wait()
+	if moved.Load() < 20 {
+		t.Errorf("only %d volumes were moved", moved.Load())
+	}
 	for uuid, nodes := range f.mapped {
 		if len(nodes) > 1 {
 			t.Errorf("%s is mapped on %v", uuid, nodes)

@@ -74,11 +74,12 @@ func (t *Turn) do(ctx context.Context, a writer.Action) error {
 	case a.Write != nil:
 		return t.write(ctx, *a.Write)
 	case a.Yield != "":
-		if err := t.san.cfg.Nodes.Yield(ctx, a.Yield, t.ref, t.record.Epoch); err != nil {
+		promised, err := t.san.cfg.Nodes.Yield(ctx, a.Yield, t.ref, t.record.Epoch)
+		if err != nil {
 			t.facts.Silent[a.Yield] = messageOf(err)
 			return nil
 		}
-		t.facts.Yielded[a.Yield] = t.record.Epoch
+		t.facts.Yielded[a.Yield] = promised
 		return nil
 	case a.Read != "":
 		return t.read(ctx)
@@ -113,7 +114,7 @@ func (t *Turn) look(ctx context.Context) error {
 	t.facts.Members, t.facts.Up, t.facts.Fenced = nil, map[string]bool{}, map[string]bool{}
 	for _, m := range t.members {
 		t.facts.Members = append(t.facts.Members, m.Node)
-		t.facts.Up[m.Node] = m.Up && !m.Fenced && (m.Key != 0 || m.Unfenced)
+		t.facts.Up[m.Node] = m.usable()
 		t.facts.Fenced[m.Node] = m.Fenced
 	}
 	slices.Sort(t.facts.Members)
@@ -160,17 +161,17 @@ func (t *Turn) pause(ctx context.Context, why string) error {
 
 // read asks the writer for the group.
 func (t *Turn) read(ctx context.Context) error {
-	group, found, err := t.san.cfg.Nodes.Group(ctx, t.record.Writer, t.ref)
+	seen, err := t.san.cfg.Nodes.Contents(ctx, t.record.Writer, t.ref)
 	switch {
 	case err != nil:
 		return err
-	case !found:
+	case seen.Group == nil:
 		return &decide.Fault{
 			Kind: decide.FaultPrecondition, Node: t.record.Writer, Call: "read the volume group of a shared LUN",
 			Message: "the LUN has no volume group of this Iscsi: volume group " + t.ref.UUID + " is on record",
 		}
 	}
-	t.Group, t.facts.Read, t.facts.Group = group, true, group.Epoch
+	t.Group, t.facts.Read, t.facts.Group, t.facts.Promised = *seen.Group, true, seen.Group.Epoch, seen.Promised
 	return nil
 }
 

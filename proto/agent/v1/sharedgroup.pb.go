@@ -210,6 +210,8 @@ type GetSharedGroupResponse struct {
 	// What is on the LUN instead, for a person, and a digest of it for wipe_digest. Empty when nothing is.
 	Content       string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
 	ContentDigest string `protobuf:"bytes,3,opt,name=content_digest,json=contentDigest,proto3" json:"content_digest,omitempty"`
+	// Epoch that this node has promised; 0 when none. It makes no change of an older one, whatever the group says.
+	PromisedEpoch uint64 `protobuf:"varint,4,opt,name=promised_epoch,json=promisedEpoch,proto3" json:"promised_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -263,6 +265,13 @@ func (x *GetSharedGroupResponse) GetContentDigest() string {
 		return x.ContentDigest
 	}
 	return ""
+}
+
+func (x *GetSharedGroupResponse) GetPromisedEpoch() uint64 {
+	if x != nil {
+		return x.PromisedEpoch
+	}
+	return 0
 }
 
 // SharedGroup is the group as LVM reports it.
@@ -1070,7 +1079,10 @@ func (x *YieldSharedGroupRequest) GetEpoch() uint64 {
 }
 
 type YieldSharedGroupResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Epoch that the node has promised now. It is higher than the one that was asked for when the node promised more before: the caller's record is older
+	// than that, and the call is no promise to it.
+	PromisedEpoch uint64 `protobuf:"varint,1,opt,name=promised_epoch,json=promisedEpoch,proto3" json:"promised_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1103,6 +1115,13 @@ func (x *YieldSharedGroupResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use YieldSharedGroupResponse.ProtoReflect.Descriptor instead.
 func (*YieldSharedGroupResponse) Descriptor() ([]byte, []int) {
 	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *YieldSharedGroupResponse) GetPromisedEpoch() uint64 {
+	if x != nil {
+		return x.PromisedEpoch
+	}
+	return 0
 }
 
 type MapVolumeRequest struct {
@@ -2052,11 +2071,12 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\bunfenced\x18\x03 \x01(\bR\bunfenced\x121\n" +
 	"\x14timeout_milliseconds\x18\x04 \x01(\x03R\x13timeoutMilliseconds\"N\n" +
 	"\x15GetSharedGroupRequest\x125\n" +
-	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\"\x8d\x01\n" +
+	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\"\xb4\x01\n" +
 	"\x16GetSharedGroupResponse\x122\n" +
 	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.SharedGroupR\x05group\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12%\n" +
-	"\x0econtent_digest\x18\x03 \x01(\tR\rcontentDigest\"\x9e\x02\n" +
+	"\x0econtent_digest\x18\x03 \x01(\tR\rcontentDigest\x12%\n" +
+	"\x0epromised_epoch\x18\x04 \x01(\x04R\rpromisedEpoch\"\x9e\x02\n" +
 	"\vSharedGroup\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
@@ -2147,8 +2167,9 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\x19RemoveSharedGroupResponse\"f\n" +
 	"\x17YieldSharedGroupRequest\x125\n" +
 	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\x1a\n" +
-	"\x18YieldSharedGroupResponse\"\x9c\x01\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"A\n" +
+	"\x18YieldSharedGroupResponse\x12%\n" +
+	"\x0epromised_epoch\x18\x01 \x01(\x04R\rpromisedEpoch\"\x9c\x01\n" +
 	"\x10MapVolumeRequest\x125\n" +
 	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x125\n" +
 	"\x06volume\x18\x02 \x01(\v2\x1d.quarry.agent.v1.SharedVolumeR\x06volume\x12\x1a\n" +

@@ -17,8 +17,8 @@ type Groups interface {
 	Remove(ctx context.Context, ref sharedlun.Ref, w sharedlun.Writer) error
 	// Change makes one change that was decided on a sequence number.
 	Change(ctx context.Context, ref sharedlun.Ref, w sharedlun.Writer, sequence uint64, change sharedlun.Change) (sharedlun.Group, error)
-	// Yield waits for a running change, and refuses later ones of older epochs.
-	Yield(ctx context.Context, ref sharedlun.Ref, epoch uint64) error
+	// Yield waits for a running change, refuses later ones of older epochs, and returns the promised one.
+	Yield(ctx context.Context, ref sharedlun.Ref, epoch uint64) (promised uint64, err error)
 	// Map, Unmap and Mappings work on the devices of volumes.
 	Map(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error)
 	Unmap(ctx context.Context, ref sharedlun.Ref, volume string, sequence uint64, fenced bool) error
@@ -45,7 +45,7 @@ func (s *Service) GetSharedGroup(ctx context.Context, req *agentv1.GetSharedGrou
 	if err != nil {
 		return nil, toStatus(err)
 	}
-	resp := &agentv1.GetSharedGroupResponse{Content: seen.Content, ContentDigest: seen.Digest}
+	resp := &agentv1.GetSharedGroupResponse{Content: seen.Content, ContentDigest: seen.Digest, PromisedEpoch: seen.Promised}
 	if seen.Group != nil {
 		resp.Group = toGroup(*seen.Group)
 	}
@@ -103,10 +103,11 @@ func (s *Service) YieldSharedGroup(ctx context.Context, req *agentv1.YieldShared
 	if err := first(err, positive("epoch", req.GetEpoch())); err != nil {
 		return nil, toStatus(err)
 	}
-	if err := s.Groups.Yield(ctx, ref, req.GetEpoch()); err != nil {
+	promised, err := s.Groups.Yield(ctx, ref, req.GetEpoch())
+	if err != nil {
 		return nil, toStatus(err)
 	}
-	return &agentv1.YieldSharedGroupResponse{}, nil
+	return &agentv1.YieldSharedGroupResponse{PromisedEpoch: promised}, nil
 }
 
 // MapVolume makes the device of a volume.

@@ -7,29 +7,22 @@ import (
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
-// Group reads the group. found is false when the LUN has none of that owner.
-func (c Calls) Group(ctx context.Context, node string, ref sharedlun.Ref) (group sharedlun.Group, found bool, err error) {
-	group, found, _, err = c.Inspect(ctx, node, ref)
-	return group, found, err
-}
-
-// Content is what is on a LUN that has no group of the owner.
-type Content struct {
-	// Text for a person, and a digest of what was found; empty when nothing is there.
-	Text, Digest string
-}
-
-// Inspect reads the group, or what is on the LUN instead.
-func (c Calls) Inspect(ctx context.Context, node string, ref sharedlun.Ref) (group sharedlun.Group, found bool, content Content, err error) {
+// Contents reads the group, or what is on the LUN instead, and the epoch that the node has promised.
+func (c Calls) Contents(ctx context.Context, node string, ref sharedlun.Ref) (sharedlun.Contents, error) {
 	var r *agentv1.GetSharedGroupResponse
-	err = c.group(ctx, lookTimeout, node, "GetSharedGroup", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
+	err := c.group(ctx, lookTimeout, node, "GetSharedGroup", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
 		r, err = s.GetSharedGroup(ctx, &agentv1.GetSharedGroupRequest{Group: refOf(ref)})
 		return err
 	})
 	if err != nil {
-		return sharedlun.Group{}, false, Content{}, err
+		return sharedlun.Contents{}, err
 	}
-	return groupOf(r.GetGroup()), r.GetGroup() != nil, Content{Text: r.GetContent(), Digest: r.GetContentDigest()}, nil
+	out := sharedlun.Contents{Content: r.GetContent(), Digest: r.GetContentDigest(), Promised: r.GetPromisedEpoch()}
+	if r.GetGroup() != nil {
+		g := groupOf(r.GetGroup())
+		out.Group = &g
+	}
+	return out, nil
 }
 
 // Create makes the group. wipe is the digest of what a person agreed to lose; empty for a LUN on which nothing is.
@@ -64,12 +57,14 @@ func (c Calls) Remove(ctx context.Context, node string, ref sharedlun.Ref, w sha
 	})
 }
 
-// Yield makes a node refuse every change of an older epoch.
-func (c Calls) Yield(ctx context.Context, node string, ref sharedlun.Ref, epoch uint64) error {
-	return c.group(ctx, callTimeout, node, "YieldSharedGroup", func(ctx context.Context, s agentv1.SharedGroupServiceClient) error {
-		_, err := s.YieldSharedGroup(ctx, &agentv1.YieldSharedGroupRequest{Group: refOf(ref), Epoch: epoch})
+// Yield makes a node refuse every change of an older epoch, and returns the epoch that it has promised.
+func (c Calls) Yield(ctx context.Context, node string, ref sharedlun.Ref, epoch uint64) (promised uint64, err error) {
+	var r *agentv1.YieldSharedGroupResponse
+	err = c.group(ctx, callTimeout, node, "YieldSharedGroup", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
+		r, err = s.YieldSharedGroup(ctx, &agentv1.YieldSharedGroupRequest{Group: refOf(ref), Epoch: epoch})
 		return err
 	})
+	return r.GetPromisedEpoch(), err
 }
 
 // Map makes the device of a volume, or gives it its table.
@@ -104,18 +99,12 @@ func (c Calls) Mappings(ctx context.Context, node string, ref sharedlun.Ref) ([]
 	return out, err
 }
 
-// Zeroed is how far zeroing is.
-type Zeroed struct {
-	Done                  bool
-	DoneBytes, TotalBytes int64
-}
-
 // Zero zeroes what of a mapped volume is not ready, or tells how far that is.
-func (c Calls) Zero(ctx context.Context, node string, ref sharedlun.Ref, v sharedlun.Volume, discard bool) (Zeroed, error) {
+func (c Calls) Zero(ctx context.Context, node string, ref sharedlun.Ref, v sharedlun.Volume, discard bool) (sharedlun.Progress, error) {
 	var r *agentv1.ZeroVolumeResponse
 	err := c.group(ctx, callTimeout, node, "ZeroVolume", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
 		r, err = s.ZeroVolume(ctx, &agentv1.ZeroVolumeRequest{Group: refOf(ref), Volume: toVolume(v), Discard: discard})
 		return err
 	})
-	return Zeroed{Done: r.GetDone(), DoneBytes: r.GetDoneBytes(), TotalBytes: r.GetTotalBytes()}, err
+	return sharedlun.Progress{Done: r.GetDone(), DoneBytes: r.GetDoneBytes(), Total: r.GetTotalBytes()}, err
 }

@@ -42,7 +42,7 @@ func (w *world) happen() {
 
 // trouble is what goes wrong.
 func (w *world) trouble(m *machine, p *process) {
-	what := w.rand.IntN(9)
+	what := w.rand.IntN(10)
 	w.tell("trouble %d with %s and %s", what, m.name, p.name)
 	switch what {
 	case 0:
@@ -68,6 +68,10 @@ func (w *world) trouble(m *machine, p *process) {
 		}
 	case 8:
 		w.restore()
+	case 9:
+		// A person deletes the Lease.
+		w.api.record = Record{}
+		w.api.version++
 	}
 }
 

@@ -20,14 +20,15 @@ type Facts struct {
 	Up map[string]bool
 	// Fenced are those whose key was seen to be gone after it was taken off, and which were not booted since.
 	Fenced map[string]bool
-	// Yielded are those that said, to this process, that they refuse every epoch older than this one.
+	// Yielded are those that said, to this process, that they refuse every epoch older than this one. One that is newer than the record's says that the
+	// record is old.
 	Yielded map[string]uint64
 	// Silent are pending nodes that did not answer this process, with what went wrong.
 	Silent map[string]string
 	// Read is true when the writer told this process the group's epoch.
 	Read bool
-	// Group is the group's epoch.
-	Group uint64
+	// Group is the group's epoch, and Promised the one that the writer has promised.
+	Group, Promised uint64
 }
 
 // Action is the next thing to do. Exactly one of its fields is set.
@@ -99,8 +100,13 @@ func (f Facts) own(r Record) Action {
 	if f.Unanswered {
 		return f.change(r, r.Writer)
 	}
+	if newest := f.newest(); newest > r.Epoch {
+		// The record comes from a backup, or is a new one in place of one that was lost. Any member may have been a writer since.
+		r.Epoch = newest
+		return f.change(r, f.Members...)
+	}
 	for _, node := range r.Pending {
-		if f.Fenced[node] || f.Yielded[node] >= r.Epoch {
+		if f.Fenced[node] || f.Yielded[node] == r.Epoch {
 			next := r.without(node)
 			return Action{Write: &next}
 		}
@@ -117,14 +123,22 @@ func (f Facts) own(r Record) Action {
 		return f.change(r)
 	case !f.Read:
 		return Action{Read: r.Writer}
-	case f.Group > r.Epoch:
-		// The record is older than the group: it comes from a backup. Any member may have been a writer since.
-		r.Epoch = f.Group
-		return f.change(r, f.Members...)
 	case f.Group < r.Epoch:
 		return Action{TakeOver: r.Writer}
 	}
 	return Action{Ready: true}
+}
+
+// newest is the highest epoch that anybody told of.
+func (f Facts) newest() uint64 {
+	newest := uint64(0)
+	if f.Read {
+		newest = max(f.Group, f.Promised)
+	}
+	for _, promised := range f.Yielded {
+		newest = max(newest, promised)
+	}
+	return newest
 }
 
 // silence names the nodes that are waited for, and what to do.

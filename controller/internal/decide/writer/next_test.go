@@ -65,6 +65,16 @@ func TestNext(t *testing.T) {
 		"the group is read":       {mine, Facts{Up: up("n1")}, Action{Read: "n1"}},
 		"the group is taken over": {mine, Facts{Up: up("n1"), Read: true, Group: 3}, Action{TakeOver: "n1"}},
 		"ready":                   {mine, Facts{Up: up("n1"), Read: true, Group: 4}, Action{Ready: true}},
+		"a pending node promised more: the record is old": {
+			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}},
+			Facts{Up: up("n2"), Yielded: map[string]uint64{"n1": 9}},
+			write(Record{Epoch: 10, Writer: "n2", Taken: "csi", Pending: members}),
+		},
+		"the writer promised more than the group says": {
+			mine,
+			Facts{Up: up("n1"), Read: true, Group: 4, Promised: 6},
+			write(Record{Epoch: 7, Writer: "n1", Taken: "csi", Pending: members}),
+		},
 		"the record is from a backup": {
 			mine, Facts{Up: up("n1"), Read: true, Group: 7}, write(Record{Epoch: 8, Writer: "n1", Taken: "csi", Pending: members}),
 		},

@@ -121,7 +121,7 @@ func (w *world) secure(p *process) bool {
 			w.api.granted[n], w.api.fenced[n] = grant{key: w.keys, boot: m.boot}, false
 			delete(w.api.tainted, n)
 			return true
-		case p.name == "engine" && m.reach() && !w.api.fenced[n] && w.lun.keys[n] != g.key && len(m.maps) == 0:
+		case p.name == "engine" && m.reach() && !w.api.fenced[n] && w.lun.keys[n] != g.key:
 			w.ask(p, message{to: n, kind: "register", key: g.key, boot: g.boot})
 			return true
 		case w.api.tainted[n] && !w.api.fenced[n] && !m.reach():
@@ -159,7 +159,7 @@ func (w *world) ask(p *process, msg message) {
 		}
 		return
 	}
-	if w.rand.IntN(20) == 0 {
+	if w.rand.IntN(6) == 0 {
 		// The request arrives twice.
 		again := msg
 		w.send(again)
@@ -191,11 +191,11 @@ func (w *world) hear(p *process) {
 func (w *world) learn(p *process, c *message) {
 	switch {
 	case c.kind == "yield" && c.failed == "":
-		p.facts.Yielded[c.to] = c.epoch
+		p.facts.Yielded[c.to] = c.promised
 	case c.kind == "yield":
 		p.facts.Silent[c.to] = c.failed
 	case c.kind == "read":
-		p.facts.Read, p.facts.Group, p.seq, p.claims = true, c.read.epoch, c.read.seq, c.read.volumes
+		p.facts.Read, p.facts.Group, p.facts.Promised, p.seq, p.claims = true, c.read.epoch, c.promised, c.read.seq, c.read.volumes
 	case c.kind == "preempt":
 		if c.failed == "" && w.api.granted[c.node].key == c.key {
 			w.api.fenced[c.node] = true
@@ -221,12 +221,15 @@ func (w *world) pursue(p *process) {
 	}
 	switch {
 	case now.leaving || w.lacks(leaves) && g.kind == "detach" && now.node == g.node:
-		if g.unmapped || w.api.fenced[now.node] {
+		// A node that answers is asked, fenced or not.
+		if g.unmapped || w.api.fenced[now.node] && p.facts.Silent[now.node] != "" {
 			g.unmapped = false
 			change("release", now.node)
 			return
 		}
 		w.ask(p, message{to: now.node, kind: "unmap", volume: g.volume})
+	case g.kind == "attach" && now.node == "" && !p.facts.Up[g.node]:
+		*g = goal{}
 	case g.kind == "attach" && now.node == "":
 		change("hold", g.node)
 	case g.kind == "attach" && now.node == g.node:
