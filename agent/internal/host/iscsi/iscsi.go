@@ -26,8 +26,8 @@ type Config struct {
 	Runner run.Runner
 	// Start starts iscsid where the host has none; nil where the host's is to be used alone.
 	Start func(cmd run.Command) (Process, error)
-	// Sys and Proc are the host's /sys and /proc. Proc has to show all processes of the host.
-	Sys, Proc string
+	// Sys, Proc and Dev are the host's /sys, /proc and /dev. Proc has to show all processes of the host.
+	Sys, Proc, Dev string
 	// Dir is where our own iscsid keeps its records. It outlives this process.
 	Dir string
 	// NodeName becomes a part of the initiator's name where the host has none.
@@ -51,6 +51,8 @@ type Host struct {
 	// listens reports whether somebody serves sessions, probe connects to a portal, both in the host's network.
 	listens func() (bool, error)
 	probe   func(ctx context.Context, portal string) error
+	// patience is how long the LUNs of a new session may take.
+	patience time.Duration
 
 	mu sync.Mutex
 	// own is our iscsid while it runs.
@@ -69,8 +71,8 @@ const (
 
 // New makes a Host.
 func New(cfg Config) *Host {
-	cfg.Sys, cfg.Proc, cfg.Dir = cmp.Or(cfg.Sys, "/sys"), cmp.Or(cfg.Proc, "/proc"), cmp.Or(cfg.Dir, DefaultDir)
-	h := &Host{cfg: cfg}
+	cfg.Sys, cfg.Proc, cfg.Dev, cfg.Dir = cmp.Or(cfg.Sys, "/sys"), cmp.Or(cfg.Proc, "/proc"), cmp.Or(cfg.Dev, "/dev"), cmp.Or(cfg.Dir, DefaultDir)
+	h := &Host{cfg: cfg, patience: awaitTimeout}
 	h.listens = func() (bool, error) { return listening(h.network()) }
 	h.probe = func(ctx context.Context, portal string) error { return dial(ctx, h.network(), portal) }
 	return h

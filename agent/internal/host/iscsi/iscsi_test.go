@@ -28,6 +28,8 @@ type node struct {
 	answers map[string]run.Result
 	calls   []string
 	dialed  error
+	// lasts is true when a session is there after a login.
+	lasts bool
 }
 
 func newNode(t *testing.T) (*node, *Host) {
@@ -40,7 +42,7 @@ func newNode(t *testing.T) (*node, *Host) {
 	n.file("iscsid\n", "proc/50/comm")
 	n.file("## a comment\nInitiatorName=iqn.2026-01.a:n1\n", "proc/50/root/etc/iscsi/initiatorname.iscsi")
 	n.file("", "sys/class/iscsi_transport/tcp/handle")
-	h := New(Config{Runner: n, Sys: filepath.Join(n.dir, "sys"), Proc: filepath.Join(n.dir, "proc"), NodeName: "n1", Dir: filepath.Join(n.dir, "own")})
+	h := New(Config{Runner: n, Sys: filepath.Join(n.dir, "sys"), Proc: filepath.Join(n.dir, "proc"), Dev: filepath.Join(n.dir, "dev"), NodeName: "n1", Dir: filepath.Join(n.dir, "own")})
 	h.listens = func() (bool, error) { return n.serves, nil }
 	h.probe = func(context.Context, string) error { return n.dialed }
 	return n, h
@@ -76,6 +78,10 @@ func (n *node) Run(_ context.Context, cmd run.Command) (run.Result, error) {
 		n.Errorf("unexpected: %q", cmd.Argv())
 	}
 	n.calls = append(n.calls, call)
+	if strings.Contains(call, "--login") && n.lasts {
+		n.file("", "dev/sdz")
+		n.session("9", "10.0.0.1", "LOGGED_IN", [3]string{"0", "sdz", "serial"})
+	}
 	for words, res := range n.answers {
 		if strings.Contains(call, words) {
 			if res.ExitCode != 0 {
@@ -155,6 +161,7 @@ func TestLogin(t *testing.T) {
 		calls   []string
 	}{
 		"at once":           {map[string]run.Result{"discovery": told}, nil, secret, "", []string{"discovery", portal + ",7 -o new", "--login"}},
+		"ends at once":      {map[string]run.Result{"discovery": told}, nil, secret, sharedlun.ReasonTargetUnreachable, []string{"discovery", "-o new", "--login"}},
 		"exists":            {map[string]run.Result{"discovery": told, "--login": {ExitCode: 15}}, nil, nil, "", []string{"discovery", "-o new", "--login"}},
 		"discovery refused": {map[string]run.Result{"discovery": {ExitCode: 24}}, nil, nil, "", []string{"discovery", portal + " -o new", "--login"}},
 		"no such target":    {map[string]run.Result{"discovery": {Stdout: []byte("10.0.0.1:3260,7 iqn.2026-01.a:u\n")}}, nil, nil, sharedlun.ReasonWrongTarget, []string{"discovery"}},
@@ -168,13 +175,11 @@ func TestLogin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, h := newNode(t)
-			n.dialed = c.dialed
+			n.dialed, n.lasts, h.patience = c.dialed, name != "ends at once", 4*awaitPause
 			if n.answers = c.answers; n.answers == nil {
 				n.answers = map[string]run.Result{}
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), awaitPause)
-			defer cancel()
-			err := h.Login(ctx, iqn, portal, c.chap)
+			err := h.Login(t.Context(), iqn, portal, c.chap)
 			var p *sharedlun.Problem
 			if reason := ""; errors.As(err, &p) {
 				reason = p.Reason

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -171,7 +172,7 @@ const (
 
 // await waits until the kernel has looked for the LUNs of a new session, and they have their nodes. A session without LUNs is one nevertheless.
 func (h *Host) await(ctx context.Context, iqn, portal string) error {
-	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
+	limited, cancel := context.WithTimeout(ctx, h.patience)
 	defer cancel()
 	for {
 		sessions, err := h.at(iqn, portal)
@@ -184,8 +185,11 @@ func (h *Host) await(ctx context.Context, iqn, portal string) error {
 		}
 		complete := len(luns) > 0 && !slices.ContainsFunc(luns, func(l sharedlun.Lun) bool { return !h.hasNode(l) })
 		select {
-		case <-ctx.Done():
-			return nil
+		case <-limited.Done():
+			if len(sessions) == 0 && ctx.Err() == nil {
+				return sharedlun.NewProblem(sharedlun.ReasonTargetUnreachable, "the login to target %s at %s succeeded, and there is no session: it ended at once", iqn, portal)
+			}
+			return ctx.Err()
 		case <-time.After(awaitPause):
 		}
 		if complete {
@@ -196,7 +200,7 @@ func (h *Host) await(ctx context.Context, iqn, portal string) error {
 
 func (h *Host) hasNode(l sharedlun.Lun) bool {
 	return !slices.ContainsFunc(l.Paths, func(p sharedlun.Path) bool {
-		_, err := os.Stat("/dev/" + p.Device)
+		_, err := os.Stat(filepath.Join(h.cfg.Dev, p.Device))
 		return err != nil
 	})
 }
