@@ -219,15 +219,11 @@ func (w *world) pursue(p *process) {
 	change := func(kind, node string) {
 		w.ask(p, message{to: w.api.record.Writer, kind: kind, epoch: w.api.record.Epoch, seq: p.seq, volume: g.volume, node: node})
 	}
+	if now.leaving || w.lacks(leaves) && g.kind == "detach" && now.node == g.node {
+		w.takeAway(p, now, change)
+		return
+	}
 	switch {
-	case now.leaving || w.lacks(leaves) && g.kind == "detach" && now.node == g.node:
-		// A node that answers is asked, fenced or not.
-		if g.unmapped || w.api.fenced[now.node] && p.facts.Silent[now.node] != "" {
-			g.unmapped = false
-			change("release", now.node)
-			return
-		}
-		w.ask(p, message{to: now.node, kind: "unmap", volume: g.volume})
 	case g.kind == "attach" && now.node == "" && !p.facts.Up[g.node]:
 		*g = goal{}
 	case g.kind == "attach" && now.node == "":
@@ -243,4 +239,15 @@ func (w *world) pursue(p *process) {
 			w.write(p, w.api.record.Idle())
 		}
 	}
+}
+
+// takeAway ends what was begun: a volume that is leaving its node is unmapped there, and released. A node that answers is asked, fenced or not.
+func (w *world) takeAway(p *process, now claim, change func(kind, node string)) {
+	g := &p.goal
+	if g.unmapped || w.api.fenced[now.node] && p.facts.Silent[now.node] != "" {
+		g.unmapped = false
+		change("release", now.node)
+		return
+	}
+	w.ask(p, message{to: now.node, kind: "unmap", volume: g.volume})
 }
