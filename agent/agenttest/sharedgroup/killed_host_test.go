@@ -296,7 +296,7 @@ func TestRealHost_deadline(t *testing.T) {
 		answer <- err
 	}()
 	time.Sleep(15 * time.Second)
-	if !lvmRuns(t, b.path) {
+	if lvmRuns(t, b.path) == 0 {
 		t.Error("LVM ended although its I/O hangs")
 	}
 	select {
@@ -310,7 +310,7 @@ func TestRealHost_deadline(t *testing.T) {
 	c.want(yielded(next.service.Yield(short, c.ref, 2)), sharedlun.ErrBusy, "")
 	goOn()
 	c.want(<-answer, sharedlun.ErrUnknown, "")
-	if lvmRuns(t, b.path) {
+	if lvmRuns(t, b.path) != 0 {
 		t.Error("LVM outlived the call")
 	}
 	c.A = next
@@ -321,40 +321,69 @@ func TestRealHost_deadline(t *testing.T) {
 	must(t, yielded(next.service.Yield(t.Context(), c.ref, 2)))
 }
 
-// lvmRuns reports whether a process of LVM works on a device.
-func lvmRuns(t *testing.T, device string) bool {
+// lvmRuns counts the processes of LVM that work on a device.
+func lvmRuns(t *testing.T, device string) int {
 	t.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	must(t, err)
-	return slices.ContainsFunc(lines, func(path string) bool {
+	n := 0
+	for _, path := range lines {
 		line, err := os.ReadFile(path)
-		return err == nil && strings.HasPrefix(string(line), "/usr/sbin/lvm\x00") && strings.Contains(string(line), "\x00"+device+"\x00")
-	})
+		if err == nil && strings.HasPrefix(string(line), "/usr/sbin/lvm\x00") && strings.Contains(string(line), "\x00"+device+"\x00") {
+			n++
+		}
+	}
+	return n
 }
 
-// TestRealHost_growthOnADeadPath: a device in use does not grow while its I/O hangs, goes on as it was, and grows once the path is back.
+// TestRealHost_growthOnADeadPath: while the I/O of a LUN hangs nobody learns anything of it, and no call waits for it; a device in use does not grow, goes on
+// as it was, and grows once the path is back.
 func TestRealHost_growthOnADeadPath(t *testing.T) {
 	b, hang, goOn := hanging(t)
-	h := b.node(t, 0xa, run.Real{})
-	c := &check{T: t, Site: Site{A: h, Lun: b.identity}, ref: sharedlun.Ref{Lun: b.identity, OwnerUID: contractOwner}, epoch: 1}
-	v := c.mapped()
-	c.change(sharedlun.Change{Grow: &sharedlun.Grow{Name: "v", SizeBytes: 16 * mib}})
-	hang()
-	written := make(chan error, 1)
-	go func() { written <- h.Write(v.UUID, 0) }()
-	time.Sleep(time.Second)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
-	begin := time.Now()
-	_, err := h.service.Map(ctx, c.ref, c.volume("v"), c.group.Sequence)
-	c.want(err, sharedlun.ErrUnknown, "")
-	if took := time.Since(begin); took > 20*time.Second {
-		t.Errorf("it hung for %s", took)
+	written, armed := make(chan error, 1), false
+	var h *host
+	write := func(volume string) {
+		go func() { written <- h.Write(volume, 0) }()
+		time.Sleep(time.Second)
 	}
+	var v sharedlun.Volume
+	h = b.node(t, 0xa, run.Hook{Next: run.Real{}, Before: func(_ context.Context, c run.Command) error {
+		if armed && c.Args[0] == "load" {
+			hang()
+			write(v.UUID)
+		}
+		return nil
+	}})
+	c := &check{T: t, Site: Site{A: h, Lun: b.identity}, ref: sharedlun.Ref{Lun: b.identity, OwnerUID: contractOwner}, epoch: 1}
+	v = c.mapped()
+	c.change(sharedlun.Change{Grow: &sharedlun.Grow{Name: "v", SizeBytes: 16 * mib}})
+	grow := func(want error) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		begin := time.Now()
+		_, err := h.service.Map(ctx, c.ref, c.volume("v"), c.group.Sequence)
+		c.want(err, want, "")
+		if took := time.Since(begin); took > 30*time.Second {
+			t.Errorf("it hung for %s", took)
+		}
+	}
+	hang()
+	write(v.UUID)
+	grow(sharedlun.ErrUnread)
+	grow(sharedlun.ErrUnread)
+	if n := lvmRuns(t, b.path); n != 1 {
+		t.Errorf("%d reports wait for the LUN", n)
+	}
+	goOn()
+	must(t, <-written)
+	armed = true
+	grow(sharedlun.ErrUnknown)
 	out, err := exec.Command("dmsetup", "info", "-c", "--noheadings", "-o", "suspended,tables_loaded", "quarry-"+v.UUID).CombinedOutput()
 	if err != nil || strings.TrimSpace(string(out)) != "Active:Live" {
 		t.Errorf("the device is left as %q, %v", out, err)
 	}
+	armed = false
 	goOn()
 	must(t, <-written)
 	m, err := h.service.Map(t.Context(), c.ref, c.volume("v"), c.group.Sequence)

@@ -127,7 +127,7 @@ func (l *LVM) modern(command func(modern bool) (run.Result, error)) (run.Result,
 // run performs one LVM command that sees exactly the given devices. Standard input is empty, so that every question LVM asks
 // is answered with its default, which is no.
 func (l *LVM) run(ctx context.Context, devices []string, command string, args ...string) (run.Result, error) {
-	return l.answer(ctx, "", devices, command, args...)
+	return l.perform(ctx, run.Command{}, devices, command, args...)
 }
 
 // Run performs one LVM command that sees exactly the given devices, under our configuration, and adds the kind to its error. It is for groups of which
@@ -136,8 +136,18 @@ func (l *LVM) Run(ctx context.Context, devices []string, command string, args ..
 	return l.run(ctx, devices, command, args...)
 }
 
+// Read is Run for a command that changes nothing. One that the kernel does not let go when the context ends is left behind, with a *run.LeftError.
+func (l *LVM) Read(ctx context.Context, devices []string, command string, args ...string) (run.Result, error) {
+	return l.perform(ctx, run.Command{ReadsOnly: true}, devices, command, args...)
+}
+
 // answer is run with an answer to the first question; the next ones have the default.
 func (l *LVM) answer(ctx context.Context, text string, devices []string, command string, args ...string) (run.Result, error) {
+	return l.perform(ctx, run.Command{Stdin: []byte(text)}, devices, command, args...)
+}
+
+// perform completes a command and runs it.
+func (l *LVM) perform(ctx context.Context, cmd run.Command, devices []string, command string, args ...string) (run.Result, error) {
 	if len(devices) == 0 {
 		return run.Result{}, fmt.Errorf("lvm %s: %w: no devices", command, ErrInvalid)
 	}
@@ -151,7 +161,7 @@ func (l *LVM) answer(ctx context.Context, text string, devices []string, command
 	if err := l.checkHost(ctx); err != nil {
 		return run.Result{}, fmt.Errorf("lvm %s: %w", command, err)
 	}
-	argv = append(argv, args...)
-	res, err := l.runner.Run(ctx, run.Command{Path: l.binary, Args: argv, Stdin: []byte(text), Env: l.env})
+	cmd.Path, cmd.Args, cmd.Env = l.binary, append(argv, args...), l.env
+	res, err := l.runner.Run(ctx, cmd)
 	return res, classify(err)
 }

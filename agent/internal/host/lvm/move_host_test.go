@@ -68,9 +68,9 @@ func killedMove(t *testing.T, meanwhile func(*testing.T, *LVM, []string)) {
 		Path: dmsetup, Args: []string{"create", "--notable", mapped(testGroup) + "-pvmove0"}, Env: []string{"DM_DISABLE_UDEV=1"},
 	})
 	must(t, err)
-	brief, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	if err := l.MovePV(brief, testGroup, both, a, []string{b}, 1024, false); brief.Err() == nil {
+	untilKilled, kill := context.WithCancel(ctx)
+	go killOnceMoving(untilKilled, kill)
+	if err := l.MovePV(untilKilled, testGroup, both, a, []string{b}, 1024, false); untilKilled.Err() == nil {
 		t.Fatalf("the move was over before it was killed: %v", err)
 	}
 	vgs, _, err := l.Report(ctx, both)
@@ -100,6 +100,18 @@ func killedMove(t *testing.T, meanwhile func(*testing.T, *LVM, []string)) {
 	must(t, err)
 	if !bytes.Equal(got, want) {
 		t.Error("the volume does not hold what was written")
+	}
+}
+
+// killOnceMoving kills as soon as the kernel copies: by then the move is on record.
+func killOnceMoving(ctx context.Context, kill func()) {
+	defer kill()
+	for ctx.Err() == nil {
+		res, _ := run.Real{}.Run(ctx, run.Command{Path: dmsetup, Args: []string{"table", mapped(testGroup) + "-pvmove0"}})
+		if bytes.Contains(res.Stdout, []byte(" mirror ")) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 

@@ -29,7 +29,7 @@ type Real struct {
 
 var _ Runner = Real{}
 
-// Run starts the process in its own process group, which is killed as a whole when the context ends.
+// Run starts the process in its own process group, which is killed as a whole when the context ends. It returns when the process is gone, or left behind.
 func (r Real) Run(ctx context.Context, cmd Command) (Result, error) {
 	if !filepath.IsAbs(cmd.Path) {
 		return Result{}, fmt.Errorf("run %q: not an absolute path", cmd.Path)
@@ -54,7 +54,10 @@ func (r Real) Run(ctx context.Context, cmd Command) (Result, error) {
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = killDelay
 
-	err := c.Run()
+	err, left := wait(ctx, c, cmd)
+	if left != nil {
+		return Result{}, left
+	}
 	res := Result{Stdout: stdout.buf.Bytes(), Stderr: stderr.buf.Bytes()}
 	if c.ProcessState != nil {
 		res.ExitCode = c.ProcessState.ExitCode()
@@ -72,6 +75,33 @@ func (r Real) Run(ctx context.Context, cmd Command) (Result, error) {
 		return res, fmt.Errorf("run %s: %w", strings.Join(cmd.Argv(), " "), ErrOutputTooLarge)
 	}
 	return res, nil
+}
+
+// wait starts the process and waits until it is gone, or is left behind.
+func wait(ctx context.Context, c *exec.Cmd, cmd Command) (error, *LeftError) {
+	if !cmd.ReadsOnly {
+		return c.Run(), nil
+	}
+	if err := c.Start(); err != nil {
+		return err, nil
+	}
+	var err error
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		err = c.Wait()
+	}()
+	select {
+	case <-gone:
+		return err, nil
+	case <-ctx.Done():
+	}
+	select {
+	case <-gone:
+		return err, nil
+	case <-time.After(2 * killDelay):
+		return nil, &LeftError{Argv: cmd.Argv(), Gone: gone, Cause: context.Cause(ctx)}
+	}
 }
 
 // noNUL refuses what the kernel would cut off.

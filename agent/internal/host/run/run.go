@@ -19,6 +19,9 @@ type Command struct {
 	Stdin []byte
 	// Stdout, if set, gets standard output as it comes. The Result has none of it then.
 	Stdout io.Writer
+	// ReadsOnly says that the process changes nothing. One that the kernel does not let go, because a device does not answer, is left behind when the
+	// context ends, with a *LeftError. A process that may change something is always waited for.
+	ReadsOnly bool
 	// Env is added to the small fixed environment, as "KEY=value".
 	Env []string
 }
@@ -56,6 +59,24 @@ func (e *Error) Error() string {
 	}
 	return fmt.Sprintf("%s: exit code %d: %s", strings.Join(e.Argv, " "), e.ExitCode, e.Stderr)
 }
+
+// LeftError is a process that only reads, and that the kernel does not let go although it was killed.
+type LeftError struct {
+	// Argv is the executable and its arguments.
+	Argv []string
+	// Gone is closed when the process is gone.
+	Gone <-chan struct{}
+	// Cause is why it was killed.
+	Cause error
+}
+
+// Error tells the command, and what holds it.
+func (e *LeftError) Error() string {
+	return fmt.Sprintf("run %s: it was killed (%v), and waits in the kernel for a device that does not answer", strings.Join(e.Argv, " "), e.Cause)
+}
+
+// Unwrap returns why the process was killed.
+func (e *LeftError) Unwrap() error { return e.Cause }
 
 // exitError makes the error of a finished process, nil for exit code zero.
 func exitError(cmd Command, res Result) error {

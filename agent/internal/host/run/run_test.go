@@ -137,3 +137,21 @@ func TestHook(t *testing.T) {
 		t.Errorf("%+v", c.Calls())
 	}
 }
+
+func TestReal_readsOnly(t *testing.T) {
+	cmd := sh("echo out; exit 3")
+	cmd.ReadsOnly = true
+	res, err := Real{}.Run(t.Context(), cmd)
+	var exit *Error
+	if !errors.As(err, &exit) || string(res.Stdout) != "out\n" || res.ExitCode != 3 {
+		t.Errorf("%+v, %v", res, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	cmd = sh("sleep 60")
+	cmd.ReadsOnly = true
+	var left *LeftError
+	if _, err := (Real{}).Run(ctx, cmd); !errors.Is(err, context.DeadlineExceeded) || errors.As(err, &left) {
+		t.Errorf("one that could be killed: %v", err)
+	}
+}

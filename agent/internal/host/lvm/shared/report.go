@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"quarry.storage/quarry/agent/internal/host/lvm/column"
+	"quarry.storage/quarry/agent/internal/host/run"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
@@ -32,9 +33,20 @@ type section struct {
 }
 
 // Report tells the group of an owner on a device; nil when LVM sees none with the owner's tag there. A group that is in any part another one than this package
-// makes is an error: volumes that are not linear, more devices than one, other marks, another system ID.
+// makes is an error: volumes that are not linear, more devices than one, other marks, another system ID. It ends with the context, even if the device does
+// not answer; while an earlier report waits for the device, there is no second one.
 func (l *LVM) Report(ctx context.Context, device, ownerUID string) (*sharedlun.Group, error) {
-	res, err := l.commands.Run(ctx, []string{device}, "fullreport", reportArgs...)
+	if err := l.stuck(device); err != nil {
+		return nil, fmt.Errorf("report of %s: %w: %w", device, sharedlun.ErrUnread, err)
+	}
+	res, err := l.commands.Read(ctx, []string{device}, "fullreport", reportArgs...)
+	var left *run.LeftError
+	if errors.As(err, &left) {
+		l.mu.Lock()
+		l.left[device] = left
+		l.mu.Unlock()
+		return nil, fmt.Errorf("report of %s: %w: %w", device, sharedlun.ErrUnread, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("report of %s: %w", device, err)
 	}
@@ -43,6 +55,23 @@ func (l *LVM) Report(ctx context.Context, device, ownerUID string) (*sharedlun.G
 		return nil, fmt.Errorf("report of %s: %w: %w", device, sharedlun.ErrUnread, err)
 	}
 	return g, nil
+}
+
+// stuck returns the earlier report of a device that the kernel has not let go yet.
+func (l *LVM) stuck(device string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	left := l.left[device]
+	if left == nil {
+		return nil
+	}
+	select {
+	case <-left.Gone:
+		delete(l.left, device)
+		return nil
+	default:
+		return left
+	}
 }
 
 func parse(doc []byte, ownerUID string) (*sharedlun.Group, error) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/host/run"
@@ -18,14 +19,22 @@ import (
 // Commands runs LVM commands that see only the given devices.
 type Commands interface {
 	Run(ctx context.Context, devices []string, command string, args ...string) (run.Result, error)
+	// Read is Run for a command that changes nothing: it ends with its context, whatever the device does.
+	Read(ctx context.Context, devices []string, command string, args ...string) (run.Result, error)
 }
 
 // LVM works on groups of LUNs. Commands on one group have to be serialised by the caller. A command is killed with its context, and
-// gone when the call returns.
-type LVM struct{ commands Commands }
+// gone when the call returns, except for a report that waits for a device that does not answer.
+type LVM struct {
+	commands Commands
+
+	mu sync.Mutex
+	// left are the reports that the kernel did not let go, by device.
+	left map[string]*run.LeftError
+}
 
 // New makes an LVM.
-func New(commands Commands) *LVM { return &LVM{commands: commands} }
+func New(commands Commands) *LVM { return &LVM{commands: commands, left: map[string]*run.LeftError{}} }
 
 const (
 	mib = 1 << 20

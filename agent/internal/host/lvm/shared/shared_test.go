@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -219,5 +220,23 @@ func TestLVM_refusesBeforeAnyCommand(t *testing.T) {
 		if err := call(l); err == nil || len(fake.Calls()) > 0 {
 			t.Errorf("%s: %v after %d commands", name, err, len(fake.Calls()))
 		}
+	}
+}
+
+// TestReport_stuck: while a report waits for its device there is no second one.
+func TestReport_stuck(t *testing.T) {
+	gone := make(chan struct{})
+	l, fake := newLVM(t, run.Step{Err: &run.LeftError{Gone: gone, Cause: context.DeadlineExceeded}}, run.Step{Result: run.Result{Stdout: []byte(`{"report":[]}`)}})
+	for range 2 {
+		if _, err := l.Report(t.Context(), "/dev/lun", "owner"); !errors.Is(err, sharedlun.ErrUnread) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	}
+	if fake.Left() != 1 {
+		t.Errorf("%d commands are left of two", fake.Left())
+	}
+	close(gone)
+	if _, err := l.Report(t.Context(), "/dev/lun", "owner"); errors.Is(err, context.DeadlineExceeded) || fake.Left() != 0 {
+		t.Errorf("%v, %d commands are left", err, fake.Left())
 	}
 }
