@@ -54,9 +54,9 @@ func (r Real) Run(ctx context.Context, cmd Command) (Result, error) {
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = killDelay
 
-	err, left := wait(ctx, c, cmd)
-	if left != nil {
-		return Result{}, left
+	err := wait(ctx, c, cmd)
+	if left := (*LeftError)(nil); errors.As(err, &left) {
+		return Result{}, err // The process still writes to the buffers.
 	}
 	res := Result{Stdout: stdout.buf.Bytes(), Stderr: stderr.buf.Bytes()}
 	if c.ProcessState != nil {
@@ -77,13 +77,13 @@ func (r Real) Run(ctx context.Context, cmd Command) (Result, error) {
 	return res, nil
 }
 
-// wait starts the process and waits until it is gone, or is left behind.
-func wait(ctx context.Context, c *exec.Cmd, cmd Command) (error, *LeftError) {
+// wait starts the process and waits until it is gone, or leaves it behind with a *LeftError.
+func wait(ctx context.Context, c *exec.Cmd, cmd Command) error {
 	if !cmd.ReadsOnly {
-		return c.Run(), nil
+		return c.Run()
 	}
 	if err := c.Start(); err != nil {
-		return err, nil
+		return err
 	}
 	var err error
 	gone := make(chan struct{})
@@ -93,14 +93,14 @@ func wait(ctx context.Context, c *exec.Cmd, cmd Command) (error, *LeftError) {
 	}()
 	select {
 	case <-gone:
-		return err, nil
+		return err
 	case <-ctx.Done():
 	}
 	select {
 	case <-gone:
-		return err, nil
+		return err
 	case <-time.After(2 * killDelay):
-		return nil, &LeftError{Argv: cmd.Argv(), Gone: gone, Cause: context.Cause(ctx)}
+		return &LeftError{Argv: cmd.Argv(), Gone: gone, Cause: context.Cause(ctx)}
 	}
 }
 
