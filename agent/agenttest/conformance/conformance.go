@@ -66,6 +66,7 @@ const (
 func Run(t *testing.T, node Node) {
 	Groups(t, node)
 	Deaths(t, node)
+	VolumeDeaths(t, node)
 	Volumes(t, node)
 }
 
@@ -114,7 +115,17 @@ func Deaths(t *testing.T, node Node) {
 	})
 }
 
-// Volumes runs the behaviours of logical volumes, deaths of the agent included.
+// VolumeDeaths runs the behaviours of logical volumes when the agent dies during a call.
+func VolumeDeaths(t *testing.T, node Node) {
+	run(t, node, []behaviour{
+		{"forgetting a disk survives death between any two steps", forgetSurvives},
+		{"a move survives death between any two steps", moveSurvives},
+		{"calls on volumes survive death between any two steps", volumeCallsSurvive},
+		{"zeroing survives death between any two steps", zeroingSurvives},
+	})
+}
+
+// Volumes runs the other behaviours of logical volumes.
 func Volumes(t *testing.T, node Node) {
 	run(t, node, []behaviour{
 		{"volume is made once, and removed once", createMakesVolume},
@@ -125,9 +136,7 @@ func Volumes(t *testing.T, node Node) {
 		{"a disk that is gone leaves what is beside it usable", deadDiskLeavesOthers},
 		{"a group forgets a disk that is gone, with what is named", forgetsDeadDisk},
 		{"a group forgets a disk that is gone and held nothing, and loses nothing", forgetsEmptyDisk},
-		{"forgetting a disk survives death between any two steps", forgetSurvives},
 		{"a volume leaves a disk of the group, and works as before", movesExtents},
-		{"a move survives death between any two steps", moveSurvives},
 		{"a volume that a killed command left suspended is resumed", suspendedIsResumed},
 		{"the host activates nothing of ours by itself", hostActivatesNothing},
 		{"how full a pool is is not known until it is active", inactivePool},
@@ -135,8 +144,6 @@ func Volumes(t *testing.T, node Node) {
 		{"a thin pool of which nothing is left is not repaired", ruinedPool},
 		{"nobody reads what another wrote", nobodyReadsOthers},
 		{"a volume that is being zeroed can be removed", zeroingGoesWithVolume},
-		{"calls on volumes survive death between any two steps", volumeCallsSurvive},
-		{"zeroing survives death between any two steps", zeroingSurvives},
 	})
 }
 

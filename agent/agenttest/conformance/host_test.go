@@ -52,10 +52,11 @@ const shortQuiet = 200 * time.Millisecond
 // edge is what Reset zeroes at both ends of a disk.
 const edge = 4 << 20
 
-// The suite's parts share nothing, so that they can run on several machines at the same time.
-func TestRealHost_groups(t *testing.T)  { onRealHost(t, conformance.Groups) }
-func TestRealHost_deaths(t *testing.T)  { onRealHost(t, conformance.Deaths) }
-func TestRealHost_volumes(t *testing.T) { onRealHost(t, conformance.Volumes) }
+// The suite's parts share nothing, so that they can run on several machines at the same time. The longest comes first.
+func TestRealHost_volumeDeaths(t *testing.T) { onRealHost(t, conformance.VolumeDeaths) }
+func TestRealHost_volumes(t *testing.T)      { onRealHost(t, conformance.Volumes) }
+func TestRealHost_deaths(t *testing.T)       { onRealHost(t, conformance.Deaths) }
+func TestRealHost_groups(t *testing.T)       { onRealHost(t, conformance.Groups) }
 func TestRealHost_twoGroups(t *testing.T) {
 	onRealHost(t, func(t *testing.T, n conformance.Node) { conformance.TwoGroups(t, n.(conformance.Activating)) })
 }
