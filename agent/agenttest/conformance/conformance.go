@@ -102,29 +102,6 @@ func Groups(t *testing.T, node Node) {
 	})
 }
 
-// Deaths runs the behaviours of disks and groups when the agent dies during a call.
-func Deaths(t *testing.T, node Node) {
-	run(t, node, []behaviour{
-		{"ensure survives death between any two steps", ensureSurvives},
-		{"extend survives death between any two steps", extendSurvives},
-		{"reduce survives death between any two steps", reduceSurvives},
-		{"remove survives death between any two steps", removeSurvives},
-		{"remove without a disk survives death between any two steps", removeWithoutDiskSurvives},
-		{"wipe survives death between any two steps", wipeSurvives},
-		{"stamp and import survive death between any two steps", claimSurvives},
-	})
-}
-
-// VolumeDeaths runs the behaviours of logical volumes when the agent dies during a call.
-func VolumeDeaths(t *testing.T, node Node) {
-	run(t, node, []behaviour{
-		{"forgetting a disk survives death between any two steps", forgetSurvives},
-		{"a move survives death between any two steps", moveSurvives},
-		{"calls on volumes survive death between any two steps", volumeCallsSurvive},
-		{"zeroing survives death between any two steps", zeroingSurvives},
-	})
-}
-
 // Volumes runs the other behaviours of logical volumes.
 func Volumes(t *testing.T, node Node) {
 	run(t, node, []behaviour{
