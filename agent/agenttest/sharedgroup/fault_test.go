@@ -158,9 +158,7 @@ func TestKilled(t *testing.T) {
 		for range 2 {
 			a.Kill(after)
 			_, err := a.Create(c.Context(), c.ref, contractGroup, c.writer(a), "")
-			if !after {
-				c.want(err, sharedlun.ErrUnknown, "killed")
-			}
+			c.want(err, sharedlun.ErrUnknown, "killed")
 		}
 		c.create()
 	}
