@@ -24,8 +24,12 @@ var (
 	ErrMoved = errors.New("the group changed since")
 	// ErrNoKey means that this node may not write: its key is not registered, or nobody holds the reservation.
 	ErrNoKey = errors.New("this node's key is not registered")
-	// ErrNoReservations means that the target keeps no persistent reservations.
+	// ErrNoReservations means that the target keeps no persistent reservations, or not those that all registered nodes hold.
 	ErrNoReservations = errors.New("the target has no reservations")
+	// ErrInitiator means that the name of the node's initiator is not the recorded one, or is that of another node, too.
+	ErrInitiator = errors.New("not the initiator's own name")
+	// ErrLast means that no other node has a key registered: the reservation would end, and nobody would be kept from writing.
+	ErrLast = errors.New("no other node is registered")
 	// ErrExists means that a volume of the name exists and is not what was asked for.
 	ErrExists = errors.New("exists already")
 	// ErrHeld means that a node holds the volume.

@@ -116,6 +116,8 @@ type Path struct {
 	Map string
 	// Up is true when the kernel says that the device is running, and its session is up.
 	Up bool
+	// Initiator is the name by which the target knows this node on the path; empty when the kernel does not tell it.
+	Initiator string
 }
 
 // Lun is a LUN as a node sees it.

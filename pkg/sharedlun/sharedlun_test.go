@@ -58,7 +58,7 @@ func TestIdentity_same(t *testing.T) {
 
 func TestReservation_writable(t *testing.T) {
 	const key = 0x71
-	held := Reservation{Supported: true, Keys: []uint64{key, 0x72}, Type: WriteExclusiveRegistrantsOnly, Holder: 0x72}
+	held := Reservation{Supported: true, Keys: []uint64{key, 0x72}, Type: WriteExclusiveAllRegistrants}
 	with := func(change func(*Reservation)) Reservation {
 		r := held
 		r.Keys = slices.Clone(r.Keys)
@@ -71,6 +71,7 @@ func TestReservation_writable(t *testing.T) {
 		want error
 	}{
 		"registered":                  {held, key, nil},
+		"reserved by an earlier one":  {with(func(r *Reservation) { r.Type, r.Holder = WriteExclusiveRegistrantsOnly, 0x72 }), key, nil},
 		"fenced":                      {with(func(r *Reservation) { r.Keys = []uint64{0x72} }), key, ErrNoKey},
 		"no key was granted":          {with(func(r *Reservation) { r.Keys = []uint64{0} }), 0, ErrNoKey},
 		"nobody reserved it":          {with(func(r *Reservation) { r.Type, r.Holder = 0, 0 }), key, ErrNoKey},
@@ -80,6 +81,32 @@ func TestReservation_writable(t *testing.T) {
 	} {
 		if err := c.r.Writable(c.key); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+	free := with(func(r *Reservation) { r.Type = 0 })
+	if free.Reservable() != nil || !errors.Is(free.Guarded(), ErrNoKey) || held.Guarded() != nil {
+		t.Errorf("%v, %v, %v", free.Reservable(), free.Guarded(), held.Guarded())
+	}
+}
+
+func TestGrant(t *testing.T) {
+	const name = "iqn.2026-01.storage.quarry:a"
+	good := Grant{Key: 2, Old: 1, BootID: "b", Initiator: name, Others: []string{name + "b", "eui.0123456789abcdef"}}
+	for what, c := range map[string]struct {
+		change func(*Grant)
+		want   error
+	}{
+		"whole":                         {func(*Grant) {}, nil},
+		"no key":                        {func(g *Grant) { g.Key = 0 }, ErrInvalid},
+		"no boot":                       {func(g *Grant) { g.BootID = "" }, ErrInvalid},
+		"no name":                       {func(g *Grant) { g.Initiator = "" }, ErrInvalid},
+		"another node's name":           {func(g *Grant) { g.Others = []string{"iqn.2026-01.x:b", name} }, ErrInitiator},
+		"another node's, in large ones": {func(g *Grant) { g.Others = []string{strings.ToUpper(name)} }, ErrInitiator},
+	} {
+		g := good
+		c.change(&g)
+		if err := g.Check(); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }

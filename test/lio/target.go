@@ -105,6 +105,24 @@ func (x *Target) Chap(user, password, mutualUser, mutualPassword string) {
 	}
 }
 
+// Reservations lets the target keep persistent reservations of all its LUNs, or say that it knows none.
+func (x *Target) Reservations(on bool) {
+	x.t.Helper()
+	for _, store := range x.luns {
+		write(x.t, filepath.Join(store, "attrib", "emulate_pr"), map[bool]string{false: "0", true: "1"}[on])
+	}
+}
+
+// Reserve reserves a LUN with a type for a key that the path has.
+func Reserve(t *testing.T, device string, key uint64, kind uint32) {
+	t.Helper()
+	argv := []string{"--out", "--reserve", fmt.Sprintf("--param-rk=%#x", key), fmt.Sprintf("--prout-type=%d", kind), device}
+	// The first one may be told of an earlier event instead.
+	if exec.Command("sg_persist", argv...).Run() != nil {
+		Run(t, append([]string{"sg_persist"}, argv...)...)
+	}
+}
+
 // Start lets the target serve.
 func (x *Target) Start() { write(x.t, filepath.Join(x.dir, "enable"), "1") }
 
@@ -138,12 +156,15 @@ func (x *Target) remove() {
 	}
 }
 
+// InitiatorName is the name of the initiator that Iface makes.
+func InitiatorName(iface string) string { return "iqn.2026-01.storage.quarry.lab:" + iface }
+
 // Iface makes an initiator of another name: sessions through it are those of another host.
 func Iface(t *testing.T, name string) {
 	t.Helper()
 	Daemon(t)
 	_ = exec.Command("iscsiadm", "-m", "iface", "-I", name, "-o", "new").Run() // It may be there.
-	Run(t, "iscsiadm", "-m", "iface", "-I", name, "-o", "update", "-n", "iface.initiatorname", "-v", "iqn.2026-01.storage.quarry.lab:"+name)
+	Run(t, "iscsiadm", "-m", "iface", "-I", name, "-o", "update", "-n", "iface.initiatorname", "-v", InitiatorName(name))
 	Run(t, "iscsiadm", "-m", "iface", "-I", name, "-o", "update", "-n", "iface.transport_name", "-v", "tcp")
 }
 

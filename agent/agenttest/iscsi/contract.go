@@ -16,21 +16,30 @@ type Agent interface {
 	Login(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap, renew bool) (sharedlun.Seen, error)
 	Logout(ctx context.Context, t sharedlun.Target) error
 	Device(ctx context.Context, id sharedlun.Identity) (string, error)
-	Reservation(ctx context.Context, id sharedlun.Identity) (sharedlun.Reservation, error)
+	Reservation(ctx context.Context, id sharedlun.Identity, expected bool) (sharedlun.Reservation, error)
 	Confirm(ctx context.Context, id sharedlun.Identity, key uint64) (sharedlun.Reservation, error)
-	Register(ctx context.Context, id sharedlun.Identity, key uint64, bootID string, old uint64) (sharedlun.Reservation, error)
-	Unregister(ctx context.Context, id sharedlun.Identity, key uint64) (sharedlun.Reservation, error)
+	ConfirmDevice(ctx context.Context, id sharedlun.Identity, key uint64) (string, sharedlun.Reservation, error)
+	Keys(ctx context.Context, id sharedlun.Identity) (keys []uint64, generation uint32, err error)
+	Register(ctx context.Context, id sharedlun.Identity, g sharedlun.Grant) (sharedlun.Reservation, error)
+	Unregister(ctx context.Context, id sharedlun.Identity, key uint64, last bool) (sharedlun.Reservation, error)
 	Preempt(ctx context.Context, id sharedlun.Identity, key, victim uint64) (sharedlun.Reservation, error)
 }
 
 // Site is one target with one portal, and LUN 0 of 64 MiB with nothing on it, that two nodes see, for one case of the contract.
 type Site struct {
 	A, B Agent
+	// NameA and NameB are the names of their initiators.
+	NameA, NameB string
 	// BootID is that of both nodes.
 	BootID string
 	Target sharedlun.Target
 	// Stop and Start let the target answer no more, and again; its registrations stay. LoseKeys lets it forget them.
 	Stop, Start, LoseKeys func()
+	// Reserve reserves the LUN with a type for a key of a node, as an earlier version or somebody else does, and Release ends the reservation.
+	Reserve func(a Agent, key uint64, kind uint32)
+	Release func(a Agent, key uint64)
+	// Reservations lets the target keep reservations, or say that it knows none.
+	Reservations func(on bool)
 	// Chap lets it ask for credentials.
 	Chap func(c sharedlun.Chap)
 	// Swap puts another LUN under the number.
@@ -64,6 +73,12 @@ func Contract(t *testing.T, site func(t *testing.T) Site) {
 		{"in use", inUse},
 		{"registrations", registrations},
 		{"fencing", fencing},
+		{"whoever leaves", leaving},
+		{"a fence without a reservation", released},
+		{"reservations of earlier versions", earlier},
+		{"mapped volumes", mapped},
+		{"names of initiators", initiators},
+		{"reservations that are gone", none},
 		{"old keys", oldKeys},
 		{"other LUNs", otherLuns},
 		{"lost keys", lostKeys},
@@ -199,13 +214,12 @@ func inUse(c *check) {
 		}
 		end()
 	}
-	_, err := c.A.Register(c.Context(), id, keyA, c.BootID, 0)
-	c.must(err)
+	c.must(c.register(c.A, id, keyA, 0))
 	end := c.Hold(id)
-	_, err = c.A.Unregister(c.Context(), id, keyA)
+	_, err := c.A.Unregister(c.Context(), id, keyA, true)
 	c.want(err, sharedlun.ErrInUse)
 	end()
-	_, err = c.A.Unregister(c.Context(), id, keyA)
+	_, err = c.A.Unregister(c.Context(), id, keyA, true)
 	c.must(err)
 	c.must(c.A.Logout(c.Context(), c.Target))
 }

@@ -22,7 +22,10 @@ func TestFakeContract(t *testing.T) {
 		l := target.AddLun(0, 64<<20)
 		a, b := f.AddNode("a", boot), f.AddNode("b", boot)
 		return Site{
-			A: a, B: b, BootID: boot, Target: target.Target(), Stop: target.Stop, Start: target.Start, LoseKeys: l.LoseKeys,
+			A: a, B: b, NameA: a.initiator.Name, NameB: b.initiator.Name, BootID: boot, Target: target.Target(), Reservations: l.SetReservations,
+			Reserve: func(_ Agent, key uint64, kind uint32) { l.Reserve(key, kind) },
+			Release: func(Agent, uint64) { l.Release() },
+			Stop:    target.Stop, Start: target.Start, LoseKeys: l.LoseKeys,
 			Chap: func(c sharedlun.Chap) { target.SetChap(&c) },
 			Swap: func() { l.Swap(sharedlun.Identity{WWID: "naa.other", Serial: "other", SizeBytes: 64 << 20}) },
 			Use: func(sharedlun.Identity) func() {
@@ -36,6 +39,11 @@ func TestFakeContract(t *testing.T) {
 			Write: func(who Agent, _ sharedlun.Identity) bool { return l.MayWrite(who.(*Node).name) },
 		}
 	})
+}
+
+// granted is what a node is granted that has its own name.
+func granted(n *Node, key, old uint64) sharedlun.Grant {
+	return sharedlun.Grant{Key: key, Old: old, BootID: boot, Initiator: n.initiator.Name}
 }
 
 // TestPaths has a node with two paths, of which each goes away in turn.
@@ -56,7 +64,7 @@ func TestPaths(t *testing.T) { //nolint:gocyclo // one journey, told in its orde
 		t.Fatalf("%+v, %v", seen, err)
 	}
 	id := l.Identity()
-	if _, err := n.Register(t.Context(), id, keyA, boot, 0); err != nil {
+	if _, err := n.Register(t.Context(), id, granted(n, keyA, 0)); err != nil {
 		t.Fatal(err)
 	}
 	target.PortalDown(portals[1], false)
@@ -67,7 +75,7 @@ func TestPaths(t *testing.T) { //nolint:gocyclo // one journey, told in its orde
 	if _, err := n.Confirm(t.Context(), id, keyA); !errors.Is(err, sharedlun.ErrNoKey) {
 		t.Errorf("%v", err)
 	}
-	if r, err := n.Register(t.Context(), id, keyA, boot, 0); err != nil || !slices.Equal(r.Keys, []uint64{keyA}) {
+	if r, err := n.Register(t.Context(), id, granted(n, keyA, 0)); err != nil || !slices.Equal(r.Keys, []uint64{keyA}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	n.Use(l, "process dd")
@@ -86,11 +94,11 @@ func TestPaths(t *testing.T) { //nolint:gocyclo // one journey, told in its orde
 		target.PortalDown(down, false)
 	}
 	target.PortalDown(portals[1], true)
-	if _, err := n.Unregister(t.Context(), id, keyA); !errors.Is(err, sharedlun.ErrUnknown) {
+	if _, err := n.Unregister(t.Context(), id, keyA, true); !errors.Is(err, sharedlun.ErrUnknown) {
 		t.Errorf("the key of a path that is down is taken off: %v", err)
 	}
 	target.PortalDown(portals[1], false)
-	if r, err := n.Unregister(t.Context(), id, keyA); err != nil || len(r.Keys) != 0 {
+	if r, err := n.Unregister(t.Context(), id, keyA, true); err != nil || len(r.Keys) != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if err := n.Logout(t.Context(), target.Target()); err != nil || len(n.Records()) != 0 {
@@ -103,26 +111,26 @@ func TestTargetsOfOthers(t *testing.T) {
 	f := New()
 	target := f.AddTarget(iqn, portals[0])
 	plain, taken := target.AddLun(0, 1<<30), target.AddLun(1, 1<<30)
-	plain.WithoutReservations()
+	plain.SetReservations(false)
 	taken.ReserveAlone(0x99, 1)
 	n := f.AddNode("a", boot)
 	if _, err := n.Login(t.Context(), target.Target(), nil, false); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := n.Reservation(t.Context(), plain.Identity()); err != nil || r.Supported {
+	if r, err := n.Reservation(t.Context(), plain.Identity(), false); err != nil || r.Supported {
 		t.Errorf("%+v, %v", r, err)
 	}
-	_, errRegister := n.Register(t.Context(), plain.Identity(), keyA, boot, 0)
+	_, errRegister := n.Register(t.Context(), plain.Identity(), granted(n, keyA, 0))
 	_, errConfirm := n.Confirm(t.Context(), plain.Identity(), keyA)
 	for _, err := range []error{errRegister, errConfirm} {
 		if !errors.Is(err, sharedlun.ErrNoReservations) {
 			t.Errorf("%v", err)
 		}
 	}
-	if _, err := n.Register(t.Context(), taken.Identity(), keyA, boot, 0); !errors.Is(err, sharedlun.ErrNoKey) {
+	if _, err := n.Register(t.Context(), taken.Identity(), granted(n, keyA, 0)); !errors.Is(err, sharedlun.ErrNoKey) {
 		t.Errorf("%v", err)
 	}
-	if r, err := n.Reservation(t.Context(), taken.Identity()); err != nil || !slices.Equal(r.Keys, []uint64{0x99}) {
+	if r, err := n.Reservation(t.Context(), taken.Identity(), true); err != nil || !slices.Equal(r.Keys, []uint64{0x99}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	n.Boot("another")

@@ -41,15 +41,18 @@ type Lun struct {
 
 	// unsupported is true when the target keeps no reservations of it.
 	unsupported bool
-	// keys are those of paths; holder is the path that reserved the LUN.
+	// keys are those of paths; holder is the path that reserved the LUN, unless all hold it.
 	keys       map[nexus]uint64
 	holder     nexus
 	kind       uint32
 	generation uint32
+	// lagging are portals that tell what was so before, and fences what is preempted when a key comes through a portal.
+	lagging map[string]sharedlun.Reservation
+	fences  map[string]uint64
 }
 
-// nexus is a path from a node to a target.
-type nexus struct{ node, iqn, portal string }
+// nexus is a path from an initiator to a target. The target knows a node by the initiator's name only.
+type nexus struct{ initiator, iqn, portal string }
 
 // New makes a fabric without targets.
 func New() *Fabric { return &Fabric{} }
@@ -92,7 +95,7 @@ func (t *Target) set(change func()) {
 
 // AddLun makes a LUN of a size in bytes with nothing on it. Its identity is made of the target's name and the number.
 func (t *Target) AddLun(number, bytes int64) *Lun {
-	l := &Lun{f: t.f, number: number, keys: map[nexus]uint64{}, identity: sharedlun.Identity{
+	l := &Lun{f: t.f, number: number, keys: map[nexus]uint64{}, lagging: map[string]sharedlun.Reservation{}, fences: map[string]uint64{}, identity: sharedlun.Identity{
 		WWID: fmt.Sprintf("naa.6001405%025x", hash(t.iqn)+uint64(number)), Serial: fmt.Sprintf("%s-%d", t.iqn, number), SizeBytes: bytes,
 	}}
 	t.set(func() { t.luns = append(t.luns, l) })
@@ -135,8 +138,34 @@ func (l *Lun) SetContent(content string, failure error) {
 	l.set(func() { l.content, l.failure = content, failure })
 }
 
-// WithoutReservations lets the target keep no reservations of this LUN.
-func (l *Lun) WithoutReservations() { l.set(func() { l.unsupported = true }) }
+// SetReservations lets the target keep reservations of this LUN, or say that it knows none.
+func (l *Lun) SetReservations(on bool) { l.set(func() { l.unsupported = !on }) }
+
+// Lag lets a portal tell the keys and the reservation of now from now on, as the second controller of a target may that was not told; or lets it end that.
+func (l *Lun) Lag(portal string, on bool) {
+	l.set(func() {
+		if delete(l.lagging, portal); on {
+			l.lagging[portal] = l.kept()
+		}
+	})
+}
+
+// FenceBefore lets somebody preempt a key right before the next one comes through a portal.
+func (l *Lun) FenceBefore(portal string, key uint64) { l.set(func() { l.fences[portal] = key }) }
+
+// Reserve reserves the LUN with a type for a key, as earlier versions and others do.
+func (l *Lun) Reserve(key uint64, kind uint32) {
+	l.set(func() {
+		for n, k := range l.keys {
+			if k == key {
+				l.holder, l.kind = n, kind
+			}
+		}
+	})
+}
+
+// Release ends the reservation. Registrations stay.
+func (l *Lun) Release() { l.set(func() { l.holder, l.kind = nexus{}, 0 }) }
 
 // LoseKeys lets the target forget registrations and reservation, as one does that lost its power and did not keep them.
 func (l *Lun) LoseKeys() {
@@ -150,7 +179,7 @@ func (l *Lun) LoseKeys() {
 // ReserveAlone lets somebody hold a reservation of another type with a key, on a path of his own.
 func (l *Lun) ReserveAlone(key uint64, kind uint32) {
 	l.set(func() {
-		l.holder, l.kind = nexus{node: "somebody"}, kind
+		l.holder, l.kind = nexus{initiator: "somebody"}, kind
 		l.keys[l.holder] = key
 		l.generation++
 	})

@@ -29,6 +29,8 @@ type session struct {
 	id     int
 	target *Target
 	portal string
+	// initiator is the node's name when it was made.
+	initiator string
 }
 
 // path is a device of the node's kernel, which remembers what it was told when it found the LUN.
@@ -124,7 +126,7 @@ func (k kernel) Sessions(iqn string) ([]hostiscsi.Session, error) {
 		if iqn != "" && s.target.iqn != iqn {
 			continue
 		}
-		seen := hostiscsi.Session{ID: s.id, IQN: s.target.iqn, Portal: s.portal, Up: s.target.answers(s.portal)}
+		seen := hostiscsi.Session{ID: s.id, IQN: s.target.iqn, Portal: s.portal, Up: s.target.answers(s.portal), Initiator: s.initiator}
 		if !seen.Up {
 			seen.Message = "The session is FAILED and its connection failed."
 		}
@@ -147,7 +149,7 @@ func (k kernel) Luns(sessions []hostiscsi.Session) ([]sharedlun.Lun, error) {
 			if i < 0 {
 				out, i = append(out, sharedlun.Lun{Identity: p.seen, Number: p.lun.number, ReadOnly: p.lun.readOnly, Device: p.device}), len(out)
 			}
-			out[i].Paths = append(out[i].Paths, sharedlun.Path{Portal: p.portal, Device: p.device, Up: k.up(p)})
+			out[i].Paths = append(out[i].Paths, sharedlun.Path{Portal: p.portal, Device: p.device, Up: k.up(p), Initiator: p.initiator})
 		}
 	}
 	for i := range out {
@@ -197,7 +199,7 @@ func (k kernel) Login(ctx context.Context, iqn, portal string, c *sharedlun.Chap
 		return sharedlun.NewProblem(sharedlun.ReasonWrongChap, "Node %s reached portal %s, and target %s refuses the credentials.", k.name, portal, iqn)
 	}
 	k.count++
-	s := session{id: k.count, target: t, portal: portal}
+	s := session{id: k.count, target: t, portal: portal, initiator: k.initiator.Name}
 	k.sessions = append(k.sessions, s)
 	k.scan(s)
 	return nil
@@ -224,7 +226,7 @@ func (k kernel) scan(s session) {
 			continue
 		}
 		k.Node.paths = append(k.Node.paths, &path{
-			nexus: nexus{k.name, s.target.iqn, s.portal}, session: s.id, target: s.target, lun: l, seen: l.identity,
+			nexus: nexus{s.initiator, s.target.iqn, s.portal}, session: s.id, target: s.target, lun: l, seen: l.identity,
 			device: fmt.Sprintf("sd%d-%d", s.id, l.number),
 		})
 	}

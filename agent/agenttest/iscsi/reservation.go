@@ -55,6 +55,12 @@ func (t targets) Identify(ctx context.Context, device string) (reservation.Ident
 	return reservation.Identity{WWIDs: []string{"t10.MODEL", i.WWID}, Serial: i.Serial, SizeBytes: i.SizeBytes}, nil
 }
 
+// kept is what the target keeps.
+func (l *Lun) kept() sharedlun.Reservation {
+	keys := slices.Sorted(maps.Values(l.keys))
+	return sharedlun.Reservation{Supported: true, Keys: slices.Compact(keys), Type: l.kind, Holder: l.keys[l.holder], Generation: l.generation}
+}
+
 // Read implements lun.Reservations.
 func (t targets) Read(ctx context.Context, device string) (sharedlun.Reservation, error) {
 	t.f.mu.Lock()
@@ -63,11 +69,20 @@ func (t targets) Read(ctx context.Context, device string) (sharedlun.Reservation
 	if err != nil || p.lun.unsupported {
 		return sharedlun.Reservation{}, err
 	}
-	l := p.lun
-	keys := slices.Sorted(maps.Values(l.keys))
-	return sharedlun.Reservation{
-		Supported: true, Keys: slices.Compact(keys), Type: l.kind, Holder: l.keys[l.holder], Generation: l.generation,
-	}, nil
+	if before, lags := p.lun.lagging[p.portal]; lags {
+		return before, nil
+	}
+	return p.lun.kept(), nil
+}
+
+// Keys implements lun.Reservations.
+func (t targets) Keys(ctx context.Context, device string) (keys []uint64, generation uint32, err error) {
+	err = t.on(ctx, device, func(l *Lun, _ nexus) error {
+		r := l.kept()
+		keys, generation = r.Keys, r.Generation
+		return nil
+	})
+	return keys, generation, err
 }
 
 // Confirm implements lun.Reservations.
@@ -84,6 +99,10 @@ func (t targets) Confirm(ctx context.Context, device string, key uint64) error {
 // Register implements lun.Reservations.
 func (t targets) Register(ctx context.Context, device string, key, old uint64) error {
 	return t.on(ctx, device, func(l *Lun, own nexus) error {
+		if victim := l.fences[own.portal]; victim != 0 {
+			delete(l.fences, own.portal)
+			l.preempt(own, victim)
+		}
 		if was := l.keys[own]; key == 0 || was != 0 && was != key && was != old {
 			return reservation.ErrConflict
 		}
@@ -99,8 +118,7 @@ func (t targets) Unregister(ctx context.Context, device string, key uint64) erro
 		if l.keys[own] != key {
 			return nil
 		}
-		delete(l.keys, own)
-		if l.holder == own {
+		if delete(l.keys, own); l.holder == own || len(l.keys) == 0 {
 			l.holder, l.kind = nexus{}, 0
 		}
 		l.generation++
@@ -108,13 +126,35 @@ func (t targets) Unregister(ctx context.Context, device string, key uint64) erro
 	})
 }
 
+const allHold = sharedlun.WriteExclusiveAllRegistrants
+
 // Reserve implements lun.Reservations.
 func (t targets) Reserve(ctx context.Context, device string, key uint64) error {
 	return t.on(ctx, device, func(l *Lun, own nexus) error {
-		if l.keys[own] != key || l.kind != 0 && l.holder != own {
+		if l.keys[own] != key || l.kind != 0 && l.kind != allHold {
 			return reservation.ErrConflict
 		}
-		l.holder, l.kind = own, sharedlun.WriteExclusiveRegistrantsOnly
+		l.holder, l.kind = nexus{}, allHold
+		return nil
+	})
+}
+
+// preempt takes a key off all paths but the one that says so. What it held alone is held by all then.
+func (l *Lun) preempt(own nexus, victim uint64) {
+	if l.kind != 0 && l.keys[l.holder] == victim {
+		l.holder, l.kind = nexus{}, allHold
+	}
+	maps.DeleteFunc(l.keys, func(n nexus, k uint64) bool { return k == victim && n != own })
+	l.generation++
+}
+
+// Convert implements lun.Reservations.
+func (t targets) Convert(ctx context.Context, device string, key uint64) error {
+	return t.on(ctx, device, func(l *Lun, own nexus) error {
+		if key == 0 || l.keys[own] != key {
+			return reservation.ErrConflict
+		}
+		l.preempt(own, key)
 		return nil
 	})
 }
@@ -125,11 +165,7 @@ func (t targets) Preempt(ctx context.Context, device string, key, victim uint64)
 		if l.keys[own] != key || !slices.Contains(slices.Collect(maps.Values(l.keys)), victim) {
 			return reservation.ErrConflict
 		}
-		if l.keys[l.holder] == victim {
-			l.holder, l.kind = own, sharedlun.WriteExclusiveRegistrantsOnly
-		}
-		maps.DeleteFunc(l.keys, func(_ nexus, k uint64) bool { return k == victim })
-		l.generation++
+		l.preempt(own, victim)
 		return nil
 	})
 }

@@ -8,33 +8,67 @@ import (
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
-// reserved checks what the target keeps, as both nodes read it.
-func (c *check) reserved(id sharedlun.Identity, holder uint64, keys ...uint64) {
+// reserved checks which keys the target keeps, as both nodes read it, and that nobody else can write; without keys, that it keeps nothing.
+func (c *check) reserved(id sharedlun.Identity, keys ...uint64) {
 	c.Helper()
-	kind := uint32(sharedlun.WriteExclusiveRegistrantsOnly)
-	if holder == 0 {
+	kind := uint32(sharedlun.WriteExclusiveAllRegistrants)
+	if len(keys) == 0 {
 		kind = 0
 	}
+	c.keeps(id, kind, 0, keys...)
+}
+
+// keeps checks what the target keeps.
+func (c *check) keeps(id sharedlun.Identity, kind uint32, holder uint64, keys ...uint64) {
+	c.Helper()
 	for _, a := range []Agent{c.A, c.B} {
-		r, err := a.Reservation(c.Context(), id)
+		r, err := a.Reservation(c.Context(), id, true)
 		if err != nil || !r.Supported || r.Type != kind || r.Holder != holder || !slices.Equal(r.Keys, keys) {
-			c.Errorf("%+v, %v, want keys %x and holder %x", r, err, keys, holder)
+			c.Errorf("%+v, %v, want keys %x, type %d and holder %x", r, err, keys, kind, holder)
 		}
+		if got, _, err := a.Keys(c.Context(), id); err != nil || !slices.Equal(got, keys) {
+			c.Errorf("keys %x, %v, want %x", got, err, keys)
+		}
+	}
+}
+
+// grant is what the controller grants a node.
+func (c *check) grant(a Agent, key, old uint64) sharedlun.Grant {
+	g := sharedlun.Grant{Key: key, Old: old, BootID: c.BootID, Initiator: c.NameA, Others: []string{c.NameB}}
+	if a == c.B {
+		g.Initiator, g.Others = c.NameB, []string{c.NameA}
+	}
+	return g
+}
+
+func (c *check) register(a Agent, id sharedlun.Identity, key, old uint64) error {
+	_, err := a.Register(c.Context(), id, c.grant(a, key, old))
+	return err
+}
+
+// confirms checks that a node may load a table.
+func (c *check) confirms(a Agent, id sharedlun.Identity, key uint64) {
+	c.Helper()
+	device, r, err := a.ConfirmDevice(c.Context(), id, key)
+	c.must(err)
+	if plain, err := a.Device(c.Context(), id); err != nil || device != plain || !r.Has(key) {
+		c.Errorf("%s of %s, %+v, %v", device, plain, r, err)
 	}
 }
 
 func registrations(c *check) {
 	id := c.login()
-	c.reserved(id, 0)
+	c.reserved(id)
 	_, err := c.A.Confirm(c.Context(), id, keyA)
 	c.want(err, sharedlun.ErrNoKey)
-	_, err = c.A.Register(c.Context(), id, keyA, "another boot", 0)
+	other := c.grant(c.A, keyA, 0)
+	other.BootID = "another boot"
+	_, err = c.A.Register(c.Context(), id, other)
 	c.want(err, sharedlun.ErrRebooted)
-	_, err = c.A.Register(c.Context(), id, 0, c.BootID, 0)
-	c.want(err, sharedlun.ErrInvalid)
-	c.reserved(id, 0)
+	c.want(c.register(c.A, id, 0, 0), sharedlun.ErrInvalid)
+	c.reserved(id)
 	for range 2 {
-		r, err := c.A.Register(c.Context(), id, keyA, c.BootID, 0)
+		r, err := c.A.Register(c.Context(), id, c.grant(c.A, keyA, 0))
 		if err != nil || r.Writable(keyA) != nil {
 			c.Errorf("%+v, %v", r, err)
 		}
@@ -42,34 +76,39 @@ func registrations(c *check) {
 	if !c.Write(c.A, id) || c.Write(c.B, id) {
 		c.Error("only A may write")
 	}
-	_, err = c.B.Register(c.Context(), id, keyB, c.BootID, 0)
-	c.must(err)
-	c.reserved(id, keyA, keyA, keyB)
+	c.must(c.register(c.B, id, keyB, 0))
+	c.reserved(id, keyA, keyB)
+	c.confirms(c.B, id, keyB)
 	if r, err := c.B.Confirm(c.Context(), id, keyB); err != nil || r.Generation == 0 || !c.Write(c.B, id) {
 		c.Errorf("%+v, %v", r, err)
 	}
 	for _, key := range []uint64{0, keyA, keyC} {
 		_, err = c.B.Confirm(c.Context(), id, key)
 		c.want(err, sharedlun.ErrNoKey)
+		_, _, err = c.B.ConfirmDevice(c.Context(), id, key)
+		c.want(err, sharedlun.ErrNoKey)
 	}
 	for range 2 {
-		_, err = c.B.Unregister(c.Context(), id, keyB)
+		_, err = c.B.Unregister(c.Context(), id, keyB, false)
 		c.must(err)
 	}
-	c.reserved(id, keyA, keyA)
-	_, err = c.A.Unregister(c.Context(), id, keyA)
-	c.must(err)
-	c.reserved(id, 0)
+	c.reserved(id, keyA)
+	_, err = c.A.Unregister(c.Context(), id, keyA, false)
+	c.want(err, sharedlun.ErrLast)
+	c.reserved(id, keyA)
+	for range 2 {
+		_, err = c.A.Unregister(c.Context(), id, keyA, true)
+		c.must(err)
+	}
+	c.reserved(id)
 }
 
 func fencing(c *check) {
 	id := c.login()
-	_, err := c.A.Register(c.Context(), id, keyA, c.BootID, 0)
-	c.must(err)
-	_, err = c.B.Preempt(c.Context(), id, keyB, keyA)
+	c.must(c.register(c.A, id, keyA, 0))
+	_, err := c.B.Preempt(c.Context(), id, keyB, keyA)
 	c.want(err, sharedlun.ErrNoKey)
-	_, err = c.B.Register(c.Context(), id, keyB, c.BootID, 0)
-	c.must(err)
+	c.must(c.register(c.B, id, keyB, 0))
 	_, err = c.B.Preempt(c.Context(), id, keyB, keyB)
 	c.want(err, sharedlun.ErrInvalid)
 	for range 2 {
@@ -78,7 +117,7 @@ func fencing(c *check) {
 			c.Errorf("%+v, %v", r, err)
 		}
 	}
-	c.reserved(id, keyB, keyB)
+	c.reserved(id, keyB)
 	if c.Write(c.A, id) || !c.Write(c.B, id) {
 		c.Error("only B may write")
 	}
@@ -86,27 +125,22 @@ func fencing(c *check) {
 	c.want(err, sharedlun.ErrNoKey)
 	_, err = c.A.Preempt(c.Context(), id, keyA, keyB)
 	c.want(err, sharedlun.ErrNoKey)
-	c.reserved(id, keyB, keyB)
+	c.reserved(id, keyB)
 }
 
 func oldKeys(c *check) {
 	id := c.login()
-	_, err := c.A.Register(c.Context(), id, keyA, c.BootID, 0)
-	c.must(err)
-	_, err = c.A.Register(c.Context(), id, keyC, c.BootID, 0)
-	c.want(err, sharedlun.ErrNoKey)
-	_, err = c.A.Register(c.Context(), id, keyC, c.BootID, keyB)
-	c.want(err, sharedlun.ErrNoKey)
-	c.reserved(id, keyA, keyA)
+	c.must(c.register(c.A, id, keyA, 0))
+	c.want(c.register(c.A, id, keyC, 0), sharedlun.ErrNoKey)
+	c.want(c.register(c.A, id, keyC, keyB), sharedlun.ErrNoKey)
+	c.reserved(id, keyA)
 	for range 2 {
-		_, err = c.A.Register(c.Context(), id, keyC, c.BootID, keyA)
-		c.must(err)
+		c.must(c.register(c.A, id, keyC, keyA))
 	}
-	c.reserved(id, keyC, keyC)
+	c.reserved(id, keyC)
 	// An old key that is nobody's is in nobody's way.
-	_, err = c.B.Register(c.Context(), id, keyB, c.BootID, 0xdead)
-	c.must(err)
-	c.reserved(id, keyC, keyB, keyC)
+	c.must(c.register(c.B, id, keyB, 0xdead))
+	c.reserved(id, keyB, keyC)
 }
 
 func otherLuns(c *check) {
@@ -126,34 +160,29 @@ func otherLuns(c *check) {
 			c.Errorf("%s: %v, want %v", what, err, o.want)
 		}
 	}
-	_, err := c.A.Register(c.Context(), id, keyA, c.BootID, 0)
-	c.must(err)
+	c.must(c.register(c.A, id, keyA, 0))
 	c.Swap()
-	_, err = c.A.Device(c.Context(), id)
+	_, err := c.A.Device(c.Context(), id)
 	c.want(err, sharedlun.ErrOtherLun)
 	_, err = c.A.Confirm(c.Context(), id, keyA)
 	c.want(err, sharedlun.ErrOtherLun)
-	_, err = c.A.Register(c.Context(), id, keyC, c.BootID, keyA)
-	c.want(err, sharedlun.ErrOtherLun)
+	c.want(c.register(c.A, id, keyC, keyA), sharedlun.ErrOtherLun)
 }
 
 func lostKeys(c *check) {
 	id := c.login()
-	_, err := c.A.Register(c.Context(), id, keyA, c.BootID, 0)
-	c.must(err)
+	c.must(c.register(c.A, id, keyA, 0))
 	c.LoseKeys()
-	_, err = c.A.Confirm(c.Context(), id, keyA)
+	_, err := c.A.Confirm(c.Context(), id, keyA)
 	c.want(err, sharedlun.ErrNoKey)
-	c.reserved(id, 0)
-	_, err = c.A.Register(c.Context(), id, keyA, c.BootID, 0)
-	c.must(err)
-	c.reserved(id, keyA, keyA)
+	c.reserved(id)
+	c.must(c.register(c.A, id, keyA, 0))
+	c.reserved(id, keyA)
 }
 
 func targetGone(c *check) {
 	id := c.login()
-	_, err := c.A.Register(c.Context(), id, keyA, c.BootID, 0)
-	c.must(err)
+	c.must(c.register(c.A, id, keyA, 0))
 	state := func(want sharedlun.SessionState) {
 		c.Helper()
 		for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
@@ -170,10 +199,12 @@ func targetGone(c *check) {
 	}
 	c.Stop()
 	state(sharedlun.SessionDown)
-	_, err = c.A.Confirm(c.Context(), id, keyA)
-	c.want(err, sharedlun.ErrUnknown)
+	_, err := c.A.Confirm(c.Context(), id, keyA)
+	c.want(err, sharedlun.ErrUnread)
 	_, err = c.A.Device(c.Context(), id)
-	c.want(err, sharedlun.ErrUnknown)
+	c.want(err, sharedlun.ErrUnread)
+	_, _, err = c.A.Keys(c.Context(), id)
+	c.want(err, sharedlun.ErrUnread)
 	_, err = c.A.Login(c.Context(), c.Target, nil, false)
 	c.wantReason(err, sharedlun.ReasonTargetUnreachable)
 	c.Start()

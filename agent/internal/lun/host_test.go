@@ -68,8 +68,11 @@ func TestRealContract(t *testing.T) {
 		a, b := realNode(t, "quarry-a"), realNode(t, "quarry-b")
 		name := sharedlun.Target{IQN: realIQN, Portals: lio.Portals[:1]}
 		return iscsi.Site{
-			A: a, B: b, BootID: boot, Target: name, Stop: target.Stop, Start: target.Start,
-			Chap: func(c sharedlun.Chap) { target.Chap(c.Username, c.Password, c.MutualUsername, c.MutualPassword) },
+			A: a, B: b, NameA: lio.InitiatorName("quarry-a"), NameB: lio.InitiatorName("quarry-b"), BootID: boot,
+			Target: name, Stop: target.Stop, Start: target.Start, Reservations: target.Reservations,
+			Reserve: func(who iscsi.Agent, key uint64, kind uint32) { lio.Reserve(t, path(t, who, name), key, kind) },
+			Release: func(who iscsi.Agent, key uint64) { release(t, path(t, who, name), key) },
+			Chap:    func(c sharedlun.Chap) { target.Chap(c.Username, c.Password, c.MutualUsername, c.MutualPassword) },
 			LoseKeys: func() {
 				lio.Run(t, "sg_persist", "--out", "--clear", "--param-rk=0xa1", path(t, a, name))
 			},
@@ -84,6 +87,19 @@ func TestRealContract(t *testing.T) {
 			},
 		}
 	})
+}
+
+// release ends the reservation of a LUN, whatever its type is.
+func release(t *testing.T, device string, key uint64) {
+	t.Helper()
+	r, err := reservation.New().Read(t.Context(), device)
+	must(t, err)
+	lio.Run(t, "sg_persist", "--out", "--release", fmt.Sprintf("--param-rk=%#x", key), fmt.Sprintf("--prout-type=%d", r.Type), device)
+}
+
+// granted is what a node is granted that has its own name.
+func granted(iface string, key uint64) sharedlun.Grant {
+	return sharedlun.Grant{Key: key, BootID: boot, Initiator: lio.InitiatorName(iface)}
 }
 
 // opened lets a process that is not of this one have a device open.
@@ -138,7 +154,7 @@ func TestRealPaths(t *testing.T) { //nolint:gocyclo // one journey, told in its 
 	if !strings.HasPrefix(l.Device, "dm-") || l.Content != "" || l.ContentError != "" {
 		t.Fatalf("%+v", l)
 	}
-	_, err = n.Register(t.Context(), l.Identity, 0x71, boot, 0)
+	_, err = n.Register(t.Context(), l.Identity, granted("quarry-a", 0x71))
 	must(t, err)
 	device, err := n.Device(t.Context(), l.Identity)
 	must(t, err)
@@ -159,7 +175,7 @@ func TestRealPaths(t *testing.T) { //nolint:gocyclo // one journey, told in its 
 	if err := written("/dev/mapper/quarry-hold"); err != nil {
 		t.Logf("after the sessions were made anew: %v", err)
 	}
-	_, err = n.Register(t.Context(), l.Identity, 0x71, boot, 0)
+	_, err = n.Register(t.Context(), l.Identity, granted("quarry-a", 0x71))
 	must(t, err)
 	must(t, written("/dev/mapper/quarry-hold"))
 	end()

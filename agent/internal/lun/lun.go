@@ -13,6 +13,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/host/iscsi"
 	"quarry.storage/quarry/agent/internal/host/reservation"
+	"quarry.storage/quarry/agent/internal/keylock"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
@@ -31,10 +32,12 @@ type Initiator interface {
 type Reservations interface {
 	Identify(ctx context.Context, device string) (reservation.Identity, error)
 	Read(ctx context.Context, device string) (sharedlun.Reservation, error)
+	Keys(ctx context.Context, device string) (keys []uint64, generation uint32, err error)
 	Confirm(ctx context.Context, device string, key uint64) error
 	Register(ctx context.Context, device string, key, old uint64) error
 	Unregister(ctx context.Context, device string, key uint64) error
 	Reserve(ctx context.Context, device string, key uint64) error
+	Convert(ctx context.Context, device string, key uint64) error
 	Preempt(ctx context.Context, device string, key, victim uint64) error
 }
 
@@ -42,7 +45,7 @@ type Reservations interface {
 type Uses interface {
 	// Of names who uses a LUN, in words that follow "in use by". An error means that there may be more.
 	Of(ctx context.Context, l sharedlun.Lun) ([]string, error)
-	// Holders are the kernel names of what is built on the device of a LUN, or on one of its paths.
+	// Holders are the kernel names of what is built on the device of a LUN, on one of its paths, or on a map of it that has lost its paths.
 	Holders(l sharedlun.Lun) ([]string, error)
 	// Claim keeps others from mounting a LUN, or building on it, until it is released. A LUN that is in use is sharedlun.ErrInUse.
 	Claim(l sharedlun.Lun) (release func(), err error)
@@ -62,49 +65,32 @@ type Config struct {
 
 // Node is one node and its LUNs. It is safe for concurrent use.
 type Node struct {
-	Config
-	mu sync.Mutex
-	// busy are the targets and LUNs that a call works on, with what is closed when it ends.
-	busy map[string]chan struct{}
+	cfg Config
+	// locks are of the targets and LUNs that a call works on.
+	locks keylock.Locks
+	mu    sync.Mutex
 	// looking are the devices whose content is being read.
 	looking map[string]bool
 }
 
 // New makes a Node.
-func New(cfg Config) *Node {
-	return &Node{Config: cfg, busy: map[string]chan struct{}{}, looking: map[string]bool{}}
-}
+func New(cfg Config) *Node { return &Node{cfg: cfg, looking: map[string]bool{}} }
 
-// take takes a target, unless another call has it.
-func (n *Node) take(name string) (release func(), taken <-chan struct{}) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if c := n.busy[name]; c != nil {
-		return nil, c
+// lockTarget takes a target, unless another call has it.
+func (n *Node) lockTarget(iqn string) (release func(), err error) {
+	release, ok := n.locks.Try("target " + iqn)
+	if !ok {
+		return nil, fmt.Errorf("target %s: %w", iqn, sharedlun.ErrTargetBusy)
 	}
-	c := make(chan struct{})
-	n.busy[name] = c
-	return func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		delete(n.busy, name)
-		close(c)
-	}, nil
+	return release, nil
 }
 
 // lock takes a LUN, as soon as no other call has it.
 func (n *Node) lock(ctx context.Context, id sharedlun.Identity) (release func(), err error) {
-	for {
-		release, taken := n.take("lun " + id.WWID)
-		if release != nil {
-			return release, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("LUN %s: another call works on it: %w", id.WWID, ctx.Err())
-		case <-taken:
-		}
+	if release, err = n.locks.Lock(ctx, "lun "+id.WWID); err != nil {
+		return nil, fmt.Errorf("LUN %s: %w: %w", id.WWID, sharedlun.ErrBusy, err)
 	}
+	return release, nil
 }
 
 // found is a LUN with the nodes of its paths that are up.
@@ -116,68 +102,93 @@ type found struct {
 // find finds the LUN, and makes sure on every path that is up that it is the recorded one. The target itself is asked: the kernel remembers what it
 // was told when it found the device.
 func (n *Node) find(ctx context.Context, id sharedlun.Identity) (found, error) {
-	if err := id.Check(); err != nil {
+	out, err := n.remembered(id)
+	if err != nil {
 		return found{}, err
-	}
-	sessions, err := n.Initiator.Sessions("")
-	if err != nil {
-		return found{}, fmt.Errorf("%w: %w", sharedlun.ErrUnknown, err)
-	}
-	luns, err := n.Initiator.Luns(sessions)
-	if err != nil {
-		return found{}, fmt.Errorf("%w: %w", sharedlun.ErrUnknown, err)
-	}
-	luns = slices.DeleteFunc(luns, func(l sharedlun.Lun) bool { return l.WWID != id.WWID })
-	if len(luns) == 0 {
-		return found{}, fmt.Errorf("node %s sees no LUN %s: %w", n.NodeName, id.WWID, sharedlun.ErrNotFound)
-	}
-	out := found{Lun: luns[0]}
-	for _, l := range luns {
-		if err := id.Same(l.Identity); err != nil {
-			return found{}, fmt.Errorf("node %s, LUN %s: %w", n.NodeName, id.WWID, err)
-		}
 	}
 	for _, p := range out.Paths {
 		if !p.Up {
 			continue
 		}
-		path := filepath.Join(n.Dev, p.Device)
-		seen, err := n.Reservations.Identify(ctx, path)
-		if err != nil {
-			return found{}, n.known(err)
+		if err := n.identify(ctx, id, p); err != nil {
+			return found{}, err
 		}
-		if err := seen.Is(id); err != nil {
-			return found{}, fmt.Errorf("node %s, path %s through %s: %w", n.NodeName, p.Device, p.Portal, err)
-		}
-		out.up = append(out.up, path)
+		out.up = append(out.up, filepath.Join(n.cfg.Dev, p.Device))
 	}
 	if len(out.up) == 0 {
-		return found{}, fmt.Errorf("node %s, LUN %s: no path is up: %w", n.NodeName, id.WWID, sharedlun.ErrUnknown)
+		return found{}, fmt.Errorf("node %s, LUN %s: no path is up: %w", n.cfg.NodeName, id.WWID, sharedlun.ErrUnread)
 	}
 	return out, nil
 }
 
+// remembered finds the LUN as the kernel remembers it.
+func (n *Node) remembered(id sharedlun.Identity) (found, error) {
+	if err := id.Check(); err != nil {
+		return found{}, err
+	}
+	_, luns, err := n.look("")
+	if err != nil {
+		return found{}, fmt.Errorf("node %s: %w: %w", n.cfg.NodeName, sharedlun.ErrUnread, err)
+	}
+	luns = slices.DeleteFunc(luns, func(l sharedlun.Lun) bool { return l.WWID != id.WWID })
+	if len(luns) == 0 {
+		return found{}, fmt.Errorf("node %s sees no LUN %s: %w", n.cfg.NodeName, id.WWID, sharedlun.ErrNotFound)
+	}
+	out := found{Lun: luns[0]}
+	for _, l := range luns {
+		if err := id.Same(l.Identity); err != nil {
+			return found{}, fmt.Errorf("node %s, LUN %s: %w", n.cfg.NodeName, id.WWID, err)
+		}
+	}
+	return out, nil
+}
+
+// identify makes sure that a path leads to the recorded LUN.
+func (n *Node) identify(ctx context.Context, id sharedlun.Identity, p sharedlun.Path) error {
+	seen, err := n.cfg.Reservations.Identify(ctx, filepath.Join(n.cfg.Dev, p.Device))
+	if err != nil {
+		return n.unread(err)
+	}
+	if err := seen.Is(id); err != nil {
+		return fmt.Errorf("node %s, path %s through %s: %w", n.cfg.NodeName, p.Device, p.Portal, err)
+	}
+	return nil
+}
+
 // Device returns the path of the device node that stands for all paths of a LUN, once it is sure that it is this LUN. The errors are
-// sharedlun.ErrNotFound, ErrOtherLun, ErrUnknown and ErrInvalid, and a *sharedlun.Problem.
+// sharedlun.ErrNotFound, ErrOtherLun, ErrUnread and ErrInvalid, and a *sharedlun.Problem.
 func (n *Node) Device(ctx context.Context, id sharedlun.Identity) (string, error) {
 	l, err := n.find(ctx, id)
 	if err != nil {
 		return "", err
 	}
-	if l.Device == "" {
-		return "", sharedlun.NewProblem(sharedlun.ReasonMultipathMissing,
-			"Node %s has %d paths to LUN %s, and nothing that joins them. Run multipathd there.", n.NodeName, len(l.Paths), id.WWID)
-	}
-	return filepath.Join(n.Dev, l.Device), nil
+	return n.device(l)
 }
 
-// known makes an error of this package's callers of one of a tool: a path that does not answer is not known.
-func (n *Node) known(err error) error {
-	switch {
-	case errors.Is(err, reservation.ErrPath):
-		return fmt.Errorf("node %s: %w: %w", n.NodeName, sharedlun.ErrUnknown, err)
-	case errors.Is(err, reservation.ErrConflict):
-		return fmt.Errorf("node %s: %w: %w", n.NodeName, sharedlun.ErrNoKey, err)
+func (n *Node) device(l found) (string, error) {
+	if l.Device == "" {
+		return "", sharedlun.NewProblem(sharedlun.ReasonMultipathMissing,
+			"Node %s has %d paths to LUN %s, and nothing that joins them. Run multipathd there.", n.cfg.NodeName, len(l.Paths), l.WWID)
 	}
-	return fmt.Errorf("node %s: %w", n.NodeName, err)
+	return filepath.Join(n.cfg.Dev, l.Device), nil
+}
+
+// unread makes an error of this package's callers of one of a tool that only looked: what does not answer could not be read, and nothing was changed.
+func (n *Node) unread(err error) error { return n.known(err, sharedlun.ErrUnread) }
+
+// unknown does so where something may have been changed.
+func (n *Node) unknown(err error) error { return n.known(err, sharedlun.ErrUnknown) }
+
+// known hides the tool's own kind, of which callers would believe less, or more.
+func (n *Node) known(err, silent error) error {
+	silence := errors.Is(err, reservation.ErrPath) || errors.Is(err, sharedlun.ErrUnread)
+	switch {
+	case err == nil:
+		return nil
+	case silence:
+		return fmt.Errorf("node %s: %w: %s", n.cfg.NodeName, silent, err.Error())
+	case errors.Is(err, reservation.ErrConflict):
+		return fmt.Errorf("node %s: %w: %w", n.cfg.NodeName, sharedlun.ErrNoKey, err)
+	}
+	return fmt.Errorf("node %s: %w", n.cfg.NodeName, err)
 }

@@ -56,10 +56,10 @@ func (n *Node) renewSession(ctx context.Context, s iscsi.Session, luns []sharedl
 		}
 		defer release()
 	}
-	if err := n.Initiator.Logout(ctx, s); err != nil {
+	if err := n.cfg.Initiator.Logout(ctx, s); err != nil {
 		return err
 	}
-	if err := n.Initiator.Login(ctx, s.IQN, s.Portal, c); err != nil {
+	if err := n.cfg.Initiator.Login(ctx, s.IQN, s.Portal, c); err != nil {
 		return err
 	}
 	return n.rejoined(ctx, s, joined)
@@ -93,7 +93,7 @@ func (n *Node) rejoined(ctx context.Context, s iscsi.Session, joined map[string]
 		}
 		if time.Now().After(deadline) {
 			return sharedlun.NewProblem(sharedlun.ReasonMultipathMissing,
-				"Node %s: multipathd does not take the new path through %s. The other sessions are left as they are.", n.NodeName, s.Portal)
+				"Node %s: multipathd does not take the new path through %s. The other sessions are left as they are.", n.cfg.NodeName, s.Portal)
 		}
 		select {
 		case <-ctx.Done():

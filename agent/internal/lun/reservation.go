@@ -4,157 +4,81 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"path/filepath"
+	"slices"
 
-	"quarry.storage/quarry/agent/internal/host/reservation"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
-// Reservation reads the keys and the reservation of a LUN. A target without reservations is an answer.
-func (n *Node) Reservation(ctx context.Context, id sharedlun.Identity) (sharedlun.Reservation, error) {
-	return n.with(ctx, id, func(l found) (sharedlun.Reservation, error) { return n.read(ctx, l) })
+// Reservation reads the keys and the reservation of a LUN, on every path that is up. A target without reservations is an answer, unless the LUN is recorded
+// as one that has them: then it is sharedlun.ErrNoReservations.
+func (n *Node) Reservation(ctx context.Context, id sharedlun.Identity, expected bool) (sharedlun.Reservation, error) {
+	return n.with(ctx, id, func(l found) (sharedlun.Reservation, error) {
+		r, err := n.read(ctx, l)
+		if err == nil && expected && !r.Supported {
+			err = n.unread(fmt.Errorf("LUN %s: %w any more, on record it has them", id.WWID, sharedlun.ErrNoReservations))
+		}
+		return r, err
+	})
 }
 
 // Confirm proves that this node has the key registered, on every path that is up, and that the LUN is reserved so that nobody else can write. The
-// error is sharedlun.ErrNoKey when it has not.
+// error is sharedlun.ErrNoKey when it has not. The keys and their generation are those of that moment: whoever changes the group compares them with those that
+// were granted, since a key that was taken off can come back by a command that was under way.
 func (n *Node) Confirm(ctx context.Context, id sharedlun.Identity, key uint64) (sharedlun.Reservation, error) {
-	return n.with(ctx, id, func(l found) (sharedlun.Reservation, error) {
-		if key == 0 {
-			return sharedlun.Reservation{}, fmt.Errorf("node %s: %w (0)", n.NodeName, sharedlun.ErrNoKey)
+	return n.with(ctx, id, func(l found) (sharedlun.Reservation, error) { return n.confirm(ctx, l, key) })
+}
+
+// ConfirmDevice is Device and Confirm in one: it returns the device of a LUN that this node may write to with a key, and looks for the LUN once.
+//
+// It has to be called for every table that lets somebody write, right before the table is loaded: after the LUN was read, and under the lock by which no other
+// call loads one. An earlier Confirm does not count. A fence that comes between the two calls finds a table that the target lets nothing through;
+// one that came before finds no table, so that the node's next key finds none either.
+func (n *Node) ConfirmDevice(ctx context.Context, id sharedlun.Identity, key uint64) (device string, r sharedlun.Reservation, err error) {
+	r, err = n.with(ctx, id, func(l found) (sharedlun.Reservation, error) {
+		if device, err = n.device(l); err != nil {
+			return sharedlun.Reservation{}, err
 		}
-		for _, path := range l.up {
-			if err := n.Reservations.Confirm(ctx, path, key); err != nil {
-				return sharedlun.Reservation{}, n.known(err)
-			}
-		}
-		r, err := n.read(ctx, l)
-		if err == nil {
-			err = r.Writable(key)
-		}
-		return r, err
+		return n.confirm(ctx, l, key)
 	})
+	return device, r, err
 }
 
-// Register registers this node's key on every path that is up, in place of the old one, and reserves the LUN if nobody has. bootID is the boot that
-// the key was granted for.
-func (n *Node) Register(ctx context.Context, id sharedlun.Identity, key uint64, bootID string, old uint64) (sharedlun.Reservation, error) {
-	if key == 0 || bootID == "" {
-		return sharedlun.Reservation{}, fmt.Errorf("%w: key %#x for boot %q", sharedlun.ErrInvalid, key, bootID)
-	}
-	if bootID != n.BootID {
-		return sharedlun.Reservation{}, fmt.Errorf("%w: the key was granted for boot %s, this is %s", sharedlun.ErrRebooted, bootID, n.BootID)
-	}
-	return n.with(ctx, id, func(l found) (sharedlun.Reservation, error) {
-		r, err := n.read(ctx, l)
-		if err != nil {
-			return r, err
-		}
-		if err := free(r); err != nil {
-			return r, fmt.Errorf("node %s, LUN %s: %w", n.NodeName, id.WWID, err)
-		}
-		for _, path := range l.up {
-			if err := n.Reservations.Register(ctx, path, key, old); err != nil {
-				return r, n.known(err)
-			}
-		}
-		if r.Type == 0 {
-			// Another node may be quicker.
-			if err := n.Reservations.Reserve(ctx, l.up[0], key); err != nil && !errors.Is(err, reservation.ErrConflict) {
-				return r, n.known(err)
-			}
-		}
-		if r, err = n.read(ctx, l); err == nil {
-			err = r.Writable(key)
-		}
-		return r, err
-	})
-}
-
-// free refuses a LUN that cannot be reserved for all that are registered.
-func free(r sharedlun.Reservation) error {
-	switch {
-	case !r.Supported:
-		return sharedlun.ErrNoReservations
-	case r.Type != 0 && r.Type != sharedlun.WriteExclusiveRegistrantsOnly:
-		return fmt.Errorf("%w: the LUN is reserved with type %d by %#x, which is not ours", sharedlun.ErrNoKey, r.Type, r.Holder)
-	}
-	return nil
-}
-
-// Unregister takes this node's key off every path. It is refused while something is built on the LUN here.
-func (n *Node) Unregister(ctx context.Context, id sharedlun.Identity, key uint64) (sharedlun.Reservation, error) {
+func (n *Node) confirm(ctx context.Context, l found, key uint64) (sharedlun.Reservation, error) {
 	if key == 0 {
-		return sharedlun.Reservation{}, fmt.Errorf("%w: key 0", sharedlun.ErrInvalid)
+		return sharedlun.Reservation{}, fmt.Errorf("node %s: %w (0)", n.cfg.NodeName, sharedlun.ErrNoKey)
 	}
-	return n.with(ctx, id, func(l found) (sharedlun.Reservation, error) {
-		holders, err := n.Uses.Holders(l.Lun)
-		if err != nil {
-			return sharedlun.Reservation{}, fmt.Errorf("node %s, LUN %s: %w: %w", n.NodeName, id.WWID, sharedlun.ErrUnknown, err)
+	for _, path := range l.up {
+		if err := n.cfg.Reservations.Confirm(ctx, path, key); err != nil {
+			return sharedlun.Reservation{}, n.unread(err)
 		}
-		if len(holders) > 0 {
-			return sharedlun.Reservation{}, fmt.Errorf("node %s, LUN %s: %w: %s", n.NodeName, id.WWID, sharedlun.ErrInUse, strings.Join(holders, ", "))
-		}
-		for _, path := range l.up {
-			if err := n.Reservations.Unregister(ctx, path, key); err != nil && !errors.Is(err, sharedlun.ErrNoReservations) {
-				return sharedlun.Reservation{}, n.known(err)
-			}
-		}
-		r, err := n.read(ctx, l)
-		if err == nil && r.Has(key) {
-			err = fmt.Errorf("node %s, LUN %s: %w: key %#x is registered still, by a path that is down", n.NodeName, id.WWID, sharedlun.ErrUnknown, key)
-		}
-		return r, err
-	})
+	}
+	r, err := n.cfg.Reservations.Read(ctx, l.up[0])
+	if err != nil {
+		return r, n.unread(err)
+	}
+	return r, r.Writable(key)
 }
 
-// Preempt takes another node's key off, aborts its commands, and reads the keys back. A key that is not there needs no work.
-func (n *Node) Preempt(ctx context.Context, id sharedlun.Identity, key, victim uint64) (sharedlun.Reservation, error) {
-	if key == 0 || victim == 0 || key == victim {
-		return sharedlun.Reservation{}, fmt.Errorf("%w: preempt %#x with %#x", sharedlun.ErrInvalid, victim, key)
+// Keys reads all registered keys and the target's generation through one path, with four commands, and waits for no other call on the LUN. A generation that
+// stayed the same does not mean that the keys did: some targets do not count a key that is taken off.
+func (n *Node) Keys(ctx context.Context, id sharedlun.Identity) (keys []uint64, generation uint32, err error) {
+	l, err := n.remembered(id)
+	if err != nil {
+		return nil, 0, err
 	}
-	return n.with(ctx, id, func(l found) (sharedlun.Reservation, error) {
-		var last error
-		for _, path := range l.up {
-			r, err := n.preempt(ctx, path, key, victim)
-			if !errors.Is(err, reservation.ErrPath) {
-				return r, err
-			}
-			last = err
+	err = fmt.Errorf("node %s, LUN %s: no path is up: %w", n.cfg.NodeName, id.WWID, sharedlun.ErrUnread)
+	for _, p := range l.Paths {
+		if !p.Up {
+			continue
 		}
-		return sharedlun.Reservation{}, last
-	})
-}
-
-// preempt works through one path.
-func (n *Node) preempt(ctx context.Context, path string, key, victim uint64) (sharedlun.Reservation, error) {
-	if err := n.Reservations.Confirm(ctx, path, key); err != nil {
-		return sharedlun.Reservation{}, n.known(err)
+		if keys, generation, err = n.cfg.Reservations.Keys(ctx, filepath.Join(n.cfg.Dev, p.Device)); err != nil {
+			err = n.unread(err)
+			continue
+		}
+		return keys, generation, n.identify(ctx, id, p)
 	}
-	r, err := n.Reservations.Read(ctx, path)
-	if err != nil || !r.Has(victim) {
-		return r, n.maybe(err)
-	}
-	// A conflict means that the victim's key went away meanwhile, or our own: the keys tell.
-	if err := n.Reservations.Preempt(ctx, path, key, victim); err != nil && !errors.Is(err, reservation.ErrConflict) {
-		return sharedlun.Reservation{}, n.known(err)
-	}
-	if r, err = n.Reservations.Read(ctx, path); err != nil {
-		return sharedlun.Reservation{}, n.known(err)
-	}
-	switch {
-	case !r.Has(key):
-		err = fmt.Errorf("node %s: %w (%#x)", n.NodeName, sharedlun.ErrNoKey, key)
-	case r.Has(victim):
-		err = fmt.Errorf("node %s: %w: key %#x is registered still", n.NodeName, sharedlun.ErrUnknown, victim)
-	}
-	return r, err
-}
-
-func (n *Node) maybe(err error) error {
-	if err == nil {
-		return nil
-	}
-	return n.known(err)
+	return nil, 0, err
 }
 
 // with does something with a LUN that nobody else works on.
@@ -173,7 +97,36 @@ func (n *Node) with(
 	return do(l)
 }
 
+// looks is how often all paths are read until they tell the same.
+const looks = 3
+
+// read reads what the target keeps on every path that is up. Paths that tell different things tell nothing.
 func (n *Node) read(ctx context.Context, l found) (sharedlun.Reservation, error) {
-	r, err := n.Reservations.Read(ctx, l.up[0])
-	return r, n.maybe(err)
+	var err error
+	for range looks {
+		var r sharedlun.Reservation
+		if r, err = n.readOnce(ctx, l); !errors.Is(err, errApart) {
+			return r, n.unread(err)
+		}
+	}
+	return sharedlun.Reservation{}, fmt.Errorf("node %s, LUN %s: %w: %w", n.cfg.NodeName, l.WWID, sharedlun.ErrUnread, err)
+}
+
+var errApart = errors.New("its paths tell different keys or reservations")
+
+func (n *Node) readOnce(ctx context.Context, l found) (sharedlun.Reservation, error) {
+	first, err := n.cfg.Reservations.Read(ctx, l.up[0])
+	if err != nil {
+		return first, err
+	}
+	for _, path := range l.up[1:] {
+		r, err := n.cfg.Reservations.Read(ctx, path)
+		if err != nil {
+			return r, err
+		}
+		if r.Supported != first.Supported || r.Type != first.Type || r.Holder != first.Holder || !slices.Equal(r.Keys, first.Keys) {
+			return r, errApart
+		}
+	}
+	return first, nil
 }

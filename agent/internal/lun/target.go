@@ -3,7 +3,6 @@ package lun
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,7 +17,7 @@ const contentTimeout = 10 * time.Second
 
 // GetInitiator describes the initiator of this node.
 func (n *Node) GetInitiator(ctx context.Context) (sharedlun.Initiator, error) {
-	return n.Initiator.Initiator(ctx)
+	return n.cfg.Initiator.Initiator(ctx)
 }
 
 // GetTarget reads the sessions with a target and the LUNs that they show.
@@ -37,11 +36,11 @@ func (n *Node) GetTarget(ctx context.Context, t sharedlun.Target) (sharedlun.See
 }
 
 func (n *Node) look(iqn string) ([]iscsi.Session, []sharedlun.Lun, error) {
-	sessions, err := n.Initiator.Sessions(iqn)
+	sessions, err := n.cfg.Initiator.Sessions(iqn)
 	if err != nil {
 		return nil, nil, err
 	}
-	luns, err := n.Initiator.Luns(sessions)
+	luns, err := n.cfg.Initiator.Luns(sessions)
 	return sessions, luns, err
 }
 
@@ -72,7 +71,7 @@ func (n *Node) content(ctx context.Context, l *sharedlun.Lun) {
 	defer cancel()
 	read := make(chan answer, 1)
 	go func() {
-		content, err := n.Uses.Content(ctx, filepath.Join(n.Dev, device))
+		content, err := n.cfg.Uses.Content(ctx, filepath.Join(n.cfg.Dev, device))
 		n.mu.Lock()
 		delete(n.looking, device)
 		n.mu.Unlock()
@@ -94,22 +93,22 @@ func (n *Node) Login(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap,
 	if err := errors.Join(t.Check(), valid(c)); err != nil {
 		return sharedlun.Seen{}, err
 	}
-	release, _ := n.take("target " + t.IQN)
-	if release == nil {
-		return sharedlun.Seen{}, fmt.Errorf("target %s: %w", t.IQN, sharedlun.ErrTargetBusy)
+	release, err := n.lockTarget(t.IQN)
+	if err != nil {
+		return sharedlun.Seen{}, err
 	}
 	defer release()
-	initiator, err := n.Initiator.Initiator(ctx)
+	initiator, err := n.cfg.Initiator.Initiator(ctx)
 	if err != nil {
 		return sharedlun.Seen{}, err
 	}
 	if len(t.Portals) > 1 && !initiator.Multipath {
 		return sharedlun.Seen{}, sharedlun.NewProblem(sharedlun.ReasonMultipathMissing,
-			"Target %s has %d portals, and multipathd does not run on node %s. Run it there, or name one portal.", t.IQN, len(t.Portals), n.NodeName)
+			"Target %s has %d portals, and multipathd does not run on node %s. Run it there, or name one portal.", t.IQN, len(t.Portals), n.cfg.NodeName)
 	}
 	failed := map[string]error{}
 	for _, portal := range t.Portals {
-		if err := n.Initiator.Login(ctx, t.IQN, portal, c); err != nil {
+		if err := n.cfg.Initiator.Login(ctx, t.IQN, portal, c); err != nil {
 			failed[portal] = err
 		}
 	}
@@ -163,9 +162,9 @@ func (n *Node) Logout(ctx context.Context, t sharedlun.Target) error {
 	if err := t.Check(); err != nil {
 		return err
 	}
-	release, _ := n.take("target " + t.IQN)
-	if release == nil {
-		return fmt.Errorf("target %s: %w", t.IQN, sharedlun.ErrTargetBusy)
+	release, err := n.lockTarget(t.IQN)
+	if err != nil {
+		return err
 	}
 	defer release()
 	sessions, luns, err := n.look(t.IQN)
@@ -186,16 +185,16 @@ func (n *Node) Logout(ctx context.Context, t sharedlun.Target) error {
 		defer release()
 	}
 	for _, s := range sessions {
-		if err := n.Initiator.Logout(ctx, s); err != nil {
+		if err := n.cfg.Initiator.Logout(ctx, s); err != nil {
 			return err
 		}
 	}
-	return n.Initiator.Forget(ctx, t.IQN)
+	return n.cfg.Initiator.Forget(ctx, t.IQN)
 }
 
 // unused refuses a LUN that somebody uses, or of which that is not known.
 func (n *Node) unused(ctx context.Context, iqn string, l sharedlun.Lun) error {
-	users, err := n.Uses.Of(ctx, l)
+	users, err := n.cfg.Uses.Of(ctx, l)
 	switch {
 	case len(users) > 0:
 		return n.inUse(iqn, l, "in use by "+strings.Join(users, ", "))
@@ -213,12 +212,12 @@ func (n *Node) claim(ctx context.Context, iqn string, l sharedlun.Lun) (release 
 		if p.Map == "" {
 			continue
 		}
-		if err := n.Initiator.Flush(ctx, p.Map); err != nil {
+		if err := n.cfg.Initiator.Flush(ctx, p.Map); err != nil {
 			return nil, n.inUse(iqn, l, "in use: "+err.Error())
 		}
 		p.Map = ""
 	}
-	if release, err = n.Uses.Claim(l); err != nil {
+	if release, err = n.cfg.Uses.Claim(l); err != nil {
 		return nil, n.inUse(iqn, l, "in use: "+err.Error())
 	}
 	return release, nil
@@ -226,7 +225,7 @@ func (n *Node) claim(ctx context.Context, iqn string, l sharedlun.Lun) (release 
 
 func (n *Node) inUse(iqn string, l sharedlun.Lun, because string) error {
 	return sharedlun.NewProblem(sharedlun.ReasonSessionInUse,
-		"LUN %d of target %s (%s) is %s. Seen on node %s.", l.Number, iqn, names(l), because, n.NodeName)
+		"LUN %d of target %s (%s) is %s. Seen on node %s.", l.Number, iqn, names(l), because, n.cfg.NodeName)
 }
 
 func names(l sharedlun.Lun) string {

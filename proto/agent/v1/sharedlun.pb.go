@@ -24,9 +24,11 @@ const (
 type GetReservationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED.
-	Lun           *LunIdentity `protobuf:"bytes,1,opt,name=lun,proto3" json:"lun,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Lun *LunIdentity `protobuf:"bytes,1,opt,name=lun,proto3" json:"lun,omitempty"`
+	// OPTIONAL. Whether it is on record that the target has reservations: one that has none then is refused with FAILED_PRECONDITION.
+	ReservationsExpected bool `protobuf:"varint,2,opt,name=reservations_expected,json=reservationsExpected,proto3" json:"reservations_expected,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *GetReservationRequest) Reset() {
@@ -64,6 +66,13 @@ func (x *GetReservationRequest) GetLun() *LunIdentity {
 		return x.Lun
 	}
 	return nil
+}
+
+func (x *GetReservationRequest) GetReservationsExpected() bool {
+	if x != nil {
+		return x.ReservationsExpected
+	}
+	return false
 }
 
 type GetReservationResponse struct {
@@ -113,15 +122,16 @@ func (x *GetReservationResponse) GetReservation() *Reservation {
 // Reservation is what a target keeps of a LUN.
 type Reservation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False when the target has no persistent reservations: all else is empty then.
+	// False when the target has no persistent reservations, or none that all registered keys hold (type 7): all else is empty then.
 	Supported bool `protobuf:"varint,1,opt,name=supported,proto3" json:"supported,omitempty"`
 	// Registered keys, ordered, each once however many paths have it.
 	Keys []uint64 `protobuf:"varint,2,rep,packed,name=keys,proto3" json:"keys,omitempty"`
-	// Type of the reservation as in SPC (5 is Write Exclusive, Registrants Only); 0 when there is none.
+	// Type of the reservation as in SPC: 7 is Write Exclusive, All Registrants, which we make; 5 is Write Exclusive, Registrants Only, which earlier
+	// versions made; 0 when there is none.
 	Type uint32 `protobuf:"varint,3,opt,name=type,proto3" json:"type,omitempty"`
-	// Key that holds it; 0 when there is none.
+	// Key that holds it; 0 when there is none, or when all hold it.
 	Holder uint64 `protobuf:"varint,4,opt,name=holder,proto3" json:"holder,omitempty"`
-	// Counter of the target: it goes up with every registration and preemption.
+	// Counter of the target: it goes up with every registration and preemption. Some targets do not count a key that its own node takes off.
 	Generation    uint32 `protobuf:"varint,5,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -201,9 +211,13 @@ type RegisterRequest struct {
 	// REQUIRED. Boot that the key was granted for.
 	BootId string `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	// OPTIONAL. Key of an earlier boot, which is replaced. 0 when there is none.
-	OldKey        uint64 `protobuf:"varint,4,opt,name=old_key,json=oldKey,proto3" json:"old_key,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	OldKey uint64 `protobuf:"varint,4,opt,name=old_key,json=oldKey,proto3" json:"old_key,omitempty"`
+	// REQUIRED. Name of this node's initiator on record, and the names of all others on record that share the LUN. The agent compares with the name
+	// that its sessions were made with.
+	InitiatorName       string   `protobuf:"bytes,5,opt,name=initiator_name,json=initiatorName,proto3" json:"initiator_name,omitempty"`
+	OtherInitiatorNames []string `protobuf:"bytes,6,rep,name=other_initiator_names,json=otherInitiatorNames,proto3" json:"other_initiator_names,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *RegisterRequest) Reset() {
@@ -264,6 +278,20 @@ func (x *RegisterRequest) GetOldKey() uint64 {
 	return 0
 }
 
+func (x *RegisterRequest) GetInitiatorName() string {
+	if x != nil {
+		return x.InitiatorName
+	}
+	return ""
+}
+
+func (x *RegisterRequest) GetOtherInitiatorNames() []string {
+	if x != nil {
+		return x.OtherInitiatorNames
+	}
+	return nil
+}
+
 type RegisterResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reservation   *Reservation           `protobuf:"bytes,1,opt,name=reservation,proto3" json:"reservation,omitempty"`
@@ -313,7 +341,10 @@ type UnregisterRequest struct {
 	// REQUIRED.
 	Lun *LunIdentity `protobuf:"bytes,1,opt,name=lun,proto3" json:"lun,omitempty"`
 	// REQUIRED. Key of this node.
-	Key           uint64 `protobuf:"varint,2,opt,name=key,proto3" json:"key,omitempty"`
+	Key uint64 `protobuf:"varint,2,opt,name=key,proto3" json:"key,omitempty"`
+	// OPTIONAL. Nobody has to be kept from writing any more: nothing on the LUN is to be kept, or every node that was fenced was booted since. Without
+	// it, the last key stays.
+	Last          bool `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -360,6 +391,13 @@ func (x *UnregisterRequest) GetKey() uint64 {
 		return x.Key
 	}
 	return 0
+}
+
+func (x *UnregisterRequest) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
 }
 
 type UnregisterResponse struct {
@@ -471,7 +509,7 @@ func (x *PreemptRequest) GetVictim() uint64 {
 
 type PreemptResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As read afterwards. The victim is not among the keys.
+	// As read afterwards. The victim is not among the keys. Every other key that no member has now is a node that has to be fenced, too.
 	Reservation   *Reservation `protobuf:"bytes,1,opt,name=reservation,proto3" json:"reservation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -518,9 +556,10 @@ var File_agent_v1_sharedlun_proto protoreflect.FileDescriptor
 
 const file_agent_v1_sharedlun_proto_rawDesc = "" +
 	"\n" +
-	"\x18agent/v1/sharedlun.proto\x12\x0fquarry.agent.v1\x1a\x14agent/v1/iscsi.proto\"G\n" +
+	"\x18agent/v1/sharedlun.proto\x12\x0fquarry.agent.v1\x1a\x14agent/v1/iscsi.proto\"|\n" +
 	"\x15GetReservationRequest\x12.\n" +
-	"\x03lun\x18\x01 \x01(\v2\x1c.quarry.agent.v1.LunIdentityR\x03lun\"X\n" +
+	"\x03lun\x18\x01 \x01(\v2\x1c.quarry.agent.v1.LunIdentityR\x03lun\x123\n" +
+	"\x15reservations_expected\x18\x02 \x01(\bR\x14reservationsExpected\"X\n" +
 	"\x16GetReservationResponse\x12>\n" +
 	"\vreservation\x18\x01 \x01(\v2\x1c.quarry.agent.v1.ReservationR\vreservation\"\x8b\x01\n" +
 	"\vReservation\x12\x1c\n" +
@@ -530,17 +569,20 @@ const file_agent_v1_sharedlun_proto_rawDesc = "" +
 	"\x06holder\x18\x04 \x01(\x04R\x06holder\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x05 \x01(\rR\n" +
-	"generation\"\x85\x01\n" +
+	"generation\"\xe0\x01\n" +
 	"\x0fRegisterRequest\x12.\n" +
 	"\x03lun\x18\x01 \x01(\v2\x1c.quarry.agent.v1.LunIdentityR\x03lun\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\x04R\x03key\x12\x17\n" +
 	"\aboot_id\x18\x03 \x01(\tR\x06bootId\x12\x17\n" +
-	"\aold_key\x18\x04 \x01(\x04R\x06oldKey\"R\n" +
+	"\aold_key\x18\x04 \x01(\x04R\x06oldKey\x12%\n" +
+	"\x0einitiator_name\x18\x05 \x01(\tR\rinitiatorName\x122\n" +
+	"\x15other_initiator_names\x18\x06 \x03(\tR\x13otherInitiatorNames\"R\n" +
 	"\x10RegisterResponse\x12>\n" +
-	"\vreservation\x18\x01 \x01(\v2\x1c.quarry.agent.v1.ReservationR\vreservation\"U\n" +
+	"\vreservation\x18\x01 \x01(\v2\x1c.quarry.agent.v1.ReservationR\vreservation\"i\n" +
 	"\x11UnregisterRequest\x12.\n" +
 	"\x03lun\x18\x01 \x01(\v2\x1c.quarry.agent.v1.LunIdentityR\x03lun\x12\x10\n" +
-	"\x03key\x18\x02 \x01(\x04R\x03key\"T\n" +
+	"\x03key\x18\x02 \x01(\x04R\x03key\x12\x12\n" +
+	"\x04last\x18\x03 \x01(\bR\x04last\"T\n" +
 	"\x12UnregisterResponse\x12>\n" +
 	"\vreservation\x18\x01 \x01(\v2\x1c.quarry.agent.v1.ReservationR\vreservation\"j\n" +
 	"\x0ePreemptRequest\x12.\n" +

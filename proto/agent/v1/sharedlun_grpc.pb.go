@@ -30,7 +30,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // SharedLunService keeps the persistent reservations of a LUN that several nodes see: the nodes that are registered may write, no others
-// (Write Exclusive, Registrants Only). An agent registers, reserves and preempts only what it is asked for, and never by itself: a node
+// (Write Exclusive, All Registrants: it ends with the last key, not with that of one holder). An agent registers, reserves and preempts only what it is asked for, and never by itself: a node
 // that was fenced stays fenced. Every call looks first whether the LUN is the one that is meant.
 //
 // docs/decisions/0038 has the protocol. Codes of all calls:
@@ -39,27 +39,36 @@ const (
 // |---------------------|----------------------------------------------------------------------------------------------|
 // | INVALID_ARGUMENT    | correct the request                                                                          |
 // | NOT_FOUND           | this node does not see the LUN                                                               |
-// | FAILED_PRECONDITION | the device is another LUN, the node was booted since, or the target refused: show the message |
-// | UNIMPLEMENTED       | the target has no reservations                                                               |
-// | UNAVAILABLE         | a path does not answer: retry with backoff                                                   |
+// | FAILED_PRECONDITION | the device is another LUN, the node was booted since, the target has no reservations, or it refused: show the message |
+// | ABORTED             | something could not be read, or another call works on the LUN; nothing was changed: retry     |
+// | UNAVAILABLE         | a path does not answer, and nobody can say how far a change went: retry with backoff          |
+//
+// No code means that a target has no reservations: only Reservation.supported does. An older agent, or one that serves no LUNs, says UNIMPLEMENTED.
 type SharedLunServiceClient interface {
-	// GetReservation reads the registered keys and the reservation. A target without reservations is an answer.
+	// GetReservation reads the registered keys and the reservation on every path that is up. A target without reservations is an answer, unless
+	// reservations_expected is set.
 	//
 	// Effect: none. Idempotent. Who may call: the controller and the CSI controller.
 	GetReservation(ctx context.Context, in *GetReservationRequest, opts ...grpc.CallOption) (*GetReservationResponse, error)
 	// Register registers this node's key on every path, and reserves the LUN if nobody has.
 	//
-	// Effect: this node may write. Idempotent. Refused with FAILED_PRECONDITION when boot_id is not that of this boot, when another key of this
-	// node is registered that is not old_key, or when somebody holds a reservation of another type. Who may call: the controller.
+	// Effect: this node may write. Idempotent. Refused with FAILED_PRECONDITION when boot_id is not that of this boot, when the target knows this
+	// node by another name than initiator_name or another node has that name, when a volume of the LUN is mapped here and this key is not
+	// registered (the node was fenced: unmap first), when another key of this node is registered that is not old_key, when somebody holds a
+	// reservation of another type, or when the target has no reservations. A reservation of type 5 that this node holds becomes one of type 7 when
+	// no volume is mapped here. Who may call: the controller.
 	Register(ctx context.Context, in *RegisterRequest, opts ...grpc.CallOption) (*RegisterResponse, error)
-	// Unregister takes this node's key off every path. It is refused while a volume of the LUN is mapped here.
+	// Unregister takes this node's key off every path. It is refused with FAILED_PRECONDITION while a volume of the LUN is mapped here, when the
+	// target has no reservations, and when no other node is registered, unless last is set.
 	//
-	// Effect: this node may not write any more. Idempotent. Who may call: the controller.
+	// Effect: this node may not write any more; the others are the only ones that may, as before. Idempotent. Who may call: the controller.
 	Unregister(ctx context.Context, in *UnregisterRequest, opts ...grpc.CallOption) (*UnregisterResponse, error)
-	// Preempt takes the key of another node off, aborts the commands that the target still has of it, and reads the keys back.
+	// Preempt takes the key of another node off, aborts the commands that the target still has of it, and reads the keys and the reservation back
+	// on every path that is up. It succeeds only if the key is gone there and the LUN is reserved; it reserves one that nobody has.
 	//
-	// Effect: the other node may not write any more. Idempotent: a key that is not there needs no work. Refused with FAILED_PRECONDITION when
-	// this node's own key is not registered. Who may call: the controller and the CSI controller.
+	// Effect: the other node may not write any more, until its key comes back: a registration of it that waits in its kernel may reach the target
+	// later. Whoever relies on the fence compares the registered keys with the granted ones before each change. Idempotent: a key that is not there
+	// needs no work. Refused with FAILED_PRECONDITION when this node's own key is not registered. Who may call: the controller and the CSI controller.
 	Preempt(ctx context.Context, in *PreemptRequest, opts ...grpc.CallOption) (*PreemptResponse, error)
 }
 
@@ -116,7 +125,7 @@ func (c *sharedLunServiceClient) Preempt(ctx context.Context, in *PreemptRequest
 // for forward compatibility.
 //
 // SharedLunService keeps the persistent reservations of a LUN that several nodes see: the nodes that are registered may write, no others
-// (Write Exclusive, Registrants Only). An agent registers, reserves and preempts only what it is asked for, and never by itself: a node
+// (Write Exclusive, All Registrants: it ends with the last key, not with that of one holder). An agent registers, reserves and preempts only what it is asked for, and never by itself: a node
 // that was fenced stays fenced. Every call looks first whether the LUN is the one that is meant.
 //
 // docs/decisions/0038 has the protocol. Codes of all calls:
@@ -125,27 +134,36 @@ func (c *sharedLunServiceClient) Preempt(ctx context.Context, in *PreemptRequest
 // |---------------------|----------------------------------------------------------------------------------------------|
 // | INVALID_ARGUMENT    | correct the request                                                                          |
 // | NOT_FOUND           | this node does not see the LUN                                                               |
-// | FAILED_PRECONDITION | the device is another LUN, the node was booted since, or the target refused: show the message |
-// | UNIMPLEMENTED       | the target has no reservations                                                               |
-// | UNAVAILABLE         | a path does not answer: retry with backoff                                                   |
+// | FAILED_PRECONDITION | the device is another LUN, the node was booted since, the target has no reservations, or it refused: show the message |
+// | ABORTED             | something could not be read, or another call works on the LUN; nothing was changed: retry     |
+// | UNAVAILABLE         | a path does not answer, and nobody can say how far a change went: retry with backoff          |
+//
+// No code means that a target has no reservations: only Reservation.supported does. An older agent, or one that serves no LUNs, says UNIMPLEMENTED.
 type SharedLunServiceServer interface {
-	// GetReservation reads the registered keys and the reservation. A target without reservations is an answer.
+	// GetReservation reads the registered keys and the reservation on every path that is up. A target without reservations is an answer, unless
+	// reservations_expected is set.
 	//
 	// Effect: none. Idempotent. Who may call: the controller and the CSI controller.
 	GetReservation(context.Context, *GetReservationRequest) (*GetReservationResponse, error)
 	// Register registers this node's key on every path, and reserves the LUN if nobody has.
 	//
-	// Effect: this node may write. Idempotent. Refused with FAILED_PRECONDITION when boot_id is not that of this boot, when another key of this
-	// node is registered that is not old_key, or when somebody holds a reservation of another type. Who may call: the controller.
+	// Effect: this node may write. Idempotent. Refused with FAILED_PRECONDITION when boot_id is not that of this boot, when the target knows this
+	// node by another name than initiator_name or another node has that name, when a volume of the LUN is mapped here and this key is not
+	// registered (the node was fenced: unmap first), when another key of this node is registered that is not old_key, when somebody holds a
+	// reservation of another type, or when the target has no reservations. A reservation of type 5 that this node holds becomes one of type 7 when
+	// no volume is mapped here. Who may call: the controller.
 	Register(context.Context, *RegisterRequest) (*RegisterResponse, error)
-	// Unregister takes this node's key off every path. It is refused while a volume of the LUN is mapped here.
+	// Unregister takes this node's key off every path. It is refused with FAILED_PRECONDITION while a volume of the LUN is mapped here, when the
+	// target has no reservations, and when no other node is registered, unless last is set.
 	//
-	// Effect: this node may not write any more. Idempotent. Who may call: the controller.
+	// Effect: this node may not write any more; the others are the only ones that may, as before. Idempotent. Who may call: the controller.
 	Unregister(context.Context, *UnregisterRequest) (*UnregisterResponse, error)
-	// Preempt takes the key of another node off, aborts the commands that the target still has of it, and reads the keys back.
+	// Preempt takes the key of another node off, aborts the commands that the target still has of it, and reads the keys and the reservation back
+	// on every path that is up. It succeeds only if the key is gone there and the LUN is reserved; it reserves one that nobody has.
 	//
-	// Effect: the other node may not write any more. Idempotent: a key that is not there needs no work. Refused with FAILED_PRECONDITION when
-	// this node's own key is not registered. Who may call: the controller and the CSI controller.
+	// Effect: the other node may not write any more, until its key comes back: a registration of it that waits in its kernel may reach the target
+	// later. Whoever relies on the fence compares the registered keys with the granted ones before each change. Idempotent: a key that is not there
+	// needs no work. Refused with FAILED_PRECONDITION when this node's own key is not registered. Who may call: the controller and the CSI controller.
 	Preempt(context.Context, *PreemptRequest) (*PreemptResponse, error)
 	mustEmbedUnimplementedSharedLunServiceServer()
 }

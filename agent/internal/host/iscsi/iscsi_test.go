@@ -100,7 +100,7 @@ func (n *node) Run(_ context.Context, cmd run.Command) (run.Result, error) {
 func (n *node) session(id, address, state string, disks ...[3]string) {
 	n.Helper()
 	dir := "sys/class/iscsi_session/session" + id
-	for name, text := range map[string]string{"targetname": iqn, "state": state, "ifacename": "default"} {
+	for name, text := range map[string]string{"targetname": iqn, "state": state, "ifacename": "default", "initiatorname": "iqn.2026-01.a:of-" + id} {
 		n.file(text+"\n", dir, name)
 	}
 	connection := "sys/class/iscsi_connection/connection" + id + ":0"
@@ -133,7 +133,10 @@ func TestLuns(t *testing.T) { //nolint:gocyclo // one node, looked at in all its
 	if err != nil || len(luns) != 2 {
 		t.Fatalf("%+v, %v", luns, err)
 	}
-	want := []sharedlun.Path{{Portal: portal, Device: "sda", Map: "dm-0"}, {Portal: "10.0.0.2:3260", Device: "sdb", Map: "dm-0", Up: true}}
+	want := []sharedlun.Path{
+		{Portal: portal, Device: "sda", Map: "dm-0", Initiator: "iqn.2026-01.a:of-1"},
+		{Portal: "10.0.0.2:3260", Device: "sdb", Map: "dm-0", Up: true, Initiator: "iqn.2026-01.a:of-2"},
+	}
 	if l := luns[0]; l.Device != "dm-0" || l.Serial != "aaaa" || l.SizeBytes != 1<<20 || !slices.Equal(l.Paths, want) {
 		t.Errorf("%+v", l)
 	}

@@ -24,6 +24,8 @@ type Session struct {
 	Up          bool
 	// Message says why it is not up.
 	Message string
+	// Initiator is the name that the session was made with; empty when the kernel does not tell it. The node may have another name by now.
+	Initiator string
 	// dir is its device in sysfs.
 	dir string
 }
@@ -76,6 +78,9 @@ func (h *Host) session(dir string) (*Session, error) {
 		return nil, err
 	}
 	if iface, err := attribute(dir, "ifacename"); h.cfg.Iface != "" && (err != nil || iface != h.cfg.Iface) {
+		return nil, err
+	}
+	if s.Initiator, err = attribute(dir, "initiatorname"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	state, err := attribute(dir, "state")

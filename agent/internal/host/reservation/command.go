@@ -2,9 +2,6 @@ package reservation
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
-	"slices"
 
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -20,6 +17,7 @@ const (
 
 	registerAction     = 0x00
 	reserveAction      = 0x01
+	preemptAction      = 0x04
 	preemptAbortAction = 0x05
 )
 
@@ -36,6 +34,9 @@ const (
 	// persistFlag is APTPL: keep the registrations over a loss of power.
 	persistFlag = 1
 	typeBits    = 0x0f
+	// maskValid says that REPORT CAPABILITIES tells the types; allRegistrants is the bit of type 7 among them.
+	maskValid      = 0x80
+	allRegistrants = 0x80
 )
 
 // command is one that is sent to a target.
@@ -67,7 +68,7 @@ func out(action byte, name string, key, next uint64, persist bool) command {
 	c := command{name: name, cdb: make([]byte, cdbBytes), list: make([]byte, listBytes)}
 	c.cdb[0], c.cdb[1] = opOut, action
 	if action != registerAction {
-		c.cdb[2] = sharedlun.WriteExclusiveRegistrantsOnly
+		c.cdb[2] = sharedlun.WriteExclusiveAllRegistrants
 	}
 	binary.BigEndian.PutUint32(c.cdb[5:], listBytes)
 	binary.BigEndian.PutUint64(c.list, key)
@@ -76,32 +77,4 @@ func out(action byte, name string, key, next uint64, persist bool) command {
 		c.list[20] = persistFlag
 	}
 	return c
-}
-
-// errMoved means that the two answers are of different generations.
-var errMoved = errors.New("the registrations changed meanwhile")
-
-// parse reads the answers of READ KEYS and READ RESERVATION.
-func parse(keys, reservation []byte) (sharedlun.Reservation, error) {
-	if len(keys) < headerBytes || len(keys)%8 != 0 || len(reservation) < headerBytes {
-		return sharedlun.Reservation{}, fmt.Errorf("keys of %d bytes and a reservation of %d: %w", len(keys), len(reservation), sharedlun.ErrUnknown)
-	}
-	out := sharedlun.Reservation{Supported: true, Generation: binary.BigEndian.Uint32(keys)}
-	if binary.BigEndian.Uint32(reservation) != out.Generation {
-		return sharedlun.Reservation{}, errMoved
-	}
-	for at := headerBytes; at < len(keys); at += 8 {
-		out.Keys = append(out.Keys, binary.BigEndian.Uint64(keys[at:]))
-	}
-	slices.Sort(out.Keys)
-	out.Keys = slices.Compact(out.Keys)
-	switch n := binary.BigEndian.Uint32(reservation[4:]); {
-	case n == 0:
-	case n != descriptorBytes || len(reservation) < headerBytes+descriptorBytes:
-		return sharedlun.Reservation{}, fmt.Errorf("a reservation of %d bytes: %w", n, sharedlun.ErrUnknown)
-	default:
-		out.Holder = binary.BigEndian.Uint64(reservation[8:])
-		out.Type = uint32(reservation[21] & typeBits)
-	}
-	return out, nil
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/pkg/sharedlun"
 )
 
 // fakeTarget keeps reservations of one LUN as SPC-4 says, per path.
@@ -16,6 +18,8 @@ type fakeTarget struct {
 	generation uint32
 
 	unsupported, noCapabilities, persists, descriptor bool
+	// oneHolder is a target without type 7; silent is one that does not tell its types.
+	oneHolder, silent bool
 	// attentions is how many events each command is told of first.
 	attentions, told int
 	persisted        bool
@@ -53,6 +57,9 @@ func (f *fakeTarget) send(path string, c command) (reply, error) {
 	if c.cdb[0] != opOut || len(c.list) != listBytes || binary.BigEndian.Uint32(c.cdb[5:]) != listBytes {
 		return f.refuse(keyIllegalRequest, codeInvalidOperation), nil
 	}
+	if c.cdb[1] != registerAction && c.cdb[2] == sharedlun.WriteExclusiveAllRegistrants && f.oneHolder {
+		return f.refuse(keyIllegalRequest, codeInvalidField), nil
+	}
 	return reply{status: f.out(path, c)}, nil
 }
 
@@ -68,13 +75,20 @@ func (f *fakeTarget) in(action byte) []byte {
 		if f.persists {
 			out[2] = 1
 		}
+		if !f.silent {
+			// WE_RO, WE and all that are exclusive are there.
+			out[3], out[4], out[5] = maskValid, 0x6a, 0x01
+		}
+		if !f.silent && !f.oneHolder {
+			out[4] |= allRegistrants
+		}
 		return out
 	case keysAction:
 		for _, path := range slices.Sorted(maps.Keys(f.keys)) {
 			out = binary.BigEndian.AppendUint64(out, f.keys[path])
 		}
 	case reservationAction:
-		if f.holder != "" {
+		if f.kind != 0 {
 			out = binary.BigEndian.AppendUint64(out, f.keys[f.holder])
 			out = append(out, 0, 0, 0, 0, 0, f.kind, 0, 0)
 		}
@@ -94,21 +108,30 @@ func (f *fakeTarget) out(path string, c command) byte {
 	case registerAction:
 		return f.register(path, next, c.list[20]&persistFlag != 0)
 	case reserveAction:
-		if key == 0 || f.holder != "" && (f.holder != path || f.kind != c.cdb[2]) {
+		if key == 0 || f.kind != 0 && (f.kind != c.cdb[2] || f.kind != allHold && f.holder != path) {
 			return statusConflict
 		}
-		f.holder, f.kind = path, c.cdb[2]
-	case preemptAbortAction:
+		f.reserve(path, c.cdb[2])
+	case preemptAction, preemptAbortAction:
 		if key == 0 || !slices.Contains(slices.Collect(maps.Values(f.keys)), next) {
 			return statusConflict
 		}
-		if f.keys[f.holder] == next {
-			f.holder, f.kind = path, c.cdb[2]
+		if f.holder != "" && f.keys[f.holder] == next {
+			f.reserve(path, c.cdb[2])
 		}
-		maps.DeleteFunc(f.keys, func(_ string, k uint64) bool { return k == next })
+		maps.DeleteFunc(f.keys, func(p string, k uint64) bool { return k == next && p != path })
 		f.generation++
 	}
 	return statusGood
+}
+
+const allHold = sharedlun.WriteExclusiveAllRegistrants
+
+// reserve lets a path hold the reservation, or all.
+func (f *fakeTarget) reserve(path string, kind byte) {
+	if f.holder, f.kind = path, kind; kind == allHold {
+		f.holder = ""
+	}
 }
 
 func (f *fakeTarget) register(path string, next uint64, persist bool) byte {
@@ -116,7 +139,7 @@ func (f *fakeTarget) register(path string, next uint64, persist bool) byte {
 	f.keys[path] = next
 	if next == 0 {
 		delete(f.keys, path)
-		if f.holder == path {
+		if f.holder == path || len(f.keys) == 0 {
 			f.holder, f.kind = "", 0
 		}
 	} else {
@@ -126,7 +149,7 @@ func (f *fakeTarget) register(path string, next uint64, persist bool) byte {
 }
 
 func (f *fakeTarget) write(path string) error {
-	if f.holder != "" && f.keys[path] == 0 {
+	if f.kind != 0 && f.keys[path] == 0 {
 		return unix.EBADE
 	}
 	return nil

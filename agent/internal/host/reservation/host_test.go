@@ -22,6 +22,29 @@ func TestHost(t *testing.T) {
 	journey(t, New(), a, b, writeTo)
 }
 
+// TestHost_conversion begins with a reservation that an earlier version left on a target of the kernel.
+func TestHost_conversion(t *testing.T) {
+	target := lio.New(t, "iqn.2026-01.storage.quarry.lab:conversion")
+	lio.Iface(t, "quarry-a")
+	lio.Iface(t, "quarry-b")
+	a, b := target.Login("quarry-a"), target.Login("quarry-b")
+	conversion(t, New(), a, b, func(device string, key uint64) { lio.Reserve(t, device, key, sharedlun.WriteExclusiveRegistrantsOnly) })
+}
+
+// TestHost_none: a target that keeps no reservations says so, and one that gets them back has them.
+func TestHost_none(t *testing.T) {
+	target := lio.New(t, "iqn.2026-01.storage.quarry.lab:none")
+	lio.Iface(t, "quarry-a")
+	a := target.Login("quarry-a")
+	target.Reservations(false)
+	if r, err := New().Read(t.Context(), a[0]); err != nil || r.Supported {
+		t.Errorf("%+v, %v", r, err)
+	}
+	want(t, New().Register(t.Context(), a[0], 0x71, 0), sharedlun.ErrNoReservations)
+	target.Reservations(true)
+	must(t, New().Register(t.Context(), a[0], 0x71, 0))
+}
+
 // TestHost_without asks a disk that is no SCSI device.
 func TestHost_without(t *testing.T) {
 	if _, err := New().Read(t.Context(), "/dev/ubdb"); !errors.Is(err, ErrPath) {
@@ -43,7 +66,7 @@ func TestHost_kept(t *testing.T) {
 	target.Stop()
 	target.Start()
 	r, err := tool.Read(t.Context(), a[0])
-	if err != nil || !slices.Equal(r.Keys, []uint64{0x71}) || r.Type != sharedlun.WriteExclusiveRegistrantsOnly {
+	if err != nil || !slices.Equal(r.Keys, []uint64{0x71}) || r.Type != allHold {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -58,7 +58,7 @@ func (t *Tool) Identify(ctx context.Context, device string) (Identity, error) {
 		return Identity{}, err
 	}
 	if len(capacity) < 12 {
-		return Identity{}, fmt.Errorf("size of %s: %d bytes: %w", device, len(capacity), sharedlun.ErrUnknown)
+		return Identity{}, fmt.Errorf("size of %s: %d bytes: %w", device, len(capacity), sharedlun.ErrUnread)
 	}
 	blocks, size := binary.BigEndian.Uint64(capacity)+1, binary.BigEndian.Uint32(capacity[8:])
 	return Identity{WWIDs: designators(names), Serial: strings.Trim(string(serial), " \x00"), SizeBytes: int64(blocks) * int64(size)}, nil
@@ -72,7 +72,7 @@ func (t *Tool) page(ctx context.Context, device string, number byte) ([]byte, er
 		return nil, err
 	}
 	if len(data) < pageHeaderBytes || data[1] != number {
-		return nil, fmt.Errorf("page %#x of %s: %d bytes: %w", number, device, len(data), sharedlun.ErrUnknown)
+		return nil, fmt.Errorf("page %#x of %s: %d bytes: %w", number, device, len(data), sharedlun.ErrUnread)
 	}
 	length := int(binary.BigEndian.Uint16(data[2:]))
 	return data[pageHeaderBytes:min(len(data), pageHeaderBytes+length)], nil

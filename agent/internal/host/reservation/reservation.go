@@ -5,7 +5,6 @@ package reservation
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -46,7 +45,7 @@ func (t *Tool) do(ctx context.Context, device string, c command) ([]byte, error)
 		if errors.Is(err, errAttention) {
 			continue
 		}
-		if errors.Is(err, errUnsupported) {
+		if errors.Is(err, errNoCommand) {
 			kind := sharedlun.ErrRefused
 			if c.cdb[0] == opIn || c.cdb[0] == opOut {
 				kind = sharedlun.ErrNoReservations
@@ -61,52 +60,8 @@ func (t *Tool) do(ctx context.Context, device string, c command) ([]byte, error)
 	return nil, fmt.Errorf("%s of %s: %w: it tells of new events %d times in a row", c.name, device, ErrPath, retries)
 }
 
-// Read reads the keys and the reservation. A target without reservations is an answer. The device is the path of a device node.
-func (t *Tool) Read(ctx context.Context, device string) (sharedlun.Reservation, error) {
-	var out sharedlun.Reservation
-	for range retries {
-		keys, err := t.keys(ctx, device)
-		if errors.Is(err, sharedlun.ErrNoReservations) {
-			return sharedlun.Reservation{}, nil
-		}
-		if err != nil {
-			return sharedlun.Reservation{}, err
-		}
-		data, err := t.do(ctx, device, readReservation())
-		if err != nil {
-			return sharedlun.Reservation{}, err
-		}
-		out, err = parse(keys, data)
-		if !errors.Is(err, errMoved) {
-			return out, err
-		}
-	}
-	return sharedlun.Reservation{}, fmt.Errorf("reservation of %s: it changes all the time: %w", device, sharedlun.ErrUnknown)
-}
-
-// keys reads the list of keys, however long it is.
-func (t *Tool) keys(ctx context.Context, device string) ([]byte, error) {
-	size := firstKeyBytes
-	for {
-		data, err := t.do(ctx, device, readKeys(size))
-		if err != nil {
-			return nil, err
-		}
-		if len(data) < headerBytes {
-			return nil, fmt.Errorf("keys of %s: %d bytes: %w", device, len(data), sharedlun.ErrUnknown)
-		}
-		whole := headerBytes + int(binary.BigEndian.Uint32(data[4:]))
-		if whole <= len(data) {
-			return data[:whole], nil
-		}
-		if size == maxKeyBytes {
-			return nil, fmt.Errorf("keys of %s: the list has %d bytes: %w", device, whole, sharedlun.ErrUnknown)
-		}
-		size = maxKeyBytes
-	}
-}
-
-// Confirm proves that the path has the key registered: it registers the key over itself. ErrConflict means that it has another key, or none.
+// Confirm proves that the path has the key registered: it registers the key over itself. ErrConflict means that it has another key, or none. A command that
+// comes late proves nothing, and registers nothing: the target takes it only from a path that has the key.
 func (t *Tool) Confirm(ctx context.Context, device string, key uint64) error {
 	return t.register(ctx, device, key, key)
 }
@@ -128,25 +83,12 @@ func (t *Tool) Register(ctx context.Context, device string, key, old uint64) err
 
 // register replaces a key by another one: 0 stands for none.
 func (t *Tool) register(ctx context.Context, device string, was, key uint64) error {
-	persist, err := t.persists(ctx, device)
+	can, err := t.capabilities(ctx, device)
 	if err != nil {
 		return err
 	}
-	_, err = t.do(ctx, device, out(registerAction, "register", was, key, persist))
+	_, err = t.do(ctx, device, out(registerAction, "register", was, key, can.persist))
 	return err
-}
-
-// persists reports whether the target can keep registrations over a loss of its power (SPC-4, REPORT CAPABILITIES, PTPL_C).
-func (t *Tool) persists(ctx context.Context, device string) (bool, error) {
-	data, err := t.do(ctx, device, reportCapabilities())
-	if errors.Is(err, sharedlun.ErrNoReservations) {
-		// A target of before SPC-3 has no such report. One without any reservations refuses what follows.
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return len(data) >= headerBytes && data[2]&1 != 0, nil
 }
 
 // Unregister takes the key off one path. A path that has another key, or none, needs no work.
@@ -158,15 +100,28 @@ func (t *Tool) Unregister(ctx context.Context, device string, key uint64) error 
 	return err
 }
 
-// Reserve reserves the LUN for all that are registered, as type sharedlun.WriteExclusiveRegistrantsOnly. ErrConflict means that the path has
-// not the key, or somebody else holds a reservation.
+// Reserve reserves the LUN for all that are registered, as type sharedlun.WriteExclusiveAllRegistrants. ErrConflict means that the path has
+// not the key, or that the LUN is reserved with another type. A target without that type is sharedlun.ErrNoReservations.
 func (t *Tool) Reserve(ctx context.Context, device string, key uint64) error {
 	_, err := t.do(ctx, device, out(reserveAction, "reserve", key, 0, false))
+	if errors.Is(err, errNoField) {
+		err = fmt.Errorf("%w that all registered nodes hold (type %d): %w", sharedlun.ErrNoReservations, sharedlun.WriteExclusiveAllRegistrants, err)
+	}
 	return err
 }
 
-// Preempt takes the victim's key off all its paths, and aborts the commands that the target has of them. ErrConflict means that the path has not
-// the key, or that nobody has the victim's.
+// Convert turns a reservation of another type that this key holds into sharedlun.WriteExclusiveAllRegistrants, in one step of the target: the key preempts
+// itself. It takes the key off every other path that has it. ErrConflict means that the path has not the key.
+func (t *Tool) Convert(ctx context.Context, device string, key uint64) error {
+	if key == 0 {
+		return fmt.Errorf("convert the reservation on %s: key 0: %w", device, sharedlun.ErrInvalid)
+	}
+	_, err := t.do(ctx, device, out(preemptAction, "preempt", key, key, false))
+	return err
+}
+
+// Preempt takes the victim's key off all its paths, and aborts the commands that the target has of them. A reservation that the victim held alone is held by
+// all that are registered then. ErrConflict means that the path has not the key, or that nobody has the victim's.
 func (t *Tool) Preempt(ctx context.Context, device string, key, victim uint64) error {
 	if victim == 0 || victim == key {
 		return fmt.Errorf("preempt %#x with %#x on %s: %w", victim, key, device, sharedlun.ErrInvalid)

@@ -25,6 +25,15 @@ func want(t *testing.T, err, kind error) {
 	}
 }
 
+// listed checks which keys the target has.
+func listed(t *testing.T, tool *Tool, path string, want ...uint64) {
+	t.Helper()
+	keys, _, err := tool.Keys(t.Context(), path)
+	if err != nil || !slices.Equal(keys, want) {
+		t.Errorf("%x, %v, want %x", keys, err, want)
+	}
+}
+
 const (
 	keyA, keyB, keyC = 0xa1, 0xb1, 0xc1
 )
@@ -32,17 +41,17 @@ const (
 // journey is what a target does, whether it is real or not. a and b are the paths of two hosts.
 func journey(t *testing.T, tool *Tool, a, b []string, write func(device string) error) {
 	ctx := t.Context()
-	read := func(keys []uint64, kind uint32, holder uint64) {
+	read := func(keys []uint64, kind uint32) {
 		t.Helper()
 		for _, path := range []string{a[0], b[1]} {
 			r, err := tool.Read(ctx, path)
 			must(t, err)
-			if !r.Supported || !slices.Equal(r.Keys, keys) || r.Type != kind || r.Holder != holder {
-				t.Errorf("%s: %+v, want keys %x, type %d, holder %x", path, r, keys, kind, holder)
+			if !r.Supported || !slices.Equal(r.Keys, keys) || r.Type != kind || r.Holder != 0 {
+				t.Errorf("%s: %+v, want keys %x, type %d", path, r, keys, kind)
 			}
 		}
 	}
-	read(nil, 0, 0)
+	read(nil, 0)
 	want(t, tool.Confirm(ctx, a[0], keyA), ErrConflict)
 	if tool.Reserve(ctx, a[0], keyA) == nil {
 		t.Error("a path without a key reserves the LUN")
@@ -54,9 +63,17 @@ func journey(t *testing.T, tool *Tool, a, b []string, write func(device string) 
 	}
 	must(t, tool.Reserve(ctx, a[0], keyA))
 	want(t, write(b[0]), unix.EBADE)
+	read([]uint64{keyA}, allHold)
+	// It stays as long as one path has a key, whichever reserved it.
 	must(t, tool.Unregister(ctx, a[0], keyA))
-	read([]uint64{keyA}, 0, 0)
-	must(t, tool.Register(ctx, a[0], keyA, 0))
+	read([]uint64{keyA}, allHold)
+	want(t, write(b[0]), unix.EBADE)
+	must(t, tool.Unregister(ctx, a[1], keyA))
+	read(nil, 0)
+	must(t, write(b[0]))
+	for _, path := range a {
+		must(t, tool.Register(ctx, path, keyA, 0))
+	}
 	must(t, tool.Register(ctx, b[0], keyB, 0))
 	must(t, tool.Confirm(ctx, a[1], keyA))
 	want(t, tool.Confirm(ctx, a[1], keyB), ErrConflict)
@@ -64,12 +81,16 @@ func journey(t *testing.T, tool *Tool, a, b []string, write func(device string) 
 	want(t, tool.Register(ctx, a[0], keyC, 0), ErrConflict)
 	want(t, tool.Register(ctx, a[0], keyC, keyB), ErrConflict)
 	want(t, tool.Register(ctx, a[0], 0, keyA), sharedlun.ErrInvalid)
-	read([]uint64{keyA, keyB}, 0, 0)
+	read([]uint64{keyA, keyB}, 0)
+	listed(t, tool, b[1], keyA, keyB)
 
 	must(t, tool.Reserve(ctx, a[0], keyA))
 	must(t, tool.Reserve(ctx, a[0], keyA))
-	want(t, tool.Reserve(ctx, b[0], keyB), ErrConflict)
-	read([]uint64{keyA, keyB}, sharedlun.WriteExclusiveRegistrantsOnly, keyA)
+	must(t, tool.Reserve(ctx, b[0], keyB))
+	if tool.Reserve(ctx, b[1], keyB) == nil {
+		t.Error("a path without a key reserves the LUN")
+	}
+	read([]uint64{keyA, keyB}, allHold)
 	for _, path := range []string{a[0], a[1], b[0]} {
 		must(t, write(path))
 	}
@@ -78,7 +99,7 @@ func journey(t *testing.T, tool *Tool, a, b []string, write func(device string) 
 	want(t, tool.Preempt(ctx, b[0], keyB, keyC), ErrConflict)
 	want(t, tool.Preempt(ctx, b[0], keyB, keyB), sharedlun.ErrInvalid)
 	must(t, tool.Preempt(ctx, b[0], keyB, keyA))
-	read([]uint64{keyB}, sharedlun.WriteExclusiveRegistrantsOnly, keyB)
+	read([]uint64{keyB}, allHold)
 	for _, path := range a {
 		want(t, write(path), unix.EBADE)
 		want(t, tool.Confirm(ctx, path, keyA), ErrConflict)
@@ -91,18 +112,75 @@ func journey(t *testing.T, tool *Tool, a, b []string, write func(device string) 
 	for range 2 {
 		must(t, tool.Unregister(ctx, a[0], keyA))
 	}
-	read([]uint64{keyB}, sharedlun.WriteExclusiveRegistrantsOnly, keyB)
+	read([]uint64{keyB}, allHold)
 	must(t, tool.Unregister(ctx, b[0], keyB))
-	read(nil, 0, 0)
+	read(nil, 0)
+}
+
+// conversion begins with a reservation of type 5 that an earlier version left. a and b are the paths of two hosts, hold lets a path hold it.
+func conversion(t *testing.T, tool *Tool, a, b []string, hold func(device string, key uint64)) {
+	ctx := t.Context()
+	kind := func(kind uint32, holder uint64, keys ...uint64) {
+		t.Helper()
+		r, err := tool.Read(ctx, b[0])
+		if err != nil || r.Type != kind || r.Holder != holder || !slices.Equal(r.Keys, keys) {
+			t.Errorf("%+v, %v, want type %d of %#x, and keys %x", r, err, kind, holder, keys)
+		}
+	}
+	for _, path := range a {
+		must(t, tool.Register(ctx, path, keyA, 0))
+	}
+	must(t, tool.Register(ctx, b[0], keyB, 0))
+	hold(a[0], keyA)
+	kind(sharedlun.WriteExclusiveRegistrantsOnly, keyA, keyA, keyB)
+	want(t, tool.Reserve(ctx, a[0], keyA), ErrConflict)
+	want(t, tool.Convert(ctx, a[0], keyB), ErrConflict)
+	want(t, tool.Convert(ctx, a[0], 0), sharedlun.ErrInvalid)
+	must(t, tool.Convert(ctx, a[1], keyA))
+	kind(allHold, 0, keyA, keyB)
+	want(t, tool.Confirm(ctx, a[0], keyA), ErrConflict)
+	must(t, tool.Confirm(ctx, a[1], keyA))
+	must(t, tool.Unregister(ctx, a[1], keyA))
+	kind(allHold, 0, keyB)
+
+	// Who is fenced while he holds it alone leaves it to all.
+	must(t, tool.Unregister(ctx, b[0], keyB))
+	must(t, tool.Register(ctx, a[0], keyA, 0))
+	must(t, tool.Register(ctx, b[0], keyB, 0))
+	hold(a[0], keyA)
+	must(t, tool.Preempt(ctx, b[0], keyB, keyA))
+	kind(allHold, 0, keyB)
+}
+
+func TestConversion(t *testing.T) {
+	f := &fakeTarget{keys: map[string]uint64{}}
+	conversion(t, &Tool{send: f.send}, []string{"a0", "a1"}, []string{"b0", "b1"}, func(device string, _ uint64) {
+		f.reserve(device, sharedlun.WriteExclusiveRegistrantsOnly)
+	})
+}
+
+// TestOneHolder: a reservation that ends with its one holder keeps nobody out, so that such a target counts as one without.
+func TestOneHolder(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		f := &fakeTarget{keys: map[string]uint64{}, oneHolder: true, silent: silent}
+		tool := &Tool{send: f.send}
+		// One that does not tell its types is believed until it refuses.
+		if r, err := tool.Read(t.Context(), "a0"); err != nil || r.Supported != silent {
+			t.Errorf("%+v, %v", r, err)
+		}
+		must(t, tool.Register(t.Context(), "a0", keyA, 0))
+		want(t, tool.Reserve(t.Context(), "a0", keyA), sharedlun.ErrNoReservations)
+	}
 }
 
 func TestJourney(t *testing.T) {
 	for name, change := range map[string]func(*fakeTarget){
-		"plainly":               func(*fakeTarget) {},
-		"with events":           func(f *fakeTarget) { f.attentions = 2 },
-		"without capabilities":  func(f *fakeTarget) { f.noCapabilities = true },
-		"with persistence":      func(f *fakeTarget) { f.persists = true },
-		"with descriptor sense": func(f *fakeTarget) { f.attentions, f.descriptor = 1, true },
+		"plainly":                func(*fakeTarget) {},
+		"with events":            func(f *fakeTarget) { f.attentions = 2 },
+		"without capabilities":   func(f *fakeTarget) { f.noCapabilities = true },
+		"without a list of them": func(f *fakeTarget) { f.silent = true },
+		"with persistence":       func(f *fakeTarget) { f.persists = true },
+		"with descriptor sense":  func(f *fakeTarget) { f.attentions, f.descriptor = 1, true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fakeTarget{keys: map[string]uint64{}}
@@ -124,6 +202,8 @@ func TestRead_unsupported(t *testing.T) {
 	want(t, tool.Register(t.Context(), "a0", keyA, 0), sharedlun.ErrNoReservations)
 	want(t, tool.Reserve(t.Context(), "a0", keyA), sharedlun.ErrNoReservations)
 	want(t, tool.Preempt(t.Context(), "a0", keyA, keyB), sharedlun.ErrNoReservations)
+	_, _, err := tool.Keys(t.Context(), "a0")
+	want(t, err, sharedlun.ErrNoReservations)
 }
 
 // TestRead_many reads a list that does not fit at first.
@@ -151,7 +231,10 @@ func TestFailures(t *testing.T) {
 		"a status of others":    {r: reply{status: 0x40}, want: ErrPath},
 		"no sense":              {r: reply{status: statusCheckCondition}, want: ErrPath},
 		"events for ever":       {r: reply{status: statusCheckCondition, sense: sense(keyUnitAttention, 0x2a, false)}, want: ErrPath},
-		"a short answer":        {r: reply{data: make([]byte, 4)}, want: sharedlun.ErrUnknown},
+		"a short answer":        {r: reply{data: make([]byte, 4)}, want: sharedlun.ErrUnread},
+		"not ready":             {r: reply{status: statusCheckCondition, sense: sense(keyNotReady, 4, false)}, want: ErrPath},
+		"aborted":               {r: reply{status: statusCheckCondition, sense: sense(keyAborted, 0x29, true)}, want: ErrPath},
+		"a part is not known":   {r: reply{status: statusCheckCondition, sense: sense(keyIllegalRequest, codeInvalidField, false)}, want: sharedlun.ErrRefused},
 	} {
 		tool := &Tool{send: func(string, command) (reply, error) { return c.r, c.err }}
 		_, err := tool.Read(t.Context(), "a0")

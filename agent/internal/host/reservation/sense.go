@@ -18,8 +18,10 @@ const (
 
 // Sense keys and codes of SPC-4.
 const (
+	keyNotReady       = 0x02
 	keyIllegalRequest = 0x05
 	keyUnitAttention  = 0x06
+	keyAborted        = 0x0b
 
 	codeInvalidOperation = 0x20
 	codeInvalidField     = 0x24
@@ -28,8 +30,9 @@ const (
 var (
 	// errAttention means that the target told of an event instead of carrying the command out.
 	errAttention = errors.New("unit attention")
-	// errUnsupported means that the target does not know the command, or a field of it.
-	errUnsupported = errors.New("the target does not know the command")
+	// errNoCommand means that the target does not know the command, errNoField that it does not know a part of it.
+	errNoCommand = errors.New("the target does not know the command")
+	errNoField   = errors.New("the target does not know a part of the command")
 )
 
 // reply is what came back of a command.
@@ -57,14 +60,23 @@ func (r reply) err() error {
 	case r.status != statusCheckCondition:
 		return fmt.Errorf("%w: status %#x", ErrPath, r.status)
 	}
+	return r.refusal()
+}
+
+// refusal is what the sense data says.
+func (r reply) refusal() error {
 	key, code, qualifier, ok := r.parts()
 	switch {
 	case !ok:
 		return fmt.Errorf("%w: it says nothing about its refusal", ErrPath)
 	case key == keyUnitAttention:
 		return errAttention
-	case key == keyIllegalRequest && (code == codeInvalidOperation || code == codeInvalidField):
-		return fmt.Errorf("%w (sense %x/%02x/%02x)", errUnsupported, key, code, qualifier)
+	case key == keyNotReady || key == keyAborted:
+		return fmt.Errorf("%w: sense %x/%02x/%02x", ErrPath, key, code, qualifier)
+	case key == keyIllegalRequest && code == codeInvalidOperation:
+		return fmt.Errorf("%w (sense %x/%02x/%02x)", errNoCommand, key, code, qualifier)
+	case key == keyIllegalRequest && code == codeInvalidField:
+		return fmt.Errorf("%w: %w (sense %x/%02x/%02x)", sharedlun.ErrRefused, errNoField, key, code, qualifier)
 	}
 	return fmt.Errorf("%w with sense %x/%02x/%02x", sharedlun.ErrRefused, key, code, qualifier)
 }

@@ -1,21 +1,18 @@
 package iscsi
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"quarry.storage/quarry/pkg/sharedlun"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
-// maxIdentity bounds the texts of a LUN's identity, and maxBootID that of a boot.
+// maxIdentity bounds the texts of a LUN's identity, maxBootID that of a boot, and maxOthers the nodes that share a LUN.
 const (
 	maxIdentity = 512
 	maxBootID   = 64
+	maxOthers   = 10_000
 )
 
 func target(t *agentv1.Target) (sharedlun.Target, error) {
@@ -52,63 +49,15 @@ func identity(l *agentv1.LunIdentity, keys ...uint64) (sharedlun.Identity, error
 	return out, nil
 }
 
-func bootID(id string) error {
-	if id == "" || len(id) > maxBootID {
-		return fmt.Errorf("%w: boot_id is %.100q", sharedlun.ErrInvalid, id)
+// grant reads the key that this node is to register.
+func grant(r *agentv1.RegisterRequest) (sharedlun.Grant, error) {
+	out := sharedlun.Grant{
+		Key: r.GetKey(), Old: r.GetOldKey(), BootID: r.GetBootId(), Initiator: r.GetInitiatorName(), Others: r.GetOtherInitiatorNames(),
 	}
-	return nil
-}
-
-// codeOf are the codes of errors, in the order in which they are looked for, and problemCodes those of reasons. What is in neither is left to the map
-// of all services.
-var (
-	codeOf = []struct {
-		err  error
-		code codes.Code
-	}{
-		{sharedlun.ErrInvalid, codes.InvalidArgument},
-		{sharedlun.ErrTargetBusy, codes.Aborted},
-		{sharedlun.ErrNoReservations, codes.Unimplemented},
-		{sharedlun.ErrUnknown, codes.Unavailable},
-		{sharedlun.ErrOtherLun, codes.FailedPrecondition},
-		{sharedlun.ErrRebooted, codes.FailedPrecondition},
-		{sharedlun.ErrNoKey, codes.FailedPrecondition},
-		{sharedlun.ErrInUse, codes.FailedPrecondition},
-		{sharedlun.ErrRefused, codes.FailedPrecondition},
-		{sharedlun.ErrNotFound, codes.NotFound},
+	if len(out.BootID) > maxBootID || len(out.Others) > maxOthers {
+		return out, fmt.Errorf("%w: boot_id has %d bytes, and there are %d other initiators", sharedlun.ErrInvalid, len(out.BootID), len(out.Others))
 	}
-	problemCodes = map[string]codes.Code{
-		sharedlun.ReasonPortalUnreachable: codes.Unavailable, sharedlun.ReasonTargetUnreachable: codes.Unavailable,
-	}
-)
-
-// toStatus makes the error of a call. A problem goes along as detail.
-func toStatus(err error) error {
-	var problem *sharedlun.Problem
-	if errors.As(err, &problem) {
-		code, ok := problemCodes[problem.Reason]
-		if !ok {
-			code = codes.FailedPrecondition
-		}
-		bare := status.New(code, err.Error())
-		if detailed, err := bare.WithDetails(toProblem(problem)); err == nil {
-			return detailed.Err()
-		}
-		return bare.Err()
-	}
-	for _, c := range codeOf {
-		if errors.Is(err, c.err) {
-			return status.Error(c.code, err.Error())
-		}
-	}
-	return err
-}
-
-func toProblem(p *sharedlun.Problem) *agentv1.IscsiProblem {
-	if p == nil {
-		return nil
-	}
-	return &agentv1.IscsiProblem{Reason: p.Reason, Message: p.Message}
+	return out, out.Check()
 }
 
 var toState = map[sharedlun.SessionState]agentv1.IscsiSession_State{

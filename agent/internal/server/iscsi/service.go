@@ -1,4 +1,4 @@
-// Package iscsi serves IscsiService and SharedLunService: it validates requests, converts them, and maps errors to the codes of the contract. It
+// Package iscsi serves IscsiService and SharedLunService: it validates requests and converts them. It
 // knows neither the tools nor who is asked, and keeps no state.
 package iscsi
 
@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"quarry.storage/quarry/agent/internal/server/sharedstatus"
 	"quarry.storage/quarry/pkg/sharedlun"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
@@ -25,12 +26,12 @@ type Targets interface {
 
 // Luns keeps reservations. Errors are those of package sharedlun.
 type Luns interface {
-	// Reservation reads.
-	Reservation(ctx context.Context, id sharedlun.Identity) (sharedlun.Reservation, error)
+	// Reservation reads. A target that is expected to have reservations is refused without.
+	Reservation(ctx context.Context, id sharedlun.Identity, expected bool) (sharedlun.Reservation, error)
 	// Register registers this node's key.
-	Register(ctx context.Context, id sharedlun.Identity, key uint64, bootID string, old uint64) (sharedlun.Reservation, error)
-	// Unregister takes it off.
-	Unregister(ctx context.Context, id sharedlun.Identity, key uint64) (sharedlun.Reservation, error)
+	Register(ctx context.Context, id sharedlun.Identity, g sharedlun.Grant) (sharedlun.Reservation, error)
+	// Unregister takes it off. The last key of all stays, unless last says otherwise.
+	Unregister(ctx context.Context, id sharedlun.Identity, key uint64, last bool) (sharedlun.Reservation, error)
 	// Preempt takes another node's key off.
 	Preempt(ctx context.Context, id sharedlun.Identity, key, victim uint64) (sharedlun.Reservation, error)
 }
@@ -60,14 +61,14 @@ type targetService struct {
 func (s *targetService) GetInitiator(ctx context.Context, _ *agentv1.GetInitiatorRequest) (*agentv1.GetInitiatorResponse, error) {
 	i, err := s.targets.GetInitiator(ctx)
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, sharedstatus.Of(err)
 	}
 	daemon := agentv1.GetInitiatorResponse_DAEMON_AGENT
 	if i.OfHost {
 		daemon = agentv1.GetInitiatorResponse_DAEMON_HOST
 	}
 	return &agentv1.GetInitiatorResponse{
-		Name: i.Name, Daemon: daemon, Problem: toProblem(i.Problem), BootId: s.bootID, Multipath: i.Multipath,
+		Name: i.Name, Daemon: daemon, Problem: sharedstatus.Problem(i.Problem), BootId: s.bootID, Multipath: i.Multipath,
 	}, nil
 }
 
@@ -75,11 +76,11 @@ func (s *targetService) GetInitiator(ctx context.Context, _ *agentv1.GetInitiato
 func (s *targetService) GetTarget(ctx context.Context, req *agentv1.GetTargetRequest) (*agentv1.GetTargetResponse, error) {
 	t, err := target(req.GetTarget())
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, sharedstatus.Of(err)
 	}
 	seen, err := s.targets.GetTarget(ctx, t)
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, sharedstatus.Of(err)
 	}
 	return &agentv1.GetTargetResponse{Sessions: toSessions(seen.Sessions), Luns: toLuns(seen.Luns)}, nil
 }
@@ -88,15 +89,15 @@ func (s *targetService) GetTarget(ctx context.Context, req *agentv1.GetTargetReq
 func (s *targetService) Login(ctx context.Context, req *agentv1.LoginRequest) (*agentv1.LoginResponse, error) {
 	t, err := target(req.GetTarget())
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, sharedstatus.Of(err)
 	}
 	c, err := credentials(req.GetChap())
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, sharedstatus.Of(err)
 	}
 	seen, err := s.targets.Login(ctx, t, c, req.GetRenew())
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, sharedstatus.Of(err)
 	}
 	return &agentv1.LoginResponse{Sessions: toSessions(seen.Sessions), Luns: toLuns(seen.Luns)}, nil
 }
@@ -108,7 +109,7 @@ func (s *targetService) Logout(ctx context.Context, req *agentv1.LogoutRequest) 
 		err = s.targets.Logout(ctx, t)
 	}
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, sharedstatus.Of(err)
 	}
 	return &agentv1.LogoutResponse{}, nil
 }
@@ -124,27 +125,28 @@ func (s *lunService) GetReservation(
 ) (*agentv1.GetReservationResponse, error) {
 	id, err := identity(req.GetLun())
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, sharedstatus.Of(err)
 	}
-	r, err := s.luns.Reservation(ctx, id)
+	r, err := s.luns.Reservation(ctx, id, req.GetReservationsExpected())
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, sharedstatus.Of(err)
 	}
 	return &agentv1.GetReservationResponse{Reservation: toReservation(r)}, nil
 }
 
 // Register implements agentv1.SharedLunServiceServer.
 func (s *lunService) Register(ctx context.Context, req *agentv1.RegisterRequest) (*agentv1.RegisterResponse, error) {
-	id, err := identity(req.GetLun(), req.GetKey())
-	if err == nil {
-		err = bootID(req.GetBootId())
-	}
+	id, err := identity(req.GetLun())
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, sharedstatus.Of(err)
 	}
-	r, err := s.luns.Register(ctx, id, req.GetKey(), req.GetBootId(), req.GetOldKey())
+	g, err := grant(req)
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, sharedstatus.Of(err)
+	}
+	r, err := s.luns.Register(ctx, id, g)
+	if err != nil {
+		return nil, sharedstatus.Of(err)
 	}
 	return &agentv1.RegisterResponse{Reservation: toReservation(r)}, nil
 }
@@ -153,11 +155,11 @@ func (s *lunService) Register(ctx context.Context, req *agentv1.RegisterRequest)
 func (s *lunService) Unregister(ctx context.Context, req *agentv1.UnregisterRequest) (*agentv1.UnregisterResponse, error) {
 	id, err := identity(req.GetLun(), req.GetKey())
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, sharedstatus.Of(err)
 	}
-	r, err := s.luns.Unregister(ctx, id, req.GetKey())
+	r, err := s.luns.Unregister(ctx, id, req.GetKey(), req.GetLast())
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, sharedstatus.Of(err)
 	}
 	return &agentv1.UnregisterResponse{Reservation: toReservation(r)}, nil
 }
@@ -166,11 +168,11 @@ func (s *lunService) Unregister(ctx context.Context, req *agentv1.UnregisterRequ
 func (s *lunService) Preempt(ctx context.Context, req *agentv1.PreemptRequest) (*agentv1.PreemptResponse, error) {
 	id, err := identity(req.GetLun(), req.GetKey(), req.GetVictim())
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, sharedstatus.Of(err)
 	}
 	r, err := s.luns.Preempt(ctx, id, req.GetKey(), req.GetVictim())
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, sharedstatus.Of(err)
 	}
 	return &agentv1.PreemptResponse{Reservation: toReservation(r)}, nil
 }

@@ -124,48 +124,103 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-func TestReservations(t *testing.T) {
-	w := newWire(t)
+func (w *wire) identity() *agentv1.LunIdentity {
 	id := w.lun.Identity()
-	lun := &agentv1.LunIdentity{Wwid: id.WWID, Serial: id.Serial, SizeBytes: id.SizeBytes}
-	register := func(key, old uint64, boot string) error {
-		_, err := w.luns.Register(t.Context(), &agentv1.RegisterRequest{Lun: lun, Key: key, OldKey: old, BootId: boot})
-		return err
+	return &agentv1.LunIdentity{Wwid: id.WWID, Serial: id.Serial, SizeBytes: id.SizeBytes}
+}
+
+// grant is a request to register a key.
+func (w *wire) grant(key, old uint64, boot string) *agentv1.RegisterRequest {
+	return &agentv1.RegisterRequest{
+		Lun: w.identity(), Key: key, OldKey: old, BootId: boot, InitiatorName: "iqn.2026-01.storage.quarry:node-1",
+		OtherInitiatorNames: []string{"iqn.2026-01.storage.quarry:node-2"},
 	}
-	w.want(register(1, 0, boot), codes.NotFound, "")
+}
+
+func (w *wire) register(r *agentv1.RegisterRequest) error {
+	_, err := w.luns.Register(w.Context(), r)
+	return err
+}
+
+func (w *wire) preempt(key, victim uint64) error {
+	_, err := w.luns.Preempt(w.Context(), &agentv1.PreemptRequest{Lun: w.identity(), Key: key, Victim: victim})
+	return err
+}
+
+func (w *wire) unregister(key uint64, last bool) error {
+	_, err := w.luns.Unregister(w.Context(), &agentv1.UnregisterRequest{Lun: w.identity(), Key: key, Last: last})
+	return err
+}
+
+func (w *wire) read(expected bool) (*agentv1.Reservation, error) {
+	r, err := w.luns.GetReservation(w.Context(), &agentv1.GetReservationRequest{Lun: w.identity(), ReservationsExpected: expected})
+	return r.GetReservation(), err
+}
+
+func TestRegister(t *testing.T) {
+	w := newWire(t)
+	w.want(w.register(w.grant(1, 0, boot)), codes.NotFound, "")
 	_, err := w.login(nil)
 	w.must(err)
-	w.want(register(0, 0, boot), codes.InvalidArgument, "")
-	w.want(register(1, 0, ""), codes.InvalidArgument, "")
-	w.want(register(1, 0, "another"), codes.FailedPrecondition, "")
-	w.must(register(1, 0, boot))
-	w.want(register(2, 0, boot), codes.FailedPrecondition, "")
-	w.must(register(2, 1, boot))
-	r, err := w.luns.GetReservation(t.Context(), &agentv1.GetReservationRequest{Lun: lun})
-	if got := r.GetReservation(); err != nil || !got.GetSupported() || len(got.GetKeys()) != 1 || got.GetKeys()[0] != 2 || got.GetType() != 5 || got.GetHolder() != 2 || got.GetGeneration() == 0 {
+	for _, c := range []struct {
+		change func(*agentv1.RegisterRequest)
+		want   codes.Code
+	}{
+		{func(r *agentv1.RegisterRequest) { r.Key = 0 }, codes.InvalidArgument},
+		{func(r *agentv1.RegisterRequest) { r.BootId = "" }, codes.InvalidArgument},
+		{func(r *agentv1.RegisterRequest) { r.BootId = "another" }, codes.FailedPrecondition},
+		{func(r *agentv1.RegisterRequest) { r.BootId = strings.Repeat("b", 65) }, codes.InvalidArgument},
+		{func(r *agentv1.RegisterRequest) { r.InitiatorName = "" }, codes.InvalidArgument},
+		{func(r *agentv1.RegisterRequest) { r.InitiatorName += "x" }, codes.FailedPrecondition},
+		{func(r *agentv1.RegisterRequest) { r.OtherInitiatorNames[0] = r.InitiatorName }, codes.FailedPrecondition},
+		{func(r *agentv1.RegisterRequest) { r.Lun.Serial = "" }, codes.InvalidArgument},
+	} {
+		r := w.grant(1, 0, boot)
+		c.change(r)
+		w.want(w.register(r), c.want, "")
+	}
+	w.node.Hold(w.lun, "dm-3")
+	w.want(w.register(w.grant(1, 0, boot)), codes.FailedPrecondition, "")
+	w.node.Hold(w.lun)
+	w.must(w.register(w.grant(1, 0, boot)))
+	w.want(w.register(w.grant(2, 0, boot)), codes.FailedPrecondition, "")
+	w.must(w.register(w.grant(2, 1, boot)))
+	got, err := w.read(true)
+	if err != nil || !got.GetSupported() || len(got.GetKeys()) != 1 || got.GetKeys()[0] != 2 || got.GetType() != 7 || got.GetHolder() != 0 || got.GetGeneration() == 0 {
 		t.Errorf("%v, %v", got, err)
 	}
-	preempt := func(key, victim uint64) error {
-		_, err := w.luns.Preempt(t.Context(), &agentv1.PreemptRequest{Lun: lun, Key: key, Victim: victim})
-		return err
-	}
-	w.must(preempt(2, 9))
-	w.want(preempt(3, 9), codes.FailedPrecondition, "")
-	w.want(preempt(2, 2), codes.InvalidArgument, "")
-	w.want(preempt(0, 2), codes.InvalidArgument, "")
-	w.node.Hold(w.lun, "dm-3")
-	_, err = w.luns.Unregister(t.Context(), &agentv1.UnregisterRequest{Lun: lun, Key: 2})
-	w.want(err, codes.FailedPrecondition, "")
-	w.node.Hold(w.lun)
-	_, err = w.luns.Unregister(t.Context(), &agentv1.UnregisterRequest{Lun: lun, Key: 2})
+}
+
+func TestReservations(t *testing.T) {
+	w := newWire(t)
+	_, err := w.login(nil)
 	w.must(err)
+	w.must(w.register(w.grant(2, 0, boot)))
+	w.must(w.preempt(2, 9))
+	w.want(w.preempt(3, 9), codes.FailedPrecondition, "")
+	w.want(w.preempt(2, 2), codes.InvalidArgument, "")
+	w.want(w.preempt(0, 2), codes.InvalidArgument, "")
+	w.node.Hold(w.lun, "dm-3")
+	w.want(w.unregister(2, true), codes.FailedPrecondition, "")
+	w.node.Hold(w.lun)
+	w.want(w.unregister(2, false), codes.FailedPrecondition, "")
+	w.must(w.unregister(2, true))
 	w.target.Stop()
-	w.want(preempt(2, 9), codes.Unavailable, "")
+	w.want(w.preempt(2, 9), codes.Aborted, "")
 	w.target.Start()
-	w.lun.WithoutReservations()
-	w.want(register(1, 0, boot), codes.Unimplemented, "")
+	w.lun.SetReservations(false)
+	// Only the answer itself says that there are none.
+	w.want(w.register(w.grant(1, 0, boot)), codes.FailedPrecondition, "")
+	_, err = w.read(true)
+	w.want(err, codes.FailedPrecondition, "")
+	if got, err := w.read(false); err != nil || got.GetSupported() {
+		t.Errorf("%v, %v", got, err)
+	}
+	before := w.identity()
 	w.lun.Swap(sharedlun.Identity{WWID: "naa.1", Serial: "1", SizeBytes: 1})
-	w.want(register(1, 0, boot), codes.FailedPrecondition, "")
-	_, err = w.luns.GetReservation(t.Context(), &agentv1.GetReservationRequest{Lun: &agentv1.LunIdentity{Wwid: id.WWID}})
+	swapped := w.grant(1, 0, boot)
+	swapped.Lun = before
+	w.want(w.register(swapped), codes.FailedPrecondition, "")
+	_, err = w.luns.GetReservation(t.Context(), &agentv1.GetReservationRequest{Lun: &agentv1.LunIdentity{Wwid: before.GetWwid()}})
 	w.want(err, codes.InvalidArgument, "")
 }

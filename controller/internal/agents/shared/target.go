@@ -60,33 +60,34 @@ func (c Calls) Logout(ctx context.Context, node string, t sharedlun.Target) erro
 	})
 }
 
-// Reservation reads the keys of a LUN.
-func (c Calls) Reservation(ctx context.Context, node string, lun sharedlun.Identity) (sharedlun.Reservation, error) {
+// Reservation reads the keys of a LUN. A target that has reservations on record is expected to have them: one without is an error then. That a target has none
+// is only told by the answer, never by an error.
+func (c Calls) Reservation(ctx context.Context, node string, lun sharedlun.Identity, expected bool) (sharedlun.Reservation, error) {
 	var r *agentv1.GetReservationResponse
 	err := c.lun(ctx, lookTimeout, node, "GetReservation", func(ctx context.Context, s agentv1.SharedLunServiceClient) (err error) {
-		r, err = s.GetReservation(ctx, &agentv1.GetReservationRequest{Lun: toIdentity(lun)})
+		r, err = s.GetReservation(ctx, &agentv1.GetReservationRequest{Lun: toIdentity(lun), ReservationsExpected: expected})
 		return err
 	})
 	return reservationOf(r.GetReservation()), err
 }
 
-// Register registers a node's key for its boot, in place of one of an earlier boot.
-func (c Calls) Register(
-	ctx context.Context, node string, lun sharedlun.Identity, key, old uint64, bootID string,
-) (sharedlun.Reservation, error) {
+// Register registers the key that a node was granted. What it names, the names of initiators among it, has to be on record before.
+func (c Calls) Register(ctx context.Context, node string, lun sharedlun.Identity, g sharedlun.Grant) (sharedlun.Reservation, error) {
 	var r *agentv1.RegisterResponse
 	err := c.lun(ctx, callTimeout, node, "Register", func(ctx context.Context, s agentv1.SharedLunServiceClient) (err error) {
-		r, err = s.Register(ctx, &agentv1.RegisterRequest{Lun: toIdentity(lun), Key: key, OldKey: old, BootId: bootID})
+		r, err = s.Register(ctx, &agentv1.RegisterRequest{
+			Lun: toIdentity(lun), Key: g.Key, OldKey: g.Old, BootId: g.BootID, InitiatorName: g.Initiator, OtherInitiatorNames: g.Others,
+		})
 		return err
 	})
 	return reservationOf(r.GetReservation()), err
 }
 
-// Unregister takes a node's own key off.
-func (c Calls) Unregister(ctx context.Context, node string, lun sharedlun.Identity, key uint64) (sharedlun.Reservation, error) {
+// Unregister takes a node's own key off. The last key of all stays, unless last says that nobody has to be kept from writing any more.
+func (c Calls) Unregister(ctx context.Context, node string, lun sharedlun.Identity, key uint64, last bool) (sharedlun.Reservation, error) {
 	var r *agentv1.UnregisterResponse
 	err := c.lun(ctx, callTimeout, node, "Unregister", func(ctx context.Context, s agentv1.SharedLunServiceClient) (err error) {
-		r, err = s.Unregister(ctx, &agentv1.UnregisterRequest{Lun: toIdentity(lun), Key: key})
+		r, err = s.Unregister(ctx, &agentv1.UnregisterRequest{Lun: toIdentity(lun), Key: key, Last: last})
 		return err
 	})
 	return reservationOf(r.GetReservation()), err

@@ -1,0 +1,155 @@
+package iscsi
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// fenced are two nodes with two paths and a key each.
+type fenced struct {
+	*testing.T
+	target *Target
+	lun    *Lun
+	id     sharedlun.Identity
+	a, b   *Node
+}
+
+func newFenced(t *testing.T) *fenced {
+	f := New()
+	x := &fenced{T: t, target: f.AddTarget(iqn, portals...), a: f.AddNode("a", boot), b: f.AddNode("b", boot)}
+	x.lun = x.target.AddLun(0, 1<<30)
+	x.id = x.lun.Identity()
+	for node, key := range map[*Node]uint64{x.a: keyA, x.b: keyB} {
+		if _, err := node.Login(t.Context(), x.target.Target(), nil, false); err != nil {
+			t.Fatal(err)
+		}
+		x.want(x.register(node, key), nil)
+	}
+	return x
+}
+
+func (x *fenced) register(n *Node, key uint64) error {
+	_, err := n.Register(x.Context(), x.id, granted(n, key, 0))
+	return err
+}
+
+func (x *fenced) want(err, kind error) {
+	x.Helper()
+	if !errors.Is(err, kind) {
+		x.Errorf("%v, want %v", err, kind)
+	}
+}
+
+// TestPreempt_everyPath: a fence is one only if every path says so.
+func TestPreempt_everyPath(t *testing.T) {
+	for _, late := range [][]string{portals[:1], portals[1:], portals} {
+		x := newFenced(t)
+		for _, portal := range late {
+			x.lun.Lag(portal, true)
+		}
+		_, err := x.b.Preempt(t.Context(), x.id, keyB, keyA)
+		x.want(err, sharedlun.ErrUnknown)
+		for _, portal := range late {
+			x.lun.Lag(portal, false)
+		}
+		r, err := x.b.Preempt(t.Context(), x.id, keyB, keyA)
+		if err != nil || !slices.Equal(r.Keys, []uint64{keyB}) || x.lun.MayWrite("a") {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+}
+
+// TestRead_everyPath: paths that tell different things tell nothing, and nothing was changed.
+func TestRead_everyPath(t *testing.T) {
+	x := newFenced(t)
+	x.lun.Lag(portals[1], true)
+	if _, err := x.a.Unregister(t.Context(), x.id, keyA, false); !errors.Is(err, sharedlun.ErrUnknown) || errors.Is(err, sharedlun.ErrUnread) {
+		t.Errorf("%v", err)
+	}
+	_, err := x.b.Reservation(t.Context(), x.id, true)
+	x.want(err, sharedlun.ErrUnread)
+}
+
+// TestPreempt_otherPath: a path without the key, or one that does not answer, does not keep a node from fencing.
+func TestPreempt_otherPath(t *testing.T) {
+	x := newFenced(t)
+	x.target.PortalDown(portals[0], true)
+	r, err := x.b.Preempt(t.Context(), x.id, keyB, keyA)
+	if err != nil || r.Has(keyA) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	x.target.PortalDown(portals[0], false)
+
+	x = newFenced(t)
+	delete(x.lun.keys, nexus{x.b.initiator.Name, iqn, portals[0]})
+	if r, err = x.b.Preempt(t.Context(), x.id, keyB, keyA); err != nil || r.Has(keyA) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestRegister_fencedMeanwhile: a node with mapped volumes is fenced while its key comes to a path that has none.
+func TestRegister_fencedMeanwhile(t *testing.T) {
+	for _, lost := range portals {
+		x := newFenced(t)
+		x.a.Hold(x.lun, "dm-7")
+		delete(x.lun.keys, nexus{x.a.initiator.Name, iqn, lost})
+		x.lun.FenceBefore(lost, keyA)
+		x.want(x.register(x.a, keyA), sharedlun.ErrNoKey)
+		keys, _, err := x.b.Keys(t.Context(), x.id)
+		if err != nil || !slices.Equal(keys, []uint64{keyB}) || x.lun.MayWrite("a") {
+			t.Errorf("%x, %v", keys, err)
+		}
+	}
+	// A path that has the key is left as it is: after a fence, it would get the key anew.
+	for _, portal := range portals {
+		x := newFenced(t)
+		x.a.Hold(x.lun, "dm-7")
+		x.lun.FenceBefore(portal, keyA)
+		err := x.register(x.a, keyA)
+		if fenced := len(x.lun.fences) == 0; fenced != (err != nil) || fenced && x.lun.MayWrite("a") {
+			t.Errorf("%s: fenced: %v, registered again: %v", portal, fenced, err)
+		}
+	}
+}
+
+// TestRegister_sameName: two nodes of one name are one for the target, so that a fence of one is void. The second gets no key.
+func TestRegister_sameName(t *testing.T) {
+	f := New()
+	target := f.AddTarget(iqn, portals[0])
+	l := target.AddLun(0, 1<<30)
+	a, b := f.AddNode("a", boot), f.AddNode("b", boot)
+	b.SetInitiator(a.initiator)
+	for _, n := range []*Node{a, b} {
+		if _, err := n.Login(t.Context(), target.Target(), nil, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := a.Register(t.Context(), l.Identity(), granted(a, keyA, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if !l.MayWrite("b") {
+		t.Fatal("the model's target tells two nodes of one name apart")
+	}
+	g := granted(b, keyB, keyA)
+	g.Others = []string{a.initiator.Name}
+	if _, err := b.Register(t.Context(), l.Identity(), g); !errors.Is(err, sharedlun.ErrInitiator) {
+		t.Errorf("%v", err)
+	}
+	// A name that was changed counts once the sessions are made anew with it.
+	own := sharedlun.Initiator{Name: "iqn.2026-01.b:b", Multipath: true}
+	b.SetInitiator(own)
+	g = granted(b, keyB, 0)
+	g.Others = []string{a.initiator.Name}
+	if _, err := b.Register(t.Context(), l.Identity(), g); !errors.Is(err, sharedlun.ErrInitiator) {
+		t.Errorf("%v", err)
+	}
+	if _, err := b.Login(t.Context(), target.Target(), nil, true); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := b.Register(t.Context(), l.Identity(), g); err != nil || !slices.Equal(r.Keys, []uint64{keyA, keyB}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

@@ -1,0 +1,81 @@
+package lun
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"quarry.storage/quarry/agent/internal/host/block"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// machine makes a /sys with block devices: a name, with the files of its directory.
+func machine(t *testing.T, devices map[string]map[string]string) HostUses {
+	t.Helper()
+	root := t.TempDir()
+	for name, files := range devices {
+		for file, text := range files {
+			path := filepath.Join(root, "sys/devices/virtual/block", name, file)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dir := filepath.Join(root, "sys/devices/virtual/block", name)
+		for _, link := range []string{"sys/class/block/" + name, "sys/dev/block/" + files["dev"]} {
+			at := filepath.Join(root, link)
+			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(dir, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, empty := range []string{"holders", "slaves"} {
+			if err := os.MkdirAll(filepath.Join(dir, empty), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	sys := filepath.Join(root, "sys")
+	return HostUses{Tools{Sys: sys, Dev: filepath.Join(root, "dev"), Block: block.New(block.Config{Sys: sys, Dev: filepath.Join(root, "dev"), WithoutUdev: true})}}
+}
+
+// TestHolders_staleMap: a volume on a map that has lost its paths writes again once multipathd puts the next path into it.
+func TestHolders_staleMap(t *testing.T) {
+	const wwid = "naa.60014050000000000000000000000001"
+	path := map[string]string{"dev": "8:0", "size": "2048", "ro": "0"}
+	volume := map[string]string{"dev": "254:9", "size": "2048", "ro": "0", "dm/uuid": "quarry-x", "slaves/dm-1": ""}
+	over := func(uuid string, more ...string) map[string]string {
+		m := map[string]string{"dev": "254:1", "size": "2048", "ro": "0", "dm/uuid": uuid + "\n", "holders/dm-9": ""}
+		for _, file := range more {
+			m[file] = ""
+		}
+		return m
+	}
+	for name, c := range map[string]struct {
+		wwid string
+		over map[string]string
+		want []string
+	}{
+		"its own":                        {wwid, over("mpath-360014050000000000000000000000001"), []string{"dm-9"}},
+		"its own, with a path of before": {wwid, over("mpath-360014050000000000000000000000001", "slaves/sdz"), []string{"dm-9"}},
+		"another LUN's":                  {wwid, over("mpath-360014050000000000000000000000002"), nil},
+		"no map":                         {wwid, over("LVM-360014050000000000000000000000001"), nil},
+		"perhaps its own":                {"t10.VENDOR  disk", over("mpath-1VENDOR_disk"), []string{"dm-9"}},
+		"of paths of others":             {"t10.VENDOR  disk", over("mpath-1VENDOR_disk", "slaves/sdz"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := machine(t, map[string]map[string]string{"sda": path, "dm-1": c.over, "dm-9": volume})
+			got, err := u.Holders(sharedlun.Lun{
+				Identity: sharedlun.Identity{WWID: c.wwid}, Device: "sda", Paths: []sharedlun.Path{{Device: "sda", Up: true}},
+			})
+			if err != nil || !slices.Equal(got, c.want) {
+				t.Errorf("%v, %v, want %v", got, err, c.want)
+			}
+		})
+	}
+}
