@@ -3,6 +3,7 @@
 package lun_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -97,9 +98,9 @@ func release(t *testing.T, device string, key uint64) {
 	lio.Run(t, "sg_persist", "--out", "--release", fmt.Sprintf("--param-rk=%#x", key), fmt.Sprintf("--prout-type=%d", r.Type), device)
 }
 
-// granted is what a node is granted that has its own name.
-func granted(iface string, key uint64) sharedlun.Grant {
-	return sharedlun.Grant{Key: key, BootID: boot, Initiator: lio.InitiatorName(iface)}
+// granted is what the first of the nodes is granted.
+func granted(key uint64) sharedlun.Grant {
+	return sharedlun.Grant{Key: key, BootID: boot, Initiator: lio.InitiatorName("quarry-a")}
 }
 
 // opened lets a process that is not of this one have a device open.
@@ -134,27 +135,34 @@ func written(device string) error {
 	return err
 }
 
+// joined waits until multipathd has joined both paths to the LUN.
+func joined(t *testing.T, n *lun.Node, target sharedlun.Target) sharedlun.Lun {
+	t.Helper()
+	for range 100 {
+		seen, err := n.GetTarget(t.Context(), target)
+		must(t, err)
+		if len(seen.Luns) == 1 && len(seen.Luns[0].Paths) == 2 && seen.Luns[0].Paths[0].Map != "" && seen.Luns[0].Paths[1].Map != "" {
+			return seen.Luns[0]
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Fatal("multipathd does not join the paths")
+	return sharedlun.Lun{}
+}
+
 // TestRealPaths joins two paths by multipathd, and logs out of both.
-func TestRealPaths(t *testing.T) { //nolint:gocyclo // one journey, told in its order
+func TestRealPaths(t *testing.T) {
 	lio.New(t, realIQN)
 	lio.Multipathd(t)
 	n := realNode(t, "quarry-a")
 	name := sharedlun.Target{IQN: realIQN, Portals: lio.Portals}
-	seen, err := n.Login(t.Context(), name, nil, false)
+	_, err := n.Login(t.Context(), name, nil, false)
 	must(t, err)
-	for range 100 {
-		seen, err = n.GetTarget(t.Context(), name)
-		must(t, err)
-		if len(seen.Luns) == 1 && len(seen.Luns[0].Paths) == 2 && seen.Luns[0].Paths[0].Map != "" && seen.Luns[0].Paths[1].Map != "" {
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	l := seen.Luns[0]
+	l := joined(t, n, name)
 	if !strings.HasPrefix(l.Device, "dm-") || l.Content != "" || l.ContentError != "" {
 		t.Fatalf("%+v", l)
 	}
-	_, err = n.Register(t.Context(), l.Identity, granted("quarry-a", 0x71))
+	_, err = n.Register(t.Context(), l.Identity, granted(0x71))
 	must(t, err)
 	device, err := n.Device(t.Context(), l.Identity)
 	must(t, err)
@@ -175,7 +183,7 @@ func TestRealPaths(t *testing.T) { //nolint:gocyclo // one journey, told in its 
 	if err := written("/dev/mapper/quarry-hold"); err != nil {
 		t.Logf("after the sessions were made anew: %v", err)
 	}
-	_, err = n.Register(t.Context(), l.Identity, granted("quarry-a", 0x71))
+	_, err = n.Register(t.Context(), l.Identity, granted(0x71))
 	must(t, err)
 	must(t, written("/dev/mapper/quarry-hold"))
 	end()
@@ -187,4 +195,27 @@ func TestRealPaths(t *testing.T) { //nolint:gocyclo // one journey, told in its 
 		time.Sleep(100 * time.Millisecond)
 	}
 	t.Error("the map is left")
+}
+
+// TestRealStaleMap: a map that lost its paths is joined with the next one that comes, and with it what is built on the map.
+func TestRealStaleMap(t *testing.T) {
+	target := lio.New(t, realIQN)
+	lio.Multipathd(t)
+	n := realNode(t, "quarry-a")
+	_, err := n.Login(t.Context(), sharedlun.Target{IQN: realIQN, Portals: lio.Portals}, nil, false)
+	must(t, err)
+	l := joined(t, n, sharedlun.Target{IQN: realIQN, Portals: lio.Portals})
+	_, err = n.Register(t.Context(), l.Identity, granted(0x71))
+	must(t, err)
+	t.Cleanup(func() { lio.Run(t, "dmsetup", "remove", "--retry", "/dev/"+l.Device) })
+	defer held(t, "/dev/"+l.Device)()
+	// The sessions end, and nobody is there to join new paths: the map stays.
+	lio.Run(t, "multipathd", "shutdown")
+	lio.Run(t, "iscsiadm", "-m", "node", "-T", realIQN, "-u")
+	target.Login("quarry-a")
+	next := granted(0x72)
+	next.Old = 0x71
+	if _, err := n.Register(t.Context(), l.Identity, next); !errors.Is(err, sharedlun.ErrInUse) {
+		t.Errorf("a node with something on a map of before got a key: %v", err)
+	}
 }
