@@ -75,12 +75,16 @@ func (c Calls) Reservation(ctx context.Context, node string, lun sharedlun.Ident
 func (c Calls) Register(ctx context.Context, node string, lun sharedlun.Identity, g sharedlun.Grant) (sharedlun.Reservation, error) {
 	var r *agentv1.RegisterResponse
 	err := c.lun(ctx, callTimeout, node, "Register", func(ctx context.Context, s agentv1.SharedLunServiceClient) (err error) {
-		r, err = s.Register(ctx, &agentv1.RegisterRequest{
-			Lun: toIdentity(lun), Key: g.Key, OldKey: g.Old, BootId: g.BootID, InitiatorName: g.Initiator, OtherInitiatorNames: g.Others,
-		})
+		r, err = s.Register(ctx, toRegister(lun, g))
 		return err
 	})
 	return reservationOf(r.GetReservation()), err
+}
+
+func toRegister(lun sharedlun.Identity, g sharedlun.Grant) *agentv1.RegisterRequest {
+	return &agentv1.RegisterRequest{
+		Lun: toIdentity(lun), Key: g.Key, OldKey: g.Old, BootId: g.BootID, InitiatorName: g.Initiator, OtherInitiatorNames: g.Others,
+	}
 }
 
 // Unregister takes a node's own key off. The last key of all stays, unless last says that nobody has to be kept from writing any more.
