@@ -60,14 +60,14 @@ func Of(err error) error {
 		}
 		return bare.Err()
 	}
-	if code, known := Code(err); known {
+	if code, known := codeFor(err); known {
 		return status.Error(code, err.Error())
 	}
 	return err
 }
 
-// Code is the code of an error, if it is of a kind of package sharedlun.
-func Code(err error) (code codes.Code, known bool) {
+// codeFor is the code of an error, if it is of a kind of package sharedlun.
+func codeFor(err error) (code codes.Code, known bool) {
 	for _, c := range codeOf {
 		if errors.Is(err, c.err) {
 			return c.code, true
