@@ -34,6 +34,8 @@ func (w *world) happen() {
 		w.deliver(w.rand.IntN(len(w.mail)))
 	case n < 500 && n > 500-w.mood.land && len(w.writes) > 0:
 		w.land(w.rand.IntN(len(w.writes)))
+	case n < 500 && n > 500-w.mood.land && len(w.registers) > 0:
+		w.landRegister(w.rand.IntN(len(w.registers)))
 	case n >= 500:
 		w.step(p)
 	}
@@ -42,7 +44,10 @@ func (w *world) happen() {
 
 // trouble is what goes wrong.
 func (w *world) trouble(m *machine, p *process) {
-	what := w.rand.IntN(10)
+	what := w.rand.IntN(16)
+	if w.mood.fences && what < 5 {
+		what = 5 + w.rand.IntN(7)
+	}
 	w.tell("trouble %d with %s and %s", what, m.name, p.name)
 	switch what {
 	case 0:
@@ -58,6 +63,7 @@ func (w *world) trouble(m *machine, p *process) {
 		m.cut = !m.cut
 	case 5, 6:
 		// A person may be wrong: the node may run, and only its network be cut.
+		m.cut = m.cut || w.rand.IntN(2) == 0
 		if !m.reach() {
 			w.api.tainted[m.name] = true
 		}
@@ -72,6 +78,20 @@ func (w *world) trouble(m *machine, p *process) {
 		// A person deletes the Lease.
 		w.api.record = Record{}
 		w.api.version++
+	case 10:
+		if w.rand.IntN(4) == 0 {
+			w.lose()
+		}
+	case 11:
+		m.path = true
+	default:
+		// Others than the one whose fence is looked at are to work.
+		if !w.api.tainted[m.name] {
+			m.cut = false
+			if !m.on || !m.agent {
+				w.power(m, true)
+			}
+		}
 	}
 }
 
@@ -81,22 +101,17 @@ func (w *world) power(m *machine, on bool) {
 	m.incarnation++
 	if on {
 		m.boot++
-		m.maps = map[string]bool{}
+		m.maps, m.path = map[string]bool{}, false
+		w.registers = slices.DeleteFunc(w.registers, func(r *register) bool { return r.node == m.name })
 		w.writes = slices.DeleteFunc(w.writes, func(x *write) bool { return x.node == m.name })
 	}
 }
 
 // restore puts an older state of the API server back. Its processes were ended before, and longer ago than any command may run. The word of
-// a person, and what was written on Members, is older too; the keys on the LUN are not.
+// a person, and what was written on Members, is older too: keys, boots and fences. The keys on the LUN are not.
 func (w *world) restore() {
-	if w.backup == nil || len(w.mail) > 0 || len(w.writes) > 0 {
+	if w.backup == nil || len(w.mail)+len(w.writes)+len(w.registers) > 0 {
 		return
-	}
-	// The keys that were granted since are not known: those nodes are booted, as the page about restoring says.
-	for n, g := range w.api.granted {
-		if w.backup.granted[n] != g || w.backup.fenced[n] != w.api.fenced[n] {
-			return
-		}
 	}
 	version := w.api.version
 	w.api = w.backup.clone()
@@ -118,12 +133,14 @@ func (w *world) settle() bool {
 		p.stalled, p.done = 0, 0
 	}
 	for range 20_000 {
-		w.bootFenced()
-		switch n := w.rand.IntN(3); {
+		w.bootKeyless()
+		switch n := w.rand.IntN(4); {
 		case n == 0 && len(w.mail) > 0:
 			w.deliver(w.rand.IntN(len(w.mail)))
 		case n == 1 && len(w.writes) > 0:
 			w.land(w.rand.IntN(len(w.writes)))
+		case n == 2 && len(w.registers) > 0:
+			w.landRegister(w.rand.IntN(len(w.registers)))
 		default:
 			w.step(w.procs[w.rand.IntN(2)])
 		}
@@ -135,10 +152,11 @@ func (w *world) settle() bool {
 	return false
 }
 
-// bootFenced does what a person does with fenced nodes.
-func (w *world) bootFenced() {
+// bootKeyless does what a person does with nodes that are fenced, and with those that have volumes mapped and lost their key.
+func (w *world) bootKeyless() {
 	for _, n := range w.names {
-		if m := w.machines[n]; w.api.fenced[n] && w.api.granted[n].boot == m.boot {
+		m, g := w.machines[n], w.api.granted[n]
+		if g.boot == m.boot && (w.api.fenced[n] || len(m.maps) > 0 && (w.lun.keys[n] != g.key || !w.lun.reserved)) {
 			w.power(m, false)
 			w.power(m, true)
 		}
@@ -148,7 +166,7 @@ func (w *world) bootFenced() {
 // run runs one schedule, and returns what did not hold.
 func run(seed uint64, without string) (*world, string) {
 	w := newWorld(seed, 3, without)
-	for range 400 {
+	for range 500 {
 		w.happen()
 	}
 	settled := w.settle()
@@ -165,7 +183,7 @@ func run(seed uint64, without string) (*world, string) {
 // die and come back, networks that are cut, wrong taints, restored backups. No update is lost, no write of an old epoch lands, no volume is active
 // twice, and when the trouble ends, work goes on.
 func TestProtocol(t *testing.T) {
-	var changes, mapped, fenced atomic.Int64
+	var changes, mapped, fenced, removed, lost, torn atomic.Int64
 	var group sync.WaitGroup
 	var failed atomic.Bool
 	seeds := make(chan uint64)
@@ -180,6 +198,9 @@ func TestProtocol(t *testing.T) {
 				changes.Add(int64(w.changes))
 				mapped.Add(int64(w.mapped))
 				fenced.Add(int64(w.fences))
+				removed.Add(int64(w.removed))
+				lost.Add(int64(w.lost))
+				torn.Add(int64(w.torn))
 			}
 		})
 	}
@@ -192,8 +213,10 @@ func TestProtocol(t *testing.T) {
 	}
 	close(seeds)
 	group.Wait()
-	t.Logf("%d schedules: %d changes, %d volumes mapped, %d nodes fenced", count, changes.Load(), mapped.Load(), fenced.Load())
-	if n := int64(count); n >= 1000 && (changes.Load() < 5*n || mapped.Load() < n || fenced.Load() < n/50) {
+	t.Logf("%d schedules: %d changes, %d volumes mapped, %d nodes fenced, %d volumes released by that, %d removed, keys lost %d times",
+		count, changes.Load(), mapped.Load(), fenced.Load(), torn.Load(), removed.Load(), lost.Load())
+	few := min(changes.Load()/5, mapped.Load(), fenced.Load()*50, torn.Load()*50, removed.Load()*2, lost.Load()*50)
+	if n := int64(count); n >= 1000 && few < n {
 		t.Error("too little happened to prove anything")
 	}
 }
@@ -204,7 +227,9 @@ func TestProtocol_needsEveryRule(t *testing.T) {
 	if raceDetector {
 		t.Skip("it takes minutes with the race detector, which has nothing to find here; make model runs it")
 	}
-	for _, without := range []string{sequences + epochs, yields, waits, answers, forgets, leaves, judges, fences} {
+	for _, without := range []string{
+		sequences + epochs, yields, waits, answers, forgets, leaves, judges, fences + rereads, rereads, opens, drains, remaps, confirms, boots + unmaps, unmaps, boots,
+	} {
 		t.Run(without, func(t *testing.T) {
 			for seed := range uint64(40_000) {
 				if _, broken := run(seed+1, without); broken != "" {

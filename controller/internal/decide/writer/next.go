@@ -18,8 +18,12 @@ type Facts struct {
 	Members []string
 	// Up are those whose agents answer, have their key and are not being removed: they may become the writer.
 	Up map[string]bool
-	// Fenced are those whose key was seen to be gone after it was taken off, and which were not booted since.
+	// Fenced are those of whom their Members say that their keys were taken off, and that they were not booted since. That alone proves nothing: the
+	// Members may come from a backup, and the target may have lost its keys.
 	Fenced map[string]bool
+	// KeysRead is true when the writer told this process the keys on the LUN. Doubts are then why the fence of a node does not count; see Doubt.
+	KeysRead bool
+	Doubts   map[string]string
 	// Yielded are those that said, to this process, that they refuse every epoch older than this one. One that is newer than the record's says that the
 	// record is old.
 	Yielded map[string]uint64
@@ -39,6 +43,8 @@ type Action struct {
 	Yield string
 	// Read is the node to ask for the group.
 	Read string
+	// Keys is the node to ask for the keys on the LUN.
+	Keys string
 	// TakeOver is the node to send the change that writes the record's epoch into the group.
 	TakeOver string
 	// Ready is true when changes may be sent to the writer.
@@ -105,20 +111,10 @@ func (f Facts) own(r Record) Action {
 		r.Epoch = newest
 		return f.change(r, f.Members...)
 	}
-	for _, node := range r.Pending {
-		if f.Fenced[node] || f.Yielded[node] == r.Epoch {
-			next := r.without(node)
-			return Action{Write: &next}
-		}
-	}
-	for _, node := range r.Pending {
-		if f.Silent[node] == "" {
-			return Action{Yield: node}
-		}
+	if len(r.Pending) > 0 {
+		return f.settle(r)
 	}
 	switch {
-	case len(r.Pending) > 0:
-		return Action{Wait: f.silence(r.Pending)}
 	case !f.Up[r.Writer]:
 		return f.change(r)
 	case !f.Read:
@@ -127,6 +123,29 @@ func (f Facts) own(r Record) Action {
 		return Action{TakeOver: r.Writer}
 	}
 	return Action{Ready: true}
+}
+
+// settle waits for the nodes that may still have a change: each has to yield, or its fence has to be seen on the LUN.
+func (f Facts) settle(r Record) Action {
+	for _, node := range r.Pending {
+		if f.Yielded[node] == r.Epoch || f.Fenced[node] && f.KeysRead && f.Doubts[node] == "" {
+			next := r.without(node)
+			return Action{Write: &next}
+		}
+	}
+	fenced := slices.ContainsFunc(r.Pending, func(n string) bool { return f.Fenced[n] })
+	switch {
+	case fenced && !f.Up[r.Writer]:
+		return f.change(r)
+	case fenced && !f.KeysRead:
+		return Action{Keys: r.Writer}
+	}
+	for _, node := range r.Pending {
+		if f.Silent[node] == "" {
+			return Action{Yield: node}
+		}
+	}
+	return Action{Wait: f.silence(r.Pending)}
 }
 
 // newest is the highest epoch that anybody told of.
@@ -145,7 +164,11 @@ func (f Facts) newest() uint64 {
 func (f Facts) silence(nodes []string) string {
 	said := make([]string, 0, len(nodes))
 	for _, n := range nodes {
-		said = append(said, fmt.Sprintf("%s (%s)", n, f.Silent[n]))
+		why := f.Silent[n]
+		if f.Fenced[n] && f.Doubts[n] != "" {
+			why += "; its fence does not count: " + f.Doubts[n]
+		}
+		said = append(said, fmt.Sprintf("%s (%s)", n, why))
 	}
 	slices.Sort(said)
 	return fmt.Sprintf("a change of the volume group may still run on %s: it goes on when the node answers, or is fenced (taint it with %s once it is off)",

@@ -1,5 +1,7 @@
 package writer
 
+import "strings"
+
 var volumes = []string{"a", "b"}
 
 // process is the controller or the CSI controller: it follows Next, attaches and detaches, and never knows more than it was told.
@@ -11,6 +13,7 @@ type process struct {
 	facts   Facts
 	seq     uint64
 	claims  map[string]claim
+	keys    *lun
 	call    *message
 	asked   Action
 	goal    goal
@@ -23,6 +26,10 @@ type process struct {
 type goal struct {
 	kind, volume, node string
 	unmapped           bool
+	// keys are those on the LUN, as read for the release of this volume.
+	keys *lun
+	// asked are the nodes that said that they have no device of a volume that is to be removed.
+	asked map[string]bool
 }
 
 // patience is how many of its steps a process waits before it calls another one's record stale.
@@ -38,7 +45,7 @@ func (w *world) newProcess(name string) *process {
 func (p *process) forget(w *world) {
 	p.incarnation++
 	p.call, p.goal = nil, goal{}
-	p.facts = Facts{Self: p.self(), Members: w.names, Up: map[string]bool{}, Fenced: map[string]bool{}}
+	p.facts = Facts{Self: p.self(), Members: w.names, Up: map[string]bool{}, Fenced: map[string]bool{}, Doubts: map[string]string{}}
 	p.fresh(w)
 }
 
@@ -49,8 +56,9 @@ func (p *process) self() string {
 // fresh drops what a process knows only for as long as it has the record.
 func (p *process) fresh(w *world) {
 	if !w.lacks(forgets) {
-		p.goal.unmapped = false
+		p.goal.unmapped, p.goal.keys, p.goal.asked = false, nil, nil
 	}
+	p.keys = nil
 	p.facts.Unanswered, p.facts.Read, p.facts.Group = false, false, 0
 	p.facts.Yielded, p.facts.Silent = map[string]uint64{}, map[string]string{}
 	p.claims = nil
@@ -71,7 +79,7 @@ func (w *world) step(p *process) {
 		return
 	}
 	if p.goal.kind == "" {
-		p.goal = goal{kind: []string{"attach", "detach"}[w.rand.IntN(2)], volume: volumes[w.rand.IntN(2)], node: w.names[w.rand.IntN(len(w.names))]}
+		p.goal = w.choose()
 	}
 	action := Next(w.api.record, p.facts)
 	p.asked = action
@@ -82,14 +90,32 @@ func (w *world) step(p *process) {
 		w.ask(p, message{to: action.Yield, kind: "yield", epoch: w.api.record.Epoch})
 	case action.Read != "":
 		w.ask(p, message{to: action.Read, kind: "read"})
+	case action.Keys != "":
+		w.ask(p, message{to: action.Keys, kind: "keys"})
 	case action.TakeOver != "":
 		w.ask(p, message{to: action.TakeOver, kind: "takeover", epoch: w.api.record.Epoch, seq: p.seq})
 	case action.Ready:
 		w.pursue(p)
 	default:
-		// Those that did not answer are asked again.
-		p.facts.Silent = map[string]string{}
+		// Those that did not answer are asked again, and the keys are read again.
+		p.facts.Silent, p.keys = map[string]string{}, nil
 	}
+}
+
+// choose takes a goal; often one that has to do with a fence.
+func (w *world) choose() goal {
+	g := goal{
+		kind: []string{"attach", "attach", "attach", "detach", "detach", "remove"}[w.rand.IntN(6)], volume: volumes[w.rand.IntN(2)],
+		node: w.names[w.rand.IntN(len(w.names))],
+	}
+	switch now := w.lun.volumes[g.volume]; {
+	case w.rand.IntN(2) == 0:
+	case now.node != "" && (w.api.fenced[now.node] || w.api.tainted[now.node]):
+		g.kind, g.node = "detach", now.node
+	case now.node == "" && now.readers != "":
+		g.kind = "remove"
+	}
+	return g
 }
 
 // look learns what the API server and the agents' connections say.
@@ -106,32 +132,23 @@ func (w *world) look(p *process) {
 		m := w.machines[n]
 		g := w.api.granted[n]
 		p.facts.Fenced[n] = w.api.fenced[n] || w.lacks(yields)
-		p.facts.Up[n] = m.reach() && g.key != 0 && g.boot == m.boot && !w.api.fenced[n] && w.lun.keys[n] == g.key
+		p.facts.Up[n] = m.reach() && g.key != 0 && g.boot == m.boot && !w.api.fenced[n] && w.lun.keys[n] == g.key && w.lun.reserved
+		p.facts.Doubts[n] = w.doubt(n, p.keys)
 	}
+	p.facts.KeysRead = p.keys != nil || w.lacks(yields) || w.lacks(rereads)
 }
 
-// secure grants keys to nodes that have none of this boot, and fences those that a person said are off. It reports whether it did something.
-func (w *world) secure(p *process) bool {
-	for _, n := range w.names {
-		m, g := w.machines[n], w.api.granted[n]
-		switch {
-		case p.name == "engine" && m.reach() && g.boot != m.boot:
-			w.keys++
-			w.tell("granted to %s for boot %d: key %d", n, m.boot, w.keys)
-			w.api.granted[n], w.api.fenced[n] = grant{key: w.keys, boot: m.boot}, false
-			delete(w.api.tainted, n)
-			return true
-		case p.name == "engine" && m.reach() && !w.api.fenced[n] && w.lun.keys[n] != g.key:
-			w.ask(p, message{to: n, kind: "register", key: g.key, boot: g.boot})
-			return true
-		case w.api.tainted[n] && !w.api.fenced[n] && !m.reach():
-			if by := p.facts.pick(""); by != "" && by != n {
-				w.ask(p, message{to: by, kind: "preempt", node: n, key: g.key})
-				return true
-			}
-		}
+// doubt is why a fence does not count, by keys that were read.
+func (w *world) doubt(node string, read *lun) string {
+	if read == nil || w.lacks(yields) || w.lacks(rereads) {
+		return ""
 	}
-	return false
+	var grants []Grant
+	for _, n := range w.names {
+		g := w.api.granted[n]
+		grants = append(grants, Grant{Node: n, Key: uint64(g.key), Fenced: w.api.fenced[n], Registering: g.open && !w.lacks(opens)})
+	}
+	return Doubt(node, grants, uint64(w.api.granted[w.api.record.Writer].key), read.reservation())
 }
 
 // write is a compare and swap of the record.
@@ -154,7 +171,7 @@ func (w *world) ask(p *process, msg message) {
 	p.call = w.send(msg)
 	if p.call == nil {
 		p.facts.Silent[msg.to] = "no connection"
-		if msg.kind == "map" || msg.kind == "unmap" {
+		if w.ends(msg) {
 			p.goal = goal{}
 		}
 		return
@@ -182,9 +199,14 @@ func (w *world) hear(p *process) {
 	if c.change() && !w.lacks(answers) {
 		p.facts.Unanswered = true
 	}
-	if c.kind == "map" || c.kind == "unmap" {
+	if w.ends(*c) {
 		p.goal = goal{}
 	}
+}
+
+// ends reports whether a goal is given up when a request has no answer. A volume of a node that is fenced can be taken away without it.
+func (w *world) ends(m message) bool {
+	return m.kind == "map" || m.kind == "unmap" && (!w.api.fenced[m.to] || w.lun.volumes[m.volume].node != m.to)
 }
 
 // learn takes an answer.
@@ -201,6 +223,20 @@ func (w *world) learn(p *process, c *message) {
 			w.api.fenced[c.node] = true
 			w.fences++
 		}
+	case c.kind == "register":
+		if g := w.api.granted[c.to]; g.key == c.key && g.boot == c.boot {
+			g.open = false
+			w.api.granted[c.to] = g
+		}
+	case c.kind == "keys" && p.goal.kind != "" && p.asked.Ready:
+		p.goal.keys = c.keys
+	case c.kind == "keys":
+		p.keys = c.keys
+	case c.kind == "unmap" && c.failed == "" && p.goal.kind == "remove" && p.claims[p.goal.volume].node == "":
+		if p.goal.asked == nil {
+			p.goal.asked = map[string]bool{}
+		}
+		p.goal.asked[c.to] = true
 	case c.kind == "unmap" && c.failed == "":
 		p.goal.unmapped = true
 	case c.kind == "map", c.kind == "unmap":
@@ -216,8 +252,10 @@ func (w *world) learn(p *process, c *message) {
 func (w *world) pursue(p *process) {
 	g := &p.goal
 	now := p.claims[g.volume]
-	change := func(kind, node string) {
-		w.ask(p, message{to: w.api.record.Writer, kind: kind, epoch: w.api.record.Epoch, seq: p.seq, volume: g.volume, node: node})
+	change := func(kind, node string, boot int) {
+		w.ask(p, message{
+			to: w.api.record.Writer, kind: kind, epoch: w.api.record.Epoch, seq: p.seq, volume: g.volume, node: node, boot: boot, boots: w.reported(),
+		})
 	}
 	if now.leaving || w.lacks(leaves) && g.kind == "detach" && now.node == g.node {
 		w.takeAway(p, now, change)
@@ -227,11 +265,13 @@ func (w *world) pursue(p *process) {
 	case g.kind == "attach" && now.node == "" && !p.facts.Up[g.node]:
 		*g = goal{}
 	case g.kind == "attach" && now.node == "":
-		change("hold", g.node)
+		change("hold", g.node, 0)
 	case g.kind == "attach" && now.node == g.node:
 		w.ask(p, message{to: g.node, kind: "map", volume: g.volume})
 	case g.kind == "detach" && now.node == g.node:
-		change("leave", g.node)
+		change("leave", g.node, 0)
+	case g.kind == "remove" && now.node == "":
+		w.remove(p, now, change)
 	default:
 		*g = goal{}
 		p.done++
@@ -241,13 +281,55 @@ func (w *world) pursue(p *process) {
 	}
 }
 
+// reported are the boots that nodes report now.
+func (w *world) reported() map[string]int {
+	out := map[string]int{}
+	for _, n := range w.names {
+		if m := w.machines[n]; m.reach() || w.lacks(boots) {
+			out[n] = m.boot
+			if w.lacks(boots) {
+				out[n] = -1
+			}
+		}
+	}
+	return out
+}
+
 // takeAway ends what was begun: a volume that is leaving its node is unmapped there, and released. A node that answers is asked, fenced or not.
-func (w *world) takeAway(p *process, now claim, change func(kind, node string)) {
+func (w *world) takeAway(p *process, now claim, change func(kind, node string, boot int)) {
 	g := &p.goal
-	if g.unmapped || w.api.fenced[now.node] && p.facts.Silent[now.node] != "" {
+	switch {
+	case g.unmapped:
 		g.unmapped = false
-		change("release", now.node)
+		change("release", now.node, 0)
+	case w.api.fenced[now.node] && p.facts.Silent[now.node] != "" && g.keys == nil && !w.lacks(rereads):
+		w.ask(p, message{to: w.api.record.Writer, kind: "keys"})
+	case w.api.fenced[now.node] && p.facts.Silent[now.node] != "" && w.doubt(now.node, g.keys) == "":
+		change("release", now.node, w.api.granted[now.node].boot)
+		g.keys = nil
+	case p.facts.Silent[now.node] != "" && g.keys != nil:
+		// The fence does not count.
+		*g = goal{}
+	default:
+		w.ask(p, message{to: now.node, kind: "unmap", volume: g.volume})
+	}
+}
+
+// remove removes a volume, once nobody reads it any more.
+func (w *world) remove(p *process, now claim, change func(kind, node string, boot int)) {
+	for _, reader := range strings.Fields(now.readers) {
+		node, _, _ := strings.Cut(reader, "/")
+		if !p.goal.asked[node] && !w.lacks(unmaps) {
+			w.ask(p, message{to: node, kind: "unmap", volume: p.goal.volume})
+			return
+		}
+	}
+	if now.unbooted(w.reported()) {
+		p.goal = goal{}
+		p.done++
 		return
 	}
-	w.ask(p, message{to: now.node, kind: "unmap", volume: g.volume})
+	change("remove", "", 0)
+	p.goal = goal{}
+	p.done++
 }

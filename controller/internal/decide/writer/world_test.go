@@ -20,13 +20,25 @@ const (
 	leaves    = "a volume is marked before it is taken from a node"
 	judges    = "a node maps a volume if the LUN says that it is its own"
 	fences    = "a fenced node has no key"
+	rereads   = "a fence counts if no key on the LUN but those of members that are not fenced may write"
+	opens     = "a fence counts if no command to register that key may be under way"
+	drains    = "a node says that it has registered once no earlier command to register of it is under way"
+	remaps    = "a node with volumes mapped registers no key but the one that it has"
+	confirms  = "a node maps a volume only while its own key is on the LUN"
+	boots     = "a volume that was released by a fence is removed once its node reports another boot"
+	unmaps    = "a volume that was released by a fence is removed once its node says that it has no device of it"
 )
 
 // lun is what the target has: the content that a write replaces as a whole, and the keys.
 type lun struct {
 	content
 	keys map[string]int // key of each registered node
+	// reserved is true while only those who are registered may write: from the first registration until the target loses all of it.
+	reserved bool
 }
+
+// takes reports whether the target takes a write of a node.
+func (l lun) takes(node string) bool { return !l.reserved || l.keys[node] != 0 }
 
 // content is the metadata of the group. A node reads it, and writes it as a whole: nothing but the protocol keeps two nodes from
 // replacing each other's.
@@ -35,10 +47,12 @@ type content struct {
 	volumes    map[string]claim
 }
 
-// claim is the mark of a volume: the node that may have it active, and whether that is being taken from it.
+// claim is the mark of a volume: the node that may have it active, and whether that is being taken from it. readers are the nodes with their boots that it
+// was taken from by a fence: "n1/3 n2/1".
 type claim struct {
 	node    string
 	leaving bool
+	readers string
 }
 
 func (c content) clone() content {
@@ -57,7 +71,11 @@ type api struct {
 	tainted map[string]bool
 }
 
-type grant struct{ key, boot int }
+// grant is a key for a boot. open is true while a command to register it may be under way.
+type grant struct {
+	key, boot int
+	open      bool
+}
 
 func (a api) clone() api {
 	a.granted, a.fenced, a.tainted = maps.Clone(a.granted), maps.Clone(a.fenced), maps.Clone(a.tainted)
@@ -75,6 +93,8 @@ type machine struct {
 	seen        uint64
 	maps        map[string]bool
 	running     *message
+	// path is true when a path to the LUN came back, on which the key is not registered yet.
+	path bool
 }
 
 // write is what a node sent to the target and the target has not done yet.
@@ -102,6 +122,23 @@ type message struct {
 	read   content
 	// promised is the epoch that the node has promised.
 	promised uint64
+	// keys are the registrations as read; boots are those that nodes report, as the asker was told.
+	keys  *lun
+	boots map[string]int
+}
+
+// register is a command to register a key that waits in the kernel of a node.
+type register struct {
+	node      string
+	boot, key int
+	of        *message
+}
+
+// mood is how much goes wrong, how soon requests arrive and writes land, of a thousand, and how long a process waits for an answer. fences is true where
+// most of what goes wrong has to do with fences, and all else goes fast.
+type mood struct {
+	trouble, mail, land, patience int
+	fences                        bool
 }
 
 // world is everything. broken is the first rule that did not hold.
@@ -114,15 +151,16 @@ type world struct {
 	names    []string
 	// without has the rules that this world does not keep.
 	without string
-	// mood is how much goes wrong, how soon requests arrive and writes land, of a thousand, and how long a process waits for an answer.
-	mood   struct{ trouble, mail, land, patience int }
-	mail   []*message
-	writes []*write
-	procs  []*process
-	keys   int
-	broken string
-	// changes that landed, attached volumes that were mapped: a test in which nothing happens proves nothing.
-	changes, mapped, fences int
+	mood    mood
+	mail    []*message
+	writes  []*write
+	// registers are under way.
+	registers []*register
+	procs     []*process
+	keys      int
+	broken    string
+	// changes that landed, attached volumes that were mapped, volumes that were released by a fence, and others: a test in which nothing happens proves nothing.
+	changes, mapped, fences, removed, lost, torn int
 }
 
 func newWorld(seed uint64, nodes int, without string) *world {
@@ -138,6 +176,9 @@ func newWorld(seed uint64, nodes int, without string) *world {
 	w.mood.mail = []int{30, 150, 300}[w.rand.IntN(3)]
 	w.mood.land = []int{20, 100, 200}[w.rand.IntN(3)]
 	w.mood.patience = []int{5, 20, 60}[w.rand.IntN(3)]
+	if w.rand.IntN(2) == 0 {
+		w.mood = mood{trouble: 10 + w.rand.IntN(20), mail: 300, land: 200, patience: 60, fences: true}
+	}
 	w.procs = []*process{w.newProcess("engine"), w.newProcess("csi")}
 	return w
 }
@@ -187,9 +228,16 @@ func (w *world) deliver(i int) {
 	if m.cut || !w.lacks(waits) && (m.running != nil || w.writing(m)) && (msg.kind == "yield" || msg.change()) {
 		return
 	}
+	if msg.kind == "register" && !w.lacks(drains) && w.registering(m) {
+		return
+	}
 	w.mail = slices.Delete(w.mail, i, i+1)
-	if msg.change() {
+	switch {
+	case msg.change():
 		w.begin(m, msg)
+		return
+	case msg.kind == "register" && w.mayRegister(m, msg):
+		w.registers = append(w.registers, &register{node: m.name, boot: m.boot, key: msg.key, of: msg})
 		return
 	}
 	msg.failed = w.serve(m, msg)
@@ -198,7 +246,7 @@ func (w *world) deliver(i int) {
 }
 
 func (m *message) change() bool {
-	return m.kind == "takeover" || m.kind == "hold" || m.kind == "leave" || m.kind == "release"
+	return m.kind == "takeover" || m.kind == "hold" || m.kind == "leave" || m.kind == "release" || m.kind == "remove"
 }
 
 // writing reports whether a command of an agent that ended still writes: LVM's lock file tells a later agent.
@@ -215,45 +263,30 @@ func (w *world) serve(m *machine, msg *message) string {
 	case "read":
 		msg.read, msg.promised = w.lun.clone(), m.seen
 	case "map":
-		if !w.lacks(judges) && w.lun.volumes[msg.volume] != (claim{node: m.name}) {
+		now := w.lun.volumes[msg.volume]
+		switch {
+		case !w.lacks(judges) && (now.node != m.name || now.leaving):
 			return "not this node's"
+		case !w.lacks(confirms) && !w.lun.confirms(m.name):
+			return "no key"
 		}
 		m.maps[msg.volume] = true
 		w.mapped++
 	case "unmap":
 		delete(m.maps, msg.volume)
 	case "register":
-		if msg.boot != m.boot {
-			return "another boot"
-		}
-		w.lun.keys[m.name] = msg.key
+		return "another boot, or volumes are mapped"
+	case "keys":
+		msg.keys = &lun{keys: maps.Clone(w.lun.keys), reserved: w.lun.reserved}
 	case "preempt":
-		if w.lun.keys[m.name] == 0 {
+		if !w.lun.confirms(m.name) {
 			return "no key"
 		}
-		w.preempt(msg.node, msg.key)
-		if w.lun.keys[msg.node] != 0 && !w.lacks(fences) {
-			return "the node has another key"
-		}
+		w.preempt(msg.key)
 	default:
 		panic(msg.kind)
 	}
 	return ""
-}
-
-// preempt takes a key off and aborts what the target still has of the node.
-func (w *world) preempt(node string, key int) {
-	if w.lun.keys[node] == key && !w.lacks(fences) {
-		delete(w.lun.keys, node)
-	}
-	if w.lun.keys[node] == 0 {
-		w.writes = slices.DeleteFunc(w.writes, func(x *write) bool {
-			if x.node == node {
-				w.answer(x, "aborted")
-			}
-			return x.node == node
-		})
-	}
 }
 
 // notLeaving refuses to take a volume from a node that may map it.
@@ -265,7 +298,7 @@ func (w *world) begin(m *machine, msg *message) {
 	switch {
 	case !w.lacks(epochs) && (msg.epoch < m.seen || msg.epoch < w.lun.epoch || msg.kind != "takeover" && msg.epoch != w.lun.epoch):
 		refused = "another epoch"
-	case w.lun.keys[m.name] == 0:
+	case !w.lun.confirms(m.name):
 		refused = "no key"
 	case !w.lacks(sequences) && msg.seq != w.lun.seq:
 		refused = "moved"
@@ -290,15 +323,20 @@ func (c content) after(msg *message) (next content, refused string) {
 		if was.node != "" {
 			refused = "held"
 		}
-		next.volumes[msg.volume] = claim{node: msg.node}
+		next.volumes[msg.volume] = claim{node: msg.node, readers: was.readers}
 	case "leave":
 		if was.node != msg.node {
 			refused = "not held"
 		}
-		next.volumes[msg.volume] = claim{node: msg.node, leaving: true}
+		next.volumes[msg.volume] = claim{node: msg.node, leaving: true, readers: was.readers}
 	case "release":
-		if was != (claim{node: msg.node, leaving: true}) {
+		if was.node != msg.node || !was.leaving {
 			refused = notLeaving
+		}
+		next.volumes[msg.volume] = claim{readers: was.with(msg.node, msg.boot)}
+	case "remove":
+		if was.node != "" || was.unbooted(msg.boots) {
+			refused = "held, or read"
 		}
 		delete(next.volumes, msg.volume)
 	}
@@ -309,7 +347,7 @@ func (c content) after(msg *message) (next content, refused string) {
 func (w *world) land(i int) {
 	x := w.writes[i]
 	w.writes = slices.Delete(w.writes, i, i+1)
-	if w.lun.keys[x.node] == 0 {
+	if !w.lun.takes(x.node) {
 		w.answer(x, "fenced")
 		return
 	}
@@ -322,6 +360,13 @@ func (w *world) land(i int) {
 	w.lun.content = x.next
 	w.tell("landed from %s: %s %s %s: %+v", x.node, x.of.kind, x.of.volume, x.of.node, x.next)
 	w.changes++
+	if x.of.kind == "release" && x.of.boot > 0 {
+		w.torn++
+	}
+	if x.of.kind == "remove" {
+		w.removed++
+		w.unread(x.of.volume)
+	}
 	w.answer(x, "")
 }
 
@@ -339,7 +384,7 @@ func (w *world) active() {
 	for _, v := range volumes {
 		var on []string
 		for _, n := range w.names {
-			if m := w.machines[n]; m.on && m.maps[v] && (w.lun.keys[n] != 0 || w.lacks(fences)) {
+			if m := w.machines[n]; m.on && m.maps[v] && (w.lun.takes(n) || w.lacks(fences)) {
 				on = append(on, n)
 			}
 		}

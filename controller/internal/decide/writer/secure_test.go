@@ -1,0 +1,32 @@
+package writer
+
+// secure grants keys to nodes that have none of this boot, and fences those that a person said are off. It reports whether it did something.
+func (w *world) secure(p *process) bool {
+	for _, n := range w.names {
+		m, g := w.machines[n], w.api.granted[n]
+		missing := w.lun.keys[n] != g.key || m.path
+		switch {
+		case p.name == "engine" && m.reach() && g.boot != m.boot:
+			w.keys++
+			w.tell("granted to %s for boot %d: key %d", n, m.boot, w.keys)
+			w.api.granted[n], w.api.fenced[n] = grant{key: w.keys, boot: m.boot}, false
+			delete(w.api.tainted, n)
+			return true
+		case p.name == "engine" && m.reach() && !w.api.fenced[n] && missing && w.rand.IntN(3) == 0:
+			// A node that has volumes mapped refuses: other work has to go on meanwhile.
+			if !g.open {
+				g.open = true
+				w.api.granted[n] = g
+				return true
+			}
+			w.ask(p, message{to: n, kind: "register", key: g.key, boot: g.boot})
+			return true
+		case w.api.tainted[n] && !w.api.fenced[n] && !m.reach():
+			if by := p.facts.pick(""); by != "" && by != n {
+				w.ask(p, message{to: by, kind: "preempt", node: n, key: g.key})
+				return true
+			}
+		}
+	}
+	return false
+}
