@@ -2,13 +2,18 @@ package sharedlun
 
 import "time"
 
-// Writer is what a change needs beside the group.
-type Writer struct {
-	// Epoch that the controller gave this node.
-	Epoch uint64
-	// Key that this node has on the LUN. Unfenced is true for a target without reservations: no key is looked for.
+// Credential is by what the target lets a node write.
+type Credential struct {
+	// Key that the node was granted for its boot. Unfenced is true on a target without reservations: nobody has a key.
 	Key      uint64
 	Unfenced bool
+}
+
+// Mandate is by what a node makes one change of the group.
+type Mandate struct {
+	Credential
+	// Epoch that the controller gave the node.
+	Epoch uint64
 	// Timeout is when LVM is ended.
 	Timeout time.Duration
 }
@@ -21,7 +26,7 @@ type Change struct {
 	Remove   *Remove
 	Hold     *Hold
 	Leave    *Hold
-	Release  *Hold
+	Release  *Release
 	Ready    *Ready
 }
 
@@ -34,22 +39,31 @@ type Create struct {
 
 // Grow makes a volume larger. What is new is not ready.
 type Grow struct {
-	Name      string
-	SizeBytes int64
+	Name, UUID string
+	SizeBytes  int64
 }
 
-// Remove removes a volume that no node holds.
+// Remove removes a volume that no node holds, and that none can read any more.
 type Remove struct {
 	Name, UUID string
+	// Boots are those that the readers of the volume report now.
+	Boots []Boot
 }
 
-// Hold gives a volume to a node, marks it as leaving that node, or takes it away.
+// Hold gives a volume to a node, or marks it as leaving that node.
 type Hold struct {
-	Name, Node string
+	Name, UUID, Node string
+}
+
+// Release takes a volume that is leaving from its node.
+type Release struct {
+	Hold
+	// FencedBootID is the boot of the node, if it is fenced and did not say that its device is gone: it becomes a reader. Empty otherwise.
+	FencedBootID string
 }
 
 // Ready says that the first bytes of a volume may be seen.
 type Ready struct {
-	Name  string
-	Bytes int64
+	Name, UUID string
+	Bytes      int64
 }

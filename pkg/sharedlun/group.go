@@ -1,6 +1,8 @@
 package sharedlun
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,10 +22,12 @@ const (
 	TagLeaving = quarry.Group + "/leaving"
 	// TagReady is the prefix of the tag of a volume with the number of its first bytes that may be seen.
 	TagReady = quarry.Group + "/ready="
+	// TagReader is the prefix of the tags of a volume for the nodes that it was released from by a fence; name and boot follow, with a slash between.
+	TagReader = quarry.Group + "/reader="
 )
 
 // marks are all of them.
-var marks = []string{TagOwner, TagEpoch, TagHeldBy, TagLeaving, TagReady}
+var marks = []string{TagOwner, TagEpoch, TagHeldBy, TagLeaving, TagReady, TagReader}
 
 // SystemID is what LVM knows the group of an Iscsi by. No host has it, so that plain LVM leaves the group alone everywhere.
 func SystemID(ownerUID string) string { return "quarry-" + ownerUID }
@@ -61,9 +65,43 @@ type Volume struct {
 	Leaving bool
 	// ReadyBytes are its first bytes that may be seen. What is behind them has to be zeroed first.
 	ReadyBytes int64
+	// Readers are the nodes that it was released from by a fence, with their boots then; ordered. They may still read what lies in its place.
+	Readers []Boot
 	// Tags beside those of this package, ordered.
 	Tags        []string
 	CreatedUnix int64
+}
+
+// Boot is one boot of a node.
+type Boot struct {
+	Node, ID string
+}
+
+// Tag is the tag of a volume that the node may still read.
+func (b Boot) Tag() string { return TagReader + b.Node + "/" + b.ID }
+
+// Check refuses what no tag can name.
+func (b Boot) Check() error {
+	if err := CheckNode(b.Node); err != nil {
+		return err
+	}
+	if !bootForm.MatchString(b.ID) {
+		return fmt.Errorf("%w: boot %.100q of node %s", ErrInvalid, b.ID, b.Node)
+	}
+	return nil
+}
+
+// Unread returns an error that names the readers of the volume that are not known to have been booted since. reported are the boots that nodes report
+// now.
+func (v Volume) Unread(reported []Boot) error {
+	var errs []error
+	for _, r := range v.Readers {
+		i := slices.IndexFunc(reported, func(b Boot) bool { return b.Node == r.Node })
+		if i < 0 || reported[i].ID == "" || reported[i].ID == r.ID {
+			errs = append(errs, fmt.Errorf("%w: node %s was fenced in boot %s and may still read volume %s: boot it", ErrHeld, r.Node, r.ID, v.Name))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Unready reports whether a part of the volume may not be seen.
@@ -81,6 +119,12 @@ func (v *Volume) Mark(tag string) bool {
 	}
 	if n, ok := strings.CutPrefix(tag, TagReady); ok {
 		v.ReadyBytes, _ = strconv.ParseInt(n, 10, 64)
+		return true
+	}
+	if reader, ok := strings.CutPrefix(tag, TagReader); ok {
+		node, id, _ := strings.Cut(reader, "/")
+		v.Readers = append(v.Readers, Boot{Node: node, ID: id})
+		slices.SortFunc(v.Readers, func(a, b Boot) int { return strings.Compare(a.Tag(), b.Tag()) })
 		return true
 	}
 	return false

@@ -18,7 +18,6 @@ type mapped struct {
 	loaded        []sharedlun.Range
 	loadedCut     bool
 	open          int
-	zeroing       bool
 }
 
 // devices are those of the node.
@@ -26,7 +25,7 @@ type devices struct{ n *Node }
 
 var _ sharedgroup.Devices = devices{}
 
-// Number is the number of a LUN's device; the model takes the WWID for it.
+// Number is the number of a LUN's device.
 func (d devices) Number(_ context.Context, device string) (string, int64, error) {
 	d.n.san.mu.Lock()
 	defer d.n.san.mu.Unlock()
@@ -34,7 +33,21 @@ func (d devices) Number(_ context.Context, device string) (string, int64, error)
 	if err != nil {
 		return "", 0, err
 	}
-	return l.identity.WWID, l.identity.SizeBytes, nil
+	number := d.n.number(l.identity.WWID)
+	if d.n.renumberIn--; d.n.renumberIn == 0 {
+		d.n.renumbered++
+	}
+	return number, l.identity.SizeBytes, nil
+}
+
+// number is the number that the kernel of the node has given the device of a LUN. The lock is held by the caller.
+func (n *Node) number(wwid string) string { return fmt.Sprintf("%s#%d", wwid, n.renumbered) }
+
+// Renumber gives the devices of LUNs other numbers, as a session that was made anew does. It happens after a number was looked up so many times.
+func (n *Node) Renumber(lookups int) {
+	n.san.mu.Lock()
+	defer n.san.mu.Unlock()
+	n.renumberIn = lookups
 }
 
 // List tells the devices of a group.
@@ -45,7 +58,7 @@ func (d devices) List(_ context.Context, group string) ([]decide.Mapped, error) 
 	for _, m := range d.n.mapped {
 		if m.group == group {
 			seen := m.Mapped
-			seen.Ranges, seen.InUse = slices.Clone(m.Ranges), m.open > 0 || m.zeroing
+			seen.Ranges, seen.InUse = slices.Clone(m.Ranges), m.open > 0
 			out = append(out, seen)
 		}
 	}
@@ -54,18 +67,24 @@ func (d devices) List(_ context.Context, group string) ([]decide.Mapped, error) 
 }
 
 // Load makes a device have a table, in the steps of device-mapper.
-func (d devices) Load(_ context.Context, group, volume, lun string, ranges []sharedlun.Range) error {
+func (d devices) Load(ctx context.Context, group, volume, lun string, ranges []sharedlun.Range, sure func(context.Context) error) error {
 	d.n.san.mu.Lock()
 	defer d.n.san.mu.Unlock()
+	if d.n.zeroing[volume] {
+		return fmt.Errorf("load: %w: %s is being zeroed", sharedlun.ErrInUse, volume)
+	}
 	m := d.n.mapped[volume]
 	if m != nil && m.Live && m.Linear && m.Lun != lun {
 		return fmt.Errorf("load: %w: %s", sharedlun.ErrMisfit, volume)
 	}
-	return d.steps(m, group, volume, func(m *mapped) { m.loaded, m.loadedCut = slices.Clone(ranges), false }, lun)
+	return d.steps(ctx, m, group, volume, func(m *mapped) { m.loaded, m.loadedCut = slices.Clone(ranges), false }, lun, sure)
 }
 
-func (d devices) steps(m *mapped, group, volume string, load func(*mapped), lun string) error {
-	for _, step := range []func(){
+func (d devices) steps(
+	ctx context.Context, m *mapped, group, volume string, load func(*mapped), lun string, sure func(context.Context) error,
+) error {
+	made := m == nil
+	for i, step := range []func(){
 		func() {
 			if m == nil {
 				m = &mapped{Mapped: decide.Mapped{VolumeUUID: volume}, group: group, volume: volume}
@@ -85,30 +104,48 @@ func (d devices) steps(m *mapped, group, volume string, load func(*mapped), lun 
 			return err
 		}
 		step()
+		if i != loadedStep || sure == nil {
+			continue
+		}
+		d.n.san.mu.Unlock()
+		err := sure(ctx)
+		d.n.san.mu.Lock()
+		if err != nil {
+			if m.Pending = false; made {
+				delete(d.n.mapped, volume)
+			}
+			return err
+		}
 	}
 	return nil
 }
 
+// loadedStep is the step that loads a table, which is not live then.
+const loadedStep = 2
+
 // Cut makes a device return errors.
-func (d devices) Cut(_ context.Context, group, volume string) error {
+func (d devices) Cut(ctx context.Context, group, volume string) error {
 	d.n.san.mu.Lock()
 	defer d.n.san.mu.Unlock()
 	m := d.n.mapped[volume]
 	if m == nil || !m.Live || m.Cut && !m.Suspended {
 		return nil
 	}
-	return d.steps(m, group, volume, func(m *mapped) { m.loaded, m.loadedCut = nil, true }, m.Lun)
+	return d.steps(ctx, m, group, volume, func(m *mapped) { m.loaded, m.loadedCut = nil, true }, m.Lun, nil)
 }
 
 // Remove removes a device.
 func (d devices) Remove(_ context.Context, _, volume string) error {
 	d.n.san.mu.Lock()
 	defer d.n.san.mu.Unlock()
+	if d.n.zeroing[volume] {
+		return fmt.Errorf("device of volume %s: %w: it is being zeroed", volume, sharedlun.ErrInUse)
+	}
 	m := d.n.mapped[volume]
 	if m == nil {
 		return nil
 	}
-	if m.open > 0 || m.zeroing {
+	if m.open > 0 {
 		return fmt.Errorf("device of volume %s: %w: it is open %d times", volume, sharedlun.ErrInUse, m.open)
 	}
 	if err := d.n.strikes(deviceStep); err != nil {
@@ -118,21 +155,26 @@ func (d devices) Remove(_ context.Context, _, volume string) error {
 	return nil
 }
 
-// Zero zeroes a device, one extent after the other.
-func (d devices) Zero(ctx context.Context, _, volume string, from, to int64, _ bool, done func(int64)) error {
+// Zero zeroes ranges of a LUN, one extent after the other, through a device that nobody else sees.
+func (d devices) Zero(
+	ctx context.Context, _, volume, lun string, ranges []sharedlun.Range, _ bool, sure func(context.Context) error, done func(int64),
+) error {
+	if err := sure(ctx); err != nil {
+		return err
+	}
 	d.n.san.mu.Lock()
 	defer d.n.san.mu.Unlock()
-	m := d.n.mapped[volume]
-	if m == nil || !m.Linear || m.Suspended || m.open > 0 || m.zeroing {
+	if d.n.zeroing[volume] {
 		return fmt.Errorf("zero volume %s: %w", volume, sharedlun.ErrInUse)
 	}
-	m.zeroing = true
-	defer func() { m.zeroing = false }()
-	return d.zero(ctx, m, from, to, done)
-}
-
-func (d devices) zero(ctx context.Context, m *mapped, from, to int64, done func(int64)) error {
-	for at := from; at < to; at += extent {
+	d.n.zeroing[volume] = true
+	defer delete(d.n.zeroing, volume)
+	apart := &mapped{Mapped: decide.Mapped{Lun: lun, Ranges: ranges, Live: true, Linear: true}, volume: volume}
+	size := int64(0)
+	for _, r := range ranges {
+		size += r.Size
+	}
+	for at := int64(0); at < size; at += extent {
 		d.n.san.mu.Unlock()
 		select {
 		case <-d.n.gated(&d.n.zeroGate):
@@ -142,25 +184,23 @@ func (d devices) zero(ctx context.Context, m *mapped, from, to int64, done func(
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := d.n.touch(m, at, false); err != nil {
+		if err := d.n.touch(apart, at, false); err != nil {
 			return err
 		}
-		done(min(at+extent, to))
+		done(min(at+extent, size))
 	}
 	return nil
 }
 
-// ZeroNew zeroes ranges of a LUN, one extent after the other.
-func (d devices) ZeroNew(ctx context.Context, _, volume, lun string, ranges []sharedlun.Range, _ bool, done func(int64)) error {
-	d.n.san.mu.Lock()
-	defer d.n.san.mu.Unlock()
-	apart := &mapped{Mapped: decide.Mapped{Lun: lun, Ranges: ranges, Live: true, Linear: true}, volume: volume}
-	return d.zero(ctx, apart, 0, int64(len(extents(ranges)))*extent, done)
+// wwidOf is the LUN that a device is that a table was loaded for: the table keeps it, whatever the number is later.
+func wwidOf(number string) string {
+	wwid, _, _ := strings.Cut(number, "#")
+	return wwid
 }
 
 // touch writes into the extent of a device in which a byte is: zeroes, or something else.
 func (n *Node) touch(m *mapped, at int64, something bool) error {
-	l, err := n.san.find(m.Lun)
+	l, err := n.san.find(wwidOf(m.Lun))
 	switch {
 	case err != nil:
 		return err
@@ -198,7 +238,7 @@ func (n *Node) Blank(volume string, from, to int64) bool {
 	if m == nil || !m.Linear {
 		return false
 	}
-	l, err := n.san.find(m.Lun)
+	l, err := n.san.find(wwidOf(m.Lun))
 	for i, at := range extents(m.Ranges) {
 		if offset := int64(i) * extent; err == nil && l.written[at] && offset < to && offset+extent > from {
 			return false
@@ -212,7 +252,7 @@ func (n *Node) Open(volume string) (closing func(), err error) {
 	n.san.mu.Lock()
 	defer n.san.mu.Unlock()
 	m := n.mapped[volume]
-	if m == nil || m.zeroing || m.Path == "" {
+	if m == nil || m.Path == "" {
 		return nil, fmt.Errorf("open the device of volume %s: %w", volume, sharedlun.ErrInUse)
 	}
 	m.open++

@@ -255,8 +255,8 @@ func (g groups) RemoveGroup(ctx context.Context, device string, reported sharedl
 	})
 }
 
-// Release removes a physical volume without a group.
-func (g groups) Release(ctx context.Context, device, pvUUID string) error {
+// RemovePV removes a physical volume without a group.
+func (g groups) RemovePV(ctx context.Context, device, pvUUID string) error {
 	return g.write(ctx, device, func(l *LUN) (func(*LUN), error) {
 		if l.group != nil || l.pv != pvUUID {
 			return nil, fmt.Errorf("%w: release of %s", sharedlun.ErrNotClean, pvUUID)

@@ -128,9 +128,9 @@ func TestRealHost_killedInsideLVM(t *testing.T) {
 // lifeOfKilled makes every change through A, which may be killed, and again through B.
 func (c *check) lifeOfKilled() {
 	c.Helper()
-	_, err := c.A.Agent().Create(c.Context(), c.ref, contractGroup, c.writer(c.A), "")
+	_, err := c.A.Agent().Create(c.Context(), c.ref, contractGroup, c.mandate(c.A), "")
 	c.killedOr(err)
-	g, err := c.B.Agent().Create(c.Context(), c.ref, contractGroup, c.writer(c.B), "")
+	g, err := c.B.Agent().Create(c.Context(), c.ref, contractGroup, c.mandate(c.B), "")
 	c.must(err)
 	c.group, c.ref.UUID = g, g.UUID
 	for _, change := range []sharedlun.Change{
@@ -141,7 +141,7 @@ func (c *check) lifeOfKilled() {
 		{Ready: &sharedlun.Ready{Name: "v", Bytes: 8 * mib}},
 		{Ready: &sharedlun.Ready{Name: "v", Bytes: 16 * mib}},
 		{Leave: &sharedlun.Hold{Name: "v", Node: "n1"}},
-		{Release: &sharedlun.Hold{Name: "v", Node: "n1"}},
+		c.release("v", "n1"),
 	} {
 		c.killedAndAgain(change)
 	}
@@ -153,8 +153,8 @@ func (c *check) lifeOfKilled() {
 	}
 	c.epoch = 2
 	c.killedAndAgain(sharedlun.Change{TakeOver: true})
-	c.killedOr(c.A.Agent().Remove(c.Context(), c.ref, c.writer(c.A)))
-	c.must(c.B.Agent().Remove(c.Context(), c.ref, c.writer(c.B)))
+	c.killedOr(c.A.Agent().Remove(c.Context(), c.ref, c.mandate(c.A)))
+	c.must(c.B.Agent().Remove(c.Context(), c.ref, c.mandate(c.B)))
 	seen, err := c.B.Agent().Get(c.Context(), c.ref)
 	if err != nil || seen != (sharedlun.Contents{}) {
 		c.Errorf("removed: %+v, %v", seen, err)
@@ -203,7 +203,7 @@ func TestRealHost_killedMapping(t *testing.T) {
 	left := 1 << 30
 	victim, heir := b.node(t, 0xa, dying{&left}), b.node(t, 0xa, run.Real{})
 	c := &check{T: t, Site: Site{A: heir, B: heir, Lun: b.identity}, ref: sharedlun.Ref{Lun: b.identity, OwnerUID: contractOwner}, epoch: 1}
-	c.made()
+	c.readied()
 	for steps, ended := 0, false; !ended; steps++ {
 		ended = true
 		// dies has the agent die after some steps, and the next one do the same.
@@ -222,7 +222,7 @@ func TestRealHost_killedMapping(t *testing.T) {
 			}
 		}
 		mapped := func(h *host) error {
-			m, err := h.service.Map(t.Context(), c.ref, c.volume("v"), c.group.Sequence)
+			m, err := h.service.Map(t.Context(), c.ref, c.cred(h), c.volume("v"), c.group.Sequence)
 			if err == nil && (m.Device == "" || h.Write(m.VolumeUUID, c.volume("v").SizeBytes-4096) != nil) {
 				return errors.New("nobody can write to its end")
 			}
@@ -232,7 +232,8 @@ func TestRealHost_killedMapping(t *testing.T) {
 		closing, err := heir.Open(c.volume("v").UUID)
 		must(t, err)
 		c.change(sharedlun.Change{Create: &sharedlun.Create{Name: "w", SizeBytes: 4 * mib}})
-		c.change(sharedlun.Change{Grow: &sharedlun.Grow{Name: "v", SizeBytes: c.volume("v").SizeBytes + 4*mib}})
+		c.change(c.grow("v", c.volume("v").SizeBytes+4*mib))
+		c.change(c.ready("v", c.volume("v").SizeBytes))
 		dies("grow", mapped)
 		closing()
 		must(t, os.Remove(node(c.volume("v").UUID)))
@@ -288,7 +289,7 @@ func TestRealHost_deadline(t *testing.T) {
 	}}
 	c := &check{T: t, Site: Site{A: b.node(t, 0xa, hangs), Lun: b.identity}, ref: sharedlun.Ref{Lun: b.identity, OwnerUID: contractOwner}, epoch: 1}
 	c.create()
-	w := c.writer(c.A)
+	w := c.mandate(c.A)
 	w.Timeout = 10 * time.Second
 	answer := make(chan error, 1)
 	go func() {
@@ -307,7 +308,7 @@ func TestRealHost_deadline(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	next := b.node(t, 0xa, run.Real{})
-	c.want(yielded(next.service.Yield(short, c.ref, 2)), sharedlun.ErrBusy, "")
+	c.want(promised(next.service.Promise(short, c.ref, 2)), sharedlun.ErrBusy, "")
 	goOn()
 	c.want(<-answer, sharedlun.ErrUnknown, "")
 	if lvmRuns(t, b.path) != 0 {
@@ -318,7 +319,7 @@ func TestRealHost_deadline(t *testing.T) {
 	must(t, err)
 	c.group = *seen.Group
 	c.change(sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: mib}})
-	must(t, yielded(next.service.Yield(t.Context(), c.ref, 2)))
+	must(t, promised(next.service.Promise(t.Context(), c.ref, 2)))
 }
 
 // lvmRuns counts the processes of LVM that work on a device.
@@ -356,13 +357,14 @@ func TestRealHost_growthOnADeadPath(t *testing.T) {
 	}})
 	c := &check{T: t, Site: Site{A: h, Lun: b.identity}, ref: sharedlun.Ref{Lun: b.identity, OwnerUID: contractOwner}, epoch: 1}
 	v = c.mapped()
-	c.change(sharedlun.Change{Grow: &sharedlun.Grow{Name: "v", SizeBytes: 16 * mib}})
+	c.change(c.grow("v", 16*mib))
+	c.change(c.ready("v", 16*mib))
 	grow := func(want error) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		begin := time.Now()
-		_, err := h.service.Map(ctx, c.ref, c.volume("v"), c.group.Sequence)
+		_, err := h.service.Map(ctx, c.ref, c.cred(h), c.volume("v"), c.group.Sequence)
 		c.want(err, want, "")
 		if took := time.Since(begin); took > 30*time.Second {
 			t.Errorf("it hung for %s", took)
@@ -386,7 +388,7 @@ func TestRealHost_growthOnADeadPath(t *testing.T) {
 	armed = false
 	goOn()
 	must(t, <-written)
-	m, err := h.service.Map(t.Context(), c.ref, c.volume("v"), c.group.Sequence)
+	m, err := h.service.Map(t.Context(), c.ref, c.cred(h), c.volume("v"), c.group.Sequence)
 	must(t, err)
 	if m.Ranges[0].Size != 16*mib || h.Blank(v.UUID, 0, 4096) {
 		t.Errorf("grown: %+v", m)

@@ -20,13 +20,17 @@ type Node struct {
 	// promised outlives boots; mapped does not.
 	promised map[string]uint64
 	mapped   map[string]*mapped // by volume
-	blind    bool               // it sees no LUN
-	fault    func(point) error
-	gate     chan struct{} // writes of LVM wait here; nil when they do not
-	zeroGate chan struct{} // zeroing waits here before each extent
-	running  chan struct{} // closed when the command of LVM that runs is gone; nil when none ran
-	left     chan struct{} // the one that an agent of before left
-	mu       sync.Mutex    // of fault, gates and commands
+	zeroing  map[string]bool    // by volume
+	boot     int
+	// renumbered counts how often LUNs got other device numbers; renumberIn is after how many lookups they do.
+	renumbered, renumberIn int
+	blind                  bool // it sees no LUN
+	fault                  func(point) error
+	gate                   chan struct{} // writes of LVM wait here; nil when they do not
+	zeroGate               chan struct{} // zeroing waits here before each extent
+	running                chan struct{} // closed when the command of LVM that runs is gone; nil when none ran
+	left                   chan struct{} // the one that an agent of before left
+	mu                     sync.Mutex    // of fault, gates and commands
 }
 
 // point is where a fault may strike.
@@ -45,7 +49,7 @@ func (s *SAN) AddNode(t testing.TB, key uint64) *Node {
 	s.nodes++
 	name := fmt.Sprintf("n%d", s.nodes)
 	s.mu.Unlock()
-	n := &Node{name: name, san: s, key: key, promised: map[string]uint64{}, mapped: map[string]*mapped{}}
+	n := &Node{name: name, san: s, key: key, promised: map[string]uint64{}, mapped: map[string]*mapped{}, zeroing: map[string]bool{}, boot: 1}
 	n.start(t.Context())
 	t.Cleanup(func() { n.Close() })
 	return n
@@ -98,7 +102,15 @@ func (n *Node) Boot(t testing.TB, key uint64) {
 	n.Restart(t)
 	n.san.mu.Lock()
 	defer n.san.mu.Unlock()
-	n.key, n.mapped = key, map[string]*mapped{}
+	n.key, n.mapped, n.zeroing = key, map[string]*mapped{}, map[string]bool{}
+	n.boot++
+}
+
+// BootID is the boot of the node.
+func (n *Node) BootID() string {
+	n.san.mu.Lock()
+	defer n.san.mu.Unlock()
+	return fmt.Sprintf("%s-boot-%d", n.name, n.boot)
 }
 
 // Blind lets the node see no LUN, or all again.

@@ -47,8 +47,8 @@ func (s *Service) look(ctx context.Context, ref sharedlun.Ref) (decide.Found, er
 
 // change is one call that may change a group.
 type change struct {
-	ref    sharedlun.Ref
-	writer sharedlun.Writer
+	ref     sharedlun.Ref
+	mandate sharedlun.Mandate
 	// device of the LUN, promised epoch of this node, and what was found.
 	device   string
 	promised uint64
@@ -56,8 +56,8 @@ type change struct {
 }
 
 // writing looks at everything that a change depends on, in this order: the LUN, this node's key at the target, the group. Then it does work, and all of it
-// ends with the writer's time. Only then another call comes to this LUN.
-func (s *Service) writing(ctx context.Context, ref sharedlun.Ref, w sharedlun.Writer, work func(ctx context.Context, c change) error) error {
+// ends with the time of the mandate. Only then another call comes to this LUN.
+func (s *Service) writing(ctx context.Context, ref sharedlun.Ref, w sharedlun.Mandate, work func(ctx context.Context, c change) error) error {
 	if w.Timeout <= 0 || w.Timeout > time.Hour {
 		return fmt.Errorf("%w: a time limit of %s", sharedlun.ErrInvalid, w.Timeout)
 	}
@@ -68,7 +68,7 @@ func (s *Service) writing(ctx context.Context, ref sharedlun.Ref, w sharedlun.Wr
 		return err
 	}
 	defer unlock()
-	c := change{ref: ref, writer: w}
+	c := change{ref: ref, mandate: w}
 	if c.promised, err = s.cfg.Epochs.Promised(ref.OwnerUID); err != nil {
 		return unread(err)
 	}
@@ -82,14 +82,8 @@ func (s *Service) writing(ctx context.Context, ref sharedlun.Ref, w sharedlun.Wr
 	if c.device, err = s.cfg.Luns.Device(ctx, ref.Lun); err != nil {
 		return unread(err)
 	}
-	if !w.Unfenced {
-		r, err := s.cfg.Luns.Confirm(ctx, ref.Lun, w.Key)
-		if err != nil {
-			return unread(err)
-		}
-		if err := r.Writable(w.Key); err != nil {
-			return err
-		}
+	if err := s.mayWrite(ctx, ref.Lun, w.Credential); err != nil {
+		return err
 	}
 	if c.found, err = s.cfg.Groups.Look(ctx, c.device, ref); err != nil {
 		return unread(err)
@@ -97,9 +91,21 @@ func (s *Service) writing(ctx context.Context, ref sharedlun.Ref, w sharedlun.Wr
 	return unknown(work(ctx, c))
 }
 
+// mayWrite refuses unless the target lets this node write, and nobody without a key.
+func (s *Service) mayWrite(ctx context.Context, lun sharedlun.Identity, c sharedlun.Credential) error {
+	if c.Unfenced {
+		return nil
+	}
+	r, err := s.cfg.Luns.Confirm(ctx, lun, c.Key)
+	if err != nil {
+		return unread(err)
+	}
+	return r.Writable(c.Key)
+}
+
 // after looks at the group once more, even if the time of the change is over.
 func (s *Service) after(ctx context.Context, c change) (decide.Found, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sharedlun.LookTimeout)
 	defer cancel()
 	f, err := s.cfg.Groups.Look(ctx, c.device, c.ref)
 	if err != nil {
@@ -112,10 +118,10 @@ func (s *Service) after(ctx context.Context, c change) (decide.Found, error) {
 // Change makes one change, or none when what it asks for holds already, and returns the group as it is then. sequence is the sequence number that the
 // caller decided on.
 func (s *Service) Change(
-	ctx context.Context, ref sharedlun.Ref, w sharedlun.Writer, sequence uint64, asked sharedlun.Change,
+	ctx context.Context, ref sharedlun.Ref, w sharedlun.Mandate, sequence uint64, asked sharedlun.Change,
 ) (sharedlun.Group, error) {
 	var out sharedlun.Group
-	o := decide.Order{Writer: w, Sequence: sequence, Change: asked}
+	o := decide.Order{Mandate: w, Sequence: sequence, Change: asked}
 	if err := ref.Check(); err != nil {
 		return out, err
 	}
@@ -140,7 +146,7 @@ func (s *Service) Change(
 			return err
 		}
 		if out, err = decide.Same(ref, f); err != nil {
-			return err
+			return fmt.Errorf("%w: the group was changed, and is not there: %w", sharedlun.ErrUnknown, err)
 		}
 		if left, err := decide.Change(out, c.promised, o); left != nil || err != nil || out.Sequence <= g.Sequence {
 			return errors.Join(fmt.Errorf("%w: LVM was told to make a change, and the group does not show it (%T is left)", sharedlun.ErrUnknown, left), err)
@@ -151,7 +157,7 @@ func (s *Service) Change(
 }
 
 // Create makes the group, or goes on with what an earlier call left.
-func (s *Service) Create(ctx context.Context, ref sharedlun.Ref, name string, w sharedlun.Writer, wipeDigest string) (sharedlun.Group, error) {
+func (s *Service) Create(ctx context.Context, ref sharedlun.Ref, name string, w sharedlun.Mandate, wipeDigest string) (sharedlun.Group, error) {
 	var out sharedlun.Group
 	if err := ref.CheckOwner(); err != nil {
 		return out, err
@@ -187,7 +193,7 @@ func (s *Service) make(ctx context.Context, c change, name string, work decide.W
 	case decide.Wipe:
 		err = s.cfg.Groups.Wipe(ctx, c.device, c.found.Content.Digest, c.ref.Lun)
 	case decide.Remake:
-		err = s.cfg.Groups.Release(ctx, c.device, c.found.Content.PVUUID)
+		err = s.cfg.Groups.RemovePV(ctx, c.device, c.found.Content.PVUUID)
 	}
 	if err != nil {
 		return err
@@ -195,11 +201,11 @@ func (s *Service) make(ctx context.Context, c change, name string, work decide.W
 	if err := s.cfg.Groups.MakePV(ctx, c.device, c.ref.OwnerUID, decide.Stem(c.ref), c.ref.Lun.SizeBytes); err != nil {
 		return err
 	}
-	return s.cfg.Groups.MakeGroup(ctx, c.device, name, c.ref.OwnerUID, c.writer.Epoch)
+	return s.cfg.Groups.MakeGroup(ctx, c.device, name, c.ref.OwnerUID, c.mandate.Epoch)
 }
 
 // Remove removes a group without volumes, and all that is ours from the LUN.
-func (s *Service) Remove(ctx context.Context, ref sharedlun.Ref, w sharedlun.Writer) error {
+func (s *Service) Remove(ctx context.Context, ref sharedlun.Ref, w sharedlun.Mandate) error {
 	if err := ref.Check(); err != nil {
 		return err
 	}
@@ -227,13 +233,13 @@ func (s *Service) Remove(ctx context.Context, ref sharedlun.Ref, w sharedlun.Wri
 				return fmt.Errorf("%w: the group was removed, and the LUN is no physical volume of its owner: %s", sharedlun.ErrUnknown, c.found.Content.Says)
 			}
 		}
-		return s.cfg.Groups.Release(ctx, c.device, c.found.Content.PVUUID)
+		return s.cfg.Groups.RemovePV(ctx, c.device, c.found.Content.PVUUID)
 	})
 }
 
-// Yield waits until no change runs on this node, and refuses every later one of an older epoch. It needs no LUN: a node that has lost it keeps its
+// Promise has this node yield: it waits until no change runs here, and refuses every later one of an older epoch. It needs no LUN: a node that has lost it keeps its
 // promise, too. It returns the promised epoch: a higher one than asked for is no promise to the caller, whose record is old.
-func (s *Service) Yield(ctx context.Context, ref sharedlun.Ref, epoch uint64) (promised uint64, err error) {
+func (s *Service) Promise(ctx context.Context, ref sharedlun.Ref, epoch uint64) (promised uint64, err error) {
 	if err := ref.Check(); err != nil {
 		return 0, err
 	}

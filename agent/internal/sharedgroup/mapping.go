@@ -30,9 +30,11 @@ func (s *Service) newest(k string, sequence uint64, unmap bool) error {
 	return nil
 }
 
-// Map makes the device of a volume have exactly its ranges, if the LUN says that the volume is this node's. An order may come late: the LUN tells what
+// Map makes the device of a volume show exactly its ready part, if the LUN says that the volume is this node's. An order may come late: the LUN tells what
 // holds now. Whoever takes the volume away marks it there first, and has it unmapped afterwards.
-func (s *Service) Map(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error) {
+func (s *Service) Map(
+	ctx context.Context, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, sequence uint64,
+) (sharedlun.Mapping, error) {
 	if err := checkVolume(ref, v, sequence); err != nil {
 		return sharedlun.Mapping{}, err
 	}
@@ -45,40 +47,86 @@ func (s *Service) Map(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume
 	if err := s.newest(k, sequence, false); err != nil {
 		return sharedlun.Mapping{}, err
 	}
-	number, bytes, err := s.lun(ctx, ref)
+	w, err := s.wanted(ctx, ref, cred, v)
 	if err != nil {
+		return sharedlun.Mapping{}, err
+	}
+	if err := s.bring(ctx, w); err != nil {
 		return sharedlun.Mapping{}, unknown(err)
+	}
+	return s.readBack(ctx, w)
+}
+
+// wanted is the device of a volume as it is to be.
+type wanted struct {
+	ref    sharedlun.Ref
+	cred   sharedlun.Credential
+	volume sharedlun.Volume
+	// number and bytes of the LUN's device, and the ranges on it.
+	number string
+	bytes  int64
+	ranges []sharedlun.Range
+}
+
+// wanted looks at the LUN, and at the group on it.
+func (s *Service) wanted(ctx context.Context, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume) (wanted, error) {
+	w := wanted{ref: ref, cred: cred}
+	var err error
+	if w.number, w.bytes, err = s.lun(ctx, ref); err != nil {
+		return w, unknown(err)
 	}
 	found, err := s.look(ctx, ref)
 	if err != nil {
-		return sharedlun.Mapping{}, err
+		return w, err
 	}
 	group, err := decide.Same(ref, found)
 	if err != nil {
-		return sharedlun.Mapping{}, err
+		return w, err
 	}
-	if err := decide.Mine(group, v, s.cfg.Node); err != nil {
-		return sharedlun.Mapping{}, err
+	if w.volume, err = decide.Mine(group, v, s.cfg.Node); err != nil {
+		return w, err
 	}
-	have, err := s.mapped(ctx, ref.UUID, v.UUID)
+	w.ranges, err = decide.Shown(w.volume)
+	return w, err
+}
+
+// bring makes the device what is wanted.
+func (s *Service) bring(ctx context.Context, w wanted) error {
+	k := key(w.ref.UUID, w.volume.UUID)
+	have, err := s.mapped(ctx, w.ref.UUID, w.volume.UUID)
 	if err != nil {
-		return sharedlun.Mapping{}, unknown(err)
+		return err
 	}
-	action, err := decide.Map(have, v, number, bytes)
-	if err != nil {
-		return sharedlun.Mapping{}, err
-	}
-	if action != decide.Keep {
-		if s.zeroing(k) {
-			return sharedlun.Mapping{}, fmt.Errorf("volume %s is being zeroed: %w", v.Name, sharedlun.ErrInUse)
+	action, err := decide.Map(have, w.volume.UUID, w.ranges, w.number, w.bytes)
+	switch {
+	case err != nil:
+		return err
+	case s.zeroes(k, w.volume.ReadyBytes):
+		// Whoever said that it is ready did not wait for the end.
+		return fmt.Errorf("a part of volume %s that is ready is being zeroed: %w", w.volume.Name, sharedlun.ErrInUse)
+	case action == decide.Keep:
+		return s.mayWrite(ctx, w.ref.Lun, w.cred)
+	case action == decide.Renew:
+		if err := s.cfg.Devices.Remove(ctx, w.ref.UUID, w.volume.UUID); err != nil {
+			return err
 		}
-		// What was zeroed is not what will be there.
-		s.forget(k)
-		if err := s.load(ctx, action, ref.UUID, v, number); err != nil {
-			return sharedlun.Mapping{}, unknown(err)
-		}
 	}
-	return s.confirmed(ctx, ref.UUID, v, number, bytes)
+	return s.cfg.Devices.Load(ctx, w.ref.UUID, w.volume.UUID, w.number, w.ranges, s.sure(w.ref, w.cred, w.number))
+}
+
+// sure looks once more, when a table for the device with that number is loaded, whether that is the LUN, and whether this node may write to it. The number
+// may have become another device's before the table had it.
+func (s *Service) sure(ref sharedlun.Ref, cred sharedlun.Credential, number string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		now, _, err := s.lun(ctx, ref)
+		switch {
+		case err != nil:
+			return unread(err)
+		case now != number:
+			return fmt.Errorf("%w: the LUN was device %s, and is %s by now", sharedlun.ErrMoved, number, now)
+		}
+		return s.mayWrite(ctx, ref.Lun, cred)
+	}
 }
 
 func checkVolume(ref sharedlun.Ref, v sharedlun.Volume, sequence uint64) error {
@@ -102,23 +150,14 @@ func (s *Service) lun(ctx context.Context, ref sharedlun.Ref) (number string, by
 	return s.cfg.Devices.Number(ctx, device)
 }
 
-func (s *Service) load(ctx context.Context, action decide.Action, group string, v sharedlun.Volume, number string) error {
-	if action == decide.Renew {
-		if err := s.cfg.Devices.Remove(ctx, group, v.UUID); err != nil {
-			return err
-		}
-	}
-	return s.cfg.Devices.Load(ctx, group, v.UUID, number, v.Ranges)
-}
-
-// confirmed reads the device back, and returns it if nothing is left to do.
-func (s *Service) confirmed(ctx context.Context, group string, v sharedlun.Volume, number string, bytes int64) (sharedlun.Mapping, error) {
-	have, err := s.mapped(ctx, group, v.UUID)
+// readBack returns the device, if nothing is left to do.
+func (s *Service) readBack(ctx context.Context, w wanted) (sharedlun.Mapping, error) {
+	have, err := s.mapped(ctx, w.ref.UUID, w.volume.UUID)
 	if err != nil {
 		return sharedlun.Mapping{}, unknown(err)
 	}
-	if action, err := decide.Map(have, v, number, bytes); err != nil || action != decide.Keep {
-		return sharedlun.Mapping{}, fmt.Errorf("%w: the device of volume %s was made, and has another table: %+v", sharedlun.ErrUnknown, v.Name, have)
+	if action, err := decide.Map(have, w.volume.UUID, w.ranges, w.number, w.bytes); err != nil || action != decide.Keep {
+		return sharedlun.Mapping{}, fmt.Errorf("%w: the device of volume %s was made, and has another table: %+v", sharedlun.ErrUnknown, w.volume.Name, have)
 	}
 	return toMapping(*have), nil
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 
@@ -37,9 +36,9 @@ type Groups interface {
 	MakeGroup(ctx context.Context, device, name, ownerUID string, epoch uint64) error
 	// Perform makes one change, if the group is still as it was reported.
 	Perform(ctx context.Context, device string, g sharedlun.Group, step decide.Step) error
-	// RemoveGroup removes an empty group, Release the physical volume without a group.
+	// RemoveGroup removes an empty group, RemovePV the physical volume without a group.
 	RemoveGroup(ctx context.Context, device string, g sharedlun.Group) error
-	Release(ctx context.Context, device, pvUUID string) error
+	RemovePV(ctx context.Context, device, pvUUID string) error
 }
 
 // Devices are the devices of volumes on this node. Volumes and groups are named by their UUIDs in LVM.
@@ -48,15 +47,14 @@ type Devices interface {
 	Number(ctx context.Context, device string) (number string, bytes int64, err error)
 	// List tells the devices of a group, ordered by volume.
 	List(ctx context.Context, group string) ([]decide.Mapped, error)
-	// Load makes a device have exactly these ranges of the device with that number.
-	Load(ctx context.Context, group, volume, lun string, ranges []sharedlun.Range) error
-	// Cut makes a device return errors. Remove removes one that is not open: ErrInUse.
+	// Load makes a device have exactly these ranges of the device with that number. Once the table is loaded the number cannot become another device's: sure is
+	// asked then, and only if it agrees the table becomes live. Otherwise the device is what it was.
+	Load(ctx context.Context, group, volume, lun string, ranges []sharedlun.Range, sure func(context.Context) error) error
+	// Cut makes a device return errors. Remove removes one that is not open: ErrInUse. What is being zeroed of the volume counts as open.
 	Cut(ctx context.Context, group, volume string) error
 	Remove(ctx context.Context, group, volume string) error
-	// Zero makes a part of a device that nobody has open read as zero.
-	Zero(ctx context.Context, group, volume string, from, to int64, discard bool, done func(at int64)) error
-	// ZeroNew makes ranges that no device shows yet read as zero.
-	ZeroNew(ctx context.Context, group, volume, lun string, ranges []sharedlun.Range, discard bool, done func(at int64)) error
+	// Zero makes ranges that no device shows read as zero, through a device of their own, which is made as Load makes one.
+	Zero(ctx context.Context, group, volume, lun string, ranges []sharedlun.Range, discard bool, sure func(context.Context) error, done func(at int64)) error
 }
 
 // Epochs remembers, on this node's own disk, the epochs that it has promised to leave groups to.
@@ -93,9 +91,6 @@ type Service struct {
 	orders map[string]order // by group and volume
 	tasks  map[string]*task // by group and volume
 }
-
-// lookTimeout bounds looking at the group after a change: the answer tells the caller what came of it.
-const lookTimeout = 30 * time.Second
 
 // New makes a Service. What it does in the background ends with the context, and with Close.
 func New(ctx context.Context, cfg Config) *Service {

@@ -27,9 +27,11 @@ func (t *task) running() bool {
 	}
 }
 
-// Zero tells how far the zeroing of a volume is, and begins it if it does not run. Nobody uses the device meanwhile, and no order changes it but one to
-// unmap it, which ends the zeroing. A device that shows only what is ready may be in use: what is new is zeroed apart from it, before it shows that.
-func (s *Service) Zero(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, discard bool) (sharedlun.Progress, error) {
+// Zero tells how far the zeroing of what is not ready of a volume is, and begins it if it does not run. It is zeroed through a device of its own, before any
+// other one shows it: the volume's device may be in use meanwhile. An order to unmap the volume ends the zeroing.
+func (s *Service) Zero(
+	ctx context.Context, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, discard bool,
+) (sharedlun.Progress, error) {
 	if err := checkVolume(ref, v, 1); err != nil {
 		return sharedlun.Progress{}, err
 	}
@@ -51,7 +53,7 @@ func (s *Service) Zero(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volum
 	}
 	switch {
 	case t == nil:
-		if t, err = s.beginZeroing(ctx, ref, v, discard); err != nil {
+		if t, err = s.beginZeroing(ctx, ref, cred, v, discard); err != nil {
 			return sharedlun.Progress{}, unknown(err)
 		}
 	case !t.running() && t.err != nil:
@@ -63,7 +65,9 @@ func (s *Service) Zero(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volum
 }
 
 // beginZeroing looks at the LUN itself first: what the caller takes for new may hold something since.
-func (s *Service) beginZeroing(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, discard bool) (*task, error) {
+func (s *Service) beginZeroing(
+	ctx context.Context, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, discard bool,
+) (*task, error) {
 	f, err := s.look(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -80,8 +84,10 @@ func (s *Service) beginZeroing(ctx context.Context, ref sharedlun.Ref, v sharedl
 	if err != nil {
 		return nil, err
 	}
-	apart, err := decide.Zero(g, v, m, number)
-	if err != nil {
+	if err := decide.Zero(g, v, s.cfg.Node, m); err != nil {
+		return nil, err
+	}
+	if err := s.mayWrite(ctx, ref.Lun, cred); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(s.background)
@@ -94,23 +100,19 @@ func (s *Service) beginZeroing(ctx context.Context, ref sharedlun.Ref, v sharedl
 	s.work.Go(func() {
 		defer close(t.ended)
 		defer cancel()
-		if apart {
-			behind := decide.Behind(v.Ranges, t.from)
-			t.err = s.cfg.Devices.ZeroNew(ctx, ref.UUID, v.UUID, number, behind, discard, func(at int64) { t.at.Store(t.from + at) })
-		} else {
-			t.err = s.cfg.Devices.Zero(ctx, ref.UUID, v.UUID, t.from, t.to, discard, t.at.Store)
-		}
+		t.err = s.cfg.Devices.Zero(ctx, ref.UUID, v.UUID, number, decide.Behind(v.Ranges, t.from), discard, s.sure(ref, cred, number),
+			func(at int64) { t.at.Store(t.from + at) })
 		s.cfg.Log.Info("Zeroed a volume", "volume", v.Name, "from", t.from, "to", t.to, "error", t.err)
 	})
 	return t, nil
 }
 
-// zeroing reports whether a volume is being zeroed.
-func (s *Service) zeroing(k string) bool {
+// zeroes reports whether any of the first bytes of a volume is being zeroed.
+func (s *Service) zeroes(k string, bytes int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tasks[k]
-	return t != nil && t.running()
+	return t != nil && t.running() && t.from < bytes
 }
 
 // endZeroing ends the zeroing of a volume, waits for its end, and forgets it.

@@ -9,17 +9,21 @@ import (
 // Attach gives a volume to a node and has it mapped there. It returns the device. Killed anywhere, it goes on where it was.
 func (s *San) Attach(ctx context.Context, ref sharedlun.Ref, name, node string) (sharedlun.Mapping, error) {
 	var v sharedlun.Volume
+	var m Member
 	var sequence uint64
 	err := s.Turn(ctx, ref, func(ctx context.Context, t *Turn) (err error) {
-		v, err = t.Hold(ctx, name, node)
+		if v, err = t.Hold(ctx, name, node); err != nil {
+			return err
+		}
 		sequence = t.Group.Sequence
+		m, err = t.member(ctx, node)
 		return err
 	})
 	if err != nil {
 		return sharedlun.Mapping{}, err
 	}
 	// Nobody has to hold the turn for it: the node maps the volume only if the LUN says that it is its own.
-	return s.cfg.Nodes.Map(ctx, node, ref, v, sequence)
+	return s.cfg.Nodes.Map(ctx, node, ref, m.Credential, v, sequence)
 }
 
 // Detach takes a volume from a node; from whichever node has it when that is empty. A volume that is not there, or that the node does not have,
@@ -30,6 +34,24 @@ func (s *San) Detach(ctx context.Context, ref sharedlun.Ref, name, node string) 
 		if v == nil || node != "" && v.HeldBy != node {
 			return nil
 		}
-		return t.Release(ctx, name)
+		return t.TakeAway(ctx, name)
+	})
+}
+
+// Remove removes a volume that no node holds; uuid says which one of that name. One that a node may still read is a refusal that names the node.
+func (s *San) Remove(ctx context.Context, ref sharedlun.Ref, name, uuid string) error {
+	return s.Turn(ctx, ref, func(ctx context.Context, t *Turn) error {
+		v := t.Group.Volume(name)
+		if v == nil {
+			return nil
+		}
+		remove := &sharedlun.Remove{Name: name, UUID: uuid}
+		if v.UUID == uuid {
+			var err error
+			if remove.Boots, err = t.booted(ctx, *v); err != nil {
+				return err
+			}
+		}
+		return t.Change(ctx, sharedlun.Change{Remove: remove})
 	})
 }

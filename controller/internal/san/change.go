@@ -2,6 +2,7 @@ package san
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"quarry.storage/quarry/controller/internal/decide"
@@ -14,16 +15,11 @@ func (t *Turn) Change(ctx context.Context, c sharedlun.Change) error {
 	if t.memory.unanswered {
 		return unavailable("an earlier change of the volume group was not answered")
 	}
-	w := sharedlun.Writer{Epoch: t.record.Epoch, Timeout: t.san.cfg.Timeout}
-	for _, m := range t.members {
-		if m.Node == t.record.Writer {
-			w.Key, w.Unfenced = m.Key, m.Unfenced
-		}
-	}
-	group, err := t.san.cfg.Nodes.Change(ctx, t.record.Writer, t.ref, w, t.Group.Sequence, c)
+	m := sharedlun.Mandate{Epoch: t.record.Epoch, Timeout: t.san.cfg.Timeout, Credential: t.writer().Credential}
+	group, err := t.san.cfg.Nodes.Change(ctx, t.record.Writer, t.ref, m, t.Group.Sequence, c)
 	switch {
 	case err == nil:
-		t.Group, t.facts.Group = group, group.Epoch
+		t.Group, t.facts.GroupEpoch = group, group.Epoch
 	case !answered(err):
 		t.memory.unanswered = true
 	default:
@@ -32,8 +28,15 @@ func (t *Turn) Change(ctx context.Context, c sharedlun.Change) error {
 	return err
 }
 
-// Writer is the node that changes the group.
-func (t *Turn) Writer() string { return t.record.Writer }
+// writer is the member that changes the group.
+func (t *Turn) writer() Member {
+	for _, m := range t.members {
+		if m.Node == t.record.Writer {
+			return m
+		}
+	}
+	return Member{Node: t.record.Writer}
+}
 
 // volume returns a volume of the group; the fault says that there is none.
 func (t *Turn) volume(name string) (sharedlun.Volume, error) {
@@ -52,7 +55,7 @@ func (t *Turn) Hold(ctx context.Context, name, node string) (sharedlun.Volume, e
 	v, err := t.volume(name)
 	if err == nil && v.Leaving {
 		// Somebody began to take it away and did not end that.
-		err = t.Release(ctx, name)
+		err = t.TakeAway(ctx, name)
 		v.HeldBy = ""
 	}
 	switch {
@@ -69,7 +72,7 @@ func (t *Turn) Hold(ctx context.Context, name, node string) (sharedlun.Volume, e
 	if err := t.usable(ctx, node); err != nil {
 		return v, err
 	}
-	if err := t.Change(ctx, sharedlun.Change{Hold: &sharedlun.Hold{Name: name, Node: node}}); err != nil {
+	if err := t.Change(ctx, sharedlun.Change{Hold: &sharedlun.Hold{Name: name, UUID: v.UUID, Node: node}}); err != nil {
 		return v, err
 	}
 	return t.volume(name)
@@ -88,30 +91,35 @@ func (t *Turn) usable(ctx context.Context, node string) error {
 	}
 }
 
-// Release takes a volume from the node that has it: it marks the volume, has the node unmap it, and takes the tag off. A node that does not answer has to be fenced. Killed
-// anywhere, it goes on where it was.
-func (t *Turn) Release(ctx context.Context, name string) error {
+// TakeAway takes a volume from the node that has it: it marks the volume, has the node unmap it, and takes the tag off. A node that does not answer has to
+// be fenced. Killed anywhere, it goes on where it was.
+func (t *Turn) TakeAway(ctx context.Context, name string) error {
 	v, err := t.volume(name)
 	if err != nil || v.HeldBy == "" {
 		return err
 	}
-	held := &sharedlun.Hold{Name: name, Node: v.HeldBy}
+	hold := sharedlun.Hold{Name: name, UUID: v.UUID, Node: v.HeldBy}
 	if !v.Leaving {
-		if err := t.Change(ctx, sharedlun.Change{Leave: held}); err != nil {
+		if err := t.Change(ctx, sharedlun.Change{Leave: &hold}); err != nil {
 			return err
 		}
 	}
 	// Whether the node is fenced is asked after the mark is there: a node that came back since cannot map the volume any more.
-	m, err := t.member(ctx, v.HeldBy)
+	bootID, unfenced, err := t.fenced(ctx, v.HeldBy)
 	if err != nil {
 		return err
 	}
 	// A node that answers is asked, fenced or not: what it has mapped, it could write to with its next key.
-	err = t.san.cfg.Nodes.Unmap(ctx, v.HeldBy, t.ref, v.UUID, t.Group.Sequence)
-	if err != nil && (answered(err) || !m.Fenced) {
+	err = t.san.cfg.Nodes.Unmap(ctx, v.HeldBy, t.ref, v.UUID, t.Group.Sequence, bootID != "")
+	switch {
+	case err == nil:
+		return t.Change(ctx, sharedlun.Change{Release: &sharedlun.Release{Hold: hold}})
+	case answered(err):
 		return err
+	case bootID == "":
+		return errors.Join(err, unfenced)
 	}
-	return t.Change(ctx, sharedlun.Change{Release: held})
+	return t.Change(ctx, sharedlun.Change{Release: &sharedlun.Release{Hold: hold, FencedBootID: bootID}})
 }
 
 // member asks what a node is now. Of one that is no member nothing is known: it is neither usable nor fenced.
@@ -120,6 +128,7 @@ func (t *Turn) member(ctx context.Context, node string) (Member, error) {
 	if err != nil {
 		return Member{}, err
 	}
+	t.members = members
 	for _, m := range members {
 		if m.Node == node {
 			return m, nil

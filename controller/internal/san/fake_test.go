@@ -2,6 +2,8 @@ package san
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -20,6 +22,11 @@ type fleet struct {
 	silent  map[string]bool
 	mapped  map[string][]string
 	inUse   map[string]bool
+	// cut are the nodes that were asked to unmap something, and told that they are fenced.
+	cut map[string]bool
+	// keys are those on the LUN; reserved is false when the target lost them.
+	keys     map[uint64]bool
+	reserved bool
 	// lose ends the answers of that many changes that are made.
 	lose  int
 	calls []string
@@ -29,12 +36,27 @@ type fleet struct {
 }
 
 func newFleet(nodes ...string) *fleet {
-	f := &fleet{seen: map[string]uint64{}, silent: map[string]bool{}, mapped: map[string][]string{}, inUse: map[string]bool{}}
+	f := &fleet{seen: map[string]uint64{}, silent: map[string]bool{}, mapped: map[string][]string{}, inUse: map[string]bool{},
+		cut: map[string]bool{}, keys: map[uint64]bool{}, reserved: true}
 	f.group = sharedlun.Group{UUID: "group", Epoch: 0, Sequence: 1, Volumes: []sharedlun.Volume{{Name: "a", UUID: "ua"}, {Name: "b", UUID: "ub"}}}
 	for i, n := range nodes {
-		f.members = append(f.members, Member{Node: n, Key: uint64(i + 1), Up: true})
+		f.members = append(f.members, Member{
+			Node: n, Credential: sharedlun.Credential{Key: uint64(i + 1)}, Up: true, BootID: n + "-boot-1", ReportedBootID: n + "-boot-1",
+		})
+		f.keys[uint64(i+1)] = true
 	}
 	return f
+}
+
+// fence takes the key of a node off, and writes that on its Member.
+func (f *fleet) fence(i int) {
+	f.members[i].Fenced = true
+	delete(f.keys, f.members[i].Key)
+}
+
+// refusal is an error by which an agent says that it changed nothing.
+func (f *fleet) refusal(kind decide.FaultKind, node, call, message string) error {
+	return &Refusal{Err: f.fault(kind, node, call, message)}
 }
 
 func (f *fleet) fault(kind decide.FaultKind, node, call, message string) error {
@@ -55,7 +77,9 @@ func (f *fleet) Members(context.Context, sharedlun.Ref) ([]Member, error) {
 	defer f.mu.Unlock()
 	out := slices.Clone(f.members)
 	for i := range out {
-		out[i].Up = out[i].Up && !f.silent[out[i].Node]
+		if f.silent[out[i].Node] {
+			out[i].Up, out[i].ReportedBootID = false, ""
+		}
 	}
 	return out, nil
 }
@@ -76,17 +100,30 @@ func (f *fleet) copy() sharedlun.Group {
 	return g
 }
 
-func (f *fleet) Yield(_ context.Context, node string, _ sharedlun.Ref, epoch uint64) (uint64, error) {
+func (f *fleet) Reservation(_ context.Context, node string, _ sharedlun.Identity, _ bool) (sharedlun.Reservation, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.enter(node, "yield"); err != nil {
+	if err := f.enter(node, "keys"); err != nil {
+		return sharedlun.Reservation{}, err
+	}
+	r := sharedlun.Reservation{Supported: true, Keys: slices.Sorted(maps.Keys(f.keys))}
+	if f.reserved {
+		r.Type = sharedlun.WriteExclusiveRegistrantsOnly
+	}
+	return r, nil
+}
+
+func (f *fleet) Promise(_ context.Context, node string, _ sharedlun.Ref, epoch uint64) (uint64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.enter(node, "promise"); err != nil {
 		return 0, err
 	}
 	f.seen[node] = max(f.seen[node], epoch)
 	return f.seen[node], nil
 }
 
-func (f *fleet) Change(_ context.Context, node string, _ sharedlun.Ref, w sharedlun.Writer, sequence uint64, c sharedlun.Change) (sharedlun.Group, error) {
+func (f *fleet) Change(_ context.Context, node string, _ sharedlun.Ref, w sharedlun.Mandate, sequence uint64, c sharedlun.Change) (sharedlun.Group, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	none := sharedlun.Group{}
@@ -95,17 +132,17 @@ func (f *fleet) Change(_ context.Context, node string, _ sharedlun.Ref, w shared
 	}
 	i := slices.IndexFunc(f.members, func(m Member) bool { return m.Node == node })
 	switch {
-	case f.members[i].Fenced || w.Key != f.members[i].Key:
-		return none, f.fault(decide.FaultPrecondition, node, "change", "no key")
+	case !f.keys[w.Key] || w.Key != f.members[i].Key:
+		return none, f.refusal(decide.FaultPrecondition, node, "change", "no key")
 	case w.Epoch < f.seen[node] || w.Epoch < f.group.Epoch || !c.TakeOver && w.Epoch != f.group.Epoch:
-		return none, f.fault(decide.FaultPrecondition, node, "change", "epoch "+strconv.FormatUint(w.Epoch, 10)+" is old")
+		return none, f.refusal(decide.FaultPrecondition, node, "change", "epoch "+strconv.FormatUint(w.Epoch, 10)+" is old")
 	case sequence != f.group.Sequence:
-		return none, f.fault(decide.FaultBusy, node, "change", "the group changed since")
+		return none, f.refusal(decide.FaultBusy, node, "change", "the group changed since")
 	}
 	next := f.copy()
 	next.Sequence++
 	if refused := apply(&next, w.Epoch, c); refused != "" {
-		return none, f.fault(decide.FaultConflict, node, "change", refused)
+		return none, f.refusal(decide.FaultConflict, node, "change", refused)
 	}
 	f.group = next
 	if f.lose > 0 {
@@ -121,36 +158,50 @@ func apply(g *sharedlun.Group, epoch uint64, c sharedlun.Change) string {
 		g.Epoch = epoch
 	case c.Hold != nil:
 		v := g.Volume(c.Hold.Name)
-		if v.HeldBy != "" {
+		if v.HeldBy != "" || v.UUID != c.Hold.UUID {
 			return "held by " + v.HeldBy
 		}
 		v.HeldBy = c.Hold.Node
 	case c.Leave != nil:
 		v := g.Volume(c.Leave.Name)
-		if v.HeldBy != c.Leave.Node {
+		if v.HeldBy != c.Leave.Node || v.UUID != c.Leave.UUID {
 			return "not held"
 		}
 		v.Leaving = true
 	case c.Release != nil:
 		v := g.Volume(c.Release.Name)
-		if v.HeldBy != c.Release.Node || !v.Leaving {
+		if v.HeldBy != c.Release.Node || !v.Leaving || v.UUID != c.Release.UUID {
 			return "not leaving"
 		}
 		v.HeldBy, v.Leaving = "", false
+		if c.Release.FencedBootID != "" {
+			v.Readers = append(slices.Clone(v.Readers), sharedlun.Boot{Node: c.Release.Node, ID: c.Release.FencedBootID})
+		}
+	case c.Remove != nil:
+		v := g.Volume(c.Remove.Name)
+		if err := v.Unread(c.Remove.Boots); err != nil || v.HeldBy != "" || v.UUID != c.Remove.UUID {
+			return fmt.Sprintf("not to be removed: %v", err)
+		}
+		g.Volumes = slices.DeleteFunc(g.Volumes, func(o sharedlun.Volume) bool { return o.UUID == c.Remove.UUID })
 	default:
 		return "not a change of this test"
 	}
 	return ""
 }
 
-func (f *fleet) Map(_ context.Context, node string, _ sharedlun.Ref, v sharedlun.Volume, _ uint64) (sharedlun.Mapping, error) {
+func (f *fleet) Map(
+	_ context.Context, node string, _ sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, _ uint64,
+) (sharedlun.Mapping, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.enter(node, "map"); err != nil {
 		return sharedlun.Mapping{}, err
 	}
+	if !f.keys[c.Key] {
+		return sharedlun.Mapping{}, f.refusal(decide.FaultPrecondition, node, "map", "no key")
+	}
 	if now := f.group.Volume(v.Name); now.HeldBy != node || now.Leaving {
-		return sharedlun.Mapping{}, f.fault(decide.FaultPrecondition, node, "map", "the volume is not this node's")
+		return sharedlun.Mapping{}, f.refusal(decide.FaultPrecondition, node, "map", "the volume is not this node's")
 	}
 	if !slices.Contains(f.mapped[v.UUID], node) {
 		f.mapped[v.UUID] = append(f.mapped[v.UUID], node)
@@ -158,14 +209,15 @@ func (f *fleet) Map(_ context.Context, node string, _ sharedlun.Ref, v sharedlun
 	return sharedlun.Mapping{VolumeUUID: v.UUID, Device: "/dev/mapper/" + v.UUID}, nil
 }
 
-func (f *fleet) Unmap(_ context.Context, node string, _ sharedlun.Ref, uuid string, _ uint64) error {
+func (f *fleet) Unmap(_ context.Context, node string, _ sharedlun.Ref, uuid string, _ uint64, fenced bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.enter(node, "unmap"); err != nil {
 		return err
 	}
+	f.cut[node] = f.cut[node] || fenced
 	if f.inUse[uuid] {
-		return f.fault(decide.FaultPrecondition, node, "unmap", "the volume is mounted")
+		return f.refusal(decide.FaultPrecondition, node, "unmap", "the volume is mounted")
 	}
 	f.mapped[uuid] = slices.DeleteFunc(f.mapped[uuid], func(n string) bool { return n == node })
 	return nil

@@ -18,31 +18,46 @@ import (
 // Member is one node that may use the LUN.
 type Member struct {
 	Node string
-	// Key that the node was granted for its boot. Unfenced is true on a target without reservations: nobody has a key.
-	Key      uint64
-	Unfenced bool
+	// Credential that the node was granted, for the boot BootID. ReportedBootID is the one that its agent reports now; empty when it does not answer.
+	sharedlun.Credential
+	BootID, ReportedBootID string
 	// Up is true while the agent answers, its boot is the one that the key was granted for, and the node is not being removed.
 	Up bool
-	// Fenced is true once the key was taken off, until the node gets another one.
+	// Fenced is true once the key was taken off, until the node gets another one. It counts only as long as the keys on the LUN agree.
 	Fenced bool
+	// Registering is true from before the node is asked to register its key until it has answered that. Once a request had no answer, it stays true until the next
+	// key.
+	Registering bool
 }
 
 // usable reports whether the node may be given a volume, or the group.
 func (m Member) usable() bool { return m.Up && !m.Fenced && (m.Key != 0 || m.Unfenced) }
 
-// Nodes is what agents do with a shared group. Errors are decide.Faults.
+// Nodes is what agents do with a shared group. Errors are decide.Faults. One that the agent itself gave, and by which it says that nothing of the request is
+// under way, is a *Refusal.
 type Nodes interface {
 	// Contents reads the group, which is nil when the LUN has none of that owner, and the epoch that the node has promised.
 	Contents(ctx context.Context, node string, ref sharedlun.Ref) (sharedlun.Contents, error)
+	// Reservation reads the keys that are on the LUN. Of a target that is expected to have reservations, that it has none is an error.
+	Reservation(ctx context.Context, node string, lun sharedlun.Identity, expected bool) (sharedlun.Reservation, error)
 	// Change makes one change, decided on a sequence number.
-	Change(ctx context.Context, node string, ref sharedlun.Ref, w sharedlun.Writer, sequence uint64, c sharedlun.Change) (sharedlun.Group, error)
-	// Yield makes a node refuse every change of an older epoch, and returns the epoch that it has promised: a higher one is no promise to the caller.
-	Yield(ctx context.Context, node string, ref sharedlun.Ref, epoch uint64) (promised uint64, err error)
+	Change(ctx context.Context, node string, ref sharedlun.Ref, m sharedlun.Mandate, sequence uint64, c sharedlun.Change) (sharedlun.Group, error)
+	// Promise makes a node refuse every change of an older epoch, and returns the epoch that it has promised: a higher one is no promise to the caller.
+	Promise(ctx context.Context, node string, ref sharedlun.Ref, epoch uint64) (promised uint64, err error)
 	// Map makes the device of a volume, or gives it its table.
-	Map(ctx context.Context, node string, ref sharedlun.Ref, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error)
-	// Unmap removes the device of a volume.
-	Unmap(ctx context.Context, node string, ref sharedlun.Ref, volumeUUID string, sequence uint64) error
+	Map(ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error)
+	// Unmap removes the device of a volume; on a node whose fence was seen, I/O that hangs in it ends first.
+	Unmap(ctx context.Context, node string, ref sharedlun.Ref, volumeUUID string, sequence uint64, fenced bool) error
 }
+
+// Refusal is an error by which an agent says that it changed nothing, and that nothing of the request is under way.
+type Refusal struct{ Err error }
+
+// Error is what the agent said.
+func (r *Refusal) Error() string { return r.Err.Error() }
+
+// Unwrap is what the agent said.
+func (r *Refusal) Unwrap() error { return r.Err }
 
 // Fleet knows the members of a shared LUN. It asks the API server itself: that a node was fenced, and that it got a new key, must not be known
 // late.
@@ -68,9 +83,9 @@ type Config struct {
 	Nodes  Nodes
 	Fleet  Fleet
 	Leases Leases
-	// Timeout is when LVM is ended on the writer; default 60 s.
+	// Timeout is when LVM is ended on the writer; default sharedlun.ChangeTimeout.
 	Timeout time.Duration
-	// Patience is after which time without a change another process's record is stale; default 3 min, longer than any change takes.
+	// Patience is after which time without a change another process's record is stale; default sharedlun.Patience.
 	Patience time.Duration
 	// Pause is between two looks at a record that another process has; default 200 ms.
 	Pause time.Duration
@@ -101,10 +116,10 @@ type memory struct {
 // New makes a San.
 func New(cfg Config) *San {
 	if cfg.Timeout == 0 {
-		cfg.Timeout = time.Minute
+		cfg.Timeout = sharedlun.ChangeTimeout
 	}
 	if cfg.Patience == 0 {
-		cfg.Patience = 3 * time.Minute
+		cfg.Patience = sharedlun.Patience
 	}
 	if cfg.Pause == 0 {
 		cfg.Pause = 200 * time.Millisecond
@@ -127,13 +142,10 @@ func (s *San) remembered(ownerUID string) *memory {
 	return m
 }
 
-// answered reports whether an agent refused a change, or made it. After any other error the change may still be under way.
+// answered reports whether an agent made a change, or refused it. After any other error, whatever its code, the change may still be under way.
 func answered(err error) bool {
-	var f *decide.Fault
-	if !errors.As(err, &f) {
-		return err == nil
-	}
-	return f.Kind != decide.FaultUnavailable && f.Kind != decide.FaultInternal
+	var r *Refusal
+	return err == nil || errors.As(err, &r)
 }
 
 // unavailable is the error of what waits for somebody else.

@@ -92,7 +92,7 @@ func TestSan_lostAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.want(t, "a", "n2", "n2")
-	if f.record.Epoch != 2 || f.group.Epoch != 2 || !slices.Contains(f.calls, "yield n1") {
+	if f.record.Epoch != 2 || f.group.Epoch != 2 || !slices.Contains(f.calls, "promise n1") {
 		t.Errorf("record %+v, group's epoch %d, calls %v", f.record, f.group.Epoch, f.calls)
 	}
 }
@@ -117,7 +117,7 @@ func TestSan_silentWriter(t *testing.T) {
 	f.silent["n2"] = true
 	err := s.Detach(t.Context(), ref, "b", "n2")
 	wantFault(t, err, decide.FaultUnavailable, "may still run on n2 (no connection)")
-	f.members[1].Fenced = true
+	f.fence(1)
 	if err := s.Detach(t.Context(), ref, "b", "n2"); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestSan_silentHolder(t *testing.T) {
 	wantFault(t, err, decide.FaultUnavailable, "no connection")
 	// A late order to map it changes nothing.
 	f.silent["n2"] = false
-	_, err = f.Map(t.Context(), "n2", ref, sharedlun.Volume{Name: "a", UUID: "ua"}, 0)
+	_, err = f.Map(t.Context(), "n2", ref, f.members[1].Credential, sharedlun.Volume{Name: "a", UUID: "ua"}, 0)
 	wantFault(t, err, decide.FaultPrecondition, "not this node's")
 	f.inUse["ua"] = true
 	wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultPrecondition, "mounted")
@@ -186,7 +186,7 @@ func TestSan_restoredBackup(t *testing.T) {
 	}
 	for _, n := range []string{"n1", "n2", "n3"} {
 		if f.seen[n] != 8 {
-			t.Errorf("%s did not yield: %v", n, f.seen)
+			t.Errorf("%s did not promise: %v", n, f.seen)
 		}
 	}
 }
@@ -199,7 +199,7 @@ func TestSan_fencedNode(t *testing.T) {
 	if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil {
 		t.Fatal(err)
 	}
-	f.members[1].Fenced = true
+	f.fence(1)
 	_, err := s.Attach(t.Context(), ref, "b", "n2")
 	wantFault(t, err, decide.FaultUnavailable, "cannot write to the LUN now")
 	_, err = s.Attach(t.Context(), ref, "b", "n9")
@@ -212,6 +212,118 @@ func TestSan_fencedNode(t *testing.T) {
 	}
 	f.want(t, "a", "")
 	f.want(t, "b", "")
+	if !f.cut["n2"] {
+		t.Error("I/O of a fenced node was not ended")
+	}
+}
+
+// TestSan_fenceInDoubt: that its Member says that a node is fenced lets nobody take its volume, and no other node write, while the keys on the LUN say something else.
+func TestSan_fenceInDoubt(t *testing.T) {
+	for name, c := range map[string]struct {
+		doubt, heal func(f *fleet)
+		says        string
+	}{
+		"a Member of a backup: the node has a newer key": {
+			func(f *fleet) { f.keys[99] = true }, func(f *fleet) { delete(f.keys, 99) }, "key 0x63 on the LUN is no member's",
+		},
+		"the key was registered after the fence": {
+			func(f *fleet) { f.keys[2] = true }, func(f *fleet) { delete(f.keys, 2) }, "of n2, which is fenced",
+		},
+		"a key may be registered later": {
+			func(f *fleet) { f.members[1].Registering = true }, func(f *fleet) { f.members[1].Registering = false }, "did not answer",
+		},
+		"the target lost its keys": {func(f *fleet) { f.reserved = false }, func(f *fleet) { f.reserved = true }, "nobody holds the reservation"},
+		"the boot is not known":    {func(f *fleet) { f.members[1].BootID = "" }, func(f *fleet) { f.members[1].BootID = "n2-boot-1" }, "which boot"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet("n1", "n2", "n3")
+			s := f.san("csi/1")
+			if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil {
+				t.Fatal(err)
+			}
+			f.fence(1)
+			f.silent["n2"] = true
+			c.doubt(f)
+			err := s.Detach(t.Context(), ref, "a", "n2")
+			if v := f.group.Volume("a"); v.HeldBy != "n2" || err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("%+v, %v, want an error that says %q", v, err, c.says)
+			}
+			c.heal(f)
+			if err := s.Detach(t.Context(), ref, "a", "n2"); err != nil {
+				t.Fatal(err)
+			}
+			f.want(t, "a", "", "n2")
+			if got := f.group.Volume("a").Readers; len(got) != 1 || got[0] != (sharedlun.Boot{Node: "n2", ID: "n2-boot-1"}) {
+				t.Errorf("its readers are %v", got)
+			}
+		})
+	}
+}
+
+// TestSan_writerInDoubt: no other node writes while the keys on the LUN do not show the fence of one that may still have a change.
+func TestSan_writerInDoubt(t *testing.T) {
+	f := newFleet("n1", "n2")
+	s := f.san("csi/1")
+	if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	f.lose = 1
+	if err := s.Detach(t.Context(), ref, "a", "n2"); err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	f.silent["n1"] = true
+	f.fence(0)
+	f.keys[99] = true
+	wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultUnavailable, "its fence does not count: key 0x63")
+	delete(f.keys, 99)
+	if err := s.Detach(t.Context(), ref, "a", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	f.want(t, "a", "")
+}
+
+// TestSan_remove: what was taken from a node by a fence is removed only once that node reports another boot, and says that it has no device of it.
+func TestSan_remove(t *testing.T) {
+	f := newFleet("n1", "n2")
+	s := f.san("csi/1")
+	remove := func() error { return s.Remove(t.Context(), ref, "a", "ua") }
+	if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	wantFault(t, remove(), decide.FaultConflict, "not to be removed")
+	f.silent["n2"] = true
+	f.fence(1)
+	if err := s.Detach(t.Context(), ref, "a", ""); err != nil {
+		t.Fatal(err)
+	}
+	wantFault(t, remove(), decide.FaultConflict, "may still read")
+	f.silent["n2"] = false
+	wantFault(t, remove(), decide.FaultConflict, "boot it")
+	// Its Member was from a backup: the node has that boot for long.
+	f.members[1].ReportedBootID = "n2-boot-0"
+	f.inUse["ua"] = true
+	wantFault(t, remove(), decide.FaultPrecondition, "mounted")
+	f.inUse["ua"] = false
+	if err := remove(); err != nil || f.group.Volume("a") != nil || len(f.mapped["ua"]) > 0 {
+		t.Errorf("%v, %+v, mapped on %v", err, f.group, f.mapped)
+	}
+	if err := remove(); err != nil {
+		t.Errorf("removed again: %v", err)
+	}
+}
+
+// TestSan_answered: no code of an error says that a change has ended; only the agent does.
+func TestSan_answered(t *testing.T) {
+	for kind := decide.FaultInternal; kind <= decide.FaultRange; kind++ {
+		f := newFleet("n1")
+		fault := f.fault(kind, "n1", "change", "why")
+		if answered(fault) {
+			t.Errorf("a fault of kind %d counts as the agent's word", kind)
+		}
+		if !answered(fmt.Errorf("call: %w", &Refusal{Err: fault})) {
+			t.Errorf("a refusal of kind %d does not count", kind)
+		}
+	}
 }
 
 // TestSan_sideBySide: two processes move volumes at the same time, and some answers are lost.

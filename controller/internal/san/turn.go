@@ -22,6 +22,8 @@ type Turn struct {
 	version string
 	facts   writer.Facts
 	members []Member
+	// keys are those on the LUN, if they were read since the record is this process's own.
+	keys *keysOn
 	// Group as the writer reported it last.
 	Group sharedlun.Group
 }
@@ -59,7 +61,7 @@ func (t *Turn) take(ctx context.Context) error {
 			return err
 		}
 		a := writer.Next(t.record, t.facts)
-		if a.Ready {
+		if a.MayChange {
 			return nil
 		}
 		if err := t.do(ctx, a); err != nil && !errors.Is(err, ErrConflict) {
@@ -73,13 +75,16 @@ func (t *Turn) do(ctx context.Context, a writer.Action) error {
 	switch {
 	case a.Write != nil:
 		return t.write(ctx, *a.Write)
-	case a.Yield != "":
-		promised, err := t.san.cfg.Nodes.Yield(ctx, a.Yield, t.ref, t.record.Epoch)
+	case a.Promise != "":
+		promised, err := t.san.cfg.Nodes.Promise(ctx, a.Promise, t.ref, t.record.Epoch)
 		if err != nil {
-			t.facts.Silent[a.Yield] = messageOf(err)
+			t.facts.Silent[a.Promise] = messageOf(err)
 			return nil
 		}
-		t.facts.Yielded[a.Yield] = promised
+		t.facts.Promised[a.Promise] = promised
+		return nil
+	case a.Keys != "":
+		t.readKeys(ctx)
 		return nil
 	case a.Read != "":
 		return t.read(ctx)
@@ -118,12 +123,14 @@ func (t *Turn) look(ctx context.Context) error {
 		t.facts.Fenced[m.Node] = m.Fenced
 	}
 	slices.Sort(t.facts.Members)
+	t.doubt()
 	return nil
 }
 
 // fresh drops what counts only while the record is this process's own.
 func (t *Turn) fresh() {
-	t.facts = writer.Facts{Self: t.san.cfg.Self, Yielded: map[string]uint64{}, Silent: map[string]string{}}
+	t.keys = nil
+	t.facts = writer.Facts{Self: t.san.cfg.Self, Promised: map[string]uint64{}, Silent: map[string]string{}}
 }
 
 // sameRole reports whether a record was taken by an earlier process of this one's role. Of each role one process works at a time, so that one is gone. Were it
@@ -171,7 +178,7 @@ func (t *Turn) read(ctx context.Context) error {
 			Message: "the LUN has no volume group of this Iscsi: volume group " + t.ref.UUID + " is on record",
 		}
 	}
-	t.Group, t.facts.Read, t.facts.Group, t.facts.Promised = *seen.Group, true, seen.Group.Epoch, seen.Promised
+	t.Group, t.facts.Read, t.facts.GroupEpoch, t.facts.WriterPromised = *seen.Group, true, seen.Group.Epoch, seen.Promised
 	return nil
 }
 

@@ -85,35 +85,33 @@ func (x *SharedGroupRef) GetUuid() string {
 	return ""
 }
 
-// Writer is what a change needs beside the group.
-type Writer struct {
+// Mandate is by what a node makes one change of the group.
+type Mandate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Epoch that the controller gave this node.
 	Epoch uint64 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// REQUIRED unless unfenced. Key that this node has on the LUN: it is looked for at the target right before the change.
-	Key uint64 `protobuf:"varint,2,opt,name=key,proto3" json:"key,omitempty"`
-	// True for a target without reservations: no key is looked for.
-	Unfenced bool `protobuf:"varint,3,opt,name=unfenced,proto3" json:"unfenced,omitempty"`
+	// REQUIRED. It is looked for at the target right before the change.
+	Credential *Credential `protobuf:"bytes,2,opt,name=credential,proto3" json:"credential,omitempty"`
 	// REQUIRED. LVM is ended after that time.
 	TimeoutMilliseconds int64 `protobuf:"varint,4,opt,name=timeout_milliseconds,json=timeoutMilliseconds,proto3" json:"timeout_milliseconds,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
 
-func (x *Writer) Reset() {
-	*x = Writer{}
+func (x *Mandate) Reset() {
+	*x = Mandate{}
 	mi := &file_agent_v1_sharedgroup_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Writer) String() string {
+func (x *Mandate) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Writer) ProtoMessage() {}
+func (*Mandate) ProtoMessage() {}
 
-func (x *Writer) ProtoReflect() protoreflect.Message {
+func (x *Mandate) ProtoReflect() protoreflect.Message {
 	mi := &file_agent_v1_sharedgroup_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -125,37 +123,178 @@ func (x *Writer) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Writer.ProtoReflect.Descriptor instead.
-func (*Writer) Descriptor() ([]byte, []int) {
+// Deprecated: Use Mandate.ProtoReflect.Descriptor instead.
+func (*Mandate) Descriptor() ([]byte, []int) {
 	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *Writer) GetEpoch() uint64 {
+func (x *Mandate) GetEpoch() uint64 {
 	if x != nil {
 		return x.Epoch
 	}
 	return 0
 }
 
-func (x *Writer) GetKey() uint64 {
+func (x *Mandate) GetCredential() *Credential {
+	if x != nil {
+		return x.Credential
+	}
+	return nil
+}
+
+func (x *Mandate) GetTimeoutMilliseconds() int64 {
+	if x != nil {
+		return x.TimeoutMilliseconds
+	}
+	return 0
+}
+
+// Credential is by what the target lets this node write.
+type Credential struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED unless unfenced. Key that this node was granted for this boot.
+	Key uint64 `protobuf:"varint,1,opt,name=key,proto3" json:"key,omitempty"`
+	// True for a target without reservations: nobody has a key.
+	Unfenced      bool `protobuf:"varint,2,opt,name=unfenced,proto3" json:"unfenced,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Credential) Reset() {
+	*x = Credential{}
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Credential) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Credential) ProtoMessage() {}
+
+func (x *Credential) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Credential.ProtoReflect.Descriptor instead.
+func (*Credential) Descriptor() ([]byte, []int) {
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Credential) GetKey() uint64 {
 	if x != nil {
 		return x.Key
 	}
 	return 0
 }
 
-func (x *Writer) GetUnfenced() bool {
+func (x *Credential) GetUnfenced() bool {
 	if x != nil {
 		return x.Unfenced
 	}
 	return false
 }
 
-func (x *Writer) GetTimeoutMilliseconds() int64 {
+// Unchanged is in the details of every error by which the agent itself says that it changed nothing, and that nothing of the request is under way.
+// An error without it says neither: it may come from the connection.
+type Unchanged struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unchanged) Reset() {
+	*x = Unchanged{}
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unchanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unchanged) ProtoMessage() {}
+
+func (x *Unchanged) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[3]
 	if x != nil {
-		return x.TimeoutMilliseconds
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
 	}
-	return 0
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unchanged.ProtoReflect.Descriptor instead.
+func (*Unchanged) Descriptor() ([]byte, []int) {
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{3}
+}
+
+// Boot is one boot of a node.
+type Boot struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Name of the node.
+	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// REQUIRED. /proc/sys/kernel/random/boot_id of that node.
+	BootId        string `protobuf:"bytes,2,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Boot) Reset() {
+	*x = Boot{}
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Boot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Boot) ProtoMessage() {}
+
+func (x *Boot) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Boot.ProtoReflect.Descriptor instead.
+func (*Boot) Descriptor() ([]byte, []int) {
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Boot) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Boot) GetBootId() string {
+	if x != nil {
+		return x.BootId
+	}
+	return ""
 }
 
 type GetSharedGroupRequest struct {
@@ -168,7 +307,7 @@ type GetSharedGroupRequest struct {
 
 func (x *GetSharedGroupRequest) Reset() {
 	*x = GetSharedGroupRequest{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[2]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -180,7 +319,7 @@ func (x *GetSharedGroupRequest) String() string {
 func (*GetSharedGroupRequest) ProtoMessage() {}
 
 func (x *GetSharedGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[2]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -193,7 +332,7 @@ func (x *GetSharedGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSharedGroupRequest.ProtoReflect.Descriptor instead.
 func (*GetSharedGroupRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{2}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetSharedGroupRequest) GetGroup() *SharedGroupRef {
@@ -218,7 +357,7 @@ type GetSharedGroupResponse struct {
 
 func (x *GetSharedGroupResponse) Reset() {
 	*x = GetSharedGroupResponse{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[3]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -230,7 +369,7 @@ func (x *GetSharedGroupResponse) String() string {
 func (*GetSharedGroupResponse) ProtoMessage() {}
 
 func (x *GetSharedGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[3]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -243,7 +382,7 @@ func (x *GetSharedGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSharedGroupResponse.ProtoReflect.Descriptor instead.
 func (*GetSharedGroupResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{3}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetSharedGroupResponse) GetGroup() *SharedGroup {
@@ -295,7 +434,7 @@ type SharedGroup struct {
 
 func (x *SharedGroup) Reset() {
 	*x = SharedGroup{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[4]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -307,7 +446,7 @@ func (x *SharedGroup) String() string {
 func (*SharedGroup) ProtoMessage() {}
 
 func (x *SharedGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[4]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -320,7 +459,7 @@ func (x *SharedGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SharedGroup.ProtoReflect.Descriptor instead.
 func (*SharedGroup) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{4}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SharedGroup) GetUuid() string {
@@ -398,22 +537,22 @@ type SharedVolume struct {
 	Ranges []*Range `protobuf:"bytes,4,rep,name=ranges,proto3" json:"ranges,omitempty"`
 	// Node that it is for; empty when it is for none.
 	HeldBy string `protobuf:"bytes,5,opt,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"`
-	// True while nobody may see it: it was not zeroed to its end yet.
-	Unready bool `protobuf:"varint,6,opt,name=unready,proto3" json:"unready,omitempty"`
-	// The first bytes, which were zeroed or shown before; what is behind them is new. Equal to size_bytes when all is.
+	// The first bytes, which were zeroed or shown before: no device shows what is behind them. Equal to size_bytes when all is ready.
 	ReadyBytes int64 `protobuf:"varint,7,opt,name=ready_bytes,json=readyBytes,proto3" json:"ready_bytes,omitempty"`
 	// Tags that the controller gave it, beside those above; ordered.
 	Tags               []string `protobuf:"bytes,8,rep,name=tags,proto3" json:"tags,omitempty"`
 	CreatedUnixSeconds int64    `protobuf:"varint,9,opt,name=created_unix_seconds,json=createdUnixSeconds,proto3" json:"created_unix_seconds,omitempty"`
 	// True while the volume is being taken from its node: nobody maps it.
-	Leaving       bool `protobuf:"varint,10,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	Leaving bool `protobuf:"varint,10,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	// Nodes that it was released from by a fence, each with its boot then; ordered. They cannot write to it, and may still read what lies in its place.
+	Readers       []*Boot `protobuf:"bytes,11,rep,name=readers,proto3" json:"readers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SharedVolume) Reset() {
 	*x = SharedVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[5]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -425,7 +564,7 @@ func (x *SharedVolume) String() string {
 func (*SharedVolume) ProtoMessage() {}
 
 func (x *SharedVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[5]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -438,7 +577,7 @@ func (x *SharedVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SharedVolume.ProtoReflect.Descriptor instead.
 func (*SharedVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{5}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SharedVolume) GetName() string {
@@ -476,13 +615,6 @@ func (x *SharedVolume) GetHeldBy() string {
 	return ""
 }
 
-func (x *SharedVolume) GetUnready() bool {
-	if x != nil {
-		return x.Unready
-	}
-	return false
-}
-
 func (x *SharedVolume) GetReadyBytes() int64 {
 	if x != nil {
 		return x.ReadyBytes
@@ -511,6 +643,13 @@ func (x *SharedVolume) GetLeaving() bool {
 	return false
 }
 
+func (x *SharedVolume) GetReaders() []*Boot {
+	if x != nil {
+		return x.Readers
+	}
+	return nil
+}
+
 // Range is a part of a LUN.
 type Range struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -523,7 +662,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[6]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -535,7 +674,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[6]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -548,7 +687,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{6}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Range) GetStartBytes() int64 {
@@ -570,7 +709,7 @@ type CreateSharedGroupRequest struct {
 	// REQUIRED.
 	Group *SharedGroupRef `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
 	// REQUIRED.
-	Writer *Writer `protobuf:"bytes,2,opt,name=writer,proto3" json:"writer,omitempty"`
+	Mandate *Mandate `protobuf:"bytes,2,opt,name=mandate,proto3" json:"mandate,omitempty"`
 	// REQUIRED. Name of the group in LVM.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// OPTIONAL. A person's consent to lose what is on the LUN: content_digest as it was shown.
@@ -581,7 +720,7 @@ type CreateSharedGroupRequest struct {
 
 func (x *CreateSharedGroupRequest) Reset() {
 	*x = CreateSharedGroupRequest{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[7]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -593,7 +732,7 @@ func (x *CreateSharedGroupRequest) String() string {
 func (*CreateSharedGroupRequest) ProtoMessage() {}
 
 func (x *CreateSharedGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[7]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -606,7 +745,7 @@ func (x *CreateSharedGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSharedGroupRequest.ProtoReflect.Descriptor instead.
 func (*CreateSharedGroupRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{7}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CreateSharedGroupRequest) GetGroup() *SharedGroupRef {
@@ -616,9 +755,9 @@ func (x *CreateSharedGroupRequest) GetGroup() *SharedGroupRef {
 	return nil
 }
 
-func (x *CreateSharedGroupRequest) GetWriter() *Writer {
+func (x *CreateSharedGroupRequest) GetMandate() *Mandate {
 	if x != nil {
-		return x.Writer
+		return x.Mandate
 	}
 	return nil
 }
@@ -646,7 +785,7 @@ type CreateSharedGroupResponse struct {
 
 func (x *CreateSharedGroupResponse) Reset() {
 	*x = CreateSharedGroupResponse{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[8]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -658,7 +797,7 @@ func (x *CreateSharedGroupResponse) String() string {
 func (*CreateSharedGroupResponse) ProtoMessage() {}
 
 func (x *CreateSharedGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[8]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -671,7 +810,7 @@ func (x *CreateSharedGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSharedGroupResponse.ProtoReflect.Descriptor instead.
 func (*CreateSharedGroupResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{8}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CreateSharedGroupResponse) GetGroup() *SharedGroup {
@@ -686,7 +825,7 @@ type ChangeSharedGroupRequest struct {
 	// REQUIRED.
 	Group *SharedGroupRef `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
 	// REQUIRED.
-	Writer *Writer `protobuf:"bytes,2,opt,name=writer,proto3" json:"writer,omitempty"`
+	Mandate *Mandate `protobuf:"bytes,2,opt,name=mandate,proto3" json:"mandate,omitempty"`
 	// REQUIRED. Sequence number that the caller decided on.
 	Sequence uint64 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// REQUIRED.
@@ -708,7 +847,7 @@ type ChangeSharedGroupRequest struct {
 
 func (x *ChangeSharedGroupRequest) Reset() {
 	*x = ChangeSharedGroupRequest{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[9]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -720,7 +859,7 @@ func (x *ChangeSharedGroupRequest) String() string {
 func (*ChangeSharedGroupRequest) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[9]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -733,7 +872,7 @@ func (x *ChangeSharedGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSharedGroupRequest.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{9}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ChangeSharedGroupRequest) GetGroup() *SharedGroupRef {
@@ -743,9 +882,9 @@ func (x *ChangeSharedGroupRequest) GetGroup() *SharedGroupRef {
 	return nil
 }
 
-func (x *ChangeSharedGroupRequest) GetWriter() *Writer {
+func (x *ChangeSharedGroupRequest) GetMandate() *Mandate {
 	if x != nil {
-		return x.Writer
+		return x.Mandate
 	}
 	return nil
 }
@@ -899,7 +1038,7 @@ type ChangeSharedGroupResponse struct {
 
 func (x *ChangeSharedGroupResponse) Reset() {
 	*x = ChangeSharedGroupResponse{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[10]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -911,7 +1050,7 @@ func (x *ChangeSharedGroupResponse) String() string {
 func (*ChangeSharedGroupResponse) ProtoMessage() {}
 
 func (x *ChangeSharedGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[10]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -924,7 +1063,7 @@ func (x *ChangeSharedGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSharedGroupResponse.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{10}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ChangeSharedGroupResponse) GetGroup() *SharedGroup {
@@ -939,14 +1078,14 @@ type RemoveSharedGroupRequest struct {
 	// REQUIRED.
 	Group *SharedGroupRef `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
 	// REQUIRED.
-	Writer        *Writer `protobuf:"bytes,2,opt,name=writer,proto3" json:"writer,omitempty"`
+	Mandate       *Mandate `protobuf:"bytes,2,opt,name=mandate,proto3" json:"mandate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RemoveSharedGroupRequest) Reset() {
 	*x = RemoveSharedGroupRequest{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[11]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +1097,7 @@ func (x *RemoveSharedGroupRequest) String() string {
 func (*RemoveSharedGroupRequest) ProtoMessage() {}
 
 func (x *RemoveSharedGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[11]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -971,7 +1110,7 @@ func (x *RemoveSharedGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSharedGroupRequest.ProtoReflect.Descriptor instead.
 func (*RemoveSharedGroupRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{11}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RemoveSharedGroupRequest) GetGroup() *SharedGroupRef {
@@ -981,9 +1120,9 @@ func (x *RemoveSharedGroupRequest) GetGroup() *SharedGroupRef {
 	return nil
 }
 
-func (x *RemoveSharedGroupRequest) GetWriter() *Writer {
+func (x *RemoveSharedGroupRequest) GetMandate() *Mandate {
 	if x != nil {
-		return x.Writer
+		return x.Mandate
 	}
 	return nil
 }
@@ -996,7 +1135,7 @@ type RemoveSharedGroupResponse struct {
 
 func (x *RemoveSharedGroupResponse) Reset() {
 	*x = RemoveSharedGroupResponse{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[12]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1147,7 @@ func (x *RemoveSharedGroupResponse) String() string {
 func (*RemoveSharedGroupResponse) ProtoMessage() {}
 
 func (x *RemoveSharedGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[12]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,10 +1160,10 @@ func (x *RemoveSharedGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSharedGroupResponse.ProtoReflect.Descriptor instead.
 func (*RemoveSharedGroupResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{15}
 }
 
-type YieldSharedGroupRequest struct {
+type PromiseEpochRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED.
 	Group *SharedGroupRef `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
@@ -1034,21 +1173,21 @@ type YieldSharedGroupRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *YieldSharedGroupRequest) Reset() {
-	*x = YieldSharedGroupRequest{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[13]
+func (x *PromiseEpochRequest) Reset() {
+	*x = PromiseEpochRequest{}
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *YieldSharedGroupRequest) String() string {
+func (x *PromiseEpochRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*YieldSharedGroupRequest) ProtoMessage() {}
+func (*PromiseEpochRequest) ProtoMessage() {}
 
-func (x *YieldSharedGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[13]
+func (x *PromiseEpochRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1059,26 +1198,26 @@ func (x *YieldSharedGroupRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use YieldSharedGroupRequest.ProtoReflect.Descriptor instead.
-func (*YieldSharedGroupRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13}
+// Deprecated: Use PromiseEpochRequest.ProtoReflect.Descriptor instead.
+func (*PromiseEpochRequest) Descriptor() ([]byte, []int) {
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{16}
 }
 
-func (x *YieldSharedGroupRequest) GetGroup() *SharedGroupRef {
+func (x *PromiseEpochRequest) GetGroup() *SharedGroupRef {
 	if x != nil {
 		return x.Group
 	}
 	return nil
 }
 
-func (x *YieldSharedGroupRequest) GetEpoch() uint64 {
+func (x *PromiseEpochRequest) GetEpoch() uint64 {
 	if x != nil {
 		return x.Epoch
 	}
 	return 0
 }
 
-type YieldSharedGroupResponse struct {
+type PromiseEpochResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Epoch that the node has promised now. It is higher than the one that was asked for when the node promised more before: the caller's record is older
 	// than that, and the call is no promise to it.
@@ -1087,21 +1226,21 @@ type YieldSharedGroupResponse struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *YieldSharedGroupResponse) Reset() {
-	*x = YieldSharedGroupResponse{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[14]
+func (x *PromiseEpochResponse) Reset() {
+	*x = PromiseEpochResponse{}
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *YieldSharedGroupResponse) String() string {
+func (x *PromiseEpochResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*YieldSharedGroupResponse) ProtoMessage() {}
+func (*PromiseEpochResponse) ProtoMessage() {}
 
-func (x *YieldSharedGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[14]
+func (x *PromiseEpochResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,12 +1251,12 @@ func (x *YieldSharedGroupResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use YieldSharedGroupResponse.ProtoReflect.Descriptor instead.
-func (*YieldSharedGroupResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{14}
+// Deprecated: Use PromiseEpochResponse.ProtoReflect.Descriptor instead.
+func (*PromiseEpochResponse) Descriptor() ([]byte, []int) {
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{17}
 }
 
-func (x *YieldSharedGroupResponse) GetPromisedEpoch() uint64 {
+func (x *PromiseEpochResponse) GetPromisedEpoch() uint64 {
 	if x != nil {
 		return x.PromisedEpoch
 	}
@@ -1131,14 +1270,16 @@ type MapVolumeRequest struct {
 	// REQUIRED. As the writer reported it. The agent maps what it reads on the LUN, if that has the same ranges.
 	Volume *SharedVolume `protobuf:"bytes,2,opt,name=volume,proto3" json:"volume,omitempty"`
 	// REQUIRED. Sequence number of that report.
-	Sequence      uint64 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Sequence uint64 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// REQUIRED. It is looked for at the target once the table is loaded, before anybody can use it.
+	Credential    *Credential `protobuf:"bytes,4,opt,name=credential,proto3" json:"credential,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MapVolumeRequest) Reset() {
 	*x = MapVolumeRequest{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[15]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1150,7 +1291,7 @@ func (x *MapVolumeRequest) String() string {
 func (*MapVolumeRequest) ProtoMessage() {}
 
 func (x *MapVolumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[15]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1163,7 +1304,7 @@ func (x *MapVolumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapVolumeRequest.ProtoReflect.Descriptor instead.
 func (*MapVolumeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{15}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MapVolumeRequest) GetGroup() *SharedGroupRef {
@@ -1187,6 +1328,13 @@ func (x *MapVolumeRequest) GetSequence() uint64 {
 	return 0
 }
 
+func (x *MapVolumeRequest) GetCredential() *Credential {
+	if x != nil {
+		return x.Credential
+	}
+	return nil
+}
+
 type MapVolumeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Mapping       *Mapping               `protobuf:"bytes,1,opt,name=mapping,proto3" json:"mapping,omitempty"`
@@ -1196,7 +1344,7 @@ type MapVolumeResponse struct {
 
 func (x *MapVolumeResponse) Reset() {
 	*x = MapVolumeResponse{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[16]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1208,7 +1356,7 @@ func (x *MapVolumeResponse) String() string {
 func (*MapVolumeResponse) ProtoMessage() {}
 
 func (x *MapVolumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[16]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1221,7 +1369,7 @@ func (x *MapVolumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapVolumeResponse.ProtoReflect.Descriptor instead.
 func (*MapVolumeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{16}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MapVolumeResponse) GetMapping() *Mapping {
@@ -1239,7 +1387,7 @@ type UnmapVolumeRequest struct {
 	VolumeUuid string `protobuf:"bytes,2,opt,name=volume_uuid,json=volumeUuid,proto3" json:"volume_uuid,omitempty"`
 	// REQUIRED. Sequence number of the report that this was decided on.
 	Sequence uint64 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// True for a node that was fenced.
+	// True for a node whose fence was seen on the LUN.
 	Fenced        bool `protobuf:"varint,4,opt,name=fenced,proto3" json:"fenced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1247,7 +1395,7 @@ type UnmapVolumeRequest struct {
 
 func (x *UnmapVolumeRequest) Reset() {
 	*x = UnmapVolumeRequest{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[17]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1407,7 @@ func (x *UnmapVolumeRequest) String() string {
 func (*UnmapVolumeRequest) ProtoMessage() {}
 
 func (x *UnmapVolumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[17]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1420,7 @@ func (x *UnmapVolumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnmapVolumeRequest.ProtoReflect.Descriptor instead.
 func (*UnmapVolumeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{17}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UnmapVolumeRequest) GetGroup() *SharedGroupRef {
@@ -1311,7 +1459,7 @@ type UnmapVolumeResponse struct {
 
 func (x *UnmapVolumeResponse) Reset() {
 	*x = UnmapVolumeResponse{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[18]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1471,7 @@ func (x *UnmapVolumeResponse) String() string {
 func (*UnmapVolumeResponse) ProtoMessage() {}
 
 func (x *UnmapVolumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[18]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1484,7 @@ func (x *UnmapVolumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnmapVolumeResponse.ProtoReflect.Descriptor instead.
 func (*UnmapVolumeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{18}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{21}
 }
 
 type ListMappingsRequest struct {
@@ -1349,7 +1497,7 @@ type ListMappingsRequest struct {
 
 func (x *ListMappingsRequest) Reset() {
 	*x = ListMappingsRequest{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[19]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +1509,7 @@ func (x *ListMappingsRequest) String() string {
 func (*ListMappingsRequest) ProtoMessage() {}
 
 func (x *ListMappingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[19]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +1522,7 @@ func (x *ListMappingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMappingsRequest.ProtoReflect.Descriptor instead.
 func (*ListMappingsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{19}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListMappingsRequest) GetGroup() *SharedGroupRef {
@@ -1394,7 +1542,7 @@ type ListMappingsResponse struct {
 
 func (x *ListMappingsResponse) Reset() {
 	*x = ListMappingsResponse{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[20]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1406,7 +1554,7 @@ func (x *ListMappingsResponse) String() string {
 func (*ListMappingsResponse) ProtoMessage() {}
 
 func (x *ListMappingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[20]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1419,7 +1567,7 @@ func (x *ListMappingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMappingsResponse.ProtoReflect.Descriptor instead.
 func (*ListMappingsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{20}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListMappingsResponse) GetMappings() []*Mapping {
@@ -1444,7 +1592,7 @@ type Mapping struct {
 
 func (x *Mapping) Reset() {
 	*x = Mapping{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[21]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1456,7 +1604,7 @@ func (x *Mapping) String() string {
 func (*Mapping) ProtoMessage() {}
 
 func (x *Mapping) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[21]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1469,7 +1617,7 @@ func (x *Mapping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mapping.ProtoReflect.Descriptor instead.
 func (*Mapping) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{21}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Mapping) GetVolumeUuid() string {
@@ -1507,14 +1655,16 @@ type ZeroVolumeRequest struct {
 	// REQUIRED. As the writer reported it: what is behind ready_bytes is zeroed.
 	Volume *SharedVolume `protobuf:"bytes,2,opt,name=volume,proto3" json:"volume,omitempty"`
 	// True has the target forget what was there, where it can; a reader finds zeroes all the same.
-	Discard       bool `protobuf:"varint,3,opt,name=discard,proto3" json:"discard,omitempty"`
+	Discard bool `protobuf:"varint,3,opt,name=discard,proto3" json:"discard,omitempty"`
+	// REQUIRED. It is looked for at the target before anything is written.
+	Credential    *Credential `protobuf:"bytes,4,opt,name=credential,proto3" json:"credential,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ZeroVolumeRequest) Reset() {
 	*x = ZeroVolumeRequest{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[22]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1526,7 +1676,7 @@ func (x *ZeroVolumeRequest) String() string {
 func (*ZeroVolumeRequest) ProtoMessage() {}
 
 func (x *ZeroVolumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[22]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1539,7 +1689,7 @@ func (x *ZeroVolumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ZeroVolumeRequest.ProtoReflect.Descriptor instead.
 func (*ZeroVolumeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{22}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ZeroVolumeRequest) GetGroup() *SharedGroupRef {
@@ -1563,6 +1713,13 @@ func (x *ZeroVolumeRequest) GetDiscard() bool {
 	return false
 }
 
+func (x *ZeroVolumeRequest) GetCredential() *Credential {
+	if x != nil {
+		return x.Credential
+	}
+	return nil
+}
+
 type ZeroVolumeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// True when it is done.
@@ -1576,7 +1733,7 @@ type ZeroVolumeResponse struct {
 
 func (x *ZeroVolumeResponse) Reset() {
 	*x = ZeroVolumeResponse{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[23]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1745,7 @@ func (x *ZeroVolumeResponse) String() string {
 func (*ZeroVolumeResponse) ProtoMessage() {}
 
 func (x *ZeroVolumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[23]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1758,7 @@ func (x *ZeroVolumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ZeroVolumeResponse.ProtoReflect.Descriptor instead.
 func (*ZeroVolumeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{23}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ZeroVolumeResponse) GetDone() bool {
@@ -1633,7 +1790,7 @@ type ChangeSharedGroupRequest_TakeOver struct {
 
 func (x *ChangeSharedGroupRequest_TakeOver) Reset() {
 	*x = ChangeSharedGroupRequest_TakeOver{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[24]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1645,7 +1802,7 @@ func (x *ChangeSharedGroupRequest_TakeOver) String() string {
 func (*ChangeSharedGroupRequest_TakeOver) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_TakeOver) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[24]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1658,7 +1815,7 @@ func (x *ChangeSharedGroupRequest_TakeOver) ProtoReflect() protoreflect.Message 
 
 // Deprecated: Use ChangeSharedGroupRequest_TakeOver.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_TakeOver) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{9, 0}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 0}
 }
 
 // CreateVolume makes a linear volume that is unready.
@@ -1676,7 +1833,7 @@ type ChangeSharedGroupRequest_CreateVolume struct {
 
 func (x *ChangeSharedGroupRequest_CreateVolume) Reset() {
 	*x = ChangeSharedGroupRequest_CreateVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[25]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +1845,7 @@ func (x *ChangeSharedGroupRequest_CreateVolume) String() string {
 func (*ChangeSharedGroupRequest_CreateVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_CreateVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[25]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +1858,7 @@ func (x *ChangeSharedGroupRequest_CreateVolume) ProtoReflect() protoreflect.Mess
 
 // Deprecated: Use ChangeSharedGroupRequest_CreateVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_CreateVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{9, 1}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 1}
 }
 
 func (x *ChangeSharedGroupRequest_CreateVolume) GetName() string {
@@ -1731,14 +1888,16 @@ type ChangeSharedGroupRequest_GrowVolume struct {
 	// REQUIRED.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// REQUIRED.
-	SizeBytes     int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	SizeBytes int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// REQUIRED. UUID of the volume that is meant.
+	Uuid          string `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeSharedGroupRequest_GrowVolume) Reset() {
 	*x = ChangeSharedGroupRequest_GrowVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[26]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1750,7 +1909,7 @@ func (x *ChangeSharedGroupRequest_GrowVolume) String() string {
 func (*ChangeSharedGroupRequest_GrowVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_GrowVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[26]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1763,7 +1922,7 @@ func (x *ChangeSharedGroupRequest_GrowVolume) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use ChangeSharedGroupRequest_GrowVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_GrowVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{9, 2}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 2}
 }
 
 func (x *ChangeSharedGroupRequest_GrowVolume) GetName() string {
@@ -1780,20 +1939,31 @@ func (x *ChangeSharedGroupRequest_GrowVolume) GetSizeBytes() int64 {
 	return 0
 }
 
-// RemoveVolume removes a volume that no node holds.
+func (x *ChangeSharedGroupRequest_GrowVolume) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+// RemoveVolume removes a volume that no node holds, and that none can read any more. One that was released by a fence stays until every one of its readers
+// reports another boot.
 type ChangeSharedGroupRequest_RemoveVolume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// REQUIRED. UUID of the volume that is meant.
-	Uuid          string `protobuf:"bytes,2,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	Uuid string `protobuf:"bytes,2,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	// REQUIRED for each reader of the volume: the boot that the agent of the node reports now, and after which it has said that it has no device of the
+	// volume. A node that is not named, or whose boot is not told, may still read.
+	Boots         []*Boot `protobuf:"bytes,3,rep,name=boots,proto3" json:"boots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeSharedGroupRequest_RemoveVolume) Reset() {
 	*x = ChangeSharedGroupRequest_RemoveVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[27]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1805,7 +1975,7 @@ func (x *ChangeSharedGroupRequest_RemoveVolume) String() string {
 func (*ChangeSharedGroupRequest_RemoveVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_RemoveVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[27]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1818,7 +1988,7 @@ func (x *ChangeSharedGroupRequest_RemoveVolume) ProtoReflect() protoreflect.Mess
 
 // Deprecated: Use ChangeSharedGroupRequest_RemoveVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_RemoveVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{9, 3}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 3}
 }
 
 func (x *ChangeSharedGroupRequest_RemoveVolume) GetName() string {
@@ -1835,20 +2005,29 @@ func (x *ChangeSharedGroupRequest_RemoveVolume) GetUuid() string {
 	return ""
 }
 
+func (x *ChangeSharedGroupRequest_RemoveVolume) GetBoots() []*Boot {
+	if x != nil {
+		return x.Boots
+	}
+	return nil
+}
+
 // HoldVolume gives a volume to a node. One that another node holds is ALREADY_EXISTS.
 type ChangeSharedGroupRequest_HoldVolume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// REQUIRED.
-	Node          string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Node string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	// REQUIRED. UUID of the volume that is meant.
+	Uuid          string `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeSharedGroupRequest_HoldVolume) Reset() {
 	*x = ChangeSharedGroupRequest_HoldVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[28]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +2039,7 @@ func (x *ChangeSharedGroupRequest_HoldVolume) String() string {
 func (*ChangeSharedGroupRequest_HoldVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_HoldVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[28]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +2052,7 @@ func (x *ChangeSharedGroupRequest_HoldVolume) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use ChangeSharedGroupRequest_HoldVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_HoldVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{9, 4}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 4}
 }
 
 func (x *ChangeSharedGroupRequest_HoldVolume) GetName() string {
@@ -1890,20 +2069,29 @@ func (x *ChangeSharedGroupRequest_HoldVolume) GetNode() string {
 	return ""
 }
 
+func (x *ChangeSharedGroupRequest_HoldVolume) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
 // LeaveVolume marks a volume that is being taken from a node: nobody maps it any more. One that the node does not hold needs no work.
 type ChangeSharedGroupRequest_LeaveVolume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// REQUIRED.
-	Node          string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Node string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	// REQUIRED. UUID of the volume that is meant.
+	Uuid          string `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeSharedGroupRequest_LeaveVolume) Reset() {
 	*x = ChangeSharedGroupRequest_LeaveVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[29]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +2103,7 @@ func (x *ChangeSharedGroupRequest_LeaveVolume) String() string {
 func (*ChangeSharedGroupRequest_LeaveVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_LeaveVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[29]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +2116,7 @@ func (x *ChangeSharedGroupRequest_LeaveVolume) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use ChangeSharedGroupRequest_LeaveVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_LeaveVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{9, 5}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 5}
 }
 
 func (x *ChangeSharedGroupRequest_LeaveVolume) GetName() string {
@@ -1945,6 +2133,13 @@ func (x *ChangeSharedGroupRequest_LeaveVolume) GetNode() string {
 	return ""
 }
 
+func (x *ChangeSharedGroupRequest_LeaveVolume) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
 // ReleaseVolume takes a volume from a node, once it is unmapped there or the node is fenced. The volume has to be leaving. One that the node does
 // not hold needs no work.
 type ChangeSharedGroupRequest_ReleaseVolume struct {
@@ -1952,14 +2147,19 @@ type ChangeSharedGroupRequest_ReleaseVolume struct {
 	// REQUIRED.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// REQUIRED.
-	Node          string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Node string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	// REQUIRED. UUID of the volume that is meant.
+	Uuid string `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	// REQUIRED when the node is fenced and did not unmap the volume: the boot that its key was granted for. The node becomes a reader of the volume. Empty
+	// when the node said that the device is gone.
+	FencedBootId  string `protobuf:"bytes,4,opt,name=fenced_boot_id,json=fencedBootId,proto3" json:"fenced_boot_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeSharedGroupRequest_ReleaseVolume) Reset() {
 	*x = ChangeSharedGroupRequest_ReleaseVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[30]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +2171,7 @@ func (x *ChangeSharedGroupRequest_ReleaseVolume) String() string {
 func (*ChangeSharedGroupRequest_ReleaseVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_ReleaseVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[30]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +2184,7 @@ func (x *ChangeSharedGroupRequest_ReleaseVolume) ProtoReflect() protoreflect.Mes
 
 // Deprecated: Use ChangeSharedGroupRequest_ReleaseVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_ReleaseVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{9, 6}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 6}
 }
 
 func (x *ChangeSharedGroupRequest_ReleaseVolume) GetName() string {
@@ -2001,20 +2201,36 @@ func (x *ChangeSharedGroupRequest_ReleaseVolume) GetNode() string {
 	return ""
 }
 
+func (x *ChangeSharedGroupRequest_ReleaseVolume) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+func (x *ChangeSharedGroupRequest_ReleaseVolume) GetFencedBootId() string {
+	if x != nil {
+		return x.FencedBootId
+	}
+	return ""
+}
+
 // ReadyVolume says that the first bytes of a volume may be seen.
 type ChangeSharedGroupRequest_ReadyVolume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// REQUIRED.
-	ReadyBytes    int64 `protobuf:"varint,2,opt,name=ready_bytes,json=readyBytes,proto3" json:"ready_bytes,omitempty"`
+	ReadyBytes int64 `protobuf:"varint,2,opt,name=ready_bytes,json=readyBytes,proto3" json:"ready_bytes,omitempty"`
+	// REQUIRED. UUID of the volume that is meant.
+	Uuid          string `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeSharedGroupRequest_ReadyVolume) Reset() {
 	*x = ChangeSharedGroupRequest_ReadyVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[31]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2026,7 +2242,7 @@ func (x *ChangeSharedGroupRequest_ReadyVolume) String() string {
 func (*ChangeSharedGroupRequest_ReadyVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_ReadyVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[31]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2039,7 +2255,7 @@ func (x *ChangeSharedGroupRequest_ReadyVolume) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use ChangeSharedGroupRequest_ReadyVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_ReadyVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{9, 7}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 7}
 }
 
 func (x *ChangeSharedGroupRequest_ReadyVolume) GetName() string {
@@ -2056,6 +2272,13 @@ func (x *ChangeSharedGroupRequest_ReadyVolume) GetReadyBytes() int64 {
 	return 0
 }
 
+func (x *ChangeSharedGroupRequest_ReadyVolume) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
 var File_agent_v1_sharedgroup_proto protoreflect.FileDescriptor
 
 const file_agent_v1_sharedgroup_proto_rawDesc = "" +
@@ -2064,12 +2287,21 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\x0eSharedGroupRef\x12.\n" +
 	"\x03lun\x18\x01 \x01(\v2\x1c.quarry.agent.v1.LunIdentityR\x03lun\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12\x12\n" +
-	"\x04uuid\x18\x03 \x01(\tR\x04uuid\"\x7f\n" +
-	"\x06Writer\x12\x14\n" +
-	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x10\n" +
-	"\x03key\x18\x02 \x01(\x04R\x03key\x12\x1a\n" +
-	"\bunfenced\x18\x03 \x01(\bR\bunfenced\x121\n" +
-	"\x14timeout_milliseconds\x18\x04 \x01(\x03R\x13timeoutMilliseconds\"N\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\"\x95\x01\n" +
+	"\aMandate\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12;\n" +
+	"\n" +
+	"credential\x18\x02 \x01(\v2\x1b.quarry.agent.v1.CredentialR\n" +
+	"credential\x121\n" +
+	"\x14timeout_milliseconds\x18\x04 \x01(\x03R\x13timeoutMillisecondsJ\x04\b\x03\x10\x04\":\n" +
+	"\n" +
+	"Credential\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x04R\x03key\x12\x1a\n" +
+	"\bunfenced\x18\x02 \x01(\bR\bunfenced\"\v\n" +
+	"\tUnchanged\"3\n" +
+	"\x04Boot\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x17\n" +
+	"\aboot_id\x18\x02 \x01(\tR\x06bootId\"N\n" +
 	"\x15GetSharedGroupRequest\x125\n" +
 	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\"\xb4\x01\n" +
 	"\x16GetSharedGroupResponse\x122\n" +
@@ -2088,37 +2320,37 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\n" +
 	"free_bytes\x18\a \x01(\x03R\tfreeBytes\x12!\n" +
 	"\fextent_bytes\x18\b \x01(\x03R\vextentBytes\x127\n" +
-	"\avolumes\x18\t \x03(\v2\x1d.quarry.agent.v1.SharedVolumeR\avolumes\"\xb9\x02\n" +
+	"\avolumes\x18\t \x03(\v2\x1d.quarry.agent.v1.SharedVolumeR\avolumes\"\xd6\x02\n" +
 	"\fSharedVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12.\n" +
 	"\x06ranges\x18\x04 \x03(\v2\x16.quarry.agent.v1.RangeR\x06ranges\x12\x17\n" +
-	"\aheld_by\x18\x05 \x01(\tR\x06heldBy\x12\x18\n" +
-	"\aunready\x18\x06 \x01(\bR\aunready\x12\x1f\n" +
+	"\aheld_by\x18\x05 \x01(\tR\x06heldBy\x12\x1f\n" +
 	"\vready_bytes\x18\a \x01(\x03R\n" +
 	"readyBytes\x12\x12\n" +
 	"\x04tags\x18\b \x03(\tR\x04tags\x120\n" +
 	"\x14created_unix_seconds\x18\t \x01(\x03R\x12createdUnixSeconds\x12\x18\n" +
 	"\aleaving\x18\n" +
-	" \x01(\bR\aleaving\"G\n" +
+	" \x01(\bR\aleaving\x12/\n" +
+	"\areaders\x18\v \x03(\v2\x15.quarry.agent.v1.BootR\areadersJ\x04\b\x06\x10\a\"G\n" +
 	"\x05Range\x12\x1f\n" +
 	"\vstart_bytes\x18\x01 \x01(\x03R\n" +
 	"startBytes\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\x02 \x01(\x03R\tsizeBytes\"\xb7\x01\n" +
+	"size_bytes\x18\x02 \x01(\x03R\tsizeBytes\"\xba\x01\n" +
 	"\x18CreateSharedGroupRequest\x125\n" +
-	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x12/\n" +
-	"\x06writer\x18\x02 \x01(\v2\x17.quarry.agent.v1.WriterR\x06writer\x12\x12\n" +
+	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x122\n" +
+	"\amandate\x18\x02 \x01(\v2\x18.quarry.agent.v1.MandateR\amandate\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1f\n" +
 	"\vwipe_digest\x18\x04 \x01(\tR\n" +
 	"wipeDigest\"O\n" +
 	"\x19CreateSharedGroupResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.SharedGroupR\x05group\"\xf0\t\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.SharedGroupR\x05group\"\xaa\v\n" +
 	"\x18ChangeSharedGroupRequest\x125\n" +
-	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x12/\n" +
-	"\x06writer\x18\x02 \x01(\v2\x17.quarry.agent.v1.WriterR\x06writer\x12\x1a\n" +
+	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x122\n" +
+	"\amandate\x18\x02 \x01(\v2\x18.quarry.agent.v1.MandateR\amandate\x12\x1a\n" +
 	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12Q\n" +
 	"\ttake_over\x18\x04 \x01(\v22.quarry.agent.v1.ChangeSharedGroupRequest.TakeOverH\x00R\btakeOver\x12P\n" +
 	"\x06create\x18\x05 \x01(\v26.quarry.agent.v1.ChangeSharedGroupRequest.CreateVolumeH\x00R\x06create\x12J\n" +
@@ -2135,45 +2367,55 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x02 \x01(\x03R\tsizeBytes\x12\x12\n" +
-	"\x04tags\x18\x03 \x03(\tR\x04tags\x1a?\n" +
+	"\x04tags\x18\x03 \x03(\tR\x04tags\x1aS\n" +
 	"\n" +
 	"GrowVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\x02 \x01(\x03R\tsizeBytes\x1a6\n" +
+	"size_bytes\x18\x02 \x01(\x03R\tsizeBytes\x12\x12\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x1ac\n" +
 	"\fRemoveVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x1a4\n" +
+	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12+\n" +
+	"\x05boots\x18\x03 \x03(\v2\x15.quarry.agent.v1.BootR\x05boots\x1aH\n" +
 	"\n" +
 	"HoldVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\x1a5\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x1aI\n" +
 	"\vLeaveVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\x1a7\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x1aq\n" +
 	"\rReleaseVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\x1aB\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x12$\n" +
+	"\x0efenced_boot_id\x18\x04 \x01(\tR\ffencedBootId\x1aV\n" +
 	"\vReadyVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vready_bytes\x18\x02 \x01(\x03R\n" +
-	"readyBytesB\b\n" +
+	"readyBytes\x12\x12\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuidB\b\n" +
 	"\x06change\"O\n" +
 	"\x19ChangeSharedGroupResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.SharedGroupR\x05group\"\x82\x01\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.SharedGroupR\x05group\"\x85\x01\n" +
 	"\x18RemoveSharedGroupRequest\x125\n" +
-	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x12/\n" +
-	"\x06writer\x18\x02 \x01(\v2\x17.quarry.agent.v1.WriterR\x06writer\"\x1b\n" +
-	"\x19RemoveSharedGroupResponse\"f\n" +
-	"\x17YieldSharedGroupRequest\x125\n" +
+	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x122\n" +
+	"\amandate\x18\x02 \x01(\v2\x18.quarry.agent.v1.MandateR\amandate\"\x1b\n" +
+	"\x19RemoveSharedGroupResponse\"b\n" +
+	"\x13PromiseEpochRequest\x125\n" +
 	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"A\n" +
-	"\x18YieldSharedGroupResponse\x12%\n" +
-	"\x0epromised_epoch\x18\x01 \x01(\x04R\rpromisedEpoch\"\x9c\x01\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"=\n" +
+	"\x14PromiseEpochResponse\x12%\n" +
+	"\x0epromised_epoch\x18\x01 \x01(\x04R\rpromisedEpoch\"\xd9\x01\n" +
 	"\x10MapVolumeRequest\x125\n" +
 	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x125\n" +
 	"\x06volume\x18\x02 \x01(\v2\x1d.quarry.agent.v1.SharedVolumeR\x06volume\x12\x1a\n" +
-	"\bsequence\x18\x03 \x01(\x04R\bsequence\"G\n" +
+	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12;\n" +
+	"\n" +
+	"credential\x18\x04 \x01(\v2\x1b.quarry.agent.v1.CredentialR\n" +
+	"credential\"G\n" +
 	"\x11MapVolumeResponse\x122\n" +
 	"\amapping\x18\x01 \x01(\v2\x18.quarry.agent.v1.MappingR\amapping\"\xa0\x01\n" +
 	"\x12UnmapVolumeRequest\x125\n" +
@@ -2192,23 +2434,26 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"volumeUuid\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12.\n" +
 	"\x06ranges\x18\x03 \x03(\v2\x16.quarry.agent.v1.RangeR\x06ranges\x12\x15\n" +
-	"\x06in_use\x18\x04 \x01(\bR\x05inUse\"\x9b\x01\n" +
+	"\x06in_use\x18\x04 \x01(\bR\x05inUse\"\xd8\x01\n" +
 	"\x11ZeroVolumeRequest\x125\n" +
 	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x125\n" +
 	"\x06volume\x18\x02 \x01(\v2\x1d.quarry.agent.v1.SharedVolumeR\x06volume\x12\x18\n" +
-	"\adiscard\x18\x03 \x01(\bR\adiscard\"h\n" +
+	"\adiscard\x18\x03 \x01(\bR\adiscard\x12;\n" +
+	"\n" +
+	"credential\x18\x04 \x01(\v2\x1b.quarry.agent.v1.CredentialR\n" +
+	"credential\"h\n" +
 	"\x12ZeroVolumeResponse\x12\x12\n" +
 	"\x04done\x18\x01 \x01(\bR\x04done\x12\x1d\n" +
 	"\n" +
 	"done_bytes\x18\x02 \x01(\x03R\tdoneBytes\x12\x1f\n" +
 	"\vtotal_bytes\x18\x03 \x01(\x03R\n" +
-	"totalBytes2\x86\a\n" +
+	"totalBytes2\xfa\x06\n" +
 	"\x12SharedGroupService\x12a\n" +
 	"\x0eGetSharedGroup\x12&.quarry.agent.v1.GetSharedGroupRequest\x1a'.quarry.agent.v1.GetSharedGroupResponse\x12j\n" +
 	"\x11CreateSharedGroup\x12).quarry.agent.v1.CreateSharedGroupRequest\x1a*.quarry.agent.v1.CreateSharedGroupResponse\x12j\n" +
 	"\x11ChangeSharedGroup\x12).quarry.agent.v1.ChangeSharedGroupRequest\x1a*.quarry.agent.v1.ChangeSharedGroupResponse\x12j\n" +
-	"\x11RemoveSharedGroup\x12).quarry.agent.v1.RemoveSharedGroupRequest\x1a*.quarry.agent.v1.RemoveSharedGroupResponse\x12g\n" +
-	"\x10YieldSharedGroup\x12(.quarry.agent.v1.YieldSharedGroupRequest\x1a).quarry.agent.v1.YieldSharedGroupResponse\x12R\n" +
+	"\x11RemoveSharedGroup\x12).quarry.agent.v1.RemoveSharedGroupRequest\x1a*.quarry.agent.v1.RemoveSharedGroupResponse\x12[\n" +
+	"\fPromiseEpoch\x12$.quarry.agent.v1.PromiseEpochRequest\x1a%.quarry.agent.v1.PromiseEpochResponse\x12R\n" +
 	"\tMapVolume\x12!.quarry.agent.v1.MapVolumeRequest\x1a\".quarry.agent.v1.MapVolumeResponse\x12X\n" +
 	"\vUnmapVolume\x12#.quarry.agent.v1.UnmapVolumeRequest\x1a$.quarry.agent.v1.UnmapVolumeResponse\x12[\n" +
 	"\fListMappings\x12$.quarry.agent.v1.ListMappingsRequest\x1a%.quarry.agent.v1.ListMappingsResponse\x12U\n" +
@@ -2227,97 +2472,105 @@ func file_agent_v1_sharedgroup_proto_rawDescGZIP() []byte {
 	return file_agent_v1_sharedgroup_proto_rawDescData
 }
 
-var file_agent_v1_sharedgroup_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_agent_v1_sharedgroup_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_agent_v1_sharedgroup_proto_goTypes = []any{
 	(*SharedGroupRef)(nil),                         // 0: quarry.agent.v1.SharedGroupRef
-	(*Writer)(nil),                                 // 1: quarry.agent.v1.Writer
-	(*GetSharedGroupRequest)(nil),                  // 2: quarry.agent.v1.GetSharedGroupRequest
-	(*GetSharedGroupResponse)(nil),                 // 3: quarry.agent.v1.GetSharedGroupResponse
-	(*SharedGroup)(nil),                            // 4: quarry.agent.v1.SharedGroup
-	(*SharedVolume)(nil),                           // 5: quarry.agent.v1.SharedVolume
-	(*Range)(nil),                                  // 6: quarry.agent.v1.Range
-	(*CreateSharedGroupRequest)(nil),               // 7: quarry.agent.v1.CreateSharedGroupRequest
-	(*CreateSharedGroupResponse)(nil),              // 8: quarry.agent.v1.CreateSharedGroupResponse
-	(*ChangeSharedGroupRequest)(nil),               // 9: quarry.agent.v1.ChangeSharedGroupRequest
-	(*ChangeSharedGroupResponse)(nil),              // 10: quarry.agent.v1.ChangeSharedGroupResponse
-	(*RemoveSharedGroupRequest)(nil),               // 11: quarry.agent.v1.RemoveSharedGroupRequest
-	(*RemoveSharedGroupResponse)(nil),              // 12: quarry.agent.v1.RemoveSharedGroupResponse
-	(*YieldSharedGroupRequest)(nil),                // 13: quarry.agent.v1.YieldSharedGroupRequest
-	(*YieldSharedGroupResponse)(nil),               // 14: quarry.agent.v1.YieldSharedGroupResponse
-	(*MapVolumeRequest)(nil),                       // 15: quarry.agent.v1.MapVolumeRequest
-	(*MapVolumeResponse)(nil),                      // 16: quarry.agent.v1.MapVolumeResponse
-	(*UnmapVolumeRequest)(nil),                     // 17: quarry.agent.v1.UnmapVolumeRequest
-	(*UnmapVolumeResponse)(nil),                    // 18: quarry.agent.v1.UnmapVolumeResponse
-	(*ListMappingsRequest)(nil),                    // 19: quarry.agent.v1.ListMappingsRequest
-	(*ListMappingsResponse)(nil),                   // 20: quarry.agent.v1.ListMappingsResponse
-	(*Mapping)(nil),                                // 21: quarry.agent.v1.Mapping
-	(*ZeroVolumeRequest)(nil),                      // 22: quarry.agent.v1.ZeroVolumeRequest
-	(*ZeroVolumeResponse)(nil),                     // 23: quarry.agent.v1.ZeroVolumeResponse
-	(*ChangeSharedGroupRequest_TakeOver)(nil),      // 24: quarry.agent.v1.ChangeSharedGroupRequest.TakeOver
-	(*ChangeSharedGroupRequest_CreateVolume)(nil),  // 25: quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume
-	(*ChangeSharedGroupRequest_GrowVolume)(nil),    // 26: quarry.agent.v1.ChangeSharedGroupRequest.GrowVolume
-	(*ChangeSharedGroupRequest_RemoveVolume)(nil),  // 27: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
-	(*ChangeSharedGroupRequest_HoldVolume)(nil),    // 28: quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
-	(*ChangeSharedGroupRequest_LeaveVolume)(nil),   // 29: quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
-	(*ChangeSharedGroupRequest_ReleaseVolume)(nil), // 30: quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
-	(*ChangeSharedGroupRequest_ReadyVolume)(nil),   // 31: quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
-	(*LunIdentity)(nil),                            // 32: quarry.agent.v1.LunIdentity
+	(*Mandate)(nil),                                // 1: quarry.agent.v1.Mandate
+	(*Credential)(nil),                             // 2: quarry.agent.v1.Credential
+	(*Unchanged)(nil),                              // 3: quarry.agent.v1.Unchanged
+	(*Boot)(nil),                                   // 4: quarry.agent.v1.Boot
+	(*GetSharedGroupRequest)(nil),                  // 5: quarry.agent.v1.GetSharedGroupRequest
+	(*GetSharedGroupResponse)(nil),                 // 6: quarry.agent.v1.GetSharedGroupResponse
+	(*SharedGroup)(nil),                            // 7: quarry.agent.v1.SharedGroup
+	(*SharedVolume)(nil),                           // 8: quarry.agent.v1.SharedVolume
+	(*Range)(nil),                                  // 9: quarry.agent.v1.Range
+	(*CreateSharedGroupRequest)(nil),               // 10: quarry.agent.v1.CreateSharedGroupRequest
+	(*CreateSharedGroupResponse)(nil),              // 11: quarry.agent.v1.CreateSharedGroupResponse
+	(*ChangeSharedGroupRequest)(nil),               // 12: quarry.agent.v1.ChangeSharedGroupRequest
+	(*ChangeSharedGroupResponse)(nil),              // 13: quarry.agent.v1.ChangeSharedGroupResponse
+	(*RemoveSharedGroupRequest)(nil),               // 14: quarry.agent.v1.RemoveSharedGroupRequest
+	(*RemoveSharedGroupResponse)(nil),              // 15: quarry.agent.v1.RemoveSharedGroupResponse
+	(*PromiseEpochRequest)(nil),                    // 16: quarry.agent.v1.PromiseEpochRequest
+	(*PromiseEpochResponse)(nil),                   // 17: quarry.agent.v1.PromiseEpochResponse
+	(*MapVolumeRequest)(nil),                       // 18: quarry.agent.v1.MapVolumeRequest
+	(*MapVolumeResponse)(nil),                      // 19: quarry.agent.v1.MapVolumeResponse
+	(*UnmapVolumeRequest)(nil),                     // 20: quarry.agent.v1.UnmapVolumeRequest
+	(*UnmapVolumeResponse)(nil),                    // 21: quarry.agent.v1.UnmapVolumeResponse
+	(*ListMappingsRequest)(nil),                    // 22: quarry.agent.v1.ListMappingsRequest
+	(*ListMappingsResponse)(nil),                   // 23: quarry.agent.v1.ListMappingsResponse
+	(*Mapping)(nil),                                // 24: quarry.agent.v1.Mapping
+	(*ZeroVolumeRequest)(nil),                      // 25: quarry.agent.v1.ZeroVolumeRequest
+	(*ZeroVolumeResponse)(nil),                     // 26: quarry.agent.v1.ZeroVolumeResponse
+	(*ChangeSharedGroupRequest_TakeOver)(nil),      // 27: quarry.agent.v1.ChangeSharedGroupRequest.TakeOver
+	(*ChangeSharedGroupRequest_CreateVolume)(nil),  // 28: quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume
+	(*ChangeSharedGroupRequest_GrowVolume)(nil),    // 29: quarry.agent.v1.ChangeSharedGroupRequest.GrowVolume
+	(*ChangeSharedGroupRequest_RemoveVolume)(nil),  // 30: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
+	(*ChangeSharedGroupRequest_HoldVolume)(nil),    // 31: quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
+	(*ChangeSharedGroupRequest_LeaveVolume)(nil),   // 32: quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
+	(*ChangeSharedGroupRequest_ReleaseVolume)(nil), // 33: quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
+	(*ChangeSharedGroupRequest_ReadyVolume)(nil),   // 34: quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
+	(*LunIdentity)(nil),                            // 35: quarry.agent.v1.LunIdentity
 }
 var file_agent_v1_sharedgroup_proto_depIdxs = []int32{
-	32, // 0: quarry.agent.v1.SharedGroupRef.lun:type_name -> quarry.agent.v1.LunIdentity
-	0,  // 1: quarry.agent.v1.GetSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	4,  // 2: quarry.agent.v1.GetSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
-	5,  // 3: quarry.agent.v1.SharedGroup.volumes:type_name -> quarry.agent.v1.SharedVolume
-	6,  // 4: quarry.agent.v1.SharedVolume.ranges:type_name -> quarry.agent.v1.Range
-	0,  // 5: quarry.agent.v1.CreateSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	1,  // 6: quarry.agent.v1.CreateSharedGroupRequest.writer:type_name -> quarry.agent.v1.Writer
-	4,  // 7: quarry.agent.v1.CreateSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
-	0,  // 8: quarry.agent.v1.ChangeSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	1,  // 9: quarry.agent.v1.ChangeSharedGroupRequest.writer:type_name -> quarry.agent.v1.Writer
-	24, // 10: quarry.agent.v1.ChangeSharedGroupRequest.take_over:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.TakeOver
-	25, // 11: quarry.agent.v1.ChangeSharedGroupRequest.create:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume
-	26, // 12: quarry.agent.v1.ChangeSharedGroupRequest.grow:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.GrowVolume
-	27, // 13: quarry.agent.v1.ChangeSharedGroupRequest.remove:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
-	28, // 14: quarry.agent.v1.ChangeSharedGroupRequest.hold:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
-	30, // 15: quarry.agent.v1.ChangeSharedGroupRequest.release:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
-	31, // 16: quarry.agent.v1.ChangeSharedGroupRequest.ready:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
-	29, // 17: quarry.agent.v1.ChangeSharedGroupRequest.leave:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
-	4,  // 18: quarry.agent.v1.ChangeSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
-	0,  // 19: quarry.agent.v1.RemoveSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	1,  // 20: quarry.agent.v1.RemoveSharedGroupRequest.writer:type_name -> quarry.agent.v1.Writer
-	0,  // 21: quarry.agent.v1.YieldSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	0,  // 22: quarry.agent.v1.MapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	5,  // 23: quarry.agent.v1.MapVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	21, // 24: quarry.agent.v1.MapVolumeResponse.mapping:type_name -> quarry.agent.v1.Mapping
-	0,  // 25: quarry.agent.v1.UnmapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	0,  // 26: quarry.agent.v1.ListMappingsRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	21, // 27: quarry.agent.v1.ListMappingsResponse.mappings:type_name -> quarry.agent.v1.Mapping
-	6,  // 28: quarry.agent.v1.Mapping.ranges:type_name -> quarry.agent.v1.Range
-	0,  // 29: quarry.agent.v1.ZeroVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	5,  // 30: quarry.agent.v1.ZeroVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	2,  // 31: quarry.agent.v1.SharedGroupService.GetSharedGroup:input_type -> quarry.agent.v1.GetSharedGroupRequest
-	7,  // 32: quarry.agent.v1.SharedGroupService.CreateSharedGroup:input_type -> quarry.agent.v1.CreateSharedGroupRequest
-	9,  // 33: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:input_type -> quarry.agent.v1.ChangeSharedGroupRequest
-	11, // 34: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:input_type -> quarry.agent.v1.RemoveSharedGroupRequest
-	13, // 35: quarry.agent.v1.SharedGroupService.YieldSharedGroup:input_type -> quarry.agent.v1.YieldSharedGroupRequest
-	15, // 36: quarry.agent.v1.SharedGroupService.MapVolume:input_type -> quarry.agent.v1.MapVolumeRequest
-	17, // 37: quarry.agent.v1.SharedGroupService.UnmapVolume:input_type -> quarry.agent.v1.UnmapVolumeRequest
-	19, // 38: quarry.agent.v1.SharedGroupService.ListMappings:input_type -> quarry.agent.v1.ListMappingsRequest
-	22, // 39: quarry.agent.v1.SharedGroupService.ZeroVolume:input_type -> quarry.agent.v1.ZeroVolumeRequest
-	3,  // 40: quarry.agent.v1.SharedGroupService.GetSharedGroup:output_type -> quarry.agent.v1.GetSharedGroupResponse
-	8,  // 41: quarry.agent.v1.SharedGroupService.CreateSharedGroup:output_type -> quarry.agent.v1.CreateSharedGroupResponse
-	10, // 42: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:output_type -> quarry.agent.v1.ChangeSharedGroupResponse
-	12, // 43: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:output_type -> quarry.agent.v1.RemoveSharedGroupResponse
-	14, // 44: quarry.agent.v1.SharedGroupService.YieldSharedGroup:output_type -> quarry.agent.v1.YieldSharedGroupResponse
-	16, // 45: quarry.agent.v1.SharedGroupService.MapVolume:output_type -> quarry.agent.v1.MapVolumeResponse
-	18, // 46: quarry.agent.v1.SharedGroupService.UnmapVolume:output_type -> quarry.agent.v1.UnmapVolumeResponse
-	20, // 47: quarry.agent.v1.SharedGroupService.ListMappings:output_type -> quarry.agent.v1.ListMappingsResponse
-	23, // 48: quarry.agent.v1.SharedGroupService.ZeroVolume:output_type -> quarry.agent.v1.ZeroVolumeResponse
-	40, // [40:49] is the sub-list for method output_type
-	31, // [31:40] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	35, // 0: quarry.agent.v1.SharedGroupRef.lun:type_name -> quarry.agent.v1.LunIdentity
+	2,  // 1: quarry.agent.v1.Mandate.credential:type_name -> quarry.agent.v1.Credential
+	0,  // 2: quarry.agent.v1.GetSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	7,  // 3: quarry.agent.v1.GetSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
+	8,  // 4: quarry.agent.v1.SharedGroup.volumes:type_name -> quarry.agent.v1.SharedVolume
+	9,  // 5: quarry.agent.v1.SharedVolume.ranges:type_name -> quarry.agent.v1.Range
+	4,  // 6: quarry.agent.v1.SharedVolume.readers:type_name -> quarry.agent.v1.Boot
+	0,  // 7: quarry.agent.v1.CreateSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	1,  // 8: quarry.agent.v1.CreateSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
+	7,  // 9: quarry.agent.v1.CreateSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
+	0,  // 10: quarry.agent.v1.ChangeSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	1,  // 11: quarry.agent.v1.ChangeSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
+	27, // 12: quarry.agent.v1.ChangeSharedGroupRequest.take_over:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.TakeOver
+	28, // 13: quarry.agent.v1.ChangeSharedGroupRequest.create:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume
+	29, // 14: quarry.agent.v1.ChangeSharedGroupRequest.grow:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.GrowVolume
+	30, // 15: quarry.agent.v1.ChangeSharedGroupRequest.remove:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
+	31, // 16: quarry.agent.v1.ChangeSharedGroupRequest.hold:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
+	33, // 17: quarry.agent.v1.ChangeSharedGroupRequest.release:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
+	34, // 18: quarry.agent.v1.ChangeSharedGroupRequest.ready:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
+	32, // 19: quarry.agent.v1.ChangeSharedGroupRequest.leave:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
+	7,  // 20: quarry.agent.v1.ChangeSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
+	0,  // 21: quarry.agent.v1.RemoveSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	1,  // 22: quarry.agent.v1.RemoveSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
+	0,  // 23: quarry.agent.v1.PromiseEpochRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	0,  // 24: quarry.agent.v1.MapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	8,  // 25: quarry.agent.v1.MapVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	2,  // 26: quarry.agent.v1.MapVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	24, // 27: quarry.agent.v1.MapVolumeResponse.mapping:type_name -> quarry.agent.v1.Mapping
+	0,  // 28: quarry.agent.v1.UnmapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	0,  // 29: quarry.agent.v1.ListMappingsRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	24, // 30: quarry.agent.v1.ListMappingsResponse.mappings:type_name -> quarry.agent.v1.Mapping
+	9,  // 31: quarry.agent.v1.Mapping.ranges:type_name -> quarry.agent.v1.Range
+	0,  // 32: quarry.agent.v1.ZeroVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	8,  // 33: quarry.agent.v1.ZeroVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	2,  // 34: quarry.agent.v1.ZeroVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	4,  // 35: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume.boots:type_name -> quarry.agent.v1.Boot
+	5,  // 36: quarry.agent.v1.SharedGroupService.GetSharedGroup:input_type -> quarry.agent.v1.GetSharedGroupRequest
+	10, // 37: quarry.agent.v1.SharedGroupService.CreateSharedGroup:input_type -> quarry.agent.v1.CreateSharedGroupRequest
+	12, // 38: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:input_type -> quarry.agent.v1.ChangeSharedGroupRequest
+	14, // 39: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:input_type -> quarry.agent.v1.RemoveSharedGroupRequest
+	16, // 40: quarry.agent.v1.SharedGroupService.PromiseEpoch:input_type -> quarry.agent.v1.PromiseEpochRequest
+	18, // 41: quarry.agent.v1.SharedGroupService.MapVolume:input_type -> quarry.agent.v1.MapVolumeRequest
+	20, // 42: quarry.agent.v1.SharedGroupService.UnmapVolume:input_type -> quarry.agent.v1.UnmapVolumeRequest
+	22, // 43: quarry.agent.v1.SharedGroupService.ListMappings:input_type -> quarry.agent.v1.ListMappingsRequest
+	25, // 44: quarry.agent.v1.SharedGroupService.ZeroVolume:input_type -> quarry.agent.v1.ZeroVolumeRequest
+	6,  // 45: quarry.agent.v1.SharedGroupService.GetSharedGroup:output_type -> quarry.agent.v1.GetSharedGroupResponse
+	11, // 46: quarry.agent.v1.SharedGroupService.CreateSharedGroup:output_type -> quarry.agent.v1.CreateSharedGroupResponse
+	13, // 47: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:output_type -> quarry.agent.v1.ChangeSharedGroupResponse
+	15, // 48: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:output_type -> quarry.agent.v1.RemoveSharedGroupResponse
+	17, // 49: quarry.agent.v1.SharedGroupService.PromiseEpoch:output_type -> quarry.agent.v1.PromiseEpochResponse
+	19, // 50: quarry.agent.v1.SharedGroupService.MapVolume:output_type -> quarry.agent.v1.MapVolumeResponse
+	21, // 51: quarry.agent.v1.SharedGroupService.UnmapVolume:output_type -> quarry.agent.v1.UnmapVolumeResponse
+	23, // 52: quarry.agent.v1.SharedGroupService.ListMappings:output_type -> quarry.agent.v1.ListMappingsResponse
+	26, // 53: quarry.agent.v1.SharedGroupService.ZeroVolume:output_type -> quarry.agent.v1.ZeroVolumeResponse
+	45, // [45:54] is the sub-list for method output_type
+	36, // [36:45] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_agent_v1_sharedgroup_proto_init() }
@@ -2326,7 +2579,7 @@ func file_agent_v1_sharedgroup_proto_init() {
 		return
 	}
 	file_agent_v1_iscsi_proto_init()
-	file_agent_v1_sharedgroup_proto_msgTypes[9].OneofWrappers = []any{
+	file_agent_v1_sharedgroup_proto_msgTypes[12].OneofWrappers = []any{
 		(*ChangeSharedGroupRequest_TakeOver_)(nil),
 		(*ChangeSharedGroupRequest_Create)(nil),
 		(*ChangeSharedGroupRequest_Grow)(nil),
@@ -2342,7 +2595,7 @@ func file_agent_v1_sharedgroup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_v1_sharedgroup_proto_rawDesc), len(file_agent_v1_sharedgroup_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,7 +23,7 @@ const (
 	SharedGroupService_CreateSharedGroup_FullMethodName = "/quarry.agent.v1.SharedGroupService/CreateSharedGroup"
 	SharedGroupService_ChangeSharedGroup_FullMethodName = "/quarry.agent.v1.SharedGroupService/ChangeSharedGroup"
 	SharedGroupService_RemoveSharedGroup_FullMethodName = "/quarry.agent.v1.SharedGroupService/RemoveSharedGroup"
-	SharedGroupService_YieldSharedGroup_FullMethodName  = "/quarry.agent.v1.SharedGroupService/YieldSharedGroup"
+	SharedGroupService_PromiseEpoch_FullMethodName      = "/quarry.agent.v1.SharedGroupService/PromiseEpoch"
 	SharedGroupService_MapVolume_FullMethodName         = "/quarry.agent.v1.SharedGroupService/MapVolume"
 	SharedGroupService_UnmapVolume_FullMethodName       = "/quarry.agent.v1.SharedGroupService/UnmapVolume"
 	SharedGroupService_ListMappings_FullMethodName      = "/quarry.agent.v1.SharedGroupService/ListMappings"
@@ -73,18 +73,20 @@ type SharedGroupServiceClient interface {
 	//
 	// Effect: the LUN is clean. Idempotent. Who may call: the controller.
 	RemoveSharedGroup(ctx context.Context, in *RemoveSharedGroupRequest, opts ...grpc.CallOption) (*RemoveSharedGroupResponse, error)
-	// YieldSharedGroup waits until no change runs on this node, not even a command that an agent of before left in the kernel, and refuses every later one of an older epoch, also after the agent or the node
-	// was started again.
+	// PromiseEpoch has this node yield to a later writer: it waits until no change runs on this node, not even a command that an agent of before left in the
+	// kernel, and refuses every later one of an older epoch, also after the agent or the node was started again.
 	//
 	// Effect: the epoch is written on this node's own disk before the call returns. Idempotent. Who may call: the controller and the CSI
 	// controller.
-	YieldSharedGroup(ctx context.Context, in *YieldSharedGroupRequest, opts ...grpc.CallOption) (*YieldSharedGroupResponse, error)
-	// MapVolume makes the device of a volume, or gives the device that is there its table. A device in use grows without an interruption. The agent
-	// reads the group on the LUN first, in a way that cannot change it: the volume is mapped only if it is held by this node and is not leaving it,
-	// with the ranges that are read there. A caller that decided on other ranges gets ABORTED.
+	PromiseEpoch(ctx context.Context, in *PromiseEpochRequest, opts ...grpc.CallOption) (*PromiseEpochResponse, error)
+	// MapVolume makes the device of a volume, or gives the device that is there its table. It shows the ready part only. A device in use grows without
+	// an interruption. The agent reads the group on the LUN first, in a way that cannot change it: the volume is mapped only if it is held by this node and
+	// is not leaving it, with the ranges and the ready part that are read there. A caller that decided on other ranges gets ABORTED. Once the table is
+	// loaded, and before it is live, the LUN and this node's key are looked at once more.
 	//
-	// Effect: the device exists with exactly this table. Idempotent. FAILED_PRECONDITION when the volume is not this node's, and when the table would
-	// move or shrink a device that is there, or leaves the LUN. Who may call: the controller and the CSI controller.
+	// Effect: the device exists with exactly this table. Idempotent. FAILED_PRECONDITION when the volume is not this node's, when nothing of it is ready, when a
+	// part of what would be shown is being zeroed, when the key is not registered, and when the table would move or shrink a device that is there, or
+	// leaves the LUN. Who may call: the controller and the CSI controller.
 	MapVolume(ctx context.Context, in *MapVolumeRequest, opts ...grpc.CallOption) (*MapVolumeResponse, error)
 	// UnmapVolume removes the device of a volume. One that is open, mounted or has a holder is FAILED_PRECONDITION, with who uses it. With fenced,
 	// which is for a node whose key is gone, I/O that hangs in the device ends with errors first.
@@ -95,10 +97,11 @@ type SharedGroupServiceClient interface {
 	//
 	// Effect: none. Idempotent. Who may call: the controller and the CSI controller.
 	ListMappings(ctx context.Context, in *ListMappingsRequest, opts ...grpc.CallOption) (*ListMappingsResponse, error)
-	// ZeroVolume zeroes, or discards and zeroes, a volume that is mapped on this node, is not open, and is unready. It returns at once with how far that is;
-	// call again until it is done. Zeroing goes on in between, and begins anew when the agent was started again.
+	// ZeroVolume zeroes, or discards and zeroes, what of a volume is not ready, through a device of its own that nobody else sees. The volume has to be held by
+	// this node and not be leaving it; its device may be in use, or not be there. It returns at once with how far that is; call again until it is done.
+	// Zeroing goes on in between, and begins anew when the agent was started again.
 	//
-	// Effect: a reader of the volume finds zeroes when done is true. Who may call: the CSI controller.
+	// Effect: what was not ready reads as zero when done is true. Who may call: the CSI controller.
 	ZeroVolume(ctx context.Context, in *ZeroVolumeRequest, opts ...grpc.CallOption) (*ZeroVolumeResponse, error)
 }
 
@@ -150,10 +153,10 @@ func (c *sharedGroupServiceClient) RemoveSharedGroup(ctx context.Context, in *Re
 	return out, nil
 }
 
-func (c *sharedGroupServiceClient) YieldSharedGroup(ctx context.Context, in *YieldSharedGroupRequest, opts ...grpc.CallOption) (*YieldSharedGroupResponse, error) {
+func (c *sharedGroupServiceClient) PromiseEpoch(ctx context.Context, in *PromiseEpochRequest, opts ...grpc.CallOption) (*PromiseEpochResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(YieldSharedGroupResponse)
-	err := c.cc.Invoke(ctx, SharedGroupService_YieldSharedGroup_FullMethodName, in, out, cOpts...)
+	out := new(PromiseEpochResponse)
+	err := c.cc.Invoke(ctx, SharedGroupService_PromiseEpoch_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -243,18 +246,20 @@ type SharedGroupServiceServer interface {
 	//
 	// Effect: the LUN is clean. Idempotent. Who may call: the controller.
 	RemoveSharedGroup(context.Context, *RemoveSharedGroupRequest) (*RemoveSharedGroupResponse, error)
-	// YieldSharedGroup waits until no change runs on this node, not even a command that an agent of before left in the kernel, and refuses every later one of an older epoch, also after the agent or the node
-	// was started again.
+	// PromiseEpoch has this node yield to a later writer: it waits until no change runs on this node, not even a command that an agent of before left in the
+	// kernel, and refuses every later one of an older epoch, also after the agent or the node was started again.
 	//
 	// Effect: the epoch is written on this node's own disk before the call returns. Idempotent. Who may call: the controller and the CSI
 	// controller.
-	YieldSharedGroup(context.Context, *YieldSharedGroupRequest) (*YieldSharedGroupResponse, error)
-	// MapVolume makes the device of a volume, or gives the device that is there its table. A device in use grows without an interruption. The agent
-	// reads the group on the LUN first, in a way that cannot change it: the volume is mapped only if it is held by this node and is not leaving it,
-	// with the ranges that are read there. A caller that decided on other ranges gets ABORTED.
+	PromiseEpoch(context.Context, *PromiseEpochRequest) (*PromiseEpochResponse, error)
+	// MapVolume makes the device of a volume, or gives the device that is there its table. It shows the ready part only. A device in use grows without
+	// an interruption. The agent reads the group on the LUN first, in a way that cannot change it: the volume is mapped only if it is held by this node and
+	// is not leaving it, with the ranges and the ready part that are read there. A caller that decided on other ranges gets ABORTED. Once the table is
+	// loaded, and before it is live, the LUN and this node's key are looked at once more.
 	//
-	// Effect: the device exists with exactly this table. Idempotent. FAILED_PRECONDITION when the volume is not this node's, and when the table would
-	// move or shrink a device that is there, or leaves the LUN. Who may call: the controller and the CSI controller.
+	// Effect: the device exists with exactly this table. Idempotent. FAILED_PRECONDITION when the volume is not this node's, when nothing of it is ready, when a
+	// part of what would be shown is being zeroed, when the key is not registered, and when the table would move or shrink a device that is there, or
+	// leaves the LUN. Who may call: the controller and the CSI controller.
 	MapVolume(context.Context, *MapVolumeRequest) (*MapVolumeResponse, error)
 	// UnmapVolume removes the device of a volume. One that is open, mounted or has a holder is FAILED_PRECONDITION, with who uses it. With fenced,
 	// which is for a node whose key is gone, I/O that hangs in the device ends with errors first.
@@ -265,10 +270,11 @@ type SharedGroupServiceServer interface {
 	//
 	// Effect: none. Idempotent. Who may call: the controller and the CSI controller.
 	ListMappings(context.Context, *ListMappingsRequest) (*ListMappingsResponse, error)
-	// ZeroVolume zeroes, or discards and zeroes, a volume that is mapped on this node, is not open, and is unready. It returns at once with how far that is;
-	// call again until it is done. Zeroing goes on in between, and begins anew when the agent was started again.
+	// ZeroVolume zeroes, or discards and zeroes, what of a volume is not ready, through a device of its own that nobody else sees. The volume has to be held by
+	// this node and not be leaving it; its device may be in use, or not be there. It returns at once with how far that is; call again until it is done.
+	// Zeroing goes on in between, and begins anew when the agent was started again.
 	//
-	// Effect: a reader of the volume finds zeroes when done is true. Who may call: the CSI controller.
+	// Effect: what was not ready reads as zero when done is true. Who may call: the CSI controller.
 	ZeroVolume(context.Context, *ZeroVolumeRequest) (*ZeroVolumeResponse, error)
 	mustEmbedUnimplementedSharedGroupServiceServer()
 }
@@ -292,8 +298,8 @@ func (UnimplementedSharedGroupServiceServer) ChangeSharedGroup(context.Context, 
 func (UnimplementedSharedGroupServiceServer) RemoveSharedGroup(context.Context, *RemoveSharedGroupRequest) (*RemoveSharedGroupResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemoveSharedGroup not implemented")
 }
-func (UnimplementedSharedGroupServiceServer) YieldSharedGroup(context.Context, *YieldSharedGroupRequest) (*YieldSharedGroupResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method YieldSharedGroup not implemented")
+func (UnimplementedSharedGroupServiceServer) PromiseEpoch(context.Context, *PromiseEpochRequest) (*PromiseEpochResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PromiseEpoch not implemented")
 }
 func (UnimplementedSharedGroupServiceServer) MapVolume(context.Context, *MapVolumeRequest) (*MapVolumeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method MapVolume not implemented")
@@ -400,20 +406,20 @@ func _SharedGroupService_RemoveSharedGroup_Handler(srv interface{}, ctx context.
 	return interceptor(ctx, in, info, handler)
 }
 
-func _SharedGroupService_YieldSharedGroup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(YieldSharedGroupRequest)
+func _SharedGroupService_PromiseEpoch_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PromiseEpochRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(SharedGroupServiceServer).YieldSharedGroup(ctx, in)
+		return srv.(SharedGroupServiceServer).PromiseEpoch(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: SharedGroupService_YieldSharedGroup_FullMethodName,
+		FullMethod: SharedGroupService_PromiseEpoch_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(SharedGroupServiceServer).YieldSharedGroup(ctx, req.(*YieldSharedGroupRequest))
+		return srv.(SharedGroupServiceServer).PromiseEpoch(ctx, req.(*PromiseEpochRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -514,8 +520,8 @@ var SharedGroupService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _SharedGroupService_RemoveSharedGroup_Handler,
 		},
 		{
-			MethodName: "YieldSharedGroup",
-			Handler:    _SharedGroupService_YieldSharedGroup_Handler,
+			MethodName: "PromiseEpoch",
+			Handler:    _SharedGroupService_PromiseEpoch_Handler,
 		},
 		{
 			MethodName: "MapVolume",

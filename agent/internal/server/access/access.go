@@ -71,7 +71,7 @@ var table = map[string][]string{
 	agentv1.SharedGroupService_CreateSharedGroup_FullMethodName: controller,
 	agentv1.SharedGroupService_ChangeSharedGroup_FullMethodName: withCSI,
 	agentv1.SharedGroupService_RemoveSharedGroup_FullMethodName: controller,
-	agentv1.SharedGroupService_YieldSharedGroup_FullMethodName:  withCSI,
+	agentv1.SharedGroupService_PromiseEpoch_FullMethodName:      withCSI,
 	agentv1.SharedGroupService_MapVolume_FullMethodName:         withCSI,
 	agentv1.SharedGroupService_UnmapVolume_FullMethodName:       withCSI,
 	agentv1.SharedGroupService_ListMappings_FullMethodName:      withCSI,

@@ -36,7 +36,7 @@ func TestAuthorize_csi(t *testing.T) {
 		agentv1.SharedDirectoryService_RemoveDirectory_FullMethodName,
 		agentv1.SharedGroupService_ChangeSharedGroup_FullMethodName, agentv1.SharedGroupService_GetSharedGroup_FullMethodName,
 		agentv1.SharedGroupService_ListMappings_FullMethodName, agentv1.SharedGroupService_MapVolume_FullMethodName,
-		agentv1.SharedGroupService_UnmapVolume_FullMethodName, agentv1.SharedGroupService_YieldSharedGroup_FullMethodName,
+		agentv1.SharedGroupService_UnmapVolume_FullMethodName, agentv1.SharedGroupService_PromiseEpoch_FullMethodName,
 		agentv1.SharedGroupService_ZeroVolume_FullMethodName,
 		agentv1.VolumeGroupService_WatchVolumeGroups_FullMethodName,
 	}

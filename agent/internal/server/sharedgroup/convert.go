@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"quarry.storage/quarry/agent/internal/server/sharedstatus"
 	"quarry.storage/quarry/pkg/sharedlun"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
@@ -18,40 +18,21 @@ const (
 	maxDigest   = 256
 	maxTags     = 64
 	maxRanges   = 10000
+	maxReaders  = 1000
 	maxTimeout  = time.Hour
 )
 
-// codeOf are the codes of errors, in the order in which they are looked for. What is in none is left to the map of all services.
-var codeOf = []struct {
-	err  error
-	code codes.Code
-}{
-	{sharedlun.ErrInvalid, codes.InvalidArgument},
-	{sharedlun.ErrBusy, codes.Aborted},
-	{sharedlun.ErrMoved, codes.Aborted},
-	{sharedlun.ErrUnknown, codes.Unavailable},
-	{sharedlun.ErrUnread, codes.Aborted},
-	{sharedlun.ErrNoSpace, codes.ResourceExhausted},
-	{sharedlun.ErrExists, codes.AlreadyExists},
-	{sharedlun.ErrOtherLun, codes.FailedPrecondition},
-	{sharedlun.ErrOldEpoch, codes.FailedPrecondition},
-	{sharedlun.ErrNoKey, codes.FailedPrecondition},
-	{sharedlun.ErrNoReservations, codes.FailedPrecondition},
-	{sharedlun.ErrRebooted, codes.FailedPrecondition},
-	{sharedlun.ErrNotClean, codes.FailedPrecondition},
-	{sharedlun.ErrHeld, codes.FailedPrecondition},
-	{sharedlun.ErrInUse, codes.FailedPrecondition},
-	{sharedlun.ErrMisfit, codes.FailedPrecondition},
-	{sharedlun.ErrNotFound, codes.NotFound},
-}
-
+// toStatus gives an error its code. What is a refusal says so in its details: of an error that is not known to be one, nothing is said.
 func toStatus(err error) error {
-	for _, c := range codeOf {
-		if errors.Is(err, c.err) {
-			return status.Error(c.code, err.Error())
-		}
+	out := sharedstatus.Of(err)
+	st, ok := status.FromError(out)
+	if err == nil || !ok || errors.Is(err, sharedlun.ErrUnknown) {
+		return out
 	}
-	return err
+	if with, err := st.WithDetails(&agentv1.Unchanged{}); err == nil {
+		return with.Err()
+	}
+	return out
 }
 
 func first(errs ...error) error {
@@ -93,18 +74,21 @@ func fromRef(r *agentv1.SharedGroupRef, known bool) (sharedlun.Ref, error) {
 	return out, out.CheckOwner()
 }
 
-func fromWriter(w *agentv1.Writer) (sharedlun.Writer, error) {
-	out := sharedlun.Writer{
-		Epoch: w.GetEpoch(), Key: w.GetKey(), Unfenced: w.GetUnfenced(), Timeout: time.Duration(w.GetTimeoutMilliseconds()) * time.Millisecond,
+func fromCredential(c *agentv1.Credential) (sharedlun.Credential, error) {
+	out := sharedlun.Credential{Key: c.GetKey(), Unfenced: c.GetUnfenced()}
+	if (out.Key == 0) != out.Unfenced {
+		return out, fmt.Errorf("%w: a node has a key, or is unfenced", sharedlun.ErrInvalid)
 	}
-	most := maxTimeout.Milliseconds()
-	switch {
-	case w.GetTimeoutMilliseconds() <= 0 || w.GetTimeoutMilliseconds() > most:
-		return out, fmt.Errorf("%w: timeout_milliseconds is %d, it has to be between 1 and %d", sharedlun.ErrInvalid, w.GetTimeoutMilliseconds(), most)
-	case (out.Key == 0) != out.Unfenced:
-		return out, fmt.Errorf("%w: a writer has a key, or is unfenced", sharedlun.ErrInvalid)
+	return out, nil
+}
+
+func fromMandate(m *agentv1.Mandate) (sharedlun.Mandate, error) {
+	cred, err := fromCredential(m.GetCredential())
+	out := sharedlun.Mandate{Credential: cred, Epoch: m.GetEpoch(), Timeout: time.Duration(m.GetTimeoutMilliseconds()) * time.Millisecond}
+	if most := maxTimeout.Milliseconds(); m.GetTimeoutMilliseconds() <= 0 || m.GetTimeoutMilliseconds() > most {
+		return out, fmt.Errorf("%w: timeout_milliseconds is %d, it has to be between 1 and %d", sharedlun.ErrInvalid, m.GetTimeoutMilliseconds(), most)
 	}
-	return out, positive("epoch", out.Epoch)
+	return out, first(err, positive("epoch", out.Epoch))
 }
 
 // fromChange reads which change is meant. What it asks for is looked at where it is decided on.
@@ -114,22 +98,23 @@ func fromChange(req *agentv1.ChangeSharedGroupRequest) (sharedlun.Change, error)
 		return sharedlun.Change{TakeOver: true}, nil
 	case *agentv1.ChangeSharedGroupRequest_Create:
 		create := &sharedlun.Create{Name: c.Create.GetName(), SizeBytes: c.Create.GetSizeBytes(), Tags: c.Create.GetTags()}
-		if len(create.Tags) > maxTags {
-			return sharedlun.Change{}, fmt.Errorf("%w: %d tags, at most %d are taken", sharedlun.ErrInvalid, len(create.Tags), maxTags)
-		}
-		return sharedlun.Change{Create: create}, nil
+		return sharedlun.Change{Create: create}, bounded("tags", len(create.Tags), maxTags)
 	case *agentv1.ChangeSharedGroupRequest_Grow:
-		return sharedlun.Change{Grow: &sharedlun.Grow{Name: c.Grow.GetName(), SizeBytes: c.Grow.GetSizeBytes()}}, nil
+		return sharedlun.Change{Grow: &sharedlun.Grow{Name: c.Grow.GetName(), UUID: c.Grow.GetUuid(), SizeBytes: c.Grow.GetSizeBytes()}}, nil
 	case *agentv1.ChangeSharedGroupRequest_Remove:
-		return sharedlun.Change{Remove: &sharedlun.Remove{Name: c.Remove.GetName(), UUID: c.Remove.GetUuid()}}, nil
+		remove := &sharedlun.Remove{Name: c.Remove.GetName(), UUID: c.Remove.GetUuid(), Boots: fromBoots(c.Remove.GetBoots())}
+		return sharedlun.Change{Remove: remove}, bounded("boots", len(remove.Boots), maxReaders)
 	case *agentv1.ChangeSharedGroupRequest_Hold:
-		return sharedlun.Change{Hold: &sharedlun.Hold{Name: c.Hold.GetName(), Node: c.Hold.GetNode()}}, nil
+		return sharedlun.Change{Hold: &sharedlun.Hold{Name: c.Hold.GetName(), UUID: c.Hold.GetUuid(), Node: c.Hold.GetNode()}}, nil
 	case *agentv1.ChangeSharedGroupRequest_Leave:
-		return sharedlun.Change{Leave: &sharedlun.Hold{Name: c.Leave.GetName(), Node: c.Leave.GetNode()}}, nil
+		return sharedlun.Change{Leave: &sharedlun.Hold{Name: c.Leave.GetName(), UUID: c.Leave.GetUuid(), Node: c.Leave.GetNode()}}, nil
 	case *agentv1.ChangeSharedGroupRequest_Release:
-		return sharedlun.Change{Release: &sharedlun.Hold{Name: c.Release.GetName(), Node: c.Release.GetNode()}}, nil
+		r := c.Release
+		return sharedlun.Change{Release: &sharedlun.Release{
+			Hold: sharedlun.Hold{Name: r.GetName(), UUID: r.GetUuid(), Node: r.GetNode()}, FencedBootID: r.GetFencedBootId(),
+		}}, nil
 	case *agentv1.ChangeSharedGroupRequest_Ready:
-		return sharedlun.Change{Ready: &sharedlun.Ready{Name: c.Ready.GetName(), Bytes: c.Ready.GetReadyBytes()}}, nil
+		return sharedlun.Change{Ready: &sharedlun.Ready{Name: c.Ready.GetName(), UUID: c.Ready.GetUuid(), Bytes: c.Ready.GetReadyBytes()}}, nil
 	}
 	return sharedlun.Change{}, fmt.Errorf("%w: no change", sharedlun.ErrInvalid)
 }
@@ -137,10 +122,10 @@ func fromChange(req *agentv1.ChangeSharedGroupRequest) (sharedlun.Change, error)
 func fromVolume(v *agentv1.SharedVolume) (sharedlun.Volume, error) {
 	out := sharedlun.Volume{
 		Name: v.GetName(), UUID: v.GetUuid(), SizeBytes: v.GetSizeBytes(), HeldBy: v.GetHeldBy(), Leaving: v.GetLeaving(), ReadyBytes: v.GetReadyBytes(),
-		Tags: v.GetTags(), CreatedUnix: v.GetCreatedUnixSeconds(),
+		Tags: v.GetTags(), CreatedUnix: v.GetCreatedUnixSeconds(), Readers: fromBoots(v.GetReaders()),
 	}
-	if len(v.GetRanges()) > maxRanges {
-		return out, fmt.Errorf("%w: %d ranges, at most %d are taken", sharedlun.ErrInvalid, len(v.GetRanges()), maxRanges)
+	if err := first(bounded("ranges", len(v.GetRanges()), maxRanges), bounded("readers", len(v.GetReaders()), maxReaders)); err != nil {
+		return out, err
 	}
 	for _, r := range v.GetRanges() {
 		out.Ranges = append(out.Ranges, sharedlun.Range{Start: r.GetStartBytes(), Size: r.GetSizeBytes()})
@@ -158,9 +143,32 @@ func toGroup(g sharedlun.Group) *agentv1.SharedGroup {
 	}
 	for _, v := range g.Volumes {
 		out.Volumes = append(out.Volumes, &agentv1.SharedVolume{
-			Name: v.Name, Uuid: v.UUID, SizeBytes: v.SizeBytes, Ranges: toRanges(v.Ranges), HeldBy: v.HeldBy, Leaving: v.Leaving, Unready: v.Unready(),
-			ReadyBytes: v.ReadyBytes, Tags: v.Tags, CreatedUnixSeconds: v.CreatedUnix,
+			Name: v.Name, Uuid: v.UUID, SizeBytes: v.SizeBytes, Ranges: toRanges(v.Ranges), HeldBy: v.HeldBy, Leaving: v.Leaving,
+			ReadyBytes: v.ReadyBytes, Tags: v.Tags, CreatedUnixSeconds: v.CreatedUnix, Readers: toBoots(v.Readers),
 		})
+	}
+	return out
+}
+
+func bounded(what string, n, most int) error {
+	if n > most {
+		return fmt.Errorf("%w: %d %s, at most %d are taken", sharedlun.ErrInvalid, n, what, most)
+	}
+	return nil
+}
+
+func fromBoots(in []*agentv1.Boot) []sharedlun.Boot {
+	var out []sharedlun.Boot
+	for _, b := range in {
+		out = append(out, sharedlun.Boot{Node: b.GetNode(), ID: b.GetBootId()})
+	}
+	return out
+}
+
+func toBoots(in []sharedlun.Boot) []*agentv1.Boot {
+	var out []*agentv1.Boot
+	for _, b := range in {
+		out = append(out, &agentv1.Boot{Node: b.Node, BootId: b.ID})
 	}
 	return out
 }

@@ -13,18 +13,18 @@ type Groups interface {
 	// Get reads what is on a LUN.
 	Get(ctx context.Context, ref sharedlun.Ref) (sharedlun.Contents, error)
 	// Create makes the group, Remove removes it.
-	Create(ctx context.Context, ref sharedlun.Ref, name string, w sharedlun.Writer, wipeDigest string) (sharedlun.Group, error)
-	Remove(ctx context.Context, ref sharedlun.Ref, w sharedlun.Writer) error
+	Create(ctx context.Context, ref sharedlun.Ref, name string, w sharedlun.Mandate, wipeDigest string) (sharedlun.Group, error)
+	Remove(ctx context.Context, ref sharedlun.Ref, w sharedlun.Mandate) error
 	// Change makes one change that was decided on a sequence number.
-	Change(ctx context.Context, ref sharedlun.Ref, w sharedlun.Writer, sequence uint64, change sharedlun.Change) (sharedlun.Group, error)
-	// Yield waits for a running change, refuses later ones of older epochs, and returns the promised one.
-	Yield(ctx context.Context, ref sharedlun.Ref, epoch uint64) (promised uint64, err error)
+	Change(ctx context.Context, ref sharedlun.Ref, w sharedlun.Mandate, sequence uint64, change sharedlun.Change) (sharedlun.Group, error)
+	// Promise waits for a running change, refuses later ones of older epochs, and returns the promised one.
+	Promise(ctx context.Context, ref sharedlun.Ref, epoch uint64) (promised uint64, err error)
 	// Map, Unmap and Mappings work on the devices of volumes.
-	Map(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error)
+	Map(ctx context.Context, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error)
 	Unmap(ctx context.Context, ref sharedlun.Ref, volume string, sequence uint64, fenced bool) error
 	Mappings(ctx context.Context, ref sharedlun.Ref) ([]sharedlun.Mapping, error)
 	// Zero zeroes what is behind the first bytes of a volume.
-	Zero(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, discard bool) (sharedlun.Progress, error)
+	Zero(ctx context.Context, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, discard bool) (sharedlun.Progress, error)
 }
 
 // Service serves the calls.
@@ -58,8 +58,8 @@ func (s *Service) CreateSharedGroup(ctx context.Context, req *agentv1.CreateShar
 	if err == nil {
 		err = validText("wipe_digest", req.GetWipeDigest(), maxDigest)
 	}
-	w, writerErr := fromWriter(req.GetWriter())
-	if err := first(err, writerErr, sharedlun.CheckGroupName(req.GetName())); err != nil {
+	w, mandateErr := fromMandate(req.GetMandate())
+	if err := first(err, mandateErr, sharedlun.CheckGroupName(req.GetName())); err != nil {
 		return nil, toStatus(err)
 	}
 	g, err := s.Groups.Create(ctx, ref, req.GetName(), w, req.GetWipeDigest())
@@ -72,9 +72,9 @@ func (s *Service) CreateSharedGroup(ctx context.Context, req *agentv1.CreateShar
 // ChangeSharedGroup makes one change.
 func (s *Service) ChangeSharedGroup(ctx context.Context, req *agentv1.ChangeSharedGroupRequest) (*agentv1.ChangeSharedGroupResponse, error) {
 	ref, err := fromRef(req.GetGroup(), true)
-	w, writerErr := fromWriter(req.GetWriter())
+	w, mandateErr := fromMandate(req.GetMandate())
 	change, changeErr := fromChange(req)
-	if err := first(err, writerErr, changeErr, positive("sequence", req.GetSequence())); err != nil {
+	if err := first(err, mandateErr, changeErr, positive("sequence", req.GetSequence())); err != nil {
 		return nil, toStatus(err)
 	}
 	g, err := s.Groups.Change(ctx, ref, w, req.GetSequence(), change)
@@ -87,8 +87,8 @@ func (s *Service) ChangeSharedGroup(ctx context.Context, req *agentv1.ChangeShar
 // RemoveSharedGroup removes the group.
 func (s *Service) RemoveSharedGroup(ctx context.Context, req *agentv1.RemoveSharedGroupRequest) (*agentv1.RemoveSharedGroupResponse, error) {
 	ref, err := fromRef(req.GetGroup(), true)
-	w, writerErr := fromWriter(req.GetWriter())
-	if err := first(err, writerErr); err != nil {
+	w, mandateErr := fromMandate(req.GetMandate())
+	if err := first(err, mandateErr); err != nil {
 		return nil, toStatus(err)
 	}
 	if err := s.Groups.Remove(ctx, ref, w); err != nil {
@@ -97,27 +97,28 @@ func (s *Service) RemoveSharedGroup(ctx context.Context, req *agentv1.RemoveShar
 	return &agentv1.RemoveSharedGroupResponse{}, nil
 }
 
-// YieldSharedGroup gives the group to a later writer.
-func (s *Service) YieldSharedGroup(ctx context.Context, req *agentv1.YieldSharedGroupRequest) (*agentv1.YieldSharedGroupResponse, error) {
+// PromiseEpoch has the node yield to a later writer.
+func (s *Service) PromiseEpoch(ctx context.Context, req *agentv1.PromiseEpochRequest) (*agentv1.PromiseEpochResponse, error) {
 	ref, err := fromRef(req.GetGroup(), true)
 	if err := first(err, positive("epoch", req.GetEpoch())); err != nil {
 		return nil, toStatus(err)
 	}
-	promised, err := s.Groups.Yield(ctx, ref, req.GetEpoch())
+	promised, err := s.Groups.Promise(ctx, ref, req.GetEpoch())
 	if err != nil {
 		return nil, toStatus(err)
 	}
-	return &agentv1.YieldSharedGroupResponse{PromisedEpoch: promised}, nil
+	return &agentv1.PromiseEpochResponse{PromisedEpoch: promised}, nil
 }
 
 // MapVolume makes the device of a volume.
 func (s *Service) MapVolume(ctx context.Context, req *agentv1.MapVolumeRequest) (*agentv1.MapVolumeResponse, error) {
 	ref, err := fromRef(req.GetGroup(), true)
 	v, volumeErr := fromVolume(req.GetVolume())
-	if err := first(err, volumeErr, positive("sequence", req.GetSequence())); err != nil {
+	cred, credErr := fromCredential(req.GetCredential())
+	if err := first(err, volumeErr, credErr, positive("sequence", req.GetSequence())); err != nil {
 		return nil, toStatus(err)
 	}
-	m, err := s.Groups.Map(ctx, ref, v, req.GetSequence())
+	m, err := s.Groups.Map(ctx, ref, cred, v, req.GetSequence())
 	if err != nil {
 		return nil, toStatus(err)
 	}
@@ -157,10 +158,11 @@ func (s *Service) ListMappings(ctx context.Context, req *agentv1.ListMappingsReq
 func (s *Service) ZeroVolume(ctx context.Context, req *agentv1.ZeroVolumeRequest) (*agentv1.ZeroVolumeResponse, error) {
 	ref, err := fromRef(req.GetGroup(), true)
 	v, volumeErr := fromVolume(req.GetVolume())
-	if err := first(err, volumeErr); err != nil {
+	cred, credErr := fromCredential(req.GetCredential())
+	if err := first(err, volumeErr, credErr); err != nil {
 		return nil, toStatus(err)
 	}
-	p, err := s.Groups.Zero(ctx, ref, v, req.GetDiscard())
+	p, err := s.Groups.Zero(ctx, ref, cred, v, req.GetDiscard())
 	if err != nil {
 		return nil, toStatus(err)
 	}

@@ -2,6 +2,7 @@ package sharedgroup_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ type wire struct {
 	*testing.T
 	agentv1.SharedGroupServiceClient
 	lun   *model.LUN
+	node  *model.Node
 	ref   *agentv1.SharedGroupRef
 	group *agentv1.SharedGroup
 }
@@ -34,16 +36,19 @@ func newWire(t *testing.T) *wire {
 	san := model.NewSAN()
 	lun := san.AddLUN("lun1", 500*mib)
 	lun.Reserve(0xa)
-	a := agenttest.New(t, agenttest.Options{SharedGroups: san.AddNode(t, 0xa)})
+	node := san.AddNode(t, 0xa)
+	a := agenttest.New(t, agenttest.Options{SharedGroups: node})
 	id := lun.Identity()
 	return &wire{
-		T: t, SharedGroupServiceClient: agentv1.NewSharedGroupServiceClient(a.Dial(t)), lun: lun,
+		T: t, SharedGroupServiceClient: agentv1.NewSharedGroupServiceClient(a.Dial(t)), lun: lun, node: node,
 		ref: &agentv1.SharedGroupRef{Lun: &agentv1.LunIdentity{Wwid: id.WWID, Serial: id.Serial, SizeBytes: id.SizeBytes}, OwnerUid: owner},
 	}
 }
 
-func writer(change ...func(*agentv1.Writer)) *agentv1.Writer {
-	w := &agentv1.Writer{Epoch: 1, Key: 0xa, TimeoutMilliseconds: 60000}
+func cred() *agentv1.Credential { return &agentv1.Credential{Key: 0xa} }
+
+func mandate(change ...func(*agentv1.Mandate)) *agentv1.Mandate {
+	w := &agentv1.Mandate{Epoch: 1, Credential: cred(), TimeoutMilliseconds: 60000}
 	for _, c := range change {
 		c(w)
 	}
@@ -57,16 +62,29 @@ func (w *wire) must(err error) {
 	}
 }
 
+// want wants a code, and that the agent says of each but UNAVAILABLE that it changed nothing.
 func (w *wire) want(err error, code codes.Code) {
 	w.Helper()
 	if status.Code(err) != code {
 		w.Errorf("%v, want %s", err, code)
 	}
+	says := slices.ContainsFunc(status.Convert(err).Details(), func(d any) bool { _, is := d.(*agentv1.Unchanged); return is })
+	if says == (code == codes.Unavailable) {
+		w.Errorf("%v: it says that nothing was changed: %v", err, says)
+	}
+}
+
+// TestService_unknown: of what was killed the agent does not say that it changed nothing.
+func TestService_unknown(t *testing.T) {
+	w := newWire(t)
+	w.create()
+	w.node.Kill(true)
+	w.want(w.change(makeV(8*mib)), codes.Unavailable)
 }
 
 func (w *wire) create() {
 	w.Helper()
-	resp, err := w.CreateSharedGroup(w.Context(), &agentv1.CreateSharedGroupRequest{Group: w.ref, Writer: writer(), Name: "g"})
+	resp, err := w.CreateSharedGroup(w.Context(), &agentv1.CreateSharedGroupRequest{Group: w.ref, Mandate: mandate(), Name: "g"})
 	w.must(err)
 	w.group = resp.GetGroup()
 	w.ref.Uuid = w.group.GetUuid()
@@ -74,12 +92,26 @@ func (w *wire) create() {
 
 // change makes a change on the group as it was last told.
 func (w *wire) change(req *agentv1.ChangeSharedGroupRequest) error {
-	req.Group, req.Writer, req.Sequence = w.ref, writer(), w.group.GetSequence()
+	req.Group, req.Mandate, req.Sequence = w.ref, mandate(), w.group.GetSequence()
 	resp, err := w.ChangeSharedGroup(w.Context(), req)
 	if err == nil {
 		w.group = resp.GetGroup()
 	}
 	return err
+}
+
+func (w *wire) readyV(bytes int64) *agentv1.ChangeSharedGroupRequest {
+	return &agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Ready{
+		Ready: &agentv1.ChangeSharedGroupRequest_ReadyVolume{Name: "v", Uuid: w.uuid(), ReadyBytes: bytes},
+	}}
+}
+
+// uuid is that of the first volume.
+func (w *wire) uuid() string {
+	if all := w.group.GetVolumes(); len(all) > 0 {
+		return all[0].GetUuid()
+	}
+	return ""
 }
 
 func makeV(size int64) *agentv1.ChangeSharedGroupRequest {
@@ -88,8 +120,8 @@ func makeV(size int64) *agentv1.ChangeSharedGroupRequest {
 	}}
 }
 
-func holdV(node string) *agentv1.ChangeSharedGroupRequest {
-	return &agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Hold{Hold: &agentv1.ChangeSharedGroupRequest_HoldVolume{Name: "v", Node: node}}}
+func (w *wire) holdV(node string) *agentv1.ChangeSharedGroupRequest {
+	return &agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Hold{Hold: &agentv1.ChangeSharedGroupRequest_HoldVolume{Name: "v", Uuid: w.uuid(), Node: node}}}
 }
 
 // TestService_life goes through every call, and compares what it tells with what is on the LUN.
@@ -102,24 +134,17 @@ func TestService_life(t *testing.T) {
 	}
 	w.create()
 	w.must(w.change(makeV(8 * mib)))
-	w.must(w.change(holdV("n1")))
+	w.must(w.change(w.holdV("n1")))
 	v := w.lun.Group().Volumes[0]
 	want := &agentv1.SharedVolume{
 		Name: "v", Uuid: v.UUID, SizeBytes: 8 * mib, Ranges: []*agentv1.Range{{StartBytes: v.Ranges[0].Start, SizeBytes: 8 * mib}}, HeldBy: "n1",
-		Unready: true, Tags: []string{"x=1"}, CreatedUnixSeconds: v.CreatedUnix,
+		Tags: []string{"x=1"}, CreatedUnixSeconds: v.CreatedUnix,
 	}
 	if diff := cmp.Diff(want, w.group.GetVolumes()[0], protocmp.Transform()); diff != "" {
 		t.Error(diff)
 	}
-	mapped, err := w.MapVolume(t.Context(), &agentv1.MapVolumeRequest{Group: w.ref, Volume: w.group.GetVolumes()[0], Sequence: w.group.GetSequence()})
-	w.must(err)
-	list, err := w.ListMappings(t.Context(), &agentv1.ListMappingsRequest{Group: w.ref})
-	w.must(err)
-	if diff := cmp.Diff([]*agentv1.Mapping{mapped.GetMapping()}, list.GetMappings(), protocmp.Transform()); diff != "" || !cmp.Equal(mapped.GetMapping().GetRanges(), want.GetRanges(), protocmp.Transform()) {
-		t.Errorf("%v %s", mapped, diff)
-	}
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		p, err := w.ZeroVolume(t.Context(), &agentv1.ZeroVolumeRequest{Group: w.ref, Volume: w.group.GetVolumes()[0]})
+		p, err := w.ZeroVolume(t.Context(), &agentv1.ZeroVolumeRequest{Group: w.ref, Volume: w.group.GetVolumes()[0], Credential: cred()})
 		w.must(err)
 		if p.GetDone() && p.GetDoneBytes() == 8*mib && p.GetTotalBytes() == 8*mib {
 			break
@@ -128,13 +153,18 @@ func TestService_life(t *testing.T) {
 			t.Fatalf("never done: %v", p)
 		}
 	}
-	w.must(w.change(&agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Ready{
-		Ready: &agentv1.ChangeSharedGroupRequest_ReadyVolume{Name: "v", ReadyBytes: 8 * mib},
-	}}))
+	w.must(w.change(w.readyV(8 * mib)))
+	mapped, err := w.MapVolume(t.Context(), &agentv1.MapVolumeRequest{Group: w.ref, Volume: w.group.GetVolumes()[0], Sequence: w.group.GetSequence(), Credential: cred()})
+	w.must(err)
+	list, err := w.ListMappings(t.Context(), &agentv1.ListMappingsRequest{Group: w.ref})
+	w.must(err)
+	if diff := cmp.Diff([]*agentv1.Mapping{mapped.GetMapping()}, list.GetMappings(), protocmp.Transform()); diff != "" || !cmp.Equal(mapped.GetMapping().GetRanges(), want.GetRanges(), protocmp.Transform()) {
+		t.Errorf("%v %s", mapped, diff)
+	}
 	w.must(w.change(&agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Grow{
-		Grow: &agentv1.ChangeSharedGroupRequest_GrowVolume{Name: "v", SizeBytes: 12 * mib},
+		Grow: &agentv1.ChangeSharedGroupRequest_GrowVolume{Name: "v", Uuid: w.uuid(), SizeBytes: 12 * mib},
 	}}))
-	if v := w.group.GetVolumes()[0]; v.GetSizeBytes() != 12*mib || !v.GetUnready() || v.GetReadyBytes() != 8*mib {
+	if v := w.group.GetVolumes()[0]; v.GetSizeBytes() != 12*mib || v.GetReadyBytes() != 8*mib {
 		t.Errorf("grown: %v", v)
 	}
 	w.ends(v.UUID)
@@ -146,11 +176,11 @@ func (w *wire) ends(volume string) {
 	_, err := w.UnmapVolume(w.Context(), &agentv1.UnmapVolumeRequest{Group: w.ref, VolumeUuid: volume, Sequence: w.group.GetSequence()})
 	w.must(err)
 	release := &agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Release{
-		Release: &agentv1.ChangeSharedGroupRequest_ReleaseVolume{Name: "v", Node: "n1"},
+		Release: &agentv1.ChangeSharedGroupRequest_ReleaseVolume{Name: "v", Uuid: volume, Node: "n1"},
 	}}
 	w.want(w.change(release), codes.FailedPrecondition)
 	w.must(w.change(&agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Leave{
-		Leave: &agentv1.ChangeSharedGroupRequest_LeaveVolume{Name: "v", Node: "n1"},
+		Leave: &agentv1.ChangeSharedGroupRequest_LeaveVolume{Name: "v", Uuid: volume, Node: "n1"},
 	}}))
 	if v := w.group.GetVolumes()[0]; !v.GetLeaving() || v.GetHeldBy() != "n1" {
 		w.Errorf("leaving: %v", v)
@@ -160,11 +190,11 @@ func (w *wire) ends(volume string) {
 		Remove: &agentv1.ChangeSharedGroupRequest_RemoveVolume{Name: "v", Uuid: volume},
 	}}))
 	w.must(w.change(&agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_TakeOver_{TakeOver: &agentv1.ChangeSharedGroupRequest_TakeOver{}}}))
-	_, err = w.RemoveSharedGroup(w.Context(), &agentv1.RemoveSharedGroupRequest{Group: w.ref, Writer: writer()})
+	_, err = w.RemoveSharedGroup(w.Context(), &agentv1.RemoveSharedGroupRequest{Group: w.ref, Mandate: mandate()})
 	w.must(err)
-	_, err = w.YieldSharedGroup(w.Context(), &agentv1.YieldSharedGroupRequest{Group: w.ref, Epoch: 2})
+	_, err = w.PromiseEpoch(w.Context(), &agentv1.PromiseEpochRequest{Group: w.ref, Epoch: 2})
 	w.must(err)
-	_, err = w.CreateSharedGroup(w.Context(), &agentv1.CreateSharedGroupRequest{Group: w.ref, Writer: writer(), Name: "g"})
+	_, err = w.CreateSharedGroup(w.Context(), &agentv1.CreateSharedGroupRequest{Group: w.ref, Mandate: mandate(), Name: "g"})
 	w.want(err, codes.FailedPrecondition)
 }
 
@@ -172,34 +202,35 @@ func TestService_codes(t *testing.T) {
 	w := newWire(t)
 	w.create()
 	w.must(w.change(makeV(8 * mib)))
-	w.must(w.change(holdV("n1")))
+	w.must(w.change(w.holdV("n1")))
 	w.want(w.change(makeV(16*mib)), codes.AlreadyExists)
-	w.want(w.change(holdV("n2")), codes.AlreadyExists)
+	w.want(w.change(w.holdV("n2")), codes.AlreadyExists)
 	big := makeV(1 << 40)
 	big.GetCreate().Name = "w"
 	w.want(w.change(big), codes.ResourceExhausted)
 	w.want(w.change(&agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Grow{
-		Grow: &agentv1.ChangeSharedGroupRequest_GrowVolume{Name: "gone", SizeBytes: 1},
+		Grow: &agentv1.ChangeSharedGroupRequest_GrowVolume{Name: "gone", Uuid: w.uuid(), SizeBytes: 1},
 	}}), codes.NotFound)
 	w.want(w.change(&agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Remove{
 		Remove: &agentv1.ChangeSharedGroupRequest_RemoveVolume{Name: "v", Uuid: w.group.GetVolumes()[0].GetUuid()},
 	}}), codes.FailedPrecondition)
 	w.group.Sequence--
-	w.want(w.change(holdV("n2")), codes.Aborted)
+	w.want(w.change(w.holdV("n2")), codes.Aborted)
 	w.group.Sequence++
-	_, err := w.MapVolume(t.Context(), &agentv1.MapVolumeRequest{Group: w.ref, Volume: w.group.GetVolumes()[0], Sequence: 5})
+	w.must(w.change(w.readyV(8 * mib)))
+	_, err := w.MapVolume(t.Context(), &agentv1.MapVolumeRequest{Group: w.ref, Volume: w.group.GetVolumes()[0], Sequence: 6, Credential: cred()})
 	w.must(err)
-	_, err = w.MapVolume(t.Context(), &agentv1.MapVolumeRequest{Group: w.ref, Volume: w.group.GetVolumes()[0], Sequence: 4})
+	_, err = w.MapVolume(t.Context(), &agentv1.MapVolumeRequest{Group: w.ref, Volume: w.group.GetVolumes()[0], Sequence: 5, Credential: cred()})
 	w.want(err, codes.Aborted)
 	moved := proto.CloneOf(w.group.GetVolumes()[0])
 	moved.Ranges[0].StartBytes += 4 * mib
-	_, err = w.MapVolume(t.Context(), &agentv1.MapVolumeRequest{Group: w.ref, Volume: moved, Sequence: 5})
+	_, err = w.MapVolume(t.Context(), &agentv1.MapVolumeRequest{Group: w.ref, Volume: moved, Sequence: 6, Credential: cred()})
 	w.want(err, codes.Aborted)
 	w.lun.Preempt(0xa)
-	w.want(w.change(holdV("n2")), codes.FailedPrecondition)
+	w.want(w.change(w.holdV("n2")), codes.FailedPrecondition)
 	w.lun.Reserve(0xa)
 	w.lun.Swap("other")
-	w.want(w.change(holdV("n2")), codes.FailedPrecondition)
+	w.want(w.change(w.holdV("n2")), codes.FailedPrecondition)
 }
 
 // TestService_invalid: every part that is required, or bounded, is looked at before anything happens.
@@ -208,16 +239,17 @@ func TestService_invalid(t *testing.T) {
 	w.create()
 	w.must(w.change(makeV(8 * mib)))
 	before := w.lun.Group()
-	for name, edit := range map[string]func(*agentv1.Writer){
-		"no epoch":        func(wr *agentv1.Writer) { wr.Epoch = 0 },
-		"no key":          func(wr *agentv1.Writer) { wr.Key = 0 },
-		"a key too many":  func(wr *agentv1.Writer) { wr.Unfenced = true },
-		"no time":         func(wr *agentv1.Writer) { wr.TimeoutMilliseconds = 0 },
-		"less than none":  func(wr *agentv1.Writer) { wr.TimeoutMilliseconds = -1 },
-		"too much of it":  func(wr *agentv1.Writer) { wr.TimeoutMilliseconds = 1 << 62 },
-		"more than an hr": func(wr *agentv1.Writer) { wr.TimeoutMilliseconds = 3600001 },
+	for name, edit := range map[string]func(*agentv1.Mandate){
+		"no epoch":        func(wr *agentv1.Mandate) { wr.Epoch = 0 },
+		"no key":          func(wr *agentv1.Mandate) { wr.Credential.Key = 0 },
+		"no credential":   func(wr *agentv1.Mandate) { wr.Credential = nil },
+		"a key too many":  func(wr *agentv1.Mandate) { wr.Credential.Unfenced = true },
+		"no time":         func(wr *agentv1.Mandate) { wr.TimeoutMilliseconds = 0 },
+		"less than none":  func(wr *agentv1.Mandate) { wr.TimeoutMilliseconds = -1 },
+		"too much of it":  func(wr *agentv1.Mandate) { wr.TimeoutMilliseconds = 1 << 62 },
+		"more than an hr": func(wr *agentv1.Mandate) { wr.TimeoutMilliseconds = 3600001 },
 	} {
-		_, err := w.RemoveSharedGroup(t.Context(), &agentv1.RemoveSharedGroupRequest{Group: w.ref, Writer: writer(edit)})
+		_, err := w.RemoveSharedGroup(t.Context(), &agentv1.RemoveSharedGroupRequest{Group: w.ref, Mandate: mandate(edit)})
 		if status.Code(err) != codes.InvalidArgument {
 			t.Errorf("a writer with %s: %v", name, err)
 		}
@@ -253,7 +285,7 @@ func TestService_invalid(t *testing.T) {
 	} {
 		v := proto.CloneOf(w.group.GetVolumes()[0])
 		edit(v)
-		_, err := w.MapVolume(t.Context(), &agentv1.MapVolumeRequest{Group: w.ref, Volume: v, Sequence: 9})
+		_, err := w.MapVolume(t.Context(), &agentv1.MapVolumeRequest{Group: w.ref, Volume: v, Sequence: 9, Credential: cred()})
 		if status.Code(err) != codes.InvalidArgument {
 			t.Errorf("a volume with %s: %v", name, err)
 		}
@@ -275,19 +307,19 @@ func (w *wire) invalidCalls(ctx context.Context) {
 			return w.change(req)
 		},
 		"no sequence number": func() error {
-			_, err := w.ChangeSharedGroup(ctx, &agentv1.ChangeSharedGroupRequest{Group: w.ref, Writer: writer(), Change: holdV("n1").GetChange()})
+			_, err := w.ChangeSharedGroup(ctx, &agentv1.ChangeSharedGroupRequest{Group: w.ref, Mandate: mandate(), Change: w.holdV("n1").GetChange()})
 			return err
 		},
 		"a name that is an option": func() error {
-			_, err := w.CreateSharedGroup(ctx, &agentv1.CreateSharedGroupRequest{Group: w.ref, Writer: writer(), Name: "--yes"})
+			_, err := w.CreateSharedGroup(ctx, &agentv1.CreateSharedGroupRequest{Group: w.ref, Mandate: mandate(), Name: "--yes"})
 			return err
 		},
 		"a long digest": func() error {
-			_, err := w.CreateSharedGroup(ctx, &agentv1.CreateSharedGroupRequest{Group: w.ref, Writer: writer(), Name: "g", WipeDigest: string(make([]byte, 257))})
+			_, err := w.CreateSharedGroup(ctx, &agentv1.CreateSharedGroupRequest{Group: w.ref, Mandate: mandate(), Name: "g", WipeDigest: string(make([]byte, 257))})
 			return err
 		},
 		"no epoch": func() error {
-			_, err := w.YieldSharedGroup(ctx, &agentv1.YieldSharedGroupRequest{Group: w.ref})
+			_, err := w.PromiseEpoch(ctx, &agentv1.PromiseEpochRequest{Group: w.ref})
 			return err
 		},
 		"a mapping on no number": func() error {

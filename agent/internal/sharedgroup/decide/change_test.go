@@ -24,11 +24,18 @@ var (
 	}
 	idle    = sharedlun.Volume{Name: "idle", UUID: uuidB, SizeBytes: 8 * mib}
 	leaving = sharedlun.Volume{Name: "leaving", UUID: uuidA, SizeBytes: 4 * mib, HeldBy: "n1", Leaving: true}
+	read    = sharedlun.Volume{Name: "read", UUID: uuidA, SizeBytes: 4 * mib, Readers: boots("boot-1")}
 	group   = sharedlun.Group{
 		UUID: uuidB, Name: "g", OwnerUID: owner, Epoch: 5, Sequence: 40, SizeBytes: 40 * mib, FreeBytes: 24 * mib, ExtentBytes: 4 * mib,
-		Volumes: []sharedlun.Volume{held, idle, leaving},
+		Volumes: []sharedlun.Volume{held, idle, leaving, read},
 	}
 )
+
+func boots(id string) []sharedlun.Boot { return []sharedlun.Boot{{Node: "n1", ID: id}} }
+
+func fenced(name, uuid, bootID string) *sharedlun.Release {
+	return &sharedlun.Release{Hold: sharedlun.Hold{Name: name, UUID: uuid, Node: "n1"}, FencedBootID: bootID}
+}
 
 func TestChange(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -36,52 +43,65 @@ func TestChange(t *testing.T) {
 		want   Step
 		err    error
 	}{
-		"a new volume":                         {sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 1, Tags: []string{"b", "a", "b"}}}, MakeVolume{"a", 4 * mib, []string{"a", "b"}}, nil},
-		"all room that is left":                {sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 24 * mib}}, MakeVolume{"a", 24 * mib, nil}, nil},
-		"more room than is left":               {sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 24*mib + 1}}, nil, sharedlun.ErrNoSpace},
-		"more room than numbers have":          {sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 1<<63 - 1}}, nil, sharedlun.ErrNoSpace},
-		"a volume that is there":               {sharedlun.Change{Create: &sharedlun.Create{Name: "held", SizeBytes: 7 * mib, Tags: []string{"x=1"}}}, nil, nil},
-		"a volume of another size":             {sharedlun.Change{Create: &sharedlun.Create{Name: "held", SizeBytes: 9 * mib, Tags: []string{"x=1"}}}, nil, sharedlun.ErrExists},
-		"a volume with other tags":             {sharedlun.Change{Create: &sharedlun.Create{Name: "held", SizeBytes: 8 * mib}}, nil, sharedlun.ErrExists},
-		"growing":                              {sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", SizeBytes: 9 * mib}}, ExtendVolume{idle, 12 * mib}, nil},
-		"growing by all that is left":          {sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", SizeBytes: 32 * mib}}, ExtendVolume{idle, 32 * mib}, nil},
-		"growing by more":                      {sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", SizeBytes: 33 * mib}}, nil, sharedlun.ErrNoSpace},
-		"growing to what it has":               {sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", SizeBytes: 7 * mib}}, nil, nil},
-		"it never shrinks":                     {sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", SizeBytes: 1}}, nil, nil},
-		"growing what is not there":            {sharedlun.Change{Grow: &sharedlun.Grow{Name: "gone", SizeBytes: 1}}, nil, sharedlun.ErrNotFound},
-		"removing":                             {sharedlun.Change{Remove: &sharedlun.Remove{Name: "idle", UUID: uuidB}}, RemoveVolume{idle}, nil},
-		"removing what is held":                {sharedlun.Change{Remove: &sharedlun.Remove{Name: "held", UUID: uuidA}}, nil, sharedlun.ErrHeld},
-		"removing another of the name":         {sharedlun.Change{Remove: &sharedlun.Remove{Name: "idle", UUID: uuidA}}, nil, sharedlun.ErrExists},
-		"removing what is gone":                {sharedlun.Change{Remove: &sharedlun.Remove{Name: "gone", UUID: uuidA}}, nil, nil},
-		"holding":                              {sharedlun.Change{Hold: &sharedlun.Hold{Name: "idle", Node: "n1"}}, Retag{idle, nil, []string{sharedlun.TagHeldBy + "n1"}}, nil},
-		"holding again":                        {sharedlun.Change{Hold: &sharedlun.Hold{Name: "held", Node: "n1"}}, nil, nil},
-		"holding another node's":               {sharedlun.Change{Hold: &sharedlun.Hold{Name: "held", Node: "n2"}}, nil, sharedlun.ErrExists},
-		"holding another node's is told so":    {sharedlun.Change{Hold: &sharedlun.Hold{Name: "held", Node: "n2"}}, nil, sharedlun.ErrHeld},
-		"holding what is not there":            {sharedlun.Change{Hold: &sharedlun.Hold{Name: "gone", Node: "n2"}}, nil, sharedlun.ErrNotFound},
-		"holding what is leaving":              {sharedlun.Change{Hold: &sharedlun.Hold{Name: "leaving", Node: "n1"}}, nil, sharedlun.ErrHeld},
-		"leaving":                              {sharedlun.Change{Leave: &sharedlun.Hold{Name: "held", Node: "n1"}}, Retag{held, nil, []string{sharedlun.TagLeaving}}, nil},
-		"leaving again":                        {sharedlun.Change{Leave: &sharedlun.Hold{Name: "leaving", Node: "n1"}}, nil, nil},
-		"leaving another node":                 {sharedlun.Change{Leave: &sharedlun.Hold{Name: "held", Node: "n2"}}, nil, nil},
-		"leaving what is gone":                 {sharedlun.Change{Leave: &sharedlun.Hold{Name: "gone", Node: "n2"}}, nil, nil},
-		"releasing what may be mapped":         {sharedlun.Change{Release: &sharedlun.Hold{Name: "held", Node: "n1"}}, nil, sharedlun.ErrHeld},
-		"releasing":                            {sharedlun.Change{Release: &sharedlun.Hold{Name: "leaving", Node: "n1"}}, Retag{leaving, []string{sharedlun.TagHeldBy + "n1", sharedlun.TagLeaving}, nil}, nil},
-		"releasing another node's":             {sharedlun.Change{Release: &sharedlun.Hold{Name: "held", Node: "n2"}}, nil, nil},
-		"releasing what nobody holds":          {sharedlun.Change{Release: &sharedlun.Hold{Name: "idle", Node: "n1"}}, nil, nil},
-		"releasing what is gone":               {sharedlun.Change{Release: &sharedlun.Hold{Name: "gone", Node: "n1"}}, nil, nil},
-		"the first bytes are ready":            {sharedlun.Change{Ready: &sharedlun.Ready{Name: "idle", Bytes: 8 * mib}}, Retag{idle, nil, []string{sharedlun.TagReady + "8388608"}}, nil},
-		"more bytes are ready":                 {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 8 * mib}}, Retag{held, []string{sharedlun.TagReady + "4194304"}, []string{sharedlun.TagReady + "8388608"}}, nil},
-		"as many are ready":                    {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 4 * mib}}, nil, nil},
-		"fewer are never ready":                {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 512}}, nil, nil},
-		"more than it has":                     {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", Bytes: 8*mib + 512}}, nil, sharedlun.ErrInvalid},
-		"ready is what is not there":           {sharedlun.Change{Ready: &sharedlun.Ready{Name: "gone", Bytes: 512}}, nil, sharedlun.ErrNotFound},
-		"a part of a sector":                   {sharedlun.Change{Ready: &sharedlun.Ready{Name: "gone", Bytes: 511}}, nil, sharedlun.ErrInvalid},
-		"taking over what the writer has":      {sharedlun.Change{TakeOver: true}, nil, nil},
-		"nothing at all":                       {sharedlun.Change{}, nil, sharedlun.ErrInvalid},
-		"a mark among the controller's tags":   {sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 1, Tags: []string{sharedlun.TagHeldBy + "n1"}}}, nil, sharedlun.ErrInvalid},
-		"a path in the place of a name":        {sharedlun.Change{Grow: &sharedlun.Grow{Name: "../x", SizeBytes: 1}}, nil, sharedlun.ErrInvalid},
-		"two changes, of which one is ignored": {sharedlun.Change{TakeOver: true, Grow: &sharedlun.Grow{Name: "idle", SizeBytes: 1}}, nil, sharedlun.ErrInvalid},
+		"a new volume":                      {sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 1, Tags: []string{"b", "a", "b"}}}, MakeVolume{"a", 4 * mib, []string{"a", "b"}}, nil},
+		"all room that is left":             {sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 24 * mib}}, MakeVolume{"a", 24 * mib, nil}, nil},
+		"more room than is left":            {sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 24*mib + 1}}, nil, sharedlun.ErrNoSpace},
+		"more room than numbers have":       {sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 1<<63 - 1}}, nil, sharedlun.ErrNoSpace},
+		"a volume that is there":            {sharedlun.Change{Create: &sharedlun.Create{Name: "held", SizeBytes: 7 * mib, Tags: []string{"x=1"}}}, nil, nil},
+		"a volume of another size":          {sharedlun.Change{Create: &sharedlun.Create{Name: "held", SizeBytes: 9 * mib, Tags: []string{"x=1"}}}, nil, sharedlun.ErrExists},
+		"a volume with other tags":          {sharedlun.Change{Create: &sharedlun.Create{Name: "held", SizeBytes: 8 * mib}}, nil, sharedlun.ErrExists},
+		"growing":                           {sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", UUID: uuidB, SizeBytes: 9 * mib}}, ExtendVolume{idle, 12 * mib}, nil},
+		"growing by all that is left":       {sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", UUID: uuidB, SizeBytes: 32 * mib}}, ExtendVolume{idle, 32 * mib}, nil},
+		"growing by more":                   {sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", UUID: uuidB, SizeBytes: 33 * mib}}, nil, sharedlun.ErrNoSpace},
+		"growing to what it has":            {sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", UUID: uuidB, SizeBytes: 7 * mib}}, nil, nil},
+		"it never shrinks":                  {sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", UUID: uuidB, SizeBytes: 1}}, nil, nil},
+		"growing what is not there":         {sharedlun.Change{Grow: &sharedlun.Grow{Name: "gone", UUID: uuidA, SizeBytes: 1}}, nil, sharedlun.ErrNotFound},
+		"removing":                          {sharedlun.Change{Remove: &sharedlun.Remove{Name: "idle", UUID: uuidB}}, RemoveVolume{idle}, nil},
+		"removing what is held":             {sharedlun.Change{Remove: &sharedlun.Remove{Name: "held", UUID: uuidA}}, nil, sharedlun.ErrHeld},
+		"removing another of the name":      {sharedlun.Change{Remove: &sharedlun.Remove{Name: "idle", UUID: uuidA}}, nil, sharedlun.ErrExists},
+		"removing what is gone":             {sharedlun.Change{Remove: &sharedlun.Remove{Name: "gone", UUID: uuidA}}, nil, nil},
+		"holding":                           {sharedlun.Change{Hold: &sharedlun.Hold{Name: "idle", UUID: uuidB, Node: "n1"}}, Retag{idle, nil, []string{sharedlun.TagHeldBy + "n1"}}, nil},
+		"holding again":                     {sharedlun.Change{Hold: &sharedlun.Hold{Name: "held", UUID: uuidA, Node: "n1"}}, nil, nil},
+		"holding another node's":            {sharedlun.Change{Hold: &sharedlun.Hold{Name: "held", UUID: uuidA, Node: "n2"}}, nil, sharedlun.ErrExists},
+		"holding another node's is told so": {sharedlun.Change{Hold: &sharedlun.Hold{Name: "held", UUID: uuidA, Node: "n2"}}, nil, sharedlun.ErrHeld},
+		"holding what is not there":         {sharedlun.Change{Hold: &sharedlun.Hold{Name: "gone", UUID: uuidA, Node: "n2"}}, nil, sharedlun.ErrNotFound},
+		"holding what is leaving":           {sharedlun.Change{Hold: &sharedlun.Hold{Name: "leaving", UUID: uuidA, Node: "n1"}}, nil, sharedlun.ErrHeld},
+		"leaving":                           {sharedlun.Change{Leave: &sharedlun.Hold{Name: "held", UUID: uuidA, Node: "n1"}}, Retag{held, nil, []string{sharedlun.TagLeaving}}, nil},
+		"leaving again":                     {sharedlun.Change{Leave: &sharedlun.Hold{Name: "leaving", UUID: uuidA, Node: "n1"}}, nil, nil},
+		"leaving another node":              {sharedlun.Change{Leave: &sharedlun.Hold{Name: "held", UUID: uuidA, Node: "n2"}}, nil, nil},
+		"leaving what is gone":              {sharedlun.Change{Leave: &sharedlun.Hold{Name: "gone", UUID: uuidA, Node: "n2"}}, nil, nil},
+		"releasing what may be mapped":      {sharedlun.Change{Release: &sharedlun.Release{Hold: sharedlun.Hold{Name: "held", UUID: uuidA, Node: "n1"}}}, nil, sharedlun.ErrHeld},
+		"releasing":                         {sharedlun.Change{Release: &sharedlun.Release{Hold: sharedlun.Hold{Name: "leaving", UUID: uuidA, Node: "n1"}}}, Retag{leaving, []string{sharedlun.TagHeldBy + "n1", sharedlun.TagLeaving}, nil}, nil},
+		"releasing another node's":          {sharedlun.Change{Release: &sharedlun.Release{Hold: sharedlun.Hold{Name: "held", UUID: uuidA, Node: "n2"}}}, nil, nil},
+		"releasing what nobody holds":       {sharedlun.Change{Release: &sharedlun.Release{Hold: sharedlun.Hold{Name: "idle", UUID: uuidB, Node: "n1"}}}, nil, nil},
+		"releasing what is gone":            {sharedlun.Change{Release: &sharedlun.Release{Hold: sharedlun.Hold{Name: "gone", UUID: uuidA, Node: "n1"}}}, nil, nil},
+		"releasing by a fence":              {sharedlun.Change{Release: fenced("leaving", uuidA, "boot-1")}, Retag{leaving, []string{sharedlun.TagHeldBy + "n1", sharedlun.TagLeaving}, []string{sharedlun.TagReader + "n1/boot-1"}}, nil},
+		"releasing by a fence, in a boot that no tag can name": {sharedlun.Change{Release: fenced("leaving", uuidA, "boot 1")}, nil, sharedlun.ErrInvalid},
+		"releasing by a fence, again":                          {sharedlun.Change{Release: fenced("read", uuidA, "boot-1")}, nil, nil},
+		"removing what a fenced node may read":                 {sharedlun.Change{Remove: &sharedlun.Remove{Name: "read", UUID: uuidA}}, nil, sharedlun.ErrHeld},
+		"removing what a node in the same boot may read":       {sharedlun.Change{Remove: &sharedlun.Remove{Name: "read", UUID: uuidA, Boots: boots("boot-1")}}, nil, sharedlun.ErrHeld},
+		"removing what a node read in a boot of before":        {sharedlun.Change{Remove: &sharedlun.Remove{Name: "read", UUID: uuidA, Boots: boots("boot-2")}}, RemoveVolume{read}, nil},
+		"removing, and a boot is not known":                    {sharedlun.Change{Remove: &sharedlun.Remove{Name: "read", UUID: uuidA, Boots: boots("")}}, nil, sharedlun.ErrInvalid},
+		"growing another of the name":                          {sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", UUID: uuidA, SizeBytes: 12 * mib}}, nil, sharedlun.ErrExists},
+		"holding another of the name":                          {sharedlun.Change{Hold: &sharedlun.Hold{Name: "idle", UUID: uuidA, Node: "n1"}}, nil, sharedlun.ErrExists},
+		"leaving another of the name":                          {sharedlun.Change{Leave: &sharedlun.Hold{Name: "held", UUID: uuidB, Node: "n1"}}, nil, sharedlun.ErrExists},
+		"releasing another of the name":                        {sharedlun.Change{Release: fenced("leaving", uuidB, "")}, nil, sharedlun.ErrExists},
+		"ready is another of the name":                         {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", UUID: uuidB, Bytes: 8 * mib}}, nil, sharedlun.ErrExists},
+		"no UUID":                                              {sharedlun.Change{Hold: &sharedlun.Hold{Name: "idle", Node: "n1"}}, nil, sharedlun.ErrInvalid},
+		"the first bytes are ready":                            {sharedlun.Change{Ready: &sharedlun.Ready{Name: "idle", UUID: uuidB, Bytes: 8 * mib}}, Retag{idle, nil, []string{sharedlun.TagReady + "8388608"}}, nil},
+		"more bytes are ready":                                 {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", UUID: uuidA, Bytes: 8 * mib}}, Retag{held, []string{sharedlun.TagReady + "4194304"}, []string{sharedlun.TagReady + "8388608"}}, nil},
+		"as many are ready":                                    {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", UUID: uuidA, Bytes: 4 * mib}}, nil, nil},
+		"fewer are never ready":                                {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", UUID: uuidA, Bytes: 512}}, nil, nil},
+		"more than it has":                                     {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", UUID: uuidA, Bytes: 8*mib + 512}}, nil, sharedlun.ErrInvalid},
+		"ready is what is not there":                           {sharedlun.Change{Ready: &sharedlun.Ready{Name: "gone", UUID: uuidA, Bytes: 512}}, nil, sharedlun.ErrNotFound},
+		"a part of a sector":                                   {sharedlun.Change{Ready: &sharedlun.Ready{Name: "gone", UUID: uuidA, Bytes: 511}}, nil, sharedlun.ErrInvalid},
+		"taking over what the writer has":                      {sharedlun.Change{TakeOver: true}, nil, nil},
+		"nothing at all":                                       {sharedlun.Change{}, nil, sharedlun.ErrInvalid},
+		"a mark among the controller's tags":                   {sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 1, Tags: []string{sharedlun.TagHeldBy + "n1"}}}, nil, sharedlun.ErrInvalid},
+		"a path in the place of a name":                        {sharedlun.Change{Grow: &sharedlun.Grow{Name: "../x", UUID: uuidA, SizeBytes: 1}}, nil, sharedlun.ErrInvalid},
+		"two changes, of which one is ignored":                 {sharedlun.Change{TakeOver: true, Grow: &sharedlun.Grow{Name: "idle", UUID: uuidB, SizeBytes: 1}}, nil, sharedlun.ErrInvalid},
 	} {
-		o := Order{Writer: sharedlun.Writer{Epoch: 5}, Sequence: 40, Change: c.change}
+		o := Order{Mandate: sharedlun.Mandate{Epoch: 5}, Sequence: 40, Change: c.change}
 		step, err := Change(group, 5, o)
 		if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 			t.Errorf("%s: %v, want %v", name, err, c.err)
@@ -120,11 +140,11 @@ func TestChange_epochs(t *testing.T) {
 		"an older API server's writer cannot go back":    {0, 1, true, sharedlun.ErrOldEpoch, "epoch 5"},
 		"one that gave it up to somebody does not write": {99, 98, true, sharedlun.ErrOldEpoch, "epoch 99"},
 	} {
-		change := sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", SizeBytes: 12 * mib}}
+		change := sharedlun.Change{Grow: &sharedlun.Grow{Name: "idle", UUID: uuidB, SizeBytes: 12 * mib}}
 		if c.takeOver {
 			change = sharedlun.Change{TakeOver: true}
 		}
-		step, err := Change(group, c.promised, Order{Writer: sharedlun.Writer{Epoch: c.epoch}, Sequence: 40, Change: change})
+		step, err := Change(group, c.promised, Order{Mandate: sharedlun.Mandate{Epoch: c.epoch}, Sequence: 40, Change: change})
 		if !errors.Is(err, c.err) || err != nil && !strings.Contains(err.Error(), c.says) || err != nil && step != nil {
 			t.Errorf("%s: %v, %v", name, step, err)
 		}

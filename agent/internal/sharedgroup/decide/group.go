@@ -41,12 +41,12 @@ const (
 	MakePV
 	// RemoveGroup removes the group, and what is left of the LUN's label.
 	RemoveGroup
-	// Release removes the physical volume without a group.
-	Release
+	// RemovePV removes the physical volume without a group.
+	RemovePV
 )
 
 // Create returns what the making of a group needs.
-func Create(ref sharedlun.Ref, name string, w sharedlun.Writer, promised uint64, wipeDigest string, f Found) (Work, error) {
+func Create(ref sharedlun.Ref, name string, w sharedlun.Mandate, promised uint64, wipeDigest string, f Found) (Work, error) {
 	if err := first(sharedlun.CheckGroupName(name), Promised(promised, w.Epoch)); err != nil {
 		return Nothing, err
 	}
@@ -74,7 +74,7 @@ func Create(ref sharedlun.Ref, name string, w sharedlun.Writer, promised uint64,
 }
 
 // existing accepts a group that may be what an earlier call made.
-func existing(ref sharedlun.Ref, w sharedlun.Writer, g sharedlun.Group) error {
+func existing(ref sharedlun.Ref, w sharedlun.Mandate, g sharedlun.Group) error {
 	switch {
 	case g.OwnerUID != ref.OwnerUID:
 		return fmt.Errorf("%w: it carries group %s of owner %s", sharedlun.ErrNotClean, g.UUID, g.OwnerUID)
@@ -114,7 +114,7 @@ func Stem(ref sharedlun.Ref) string {
 }
 
 // Remove returns what the removal of a group needs. A LUN on which nothing of the owner is needs nothing, whatever else is on it.
-func Remove(ref sharedlun.Ref, w sharedlun.Writer, promised uint64, f Found) (Work, error) {
+func Remove(ref sharedlun.Ref, w sharedlun.Mandate, promised uint64, f Found) (Work, error) {
 	if err := Promised(promised, w.Epoch); err != nil {
 		return Nothing, err
 	}
@@ -122,7 +122,7 @@ func Remove(ref sharedlun.Ref, w sharedlun.Writer, promised uint64, f Found) (Wo
 	case g == nil && Damaged(ref, f):
 		return Nothing, damaged(f)
 	case g == nil && Orphan(ref, f):
-		return Release, nil
+		return RemovePV, nil
 	case g == nil && !f.Content.Blank && f.Content.Digest == "":
 		return Nothing, fmt.Errorf("%w: what is on the LUN cannot be read: %s", sharedlun.ErrUnknown, f.Content.Says)
 	case g == nil:

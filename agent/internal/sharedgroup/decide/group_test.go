@@ -54,7 +54,7 @@ func TestCreate(t *testing.T) {
 		"the group is there":                         {empty, "", 5, 0, Nothing, nil, ""},
 		"the group is there, for a later writer":     {empty, "", 6, 0, Nothing, nil, ""},
 		"the group is there, for a writer of before": {empty, "", 4, 0, Nothing, sharedlun.ErrOldEpoch, "epoch 5"},
-		"the group is there with volumes":            {full, "", 5, 0, Nothing, sharedlun.ErrNotClean, "3 volumes"},
+		"the group is there with volumes":            {full, "", 5, 0, Nothing, sharedlun.ErrNotClean, "4 volumes"},
 		"another group of the owner":                 {second, "", 5, 0, Nothing, sharedlun.ErrNotClean, uuidA},
 		"a group of another owner":                   {others, "", 5, 0, Nothing, sharedlun.ErrNotClean, "other"},
 		"something of others":                        {foreign, "", 5, 0, Nothing, sharedlun.ErrNotClean, "carries something"},
@@ -72,18 +72,18 @@ func TestCreate(t *testing.T) {
 		if c.found.Group == nil {
 			unrecorded.UUID = ""
 		}
-		work, err := Create(unrecorded, "g", sharedlun.Writer{Epoch: c.epoch}, c.promised, c.digest, c.found)
+		work, err := Create(unrecorded, "g", sharedlun.Mandate{Epoch: c.epoch}, c.promised, c.digest, c.found)
 		if work != c.want || !errors.Is(err, c.err) || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, %v", name, work, err)
 		}
 	}
 	// A group on record is never made again.
 	for name, found := range map[string]Found{"empty": blank, "an orphan": orphan, "something": foreign, "our group, of which LVM says nothing": injured} {
-		if work, err := Create(ref, "g", sharedlun.Writer{Epoch: 5}, 0, "v1:x", found); work != Nothing || err == nil {
+		if work, err := Create(ref, "g", sharedlun.Mandate{Epoch: 5}, 0, "v1:x", found); work != Nothing || err == nil {
 			t.Errorf("a group is on record, and the LUN is %s: %v, %v", name, work, err)
 		}
 	}
-	if _, err := Create(ref, "--yes", sharedlun.Writer{Epoch: 1}, 0, "", blank); !errors.Is(err, sharedlun.ErrInvalid) {
+	if _, err := Create(ref, "--yes", sharedlun.Mandate{Epoch: 1}, 0, "", blank); !errors.Is(err, sharedlun.ErrInvalid) {
 		t.Errorf("an option as a name: %v", err)
 	}
 }
@@ -102,14 +102,14 @@ func TestRemove(t *testing.T) {
 		"a writer of before":                   {empty, 4, 0, Nothing, sharedlun.ErrOldEpoch},
 		"a writer that did not take over":      {empty, 6, 0, Nothing, sharedlun.ErrOldEpoch},
 		"a node that gave it up":               {empty, 5, 6, Nothing, sharedlun.ErrOldEpoch},
-		"what a call that was cut off left":    {orphan, 5, 0, Release, nil},
+		"what a call that was cut off left":    {orphan, 5, 0, RemovePV, nil},
 		"an empty LUN":                         {blank, 5, 0, Nothing, nil},
 		"something of others":                  {foreign, 5, 0, Nothing, nil},
 		"a physical volume of others":          {stranger, 5, 0, Nothing, nil},
 		"something that cannot be read":        {unread, 5, 0, Nothing, sharedlun.ErrUnknown},
 		"our group, of which LVM says nothing": {injured, 5, 0, Nothing, sharedlun.ErrUnknown},
 	} {
-		work, err := Remove(ref, sharedlun.Writer{Epoch: c.epoch}, c.promised, c.found)
+		work, err := Remove(ref, sharedlun.Mandate{Epoch: c.epoch}, c.promised, c.found)
 		if work != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 			t.Errorf("%s: %v, %v", name, work, err)
 		}

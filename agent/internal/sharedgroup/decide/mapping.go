@@ -37,28 +37,36 @@ const (
 	Renew
 )
 
-// Mine refuses a volume that the group, as the LUN has it now, does not give to a node, or gives other ranges than the caller decided on.
-func Mine(seen sharedlun.Group, v sharedlun.Volume, node string) error {
+// Mine returns a volume as the LUN has it now. It refuses one that the group does not give to a node, or gives other ranges than the caller decided on.
+func Mine(seen sharedlun.Group, v sharedlun.Volume, node string) (sharedlun.Volume, error) {
 	on := seen.Volume(v.Name)
 	switch {
 	case on == nil || on.UUID != v.UUID:
-		return fmt.Errorf("volume %s (%s): %w", v.Name, v.UUID, sharedlun.ErrNotFound)
+		return v, fmt.Errorf("volume %s (%s): %w", v.Name, v.UUID, sharedlun.ErrNotFound)
 	case on.HeldBy != node:
-		return fmt.Errorf("%w: volume %s is held by node %q, and this is %s", sharedlun.ErrHeld, v.Name, on.HeldBy, node)
+		return v, fmt.Errorf("%w: volume %s is held by node %q, and this is %s", sharedlun.ErrHeld, v.Name, on.HeldBy, node)
 	case on.Leaving:
-		return fmt.Errorf("%w: volume %s is being taken from this node", sharedlun.ErrHeld, v.Name)
+		return v, fmt.Errorf("%w: volume %s is being taken from this node", sharedlun.ErrHeld, v.Name)
 	case !equal(Merge(on.Ranges), Merge(v.Ranges)):
-		return fmt.Errorf("%w: volume %s lies elsewhere than the request says", sharedlun.ErrMoved, v.Name)
+		return v, fmt.Errorf("%w: volume %s lies elsewhere than the request says", sharedlun.ErrMoved, v.Name)
 	}
-	return nil
+	return *on, nil
 }
 
-// Map returns what a device needs that is to have exactly the ranges of a volume, on a LUN of that number and size. m is nil when there is none.
-func Map(m *Mapped, v sharedlun.Volume, lun string, lunBytes int64) (Action, error) {
-	want := Merge(v.Ranges)
+// Shown are the ranges that the device of a volume shows: those of the ready part. A volume of which nothing is ready has no device.
+func Shown(v sharedlun.Volume) ([]sharedlun.Range, error) {
+	if v.ReadyBytes <= 0 {
+		return nil, fmt.Errorf("%w: nothing of volume %s is ready: zero it first", sharedlun.ErrMisfit, v.Name)
+	}
+	return Front(v.Ranges, v.ReadyBytes), nil
+}
+
+// Map returns what the device of a volume needs that is to have exactly these ranges, on a LUN of that number and size. m is nil when there is none.
+func Map(m *Mapped, volume string, ranges []sharedlun.Range, lun string, lunBytes int64) (Action, error) {
+	want := Merge(ranges)
 	for _, r := range want {
 		if r.Start > lunBytes-r.Size {
-			return Keep, fmt.Errorf("%w: volume %s reaches to byte %d of a LUN of %d bytes", sharedlun.ErrMisfit, v.UUID, r.Start+r.Size, lunBytes)
+			return Keep, fmt.Errorf("%w: volume %s reaches to byte %d of a LUN of %d bytes", sharedlun.ErrMisfit, volume, r.Start+r.Size, lunBytes)
 		}
 	}
 	switch {
@@ -71,24 +79,24 @@ func Map(m *Mapped, v sharedlun.Volume, lun string, lunBytes int64) (Action, err
 		}
 		return Load, nil
 	case m.InUse:
-		return Keep, misfit(m, v, lun)
+		return Keep, misfit(m, volume, want, lun)
 	case m.Linear && m.Lun == lun:
-		return Keep, misfit(m, v, lun)
+		return Keep, misfit(m, volume, want, lun)
 	}
 	// It ends in errors, or on a device that is gone: nobody has it open, and it holds nothing.
 	return Renew, nil
 }
 
-func misfit(m *Mapped, v sharedlun.Volume, lun string) error {
+func misfit(m *Mapped, volume string, want []sharedlun.Range, lun string) error {
 	switch {
 	case m.Cut:
-		return fmt.Errorf("%w: the device of volume %s returns errors since this node was fenced, and is still open", sharedlun.ErrMisfit, v.UUID)
+		return fmt.Errorf("%w: the device of volume %s returns errors since this node was fenced, and is still open", sharedlun.ErrMisfit, volume)
 	case !m.Linear:
-		return fmt.Errorf("%w: the device of volume %s has a table of others, and is open", sharedlun.ErrMisfit, v.UUID)
+		return fmt.Errorf("%w: the device of volume %s has a table of others, and is open", sharedlun.ErrMisfit, volume)
 	case m.Lun != lun:
-		return fmt.Errorf("%w: the device of volume %s is open, and stands on device %s; the LUN is %s by now", sharedlun.ErrMisfit, v.UUID, m.Lun, lun)
+		return fmt.Errorf("%w: the device of volume %s is open, and stands on device %s; the LUN is %s by now", sharedlun.ErrMisfit, volume, m.Lun, lun)
 	}
-	return fmt.Errorf("%w: the device of volume %s would move or shrink: it has %v, wanted is %v", sharedlun.ErrMisfit, v.UUID, m.Ranges, v.Ranges)
+	return fmt.Errorf("%w: the device of volume %s would move or shrink: it has %v, wanted is %v", sharedlun.ErrMisfit, volume, m.Ranges, want)
 }
 
 // Merge joins ranges of which one begins where the other ends.
@@ -120,44 +128,42 @@ func begins(all, beginning []sharedlun.Range) bool {
 
 func equal(a, b []sharedlun.Range) bool { return begins(a, b) && begins(b, a) }
 
-// Zero refuses to zero a volume that may hold something. seen is the group as the LUN has it now, v the volume as the caller knows it, and m its
-// device on this node, where the LUN has the number lun. apart is true when the device shows only what is ready, and may be in use: then what is new has
-// to be zeroed apart from it.
-func Zero(seen sharedlun.Group, v sharedlun.Volume, m *Mapped, lun string) (apart bool, err error) {
-	on := seen.Volume(v.Name)
+// Zero refuses to zero a volume that may hold something, or is not this node's: seen is the group as the LUN has it now, v the volume as the caller knows it,
+// and m its device on the node; nil when there is none. A device that shows a part of what is to be zeroed is a refusal.
+func Zero(seen sharedlun.Group, v sharedlun.Volume, node string, m *Mapped) error {
+	on, err := Mine(seen, v, node)
 	switch {
-	case on == nil || on.UUID != v.UUID:
-		return false, fmt.Errorf("volume %s (%s): %w", v.Name, v.UUID, sharedlun.ErrNotFound)
-	case on.ReadyBytes != v.ReadyBytes || on.SizeBytes != v.SizeBytes || !equal(Merge(on.Ranges), Merge(v.Ranges)):
-		return false, fmt.Errorf("%w: volume %s has %d bytes with %d ready, the request was decided on %d with %d", sharedlun.ErrMoved, v.Name,
+	case err != nil:
+		return err
+	case on.ReadyBytes != v.ReadyBytes || on.SizeBytes != v.SizeBytes:
+		return fmt.Errorf("%w: volume %s has %d bytes with %d ready, the request was decided on %d with %d", sharedlun.ErrMoved, v.Name,
 			on.SizeBytes, on.ReadyBytes, v.SizeBytes, v.ReadyBytes)
 	case !v.Unready():
-		return false, fmt.Errorf("%w: all of volume %s is ready", sharedlun.ErrInvalid, v.Name)
-	case m == nil:
-		return false, fmt.Errorf("device of volume %s: %w", v.Name, sharedlun.ErrNotFound)
+		return fmt.Errorf("%w: all of volume %s is ready", sharedlun.ErrInvalid, v.Name)
+	case m == nil || !m.Live || m.Cut:
+		return nil
+	case !m.Linear || m.Suspended || m.Pending || !begins(Merge(v.Ranges), Merge(m.Ranges)) || sum(m.Ranges) > v.ReadyBytes:
+		return fmt.Errorf("%w: the device of volume %s shows more than what is ready, or has another table: map it first", sharedlun.ErrMisfit, v.Name)
 	}
-	return zeroThrough(v, *m, lun)
-}
-
-// zeroThrough says how a volume can be zeroed that has that device.
-func zeroThrough(v sharedlun.Volume, m Mapped, lun string) (apart bool, err error) {
-	switch {
-	case !m.Linear || m.Lun != lun || m.Suspended || m.Pending || !begins(Merge(v.Ranges), Merge(m.Ranges)):
-		return false, fmt.Errorf("%w: the device of volume %s has another table: map it first", sharedlun.ErrMisfit, v.Name)
-	case sum(m.Ranges) <= v.ReadyBytes:
-		return true, nil
-	case sum(m.Ranges) < v.SizeBytes:
-		return false, fmt.Errorf("%w: the device of volume %s shows a part of what is new: map it first", sharedlun.ErrMisfit, v.Name)
-	case m.InUse:
-		return false, fmt.Errorf("the device of volume %s: %w", v.Name, sharedlun.ErrInUse)
-	}
-	return false, nil
+	return nil
 }
 
 func sum(ranges []sharedlun.Range) int64 {
 	var out int64
 	for _, r := range ranges {
 		out += r.Size
+	}
+	return out
+}
+
+// Front returns the ranges of the first bytes of a volume.
+func Front(ranges []sharedlun.Range, bytes int64) []sharedlun.Range {
+	var out []sharedlun.Range
+	for _, r := range ranges {
+		if r.Size = min(bytes, r.Size); r.Size > 0 {
+			out = append(out, r)
+		}
+		bytes -= r.Size
 	}
 	return out
 }

@@ -60,7 +60,7 @@ func TestMap(t *testing.T) {
 		"the LUN came back as another device":   {have(func(m *Mapped) { m.Lun = "8:32" }), ranges(4, 8), Renew, nil},
 		"it is open on a device that is gone":   {have(both(inUse, func(m *Mapped) { m.Lun = "8:32" })), ranges(4, 8), Keep, sharedlun.ErrMisfit},
 	} {
-		do, err := Map(c.have, sharedlun.Volume{UUID: uuidA, Ranges: c.want}, lun, 100*mib)
+		do, err := Map(c.have, uuidA, c.want, lun, 100*mib)
 		if do != c.do || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 			t.Errorf("%s: %v, %v", name, do, err)
 		}
@@ -68,52 +68,69 @@ func TestMap(t *testing.T) {
 }
 
 func TestZero(t *testing.T) {
-	m := Mapped{VolumeUUID: uuidA, Path: "/dev/x", Ranges: held.Ranges, Lun: lun, Live: true, Linear: true}
+	// The device shows the first 4 MiB, which are ready, and may be in use.
+	shown := Mapped{VolumeUUID: uuidA, Path: "/dev/x", Ranges: ranges(1, 4), Lun: lun, Live: true, Linear: true, InUse: true}
 	for name, c := range map[string]struct {
 		volume func(*sharedlun.Volume)
 		device func(*Mapped)
 		err    error
 	}{
-		"a volume of which the end is new": {nil, nil, nil},
-		"all of it is ready":               {func(v *sharedlun.Volume) { v.ReadyBytes = v.SizeBytes }, nil, sharedlun.ErrMoved},
-		"more of it is ready by now":       {func(v *sharedlun.Volume) { v.ReadyBytes = 0 }, nil, sharedlun.ErrMoved},
-		"it is larger by now":              {func(v *sharedlun.Volume) { v.SizeBytes = 4 * mib }, nil, sharedlun.ErrMoved},
-		"it lies elsewhere":                {func(v *sharedlun.Volume) { v.Ranges = ranges(40, 8) }, nil, sharedlun.ErrMoved},
-		"another one of the name":          {func(v *sharedlun.Volume) { v.UUID = uuidB }, nil, sharedlun.ErrNotFound},
-		"one that is not there":            {func(v *sharedlun.Volume) { v.Name = "gone" }, nil, sharedlun.ErrNotFound},
-		"a part of what is new":            {nil, func(m *Mapped) { m.Ranges = ranges(1, 6) }, sharedlun.ErrMisfit},
-		"another table":                    {nil, func(m *Mapped) { m.Ranges = ranges(2, 4) }, sharedlun.ErrMisfit},
-		"another device":                   {nil, func(m *Mapped) { m.Lun = "8:32" }, sharedlun.ErrMisfit},
-		"a device that returns errors":     {nil, func(m *Mapped) { m.Linear = false }, sharedlun.ErrMisfit},
-		"a device that is suspended":       {nil, func(m *Mapped) { m.Suspended = true }, sharedlun.ErrMisfit},
-		"a device in use":                  {nil, func(m *Mapped) { m.InUse = true }, sharedlun.ErrInUse},
+		"a volume of which the end is new":  {nil, nil, nil},
+		"all of it is ready":                {func(v *sharedlun.Volume) { v.ReadyBytes = v.SizeBytes }, nil, sharedlun.ErrMoved},
+		"more of it is ready by now":        {func(v *sharedlun.Volume) { v.ReadyBytes = 0 }, nil, sharedlun.ErrMoved},
+		"it is larger by now":               {func(v *sharedlun.Volume) { v.SizeBytes = 4 * mib }, nil, sharedlun.ErrMoved},
+		"it lies elsewhere":                 {func(v *sharedlun.Volume) { v.Ranges = ranges(40, 8) }, nil, sharedlun.ErrMoved},
+		"another one of the name":           {func(v *sharedlun.Volume) { v.UUID = uuidB }, nil, sharedlun.ErrNotFound},
+		"one that is not there":             {func(v *sharedlun.Volume) { v.Name = "gone" }, nil, sharedlun.ErrNotFound},
+		"a device of less than is ready":    {nil, func(m *Mapped) { m.Ranges = ranges(1, 2) }, nil},
+		"a device of what is ready in two":  {nil, func(m *Mapped) { m.Ranges = ranges(1, 2, 3, 2) }, nil},
+		"a device of more than is ready":    {nil, func(m *Mapped) { m.Ranges = ranges(1, 6) }, sharedlun.ErrMisfit},
+		"a device of all":                   {nil, func(m *Mapped) { m.Ranges = held.Ranges }, sharedlun.ErrMisfit},
+		"another table":                     {nil, func(m *Mapped) { m.Ranges = ranges(2, 4) }, sharedlun.ErrMisfit},
+		"a device with a table of others":   {nil, func(m *Mapped) { m.Linear = false }, sharedlun.ErrMisfit},
+		"a device that only returns errors": {nil, func(m *Mapped) { m.Linear, m.Cut = false, true }, nil},
+		"a device that is suspended":        {nil, func(m *Mapped) { m.Suspended = true }, sharedlun.ErrMisfit},
+		"a device with another one loaded":  {nil, func(m *Mapped) { m.Pending = true }, sharedlun.ErrMisfit},
+		"a device without a table":          {nil, func(m *Mapped) { m.Live, m.Linear = false, false }, nil},
 	} {
-		v, dev := held, m
+		v, dev := held, shown
 		if c.volume != nil {
 			c.volume(&v)
 		}
 		if c.device != nil {
 			c.device(&dev)
 		}
-		if apart, err := Zero(group, v, &dev, lun); apart || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
-			t.Errorf("%s: %v, %v", name, apart, err)
+		if err := Zero(group, v, "n1", &dev); !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// What is ready may be in use, or less than that be shown.
-	for _, shown := range [][]sharedlun.Range{ranges(1, 4), ranges(1, 2), ranges(1, 2, 3, 2)} {
-		dev := m
-		dev.Ranges, dev.InUse = shown, true
-		if apart, err := Zero(group, held, &dev, lun); !apart || err != nil {
-			t.Errorf("a device of %v: %v, %v", shown, apart, err)
-		}
-	}
-	if _, err := Zero(group, held, nil, lun); !errors.Is(err, sharedlun.ErrNotFound) {
+	if err := Zero(group, held, "n1", nil); err != nil {
 		t.Errorf("not mapped: %v", err)
 	}
+	if err := Zero(group, held, "n2", nil); !errors.Is(err, sharedlun.ErrHeld) {
+		t.Errorf("another node's: %v", err)
+	}
+	if err := Zero(group, leaving, "n1", nil); !errors.Is(err, sharedlun.ErrHeld) {
+		t.Errorf("leaving: %v", err)
+	}
 	ready := group
-	ready.Volumes = []sharedlun.Volume{{Name: "a", UUID: uuidA, SizeBytes: mib, ReadyBytes: mib}}
-	if _, err := Zero(ready, ready.Volumes[0], &m, lun); !errors.Is(err, sharedlun.ErrInvalid) {
+	ready.Volumes = []sharedlun.Volume{{Name: "a", UUID: uuidA, SizeBytes: mib, ReadyBytes: mib, HeldBy: "n1"}}
+	if err := Zero(ready, ready.Volumes[0], "n1", nil); !errors.Is(err, sharedlun.ErrInvalid) {
 		t.Errorf("nothing to zero: %v", err)
+	}
+}
+
+func TestShown(t *testing.T) {
+	v := sharedlun.Volume{Name: "v", SizeBytes: 12 * mib, Ranges: ranges(4, 8, 40, 4)}
+	for ready, want := range map[int64][]sharedlun.Range{2: ranges(4, 2), 8: ranges(4, 8), 9: ranges(4, 8, 40, 1), 12: v.Ranges} {
+		v.ReadyBytes = ready * mib
+		if got, err := Shown(v); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%d MiB ready: %v, %v", ready, got, err)
+		}
+	}
+	v.ReadyBytes = 0
+	if got, err := Shown(v); !errors.Is(err, sharedlun.ErrMisfit) {
+		t.Errorf("nothing ready: %v, %v", got, err)
 	}
 }
 

@@ -65,11 +65,11 @@ func (d Devices) List(ctx context.Context, group string) ([]decide.Mapped, error
 }
 
 // Load makes a device have exactly these ranges. What a zeroing left that was cut off is removed before.
-func (d Devices) Load(ctx context.Context, group, volume, lun string, ranges []sharedlun.Range) error {
+func (d Devices) Load(ctx context.Context, group, volume, lun string, ranges []sharedlun.Range, sure func(context.Context) error) error {
 	if err := d.DM.Remove(ctx, linear.Volume{Group: group, UUID: volume, New: true}); err != nil {
 		return inUse(err)
 	}
-	return inUse(d.DM.Load(ctx, linear.Volume{Group: group, UUID: volume}, segments(lun, ranges)))
+	return inUse(d.DM.Load(ctx, linear.Volume{Group: group, UUID: volume}, segments(lun, ranges), sure))
 }
 
 func segments(lun string, ranges []sharedlun.Range) []linear.Segment {
@@ -92,18 +92,19 @@ func (d Devices) Remove(ctx context.Context, group, volume string) error {
 	))
 }
 
-// Zero makes a part of a device read as zero.
-func (d Devices) Zero(ctx context.Context, group, volume string, from, to int64, discard bool, done func(int64)) error {
-	return inUse(d.DM.Zero(ctx, linear.Volume{Group: group, UUID: volume}, from, to, discard, done))
-}
-
-// ZeroNew makes ranges of a LUN read as zero, through a device of their own.
-func (d Devices) ZeroNew(ctx context.Context, group, volume, lun string, ranges []sharedlun.Range, discard bool, done func(int64)) error {
+// Zero makes ranges of a LUN read as zero, through a device of their own. One that an earlier zeroing left is removed before: while that still writes, it is
+// open.
+func (d Devices) Zero(
+	ctx context.Context, group, volume, lun string, ranges []sharedlun.Range, discard bool, sure func(context.Context) error, done func(int64),
+) error {
 	v, size := linear.Volume{Group: group, UUID: volume, New: true}, int64(0)
 	for _, r := range ranges {
 		size += r.Size
 	}
-	if err := d.DM.Load(ctx, v, segments(lun, ranges)); err != nil {
+	if err := d.DM.Remove(ctx, v); err != nil {
+		return inUse(err)
+	}
+	if err := d.DM.Load(ctx, v, segments(lun, ranges), sure); err != nil {
 		return inUse(err)
 	}
 	err := d.DM.Zero(ctx, v, 0, size, discard, done)

@@ -86,8 +86,8 @@ func (g Groups) RemoveGroup(ctx context.Context, device string, group sharedlun.
 	return g.held(ctx, device, func() error { return g.LVM.RemoveGroup(ctx, device, group) })
 }
 
-// Release removes the physical volume, label last.
-func (g Groups) Release(ctx context.Context, device, pvUUID string) error {
+// RemovePV removes the physical volume, label last.
+func (g Groups) RemovePV(ctx context.Context, device, pvUUID string) error {
 	return g.held(ctx, device, func() error {
 		return g.Disks.Release(ctx, device, pvUUID, func(*os.File) error { return nil })
 	})

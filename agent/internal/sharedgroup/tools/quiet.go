@@ -17,19 +17,32 @@ import (
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
-// lookAgain is how often it is looked whether a command is gone.
-const lookAgain = 100 * time.Millisecond
+// lookAgain is how often it is looked whether a command is gone; looks is how many times in a row it has to be.
+const (
+	lookAgain = 100 * time.Millisecond
+	looks     = 2
+)
 
 // Quiet returns when no LVM command that names an owner runs on this node. One whose agent was killed may hang in the kernel, and write later: as long as it
-// can, the kernel shows it with its arguments.
+// can, the kernel shows it with its arguments. Between its fork and its exec it shows those of the agent, and a process with a low number may begin
+// while the others are read: so one look that finds nothing is not enough. After the second one a command that began before the first has its arguments.
 func (g Groups) Quiet(ctx context.Context, ownerUID string) error {
-	for {
+	for clean := 0; ; {
 		pid, err := g.command(ownerUID)
-		if pid == "" || err != nil {
+		if err != nil {
 			return err
+		}
+		if clean++; pid != "" {
+			clean = 0
+		}
+		if clean == looks {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
+			if pid == "" {
+				return fmt.Errorf("%w: looking for commands of an agent of before: %w", sharedlun.ErrBusy, ctx.Err())
+			}
 			return fmt.Errorf("%w: an LVM command of an agent of before (process %s) still works on the group: %w", sharedlun.ErrBusy, pid, ctx.Err())
 		case <-time.After(lookAgain):
 		}

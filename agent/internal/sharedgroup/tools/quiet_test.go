@@ -46,6 +46,17 @@ func TestQuiet(t *testing.T) {
 		t.Error("it did not wait for the command")
 	}
 
+	// A child of an agent that was killed has the agent's arguments until it runs LVM: the first look does not see it.
+	time.AfterFunc(lookAgain/2, func() { process("51", "/usr/sbin/lvm\x00lvcreate\x00"+config) })
+	short, cancel := context.WithTimeout(t.Context(), 3*lookAgain)
+	defer cancel()
+	if err := g.Quiet(short, uid); !errors.Is(err, sharedlun.ErrBusy) {
+		t.Errorf("a command that was about to run: %v", err)
+	}
+	if err := os.RemoveAll(filepath.Join(proc, "51")); err != nil {
+		t.Fatal(err)
+	}
+
 	// Unknown is not absent.
 	if err := os.Mkdir(filepath.Join(proc, "60"), 0o755); err != nil {
 		t.Fatal(err)

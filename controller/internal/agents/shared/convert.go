@@ -21,8 +21,12 @@ func refOf(r sharedlun.Ref) *agentv1.SharedGroupRef {
 	return &agentv1.SharedGroupRef{Lun: toIdentity(r.Lun), OwnerUid: r.OwnerUID, Uuid: r.UUID}
 }
 
-func writerOf(w sharedlun.Writer) *agentv1.Writer {
-	return &agentv1.Writer{Epoch: w.Epoch, Key: w.Key, Unfenced: w.Unfenced, TimeoutMilliseconds: w.Timeout.Milliseconds()}
+func credentialOf(c sharedlun.Credential) *agentv1.Credential {
+	return &agentv1.Credential{Key: c.Key, Unfenced: c.Unfenced}
+}
+
+func mandateOf(m sharedlun.Mandate) *agentv1.Mandate {
+	return &agentv1.Mandate{Epoch: m.Epoch, Credential: credentialOf(m.Credential), TimeoutMilliseconds: m.Timeout.Milliseconds()}
 }
 
 // setChange puts a change into a request. One without a field leaves it empty, which the agent refuses.
@@ -36,27 +40,27 @@ func setChange(r *agentv1.ChangeSharedGroupRequest, c sharedlun.Change) {
 		}}
 	case c.Grow != nil:
 		r.Change = &agentv1.ChangeSharedGroupRequest_Grow{Grow: &agentv1.ChangeSharedGroupRequest_GrowVolume{
-			Name: c.Grow.Name, SizeBytes: c.Grow.SizeBytes,
+			Name: c.Grow.Name, Uuid: c.Grow.UUID, SizeBytes: c.Grow.SizeBytes,
 		}}
 	case c.Remove != nil:
 		r.Change = &agentv1.ChangeSharedGroupRequest_Remove{Remove: &agentv1.ChangeSharedGroupRequest_RemoveVolume{
-			Name: c.Remove.Name, Uuid: c.Remove.UUID,
+			Name: c.Remove.Name, Uuid: c.Remove.UUID, Boots: toBoots(c.Remove.Boots),
 		}}
 	case c.Hold != nil:
 		r.Change = &agentv1.ChangeSharedGroupRequest_Hold{Hold: &agentv1.ChangeSharedGroupRequest_HoldVolume{
-			Name: c.Hold.Name, Node: c.Hold.Node,
+			Name: c.Hold.Name, Uuid: c.Hold.UUID, Node: c.Hold.Node,
 		}}
 	case c.Leave != nil:
 		r.Change = &agentv1.ChangeSharedGroupRequest_Leave{Leave: &agentv1.ChangeSharedGroupRequest_LeaveVolume{
-			Name: c.Leave.Name, Node: c.Leave.Node,
+			Name: c.Leave.Name, Uuid: c.Leave.UUID, Node: c.Leave.Node,
 		}}
 	case c.Release != nil:
 		r.Change = &agentv1.ChangeSharedGroupRequest_Release{Release: &agentv1.ChangeSharedGroupRequest_ReleaseVolume{
-			Name: c.Release.Name, Node: c.Release.Node,
+			Name: c.Release.Name, Uuid: c.Release.UUID, Node: c.Release.Node, FencedBootId: c.Release.FencedBootID,
 		}}
 	case c.Ready != nil:
 		r.Change = &agentv1.ChangeSharedGroupRequest_Ready{Ready: &agentv1.ChangeSharedGroupRequest_ReadyVolume{
-			Name: c.Ready.Name, ReadyBytes: c.Ready.Bytes,
+			Name: c.Ready.Name, Uuid: c.Ready.UUID, ReadyBytes: c.Ready.Bytes,
 		}}
 	}
 }
@@ -72,22 +76,29 @@ func groupOf(g *agentv1.SharedGroup) sharedlun.Group {
 	return out
 }
 
-// volumeOf reads a volume. What the agent calls unready shows nothing, whatever the number says.
 func volumeOf(v *agentv1.SharedVolume) sharedlun.Volume {
 	out := sharedlun.Volume{
 		Name: v.GetName(), UUID: v.GetUuid(), SizeBytes: v.GetSizeBytes(), Ranges: rangesOf(v.GetRanges()), HeldBy: v.GetHeldBy(),
 		Leaving: v.GetLeaving(), ReadyBytes: v.GetReadyBytes(), Tags: v.GetTags(), CreatedUnix: v.GetCreatedUnixSeconds(),
 	}
-	if v.GetUnready() && !out.Unready() {
-		out.ReadyBytes = 0
+	for _, b := range v.GetReaders() {
+		out.Readers = append(out.Readers, sharedlun.Boot{Node: b.GetNode(), ID: b.GetBootId()})
+	}
+	return out
+}
+
+func toBoots(in []sharedlun.Boot) []*agentv1.Boot {
+	var out []*agentv1.Boot
+	for _, b := range in {
+		out = append(out, &agentv1.Boot{Node: b.Node, BootId: b.ID})
 	}
 	return out
 }
 
 func toVolume(v sharedlun.Volume) *agentv1.SharedVolume {
 	out := &agentv1.SharedVolume{
-		Name: v.Name, Uuid: v.UUID, SizeBytes: v.SizeBytes, HeldBy: v.HeldBy, Leaving: v.Leaving, Unready: v.Unready(),
-		ReadyBytes: v.ReadyBytes, Tags: v.Tags, CreatedUnixSeconds: v.CreatedUnix,
+		Name: v.Name, Uuid: v.UUID, SizeBytes: v.SizeBytes, HeldBy: v.HeldBy, Leaving: v.Leaving,
+		ReadyBytes: v.ReadyBytes, Tags: v.Tags, CreatedUnixSeconds: v.CreatedUnix, Readers: toBoots(v.Readers),
 	}
 	for _, r := range v.Ranges {
 		out.Ranges = append(out.Ranges, &agentv1.Range{StartBytes: r.Start, SizeBytes: r.Size})

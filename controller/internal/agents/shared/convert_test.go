@@ -46,9 +46,18 @@ func TestSetChange_values(t *testing.T) {
 			sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 7, Tags: []string{"t"}}},
 			map[string]any{"name": "a", "size": int64(7), "tags": []string{"t"}},
 		},
-		"leave":   {sharedlun.Change{Leave: &sharedlun.Hold{Name: "a", Node: "n"}}, map[string]any{"name": "a", "node": "n"}},
-		"release": {sharedlun.Change{Release: &sharedlun.Hold{Name: "a", Node: "n"}}, map[string]any{"name": "a", "node": "n"}},
-		"ready":   {sharedlun.Change{Ready: &sharedlun.Ready{Name: "a", Bytes: 5}}, map[string]any{"name": "a", "ready": int64(5)}},
+		"leave": {sharedlun.Change{Leave: &sharedlun.Hold{Name: "a", UUID: "u", Node: "n"}}, map[string]any{"name": "a", "uuid": "u", "node": "n"}},
+		"hold":  {sharedlun.Change{Hold: &sharedlun.Hold{Name: "a", UUID: "u", Node: "n"}}, map[string]any{"name": "a", "uuid": "u", "node": "n"}},
+		"release": {
+			sharedlun.Change{Release: &sharedlun.Release{Hold: sharedlun.Hold{Name: "a", UUID: "u", Node: "n"}, FencedBootID: "b"}},
+			map[string]any{"name": "a", "uuid": "u", "node": "n", "boot": "b"},
+		},
+		"ready": {sharedlun.Change{Ready: &sharedlun.Ready{Name: "a", UUID: "u", Bytes: 5}}, map[string]any{"name": "a", "uuid": "u", "ready": int64(5)}},
+		"grow":  {sharedlun.Change{Grow: &sharedlun.Grow{Name: "a", UUID: "u", SizeBytes: 5}}, map[string]any{"name": "a", "uuid": "u", "size": int64(5)}},
+		"remove": {
+			sharedlun.Change{Remove: &sharedlun.Remove{Name: "a", UUID: "u", Boots: []sharedlun.Boot{{Node: "n", ID: "b"}}}},
+			map[string]any{"name": "a", "uuid": "u", "node": "n", "boot": "b"},
+		},
 	} {
 		r := &agentv1.ChangeSharedGroupRequest{}
 		setChange(r, c.change)
@@ -57,11 +66,20 @@ func TestSetChange_values(t *testing.T) {
 		case *agentv1.ChangeSharedGroupRequest_Create:
 			got = map[string]any{"name": x.Create.GetName(), "size": x.Create.GetSizeBytes(), "tags": x.Create.GetTags()}
 		case *agentv1.ChangeSharedGroupRequest_Leave:
-			got = map[string]any{"name": x.Leave.GetName(), "node": x.Leave.GetNode()}
+			got = map[string]any{"name": x.Leave.GetName(), "uuid": x.Leave.GetUuid(), "node": x.Leave.GetNode()}
+		case *agentv1.ChangeSharedGroupRequest_Hold:
+			got = map[string]any{"name": x.Hold.GetName(), "uuid": x.Hold.GetUuid(), "node": x.Hold.GetNode()}
 		case *agentv1.ChangeSharedGroupRequest_Release:
-			got = map[string]any{"name": x.Release.GetName(), "node": x.Release.GetNode()}
+			got = map[string]any{
+				"name": x.Release.GetName(), "uuid": x.Release.GetUuid(), "node": x.Release.GetNode(), "boot": x.Release.GetFencedBootId(),
+			}
 		case *agentv1.ChangeSharedGroupRequest_Ready:
-			got = map[string]any{"name": x.Ready.GetName(), "ready": x.Ready.GetReadyBytes()}
+			got = map[string]any{"name": x.Ready.GetName(), "uuid": x.Ready.GetUuid(), "ready": x.Ready.GetReadyBytes()}
+		case *agentv1.ChangeSharedGroupRequest_Grow:
+			got = map[string]any{"name": x.Grow.GetName(), "uuid": x.Grow.GetUuid(), "size": x.Grow.GetSizeBytes()}
+		case *agentv1.ChangeSharedGroupRequest_Remove:
+			boot := x.Remove.GetBoots()[0]
+			got = map[string]any{"name": x.Remove.GetName(), "uuid": x.Remove.GetUuid(), "node": boot.GetNode(), "boot": boot.GetBootId()}
 		}
 		if d := cmp.Diff(c.want, got); d != "" {
 			t.Errorf("%s: %s", name, d)
@@ -72,16 +90,10 @@ func TestSetChange_values(t *testing.T) {
 func TestVolume(t *testing.T) {
 	v := sharedlun.Volume{
 		Name: "a", UUID: "u", SizeBytes: 100, Ranges: []sharedlun.Range{{Start: 1, Size: 60}, {Start: 90, Size: 40}}, HeldBy: "n1",
-		Leaving: true, ReadyBytes: 60, Tags: []string{"t"}, CreatedUnix: 5,
+		Leaving: true, ReadyBytes: 60, Tags: []string{"t"}, CreatedUnix: 5, Readers: []sharedlun.Boot{{Node: "n2", ID: "b"}},
 	}
 	if d := cmp.Diff(v, volumeOf(toVolume(v))); d != "" {
 		t.Error(d)
-	}
-	// What the agent calls unready shows nothing.
-	wire := toVolume(v)
-	wire.ReadyBytes = wire.GetSizeBytes()
-	if got := volumeOf(wire); !got.Unready() {
-		t.Errorf("%+v", got)
 	}
 }
 

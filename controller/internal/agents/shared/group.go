@@ -10,7 +10,7 @@ import (
 // Contents reads the group, or what is on the LUN instead, and the epoch that the node has promised.
 func (c Calls) Contents(ctx context.Context, node string, ref sharedlun.Ref) (sharedlun.Contents, error) {
 	var r *agentv1.GetSharedGroupResponse
-	err := c.group(ctx, lookTimeout, node, "GetSharedGroup", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
+	err := c.group(ctx, sharedlun.ReadTimeout, node, "GetSharedGroup", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
 		r, err = s.GetSharedGroup(ctx, &agentv1.GetSharedGroupRequest{Group: refOf(ref)})
 		return err
 	})
@@ -26,10 +26,10 @@ func (c Calls) Contents(ctx context.Context, node string, ref sharedlun.Ref) (sh
 }
 
 // Create makes the group. wipe is the digest of what a person agreed to lose; empty for a LUN on which nothing is.
-func (c Calls) Create(ctx context.Context, node string, ref sharedlun.Ref, w sharedlun.Writer, name, wipe string) (sharedlun.Group, error) {
+func (c Calls) Create(ctx context.Context, node string, ref sharedlun.Ref, m sharedlun.Mandate, name, wipe string) (sharedlun.Group, error) {
 	var r *agentv1.CreateSharedGroupResponse
-	err := c.group(ctx, w.Timeout+margin, node, "CreateSharedGroup", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
-		r, err = s.CreateSharedGroup(ctx, &agentv1.CreateSharedGroupRequest{Group: refOf(ref), Writer: writerOf(w), Name: name, WipeDigest: wipe})
+	err := c.group(ctx, sharedlun.AnswerTimeout(m.Timeout), node, "CreateSharedGroup", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
+		r, err = s.CreateSharedGroup(ctx, &agentv1.CreateSharedGroupRequest{Group: refOf(ref), Mandate: mandateOf(m), Name: name, WipeDigest: wipe})
 		return err
 	})
 	return groupOf(r.GetGroup()), err
@@ -37,11 +37,11 @@ func (c Calls) Create(ctx context.Context, node string, ref sharedlun.Ref, w sha
 
 // Change makes one change of the group, decided on a sequence number.
 func (c Calls) Change(
-	ctx context.Context, node string, ref sharedlun.Ref, w sharedlun.Writer, sequence uint64, change sharedlun.Change,
+	ctx context.Context, node string, ref sharedlun.Ref, m sharedlun.Mandate, sequence uint64, change sharedlun.Change,
 ) (sharedlun.Group, error) {
 	var r *agentv1.ChangeSharedGroupResponse
-	err := c.group(ctx, w.Timeout+margin, node, "ChangeSharedGroup", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
-		request := &agentv1.ChangeSharedGroupRequest{Group: refOf(ref), Writer: writerOf(w), Sequence: sequence}
+	err := c.group(ctx, sharedlun.AnswerTimeout(m.Timeout), node, "ChangeSharedGroup", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
+		request := &agentv1.ChangeSharedGroupRequest{Group: refOf(ref), Mandate: mandateOf(m), Sequence: sequence}
 		setChange(request, change)
 		r, err = s.ChangeSharedGroup(ctx, request)
 		return err
@@ -50,37 +50,39 @@ func (c Calls) Change(
 }
 
 // Remove removes a group without volumes.
-func (c Calls) Remove(ctx context.Context, node string, ref sharedlun.Ref, w sharedlun.Writer) error {
-	return c.group(ctx, w.Timeout+margin, node, "RemoveSharedGroup", func(ctx context.Context, s agentv1.SharedGroupServiceClient) error {
-		_, err := s.RemoveSharedGroup(ctx, &agentv1.RemoveSharedGroupRequest{Group: refOf(ref), Writer: writerOf(w)})
+func (c Calls) Remove(ctx context.Context, node string, ref sharedlun.Ref, m sharedlun.Mandate) error {
+	return c.group(ctx, sharedlun.AnswerTimeout(m.Timeout), node, "RemoveSharedGroup", func(ctx context.Context, s agentv1.SharedGroupServiceClient) error {
+		_, err := s.RemoveSharedGroup(ctx, &agentv1.RemoveSharedGroupRequest{Group: refOf(ref), Mandate: mandateOf(m)})
 		return err
 	})
 }
 
-// Yield makes a node refuse every change of an older epoch, and returns the epoch that it has promised.
-func (c Calls) Yield(ctx context.Context, node string, ref sharedlun.Ref, epoch uint64) (promised uint64, err error) {
-	var r *agentv1.YieldSharedGroupResponse
-	err = c.group(ctx, callTimeout, node, "YieldSharedGroup", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
-		r, err = s.YieldSharedGroup(ctx, &agentv1.YieldSharedGroupRequest{Group: refOf(ref), Epoch: epoch})
+// Promise makes a node refuse every change of an older epoch, and returns the epoch that it has promised.
+func (c Calls) Promise(ctx context.Context, node string, ref sharedlun.Ref, epoch uint64) (promised uint64, err error) {
+	var r *agentv1.PromiseEpochResponse
+	err = c.group(ctx, sharedlun.DeviceTimeout, node, "PromiseEpoch", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
+		r, err = s.PromiseEpoch(ctx, &agentv1.PromiseEpochRequest{Group: refOf(ref), Epoch: epoch})
 		return err
 	})
 	return r.GetPromisedEpoch(), err
 }
 
 // Map makes the device of a volume, or gives it its table.
-func (c Calls) Map(ctx context.Context, node string, ref sharedlun.Ref, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error) {
+func (c Calls) Map(
+	ctx context.Context, node string, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, sequence uint64,
+) (sharedlun.Mapping, error) {
 	var r *agentv1.MapVolumeResponse
-	err := c.group(ctx, callTimeout, node, "MapVolume", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
-		r, err = s.MapVolume(ctx, &agentv1.MapVolumeRequest{Group: refOf(ref), Volume: toVolume(v), Sequence: sequence})
+	err := c.group(ctx, sharedlun.DeviceTimeout, node, "MapVolume", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
+		r, err = s.MapVolume(ctx, &agentv1.MapVolumeRequest{Group: refOf(ref), Volume: toVolume(v), Sequence: sequence, Credential: credentialOf(cred)})
 		return err
 	})
 	return mappingOf(r.GetMapping()), err
 }
 
-// Unmap removes the device of a volume that is not in use.
-func (c Calls) Unmap(ctx context.Context, node string, ref sharedlun.Ref, volumeUUID string, sequence uint64) error {
-	return c.group(ctx, callTimeout, node, "UnmapVolume", func(ctx context.Context, s agentv1.SharedGroupServiceClient) error {
-		_, err := s.UnmapVolume(ctx, &agentv1.UnmapVolumeRequest{Group: refOf(ref), VolumeUuid: volumeUUID, Sequence: sequence})
+// Unmap removes the device of a volume that is not in use. On a node whose fence was seen, I/O that hangs in it ends with errors first.
+func (c Calls) Unmap(ctx context.Context, node string, ref sharedlun.Ref, volumeUUID string, sequence uint64, fenced bool) error {
+	return c.group(ctx, sharedlun.DeviceTimeout, node, "UnmapVolume", func(ctx context.Context, s agentv1.SharedGroupServiceClient) error {
+		_, err := s.UnmapVolume(ctx, &agentv1.UnmapVolumeRequest{Group: refOf(ref), VolumeUuid: volumeUUID, Sequence: sequence, Fenced: fenced})
 		return err
 	})
 }
@@ -88,7 +90,7 @@ func (c Calls) Unmap(ctx context.Context, node string, ref sharedlun.Ref, volume
 // Mappings lists the devices of the group's volumes on a node.
 func (c Calls) Mappings(ctx context.Context, node string, ref sharedlun.Ref) ([]sharedlun.Mapping, error) {
 	var r *agentv1.ListMappingsResponse
-	err := c.group(ctx, lookTimeout, node, "ListMappings", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
+	err := c.group(ctx, sharedlun.ReadTimeout, node, "ListMappings", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
 		r, err = s.ListMappings(ctx, &agentv1.ListMappingsRequest{Group: refOf(ref)})
 		return err
 	})
@@ -99,11 +101,13 @@ func (c Calls) Mappings(ctx context.Context, node string, ref sharedlun.Ref) ([]
 	return out, err
 }
 
-// Zero zeroes what of a mapped volume is not ready, or tells how far that is.
-func (c Calls) Zero(ctx context.Context, node string, ref sharedlun.Ref, v sharedlun.Volume, discard bool) (sharedlun.Progress, error) {
+// Zero zeroes what of a volume is not ready, or tells how far that is.
+func (c Calls) Zero(
+	ctx context.Context, node string, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, discard bool,
+) (sharedlun.Progress, error) {
 	var r *agentv1.ZeroVolumeResponse
-	err := c.group(ctx, callTimeout, node, "ZeroVolume", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
-		r, err = s.ZeroVolume(ctx, &agentv1.ZeroVolumeRequest{Group: refOf(ref), Volume: toVolume(v), Discard: discard})
+	err := c.group(ctx, sharedlun.DeviceTimeout, node, "ZeroVolume", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
+		r, err = s.ZeroVolume(ctx, &agentv1.ZeroVolumeRequest{Group: refOf(ref), Volume: toVolume(v), Discard: discard, Credential: credentialOf(cred)})
 		return err
 	})
 	return sharedlun.Progress{Done: r.GetDone(), DoneBytes: r.GetDoneBytes(), Total: r.GetTotalBytes()}, err

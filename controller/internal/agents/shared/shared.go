@@ -4,22 +4,23 @@ package shared
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
 	"quarry.storage/quarry/controller/internal/agents"
 	"quarry.storage/quarry/controller/internal/san"
+	"quarry.storage/quarry/pkg/sharedlun"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
 const (
 	// lookTimeout bounds calls that change nothing.
-	lookTimeout = 20 * time.Second
-	// callTimeout bounds calls that change sessions, keys and devices.
-	callTimeout = 90 * time.Second
-	// margin is how much longer a change of the group may take than LVM: the agent waits until LVM is gone, and looks at the LUN before and after.
-	margin = 30 * time.Second
+	lookTimeout = sharedlun.ReadTimeout
+	// callTimeout bounds calls that change sessions and keys.
+	callTimeout = sharedlun.DeviceTimeout
 )
 
 // Calls makes the calls.
@@ -29,13 +30,27 @@ type Calls struct {
 
 var _ san.Nodes = Calls{}
 
-// group calls the service of the volume group.
+// group calls the service of the volume group. What the agent itself says of an error, that nothing is under way, is told on: its code alone proves
+// nothing, for the connection makes errors too.
 func (c Calls) group(
 	ctx context.Context, limit time.Duration, node, call string, do func(context.Context, agentv1.SharedGroupServiceClient) error,
 ) error {
-	return c.Pool.Call(ctx, limit, node, call, func(ctx context.Context, conn *grpc.ClientConn) error {
-		return do(ctx, agentv1.NewSharedGroupServiceClient(conn))
+	refused := false
+	err := c.Pool.Call(ctx, limit, node, call, func(ctx context.Context, conn *grpc.ClientConn) error {
+		err := do(ctx, agentv1.NewSharedGroupServiceClient(conn))
+		refused = unchanged(err)
+		return err
 	})
+	if refused {
+		return &san.Refusal{Err: err}
+	}
+	return err
+}
+
+// unchanged reports whether an agent says that it changed nothing.
+func unchanged(err error) bool {
+	s, ok := status.FromError(err)
+	return err != nil && ok && slices.ContainsFunc(s.Details(), func(d any) bool { _, is := d.(*agentv1.Unchanged); return is })
 }
 
 // lun calls the service of the reservations.

@@ -23,6 +23,30 @@ func (l lun) reservation() sharedlun.Reservation {
 	return r
 }
 
+// reading is what was read of the keys on the LUN, with what the Members said before.
+type reading struct {
+	lun
+	before []KeyRecord
+}
+
+// records are what the Members say of keys now.
+func (w *world) records() []KeyRecord {
+	var out []KeyRecord
+	for _, n := range w.names {
+		g := w.api.granted[n]
+		out = append(out, KeyRecord{Node: n, Key: uint64(g.key), Fenced: w.api.fenced[n], Registering: g.asked > 0 && !w.lacks(opens)})
+	}
+	return out
+}
+
+// current drops a reading that was made when the Members said something else: a key may have been registered since.
+func (w *world) current(r *reading) *reading {
+	if r == nil || !slices.Equal(r.before, w.records()) && !w.lacks(sandwich) {
+		return nil
+	}
+	return r
+}
+
 // registering reports whether a command to register of a node is under way, even of an agent that ended.
 func (w *world) registering(m *machine) bool {
 	return slices.ContainsFunc(w.registers, func(r *register) bool { return r.node == m.name && r.boot == m.boot })

@@ -24,31 +24,31 @@ type Facts struct {
 	// KeysRead is true when the writer told this process the keys on the LUN. Doubts are then why the fence of a node does not count; see Doubt.
 	KeysRead bool
 	Doubts   map[string]string
-	// Yielded are those that said, to this process, that they refuse every epoch older than this one. One that is newer than the record's says that the
+	// Promised are those that said, to this process, that they refuse every epoch older than this one. One that is newer than the record's says that the
 	// record is old.
-	Yielded map[string]uint64
+	Promised map[string]uint64
 	// Silent are pending nodes that did not answer this process, with what went wrong.
 	Silent map[string]string
 	// Read is true when the writer told this process the group's epoch.
 	Read bool
-	// Group is the group's epoch, and Promised the one that the writer has promised.
-	Group, Promised uint64
+	// GroupEpoch is the group's epoch, and WriterPromised the one that the writer has promised.
+	GroupEpoch, WriterPromised uint64
 }
 
 // Action is the next thing to do. Exactly one of its fields is set.
 type Action struct {
 	// Write is the record to write, if nobody wrote another one meanwhile.
 	Write *Record
-	// Yield is the node to ask to yield to the record's epoch.
-	Yield string
+	// Promise is the node to ask to yield to the record's epoch.
+	Promise string
 	// Read is the node to ask for the group.
 	Read string
 	// Keys is the node to ask for the keys on the LUN.
 	Keys string
 	// TakeOver is the node to send the change that writes the record's epoch into the group.
 	TakeOver string
-	// Ready is true when changes may be sent to the writer.
-	Ready bool
+	// MayChange is true when changes may be sent to the writer.
+	MayChange bool
 	// Wait says why nothing can be done now.
 	Wait string
 }
@@ -119,16 +119,16 @@ func (f Facts) own(r Record) Action {
 		return f.change(r)
 	case !f.Read:
 		return Action{Read: r.Writer}
-	case f.Group < r.Epoch:
+	case f.GroupEpoch < r.Epoch:
 		return Action{TakeOver: r.Writer}
 	}
-	return Action{Ready: true}
+	return Action{MayChange: true}
 }
 
 // settle waits for the nodes that may still have a change: each has to yield, or its fence has to be seen on the LUN.
 func (f Facts) settle(r Record) Action {
 	for _, node := range r.Pending {
-		if f.Yielded[node] == r.Epoch || f.Fenced[node] && f.KeysRead && f.Doubts[node] == "" {
+		if f.Promised[node] == r.Epoch || f.Fenced[node] && f.KeysRead && f.Doubts[node] == "" {
 			next := r.without(node)
 			return Action{Write: &next}
 		}
@@ -142,7 +142,7 @@ func (f Facts) settle(r Record) Action {
 	}
 	for _, node := range r.Pending {
 		if f.Silent[node] == "" {
-			return Action{Yield: node}
+			return Action{Promise: node}
 		}
 	}
 	return Action{Wait: f.silence(r.Pending)}
@@ -152,9 +152,9 @@ func (f Facts) settle(r Record) Action {
 func (f Facts) newest() uint64 {
 	newest := uint64(0)
 	if f.Read {
-		newest = max(f.Group, f.Promised)
+		newest = max(f.GroupEpoch, f.WriterPromised)
 	}
-	for _, promised := range f.Yielded {
+	for _, promised := range f.Promised {
 		newest = max(newest, promised)
 	}
 	return newest

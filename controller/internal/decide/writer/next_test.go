@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"quarry.storage/quarry/pkg/sharedlun"
 )
 
 func TestNext(t *testing.T) {
@@ -41,42 +43,55 @@ func TestNext(t *testing.T) {
 		},
 		"a change was not answered": {
 			mine,
-			Facts{Up: up("n1"), Unanswered: true, Read: true, Group: 4},
+			Facts{Up: up("n1"), Unanswered: true, Read: true, GroupEpoch: 4},
 			write(Record{Epoch: 5, Writer: "n1", Taken: "csi", Pending: []string{"n1"}}),
 		},
 		"a pending node is asked": {
-			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}}, Facts{Up: up("n2")}, Action{Yield: "n1"},
+			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}}, Facts{Up: up("n2")}, Action{Promise: "n1"},
 		},
 		"a pending node yielded": {
 			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}},
-			Facts{Up: up("n2"), Yielded: map[string]uint64{"n1": 5}},
+			Facts{Up: up("n2"), Promised: map[string]uint64{"n1": 5}},
 			write(Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{}}),
 		},
 		"a pending node yielded to an epoch of before": {
 			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}},
-			Facts{Up: up("n2"), Yielded: map[string]uint64{"n1": 4}},
-			Action{Yield: "n1"},
+			Facts{Up: up("n2"), Promised: map[string]uint64{"n1": 4}},
+			Action{Promise: "n1"},
+		},
+		"a pending node is fenced, they say": {
+			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}}, Facts{Up: up("n2"), Fenced: up("n1")}, Action{Keys: "n2"},
+		},
+		"a pending node is fenced, they say, and nobody can read the keys": {
+			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}},
+			Facts{Up: up("n3"), Fenced: up("n1")},
+			write(Record{Epoch: 6, Writer: "n3", Taken: "csi", Pending: []string{"n1"}}),
+		},
+		"a pending node is fenced, they say, and the keys say something else: it is asked": {
+			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}},
+			Facts{Up: up("n2"), Fenced: up("n1"), KeysRead: true, Doubts: map[string]string{"n1": "why"}},
+			Action{Promise: "n1"},
 		},
 		"a pending node is fenced": {
 			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}},
-			Facts{Up: up("n2"), Fenced: up("n1")},
+			Facts{Up: up("n2"), Fenced: up("n1"), KeysRead: true},
 			write(Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{}}),
 		},
 		"the group is read":       {mine, Facts{Up: up("n1")}, Action{Read: "n1"}},
-		"the group is taken over": {mine, Facts{Up: up("n1"), Read: true, Group: 3}, Action{TakeOver: "n1"}},
-		"ready":                   {mine, Facts{Up: up("n1"), Read: true, Group: 4}, Action{Ready: true}},
+		"the group is taken over": {mine, Facts{Up: up("n1"), Read: true, GroupEpoch: 3}, Action{TakeOver: "n1"}},
+		"ready":                   {mine, Facts{Up: up("n1"), Read: true, GroupEpoch: 4}, Action{MayChange: true}},
 		"a pending node promised more: the record is old": {
 			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}},
-			Facts{Up: up("n2"), Yielded: map[string]uint64{"n1": 9}},
+			Facts{Up: up("n2"), Promised: map[string]uint64{"n1": 9}},
 			write(Record{Epoch: 10, Writer: "n2", Taken: "csi", Pending: members}),
 		},
 		"the writer promised more than the group says": {
 			mine,
-			Facts{Up: up("n1"), Read: true, Group: 4, Promised: 6},
+			Facts{Up: up("n1"), Read: true, GroupEpoch: 4, WriterPromised: 6},
 			write(Record{Epoch: 7, Writer: "n1", Taken: "csi", Pending: members}),
 		},
 		"the record is from a backup": {
-			mine, Facts{Up: up("n1"), Read: true, Group: 7}, write(Record{Epoch: 8, Writer: "n1", Taken: "csi", Pending: members}),
+			mine, Facts{Up: up("n1"), Read: true, GroupEpoch: 7}, write(Record{Epoch: 8, Writer: "n1", Taken: "csi", Pending: members}),
 		},
 		"the writer went away, and every change was answered": {
 			mine, Facts{Up: up("n2")}, write(Record{Epoch: 5, Writer: "n2", Taken: "csi"}),
@@ -98,6 +113,48 @@ func TestNext_silence(t *testing.T) {
 	for _, want := range []string{"n1 (no connection), n3 (deadline exceeded)", "node.kubernetes.io/out-of-service"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q does not say %q", got, want)
+		}
+	}
+}
+
+func TestDoubt(t *testing.T) {
+	grants := func(edit ...func([]KeyRecord)) []KeyRecord {
+		out := []KeyRecord{{Node: "n1", Key: 1}, {Node: "n2", Key: 2, Fenced: true}, {Node: "n3", Key: 3}, {Node: "n4"}}
+		for _, e := range edit {
+			e(out)
+		}
+		return out
+	}
+	keys := func(list ...uint64) sharedlun.Reservation {
+		return sharedlun.Reservation{Supported: true, Keys: list, Type: sharedlun.WriteExclusiveRegistrantsOnly}
+	}
+	unfenced := func(g []KeyRecord) {
+		for i := range g {
+			g[i].Key, g[i].Unfenced = 0, true
+		}
+	}
+	for name, c := range map[string]struct {
+		grants []KeyRecord
+		keys   sharedlun.Reservation
+		says   string
+	}{
+		"those of members":              {grants(), keys(1, 3), ""},
+		"not all of them":               {grants(), keys(1), ""},
+		"that of the node":              {grants(), keys(1, 2, 3), "of n2, which is fenced"},
+		"that of another fenced node":   {grants(func(g []KeyRecord) { g[2].Fenced = true }), keys(1, 3), "of n3, which is fenced"},
+		"one that nobody knows":         {grants(), keys(1, 0x17), "0x17 on the LUN is no member's"},
+		"the writer's own is missing":   {grants(), keys(3), "not registered"},
+		"none, and no reservation":      {grants(), sharedlun.Reservation{Supported: true}, "not registered"},
+		"no reservation":                {grants(), sharedlun.Reservation{Supported: true, Keys: []uint64{1}}, "nobody holds"},
+		"no reservations at all":        {grants(), sharedlun.Reservation{}, "no reservations"},
+		"it may be registered later":    {grants(func(g []KeyRecord) { g[1].Registering = true }), keys(1), "did not answer"},
+		"another may be":                {grants(func(g []KeyRecord) { g[2].Registering = true }), keys(1), ""},
+		"nobody has one, and none are":  {grants(unfenced), sharedlun.Reservation{}, ""},
+		"nobody has one, and there are": {grants(unfenced), keys(1), "not registered"},
+		"half of the members have none": {grants(func(g []KeyRecord) { g[2].Key, g[2].Unfenced = 0, true }), sharedlun.Reservation{}, "no reservations"},
+	} {
+		if got := Doubt("n2", c.grants, c.grants[0].Key, c.keys); (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
+			t.Errorf("%s: %q, want %q", name, got, c.says)
 		}
 	}
 }

@@ -13,7 +13,7 @@ type process struct {
 	facts   Facts
 	seq     uint64
 	claims  map[string]claim
-	keys    *lun
+	keys    *reading
 	call    *message
 	asked   Action
 	goal    goal
@@ -27,7 +27,7 @@ type goal struct {
 	kind, volume, node string
 	unmapped           bool
 	// keys are those on the LUN, as read for the release of this volume.
-	keys *lun
+	keys *reading
 	// asked are the nodes that said that they have no device of a volume that is to be removed.
 	asked map[string]bool
 }
@@ -59,8 +59,8 @@ func (p *process) fresh(w *world) {
 		p.goal.unmapped, p.goal.keys, p.goal.asked = false, nil, nil
 	}
 	p.keys = nil
-	p.facts.Unanswered, p.facts.Read, p.facts.Group = false, false, 0
-	p.facts.Yielded, p.facts.Silent = map[string]uint64{}, map[string]string{}
+	p.facts.Unanswered, p.facts.Read, p.facts.GroupEpoch = false, false, 0
+	p.facts.Promised, p.facts.Silent = map[string]uint64{}, map[string]string{}
 	p.claims = nil
 }
 
@@ -86,15 +86,15 @@ func (w *world) step(p *process) {
 	switch {
 	case action.Write != nil:
 		w.write(p, *action.Write)
-	case action.Yield != "":
-		w.ask(p, message{to: action.Yield, kind: "yield", epoch: w.api.record.Epoch})
+	case action.Promise != "":
+		w.ask(p, message{to: action.Promise, kind: "promise", epoch: w.api.record.Epoch})
 	case action.Read != "":
 		w.ask(p, message{to: action.Read, kind: "read"})
 	case action.Keys != "":
 		w.ask(p, message{to: action.Keys, kind: "keys"})
 	case action.TakeOver != "":
 		w.ask(p, message{to: action.TakeOver, kind: "takeover", epoch: w.api.record.Epoch, seq: p.seq})
-	case action.Ready:
+	case action.MayChange:
 		w.pursue(p)
 	default:
 		// Those that did not answer are asked again, and the keys are read again.
@@ -109,6 +109,10 @@ func (w *world) choose() goal {
 		node: w.names[w.rand.IntN(len(w.names))],
 	}
 	switch now := w.lun.volumes[g.volume]; {
+	case w.mood.fences && now.node == "":
+		g.kind = []string{"attach", "attach", "attach", "remove"}[w.rand.IntN(4)]
+	case w.mood.fences && !w.api.fenced[now.node] && w.rand.IntN(4) != 0:
+		g.kind, g.node = "attach", now.node
 	case w.rand.IntN(2) == 0:
 	case now.node != "" && (w.api.fenced[now.node] || w.api.tainted[now.node]):
 		g.kind, g.node = "detach", now.node
@@ -126,6 +130,7 @@ func (w *world) look(p *process) {
 		p.sinceRecord++
 	}
 	p.facts.Stale = p.sinceRecord > patience
+	p.keys, p.goal.keys = w.current(p.keys), w.current(p.goal.keys)
 	clear(p.facts.Up)
 	clear(p.facts.Fenced)
 	for _, n := range w.names {
@@ -139,16 +144,11 @@ func (w *world) look(p *process) {
 }
 
 // doubt is why a fence does not count, by keys that were read.
-func (w *world) doubt(node string, read *lun) string {
+func (w *world) doubt(node string, read *reading) string {
 	if read == nil || w.lacks(yields) || w.lacks(rereads) {
 		return ""
 	}
-	var grants []Grant
-	for _, n := range w.names {
-		g := w.api.granted[n]
-		grants = append(grants, Grant{Node: n, Key: uint64(g.key), Fenced: w.api.fenced[n], Registering: g.open && !w.lacks(opens)})
-	}
-	return Doubt(node, grants, uint64(w.api.granted[w.api.record.Writer].key), read.reservation())
+	return Doubt(node, w.records(), uint64(w.api.granted[w.api.record.Writer].key), read.reservation())
 }
 
 // write is a compare and swap of the record.
@@ -168,6 +168,9 @@ func (w *world) write(p *process, r Record) {
 
 // ask sends a request. Without a connection nothing was sent.
 func (w *world) ask(p *process, msg message) {
+	if msg.kind == "keys" {
+		msg.keys = &reading{before: w.records()}
+	}
 	p.call = w.send(msg)
 	if p.call == nil {
 		p.facts.Silent[msg.to] = "no connection"
@@ -176,7 +179,7 @@ func (w *world) ask(p *process, msg message) {
 		}
 		return
 	}
-	if w.rand.IntN(6) == 0 {
+	if w.rand.IntN(6) == 0 && msg.kind != "register" {
 		// The request arrives twice.
 		again := msg
 		w.send(again)
@@ -212,23 +215,24 @@ func (w *world) ends(m message) bool {
 // learn takes an answer.
 func (w *world) learn(p *process, c *message) {
 	switch {
-	case c.kind == "yield" && c.failed == "":
-		p.facts.Yielded[c.to] = c.promised
-	case c.kind == "yield":
+	case c.kind == "promise" && c.failed == "":
+		p.facts.Promised[c.to] = c.promised
+	case c.kind == "promise":
 		p.facts.Silent[c.to] = c.failed
 	case c.kind == "read":
-		p.facts.Read, p.facts.Group, p.facts.Promised, p.seq, p.claims = true, c.read.epoch, c.promised, c.read.seq, c.read.volumes
+		p.facts.Read, p.facts.GroupEpoch, p.facts.WriterPromised, p.seq, p.claims = true, c.read.epoch, c.promised, c.read.seq, c.read.volumes
 	case c.kind == "preempt":
 		if c.failed == "" && w.api.granted[c.node].key == c.key {
 			w.api.fenced[c.node] = true
 			w.fences++
 		}
 	case c.kind == "register":
-		if g := w.api.granted[c.to]; g.key == c.key && g.boot == c.boot {
-			g.open = false
+		// An earlier request that had no answer may still be on its way.
+		if g := w.api.granted[c.to]; g.key == c.key && g.boot == c.boot && (g.asked == 1 || w.lacks(asksOnce)) {
+			g.asked = 0
 			w.api.granted[c.to] = g
 		}
-	case c.kind == "keys" && p.goal.kind != "" && p.asked.Ready:
+	case c.kind == "keys" && p.goal.kind != "" && p.asked.MayChange:
 		p.goal.keys = c.keys
 	case c.kind == "keys":
 		p.keys = c.keys
@@ -275,7 +279,7 @@ func (w *world) pursue(p *process) {
 	default:
 		*g = goal{}
 		p.done++
-		if w.rand.IntN(2) == 0 {
+		if w.mood.fences || w.rand.IntN(2) == 0 {
 			w.write(p, w.api.record.Idle())
 		}
 	}

@@ -14,11 +14,9 @@ func (w *world) secure(p *process) bool {
 			return true
 		case p.name == "engine" && m.reach() && !w.api.fenced[n] && missing && w.rand.IntN(3) == 0:
 			// A node that has volumes mapped refuses: other work has to go on meanwhile.
-			if !g.open {
-				g.open = true
-				w.api.granted[n] = g
-				return true
-			}
+			g.asked++
+			w.api.granted[n] = g
+			w.tell("%s asks %s to register, for the %d. time", p.self(), n, g.asked)
 			w.ask(p, message{to: n, kind: "register", key: g.key, boot: g.boot})
 			return true
 		case w.api.tainted[n] && !w.api.fenced[n] && !m.reach():

@@ -22,6 +22,8 @@ const (
 	fences    = "a fenced node has no key"
 	rereads   = "a fence counts if no key on the LUN but those of members that are not fenced may write"
 	opens     = "a fence counts if no command to register that key may be under way"
+	asksOnce  = "a node has answered to every request to register when no command for it is taken to be under way"
+	sandwich  = "the keys on the LUN count if the Members say the same before they are read and after"
 	drains    = "a node says that it has registered once no earlier command to register of it is under way"
 	remaps    = "a node with volumes mapped registers no key but the one that it has"
 	confirms  = "a node maps a volume only while its own key is on the LUN"
@@ -71,11 +73,9 @@ type api struct {
 	tainted map[string]bool
 }
 
-// grant is a key for a boot. open is true while a command to register it may be under way.
-type grant struct {
-	key, boot int
-	open      bool
-}
+// grant is a key for a boot. asked is how many requests to register it had no answer: it is written before each is sent, and is back at none only when there was
+// one, and its answer came.
+type grant struct{ key, boot, asked int }
 
 func (a api) clone() api {
 	a.granted, a.fenced, a.tainted = maps.Clone(a.granted), maps.Clone(a.fenced), maps.Clone(a.tainted)
@@ -123,7 +123,7 @@ type message struct {
 	// promised is the epoch that the node has promised.
 	promised uint64
 	// keys are the registrations as read; boots are those that nodes report, as the asker was told.
-	keys  *lun
+	keys  *reading
 	boots map[string]int
 }
 
@@ -138,7 +138,9 @@ type register struct {
 // most of what goes wrong has to do with fences, and all else goes fast.
 type mood struct {
 	trouble, mail, land, patience int
-	fences                        bool
+	// slow is how much later than others commands to register land.
+	slow   int
+	fences bool
 }
 
 // world is everything. broken is the first rule that did not hold.
@@ -179,6 +181,7 @@ func newWorld(seed uint64, nodes int, without string) *world {
 	if w.rand.IntN(2) == 0 {
 		w.mood = mood{trouble: 10 + w.rand.IntN(20), mail: 300, land: 200, patience: 60, fences: true}
 	}
+	w.mood.slow = []int{1, 10, 100}[w.rand.IntN(3)]
 	w.procs = []*process{w.newProcess("engine"), w.newProcess("csi")}
 	return w
 }
@@ -225,7 +228,7 @@ func (w *world) deliver(i int) {
 		// Late orders to map are what may have a volume active twice: they are late more often than others.
 		return
 	}
-	if m.cut || !w.lacks(waits) && (m.running != nil || w.writing(m)) && (msg.kind == "yield" || msg.change()) {
+	if m.cut || !w.lacks(waits) && (m.running != nil || w.writing(m)) && (msg.kind == "promise" || msg.change()) {
 		return
 	}
 	if msg.kind == "register" && !w.lacks(drains) && w.registering(m) {
@@ -257,7 +260,7 @@ func (w *world) writing(m *machine) bool {
 // serve does what needs no change of the group.
 func (w *world) serve(m *machine, msg *message) string {
 	switch msg.kind {
-	case "yield":
+	case "promise":
 		m.seen = max(m.seen, msg.epoch)
 		msg.promised = m.seen
 	case "read":
@@ -277,7 +280,7 @@ func (w *world) serve(m *machine, msg *message) string {
 	case "register":
 		return "another boot, or volumes are mapped"
 	case "keys":
-		msg.keys = &lun{keys: maps.Clone(w.lun.keys), reserved: w.lun.reserved}
+		msg.keys = &reading{lun: lun{keys: maps.Clone(w.lun.keys), reserved: w.lun.reserved}, before: msg.keys.before}
 	case "preempt":
 		if !w.lun.confirms(m.name) {
 			return "no key"

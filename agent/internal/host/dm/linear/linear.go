@@ -119,7 +119,10 @@ func table(segments []Segment) []byte {
 }
 
 // Load makes the device have exactly these segments, live, and lets go of it. One that does not exist is made. What runs in it waits for a moment.
-func (d *Devices) Load(ctx context.Context, v Volume, segments []Segment) error {
+//
+// The kernel opens the devices of the segments when the table is loaded, and looks at their numbers only then. sure is asked after that, and before
+// anybody can use the table; if it returns an error, the device is what it was. It may be nil.
+func (d *Devices) Load(ctx context.Context, v Volume, segments []Segment, sure func(context.Context) error) error {
 	for _, s := range segments {
 		if s.Start < 0 || s.Sectors <= 0 || !numberForm.MatchString(s.On) {
 			return fmt.Errorf("device of volume %s: %w: segment %+v", v.UUID, ErrInvalid, s)
@@ -128,7 +131,7 @@ func (d *Devices) Load(ctx context.Context, v Volume, segments []Segment) error 
 	if len(segments) == 0 {
 		return fmt.Errorf("device of volume %s: %w: no segments", v.UUID, ErrInvalid)
 	}
-	if err := d.replace(ctx, v, table(segments), "--nolockfs"); err != nil {
+	if err := d.replace(ctx, v, table(segments), sure, "--nolockfs"); err != nil {
 		return fmt.Errorf("device of volume %s: %w", v.UUID, err)
 	}
 	return nil
@@ -139,7 +142,7 @@ var numberForm = regexp.MustCompile(`^[0-9]{1,4}:[0-9]{1,8}$`)
 // replace loads a table, and makes it live. What a call that was cut off has loaded is dropped first.
 //
 // The filesystem on the device is not frozen: that would write, and wait for ever with a path that is down. All I/O that is under way is waited for.
-func (d *Devices) replace(ctx context.Context, v Volume, table []byte, suspend ...string) error {
+func (d *Devices) replace(ctx context.Context, v Volume, table []byte, sure func(context.Context) error, suspend ...string) error {
 	have, err := d.find(ctx, v)
 	if err != nil {
 		return err
@@ -155,6 +158,11 @@ func (d *Devices) replace(ctx context.Context, v Volume, table []byte, suspend .
 	if err := d.run(ctx, table, "load", v.name()); err != nil {
 		return err
 	}
+	if sure != nil {
+		if err := sure(ctx); err != nil {
+			return errors.Join(err, d.drop(ctx, v, have))
+		}
+	}
 	if have != nil && have.Live {
 		if err := d.run(ctx, nil, append(append([]string{"suspend"}, suspend...), v.name())...); err != nil {
 			return errors.Join(err, d.takeBack(ctx, v))
@@ -164,6 +172,15 @@ func (d *Devices) replace(ctx context.Context, v Volume, table []byte, suspend .
 		return err
 	}
 	return d.run(ctx, nil, "mknodes", v.name())
+}
+
+// drop drops the table that was loaded, and a device that had none before. The context may have ended.
+func (d *Devices) drop(ctx context.Context, v Volume, have *Device) error {
+	ctx = context.WithoutCancel(ctx)
+	if have == nil {
+		return d.run(ctx, nil, "remove", v.name())
+	}
+	return d.run(ctx, nil, "clear", v.name())
 }
 
 // takeBack has a device go on with the table that it had. The suspension may have been ended by the context right after it was done.
@@ -185,7 +202,7 @@ func (d *Devices) Cut(ctx context.Context, v Volume) error {
 	if !have.Live || have.Sectors == 0 {
 		return nil
 	}
-	if err := d.replace(ctx, v, fmt.Appendf(nil, "0 %d error\n", have.Sectors), "--nolockfs", "--noflush"); err != nil {
+	if err := d.replace(ctx, v, fmt.Appendf(nil, "0 %d error\n", have.Sectors), nil, "--nolockfs", "--noflush"); err != nil {
 		return fmt.Errorf("cut the device of volume %s: %w", v.UUID, err)
 	}
 	return nil

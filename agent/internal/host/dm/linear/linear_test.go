@@ -122,7 +122,7 @@ func TestDevices_commands(t *testing.T) {
 	const table = "0 2048 linear 8:16 40960\n2048 8 linear 8:16 0\n"
 	segments := []Segment{{"8:16", 40960, 2048}, {"8:16", 0, 8}}
 	live := line("Live Active 254 3 0")
-	load := func(d *Devices) error { return d.Load(t.Context(), volume, segments) }
+	load := func(d *Devices) error { return d.Load(t.Context(), volume, segments, nil) }
 	cut := func(d *Devices) error { return d.Cut(t.Context(), volume) }
 	remove := func(d *Devices) error { return d.Remove(t.Context(), volume) }
 	for what, c := range map[string]struct {
@@ -163,11 +163,34 @@ func TestDevices_commands(t *testing.T) {
 func TestLoad_fails(t *testing.T) {
 	hung := errors.New("killed")
 	k := &kernel{info: line("Live Active 254 3 1"), table: "0 8 linear 8:16 0\n", fail: map[string]error{"suspend": hung}}
-	err := with(t, k).Load(t.Context(), volume, []Segment{{"8:16", 0, 16}})
+	err := with(t, k).Load(t.Context(), volume, []Segment{{"8:16", 0, 16}}, nil)
 	name := "quarry-" + uuidA
 	want := []string{"clear " + name, "load " + name, "suspend --nolockfs " + name, "clear " + name, "resume --nolockfs " + name}
 	if !errors.Is(err, hung) || !slices.Equal(k.told, want) {
 		t.Errorf("%v after %q", err, k.told)
+	}
+}
+
+// TestLoad_unsure: a table that turns out to be for another device never becomes live: a device that was made for it goes, and one that was there keeps the
+// table that it has.
+func TestLoad_unsure(t *testing.T) {
+	other := errors.New("another device")
+	name := "quarry-" + uuidA
+	for what, c := range map[string]struct{ info, want string }{
+		"a new device":              {others, "create NAME --uuid quarry-" + groupUUID + "-" + uuidA + " --notable;clear NAME;load NAME;remove NAME"},
+		"a live one":                {line("Live Active 254 3 1"), "clear NAME;load NAME;clear NAME"},
+		"one that has no table yet": {line("None Active 254 3 0"), "clear NAME;load NAME;clear NAME"},
+	} {
+		k := &kernel{info: c.info, table: "0 8 linear 8:16 0\n"}
+		err := with(t, k).Load(t.Context(), volume, []Segment{{"8:16", 0, 16}}, func(context.Context) error {
+			if last := k.told[len(k.told)-1]; last != "load "+name {
+				t.Errorf("%s: asked after %q", what, last)
+			}
+			return other
+		})
+		if got, want := strings.Join(k.told, ";"), strings.ReplaceAll(c.want, "NAME", name); !errors.Is(err, other) || got != want {
+			t.Errorf("%s: %v after %s", what, err, got)
+		}
 	}
 }
 
@@ -198,10 +221,12 @@ func TestRemove_inUse(t *testing.T) {
 
 func TestDevices_refuseBeforeAnyCommand(t *testing.T) {
 	for name, call := range map[string]func(*Devices) error{
-		"no segments":           func(d *Devices) error { return d.Load(t.Context(), volume, nil) },
-		"a table in a segment":  func(d *Devices) error { return d.Load(t.Context(), volume, []Segment{{"8:16 0\n0 8 error", 0, 8}}) },
-		"a path in a segment":   func(d *Devices) error { return d.Load(t.Context(), volume, []Segment{{"/dev/sda", 0, 8}}) },
-		"a segment of nothing":  func(d *Devices) error { return d.Load(t.Context(), volume, []Segment{{"8:16", 0, 0}}) },
+		"no segments": func(d *Devices) error { return d.Load(t.Context(), volume, nil, nil) },
+		"a table in a segment": func(d *Devices) error {
+			return d.Load(t.Context(), volume, []Segment{{"8:16 0\n0 8 error", 0, 8}}, nil)
+		},
+		"a path in a segment":   func(d *Devices) error { return d.Load(t.Context(), volume, []Segment{{"/dev/sda", 0, 8}}, nil) },
+		"a segment of nothing":  func(d *Devices) error { return d.Load(t.Context(), volume, []Segment{{"8:16", 0, 0}}, nil) },
 		"an option as a volume": func(d *Devices) error { return d.Remove(t.Context(), Volume{Group: groupUUID, UUID: "--force"}) },
 		"an option as a group":  func(d *Devices) error { return d.Cut(t.Context(), Volume{Group: "-f", UUID: uuidA}) },
 		"no group":              func(d *Devices) error { _, err := d.List(t.Context(), ""); return err },

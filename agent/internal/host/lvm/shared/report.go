@@ -163,7 +163,8 @@ func (p *reader) volume(r column.Row) sharedlun.Volume {
 		Name: p.ID(r, "lv_name"), UUID: p.ID(r, "lv_uuid"), SizeBytes: p.Number(r, "lv_size", 64), CreatedUnix: p.Number(r, "lv_time", 64),
 	}
 	p.want(p.Text(r, "lv_layout") == "linear", "volume %s is %s, not linear", v.Name, r["lv_layout"])
-	p.want(!p.Known(r, "lv_active_locally"), "volume %s is active in LVM", v.Name)
+	// What LVM does not know, it writes as -1: that is no 0.
+	p.want(!p.Flag(r, "lv_active_locally"), "volume %s is active in LVM", v.Name)
 	marks := map[string]bool{}
 	for _, t := range p.List(r, "lv_tags") {
 		if !v.Mark(t) {
@@ -171,10 +172,18 @@ func (p *reader) volume(r column.Row) sharedlun.Volume {
 			continue
 		}
 		mark, value, _ := strings.Cut(t, "=")
+		if strings.HasPrefix(t, sharedlun.TagReader) {
+			continue
+		}
 		p.want(!marks[mark], "volume %s has the mark %s twice", v.Name, mark)
 		marks[mark] = true
 		if strings.HasPrefix(t, sharedlun.TagReady) {
 			p.want(value == strconv.FormatInt(v.ReadyBytes, 10), "volume %s has the mark %q", v.Name, t)
+		}
+	}
+	for _, reader := range v.Readers {
+		if err := reader.Check(); err != nil {
+			p.Fail(err)
 		}
 	}
 	return v

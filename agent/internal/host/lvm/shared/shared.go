@@ -85,13 +85,13 @@ func (l *LVM) MakeGroup(ctx context.Context, device, name, ownerUID string, epoc
 
 // SetEpoch replaces the epoch of the group, if it is still at the sequence number.
 func (l *LVM) SetEpoch(ctx context.Context, device string, g sharedlun.Group, epoch uint64) error {
-	return l.confirmed(ctx, device, g, "vgchange", "changed", picked(g, ""), g.Name,
+	return l.matched(ctx, device, g, "vgchange", "changed", picked(g, ""), g.Name,
 		"--deltag", sharedlun.TagEpoch+strconv.FormatUint(g.Epoch, 10), "--addtag", sharedlun.TagEpoch+strconv.FormatUint(epoch, 10))
 }
 
 // RemoveGroup removes a group without volumes, if it is still at the sequence number. The LUN stays a physical volume.
 func (l *LVM) RemoveGroup(ctx context.Context, device string, g sharedlun.Group) error {
-	return l.confirmed(ctx, device, g, "vgremove", "removed", picked(g, ""), g.Name)
+	return l.matched(ctx, device, g, "vgremove", "removed", picked(g, ""), g.Name)
 }
 
 // CreateVolume makes a linear volume. Nothing is written into it, and it is not activated.
@@ -120,7 +120,7 @@ func (l *LVM) Extend(ctx context.Context, device string, g sharedlun.Group, v sh
 
 // RemoveVolume removes a volume, if the group is still at the sequence number.
 func (l *LVM) RemoveVolume(ctx context.Context, device string, g sharedlun.Group, v sharedlun.Volume) error {
-	return l.confirmed(ctx, device, g, "lvremove", "removed", picked(g, v.UUID), g.Name+"/"+v.Name)
+	return l.matched(ctx, device, g, "lvremove", "removed", picked(g, v.UUID), g.Name+"/"+v.Name)
 }
 
 // Retag takes tags off a volume and adds some, if the group is still at the sequence number.
@@ -139,7 +139,7 @@ func (l *LVM) Retag(ctx context.Context, device string, g sharedlun.Group, v sha
 	if err != nil {
 		return fmt.Errorf("retag lv %s: %w", v.Name, err)
 	}
-	return l.confirmed(ctx, device, g, "lvchange", "changed", picked(g, v.UUID), g.Name+"/"+v.Name, args...)
+	return l.matched(ctx, device, g, "lvchange", "changed", picked(g, v.UUID), g.Name+"/"+v.Name, args...)
 }
 
 // picked makes LVM pass over a group that is not the one that was reported, and over a volume of another UUID. LVM looks in the same process, and
@@ -154,8 +154,8 @@ func picked(g sharedlun.Group, volume string) string {
 	return strings.Join(terms, " && ")
 }
 
-// confirmed runs a command with criteria, and wants LVM to say that it did something: what does not fit them is passed over in silence.
-func (l *LVM) confirmed(ctx context.Context, device string, g sharedlun.Group, command, said, criteria, what string, args ...string) error {
+// matched runs a command with criteria, and wants LVM to say that it did something: what does not fit them is passed over in silence.
+func (l *LVM) matched(ctx context.Context, device string, g sharedlun.Group, command, said, criteria, what string, args ...string) error {
 	res, err := l.run(ctx, device, g, command, append(args, "-S", criteria, what)...)
 	if err != nil {
 		return err

@@ -53,6 +53,13 @@ func TestParse(t *testing.T) {
 	if diff := cmp.Diff(&want, g); diff != "" {
 		t.Error(diff)
 	}
+	readers := strings.ReplaceAll(recorded(t), "held-by=n1,", "held-by=n1,quarry.storage/reader=n3/boot-1,quarry.storage/reader=n2/boot-7,")
+	if g, err = parse([]byte(readers), owner); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]sharedlun.Boot{{Node: "n2", ID: "boot-7"}, {Node: "n3", ID: "boot-1"}}, g.Volumes[0].Readers); diff != "" {
+		t.Error(diff)
+	}
 	if g, err := parse([]byte(recorded(t)), "another"); g != nil || err != nil {
 		t.Errorf("another owner: %+v, %v", g, err)
 	}
@@ -80,6 +87,8 @@ func TestParse_refuses(t *testing.T) {
 		"a column that is not there":    {`"pe_start":"17825792", `, ``},
 		"a volume that is not linear":   {`"lv_layout":"linear"`, `"lv_layout":"striped"`},
 		"a volume that LVM activated":   {`"lv_active_locally":"0"`, `"lv_active_locally":"1"`},
+		"nobody knows if LVM has it":    {`"lv_active_locally":"0"`, `"lv_active_locally":"-1"`},
+		"a reader without a boot":       {"held-by=n1,", "held-by=n1,quarry.storage/reader=n2,"},
 		"a volume that two nodes hold":  {"held-by=n1,", "held-by=n1,quarry.storage/held-by=n2,"},
 		"a mark that cannot be read":    {"ready=8388608", "ready=all"},
 		"a mark with a sign":            {"ready=8388608", "ready=+8388608"},

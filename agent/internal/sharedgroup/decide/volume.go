@@ -1,0 +1,156 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// find is the volume that is meant. One that has its name, and another UUID, is not there for the caller.
+func find(g sharedlun.Group, name, uuid string) (sharedlun.Volume, error) {
+	v, err := named(g, name, uuid)
+	if err == nil && v == nil {
+		err = fmt.Errorf("volume %s (%s) in group %s: %w", name, uuid, g.Name, sharedlun.ErrNotFound)
+	}
+	if err != nil {
+		return sharedlun.Volume{}, err
+	}
+	return *v, nil
+}
+
+// named is the volume that is meant; nil when there is none of the name. Another one of the name is an error.
+func named(g sharedlun.Group, name, uuid string) (*sharedlun.Volume, error) {
+	v := g.Volume(name)
+	if v != nil && v.UUID != uuid {
+		return nil, fmt.Errorf("volume %s: %w, with the UUID %s, not %s", name, sharedlun.ErrExists, v.UUID, uuid)
+	}
+	return v, nil
+}
+
+func create(g sharedlun.Group, c sharedlun.Create) (Step, error) {
+	size, err := whole(g, c.SizeBytes)
+	if err != nil {
+		return nil, err
+	}
+	tags := slices.Compact(slices.Sorted(slices.Values(c.Tags)))
+	v := g.Volume(c.Name)
+	switch {
+	case v == nil && size > g.FreeBytes:
+		return nil, noRoom(g, size)
+	case v == nil:
+		return MakeVolume{Name: c.Name, SizeBytes: size, Tags: tags}, nil
+	case v.SizeBytes != size:
+		return nil, fmt.Errorf("volume %s: %w, with %d bytes, not %d", c.Name, sharedlun.ErrExists, v.SizeBytes, size)
+	case !slices.Equal(v.Tags, tags):
+		return nil, fmt.Errorf("volume %s: %w, with the tags %q, not %q", c.Name, sharedlun.ErrExists, v.Tags, tags)
+	}
+	return nil, nil
+}
+
+// whole is a size in whole extents.
+func whole(g sharedlun.Group, bytes int64) (int64, error) {
+	if g.ExtentBytes <= 0 {
+		return 0, fmt.Errorf("%w: extents of %d bytes", sharedlun.ErrUnknown, g.ExtentBytes)
+	}
+	if bytes > g.SizeBytes {
+		return 0, noRoom(g, bytes)
+	}
+	return (bytes + g.ExtentBytes - 1) / g.ExtentBytes * g.ExtentBytes, nil
+}
+
+func noRoom(g sharedlun.Group, bytes int64) error {
+	return fmt.Errorf("%w: group %s has %d bytes free, %d more are asked for", sharedlun.ErrNoSpace, g.Name, g.FreeBytes, bytes)
+}
+
+func grow(g sharedlun.Group, c sharedlun.Grow) (Step, error) {
+	v, err := find(g, c.Name, c.UUID)
+	if err != nil {
+		return nil, err
+	}
+	size, err := whole(g, c.SizeBytes)
+	switch {
+	case err != nil:
+		return nil, err
+	case size <= v.SizeBytes:
+		return nil, nil
+	case size-v.SizeBytes > g.FreeBytes:
+		return nil, noRoom(g, size-v.SizeBytes)
+	}
+	return ExtendVolume{Volume: v, SizeBytes: size}, nil
+}
+
+// remove removes what nobody holds, and nobody reads: what is freed is the next tenant's.
+func remove(g sharedlun.Group, c sharedlun.Remove) (Step, error) {
+	v, err := named(g, c.Name, c.UUID)
+	switch {
+	case err != nil || v == nil:
+		return nil, err
+	case v.HeldBy != "":
+		return nil, fmt.Errorf("volume %s: %w: %s", c.Name, sharedlun.ErrHeld, v.HeldBy)
+	}
+	if err := v.Unread(c.Boots); err != nil {
+		return nil, err
+	}
+	return RemoveVolume{Volume: *v}, nil
+}
+
+func hold(g sharedlun.Group, c sharedlun.Hold) (Step, error) {
+	v, err := find(g, c.Name, c.UUID)
+	switch {
+	case err != nil:
+		return nil, err
+	case v.HeldBy == c.Node && v.Leaving:
+		// It is being taken from the node: that has to end first.
+		return nil, fmt.Errorf("volume %s is leaving node %s: %w", c.Name, c.Node, sharedlun.ErrHeld)
+	case v.HeldBy == c.Node:
+		return nil, nil
+	case v.HeldBy != "":
+		return nil, fmt.Errorf("volume %s: %w, and is %w: %s, not %s", c.Name, sharedlun.ErrExists, sharedlun.ErrHeld, v.HeldBy, c.Node)
+	}
+	return Retag{Volume: v, Add: []string{sharedlun.TagHeldBy + c.Node}}, nil
+}
+
+func leave(g sharedlun.Group, c sharedlun.Hold) (Step, error) {
+	v, err := named(g, c.Name, c.UUID)
+	if err != nil || v == nil || v.HeldBy != c.Node || v.Leaving {
+		return nil, err
+	}
+	return Retag{Volume: *v, Add: []string{sharedlun.TagLeaving}}, nil
+}
+
+// release takes a volume from a node that nobody maps it on any more: without the mark a late order could have mapped it since it was unmapped. A node
+// that is fenced, and may have it mapped still, becomes a reader of it.
+func release(g sharedlun.Group, c sharedlun.Release) (Step, error) {
+	v, err := named(g, c.Name, c.UUID)
+	switch {
+	case err != nil || v == nil || v.HeldBy != c.Node:
+		return nil, err
+	case !v.Leaving:
+		return nil, fmt.Errorf("volume %s is not leaving node %s: %w", c.Name, c.Node, sharedlun.ErrHeld)
+	}
+	step := Retag{Volume: *v, Remove: []string{sharedlun.TagHeldBy + c.Node, sharedlun.TagLeaving}}
+	reader := sharedlun.Boot{Node: c.Node, ID: c.FencedBootID}
+	if reader.ID != "" && !slices.Contains(v.Readers, reader) {
+		step.Add = []string{reader.Tag()}
+	}
+	return step, nil
+}
+
+func ready(g sharedlun.Group, c sharedlun.Ready) (Step, error) {
+	v, err := find(g, c.Name, c.UUID)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.Bytes > v.SizeBytes:
+		return nil, fmt.Errorf("%w: %d bytes of volume %s ready, it has %d", sharedlun.ErrInvalid, c.Bytes, c.Name, v.SizeBytes)
+	case c.Bytes <= v.ReadyBytes:
+		return nil, nil
+	}
+	step := Retag{Volume: v, Add: []string{sharedlun.TagReady + strconv.FormatInt(c.Bytes, 10)}}
+	if v.ReadyBytes > 0 {
+		step.Remove = []string{sharedlun.TagReady + strconv.FormatInt(v.ReadyBytes, 10)}
+	}
+	return step, nil
+}

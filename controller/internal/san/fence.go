@@ -1,0 +1,97 @@
+package san
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/writer"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// keysOn are the keys on the LUN as the writer read them. Keys that could not be read leave every fence in doubt, and no more.
+type keysOn struct {
+	reservation sharedlun.Reservation
+	err         error
+	// before is what the Members said before the keys were read. When they say something else, a key may have been registered since.
+	before []writer.KeyRecord
+}
+
+// readKeys reads the keys that are on the LUN at this moment.
+func (t *Turn) readKeys(ctx context.Context) {
+	k := keysOn{before: t.records()}
+	// Keys on record say that the target has reservations: nothing that it says later takes that back.
+	expected := slices.ContainsFunc(t.members, func(m Member) bool { return m.Key != 0 })
+	k.reservation, k.err = t.san.cfg.Nodes.Reservation(ctx, t.record.Writer, t.ref.Lun, expected)
+	t.keys = &k
+	t.doubt()
+}
+
+// doubt says of every member, by what the Members say now and by the keys that were read, why its fence does not count.
+func (t *Turn) doubt() {
+	if t.keys != nil && !slices.Equal(t.keys.before, t.records()) {
+		t.keys = nil
+	}
+	t.facts.KeysRead, t.facts.Doubts = t.keys != nil, map[string]string{}
+	if t.keys == nil {
+		return
+	}
+	for _, m := range t.members {
+		t.facts.Doubts[m.Node] = writer.Doubt(m.Node, t.records(), t.writer().Key, t.keys.reservation)
+		if t.keys.err != nil {
+			t.facts.Doubts[m.Node] = "the keys on the LUN could not be read: " + messageOf(t.keys.err)
+		}
+	}
+}
+
+// records are what the Members say of keys.
+func (t *Turn) records() []writer.KeyRecord {
+	var out []writer.KeyRecord
+	for _, m := range t.members {
+		out = append(out, writer.KeyRecord{Node: m.Node, Key: m.Key, Unfenced: m.Unfenced, Fenced: m.Fenced, Registering: m.Registering})
+	}
+	slices.SortFunc(out, func(a, b writer.KeyRecord) int { return strings.Compare(a.Node, b.Node) })
+	return out
+}
+
+// fenced returns the boot in which a node was fenced, if that counts: its Member says so, and the keys that are on the LUN at this moment agree. Otherwise
+// the boot is empty, and doubt says why a fence does not count; nil when the node was not fenced.
+func (t *Turn) fenced(ctx context.Context, node string) (bootID string, doubt, err error) {
+	m, err := t.member(ctx, node)
+	if err != nil || !m.Fenced {
+		return "", nil, err
+	}
+	t.readKeys(ctx)
+	why := t.facts.Doubts[node]
+	if why == "" && m.BootID == "" {
+		why = "nobody knows in which boot it was fenced"
+	}
+	if why != "" {
+		return "", &decide.Fault{
+			Kind: decide.FaultUnavailable, Node: node, Call: "take a volume from a fenced node", Message: "the fence of the node does not count: " + why,
+		}, nil
+	}
+	return m.BootID, nil, nil
+}
+
+// booted returns the boots that the readers of a volume report now, once each of them said that it has no device of the volume: the boot of its tag may come
+// from a Member that was restored from a backup.
+func (t *Turn) booted(ctx context.Context, v sharedlun.Volume) ([]sharedlun.Boot, error) {
+	var out []sharedlun.Boot
+	for _, r := range v.Readers {
+		m, err := t.member(ctx, r.Node)
+		if err != nil {
+			return nil, err
+		}
+		if m.ReportedBootID == "" || m.ReportedBootID == r.ID {
+			// The writer refuses, and says which node is to be booted.
+			continue
+		}
+		if err := t.san.cfg.Nodes.Unmap(ctx, r.Node, t.ref, v.UUID, t.Group.Sequence, false); err != nil {
+			return nil, err
+		}
+		out = append(out, sharedlun.Boot{Node: r.Node, ID: m.ReportedBootID})
+	}
+	return out, nil
+}
