@@ -91,6 +91,13 @@ func (n *Node) command() (ended func()) {
 	}
 }
 
+// Writes reports whether a command of LVM runs on the node.
+func (n *Node) Writes() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.running != nil
+}
+
 // Agent is the service as it runs now.
 func (n *Node) Agent() *sharedgroup.Service { return n.Service }
 
