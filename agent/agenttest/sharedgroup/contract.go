@@ -107,9 +107,9 @@ func (c *check) hold(name, node string) *sharedlun.Hold {
 	return &sharedlun.Hold{Name: name, UUID: c.uuid(name), Node: node}
 }
 
-// release takes a volume from a node.
-func (c *check) release(name, node string) sharedlun.Change {
-	return sharedlun.Change{Release: &sharedlun.Release{Hold: *c.hold(name, node)}}
+// release takes a volume from A.
+func (c *check) release(name string) sharedlun.Change {
+	return sharedlun.Change{Release: &sharedlun.Release{Hold: *c.hold(name, "n1")}}
 }
 
 func (c *check) ready(name string, bytes int64) sharedlun.Change {

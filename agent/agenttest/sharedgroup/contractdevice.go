@@ -48,7 +48,7 @@ func mappings(c *check) {
 	}
 	c.want(agent.Unmap(c.Context(), c.ref, v.UUID, c.group.Sequence, false), sharedlun.ErrInUse, "open")
 	c.leave("v")
-	c.change(c.release("v", "n1"))
+	c.change(c.release("v"))
 	c.change(sharedlun.Change{Remove: &sharedlun.Remove{Name: "v", UUID: v.UUID}})
 	c.want(agent.Remove(c.Context(), c.ref, c.mandate(c.A)), sharedlun.ErrInUse, v.UUID)
 	closing()
@@ -106,7 +106,7 @@ func notMine(c *check) {
 		c.want(err, sharedlun.ErrHeld, "being taken")
 		c.A.Restart(c)
 	}
-	c.change(c.release("v", "n1"))
+	c.change(c.release("v"))
 	c.change(sharedlun.Change{Hold: c.hold("v", "n2")})
 	_, err = c.A.Agent().Map(c.Context(), c.ref, c.cred(c.A), v, ordered)
 	c.want(err, sharedlun.ErrHeld, "n2")

@@ -91,7 +91,7 @@ func (c *check) holdsAlready(a sharedlun.Volume) {
 		{Create: &sharedlun.Create{Name: "b", SizeBytes: 6 * mib}},
 		c.grow("a", mib),
 		{Remove: &sharedlun.Remove{Name: "gone", UUID: a.UUID}},
-		c.release("a", "n1"),
+		c.release("a"),
 	} {
 		c.change(again)
 	}
@@ -114,10 +114,10 @@ func (c *check) heldAndReady(a, b sharedlun.Volume) {
 	if v := c.volume("a"); v.Unready() || v.HeldBy != "n1" || strings.Join(v.Tags, " ") != "b=2 z=1" {
 		c.Errorf("ready: %+v", v)
 	}
-	c.want(c.try(c.A, c.release("a", "n1")), sharedlun.ErrHeld, "not leaving")
+	c.want(c.try(c.A, c.release("a")), sharedlun.ErrHeld, "not leaving")
 	c.leave("a")
 	c.want(c.try(c.A, sharedlun.Change{Hold: c.hold("a", "n1")}), sharedlun.ErrHeld, "leaving")
-	c.change(c.release("a", "n1"))
+	c.change(c.release("a"))
 	if v := c.volume("a"); v.HeldBy != "" || v.Leaving || strings.Join(v.Tags, " ") != "b=2 z=1" {
 		c.Errorf("released: %+v", v)
 	}
@@ -180,9 +180,11 @@ func readers(c *check) {
 func namesakes(c *check) {
 	before := c.made()
 	c.leave("v")
-	c.change(c.release("v", "n1"))
+	c.change(c.release("v"))
 	late := []sharedlun.Change{
-		{Hold: c.hold("v", "n1")}, {Leave: c.hold("v", "n1")}, c.release("v", "n1"), c.ready("v", 4*mib), c.grow("v", 64*mib),
+		{Hold: c.hold("v", "n1")},
+		{Leave: c.hold("v", "n1")},
+		c.release("v"), c.ready("v", 4*mib), c.grow("v", 64*mib),
 		{Remove: &sharedlun.Remove{Name: "v", UUID: before.UUID}},
 	}
 	c.change(late[len(late)-1])

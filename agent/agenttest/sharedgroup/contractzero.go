@@ -38,7 +38,7 @@ func (c *check) soil() {
 	c.must(c.A.Write(w.UUID, 4*mib))
 	c.must(c.A.Agent().Unmap(c.Context(), c.ref, w.UUID, c.group.Sequence, false))
 	c.leave("w")
-	c.change(c.release("w", "n1"))
+	c.change(c.release("w"))
 	c.change(sharedlun.Change{Remove: &sharedlun.Remove{Name: "w", UUID: w.UUID}})
 }
 

@@ -145,7 +145,7 @@ func TestKilled(t *testing.T) {
 		again(sharedlun.Change{Hold: c.hold("v", "n1")})
 		again(c.ready("v", 16*mib))
 		again(sharedlun.Change{Leave: c.hold("v", "n1")})
-		again(c.release("v", "n1"))
+		again(c.release("v"))
 		again(sharedlun.Change{Remove: &sharedlun.Remove{Name: "v", UUID: c.volume("v").UUID}})
 		c.epoch = 2
 		again(sharedlun.Change{TakeOver: true})

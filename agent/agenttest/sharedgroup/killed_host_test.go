@@ -141,7 +141,7 @@ func (c *check) lifeOfKilled() {
 		{Ready: &sharedlun.Ready{Name: "v", Bytes: 8 * mib}},
 		{Ready: &sharedlun.Ready{Name: "v", Bytes: 16 * mib}},
 		{Leave: &sharedlun.Hold{Name: "v", Node: "n1"}},
-		c.release("v", "n1"),
+		c.release("v"),
 	} {
 		c.killedAndAgain(change)
 	}

@@ -36,8 +36,10 @@ type fleet struct {
 }
 
 func newFleet(nodes ...string) *fleet {
-	f := &fleet{seen: map[string]uint64{}, silent: map[string]bool{}, mapped: map[string][]string{}, inUse: map[string]bool{},
-		cut: map[string]bool{}, keys: map[uint64]bool{}, reserved: true}
+	f := &fleet{
+		seen: map[string]uint64{}, silent: map[string]bool{}, mapped: map[string][]string{}, inUse: map[string]bool{},
+		cut: map[string]bool{}, keys: map[uint64]bool{}, reserved: true,
+	}
 	f.group = sharedlun.Group{UUID: "group", Epoch: 0, Sequence: 1, Volumes: []sharedlun.Volume{{Name: "a", UUID: "ua"}, {Name: "b", UUID: "ub"}}}
 	for i, n := range nodes {
 		f.members = append(f.members, Member{
@@ -152,40 +154,51 @@ func (f *fleet) Change(_ context.Context, node string, _ sharedlun.Ref, w shared
 	return f.copy(), nil
 }
 
+// apply makes a change, or says why it is refused.
 func apply(g *sharedlun.Group, epoch uint64, c sharedlun.Change) string {
 	switch {
 	case c.TakeOver:
 		g.Epoch = epoch
+		return ""
 	case c.Hold != nil:
 		v := g.Volume(c.Hold.Name)
 		if v.HeldBy != "" || v.UUID != c.Hold.UUID {
 			return "held by " + v.HeldBy
 		}
 		v.HeldBy = c.Hold.Node
+		return ""
 	case c.Leave != nil:
 		v := g.Volume(c.Leave.Name)
 		if v.HeldBy != c.Leave.Node || v.UUID != c.Leave.UUID {
 			return "not held"
 		}
 		v.Leaving = true
+		return ""
 	case c.Release != nil:
-		v := g.Volume(c.Release.Name)
-		if v.HeldBy != c.Release.Node || !v.Leaving || v.UUID != c.Release.UUID {
-			return "not leaving"
-		}
-		v.HeldBy, v.Leaving = "", false
-		if c.Release.FencedBootID != "" {
-			v.Readers = append(slices.Clone(v.Readers), sharedlun.Boot{Node: c.Release.Node, ID: c.Release.FencedBootID})
-		}
+		return release(g.Volume(c.Release.Name), *c.Release)
 	case c.Remove != nil:
-		v := g.Volume(c.Remove.Name)
-		if err := v.Unread(c.Remove.Boots); err != nil || v.HeldBy != "" || v.UUID != c.Remove.UUID {
-			return fmt.Sprintf("not to be removed: %v", err)
-		}
-		g.Volumes = slices.DeleteFunc(g.Volumes, func(o sharedlun.Volume) bool { return o.UUID == c.Remove.UUID })
-	default:
-		return "not a change of this test"
+		return remove(g, *c.Remove)
 	}
+	return "not a change of this test"
+}
+
+func release(v *sharedlun.Volume, r sharedlun.Release) string {
+	if v.HeldBy != r.Node || !v.Leaving || v.UUID != r.UUID {
+		return "not leaving"
+	}
+	v.HeldBy, v.Leaving = "", false
+	if r.FencedBootID != "" {
+		v.Readers = append(slices.Clone(v.Readers), sharedlun.Boot{Node: r.Node, ID: r.FencedBootID})
+	}
+	return ""
+}
+
+func remove(g *sharedlun.Group, r sharedlun.Remove) string {
+	v := g.Volume(r.Name)
+	if err := v.Unread(r.Boots); err != nil || v.HeldBy != "" || v.UUID != r.UUID {
+		return fmt.Sprintf("not to be removed: %v", err)
+	}
+	g.Volumes = slices.DeleteFunc(g.Volumes, func(o sharedlun.Volume) bool { return o.UUID == r.UUID })
 	return ""
 }
 

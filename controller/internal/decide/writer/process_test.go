@@ -214,18 +214,31 @@ func (w *world) ends(m message) bool {
 
 // learn takes an answer.
 func (w *world) learn(p *process, c *message) {
-	switch {
-	case c.kind == "promise" && c.failed == "":
-		p.facts.Promised[c.to] = c.promised
-	case c.kind == "promise":
-		p.facts.Silent[c.to] = c.failed
-	case c.kind == "read":
-		p.facts.Read, p.facts.GroupEpoch, p.facts.WriterPromised, p.seq, p.claims = true, c.read.epoch, c.promised, c.read.seq, c.read.volumes
-	case c.kind == "preempt":
-		if c.failed == "" && w.api.granted[c.node].key == c.key {
-			w.api.fenced[c.node] = true
-			w.fences++
+	switch c.kind {
+	case "promise":
+		if c.failed == "" {
+			p.facts.Promised[c.to] = c.promised
+		} else {
+			p.facts.Silent[c.to] = c.failed
 		}
+	case "read":
+		p.facts.Read, p.facts.GroupEpoch, p.facts.WriterPromised, p.seq, p.claims = true, c.read.epoch, c.promised, c.read.seq, c.read.volumes
+	case "preempt", "register", "keys":
+		w.learnKeys(p, c)
+	case "unmap", "map":
+		w.learnDevice(p, c)
+	default:
+		// Whatever came of a change, the group is read again.
+		p.facts.Read = false
+	}
+}
+
+// learnKeys takes an answer about keys.
+func (w *world) learnKeys(p *process, c *message) {
+	switch {
+	case c.kind == "preempt" && c.failed == "" && w.api.granted[c.node].key == c.key:
+		w.api.fenced[c.node] = true
+		w.fences++
 	case c.kind == "register":
 		// An earlier request that had no answer may still be on its way.
 		if g := w.api.granted[c.to]; g.key == c.key && g.boot == c.boot && (g.asked == 1 || w.lacks(asksOnce)) {
@@ -236,19 +249,22 @@ func (w *world) learn(p *process, c *message) {
 		p.goal.keys = c.keys
 	case c.kind == "keys":
 		p.keys = c.keys
-	case c.kind == "unmap" && c.failed == "" && p.goal.kind == "remove" && p.claims[p.goal.volume].node == "":
+	}
+}
+
+// learnDevice takes an answer about the device of a volume.
+func (w *world) learnDevice(p *process, c *message) {
+	switch {
+	case c.kind == "map" || c.failed != "":
+		p.goal = goal{}
+		p.done++
+	case p.goal.kind == "remove" && p.claims[p.goal.volume].node == "":
 		if p.goal.asked == nil {
 			p.goal.asked = map[string]bool{}
 		}
 		p.goal.asked[c.to] = true
-	case c.kind == "unmap" && c.failed == "":
-		p.goal.unmapped = true
-	case c.kind == "map", c.kind == "unmap":
-		p.goal = goal{}
-		p.done++
 	default:
-		// Whatever came of a change, the group is read again.
-		p.facts.Read = false
+		p.goal.unmapped = true
 	}
 }
 
@@ -266,9 +282,7 @@ func (w *world) pursue(p *process) {
 		return
 	}
 	switch {
-	case g.kind == "attach" && now.node == "" && !p.facts.Up[g.node]:
-		*g = goal{}
-	case g.kind == "attach" && now.node == "":
+	case g.kind == "attach" && now.node == "" && p.facts.Up[g.node]:
 		change("hold", g.node, 0)
 	case g.kind == "attach" && now.node == g.node:
 		w.ask(p, message{to: g.node, kind: "map", volume: g.volume})
@@ -277,11 +291,19 @@ func (w *world) pursue(p *process) {
 	case g.kind == "remove" && now.node == "":
 		w.remove(p, now, change)
 	default:
-		*g = goal{}
-		p.done++
-		if w.mood.fences || w.rand.IntN(2) == 0 {
-			w.write(p, w.api.record.Idle())
-		}
+		w.reached(p, g.kind != "attach" || now.node != "")
+	}
+}
+
+// reached ends a goal. If there was anything to reach, the turn is given back at times.
+func (w *world) reached(p *process, is bool) {
+	p.goal = goal{}
+	if !is {
+		return
+	}
+	p.done++
+	if w.mood.fences || w.rand.IntN(2) == 0 {
+		w.write(p, w.api.record.Idle())
 	}
 }
 

@@ -19,12 +19,19 @@ func (w *world) secure(p *process) bool {
 			w.tell("%s asks %s to register, for the %d. time", p.self(), n, g.asked)
 			w.ask(p, message{to: n, kind: "register", key: g.key, boot: g.boot})
 			return true
-		case w.api.tainted[n] && !w.api.fenced[n] && !m.reach():
-			if by := p.facts.pick(""); by != "" && by != n {
-				w.ask(p, message{to: by, kind: "preempt", node: n, key: g.key})
-				return true
-			}
+		case w.preempts(p, n):
+			return true
 		}
 	}
 	return false
+}
+
+// preempts has the key of a node taken off of which a person said that it is off.
+func (w *world) preempts(p *process, n string) bool {
+	by := p.facts.pick("")
+	if !w.api.tainted[n] || w.api.fenced[n] || w.machines[n].reach() || by == "" || by == n {
+		return false
+	}
+	w.ask(p, message{to: by, kind: "preempt", node: n, key: w.api.granted[n].key})
+	return true
 }

@@ -224,14 +224,7 @@ func (w *world) deliver(i int) {
 		w.mail = slices.Delete(w.mail, i, i+1)
 		return
 	}
-	if msg.kind == "map" && w.rand.IntN(4) != 0 {
-		// Late orders to map are what may have a volume active twice: they are late more often than others.
-		return
-	}
-	if m.cut || !w.lacks(waits) && (m.running != nil || w.writing(m)) && (msg.kind == "promise" || msg.change()) {
-		return
-	}
-	if msg.kind == "register" && !w.lacks(drains) && w.registering(m) {
+	if m.cut || w.waits(m, msg) {
 		return
 	}
 	w.mail = slices.Delete(w.mail, i, i+1)
@@ -246,6 +239,20 @@ func (w *world) deliver(i int) {
 	msg.failed = w.serve(m, msg)
 	w.tell("%s: %s volume %s node %s key %d boot %d epoch %d: %q", m.name, msg.kind, msg.volume, msg.node, msg.key, msg.boot, msg.epoch, msg.failed)
 	msg.done = true
+}
+
+// waits reports whether a request waits, for another one or for nothing. Late orders to map are what may have a volume active twice: they are late more
+// often than others.
+func (w *world) waits(m *machine, msg *message) bool {
+	switch {
+	case msg.kind == "map":
+		return w.rand.IntN(4) != 0
+	case msg.kind == "promise" || msg.change():
+		return !w.lacks(waits) && (m.running != nil || w.writing(m))
+	case msg.kind == "register":
+		return !w.lacks(drains) && w.registering(m)
+	}
+	return false
 }
 
 func (m *message) change() bool {
