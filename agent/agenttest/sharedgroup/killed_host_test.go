@@ -133,17 +133,18 @@ func (c *check) lifeOfKilled() {
 	g, err := c.B.Agent().Create(c.Context(), c.ref, contractGroup, c.mandate(c.B), "")
 	c.must(err)
 	c.group, c.ref.UUID = g, g.UUID
-	for _, change := range []sharedlun.Change{
-		{Create: &sharedlun.Create{Name: "v", SizeBytes: 8 * mib, Tags: []string{"x=1"}}},
-		{Create: &sharedlun.Create{Name: "w", SizeBytes: 8 * mib}},
-		{Grow: &sharedlun.Grow{Name: "v", SizeBytes: 16 * mib}},
-		{Hold: &sharedlun.Hold{Name: "v", Node: "n1"}},
-		{Ready: &sharedlun.Ready{Name: "v", Bytes: 8 * mib}},
-		{Ready: &sharedlun.Ready{Name: "v", Bytes: 16 * mib}},
-		{Leave: &sharedlun.Hold{Name: "v", Node: "n1"}},
-		c.release("v"),
+	always := func(c sharedlun.Change) func() sharedlun.Change { return func() sharedlun.Change { return c } }
+	for _, change := range []func() sharedlun.Change{
+		always(sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: 8 * mib, Tags: []string{"x=1"}}}),
+		always(sharedlun.Change{Create: &sharedlun.Create{Name: "w", SizeBytes: 8 * mib}}),
+		func() sharedlun.Change { return c.grow("v", 16*mib) },
+		func() sharedlun.Change { return sharedlun.Change{Hold: c.hold("v", "n1")} },
+		func() sharedlun.Change { return c.ready("v", 8*mib) },
+		func() sharedlun.Change { return c.ready("v", 16*mib) },
+		func() sharedlun.Change { return sharedlun.Change{Leave: c.hold("v", "n1")} },
+		func() sharedlun.Change { return c.release("v") },
 	} {
-		c.killedAndAgain(change)
+		c.killedAndAgain(change())
 	}
 	if v := c.volume("v"); v.Unready() || v.HeldBy != "" || len(v.Ranges) != 2 || len(v.Tags) != 1 || len(c.group.Volumes) != 2 {
 		c.Errorf("after all changes: %+v", c.group)
