@@ -210,17 +210,13 @@ func (d *Devices) Cut(ctx context.Context, v Volume) error {
 
 // Remove removes the device. One that somebody has open is ErrInUse, and stays. Nothing happens when it does not exist.
 func (d *Devices) Remove(ctx context.Context, v Volume) error {
-	have, err := d.idle(ctx, v)
-	if err != nil {
-		return err
-	}
-	if have != nil {
-		if have.InUse() {
-			return fmt.Errorf("device of volume %s: %w%s", v.UUID, ErrInUse, d.users(*have))
+	for begin := time.Now(); ; time.Sleep(pause) {
+		opened, err := d.removeIdle(ctx, v)
+		if err == nil {
+			break
 		}
-		// The kernel refuses once more for a device that was opened since.
-		if err := d.run(ctx, nil, "remove", v.name()); err != nil {
-			return fmt.Errorf("remove the device of volume %s: %w", v.UUID, err)
+		if !opened || time.Since(begin) > patience || ctx.Err() != nil {
+			return err
 		}
 	}
 	if _, err := os.Lstat(d.node(v)); errors.Is(err, os.ErrNotExist) {
@@ -228,6 +224,22 @@ func (d *Devices) Remove(ctx context.Context, v Volume) error {
 	}
 	// A call that was cut off left the node: its number may be that of another device soon.
 	return d.run(ctx, nil, "mknodes", v.name())
+}
+
+// removeIdle removes the device if nobody has it open. Nothing happens when it does not exist. With opened the kernel refused: somebody opened it in the
+// moment since, as udev does at any time.
+func (d *Devices) removeIdle(ctx context.Context, v Volume) (opened bool, err error) {
+	have, err := d.idle(ctx, v)
+	if err != nil || have == nil {
+		return false, err
+	}
+	if have.InUse() {
+		return false, fmt.Errorf("device of volume %s: %w%s", v.UUID, ErrInUse, d.users(*have))
+	}
+	if err := d.run(ctx, nil, "remove", v.name()); err != nil {
+		return errors.Is(err, ErrInUse), fmt.Errorf("remove the device of volume %s: %w", v.UUID, err)
+	}
+	return false, nil
 }
 
 // idle is find, once nobody has the device open any more, or after a moment: udev looks at a device whenever somebody who wrote has closed it.
