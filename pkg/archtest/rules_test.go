@@ -98,7 +98,7 @@ var rules = []rule{
 		deny: []string{
 			"~/agent", "~/proto", "~/controller", grpcModule, protobufModule, runtimeModule, clientGoModule, kubernetesPrefix,
 		},
-		allow:      []string{"~/agent/internal/sharedgroup"},
+		allow:      []string{"~/agent/internal/sharedgroup", "~/agent/internal/keylock"},
 		denyDirect: []string{"os", "os/exec", "net", "net/http", "golang.org/x/sys/unix"},
 	},
 	{

@@ -39,7 +39,7 @@ func (s *Service) Map(
 		return sharedlun.Mapping{}, err
 	}
 	k := key(ref.UUID, v.UUID)
-	unlock, err := s.locks.lock(ctx, k)
+	unlock, err := s.lock(ctx, k)
 	if err != nil {
 		return sharedlun.Mapping{}, err
 	}
@@ -191,7 +191,7 @@ func (s *Service) Unmap(ctx context.Context, ref sharedlun.Ref, volume string, s
 		return fmt.Errorf("%w: no sequence number", sharedlun.ErrInvalid)
 	}
 	k := key(ref.UUID, volume)
-	unlock, err := s.locks.lock(ctx, k)
+	unlock, err := s.lock(ctx, k)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"quarry.storage/quarry/agent/internal/keylock"
 	"quarry.storage/quarry/agent/internal/sharedgroup/decide"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -79,7 +80,7 @@ type Config struct {
 // Service works on the groups of all LUNs. Its methods are safe for concurrent use.
 type Service struct {
 	cfg   Config
-	locks locks
+	locks keylock.Locks
 
 	// background ends with Close; work are the zeroings.
 	background context.Context
@@ -106,7 +107,7 @@ func (s *Service) Close() {
 
 // lockLun lets one call at a time work on a LUN, and on an owner's group.
 func (s *Service) lockLun(ctx context.Context, ref sharedlun.Ref) (unlock func(), err error) {
-	return s.locks.lock(ctx, "lun "+ref.Lun.WWID, "owner "+ref.OwnerUID)
+	return s.lock(ctx, "lun "+ref.Lun.WWID, "owner "+ref.OwnerUID)
 }
 
 // settled returns when no command of an earlier agent works on an owner's group. Those of this one have ended when its lock is free. The caller holds
@@ -127,53 +128,12 @@ func (s *Service) settled(ctx context.Context, ownerUID string) error {
 	return nil
 }
 
-// locks are taken in one order by all, so that nobody waits for another in a circle.
-type locks struct {
-	mu   sync.Mutex
-	held map[string]chan struct{}
-}
-
 // lock takes all keys, or none, and waits for them until the context ends.
-func (l *locks) lock(ctx context.Context, keys ...string) (unlock func(), err error) {
-	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
-	for {
-		busy := l.try(keys)
-		if busy == nil {
-			return sync.OnceFunc(func() { l.unlock(keys) }), nil
-		}
-		select {
-		case <-busy:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", sharedlun.ErrBusy, ctx.Err())
-		}
+func (s *Service) lock(ctx context.Context, keys ...string) (unlock func(), err error) {
+	if unlock, err = s.locks.Lock(ctx, keys...); err != nil {
+		return nil, fmt.Errorf("%w: %w", sharedlun.ErrBusy, err)
 	}
-}
-
-// try takes all keys; otherwise it returns what ends when the first that is taken is given back.
-func (l *locks) try(keys []string) (busy <-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, k := range keys {
-		if c, taken := l.held[k]; taken {
-			return c
-		}
-	}
-	if l.held == nil {
-		l.held = map[string]chan struct{}{}
-	}
-	for _, k := range keys {
-		l.held[k] = make(chan struct{})
-	}
-	return nil
-}
-
-func (l *locks) unlock(keys []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, k := range keys {
-		close(l.held[k])
-		delete(l.held, k)
-	}
+	return unlock, nil
 }
 
 // kinds are the errors that say what a caller is to do. One of no kind leaves it unknown how far a change went.

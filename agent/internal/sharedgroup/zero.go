@@ -36,7 +36,7 @@ func (s *Service) Zero(
 		return sharedlun.Progress{}, err
 	}
 	k := key(ref.UUID, v.UUID)
-	unlock, err := s.locks.lock(ctx, k)
+	unlock, err := s.lock(ctx, k)
 	if err != nil {
 		return sharedlun.Progress{}, err
 	}
