@@ -119,9 +119,11 @@ func checkUser(t *testing.T, disk, begin, end, want string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := slices.ContainsFunc(got[0], func(user string) bool { return strings.HasPrefix(user, want) })
-	if (want == "") != (len(got[0]) == 0) || want != "" && !found {
-		t.Errorf("found %q, want %q", got[0], want)
+	// udev looks at a disk for a moment whenever somebody closes it after a write, as the case before this one did: Find rightly names it.
+	users := slices.DeleteFunc(got[0], func(user string) bool { return strings.HasPrefix(user, "process (udev-worker) ") })
+	found := slices.ContainsFunc(users, func(user string) bool { return strings.HasPrefix(user, want) })
+	if (want == "") != (len(users) == 0) || want != "" && !found {
+		t.Errorf("found %q, want %q", users, want)
 	}
 	// If the kernel kept others away there would be nothing to look for.
 	f, err := os.OpenFile(disk, os.O_RDONLY|unix.O_EXCL, 0)
