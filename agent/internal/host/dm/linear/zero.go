@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -41,28 +42,44 @@ func (d *Devices) zero(ctx context.Context, v Volume, from, to int64, discard bo
 		return err
 	}
 	defer f.Close()
-	if err := d.same(ctx, f, *have); err != nil {
+	if err := d.alone(ctx, f, *have); err != nil {
 		return err
 	}
 	return dm.ZeroRange(ctx, f, from, to, discard, done)
 }
 
-// same makes sure that an open device is still the volume, and that nobody else has it open. While it is open, nobody can make another one of it.
-func (d *Devices) same(ctx context.Context, f *os.File, was Device) error {
+// alone waits until nobody else has an open device open, for a moment: udev may open a new one after idle looked, and whoever else has it open reads what was
+// there, or writes.
+func (d *Devices) alone(ctx context.Context, f *os.File, was Device) error {
+	for wait := patience; ; wait -= pause {
+		now, err := d.same(ctx, f, was)
+		// It is open once, here.
+		if err != nil || now.Open <= 1 {
+			return err
+		}
+		if wait <= 0 {
+			return fmt.Errorf("%w%s", ErrInUse, d.users(now))
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// same makes sure that an open device is still the volume. While it is open, nobody can make another one of it.
+func (d *Devices) same(ctx context.Context, f *os.File, was Device) (Device, error) {
 	now, err := d.find(ctx, was.Volume)
 	if err != nil {
-		return err
+		return Device{}, err
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return err
+		return Device{}, err
 	}
 	if now == nil || unix.Major(st.Rdev) != now.Major || unix.Minor(st.Rdev) != now.Minor || now.Sectors != was.Sectors {
-		return fmt.Errorf("%w: %s is another device by now", ErrOther, was.Path)
+		return Device{}, fmt.Errorf("%w: %s is another device by now", ErrOther, was.Path)
 	}
-	// It is open once, here: anybody else may read what was there, or write.
-	if now.Open > 1 {
-		return fmt.Errorf("%w%s", ErrInUse, d.users(*now))
-	}
-	return nil
+	return *now, nil
 }
