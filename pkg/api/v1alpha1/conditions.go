@@ -31,6 +31,21 @@ const (
 	ConditionShareUnique = "ShareUnique"
 )
 
+// Condition types of an Iscsi, beside those of every storage.
+const (
+	// ConditionTargetReachable: at least one initiator has a session with the target, and reads the LUN.
+	ConditionTargetReachable = "TargetReachable"
+	// ConditionTargetUnique: no older Iscsi names the same target.
+	ConditionTargetUnique = "TargetUnique"
+	// ConditionLunReady: the LUN is the recorded one, and holds the volume group of the Iscsi.
+	ConditionLunReady = "LunReady"
+	// ConditionPathsHealthy: every initiator has every path. Volumes are served all the same, so Ready does not depend on it.
+	ConditionPathsHealthy = "PathsHealthy"
+	// ConditionFencingPossible: the target keeps persistent reservations, by which a node that fell silent is kept from writing. Volumes are served all the
+	// same, so Ready does not depend on it.
+	ConditionFencingPossible = "FencingPossible"
+)
+
 // Condition types of a Member, beside Ready.
 const (
 	// ConditionLeaving: the member was taken off the spec, and is removed after spec.removalDelay once it holds no data.

@@ -46,6 +46,14 @@ type MemberSpec struct {
 	// it; its UUID is set once.
 	// +optional
 	Group *MemberGroup `json:"group,omitempty"`
+	// Lun is the record of the LUN that the member of an Iscsi saw when it joined. It outranks what is seen: another LUN under the old
+	// number is refused. The controller writes it, once.
+	// +optional
+	Lun *MemberLun `json:"lun,omitempty"`
+	// Reservation is the key that the member of an Iscsi has for the boot that the node is in. The controller writes it before the key is
+	// registered, so that a lost status grants no key twice.
+	// +optional
+	Reservation *MemberReservation `json:"reservation,omitempty"`
 	// Maintenance quiesces this member: it takes no new volumes, and no step is taken on it.
 	// +optional
 	Maintenance bool `json:"maintenance,omitempty"`
@@ -95,6 +103,36 @@ type MemberGroup struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Forming []string `json:"forming,omitempty"`
+}
+
+// MemberLun is the record of a LUN.
+//
+// +kubebuilder:validation:XValidation:rule="self.wwid == oldSelf.wwid && self.serial == oldSelf.serial",message="the recorded LUN is set once"
+type MemberLun struct {
+	// WWID of the LUN, as the target gives it in INQUIRY page 0x83, such as naa.6001405…
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	WWID string `json:"wwid"`
+	// Serial number, as the target gives it in INQUIRY page 0x80.
+	// +kubebuilder:validation:MaxLength=256
+	Serial string `json:"serial"`
+	// Size in bytes. A LUN that is larger than its record has grown; a smaller one is refused.
+	// +kubebuilder:validation:Minimum=1
+	Size int64 `json:"size"`
+}
+
+// MemberReservation is a key for persistent reservations (SPC-4).
+type MemberReservation struct {
+	// Key, 16 hexadecimal digits; random, never 0, and unique among the Members of one Iscsi.
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{16}$`
+	Key string `json:"key"`
+	// BootID is the boot of the node that the key was granted for, as /proc/sys/kernel/random/boot_id has it.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	BootID string `json:"bootID"`
+	// Fenced is true once the key was seen to be gone from the LUN because the node was fenced. The node gets another key after a reboot.
+	// +optional
+	Fenced bool `json:"fenced,omitempty"`
 }
 
 // RetiredDevice is a device that is given up.

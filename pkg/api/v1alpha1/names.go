@@ -13,6 +13,7 @@ const (
 	TagCluster            = quarry.TagCluster
 	DriverLVM             = quarry.DriverLVM
 	DriverNFS             = quarry.DriverNFS
+	DriverISCSI           = quarry.DriverISCSI
 	SignerAgent           = quarry.SignerAgent
 	AgentCommonNamePrefix = quarry.AgentCommonNamePrefix
 	ControllerCommonName  = quarry.ControllerCommonName
@@ -32,6 +33,7 @@ const (
 // Names of the kinds that own a StorageClass.
 const (
 	KindCluster = "Cluster"
+	KindIscsi   = "Iscsi"
 	KindNfs     = "Nfs"
 )
 
@@ -42,6 +44,10 @@ const (
 	// LabelDriver is on every object made for a CSI driver; its value is the driver's name.
 	LabelDriver = Group + "/driver"
 )
+
+// LabelInitiatorPrefix and the name of an Iscsi make the label of the nodes that are its initiators; its value is "true". Volumes have an affinity to it: it
+// is their topology key. Initiators come and go while the affinity of a PersistentVolume stays.
+const LabelInitiatorPrefix = "iscsi." + Group + "/"
 
 // LabelOf returns the label that every object made for a storage of a kind carries: quarry.storage/cluster for a Cluster. Its value is the
 // storage's name.
@@ -85,6 +91,16 @@ const (
 	ActionImportVolumeGroup   = "ImportVolumeGroup"
 	ActionRepairThinPool      = "RepairThinPool"
 	ActionFinishRemoval       = "FinishRemoval"
+	ActionLogin               = "Login"
+	ActionLogout              = "Logout"
+	ActionGrantKey            = "GrantKey"
+	ActionRegisterKey         = "RegisterKey"
+	ActionUnregisterKey       = "UnregisterKey"
+	ActionCreateSharedGroup   = "CreateSharedGroup"
+	ActionRemoveSharedGroup   = "RemoveSharedGroup"
+	ActionMapVolumes          = "MapVolumes"
+	ActionFenceNode           = "FenceNode"
+	ActionReleaseVolumes      = "ReleaseVolumes"
 )
 
 // Parameters of a StorageClass or VolumeSnapshotClass of ours. The CSI controller takes these, those of Kubernetes below
@@ -94,6 +110,8 @@ const (
 	ParameterCluster = Group + "/cluster-uid"
 	// ParameterNfs names the Nfs, by UID, whose share the volumes are made on.
 	ParameterNfs = Group + "/nfs-uid"
+	// ParameterIscsi names the Iscsi, by UID, on whose LUN the volumes are made.
+	ParameterIscsi = Group + "/iscsi-uid"
 	// ParameterThinPool is the name of the thin pool that the volumes are made in; volumes are linear without it.
 	ParameterThinPool = Group + "/thin-pool"
 	// ParameterMkfsOptions are the options with which filesystems are made, joined by "; ".

@@ -20,10 +20,19 @@ type StorageList interface {
 }
 
 // StorageLists returns an empty list of every kind that owns a StorageClass.
-func StorageLists() []StorageList { return []StorageList{&ClusterList{}, &NfsList{}} }
+func StorageLists() []StorageList { return []StorageList{&ClusterList{}, &IscsiList{}, &NfsList{}} }
 
 // Storages returns the items.
 func (l *ClusterList) Storages() []Storage {
+	out := make([]Storage, 0, len(l.Items))
+	for i := range l.Items {
+		out = append(out, &l.Items[i])
+	}
+	return out
+}
+
+// Storages returns the items.
+func (l *IscsiList) Storages() []Storage {
 	out := make([]Storage, 0, len(l.Items))
 	for i := range l.Items {
 		out = append(out, &l.Items[i])
@@ -45,6 +54,7 @@ func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,
 		&Cluster{}, &ClusterList{},
 		&Member{}, &MemberList{},
+		&Iscsi{}, &IscsiList{},
 		&Nfs{}, &NfsList{},
 		&StorageNode{}, &StorageNodeList{},
 		&StatefulCluster{}, &StatefulClusterList{},
