@@ -53,3 +53,6 @@ func (id ID) String() string { return id.Group + "/" + id.Name }
 
 // Name makes the name of the volume that the orchestrator calls coName, always the same one.
 func Name(coName string) string { return volumeid.Name(coName) }
+
+// GroupName is what the group of an Iscsi is called in LVM.
+func GroupName(ownerUID string) string { return "quarry-" + ownerUID }

@@ -40,18 +40,21 @@ func (s *San) Detach(ctx context.Context, ref sharedlun.Ref, name, node string) 
 
 // Remove removes a volume that no node holds; uuid says which one of that name. One that a node may still read is a refusal that names the node.
 func (s *San) Remove(ctx context.Context, ref sharedlun.Ref, name, uuid string) error {
-	return s.Turn(ctx, ref, func(ctx context.Context, t *Turn) error {
-		v := t.Group.Volume(name)
-		if v == nil {
-			return nil
+	return s.Turn(ctx, ref, func(ctx context.Context, t *Turn) error { return t.Remove(ctx, name, uuid) })
+}
+
+// Remove removes a volume that no node holds, as San.Remove does.
+func (t *Turn) Remove(ctx context.Context, name, uuid string) error {
+	v := t.Group.Volume(name)
+	if v == nil {
+		return nil
+	}
+	remove := &sharedlun.Remove{Name: name, UUID: uuid}
+	if v.UUID == uuid {
+		var err error
+		if remove.Boots, err = t.booted(ctx, *v); err != nil {
+			return err
 		}
-		remove := &sharedlun.Remove{Name: name, UUID: uuid}
-		if v.UUID == uuid {
-			var err error
-			if remove.Boots, err = t.booted(ctx, *v); err != nil {
-				return err
-			}
-		}
-		return t.Change(ctx, sharedlun.Change{Remove: remove})
-	})
+	}
+	return t.Change(ctx, sharedlun.Change{Remove: remove})
 }

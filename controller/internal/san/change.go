@@ -15,8 +15,7 @@ func (t *Turn) Change(ctx context.Context, c sharedlun.Change) error {
 	if t.memory.unanswered {
 		return unavailable("an earlier change of the volume group was not answered")
 	}
-	m := sharedlun.Mandate{Epoch: t.record.Epoch, Timeout: t.san.cfg.Timeout, Credential: t.writer().Credential}
-	group, err := t.san.cfg.Nodes.Change(ctx, t.record.Writer, t.ref, m, t.Group.Sequence, c)
+	group, err := t.san.cfg.Nodes.Change(ctx, t.record.Writer, t.ref, t.mandate(), t.Group.Sequence, c)
 	switch {
 	case err == nil:
 		t.Group, t.facts.GroupEpoch = group, group.Epoch
@@ -27,6 +26,9 @@ func (t *Turn) Change(ctx context.Context, c sharedlun.Change) error {
 	}
 	return err
 }
+
+// Writer is the node that changes the group.
+func (t *Turn) Writer() string { return t.record.Writer }
 
 // writer is the member that changes the group.
 func (t *Turn) writer() Member {

@@ -79,8 +79,10 @@ var ErrConflict = errors.New("somebody else wrote the record")
 // Config of a San.
 type Config struct {
 	// Self names this process: its role, a slash, and what no other process ever had.
-	Self   string
-	Nodes  Nodes
+	Self  string
+	Nodes Nodes
+	// Maker makes and removes whole groups; nil in a process that does neither.
+	Maker  Maker
 	Fleet  Fleet
 	Leases Leases
 	// Timeout is when LVM is ended on the writer; default sharedlun.ChangeTimeout.

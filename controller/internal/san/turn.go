@@ -26,10 +26,17 @@ type Turn struct {
 	keys *keysOn
 	// Group as the writer reported it last.
 	Group sharedlun.Group
+	// blank is true for a turn in which there may be no group: it is made or removed.
+	blank bool
 }
 
 // Turn takes the turn for a group and calls do. What do was told by nodes counts until it returns, and no longer.
 func (s *San) Turn(ctx context.Context, ref sharedlun.Ref, do func(ctx context.Context, t *Turn) error) error {
+	return s.turn(ctx, &Turn{san: s, ref: ref}, do)
+}
+
+func (s *San) turn(ctx context.Context, t *Turn, do func(ctx context.Context, t *Turn) error) error {
+	ref := t.ref
 	m := s.remembered(ref.OwnerUID)
 	s.count(m, +1)
 	select {
@@ -40,7 +47,7 @@ func (s *San) Turn(ctx context.Context, ref sharedlun.Ref, do func(ctx context.C
 		return unavailable("waiting for an earlier change: %v", context.Cause(ctx))
 	}
 	defer func() { <-m.turn }()
-	t := &Turn{san: s, ref: ref, memory: m}
+	t.memory = m
 	err := t.take(ctx)
 	if err == nil {
 		err = do(ctx, t)
@@ -76,7 +83,7 @@ func (t *Turn) do(ctx context.Context, a writer.Action) error {
 	case a.Write != nil:
 		return t.write(ctx, *a.Write)
 	case a.Promise != "":
-		promised, err := t.san.cfg.Nodes.Promise(ctx, a.Promise, t.ref, t.record.Epoch)
+		promised, err := t.san.cfg.Nodes.Promise(ctx, a.Promise, t.promised(), t.record.Epoch)
 		if err != nil {
 			t.facts.Silent[a.Promise] = messageOf(err)
 			return nil
@@ -172,6 +179,9 @@ func (t *Turn) read(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
+	case t.blank && (seen.Group == nil || t.ref.UUID == ""):
+		t.readBlank(seen)
+		return nil
 	case seen.Group == nil:
 		return &decide.Fault{
 			Kind: decide.FaultPrecondition, Node: t.record.Writer, Call: "read the volume group of a shared LUN",

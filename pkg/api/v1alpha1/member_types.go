@@ -107,7 +107,7 @@ type MemberGroup struct {
 
 // MemberLun is the record of a LUN.
 //
-// +kubebuilder:validation:XValidation:rule="self.wwid == oldSelf.wwid && self.serial == oldSelf.serial",message="the recorded LUN is set once"
+// +kubebuilder:validation:XValidation:rule="self.wwid == oldSelf.wwid && self.serial == oldSelf.serial && (!has(oldSelf.iqn) || (has(self.iqn) && self.iqn == oldSelf.iqn))",message="the recorded LUN is set once"
 type MemberLun struct {
 	// WWID of the LUN, as the target gives it in INQUIRY page 0x83, such as naa.6001405…
 	// +kubebuilder:validation:MinLength=1
@@ -119,9 +119,15 @@ type MemberLun struct {
 	// Size in bytes. A LUN that is larger than its record has grown; a smaller one is refused.
 	// +kubebuilder:validation:Minimum=1
 	Size int64 `json:"size"`
+	// IQN is the target that has the LUN. A spec that names another one is refused.
+	// +optional
+	// +kubebuilder:validation:MaxLength=223
+	IQN string `json:"iqn,omitempty"`
 }
 
 // MemberReservation is a key for persistent reservations (SPC-4).
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.unfenced) || !self.unfenced || (has(oldSelf.unfenced) && oldSelf.unfenced)",message="a target that had reservations has them for good: a node with a key stays one that can be fenced"
 type MemberReservation struct {
 	// Key, 16 hexadecimal digits; random, never 0, and unique among the Members of one Iscsi.
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{16}$`
@@ -130,6 +136,14 @@ type MemberReservation struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	BootID string `json:"bootID"`
+	// Previous is the key of an earlier boot that may still be registered: registering the new one replaces it. Empty once that is done.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^([0-9a-f]{16})?$`
+	Previous string `json:"previous,omitempty"`
+	// Unfenced is true when the target keeps no persistent reservations: the key is registered nowhere, and a person has to vouch that the
+	// node is off before its volumes are used elsewhere. It is never set on a Member that had a key registered.
+	// +optional
+	Unfenced bool `json:"unfenced,omitempty"`
 	// Fenced is true once the key was seen to be gone from the LUN because the node was fenced. The node gets another key after a reboot.
 	// +optional
 	Fenced bool `json:"fenced,omitempty"`

@@ -1,0 +1,88 @@
+// Package fleet tells package san of the members of a shared LUN: from the Members as the API server itself has them, and from the connections to the
+// agents. Controller and CSI controller use it side by side. It decides nothing.
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/san"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Agents knows how the connections to the nodes are.
+type Agents interface {
+	// Node returns what is known about a node: of it the state of its agent, and its boot.
+	Node(name string) decide.Node
+}
+
+// Fleet is the members of all shared LUNs.
+type Fleet struct {
+	// Live reads from the API server itself: that a node was fenced, and that it has another key, must not be known late.
+	Live   client.Reader
+	Agents Agents
+}
+
+var _ san.Fleet = Fleet{}
+
+// Members returns the members of the group's owner. A member without a key may still be the one that a change was sent to.
+func (f Fleet) Members(ctx context.Context, ref sharedlun.Ref) ([]san.Member, error) {
+	var list v1alpha1.MemberList
+	if err := f.Live.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("list members: %w", err)
+	}
+	var mine []*v1alpha1.Member
+	stay := false
+	for i := range list.Items {
+		if m := &list.Items[i]; string(m.Spec.Of.UID) == ref.OwnerUID {
+			mine = append(mine, m)
+			stay = stay || m.DeletionTimestamp.IsZero()
+		}
+	}
+	out := make([]san.Member, 0, len(mine))
+	for _, m := range mine {
+		// When all of them are being removed, the storage is: its group is removed through one of them.
+		one, err := f.member(m, stay && !m.DeletionTimestamp.IsZero())
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func (f Fleet) member(m *v1alpha1.Member, removed bool) (san.Member, error) {
+	out := san.Member{Node: string(m.Spec.Node)}
+	r := m.Spec.Reservation
+	if r == nil {
+		return out, nil
+	}
+	key, err := Key(r.Key)
+	if err != nil {
+		return out, fmt.Errorf("member %s: %w", m.Name, err)
+	}
+	n := f.Agents.Node(out.Node)
+	out.Fenced, out.Unfenced = r.Fenced, r.Unfenced
+	out.Up = n.Up() && n.BootID == r.BootID && r.BootID != "" && !removed
+	if !r.Unfenced {
+		out.Key = key
+	}
+	return out, nil
+}
+
+// Key reads a key as a Member has it; 0 for an empty one.
+func Key(text string) (uint64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	key, err := strconv.ParseUint(text, 16, 64)
+	if err != nil {
+		return 0, fmt.Errorf("reservation key %.40q cannot be read", text)
+	}
+	return key, nil
+}

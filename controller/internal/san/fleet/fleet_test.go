@@ -1,0 +1,73 @@
+package fleet
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/san"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+type agents map[string]decide.Node
+
+func (a agents) Node(name string) decide.Node { return a[name] }
+
+func member(node string, deleted bool, r *v1alpha1.MemberReservation) *v1alpha1.Member {
+	m := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "san." + node}}
+	m.Spec.Of, m.Spec.Node, m.Spec.Reservation = v1alpha1.MemberOwner{UID: "uid"}, v1alpha1.HostName(node), r
+	if deleted {
+		m.DeletionTimestamp, m.Finalizers = new(metav1.Now()), []string{v1alpha1.FinalizerMember}
+	}
+	return m
+}
+
+func TestFleet(t *testing.T) {
+	up := agents{
+		"n1": {Agent: decide.AgentUp, BootID: "b1"}, "n2": {Agent: decide.AgentUp, BootID: "b2"}, "n3": {Agent: decide.AgentUnreachable, BootID: "b1"},
+		"n4": {Agent: decide.AgentUp, BootID: "b1"}, "n5": {Agent: decide.AgentUp, BootID: "b1"},
+	}
+	key := func(k string) *v1alpha1.MemberReservation { return &v1alpha1.MemberReservation{Key: k, BootID: "b1"} }
+	fenced, without := key("00000000000000ff"), key("0000000000000005")
+	fenced.Fenced, without.Unfenced = true, true
+	for name, c := range map[string]struct {
+		members []*v1alpha1.Member
+		want    []san.Member
+		fails   bool
+	}{
+		"a key for this boot":           {[]*v1alpha1.Member{member("n1", false, key("00000000000000a1"))}, []san.Member{{Node: "n1", Key: 0xa1, Up: true}}, false},
+		"a key for another boot":        {[]*v1alpha1.Member{member("n2", false, key("00000000000000a1"))}, []san.Member{{Node: "n2", Key: 0xa1}}, false},
+		"a silent agent":                {[]*v1alpha1.Member{member("n3", false, key("00000000000000a1"))}, []san.Member{{Node: "n3", Key: 0xa1}}, false},
+		"no key":                        {[]*v1alpha1.Member{member("n1", false, nil)}, []san.Member{{Node: "n1"}}, false},
+		"a fenced node":                 {[]*v1alpha1.Member{member("n4", false, fenced)}, []san.Member{{Node: "n4", Key: 0xff, Up: true, Fenced: true}}, false},
+		"a target without reservations": {[]*v1alpha1.Member{member("n4", false, without)}, []san.Member{{Node: "n4", Unfenced: true, Up: true}}, false},
+		"all are being removed":         {[]*v1alpha1.Member{member("n1", true, key("00000000000000a1"))}, []san.Member{{Node: "n1", Key: 0xa1, Up: true}}, false},
+		"a key that nobody can read":    {[]*v1alpha1.Member{member("n1", false, key("what"))}, nil, true},
+		"one is removed, another stays": {
+			[]*v1alpha1.Member{member("n1", true, key("00000000000000a1")), member("n5", false, key("00000000000000a5"))},
+			[]san.Member{{Node: "n1", Key: 0xa1}, {Node: "n5", Key: 0xa5, Up: true}}, false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := runtime.NewScheme()
+			if err := v1alpha1.AddToScheme(s); err != nil {
+				t.Fatal(err)
+			}
+			other := member("n9", false, key("0000000000000009"))
+			other.Spec.Of.UID = "other"
+			b := fake.NewClientBuilder().WithScheme(s).WithObjects(other)
+			for _, m := range c.members {
+				b = b.WithObjects(m)
+			}
+			got, err := Fleet{Live: b.Build(), Agents: up}.Members(t.Context(), sharedlun.Ref{OwnerUID: "uid"})
+			if d := cmp.Diff(c.want, got); d != "" || (err != nil) != c.fails {
+				t.Errorf("%v\n%s", err, d)
+			}
+		})
+	}
+}
