@@ -29,6 +29,9 @@ func (d *controller) ControllerPublishVolume(
 	if err != nil {
 		return nil, err
 	}
+	if req.GetReadonly() && !d.AttachReadOnly {
+		return nil, volume.Refuse(volume.Invalid, "the driver does not offer attachments that are read-only")
+	}
 	resp := &csi.ControllerPublishVolumeResponse{}
 	err = d.locked(name, func() (err error) {
 		resp.PublishContext, err = d.attacher.Attach(ctx, Attachment{

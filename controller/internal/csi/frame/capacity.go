@@ -2,9 +2,12 @@ package frame
 
 import (
 	"context"
+	"errors"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"quarry.storage/quarry/controller/internal/decide/volume"
 )
 
 // GetCapacity returns the room for volumes of a class, on one node or on all.
@@ -19,6 +22,11 @@ func (d *controller) GetCapacity(ctx context.Context, req *csi.GetCapacityReques
 	node := ""
 	if t := req.GetAccessibleTopology(); t != nil && d.Topology != "" {
 		where, err := d.place([]*csi.Topology{t}, nil)
+		var refused *volume.Refusal
+		if errors.As(err, &refused) && refused.Kind == volume.Exhausted {
+			// No volume can be used there.
+			return &csi.GetCapacityResponse{}, nil
+		}
 		if err != nil {
 			return nil, err
 		}

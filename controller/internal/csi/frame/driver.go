@@ -19,12 +19,16 @@ type Driver struct {
 	Offer volume.Offer
 	// Parameters refuses the parameters of a StorageClass that are wrong, of those that Kubernetes did not add.
 	Parameters func(own map[string]string) error
-	// Topology is the label of nodes that says where a volume is; empty when every node reaches every volume.
+	// Topology is the label of nodes that says where a volume is; empty when every node reaches every volume. One that ends in a slash begins
+	// the labels of storages: the name of a storage follows, and the value is "true" on the nodes that reach its volumes. What is said of nodes in
+	// places is said of storages then.
 	Topology string
 	// Clones is true when a volume can begin with the content of another one.
 	Clones bool
 	// NodeExpansion is true when the node grows the filesystem of a volume that became larger.
 	NodeExpansion bool
+	// AttachReadOnly is true when an attachment can be read-only. Without it the node service alone keeps pods from writing.
+	AttachReadOnly bool
 }
 
 // Naming says how a driver names volumes, or snapshots.
@@ -109,7 +113,7 @@ type Source struct {
 type Volume struct {
 	Handle string
 	Bytes  int64
-	// Nodes that reach it; without effect when the driver has no topology.
+	// Nodes that reach it, or the storage whose nodes do; without effect when the driver has no topology. See Driver.Topology.
 	Nodes []string
 	// Context goes into the PersistentVolume, and from there to the node service.
 	Context map[string]string

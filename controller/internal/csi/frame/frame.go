@@ -183,7 +183,10 @@ func (d *driver) capabilities() []csi.ControllerServiceCapability_RPC_Type {
 	}
 	if d.attacher != nil {
 		out = append(out, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
-			csi.ControllerServiceCapability_RPC_PUBLISH_READONLY, csi.ControllerServiceCapability_RPC_LIST_VOLUMES_PUBLISHED_NODES)
+			csi.ControllerServiceCapability_RPC_LIST_VOLUMES_PUBLISHED_NODES)
+	}
+	if d.attacher != nil && d.AttachReadOnly {
+		out = append(out, csi.ControllerServiceCapability_RPC_PUBLISH_READONLY)
 	}
 	return out
 }

@@ -1,6 +1,8 @@
 package frame
 
 import (
+	"strings"
+
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
 	"quarry.storage/quarry/controller/internal/decide/volume"
@@ -80,7 +82,21 @@ func (d *driver) place(requisite, preferred []*csi.Topology) (volume.Topology, e
 		}
 		return out
 	}
+	if d.ofStorages() {
+		return volume.ReadStorages(d.Topology, segments(requisite), segments(preferred))
+	}
 	return volume.ReadTopology(d.Topology, segments(requisite), segments(preferred))
+}
+
+// ofStorages reports whether every storage has a label of its own.
+func (d *driver) ofStorages() bool { return strings.HasSuffix(d.Topology, "/") }
+
+// segment says on the wire where a volume is.
+func (d *driver) segment(at string) map[string]string {
+	if d.ofStorages() {
+		return map[string]string{d.Topology + at: volume.Member}
+	}
+	return map[string]string{d.Topology: at}
 }
 
 // source returns the volume or snapshot whose content is wanted; nil for none.
@@ -107,7 +123,7 @@ func (d *driver) message(v Volume) *csi.Volume {
 		return out
 	}
 	for _, n := range v.Nodes {
-		out.AccessibleTopology = append(out.AccessibleTopology, &csi.Topology{Segments: map[string]string{d.Topology: n}})
+		out.AccessibleTopology = append(out.AccessibleTopology, &csi.Topology{Segments: d.segment(n)})
 	}
 	return out
 }

@@ -1,6 +1,9 @@
 package volume
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Topology is where a volume may be. The zero value means anywhere.
 type Topology struct {
@@ -23,6 +26,32 @@ func ReadTopology(key string, requisite, preferred []map[string]string) (Topolog
 		}
 	}
 	return t, nil
+}
+
+// Member is the value of the label by which a node reaches the volumes of a storage.
+const Member = "true"
+
+// ReadStorages reads topology segments in which every storage has a label of its own: prefix and its name. A segment is about every storage
+// that it names, and allows no other; one that names none allows none.
+func ReadStorages(prefix string, requisite, preferred []map[string]string) (Topology, error) {
+	t := Topology{Requisite: storages(prefix, requisite), Preferred: storages(prefix, preferred)}
+	if len(requisite) > 0 && len(t.Requisite) == 0 {
+		return t, Refuse(Exhausted, "no label %q is in the topology that was asked for: its nodes reach no storage of the driver", prefix+"NAME")
+	}
+	return t, nil
+}
+
+func storages(prefix string, segments []map[string]string) []string {
+	var out []string
+	for _, s := range segments {
+		for key, value := range s {
+			if name, ok := strings.CutPrefix(key, prefix); ok && value == Member {
+				out = append(out, name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // Order returns the nodes in the order in which they are tried; nil means all.

@@ -143,6 +143,25 @@ func TestReadTopology(t *testing.T) {
 	}
 }
 
+func TestReadStorages(t *testing.T) {
+	for name, c := range map[string]struct {
+		requisite, preferred []map[string]string
+		want                 Topology
+		kind                 Kind
+	}{
+		"anywhere":                     {},
+		"nodes of two storages":        {requisite: []map[string]string{{"s/b": "true", "zone": "z"}, {"s/a": "true", "s/b": "true"}}, want: Topology{Requisite: []string{"a", "b"}}},
+		"a preferred one":              {preferred: []map[string]string{{"s/a": "true"}}, want: Topology{Preferred: []string{"a"}}},
+		"a node that left the storage": {requisite: []map[string]string{{"s/a": "false"}}, kind: Exhausted},
+		"nodes of no storage":          {requisite: []map[string]string{{"zone": "z"}}, kind: Exhausted},
+	} {
+		got, err := ReadStorages("s/", c.requisite, c.preferred)
+		if diff := cmp.Diff(c.want, got); diff != "" || kindOf(err) != c.kind {
+			t.Errorf("%s: %v\n%s", name, err, diff)
+		}
+	}
+}
+
 func TestReadParameters(t *testing.T) {
 	given := map[string]string{
 		"ours": "u", "csi.storage.k8s.io/fstype": "xfs", "csi.storage.k8s.io/pvc/name": "p",

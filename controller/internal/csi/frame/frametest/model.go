@@ -54,7 +54,7 @@ func Driver() frame.Driver {
 	return frame.Driver{
 		Name: ModelDriver, Volumes: naming(volumePrefix), Snapshots: naming(snapshotPrefix), Clones: true, NodeExpansion: true,
 		Offer:      volume.Offer{Block: true, Shared: true, Filesystems: []string{"ext4"}},
-		Parameters: func(own map[string]string) error { return volume.Known(own, "pool") }, Topology: ModelTopology,
+		Parameters: func(own map[string]string) error { return volume.Known(own, "pool") }, Topology: ModelTopology, AttachReadOnly: true,
 	}
 }
 
