@@ -1,0 +1,110 @@
+package iscsi
+
+import (
+	"context"
+	"slices"
+
+	"quarry.storage/quarry/controller/internal/csi/frame"
+	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/controller/internal/san"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Attach gives a volume to a node and has it mapped there. What is new at its end is zeroed there before the device shows it.
+func (b *Backend) Attach(ctx context.Context, a frame.Attachment) (map[string]string, error) {
+	s, name, err := b.find(ctx, a.Handle)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.initiator(ctx, s, a.Node); err != nil {
+		return nil, err
+	}
+	var v sharedlun.Volume
+	var sequence uint64
+	err = b.turn(ctx, s, func(ctx context.Context, t turn) error {
+		now := t.volume(name)
+		switch {
+		case now == nil:
+			return absent(a.Handle)
+		case now.ReadyBytes == 0:
+			return volume.Refuse(volume.Precondition, "volume %s is being made: nothing of it is zeroed yet", a.Handle)
+		}
+		if v, err = t.Hold(ctx, name, a.Node); err != nil {
+			return err
+		}
+		if err := b.show(ctx, t, s, v); err != nil {
+			return err
+		}
+		v, err = t.same(v)
+		sequence = t.Group.Sequence
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Nobody has to have the turn for it: the node maps the volume only if the LUN says that it is its own.
+	if err := b.settle(ctx, s, v, sequence); err != nil {
+		return nil, err
+	}
+	return sharedlun.Attached{Ref: s.ref, UUID: v.UUID}.Map(), nil
+}
+
+// settle has what is new at the end of a volume zeroed on the node that holds it, and then the volume mapped there: no device shows anything of which it is
+// not known what it is.
+func (b *Backend) settle(ctx context.Context, s storage, v sharedlun.Volume, sequence uint64) error {
+	for v.Unready() {
+		if err := b.wait(ctx, s, work{volume: v, sequence: sequence}); err != nil {
+			return err
+		}
+		err := b.turn(ctx, s, func(ctx context.Context, t turn) error {
+			now, err := t.same(v)
+			switch {
+			case err != nil:
+				return err
+			case now.HeldBy != v.HeldBy || now.Leaving:
+				return volume.Refuse(volume.Unavailable, "volume %s was taken from node %s meanwhile", v.Name, v.HeldBy)
+			case now.Unready():
+				// It may have grown once more: then the zeroing begins anew.
+				if _, err := b.readied(ctx, t, s, now, func() error { return nil }); err != nil {
+					return err
+				}
+			}
+			v, err = t.same(v)
+			sequence = t.Group.Sequence
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	_, err := b.Nodes.Map(ctx, v.HeldBy, s.ref, v, sequence)
+	return err
+}
+
+// initiator refuses a node that is no initiator.
+func (b *Backend) initiator(ctx context.Context, s storage, node string) error {
+	members, err := b.Fleet.Members(ctx, s.ref)
+	if err != nil || slices.ContainsFunc(members, func(m san.Member) bool { return m.Node == node }) {
+		return err
+	}
+	return volume.Refuse(volume.NotFound, "node %s is no initiator of Iscsi %s", volume.Quote(node), s.name())
+}
+
+// Detach takes a volume from a node, or from whichever has it. A node that does not answer has to be fenced first.
+func (b *Backend) Detach(ctx context.Context, handle, node string) error {
+	s, name, err := b.find(ctx, handle)
+	if err != nil {
+		return err
+	}
+	return b.turn(ctx, s, func(ctx context.Context, t turn) error {
+		v := t.volume(name)
+		if v == nil || !attached(*v) || node != "" && v.HeldBy != node {
+			return nil
+		}
+		return t.Release(ctx, name)
+	})
+}
+
+func absent(handle string) error {
+	return volume.Refuse(volume.NotFound, "volume %s does not exist", handle)
+}

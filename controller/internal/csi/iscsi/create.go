@@ -1,0 +1,192 @@
+package iscsi
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"quarry.storage/quarry/controller/internal/csi/frame"
+	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// tagSize is the prefix of the tag of a volume that has the size with which it was made. A volume that is smaller is not finished.
+const tagSize = v1alpha1.Group + "/size="
+
+// sizeOf returns the size with which a volume was made; 0 when it was not made here.
+func sizeOf(v sharedlun.Volume) int64 {
+	for _, tag := range v.Tags {
+		if text, ok := strings.CutPrefix(tag, tagSize); ok {
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// CreateVolume makes a volume of which all is ready, and that nobody holds. Killed anywhere, it goes on where it was.
+func (b *Backend) CreateVolume(ctx context.Context, w frame.Wish) (frame.Volume, error) {
+	s, err := b.wanted(ctx, w.Parameters)
+	if err != nil {
+		return frame.Volume{}, err
+	}
+	switch {
+	case !s.owner.DeletionTimestamp.IsZero():
+		return frame.Volume{}, volume.Refuse(volume.Precondition, "Iscsi %s is being removed", s.owner.Name)
+	case !w.Topology.Allows(s.owner.Name):
+		return frame.Volume{}, volume.Refuse(volume.Exhausted, "the nodes that were asked for are no initiators of Iscsi %s", s.owner.Name)
+	}
+	for {
+		var v sharedlun.Volume
+		var left *work
+		err := b.turn(ctx, s, func(ctx context.Context, t turn) (err error) {
+			v, left, err = b.make(ctx, t, s, w)
+			return err
+		})
+		if err == nil && left != nil {
+			err = b.wait(ctx, s, *left)
+		}
+		if err != nil {
+			return frame.Volume{}, err
+		}
+		if left == nil {
+			return s.volume(v), nil
+		}
+	}
+}
+
+// make does what can be done in one turn to make a volume, and returns what has to be zeroed before the next one.
+func (b *Backend) make(ctx context.Context, t turn, s storage, w frame.Wish) (sharedlun.Volume, *work, error) {
+	size, err := w.Size.Size(t.Group.ExtentBytes)
+	if err != nil {
+		return sharedlun.Volume{}, nil, err
+	}
+	v := t.volume(w.Name)
+	if v == nil {
+		first := size
+		if s.cleanup() == v1alpha1.CleanupNone {
+			// Its beginning is zeroed even so: whatever was there must not be taken for a filesystem of this volume.
+			first = t.Group.ExtentBytes
+		}
+		if size > t.Group.FreeBytes {
+			return sharedlun.Volume{}, nil, volume.Refuse(volume.Exhausted, "Iscsi %s has %d bytes free, %d are asked for", s.name(), t.Group.FreeBytes, size)
+		}
+		if err := t.create(ctx, w.Name, first, fmt.Sprint(tagSize, size)); err != nil {
+			return sharedlun.Volume{}, nil, err
+		}
+		v = t.volume(w.Name)
+	}
+	if err := sameSize(*v, w.Size); err != nil {
+		return *v, nil, err
+	}
+	left, err := b.finish(ctx, t, s, *v)
+	if now := t.volume(w.Name); err == nil && now != nil {
+		return *now, left, nil
+	}
+	return *v, left, err
+}
+
+// sameSize refuses a volume that was made with another size.
+func sameSize(v sharedlun.Volume, asked volume.Range) error {
+	have := sizeOf(v)
+	switch {
+	case have == 0:
+		return volume.Refuse(volume.Conflict, "a volume %s exists that was not made for a claim: it does not say how large it was to be", v.Name)
+	case have < asked.Required || asked.Holds(have) != nil:
+		return volume.Refuse(volume.Conflict, "volume %s exists with %d bytes", v.Name, have)
+	}
+	return nil
+}
+
+// finish brings a volume that was made to its end: its first part is zeroed by a node that holds it meanwhile, and what is new behind that is zeroed with
+// it, or is shown as it is where the policy says so.
+//
+// The order of the last three changes says at every instant what is left: a volume is marked as leaving before it is ready, so that one that is ready and
+// held without that mark is attached.
+func (b *Backend) finish(ctx context.Context, t turn, s storage, v sharedlun.Volume) (*work, error) {
+	if v.ReadyBytes == 0 {
+		left, err := b.begin(ctx, t, s, v)
+		if left != nil || err != nil {
+			return left, err
+		}
+	}
+	now, err := t.same(v)
+	if err != nil {
+		return nil, err
+	}
+	if now.Leaving {
+		if err := t.Release(ctx, now.Name); err != nil {
+			return nil, err
+		}
+	}
+	// Only a volume whose content before is shown is made smaller at first.
+	if size := sizeOf(now); now.SizeBytes < size {
+		if err := t.grow(ctx, now, size); err != nil {
+			return nil, err
+		}
+	}
+	return nil, b.show(ctx, t, s, now)
+}
+
+// begin has the first part of a volume zeroed, and makes it ready.
+func (b *Backend) begin(ctx context.Context, t turn, s storage, v sharedlun.Volume) (*work, error) {
+	if v.HeldBy == "" || v.Leaving {
+		held, err := t.Hold(ctx, v.Name, t.Writer())
+		if err != nil {
+			return nil, err
+		}
+		// It takes as long as it takes, and others may have the turn meanwhile.
+		return &work{volume: held, sequence: t.Group.Sequence}, nil
+	}
+	return b.readied(ctx, t, s, v, func() error { return t.leave(ctx, v) })
+}
+
+// show makes what is new at the end of a volume ready as it is, where the policy says so.
+func (b *Backend) show(ctx context.Context, t turn, s storage, v sharedlun.Volume) error {
+	now, err := t.same(v)
+	if err != nil || s.cleanup() != v1alpha1.CleanupNone || !now.Unready() || now.ReadyBytes == 0 {
+		return err
+	}
+	return t.ready(ctx, now)
+}
+
+// volume is a volume as the frame knows it.
+func (s storage) volume(v sharedlun.Volume) frame.Volume {
+	out := frame.Volume{
+		Handle: sharedlun.ID{Group: s.ref.UUID, Name: v.Name}.String(), Bytes: v.SizeBytes, Condition: condition(v),
+		Context: map[string]string{v1alpha1.ParameterIscsi: s.ref.OwnerUID},
+	}
+	if s.owner != nil {
+		out.Nodes = []string{s.owner.Name}
+	}
+	if attached(v) && !v.Leaving {
+		out.Attached = []string{v.HeldBy}
+	}
+	return out
+}
+
+// attached reports whether a volume is attached to a node, or was and is being taken from it.
+func attached(v sharedlun.Volume) bool { return v.HeldBy != "" && v.ReadyBytes > 0 }
+
+func condition(v sharedlun.Volume) volume.Condition {
+	switch {
+	case v.ReadyBytes == 0:
+		return volume.Abnormal("it is being made: nothing of it is zeroed yet")
+	case v.Leaving:
+		return volume.Abnormal(fmt.Sprintf("it is being taken from node %s, which has to answer, or to be fenced", v.HeldBy))
+	case v.Unready():
+		return volume.Abnormal("it grew, and what is new is zeroed before it is shown")
+	}
+	return volume.Healthy()
+}
+
+// tagged reports whether a volume was made by this driver.
+func tagged(v sharedlun.Volume) bool {
+	return slices.ContainsFunc(v.Tags, func(tag string) bool { return strings.HasPrefix(tag, tagSize) })
+}

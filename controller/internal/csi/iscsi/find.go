@@ -1,0 +1,128 @@
+package iscsi
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// storage is one Iscsi: which LUN and which group are its own by what is recorded.
+type storage struct {
+	// owner is nil when the object is gone and its Members are not.
+	owner *v1alpha1.Iscsi
+	// ref has no UUID as long as there is no group.
+	ref sharedlun.Ref
+	// problem is why the record cannot be used; nil when it can.
+	problem error
+}
+
+// cleanup is how what a volume had before is kept from its next user. The safe way counts where nobody says another one.
+func (s storage) cleanup() v1alpha1.CleanupPolicy {
+	if s.owner == nil || s.owner.Spec.Cleanup == "" {
+		return v1alpha1.CleanupZero
+	}
+	return s.owner.Spec.Cleanup
+}
+
+func (s storage) name() string {
+	if s.owner == nil {
+		return s.ref.OwnerUID
+	}
+	return s.owner.Name
+}
+
+// storages returns all Iscsis by UID.
+func (b *Backend) storages(ctx context.Context) (map[string]storage, error) {
+	var list v1alpha1.IscsiList
+	if err := b.Reader.List(ctx, &list, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
+		return nil, fmt.Errorf("list iscsis: %w", err)
+	}
+	var members v1alpha1.MemberList
+	if err := b.Reader.List(ctx, &members, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
+		return nil, fmt.Errorf("list members: %w", err)
+	}
+	out := map[string]storage{}
+	for i := range list.Items {
+		uid := string(list.Items[i].UID)
+		out[uid] = storage{owner: &list.Items[i], ref: sharedlun.Ref{OwnerUID: uid}}
+	}
+	for i := range members.Items {
+		m := &members.Items[i]
+		s, known := out[string(m.Spec.Of.UID)]
+		if !known && m.Spec.Lun == nil {
+			// A member of another kind.
+			continue
+		}
+		s.ref.OwnerUID = string(m.Spec.Of.UID)
+		s.add(m)
+		out[s.ref.OwnerUID] = s
+	}
+	return out, nil
+}
+
+// add takes in what a Member has on record. Members that contradict each other are a problem: one of them is wrong.
+func (s *storage) add(m *v1alpha1.Member) {
+	if l := m.Spec.Lun; l != nil {
+		seen := sharedlun.Identity{WWID: l.WWID, Serial: l.Serial, SizeBytes: l.Size}
+		if have := s.ref.Lun; have.WWID != "" && (have.WWID != seen.WWID || have.Serial != seen.Serial) {
+			s.problem = volume.Refuse(volume.Precondition, "the Members of Iscsi %s have different LUNs on record: %s and %s", s.name(), have.WWID, seen.WWID)
+		}
+		// A LUN only grows: the largest record is the latest one.
+		seen.SizeBytes = max(seen.SizeBytes, s.ref.Lun.SizeBytes)
+		s.ref.Lun = seen
+	}
+	if g := m.Spec.Group; g != nil && g.UUID != "" {
+		if s.ref.UUID != "" && s.ref.UUID != g.UUID {
+			s.problem = volume.Refuse(volume.Precondition, "the Members of Iscsi %s have different volume groups on record: %s and %s", s.name(), s.ref.UUID, g.UUID)
+		}
+		s.ref.UUID = g.UUID
+	}
+}
+
+// wanted returns the Iscsi that a StorageClass names. New volumes are made on it.
+func (b *Backend) wanted(ctx context.Context, parameters map[string]string) (storage, error) {
+	uid := parameters[v1alpha1.ParameterIscsi]
+	if uid == "" {
+		return storage{}, volume.Refuse(volume.Invalid, "parameter %q is missing: it names the Iscsi by its UID", v1alpha1.ParameterIscsi)
+	}
+	all, err := b.storages(ctx)
+	if err != nil {
+		return storage{}, err
+	}
+	s := all[uid]
+	switch {
+	case s.owner == nil:
+		return s, volume.Refuse(volume.Invalid, "parameter %q: no Iscsi has the UID %s", v1alpha1.ParameterIscsi, volume.Quote(uid))
+	case s.problem != nil:
+		return s, s.problem
+	case s.ref.UUID == "" || s.ref.Lun.WWID == "":
+		return s, volume.Refuse(volume.Unavailable, "Iscsi %s has no volume group yet", s.owner.Name)
+	}
+	return s, nil
+}
+
+// find returns the Iscsi of a volume. A group that no Member has on record may exist all the same, with the volume in it.
+func (b *Backend) find(ctx context.Context, handle string) (storage, string, error) {
+	id, err := parse(handle)
+	if err != nil {
+		return storage{}, "", err
+	}
+	all, err := b.storages(ctx)
+	if err != nil {
+		return storage{}, "", err
+	}
+	for _, uid := range slices.Sorted(maps.Keys(all)) {
+		if s := all[uid]; s.ref.UUID == id.Group {
+			return s, id.Name, s.problem
+		}
+	}
+	return storage{}, "", volume.Refuse(volume.Precondition,
+		"no Member has volume group %s on record: it is not known which LUN volume %s is on, and so not whether it exists", id.Group, id)
+}

@@ -1,0 +1,86 @@
+// Package iscsi is the backend of the CSI driver for volumes on shared LUNs. Every change of a volume group is made in a turn of package san, whose rules
+// say who may write. What is recorded decides which LUN and which group are meant: the Members. What is on the LUN decides everything else. The
+// package keeps no state, and does not know the wire to the agents.
+//
+// A volume that a node holds is attached there, with one exception: one of which nothing is ready yet is being made, and is held by the node that zeroes
+// it. A volume that nobody holds is never zeroed: what is new at its end is zeroed when it is attached next.
+package iscsi
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/csi/frame"
+	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/controller/internal/san"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/filesystem"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Nodes is what agents do with volumes on shared LUNs. Errors are decide.Faults.
+type Nodes interface {
+	san.Nodes
+	// Zero zeroes what of a volume is not ready, or tells how far that is.
+	Zero(ctx context.Context, node string, ref sharedlun.Ref, v sharedlun.Volume, discard bool) (sharedlun.Progress, error)
+}
+
+// Config is what a Backend works with.
+type Config struct {
+	// Reader answers from the cache, with the index of frame.IndexPersistentVolumes: Iscsis, Members and PersistentVolumes. It waits until the
+	// cache is complete.
+	Reader client.Reader
+	// SAN takes the turns.
+	SAN   *san.San
+	Nodes Nodes
+	// Fleet knows the initiators, and Leases who writes.
+	Fleet  san.Fleet
+	Leases san.Leases
+	// Pause is between two looks at how far zeroing is; default 1 s.
+	Pause time.Duration
+	Log   logr.Logger
+}
+
+// Backend is the frame.Backend of volumes on shared LUNs.
+type Backend struct{ Config }
+
+var (
+	_ frame.Backend  = (*Backend)(nil)
+	_ frame.Attacher = (*Backend)(nil)
+	_ frame.Measurer = (*Backend)(nil)
+)
+
+// New makes a Backend.
+func New(cfg Config) *Backend {
+	if cfg.Pause == 0 {
+		cfg.Pause = time.Second
+	}
+	return &Backend{Config: cfg}
+}
+
+// Driver describes the driver: a volume is used on one initiator at a time, and moves between them.
+func Driver() frame.Driver {
+	return frame.Driver{
+		Name: v1alpha1.DriverISCSI,
+		Volumes: frame.Naming{Name: sharedlun.Name, Parse: func(handle string) (string, error) {
+			id, err := parse(handle)
+			return id.Name, err
+		}},
+		Offer:      volume.Offer{Block: true, Filesystems: filesystem.Names()},
+		Parameters: func(own map[string]string) error { return volume.Known(own, v1alpha1.ParameterIscsi) },
+		Topology:   v1alpha1.LabelInitiatorPrefix, NodeExpansion: true,
+	}
+}
+
+// parse reads a handle.
+func parse(handle string) (sharedlun.ID, error) {
+	id, err := sharedlun.Parse(handle)
+	if err != nil {
+		return id, fmt.Errorf("%w: %w", volume.ErrNotOurs, err)
+	}
+	return id, nil
+}

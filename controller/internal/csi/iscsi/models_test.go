@@ -1,0 +1,75 @@
+package iscsi_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+
+	"quarry.storage/quarry/controller/internal/agents"
+	"quarry.storage/quarry/controller/internal/decide/writer"
+	"quarry.storage/quarry/controller/internal/san"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// fleet is what the API server says of the members.
+type fleet struct {
+	pool *agents.Pool
+
+	mu      sync.Mutex
+	members []san.Member
+}
+
+// Members returns them; one is up as long as its agent answers.
+func (f *fleet) Members(context.Context, sharedlun.Ref) ([]san.Member, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := slices.Clone(f.members)
+	for i := range out {
+		out[i].Up = out[i].Up && f.pool.Node(out[i].Node).Up()
+	}
+	return out, nil
+}
+
+// set changes a member.
+func (f *fleet) set(node string, change func(*san.Member)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.members {
+		if f.members[i].Node == node {
+			change(&f.members[i])
+		}
+	}
+}
+
+// leases keeps records as the API server does.
+type leases struct {
+	mu      sync.Mutex
+	records map[string]writer.Record
+	version int
+}
+
+func newLeases() *leases { return &leases{records: map[string]writer.Record{}} }
+
+// Load returns a record.
+func (l *leases) Load(_ context.Context, ownerUID string) (writer.Record, string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r, ok := l.records[ownerUID]
+	if !ok {
+		return writer.Record{}, "", nil
+	}
+	return r, strconv.Itoa(l.version), nil
+}
+
+// Store replaces the record of a version.
+func (l *leases) Store(_ context.Context, ownerUID string, r writer.Record, version string) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.records[ownerUID]; ok != (version != "") || ok && version != strconv.Itoa(l.version) {
+		return "", san.ErrConflict
+	}
+	l.version++
+	l.records[ownerUID] = r
+	return strconv.Itoa(l.version), nil
+}

@@ -1,0 +1,42 @@
+package iscsi_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"quarry.storage/quarry/controller/internal/csi/frame/frametest"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+func TestSanity(t *testing.T) {
+	s := newSuite(t)
+	frametest.Sanity{
+		Parameters: map[string]string{v1alpha1.ParameterIscsi: owner}, IDs: &ids{group: s.ref.UUID}, Size: 8 * mib, Larger: 16 * mib,
+		Node: "n1", Least: 32,
+	}.Run(t, s.Served)
+	if left := s.lun.Group().Volumes; len(left) > 0 {
+		t.Errorf("volumes left: %+v", left)
+	}
+}
+
+// ids makes handles in the form of this driver's.
+type ids struct {
+	group string
+	n     atomic.Int64
+}
+
+// GenerateUniqueValidVolumeID makes the handle of a volume that does not exist.
+func (g *ids) GenerateUniqueValidVolumeID() string {
+	return sharedlun.ID{Group: g.group, Name: sharedlun.Name(fmt.Sprintf("absent-%d", g.n.Add(1)))}.String()
+}
+
+// GenerateInvalidVolumeID makes something that is no handle.
+func (g *ids) GenerateInvalidVolumeID() string { return "not/a-volume" }
+
+// GenerateUniqueValidNodeID makes the name of a node that does not exist.
+func (g *ids) GenerateUniqueValidNodeID() string { return fmt.Sprintf("absent-node-%d", g.n.Add(1)) }
+
+// GenerateInvalidNodeID makes something that is no name of a node.
+func (g *ids) GenerateInvalidNodeID() string { return "Not A Node" }

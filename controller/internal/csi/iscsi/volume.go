@@ -1,0 +1,71 @@
+package iscsi
+
+import (
+	"context"
+
+	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// DeleteVolume removes a volume that no node holds. One of which nothing is ready is taken from the node that zeroes it first, and one that is being
+// taken from its node is let go of.
+func (b *Backend) DeleteVolume(ctx context.Context, handle string) error {
+	s, name, err := b.find(ctx, handle)
+	if err != nil {
+		return err
+	}
+	return b.turn(ctx, s, func(ctx context.Context, t turn) error {
+		v := t.volume(name)
+		switch {
+		case v == nil:
+			return nil
+		case !tagged(*v):
+			return volume.Refuse(volume.Precondition, "volume %s was not made by this driver: it is left alone", handle)
+		case attached(*v) && !v.Leaving:
+			return volume.Refuse(volume.Precondition, "volume %s is attached to node %s: detach it first", handle, v.HeldBy)
+		}
+		if err := t.Release(ctx, name); err != nil {
+			return err
+		}
+		return t.remove(ctx, *v)
+	})
+}
+
+// ExpandVolume makes a volume larger, also while it is used. What is new is zeroed before the node that holds the volume shows it; of a volume that
+// nobody holds that is done when it is attached next.
+func (b *Backend) ExpandVolume(ctx context.Context, handle string, size volume.Range) (int64, error) {
+	s, name, err := b.find(ctx, handle)
+	if err != nil {
+		return 0, err
+	}
+	var v sharedlun.Volume
+	var sequence uint64
+	err = b.turn(ctx, s, func(ctx context.Context, t turn) error {
+		now := t.volume(name)
+		switch {
+		case now == nil:
+			return absent(handle)
+		case now.ReadyBytes == 0:
+			return volume.Refuse(volume.Precondition, "volume %s is being made: nothing of it is zeroed yet", handle)
+		}
+		want, err := size.Size(t.Group.ExtentBytes)
+		if err != nil {
+			return err
+		}
+		if now.SizeBytes < want {
+			if err := t.grow(ctx, *now, want); err != nil {
+				return err
+			}
+		}
+		if err := b.show(ctx, t, s, *now); err != nil {
+			return err
+		}
+		v, err = t.same(*now)
+		sequence = t.Group.Sequence
+		return err
+	})
+	if err == nil && attached(v) && !v.Leaving {
+		err = b.settle(ctx, s, v, sequence)
+	}
+	return v.SizeBytes, err
+}
