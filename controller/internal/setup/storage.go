@@ -16,6 +16,7 @@ import (
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/reconcile/cluster"
 	"quarry.storage/quarry/controller/internal/reconcile/driver"
+	lunreconcile "quarry.storage/quarry/controller/internal/reconcile/iscsi"
 	"quarry.storage/quarry/controller/internal/reconcile/member"
 	sharereconcile "quarry.storage/quarry/controller/internal/reconcile/nfs"
 	"quarry.storage/quarry/controller/internal/reconcile/storage"
@@ -41,13 +42,33 @@ type binding struct {
 	backends []storage.Backend
 }
 
-// liveReader gives a reader that always asks the API server, as a manager does.
-type liveReader interface{ GetAPIReader() client.Reader }
+// clients gives a client, and a reader that always asks the API server, as a manager does.
+type clients interface {
+	GetClient() client.Client
+	GetAPIReader() client.Reader
+}
+
+// direct is a client that reads from the API server itself.
+type direct struct {
+	client.Client
+	live client.Reader
+}
+
+// Get reads an object.
+func (d direct) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	return d.live.Get(ctx, key, o, options...)
+}
+
+// List reads a list.
+func (d direct) List(ctx context.Context, l client.ObjectList, options ...client.ListOption) error {
+	return d.live.List(ctx, l, options...)
+}
 
 // bindings returns all kinds of storages. A new kind is added here.
-func bindings(m liveReader, pool *agents.Pool) []binding {
+func bindings(m clients, pool *agents.Pool, namespace string) []binding {
 	local := &lvm.Backend{Agents: pool, Changer: pool, Client: m.GetAPIReader()}
 	shares := &nfs.Backend{Agents: pool, Now: time.Now}
+	luns := sharedLuns(m, pool, namespace)
 	return []binding{
 		{
 			bind: func(c storage.Config) *storage.Reconciler {
@@ -58,6 +79,10 @@ func bindings(m liveReader, pool *agents.Pool) []binding {
 		{
 			bind:     func(c storage.Config) *storage.Reconciler { return sharereconcile.New(c, shares) },
 			backends: []storage.Backend{shares},
+		},
+		{
+			bind:     func(c storage.Config) *storage.Reconciler { return lunreconcile.New(c, luns) },
+			backends: []storage.Backend{luns},
 		},
 	}
 }

@@ -36,7 +36,7 @@ func (*stranger) StorageKind() string { return "Stranger" }
 // bound returns the reconcilers of all kinds.
 func bound() kinds {
 	k := kinds{}
-	for _, b := range bindings(reads{}, nil) {
+	for _, b := range bindings(reads{}, nil, "quarry-system") {
 		r := b.bind(storage.Config{})
 		k[r.New().StorageKind()] = r
 	}
@@ -55,6 +55,7 @@ func TestKinds_profile(t *testing.T) {
 	}{
 		"a Cluster":                     {local, true, v1alpha1.DriverLVM, v1alpha1.StorageTypeLVM},
 		"an Nfs":                        {&v1alpha1.Nfs{}, true, v1alpha1.DriverNFS, ""},
+		"an Iscsi":                      {&v1alpha1.Iscsi{}, true, v1alpha1.DriverISCSI, ""},
 		"a Cluster without a backend":   {ceph, true, "", v1alpha1.StorageTypeCephFS},
 		"a kind that nobody bound":      {&stranger{}, false, "", ""},
 		"a Cluster that nobody decoded": {&v1alpha1.Cluster{}, true, "", ""},
@@ -118,7 +119,7 @@ func TestKinds_areListed(t *testing.T) {
 func TestDrivers_areServedAsTheTableSays(t *testing.T) {
 	var names []string
 	deployments := map[string]bool{}
-	for _, e := range entries(bindings(reads{}, nil)) {
+	for _, e := range entries(bindings(reads{}, nil, "quarry-system")) {
 		d := e.Profile.Driver
 		names = append(names, d.Name)
 		if d.Deployment == "" || deployments[d.Deployment] {
@@ -284,7 +285,7 @@ func TestDeploy_letsTheDriversReadWhatTheyWatch(t *testing.T) {
 // TestDeploy_sidecarsReachTheirLeasesOnly: the names are those that the sidecars give their leases. Without its lease a sidecar does nothing.
 func TestDeploy_sidecarsReachTheirLeasesOnly(t *testing.T) {
 	var want []string
-	for _, b := range bindings(reads{}, nil) {
+	for _, b := range bindings(reads{}, nil, "quarry-system") {
 		for _, one := range b.backends {
 			d := one.Profile().Driver
 			name := strings.ReplaceAll(d.Name, ".", "-")
@@ -318,10 +319,12 @@ type reads struct{ live client.Reader }
 
 func (r reads) GetAPIReader() client.Reader { return r.live }
 
+func (r reads) GetClient() client.Client { return nil }
+
 // What is forgotten of a lost host is decided by what the API server itself says.
 func TestBindings_lostSnapshotsAreReadLive(t *testing.T) {
 	live := struct{ client.Reader }{}
-	for _, b := range bindings(reads{live: &live}, nil) {
+	for _, b := range bindings(reads{live: &live}, nil, "quarry-system") {
 		for _, one := range b.backends {
 			if l, ok := one.(*lvm.Backend); ok && l.Client == client.Reader(&live) {
 				return

@@ -33,6 +33,8 @@ const (
 
 // Condition types of an Iscsi, beside those of every storage.
 const (
+	// ConditionInitiatorsReady: every initiator sees the LUN, and may write to it.
+	ConditionInitiatorsReady = "InitiatorsReady"
 	// ConditionTargetReachable: at least one initiator has a session with the target, and reads the LUN.
 	ConditionTargetReachable = "TargetReachable"
 	// ConditionTargetUnique: no older Iscsi names the same target.
@@ -129,4 +131,46 @@ const (
 	ReasonThinPoolNearlyFull = "ThinPoolNearlyFull"
 	ReasonThinPoolsHealthy   = "ThinPoolsHealthy"
 	ReasonThinPoolUnknown    = "ThinPoolUnknown"
+)
+
+// Reasons of an Iscsi and its Members, beside those of the agents, which pkg/sharedlun has.
+const (
+	ReasonInitiatorsReady = "InitiatorsReady"
+	ReasonTargetReachable = "TargetReachable"
+	// ReasonSameTarget: an older Iscsi names the same target.
+	ReasonSameTarget   = "SameTarget"
+	ReasonTargetUnique = "TargetUnique"
+	// ReasonTargetChanged: the spec names another target than the one whose LUN is on record.
+	ReasonTargetChanged = "TargetChanged"
+	// ReasonChapSecretInvalid: the Secret with the credentials is missing or incomplete.
+	ReasonChapSecretInvalid = "ChapSecretInvalid"
+	// ReasonInitiatorNameTaken: two nodes have initiators of one name.
+	ReasonInitiatorNameTaken = "InitiatorNameTaken"
+	ReasonLunReady           = "LunReady"
+	// ReasonNoLun: the target shows no LUN to the node.
+	ReasonNoLun = "NoLun"
+	// ReasonSeveralLuns: the target shows several LUNs, and none is on record.
+	ReasonSeveralLuns = "SeveralLuns"
+	// ReasonOtherLun: the node sees another LUN than the recorded one, or one that shrank.
+	ReasonOtherLun = "OtherLun"
+	// ReasonLunUnusable: the LUN is read-only, or has no WWID or serial number.
+	ReasonLunUnusable = "LunUnusable"
+	// ReasonLunNotEmpty: something of somebody else is on the LUN.
+	ReasonLunNotEmpty = "LunNotEmpty"
+	// ReasonGroupUnreadable: no initiator can read the volume group.
+	ReasonGroupUnreadable = "GroupUnreadable"
+	// ReasonRecordConflict: Members or volumes have different LUNs or groups on record.
+	ReasonRecordConflict = "RecordConflict"
+	ReasonPathsHealthy   = "PathsHealthy"
+	// ReasonPathDown: a path to the LUN is missing or down.
+	ReasonPathDown        = "PathDown"
+	ReasonFencingPossible = "FencingPossible"
+	// ReasonNoReservations: the target keeps no persistent reservations.
+	ReasonNoReservations = "NoReservations"
+	// ReasonReservationsGone: the target had persistent reservations, and says now that it has none.
+	ReasonReservationsGone = "ReservationsGone"
+	// ReasonKeyLost: the node's key is not registered any more, and volumes are mapped there.
+	ReasonKeyLost = "KeyLost"
+	// ReasonFenced: the node was fenced, and not booted since.
+	ReasonFenced = "Fenced"
 )

@@ -49,6 +49,13 @@ const (
 // is their topology key. Initiators come and go while the affinity of a PersistentVolume stays.
 const LabelInitiatorPrefix = "iscsi." + Group + "/"
 
+// ChapSecretSuffix and the name of an Iscsi make the name of the Secret with its credentials. TaintOutOfService is how a person says that a node is off
+// (Kubernetes: non-graceful node shutdown).
+const (
+	ChapSecretSuffix  = "-iscsi-secret"
+	TaintOutOfService = "node.kubernetes.io/out-of-service"
+)
+
 // LabelOf returns the label that every object made for a storage of a kind carries: quarry.storage/cluster for a Cluster. Its value is the
 // storage's name.
 func LabelOf(kind string) string { return Group + "/" + strings.ToLower(kind) }
@@ -60,8 +67,8 @@ const (
 	// AnnotationApprovedWith is on a Member whose plan was approved with that of its storage; its value is the digest that was approved
 	// there.
 	AnnotationApprovedWith = Group + "/approved-with"
-	// AnnotationRemove allows a person to delete a Member that is not leaving, or an Nfs whose share has volumes on record or cannot be
-	// read, when its value is the UID of the object.
+	// AnnotationRemove allows a person to delete a Member that is not leaving, an Nfs whose share has volumes on record or cannot be read, or an
+	// Iscsi whose volume group cannot be removed, when its value is the UID of the object.
 	AnnotationRemove = Group + "/remove"
 	// AnnotationLostGroups is on a storage whose members were declared lost; its value is status.lostGroups, joined by commas. A status may
 	// be lost, as in a restore, and no lost group may be taken back because of that.
@@ -72,6 +79,12 @@ const (
 	// AnnotationSourceNode is on a PersistentVolumeClaim that was brought to the node of its source; its value is the claim's UID and the
 	// node, "uid/node". That is done once.
 	AnnotationSourceNode = Group + "/source-node"
+	// AnnotationChap is on a Member of an Iscsi whose node logged in with credentials; its value tells their version: the UID of the Secret and its
+	// resourceVersion. It has nothing of the credentials.
+	AnnotationChap = Group + "/chap"
+	// AnnotationGroupRemoved is on an Iscsi that is being deleted, once its volume group is removed from the LUN; its value is the UUID of that group,
+	// which no group ever has again.
+	AnnotationGroupRemoved = Group + "/group-removed"
 )
 
 // AnnotationMountOptions is on a StorageClass whose mount options come from the spec of its storage; its value are these options, joined by

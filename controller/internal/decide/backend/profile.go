@@ -21,6 +21,9 @@ type Profile struct {
 	Driver Driver
 	// Members says how the readiness of the members is told; nil for a backend without members.
 	Members *Readiness
+	// Label returns the name of the label that nodes carry which serve a storage of this name; its value is "true". It is nil for a backend
+	// whose nodes carry none.
+	Label func(storage string) string
 	// MovesData is true for a backend that moves the data of a member away by itself. A member of any other backend that leaves stays
 	// until it is known to hold no data.
 	MovesData bool

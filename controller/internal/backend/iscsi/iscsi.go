@@ -1,0 +1,130 @@
+// Package iscsi makes Iscsis real: it asks agents what they see of a target and of the LUN, and has them log in, register keys, and make, change and
+// remove the volume group. It decides nothing; package decide/iscsi does.
+package iscsi
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/iscsi"
+	"quarry.storage/quarry/controller/internal/decide/writer"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Agents is what the backend knows of agents. Errors are decide.Faults.
+type Agents interface {
+	// Node returns what is known about a node: of it the state of its agent.
+	Node(name string) decide.Node
+	// Initiator describes the initiator of a node, and its boot.
+	Initiator(ctx context.Context, node string) (sharedlun.Initiator, string, error)
+	// Target tells what a node sees of a target.
+	Target(ctx context.Context, node string, t sharedlun.Target) (sharedlun.Seen, error)
+	// Login makes a session with every portal. With renew, sessions that are there log in again.
+	Login(ctx context.Context, node string, t sharedlun.Target, chap *sharedlun.Chap, renew bool) (sharedlun.Seen, error)
+	// Logout ends the sessions with a target that nobody uses.
+	Logout(ctx context.Context, node string, t sharedlun.Target) error
+	// Reservation reads the keys of a LUN.
+	Reservation(ctx context.Context, node string, lun sharedlun.Identity) (sharedlun.Reservation, error)
+	// Register registers a node's key for its boot, in place of one of before.
+	Register(ctx context.Context, node string, lun sharedlun.Identity, key, old uint64, bootID string) (sharedlun.Reservation, error)
+	// Unregister takes a node's own key off.
+	Unregister(ctx context.Context, node string, lun sharedlun.Identity, key uint64) (sharedlun.Reservation, error)
+	// Preempt takes another node's key off through a node that has its own, and returns the keys as read afterwards.
+	Preempt(ctx context.Context, node string, lun sharedlun.Identity, key, victim uint64) (sharedlun.Reservation, error)
+	// Contents reads the group, or what is on the LUN instead.
+	Contents(ctx context.Context, node string, ref sharedlun.Ref) (sharedlun.Contents, error)
+	// Mappings lists the devices of the group's volumes on a node. Map makes one.
+	Mappings(ctx context.Context, node string, ref sharedlun.Ref) ([]sharedlun.Mapping, error)
+	Map(ctx context.Context, node string, ref sharedlun.Ref, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error)
+}
+
+// Groups changes groups, through whichever node is the writer. A san.San does.
+type Groups interface {
+	// Make makes the group. wipe is the digest of what a person agreed to lose.
+	Make(ctx context.Context, ref sharedlun.Ref, name, wipe string) (sharedlun.Group, error)
+	// Remove removes a group without volumes.
+	Remove(ctx context.Context, ref sharedlun.Ref) error
+	// Detach takes a volume from a node.
+	Detach(ctx context.Context, ref sharedlun.Ref, name, node string) error
+}
+
+// Records reads the record of a group's writer.
+type Records interface {
+	Load(ctx context.Context, ownerUID string) (writer.Record, string, error)
+}
+
+// Config of a Backend.
+type Config struct {
+	Agents  Agents
+	Groups  Groups
+	Records Records
+	// Client writes to the API server, Live reads from it without a cache.
+	Client client.Client
+	Live   client.Reader
+	// Namespace has the Secrets with credentials, and the Leases.
+	Namespace string
+	// Now returns the time, Random 64 random bits.
+	Now    func() time.Time
+	Random func() uint64
+}
+
+// Backend works on shared LUNs.
+type Backend struct {
+	Config
+	memory memory
+}
+
+// New makes a Backend.
+func New(cfg Config) *Backend { return &Backend{Config: cfg} }
+
+// Profile returns what the engine has to know of shared LUNs.
+func (b *Backend) Profile() backend.Profile { return iscsi.Profile() }
+
+// Observe asks the agents of all initiators, and reads the LUN, when what is known of them is old or was changed by a step.
+func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.World, last backend.View) (backend.View, error) {
+	i, ok := s.(*v1alpha1.Iscsi)
+	if !ok {
+		return nil, fmt.Errorf("%T is no Iscsi", s)
+	}
+	old, _ := last.(*iscsi.View)
+	o := iscsi.Observation{Iscsi: i, World: w, Now: b.Now()}
+	if old != nil {
+		seen := old.Seen()
+		o.Reading, o.Record = seen.Reading, seen.Record
+	}
+	var err error
+	if o.Chap, err = b.chapOf(ctx, i); err != nil {
+		return nil, err
+	}
+	stamp, due := b.memory.due(i, o.Reading.At, o.Now)
+	if due {
+		if o.Record, _, err = b.Records.Load(ctx, string(i.UID)); err != nil {
+			return nil, err
+		}
+	}
+	if o.Hosts, err = b.look(ctx, o); err != nil {
+		return nil, err
+	}
+	view := iscsi.NewView(o, old)
+	if !due {
+		return view, nil
+	}
+	o.Reading = b.read(ctx, view)
+	b.memory.read(i, stamp)
+	return iscsi.NewView(o, old), nil
+}
+
+// Fill writes what only an Iscsi has in its status.
+func (b *Backend) Fill(s v1alpha1.Storage, v backend.View, _ backend.World) {
+	i, ok := s.(*v1alpha1.Iscsi)
+	view, seen := v.(*iscsi.View)
+	if ok && seen && view != nil {
+		view.Fill(i)
+	}
+}

@@ -1,0 +1,249 @@
+package iscsitest
+
+import (
+	"context"
+	"slices"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Node returns how the agent of a node is.
+func (s *SAN) Node(name string) decide.Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.nodes[name]
+	switch {
+	case n == nil:
+		return decide.Node{Name: name, Agent: decide.AgentMissing, Problem: "no agent runs on this node"}
+	case n.agent != decide.AgentUp:
+		return decide.Node{Name: name, Agent: n.agent, Problem: "the agent does not answer"}
+	}
+	return decide.Node{Name: name, Agent: n.agent, BootID: n.boot}
+}
+
+// call runs the effect of a call on a node, unless the agent is silent or the test ends it.
+func (s *SAN) call(name, call string, effect func(n *node) error) error {
+	strike := func(after bool) error {
+		if s.Strike == nil {
+			return nil
+		}
+		return s.Strike(call, name, after)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, call+" "+name)
+	n := s.nodes[name]
+	if n == nil || n.agent != decide.AgentUp {
+		return fault(decide.FaultUnavailable, name, call, "", "the agent does not answer")
+	}
+	if err := strike(false); err != nil {
+		return err
+	}
+	if err := effect(n); err != nil {
+		return err
+	}
+	return strike(true)
+}
+
+// Initiator describes the initiator of a node.
+func (s *SAN) Initiator(_ context.Context, name string) (i sharedlun.Initiator, boot string, err error) {
+	err = s.call(name, "initiator", func(n *node) error {
+		i, boot = n.initiator, n.boot
+		return nil
+	})
+	return i, boot, err
+}
+
+// Target tells what a node sees of the target.
+func (s *SAN) Target(_ context.Context, name string, t sharedlun.Target) (seen sharedlun.Seen, err error) {
+	err = s.call(name, "target", func(n *node) error {
+		seen = s.see(n, t)
+		return nil
+	})
+	return seen, err
+}
+
+func (s *SAN) see(n *node, t sharedlun.Target) sharedlun.Seen {
+	var out sharedlun.Seen
+	up := false
+	for _, p := range t.Portals {
+		one := sharedlun.Session{Portal: p}
+		switch {
+		case !n.sessions[p] || t.IQN != s.IQN:
+		case s.down[p]:
+			one.State, one.Message = sharedlun.SessionDown, "its connection failed."
+		default:
+			one.State, up = sharedlun.SessionUp, true
+		}
+		out.Sessions = append(out.Sessions, one)
+	}
+	if !up {
+		return out
+	}
+	for i, l := range s.luns {
+		seen := sharedlun.Lun{Identity: l.Identity, Number: int64(i), Device: "/dev/" + l.Identity.Serial, ReadOnly: l.ReadOnly, Content: l.Content}
+		for _, one := range out.Sessions {
+			if one.State != sharedlun.SessionNone {
+				seen.Paths = append(seen.Paths, sharedlun.Path{Portal: one.Portal, Device: "sd-" + one.Portal, Up: one.State == sharedlun.SessionUp})
+			}
+		}
+		out.Luns = append(out.Luns, seen)
+	}
+	return out
+}
+
+// Login makes a session with every portal that answers.
+func (s *SAN) Login(_ context.Context, name string, t sharedlun.Target, c *sharedlun.Chap, renew bool) (seen sharedlun.Seen, err error) {
+	err = s.call(name, "login", func(n *node) error {
+		if p := n.initiator.Problem; p != nil {
+			return fault(decide.FaultPrecondition, name, "Login", p.Reason, "%s", p.Message)
+		}
+		reached := false
+		for _, p := range t.Portals {
+			if s.down[p] {
+				continue
+			}
+			if reached = true; n.sessions[p] && !renew {
+				continue
+			}
+			if t.IQN != s.IQN {
+				return fault(decide.FaultPrecondition, name, "Login", sharedlun.ReasonWrongTarget, "portal %s has no target %s", p, t.IQN)
+			}
+			if s.chap != nil && (c == nil || *c != *s.chap) {
+				return fault(decide.FaultPrecondition, name, "Login", sharedlun.ReasonWrongChap, "target %s refuses the credentials", t.IQN)
+			}
+			n.sessions[p], n.used = true, c
+		}
+		if !reached {
+			return fault(decide.FaultUnavailable, name, "Login", sharedlun.ReasonPortalUnreachable, "node %s reaches no portal of %v", name, t.Portals)
+		}
+		seen = s.see(n, t)
+		return nil
+	})
+	return seen, err
+}
+
+// Logout ends the sessions.
+func (s *SAN) Logout(_ context.Context, name string, _ sharedlun.Target) error {
+	return s.call(name, "logout", func(n *node) error {
+		if len(n.mapped) > 0 {
+			return fault(decide.FaultPrecondition, name, "Logout", sharedlun.ReasonSessionInUse, "a volume is mapped")
+		}
+		clear(n.sessions)
+		return nil
+	})
+}
+
+// lun finds the LUN that a node sees and that is meant.
+func (s *SAN) lun(n *node, call string, id sharedlun.Identity) (*LUN, error) {
+	i := slices.IndexFunc(s.luns, func(l *LUN) bool { return l.Identity.WWID == id.WWID })
+	up := false
+	for p := range n.sessions {
+		up = up || !s.down[p]
+	}
+	if i < 0 || !up {
+		return nil, fault(decide.FaultNotFound, n.name, call, "", "the node does not see LUN %q", id.WWID)
+	}
+	if err := id.Same(s.luns[i].Identity); err != nil {
+		return nil, fault(decide.FaultPrecondition, n.name, call, "", "%v", err)
+	}
+	return s.luns[i], nil
+}
+
+// onLUN runs the effect of a call about a LUN.
+func (s *SAN) onLUN(name, call string, id sharedlun.Identity, effect func(n *node, l *LUN) error) error {
+	return s.call(name, call, func(n *node) error {
+		l, err := s.lun(n, call, id)
+		if err != nil {
+			return err
+		}
+		return effect(n, l)
+	})
+}
+
+func (l *LUN) reservation() sharedlun.Reservation {
+	if l.NoReservations {
+		return sharedlun.Reservation{}
+	}
+	out := sharedlun.Reservation{Supported: true}
+	for _, k := range l.keys {
+		out.Keys = append(out.Keys, k)
+	}
+	slices.Sort(out.Keys)
+	if l.reserved {
+		out.Type = sharedlun.WriteExclusiveRegistrantsOnly
+		if len(out.Keys) > 0 {
+			out.Holder = out.Keys[0]
+		}
+	}
+	return out
+}
+
+// Reservation reads the keys.
+func (s *SAN) Reservation(_ context.Context, name string, id sharedlun.Identity) (r sharedlun.Reservation, err error) {
+	err = s.onLUN(name, "reservation", id, func(_ *node, l *LUN) error {
+		r = l.reservation()
+		return nil
+	})
+	return r, err
+}
+
+// Register registers a node's key.
+func (s *SAN) Register(_ context.Context, name string, id sharedlun.Identity, key, old uint64, boot string) (r sharedlun.Reservation, err error) {
+	err = s.onLUN(name, "register", id, func(n *node, l *LUN) error {
+		have := l.keys[name]
+		switch {
+		case boot != n.boot:
+			return fault(decide.FaultPrecondition, name, "Register", "", "the node was booted since")
+		case have != 0 && have != key && have != old:
+			return fault(decide.FaultPrecondition, name, "Register", "", "another key of this node is registered")
+		case len(n.mapped) > 0 && have != key:
+			return fault(decide.FaultPrecondition, name, "Register", "", "volumes are mapped")
+		}
+		if s.Granted != nil && !s.Granted(name, key, boot) {
+			s.violations = append(s.violations, "a key was registered on "+name+" that is not on record")
+		}
+		for other, k := range l.keys {
+			if other != name && k == key {
+				s.violations = append(s.violations, "one key for "+name+" and "+other)
+			}
+		}
+		l.keys[name], l.reserved = key, true
+		r = l.reservation()
+		return nil
+	})
+	return r, err
+}
+
+// Unregister takes a node's own key off.
+func (s *SAN) Unregister(_ context.Context, name string, id sharedlun.Identity, key uint64) (r sharedlun.Reservation, err error) {
+	err = s.onLUN(name, "unregister", id, func(n *node, l *LUN) error {
+		if len(n.mapped) > 0 {
+			s.violations = append(s.violations, "the key of "+name+" was taken off with volumes mapped")
+		}
+		if l.keys[name] == key {
+			delete(l.keys, name)
+		}
+		r = l.reservation()
+		return nil
+	})
+	return r, err
+}
+
+// Preempt takes another node's key off.
+func (s *SAN) Preempt(_ context.Context, name string, id sharedlun.Identity, key, victim uint64) (r sharedlun.Reservation, err error) {
+	err = s.onLUN(name, "preempt", id, func(_ *node, l *LUN) error {
+		if l.keys[name] != key {
+			return fault(decide.FaultPrecondition, name, "Preempt", "", "the node's own key is not registered")
+		}
+		for other, k := range l.keys {
+			if k == victim {
+				delete(l.keys, other)
+			}
+		}
+		r = l.reservation()
+		return nil
+	})
+	return r, err
+}

@@ -1,0 +1,153 @@
+package iscsi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/iscsi"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+const (
+	// hostPatience bounds all questions to one node, readPatience one attempt to read the LUN.
+	hostPatience = 7 * time.Second
+	readPatience = 5 * time.Second
+	// readers is how many nodes are tried to read the LUN through.
+	readers = 2
+	// stands is how long a reading stands when the next ones fail: one waits while a change of the group goes on.
+	stands = time.Minute
+	// parallel is how many nodes are asked at the same time.
+	parallel = 32
+)
+
+// look asks the agents of all nodes that matter.
+func (b *Backend) look(ctx context.Context, o iscsi.Observation) (map[string]iscsi.Host, error) {
+	names := map[string]bool{}
+	for _, n := range o.Iscsi.Spec.Initiators {
+		names[string(n)] = true
+	}
+	for _, m := range o.World.Members {
+		names[string(m.Spec.Node)] = true
+	}
+	for _, n := range o.World.Held() {
+		names[n] = true
+	}
+	ref, mapped := iscsi.NewView(o, nil).Ref()
+	mapped = mapped && ref.UUID != ""
+	out, errs := map[string]iscsi.Host{}, []error(nil)
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	slots := make(chan struct{}, parallel)
+	for name := range maps.Keys(names) {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			h, err := b.host(ctx, o, name, ref, mapped)
+			mu.Lock()
+			defer mu.Unlock()
+			out[name] = h
+			errs = append(errs, err)
+		})
+	}
+	group.Wait()
+	return out, errors.Join(errs...)
+}
+
+// host says what is known of one node.
+func (b *Backend) host(ctx context.Context, o iscsi.Observation, name string, ref sharedlun.Ref, mapped bool) (iscsi.Host, error) {
+	n := b.Agents.Node(name)
+	known, stamp, good := b.memory.recall(o.Iscsi.UID, name, o.Now)
+	switch {
+	case n.Agent == decide.AgentConnecting:
+		return iscsi.Host{Agent: n.Agent}, nil
+	case !n.Up():
+		out := iscsi.Host{Agent: n.Agent, Problem: n.Problem}
+		var err error
+		out.OutOfService, err = b.outOfService(ctx, name)
+		// What the next agent there tells is another story.
+		b.memory.keep(o.Iscsi.UID, name, iscsi.Host{}, stamp)
+		return out, err
+	case good && known.Agent == n.Agent && known.Mapped == mapped && known.BootID == n.BootID:
+		return known, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, hostPatience)
+	defer cancel()
+	return b.memory.keep(o.Iscsi.UID, name, b.ask(ctx, o, name, ref, mapped), stamp), nil
+}
+
+// ask asks the agent of a node. What it cannot tell is not known.
+func (b *Backend) ask(ctx context.Context, o iscsi.Observation, name string, ref sharedlun.Ref, mapped bool) iscsi.Host {
+	out := iscsi.Host{Agent: decide.AgentUp, At: b.Now()}
+	var err error
+	if out.Initiator, out.BootID, err = b.Agents.Initiator(ctx, name); err == nil && out.Initiator.Problem == nil {
+		out.Seen, err = b.Agents.Target(ctx, name, iscsi.TargetOf(o.Iscsi))
+	}
+	if err == nil && mapped {
+		out.Mappings, err = b.Agents.Mappings(ctx, name, ref)
+		out.Mapped = err == nil
+	}
+	if err != nil {
+		return iscsi.Host{Agent: decide.AgentUp, At: out.At, Failed: err.Error()}
+	}
+	return out
+}
+
+// outOfService reports whether a person tainted a node as out of service. A node that is gone has no taints.
+func (b *Backend) outOfService(ctx context.Context, name string) (bool, error) {
+	var n corev1.Node
+	err := b.Live.Get(ctx, types.NamespacedName{Name: name}, &n)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get node %s: %w", name, err)
+	}
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintOutOfService }), nil
+}
+
+// read asks the LUN what is on it, and who may write to it, through a node that sees it.
+func (b *Backend) read(ctx context.Context, v *iscsi.View) iscsi.Reading {
+	last, now := v.Seen().Reading, b.Now()
+	out := iscsi.Reading{At: now, Problem: "no initiator sees the LUN."}
+	ref, known := v.Ref()
+	if !known {
+		return out
+	}
+	for i, via := range v.Readers() {
+		if i == readers {
+			break
+		}
+		contents, keys, err := b.readVia(ctx, via, ref)
+		if err == nil {
+			return iscsi.Reading{At: now, Good: now, Via: via, Known: true, Contents: contents, Keys: keys}
+		}
+		out.Problem = err.Error()
+	}
+	if last.Known && now.Sub(last.Good) < stands {
+		last.At, last.Problem = now, out.Problem
+		return last
+	}
+	return out
+}
+
+func (b *Backend) readVia(ctx context.Context, via string, ref sharedlun.Ref) (sharedlun.Contents, sharedlun.Reservation, error) {
+	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	defer cancel()
+	keys, err := b.Agents.Reservation(ctx, via, ref.Lun)
+	if err != nil {
+		return sharedlun.Contents{}, keys, err
+	}
+	contents, err := b.Agents.Contents(ctx, via, ref)
+	return contents, keys, err
+}

@@ -1,0 +1,127 @@
+package iscsi
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"quarry.storage/quarry/controller/internal/decide/iscsi"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// memory is what this process remembers between two looks. It may be lost: everything is asked again.
+type memory struct {
+	mu    sync.Mutex
+	luns  map[types.UID]*lun
+	hosts map[place]*host
+}
+
+type place struct {
+	owner types.UID
+	node  string
+}
+
+// lun is what is remembered of one LUN.
+type lun struct {
+	// changes counts the steps, and seen those that the last reading has in it. generation is that of the spec at that time.
+	changes, seen int
+	generation    int64
+	readOnce      bool
+	// chap is the last that was read of the credentials, at a time.
+	chap   iscsi.Chap
+	chapAt time.Time
+	chapOf int64
+}
+
+// host is what is remembered of one node.
+type host struct {
+	known iscsi.Host
+	// changes counts the steps, and seen those that known has in it.
+	changes, seen int
+	loginAt       time.Time
+	paths         string
+	// key is held by the one call about the node's key that may be under way.
+	key sync.Mutex
+}
+
+func (m *memory) lun(owner types.UID) *lun {
+	if m.luns == nil {
+		m.luns = map[types.UID]*lun{}
+	}
+	if m.luns[owner] == nil {
+		m.luns[owner] = &lun{}
+	}
+	return m.luns[owner]
+}
+
+func (m *memory) host(owner types.UID, node string) *host {
+	if m.hosts == nil {
+		m.hosts = map[place]*host{}
+	}
+	p := place{owner, node}
+	if m.hosts[p] == nil {
+		m.hosts[p] = &host{}
+	}
+	return m.hosts[p]
+}
+
+// due reports whether the LUN has to be read again: the last time is long ago, or something was changed since.
+func (m *memory) due(i *v1alpha1.Iscsi, at, now time.Time) (stamp int, due bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.lun(i.UID)
+	old := now.Sub(at) >= iscsi.Every || now.Before(at)
+	return l.changes, !l.readOnce || old || l.changes != l.seen || l.generation != i.Generation
+}
+
+// read takes in that the LUN was read, as it was after so many changes.
+func (m *memory) read(i *v1alpha1.Iscsi, stamp int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.lun(i.UID)
+	l.seen, l.generation, l.readOnce = stamp, i.Generation, true
+}
+
+// changed takes in that a step changed something on a node, and what the LUN says.
+func (m *memory) changed(owner types.UID, node string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lun(owner).changes++
+	m.host(owner, node).changes++
+}
+
+// recall returns what is known of a node, and reports whether it is still good.
+func (m *memory) recall(owner types.UID, node string, now time.Time) (known iscsi.Host, stamp int, good bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h := m.host(owner, node)
+	known = h.known
+	known.LoginAt, known.RegisteredPaths = h.loginAt, h.paths
+	fresh := !known.At.IsZero() && now.Sub(known.At) < iscsi.Every && !now.Before(known.At)
+	return known, h.changes, fresh && h.changes == h.seen && known.Failed == ""
+}
+
+// keep takes in what a node told, as it was after so many changes.
+func (m *memory) keep(owner types.UID, node string, known iscsi.Host, stamp int) iscsi.Host {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h := m.host(owner, node)
+	h.known, h.seen = known, stamp
+	known.LoginAt, known.RegisteredPaths = h.loginAt, h.paths
+	return known
+}
+
+// note changes what is remembered of a node.
+func (m *memory) note(owner types.UID, node string, change func(*host)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change(m.host(owner, node))
+}
+
+// keyOf returns the lock of the calls about a node's key.
+func (m *memory) keyOf(owner types.UID, node string) *sync.Mutex {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &m.host(owner, node).key
+}

@@ -1,0 +1,200 @@
+package iscsi
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+func yes(t, reason, message string) metav1.Condition {
+	return backend.Condition(t, metav1.ConditionTrue, reason, message)
+}
+
+func no(t, reason, message string) metav1.Condition {
+	return backend.Condition(t, metav1.ConditionFalse, reason, message)
+}
+
+// unknown is what is said while nobody can tell. Right after a start of the controller, what was said before stands.
+func (v *View) unknown(t, message string) metav1.Condition {
+	if v.seen.Now.Sub(v.seen.World.Started) < grace {
+		if c := meta.FindStatusCondition(v.seen.Iscsi.Status.Conditions, t); c != nil {
+			return *c
+		}
+	}
+	return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, message)
+}
+
+// unique tells an Iscsi of the one that has the same target.
+func (v *View) unique() metav1.Condition {
+	if v.rival != "" {
+		return no(v1alpha1.ConditionTargetUnique, v1alpha1.ReasonSameTarget, fmt.Sprintf(
+			"Iscsi %s names the target %s too, and had it first: nothing is done for this one. Delete one of them.", v.rival, v.seen.Iscsi.Spec.IQN))
+	}
+	return yes(v1alpha1.ConditionTargetUnique, v1alpha1.ReasonTargetUnique, "No other Iscsi uses this target.")
+}
+
+// reachable tells whether any initiator reaches the target.
+func (v *View) reachable(hosts []backend.HostHealth) metav1.Condition {
+	const t = v1alpha1.ConditionTargetReachable
+	var lines []string
+	reason, early := "", len(hosts) == 0
+	for _, h := range hosts {
+		seen := v.seen.Hosts[h.Node]
+		if seen.Reads() {
+			return yes(t, v1alpha1.ReasonTargetReachable, "The target is reached from node "+h.Node+".")
+		}
+		f := seen.unseen()
+		if h.Failure != "" {
+			f = bad(h.FailureReason, h.Failure)
+		}
+		if seen.Agent == decide.AgentConnecting || f.Kind == backend.Busy {
+			early = true
+			continue
+		}
+		reason = backend.Sentence(reason, f.Reason)
+		lines = append(lines, h.Node+": "+f.Message)
+	}
+	if early || v.rival != "" {
+		return v.unknown(t, "No initiator was logged in to the target yet.")
+	}
+	return no(t, reason, "No initiator reaches the target. "+backend.Text(lines))
+}
+
+// lunReady tells whether the LUN is the recorded one, with the recorded group on it.
+func (v *View) lunReady(hosts []backend.HostHealth) metav1.Condition {
+	const t = v1alpha1.ConditionLunReady
+	r, g := v.seen.Reading, v.seen.Reading.Group()
+	if f := v.refusal(); !f.IsZero() {
+		return no(t, f.Reason, "Nothing is done with the LUN: "+f.Message+".")
+	}
+	if f, host := v.strange(); !f.IsZero() && !r.Known {
+		return no(t, f.Reason, "Node "+host+": "+f.Message+".")
+	}
+	switch {
+	case v.removed():
+		return no(t, v1alpha1.ReasonDeleting, "The volume group is removed.")
+	case !r.Known && v.rec.group != "" && r.Problem != "":
+		return v.keep(no(t, v1alpha1.ReasonGroupUnreadable, "The volume group cannot be read: "+r.Problem))
+	case !r.Known:
+		return v.unknown(t, "The LUN was not read yet.")
+	case g != nil && v.rec.group != "" && g.UUID != v.rec.group:
+		return no(t, v1alpha1.ReasonVolumeGroupLost, fmt.Sprintf("Volume group %s is on record, and %s is on the LUN: nothing is done with that.", v.rec.group, g.UUID))
+	case g != nil && v.rec.group != "":
+		return yes(t, v1alpha1.ReasonLunReady, fmt.Sprintf("The LUN holds the volume group %s.", g.UUID))
+	case v.rec.group != "":
+		return no(t, v1alpha1.ReasonVolumeGroupLost, fmt.Sprintf(
+			"Volume group %s is on record, and is not on the LUN. %s Nothing is done until it is back.", v.rec.group, r.Contents.Content))
+	case r.Contents.Content != "" && g == nil && v.rec.forming == "":
+		return no(t, v1alpha1.ReasonLunNotEmpty, v.notEmpty(r))
+	case volumes(v.seen.World) > 0:
+		return no(t, v1alpha1.ReasonVolumesExist, "Volumes of the class exist, and no volume group is on record: none is made.")
+	}
+	return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "The volume group is made once every initiator may write to the LUN. Missing: "+
+		backend.Sentence(backend.Shorten(v.awaited(hosts), maxNamed), "none")+".")
+}
+
+// keep returns the condition of before right after a start of the controller.
+func (v *View) keep(c metav1.Condition) metav1.Condition {
+	if v.seen.Now.Sub(v.seen.World.Started) >= grace {
+		return c
+	}
+	if old := meta.FindStatusCondition(v.seen.Iscsi.Status.Conditions, c.Type); old != nil {
+		return *old
+	}
+	return c
+}
+
+// strange returns what is wrong with the LUN on the first node that sees none that can be used although it is logged in.
+func (v *View) strange() (f backend.Finding, host string) {
+	for _, name := range v.names() {
+		if !v.seen.Hosts[name].Reads() {
+			continue
+		}
+		if _, f := v.lunOn(name); f.Kind == backend.Bad {
+			return f, name
+		}
+	}
+	return backend.Finding{}, ""
+}
+
+func (v *View) notEmpty(r Reading) string {
+	lun, _ := v.Ref()
+	text := "The LUN is not empty, and is left alone. " + r.Contents.Content
+	switch {
+	case r.Contents.Digest == "":
+		return text + " A part of it could not be read, so that nobody can agree to lose it."
+	case v.seen.Iscsi.Spec.Wipe == lun.Lun.WWID:
+		return text + " spec.wipe names it: approve the plan to lose what is on it."
+	}
+	return text + " To lose it, set spec.wipe to " + lun.Lun.WWID + " and approve the plan."
+}
+
+// pathsHealthy names each path that is missing or down.
+func (v *View) pathsHealthy(hosts []backend.HostHealth) metav1.Condition {
+	const t = v1alpha1.ConditionPathsHealthy
+	var lines []string
+	seen := 0
+	for _, h := range hosts {
+		host := v.seen.Hosts[h.Node]
+		if !host.LoggedIn() || !host.Up() || h.Flags.ShouldDestroy() {
+			continue
+		}
+		seen++
+		for _, lost := range host.lost() {
+			lines = append(lines, h.Node+": "+lost)
+		}
+		if l, f := v.lunOn(h.Node); f.IsZero() {
+			for _, p := range l.Paths {
+				if !p.Up && host.session(p.Portal) == sharedlun.SessionUp {
+					lines = append(lines, fmt.Sprintf("%s: path %s through portal %s is down", h.Node, p.Device, p.Portal))
+				}
+			}
+		}
+	}
+	switch {
+	case len(lines) > 0:
+		return no(t, v1alpha1.ReasonPathDown, backend.Text(lines))
+	case seen == 0:
+		return v.unknown(t, "No initiator is logged in.")
+	}
+	return yes(t, v1alpha1.ReasonPathsHealthy, "Every initiator has every path.")
+}
+
+// session returns the state of the session with a portal.
+func (h Host) session(portal string) sharedlun.SessionState {
+	for _, s := range h.Seen.Sessions {
+		if s.Portal == portal {
+			return s.State
+		}
+	}
+	return sharedlun.SessionNone
+}
+
+// fencing tells whether a node that fell silent can be kept from writing.
+func (v *View) fencing() metav1.Condition {
+	const t = v1alpha1.ConditionFencingPossible
+	r := v.seen.Reading
+	switch {
+	case v.rec.fenced && r.Known && !r.Keys.Supported:
+		return no(t, v1alpha1.ReasonReservationsGone, "The target had persistent reservations, and says now that it has none: no key is granted.")
+	case v.rec.fenced:
+		return yes(t, v1alpha1.ReasonFencingPossible, "The target keeps persistent reservations.")
+	case v.rec.unfenced:
+		return no(t, v1alpha1.ReasonNoReservations,
+			"The target keeps no persistent reservations: volumes of a node that fell silent move only once a person approves, and vouches that the node is off.")
+	}
+	return v.unknown(t, "No initiator has joined yet.")
+}
+
+func lunStatus(i sharedlun.Identity, reservations bool) *v1alpha1.LunStatus {
+	return &v1alpha1.LunStatus{
+		WWID: i.WWID, Serial: i.Serial, Size: *resource.NewQuantity(i.SizeBytes, resource.BinarySI), Reservations: reservations,
+	}
+}

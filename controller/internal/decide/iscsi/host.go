@@ -1,0 +1,252 @@
+package iscsi
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// host is all that the decision about one node is made on.
+type host struct {
+	Host
+	view *View
+	m    backend.Member
+}
+
+func (v *View) host(m backend.Member) host { return host{v.seen.Hosts[m.Node], v, m} }
+
+// Decide returns what is to be done on a node.
+func (v *View) Decide(m backend.Member) backend.Host {
+	h := v.host(m)
+	out := backend.Host{Serves: h.serves(), Unused: h.unused(), Volumes: len(v.heldBy(m.Node)), Devices: h.devices()}
+	leaves := m.Flags.ShouldDestroy() && (!v.deleting() || v.over())
+	switch refused := v.refusal(); {
+	case !refused.IsZero() && !leaves:
+		out.Finding = refused
+	case !h.Up() && h.Failed == "":
+		// The engine has words for an agent that is away.
+	case !h.Up():
+		out.Finding = bad(v1alpha1.ReasonStepFailed, h.Failed)
+	case leaves:
+		h.leave(&out)
+	case m.Invalid == nil:
+		h.join(&out)
+	}
+	if len(out.Steps) > 0 {
+		out.Wake = soon
+	}
+	return out
+}
+
+// serves reports whether the group is on record for the node: it joined, and may be given volumes.
+func (h host) serves() bool {
+	r := h.m.Record()
+	return r != nil && r.UUID != ""
+}
+
+// unused reports whether nothing was ever made on the node.
+func (h host) unused() bool {
+	return !h.serves() && (h.m.Object == nil || h.m.Object.Spec.Lun == nil) && !slices.Contains(h.view.Hosts(), h.m.Node)
+}
+
+// devices shows the LUN.
+func (h host) devices() []v1alpha1.MemberDevice {
+	rec := h.view.rec.lun
+	l, f := h.view.lunOn(h.m.Node)
+	switch {
+	case f.IsZero():
+		return []v1alpha1.MemberDevice{{
+			Path: l.WWID, Identity: l.Serial, Size: *resource.NewQuantity(l.SizeBytes, resource.BinarySI), State: v1alpha1.DevicePresent,
+		}}
+	case rec != nil && h.m.Object != nil && h.m.Object.Spec.Lun != nil:
+		return []v1alpha1.MemberDevice{{
+			Path: rec.WWID, Identity: rec.Serial, Size: *resource.NewQuantity(rec.SizeBytes, resource.BinarySI), State: v1alpha1.DeviceMissing,
+		}}
+	}
+	return nil
+}
+
+// join brings a node to where it can be given volumes, one thing after the other.
+func (h host) join(out *backend.Host) {
+	for _, f := range []backend.Finding{h.initiator(), h.sameName(), h.secret()} {
+		if out.Finding = f; !f.IsZero() {
+			return
+		}
+	}
+	if login, ok := h.login(); ok {
+		out.Steps = append(out.Steps, login)
+	}
+	if !h.LoggedIn() {
+		return
+	}
+	l, f := h.view.lunOn(h.m.Node)
+	if f.IsZero() {
+		f = h.view.same(l)
+	}
+	if out.Finding = f; !f.IsZero() {
+		return
+	}
+	steps, f := h.keys(l)
+	out.Steps = append(out.Steps, steps...)
+	if out.Finding = f; !f.IsZero() || len(steps) > 0 && !h.writes() {
+		return
+	}
+	if h.serves() && len(out.Steps) > 0 {
+		out.Finding = backend.Finding{Message: "The member serves volumes. Paths to the LUN are missing, or get other credentials."}
+	}
+	if g := h.view.group(); g != nil {
+		out.Record = &v1alpha1.MemberGroup{UUID: g.UUID, Name: g.Name}
+		out.Steps = append(out.Steps, h.mapVolumes(g)...)
+	}
+	if !h.serves() && out.Record == nil {
+		out.Finding = backend.Finding{Kind: backend.Busy, Reason: v1alpha1.ReasonPending, Message: "may write to the LUN, and waits for the volume group"}
+	}
+}
+
+// initiator says why the node cannot use iSCSI.
+func (h host) initiator() backend.Finding {
+	switch p := h.Initiator.Problem; {
+	case p != nil:
+		return bad(p.Reason, p.Message)
+	case len(h.view.target.Portals) > 1 && !h.Initiator.Multipath:
+		return bad(sharedlun.ReasonMultipathMissing, fmt.Sprintf(
+			"the Iscsi has %d portals, and multipathd does not run on this node: install multipath-tools", len(h.view.target.Portals)))
+	}
+	return backend.Finding{}
+}
+
+// sameName refuses a node whose initiator has the name of another one: the target takes the two for one, and to fence one of them is void.
+func (h host) sameName() backend.Finding {
+	if h.Initiator.Name == "" {
+		return backend.Finding{}
+	}
+	var others []string
+	for _, name := range h.view.names() {
+		if o := h.view.seen.Hosts[name]; name != h.m.Node && o.Initiator.Name == h.Initiator.Name {
+			others = append(others, name)
+		}
+	}
+	if len(others) == 0 {
+		return backend.Finding{}
+	}
+	return bad(v1alpha1.ReasonInitiatorNameTaken, fmt.Sprintf(
+		"its initiator has the name %s, as that of node %s has: give each node a name of its own in /etc/iscsi/initiatorname.iscsi",
+		h.Initiator.Name, backend.Shorten(others, maxNamed)))
+}
+
+// secret says why there are no credentials. A node that is logged in goes on.
+func (h host) secret() backend.Finding {
+	if p := h.view.seen.Chap.Problem; p != "" && !h.LoggedIn() {
+		return bad(v1alpha1.ReasonChapSecretInvalid, p)
+	}
+	return backend.Finding{}
+}
+
+// login returns the step that makes missing sessions, or takes other credentials into use.
+func (h host) login() (Step, bool) {
+	chap, used := h.view.seen.Chap, ""
+	if h.m.Object != nil {
+		used = h.m.Object.Annotations[v1alpha1.AnnotationChap]
+	}
+	renew := chap.Problem == "" && used != "" && used != chap.Version
+	missing := h.sessions(sharedlun.SessionNone) > 0 || !h.LoggedIn()
+	if missing && h.sessions(sharedlun.SessionUp) > 0 && h.view.seen.Now.Sub(h.LoginAt) < loginEvery {
+		missing = false
+	}
+	if chap.Problem != "" || !missing && !renew && used != "" {
+		return Step{}, false
+	}
+	s := h.step(v1alpha1.ActionLogin, "Sessions with the target are missing.")
+	s.Target, s.Renew, s.Chap = h.view.target, renew && h.LoggedIn(), chap.Version
+	if renew {
+		s.Why = "The credentials for the target were changed."
+	}
+	return s, true
+}
+
+// mapVolumes returns the step that makes the devices of the volumes that the node has, as after a boot. A volume of which nothing may be seen is
+// mapped by whoever zeroes it.
+func (h host) mapVolumes(g *sharedlun.Group) []backend.Step {
+	if !h.Mapped || h.m.Flags.ShouldDestroy() {
+		return nil
+	}
+	s := h.step(v1alpha1.ActionMapVolumes, "The volumes are this node's, and it has no devices of them.")
+	s.Sequence = g.Sequence
+	for _, v := range g.Volumes {
+		if v.HeldBy == h.m.Node && !v.Leaving && v.ReadyBytes > 0 && !h.maps(v.UUID) {
+			s.Volumes = append(s.Volumes, v)
+		}
+	}
+	if len(s.Volumes) == 0 {
+		return nil
+	}
+	return []backend.Step{s}
+}
+
+// leave takes a node off the LUN that holds no volume: first its key, then its sessions.
+func (h host) leave(out *backend.Host) {
+	if h.view.rival != "" && !h.mine() {
+		// Whatever is there is the other Iscsi's.
+		return
+	}
+	if h.m.State != nodestate.Abandoned || len(h.m.Volumes) > 0 || len(h.Mappings) > 0 {
+		return
+	}
+	r := h.reservation()
+	keyed := r != nil && !r.Unfenced && !r.Fenced && !h.view.released()
+	if keyed {
+		if f := h.lastWriter(); !f.IsZero() {
+			out.Finding = f
+			return
+		}
+	}
+	if keyed && !h.LoggedIn() {
+		s := h.step(v1alpha1.ActionLogin, "The node has a key on the LUN, which is taken off through a session.")
+		s.Target, s.Chap = h.view.target, h.view.seen.Chap.Version
+		out.Steps = append(out.Steps, s)
+	}
+	if r != nil {
+		s := h.step(v1alpha1.ActionUnregisterKey, "The node uses the LUN no more.")
+		s.Unfenced = !keyed
+		out.Steps = append(out.Steps, s)
+	}
+	if h.LoggedIn() || keyed {
+		s := h.step(v1alpha1.ActionLogout, "The node uses the LUN no more.")
+		s.Target = h.view.target
+		out.Steps = append(out.Steps, s)
+	}
+}
+
+// mine reports whether the node has something of this Iscsi.
+func (h host) mine() bool {
+	return h.m.Object != nil && (h.m.Object.Spec.Lun != nil || h.m.Object.Spec.Reservation != nil)
+}
+
+// lastWriter keeps the key of the last node that may write while the Iscsi stays: nobody could read and change the group without it.
+func (h host) lastWriter() backend.Finding {
+	if h.view.deleting() || h.view.rec.group == "" {
+		return backend.Finding{}
+	}
+	for _, name := range h.view.names() {
+		if name != h.m.Node && h.view.usable(name) {
+			return backend.Finding{}
+		}
+	}
+	return bad(v1alpha1.ReasonPending, "is the last node that may write to the LUN: its key is taken off once another initiator has one")
+}
+
+// step begins a step on the node.
+func (h host) step(does, why string) Step {
+	ref, _ := h.view.Ref()
+	s := Step{Node: h.m.Node, Does: does, Owner: h.view.seen.Iscsi.Name, Ref: ref, Why: why}
+	if h.m.Object != nil {
+		s.Member = h.m.Object.Name
+	}
+	return s
+}

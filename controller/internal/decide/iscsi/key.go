@@ -1,0 +1,117 @@
+package iscsi
+
+import (
+	"fmt"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+func (h host) reservation() *v1alpha1.MemberReservation {
+	if h.m.Object == nil {
+		return nil
+	}
+	return h.m.Object.Spec.Reservation
+}
+
+// keys decides about the node's right to write: it gets one key for each boot, which is on record before it is registered, and gets none while it has
+// volumes mapped.
+func (h host) keys(l sharedlun.Lun) ([]backend.Step, backend.Finding) {
+	r, reading := h.reservation(), h.view.seen.Reading
+	switch {
+	case h.m.Object == nil:
+		return nil, backend.Finding{}
+	case !reading.Known:
+		return nil, h.unread()
+	case h.view.rec.fenced && !reading.Keys.Supported:
+		return nil, bad(v1alpha1.ReasonReservationsGone,
+			"the target had persistent reservations, and says now that it has none: nothing is changed until it has them again")
+	case r == nil || r.BootID != h.BootID:
+		return h.grant(r)
+	case r.Fenced:
+		return nil, bad(v1alpha1.ReasonFenced, "was fenced, and was not booted since: boot it, and it gets another key")
+	case r.Unfenced || reading.Keys.Has(keyOf(r.Key)) && covers(h.RegisteredPaths, l):
+		return nil, backend.Finding{}
+	case reading.Keys.Has(keyOf(r.Key)):
+		return h.register(l, "Paths to the LUN came back, or the controller was started anew: the key has to be on all of them."), backend.Finding{}
+	case !h.unmapped():
+		return nil, bad(v1alpha1.ReasonKeyLost, fmt.Sprintf(
+			"its key is not registered on the LUN any more, and %d volumes are mapped: whatever took the key off may have given them to another node. "+
+				"Drain or boot the node, and it gets its key back", len(h.Mappings)))
+	}
+	return h.register(l, "The key is granted and not registered."), backend.Finding{}
+}
+
+// writes reports whether the key of the node is registered, on the paths that were there.
+func (h host) writes() bool {
+	r := h.reservation()
+	return r != nil && r.BootID == h.BootID && !r.Fenced && (r.Unfenced || h.view.seen.Reading.Known && h.view.seen.Reading.Keys.Has(keyOf(r.Key)))
+}
+
+// unread says that the LUN could not be read. It passes by itself, or the condition of the LUN tells of it.
+func (h host) unread() backend.Finding {
+	if h.serves() {
+		return backend.Finding{}
+	}
+	return backend.Finding{
+		Kind: backend.Busy, Reason: v1alpha1.ReasonPreparing, Message: "is logged in, and its LUN is being read: " +
+			backend.Sentence(h.view.seen.Reading.Problem, "that was not done yet"),
+	}
+}
+
+// unmapped reports whether the node is known to have no device of the group's volumes. Before there is a group there are none.
+func (h host) unmapped() bool {
+	return len(h.Mappings) == 0 && (h.Mapped || h.view.rec.group == "")
+}
+
+// grant gives the node a key for its boot.
+func (h host) grant(r *v1alpha1.MemberReservation) ([]backend.Step, backend.Finding) {
+	if !h.unmapped() {
+		// After a boot nothing is mapped: somebody else mapped it, or it is not known.
+		return nil, bad(v1alpha1.ReasonKeyLost, fmt.Sprintf("has %d volumes mapped and no key for this boot: it gets one once they are unmapped", len(h.Mappings)))
+	}
+	s := h.step(v1alpha1.ActionGrantKey, "The node sees the LUN, and has no key for this boot.")
+	s.Target, s.BootID, s.Unfenced = h.view.target, h.BootID, !h.view.seen.Reading.Keys.Supported
+	if r != nil {
+		s.Key = r.Key
+	}
+	steps := []backend.Step{s}
+	if !s.Unfenced {
+		l, _ := h.view.lunOn(h.m.Node)
+		steps = append(steps, h.register(l, "The key is granted and not registered.")...)
+	}
+	return steps, backend.Finding{}
+}
+
+func (h host) register(l sharedlun.Lun, why string) []backend.Step {
+	s := h.step(v1alpha1.ActionRegisterKey, why)
+	s.BootID, s.Paths = h.BootID, paths(l)
+	return []backend.Step{s}
+}
+
+// usable reports whether a node may change the group now.
+func (v *View) usable(name string) bool {
+	m, h := v.members[name], v.seen.Hosts[name]
+	if m == nil || m.Spec.Reservation == nil || !h.Reads() || !m.DeletionTimestamp.IsZero() && !v.deleting() {
+		return false
+	}
+	if _, f := v.lunOn(name); !f.IsZero() {
+		return false
+	}
+	r := m.Spec.Reservation
+	return !r.Fenced && r.BootID == h.BootID && (r.Unfenced || v.seen.Reading.Known && v.seen.Reading.Keys.Has(keyOf(r.Key)))
+}
+
+// worker returns the node that steps of the whole run on: the writer, or else the first that may change the group; empty when none may.
+func (v *View) worker(except string) string {
+	if w := v.seen.Record.Writer; w != except && v.usable(w) {
+		return w
+	}
+	for _, name := range v.names() {
+		if name != except && v.usable(name) {
+			return name
+		}
+	}
+	return ""
+}

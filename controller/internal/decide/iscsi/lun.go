@@ -1,0 +1,131 @@
+package iscsi
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// lunOn returns the LUN of the storage as a host sees it, or why there is none that can be used.
+func (v *View) lunOn(host string) (sharedlun.Lun, backend.Finding) {
+	h := v.seen.Hosts[host]
+	if f := h.unseen(); !f.IsZero() {
+		return sharedlun.Lun{}, f
+	}
+	l, f := v.choose(h.Seen.Luns)
+	if !f.IsZero() {
+		return l, f
+	}
+	switch err := l.Check(); {
+	case err != nil:
+		return l, bad(v1alpha1.ReasonLunUnusable, err.Error())
+	case l.ReadOnly:
+		return l, bad(v1alpha1.ReasonLunUnusable, fmt.Sprintf("LUN %d of the target is read-only: allow this initiator to write", l.Number))
+	case l.Device == "":
+		return l, bad(sharedlun.ReasonMultipathMissing, fmt.Sprintf(
+			"%d paths lead to LUN %d, and no multipath map joins them yet: is multipathd running on the node?", len(l.Paths), l.Number))
+	}
+	return l, backend.Finding{}
+}
+
+// unseen says why no LUN can be looked at on a host; zero when sessions show them.
+func (h Host) unseen() backend.Finding {
+	switch {
+	case !h.Up():
+		return bad(v1alpha1.ReasonAgentUnreachable, backend.Sentence(h.Failed, "the agent was not asked yet"))
+	case h.Initiator.Problem != nil:
+		return bad(h.Initiator.Problem.Reason, h.Initiator.Problem.Message)
+	case h.Reads():
+		return backend.Finding{}
+	case h.LoggedIn():
+		return bad(sharedlun.ReasonTargetUnreachable, "no session with the target is up: "+strings.Join(h.lost(), "; "))
+	}
+	return backend.Finding{Kind: backend.Busy, Reason: v1alpha1.ReasonPreparing, Message: "is not logged in to the target yet"}
+}
+
+// lost names the portals whose sessions are not up.
+func (h Host) lost() []string {
+	var out []string
+	for _, s := range h.Seen.Sessions {
+		if s.State != sharedlun.SessionUp {
+			out = append(out, strings.TrimSuffix("portal "+s.Portal+": "+backend.Sentence(s.Message, "no session"), "."))
+		}
+	}
+	return out
+}
+
+// choose returns the one of several LUNs that is the storage's.
+func (v *View) choose(luns []sharedlun.Lun) (sharedlun.Lun, backend.Finding) {
+	if v.rec.lun == nil {
+		switch len(luns) {
+		case 1:
+			return luns[0], backend.Finding{}
+		case 0:
+			return sharedlun.Lun{}, bad(v1alpha1.ReasonNoLun, "the target shows no LUN to this initiator: map one to it on the target")
+		}
+		var shown []string
+		for _, l := range luns {
+			shown = append(shown, fmt.Sprintf("%d (%s)", l.Number, l.WWID))
+		}
+		return sharedlun.Lun{}, bad(v1alpha1.ReasonSeveralLuns, fmt.Sprintf(
+			"the target shows %d LUNs to this initiator, an Iscsi uses exactly one: %s", len(luns), backend.Shorten(shown, maxNamed)))
+	}
+	i := slices.IndexFunc(luns, func(l sharedlun.Lun) bool { return l.WWID == v.rec.lun.WWID && l.Serial == v.rec.lun.Serial })
+	if i >= 0 {
+		if err := v.rec.lun.Same(luns[i].Identity); err != nil {
+			return luns[i], bad(v1alpha1.ReasonOtherLun, err.Error())
+		}
+		return luns[i], backend.Finding{}
+	}
+	if len(luns) == 0 {
+		return sharedlun.Lun{}, bad(v1alpha1.ReasonNoLun, fmt.Sprintf(
+			"the target shows no LUN to this initiator, LUN %s is on record: map it to the initiator on the target", v.rec.lun.WWID))
+	}
+	return luns[0], bad(v1alpha1.ReasonOtherLun, fmt.Sprintf(
+		"LUN %s with serial number %s is on record, the target shows %s with serial number %s: nothing is done with that",
+		v.rec.lun.WWID, v.rec.lun.Serial, luns[0].WWID, luns[0].Serial))
+}
+
+// same refuses a LUN that is not the one that the other initiators see.
+func (v *View) same(l sharedlun.Lun) backend.Finding {
+	first := v.LUN()
+	if first == nil || first.WWID == l.WWID && first.Serial == l.Serial {
+		return backend.Finding{}
+	}
+	return bad(v1alpha1.ReasonOtherLun, fmt.Sprintf("sees LUN %s, another initiator sees %s: all have to see one and the same", l.WWID, first.WWID))
+}
+
+// upPaths are the paths of a LUN that are up, ordered.
+func upPaths(l sharedlun.Lun) []string {
+	var up []string
+	for _, p := range l.Paths {
+		if p.Up {
+			up = append(up, p.Portal+"="+p.Device)
+		}
+	}
+	slices.Sort(up)
+	return up
+}
+
+// paths tells the paths of a LUN that are up, always in one order.
+func paths(l sharedlun.Lun) string { return strings.Join(upPaths(l), ",") }
+
+// covers reports whether a key was registered on every path that is up.
+func covers(registered string, l sharedlun.Lun) bool {
+	have := strings.Split(registered, ",")
+	return !slices.ContainsFunc(upPaths(l), func(p string) bool { return !slices.Contains(have, p) })
+}
+
+// keyOf reads a key as a Member has it. One that cannot be read is none.
+func keyOf(text string) uint64 {
+	key, err := strconv.ParseUint(text, 16, 64)
+	if err != nil {
+		return 0
+	}
+	return key
+}

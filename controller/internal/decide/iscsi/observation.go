@@ -1,0 +1,113 @@
+package iscsi
+
+import (
+	"slices"
+	"time"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/writer"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Observation is what a View is made of.
+type Observation struct {
+	Iscsi *v1alpha1.Iscsi
+	World backend.World
+	// Hosts are what is known of the nodes. Nothing is known about one that is not in it.
+	Hosts map[string]Host
+	// Reading is what the LUN says.
+	Reading Reading
+	// Record is what the Lease of the group says.
+	Record writer.Record
+	// Chap tells of the credentials.
+	Chap Chap
+	Now  time.Time
+}
+
+// Host is what is known of one node.
+type Host struct {
+	// Agent is how the connection to its agent is.
+	Agent decide.AgentState
+	// Problem says why the agent is not up; empty when it is.
+	Problem string
+	// At is when the agent was asked last; zero when it never answered. Failed says why it could not tell; empty when it could.
+	At     time.Time
+	Failed string
+	// Initiator and BootID as the agent told, and what it sees of the target.
+	Initiator sharedlun.Initiator
+	BootID    string
+	Seen      sharedlun.Seen
+	// Mappings are the devices of the group's volumes. They are known if Mapped is true.
+	Mappings []sharedlun.Mapping
+	Mapped   bool
+	// LoginAt is when it was tried last to log in, RegisteredPaths what the paths were when the key was registered last by this process.
+	LoginAt         time.Time
+	RegisteredPaths string
+	// OutOfService is true when a person tainted the Node with node.kubernetes.io/out-of-service.
+	OutOfService bool
+}
+
+// Up reports whether the agent answers, and told everything that it was asked.
+func (h Host) Up() bool { return h.Agent == decide.AgentUp && h.Asked() }
+
+// Asked reports whether what is known of the node is what its agent told.
+func (h Host) Asked() bool { return !h.At.IsZero() && h.Failed == "" }
+
+// sessions counts those in a state.
+func (h Host) sessions(state sharedlun.SessionState) int {
+	n := 0
+	for _, s := range h.Seen.Sessions {
+		if s.State == state {
+			n++
+		}
+	}
+	return n
+}
+
+// LoggedIn reports whether a session exists, up or not.
+func (h Host) LoggedIn() bool {
+	return h.sessions(sharedlun.SessionUp)+h.sessions(sharedlun.SessionDown) > 0
+}
+
+// Reads reports whether I/O of the node reaches the target.
+func (h Host) Reads() bool { return h.Up() && h.sessions(sharedlun.SessionUp) > 0 }
+
+// maps reports whether the device of a volume is there.
+func (h Host) maps(volumeUUID string) bool {
+	return slices.ContainsFunc(h.Mappings, func(m sharedlun.Mapping) bool { return m.VolumeUUID == volumeUUID })
+}
+
+// Reading is what the LUN says of itself.
+type Reading struct {
+	// At is when it was tried last to read it, Good when that succeeded last, through node Via. Known is true while that is not long ago, and
+	// Problem says why the last attempt failed.
+	At, Good time.Time
+	Via      string
+	Known    bool
+	Problem  string
+	// Contents of the LUN.
+	Contents sharedlun.Contents
+	// Keys are the registered keys.
+	Keys sharedlun.Reservation
+}
+
+// Group returns the group; nil when it is not known, or not there.
+func (r Reading) Group() *sharedlun.Group {
+	if !r.Known {
+		return nil
+	}
+	return r.Contents.Group
+}
+
+// Chap tells of the credentials, and has nothing of them.
+type Chap struct {
+	// Version tells one version of the credentials from another; "none" where none are wanted.
+	Version string
+	// Problem says why there are none; empty when there are, or none are wanted.
+	Problem string
+}
+
+// NoChap is the version of no credentials.
+const NoChap = "none"

@@ -1,0 +1,92 @@
+package iscsi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// record is what Members and volumes say of the LUN and its group. It outranks what is seen.
+type record struct {
+	// lun that members joined, and iqn, the target that has it; nil and empty before the first one did.
+	lun *sharedlun.Identity
+	iqn string
+	// group is the UUID of the group; empty before there was one.
+	group string
+	// forming is the node through which the group is being made; empty when that never began.
+	forming string
+	// fenced is true when the target keeps reservations, unfenced when it said that it keeps none.
+	fenced, unfenced bool
+	// conflict says which records contradict each other; empty when none do.
+	conflict string
+}
+
+func recordOf(w backend.World) record {
+	var r record
+	var groups, luns []string
+	for _, m := range w.Members {
+		if l := m.Spec.Lun; l != nil {
+			luns = append(luns, l.WWID+" "+l.Serial)
+			r.takeLun(l)
+		}
+		if g := m.Spec.Group; g != nil && g.UUID != "" {
+			groups = append(groups, g.UUID)
+		} else if g != nil {
+			r.forming = string(m.Spec.Node)
+		}
+		if k := m.Spec.Reservation; k != nil {
+			r.fenced, r.unfenced = r.fenced || !k.Unfenced, r.unfenced || k.Unfenced
+		}
+	}
+	for _, volumes := range w.Volumes {
+		for _, v := range volumes {
+			if id, err := sharedlun.Parse(v.Handle); err == nil {
+				groups = append(groups, id.Group)
+			}
+		}
+	}
+	slices.Sort(luns)
+	slices.Sort(groups)
+	luns, groups = slices.Compact(luns), slices.Compact(groups)
+	switch {
+	case len(luns) > 1:
+		r.conflict = "Members have different LUNs on record: " + strings.Join(luns, "; ")
+	case len(groups) > 1:
+		r.conflict = "Members and volumes have different volume groups on record: " + strings.Join(groups, ", ")
+	case len(groups) == 1:
+		r.group = groups[0]
+	}
+	return r
+}
+
+// takeLun takes in the record of one Member. The sizes differ where a LUN grew in between: the largest that was seen counts.
+func (r *record) takeLun(l *v1alpha1.MemberLun) {
+	if r.iqn == "" {
+		r.iqn = l.IQN
+	}
+	if r.lun == nil || l.Size > r.lun.SizeBytes {
+		r.lun = &sharedlun.Identity{WWID: l.WWID, Serial: l.Serial, SizeBytes: l.Size}
+	}
+}
+
+// refusal says why nothing at all is done for the Iscsi; zero when there is no reason.
+func (v *View) refusal() backend.Finding {
+	switch {
+	case v.rival != "":
+		return bad(v1alpha1.ReasonSameTarget, fmt.Sprintf("Iscsi %s uses the target %s already", v.rival, v.seen.Iscsi.Spec.IQN))
+	case v.rec.conflict != "":
+		return bad(v1alpha1.ReasonRecordConflict, v.rec.conflict)
+	case v.rec.iqn != "" && v.rec.iqn != v.seen.Iscsi.Spec.IQN:
+		return bad(v1alpha1.ReasonTargetChanged, fmt.Sprintf(
+			"the LUN on record is of target %s, spec.iqn is %s: put the name back, or delete this Iscsi and make another one", v.rec.iqn, v.seen.Iscsi.Spec.IQN))
+	}
+	return backend.Finding{}
+}
+
+func bad(reason, message string) backend.Finding {
+	return backend.Finding{Kind: backend.Bad, Reason: reason, Message: message}
+}

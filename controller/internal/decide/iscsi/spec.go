@@ -1,0 +1,85 @@
+package iscsi
+
+import (
+	"net/netip"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// defaultPort of portals (RFC 7143).
+const defaultPort = 3260
+
+// TargetOf returns the target that a spec names, as agents are told of it.
+func TargetOf(i *v1alpha1.Iscsi) sharedlun.Target {
+	t := sharedlun.Target{IQN: i.Spec.IQN}
+	port := i.Spec.Port
+	if port == 0 {
+		port = defaultPort
+	}
+	for _, address := range i.Spec.Targets {
+		portal := string(address)
+		if a, err := netip.ParseAddr(portal); err == nil {
+			portal = netip.AddrPortFrom(a, uint16(port)).String()
+		}
+		t.Portals = append(t.Portals, portal)
+	}
+	return t
+}
+
+// rival returns the name of an Iscsi that names the same target and comes first: one whose members have a LUN of it on record, then the older one. It
+// is empty when this one comes first. A target is known to a node by its name: two Iscsis of one name would use each other's sessions, whatever
+// portals they list.
+func rival(i *v1alpha1.Iscsi, w backend.World) string {
+	recorded := map[types.UID]bool{}
+	for _, m := range slices.Concat(w.Members, w.OtherMembers) {
+		if l := m.Spec.Lun; l != nil && l.IQN == i.Spec.IQN {
+			recorded[m.Spec.Of.UID] = true
+		}
+	}
+	first := i
+	for _, o := range w.Others {
+		other, ok := o.(*v1alpha1.Iscsi)
+		if !ok || other.Spec.IQN != i.Spec.IQN {
+			continue
+		}
+		if mine, theirs := recorded[first.UID], recorded[other.UID]; mine != theirs && theirs || mine == theirs && before(other, first) {
+			first = other
+		}
+	}
+	if first == i {
+		return ""
+	}
+	return first.Name
+}
+
+func before(a, b *v1alpha1.Iscsi) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}
+
+// volumes counts the volumes of the storage that the API server knows, attached ones once more: only none matters.
+func volumes(w backend.World) int {
+	n := 0
+	for _, held := range []map[string][]backend.Volume{w.Volumes, w.Attached} {
+		for _, at := range held {
+			n += len(at)
+		}
+	}
+	return n
+}
+
+// Volumes counts the PersistentVolumes of the storage.
+func Volumes(w backend.World) int {
+	n := 0
+	for _, at := range w.Volumes {
+		n += len(at)
+	}
+	return n
+}

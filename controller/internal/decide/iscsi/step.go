@@ -1,0 +1,85 @@
+package iscsi
+
+import (
+	"fmt"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Step is one change of sessions, keys, devices, or of the group.
+type Step struct {
+	// Node that it happens on; empty for a step of the whole, which runs on Runs.
+	Node, Runs string
+	// Does is one of the constants v1alpha1.ActionXxx.
+	Does string
+	// Owner names the Iscsi, and Member the Member of the node, or of the victim.
+	Owner, Member string
+	// Target that is logged in to or out of. Renew is true for other credentials, whose version is Chap.
+	Target sharedlun.Target
+	Renew  bool
+	Chap   string
+	// Ref names the group, BootID the boot that a key is for, Paths the paths that it is registered on.
+	Ref           sharedlun.Ref
+	BootID, Paths string
+	// Unfenced is true on a target without reservations.
+	Unfenced bool
+	// Volumes that are mapped or released, and the sequence number of the report that has them.
+	Volumes  []sharedlun.Volume
+	Sequence uint64
+	// Victim is the node that is fenced, Key its key. Vouched is true when a person vouches by approval that it is off.
+	Victim, Key string
+	Vouched     bool
+	// Wipe is the digest of what is lost by making the group, Lost what that is.
+	Wipe, Lost string
+	// Why is the reason, one sentence.
+	Why string
+}
+
+var _ backend.Step = Step{}
+
+// Host returns the host that it happens on.
+func (s Step) Host() string { return s.Node }
+
+// Via returns the host that a step of the whole runs on.
+func (s Step) Via() string {
+	if s.Node != "" {
+		return ""
+	}
+	return s.Runs
+}
+
+// Action returns the action.
+func (s Step) Action() string { return s.Does }
+
+// Destroys reports whether the step needs a person: it loses what somebody else wrote, or believes that a node is off.
+func (s Step) Destroys() bool { return s.Wipe != "" || s.Vouched }
+
+// Later returns false: every step can run now.
+func (s Step) Later() bool { return false }
+
+// Digest identifies the step by what it does to what. Which host a step of the whole runs on does not matter.
+func (s Step) Digest() string {
+	names := make([]string, 0, len(s.Volumes))
+	for _, v := range s.Volumes {
+		names = append(names, v.UUID+"@"+v.HeldBy)
+	}
+	return backend.Digest([]any{
+		s.Node, s.Does, s.Owner, s.Target.IQN, s.Target.Portals, s.Renew, s.Chap, s.Ref.Lun.WWID, s.Ref.Lun.Serial, s.Ref.OwnerUID, s.Ref.UUID, s.BootID,
+		s.Unfenced, names, s.Victim, s.Key, s.Vouched, s.Wipe,
+	})
+}
+
+// API returns the step as a status shows it.
+func (s Step) API() v1alpha1.PlanStep {
+	out := v1alpha1.PlanStep{Host: s.Node, Action: s.Does, Digest: s.Digest(), Reason: s.Why}
+	if s.Ref.Lun.WWID != "" {
+		out.Devices = []string{fmt.Sprintf("%s (%s, %d bytes)", s.Ref.Lun.WWID, s.Ref.Lun.Serial, s.Ref.Lun.SizeBytes)}
+		out.VolumeGroup = sharedlun.GroupName(s.Ref.OwnerUID)
+	}
+	for _, v := range s.Volumes {
+		out.Volumes = append(out.Volumes, v.Name)
+	}
+	return out
+}

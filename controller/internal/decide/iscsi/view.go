@@ -1,0 +1,230 @@
+package iscsi
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// View is one observation of a shared LUN, and the decisions on it.
+type View struct {
+	seen    Observation
+	rec     record
+	target  sharedlun.Target
+	members map[string]*v1alpha1.Member
+	// rival is the name of another Iscsi that has the same target, and comes first; empty when there is none.
+	rival string
+	// leaving are the volumes that are being taken from their nodes, by UUID, and since when that is seen.
+	leaving map[string]time.Time
+}
+
+var _ backend.View = (*View)(nil)
+
+// NewView returns the view of an observation. last is the view before; nil when there was none.
+func NewView(o Observation, last *View) *View {
+	v := &View{
+		seen: o, rec: recordOf(o.World), target: TargetOf(o.Iscsi), rival: rival(o.Iscsi, o.World), members: map[string]*v1alpha1.Member{},
+		leaving: map[string]time.Time{},
+	}
+	owner := backend.OwnerOf(o.Iscsi)
+	for _, m := range o.World.Members {
+		node := string(m.Spec.Node)
+		v.members[node] = owner.Prefer(v.members[node], m)
+	}
+	for _, volume := range v.volumes() {
+		if !volume.Leaving {
+			continue
+		}
+		v.leaving[volume.UUID] = o.Now
+		if last != nil && !last.leaving[volume.UUID].IsZero() {
+			v.leaving[volume.UUID] = last.leaving[volume.UUID]
+		}
+	}
+	return v
+}
+
+// Seen returns what the view was made of.
+func (v *View) Seen() Observation { return v.seen }
+
+// LUN returns the identity of the LUN: the recorded one, or the one that all initiators that see one agree on. It is nil before that.
+func (v *View) LUN() *sharedlun.Identity {
+	if v.rec.lun != nil {
+		return v.rec.lun
+	}
+	for _, name := range v.names() {
+		if l, f := v.lunOn(name); f.IsZero() {
+			return new(l.Identity)
+		}
+	}
+	return nil
+}
+
+// Ref names the group. Its UUID is empty before the group is on record.
+func (v *View) Ref() (ref sharedlun.Ref, known bool) {
+	ref = sharedlun.Ref{OwnerUID: string(v.seen.Iscsi.UID), UUID: v.rec.group}
+	lun := v.LUN()
+	if lun != nil {
+		ref.Lun = *lun
+	}
+	return ref, lun != nil
+}
+
+// Readers returns the nodes that the LUN can be read through: the writer first.
+func (v *View) Readers() []string {
+	var out []string
+	for _, name := range v.names() {
+		if _, f := v.lunOn(name); !f.IsZero() || !v.seen.Hosts[name].Reads() {
+			continue
+		}
+		if name == v.seen.Record.Writer {
+			out = slices.Insert(out, 0, name)
+		} else {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// names are the nodes that were looked at, ordered.
+func (v *View) names() []string {
+	out := make([]string, 0, len(v.seen.Hosts))
+	for name := range v.seen.Hosts {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// volumes of the group, as far as it is known and the recorded one.
+func (v *View) volumes() []sharedlun.Volume {
+	g := v.group()
+	if g == nil {
+		return nil
+	}
+	return g.Volumes
+}
+
+// group returns the group on the LUN, if it is known, and is the recorded one or will be.
+func (v *View) group() *sharedlun.Group {
+	g := v.seen.Reading.Group()
+	if g == nil || g.OwnerUID != string(v.seen.Iscsi.UID) || v.rec.group != "" && g.UUID != v.rec.group {
+		return nil
+	}
+	return g
+}
+
+// heldBy names the volumes that a node has by the tags on the LUN.
+func (v *View) heldBy(node string) []string {
+	var out []string
+	for _, volume := range v.volumes() {
+		if volume.HeldBy == node {
+			out = append(out, volume.Name)
+		}
+	}
+	return out
+}
+
+func (v *View) deleting() bool { return !v.seen.Iscsi.DeletionTimestamp.IsZero() }
+
+// removed reports whether the group is gone for good, or a person gave the LUN up as it is.
+func (v *View) removed() bool {
+	a := v.seen.Iscsi.Annotations
+	return v.released() || v.rec.group != "" && a[v1alpha1.AnnotationGroupRemoved] == v.rec.group
+}
+
+// released reports whether a person lets the Iscsi go whatever is on its LUN.
+func (v *View) released() bool {
+	return v.deleting() && v.seen.Iscsi.Annotations[v1alpha1.AnnotationRemove] == string(v.seen.Iscsi.UID)
+}
+
+// blank reports whether it is known that there is no group, and that none is being made.
+func (v *View) blank() bool {
+	r := v.seen.Reading
+	return v.rec.group == "" && v.rec.forming == "" && r.Known && r.Contents.Group == nil
+}
+
+// over reports whether an Iscsi that is being deleted has no group to remove any more.
+func (v *View) over() bool { return v.removed() || v.untouched() || v.blank() }
+
+// untouched reports whether nothing was ever written to a LUN: no Member has anything on record.
+func (v *View) untouched() bool { return v.rec.group == "" && v.rec.forming == "" && v.rec.lun == nil }
+
+// Hosts returns the hosts that have a session with the target, or devices of the group's volumes, or a key.
+func (v *View) Hosts() []string {
+	var out []string
+	for _, name := range v.names() {
+		h, m := v.seen.Hosts[name], v.members[name]
+		keyed := m != nil && m.Spec.Reservation != nil && !m.Spec.Reservation.Fenced
+		if h.Asked() && (h.LoggedIn() && v.rival == "" || len(h.Mappings) > 0) || keyed || len(v.heldBy(name)) > 0 {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// Facts returns what is known about a host.
+func (v *View) Facts(host string) backend.Facts {
+	h, known := v.seen.Hosts[host]
+	if !known {
+		return backend.Facts{TooEarly: true, Problem: "the agent was not asked yet"}
+	}
+	held, m := v.heldBy(host), v.members[host]
+	f := backend.Facts{
+		Up: h.Agent == decide.AgentUp, TooEarly: h.Agent == decide.AgentConnecting, Data: v.data(h, host), Holding: held,
+		Recorded: h.Reads() || len(h.Mappings) > 0, Unsure: h.Agent == decide.AgentUp && !h.Asked(),
+	}
+	f.Missing = h.Agent == decide.AgentMissing && len(held) == 0 && v.keyless(m)
+	switch h.Agent {
+	case decide.AgentMissing:
+		f.Reason, f.Problem = v1alpha1.ReasonAgentMissing, backend.Sentence(h.Problem, "no agent runs on this node")
+	case decide.AgentUnreachable:
+		f.Reason, f.Problem = v1alpha1.ReasonAgentUnreachable, backend.Sentence(h.Problem, "the agent does not answer")
+	}
+	return f
+}
+
+// keyless reports whether a node is known to have no key on the LUN: it may not write to it, even if it is forgotten.
+func (v *View) keyless(m *v1alpha1.Member) bool {
+	if m == nil || m.Spec.Reservation == nil || m.Spec.Reservation.Fenced {
+		return true
+	}
+	r := v.seen.Reading
+	return v.removed() || r.Known && r.Keys.Supported && !r.Keys.Has(keyOf(m.Spec.Reservation.Key))
+}
+
+// data says what is known about volumes on a host. While the Iscsi is being deleted, the group itself is what its members hold.
+func (v *View) data(h Host, host string) nodestate.Data {
+	mapped := h.Asked() && h.Mapped
+	switch {
+	case len(h.Mappings) > 0, len(v.heldBy(host)) > 0:
+		return nodestate.DataPresent
+	case v.removed() && (mapped || h.Asked() && !h.LoggedIn()), v.rival != "" && v.untouched():
+		return nodestate.DataAbsent
+	case v.deleting() && (v.rec.group != "" || v.rec.forming != "" || v.group() != nil):
+		return nodestate.DataPresent
+	case v.group() != nil && (mapped || h.Agent != decide.AgentUp):
+		return nodestate.DataAbsent
+	case v.blank() && h.Asked(), v.untouched() && h.Asked() && !h.LoggedIn():
+		return nodestate.DataAbsent
+	}
+	return nodestate.DataUnknown
+}
+
+// claims are the volumes of a world by their names on the LUN, with what a person calls them.
+func claims(w backend.World) map[string]string {
+	out := map[string]string{}
+	for _, at := range w.Volumes {
+		for _, v := range at {
+			if _, name, ok := strings.Cut(v.Handle, "/"); ok {
+				out[name] = v.String()
+			}
+		}
+	}
+	return out
+}

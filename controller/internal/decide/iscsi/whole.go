@@ -1,0 +1,223 @@
+package iscsi
+
+import (
+	"fmt"
+	"slices"
+
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/class"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Whole returns what concerns the LUN as a whole.
+func (v *View) Whole(hosts []backend.HostHealth) backend.Whole {
+	w := backend.Whole{
+		Serves: v.rec.group != "" && v.refusal().IsZero(), Pending: "The StorageClass is made once every initiator sees the volume group.",
+		Class: v.class(), Facts: []metav1.Condition{v.unique(), v.reachable(hosts), v.lunReady(hosts)},
+		Warnings: []metav1.Condition{v.pathsHealthy(hosts), v.fencing()}, Wake: Every, Capacity: v.capacity(),
+	}
+	if p := v.seen.Chap.Problem; p != "" {
+		w.Notes = append(w.Notes, p)
+	}
+	if v.refusal().IsZero() {
+		w.Steps = slices.Concat(v.fence(hosts), v.release(), v.create(hosts), v.remove())
+	}
+	if v.deleting() && !v.removed() {
+		w.Holding = v.left()
+		w.Silent = v.rec.group != "" && v.rival == "" && !v.seen.Reading.Known
+	}
+	if len(w.Steps) > 0 || v.deleting() {
+		w.Wake = soon
+	}
+	return w
+}
+
+// class is what is wanted of the StorageClass.
+func (v *View) class() class.Wish {
+	w := class.Wish{
+		Parameters: map[string]string{v1alpha1.ParameterIscsi: string(v.seen.Iscsi.UID)}, Binding: storagev1.VolumeBindingImmediate,
+	}
+	if s := v.seen.Iscsi.Spec.StorageClass; s != nil && s.FsType != "" {
+		w.Parameters[class.ParameterFSType] = s.FsType
+	}
+	return w
+}
+
+// capacity is that of the group; what was known before stands while it cannot be read.
+func (v *View) capacity() *v1alpha1.Space {
+	if g := v.group(); g != nil {
+		space := backend.SpaceOf(g.SizeBytes, g.FreeBytes)
+		return &space
+	}
+	space := v.seen.Iscsi.Status.Capacity.Total
+	return &space
+}
+
+// create makes the group, once every initiator sees one and the same LUN, may write to it, and nothing of others is on it.
+func (v *View) create(hosts []backend.HostHealth) []backend.Step {
+	ref, known := v.Ref()
+	r := v.seen.Reading
+	again := v.deleting() && v.rec.forming != "" && !v.removed()
+	if !known || v.rec.group != "" || !r.Known || r.Contents.Group != nil || volumes(v.seen.World) > 0 || v.deleting() && !again {
+		return nil
+	}
+	if again && r.Contents.Content == "" {
+		// The call that was cut off left nothing.
+		return nil
+	}
+	if !again && len(v.awaited(hosts)) > 0 {
+		return nil
+	}
+	via := v.worker("")
+	if v.usable(v.rec.forming) {
+		via = v.rec.forming
+	}
+	if via == "" {
+		return nil
+	}
+	s := v.step(via, v1alpha1.ActionCreateSharedGroup, "Every initiator sees the LUN, and nothing is on it.")
+	s.Ref, s.Member = ref, v.members[via].Name
+	switch c := r.Contents; {
+	case c.Content == "":
+	case c.Digest != "" && v.seen.Iscsi.Spec.Wipe == ref.Lun.WWID:
+		s.Wipe, s.Lost = c.Digest, c.Content
+		s.Why = "spec.wipe names this LUN; what is lost for good: " + c.Content
+	case v.rec.forming == "":
+		return nil
+	}
+	return []backend.Step{s}
+}
+
+// awaited names the initiators that are not ready for the group to be made, with the reason. One under maintenance is not waited for.
+func (v *View) awaited(hosts []backend.HostHealth) []string {
+	var out []string
+	ready := 0
+	for _, h := range hosts {
+		switch {
+		case !slices.Contains(v.seen.Iscsi.Spec.Initiators, v1alpha1.HostName(h.Node)), len(h.Sources) > 0:
+		case v.usable(h.Node):
+			ready++
+		default:
+			out = append(out, h.Node)
+		}
+	}
+	if ready == 0 && len(out) == 0 {
+		return []string{"an initiator"}
+	}
+	return out
+}
+
+// remove removes the group of an Iscsi that is being deleted.
+func (v *View) remove() []backend.Step {
+	ref, known := v.Ref()
+	g := v.seen.Reading.Group()
+	if !v.deleting() || v.removed() || !known || v.rec.group == "" || !v.seen.Reading.Known || volumes(v.seen.World) > 0 {
+		return nil
+	}
+	if g != nil && (g.UUID != v.rec.group || len(g.Volumes) > 0) || g == nil && v.seen.Reading.Contents.Content != "" && v.seen.Reading.Contents.Digest == "" {
+		return nil
+	}
+	via := v.worker("")
+	if via == "" {
+		return nil
+	}
+	s := v.step(via, v1alpha1.ActionRemoveSharedGroup, "The Iscsi is being deleted, and no volume is left.")
+	s.Ref = ref
+	return []backend.Step{s}
+}
+
+// left names the volumes on the LUN that hold a deletion, and that no PersistentVolume names.
+func (v *View) left() []string {
+	known := claims(v.seen.World)
+	var out []string
+	for _, volume := range v.volumes() {
+		if known[volume.Name] == "" {
+			out = append(out, fmt.Sprintf("volume %s on the LUN, which has no PersistentVolume", volume.Name))
+		}
+	}
+	if len(out) > 0 {
+		out = append(out[:min(len(out), maxNamed/2)], fmt.Sprintf("to delete the Iscsi all the same and leave the LUN as it is: kubectl annotate --overwrite iscsis.%s %s %s=%s",
+			v1alpha1.Group, v.seen.Iscsi.Name, v1alpha1.AnnotationRemove, v.seen.Iscsi.UID))
+	}
+	return out
+}
+
+// fence takes the key of a node off that a person says is off, and that something waits for.
+func (v *View) fence(hosts []backend.HostHealth) []backend.Step {
+	var out []backend.Step
+	for _, h := range hosts {
+		seen, m := v.seen.Hosts[h.Node], h.Object
+		if m == nil || m.Spec.Reservation == nil || m.Spec.Reservation.Fenced {
+			continue
+		}
+		silent := seen.Agent == decide.AgentUnreachable || seen.Agent == decide.AgentMissing
+		gone := !v.seen.World.Nodes[h.Node].Exists
+		if !silent || !seen.OutOfService && !gone || !v.awaits(h.Node) {
+			continue
+		}
+		via := v.worker(h.Node)
+		if via == "" {
+			continue
+		}
+		r := m.Spec.Reservation
+		s := v.step(via, v1alpha1.ActionFenceNode, "Node "+h.Node+" is tainted as out of service, and its volumes wait for it.")
+		s.Victim, s.Key, s.Member, s.Unfenced = h.Node, r.Key, m.Name, r.Unfenced
+		switch {
+		case r.Unfenced:
+			s.Vouched, s.Why = true, "The target keeps no reservations: whoever approves vouches that node "+h.Node+" is off, and stays off until it was booted."
+		case gone:
+			s.Vouched, s.Why = true, "Kubernetes does not know node "+h.Node+" any more: whoever approves vouches that it is off."
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// awaits reports whether something cannot go on without a node: a change that it may still make, or a volume that it has.
+func (v *View) awaits(node string) bool {
+	r := v.seen.Record
+	return slices.Contains(r.Pending, node) || r.Taken != "" && r.Writer == node || len(v.heldBy(node)) > 0
+}
+
+// release ends what somebody began: a volume is being taken from a node that has unmapped it, or is fenced.
+func (v *View) release() []backend.Step {
+	g, via := v.group(), v.worker("")
+	if g == nil || via == "" || v.rec.group == "" {
+		return nil
+	}
+	s := v.step(via, v1alpha1.ActionReleaseVolumes, "The volumes are being taken from their nodes, which have no devices of them any more.")
+	s.Sequence = g.Sequence
+	for _, volume := range g.Volumes {
+		since, h, m := v.leaving[volume.UUID], v.seen.Hosts[volume.HeldBy], v.members[volume.HeldBy]
+		fenced := m != nil && m.Spec.Reservation != nil && m.Spec.Reservation.Fenced
+		unmapped := h.Up() && h.Mapped && !h.maps(volume.UUID)
+		if volume.Leaving && volume.HeldBy != "" && (fenced || unmapped) && v.seen.Now.Sub(since) >= leavingFor {
+			s.Volumes = append(s.Volumes, volume)
+		}
+	}
+	if len(s.Volumes) == 0 {
+		return nil
+	}
+	return []backend.Step{s}
+}
+
+// step begins a step of the whole.
+func (v *View) step(via, does, why string) Step {
+	ref, _ := v.Ref()
+	return Step{Runs: via, Does: does, Owner: v.seen.Iscsi.Name, Ref: ref, Why: why}
+}
+
+// Fill writes what only an Iscsi has in its status.
+func (v *View) Fill(i *v1alpha1.Iscsi) {
+	i.Status.VolumeCount = int32(Volumes(v.seen.World))
+	if w := v.seen.Record; !w.Zero() {
+		i.Status.Writer, i.Status.Epoch = w.Writer, int64(w.Epoch)
+	}
+	if lun := v.LUN(); lun != nil {
+		i.Status.Lun = lunStatus(*lun, v.rec.fenced || !v.rec.unfenced && v.seen.Reading.Known && v.seen.Reading.Keys.Supported)
+	}
+}
