@@ -9,6 +9,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/config"
 	"quarry.storage/quarry/agent/internal/csi"
+	"quarry.storage/quarry/agent/internal/csi/iscsi"
 	"quarry.storage/quarry/agent/internal/csi/lvm"
 	"quarry.storage/quarry/agent/internal/csi/nfs"
 	"quarry.storage/quarry/agent/internal/host/dm"
@@ -26,11 +27,17 @@ func newShares(cfg config.Config, log logr.Logger) *hostnfs.Client {
 	})
 }
 
-// newDrivers connects the CSI services to the tools of this node, one driver per storage. Local volumes are looked up and activated
-// through the engine, under the same locks as the controller's calls.
-func newDrivers(
-	cfg config.Config, volumes lvm.Volumes, shares *hostnfs.Client, log logr.Logger, registry prometheus.Registerer,
-) []*csi.Driver {
+// storages are what the sources of volumes work with. Local volumes are looked up and activated through the engine, under the same locks as the
+// controller's calls.
+type storages struct {
+	volumes lvm.Volumes
+	shares  *hostnfs.Client
+	groups  iscsi.Groups
+	luns    iscsi.Luns
+}
+
+// newDrivers connects the CSI services to the tools of this node, one driver per storage.
+func newDrivers(cfg config.Config, on storages, log logr.Logger, registry prometheus.Registerer) []*csi.Driver {
 	// The library that checks and grows filesystems logs through klog.
 	klog.SetLogger(log.WithName("mount"))
 	kernel := mount.NewKernel(cfg.KubeletDir)
@@ -41,8 +48,12 @@ func newDrivers(
 	}
 	var drivers []*csi.Driver
 	for _, source := range []csi.Source{
-		lvm.New(lvm.Config{NodeName: cfg.NodeName, Volumes: volumes, Devices: dm.New(dm.Config{}), Filesystems: files}),
-		nfs.New(nfs.Config{Shares: shares, Places: kernel, Table: kernel, Log: common.Log, Registry: registry}),
+		lvm.New(lvm.Config{NodeName: cfg.NodeName, Volumes: on.volumes, Devices: dm.New(dm.Config{}), Filesystems: files}),
+		iscsi.New(iscsi.Config{
+			Node: cfg.NodeName, Groups: on.groups, Luns: on.luns, Devices: newLinear(cfg), Filesystems: files,
+			Records: iscsi.Records{Dir: filepath.Join(cfg.SharedDir, "volumes")},
+		}),
+		nfs.New(nfs.Config{Shares: on.shares, Places: kernel, Table: kernel, Log: common.Log, Registry: registry}),
 	} {
 		common.Source = source
 		drivers = append(drivers, csi.New(common))

@@ -98,7 +98,7 @@ func work(ctx context.Context, cfg config.Config, log logr.Logger, registry *pro
 	group.Go(func() error { return serve(ctx, cfg, id, srv) })
 	group.Go(func() error { return initiator.Run(ctx) })
 	if cfg.KubeletDir != "" {
-		for _, driver := range newDrivers(cfg, serverConfig.Node, shares, log, registry) {
+		for _, driver := range newDrivers(cfg, storages{volumes: serverConfig.Node, shares: shares, groups: groups, luns: luns}, log, registry) {
 			group.Go(func() error { return driver.Run(ctx) })
 		}
 	}

@@ -24,8 +24,13 @@ func newSharedGroups(
 		Node:    cfg.NodeName,
 		Luns:    luns,
 		Groups:  tools.Groups{LVM: shared.New(volumes), Disks: disks, Proc: cfg.ProcDir},
-		Devices: tools.Devices{DM: linear.New(linear.Config{Runner: hostrun.Real{}, Sys: cfg.SysDir, Dev: cfg.DevDir, Proc: cfg.ProcDir})},
+		Devices: newLinear(cfg),
 		Epochs:  epoch.Files{Dir: cfg.SharedDir},
 		Log:     log.WithName("sharedgroup"),
 	})
+}
+
+// newLinear makes what works on the devices of volumes of shared LUNs.
+func newLinear(cfg config.Config) tools.Devices {
+	return tools.Devices{DM: linear.New(linear.Config{Runner: hostrun.Real{}, Sys: cfg.SysDir, Dev: cfg.DevDir, Proc: cfg.ProcDir})}
 }

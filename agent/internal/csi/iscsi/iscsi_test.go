@@ -1,0 +1,233 @@
+package iscsi_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+
+	"quarry.storage/quarry/agent/internal/csi/csitest"
+	"quarry.storage/quarry/agent/internal/csi/iscsi"
+	"quarry.storage/quarry/agent/internal/sharedgroup/decide"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// TestLife: a volume that is used on one node is shown to several pods of it, unless it may have one only.
+func TestLife(t *testing.T) {
+	r := newRig(t)
+	id := r.attach(t)
+	for range 2 {
+		must(t, r.Stage(t, id, mounted))
+		must(t, r.Publish(t, id, "pod/a", mounted, false))
+		must(t, r.Publish(t, id, "pod/b", mounted, true))
+	}
+	r.wantMounts(t, "staging/globalmount", "pod/a", "pod/b (ro)")
+	if v := r.volume("a"); v.Content != "ext4" || v.UUID == "" {
+		t.Errorf("%+v", v)
+	}
+	r.volume("a").Data = "of a pod"
+	for range 2 {
+		must(t, r.Unpublish(t, id, "pod/a"))
+		must(t, r.Unpublish(t, id, "pod/b"))
+		must(t, r.Unstage(t, id))
+	}
+	r.wantMounts(t)
+	must(t, r.Stage(t, id, alone))
+	must(t, r.Publish(t, id, "pod/a", alone, false))
+	wantCode(t, r.Publish(t, id, "pod/b", alone, false), codes.FailedPrecondition)
+	if v := r.volume("a"); v.Data != "of a pod" {
+		t.Errorf("it was formatted once more: %+v", v)
+	}
+}
+
+func TestRaw(t *testing.T) {
+	r := newRig(t)
+	id := r.attach(t)
+	for range 2 {
+		must(t, r.Stage(t, id, raw))
+		must(t, r.Publish(t, id, "pod/a", raw, false))
+	}
+	r.wantMounts(t, "pod/a")
+	if v := r.volume("a"); v.Content != "" {
+		t.Errorf("something was made on a raw device: %+v", v)
+	}
+	// What is taken from the node meanwhile is shown to nobody else.
+	r.apply(t, sharedlun.Change{Leave: &sharedlun.Hold{Name: "a", Node: "n1"}})
+	wantCode(t, r.Publish(t, id, "pod/b", raw, false), codes.FailedPrecondition)
+	must(t, r.Unpublish(t, id, "pod/a"))
+	must(t, r.Unstage(t, id))
+	r.wantMounts(t)
+}
+
+// TestStage_refuses: nothing is used that the LUN does not give to this node, or that is not what the LUN says.
+func TestStage_refuses(t *testing.T) {
+	shift := func(m *decide.Mapped) { m.Ranges[0].Start += 4 * mib }
+	for name, c := range map[string]struct {
+		change func(t *testing.T, r *rig)
+		code   codes.Code
+	}{
+		"held by another node": {func(t *testing.T, r *rig) {
+			r.release(t, "a")
+			r.apply(t, sharedlun.Change{Hold: &sharedlun.Hold{Name: "a", Node: "n2"}})
+		}, codes.FailedPrecondition},
+		"held by none": {func(t *testing.T, r *rig) { r.release(t, "a") }, codes.FailedPrecondition},
+		"leaving": {func(t *testing.T, r *rig) {
+			r.apply(t, sharedlun.Change{Leave: &sharedlun.Hold{Name: "a", Node: "n1"}})
+		}, codes.FailedPrecondition},
+		"another one of its name": {func(_ *testing.T, r *rig) {
+			r.Attached[r.handle("a")] = sharedlun.Attached{Ref: r.ref, UUID: r.lun.Group().Volume("b").UUID}.Map()
+		}, codes.NotFound},
+		"not told where it is":      {func(_ *testing.T, r *rig) { delete(r.Attached, r.handle("a")) }, codes.InvalidArgument},
+		"not mapped since the boot": {func(t *testing.T, r *rig) { r.node.Boot(t, 0xa1) }, codes.Unavailable},
+		"a LUN that cannot be read": {func(_ *testing.T, r *rig) { r.blind = true }, codes.Unavailable},
+		"another LUN":               {func(_ *testing.T, r *rig) { r.lun.Swap("other") }, codes.FailedPrecondition},
+		"the LUN is another device": {func(_ *testing.T, r *rig) { r.number = "8:32" }, codes.FailedPrecondition},
+		"a device elsewhere":        {func(_ *testing.T, r *rig) { r.change = shift }, codes.FailedPrecondition},
+		"a device that is cut":      {func(_ *testing.T, r *rig) { r.change = func(m *decide.Mapped) { m.Cut, m.Linear = true, false } }, codes.Unavailable},
+		"a suspended device":        {func(_ *testing.T, r *rig) { r.change = func(m *decide.Mapped) { m.Suspended = true } }, codes.Unavailable},
+		"a device of more than is ready": {func(t *testing.T, r *rig) {
+			g := r.apply(t, sharedlun.Change{Grow: &sharedlun.Grow{Name: "a", SizeBytes: 16 * mib}})
+			ranges := g.Volume("a").Ranges
+			r.change = func(m *decide.Mapped) { m.Ranges = ranges }
+		}, codes.FailedPrecondition},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			id := r.attach(t)
+			r.make(t, "b", 8*mib)
+			c.change(t, r)
+			for _, want := range []*csipb.VolumeCapability{mounted, raw} {
+				wantCode(t, r.Stage(t, id, want), c.code)
+			}
+			r.wantMounts(t)
+			if v := r.volume("a"); v.Content != "" {
+				t.Errorf("it was formatted: %+v", v)
+			}
+		})
+	}
+}
+
+// release takes a volume from the node by its tags alone: the node was fenced, and its device is left.
+func (r *rig) release(t *testing.T, name string) {
+	t.Helper()
+	r.apply(t, sharedlun.Change{Leave: &sharedlun.Hold{Name: name, Node: "n1"}})
+	r.apply(t, sharedlun.Change{Release: &sharedlun.Hold{Name: name, Node: "n1"}})
+}
+
+// TestFirstUse: a filesystem is made where nothing is, and again where a call died that made one; whatever else is there stays.
+func TestFirstUse(t *testing.T) {
+	killed := errors.New("killed")
+	for name, c := range map[string]struct {
+		before func(r *rig)
+		again  func(r *rig)
+		code   codes.Code
+		kept   bool
+	}{
+		"new":                    {nil, nil, codes.OK, false},
+		"some data":              {func(r *rig) { v := r.volume("a"); v.Content, v.Data = csitest.Garbage, "x" }, nil, codes.FailedPrecondition, true},
+		"a filesystem of others": {func(r *rig) { v := r.volume("a"); v.Content, v.Data, v.UUID = "ext4", "x", "other" }, nil, codes.OK, true},
+		"another type":           {func(r *rig) { v := r.volume("a"); v.Content, v.Data = "xfs", "x" }, nil, codes.OK, true},
+		"killed while it was made": {func(r *rig) {
+			r.host.Before = func(effect string) error {
+				if effect != "format" {
+					return nil
+				}
+				return killed
+			}
+		}, func(r *rig) { r.host.Before = nil; r.volume("a").Content = csitest.Garbage }, codes.OK, false},
+		"gone after it was used": {nil, func(r *rig) { r.volume("a").Content = "" }, codes.FailedPrecondition, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			id := r.attach(t)
+			if c.before != nil {
+				c.before(r)
+			}
+			err := r.Stage(t, id, mounted)
+			if c.again != nil {
+				if err == nil {
+					must(t, r.Unstage(t, id))
+				}
+				c.again(r)
+				err = r.Stage(t, id, mounted)
+			}
+			wantCode(t, err, c.code)
+			v := r.volume("a")
+			if kept := v.Data == "x"; kept != c.kept || c.code == codes.OK && !c.kept && v.Content != "ext4" {
+				t.Errorf("%+v", v)
+			}
+		})
+	}
+}
+
+// TestExpand: the filesystem gets what the device shows, and no more.
+func TestExpand(t *testing.T) {
+	r := newRig(t)
+	id := r.attach(t)
+	must(t, r.Stage(t, id, mounted))
+	expand := func() error {
+		_, err := r.NodeExpandVolume(t.Context(), &csipb.NodeExpandVolumeRequest{
+			VolumeId: id, VolumePath: r.Path(t, csitest.StagingPath), CapacityRange: &csipb.CapacityRange{RequiredBytes: 16 * mib},
+		})
+		return err
+	}
+	wantCode(t, expand(), codes.OutOfRange)
+	r.apply(t, sharedlun.Change{Grow: &sharedlun.Grow{Name: "a", SizeBytes: 16 * mib}})
+	r.apply(t, sharedlun.Change{Ready: &sharedlun.Ready{Name: "a", Bytes: 16 * mib}})
+	r.mapped(t, "a")
+	r.volume("a").Size = 16 * mib
+	must(t, expand())
+	if v := r.volume("a"); v.Files != 16*mib {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestRestart: what is needed to end the use of a volume outlives the agent; after a boot nothing is taken for there that is not.
+func TestRestart(t *testing.T) {
+	r := newRig(t)
+	records := filepath.Join(t.TempDir(), "volumes")
+	r.Stop()
+	r.start(t, records)
+	id := r.attach(t)
+	must(t, r.Stage(t, id, mounted))
+	must(t, r.Publish(t, id, "pod/a", mounted, false))
+	r.Stop()
+	attached := r.Attached
+	r.start(t, records)
+	_, err := r.NodeGetVolumeStats(t.Context(), &csipb.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: r.Path(t, "pod/a")})
+	must(t, err)
+	// Even without the LUN.
+	r.blind = true
+	must(t, r.Unpublish(t, id, "pod/a"))
+	must(t, r.Unstage(t, id))
+	r.wantMounts(t)
+	r.blind = false
+	r.node.Boot(t, 0xa1)
+	r.host.Restart()
+	r.Attached = attached
+	wantCode(t, r.Stage(t, id, mounted), codes.Unavailable)
+	wantCode(t, r.Publish(t, id, "pod/a", mounted, false), codes.NotFound)
+}
+
+func TestRecords(t *testing.T) {
+	records := iscsi.Records{Dir: filepath.Join(t.TempDir(), "a", "volumes")}
+	id := sharedlun.ID{Group: "EJOuKj-cD6h-GGXp-49EQ-tSM8-Xxrl-JtVpvn", Name: "pvc-1"}
+	if got, err := records.Load(id); err != nil || got != (iscsi.Record{}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, want := range []iscsi.Record{{UUID: "8AD8Uh-gR3m-AUdI-S0r1-Eqzm-EZDO-qI0cBB", Making: true}, {UUID: "jEZoDe-bC5T-H2qz-YsIR-0vc2-AYmI-KLnJvB", Made: true}} {
+		must(t, records.Save(id, want))
+		if got, err := records.Load(id); err != nil || got != want {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	for _, text := range []string{"", "{", `{"uuid":"x"}`} {
+		must(t, os.WriteFile(filepath.Join(records.Dir, id.Group, id.Name), []byte(text), 0o600))
+		if _, err := records.Load(id); !errors.Is(err, sharedlun.ErrUnread) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

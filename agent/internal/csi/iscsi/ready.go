@@ -1,0 +1,119 @@
+package iscsi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"quarry.storage/quarry/agent/internal/csi"
+	"quarry.storage/quarry/agent/internal/sharedgroup/decide"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Ready holds a volume against what is on the LUN now, and records which one of its name it is.
+func (s *Source) Ready(ctx context.Context, v csi.Volume, want csi.Access) (csi.From, error) {
+	id, err := sharedlun.Parse(v.Handle)
+	if err != nil {
+		return csi.From{}, err
+	}
+	a, err := attached(id, v)
+	if err != nil {
+		return csi.From{}, err
+	}
+	from, on, err := s.mine(ctx, id, a)
+	if err != nil {
+		return csi.From{}, err
+	}
+	r, err := s.cfg.Records.Load(id)
+	if err != nil {
+		return csi.From{}, err
+	}
+	if r.UUID != a.UUID {
+		if err := s.cfg.Records.Save(id, Record{UUID: a.UUID}); err != nil {
+			return csi.From{}, err
+		}
+	}
+	from.UUID, from.MadeUnix = filesystemUUID(a.UUID), on.CreatedUnix
+	// Nothing on the LUN says whether a volume was used. FirstUse looks at the volume itself.
+	from.New = !want.Block
+	return from, nil
+}
+
+// Showable refuses a raw device of which the LUN does not say, now, that it is this node's.
+func (s *Source) Showable(ctx context.Context, v csi.Volume) error {
+	id, err := sharedlun.Parse(v.Handle)
+	if err != nil {
+		return err
+	}
+	a, err := attached(id, v)
+	if err == nil {
+		_, _, err = s.mine(ctx, id, a)
+	}
+	return err
+}
+
+// mine refuses a volume that the LUN does not give to this node, and a device that does not lie where the LUN says, or shows what is not ready.
+func (s *Source) mine(ctx context.Context, id sharedlun.ID, a sharedlun.Attached) (csi.From, sharedlun.Volume, error) {
+	seen, err := s.cfg.Groups.Get(ctx, a.Ref)
+	if err != nil {
+		return csi.From{}, sharedlun.Volume{}, fmt.Errorf("volume %s: %w", id, err)
+	}
+	if seen.Group == nil || seen.Group.UUID != id.Group {
+		return csi.From{}, sharedlun.Volume{}, fmt.Errorf("volume %s: %w: the LUN does not have its group now: %s", id, csi.ErrUnavailable, seen.Content)
+	}
+	on := seen.Group.Volume(id.Name)
+	if err := held(id, a, on, s.cfg.Node); err != nil {
+		return csi.From{}, sharedlun.Volume{}, err
+	}
+	from, m, err := s.device(ctx, id, a.UUID)
+	if errors.Is(err, csi.ErrNotThere) {
+		err = fmt.Errorf("volume %s is attached to this node and not mapped: %w. The controller has it mapped once the node has its key on the LUN", id, csi.ErrUnavailable)
+	}
+	if err != nil {
+		return csi.From{}, *on, err
+	}
+	path, err := s.cfg.Luns.Device(ctx, a.Ref.Lun)
+	if err != nil {
+		return csi.From{}, *on, fmt.Errorf("volume %s: %w", id, err)
+	}
+	lun, _, err := s.cfg.Devices.Number(ctx, path)
+	if err != nil {
+		return csi.From{}, *on, fmt.Errorf("LUN of volume %s: %w: %w", id, csi.ErrUnavailable, err)
+	}
+	return from, *on, shows(id, m, *on, lun)
+}
+
+// held refuses a volume that is not this node's.
+func held(id sharedlun.ID, a sharedlun.Attached, on *sharedlun.Volume, node string) error {
+	switch {
+	case on == nil || on.UUID != a.UUID:
+		return fmt.Errorf("the LUN has no volume %s with the UUID %s: %w", id, a.UUID, csi.ErrNotThere)
+	case on.HeldBy != node:
+		return fmt.Errorf("volume %s: %w: it is for node %q, and this is %s", id, sharedlun.ErrHeld, on.HeldBy, node)
+	case on.Leaving:
+		return fmt.Errorf("volume %s: %w: it is being taken from this node", id, sharedlun.ErrHeld)
+	}
+	return nil
+}
+
+// shows refuses a device that is not the beginning of the volume, or more than what is ready of it.
+func shows(id sharedlun.ID, m decide.Mapped, on sharedlun.Volume, lun string) error {
+	switch {
+	case !m.Linear || m.Cut || m.Suspended || m.Pending:
+		return fmt.Errorf("volume %s: %w: its device is not in order (%+v). The controller maps it again", id, csi.ErrUnavailable, m)
+	case m.Lun != lun:
+		return fmt.Errorf("volume %s: %w: its device stands on %s, and the LUN is %s by now", id, sharedlun.ErrMisfit, m.Lun, lun)
+	}
+	left := on.ReadyBytes
+	for i, r := range decide.Merge(m.Ranges) {
+		left -= r.Size
+		want := decide.Merge(on.Ranges)
+		if i >= len(want) || r.Start != want[i].Start || r.Size > want[i].Size || r.Size < want[i].Size && i < len(decide.Merge(m.Ranges))-1 {
+			return fmt.Errorf("volume %s: %w: its device lies at %v, and the volume at %v", id, sharedlun.ErrMisfit, m.Ranges, on.Ranges)
+		}
+	}
+	if left < 0 {
+		return fmt.Errorf("volume %s: %w: its device shows %d bytes more than are zeroed", id, sharedlun.ErrMisfit, -left)
+	}
+	return nil
+}
