@@ -29,7 +29,7 @@ import (
 // errNotReady says what the CSI controller waits for after its start.
 var errNotReady = errors.New("waiting for the cache and the client certificate")
 
-// RunCSI serves the CSI controller service until the context ends. It writes nothing to the API server.
+// RunCSI serves the CSI controller service until the context ends. It writes nothing to the API server but the Leases of shared groups.
 func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 	mgr, err := newCSIManager(rc, cfg)
 	if err != nil {
@@ -57,7 +57,9 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 		return fmt.Errorf("add check readyz: %w", err)
 	}
 	driver := servable[cfg.Driver]
-	described, backend := driver.backend(mgr.GetClient(), direct, pool, mgr.GetLogger().WithName(cfg.Driver))
+	described, backend := driver.backend(csiWorld{
+		reader: mgr.GetClient(), live: direct, namespace: cfg.Namespace, pool: pool, log: mgr.GetLogger().WithName(cfg.Driver),
+	})
 	server := frame.New(frame.Config{
 		Version: version.Version, Socket: cfg.Address, Ready: ready, Log: mgr.GetLogger().WithName("csi"), Registry: metrics.Registry,
 		Reader: mgr.GetClient(), Live: direct,

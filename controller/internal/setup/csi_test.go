@@ -24,7 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/controller/internal/decide/writer"
 	"quarry.storage/quarry/controller/internal/pki"
+	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
@@ -94,6 +96,9 @@ func TestRunCSI_everyDriverWithItsOwnRights(t *testing.T) {
 				t.Error(err)
 			}
 			refusesTwins(t, admin, c, name)
+			if name == v1alpha1.DriverISCSI {
+				writesItsLeases(t)
+			}
 			if name == v1alpha1.DriverNFS {
 				findsPersistentVolumes(t, admin, c)
 			}
@@ -101,6 +106,21 @@ func TestRunCSI_everyDriverWithItsOwnRights(t *testing.T) {
 				refusesTwinSnapshots(t, admin, c)
 			}
 		})
+	}
+}
+
+// writesItsLeases keeps the record of a shared group with the rights of the driver.
+func writesItsLeases(t *testing.T) {
+	t.Helper()
+	const uid = "6d1f8f3e-0000-4000-8000-000000000007"
+	k := san.KubernetesLeases{Client: clientOf(t, as(t, "quarry-csi")), Namespace: namespace, Now: time.Now}
+	first := writer.Record{Epoch: 1, Writer: "n1", Taken: csiRole + "1"}
+	version, err := k.Store(t.Context(), uid, first, "")
+	if err == nil {
+		_, err = k.Store(t.Context(), uid, first.Idle(), version)
+	}
+	if r, _, loadErr := k.Load(t.Context(), uid); err != nil || loadErr != nil || r.Taken != "" || r.Epoch != 1 {
+		t.Errorf("%+v, %v, %v", r, err, loadErr)
 	}
 }
 
@@ -125,6 +145,7 @@ func refusesTwins(t *testing.T, admin client.Client, c csi.ControllerClient, dri
 	const name = "pvc-11111111-2222-4333-8444-666666666666"
 	handle, known := map[string]string{
 		v1alpha1.DriverNFS: "6d1f8f3e-0000-4000-8000-000000000001/" + name, v1alpha1.DriverLVM: "n1/quarry-pool/" + name,
+		v1alpha1.DriverISCSI: "EJOuKj-cD6h-GGXp-49EQ-tSM8-Xxrl-JtVpvn/" + name,
 	}[driver]
 	if !known {
 		t.Fatalf("no handle of a volume of %s: add one", driver)

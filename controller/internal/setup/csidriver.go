@@ -3,15 +3,21 @@ package setup
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/agents"
+	"quarry.storage/quarry/controller/internal/agents/shared"
 	"quarry.storage/quarry/controller/internal/csi/frame"
+	"quarry.storage/quarry/controller/internal/csi/iscsi"
 	"quarry.storage/quarry/controller/internal/csi/lvm"
 	"quarry.storage/quarry/controller/internal/csi/nfs"
+	"quarry.storage/quarry/controller/internal/san"
+	"quarry.storage/quarry/controller/internal/san/fleet"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -19,22 +25,46 @@ import (
 type csiDriver struct {
 	// watched are the kinds that the backend answers from, beside PersistentVolumes.
 	watched []client.Object
-	// backend makes the driver. The reader answers from the cache, and live asks the API server itself.
-	backend func(reader, live client.Reader, pool *agents.Pool, log logr.Logger) (frame.Driver, frame.Backend)
+	// backend makes the driver.
+	backend func(w csiWorld) (frame.Driver, frame.Backend)
 }
+
+// csiWorld is what drivers work with.
+type csiWorld struct {
+	// reader answers from the cache, and live asks the API server itself, in which it writes Leases of the namespace.
+	reader    client.Reader
+	live      client.Client
+	namespace string
+	pool      *agents.Pool
+	log       logr.Logger
+}
+
+// csiRole is what the processes of CSI drivers call themselves where they work beside the controller. One at a time works on a shared LUN.
+const csiRole = "csi/"
 
 // servable are the drivers, by name.
 var servable = map[string]csiDriver{
+	v1alpha1.DriverISCSI: {
+		watched: []client.Object{&v1alpha1.Iscsi{}, &v1alpha1.Member{}},
+		backend: func(w csiWorld) (frame.Driver, frame.Backend) {
+			calls, members := shared.Calls{Pool: w.pool}, fleet.Fleet{Live: w.live, Agents: w.pool}
+			leases := san.KubernetesLeases{Client: w.live, Namespace: w.namespace, Now: time.Now}
+			return iscsi.Driver(), iscsi.New(iscsi.Config{
+				Reader: w.reader, Nodes: calls, Fleet: members, Leases: leases, Log: w.log,
+				SAN: san.New(san.Config{Self: csiRole + uuid.NewString(), Nodes: calls, Fleet: members, Leases: leases}),
+			})
+		},
+	},
 	v1alpha1.DriverLVM: {
 		watched: []client.Object{&v1alpha1.Cluster{}, &v1alpha1.Member{}, &v1alpha1.StorageNode{}},
-		backend: func(reader, live client.Reader, pool *agents.Pool, _ logr.Logger) (frame.Driver, frame.Backend) {
-			return lvm.Driver(), &lvm.Backend{Reader: reader, Live: live, Agents: pool}
+		backend: func(w csiWorld) (frame.Driver, frame.Backend) {
+			return lvm.Driver(), &lvm.Backend{Reader: w.reader, Live: w.live, Agents: w.pool}
 		},
 	},
 	v1alpha1.DriverNFS: {
 		watched: []client.Object{&v1alpha1.Nfs{}},
-		backend: func(reader, _ client.Reader, pool *agents.Pool, log logr.Logger) (frame.Driver, frame.Backend) {
-			return nfs.Driver(), nfs.New(nfs.Config{Reader: reader, Agents: pool, Log: log})
+		backend: func(w csiWorld) (frame.Driver, frame.Backend) {
+			return nfs.Driver(), nfs.New(nfs.Config{Reader: w.reader, Agents: w.pool, Log: w.log})
 		},
 	},
 }

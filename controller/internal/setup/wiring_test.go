@@ -134,7 +134,7 @@ func TestDrivers_areServedAsTheTableSays(t *testing.T) {
 			t.Errorf("driver %s is deployed and not served: add it to servable", d.Name)
 			continue
 		}
-		described, b := served.backend(nil, nil, nil, logr.Discard())
+		described, b := served.backend(csiWorld{log: logr.Discard()})
 		_, snapshots := b.(frame.Snapshotter)
 		_, measures := b.(frame.Measurer)
 		_, attaches := b.(frame.Attacher)
