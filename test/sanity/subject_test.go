@@ -5,6 +5,7 @@ package sanity
 import (
 	"flag"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
 	"quarry.storage/quarry/pkg/sharedvolume"
 	"quarry.storage/quarry/pkg/volumeid"
 )
@@ -21,6 +23,7 @@ var (
 	group  = flag.String("group", "", "volume group of the Cluster; for "+v1alpha1.DriverLVM)
 	linear = flag.Bool("linear", false, "make linear volumes instead of thin ones; for "+v1alpha1.DriverLVM)
 	owner  = flag.String("owner", "", "UID of the Nfs; for "+v1alpha1.DriverNFS)
+	shared = flag.String("shared-group", "", "UUID of the volume group of the Iscsi; for "+v1alpha1.DriverISCSI)
 )
 
 // subject is what differs between the drivers.
@@ -48,6 +51,17 @@ var subjects = map[string]subject{
 		},
 		left: devices,
 	},
+	v1alpha1.DriverISCSI: {
+		wanted: []string{v1alpha1.ParameterIscsi},
+		absent: func(name string) string {
+			return sharedlun.ID{Group: *shared, Name: sharedlun.Name(name)}.String()
+		},
+		ours: func(handle string) bool {
+			id, err := sharedlun.Parse(handle)
+			return err != nil || id.Group == *shared
+		},
+		left: mapped,
+	},
 	v1alpha1.DriverNFS: {
 		wanted: []string{v1alpha1.ParameterNfs},
 		absent: func(name string) string {
@@ -59,6 +73,16 @@ var subjects = map[string]subject{
 		// test/sanity/run looks at the share itself.
 		left: func(*testing.T) []string { return nil },
 	},
+}
+
+// mapped are the devices of volumes on shared LUNs that are left on the node.
+func mapped(t *testing.T) []string {
+	t.Helper()
+	names, err := filepath.Glob("/dev/mapper/quarry-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
 }
 
 // ids makes handles of volumes that do not exist.
