@@ -157,3 +157,12 @@ type Initiator struct {
 func NewProblem(reason, format string, args ...any) *Problem {
 	return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
+
+// Portal returns "ADDRESS:PORT" of a portal as a Target has it; an IPv6 address stands in brackets. What is no IP address stays as it is, and Check refuses it.
+func Portal(address string, port uint16) string {
+	a, err := netip.ParseAddr(address)
+	if err != nil {
+		return address
+	}
+	return netip.AddrPortFrom(a, port).String()
+}

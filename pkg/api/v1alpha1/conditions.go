@@ -169,6 +169,8 @@ const (
 	ReasonNoReservations = "NoReservations"
 	// ReasonReservationsGone: the target had persistent reservations, and says now that it has none.
 	ReasonReservationsGone = "ReservationsGone"
+	// ReasonForeignKeys: keys are registered on the LUN that no Member has on record.
+	ReasonForeignKeys = "ForeignKeys"
 	// ReasonKeyLost: the node's key is not registered any more, and volumes are mapped there.
 	ReasonKeyLost = "KeyLost"
 	// ReasonFenced: the node was fenced, and not booted since.

@@ -53,6 +53,9 @@ func (b *Backend) grantKey(ctx context.Context, s iscsi.Step) error {
 	if granted.Key, err = b.fresh(taken, seen); err != nil {
 		return err
 	}
+	if key, err := parse(granted.Key); err == nil {
+		b.memory.grant(types.UID(s.Ref.OwnerUID), key)
+	}
 	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
 		m.Spec.Reservation = granted
 		if m.Spec.Lun == nil {

@@ -1,6 +1,7 @@
 package iscsi
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +29,8 @@ type lun struct {
 	changes, seen int
 	generation    int64
 	readOnce      bool
+	// granted are the keys that this process put on record.
+	granted []uint64
 	// chap is the last that was read of the credentials, at a time.
 	chap   iscsi.Chap
 	chapAt time.Time
@@ -110,6 +113,20 @@ func (m *memory) keep(owner types.UID, node string, known iscsi.Host, stamp int)
 	h.known, h.seen = known, stamp
 	known.LoginAt, known.RegisteredPaths = h.loginAt, h.paths
 	return known
+}
+
+// grant remembers a key, and granted returns all of them.
+func (m *memory) grant(owner types.UID, key uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.lun(owner)
+	l.granted = append(l.granted, key)
+}
+
+func (m *memory) granted(owner types.UID) []uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.lun(owner).granted)
 }
 
 // note changes what is remembered of a node.

@@ -70,7 +70,7 @@ func (v *View) reachable(hosts []backend.HostHealth) metav1.Condition {
 // lunReady tells whether the LUN is the recorded one, with the recorded group on it.
 func (v *View) lunReady(hosts []backend.HostHealth) metav1.Condition {
 	const t = v1alpha1.ConditionLunReady
-	r, g := v.seen.Reading, v.seen.Reading.Group()
+	r := v.seen.Reading
 	if f := v.refusal(); !f.IsZero() {
 		return no(t, f.Reason, "Nothing is done with the LUN: "+f.Message+".")
 	}
@@ -84,14 +84,30 @@ func (v *View) lunReady(hosts []backend.HostHealth) metav1.Condition {
 		return v.keep(no(t, v1alpha1.ReasonGroupUnreadable, "The volume group cannot be read: "+r.Problem))
 	case !r.Known:
 		return v.unknown(t, "The LUN was not read yet.")
-	case g != nil && v.rec.group != "" && g.UUID != v.rec.group:
-		return no(t, v1alpha1.ReasonVolumeGroupLost, fmt.Sprintf("Volume group %s is on record, and %s is on the LUN: nothing is done with that.", v.rec.group, g.UUID))
-	case g != nil && v.rec.group != "":
-		return yes(t, v1alpha1.ReasonLunReady, fmt.Sprintf("The LUN holds the volume group %s.", g.UUID))
 	case v.rec.group != "":
+		return v.recorded(t)
+	}
+	return v.unmade(t, hosts)
+}
+
+// recorded tells whether the group on record is on the LUN, which was read.
+func (v *View) recorded(t string) metav1.Condition {
+	r := v.seen.Reading
+	switch g := r.Contents.Group; {
+	case g == nil:
 		return no(t, v1alpha1.ReasonVolumeGroupLost, fmt.Sprintf(
 			"Volume group %s is on record, and is not on the LUN. %s Nothing is done until it is back.", v.rec.group, r.Contents.Content))
-	case r.Contents.Content != "" && g == nil && v.rec.forming == "":
+	case g.UUID != v.rec.group:
+		return no(t, v1alpha1.ReasonVolumeGroupLost, fmt.Sprintf("Volume group %s is on record, and %s is on the LUN: nothing is done with that.", v.rec.group, g.UUID))
+	}
+	return yes(t, v1alpha1.ReasonLunReady, fmt.Sprintf("The LUN holds the volume group %s.", v.rec.group))
+}
+
+// unmade tells what the making of the group waits for.
+func (v *View) unmade(t string, hosts []backend.HostHealth) metav1.Condition {
+	r := v.seen.Reading
+	switch {
+	case r.Contents.Group == nil && r.Contents.Content != "" && v.rec.forming == "":
 		return no(t, v1alpha1.ReasonLunNotEmpty, v.notEmpty(r))
 	case volumes(v.seen.World) > 0:
 		return no(t, v1alpha1.ReasonVolumesExist, "Volumes of the class exist, and no volume group is on record: none is made.")
@@ -184,6 +200,9 @@ func (v *View) fencing() metav1.Condition {
 	switch {
 	case v.rec.fenced && r.Known && !r.Keys.Supported:
 		return no(t, v1alpha1.ReasonReservationsGone, "The target had persistent reservations, and says now that it has none: no key is granted.")
+	case v.rec.fenced && v.foreign() > 0:
+		return no(t, v1alpha1.ReasonForeignKeys, fmt.Sprintf(
+			"%d keys are registered on the LUN that no Member has on record: whoever has one can write to it, and is not fenced.", v.foreign()))
 	case v.rec.fenced:
 		return yes(t, v1alpha1.ReasonFencingPossible, "The target keeps persistent reservations.")
 	case v.rec.unfenced:

@@ -201,26 +201,31 @@ func (h host) leave(out *backend.Host) {
 	r := h.reservation()
 	keyed := r != nil && !r.Unfenced && !r.Fenced && !h.view.released()
 	if keyed {
-		if f := h.lastWriter(); !f.IsZero() {
-			out.Finding = f
+		if out.Finding = h.lastWriter(); !out.Finding.IsZero() {
 			return
 		}
 	}
+	out.Steps = h.farewell(r != nil, keyed)
+}
+
+// farewell returns the steps that take the node off. recorded is true when it has a key on record, keyed when the LUN may have it.
+func (h host) farewell(recorded, keyed bool) (out []backend.Step) {
 	if keyed && !h.LoggedIn() {
 		s := h.step(v1alpha1.ActionLogin, "The node has a key on the LUN, which is taken off through a session.")
 		s.Target, s.Chap = h.view.target, h.view.seen.Chap.Version
-		out.Steps = append(out.Steps, s)
+		out = append(out, s)
 	}
-	if r != nil {
+	if recorded {
 		s := h.step(v1alpha1.ActionUnregisterKey, "The node uses the LUN no more.")
 		s.Unfenced = !keyed
-		out.Steps = append(out.Steps, s)
+		out = append(out, s)
 	}
 	if h.LoggedIn() || keyed {
 		s := h.step(v1alpha1.ActionLogout, "The node uses the LUN no more.")
 		s.Target = h.view.target
-		out.Steps = append(out.Steps, s)
+		out = append(out, s)
 	}
+	return out
 }
 
 // mine reports whether the node has something of this Iscsi.

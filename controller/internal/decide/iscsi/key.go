@@ -1,7 +1,9 @@
 package iscsi
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -27,6 +29,8 @@ func (h host) keys(l sharedlun.Lun) ([]backend.Step, backend.Finding) {
 	case h.view.rec.fenced && !reading.Keys.Supported:
 		return nil, bad(v1alpha1.ReasonReservationsGone,
 			"the target had persistent reservations, and says now that it has none: nothing is changed until it has them again")
+	case !h.view.occupied().IsZero():
+		return nil, h.view.occupied()
 	case r == nil || r.BootID != h.BootID:
 		return h.grant(r)
 	case r.Fenced:
@@ -103,15 +107,53 @@ func (v *View) usable(name string) bool {
 	return !r.Fenced && r.BootID == h.BootID && (r.Unfenced || v.seen.Reading.Known && v.seen.Reading.Keys.Has(keyOf(r.Key)))
 }
 
-// worker returns the node that steps of the whole run on: the writer, or else the first that may change the group; empty when none may.
-func (v *View) worker(except string) string {
-	if w := v.seen.Record.Writer; w != except && v.usable(w) {
-		return w
+// worker returns the node that steps of the whole run on: the writer, or else the first that may change the group; empty when none may. One under
+// maintenance, or that leaves, runs none.
+func (v *View) worker(hosts []backend.HostHealth, except string) string {
+	var found string
+	for _, h := range hosts {
+		if h.Node == except || h.Flags.ShouldQuiesce() && !h.Flags.ShouldDestroy() || !v.usable(h.Node) {
+			continue
+		}
+		if h.Node == v.seen.Record.Writer {
+			return h.Node
+		}
+		found = cmp.Or(found, h.Node)
 	}
-	for _, name := range v.names() {
-		if name != except && v.usable(name) {
-			return name
+	return found
+}
+
+// foreign counts the registered keys that no Member has on record.
+func (v *View) foreign() int {
+	if !v.seen.Reading.Known {
+		return 0
+	}
+	known := map[uint64]bool{}
+	for _, m := range v.seen.World.Members {
+		if r := m.Spec.Reservation; r != nil {
+			known[keyOf(r.Key)], known[keyOf(r.Previous)] = true, true
 		}
 	}
-	return ""
+	n := 0
+	for _, key := range v.seen.Reading.Keys.Keys {
+		if !known[key] && !slices.Contains(v.seen.Granted, key) {
+			n++
+		}
+	}
+	return n
+}
+
+// occupied refuses to grant keys for a LUN that is somebody else's: with a key a node could write to it.
+func (v *View) occupied() backend.Finding {
+	r, ref := v.seen.Reading, v.LUN()
+	switch {
+	case !r.Known || v.rec.group != "" || v.rec.forming != "" || r.Contents.Group != nil || ref != nil && v.seen.Iscsi.Spec.Wipe == ref.WWID:
+		return backend.Finding{}
+	case r.Contents.Content != "":
+		return bad(v1alpha1.ReasonLunNotEmpty, "sees the LUN, and gets no key: something is on it")
+	case v.foreign() > 0:
+		return bad(v1alpha1.ReasonForeignKeys, fmt.Sprintf(
+			"sees the LUN, and gets no key: %d keys are registered on it that no Member has on record, so that somebody else may use it", v.foreign()))
+	}
+	return backend.Finding{}
 }

@@ -23,7 +23,9 @@ type Observation struct {
 	Record writer.Record
 	// Chap tells of the credentials.
 	Chap Chap
-	Now  time.Time
+	// Granted are keys that this process has put on record: the Members of this observation may be older.
+	Granted []uint64
+	Now     time.Time
 }
 
 // Host is what is known of one node.

@@ -1,7 +1,6 @@
 package iscsi
 
 import (
-	"net/netip"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -22,11 +21,7 @@ func TargetOf(i *v1alpha1.Iscsi) sharedlun.Target {
 		port = defaultPort
 	}
 	for _, address := range i.Spec.Targets {
-		portal := string(address)
-		if a, err := netip.ParseAddr(portal); err == nil {
-			portal = netip.AddrPortFrom(a, uint16(port)).String()
-		}
-		t.Portals = append(t.Portals, portal)
+		t.Portals = append(t.Portals, sharedlun.Portal(string(address), uint16(port)))
 	}
 	return t
 }

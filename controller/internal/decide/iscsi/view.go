@@ -143,10 +143,10 @@ func (v *View) released() bool {
 	return v.deleting() && v.seen.Iscsi.Annotations[v1alpha1.AnnotationRemove] == string(v.seen.Iscsi.UID)
 }
 
-// blank reports whether it is known that there is no group, and that none is being made.
+// blank reports whether it is known that there is no group. While one is being made, nothing at all may be on the LUN.
 func (v *View) blank() bool {
 	r := v.seen.Reading
-	return v.rec.group == "" && v.rec.forming == "" && r.Known && r.Contents.Group == nil
+	return v.rec.group == "" && r.Known && r.Contents.Group == nil && (v.rec.forming == "" || v.deleting() && r.Contents.Content == "")
 }
 
 // over reports whether an Iscsi that is being deleted has no group to remove any more.
@@ -179,6 +179,9 @@ func (v *View) Facts(host string) backend.Facts {
 		Up: h.Agent == decide.AgentUp, TooEarly: h.Agent == decide.AgentConnecting, Data: v.data(h, host), Holding: held,
 		Recorded: h.Reads() || len(h.Mappings) > 0, Unsure: h.Agent == decide.AgentUp && !h.Asked(),
 	}
+	if backend.Lost(m) && !f.Up && !v.keyless(m) {
+		f.Holding = append(f.Holding, "the key of the node on the LUN, which is taken off when the node is fenced")
+	}
 	f.Missing = h.Agent == decide.AgentMissing && len(held) == 0 && v.keyless(m)
 	switch h.Agent {
 	case decide.AgentMissing:
@@ -200,20 +203,28 @@ func (v *View) keyless(m *v1alpha1.Member) bool {
 
 // data says what is known about volumes on a host. While the Iscsi is being deleted, the group itself is what its members hold.
 func (v *View) data(h Host, host string) nodestate.Data {
-	mapped := h.Asked() && h.Mapped
 	switch {
 	case len(h.Mappings) > 0, len(v.heldBy(host)) > 0:
 		return nodestate.DataPresent
-	case v.removed() && (mapped || h.Asked() && !h.LoggedIn()), v.rival != "" && v.untouched():
+	case v.free(h):
 		return nodestate.DataAbsent
-	case v.deleting() && (v.rec.group != "" || v.rec.forming != "" || v.group() != nil):
+	case v.deleting() && !v.removed() && (v.rec.group != "" || v.rec.forming != "" || v.group() != nil):
 		return nodestate.DataPresent
-	case v.group() != nil && (mapped || h.Agent != decide.AgentUp):
-		return nodestate.DataAbsent
-	case v.blank() && h.Asked(), v.untouched() && h.Asked() && !h.LoggedIn():
+	case v.group() != nil && (h.Asked() && h.Mapped || h.Agent != decide.AgentUp):
 		return nodestate.DataAbsent
 	}
 	return nodestate.DataUnknown
+}
+
+// free reports whether it is known that there is nothing that a host could hold, whatever the group says.
+func (v *View) free(h Host) bool {
+	switch {
+	case v.untouched() && v.rival != "":
+		return true
+	case v.removed():
+		return h.Asked() && (h.Mapped || !h.LoggedIn())
+	}
+	return h.Asked() && (v.blank() || v.untouched() && !h.LoggedIn())
 }
 
 // claims are the volumes of a world by their names on the LUN, with what a person calls them.

@@ -24,7 +24,7 @@ func (v *View) Whole(hosts []backend.HostHealth) backend.Whole {
 		w.Notes = append(w.Notes, p)
 	}
 	if v.refusal().IsZero() {
-		w.Steps = slices.Concat(v.fence(hosts), v.release(), v.create(hosts), v.remove())
+		w.Steps = slices.Concat(v.fence(hosts), v.release(hosts), v.create(hosts), v.remove(hosts))
 	}
 	if v.deleting() && !v.removed() {
 		w.Holding = v.left()
@@ -60,19 +60,10 @@ func (v *View) capacity() *v1alpha1.Space {
 // create makes the group, once every initiator sees one and the same LUN, may write to it, and nothing of others is on it.
 func (v *View) create(hosts []backend.HostHealth) []backend.Step {
 	ref, known := v.Ref()
-	r := v.seen.Reading
-	again := v.deleting() && v.rec.forming != "" && !v.removed()
-	if !known || v.rec.group != "" || !r.Known || r.Contents.Group != nil || volumes(v.seen.World) > 0 || v.deleting() && !again {
+	if !known || !v.makes(hosts) {
 		return nil
 	}
-	if again && r.Contents.Content == "" {
-		// The call that was cut off left nothing.
-		return nil
-	}
-	if !again && len(v.awaited(hosts)) > 0 {
-		return nil
-	}
-	via := v.worker("")
+	via := v.worker(hosts, "")
 	if v.usable(v.rec.forming) {
 		via = v.rec.forming
 	}
@@ -81,7 +72,7 @@ func (v *View) create(hosts []backend.HostHealth) []backend.Step {
 	}
 	s := v.step(via, v1alpha1.ActionCreateSharedGroup, "Every initiator sees the LUN, and nothing is on it.")
 	s.Ref, s.Member = ref, v.members[via].Name
-	switch c := r.Contents; {
+	switch c := v.seen.Reading.Contents; {
 	case c.Content == "":
 	case c.Digest != "" && v.seen.Iscsi.Spec.Wipe == ref.Lun.WWID:
 		s.Wipe, s.Lost = c.Digest, c.Content
@@ -90,6 +81,18 @@ func (v *View) create(hosts []backend.HostHealth) []backend.Step {
 		return nil
 	}
 	return []backend.Step{s}
+}
+
+// makes reports whether a group is wanted now. One that an Iscsi which is being deleted had begun to make is made to its end: only then it can be removed.
+func (v *View) makes(hosts []backend.HostHealth) bool {
+	r := v.seen.Reading
+	if v.rec.group != "" || !r.Known || r.Contents.Group != nil || volumes(v.seen.World) > 0 {
+		return false
+	}
+	if v.deleting() {
+		return v.rec.forming != "" && !v.removed() && r.Contents.Content != ""
+	}
+	return len(v.awaited(hosts)) == 0
 }
 
 // awaited names the initiators that are not ready for the group to be made, with the reason. One under maintenance is not waited for.
@@ -112,7 +115,7 @@ func (v *View) awaited(hosts []backend.HostHealth) []string {
 }
 
 // remove removes the group of an Iscsi that is being deleted.
-func (v *View) remove() []backend.Step {
+func (v *View) remove(hosts []backend.HostHealth) []backend.Step {
 	ref, known := v.Ref()
 	g := v.seen.Reading.Group()
 	if !v.deleting() || v.removed() || !known || v.rec.group == "" || !v.seen.Reading.Known || volumes(v.seen.World) > 0 {
@@ -121,7 +124,7 @@ func (v *View) remove() []backend.Step {
 	if g != nil && (g.UUID != v.rec.group || len(g.Volumes) > 0) || g == nil && v.seen.Reading.Contents.Content != "" && v.seen.Reading.Contents.Digest == "" {
 		return nil
 	}
-	via := v.worker("")
+	via := v.worker(hosts, "")
 	if via == "" {
 		return nil
 	}
@@ -156,10 +159,10 @@ func (v *View) fence(hosts []backend.HostHealth) []backend.Step {
 		}
 		silent := seen.Agent == decide.AgentUnreachable || seen.Agent == decide.AgentMissing
 		gone := !v.seen.World.Nodes[h.Node].Exists
-		if !silent || !seen.OutOfService && !gone || !v.awaits(h.Node) {
+		if !silent || !seen.OutOfService && !gone || !v.awaits(h.Node) && m.DeletionTimestamp.IsZero() && !backend.Lost(m) {
 			continue
 		}
-		via := v.worker(h.Node)
+		via := v.worker(hosts, h.Node)
 		if via == "" {
 			continue
 		}
@@ -184,8 +187,8 @@ func (v *View) awaits(node string) bool {
 }
 
 // release ends what somebody began: a volume is being taken from a node that has unmapped it, or is fenced.
-func (v *View) release() []backend.Step {
-	g, via := v.group(), v.worker("")
+func (v *View) release(hosts []backend.HostHealth) []backend.Step {
+	g, via := v.group(), v.worker(hosts, "")
 	if g == nil || via == "" || v.rec.group == "" {
 		return nil
 	}

@@ -25,28 +25,7 @@ func TestIscsi_isMadeAndRemoved(t *testing.T) {
 	s.add("san", nil, "n1", "n2", "n3")
 	i := s.until("san", hasPhase(v1alpha1.PhaseRunning))
 	s.until("san", s.hasLabel("n1", "true"))
-	if l := i.Status.Lun; l == nil || l.WWID != s.lun.Identity.WWID || !l.Reservations || i.Status.Writer == "" || i.Status.Epoch != 1 {
-		t.Errorf("%+v", i.Status)
-	}
-	if g := s.san.Group(s.lun); g == nil || g.Name != sharedlun.GroupName(string(i.UID)) || len(s.san.Keys(s.lun)) != 3 {
-		t.Fatalf("group %+v, keys %v", g, s.san.Keys(s.lun))
-	}
-	for _, n := range []string{"n1", "n2", "n3"} {
-		m := s.member("san", n)
-		if m.Spec.Group == nil || m.Spec.Group.UUID != iscsitest.GroupUUID || m.Spec.Lun == nil || m.Spec.Lun.IQN != iqn || m.Status.State != "online" {
-			t.Errorf("%s: %+v %+v", n, m.Spec, m.Status)
-		}
-		if s.label(n, v1alpha1.LabelInitiatorPrefix+"san") != "true" || s.label(n, "kept") != "yes" {
-			t.Errorf("%s is not labelled", n)
-		}
-	}
-	var class storagev1.StorageClass
-	if err := s.client.Get(context.Background(), types.NamespacedName{Name: "san"}, &class); err != nil {
-		t.Fatal(err)
-	}
-	if class.Provisioner != v1alpha1.DriverISCSI || class.Parameters[v1alpha1.ParameterIscsi] != string(i.UID) {
-		t.Errorf("%+v", class)
-	}
+	s.wantMade(i, "n1", "n2", "n3")
 	s.deleteIscsi("san")
 	s.untilGone("san")
 	if s.san.Group(s.lun) != nil || len(s.san.Keys(s.lun)) != 0 {
@@ -60,6 +39,39 @@ func TestIscsi_isMadeAndRemoved(t *testing.T) {
 	err := s.client.Get(context.Background(), types.NamespacedName{Namespace: namespace, Name: san.LeasePrefix + string(i.UID)}, &coordinationv1.Lease{})
 	if client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("the lease: %v", err)
+	}
+}
+
+// wantMade checks everything that is made for an Iscsi.
+func (s *suite) wantMade(i *v1alpha1.Iscsi, nodes ...string) {
+	s.t.Helper()
+	if l := i.Status.Lun; l == nil || l.WWID != s.lun.Identity.WWID || !l.Reservations || i.Status.Writer == "" || i.Status.Epoch != 1 {
+		s.t.Errorf("%+v", i.Status)
+	}
+	if g := s.san.Group(s.lun); g == nil || g.Name != sharedlun.GroupName(string(i.UID)) || len(s.san.Keys(s.lun)) != len(nodes) {
+		s.t.Fatalf("group %+v, keys %v", g, s.san.Keys(s.lun))
+	}
+	for _, n := range nodes {
+		s.wantJoined(n)
+	}
+	var class storagev1.StorageClass
+	if err := s.client.Get(context.Background(), types.NamespacedName{Name: i.Name}, &class); err != nil {
+		s.t.Fatal(err)
+	}
+	if class.Provisioner != v1alpha1.DriverISCSI || class.Parameters[v1alpha1.ParameterIscsi] != string(i.UID) {
+		s.t.Errorf("%+v", class)
+	}
+}
+
+// wantJoined checks what a node has that joined the Iscsi san.
+func (s *suite) wantJoined(n string) {
+	s.t.Helper()
+	m := s.member(n)
+	if m.Spec.Group == nil || m.Spec.Group.UUID != iscsitest.GroupUUID || m.Spec.Lun == nil || m.Spec.Lun.IQN != iqn || m.Status.State != "online" {
+		s.t.Errorf("%s: %+v %+v", n, m.Spec, m.Status)
+	}
+	if s.label(n, v1alpha1.LabelInitiatorPrefix+"san") != "true" || s.label(n, "kept") != "yes" {
+		s.t.Errorf("%s is not labelled", n)
 	}
 }
 
@@ -86,7 +98,7 @@ func TestIscsi_deleteWaitsForVolumes(t *testing.T) {
 	s := newSuite(t, "n1")
 	s.add("san", nil, "n1")
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
-	s.volume("v1", "n1")
+	s.volume("n1")
 	s.deleteIscsi("san")
 	s.until("san", func(i *v1alpha1.Iscsi) string { return lacks(i.Status.Message, "pv-v1") })
 	for range 5 {
@@ -112,7 +124,7 @@ func TestIscsi_lostStatus(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	s.add("san", nil, "n1", "n2")
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
-	s.volume("v1", "n1")
+	s.volume("n1")
 	keys := s.san.Keys(s.lun)
 	i := s.get("san")
 	i.Status = v1alpha1.IscsiStatus{}
@@ -120,7 +132,7 @@ func TestIscsi_lostStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []string{"n1", "n2"} {
-		m := s.member("san", n)
+		m := s.member(n)
 		m.Status = v1alpha1.MemberStatus{}
 		if err := s.client.Status().Update(t.Context(), m); err != nil {
 			t.Fatal(err)

@@ -203,11 +203,11 @@ func (s *suite) untilGone(name string) {
 	s.t.Fatalf("iscsi %s is still there: %s; calls %v", name, i.Status.Message, s.san.Calls())
 }
 
-// member returns the Member of a node.
-func (s *suite) member(name, node string) *v1alpha1.Member {
+// member returns the Member of a node, of the Iscsi san.
+func (s *suite) member(node string) *v1alpha1.Member {
 	s.t.Helper()
 	m := &v1alpha1.Member{}
-	if err := s.client.Get(context.Background(), types.NamespacedName{Name: name + "." + node}, m); err != nil {
+	if err := s.client.Get(context.Background(), types.NamespacedName{Name: "san." + node}, m); err != nil {
 		s.t.Fatal(err)
 	}
 	return m
@@ -304,28 +304,28 @@ func lacks(text, part string) string {
 	return fmt.Sprintf("%q lacks %q", text, part)
 }
 
-// volume makes a volume with its PersistentVolume, held and mapped on a node, and attached to it.
-func (s *suite) volume(name, node string) {
+// volume makes the volume v1 with its PersistentVolume, held and mapped on a node.
+func (s *suite) volume(node string) {
 	s.t.Helper()
-	s.san.SetVolume(s.lun, sharedlun.Volume{Name: name, UUID: "uuid-" + name, SizeBytes: 1 << 20, ReadyBytes: 1 << 20, HeldBy: node}, node)
+	s.san.SetVolume(s.lun, sharedlun.Volume{Name: "v1", UUID: "uuid-v1", SizeBytes: 1 << 20, ReadyBytes: 1 << 20, HeldBy: node}, node)
 	s.create(&corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + name},
+		ObjectMeta: metav1.ObjectMeta{Name: "pv-v1"},
 		Spec: corev1.PersistentVolumeSpec{
 			StorageClassName: "san", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverISCSI, VolumeHandle: iscsitest.GroupUUID + "/" + name},
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverISCSI, VolumeHandle: iscsitest.GroupUUID + "/v1"},
 			},
 		},
 	})
 }
 
-// attach records that a volume is attached to a node, as Kubernetes does.
-func (s *suite) attach(name, node string) {
+// attach records that the volume v1 is attached to a node, as Kubernetes does.
+func (s *suite) attach(node string) {
 	s.t.Helper()
-	pv := "pv-" + name
+	pv := "pv-v1"
 	s.create(&storagev1.VolumeAttachment{
-		ObjectMeta: metav1.ObjectMeta{Name: "attach-" + name},
+		ObjectMeta: metav1.ObjectMeta{Name: "attach-v1"},
 		Spec:       storagev1.VolumeAttachmentSpec{Attacher: v1alpha1.DriverISCSI, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv}},
 	})
 }

@@ -51,9 +51,9 @@ func TestIscsi_fence(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	s.add("san", nil, "n1", "n2")
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
-	s.volume("v1", "n2")
+	s.volume("n2")
 	s.san.SetAgent("n2", decide.AgentUnreachable)
-	s.leave("v1")
+	s.leave()
 	for range 5 {
 		s.ahead += time.Minute
 		if err := s.reconcile("san"); err != nil {
@@ -63,7 +63,7 @@ func TestIscsi_fence(t *testing.T) {
 	if len(s.san.Keys(s.lun)) != 2 {
 		t.Fatal("the node was fenced without a person's word")
 	}
-	before := s.member("san", "n2").Spec.Reservation.Key
+	before := s.member("n2").Spec.Reservation.Key
 	s.taint("n2", true)
 	s.until("san", func(*v1alpha1.Iscsi) string {
 		if v := s.san.Group(s.lun).Volume("v1"); v.HeldBy != "" {
@@ -71,19 +71,19 @@ func TestIscsi_fence(t *testing.T) {
 		}
 		return ""
 	})
-	if r := s.member("san", "n2").Spec.Reservation; !r.Fenced || s.san.Keys(s.lun)["n2"] != 0 {
+	if r := s.member("n2").Spec.Reservation; !r.Fenced || s.san.Keys(s.lun)["n2"] != 0 {
 		t.Errorf("%+v, keys %v", r, s.san.Keys(s.lun))
 	}
 	// It comes back without a boot: what it has in memory could still be written.
 	s.san.SetAgent("n2", decide.AgentUp)
-	s.until("san", func(*v1alpha1.Iscsi) string { return lacks(s.member("san", "n2").Status.Message, "not booted since") })
+	s.until("san", func(*v1alpha1.Iscsi) string { return lacks(s.member("n2").Status.Message, "not booted since") })
 	if s.san.Keys(s.lun)["n2"] != 0 {
 		t.Error("a fenced node has a key")
 	}
 	s.san.Boot("n2")
 	s.taint("n2", false)
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
-	if r := s.member("san", "n2").Spec.Reservation; r.Fenced || r.Key == before || s.san.Keys(s.lun)["n2"] == 0 {
+	if r := s.member("n2").Spec.Reservation; r.Fenced || r.Key == before || s.san.Keys(s.lun)["n2"] == 0 {
 		t.Errorf("%+v, keys %v", r, s.san.Keys(s.lun))
 	}
 }
@@ -93,7 +93,7 @@ func TestIscsi_boot(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	s.add("san", nil, "n1", "n2")
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
-	s.volume("v1", "n2")
+	s.volume("n2")
 	before := s.san.Keys(s.lun)["n2"]
 	s.san.Boot("n2")
 	s.until("san", func(i *v1alpha1.Iscsi) string {
@@ -103,8 +103,8 @@ func TestIscsi_boot(t *testing.T) {
 		return ""
 	})
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
-	if now := s.san.Keys(s.lun)["n2"]; now == 0 || now == before || s.member("san", "n2").Spec.Reservation.Previous != "" {
-		t.Errorf("key %x, before %x, %+v", now, before, s.member("san", "n2").Spec.Reservation)
+	if now := s.san.Keys(s.lun)["n2"]; now == 0 || now == before || s.member("n2").Spec.Reservation.Previous != "" {
+		t.Errorf("key %x, before %x, %+v", now, before, s.member("n2").Spec.Reservation)
 	}
 }
 
@@ -114,9 +114,9 @@ func TestIscsi_withoutReservations(t *testing.T) {
 	s.add("san", nil, "n1", "n2")
 	s.until("san", hasCondition(v1alpha1.ConditionFencingPossible, metav1.ConditionFalse, v1alpha1.ReasonNoReservations, "a person approves"))
 	s.until("san", hasPhase(v1alpha1.PhaseWarning))
-	s.volume("v1", "n2")
+	s.volume("n2")
 	s.san.SetAgent("n2", decide.AgentUnreachable)
-	s.leave("v1")
+	s.leave()
 	s.taint("n2", true)
 	i := s.until("san", func(i *v1alpha1.Iscsi) string {
 		if i.Status.Plan == nil {
@@ -124,7 +124,7 @@ func TestIscsi_withoutReservations(t *testing.T) {
 		}
 		return lacks(i.Status.Plan.Steps[0].Reason, "vouches that node n2 is off")
 	})
-	if s.member("san", "n2").Spec.Reservation.Fenced {
+	if s.member("n2").Spec.Reservation.Fenced {
 		t.Fatal("believed without approval")
 	}
 	digest := i.Status.Plan.Digest
@@ -159,7 +159,7 @@ func TestIscsi_chap(t *testing.T) {
 		return ""
 	})
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
-	i, m := s.get("san"), s.member("san", "n1")
+	i, m := s.get("san"), s.member("n1")
 	if text := fmt.Sprintf("%+v %+v %+v", i.Status, m.Annotations, m.Status); strings.Contains(text, "-password") {
 		t.Error("a password is shown")
 	}
@@ -169,16 +169,16 @@ func TestIscsi_initiatorLeavesWithVolumes(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	s.add("san", nil, "n1", "n2")
 	s.until("san", s.hasLabel("n2", "true"))
-	s.volume("v1", "n2")
-	s.attach("v1", "n2")
+	s.volume("n2")
+	s.attach("n2")
 	s.edit(func(i *v1alpha1.Iscsi) { i.Spec.Initiators = []v1alpha1.HostName{"n1"} })
-	s.until("san", func(*v1alpha1.Iscsi) string { return lacks(s.member("san", "n2").Status.Message, "pv-v1") })
+	s.until("san", func(*v1alpha1.Iscsi) string { return lacks(s.member("n2").Status.Message, "pv-v1") })
 	s.until("san", s.hasLabel("n2", ""))
-	if m := s.member("san", "n2"); m.DeletionTimestamp != nil || s.san.Sessions("n2") != 1 || s.san.Keys(s.lun)["n2"] == 0 {
+	if m := s.member("n2"); m.DeletionTimestamp != nil || s.san.Sessions("n2") != 1 || s.san.Keys(s.lun)["n2"] == 0 {
 		t.Fatalf("%+v", m.Status)
 	}
 	s.delete(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "attach-v1"}})
-	s.leave("v1")
+	s.leave()
 	s.san.DropMapping("n2", "uuid-v1")
 	s.until("san", func(i *v1alpha1.Iscsi) string {
 		if s.san.Sessions("n2") != 0 || len(s.san.Keys(s.lun)) != 1 {
@@ -220,10 +220,10 @@ func TestIscsi_pathsAndTarget(t *testing.T) {
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
 }
 
-// leave marks a volume as leaving, as a CSI controller does that dies then.
-func (s *suite) leave(name string) {
+// leave marks the volume v1 as leaving, as a CSI controller does that dies then.
+func (s *suite) leave() {
 	s.t.Helper()
-	v := *s.san.Group(s.lun).Volume(name)
+	v := *s.san.Group(s.lun).Volume("v1")
 	v.Leaving = true
 	s.san.SetVolume(s.lun, v)
 }

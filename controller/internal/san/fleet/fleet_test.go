@@ -50,7 +50,8 @@ func TestFleet(t *testing.T) {
 		"a key that nobody can read":    {[]*v1alpha1.Member{member("n1", false, key("what"))}, nil, true},
 		"one is removed, another stays": {
 			[]*v1alpha1.Member{member("n1", true, key("00000000000000a1")), member("n5", false, key("00000000000000a5"))},
-			[]san.Member{{Node: "n1", Key: 0xa1}, {Node: "n5", Key: 0xa5, Up: true}}, false,
+			[]san.Member{{Node: "n1", Key: 0xa1}, {Node: "n5", Key: 0xa5, Up: true}},
+			false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,252 @@
+package iscsi
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+type hostCase struct {
+	scene  *scene
+	change func(*scene)
+	// want are the actions of n1, reason that of its finding.
+	want   []string
+	reason string
+}
+
+func (c hostCase) run(t *testing.T) {
+	t.Helper()
+	if c.change != nil {
+		c.change(c.scene)
+	}
+	got := c.scene.decide("n1")
+	if c.want == nil {
+		c.want = []string{}
+	}
+	if d := cmp.Diff(c.want, actions(got.Steps)); d != "" || got.Finding.Reason != c.reason {
+		t.Errorf("finding %+v, want %q; steps (-want +got):\n%s", got.Finding, c.reason, d)
+	}
+}
+
+// n1 changes what is known of n1.
+func n1(change func(*Host)) func(*scene) { return func(s *scene) { s.host("n1", change) } }
+
+func TestDecide_join(t *testing.T) {
+	for name, c := range map[string]hostCase{
+		"nothing was done yet":   {fresh("n1"), nil, []string{"Login"}, ""},
+		"a blank LUN":            {loggedIn("n1", "n2"), nil, []string{"GrantKey", "RegisterKey"}, ""},
+		"the LUN was not read":   {loggedIn("n1"), func(s *scene) { s.o.Reading = Reading{} }, nil, v1alpha1.ReasonPreparing},
+		"the key is registered":  {keyed("n1"), nil, nil, v1alpha1.ReasonPending},
+		"the group is made":      {made("n1", "n2"), nil, nil, ""},
+		"the agent is away":      {made("n1"), func(s *scene) { s.silence("n1", true) }, nil, ""},
+		"the agent cannot tell":  {made("n1"), n1(func(h *Host) { h.Failed = "no answer" }), nil, v1alpha1.ReasonStepFailed},
+		"no modules":             {fresh("n1"), n1(func(h *Host) { h.Initiator.Problem = sharedlun.NewProblem(sharedlun.ReasonNoModules, "none") }), nil, sharedlun.ReasonNoModules},
+		"one name of two nodes":  {fresh("n1", "n2"), n1(func(h *Host) { h.Initiator.Name = "iqn.n2" }), nil, v1alpha1.ReasonInitiatorNameTaken},
+		"no Secret":              {fresh("n1"), func(s *scene) { s.o.Chap = Chap{Problem: "There is none."} }, nil, v1alpha1.ReasonChapSecretInvalid},
+		"no Secret, logged in":   {made("n1"), func(s *scene) { s.o.Chap = Chap{Problem: "There is none."} }, nil, ""},
+		"another Secret":         {made("n1"), func(s *scene) { s.o.Chap = Chap{Version: "u/2"} }, []string{"Login"}, ""},
+		"a session is down":      {made("n1"), n1(func(h *Host) { h.Seen.Sessions[0].State = sharedlun.SessionDown }), nil, sharedlun.ReasonTargetUnreachable},
+		"a boot":                 {made("n1"), n1(func(h *Host) { h.BootID = "next" }), []string{"GrantKey", "RegisterKey"}, ""},
+		"a boot, still mapped":   {made("n1"), n1(func(h *Host) { h.BootID, h.Mappings = "next", []sharedlun.Mapping{{VolumeUUID: "u"}} }), nil, v1alpha1.ReasonKeyLost},
+		"a boot, mapped unknown": {made("n1"), n1(func(h *Host) { h.BootID, h.Mapped = "next", false }), nil, v1alpha1.ReasonKeyLost},
+		"fenced":                 {made("n1"), func(s *scene) { s.member("n1").Spec.Reservation.Fenced = true }, nil, v1alpha1.ReasonFenced},
+		"fenced, and booted": {made("n1"), func(s *scene) {
+			s.member("n1").Spec.Reservation.Fenced = true
+			s.host("n1", func(h *Host) { h.BootID = "next" })
+		}, []string{"GrantKey", "RegisterKey"}, ""},
+		"the key is gone": {made("n1"), func(s *scene) { s.o.Reading.Keys.Keys = nil }, []string{"RegisterKey"}, ""},
+		"the key is gone, mapped": {made("n1"), func(s *scene) {
+			s.o.Reading.Keys.Keys = nil
+			s.host("n1", func(h *Host) { h.Mappings = []sharedlun.Mapping{{}} })
+		}, nil, v1alpha1.ReasonKeyLost},
+		"a path came back":      {made("n1"), n1(func(h *Host) { h.RegisteredPaths = "" }), []string{"RegisterKey"}, ""},
+		"reservations are gone": {made("n1"), func(s *scene) { s.o.Reading.Keys = sharedlun.Reservation{} }, nil, v1alpha1.ReasonReservationsGone},
+		"no reservations":       {loggedIn("n1"), func(s *scene) { s.o.Reading.Keys = sharedlun.Reservation{} }, []string{"GrantKey"}, ""},
+		"data on the LUN":       {loggedIn("n1"), func(s *scene) { s.o.Reading.Contents.Content = "ext4" }, nil, v1alpha1.ReasonLunNotEmpty},
+		"keys of somebody else": {loggedIn("n1"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{77} }, nil, v1alpha1.ReasonForeignKeys},
+		"data, and consent": {loggedIn("n1"), func(s *scene) {
+			s.o.Reading.Contents.Content, s.o.Iscsi.Spec.Wipe = "ext4", disk.WWID
+		}, []string{"GrantKey", "RegisterKey"}, ""},
+	} {
+		t.Run(name, c.run)
+	}
+}
+
+func TestDecide_lun(t *testing.T) {
+	lun := func(change func(*sharedlun.Lun)) func(*scene) {
+		return n1(func(h *Host) { change(&h.Seen.Luns[0]) })
+	}
+	second := func(h *Host) {
+		l := h.Seen.Luns[0]
+		l.WWID, l.Serial = "naa.9", "s9"
+		h.Seen.Luns = append([]sharedlun.Lun{l}, h.Seen.Luns...)
+	}
+	for name, c := range map[string]hostCase{
+		"none":                       {loggedIn("n1"), n1(func(h *Host) { h.Seen.Luns = nil }), nil, v1alpha1.ReasonNoLun},
+		"none, one is on record":     {made("n1"), n1(func(h *Host) { h.Seen.Luns = nil }), nil, v1alpha1.ReasonNoLun},
+		"two":                        {loggedIn("n1"), n1(second), nil, v1alpha1.ReasonSeveralLuns},
+		"two, one is on record":      {made("n1"), n1(second), nil, ""},
+		"another one":                {made("n1"), lun(func(l *sharedlun.Lun) { l.WWID = "naa.9" }), nil, v1alpha1.ReasonOtherLun},
+		"it shrank":                  {made("n1"), lun(func(l *sharedlun.Lun) { l.SizeBytes-- }), nil, v1alpha1.ReasonOtherLun},
+		"it grew":                    {made("n1"), lun(func(l *sharedlun.Lun) { l.SizeBytes++ }), nil, ""},
+		"read-only":                  {loggedIn("n1"), lun(func(l *sharedlun.Lun) { l.ReadOnly = true }), nil, v1alpha1.ReasonLunUnusable},
+		"no serial number":           {loggedIn("n1"), lun(func(l *sharedlun.Lun) { l.Serial = "" }), nil, v1alpha1.ReasonLunUnusable},
+		"no map joins its paths":     {loggedIn("n1"), lun(func(l *sharedlun.Lun) { l.Device = "" }), nil, sharedlun.ReasonMultipathMissing},
+		"the first sees another one": {loggedIn("n0", "n1"), lun(func(l *sharedlun.Lun) { l.WWID = "naa.9" }), nil, v1alpha1.ReasonOtherLun},
+	} {
+		t.Run(name, c.run)
+	}
+}
+
+func TestDecide_paths(t *testing.T) {
+	half := func(s *scene) {
+		s.o.Iscsi.Spec.Targets = append(s.o.Iscsi.Spec.Targets, "10.0.0.2")
+		s.host("n1", func(h *Host) { h.Seen.Sessions = append(h.Seen.Sessions, sharedlun.Session{Portal: "10.0.0.2:3260"}) })
+	}
+	for name, c := range map[string]hostCase{
+		"one is missing":                 {made("n1"), half, []string{"Login"}, ""},
+		"one is missing, just tried":     {made("n1"), func(s *scene) { half(s); s.host("n1", func(h *Host) { h.LoginAt = now }) }, nil, ""},
+		"two portals without multipathd": {made("n1"), func(s *scene) { half(s); s.host("n1", func(h *Host) { h.Initiator.Multipath = false }) }, nil, sharedlun.ReasonMultipathMissing},
+	} {
+		t.Run(name, c.run)
+	}
+	s := made("n1")
+	half(s)
+	if got := s.decide("n1"); got.Finding.Kind != 0 || got.Finding.Message == "" {
+		t.Errorf("a node that serves over one path is not well: %+v", got.Finding)
+	}
+}
+
+func TestDecide_volumes(t *testing.T) {
+	v := sharedlun.Volume{Name: "v1", UUID: "u1", SizeBytes: 10, ReadyBytes: 10, HeldBy: "n1"}
+	with := func(change func(*sharedlun.Volume, *Host)) func(*scene) {
+		return func(s *scene) {
+			volume := v
+			s.host("n1", func(h *Host) { change(&volume, h) })
+			s.volume(volume)
+		}
+	}
+	for name, c := range map[string]hostCase{
+		"not mapped":        {made("n1"), with(func(*sharedlun.Volume, *Host) {}), []string{"MapVolumes"}, ""},
+		"mapped":            {made("n1"), with(func(_ *sharedlun.Volume, h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "u1"}} }), nil, ""},
+		"leaving":           {made("n1"), with(func(v *sharedlun.Volume, _ *Host) { v.Leaving = true }), nil, ""},
+		"of another node":   {made("n1", "n2"), with(func(v *sharedlun.Volume, _ *Host) { v.HeldBy = "n2" }), nil, ""},
+		"nothing is ready":  {made("n1"), with(func(v *sharedlun.Volume, _ *Host) { v.ReadyBytes = 0 }), nil, ""},
+		"mapped is unknown": {made("n1"), with(func(_ *sharedlun.Volume, h *Host) { h.Mapped = false }), nil, ""},
+		"without a key":     {made("n1"), with(func(_ *sharedlun.Volume, h *Host) { h.BootID = "next" }), []string{"GrantKey", "RegisterKey"}, ""},
+	} {
+		t.Run(name, c.run)
+	}
+}
+
+func TestDecide_leave(t *testing.T) {
+	leaves := func(change func(*scene)) func(*scene) {
+		return func(s *scene) {
+			s.o.Iscsi.Spec.Initiators = []v1alpha1.HostName{"n2"}
+			s.remove("n1")
+			if change != nil {
+				change(s)
+			}
+		}
+	}
+	all := []string{"UnregisterKey", "Logout"}
+	for name, c := range map[string]hostCase{
+		"nothing is held":        {made("n1", "n2"), leaves(nil), all, ""},
+		"a volume is held":       {made("n1", "n2"), leaves(func(s *scene) { s.volume(sharedlun.Volume{Name: "v", HeldBy: "n1"}) }), nil, ""},
+		"a volume is mapped":     {made("n1", "n2"), leaves(n1(func(h *Host) { h.Mappings = []sharedlun.Mapping{{}} })), nil, ""},
+		"the LUN cannot be read": {made("n1", "n2"), leaves(func(s *scene) { s.o.Reading.Known = false }), nil, ""},
+		"not logged in":          {made("n1", "n2"), leaves(n1(func(h *Host) { h.Seen.Sessions[0].State, h.Seen.Luns = 0, nil })), []string{"Login", "UnregisterKey", "Logout"}, ""},
+		"nobody else may write":  {made("n1", "n2"), leaves(func(s *scene) { s.silence("n2", false) }), nil, v1alpha1.ReasonPending},
+		"fenced":                 {made("n1", "n2"), leaves(func(s *scene) { s.member("n1").Spec.Reservation.Fenced = true }), all, ""},
+		"the whole goes":         {made("n1", "n2"), (*scene).delete, nil, ""},
+		"the whole goes, no key": {made("n1"), func(s *scene) { s.delete(); s.host("n1", func(h *Host) { h.BootID = "next" }) }, []string{"GrantKey", "RegisterKey"}, ""},
+		"the group is removed":   {made("n1"), removedGroup, all, ""},
+		"a person lets it go": {made("n1"), func(s *scene) {
+			s.delete()
+			s.o.Iscsi.Annotations = map[string]string{v1alpha1.AnnotationRemove: owner}
+		}, all, ""},
+		"a person names another":  {made("n1"), func(s *scene) { s.delete(); s.o.Iscsi.Annotations = map[string]string{v1alpha1.AnnotationRemove: "x"} }, nil, ""},
+		"nothing was ever made":   {loggedIn("n1"), (*scene).delete, []string{"Logout"}, ""},
+		"no node ever logged in":  {fresh("n1"), (*scene).delete, nil, ""},
+		"the making was cut off":  {keyed("n1"), func(s *scene) { s.delete(); s.member("n1").Spec.Group = &v1alpha1.MemberGroup{Name: "vg"} }, all, ""},
+		"keys were granted alone": {keyed("n1"), (*scene).delete, all, ""},
+	} {
+		t.Run(name, c.run)
+	}
+}
+
+func removedGroup(s *scene) {
+	s.delete()
+	s.o.Reading.Contents.Group = nil
+	s.o.Iscsi.Annotations = map[string]string{v1alpha1.AnnotationGroupRemoved: groupUUID}
+}
+
+func TestDecide_refusals(t *testing.T) {
+	for name, c := range map[string]hostCase{
+		"an older Iscsi":                {fresh("n1"), func(s *scene) { s.o.World.Others = []v1alpha1.Storage{twin(-2)} }, nil, v1alpha1.ReasonSameTarget},
+		"a younger one":                 {fresh("n1"), func(s *scene) { s.o.World.Others = []v1alpha1.Storage{twin(0)} }, []string{"Login"}, ""},
+		"an older one that was changed": {made("n1"), func(s *scene) { s.o.World.Others = []v1alpha1.Storage{twin(-2)} }, nil, ""},
+		"another target":                {made("n1"), func(s *scene) { s.o.Iscsi.Spec.IQN = "iqn.2026-01.lab.quarry:other" }, nil, v1alpha1.ReasonTargetChanged},
+		"two LUNs on record":            {made("n1", "n2"), func(s *scene) { s.member("n2").Spec.Lun.WWID = "naa.9" }, nil, v1alpha1.ReasonRecordConflict},
+		"two groups on record":          {made("n1", "n2"), func(s *scene) { s.member("n2").Spec.Group.UUID = "other" }, nil, v1alpha1.ReasonRecordConflict},
+	} {
+		t.Run(name, c.run)
+	}
+}
+
+func TestFacts(t *testing.T) {
+	held := func(s *scene) { s.volume(sharedlun.Volume{Name: "v", HeldBy: "n1"}) }
+	for name, c := range map[string]struct {
+		scene  *scene
+		change func(*scene)
+		want   nodestate.Data
+	}{
+		"nothing is held":                    {made("n1"), nil, nodestate.DataAbsent},
+		"a volume is held":                   {made("n1"), held, nodestate.DataPresent},
+		"a volume is held, agent away":       {made("n1", "n2"), func(s *scene) { held(s); s.silence("n1", false) }, nodestate.DataPresent},
+		"nothing is held, agent away":        {made("n1", "n2"), func(s *scene) { s.silence("n1", false) }, nodestate.DataAbsent},
+		"a device is there":                  {made("n1"), n1(func(h *Host) { h.Mappings = []sharedlun.Mapping{{}} }), nodestate.DataPresent},
+		"the devices are not known":          {made("n1"), n1(func(h *Host) { h.Mapped = false }), nodestate.DataUnknown},
+		"the LUN cannot be read":             {made("n1"), func(s *scene) { s.o.Reading = Reading{Problem: "no"} }, nodestate.DataUnknown},
+		"another group is there":             {made("n1"), func(s *scene) { s.o.Reading.Contents.Group.UUID = "x" }, nodestate.DataUnknown},
+		"the group is gone":                  {made("n1"), func(s *scene) { s.o.Reading.Contents.Group = nil }, nodestate.DataUnknown},
+		"the group goes with the Iscsi":      {made("n1"), (*scene).delete, nodestate.DataPresent},
+		"the group is removed":               {made("n1"), removedGroup, nodestate.DataAbsent},
+		"the group is removed, asked nobody": {made("n1"), func(s *scene) { removedGroup(s); s.host("n1", func(h *Host) { h.Failed = "no" }) }, nodestate.DataUnknown},
+		"a blank LUN":                        {loggedIn("n1"), nil, nodestate.DataAbsent},
+		"never logged in":                    {fresh("n1"), nil, nodestate.DataAbsent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.change != nil {
+				c.change(c.scene)
+			}
+			if got := c.scene.view().Facts("n1"); got.Data != c.want {
+				t.Errorf("%+v, want data %d", got, c.want)
+			}
+		})
+	}
+}
+
+func TestFacts_missing(t *testing.T) {
+	s := made("n1", "n2")
+	s.o.Hosts["n1"] = Host{Agent: decide.AgentMissing}
+	if f := s.view().Facts("n1"); f.Missing {
+		t.Error("a node with a key on the LUN is forgotten")
+	}
+	s.o.Reading.Keys.Keys = []uint64{11}
+	if f := s.view().Facts("n1"); !f.Missing || f.Reason != v1alpha1.ReasonAgentMissing {
+		t.Errorf("%+v", f)
+	}
+	s.volume(sharedlun.Volume{Name: "v", HeldBy: "n1"})
+	if f := s.view().Facts("n1"); f.Missing {
+		t.Error("a node that holds a volume is forgotten")
+	}
+	if f := s.view().Facts("n9"); !f.TooEarly {
+		t.Errorf("%+v", f)
+	}
+}

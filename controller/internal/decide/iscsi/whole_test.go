@@ -1,0 +1,232 @@
+package iscsi
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// twin is another Iscsi of the same target, made some hours from now.
+func twin(hours int) *v1alpha1.Iscsi {
+	i := &v1alpha1.Iscsi{ObjectMeta: metav1.ObjectMeta{Name: "twin", UID: "twin", CreationTimestamp: metav1.NewTime(now.Add(time.Duration(hours) * time.Hour))}}
+	i.Spec.IQN = iqn
+	return i
+}
+
+func pv(s *scene) {
+	s.o.World.Volumes[""] = []backend.Volume{{Name: "pv", Handle: groupUUID + "/v1"}}
+}
+
+func TestWhole_steps(t *testing.T) {
+	leaving := func(node string) func(*scene) {
+		return func(s *scene) {
+			v := sharedlun.Volume{Name: "v", UUID: "u", HeldBy: node, Leaving: true}
+			s.volume(v)
+			s.last = s.view()
+			s.o.Now = now.Add(time.Minute)
+		}
+	}
+	both := func(all ...func(*scene)) func(*scene) {
+		return func(s *scene) {
+			for _, f := range all {
+				f(s)
+			}
+		}
+	}
+	silent := func(s *scene) { s.silence("n2", false) }
+	tainted := func(s *scene) { s.silence("n2", true) }
+	holds := func(s *scene) { s.volume(sharedlun.Volume{Name: "v", UUID: "u", HeldBy: "n2"}) }
+	content := func(s *scene) { s.o.Reading.Contents.Content, s.o.Reading.Contents.Digest = "ext4", "v1:x" }
+	for name, c := range map[string]struct {
+		scene  *scene
+		change func(*scene)
+		want   []string
+		// destroys is true when the first step needs a person.
+		destroys bool
+	}{
+		"all may write":                     {keyed("n1", "n2"), nil, []string{"CreateSharedGroup"}, false},
+		"one may not":                       {keyed("n1", "n2"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10} }, nil, false},
+		"one is away":                       {keyed("n1", "n2"), silent, nil, false},
+		"volumes of the class exist":        {keyed("n1"), pv, nil, false},
+		"something is on the LUN":           {keyed("n1"), content, nil, false},
+		"something that a person gives up":  {keyed("n1"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe = disk.WWID }), []string{"CreateSharedGroup"}, true},
+		"the consent is for another LUN":    {keyed("n1"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe = "naa.9" }), nil, false},
+		"it cannot be read":                 {keyed("n1"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe, s.o.Reading.Contents.Digest = disk.WWID, "" }), nil, false},
+		"the group is there":                {made("n1"), nil, nil, false},
+		"the group on record is gone":       {made("n1"), func(s *scene) { s.o.Reading.Contents.Group = nil }, nil, false},
+		"the younger Iscsi":                 {keyed("n1"), func(s *scene) { s.o.World.Others = []v1alpha1.Storage{twin(-9)}; s.member("n1").Spec.Lun = nil }, nil, false},
+		"a silent node holds a volume":      {made("n1", "n2"), both(holds, silent), nil, false},
+		"a person says that it is off":      {made("n1", "n2"), both(holds, tainted), []string{"FenceNode"}, false},
+		"nothing waits for it":              {made("n1", "n2"), tainted, nil, false},
+		"a change may still run there":      {made("n1", "n2"), both(tainted, func(s *scene) { s.o.Record.Pending = []string{"n2"} }), []string{"FenceNode"}, false},
+		"the writer had the turn":           {made("n1", "n2"), both(tainted, func(s *scene) { s.o.Record.Writer, s.o.Record.Taken = "n2", "csi/1" }), []string{"FenceNode"}, false},
+		"it is fenced already":              {made("n1", "n2"), both(holds, tainted, func(s *scene) { s.member("n2").Spec.Reservation.Fenced = true }), nil, false},
+		"it answers all the same":           {made("n1", "n2"), both(holds, func(s *scene) { s.host("n2", func(h *Host) { h.OutOfService = true }) }), nil, false},
+		"Kubernetes knows no such node":     {made("n1", "n2"), both(holds, silent, func(s *scene) { s.o.World.Nodes["n2"] = backend.Node{Name: "n2"} }), []string{"FenceNode"}, true},
+		"the target has no reservations":    {made("n1", "n2"), both(holds, tainted, unreserved), []string{"FenceNode"}, true},
+		"nobody could fence it":             {made("n1", "n2"), both(holds, tainted, func(s *scene) { s.o.Reading.Keys.Keys = nil }), nil, false},
+		"a volume leaves, unmapped":         {made("n1", "n2"), leaving("n2"), []string{"ReleaseVolumes"}, false},
+		"a volume leaves, since just now":   {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.last = nil }), nil, false},
+		"a volume leaves, mapped":           {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.host("n2", func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "u"}} }) }), nil, false},
+		"a volume leaves, mapped unknown":   {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.host("n2", func(h *Host) { h.Mapped = false }) }), nil, false},
+		"a volume leaves a silent node":     {made("n1", "n2"), both(leaving("n2"), silent), nil, false},
+		"a volume leaves a fenced node":     {made("n1", "n2"), both(leaving("n2"), silent, func(s *scene) { s.member("n2").Spec.Reservation.Fenced = true }), []string{"ReleaseVolumes"}, false},
+		"deleted":                           {made("n1"), (*scene).delete, []string{"RemoveSharedGroup"}, false},
+		"deleted, a volume is on the LUN":   {made("n1"), both((*scene).delete, func(s *scene) { s.volume(sharedlun.Volume{Name: "v"}) }), nil, false},
+		"deleted, a PersistentVolume":       {made("n1"), both((*scene).delete, pv), nil, false},
+		"deleted, the LUN is not read":      {made("n1"), both((*scene).delete, func(s *scene) { s.o.Reading = Reading{} }), nil, false},
+		"deleted, another group":            {made("n1"), both((*scene).delete, func(s *scene) { s.o.Reading.Contents.Group.UUID = "x" }), nil, false},
+		"deleted, and removed":              {made("n1"), removedGroup, nil, false},
+		"deleted while it was being made":   {keyed("n1"), both((*scene).delete, content, func(s *scene) { s.member("n1").Spec.Group = &v1alpha1.MemberGroup{Name: "vg"} }), []string{"CreateSharedGroup"}, false},
+		"deleted before anything was begun": {keyed("n1"), (*scene).delete, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.change != nil {
+				c.change(c.scene)
+			}
+			w := c.scene.whole()
+			if c.want == nil {
+				c.want = []string{}
+			}
+			if d := cmp.Diff(c.want, actions(w.Steps)); d != "" {
+				t.Fatalf("steps (-want +got):\n%s", d)
+			}
+			if len(w.Steps) > 0 && (w.Steps[0].Destroys() != c.destroys || w.Steps[0].Via() == "" || w.Steps[0].Host() != "") {
+				t.Errorf("%+v", w.Steps[0])
+			}
+		})
+	}
+}
+
+func unreserved(s *scene) {
+	s.o.Reading.Keys = sharedlun.Reservation{}
+	for _, m := range s.o.World.Members {
+		m.Spec.Reservation.Unfenced = true
+	}
+}
+
+func TestWhole_conditions(t *testing.T) {
+	down := func(s *scene) {
+		for n := range s.o.Hosts {
+			s.host(n, func(h *Host) {
+				h.Seen.Sessions[0].State, h.Seen.Sessions[0].Message = sharedlun.SessionDown, "its connection failed."
+			})
+		}
+		s.o.Reading.Known, s.o.Reading.Problem = false, "no path."
+	}
+	for name, c := range map[string]struct {
+		scene  *scene
+		change func(*scene)
+		of     string
+		status metav1.ConditionStatus
+		reason string
+		says   string
+	}{
+		"unique":                  {made("n1"), nil, v1alpha1.ConditionTargetUnique, "True", v1alpha1.ReasonTargetUnique, ""},
+		"not unique":              {fresh("n1"), func(s *scene) { s.o.World.Others = []v1alpha1.Storage{twin(-9)} }, v1alpha1.ConditionTargetUnique, "False", v1alpha1.ReasonSameTarget, "twin"},
+		"reached":                 {made("n1"), nil, v1alpha1.ConditionTargetReachable, "True", v1alpha1.ReasonTargetReachable, "n1"},
+		"not tried yet":           {fresh("n1"), nil, v1alpha1.ConditionTargetReachable, "Unknown", v1alpha1.ReasonPending, ""},
+		"the target is down":      {made("n1", "n2"), down, v1alpha1.ConditionTargetReachable, "False", sharedlun.ReasonTargetUnreachable, "connection failed"},
+		"the group is read":       {made("n1"), nil, v1alpha1.ConditionLunReady, "True", v1alpha1.ReasonLunReady, groupUUID},
+		"the group is not read":   {made("n1"), down, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonGroupUnreadable, "no path"},
+		"the group is gone":       {made("n1"), func(s *scene) { s.o.Reading.Contents.Group = nil }, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonVolumeGroupLost, "not on the LUN"},
+		"another group is there":  {made("n1"), func(s *scene) { s.o.Reading.Contents.Group.UUID = "x" }, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonVolumeGroupLost, "x is on the LUN"},
+		"something is on it":      {loggedIn("n1"), func(s *scene) { s.o.Reading.Contents.Content = "It carries ext4." }, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonLunNotEmpty, "ext4"},
+		"an initiator is missing": {keyed("n1", "n2"), func(s *scene) { s.silence("n2", false) }, v1alpha1.ConditionLunReady, "Unknown", v1alpha1.ReasonPending, "Missing: n2"},
+		"two LUNs": {loggedIn("n1"), func(s *scene) {
+			s.host("n1", func(h *Host) { h.Seen.Luns = append(h.Seen.Luns, h.Seen.Luns[0]) })
+			s.o.Reading = Reading{}
+		}, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonSeveralLuns, "exactly one"},
+		"every path": {made("n1"), nil, v1alpha1.ConditionPathsHealthy, "True", v1alpha1.ReasonPathsHealthy, ""},
+		"a path is down": {made("n1", "n2"), func(s *scene) {
+			s.host("n2", func(h *Host) { h.Seen.Luns[0].Paths = []sharedlun.Path{{Portal: portal, Device: "sdb"}} })
+		}, v1alpha1.ConditionPathsHealthy, "False", v1alpha1.ReasonPathDown, "n2: path sdb"},
+		"a session is down":      {made("n1", "n2"), down, v1alpha1.ConditionPathsHealthy, "False", v1alpha1.ReasonPathDown, "n2: portal " + portal},
+		"fencing":                {made("n1"), nil, v1alpha1.ConditionFencingPossible, "True", v1alpha1.ReasonFencingPossible, ""},
+		"no fencing":             {made("n1"), unreserved, v1alpha1.ConditionFencingPossible, "False", v1alpha1.ReasonNoReservations, "vouches"},
+		"no fencing any more":    {made("n1"), func(s *scene) { s.o.Reading.Keys = sharedlun.Reservation{} }, v1alpha1.ConditionFencingPossible, "False", v1alpha1.ReasonReservationsGone, ""},
+		"a key of somebody else": {made("n1"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 99} }, v1alpha1.ConditionFencingPossible, "False", v1alpha1.ReasonForeignKeys, "1 keys"},
+		"a key granted just now": {made("n1"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 99}; s.o.Granted = []uint64{99} }, v1alpha1.ConditionFencingPossible, "True", v1alpha1.ReasonFencingPossible, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.change != nil {
+				c.change(c.scene)
+			}
+			w := c.scene.whole()
+			got := meta.FindStatusCondition(append(w.Facts, w.Warnings...), c.of)
+			if got == nil || got.Status != c.status || got.Reason != c.reason || !strings.Contains(got.Message, c.says) {
+				t.Errorf("%+v, want %s %s that says %q", got, c.status, c.reason, c.says)
+			}
+		})
+	}
+}
+
+// TestWhole_afterAStart: what an earlier controller wrote stands until the agents had time to connect.
+func TestWhole_afterAStart(t *testing.T) {
+	s := made("n1")
+	s.o.World.Started, s.o.Reading = now, Reading{Problem: "nobody answers."}
+	s.o.Iscsi.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionLunReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonLunReady, Message: "before"}}
+	for want, since := range map[string]time.Duration{"before": time.Second, "The volume group cannot be read: nobody answers.": time.Minute} {
+		s.o.Now = now.Add(since)
+		if c := meta.FindStatusCondition(s.whole().Facts, v1alpha1.ConditionLunReady); c.Message != want {
+			t.Errorf("after %s: %+v", since, c)
+		}
+	}
+}
+
+func TestWhole_deletion(t *testing.T) {
+	s := made("n1")
+	s.delete()
+	pv(s)
+	s.volume(sharedlun.Volume{Name: "v1"})
+	s.volume(sharedlun.Volume{Name: "v2"})
+	w := s.whole()
+	if len(w.Holding) != 2 || !strings.Contains(w.Holding[0], "volume v2 on the LUN") || !strings.Contains(w.Holding[1], v1alpha1.AnnotationRemove+"="+owner) || w.Silent {
+		t.Errorf("%+v", w.Holding)
+	}
+	s.o.Reading = Reading{}
+	if w := s.whole(); !w.Silent {
+		t.Error("the deletion may end although nobody knows what is on the LUN")
+	}
+	s.o.Iscsi.Annotations = map[string]string{v1alpha1.AnnotationRemove: owner}
+	if w := s.whole(); w.Silent || len(w.Holding) > 0 {
+		t.Errorf("a person let it go: %+v", w)
+	}
+}
+
+func TestView_fill(t *testing.T) {
+	s := made("n1")
+	pv(s)
+	i := &v1alpha1.Iscsi{}
+	s.view().Fill(i)
+	if i.Status.VolumeCount != 1 || i.Status.Writer != "n1" || i.Status.Epoch != 1 || i.Status.Lun == nil || i.Status.Lun.WWID != disk.WWID || !i.Status.Lun.Reservations {
+		t.Errorf("%+v", i.Status)
+	}
+	w := s.whole()
+	if !w.Serves || w.Class.Parameters[v1alpha1.ParameterIscsi] != owner || w.Capacity.Total == nil || w.Capacity.Total.Value() != 100<<20 {
+		t.Errorf("%+v", w)
+	}
+}
+
+func TestTargetOf(t *testing.T) {
+	i := &v1alpha1.Iscsi{}
+	i.Spec.IQN, i.Spec.Targets = iqn, []v1alpha1.PortalAddress{"10.0.0.1", "FD00::0001"}
+	want := sharedlun.Target{IQN: iqn, Portals: []string{"10.0.0.1:3260", "[fd00::1]:3260"}}
+	if d := cmp.Diff(want, TargetOf(i)); d != "" {
+		t.Error(d)
+	}
+	if err := TargetOf(i).Check(); err != nil {
+		t.Error(err)
+	}
+	if i.Spec.Port = 860; TargetOf(i).Portals[0] != "10.0.0.1:860" {
+		t.Error(TargetOf(i))
+	}
+}
