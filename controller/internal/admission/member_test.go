@@ -234,3 +234,39 @@ func TestMember_statusIsNotHeldUp(t *testing.T) {
 		t.Errorf("%v: %+v", err, m.Status)
 	}
 }
+
+// TestMember_lunRecord: who may write to a LUN, and which LUN it is, is the controller's to record.
+func TestMember_lunRecord(t *testing.T) {
+	jane, ours := policies(t)
+	m := create(t, ours, "lun-record")
+	m.Spec.Lun = &v1alpha1.MemberLun{WWID: "naa.1", Serial: "s", Size: 1, IQN: "iqn.2026-01.lab:a"}
+	m.Spec.Reservation = &v1alpha1.MemberReservation{Key: "00000000000000a1", BootID: "b"}
+	must(t, ours.Update(t.Context(), m))
+	for name, change := range map[string]func(*v1alpha1.MemberSpec){
+		"no LUN":       func(s *v1alpha1.MemberSpec) { s.Lun = nil },
+		"another size": func(s *v1alpha1.MemberSpec) { s.Lun.Size = 2 },
+		"no key":       func(s *v1alpha1.MemberSpec) { s.Reservation = nil },
+		"fenced":       func(s *v1alpha1.MemberSpec) { s.Reservation.Fenced = true },
+	} {
+		changed := m.DeepCopy()
+		change(&changed.Spec)
+		if err := jane.Update(t.Context(), changed.DeepCopy(), client.DryRunAll); err == nil {
+			t.Errorf("%s is allowed for a person", name)
+		} else {
+			denied(t, err, "only the controller changes them")
+		}
+		must(t, ours.Update(t.Context(), changed, client.DryRunAll))
+	}
+	for name, change := range map[string]func(*v1alpha1.MemberSpec){
+		"another LUN":         func(s *v1alpha1.MemberSpec) { s.Lun.WWID = "naa.2" },
+		"another target":      func(s *v1alpha1.MemberSpec) { s.Lun.IQN = "iqn.2026-01.lab:b" },
+		"no fencing any more": func(s *v1alpha1.MemberSpec) { s.Reservation.Unfenced = true },
+		"a key of no digits":  func(s *v1alpha1.MemberSpec) { s.Reservation.Key = "xyz" },
+	} {
+		changed := m.DeepCopy()
+		change(&changed.Spec)
+		if err := ours.Update(t.Context(), changed, client.DryRunAll); err == nil {
+			t.Errorf("%s is allowed", name)
+		}
+	}
+}

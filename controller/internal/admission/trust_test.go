@@ -24,15 +24,16 @@ func TestNode_theLabelOnly(t *testing.T) {
 	must(t, admin.Create(t.Context(), n))
 	t.Cleanup(func() { must(t, admin.Delete(context.WithoutCancel(t.Context()), n)) })
 	forbidden := map[string]func(*corev1.Node){
-		"a taint":           func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoExecute}} },
-		"unschedulable":     func(n *corev1.Node) { n.Spec.Unschedulable = true },
-		"a label more":      func(n *corev1.Node) { n.Labels["x"] = "y" },
-		"another value":     func(n *corev1.Node) { n.Labels["zone"] = "b" },
-		"a label less":      func(n *corev1.Node) { delete(n.Labels, "zone") },
-		"an annotation":     func(n *corev1.Node) { n.Annotations["x"] = "y" },
-		"no annotation":     func(n *corev1.Node) { n.Annotations = nil },
-		"a finalizer":       func(n *corev1.Node) { n.Finalizers = []string{"example.com/x"} },
-		"a label like ours": func(n *corev1.Node) { n.Labels["quarry.storage/other"] = "y" },
+		"a taint":                               func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoExecute}} },
+		"unschedulable":                         func(n *corev1.Node) { n.Spec.Unschedulable = true },
+		"a label more":                          func(n *corev1.Node) { n.Labels["x"] = "y" },
+		"another value":                         func(n *corev1.Node) { n.Labels["zone"] = "b" },
+		"a label less":                          func(n *corev1.Node) { delete(n.Labels, "zone") },
+		"an annotation":                         func(n *corev1.Node) { n.Annotations["x"] = "y" },
+		"no annotation":                         func(n *corev1.Node) { n.Annotations = nil },
+		"a finalizer":                           func(n *corev1.Node) { n.Finalizers = []string{"example.com/x"} },
+		"a label like ours":                     func(n *corev1.Node) { n.Labels["quarry.storage/other"] = "y" },
+		"another value of an initiator's label": func(n *corev1.Node) { n.Labels[v1alpha1.LabelInitiatorPrefix+"san"] = "false" },
 	}
 	await(t, "changes nothing in the spec", func() error {
 		changed := n.DeepCopy()
@@ -52,6 +53,10 @@ func TestNode_theLabelOnly(t *testing.T) {
 	n.Labels[v1alpha1.LabelStorageType] = "lvm"
 	must(t, ours.Update(t.Context(), n))
 	delete(n.Labels, v1alpha1.LabelStorageType)
+	must(t, ours.Update(t.Context(), n))
+	n.Labels[v1alpha1.LabelInitiatorPrefix+"san"] = "true"
+	must(t, ours.Update(t.Context(), n))
+	delete(n.Labels, v1alpha1.LabelInitiatorPrefix+"san")
 	must(t, ours.Update(t.Context(), n))
 }
 

@@ -88,6 +88,7 @@ type IscsiSpec struct {
 	Maintenance []HostName `json:"maintenance,omitempty"`
 	// RemovalDelay is how long an initiator that left the list stays a member. 5m when not given.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) <= duration('8760h')",message="removalDelay must be between 0s and 8760h, in h, m, s and ms: 5 days are 120h"
 	RemovalDelay *metav1.Duration `json:"removalDelay,omitempty"`
 	// The StorageClass that is made.
 	// +optional
@@ -137,9 +138,10 @@ type IscsiStatus struct {
 	// Lun is the LUN that the volumes lie on. The Members have the record.
 	// +optional
 	Lun *LunStatus `json:"lun,omitempty"`
-	// Writer is the node that changes the volume group, and Epoch counts the changes of it.
+	// Writer is the node that changes the volume group.
 	// +optional
 	Writer string `json:"writer,omitempty"`
+	// Epoch counts the writers, and every time that a change was not answered.
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
 }
