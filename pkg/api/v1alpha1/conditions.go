@@ -146,6 +146,8 @@ const (
 	ReasonChapSecretInvalid = "ChapSecretInvalid"
 	// ReasonInitiatorNameTaken: two nodes have initiators of one name.
 	ReasonInitiatorNameTaken = "InitiatorNameTaken"
+	// ReasonInitiatorRenamed: the node's initiator has another name than when its key was granted.
+	ReasonInitiatorRenamed = "InitiatorRenamed"
 	ReasonLunReady           = "LunReady"
 	// ReasonNoLun: the target shows no LUN to the node.
 	ReasonNoLun = "NoLun"

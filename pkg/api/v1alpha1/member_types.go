@@ -136,6 +136,11 @@ type MemberReservation struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	BootID string `json:"bootID"`
+	// Initiator is the name that the node's initiator had when the key was granted. A target knows a node by it: one that has another name now, or
+	// the name of another node, gets no key.
+	// +optional
+	// +kubebuilder:validation:MaxLength=223
+	Initiator string `json:"initiator,omitempty"`
 	// Previous is the key of an earlier boot that may still be registered: registering the new one replaces it. Empty once that is done.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^([0-9a-f]{16})?$`

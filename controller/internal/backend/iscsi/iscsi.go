@@ -29,12 +29,12 @@ type Agents interface {
 	Login(ctx context.Context, node string, t sharedlun.Target, chap *sharedlun.Chap, renew bool) (sharedlun.Seen, error)
 	// Logout ends the sessions with a target that nobody uses.
 	Logout(ctx context.Context, node string, t sharedlun.Target) error
-	// Reservation reads the keys of a LUN.
-	Reservation(ctx context.Context, node string, lun sharedlun.Identity) (sharedlun.Reservation, error)
-	// Register registers a node's key for its boot, in place of one of before.
-	Register(ctx context.Context, node string, lun sharedlun.Identity, key, old uint64, bootID string) (sharedlun.Reservation, error)
-	// Unregister takes a node's own key off.
-	Unregister(ctx context.Context, node string, lun sharedlun.Identity, key uint64) (sharedlun.Reservation, error)
+	// Reservation reads the keys of a LUN. A target that is expected to have reservations, and has none, may be an error.
+	Reservation(ctx context.Context, node string, lun sharedlun.Identity, expected bool) (sharedlun.Reservation, error)
+	// Register registers the key that a node was granted.
+	Register(ctx context.Context, node string, lun sharedlun.Identity, g iscsi.Grant) (sharedlun.Reservation, error)
+	// Unregister takes a node's own key off. The last key of all may go only if last says so.
+	Unregister(ctx context.Context, node string, lun sharedlun.Identity, key uint64, last bool) (sharedlun.Reservation, error)
 	// Preempt takes another node's key off through a node that has its own, and returns the keys as read afterwards.
 	Preempt(ctx context.Context, node string, lun sharedlun.Identity, key, victim uint64) (sharedlun.Reservation, error)
 	// Contents reads the group, or what is on the LUN instead.

@@ -38,18 +38,18 @@ func (b *Backend) grantKey(ctx context.Context, s iscsi.Step) error {
 		// It was granted before; a node that is fenced gets no other one for this boot.
 		return nil
 	}
-	seen, err := b.Agents.Reservation(ctx, s.Node, s.Ref.Lun)
+	seen, err := b.Agents.Reservation(ctx, s.Node, s.Ref.Lun, false)
 	if err != nil {
 		return err
 	}
 	if seen.Supported == s.Unfenced {
 		return passing("what the target says of reservations changed")
 	}
-	taken, err := b.keys(ctx, s)
+	taken, _, err := b.keys(ctx, s)
 	if err != nil {
 		return err
 	}
-	granted := &v1alpha1.MemberReservation{BootID: s.BootID, Unfenced: s.Unfenced, Previous: registered(r, seen)}
+	granted := &v1alpha1.MemberReservation{BootID: s.BootID, Initiator: s.Initiator, Unfenced: s.Unfenced, Previous: registered(r, seen)}
 	if granted.Key, err = b.fresh(taken, seen); err != nil {
 		return err
 	}
@@ -65,23 +65,26 @@ func (b *Backend) grantKey(ctx context.Context, s iscsi.Step) error {
 	})
 }
 
-// keys returns all keys that Members of the Iscsi have on record.
-func (b *Backend) keys(ctx context.Context, s iscsi.Step) (map[string]bool, error) {
+// keys returns all keys that Members of the Iscsi have on record, and the names of the initiators of all but the step's own Member.
+func (b *Backend) keys(ctx context.Context, s iscsi.Step) (out map[string]bool, names []string, err error) {
 	var list v1alpha1.MemberList
 	if err := b.Live.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("list members: %w", err)
+		return nil, nil, fmt.Errorf("list members: %w", err)
 	}
-	out := map[string]bool{}
+	out = map[string]bool{}
 	for i := range list.Items {
 		m := &list.Items[i]
 		if r := m.Spec.Reservation; r != nil && string(m.Spec.Of.UID) == s.Ref.OwnerUID {
 			out[r.Key], out[r.Previous] = true, true
+			if r.Initiator != "" && m.Name != s.Member {
+				names = append(names, r.Initiator)
+			}
 			if !r.Unfenced && s.Unfenced {
-				return nil, refused(v1alpha1.ReasonReservationsGone, "member %s has a key, and the target says now that it keeps no reservations", m.Name)
+				return nil, nil, refused(v1alpha1.ReasonReservationsGone, "member %s has a key, and the target says now that it keeps no reservations", m.Name)
 			}
 		}
 	}
-	return out, nil
+	return out, names, nil
 }
 
 // fresh returns a key that nobody has.
@@ -131,7 +134,11 @@ func (b *Backend) registerKey(ctx context.Context, s iscsi.Step) error {
 	if err != nil {
 		return err
 	}
-	seen, err := b.Agents.Register(ctx, s.Node, s.Ref.Lun, key, old, r.BootID)
+	_, others, err := b.keys(ctx, s)
+	if err != nil {
+		return err
+	}
+	seen, err := b.Agents.Register(ctx, s.Node, s.Ref.Lun, iscsi.Grant{Key: key, Old: old, BootID: r.BootID, Initiator: r.Initiator, Others: others})
 	if err != nil {
 		return err
 	}
@@ -169,7 +176,7 @@ func (b *Backend) unregisterKey(ctx context.Context, s iscsi.Step) error {
 			if key == 0 {
 				continue
 			}
-			if _, err := b.Agents.Unregister(ctx, s.Node, s.Ref.Lun, key); err != nil {
+			if _, err := b.Agents.Unregister(ctx, s.Node, s.Ref.Lun, key, s.Last); err != nil {
 				return err
 			}
 		}

@@ -128,7 +128,7 @@ func (b *Backend) read(ctx context.Context, v *iscsi.View) iscsi.Reading {
 		if i == readers {
 			break
 		}
-		contents, keys, err := b.readVia(ctx, via, ref)
+		contents, keys, err := b.readVia(ctx, via, ref, v.Fenced())
 		if err == nil {
 			return iscsi.Reading{At: now, Good: now, Via: via, Known: true, Contents: contents, Keys: keys}
 		}
@@ -141,10 +141,10 @@ func (b *Backend) read(ctx context.Context, v *iscsi.View) iscsi.Reading {
 	return out
 }
 
-func (b *Backend) readVia(ctx context.Context, via string, ref sharedlun.Ref) (sharedlun.Contents, sharedlun.Reservation, error) {
+func (b *Backend) readVia(ctx context.Context, via string, ref sharedlun.Ref, fenced bool) (sharedlun.Contents, sharedlun.Reservation, error) {
 	ctx, cancel := context.WithTimeout(ctx, readPatience)
 	defer cancel()
-	keys, err := b.Agents.Reservation(ctx, via, ref.Lun)
+	keys, err := b.Agents.Reservation(ctx, via, ref.Lun, fenced)
 	if err != nil {
 		return sharedlun.Contents{}, keys, err
 	}

@@ -38,7 +38,7 @@ func Unwanted(c v1alpha1.StorageCommon, n Node) (reason, message string) {
 	case c.Selector != nil:
 		return v1alpha1.ReasonHostNotSelected, "The node does not match spec.hostSelector any more."
 	}
-	return v1alpha1.ReasonHostNotListed, "The node is not listed under spec.hosts."
+	return v1alpha1.ReasonHostNotListed, "The spec does not list the node."
 }
 
 func selects(s *metav1.LabelSelector, set map[string]string) bool {

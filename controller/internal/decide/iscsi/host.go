@@ -3,6 +3,7 @@ package iscsi
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -121,15 +122,21 @@ func (h host) initiator() backend.Finding {
 	return backend.Finding{}
 }
 
-// sameName refuses a node whose initiator has the name of another one: the target takes the two for one, and to fence one of them is void.
+// sameName refuses a node whose initiator has the name of another one, or another name than on record: the target takes two of one name for one, and to
+// fence one of them is void.
 func (h host) sameName() backend.Finding {
-	if h.Initiator.Name == "" {
+	name := h.Initiator.Name
+	if name == "" {
 		return backend.Finding{}
 	}
+	if r := h.reservation(); r != nil && r.Initiator != "" && !strings.EqualFold(r.Initiator, name) {
+		return bad(v1alpha1.ReasonInitiatorRenamed, fmt.Sprintf(
+			"its initiator is called %s now, and was called %s when it joined: give it that name back, or take the node off spec.initiators and add it again", name, r.Initiator))
+	}
 	var others []string
-	for _, name := range h.view.names() {
-		if o := h.view.seen.Hosts[name]; name != h.m.Node && o.Initiator.Name == h.Initiator.Name {
-			others = append(others, name)
+	for _, node := range h.view.names() {
+		if node != h.m.Node && strings.EqualFold(h.view.initiatorOf(node), name) {
+			others = append(others, node)
 		}
 	}
 	if len(others) == 0 {
@@ -137,7 +144,15 @@ func (h host) sameName() backend.Finding {
 	}
 	return bad(v1alpha1.ReasonInitiatorNameTaken, fmt.Sprintf(
 		"its initiator has the name %s, as that of node %s has: give each node a name of its own in /etc/iscsi/initiatorname.iscsi",
-		h.Initiator.Name, backend.Shorten(others, maxNamed)))
+		name, backend.Shorten(others, maxNamed)))
+}
+
+// initiatorOf returns the name of a node's initiator: the recorded one, or else the one that its agent tells.
+func (v *View) initiatorOf(node string) string {
+	if m := v.members[node]; m != nil && m.Spec.Reservation != nil && m.Spec.Reservation.Initiator != "" {
+		return m.Spec.Reservation.Initiator
+	}
+	return v.seen.Hosts[node].Initiator.Name
 }
 
 // secret says why there are no credentials. A node that is logged in goes on.
@@ -217,7 +232,7 @@ func (h host) farewell(recorded, keyed bool) (out []backend.Step) {
 	}
 	if recorded {
 		s := h.step(v1alpha1.ActionUnregisterKey, "The node uses the LUN no more.")
-		s.Unfenced = !keyed
+		s.Unfenced, s.Last = !keyed, h.view.deleting()
 		out = append(out, s)
 	}
 	if h.LoggedIn() || keyed {

@@ -38,23 +38,28 @@ func n1(change func(*Host)) func(*scene) { return func(s *scene) { s.host("n1", 
 
 func TestDecide_join(t *testing.T) {
 	for name, c := range map[string]hostCase{
-		"nothing was done yet":   {fresh("n1"), nil, []string{"Login"}, ""},
-		"a blank LUN":            {loggedIn("n1", "n2"), nil, []string{"GrantKey", "RegisterKey"}, ""},
-		"the LUN was not read":   {loggedIn("n1"), func(s *scene) { s.o.Reading = Reading{} }, nil, v1alpha1.ReasonPreparing},
-		"the key is registered":  {keyed("n1"), nil, nil, v1alpha1.ReasonPending},
-		"the group is made":      {made("n1", "n2"), nil, nil, ""},
-		"the agent is away":      {made("n1"), func(s *scene) { s.silence("n1", true) }, nil, ""},
-		"the agent cannot tell":  {made("n1"), n1(func(h *Host) { h.Failed = "no answer" }), nil, v1alpha1.ReasonStepFailed},
-		"no modules":             {fresh("n1"), n1(func(h *Host) { h.Initiator.Problem = sharedlun.NewProblem(sharedlun.ReasonNoModules, "none") }), nil, sharedlun.ReasonNoModules},
-		"one name of two nodes":  {fresh("n1", "n2"), n1(func(h *Host) { h.Initiator.Name = "iqn.n2" }), nil, v1alpha1.ReasonInitiatorNameTaken},
-		"no Secret":              {fresh("n1"), func(s *scene) { s.o.Chap = Chap{Problem: "There is none."} }, nil, v1alpha1.ReasonChapSecretInvalid},
-		"no Secret, logged in":   {made("n1"), func(s *scene) { s.o.Chap = Chap{Problem: "There is none."} }, nil, ""},
-		"another Secret":         {made("n1"), func(s *scene) { s.o.Chap = Chap{Version: "u/2"} }, []string{"Login"}, ""},
-		"a session is down":      {made("n1"), n1(func(h *Host) { h.Seen.Sessions[0].State = sharedlun.SessionDown }), nil, sharedlun.ReasonTargetUnreachable},
-		"a boot":                 {made("n1"), n1(func(h *Host) { h.BootID = "next" }), []string{"GrantKey", "RegisterKey"}, ""},
-		"a boot, still mapped":   {made("n1"), n1(func(h *Host) { h.BootID, h.Mappings = "next", []sharedlun.Mapping{{VolumeUUID: "u"}} }), nil, v1alpha1.ReasonKeyLost},
-		"a boot, mapped unknown": {made("n1"), n1(func(h *Host) { h.BootID, h.Mapped = "next", false }), nil, v1alpha1.ReasonKeyLost},
-		"fenced":                 {made("n1"), func(s *scene) { s.member("n1").Spec.Reservation.Fenced = true }, nil, v1alpha1.ReasonFenced},
+		"nothing was done yet":  {fresh("n1"), nil, []string{"Login"}, ""},
+		"a blank LUN":           {loggedIn("n1", "n2"), nil, []string{"GrantKey", "RegisterKey"}, ""},
+		"the LUN was not read":  {loggedIn("n1"), func(s *scene) { s.o.Reading = Reading{} }, nil, v1alpha1.ReasonPreparing},
+		"the key is registered": {keyed("n1"), nil, nil, v1alpha1.ReasonPending},
+		"the group is made":     {made("n1", "n2"), nil, nil, ""},
+		"the agent is away":     {made("n1"), func(s *scene) { s.silence("n1", true) }, nil, ""},
+		"the agent cannot tell": {made("n1"), n1(func(h *Host) { h.Failed = "no answer" }), nil, v1alpha1.ReasonStepFailed},
+		"no modules":            {fresh("n1"), n1(func(h *Host) { h.Initiator.Problem = sharedlun.NewProblem(sharedlun.ReasonNoModules, "none") }), nil, sharedlun.ReasonNoModules},
+		"one name of two nodes": {fresh("n1", "n2"), n1(func(h *Host) { h.Initiator.Name = "iqn.n2" }), nil, v1alpha1.ReasonInitiatorNameTaken},
+		"the name of a silent node": {made("n1", "n2"), func(s *scene) {
+			s.member("n2").Spec.Reservation.Initiator = "IQN.n1"
+			s.silence("n2", false)
+		}, nil, v1alpha1.ReasonInitiatorNameTaken},
+		"another name than on record": {made("n1"), func(s *scene) { s.member("n1").Spec.Reservation.Initiator = "iqn.before" }, nil, v1alpha1.ReasonInitiatorRenamed},
+		"no Secret":                   {fresh("n1"), func(s *scene) { s.o.Chap = Chap{Problem: "There is none."} }, nil, v1alpha1.ReasonChapSecretInvalid},
+		"no Secret, logged in":        {made("n1"), func(s *scene) { s.o.Chap = Chap{Problem: "There is none."} }, nil, ""},
+		"another Secret":              {made("n1"), func(s *scene) { s.o.Chap = Chap{Version: "u/2"} }, []string{"Login"}, ""},
+		"a session is down":           {made("n1"), n1(func(h *Host) { h.Seen.Sessions[0].State = sharedlun.SessionDown }), nil, sharedlun.ReasonTargetUnreachable},
+		"a boot":                      {made("n1"), n1(func(h *Host) { h.BootID = "next" }), []string{"GrantKey", "RegisterKey"}, ""},
+		"a boot, still mapped":        {made("n1"), n1(func(h *Host) { h.BootID, h.Mappings = "next", []sharedlun.Mapping{{VolumeUUID: "u"}} }), nil, v1alpha1.ReasonKeyLost},
+		"a boot, mapped unknown":      {made("n1"), n1(func(h *Host) { h.BootID, h.Mapped = "next", false }), nil, v1alpha1.ReasonKeyLost},
+		"fenced":                      {made("n1"), func(s *scene) { s.member("n1").Spec.Reservation.Fenced = true }, nil, v1alpha1.ReasonFenced},
 		"fenced, and booted": {made("n1"), func(s *scene) {
 			s.member("n1").Spec.Reservation.Fenced = true
 			s.host("n1", func(h *Host) { h.BootID = "next" })

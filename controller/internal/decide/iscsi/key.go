@@ -77,6 +77,7 @@ func (h host) grant(r *v1alpha1.MemberReservation) ([]backend.Step, backend.Find
 	}
 	s := h.step(v1alpha1.ActionGrantKey, "The node sees the LUN, and has no key for this boot.")
 	s.Target, s.BootID, s.Unfenced = h.view.target, h.BootID, !h.view.seen.Reading.Keys.Supported
+	s.Initiator = h.Initiator.Name
 	if r != nil {
 		s.Key = r.Key
 	}

@@ -20,6 +20,9 @@ type Step struct {
 	Target sharedlun.Target
 	Renew  bool
 	Chap   string
+	// Initiator is the name that goes on record with a key. Last is true when the last key of all may go, too.
+	Initiator string
+	Last      bool
 	// Ref names the group, BootID the boot that a key is for, Paths the paths that it is registered on.
 	Ref           sharedlun.Ref
 	BootID, Paths string
@@ -66,7 +69,7 @@ func (s Step) Digest() string {
 		names = append(names, v.UUID+"@"+v.HeldBy)
 	}
 	return backend.Digest([]any{
-		s.Node, s.Does, s.Owner, s.Target.IQN, s.Target.Portals, s.Renew, s.Chap, s.Ref.Lun.WWID, s.Ref.Lun.Serial, s.Ref.OwnerUID, s.Ref.UUID, s.BootID,
+		s.Node, s.Does, s.Owner, s.Target.IQN, s.Target.Portals, s.Renew, s.Chap, s.Ref.Lun.WWID, s.Ref.Lun.Serial, s.Ref.OwnerUID, s.Ref.UUID, s.BootID, s.Initiator, s.Last,
 		s.Unfenced, names, s.Victim, s.Key, s.Vouched, s.Wipe,
 	})
 }
@@ -82,4 +85,14 @@ func (s Step) API() v1alpha1.PlanStep {
 		out.Volumes = append(out.Volumes, v.Name)
 	}
 	return out
+}
+
+// Grant is the key that a node is to register.
+type Grant struct {
+	// Key that is granted, for the boot BootID. Old is the key of an earlier boot, which is replaced; 0 when there is none.
+	Key, Old uint64
+	BootID   string
+	// Initiator is the name that the node's initiator has on record, and Others are those that all others have.
+	Initiator string
+	Others    []string
 }

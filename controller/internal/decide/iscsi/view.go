@@ -52,6 +52,9 @@ func NewView(o Observation, last *View) *View {
 // Seen returns what the view was made of.
 func (v *View) Seen() Observation { return v.seen }
 
+// Fenced reports whether the target has reservations on record: one without is not believed then.
+func (v *View) Fenced() bool { return v.rec.fenced }
+
 // LUN returns the identity of the LUN: the recorded one, or the one that all initiators that see one agree on. It is nil before that.
 func (v *View) LUN() *sharedlun.Identity {
 	if v.rec.lun != nil {

@@ -394,7 +394,7 @@ func TestLeave_withVolumesIsNoWarningBeforeTheDeletion(t *testing.T) {
 	c := s.cluster("pool", "n1", "n2")
 	s.addVolume(c, "n2", "v1")
 	s.list("pool", "n1")
-	s.until("pool", hasPhase(v1alpha1.PhaseRunning), has(ready, isTrue, v1alpha1.ReasonReady), says("n2: The node is not listed under spec.hosts."))
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning), has(ready, isTrue, v1alpha1.ReasonReady), says("n2: The spec does not list the node."))
 	s.pass(10 * delay)
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning), has(ready, isTrue, v1alpha1.ReasonReady), says("n2: ", "once its volumes are deleted: ", "v1"))
 	if complaint := memberHas(ready, isFalse, v1alpha1.ReasonHostNotListed, "v1")(s.mustMember("pool", "n2")); complaint != "" {

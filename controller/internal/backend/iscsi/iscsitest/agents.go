@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/iscsi"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
@@ -181,8 +182,11 @@ func (l *LUN) reservation() sharedlun.Reservation {
 }
 
 // Reservation reads the keys.
-func (s *SAN) Reservation(_ context.Context, name string, id sharedlun.Identity) (r sharedlun.Reservation, err error) {
+func (s *SAN) Reservation(_ context.Context, name string, id sharedlun.Identity, expected bool) (r sharedlun.Reservation, err error) {
 	err = s.onLUN(name, "reservation", id, func(_ *node, l *LUN) error {
+		if expected && l.NoReservations {
+			return fault(decide.FaultPrecondition, name, "GetReservation", "", "the target has no reservations, and had them")
+		}
 		r = l.reservation()
 		return nil
 	})
@@ -190,10 +194,13 @@ func (s *SAN) Reservation(_ context.Context, name string, id sharedlun.Identity)
 }
 
 // Register registers a node's key.
-func (s *SAN) Register(_ context.Context, name string, id sharedlun.Identity, key, old uint64, boot string) (r sharedlun.Reservation, err error) {
+func (s *SAN) Register(_ context.Context, name string, id sharedlun.Identity, g iscsi.Grant) (r sharedlun.Reservation, err error) {
+	key, old, boot := g.Key, g.Old, g.BootID
 	err = s.onLUN(name, "register", id, func(n *node, l *LUN) error {
 		have := l.keys[name]
 		switch {
+		case g.Initiator != n.initiator.Name || slices.Contains(g.Others, g.Initiator):
+			return fault(decide.FaultPrecondition, name, "Register", "", "initiator %q is granted the key, others are %v", g.Initiator, g.Others)
 		case boot != n.boot:
 			return fault(decide.FaultPrecondition, name, "Register", "", "the node was booted since")
 		case have != 0 && have != key && have != old:
@@ -217,10 +224,13 @@ func (s *SAN) Register(_ context.Context, name string, id sharedlun.Identity, ke
 }
 
 // Unregister takes a node's own key off.
-func (s *SAN) Unregister(_ context.Context, name string, id sharedlun.Identity, key uint64) (r sharedlun.Reservation, err error) {
+func (s *SAN) Unregister(_ context.Context, name string, id sharedlun.Identity, key uint64, last bool) (r sharedlun.Reservation, err error) {
 	err = s.onLUN(name, "unregister", id, func(n *node, l *LUN) error {
 		if len(n.mapped) > 0 {
 			s.violations = append(s.violations, "the key of "+name+" was taken off with volumes mapped")
+		}
+		if l.keys[name] == key && len(l.keys) == 1 && !last {
+			return fault(decide.FaultPrecondition, name, "Unregister", "", "no other node is registered")
 		}
 		if l.keys[name] == key {
 			delete(l.keys, name)
