@@ -44,7 +44,8 @@ func (r Records) Load(id sharedlun.ID) (Record, error) {
 		err = sharedlun.CheckUUID("volume", out.UUID)
 	}
 	if err != nil {
-		return Record{}, fmt.Errorf("what this node remembers of volume %s: %w: %w", id, sharedlun.ErrUnread, err)
+		return Record{}, fmt.Errorf("what this node remembers of volume %s in %s: %w: %w. Remove the file once the volume is mounted nowhere on the node", id,
+			r.path(id), sharedlun.ErrUnread, err)
 	}
 	return out, nil
 }

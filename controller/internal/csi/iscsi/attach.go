@@ -77,8 +77,7 @@ func (b *Backend) settle(ctx context.Context, s storage, v sharedlun.Volume, seq
 			return err
 		}
 	}
-	_, err := b.Nodes.Map(ctx, v.HeldBy, s.ref, v, sequence)
-	return err
+	return b.mapped(ctx, s, v, sequence)
 }
 
 // initiator refuses a node that is no initiator.

@@ -60,15 +60,21 @@ func (t turn) remove(ctx context.Context, v sharedlun.Volume) error {
 	return t.Change(ctx, sharedlun.Change{Remove: &sharedlun.Remove{Name: v.Name, UUID: v.UUID}})
 }
 
+// mapped has a volume mapped on the node that holds it.
+func (b *Backend) mapped(ctx context.Context, s storage, v sharedlun.Volume, sequence uint64) error {
+	_, err := b.Nodes.Map(ctx, v.HeldBy, s.ref, v, sequence)
+	return err
+}
+
 // zeroed asks the node that holds a volume to zero what is not ready, and tells how far that is. A node that has no device for it makes one first.
-func (b *Backend) zeroed(ctx context.Context, s storage, v sharedlun.Volume, sequence uint64, discard bool) (sharedlun.Progress, error) {
-	p, err := b.Nodes.Zero(ctx, v.HeldBy, s.ref, v, discard)
+func (b *Backend) zeroed(ctx context.Context, s storage, v sharedlun.Volume, sequence uint64) (sharedlun.Progress, error) {
+	p, err := b.Nodes.Zero(ctx, v.HeldBy, s.ref, v, s.discards())
 	var f *decide.Fault
 	if !errors.As(err, &f) || !slices.Contains([]decide.FaultKind{decide.FaultNotFound, decide.FaultPrecondition}, f.Kind) {
 		return p, err
 	}
-	if _, err := b.Nodes.Map(ctx, v.HeldBy, s.ref, v, sequence); err != nil {
+	if err := b.mapped(ctx, s, v, sequence); err != nil {
 		return p, err
 	}
-	return b.Nodes.Zero(ctx, v.HeldBy, s.ref, v, discard)
+	return b.Nodes.Zero(ctx, v.HeldBy, s.ref, v, s.discards())
 }

@@ -22,7 +22,7 @@ type work struct {
 // wait waits until the node that holds a volume has zeroed what is not ready, as long as the call has time for it.
 func (b *Backend) wait(ctx context.Context, s storage, w work) error {
 	for {
-		p, err := b.zeroed(ctx, s, w.volume, w.sequence, s.discards())
+		p, err := b.zeroed(ctx, s, w.volume, w.sequence)
 		if err != nil || p.Done {
 			return err
 		}
@@ -46,7 +46,7 @@ func unfinished(v sharedlun.Volume, p sharedlun.Progress) error {
 // readied makes all of a volume ready once it is zeroed. It returns what is still to be zeroed; nil when all is ready. Whether the zeroing is done is
 // asked in the turn: what a node says counts for as long as nobody else changes the group. before is done right before the volume gets ready.
 func (b *Backend) readied(ctx context.Context, t turn, s storage, v sharedlun.Volume, before func() error) (*work, error) {
-	p, err := b.zeroed(ctx, s, v, t.Group.Sequence, s.discards())
+	p, err := b.zeroed(ctx, s, v, t.Group.Sequence)
 	if err != nil {
 		return nil, err
 	}
