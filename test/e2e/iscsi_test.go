@@ -1,0 +1,168 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// lun makes a target with one LUN on the storage node, and an Iscsi of its name on all nodes, and waits until volumes can be made.
+func lun(t *testing.T, name string, change ...func(*v1alpha1.Iscsi)) *v1alpha1.Iscsi {
+	t.Helper()
+	out := strings.Fields(lab(t, "storage", "target", name))
+	t.Cleanup(func() { lab(t, "storage", "target-remove", name) })
+	address, _, ok := strings.Cut(out[len(out)-1], ":")
+	if len(out) < 2 || !ok {
+		t.Fatalf("the target is %q", out)
+	}
+	i := &v1alpha1.Iscsi{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	i.Spec.IQN, i.Spec.Targets = out[0], []v1alpha1.PortalAddress{v1alpha1.PortalAddress(address)}
+	for _, n := range nodes {
+		i.Spec.Initiators = append(i.Spec.Initiators, v1alpha1.HostName(n))
+	}
+	for _, f := range change {
+		f(i)
+	}
+	create(t, i)
+	waitRunning(t, i, 2*limitPod)
+	return i
+}
+
+func block(c *corev1.PersistentVolumeClaim) {
+	mode := corev1.PersistentVolumeBlock
+	c.Spec.VolumeMode = &mode
+}
+
+// mappedOn are the devices of a node that stand for volumes on shared LUNs.
+func mappedOn(t *testing.T, node string) string {
+	t.Helper()
+	return onNode(t, node, "dmsetup ls | grep ^quarry- || true")
+}
+
+// TestIscsiVolumeMoves follows a filesystem and a raw device from their claims to their end: several pods of one node use them at the same time, they
+// grow while they are used, and move to another node with what was written.
+func TestIscsiVolumeMoves(t *testing.T) {
+	useServer(t)
+	i := lun(t, "moves")
+	c, r := claim(t, "moving", i.Name, "128Mi"), claim(t, "moving-raw", i.Name, "64Mi", block)
+	volumes := []*corev1.PersistentVolume{bound(t, c), bound(t, r)}
+	for _, v := range volumes {
+		if v.Spec.NodeAffinity == nil || v.Spec.CSI.Driver != v1alpha1.DriverISCSI {
+			t.Errorf("volume %+v", v.Spec)
+		}
+	}
+	const write = "echo kept > /data0/file; echo raw-data | dd of=/dev/data1 bs=512 seek=100 conv=fsync 2>/dev/null; sync; echo written; sleep 3600"
+	first := waitPod(t, pod(t, "moves-first", "n2", write, c, r), corev1.PodRunning)
+	beside := waitPod(t, pod(t, "moves-beside", "n2", "until grep kept /data0/file; do sleep 0.2; done", c), corev1.PodSucceeded)
+	if out := logs(beside); strings.TrimSpace(out) != "kept" {
+		t.Errorf("the second pod of the node reads %q", out)
+	}
+	size := func(p *corev1.Pod) string { return strings.Fields(inPod(t, p, "df -P -m /data0 | tail -n 1"))[1] }
+	before := size(first)
+	expand(t, c, first, "256Mi")
+	if after := size(first); after == before {
+		t.Errorf("the pod sees %s MiB before and after", after)
+	}
+	remove(t, beside)
+	remove(t, first)
+
+	second := waitPod(t, pod(t, "moves-second", "n3", "cat /data0/file; dd if=/dev/data1 bs=512 skip=100 count=1 2>/dev/null | head -c 8", c, r), corev1.PodSucceeded)
+	if out := logs(second); out != "kept\nraw-data" {
+		t.Errorf("on the other node it reads %q", out)
+	}
+	if out := mappedOn(t, "n2"); out != "" {
+		t.Errorf("left on the node that it was moved from: %s", out)
+	}
+	remove(t, second)
+	remove(t, c)
+	remove(t, r)
+	for _, v := range volumes {
+		waitVolumeGone(t, v)
+	}
+	if out := mappedOn(t, "n3"); out != "" {
+		t.Errorf("left: %s", out)
+	}
+}
+
+// TestIscsiControllerDies kills the CSI controller again and again while volumes are made, attached, and given back: each comes to its end, and none is left
+// over.
+func TestIscsiControllerDies(t *testing.T) {
+	useServer(t)
+	i := lun(t, "dies-iscsi")
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			// A signal that no process can catch; the kubelet starts another one.
+			_, err := tryLab("kubectl", "-n", controllerNamespace, "delete", "pod", "-l", "app.kubernetes.io/name=quarry-csi-iscsi", "--grace-period=0", "--force")
+			if err != nil && ctx.Err() == nil {
+				t.Log(err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(25 * time.Second):
+			}
+		}
+	}()
+	var claims []*corev1.PersistentVolumeClaim
+	for n := range 3 {
+		claims = append(claims, claim(t, fmt.Sprintf("dies-%d", n), i.Name, "64Mi"))
+	}
+	for n, c := range claims {
+		bound(t, c)
+		p := pod(t, "dies-"+nodes[n%len(nodes)], nodes[n%len(nodes)], "echo kept > /data0/file; sync", c)
+		waitPod(t, p, corev1.PodSucceeded)
+		remove(t, p)
+	}
+	stop()
+	<-done
+	reader := waitPod(t, pod(t, "dies-reader", "n1", "cat /data0/file /data1/file /data2/file", claims...), corev1.PodSucceeded)
+	if out := logs(reader); out != "kept\nkept\nkept\n" {
+		t.Errorf("the pod reads %q", out)
+	}
+	remove(t, reader)
+	for _, c := range claims {
+		remove(t, c)
+	}
+	eventually(t, limitPod, "nothing is attached, and all of the LUN is free", func(ctx context.Context) error {
+		var list storagev1.VolumeAttachmentList
+		if err := kube.List(ctx, &list); err != nil {
+			return err
+		}
+		for _, a := range list.Items {
+			if a.Spec.Attacher == v1alpha1.DriverISCSI && strings.HasPrefix(*a.Spec.Source.PersistentVolumeName, "pvc-") && uses(claims, *a.Spec.Source.PersistentVolumeName) {
+				return fmt.Errorf("%s is attached to %s", *a.Spec.Source.PersistentVolumeName, a.Spec.NodeName)
+			}
+		}
+		if err := kube.Get(ctx, client.ObjectKeyFromObject(i), i); err != nil {
+			return err
+		}
+		if room := i.Status.Capacity.Total; room.Free == nil || room.Total == nil || room.Free.Cmp(*room.Total) != 0 {
+			return errors.New("volumes are left in the group")
+		}
+		return nil
+	})
+}
+
+// uses reports whether a volume is that of one of the claims.
+func uses(claims []*corev1.PersistentVolumeClaim, volume string) bool {
+	for _, c := range claims {
+		if c.Spec.VolumeName == volume {
+			return true
+		}
+	}
+	return false
+}
