@@ -101,22 +101,7 @@ func TestIscsiVolumeMoves(t *testing.T) {
 func TestIscsiControllerDies(t *testing.T) {
 	useServer(t)
 	i := lun(t, "dies-iscsi")
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			// A signal that no process can catch; the kubelet starts another one.
-			_, err := tryLab("kubectl", "-n", controllerNamespace, "delete", "pod", "-l", "app.kubernetes.io/name=quarry-csi-iscsi", "--grace-period=0", "--force")
-			if err != nil && ctx.Err() == nil {
-				t.Log(err)
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(25 * time.Second):
-			}
-		}
-	}()
+	stop := killRepeatedly(t, "quarry-csi-iscsi")
 	var claims []*corev1.PersistentVolumeClaim
 	for n := range 3 {
 		claims = append(claims, claim(t, fmt.Sprintf("dies-%d", n), i.Name, "64Mi"))
@@ -128,7 +113,6 @@ func TestIscsiControllerDies(t *testing.T) {
 		remove(t, p)
 	}
 	stop()
-	<-done
 	reader := waitPod(t, pod(t, "dies-reader", "n1", "cat /data0/file /data1/file /data2/file", claims...), corev1.PodSucceeded)
 	if out := logs(reader); out != "kept\nkept\nkept\n" {
 		t.Errorf("the pod reads %q", out)
@@ -137,14 +121,43 @@ func TestIscsiControllerDies(t *testing.T) {
 	for _, c := range claims {
 		remove(t, c)
 	}
+	waitFree(t, i, claims)
+}
+
+// killRepeatedly ends the pods of a Deployment, which cannot do anything about it, until it is told to stop.
+func killRepeatedly(t *testing.T, name string) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			_, err := tryLab("kubectl", "-n", controllerNamespace, "delete", "pod", "-l", "app.kubernetes.io/name="+name, "--grace-period=0", "--force")
+			if err != nil && ctx.Err() == nil {
+				t.Log(err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(25 * time.Second):
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// waitFree waits until no volume of the claims is attached, and all of the LUN is free.
+func waitFree(t *testing.T, i *v1alpha1.Iscsi, claims []*corev1.PersistentVolumeClaim) {
+	t.Helper()
 	eventually(t, limitPod, "nothing is attached, and all of the LUN is free", func(ctx context.Context) error {
 		var list storagev1.VolumeAttachmentList
 		if err := kube.List(ctx, &list); err != nil {
 			return err
 		}
 		for _, a := range list.Items {
-			if a.Spec.Attacher == v1alpha1.DriverISCSI && strings.HasPrefix(*a.Spec.Source.PersistentVolumeName, "pvc-") && uses(claims, *a.Spec.Source.PersistentVolumeName) {
-				return fmt.Errorf("%s is attached to %s", *a.Spec.Source.PersistentVolumeName, a.Spec.NodeName)
+			if name := a.Spec.Source.PersistentVolumeName; name != nil && uses(claims, *name) {
+				return fmt.Errorf("%s is attached to %s", *name, a.Spec.NodeName)
 			}
 		}
 		if err := kube.Get(ctx, client.ObjectKeyFromObject(i), i); err != nil {

@@ -138,19 +138,17 @@ func (s *suite) backend(self string, nodes iscsi.Nodes) *iscsi.Backend {
 // now is some time.
 var now = metav1.Now()
 
-func access(block bool) *csi.VolumeCapability {
-	c := &csi.VolumeCapability{AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER}}
-	if block {
-		c.AccessType = &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}
-	} else {
-		c.AccessType = &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}}
+// access is that of a raw device on one node.
+func access() *csi.VolumeCapability {
+	return &csi.VolumeCapability{
+		AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+		AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},
 	}
-	return c
 }
 
 func (s *suite) request(name string, bytes int64) *csi.CreateVolumeRequest {
 	return &csi.CreateVolumeRequest{
-		Name: name, VolumeCapabilities: []*csi.VolumeCapability{access(true)}, CapacityRange: &csi.CapacityRange{RequiredBytes: bytes},
+		Name: name, VolumeCapabilities: []*csi.VolumeCapability{access()}, CapacityRange: &csi.CapacityRange{RequiredBytes: bytes},
 		Parameters: map[string]string{v1alpha1.ParameterIscsi: owner},
 	}
 }
@@ -165,7 +163,7 @@ func (s *suite) create(name string, bytes int64) *csi.Volume {
 }
 
 func (s *suite) publish(id, node string) (map[string]string, error) {
-	r, err := s.ControllerPublishVolume(s.t.Context(), &csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: node, VolumeCapability: access(true)})
+	r, err := s.ControllerPublishVolume(s.t.Context(), &csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: node, VolumeCapability: access()})
 	return r.GetPublishContext(), err
 }
 
@@ -176,7 +174,7 @@ func (s *suite) unpublish(id, node string) error {
 
 func (s *suite) expand(id string, bytes int64) (int64, error) {
 	r, err := s.ControllerExpandVolume(s.t.Context(), &csi.ControllerExpandVolumeRequest{
-		VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: bytes}, VolumeCapability: access(true),
+		VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: bytes}, VolumeCapability: access(),
 	})
 	return r.GetCapacityBytes(), err
 }

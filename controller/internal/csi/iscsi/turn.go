@@ -3,7 +3,7 @@ package iscsi
 import (
 	"context"
 	"errors"
-	"slices"
+	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/volume"
@@ -66,15 +66,33 @@ func (b *Backend) mapped(ctx context.Context, s storage, v sharedlun.Volume, seq
 	return err
 }
 
-// zeroed asks the node that holds a volume to zero what is not ready, and tells how far that is. A node that has no device for it makes one first.
-func (b *Backend) zeroed(ctx context.Context, s storage, v sharedlun.Volume, sequence uint64) (sharedlun.Progress, error) {
-	p, err := b.Nodes.Zero(ctx, v.HeldBy, s.ref, v, s.discards())
+// tries is how often zeroing is asked for that a node refuses.
+const tries = 6
+
+// zeroed asks the node that holds a volume to zero what is not ready, and tells how far that is. A node that has no device for it makes one first, and udev
+// has that open for a moment: nothing is zeroed that is open.
+func (b *Backend) zeroed(ctx context.Context, s storage, v sharedlun.Volume, sequence uint64) (p sharedlun.Progress, err error) {
+	for try := range tries {
+		if p, err = b.Nodes.Zero(ctx, v.HeldBy, s.ref, v, s.discards()); !refused(err) {
+			return p, err
+		}
+		if err := b.mapped(ctx, s, v, sequence); err != nil {
+			return p, err
+		}
+		if try == 0 {
+			continue
+		}
+		select {
+		case <-time.After(b.Pause):
+		case <-ctx.Done():
+			return p, err
+		}
+	}
+	return p, err
+}
+
+// refused reports whether a node has no device to zero, or does not zero the one that it has.
+func refused(err error) bool {
 	var f *decide.Fault
-	if !errors.As(err, &f) || !slices.Contains([]decide.FaultKind{decide.FaultNotFound, decide.FaultPrecondition}, f.Kind) {
-		return p, err
-	}
-	if err := b.mapped(ctx, s, v, sequence); err != nil {
-		return p, err
-	}
-	return b.Nodes.Zero(ctx, v.HeldBy, s.ref, v, s.discards())
+	return errors.As(err, &f) && (f.Kind == decide.FaultNotFound || f.Kind == decide.FaultPrecondition)
 }
