@@ -99,9 +99,9 @@ func TestIscsiVolumeMoves(t *testing.T) {
 // TestIscsiControllerDies kills the CSI controller again and again while volumes are made, attached, and given back: each comes to its end, and none is left
 // over.
 func TestIscsiControllerDies(t *testing.T) {
-	useServer(t)
+	ownServer(t)
 	i := lun(t, "dies-iscsi")
-	stop := killRepeatedly(t, "quarry-csi-iscsi")
+	stop := killRepeatedly(t, "[c]si --driver="+v1alpha1.DriverISCSI)
 	var claims []*corev1.PersistentVolumeClaim
 	for n := range 3 {
 		claims = append(claims, claim(t, fmt.Sprintf("dies-%d", n), i.Name, "64Mi"))
@@ -124,20 +124,21 @@ func TestIscsiControllerDies(t *testing.T) {
 	waitFree(t, i, claims)
 }
 
-// killRepeatedly ends the pods of a Deployment, which cannot do anything about it, until it is told to stop.
-func killRepeatedly(t *testing.T, name string) (stop func()) {
+// killRepeatedly kills the process whose command line fits a pattern, on whichever node it runs, until it is told to stop. The kubelet starts it again.
+func killRepeatedly(t *testing.T, pattern string) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			_, err := tryLab("kubectl", "-n", controllerNamespace, "delete", "pod", "-l", "app.kubernetes.io/name="+name, "--grace-period=0", "--force")
-			if err != nil && ctx.Err() == nil {
-				t.Log(err)
+			for _, node := range nodes {
+				if _, err := tryOnNode(node, "pkill -KILL -f -- '"+pattern+"' || true"); err != nil && ctx.Err() == nil {
+					t.Log(err)
+				}
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(25 * time.Second):
+			case <-time.After(20 * time.Second):
 			}
 		}
 	}()

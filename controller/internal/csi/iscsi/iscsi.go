@@ -1,6 +1,6 @@
 // Package iscsi is the backend of the CSI driver for volumes on shared LUNs. Every change of a volume group is made in a turn of package san, whose rules
 // say who may write. What is recorded decides which LUN and which group are meant: the Members. What is on the LUN decides everything else. The
-// package keeps no state, and does not know the wire to the agents.
+// package keeps no state that matters, and does not know the wire to the agents.
 //
 // A volume that a node holds is attached there, with one exception: one of which nothing is ready yet is being made, and is held by the node that zeroes
 // it. A volume that nobody holds is never zeroed: what is new at its end is zeroed when it is attached next.
@@ -9,6 +9,7 @@ package iscsi
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -46,12 +47,19 @@ type Config struct {
 }
 
 // Backend is the frame.Backend of volumes on shared LUNs.
-type Backend struct{ Config }
+type Backend struct {
+	Config
+
+	mu sync.Mutex
+	// taken are the versions of the records that somebody had taken when the driver swept last, by UID of the Iscsi.
+	taken map[string]string
+}
 
 var (
 	_ frame.Backend  = (*Backend)(nil)
 	_ frame.Attacher = (*Backend)(nil)
 	_ frame.Measurer = (*Backend)(nil)
+	_ frame.Sweeper  = (*Backend)(nil)
 )
 
 // New makes a Backend.

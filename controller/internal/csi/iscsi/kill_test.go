@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"quarry.storage/quarry/controller/internal/agents/shared"
 	"quarry.storage/quarry/controller/internal/csi/frame"
@@ -289,5 +290,50 @@ func TestKilled_givenUp(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+// TestSweep: the turn of a process that died is given back by the next one of its kind, even if nobody asks that for anything. The turn of another role is
+// left to it.
+func TestSweep(t *testing.T) {
+	d := &death{suite: newSuite(t)}
+	first, m := d.process(7, true)
+	if err := d.make(8*mib)(t.Context(), first, sharedlun.Name("a")); err == nil || !m.dead {
+		t.Fatal("it did not die")
+	}
+	taken := func() string {
+		r, _, err := d.leases.Load(t.Context(), owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Taken
+	}
+	if taken() == "" {
+		t.Fatal("it died without the turn")
+	}
+	second, _ := d.process(0, false)
+	for n, want := range []bool{true, false, false} {
+		if _, err := second.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := taken() != ""; got != want {
+			t.Errorf("after %d times the turn is taken by %q", n+1, taken())
+		}
+	}
+	r, version, err := d.leases.Load(t.Context(), owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Taken = "controller/1"
+	if _, err := d.leases.Store(t.Context(), owner, r, version); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	for range 2 {
+		_, err = second.Sweep(ctx)
+	}
+	if err == nil || taken() != "controller/1" {
+		t.Errorf("%v, taken by %q", err, taken())
 	}
 }
