@@ -3,17 +3,11 @@
 package e2e
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -94,89 +88,4 @@ func TestIscsiVolumeMoves(t *testing.T) {
 	if out := mappedOn(t, "n3"); out != "" {
 		t.Errorf("left: %s", out)
 	}
-}
-
-// TestIscsiControllerDies kills the CSI controller again and again while volumes are made, attached, and given back: each comes to its end, and none is left
-// over.
-func TestIscsiControllerDies(t *testing.T) {
-	ownServer(t)
-	i := lun(t, "dies-iscsi")
-	stop := killRepeatedly(t, "[c]si --driver="+v1alpha1.DriverISCSI)
-	var claims []*corev1.PersistentVolumeClaim
-	for n := range 3 {
-		claims = append(claims, claim(t, fmt.Sprintf("dies-%d", n), i.Name, "64Mi"))
-	}
-	for n, c := range claims {
-		bound(t, c)
-		p := pod(t, "dies-"+nodes[n%len(nodes)], nodes[n%len(nodes)], "echo kept > /data0/file; sync", c)
-		waitPod(t, p, corev1.PodSucceeded)
-		remove(t, p)
-	}
-	stop()
-	reader := waitPod(t, pod(t, "dies-reader", "n1", "cat /data0/file /data1/file /data2/file", claims...), corev1.PodSucceeded)
-	if out := logs(reader); out != "kept\nkept\nkept\n" {
-		t.Errorf("the pod reads %q", out)
-	}
-	remove(t, reader)
-	for _, c := range claims {
-		remove(t, c)
-	}
-	waitFree(t, i, claims)
-}
-
-// killRepeatedly kills the process whose command line fits a pattern, on whichever node it runs, until it is told to stop. The kubelet starts it again.
-func killRepeatedly(t *testing.T, pattern string) (stop func()) {
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			for _, node := range nodes {
-				if _, err := tryOnNode(node, "pkill -KILL -f -- '"+pattern+"' || true"); err != nil && ctx.Err() == nil {
-					t.Log(err)
-				}
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(20 * time.Second):
-			}
-		}
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
-}
-
-// waitFree waits until no volume of the claims is attached, and all of the LUN is free.
-func waitFree(t *testing.T, i *v1alpha1.Iscsi, claims []*corev1.PersistentVolumeClaim) {
-	t.Helper()
-	eventually(t, limitPod, "nothing is attached, and all of the LUN is free", func(ctx context.Context) error {
-		var list storagev1.VolumeAttachmentList
-		if err := kube.List(ctx, &list); err != nil {
-			return err
-		}
-		for _, a := range list.Items {
-			if name := a.Spec.Source.PersistentVolumeName; name != nil && uses(claims, *name) {
-				return fmt.Errorf("%s is attached to %s", *name, a.Spec.NodeName)
-			}
-		}
-		if err := kube.Get(ctx, client.ObjectKeyFromObject(i), i); err != nil {
-			return err
-		}
-		if room := i.Status.Capacity.Total; room.Free == nil || room.Total == nil || room.Free.Cmp(*room.Total) != 0 {
-			return errors.New("volumes are left in the group")
-		}
-		return nil
-	})
-}
-
-// uses reports whether a volume is that of one of the claims.
-func uses(claims []*corev1.PersistentVolumeClaim, volume string) bool {
-	for _, c := range claims {
-		if c.Spec.VolumeName == volume {
-			return true
-		}
-	}
-	return false
 }
