@@ -22,17 +22,17 @@ func (b *blank) Contents(ctx context.Context, node string, ref sharedlun.Ref) (s
 	return c, err
 }
 
-func (b *blank) Create(_ context.Context, node string, _ sharedlun.Ref, w sharedlun.Writer, name, _ string) (sharedlun.Group, error) {
+func (b *blank) Create(_ context.Context, node string, _ sharedlun.Ref, m sharedlun.Mandate, name, _ string) (sharedlun.Group, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.enter(node, "create"); err != nil {
 		return sharedlun.Group{}, err
 	}
-	if w.Epoch < b.seen[node] || w.Key == 0 {
-		return sharedlun.Group{}, b.fault(decide.FaultPrecondition, node, "create", "epoch is old, or no key")
+	if m.Epoch < b.seen[node] || m.Key == 0 {
+		return sharedlun.Group{}, b.refusal(decide.FaultPrecondition, node, "create", "epoch is old, or no key")
 	}
 	if !b.made {
-		b.group, b.made = sharedlun.Group{UUID: "group", Name: name, Epoch: w.Epoch, Sequence: 1}, true
+		b.group, b.made = sharedlun.Group{UUID: "group", Name: name, Epoch: m.Epoch, Sequence: 1}, true
 	}
 	if b.lose > 0 {
 		b.lose--
@@ -41,14 +41,14 @@ func (b *blank) Create(_ context.Context, node string, _ sharedlun.Ref, w shared
 	return b.copy(), nil
 }
 
-func (b *blank) Remove(_ context.Context, node string, _ sharedlun.Ref, w sharedlun.Writer) error {
+func (b *blank) Remove(_ context.Context, node string, _ sharedlun.Ref, m sharedlun.Mandate) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.enter(node, "remove"); err != nil {
 		return err
 	}
-	if b.made && w.Epoch != b.group.Epoch {
-		return b.fault(decide.FaultPrecondition, node, "remove", "epoch is another")
+	if b.made && m.Epoch != b.group.Epoch {
+		return b.refusal(decide.FaultPrecondition, node, "remove", "epoch is another")
 	}
 	b.made = false
 	return nil
@@ -62,15 +62,15 @@ func (b *blank) san(self string) *San {
 
 func TestSan_make(t *testing.T) {
 	b := &blank{fleet: newFleet("n1", "n2")}
-	g, err := b.san("engine/1").Make(t.Context(), sharedlun.Ref{OwnerUID: "uid"}, "vg", "")
+	g, err := b.san("engine/1").MakeGroup(t.Context(), sharedlun.Ref{OwnerUID: "uid"}, "vg", "")
 	if err != nil || g.UUID != "group" || g.Epoch != 1 || b.record.Taken != "" {
 		t.Fatalf("%+v, %v, %+v", g, err, b.record)
 	}
-	if again, err := b.san("engine/2").Make(t.Context(), sharedlun.Ref{OwnerUID: "uid"}, "vg", ""); err != nil || again.UUID != "group" {
+	if again, err := b.san("engine/2").MakeGroup(t.Context(), sharedlun.Ref{OwnerUID: "uid"}, "vg", ""); err != nil || again.UUID != "group" {
 		t.Errorf("%+v, %v", again, err)
 	}
 	for range 2 {
-		if err := b.san("engine/2").Remove(t.Context(), ref); err != nil || b.made {
+		if err := b.san("engine/2").RemoveGroup(t.Context(), ref); err != nil || b.made {
 			t.Errorf("%v, there: %t", err, b.made)
 		}
 	}
@@ -80,23 +80,23 @@ func TestSan_make(t *testing.T) {
 func TestSan_makeIsUnanswered(t *testing.T) {
 	b := &blank{fleet: newFleet("n1", "n2")}
 	b.lose = 1
-	_, err := b.san("engine/1").Make(t.Context(), sharedlun.Ref{OwnerUID: "uid"}, "vg", "")
+	_, err := b.san("engine/1").MakeGroup(t.Context(), sharedlun.Ref{OwnerUID: "uid"}, "vg", "")
 	wantFault(t, err, decide.FaultUnavailable, "connection was closed")
 	b.silent["n1"] = true
-	_, err = b.san("engine/2").Make(t.Context(), sharedlun.Ref{OwnerUID: "uid"}, "vg", "")
+	_, err = b.san("engine/2").MakeGroup(t.Context(), sharedlun.Ref{OwnerUID: "uid"}, "vg", "")
 	wantFault(t, err, decide.FaultUnavailable, "may still run on n1")
 	b.silent["n1"] = false
-	if g, err := b.san("engine/2").Make(t.Context(), sharedlun.Ref{OwnerUID: "uid"}, "vg", ""); err != nil || g.UUID != "group" {
+	if g, err := b.san("engine/2").MakeGroup(t.Context(), sharedlun.Ref{OwnerUID: "uid"}, "vg", ""); err != nil || g.UUID != "group" {
 		t.Errorf("%+v, %v", g, err)
 	}
-	if err := b.san("engine/2").Remove(t.Context(), ref); err != nil {
+	if err := b.san("engine/2").RemoveGroup(t.Context(), ref); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestSan_makeNeedsAMaker(t *testing.T) {
 	b := &blank{fleet: newFleet("n1")}
-	if err := b.fleet.san("csi/1").Remove(t.Context(), ref); err == nil || len(b.calls) > 0 {
+	if err := b.fleet.san("csi/1").RemoveGroup(t.Context(), ref); err == nil || len(b.calls) > 0 {
 		t.Errorf("%v, %v", err, b.calls)
 	}
 }

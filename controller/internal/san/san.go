@@ -144,6 +144,9 @@ func (s *San) remembered(ownerUID string) *memory {
 	return m
 }
 
+// Answered reports whether an agent did what it was asked for, or said that it changed nothing and that nothing of the request is under way.
+func Answered(err error) bool { return answered(err) }
+
 // answered reports whether an agent made a change, or refused it. After any other error, whatever its code, the change may still be under way.
 func answered(err error) bool {
 	var r *Refusal

@@ -1,7 +1,6 @@
 package setup
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
@@ -11,10 +10,8 @@ import (
 	"quarry.storage/quarry/controller/internal/agents/shared"
 	"quarry.storage/quarry/controller/internal/backend/iscsi"
 	"quarry.storage/quarry/controller/internal/decide"
-	decideiscsi "quarry.storage/quarry/controller/internal/decide/iscsi"
 	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/controller/internal/san/fleet"
-	"quarry.storage/quarry/pkg/sharedlun"
 )
 
 // lunAgents makes the calls about shared LUNs, and knows how the connections are.
@@ -22,21 +19,6 @@ type lunAgents struct{ shared.Calls }
 
 // Node returns what is known about a node.
 func (a lunAgents) Node(name string) decide.Node { return a.Pool.Node(name) }
-
-// Reservation reads the keys of a LUN.
-func (a lunAgents) Reservation(ctx context.Context, node string, lun sharedlun.Identity, _ bool) (sharedlun.Reservation, error) {
-	return a.Calls.Reservation(ctx, node, lun)
-}
-
-// Register registers the key that a node was granted.
-func (a lunAgents) Register(ctx context.Context, node string, lun sharedlun.Identity, g decideiscsi.Grant) (sharedlun.Reservation, error) {
-	return a.Calls.Register(ctx, node, lun, g.Key, g.Old, g.BootID)
-}
-
-// Unregister takes a node's own key off.
-func (a lunAgents) Unregister(ctx context.Context, node string, lun sharedlun.Identity, key uint64, _ bool) (sharedlun.Reservation, error) {
-	return a.Calls.Unregister(ctx, node, lun, key)
-}
 
 // sharedLuns makes the backend of shared LUNs.
 func sharedLuns(m clients, pool *agents.Pool, namespace string) *iscsi.Backend {

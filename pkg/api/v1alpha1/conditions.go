@@ -148,7 +148,7 @@ const (
 	ReasonInitiatorNameTaken = "InitiatorNameTaken"
 	// ReasonInitiatorRenamed: the node's initiator has another name than when its key was granted.
 	ReasonInitiatorRenamed = "InitiatorRenamed"
-	ReasonLunReady           = "LunReady"
+	ReasonLunReady         = "LunReady"
 	// ReasonNoLun: the target shows no LUN to the node.
 	ReasonNoLun = "NoLun"
 	// ReasonSeveralLuns: the target shows several LUNs, and none is on record.

@@ -149,6 +149,10 @@ type MemberReservation struct {
 	// node is off before its volumes are used elsewhere. It is never set on a Member that had a key registered.
 	// +optional
 	Unfenced bool `json:"unfenced,omitempty"`
+	// Registering is true from before the node is asked to register the key until it has answered. Once a request had no answer it stays true until
+	// the next key: the request may still reach the target, so that the node cannot be fenced in this boot.
+	// +optional
+	Registering bool `json:"registering,omitempty"`
 	// Fenced is true once the key was seen to be gone from the LUN because the node was fenced. The node gets another key after a reboot.
 	// +optional
 	Fenced bool `json:"fenced,omitempty"`

@@ -27,7 +27,7 @@ func (b *Backend) createGroup(ctx context.Context, s iscsi.Step) error {
 	if err != nil {
 		return err
 	}
-	_, err = b.Groups.Make(ctx, s.Ref, name, s.Wipe)
+	_, err = b.Groups.MakeGroup(ctx, s.Ref, name, s.Wipe)
 	return err
 }
 
@@ -41,7 +41,7 @@ func (b *Backend) removeGroup(ctx context.Context, s iscsi.Step) error {
 	if i.DeletionTimestamp.IsZero() {
 		return passing("iscsi %s is not being deleted", i.Name)
 	}
-	if err := b.Groups.Remove(ctx, s.Ref); err != nil {
+	if err := b.Groups.RemoveGroup(ctx, s.Ref); err != nil {
 		return err
 	}
 	_, err = kube.Patch(ctx, b.Client, i, func(i *v1alpha1.Iscsi) {

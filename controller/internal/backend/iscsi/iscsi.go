@@ -32,7 +32,7 @@ type Agents interface {
 	// Reservation reads the keys of a LUN. A target that is expected to have reservations, and has none, may be an error.
 	Reservation(ctx context.Context, node string, lun sharedlun.Identity, expected bool) (sharedlun.Reservation, error)
 	// Register registers the key that a node was granted.
-	Register(ctx context.Context, node string, lun sharedlun.Identity, g iscsi.Grant) (sharedlun.Reservation, error)
+	Register(ctx context.Context, node string, lun sharedlun.Identity, g sharedlun.Grant) (sharedlun.Reservation, error)
 	// Unregister takes a node's own key off. The last key of all may go only if last says so.
 	Unregister(ctx context.Context, node string, lun sharedlun.Identity, key uint64, last bool) (sharedlun.Reservation, error)
 	// Preempt takes another node's key off through a node that has its own, and returns the keys as read afterwards.
@@ -41,15 +41,15 @@ type Agents interface {
 	Contents(ctx context.Context, node string, ref sharedlun.Ref) (sharedlun.Contents, error)
 	// Mappings lists the devices of the group's volumes on a node. Map makes one.
 	Mappings(ctx context.Context, node string, ref sharedlun.Ref) ([]sharedlun.Mapping, error)
-	Map(ctx context.Context, node string, ref sharedlun.Ref, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error)
+	Map(ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error)
 }
 
 // Groups changes groups, through whichever node is the writer. A san.San does.
 type Groups interface {
-	// Make makes the group. wipe is the digest of what a person agreed to lose.
-	Make(ctx context.Context, ref sharedlun.Ref, name, wipe string) (sharedlun.Group, error)
-	// Remove removes a group without volumes.
-	Remove(ctx context.Context, ref sharedlun.Ref) error
+	// MakeGroup makes the group. wipe is the digest of what a person agreed to lose.
+	MakeGroup(ctx context.Context, ref sharedlun.Ref, name, wipe string) (sharedlun.Group, error)
+	// RemoveGroup removes a group without volumes.
+	RemoveGroup(ctx context.Context, ref sharedlun.Ref) error
 	// Detach takes a volume from a node.
 	Detach(ctx context.Context, ref sharedlun.Ref, name, node string) error
 }

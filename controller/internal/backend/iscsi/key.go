@@ -2,12 +2,14 @@ package iscsi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
+	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -138,7 +140,15 @@ func (b *Backend) registerKey(ctx context.Context, s iscsi.Step) error {
 	if err != nil {
 		return err
 	}
-	seen, err := b.Agents.Register(ctx, s.Node, s.Ref.Lun, iscsi.Grant{Key: key, Old: old, BootID: r.BootID, Initiator: r.Initiator, Others: others})
+	// An earlier request had no answer: that of another one does not say that it will not reach the target any more.
+	open := r.Registering
+	if err := b.registering(ctx, s, r.Key, true); err != nil {
+		return err
+	}
+	seen, err := b.Agents.Register(ctx, s.Node, s.Ref.Lun, sharedlun.Grant{Key: key, Old: old, BootID: r.BootID, Initiator: r.Initiator, Others: others})
+	if !open && san.Answered(err) {
+		err = errors.Join(err, b.registering(ctx, s, r.Key, false))
+	}
 	if err != nil {
 		return err
 	}
@@ -152,6 +162,15 @@ func (b *Backend) registerKey(ctx context.Context, s iscsi.Step) error {
 	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
 		if m.Spec.Reservation != nil && m.Spec.Reservation.Key == r.Key {
 			m.Spec.Reservation.Previous = ""
+		}
+	})
+}
+
+// registering records whether a request to register a key may be under way.
+func (b *Backend) registering(ctx context.Context, s iscsi.Step, key string, is bool) error {
+	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
+		if m.Spec.Reservation != nil && m.Spec.Reservation.Key == key {
+			m.Spec.Reservation.Registering = is
 		}
 	})
 }

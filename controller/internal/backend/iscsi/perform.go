@@ -14,6 +14,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
 )
 
 // Perform performs the steps of one host in order and stops at the first that fails, or that may not be taken any more. It returns how many were
@@ -81,8 +82,22 @@ func (b *Backend) logout(ctx context.Context, s iscsi.Step) error {
 }
 
 func (b *Backend) mapVolumes(ctx context.Context, s iscsi.Step) error {
+	m, err := b.readMember(ctx, s.Member, s)
+	if err != nil {
+		return err
+	}
+	r := m.Spec.Reservation
+	if r == nil || r.BootID != s.BootID || r.Fenced {
+		return passing("member %s has no key for this boot", s.Member)
+	}
+	cred := sharedlun.Credential{Unfenced: r.Unfenced}
+	if !r.Unfenced {
+		if cred.Key, err = parse(r.Key); err != nil {
+			return err
+		}
+	}
 	for _, v := range s.Volumes {
-		if _, err := b.Agents.Map(ctx, s.Node, s.Ref, v, s.Sequence); err != nil {
+		if _, err := b.Agents.Map(ctx, s.Node, s.Ref, cred, v, s.Sequence); err != nil {
 			return err
 		}
 	}

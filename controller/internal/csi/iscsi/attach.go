@@ -53,7 +53,7 @@ func (b *Backend) Attach(ctx context.Context, a frame.Attachment) (map[string]st
 // not known what it is.
 func (b *Backend) settle(ctx context.Context, s storage, v sharedlun.Volume, sequence uint64) error {
 	for v.Unready() {
-		if err := b.wait(ctx, s, work{volume: v, sequence: sequence}); err != nil {
+		if err := b.wait(ctx, s, v); err != nil {
 			return err
 		}
 		err := b.turn(ctx, s, func(ctx context.Context, t turn) error {
@@ -100,7 +100,7 @@ func (b *Backend) Detach(ctx context.Context, handle, node string) error {
 		if v == nil || !attached(*v) || node != "" && v.HeldBy != node {
 			return nil
 		}
-		return t.Release(ctx, name)
+		return t.TakeAway(ctx, name)
 	})
 }
 

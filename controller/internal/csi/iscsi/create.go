@@ -44,7 +44,7 @@ func (b *Backend) CreateVolume(ctx context.Context, w frame.Wish) (frame.Volume,
 	}
 	for {
 		var v sharedlun.Volume
-		var left *work
+		var left *sharedlun.Volume
 		err := b.turn(ctx, s, func(ctx context.Context, t turn) (err error) {
 			v, left, err = b.make(ctx, t, s, w)
 			return err
@@ -62,7 +62,7 @@ func (b *Backend) CreateVolume(ctx context.Context, w frame.Wish) (frame.Volume,
 }
 
 // make does what can be done in one turn to make a volume, and returns what has to be zeroed before the next one.
-func (b *Backend) make(ctx context.Context, t turn, s storage, w frame.Wish) (sharedlun.Volume, *work, error) {
+func (b *Backend) make(ctx context.Context, t turn, s storage, w frame.Wish) (sharedlun.Volume, *sharedlun.Volume, error) {
 	size, err := w.Size.Size(t.Group.ExtentBytes)
 	if err != nil {
 		return sharedlun.Volume{}, nil, err
@@ -109,7 +109,7 @@ func sameSize(v sharedlun.Volume, asked volume.Range) error {
 //
 // The order of the last three changes says at every instant what is left: a volume is marked as leaving before it is ready, so that one that is ready and
 // held without that mark is attached.
-func (b *Backend) finish(ctx context.Context, t turn, s storage, v sharedlun.Volume) (*work, error) {
+func (b *Backend) finish(ctx context.Context, t turn, s storage, v sharedlun.Volume) (*sharedlun.Volume, error) {
 	if v.ReadyBytes == 0 {
 		left, err := b.begin(ctx, t, s, v)
 		if left != nil || err != nil {
@@ -121,7 +121,7 @@ func (b *Backend) finish(ctx context.Context, t turn, s storage, v sharedlun.Vol
 		return nil, err
 	}
 	if now.Leaving {
-		if err := t.Release(ctx, now.Name); err != nil {
+		if err := t.TakeAway(ctx, now.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -135,14 +135,14 @@ func (b *Backend) finish(ctx context.Context, t turn, s storage, v sharedlun.Vol
 }
 
 // begin has the first part of a volume zeroed, and makes it ready.
-func (b *Backend) begin(ctx context.Context, t turn, s storage, v sharedlun.Volume) (*work, error) {
+func (b *Backend) begin(ctx context.Context, t turn, s storage, v sharedlun.Volume) (*sharedlun.Volume, error) {
 	if v.HeldBy == "" || v.Leaving {
 		held, err := t.Hold(ctx, v.Name, t.Writer())
 		if err != nil {
 			return nil, err
 		}
 		// It takes as long as it takes, and others may have the turn meanwhile.
-		return &work{volume: held, sequence: t.Group.Sequence}, nil
+		return &held, nil
 	}
 	return b.readied(ctx, t, s, v, func() error { return t.leave(ctx, v) })
 }

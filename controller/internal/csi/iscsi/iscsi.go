@@ -27,7 +27,9 @@ import (
 type Nodes interface {
 	san.Nodes
 	// Zero zeroes what of a volume is not ready, or tells how far that is.
-	Zero(ctx context.Context, node string, ref sharedlun.Ref, v sharedlun.Volume, discard bool) (sharedlun.Progress, error)
+	Zero(
+		ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, discard bool,
+	) (sharedlun.Progress, error)
 }
 
 // Config is what a Backend works with.

@@ -59,28 +59,32 @@ func (m *mortal) Contents(ctx context.Context, node string, ref sharedlun.Ref) (
 }
 
 func (m *mortal) Change(
-	ctx context.Context, node string, ref sharedlun.Ref, w sharedlun.Writer, sequence uint64, c sharedlun.Change,
+	ctx context.Context, node string, ref sharedlun.Ref, w sharedlun.Mandate, sequence uint64, c sharedlun.Change,
 ) (out sharedlun.Group, err error) {
 	err = m.effect("Change", func() (err error) { out, err = m.Calls.Change(ctx, node, ref, w, sequence, c); return err })
 	return out, err
 }
 
-func (m *mortal) Yield(ctx context.Context, node string, ref sharedlun.Ref, epoch uint64) (out uint64, err error) {
-	err = m.effect("Yield", func() (err error) { out, err = m.Calls.Yield(ctx, node, ref, epoch); return err })
+func (m *mortal) Promise(ctx context.Context, node string, ref sharedlun.Ref, epoch uint64) (out uint64, err error) {
+	err = m.effect("Promise", func() (err error) { out, err = m.Calls.Promise(ctx, node, ref, epoch); return err })
 	return out, err
 }
 
-func (m *mortal) Map(ctx context.Context, node string, ref sharedlun.Ref, v sharedlun.Volume, sequence uint64) (out sharedlun.Mapping, err error) {
-	err = m.effect("Map", func() (err error) { out, err = m.Calls.Map(ctx, node, ref, v, sequence); return err })
+func (m *mortal) Map(
+	ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, sequence uint64,
+) (out sharedlun.Mapping, err error) {
+	err = m.effect("Map", func() (err error) { out, err = m.Calls.Map(ctx, node, ref, c, v, sequence); return err })
 	return out, err
 }
 
-func (m *mortal) Unmap(ctx context.Context, node string, ref sharedlun.Ref, uuid string, sequence uint64) error {
-	return m.effect("Unmap", func() error { return m.Calls.Unmap(ctx, node, ref, uuid, sequence) })
+func (m *mortal) Unmap(ctx context.Context, node string, ref sharedlun.Ref, uuid string, sequence uint64, fenced bool) error {
+	return m.effect("Unmap", func() error { return m.Calls.Unmap(ctx, node, ref, uuid, sequence, fenced) })
 }
 
-func (m *mortal) Zero(ctx context.Context, node string, ref sharedlun.Ref, v sharedlun.Volume, discard bool) (out sharedlun.Progress, err error) {
-	err = m.effect("Zero", func() (err error) { out, err = m.Calls.Zero(ctx, node, ref, v, discard); return err })
+func (m *mortal) Zero(
+	ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, discard bool,
+) (out sharedlun.Progress, err error) {
+	err = m.effect("Zero", func() (err error) { out, err = m.Calls.Zero(ctx, node, ref, c, v, discard); return err })
 	return out, err
 }
 

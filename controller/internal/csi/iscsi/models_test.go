@@ -26,7 +26,9 @@ func (f *fleet) Members(context.Context, sharedlun.Ref) ([]san.Member, error) {
 	defer f.mu.Unlock()
 	out := slices.Clone(f.members)
 	for i := range out {
-		out[i].Up = out[i].Up && f.pool.Node(out[i].Node).Up()
+		if !f.pool.Node(out[i].Node).Up() {
+			out[i].Up, out[i].ReportedBootID = false, ""
+		}
 	}
 	return out, nil
 }

@@ -88,11 +88,13 @@ func newSuite(t *testing.T) *suite {
 		n := model.AddNode(t, key)
 		name := fmt.Sprintf("n%d", key&0xf)
 		s.nodes[name] = n
-		a := agenttest.New(t, agenttest.Options{NodeName: name, CA: ca, SharedGroups: n})
+		a := agenttest.New(t, agenttest.Options{NodeName: name, CA: ca, SharedGroups: n, Luns: sharedgroup.Keys{N: n}})
 		s.agent[name] = a
 		pool.SetAddress(name, a.Addr(), "pod-of-"+name)
 		controller.SetAddress(name, a.Addr(), "pod-of-"+name)
-		s.fleet.members = append(s.fleet.members, san.Member{Node: name, Key: key, Up: true})
+		s.fleet.members = append(s.fleet.members, san.Member{
+			Node: name, Credential: sharedlun.Credential{Key: key}, BootID: "b1", ReportedBootID: "b1", Up: true,
+		})
 	}
 	for deadline := time.Now().Add(10 * time.Second); len(pool.Online()) < 3; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -101,7 +103,7 @@ func newSuite(t *testing.T) *suite {
 	}
 	s.calls = shared.Calls{Pool: pool}
 	s.ref = sharedlun.Ref{Lun: s.lun.Identity(), OwnerUID: owner}
-	g, err := shared.Calls{Pool: controller}.Create(t.Context(), "n1", s.ref, sharedlun.Writer{Epoch: 1, Key: 0xa1, Timeout: time.Minute}, "quarry-"+owner, "")
+	g, err := shared.Calls{Pool: controller}.Create(t.Context(), "n1", s.ref, sharedlun.Mandate{Epoch: 1, Credential: sharedlun.Credential{Key: 0xa1}, Timeout: time.Minute}, "quarry-"+owner, "")
 	if err != nil {
 		t.Fatal(err)
 	}

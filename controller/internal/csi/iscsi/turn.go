@@ -2,10 +2,8 @@ package iscsi
 
 import (
 	"context"
-	"errors"
-	"time"
+	"slices"
 
-	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -43,56 +41,51 @@ func (t turn) create(ctx context.Context, name string, bytes int64, tags ...stri
 }
 
 func (t turn) grow(ctx context.Context, v sharedlun.Volume, bytes int64) error {
-	return t.Change(ctx, sharedlun.Change{Grow: &sharedlun.Grow{Name: v.Name, SizeBytes: bytes}})
+	return t.Change(ctx, sharedlun.Change{Grow: &sharedlun.Grow{Name: v.Name, UUID: v.UUID, SizeBytes: bytes}})
 }
 
 // ready lets all of a volume be seen.
 func (t turn) ready(ctx context.Context, v sharedlun.Volume) error {
-	return t.Change(ctx, sharedlun.Change{Ready: &sharedlun.Ready{Name: v.Name, Bytes: v.SizeBytes}})
+	return t.Change(ctx, sharedlun.Change{Ready: &sharedlun.Ready{Name: v.Name, UUID: v.UUID, Bytes: v.SizeBytes}})
 }
 
 // leave marks a volume as leaving the node that holds it.
 func (t turn) leave(ctx context.Context, v sharedlun.Volume) error {
-	return t.Change(ctx, sharedlun.Change{Leave: &sharedlun.Hold{Name: v.Name, Node: v.HeldBy}})
+	return t.Change(ctx, sharedlun.Change{Leave: &sharedlun.Hold{Name: v.Name, UUID: v.UUID, Node: v.HeldBy}})
 }
 
 func (t turn) remove(ctx context.Context, v sharedlun.Volume) error {
-	return t.Change(ctx, sharedlun.Change{Remove: &sharedlun.Remove{Name: v.Name, UUID: v.UUID}})
+	return t.Remove(ctx, v.Name, v.UUID)
 }
 
 // mapped has a volume mapped on the node that holds it.
 func (b *Backend) mapped(ctx context.Context, s storage, v sharedlun.Volume, sequence uint64) error {
-	_, err := b.Nodes.Map(ctx, v.HeldBy, s.ref, v, sequence)
+	cred, err := b.credential(ctx, s, v)
+	if err != nil {
+		return err
+	}
+	_, err = b.Nodes.Map(ctx, v.HeldBy, s.ref, cred, v, sequence)
 	return err
 }
 
-// tries is how often zeroing is asked for that a node refuses.
-const tries = 6
-
-// zeroed asks the node that holds a volume to zero what is not ready, and tells how far that is. A node that has no device for it makes one first, and udev
-// has that open for a moment: nothing is zeroed that is open.
-func (b *Backend) zeroed(ctx context.Context, s storage, v sharedlun.Volume, sequence uint64) (p sharedlun.Progress, err error) {
-	for try := range tries {
-		if p, err = b.Nodes.Zero(ctx, v.HeldBy, s.ref, v, s.discards()); !refused(err) {
-			return p, err
-		}
-		if err := b.mapped(ctx, s, v, sequence); err != nil {
-			return p, err
-		}
-		if try == 0 {
-			continue
-		}
-		select {
-		case <-time.After(b.Pause):
-		case <-ctx.Done():
-			return p, err
-		}
+// credential is by what the target lets the node write that holds a volume.
+func (b *Backend) credential(ctx context.Context, s storage, v sharedlun.Volume) (sharedlun.Credential, error) {
+	members, err := b.Fleet.Members(ctx, s.ref)
+	if err != nil {
+		return sharedlun.Credential{}, err
 	}
-	return p, err
+	i := slices.IndexFunc(members, func(m san.Member) bool { return m.Node == v.HeldBy })
+	if i < 0 {
+		return sharedlun.Credential{}, volume.Refuse(volume.Unavailable, "node %s, which holds volume %s, is no initiator of Iscsi %s", v.HeldBy, v.Name, s.name())
+	}
+	return members[i].Credential, nil
 }
 
-// refused reports whether a node has no device to zero, or does not zero the one that it has.
-func refused(err error) bool {
-	var f *decide.Fault
-	return errors.As(err, &f) && (f.Kind == decide.FaultNotFound || f.Kind == decide.FaultPrecondition)
+// zeroed asks the node that holds a volume to zero what is not ready, and tells how far that is. It does so through a device of its own, which nobody else sees.
+func (b *Backend) zeroed(ctx context.Context, s storage, v sharedlun.Volume) (sharedlun.Progress, error) {
+	cred, err := b.credential(ctx, s, v)
+	if err != nil {
+		return sharedlun.Progress{}, err
+	}
+	return b.Nodes.Zero(ctx, v.HeldBy, s.ref, cred, v, s.discards())
 }

@@ -24,7 +24,7 @@ func (b *Backend) DeleteVolume(ctx context.Context, handle string) error {
 		case attached(*v) && !v.Leaving:
 			return volume.Refuse(volume.Precondition, "volume %s is attached to node %s: detach it first", handle, v.HeldBy)
 		}
-		if err := t.Release(ctx, name); err != nil {
+		if err := t.TakeAway(ctx, name); err != nil {
 			return err
 		}
 		return t.remove(ctx, *v)

@@ -9,9 +9,6 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"quarry.storage/quarry/controller/internal/agents/shared"
-	"quarry.storage/quarry/controller/internal/csi/frame/frametest"
-	"quarry.storage/quarry/controller/internal/csi/iscsi"
 	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -143,38 +140,6 @@ func TestCreateVolume_saysHowFar(t *testing.T) {
 	}
 	s.create("a", 8*mib)
 	s.want(name, "", 8*mib, 8*mib, nil)
-}
-
-// looked is agents on whose nodes udev has each new device open when it is to be zeroed for the first time.
-type looked struct {
-	shared.Calls
-	s      *suite
-	opened map[string]int
-}
-
-// Zero zeroes a volume.
-func (l *looked) Zero(ctx context.Context, node string, ref sharedlun.Ref, v sharedlun.Volume, discard bool) (sharedlun.Progress, error) {
-	if _, mapped := l.s.mapped(v.UUID)[node]; mapped && l.opened[v.UUID] < 3 {
-		l.opened[v.UUID]++
-		closing, err := l.s.nodes[node].Open(v.UUID)
-		if err != nil {
-			return sharedlun.Progress{}, err
-		}
-		defer closing()
-	}
-	return l.Calls.Zero(ctx, node, ref, v, discard)
-}
-
-// TestCreateVolume_udevLooks: a device that was made just now is open for a moment, and is not zeroed before that is over.
-func TestCreateVolume_udevLooks(t *testing.T) {
-	s := newSuite(t)
-	l := &looked{Calls: s.calls, s: s, opened: map[string]int{}}
-	s.Served = frametest.Serve(t, iscsi.Driver(), s.backend("csi/2", l), s.cache)
-	s.create("a", 8*mib)
-	s.want(sharedlun.Name("a"), "", 8*mib, 8*mib, nil)
-	if n := l.opened[s.volume(sharedlun.Name("a")).UUID]; n != 3 {
-		t.Errorf("it was open %d times", n)
-	}
 }
 
 func TestPublish(t *testing.T) {

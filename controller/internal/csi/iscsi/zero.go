@@ -13,26 +13,20 @@ import (
 // reserve is how early a call ends, so that its answer arrives and a last change has the time to be made.
 const reserve = 15 * time.Second
 
-// work is what has to be zeroed while nobody has the turn. The volume is as the group has it at that sequence number.
-type work struct {
-	volume   sharedlun.Volume
-	sequence uint64
-}
-
 // wait waits until the node that holds a volume has zeroed what is not ready, as long as the call has time for it.
-func (b *Backend) wait(ctx context.Context, s storage, w work) error {
+func (b *Backend) wait(ctx context.Context, s storage, v sharedlun.Volume) error {
 	for {
-		p, err := b.zeroed(ctx, s, w.volume, w.sequence)
+		p, err := b.zeroed(ctx, s, v)
 		if err != nil || p.Done {
 			return err
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < reserve+b.Pause {
-			return unfinished(w.volume, p)
+			return unfinished(v, p)
 		}
 		select {
 		case <-time.After(b.Pause):
 		case <-ctx.Done():
-			return unfinished(w.volume, p)
+			return unfinished(v, p)
 		}
 	}
 }
@@ -45,13 +39,13 @@ func unfinished(v sharedlun.Volume, p sharedlun.Progress) error {
 
 // readied makes all of a volume ready once it is zeroed. It returns what is still to be zeroed; nil when all is ready. Whether the zeroing is done is
 // asked in the turn: what a node says counts for as long as nobody else changes the group. before is done right before the volume gets ready.
-func (b *Backend) readied(ctx context.Context, t turn, s storage, v sharedlun.Volume, before func() error) (*work, error) {
-	p, err := b.zeroed(ctx, s, v, t.Group.Sequence)
+func (b *Backend) readied(ctx context.Context, t turn, s storage, v sharedlun.Volume, before func() error) (*sharedlun.Volume, error) {
+	p, err := b.zeroed(ctx, s, v)
 	if err != nil {
 		return nil, err
 	}
 	if !p.Done {
-		return &work{volume: v, sequence: t.Group.Sequence}, nil
+		return &v, nil
 	}
 	if err := before(); err != nil {
 		return nil, err

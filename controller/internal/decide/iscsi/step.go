@@ -86,13 +86,3 @@ func (s Step) API() v1alpha1.PlanStep {
 	}
 	return out
 }
-
-// Grant is the key that a node is to register.
-type Grant struct {
-	// Key that is granted, for the boot BootID. Old is the key of an earlier boot, which is replaced; 0 when there is none.
-	Key, Old uint64
-	BootID   string
-	// Initiator is the name that the node's initiator has on record, and Others are those that all others have.
-	Initiator string
-	Others    []string
-}

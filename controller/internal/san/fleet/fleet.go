@@ -58,6 +58,10 @@ func (f Fleet) Members(ctx context.Context, ref sharedlun.Ref) ([]san.Member, er
 
 func (f Fleet) member(m *v1alpha1.Member, removed bool) (san.Member, error) {
 	out := san.Member{Node: string(m.Spec.Node)}
+	n := f.Agents.Node(out.Node)
+	if n.Up() {
+		out.ReportedBootID = n.BootID
+	}
 	r := m.Spec.Reservation
 	if r == nil {
 		return out, nil
@@ -66,8 +70,7 @@ func (f Fleet) member(m *v1alpha1.Member, removed bool) (san.Member, error) {
 	if err != nil {
 		return out, fmt.Errorf("member %s: %w", m.Name, err)
 	}
-	n := f.Agents.Node(out.Node)
-	out.Fenced, out.Unfenced = r.Fenced, r.Unfenced
+	out.BootID, out.Fenced, out.Unfenced, out.Registering = r.BootID, r.Fenced, r.Unfenced, r.Registering
 	out.Up = n.Up() && n.BootID == r.BootID && r.BootID != "" && !removed
 	if !r.Unfenced {
 		out.Key = key

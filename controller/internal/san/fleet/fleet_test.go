@@ -33,24 +33,28 @@ func TestFleet(t *testing.T) {
 		"n4": {Agent: decide.AgentUp, BootID: "b1"}, "n5": {Agent: decide.AgentUp, BootID: "b1"},
 	}
 	key := func(k string) *v1alpha1.MemberReservation { return &v1alpha1.MemberReservation{Key: k, BootID: "b1"} }
-	fenced, without := key("00000000000000ff"), key("0000000000000005")
+	fenced, without, open := key("00000000000000ff"), key("0000000000000005"), key("00000000000000a1")
+	open.Registering = true
 	fenced.Fenced, without.Unfenced = true, true
 	for name, c := range map[string]struct {
 		members []*v1alpha1.Member
 		want    []san.Member
 		fails   bool
 	}{
-		"a key for this boot":           {[]*v1alpha1.Member{member("n1", false, key("00000000000000a1"))}, []san.Member{{Node: "n1", Key: 0xa1, Up: true}}, false},
-		"a key for another boot":        {[]*v1alpha1.Member{member("n2", false, key("00000000000000a1"))}, []san.Member{{Node: "n2", Key: 0xa1}}, false},
-		"a silent agent":                {[]*v1alpha1.Member{member("n3", false, key("00000000000000a1"))}, []san.Member{{Node: "n3", Key: 0xa1}}, false},
-		"no key":                        {[]*v1alpha1.Member{member("n1", false, nil)}, []san.Member{{Node: "n1"}}, false},
-		"a fenced node":                 {[]*v1alpha1.Member{member("n4", false, fenced)}, []san.Member{{Node: "n4", Key: 0xff, Up: true, Fenced: true}}, false},
-		"a target without reservations": {[]*v1alpha1.Member{member("n4", false, without)}, []san.Member{{Node: "n4", Unfenced: true, Up: true}}, false},
-		"all are being removed":         {[]*v1alpha1.Member{member("n1", true, key("00000000000000a1"))}, []san.Member{{Node: "n1", Key: 0xa1, Up: true}}, false},
-		"a key that nobody can read":    {[]*v1alpha1.Member{member("n1", false, key("what"))}, nil, true},
+		"a key for this boot":           {[]*v1alpha1.Member{member("n1", false, key("00000000000000a1"))}, []san.Member{{Node: "n1", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b1", Up: true}}, false},
+		"a key for another boot":        {[]*v1alpha1.Member{member("n2", false, key("00000000000000a1"))}, []san.Member{{Node: "n2", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b2"}}, false},
+		"a silent agent":                {[]*v1alpha1.Member{member("n3", false, key("00000000000000a1"))}, []san.Member{{Node: "n3", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1"}}, false},
+		"no key":                        {[]*v1alpha1.Member{member("n1", false, nil)}, []san.Member{{Node: "n1", ReportedBootID: "b1"}}, false},
+		"a fenced node":                 {[]*v1alpha1.Member{member("n4", false, fenced)}, []san.Member{{Node: "n4", Credential: sharedlun.Credential{Key: 0xff}, BootID: "b1", ReportedBootID: "b1", Up: true, Fenced: true}}, false},
+		"a target without reservations": {[]*v1alpha1.Member{member("n4", false, without)}, []san.Member{{Node: "n4", Credential: sharedlun.Credential{Unfenced: true}, BootID: "b1", ReportedBootID: "b1", Up: true}}, false},
+		"a key that is being registered": {[]*v1alpha1.Member{member("n1", false, open)}, []san.Member{{
+			Node: "n1", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b1", Up: true, Registering: true,
+		}}, false},
+		"all are being removed":      {[]*v1alpha1.Member{member("n1", true, key("00000000000000a1"))}, []san.Member{{Node: "n1", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b1", Up: true}}, false},
+		"a key that nobody can read": {[]*v1alpha1.Member{member("n1", false, key("what"))}, nil, true},
 		"one is removed, another stays": {
 			[]*v1alpha1.Member{member("n1", true, key("00000000000000a1")), member("n5", false, key("00000000000000a5"))},
-			[]san.Member{{Node: "n1", Key: 0xa1}, {Node: "n5", Key: 0xa5, Up: true}},
+			[]san.Member{{Node: "n1", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b1"}, {Node: "n5", Credential: sharedlun.Credential{Key: 0xa5}, BootID: "b1", ReportedBootID: "b1", Up: true}},
 			false,
 		},
 	} {

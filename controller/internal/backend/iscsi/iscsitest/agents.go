@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"quarry.storage/quarry/controller/internal/decide"
-	"quarry.storage/quarry/controller/internal/decide/iscsi"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
@@ -194,7 +193,7 @@ func (s *SAN) Reservation(_ context.Context, name string, id sharedlun.Identity,
 }
 
 // Register registers a node's key.
-func (s *SAN) Register(_ context.Context, name string, id sharedlun.Identity, g iscsi.Grant) (r sharedlun.Reservation, err error) {
+func (s *SAN) Register(_ context.Context, name string, id sharedlun.Identity, g sharedlun.Grant) (r sharedlun.Reservation, err error) {
 	key, old, boot := g.Key, g.Old, g.BootID
 	err = s.onLUN(name, "register", id, func(n *node, l *LUN) error {
 		have := l.keys[name]

@@ -40,11 +40,16 @@ func (s *SAN) Mappings(_ context.Context, name string, _ sharedlun.Ref) (out []s
 }
 
 // Map makes the device of a volume that is the node's.
-func (s *SAN) Map(_ context.Context, name string, ref sharedlun.Ref, v sharedlun.Volume, _ uint64) (m sharedlun.Mapping, err error) {
+func (s *SAN) Map(
+	_ context.Context, name string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, _ uint64,
+) (m sharedlun.Mapping, err error) {
 	err = s.onLUN(name, "map", ref.Lun, func(n *node, l *LUN) error {
 		g := l.copied()
 		if now := g.Volume(v.Name); now == nil || now.HeldBy != name || now.Leaving {
 			return fault(decide.FaultPrecondition, name, "MapVolume", "", "the volume is not this node's")
+		}
+		if c.Unfenced != l.NoReservations || !c.Unfenced && (l.keys[name] != c.Key || c.Key == 0) {
+			return fault(decide.FaultPrecondition, name, "MapVolume", "", "the key is not registered")
 		}
 		for other, o := range s.nodes {
 			// What is mapped on a node that cannot write is a leftover.
@@ -60,18 +65,18 @@ func (s *SAN) Map(_ context.Context, name string, ref sharedlun.Ref, v sharedlun
 }
 
 // Unmap removes the device of a volume.
-func (s *SAN) Unmap(_ context.Context, name string, _ sharedlun.Ref, uuid string, _ uint64) error {
+func (s *SAN) Unmap(_ context.Context, name string, _ sharedlun.Ref, uuid string, _ uint64, _ bool) error {
 	return s.call(name, "unmap", func(n *node) error {
 		delete(n.mapped, uuid)
 		return nil
 	})
 }
 
-// Yield promises an epoch.
-func (s *SAN) Yield(_ context.Context, name string, ref sharedlun.Ref, epoch uint64) (promised uint64, err error) {
-	err = s.call(name, "yield", func(n *node) error {
+// Promise promises an epoch.
+func (s *SAN) Promise(_ context.Context, name string, ref sharedlun.Ref, epoch uint64) (promised uint64, err error) {
+	err = s.call(name, "promise", func(n *node) error {
 		if err := sharedlun.CheckUUID("group", ref.UUID); err != nil {
-			return fault(decide.FaultInvalid, name, "Yield", "", "%v", err)
+			return fault(decide.FaultInvalid, name, "PromiseEpoch", "", "%v", err)
 		}
 		n.promised = max(n.promised, epoch)
 		promised = n.promised
@@ -81,7 +86,7 @@ func (s *SAN) Yield(_ context.Context, name string, ref sharedlun.Ref, epoch uin
 }
 
 // writing runs a change, if the node may make it.
-func (s *SAN) writing(name, call string, ref sharedlun.Ref, w sharedlun.Writer, effect func(l *LUN) error) error {
+func (s *SAN) writing(name, call string, ref sharedlun.Ref, w sharedlun.Mandate, effect func(l *LUN) error) error {
 	return s.onLUN(name, call, ref.Lun, func(n *node, l *LUN) error {
 		switch {
 		case w.Epoch < n.promised:
@@ -96,7 +101,7 @@ func (s *SAN) writing(name, call string, ref sharedlun.Ref, w sharedlun.Writer, 
 }
 
 // Create makes the group.
-func (s *SAN) Create(_ context.Context, name string, ref sharedlun.Ref, w sharedlun.Writer, group, wipe string) (g sharedlun.Group, err error) {
+func (s *SAN) Create(_ context.Context, name string, ref sharedlun.Ref, w sharedlun.Mandate, group, wipe string) (g sharedlun.Group, err error) {
 	err = s.writing(name, "create", ref, w, func(l *LUN) error {
 		switch {
 		case l.group != nil && (l.group.OwnerUID != ref.OwnerUID || len(l.group.Volumes) > 0):
@@ -116,7 +121,7 @@ func (s *SAN) Create(_ context.Context, name string, ref sharedlun.Ref, w shared
 }
 
 // Remove removes a group without volumes.
-func (s *SAN) Remove(_ context.Context, name string, ref sharedlun.Ref, w sharedlun.Writer) error {
+func (s *SAN) Remove(_ context.Context, name string, ref sharedlun.Ref, w sharedlun.Mandate) error {
 	return s.writing(name, "remove", ref, w, func(l *LUN) error {
 		switch {
 		case l.group == nil:
@@ -131,7 +136,7 @@ func (s *SAN) Remove(_ context.Context, name string, ref sharedlun.Ref, w shared
 
 // Change makes one change: those that the engine asks for.
 func (s *SAN) Change(
-	_ context.Context, name string, ref sharedlun.Ref, w sharedlun.Writer, sequence uint64, c sharedlun.Change,
+	_ context.Context, name string, ref sharedlun.Ref, w sharedlun.Mandate, sequence uint64, c sharedlun.Change,
 ) (g sharedlun.Group, err error) {
 	err = s.writing(name, "change", ref, w, func(l *LUN) error {
 		if l.group == nil || w.Epoch < l.group.Epoch || !c.TakeOver && w.Epoch != l.group.Epoch {
@@ -151,8 +156,8 @@ func (s *SAN) Change(
 }
 
 func (s *SAN) apply(l *LUN, epoch uint64, c sharedlun.Change) error {
-	of := func(h *sharedlun.Hold) *sharedlun.Volume {
-		i := slices.IndexFunc(l.group.Volumes, func(v sharedlun.Volume) bool { return v.Name == h.Name && v.HeldBy == h.Node })
+	of := func(h sharedlun.Hold) *sharedlun.Volume {
+		i := slices.IndexFunc(l.group.Volumes, func(v sharedlun.Volume) bool { return v.Name == h.Name && v.UUID == h.UUID && v.HeldBy == h.Node })
 		if i < 0 {
 			return nil
 		}
@@ -161,10 +166,10 @@ func (s *SAN) apply(l *LUN, epoch uint64, c sharedlun.Change) error {
 	switch {
 	case c.TakeOver:
 		l.group.Epoch = epoch
-	case c.Leave != nil && of(c.Leave) != nil:
-		of(c.Leave).Leaving = true
-	case c.Release != nil && of(c.Release) != nil:
-		v := of(c.Release)
+	case c.Leave != nil && of(*c.Leave) != nil:
+		of(*c.Leave).Leaving = true
+	case c.Release != nil && of(c.Release.Hold) != nil:
+		v := of(c.Release.Hold)
 		if n := s.nodes[v.HeldBy]; n != nil && n.mapped[v.UUID] && l.keys[v.HeldBy] != 0 {
 			s.violations = append(s.violations, v.Name+" was released while "+v.HeldBy+" may write to it")
 		}
