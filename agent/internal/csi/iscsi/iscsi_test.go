@@ -114,7 +114,7 @@ func TestStage_refuses(t *testing.T) {
 func (r *rig) release(t *testing.T, name string) {
 	t.Helper()
 	r.apply(t, sharedlun.Change{Leave: &sharedlun.Hold{Name: name, Node: "n1"}})
-	r.apply(t, sharedlun.Change{Release: &sharedlun.Hold{Name: name, Node: "n1"}})
+	r.apply(t, sharedlun.Change{Release: &sharedlun.Release{Hold: sharedlun.Hold{Name: name, Node: "n1"}}})
 }
 
 // TestFirstUse: a filesystem is made where nothing is, and again where a call died that made one; whatever else is there stays.

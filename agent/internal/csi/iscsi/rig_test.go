@@ -53,7 +53,7 @@ func newRig(t *testing.T) *rig {
 	r := &rig{lun: san.AddLUN("lun1", 500*mib), node: san.AddNode(t, 0xa1), host: csitest.NewHost(csitest.KubeletDir(t)), number: lunNumber}
 	r.lun.Reserve(0xa1)
 	r.ref = sharedlun.Ref{Lun: r.lun.Identity(), OwnerUID: owner}
-	g, err := r.node.Create(t.Context(), r.ref, "quarry-"+owner, r.writer(), "")
+	g, err := r.node.Create(t.Context(), r.ref, "quarry-"+owner, r.mandate(), "")
 	must(t, err)
 	r.ref.UUID = g.UUID
 	r.start(t, filepath.Join(t.TempDir(), "shared", "volumes"))
@@ -69,9 +69,11 @@ func (r *rig) start(t *testing.T, records string) {
 	r.Client = csitest.Start(t, cfg)
 }
 
-func (r *rig) writer() sharedlun.Writer {
-	return sharedlun.Writer{Epoch: 1, Key: 0xa1, Timeout: time.Minute}
+func (r *rig) mandate() sharedlun.Mandate {
+	return sharedlun.Mandate{Epoch: 1, Credential: r.credential(), Timeout: time.Minute}
 }
+
+func (r *rig) credential() sharedlun.Credential { return sharedlun.Credential{Key: 0xa1} }
 
 // Get reads the group, unless the LUN cannot be read.
 func (r *rig) Get(ctx context.Context, ref sharedlun.Ref) (sharedlun.Contents, error) {
@@ -131,10 +133,24 @@ func (r *rig) Number(ctx context.Context, device string) (string, int64, error) 
 	return "", 0, errors.Join(fmt.Errorf("%w: %s", sharedlun.ErrNotFound, device), err)
 }
 
+// apply makes a change. Its volume is the one of that name.
 func (r *rig) apply(t testing.TB, c sharedlun.Change) sharedlun.Group {
 	t.Helper()
 	g := r.lun.Group()
-	now, err := r.node.Change(t.Context(), r.ref, r.writer(), g.Sequence, c)
+	uuid := func(name string) string { return g.Volume(name).UUID }
+	switch {
+	case c.Grow != nil:
+		c.Grow.UUID = uuid(c.Grow.Name)
+	case c.Ready != nil:
+		c.Ready.UUID = uuid(c.Ready.Name)
+	case c.Hold != nil:
+		c.Hold.UUID = uuid(c.Hold.Name)
+	case c.Leave != nil:
+		c.Leave.UUID = uuid(c.Leave.Name)
+	case c.Release != nil:
+		c.Release.UUID = uuid(c.Release.Name)
+	}
+	now, err := r.node.Change(t.Context(), r.ref, r.mandate(), g.Sequence, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +184,7 @@ func (r *rig) mapped(t testing.TB, name string) {
 	t.Helper()
 	g := r.lun.Group()
 	v := *g.Volume(name)
-	if _, err := r.node.Map(t.Context(), r.ref, v, g.Sequence); err != nil {
+	if _, err := r.node.Map(t.Context(), r.ref, r.credential(), v, g.Sequence); err != nil {
 		t.Fatal(err)
 	}
 	r.Attached[r.handle(name)] = sharedlun.Attached{Ref: r.ref, UUID: v.UUID}.Map()

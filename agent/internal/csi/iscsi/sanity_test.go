@@ -91,7 +91,7 @@ func (c *controllerService) ControllerUnpublishVolume(
 		if err := c.node.Unmap(ctx, c.ref, v.UUID, g.Sequence, false); err != nil {
 			return nil, err
 		}
-		c.apply(c.t, sharedlun.Change{Release: &sharedlun.Hold{Name: id.Name, Node: "n1"}})
+		c.apply(c.t, sharedlun.Change{Release: &sharedlun.Release{Hold: sharedlun.Hold{Name: id.Name, Node: "n1"}}})
 	}
 	return &csipb.ControllerUnpublishVolumeResponse{}, nil
 }
