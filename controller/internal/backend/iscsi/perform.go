@@ -87,8 +87,8 @@ func (b *Backend) mapVolumes(ctx context.Context, s iscsi.Step) error {
 		return err
 	}
 	r := m.Spec.Reservation
-	if r == nil || r.BootID != s.BootID || r.Fenced {
-		return passing("member %s has no key for this boot", s.Member)
+	if r == nil || r.BootID != b.Agents.Node(s.Node).BootID || r.Fenced {
+		return passing("member %s has no key for the boot of node %s", s.Member, s.Node)
 	}
 	cred := sharedlun.Credential{Unfenced: r.Unfenced}
 	if !r.Unfenced {
