@@ -78,7 +78,8 @@ var subjects = map[string]subject{
 // mapped are the devices of volumes on shared LUNs that are left on the node.
 func mapped(t *testing.T) []string {
 	t.Helper()
-	names, err := filepath.Glob("/dev/mapper/quarry-*")
+	// LVM doubles the dashes of a group's name.
+	names, err := filepath.Glob("/dev/mapper/quarry-[^-]*")
 	if err != nil {
 		t.Fatal(err)
 	}
