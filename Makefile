@@ -11,7 +11,9 @@ TOOLS = $(CACHE)/tools/$(shell cat tools/go.mod tools/go.sum | sha256sum | cut -
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X quarry.storage/quarry/pkg/version.Version=$(VERSION)
 # gRPC's traces, which nobody reads here, would keep half of the programs' unused code alive.
-GOBUILD := CGO_ENABLED=0 GOOS=linux go build -tags grpcnotrace -trimpath -ldflags "$(LDFLAGS)"
+# Results of the compiler do not name the directory, so that checkouts share them.
+export GOFLAGS := $(GOFLAGS) -trimpath
+GOBUILD := CGO_ENABLED=0 GOOS=linux go build -tags grpcnotrace -ldflags "$(LDFLAGS)"
 TEST_FLAGS := -shuffle=on -count=1
 # The architecture of the binaries and images; they run on Linux whatever they are built on.
 ARCH ?= $(shell go env GOHOSTARCH)
@@ -40,7 +42,7 @@ bin/linux-arm64/%: FORCE
 	GOARCH=arm64 $(GOBUILD) -o $@ ./$*
 
 bin/lab: FORCE
-	CGO_ENABLED=0 go build -trimpath -o $@ ./test/lab
+	CGO_ENABLED=0 go build -o $@ ./test/lab
 
 .PHONY: deps
 deps: bin/lab ## Install the Debian packages that the lab and the tests need.
@@ -80,7 +82,7 @@ model: ## Run the protocol of shared LUNs over 100,000 random schedules.
 .PHONY: unit
 unit: deps ## Run unit, import-rule and API server tests with the race detector. RUN=regexp chooses.
 	assets=$$(bin/lab assets) && KUBEBUILDER_ASSETS=$$assets CGO_ENABLED=1 \
-	  go test -race -trimpath -ldflags "-s -w" $(TEST_FLAGS) -timeout 15m -run '$(RUN)' -v ./...
+	  go test -race -ldflags "-s -w" $(TEST_FLAGS) -timeout 15m -run '$(RUN)' -v ./...
 
 .PHONY: random
 random: ## Drive Clusters on the model host through 10,000 random events. QUARRY_RANDOM_SEED=n and QUARRY_RANDOM_EVENTS=n choose others.
@@ -118,13 +120,13 @@ conformance: deps ## Run the agent's conformance suite on real kernels, in a bar
 
 .PHONY: e2e
 e2e: deploy tools ## Run the end-to-end tests in the lab. RUN=regexp chooses, SKIP=regexp leaves out.
-	LAB_NAME=$(LAB_NAME) GRPCURL=$(TOOLS)/grpcurl go test -tags e2e -count=1 -timeout 50m -parallel 6 -v -run '$(RUN)' -skip '$(SKIP)' ./test/e2e/...
+	LAB_NAME=$(LAB_NAME) GRPCURL=$(TOOLS)/grpcurl CGO_ENABLED=0 go test -tags e2e -count=1 -timeout 50m -parallel 6 -v -run '$(RUN)' -skip '$(SKIP)' ./test/e2e/...
 
 .PHONY: upgrade
 upgrade: images lab ## Install the version of test/upgrade/base, use it, and install this one over it while pods write.
 	test/upgrade/seed $(LAB_NAME)
 	test/upgrade/watch $(LAB_NAME) dist/upgrade/agents.json test/deploy $(LAB_NAME)
-	UPGRADE_SEEDED=1 UPGRADE_AGENTS=$(CURDIR)/dist/upgrade/agents.json LAB_NAME=$(LAB_NAME) go test -tags e2e -count=1 -timeout 10m -v \
+	UPGRADE_SEEDED=1 UPGRADE_AGENTS=$(CURDIR)/dist/upgrade/agents.json LAB_NAME=$(LAB_NAME) CGO_ENABLED=0 go test -tags e2e -count=1 -timeout 10m -v \
 	  -run '^(TestAgentsTakeTurns|TestMembersForExistingClusters)$$' ./test/e2e/
 
 .PHONY: sanity
