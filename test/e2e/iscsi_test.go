@@ -12,23 +12,30 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// lun makes a target with one LUN on the storage node, and an Iscsi of its name on all nodes, and waits until volumes can be made.
-func lun(t *testing.T, name string, change ...func(*v1alpha1.Iscsi)) *v1alpha1.Iscsi {
+// target makes a target with one LUN on the storage node, with the arguments of `lab storage target`, and returns an Iscsi of its name on all nodes.
+func target(t *testing.T, name string, args ...string) *v1alpha1.Iscsi {
 	t.Helper()
-	out := strings.Fields(lab(t, "storage", "target", name))
+	lines := strings.Fields(lab(t, append([]string{"storage", "target", name}, args...)...))
 	t.Cleanup(func() { lab(t, "storage", "target-remove", name) })
-	address, _, ok := strings.Cut(out[len(out)-1], ":")
-	if len(out) < 2 || !ok {
-		t.Fatalf("the target is %q", out)
-	}
 	i := &v1alpha1.Iscsi{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	i.Spec.IQN, i.Spec.Targets = out[0], []v1alpha1.PortalAddress{v1alpha1.PortalAddress(address)}
+	i.Spec.IQN = lines[0]
+	for _, portal := range lines[1:] {
+		address, _, ok := strings.Cut(portal, ":")
+		if !ok {
+			t.Fatalf("the target is %q", lines)
+		}
+		i.Spec.Targets = append(i.Spec.Targets, v1alpha1.PortalAddress(address))
+	}
 	for _, n := range nodes {
 		i.Spec.Initiators = append(i.Spec.Initiators, v1alpha1.HostName(n))
 	}
-	for _, f := range change {
-		f(i)
-	}
+	return i
+}
+
+// lun makes a target and an Iscsi on it, and waits until volumes can be made.
+func lun(t *testing.T, name string, args ...string) *v1alpha1.Iscsi {
+	t.Helper()
+	i := target(t, name, args...)
 	create(t, i)
 	waitRunning(t, i, 2*limitPod)
 	return i

@@ -1,0 +1,48 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestIscsiPodMovesBetweenNodes: the data follows the pod, which is ended in the middle of its writes each time, and the volume is on one node at a time.
+// It grows on the way. When all is deleted, nothing is left on the nodes and on the LUN.
+func TestIscsiPodMovesBetweenNodes(t *testing.T) {
+	const moves = 6
+	ownServer(t)
+	i := lun(t, "moves", "--size", "512M")
+	c := claim(t, "moving", i.Name, "100Mi")
+	volume := bound(t, c)
+	synced := 0
+	for n := range moves {
+		node := nodes[n%len(nodes)]
+		begin := time.Now()
+		p := waitPod(t, pod(t, fmt.Sprintf("moving-%d", n), node, counting, c), corev1.PodRunning)
+		t.Logf("on %s after %v", node, time.Since(begin).Round(100*time.Millisecond))
+		waitSynced(t, p, synced+20)
+		if found := mappedAs(t, volume); len(found) != 1 || !strings.HasPrefix(found[0], node) {
+			t.Errorf("the volume is used on %s, and mapped as %q", node, found)
+		}
+		if n == 1 {
+			expand(t, c, p, "200Mi")
+		}
+		synced = lastSynced(t, p)
+		remove(t, p)
+	}
+	checkCounted(t, c, "n1", synced)
+	remove(t, c)
+	waitVolumeGone(t, volume)
+	remove(t, i)
+	for _, n := range nodes {
+		left := onNode(t, n, `ls /sys/class/iscsi_session 2>/dev/null; dmsetup ls | grep quarry- || true; ls /etc/iscsi/nodes /var/lib/quarry/iscsi/nodes 2>/dev/null || true`)
+		if strings.Contains(left, "session") || strings.Contains(left, "quarry-") || strings.Contains(left, i.Spec.IQN) {
+			t.Errorf("left on %s: %s", n, left)
+		}
+	}
+}

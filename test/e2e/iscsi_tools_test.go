@@ -1,0 +1,91 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// counting appends to /data0/log, prints each number once it is synced, and begins where the log ends.
+const counting = `n=$(wc -l 2>/dev/null < /data0/log || echo 0); while true; do
+	n=$((n + 1)); echo $n | dd of=/data0/log oflag=append conv=notrunc,fsync 2>/dev/null; echo $n; sleep 0.05; done`
+
+// checkCounted reads the log of a volume on a node: no line is missing, none is there twice, and all that were synced are there.
+func checkCounted(t *testing.T, c *corev1.PersistentVolumeClaim, node string, synced int) {
+	t.Helper()
+	reader := waitPod(t, pod(t, c.Name+"-reader", node, "seq $(wc -l < /data0/log) | cmp - /data0/log; wc -l < /data0/log", c), corev1.PodSucceeded)
+	count := 0
+	if _, err := fmt.Sscan(logs(reader), &count); err != nil || count < synced {
+		t.Errorf("%d lines are there, %d were synced; %v", count, synced, err)
+	}
+	remove(t, reader)
+}
+
+// mappedAs are the devices of an Iscsi's volumes that the kernels of all nodes have, as "node name uuid"; v is one of the volumes.
+func mappedAs(t *testing.T, v *corev1.PersistentVolume) (out []string) {
+	t.Helper()
+	group, _, _ := strings.Cut(v.Spec.CSI.VolumeHandle, "/")
+	for _, n := range nodes {
+		for line := range strings.Lines(onNode(t, n, "dmsetup info -c --noheadings --separator ' ' -o name,uuid | grep -F '"+group+"' || true")) {
+			out = append(out, n+" "+strings.TrimSpace(line))
+		}
+	}
+	return out
+}
+
+// attachedTo returns the nodes that a volume counts as attached to.
+func attachedTo(ctx context.Context, v *corev1.PersistentVolume) (out []string, err error) {
+	all, err := attachments(ctx)
+	for _, a := range all {
+		if a.Spec.Source.PersistentVolumeName != nil && *a.Spec.Source.PersistentVolumeName == v.Name && a.Status.Attached {
+			out = append(out, a.Spec.NodeName)
+		}
+	}
+	return out, err
+}
+
+// waitPhase waits until a storage is in a phase, with a message that has all texts.
+func waitPhase(t *testing.T, o v1alpha1.Storage, want v1alpha1.Phase, texts ...string) {
+	t.Helper()
+	eventually(t, limitPod, o.GetName()+" is "+string(want), func(ctx context.Context) error {
+		if err := kube.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+			return err
+		}
+		s := o.StorageStatus()
+		if s.Phase != want {
+			return fmt.Errorf("phase %s: %s", s.Phase, s.Message)
+		}
+		for _, text := range texts {
+			if !strings.Contains(s.Message, text) {
+				return fmt.Errorf("%q is not in the message %q", text, s.Message)
+			}
+		}
+		return nil
+	})
+}
+
+// secretOf makes the Secret with the credentials of an Iscsi, or replaces them.
+func secretOf(t *testing.T, i *v1alpha1.Iscsi, username, password string) {
+	t.Helper()
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: i.Name + "-iscsi-secret", Namespace: controllerNamespace}}
+	s.StringData = map[string]string{"username": username, "password": password}
+	err := kube.Create(t.Context(), s)
+	if apierrors.IsAlreadyExists(err) {
+		err = kube.Update(t.Context(), s)
+	} else {
+		t.Cleanup(func() { remove(t, s) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
