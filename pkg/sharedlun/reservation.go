@@ -3,6 +3,7 @@ package sharedlun
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -30,18 +31,23 @@ type Reservation struct {
 
 // Grant is the key that a node is to register.
 type Grant struct {
-	// Key that is granted, for the boot BootID. Old is the key of an earlier boot, which is replaced; 0 when there is none.
-	Key, Old uint64
-	BootID   string
+	// Key that is granted, for the boot BootID. Old are keys of earlier boots, which are replaced.
+	Key    uint64
+	Old    []uint64
+	BootID string
 	// Initiator is the name that this node's initiator has on record, and Others are those that all others have. A target takes two nodes of one name for one.
 	Initiator string
 	Others    []string
+	// Reserve says that a LUN that nobody has reserved is reserved then: whoever has no key is kept from writing from that moment on.
+	Reserve bool
+	// Own are the UUIDs of the volumes that the LUN says are the node's. As long as nobody has reserved the LUN, a node with no others mapped gets its key.
+	Own []string
 }
 
 // Check refuses a grant of which a part is not told, or by which a target could not tell nodes apart.
 func (g Grant) Check() error {
 	switch {
-	case g.Key == 0:
+	case g.Key == 0, slices.Contains(g.Old, 0):
 		return fmt.Errorf("%w: key 0", ErrInvalid)
 	case g.BootID == "":
 		return fmt.Errorf("%w: key %#x is granted for no boot", ErrInvalid, g.Key)
@@ -88,3 +94,36 @@ func (r Reservation) Writable(key uint64) error {
 	}
 	return r.Guarded()
 }
+
+// Held reports whether whoever has no key is kept from writing.
+func (r Reservation) Held() bool { return r.Supported && r.Type != 0 }
+
+// ParseKey reads a key as a Member has it; 0 for an empty text, which is no key.
+func ParseKey(text string) (uint64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	key, err := strconv.ParseUint(text, 16, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %.40q is no reservation key", ErrInvalid, text)
+	}
+	return key, nil
+}
+
+// ParseKeys reads several keys. Empty texts are left out.
+func ParseKeys(texts ...string) ([]uint64, error) {
+	var out []uint64
+	for _, text := range texts {
+		key, err := ParseKey(text)
+		if err != nil {
+			return nil, err
+		}
+		if key != 0 {
+			out = append(out, key)
+		}
+	}
+	return out, nil
+}
+
+// FormatKey writes a key as a Member has it.
+func FormatKey(key uint64) string { return fmt.Sprintf("%016x", key) }

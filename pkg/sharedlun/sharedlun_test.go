@@ -91,7 +91,7 @@ func TestReservation_writable(t *testing.T) {
 
 func TestGrant(t *testing.T) {
 	const name = "iqn.2026-01.storage.quarry:a"
-	good := Grant{Key: 2, Old: 1, BootID: "b", Initiator: name, Others: []string{name + "b", "eui.0123456789abcdef"}}
+	good := Grant{Key: 2, Old: []uint64{1}, BootID: "b", Initiator: name, Others: []string{name + "b", "eui.0123456789abcdef"}}
 	for what, c := range map[string]struct {
 		change func(*Grant)
 		want   error

@@ -12,7 +12,7 @@ import (
 // Agent is what is held to the contract: the agent's work on targets and LUNs, on one node.
 type Agent interface {
 	GetInitiator(ctx context.Context) (sharedlun.Initiator, error)
-	GetTarget(ctx context.Context, t sharedlun.Target) (sharedlun.Seen, error)
+	GetTarget(ctx context.Context, t sharedlun.Target, users bool) (sharedlun.Seen, error)
 	Login(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap, renew bool) (sharedlun.Seen, error)
 	Logout(ctx context.Context, t sharedlun.Target) error
 	Device(ctx context.Context, id sharedlun.Identity) (string, error)
@@ -82,6 +82,7 @@ func Contract(t *testing.T, site func(t *testing.T) Site) {
 		{"old keys", oldKeys},
 		{"other LUNs", otherLuns},
 		{"lost keys", lostKeys},
+		{"a LUN in use", used},
 		{"a target that is gone", targetGone},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(&check{T: t, Site: site(t)}) })
@@ -130,14 +131,14 @@ func sessions(c *check) { //nolint:gocyclo // one journey, told in its order
 	if err != nil || i.Problem != nil || i.Name == "" {
 		c.Errorf("%+v, %v", i, err)
 	}
-	seen, err := c.A.GetTarget(c.Context(), c.Target)
+	seen, err := c.A.GetTarget(c.Context(), c.Target, false)
 	if err != nil || len(seen.Sessions) != 1 || seen.Sessions[0].State != sharedlun.SessionNone || len(seen.Luns) != 0 {
 		c.Errorf("%+v, %v", seen, err)
 	}
 	for range 2 {
 		seen, err = c.A.Login(c.Context(), c.Target, nil, false)
 		c.must(err)
-		again, err := c.A.GetTarget(c.Context(), c.Target)
+		again, err := c.A.GetTarget(c.Context(), c.Target, false)
 		c.must(err)
 		for _, s := range []sharedlun.Seen{seen, again} {
 			if len(s.Sessions) != 1 || s.Sessions[0] != (sharedlun.Session{Portal: c.Target.Portals[0], State: sharedlun.SessionUp}) || len(s.Luns) != 1 {
@@ -157,7 +158,7 @@ func sessions(c *check) { //nolint:gocyclo // one journey, told in its order
 	c.want(err, sharedlun.ErrNotFound)
 	for range 2 {
 		c.must(c.A.Logout(c.Context(), c.Target))
-		if seen, err = c.A.GetTarget(c.Context(), c.Target); err != nil || seen.Sessions[0].State != sharedlun.SessionNone || len(seen.Luns) != 0 {
+		if seen, err = c.A.GetTarget(c.Context(), c.Target, false); err != nil || seen.Sessions[0].State != sharedlun.SessionNone || len(seen.Luns) != 0 {
 			c.Errorf("%+v, %v", seen, err)
 		}
 	}
@@ -197,7 +198,7 @@ func wrongTargets(c *check) {
 	_, err = c.A.Login(c.Context(), other, nil, false)
 	c.want(err, sharedlun.ErrInvalid)
 	c.want(c.A.Logout(c.Context(), other), sharedlun.ErrInvalid)
-	_, err = c.A.GetTarget(c.Context(), other)
+	_, err = c.A.GetTarget(c.Context(), other, false)
 	c.want(err, sharedlun.ErrInvalid)
 }
 
@@ -208,7 +209,7 @@ func inUse(c *check) {
 		c.wantReason(c.A.Logout(c.Context(), c.Target), sharedlun.ReasonSessionInUse)
 		_, err := c.A.Login(c.Context(), c.Target, nil, true)
 		c.wantReason(err, sharedlun.ReasonSessionInUse)
-		seen, err := c.A.GetTarget(c.Context(), c.Target)
+		seen, err := c.A.GetTarget(c.Context(), c.Target, false)
 		if err != nil || seen.Sessions[0].State != sharedlun.SessionUp {
 			c.Errorf("%+v, %v", seen, err)
 		}

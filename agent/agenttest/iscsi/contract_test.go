@@ -42,8 +42,8 @@ func TestFakeContract(t *testing.T) {
 }
 
 // granted is what a node is granted that has its own name.
-func granted(n *Node, key, old uint64) sharedlun.Grant {
-	return sharedlun.Grant{Key: key, Old: old, BootID: boot, Initiator: n.initiator.Name}
+func granted(n *Node, key uint64, old ...uint64) sharedlun.Grant {
+	return sharedlun.Grant{Key: key, Old: old, BootID: boot, Initiator: n.initiator.Name, Reserve: true}
 }
 
 // TestPaths has a node with two paths, of which each goes away in turn.
@@ -64,7 +64,7 @@ func TestPaths(t *testing.T) { //nolint:gocyclo // one journey, told in its orde
 		t.Fatalf("%+v, %v", seen, err)
 	}
 	id := l.Identity()
-	if _, err := n.Register(t.Context(), id, granted(n, keyA, 0)); err != nil {
+	if _, err := n.Register(t.Context(), id, granted(n, keyA)); err != nil {
 		t.Fatal(err)
 	}
 	target.PortalDown(portals[1], false)
@@ -75,7 +75,7 @@ func TestPaths(t *testing.T) { //nolint:gocyclo // one journey, told in its orde
 	if _, err := n.Confirm(t.Context(), id, keyA); !errors.Is(err, sharedlun.ErrNoKey) {
 		t.Errorf("%v", err)
 	}
-	if r, err := n.Register(t.Context(), id, granted(n, keyA, 0)); err != nil || !slices.Equal(r.Keys, []uint64{keyA}) {
+	if r, err := n.Register(t.Context(), id, granted(n, keyA)); err != nil || !slices.Equal(r.Keys, []uint64{keyA}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	n.Use(l, "process dd")
@@ -120,14 +120,14 @@ func TestTargetsOfOthers(t *testing.T) {
 	if r, err := n.Reservation(t.Context(), plain.Identity(), false); err != nil || r.Supported {
 		t.Errorf("%+v, %v", r, err)
 	}
-	_, errRegister := n.Register(t.Context(), plain.Identity(), granted(n, keyA, 0))
+	_, errRegister := n.Register(t.Context(), plain.Identity(), granted(n, keyA))
 	_, errConfirm := n.Confirm(t.Context(), plain.Identity(), keyA)
 	for _, err := range []error{errRegister, errConfirm} {
 		if !errors.Is(err, sharedlun.ErrNoReservations) {
 			t.Errorf("%v", err)
 		}
 	}
-	if _, err := n.Register(t.Context(), taken.Identity(), granted(n, keyA, 0)); !errors.Is(err, sharedlun.ErrNoKey) {
+	if _, err := n.Register(t.Context(), taken.Identity(), granted(n, keyA)); !errors.Is(err, sharedlun.ErrNoKey) {
 		t.Errorf("%v", err)
 	}
 	if r, err := n.Reservation(t.Context(), taken.Identity(), true); err != nil || !slices.Equal(r.Keys, []uint64{0x99}) {

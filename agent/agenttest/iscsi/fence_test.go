@@ -2,7 +2,9 @@ package iscsi
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -32,7 +34,7 @@ func newFenced(t *testing.T) *fenced {
 }
 
 func (x *fenced) register(n *Node, key uint64) error {
-	_, err := n.Register(x.Context(), x.id, granted(n, key, 0))
+	_, err := n.Register(x.Context(), x.id, granted(n, key))
 	return err
 }
 
@@ -127,7 +129,7 @@ func TestRegister_sameName(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := a.Register(t.Context(), l.Identity(), granted(a, keyA, 0)); err != nil {
+	if _, err := a.Register(t.Context(), l.Identity(), granted(a, keyA)); err != nil {
 		t.Fatal(err)
 	}
 	if !l.MayWrite("b") {
@@ -141,7 +143,7 @@ func TestRegister_sameName(t *testing.T) {
 	// A name that was changed counts once the sessions are made anew with it.
 	own := sharedlun.Initiator{Name: "iqn.2026-01.b:b", Multipath: true}
 	b.SetInitiator(own)
-	g = granted(b, keyB, 0)
+	g = granted(b, keyB)
 	g.Others = []string{a.initiator.Name}
 	if _, err := b.Register(t.Context(), l.Identity(), g); !errors.Is(err, sharedlun.ErrInitiator) {
 		t.Errorf("%v", err)
@@ -151,5 +153,68 @@ func TestRegister_sameName(t *testing.T) {
 	}
 	if r, err := b.Register(t.Context(), l.Identity(), g); err != nil || !slices.Equal(r.Keys, []uint64{keyA, keyB}) {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestRegister_ownVolumes: while nobody has reserved the LUN, a node with volumes mapped gets its key if they are its own.
+func TestRegister_ownVolumes(t *testing.T) {
+	for name, c := range map[string]struct {
+		holds, own []string
+		reserved   bool
+		want       error
+	}{
+		"its own":                       {[]string{VolumePrefix + "u1", VolumePrefix + "u2"}, []string{"u2", "u1"}, false, nil},
+		"one is not":                    {[]string{VolumePrefix + "u1", VolumePrefix + "u2"}, []string{"u1"}, false, sharedlun.ErrInUse},
+		"a device of somebody else":     {[]string{VolumePrefix + "u1", "dm-7"}, []string{"u1"}, false, sharedlun.ErrInUse},
+		"another node has reserved it":  {[]string{VolumePrefix + "u1"}, []string{"u1"}, true, sharedlun.ErrInUse},
+		"nothing is said of its own":    {[]string{VolumePrefix + "u1"}, nil, false, sharedlun.ErrInUse},
+		"reserved, and nothing is used": {nil, nil, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newFenced(t)
+			x.lun.LoseKeys()
+			g := granted(x.b, keyB)
+			if g.Reserve = c.reserved; c.reserved {
+				if _, err := x.b.Register(t.Context(), x.id, g); err != nil {
+					t.Fatal(err)
+				}
+			}
+			x.a.Hold(x.lun, c.holds...)
+			g = granted(x.a, keyA)
+			g.Reserve, g.Own = false, c.own
+			r, err := x.a.Register(t.Context(), x.id, g)
+			x.want(err, c.want)
+			if c.want == nil && (!r.Has(keyA) || r.Held() != c.reserved) || !x.lun.MayWrite("a") && !c.reserved {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// TestLogin_guarded: a LUN that is reserved gets no new path while something is built on it here.
+func TestLogin_guarded(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(x *fenced)
+		free   bool
+	}{
+		"nothing is built on it": {func(*fenced) {}, true},
+		"a volume is mapped":     {func(x *fenced) { x.a.Hold(x.lun, "dm-7") }, false},
+		"nobody has reserved it": {func(x *fenced) { x.a.Hold(x.lun, "dm-7"); x.lun.LoseKeys() }, true},
+		"it keeps none":          {func(x *fenced) { x.a.Hold(x.lun, "dm-7"); x.lun.SetReservations(false) }, true},
+		"that cannot be read":    {func(x *fenced) { x.a.Hold(x.lun, "dm-7"); x.target.PortalDown(portals[0], true) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newFenced(t)
+			x.a.Cut(portals[1])
+			c.change(x)
+			seen, err := x.a.Login(t.Context(), x.target.Target(), nil, false)
+			if made := err == nil && seen.Sessions[1].State == sharedlun.SessionUp; made != c.free || !c.free && !strings.Contains(seen.Sessions[1].Message+fmt.Sprint(err), "before it has a key") {
+				t.Errorf("%+v, %v", seen.Sessions, err)
+			}
+			x.target.PortalDown(portals[0], false)
+			if _, err := x.a.Login(t.Context(), x.target.Target(), nil, true); (err == nil) != c.free && name != "that cannot be read" {
+				t.Errorf("sessions made anew: %v", err)
+			}
+		})
 	}
 }

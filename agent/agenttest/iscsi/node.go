@@ -91,6 +91,14 @@ func (n *Node) mark(in map[string][]string, l *Lun, words []string) {
 	in[l.identity.WWID] = words
 }
 
+// Cut ends the session with a portal, as somebody else may.
+func (n *Node) Cut(portal string) {
+	n.f.mu.Lock()
+	defer n.f.mu.Unlock()
+	n.sessions = slices.DeleteFunc(n.sessions, func(s session) bool { return s.portal == portal })
+	n.paths = slices.DeleteFunc(n.paths, func(p *path) bool { return p.portal == portal })
+}
+
 // Records are the targets that open-iscsi has on record, ordered.
 func (n *Node) Records() []string {
 	n.f.mu.Lock()

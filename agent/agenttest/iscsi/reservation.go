@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"quarry.storage/quarry/agent/internal/host/reservation"
 	"quarry.storage/quarry/agent/internal/lun"
@@ -97,13 +98,13 @@ func (t targets) Confirm(ctx context.Context, device string, key uint64) error {
 }
 
 // Register implements lun.Reservations.
-func (t targets) Register(ctx context.Context, device string, key, old uint64) error {
+func (t targets) Register(ctx context.Context, device string, key uint64, old ...uint64) error {
 	return t.on(ctx, device, func(l *Lun, own nexus) error {
 		if victim := l.fences[own.portal]; victim != 0 {
 			delete(l.fences, own.portal)
 			l.preempt(own, victim)
 		}
-		if was := l.keys[own]; key == 0 || was != 0 && was != key && was != old {
+		if was := l.keys[own]; key == 0 || was != 0 && was != key && !slices.Contains(old, was) {
 			return reservation.ErrConflict
 		}
 		l.keys[own] = key
@@ -170,6 +171,9 @@ func (t targets) Preempt(ctx context.Context, device string, key, victim uint64)
 	})
 }
 
+// VolumePrefix begins the names of devices of volumes; the UUID follows.
+const VolumePrefix = "dm-volume-"
+
 // uses are those of a node's LUNs.
 type uses struct{ *Node }
 
@@ -179,7 +183,20 @@ var _ lun.Uses = uses{}
 func (u uses) Of(_ context.Context, l sharedlun.Lun) ([]string, error) {
 	u.f.mu.Lock()
 	defer u.f.mu.Unlock()
-	return slices.Concat(u.users[l.WWID], u.holders[l.WWID]), nil
+	users := slices.Clone(u.users[l.WWID])
+	for _, h := range u.holders[l.WWID] {
+		users = append(users, lun.UsedByDevice+h)
+	}
+	return users, nil
+}
+
+// Volume implements lun.Uses: a device that is named for a volume is that volume's.
+func (u uses) Volume(device string) (string, error) {
+	uuid, _ := strings.CutPrefix(device, VolumePrefix)
+	if uuid == device {
+		return "", nil
+	}
+	return uuid, nil
 }
 
 // Holders implements lun.Uses.

@@ -34,7 +34,10 @@ func (c *check) keeps(id sharedlun.Identity, kind uint32, holder uint64, keys ..
 
 // grant is what the controller grants a node.
 func (c *check) grant(a Agent, key, old uint64) sharedlun.Grant {
-	g := sharedlun.Grant{Key: key, Old: old, BootID: c.BootID, Initiator: c.NameA, Others: []string{c.NameB}}
+	g := sharedlun.Grant{Key: key, BootID: c.BootID, Initiator: c.NameA, Others: []string{c.NameB}, Reserve: true}
+	if old != 0 {
+		g.Old = []uint64{0xdead, old}
+	}
 	if a == c.B {
 		g.Initiator, g.Others = c.NameB, []string{c.NameA}
 	}
@@ -169,6 +172,7 @@ func otherLuns(c *check) {
 	c.want(c.register(c.A, id, keyC, keyA), sharedlun.ErrOtherLun)
 }
 
+// lostKeys: nobody is kept out before somebody is told to reserve the LUN again.
 func lostKeys(c *check) {
 	id := c.login()
 	c.must(c.register(c.A, id, keyA, 0))
@@ -176,8 +180,43 @@ func lostKeys(c *check) {
 	_, err := c.A.Confirm(c.Context(), id, keyA)
 	c.want(err, sharedlun.ErrNoKey)
 	c.reserved(id)
+	g := c.grant(c.B, keyB, 0)
+	g.Reserve = false
+	for range 2 {
+		r, err := c.B.Register(c.Context(), id, g)
+		if err != nil || r.Held() || !r.Has(keyB) {
+			c.Errorf("%+v, %v", r, err)
+		}
+	}
+	c.keeps(id, 0, 0, keyB)
+	if !c.Write(c.A, id) {
+		c.Error("A is kept out by a key alone")
+	}
+	_, err = c.B.Confirm(c.Context(), id, keyB)
+	c.want(err, sharedlun.ErrNoKey)
 	c.must(c.register(c.A, id, keyA, 0))
-	c.reserved(id, keyA)
+	c.reserved(id, keyA, keyB)
+}
+
+// used: whoever uses the LUN on a node keeps it from getting a key, and not from keeping the one that it has.
+func used(c *check) {
+	id := c.login()
+	end := c.Use(id)
+	seen, err := c.A.GetTarget(c.Context(), c.Target, true)
+	c.must(err)
+	if len(seen.Luns) != 1 || len(seen.Luns[0].Users) != 1 || seen.Luns[0].UsersError != "" {
+		c.Errorf("%+v", seen.Luns)
+	}
+	if seen, err = c.A.GetTarget(c.Context(), c.Target, false); err != nil || len(seen.Luns) != 1 || len(seen.Luns[0].Users) != 0 {
+		c.Errorf("%+v, %v", seen.Luns, err)
+	}
+	c.want(c.register(c.A, id, keyA, 0), sharedlun.ErrInUse)
+	c.reserved(id)
+	end()
+	c.must(c.register(c.A, id, keyA, 0))
+	end = c.Use(id)
+	c.must(c.register(c.A, id, keyA, 0))
+	end()
 }
 
 func targetGone(c *check) {
@@ -186,7 +225,7 @@ func targetGone(c *check) {
 	state := func(want sharedlun.SessionState) {
 		c.Helper()
 		for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-			seen, err := c.A.GetTarget(c.Context(), c.Target)
+			seen, err := c.A.GetTarget(c.Context(), c.Target, false)
 			c.must(err)
 			s := seen.Sessions[0]
 			if s.State == want && (s.Message == "") == (want == sharedlun.SessionUp) && seen.Luns[0].Paths[0].Up == (want == sharedlun.SessionUp) {

@@ -21,7 +21,7 @@ func (k Keys) GetInitiator(context.Context) (sharedlun.Initiator, error) {
 }
 
 // GetTarget is an error.
-func (k Keys) GetTarget(context.Context, sharedlun.Target) (sharedlun.Seen, error) {
+func (k Keys) GetTarget(context.Context, sharedlun.Target, bool) (sharedlun.Seen, error) {
 	return sharedlun.Seen{}, errNoSessions
 }
 
@@ -44,9 +44,9 @@ func (k Keys) Register(_ context.Context, id sharedlun.Identity, g sharedlun.Gra
 		if g.Key != k.N.key {
 			return fmt.Errorf("%w: the node has key %#x", sharedlun.ErrInvalid, k.N.key)
 		}
-		l.keys = slices.DeleteFunc(l.keys, func(o uint64) bool { return o == g.Old || o == g.Key })
+		l.keys = slices.DeleteFunc(l.keys, func(o uint64) bool { return o == g.Key || slices.Contains(g.Old, o) })
 		l.keys = slices.Sorted(slices.Values(append(l.keys, g.Key)))
-		l.reserved = true
+		l.reserved = l.reserved || g.Reserve
 		return nil
 	})
 }

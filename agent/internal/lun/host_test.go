@@ -48,7 +48,7 @@ func realNode(t *testing.T, iface string) *lun.Node {
 // path is the device of the LUN on a node.
 func path(t *testing.T, a iscsi.Agent, target sharedlun.Target) string {
 	t.Helper()
-	seen, err := a.GetTarget(t.Context(), target)
+	seen, err := a.GetTarget(t.Context(), target, false)
 	if err != nil || len(seen.Luns) != 1 {
 		t.Fatalf("%+v, %v", seen, err)
 	}
@@ -100,7 +100,7 @@ func release(t *testing.T, device string, key uint64) {
 
 // granted is what the first of the nodes is granted.
 func granted(key uint64) sharedlun.Grant {
-	return sharedlun.Grant{Key: key, BootID: boot, Initiator: lio.InitiatorName("quarry-a")}
+	return sharedlun.Grant{Key: key, BootID: boot, Initiator: lio.InitiatorName("quarry-a"), Reserve: true}
 }
 
 // opened lets a process that is not of this one have a device open.
@@ -139,7 +139,7 @@ func written(device string) error {
 func joined(t *testing.T, n *lun.Node, target sharedlun.Target) sharedlun.Lun {
 	t.Helper()
 	for range 100 {
-		seen, err := n.GetTarget(t.Context(), target)
+		seen, err := n.GetTarget(t.Context(), target, false)
 		must(t, err)
 		if len(seen.Luns) == 1 && len(seen.Luns[0].Paths) == 2 && seen.Luns[0].Paths[0].Map != "" && seen.Luns[0].Paths[1].Map != "" {
 			return seen.Luns[0]
@@ -176,17 +176,18 @@ func TestRealPaths(t *testing.T) {
 	if err := n.Logout(t.Context(), name); err == nil || !strings.Contains(err.Error(), "in use by device dm-") {
 		t.Errorf("%v", err)
 	}
+	// A session that is made anew would carry I/O before its path has a key.
+	if _, err := n.Login(t.Context(), name, nil, true); err == nil || !strings.Contains(err.Error(), "before it has a key") {
+		t.Errorf("%v", err)
+	}
+	must(t, written("/dev/mapper/quarry-hold"))
+	end()
 	// The map does without one path at a time.
 	if _, err := n.Login(t.Context(), name, nil, true); err != nil {
 		t.Errorf("%v", err)
 	}
-	if err := written("/dev/mapper/quarry-hold"); err != nil {
-		t.Logf("after the sessions were made anew: %v", err)
-	}
 	_, err = n.Register(t.Context(), l.Identity, granted(0x71))
 	must(t, err)
-	must(t, written("/dev/mapper/quarry-hold"))
-	end()
 	must(t, n.Logout(t.Context(), name))
 	for range 100 {
 		if _, err := os.Stat("/sys/block/" + l.Device); os.IsNotExist(err) {
@@ -214,7 +215,7 @@ func TestRealStaleMap(t *testing.T) {
 	lio.Run(t, "iscsiadm", "-m", "node", "-T", realIQN, "-u")
 	target.Login("quarry-a")
 	next := granted(0x72)
-	next.Old = 0x71
+	next.Old = []uint64{0x71}
 	if _, err := n.Register(t.Context(), l.Identity, next); !errors.Is(err, sharedlun.ErrInUse) {
 		t.Errorf("a node with something on a map of before got a key: %v", err)
 	}

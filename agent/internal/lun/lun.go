@@ -34,7 +34,7 @@ type Reservations interface {
 	Read(ctx context.Context, device string) (sharedlun.Reservation, error)
 	Keys(ctx context.Context, device string) (keys []uint64, generation uint32, err error)
 	Confirm(ctx context.Context, device string, key uint64) error
-	Register(ctx context.Context, device string, key, old uint64) error
+	Register(ctx context.Context, device string, key uint64, old ...uint64) error
 	Unregister(ctx context.Context, device string, key uint64) error
 	Reserve(ctx context.Context, device string, key uint64) error
 	Convert(ctx context.Context, device string, key uint64) error
@@ -43,10 +43,13 @@ type Reservations interface {
 
 // Uses finds who uses devices of this node.
 type Uses interface {
-	// Of names who uses a LUN, in words that follow "in use by". An error means that there may be more.
+	// Of names who uses a LUN, in words that follow "in use by": a device that is built on it is UsedByDevice and its kernel name. An error means that there
+	// may be more.
 	Of(ctx context.Context, l sharedlun.Lun) ([]string, error)
 	// Holders are the kernel names of what is built on the device of a LUN, on one of its paths, or on a map of it that has lost its paths.
 	Holders(l sharedlun.Lun) ([]string, error)
+	// Volume is the UUID in LVM of the volume of a shared group that a device stands for; empty when it stands for none.
+	Volume(device string) (uuid string, err error)
 	// Claim keeps others from mounting a LUN, or building on it, until it is released. A LUN that is in use is sharedlun.ErrInUse.
 	Claim(l sharedlun.Lun) (release func(), err error)
 	// Content tells what is on a device, in words; empty when nothing is.

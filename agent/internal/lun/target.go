@@ -2,7 +2,6 @@ package lun
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,8 +19,8 @@ func (n *Node) GetInitiator(ctx context.Context) (sharedlun.Initiator, error) {
 	return n.cfg.Initiator.Initiator(ctx)
 }
 
-// GetTarget reads the sessions with a target and the LUNs that they show.
-func (n *Node) GetTarget(ctx context.Context, t sharedlun.Target) (sharedlun.Seen, error) {
+// GetTarget reads the sessions with a target and the LUNs that they show; with users, who uses the LUNs here.
+func (n *Node) GetTarget(ctx context.Context, t sharedlun.Target, users bool) (sharedlun.Seen, error) {
 	if err := t.Check(); err != nil {
 		return sharedlun.Seen{}, err
 	}
@@ -31,6 +30,12 @@ func (n *Node) GetTarget(ctx context.Context, t sharedlun.Target) (sharedlun.See
 	}
 	for i := range luns {
 		n.content(ctx, &luns[i])
+		if !users {
+			continue
+		}
+		if luns[i].Users, err = n.cfg.Uses.Of(ctx, luns[i]); err != nil {
+			luns[i].UsersError = err.Error()
+		}
 	}
 	return sharedlun.Seen{Sessions: iscsi.States(t, sessions), Luns: luns}, nil
 }
@@ -85,76 +90,6 @@ func (n *Node) content(ctx context.Context, l *sharedlun.Lun) {
 	case <-ctx.Done():
 		l.ContentError = device + " does not answer"
 	}
-}
-
-// Login makes a session with every portal of a target. It fails only when no session is up. renew makes those that are there anew, one after the other,
-// so that the credentials are tried; a session without which a LUN in use would have no path is left, which is an error.
-func (n *Node) Login(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap, renew bool) (sharedlun.Seen, error) {
-	if err := errors.Join(t.Check(), valid(c)); err != nil {
-		return sharedlun.Seen{}, err
-	}
-	release, err := n.lockTarget(t.IQN)
-	if err != nil {
-		return sharedlun.Seen{}, err
-	}
-	defer release()
-	initiator, err := n.cfg.Initiator.Initiator(ctx)
-	if err != nil {
-		return sharedlun.Seen{}, err
-	}
-	if len(t.Portals) > 1 && !initiator.Multipath {
-		return sharedlun.Seen{}, sharedlun.NewProblem(sharedlun.ReasonMultipathMissing,
-			"Target %s has %d portals, and multipathd does not run on node %s. Run it there, or name one portal.", t.IQN, len(t.Portals), n.cfg.NodeName)
-	}
-	failed := map[string]error{}
-	for _, portal := range t.Portals {
-		if err := n.cfg.Initiator.Login(ctx, t.IQN, portal, c); err != nil {
-			failed[portal] = err
-		}
-	}
-	if renew {
-		if err := n.renew(ctx, t, c); err != nil {
-			return sharedlun.Seen{}, err
-		}
-	}
-	seen, err := n.GetTarget(ctx, t)
-	if err != nil {
-		return sharedlun.Seen{}, err
-	}
-	return seen, outcome(t, seen.Sessions, failed)
-}
-
-func valid(c *sharedlun.Chap) error {
-	if c == nil {
-		return nil
-	}
-	return c.Check()
-}
-
-// outcome writes the failures of logins into sessions that are not up. It returns the one that says most when none is up.
-func outcome(t sharedlun.Target, sessions []sharedlun.Session, failed map[string]error) error {
-	up := false
-	var worst error
-	for i := range sessions {
-		s := &sessions[i]
-		up = up || s.State == sharedlun.SessionUp
-		err := failed[s.Portal]
-		if err == nil || s.State == sharedlun.SessionUp {
-			continue
-		}
-		s.Message = strings.TrimSpace(s.Message + " " + err.Error())
-		var p *sharedlun.Problem
-		if worst == nil || errors.As(worst, &p) && p.Reason == sharedlun.ReasonPortalUnreachable {
-			worst = err
-		}
-	}
-	switch {
-	case up:
-		return nil
-	case worst != nil:
-		return worst
-	}
-	return sharedlun.NewProblem(sharedlun.ReasonTargetUnreachable, "No session with target %s is up: %s", t.IQN, sessions[0].Message)
 }
 
 // Logout ends the sessions with a target and removes its records. It refuses while a LUN is in use, or when that is not known.

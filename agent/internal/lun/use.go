@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,6 +39,9 @@ type HostUses struct{ Tools }
 
 var _ Uses = HostUses{}
 
+// UsedByDevice begins the words for a device that is built on a LUN.
+const UsedByDevice = "device "
+
 // multipathd has every path open, which is no use of it.
 const multipathd = "process multipathd "
 
@@ -64,7 +66,7 @@ func (u HostUses) Of(ctx context.Context, l sharedlun.Lun) ([]string, error) {
 	}
 	var users []string
 	for _, h := range holders {
-		users = append(users, "device "+h)
+		users = append(users, UsedByDevice+h)
 	}
 	table, err := u.Mounts.Read()
 	if err != nil {
@@ -95,72 +97,6 @@ func (u HostUses) Of(ctx context.Context, l sharedlun.Lun) ([]string, error) {
 	}
 	slices.Sort(users)
 	return slices.Compact(users), errors.Join(err, errFind)
-}
-
-// Holders are what is built on a LUN. The map over its paths is no use of it.
-func (u HostUses) Holders(l sharedlun.Lun) ([]string, error) {
-	own, out := devices(l), []string{}
-	stale, err := u.stale(l)
-	if err != nil {
-		return nil, err
-	}
-	own = slices.Compact(slices.Sorted(slices.Values(append(own, stale...))))
-	for _, name := range own {
-		family, err := u.family(name)
-		if err != nil {
-			return nil, err
-		}
-		for _, h := range family[0].Holders {
-			if !slices.Contains(own, h) {
-				out = append(out, h)
-			}
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
-}
-
-// stale are maps of a LUN that none of its paths is a part of. multipathd puts the next path into them, and then what is built on them writes again.
-func (u HostUses) stale(l sharedlun.Lun) ([]string, error) {
-	entries, err := os.ReadDir(filepath.Join(u.Sys, "class/block"))
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, e := range entries {
-		text, err := os.ReadFile(filepath.Join(u.Sys, "class/block", e.Name(), "dm/uuid"))
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENODEV) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("device %s: %w", e.Name(), err)
-		}
-		wwid, joins := strings.CutPrefix(strings.TrimSpace(string(text)), mapPrefix)
-		if !joins {
-			continue
-		}
-		paths, err := os.ReadDir(filepath.Join(u.Sys, "class/block", e.Name(), "slaves"))
-		if err != nil {
-			return nil, fmt.Errorf("device %s: %w", e.Name(), err)
-		}
-		if mapOf(l, wwid, len(paths) == 0) {
-			out = append(out, e.Name())
-		}
-	}
-	return out, nil
-}
-
-// mapPrefix begins the UUIDs of maps in device-mapper. The WWID in multipathd's words follows.
-const mapPrefix = "mpath-"
-
-// mapOf reports whether a map with multipathd's WWID may be that of a LUN. multipathd writes those of hexadecimal digits as the kernel does, after a digit for
-// their kind; of others it is not known, so that each one without paths may be it.
-func mapOf(l sharedlun.Lun, multipath string, empty bool) bool {
-	kind, digits, _ := strings.Cut(l.WWID, ".")
-	if kind == "naa" || kind == "eui" {
-		return len(multipath) > 1 && strings.EqualFold(multipath[1:], digits)
-	}
-	return empty
 }
 
 // family is a device and its partitions. One that cannot be read whole is not known.

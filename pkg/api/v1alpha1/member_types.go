@@ -141,12 +141,16 @@ type MemberReservation struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=223
 	Initiator string `json:"initiator,omitempty"`
-	// Previous is the key of an earlier boot that may still be registered: registering the new one replaces it. Empty once that is done.
+	// Previous are the keys of earlier boots that the LUN had when it was read last: registering the new one replaces them, except on paths that are
+	// down. Each stays on record until it was seen to be gone.
 	// +optional
-	// +kubebuilder:validation:Pattern=`^([0-9a-f]{16})?$`
-	Previous string `json:"previous,omitempty"`
-	// Unfenced is true when the target keeps no persistent reservations: the key is registered nowhere, and a person has to vouch that the
-	// node is off before its volumes are used elsewhere. It is never set on a Member that had a key registered.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:Pattern=`^[0-9a-f]{16}$`
+	Previous []string `json:"previous,omitempty"`
+	// Unfenced is true when the key is registered nowhere: the target keeps no persistent reservations, or kept none when a node was let in that
+	// was not booted since. A person has to vouch that the node is off before its volumes are used elsewhere. It is never set on a Member that
+	// had a key registered.
 	// +optional
 	Unfenced bool `json:"unfenced,omitempty"`
 	// Registering is true from before the node is asked to register the key until it has answered. Once a request had no answer it stays true until

@@ -357,7 +357,9 @@ func (x *IscsiProblem) GetMessage() string {
 type GetTargetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED.
-	Target        *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
+	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
+	// OPTIONAL. Whether to look for who uses the LUNs on this node: that reads what every process has open.
+	WithUsers     bool `protobuf:"varint,2,opt,name=with_users,json=withUsers,proto3" json:"with_users,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -397,6 +399,13 @@ func (x *GetTargetRequest) GetTarget() *Target {
 		return x.Target
 	}
 	return nil
+}
+
+func (x *GetTargetRequest) GetWithUsers() bool {
+	if x != nil {
+		return x.WithUsers
+	}
+	return false
 }
 
 type GetTargetResponse struct {
@@ -529,8 +538,12 @@ type Lun struct {
 	// True when the target lets nobody write.
 	ReadOnly bool `protobuf:"varint,5,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
 	// What is on it, in the words of the discovery of disks; empty when nothing is. Unknown when reading failed: see content_error.
-	Content       string `protobuf:"bytes,6,opt,name=content,proto3" json:"content,omitempty"`
-	ContentError  string `protobuf:"bytes,7,opt,name=content_error,json=contentError,proto3" json:"content_error,omitempty"`
+	Content      string `protobuf:"bytes,6,opt,name=content,proto3" json:"content,omitempty"`
+	ContentError string `protobuf:"bytes,7,opt,name=content_error,json=contentError,proto3" json:"content_error,omitempty"`
+	// Who uses it on this node, in words that follow "in use by": devices that are built on it, mounts, processes. multipathd is none. Empty unless
+	// with_users was asked for. There may be more of them when users_error is set.
+	Users         []string `protobuf:"bytes,8,rep,name=users,proto3" json:"users,omitempty"`
+	UsersError    string   `protobuf:"bytes,9,opt,name=users_error,json=usersError,proto3" json:"users_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -610,6 +623,20 @@ func (x *Lun) GetContent() string {
 func (x *Lun) GetContentError() string {
 	if x != nil {
 		return x.ContentError
+	}
+	return ""
+}
+
+func (x *Lun) GetUsers() []string {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *Lun) GetUsersError() string {
+	if x != nil {
+		return x.UsersError
 	}
 	return ""
 }
@@ -1030,9 +1057,11 @@ const file_agent_v1_iscsi_proto_rawDesc = "" +
 	"\fDAEMON_AGENT\x10\x02\"@\n" +
 	"\fIscsiProblem\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"C\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"b\n" +
 	"\x10GetTargetRequest\x12/\n" +
-	"\x06target\x18\x01 \x01(\v2\x17.quarry.agent.v1.TargetR\x06target\"x\n" +
+	"\x06target\x18\x01 \x01(\v2\x17.quarry.agent.v1.TargetR\x06target\x12\x1d\n" +
+	"\n" +
+	"with_users\x18\x02 \x01(\bR\twithUsers\"x\n" +
 	"\x11GetTargetResponse\x129\n" +
 	"\bsessions\x18\x01 \x03(\v2\x1d.quarry.agent.v1.IscsiSessionR\bsessions\x12(\n" +
 	"\x04luns\x18\x02 \x03(\v2\x14.quarry.agent.v1.LunR\x04luns\"\xc9\x01\n" +
@@ -1046,7 +1075,7 @@ const file_agent_v1_iscsi_proto_rawDesc = "" +
 	"STATE_NONE\x10\x01\x12\f\n" +
 	"\bSTATE_UP\x10\x02\x12\x0e\n" +
 	"\n" +
-	"STATE_DOWN\x10\x03\"\xfb\x01\n" +
+	"STATE_DOWN\x10\x03\"\xb2\x02\n" +
 	"\x03Lun\x128\n" +
 	"\bidentity\x18\x01 \x01(\v2\x1c.quarry.agent.v1.LunIdentityR\bidentity\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x03R\x06number\x12\x16\n" +
@@ -1054,7 +1083,10 @@ const file_agent_v1_iscsi_proto_rawDesc = "" +
 	"\x05paths\x18\x04 \x03(\v2\x18.quarry.agent.v1.LunPathR\x05paths\x12\x1b\n" +
 	"\tread_only\x18\x05 \x01(\bR\breadOnly\x12\x18\n" +
 	"\acontent\x18\x06 \x01(\tR\acontent\x12#\n" +
-	"\rcontent_error\x18\a \x01(\tR\fcontentError\"X\n" +
+	"\rcontent_error\x18\a \x01(\tR\fcontentError\x12\x14\n" +
+	"\x05users\x18\b \x03(\tR\x05users\x12\x1f\n" +
+	"\vusers_error\x18\t \x01(\tR\n" +
+	"usersError\"X\n" +
 	"\vLunIdentity\x12\x12\n" +
 	"\x04wwid\x18\x01 \x01(\tR\x04wwid\x12\x16\n" +
 	"\x06serial\x18\x02 \x01(\tR\x06serial\x12\x1d\n" +

@@ -54,7 +54,8 @@ type IscsiServiceClient interface {
 	GetTarget(ctx context.Context, in *GetTargetRequest, opts ...grpc.CallOption) (*GetTargetResponse, error)
 	// Login makes a session with every portal of a target, with nothing that the target or iscsid would start again by itself at boot
 	// (node.startup is manual). Other credentials than those of a session that is there are stored, and used by the next login of that
-	// session; renew asks for that login at once, one portal after the other, while the kernel holds I/O back.
+	// session; renew asks for that login at once, one portal after the other, while the kernel holds I/O back. A LUN that is reserved, and on which
+	// something is built here, gets no new session: its path would carry I/O before it has a key. That is SessionInUse, or the message of the session.
 	//
 	// Effect: records and sessions exist. Idempotent; killed and repeated safely. Who may call: the controller.
 	//
@@ -153,7 +154,8 @@ type IscsiServiceServer interface {
 	GetTarget(context.Context, *GetTargetRequest) (*GetTargetResponse, error)
 	// Login makes a session with every portal of a target, with nothing that the target or iscsid would start again by itself at boot
 	// (node.startup is manual). Other credentials than those of a session that is there are stored, and used by the next login of that
-	// session; renew asks for that login at once, one portal after the other, while the kernel holds I/O back.
+	// session; renew asks for that login at once, one portal after the other, while the kernel holds I/O back. A LUN that is reserved, and on which
+	// something is built here, gets no new session: its path would carry I/O before it has a key. That is SessionInUse, or the message of the session.
 	//
 	// Effect: records and sessions exist. Idempotent; killed and repeated safely. Who may call: the controller.
 	//

@@ -210,14 +210,19 @@ type RegisterRequest struct {
 	Key uint64 `protobuf:"varint,2,opt,name=key,proto3" json:"key,omitempty"`
 	// REQUIRED. Boot that the key was granted for.
 	BootId string `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	// OPTIONAL. Key of an earlier boot, which is replaced. 0 when there is none.
-	OldKey uint64 `protobuf:"varint,4,opt,name=old_key,json=oldKey,proto3" json:"old_key,omitempty"`
+	// OPTIONAL. Keys of earlier boots, which are replaced. None is 0.
+	OldKeys []uint64 `protobuf:"varint,4,rep,packed,name=old_keys,json=oldKeys,proto3" json:"old_keys,omitempty"`
 	// REQUIRED. Name of this node's initiator on record, and the names of all others on record that share the LUN. The agent compares with the name
 	// that its sessions were made with.
 	InitiatorName       string   `protobuf:"bytes,5,opt,name=initiator_name,json=initiatorName,proto3" json:"initiator_name,omitempty"`
 	OtherInitiatorNames []string `protobuf:"bytes,6,rep,name=other_initiator_names,json=otherInitiatorNames,proto3" json:"other_initiator_names,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// OPTIONAL. Whether a LUN that nobody has reserved is reserved then: whoever has no key is kept from writing from that moment on.
+	Reserve bool `protobuf:"varint,7,opt,name=reserve,proto3" json:"reserve,omitempty"`
+	// OPTIONAL. UUIDs in LVM of the volumes that the LUN itself says are this node's, as the controller read after it had written that this request may be
+	// under way. While nobody has reserved the LUN, as after the target lost its keys, a node that has no others mapped gets its key.
+	OwnVolumeUuids []string `protobuf:"bytes,8,rep,name=own_volume_uuids,json=ownVolumeUuids,proto3" json:"own_volume_uuids,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *RegisterRequest) Reset() {
@@ -271,11 +276,11 @@ func (x *RegisterRequest) GetBootId() string {
 	return ""
 }
 
-func (x *RegisterRequest) GetOldKey() uint64 {
+func (x *RegisterRequest) GetOldKeys() []uint64 {
 	if x != nil {
-		return x.OldKey
+		return x.OldKeys
 	}
-	return 0
+	return nil
 }
 
 func (x *RegisterRequest) GetInitiatorName() string {
@@ -288,6 +293,20 @@ func (x *RegisterRequest) GetInitiatorName() string {
 func (x *RegisterRequest) GetOtherInitiatorNames() []string {
 	if x != nil {
 		return x.OtherInitiatorNames
+	}
+	return nil
+}
+
+func (x *RegisterRequest) GetReserve() bool {
+	if x != nil {
+		return x.Reserve
+	}
+	return false
+}
+
+func (x *RegisterRequest) GetOwnVolumeUuids() []string {
+	if x != nil {
+		return x.OwnVolumeUuids
 	}
 	return nil
 }
@@ -569,14 +588,16 @@ const file_agent_v1_sharedlun_proto_rawDesc = "" +
 	"\x06holder\x18\x04 \x01(\x04R\x06holder\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x05 \x01(\rR\n" +
-	"generation\"\xe0\x01\n" +
+	"generation\"\xa6\x02\n" +
 	"\x0fRegisterRequest\x12.\n" +
 	"\x03lun\x18\x01 \x01(\v2\x1c.quarry.agent.v1.LunIdentityR\x03lun\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\x04R\x03key\x12\x17\n" +
-	"\aboot_id\x18\x03 \x01(\tR\x06bootId\x12\x17\n" +
-	"\aold_key\x18\x04 \x01(\x04R\x06oldKey\x12%\n" +
+	"\aboot_id\x18\x03 \x01(\tR\x06bootId\x12\x19\n" +
+	"\bold_keys\x18\x04 \x03(\x04R\aoldKeys\x12%\n" +
 	"\x0einitiator_name\x18\x05 \x01(\tR\rinitiatorName\x122\n" +
-	"\x15other_initiator_names\x18\x06 \x03(\tR\x13otherInitiatorNames\"R\n" +
+	"\x15other_initiator_names\x18\x06 \x03(\tR\x13otherInitiatorNames\x12\x18\n" +
+	"\areserve\x18\a \x01(\bR\areserve\x12(\n" +
+	"\x10own_volume_uuids\x18\b \x03(\tR\x0eownVolumeUuids\"R\n" +
 	"\x10RegisterResponse\x12>\n" +
 	"\vreservation\x18\x01 \x01(\v2\x1c.quarry.agent.v1.ReservationR\vreservation\"i\n" +
 	"\x11UnregisterRequest\x12.\n" +

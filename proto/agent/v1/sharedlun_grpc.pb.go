@@ -50,13 +50,13 @@ type SharedLunServiceClient interface {
 	//
 	// Effect: none. Idempotent. Who may call: the controller and the CSI controller.
 	GetReservation(ctx context.Context, in *GetReservationRequest, opts ...grpc.CallOption) (*GetReservationResponse, error)
-	// Register registers this node's key on every path, and reserves the LUN if nobody has.
+	// Register registers this node's key on every path, and reserves the LUN if nobody has and reserve is set.
 	//
 	// Effect: this node may write. Idempotent. Refused with FAILED_PRECONDITION when boot_id is not that of this boot, when the target knows this
-	// node by another name than initiator_name or another node has that name, when a volume of the LUN is mapped here and this key is not
-	// registered (the node was fenced: unmap first), when another key of this node is registered that is not old_key, when somebody holds a
-	// reservation of another type, or when the target has no reservations. A reservation of type 5 that this node holds becomes one of type 7 when
-	// no volume is mapped here. Who may call: the controller.
+	// node by another name than initiator_name or another node has that name, when another key of this node is registered that is not one of
+	// old_keys, when somebody holds a reservation of another type, or when the target has no reservations. A node whose key is not registered is refused,
+	// too, while anything uses the LUN here: a mount, a process, a device on it; while nobody has reserved the LUN, the devices of own_volume_uuids
+	// are no such use. A reservation of type 5 that this node holds becomes one of type 7 when no volume is mapped here. Who may call: the controller.
 	Register(ctx context.Context, in *RegisterRequest, opts ...grpc.CallOption) (*RegisterResponse, error)
 	// Unregister takes this node's key off every path. It is refused with FAILED_PRECONDITION while a volume of the LUN is mapped here, when the
 	// target has no reservations, and when no other node is registered, unless last is set.
@@ -145,13 +145,13 @@ type SharedLunServiceServer interface {
 	//
 	// Effect: none. Idempotent. Who may call: the controller and the CSI controller.
 	GetReservation(context.Context, *GetReservationRequest) (*GetReservationResponse, error)
-	// Register registers this node's key on every path, and reserves the LUN if nobody has.
+	// Register registers this node's key on every path, and reserves the LUN if nobody has and reserve is set.
 	//
 	// Effect: this node may write. Idempotent. Refused with FAILED_PRECONDITION when boot_id is not that of this boot, when the target knows this
-	// node by another name than initiator_name or another node has that name, when a volume of the LUN is mapped here and this key is not
-	// registered (the node was fenced: unmap first), when another key of this node is registered that is not old_key, when somebody holds a
-	// reservation of another type, or when the target has no reservations. A reservation of type 5 that this node holds becomes one of type 7 when
-	// no volume is mapped here. Who may call: the controller.
+	// node by another name than initiator_name or another node has that name, when another key of this node is registered that is not one of
+	// old_keys, when somebody holds a reservation of another type, or when the target has no reservations. A node whose key is not registered is refused,
+	// too, while anything uses the LUN here: a mount, a process, a device on it; while nobody has reserved the LUN, the devices of own_volume_uuids
+	// are no such use. A reservation of type 5 that this node holds becomes one of type 7 when no volume is mapped here. Who may call: the controller.
 	Register(context.Context, *RegisterRequest) (*RegisterResponse, error)
 	// Unregister takes this node's key off every path. It is refused with FAILED_PRECONDITION while a volume of the LUN is mapped here, when the
 	// target has no reservations, and when no other node is registered, unless last is set.

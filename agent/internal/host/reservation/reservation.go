@@ -66,13 +66,13 @@ func (t *Tool) Confirm(ctx context.Context, device string, key uint64) error {
 	return t.register(ctx, device, key, key)
 }
 
-// Register registers the key on one path, in place of the old key of an earlier boot (0: of none). ErrConflict means that a third key
+// Register registers the key on one path, in place of the old keys of earlier boots. ErrConflict means that another key
 // is registered there. The target is asked to keep it over a loss of its power, where it can.
-func (t *Tool) Register(ctx context.Context, device string, key, old uint64) error {
+func (t *Tool) Register(ctx context.Context, device string, key uint64, old ...uint64) error {
 	if key == 0 {
 		return fmt.Errorf("register on %s: key 0: %w", device, sharedlun.ErrInvalid)
 	}
-	for _, was := range slices.Compact([]uint64{key, old, 0}) {
+	for _, was := range slices.Compact(slices.Concat([]uint64{key}, old, []uint64{0})) {
 		err := t.register(ctx, device, was, key)
 		if !errors.Is(err, ErrConflict) {
 			return err

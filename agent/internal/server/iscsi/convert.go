@@ -8,11 +8,13 @@ import (
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
-// maxIdentity bounds the texts of a LUN's identity, maxBootID that of a boot, and maxOthers the nodes that share a LUN.
+// maxIdentity bounds the texts of a LUN's identity, maxBootID that of a boot, maxOthers the nodes that share a LUN and the volumes of one, and maxOld the keys
+// of earlier boots.
 const (
 	maxIdentity = 512
 	maxBootID   = 64
 	maxOthers   = 10_000
+	maxOld      = 64
 )
 
 func target(t *agentv1.Target) (sharedlun.Target, error) {
@@ -52,10 +54,12 @@ func identity(l *agentv1.LunIdentity, keys ...uint64) (sharedlun.Identity, error
 // grant reads the key that this node is to register.
 func grant(r *agentv1.RegisterRequest) (sharedlun.Grant, error) {
 	out := sharedlun.Grant{
-		Key: r.GetKey(), Old: r.GetOldKey(), BootID: r.GetBootId(), Initiator: r.GetInitiatorName(), Others: r.GetOtherInitiatorNames(),
+		Key: r.GetKey(), Old: r.GetOldKeys(), BootID: r.GetBootId(), Initiator: r.GetInitiatorName(), Others: r.GetOtherInitiatorNames(),
+		Reserve: r.GetReserve(), Own: r.GetOwnVolumeUuids(),
 	}
-	if len(out.BootID) > maxBootID || len(out.Others) > maxOthers {
-		return out, fmt.Errorf("%w: boot_id has %d bytes, and there are %d other initiators", sharedlun.ErrInvalid, len(out.BootID), len(out.Others))
+	if len(out.BootID) > maxBootID || len(out.Others) > maxOthers || len(out.Old) > maxOld || len(out.Own) > maxOthers {
+		return out, fmt.Errorf("%w: boot_id has %d bytes, and there are %d other initiators, %d old keys, and %d volumes",
+			sharedlun.ErrInvalid, len(out.BootID), len(out.Others), len(out.Old), len(out.Own))
 	}
 	return out, out.Check()
 }
@@ -78,7 +82,7 @@ func toLuns(luns []sharedlun.Lun) []*agentv1.Lun {
 	for _, l := range luns {
 		lun := &agentv1.Lun{
 			Identity: &agentv1.LunIdentity{Wwid: l.WWID, Serial: l.Serial, SizeBytes: l.SizeBytes}, Number: l.Number, Device: l.Device,
-			ReadOnly: l.ReadOnly, Content: l.Content, ContentError: l.ContentError,
+			ReadOnly: l.ReadOnly, Content: l.Content, ContentError: l.ContentError, Users: l.Users, UsersError: l.UsersError,
 		}
 		for _, p := range l.Paths {
 			lun.Paths = append(lun.Paths, &agentv1.LunPath{Portal: p.Portal, Device: p.Device, Up: p.Up})

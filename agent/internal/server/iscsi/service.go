@@ -16,8 +16,8 @@ import (
 type Targets interface {
 	// GetInitiator describes the initiator.
 	GetInitiator(ctx context.Context) (sharedlun.Initiator, error)
-	// GetTarget reads sessions and LUNs.
-	GetTarget(ctx context.Context, t sharedlun.Target) (sharedlun.Seen, error)
+	// GetTarget reads sessions and LUNs; with users, who uses the LUNs on this node.
+	GetTarget(ctx context.Context, t sharedlun.Target, users bool) (sharedlun.Seen, error)
 	// Login makes sessions. c is nil for a target that asks for no credentials.
 	Login(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap, renew bool) (sharedlun.Seen, error)
 	// Logout ends them.
@@ -78,7 +78,7 @@ func (s *targetService) GetTarget(ctx context.Context, req *agentv1.GetTargetReq
 	if err != nil {
 		return nil, sharedstatus.Of(err)
 	}
-	seen, err := s.targets.GetTarget(ctx, t)
+	seen, err := s.targets.GetTarget(ctx, t, req.GetWithUsers())
 	if err != nil {
 		return nil, sharedstatus.Of(err)
 	}

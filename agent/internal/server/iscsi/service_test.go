@@ -131,10 +131,14 @@ func (w *wire) identity() *agentv1.LunIdentity {
 
 // grant is a request to register a key.
 func (w *wire) grant(key, old uint64, boot string) *agentv1.RegisterRequest {
-	return &agentv1.RegisterRequest{
-		Lun: w.identity(), Key: key, OldKey: old, BootId: boot, InitiatorName: "iqn.2026-01.storage.quarry:node-1",
-		OtherInitiatorNames: []string{"iqn.2026-01.storage.quarry:node-2"},
+	r := &agentv1.RegisterRequest{
+		Lun: w.identity(), Key: key, BootId: boot, InitiatorName: "iqn.2026-01.storage.quarry:node-1",
+		OtherInitiatorNames: []string{"iqn.2026-01.storage.quarry:node-2"}, Reserve: true,
 	}
+	if old != 0 {
+		r.OldKeys = []uint64{old}
+	}
+	return r
 }
 
 func (w *wire) register(r *agentv1.RegisterRequest) error {
@@ -167,6 +171,8 @@ func TestRegister(t *testing.T) {
 		want   codes.Code
 	}{
 		{func(r *agentv1.RegisterRequest) { r.Key = 0 }, codes.InvalidArgument},
+		{func(r *agentv1.RegisterRequest) { r.OldKeys = []uint64{7, 0} }, codes.InvalidArgument},
+		{func(r *agentv1.RegisterRequest) { r.OldKeys = make([]uint64, 65) }, codes.InvalidArgument},
 		{func(r *agentv1.RegisterRequest) { r.BootId = "" }, codes.InvalidArgument},
 		{func(r *agentv1.RegisterRequest) { r.BootId = "another" }, codes.FailedPrecondition},
 		{func(r *agentv1.RegisterRequest) { r.BootId = strings.Repeat("b", 65) }, codes.InvalidArgument},
@@ -181,6 +187,15 @@ func TestRegister(t *testing.T) {
 	}
 	w.node.Hold(w.lun, "dm-3")
 	w.want(w.register(w.grant(1, 0, boot)), codes.FailedPrecondition, "")
+	w.node.Hold(w.lun, iscsi.VolumePrefix+"u1")
+	unreserved := w.grant(1, 0, boot)
+	unreserved.Reserve = false
+	w.want(w.register(unreserved), codes.FailedPrecondition, "")
+	unreserved.OwnVolumeUuids = []string{"u1"}
+	w.must(w.register(unreserved))
+	if got, err := w.read(true); err != nil || got.GetType() != 0 || len(got.GetKeys()) != 1 {
+		t.Errorf("%v, %v", got, err)
+	}
 	w.node.Hold(w.lun)
 	w.must(w.register(w.grant(1, 0, boot)))
 	w.want(w.register(w.grant(2, 0, boot)), codes.FailedPrecondition, "")

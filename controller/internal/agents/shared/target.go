@@ -26,11 +26,11 @@ func (c Calls) Initiator(ctx context.Context, node string) (i sharedlun.Initiato
 	return i, r.GetBootId(), nil
 }
 
-// Target tells what a node sees of a target.
-func (c Calls) Target(ctx context.Context, node string, t sharedlun.Target) (sharedlun.Seen, error) {
+// Target tells what a node sees of a target; with users, who uses its LUNs there.
+func (c Calls) Target(ctx context.Context, node string, t sharedlun.Target, users bool) (sharedlun.Seen, error) {
 	var r *agentv1.GetTargetResponse
 	err := c.target(ctx, lookTimeout, node, "GetTarget", func(ctx context.Context, s agentv1.IscsiServiceClient) (err error) {
-		r, err = s.GetTarget(ctx, &agentv1.GetTargetRequest{Target: toTarget(t)})
+		r, err = s.GetTarget(ctx, &agentv1.GetTargetRequest{Target: toTarget(t), WithUsers: users})
 		return err
 	})
 	return seenOf(r.GetSessions(), r.GetLuns()), err
@@ -83,7 +83,8 @@ func (c Calls) Register(ctx context.Context, node string, lun sharedlun.Identity
 
 func toRegister(lun sharedlun.Identity, g sharedlun.Grant) *agentv1.RegisterRequest {
 	return &agentv1.RegisterRequest{
-		Lun: toIdentity(lun), Key: g.Key, OldKey: g.Old, BootId: g.BootID, InitiatorName: g.Initiator, OtherInitiatorNames: g.Others,
+		Lun: toIdentity(lun), Key: g.Key, OldKeys: g.Old, BootId: g.BootID, InitiatorName: g.Initiator, OtherInitiatorNames: g.Others,
+		Reserve: g.Reserve, OwnVolumeUuids: g.Own,
 	}
 }
 

@@ -87,8 +87,8 @@ func (v Volume) suffix() string {
 	return ""
 }
 
-// volumeOf reads the UUID that device-mapper has.
-func volumeOf(uuid string) (Volume, bool) {
+// VolumeOf reads the UUID that device-mapper has of a device, and reports whether it is one of this package.
+func VolumeOf(uuid string) (Volume, bool) {
 	const length = 38
 	rest, ok := strings.CutPrefix(uuid, prefix)
 	rest, isNew := strings.CutSuffix(rest, suffixNew)

@@ -65,7 +65,7 @@ func (d *Devices) list(ctx context.Context, group string) ([]Device, error) {
 	var out []Device
 	for line := range strings.Lines(string(res.Stdout)) {
 		fields := strings.Split(strings.TrimSuffix(line, "\n"), " ")
-		v, ours := volumeOf(fields[0])
+		v, ours := VolumeOf(fields[0])
 		if !ours || v.Group != group {
 			continue
 		}
