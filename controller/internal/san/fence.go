@@ -30,7 +30,7 @@ func (t *Turn) readKeys(ctx context.Context) {
 
 // doubt says of every member, by what the Members say now and by the keys that were read, why its fence does not count.
 func (t *Turn) doubt() {
-	if t.keys != nil && !slices.Equal(t.keys.before, t.records()) {
+	if t.keys != nil && !slices.EqualFunc(t.keys.before, t.records(), writer.KeyRecord.Equal) {
 		t.keys = nil
 	}
 	t.facts.KeysRead, t.facts.Doubts = t.keys != nil, map[string]string{}
@@ -49,7 +49,7 @@ func (t *Turn) doubt() {
 func (t *Turn) records() []writer.KeyRecord {
 	var out []writer.KeyRecord
 	for _, m := range t.members {
-		out = append(out, writer.KeyRecord{Node: m.Node, Key: m.Key, Unfenced: m.Unfenced, Fenced: m.Fenced, Registering: m.Registering})
+		out = append(out, writer.KeyRecord{Node: m.Node, Key: m.Key, Previous: m.Previous, Fenced: m.Fenced, Registering: m.Registering})
 	}
 	slices.SortFunc(out, func(a, b writer.KeyRecord) int { return strings.Compare(a.Node, b.Node) })
 	return out

@@ -21,6 +21,8 @@ type Member struct {
 	// Credential that the node was granted, for the boot BootID. ReportedBootID is the one that its agent reports now; empty when it does not answer.
 	sharedlun.Credential
 	BootID, ReportedBootID string
+	// Previous are the keys of earlier boots that may still be registered.
+	Previous []uint64
 	// Up is true while the agent answers, its boot is the one that the key was granted for, and the node is not being removed.
 	Up bool
 	// Fenced is true once the key was taken off, until the node gets another one. It counts only as long as the keys on the LUN agree.

@@ -10,9 +10,9 @@ import (
 // KeyRecord is what the Member of a node says of the node's key.
 type KeyRecord struct {
 	Node string
-	// Key that was granted; 0 when none was. Unfenced is true on a target without reservations: nobody has a key.
+	// Key that was granted; 0 when none was, or when it is registered nowhere. Previous are the keys of earlier boots that may still be on the LUN.
 	Key      uint64
-	Unfenced bool
+	Previous []uint64
 	// Fenced is true once the key was taken off, until the node gets another one.
 	Fenced bool
 	// Registering is true from before the node is asked to register the key until it has answered, which it does once no such command is under way any more: one
@@ -20,26 +20,42 @@ type KeyRecord struct {
 	Registering bool
 }
 
+// Equal reports whether two records say the same.
+func (k KeyRecord) Equal(o KeyRecord) bool {
+	return k.Node == o.Node && k.Key == o.Key && slices.Equal(k.Previous, o.Previous) && k.Fenced == o.Fenced && k.Registering == o.Registering
+}
+
+// Has reports whether a key is one of the node's, of this boot or of an earlier one.
+func (k KeyRecord) Has(key uint64) bool {
+	return key != 0 && (key == k.Key || slices.Contains(k.Previous, key))
+}
+
+// Owner returns the record of the node that has a key. Whatever is decided about whose a key is, is decided by it.
+func Owner(records []KeyRecord, key uint64) (KeyRecord, bool) {
+	i := slices.IndexFunc(records, func(k KeyRecord) bool { return k.Has(key) })
+	if i < 0 {
+		return KeyRecord{}, false
+	}
+	return records[i], true
+}
+
 // Doubt returns why the fence of a node does not count, by the keys that are on the LUN now as the writer, whose own key is given, has read them;
-// empty when the node cannot write, whatever the Members say. Every key on the LUN has to be the current one of a member that is not fenced: any
+// empty when the node cannot write, whatever the Members say. Every key on the LUN has to be one of a member that is not fenced: any
 // other one may be that of the node.
 func Doubt(node string, records []KeyRecord, own uint64, r sharedlun.Reservation) string {
-	if !r.Supported && !slices.ContainsFunc(records, func(g KeyRecord) bool { return !g.Unfenced }) {
+	keyed := slices.ContainsFunc(records, func(g KeyRecord) bool { return g.Key != 0 || len(g.Previous) > 0 })
+	if !keyed && len(r.Keys) == 0 && !r.Held() {
 		// There are no keys: a person vouches that the node is off.
 		return ""
 	}
 	if err := r.Writable(own); err != nil {
 		return err.Error()
 	}
-	holder := map[uint64]KeyRecord{}
-	for _, g := range records {
-		if g.Node == node && g.Registering {
-			return fmt.Sprintf("%s was asked to register its key and did not answer: that may still reach the target", node)
-		}
-		holder[g.Key] = g
+	if slices.ContainsFunc(records, func(g KeyRecord) bool { return g.Node == node && g.Registering }) {
+		return fmt.Sprintf("%s was asked to register its key and did not answer: that may still reach the target", node)
 	}
 	for _, key := range r.Keys {
-		switch g, known := holder[key]; {
+		switch g, known := Owner(records, key); {
 		case !known:
 			return fmt.Sprintf("key %#x on the LUN is no member's: it may be that of %s", key, node)
 		case g.Fenced:

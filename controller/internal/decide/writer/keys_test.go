@@ -34,14 +34,18 @@ func (w *world) records() []KeyRecord {
 	var out []KeyRecord
 	for _, n := range w.names {
 		g := w.api.granted[n]
-		out = append(out, KeyRecord{Node: n, Key: uint64(g.key), Fenced: w.api.fenced[n], Registering: g.asked > 0 && !w.lacks(opens)})
+		r := KeyRecord{Node: n, Key: uint64(g.key), Fenced: w.api.fenced[n], Registering: g.asked > 0 && !w.lacks(opens)}
+		if g.previous != 0 {
+			r.Previous = []uint64{uint64(g.previous)}
+		}
+		out = append(out, r)
 	}
 	return out
 }
 
 // current drops a reading that was made when the Members said something else: a key may have been registered since.
 func (w *world) current(r *reading) *reading {
-	if r == nil || !slices.Equal(r.before, w.records()) && !w.lacks(sandwich) {
+	if r == nil || !slices.EqualFunc(r.before, w.records(), KeyRecord.Equal) && !w.lacks(sandwich) {
 		return nil
 	}
 	return r
@@ -54,16 +58,84 @@ func (w *world) registering(m *machine) bool {
 
 // mayRegister reports whether an agent sends the command to register.
 func (w *world) mayRegister(m *machine, msg *message) bool {
-	return msg.boot == m.boot && (len(m.maps) == 0 || w.lun.keys[m.name] == msg.key || w.lacks(remaps))
+	if msg.boot != m.boot {
+		return false
+	}
+	return len(m.maps) == 0 || w.lun.keys[m.name] == msg.key || w.lacks(remaps) || !w.lun.reserved && (w.lacks(owns) || m.mapsOnly(msg.own))
 }
 
-// landRegister lets the target register a key. The first one reserves the LUN.
+// mapsOnly reports whether a node has no devices but those of some volumes.
+func (m *machine) mapsOnly(own map[string]bool) bool {
+	for v := range m.maps {
+		if !own[v] {
+			return false
+		}
+	}
+	return true
+}
+
+// own are the volumes that the LUN says are a node's.
+func (l lun) own(node string) map[string]bool {
+	out := map[string]bool{}
+	for v, c := range l.volumes {
+		if c.node == node {
+			out[v] = true
+		}
+	}
+	return out
+}
+
+// busy reports whether a node has a volume mapped that is its own.
+func (w *world) busy(m *machine) bool {
+	for v := range m.maps {
+		if m.on && w.lun.volumes[v].node == m.name {
+			return true
+		}
+	}
+	return false
+}
+
+// mayReserve reports whether a node may reserve the LUN after it has registered its key: whoever works with a volume of its own has its key again. Of a node that
+// does not answer nobody knows what it has mapped, until a person says that it is off.
+func (w *world) mayReserve(node string) bool {
+	for _, n := range w.names {
+		m, g := w.machines[n], w.api.granted[n]
+		switch {
+		case n == node, w.api.fenced[n], g.key != 0 && w.lun.keys[n] == g.key, w.lacks(reserves):
+		case m.reach() && w.busy(m), !m.reach() && !w.api.tainted[n] && len(w.lun.own(n)) > 0:
+			return false
+		}
+	}
+	return true
+}
+
+// shutOut are the nodes that would be kept from volumes of their own, were the LUN reserved now. Those that a person said are off are not counted.
+func (w *world) shutOut(node string) []string {
+	var out []string
+	for _, n := range w.names {
+		if n != node && w.busy(w.machines[n]) && w.lun.keys[n] == 0 && !w.api.fenced[n] && !w.api.tainted[n] {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// landRegister lets the target register a key. The agent reserves the LUN then, if it was told to, and if whoever told it still waits.
 func (w *world) landRegister(i int) {
 	r := w.registers[i]
 	w.registers = slices.Delete(w.registers, i, i+1)
-	w.lun.keys[r.node], w.lun.reserved = r.key, true
+	w.lun.keys[r.node] = r.key
 	w.tell("registered: key %d of %s", r.key, r.node)
 	m := w.machines[r.node]
+	if r.of.reserve && r.of.incarnation == m.incarnation && w.procs[0].call == r.of && !w.lun.reserved {
+		w.tell("reserved by %s", r.node)
+		w.lun.reserved = true
+		for _, n := range w.shutOut(r.node) {
+			if slices.Contains(r.of.shuts, n) {
+				w.fail("%s reserved the LUN, and shut %s out from volumes of its own", r.node, n)
+			}
+		}
+	}
 	m.path = false
 	if r.of.incarnation == m.incarnation {
 		r.of.done = true

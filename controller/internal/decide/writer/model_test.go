@@ -208,7 +208,8 @@ func (w *world) settle() bool {
 func (w *world) bootKeyless() {
 	for _, n := range w.names {
 		m, g := w.machines[n], w.api.granted[n]
-		if g.boot == m.boot && (w.api.fenced[n] || len(m.maps) > 0 && (w.lun.keys[n] != g.key || !w.lun.reserved)) {
+		shut := w.lun.keys[n] != g.key && (w.lun.reserved || !m.mapsOnly(w.lun.own(n)))
+		if g.boot == m.boot && (w.api.fenced[n] || len(m.maps) > 0 && shut) {
 			w.power(m, false)
 			w.power(m, true)
 		}
@@ -330,6 +331,8 @@ func TestProtocol_needsEveryRule(t *testing.T) {
 		{asksOnce + drains, 10827},
 		{sandwich, 5065},
 		{remaps, 6668},
+		{owns, 1},
+		{reserves, 1},
 		{confirms, 4373},
 		{boots + unmaps, 23},
 	} {

@@ -130,7 +130,7 @@ func TestDoubt(t *testing.T) {
 	}
 	unfenced := func(g []KeyRecord) {
 		for i := range g {
-			g[i].Key, g[i].Unfenced = 0, true
+			g[i].Key = 0
 		}
 	}
 	for name, c := range map[string]struct {
@@ -151,7 +151,12 @@ func TestDoubt(t *testing.T) {
 		"another may be":                {grants(func(g []KeyRecord) { g[2].Registering = true }), keys(1), ""},
 		"nobody has one, and none are":  {grants(unfenced), sharedlun.Reservation{}, ""},
 		"nobody has one, and there are": {grants(unfenced), keys(1), "not registered"},
-		"half of the members have none": {grants(func(g []KeyRecord) { g[2].Key, g[2].Unfenced = 0, true }), sharedlun.Reservation{}, "no reservations"},
+		"half of the members have none": {grants(func(g []KeyRecord) { g[2].Key = 0 }), sharedlun.Reservation{}, "no reservations"},
+		"the target keeps them by now":  {grants(unfenced), sharedlun.Reservation{Supported: true}, ""},
+		"somebody else has reserved it": {grants(unfenced), sharedlun.Reservation{Supported: true, Type: 7}, "not registered"},
+		"the key of an earlier boot":    {grants(func(g []KeyRecord) { g[2].Previous = []uint64{7, 8} }), keys(1, 7, 8), ""},
+		"an earlier one of the node":    {grants(func(g []KeyRecord) { g[1].Previous = []uint64{7} }), keys(1, 3, 7), "of n2, which is fenced"},
+		"an earlier one is on record":   {grants(unfenced, func(g []KeyRecord) { g[3].Previous = []uint64{7} }), sharedlun.Reservation{Supported: true}, "not registered"},
 	} {
 		if got := Doubt("n2", c.grants, c.grants[0].Key, c.keys); (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
 			t.Errorf("%s: %q, want %q", name, got, c.says)

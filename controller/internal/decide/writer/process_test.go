@@ -242,7 +242,9 @@ func (w *world) learnKeys(p *process, c *message) {
 	case c.kind == "register":
 		// An earlier request that had no answer may still be on its way.
 		if g := w.api.granted[c.to]; g.key == c.key && g.boot == c.boot && (g.asked == 1 || w.lacks(asksOnce)) {
-			g.asked = 0
+			if g.asked = 0; w.lun.keys[c.to] != g.previous {
+				g.previous = 0
+			}
 			w.api.granted[c.to] = g
 		}
 	case c.kind == "keys" && p.goal.kind != "" && p.asked.MayChange:

@@ -25,7 +25,9 @@ const (
 	asksOnce  = "a node has answered to every request to register when no command for it is taken to be under way"
 	sandwich  = "the keys on the LUN count if the Members say the same before they are read and after"
 	drains    = "a node says that it has registered once no earlier command to register of it is under way"
-	remaps    = "a node with volumes mapped registers no key but the one that it has"
+	remaps    = "a node with volumes mapped registers no key but the one that it has, unless nobody has reserved the LUN"
+	owns      = "a node with volumes mapped gets its key back if the LUN says that they are its own"
+	reserves  = "nobody reserves before those have their keys who have volumes of their own mapped"
 	confirms  = "a node maps a volume only while its own key is on the LUN"
 	boots     = "a volume that was released by a fence is removed once its node reports another boot"
 	unmaps    = "a volume that was released by a fence is removed once its node says that it has no device of it"
@@ -35,7 +37,7 @@ const (
 type lun struct {
 	content
 	keys map[string]int // key of each registered node
-	// reserved is true while only those who are registered may write: from the first registration until the target loses all of it.
+	// reserved is true while only those who are registered may write: from when somebody was told to reserve it until the target loses all of it.
 	reserved bool
 }
 
@@ -74,8 +76,8 @@ type api struct {
 }
 
 // grant is a key for a boot. asked is how many requests to register it had no answer: it is written before each is sent, and is back at none only when there was
-// one, and its answer came.
-type grant struct{ key, boot, asked int }
+// one, and its answer came. previous is the key of an earlier boot that the LUN had when this one was granted.
+type grant struct{ key, boot, asked, previous int }
 
 func (a api) clone() api {
 	a.granted, a.fenced, a.tainted = maps.Clone(a.granted), maps.Clone(a.fenced), maps.Clone(a.tainted)
@@ -116,6 +118,12 @@ type message struct {
 	volume      string
 	node        string
 	key, boot   int
+	// previous is another key to preempt. reserve says that the LUN is reserved after the key is registered, own are the volumes that it says are the node's, and
+	// shuts are the nodes that it would shut out from volumes of their own.
+	previous int
+	reserve  bool
+	own      map[string]bool
+	shuts    []string
 	// done is set once the answer is on its way; failed says why the agent refused.
 	done   bool
 	failed string
@@ -293,6 +301,7 @@ func (w *world) serve(m *machine, msg *message) string {
 			return "no key"
 		}
 		w.preempt(msg.key)
+		w.preempt(msg.previous)
 	default:
 		panic(msg.kind)
 	}

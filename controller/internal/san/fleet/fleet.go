@@ -5,7 +5,6 @@ package fleet
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -66,8 +65,11 @@ func (f Fleet) member(m *v1alpha1.Member, removed bool) (san.Member, error) {
 	if r == nil {
 		return out, nil
 	}
-	key, err := Key(r.Key)
+	key, err := sharedlun.ParseKey(r.Key)
 	if err != nil {
+		return out, fmt.Errorf("member %s: %w", m.Name, err)
+	}
+	if out.Previous, err = sharedlun.ParseKeys(r.Previous...); err != nil {
 		return out, fmt.Errorf("member %s: %w", m.Name, err)
 	}
 	out.BootID, out.Fenced, out.Unfenced, out.Registering = r.BootID, r.Fenced, r.Unfenced, r.Registering
@@ -76,16 +78,4 @@ func (f Fleet) member(m *v1alpha1.Member, removed bool) (san.Member, error) {
 		out.Key = key
 	}
 	return out, nil
-}
-
-// Key reads a key as a Member has it; 0 for an empty one.
-func Key(text string) (uint64, error) {
-	if text == "" {
-		return 0, nil
-	}
-	key, err := strconv.ParseUint(text, 16, 64)
-	if err != nil {
-		return 0, fmt.Errorf("reservation key %.40q cannot be read", text)
-	}
-	return key, nil
 }
