@@ -159,6 +159,8 @@ const (
 	ReasonLunUnusable = "LunUnusable"
 	// ReasonLunNotEmpty: something of somebody else is on the LUN.
 	ReasonLunNotEmpty = "LunNotEmpty"
+	// ReasonLunInUse: somebody uses the LUN on a node, or that is not known of a node that sees it, and it is not ours yet.
+	ReasonLunInUse = "LunInUse"
 	// ReasonGroupUnreadable: no initiator can read the volume group.
 	ReasonGroupUnreadable = "GroupUnreadable"
 	// ReasonRecordConflict: Members or volumes have different LUNs or groups on record.
@@ -173,7 +175,7 @@ const (
 	ReasonReservationsGone = "ReservationsGone"
 	// ReasonForeignKeys: keys are registered on the LUN that no Member has on record.
 	ReasonForeignKeys = "ForeignKeys"
-	// ReasonKeyLost: the node's key is not registered any more, and volumes are mapped there.
+	// ReasonKeyLost: the node's key is not registered any more, and volumes are mapped there; or nobody has reserved the LUN.
 	ReasonKeyLost = "KeyLost"
 	// ReasonFenced: the node was fenced, and not booted since.
 	ReasonFenced = "Fenced"

@@ -13,7 +13,7 @@ import (
 func TestToRegister(t *testing.T) {
 	lun := sharedlun.Identity{WWID: "w", Serial: "s", SizeBytes: 9}
 	g := sharedlun.Grant{Key: 2, Old: []uint64{1, 7}, Reserve: true, Own: []string{"u"}, BootID: "b", Initiator: "iqn.2026-01.x:a", Others: []string{"iqn.2026-01.x:b", "iqn.2026-01.x:c"}}
-	if v := reflect.ValueOf(g); v.NumField() != 5 {
+	if v := reflect.ValueOf(g); v.NumField() != 7 {
 		t.Fatalf("a grant has %d fields: add the new one here", v.NumField())
 	}
 	r := toRegister(lun, g)

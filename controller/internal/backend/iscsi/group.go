@@ -3,6 +3,7 @@ package iscsi
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,8 +90,12 @@ func (b *Backend) fenceNode(ctx context.Context, s iscsi.Step) error {
 		return passing("node %s has another key by now", s.Victim)
 	}
 	if !r.Unfenced {
-		for _, text := range []string{r.Key, r.Previous} {
-			if err := b.preempt(ctx, s, text); err != nil {
+		keys, err := sharedlun.ParseKeys(append(slices.Clone(r.Previous), r.Key)...)
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			if err := b.preempt(ctx, s, key); err != nil {
 				return err
 			}
 		}
@@ -103,14 +108,18 @@ func (b *Backend) fenceNode(ctx context.Context, s iscsi.Step) error {
 }
 
 // preempt takes one key off, and believes it only once the LUN says that it is gone, and that others are kept from writing.
-func (b *Backend) preempt(ctx context.Context, s iscsi.Step, text string) error {
-	victim, err := parse(text)
-	if err != nil || victim == 0 {
-		return err
-	}
+func (b *Backend) preempt(ctx context.Context, s iscsi.Step, victim uint64) error {
 	own, err := b.keyOn(ctx, s)
 	if err != nil {
 		return err
+	}
+	now, err := b.Agents.Reservation(ctx, s.Runs, s.Ref.Lun, true)
+	if err != nil {
+		return err
+	}
+	if !now.Held() {
+		// The agent would reserve it, and shut out whoever works without a key until then.
+		return passing("nobody has reserved the LUN: node %s is fenced after that", s.Victim)
 	}
 	seen, err := b.Agents.Preempt(ctx, s.Runs, s.Ref.Lun, own, victim)
 	if err != nil {
@@ -134,7 +143,7 @@ func (b *Backend) keyOn(ctx context.Context, s iscsi.Step) (uint64, error) {
 	for i := range list.Items {
 		m := &list.Items[i]
 		if string(m.Spec.Of.UID) == s.Ref.OwnerUID && string(m.Spec.Node) == s.Runs && m.Spec.Reservation != nil && !m.Spec.Reservation.Fenced {
-			return parse(m.Spec.Reservation.Key)
+			return sharedlun.ParseKey(m.Spec.Reservation.Key)
 		}
 	}
 	return 0, passing("node %s has no key any more", s.Runs)

@@ -23,8 +23,8 @@ type Agents interface {
 	Node(name string) decide.Node
 	// Initiator describes the initiator of a node, and its boot.
 	Initiator(ctx context.Context, node string) (sharedlun.Initiator, string, error)
-	// Target tells what a node sees of a target.
-	Target(ctx context.Context, node string, t sharedlun.Target) (sharedlun.Seen, error)
+	// Target tells what a node sees of a target; with users, who uses its LUNs there.
+	Target(ctx context.Context, node string, t sharedlun.Target, users bool) (sharedlun.Seen, error)
 	// Login makes a session with every portal. With renew, sessions that are there log in again.
 	Login(ctx context.Context, node string, t sharedlun.Target, chap *sharedlun.Chap, renew bool) (sharedlun.Seen, error)
 	// Logout ends the sessions with a target that nobody uses.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,7 +97,7 @@ func (s *site) must(err error) {
 func (s *site) step(node, action string) iscsi.Step {
 	return iscsi.Step{
 		Node: node, Does: action, Owner: "san", Member: "san." + node, BootID: node + "-boot-1", Initiator: "iqn.2026-01.storage.quarry:" + node, Target: sharedlun.Target{IQN: iqn, Portals: []string{"10.0.0.1:3260"}},
-		Ref: sharedlun.Ref{Lun: s.lun.Identity, OwnerUID: uid},
+		Ref: sharedlun.Ref{Lun: s.lun.Identity, OwnerUID: uid}, Reserve: true,
 	}
 }
 
@@ -171,11 +172,11 @@ func TestPerform_keys(t *testing.T) {
 	again.BootID, register.BootID = "n2-boot-1+", "n2-boot-1+"
 	s.random = []uint64{9}
 	s.must(s.perform(again))
-	if r := s.member("n2").Spec.Reservation; r.Key != "0000000000000009" || r.Previous != "0000000000000008" {
+	if r := s.member("n2").Spec.Reservation; r.Key != "0000000000000009" || !slices.Equal(r.Previous, []string{"0000000000000008"}) {
 		t.Errorf("%+v", r)
 	}
 	s.must(s.perform(register))
-	if r := s.member("n2").Spec.Reservation; r.Previous != "" || s.san.Keys(s.lun)["n2"] != 9 {
+	if r := s.member("n2").Spec.Reservation; len(r.Previous) > 0 || s.san.Keys(s.lun)["n2"] != 9 {
 		t.Errorf("%+v, registered %v", r, s.san.Keys(s.lun))
 	}
 	s.random = []uint64{7}
@@ -194,10 +195,10 @@ func TestPerform_fence(t *testing.T) {
 		says   string
 		passes bool
 	}{
-		"the agent answers": {func(s *site) { s.taint() }, nil, "answers again", true},
-		"the taint is gone": {silent, nil, "not tainted", true},
-		"another key":       {func(s *site) { silent(s); s.taint() }, func(s *iscsi.Step) { s.Key = "00000000000000ff" }, "another key by now", true},
-		"no key of its own": {func(s *site) { silent(s); s.taint(); s.san.LoseKeys(s.lun) }, nil, "own key is not registered", false},
+		"the agent answers":           {func(s *site) { s.taint() }, nil, "answers again", true},
+		"the taint is gone":           {silent, nil, "not tainted", true},
+		"another key":                 {func(s *site) { silent(s); s.taint() }, func(s *iscsi.Step) { s.Key = "00000000000000ff" }, "another key by now", true},
+		"nobody has reserved the LUN": {func(s *site) { silent(s); s.taint(); s.san.LoseKeys(s.lun) }, nil, "fenced after that", true},
 		"n1 has no key": {func(s *site) {
 			silent(s)
 			s.taint()
@@ -225,7 +226,7 @@ func TestPerform_fence(t *testing.T) {
 	s := keyed(t)
 	silent(s)
 	s.taint()
-	edit(s, &v1alpha1.Member{}, "san.n2", func(m *v1alpha1.Member) { m.Spec.Reservation.Previous = "00000000000000dd" })
+	edit(s, &v1alpha1.Member{}, "san.n2", func(m *v1alpha1.Member) { m.Spec.Reservation.Previous = []string{"00000000000000dd"} })
 	for range 2 {
 		s.must(s.perform(s.fence()))
 		if r := s.member("n2").Spec.Reservation; !r.Fenced || s.san.Keys(s.lun)["n2"] != 0 {
@@ -267,7 +268,7 @@ func TestPerform_reservationsAreGone(t *testing.T) {
 	wantError(t, s.perform(s.step("n3", v1alpha1.ActionGrantKey)), "reservations changed", true)
 	step := s.step("n3", v1alpha1.ActionGrantKey)
 	step.Unfenced = true
-	wantError(t, s.perform(step), "keeps no reservations", false)
+	wantError(t, s.perform(step), "is to be let in without", false)
 }
 
 // TestPerform_secrets: no error has anything of the credentials.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -36,7 +36,7 @@ func (b *Backend) grantKey(ctx context.Context, s iscsi.Step) error {
 		return err
 	}
 	r := m.Spec.Reservation
-	if r != nil && r.BootID == s.BootID {
+	if r != nil && r.BootID == s.BootID && (!s.Exchange || !r.Unfenced || r.Fenced) {
 		// It was granted before; a node that is fenced gets no other one for this boot.
 		return nil
 	}
@@ -44,18 +44,23 @@ func (b *Backend) grantKey(ctx context.Context, s iscsi.Step) error {
 	if err != nil {
 		return err
 	}
-	if seen.Supported == s.Unfenced {
+	if !seen.Supported && !s.Unfenced {
 		return passing("what the target says of reservations changed")
 	}
 	taken, _, err := b.keys(ctx, s)
 	if err != nil {
 		return err
 	}
+	if s.Exchange {
+		if err := b.idle(ctx, s); err != nil {
+			return err
+		}
+	}
 	granted := &v1alpha1.MemberReservation{BootID: s.BootID, Initiator: s.Initiator, Unfenced: s.Unfenced, Previous: registered(r, seen)}
 	if granted.Key, err = b.fresh(taken, seen); err != nil {
 		return err
 	}
-	if key, err := parse(granted.Key); err == nil {
+	if key, err := sharedlun.ParseKey(granted.Key); err == nil {
 		b.memory.grant(types.UID(s.Ref.OwnerUID), key)
 	}
 	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
@@ -65,6 +70,16 @@ func (b *Backend) grantKey(ctx context.Context, s iscsi.Step) error {
 		}
 		m.Spec.Lun.Size = max(m.Spec.Lun.Size, s.Ref.Lun.SizeBytes)
 	})
+}
+
+// idle refuses to begin with keys while somebody changes the group: a node that was let in without one could not end its change. A process that takes the turn later
+// knows of the key.
+func (b *Backend) idle(ctx context.Context, s iscsi.Step) error {
+	record, _, err := b.Records.Load(ctx, s.Ref.OwnerUID)
+	if err == nil && (record.Taken != "" || len(record.Pending) > 0) {
+		return passing("the volume group is being changed: the nodes get keys after that")
+	}
+	return err
 }
 
 // keys returns all keys that Members of the Iscsi have on record, and the names of the initiators of all but the step's own Member.
@@ -77,12 +92,14 @@ func (b *Backend) keys(ctx context.Context, s iscsi.Step) (out map[string]bool, 
 	for i := range list.Items {
 		m := &list.Items[i]
 		if r := m.Spec.Reservation; r != nil && string(m.Spec.Of.UID) == s.Ref.OwnerUID {
-			out[r.Key], out[r.Previous] = true, true
+			for _, key := range append(r.Previous, r.Key) {
+				out[key] = true
+			}
 			if r.Initiator != "" && m.Name != s.Member {
 				names = append(names, r.Initiator)
 			}
 			if !r.Unfenced && s.Unfenced {
-				return nil, nil, refused(v1alpha1.ReasonReservationsGone, "member %s has a key, and the target says now that it keeps no reservations", m.Name)
+				return nil, nil, refused(v1alpha1.ReasonReservationsGone, "member %s has a key, and node %s is to be let in without", m.Name, s.Node)
 			}
 		}
 	}
@@ -93,24 +110,25 @@ func (b *Backend) keys(ctx context.Context, s iscsi.Step) (out map[string]bool, 
 func (b *Backend) fresh(taken map[string]bool, seen sharedlun.Reservation) (string, error) {
 	for range 100 {
 		key := b.Random()
-		if text := fmt.Sprintf("%016x", key); key != 0 && !taken[text] && !seen.Has(key) {
+		if text := sharedlun.FormatKey(key); key != 0 && !taken[text] && !seen.Has(key) {
 			return text, nil
 		}
 	}
 	return "", fmt.Errorf("no free key was found in 100 random ones")
 }
 
-// registered returns the one of a node's keys on record that the LUN has; empty when it has none.
-func registered(r *v1alpha1.MemberReservation, seen sharedlun.Reservation) string {
+// registered returns those of a node's keys on record that the LUN has.
+func registered(r *v1alpha1.MemberReservation, seen sharedlun.Reservation) []string {
 	if r == nil {
-		return ""
+		return nil
 	}
-	for _, text := range []string{r.Key, r.Previous} {
-		if key, err := parse(text); err == nil && key != 0 && seen.Has(key) {
-			return text
+	var out []string
+	for _, text := range append(slices.Clone(r.Previous), r.Key) {
+		if key, err := sharedlun.ParseKey(text); err == nil && seen.Has(key) && !slices.Contains(out, text) {
+			out = append(out, text)
 		}
 	}
-	return ""
+	return out
 }
 
 // registerKey has the node register the key that is on record for its boot.
@@ -128,16 +146,14 @@ func (b *Backend) registerKey(ctx context.Context, s iscsi.Step) error {
 	if r == nil || r.BootID != s.BootID || r.Fenced || r.Unfenced {
 		return passing("member %s has no key for this boot that may be registered", s.Member)
 	}
-	key, err := parse(r.Key)
-	if err != nil {
+	g := sharedlun.Grant{BootID: r.BootID, Initiator: r.Initiator, Reserve: s.Reserve}
+	if g.Key, err = sharedlun.ParseKey(r.Key); err != nil {
 		return err
 	}
-	old, err := parse(r.Previous)
-	if err != nil {
+	if g.Old, err = sharedlun.ParseKeys(r.Previous...); err != nil {
 		return err
 	}
-	_, others, err := b.keys(ctx, s)
-	if err != nil {
+	if _, g.Others, err = b.keys(ctx, s); err != nil {
 		return err
 	}
 	// An earlier request had no answer: that of another one does not say that it will not reach the target any more.
@@ -145,25 +161,51 @@ func (b *Backend) registerKey(ctx context.Context, s iscsi.Step) error {
 	if err := b.registering(ctx, s, r.Key, true); err != nil {
 		return err
 	}
-	seen, err := b.Agents.Register(ctx, s.Node, s.Ref.Lun, sharedlun.Grant{Key: key, Old: old, BootID: r.BootID, Initiator: r.Initiator, Others: others})
+	seen, err := b.register(ctx, s, g)
 	if !open && san.Answered(err) {
 		err = errors.Join(err, b.registering(ctx, s, r.Key, false))
 	}
 	if err != nil {
 		return err
 	}
-	if err := seen.Writable(key); err != nil {
+	if err := seen.Writable(g.Key); err != nil && (!seen.Has(g.Key) || s.Reserve) {
 		return refused(v1alpha1.ReasonKeyLost, "the key of node %s was registered, and does not count: %w", s.Node, err)
 	}
 	b.memory.note(types.UID(s.Ref.OwnerUID), s.Node, func(h *host) { h.paths = s.Paths })
-	if r.Previous == "" {
+	left := registered(&v1alpha1.MemberReservation{Previous: r.Previous}, seen)
+	if slices.Equal(left, r.Previous) {
 		return nil
 	}
 	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
 		if m.Spec.Reservation != nil && m.Spec.Reservation.Key == r.Key {
-			m.Spec.Reservation.Previous = ""
+			m.Spec.Reservation.Previous = left
 		}
 	})
+}
+
+// register sends the request. Which volumes are the node's own is read after the request is on record: from then on no fence of the node counts, so that nobody takes
+// them away.
+func (b *Backend) register(ctx context.Context, s iscsi.Step, g sharedlun.Grant) (sharedlun.Reservation, error) {
+	if s.Own {
+		c, err := b.Agents.Contents(ctx, s.Node, s.Ref)
+		if err != nil {
+			return sharedlun.Reservation{}, &san.Refusal{Err: err}
+		}
+		for _, v := range volumesOf(c.Group, s.Ref.UUID) {
+			if v.HeldBy == s.Node {
+				g.Own = append(g.Own, v.UUID)
+			}
+		}
+	}
+	return b.Agents.Register(ctx, s.Node, s.Ref.Lun, g)
+}
+
+// volumesOf are the volumes of the group, if it is the one on record.
+func volumesOf(g *sharedlun.Group, uuid string) []sharedlun.Volume {
+	if g == nil || g.UUID != uuid {
+		return nil
+	}
+	return g.Volumes
 }
 
 // registering records whether a request to register a key may be under way.
@@ -187,14 +229,11 @@ func (b *Backend) unregisterKey(ctx context.Context, s iscsi.Step) error {
 		return err
 	}
 	if r := m.Spec.Reservation; r != nil && !s.Unfenced {
-		for _, text := range []string{r.Previous, r.Key} {
-			key, err := parse(text)
-			if err != nil {
-				return err
-			}
-			if key == 0 {
-				continue
-			}
+		keys, err := sharedlun.ParseKeys(append(slices.Clone(r.Previous), r.Key)...)
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
 			if _, err := b.Agents.Unregister(ctx, s.Node, s.Ref.Lun, key, s.Last); err != nil {
 				return err
 			}
@@ -207,16 +246,4 @@ func (b *Backend) unregisterKey(ctx context.Context, s iscsi.Step) error {
 			m.Spec.Lun = nil
 		}
 	})
-}
-
-// parse reads a key as a Member has it; 0 for an empty one.
-func parse(text string) (uint64, error) {
-	if text == "" {
-		return 0, nil
-	}
-	key, err := strconv.ParseUint(text, 16, 64)
-	if err != nil {
-		return 0, fmt.Errorf("reservation key %.40q on record cannot be read", text)
-	}
-	return key, nil
 }

@@ -91,7 +91,8 @@ func (b *Backend) ask(ctx context.Context, o iscsi.Observation, name string, ref
 	out := iscsi.Host{Agent: decide.AgentUp, At: b.Now()}
 	var err error
 	if out.Initiator, out.BootID, err = b.Agents.Initiator(ctx, name); err == nil && out.Initiator.Problem == nil {
-		out.Seen, err = b.Agents.Target(ctx, name, iscsi.TargetOf(o.Iscsi))
+		// Before the LUN is ours, nobody else may use it.
+		out.Seen, err = b.Agents.Target(ctx, name, iscsi.TargetOf(o.Iscsi), !mapped)
 	}
 	if err == nil && mapped {
 		out.Mappings, err = b.Agents.Mappings(ctx, name, ref)

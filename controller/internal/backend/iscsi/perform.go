@@ -92,7 +92,7 @@ func (b *Backend) mapVolumes(ctx context.Context, s iscsi.Step) error {
 	}
 	cred := sharedlun.Credential{Unfenced: r.Unfenced}
 	if !r.Unfenced {
-		if cred.Key, err = parse(r.Key); err != nil {
+		if cred.Key, err = sharedlun.ParseKey(r.Key); err != nil {
 			return err
 		}
 	}

@@ -37,6 +37,10 @@ func (v *View) unique() metav1.Condition {
 		return no(v1alpha1.ConditionTargetUnique, v1alpha1.ReasonSameTarget, fmt.Sprintf(
 			"Iscsi %s names the target %s too, and had it first: nothing is done for this one. Delete one of them.", v.rival, v.seen.Iscsi.Spec.IQN))
 	}
+	if v.taken != "" {
+		return no(v1alpha1.ConditionTargetUnique, v1alpha1.ReasonSameTarget, fmt.Sprintf(
+			"The members of Iscsi %s have the LUN of this target on record: nothing is done for this one. Delete one of them, or map another LUN.", v.taken))
+	}
 	return yes(v1alpha1.ConditionTargetUnique, v1alpha1.ReasonTargetUnique, "No other Iscsi uses this target.")
 }
 
@@ -111,6 +115,9 @@ func (v *View) unmade(t string, hosts []backend.HostHealth) metav1.Condition {
 		return no(t, v1alpha1.ReasonLunNotEmpty, v.notEmpty(r))
 	case volumes(v.seen.World) > 0:
 		return no(t, v1alpha1.ReasonVolumesExist, "Volumes of the class exist, and no volume group is on record: none is made.")
+	case !v.occupied().IsZero():
+		f := v.occupied()
+		return no(t, f.Reason, "No volume group is made: "+f.Message+".")
 	}
 	return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "The volume group is made once every initiator may write to the LUN. Missing: "+
 		backend.Sentence(backend.Shorten(v.awaited(hosts), maxNamed), "none")+".")
@@ -203,8 +210,14 @@ func (v *View) fencing() metav1.Condition {
 	case v.rec.fenced && v.foreign() > 0:
 		return no(t, v1alpha1.ReasonForeignKeys, fmt.Sprintf(
 			"%d keys are registered on the LUN that no Member has on record: whoever has one can write to it, and is not fenced.", v.foreign()))
+	case v.rec.fenced && r.Known && !r.Keys.Held() && v.rec.group != "":
+		return no(t, v1alpha1.ReasonKeyLost, "Nobody has reserved the LUN, as after the target lost its keys: everybody can write to it. It is reserved once the nodes have their "+
+			"keys again that have volumes mapped. Missing: "+backend.Sentence(backend.Shorten(v.waiting(""), maxNamed), "none")+".")
 	case v.rec.fenced:
 		return yes(t, v1alpha1.ReasonFencingPossible, "The target keeps persistent reservations.")
+	case v.rec.unfenced && r.Known && r.Keys.Supported:
+		return no(t, v1alpha1.ReasonNoReservations, "The target keeps persistent reservations by now, and nodes were let in without keys. They get keys as soon as no volume is "+
+			"attached anywhere: stop the pods that use volumes. Until then volumes of a node that fell silent move only once a person approves, and vouches that the node is off.")
 	case v.rec.unfenced:
 		return no(t, v1alpha1.ReasonNoReservations,
 			"The target keeps no persistent reservations: volumes of a node that fell silent move only once a person approves, and vouches that the node is off.")

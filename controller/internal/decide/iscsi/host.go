@@ -98,7 +98,10 @@ func (h host) join(out *backend.Host) {
 	if out.Finding = f; !f.IsZero() || len(steps) > 0 && !h.writes() {
 		return
 	}
-	if h.serves() && len(out.Steps) > 0 {
+	if h.serves() && h.guarded() && h.lacksLogin() {
+		out.Finding = backend.Finding{Message: "The member serves its volumes. Paths to the LUN are missing, or are to get other credentials. A new session would carry I/O before it has a " +
+			"key, so that none is made while volumes are mapped here: drain the node, and they come back."}
+	} else if h.serves() && len(out.Steps) > 0 {
 		out.Finding = backend.Finding{Message: "The member serves volumes. Paths to the LUN are missing, or get other credentials."}
 	}
 	if g := h.view.group(); g != nil {
@@ -163,28 +166,6 @@ func (h host) secret() backend.Finding {
 	return backend.Finding{}
 }
 
-// login returns the step that makes missing sessions, or takes other credentials into use.
-func (h host) login() (Step, bool) {
-	chap, used := h.view.seen.Chap, ""
-	if h.m.Object != nil {
-		used = h.m.Object.Annotations[v1alpha1.AnnotationChap]
-	}
-	renew := chap.Problem == "" && used != "" && used != chap.Version
-	missing := h.sessions(sharedlun.SessionNone) > 0 || !h.LoggedIn()
-	if missing && h.sessions(sharedlun.SessionUp) > 0 && h.view.seen.Now.Sub(h.LoginAt) < loginEvery {
-		missing = false
-	}
-	if chap.Problem != "" || !missing && !renew && used != "" {
-		return Step{}, false
-	}
-	s := h.step(v1alpha1.ActionLogin, "Sessions with the target are missing.")
-	s.Target, s.Renew, s.Chap = h.view.target, renew && h.LoggedIn(), chap.Version
-	if renew {
-		s.Why = "The credentials for the target were changed."
-	}
-	return s, true
-}
-
 // mapVolumes returns the step that makes the devices of the volumes that the node has, as after a boot. A volume of which nothing may be seen is
 // mapped by whoever zeroes it.
 func (h host) mapVolumes(g *sharedlun.Group) []backend.Step {
@@ -217,6 +198,11 @@ func (h host) leave(out *backend.Host) {
 	keyed := r != nil && !r.Unfenced && !r.Fenced && !h.view.released()
 	if keyed {
 		if out.Finding = h.lastWriter(); !out.Finding.IsZero() {
+			return
+		}
+		if reading := h.view.seen.Reading; reading.Known && reading.Keys.Supported && !reading.Keys.Held() && len(h.view.waiting(h.m.Node)) > 0 {
+			// Whoever leaves sees to it that the LUN stays reserved for the others.
+			out.Finding = h.unreserved()
 			return
 		}
 	}

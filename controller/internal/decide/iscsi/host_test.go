@@ -1,6 +1,7 @@
 package iscsi
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -77,9 +78,23 @@ func TestDecide_join(t *testing.T) {
 		"data, and consent": {loggedIn("n1"), func(s *scene) {
 			s.o.Reading.Contents.Content, s.o.Iscsi.Spec.Wipe = "ext4", disk.WWID
 		}, []string{"GrantKey", "RegisterKey"}, ""},
+		"keys of somebody else, and consent": {loggedIn("n1"), func(s *scene) {
+			s.o.Reading.Contents.Content, s.o.Iscsi.Spec.Wipe, s.o.Reading.Keys.Keys = "ext4", disk.WWID, []uint64{77}
+		}, nil, v1alpha1.ReasonForeignKeys},
+		"in use on another node": {loggedIn("n1", "n2"), func(s *scene) { s.use("n2", "mount /srv of sdb") }, nil, v1alpha1.ReasonLunInUse},
+		"in use, and consent":    {loggedIn("n1", "n2"), func(s *scene) { s.use("n2", "mount /srv of sdb"); s.o.Iscsi.Spec.Wipe = disk.WWID }, nil, v1alpha1.ReasonLunInUse},
+		"in use perhaps": {loggedIn("n1", "n2"), func(s *scene) {
+			s.host("n2", func(h *Host) { h.Seen.Luns[0].UsersError = "no" })
+		}, nil, v1alpha1.ReasonLunInUse},
+		"the group is in use, of course": {made("n1", "n2"), func(s *scene) { s.use("n2", "device dm-3") }, nil, ""},
 	} {
 		t.Run(name, c.run)
 	}
+}
+
+// use lets somebody use the LUN on a node.
+func (s *scene) use(node, by string) {
+	s.host(node, func(h *Host) { h.Seen.Luns[0].Users = []string{by} })
 }
 
 func TestDecide_lun(t *testing.T) {
@@ -120,7 +135,26 @@ func TestDecide_paths(t *testing.T) {
 	} {
 		t.Run(name, c.run)
 	}
+	mapped := n1(func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "u1"}} })
+	for name, c := range map[string]hostCase{
+		"one is missing, mapped":              {made("n1"), func(s *scene) { half(s); mapped(s) }, nil, ""},
+		"another Secret, mapped":              {made("n1"), func(s *scene) { mapped(s); s.o.Chap = Chap{Version: "u/2"} }, nil, ""},
+		"one is missing, mapped, no keys":     {made("n1"), func(s *scene) { half(s); mapped(s); unreserved(s) }, []string{"Login"}, ""},
+		"one is missing, mapped is not known": {made("n1"), func(s *scene) { half(s); s.host("n1", func(h *Host) { h.Mapped = false }) }, nil, ""},
+		"all are missing, mapped on a dead map": {made("n1"), func(s *scene) {
+			mapped(s)
+			s.host("n1", func(h *Host) { h.Seen.Sessions[0].State = sharedlun.SessionNone })
+		}, []string{"Login"}, ""},
+	} {
+		t.Run(name, c.run)
+	}
 	s := made("n1")
+	half(s)
+	mapped(s)
+	if got := s.decide("n1"); got.Finding.Kind != 0 || !strings.Contains(got.Finding.Message, "drain the node") {
+		t.Errorf("nobody says why the path is missing: %+v", got.Finding)
+	}
+	s = made("n1")
 	half(s)
 	if got := s.decide("n1"); got.Finding.Kind != 0 || got.Finding.Message == "" {
 		t.Errorf("a node that serves over one path is not well: %+v", got.Finding)

@@ -3,7 +3,6 @@ package iscsi
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -35,11 +34,19 @@ func (h host) keys(l sharedlun.Lun) ([]backend.Step, backend.Finding) {
 		return h.grant(r)
 	case r.Fenced:
 		return nil, bad(v1alpha1.ReasonFenced, "was fenced, and was not booted since: boot it, and it gets another key")
-	case r.Unfenced || reading.Keys.Has(keyOf(r.Key)) && covers(h.RegisteredPaths, l):
+	case r.Unfenced && h.view.switches():
+		return h.exchange(), backend.Finding{}
+	case r.Unfenced:
 		return nil, backend.Finding{}
-	case reading.Keys.Has(keyOf(r.Key)):
+	case reading.Keys.Has(keyOf(r.Key)) && !covers(h.RegisteredPaths, l):
 		return h.register(l, "Paths to the LUN came back, or the controller was started anew: the key has to be on all of them."), backend.Finding{}
-	case !h.unmapped():
+	case reading.Keys.Has(keyOf(r.Key)) && reading.Keys.Held():
+		return nil, backend.Finding{}
+	case reading.Keys.Has(keyOf(r.Key)) && h.view.mayReserve(h.m.Node):
+		return h.register(l, "Nobody has reserved the LUN, and whoever has volumes mapped has its key."), backend.Finding{}
+	case reading.Keys.Has(keyOf(r.Key)):
+		return nil, h.unreserved()
+	case !h.unmapped() && (reading.Keys.Held() || !h.view.ownOnly(h.m.Node)):
 		return nil, bad(v1alpha1.ReasonKeyLost, fmt.Sprintf(
 			"its key is not registered on the LUN any more, and %d volumes are mapped: whatever took the key off may have given them to another node. "+
 				"Drain or boot the node, and it gets its key back", len(h.Mappings)))
@@ -50,7 +57,7 @@ func (h host) keys(l sharedlun.Lun) ([]backend.Step, backend.Finding) {
 // writes reports whether the key of the node is registered, on the paths that were there.
 func (h host) writes() bool {
 	r := h.reservation()
-	return r != nil && r.BootID == h.BootID && !r.Fenced && (r.Unfenced || h.view.seen.Reading.Known && h.view.seen.Reading.Keys.Has(keyOf(r.Key)))
+	return r != nil && r.BootID == h.BootID && !r.Fenced && (r.Unfenced || h.view.held() && h.view.registered(h.m.Object))
 }
 
 // unread says that the LUN could not be read. It passes by itself, or the condition of the LUN tells of it.
@@ -76,8 +83,9 @@ func (h host) grant(r *v1alpha1.MemberReservation) ([]backend.Step, backend.Find
 		return nil, bad(v1alpha1.ReasonKeyLost, fmt.Sprintf("has %d volumes mapped and no key for this boot: it gets one once they are unmapped", len(h.Mappings)))
 	}
 	s := h.step(v1alpha1.ActionGrantKey, "The node sees the LUN, and has no key for this boot.")
-	s.Target, s.BootID, s.Unfenced = h.view.target, h.BootID, !h.view.seen.Reading.Keys.Supported
-	s.Initiator = h.Initiator.Name
+	s.Target, s.BootID, s.Initiator = h.view.target, h.BootID, h.Initiator.Name
+	// With one key the LUN would be reserved, and shut out whoever was let in without.
+	s.Unfenced = !h.view.seen.Reading.Keys.Supported || h.view.unfenced() && !h.view.switches()
 	if r != nil {
 		s.Key = r.Key
 	}
@@ -91,7 +99,7 @@ func (h host) grant(r *v1alpha1.MemberReservation) ([]backend.Step, backend.Find
 
 func (h host) register(l sharedlun.Lun, why string) []backend.Step {
 	s := h.step(v1alpha1.ActionRegisterKey, why)
-	s.BootID, s.Paths = h.BootID, paths(l)
+	s.BootID, s.Paths, s.Reserve, s.Own = h.BootID, paths(l), h.view.mayReserve(h.m.Node), len(h.Mappings) > 0
 	return []backend.Step{s}
 }
 
@@ -105,7 +113,7 @@ func (v *View) usable(name string) bool {
 		return false
 	}
 	r := m.Spec.Reservation
-	return !r.Fenced && r.BootID == h.BootID && (r.Unfenced || v.seen.Reading.Known && v.seen.Reading.Keys.Has(keyOf(r.Key)))
+	return !r.Fenced && r.BootID == h.BootID && (r.Unfenced || v.held() && v.registered(m))
 }
 
 // worker returns the node that steps of the whole run on: the writer, or else the first that may change the group; empty when none may. One under
@@ -124,33 +132,16 @@ func (v *View) worker(hosts []backend.HostHealth, except string) string {
 	return found
 }
 
-// foreign counts the registered keys that no Member has on record.
-func (v *View) foreign() int {
-	if !v.seen.Reading.Known {
-		return 0
-	}
-	known := map[uint64]bool{}
-	for _, m := range v.seen.World.Members {
-		if r := m.Spec.Reservation; r != nil {
-			known[keyOf(r.Key)], known[keyOf(r.Previous)] = true, true
-		}
-	}
-	n := 0
-	for _, key := range v.seen.Reading.Keys.Keys {
-		if !known[key] && !slices.Contains(v.seen.Granted, key) {
-			n++
-		}
-	}
-	return n
-}
-
-// occupied refuses to grant keys for a LUN that is somebody else's: with a key a node could write to it.
+// occupied refuses to grant keys for a LUN that is somebody else's: with a key a node could write to it. A person gives up what is on it by spec.wipe, and not who
+// uses it.
 func (v *View) occupied() backend.Finding {
 	r, ref := v.seen.Reading, v.LUN()
 	switch {
-	case !r.Known || v.rec.group != "" || v.rec.forming != "" || r.Contents.Group != nil || ref != nil && v.seen.Iscsi.Spec.Wipe == ref.WWID:
+	case !r.Known || v.rec.group != "" || v.rec.forming != "" || r.Contents.Group != nil:
 		return backend.Finding{}
-	case r.Contents.Content != "":
+	case !v.used().IsZero():
+		return v.used()
+	case r.Contents.Content != "" && (ref == nil || v.seen.Iscsi.Spec.Wipe != ref.WWID):
 		return bad(v1alpha1.ReasonLunNotEmpty, "sees the LUN, and gets no key: something is on it")
 	case v.foreign() > 0:
 		return bad(v1alpha1.ReasonForeignKeys, fmt.Sprintf(

@@ -3,7 +3,6 @@ package iscsi
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
@@ -91,6 +90,21 @@ func (v *View) choose(luns []sharedlun.Lun) (sharedlun.Lun, backend.Finding) {
 		v.rec.lun.WWID, v.rec.lun.Serial, luns[0].WWID, luns[0].Serial))
 }
 
+// used says who uses the LUN on a node, or that this is not known of one that sees it; zero when nobody does.
+func (v *View) used() backend.Finding {
+	for _, name := range v.names() {
+		l, f := v.lunOn(name)
+		switch {
+		case !f.IsZero():
+		case len(l.Users) > 0:
+			return bad(v1alpha1.ReasonLunInUse, fmt.Sprintf("the LUN is in use on node %s by %s: nobody gets a key before that ends", name, backend.Shorten(l.Users, maxNamed)))
+		case l.UsersError != "":
+			return bad(v1alpha1.ReasonLunInUse, fmt.Sprintf("it cannot be found out on node %s who uses the LUN: %s", name, l.UsersError))
+		}
+	}
+	return backend.Finding{}
+}
+
 // same refuses a LUN that is not the one that the other initiators see.
 func (v *View) same(l sharedlun.Lun) backend.Finding {
 	first := v.LUN()
@@ -121,11 +135,41 @@ func covers(registered string, l sharedlun.Lun) bool {
 	return !slices.ContainsFunc(upPaths(l), func(p string) bool { return !slices.Contains(have, p) })
 }
 
-// keyOf reads a key as a Member has it. One that cannot be read is none.
-func keyOf(text string) uint64 {
-	key, err := strconv.ParseUint(text, 16, 64)
-	if err != nil {
-		return 0
+// login returns the step that makes missing sessions, or takes other credentials into use.
+func (h host) login() (Step, bool) {
+	chap, used := h.view.seen.Chap, ""
+	if h.m.Object != nil {
+		used = h.m.Object.Annotations[v1alpha1.AnnotationChap]
 	}
-	return key
+	renew := chap.Problem == "" && used != "" && used != chap.Version
+	missing := h.sessions(sharedlun.SessionNone) > 0 || !h.LoggedIn()
+	if h.guarded() {
+		missing, renew = false, false
+	}
+	if missing && h.sessions(sharedlun.SessionUp) > 0 && h.view.seen.Now.Sub(h.LoginAt) < loginEvery {
+		missing = false
+	}
+	if chap.Problem != "" || !missing && !renew && used != "" {
+		return Step{}, false
+	}
+	s := h.step(v1alpha1.ActionLogin, "Sessions with the target are missing.")
+	s.Target, s.Renew, s.Chap = h.view.target, renew && h.LoggedIn(), chap.Version
+	if renew {
+		s.Why = "The credentials for the target were changed."
+	}
+	return s, true
+}
+
+// guarded reports whether the node gets no new session: its path would carry I/O of what is mapped before it has a key, which a target that keeps keys per path
+// refuses, and multipathd does not try on another one.
+func (h host) guarded() bool {
+	r := h.view.seen.Reading
+	mapped := len(h.Mappings) > 0 || h.view.rec.group != "" && !h.Mapped
+	return h.LoggedIn() && mapped && (!r.Known || r.Keys.Held())
+}
+
+// lacksLogin reports whether a login waits.
+func (h host) lacksLogin() bool {
+	chap, used := h.view.seen.Chap, h.m.Object.Annotations[v1alpha1.AnnotationChap]
+	return h.sessions(sharedlun.SessionNone) > 0 || chap.Problem == "" && used != "" && used != chap.Version
 }

@@ -54,6 +54,11 @@ type Host struct {
 // Up reports whether the agent answers, and told everything that it was asked.
 func (h Host) Up() bool { return h.Agent == decide.AgentUp && h.Asked() }
 
+// silent reports whether the agent does not answer, which is not just because the controller was started.
+func (h Host) silent() bool {
+	return h.Agent == decide.AgentUnreachable || h.Agent == decide.AgentMissing
+}
+
 // Asked reports whether what is known of the node is what its agent told.
 func (h Host) Asked() bool { return !h.At.IsZero() && h.Failed == "" }
 

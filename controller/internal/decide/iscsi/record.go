@@ -78,6 +78,8 @@ func (v *View) refusal() backend.Finding {
 	switch {
 	case v.rival != "":
 		return bad(v1alpha1.ReasonSameTarget, fmt.Sprintf("Iscsi %s uses the target %s already", v.rival, v.seen.Iscsi.Spec.IQN))
+	case v.taken != "":
+		return bad(v1alpha1.ReasonSameTarget, fmt.Sprintf("the members of Iscsi %s have this LUN on record: one LUN is one Iscsi's", v.taken))
 	case v.rec.conflict != "":
 		return bad(v1alpha1.ReasonRecordConflict, v.rec.conflict)
 	case v.rec.iqn != "" && v.rec.iqn != v.seen.Iscsi.Spec.IQN:

@@ -52,6 +52,31 @@ func rival(i *v1alpha1.Iscsi, w backend.World) string {
 	return first.Name
 }
 
+// takenBy returns the name of another Iscsi whose members have the LUN on record, whatever target it names; empty when there is none. Of two that have it the older
+// one goes on.
+func (v *View) takenBy() string {
+	lun := v.LUN()
+	if lun == nil {
+		return ""
+	}
+	for _, m := range v.seen.World.OtherMembers {
+		l := m.Spec.Lun
+		if l == nil || m.Spec.Of.UID == v.seen.Iscsi.UID || l.WWID != lun.WWID || l.Serial != lun.Serial {
+			continue
+		}
+		var other *v1alpha1.Iscsi
+		for _, o := range v.seen.World.Others {
+			if i, is := o.(*v1alpha1.Iscsi); is && i.UID == m.Spec.Of.UID {
+				other = i
+			}
+		}
+		if v.rec.lun == nil || other != nil && before(other, v.seen.Iscsi) {
+			return m.Spec.Of.Name
+		}
+	}
+	return ""
+}
+
 func before(a, b *v1alpha1.Iscsi) bool {
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.CreationTimestamp.Before(&b.CreationTimestamp)

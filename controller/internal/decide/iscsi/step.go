@@ -26,8 +26,11 @@ type Step struct {
 	// Ref names the group, BootID the boot that a key is for, Paths the paths that it is registered on.
 	Ref           sharedlun.Ref
 	BootID, Paths string
-	// Unfenced is true on a target without reservations.
-	Unfenced bool
+	// Unfenced is true on a target without reservations, and where nodes run that were let in without. Exchange is true when the node gets a key for the
+	// boot in which it was let in without one.
+	Unfenced, Exchange bool
+	// Reserve is true when the LUN is reserved once the key is registered, Own when the node has volumes mapped that the LUN says are its own.
+	Reserve, Own bool
 	// Volumes that are mapped or released, and the sequence number of the report that has them.
 	Volumes  []sharedlun.Volume
 	Sequence uint64
@@ -70,7 +73,7 @@ func (s Step) Digest() string {
 	}
 	return backend.Digest([]any{
 		s.Node, s.Does, s.Owner, s.Target.IQN, s.Target.Portals, s.Renew, s.Chap, s.Ref.Lun.WWID, s.Ref.Lun.Serial, s.Ref.OwnerUID, s.Ref.UUID, s.BootID, s.Initiator, s.Last,
-		s.Unfenced, names, s.Victim, s.Key, s.Vouched, s.Wipe,
+		s.Unfenced, s.Exchange, s.Reserve, s.Own, names, s.Victim, s.Key, s.Vouched, s.Wipe,
 	})
 }
 

@@ -20,6 +20,8 @@ type View struct {
 	members map[string]*v1alpha1.Member
 	// rival is the name of another Iscsi that has the same target, and comes first; empty when there is none.
 	rival string
+	// taken is the name of another Iscsi whose members have the LUN on record; empty when there is none.
+	taken string
 	// leaving are the volumes that are being taken from their nodes, by UUID, and since when that is seen.
 	leaving map[string]time.Time
 }
@@ -37,6 +39,7 @@ func NewView(o Observation, last *View) *View {
 		node := string(m.Spec.Node)
 		v.members[node] = owner.Prefer(v.members[node], m)
 	}
+	v.taken = v.takenBy()
 	for _, volume := range v.volumes() {
 		if !volume.Leaving {
 			continue
@@ -193,15 +196,6 @@ func (v *View) Facts(host string) backend.Facts {
 		f.Reason, f.Problem = v1alpha1.ReasonAgentUnreachable, backend.Sentence(h.Problem, "the agent does not answer")
 	}
 	return f
-}
-
-// keyless reports whether a node is known to have no key on the LUN: it may not write to it, even if it is forgotten.
-func (v *View) keyless(m *v1alpha1.Member) bool {
-	if m == nil || m.Spec.Reservation == nil || m.Spec.Reservation.Fenced {
-		return true
-	}
-	r := v.seen.Reading
-	return v.removed() || r.Known && r.Keys.Supported && !r.Keys.Has(keyOf(m.Spec.Reservation.Key))
 }
 
 // data says what is known about volumes on a host. While the Iscsi is being deleted, the group itself is what its members hold.

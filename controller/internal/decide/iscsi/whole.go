@@ -7,7 +7,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/class"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -60,7 +59,7 @@ func (v *View) capacity() *v1alpha1.Space {
 // create makes the group, once every initiator sees one and the same LUN, may write to it, and nothing of others is on it.
 func (v *View) create(hosts []backend.HostHealth) []backend.Step {
 	ref, known := v.Ref()
-	if !known || !v.makes(hosts) {
+	if !known || !v.makes(hosts) || !v.occupied().IsZero() {
 		return nil
 	}
 	via := v.worker(hosts, "")
@@ -154,12 +153,11 @@ func (v *View) fence(hosts []backend.HostHealth) []backend.Step {
 	var out []backend.Step
 	for _, h := range hosts {
 		seen, m := v.seen.Hosts[h.Node], h.Object
-		if m == nil || m.Spec.Reservation == nil || m.Spec.Reservation.Fenced {
+		if m == nil || m.Spec.Reservation == nil || m.Spec.Reservation.Fenced && v.keyless(m) {
 			continue
 		}
-		silent := seen.Agent == decide.AgentUnreachable || seen.Agent == decide.AgentMissing
 		gone := !v.seen.World.Nodes[h.Node].Exists
-		if !silent || !seen.OutOfService && !gone || !v.awaits(h.Node) && m.DeletionTimestamp.IsZero() && !backend.Lost(m) {
+		if !seen.silent() || !seen.OutOfService && !gone || !v.awaits(h.Node) && m.DeletionTimestamp.IsZero() && !backend.Lost(m) {
 			continue
 		}
 		via := v.worker(hosts, h.Node)

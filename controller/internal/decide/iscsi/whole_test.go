@@ -21,6 +21,14 @@ func twin(hours int) *v1alpha1.Iscsi {
 	return i
 }
 
+// elsewhere is a Member of another Iscsi that has the same LUN on record, through another target.
+func elsewhere() *v1alpha1.Member {
+	m := &v1alpha1.Member{}
+	m.Spec.Of, m.Spec.Node = v1alpha1.MemberOwner{Kind: v1alpha1.KindIscsi, Name: "other", UID: "other"}, "n7"
+	m.Spec.Lun = &v1alpha1.MemberLun{WWID: disk.WWID, Serial: disk.Serial, Size: disk.SizeBytes, IQN: "iqn.2026-01.lab.quarry:other"}
+	return m
+}
+
 func pv(s *scene) {
 	s.o.World.Volumes[""] = []backend.Volume{{Name: "pv", Handle: groupUUID + "/v1"}}
 }
@@ -52,12 +60,18 @@ func TestWhole_steps(t *testing.T) {
 		// destroys is true when the first step needs a person.
 		destroys bool
 	}{
-		"all may write":                     {keyed("n1", "n2"), nil, []string{"CreateSharedGroup"}, false},
-		"one may not":                       {keyed("n1", "n2"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10} }, nil, false},
-		"one is away":                       {keyed("n1", "n2"), silent, nil, false},
-		"volumes of the class exist":        {keyed("n1"), pv, nil, false},
-		"something is on the LUN":           {keyed("n1"), content, nil, false},
-		"something that a person gives up":  {keyed("n1"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe = disk.WWID }), []string{"CreateSharedGroup"}, true},
+		"all may write":                    {keyed("n1", "n2"), nil, []string{"CreateSharedGroup"}, false},
+		"one may not":                      {keyed("n1", "n2"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10} }, nil, false},
+		"one is away":                      {keyed("n1", "n2"), silent, nil, false},
+		"volumes of the class exist":       {keyed("n1"), pv, nil, false},
+		"something is on the LUN":          {keyed("n1"), content, nil, false},
+		"something that a person gives up": {keyed("n1"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe = disk.WWID }), []string{"CreateSharedGroup"}, true},
+		"given up, and used on a node":     {keyed("n1", "n2"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe = disk.WWID; s.use("n2", "process dd") }), nil, false},
+		"another Iscsi has the LUN": {keyed("n1"), func(s *scene) {
+			s.o.World.OtherMembers = []*v1alpha1.Member{elsewhere()}
+			s.member("n1").Spec.Lun = nil
+		}, nil, false},
+		"an Iscsi that is gone had it":      {keyed("n1"), func(s *scene) { s.o.World.OtherMembers = []*v1alpha1.Member{elsewhere()} }, []string{"CreateSharedGroup"}, false},
 		"the consent is for another LUN":    {keyed("n1"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe = "naa.9" }), nil, false},
 		"it cannot be read":                 {keyed("n1"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe, s.o.Reading.Contents.Digest = disk.WWID, "" }), nil, false},
 		"the group is there":                {made("n1"), nil, nil, false},
@@ -68,7 +82,7 @@ func TestWhole_steps(t *testing.T) {
 		"nothing waits for it":              {made("n1", "n2"), tainted, nil, false},
 		"a change may still run there":      {made("n1", "n2"), both(tainted, func(s *scene) { s.o.Record.Pending = []string{"n2"} }), []string{"FenceNode"}, false},
 		"the writer had the turn":           {made("n1", "n2"), both(tainted, func(s *scene) { s.o.Record.Writer, s.o.Record.Taken = "n2", "csi/1" }), []string{"FenceNode"}, false},
-		"it is fenced already":              {made("n1", "n2"), both(holds, tainted, func(s *scene) { s.member("n2").Spec.Reservation.Fenced = true }), nil, false},
+		"it is fenced already":              {made("n1", "n2"), both(holds, tainted, func(s *scene) { s.member("n2").Spec.Reservation.Fenced = true; s.o.Reading.Keys.Keys = []uint64{10} }), nil, false},
 		"it answers all the same":           {made("n1", "n2"), both(holds, func(s *scene) { s.host("n2", func(h *Host) { h.OutOfService = true }) }), nil, false},
 		"Kubernetes knows no such node":     {made("n1", "n2"), both(holds, silent, func(s *scene) { s.o.World.Nodes["n2"] = backend.Node{Name: "n2"} }), []string{"FenceNode"}, true},
 		"the target has no reservations":    {made("n1", "n2"), both(holds, tainted, unreserved), []string{"FenceNode"}, true},
@@ -132,6 +146,8 @@ func TestWhole_conditions(t *testing.T) {
 	}{
 		"unique":                  {made("n1"), nil, v1alpha1.ConditionTargetUnique, "True", v1alpha1.ReasonTargetUnique, ""},
 		"not unique":              {fresh("n1"), func(s *scene) { s.o.World.Others = []v1alpha1.Storage{twin(-9)} }, v1alpha1.ConditionTargetUnique, "False", v1alpha1.ReasonSameTarget, "twin"},
+		"the LUN is another's":    {loggedIn("n1"), func(s *scene) { s.o.World.OtherMembers = []*v1alpha1.Member{elsewhere()} }, v1alpha1.ConditionTargetUnique, "False", v1alpha1.ReasonSameTarget, "Iscsi other"},
+		"used on a node":          {loggedIn("n1", "n2"), func(s *scene) { s.use("n2", "process dd") }, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonLunInUse, "n2 by process dd"},
 		"reached":                 {made("n1"), nil, v1alpha1.ConditionTargetReachable, "True", v1alpha1.ReasonTargetReachable, "n1"},
 		"not tried yet":           {fresh("n1"), nil, v1alpha1.ConditionTargetReachable, "Unknown", v1alpha1.ReasonPending, ""},
 		"the target is down":      {made("n1", "n2"), down, v1alpha1.ConditionTargetReachable, "False", sharedlun.ReasonTargetUnreachable, "connection failed"},

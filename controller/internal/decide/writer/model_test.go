@@ -225,7 +225,14 @@ func (w *world) aftermath() {
 			w.happen()
 		}
 		m := w.holder(w.machines[w.names[w.rand.IntN(len(w.names))]])
-		switch w.rand.IntN(6) {
+		switch w.rand.IntN(7) {
+		case 6:
+			// A site comes back after a disaster.
+			w.restore()
+			w.lose()
+			for _, m := range w.machines {
+				m.cut = false
+			}
 		case 0:
 			w.restore()
 		case 1:
@@ -331,7 +338,7 @@ func TestProtocol_needsEveryRule(t *testing.T) {
 		{asksOnce + drains, 10827},
 		{sandwich, 5065},
 		{remaps, 6668},
-		{owns, 1},
+		{owns, 1330},
 		{reserves, 1},
 		{confirms, 4373},
 		{boots + unmaps, 23},

@@ -103,7 +103,7 @@ func TestIscsi_boot(t *testing.T) {
 		return ""
 	})
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
-	if now := s.san.Keys(s.lun)["n2"]; now == 0 || now == before || s.member("n2").Spec.Reservation.Previous != "" {
+	if now := s.san.Keys(s.lun)["n2"]; now == 0 || now == before || len(s.member("n2").Spec.Reservation.Previous) > 0 {
 		t.Errorf("key %x, before %x, %+v", now, before, s.member("n2").Spec.Reservation)
 	}
 }

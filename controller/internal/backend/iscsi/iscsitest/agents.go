@@ -56,9 +56,14 @@ func (s *SAN) Initiator(_ context.Context, name string) (i sharedlun.Initiator, 
 }
 
 // Target tells what a node sees of the target.
-func (s *SAN) Target(_ context.Context, name string, t sharedlun.Target) (seen sharedlun.Seen, err error) {
+func (s *SAN) Target(_ context.Context, name string, t sharedlun.Target, users bool) (seen sharedlun.Seen, err error) {
 	err = s.call(name, "target", func(n *node) error {
 		seen = s.see(n, t)
+		for i := range seen.Luns {
+			if users && n.uses != "" {
+				seen.Luns[i].Users = []string{n.uses}
+			}
+		}
 		return nil
 	})
 	return seen, err
@@ -194,7 +199,7 @@ func (s *SAN) Reservation(_ context.Context, name string, id sharedlun.Identity,
 
 // Register registers a node's key.
 func (s *SAN) Register(_ context.Context, name string, id sharedlun.Identity, g sharedlun.Grant) (r sharedlun.Reservation, err error) {
-	key, old, boot := g.Key, g.Old, g.BootID
+	key, boot := g.Key, g.BootID
 	err = s.onLUN(name, "register", id, func(n *node, l *LUN) error {
 		have := l.keys[name]
 		switch {
@@ -202,10 +207,10 @@ func (s *SAN) Register(_ context.Context, name string, id sharedlun.Identity, g 
 			return fault(decide.FaultPrecondition, name, "Register", "", "initiator %q is granted the key, others are %v", g.Initiator, g.Others)
 		case boot != n.boot:
 			return fault(decide.FaultPrecondition, name, "Register", "", "the node was booted since")
-		case have != 0 && have != key && have != old:
+		case have != 0 && have != key && !slices.Contains(g.Old, have):
 			return fault(decide.FaultPrecondition, name, "Register", "", "another key of this node is registered")
-		case len(n.mapped) > 0 && have != key:
-			return fault(decide.FaultPrecondition, name, "Register", "", "volumes are mapped")
+		case have != key && (n.uses != "" || len(n.mapped) > 0 && (l.reserved || !n.mapsOnly(g.Own))):
+			return fault(decide.FaultPrecondition, name, "Register", "", "the LUN is in use")
 		}
 		if s.Granted != nil && !s.Granted(name, key, boot) {
 			s.violations = append(s.violations, "a key was registered on "+name+" that is not on record")
@@ -215,7 +220,11 @@ func (s *SAN) Register(_ context.Context, name string, id sharedlun.Identity, g 
 				s.violations = append(s.violations, "one key for "+name+" and "+other)
 			}
 		}
-		l.keys[name], l.reserved = key, true
+		l.keys[name] = key
+		if g.Reserve && !l.reserved {
+			l.reserved = true
+			s.shutOut(l)
+		}
 		r = l.reservation()
 		return nil
 	})

@@ -48,7 +48,7 @@ func (s *SAN) Map(
 		if now := g.Volume(v.Name); now == nil || now.HeldBy != name || now.Leaving {
 			return fault(decide.FaultPrecondition, name, "MapVolume", "", "the volume is not this node's")
 		}
-		if c.Unfenced != l.NoReservations || !c.Unfenced && (l.keys[name] != c.Key || c.Key == 0) {
+		if c.Unfenced && l.reserved || !c.Unfenced && (l.keys[name] != c.Key || c.Key == 0) {
 			return fault(decide.FaultPrecondition, name, "MapVolume", "", "the key is not registered")
 		}
 		for other, o := range s.nodes {
@@ -91,7 +91,7 @@ func (s *SAN) writing(name, call string, ref sharedlun.Ref, w sharedlun.Mandate,
 		switch {
 		case w.Epoch < n.promised:
 			return fault(decide.FaultPrecondition, name, call, "", "the epoch is old")
-		case w.Unfenced != l.NoReservations:
+		case w.Unfenced && l.reserved:
 			return fault(decide.FaultPrecondition, name, call, "", "unfenced is %t", w.Unfenced)
 		case !w.Unfenced && (l.keys[name] != w.Key || w.Key == 0):
 			return fault(decide.FaultPrecondition, name, call, "", "the key is not registered")

@@ -50,6 +50,30 @@ type node struct {
 	used       *sharedlun.Chap
 	mapped     map[string]bool
 	promised   uint64
+	// uses says who uses the LUN on the node; empty when nobody does.
+	uses string
+}
+
+// mapsOnly reports whether a node has no devices but those of some volumes.
+func (n *node) mapsOnly(own []string) bool {
+	for uuid := range n.mapped {
+		if !slices.Contains(own, uuid) {
+			return false
+		}
+	}
+	return true
+}
+
+// shutOut writes down who answers, has a volume of its own mapped, and cannot write from now on.
+func (s *SAN) shutOut(l *LUN) {
+	if l.group == nil {
+		return
+	}
+	for _, v := range l.group.Volumes {
+		if n := s.nodes[v.HeldBy]; n != nil && n.agent == decide.AgentUp && n.mapped[v.UUID] && l.keys[v.HeldBy] == 0 {
+			s.violations = append(s.violations, v.HeldBy+" was shut out from "+v.Name)
+		}
+	}
 }
 
 // New makes a target with one LUN of 1 GiB on which nothing is.
@@ -106,6 +130,13 @@ func (s *SAN) SetInitiator(name string, change func(*sharedlun.Initiator)) {
 	change(&s.nodes[name].initiator)
 }
 
+// SetUse lets somebody use the LUN on a node; empty words end that.
+func (s *SAN) SetUse(name, by string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes[name].uses = by
+}
+
 // SetChap lets the target ask for credentials. Sessions stay.
 func (s *SAN) SetChap(c *sharedlun.Chap) {
 	s.mu.Lock()
@@ -138,6 +169,22 @@ func (s *SAN) LoseKeys(l *LUN) {
 	s.Edit(l, func(l *LUN) {
 		clear(l.keys)
 		l.reserved = false
+	})
+}
+
+// KeepKey lets the target have a key for a path that no node uses; 0 takes it off.
+func (s *SAN) KeepKey(l *LUN, path string, key uint64) {
+	s.Edit(l, func(l *LUN) {
+		if delete(l.keys, path); key != 0 {
+			l.keys[path] = key
+		}
+	})
+}
+
+// MakeGroup puts a group onto a LUN.
+func (s *SAN) MakeGroup(l *LUN, ownerUID string) {
+	s.Edit(l, func(l *LUN) {
+		l.group = &sharedlun.Group{UUID: GroupUUID, Name: "vg", OwnerUID: ownerUID, Epoch: 1, Sequence: 1}
 	})
 }
 

@@ -1,0 +1,114 @@
+package iscsi
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"quarry.storage/quarry/controller/internal/backend/iscsi/iscsitest"
+	"quarry.storage/quarry/controller/internal/decide/iscsi"
+	"quarry.storage/quarry/controller/internal/decide/writer"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+const (
+	oldKey   = "00000000000000dd"
+	olderKey = "00000000000000ee"
+)
+
+// TestPerform_previous: a key of an earlier boot stays on record as long as the LUN has it, however many there are.
+func TestPerform_previous(t *testing.T) {
+	s := keyed(t)
+	before := s.member("n2").Spec.Reservation.Key
+	edit(s, &v1alpha1.Member{}, "san.n2", func(m *v1alpha1.Member) { m.Spec.Reservation.Previous = []string{oldKey, olderKey} })
+	s.san.KeepKey(s.lun, "a path of n2 that is down", 0xdd)
+	s.san.Boot("n2")
+	s.must(s.perform(s.step("n2", v1alpha1.ActionLogin)))
+	grant, register := s.step("n2", v1alpha1.ActionGrantKey), s.step("n2", v1alpha1.ActionRegisterKey)
+	grant.BootID, register.BootID = "n2-boot-1+", "n2-boot-1+"
+	s.must(s.perform(grant))
+	if r := s.member("n2").Spec.Reservation; !slices.Equal(r.Previous, []string{oldKey, before}) {
+		t.Fatalf("%+v", r)
+	}
+	s.must(s.perform(register))
+	if r := s.member("n2").Spec.Reservation; !slices.Equal(r.Previous, []string{oldKey}) {
+		t.Errorf("%+v, registered %v", r, s.san.Keys(s.lun))
+	}
+	// The path is back, or somebody took the key off.
+	s.san.KeepKey(s.lun, "a path of n2 that is down", 0)
+	s.must(s.perform(register))
+	if r := s.member("n2").Spec.Reservation; len(r.Previous) > 0 || r.Registering {
+		t.Errorf("%+v, registered %v", r, s.san.Keys(s.lun))
+	}
+}
+
+// TestPerform_lostKeys: a node with its own volumes mapped gets its key back, and nobody reserves the LUN who was not told to.
+func TestPerform_lostKeys(t *testing.T) {
+	s := keyed(t)
+	ref := sharedlun.Ref{Lun: s.lun.Identity, OwnerUID: uid, UUID: iscsitest.GroupUUID}
+	s.san.MakeGroup(s.lun, uid)
+	s.san.SetVolume(s.lun, sharedlun.Volume{Name: "v", UUID: "u", HeldBy: "n2"}, "n2")
+	s.san.LoseKeys(s.lun)
+	step := func(node string, change func(*iscsi.Step)) iscsi.Step {
+		out := s.step(node, v1alpha1.ActionRegisterKey)
+		out.Ref, out.Reserve = ref, false
+		change(&out)
+		return out
+	}
+	s.must(s.perform(step("n1", func(*iscsi.Step) {})))
+	wantError(t, s.perform(step("n2", func(*iscsi.Step) {})), "in use", false)
+	s.must(s.perform(step("n2", func(s *iscsi.Step) { s.Own = true })))
+	r, err := s.san.Reservation(t.Context(), "n1", s.lun.Identity, true)
+	if err != nil || r.Held() || len(r.Keys) != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	s.must(s.perform(step("n1", func(s *iscsi.Step) { s.Reserve = true })))
+	if r, err := s.san.Reservation(t.Context(), "n1", s.lun.Identity, true); err != nil || !r.Held() || len(s.san.Violations()) > 0 {
+		t.Errorf("%+v, %v, %v", r, err, s.san.Violations())
+	}
+	// What is not its own is no reason to let it in.
+	s.san.LoseKeys(s.lun)
+	s.san.SetVolume(s.lun, sharedlun.Volume{Name: "v", UUID: "u", HeldBy: "n1"})
+	wantError(t, s.perform(step("n2", func(s *iscsi.Step) { s.Own = true })), "in use", false)
+}
+
+// TestPerform_exchange: a node that was let in without a key gets one for its boot, unless the group is being changed; a node that is fenced gets none.
+func TestPerform_exchange(t *testing.T) {
+	s := newSite(t, "n1", "n2")
+	s.san.Edit(s.lun, func(l *iscsitest.LUN) { l.NoReservations = true })
+	for _, n := range []string{"n1", "n2"} {
+		grant := s.step(n, v1alpha1.ActionGrantKey)
+		grant.Unfenced = true
+		s.must(s.perform(grant))
+	}
+	s.san.Edit(s.lun, func(l *iscsitest.LUN) { l.NoReservations = false })
+	before := s.member("n1").Spec.Reservation.Key
+	exchange := s.step("n1", v1alpha1.ActionGrantKey)
+	exchange.Exchange = true
+	s.b.Records = busy{}
+	wantError(t, s.perform(exchange), "being changed", true)
+	s.b.Records = noRecords{}
+	s.must(s.perform(exchange))
+	if r := s.member("n1").Spec.Reservation; r.Unfenced || r.Key == before {
+		t.Errorf("%+v", r)
+	}
+	edit(s, &v1alpha1.Member{}, "san.n2", func(m *v1alpha1.Member) { m.Spec.Reservation.Fenced = true })
+	exchange = s.step("n2", v1alpha1.ActionGrantKey)
+	exchange.Exchange = true
+	s.must(s.perform(exchange))
+	if r := s.member("n2").Spec.Reservation; !r.Unfenced {
+		t.Errorf("%+v", r)
+	}
+	// Once somebody has a key, nobody is let in without any more.
+	again := s.step("n2", v1alpha1.ActionGrantKey)
+	again.Unfenced, again.BootID = true, "next"
+	wantError(t, s.perform(again), "is to be let in without", false)
+}
+
+// busy says that a process is changing the group.
+type busy struct{}
+
+func (busy) Load(context.Context, string) (writer.Record, string, error) {
+	return writer.Record{Epoch: 1, Writer: "n1", Taken: "csi/1"}, "", nil
+}

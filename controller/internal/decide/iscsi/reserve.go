@@ -1,0 +1,180 @@
+package iscsi
+
+import (
+	"fmt"
+	"slices"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/writer"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// records are what the Members say of keys: everything that is decided about whose a key is.
+func (v *View) records() []writer.KeyRecord {
+	var out []writer.KeyRecord
+	for _, m := range v.seen.World.Members {
+		if r := m.Spec.Reservation; r != nil {
+			out = append(out, recordOfKey(string(m.Spec.Node), r))
+		}
+	}
+	return out
+}
+
+// recordOfKey reads the keys of a Member. One that cannot be read is none: then it is nobody's on the LUN.
+func recordOfKey(node string, r *v1alpha1.MemberReservation) writer.KeyRecord {
+	out := writer.KeyRecord{Node: node, Fenced: r.Fenced, Registering: r.Registering}
+	if !r.Unfenced {
+		out.Key = keyOf(r.Key)
+	}
+	for _, text := range r.Previous {
+		out.Previous = append(out.Previous, keyOf(text))
+	}
+	return out
+}
+
+// keyOf reads a key as a Member has it. One that cannot be read is none.
+func keyOf(text string) uint64 {
+	key, err := sharedlun.ParseKey(text)
+	if err != nil {
+		return 0
+	}
+	return key
+}
+
+// foreign counts the registered keys that no Member has on record.
+func (v *View) foreign() int {
+	if !v.seen.Reading.Known {
+		return 0
+	}
+	n, records := 0, v.records()
+	for _, key := range v.seen.Reading.Keys.Keys {
+		if _, known := writer.Owner(records, key); !known && !slices.Contains(v.seen.Granted, key) {
+			n++
+		}
+	}
+	return n
+}
+
+// held reports whether whoever has no key is known to be kept from writing.
+func (v *View) held() bool { return v.seen.Reading.Known && v.seen.Reading.Keys.Held() }
+
+// registered reports whether the LUN has the key of a member.
+func (v *View) registered(m *v1alpha1.Member) bool {
+	r := m.Spec.Reservation
+	return r != nil && !r.Unfenced && v.seen.Reading.Known && v.seen.Reading.Keys.Has(keyOf(r.Key))
+}
+
+// keyless reports whether a node is known to have no key on a LUN that keeps others from writing: it may not write to it, even if it is forgotten.
+func (v *View) keyless(m *v1alpha1.Member) bool {
+	if m == nil || m.Spec.Reservation == nil || v.removed() {
+		return true
+	}
+	r, reading := m.Spec.Reservation, v.seen.Reading
+	has := reading.Known && slices.ContainsFunc(reading.Keys.Keys, recordOfKey("", r).Has)
+	if r.Fenced {
+		return !has
+	}
+	return !r.Unfenced && v.held() && !has
+}
+
+// mayReserve reports whether a node may reserve the LUN once it has its key: nobody has, and nobody is shut out from volumes of its own.
+func (v *View) mayReserve(node string) bool {
+	r := v.seen.Reading
+	return r.Known && r.Keys.Supported && !r.Keys.Held() && len(v.waiting(node)) == 0
+}
+
+// waiting names the nodes that are to have their keys before another one reserves the LUN: those that work with volumes of their own, and those that were let in
+// without a key. A node that was fenced, or that a person said is off, is not waited for.
+func (v *View) waiting(except string) []string {
+	var out []string
+	for _, m := range v.seen.World.Members {
+		node, r := string(m.Spec.Node), m.Spec.Reservation
+		switch {
+		case node == except, r == nil, r.Fenced, v.registered(m), v.off(node):
+		case r.Unfenced && !v.booted(m), v.busy(node):
+			out = append(out, node)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// off reports whether a person said that a node is off, and its agent is silent.
+func (v *View) off(node string) bool {
+	h := v.seen.Hosts[node]
+	return h.silent() && (h.OutOfService || !v.seen.World.Nodes[node].Exists)
+}
+
+// booted reports whether a node is known to run another boot than the one of its record.
+func (v *View) booted(m *v1alpha1.Member) bool {
+	h := v.seen.Hosts[string(m.Spec.Node)]
+	return h.Asked() && h.BootID != m.Spec.Reservation.BootID
+}
+
+// busy reports whether a node may have a volume mapped that the LUN says is its own. What a silent node has mapped nobody knows.
+func (v *View) busy(node string) bool {
+	h := v.seen.Hosts[node]
+	switch {
+	case !h.Asked(), v.rec.group != "" && !h.Mapped:
+		return len(v.heldBy(node)) > 0
+	case v.group() == nil:
+		return len(h.Mappings) > 0
+	}
+	return slices.ContainsFunc(v.group().Volumes, func(volume sharedlun.Volume) bool { return volume.HeldBy == node && h.maps(volume.UUID) })
+}
+
+// ownOnly reports whether a node has nothing mapped but volumes that the LUN says are its own.
+func (v *View) ownOnly(node string) bool {
+	h, g := v.seen.Hosts[node], v.group()
+	if g == nil || !h.Mapped {
+		return false
+	}
+	return !slices.ContainsFunc(h.Mappings, func(m sharedlun.Mapping) bool {
+		return !slices.ContainsFunc(g.Volumes, func(volume sharedlun.Volume) bool { return volume.UUID == m.VolumeUUID && volume.HeldBy == node })
+	})
+}
+
+// unfenced reports whether a node was let in without a key, and may run on with what it has mapped.
+func (v *View) unfenced() bool {
+	return slices.ContainsFunc(v.seen.World.Members, func(m *v1alpha1.Member) bool {
+		r := m.Spec.Reservation
+		return r != nil && r.Unfenced && !r.Fenced && !v.booted(m)
+	})
+}
+
+// switches reports whether nodes that were let in without keys get them now: the target keeps reservations by now, and nobody can be hurt, for nothing is mapped,
+// held, or being changed anywhere. Once one of them has a key the others follow.
+func (v *View) switches() bool {
+	r, record := v.seen.Reading, v.seen.Record
+	if !r.Known || !r.Keys.Supported || !v.unfenced() {
+		return false
+	}
+	if v.rec.fenced {
+		return true
+	}
+	if len(r.Keys.Keys) > 0 || r.Keys.Held() || record.Taken != "" || len(record.Pending) > 0 || v.rec.group != "" && v.group() == nil {
+		return false
+	}
+	for _, m := range v.seen.World.Members {
+		h := v.seen.Hosts[string(m.Spec.Node)]
+		if m.Spec.Reservation != nil && !m.Spec.Reservation.Fenced && (!h.Up() || len(h.Mappings) > 0 || v.rec.group != "" && !h.Mapped) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(v.volumes(), func(volume sharedlun.Volume) bool { return volume.HeldBy != "" })
+}
+
+// exchange gives a node that was let in without a key one for the boot that it is in.
+func (h host) exchange() []backend.Step {
+	s := h.step(v1alpha1.ActionGrantKey, "The target keeps persistent reservations by now, and the node was let in without a key.")
+	s.Target, s.BootID, s.Initiator, s.Exchange = h.view.target, h.BootID, h.Initiator.Name, true
+	s.Key = h.reservation().Key
+	return []backend.Step{s}
+}
+
+// unreserved says what the reservation of the LUN waits for, which only nodes with keys may write to then.
+func (h host) unreserved() backend.Finding {
+	return bad(v1alpha1.ReasonKeyLost, fmt.Sprintf("has its key, and nobody has reserved the LUN. It is reserved once these nodes have their keys, which have volumes mapped: %s. "+
+		"Bring them back; of one that is off, taint its Node with %s", backend.Shorten(h.view.waiting(h.m.Node), maxNamed), v1alpha1.TaintOutOfService))
+}
