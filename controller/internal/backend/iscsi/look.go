@@ -131,7 +131,7 @@ func (b *Backend) read(ctx context.Context, v *iscsi.View) iscsi.Reading {
 		}
 		contents, keys, err := b.readVia(ctx, via, ref, v.Fenced())
 		if err == nil {
-			return iscsi.Reading{At: now, Good: now, Via: via, Known: true, Contents: contents, Keys: keys}
+			return iscsi.Reading{At: now, Good: b.Now(), Via: via, Known: true, Contents: contents, Keys: keys}
 		}
 		out.Problem = err.Error()
 	}

@@ -110,14 +110,14 @@ func (v *View) recorded(t string) metav1.Condition {
 // unmade tells what the making of the group waits for.
 func (v *View) unmade(t string, hosts []backend.HostHealth) metav1.Condition {
 	r := v.seen.Reading
+	if f := v.occupied(); !f.IsZero() && f.Reason != v1alpha1.ReasonLunNotEmpty {
+		return no(t, f.Reason, "No volume group is made: "+f.Message+".")
+	}
 	switch {
 	case r.Contents.Group == nil && r.Contents.Content != "" && v.rec.forming == "":
 		return no(t, v1alpha1.ReasonLunNotEmpty, v.notEmpty(r))
 	case volumes(v.seen.World) > 0:
 		return no(t, v1alpha1.ReasonVolumesExist, "Volumes of the class exist, and no volume group is on record: none is made.")
-	case !v.occupied().IsZero():
-		f := v.occupied()
-		return no(t, f.Reason, "No volume group is made: "+f.Message+".")
 	}
 	return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "The volume group is made once every initiator may write to the LUN. Missing: "+
 		backend.Sentence(backend.Shorten(v.awaited(hosts), maxNamed), "none")+".")

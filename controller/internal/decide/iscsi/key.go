@@ -99,7 +99,7 @@ func (h host) grant(r *v1alpha1.MemberReservation) ([]backend.Step, backend.Find
 
 func (h host) register(l sharedlun.Lun, why string) []backend.Step {
 	s := h.step(v1alpha1.ActionRegisterKey, why)
-	s.BootID, s.Paths, s.Reserve, s.Own = h.BootID, paths(l), h.view.mayReserve(h.m.Node), len(h.Mappings) > 0
+	s.BootID, s.Paths, s.Reserve, s.Own = h.BootID, paths(l), h.view.mayReserve(h.m.Node), len(h.Mappings) > 0 || !h.view.held() && len(h.view.heldBy(h.m.Node)) > 0
 	return []backend.Step{s}
 }
 

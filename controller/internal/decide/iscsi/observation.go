@@ -88,7 +88,7 @@ func (h Host) maps(volumeUUID string) bool {
 
 // Reading is what the LUN says of itself.
 type Reading struct {
-	// At is when it was tried last to read it, Good when that succeeded last, through node Via. Known is true while that is not long ago, and
+	// At is when it was tried last to read it, Good when that had succeeded last, through node Via. Known is true while that is not long ago, and
 	// Problem says why the last attempt failed.
 	At, Good time.Time
 	Via      string

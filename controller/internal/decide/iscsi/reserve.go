@@ -112,11 +112,12 @@ func (v *View) booted(m *v1alpha1.Member) bool {
 	return h.Asked() && h.BootID != m.Spec.Reservation.BootID
 }
 
-// busy reports whether a node may have a volume mapped that the LUN says is its own. What a silent node has mapped nobody knows.
+// busy reports whether a node may have a volume mapped that the LUN says is its own. What a silent node has mapped nobody knows, and what one has that was asked
+// before the LUN was seen to be open to all; since then nobody maps anything with a key.
 func (v *View) busy(node string) bool {
 	h := v.seen.Hosts[node]
 	switch {
-	case !h.Asked(), v.rec.group != "" && !h.Mapped:
+	case !h.Asked(), h.At.Before(v.open), v.rec.group != "" && !h.Mapped:
 		return len(v.heldBy(node)) > 0
 	case v.group() == nil:
 		return len(h.Mappings) > 0

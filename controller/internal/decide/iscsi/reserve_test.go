@@ -40,16 +40,17 @@ func TestDecide_lostKeys(t *testing.T) {
 		node     string
 		reserves bool
 	}{
-		"an idle node":                    {func(*scene) {}, "n1", false},
-		"the busy one":                    {func(*scene) {}, "n2", true},
-		"an idle node after the busy one": {func(s *scene) { s.key("n2") }, "n1", true},
-		"the busy one fell silent":        {func(s *scene) { s.silence("n2", false) }, "n1", false},
-		"the busy one is off":             {func(s *scene) { s.silence("n2", true) }, "n1", true},
-		"the busy one is fenced":          {func(s *scene) { s.member("n2").Spec.Reservation.Fenced = true }, "n1", true},
-		"Kubernetes does not know it":     {func(s *scene) { s.silence("n2", false); s.o.World.Nodes["n2"] = backend.Node{} }, "n1", true},
-		"the agent cannot tell":           {func(s *scene) { s.host("n2", func(h *Host) { h.Failed = "no" }) }, "n1", false},
-		"what is mapped is not its own":   {func(s *scene) { s.o.Reading.Contents.Group.Volumes[0].HeldBy = "n3" }, "n1", true},
-		"nothing is mapped any more":      {func(s *scene) { s.host("n2", func(h *Host) { h.Mappings = nil }) }, "n1", true},
+		"an idle node":                      {func(*scene) {}, "n1", false},
+		"the busy one":                      {func(*scene) {}, "n2", true},
+		"an idle node after the busy one":   {func(s *scene) { s.key("n2") }, "n1", true},
+		"the busy one fell silent":          {func(s *scene) { s.silence("n2", false) }, "n1", false},
+		"the busy one is off":               {func(s *scene) { s.silence("n2", true) }, "n1", true},
+		"the busy one is fenced":            {func(s *scene) { s.member("n2").Spec.Reservation.Fenced = true }, "n1", true},
+		"Kubernetes does not know it":       {func(s *scene) { s.silence("n2", false); s.o.World.Nodes["n2"] = backend.Node{} }, "n1", true},
+		"the agent cannot tell":             {func(s *scene) { s.host("n2", func(h *Host) { h.Failed = "no" }) }, "n1", false},
+		"what is mapped is not its own":     {func(s *scene) { s.o.Reading.Contents.Group.Volumes[0].HeldBy = "n3" }, "n1", true},
+		"nothing is mapped any more":        {func(s *scene) { s.host("n2", func(h *Host) { h.Mappings = nil }) }, "n1", true},
+		"it was asked before the keys went": {func(s *scene) { s.host("n2", func(h *Host) { h.Mappings, h.At = nil, now.Add(-1) }) }, "n1", false},
 		"two are busy": {func(s *scene) {
 			s.host("n3", func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "w"}} })
 			s.volume(sharedlun.Volume{Name: "w", UUID: "w", HeldBy: "n3"})

@@ -24,6 +24,8 @@ type View struct {
 	taken string
 	// leaving are the volumes that are being taken from their nodes, by UUID, and since when that is seen.
 	leaving map[string]time.Time
+	// open is since when it is seen that nobody has reserved the LUN; zero while somebody has.
+	open time.Time
 }
 
 var _ backend.View = (*View)(nil)
@@ -40,6 +42,12 @@ func NewView(o Observation, last *View) *View {
 		v.members[node] = owner.Prefer(v.members[node], m)
 	}
 	v.taken = v.takenBy()
+	if !v.held() {
+		v.open = o.Reading.Good
+		if last != nil && !last.open.IsZero() {
+			v.open = last.open
+		}
+	}
 	for _, volume := range v.volumes() {
 		if !volume.Leaving {
 			continue
