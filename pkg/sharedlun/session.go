@@ -110,8 +110,8 @@ type Session struct {
 
 // Path is one path to a LUN.
 type Path struct {
-	// Portal that it leads through, and Device, the kernel's name.
-	Portal, Device string
+	// Target and Portal that it leads through, and Device, the kernel's name.
+	Target, Portal, Device string
 	// Map is the kernel's name of the multipath map that the path is a part of; empty when it is of none.
 	Map string
 	// Up is true when the kernel says that the device is running, and its session is up.

@@ -102,6 +102,9 @@ func (t *Target) AddLun(number, bytes int64) *Lun {
 	return l
 }
 
+// Show lets another target show the LUN, too.
+func (l *Lun) Show(t *Target) { t.set(func() { t.luns = append(t.luns, l) }) }
+
 // hash is a number for a text, small enough to count on.
 func hash(text string) uint64 {
 	var h uint64

@@ -218,3 +218,21 @@ func TestLogin_guarded(t *testing.T) {
 		})
 	}
 }
+
+// TestRegister_twoTargets: a LUN that a node sees through two targets is no Iscsi's alone.
+func TestRegister_twoTargets(t *testing.T) {
+	x := newFenced(t)
+	other := x.a.f.AddTarget(iqn+"-2", "10.0.0.3:3260")
+	x.lun.Show(other)
+	c := x.a.f.AddNode("c", boot)
+	for _, target := range []*Target{x.target, other} {
+		if _, err := c.Login(t.Context(), target.Target(), nil, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.want(x.register(c, keyC), sharedlun.ErrInUse)
+	if err := c.Logout(t.Context(), other.Target()); err != nil {
+		t.Fatal(err)
+	}
+	x.want(x.register(c, keyC), nil)
+}

@@ -157,7 +157,7 @@ func (k kernel) Luns(sessions []hostiscsi.Session) ([]sharedlun.Lun, error) {
 			if i < 0 {
 				out, i = append(out, sharedlun.Lun{Identity: p.seen, Number: p.lun.number, ReadOnly: p.lun.readOnly, Device: p.device}), len(out)
 			}
-			out[i].Paths = append(out[i].Paths, sharedlun.Path{Portal: p.portal, Device: p.device, Up: k.up(p), Initiator: p.initiator})
+			out[i].Paths = append(out[i].Paths, sharedlun.Path{Target: p.iqn, Portal: p.portal, Device: p.device, Up: k.up(p), Initiator: p.initiator})
 		}
 	}
 	for i := range out {

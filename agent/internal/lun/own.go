@@ -36,6 +36,11 @@ func (n *Node) own(ctx context.Context, l found, r sharedlun.Reservation, g shar
 // free refuses a node on which anything uses the LUN. As long as nobody has reserved it, everybody can write: then the devices of the node's own volumes are no
 // reason to keep it out.
 func (n *Node) free(ctx context.Context, l found, r sharedlun.Reservation, g sharedlun.Grant) error {
+	for _, p := range l.Paths {
+		if other := l.Paths[0].Target; p.Target != other {
+			return fmt.Errorf("node %s, LUN %s: %w through the targets %s and %s: log out of the one that is not the Iscsi's", n.cfg.NodeName, l.WWID, sharedlun.ErrInUse, other, p.Target)
+		}
+	}
 	var own []string
 	if !r.Held() && len(g.Own) > 0 {
 		holders, err := n.cfg.Uses.Holders(l.Lun)
