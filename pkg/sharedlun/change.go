@@ -28,6 +28,7 @@ type Change struct {
 	Leave    *Hold
 	Release  *Release
 	Ready    *Ready
+	Forget   *Forget
 }
 
 // Create makes a volume of which nothing is ready.
@@ -66,4 +67,11 @@ type Release struct {
 type Ready struct {
 	Name, UUID string
 	Bytes      int64
+}
+
+// Forget takes nodes off the readers of a volume: a person vouched that those boots have ended.
+type Forget struct {
+	Name, UUID string
+	// Boots are exactly those that are taken off.
+	Boots []Boot
 }

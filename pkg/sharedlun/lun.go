@@ -50,6 +50,23 @@ var (
 	ErrRebooted = errors.New("the node was booted since")
 )
 
+// Changed is an error that came after something was changed: whatever its kind, it is no refusal.
+type Changed struct{ Err error }
+
+// Error is that of the error.
+func (c *Changed) Error() string { return c.Err.Error() }
+
+// Unwrap is the error.
+func (c *Changed) Unwrap() error { return c.Err }
+
+// AfterChange marks an error that came after something was changed; nil when there is none.
+func AfterChange(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Changed{Err: err}
+}
+
 // Identity tells a LUN from all others.
 type Identity struct {
 	// WWID is VPD page 0x83 as the kernel prints it, for example "naa.6001405...".

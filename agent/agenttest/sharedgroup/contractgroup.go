@@ -170,7 +170,19 @@ func readers(c *check) {
 	c.want(remove(n2), sharedlun.ErrHeld, "node n1")
 	c.want(remove(n1, sharedlun.Boot{Node: "n2", ID: "boot-7"}), sharedlun.ErrHeld, "may still read")
 	c.want(remove(n1, sharedlun.Boot{Node: "n2"}), sharedlun.ErrInvalid, "boot")
-	c.must(remove(n1, n2))
+	// By a person's word exactly that boot reads no more.
+	forget := func(boots ...sharedlun.Boot) error {
+		return c.try(c.A, sharedlun.Change{Forget: &sharedlun.Forget{Name: "v", UUID: v.UUID, Boots: boots}})
+	}
+	c.want(forget(sharedlun.Boot{Node: "n1"}), sharedlun.ErrInvalid, "boot")
+	for range 2 {
+		c.must(forget(sharedlun.Boot{Node: "n1", ID: "boot-1"}, sharedlun.Boot{Node: "n2", ID: "boot-8"}))
+	}
+	if got := c.volume("v"); len(got.Readers) != 1 || got.Readers[0] != (sharedlun.Boot{Node: "n2", ID: "boot-7"}) {
+		c.Fatalf("forgotten: %+v", got)
+	}
+	c.want(remove(), sharedlun.ErrHeld, "node n2")
+	c.must(remove(n2))
 	if len(c.group.Volumes) > 0 {
 		c.Errorf("removed: %+v", c.group)
 	}

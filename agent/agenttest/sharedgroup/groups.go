@@ -217,7 +217,11 @@ func retag(v *sharedlun.Volume, s decide.Retag) error {
 		case fmt.Sprint(sharedlun.TagReady, v.ReadyBytes):
 			v.ReadyBytes = 0
 		default:
-			return fmt.Errorf("lvchange: %w: no tag %s", sharedlun.ErrInvalid, tag)
+			i := slices.IndexFunc(v.Readers, func(b sharedlun.Boot) bool { return b.Tag() == tag })
+			if i < 0 {
+				return fmt.Errorf("lvchange: %w: no tag %s", sharedlun.ErrInvalid, tag)
+			}
+			v.Readers = slices.Delete(slices.Clone(v.Readers), i, i+1)
 		}
 	}
 	held := v.HeldBy

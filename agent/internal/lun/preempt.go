@@ -26,7 +26,7 @@ func (n *Node) Preempt(ctx context.Context, id sharedlun.Identity, key, victim u
 		if r.Has(victim) {
 			return r, fmt.Errorf("node %s: %w: key %#x is registered still", n.cfg.NodeName, sharedlun.ErrUnknown, victim)
 		}
-		return r, n.unread(r.Writable(key))
+		return r, sharedlun.AfterChange(n.unread(r.Writable(key)))
 	})
 }
 
@@ -44,6 +44,9 @@ func (n *Node) preemptSomehow(ctx context.Context, l found, key, victim uint64) 
 		if !errors.Is(err, reservation.ErrPath) && !errors.Is(err, reservation.ErrConflict) {
 			break
 		}
+	}
+	if kind == sharedlun.ErrUnknown {
+		return sharedlun.AfterChange(n.known(last, kind))
 	}
 	return n.known(last, kind)
 }

@@ -35,9 +35,10 @@ func (n *Node) Register(ctx context.Context, id sharedlun.Identity, g sharedlun.
 			return r, err
 		}
 		if err := n.spread(ctx, l, g, proof); err != nil {
-			return r, err
+			return r, sharedlun.AfterChange(err)
 		}
-		return n.reserve(ctx, l, g)
+		r, err = n.reserve(ctx, l, g)
+		return r, sharedlun.AfterChange(err)
 	})
 }
 

@@ -28,12 +28,12 @@ func (n *Node) Unregister(ctx context.Context, id sharedlun.Identity, key uint64
 			return r, err
 		}
 		if err := n.unregister(ctx, l, key); err != nil {
-			return r, err
+			return r, sharedlun.AfterChange(err)
 		}
 		if r, err = n.read(ctx, l); err != nil {
 			return r, n.unknown(err)
 		}
-		return r, n.left(r, id, key)
+		return r, sharedlun.AfterChange(n.left(r, id, key))
 	})
 }
 
@@ -50,10 +50,10 @@ func (n *Node) leave(ctx context.Context, l found, r sharedlun.Reservation, key 
 		return fmt.Errorf("node %s, LUN %s: %w: everybody could write then, also a node that was fenced and runs on", n.cfg.NodeName, l.WWID, sharedlun.ErrLast)
 	case r.Type == 0:
 		if err := n.cfg.Reservations.Reserve(ctx, l.up[0], key); err != nil && !errors.Is(err, reservation.ErrConflict) {
-			return n.unknown(err)
+			return sharedlun.AfterChange(n.unknown(err))
 		}
 	case alone(r, key):
-		return n.convert(ctx, l, key)
+		return sharedlun.AfterChange(n.convert(ctx, l, key))
 	}
 	return nil
 }

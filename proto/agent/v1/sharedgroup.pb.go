@@ -840,6 +840,7 @@ type ChangeSharedGroupRequest struct {
 	//	*ChangeSharedGroupRequest_Release
 	//	*ChangeSharedGroupRequest_Ready
 	//	*ChangeSharedGroupRequest_Leave
+	//	*ChangeSharedGroupRequest_Forget
 	Change        isChangeSharedGroupRequest_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -975,6 +976,15 @@ func (x *ChangeSharedGroupRequest) GetLeave() *ChangeSharedGroupRequest_LeaveVol
 	return nil
 }
 
+func (x *ChangeSharedGroupRequest) GetForget() *ChangeSharedGroupRequest_ForgetReaders {
+	if x != nil {
+		if x, ok := x.Change.(*ChangeSharedGroupRequest_Forget); ok {
+			return x.Forget
+		}
+	}
+	return nil
+}
+
 type isChangeSharedGroupRequest_Change interface {
 	isChangeSharedGroupRequest_Change()
 }
@@ -1012,6 +1022,10 @@ type ChangeSharedGroupRequest_Leave struct {
 	Leave *ChangeSharedGroupRequest_LeaveVolume `protobuf:"bytes,11,opt,name=leave,proto3,oneof"`
 }
 
+type ChangeSharedGroupRequest_Forget struct {
+	Forget *ChangeSharedGroupRequest_ForgetReaders `protobuf:"bytes,12,opt,name=forget,proto3,oneof"`
+}
+
 func (*ChangeSharedGroupRequest_TakeOver_) isChangeSharedGroupRequest_Change() {}
 
 func (*ChangeSharedGroupRequest_Create) isChangeSharedGroupRequest_Change() {}
@@ -1027,6 +1041,8 @@ func (*ChangeSharedGroupRequest_Release) isChangeSharedGroupRequest_Change() {}
 func (*ChangeSharedGroupRequest_Ready) isChangeSharedGroupRequest_Change() {}
 
 func (*ChangeSharedGroupRequest_Leave) isChangeSharedGroupRequest_Change() {}
+
+func (*ChangeSharedGroupRequest_Forget) isChangeSharedGroupRequest_Change() {}
 
 type ChangeSharedGroupResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2215,6 +2231,70 @@ func (x *ChangeSharedGroupRequest_ReleaseVolume) GetFencedBootId() string {
 	return ""
 }
 
+// ForgetReaders takes nodes off the readers of a volume: a person vouched that those boots have ended. One that is no reader needs no work.
+type ChangeSharedGroupRequest_ForgetReaders struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// REQUIRED. UUID of the volume that is meant.
+	Uuid string `protobuf:"bytes,2,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	// REQUIRED. Exactly those that are taken off.
+	Boots         []*Boot `protobuf:"bytes,3,rep,name=boots,proto3" json:"boots,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeSharedGroupRequest_ForgetReaders) Reset() {
+	*x = ChangeSharedGroupRequest_ForgetReaders{}
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeSharedGroupRequest_ForgetReaders) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeSharedGroupRequest_ForgetReaders) ProtoMessage() {}
+
+func (x *ChangeSharedGroupRequest_ForgetReaders) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeSharedGroupRequest_ForgetReaders.ProtoReflect.Descriptor instead.
+func (*ChangeSharedGroupRequest_ForgetReaders) Descriptor() ([]byte, []int) {
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 7}
+}
+
+func (x *ChangeSharedGroupRequest_ForgetReaders) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ChangeSharedGroupRequest_ForgetReaders) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+func (x *ChangeSharedGroupRequest_ForgetReaders) GetBoots() []*Boot {
+	if x != nil {
+		return x.Boots
+	}
+	return nil
+}
+
 // ReadyVolume says that the first bytes of a volume may be seen.
 type ChangeSharedGroupRequest_ReadyVolume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2230,7 +2310,7 @@ type ChangeSharedGroupRequest_ReadyVolume struct {
 
 func (x *ChangeSharedGroupRequest_ReadyVolume) Reset() {
 	*x = ChangeSharedGroupRequest_ReadyVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[34]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2322,7 @@ func (x *ChangeSharedGroupRequest_ReadyVolume) String() string {
 func (*ChangeSharedGroupRequest_ReadyVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_ReadyVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[34]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2335,7 @@ func (x *ChangeSharedGroupRequest_ReadyVolume) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use ChangeSharedGroupRequest_ReadyVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_ReadyVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 7}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 8}
 }
 
 func (x *ChangeSharedGroupRequest_ReadyVolume) GetName() string {
@@ -2347,7 +2427,7 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\vwipe_digest\x18\x04 \x01(\tR\n" +
 	"wipeDigest\"O\n" +
 	"\x19CreateSharedGroupResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.SharedGroupR\x05group\"\xaa\v\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.SharedGroupR\x05group\"\xe3\f\n" +
 	"\x18ChangeSharedGroupRequest\x125\n" +
 	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x122\n" +
 	"\amandate\x18\x02 \x01(\v2\x18.quarry.agent.v1.MandateR\amandate\x12\x1a\n" +
@@ -2360,7 +2440,8 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\arelease\x18\t \x01(\v27.quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolumeH\x00R\arelease\x12M\n" +
 	"\x05ready\x18\n" +
 	" \x01(\v25.quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolumeH\x00R\x05ready\x12M\n" +
-	"\x05leave\x18\v \x01(\v25.quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolumeH\x00R\x05leave\x1a\n" +
+	"\x05leave\x18\v \x01(\v25.quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolumeH\x00R\x05leave\x12Q\n" +
+	"\x06forget\x18\f \x01(\v27.quarry.agent.v1.ChangeSharedGroupRequest.ForgetReadersH\x00R\x06forget\x1a\n" +
 	"\n" +
 	"\bTakeOver\x1aU\n" +
 	"\fCreateVolume\x12\x12\n" +
@@ -2391,7 +2472,11 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
 	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x12$\n" +
-	"\x0efenced_boot_id\x18\x04 \x01(\tR\ffencedBootId\x1aV\n" +
+	"\x0efenced_boot_id\x18\x04 \x01(\tR\ffencedBootId\x1ad\n" +
+	"\rForgetReaders\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12+\n" +
+	"\x05boots\x18\x03 \x03(\v2\x15.quarry.agent.v1.BootR\x05boots\x1aV\n" +
 	"\vReadyVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vready_bytes\x18\x02 \x01(\x03R\n" +
@@ -2472,7 +2557,7 @@ func file_agent_v1_sharedgroup_proto_rawDescGZIP() []byte {
 	return file_agent_v1_sharedgroup_proto_rawDescData
 }
 
-var file_agent_v1_sharedgroup_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_agent_v1_sharedgroup_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_agent_v1_sharedgroup_proto_goTypes = []any{
 	(*SharedGroupRef)(nil),                         // 0: quarry.agent.v1.SharedGroupRef
 	(*Mandate)(nil),                                // 1: quarry.agent.v1.Mandate
@@ -2508,11 +2593,12 @@ var file_agent_v1_sharedgroup_proto_goTypes = []any{
 	(*ChangeSharedGroupRequest_HoldVolume)(nil),    // 31: quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
 	(*ChangeSharedGroupRequest_LeaveVolume)(nil),   // 32: quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
 	(*ChangeSharedGroupRequest_ReleaseVolume)(nil), // 33: quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
-	(*ChangeSharedGroupRequest_ReadyVolume)(nil),   // 34: quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
-	(*LunIdentity)(nil),                            // 35: quarry.agent.v1.LunIdentity
+	(*ChangeSharedGroupRequest_ForgetReaders)(nil), // 34: quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders
+	(*ChangeSharedGroupRequest_ReadyVolume)(nil),   // 35: quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
+	(*LunIdentity)(nil),                            // 36: quarry.agent.v1.LunIdentity
 }
 var file_agent_v1_sharedgroup_proto_depIdxs = []int32{
-	35, // 0: quarry.agent.v1.SharedGroupRef.lun:type_name -> quarry.agent.v1.LunIdentity
+	36, // 0: quarry.agent.v1.SharedGroupRef.lun:type_name -> quarry.agent.v1.LunIdentity
 	2,  // 1: quarry.agent.v1.Mandate.credential:type_name -> quarry.agent.v1.Credential
 	0,  // 2: quarry.agent.v1.GetSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
 	7,  // 3: quarry.agent.v1.GetSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
@@ -2530,47 +2616,49 @@ var file_agent_v1_sharedgroup_proto_depIdxs = []int32{
 	30, // 15: quarry.agent.v1.ChangeSharedGroupRequest.remove:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
 	31, // 16: quarry.agent.v1.ChangeSharedGroupRequest.hold:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
 	33, // 17: quarry.agent.v1.ChangeSharedGroupRequest.release:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
-	34, // 18: quarry.agent.v1.ChangeSharedGroupRequest.ready:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
+	35, // 18: quarry.agent.v1.ChangeSharedGroupRequest.ready:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
 	32, // 19: quarry.agent.v1.ChangeSharedGroupRequest.leave:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
-	7,  // 20: quarry.agent.v1.ChangeSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
-	0,  // 21: quarry.agent.v1.RemoveSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	1,  // 22: quarry.agent.v1.RemoveSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
-	0,  // 23: quarry.agent.v1.PromiseEpochRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	0,  // 24: quarry.agent.v1.MapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	8,  // 25: quarry.agent.v1.MapVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	2,  // 26: quarry.agent.v1.MapVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
-	24, // 27: quarry.agent.v1.MapVolumeResponse.mapping:type_name -> quarry.agent.v1.Mapping
-	0,  // 28: quarry.agent.v1.UnmapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	0,  // 29: quarry.agent.v1.ListMappingsRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	24, // 30: quarry.agent.v1.ListMappingsResponse.mappings:type_name -> quarry.agent.v1.Mapping
-	9,  // 31: quarry.agent.v1.Mapping.ranges:type_name -> quarry.agent.v1.Range
-	0,  // 32: quarry.agent.v1.ZeroVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	8,  // 33: quarry.agent.v1.ZeroVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	2,  // 34: quarry.agent.v1.ZeroVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
-	4,  // 35: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume.boots:type_name -> quarry.agent.v1.Boot
-	5,  // 36: quarry.agent.v1.SharedGroupService.GetSharedGroup:input_type -> quarry.agent.v1.GetSharedGroupRequest
-	10, // 37: quarry.agent.v1.SharedGroupService.CreateSharedGroup:input_type -> quarry.agent.v1.CreateSharedGroupRequest
-	12, // 38: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:input_type -> quarry.agent.v1.ChangeSharedGroupRequest
-	14, // 39: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:input_type -> quarry.agent.v1.RemoveSharedGroupRequest
-	16, // 40: quarry.agent.v1.SharedGroupService.PromiseEpoch:input_type -> quarry.agent.v1.PromiseEpochRequest
-	18, // 41: quarry.agent.v1.SharedGroupService.MapVolume:input_type -> quarry.agent.v1.MapVolumeRequest
-	20, // 42: quarry.agent.v1.SharedGroupService.UnmapVolume:input_type -> quarry.agent.v1.UnmapVolumeRequest
-	22, // 43: quarry.agent.v1.SharedGroupService.ListMappings:input_type -> quarry.agent.v1.ListMappingsRequest
-	25, // 44: quarry.agent.v1.SharedGroupService.ZeroVolume:input_type -> quarry.agent.v1.ZeroVolumeRequest
-	6,  // 45: quarry.agent.v1.SharedGroupService.GetSharedGroup:output_type -> quarry.agent.v1.GetSharedGroupResponse
-	11, // 46: quarry.agent.v1.SharedGroupService.CreateSharedGroup:output_type -> quarry.agent.v1.CreateSharedGroupResponse
-	13, // 47: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:output_type -> quarry.agent.v1.ChangeSharedGroupResponse
-	15, // 48: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:output_type -> quarry.agent.v1.RemoveSharedGroupResponse
-	17, // 49: quarry.agent.v1.SharedGroupService.PromiseEpoch:output_type -> quarry.agent.v1.PromiseEpochResponse
-	19, // 50: quarry.agent.v1.SharedGroupService.MapVolume:output_type -> quarry.agent.v1.MapVolumeResponse
-	21, // 51: quarry.agent.v1.SharedGroupService.UnmapVolume:output_type -> quarry.agent.v1.UnmapVolumeResponse
-	23, // 52: quarry.agent.v1.SharedGroupService.ListMappings:output_type -> quarry.agent.v1.ListMappingsResponse
-	26, // 53: quarry.agent.v1.SharedGroupService.ZeroVolume:output_type -> quarry.agent.v1.ZeroVolumeResponse
-	45, // [45:54] is the sub-list for method output_type
-	36, // [36:45] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	34, // 20: quarry.agent.v1.ChangeSharedGroupRequest.forget:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders
+	7,  // 21: quarry.agent.v1.ChangeSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
+	0,  // 22: quarry.agent.v1.RemoveSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	1,  // 23: quarry.agent.v1.RemoveSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
+	0,  // 24: quarry.agent.v1.PromiseEpochRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	0,  // 25: quarry.agent.v1.MapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	8,  // 26: quarry.agent.v1.MapVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	2,  // 27: quarry.agent.v1.MapVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	24, // 28: quarry.agent.v1.MapVolumeResponse.mapping:type_name -> quarry.agent.v1.Mapping
+	0,  // 29: quarry.agent.v1.UnmapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	0,  // 30: quarry.agent.v1.ListMappingsRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	24, // 31: quarry.agent.v1.ListMappingsResponse.mappings:type_name -> quarry.agent.v1.Mapping
+	9,  // 32: quarry.agent.v1.Mapping.ranges:type_name -> quarry.agent.v1.Range
+	0,  // 33: quarry.agent.v1.ZeroVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	8,  // 34: quarry.agent.v1.ZeroVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	2,  // 35: quarry.agent.v1.ZeroVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	4,  // 36: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume.boots:type_name -> quarry.agent.v1.Boot
+	4,  // 37: quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders.boots:type_name -> quarry.agent.v1.Boot
+	5,  // 38: quarry.agent.v1.SharedGroupService.GetSharedGroup:input_type -> quarry.agent.v1.GetSharedGroupRequest
+	10, // 39: quarry.agent.v1.SharedGroupService.CreateSharedGroup:input_type -> quarry.agent.v1.CreateSharedGroupRequest
+	12, // 40: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:input_type -> quarry.agent.v1.ChangeSharedGroupRequest
+	14, // 41: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:input_type -> quarry.agent.v1.RemoveSharedGroupRequest
+	16, // 42: quarry.agent.v1.SharedGroupService.PromiseEpoch:input_type -> quarry.agent.v1.PromiseEpochRequest
+	18, // 43: quarry.agent.v1.SharedGroupService.MapVolume:input_type -> quarry.agent.v1.MapVolumeRequest
+	20, // 44: quarry.agent.v1.SharedGroupService.UnmapVolume:input_type -> quarry.agent.v1.UnmapVolumeRequest
+	22, // 45: quarry.agent.v1.SharedGroupService.ListMappings:input_type -> quarry.agent.v1.ListMappingsRequest
+	25, // 46: quarry.agent.v1.SharedGroupService.ZeroVolume:input_type -> quarry.agent.v1.ZeroVolumeRequest
+	6,  // 47: quarry.agent.v1.SharedGroupService.GetSharedGroup:output_type -> quarry.agent.v1.GetSharedGroupResponse
+	11, // 48: quarry.agent.v1.SharedGroupService.CreateSharedGroup:output_type -> quarry.agent.v1.CreateSharedGroupResponse
+	13, // 49: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:output_type -> quarry.agent.v1.ChangeSharedGroupResponse
+	15, // 50: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:output_type -> quarry.agent.v1.RemoveSharedGroupResponse
+	17, // 51: quarry.agent.v1.SharedGroupService.PromiseEpoch:output_type -> quarry.agent.v1.PromiseEpochResponse
+	19, // 52: quarry.agent.v1.SharedGroupService.MapVolume:output_type -> quarry.agent.v1.MapVolumeResponse
+	21, // 53: quarry.agent.v1.SharedGroupService.UnmapVolume:output_type -> quarry.agent.v1.UnmapVolumeResponse
+	23, // 54: quarry.agent.v1.SharedGroupService.ListMappings:output_type -> quarry.agent.v1.ListMappingsResponse
+	26, // 55: quarry.agent.v1.SharedGroupService.ZeroVolume:output_type -> quarry.agent.v1.ZeroVolumeResponse
+	47, // [47:56] is the sub-list for method output_type
+	38, // [38:47] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_agent_v1_sharedgroup_proto_init() }
@@ -2588,6 +2676,7 @@ func file_agent_v1_sharedgroup_proto_init() {
 		(*ChangeSharedGroupRequest_Release)(nil),
 		(*ChangeSharedGroupRequest_Ready)(nil),
 		(*ChangeSharedGroupRequest_Leave)(nil),
+		(*ChangeSharedGroupRequest_Forget)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2595,7 +2684,7 @@ func file_agent_v1_sharedgroup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_v1_sharedgroup_proto_rawDesc), len(file_agent_v1_sharedgroup_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -43,6 +43,9 @@ const (
 // | ABORTED             | something could not be read, or another call works on the LUN; nothing was changed: retry     |
 // | UNAVAILABLE         | a path does not answer, and nobody can say how far a change went: retry with backoff          |
 //
+// An error by which the agent itself says that it changed nothing, and that nothing of the request is under way, has Unchanged in its details, as those of
+// SharedGroupService have. One without it says neither: it may come from the connection.
+//
 // No code means that a target has no reservations: only Reservation.supported does. An older agent, or one that serves no LUNs, says UNIMPLEMENTED.
 type SharedLunServiceClient interface {
 	// GetReservation reads the registered keys and the reservation on every path that is up. A target without reservations is an answer, unless
@@ -137,6 +140,9 @@ func (c *sharedLunServiceClient) Preempt(ctx context.Context, in *PreemptRequest
 // | FAILED_PRECONDITION | the device is another LUN, the node was booted since, the target has no reservations, or it refused: show the message |
 // | ABORTED             | something could not be read, or another call works on the LUN; nothing was changed: retry     |
 // | UNAVAILABLE         | a path does not answer, and nobody can say how far a change went: retry with backoff          |
+//
+// An error by which the agent itself says that it changed nothing, and that nothing of the request is under way, has Unchanged in its details, as those of
+// SharedGroupService have. One without it says neither: it may come from the connection.
 //
 // No code means that a target has no reservations: only Reservation.supported does. An older agent, or one that serves no LUNs, says UNIMPLEMENTED.
 type SharedLunServiceServer interface {

@@ -125,11 +125,11 @@ func (s *lunService) GetReservation(
 ) (*agentv1.GetReservationResponse, error) {
 	id, err := identity(req.GetLun())
 	if err != nil {
-		return nil, sharedstatus.Of(err)
+		return nil, sharedstatus.Told(err)
 	}
 	r, err := s.luns.Reservation(ctx, id, req.GetReservationsExpected())
 	if err != nil {
-		return nil, sharedstatus.Of(err)
+		return nil, sharedstatus.Told(err)
 	}
 	return &agentv1.GetReservationResponse{Reservation: toReservation(r)}, nil
 }
@@ -138,15 +138,15 @@ func (s *lunService) GetReservation(
 func (s *lunService) Register(ctx context.Context, req *agentv1.RegisterRequest) (*agentv1.RegisterResponse, error) {
 	id, err := identity(req.GetLun())
 	if err != nil {
-		return nil, sharedstatus.Of(err)
+		return nil, sharedstatus.Told(err)
 	}
 	g, err := grant(req)
 	if err != nil {
-		return nil, sharedstatus.Of(err)
+		return nil, sharedstatus.Told(err)
 	}
 	r, err := s.luns.Register(ctx, id, g)
 	if err != nil {
-		return nil, sharedstatus.Of(err)
+		return nil, sharedstatus.Told(err)
 	}
 	return &agentv1.RegisterResponse{Reservation: toReservation(r)}, nil
 }
@@ -155,11 +155,11 @@ func (s *lunService) Register(ctx context.Context, req *agentv1.RegisterRequest)
 func (s *lunService) Unregister(ctx context.Context, req *agentv1.UnregisterRequest) (*agentv1.UnregisterResponse, error) {
 	id, err := identity(req.GetLun(), req.GetKey())
 	if err != nil {
-		return nil, sharedstatus.Of(err)
+		return nil, sharedstatus.Told(err)
 	}
 	r, err := s.luns.Unregister(ctx, id, req.GetKey(), req.GetLast())
 	if err != nil {
-		return nil, sharedstatus.Of(err)
+		return nil, sharedstatus.Told(err)
 	}
 	return &agentv1.UnregisterResponse{Reservation: toReservation(r)}, nil
 }
@@ -168,11 +168,11 @@ func (s *lunService) Unregister(ctx context.Context, req *agentv1.UnregisterRequ
 func (s *lunService) Preempt(ctx context.Context, req *agentv1.PreemptRequest) (*agentv1.PreemptResponse, error) {
 	id, err := identity(req.GetLun(), req.GetKey(), req.GetVictim())
 	if err != nil {
-		return nil, sharedstatus.Of(err)
+		return nil, sharedstatus.Told(err)
 	}
 	r, err := s.luns.Preempt(ctx, id, req.GetKey(), req.GetVictim())
 	if err != nil {
-		return nil, sharedstatus.Of(err)
+		return nil, sharedstatus.Told(err)
 	}
 	return &agentv1.PreemptResponse{Reservation: toReservation(r)}, nil
 }

@@ -1,6 +1,7 @@
 package iscsi_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,9 +31,9 @@ type wire struct {
 	luns    agentv1.SharedLunServiceClient
 }
 
-func newWire(t *testing.T) *wire {
+func newWire(t *testing.T, more ...string) *wire {
 	f := iscsi.New()
-	w := &wire{T: t, target: f.AddTarget(iqn, portal), node: f.AddNode("node-1", boot)}
+	w := &wire{T: t, target: f.AddTarget(iqn, append([]string{portal}, more...)...), node: f.AddNode("node-1", boot)}
 	w.lun = w.target.AddLun(2, 1<<30)
 	a := agenttest.New(t, agenttest.Options{Luns: w.node})
 	conn := a.Dial(t)
@@ -238,4 +239,33 @@ func TestReservations(t *testing.T) {
 	w.want(w.register(swapped), codes.FailedPrecondition, "")
 	_, err = w.luns.GetReservation(t.Context(), &agentv1.GetReservationRequest{Lun: &agentv1.LunIdentity{Wwid: before.GetWwid()}})
 	w.want(err, codes.InvalidArgument, "")
+}
+
+// TestRegister_unchanged: of a request that was refused the agent says that nothing of it is under way; of one that was begun it does not.
+func TestRegister_unchanged(t *testing.T) {
+	const second = "10.0.0.2:3260"
+	w := newWire(t, second)
+	_, err := w.targets.Login(w.Context(), &agentv1.LoginRequest{Target: &agentv1.Target{Iqn: iqn, Portals: []string{portal, second}}})
+	w.must(err)
+	says := func(err error) bool {
+		return slices.ContainsFunc(status.Convert(err).Details(), func(d any) bool { _, is := d.(*agentv1.Unchanged); return is })
+	}
+	err = w.register(w.grant(1, 0, "another"))
+	if w.want(err, codes.FailedPrecondition, ""); !says(err) {
+		t.Errorf("refused, and it is not said that nothing was changed: %v", err)
+	}
+	w.target.Stop()
+	err = w.register(w.grant(1, 0, boot))
+	if w.want(err, codes.Aborted, ""); !says(err) {
+		t.Errorf("nothing could be read, and it is not said that nothing was changed: %v", err)
+	}
+	w.target.Start()
+	// One path has another key.
+	w.target.PortalDown(portal, true)
+	w.must(w.register(w.grant(9, 0, boot)))
+	w.target.PortalDown(portal, false)
+	err = w.register(w.grant(1, 0, boot))
+	if w.want(err, codes.FailedPrecondition, ""); says(err) {
+		t.Errorf("the key may be registered on one path: %v", err)
+	}
 }

@@ -1,11 +1,8 @@
 package sharedgroup
 
 import (
-	"errors"
 	"fmt"
 	"time"
-
-	"google.golang.org/grpc/status"
 
 	"quarry.storage/quarry/agent/internal/server/sharedstatus"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -22,18 +19,8 @@ const (
 	maxTimeout  = time.Hour
 )
 
-// toStatus gives an error its code. What is a refusal says so in its details: of an error that is not known to be one, nothing is said.
-func toStatus(err error) error {
-	out := sharedstatus.Of(err)
-	st, ok := status.FromError(out)
-	if err == nil || !ok || errors.Is(err, sharedlun.ErrUnknown) {
-		return out
-	}
-	if with, err := st.WithDetails(&agentv1.Unchanged{}); err == nil {
-		return with.Err()
-	}
-	return out
-}
+// toStatus gives an error its code. What is a refusal says so.
+func toStatus(err error) error { return sharedstatus.Told(err) }
 
 func first(errs ...error) error {
 	for _, err := range errs {
@@ -113,6 +100,9 @@ func fromChange(req *agentv1.ChangeSharedGroupRequest) (sharedlun.Change, error)
 		return sharedlun.Change{Release: &sharedlun.Release{
 			Hold: sharedlun.Hold{Name: r.GetName(), UUID: r.GetUuid(), Node: r.GetNode()}, FencedBootID: r.GetFencedBootId(),
 		}}, nil
+	case *agentv1.ChangeSharedGroupRequest_Forget:
+		forget := &sharedlun.Forget{Name: c.Forget.GetName(), UUID: c.Forget.GetUuid(), Boots: fromBoots(c.Forget.GetBoots())}
+		return sharedlun.Change{Forget: forget}, bounded("boots", len(forget.Boots), maxReaders)
 	case *agentv1.ChangeSharedGroupRequest_Ready:
 		return sharedlun.Change{Ready: &sharedlun.Ready{Name: c.Ready.GetName(), UUID: c.Ready.GetUuid(), Bytes: c.Ready.GetReadyBytes()}}, nil
 	}

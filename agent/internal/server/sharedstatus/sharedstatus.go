@@ -66,6 +66,20 @@ func Of(err error) error {
 	return err
 }
 
+// Told makes the status of an error, as Of does. What is a refusal says in its details that nothing was changed, and that nothing of the request is under way:
+// of an error that is not known to be one, nothing is said.
+func Told(err error) error {
+	out := Of(err)
+	st, ok := status.FromError(out)
+	if _, changed := errors.AsType[*sharedlun.Changed](err); err == nil || !ok || changed || errors.Is(err, sharedlun.ErrUnknown) {
+		return out
+	}
+	if with, err := st.WithDetails(&agentv1.Unchanged{}); err == nil {
+		return with.Err()
+	}
+	return out
+}
+
 // codeFor is the code of an error, if it is of a kind of package sharedlun.
 func codeFor(err error) (code codes.Code, known bool) {
 	for _, c := range codeOf {

@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,6 +41,31 @@ func TestOf(t *testing.T) {
 		s := status.Convert(Of(fmt.Errorf("x: %w", sharedlun.NewProblem(reason, "It is so."))))
 		if d := s.Details(); s.Code() != want || len(d) != 1 || d[0].(*agentv1.IscsiProblem).GetReason() != reason {
 			t.Errorf("%v", s)
+		}
+	}
+}
+
+// TestTold: only of what is known to be a refusal it is said that nothing was changed.
+func TestTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"none":                     {nil, false},
+		"of no kind":               {errors.New("another one"), false},
+		"a refusal":                {fmt.Errorf("x: %w", sharedlun.ErrNoKey), true},
+		"could not be read":        {sharedlun.ErrUnread, true},
+		"busy":                     {sharedlun.ErrBusy, true},
+		"not known":                {errors.Join(sharedlun.ErrNoKey, sharedlun.ErrUnknown), false},
+		"a refusal after a change": {fmt.Errorf("x: %w", sharedlun.AfterChange(sharedlun.ErrNoKey)), false},
+	} {
+		err := Told(c.err)
+		if status.Code(err) != status.Code(Of(c.err)) {
+			t.Errorf("%s: %v, and %v", name, err, Of(c.err))
+		}
+		says := slices.ContainsFunc(status.Convert(err).Details(), func(d any) bool { _, is := d.(*agentv1.Unchanged); return is })
+		if says != c.want {
+			t.Errorf("%s: it says that nothing was changed: %t", name, says)
 		}
 	}
 }

@@ -58,6 +58,7 @@ func valid(c sharedlun.Change) error {
 	add(c.Ready != nil, func() error {
 		return first(meant(c.Ready.Name, c.Ready.UUID), positive(c.Ready.Bytes), sectors(c.Ready.Bytes))
 	})
+	add(c.Forget != nil, func() error { return first(meant(c.Forget.Name, c.Forget.UUID), booted(c.Forget.Boots)) })
 	if set != 1 {
 		return fmt.Errorf("%w: %d changes in one request", sharedlun.ErrInvalid, set)
 	}
@@ -170,6 +171,8 @@ func wanted(g sharedlun.Group, o Order) (Step, error) {
 		return grow(g, *c.Grow)
 	case c.Hold != nil:
 		return hold(g, *c.Hold)
+	case c.Forget != nil:
+		return forget(g, *c.Forget)
 	}
 	return ready(g, *c.Ready)
 }

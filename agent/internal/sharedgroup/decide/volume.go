@@ -138,6 +138,24 @@ func release(g sharedlun.Group, c sharedlun.Release) (Step, error) {
 	return step, nil
 }
 
+// forget takes readers off of whom a person vouched that they read no more.
+func forget(g sharedlun.Group, c sharedlun.Forget) (Step, error) {
+	v, err := named(g, c.Name, c.UUID)
+	if err != nil || v == nil {
+		return nil, err
+	}
+	step := Retag{Volume: *v}
+	for _, b := range v.Readers {
+		if slices.Contains(c.Boots, b) {
+			step.Remove = append(step.Remove, b.Tag())
+		}
+	}
+	if len(step.Remove) == 0 {
+		return nil, nil
+	}
+	return step, nil
+}
+
 func ready(g sharedlun.Group, c sharedlun.Ready) (Step, error) {
 	v, err := find(g, c.Name, c.UUID)
 	switch {
