@@ -2,6 +2,7 @@ package san
 
 import (
 	"context"
+	"slices"
 
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -35,6 +36,29 @@ func (s *San) Detach(ctx context.Context, ref sharedlun.Ref, name, node string) 
 			return nil
 		}
 		return t.TakeAway(ctx, name)
+	})
+}
+
+// Release ends what somebody began: it takes a volume from its node. One that is not that volume any more, that another node has, or that its node got again since,
+// without the mark of leaving, needs no work.
+func (s *San) Release(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume) error {
+	return s.Turn(ctx, ref, func(ctx context.Context, t *Turn) error {
+		now := t.Group.Volume(v.Name)
+		if now == nil || now.UUID != v.UUID || now.HeldBy != v.HeldBy || !now.Leaving {
+			return nil
+		}
+		return t.TakeAway(ctx, v.Name)
+	})
+}
+
+// Forget takes nodes off the readers of a volume, of whom a person vouched that those boots have ended. A volume that is not that one any more needs no work.
+func (s *San) Forget(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, boots []sharedlun.Boot) error {
+	return s.Turn(ctx, ref, func(ctx context.Context, t *Turn) error {
+		now := t.Group.Volume(v.Name)
+		if now == nil || now.UUID != v.UUID || !slices.ContainsFunc(now.Readers, func(b sharedlun.Boot) bool { return slices.Contains(boots, b) }) {
+			return nil
+		}
+		return t.Change(ctx, sharedlun.Change{Forget: &sharedlun.Forget{Name: v.Name, UUID: v.UUID, Boots: boots}})
 	})
 }
 

@@ -64,7 +64,8 @@ func (t *Turn) Hold(ctx context.Context, name, node string) (sharedlun.Volume, e
 	case err != nil:
 		return v, err
 	case v.HeldBy == node:
-		return v, nil
+		// It is mapped there next, and an earlier machine of the name may have it mapped, too.
+		return v, t.believe(ctx, node)
 	case v.HeldBy != "":
 		return v, &decide.Fault{
 			Kind: decide.FaultPrecondition, Node: node, Call: "attach a volume",
@@ -115,11 +116,19 @@ func (t *Turn) TakeAway(ctx context.Context, name string) error {
 	err = t.san.cfg.Nodes.Unmap(ctx, v.HeldBy, t.ref, v.UUID, t.Group.Sequence, bootID != "")
 	switch {
 	case err == nil:
+		if err := t.believe(ctx, v.HeldBy); err != nil {
+			return err
+		}
 		return t.Change(ctx, sharedlun.Change{Release: &sharedlun.Release{Hold: hold}})
 	case answered(err):
 		return err
 	case bootID == "":
 		return errors.Join(err, unfenced)
+	}
+	// That took as long as the node is waited for. What Members and keys said before it proves nothing any more.
+	bootID, unfenced, fenceErr := t.fenced(ctx, v.HeldBy)
+	if fenceErr != nil || bootID == "" {
+		return errors.Join(err, unfenced, fenceErr)
 	}
 	return t.Change(ctx, sharedlun.Change{Release: &sharedlun.Release{Hold: hold, FencedBootID: bootID}})
 }

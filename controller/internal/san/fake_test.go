@@ -30,6 +30,8 @@ type fleet struct {
 	// lose ends the answers of that many changes that are made.
 	lose  int
 	calls []string
+	// during is what happens while a call is under way.
+	during func(call, node string)
 
 	record  writer.Record
 	version int
@@ -68,6 +70,9 @@ func (f *fleet) fault(kind decide.FaultKind, node, call, message string) error {
 // enter begins a call; the caller holds the lock until it ends.
 func (f *fleet) enter(node, call string) error {
 	f.calls = append(f.calls, call+" "+node)
+	if f.during != nil {
+		f.during(call, node)
+	}
 	if f.silent[node] {
 		return f.fault(decide.FaultUnavailable, node, call, "no connection")
 	}
@@ -178,6 +183,10 @@ func apply(g *sharedlun.Group, epoch uint64, c sharedlun.Change) string {
 		return release(g.Volume(c.Release.Name), *c.Release)
 	case c.Remove != nil:
 		return remove(g, *c.Remove)
+	case c.Forget != nil:
+		v := g.Volume(c.Forget.Name)
+		v.Readers = slices.DeleteFunc(slices.Clone(v.Readers), func(b sharedlun.Boot) bool { return slices.Contains(c.Forget.Boots, b) })
+		return ""
 	}
 	return "not a change of this test"
 }

@@ -2,6 +2,7 @@ package san
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -75,6 +76,36 @@ func (t *Turn) fenced(ctx context.Context, node string) (bootID string, doubt, e
 	return m.BootID, nil, nil
 }
 
+// believe refuses what a node said while a key of an earlier boot of it is on the LUN: a node is known by its name, and another machine that has the name may
+// answer while the earlier one still writes. The boot that the current key was granted for is one of one machine.
+func (t *Turn) believe(ctx context.Context, node string) error {
+	m, err := t.member(ctx, node)
+	if err != nil {
+		return err
+	}
+	earlier := m.earlier()
+	if len(earlier) == 0 {
+		return nil
+	}
+	t.readKeys(ctx)
+	if t.keys.err != nil {
+		return t.keys.err
+	}
+	if err := t.keys.reservation.Writable(t.writer().Key); err != nil {
+		return unavailable("what node %s says does not count while nobody is kept from writing to the LUN: %v", node, err)
+	}
+	for _, key := range earlier {
+		if t.keys.reservation.Has(key) {
+			return &decide.Fault{
+				Kind: decide.FaultUnavailable, Node: node, Call: "believe a node", Message: fmt.Sprintf(
+					"the node answers in boot %q, and its key of an earlier boot (%#x) is on the LUN: another machine of its name may still write. "+
+						"It goes on once the node has registered its new key, or the earlier one is fenced", m.ReportedBootID, key),
+			}
+		}
+	}
+	return nil
+}
+
 // booted returns the boots that the readers of a volume report now, once each of them said that it has no device of the volume: the boot of its tag may come
 // from a Member that was restored from a backup.
 func (t *Turn) booted(ctx context.Context, v sharedlun.Volume) ([]sharedlun.Boot, error) {
@@ -89,6 +120,9 @@ func (t *Turn) booted(ctx context.Context, v sharedlun.Volume) ([]sharedlun.Boot
 			continue
 		}
 		if err := t.san.cfg.Nodes.Unmap(ctx, r.Node, t.ref, v.UUID, t.Group.Sequence, false); err != nil {
+			return nil, err
+		}
+		if err := t.believe(ctx, r.Node); err != nil {
 			return nil, err
 		}
 		out = append(out, sharedlun.Boot{Node: r.Node, ID: m.ReportedBootID})

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +35,15 @@ type Member struct {
 
 // usable reports whether the node may be given a volume, or the group.
 func (m Member) usable() bool { return m.Up && !m.Fenced && (m.Key != 0 || m.Unfenced) }
+
+// earlier returns the keys of boots before the one that the node reports now, as far as they are on record.
+func (m Member) earlier() []uint64 {
+	out := slices.Clone(m.Previous)
+	if m.Key != 0 && m.BootID != m.ReportedBootID {
+		out = append(out, m.Key)
+	}
+	return out
+}
 
 // Nodes is what agents do with a shared group. Errors are decide.Faults. One that the agent itself gave, and by which it says that nothing of the request is
 // under way, is a *Refusal.

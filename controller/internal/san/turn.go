@@ -84,6 +84,9 @@ func (t *Turn) do(ctx context.Context, a writer.Action) error {
 		return t.write(ctx, *a.Write)
 	case a.Promise != "":
 		promised, err := t.san.cfg.Nodes.Promise(ctx, a.Promise, t.promised(), t.record.Epoch)
+		if err == nil {
+			err = t.believe(ctx, a.Promise)
+		}
 		if err != nil {
 			t.facts.Silent[a.Promise] = messageOf(err)
 			return nil

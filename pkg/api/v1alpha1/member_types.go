@@ -153,8 +153,13 @@ type MemberReservation struct {
 	// had a key registered.
 	// +optional
 	Unfenced bool `json:"unfenced,omitempty"`
-	// Registering is true from before the node is asked to register the key until it has answered. Once a request had no answer it stays true until
-	// the next key: the request may still reach the target, so that the node cannot be fenced in this boot.
+	// Paths are those on which the key was registered last, as PORTAL=DEVICE, with commas in between. While the LUN has the key and no other path is up, it is not
+	// registered again. Empty before it was registered, and once sessions are made anew.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Paths string `json:"paths,omitempty"`
+	// Registering is true from before the node is asked to register the key until it has answered, or has refused. Once a request had no answer it stays true until
+	// the next key, or until a person vouches that the node is off: the request may still reach the target, so that the node cannot be fenced in this boot.
 	// +optional
 	Registering bool `json:"registering,omitempty"`
 	// Fenced is true once the key was seen to be gone from the LUN because the node was fenced. The node gets another key after a reboot.

@@ -114,6 +114,8 @@ const (
 	ActionMapVolumes          = "MapVolumes"
 	ActionFenceNode           = "FenceNode"
 	ActionReleaseVolumes      = "ReleaseVolumes"
+	ActionPreemptKeys         = "PreemptKeys"
+	ActionForgetReaders       = "ForgetReaders"
 )
 
 // Parameters of a StorageClass or VolumeSnapshotClass of ours. The CSI controller takes these, those of Kubernetes below

@@ -62,6 +62,10 @@ func setChange(r *agentv1.ChangeSharedGroupRequest, c sharedlun.Change) {
 		r.Change = &agentv1.ChangeSharedGroupRequest_Ready{Ready: &agentv1.ChangeSharedGroupRequest_ReadyVolume{
 			Name: c.Ready.Name, Uuid: c.Ready.UUID, ReadyBytes: c.Ready.Bytes,
 		}}
+	case c.Forget != nil:
+		r.Change = &agentv1.ChangeSharedGroupRequest_Forget{Forget: &agentv1.ChangeSharedGroupRequest_ForgetReaders{
+			Name: c.Forget.Name, Uuid: c.Forget.UUID, Boots: toBoots(c.Forget.Boots),
+		}}
 	}
 }
 

@@ -32,7 +32,7 @@ func TestSetChange(t *testing.T) {
 		}
 		kinds[kind] = name
 	}
-	if len(kinds) < 8 {
+	if len(kinds) < 9 {
 		t.Errorf("only %d changes", len(kinds))
 	}
 }
@@ -58,6 +58,10 @@ func TestSetChange_values(t *testing.T) {
 			sharedlun.Change{Remove: &sharedlun.Remove{Name: "a", UUID: "u", Boots: []sharedlun.Boot{{Node: "n", ID: "b"}}}},
 			map[string]any{"name": "a", "uuid": "u", "node": "n", "boot": "b"},
 		},
+		"forget": {
+			sharedlun.Change{Forget: &sharedlun.Forget{Name: "a", UUID: "u", Boots: []sharedlun.Boot{{Node: "n", ID: "b"}}}},
+			map[string]any{"name": "a", "uuid": "u", "node": "n", "boot": "b"},
+		},
 	} {
 		r := &agentv1.ChangeSharedGroupRequest{}
 		setChange(r, c.change)
@@ -80,6 +84,9 @@ func TestSetChange_values(t *testing.T) {
 		case *agentv1.ChangeSharedGroupRequest_Remove:
 			boot := x.Remove.GetBoots()[0]
 			got = map[string]any{"name": x.Remove.GetName(), "uuid": x.Remove.GetUuid(), "node": boot.GetNode(), "boot": boot.GetBootId()}
+		case *agentv1.ChangeSharedGroupRequest_Forget:
+			boot := x.Forget.GetBoots()[0]
+			got = map[string]any{"name": x.Forget.GetName(), "uuid": x.Forget.GetUuid(), "node": boot.GetNode(), "boot": boot.GetBootId()}
 		}
 		if d := cmp.Diff(c.want, got); d != "" {
 			t.Errorf("%s: %s", name, d)

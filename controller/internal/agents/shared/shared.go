@@ -30,14 +30,21 @@ type Calls struct {
 
 var _ san.Nodes = Calls{}
 
-// group calls the service of the volume group. What the agent itself says of an error, that nothing is under way, is told on: its code alone proves
-// nothing, for the connection makes errors too.
+// group calls the service of the volume group.
 func (c Calls) group(
 	ctx context.Context, limit time.Duration, node, call string, do func(context.Context, agentv1.SharedGroupServiceClient) error,
 ) error {
+	return c.refusing(ctx, limit, node, call, func(ctx context.Context, conn *grpc.ClientConn) error {
+		return do(ctx, agentv1.NewSharedGroupServiceClient(conn))
+	})
+}
+
+// refusing makes a call. What the agent itself says of an error, that nothing is under way, is told on: its code alone proves nothing, for the connection makes
+// errors too.
+func (c Calls) refusing(ctx context.Context, limit time.Duration, node, call string, do func(context.Context, *grpc.ClientConn) error) error {
 	refused := false
 	err := c.Pool.Call(ctx, limit, node, call, func(ctx context.Context, conn *grpc.ClientConn) error {
-		err := do(ctx, agentv1.NewSharedGroupServiceClient(conn))
+		err := do(ctx, conn)
 		refused = unchanged(err)
 		return err
 	})
@@ -53,13 +60,19 @@ func unchanged(err error) bool {
 	return err != nil && ok && slices.ContainsFunc(s.Details(), func(d any) bool { _, is := d.(*agentv1.Unchanged); return is })
 }
 
-// lun calls the service of the reservations.
+// lun calls the service of the reservations. Of a request for which there was no connection nothing is under way either.
 func (c Calls) lun(
 	ctx context.Context, limit time.Duration, node, call string, do func(context.Context, agentv1.SharedLunServiceClient) error,
 ) error {
-	return c.Pool.Call(ctx, limit, node, call, func(ctx context.Context, conn *grpc.ClientConn) error {
+	sent := false
+	err := c.refusing(ctx, limit, node, call, func(ctx context.Context, conn *grpc.ClientConn) error {
+		sent = true
 		return do(ctx, agentv1.NewSharedLunServiceClient(conn))
 	})
+	if err != nil && !sent {
+		return &san.Refusal{Err: err}
+	}
+	return err
 }
 
 // target calls the service of the sessions.

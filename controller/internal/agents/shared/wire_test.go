@@ -302,3 +302,31 @@ func TestWire_holderDies(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 }
+
+// TestWire_register: what an agent says of a request to register that it refused is told on, and that one was never sent. That one has no answer is not.
+func TestWire_register(t *testing.T) {
+	s := newSite(t)
+	grant := func(key uint64) sharedlun.Grant {
+		return sharedlun.Grant{Key: key, BootID: s.nodes["n2"].BootID(), Initiator: "iqn.2026-01.storage.quarry:n2"}
+	}
+	register := func(key uint64) error {
+		_, err := s.calls.Register(t.Context(), "n2", s.ref.Lun, grant(key))
+		return err
+	}
+	s.must(register(2))
+	if err := register(7); err == nil || !san.Answered(err) {
+		t.Errorf("refused: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.calls.Register(ctx, "n2", s.ref.Lun, grant(2)); err == nil || san.Answered(err) {
+		t.Errorf("called off: %v", err)
+	}
+	s.agents["n2"].Kill()
+	if err := register(2); err == nil || san.Answered(err) && s.calls.Pool.Node("n2").Up() {
+		t.Errorf("the agent is gone: %v", err)
+	}
+	if _, err := s.calls.Register(t.Context(), "n9", s.ref.Lun, grant(2)); err == nil || !san.Answered(err) {
+		t.Errorf("never sent: %v", err)
+	}
+}

@@ -69,18 +69,6 @@ func (b *Backend) fenceNode(ctx context.Context, s iscsi.Step) error {
 		return err
 	}
 	defer unlock()
-	if n := b.Agents.Node(s.Victim); n.Up() || n.Agent == decide.AgentConnecting {
-		return passing("the agent of node %s answers again", s.Victim)
-	}
-	if !s.Vouched {
-		off, err := b.outOfService(ctx, s.Victim)
-		if err != nil {
-			return err
-		}
-		if !off {
-			return passing("node %s is not tainted with %s any more", s.Victim, v1alpha1.TaintOutOfService)
-		}
-	}
 	m, err := b.readMember(ctx, s.Member, s)
 	if err != nil {
 		return err
@@ -88,6 +76,12 @@ func (b *Backend) fenceNode(ctx context.Context, s iscsi.Step) error {
 	r := m.Spec.Reservation
 	if r == nil || r.Key != s.Key {
 		return passing("node %s has another key by now", s.Victim)
+	}
+	// What is fenced already may be fenced again, whoever answers.
+	if !r.Fenced || r.Registering {
+		if err := b.off(ctx, s, r); err != nil {
+			return err
+		}
 	}
 	if !r.Unfenced {
 		keys, err := sharedlun.ParseKeys(append(slices.Clone(r.Previous), r.Key)...)
@@ -101,10 +95,31 @@ func (b *Backend) fenceNode(ctx context.Context, s iscsi.Step) error {
 		}
 	}
 	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
-		if m.Spec.Reservation != nil && m.Spec.Reservation.Key == s.Key {
-			m.Spec.Reservation.Fenced = true
+		if r := m.Spec.Reservation; r != nil && r.Key == s.Key {
+			r.Fenced = true
+			// In a node that is off no command waits any more.
+			r.Registering = r.Registering && !s.Vouched
 		}
 	})
+}
+
+// off refuses to fence a node that answers, or of which nobody says any more that it is off. A request to register that had no answer needs a person who vouches
+// for it.
+func (b *Backend) off(ctx context.Context, s iscsi.Step, r *v1alpha1.MemberReservation) error {
+	if n := b.Agents.Node(s.Victim); n.Up() || n.Agent == decide.AgentConnecting {
+		return passing("the agent of node %s answers again", s.Victim)
+	}
+	if s.Vouched {
+		return nil
+	}
+	if r.Registering {
+		return passing("node %s was asked to register its key and did not answer", s.Victim)
+	}
+	off, err := b.outOfService(ctx, s.Victim)
+	if err == nil && !off {
+		err = passing("node %s is not tainted with %s any more", s.Victim, v1alpha1.TaintOutOfService)
+	}
+	return err
 }
 
 // preempt takes one key off, and believes it only once the LUN says that it is gone, and that others are kept from writing.
@@ -119,17 +134,62 @@ func (b *Backend) preempt(ctx context.Context, s iscsi.Step, victim uint64) erro
 	}
 	if !now.Held() {
 		// The agent would reserve it, and shut out whoever works without a key until then.
-		return passing("nobody has reserved the LUN: node %s is fenced after that", s.Victim)
+		return passing("nobody has reserved the LUN: key %s is taken off after that", sharedlun.FormatKey(victim))
 	}
 	seen, err := b.Agents.Preempt(ctx, s.Runs, s.Ref.Lun, own, victim)
 	if err != nil {
 		return err
 	}
 	if seen.Has(victim) {
-		return refused(v1alpha1.ReasonStepFailed, "the key of node %s was preempted, and the LUN still has it", s.Victim)
+		return refused(v1alpha1.ReasonStepFailed, "key %s was preempted, and the LUN still has it", sharedlun.FormatKey(victim))
 	}
 	if err := seen.Writable(own); err != nil {
-		return refused(v1alpha1.ReasonStepFailed, "the key of node %s was preempted, and the LUN does not keep others from writing: %w", s.Victim, err)
+		return refused(v1alpha1.ReasonStepFailed, "key %s was preempted, and the LUN does not keep others from writing: %w", sharedlun.FormatKey(victim), err)
+	}
+	return nil
+}
+
+// preemptKeys takes keys off that no Member has, not even in the API server itself, or those of earlier boots of one member: those of a plan that a person approved.
+func (b *Backend) preemptKeys(ctx context.Context, s iscsi.Step) error {
+	taken, _, err := b.keys(ctx, s)
+	if err != nil {
+		return err
+	}
+	if s.Member != "" {
+		m, err := b.readMember(ctx, s.Member, s)
+		if err != nil {
+			return err
+		}
+		if r := m.Spec.Reservation; r != nil {
+			taken = map[string]bool{r.Key: true}
+		}
+	}
+	for _, text := range s.Keys {
+		if taken[text] {
+			return passing("key %s is that of a Member by now", text)
+		}
+	}
+	keys, err := sharedlun.ParseKeys(s.Keys...)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if err := b.preempt(ctx, s, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forgetReaders takes a node off the readers of volumes, of which a person vouched that it reads no more. One that answers says that itself.
+func (b *Backend) forgetReaders(ctx context.Context, s iscsi.Step) error {
+	if n := b.Agents.Node(s.Victim); n.Up() && s.Member != "" {
+		return passing("the agent of node %s answers again", s.Victim)
+	}
+	for _, v := range s.Volumes {
+		if err := b.Groups.Forget(ctx, s.Ref, v, s.Boots); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -50,8 +50,10 @@ type Groups interface {
 	MakeGroup(ctx context.Context, ref sharedlun.Ref, name, wipe string) (sharedlun.Group, error)
 	// RemoveGroup removes a group without volumes.
 	RemoveGroup(ctx context.Context, ref sharedlun.Ref) error
-	// Detach takes a volume from a node.
-	Detach(ctx context.Context, ref sharedlun.Ref, name, node string) error
+	// Release takes a volume from its node, if it is still that volume of that node, and marked as leaving.
+	Release(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume) error
+	// Forget takes nodes off the readers of a volume: a person vouched that those boots have ended.
+	Forget(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, boots []sharedlun.Boot) error
 }
 
 // Records reads the record of a group's writer.

@@ -2,14 +2,12 @@ package iscsi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
-	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -129,92 +127,6 @@ func registered(r *v1alpha1.MemberReservation, seen sharedlun.Reservation) []str
 		}
 	}
 	return out
-}
-
-// registerKey has the node register the key that is on record for its boot.
-func (b *Backend) registerKey(ctx context.Context, s iscsi.Step) error {
-	unlock, err := b.lockKey(s, s.Node)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	m, err := b.readMember(ctx, s.Member, s)
-	if err != nil {
-		return err
-	}
-	r := m.Spec.Reservation
-	if r == nil || r.BootID != s.BootID || r.Fenced || r.Unfenced {
-		return passing("member %s has no key for this boot that may be registered", s.Member)
-	}
-	g := sharedlun.Grant{BootID: r.BootID, Initiator: r.Initiator, Reserve: s.Reserve}
-	if g.Key, err = sharedlun.ParseKey(r.Key); err != nil {
-		return err
-	}
-	if g.Old, err = sharedlun.ParseKeys(r.Previous...); err != nil {
-		return err
-	}
-	if _, g.Others, err = b.keys(ctx, s); err != nil {
-		return err
-	}
-	// An earlier request had no answer: that of another one does not say that it will not reach the target any more.
-	open := r.Registering
-	if err := b.registering(ctx, s, r.Key, true); err != nil {
-		return err
-	}
-	seen, err := b.register(ctx, s, g)
-	if !open && san.Answered(err) {
-		err = errors.Join(err, b.registering(ctx, s, r.Key, false))
-	}
-	if err != nil {
-		return err
-	}
-	if err := seen.Writable(g.Key); err != nil && (!seen.Has(g.Key) || s.Reserve) {
-		return refused(v1alpha1.ReasonKeyLost, "the key of node %s was registered, and does not count: %w", s.Node, err)
-	}
-	b.memory.note(types.UID(s.Ref.OwnerUID), s.Node, func(h *host) { h.paths = s.Paths })
-	left := registered(&v1alpha1.MemberReservation{Previous: r.Previous}, seen)
-	if slices.Equal(left, r.Previous) {
-		return nil
-	}
-	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
-		if m.Spec.Reservation != nil && m.Spec.Reservation.Key == r.Key {
-			m.Spec.Reservation.Previous = left
-		}
-	})
-}
-
-// register sends the request. Which volumes are the node's own is read after the request is on record: from then on no fence of the node counts, so that nobody takes
-// them away.
-func (b *Backend) register(ctx context.Context, s iscsi.Step, g sharedlun.Grant) (sharedlun.Reservation, error) {
-	if s.Own {
-		c, err := b.Agents.Contents(ctx, s.Node, s.Ref)
-		if err != nil {
-			return sharedlun.Reservation{}, &san.Refusal{Err: err}
-		}
-		for _, v := range volumesOf(c.Group, s.Ref.UUID) {
-			if v.HeldBy == s.Node {
-				g.Own = append(g.Own, v.UUID)
-			}
-		}
-	}
-	return b.Agents.Register(ctx, s.Node, s.Ref.Lun, g)
-}
-
-// volumesOf are the volumes of the group, if it is the one on record.
-func volumesOf(g *sharedlun.Group, uuid string) []sharedlun.Volume {
-	if g == nil || g.UUID != uuid {
-		return nil
-	}
-	return g.Volumes
-}
-
-// registering records whether a request to register a key may be under way.
-func (b *Backend) registering(ctx context.Context, s iscsi.Step, key string, is bool) error {
-	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
-		if m.Spec.Reservation != nil && m.Spec.Reservation.Key == key {
-			m.Spec.Reservation.Registering = is
-		}
-	})
 }
 
 // unregisterKey takes the node's key off, and then off the record.

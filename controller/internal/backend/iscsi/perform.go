@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -40,6 +42,7 @@ func (b *Backend) perform(ctx context.Context, host string, step backend.Step) e
 	do := map[string]func(context.Context, iscsi.Step) error{
 		v1alpha1.ActionLogin: b.login, v1alpha1.ActionLogout: b.logout, v1alpha1.ActionGrantKey: b.grantKey, v1alpha1.ActionRegisterKey: b.registerKey,
 		v1alpha1.ActionUnregisterKey: b.unregisterKey, v1alpha1.ActionMapVolumes: b.mapVolumes, v1alpha1.ActionFenceNode: b.fenceNode,
+		v1alpha1.ActionPreemptKeys: b.preemptKeys, v1alpha1.ActionForgetReaders: b.forgetReaders,
 		v1alpha1.ActionReleaseVolumes: b.releaseVolumes, v1alpha1.ActionCreateSharedGroup: b.createGroup, v1alpha1.ActionRemoveSharedGroup: b.removeGroup,
 	}[s.Does]
 	if do == nil {
@@ -63,7 +66,16 @@ func (b *Backend) login(ctx context.Context, s iscsi.Step) error {
 	if chap.Problem != "" {
 		return &backend.StepError{Reason: v1alpha1.ReasonChapSecretInvalid, Err: errors.New(chap.Problem)}
 	}
-	b.memory.note(i.UID, s.Node, func(h *host) { h.loginAt = b.Now() })
+	b.memory.note(i.UID, s.Node, func(h *host) { h.loginAt, h.paths = b.Now(), both(h.paths, s.Paths) })
+	// A path of a new session may have the name of an earlier one, and not its key.
+	err = b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
+		if r := m.Spec.Reservation; r != nil {
+			r.Paths = both(r.Paths, s.Paths)
+		}
+	})
+	if err != nil {
+		return err
+	}
 	_, err = b.Agents.Login(ctx, s.Node, s.Target, secret, s.Renew)
 	if err != nil && (!s.Renew || faultOf(err).Reason != sessionInUse) {
 		return err
@@ -75,6 +87,12 @@ func (b *Backend) login(ctx context.Context, s iscsi.Step) error {
 		}
 		m.Annotations[v1alpha1.AnnotationChap] = chap.Version
 	})
+}
+
+// both returns the paths that are in both lists.
+func both(a, b string) string {
+	have := strings.Split(b, ",")
+	return strings.Join(slices.DeleteFunc(strings.Split(a, ","), func(p string) bool { return !slices.Contains(have, p) }), ",")
 }
 
 func (b *Backend) logout(ctx context.Context, s iscsi.Step) error {
@@ -89,6 +107,9 @@ func (b *Backend) mapVolumes(ctx context.Context, s iscsi.Step) error {
 	r := m.Spec.Reservation
 	if r == nil || r.BootID != b.Agents.Node(s.Node).BootID || r.Fenced {
 		return passing("member %s has no key for the boot of node %s", s.Member, s.Node)
+	}
+	if err := b.unrivalled(ctx, s, r); err != nil {
+		return err
 	}
 	cred := sharedlun.Credential{Unfenced: r.Unfenced}
 	if !r.Unfenced {
@@ -106,7 +127,7 @@ func (b *Backend) mapVolumes(ctx context.Context, s iscsi.Step) error {
 
 func (b *Backend) releaseVolumes(ctx context.Context, s iscsi.Step) error {
 	for _, v := range s.Volumes {
-		if err := b.Groups.Detach(ctx, s.Ref, v.Name, v.HeldBy); err != nil {
+		if err := b.Groups.Release(ctx, s.Ref, v); err != nil {
 			return err
 		}
 	}

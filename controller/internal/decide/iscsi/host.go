@@ -172,6 +172,10 @@ func (h host) mapVolumes(g *sharedlun.Group) []backend.Step {
 	if !h.Mapped || h.m.Flags.ShouldDestroy() {
 		return nil
 	}
+	if r := h.reservation(); r != nil && len(h.view.earlier(r)) > 0 {
+		// An earlier machine of the name may have them mapped, and write.
+		return nil
+	}
 	s := h.step(v1alpha1.ActionMapVolumes, "The volumes are this node's, and it has no devices of them.")
 	s.Sequence = g.Sequence
 	for _, v := range g.Volumes {

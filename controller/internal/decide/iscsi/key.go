@@ -38,8 +38,8 @@ func (h host) keys(l sharedlun.Lun) ([]backend.Step, backend.Finding) {
 		return h.exchange(), backend.Finding{}
 	case r.Unfenced:
 		return nil, backend.Finding{}
-	case reading.Keys.Has(keyOf(r.Key)) && !covers(h.RegisteredPaths, l):
-		return h.register(l, "Paths to the LUN came back, or the controller was started anew: the key has to be on all of them."), backend.Finding{}
+	case reading.Keys.Has(keyOf(r.Key)) && !covers(h.RegisteredPaths, l) && !covers(r.Paths, l):
+		return h.register(l, "Paths to the LUN came back: the key has to be on all of them."), backend.Finding{}
 	case reading.Keys.Has(keyOf(r.Key)) && reading.Keys.Held():
 		return nil, backend.Finding{}
 	case reading.Keys.Has(keyOf(r.Key)) && h.view.mayReserve(h.m.Node):

@@ -154,6 +154,9 @@ func (h host) login() (Step, bool) {
 	}
 	s := h.step(v1alpha1.ActionLogin, "Sessions with the target are missing.")
 	s.Target, s.Renew, s.Chap = h.view.target, renew && h.LoggedIn(), chap.Version
+	if l, f := h.view.lunOn(h.m.Node); f.IsZero() && !renew {
+		s.Paths = paths(l)
+	}
 	if renew {
 		s.Why = "The credentials for the target were changed."
 	}

@@ -43,17 +43,21 @@ func keyOf(text string) uint64 {
 }
 
 // foreign counts the registered keys that no Member has on record.
-func (v *View) foreign() int {
+func (v *View) foreign() int { return len(v.foreignKeys()) }
+
+// foreignKeys are the registered keys that no Member has on record.
+func (v *View) foreignKeys() []uint64 {
 	if !v.seen.Reading.Known {
-		return 0
+		return nil
 	}
-	n, records := 0, v.records()
+	var out []uint64
+	records := v.records()
 	for _, key := range v.seen.Reading.Keys.Keys {
 		if _, known := writer.Owner(records, key); !known && !slices.Contains(v.seen.Granted, key) {
-			n++
+			out = append(out, key)
 		}
 	}
-	return n
+	return out
 }
 
 // held reports whether whoever has no key is known to be kept from writing.

@@ -23,7 +23,7 @@ type Step struct {
 	// Initiator is the name that goes on record with a key. Last is true when the last key of all may go, too.
 	Initiator string
 	Last      bool
-	// Ref names the group, BootID the boot that a key is for, Paths the paths that it is registered on.
+	// Ref names the group, BootID the boot that a key is for, Paths the paths that it is registered on, or that stay as they are when sessions are made.
 	Ref           sharedlun.Ref
 	BootID, Paths string
 	// Unfenced is true on a target without reservations, and where nodes run that were let in without. Exchange is true when the node gets a key for the
@@ -37,6 +37,9 @@ type Step struct {
 	// Victim is the node that is fenced, Key its key. Vouched is true when a person vouches by approval that it is off.
 	Victim, Key string
 	Vouched     bool
+	// Keys are preempted that no Member has, 16 hexadecimal digits each. Boots are readers that are forgotten; whatever Volumes they are of.
+	Keys  []string
+	Boots []sharedlun.Boot
 	// Wipe is the digest of what is lost by making the group, Lost what that is.
 	Wipe, Lost string
 	// Why is the reason, one sentence.
@@ -59,8 +62,8 @@ func (s Step) Via() string {
 // Action returns the action.
 func (s Step) Action() string { return s.Does }
 
-// Destroys reports whether the step needs a person: it loses what somebody else wrote, or believes that a node is off.
-func (s Step) Destroys() bool { return s.Wipe != "" || s.Vouched }
+// Destroys reports whether the step needs a person: it loses what somebody else wrote, takes keys off that may be anybody's, or believes that a node is off.
+func (s Step) Destroys() bool { return s.Wipe != "" || s.Vouched || len(s.Keys) > 0 }
 
 // Later returns false: every step can run now.
 func (s Step) Later() bool { return false }
@@ -73,7 +76,7 @@ func (s Step) Digest() string {
 	}
 	return backend.Digest([]any{
 		s.Node, s.Does, s.Owner, s.Target.IQN, s.Target.Portals, s.Renew, s.Chap, s.Ref.Lun.WWID, s.Ref.Lun.Serial, s.Ref.OwnerUID, s.Ref.UUID, s.BootID, s.Initiator, s.Last,
-		s.Unfenced, s.Exchange, s.Reserve, s.Own, names, s.Victim, s.Key, s.Vouched, s.Wipe,
+		s.Unfenced, s.Exchange, s.Reserve, s.Own, names, s.Victim, s.Key, s.Vouched, s.Wipe, s.Keys, s.Boots,
 	})
 }
 

@@ -1,6 +1,7 @@
 package iscsi
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -23,7 +24,9 @@ func (v *View) Whole(hosts []backend.HostHealth) backend.Whole {
 		w.Notes = append(w.Notes, p)
 	}
 	if v.refusal().IsZero() {
-		w.Steps = slices.Concat(v.fence(hosts), v.release(hosts), v.create(hosts), v.remove(hosts))
+		w.Steps = slices.Concat(v.fence(hosts), v.preemptKeys(hosts), v.preemptEarlier(hosts), v.release(hosts), v.forgetReaders(hosts), v.create(hosts), v.remove(hosts))
+		// A step that waits for a person keeps those after it from being taken.
+		slices.SortStableFunc(w.Steps, func(a, b backend.Step) int { return cmp.Compare(order(a), order(b)) })
 	}
 	if v.deleting() && !v.removed() {
 		w.Holding = v.left()
@@ -33,6 +36,14 @@ func (v *View) Whole(hosts []backend.HostHealth) backend.Whole {
 		w.Wake = soon
 	}
 	return w
+}
+
+// order puts steps that need a person behind all others.
+func order(s backend.Step) int {
+	if s.Destroys() {
+		return 1
+	}
+	return 0
 }
 
 // class is what is wanted of the StorageClass.
@@ -148,42 +159,6 @@ func (v *View) left() []string {
 	return out
 }
 
-// fence takes the key of a node off that a person says is off, and that something waits for.
-func (v *View) fence(hosts []backend.HostHealth) []backend.Step {
-	var out []backend.Step
-	for _, h := range hosts {
-		seen, m := v.seen.Hosts[h.Node], h.Object
-		if m == nil || m.Spec.Reservation == nil || m.Spec.Reservation.Fenced && v.keyless(m) {
-			continue
-		}
-		gone := !v.seen.World.Nodes[h.Node].Exists
-		if !seen.silent() || !seen.OutOfService && !gone || !v.awaits(h.Node) && m.DeletionTimestamp.IsZero() && !backend.Lost(m) {
-			continue
-		}
-		via := v.worker(hosts, h.Node)
-		if via == "" {
-			continue
-		}
-		r := m.Spec.Reservation
-		s := v.step(via, v1alpha1.ActionFenceNode, "Node "+h.Node+" is tainted as out of service, and its volumes wait for it.")
-		s.Victim, s.Key, s.Member, s.Unfenced = h.Node, r.Key, m.Name, r.Unfenced
-		switch {
-		case r.Unfenced:
-			s.Vouched, s.Why = true, "The target keeps no reservations: whoever approves vouches that node "+h.Node+" is off, and stays off until it was booted."
-		case gone:
-			s.Vouched, s.Why = true, "Kubernetes does not know node "+h.Node+" any more: whoever approves vouches that it is off."
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-// awaits reports whether something cannot go on without a node: a change that it may still make, or a volume that it has.
-func (v *View) awaits(node string) bool {
-	r := v.seen.Record
-	return slices.Contains(r.Pending, node) || r.Taken != "" && r.Writer == node || len(v.heldBy(node)) > 0
-}
-
 // release ends what somebody began: a volume is being taken from a node that has unmapped it, or is fenced.
 func (v *View) release(hosts []backend.HostHealth) []backend.Step {
 	g, via := v.group(), v.worker(hosts, "")
@@ -193,10 +168,9 @@ func (v *View) release(hosts []backend.HostHealth) []backend.Step {
 	s := v.step(via, v1alpha1.ActionReleaseVolumes, "The volumes are being taken from their nodes, which have no devices of them any more.")
 	s.Sequence = g.Sequence
 	for _, volume := range g.Volumes {
-		since, h, m := v.leaving[volume.UUID], v.seen.Hosts[volume.HeldBy], v.members[volume.HeldBy]
-		fenced := m != nil && m.Spec.Reservation != nil && m.Spec.Reservation.Fenced
-		unmapped := h.Up() && h.Mapped && !h.maps(volume.UUID)
-		if volume.Leaving && volume.HeldBy != "" && (fenced || unmapped) && v.seen.Now.Sub(since) >= leavingFor {
+		since, h := v.leaving[volume.UUID], v.seen.Hosts[volume.HeldBy]
+		unmapped := h.Up() && h.Mapped && !h.maps(volume.UUID) && v.believed(volume.HeldBy)
+		if volume.Leaving && volume.HeldBy != "" && (v.fenceCounts(volume.HeldBy) || unmapped) && v.seen.Now.Sub(since) >= leavingFor {
 			s.Volumes = append(s.Volumes, volume)
 		}
 	}

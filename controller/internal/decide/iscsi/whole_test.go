@@ -52,6 +52,21 @@ func TestWhole_steps(t *testing.T) {
 	silent := func(s *scene) { s.silence("n2", false) }
 	tainted := func(s *scene) { s.silence("n2", true) }
 	holds := func(s *scene) { s.volume(sharedlun.Volume{Name: "v", UUID: "u", HeldBy: "n2"}) }
+	fenced := func(s *scene) {
+		s.member("n2").Spec.Reservation.Fenced = true
+		s.o.Reading.Keys.Keys = []uint64{10}
+	}
+	back := func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 11} }
+	asked := func(s *scene) { s.member("n2").Spec.Reservation.Registering = true }
+	reader := func(node string) func(*scene) {
+		return func(s *scene) {
+			s.volume(sharedlun.Volume{Name: "v", UUID: "u", Readers: []sharedlun.Boot{{Node: node, ID: "boot-" + node}}})
+		}
+	}
+	earlier := func(s *scene) {
+		s.member("n2").Spec.Reservation.Previous = []string{"0000000000000063"}
+		s.o.Reading.Keys.Keys = append(s.o.Reading.Keys.Keys, 99)
+	}
 	content := func(s *scene) { s.o.Reading.Contents.Content, s.o.Reading.Contents.Digest = "ext4", "v1:x" }
 	for name, c := range map[string]struct {
 		scene  *scene
@@ -71,36 +86,50 @@ func TestWhole_steps(t *testing.T) {
 			s.o.World.OtherMembers = []*v1alpha1.Member{elsewhere()}
 			s.member("n1").Spec.Lun = nil
 		}, nil, false},
-		"an Iscsi that is gone had it":      {keyed("n1"), func(s *scene) { s.o.World.OtherMembers = []*v1alpha1.Member{elsewhere()} }, []string{"CreateSharedGroup"}, false},
-		"the consent is for another LUN":    {keyed("n1"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe = "naa.9" }), nil, false},
-		"it cannot be read":                 {keyed("n1"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe, s.o.Reading.Contents.Digest = disk.WWID, "" }), nil, false},
-		"the group is there":                {made("n1"), nil, nil, false},
-		"the group on record is gone":       {made("n1"), func(s *scene) { s.o.Reading.Contents.Group = nil }, nil, false},
-		"the younger Iscsi":                 {keyed("n1"), func(s *scene) { s.o.World.Others = []v1alpha1.Storage{twin(-9)}; s.member("n1").Spec.Lun = nil }, nil, false},
-		"a silent node holds a volume":      {made("n1", "n2"), both(holds, silent), nil, false},
-		"a person says that it is off":      {made("n1", "n2"), both(holds, tainted), []string{"FenceNode"}, false},
-		"nothing waits for it":              {made("n1", "n2"), tainted, nil, false},
-		"a change may still run there":      {made("n1", "n2"), both(tainted, func(s *scene) { s.o.Record.Pending = []string{"n2"} }), []string{"FenceNode"}, false},
-		"the writer had the turn":           {made("n1", "n2"), both(tainted, func(s *scene) { s.o.Record.Writer, s.o.Record.Taken = "n2", "csi/1" }), []string{"FenceNode"}, false},
-		"it is fenced already":              {made("n1", "n2"), both(holds, tainted, func(s *scene) { s.member("n2").Spec.Reservation.Fenced = true; s.o.Reading.Keys.Keys = []uint64{10} }), nil, false},
-		"it answers all the same":           {made("n1", "n2"), both(holds, func(s *scene) { s.host("n2", func(h *Host) { h.OutOfService = true }) }), nil, false},
-		"Kubernetes knows no such node":     {made("n1", "n2"), both(holds, silent, func(s *scene) { s.o.World.Nodes["n2"] = backend.Node{Name: "n2"} }), []string{"FenceNode"}, true},
-		"the target has no reservations":    {made("n1", "n2"), both(holds, tainted, unreserved), []string{"FenceNode"}, true},
-		"nobody could fence it":             {made("n1", "n2"), both(holds, tainted, func(s *scene) { s.o.Reading.Keys.Keys = nil }), nil, false},
-		"a volume leaves, unmapped":         {made("n1", "n2"), leaving("n2"), []string{"ReleaseVolumes"}, false},
-		"a volume leaves, since just now":   {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.last = nil }), nil, false},
-		"a volume leaves, mapped":           {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.host("n2", func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "u"}} }) }), nil, false},
-		"a volume leaves, mapped unknown":   {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.host("n2", func(h *Host) { h.Mapped = false }) }), nil, false},
-		"a volume leaves a silent node":     {made("n1", "n2"), both(leaving("n2"), silent), nil, false},
-		"a volume leaves a fenced node":     {made("n1", "n2"), both(leaving("n2"), silent, func(s *scene) { s.member("n2").Spec.Reservation.Fenced = true }), []string{"ReleaseVolumes"}, false},
-		"deleted":                           {made("n1"), (*scene).delete, []string{"RemoveSharedGroup"}, false},
-		"deleted, a volume is on the LUN":   {made("n1"), both((*scene).delete, func(s *scene) { s.volume(sharedlun.Volume{Name: "v"}) }), nil, false},
-		"deleted, a PersistentVolume":       {made("n1"), both((*scene).delete, pv), nil, false},
-		"deleted, the LUN is not read":      {made("n1"), both((*scene).delete, func(s *scene) { s.o.Reading = Reading{} }), nil, false},
-		"deleted, another group":            {made("n1"), both((*scene).delete, func(s *scene) { s.o.Reading.Contents.Group.UUID = "x" }), nil, false},
-		"deleted, and removed":              {made("n1"), removedGroup, nil, false},
-		"deleted while it was being made":   {keyed("n1"), both((*scene).delete, content, func(s *scene) { s.member("n1").Spec.Group = &v1alpha1.MemberGroup{Name: "vg"} }), []string{"CreateSharedGroup"}, false},
-		"deleted before anything was begun": {keyed("n1"), (*scene).delete, nil, false},
+		"an Iscsi that is gone had it":         {keyed("n1"), func(s *scene) { s.o.World.OtherMembers = []*v1alpha1.Member{elsewhere()} }, []string{"CreateSharedGroup"}, false},
+		"the consent is for another LUN":       {keyed("n1"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe = "naa.9" }), nil, false},
+		"it cannot be read":                    {keyed("n1"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe, s.o.Reading.Contents.Digest = disk.WWID, "" }), nil, false},
+		"the group is there":                   {made("n1"), nil, nil, false},
+		"the group on record is gone":          {made("n1"), func(s *scene) { s.o.Reading.Contents.Group = nil }, nil, false},
+		"the younger Iscsi":                    {keyed("n1"), func(s *scene) { s.o.World.Others = []v1alpha1.Storage{twin(-9)}; s.member("n1").Spec.Lun = nil }, nil, false},
+		"a silent node holds a volume":         {made("n1", "n2"), both(holds, silent), nil, false},
+		"a person says that it is off":         {made("n1", "n2"), both(holds, tainted), []string{"FenceNode"}, false},
+		"nothing waits for it":                 {made("n1", "n2"), tainted, nil, false},
+		"a change may still run there":         {made("n1", "n2"), both(tainted, func(s *scene) { s.o.Record.Pending = []string{"n2"} }), []string{"FenceNode"}, false},
+		"the writer had the turn":              {made("n1", "n2"), both(tainted, func(s *scene) { s.o.Record.Writer, s.o.Record.Taken = "n2", "csi/1" }), []string{"FenceNode"}, false},
+		"it is fenced already":                 {made("n1", "n2"), both(holds, tainted, fenced), nil, false},
+		"it answers all the same":              {made("n1", "n2"), both(holds, func(s *scene) { s.host("n2", func(h *Host) { h.OutOfService = true }) }), nil, false},
+		"Kubernetes knows no such node":        {made("n1", "n2"), both(holds, silent, func(s *scene) { s.o.World.Nodes["n2"] = backend.Node{Name: "n2"} }), []string{"FenceNode"}, true},
+		"the target has no reservations":       {made("n1", "n2"), both(holds, tainted, unreserved), []string{"FenceNode"}, true},
+		"nobody could fence it":                {made("n1", "n2"), both(holds, tainted, func(s *scene) { s.o.Reading.Keys.Keys = nil }), nil, false},
+		"a volume leaves, unmapped":            {made("n1", "n2"), leaving("n2"), []string{"ReleaseVolumes"}, false},
+		"a volume leaves, since just now":      {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.last = nil }), nil, false},
+		"a volume leaves, mapped":              {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.host("n2", func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "u"}} }) }), nil, false},
+		"a volume leaves, mapped unknown":      {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.host("n2", func(h *Host) { h.Mapped = false }) }), nil, false},
+		"a volume leaves a silent node":        {made("n1", "n2"), both(leaving("n2"), silent), nil, false},
+		"a volume leaves a fenced node":        {made("n1", "n2"), both(leaving("n2"), silent, fenced), []string{"ReleaseVolumes"}, false},
+		"deleted":                              {made("n1"), (*scene).delete, []string{"RemoveSharedGroup"}, false},
+		"deleted, a volume is on the LUN":      {made("n1"), both((*scene).delete, func(s *scene) { s.volume(sharedlun.Volume{Name: "v"}) }), nil, false},
+		"deleted, a PersistentVolume":          {made("n1"), both((*scene).delete, pv), nil, false},
+		"deleted, the LUN is not read":         {made("n1"), both((*scene).delete, func(s *scene) { s.o.Reading = Reading{} }), nil, false},
+		"deleted, another group":               {made("n1"), both((*scene).delete, func(s *scene) { s.o.Reading.Contents.Group.UUID = "x" }), nil, false},
+		"deleted, and removed":                 {made("n1"), removedGroup, nil, false},
+		"deleted while it was being made":      {keyed("n1"), both((*scene).delete, content, func(s *scene) { s.member("n1").Spec.Group = &v1alpha1.MemberGroup{Name: "vg"} }), []string{"CreateSharedGroup"}, false},
+		"deleted before anything was begun":    {keyed("n1"), (*scene).delete, nil, false},
+		"its key came back":                    {made("n1", "n2"), both(fenced, back), []string{"FenceNode"}, false},
+		"it was asked, and did not answer":     {made("n1", "n2"), both(holds, tainted, asked), []string{"FenceNode"}, true},
+		"it was asked, and is fenced":          {made("n1", "n2"), both(holds, tainted, asked, fenced), []string{"FenceNode"}, true},
+		"it was asked, fenced, and answers":    {made("n1", "n2"), both(holds, asked, fenced), nil, false},
+		"a key of nobody":                      {made("n1", "n2"), func(s *scene) { s.o.Reading.Keys.Keys = append(s.o.Reading.Keys.Keys, 99) }, []string{"PreemptKeys"}, true},
+		"a key of an earlier boot":             {made("n1", "n2"), earlier, nil, false},
+		"a key of before, and a volume":        {made("n1", "n2"), both(holds, earlier), []string{"PreemptKeys"}, true},
+		"a reader that is away":                {made("n1", "n2"), both(reader("n2"), tainted, fenced), []string{"ForgetReaders"}, true},
+		"a reader that is silent":              {made("n1", "n2"), both(reader("n2"), silent, fenced), nil, false},
+		"a reader that answers":                {made("n1", "n2"), reader("n2"), nil, false},
+		"a reader that is no member":           {made("n1", "n2"), reader("n9"), []string{"ForgetReaders"}, true},
+		"a volume leaves, and a key of before": {made("n1", "n2"), both(leaving("n2"), earlier), []string{"PreemptKeys"}, true},
+		"a volume leaves, a key of nobody":     {made("n1", "n2"), both(leaving("n2"), silent, fenced, func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 99} }), []string{"PreemptKeys"}, true},
+		"a volume leaves another boot":         {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.host("n2", func(h *Host) { h.BootID = "next" }) }), nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.change != nil {

@@ -35,8 +35,8 @@ func (w *world) records() []KeyRecord {
 	for _, n := range w.names {
 		g := w.api.granted[n]
 		r := KeyRecord{Node: n, Key: uint64(g.key), Fenced: w.api.fenced[n], Registering: g.asked > 0 && !w.lacks(opens)}
-		if g.previous != 0 {
-			r.Previous = []uint64{uint64(g.previous)}
+		for _, key := range g.previous {
+			r.Previous = append(r.Previous, uint64(key))
 		}
 		out = append(out, r)
 	}
@@ -120,9 +120,17 @@ func (w *world) shutOut(node string) []string {
 	return out
 }
 
-// landRegister lets the target register a key. The agent reserves the LUN then, if it was told to, and if whoever told it still waits.
+// notKnown is what an agent says when the target did not answer in time.
+const notKnown = "not known"
+
+// landRegister lets the target register a key. The agent reserves the LUN then, if it was told to, and if whoever told it still waits. At times it does not wait for
+// the target, and says so.
 func (w *world) landRegister(i int) {
 	r := w.registers[i]
+	if w.rand.IntN(8) == 0 && !r.of.done {
+		r.of.failed, r.of.done = notKnown, true
+		return
+	}
 	w.registers = slices.Delete(w.registers, i, i+1)
 	w.lun.keys[r.node] = r.key
 	w.tell("registered: key %d of %s", r.key, r.node)
@@ -137,7 +145,7 @@ func (w *world) landRegister(i int) {
 		}
 	}
 	m.path = false
-	if r.of.incarnation == m.incarnation {
+	if r.of.incarnation == m.incarnation && !r.of.done {
 		r.of.done = true
 	}
 }
@@ -163,7 +171,7 @@ func (w *world) preempt(key int) {
 func (w *world) lose() {
 	for _, v := range volumes {
 		on := 0
-		for _, m := range w.machines {
+		for _, m := range w.all() {
 			if m.on && m.maps[v] {
 				on++
 			}
@@ -185,6 +193,11 @@ func (c claim) with(node string, boot int) string {
 		return c.readers
 	}
 	return strings.Join(append(all, reader), " ")
+}
+
+// lessReader takes a node off the readers.
+func (c claim) lessReader(node string, boot int) string {
+	return strings.Join(slices.DeleteFunc(strings.Fields(c.readers), func(r string) bool { return r == fmt.Sprintf("%s/%d", node, boot) }), " ")
 }
 
 // unbooted reports whether a node that a volume was taken from is not known to have another boot.

@@ -135,7 +135,8 @@ func (f Facts) settle(r Record) Action {
 	}
 	fenced := slices.ContainsFunc(r.Pending, func(n string) bool { return f.Fenced[n] })
 	switch {
-	case fenced && !f.Up[r.Writer]:
+	case !f.Up[r.Writer]:
+		// Through it the keys are read by which a fence, and the word of a node that was booted, are judged.
 		return f.change(r)
 	case fenced && !f.KeysRead:
 		return Action{Keys: r.Writer}

@@ -1,6 +1,10 @@
 package writer
 
-import "strings"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 var volumes = []string{"a", "b"}
 
@@ -199,6 +203,9 @@ func (w *world) hear(p *process) {
 	}
 	p.call = nil
 	p.facts.Silent[c.to] = "no answer"
+	if c.kind == "register" && w.lacks(hears) {
+		w.learnKeys(p, c)
+	}
 	if c.change() && !w.lacks(answers) {
 		p.facts.Unanswered = true
 	}
@@ -216,6 +223,9 @@ func (w *world) ends(m message) bool {
 func (w *world) learn(p *process, c *message) {
 	switch c.kind {
 	case "promise":
+		if c.failed == "" && !w.believed(c.to) {
+			c.failed = "a key of an earlier boot is on the LUN"
+		}
 		if c.failed == "" {
 			p.facts.Promised[c.to] = c.promised
 		} else {
@@ -240,11 +250,10 @@ func (w *world) learnKeys(p *process, c *message) {
 		w.api.fenced[c.node] = true
 		w.fences++
 	case c.kind == "register":
-		// An earlier request that had no answer may still be on its way.
-		if g := w.api.granted[c.to]; g.key == c.key && g.boot == c.boot && (g.asked == 1 || w.lacks(asksOnce)) {
-			if g.asked = 0; w.lun.keys[c.to] != g.previous {
-				g.previous = 0
-			}
+		// An earlier request that had no answer may still be on its way. A refusal is an answer.
+		told := c.failed != notKnown || w.lacks(hears)
+		if g := w.api.granted[c.to]; told && g.key == c.key && g.boot == c.boot && (g.asked == 1 || w.lacks(asksOnce)) {
+			g.asked, g.previous = 0, w.onLUN(slices.Clone(g.previous))
 			w.api.granted[c.to] = g
 		}
 	case c.kind == "keys" && p.goal.kind != "" && p.asked.MayChange:
@@ -257,7 +266,7 @@ func (w *world) learnKeys(p *process, c *message) {
 // learnDevice takes an answer about the device of a volume.
 func (w *world) learnDevice(p *process, c *message) {
 	switch {
-	case c.kind == "map" || c.failed != "":
+	case c.kind == "map" || c.failed != "" || !w.believed(c.to):
 		p.goal = goal{}
 		p.done++
 	case p.goal.kind == "remove" && p.claims[p.goal.volume].node == "":
@@ -286,7 +295,7 @@ func (w *world) pursue(p *process) {
 	switch {
 	case g.kind == "attach" && now.node == "" && p.facts.Up[g.node]:
 		change("hold", g.node, 0)
-	case g.kind == "attach" && now.node == g.node:
+	case g.kind == "attach" && now.node == g.node && w.believed(g.node):
 		w.ask(p, message{to: g.node, kind: "map", volume: g.volume})
 	case g.kind == "detach" && now.node == g.node:
 		change("leave", g.node, 0)
@@ -346,7 +355,13 @@ func (w *world) takeAway(p *process, now claim, change func(kind, node string, b
 // remove removes a volume, once nobody reads it any more.
 func (w *world) remove(p *process, now claim, change func(kind, node string, boot int)) {
 	for _, reader := range strings.Fields(now.readers) {
-		node, _, _ := strings.Cut(reader, "/")
+		node, boot, _ := strings.Cut(reader, "/")
+		if m := w.machines[node]; !m.on && w.api.tainted[node] && w.rand.IntN(2) == 0 {
+			// A person vouches that it reads no more.
+			ended, _ := strconv.Atoi(boot)
+			change("forget", node, ended)
+			return
+		}
 		if !p.goal.asked[node] && !w.lacks(unmaps) {
 			w.ask(p, message{to: node, kind: "unmap", volume: p.goal.volume})
 			return

@@ -1,5 +1,11 @@
 package writer
 
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
 // secure grants keys to nodes that have none of this boot, and fences those that a person said are off. It reports whether it did something.
 func (w *world) secure(p *process) bool {
 	for _, n := range w.names {
@@ -9,11 +15,7 @@ func (w *world) secure(p *process) bool {
 		case p.name == "engine" && m.reach() && g.boot != m.boot:
 			w.keys++
 			w.tell("granted to %s for boot %d: key %d", n, m.boot, w.keys)
-			next := grant{key: w.keys, boot: m.boot}
-			if k := w.lun.keys[n]; k != 0 && (k == g.key || k == g.previous) {
-				next.previous = k
-			}
-			w.api.granted[n], w.api.fenced[n] = next, false
+			w.api.granted[n], w.api.fenced[n] = grant{key: w.keys, boot: m.boot, previous: w.onLUN(append(slices.Clone(g.previous), g.key))}, false
 			delete(w.api.tainted, n)
 			return true
 		case p.name == "engine" && m.reach() && !w.api.fenced[n] && missing && w.rand.IntN(3) == 0:
@@ -26,6 +28,27 @@ func (w *world) secure(p *process) bool {
 			})
 			return true
 		case w.preempts(p, n):
+			return true
+		case p.name == "engine" && w.api.fenced[n] && g.asked > 0 && !m.on && w.rand.IntN(4) == 0:
+			// A person vouches that it is off: nothing waits in its kernel any more.
+			g.asked = 0
+			w.api.granted[n] = g
+			return true
+		}
+	}
+	return p.name == "engine" && w.rand.IntN(20) == 0 && w.approves(p)
+}
+
+// approves has keys taken off that are no member's current ones, as a person approves it.
+func (w *world) approves(p *process) bool {
+	by := p.facts.pick("")
+	current := map[int]bool{}
+	for _, n := range w.names {
+		current[w.api.granted[n].key] = true
+	}
+	for _, n := range slices.Sorted(maps.Keys(w.lun.keys)) {
+		if key := w.lun.keys[n]; by != "" && !current[key] && !w.lacks(fences) {
+			w.ask(p, message{to: by, kind: "preempt", node: n, key: key})
 			return true
 		}
 	}
@@ -40,4 +63,51 @@ func (w *world) preempts(p *process, n string) bool {
 	}
 	w.ask(p, message{to: by, kind: "preempt", node: n, key: w.api.granted[n].key, previous: w.api.granted[n].previous})
 	return true
+}
+
+// onLUN returns those of some keys that are on the LUN.
+func (w *world) onLUN(keys []int) []int {
+	return slices.DeleteFunc(keys, func(key int) bool {
+		return key == 0 || !slices.Contains(slices.Collect(maps.Values(w.lun.keys)), key)
+	})
+}
+
+// believed reports whether what a node said counts: another machine may have its name by now.
+func (w *world) believed(node string) bool {
+	g, m := w.api.granted[node], w.machines[node]
+	earlier := slices.Clone(g.previous)
+	if g.boot != m.boot {
+		earlier = append(earlier, g.key)
+	}
+	return w.lacks(itself) || w.lacks(fences) || slices.Equal(earlier, []int{0}) || len(earlier) == 0 || w.lun.reserved && len(w.onLUN(earlier)) == 0
+}
+
+// all are all machines, those among them whose names others have now.
+func (w *world) all() []*machine {
+	out := slices.Clone(w.twins)
+	for _, n := range w.names {
+		out = append(out, w.machines[n])
+	}
+	return out
+}
+
+// usurp has another machine take a node's name. The earlier one goes on: it keeps its key, its devices, and what it sent.
+func (w *world) usurp(m *machine) {
+	if !m.on || len(w.twins) > 1 {
+		return
+	}
+	twin := &machine{name: fmt.Sprintf("%s'%d", m.name, len(w.twins)), on: true, boot: m.boot, maps: m.maps}
+	w.tell("another machine is %s: the earlier one is %s", m.name, twin.name)
+	w.twins = append(w.twins, twin)
+	if key := w.lun.keys[m.name]; key != 0 {
+		w.lun.keys[twin.name] = key
+		delete(w.lun.keys, m.name)
+	}
+	for _, x := range w.writes {
+		if x.node == m.name {
+			x.node = twin.name
+		}
+	}
+	m.seen = 0
+	w.power(m, true)
 }

@@ -28,6 +28,8 @@ const (
 	remaps    = "a node with volumes mapped registers no key but the one that it has, unless nobody has reserved the LUN"
 	owns      = "a node with volumes mapped gets its key back if the LUN says that they are its own"
 	reserves  = "nobody reserves before those have their keys who have volumes of their own mapped"
+	hears     = "only what the agent itself says, that it did it or that nothing is under way, answers a request to register"
+	itself    = "what a node says counts, and a volume is mapped there, once no key of an earlier boot of it is on the LUN"
 	confirms  = "a node maps a volume only while its own key is on the LUN"
 	boots     = "a volume that was released by a fence is removed once its node reports another boot"
 	unmaps    = "a volume that was released by a fence is removed once its node says that it has no device of it"
@@ -76,8 +78,12 @@ type api struct {
 }
 
 // grant is a key for a boot. asked is how many requests to register it had no answer: it is written before each is sent, and is back at none only when there was
-// one, and its answer came. previous is the key of an earlier boot that the LUN had when this one was granted.
-type grant struct{ key, boot, asked, previous int }
+// one, and its answer came.
+type grant struct {
+	key, boot, asked int
+	// previous are keys of earlier boots that were on the LUN when this one was granted.
+	previous []int
+}
 
 func (a api) clone() api {
 	a.granted, a.fenced, a.tainted = maps.Clone(a.granted), maps.Clone(a.fenced), maps.Clone(a.tainted)
@@ -120,7 +126,7 @@ type message struct {
 	key, boot   int
 	// previous is another key to preempt. reserve says that the LUN is reserved after the key is registered, own are the volumes that it says are the node's, and
 	// shuts are the nodes that it would shut out from volumes of their own.
-	previous int
+	previous []int
 	reserve  bool
 	own      map[string]bool
 	shuts    []string
@@ -149,6 +155,8 @@ type mood struct {
 	// slow is how much later than others commands to register land.
 	slow   int
 	fences bool
+	// twins is true where another machine may take a node's name; no backups are made there.
+	twins bool
 }
 
 // world is everything. broken is the first rule that did not hold.
@@ -167,8 +175,10 @@ type world struct {
 	// registers are under way.
 	registers []*register
 	procs     []*process
-	keys      int
-	broken    string
+	// twins are machines whose names others have now. No request reaches them, and what they had mapped and sent goes on.
+	twins  []*machine
+	keys   int
+	broken string
 	// changes that landed, attached volumes that were mapped, volumes that were released by a fence, and others: a test in which nothing happens proves nothing.
 	changes, mapped, fences, removed, lost, torn int
 }
@@ -190,6 +200,7 @@ func newWorld(seed uint64, nodes int, without string) *world {
 		w.mood = mood{trouble: 10 + w.rand.IntN(20), mail: 300, land: 200, patience: 60, fences: true}
 	}
 	w.mood.slow = []int{1, 10, 100}[w.rand.IntN(3)]
+	w.mood.twins = w.rand.IntN(4) == 0
 	w.procs = []*process{w.newProcess("engine"), w.newProcess("csi")}
 	return w
 }
@@ -240,6 +251,9 @@ func (w *world) deliver(i int) {
 	case msg.change():
 		w.begin(m, msg)
 		return
+	case msg.kind == "register" && w.rand.IntN(8) == 0:
+		msg.failed, msg.done = "busy", true
+		return
 	case msg.kind == "register" && w.mayRegister(m, msg):
 		w.registers = append(w.registers, &register{node: m.name, boot: m.boot, key: msg.key, of: msg})
 		return
@@ -258,13 +272,14 @@ func (w *world) waits(m *machine, msg *message) bool {
 	case msg.kind == "promise" || msg.change():
 		return !w.lacks(waits) && (m.running != nil || w.writing(m))
 	case msg.kind == "register":
-		return !w.lacks(drains) && w.registering(m)
+		// It is refused at times, even while an earlier command is under way.
+		return !w.lacks(drains) && w.registering(m) && w.rand.IntN(8) != 0
 	}
 	return false
 }
 
 func (m *message) change() bool {
-	return m.kind == "takeover" || m.kind == "hold" || m.kind == "leave" || m.kind == "release" || m.kind == "remove"
+	return m.kind == "takeover" || m.kind == "hold" || m.kind == "leave" || m.kind == "release" || m.kind == "remove" || m.kind == "forget"
 }
 
 // writing reports whether a command of an agent that ended still writes: LVM's lock file tells a later agent.
@@ -301,7 +316,9 @@ func (w *world) serve(m *machine, msg *message) string {
 			return "no key"
 		}
 		w.preempt(msg.key)
-		w.preempt(msg.previous)
+		for _, key := range msg.previous {
+			w.preempt(key)
+		}
 	default:
 		panic(msg.kind)
 	}
@@ -353,6 +370,8 @@ func (c content) after(msg *message) (next content, refused string) {
 			refused = notLeaving
 		}
 		next.volumes[msg.volume] = claim{readers: was.with(msg.node, msg.boot)}
+	case "forget":
+		next.volumes[msg.volume] = claim{node: was.node, leaving: was.leaving, readers: was.lessReader(msg.node, msg.boot)}
 	case "remove":
 		if was.node != "" || was.unbooted(msg.boots) {
 			refused = "held, or read"
@@ -391,8 +410,7 @@ func (w *world) land(i int) {
 
 // answer ends the command of a write, if its agent still runs.
 func (w *world) answer(x *write, failed string) {
-	m := w.machines[x.node]
-	if m.running == x.of {
+	if m := w.machines[x.node]; m != nil && m.running == x.of {
 		m.running = nil
 		x.of.failed, x.of.done = failed, true
 	}
@@ -402,9 +420,9 @@ func (w *world) answer(x *write, failed string) {
 func (w *world) active() {
 	for _, v := range volumes {
 		var on []string
-		for _, n := range w.names {
-			if m := w.machines[n]; m.on && m.maps[v] && (w.lun.takes(n) || w.lacks(fences)) {
-				on = append(on, n)
+		for _, m := range w.all() {
+			if m.on && m.maps[v] && (w.lun.takes(m.name) || w.lacks(fences)) {
+				on = append(on, m.name)
 			}
 		}
 		if len(on) > 1 {

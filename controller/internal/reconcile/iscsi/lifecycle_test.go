@@ -3,7 +3,6 @@ package iscsi
 import (
 	"context"
 	"maps"
-	"slices"
 	"testing"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/backend/iscsi/iscsitest"
-	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -145,45 +143,5 @@ func TestIscsi_lostStatus(t *testing.T) {
 	}
 	if i := s.get("san"); i.Status.VolumeCount != 1 || i.Status.Epoch != 1 {
 		t.Errorf("%+v", i.Status)
-	}
-}
-
-// TestIscsi_everyCallIsCutOff: of each call on each node the first is cut off before its effect, and the second after it. The controller starts anew
-// now and then. The result is the same.
-func TestIscsi_everyCallIsCutOff(t *testing.T) {
-	s := newSuite(t, "n1", "n2")
-	counts := map[string]int{}
-	changing := []string{"login", "logout", "register", "unregister", "create", "remove", "yield", "contents", "reservation", "preempt"}
-	s.san.Strike = func(call, node string, after bool) error {
-		if !slices.Contains(changing, call) {
-			return nil
-		}
-		key := call + node
-		counts[key]++
-		if n := counts[key]; n == 1 && !after || n == 3 && after {
-			return &decide.Fault{Kind: decide.FaultUnavailable, Node: node, Call: call, Message: "the connection was closed"}
-		}
-		return nil
-	}
-	s.add("san", nil, "n1", "n2")
-	for round := range 100 {
-		_ = s.reconcile("san")
-		s.ahead += 3 * time.Second
-		if round%7 == 3 {
-			s.restart()
-		}
-		if s.get("san").Status.Phase == v1alpha1.PhaseRunning {
-			break
-		}
-	}
-	s.until("san", hasPhase(v1alpha1.PhaseRunning))
-	if g := s.san.Group(s.lun); g == nil || len(s.san.Keys(s.lun)) != 2 {
-		t.Fatalf("%+v %v", g, s.san.Keys(s.lun))
-	}
-	clear(counts)
-	s.deleteIscsi("san")
-	s.untilGone("san")
-	if s.san.Group(s.lun) != nil || len(s.san.Keys(s.lun)) != 0 || s.san.Sessions("n1")+s.san.Sessions("n2") != 0 {
-		t.Errorf("left: %v %v", s.san.Group(s.lun), s.san.Keys(s.lun))
 	}
 }

@@ -108,6 +108,69 @@ func TestIscsi_boot(t *testing.T) {
 	}
 }
 
+// TestIscsi_neverBack: a node that was fenced never comes back. By a person's word it is no reader any more.
+func TestIscsi_neverBack(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.add("san", nil, "n1", "n2")
+	s.until("san", hasPhase(v1alpha1.PhaseRunning))
+	s.volume("n2")
+	s.san.SetAgent("n2", decide.AgentUnreachable)
+	s.leave()
+	s.taint("n2", true)
+	i := s.until("san", func(i *v1alpha1.Iscsi) string {
+		if i.Status.Plan == nil || len(i.Status.Plan.Steps) == 0 {
+			return "no plan: " + i.Status.Message
+		}
+		return lacks(i.Status.Plan.Steps[0].Reason, "Node n2 was fenced, and may still read these volumes")
+	})
+	if v := s.san.Group(s.lun).Volume("v1"); len(v.Readers) != 1 || v.HeldBy != "" || !slices.Equal(i.Status.Plan.Steps[0].Volumes, []string{"v1"}) {
+		t.Fatalf("%+v, %+v", v, i.Status.Plan)
+	}
+	s.edit(func(o *v1alpha1.Iscsi) {
+		o.Annotations = map[string]string{v1alpha1.AnnotationApprove: i.Status.Plan.Digest}
+	})
+	s.until("san", func(i *v1alpha1.Iscsi) string {
+		if v := s.san.Group(s.lun).Volume("v1"); len(v.Readers) > 0 {
+			return fmt.Sprintf("%+v; %s", v, i.Status.Message)
+		}
+		return ""
+	})
+}
+
+// TestIscsi_keysOfNobody: as long as a key is on the LUN that no Member has no fence counts. By approval it is taken off.
+func TestIscsi_keysOfNobody(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.add("san", nil, "n1", "n2")
+	s.until("san", hasPhase(v1alpha1.PhaseRunning))
+	s.volume("n2")
+	s.san.KeepKey(s.lun, "stranger", 0x99)
+	s.san.SetAgent("n2", decide.AgentUnreachable)
+	s.leave()
+	s.taint("n2", true)
+	i := s.until("san", func(i *v1alpha1.Iscsi) string {
+		if i.Status.Plan == nil || len(i.Status.Plan.Steps) == 0 {
+			return "no plan: " + i.Status.Message
+		}
+		return lacks(i.Status.Plan.Steps[0].Reason, "no fence counts: 0000000000000099")
+	})
+	for range 5 {
+		s.ahead += time.Minute
+		_ = s.reconcile("san")
+	}
+	if v := s.san.Group(s.lun).Volume("v1"); v.HeldBy != "n2" || len(s.san.Keys(s.lun)) != 2 {
+		t.Fatalf("%+v, %v", v, s.san.Keys(s.lun))
+	}
+	s.edit(func(o *v1alpha1.Iscsi) {
+		o.Annotations = map[string]string{v1alpha1.AnnotationApprove: i.Status.Plan.Digest}
+	})
+	s.until("san", func(i *v1alpha1.Iscsi) string {
+		if v := s.san.Group(s.lun).Volume("v1"); v.HeldBy != "" || s.san.Keys(s.lun)["stranger"] != 0 {
+			return fmt.Sprintf("%+v; %s", v, i.Status.Message)
+		}
+		return ""
+	})
+}
+
 func TestIscsi_withoutReservations(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	s.san.Edit(s.lun, func(l *iscsitest.LUN) { l.NoReservations = true })

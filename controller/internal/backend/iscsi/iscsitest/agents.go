@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
@@ -35,16 +36,30 @@ func (s *SAN) call(name, call string, effect func(n *node) error) error {
 	s.calls = append(s.calls, call+" "+name)
 	n := s.nodes[name]
 	if n == nil || n.agent != decide.AgentUp {
-		return fault(decide.FaultUnavailable, name, call, "", "the agent does not answer")
+		err := fault(decide.FaultUnavailable, name, call, "", "the agent does not answer")
+		if slices.Contains(ofLUN, call) {
+			// Without a connection nothing was sent.
+			return &san.Refusal{Err: err}
+		}
+		return err
 	}
 	if err := strike(false); err != nil {
 		return err
 	}
 	if err := effect(n); err != nil {
-		return err
+		if slices.Contains(silent, call) {
+			return err
+		}
+		return &san.Refusal{Err: err}
 	}
 	return strike(true)
 }
+
+// Calls as tests name them: those of SharedLunService, and those whose services do not say of a refusal that nothing was changed.
+var (
+	ofLUN  = []string{"reservation", "register", "unregister", "preempt"}
+	silent = []string{"initiator", "target", "login", "logout"}
+)
 
 // Initiator describes the initiator of a node.
 func (s *SAN) Initiator(_ context.Context, name string) (i sharedlun.Initiator, boot string, err error) {

@@ -173,7 +173,16 @@ func (s *SAN) apply(l *LUN, epoch uint64, c sharedlun.Change) error {
 		if n := s.nodes[v.HeldBy]; n != nil && n.mapped[v.UUID] && l.keys[v.HeldBy] != 0 {
 			s.violations = append(s.violations, v.Name+" was released while "+v.HeldBy+" may write to it")
 		}
+		if boot := c.Release.FencedBootID; boot != "" {
+			v.Readers = append(slices.Clone(v.Readers), sharedlun.Boot{Node: v.HeldBy, ID: boot})
+		}
 		v.HeldBy, v.Leaving = "", false
+	case c.Forget != nil:
+		for i := range l.group.Volumes {
+			if v := &l.group.Volumes[i]; v.UUID == c.Forget.UUID {
+				v.Readers = slices.DeleteFunc(slices.Clone(v.Readers), func(b sharedlun.Boot) bool { return slices.Contains(c.Forget.Boots, b) })
+			}
+		}
 	default:
 		return fault(decide.FaultInvalid, "", "ChangeSharedGroup", "", "not a change of this model: %+v", c)
 	}

@@ -1,0 +1,147 @@
+package iscsi
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+
+	"quarry.storage/quarry/controller/internal/decide/iscsi"
+	"quarry.storage/quarry/controller/internal/san"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+const (
+	// hearPatience bounds the writing of an answer.
+	hearPatience = 10 * time.Second
+	// maxPaths is how many characters of paths a Member keeps; with more, the key is registered again after each start of the controller.
+	maxPaths = 4096
+)
+
+// registerKey has the node register the key that is on record for its boot.
+func (b *Backend) registerKey(ctx context.Context, s iscsi.Step) error {
+	unlock, err := b.lockKey(s, s.Node)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	m, err := b.readMember(ctx, s.Member, s)
+	if err != nil {
+		return err
+	}
+	r := m.Spec.Reservation
+	if r == nil || r.BootID != s.BootID || r.Fenced || r.Unfenced {
+		return passing("member %s has no key for this boot that may be registered", s.Member)
+	}
+	g := sharedlun.Grant{BootID: r.BootID, Initiator: r.Initiator, Reserve: s.Reserve}
+	if g.Key, err = sharedlun.ParseKey(r.Key); err != nil {
+		return err
+	}
+	if g.Old, err = sharedlun.ParseKeys(r.Previous...); err != nil {
+		return err
+	}
+	if _, g.Others, err = b.keys(ctx, s); err != nil {
+		return err
+	}
+	// An earlier request had no answer: that of another one does not say that it will not reach the target any more.
+	open := r.Registering
+	if err := b.registering(ctx, s, r.Key); err != nil {
+		return err
+	}
+	seen, err := b.register(ctx, s, g)
+	counts := err == nil && (seen.Writable(g.Key) == nil || seen.Has(g.Key) && !s.Reserve)
+	if counts {
+		b.memory.note(types.UID(s.Ref.OwnerUID), s.Node, func(h *host) { h.paths = s.Paths })
+	}
+	err = errors.Join(err, b.heard(ctx, s, r.Key, func(r *v1alpha1.MemberReservation) {
+		if !open && san.Answered(err) {
+			r.Registering = false
+		}
+		if counts && len(s.Paths) <= maxPaths {
+			r.Paths = s.Paths
+		}
+	}))
+	if err != nil {
+		return err
+	}
+	if err := seen.Writable(g.Key); err != nil && (!seen.Has(g.Key) || s.Reserve) {
+		return refused(v1alpha1.ReasonKeyLost, "the key of node %s was registered, and does not count: %w", s.Node, err)
+	}
+	left := registered(&v1alpha1.MemberReservation{Previous: r.Previous}, seen)
+	if slices.Equal(left, r.Previous) {
+		return nil
+	}
+	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
+		if m.Spec.Reservation != nil && m.Spec.Reservation.Key == r.Key {
+			m.Spec.Reservation.Previous = left
+		}
+	})
+}
+
+// register sends the request. Which volumes are the node's own is read after the request is on record: from then on no fence of the node counts, so that nobody takes
+// them away.
+func (b *Backend) register(ctx context.Context, s iscsi.Step, g sharedlun.Grant) (sharedlun.Reservation, error) {
+	if s.Own {
+		c, err := b.Agents.Contents(ctx, s.Node, s.Ref)
+		if err != nil {
+			return sharedlun.Reservation{}, &san.Refusal{Err: err}
+		}
+		for _, v := range volumesOf(c.Group, s.Ref.UUID) {
+			if v.HeldBy == s.Node {
+				g.Own = append(g.Own, v.UUID)
+			}
+		}
+	}
+	return b.Agents.Register(ctx, s.Node, s.Ref.Lun, g)
+}
+
+// volumesOf are the volumes of the group, if it is the one on record.
+func volumesOf(g *sharedlun.Group, uuid string) []sharedlun.Volume {
+	if g == nil || g.UUID != uuid {
+		return nil
+	}
+	return g.Volumes
+}
+
+// registering records that a request to register a key may be under way.
+func (b *Backend) registering(ctx context.Context, s iscsi.Step, key string) error {
+	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
+		if m.Spec.Reservation != nil && m.Spec.Reservation.Key == key {
+			m.Spec.Reservation.Registering = true
+		}
+	})
+}
+
+// heard records what came of a request to register a key. The answer is not told again: it is written even if the step was called off meanwhile, and even if somebody
+// writes to the Member at the same time.
+func (b *Backend) heard(ctx context.Context, s iscsi.Step, key string, change func(*v1alpha1.MemberReservation)) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hearPatience)
+	defer cancel()
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
+			if m.Spec.Reservation != nil && m.Spec.Reservation.Key == key {
+				change(m.Spec.Reservation)
+			}
+		})
+	})
+}
+
+// unrivalled refuses a node while a key of an earlier boot of it is on the LUN: another machine that had its name may still write.
+func (b *Backend) unrivalled(ctx context.Context, s iscsi.Step, r *v1alpha1.MemberReservation) error {
+	if len(r.Previous) == 0 {
+		return nil
+	}
+	seen, err := b.Agents.Reservation(ctx, s.Node, s.Ref.Lun, true)
+	if err != nil {
+		return err
+	}
+	if left := registered(&v1alpha1.MemberReservation{Previous: r.Previous}, seen); len(left) > 0 {
+		return passing("keys of earlier boots of node %s are on the LUN: %s", s.Node, strings.Join(left, ", "))
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package iscsi
+
+import (
+	"errors"
+	"testing"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/san"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// TestPerform_registering: a node has answered to a request to register once it did that, or refused. One that had no answer stays open, whatever later ones
+// are answered.
+func TestPerform_registering(t *testing.T) {
+	lost := &decide.Fault{Kind: decide.FaultUnavailable, Message: "the connection was closed"}
+	refused := &san.Refusal{Err: &decide.Fault{Kind: decide.FaultPrecondition, Message: "another key of this node is registered"}}
+	for name, c := range map[string]struct {
+		answers []error
+		open    bool
+		paths   string
+	}{
+		"registered":                     {[]error{nil}, false, "p=sdb"},
+		"refused":                        {[]error{refused}, false, ""},
+		"refused in other words":         {[]error{errors.Join(refused, errors.New("more"))}, false, ""},
+		"refused, then registered":       {[]error{refused, nil}, false, "p=sdb"},
+		"no answer":                      {[]error{lost}, true, ""},
+		"no answer, then refused":        {[]error{lost, refused}, true, ""},
+		"no answer, then registered":     {[]error{lost, nil}, true, "p=sdb"},
+		"refused, and then no answer":    {[]error{refused, lost}, true, ""},
+		"registered, and then refused":   {[]error{nil, refused}, false, "p=sdb"},
+		"registered, and then no answer": {[]error{nil, lost}, true, "p=sdb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, "n1", "n2")
+			s.must(s.perform(s.step("n2", v1alpha1.ActionGrantKey)))
+			next := 0
+			s.san.Strike = func(call, _ string, after bool) error {
+				if call != "register" || after {
+					return nil
+				}
+				if r := s.member("n2").Spec.Reservation; !r.Registering {
+					t.Error("nothing says that a request is under way")
+				}
+				next++
+				return c.answers[next-1]
+			}
+			register := s.step("n2", v1alpha1.ActionRegisterKey)
+			register.Paths = "p=sdb"
+			for _, answer := range c.answers {
+				if err := s.perform(register); (err == nil) != (answer == nil) {
+					t.Errorf("%v, answered was %v", err, answer)
+				}
+			}
+			if r := s.member("n2").Spec.Reservation; r.Registering != c.open || r.Paths != c.paths {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// TestPerform_newSessions: a path of a new session may have the name of an earlier one, and not its key.
+func TestPerform_newSessions(t *testing.T) {
+	s := newSite(t, "n1")
+	register := s.step("n1", v1alpha1.ActionRegisterKey)
+	register.Paths = "p=sdb,q=sdc"
+	s.must(s.perform(s.step("n1", v1alpha1.ActionGrantKey), register))
+	login := s.step("n1", v1alpha1.ActionLogin)
+	login.Paths = "q=sdc,r=sdd"
+	s.must(s.perform(login))
+	if r := s.member("n1").Spec.Reservation; r.Paths != "q=sdc" {
+		t.Errorf("%+v", r)
+	}
+	login.Paths = ""
+	s.must(s.perform(login))
+	if r := s.member("n1").Spec.Reservation; r.Paths != "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestPerform_fenceByWord: a request to register that had no answer lets nobody believe a fence, unless a person vouches that the node is off.
+func TestPerform_fenceByWord(t *testing.T) {
+	s := keyed(t)
+	edit(s, &v1alpha1.Member{}, "san.n2", func(m *v1alpha1.Member) { m.Spec.Reservation.Registering = true })
+	s.san.SetAgent("n2", decide.AgentUnreachable)
+	s.taint()
+	wantError(t, s.perform(s.fence()), "did not answer", true)
+	fence := s.fence()
+	fence.Vouched = true
+	s.must(s.perform(fence))
+	if r := s.member("n2").Spec.Reservation; !r.Fenced || r.Registering || s.san.Keys(s.lun)["n2"] != 0 {
+		t.Errorf("%+v, %v", r, s.san.Keys(s.lun))
+	}
+	// Whoever answers: what came back is taken off again.
+	s.san.SetAgent("n2", decide.AgentUp)
+	key, err := sharedlun.ParseKey(s.member("n2").Spec.Reservation.Key)
+	s.must(err)
+	s.san.KeepKey(s.lun, "n2", key)
+	s.must(s.perform(s.fence()))
+	if len(s.san.Keys(s.lun)) != 1 {
+		t.Error(s.san.Keys(s.lun))
+	}
+}
+
+// TestPerform_preemptKeys: keys of a plan are taken off, unless a Member has one of them by now.
+func TestPerform_preemptKeys(t *testing.T) {
+	s := keyed(t)
+	s.san.KeepKey(s.lun, "stranger", 0x99)
+	step := s.step("", v1alpha1.ActionPreemptKeys)
+	step.Runs, step.Member, step.Keys = "n1", "", []string{"0000000000000099", s.member("n2").Spec.Reservation.Key}
+	wantError(t, s.perform(step), "of a Member by now", true)
+	if len(s.san.Keys(s.lun)) != 3 {
+		t.Error(s.san.Keys(s.lun))
+	}
+	step.Keys = step.Keys[:1]
+	for range 2 {
+		s.must(s.perform(step))
+	}
+	if keys := s.san.Keys(s.lun); len(keys) != 2 || keys["stranger"] != 0 {
+		t.Error(keys)
+	}
+}

@@ -1,0 +1,194 @@
+package iscsi
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// fence takes the key of a node off that a person says is off, and that something waits for.
+func (v *View) fence(hosts []backend.HostHealth) []backend.Step {
+	var out []backend.Step
+	for _, h := range hosts {
+		m := h.Object
+		if m == nil || m.Spec.Reservation == nil || !v.fences(m) {
+			continue
+		}
+		via := v.worker(hosts, h.Node)
+		if via == "" {
+			continue
+		}
+		out = append(out, v.fenceNode(via, m))
+	}
+	return out
+}
+
+// fences reports whether the key of a member has to be taken off, and may be. That of one that is fenced goes again if it is on the LUN: a command to register it
+// came late.
+func (v *View) fences(m *v1alpha1.Member) bool {
+	node, r := string(m.Spec.Node), m.Spec.Reservation
+	if r.Fenced && !r.Registering && v.hasKeyOf(r) {
+		return true
+	}
+	seen := v.seen.Hosts[node]
+	silent := seen.Agent == decide.AgentUnreachable || seen.Agent == decide.AgentMissing
+	if r.Fenced && !r.Registering || !silent || !seen.OutOfService && v.exists(node) {
+		return false
+	}
+	return v.awaits(node) || !m.DeletionTimestamp.IsZero() || backend.Lost(m)
+}
+
+// hasKeyOf reports whether a key that a member has on record is on the LUN.
+func (v *View) hasKeyOf(r *v1alpha1.MemberReservation) bool {
+	return v.seen.Reading.Known && !r.Unfenced && (v.seen.Reading.Keys.Has(keyOf(r.Key)) || len(v.earlier(r)) > 0)
+}
+
+// earlier are the keys of earlier boots of a member that are on the LUN.
+func (v *View) earlier(r *v1alpha1.MemberReservation) []string {
+	var out []string
+	for _, text := range r.Previous {
+		if v.seen.Reading.Known && v.seen.Reading.Keys.Has(keyOf(text)) {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// fenceCounts reports whether the fence of a node counts by what was read last. The turn in which a volume is taken from it looks again; a step that it would refuse
+// keeps those after it from being taken, among them the one that ends the doubt.
+func (v *View) fenceCounts(node string) bool {
+	m := v.members[node]
+	if m == nil || m.Spec.Reservation == nil || !m.Spec.Reservation.Fenced || m.Spec.Reservation.Registering || v.foreign() > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(slices.Collect(maps.Values(v.members)), func(o *v1alpha1.Member) bool {
+		r := o.Spec.Reservation
+		return r != nil && r.Fenced && v.hasKeyOf(r)
+	})
+}
+
+// believed reports whether what a node says counts by what was read last: no key of an earlier boot of it is on the LUN.
+func (v *View) believed(node string) bool {
+	m := v.members[node]
+	if m == nil || m.Spec.Reservation == nil {
+		return true
+	}
+	r := m.Spec.Reservation
+	return len(v.earlier(r)) == 0 && (r.BootID == v.seen.Hosts[node].BootID || !v.hasKeyOf(r))
+}
+
+// exists reports whether Kubernetes knows a node.
+func (v *View) exists(node string) bool { return v.seen.World.Nodes[node].Exists }
+
+// fenceNode is the step that takes the key of a node off. Where no key proves that the node cannot write, a person vouches that it is off.
+func (v *View) fenceNode(via string, m *v1alpha1.Member) Step {
+	node, r := string(m.Spec.Node), m.Spec.Reservation
+	s := v.step(via, v1alpha1.ActionFenceNode, "Node "+node+" is tainted as out of service, and its volumes wait for it.")
+	s.Victim, s.Key, s.Member, s.Unfenced = node, r.Key, m.Name, r.Unfenced
+	switch {
+	case r.Fenced && !r.Registering:
+		s.Why = "Node " + node + " is fenced, and a key of it came back to the LUN."
+	case r.Unfenced:
+		s.Vouched, s.Why = true, "The target keeps no reservations: whoever approves vouches that node "+node+" is off, and stays off until it was booted."
+	case r.Registering:
+		s.Vouched, s.Why = true, "Node "+node+" did not answer when it was asked to register its key, so that the key may come back once it is taken off: "+
+			"whoever approves vouches that the node is off, and stays off until it was booted."
+	case !v.exists(node):
+		s.Vouched, s.Why = true, "Kubernetes does not know node "+node+" any more: whoever approves vouches that it is off."
+	}
+	return s
+}
+
+// awaits reports whether something cannot go on without a node: a change that it may still make, or a volume that it has.
+func (v *View) awaits(node string) bool {
+	r := v.seen.Record
+	return slices.Contains(r.Pending, node) || r.Taken != "" && r.Writer == node || len(v.heldBy(node)) > 0
+}
+
+// preemptKeys takes the keys off that no Member has, by approval. As long as one of them is there no fence counts: it may be that of any node.
+func (v *View) preemptKeys(hosts []backend.HostHealth) []backend.Step {
+	foreign, via := v.foreignKeys(), v.worker(hosts, "")
+	if len(foreign) == 0 || via == "" || v.rec.group == "" {
+		return nil
+	}
+	s := v.step(via, v1alpha1.ActionPreemptKeys, "")
+	for _, key := range foreign {
+		s.Keys = append(s.Keys, fmt.Sprintf("%016x", key))
+	}
+	s.Why = fmt.Sprintf("Keys are registered on the LUN that no Member has on record, so that no fence counts: %s. They are taken off. Whoever approves vouches that "+
+		"nobody else uses the LUN; a node of this cluster that writes with one of them, as after a restore of the API server, cannot write until it is booted.",
+		backend.Shorten(s.Keys, maxNamed))
+	return []backend.Step{s}
+}
+
+// preemptEarlier takes the keys of earlier boots of a node off that stay on the LUN although it has a new one, by approval, if something waits for the node's word:
+// it does not count before, for another machine that had the node's name may have such a key.
+func (v *View) preemptEarlier(hosts []backend.HostHealth) []backend.Step {
+	var out []backend.Step
+	for _, h := range hosts {
+		m, via := h.Object, v.worker(hosts, "")
+		if m == nil || via == "" || !v.usable(h.Node) || !slices.Contains(v.seen.Record.Pending, h.Node) && len(v.heldBy(h.Node)) == 0 {
+			continue
+		}
+		keys := v.earlier(m.Spec.Reservation)
+		if len(keys) == 0 {
+			continue
+		}
+		s := v.step(via, v1alpha1.ActionPreemptKeys, "Keys of earlier boots of node "+h.Node+" are on the LUN still, so that it does not count what the node says: "+
+			backend.Shorten(keys, maxNamed)+". They are taken off. Whoever approves vouches that no other machine of this name uses the LUN.")
+		s.Victim, s.Member, s.Keys = h.Node, m.Name, keys
+		out = append(out, s)
+	}
+	return out
+}
+
+// forgetReaders takes nodes off the readers of volumes that are away for good, one step for each node: a person vouches that they read no more.
+func (v *View) forgetReaders(hosts []backend.HostHealth) []backend.Step {
+	via := v.worker(hosts, "")
+	if via == "" || v.rec.group == "" || v.group() == nil {
+		return nil
+	}
+	boots, volumes := map[string][]sharedlun.Boot{}, map[string][]sharedlun.Volume{}
+	for _, volume := range v.volumes() {
+		for _, reader := range volume.Readers {
+			if !v.away(reader.Node) {
+				continue
+			}
+			if !slices.Contains(boots[reader.Node], reader) {
+				boots[reader.Node] = append(boots[reader.Node], reader)
+			}
+			if n := len(volumes[reader.Node]); n == 0 || volumes[reader.Node][n-1].UUID != volume.UUID {
+				// Who has it now is no matter of the approval.
+				volume.HeldBy = ""
+				volumes[reader.Node] = append(volumes[reader.Node], volume)
+			}
+		}
+	}
+	var out []backend.Step
+	for _, node := range slices.Sorted(maps.Keys(boots)) {
+		s := v.step(via, v1alpha1.ActionForgetReaders, "Node "+node+" was fenced, and may still read these volumes, which are not removed because of it. "+
+			"Whoever approves vouches that it is off, or was booted since.")
+		s.Victim, s.Vouched, s.Boots, s.Volumes = node, true, boots[node], volumes[node]
+		if m := v.members[node]; m != nil {
+			s.Member = m.Name
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// away reports whether nobody expects a node to say itself that it was booted: it is no initiator any more, or it is silent, and a person said that it is out of
+// service, or Kubernetes does not know it.
+func (v *View) away(node string) bool {
+	h, member := v.seen.Hosts[node], v.members[node] != nil
+	if _, asked := v.seen.Hosts[node]; !asked && !member {
+		return true
+	}
+	silent := h.Agent == decide.AgentUnreachable || h.Agent == decide.AgentMissing
+	return silent && (h.OutOfService || !v.exists(node))
+}

@@ -1,0 +1,171 @@
+package san
+
+import (
+	"strings"
+	"testing"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// TestSan_slowUnmap: an unmap that has no answer takes long. What Members and keys said before it proves nothing.
+func TestSan_slowUnmap(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile, heal func(f *fleet)
+		says            string
+	}{
+		"the key came back": {func(f *fleet) { f.keys[2] = true }, func(f *fleet) { delete(f.keys, 2) }, "of n2, which is fenced"},
+		"a key of nobody":   {func(f *fleet) { f.keys[99] = true }, func(f *fleet) { delete(f.keys, 99) }, "no member's"},
+		"it was asked to register": {
+			func(f *fleet) { f.members[1].Registering = true }, func(f *fleet) { f.members[1].Registering = false }, "did not answer",
+		},
+		"it is not fenced any more": {func(f *fleet) { f.members[1].Fenced = false }, func(f *fleet) { f.members[1].Fenced = true }, "no connection"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet("n1", "n2", "n3")
+			s := f.san("csi/1")
+			if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil {
+				t.Fatal(err)
+			}
+			f.fence(1)
+			f.silent["n2"] = true
+			f.during = func(call, _ string) {
+				if call == "unmap" {
+					c.meanwhile(f)
+				}
+			}
+			wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultUnavailable, "")
+			if err := s.Detach(t.Context(), ref, "a", "n2"); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want an error that says %q", err, c.says)
+			}
+			if v := f.group.Volume("a"); v.HeldBy != "n2" || len(v.Readers) > 0 {
+				t.Fatalf("%+v", v)
+			}
+			f.during = nil
+			c.heal(f)
+			if err := s.Detach(t.Context(), ref, "a", "n2"); err != nil {
+				t.Fatal(err)
+			}
+			f.want(t, "a", "", "n2")
+		})
+	}
+}
+
+// TestSan_anotherMachine: what a node says counts only once no key of an earlier boot of it is on the LUN. Another machine may have its name by now.
+func TestSan_anotherMachine(t *testing.T) {
+	for name, change := range map[string]func(m *Member, f *fleet){
+		"another boot":                         func(m *Member, _ *fleet) { m.ReportedBootID, m.Up = "n2-boot-2", false },
+		"it went away right after it answered": func(m *Member, _ *fleet) { m.ReportedBootID, m.Up = "", false },
+		"another boot, with its own key": func(m *Member, f *fleet) {
+			m.BootID, m.ReportedBootID, m.Key, m.Previous = "n2-boot-2", "n2-boot-2", 5, []uint64{2}
+			f.keys[5] = true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet("n1", "n2", "n3")
+			s := f.san("csi/1")
+			if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil {
+				t.Fatal(err)
+			}
+			change(&f.members[1], f)
+			wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultUnavailable, "its key of an earlier boot (0x2) is on the LUN")
+			if v := f.group.Volume("a"); v.HeldBy != "n2" {
+				t.Fatalf("%+v", v)
+			}
+			delete(f.keys, 2)
+			if err := s.Detach(t.Context(), ref, "a", "n2"); err != nil {
+				t.Fatal(err)
+			}
+			f.want(t, "a", "")
+		})
+	}
+}
+
+// TestSan_anotherMachinePromises: nor does its promise.
+func TestSan_anotherMachinePromises(t *testing.T) {
+	f := newFleet("n1", "n2")
+	s := f.san("csi/1")
+	if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	f.lose = 1
+	if err := s.Detach(t.Context(), ref, "a", "n2"); err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	f.members[0].ReportedBootID, f.members[0].Up = "n1-boot-2", false
+	wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultUnavailable, "its key of an earlier boot (0x1) is on the LUN")
+	if f.record.Writer != "n2" || len(f.record.Pending) != 1 {
+		t.Errorf("%+v", f.record)
+	}
+	delete(f.keys, 1)
+	if err := s.Detach(t.Context(), ref, "a", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	f.want(t, "a", "")
+}
+
+// TestSan_release: whoever ends what another one began takes no volume from a node that got it again since.
+func TestSan_release(t *testing.T) {
+	f := newFleet("n1", "n2")
+	s := f.san("engine/1")
+	if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	seen := sharedlun.Volume{Name: "a", UUID: "ua", HeldBy: "n2", Leaving: true}
+	for name, change := range map[string]func(v *sharedlun.Volume){
+		"it was taken away and given back": func(*sharedlun.Volume) {},
+		"it is another volume":             func(v *sharedlun.Volume) { v.UUID, v.Leaving = "ux", true },
+		"another node has it":              func(v *sharedlun.Volume) { v.HeldBy, v.Leaving = "n1", true },
+	} {
+		v := f.group.Volume("a")
+		before := *v
+		change(v)
+		changed := *v
+		if err := s.Release(t.Context(), ref, seen); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if now := f.group.Volume("a"); now.HeldBy != changed.HeldBy || now.Leaving != changed.Leaving {
+			t.Errorf("%s: %+v", name, now)
+		}
+		*f.group.Volume("a") = before
+	}
+	f.group.Volume("a").Leaving = true
+	if err := s.Release(t.Context(), ref, seen); err != nil {
+		t.Fatal(err)
+	}
+	f.want(t, "a", "")
+	if err := s.Release(t.Context(), ref, sharedlun.Volume{Name: "gone"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSan_forget: once a person vouched for it, a volume that a node could read that is away for good is removed.
+func TestSan_forget(t *testing.T) {
+	f := newFleet("n1", "n2")
+	s := f.san("csi/1")
+	if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	f.silent["n2"] = true
+	f.fence(1)
+	if err := s.Detach(t.Context(), ref, "a", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	remove := func() error { return s.Remove(t.Context(), ref, "a", "ua") }
+	wantFault(t, remove(), decide.FaultConflict, "may still read")
+	v := sharedlun.Volume{Name: "a", UUID: "ua"}
+	for _, boots := range [][]sharedlun.Boot{nil, {{Node: "n2", ID: "n2-boot-2"}}, {{Node: "n1", ID: "n2-boot-1"}}} {
+		if err := s.Forget(t.Context(), ref, v, boots); err != nil {
+			t.Error(err)
+		}
+		wantFault(t, remove(), decide.FaultConflict, "may still read")
+	}
+	for range 2 {
+		if err := s.Forget(t.Context(), ref, v, []sharedlun.Boot{{Node: "n2", ID: "n2-boot-1"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := remove(); err != nil {
+		t.Fatal(err)
+	}
+}
