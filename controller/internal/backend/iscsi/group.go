@@ -134,7 +134,7 @@ func (b *Backend) preempt(ctx context.Context, s iscsi.Step, victim uint64) erro
 	}
 	if !now.Held() {
 		// The agent would reserve it, and shut out whoever works without a key until then.
-		return passing("nobody has reserved the LUN: key %s is taken off after that", sharedlun.FormatKey(victim))
+		return passing("nobody has reserved the LUN: key %s is preempted, and its node fenced after that", sharedlun.FormatKey(victim))
 	}
 	seen, err := b.Agents.Preempt(ctx, s.Runs, s.Ref.Lun, own, victim)
 	if err != nil {
