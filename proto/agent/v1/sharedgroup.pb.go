@@ -1023,7 +1023,7 @@ type ChangeSharedGroupRequest_Leave struct {
 }
 
 type ChangeSharedGroupRequest_Forget struct {
-	Forget *ChangeSharedGroupRequest_ForgetReaders `protobuf:"bytes,12,opt,name=forget,proto3,oneof"`
+	Forget *ChangeSharedGroupRequest_ForgetReaders `protobuf:"bytes,14,opt,name=forget,proto3,oneof"`
 }
 
 func (*ChangeSharedGroupRequest_TakeOver_) isChangeSharedGroupRequest_Change() {}
@@ -2441,7 +2441,7 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\x05ready\x18\n" +
 	" \x01(\v25.quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolumeH\x00R\x05ready\x12M\n" +
 	"\x05leave\x18\v \x01(\v25.quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolumeH\x00R\x05leave\x12Q\n" +
-	"\x06forget\x18\f \x01(\v27.quarry.agent.v1.ChangeSharedGroupRequest.ForgetReadersH\x00R\x06forget\x1a\n" +
+	"\x06forget\x18\x0e \x01(\v27.quarry.agent.v1.ChangeSharedGroupRequest.ForgetReadersH\x00R\x06forget\x1a\n" +
 	"\n" +
 	"\bTakeOver\x1aU\n" +
 	"\fCreateVolume\x12\x12\n" +
