@@ -45,7 +45,7 @@ func (n *Node) preemptSomehow(ctx context.Context, l found, key, victim uint64) 
 			break
 		}
 	}
-	if kind == sharedlun.ErrUnknown {
+	if errors.Is(kind, sharedlun.ErrUnknown) {
 		return sharedlun.AfterChange(n.known(last, kind))
 	}
 	return n.known(last, kind)

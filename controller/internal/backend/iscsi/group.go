@@ -84,14 +84,8 @@ func (b *Backend) fenceNode(ctx context.Context, s iscsi.Step) error {
 		}
 	}
 	if !r.Unfenced {
-		keys, err := sharedlun.ParseKeys(append(slices.Clone(r.Previous), r.Key)...)
-		if err != nil {
+		if err := b.preemptAll(ctx, s, r); err != nil {
 			return err
-		}
-		for _, key := range keys {
-			if err := b.preempt(ctx, s, key); err != nil {
-				return err
-			}
 		}
 	}
 	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
@@ -120,6 +114,20 @@ func (b *Backend) off(ctx context.Context, s iscsi.Step, r *v1alpha1.MemberReser
 		err = passing("node %s is not tainted with %s any more", s.Victim, v1alpha1.TaintOutOfService)
 	}
 	return err
+}
+
+// preemptAll takes all keys of a node off, those of earlier boots first.
+func (b *Backend) preemptAll(ctx context.Context, s iscsi.Step, r *v1alpha1.MemberReservation) error {
+	keys, err := sharedlun.ParseKeys(append(slices.Clone(r.Previous), r.Key)...)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if err := b.preempt(ctx, s, key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // preempt takes one key off, and believes it only once the LUN says that it is gone, and that others are kept from writing.

@@ -49,18 +49,16 @@ func (b *Backend) grantKey(ctx context.Context, s iscsi.Step) error {
 	if err != nil {
 		return err
 	}
-	if s.Exchange {
-		if err := b.idle(ctx, s); err != nil {
-			return err
-		}
-	}
-	granted := &v1alpha1.MemberReservation{BootID: s.BootID, Initiator: s.Initiator, Unfenced: s.Unfenced, Previous: registered(r, seen)}
-	if granted.Key, err = b.fresh(taken, seen); err != nil {
+	if err := b.idle(ctx, s); err != nil {
 		return err
 	}
-	if key, err := sharedlun.ParseKey(granted.Key); err == nil {
-		b.memory.grant(types.UID(s.Ref.OwnerUID), key)
+	granted := &v1alpha1.MemberReservation{BootID: s.BootID, Initiator: s.Initiator, Unfenced: s.Unfenced, Previous: registered(r, seen)}
+	key, err := b.fresh(taken, seen)
+	if err != nil {
+		return err
 	}
+	granted.Key = sharedlun.FormatKey(key)
+	b.memory.grant(types.UID(s.Ref.OwnerUID), key)
 	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
 		m.Spec.Reservation = granted
 		if m.Spec.Lun == nil {
@@ -70,9 +68,12 @@ func (b *Backend) grantKey(ctx context.Context, s iscsi.Step) error {
 	})
 }
 
-// idle refuses to begin with keys while somebody changes the group: a node that was let in without one could not end its change. A process that takes the turn later
+// idle refuses to begin with keys where nodes were let in without, while somebody changes the group: a node that was let in without one could not end its change. A process that takes the turn later
 // knows of the key.
 func (b *Backend) idle(ctx context.Context, s iscsi.Step) error {
+	if !s.Exchange {
+		return nil
+	}
 	record, _, err := b.Records.Load(ctx, s.Ref.OwnerUID)
 	if err == nil && (record.Taken != "" || len(record.Pending) > 0) {
 		return passing("the volume group is being changed: the nodes get keys after that")
@@ -105,14 +106,13 @@ func (b *Backend) keys(ctx context.Context, s iscsi.Step) (out map[string]bool, 
 }
 
 // fresh returns a key that nobody has.
-func (b *Backend) fresh(taken map[string]bool, seen sharedlun.Reservation) (string, error) {
+func (b *Backend) fresh(taken map[string]bool, seen sharedlun.Reservation) (uint64, error) {
 	for range 100 {
-		key := b.Random()
-		if text := sharedlun.FormatKey(key); key != 0 && !taken[text] && !seen.Has(key) {
-			return text, nil
+		if key := b.Random(); key != 0 && !taken[sharedlun.FormatKey(key)] && !seen.Has(key) {
+			return key, nil
 		}
 	}
-	return "", fmt.Errorf("no free key was found in 100 random ones")
+	return 0, fmt.Errorf("no free key was found in 100 random ones")
 }
 
 // registered returns those of a node's keys on record that the LUN has.

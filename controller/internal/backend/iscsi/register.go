@@ -3,7 +3,6 @@ package iscsi
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -30,22 +29,8 @@ func (b *Backend) registerKey(ctx context.Context, s iscsi.Step) error {
 		return err
 	}
 	defer unlock()
-	m, err := b.readMember(ctx, s.Member, s)
+	r, g, err := b.granted(ctx, s)
 	if err != nil {
-		return err
-	}
-	r := m.Spec.Reservation
-	if r == nil || r.BootID != s.BootID || r.Fenced || r.Unfenced {
-		return passing("member %s has no key for this boot that may be registered", s.Member)
-	}
-	g := sharedlun.Grant{BootID: r.BootID, Initiator: r.Initiator, Reserve: s.Reserve}
-	if g.Key, err = sharedlun.ParseKey(r.Key); err != nil {
-		return err
-	}
-	if g.Old, err = sharedlun.ParseKeys(r.Previous...); err != nil {
-		return err
-	}
-	if _, g.Others, err = b.keys(ctx, s); err != nil {
 		return err
 	}
 	// An earlier request had no answer: that of another one does not say that it will not reach the target any more.
@@ -54,7 +39,7 @@ func (b *Backend) registerKey(ctx context.Context, s iscsi.Step) error {
 		return err
 	}
 	seen, err := b.register(ctx, s, g)
-	counts := err == nil && (seen.Writable(g.Key) == nil || seen.Has(g.Key) && !s.Reserve)
+	counts := err == nil && accepted(seen, g) == nil
 	if counts {
 		b.memory.note(types.UID(s.Ref.OwnerUID), s.Node, func(h *host) { h.paths = s.Paths })
 	}
@@ -62,25 +47,51 @@ func (b *Backend) registerKey(ctx context.Context, s iscsi.Step) error {
 		if !open && san.Answered(err) {
 			r.Registering = false
 		}
-		if counts && len(s.Paths) <= maxPaths {
+		if !counts {
+			return
+		}
+		r.Previous = registered(&v1alpha1.MemberReservation{Previous: r.Previous}, seen)
+		if len(s.Paths) <= maxPaths {
 			r.Paths = s.Paths
 		}
 	}))
 	if err != nil {
 		return err
 	}
-	if err := seen.Writable(g.Key); err != nil && (!seen.Has(g.Key) || s.Reserve) {
+	if err := accepted(seen, g); err != nil {
 		return refused(v1alpha1.ReasonKeyLost, "the key of node %s was registered, and does not count: %w", s.Node, err)
 	}
-	left := registered(&v1alpha1.MemberReservation{Previous: r.Previous}, seen)
-	if slices.Equal(left, r.Previous) {
+	return nil
+}
+
+// accepted refuses what a node read after it had registered a key, unless the key is there, and the LUN reserved if it was to be.
+func accepted(seen sharedlun.Reservation, g sharedlun.Grant) error {
+	err := seen.Writable(g.Key)
+	if err != nil && seen.Has(g.Key) && !g.Reserve {
 		return nil
 	}
-	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
-		if m.Spec.Reservation != nil && m.Spec.Reservation.Key == r.Key {
-			m.Spec.Reservation.Previous = left
-		}
-	})
+	return err
+}
+
+// granted returns what is on record of the node's key, and what its agent is told.
+func (b *Backend) granted(ctx context.Context, s iscsi.Step) (r *v1alpha1.MemberReservation, g sharedlun.Grant, err error) {
+	m, err := b.readMember(ctx, s.Member, s)
+	if err != nil {
+		return nil, g, err
+	}
+	r = m.Spec.Reservation
+	if r == nil || r.BootID != s.BootID || r.Fenced || r.Unfenced {
+		return nil, g, passing("member %s has no key for this boot that may be registered", s.Member)
+	}
+	g = sharedlun.Grant{BootID: r.BootID, Initiator: r.Initiator, Reserve: s.Reserve}
+	if g.Key, err = sharedlun.ParseKey(r.Key); err != nil {
+		return nil, g, err
+	}
+	if g.Old, err = sharedlun.ParseKeys(r.Previous...); err != nil {
+		return nil, g, err
+	}
+	_, g.Others, err = b.keys(ctx, s)
+	return r, g, err
 }
 
 // register sends the request. Which volumes are the node's own is read after the request is on record: from then on no fence of the node counts, so that nobody takes

@@ -98,11 +98,8 @@ func (h host) join(out *backend.Host) {
 	if out.Finding = f; !f.IsZero() || len(steps) > 0 && !h.writes() {
 		return
 	}
-	if h.serves() && h.guarded() && h.lacksLogin() {
-		out.Finding = backend.Finding{Message: "The member serves its volumes. Paths to the LUN are missing, or are to get other credentials. A new session would carry I/O before it has a " +
-			"key, so that none is made while volumes are mapped here: drain the node, and they come back."}
-	} else if h.serves() && len(out.Steps) > 0 {
-		out.Finding = backend.Finding{Message: "The member serves volumes. Paths to the LUN are missing, or get other credentials."}
+	if h.serves() {
+		out.Finding = h.pathsMissing(len(out.Steps) > 0)
 	}
 	if g := h.view.group(); g != nil {
 		out.Record = &v1alpha1.MemberGroup{UUID: g.UUID, Name: g.Name}

@@ -85,20 +85,20 @@ func TestDecide_join(t *testing.T) {
 		"keys of somebody else, and consent": {loggedIn("n1"), func(s *scene) {
 			s.o.Reading.Contents.Content, s.o.Iscsi.Spec.Wipe, s.o.Reading.Keys.Keys = "ext4", disk.WWID, []uint64{77}
 		}, nil, v1alpha1.ReasonForeignKeys},
-		"in use on another node": {loggedIn("n1", "n2"), func(s *scene) { s.use("n2", "mount /srv of sdb") }, nil, v1alpha1.ReasonLunInUse},
-		"in use, and consent":    {loggedIn("n1", "n2"), func(s *scene) { s.use("n2", "mount /srv of sdb"); s.o.Iscsi.Spec.Wipe = disk.WWID }, nil, v1alpha1.ReasonLunInUse},
+		"in use on another node": {loggedIn("n1", "n2"), func(s *scene) { s.use("mount /srv of sdb") }, nil, v1alpha1.ReasonLunInUse},
+		"in use, and consent":    {loggedIn("n1", "n2"), func(s *scene) { s.use("mount /srv of sdb"); s.o.Iscsi.Spec.Wipe = disk.WWID }, nil, v1alpha1.ReasonLunInUse},
 		"in use perhaps": {loggedIn("n1", "n2"), func(s *scene) {
 			s.host("n2", func(h *Host) { h.Seen.Luns[0].UsersError = "no" })
 		}, nil, v1alpha1.ReasonLunInUse},
-		"the group is in use, of course": {made("n1", "n2"), func(s *scene) { s.use("n2", "device dm-3") }, nil, ""},
+		"the group is in use, of course": {made("n1", "n2"), func(s *scene) { s.use("device dm-3") }, nil, ""},
 	} {
 		t.Run(name, c.run)
 	}
 }
 
-// use lets somebody use the LUN on a node.
-func (s *scene) use(node, by string) {
-	s.host(node, func(h *Host) { h.Seen.Luns[0].Users = []string{by} })
+// use lets somebody use the LUN on n2.
+func (s *scene) use(by string) {
+	s.host("n2", func(h *Host) { h.Seen.Luns[0].Users = []string{by} })
 }
 
 func TestDecide_lun(t *testing.T) {

@@ -32,21 +32,27 @@ func (h host) keys(l sharedlun.Lun) ([]backend.Step, backend.Finding) {
 		return nil, h.view.occupied()
 	case r == nil || r.BootID != h.BootID:
 		return h.grant(r)
+	}
+	return h.key(l, r)
+}
+
+// key decides about the key that the node has on record for its boot.
+func (h host) key(l sharedlun.Lun, r *v1alpha1.MemberReservation) ([]backend.Step, backend.Finding) {
+	held, has := h.view.held(), h.view.registered(h.m.Object)
+	switch {
 	case r.Fenced:
 		return nil, bad(v1alpha1.ReasonFenced, "was fenced, and was not booted since: boot it, and it gets another key")
-	case r.Unfenced && h.view.switches():
-		return h.exchange(), backend.Finding{}
 	case r.Unfenced:
-		return nil, backend.Finding{}
-	case reading.Keys.Has(keyOf(r.Key)) && !covers(h.RegisteredPaths, l) && !covers(r.Paths, l):
+		return h.exchange(), backend.Finding{}
+	case has && !covers(h.RegisteredPaths, l) && !covers(r.Paths, l):
 		return h.register(l, "Paths to the LUN came back: the key has to be on all of them."), backend.Finding{}
-	case reading.Keys.Has(keyOf(r.Key)) && reading.Keys.Held():
+	case has && held:
 		return nil, backend.Finding{}
-	case reading.Keys.Has(keyOf(r.Key)) && h.view.mayReserve(h.m.Node):
+	case has && h.view.mayReserve(h.m.Node):
 		return h.register(l, "Nobody has reserved the LUN, and whoever has volumes mapped has its key."), backend.Finding{}
-	case reading.Keys.Has(keyOf(r.Key)):
+	case has:
 		return nil, h.unreserved()
-	case !h.unmapped() && (reading.Keys.Held() || !h.view.ownOnly(h.m.Node)):
+	case !h.unmapped() && (held || !h.view.ownOnly(h.m.Node)):
 		return nil, bad(v1alpha1.ReasonKeyLost, fmt.Sprintf(
 			"its key is not registered on the LUN any more, and %d volumes are mapped: whatever took the key off may have given them to another node. "+
 				"Drain or boot the node, and it gets its key back", len(h.Mappings)))

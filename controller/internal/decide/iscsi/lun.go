@@ -141,7 +141,7 @@ func (h host) login() (Step, bool) {
 	if h.m.Object != nil {
 		used = h.m.Object.Annotations[v1alpha1.AnnotationChap]
 	}
-	renew := chap.Problem == "" && used != "" && used != chap.Version
+	renew := h.otherChap(used)
 	missing := h.sessions(sharedlun.SessionNone) > 0 || !h.LoggedIn()
 	if h.guarded() {
 		missing, renew = false, false
@@ -171,8 +171,25 @@ func (h host) guarded() bool {
 	return h.LoggedIn() && mapped && (!r.Known || r.Keys.Held())
 }
 
+// pathsMissing says that a node that serves volumes does so with fewer paths than it should have, or with old credentials. steps is true when that is being mended.
+func (h host) pathsMissing(steps bool) backend.Finding {
+	switch {
+	case h.guarded() && h.lacksLogin():
+		return backend.Finding{Message: "The member serves its volumes. Paths to the LUN are missing, or are to get other credentials. A new session would carry I/O before it has a " +
+			"key, so that none is made while volumes are mapped here: drain the node, and they come back."}
+	case steps:
+		return backend.Finding{Message: "The member serves volumes. Paths to the LUN are missing, or get other credentials."}
+	}
+	return backend.Finding{}
+}
+
 // lacksLogin reports whether a login waits.
 func (h host) lacksLogin() bool {
-	chap, used := h.view.seen.Chap, h.m.Object.Annotations[v1alpha1.AnnotationChap]
-	return h.sessions(sharedlun.SessionNone) > 0 || chap.Problem == "" && used != "" && used != chap.Version
+	return h.sessions(sharedlun.SessionNone) > 0 || h.otherChap(h.m.Object.Annotations[v1alpha1.AnnotationChap])
+}
+
+// otherChap reports whether there are other credentials than those that the node uses.
+func (h host) otherChap(used string) bool {
+	chap := h.view.seen.Chap
+	return chap.Problem == "" && used != "" && used != chap.Version
 }

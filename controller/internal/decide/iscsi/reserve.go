@@ -89,13 +89,18 @@ func (v *View) mayReserve(node string) bool {
 }
 
 // waiting names the nodes that are to have their keys before another one reserves the LUN: those that work with volumes of their own, and those that were let in
-// without a key. A node that was fenced, or that a person said is off, is not waited for.
+// without a key. A node that was fenced, or that a person said is off, is not waited for; nor is a silent one while a fenced one may run, which can write to what was
+// given to others until the LUN is reserved.
 func (v *View) waiting(except string) []string {
 	var out []string
+	fenced := slices.ContainsFunc(v.seen.World.Members, func(m *v1alpha1.Member) bool {
+		r := m.Spec.Reservation
+		return r != nil && r.Fenced && !r.Unfenced && !v.booted(m)
+	})
 	for _, m := range v.seen.World.Members {
 		node, r := string(m.Spec.Node), m.Spec.Reservation
 		switch {
-		case node == except, r == nil, r.Fenced, v.registered(m), v.off(node):
+		case node == except, r == nil, r.Fenced, v.registered(m), v.off(node), fenced && v.seen.Hosts[node].silent():
 		case r.Unfenced && !v.booted(m), v.busy(node):
 			out = append(out, node)
 		}
@@ -151,13 +156,16 @@ func (v *View) unfenced() bool {
 // switches reports whether nodes that were let in without keys get them now: the target keeps reservations by now, and nobody can be hurt, for nothing is mapped,
 // held, or being changed anywhere. Once one of them has a key the others follow.
 func (v *View) switches() bool {
-	r, record := v.seen.Reading, v.seen.Record
+	r := v.seen.Reading
 	if !r.Known || !r.Keys.Supported || !v.unfenced() {
 		return false
 	}
-	if v.rec.fenced {
-		return true
-	}
+	return v.rec.fenced || v.quiet()
+}
+
+// quiet reports whether nobody has a key on the LUN, and nothing is mapped, held, or being changed anywhere.
+func (v *View) quiet() bool {
+	r, record := v.seen.Reading, v.seen.Record
 	if len(r.Keys.Keys) > 0 || r.Keys.Held() || record.Taken != "" || len(record.Pending) > 0 || v.rec.group != "" && v.group() == nil {
 		return false
 	}
@@ -170,8 +178,11 @@ func (v *View) switches() bool {
 	return !slices.ContainsFunc(v.volumes(), func(volume sharedlun.Volume) bool { return volume.HeldBy != "" })
 }
 
-// exchange gives a node that was let in without a key one for the boot that it is in.
+// exchange gives a node that was let in without a key one for the boot that it is in, once nobody can be hurt by that.
 func (h host) exchange() []backend.Step {
+	if !h.view.switches() {
+		return nil
+	}
 	s := h.step(v1alpha1.ActionGrantKey, "The target keeps persistent reservations by now, and the node was let in without a key.")
 	s.Target, s.BootID, s.Initiator, s.Exchange = h.view.target, h.BootID, h.Initiator.Name, true
 	s.Key = h.reservation().Key

@@ -40,10 +40,17 @@ func TestDecide_lostKeys(t *testing.T) {
 		node     string
 		reserves bool
 	}{
-		"an idle node":                      {func(*scene) {}, "n1", false},
-		"the busy one":                      {func(*scene) {}, "n2", true},
-		"an idle node after the busy one":   {func(s *scene) { s.key("n2") }, "n1", true},
-		"the busy one fell silent":          {func(s *scene) { s.silence("n2", false) }, "n1", false},
+		"an idle node":                     {func(*scene) {}, "n1", false},
+		"the busy one":                     {func(*scene) {}, "n2", true},
+		"an idle node after the busy one":  {func(s *scene) { s.key("n2") }, "n1", true},
+		"the busy one fell silent":         {func(s *scene) { s.silence("n2", false) }, "n1", false},
+		"it did, and a fenced one may run": {func(s *scene) { s.silence("n2", false); s.member("n3").Spec.Reservation.Fenced = true }, "n1", true},
+		"it did, the fenced one was booted": {func(s *scene) {
+			s.silence("n2", false)
+			s.member("n3").Spec.Reservation.Fenced = true
+			s.host("n3", func(h *Host) { h.BootID = "next" })
+		}, "n1", false},
+		"it answers, and a fenced one runs": {func(s *scene) { s.member("n3").Spec.Reservation.Fenced = true }, "n1", false},
 		"the busy one is off":               {func(s *scene) { s.silence("n2", true) }, "n1", true},
 		"the busy one is fenced":            {func(s *scene) { s.member("n2").Spec.Reservation.Fenced = true }, "n1", true},
 		"Kubernetes does not know it":       {func(s *scene) { s.silence("n2", false); s.o.World.Nodes["n2"] = backend.Node{} }, "n1", true},

@@ -81,7 +81,7 @@ func TestWhole_steps(t *testing.T) {
 		"volumes of the class exist":       {keyed("n1"), pv, nil, false},
 		"something is on the LUN":          {keyed("n1"), content, nil, false},
 		"something that a person gives up": {keyed("n1"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe = disk.WWID }), []string{"CreateSharedGroup"}, true},
-		"given up, and used on a node":     {keyed("n1", "n2"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe = disk.WWID; s.use("n2", "process dd") }), nil, false},
+		"given up, and used on a node":     {keyed("n1", "n2"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe = disk.WWID; s.use("process dd") }), nil, false},
 		"another Iscsi has the LUN": {keyed("n1"), func(s *scene) {
 			s.o.World.OtherMembers = []*v1alpha1.Member{elsewhere()}
 			s.member("n1").Spec.Lun = nil
@@ -176,7 +176,7 @@ func TestWhole_conditions(t *testing.T) {
 		"unique":                  {made("n1"), nil, v1alpha1.ConditionTargetUnique, "True", v1alpha1.ReasonTargetUnique, ""},
 		"not unique":              {fresh("n1"), func(s *scene) { s.o.World.Others = []v1alpha1.Storage{twin(-9)} }, v1alpha1.ConditionTargetUnique, "False", v1alpha1.ReasonSameTarget, "twin"},
 		"the LUN is another's":    {loggedIn("n1"), func(s *scene) { s.o.World.OtherMembers = []*v1alpha1.Member{elsewhere()} }, v1alpha1.ConditionTargetUnique, "False", v1alpha1.ReasonSameTarget, "Iscsi other"},
-		"used on a node":          {loggedIn("n1", "n2"), func(s *scene) { s.use("n2", "process dd") }, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonLunInUse, "n2 by process dd"},
+		"used on a node":          {loggedIn("n1", "n2"), func(s *scene) { s.use("process dd") }, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonLunInUse, "n2 by process dd"},
 		"reached":                 {made("n1"), nil, v1alpha1.ConditionTargetReachable, "True", v1alpha1.ReasonTargetReachable, "n1"},
 		"not tried yet":           {fresh("n1"), nil, v1alpha1.ConditionTargetReachable, "Unknown", v1alpha1.ReasonPending, ""},
 		"the target is down":      {made("n1", "n2"), down, v1alpha1.ConditionTargetReachable, "False", sharedlun.ReasonTargetUnreachable, "connection failed"},

@@ -96,12 +96,12 @@ func (w *world) busy(m *machine) bool {
 }
 
 // mayReserve reports whether a node may reserve the LUN after it has registered its key: whoever works with a volume of its own has its key again. Of a node that
-// does not answer nobody knows what it has mapped, until a person says that it is off.
+// does not answer nobody knows what it has mapped, until a person says that it is off. It is not waited for while a fenced node may run.
 func (w *world) mayReserve(node string) bool {
 	for _, n := range w.names {
 		m, g := w.machines[n], w.api.granted[n]
 		switch {
-		case n == node, w.api.fenced[n], g.key != 0 && w.lun.keys[n] == g.key, w.lacks(reserves):
+		case n == node, w.api.fenced[n], !m.reach() && w.fencedRuns(), g.key != 0 && w.lun.keys[n] == g.key, w.lacks(reserves):
 		case m.reach() && w.busy(m), !m.reach() && !w.api.tainted[n] && len(w.lun.own(n)) > 0:
 			return false
 		}
@@ -109,11 +109,19 @@ func (w *world) mayReserve(node string) bool {
 	return true
 }
 
+// fencedRuns reports whether a node that was fenced is not known to have been booted since.
+func (w *world) fencedRuns() bool {
+	return slices.ContainsFunc(w.names, func(n string) bool {
+		m := w.machines[n]
+		return w.api.fenced[n] && (!m.reach() || m.boot == w.api.granted[n].boot)
+	})
+}
+
 // shutOut are the nodes that would be kept from volumes of their own, were the LUN reserved now. Those that a person said are off are not counted.
 func (w *world) shutOut(node string) []string {
 	var out []string
 	for _, n := range w.names {
-		if n != node && w.busy(w.machines[n]) && w.lun.keys[n] == 0 && !w.api.fenced[n] && !w.api.tainted[n] {
+		if m := w.machines[n]; n != node && w.busy(m) && (m.reach() || !w.fencedRuns()) && w.lun.keys[n] == 0 && !w.api.fenced[n] && !w.api.tainted[n] {
 			out = append(out, n)
 		}
 	}

@@ -10,15 +10,11 @@ import (
 func (w *world) secure(p *process) bool {
 	for _, n := range w.names {
 		m, g := w.machines[n], w.api.granted[n]
-		missing := w.lun.keys[n] != g.key || m.path || !w.lun.reserved && w.mayReserve(n)
 		switch {
 		case p.name == "engine" && m.reach() && g.boot != m.boot:
-			w.keys++
-			w.tell("granted to %s for boot %d: key %d", n, m.boot, w.keys)
-			w.api.granted[n], w.api.fenced[n] = grant{key: w.keys, boot: m.boot, previous: w.onLUN(append(slices.Clone(g.previous), g.key))}, false
-			delete(w.api.tainted, n)
+			w.grant(m, g)
 			return true
-		case p.name == "engine" && m.reach() && !w.api.fenced[n] && missing && w.rand.IntN(3) == 0:
+		case p.name == "engine" && m.reach() && !w.api.fenced[n] && w.lacksKey(m) && w.rand.IntN(3) == 0:
 			// A node that has volumes mapped refuses: other work has to go on meanwhile.
 			g.asked++
 			w.api.granted[n] = g
@@ -29,10 +25,7 @@ func (w *world) secure(p *process) bool {
 			return true
 		case w.preempts(p, n):
 			return true
-		case p.name == "engine" && w.api.fenced[n] && g.asked > 0 && !m.on && w.rand.IntN(4) == 0:
-			// A person vouches that it is off: nothing waits in its kernel any more.
-			g.asked = 0
-			w.api.granted[n] = g
+		case p.name == "engine" && w.vouches(m, g):
 			return true
 		}
 	}
@@ -53,6 +46,30 @@ func (w *world) approves(p *process) bool {
 		}
 	}
 	return false
+}
+
+// lacksKey reports whether a node is to register its key, or to reserve the LUN.
+func (w *world) lacksKey(m *machine) bool {
+	return w.lun.keys[m.name] != w.api.granted[m.name].key || m.path || !w.lun.reserved && w.mayReserve(m.name)
+}
+
+// vouches has a person say that a fenced node is off: nothing waits in its kernel any more.
+func (w *world) vouches(m *machine, g grant) bool {
+	if !w.api.fenced[m.name] || g.asked == 0 || m.on || w.rand.IntN(4) != 0 {
+		return false
+	}
+	g.asked = 0
+	w.api.granted[m.name] = g
+	return true
+}
+
+// grant puts a key for the boot of a node on record, with the one of before if the LUN has it.
+func (w *world) grant(m *machine, before grant) {
+	w.keys++
+	w.tell("granted to %s for boot %d: key %d", m.name, m.boot, w.keys)
+	next := grant{key: w.keys, boot: m.boot, previous: w.onLUN(append(slices.Clone(before.previous), before.key))}
+	w.api.granted[m.name], w.api.fenced[m.name] = next, false
+	delete(w.api.tainted, m.name)
 }
 
 // preempts has the key of a node taken off of which a person said that it is off.

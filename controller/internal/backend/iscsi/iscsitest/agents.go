@@ -212,20 +212,28 @@ func (s *SAN) Reservation(_ context.Context, name string, id sharedlun.Identity,
 	return r, err
 }
 
+// refuses says why a node registers no key; empty when it does.
+func (n *node) refuses(l *LUN, g sharedlun.Grant) string {
+	have := l.keys[n.name]
+	switch {
+	case g.Initiator != n.initiator.Name || slices.Contains(g.Others, g.Initiator):
+		return "the initiator has another name, or that of another node"
+	case g.BootID != n.boot:
+		return "the node was booted since"
+	case have != 0 && have != g.Key && !slices.Contains(g.Old, have):
+		return "another key of this node is registered"
+	case have != g.Key && (n.uses != "" || len(n.mapped) > 0 && (l.reserved || !n.mapsOnly(g.Own))):
+		return "the LUN is in use"
+	}
+	return ""
+}
+
 // Register registers a node's key.
 func (s *SAN) Register(_ context.Context, name string, id sharedlun.Identity, g sharedlun.Grant) (r sharedlun.Reservation, err error) {
 	key, boot := g.Key, g.BootID
 	err = s.onLUN(name, "register", id, func(n *node, l *LUN) error {
-		have := l.keys[name]
-		switch {
-		case g.Initiator != n.initiator.Name || slices.Contains(g.Others, g.Initiator):
-			return fault(decide.FaultPrecondition, name, "Register", "", "initiator %q is granted the key, others are %v", g.Initiator, g.Others)
-		case boot != n.boot:
-			return fault(decide.FaultPrecondition, name, "Register", "", "the node was booted since")
-		case have != 0 && have != key && !slices.Contains(g.Old, have):
-			return fault(decide.FaultPrecondition, name, "Register", "", "another key of this node is registered")
-		case have != key && (n.uses != "" || len(n.mapped) > 0 && (l.reserved || !n.mapsOnly(g.Own))):
-			return fault(decide.FaultPrecondition, name, "Register", "", "the LUN is in use")
+		if why := n.refuses(l, g); why != "" {
+			return fault(decide.FaultPrecondition, name, "Register", "", "%s", why)
 		}
 		if s.Granted != nil && !s.Granted(name, key, boot) {
 			s.violations = append(s.violations, "a key was registered on "+name+" that is not on record")
