@@ -288,11 +288,9 @@ func (w *world) pursue(p *process) {
 			to: w.api.record.Writer, kind: kind, epoch: w.api.record.Epoch, seq: p.seq, volume: g.volume, node: node, boot: boot, boots: w.reported(),
 		})
 	}
-	if now.leaving || w.lacks(leaves) && g.kind == "detach" && now.node == g.node {
-		w.takeAway(p, now, change)
-		return
-	}
 	switch {
+	case now.leaving, w.lacks(leaves) && g.kind == "detach" && now.node == g.node:
+		w.takeAway(p, now, change)
 	case g.kind == "attach" && now.node == "" && p.facts.Up[g.node]:
 		change("hold", g.node, 0)
 	case g.kind == "attach" && now.node == g.node && w.believed(g.node):

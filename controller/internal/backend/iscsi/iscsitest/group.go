@@ -178,13 +178,18 @@ func (s *SAN) apply(l *LUN, epoch uint64, c sharedlun.Change) error {
 		}
 		v.HeldBy, v.Leaving = "", false
 	case c.Forget != nil:
-		for i := range l.group.Volumes {
-			if v := &l.group.Volumes[i]; v.UUID == c.Forget.UUID {
-				v.Readers = slices.DeleteFunc(slices.Clone(v.Readers), func(b sharedlun.Boot) bool { return slices.Contains(c.Forget.Boots, b) })
-			}
-		}
+		l.forget(*c.Forget)
 	default:
 		return fault(decide.FaultInvalid, "", "ChangeSharedGroup", "", "not a change of this model: %+v", c)
 	}
 	return nil
+}
+
+// forget takes nodes off the readers of a volume.
+func (l *LUN) forget(f sharedlun.Forget) {
+	for i := range l.group.Volumes {
+		if v := &l.group.Volumes[i]; v.UUID == f.UUID {
+			v.Readers = slices.DeleteFunc(slices.Clone(v.Readers), func(b sharedlun.Boot) bool { return slices.Contains(f.Boots, b) })
+		}
+	}
 }
