@@ -50,7 +50,7 @@ func newDrivers(cfg config.Config, on storages, log logr.Logger, registry promet
 	for _, source := range []csi.Source{
 		lvm.New(lvm.Config{NodeName: cfg.NodeName, Volumes: on.volumes, Devices: dm.New(dm.Config{}), Filesystems: files}),
 		iscsi.New(iscsi.Config{
-			Node: cfg.NodeName, Groups: on.groups, Luns: on.luns, Devices: newLinear(cfg), Filesystems: files,
+			Node: cfg.NodeName, Groups: on.groups, Luns: on.luns, Devices: newLinear(cfg),
 			Records: iscsi.Records{Dir: filepath.Join(cfg.SharedDir, "volumes")},
 		}),
 		nfs.New(nfs.Config{Shares: on.shares, Places: kernel, Table: kernel, Log: common.Log, Registry: registry}),

@@ -8,6 +8,7 @@ import (
 	"quarry.storage/quarry/agent/internal/config"
 	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/dm/linear"
+	"quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/host/lvm/shared"
 	hostrun "quarry.storage/quarry/agent/internal/host/run"
@@ -21,12 +22,13 @@ func newSharedGroups(
 	ctx context.Context, cfg config.Config, luns sharedgroup.Luns, volumes *lvm.LVM, disks *disk.Tool, log logr.Logger,
 ) *sharedgroup.Service {
 	return sharedgroup.New(ctx, sharedgroup.Config{
-		Node:    cfg.NodeName,
-		Luns:    luns,
-		Groups:  tools.Groups{LVM: shared.New(volumes), Disks: disks, Proc: cfg.ProcDir},
-		Devices: newLinear(cfg),
-		Epochs:  epoch.Files{Dir: cfg.SharedDir},
-		Log:     log.WithName("sharedgroup"),
+		Node:        cfg.NodeName,
+		Luns:        luns,
+		Groups:      tools.Groups{LVM: shared.New(volumes), Disks: disks, Proc: cfg.ProcDir},
+		Devices:     newLinear(cfg),
+		Epochs:      epoch.Files{Dir: cfg.SharedDir},
+		Filesystems: tools.Filesystems{FS: fs.New(hostrun.Real{})},
+		Log:         log.WithName("sharedgroup"),
 	})
 }
 

@@ -29,6 +29,8 @@ type Change struct {
 	Release  *Release
 	Ready    *Ready
 	Forget   *Forget
+	Making   *Hold
+	Used     *Hold
 }
 
 // Create makes a volume of which nothing is ready.
@@ -51,7 +53,8 @@ type Remove struct {
 	Boots []Boot
 }
 
-// Hold gives a volume to a node, or marks it as leaving that node.
+// Hold gives a volume to a node, or marks it as leaving that node. Making lets the node that holds a volume make its first filesystem, and Used says that pods
+// of that node may see the volume from now on.
 type Hold struct {
 	Name, UUID, Node string
 }

@@ -22,12 +22,16 @@ const (
 	TagLeaving = quarry.Group + "/leaving"
 	// TagReady is the prefix of the tag of a volume with the number of its first bytes that may be seen.
 	TagReady = quarry.Group + "/ready="
+	// TagMaking is the prefix of the tag of a volume that no pod has seen yet; the node follows that may make its first filesystem.
+	TagMaking = quarry.Group + "/making="
+	// TagUsed is on a volume that pods may see: nobody makes a filesystem on it, even if nothing seems to be there.
+	TagUsed = quarry.Group + "/used"
 	// TagReader is the prefix of the tags of a volume for the nodes that it was released from by a fence; name and boot follow, with a slash between.
 	TagReader = quarry.Group + "/reader="
 )
 
 // marks are all of them.
-var marks = []string{TagOwner, TagEpoch, TagHeldBy, TagLeaving, TagReady, TagReader}
+var marks = []string{TagOwner, TagEpoch, TagHeldBy, TagLeaving, TagReady, TagMaking, TagUsed, TagReader}
 
 // SystemID is what LVM knows the group of an Iscsi by. No host has it, so that plain LVM leaves the group alone everywhere.
 func SystemID(ownerUID string) string { return "quarry-" + ownerUID }
@@ -65,6 +69,10 @@ type Volume struct {
 	Leaving bool
 	// ReadyBytes are its first bytes that may be seen. What is behind them has to be zeroed first.
 	ReadyBytes int64
+	// Used is true once pods may see it. Until then nothing on it is anybody's data.
+	Used bool
+	// MakingOn is the node that may make its first filesystem; empty when none may.
+	MakingOn string
 	// Readers are the nodes that it was released from by a fence, with their boots then; ordered. They may still read what lies in its place.
 	Readers []Boot
 	// Tags beside those of this package, ordered.
@@ -109,8 +117,16 @@ func (v Volume) Unready() bool { return v.ReadyBytes < v.SizeBytes }
 
 // Mark reads a tag of this package into the volume, and reports whether it is one. A number that cannot be read counts as nothing ready.
 func (v *Volume) Mark(tag string) bool {
-	if tag == TagLeaving {
+	switch tag {
+	case TagLeaving:
 		v.Leaving = true
+		return true
+	case TagUsed:
+		v.Used = true
+		return true
+	}
+	if node, ok := strings.CutPrefix(tag, TagMaking); ok {
+		v.MakingOn = node
 		return true
 	}
 	if node, ok := strings.CutPrefix(tag, TagHeldBy); ok {

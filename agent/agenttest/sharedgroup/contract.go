@@ -57,6 +57,8 @@ func Contract(t *testing.T, site func(t *testing.T) Site) {
 		"zeroing":                     zeroing,
 		"zeroing what is new":         zeroingNew,
 		"zeroing what holds nothing":  zeroingRefused,
+		"the first filesystem":        firstUse,
+		"a filesystem is ended":       firstUseEnded,
 		"requests that are not valid": invalid,
 	} {
 		t.Run(name, func(t *testing.T) {

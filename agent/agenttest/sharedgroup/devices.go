@@ -98,7 +98,7 @@ func (d devices) steps(
 			m.Ranges, m.Cut, m.Linear, m.Live = m.loaded, m.loadedCut, !m.loadedCut, true
 			m.Pending, m.Suspended, m.Lun = false, false, lun
 		},
-		func() { m.Path = "/dev/model/mapper/" + volume },
+		func() { m.Path = mapper + volume },
 	} {
 		if err := d.n.strikes(deviceStep); err != nil {
 			return err
@@ -215,6 +215,7 @@ func (n *Node) touch(m *mapped, at int64, something bool) error {
 		l.written[all[at/extent]] = true
 	} else {
 		delete(l.written, all[at/extent])
+		delete(l.files, all[at/extent])
 	}
 	return nil
 }

@@ -216,6 +216,8 @@ func retag(v *sharedlun.Volume, s decide.Retag) error {
 			v.Leaving = false
 		case fmt.Sprint(sharedlun.TagReady, v.ReadyBytes):
 			v.ReadyBytes = 0
+		case sharedlun.TagMaking + v.MakingOn:
+			v.MakingOn = ""
 		default:
 			i := slices.IndexFunc(v.Readers, func(b sharedlun.Boot) bool { return b.Tag() == tag })
 			if i < 0 {
@@ -224,9 +226,9 @@ func retag(v *sharedlun.Volume, s decide.Retag) error {
 			v.Readers = slices.Delete(slices.Clone(v.Readers), i, i+1)
 		}
 	}
-	held := v.HeldBy
+	held, making := v.HeldBy, v.MakingOn
 	for _, tag := range s.Add {
-		if !v.Mark(tag) || held != "" && v.HeldBy != held {
+		if !v.Mark(tag) || held != "" && v.HeldBy != held || making != "" && v.MakingOn != making {
 			return fmt.Errorf("lvchange: %w: tag %s", sharedlun.ErrInvalid, tag)
 		}
 	}

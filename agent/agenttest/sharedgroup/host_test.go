@@ -16,6 +16,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/dm/linear"
+	"quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/host/lvm/shared"
 	"quarry.storage/quarry/agent/internal/host/run"
@@ -124,6 +125,7 @@ func (h *host) Restart(t testing.TB) {
 	h.service = sharedgroup.New(context.WithoutCancel(t.Context()), sharedgroup.Config{
 		Node: map[uint64]string{0xa: "n1", 0xb: "n2"}[h.key], Luns: h, Groups: tools.Groups{LVM: shared.New(l), Disks: disk.New()},
 		Devices: tools.Devices{DM: linear.New(linear.Config{Runner: h.runner})}, Epochs: epoch.Files{Dir: filepath.Join(h.dir, "shared")},
+		Filesystems: tools.Filesystems{FS: fs.New(h.runner)},
 	})
 }
 

@@ -36,11 +36,12 @@ type Node struct {
 // point is where a fault may strike.
 type point int
 
-// A command of LVM before and after its write, and a change of a device between any two of its steps.
+// A command of LVM before and after its write, a change of a device between any two of its steps, and the making of a filesystem in its middle.
 const (
 	beforeWrite point = iota
 	afterWrite
 	deviceStep
+	formatStep
 )
 
 // AddNode makes a node that has a key: n1, then n2, and so on. Its service ends with the test.
@@ -56,7 +57,7 @@ func (s *SAN) AddNode(t testing.TB, key uint64) *Node {
 }
 
 func (n *Node) start(ctx context.Context) {
-	n.Service = sharedgroup.New(context.WithoutCancel(ctx), sharedgroup.Config{Node: n.name, Luns: luns{n}, Groups: groups{n}, Devices: devices{n}, Epochs: epochs{n}})
+	n.Service = sharedgroup.New(context.WithoutCancel(ctx), sharedgroup.Config{Node: n.name, Luns: luns{n}, Groups: groups{n}, Devices: devices{n}, Filesystems: filesystems{n}, Epochs: epochs{n}})
 }
 
 // Restart starts the agent of the node again: what it keeps in memory only is gone.
@@ -170,7 +171,7 @@ func (n *Node) strikes(p point) error {
 // Delay holds back what LVM writes on this node until release is called: the write was sent, and is late. The command waits for it.
 func (n *Node) Delay() (release func()) { return n.hold(&n.gate) }
 
-// DelayZeroing holds back the zeroing of volumes before the next extent.
+// DelayZeroing holds back the zeroing of volumes before the next extent, and the making of filesystems in its middle.
 func (n *Node) DelayZeroing() (release func()) { return n.hold(&n.zeroGate) }
 
 func (n *Node) hold(gate *chan struct{}) func() {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"quarry.storage/quarry/agent/internal/sharedgroup/decide"
 	"quarry.storage/quarry/pkg/pvuuid"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -40,13 +41,17 @@ type LUN struct {
 	reserved bool
 	// written are the extents, by their first byte on the LUN, that somebody wrote something into that is not zero.
 	written map[int64]bool
+	// files are the filesystems on volumes, by the extent in which they begin.
+	files map[int64]decide.VolumeContent
+	// lost says which filesystem was written over.
+	lost string
 }
 
 // AddLUN makes an empty LUN.
 func (s *SAN) AddLUN(name string, bytes int64) *LUN {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := &LUN{san: s, identity: sharedlun.Identity{WWID: "naa.6001405" + name, Serial: name, SizeBytes: bytes}, written: map[int64]bool{}}
+	l := &LUN{san: s, identity: sharedlun.Identity{WWID: "naa.6001405" + name, Serial: name, SizeBytes: bytes}, written: map[int64]bool{}, files: map[int64]decide.VolumeContent{}}
 	s.luns[l.identity.WWID] = l
 	return l
 }
@@ -112,12 +117,13 @@ func clone(g *sharedlun.Group) *sharedlun.Group {
 	return &out
 }
 
-// Damage reports what lies at one place for two volumes: a lost update leaves that. It is empty for a group that is sound.
+// Damage reports what lies at one place for two volumes, which a lost update leaves, and a filesystem that was written over. It is empty for a group that is
+// sound.
 func (l *LUN) Damage() string {
 	l.san.mu.Lock()
 	defer l.san.mu.Unlock()
-	if l.group == nil {
-		return ""
+	if l.group == nil || l.lost != "" {
+		return l.lost
 	}
 	owner := map[int64]string{}
 	for _, v := range l.group.Volumes {

@@ -180,7 +180,7 @@ func toMapping(m decide.Mapped) sharedlun.Mapping {
 	return sharedlun.Mapping{VolumeUUID: m.VolumeUUID, Device: m.Path, Ranges: m.Ranges, InUse: m.InUse}
 }
 
-// Unmap removes the device of a volume, and ends its zeroing before. It needs no LUN: a device whose LUN is gone is removed, too.
+// Unmap removes the device of a volume, and ends its zeroing and the making of its filesystem before. It needs no LUN: a device whose LUN is gone is removed, too.
 func (s *Service) Unmap(ctx context.Context, ref sharedlun.Ref, volume string, sequence uint64, fenced bool) error {
 	for _, err := range []error{ref.Check(), sharedlun.CheckUUID("volume", volume)} {
 		if err != nil {
@@ -199,12 +199,17 @@ func (s *Service) Unmap(ctx context.Context, ref sharedlun.Ref, volume string, s
 	if err := s.newest(k, sequence, true); err != nil {
 		return err
 	}
-	if err := s.endZeroing(ctx, k); err != nil {
+	s.cancel(formatKey(k))
+	if err := s.end(ctx, k); err != nil {
 		return unknown(err)
 	}
 	var cut error
 	if fenced {
 		cut = s.cfg.Devices.Cut(ctx, ref.UUID, volume)
+	}
+	// It may wait for I/O that hangs until the device is cut.
+	if err := s.end(ctx, formatKey(k)); err != nil {
+		return unknown(err)
 	}
 	if err := s.cfg.Devices.Remove(ctx, ref.UUID, volume); err != nil {
 		if cut != nil {

@@ -73,8 +73,10 @@ type Config struct {
 	Luns    Luns
 	Groups  Groups
 	Devices Devices
-	Epochs  Epochs
-	Log     logr.Logger
+	// Filesystems makes the first filesystems of volumes.
+	Filesystems Filesystems
+	Epochs      Epochs
+	Log         logr.Logger
 }
 
 // Service works on the groups of all LUNs. Its methods are safe for concurrent use.
@@ -82,7 +84,7 @@ type Service struct {
 	cfg   Config
 	locks keylock.Locks
 
-	// background ends with Close; work are the zeroings.
+	// background ends with Close; work are the tasks.
 	background context.Context
 	stop       context.CancelFunc
 	work       sync.WaitGroup
@@ -90,7 +92,7 @@ type Service struct {
 	mu     sync.Mutex
 	quiet  map[string]bool  // owners of whom no earlier agent's command runs
 	orders map[string]order // by group and volume
-	tasks  map[string]*task // by group and volume
+	tasks  map[string]*task // by group and volume, and by formatKey
 }
 
 // New makes a Service. What it does in the background ends with the context, and with Close.

@@ -8,8 +8,10 @@ import (
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
-// task is the zeroing of one part of a volume. One that ended is kept, until somebody asked how, or the volume is mapped anew.
+// task is the zeroing of one part of a volume, or the making of its first filesystem. One that ended is kept, until somebody asked how, or the volume is
+// unmapped.
 type task struct {
+	// from and to are of a zeroing.
 	from, to int64
 	cancel   context.CancelFunc
 	at       atomic.Int64
@@ -46,7 +48,7 @@ func (s *Service) Zero(
 	s.mu.Unlock()
 	if t != nil && (t.from != v.ReadyBytes || t.to != v.SizeBytes) {
 		// It is about a volume that is another one by now.
-		if err := s.endZeroing(ctx, k); err != nil {
+		if err := s.end(ctx, k); err != nil {
 			return sharedlun.Progress{}, unknown(err)
 		}
 		t = nil
@@ -115,15 +117,23 @@ func (s *Service) zeroes(k string, bytes int64) bool {
 	return t != nil && t.running() && t.from < bytes
 }
 
-// endZeroing ends the zeroing of a volume, waits for its end, and forgets it.
-func (s *Service) endZeroing(ctx context.Context, k string) error {
+// cancel has a task end, and does not wait for it.
+func (s *Service) cancel(k string) *task {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	t := s.tasks[k]
-	s.mu.Unlock()
+	if t != nil {
+		t.cancel()
+	}
+	return t
+}
+
+// end ends a task, waits for its end, and forgets it.
+func (s *Service) end(ctx context.Context, k string) error {
+	t := s.cancel(k)
 	if t == nil {
 		return nil
 	}
-	t.cancel()
 	select {
 	case <-t.ended:
 	case <-ctx.Done():

@@ -545,7 +545,11 @@ type SharedVolume struct {
 	// True while the volume is being taken from its node: nobody maps it.
 	Leaving bool `protobuf:"varint,10,opt,name=leaving,proto3" json:"leaving,omitempty"`
 	// Nodes that it was released from by a fence, each with its boot then; ordered. They cannot write to it, and may still read what lies in its place.
-	Readers       []*Boot `protobuf:"bytes,11,rep,name=readers,proto3" json:"readers,omitempty"`
+	Readers []*Boot `protobuf:"bytes,11,rep,name=readers,proto3" json:"readers,omitempty"`
+	// Node that may make the first filesystem of the volume; empty when none may.
+	MakingOn string `protobuf:"bytes,12,opt,name=making_on,json=makingOn,proto3" json:"making_on,omitempty"`
+	// True once pods may see the volume: no filesystem is made on it any more.
+	Used          bool `protobuf:"varint,13,opt,name=used,proto3" json:"used,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -648,6 +652,20 @@ func (x *SharedVolume) GetReaders() []*Boot {
 		return x.Readers
 	}
 	return nil
+}
+
+func (x *SharedVolume) GetMakingOn() string {
+	if x != nil {
+		return x.MakingOn
+	}
+	return ""
+}
+
+func (x *SharedVolume) GetUsed() bool {
+	if x != nil {
+		return x.Used
+	}
+	return false
 }
 
 // Range is a part of a LUN.
@@ -841,6 +859,8 @@ type ChangeSharedGroupRequest struct {
 	//	*ChangeSharedGroupRequest_Ready
 	//	*ChangeSharedGroupRequest_Leave
 	//	*ChangeSharedGroupRequest_Forget
+	//	*ChangeSharedGroupRequest_Making
+	//	*ChangeSharedGroupRequest_Used
 	Change        isChangeSharedGroupRequest_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -985,6 +1005,24 @@ func (x *ChangeSharedGroupRequest) GetForget() *ChangeSharedGroupRequest_ForgetR
 	return nil
 }
 
+func (x *ChangeSharedGroupRequest) GetMaking() *ChangeSharedGroupRequest_MakingVolume {
+	if x != nil {
+		if x, ok := x.Change.(*ChangeSharedGroupRequest_Making); ok {
+			return x.Making
+		}
+	}
+	return nil
+}
+
+func (x *ChangeSharedGroupRequest) GetUsed() *ChangeSharedGroupRequest_UsedVolume {
+	if x != nil {
+		if x, ok := x.Change.(*ChangeSharedGroupRequest_Used); ok {
+			return x.Used
+		}
+	}
+	return nil
+}
+
 type isChangeSharedGroupRequest_Change interface {
 	isChangeSharedGroupRequest_Change()
 }
@@ -1026,6 +1064,14 @@ type ChangeSharedGroupRequest_Forget struct {
 	Forget *ChangeSharedGroupRequest_ForgetReaders `protobuf:"bytes,14,opt,name=forget,proto3,oneof"`
 }
 
+type ChangeSharedGroupRequest_Making struct {
+	Making *ChangeSharedGroupRequest_MakingVolume `protobuf:"bytes,12,opt,name=making,proto3,oneof"`
+}
+
+type ChangeSharedGroupRequest_Used struct {
+	Used *ChangeSharedGroupRequest_UsedVolume `protobuf:"bytes,13,opt,name=used,proto3,oneof"`
+}
+
 func (*ChangeSharedGroupRequest_TakeOver_) isChangeSharedGroupRequest_Change() {}
 
 func (*ChangeSharedGroupRequest_Create) isChangeSharedGroupRequest_Change() {}
@@ -1043,6 +1089,10 @@ func (*ChangeSharedGroupRequest_Ready) isChangeSharedGroupRequest_Change() {}
 func (*ChangeSharedGroupRequest_Leave) isChangeSharedGroupRequest_Change() {}
 
 func (*ChangeSharedGroupRequest_Forget) isChangeSharedGroupRequest_Change() {}
+
+func (*ChangeSharedGroupRequest_Making) isChangeSharedGroupRequest_Change() {}
+
+func (*ChangeSharedGroupRequest_Used) isChangeSharedGroupRequest_Change() {}
 
 type ChangeSharedGroupResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1798,6 +1848,123 @@ func (x *ZeroVolumeResponse) GetTotalBytes() int64 {
 	return 0
 }
 
+type FormatVolumeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED.
+	Group *SharedGroupRef `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	// REQUIRED. As the writer reported it.
+	Volume *SharedVolume `protobuf:"bytes,2,opt,name=volume,proto3" json:"volume,omitempty"`
+	// REQUIRED. Type of the filesystem: ext4, xfs or btrfs.
+	FsType string `protobuf:"bytes,3,opt,name=fs_type,json=fsType,proto3" json:"fs_type,omitempty"`
+	// REQUIRED. It is looked for at the target before anything is written.
+	Credential    *Credential `protobuf:"bytes,4,opt,name=credential,proto3" json:"credential,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FormatVolumeRequest) Reset() {
+	*x = FormatVolumeRequest{}
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FormatVolumeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FormatVolumeRequest) ProtoMessage() {}
+
+func (x *FormatVolumeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FormatVolumeRequest.ProtoReflect.Descriptor instead.
+func (*FormatVolumeRequest) Descriptor() ([]byte, []int) {
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *FormatVolumeRequest) GetGroup() *SharedGroupRef {
+	if x != nil {
+		return x.Group
+	}
+	return nil
+}
+
+func (x *FormatVolumeRequest) GetVolume() *SharedVolume {
+	if x != nil {
+		return x.Volume
+	}
+	return nil
+}
+
+func (x *FormatVolumeRequest) GetFsType() string {
+	if x != nil {
+		return x.FsType
+	}
+	return ""
+}
+
+func (x *FormatVolumeRequest) GetCredential() *Credential {
+	if x != nil {
+		return x.Credential
+	}
+	return nil
+}
+
+type FormatVolumeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// True when the volume has its filesystem, or was used before.
+	Done          bool `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FormatVolumeResponse) Reset() {
+	*x = FormatVolumeResponse{}
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FormatVolumeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FormatVolumeResponse) ProtoMessage() {}
+
+func (x *FormatVolumeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FormatVolumeResponse.ProtoReflect.Descriptor instead.
+func (*FormatVolumeResponse) Descriptor() ([]byte, []int) {
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *FormatVolumeResponse) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
 type ChangeSharedGroupRequest_TakeOver struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1806,7 +1973,7 @@ type ChangeSharedGroupRequest_TakeOver struct {
 
 func (x *ChangeSharedGroupRequest_TakeOver) Reset() {
 	*x = ChangeSharedGroupRequest_TakeOver{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[27]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1818,7 +1985,7 @@ func (x *ChangeSharedGroupRequest_TakeOver) String() string {
 func (*ChangeSharedGroupRequest_TakeOver) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_TakeOver) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[27]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +2016,7 @@ type ChangeSharedGroupRequest_CreateVolume struct {
 
 func (x *ChangeSharedGroupRequest_CreateVolume) Reset() {
 	*x = ChangeSharedGroupRequest_CreateVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[28]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1861,7 +2028,7 @@ func (x *ChangeSharedGroupRequest_CreateVolume) String() string {
 func (*ChangeSharedGroupRequest_CreateVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_CreateVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[28]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1913,7 +2080,7 @@ type ChangeSharedGroupRequest_GrowVolume struct {
 
 func (x *ChangeSharedGroupRequest_GrowVolume) Reset() {
 	*x = ChangeSharedGroupRequest_GrowVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[29]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +2092,7 @@ func (x *ChangeSharedGroupRequest_GrowVolume) String() string {
 func (*ChangeSharedGroupRequest_GrowVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_GrowVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[29]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1979,7 +2146,7 @@ type ChangeSharedGroupRequest_RemoveVolume struct {
 
 func (x *ChangeSharedGroupRequest_RemoveVolume) Reset() {
 	*x = ChangeSharedGroupRequest_RemoveVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[30]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1991,7 +2158,7 @@ func (x *ChangeSharedGroupRequest_RemoveVolume) String() string {
 func (*ChangeSharedGroupRequest_RemoveVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_RemoveVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[30]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2043,7 +2210,7 @@ type ChangeSharedGroupRequest_HoldVolume struct {
 
 func (x *ChangeSharedGroupRequest_HoldVolume) Reset() {
 	*x = ChangeSharedGroupRequest_HoldVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[31]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2055,7 +2222,7 @@ func (x *ChangeSharedGroupRequest_HoldVolume) String() string {
 func (*ChangeSharedGroupRequest_HoldVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_HoldVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[31]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2107,7 +2274,7 @@ type ChangeSharedGroupRequest_LeaveVolume struct {
 
 func (x *ChangeSharedGroupRequest_LeaveVolume) Reset() {
 	*x = ChangeSharedGroupRequest_LeaveVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[32]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2119,7 +2286,7 @@ func (x *ChangeSharedGroupRequest_LeaveVolume) String() string {
 func (*ChangeSharedGroupRequest_LeaveVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_LeaveVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[32]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2342,7 @@ type ChangeSharedGroupRequest_ReleaseVolume struct {
 
 func (x *ChangeSharedGroupRequest_ReleaseVolume) Reset() {
 	*x = ChangeSharedGroupRequest_ReleaseVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[33]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2354,7 @@ func (x *ChangeSharedGroupRequest_ReleaseVolume) String() string {
 func (*ChangeSharedGroupRequest_ReleaseVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_ReleaseVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[33]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2413,7 @@ type ChangeSharedGroupRequest_ForgetReaders struct {
 
 func (x *ChangeSharedGroupRequest_ForgetReaders) Reset() {
 	*x = ChangeSharedGroupRequest_ForgetReaders{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[34]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2258,7 +2425,7 @@ func (x *ChangeSharedGroupRequest_ForgetReaders) String() string {
 func (*ChangeSharedGroupRequest_ForgetReaders) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_ForgetReaders) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[34]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2295,6 +2462,134 @@ func (x *ChangeSharedGroupRequest_ForgetReaders) GetBoots() []*Boot {
 	return nil
 }
 
+// MakingVolume lets the node that holds a volume make its first filesystem, and no other node any more. One that was used is FAILED_PRECONDITION.
+type ChangeSharedGroupRequest_MakingVolume struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// REQUIRED.
+	Node string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	// REQUIRED. UUID of the volume that is meant.
+	Uuid          string `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeSharedGroupRequest_MakingVolume) Reset() {
+	*x = ChangeSharedGroupRequest_MakingVolume{}
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeSharedGroupRequest_MakingVolume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeSharedGroupRequest_MakingVolume) ProtoMessage() {}
+
+func (x *ChangeSharedGroupRequest_MakingVolume) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeSharedGroupRequest_MakingVolume.ProtoReflect.Descriptor instead.
+func (*ChangeSharedGroupRequest_MakingVolume) Descriptor() ([]byte, []int) {
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 8}
+}
+
+func (x *ChangeSharedGroupRequest_MakingVolume) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ChangeSharedGroupRequest_MakingVolume) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ChangeSharedGroupRequest_MakingVolume) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+// UsedVolume says that pods of the node that holds a volume may see it from now on. It is never taken back.
+type ChangeSharedGroupRequest_UsedVolume struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// REQUIRED.
+	Node string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	// REQUIRED. UUID of the volume that is meant.
+	Uuid          string `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeSharedGroupRequest_UsedVolume) Reset() {
+	*x = ChangeSharedGroupRequest_UsedVolume{}
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeSharedGroupRequest_UsedVolume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeSharedGroupRequest_UsedVolume) ProtoMessage() {}
+
+func (x *ChangeSharedGroupRequest_UsedVolume) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeSharedGroupRequest_UsedVolume.ProtoReflect.Descriptor instead.
+func (*ChangeSharedGroupRequest_UsedVolume) Descriptor() ([]byte, []int) {
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 9}
+}
+
+func (x *ChangeSharedGroupRequest_UsedVolume) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ChangeSharedGroupRequest_UsedVolume) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ChangeSharedGroupRequest_UsedVolume) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
 // ReadyVolume says that the first bytes of a volume may be seen.
 type ChangeSharedGroupRequest_ReadyVolume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2310,7 +2605,7 @@ type ChangeSharedGroupRequest_ReadyVolume struct {
 
 func (x *ChangeSharedGroupRequest_ReadyVolume) Reset() {
 	*x = ChangeSharedGroupRequest_ReadyVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[35]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2322,7 +2617,7 @@ func (x *ChangeSharedGroupRequest_ReadyVolume) String() string {
 func (*ChangeSharedGroupRequest_ReadyVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_ReadyVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[35]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2335,7 +2630,7 @@ func (x *ChangeSharedGroupRequest_ReadyVolume) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use ChangeSharedGroupRequest_ReadyVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_ReadyVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 8}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 10}
 }
 
 func (x *ChangeSharedGroupRequest_ReadyVolume) GetName() string {
@@ -2400,7 +2695,7 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\n" +
 	"free_bytes\x18\a \x01(\x03R\tfreeBytes\x12!\n" +
 	"\fextent_bytes\x18\b \x01(\x03R\vextentBytes\x127\n" +
-	"\avolumes\x18\t \x03(\v2\x1d.quarry.agent.v1.SharedVolumeR\avolumes\"\xd6\x02\n" +
+	"\avolumes\x18\t \x03(\v2\x1d.quarry.agent.v1.SharedVolumeR\avolumes\"\x87\x03\n" +
 	"\fSharedVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1d\n" +
@@ -2414,7 +2709,9 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\x14created_unix_seconds\x18\t \x01(\x03R\x12createdUnixSeconds\x12\x18\n" +
 	"\aleaving\x18\n" +
 	" \x01(\bR\aleaving\x12/\n" +
-	"\areaders\x18\v \x03(\v2\x15.quarry.agent.v1.BootR\areadersJ\x04\b\x06\x10\a\"G\n" +
+	"\areaders\x18\v \x03(\v2\x15.quarry.agent.v1.BootR\areaders\x12\x1b\n" +
+	"\tmaking_on\x18\f \x01(\tR\bmakingOn\x12\x12\n" +
+	"\x04used\x18\r \x01(\bR\x04usedJ\x04\b\x06\x10\a\"G\n" +
 	"\x05Range\x12\x1f\n" +
 	"\vstart_bytes\x18\x01 \x01(\x03R\n" +
 	"startBytes\x12\x1d\n" +
@@ -2427,7 +2724,7 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\vwipe_digest\x18\x04 \x01(\tR\n" +
 	"wipeDigest\"O\n" +
 	"\x19CreateSharedGroupResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.SharedGroupR\x05group\"\xe3\f\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.SharedGroupR\x05group\"\x97\x0f\n" +
 	"\x18ChangeSharedGroupRequest\x125\n" +
 	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x122\n" +
 	"\amandate\x18\x02 \x01(\v2\x18.quarry.agent.v1.MandateR\amandate\x12\x1a\n" +
@@ -2441,7 +2738,9 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\x05ready\x18\n" +
 	" \x01(\v25.quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolumeH\x00R\x05ready\x12M\n" +
 	"\x05leave\x18\v \x01(\v25.quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolumeH\x00R\x05leave\x12Q\n" +
-	"\x06forget\x18\x0e \x01(\v27.quarry.agent.v1.ChangeSharedGroupRequest.ForgetReadersH\x00R\x06forget\x1a\n" +
+	"\x06forget\x18\x0e \x01(\v27.quarry.agent.v1.ChangeSharedGroupRequest.ForgetReadersH\x00R\x06forget\x12P\n" +
+	"\x06making\x18\f \x01(\v26.quarry.agent.v1.ChangeSharedGroupRequest.MakingVolumeH\x00R\x06making\x12J\n" +
+	"\x04used\x18\r \x01(\v24.quarry.agent.v1.ChangeSharedGroupRequest.UsedVolumeH\x00R\x04used\x1a\n" +
 	"\n" +
 	"\bTakeOver\x1aU\n" +
 	"\fCreateVolume\x12\x12\n" +
@@ -2476,7 +2775,16 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\rForgetReaders\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12+\n" +
-	"\x05boots\x18\x03 \x03(\v2\x15.quarry.agent.v1.BootR\x05boots\x1aV\n" +
+	"\x05boots\x18\x03 \x03(\v2\x15.quarry.agent.v1.BootR\x05boots\x1aJ\n" +
+	"\fMakingVolume\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x1aH\n" +
+	"\n" +
+	"UsedVolume\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x1aV\n" +
 	"\vReadyVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vready_bytes\x18\x02 \x01(\x03R\n" +
@@ -2532,7 +2840,16 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\n" +
 	"done_bytes\x18\x02 \x01(\x03R\tdoneBytes\x12\x1f\n" +
 	"\vtotal_bytes\x18\x03 \x01(\x03R\n" +
-	"totalBytes2\xfa\x06\n" +
+	"totalBytes\"\xd9\x01\n" +
+	"\x13FormatVolumeRequest\x125\n" +
+	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x125\n" +
+	"\x06volume\x18\x02 \x01(\v2\x1d.quarry.agent.v1.SharedVolumeR\x06volume\x12\x17\n" +
+	"\afs_type\x18\x03 \x01(\tR\x06fsType\x12;\n" +
+	"\n" +
+	"credential\x18\x04 \x01(\v2\x1b.quarry.agent.v1.CredentialR\n" +
+	"credential\"*\n" +
+	"\x14FormatVolumeResponse\x12\x12\n" +
+	"\x04done\x18\x01 \x01(\bR\x04done2\xd7\a\n" +
 	"\x12SharedGroupService\x12a\n" +
 	"\x0eGetSharedGroup\x12&.quarry.agent.v1.GetSharedGroupRequest\x1a'.quarry.agent.v1.GetSharedGroupResponse\x12j\n" +
 	"\x11CreateSharedGroup\x12).quarry.agent.v1.CreateSharedGroupRequest\x1a*.quarry.agent.v1.CreateSharedGroupResponse\x12j\n" +
@@ -2543,7 +2860,8 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\vUnmapVolume\x12#.quarry.agent.v1.UnmapVolumeRequest\x1a$.quarry.agent.v1.UnmapVolumeResponse\x12[\n" +
 	"\fListMappings\x12$.quarry.agent.v1.ListMappingsRequest\x1a%.quarry.agent.v1.ListMappingsResponse\x12U\n" +
 	"\n" +
-	"ZeroVolume\x12\".quarry.agent.v1.ZeroVolumeRequest\x1a#.quarry.agent.v1.ZeroVolumeResponseB.Z,quarry.storage/quarry/proto/agent/v1;agentv1b\x06proto3"
+	"ZeroVolume\x12\".quarry.agent.v1.ZeroVolumeRequest\x1a#.quarry.agent.v1.ZeroVolumeResponse\x12[\n" +
+	"\fFormatVolume\x12$.quarry.agent.v1.FormatVolumeRequest\x1a%.quarry.agent.v1.FormatVolumeResponseB.Z,quarry.storage/quarry/proto/agent/v1;agentv1b\x06proto3"
 
 var (
 	file_agent_v1_sharedgroup_proto_rawDescOnce sync.Once
@@ -2557,7 +2875,7 @@ func file_agent_v1_sharedgroup_proto_rawDescGZIP() []byte {
 	return file_agent_v1_sharedgroup_proto_rawDescData
 }
 
-var file_agent_v1_sharedgroup_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_agent_v1_sharedgroup_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_agent_v1_sharedgroup_proto_goTypes = []any{
 	(*SharedGroupRef)(nil),                         // 0: quarry.agent.v1.SharedGroupRef
 	(*Mandate)(nil),                                // 1: quarry.agent.v1.Mandate
@@ -2586,19 +2904,23 @@ var file_agent_v1_sharedgroup_proto_goTypes = []any{
 	(*Mapping)(nil),                                // 24: quarry.agent.v1.Mapping
 	(*ZeroVolumeRequest)(nil),                      // 25: quarry.agent.v1.ZeroVolumeRequest
 	(*ZeroVolumeResponse)(nil),                     // 26: quarry.agent.v1.ZeroVolumeResponse
-	(*ChangeSharedGroupRequest_TakeOver)(nil),      // 27: quarry.agent.v1.ChangeSharedGroupRequest.TakeOver
-	(*ChangeSharedGroupRequest_CreateVolume)(nil),  // 28: quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume
-	(*ChangeSharedGroupRequest_GrowVolume)(nil),    // 29: quarry.agent.v1.ChangeSharedGroupRequest.GrowVolume
-	(*ChangeSharedGroupRequest_RemoveVolume)(nil),  // 30: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
-	(*ChangeSharedGroupRequest_HoldVolume)(nil),    // 31: quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
-	(*ChangeSharedGroupRequest_LeaveVolume)(nil),   // 32: quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
-	(*ChangeSharedGroupRequest_ReleaseVolume)(nil), // 33: quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
-	(*ChangeSharedGroupRequest_ForgetReaders)(nil), // 34: quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders
-	(*ChangeSharedGroupRequest_ReadyVolume)(nil),   // 35: quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
-	(*LunIdentity)(nil),                            // 36: quarry.agent.v1.LunIdentity
+	(*FormatVolumeRequest)(nil),                    // 27: quarry.agent.v1.FormatVolumeRequest
+	(*FormatVolumeResponse)(nil),                   // 28: quarry.agent.v1.FormatVolumeResponse
+	(*ChangeSharedGroupRequest_TakeOver)(nil),      // 29: quarry.agent.v1.ChangeSharedGroupRequest.TakeOver
+	(*ChangeSharedGroupRequest_CreateVolume)(nil),  // 30: quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume
+	(*ChangeSharedGroupRequest_GrowVolume)(nil),    // 31: quarry.agent.v1.ChangeSharedGroupRequest.GrowVolume
+	(*ChangeSharedGroupRequest_RemoveVolume)(nil),  // 32: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
+	(*ChangeSharedGroupRequest_HoldVolume)(nil),    // 33: quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
+	(*ChangeSharedGroupRequest_LeaveVolume)(nil),   // 34: quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
+	(*ChangeSharedGroupRequest_ReleaseVolume)(nil), // 35: quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
+	(*ChangeSharedGroupRequest_ForgetReaders)(nil), // 36: quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders
+	(*ChangeSharedGroupRequest_MakingVolume)(nil),  // 37: quarry.agent.v1.ChangeSharedGroupRequest.MakingVolume
+	(*ChangeSharedGroupRequest_UsedVolume)(nil),    // 38: quarry.agent.v1.ChangeSharedGroupRequest.UsedVolume
+	(*ChangeSharedGroupRequest_ReadyVolume)(nil),   // 39: quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
+	(*LunIdentity)(nil),                            // 40: quarry.agent.v1.LunIdentity
 }
 var file_agent_v1_sharedgroup_proto_depIdxs = []int32{
-	36, // 0: quarry.agent.v1.SharedGroupRef.lun:type_name -> quarry.agent.v1.LunIdentity
+	40, // 0: quarry.agent.v1.SharedGroupRef.lun:type_name -> quarry.agent.v1.LunIdentity
 	2,  // 1: quarry.agent.v1.Mandate.credential:type_name -> quarry.agent.v1.Credential
 	0,  // 2: quarry.agent.v1.GetSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
 	7,  // 3: quarry.agent.v1.GetSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
@@ -2610,55 +2932,62 @@ var file_agent_v1_sharedgroup_proto_depIdxs = []int32{
 	7,  // 9: quarry.agent.v1.CreateSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
 	0,  // 10: quarry.agent.v1.ChangeSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
 	1,  // 11: quarry.agent.v1.ChangeSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
-	27, // 12: quarry.agent.v1.ChangeSharedGroupRequest.take_over:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.TakeOver
-	28, // 13: quarry.agent.v1.ChangeSharedGroupRequest.create:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume
-	29, // 14: quarry.agent.v1.ChangeSharedGroupRequest.grow:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.GrowVolume
-	30, // 15: quarry.agent.v1.ChangeSharedGroupRequest.remove:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
-	31, // 16: quarry.agent.v1.ChangeSharedGroupRequest.hold:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
-	33, // 17: quarry.agent.v1.ChangeSharedGroupRequest.release:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
-	35, // 18: quarry.agent.v1.ChangeSharedGroupRequest.ready:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
-	32, // 19: quarry.agent.v1.ChangeSharedGroupRequest.leave:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
-	34, // 20: quarry.agent.v1.ChangeSharedGroupRequest.forget:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders
-	7,  // 21: quarry.agent.v1.ChangeSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
-	0,  // 22: quarry.agent.v1.RemoveSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	1,  // 23: quarry.agent.v1.RemoveSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
-	0,  // 24: quarry.agent.v1.PromiseEpochRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	0,  // 25: quarry.agent.v1.MapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	8,  // 26: quarry.agent.v1.MapVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	2,  // 27: quarry.agent.v1.MapVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
-	24, // 28: quarry.agent.v1.MapVolumeResponse.mapping:type_name -> quarry.agent.v1.Mapping
-	0,  // 29: quarry.agent.v1.UnmapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	0,  // 30: quarry.agent.v1.ListMappingsRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	24, // 31: quarry.agent.v1.ListMappingsResponse.mappings:type_name -> quarry.agent.v1.Mapping
-	9,  // 32: quarry.agent.v1.Mapping.ranges:type_name -> quarry.agent.v1.Range
-	0,  // 33: quarry.agent.v1.ZeroVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	8,  // 34: quarry.agent.v1.ZeroVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	2,  // 35: quarry.agent.v1.ZeroVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
-	4,  // 36: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume.boots:type_name -> quarry.agent.v1.Boot
-	4,  // 37: quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders.boots:type_name -> quarry.agent.v1.Boot
-	5,  // 38: quarry.agent.v1.SharedGroupService.GetSharedGroup:input_type -> quarry.agent.v1.GetSharedGroupRequest
-	10, // 39: quarry.agent.v1.SharedGroupService.CreateSharedGroup:input_type -> quarry.agent.v1.CreateSharedGroupRequest
-	12, // 40: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:input_type -> quarry.agent.v1.ChangeSharedGroupRequest
-	14, // 41: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:input_type -> quarry.agent.v1.RemoveSharedGroupRequest
-	16, // 42: quarry.agent.v1.SharedGroupService.PromiseEpoch:input_type -> quarry.agent.v1.PromiseEpochRequest
-	18, // 43: quarry.agent.v1.SharedGroupService.MapVolume:input_type -> quarry.agent.v1.MapVolumeRequest
-	20, // 44: quarry.agent.v1.SharedGroupService.UnmapVolume:input_type -> quarry.agent.v1.UnmapVolumeRequest
-	22, // 45: quarry.agent.v1.SharedGroupService.ListMappings:input_type -> quarry.agent.v1.ListMappingsRequest
-	25, // 46: quarry.agent.v1.SharedGroupService.ZeroVolume:input_type -> quarry.agent.v1.ZeroVolumeRequest
-	6,  // 47: quarry.agent.v1.SharedGroupService.GetSharedGroup:output_type -> quarry.agent.v1.GetSharedGroupResponse
-	11, // 48: quarry.agent.v1.SharedGroupService.CreateSharedGroup:output_type -> quarry.agent.v1.CreateSharedGroupResponse
-	13, // 49: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:output_type -> quarry.agent.v1.ChangeSharedGroupResponse
-	15, // 50: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:output_type -> quarry.agent.v1.RemoveSharedGroupResponse
-	17, // 51: quarry.agent.v1.SharedGroupService.PromiseEpoch:output_type -> quarry.agent.v1.PromiseEpochResponse
-	19, // 52: quarry.agent.v1.SharedGroupService.MapVolume:output_type -> quarry.agent.v1.MapVolumeResponse
-	21, // 53: quarry.agent.v1.SharedGroupService.UnmapVolume:output_type -> quarry.agent.v1.UnmapVolumeResponse
-	23, // 54: quarry.agent.v1.SharedGroupService.ListMappings:output_type -> quarry.agent.v1.ListMappingsResponse
-	26, // 55: quarry.agent.v1.SharedGroupService.ZeroVolume:output_type -> quarry.agent.v1.ZeroVolumeResponse
-	47, // [47:56] is the sub-list for method output_type
-	38, // [38:47] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	29, // 12: quarry.agent.v1.ChangeSharedGroupRequest.take_over:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.TakeOver
+	30, // 13: quarry.agent.v1.ChangeSharedGroupRequest.create:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume
+	31, // 14: quarry.agent.v1.ChangeSharedGroupRequest.grow:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.GrowVolume
+	32, // 15: quarry.agent.v1.ChangeSharedGroupRequest.remove:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
+	33, // 16: quarry.agent.v1.ChangeSharedGroupRequest.hold:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
+	35, // 17: quarry.agent.v1.ChangeSharedGroupRequest.release:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
+	39, // 18: quarry.agent.v1.ChangeSharedGroupRequest.ready:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
+	34, // 19: quarry.agent.v1.ChangeSharedGroupRequest.leave:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
+	36, // 20: quarry.agent.v1.ChangeSharedGroupRequest.forget:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders
+	37, // 21: quarry.agent.v1.ChangeSharedGroupRequest.making:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.MakingVolume
+	38, // 22: quarry.agent.v1.ChangeSharedGroupRequest.used:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.UsedVolume
+	7,  // 23: quarry.agent.v1.ChangeSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
+	0,  // 24: quarry.agent.v1.RemoveSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	1,  // 25: quarry.agent.v1.RemoveSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
+	0,  // 26: quarry.agent.v1.PromiseEpochRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	0,  // 27: quarry.agent.v1.MapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	8,  // 28: quarry.agent.v1.MapVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	2,  // 29: quarry.agent.v1.MapVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	24, // 30: quarry.agent.v1.MapVolumeResponse.mapping:type_name -> quarry.agent.v1.Mapping
+	0,  // 31: quarry.agent.v1.UnmapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	0,  // 32: quarry.agent.v1.ListMappingsRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	24, // 33: quarry.agent.v1.ListMappingsResponse.mappings:type_name -> quarry.agent.v1.Mapping
+	9,  // 34: quarry.agent.v1.Mapping.ranges:type_name -> quarry.agent.v1.Range
+	0,  // 35: quarry.agent.v1.ZeroVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	8,  // 36: quarry.agent.v1.ZeroVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	2,  // 37: quarry.agent.v1.ZeroVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	0,  // 38: quarry.agent.v1.FormatVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	8,  // 39: quarry.agent.v1.FormatVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	2,  // 40: quarry.agent.v1.FormatVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	4,  // 41: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume.boots:type_name -> quarry.agent.v1.Boot
+	4,  // 42: quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders.boots:type_name -> quarry.agent.v1.Boot
+	5,  // 43: quarry.agent.v1.SharedGroupService.GetSharedGroup:input_type -> quarry.agent.v1.GetSharedGroupRequest
+	10, // 44: quarry.agent.v1.SharedGroupService.CreateSharedGroup:input_type -> quarry.agent.v1.CreateSharedGroupRequest
+	12, // 45: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:input_type -> quarry.agent.v1.ChangeSharedGroupRequest
+	14, // 46: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:input_type -> quarry.agent.v1.RemoveSharedGroupRequest
+	16, // 47: quarry.agent.v1.SharedGroupService.PromiseEpoch:input_type -> quarry.agent.v1.PromiseEpochRequest
+	18, // 48: quarry.agent.v1.SharedGroupService.MapVolume:input_type -> quarry.agent.v1.MapVolumeRequest
+	20, // 49: quarry.agent.v1.SharedGroupService.UnmapVolume:input_type -> quarry.agent.v1.UnmapVolumeRequest
+	22, // 50: quarry.agent.v1.SharedGroupService.ListMappings:input_type -> quarry.agent.v1.ListMappingsRequest
+	25, // 51: quarry.agent.v1.SharedGroupService.ZeroVolume:input_type -> quarry.agent.v1.ZeroVolumeRequest
+	27, // 52: quarry.agent.v1.SharedGroupService.FormatVolume:input_type -> quarry.agent.v1.FormatVolumeRequest
+	6,  // 53: quarry.agent.v1.SharedGroupService.GetSharedGroup:output_type -> quarry.agent.v1.GetSharedGroupResponse
+	11, // 54: quarry.agent.v1.SharedGroupService.CreateSharedGroup:output_type -> quarry.agent.v1.CreateSharedGroupResponse
+	13, // 55: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:output_type -> quarry.agent.v1.ChangeSharedGroupResponse
+	15, // 56: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:output_type -> quarry.agent.v1.RemoveSharedGroupResponse
+	17, // 57: quarry.agent.v1.SharedGroupService.PromiseEpoch:output_type -> quarry.agent.v1.PromiseEpochResponse
+	19, // 58: quarry.agent.v1.SharedGroupService.MapVolume:output_type -> quarry.agent.v1.MapVolumeResponse
+	21, // 59: quarry.agent.v1.SharedGroupService.UnmapVolume:output_type -> quarry.agent.v1.UnmapVolumeResponse
+	23, // 60: quarry.agent.v1.SharedGroupService.ListMappings:output_type -> quarry.agent.v1.ListMappingsResponse
+	26, // 61: quarry.agent.v1.SharedGroupService.ZeroVolume:output_type -> quarry.agent.v1.ZeroVolumeResponse
+	28, // 62: quarry.agent.v1.SharedGroupService.FormatVolume:output_type -> quarry.agent.v1.FormatVolumeResponse
+	53, // [53:63] is the sub-list for method output_type
+	43, // [43:53] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_agent_v1_sharedgroup_proto_init() }
@@ -2677,6 +3006,8 @@ func file_agent_v1_sharedgroup_proto_init() {
 		(*ChangeSharedGroupRequest_Ready)(nil),
 		(*ChangeSharedGroupRequest_Leave)(nil),
 		(*ChangeSharedGroupRequest_Forget)(nil),
+		(*ChangeSharedGroupRequest_Making)(nil),
+		(*ChangeSharedGroupRequest_Used)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2684,7 +3015,7 @@ func file_agent_v1_sharedgroup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_v1_sharedgroup_proto_rawDesc), len(file_agent_v1_sharedgroup_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,7 @@ const (
 	SharedGroupService_UnmapVolume_FullMethodName       = "/quarry.agent.v1.SharedGroupService/UnmapVolume"
 	SharedGroupService_ListMappings_FullMethodName      = "/quarry.agent.v1.SharedGroupService/ListMappings"
 	SharedGroupService_ZeroVolume_FullMethodName        = "/quarry.agent.v1.SharedGroupService/ZeroVolume"
+	SharedGroupService_FormatVolume_FullMethodName      = "/quarry.agent.v1.SharedGroupService/FormatVolume"
 )
 
 // SharedGroupServiceClient is the client API for SharedGroupService service.
@@ -103,6 +104,14 @@ type SharedGroupServiceClient interface {
 	//
 	// Effect: what was not ready reads as zero when done is true. Who may call: the CSI controller.
 	ZeroVolume(ctx context.Context, in *ZeroVolumeRequest, opts ...grpc.CallOption) (*ZeroVolumeResponse, error)
+	// FormatVolume makes the first filesystem of a volume that is mapped on this node. The agent reads the group on the LUN first: the volume has to be held by this
+	// node, not be leaving it, and be marked as one whose filesystem this node may make. A volume that was used is done, whatever is on it, and so is one that has a
+	// whole filesystem, or another format, already. It returns at once with whether it is done; call again until it is. The making goes on in between; an order to
+	// unmap the volume ends it.
+	//
+	// Effect: a filesystem is on the volume when done is true. What a program left that was killed while it made one is written over. Idempotent.
+	// FAILED_PRECONDITION when this node may not make it, or the volume is not mapped here. Who may call: the CSI controller.
+	FormatVolume(ctx context.Context, in *FormatVolumeRequest, opts ...grpc.CallOption) (*FormatVolumeResponse, error)
 }
 
 type sharedGroupServiceClient struct {
@@ -203,6 +212,16 @@ func (c *sharedGroupServiceClient) ZeroVolume(ctx context.Context, in *ZeroVolum
 	return out, nil
 }
 
+func (c *sharedGroupServiceClient) FormatVolume(ctx context.Context, in *FormatVolumeRequest, opts ...grpc.CallOption) (*FormatVolumeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FormatVolumeResponse)
+	err := c.cc.Invoke(ctx, SharedGroupService_FormatVolume_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SharedGroupServiceServer is the server API for SharedGroupService service.
 // All implementations must embed UnimplementedSharedGroupServiceServer
 // for forward compatibility.
@@ -276,6 +295,14 @@ type SharedGroupServiceServer interface {
 	//
 	// Effect: what was not ready reads as zero when done is true. Who may call: the CSI controller.
 	ZeroVolume(context.Context, *ZeroVolumeRequest) (*ZeroVolumeResponse, error)
+	// FormatVolume makes the first filesystem of a volume that is mapped on this node. The agent reads the group on the LUN first: the volume has to be held by this
+	// node, not be leaving it, and be marked as one whose filesystem this node may make. A volume that was used is done, whatever is on it, and so is one that has a
+	// whole filesystem, or another format, already. It returns at once with whether it is done; call again until it is. The making goes on in between; an order to
+	// unmap the volume ends it.
+	//
+	// Effect: a filesystem is on the volume when done is true. What a program left that was killed while it made one is written over. Idempotent.
+	// FAILED_PRECONDITION when this node may not make it, or the volume is not mapped here. Who may call: the CSI controller.
+	FormatVolume(context.Context, *FormatVolumeRequest) (*FormatVolumeResponse, error)
 	mustEmbedUnimplementedSharedGroupServiceServer()
 }
 
@@ -312,6 +339,9 @@ func (UnimplementedSharedGroupServiceServer) ListMappings(context.Context, *List
 }
 func (UnimplementedSharedGroupServiceServer) ZeroVolume(context.Context, *ZeroVolumeRequest) (*ZeroVolumeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ZeroVolume not implemented")
+}
+func (UnimplementedSharedGroupServiceServer) FormatVolume(context.Context, *FormatVolumeRequest) (*FormatVolumeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FormatVolume not implemented")
 }
 func (UnimplementedSharedGroupServiceServer) mustEmbedUnimplementedSharedGroupServiceServer() {}
 func (UnimplementedSharedGroupServiceServer) testEmbeddedByValue()                            {}
@@ -496,6 +526,24 @@ func _SharedGroupService_ZeroVolume_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SharedGroupService_FormatVolume_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FormatVolumeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SharedGroupServiceServer).FormatVolume(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SharedGroupService_FormatVolume_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SharedGroupServiceServer).FormatVolume(ctx, req.(*FormatVolumeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // SharedGroupService_ServiceDesc is the grpc.ServiceDesc for SharedGroupService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -538,6 +586,10 @@ var SharedGroupService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ZeroVolume",
 			Handler:    _SharedGroupService_ZeroVolume_Handler,
+		},
+		{
+			MethodName: "FormatVolume",
+			Handler:    _SharedGroupService_FormatVolume_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

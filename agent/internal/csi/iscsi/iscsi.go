@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"quarry.storage/quarry/agent/internal/csi"
-	"quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/sharedgroup/decide"
 	"quarry.storage/quarry/pkg/csirpc"
@@ -38,25 +37,14 @@ type Devices interface {
 	List(ctx context.Context, group string) ([]decide.Mapped, error)
 }
 
-// Filesystems makes a volume that nobody used yet ready.
-type Filesystems interface {
-	// Describe tells what is on a device.
-	Describe(ctx context.Context, device string) (fs.Content, error)
-	// Clear makes a device hold nothing.
-	Clear(ctx context.Context, device string) error
-	// Format makes a filesystem on a device that holds nothing.
-	Format(ctx context.Context, device string, m fs.Make) error
-}
-
 // Config is what a Source is made of.
 type Config struct {
 	// Node is the name by which this node holds volumes.
-	Node        string
-	Groups      Groups
-	Luns        Luns
-	Devices     Devices
-	Filesystems Filesystems
-	Records     Records
+	Node    string
+	Groups  Groups
+	Luns    Luns
+	Devices Devices
+	Records Records
 }
 
 // Source is the volumes on shared LUNs that are attached to this node.

@@ -45,7 +45,8 @@ func TestLife(t *testing.T) {
 
 func TestRaw(t *testing.T) {
 	r := newRig(t)
-	id := r.attach(t)
+	id := r.unused(t)
+	r.apply(t, sharedlun.Change{Used: &sharedlun.Hold{Name: "a", Node: "n1"}})
 	for range 2 {
 		must(t, r.Stage(t, id, raw))
 		must(t, r.Publish(t, id, "pod/a", raw, false))
@@ -98,12 +99,13 @@ func TestStage_refuses(t *testing.T) {
 			r := newRig(t)
 			id := r.attach(t)
 			r.make(t, "b", 8*mib)
+			r.volume("a").Data = "of a pod"
 			c.change(t, r)
 			for _, want := range []*csipb.VolumeCapability{mounted, raw} {
 				wantCode(t, r.Stage(t, id, want), c.code)
 			}
 			r.wantMounts(t)
-			if v := r.volume("a"); v.Content != "" {
+			if v := r.volume("a"); v.Data != "of a pod" {
 				t.Errorf("it was formatted: %+v", v)
 			}
 		})
@@ -117,47 +119,35 @@ func (r *rig) release(t *testing.T, name string) {
 	r.apply(t, sharedlun.Change{Release: &sharedlun.Release{Hold: sharedlun.Hold{Name: name, Node: "n1"}}})
 }
 
-// TestFirstUse: a filesystem is made where nothing is, and again where a call died that made one; whatever else is there stays.
+// TestFirstUse: no filesystem is made on the node by itself, and nothing is shown of which the LUN does not say that it was used.
 func TestFirstUse(t *testing.T) {
-	killed := errors.New("killed")
 	for name, c := range map[string]struct {
-		before func(r *rig)
-		again  func(r *rig)
-		code   codes.Code
-		kept   bool
+		used    bool
+		content string
+		code    codes.Code
 	}{
-		"new":                    {nil, nil, codes.OK, false},
-		"some data":              {func(r *rig) { v := r.volume("a"); v.Content, v.Data = csitest.Garbage, "x" }, nil, codes.FailedPrecondition, true},
-		"a filesystem of others": {func(r *rig) { v := r.volume("a"); v.Content, v.Data, v.UUID = "ext4", "x", "other" }, nil, codes.OK, true},
-		"another type":           {func(r *rig) { v := r.volume("a"); v.Content, v.Data = "xfs", "x" }, nil, codes.OK, true},
-		"killed while it was made": {func(r *rig) {
-			r.host.Before = func(effect string) error {
-				if effect != "format" {
-					return nil
-				}
-				return killed
-			}
-		}, func(r *rig) { r.host.Before = nil; r.volume("a").Content = csitest.Garbage }, codes.OK, false},
-		"gone after it was used": {nil, func(r *rig) { r.volume("a").Content = "" }, codes.FailedPrecondition, false},
+		"with its filesystem":              {true, "ext4", codes.OK},
+		"with another one":                 {true, "xfs", codes.OK},
+		"it was used, and nothing is left": {true, "", codes.FailedPrecondition},
+		"it was used, and holds something": {true, csitest.Garbage, codes.FailedPrecondition},
+		"nothing is on it yet":             {false, "", codes.Unavailable},
+		"it is being made":                 {false, csitest.Garbage, codes.Unavailable},
+		"it was made, and nobody said so":  {false, "ext4", codes.Unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			id := r.attach(t)
-			if c.before != nil {
-				c.before(r)
+			id := r.unused(t)
+			if c.used {
+				r.apply(t, sharedlun.Change{Used: &sharedlun.Hold{Name: "a", Node: "n1"}})
 			}
-			err := r.Stage(t, id, mounted)
-			if c.again != nil {
-				if err == nil {
-					must(t, r.Unstage(t, id))
-				}
-				c.again(r)
-				err = r.Stage(t, id, mounted)
-			}
-			wantCode(t, err, c.code)
-			v := r.volume("a")
-			if kept := v.Data == "x"; kept != c.kept || c.code == codes.OK && !c.kept && v.Content != "ext4" {
+			r.volume("a").Content, r.volume("a").Data = c.content, "x"
+			wantCode(t, r.Stage(t, id, mounted), c.code)
+			if v := r.volume("a"); v.Content != c.content || v.Data != "x" {
 				t.Errorf("%+v", v)
+			}
+			if !c.used {
+				wantCode(t, r.Stage(t, id, raw), codes.Unavailable)
+				r.wantMounts(t)
 			}
 		})
 	}
@@ -218,7 +208,7 @@ func TestRecords(t *testing.T) {
 	if got, err := records.Load(id); err != nil || got != (iscsi.Record{}) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, want := range []iscsi.Record{{UUID: "8AD8Uh-gR3m-AUdI-S0r1-Eqzm-EZDO-qI0cBB", Making: true}, {UUID: "jEZoDe-bC5T-H2qz-YsIR-0vc2-AYmI-KLnJvB", Made: true}} {
+	for _, want := range []iscsi.Record{{UUID: "8AD8Uh-gR3m-AUdI-S0r1-Eqzm-EZDO-qI0cBB"}, {UUID: "jEZoDe-bC5T-H2qz-YsIR-0vc2-AYmI-KLnJvB"}} {
 		must(t, records.Save(id, want))
 		if got, err := records.Load(id); err != nil || got != want {
 			t.Errorf("%+v, %v", got, err)

@@ -11,7 +11,7 @@ import (
 )
 
 // Ready holds a volume against what is on the LUN now, and records which one of its name it is.
-func (s *Source) Ready(ctx context.Context, v csi.Volume, want csi.Access) (csi.From, error) {
+func (s *Source) Ready(ctx context.Context, v csi.Volume, _ csi.Access) (csi.From, error) {
 	id, err := sharedlun.Parse(v.Handle)
 	if err != nil {
 		return csi.From{}, err
@@ -33,9 +33,7 @@ func (s *Source) Ready(ctx context.Context, v csi.Volume, want csi.Access) (csi.
 			return csi.From{}, err
 		}
 	}
-	from.UUID, from.MadeUnix = filesystemUUID(a.UUID), on.CreatedUnix
-	// Nothing on the LUN says whether a volume was used. FirstUse looks at the volume itself.
-	from.New = !want.Block
+	from.UUID, from.MadeUnix = sharedlun.FilesystemUUID(a.UUID), on.CreatedUnix
 	return from, nil
 }
 
@@ -54,16 +52,19 @@ func (s *Source) Showable(ctx context.Context, v csi.Volume) error {
 
 // mine refuses a volume that the LUN does not give to this node, and a device that does not lie where the LUN says, or shows what is not ready.
 func (s *Source) mine(ctx context.Context, id sharedlun.ID, a sharedlun.Attached) (csi.From, sharedlun.Volume, error) {
-	seen, err := s.cfg.Groups.Get(ctx, a.Ref)
+	now, err := s.cfg.Groups.Get(ctx, a.Ref)
 	if err != nil {
 		return csi.From{}, sharedlun.Volume{}, fmt.Errorf("volume %s: %w", id, err)
 	}
-	if seen.Group == nil || seen.Group.UUID != id.Group {
-		return csi.From{}, sharedlun.Volume{}, fmt.Errorf("volume %s: %w: the LUN does not have its group now: %s", id, csi.ErrUnavailable, seen.Content)
+	if now.Group == nil || now.Group.UUID != id.Group {
+		return csi.From{}, sharedlun.Volume{}, fmt.Errorf("volume %s: %w: the LUN does not have its group now: %s", id, csi.ErrUnavailable, now.Content)
 	}
-	on := seen.Group.Volume(id.Name)
+	on := now.Group.Volume(id.Name)
 	if err := held(id, a, on, s.cfg.Node); err != nil {
 		return csi.From{}, sharedlun.Volume{}, err
+	}
+	if err := seen(id, *on); err != nil {
+		return csi.From{}, *on, err
 	}
 	from, m, err := s.device(ctx, id, a.UUID)
 	if errors.Is(err, csi.ErrNotThere) {

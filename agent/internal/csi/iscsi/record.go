@@ -15,10 +15,6 @@ import (
 type Record struct {
 	// UUID of the volume in LVM: another volume may have been given its name since.
 	UUID string `json:"uuid"`
-	// Making is true from before a filesystem is made on the volume until it is whole.
-	Making bool `json:"making,omitempty"`
-	// Made is true once a whole filesystem was seen on it.
-	Made bool `json:"made,omitempty"`
 }
 
 // Records keeps a file for each volume below one directory, which outlives the agent and the node's boots. A record says nothing about whether the

@@ -64,7 +64,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) start(t *testing.T, records string) {
 	cfg := r.host.Config()
 	cfg.Source = iscsi.New(iscsi.Config{
-		Node: "n1", Groups: r, Luns: r, Devices: r, Filesystems: r.host, Records: iscsi.Records{Dir: records},
+		Node: "n1", Groups: r, Luns: r, Devices: r, Records: iscsi.Records{Dir: records},
 	})
 	r.Client = csitest.Start(t, cfg)
 }
@@ -145,6 +145,10 @@ func (r *rig) apply(t testing.TB, c sharedlun.Change) sharedlun.Group {
 		c.Ready.UUID = uuid(c.Ready.Name)
 	case c.Hold != nil:
 		c.Hold.UUID = uuid(c.Hold.Name)
+	case c.Making != nil:
+		c.Making.UUID = uuid(c.Making.Name)
+	case c.Used != nil:
+		c.Used.UUID = uuid(c.Used.Name)
 	case c.Leave != nil:
 		c.Leave.UUID = uuid(c.Leave.Name)
 	case c.Release != nil:
@@ -170,13 +174,28 @@ func (r *rig) make(t testing.TB, name string, bytes int64) *sharedlun.Volume {
 	return v
 }
 
-// attach makes the volume "a", and attaches it as the controller does.
+// attach makes the volume "a", and attaches it as the controller does, with a filesystem on it.
 func (r *rig) attach(t testing.TB) string {
+	t.Helper()
+	id := r.unused(t)
+	r.formatted(r.volume("a"), "a")
+	r.apply(t, sharedlun.Change{Used: &sharedlun.Hold{Name: "a", Node: "n1"}})
+	return id
+}
+
+// unused makes the volume "a", and attaches it before it has a filesystem.
+func (r *rig) unused(t testing.TB) string {
 	t.Helper()
 	r.make(t, "a", 8*mib)
 	r.apply(t, sharedlun.Change{Hold: &sharedlun.Hold{Name: "a", Node: "n1"}})
+	r.apply(t, sharedlun.Change{Making: &sharedlun.Hold{Name: "a", Node: "n1"}})
 	r.mapped(t, "a")
 	return r.handle("a")
+}
+
+// formatted gives a volume its first filesystem.
+func (r *rig) formatted(v *csitest.Volume, name string) {
+	v.Content, v.UUID, v.Files = "ext4", sharedlun.FilesystemUUID(r.lun.Group().Volume(name).UUID), v.Size
 }
 
 // mapped has a volume mapped, and tells the driver of its attachment.

@@ -75,6 +75,10 @@ func (c *controllerService) ControllerPublishVolume(
 	}
 	c.apply(c.t, sharedlun.Change{Hold: &sharedlun.Hold{Name: id.Name, Node: "n1"}})
 	c.mapped(c.t, id.Name)
+	if v := c.volume(id.Name); v.Content == "" && req.GetVolumeCapability().GetBlock() == nil {
+		c.formatted(v, id.Name)
+	}
+	c.apply(c.t, sharedlun.Change{Used: &sharedlun.Hold{Name: id.Name, Node: "n1"}})
 	return &csipb.ControllerPublishVolumeResponse{PublishContext: c.Attached[req.GetVolumeId()]}, nil
 }
 

@@ -106,6 +106,17 @@ func fromChange(req *agentv1.ChangeSharedGroupRequest) (sharedlun.Change, error)
 	case *agentv1.ChangeSharedGroupRequest_Ready:
 		return sharedlun.Change{Ready: &sharedlun.Ready{Name: c.Ready.GetName(), UUID: c.Ready.GetUuid(), Bytes: c.Ready.GetReadyBytes()}}, nil
 	}
+	return fromUse(req)
+}
+
+// fromUse reads a change that says who may use a volume for the first time.
+func fromUse(req *agentv1.ChangeSharedGroupRequest) (sharedlun.Change, error) {
+	switch c := req.GetChange().(type) {
+	case *agentv1.ChangeSharedGroupRequest_Making:
+		return sharedlun.Change{Making: &sharedlun.Hold{Name: c.Making.GetName(), UUID: c.Making.GetUuid(), Node: c.Making.GetNode()}}, nil
+	case *agentv1.ChangeSharedGroupRequest_Used:
+		return sharedlun.Change{Used: &sharedlun.Hold{Name: c.Used.GetName(), UUID: c.Used.GetUuid(), Node: c.Used.GetNode()}}, nil
+	}
 	return sharedlun.Change{}, fmt.Errorf("%w: no change", sharedlun.ErrInvalid)
 }
 
@@ -113,6 +124,7 @@ func fromVolume(v *agentv1.SharedVolume) (sharedlun.Volume, error) {
 	out := sharedlun.Volume{
 		Name: v.GetName(), UUID: v.GetUuid(), SizeBytes: v.GetSizeBytes(), HeldBy: v.GetHeldBy(), Leaving: v.GetLeaving(), ReadyBytes: v.GetReadyBytes(),
 		Tags: v.GetTags(), CreatedUnix: v.GetCreatedUnixSeconds(), Readers: fromBoots(v.GetReaders()),
+		MakingOn: v.GetMakingOn(), Used: v.GetUsed(),
 	}
 	if err := first(bounded("ranges", len(v.GetRanges()), maxRanges), bounded("readers", len(v.GetReaders()), maxReaders)); err != nil {
 		return out, err
@@ -135,6 +147,7 @@ func toGroup(g sharedlun.Group) *agentv1.SharedGroup {
 		out.Volumes = append(out.Volumes, &agentv1.SharedVolume{
 			Name: v.Name, Uuid: v.UUID, SizeBytes: v.SizeBytes, Ranges: toRanges(v.Ranges), HeldBy: v.HeldBy, Leaving: v.Leaving,
 			ReadyBytes: v.ReadyBytes, Tags: v.Tags, CreatedUnixSeconds: v.CreatedUnix, Readers: toBoots(v.Readers),
+			MakingOn: v.MakingOn, Used: v.Used,
 		})
 	}
 	return out

@@ -25,6 +25,8 @@ type Groups interface {
 	Mappings(ctx context.Context, ref sharedlun.Ref) ([]sharedlun.Mapping, error)
 	// Zero zeroes what is behind the first bytes of a volume.
 	Zero(ctx context.Context, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, discard bool) (sharedlun.Progress, error)
+	// Format makes the first filesystem of a volume.
+	Format(ctx context.Context, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, fsType string) (done bool, err error)
 }
 
 // Service serves the calls.
@@ -167,4 +169,19 @@ func (s *Service) ZeroVolume(ctx context.Context, req *agentv1.ZeroVolumeRequest
 		return nil, toStatus(err)
 	}
 	return &agentv1.ZeroVolumeResponse{Done: p.Done, DoneBytes: p.DoneBytes, TotalBytes: p.Total}, nil
+}
+
+// FormatVolume makes the first filesystem of a volume.
+func (s *Service) FormatVolume(ctx context.Context, req *agentv1.FormatVolumeRequest) (*agentv1.FormatVolumeResponse, error) {
+	ref, err := fromRef(req.GetGroup(), true)
+	v, volumeErr := fromVolume(req.GetVolume())
+	cred, credErr := fromCredential(req.GetCredential())
+	if err := first(err, volumeErr, credErr, validText("fs_type", req.GetFsType(), maxDigest)); err != nil {
+		return nil, toStatus(err)
+	}
+	done, err := s.Groups.Format(ctx, ref, cred, v, req.GetFsType())
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return &agentv1.FormatVolumeResponse{Done: done}, nil
 }

@@ -161,6 +161,7 @@ func TestService_life(t *testing.T) {
 	if diff := cmp.Diff([]*agentv1.Mapping{mapped.GetMapping()}, list.GetMappings(), protocmp.Transform()); diff != "" || !cmp.Equal(mapped.GetMapping().GetRanges(), want.GetRanges(), protocmp.Transform()) {
 		t.Errorf("%v %s", mapped, diff)
 	}
+	w.firstUse()
 	w.must(w.change(&agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Grow{
 		Grow: &agentv1.ChangeSharedGroupRequest_GrowVolume{Name: "v", Uuid: w.uuid(), SizeBytes: 12 * mib},
 	}}))
@@ -168,6 +169,41 @@ func TestService_life(t *testing.T) {
 		t.Errorf("grown: %v", v)
 	}
 	w.ends(v.UUID)
+}
+
+// firstUse has the first filesystem of the volume made, and lets pods see it.
+func (w *wire) firstUse() {
+	w.Helper()
+	format := func() (*agentv1.FormatVolumeResponse, error) {
+		return w.FormatVolume(w.Context(), &agentv1.FormatVolumeRequest{Group: w.ref, Volume: w.group.GetVolumes()[0], Credential: cred(), FsType: "xfs"})
+	}
+	_, err := format()
+	w.want(err, codes.FailedPrecondition)
+	w.must(w.change(&agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Making{
+		Making: &agentv1.ChangeSharedGroupRequest_MakingVolume{Name: "v", Uuid: w.uuid(), Node: "n1"},
+	}}))
+	if on := w.group.GetVolumes()[0].GetMakingOn(); on != "n1" {
+		w.Errorf("making on %q", on)
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		r, err := format()
+		w.must(err)
+		if r.GetDone() {
+			break
+		}
+		if time.Now().After(end) {
+			w.Fatal("never done")
+		}
+	}
+	if got := w.lun.Filesystem("v"); got != "xfs" {
+		w.Errorf("it has %q", got)
+	}
+	w.must(w.change(&agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Used{
+		Used: &agentv1.ChangeSharedGroupRequest_UsedVolume{Name: "v", Uuid: w.uuid(), Node: "n1"},
+	}}))
+	if !w.group.GetVolumes()[0].GetUsed() {
+		w.Error("it is not used")
+	}
 }
 
 // ends removes the volume and the group, and gives the LUN up.
@@ -332,6 +368,10 @@ func (w *wire) invalidCalls(ctx context.Context) {
 		},
 		"an unmapping of nothing": func() error {
 			_, err := w.UnmapVolume(ctx, &agentv1.UnmapVolumeRequest{Group: w.ref, Sequence: 9})
+			return err
+		},
+		"a filesystem on nothing": func() error {
+			_, err := w.FormatVolume(ctx, &agentv1.FormatVolumeRequest{Group: w.ref, FsType: "ext4"})
 			return err
 		},
 		"zeroing nothing": func() error {

@@ -51,7 +51,7 @@ func valid(c sharedlun.Change) error {
 	add(c.Create != nil, func() error { return validCreate(*c.Create) })
 	add(c.Grow != nil, func() error { return first(meant(c.Grow.Name, c.Grow.UUID), positive(c.Grow.SizeBytes)) })
 	add(c.Remove != nil, func() error { return first(meant(c.Remove.Name, c.Remove.UUID), booted(c.Remove.Boots)) })
-	for _, h := range []*sharedlun.Hold{c.Hold, c.Leave} {
+	for _, h := range []*sharedlun.Hold{c.Hold, c.Leave, c.Making, c.Used} {
 		add(h != nil, func() error { return validHold(*h) })
 	}
 	add(c.Release != nil, func() error { return validRelease(*c.Release) })
@@ -173,6 +173,10 @@ func wanted(g sharedlun.Group, o Order) (Step, error) {
 		return hold(g, *c.Hold)
 	case c.Forget != nil:
 		return forget(g, *c.Forget)
+	case c.Making != nil:
+		return making(g, *c.Making)
+	case c.Used != nil:
+		return used(g, *c.Used)
 	}
 	return ready(g, *c.Ready)
 }

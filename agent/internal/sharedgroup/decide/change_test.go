@@ -24,10 +24,12 @@ var (
 	}
 	idle    = sharedlun.Volume{Name: "idle", UUID: uuidB, SizeBytes: 8 * mib}
 	leaving = sharedlun.Volume{Name: "leaving", UUID: uuidA, SizeBytes: 4 * mib, HeldBy: "n1", Leaving: true}
+	started = sharedlun.Volume{Name: "begins", UUID: uuidA, SizeBytes: 4 * mib, HeldBy: "n1", MakingOn: "n2"}
+	visible = sharedlun.Volume{Name: "seen", UUID: uuidA, SizeBytes: 4 * mib, HeldBy: "n1", Used: true}
 	read    = sharedlun.Volume{Name: "read", UUID: uuidA, SizeBytes: 4 * mib, Readers: boots("boot-1")}
 	group   = sharedlun.Group{
 		UUID: uuidB, Name: "g", OwnerUID: owner, Epoch: 5, Sequence: 40, SizeBytes: 40 * mib, FreeBytes: 24 * mib, ExtentBytes: 4 * mib,
-		Volumes: []sharedlun.Volume{held, idle, leaving, read},
+		Volumes: []sharedlun.Volume{started, held, idle, leaving, read, visible},
 	}
 )
 
@@ -35,6 +37,10 @@ func boots(id string) []sharedlun.Boot { return []sharedlun.Boot{{Node: "n1", ID
 
 func fenced(name, uuid, bootID string) *sharedlun.Release {
 	return &sharedlun.Release{Hold: sharedlun.Hold{Name: name, UUID: uuid, Node: "n1"}, FencedBootID: bootID}
+}
+
+func mark(name, node string) *sharedlun.Hold {
+	return &sharedlun.Hold{Name: name, UUID: uuidA, Node: node}
 }
 
 func TestChange(t *testing.T) {
@@ -100,6 +106,17 @@ func TestChange(t *testing.T) {
 		"more than it has":                                     {sharedlun.Change{Ready: &sharedlun.Ready{Name: "held", UUID: uuidA, Bytes: 8*mib + 512}}, nil, sharedlun.ErrInvalid},
 		"ready is what is not there":                           {sharedlun.Change{Ready: &sharedlun.Ready{Name: "gone", UUID: uuidA, Bytes: 512}}, nil, sharedlun.ErrNotFound},
 		"a part of a sector":                                   {sharedlun.Change{Ready: &sharedlun.Ready{Name: "gone", UUID: uuidA, Bytes: 511}}, nil, sharedlun.ErrInvalid},
+		"making":                                               {sharedlun.Change{Making: mark("held", "n1")}, Retag{held, nil, []string{sharedlun.TagMaking + "n1"}}, nil},
+		"making what another node began":                       {sharedlun.Change{Making: mark("begins", "n1")}, Retag{started, []string{sharedlun.TagMaking + "n2"}, []string{sharedlun.TagMaking + "n1"}}, nil},
+		"making what was used":                                 {sharedlun.Change{Making: mark("seen", "n1")}, nil, sharedlun.ErrMisfit},
+		"making what another node holds":                       {sharedlun.Change{Making: mark("held", "n2")}, nil, sharedlun.ErrHeld},
+		"making what is leaving":                               {sharedlun.Change{Making: mark("leaving", "n1")}, nil, sharedlun.ErrHeld},
+		"making what is not there":                             {sharedlun.Change{Making: mark("gone", "n1")}, nil, sharedlun.ErrNotFound},
+		"used":                                                 {sharedlun.Change{Used: mark("begins", "n1")}, Retag{started, []string{sharedlun.TagMaking + "n2"}, []string{sharedlun.TagUsed}}, nil},
+		"used as a raw device":                                 {sharedlun.Change{Used: mark("held", "n1")}, Retag{held, nil, []string{sharedlun.TagUsed}}, nil},
+		"used already":                                         {sharedlun.Change{Used: mark("seen", "n1")}, nil, nil},
+		"used by a node that has it not":                       {sharedlun.Change{Used: mark("held", "n2")}, nil, sharedlun.ErrHeld},
+		"used, and leaving":                                    {sharedlun.Change{Used: mark("leaving", "n1")}, nil, sharedlun.ErrHeld},
 		"taking over what the writer has":                      {sharedlun.Change{TakeOver: true}, nil, nil},
 		"nothing at all":                                       {sharedlun.Change{}, nil, sharedlun.ErrInvalid},
 		"a mark among the controller's tags":                   {sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 1, Tags: []string{sharedlun.TagHeldBy + "n1"}}}, nil, sharedlun.ErrInvalid},

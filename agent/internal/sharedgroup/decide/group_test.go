@@ -54,7 +54,7 @@ func TestCreate(t *testing.T) {
 		"the group is there":                         {empty, "", 5, 0, Nothing, nil, ""},
 		"the group is there, for a later writer":     {empty, "", 6, 0, Nothing, nil, ""},
 		"the group is there, for a writer of before": {empty, "", 4, 0, Nothing, sharedlun.ErrOldEpoch, "epoch 5"},
-		"the group is there with volumes":            {full, "", 5, 0, Nothing, sharedlun.ErrNotClean, "4 volumes"},
+		"the group is there with volumes":            {full, "", 5, 0, Nothing, sharedlun.ErrNotClean, "6 volumes"},
 		"another group of the owner":                 {second, "", 5, 0, Nothing, sharedlun.ErrNotClean, uuidA},
 		"a group of another owner":                   {others, "", 5, 0, Nothing, sharedlun.ErrNotClean, "other"},
 		"something of others":                        {foreign, "", 5, 0, Nothing, sharedlun.ErrNotClean, "carries something"},

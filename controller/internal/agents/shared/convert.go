@@ -66,6 +66,14 @@ func setChange(r *agentv1.ChangeSharedGroupRequest, c sharedlun.Change) {
 		r.Change = &agentv1.ChangeSharedGroupRequest_Forget{Forget: &agentv1.ChangeSharedGroupRequest_ForgetReaders{
 			Name: c.Forget.Name, Uuid: c.Forget.UUID, Boots: toBoots(c.Forget.Boots),
 		}}
+	case c.Making != nil:
+		r.Change = &agentv1.ChangeSharedGroupRequest_Making{Making: &agentv1.ChangeSharedGroupRequest_MakingVolume{
+			Name: c.Making.Name, Uuid: c.Making.UUID, Node: c.Making.Node,
+		}}
+	case c.Used != nil:
+		r.Change = &agentv1.ChangeSharedGroupRequest_Used{Used: &agentv1.ChangeSharedGroupRequest_UsedVolume{
+			Name: c.Used.Name, Uuid: c.Used.UUID, Node: c.Used.Node,
+		}}
 	}
 }
 
@@ -84,6 +92,7 @@ func volumeOf(v *agentv1.SharedVolume) sharedlun.Volume {
 	out := sharedlun.Volume{
 		Name: v.GetName(), UUID: v.GetUuid(), SizeBytes: v.GetSizeBytes(), Ranges: rangesOf(v.GetRanges()), HeldBy: v.GetHeldBy(),
 		Leaving: v.GetLeaving(), ReadyBytes: v.GetReadyBytes(), Tags: v.GetTags(), CreatedUnix: v.GetCreatedUnixSeconds(),
+		MakingOn: v.GetMakingOn(), Used: v.GetUsed(),
 	}
 	for _, b := range v.GetReaders() {
 		out.Readers = append(out.Readers, sharedlun.Boot{Node: b.GetNode(), ID: b.GetBootId()})
@@ -103,6 +112,7 @@ func toVolume(v sharedlun.Volume) *agentv1.SharedVolume {
 	out := &agentv1.SharedVolume{
 		Name: v.Name, Uuid: v.UUID, SizeBytes: v.SizeBytes, HeldBy: v.HeldBy, Leaving: v.Leaving,
 		ReadyBytes: v.ReadyBytes, Tags: v.Tags, CreatedUnixSeconds: v.CreatedUnix, Readers: toBoots(v.Readers),
+		MakingOn: v.MakingOn, Used: v.Used,
 	}
 	for _, r := range v.Ranges {
 		out.Ranges = append(out.Ranges, &agentv1.Range{StartBytes: r.Start, SizeBytes: r.Size})

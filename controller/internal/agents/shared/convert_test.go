@@ -52,8 +52,10 @@ func TestSetChange_values(t *testing.T) {
 			sharedlun.Change{Release: &sharedlun.Release{Hold: sharedlun.Hold{Name: "a", UUID: "u", Node: "n"}, FencedBootID: "b"}},
 			map[string]any{"name": "a", "uuid": "u", "node": "n", "boot": "b"},
 		},
-		"ready": {sharedlun.Change{Ready: &sharedlun.Ready{Name: "a", UUID: "u", Bytes: 5}}, map[string]any{"name": "a", "uuid": "u", "ready": int64(5)}},
-		"grow":  {sharedlun.Change{Grow: &sharedlun.Grow{Name: "a", UUID: "u", SizeBytes: 5}}, map[string]any{"name": "a", "uuid": "u", "size": int64(5)}},
+		"ready":  {sharedlun.Change{Ready: &sharedlun.Ready{Name: "a", UUID: "u", Bytes: 5}}, map[string]any{"name": "a", "uuid": "u", "ready": int64(5)}},
+		"making": {sharedlun.Change{Making: &sharedlun.Hold{Name: "a", UUID: "u", Node: "n"}}, map[string]any{"name": "a", "uuid": "u", "node": "n", "making": true}},
+		"used":   {sharedlun.Change{Used: &sharedlun.Hold{Name: "a", UUID: "u", Node: "n"}}, map[string]any{"name": "a", "uuid": "u", "node": "n", "used": true}},
+		"grow":   {sharedlun.Change{Grow: &sharedlun.Grow{Name: "a", UUID: "u", SizeBytes: 5}}, map[string]any{"name": "a", "uuid": "u", "size": int64(5)}},
 		"remove": {
 			sharedlun.Change{Remove: &sharedlun.Remove{Name: "a", UUID: "u", Boots: []sharedlun.Boot{{Node: "n", ID: "b"}}}},
 			map[string]any{"name": "a", "uuid": "u", "node": "n", "boot": "b"},
@@ -79,6 +81,10 @@ func TestSetChange_values(t *testing.T) {
 			}
 		case *agentv1.ChangeSharedGroupRequest_Ready:
 			got = map[string]any{"name": x.Ready.GetName(), "uuid": x.Ready.GetUuid(), "ready": x.Ready.GetReadyBytes()}
+		case *agentv1.ChangeSharedGroupRequest_Making:
+			got = map[string]any{"name": x.Making.GetName(), "uuid": x.Making.GetUuid(), "node": x.Making.GetNode(), "making": true}
+		case *agentv1.ChangeSharedGroupRequest_Used:
+			got = map[string]any{"name": x.Used.GetName(), "uuid": x.Used.GetUuid(), "node": x.Used.GetNode(), "used": true}
 		case *agentv1.ChangeSharedGroupRequest_Grow:
 			got = map[string]any{"name": x.Grow.GetName(), "uuid": x.Grow.GetUuid(), "size": x.Grow.GetSizeBytes()}
 		case *agentv1.ChangeSharedGroupRequest_Remove:
@@ -98,6 +104,7 @@ func TestVolume(t *testing.T) {
 	v := sharedlun.Volume{
 		Name: "a", UUID: "u", SizeBytes: 100, Ranges: []sharedlun.Range{{Start: 1, Size: 60}, {Start: 90, Size: 40}}, HeldBy: "n1",
 		Leaving: true, ReadyBytes: 60, Tags: []string{"t"}, CreatedUnix: 5, Readers: []sharedlun.Boot{{Node: "n2", ID: "b"}},
+		MakingOn: "n3", Used: true,
 	}
 	if d := cmp.Diff(v, volumeOf(toVolume(v))); d != "" {
 		t.Error(d)

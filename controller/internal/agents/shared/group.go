@@ -112,3 +112,15 @@ func (c Calls) Zero(
 	})
 	return sharedlun.Progress{Done: r.GetDone(), DoneBytes: r.GetDoneBytes(), Total: r.GetTotalBytes()}, err
 }
+
+// Format makes the first filesystem of a volume, or tells whether it is there.
+func (c Calls) Format(
+	ctx context.Context, node string, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, fsType string,
+) (done bool, err error) {
+	var r *agentv1.FormatVolumeResponse
+	err = c.group(ctx, sharedlun.DeviceTimeout, node, "FormatVolume", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
+		r, err = s.FormatVolume(ctx, &agentv1.FormatVolumeRequest{Group: refOf(ref), Volume: toVolume(v), FsType: fsType, Credential: credentialOf(cred)})
+		return err
+	})
+	return r.GetDone(), err
+}

@@ -1,16 +1,19 @@
 package iscsi
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	"quarry.storage/quarry/controller/internal/csi/frame"
 	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/controller/internal/san"
+	"quarry.storage/quarry/pkg/filesystem"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
-// Attach gives a volume to a node and has it mapped there. What is new at its end is zeroed there before the device shows it.
+// Attach gives a volume to a node and has it mapped there. What is new at its end is zeroed there before the device shows it. A volume that no pod has seen gets
+// its first filesystem before the call returns.
 func (b *Backend) Attach(ctx context.Context, a frame.Attachment) (map[string]string, error) {
 	s, name, err := b.find(ctx, a.Handle)
 	if err != nil {
@@ -35,6 +38,9 @@ func (b *Backend) Attach(ctx context.Context, a frame.Attachment) (map[string]st
 		if err := b.show(ctx, t, s, v); err != nil {
 			return err
 		}
+		if err := t.begin(ctx, v, a.Access.Block); err != nil {
+			return err
+		}
 		v, err = t.same(v)
 		sequence = t.Group.Sequence
 		return err
@@ -44,6 +50,9 @@ func (b *Backend) Attach(ctx context.Context, a frame.Attachment) (map[string]st
 	}
 	// Nobody has to have the turn for it: the node maps the volume only if the LUN says that it is its own.
 	if err := b.settle(ctx, s, v, sequence); err != nil {
+		return nil, err
+	}
+	if err := b.format(ctx, s, v, cmp.Or(a.Access.FSType, filesystem.Default)); err != nil {
 		return nil, err
 	}
 	return sharedlun.Attached{Ref: s.ref, UUID: v.UUID}.Map(), nil
@@ -62,7 +71,7 @@ func (b *Backend) settle(ctx context.Context, s storage, v sharedlun.Volume, seq
 			case err != nil:
 				return err
 			case now.HeldBy != v.HeldBy || now.Leaving:
-				return volume.Refuse(volume.Unavailable, "volume %s was taken from node %s meanwhile", v.Name, v.HeldBy)
+				return taken(v)
 			case now.Unready():
 				// It may have grown once more: then the zeroing begins anew.
 				if _, err := b.readied(ctx, t, s, now, func() error { return nil }); err != nil {

@@ -30,6 +30,10 @@ type Nodes interface {
 	Zero(
 		ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, discard bool,
 	) (sharedlun.Progress, error)
+	// Format makes the first filesystem of a volume, or tells whether it is there.
+	Format(
+		ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, fsType string,
+	) (done bool, err error)
 }
 
 // Config is what a Backend works with.

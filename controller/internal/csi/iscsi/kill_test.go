@@ -88,6 +88,13 @@ func (m *mortal) Zero(
 	return out, err
 }
 
+func (m *mortal) Format(
+	ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, fsType string,
+) (done bool, err error) {
+	err = m.effect("Format", func() (err error) { done, err = m.Calls.Format(ctx, node, ref, c, v, fsType); return err })
+	return done, err
+}
+
 func (m *mortal) Load(ctx context.Context, ownerUID string) (r writer.Record, version string, err error) {
 	err = m.effect("Load", func() (err error) { r, version, err = m.records.Load(ctx, ownerUID); return err })
 	return r, version, err
@@ -157,8 +164,26 @@ func (d *death) make(bytes int64) step {
 
 func (d *death) attach(node string) step {
 	return func(ctx context.Context, b *iscsi.Backend, name string) error {
-		_, err := b.Attach(ctx, frame.Attachment{Handle: d.handle(name), Node: node})
+		_, err := b.Attach(ctx, frame.Attachment{Handle: d.handle(name), Node: node, Access: csirpc.Access{Block: true}})
 		return err
+	}
+}
+
+// format attaches a volume that is wanted with a filesystem.
+func (d *death) format(node string) step {
+	return func(ctx context.Context, b *iscsi.Backend, name string) error {
+		_, err := b.Attach(ctx, frame.Attachment{Handle: d.handle(name), Node: node, Access: csirpc.Access{FSType: "xfs"}})
+		return err
+	}
+}
+
+// both does two things, one after the other.
+func both(first, second step) step {
+	return func(ctx context.Context, b *iscsi.Backend, name string) error {
+		if err := first(ctx, b, name); err != nil {
+			return err
+		}
+		return second(ctx, b, name)
 	}
 }
 
@@ -200,19 +225,24 @@ func TestKilled(t *testing.T) {
 			before: []step{d.make(small)}, step: d.attach("n2"),
 			check: func(name string) { d.want(name, "n2", small, small, map[string]int64{"n2": small}) },
 		},
+		"attach with a filesystem": {
+			before: []step{d.make(small)}, step: d.format("n2"), check: func(name string) { d.wantFiles(name, "n2", small) },
+		},
+		"attach with a filesystem that another node began": {
+			before: []step{d.make(small), d.begun("n1")}, step: d.format("n2"), check: func(name string) { d.wantFiles(name, "n2", small) },
+		},
+		"move with a filesystem": {
+			before: []step{d.make(small), d.format("n1")}, step: both(d.detach("n1"), d.format("n3")),
+			check: func(name string) { d.wantFiles(name, "n3", small) },
+		},
 		"attach a volume that grew": {
 			before: []step{d.make(small), d.grow(large)}, step: d.attach("n2"),
 			check: func(name string) { d.want(name, "n2", large, large, map[string]int64{"n2": large}) },
 		},
 		"move": {
 			before: []step{d.make(small), d.attach("n1")},
-			step: func(ctx context.Context, b *iscsi.Backend, name string) error {
-				if err := d.detach("n1")(ctx, b, name); err != nil {
-					return err
-				}
-				return d.attach("n3")(ctx, b, name)
-			},
-			check: func(name string) { d.want(name, "n3", small, small, map[string]int64{"n3": small}) },
+			step:   both(d.detach("n1"), d.attach("n3")),
+			check:  func(name string) { d.want(name, "n3", small, small, map[string]int64{"n3": small}) },
 		},
 		"detach": {
 			before: []step{d.make(small), d.attach("n3")}, step: d.detach("n3"), check: func(name string) { d.want(name, "", small, small, nil) },
@@ -233,6 +263,29 @@ func TestKilled(t *testing.T) {
 			}
 			d.cache.iscsis[0].Spec.Cleanup = v1alpha1.CleanupZero
 		})
+	}
+}
+
+// begun attaches a volume to a node on which the program is killed that makes its filesystem, and detaches it.
+func (d *death) begun(node string) step {
+	return func(ctx context.Context, b *iscsi.Backend, name string) error {
+		d.nodes[node].KillFormat()
+		if err := d.format(node)(ctx, b, name); err == nil {
+			d.t.Error("the program was not killed")
+		}
+		if v := d.volume(name); v.Used || v.MakingOn != node || d.lun.Filesystem(name) != "" {
+			d.t.Errorf("begun: %+v", v)
+		}
+		return d.detach(node)(ctx, b, name)
+	}
+}
+
+// wantFiles wants a volume attached to a node, with its filesystem.
+func (d *death) wantFiles(name, node string, bytes int64) {
+	d.t.Helper()
+	d.want(name, node, bytes, bytes, map[string]int64{node: bytes})
+	if v := d.volume(name); !v.Used || v.MakingOn != "" || d.lun.Filesystem(name) != "xfs" {
+		d.t.Errorf("volume %+v has a filesystem %q", v, d.lun.Filesystem(name))
 	}
 }
 
