@@ -49,7 +49,35 @@ func TestLeases_ofCSIControllers(t *testing.T) {
 		}
 		denied(t, err, says)
 		denied(t, update, says)
-		must(t, as(t, controller).Update(t.Context(), l.DeepCopy(), client.DryRunAll))
 	}
 	denied(t, theirs.Create(t.Context(), lease("elsewhere", "iscsi-6d1f8f3e-0000-4000-8000-000000000001"), client.DryRunAll), says)
+}
+
+// TestLeases_ofTheController: it writes and deletes the Leases of shared groups, and its own.
+func TestLeases_ofTheController(t *testing.T) {
+	admin, its := apitest.Client(t), as(t, controller)
+	install(t, admin, "base/lease-admission.yaml")
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "quarry-system"}}
+	must(t, client.IgnoreAlreadyExists(admin.Create(t.Context(), ns)))
+	lease := func(name string) *coordinationv1.Lease {
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "quarry-system", Name: name}}
+	}
+	const says = "the controller writes the Leases of shared groups"
+	await(t, says, func() error { return its.Create(t.Context(), lease("kube-scheduler"), client.DryRunAll) })
+	for name, allowed := range map[string]bool{
+		"iscsi-6d1f8f3e-0000-4000-8000-000000000002": true, "quarry-controller": true, "iscsi-quarry-storage": false, "iscsi-x": false, "other": false,
+	} {
+		l := lease(name)
+		err := its.Create(t.Context(), l.DeepCopy(), client.DryRunAll)
+		must(t, admin.Create(t.Context(), l))
+		t.Cleanup(func() { must(t, admin.Delete(context.WithoutCancel(t.Context()), l)) })
+		l.Spec.HolderIdentity = new("me")
+		for _, err := range []error{err, its.Update(t.Context(), l.DeepCopy(), client.DryRunAll), its.Delete(t.Context(), l.DeepCopy(), client.DryRunAll)} {
+			if allowed {
+				must(t, err)
+			} else {
+				denied(t, err, says)
+			}
+		}
+	}
 }

@@ -88,10 +88,20 @@ func (t *Turn) usable(ctx context.Context, node string) error {
 	if err != nil || m.usable() {
 		return err
 	}
-	return &decide.Fault{
-		Kind: decide.FaultUnavailable, Node: node, Call: "attach a volume",
-		Message: "the node cannot write to the LUN now: it is no initiator, does not answer, is fenced, or waits for its key",
+	return &decide.Fault{Kind: decide.FaultUnavailable, Node: node, Call: "attach a volume", Message: whyNot(m)}
+}
+
+// whyNot says why a member gets no volume, and what to do.
+func whyNot(m Member) string {
+	switch {
+	case m.Maintenance:
+		return "the node is under maintenance: end that, or let the pod run on another initiator"
+	case m.Fenced:
+		return "the node is fenced: boot it, and take the taint node.kubernetes.io/out-of-service off it"
+	case m.ReportedBootID == "":
+		return "the agent of the node does not answer, or the node is no initiator: look at the node and at its agent"
 	}
+	return "the node waits for its key on the LUN: the condition Ready of its Member says what it waits for"
 }
 
 // TakeAway takes a volume from the node that has it: it marks the volume, has the node unmap it, and takes the tag off. A node that does not answer has to

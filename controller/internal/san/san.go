@@ -26,6 +26,8 @@ type Member struct {
 	Previous []uint64
 	// Up is true while the agent answers, its boot is the one that the key was granted for, and the node is not being removed.
 	Up bool
+	// Maintenance is true while somebody asked for it: the node is not the writer, and gets no volume.
+	Maintenance bool
 	// Fenced is true once the key was taken off, until the node gets another one. It counts only as long as the keys on the LUN agree.
 	Fenced bool
 	// Registering is true from before the node is asked to register its key until it has answered that. Once a request had no answer, it stays true until the next
@@ -34,7 +36,9 @@ type Member struct {
 }
 
 // usable reports whether the node may be given a volume, or the group.
-func (m Member) usable() bool { return m.Up && !m.Fenced && (m.Key != 0 || m.Unfenced) }
+func (m Member) usable() bool {
+	return m.Up && !m.Maintenance && !m.Fenced && (m.Key != 0 || m.Unfenced)
+}
 
 // earlier returns the keys of boots before the one that the node reports now, as far as they are on record.
 func (m Member) earlier() []uint64 {

@@ -45,9 +45,9 @@ const csiRole = "csi/"
 // servable are the drivers, by name.
 var servable = map[string]csiDriver{
 	v1alpha1.DriverISCSI: {
-		watched: []client.Object{&v1alpha1.Iscsi{}, &v1alpha1.Member{}},
+		watched: []client.Object{&v1alpha1.Iscsi{}, &v1alpha1.Member{}, &v1alpha1.StorageNode{}},
 		backend: func(w csiWorld) (frame.Driver, frame.Backend) {
-			calls, members := shared.Calls{Pool: w.pool}, fleet.Fleet{Live: w.live, Agents: w.pool}
+			calls, members := shared.Calls{Pool: w.pool}, fleet.Fleet{Live: w.live, Reader: w.reader, Agents: w.pool}
 			leases := san.KubernetesLeases{Client: w.live, Namespace: w.namespace, Now: time.Now}
 			return iscsi.Driver(), iscsi.New(iscsi.Config{
 				Reader: w.reader, Nodes: calls, Fleet: members, Leases: leases, Log: w.log,

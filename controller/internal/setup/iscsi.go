@@ -26,7 +26,7 @@ func sharedLuns(m clients, pool *agents.Pool, namespace string) *iscsi.Backend {
 	leases := san.KubernetesLeases{Client: direct{m.GetClient(), m.GetAPIReader()}, Namespace: namespace, Now: time.Now}
 	groups := san.New(san.Config{
 		Self: "engine/" + hex.EncodeToString(random(8)), Nodes: calls.Calls, Maker: calls.Calls,
-		Fleet: fleet.Fleet{Live: m.GetAPIReader(), Agents: pool}, Leases: leases,
+		Fleet: fleet.Fleet{Live: m.GetAPIReader(), Reader: m.GetClient(), Agents: pool}, Leases: leases,
 	})
 	return iscsi.New(iscsi.Config{
 		Agents: calls, Groups: groups, Records: leases, Client: m.GetClient(), Live: m.GetAPIReader(), Namespace: namespace, Now: time.Now,

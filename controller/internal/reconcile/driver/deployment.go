@@ -47,10 +47,15 @@ func (r *Reconciler) deployment(d backend.Driver) *appsv1ac.DeploymentApplyConfi
 			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
 		WithVolumes(corev1ac.Volume().WithName("socket").WithEmptyDir(corev1ac.EmptyDirVolumeSource())).
 		WithContainers(containers...)
-	return appsv1ac.Deployment(name, r.Namespace).WithLabels(labels).WithSpec(appsv1ac.DeploymentSpec().
+	spec := appsv1ac.DeploymentSpec().
 		WithReplicas(1).
 		WithSelector(metav1ac.LabelSelector().WithMatchLabels(map[string]string{labelApp: name})).
-		WithTemplate(corev1ac.PodTemplateSpec().WithLabels(labels).WithSpec(pod)))
+		WithTemplate(corev1ac.PodTemplateSpec().WithLabels(labels).WithSpec(pod))
+	if d.Attach {
+		// Each of two processes would take the other one for dead, and its turn at a shared LUN from it, until the rollout is over.
+		spec.WithStrategy(appsv1ac.DeploymentStrategy().WithType(appsv1.RecreateDeploymentStrategyType))
+	}
+	return appsv1ac.Deployment(name, r.Namespace).WithLabels(labels).WithSpec(spec)
 }
 
 // own is our container.

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -68,6 +69,20 @@ func TestReconcile_argumentsOfTheContainers(t *testing.T) {
 	}
 	if n := len(d.Spec.Template.Spec.Containers); n != 4 {
 		t.Errorf("%d containers, want the driver and three sidecars; local volumes are not attached", n)
+	}
+}
+
+// TestDeployment_strategy: two processes of a driver that attaches would take each other's turn at a shared LUN.
+func TestDeployment_strategy(t *testing.T) {
+	r := &Reconciler{Namespace: namespace}
+	for attach, want := range map[bool]appsv1.DeploymentStrategyType{true: appsv1.RecreateDeploymentStrategyType, false: ""} {
+		got := appsv1.DeploymentStrategyType("")
+		if s := r.deployment(backend.Driver{Name: "d", Deployment: "d", Attach: attach}).Spec.Strategy; s != nil {
+			got = *s.Type
+		}
+		if got != want {
+			t.Errorf("a driver of which Attach is %t is rolled out by %q, want %q", attach, got, want)
+		}
 	}
 }
 

@@ -102,7 +102,7 @@ func (s *suite) restart() {
 	b := backendiscsi.New(backendiscsi.Config{
 		Agents: s.san, Records: leases, Client: s.client, Live: s.client, Namespace: namespace, Now: s.now, Random: rand.Uint64,
 		Groups: san.New(san.Config{
-			Self: fmt.Sprintf("engine/%d", s.lives), Nodes: s.san, Maker: s.san, Fleet: fleet.Fleet{Live: s.client, Agents: s.san}, Leases: leases,
+			Self: fmt.Sprintf("engine/%d", s.lives), Nodes: s.san, Maker: s.san, Fleet: fleet.Fleet{Live: s.client, Reader: s.client, Agents: s.san}, Leases: leases,
 			Pause: time.Millisecond, Now: s.now,
 		}),
 	})

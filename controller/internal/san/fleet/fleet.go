@@ -23,7 +23,9 @@ type Agents interface {
 // Fleet is the members of all shared LUNs.
 type Fleet struct {
 	// Live reads from the API server itself: that a node was fenced, and that it has another key, must not be known late.
-	Live   client.Reader
+	Live client.Reader
+	// Reader answers from the cache: who is under maintenance. That may be known late.
+	Reader client.Reader
 	Agents Agents
 }
 
@@ -43,6 +45,10 @@ func (f Fleet) Members(ctx context.Context, ref sharedlun.Ref) ([]san.Member, er
 			stay = stay || m.DeletionTimestamp.IsZero()
 		}
 	}
+	resting, err := f.maintenance(ctx, ref.OwnerUID)
+	if err != nil {
+		return nil, err
+	}
 	out := make([]san.Member, 0, len(mine))
 	for _, m := range mine {
 		// When all of them are being removed, the storage is: its group is removed through one of them.
@@ -50,7 +56,36 @@ func (f Fleet) Members(ctx context.Context, ref sharedlun.Ref) ([]san.Member, er
 		if err != nil {
 			return nil, err
 		}
+		// What is being removed is removed under maintenance, too.
+		one.Maintenance = stay && (m.Spec.Maintenance || resting[one.Node])
 		out = append(out, one)
+	}
+	return out, nil
+}
+
+// maintenance returns the nodes for which it was asked for elsewhere than in their Members: in the Iscsi, or in the StorageNode.
+func (f Fleet) maintenance(ctx context.Context, ownerUID string) (map[string]bool, error) {
+	out := map[string]bool{}
+	var owners v1alpha1.IscsiList
+	if err := f.Reader.List(ctx, &owners); err != nil {
+		return nil, fmt.Errorf("list iscsis: %w", err)
+	}
+	for i := range owners.Items {
+		if string(owners.Items[i].UID) != ownerUID {
+			continue
+		}
+		for _, n := range owners.Items[i].Spec.Maintenance {
+			out[string(n)] = true
+		}
+	}
+	var nodes v1alpha1.StorageNodeList
+	if err := f.Reader.List(ctx, &nodes); err != nil {
+		return nil, fmt.Errorf("list storagenodes: %w", err)
+	}
+	for i := range nodes.Items {
+		if nodes.Items[i].Spec.Maintenance {
+			out[nodes.Items[i].Name] = true
+		}
 	}
 	return out, nil
 }

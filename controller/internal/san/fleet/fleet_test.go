@@ -69,10 +69,50 @@ func TestFleet(t *testing.T) {
 			for _, m := range c.members {
 				b = b.WithObjects(m)
 			}
-			got, err := Fleet{Live: b.Build(), Agents: up}.Members(t.Context(), sharedlun.Ref{OwnerUID: "uid"})
+			live := b.Build()
+			got, err := Fleet{Live: live, Reader: live, Agents: up}.Members(t.Context(), sharedlun.Ref{OwnerUID: "uid"})
 			if d := cmp.Diff(c.want, got); d != "" || (err != nil) != c.fails {
 				t.Errorf("%v\n%s", err, d)
 			}
 		})
+	}
+}
+
+// TestFleet_maintenance: it counts wherever it was asked for, and not where all of the storage is removed.
+func TestFleet_maintenance(t *testing.T) {
+	up := agents{"n1": {Agent: decide.AgentUp, BootID: "b1"}}
+	for name, c := range map[string]struct {
+		ask     func(o *v1alpha1.Iscsi, m *v1alpha1.Member, n *v1alpha1.StorageNode)
+		deleted bool
+		want    bool
+	}{
+		"nowhere": {func(*v1alpha1.Iscsi, *v1alpha1.Member, *v1alpha1.StorageNode) {}, false, false},
+		"in the Iscsi": {func(o *v1alpha1.Iscsi, _ *v1alpha1.Member, _ *v1alpha1.StorageNode) {
+			o.Spec.Maintenance = []v1alpha1.HostName{"n1"}
+		}, false, true},
+		"of another one": {func(o *v1alpha1.Iscsi, _ *v1alpha1.Member, _ *v1alpha1.StorageNode) {
+			o.UID, o.Spec.Maintenance = "other", []v1alpha1.HostName{"n1"}
+		}, false, false},
+		"of another node": {func(o *v1alpha1.Iscsi, _ *v1alpha1.Member, _ *v1alpha1.StorageNode) {
+			o.Spec.Maintenance = []v1alpha1.HostName{"n2"}
+		}, false, false},
+		"in the Member":      {func(_ *v1alpha1.Iscsi, m *v1alpha1.Member, _ *v1alpha1.StorageNode) { m.Spec.Maintenance = true }, false, true},
+		"in the StorageNode": {func(_ *v1alpha1.Iscsi, _ *v1alpha1.Member, n *v1alpha1.StorageNode) { n.Spec.Maintenance = true }, false, true},
+		"and all is removed": {func(_ *v1alpha1.Iscsi, _ *v1alpha1.Member, n *v1alpha1.StorageNode) { n.Spec.Maintenance = true }, true, false},
+	} {
+		s := runtime.NewScheme()
+		if err := v1alpha1.AddToScheme(s); err != nil {
+			t.Fatal(err)
+		}
+		o := &v1alpha1.Iscsi{ObjectMeta: metav1.ObjectMeta{Name: "san", UID: "uid"}}
+		m := member("n1", c.deleted, &v1alpha1.MemberReservation{Key: "00000000000000a1", BootID: "b1"})
+		n := &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+		c.ask(o, m, n)
+		got, err := Fleet{
+			Live: fake.NewClientBuilder().WithScheme(s).WithObjects(m).Build(), Reader: fake.NewClientBuilder().WithScheme(s).WithObjects(o, n).Build(), Agents: up,
+		}.Members(t.Context(), sharedlun.Ref{OwnerUID: "uid"})
+		if err != nil || len(got) != 1 || got[0].Maintenance != c.want || !got[0].Up {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
 	}
 }
