@@ -7,26 +7,6 @@ import (
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
-// Attach gives a volume to a node and has it mapped there. It returns the device. Killed anywhere, it goes on where it was.
-func (s *San) Attach(ctx context.Context, ref sharedlun.Ref, name, node string) (sharedlun.Mapping, error) {
-	var v sharedlun.Volume
-	var m Member
-	var sequence uint64
-	err := s.Turn(ctx, ref, func(ctx context.Context, t *Turn) (err error) {
-		if v, err = t.Hold(ctx, name, node); err != nil {
-			return err
-		}
-		sequence = t.Group.Sequence
-		m, err = t.member(ctx, node)
-		return err
-	})
-	if err != nil {
-		return sharedlun.Mapping{}, err
-	}
-	// Nobody has to hold the turn for it: the node maps the volume only if the LUN says that it is its own.
-	return s.cfg.Nodes.Map(ctx, node, ref, m.Credential, v, sequence)
-}
-
 // Detach takes a volume from a node; from whichever node has it when that is empty. A volume that is not there, or that the node does not have,
 // needs no work.
 func (s *San) Detach(ctx context.Context, ref sharedlun.Ref, name, node string) error {
@@ -63,11 +43,6 @@ func (s *San) Forget(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume,
 }
 
 // Remove removes a volume that no node holds; uuid says which one of that name. One that a node may still read is a refusal that names the node.
-func (s *San) Remove(ctx context.Context, ref sharedlun.Ref, name, uuid string) error {
-	return s.Turn(ctx, ref, func(ctx context.Context, t *Turn) error { return t.Remove(ctx, name, uuid) })
-}
-
-// Remove removes a volume that no node holds, as San.Remove does.
 func (t *Turn) Remove(ctx context.Context, name, uuid string) error {
 	v := t.Group.Volume(name)
 	if v == nil {

@@ -97,11 +97,11 @@ func whyNot(m Member) string {
 	case m.Maintenance:
 		return "the node is under maintenance: end that, or let the pod run on another initiator"
 	case m.Fenced:
-		return "the node is fenced: boot it, and take the taint node.kubernetes.io/out-of-service off it"
+		return "the node cannot write to the LUN now, for it is fenced: boot it, and take the taint node.kubernetes.io/out-of-service off it"
 	case m.ReportedBootID == "":
-		return "the agent of the node does not answer, or the node is no initiator: look at the node and at its agent"
+		return "the node cannot write to the LUN now: its agent does not answer, or it is no initiator. Look at the node and at its agent"
 	}
-	return "the node waits for its key on the LUN: the condition Ready of its Member says what it waits for"
+	return "the node cannot write to the LUN now, for it waits for its key: the condition Ready of its Member says why"
 }
 
 // TakeAway takes a volume from the node that has it: it marks the volume, has the node unmap it, and takes the tag off. A node that does not answer has to

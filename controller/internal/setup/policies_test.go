@@ -15,7 +15,9 @@ import (
 // expressions are those of a policy: a policy names drivers by hand.
 func expressions(t *testing.T, path string) string {
 	t.Helper()
-	all := decode(t, path, func(p *admissionregistrationv1.ValidatingAdmissionPolicy) bool { return p.Kind == "ValidatingAdmissionPolicy" })
+	all := decode(t, path, func(p *admissionregistrationv1.ValidatingAdmissionPolicy) bool {
+		return p.Kind == "ValidatingAdmissionPolicy"
+	})
 	if len(all) != 1 {
 		t.Fatalf("%s has %d policies", path, len(all))
 	}

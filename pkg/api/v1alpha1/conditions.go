@@ -157,6 +157,8 @@ const (
 	ReasonOtherLun = "OtherLun"
 	// ReasonLunUnusable: the LUN is read-only, or has no WWID or serial number.
 	ReasonLunUnusable = "LunUnusable"
+	// ReasonLunGrown: the LUN is larger than its volume group, which does not use what was added.
+	ReasonLunGrown = "LunGrown"
 	// ReasonLunNotEmpty: something of somebody else is on the LUN.
 	ReasonLunNotEmpty = "LunNotEmpty"
 	// ReasonLunInUse: somebody uses the LUN on a node, or that is not known of a node that sees it, and it is not ours yet.

@@ -64,7 +64,8 @@ type IscsiSpec struct {
 	// +kubebuilder:validation:MaxItems=512
 	// +listType=set
 	Initiators []HostName `json:"initiators"`
-	// Multipath joins the paths to the LUN with dm-multipath. It is needed where there are several targets.
+	// Multipath says that several paths lead to the LUN: a node on which multipathd does not run is refused. multipathd joins them. It is needed where
+	// there are several targets.
 	// +optional
 	Multipath bool `json:"multipath,omitempty"`
 	// Cleanup says how the content of a deleted volume is kept from the next one that lies in its place: zero writes zeroes before anybody

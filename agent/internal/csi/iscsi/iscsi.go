@@ -85,8 +85,14 @@ func (s *Source) Accept(want csirpc.Access) (csi.Access, error) {
 	return csi.AcceptDevice(want)
 }
 
-// Release leaves a volume mapped: the controller has it unmapped when it is detached.
-func (s *Source) Release(context.Context, csi.Volume) error { return nil }
+// Release forgets which volume it was that was staged, and leaves it mapped: the controller has it unmapped when it is detached.
+func (s *Source) Release(_ context.Context, v csi.Volume) error {
+	id, err := sharedlun.Parse(v.Handle)
+	if err != nil {
+		return err
+	}
+	return s.cfg.Records.Remove(id)
+}
 
 // Find finds the device of a volume that is mapped here. Which volume of its name it is, was recorded when it was staged.
 func (s *Source) Find(ctx context.Context, v csi.Volume) (csi.From, error) {

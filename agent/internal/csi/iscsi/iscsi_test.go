@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -219,5 +220,40 @@ func TestRecords(t *testing.T) {
 		if _, err := records.Load(id); !errors.Is(err, sharedlun.ErrUnread) {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// TestRecords_forgotten: a volume is forgotten once it is unstaged, and one that the LUN does not have any more when the next one is staged.
+func TestRecords_forgotten(t *testing.T) {
+	r := newRig(t)
+	dir := filepath.Join(t.TempDir(), "volumes")
+	r.Stop()
+	r.start(t, dir)
+	id := r.attach(t)
+	records, of := iscsi.Records{Dir: dir}, func(name string) sharedlun.ID { return sharedlun.ID{Group: r.ref.UUID, Name: name} }
+	r.make(t, "b", 8*mib)
+	for _, name := range []string{"b", "gone", "fresh"} {
+		must(t, records.Save(of(name), iscsi.Record{UUID: "8AD8Uh-gR3m-AUdI-S0r1-Eqzm-EZDO-qI0cBB"}))
+		if name != "fresh" {
+			long := time.Now().Add(-2 * time.Hour)
+			must(t, os.Chtimes(filepath.Join(dir, r.ref.UUID, name), long, long))
+		}
+	}
+	remembered := func(name string) bool {
+		got, err := records.Load(of(name))
+		must(t, err)
+		return got.UUID != ""
+	}
+	must(t, r.Stage(t, id, mounted))
+	for name, want := range map[string]bool{"a": true, "b": true, "fresh": true, "gone": false} {
+		if remembered(name) != want {
+			t.Errorf("%s is remembered: %t", name, !want)
+		}
+	}
+	for range 2 {
+		must(t, r.Unstage(t, id))
+	}
+	if remembered("a") {
+		t.Error("it is remembered after it was unstaged")
 	}
 }

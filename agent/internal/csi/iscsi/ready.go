@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"quarry.storage/quarry/agent/internal/csi"
 	"quarry.storage/quarry/agent/internal/sharedgroup/decide"
@@ -59,6 +61,7 @@ func (s *Source) mine(ctx context.Context, id sharedlun.ID, a sharedlun.Attached
 	if now.Group == nil || now.Group.UUID != id.Group {
 		return csi.From{}, sharedlun.Volume{}, fmt.Errorf("volume %s: %w: the LUN does not have its group now: %s", id, csi.ErrUnavailable, now.Content)
 	}
+	s.forget(ctx, *now.Group)
 	on := now.Group.Volume(id.Name)
 	if err := held(id, a, on, s.cfg.Node); err != nil {
 		return csi.From{}, sharedlun.Volume{}, err
@@ -82,6 +85,30 @@ func (s *Source) mine(ctx context.Context, id sharedlun.ID, a sharedlun.Attached
 		return csi.From{}, *on, fmt.Errorf("LUN of volume %s: %w: %w", id, csi.ErrUnavailable, err)
 	}
 	return from, *on, shows(id, m, *on, lun)
+}
+
+// keep is how long a volume is remembered at least: what was read of the LUN may be older than a volume that was staged since.
+const keep = time.Hour
+
+// forget removes what is remembered of volumes that the LUN does not have any more, and that have no device here: a node that booted was never told that they
+// are not used.
+func (s *Source) forget(ctx context.Context, g sharedlun.Group) {
+	stale := s.cfg.Records.Stale(g.UUID, time.Now().Add(-keep))
+	if len(stale) == 0 {
+		return
+	}
+	mapped, err := s.cfg.Devices.List(ctx, g.UUID)
+	if err != nil {
+		return
+	}
+	for _, id := range stale {
+		r, err := s.cfg.Records.Load(id)
+		if err != nil || g.Volume(id.Name) != nil || slices.ContainsFunc(mapped, func(m decide.Mapped) bool { return m.VolumeUUID == r.UUID }) {
+			continue
+		}
+		// One that stays is tried again the next time.
+		_ = s.cfg.Records.Remove(id)
+	}
 }
 
 // held refuses a volume that is not this node's.

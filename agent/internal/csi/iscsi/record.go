@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -44,6 +45,34 @@ func (r Records) Load(id sharedlun.ID) (Record, error) {
 			r.path(id), sharedlun.ErrUnread, err)
 	}
 	return out, nil
+}
+
+// Remove forgets a volume. One that is not remembered needs no work.
+func (r Records) Remove(id sharedlun.ID) error {
+	if err := os.Remove(r.path(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget volume %s: %w: %w", id, sharedlun.ErrUnread, err)
+	}
+	return nil
+}
+
+// Stale are the volumes of a group that were remembered before a time.
+func (r Records) Stale(group string, before time.Time) []sharedlun.ID {
+	all, err := os.ReadDir(filepath.Join(r.Dir, group))
+	if err != nil {
+		// Nothing depends on it: what is forgotten later is only kept longer.
+		return nil
+	}
+	var out []sharedlun.ID
+	for _, f := range all {
+		id, err := sharedlun.New(group, f.Name())
+		if err != nil {
+			continue
+		}
+		if info, err := f.Info(); err == nil && info.ModTime().Before(before) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // Save replaces the record of a volume. It has reached the disk when the call returns.

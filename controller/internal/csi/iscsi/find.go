@@ -72,7 +72,7 @@ func (s *storage) add(m *v1alpha1.Member) {
 	if l := m.Spec.Lun; l != nil {
 		seen := sharedlun.Identity{WWID: l.WWID, Serial: l.Serial, SizeBytes: l.Size}
 		if have := s.ref.Lun; have.WWID != "" && (have.WWID != seen.WWID || have.Serial != seen.Serial) {
-			s.problem = volume.Refuse(volume.Precondition, "the Members of Iscsi %s have different LUNs on record: %s and %s", s.name(), have.WWID, seen.WWID)
+			s.problem = volume.Refuse(volume.Precondition, "the Members of Iscsi %s have different LUNs on record, %s and %s: find out which is right, and restore the others", s.name(), have.WWID, seen.WWID)
 		}
 		// A LUN only grows: the largest record is the latest one.
 		seen.SizeBytes = max(seen.SizeBytes, s.ref.Lun.SizeBytes)
@@ -80,7 +80,7 @@ func (s *storage) add(m *v1alpha1.Member) {
 	}
 	if g := m.Spec.Group; g != nil && g.UUID != "" {
 		if s.ref.UUID != "" && s.ref.UUID != g.UUID {
-			s.problem = volume.Refuse(volume.Precondition, "the Members of Iscsi %s have different volume groups on record: %s and %s", s.name(), s.ref.UUID, g.UUID)
+			s.problem = volume.Refuse(volume.Precondition, "the Members of Iscsi %s have different volume groups on record, %s and %s: find out which is right, and restore the others", s.name(), s.ref.UUID, g.UUID)
 		}
 		s.ref.UUID = g.UUID
 	}
@@ -99,11 +99,11 @@ func (b *Backend) wanted(ctx context.Context, parameters map[string]string) (sto
 	s := all[uid]
 	switch {
 	case s.owner == nil:
-		return s, volume.Refuse(volume.Invalid, "parameter %q: no Iscsi has the UID %s", v1alpha1.ParameterIscsi, volume.Quote(uid))
+		return s, volume.Refuse(volume.Invalid, "parameter %q: no Iscsi has the UID %s. Use the StorageClass that an Iscsi has now", v1alpha1.ParameterIscsi, volume.Quote(uid))
 	case s.problem != nil:
 		return s, s.problem
 	case s.ref.UUID == "" || s.ref.Lun.WWID == "":
-		return s, volume.Refuse(volume.Unavailable, "Iscsi %s has no volume group yet", s.owner.Name)
+		return s, volume.Refuse(volume.Unavailable, "Iscsi %s has no volume group yet: its condition LunReady says what it waits for", s.owner.Name)
 	}
 	return s, nil
 }
@@ -124,5 +124,5 @@ func (b *Backend) find(ctx context.Context, handle string) (storage, string, err
 		}
 	}
 	return storage{}, "", volume.Refuse(volume.Precondition,
-		"no Member has volume group %s on record: it is not known which LUN volume %s is on, and so not whether it exists", id.Group, id)
+		"no Member has volume group %s on record: it is not known which LUN volume %s is on, and so not whether it exists. Restore the Members of its Iscsi", id.Group, id)
 }

@@ -104,7 +104,29 @@ func (v *View) recorded(t string) metav1.Condition {
 	case g.UUID != v.rec.group:
 		return no(t, v1alpha1.ReasonVolumeGroupLost, fmt.Sprintf("Volume group %s is on record, and %s is on the LUN: nothing is done with that.", v.rec.group, g.UUID))
 	}
-	return yes(t, v1alpha1.ReasonLunReady, fmt.Sprintf("The LUN holds the volume group %s.", v.rec.group))
+	holds := fmt.Sprintf("The LUN holds the volume group %s.", v.rec.group)
+	if now := v.grown(r.Contents.Group.SizeBytes); now > 0 {
+		return yes(t, v1alpha1.ReasonLunGrown, fmt.Sprintf("%s It has %s by now, of which the group uses %s: what was added is not used. For more room make another Iscsi on another LUN.",
+			holds, decide.Bytes(now), decide.Bytes(r.Contents.Group.SizeBytes)))
+	}
+	return yes(t, v1alpha1.ReasonLunReady, holds)
+}
+
+// aside is how much of a LUN its volume group may leave for LVM's own metadata, in bytes.
+const aside = 64 << 20
+
+// grown returns the size of the LUN, if an initiator sees a larger one than the group was made on; 0 otherwise.
+func (v *View) grown(group int64) int64 {
+	var most int64
+	for _, name := range v.names() {
+		if l, f := v.lunOn(name); f.IsZero() {
+			most = max(most, l.SizeBytes)
+		}
+	}
+	if most-group <= aside {
+		return 0
+	}
+	return most
 }
 
 // unmade tells what the making of the group waits for.

@@ -115,9 +115,8 @@ func (h host) initiator() backend.Finding {
 	switch p := h.Initiator.Problem; {
 	case p != nil:
 		return bad(p.Reason, p.Message)
-	case len(h.view.target.Portals) > 1 && !h.Initiator.Multipath:
-		return bad(sharedlun.ReasonMultipathMissing, fmt.Sprintf(
-			"the Iscsi has %d portals, and multipathd does not run on this node: install multipath-tools", len(h.view.target.Portals)))
+	case (h.view.seen.Iscsi.Spec.Multipath || len(h.view.target.Portals) > 1) && !h.Initiator.Multipath:
+		return bad(sharedlun.ReasonMultipathMissing, "spec.multipath is set, and multipathd does not run on this node: install multipath-tools, and start it")
 	}
 	return backend.Finding{}
 }

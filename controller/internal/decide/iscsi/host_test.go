@@ -133,8 +133,12 @@ func TestDecide_paths(t *testing.T) {
 		s.host("n1", func(h *Host) { h.Seen.Sessions = append(h.Seen.Sessions, sharedlun.Session{Portal: "10.0.0.2:3260"}) })
 	}
 	for name, c := range map[string]hostCase{
-		"one is missing":                 {made("n1"), half, []string{"Login"}, ""},
-		"one is missing, just tried":     {made("n1"), func(s *scene) { half(s); s.host("n1", func(h *Host) { h.LoginAt = now }) }, nil, ""},
+		"one is missing":             {made("n1"), half, []string{"Login"}, ""},
+		"one is missing, just tried": {made("n1"), func(s *scene) { half(s); s.host("n1", func(h *Host) { h.LoginAt = now }) }, nil, ""},
+		"multipathd is wanted": {made("n1"), func(s *scene) {
+			s.o.Iscsi.Spec.Multipath = true
+			s.host("n1", func(h *Host) { h.Initiator.Multipath = false })
+		}, nil, sharedlun.ReasonMultipathMissing},
 		"two portals without multipathd": {made("n1"), func(s *scene) { half(s); s.host("n1", func(h *Host) { h.Initiator.Multipath = false }) }, nil, sharedlun.ReasonMultipathMissing},
 	} {
 		t.Run(name, c.run)

@@ -86,7 +86,7 @@ func (h host) unmapped() bool {
 func (h host) grant(r *v1alpha1.MemberReservation) ([]backend.Step, backend.Finding) {
 	if !h.unmapped() {
 		// After a boot nothing is mapped: somebody else mapped it, or it is not known.
-		return nil, bad(v1alpha1.ReasonKeyLost, fmt.Sprintf("has %d volumes mapped and no key for this boot: it gets one once they are unmapped", len(h.Mappings)))
+		return nil, bad(v1alpha1.ReasonKeyLost, fmt.Sprintf("has %d volumes mapped and no key for this boot: drain the node, or boot it", len(h.Mappings)))
 	}
 	s := h.step(v1alpha1.ActionGrantKey, "The node sees the LUN, and has no key for this boot.")
 	s.Target, s.BootID, s.Initiator = h.view.target, h.BootID, h.Initiator.Name

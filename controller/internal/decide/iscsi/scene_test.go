@@ -89,7 +89,7 @@ func made(nodes ...string) *scene {
 		s.member(n).Spec.Group = &v1alpha1.MemberGroup{UUID: groupUUID, Name: "vg"}
 		s.host(n, func(h *Host) { h.Mapped = true })
 	}
-	s.o.Reading.Contents.Group = &sharedlun.Group{UUID: groupUUID, Name: "vg", OwnerUID: owner, Epoch: 1, Sequence: 7, SizeBytes: 100 << 20, FreeBytes: 50 << 20}
+	s.o.Reading.Contents.Group = &sharedlun.Group{UUID: groupUUID, Name: "vg", OwnerUID: owner, Epoch: 1, Sequence: 7, SizeBytes: 1000 << 20, FreeBytes: 50 << 20}
 	s.o.Record = writer.Record{Epoch: 1, Writer: nodes[0]}
 	return s
 }

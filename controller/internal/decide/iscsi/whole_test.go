@@ -173,14 +173,17 @@ func TestWhole_conditions(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"unique":                  {made("n1"), nil, v1alpha1.ConditionTargetUnique, "True", v1alpha1.ReasonTargetUnique, ""},
-		"not unique":              {fresh("n1"), func(s *scene) { s.o.World.Others = []v1alpha1.Storage{twin(-9)} }, v1alpha1.ConditionTargetUnique, "False", v1alpha1.ReasonSameTarget, "twin"},
-		"the LUN is another's":    {loggedIn("n1"), func(s *scene) { s.o.World.OtherMembers = []*v1alpha1.Member{elsewhere()} }, v1alpha1.ConditionTargetUnique, "False", v1alpha1.ReasonSameTarget, "Iscsi other"},
-		"used on a node":          {loggedIn("n1", "n2"), func(s *scene) { s.use("process dd") }, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonLunInUse, "n2 by process dd"},
-		"reached":                 {made("n1"), nil, v1alpha1.ConditionTargetReachable, "True", v1alpha1.ReasonTargetReachable, "n1"},
-		"not tried yet":           {fresh("n1"), nil, v1alpha1.ConditionTargetReachable, "Unknown", v1alpha1.ReasonPending, ""},
-		"the target is down":      {made("n1", "n2"), down, v1alpha1.ConditionTargetReachable, "False", sharedlun.ReasonTargetUnreachable, "connection failed"},
-		"the group is read":       {made("n1"), nil, v1alpha1.ConditionLunReady, "True", v1alpha1.ReasonLunReady, groupUUID},
+		"unique":               {made("n1"), nil, v1alpha1.ConditionTargetUnique, "True", v1alpha1.ReasonTargetUnique, ""},
+		"not unique":           {fresh("n1"), func(s *scene) { s.o.World.Others = []v1alpha1.Storage{twin(-9)} }, v1alpha1.ConditionTargetUnique, "False", v1alpha1.ReasonSameTarget, "twin"},
+		"the LUN is another's": {loggedIn("n1"), func(s *scene) { s.o.World.OtherMembers = []*v1alpha1.Member{elsewhere()} }, v1alpha1.ConditionTargetUnique, "False", v1alpha1.ReasonSameTarget, "Iscsi other"},
+		"used on a node":       {loggedIn("n1", "n2"), func(s *scene) { s.use("process dd") }, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonLunInUse, "n2 by process dd"},
+		"reached":              {made("n1"), nil, v1alpha1.ConditionTargetReachable, "True", v1alpha1.ReasonTargetReachable, "n1"},
+		"not tried yet":        {fresh("n1"), nil, v1alpha1.ConditionTargetReachable, "Unknown", v1alpha1.ReasonPending, ""},
+		"the target is down":   {made("n1", "n2"), down, v1alpha1.ConditionTargetReachable, "False", sharedlun.ReasonTargetUnreachable, "connection failed"},
+		"the group is read":    {made("n1"), nil, v1alpha1.ConditionLunReady, "True", v1alpha1.ReasonLunReady, groupUUID},
+		"the LUN grew": {made("n1"), func(s *scene) {
+			s.host("n1", func(h *Host) { h.Seen.Luns[0].SizeBytes += 1 << 30 })
+		}, v1alpha1.ConditionLunReady, "True", v1alpha1.ReasonLunGrown, "make another Iscsi"},
 		"the group is not read":   {made("n1"), down, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonGroupUnreadable, "no path"},
 		"the group is gone":       {made("n1"), func(s *scene) { s.o.Reading.Contents.Group = nil }, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonVolumeGroupLost, "not on the LUN"},
 		"another group is there":  {made("n1"), func(s *scene) { s.o.Reading.Contents.Group.UUID = "x" }, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonVolumeGroupLost, "x is on the LUN"},
@@ -256,7 +259,7 @@ func TestView_fill(t *testing.T) {
 		t.Errorf("%+v", i.Status)
 	}
 	w := s.whole()
-	if !w.Serves || w.Class.Parameters[v1alpha1.ParameterIscsi] != owner || w.Capacity.Total == nil || w.Capacity.Total.Value() != 100<<20 {
+	if !w.Serves || w.Class.Parameters[v1alpha1.ParameterIscsi] != owner || w.Capacity.Total == nil || w.Capacity.Total.Value() != 1000<<20 {
 		t.Errorf("%+v", w)
 	}
 }
