@@ -86,7 +86,7 @@ func (s *Service) formattable(
 		return "", false, err
 	}
 	have, err := s.cfg.Filesystems.Content(ctx, m.Path)
-	return m.Path, err == nil && !decide.Unmade(have, sharedlun.FilesystemUUID(v.UUID)), err
+	return m.Path, err == nil && !decide.Unmade(have, decide.FilesystemUUID(v.UUID)), err
 }
 
 // beginFormat has a filesystem made in the background.
@@ -99,7 +99,7 @@ func (s *Service) beginFormat(k string, v sharedlun.Volume, device, fsType strin
 	s.work.Go(func() {
 		defer close(t.ended)
 		defer cancel()
-		t.err = s.cfg.Filesystems.Make(ctx, device, fsType, sharedlun.FilesystemUUID(v.UUID))
+		t.err = s.cfg.Filesystems.Make(ctx, device, fsType, decide.FilesystemUUID(v.UUID))
 		s.cfg.Log.Info("Made the first filesystem of a volume", "volume", v.Name, "type", fsType, "error", t.err)
 	})
 }

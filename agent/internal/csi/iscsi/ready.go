@@ -35,7 +35,7 @@ func (s *Source) Ready(ctx context.Context, v csi.Volume, _ csi.Access) (csi.Fro
 			return csi.From{}, err
 		}
 	}
-	from.UUID, from.MadeUnix = sharedlun.FilesystemUUID(a.UUID), on.CreatedUnix
+	from.UUID, from.MadeUnix = decide.FilesystemUUID(a.UUID), on.CreatedUnix
 	return from, nil
 }
 

@@ -195,7 +195,7 @@ func (r *rig) unused(t testing.TB) string {
 
 // formatted gives a volume its first filesystem.
 func (r *rig) formatted(v *csitest.Volume, name string) {
-	v.Content, v.UUID, v.Files = "ext4", sharedlun.FilesystemUUID(r.lun.Group().Volume(name).UUID), v.Size
+	v.Content, v.UUID, v.Files = "ext4", decide.FilesystemUUID(r.lun.Group().Volume(name).UUID), v.Size
 }
 
 // mapped has a volume mapped, and tells the driver of its attachment.

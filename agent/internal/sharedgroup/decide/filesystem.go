@@ -1,4 +1,4 @@
-package sharedlun
+package decide
 
 import "github.com/google/uuid"
 
