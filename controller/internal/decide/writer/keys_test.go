@@ -98,6 +98,9 @@ func (w *world) busy(m *machine) bool {
 // mayReserve reports whether a node may reserve the LUN after it has registered its key: whoever works with a volume of its own has its key again. Of a node that
 // does not answer nobody knows what it has mapped, until a person says that it is off. It is not waited for while a fenced node may run.
 func (w *world) mayReserve(node string) bool {
+	if w.lun.reserved {
+		return false
+	}
 	for _, n := range w.names {
 		m, g := w.machines[n], w.api.granted[n]
 		switch {

@@ -20,7 +20,7 @@ func (w *world) secure(p *process) bool {
 			w.api.granted[n] = g
 			w.tell("%s asks %s to register, for the %d. time", p.self(), n, g.asked)
 			w.ask(p, message{
-				to: n, kind: "register", key: g.key, boot: g.boot, reserve: !w.lun.reserved && w.mayReserve(n), own: w.lun.own(n), shuts: w.shutOut(n),
+				to: n, kind: "register", key: g.key, boot: g.boot, reserve: w.mayReserve(n), own: w.lun.own(n), shuts: w.shutOut(n),
 			})
 			return true
 		case w.preempts(p, n):
@@ -50,7 +50,7 @@ func (w *world) approves(p *process) bool {
 
 // lacksKey reports whether a node is to register its key, or to reserve the LUN.
 func (w *world) lacksKey(m *machine) bool {
-	return w.lun.keys[m.name] != w.api.granted[m.name].key || m.path || !w.lun.reserved && w.mayReserve(m.name)
+	return w.lun.keys[m.name] != w.api.granted[m.name].key || m.path || w.mayReserve(m.name)
 }
 
 // vouches has a person say that a fenced node is off: nothing waits in its kernel any more.
