@@ -125,7 +125,7 @@ func TestIscsiChap(t *testing.T) {
 	i.Spec.Chap = true
 	secretOf(t, i, "joe", wrong)
 	create(t, i)
-	waitPhase(t, i, v1alpha1.PhaseWarning, i.Name+"-iscsi-secret")
+	waitPhase(t, i, v1alpha1.PhaseFailed, "refuses the credentials", i.Name+"-iscsi-secret")
 	if out := lab(t, "kubectl", "get", "iscsi,members,events", "-A", "-o", "yaml"); strings.Contains(out, wrong) {
 		t.Error("the password is in an object")
 	}

@@ -78,7 +78,7 @@ func (b *Backend) login(ctx context.Context, s iscsi.Step) error {
 	}
 	_, err = b.Agents.Login(ctx, s.Node, s.Target, secret, s.Renew)
 	if err != nil && (!s.Renew || faultOf(err).Reason != sessionInUse) {
-		return err
+		return b.correctable(err, i)
 	}
 	// A session in use that has no other path keeps the old credentials: the next login uses the new ones, which the node has.
 	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
@@ -87,6 +87,20 @@ func (b *Backend) login(ctx context.Context, s iscsi.Step) error {
 		}
 		m.Annotations[v1alpha1.AnnotationChap] = chap.Version
 	})
+}
+
+// correctable adds to an error about credentials where they are.
+func (b *Backend) correctable(err error, i *v1alpha1.Iscsi) error {
+	f := faultOf(err)
+	if f.Reason != sharedlun.ReasonWrongChap {
+		return err
+	}
+	out, do := *f, "set spec.chap, and make"
+	if i.Spec.Chap {
+		do = "correct"
+	}
+	out.Message = fmt.Sprintf("%s To log in, %s the Secret %s in namespace %s.", f.Message, do, i.Name+v1alpha1.ChapSecretSuffix, b.Namespace)
+	return &out
 }
 
 // both returns the paths that are in both lists.

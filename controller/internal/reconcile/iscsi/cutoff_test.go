@@ -96,7 +96,7 @@ func (s *suite) cutVolumes(c *cuts) {
 	clear(c.counts)
 	s.san.SetVolume(s.lun, sharedlun.Volume{Name: "v1", UUID: "uuid-v1", SizeBytes: 1 << 20, ReadyBytes: 1 << 20, HeldBy: "n2", Leaving: true}, "n2")
 	s.san.SetAgent("n2", decide.AgentUnreachable)
-	s.taint("n2", true)
+	s.taint(true)
 	// A request to register had no answer: a person has to vouch that the node is off.
 	i := s.until("san", func(i *v1alpha1.Iscsi) string {
 		if i.Status.Plan == nil || len(i.Status.Plan.Steps) == 0 {
@@ -112,7 +112,7 @@ func (s *suite) cutVolumes(c *cuts) {
 		s.t.Errorf("%+v, keys %v", r, s.san.Keys(s.lun))
 	}
 	s.san.Boot("n2")
-	s.taint("n2", false)
+	s.taint(false)
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
 	s.deleteVolume("pv-v1")
 	s.san.DropVolume(s.lun, "v1")

@@ -55,10 +55,10 @@ func TestIscsi_lostKeys(t *testing.T) {
 	s.waits()
 	s.until("san", hasCondition(v1alpha1.ConditionFencingPossible, metav1.ConditionFalse, v1alpha1.ReasonKeyLost, "Missing: n2"))
 	// A person says that it is off. It was not: it may not write any more.
-	s.taint("n2", true)
+	s.taint(true)
 	s.until("san", s.reserved(2))
 	s.san.SetAgent("n2", decide.AgentUp)
-	s.taint("n2", false)
+	s.taint(false)
 	s.until("san", func(*v1alpha1.Iscsi) string { return lacks(s.member("n2").Status.Message, "Drain or boot the node") })
 	s.san.Boot("n2")
 	s.until("san", s.reserved(3))

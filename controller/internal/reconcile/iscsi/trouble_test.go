@@ -64,7 +64,7 @@ func TestIscsi_fence(t *testing.T) {
 		t.Fatal("the node was fenced without a person's word")
 	}
 	before := s.member("n2").Spec.Reservation.Key
-	s.taint("n2", true)
+	s.taint(true)
 	s.until("san", func(*v1alpha1.Iscsi) string {
 		if v := s.san.Group(s.lun).Volume("v1"); v.HeldBy != "" {
 			return "v1 is held by " + v.HeldBy
@@ -81,7 +81,7 @@ func TestIscsi_fence(t *testing.T) {
 		t.Error("a fenced node has a key")
 	}
 	s.san.Boot("n2")
-	s.taint("n2", false)
+	s.taint(false)
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
 	if r := s.member("n2").Spec.Reservation; r.Fenced || r.Key == before || s.san.Keys(s.lun)["n2"] == 0 {
 		t.Errorf("%+v, keys %v", r, s.san.Keys(s.lun))
@@ -116,7 +116,7 @@ func TestIscsi_neverBack(t *testing.T) {
 	s.volume("n2")
 	s.san.SetAgent("n2", decide.AgentUnreachable)
 	s.leave()
-	s.taint("n2", true)
+	s.taint(true)
 	i := s.until("san", func(i *v1alpha1.Iscsi) string {
 		if i.Status.Plan == nil || len(i.Status.Plan.Steps) == 0 {
 			return "no plan: " + i.Status.Message
@@ -146,7 +146,7 @@ func TestIscsi_keysOfNobody(t *testing.T) {
 	s.san.KeepKey(s.lun, "stranger", 0x99)
 	s.san.SetAgent("n2", decide.AgentUnreachable)
 	s.leave()
-	s.taint("n2", true)
+	s.taint(true)
 	i := s.until("san", func(i *v1alpha1.Iscsi) string {
 		if i.Status.Plan == nil || len(i.Status.Plan.Steps) == 0 {
 			return "no plan: " + i.Status.Message
@@ -180,7 +180,7 @@ func TestIscsi_withoutReservations(t *testing.T) {
 	s.volume("n2")
 	s.san.SetAgent("n2", decide.AgentUnreachable)
 	s.leave()
-	s.taint("n2", true)
+	s.taint(true)
 	i := s.until("san", func(i *v1alpha1.Iscsi) string {
 		if i.Status.Plan == nil {
 			return "no plan: " + i.Status.Message
@@ -209,6 +209,7 @@ func TestIscsi_chap(t *testing.T) {
 	secret.StringData = map[string]string{"username": "u", "password": "wrong-password"}
 	s.create(secret)
 	s.until("san", hasCondition(v1alpha1.ConditionTargetReachable, metav1.ConditionFalse, sharedlun.ReasonWrongChap))
+	s.until("san", func(i *v1alpha1.Iscsi) string { return lacks(i.Status.Message, "correct the Secret san-iscsi-secret in namespace") })
 	s.password("first-password")
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
 	s.san.SetChap(&sharedlun.Chap{Username: "u", Password: "second-password"})
@@ -291,11 +292,11 @@ func (s *suite) leave() {
 	s.san.SetVolume(s.lun, v)
 }
 
-// taint puts the taint of a node that is off on it, or takes it away.
-func (s *suite) taint(node string, on bool) {
+// taint puts the taint of a node that is off on n2, or takes it away.
+func (s *suite) taint(on bool) {
 	s.t.Helper()
 	n := &corev1.Node{}
-	if err := s.client.Get(context.Background(), types.NamespacedName{Name: node}, n); err != nil {
+	if err := s.client.Get(context.Background(), types.NamespacedName{Name: "n2"}, n); err != nil {
 		s.t.Fatal(err)
 	}
 	n.Spec.Taints = nil
