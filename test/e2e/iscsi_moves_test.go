@@ -40,9 +40,12 @@ func TestIscsiPodMovesBetweenNodes(t *testing.T) {
 	waitVolumeGone(t, volume)
 	remove(t, i)
 	for _, n := range nodes {
-		left := onNode(t, n, `ls /sys/class/iscsi_session 2>/dev/null; dmsetup ls | grep quarry- || true; ls /etc/iscsi/nodes /var/lib/quarry/iscsi/nodes 2>/dev/null || true`)
-		if strings.Contains(left, "session") || strings.Contains(left, "quarry-") || strings.Contains(left, i.Spec.IQN) {
+		left := onNode(t, n, "cat /sys/class/iscsi_session/*/targetname; ls /etc/iscsi/nodes /var/lib/quarry/iscsi/nodes; true")
+		if strings.Contains(left, i.Spec.IQN) {
 			t.Errorf("left on %s: %s", n, left)
+		}
+		if left := mappedAs(t, volume); len(left) > 0 {
+			t.Errorf("left: %q", left)
 		}
 	}
 }
