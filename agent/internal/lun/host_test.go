@@ -198,6 +198,28 @@ func TestRealPaths(t *testing.T) {
 	t.Error("the map is left")
 }
 
+// TestRealOffline: a LUN that its target does not have any more is taken offline by the kernel, which lets nobody open it then. It is logged out of, unless
+// something is built on it.
+func TestRealOffline(t *testing.T) {
+	lio.New(t, realIQN)
+	n := realNode(t, "quarry-a")
+	name := sharedlun.Target{IQN: realIQN, Portals: lio.Portals[:1]}
+	seen, err := n.Login(t.Context(), name, nil, false)
+	must(t, err)
+	l := seen.Luns[0]
+	end := held(t, "/dev/"+l.Device)
+	state := "/sys/block/" + l.Device + "/device/state"
+	must(t, os.WriteFile(state, []byte("offline\n"), 0))
+	if err := n.Logout(t.Context(), name); err == nil || !strings.Contains(err.Error(), "in use by device dm-") {
+		t.Errorf("%v", err)
+	}
+	end()
+	if _, err := os.Open("/dev/" + l.Device); !errors.Is(err, unix.ENXIO) {
+		t.Errorf("opening it: %v", err)
+	}
+	must(t, n.Logout(t.Context(), name))
+}
+
 // TestRealStaleMap: a map that lost its paths is joined with the next one that comes, and with it what is built on the map.
 func TestRealStaleMap(t *testing.T) {
 	target := lio.New(t, realIQN)

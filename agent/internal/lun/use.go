@@ -139,7 +139,8 @@ func (u HostUses) device(name string) (block.Device, error) {
 	return d, nil
 }
 
-// Claim opens the paths of a LUN exclusively: nobody mounts them or builds on them then. Those of a map are the map's.
+// Claim opens the paths of a LUN exclusively: nobody mounts them or builds on them then. Those of a map are the map's, and one that the kernel has taken
+// offline cannot be opened by anybody.
 func (u HostUses) Claim(l sharedlun.Lun) (release func(), err error) {
 	var open []*os.File
 	release = func() {
@@ -152,6 +153,9 @@ func (u HostUses) Claim(l sharedlun.Lun) (release func(), err error) {
 			continue
 		}
 		f, err := os.OpenFile(filepath.Join(u.Dev, p.Device), os.O_RDONLY|unix.O_EXCL|unix.O_NONBLOCK, 0)
+		if errors.Is(err, unix.ENXIO) {
+			continue
+		}
 		if err != nil {
 			release()
 			if errors.Is(err, unix.EBUSY) {
