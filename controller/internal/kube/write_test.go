@@ -238,7 +238,10 @@ func TestStorages(t *testing.T) {
 	cluster := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
 	cluster.Spec.StorageType, cluster.Spec.Hosts = v1alpha1.StorageTypeLVM, []v1alpha1.HostName{"n1"}
 	share := &v1alpha1.Nfs{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: v1alpha1.NfsSpec{Server: "files.example", Path: "/export"}}
-	for _, o := range []client.Object{cluster, share} {
+	lun := &v1alpha1.Iscsi{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
+	lun.Spec.Targets, lun.Spec.IQN = []v1alpha1.PortalAddress{"10.0.0.1"}, "iqn.2026-01.org.example:one"
+	lun.Spec.Initiators = []v1alpha1.HostName{"n1"}
+	for _, o := range []client.Object{cluster, share, lun} {
 		must(t, c.Create(t.Context(), o))
 		t.Cleanup(func() { must(t, c.Delete(context.WithoutCancel(t.Context()), o)) })
 	}
@@ -248,7 +251,7 @@ func TestStorages(t *testing.T) {
 	for _, s := range all {
 		kinds[s.StorageKind()] = s.GetName()
 	}
-	if len(all) != 2 || kinds[v1alpha1.KindCluster] != "one" || kinds[v1alpha1.KindNfs] != "one" {
+	if len(all) != 3 || kinds[v1alpha1.KindCluster] != "one" || kinds[v1alpha1.KindNfs] != "one" || kinds[v1alpha1.KindIscsi] != "one" {
 		t.Errorf("storages: %v", kinds)
 	}
 
@@ -261,7 +264,7 @@ func TestStorages(t *testing.T) {
 		}
 		delete(kinds, s.StorageKind())
 	}
-	if len(empty) != 2 || len(kinds) != 0 {
+	if len(empty) != 3 || len(kinds) != 0 {
 		t.Errorf("kinds: %v, without %v", empty, kinds)
 	}
 	if _, err := StorageKinds(runtime.NewScheme()); err == nil {

@@ -95,7 +95,7 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 		return nil, fmt.Errorf("%T is no Iscsi", s)
 	}
 	old, _ := last.(*iscsi.View)
-	o := iscsi.Observation{Iscsi: i, World: w, Now: b.Now(), Granted: b.memory.granted(i.UID)}
+	o := iscsi.Observation{Iscsi: i, World: w, Now: b.Now(), Granted: b.memory.granted(i.UID, w.Members)}
 	if old != nil {
 		seen := old.Seen()
 		o.Reading, o.Record = seen.Reading, seen.Record
@@ -117,7 +117,7 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 	if !due {
 		return view, nil
 	}
-	o.Reading, o.Granted = b.read(ctx, view), b.memory.granted(i.UID)
+	o.Reading = b.read(ctx, view)
 	b.memory.read(i, stamp)
 	return iscsi.NewView(o, old), nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
 )
 
 // memory is what this process remembers between two looks. It may be lost: everything is asked again.
@@ -29,7 +30,7 @@ type lun struct {
 	changes, seen int
 	generation    int64
 	readOnce      bool
-	// granted are the keys that this process put on record.
+	// granted are the keys that this process put on record, and has not seen there yet: what it sees may be older.
 	granted []uint64
 	// chap is the last that was read of the credentials, at a time.
 	chap   iscsi.Chap
@@ -115,7 +116,7 @@ func (m *memory) keep(owner types.UID, node string, known iscsi.Host, stamp int)
 	return known
 }
 
-// grant remembers a key, and granted returns all of them.
+// grant remembers a key until granted sees it on a Member: from then on the Members alone say whose keys are.
 func (m *memory) grant(owner types.UID, key uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,10 +124,16 @@ func (m *memory) grant(owner types.UID, key uint64) {
 	l.granted = append(l.granted, key)
 }
 
-func (m *memory) granted(owner types.UID) []uint64 {
+func (m *memory) granted(owner types.UID, members []*v1alpha1.Member) []uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.lun(owner).granted)
+	l := m.lun(owner)
+	for _, member := range members {
+		if r := member.Spec.Reservation; r != nil && member.Spec.Of.UID == owner {
+			l.granted = slices.DeleteFunc(l.granted, func(key uint64) bool { return sharedlun.FormatKey(key) == r.Key })
+		}
+	}
+	return slices.Clone(l.granted)
 }
 
 // note changes what is remembered of a node.

@@ -243,7 +243,7 @@ func TestReconcile_onlyTheAPIServerKnows(t *testing.T) {
 
 func TestReconcile_kindOfALaterVersion(t *testing.T) {
 	s := newSuite(t)
-	m := s.member("Iscsi", "uid")
+	m := s.member("GlusterCluster", "uid")
 	if got := s.once(); got.ResourceVersion != m.ResourceVersion {
 		t.Errorf("told of a kind that is not known: %+v", got.Status)
 	}
