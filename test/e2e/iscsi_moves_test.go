@@ -40,7 +40,7 @@ func TestIscsiPodMovesBetweenNodes(t *testing.T) {
 	waitVolumeGone(t, volume)
 	remove(t, i)
 	for _, n := range nodes {
-		left := onNode(t, n, "cat /sys/class/iscsi_session/*/targetname; ls /etc/iscsi/nodes /var/lib/quarry/iscsi/nodes; true")
+		left := onNode(t, n, "(cat /sys/class/iscsi_session/*/targetname; ls /etc/iscsi/nodes /var/lib/quarry/iscsi/nodes) 2>/dev/null || true")
 		if strings.Contains(left, i.Spec.IQN) {
 			t.Errorf("left on %s: %s", n, left)
 		}
