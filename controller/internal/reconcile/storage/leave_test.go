@@ -24,7 +24,7 @@ func TestLeave_waitsForTheDelayAndIsTakenBack(t *testing.T) {
 	uid := s.mustMember("pool", "n2").UID
 	s.drain()
 	s.list("pool", "n1")
-	m := s.untilMember("n2", leaving(v1alpha1.ReasonHostNotListed, "not listed"), inState("quiesced", "not listed"))
+	m := s.untilMember("n2", leaving(v1alpha1.ReasonHostNotListed, "does not list the node"), inState("quiesced", "does not list the node"))
 	if !m.DeletionTimestamp.IsZero() || !m.Status.Flags.ShouldQuiesce || m.Status.Flags.ShouldDestroy {
 		t.Errorf("a host that was taken off the spec is condemned at once: %+v", m.Status.Flags)
 	}
