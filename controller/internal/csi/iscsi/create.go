@@ -134,9 +134,19 @@ func (b *Backend) finish(ctx context.Context, t turn, s storage, v sharedlun.Vol
 	return nil, b.show(ctx, t, s, now)
 }
 
-// begin has the first part of a volume zeroed, and makes it ready.
+// begin has the first part of a volume zeroed by the writer, and makes it ready. A volume that a node zeroes which can go on no more is taken from that
+// node first.
 func (b *Backend) begin(ctx context.Context, t turn, s storage, v sharedlun.Volume) (*sharedlun.Volume, error) {
-	if v.HeldBy == "" || v.Leaving {
+	lost, err := b.lost(ctx, t, s, v)
+	if err != nil {
+		return nil, err
+	}
+	if lost {
+		if err := t.TakeAway(ctx, v.Name); err != nil {
+			return nil, err
+		}
+	}
+	if v.HeldBy == "" || v.Leaving || lost {
 		held, err := t.Hold(ctx, v.Name, t.Writer())
 		if err != nil {
 			return nil, err

@@ -2,10 +2,12 @@ package iscsi
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -29,6 +31,21 @@ func (b *Backend) wait(ctx context.Context, s storage, v sharedlun.Volume) error
 			return unfinished(v, p)
 		}
 	}
+}
+
+// lost reports whether the node that zeroes a volume cannot go on: it is away, fenced, under maintenance, or no initiator any more. The writer can: otherwise
+// there were another one.
+func (b *Backend) lost(ctx context.Context, t turn, s storage, v sharedlun.Volume) (bool, error) {
+	if v.HeldBy == "" || v.Leaving || v.HeldBy == t.Writer() {
+		return false, nil
+	}
+	members, err := b.Fleet.Members(ctx, s.ref)
+	if err != nil {
+		return false, err
+	}
+	return !slices.ContainsFunc(members, func(m san.Member) bool {
+		return m.Node == v.HeldBy && m.Up && !m.Fenced && !m.Maintenance
+	}), nil
 }
 
 func (s storage) discards() bool { return s.cleanup() == v1alpha1.CleanupDiscard }
