@@ -58,6 +58,22 @@ func (s *Service) Format(
 
 func formatKey(k string) string { return k + " filesystem" }
 
+// Making reports whether a program works on the first filesystem of a volume on this node. Where the LUN said before the call that the volume was used, none
+// begins later.
+func (s *Service) Making(ctx context.Context, ref sharedlun.Ref, volume string) (bool, error) {
+	k := key(ref.UUID, volume)
+	// A call of Format that looked at the LUN earlier has begun, or has refused, once the lock is free.
+	unlock, err := s.lock(ctx, k)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tasks[formatKey(k)]
+	return t != nil && t.running(), nil
+}
+
 // formattable looks at the LUN, at the device and at what is on it, and returns the device on which a filesystem is to be made. The caller holds the lock of
 // the volume: nobody unmaps it.
 func (s *Service) formattable(

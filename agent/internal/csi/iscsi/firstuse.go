@@ -8,10 +8,16 @@ import (
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
-// seen refuses a volume of which the LUN does not say that pods may see it. Whatever is on one that was used stays, even if nothing seems to be there.
-func seen(id sharedlun.ID, on sharedlun.Volume) error {
+// seen refuses a volume of which the LUN does not say that pods may see it, and one on which a program still works that makes a filesystem. Whatever is on
+// one that was used stays, even if nothing seems to be there.
+func (s *Source) seen(ctx context.Context, id sharedlun.ID, a sharedlun.Attached, on sharedlun.Volume) error {
 	if on.Used {
-		return nil
+		// That is asked after the LUN was read: nothing begins on a volume that is used.
+		making, err := s.cfg.Groups.Making(ctx, a.Ref, a.UUID)
+		if err == nil && making {
+			err = fmt.Errorf("volume %s: %w: its first filesystem is being made on this node", id, sharedlun.ErrBusy)
+		}
+		return err
 	}
 	return fmt.Errorf("volume %s: %w: the LUN does not say that it may be used. The controller has its first filesystem made when it attaches the volume", id, csi.ErrUnavailable)
 }

@@ -21,6 +21,8 @@ import (
 // Groups reads what is on LUNs, in a way that cannot change it.
 type Groups interface {
 	Get(ctx context.Context, ref sharedlun.Ref) (sharedlun.Contents, error)
+	// Making reports whether a program works on the first filesystem of a volume on this node.
+	Making(ctx context.Context, ref sharedlun.Ref, volumeUUID string) (bool, error)
 }
 
 // Luns finds the devices of LUNs.

@@ -56,6 +56,9 @@ func TestRaw(t *testing.T) {
 	if v := r.volume("a"); v.Content != "" {
 		t.Errorf("something was made on a raw device: %+v", v)
 	}
+	r.making = true
+	wantCode(t, r.Publish(t, id, "pod/b", raw, false), codes.Aborted)
+	r.making = false
 	// What is taken from the node meanwhile is shown to nobody else.
 	r.apply(t, sharedlun.Change{Leave: &sharedlun.Hold{Name: "a", Node: "n1"}})
 	wantCode(t, r.Publish(t, id, "pod/b", raw, false), codes.FailedPrecondition)

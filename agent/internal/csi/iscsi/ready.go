@@ -66,7 +66,7 @@ func (s *Source) mine(ctx context.Context, id sharedlun.ID, a sharedlun.Attached
 	if err := held(id, a, on, s.cfg.Node); err != nil {
 		return csi.From{}, sharedlun.Volume{}, err
 	}
-	if err := seen(id, *on); err != nil {
+	if err := s.seen(ctx, id, a, *on); err != nil {
 		return csi.From{}, *on, err
 	}
 	from, m, err := s.device(ctx, id, a.UUID)

@@ -43,6 +43,8 @@ type rig struct {
 	change func(*decide.Mapped)
 	// number of the LUN's device.
 	number string
+	// making is true while a program makes a filesystem.
+	making bool
 	// blind is true while the LUN cannot be read.
 	blind bool
 }
@@ -83,6 +85,12 @@ func (r *rig) Get(ctx context.Context, ref sharedlun.Ref) (sharedlun.Contents, e
 		return sharedlun.Contents{}, fmt.Errorf("%w: no path is up", sharedlun.ErrUnread)
 	}
 	return r.node.Get(ctx, ref)
+}
+
+// Making reports whether a program makes a filesystem.
+func (r *rig) Making(ctx context.Context, ref sharedlun.Ref, volume string) (bool, error) {
+	making, err := r.node.Making(ctx, ref, volume)
+	return making || r.making, err
 }
 
 // Device is the path of the LUN.

@@ -32,13 +32,14 @@ func (b *Backend) Attach(ctx context.Context, a frame.Attachment) (map[string]st
 		case now.ReadyBytes == 0:
 			return volume.Refuse(volume.Precondition, "volume %s is being made: nothing of it is zeroed yet", a.Handle)
 		}
+		hadIt := now.HeldBy == a.Node && !now.Leaving
 		if v, err = t.Hold(ctx, name, a.Node); err != nil {
 			return err
 		}
 		if err := b.show(ctx, t, s, v); err != nil {
 			return err
 		}
-		if err := t.begin(ctx, v, a.Access.Block); err != nil {
+		if err := t.begin(ctx, v, a.Access.Block, hadIt); err != nil {
 			return err
 		}
 		v, err = t.same(v)

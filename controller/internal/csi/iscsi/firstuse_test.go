@@ -1,7 +1,9 @@
 package iscsi_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -69,5 +71,41 @@ func TestFirstUse(t *testing.T) {
 				t.Error(damage)
 			}
 		})
+	}
+}
+
+// TestFirstUse_rawWhileMaking: a raw device is shown to nobody while a program makes a filesystem on it. Once the volume was detached none does.
+func TestFirstUse_rawWhileMaking(t *testing.T) {
+	s := newSuite(t)
+	id, volume := s.create("pvc-1", 8*mib).GetVolumeId(), sharedlun.Name("pvc-1")
+	release := s.nodes["n2"].DelayZeroing()
+	defer release()
+	ctx, cancel := context.WithTimeout(t.Context(), 15500*time.Millisecond)
+	defer cancel()
+	_, err := s.ControllerPublishVolume(ctx, &csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: "n2", VolumeCapability: mounted("xfs")})
+	wantCode(t, err, codes.Aborted)
+	making := func() bool {
+		is, err := s.nodes["n2"].Making(t.Context(), s.ref, s.volume(volume).UUID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	if !making() {
+		t.Fatal("no program makes a filesystem")
+	}
+	wantCode(t, s.publishAs(id, "n2", access()), codes.FailedPrecondition)
+	if v := s.volume(volume); v.Used || v.MakingOn != "n2" {
+		t.Errorf("%+v", v)
+	}
+	if err := s.unpublish(id, "n2"); err != nil {
+		t.Fatal(err)
+	}
+	if making() {
+		t.Error("the making goes on")
+	}
+	wantCode(t, s.publishAs(id, "n2", access()), codes.OK)
+	if v := s.volume(volume); !v.Used || v.MakingOn != "" || s.lun.Filesystem(volume) != "" {
+		t.Errorf("%+v has %q", v, s.lun.Filesystem(volume))
 	}
 }
