@@ -60,8 +60,8 @@ func (f filesystems) Make(ctx context.Context, device, fsType, uuid string) erro
 	}
 	m.open++
 	defer func() { m.open-- }()
-	if have := l.files[begins]; have.Type != "" && !have.Unfinished {
-		l.lost = fmt.Sprintf("a filesystem was made on %s over one that was whole, of type %s", m.volume, have.Type)
+	if have := l.files[begins]; have.Type != "" && !have.Unfinished && have.UUID == uuid {
+		l.lost = fmt.Sprintf("a filesystem was made on %s over its own one, which was whole, of type %s", m.volume, have.Type)
 	}
 	if err := f.n.touch(m, 0, true); err != nil {
 		return err

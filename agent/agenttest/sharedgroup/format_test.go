@@ -3,6 +3,7 @@ package sharedgroup
 import (
 	"testing"
 
+	"quarry.storage/quarry/agent/internal/sharedgroup/decide"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
@@ -72,6 +73,22 @@ func TestFormat_unmapped(t *testing.T) {
 		c.formatted()
 		if got := l.Filesystem("v"); got != "ext4" || l.Damage() != "" {
 			t.Errorf("it has %q: %s", got, l.Damage())
+		}
+	}
+}
+
+// TestFormat_remains: whatever an earlier user of the place left there is written over. It is no content of the volume, for no pod saw that.
+func TestFormat_remains(t *testing.T) {
+	for _, left := range []decide.VolumeContent{
+		{Type: "linux_raid_member"}, {Type: "zfs_member"}, {Type: "xfs", UUID: "another one's"}, {Type: "xfs", UUID: "another one's", Unfinished: true}, {Unknown: true},
+	} {
+		c, l, _, _ := making(t)
+		l.san.mu.Lock()
+		l.files[l.group.Volume("v").Ranges[0].Start] = left
+		l.san.mu.Unlock()
+		c.formatted()
+		if got := l.Filesystem("v"); got != "ext4" || l.Damage() != "" {
+			t.Errorf("%+v: it has %q: %s", left, got, l.Damage())
 		}
 	}
 }

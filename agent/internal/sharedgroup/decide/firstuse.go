@@ -79,8 +79,8 @@ func Format(seen sharedlun.Group, v sharedlun.Volume, node string, m *Mapped, lu
 	return false, nil
 }
 
-// Unmade reports whether a volume that no pod saw lacks its filesystem: nothing is there, or the remains of a program that was killed while it made the one with
-// that UUID. A filesystem or another format that is whole stays, whoever made it.
+// Unmade reports whether a volume that no pod saw lacks its filesystem, which has that UUID and is whole. Everything else is left over: by a program that was
+// killed, or by an earlier user of the place, whose RAID or ZFS label at the end of the volume is seen where only its beginning was zeroed.
 func Unmade(have VolumeContent, uuid string) bool {
-	return have.Unknown || have.Type == "" || have.Unfinished && have.UUID == uuid
+	return have.Unknown || have.Type == "" || have.Unfinished || have.UUID != uuid
 }

@@ -60,8 +60,11 @@ func TestUnmade(t *testing.T) {
 		"remains":                        {VolumeContent{Unknown: true}, true},
 		"its own filesystem, unfinished": {VolumeContent{Type: "xfs", UUID: "own", Unfinished: true}, true},
 		"its own filesystem":             {VolumeContent{Type: "ext4", UUID: "own"}, false},
-		"another one, unfinished":        {VolumeContent{Type: "xfs", UUID: "other", Unfinished: true}, false},
-		"another format":                 {VolumeContent{Type: "LVM2_member"}, false},
+		"another one":                    {VolumeContent{Type: "xfs", UUID: "other"}, true},
+		"another one, unfinished":        {VolumeContent{Type: "xfs", UUID: "other", Unfinished: true}, true},
+		"another format":                 {VolumeContent{Type: "LVM2_member"}, true},
+		"a RAID's label at the end":      {VolumeContent{Type: "linux_raid_member"}, true},
+		"a ZFS label at the end":         {VolumeContent{Type: "zfs_member"}, true},
 	} {
 		if got := Unmade(c.have, "own"); got != c.want {
 			t.Errorf("%s: %t", name, got)
