@@ -76,31 +76,21 @@ func (t *Turn) fenced(ctx context.Context, node string) (bootID string, doubt, e
 	return m.BootID, nil, nil
 }
 
-// believe refuses what a node said while a key of an earlier boot of it is on the LUN: a node is known by its name, and another machine that has the name may
-// answer while the earlier one still writes. The boot that the current key was granted for is one of one machine.
+// believe refuses what a node said while the keys on the LUN leave open whether another machine that had its name still writes; see writer.Disbelief. They are
+// read after the node said it. The boot that the current key was granted for is one of one machine.
 func (t *Turn) believe(ctx context.Context, node string) error {
 	m, err := t.member(ctx, node)
 	if err != nil {
 		return err
 	}
-	earlier := m.earlier()
-	if len(earlier) == 0 {
-		return nil
-	}
 	t.readKeys(ctx)
 	if t.keys.err != nil {
 		return t.keys.err
 	}
-	if err := t.keys.reservation.Writable(t.writer().Key); err != nil {
-		return unavailable("what node %s says does not count while nobody is kept from writing to the LUN: %v", node, err)
-	}
-	for _, key := range earlier {
-		if t.keys.reservation.Has(key) {
-			return &decide.Fault{
-				Kind: decide.FaultUnavailable, Node: node, Call: "believe a node", Message: fmt.Sprintf(
-					"the node answers in boot %q, and its key of an earlier boot (%#x) is on the LUN: another machine of its name may still write. "+
-						"It goes on once the node has registered its new key, or the earlier one is fenced", m.ReportedBootID, key),
-			}
+	if why := writer.Disbelief(node, m.earlier(), t.records(), t.writer().Key, t.keys.reservation); why != "" {
+		return &decide.Fault{
+			Kind: decide.FaultUnavailable, Node: node, Call: "believe a node",
+			Message: fmt.Sprintf("what the node says in boot %q does not count: %s", m.ReportedBootID, why),
 		}
 	}
 	return nil

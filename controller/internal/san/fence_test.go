@@ -81,6 +81,42 @@ func TestSan_anotherMachine(t *testing.T) {
 	}
 }
 
+// TestSan_restored: nor does it while the LUN has a key that is no member's. The Members come from a backup then, and say that the node has one boot only.
+func TestSan_restored(t *testing.T) {
+	for name, change := range map[string]func(m *Member){
+		"its boot is the one on record": func(*Member) {},
+		"another one that has no key on record": func(m *Member) {
+			m.Credential, m.BootID, m.ReportedBootID, m.Up = sharedlun.Credential{}, "", "n2-boot-3", false
+		},
+		"another one, and the key on record is gone for long": func(m *Member) {
+			m.Key, m.BootID, m.ReportedBootID, m.Up = 77, "n2-boot-0", "n2-boot-3", false
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet("n1", "n2", "n3")
+			s := f.san("csi/1")
+			if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil {
+				t.Fatal(err)
+			}
+			change(&f.members[1])
+			if f.keys[99] = true; !f.members[1].Up {
+				delete(f.keys, 2)
+			}
+			_, err := s.Attach(t.Context(), ref, "a", "n2")
+			wantFault(t, err, decide.FaultUnavailable, "key 0x63 on the LUN is no member's")
+			wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultUnavailable, "key 0x63 on the LUN is no member's")
+			if v := f.group.Volume("a"); v.HeldBy != "n2" {
+				t.Fatalf("%+v", v)
+			}
+			delete(f.keys, 99)
+			if err := s.Detach(t.Context(), ref, "a", "n2"); err != nil {
+				t.Fatal(err)
+			}
+			f.want(t, "a", "")
+		})
+	}
+}
+
 // TestSan_anotherMachinePromises: nor does its promise.
 func TestSan_anotherMachinePromises(t *testing.T) {
 	f := newFleet("n1", "n2")

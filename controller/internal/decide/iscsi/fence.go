@@ -72,8 +72,12 @@ func (v *View) fenceCounts(node string) bool {
 	})
 }
 
-// believed reports whether what a node says counts by what was read last: no key of an earlier boot of it is on the LUN.
+// believed reports whether what a node says counts by what was read last: no key of an earlier boot of it is on the LUN, and none that is no member's. The turn in
+// which that is used looks again.
 func (v *View) believed(node string) bool {
+	if v.foreign() > 0 {
+		return false
+	}
 	m := v.members[node]
 	if m == nil || m.Spec.Reservation == nil {
 		return true
@@ -120,7 +124,7 @@ func (v *View) preemptKeys(hosts []backend.HostHealth) []backend.Step {
 	for _, key := range foreign {
 		s.Keys = append(s.Keys, fmt.Sprintf("%016x", key))
 	}
-	s.Why = fmt.Sprintf("Keys are registered on the LUN that no Member has on record, so that no fence counts: %s. They are taken off. Whoever approves vouches that "+
+	s.Why = fmt.Sprintf("Keys are registered on the LUN that no Member has on record, so that neither a fence nor the word of a node counts: %s. They are taken off. Whoever approves vouches that "+
 		"nobody else uses the LUN; a node of this cluster that writes with one of them, as after a restore of the API server, cannot write until it is booted.",
 		backend.Shorten(s.Keys, maxNamed))
 	return []backend.Step{s}

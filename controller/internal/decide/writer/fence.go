@@ -39,12 +39,42 @@ func Owner(records []KeyRecord, key uint64) (KeyRecord, bool) {
 	return records[i], true
 }
 
+// Disbelief returns why what a node says does not count, by the keys that are on the LUN now as the writer, whose own key is given, has read them; empty
+// when it counts. A node is known by its name: another machine that has the name may answer while the earlier one still writes. earlier are the node's keys
+// of boots before the one in which it said it, as far as they are on record. Once the API server was restored, some may not be: any key that is no
+// member's may be one.
+func Disbelief(node string, earlier []uint64, records []KeyRecord, own uint64, r sharedlun.Reservation) string {
+	if unkeyed(records, r) {
+		// Nothing tells one machine of a name from another.
+		return ""
+	}
+	for _, key := range r.Keys {
+		if slices.Contains(earlier, key) {
+			return fmt.Sprintf("its key of an earlier boot (%#x) is on the LUN: another machine of its name may still write. "+
+				"It goes on once the node has registered its new key, or the earlier one is fenced", key)
+		}
+		if _, known := Owner(records, key); !known {
+			return fmt.Sprintf("key %#x on the LUN is no member's: it may be that of another machine that had the name %s. "+
+				"It goes on once that key is taken off, by approval", key, node)
+		}
+	}
+	if err := r.Writable(own); err != nil {
+		return fmt.Sprintf("nobody is kept from writing to the LUN: %v", err)
+	}
+	return ""
+}
+
+// unkeyed reports whether there are no keys: neither on record nor on the LUN.
+func unkeyed(records []KeyRecord, r sharedlun.Reservation) bool {
+	keyed := slices.ContainsFunc(records, func(g KeyRecord) bool { return g.Key != 0 || len(g.Previous) > 0 })
+	return !keyed && len(r.Keys) == 0 && !r.Held()
+}
+
 // Doubt returns why the fence of a node does not count, by the keys that are on the LUN now as the writer, whose own key is given, has read them;
 // empty when the node cannot write, whatever the Members say. Every key on the LUN has to be one of a member that is not fenced: any
 // other one may be that of the node.
 func Doubt(node string, records []KeyRecord, own uint64, r sharedlun.Reservation) string {
-	keyed := slices.ContainsFunc(records, func(g KeyRecord) bool { return g.Key != 0 || len(g.Previous) > 0 })
-	if !keyed && len(r.Keys) == 0 && !r.Held() {
+	if unkeyed(records, r) {
 		// There are no keys: a person vouches that the node is off.
 		return ""
 	}

@@ -117,6 +117,32 @@ func TestNext_silence(t *testing.T) {
 	}
 }
 
+func TestDisbelief(t *testing.T) {
+	records := []KeyRecord{{Node: "n1", Key: 1}, {Node: "n2", Key: 2, Previous: []uint64{7}}}
+	keys := func(list ...uint64) sharedlun.Reservation {
+		return sharedlun.Reservation{Supported: true, Keys: list, Type: sharedlun.WriteExclusiveAllRegistrants}
+	}
+	for name, c := range map[string]struct {
+		earlier []uint64
+		records []KeyRecord
+		keys    sharedlun.Reservation
+		says    string
+	}{
+		"those of members":               {nil, records, keys(1, 2), ""},
+		"it has none yet":                {[]uint64{2, 7}, records, keys(1), ""},
+		"one of an earlier boot":         {[]uint64{7}, records, keys(1, 2, 7), "its key of an earlier boot (0x7)"},
+		"one that nobody knows":          {nil, records, keys(1, 2, 0x17), "key 0x17 on the LUN is no member's"},
+		"nobody has reserved it":         {nil, records, sharedlun.Reservation{Supported: true, Keys: []uint64{1, 2}}, "nobody is kept"},
+		"the target lost its keys":       {nil, records, sharedlun.Reservation{Supported: true}, "nobody is kept"},
+		"a target without any":           {nil, nil, sharedlun.Reservation{}, ""},
+		"none on record, one on the LUN": {nil, nil, keys(1), "key 0x1 on the LUN is no member's"},
+	} {
+		if got := Disbelief("n2", c.earlier, c.records, 1, c.keys); (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
+			t.Errorf("%s: %q, want %q", name, got, c.says)
+		}
+	}
+}
+
 func TestDoubt(t *testing.T) {
 	grants := func(edit ...func([]KeyRecord)) []KeyRecord {
 		out := []KeyRecord{{Node: "n1", Key: 1}, {Node: "n2", Key: 2, Fenced: true}, {Node: "n3", Key: 3}, {Node: "n4"}}

@@ -96,7 +96,17 @@ func (w *world) believed(node string) bool {
 	if g.boot != m.boot {
 		earlier = append(earlier, g.key)
 	}
-	return w.lacks(itself) || w.lacks(fences) || slices.Equal(earlier, []int{0}) || len(earlier) == 0 || w.lun.reserved && len(w.onLUN(earlier)) == 0
+	if w.lacks(itself) || w.lacks(fences) {
+		return true
+	}
+	if w.lacks(known) {
+		return len(w.onLUN(earlier)) == 0
+	}
+	keys := make([]uint64, 0, len(earlier))
+	for _, key := range earlier {
+		keys = append(keys, uint64(key))
+	}
+	return Disbelief(node, keys, w.records(), uint64(w.api.granted[w.api.record.Writer].key), w.lun.reservation()) == ""
 }
 
 // all are all machines, those among them whose names others have now.

@@ -30,6 +30,7 @@ const (
 	reserves  = "nobody reserves before those have their keys who have volumes of their own mapped"
 	hears     = "only what the agent itself says, that it did it or that nothing is under way, answers a request to register"
 	itself    = "what a node says counts, and a volume is mapped there, once no key of an earlier boot of it is on the LUN"
+	known     = "what a node says counts once every key on the LUN is a member's"
 	confirms  = "a node maps a volume only while its own key is on the LUN"
 	boots     = "a volume that was released by a fence is removed once its node reports another boot"
 	unmaps    = "a volume that was released by a fence is removed once its node says that it has no device of it"
@@ -155,7 +156,7 @@ type mood struct {
 	// slow is how much later than others commands to register land.
 	slow   int
 	fences bool
-	// twins is true where another machine may take a node's name; no backups are made there.
+	// twins is true where another machine may take a node's name.
 	twins bool
 }
 
