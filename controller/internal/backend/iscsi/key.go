@@ -136,6 +136,14 @@ func (b *Backend) unregisterKey(ctx context.Context, s iscsi.Step) error {
 		return err
 	}
 	defer unlock()
+	record, _, err := b.Records.Load(ctx, s.Ref.OwnerUID)
+	switch {
+	case err != nil:
+		return err
+	case !s.Last && record.Names(s.Node):
+		// It may have begun since the step was decided on.
+		return passing("the node may still make a change of the volume group: its key is taken off after that")
+	}
 	m, err := b.readMember(ctx, s.Member, s)
 	if err != nil {
 		return err

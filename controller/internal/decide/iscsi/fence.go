@@ -109,10 +109,11 @@ func (v *View) fenceNode(via string, m *v1alpha1.Member) Step {
 }
 
 // awaits reports whether something cannot go on without a node: a change that it may still make, or a volume that it has.
-func (v *View) awaits(node string) bool {
-	r := v.seen.Record
-	return slices.Contains(r.Pending, node) || r.Taken != "" && r.Writer == node || len(v.heldBy(node)) > 0
-}
+func (v *View) awaits(node string) bool { return v.seen.Record.Names(node) || len(v.heldBy(node)) > 0 }
+
+// detained reports whether a node has to stay a member: the record of the group waits for it, and without its key and its Member it could be neither asked nor
+// fenced. Once the group is gone with the Iscsi, nothing waits.
+func (v *View) detained(node string) bool { return v.seen.Record.Names(node) && !(v.deleting() && v.over()) }
 
 // preemptKeys takes the keys off that no Member has, by approval. As long as one of them is there no fence counts: it may be that of any node.
 func (v *View) preemptKeys(hosts []backend.HostHealth) []backend.Step {

@@ -168,7 +168,7 @@ func (h host) mapVolumes(g *sharedlun.Group) []backend.Step {
 	if !h.Mapped || h.m.Flags.ShouldDestroy() {
 		return nil
 	}
-	if r := h.reservation(); r != nil && len(h.view.earlier(r)) > 0 {
+	if !h.view.believed(h.m.Node) {
 		// An earlier machine of the name may have them mapped, and write.
 		return nil
 	}
@@ -195,6 +195,10 @@ func (h host) leave(out *backend.Host) {
 		return
 	}
 	r := h.reservation()
+	if r != nil && h.view.detained(h.m.Node) {
+		out.Finding = bad(v1alpha1.ReasonPending, "may still make a change of the volume group: it leaves once that is settled, which the next change of the group does")
+		return
+	}
 	keyed := r != nil && !r.Unfenced && !r.Fenced && !h.view.released()
 	if keyed {
 		if out.Finding = h.lastWriter(); !out.Finding.IsZero() {

@@ -185,7 +185,11 @@ func TestDecide_volumes(t *testing.T) {
 		"of another node":   {made("n1", "n2"), with(func(v *sharedlun.Volume, _ *Host) { v.HeldBy = "n2" }), nil, ""},
 		"nothing is ready":  {made("n1"), with(func(v *sharedlun.Volume, _ *Host) { v.ReadyBytes = 0 }), nil, ""},
 		"mapped is unknown": {made("n1"), with(func(_ *sharedlun.Volume, h *Host) { h.Mapped = false }), nil, ""},
-		"without a key":     {made("n1"), with(func(_ *sharedlun.Volume, h *Host) { h.BootID = "next" }), []string{"GrantKey", "RegisterKey"}, ""},
+		"a key of nobody": {made("n1"), func(s *scene) {
+			s.volume(v)
+			s.o.Reading.Keys.Keys = append(s.o.Reading.Keys.Keys, 99)
+		}, nil, ""},
+		"without a key": {made("n1"), with(func(_ *sharedlun.Volume, h *Host) { h.BootID = "next" }), []string{"GrantKey", "RegisterKey"}, ""},
 	} {
 		t.Run(name, c.run)
 	}
@@ -203,12 +207,18 @@ func TestDecide_leave(t *testing.T) {
 	}
 	all := []string{"UnregisterKey", "Logout"}
 	for name, c := range map[string]hostCase{
-		"nothing is held":        {made("n1", "n2"), leaves(nil), all, ""},
-		"a volume is held":       {made("n1", "n2"), leaves(func(s *scene) { s.volume(sharedlun.Volume{Name: "v", HeldBy: "n1"}) }), nil, ""},
-		"a volume is mapped":     {made("n1", "n2"), leaves(n1(func(h *Host) { h.Mappings = []sharedlun.Mapping{{}} })), nil, ""},
-		"the LUN cannot be read": {made("n1", "n2"), leaves(func(s *scene) { s.o.Reading.Known = false }), nil, ""},
-		"not logged in":          {made("n1", "n2"), leaves(n1(func(h *Host) { h.Seen.Sessions[0].State, h.Seen.Luns = 0, nil })), []string{"Login", "UnregisterKey", "Logout"}, ""},
-		"nobody else may write":  {made("n1", "n2"), leaves(func(s *scene) { s.silence("n2", false) }), nil, v1alpha1.ReasonPending},
+		"nothing is held":          {made("n1", "n2"), leaves(nil), all, ""},
+		"a volume is held":         {made("n1", "n2"), leaves(func(s *scene) { s.volume(sharedlun.Volume{Name: "v", HeldBy: "n1"}) }), nil, ""},
+		"a volume is mapped":       {made("n1", "n2"), leaves(n1(func(h *Host) { h.Mappings = []sharedlun.Mapping{{}} })), nil, ""},
+		"the LUN cannot be read":   {made("n1", "n2"), leaves(func(s *scene) { s.o.Reading.Known = false }), nil, ""},
+		"not logged in":            {made("n1", "n2"), leaves(n1(func(h *Host) { h.Seen.Sessions[0].State, h.Seen.Luns = 0, nil })), []string{"Login", "UnregisterKey", "Logout"}, ""},
+		"nobody else may write":    {made("n1", "n2"), leaves(func(s *scene) { s.silence("n2", false) }), nil, v1alpha1.ReasonPending},
+		"a change may still run":   {made("n1", "n2"), leaves(func(s *scene) { s.o.Record.Pending = []string{"n1"} }), nil, v1alpha1.ReasonPending},
+		"it is changing the group": {made("n1", "n2"), leaves(func(s *scene) { s.o.Record.Taken = "csi/1" }), nil, v1alpha1.ReasonPending},
+		"fenced, and waited for": {made("n1", "n2"), leaves(func(s *scene) {
+			s.member("n1").Spec.Reservation.Fenced, s.o.Record.Pending = true, []string{"n1"}
+		}), nil, v1alpha1.ReasonPending},
+		"the group is removed, and the record is old": {made("n1"), func(s *scene) { removedGroup(s); s.o.Record.Pending = []string{"n1"} }, all, ""},
 		"fenced":                 {made("n1", "n2"), leaves(func(s *scene) { s.member("n1").Spec.Reservation.Fenced = true }), all, ""},
 		"the whole goes":         {made("n1", "n2"), (*scene).delete, nil, ""},
 		"the whole goes, no key": {made("n1"), func(s *scene) { s.delete(); s.host("n1", func(h *Host) { h.BootID = "next" }) }, []string{"GrantKey", "RegisterKey"}, ""},
@@ -289,6 +299,11 @@ func TestFacts_missing(t *testing.T) {
 	if f := s.view().Facts("n1"); !f.Missing || f.Reason != v1alpha1.ReasonAgentMissing {
 		t.Errorf("%+v", f)
 	}
+	s.o.Record.Pending = []string{"n1"}
+	if f := s.view().Facts("n1"); f.Missing {
+		t.Error("a node that may still have a change is forgotten")
+	}
+	s.o.Record.Pending = nil
 	s.volume(sharedlun.Volume{Name: "v", HeldBy: "n1"})
 	if f := s.view().Facts("n1"); f.Missing {
 		t.Error("a node that holds a volume is forgotten")

@@ -196,7 +196,7 @@ func (v *View) Facts(host string) backend.Facts {
 	if backend.Lost(m) && !f.Up && !v.keyless(m) {
 		f.Holding = append(f.Holding, "the key of the node on the LUN, which is taken off when the node is fenced")
 	}
-	f.Missing = h.Agent == decide.AgentMissing && len(held) == 0 && v.keyless(m)
+	f.Missing = h.Agent == decide.AgentMissing && len(held) == 0 && v.keyless(m) && !v.detained(host)
 	switch h.Agent {
 	case decide.AgentMissing:
 		f.Reason, f.Problem = v1alpha1.ReasonAgentMissing, backend.Sentence(h.Problem, "no agent runs on this node")

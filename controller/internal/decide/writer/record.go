@@ -24,6 +24,11 @@ func (r Record) Equal(o Record) bool {
 	return r.Epoch == o.Epoch && r.Writer == o.Writer && r.Taken == o.Taken && slices.Equal(r.Pending, o.Pending)
 }
 
+// Names reports whether a node may still have a change, and has to yield or be fenced before another one may write.
+func (r Record) Names(node string) bool {
+	return slices.Contains(r.Pending, node) || r.Taken != "" && r.Writer == node
+}
+
 // Idle returns the record for when every change was answered.
 func (r Record) Idle() Record {
 	r.Taken = ""
