@@ -60,7 +60,7 @@ type Host struct {
 	Record *v1alpha1.MemberGroup
 	// Devices of the host.
 	Devices []v1alpha1.MemberDevice
-	// Size and Free in bytes, over what the host reports.
+	// Size and Free in bytes, over what the host reports; 0 for a host that has no space of its own.
 	Size, Free int64
 	// Reports is true when size, free and volumes are what the host reports now.
 	Reports bool

@@ -26,6 +26,8 @@ func (v *View) host(m backend.Member) host { return host{v.seen.Hosts[m.Node], v
 func (v *View) Decide(m backend.Member) backend.Host {
 	h := v.host(m)
 	out := backend.Host{Serves: h.serves(), Unused: h.unused(), Volumes: len(v.heldBy(m.Node)), Devices: h.devices()}
+	// What a node has is told by the group, also of a node that is silent. The group has its size, and no node has a part of it.
+	out.Reports = v.group() != nil
 	leaves := m.Flags.ShouldDestroy() && (!v.deleting() || v.over())
 	switch refused := v.refusal(); {
 	case !refused.IsZero() && !leaves:

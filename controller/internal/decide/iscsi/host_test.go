@@ -195,6 +195,27 @@ func TestDecide_volumes(t *testing.T) {
 	}
 }
 
+// TestDecide_reports: how many volumes a node has is known as long as the group is, also while the node is silent. No space is the node's own.
+func TestDecide_reports(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(*scene)
+		reports bool
+		volumes int
+	}{
+		"it answers":               {func(*scene) {}, true, 1},
+		"it is silent":             {func(s *scene) { s.silence("n1", false) }, true, 1},
+		"the group is not known":   {func(s *scene) { s.o.Reading.Known = false }, false, 0},
+		"the group is another one": {func(s *scene) { s.o.Reading.Contents.Group.UUID = "other" }, false, 0},
+	} {
+		s := made("n1", "n2")
+		s.volume(sharedlun.Volume{Name: "v", UUID: "u", ReadyBytes: 1, HeldBy: "n1"})
+		c.change(s)
+		if got := s.decide("n1"); got.Reports != c.reports || got.Volumes != c.volumes || got.Size != 0 {
+			t.Errorf("%s: reports %t, %d volumes, %d bytes", name, got.Reports, got.Volumes, got.Size)
+		}
+	}
+}
+
 func TestDecide_leave(t *testing.T) {
 	leaves := func(change func(*scene)) func(*scene) {
 		return func(s *scene) {

@@ -2,6 +2,7 @@ package iscsi
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -123,6 +124,7 @@ func TestIscsi_lostStatus(t *testing.T) {
 	s.add("san", nil, "n1", "n2")
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
 	s.volume("n1")
+	s.wantVolumes(map[string]int32{"n1": 1, "n2": 0})
 	keys := s.san.Keys(s.lun)
 	i := s.get("san")
 	i.Status = v1alpha1.IscsiStatus{}
@@ -138,10 +140,24 @@ func TestIscsi_lostStatus(t *testing.T) {
 	}
 	s.restart()
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
+	s.wantVolumes(map[string]int32{"n1": 1, "n2": 0})
 	if now := s.san.Keys(s.lun); !maps.Equal(keys, now) || len(now) != 2 {
 		t.Errorf("keys %v, before %v", now, keys)
 	}
 	if i := s.get("san"); i.Status.VolumeCount != 1 || i.Status.Epoch != 1 {
 		t.Errorf("%+v", i.Status)
 	}
+}
+
+// wantVolumes waits until the Members tell how many volumes each node has. They tell of no space: it is the LUN's.
+func (s *suite) wantVolumes(want map[string]int32) {
+	s.t.Helper()
+	s.until("san", func(*v1alpha1.Iscsi) string {
+		for node, n := range want {
+			if st := s.member(node).Status; st.Volumes != n || st.Capacity.Total != nil {
+				return fmt.Sprintf("%s has %d volumes and %v bytes, want %d and none", node, st.Volumes, st.Capacity.Total, n)
+			}
+		}
+		return ""
+	})
 }

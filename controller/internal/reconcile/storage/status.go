@@ -163,7 +163,10 @@ func fillMember(m *v1alpha1.Member, h *backend.HostHealth, now time.Time) {
 	st.Devices = devicesOf(h)
 	st.DeviceCount = int32(len(st.Devices))
 	if h.Decided.Reports {
-		st.Capacity = backend.SpaceOf(h.Decided.Size, h.Decided.Free)
+		st.Capacity = v1alpha1.Space{}
+		if h.Decided.Size > 0 {
+			st.Capacity = backend.SpaceOf(h.Decided.Size, h.Decided.Free)
+		}
 		st.ThinPool, st.Volumes = h.Decided.ThinPool, int32(h.Decided.Volumes)
 	}
 	st.Zeroing = h.Decided.Zeroing[:min(len(h.Decided.Zeroing), maxHolding)]
