@@ -16,6 +16,8 @@ const (
 	ReasonWrongChap = "WrongChap"
 	// ReasonSessionInUse: a LUN of the target is in use on the node.
 	ReasonSessionInUse = "SessionInUse"
+	// ReasonLastKey: a session is not made anew, since the reservation would end with the key that is taken off its path.
+	ReasonLastKey = "LastKey"
 	// ReasonMultipathMissing: several paths lead to the LUN, and multipathd does not run.
 	ReasonMultipathMissing = "MultipathMissing"
 )

@@ -31,6 +31,13 @@ var (
 	ErrRefused = errors.New("the target refused it")
 )
 
+// Renewal says that sessions that are there are made anew.
+type Renewal struct {
+	// Keys are this node's on record, of this boot and of earlier ones: they are taken off a path before its session ends. To the target the next session
+	// is somebody else, and nobody could take them off any more.
+	Keys []uint64
+}
+
 // Target names an iSCSI target.
 type Target struct {
 	IQN string
@@ -112,6 +119,8 @@ type Session struct {
 type Path struct {
 	// Target and Portal that it leads through, and Device, the kernel's name.
 	Target, Portal, Device string
+	// Session is the kernel's number of the session. One that is made anew has another, and is another path to the target, which has no key.
+	Session int64
 	// Map is the kernel's name of the multipath map that the path is a part of; empty when it is of none.
 	Map string
 	// Up is true when the kernel says that the device is running, and its session is up.

@@ -13,7 +13,7 @@ import (
 type Agent interface {
 	GetInitiator(ctx context.Context) (sharedlun.Initiator, error)
 	GetTarget(ctx context.Context, t sharedlun.Target, users bool) (sharedlun.Seen, error)
-	Login(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap, renew bool) (sharedlun.Seen, error)
+	Login(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap, renew *sharedlun.Renewal) (sharedlun.Seen, error)
 	Logout(ctx context.Context, t sharedlun.Target) error
 	Device(ctx context.Context, id sharedlun.Identity) (string, error)
 	Reservation(ctx context.Context, id sharedlun.Identity, expected bool) (sharedlun.Reservation, error)
@@ -80,6 +80,7 @@ func Contract(t *testing.T, site func(t *testing.T) Site) {
 		{"names of initiators", initiators},
 		{"reservations that are gone", none},
 		{"old keys", oldKeys},
+		{"sessions that are made anew", renewed},
 		{"other LUNs", otherLuns},
 		{"lost keys", lostKeys},
 		{"a LUN in use", used},
@@ -116,7 +117,7 @@ func (c *check) login() sharedlun.Identity {
 	c.Helper()
 	var id sharedlun.Identity
 	for _, a := range []Agent{c.A, c.B} {
-		seen, err := a.Login(c.Context(), c.Target, nil, false)
+		seen, err := a.Login(c.Context(), c.Target, nil, nil)
 		c.must(err)
 		if len(seen.Luns) != 1 {
 			c.Fatalf("%+v", seen)
@@ -136,7 +137,7 @@ func sessions(c *check) { //nolint:gocyclo // one journey, told in its order
 		c.Errorf("%+v, %v", seen, err)
 	}
 	for range 2 {
-		seen, err = c.A.Login(c.Context(), c.Target, nil, false)
+		seen, err = c.A.Login(c.Context(), c.Target, nil, nil)
 		c.must(err)
 		again, err := c.A.GetTarget(c.Context(), c.Target, false)
 		c.must(err)
@@ -167,35 +168,35 @@ func sessions(c *check) { //nolint:gocyclo // one journey, told in its order
 func credentials(c *check) {
 	good := sharedlun.Chap{Username: "user", Password: "secret of the user", MutualUsername: "it", MutualPassword: "secret of the target"}
 	c.Chap(good)
-	login := func(chap *sharedlun.Chap, renew bool) error {
+	login := func(chap *sharedlun.Chap, renew *sharedlun.Renewal) error {
 		_, err := c.A.Login(c.Context(), c.Target, chap, renew)
 		return err
 	}
 	wrong, liar := good, good
 	wrong.Password, liar.MutualPassword = "wrong secret of the user", "wrong secret of the target"
 	for _, chap := range []*sharedlun.Chap{nil, &wrong, &liar} {
-		c.wantReason(login(chap, false), sharedlun.ReasonWrongChap)
+		c.wantReason(login(chap, nil), sharedlun.ReasonWrongChap)
 	}
-	c.must(login(&good, false))
+	c.must(login(&good, nil))
 	// A session that is there stays, and tries other credentials when it is made anew.
-	c.must(login(&wrong, false))
-	c.wantReason(login(&wrong, true), sharedlun.ReasonWrongChap)
-	c.must(login(&good, true))
-	c.want(login(&sharedlun.Chap{Username: "user"}, false), sharedlun.ErrInvalid)
+	c.must(login(&wrong, nil))
+	c.wantReason(login(&wrong, &sharedlun.Renewal{}), sharedlun.ReasonWrongChap)
+	c.must(login(&good, &sharedlun.Renewal{}))
+	c.want(login(&sharedlun.Chap{Username: "user"}, nil), sharedlun.ErrInvalid)
 	c.must(c.A.Logout(c.Context(), c.Target))
 }
 
 func wrongTargets(c *check) {
 	other := c.Target
 	other.IQN += "x"
-	_, err := c.A.Login(c.Context(), other, nil, false)
+	_, err := c.A.Login(c.Context(), other, nil, nil)
 	c.wantReason(err, sharedlun.ReasonWrongTarget)
 	other = c.Target
 	other.Portals = []string{"127.0.0.1:3999"}
-	_, err = c.A.Login(c.Context(), other, nil, false)
+	_, err = c.A.Login(c.Context(), other, nil, nil)
 	c.wantReason(err, sharedlun.ReasonPortalUnreachable)
 	other.Portals = []string{"nas:3260"}
-	_, err = c.A.Login(c.Context(), other, nil, false)
+	_, err = c.A.Login(c.Context(), other, nil, nil)
 	c.want(err, sharedlun.ErrInvalid)
 	c.want(c.A.Logout(c.Context(), other), sharedlun.ErrInvalid)
 	_, err = c.A.GetTarget(c.Context(), other, false)
@@ -207,7 +208,7 @@ func inUse(c *check) {
 	for _, use := range []func(sharedlun.Identity) func(){c.Use, c.Hold} {
 		end := use(id)
 		c.wantReason(c.A.Logout(c.Context(), c.Target), sharedlun.ReasonSessionInUse)
-		_, err := c.A.Login(c.Context(), c.Target, nil, true)
+		_, err := c.A.Login(c.Context(), c.Target, nil, &sharedlun.Renewal{})
 		c.wantReason(err, sharedlun.ReasonSessionInUse)
 		seen, err := c.A.GetTarget(c.Context(), c.Target, false)
 		if err != nil || seen.Sessions[0].State != sharedlun.SessionUp {

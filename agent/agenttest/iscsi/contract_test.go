@@ -54,12 +54,12 @@ func TestPaths(t *testing.T) { //nolint:gocyclo // one journey, told in its orde
 	n := f.AddNode("a", boot)
 	n.SetInitiator(sharedlun.Initiator{Name: "iqn.2026-01.a:a"})
 	var p *sharedlun.Problem
-	if _, err := n.Login(t.Context(), target.Target(), nil, false); !errors.As(err, &p) || p.Reason != sharedlun.ReasonMultipathMissing {
+	if _, err := n.Login(t.Context(), target.Target(), nil, nil); !errors.As(err, &p) || p.Reason != sharedlun.ReasonMultipathMissing {
 		t.Fatalf("%v", err)
 	}
 	n.SetInitiator(sharedlun.Initiator{Name: "iqn.2026-01.a:a", Multipath: true})
 	target.PortalDown(portals[1], true)
-	seen, err := n.Login(t.Context(), target.Target(), nil, false)
+	seen, err := n.Login(t.Context(), target.Target(), nil, nil)
 	if err != nil || seen.Sessions[0].State != sharedlun.SessionUp || seen.Sessions[1].State != sharedlun.SessionNone || seen.Sessions[1].Message == "" {
 		t.Fatalf("%+v, %v", seen, err)
 	}
@@ -68,7 +68,7 @@ func TestPaths(t *testing.T) { //nolint:gocyclo // one journey, told in its orde
 		t.Fatal(err)
 	}
 	target.PortalDown(portals[1], false)
-	if seen, err = n.Login(t.Context(), target.Target(), nil, false); err != nil || len(seen.Luns) != 1 || len(seen.Luns[0].Paths) != 2 {
+	if seen, err = n.Login(t.Context(), target.Target(), nil, nil); err != nil || len(seen.Luns) != 1 || len(seen.Luns[0].Paths) != 2 {
 		t.Fatalf("%+v, %v", seen, err)
 	}
 	// The new path has no key: this node cannot be sure of every write.
@@ -79,10 +79,15 @@ func TestPaths(t *testing.T) { //nolint:gocyclo // one journey, told in its orde
 		t.Errorf("%+v, %v", r, err)
 	}
 	n.Use(l, "process dd")
-	if _, err := n.Login(t.Context(), target.Target(), nil, true); err != nil {
+	if _, err := n.Login(t.Context(), target.Target(), nil, &sharedlun.Renewal{}); err != nil {
 		t.Errorf("a LUN with two paths loses one at a time: %v", err)
 	}
 	n.Use(l)
+	// The new sessions have no key, and nobody else can take off those of the earlier ones: the target forgets them here.
+	l.LoseKeys()
+	if _, err := n.Register(t.Context(), id, granted(n, keyA)); err != nil {
+		t.Errorf("%v", err)
+	}
 	for _, down := range portals {
 		target.PortalDown(down, true)
 		if _, err := n.Confirm(t.Context(), id, keyA); err != nil {
@@ -114,7 +119,7 @@ func TestTargetsOfOthers(t *testing.T) {
 	plain.SetReservations(false)
 	taken.ReserveAlone(0x99, 1)
 	n := f.AddNode("a", boot)
-	if _, err := n.Login(t.Context(), target.Target(), nil, false); err != nil {
+	if _, err := n.Login(t.Context(), target.Target(), nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := n.Reservation(t.Context(), plain.Identity(), false); err != nil || r.Supported {

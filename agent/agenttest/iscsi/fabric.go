@@ -51,8 +51,12 @@ type Lun struct {
 	fences  map[string]uint64
 }
 
-// nexus is a path from an initiator to a target. The target knows a node by the initiator's name only.
-type nexus struct{ initiator, iqn, portal string }
+// nexus is a path from an initiator to a target. The target knows a node by the initiator's name and the number of the session, which the initiator puts into
+// its ISID.
+type nexus struct {
+	initiator, iqn, portal string
+	session                int
+}
 
 // New makes a fabric without targets.
 func New() *Fabric { return &Fabric{} }

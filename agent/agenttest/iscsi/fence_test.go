@@ -25,7 +25,7 @@ func newFenced(t *testing.T) *fenced {
 	x.lun = x.target.AddLun(0, 1<<30)
 	x.id = x.lun.Identity()
 	for node, key := range map[*Node]uint64{x.a: keyA, x.b: keyB} {
-		if _, err := node.Login(t.Context(), x.target.Target(), nil, false); err != nil {
+		if _, err := node.Login(t.Context(), x.target.Target(), nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		x.want(x.register(node, key), nil)
@@ -86,7 +86,7 @@ func TestPreempt_otherPath(t *testing.T) {
 	x.target.PortalDown(portals[0], false)
 
 	x = newFenced(t)
-	delete(x.lun.keys, nexus{x.b.initiator.Name, iqn, portals[0]})
+	delete(x.lun.keys, nexus{x.b.initiator.Name, iqn, portals[0], 1})
 	if r, err = x.b.Preempt(t.Context(), x.id, keyB, keyA); err != nil || r.Has(keyA) {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -97,7 +97,7 @@ func TestRegister_fencedMeanwhile(t *testing.T) {
 	for _, lost := range portals {
 		x := newFenced(t)
 		x.a.Hold(x.lun, "dm-7")
-		delete(x.lun.keys, nexus{x.a.initiator.Name, iqn, lost})
+		delete(x.lun.keys, nexus{x.a.initiator.Name, iqn, lost, slices.Index(portals, lost) + 1})
 		x.lun.FenceBefore(lost, keyA)
 		x.want(x.register(x.a, keyA), sharedlun.ErrNoKey)
 		keys, _, err := x.b.Keys(t.Context(), x.id)
@@ -125,7 +125,7 @@ func TestRegister_sameName(t *testing.T) {
 	a, b := f.AddNode("a", boot), f.AddNode("b", boot)
 	b.SetInitiator(a.initiator)
 	for _, n := range []*Node{a, b} {
-		if _, err := n.Login(t.Context(), target.Target(), nil, false); err != nil {
+		if _, err := n.Login(t.Context(), target.Target(), nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,7 +148,7 @@ func TestRegister_sameName(t *testing.T) {
 	if _, err := b.Register(t.Context(), l.Identity(), g); !errors.Is(err, sharedlun.ErrInitiator) {
 		t.Errorf("%v", err)
 	}
-	if _, err := b.Login(t.Context(), target.Target(), nil, true); err != nil {
+	if _, err := b.Login(t.Context(), target.Target(), nil, &sharedlun.Renewal{}); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := b.Register(t.Context(), l.Identity(), g); err != nil || !slices.Equal(r.Keys, []uint64{keyA, keyB}) {
@@ -207,12 +207,12 @@ func TestLogin_guarded(t *testing.T) {
 			x := newFenced(t)
 			x.a.Cut(portals[1])
 			c.change(x)
-			seen, err := x.a.Login(t.Context(), x.target.Target(), nil, false)
+			seen, err := x.a.Login(t.Context(), x.target.Target(), nil, nil)
 			if made := err == nil && seen.Sessions[1].State == sharedlun.SessionUp; made != c.free || !c.free && !strings.Contains(seen.Sessions[1].Message+fmt.Sprint(err), "before it has a key") {
 				t.Errorf("%+v, %v", seen.Sessions, err)
 			}
 			x.target.PortalDown(portals[0], false)
-			if _, err := x.a.Login(t.Context(), x.target.Target(), nil, true); (err == nil) != c.free && name != "that cannot be read" {
+			if _, err := x.a.Login(t.Context(), x.target.Target(), nil, &sharedlun.Renewal{}); (err == nil) != c.free && name != "that cannot be read" {
 				t.Errorf("sessions made anew: %v", err)
 			}
 		})
@@ -226,7 +226,7 @@ func TestRegister_twoTargets(t *testing.T) {
 	x.lun.Show(other)
 	c := x.a.f.AddNode("c", boot)
 	for _, target := range []*Target{x.target, other} {
-		if _, err := c.Login(t.Context(), target.Target(), nil, false); err != nil {
+		if _, err := c.Login(t.Context(), target.Target(), nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -166,3 +166,32 @@ func none(c *check) {
 	_, err := c.A.Confirm(c.Context(), id, keyA)
 	c.must(err)
 }
+
+// renewed: a session that is made anew leaves no key behind, and the last key of a LUN that is reserved keeps it from that.
+func renewed(c *check) {
+	id := c.login()
+	renew := func(keys ...uint64) error {
+		_, err := c.A.Login(c.Context(), c.Target, nil, &sharedlun.Renewal{Keys: keys})
+		return err
+	}
+	c.must(c.register(c.A, id, keyA, 0))
+	c.wantReason(renew(keyC, keyA), sharedlun.ReasonLastKey)
+	c.reserved(id, keyA)
+	c.confirms(c.A, id, keyA)
+	c.must(c.register(c.B, id, keyB, 0))
+	// Another node's key is not what this path has.
+	for range 2 {
+		c.must(renew(keyB, keyC, keyA))
+		c.reserved(id, keyB)
+		_, err := c.A.Confirm(c.Context(), id, keyA)
+		c.want(err, sharedlun.ErrNoKey)
+	}
+	c.must(c.register(c.A, id, keyA, 0))
+	c.reserved(id, keyA, keyB)
+	_, err := c.A.Unregister(c.Context(), id, keyA, false)
+	c.must(err)
+	c.reserved(id, keyB)
+	_, err = c.B.Unregister(c.Context(), id, keyB, true)
+	c.must(err)
+	c.reserved(id)
+}

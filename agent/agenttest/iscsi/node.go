@@ -36,11 +36,10 @@ type session struct {
 // path is a device of the node's kernel, which remembers what it was told when it found the LUN.
 type path struct {
 	nexus
-	session int
-	target  *Target
-	lun     *Lun
-	device  string
-	seen    sharedlun.Identity
+	target *Target
+	lun    *Lun
+	device string
+	seen   sharedlun.Identity
 }
 
 // AddNode makes a node with multipathd.
@@ -66,7 +65,7 @@ func (n *Node) engine(bootID string) *lun.Node {
 func (n *Node) Boot(bootID string) {
 	n.f.mu.Lock()
 	defer n.f.mu.Unlock()
-	n.sessions, n.paths = nil, nil
+	n.sessions, n.paths, n.count = nil, nil, 0
 	clear(n.users)
 	clear(n.holders)
 	n.Node = n.engine(bootID)
@@ -157,7 +156,7 @@ func (k kernel) Luns(sessions []hostiscsi.Session) ([]sharedlun.Lun, error) {
 			if i < 0 {
 				out, i = append(out, sharedlun.Lun{Identity: p.seen, Number: p.lun.number, ReadOnly: p.lun.readOnly, Device: p.device}), len(out)
 			}
-			out[i].Paths = append(out[i].Paths, sharedlun.Path{Target: p.iqn, Portal: p.portal, Device: p.device, Up: k.up(p), Initiator: p.initiator})
+			out[i].Paths = append(out[i].Paths, sharedlun.Path{Target: p.iqn, Portal: p.portal, Device: p.device, Session: int64(p.session), Up: k.up(p), Initiator: p.initiator})
 		}
 	}
 	for i := range out {
@@ -234,7 +233,7 @@ func (k kernel) scan(s session) {
 			continue
 		}
 		k.Node.paths = append(k.Node.paths, &path{
-			nexus: nexus{s.initiator, s.target.iqn, s.portal}, session: s.id, target: s.target, lun: l, seen: l.identity,
+			nexus: nexus{s.initiator, s.target.iqn, s.portal, s.id}, target: s.target, lun: l, seen: l.identity,
 			device: fmt.Sprintf("sd%d-%d", s.id, l.number),
 		})
 	}

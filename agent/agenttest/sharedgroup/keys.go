@@ -26,7 +26,7 @@ func (k Keys) GetTarget(context.Context, sharedlun.Target, bool) (sharedlun.Seen
 }
 
 // Login is an error.
-func (k Keys) Login(context.Context, sharedlun.Target, *sharedlun.Chap, bool) (sharedlun.Seen, error) {
+func (k Keys) Login(context.Context, sharedlun.Target, *sharedlun.Chap, *sharedlun.Renewal) (sharedlun.Seen, error) {
 	return sharedlun.Seen{}, errNoSessions
 }
 

@@ -156,7 +156,7 @@ func TestRealPaths(t *testing.T) {
 	lio.Multipathd(t)
 	n := realNode(t, "quarry-a")
 	name := sharedlun.Target{IQN: realIQN, Portals: lio.Portals}
-	_, err := n.Login(t.Context(), name, nil, false)
+	_, err := n.Login(t.Context(), name, nil, nil)
 	must(t, err)
 	l := joined(t, n, name)
 	if !strings.HasPrefix(l.Device, "dm-") || l.Content != "" || l.ContentError != "" {
@@ -177,13 +177,13 @@ func TestRealPaths(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// A session that is made anew would carry I/O before its path has a key.
-	if _, err := n.Login(t.Context(), name, nil, true); err == nil || !strings.Contains(err.Error(), "before it has a key") {
+	if _, err := n.Login(t.Context(), name, nil, &sharedlun.Renewal{}); err == nil || !strings.Contains(err.Error(), "before it has a key") {
 		t.Errorf("%v", err)
 	}
 	must(t, written("/dev/mapper/quarry-hold"))
 	end()
 	// The map does without one path at a time.
-	if _, err := n.Login(t.Context(), name, nil, true); err != nil {
+	if _, err := n.Login(t.Context(), name, nil, &sharedlun.Renewal{}); err != nil {
 		t.Errorf("%v", err)
 	}
 	_, err = n.Register(t.Context(), l.Identity, granted(0x71))
@@ -204,7 +204,7 @@ func TestRealOffline(t *testing.T) {
 	lio.New(t, realIQN)
 	n := realNode(t, "quarry-a")
 	name := sharedlun.Target{IQN: realIQN, Portals: lio.Portals[:1]}
-	seen, err := n.Login(t.Context(), name, nil, false)
+	seen, err := n.Login(t.Context(), name, nil, nil)
 	must(t, err)
 	l := seen.Luns[0]
 	end := held(t, "/dev/"+l.Device)
@@ -225,7 +225,7 @@ func TestRealStaleMap(t *testing.T) {
 	target := lio.New(t, realIQN)
 	lio.Multipathd(t)
 	n := realNode(t, "quarry-a")
-	_, err := n.Login(t.Context(), sharedlun.Target{IQN: realIQN, Portals: lio.Portals}, nil, false)
+	_, err := n.Login(t.Context(), sharedlun.Target{IQN: realIQN, Portals: lio.Portals}, nil, nil)
 	must(t, err)
 	l := joined(t, n, sharedlun.Target{IQN: realIQN, Portals: lio.Portals})
 	_, err = n.Register(t.Context(), l.Identity, granted(0x71))

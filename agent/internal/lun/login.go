@@ -13,9 +13,9 @@ import (
 )
 
 // Login makes a session with every portal of a target. It fails only when no session is up. renew makes those that are there anew, one after the other,
-// so that the credentials are tried; a session without which a LUN in use would have no path is left, which is an error. A LUN that is reserved, and on which
+// so that the credentials are tried, and takes the keys off their paths before; a session without which a LUN in use would have no path is left, which is an error. A LUN that is reserved, and on which
 // something is built here, gets no new path: that would carry I/O before it has a key.
-func (n *Node) Login(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap, renew bool) (sharedlun.Seen, error) {
+func (n *Node) Login(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap, renew *sharedlun.Renewal) (sharedlun.Seen, error) {
 	if err := errors.Join(t.Check(), valid(c)); err != nil {
 		return sharedlun.Seen{}, err
 	}
@@ -36,11 +36,11 @@ func (n *Node) Login(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap,
 	if err != nil {
 		return sharedlun.Seen{}, err
 	}
-	if renew {
+	if renew != nil {
 		if refusal != nil {
 			return sharedlun.Seen{}, refusal
 		}
-		if err := n.renew(ctx, t, c); err != nil {
+		if err := n.renew(ctx, t, c, renew.Keys); err != nil {
 			return sharedlun.Seen{}, err
 		}
 	}

@@ -90,11 +90,13 @@ func (n *Node) lockTarget(iqn string) (release func(), err error) {
 
 // lock takes a LUN, as soon as no other call has it.
 func (n *Node) lock(ctx context.Context, id sharedlun.Identity) (release func(), err error) {
-	if release, err = n.locks.Lock(ctx, "lun "+id.WWID); err != nil {
+	if release, err = n.locks.Lock(ctx, lunLock(id)); err != nil {
 		return nil, fmt.Errorf("LUN %s: %w: %w", id.WWID, sharedlun.ErrBusy, err)
 	}
 	return release, nil
 }
+
+func lunLock(id sharedlun.Identity) string { return "lun " + id.WWID }
 
 // found is a LUN with the nodes of its paths that are up.
 type found struct {

@@ -2,6 +2,7 @@ package lun
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -17,7 +18,7 @@ const (
 
 // renew ends the sessions with the portals of a target and makes them anew, one after the other. The kernel has no other way to other
 // credentials: iscsid takes those of a session from where it was made.
-func (n *Node) renew(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap) error {
+func (n *Node) renew(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap, keys []uint64) error {
 	for _, portal := range t.Portals {
 		sessions, luns, err := n.look(t.IQN)
 		if err != nil {
@@ -27,7 +28,7 @@ func (n *Node) renew(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap)
 			if s.Portal != portal {
 				continue
 			}
-			if err := n.renewSession(ctx, s, luns, c); err != nil {
+			if err := n.renewSession(ctx, s, luns, c, keys); err != nil {
 				return err
 			}
 		}
@@ -35,7 +36,7 @@ func (n *Node) renew(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap)
 	return nil
 }
 
-func (n *Node) renewSession(ctx context.Context, s iscsi.Session, luns []sharedlun.Lun, c *sharedlun.Chap) error {
+func (n *Node) renewSession(ctx context.Context, s iscsi.Session, luns []sharedlun.Lun, c *sharedlun.Chap, keys []uint64) error {
 	joined, alone := map[string]string{}, []sharedlun.Lun{}
 	for _, l := range luns {
 		switch {
@@ -56,13 +57,30 @@ func (n *Node) renewSession(ctx context.Context, s iscsi.Session, luns []sharedl
 		}
 		defer release()
 	}
-	if err := n.cfg.Initiator.Logout(ctx, s); err != nil {
+	if err := n.end(ctx, s, luns, keys); err != nil {
 		return err
 	}
 	if err := n.cfg.Initiator.Login(ctx, s.IQN, s.Portal, c); err != nil {
 		return err
 	}
 	return n.rejoined(ctx, s, joined)
+}
+
+// end ends a session without leaving a key behind. Nobody registers one on a path of it meanwhile.
+func (n *Node) end(ctx context.Context, s iscsi.Session, luns []sharedlun.Lun, keys []uint64) error {
+	var names []string
+	for _, l := range luns {
+		names = append(names, lunLock(l.Identity))
+	}
+	release, err := n.locks.Lock(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("LUNs of target %s: %w: %w", s.IQN, sharedlun.ErrBusy, err)
+	}
+	defer release()
+	if err := n.vacate(ctx, s, luns, keys); err != nil {
+		return err
+	}
+	return n.cfg.Initiator.Logout(ctx, s)
 }
 
 // through reports whether a path of the LUN leads through a portal.

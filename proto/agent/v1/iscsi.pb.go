@@ -711,7 +711,9 @@ type LunPath struct {
 	// Kernel name of the device, for example "sdb".
 	Device string `protobuf:"bytes,2,opt,name=device,proto3" json:"device,omitempty"`
 	// True when the kernel says that it is running, and its session is up.
-	Up            bool `protobuf:"varint,3,opt,name=up,proto3" json:"up,omitempty"`
+	Up bool `protobuf:"varint,3,opt,name=up,proto3" json:"up,omitempty"`
+	// The kernel's number of the session that it leads through. A session that is made anew has another one, and no key.
+	Session       int64 `protobuf:"varint,4,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -767,6 +769,13 @@ func (x *LunPath) GetUp() bool {
 	return false
 }
 
+func (x *LunPath) GetSession() int64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
 type LoginRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED.
@@ -774,7 +783,10 @@ type LoginRequest struct {
 	// OPTIONAL. Unset: no authentication.
 	Chap *Chap `protobuf:"bytes,2,opt,name=chap,proto3" json:"chap,omitempty"`
 	// True makes sessions that are there log in again with these credentials.
-	Renew         bool `protobuf:"varint,3,opt,name=renew,proto3" json:"renew,omitempty"`
+	Renew bool `protobuf:"varint,3,opt,name=renew,proto3" json:"renew,omitempty"`
+	// This node's keys on record, of this boot and of earlier ones. With renew, they are taken off a path before its session ends: nobody can take a key off
+	// for a session that is gone. FailedPrecondition when it is the last key of a LUN that is reserved.
+	Keys          []uint64 `protobuf:"fixed64,4,rep,packed,name=keys,proto3" json:"keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -828,6 +840,13 @@ func (x *LoginRequest) GetRenew() bool {
 		return x.Renew
 	}
 	return false
+}
+
+func (x *LoginRequest) GetKeys() []uint64 {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
 }
 
 // Chap has the credentials for a target. The agent writes them nowhere but into the record of the target.
@@ -1091,15 +1110,17 @@ const file_agent_v1_iscsi_proto_rawDesc = "" +
 	"\x04wwid\x18\x01 \x01(\tR\x04wwid\x12\x16\n" +
 	"\x06serial\x18\x02 \x01(\tR\x06serial\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\"I\n" +
+	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\"c\n" +
 	"\aLunPath\x12\x16\n" +
 	"\x06portal\x18\x01 \x01(\tR\x06portal\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x0e\n" +
-	"\x02up\x18\x03 \x01(\bR\x02up\"\x80\x01\n" +
+	"\x02up\x18\x03 \x01(\bR\x02up\x12\x18\n" +
+	"\asession\x18\x04 \x01(\x03R\asession\"\x94\x01\n" +
 	"\fLoginRequest\x12/\n" +
 	"\x06target\x18\x01 \x01(\v2\x17.quarry.agent.v1.TargetR\x06target\x12)\n" +
 	"\x04chap\x18\x02 \x01(\v2\x15.quarry.agent.v1.ChapR\x04chap\x12\x14\n" +
-	"\x05renew\x18\x03 \x01(\bR\x05renew\"\x90\x01\n" +
+	"\x05renew\x18\x03 \x01(\bR\x05renew\x12\x12\n" +
+	"\x04keys\x18\x04 \x03(\x06R\x04keys\"\x90\x01\n" +
 	"\x04Chap\x12\x1a\n" +
 	"\busername\x18\x01 \x01(\tR\busername\x12\x1a\n" +
 	"\bpassword\x18\x02 \x01(\tR\bpassword\x12'\n" +

@@ -134,8 +134,8 @@ func TestLuns(t *testing.T) { //nolint:gocyclo // one node, looked at in all its
 		t.Fatalf("%+v, %v", luns, err)
 	}
 	want := []sharedlun.Path{
-		{Target: iqn, Portal: portal, Device: "sda", Map: "dm-0", Initiator: "iqn.2026-01.a:of-1"},
-		{Target: iqn, Portal: "10.0.0.2:3260", Device: "sdb", Map: "dm-0", Up: true, Initiator: "iqn.2026-01.a:of-2"},
+		{Target: iqn, Portal: portal, Device: "sda", Session: 1, Map: "dm-0", Initiator: "iqn.2026-01.a:of-1"},
+		{Target: iqn, Portal: "10.0.0.2:3260", Device: "sdb", Session: 2, Map: "dm-0", Up: true, Initiator: "iqn.2026-01.a:of-2"},
 	}
 	if l := luns[0]; l.Device != "dm-0" || l.Serial != "aaaa" || l.SizeBytes != 1<<20 || !slices.Equal(l.Paths, want) {
 		t.Errorf("%+v", l)

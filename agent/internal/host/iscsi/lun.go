@@ -94,7 +94,7 @@ func (h *Host) path(s Session, dir string) (*sharedlun.Lun, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.Paths = []sharedlun.Path{{Target: s.IQN, Portal: s.Portal, Device: name, Up: s.Up && state == "running", Initiator: s.Initiator}}
+	l.Paths = []sharedlun.Path{{Target: s.IQN, Portal: s.Portal, Device: name, Session: int64(s.ID), Up: s.Up && state == "running", Initiator: s.Initiator}}
 	node := filepath.Join(dir, "block", name)
 	if l.SizeBytes, err = sizeOf(node); err != nil {
 		return nil, err

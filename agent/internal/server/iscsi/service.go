@@ -18,8 +18,8 @@ type Targets interface {
 	GetInitiator(ctx context.Context) (sharedlun.Initiator, error)
 	// GetTarget reads sessions and LUNs; with users, who uses the LUNs on this node.
 	GetTarget(ctx context.Context, t sharedlun.Target, users bool) (sharedlun.Seen, error)
-	// Login makes sessions. c is nil for a target that asks for no credentials.
-	Login(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap, renew bool) (sharedlun.Seen, error)
+	// Login makes sessions. c is nil for a target that asks for no credentials, renew for sessions that stay as they are.
+	Login(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap, renew *sharedlun.Renewal) (sharedlun.Seen, error)
 	// Logout ends them.
 	Logout(ctx context.Context, t sharedlun.Target) error
 }
@@ -95,7 +95,11 @@ func (s *targetService) Login(ctx context.Context, req *agentv1.LoginRequest) (*
 	if err != nil {
 		return nil, sharedstatus.Of(err)
 	}
-	seen, err := s.targets.Login(ctx, t, c, req.GetRenew())
+	var renew *sharedlun.Renewal
+	if req.GetRenew() {
+		renew = &sharedlun.Renewal{Keys: req.GetKeys()}
+	}
+	seen, err := s.targets.Login(ctx, t, c, renew)
 	if err != nil {
 		return nil, sharedstatus.Of(err)
 	}

@@ -36,9 +36,12 @@ func (c Calls) Target(ctx context.Context, node string, t sharedlun.Target, user
 	return seenOf(r.GetSessions(), r.GetLuns()), err
 }
 
-// Login makes a session with every portal of a target. With renew, sessions that are there log in again.
-func (c Calls) Login(ctx context.Context, node string, t sharedlun.Target, chap *sharedlun.Chap, renew bool) (sharedlun.Seen, error) {
-	request := &agentv1.LoginRequest{Target: toTarget(t), Renew: renew}
+// Login makes a session with every portal of a target. renew makes those anew that are there; nil leaves them.
+func (c Calls) Login(ctx context.Context, node string, t sharedlun.Target, chap *sharedlun.Chap, renew *sharedlun.Renewal) (sharedlun.Seen, error) {
+	request := &agentv1.LoginRequest{Target: toTarget(t)}
+	if renew != nil {
+		request.Renew, request.Keys = true, renew.Keys
+	}
 	if chap != nil {
 		request.Chap = &agentv1.Chap{
 			Username: chap.Username, Password: chap.Password, MutualUsername: chap.MutualUsername, MutualPassword: chap.MutualPassword,

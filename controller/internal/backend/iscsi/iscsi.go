@@ -25,8 +25,8 @@ type Agents interface {
 	Initiator(ctx context.Context, node string) (sharedlun.Initiator, string, error)
 	// Target tells what a node sees of a target; with users, who uses its LUNs there.
 	Target(ctx context.Context, node string, t sharedlun.Target, users bool) (sharedlun.Seen, error)
-	// Login makes a session with every portal. With renew, sessions that are there log in again.
-	Login(ctx context.Context, node string, t sharedlun.Target, chap *sharedlun.Chap, renew bool) (sharedlun.Seen, error)
+	// Login makes a session with every portal. renew makes those anew that are there; nil leaves them.
+	Login(ctx context.Context, node string, t sharedlun.Target, chap *sharedlun.Chap, renew *sharedlun.Renewal) (sharedlun.Seen, error)
 	// Logout ends the sessions with a target that nobody uses.
 	Logout(ctx context.Context, node string, t sharedlun.Target) error
 	// Reservation reads the keys of a LUN. A target that is expected to have reservations, and has none, may be an error.

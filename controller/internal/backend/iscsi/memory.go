@@ -17,6 +17,8 @@ type memory struct {
 	mu    sync.Mutex
 	luns  map[types.UID]*lun
 	hosts map[place]*host
+	// renewing is held by the one node that makes its sessions anew.
+	renewing sync.Mutex
 }
 
 type place struct {

@@ -66,6 +66,11 @@ func (b *Backend) login(ctx context.Context, s iscsi.Step) error {
 	if chap.Problem != "" {
 		return &backend.StepError{Reason: v1alpha1.ReasonChapSecretInvalid, Err: errors.New(chap.Problem)}
 	}
+	renew, unlock, err := b.renewal(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	b.memory.note(i.UID, s.Node, func(h *host) { h.loginAt, h.paths = b.Now(), both(h.paths, s.Paths) })
 	// A path of a new session may have the name of an earlier one, and not its key.
 	err = b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
@@ -76,11 +81,10 @@ func (b *Backend) login(ctx context.Context, s iscsi.Step) error {
 	if err != nil {
 		return err
 	}
-	_, err = b.Agents.Login(ctx, s.Node, s.Target, secret, s.Renew)
-	if err != nil && (!s.Renew || faultOf(err).Reason != sessionInUse) {
+	_, err = b.Agents.Login(ctx, s.Node, s.Target, secret, renew)
+	if err != nil && !b.kept(ctx, s, err) {
 		return b.correctable(err, i)
 	}
-	// A session in use that has no other path keeps the old credentials: the next login uses the new ones, which the node has.
 	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
 		if m.Annotations == nil {
 			m.Annotations = map[string]string{}
@@ -181,9 +185,6 @@ func (b *Backend) member(ctx context.Context, name string, s iscsi.Step, change 
 	_, err = kube.Patch(ctx, b.Client, m, change)
 	return err
 }
-
-// sessionInUse is the reason of an agent that stored credentials, and kept the session.
-const sessionInUse = "SessionInUse"
 
 // faultOf returns the fault in an error; an empty one when it has none.
 func faultOf(err error) *decide.Fault {

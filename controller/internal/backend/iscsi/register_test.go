@@ -120,3 +120,34 @@ func TestPerform_preemptKeys(t *testing.T) {
 		t.Error(keys)
 	}
 }
+
+// TestPerform_renewal: a node takes its key off before it makes its sessions anew, unless it is the last one.
+func TestPerform_renewal(t *testing.T) {
+	s := keyed(t)
+	renew := func(node string) error {
+		step := s.step(node, v1alpha1.ActionLogin)
+		step.Renew = true
+		return s.perform(step)
+	}
+	s.must(renew("n1"))
+	if keys := s.san.Keys(s.lun); len(keys) != 1 || keys["n2"] == 0 {
+		t.Errorf("%v", keys)
+	}
+	// The other one waits until the first has its key again.
+	wantError(t, renew("n2"), "only node n2 has a key", false)
+	s.must(s.perform(s.step("n1", v1alpha1.ActionRegisterKey)))
+	s.must(renew("n2"))
+	if keys := s.san.Keys(s.lun); len(keys) != 1 || keys["n1"] == 0 {
+		t.Errorf("%v", keys)
+	}
+	// Nobody else is to have one: the session keeps its credentials.
+	edit(s, &v1alpha1.Member{}, "san.n2", func(m *v1alpha1.Member) { m.Spec.Reservation = nil })
+	s.must(renew("n1"))
+	if keys := s.san.Keys(s.lun); len(keys) != 1 || keys["n1"] == 0 {
+		t.Errorf("%v", keys)
+	}
+	// Two at a time would each find the key of the other.
+	s.b.memory.renewing.Lock()
+	defer s.b.memory.renewing.Unlock()
+	wantError(t, renew("n1"), "another node makes its sessions anew", true)
+}

@@ -114,7 +114,7 @@ func (s *SAN) see(n *node, t sharedlun.Target) sharedlun.Seen {
 }
 
 // Login makes a session with every portal that answers.
-func (s *SAN) Login(_ context.Context, name string, t sharedlun.Target, c *sharedlun.Chap, renew bool) (seen sharedlun.Seen, err error) {
+func (s *SAN) Login(_ context.Context, name string, t sharedlun.Target, c *sharedlun.Chap, renew *sharedlun.Renewal) (seen sharedlun.Seen, err error) {
 	err = s.call(name, "login", func(n *node) error {
 		if p := n.initiator.Problem; p != nil {
 			return fault(decide.FaultPrecondition, name, "Login", p.Reason, "%s", p.Message)
@@ -124,7 +124,7 @@ func (s *SAN) Login(_ context.Context, name string, t sharedlun.Target, c *share
 			if s.down[p] {
 				continue
 			}
-			if reached = true; n.sessions[p] && !renew {
+			if reached = true; n.sessions[p] && renew == nil {
 				continue
 			}
 			if t.IQN != s.IQN {
@@ -132,6 +132,9 @@ func (s *SAN) Login(_ context.Context, name string, t sharedlun.Target, c *share
 			}
 			if s.chap != nil && (c == nil || *c != *s.chap) {
 				return fault(decide.FaultPrecondition, name, "Login", sharedlun.ReasonWrongChap, "target %s refuses the credentials", t.IQN)
+			}
+			if err := s.vacate(name, renew); err != nil {
+				return err
 			}
 			n.sessions[p], n.used = true, c
 		}

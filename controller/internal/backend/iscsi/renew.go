@@ -1,0 +1,60 @@
+package iscsi
+
+import (
+	"context"
+	"slices"
+
+	"quarry.storage/quarry/controller/internal/decide/iscsi"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// renewal tells a node which keys it takes off its paths before it makes sessions anew; nil for a login that leaves them. Only one node does that at a time: of two,
+// each would find the other's key, and both would go. Nobody fences the node meanwhile.
+func (b *Backend) renewal(ctx context.Context, s iscsi.Step) (r *sharedlun.Renewal, unlock func(), err error) {
+	if !s.Renew {
+		return nil, func() {}, nil
+	}
+	unlockKey, err := b.lockKey(s, s.Node)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !b.memory.renewing.TryLock() {
+		unlockKey()
+		return nil, nil, passing("another node makes its sessions anew")
+	}
+	unlock = func() {
+		b.memory.renewing.Unlock()
+		unlockKey()
+	}
+	m, err := b.readMember(ctx, s.Member, s)
+	if err != nil {
+		unlock()
+		return nil, nil, err
+	}
+	r = &sharedlun.Renewal{}
+	if on := m.Spec.Reservation; on != nil && !on.Unfenced {
+		if r.Keys, err = sharedlun.ParseKeys(append(slices.Clone(on.Previous), on.Key)...); err != nil {
+			unlock()
+			return nil, nil, err
+		}
+	}
+	return r, unlock, nil
+}
+
+// kept reports whether an error of a renewal leaves a session with the credentials that it has, for good: the node has stored the new ones, and the next session uses
+// them. A node that alone has a key keeps its sessions, and one of several waits until another one has its key again.
+func (b *Backend) kept(ctx context.Context, s iscsi.Step, err error) bool {
+	reason := faultOf(err).Reason
+	if !s.Renew || reason != sharedlun.ReasonLastKey {
+		return s.Renew && reason == sharedlun.ReasonSessionInUse
+	}
+	var list v1alpha1.MemberList
+	if err := b.Live.List(ctx, &list); err != nil {
+		return false
+	}
+	return !slices.ContainsFunc(list.Items, func(m v1alpha1.Member) bool {
+		r := m.Spec.Reservation
+		return r != nil && !r.Fenced && m.Name != s.Member && string(m.Spec.Of.UID) == s.Ref.OwnerUID
+	})
+}
