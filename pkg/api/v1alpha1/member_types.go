@@ -153,7 +153,7 @@ type MemberReservation struct {
 	// had a key registered.
 	// +optional
 	Unfenced bool `json:"unfenced,omitempty"`
-	// Paths are those on which the key was registered last, as PORTAL=DEVICE, with commas in between. While the LUN has the key and no other path is up, it is not
+	// Paths are those on which the key was registered last, as PORTAL=DEVICE/SESSION, with commas in between. While the LUN has the key and no other path is up, it is not
 	// registered again. Empty before it was registered, and once sessions are made anew.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096

@@ -72,7 +72,7 @@ func TestDecide_join(t *testing.T) {
 		}, nil, v1alpha1.ReasonKeyLost},
 		"the controller was started anew": {made("n1"), func(s *scene) {
 			s.host("n1", func(h *Host) { h.RegisteredPaths = "" })
-			s.member("n1").Spec.Reservation.Paths = "q=sdc," + portal + "=sdb"
+			s.member("n1").Spec.Reservation.Paths = "q=sdc," + portal + "=sdb/0"
 		}, nil, ""},
 		"a path came back":      {made("n1"), n1(func(h *Host) { h.RegisteredPaths = "" }), []string{"RegisterKey"}, ""},
 		"reservations are gone": {made("n1"), func(s *scene) { s.o.Reading.Keys = sharedlun.Reservation{} }, nil, v1alpha1.ReasonReservationsGone},

@@ -114,12 +114,12 @@ func (v *View) same(l sharedlun.Lun) backend.Finding {
 	return bad(v1alpha1.ReasonOtherLun, fmt.Sprintf("sees LUN %s, another initiator sees %s: all have to see one and the same", l.WWID, first.WWID))
 }
 
-// upPaths are the paths of a LUN that are up, ordered.
+// upPaths are the paths of a LUN that are up, ordered. A session that was made anew is another path, even if its device has the same name.
 func upPaths(l sharedlun.Lun) []string {
 	var up []string
 	for _, p := range l.Paths {
 		if p.Up {
-			up = append(up, p.Portal+"="+p.Device)
+			up = append(up, fmt.Sprintf("%s=%s/%d", p.Portal, p.Device, p.Session))
 		}
 	}
 	slices.Sort(up)

@@ -76,7 +76,7 @@ func keyed(nodes ...string) *scene {
 		m.Spec.Lun = &v1alpha1.MemberLun{WWID: disk.WWID, Serial: disk.Serial, Size: disk.SizeBytes, IQN: iqn}
 		m.Spec.Reservation = &v1alpha1.MemberReservation{Key: "000000000000000" + string(rune('a'+i)), BootID: "boot-" + n}
 		s.o.Reading.Keys.Keys = append(s.o.Reading.Keys.Keys, uint64(10+i))
-		s.host(n, func(h *Host) { h.RegisteredPaths = portal + "=sdb" })
+		s.host(n, func(h *Host) { h.RegisteredPaths = portal + "=sdb/0" })
 	}
 	s.o.Reading.Keys.Type = sharedlun.WriteExclusiveRegistrantsOnly
 	return s
