@@ -103,7 +103,7 @@ func (b *bench) node(t *testing.T, key uint64, runner run.Runner) *host {
 
 // Confirm asks what stands for the target.
 func (h *host) Confirm(_ context.Context, _ sharedlun.Identity, key uint64) (sharedlun.Reservation, error) {
-	r := sharedlun.Reservation{Supported: true, Keys: h.keys, Type: sharedlun.WriteExclusiveRegistrantsOnly, Holder: 0xa}
+	r := sharedlun.Reservation{Supported: true, Keys: h.keys, Type: sharedlun.WriteExclusiveAllRegistrants}
 	if key != h.key {
 		return r, sharedlun.ErrNoKey
 	}

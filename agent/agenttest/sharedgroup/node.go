@@ -238,7 +238,7 @@ func (l luns) Confirm(_ context.Context, lun sharedlun.Identity, key uint64) (sh
 	}
 	r := sharedlun.Reservation{Supported: true, Keys: slices.Clone(found.keys)}
 	if found.reserved {
-		r.Type = sharedlun.WriteExclusiveRegistrantsOnly
+		r.Type = sharedlun.WriteExclusiveAllRegistrants
 	}
 	if key != l.n.key || !found.mayWrite(key) {
 		return r, fmt.Errorf("%w (%#x)", sharedlun.ErrNoKey, key)

@@ -78,7 +78,7 @@ func keyed(nodes ...string) *scene {
 		s.o.Reading.Keys.Keys = append(s.o.Reading.Keys.Keys, uint64(10+i))
 		s.host(n, func(h *Host) { h.RegisteredPaths = portal + "=sdb/0" })
 	}
-	s.o.Reading.Keys.Type = sharedlun.WriteExclusiveRegistrantsOnly
+	s.o.Reading.Keys.Type = sharedlun.WriteExclusiveAllRegistrants
 	return s
 }
 

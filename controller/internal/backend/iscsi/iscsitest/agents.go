@@ -195,10 +195,7 @@ func (l *LUN) reservation() sharedlun.Reservation {
 	}
 	slices.Sort(out.Keys)
 	if l.reserved {
-		out.Type = sharedlun.WriteExclusiveRegistrantsOnly
-		if len(out.Keys) > 0 {
-			out.Holder = out.Keys[0]
-		}
+		out.Type = sharedlun.WriteExclusiveAllRegistrants
 	}
 	return out
 }
