@@ -113,7 +113,9 @@ func (v *View) awaits(node string) bool { return v.seen.Record.Names(node) || le
 
 // detained reports whether a node has to stay a member: the record of the group waits for it, and without its key and its Member it could be neither asked nor
 // fenced. Once the group is gone with the Iscsi, nothing waits.
-func (v *View) detained(node string) bool { return v.seen.Record.Names(node) && !(v.deleting() && v.over()) }
+func (v *View) detained(node string) bool {
+	return v.seen.Record.Names(node) && (!v.deleting() || !v.over())
+}
 
 // preemptKeys takes the keys off that no Member has, by approval. As long as one of them is there no fence counts: it may be that of any node.
 func (v *View) preemptKeys(hosts []backend.HostHealth) []backend.Step {

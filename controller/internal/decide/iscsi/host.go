@@ -197,22 +197,28 @@ func (h host) leave(out *backend.Host) {
 		return
 	}
 	r := h.reservation()
-	if r != nil && h.view.detained(h.m.Node) {
-		out.Finding = bad(v1alpha1.ReasonPending, "may still make a change of the volume group: it leaves once that is settled, which the next change of the group does")
-		return
-	}
 	keyed := r != nil && !r.Unfenced && !r.Fenced && !h.view.released()
-	if keyed {
-		if out.Finding = h.lastWriter(); !out.Finding.IsZero() {
-			return
-		}
-		if reading := h.view.seen.Reading; reading.Known && reading.Keys.Supported && !reading.Keys.Held() && len(h.view.waiting(h.m.Node)) > 0 {
-			// Whoever leaves sees to it that the LUN stays reserved for the others.
-			out.Finding = h.unreserved()
-			return
-		}
+	if out.Finding = h.stays(r != nil, keyed); out.Finding.IsZero() {
+		out.Steps = h.farewell(r != nil, keyed)
 	}
-	out.Steps = h.farewell(r != nil, keyed)
+}
+
+// stays says why a node cannot leave yet; see farewell.
+func (h host) stays(recorded, keyed bool) backend.Finding {
+	if recorded && h.view.detained(h.m.Node) {
+		return bad(v1alpha1.ReasonPending, "may still make a change of the volume group: it leaves once that is settled, which the next change of the group does")
+	}
+	if !keyed {
+		return backend.Finding{}
+	}
+	if f := h.lastWriter(); !f.IsZero() {
+		return f
+	}
+	if reading := h.view.seen.Reading; reading.Known && reading.Keys.Supported && !reading.Keys.Held() && len(h.view.waiting(h.m.Node)) > 0 {
+		// Whoever leaves sees to it that the LUN stays reserved for the others.
+		return h.unreserved()
+	}
+	return backend.Finding{}
 }
 
 // farewell returns the steps that take the node off. recorded is true when it has a key on record, keyed when the LUN may have it.
