@@ -1,6 +1,7 @@
 package san
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -11,8 +12,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/writer"
 )
+
+// TestSan_waiterGivesUp: what a turn kept for the next one of its process is given back if that one does not wait for it any more.
+func TestSan_waiterGivesUp(t *testing.T) {
+	f := newFleet("n1", "n2")
+	s := f.san("csi/1")
+	m := s.remembered(ref.OwnerUID)
+	s.count(m, +1)
+	if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil || f.record.Taken != "csi/1" {
+		t.Fatalf("%v, %+v: the turn was not kept", err, f.record)
+	}
+	s.count(m, -1)
+	m.turn <- struct{}{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	wantFault(t, s.Detach(ctx, ref, "a", "n2"), decide.FaultUnavailable, "waiting for an earlier change")
+	<-m.turn
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		r, _, err := f.Load(t.Context(), ref.OwnerUID)
+		if err == nil && r.Taken == "" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%v, the turn is kept for nobody: %+v", err, r)
+		}
+	}
+}
 
 func TestMain(m *testing.M) { apitest.Main(m) }
 

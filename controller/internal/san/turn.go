@@ -44,6 +44,9 @@ func (s *San) turn(ctx context.Context, t *Turn, do func(ctx context.Context, t 
 		s.count(m, -1)
 	case <-ctx.Done():
 		s.count(m, -1)
+		// Whoever has the turn may have kept it for this one, and its record.
+		t.memory = m
+		go t.abandon(context.WithoutCancel(ctx))
 		return unavailable("waiting for an earlier change: %v", context.Cause(ctx))
 	}
 	defer func() { <-m.turn }()
@@ -53,6 +56,13 @@ func (s *San) turn(ctx context.Context, t *Turn, do func(ctx context.Context, t 
 		err = do(ctx, t)
 	}
 	return errors.Join(err, t.giveBack(ctx))
+}
+
+// abandon gives back what was kept for a turn that is not taken, once the one before it has ended. What fails is found stale by the next process.
+func (t *Turn) abandon(ctx context.Context) {
+	t.memory.turn <- struct{}{}
+	defer func() { <-t.memory.turn }()
+	_ = t.giveBack(ctx)
 }
 
 func (s *San) count(m *memory, n int) {
@@ -200,12 +210,22 @@ func (t *Turn) giveBack(ctx context.Context) error {
 	t.san.mu.Lock()
 	waiting := t.memory.waiting
 	t.san.mu.Unlock()
-	if t.record.Taken != t.san.cfg.Self || t.memory.unanswered || waiting > 0 {
+	if t.memory.unanswered || waiting > 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	err := t.write(ctx, t.record.Idle())
+	var err error
+	if t.facts.Self == "" {
+		// This turn never looked, and an earlier one may have kept the record for it.
+		if t.record, t.version, err = t.san.cfg.Leases.Load(ctx, t.ref.OwnerUID); err != nil {
+			return err
+		}
+	}
+	if t.record.Taken != t.san.cfg.Self {
+		return nil
+	}
+	err = t.write(ctx, t.record.Idle())
 	if errors.Is(err, ErrConflict) {
 		// Somebody found it stale. The next turn begins with what they wrote.
 		return nil

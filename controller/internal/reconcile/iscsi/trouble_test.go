@@ -209,7 +209,9 @@ func TestIscsi_chap(t *testing.T) {
 	secret.StringData = map[string]string{"username": "u", "password": "wrong-password"}
 	s.create(secret)
 	s.until("san", hasCondition(v1alpha1.ConditionTargetReachable, metav1.ConditionFalse, sharedlun.ReasonWrongChap))
-	s.until("san", func(i *v1alpha1.Iscsi) string { return lacks(i.Status.Message, "correct the Secret san-iscsi-secret in namespace") })
+	s.until("san", func(i *v1alpha1.Iscsi) string {
+		return lacks(i.Status.Message, "correct the Secret san-iscsi-secret in namespace")
+	})
 	s.password("first-password")
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
 	s.san.SetChap(&sharedlun.Chap{Username: "u", Password: "second-password"})
