@@ -151,7 +151,7 @@ func TestIscsi_keysOfNobody(t *testing.T) {
 		if i.Status.Plan == nil || len(i.Status.Plan.Steps) == 0 {
 			return "no plan: " + i.Status.Message
 		}
-		return lacks(i.Status.Plan.Steps[0].Reason, "no fence counts: 0000000000000099")
+		return lacks(i.Status.Plan.Steps[0].Reason, "nor the word of a node counts: 0000000000000099")
 	})
 	for range 5 {
 		s.ahead += time.Minute
