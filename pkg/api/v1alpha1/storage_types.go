@@ -175,6 +175,10 @@ type PlanStep struct {
 	Later bool `json:"later,omitempty"`
 	// Reason for the step, one sentence.
 	Reason string `json:"reason"`
+	// Consent is what whoever approves the plan says by that about the step: what they vouch for, or agree to lose. Empty when it only needs their approval.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Consent string `json:"consent,omitempty"`
 	// Digest of the step and the identities of its devices.
 	Digest string `json:"digest"`
 }

@@ -9,8 +9,9 @@ import (
 
 const (
 	// maxReason is the length in bytes of the reason of a step on a Member, briefReason on a storage, which shows not more than
-	// briefDevices of its devices and of its volumes.
+	// briefDevices of its devices and of its volumes. maxConsent is that of what is said by approving a step, which a person has to see before.
 	maxReason    = 512
+	maxConsent   = 512
 	briefReason  = 200
 	briefDevices = 3
 	// maxPlan is about the size in bytes of the steps that a storage shows.
@@ -80,7 +81,7 @@ func planOf(uid string, steps []Step) *v1alpha1.Plan {
 	p := &v1alpha1.Plan{Count: int32(len(steps)), Steps: make([]v1alpha1.PlanStep, 0, len(steps))}
 	for _, s := range steps {
 		api := s.API()
-		api.Later, api.Reason = s.Later(), Cut(api.Reason, maxReason)
+		api.Later, api.Reason, api.Consent = s.Later(), Cut(api.Reason, maxReason), Cut(api.Consent, maxConsent)
 		p.Steps = append(p.Steps, api)
 	}
 	p.Digest = digestOfPlan(uid, p.Steps)
@@ -197,7 +198,7 @@ func brief(s v1alpha1.PlanStep) v1alpha1.PlanStep {
 // sizeOf returns about the size in bytes of a step in a status.
 func sizeOf(s v1alpha1.PlanStep) int {
 	const names = 120
-	n := names + len(s.Host) + len(s.Action) + len(s.VolumeGroup) + len(s.ThinPool) + len(s.Reason) + len(s.Digest)
+	n := names + len(s.Host) + len(s.Action) + len(s.VolumeGroup) + len(s.ThinPool) + len(s.Reason) + len(s.Consent) + len(s.Digest)
 	for _, d := range s.Devices {
 		n += len(d) + len(`"",`)
 	}

@@ -37,3 +37,30 @@ func TestSummary_approvalThatKeepsVolumes(t *testing.T) {
 		}
 	}
 }
+
+// TestSummary_consents: what whoever approves says by that comes before the command, each sentence once, and not more of them than a person reads.
+func TestSummary_consents(t *testing.T) {
+	steps := func(consents ...string) (out []v1alpha1.PlanStep) {
+		for _, c := range consents {
+			out = append(out, v1alpha1.PlanStep{Action: v1alpha1.ActionFenceNode, Consent: c})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		steps []v1alpha1.PlanStep
+		count int32
+		want  string
+	}{
+		"a step that needs no word": {steps(""), 1, "see status.plan. To approve"},
+		"a word":                    {steps("A."), 1, "see status.plan. A. To approve"},
+		"the same word twice":       {steps("A.", "", "A.", "B."), 4, "see status.plan. A. B. To approve"},
+		"too many words":            {steps("A.", "B.", "C.", "D."), 4, "A. B. C. status.plan, and those of the Members, have the rest of what is said by approving. To approve"},
+		"steps that are not shown":  {steps("A."), 30, "A. status.plan, and those of the Members, have the rest of what is said by approving. To approve"},
+	} {
+		s := summaryOf()
+		s.Plan = &v1alpha1.Plan{Digest: "d1", Count: c.count, Steps: c.steps}
+		if got := s.planApproved().Message; !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q lacks %q", name, got, c.want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -146,8 +147,8 @@ func (s Summary) planApproved() metav1.Condition {
 		steps = "1 step waits"
 	}
 	return Condition(v1alpha1.ConditionPlanApproved, metav1.ConditionFalse, v1alpha1.ReasonApprovalRequired, fmt.Sprintf(
-		"%s for approval, see status.plan. %sTo approve: kubectl annotate --overwrite %s.%s %s %s=%s",
-		steps, givenUp(s.Plan.Steps), strings.ToLower(s.Owner.Kind), v1alpha1.Group, s.Owner.Name, v1alpha1.AnnotationApprove, s.Plan.Digest))
+		"%s for approval, see status.plan. %s%sTo approve: kubectl annotate --overwrite %s.%s %s %s=%s",
+		steps, givenUp(s.Plan.Steps), consents(*s.Plan), strings.ToLower(s.Owner.Kind), v1alpha1.Group, s.Owner.Name, v1alpha1.AnnotationApprove, s.Plan.Digest))
 }
 
 // givenUp names the volumes that a plan gives up for good; empty when it does so with none.
@@ -163,6 +164,26 @@ func givenUp(steps []v1alpha1.PlanStep) string {
 		return ""
 	}
 	return fmt.Sprintf("Approving it deletes for good: %s. ", Shorten(volumes, 10))
+}
+
+// maxConsents is how many consents a message shows. The room of a message is for the command behind them, too.
+const maxConsents = 3
+
+// consents are what whoever approves a plan says by that; empty when it is no more than the approval.
+func consents(p v1alpha1.Plan) string {
+	var out []string
+	for _, step := range p.Steps {
+		if step.Consent != "" && !slices.Contains(out, step.Consent) {
+			out = append(out, step.Consent)
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	if more := len(out) - maxConsents; more > 0 || int(p.Count) > len(p.Steps) {
+		out = append(out[:min(len(out), maxConsents)], "status.plan, and those of the Members, have the rest of what is said by approving.")
+	}
+	return strings.Join(out, " ") + " "
 }
 
 func (s Summary) classReady() metav1.Condition {

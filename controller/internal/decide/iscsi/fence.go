@@ -98,14 +98,21 @@ func (v *View) fenceNode(via string, m *v1alpha1.Member) Step {
 	case r.Fenced && !r.Registering:
 		s.Why = "Node " + node + " is fenced, and a key of it came back to the LUN."
 	case r.Unfenced:
-		s.Vouched, s.Why = true, "The target keeps no reservations: whoever approves vouches that node "+node+" is off, and stays off until it was booted."
+		s.Vouched, s.Why = true, "Node "+node+" is silent, its volumes wait for it, and the target keeps no reservations by which it could be kept from writing."
+		s.Consent = vouchesOff(node)
 	case r.Registering:
-		s.Vouched, s.Why = true, "Node "+node+" did not answer when it was asked to register its key, so that the key may come back once it is taken off: "+
-			"whoever approves vouches that the node is off, and stays off until it was booted."
+		s.Vouched, s.Why = true, "Node "+node+" did not answer when it was asked to register its key, so that the key may come back once it is taken off."
+		s.Consent = vouchesOff(node)
 	case !v.exists(node):
-		s.Vouched, s.Why = true, "Kubernetes does not know node "+node+" any more: whoever approves vouches that it is off."
+		s.Vouched, s.Why = true, "Kubernetes does not know node "+node+" any more."
+		s.Consent = vouchesOff(node)
 	}
 	return s
+}
+
+// vouchesOff is what a person vouches for by approving that a node is fenced of which no key tells whether it writes.
+func vouchesOff(node string) string {
+	return "Whoever approves vouches that node " + node + " is off, and stays off until it was booted."
 }
 
 // awaits reports whether something cannot go on without a node: a change that it may still make, or a volume that it has.
@@ -127,9 +134,9 @@ func (v *View) preemptKeys(hosts []backend.HostHealth) []backend.Step {
 	for _, key := range foreign {
 		s.Keys = append(s.Keys, fmt.Sprintf("%016x", key))
 	}
-	s.Why = fmt.Sprintf("Keys are registered on the LUN that no Member has on record, so that neither a fence nor the word of a node counts: %s. They are taken off. Whoever approves vouches that "+
-		"nobody else uses the LUN; a node of this cluster that writes with one of them, as after a restore of the API server, cannot write until it is booted.",
-		backend.Shorten(s.Keys, maxNamed))
+	s.Why = fmt.Sprintf("Keys that no Member has on record are on the LUN, so that no fence counts and no node's word: %s.", backend.Shorten(s.Keys, maxKeys))
+	s.Consent = "Whoever approves vouches that nobody but the nodes of this Iscsi uses the LUN. A node that writes with one of the keys that are taken off, as after a restore of the " +
+		"API server, cannot write until it is booted."
 	return []backend.Step{s}
 }
 
@@ -147,7 +154,8 @@ func (v *View) preemptEarlier(hosts []backend.HostHealth) []backend.Step {
 			continue
 		}
 		s := v.step(via, v1alpha1.ActionPreemptKeys, "Keys of earlier boots of node "+h.Node+" are on the LUN still, so that it does not count what the node says: "+
-			backend.Shorten(keys, maxNamed)+". They are taken off. Whoever approves vouches that no other machine of this name uses the LUN.")
+			backend.Shorten(keys, maxKeys)+".")
+		s.Consent = "Whoever approves vouches that no other machine with the name of node " + h.Node + " uses the LUN."
 		s.Victim, s.Member, s.Keys = h.Node, m.Name, keys
 		out = append(out, s)
 	}
@@ -178,8 +186,8 @@ func (v *View) forgetReaders(hosts []backend.HostHealth) []backend.Step {
 	}
 	var out []backend.Step
 	for _, node := range slices.Sorted(maps.Keys(boots)) {
-		s := v.step(via, v1alpha1.ActionForgetReaders, "Node "+node+" was fenced, and may still read these volumes, which are not removed because of it. "+
-			"Whoever approves vouches that it is off, or was booted since.")
+		s := v.step(via, v1alpha1.ActionForgetReaders, "Node "+node+" was fenced, and may still read these volumes, which are not removed because of it.")
+		s.Consent = "Whoever approves vouches that node " + node + " is off, or was booted since it was fenced."
 		s.Victim, s.Vouched, s.Boots, s.Volumes = node, true, boots[node], volumes[node]
 		if m := v.members[node]; m != nil {
 			s.Member = m.Name

@@ -26,6 +26,8 @@ const (
 	leavingFor = 30 * time.Second
 	// maxNamed is how many nodes, paths or volumes a message names.
 	maxNamed = 10
+	// maxKeys is how many keys the reason for a step names: a storage shows its first 200 bytes.
+	maxKeys = 4
 )
 
 // Profile returns what the engine has to know of shared LUNs.

@@ -42,8 +42,8 @@ type Step struct {
 	Boots []sharedlun.Boot
 	// Wipe is the digest of what is lost by making the group, Lost what that is.
 	Wipe, Lost string
-	// Why is the reason, one sentence.
-	Why string
+	// Why is the reason, one sentence. Consent is what whoever approves it vouches for, or agrees to lose; empty when that is nothing.
+	Why, Consent string
 }
 
 var _ backend.Step = Step{}
@@ -82,7 +82,7 @@ func (s Step) Digest() string {
 
 // API returns the step as a status shows it.
 func (s Step) API() v1alpha1.PlanStep {
-	out := v1alpha1.PlanStep{Host: s.Node, Action: s.Does, Digest: s.Digest(), Reason: s.Why}
+	out := v1alpha1.PlanStep{Host: s.Node, Action: s.Does, Digest: s.Digest(), Reason: s.Why, Consent: s.Consent}
 	if s.Ref.Lun.WWID != "" {
 		out.Devices = []string{fmt.Sprintf("%s (%s, %d bytes)", s.Ref.Lun.WWID, s.Ref.Lun.Serial, s.Ref.Lun.SizeBytes)}
 		out.VolumeGroup = sharedlun.GroupName(s.Ref.OwnerUID)

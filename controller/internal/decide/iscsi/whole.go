@@ -86,7 +86,8 @@ func (v *View) create(hosts []backend.HostHealth) []backend.Step {
 	case c.Content == "":
 	case c.Digest != "" && v.seen.Iscsi.Spec.Wipe == ref.Lun.WWID:
 		s.Wipe, s.Lost = c.Digest, c.Content
-		s.Why = "spec.wipe names this LUN; what is lost for good: " + c.Content
+		s.Why = "spec.wipe names this LUN, and something is on it."
+		s.Consent = "Whoever approves loses for good what is on LUN " + ref.Lun.WWID + ": " + c.Content
 	case v.rec.forming == "":
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -29,7 +30,7 @@ func TestIscsi_dataOnTheLun(t *testing.T) {
 		if i.Status.Plan == nil || len(i.Status.Plan.Steps) != 1 {
 			return "no plan: " + i.Status.Message
 		}
-		return lacks(i.Status.Plan.Steps[0].Reason, "ext4")
+		return says(i, "loses for good what is on LUN "+s.lun.Identity.WWID, "ext4")
 	})
 	for range 3 {
 		s.ahead += time.Minute
@@ -121,7 +122,10 @@ func TestIscsi_neverBack(t *testing.T) {
 		if i.Status.Plan == nil || len(i.Status.Plan.Steps) == 0 {
 			return "no plan: " + i.Status.Message
 		}
-		return lacks(i.Status.Plan.Steps[0].Reason, "Node n2 was fenced, and may still read these volumes")
+		if c := lacks(i.Status.Plan.Steps[0].Reason, "Node n2 was fenced, and may still read these volumes"); c != "" {
+			return c
+		}
+		return says(i, "vouches that node n2 is off, or was booted since")
 	})
 	if v := s.san.Group(s.lun).Volume("v1"); len(v.Readers) != 1 || v.HeldBy != "" || !slices.Equal(i.Status.Plan.Steps[0].Volumes, []string{"v1"}) {
 		t.Fatalf("%+v, %+v", v, i.Status.Plan)
@@ -151,7 +155,10 @@ func TestIscsi_keysOfNobody(t *testing.T) {
 		if i.Status.Plan == nil || len(i.Status.Plan.Steps) == 0 {
 			return "no plan: " + i.Status.Message
 		}
-		return lacks(i.Status.Plan.Steps[0].Reason, "nor the word of a node counts: 0000000000000099")
+		if c := lacks(i.Status.Plan.Steps[0].Reason, "no fence counts and no node's word: 0000000000000099"); c != "" {
+			return c
+		}
+		return says(i, "nobody but the nodes of this Iscsi uses the LUN")
 	})
 	for range 5 {
 		s.ahead += time.Minute
@@ -185,7 +192,7 @@ func TestIscsi_withoutReservations(t *testing.T) {
 		if i.Status.Plan == nil {
 			return "no plan: " + i.Status.Message
 		}
-		return lacks(i.Status.Plan.Steps[0].Reason, "vouches that node n2 is off")
+		return says(i, "vouches that node n2 is off")
 	})
 	if s.member("n2").Spec.Reservation.Fenced {
 		t.Fatal("believed without approval")
@@ -284,6 +291,23 @@ func TestIscsi_pathsAndTarget(t *testing.T) {
 	}
 	s.san.SetDown(false, portal, "10.0.0.2:3260")
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
+}
+
+// says checks that the first step that waits, and the condition before it has the command, say what whoever approves says by that.
+func says(i *v1alpha1.Iscsi, parts ...string) string {
+	c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionPlanApproved)
+	if c == nil || c.Status != metav1.ConditionFalse {
+		return fmt.Sprintf("%+v", c)
+	}
+	before, _, _ := strings.Cut(c.Message, "To approve: kubectl annotate")
+	for _, part := range parts {
+		for _, text := range []string{before, i.Status.Plan.Steps[0].Consent} {
+			if missing := lacks(text, part); missing != "" {
+				return missing
+			}
+		}
+	}
+	return ""
 }
 
 // leave marks the volume v1 as leaving, as a CSI controller does that dies then.
