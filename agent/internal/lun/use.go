@@ -42,8 +42,9 @@ var _ Uses = HostUses{}
 // UsedByDevice begins the words for a device that is built on a LUN.
 const UsedByDevice = "device "
 
-// multipathd has every path open, which is no use of it.
-const multipathd = "process multipathd "
+// lookers have devices open only to look at them, which is no use of them: multipathd has every path open, and udev opens what appears or was written. What
+// is done to an unused LUN is done with its devices open exclusively, which a look does not hinder.
+var lookers = []string{"process multipathd ", "process (udev-worker) ", "process systemd-udevd "}
 
 // devices are the kernel names of the paths of a LUN, and of the map over them.
 func devices(l sharedlun.Lun) []string {
@@ -91,7 +92,7 @@ func (u HostUses) Of(ctx context.Context, l sharedlun.Lun) ([]string, error) {
 	}
 	found, errFind := u.Occupants.Find(ctx, disks)
 	for _, by := range slices.Concat(found...) {
-		if !strings.HasPrefix(by, multipathd) {
+		if !slices.ContainsFunc(lookers, func(looker string) bool { return strings.HasPrefix(by, looker) }) {
 			users = append(users, by)
 		}
 	}

@@ -1,12 +1,15 @@
 package lun
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"quarry.storage/quarry/agent/internal/host/block"
+	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/agent/internal/host/occupant"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
@@ -77,5 +80,25 @@ func TestHolders_staleMap(t *testing.T) {
 				t.Errorf("%v, %v, want %v", got, err, c.want)
 			}
 		})
+	}
+}
+
+// here is a machine on which nothing is mounted, and processes have the disk open.
+type here []string
+
+func (here) Read() (mount.Table, error) { return mount.Table{}, nil }
+
+func (h here) Find(context.Context, []occupant.Device) ([][]string, error) {
+	return [][]string{h}, nil
+}
+
+// TestOf_lookers: whoever only looks at a LUN is no user of it; a process of another name that has it open, is.
+func TestOf_lookers(t *testing.T) {
+	u := machine(t, map[string]map[string]string{"sda": {"dev": "8:0", "size": "2048", "ro": "0"}})
+	open := here{"process multipathd (pid 7)", "process (udev-worker) (pid 8)", "process dd (pid 9)", "process systemd-udevd (pid 10)"}
+	u.Mounts, u.Occupants = open, open
+	got, err := u.Of(t.Context(), sharedlun.Lun{Paths: []sharedlun.Path{{Device: "sda", Up: true}}})
+	if err != nil || !slices.Equal(got, []string{"process dd (pid 9)"}) {
+		t.Errorf("%v, %v", got, err)
 	}
 }
