@@ -24,7 +24,7 @@ func TestIscsiPodMovesBetweenNodes(t *testing.T) {
 		node := nodes[n%len(nodes)]
 		begin := time.Now()
 		p := waitPod(t, pod(t, fmt.Sprintf("moving-%d", n), node, counting, c), corev1.PodRunning)
-		t.Logf("on %s after %v", node, time.Since(begin).Round(100*time.Millisecond))
+		t.Logf("IscsiMove: %s after %.1f s", [...]string{"attach to Running", "move to Running"}[min(n, 1)], time.Since(begin).Seconds())
 		waitSynced(t, p, synced+20)
 		if found := mappedAs(t, volume); len(found) != 1 || !strings.HasPrefix(found[0], node) {
 			t.Errorf("the volume is used on %s, and mapped as %q", node, found)
