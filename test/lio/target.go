@@ -168,16 +168,6 @@ func Iface(t *testing.T, name string) {
 	Run(t, "iscsiadm", "-m", "iface", "-I", name, "-o", "update", "-n", "iface.transport_name", "-v", "tcp")
 }
 
-// Daemon starts iscsid, if none runs.
-func Daemon(t *testing.T) {
-	t.Helper()
-	if text, _ := os.ReadFile("/proc/net/unix"); strings.Contains(string(text), "@ISCSIADM_ABSTRACT_NAMESPACE") {
-		return
-	}
-	Run(t, "modprobe", "iscsi_tcp")
-	Run(t, "iscsid")
-}
-
 // Login makes the sessions of an initiator with every portal, and returns the paths to the LUNs, ordered as the portals.
 func (x *Target) Login(iface string) []string {
 	x.t.Helper()

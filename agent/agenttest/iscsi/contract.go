@@ -35,6 +35,8 @@ type Site struct {
 	Target sharedlun.Target
 	// Stop and Start let the target answer no more, and again; its registrations stay. LoseKeys lets it forget them.
 	Stop, Start, LoseKeys func()
+	// Restart starts iscsid anew on both nodes. Sessions go on.
+	Restart func()
 	// Reserve reserves the LUN with a type for a key of a node, as an earlier version or somebody else does, and Release ends the reservation.
 	Reserve func(a Agent, key uint64, kind uint32)
 	Release func(a Agent, key uint64)
@@ -85,6 +87,7 @@ func Contract(t *testing.T, site func(t *testing.T) Site) {
 		{"lost keys", lostKeys},
 		{"a LUN in use", used},
 		{"a target that is gone", targetGone},
+		{"a target that is gone for good", goneForGood},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(&check{T: t, Site: site(t)}) })
 	}

@@ -26,8 +26,9 @@ func TestFakeContract(t *testing.T) {
 			Reserve: func(_ Agent, key uint64, kind uint32) { l.Reserve(key, kind) },
 			Release: func(Agent, uint64) { l.Release() },
 			Stop:    target.Stop, Start: target.Start, LoseKeys: l.LoseKeys,
-			Chap: func(c sharedlun.Chap) { target.SetChap(&c) },
-			Swap: func() { l.Swap(sharedlun.Identity{WWID: "naa.other", Serial: "other", SizeBytes: 64 << 20}) },
+			Restart: func() {}, // The model's kernel needs no iscsid.
+			Chap:    func(c sharedlun.Chap) { target.SetChap(&c) },
+			Swap:    func() { l.Swap(sharedlun.Identity{WWID: "naa.other", Serial: "other", SizeBytes: 64 << 20}) },
 			Use: func(sharedlun.Identity) func() {
 				a.Use(l, "process dd")
 				return func() { a.Use(l) }

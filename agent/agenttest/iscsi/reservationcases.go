@@ -3,7 +3,6 @@ package iscsi
 import (
 	"errors"
 	"slices"
-	"time"
 
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -217,37 +216,4 @@ func used(c *check) {
 	end = c.Use(id)
 	c.must(c.register(c.A, id, keyA, 0))
 	end()
-}
-
-func targetGone(c *check) {
-	id := c.login()
-	c.must(c.register(c.A, id, keyA, 0))
-	state := func(want sharedlun.SessionState) {
-		c.Helper()
-		for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-			seen, err := c.A.GetTarget(c.Context(), c.Target, false)
-			c.must(err)
-			s := seen.Sessions[0]
-			if s.State == want && (s.Message == "") == (want == sharedlun.SessionUp) && seen.Luns[0].Paths[0].Up == (want == sharedlun.SessionUp) {
-				return
-			}
-			if time.Now().After(end) {
-				c.Fatalf("%+v", seen)
-			}
-		}
-	}
-	c.Stop()
-	state(sharedlun.SessionDown)
-	_, err := c.A.Confirm(c.Context(), id, keyA)
-	c.want(err, sharedlun.ErrUnread)
-	_, err = c.A.Device(c.Context(), id)
-	c.want(err, sharedlun.ErrUnread)
-	_, _, err = c.A.Keys(c.Context(), id)
-	c.want(err, sharedlun.ErrUnread)
-	_, err = c.A.Login(c.Context(), c.Target, nil, nil)
-	c.wantReason(err, sharedlun.ReasonTargetUnreachable)
-	c.Start()
-	state(sharedlun.SessionUp)
-	_, err = c.A.Confirm(c.Context(), id, keyA)
-	c.must(err)
 }

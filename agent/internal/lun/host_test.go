@@ -3,6 +3,7 @@
 package lun_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -66,7 +67,7 @@ func must(t *testing.T, err error) {
 func TestRealContract(t *testing.T) {
 	iscsi.Contract(t, func(t *testing.T) iscsi.Site {
 		target := lio.New(t, realIQN)
-		a, b := realNode(t, "quarry-a"), realNode(t, "quarry-b")
+		a, b := settled{realNode(t, "quarry-a"), t}, settled{realNode(t, "quarry-b"), t}
 		name := sharedlun.Target{IQN: realIQN, Portals: lio.Portals[:1]}
 		return iscsi.Site{
 			A: a, B: b, NameA: lio.InitiatorName("quarry-a"), NameB: lio.InitiatorName("quarry-b"), BootID: boot,
@@ -81,13 +82,27 @@ func TestRealContract(t *testing.T) {
 				target.DropLun(0)
 				target.AddLun(0, "another")
 			},
-			Use:  func(sharedlun.Identity) func() { return opened(t, path(t, a, name)) },
-			Hold: func(sharedlun.Identity) func() { return held(t, path(t, a, name)) },
+			Restart: func() { lio.RestartDaemon(t) },
+			Use:     func(sharedlun.Identity) func() { return opened(t, path(t, a, name)) },
+			Hold:    func(sharedlun.Identity) func() { return held(t, path(t, a, name)) },
 			Write: func(who iscsi.Agent, _ sharedlun.Identity) bool {
 				return written(path(t, who, name)) == nil
 			},
 		}
 	})
+}
+
+// settled is a node on which nobody looks at a new device any more once a login has ended: whoever does uses it.
+type settled struct {
+	*lun.Node
+	t *testing.T
+}
+
+// Login implements iscsi.Agent.
+func (s settled) Login(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap, renew *sharedlun.Renewal) (sharedlun.Seen, error) {
+	seen, err := s.Node.Login(ctx, t, c, renew)
+	lio.Run(s.t, "udevadm", "settle")
+	return seen, err
 }
 
 // release ends the reservation of a LUN, whatever its type is.

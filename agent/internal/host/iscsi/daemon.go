@@ -2,6 +2,7 @@ package iscsi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -27,6 +28,9 @@ const (
 // serve has iscsid run: the host's, and ours where it has none.
 func (h *Host) serve(ctx context.Context) error {
 	pid, err := h.server()
+	if errors.Is(err, errDeaf) {
+		err = h.clear(ctx)
+	}
 	if err != nil || pid != 0 {
 		return err
 	}
@@ -44,6 +48,11 @@ func (h *Host) serve(ctx context.Context) error {
 	return nil
 }
 
+// daemon is the command line of our iscsid.
+func (h *Host) daemon() []string {
+	return []string{daemon, "--foreground", "--no-pid-file", "--initiatorname=/" + h.ownName()}
+}
+
 // start starts our iscsid, in the host's network, and waits until it serves.
 func (h *Host) start(ctx context.Context) error {
 	if h.own != nil {
@@ -55,9 +64,7 @@ func (h *Host) start(ctx context.Context) error {
 	if err := h.prepare(); err != nil {
 		return err
 	}
-	p, err := h.cfg.Start(run.Command{Path: nsenter, Args: []string{
-		"--net=" + h.network(), "--", daemon, "--foreground", "--no-pid-file", "--initiatorname=/" + h.ownName(),
-	}})
+	p, err := h.cfg.Start(run.Command{Path: nsenter, Args: append([]string{"--net=" + h.network(), "--"}, h.daemon()...)})
 	if err != nil {
 		return err
 	}

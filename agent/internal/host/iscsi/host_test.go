@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -190,7 +189,7 @@ func TestHost_targetGone(t *testing.T) {
 // TestHost_own starts iscsid where none runs, and again when it dies. The session outlives both.
 func TestHost_own(t *testing.T) { //nolint:gocyclo // one journey, told in its order
 	target := lio.New(t, hostIQN)
-	stopDaemon(t)
+	lio.StopDaemon(t)
 	h := New(Config{
 		Runner: run.Real{}, NodeName: "n1", Dir: filepath.Join(t.TempDir(), "state"),
 		Start: func(cmd run.Command) (Process, error) { return run.Real{}.Start(cmd) },
@@ -204,7 +203,7 @@ func TestHost_own(t *testing.T) { //nolint:gocyclo // one journey, told in its o
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- h.Run(ctx) }()
-	stopDaemon(t)
+	lio.StopDaemon(t)
 	for n := 0; ; n++ {
 		if yes, err := h.listens(); err == nil && yes {
 			break
@@ -294,7 +293,7 @@ func TestHost_pod(t *testing.T) {
 	mustDo(t, errors.Join(err, os.WriteFile(filepath.Join(place, "iscsid.conf"), conf, 0o600)))
 	for says, before := range map[string]func(*testing.T){
 		"of host true, records here 0, there 1":  lio.Daemon,
-		"of host false, records here 1, there 0": stopDaemon,
+		"of host false, records here 1, there 0": lio.StopDaemon,
 	} {
 		before(t)
 		cmd := exec.Command("unshare", "--mount", "--net", "sh", "-c", `mount --bind "$0" /etc/iscsi && exec "$1"`, place, self)
@@ -304,24 +303,4 @@ func TestHost_pod(t *testing.T) {
 			t.Errorf("%v: %q, want %q", err, text, says)
 		}
 	}
-}
-
-// stopDaemon kills the node's iscsid.
-func stopDaemon(t *testing.T) {
-	t.Helper()
-	out, _ := exec.Command("pgrep", "-x", "iscsid").Output()
-	for pid := range strings.FieldsSeq(string(out)) {
-		n, err := strconv.Atoi(pid)
-		mustDo(t, err)
-		p, err := os.FindProcess(n)
-		mustDo(t, err)
-		_ = p.Kill() // Two of them end together.
-	}
-	for range 100 {
-		if yes, err := listening("/proc/1/ns/net"); err == nil && !yes {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Fatal("iscsid does not end")
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -51,10 +52,15 @@ type Host struct {
 	// listens reports whether somebody serves sessions, probe connects to a portal, both in the host's network.
 	listens func() (bool, error)
 	probe   func(ctx context.Context, portal string) error
-	// patience is how long the LUNs of a new session may take.
-	patience time.Duration
+	// tell tells the kernel to do something with a session, and kill ends a process.
+	tell func(ctx context.Context, what event, session int) error
+	kill func(pid int) error
+	// patience is how long the LUNs of a new session may take, deafness how long our iscsid may be deaf, and parting how long iscsid may take to end a session.
+	patience, deafness, parting time.Duration
 
-	mu sync.Mutex
+	// deaf is when iscsid was found not to answer first; nil when it answers.
+	deaf atomic.Pointer[time.Time]
+	mu   sync.Mutex
 	// own is our iscsid while it runs.
 	own Process
 }
@@ -72,8 +78,9 @@ const (
 // New makes a Host.
 func New(cfg Config) *Host {
 	cfg.Sys, cfg.Proc, cfg.Dev, cfg.Dir = cmp.Or(cfg.Sys, "/sys"), cmp.Or(cfg.Proc, "/proc"), cmp.Or(cfg.Dev, "/dev"), cmp.Or(cfg.Dir, DefaultDir)
-	h := &Host{cfg: cfg, patience: awaitTimeout}
+	h := &Host{cfg: cfg, patience: awaitTimeout, deafness: deafTimeout, parting: partTimeout, kill: killProcess}
 	h.listens = func() (bool, error) { return listening(h.network()) }
+	h.tell = func(ctx context.Context, what event, session int) error { return h.send(ctx, what, session) }
 	h.probe = func(ctx context.Context, portal string) error { return dial(ctx, h.network(), portal) }
 	return h
 }
@@ -88,6 +95,8 @@ func (h *Host) Initiator(ctx context.Context) (sharedlun.Initiator, error) {
 	out.OfHost = err == nil && pid != 0 && !h.ours(pid)
 	out.Name, _ = h.name(pid)
 	switch {
+	case errors.Is(err, errDeaf):
+		out.Problem = h.deafProblem()
 	case err != nil:
 		out.Problem = sharedlun.NewProblem(sharedlun.ReasonNoTools, "Node %s: whether iscsid runs is not known: %v.", h.cfg.NodeName, err)
 	case pid == 0 && h.cfg.Start == nil:

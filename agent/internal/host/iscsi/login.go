@@ -15,10 +15,13 @@ import (
 
 // Exit codes of iscsiadm(8).
 const (
+	codeNoSession     = 2
+	codeInternal      = 9
 	codeSessionExists = 15
 	codeFatalLogin    = 19
 	codeNoObjects     = 21
 	codeAuthorization = 24
+	codeNotConnected  = 32
 )
 
 // Login makes the session with one portal of a target, if there is none, and brings its record to the credentials; nil stands for none. With a session it looks
@@ -214,11 +217,17 @@ func (h *Host) Logout(ctx context.Context, s Session) error {
 	if code := exitCode(err); code == 0 || code == codeNoObjects {
 		return nil
 	}
-	left, errLeft := h.at(s.IQN, s.Portal)
-	if errLeft == nil && !slices.ContainsFunc(left, func(o Session) bool { return o.ID == s.ID }) {
+	left, errLeft := h.left(s)
+	switch {
+	case errLeft == nil && left == nil:
 		return nil
+	case errLeft == nil && !left.Up && refused(exitCode(err)):
+		err = h.part(ctx, s)
 	}
-	return fmt.Errorf("log out of %s at %s: %w", s.IQN, s.Portal, err)
+	if err != nil {
+		return fmt.Errorf("log out of %s at %s: %w", s.IQN, s.Portal, err)
+	}
+	return nil
 }
 
 // Forget removes the records of a target. Those of other targets stay.

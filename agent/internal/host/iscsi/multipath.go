@@ -94,9 +94,18 @@ func (h *Host) flush(ctx context.Context, name string) error {
 
 // process finds a process of a name in the host's network; 0 when there is none.
 func (h *Host) process(name string) (pid int, err error) {
+	found, err := h.processes(name)
+	if len(found) > 0 {
+		return found[0], nil
+	}
+	return 0, err
+}
+
+// processes finds all processes of a name in the host's network. With an error there may be more.
+func (h *Host) processes(name string) (pids []int, err error) {
 	network, err := os.Readlink(h.network())
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	files, err := filepath.Glob(filepath.Join(h.cfg.Proc, "[0-9]*", "comm"))
 	for _, file := range files {
@@ -110,8 +119,8 @@ func (h *Host) process(name string) (pid int, err error) {
 			err = errLink
 		}
 		if number, errNumber := strconv.Atoi(filepath.Base(dir)); errNumber == nil && of == network {
-			return number, nil
+			pids = append(pids, number)
 		}
 	}
-	return 0, err
+	return pids, err
 }

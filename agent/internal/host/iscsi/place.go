@@ -19,8 +19,11 @@ import (
 // socket is where iscsid listens for iscsiadm.
 const socket = "@ISCSIADM_ABSTRACT_NAMESPACE"
 
-// probeTimeout is how long a portal may take for a connection.
-const probeTimeout = 5 * time.Second
+const (
+	// probeTimeout is how long a portal may take for a connection, answerTimeout how long iscsid may take to answer.
+	probeTimeout  = 5 * time.Second
+	answerTimeout = 3 * time.Second
+)
 
 // inside runs a function in a network namespace. Its thread ends with it.
 func inside(namespace string, f func() error) error {
@@ -42,17 +45,23 @@ func inside(namespace string, f func() error) error {
 	return <-result
 }
 
-// listening reports whether somebody listens where iscsiadm connects.
+// listening reports whether somebody serves sessions where iscsiadm connects. The error is errDeaf when somebody has the socket, and nobody answers there: iscsid hangs, or it died and
+// left a child behind, which has the socket open.
 func listening(namespace string) (yes bool, err error) {
 	err = inside(namespace, func() error {
-		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 		if err != nil {
 			return err
 		}
 		defer unix.Close(fd)
 		err = unix.Connect(fd, &unix.SockaddrUnix{Name: socket})
-		if errors.Is(err, unix.ECONNREFUSED) {
+		switch {
+		case errors.Is(err, unix.ECONNREFUSED):
 			return nil
+		case errors.Is(err, unix.EAGAIN):
+			return errDeaf
+		case err == nil:
+			err = answered(fd)
 		}
 		yes = err == nil
 		return err
@@ -63,9 +72,33 @@ func listening(namespace string) (yes bool, err error) {
 	return yes, nil
 }
 
-// server finds the process that serves sessions; 0 when none does, 1 when process 1 starts it for the first who connects.
+// answered waits until the other end hangs up, which iscsid does with whoever sends it less than a request, whatever its version is.
+func answered(fd int) error {
+	if err := unix.Shutdown(fd, unix.SHUT_WR); err != nil {
+		return err
+	}
+	deadline := time.Now().Add(answerTimeout)
+	for {
+		left := time.Until(deadline)
+		if left <= 0 {
+			return errDeaf
+		}
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
+		switch {
+		case err != nil && !errors.Is(err, unix.EINTR):
+			return err
+		case n > 0:
+			return nil
+		}
+	}
+}
+
+// server finds the process that serves sessions; 0 when none does, 1 when process 1 starts it for the first who connects. The error is errDeaf for one that does
+// not answer.
 func (h *Host) server() (pid int, err error) {
-	if yes, err := h.listens(); err != nil || !yes {
+	yes, err := h.listens()
+	h.heard(err)
+	if err != nil || !yes {
 		return 0, err
 	}
 	if pid, err = h.process(daemon); err != nil || pid != 0 {
