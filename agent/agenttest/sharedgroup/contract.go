@@ -56,6 +56,7 @@ func Contract(t *testing.T, site func(t *testing.T) Site) {
 		"another one of the name":     namesakes,
 		"zeroing":                     zeroing,
 		"zeroing what is new":         zeroingNew,
+		"zeroing beside a device":     zeroingBeside,
 		"zeroing what holds nothing":  zeroingRefused,
 		"the first filesystem":        firstUse,
 		"a filesystem is ended":       firstUseEnded,

@@ -123,3 +123,20 @@ func zeroingNew(c *check) {
 	closing()
 	c.must(c.A.Agent().Unmap(c.Context(), c.ref, v.UUID, c.group.Sequence, false))
 }
+
+// zeroingBeside: what is ready of a volume is mapped while the rest is being zeroed, from its first moment on.
+func zeroingBeside(c *check) {
+	v := c.made()
+	c.change(c.ready("v", 4*mib))
+	v = c.volume("v")
+	_, err := c.A.Agent().Zero(c.Context(), c.ref, c.cred(c.A), v, false)
+	c.must(err)
+	_, err = c.A.Agent().Map(c.Context(), c.ref, c.cred(c.A), v, c.group.Sequence)
+	c.must(err)
+	c.must(c.A.Write(v.UUID, 0))
+	c.zeroed(v, false)
+	if all := c.mappings(); len(all) != 1 || all[0].Ranges[0].Size != 4*mib {
+		c.Errorf("%+v", all)
+	}
+	c.must(c.A.Agent().Unmap(c.Context(), c.ref, v.UUID, c.group.Sequence, false))
+}

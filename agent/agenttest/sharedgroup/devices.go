@@ -70,9 +70,6 @@ func (d devices) List(_ context.Context, group string) ([]decide.Mapped, error) 
 func (d devices) Load(ctx context.Context, group, volume, lun string, ranges []sharedlun.Range, sure func(context.Context) error) error {
 	d.n.san.mu.Lock()
 	defer d.n.san.mu.Unlock()
-	if d.n.zeroing[volume] {
-		return fmt.Errorf("load: %w: %s is being zeroed", sharedlun.ErrInUse, volume)
-	}
 	m := d.n.mapped[volume]
 	if m != nil && m.Live && m.Linear && m.Lun != lun {
 		return fmt.Errorf("load: %w: %s", sharedlun.ErrMisfit, volume)

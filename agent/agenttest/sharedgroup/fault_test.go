@@ -233,6 +233,27 @@ func TestZero_alone(t *testing.T) {
 	c.want(err, sharedlun.ErrMoved, "")
 }
 
+// TestZero_beside: a volume is attached while its node zeroes what it grew by.
+func TestZero_beside(t *testing.T) {
+	c, a, _, v, _ := zeroes(t)
+	c.must(a.Unmap(c.Context(), c.ref, v.UUID, c.group.Sequence, false))
+	release := a.DelayZeroing()
+	t.Cleanup(release)
+	c.leave("v")
+	c.change(c.release("v"))
+	c.change(sharedlun.Change{Hold: c.hold("v", "n1")})
+	v = c.volume("v")
+	_, err := a.Zero(c.Context(), c.ref, c.cred(a), v, false)
+	c.must(err)
+	waitFor(t, func() bool {
+		a.san.mu.Lock()
+		defer a.san.mu.Unlock()
+		return a.zeroing[v.UUID]
+	})
+	_, err = a.Map(c.Context(), c.ref, c.cred(a), v, c.group.Sequence)
+	c.must(err)
+}
+
 // TestZero_mapped: a device that has what is ready, and nothing more, is not loaded again over what is being zeroed: the same table is refused, too.
 func TestZero_mapped(t *testing.T) {
 	c, a, _, v, _ := zeroes(t)

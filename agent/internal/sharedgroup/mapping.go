@@ -107,6 +107,10 @@ func (s *Service) bring(ctx context.Context, w wanted) error {
 	case action == decide.Keep:
 		return s.mayWrite(ctx, w.ref.Lun, w.cred)
 	case action == decide.Renew:
+		// Its zeroing goes through a device that is removed, too. Whoever waits for it has it begun again.
+		if err := s.end(ctx, k); err != nil {
+			return err
+		}
 		if err := s.cfg.Devices.Remove(ctx, w.ref.UUID, w.volume.UUID); err != nil {
 			return err
 		}

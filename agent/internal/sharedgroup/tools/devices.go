@@ -64,11 +64,8 @@ func (d Devices) List(ctx context.Context, group string) ([]decide.Mapped, error
 	return out, nil
 }
 
-// Load makes a device have exactly these ranges. What a zeroing left that was cut off is removed before.
+// Load makes a device have exactly these ranges. The device of a zeroing that goes on beside it, or was cut off, stays: the next zeroing removes it, and Remove.
 func (d Devices) Load(ctx context.Context, group, volume, lun string, ranges []sharedlun.Range, sure func(context.Context) error) error {
-	if err := d.DM.Remove(ctx, linear.Volume{Group: group, UUID: volume, New: true}); err != nil {
-		return inUse(err)
-	}
 	return inUse(d.DM.Load(ctx, linear.Volume{Group: group, UUID: volume}, segments(lun, ranges), sure))
 }
 
