@@ -19,6 +19,9 @@ type Member interface {
 	// Write writes something through the device of a volume, and Blank reports whether a reader finds zeroes between two offsets.
 	Write(volume string, at int64) error
 	Blank(volume string, from, to int64) bool
+	// Contradict leaves two filesystems on the device of a volume, which Several reports: nobody can say which one it is.
+	Contradict(volume string) error
+	Several(volume string) bool
 	// Open opens the device of a volume until closing is called.
 	Open(volume string) (closing func(), err error)
 }
@@ -60,6 +63,7 @@ func Contract(t *testing.T, site func(t *testing.T) Site) {
 		"zeroing what holds nothing":  zeroingRefused,
 		"the first filesystem":        firstUse,
 		"a filesystem is ended":       firstUseEnded,
+		"a filesystem over several":   firstUseOverSeveral,
 		"requests that are not valid": invalid,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -89,3 +89,21 @@ func firstUseEnded(c *check) {
 	}
 	c.must(c.A.Agent().Unmap(c.Context(), c.ref, v.UUID, c.group.Sequence, false))
 }
+
+// firstUseOverSeveral: remains that contradict each other are remains. On a volume that was used they stay.
+func firstUseOverSeveral(c *check) {
+	v := c.mapped()
+	c.change(sharedlun.Change{Making: c.hold("v", "n1")})
+	c.must(c.A.Contradict(v.UUID))
+	c.formatted()
+	if c.A.Several(v.UUID) {
+		c.Error("no filesystem was made")
+	}
+	c.must(c.A.Contradict(v.UUID))
+	c.change(sharedlun.Change{Used: c.hold("v", "n1")})
+	c.formatted()
+	if !c.A.Several(v.UUID) {
+		c.Error("a filesystem was made on a volume that was used")
+	}
+	c.must(c.A.Agent().Unmap(c.Context(), c.ref, v.UUID, c.group.Sequence, false))
+}

@@ -108,3 +108,25 @@ func (l *LUN) Lose(volume string) {
 		delete(l.written, at)
 	}
 }
+
+// several is what is left of two filesystems.
+var several = decide.VolumeContent{Unknown: true, Type: "several"}
+
+// Contradict leaves two filesystems on a volume.
+func (n *Node) Contradict(volume string) error {
+	n.san.mu.Lock()
+	defer n.san.mu.Unlock()
+	_, l, begins, err := filesystems{n}.at(mapper + volume)
+	if err == nil {
+		l.files[begins] = several
+	}
+	return err
+}
+
+// Several reports whether two filesystems are on a volume.
+func (n *Node) Several(volume string) bool {
+	n.san.mu.Lock()
+	defer n.san.mu.Unlock()
+	_, l, begins, err := filesystems{n}.at(mapper + volume)
+	return err == nil && l.files[begins] == several
+}

@@ -151,6 +151,29 @@ func (h *host) Blank(volume string, from, to int64) bool {
 	return err == nil && n == len(content) && bytes.Count(content, []byte{0}) == n
 }
 
+// Contradict puts the first sector of an XFS before an ext4.
+func (h *host) Contradict(volume string) error {
+	image := filepath.Join(h.dir, "xfs")
+	for _, argv := range [][]string{
+		{"truncate", "-s", "512M", image}, {"mkfs.xfs", "-q", "-f", image}, {"mkfs.ext4", "-q", "-F", node(volume)},
+		{"dd", "if=" + image, "of=" + node(volume), "bs=512", "count=1", "conv=notrunc,fsync"}, {"rm", image},
+	} {
+		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%v: %w\n%s", argv, err, out)
+		}
+	}
+	if !h.Several(volume) {
+		return errors.New("blkid can tell which filesystem it is")
+	}
+	return nil
+}
+
+// Several asks blkid.
+func (h *host) Several(volume string) bool {
+	var exit *exec.ExitError
+	return errors.As(exec.Command("blkid", "-p", node(volume)).Run(), &exit) && exit.ExitCode() == 8
+}
+
 func (h *host) Open(volume string) (func(), error) {
 	f, err := os.Open(node(volume))
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	mountutils "k8s.io/mount-utils"
+	utilexec "k8s.io/utils/exec"
 )
 
 // edge is how much of both ends of a device must be empty, and sample how much in between, where filesystems keep copies of
@@ -35,11 +36,17 @@ func spans(size int64) []span {
 	return append(out, span{max(0, size-edge), min(edge, size)})
 }
 
+// codeSeveral is the exit code of blkid for a device with more formats than one.
+const codeSeveral = 8
+
 // Probe tells which filesystem or other format is on a device; "" when there is none, and nothing else either: libblkid knows
-// nothing there and both ends and the places of backup copies hold only zeroes. What cannot be read is an error.
+// nothing there and both ends and the places of backup copies hold only zeroes. What cannot be read is an error, and ErrSeveral means that formats contradict each other.
 func (t *Tool) Probe(ctx context.Context, device string) (string, error) {
 	probe := mountutils.NewSafeFormatAndMount(nil, executor{ctx: ctx, runner: t.runner})
 	format, err := probe.GetDiskFormat(device)
+	if exit := (utilexec.CodeExitError{}); errors.As(err, &exit) && exit.Code == codeSeveral {
+		err = fmt.Errorf("%w: %w", ErrSeveral, err)
+	}
 	if err != nil {
 		return "", fmt.Errorf("probe %s: %w", device, err)
 	}

@@ -27,6 +27,8 @@ var (
 	ErrUnsupported = errors.New("unsupported filesystem")
 	// ErrUnknownData means that a device holds something that nobody recognises.
 	ErrUnknownData = errors.New("device holds unknown data")
+	// ErrSeveral means that a device holds more formats than one, so that nobody can say which one it is.
+	ErrSeveral = errors.New("device holds several formats")
 	// ErrNotEmpty means that a device holds something where nothing must be.
 	ErrNotEmpty = errors.New("device is not empty")
 	// ErrDamaged means that a filesystem has errors that are not corrected without somebody's decision.

@@ -53,7 +53,7 @@ func TestTool_Probe(t *testing.T) {
 		"nothing":                        {code: 2},
 		"a filesystem":                   {out: "DEVNAME=/dev/x\nTYPE=ext4\n", want: "ext4", at: []int64{1080}},
 		"partitions":                     {out: "PTTYPE=gpt\n", want: "unknown data, probably partitions"},
-		"several formats":                {code: 8, failed: errAny},
+		"several formats":                {code: 8, failed: ErrSeveral},
 		"a killed blkid":                 {code: -1, failed: errAny},
 		"data at the start":              {code: 2, at: []int64{0}, failed: ErrUnknownData},
 		"data at the end of the edge":    {code: 2, at: []int64{1<<20 - 1}, failed: ErrUnknownData},
@@ -66,7 +66,7 @@ func TestTool_Probe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			device := image(t, size, c.at...)
 			got, err := New(run.NewFake(blkid(device, c.code, c.out))).Probe(t.Context(), device)
-			if got != c.want || (c.failed == nil) != (err == nil) || errors.Is(c.failed, ErrUnknownData) != errors.Is(err, ErrUnknownData) {
+			if got != c.want || (c.failed == nil) != (err == nil) || errors.Is(c.failed, ErrUnknownData) != errors.Is(err, ErrUnknownData) || errors.Is(c.failed, ErrSeveral) != errors.Is(err, ErrSeveral) {
 				t.Errorf("got %q, %v", got, err)
 			}
 		})

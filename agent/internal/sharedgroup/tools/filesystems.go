@@ -13,9 +13,12 @@ import (
 // Filesystems makes filesystems on the devices of volumes.
 type Filesystems struct{ FS *fs.Tool }
 
-// Content tells what is on a device.
+// Content tells what is on a device. Formats that contradict each other are nobody's filesystem.
 func (f Filesystems) Content(ctx context.Context, device string) (decide.VolumeContent, error) {
 	have, err := f.FS.Describe(ctx, device)
+	if errors.Is(err, fs.ErrSeveral) {
+		return decide.VolumeContent{Unknown: true}, nil
+	}
 	return decide.VolumeContent{Type: have.Type, Unknown: have.Unknown, UUID: have.UUID, Unfinished: have.Unfinished}, err
 }
 
