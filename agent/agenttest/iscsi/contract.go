@@ -18,8 +18,6 @@ type Agent interface {
 	Device(ctx context.Context, id sharedlun.Identity) (string, error)
 	Reservation(ctx context.Context, id sharedlun.Identity, expected bool) (sharedlun.Reservation, error)
 	Confirm(ctx context.Context, id sharedlun.Identity, key uint64) (sharedlun.Reservation, error)
-	ConfirmDevice(ctx context.Context, id sharedlun.Identity, key uint64) (string, sharedlun.Reservation, error)
-	Keys(ctx context.Context, id sharedlun.Identity) (keys []uint64, generation uint32, err error)
 	Register(ctx context.Context, id sharedlun.Identity, g sharedlun.Grant) (sharedlun.Reservation, error)
 	Unregister(ctx context.Context, id sharedlun.Identity, key uint64, last bool) (sharedlun.Reservation, error)
 	Preempt(ctx context.Context, id sharedlun.Identity, key, victim uint64) (sharedlun.Reservation, error)

@@ -100,9 +100,9 @@ func TestRegister_fencedMeanwhile(t *testing.T) {
 		delete(x.lun.keys, nexus{x.a.initiator.Name, iqn, lost, slices.Index(portals, lost) + 1})
 		x.lun.FenceBefore(lost, keyA)
 		x.want(x.register(x.a, keyA), sharedlun.ErrNoKey)
-		keys, _, err := x.b.Keys(t.Context(), x.id)
-		if err != nil || !slices.Equal(keys, []uint64{keyB}) || x.lun.MayWrite("a") {
-			t.Errorf("%x, %v", keys, err)
+		r, err := x.b.Confirm(t.Context(), x.id, keyB)
+		if err != nil || !slices.Equal(r.Keys, []uint64{keyB}) || x.lun.MayWrite("a") {
+			t.Errorf("%+v, %v", r, err)
 		}
 	}
 	// A path that has the key is left as it is: after a fence, it would get the key anew.

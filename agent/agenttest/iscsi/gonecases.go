@@ -31,8 +31,6 @@ func targetGone(c *check) {
 	c.want(err, sharedlun.ErrUnread)
 	_, err = c.A.Device(c.Context(), id)
 	c.want(err, sharedlun.ErrUnread)
-	_, _, err = c.A.Keys(c.Context(), id)
-	c.want(err, sharedlun.ErrUnread)
 	_, err = c.A.Login(c.Context(), c.Target, nil, nil)
 	c.wantReason(err, sharedlun.ReasonTargetUnreachable)
 	c.Start()

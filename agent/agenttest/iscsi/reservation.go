@@ -76,16 +76,6 @@ func (t targets) Read(ctx context.Context, device string) (sharedlun.Reservation
 	return p.lun.kept(), nil
 }
 
-// Keys implements lun.Reservations.
-func (t targets) Keys(ctx context.Context, device string) (keys []uint64, generation uint32, err error) {
-	err = t.on(ctx, device, func(l *Lun, _ nexus) error {
-		r := l.kept()
-		keys, generation = r.Keys, r.Generation
-		return nil
-	})
-	return keys, generation, err
-}
-
 // Confirm implements lun.Reservations.
 func (t targets) Confirm(ctx context.Context, device string, key uint64) error {
 	return t.on(ctx, device, func(l *Lun, own nexus) error {

@@ -25,9 +25,6 @@ func (c *check) keeps(id sharedlun.Identity, kind uint32, holder uint64, keys ..
 		if err != nil || !r.Supported || r.Type != kind || r.Holder != holder || !slices.Equal(r.Keys, keys) {
 			c.Errorf("%+v, %v, want keys %x, type %d and holder %x", r, err, keys, kind, holder)
 		}
-		if got, _, err := a.Keys(c.Context(), id); err != nil || !slices.Equal(got, keys) {
-			c.Errorf("keys %x, %v, want %x", got, err, keys)
-		}
 	}
 }
 
@@ -46,16 +43,6 @@ func (c *check) grant(a Agent, key, old uint64) sharedlun.Grant {
 func (c *check) register(a Agent, id sharedlun.Identity, key, old uint64) error {
 	_, err := a.Register(c.Context(), id, c.grant(a, key, old))
 	return err
-}
-
-// confirms checks that a node may load a table.
-func (c *check) confirms(a Agent, id sharedlun.Identity, key uint64) {
-	c.Helper()
-	device, r, err := a.ConfirmDevice(c.Context(), id, key)
-	c.must(err)
-	if plain, err := a.Device(c.Context(), id); err != nil || device != plain || !r.Has(key) {
-		c.Errorf("%s of %s, %+v, %v", device, plain, r, err)
-	}
 }
 
 func registrations(c *check) {
@@ -80,14 +67,11 @@ func registrations(c *check) {
 	}
 	c.must(c.register(c.B, id, keyB, 0))
 	c.reserved(id, keyA, keyB)
-	c.confirms(c.B, id, keyB)
 	if r, err := c.B.Confirm(c.Context(), id, keyB); err != nil || r.Generation == 0 || !c.Write(c.B, id) {
 		c.Errorf("%+v, %v", r, err)
 	}
 	for _, key := range []uint64{0, keyA, keyC} {
 		_, err = c.B.Confirm(c.Context(), id, key)
-		c.want(err, sharedlun.ErrNoKey)
-		_, _, err = c.B.ConfirmDevice(c.Context(), id, key)
 		c.want(err, sharedlun.ErrNoKey)
 	}
 	for range 2 {

@@ -155,8 +155,11 @@ func (h *host) Blank(volume string, from, to int64) bool {
 func (h *host) Contradict(volume string) error {
 	image := filepath.Join(h.dir, "xfs")
 	for _, argv := range [][]string{
-		{"truncate", "-s", "512M", image}, {"mkfs.xfs", "-q", "-f", image}, {"mkfs.ext4", "-q", "-F", node(volume)},
-		{"dd", "if=" + image, "of=" + node(volume), "bs=512", "count=1", "conv=notrunc,fsync"}, {"rm", image},
+		{"truncate", "-s", "512M", image},
+		{"mkfs.xfs", "-q", "-f", image},
+		{"mkfs.ext4", "-q", "-F", node(volume)},
+		{"dd", "if=" + image, "of=" + node(volume), "bs=512", "count=1", "conv=notrunc,fsync"},
+		{"rm", image},
 	} {
 		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
 			return fmt.Errorf("%v: %w\n%s", argv, err, out)

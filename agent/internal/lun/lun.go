@@ -32,7 +32,6 @@ type Initiator interface {
 type Reservations interface {
 	Identify(ctx context.Context, device string) (reservation.Identity, error)
 	Read(ctx context.Context, device string) (sharedlun.Reservation, error)
-	Keys(ctx context.Context, device string) (keys []uint64, generation uint32, err error)
 	Confirm(ctx context.Context, device string, key uint64) error
 	Register(ctx context.Context, device string, key uint64, old ...uint64) error
 	Unregister(ctx context.Context, device string, key uint64) error

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -25,23 +24,12 @@ func (n *Node) Reservation(ctx context.Context, id sharedlun.Identity, expected 
 // Confirm proves that this node has the key registered, on every path that is up, and that the LUN is reserved so that nobody else can write. The
 // error is sharedlun.ErrNoKey when it has not. The keys and their generation are those of that moment: whoever changes the group compares them with those that
 // were granted, since a key that was taken off can come back by a command that was under way.
-func (n *Node) Confirm(ctx context.Context, id sharedlun.Identity, key uint64) (sharedlun.Reservation, error) {
-	return n.with(ctx, id, func(l found) (sharedlun.Reservation, error) { return n.confirm(ctx, l, key) })
-}
-
-// ConfirmDevice is Device and Confirm in one: it returns the device of a LUN that this node may write to with a key, and looks for the LUN once.
 //
-// It has to be called for every table that lets somebody write, right before the table is loaded: after the LUN was read, and under the lock by which no other
+// It has to be called for every table that lets somebody write, right before the table is live: after the LUN was read, and under the lock by which no other
 // call loads one. An earlier Confirm does not count. A fence that comes between the two calls finds a table that the target lets nothing through;
 // one that came before finds no table, so that the node's next key finds none either.
-func (n *Node) ConfirmDevice(ctx context.Context, id sharedlun.Identity, key uint64) (device string, r sharedlun.Reservation, err error) {
-	r, err = n.with(ctx, id, func(l found) (sharedlun.Reservation, error) {
-		if device, err = n.device(l); err != nil {
-			return sharedlun.Reservation{}, err
-		}
-		return n.confirm(ctx, l, key)
-	})
-	return device, r, err
+func (n *Node) Confirm(ctx context.Context, id sharedlun.Identity, key uint64) (sharedlun.Reservation, error) {
+	return n.with(ctx, id, func(l found) (sharedlun.Reservation, error) { return n.confirm(ctx, l, key) })
 }
 
 func (n *Node) confirm(ctx context.Context, l found, key uint64) (sharedlun.Reservation, error) {
@@ -58,27 +46,6 @@ func (n *Node) confirm(ctx context.Context, l found, key uint64) (sharedlun.Rese
 		return r, n.unread(err)
 	}
 	return r, r.Writable(key)
-}
-
-// Keys reads all registered keys and the target's generation through one path, with four commands, and waits for no other call on the LUN. A generation that
-// stayed the same does not mean that the keys did: some targets do not count a key that is taken off.
-func (n *Node) Keys(ctx context.Context, id sharedlun.Identity) (keys []uint64, generation uint32, err error) {
-	l, err := n.remembered(id)
-	if err != nil {
-		return nil, 0, err
-	}
-	err = fmt.Errorf("node %s, LUN %s: no path is up: %w", n.cfg.NodeName, id.WWID, sharedlun.ErrUnread)
-	for _, p := range l.Paths {
-		if !p.Up {
-			continue
-		}
-		if keys, generation, err = n.cfg.Reservations.Keys(ctx, filepath.Join(n.cfg.Dev, p.Device)); err != nil {
-			err = n.unread(err)
-			continue
-		}
-		return keys, generation, n.identify(ctx, id, p)
-	}
-	return nil, 0, err
 }
 
 // with does something with a LUN that nobody else works on.

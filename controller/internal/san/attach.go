@@ -7,18 +7,6 @@ import (
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
-// Detach takes a volume from a node; from whichever node has it when that is empty. A volume that is not there, or that the node does not have,
-// needs no work.
-func (s *San) Detach(ctx context.Context, ref sharedlun.Ref, name, node string) error {
-	return s.Turn(ctx, ref, func(ctx context.Context, t *Turn) error {
-		v := t.Group.Volume(name)
-		if v == nil || node != "" && v.HeldBy != node {
-			return nil
-		}
-		return t.TakeAway(ctx, name)
-	})
-}
-
 // Release ends what somebody began: it takes a volume from its node. One that is not that volume any more, that another node has, or that its node got again since,
 // without the mark of leaving, needs no work.
 func (s *San) Release(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume) error {

@@ -26,6 +26,16 @@ func (s *San) Attach(ctx context.Context, ref sharedlun.Ref, name, node string) 
 	return s.cfg.Nodes.Map(ctx, node, ref, m.Credential, v, sequence)
 }
 
+// Detach takes a volume from a node, or from whichever has it when that is empty, as drivers do.
+func (s *San) Detach(ctx context.Context, ref sharedlun.Ref, name, node string) error {
+	return s.Turn(ctx, ref, func(ctx context.Context, t *Turn) error {
+		if v := t.Group.Volume(name); v == nil || node != "" && v.HeldBy != node {
+			return nil
+		}
+		return t.TakeAway(ctx, name)
+	})
+}
+
 // Remove removes a volume in a turn of its own.
 func (s *San) Remove(ctx context.Context, ref sharedlun.Ref, name, uuid string) error {
 	return s.Turn(ctx, ref, func(ctx context.Context, t *Turn) error { return t.Remove(ctx, name, uuid) })

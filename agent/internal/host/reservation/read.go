@@ -41,16 +41,6 @@ func (t *Tool) Read(ctx context.Context, device string) (sharedlun.Reservation, 
 	return sharedlun.Reservation{}, fmt.Errorf("reservation of %s: it changes all the time: %w", device, sharedlun.ErrUnread)
 }
 
-// Keys reads only the keys, ordered, each once, and the generation: one command. A target without reservations is sharedlun.ErrNoReservations.
-func (t *Tool) Keys(ctx context.Context, device string) (keys []uint64, generation uint32, err error) {
-	data, err := t.list(ctx, device)
-	if err != nil {
-		return nil, 0, err
-	}
-	keys, err = parseKeys(data)
-	return keys, binary.BigEndian.Uint32(data), err
-}
-
 // list reads the list of keys, however long it is.
 func (t *Tool) list(ctx context.Context, device string) ([]byte, error) {
 	size := firstKeyBytes
