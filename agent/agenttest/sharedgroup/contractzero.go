@@ -126,9 +126,9 @@ func zeroingNew(c *check) {
 
 // zeroingBeside: what is ready of a volume is mapped while the rest is being zeroed, from its first moment on.
 func zeroingBeside(c *check) {
-	v := c.made()
+	c.made()
 	c.change(c.ready("v", 4*mib))
-	v = c.volume("v")
+	v := c.volume("v")
 	_, err := c.A.Agent().Zero(c.Context(), c.ref, c.cred(c.A), v, false)
 	c.must(err)
 	_, err = c.A.Agent().Map(c.Context(), c.ref, c.cred(c.A), v, c.group.Sequence)
