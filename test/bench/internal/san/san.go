@@ -20,7 +20,7 @@ const (
 	nodeKey    = 0xbe4c000000000001
 	firstEpoch = 1
 	// callTimeout bounds one call, lunTimeout how long the LUNs of a session may take to have devices.
-	callTimeout = time.Minute
+	callTimeout = sharedlun.DeviceTimeout
 	lunTimeout  = 30 * time.Second
 	lunPause    = 300 * time.Millisecond
 )
@@ -150,20 +150,32 @@ func (c *Client) MakeGroup(ctx context.Context) error {
 
 // Leave takes away what the agent made on the target, as far as it came.
 func (c *Client) Leave(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	var errs []error
+	step := func(what string, call func(context.Context) error) {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		if err := call(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", what, err))
+		}
+	}
 	if c.group != nil {
 		errs = append(errs, c.removeAll(ctx))
-		_, err := c.groups().RemoveSharedGroup(ctx, &agentv1.RemoveSharedGroupRequest{Group: c.ref(), Mandate: c.mandate()})
-		errs = append(errs, err)
+		step("remove the group", func(ctx context.Context) error {
+			_, err := c.groups().RemoveSharedGroup(ctx, &agentv1.RemoveSharedGroupRequest{Group: c.ref(), Mandate: c.mandate()})
+			return err
+		})
 	}
 	if c.registered {
-		_, err := agentv1.NewSharedLunServiceClient(c.cfg.Conn).Unregister(ctx, &agentv1.UnregisterRequest{Lun: c.lun(), Key: nodeKey, Last: true})
-		errs = append(errs, err)
+		step("take the key off", func(ctx context.Context) error {
+			_, err := agentv1.NewSharedLunServiceClient(c.cfg.Conn).Unregister(ctx, &agentv1.UnregisterRequest{Lun: c.lun(), Key: nodeKey, Last: true})
+			return err
+		})
 	}
-	_, err := agentv1.NewIscsiServiceClient(c.cfg.Conn).Logout(ctx, &agentv1.LogoutRequest{Target: c.target})
-	if err = errors.Join(append(errs, err)...); err != nil {
+	step("log out", func(ctx context.Context) error {
+		_, err := agentv1.NewIscsiServiceClient(c.cfg.Conn).Logout(ctx, &agentv1.LogoutRequest{Target: c.target})
+		return err
+	})
+	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("leave target %s: %w", c.target.GetIqn(), err)
 	}
 	return nil

@@ -55,11 +55,11 @@ func (p *page) moves() {
 	p.printf(movesHead)
 	for _, what := range []string{measure.AttachToRunning, measure.MoveToRunning} {
 		s, longest := measure.MoveSeconds(p.report.Moves, what)
-		switch {
-		case s.Count == 0:
+		switch s.Count {
+		case 0:
 			p.printf("- %s: %s\n", what, none)
 			continue
-		case s.Count == 1:
+		case 1:
 			p.printf("- %s: after %.1f s\n", what, longest)
 		default:
 			p.printf("- %s, %d times: median after %.1f s, longest after %.1f s\n", what, s.Count, s.Median, longest)
