@@ -31,6 +31,24 @@ const (
 	DeleteRow = "delete in a row"
 )
 
+// Operations on volumes of a group on a shared LUN: alone, and with the device on this node.
+const (
+	SharedCreate   = "shared create"
+	SharedDelete   = "shared delete"
+	SharedMapped   = "shared create with its device"
+	SharedUnmapped = "shared delete with its device"
+)
+
+// Requests that are timed through the device of a volume and past it, and who carries them.
+const (
+	ReadSmall  = "read 4 KiB at random"
+	WriteSmall = "write 4 KiB at random"
+	ReadLarge  = "read 1 MiB in sequence"
+	WriteLarge = "write 1 MiB in sequence"
+	Mapped     = "map"
+	BareLun    = "bare LUN"
+)
+
 // Prepare names the making of a group on that many disks.
 func Prepare(disks int) string { return fmt.Sprintf("prepare %d", disks) }
 
@@ -83,6 +101,8 @@ type Report struct {
 	Memory   []Memory   `json:"memory,omitempty"`
 	// Claims are lines about claims, as the test printed them.
 	Claims []string `json:"claims,omitempty"`
+	// Moves are what a journey printed of a volume that moves between nodes.
+	Moves []Move `json:"moves,omitempty"`
 }
 
 // Add joins another run's report. Rounds of different runs are kept apart: samples are compared within a round only.
@@ -99,6 +119,7 @@ func (r *Report) Add(other Report) {
 	r.Commands = append(r.Commands, other.Commands...)
 	r.Memory = append(r.Memory, other.Memory...)
 	r.Claims = append(r.Claims, other.Claims...)
+	r.Moves = append(r.Moves, other.Moves...)
 }
 
 // Spread is a median with its quartiles.
@@ -127,9 +148,20 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[below] + (place-float64(below))*(sorted[below+1]-sorted[below])
 }
 
-// Ratio compares a contender with a yardstick, round by round: what the machine did besides in a round met both.
+// Series are the samples of one operation by one contender.
+type Series struct {
+	Contender
+	Operation string
+}
+
+// Ratio compares a contender with a yardstick that does the same.
 func Ratio(samples []Sample, operation string, contender, yardstick Contender) Spread {
-	of, by := byRound(samples, operation, contender), byRound(samples, operation, yardstick)
+	return Compare(samples, Series{contender, operation}, Series{yardstick, operation})
+}
+
+// Compare divides the times of one series by those of another, round by round: what the machine did besides in a round met both.
+func Compare(samples []Sample, contender, yardstick Series) Spread {
+	of, by := byRound(samples, contender.Operation, contender.Contender), byRound(samples, yardstick.Operation, yardstick.Contender)
 	var ratios []float64
 	for round, ms := range of {
 		if base := by[round]; base > 0 {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
+	"quarry.storage/quarry/test/bench/internal/pki"
 )
 
 const (
@@ -37,15 +38,15 @@ type agent struct {
 
 // startAgent starts the binary with its state below dir; lvmPath is the LVM that it runs.
 func startAgent(ctx context.Context, binary, dir, lvmPath string) (_ *agent, err error) {
-	ca, err := newAuthority()
+	ca, err := pki.New()
 	if err != nil {
 		return nil, err
 	}
-	api, err := newAPIServer(ca)
+	api, err := pki.Serve(ca)
 	if err != nil {
 		return nil, err
 	}
-	defer api.close()
+	defer api.Close()
 	address, probe, err := freeAddresses()
 	if err != nil {
 		return nil, err
@@ -54,18 +55,19 @@ func startAgent(ctx context.Context, binary, dir, lvmPath string) (_ *agent, err
 	if err := errors.Join(
 		os.MkdirAll(dir, 0o700),
 		os.WriteFile(token, []byte("token"), 0o600),
-		os.WriteFile(bundle, inPEM(ca.certificate), 0o600),
+		os.WriteFile(bundle, ca.Bundle(), 0o600),
 	); err != nil {
 		return nil, err
 	}
 	a := &agent{lvmDir: filepath.Join(dir, "lvm")}
 	a.process, err = start(filepath.Join(dir, "agent.log"), nil, binary,
 		"--node-name="+nodeName, "--listen="+address, "--probe-listen="+probe, "--lvm-dir="+a.lvmDir, "--lvm-binary="+lvmPath,
-		"--allow-types=ubd", "--min-device-size=64Mi", "--kubelet-dir=", "--api-server="+api.url, "--token-file="+token, "--ca-file="+bundle)
+		"--shared-dir="+filepath.Join(dir, "shared"),
+		"--allow-types=ubd", "--min-device-size=64Mi", "--kubelet-dir=", "--api-server="+api.URL, "--token-file="+token, "--ca-file="+bundle)
 	if err != nil {
 		return nil, err
 	}
-	config, err := ca.client(nodeName)
+	config, err := ca.Client(nodeName)
 	if err == nil {
 		a.conn, err = grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(credentials.NewTLS(config)))
 	}

@@ -17,12 +17,15 @@ import (
 	"time"
 
 	"quarry.storage/quarry/test/bench/internal/measure"
+	"quarry.storage/quarry/test/bench/internal/san"
 )
 
 // Config says what to measure with. Everything on the disks is lost.
 type Config struct {
 	// Disks are spare ones, as /dev/NAME.
 	Disks []string
+	// Target is for measurements on a shared LUN, which need no disks.
+	Target san.Target
 	// Agent and LVMd are the binaries of the servers; Self is this program.
 	Agent, LVMd, Self string
 	// Dir holds configurations and logs; it is made anew. It should be on the filesystem that /etc/lvm is on, for LVM's archives.
@@ -45,8 +48,8 @@ func New(cfg Config) (*Bench, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("measuring needs root")
 	}
-	if len(cfg.Disks) == 0 {
-		return nil, errors.New("measuring needs spare disks")
+	if len(cfg.Disks) == 0 && cfg.Target.IQN == "" {
+		return nil, errors.New("measuring needs spare disks, or a target")
 	}
 	cfg.Rounds = cmp.Or(cfg.Rounds, 1000)
 	if err := errors.Join(os.RemoveAll(cfg.Dir), os.MkdirAll(cfg.Dir, 0o700)); err != nil {
@@ -87,12 +90,20 @@ func (b *Bench) time(c measure.Contender, operation string, round, times int, wo
 	began := time.Now()
 	err := work()
 	took := time.Since(began)
-	if err == nil && round != firstRound {
-		b.report.Samples = append(b.report.Samples, measure.Sample{
-			Contender: c, Operation: operation, Round: round, Milliseconds: took.Seconds() * 1000 / float64(times),
-		})
+	if err == nil {
+		b.keep(c, operation, round, took/time.Duration(times))
 	}
 	return err
+}
+
+// keep keeps the time of one operation.
+func (b *Bench) keep(c measure.Contender, operation string, round int, took time.Duration) {
+	if round == firstRound {
+		return
+	}
+	b.report.Samples = append(b.report.Samples, measure.Sample{
+		Contender: c, Operation: operation, Round: round, Milliseconds: took.Seconds() * 1000,
+	})
 }
 
 // clean zeroes both ends of the disks, so that nothing is recognised on them.

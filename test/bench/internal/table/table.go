@@ -3,7 +3,9 @@
 package table
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,9 +24,14 @@ const (
 	goalIdleMiB = 25
 )
 
-// Write reads the reports and writes the page.
-func Write(w io.Writer, files []string) error {
+// Write reads the reports and writes the page. Sections of which nothing was measured are taken from the page that is there; old may name a file that is
+// not there.
+func Write(w io.Writer, old string, files []string) error {
 	var all measure.Report
+	before, err := os.ReadFile(old)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
 	for _, name := range files {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -36,27 +43,39 @@ func Write(w io.Writer, files []string) error {
 		}
 		all.Add(r)
 	}
-	_, err := io.WriteString(w, Page(all))
+	_, err = io.WriteString(w, Page(all, string(before)))
 	return err
 }
 
-// Page is the whole page.
-func Page(r measure.Report) string {
-	p := &page{report: r}
-	p.printf(head, orNone(r.Machine))
-	p.prepare()
-	p.commands()
-	p.volumes()
-	p.memory()
-	p.claims()
-	p.times()
-	return p.String()
+// Page is the whole page. old is the page before; it may be empty.
+func Page(r measure.Report, old string) string {
+	var out strings.Builder
+	have := sections(old)
+	for _, write := range []func(*page){
+		(*page).head, (*page).prepare, (*page).commands, (*page).volumes, (*page).shared, (*page).io, (*page).moves, (*page).memory, (*page).claims, (*page).times,
+	} {
+		p := &page{report: r}
+		write(p)
+		text := p.String()
+		if before, ok := have[title(text)]; ok && !p.measured {
+			text = before
+		}
+		out.WriteString(text)
+	}
+	return out.String()
 }
 
-// page is being written.
+// page is one section of the page that is being written.
 type page struct {
 	strings.Builder
 	report measure.Report
+	// measured is true once something was shown that was measured.
+	measured bool
+}
+
+func (p *page) head() {
+	p.measured = p.report.Machine != ""
+	p.printf(head, cmp.Or(p.report.Machine, none))
 }
 
 func (p *page) printf(format string, args ...any) { fmt.Fprintf(&p.Builder, format, args...) }
@@ -72,17 +91,23 @@ func (p *page) header(cells ...string) {
 
 // ratio shows a contender against a yardstick.
 func (p *page) ratio(operation string, of, by measure.Contender) string {
-	return ratio(measure.Ratio(p.report.Samples, operation, of, by))
+	return p.compare(measure.Series{Contender: of, Operation: operation}, measure.Series{Contender: by, Operation: operation})
+}
+
+// compare shows one series against another.
+func (p *page) compare(of, by measure.Series) string {
+	return p.spread(measure.Compare(p.report.Samples, of, by))
 }
 
 func (p *page) rounds(operation string, of, by measure.Contender) string {
 	return fmt.Sprint(measure.Ratio(p.report.Samples, operation, of, by).Count)
 }
 
-func ratio(s measure.Spread) string {
+func (p *page) spread(s measure.Spread) string {
 	if s.Count == 0 {
 		return none
 	}
+	p.measured = true
 	return fmt.Sprintf("%.2f (%.2f to %.2f)", s.Median, s.Low, s.High)
 }
 
@@ -112,11 +137,19 @@ var configs = []struct{ name, words string }{
 
 func (p *page) commands() {
 	p.printf(commandsHead)
+	p.counts(calls)
+}
+
+// counts shows the commands of the calls that have a name here.
+func (p *page) counts(names map[string]string) {
 	p.header("call", "by", "during the call", "observing afterwards", "counted")
 	counts := map[string]int{}
 	var lines []string
 	for _, c := range p.report.Commands {
-		line := strings.Join([]string{calls[c.Operation], whoWords[c.Who], names(c.During), names(c.After)}, " | ")
+		if names[c.Operation] == "" {
+			continue
+		}
+		line := strings.Join([]string{names[c.Operation], whoWords[c.Who], list(c.During), list(c.After)}, " | ")
 		if counts[line] == 0 {
 			lines = append(lines, line)
 		}
@@ -125,7 +158,7 @@ func (p *page) commands() {
 	for _, line := range lines {
 		p.row(line, fmt.Sprintf("%d times", counts[line]))
 	}
-	if len(lines) == 0 {
+	if p.measured = p.measured || len(lines) > 0; len(lines) == 0 {
 		p.row(none, "", "", "", "")
 	}
 	p.printf("\n")
@@ -138,16 +171,16 @@ var calls = map[string]string{
 
 var whoWords = map[string]string{measure.Bare: "bare command", measure.Quarry: "Quarry's agent", measure.TopoLVM: "TopoLVM's lvmd"}
 
-// names counts and lists commands.
-func names(commands []measure.Command) string {
+// list counts and names commands.
+func list(commands []measure.Command) string {
 	if len(commands) == 0 {
 		return "0"
 	}
-	var list []string
+	var names []string
 	for _, c := range commands {
-		list = append(list, c.Name)
+		names = append(names, c.Name)
 	}
-	return fmt.Sprintf("%d: %s", len(list), strings.Join(list, ", "))
+	return fmt.Sprintf("%d: %s", len(names), strings.Join(names, ", "))
 }
 
 func (p *page) volumes() {
@@ -180,7 +213,7 @@ func (p *page) memory() {
 	for _, m := range p.report.Memory {
 		p.row(m.Process, m.When, mib(m.ResidentKiB), mib(m.AnonymousKiB))
 	}
-	if len(p.report.Memory) == 0 {
+	if p.measured = len(p.report.Memory) > 0; !p.measured {
 		p.row(none, "", "", "")
 	}
 	p.printf("\n")
@@ -193,37 +226,8 @@ func (p *page) claims() {
 	for _, line := range p.report.Claims {
 		p.printf("- %s\n", line)
 	}
-	if len(p.report.Claims) == 0 {
+	if p.measured = len(p.report.Claims) > 0; !p.measured {
 		p.printf("- %s\n", none)
 	}
 	p.printf("\n")
-}
-
-func (p *page) times() {
-	p.printf(timesHead)
-	p.header("operation", "LVM's configuration", "bare commands", "Quarry's agent", "TopoLVM's lvmd")
-	ops := []string{
-		measure.Prepare(1), measure.Prepare(4), measure.Create, measure.Delete, measure.CreateRow, measure.DeleteRow,
-	}
-	for _, op := range ops {
-		for _, config := range configs {
-			bare, agent, lvmd := contenders(config.name)
-			p.row(op, config.words, p.milliseconds(op, bare), p.milliseconds(op, agent), p.milliseconds(op, lvmd))
-		}
-	}
-}
-
-func (p *page) milliseconds(operation string, c measure.Contender) string {
-	s := measure.Times(p.report.Samples, operation, c)
-	if s.Count == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%.0f", s.Median)
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return none
-	}
-	return s
 }

@@ -5,7 +5,7 @@ const (
 	head = `# Benchmarks
 
 This page is written by ` + "`make bench`" + `; do not edit it. Machine: 2 cores, user-mode-linux node, ubd disks on files
-(%s).
+(%s). Shared LUNs are those of the lab's storage node, over its network.
 
 Such a node starts processes and reads disks far more slowly than hardware does, so only ratios and counts mean anything, and
 only within one run: contenders take turns in one run on the same node, in another order each round. A ratio is taken
@@ -44,6 +44,36 @@ machine is at rest before each call.
 `
 	configHead = `
 What the configuration alone makes of it, Debian's against Quarry's:
+
+`
+	sharedHead = `## Creating and deleting a volume of a shared LUN
+
+A linear volume of 64 MiB in the group of an Iscsi. The agent, bare commands and lvmd have a LUN of one iSCSI target each, and the same LVM
+configuration, Quarry's. Numbers are multiples of one bare command. For "create" that is the very ` + "`lvcreate`" + ` that the agent runs, which makes a volume
+that is not active; lvmd has no such thing. In its ` + "`ChangeSharedGroup`" + ` the agent asks the target which LUN that is and whether its own key is registered,
+and reads the group before the change and after it: another node may have changed it, and nobody is told what was not seen. That is the price of one
+writer whose word counts ([decision 0038](decisions/0038-one-writer.md)).
+
+"With its device" is until the volume can be opened on the node. Bare, and in lvmd, that is one ` + "`lvcreate`" + ` that activates and clears the beginning; in the agent the
+four calls that a controller makes, without the zeroing: create, hold, ready and map; and leave, unmap, release and remove afterwards.
+
+`
+	sharedCounts = `
+LVM commands per call, counted as above:
+
+`
+	ioHead = `## Requests through the device of a volume
+
+How fast requests are through the dm-linear map of a volume on a shared LUN, as a part of the speed of the LUN itself: O_DIRECT, one request at a
+time, each to the same place through the map and past it right after the other, in changing order. A round is 64 requests of 4 KiB or 8 of 1 MiB
+each way; a ratio is that of their sums.
+
+`
+	movesHead = `## Moving a volume between nodes
+
+What ` + "`go test -tags e2e -run TestIscsiPodMovesBetweenNodes ./test/e2e`" + ` prints: from the making of a pod until it is Running, with a filesystem on a volume of an Iscsi.
+The first one has it made. Each later pod is on another node, and the pod before was ended in the middle of its writes and is gone. What the
+scheduler, the kubelet and the image take is in these times, on three nodes of the same two cores.
 
 `
 	memoryHead = `## The agent's memory

@@ -1,4 +1,4 @@
-package node
+package pki
 
 import (
 	"crypto/tls"
@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// apiServer is as much of a Kubernetes API server as an agent needs: it takes certificate signing requests and signs them at once.
-type apiServer struct {
-	authority *authority
-	url       string
+// APIServer is as much of a Kubernetes API server as an agent needs: it takes certificate signing requests and signs them at once.
+type APIServer struct {
+	// URL is where it serves.
+	URL       string
+	authority *Authority
 	server    *http.Server
 
 	mu     sync.Mutex
@@ -36,7 +37,8 @@ type request struct {
 	} `json:"status"`
 }
 
-func newAPIServer(a *authority) (*apiServer, error) {
+// Serve starts the server on this machine.
+func Serve(a *Authority) (*APIServer, error) {
 	pair, err := a.pair(&x509.Certificate{
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -48,16 +50,17 @@ func newAPIServer(a *authority) (*apiServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve the certificates API: %w", err)
 	}
-	s := &apiServer{authority: a, url: "https://" + listener.Addr().String(), issued: map[string][]byte{}}
+	s := &APIServer{authority: a, URL: "https://" + listener.Addr().String(), issued: map[string][]byte{}}
 	s.server = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
 	go s.server.Serve(listener) //nolint:errcheck // it ends when it is closed
 	return s, nil
 }
 
-func (s *apiServer) close() { s.server.Close() }
+// Close ends it.
+func (s *APIServer) Close() { s.server.Close() }
 
 // ServeHTTP signs what is posted, and answers it again to whoever gets it by its name.
-func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *APIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var out request
 	if r.Method == http.MethodPost {
 		if err := json.NewDecoder(r.Body).Decode(&out); err != nil {

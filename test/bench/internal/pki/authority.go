@@ -1,4 +1,5 @@
-package node
+// Package pki issues the certificates that an agent needs to serve, and its caller to be heard, without a Kubernetes.
+package pki
 
 import (
 	"crypto/ecdsa"
@@ -19,19 +20,20 @@ import (
 // validity of what an authority issues, longer than any run.
 const validity = 24 * time.Hour
 
-// authority issues the certificates of one run: the agent's, its API server's, and the client's.
-type authority struct {
+// Authority issues the certificates of one run: the agent's, its API server's, and the client's.
+type Authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 	serial      int64
 }
 
-func newAuthority() (*authority, error) {
+// New makes an authority that nobody else trusts.
+func New() (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	a := &authority{key: key}
+	a := &Authority{key: key}
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "quarry:bench"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
@@ -41,7 +43,7 @@ func newAuthority() (*authority, error) {
 	return a, nil
 }
 
-func (a *authority) issue(template, parent *x509.Certificate, public any) (*x509.Certificate, error) {
+func (a *Authority) issue(template, parent *x509.Certificate, public any) (*x509.Certificate, error) {
 	a.serial++
 	template.SerialNumber = big.NewInt(a.serial)
 	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(validity)
@@ -53,7 +55,7 @@ func (a *authority) issue(template, parent *x509.Certificate, public any) (*x509
 }
 
 // pair makes a certificate with its key.
-func (a *authority) pair(template *x509.Certificate) (tls.Certificate, error) {
+func (a *Authority) pair(template *x509.Certificate) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, err
@@ -66,7 +68,7 @@ func (a *authority) pair(template *x509.Certificate) (tls.Certificate, error) {
 }
 
 // sign answers an agent's request as the controller does: the leaf, then the authority, both in PEM.
-func (a *authority) sign(request []byte) ([]byte, error) {
+func (a *Authority) sign(request []byte) ([]byte, error) {
 	block, _ := pem.Decode(request)
 	if block == nil {
 		return nil, errors.New("request is not PEM")
@@ -82,15 +84,18 @@ func (a *authority) sign(request []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("issue certificate: %w", err)
 	}
-	return append(inPEM(leaf), inPEM(a.certificate)...), nil
+	return append(inPEM(leaf), a.Bundle()...), nil
 }
+
+// Bundle is the authority's own certificate, in PEM.
+func (a *Authority) Bundle() []byte { return inPEM(a.certificate) }
 
 func inPEM(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// client is what the controller dials an agent with.
-func (a *authority) client(node string) (*tls.Config, error) {
+// Client is what the controller dials an agent with.
+func (a *Authority) Client(node string) (*tls.Config, error) {
 	pair, err := a.pair(&x509.Certificate{
 		Subject: pkix.Name{CommonName: quarry.ControllerCommonName}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},

@@ -1,4 +1,4 @@
-package node
+package pki
 
 import (
 	"bytes"
@@ -15,21 +15,21 @@ import (
 )
 
 func TestAPIServer_signsAtOnce(t *testing.T) {
-	ca, err := newAuthority()
+	ca, err := New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newAPIServer(ca)
+	s, err := Serve(ca)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.close)
+	t.Cleanup(s.Close)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
-		Subject: pkix.Name{CommonName: "somebody"}, DNSNames: []string{nodeName},
+		Subject: pkix.Name{CommonName: "somebody"}, DNSNames: []string{"bench"},
 	}, key)
 	if err != nil {
 		t.Fatal(err)
@@ -44,12 +44,12 @@ func TestAPIServer_signsAtOnce(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.certificate)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
-	post, err := client.Post(s.url+"/requests", "application/json", bytes.NewReader(body))
+	post, err := client.Post(s.URL+"/requests", "application/json", bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	post.Body.Close()
-	get, err := client.Get(s.url + "/requests/one")
+	get, err := client.Get(s.URL + "/requests/one")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,14 +59,14 @@ func TestAPIServer_signsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	block, rest := pem.Decode(answer.Status.Certificate)
-	if block == nil || !bytes.Equal(rest, inPEM(ca.certificate)) {
+	if block == nil || !bytes.Equal(rest, ca.Bundle()) {
 		t.Fatalf("chain %s", answer.Status.Certificate)
 	}
 	leaf, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := leaf.Verify(x509.VerifyOptions{DNSName: nodeName, Roots: roots}); err != nil || leaf.Subject.CommonName != "somebody" {
+	if _, err := leaf.Verify(x509.VerifyOptions{DNSName: "bench", Roots: roots}); err != nil || leaf.Subject.CommonName != "somebody" {
 		t.Errorf("%v: %v", leaf.Subject, err)
 	}
 }
