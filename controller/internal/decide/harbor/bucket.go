@@ -3,6 +3,8 @@ package harbor
 import (
 	"cmp"
 	"fmt"
+	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -68,11 +70,45 @@ func BucketJob(c *v1alpha1.HarborCluster) *unstructured.Unstructured {
 	}})
 }
 
-// Outdated says whether a Job that did not succeed was made from another generation of the spec: a Job cannot be changed, it has to be
-// made again.
-func Outdated(have, want *unstructured.Unstructured) bool {
-	return !complete(have) &&
-		have.GetAnnotations()[v1alpha1.AnnotationGeneration] != want.GetAnnotations()[v1alpha1.AnnotationGeneration]
+// A Job that failed is made again after a pause as long as it has tried itself, within these bounds.
+const (
+	shortestPause = time.Minute
+	longestPause  = time.Hour
+)
+
+// Outdated reports whether a Job has to be made again, because it cannot be changed or run anew: when the Tenant is younger than the Job, whose bucket
+// was another one's; when it did not succeed and was made from another generation of the spec; and some time after it failed, which is when.
+func Outdated(have, want, tenant *unstructured.Unstructured, now time.Time) (outdated bool, when time.Time) {
+	made, begun := have.GetCreationTimestamp(), tenant.GetCreationTimestamp()
+	switch {
+	case made.Before(&begun):
+		return true, now
+	case complete(have):
+		return false, time.Time{}
+	case have.GetAnnotations()[v1alpha1.AnnotationGeneration] != want.GetAnnotations()[v1alpha1.AnnotationGeneration]:
+		return true, now
+	}
+	failed, ok := failedAt(have)
+	if !ok {
+		return false, time.Time{}
+	}
+	when = failed.Add(min(max(failed.Sub(made.Time), shortestPause), longestPause))
+	return !when.After(now), when
+}
+
+// failedAt returns when a Job failed, if it did.
+func failedAt(job *unstructured.Unstructured) (at time.Time, failed bool) {
+	conditions, _, _ := unstructured.NestedSlice(job.Object, "status", "conditions")
+	for _, item := range conditions {
+		m, _ := item.(map[string]any)
+		if m["type"] == "Failed" && m["status"] == "True" {
+			text, _ := m["lastTransitionTime"].(string)
+			// Without a time it failed before all times, and the pause is over.
+			at, _ = time.Parse(time.RFC3339, text)
+			return at, true
+		}
+	}
+	return time.Time{}, false
 }
 
 func complete(job *unstructured.Unstructured) bool {
@@ -80,13 +116,14 @@ func complete(job *unstructured.Unstructured) bool {
 	return status == "True"
 }
 
-// BucketState reads the status of the Job that makes the bucket.
-func BucketState(job *unstructured.Unstructured) State {
+// BucketState reads the status of the Job that makes the bucket. again is when one that failed is made again.
+func BucketState(job *unstructured.Unstructured, again time.Time) State {
 	if complete(job) {
 		return Running("MinIO runs, and Harbor's bucket exists.")
 	}
 	if status, message := conditionOf(job, "Failed"); status == "True" {
-		return Failed(v1alpha1.ReasonHarborChildFailed, fmt.Sprintf("The Job %s, which makes Harbor's bucket, failed: %s", job.GetName(), message))
+		return Failed(v1alpha1.ReasonHarborChildFailed, fmt.Sprintf("The Job %s, which makes Harbor's bucket, failed: %s. It is made again at %s.",
+			job.GetName(), strings.TrimSuffix(message, "."), again.UTC().Format(time.TimeOnly+" MST")))
 	}
 	return Pending(v1alpha1.ReasonHarborStarting, fmt.Sprintf("The Job %s makes Harbor's bucket.", job.GetName()))
 }
@@ -105,57 +142,4 @@ func conditionOf(o *unstructured.Unstructured, kind string) (status, message str
 		return status, cmp.Or(message, reason, "it gives no reason")
 	}
 	return "", ""
-}
-
-// redirect returns how clients are redirected; nil when they are not. The old place of the block counts when the new one is empty.
-func redirect(c *v1alpha1.HarborCluster) *v1alpha1.HarborRedirect {
-	r := c.Spec.Storage.Spec.Redirect
-	if m := c.Spec.Storage.Spec.MinIO; r == nil && m != nil {
-		r = m.Redirect
-	}
-	if r == nil || r.Enable != nil && !*r.Enable {
-		return nil
-	}
-	return r
-}
-
-// minioIngress returns the ingress through which clients reach MinIO; nil when they do not.
-func minioIngress(c *v1alpha1.HarborCluster) (ingress *v1alpha1.HarborIngress, certificate string) {
-	r := redirect(c)
-	if r == nil || r.Expose == nil || r.Expose.Ingress == nil {
-		return nil, ""
-	}
-	if r.Expose.TLS != nil {
-		certificate = string(r.Expose.TLS.CertificateRef)
-	}
-	return r.Expose.Ingress, certificate
-}
-
-// Ingress returns the Ingress that leads to MinIO, and whether there shall be one.
-func Ingress(c *v1alpha1.HarborCluster) (o *unstructured.Unstructured, wanted bool) {
-	o = object(c, IngressKind, tenantName(c), map[string]any{})
-	i, certificate := minioIngress(c)
-	if i == nil {
-		return o, false
-	}
-	spec := map[string]any{"rules": []any{map[string]any{
-		"host": i.Host,
-		"http": map[string]any{"paths": []any{map[string]any{
-			"path": "/", "pathType": "Prefix",
-			"backend": map[string]any{"service": map[string]any{"name": minioService, "port": map[string]any{"number": int64(80)}}},
-		}}},
-	}}}
-	if certificate != "" {
-		spec["tls"] = []any{map[string]any{"secretName": certificate, "hosts": []any{i.Host}}}
-	}
-	if i.IngressClassName != nil {
-		spec["ingressClassName"] = *i.IngressClassName
-	}
-	o.Object["spec"] = spec
-	annotations := o.GetAnnotations()
-	for k, v := range i.Annotations {
-		annotations[k] = v
-	}
-	o.SetAnnotations(annotations)
-	return o, true
 }
