@@ -35,6 +35,8 @@ type Site struct {
 	Stop, Start, LoseKeys func()
 	// Restart starts iscsid anew on both nodes. Sessions go on.
 	Restart func()
+	// Cut ends the session of a node, as somebody else may.
+	Cut func(a Agent)
 	// Reserve reserves the LUN with a type for a key of a node, as an earlier version or somebody else does, and Release ends the reservation.
 	Reserve func(a Agent, key uint64, kind uint32)
 	Release func(a Agent, key uint64)
@@ -86,6 +88,7 @@ func Contract(t *testing.T, site func(t *testing.T) Site) {
 		{"a LUN in use", used},
 		{"a target that is gone", targetGone},
 		{"a target that is gone for good", goneForGood},
+		{"a session that somebody ended", cutOff},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(&check{T: t, Site: site(t)}) })
 	}

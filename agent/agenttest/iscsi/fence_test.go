@@ -236,3 +236,28 @@ func TestRegister_twoTargets(t *testing.T) {
 	}
 	x.want(x.register(c, keyC), nil)
 }
+
+// TestGetTarget_twoTargets: a path through a target that somebody logs in to later is shown, and gets the key as one that came back does. Other LUNs of that target
+// are not shown.
+func TestGetTarget_twoTargets(t *testing.T) {
+	x := newFenced(t)
+	other := x.a.f.AddTarget(iqn+"-2", "10.0.0.3:3260")
+	other.AddLun(5, 1<<30)
+	x.lun.Show(other)
+	if _, err := x.a.Login(t.Context(), other.Target(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := x.a.GetTarget(t.Context(), x.target.Target(), false)
+	if err != nil || len(seen.Sessions) != len(portals) || len(seen.Luns) != 1 {
+		t.Fatalf("%+v, %v", seen, err)
+	}
+	through := func(p sharedlun.Path) bool { return p.Target == iqn+"-2" && p.Portal == "10.0.0.3:3260" && p.Up }
+	if l := seen.Luns[0]; len(l.Paths) != len(portals)+1 || !slices.ContainsFunc(l.Paths, through) || l.Identity != x.id {
+		t.Errorf("%+v", l)
+	}
+	_, err = x.a.Confirm(t.Context(), x.id, keyA)
+	x.want(err, sharedlun.ErrNoKey)
+	x.want(x.register(x.a, keyA), nil)
+	_, err = x.a.Confirm(t.Context(), x.id, keyA)
+	x.want(err, nil)
+}

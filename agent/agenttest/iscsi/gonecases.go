@@ -61,3 +61,26 @@ func goneForGood(c *check) {
 	c.Start()
 	c.login()
 }
+
+// cutOff: keys that sessions leave behind which somebody else ended are taken off with the node's own, once a path has the key again. Of others' keys none is.
+func cutOff(c *check) {
+	id := c.login()
+	c.must(c.register(c.A, id, keyA, 0))
+	c.must(c.register(c.B, id, keyB, 0))
+	for n, key := range []uint64{keyA, keyB} {
+		a, last := []Agent{c.A, c.B}[n], n == 1
+		c.Cut(a)
+		c.login()
+		_, err := a.Confirm(c.Context(), id, key)
+		c.want(err, sharedlun.ErrNoKey)
+		// No path can take it off.
+		_, err = a.Unregister(c.Context(), id, key, last)
+		c.want(err, sharedlun.ErrUnknown)
+		c.must(c.register(a, id, key, 0))
+		for range 2 {
+			_, err = a.Unregister(c.Context(), id, key, last)
+			c.must(err)
+		}
+		c.reserved(id, []uint64{keyA, keyB}[n+1:]...)
+	}
+}

@@ -76,6 +76,19 @@ func (t targets) Read(ctx context.Context, device string) (sharedlun.Reservation
 	return p.lun.kept(), nil
 }
 
+// Registrations implements lun.Reservations.
+func (t targets) Registrations(ctx context.Context, device string, key uint64) (count int, err error) {
+	err = t.on(ctx, device, func(l *Lun, _ nexus) error {
+		for _, k := range l.keys {
+			if k == key {
+				count++
+			}
+		}
+		return nil
+	})
+	return count, err
+}
+
 // Confirm implements lun.Reservations.
 func (t targets) Confirm(ctx context.Context, device string, key uint64) error {
 	return t.on(ctx, device, func(l *Lun, own nexus) error {

@@ -83,8 +83,13 @@ func TestRealContract(t *testing.T) {
 				target.AddLun(0, "another")
 			},
 			Restart: func() { lio.RestartDaemon(t) },
-			Use:     func(sharedlun.Identity) func() { return opened(t, path(t, a, name)) },
-			Hold:    func(sharedlun.Identity) func() { return held(t, path(t, a, name)) },
+			Cut: func(who iscsi.Agent) {
+				seen, err := who.GetTarget(t.Context(), name, false)
+				must(t, err)
+				lio.Run(t, "iscsiadm", "-m", "session", "-r", fmt.Sprint(seen.Luns[0].Paths[0].Session), "--logout")
+			},
+			Use:  func(sharedlun.Identity) func() { return opened(t, path(t, a, name)) },
+			Hold: func(sharedlun.Identity) func() { return held(t, path(t, a, name)) },
 			Write: func(who iscsi.Agent, _ sharedlun.Identity) bool {
 				return written(path(t, who, name)) == nil
 			},

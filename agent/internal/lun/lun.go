@@ -32,6 +32,7 @@ type Initiator interface {
 type Reservations interface {
 	Identify(ctx context.Context, device string) (reservation.Identity, error)
 	Read(ctx context.Context, device string) (sharedlun.Reservation, error)
+	Registrations(ctx context.Context, device string, key uint64) (int, error)
 	Confirm(ctx context.Context, device string, key uint64) error
 	Register(ctx context.Context, device string, key uint64, old ...uint64) error
 	Unregister(ctx context.Context, device string, key uint64) error

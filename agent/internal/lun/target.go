@@ -19,12 +19,13 @@ func (n *Node) GetInitiator(ctx context.Context) (sharedlun.Initiator, error) {
 	return n.cfg.Initiator.Initiator(ctx)
 }
 
-// GetTarget reads the sessions with a target and the LUNs that they show; with users, who uses the LUNs here.
+// GetTarget reads the sessions with a target and the LUNs that they show, with every path that this node has to them: one through another target needs the key, too. With users it
+// tells who uses the LUNs here.
 func (n *Node) GetTarget(ctx context.Context, t sharedlun.Target, users bool) (sharedlun.Seen, error) {
 	if err := t.Check(); err != nil {
 		return sharedlun.Seen{}, err
 	}
-	sessions, luns, err := n.look(t.IQN)
+	sessions, luns, err := n.everyPath(t.IQN)
 	if err != nil {
 		return sharedlun.Seen{}, err
 	}
@@ -38,6 +39,28 @@ func (n *Node) GetTarget(ctx context.Context, t sharedlun.Target, users bool) (s
 		}
 	}
 	return sharedlun.Seen{Sessions: iscsi.States(t, sessions), Luns: luns}, nil
+}
+
+// everyPath reads the sessions with a target, and the LUNs that they show with their paths through all targets.
+func (n *Node) everyPath(iqn string) ([]iscsi.Session, []sharedlun.Lun, error) {
+	all, err := n.cfg.Initiator.Sessions("")
+	if err != nil {
+		return nil, nil, err
+	}
+	var own, others []iscsi.Session
+	for _, s := range all {
+		if s.IQN == iqn {
+			own = append(own, s)
+		} else {
+			others = append(others, s)
+		}
+	}
+	// The number of a LUN is that of its first path.
+	luns, err := n.cfg.Initiator.Luns(slices.Concat(own, others))
+	luns = slices.DeleteFunc(luns, func(l sharedlun.Lun) bool {
+		return !slices.ContainsFunc(l.Paths, func(p sharedlun.Path) bool { return p.Target == iqn })
+	})
+	return own, luns, err
 }
 
 func (n *Node) look(iqn string) ([]iscsi.Session, []sharedlun.Lun, error) {

@@ -27,6 +27,9 @@ func (n *Node) Unregister(ctx context.Context, id sharedlun.Identity, key uint64
 		if err := n.leave(ctx, l, r, key, last); err != nil {
 			return r, err
 		}
+		if err := n.sweep(ctx, l, r, key); err != nil {
+			return r, sharedlun.AfterChange(err)
+		}
 		if err := n.unregister(ctx, l, key); err != nil {
 			return r, sharedlun.AfterChange(err)
 		}
@@ -67,10 +70,41 @@ func (n *Node) unregister(ctx context.Context, l found, key uint64) error {
 	return nil
 }
 
+// sweep takes a key off where no path of this node leads any more: a registration outlives its session, and the next session is another one to the target. The key preempts itself
+// through a path that has it, and stays there. Without such a path nothing is done: a key is never registered for it, since that command could come after a fence.
+func (n *Node) sweep(ctx context.Context, l found, r sharedlun.Reservation, key uint64) error {
+	own := ""
+	for _, path := range l.up {
+		has, err := n.registered(ctx, path, r, key)
+		switch {
+		case err != nil:
+			return err
+		case has && own == "":
+			own = path
+		case has:
+			if err := n.cfg.Reservations.Unregister(ctx, path, key); err != nil {
+				return n.unknown(err)
+			}
+		}
+	}
+	if own == "" {
+		return nil
+	}
+	count, err := n.cfg.Reservations.Registrations(ctx, own, key)
+	if err != nil || count < 2 {
+		return n.unread(err)
+	}
+	// A conflict means that the key was taken off meanwhile.
+	if err := n.cfg.Reservations.Convert(ctx, own, key); err != nil && !errors.Is(err, reservation.ErrConflict) {
+		return n.unknown(err)
+	}
+	return nil
+}
+
 // left refuses to call a key taken off that is registered still, or whose end left the others without a reservation.
 func (n *Node) left(r sharedlun.Reservation, id sharedlun.Identity, key uint64) error {
 	if r.Has(key) {
-		return fmt.Errorf("node %s, LUN %s: %w: key %#x is registered still, by a path that is down", n.cfg.NodeName, id.WWID, sharedlun.ErrUnknown, key)
+		return fmt.Errorf("node %s, LUN %s: %w: key %#x is registered still, by a path that is down, or by a session that is gone", n.cfg.NodeName, id.WWID, sharedlun.ErrUnknown, key)
 	}
 	if len(r.Keys) > 0 && r.Type == 0 {
 		return fmt.Errorf("LUN %s, after node %s left it: %w", id.WWID, n.cfg.NodeName, r.Guarded())

@@ -41,6 +41,22 @@ func (t *Tool) Read(ctx context.Context, device string) (sharedlun.Reservation, 
 	return sharedlun.Reservation{}, fmt.Errorf("reservation of %s: it changes all the time: %w", device, sharedlun.ErrUnread)
 }
 
+// Registrations counts the paths, of whichever node, that have a key. A target that lists each key once says 1.
+func (t *Tool) Registrations(ctx context.Context, device string, key uint64) (int, error) {
+	data, err := t.list(ctx, device)
+	if err != nil {
+		return 0, err
+	}
+	all, err := everyKey(data)
+	count := 0
+	for _, k := range all {
+		if k == key {
+			count++
+		}
+	}
+	return count, err
+}
+
 // list reads the list of keys, however long it is.
 func (t *Tool) list(ctx context.Context, device string) ([]byte, error) {
 	size := firstKeyBytes
@@ -66,8 +82,15 @@ func (t *Tool) list(ctx context.Context, device string) ([]byte, error) {
 // errMoved means that the two answers are of different generations.
 var errMoved = errors.New("the registrations changed meanwhile")
 
-// parseKeys reads the answer of READ KEYS.
+// parseKeys reads the answer of READ KEYS: the keys, ordered, each once.
 func parseKeys(data []byte) ([]uint64, error) {
+	out, err := everyKey(data)
+	slices.Sort(out)
+	return slices.Compact(out), err
+}
+
+// everyKey reads it with a key for each path.
+func everyKey(data []byte) ([]uint64, error) {
 	if len(data) < headerBytes || len(data)%8 != 0 {
 		return nil, fmt.Errorf("keys of %d bytes: %w", len(data), sharedlun.ErrUnread)
 	}
@@ -75,8 +98,7 @@ func parseKeys(data []byte) ([]uint64, error) {
 	for at := headerBytes; at < len(data); at += 8 {
 		out = append(out, binary.BigEndian.Uint64(data[at:]))
 	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
+	return out, nil
 }
 
 // parse reads the answers of READ KEYS and READ RESERVATION.
