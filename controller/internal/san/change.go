@@ -21,8 +21,13 @@ func (t *Turn) Change(ctx context.Context, c sharedlun.Change) error {
 		t.Group, t.facts.GroupEpoch = group, group.Epoch
 	case !answered(err):
 		t.memory.unanswered = true
+		t.blame(ctx)
+	case c.TakeOver:
+		t.facts.Read = false
+		t.blame(ctx)
 	default:
 		t.facts.Read = false
+		t.probe(ctx)
 	}
 	return err
 }

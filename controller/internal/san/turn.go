@@ -24,6 +24,8 @@ type Turn struct {
 	members []Member
 	// keys are those on the LUN, if they were read since the record is this process's own.
 	keys *keysOn
+	// tries counts the writers that failed in this turn.
+	tries int
 	// Group as the writer reported it last.
 	Group sharedlun.Group
 	// blank is true for a turn in which there may be no group: it is made or removed.
@@ -81,7 +83,7 @@ func (t *Turn) take(ctx context.Context) error {
 		if a.MayChange {
 			return nil
 		}
-		if err := t.do(ctx, a); err != nil && !errors.Is(err, ErrConflict) {
+		if err := t.do(ctx, a); err != nil && !errors.Is(err, ErrConflict) && !t.replaced() {
 			return err
 		}
 	}
@@ -143,6 +145,7 @@ func (t *Turn) look(ctx context.Context) error {
 		t.facts.Fenced[m.Node] = m.Fenced
 	}
 	slices.Sort(t.facts.Members)
+	t.remember()
 	t.doubt()
 	return nil
 }
@@ -191,6 +194,7 @@ func (t *Turn) read(ctx context.Context) error {
 	seen, err := t.san.cfg.Nodes.Contents(ctx, t.record.Writer, t.ref)
 	switch {
 	case err != nil:
+		t.blame(ctx)
 		return err
 	case t.blank && (seen.Group == nil || t.ref.UUID == ""):
 		t.readBlank(seen)

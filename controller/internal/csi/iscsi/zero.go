@@ -33,11 +33,14 @@ func (b *Backend) wait(ctx context.Context, s storage, v sharedlun.Volume) error
 	}
 }
 
-// lost reports whether the node that zeroes a volume cannot go on: it is away, fenced, under maintenance, or no initiator any more. The writer can: otherwise
-// there were another one.
+// lost reports whether the node that zeroes a volume cannot go on: it is away, fenced, under maintenance, has lost the LUN, or is no initiator any more. The writer
+// can: otherwise there were another one.
 func (b *Backend) lost(ctx context.Context, t turn, s storage, v sharedlun.Volume) (bool, error) {
 	if v.HeldBy == "" || v.Leaving || v.HeldBy == t.Writer() {
 		return false, nil
+	}
+	if t.Failed(v.HeldBy) {
+		return true, nil
 	}
 	members, err := b.Fleet.Members(ctx, s.ref)
 	if err != nil {

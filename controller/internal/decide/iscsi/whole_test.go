@@ -150,6 +150,31 @@ func TestWhole_steps(t *testing.T) {
 	}
 }
 
+// TestWhole_via: steps run on the node that the LUN was read through: a writer that has lost it runs none.
+func TestWhole_via(t *testing.T) {
+	for name, c := range map[string]struct {
+		via    string
+		change func(s *scene)
+		want   string
+	}{
+		"the writer":                         {"n2", nil, "n2"},
+		"the writer could not read":          {"n3", nil, "n3"},
+		"nobody read":                        {"", nil, "n2"},
+		"who read may not change the group":  {"n3", func(s *scene) { s.member("n3").Spec.Reservation.Fenced = true }, "n2"},
+		"nor may the writer, that went away": {"n3", func(s *scene) { s.silence("n2", false); s.silence("n3", false) }, "n1"},
+	} {
+		s := made("n1", "n2", "n3")
+		s.o.Record.Writer, s.o.Reading.Via = "n2", c.via
+		s.o.Reading.Keys.Keys = append(s.o.Reading.Keys.Keys, 99)
+		if c.change != nil {
+			c.change(s)
+		}
+		if w := s.whole(); len(w.Steps) == 0 || w.Steps[0].Via() != c.want {
+			t.Errorf("%s: %+v, want a step on %s", name, w.Steps, c.want)
+		}
+	}
+}
+
 func unreserved(s *scene) {
 	s.o.Reading.Keys = sharedlun.Reservation{}
 	for _, m := range s.o.World.Members {
