@@ -44,7 +44,7 @@ func (w *world) happen() {
 
 // trouble is what goes wrong.
 func (w *world) trouble(m *machine, p *process) {
-	what := w.rand.IntN(19)
+	what := w.rand.IntN(20)
 	if w.mood.fences {
 		if what < 5 && what != 2 {
 			what = 5 + w.rand.IntN(7)
@@ -65,8 +65,19 @@ func (w *world) trouble(m *machine, p *process) {
 		w.troubleOfRecords(m, what)
 	case what < 15:
 		w.blind(m)
+	case what == 15:
+		w.reconnect()
 	default:
 		w.heal(w.machines[w.names[w.rand.IntN(len(w.names))]])
+	}
+}
+
+// reconnect has the networks of fenced nodes come back that were not booted.
+func (w *world) reconnect() {
+	for _, n := range w.names {
+		if m := w.machines[n]; w.api.fenced[n] && m.on {
+			m.cut, m.agent = false, true
+		}
 	}
 }
 
@@ -137,7 +148,7 @@ func (w *world) troubleOfRecords(m *machine, what int) {
 func (w *world) heal(m *machine) {
 	m.blind = m.blind && w.rand.IntN(2) == 0
 	switch {
-	case !w.api.tainted[m.name] && m.on && m.agent:
+	case !w.api.tainted[m.name] && m.on && m.agent, w.api.fenced[m.name] && m.on && m.agent && w.rand.IntN(2) == 0:
 		m.cut = false
 	case !w.api.tainted[m.name] || w.rand.IntN(4) == 0:
 		m.cut = false
@@ -311,7 +322,7 @@ func run(seed uint64, without string) (*world, string) {
 // die and come back, nodes whose agents answer and that have lost the LUN, networks that are cut, wrong taints, restored backups, refusals, and other machines that have a node's name. No update is lost, no write of an old epoch lands, no volume is active
 // twice, and when the trouble ends, work goes on.
 func TestProtocol(t *testing.T) {
-	var changes, mapped, fenced, removed, lost, torn, freed, ended atomic.Int64
+	var changes, mapped, fenced, removed, lost, torn, freed, ended, open atomic.Int64
 	var group sync.WaitGroup
 	var failed atomic.Bool
 	seeds := make(chan uint64)
@@ -331,6 +342,7 @@ func TestProtocol(t *testing.T) {
 				torn.Add(int64(w.torn))
 				freed.Add(int64(w.freed))
 				ended.Add(int64(w.ended))
+				open.Add(int64(w.open))
 			}
 		})
 	}
@@ -343,9 +355,9 @@ func TestProtocol(t *testing.T) {
 	}
 	close(seeds)
 	group.Wait()
-	t.Logf("%d schedules: %d changes, %d volumes mapped, %d nodes fenced, %d volumes released by that, %d from nodes without the LUN, %d removed, keys lost %d times, %d changes failed",
-		count, changes.Load(), mapped.Load(), fenced.Load(), torn.Load(), freed.Load(), removed.Load(), lost.Load(), ended.Load())
-	few := min(changes.Load()/5, mapped.Load(), fenced.Load()*50, torn.Load()*50, removed.Load()*2, lost.Load()*50, freed.Load()*30, ended.Load()*100)
+	t.Logf("%d schedules: %d changes, %d volumes mapped, %d nodes fenced, %d volumes released by that, %d of them where they are open, %d from nodes without the LUN, %d removed, keys lost %d times, %d changes failed",
+		count, changes.Load(), mapped.Load(), fenced.Load(), torn.Load(), open.Load(), freed.Load(), removed.Load(), lost.Load(), ended.Load())
+	few := min(changes.Load()/5, mapped.Load(), fenced.Load()*50, torn.Load()*50, removed.Load()*2, lost.Load()*50, freed.Load()*30, ended.Load()*100, open.Load()*400)
 	if n := int64(count); n >= 1000 && few < n {
 		t.Error("too little happened to prove anything")
 	}

@@ -297,6 +297,9 @@ func (w *world) learnKeys(p *process, c *message) {
 // learnDevice takes an answer about the device of a volume.
 func (w *world) learnDevice(p *process, c *message) {
 	switch {
+	case c.kind == "unmap" && c.failed != "" && !w.ends(*c) && w.machines[c.to].boot == w.api.granted[c.to].boot:
+		// It cannot write, and has the volume open: it is waited for no longer than one that does not answer.
+		p.facts.Silent[c.to] = c.failed
 	case c.kind == "map" || c.failed != "" || !w.believed(c.to):
 		p.goal = goal{}
 		p.done++

@@ -184,7 +184,8 @@ type world struct {
 	// changes that landed, attached volumes that were mapped, volumes that were released by a fence, and others: a test in which nothing happens proves nothing.
 	changes, mapped, fences, removed, lost, torn int
 	// freed counts volumes that were released from nodes that had lost the LUN, ended changes that ended with errors of which nobody knows what came of them.
-	freed, ended int
+	// open counts those that were released by a fence from nodes that answer.
+	freed, ended, open int
 }
 
 func newWorld(seed uint64, nodes int, without string) *world {
@@ -291,10 +292,11 @@ func (w *world) writing(m *machine) bool {
 	return slices.ContainsFunc(w.writes, func(x *write) bool { return x.node == m.name && x.boot == m.boot })
 }
 
-// noLUN is what an agent says that has lost the LUN, and noKey one whose key is not registered.
+// noLUN is what an agent says that has lost the LUN, noKey one whose key is not registered, and inUse one that cannot let go of a volume.
 const (
 	noLUN = "no path to the LUN is up"
 	noKey = "no key"
+	inUse = "the volume is open"
 )
 
 // serve does what needs no change of the group. To promise, and to remove a device, an agent needs no LUN.
@@ -319,6 +321,9 @@ func (w *world) serve(m *machine, msg *message) string {
 		m.maps[msg.volume] = true
 		w.mapped++
 	case "unmap":
+		if m.maps[msg.volume] && (w.api.fenced[m.name] && w.rand.IntN(4) != 0 || w.rand.IntN(8) == 0) {
+			return inUse
+		}
 		delete(m.maps, msg.volume)
 	case "register":
 		return "another boot, or volumes are mapped"
@@ -428,6 +433,9 @@ func (w *world) land(i int) {
 	w.changes++
 	if x.of.kind == "release" && x.of.boot > 0 {
 		w.torn++
+		if w.machines[x.of.node].reach() {
+			w.open++
+		}
 	}
 	if x.of.kind == "remove" {
 		w.removed++
