@@ -39,14 +39,20 @@ func (t *Turn) Writer() string { return t.record.Writer }
 // writer is the member that changes the group.
 func (t *Turn) writer() Member { return t.known(t.record.Writer) }
 
+// Member is what a node was when the members were asked last in this turn; false for one that is no member.
+func (t *Turn) Member(node string) (Member, bool) {
+	i := slices.IndexFunc(t.members, func(m Member) bool { return m.Node == node })
+	if i < 0 {
+		return Member{}, false
+	}
+	return t.members[i], true
+}
+
 // known is what a node was when the members were asked last. Of one that is no member nothing is known: it is neither usable nor fenced.
 func (t *Turn) known(node string) Member {
-	for _, m := range t.members {
-		if m.Node == node {
-			return m
-		}
-	}
-	return Member{Node: node}
+	m, _ := t.Member(node)
+	m.Node = node
+	return m
 }
 
 // volume returns a volume of the group; the fault says that there is none.
