@@ -106,7 +106,7 @@ func (t *Turn) usable(ctx context.Context, node string, v sharedlun.Volume) erro
 	}
 	why := ""
 	switch {
-	case !m.usable():
+	case !m.Usable():
 		why = whyNot(m)
 	case slices.Contains(v.Readers, sharedlun.Boot{Node: node, ID: m.ReportedBootID}):
 		why = "the volume was taken from the node by a fence in the boot that it is in: boot it"

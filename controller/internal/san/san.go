@@ -36,9 +36,9 @@ type Member struct {
 	Registering bool
 }
 
-// usable reports whether the node may be given a volume, or the group.
-func (m Member) usable() bool {
-	return m.Up && !m.Maintenance && !m.Fenced && (m.Key != 0 || m.Unfenced)
+// Usable reports whether the node may be given a volume, or the group.
+func (m Member) Usable() bool {
+	return writer.Standing{Answers: m.Up, Admitted: m.Key != 0 || m.Unfenced, Fenced: m.Fenced, Maintenance: m.Maintenance}.MayChange()
 }
 
 // earlier returns the keys of boots before the one that the node reports now, as far as they are on record.

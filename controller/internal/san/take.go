@@ -102,7 +102,7 @@ func (t *Turn) look(ctx context.Context, known known) error {
 	t.facts.Members, t.facts.Up, t.facts.Fenced = nil, map[string]bool{}, map[string]bool{}
 	for _, m := range t.members {
 		t.facts.Members = append(t.facts.Members, m.Node)
-		t.facts.Up[m.Node] = m.usable()
+		t.facts.Up[m.Node] = m.Usable()
 		t.facts.Fenced[m.Node] = m.Fenced
 	}
 	slices.Sort(t.facts.Members)

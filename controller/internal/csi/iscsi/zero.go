@@ -51,7 +51,7 @@ func (t turn) lost(v sharedlun.Volume) bool {
 		return false
 	}
 	m, is := t.Member(v.HeldBy)
-	return t.Failed(v.HeldBy) || !is || !m.Up || m.Fenced || m.Maintenance
+	return t.Failed(v.HeldBy) || !is || !m.Usable()
 }
 
 func (s storage) discards() bool { return s.cleanup() == v1alpha1.CleanupDiscard }

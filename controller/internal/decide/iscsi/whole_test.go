@@ -129,8 +129,10 @@ func TestWhole_steps(t *testing.T) {
 		"a reader that is no member":           {made("n1", "n2"), reader("n9"), []string{"ForgetReaders"}, true},
 		"a volume leaves, and a key of before": {made("n1", "n2"), both(leaving("n2"), earlier), []string{"PreemptKeys"}, true},
 		"a volume leaves, a key of nobody":     {made("n1", "n2"), both(leaving("n2"), silent, fenced, func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 99} }), []string{"PreemptKeys"}, true},
-		"unmapped, with a key of nobody":       {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 11, 99} }), []string{"PreemptKeys"}, true},
-		"a volume leaves another boot":         {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.host("n2", func(h *Host) { h.BootID = "next" }) }), nil, false},
+		// A turn knows the Members alone, and would refuse it.
+		"a volume leaves, a key just granted": {made("n1", "n2"), both(leaving("n2"), silent, fenced, func(s *scene) { s.o.Reading.Keys.Keys, s.o.Granted = []uint64{10, 99}, []uint64{99} }), nil, false},
+		"unmapped, with a key of nobody":      {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 11, 99} }), []string{"PreemptKeys"}, true},
+		"a volume leaves another boot":        {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.host("n2", func(h *Host) { h.BootID = "next" }) }), nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.change != nil {
