@@ -32,6 +32,7 @@ func (g groups) Look(ctx context.Context, device string, ref sharedlun.Ref) (dec
 	if err != nil || ctx.Err() != nil {
 		return decide.Found{}, cmp.Or(err, ctx.Err())
 	}
+	l.commands++
 	if l.group != nil && l.group.OwnerUID == ref.OwnerUID {
 		return decide.Found{Group: clone(l.group)}, nil
 	}
@@ -76,6 +77,7 @@ func (g groups) write(ctx context.Context, device string, read func(l *LUN) (cha
 	if err != nil || ctx.Err() != nil {
 		return cmp.Or(err, ctx.Err())
 	}
+	l.commands++
 	change, err := read(l)
 	if err != nil {
 		return err

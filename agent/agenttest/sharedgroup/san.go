@@ -45,6 +45,8 @@ type LUN struct {
 	files map[int64]decide.VolumeContent
 	// lost says which filesystem was written over.
 	lost string
+	// commands of LVM that read or changed it.
+	commands int
 }
 
 // AddLUN makes an empty LUN.
@@ -95,6 +97,13 @@ func (l *LUN) Preempt(key uint64) {
 	l.san.mu.Lock()
 	defer l.san.mu.Unlock()
 	l.keys = slices.DeleteFunc(l.keys, func(k uint64) bool { return k == key })
+}
+
+// Commands returns how many commands of LVM read or changed the LUN.
+func (l *LUN) Commands() int {
+	l.san.mu.Lock()
+	defer l.san.mu.Unlock()
+	return l.commands
 }
 
 // Group is the group as it is on the LUN; nil when there is none.

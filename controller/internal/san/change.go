@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -21,8 +22,13 @@ func (t *Turn) Change(ctx context.Context, c sharedlun.Change) error {
 		t.Group, t.facts.GroupEpoch = group, group.Epoch
 	case !answered(err):
 		t.memory.unanswered = true
+		t.blame(ctx)
+	case c.TakeOver:
+		t.facts.Read = false
+		t.blame(ctx)
 	default:
 		t.facts.Read = false
+		t.probe(ctx)
 	}
 	return err
 }
@@ -31,13 +37,22 @@ func (t *Turn) Change(ctx context.Context, c sharedlun.Change) error {
 func (t *Turn) Writer() string { return t.record.Writer }
 
 // writer is the member that changes the group.
-func (t *Turn) writer() Member {
-	for _, m := range t.members {
-		if m.Node == t.record.Writer {
-			return m
-		}
+func (t *Turn) writer() Member { return t.known(t.record.Writer) }
+
+// Member is what a node was when the members were asked last in this turn; false for one that is no member.
+func (t *Turn) Member(node string) (Member, bool) {
+	i := slices.IndexFunc(t.members, func(m Member) bool { return m.Node == node })
+	if i < 0 {
+		return Member{}, false
 	}
-	return Member{Node: t.record.Writer}
+	return t.members[i], true
+}
+
+// known is what a node was when the members were asked last. Of one that is no member nothing is known: it is neither usable nor fenced.
+func (t *Turn) known(node string) Member {
+	m, _ := t.Member(node)
+	m.Node = node
+	return m
 }
 
 // volume returns a volume of the group; the fault says that there is none.
@@ -72,7 +87,7 @@ func (t *Turn) Hold(ctx context.Context, name, node string) (sharedlun.Volume, e
 			Message: fmt.Sprintf("volume %s is attached to node %s", name, v.HeldBy),
 		}
 	}
-	if err := t.usable(ctx, node); err != nil {
+	if err := t.usable(ctx, node, v); err != nil {
 		return v, err
 	}
 	if err := t.Change(ctx, sharedlun.Change{Hold: &sharedlun.Hold{Name: name, UUID: v.UUID, Node: node}}); err != nil {
@@ -82,13 +97,23 @@ func (t *Turn) Hold(ctx context.Context, name, node string) (sharedlun.Volume, e
 }
 
 // usable refuses a node that may not write now. One that is fenced, or waits for the key of a new boot, would get its volume mapped, and could write
-// to it once it has the key.
-func (t *Turn) usable(ctx context.Context, node string) error {
+// to it once it has the key. One that the volume was taken from by a fence may have it open still, with what others have replaced since in its memory: until it was
+// booted it gets this volume from nobody, whatever its Member says.
+func (t *Turn) usable(ctx context.Context, node string, v sharedlun.Volume) error {
 	m, err := t.member(ctx, node)
-	if err != nil || m.usable() {
+	if err != nil {
 		return err
 	}
-	return &decide.Fault{Kind: decide.FaultUnavailable, Node: node, Call: "attach a volume", Message: whyNot(m)}
+	why := ""
+	switch {
+	case !m.Usable():
+		why = whyNot(m)
+	case slices.Contains(v.Readers, sharedlun.Boot{Node: node, ID: m.ReportedBootID}):
+		why = "the volume was taken from the node by a fence in the boot that it is in: boot it"
+	default:
+		return nil
+	}
+	return &decide.Fault{Kind: decide.FaultUnavailable, Node: node, Call: "attach a volume", Message: why}
 }
 
 // whyNot says why a member gets no volume, and what to do.
@@ -104,8 +129,8 @@ func whyNot(m Member) string {
 	return "the node cannot write to the LUN now, for it waits for its key: the condition Ready of its Member says why"
 }
 
-// TakeAway takes a volume from the node that has it: it marks the volume, has the node unmap it, and takes the tag off. A node that does not answer has to
-// be fenced. Killed anywhere, it goes on where it was.
+// TakeAway takes a volume from the node that has it: it marks the volume, has the node unmap it, and takes the tag off. A node that does not answer, or has the
+// volume open, has to be fenced. Killed anywhere, it goes on where it was.
 func (t *Turn) TakeAway(ctx context.Context, name string) error {
 	v, err := t.volume(name)
 	if err != nil || v.HeldBy == "" {
@@ -130,30 +155,30 @@ func (t *Turn) TakeAway(ctx context.Context, name string) error {
 			return err
 		}
 		return t.Change(ctx, sharedlun.Change{Release: &sharedlun.Release{Hold: hold}})
-	case answered(err):
+	case bootID == "" && answered(err):
 		return err
 	case bootID == "":
 		return errors.Join(err, unfenced)
 	}
-	// That took as long as the node is waited for. What Members and keys said before it proves nothing any more.
+	// It does not answer, or cannot let go of the device: it reads on at most, until it is booted. The call took as long as the node is waited for: what Members and
+	// keys said before it proves nothing any more.
 	bootID, unfenced, fenceErr := t.fenced(ctx, v.HeldBy)
 	if fenceErr != nil || bootID == "" {
 		return errors.Join(err, unfenced, fenceErr)
 	}
+	if reported := t.known(v.HeldBy).ReportedBootID; answered(err) && reported != bootID {
+		// After a boot no device is there that it could not let go of: what it has open, and since when, nobody knows.
+		return err
+	}
 	return t.Change(ctx, sharedlun.Change{Release: &sharedlun.Release{Hold: hold, FencedBootID: bootID}})
 }
 
-// member asks what a node is now. Of one that is no member nothing is known: it is neither usable nor fenced.
+// member asks what a node is now.
 func (t *Turn) member(ctx context.Context, node string) (Member, error) {
 	members, err := t.san.cfg.Fleet.Members(ctx, t.ref)
 	if err != nil {
 		return Member{}, err
 	}
 	t.members = members
-	for _, m := range members {
-		if m.Node == node {
-			return m, nil
-		}
-	}
-	return Member{Node: node}, nil
+	return t.known(node), nil
 }

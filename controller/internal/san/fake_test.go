@@ -20,8 +20,10 @@ type fleet struct {
 	members []Member
 	seen    map[string]uint64
 	silent  map[string]bool
-	mapped  map[string][]string
-	inUse   map[string]bool
+	// blind are the nodes whose agents answer, and that have lost the LUN; stuck are those in whose kernels a change hangs, so that they promise nothing.
+	blind, stuck map[string]bool
+	mapped       map[string][]string
+	inUse        map[string]bool
 	// cut are the nodes that were asked to unmap something, and told that they are fenced.
 	cut map[string]bool
 	// keys are those on the LUN; reserved is false when the target lost them.
@@ -39,7 +41,7 @@ type fleet struct {
 
 func newFleet(nodes ...string) *fleet {
 	f := &fleet{
-		seen: map[string]uint64{}, silent: map[string]bool{}, mapped: map[string][]string{}, inUse: map[string]bool{},
+		seen: map[string]uint64{}, silent: map[string]bool{}, blind: map[string]bool{}, stuck: map[string]bool{}, mapped: map[string][]string{}, inUse: map[string]bool{},
 		cut: map[string]bool{}, keys: map[uint64]bool{}, reserved: true,
 	}
 	f.group = sharedlun.Group{UUID: "group", Epoch: 0, Sequence: 1, Volumes: []sharedlun.Volume{{Name: "a", UUID: "ua"}, {Name: "b", UUID: "ub"}}}
@@ -75,6 +77,12 @@ func (f *fleet) enter(node, call string) error {
 	}
 	if f.silent[node] {
 		return f.fault(decide.FaultUnavailable, node, call, "no connection")
+	}
+	if f.blind[node] && call != "promise" && call != "unmap" {
+		return f.refusal(decide.FaultBusy, node, call, "no path is up")
+	}
+	if f.stuck[node] && call == "promise" {
+		return f.fault(decide.FaultUnavailable, node, call, "another call is at work")
 	}
 	return nil
 }
@@ -145,6 +153,10 @@ func (f *fleet) Change(_ context.Context, node string, _ sharedlun.Ref, w shared
 		return none, f.refusal(decide.FaultPrecondition, node, "change", "epoch "+strconv.FormatUint(w.Epoch, 10)+" is old")
 	case sequence != f.group.Sequence:
 		return none, f.refusal(decide.FaultBusy, node, "change", "the group changed since")
+	}
+	if c.TakeOver && w.Epoch == f.group.Epoch {
+		// It holds already.
+		return f.copy(), nil
 	}
 	next := f.copy()
 	next.Sequence++

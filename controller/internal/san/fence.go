@@ -26,6 +26,9 @@ func (t *Turn) readKeys(ctx context.Context) {
 	expected := slices.ContainsFunc(t.members, func(m Member) bool { return m.Key != 0 })
 	k.reservation, k.err = t.san.cfg.Nodes.Reservation(ctx, t.record.Writer, t.ref.Lun, expected)
 	t.keys = &k
+	if k.err != nil {
+		t.blame(ctx)
+	}
 	t.doubt()
 }
 

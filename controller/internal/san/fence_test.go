@@ -1,6 +1,7 @@
 package san
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,6 +49,81 @@ func TestSan_slowUnmap(t *testing.T) {
 			}
 			f.want(t, "a", "", "n2")
 		})
+	}
+}
+
+// TestSan_fencedInUse: a fenced node that answers and has the volume open keeps nobody from it: it cannot write, and what it reads is told on the volume, which is
+// removed, and comes back to it, only once it was booted.
+func TestSan_fencedInUse(t *testing.T) {
+	f := newFleet("n1", "n2", "n3")
+	s := f.san("csi/1")
+	if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	f.inUse["ua"] = true
+	wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultPrecondition, "mounted")
+	if v := f.group.Volume("a"); v.HeldBy != "n2" {
+		t.Fatalf("a node that may write lost it: %+v", v)
+	}
+	f.fence(1)
+	if err := s.Detach(t.Context(), ref, "a", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	f.want(t, "a", "", "n2")
+	if v := f.group.Volume("a"); !f.cut["n2"] || !slices.Equal(v.Readers, []sharedlun.Boot{{Node: "n2", ID: "n2-boot-1"}}) {
+		t.Errorf("%+v, its I/O ended: %t", v, f.cut["n2"])
+	}
+	if _, err := s.Attach(t.Context(), ref, "a", "n3"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Detach(t.Context(), ref, "a", "n3"); err == nil {
+		t.Fatal("n3 has it open, and is not fenced")
+	}
+	f.inUse["ua"] = false
+	if err := s.Detach(t.Context(), ref, "a", "n3"); err != nil {
+		t.Fatal(err)
+	}
+	wantFault(t, s.Remove(t.Context(), ref, "a", "ua"), decide.FaultConflict, "may still read")
+	// A Member of a backup says that it is not fenced.
+	f.members[1].Fenced, f.keys[2] = false, true
+	_, err := s.Attach(t.Context(), ref, "a", "n2")
+	wantFault(t, err, decide.FaultUnavailable, "boot it")
+	f.members[1].BootID, f.members[1].ReportedBootID = "n2-boot-2", "n2-boot-2"
+	if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSan_fencedInUseInDoubt: as long as the fence does not count the volume stays, also when it stopped counting while the node was asked.
+func TestSan_fencedInUseInDoubt(t *testing.T) {
+	for name, doubt := range map[string]func(f *fleet){
+		"its key is on the LUN":     func(f *fleet) { f.keys[2] = true },
+		"nobody has reserved it":    func(f *fleet) { f.reserved = false },
+		"the Member says otherwise": func(f *fleet) { f.members[1].Fenced = false },
+	} {
+		for when, during := range map[string]bool{"before": false, "meanwhile": true} {
+			f := newFleet("n1", "n2", "n3")
+			s := f.san("csi/1")
+			if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil {
+				t.Fatal(err)
+			}
+			f.fence(1)
+			f.inUse["ua"] = true
+			if !during {
+				doubt(f)
+			}
+			f.during = func(call, _ string) {
+				if during && call == "unmap" {
+					doubt(f)
+				}
+			}
+			if err := s.Detach(t.Context(), ref, "a", "n2"); err == nil || !strings.Contains(err.Error(), "mounted") {
+				t.Errorf("%s, %s: %v", name, when, err)
+			}
+			if v := f.group.Volume("a"); v.HeldBy != "n2" || len(v.Readers) > 0 {
+				t.Errorf("%s, %s: %+v", name, when, v)
+			}
+		}
 	}
 }
 

@@ -46,6 +46,7 @@ func (s *San) whole(ctx context.Context, ref sharedlun.Ref, do func(ctx context.
 		err := do(ctx, t, t.mandate())
 		if !answered(err) {
 			t.memory.unanswered = true
+			t.blame(ctx)
 		}
 		return err
 	})

@@ -24,7 +24,8 @@ type Member struct {
 	BootID, ReportedBootID string
 	// Previous are the keys of earlier boots that may still be registered.
 	Previous []uint64
-	// Up is true while the agent answers, its boot is the one that the key was granted for, and the node is not being removed.
+	// Up is true while the agent answers, its boot is the one that the key was granted for, and the node is not being removed. It says nothing of the LUN: that the
+	// agent has lost it shows when it is asked for something.
 	Up bool
 	// Maintenance is true while somebody asked for it: the node is not the writer, and gets no volume.
 	Maintenance bool
@@ -35,9 +36,9 @@ type Member struct {
 	Registering bool
 }
 
-// usable reports whether the node may be given a volume, or the group.
-func (m Member) usable() bool {
-	return m.Up && !m.Maintenance && !m.Fenced && (m.Key != 0 || m.Unfenced)
+// Usable reports whether the node may be given a volume, or the group.
+func (m Member) Usable() bool {
+	return writer.Standing{Answers: m.Up, Admitted: m.Key != 0 || m.Unfenced, Fenced: m.Fenced, Maintenance: m.Maintenance}.MayChange()
 }
 
 // earlier returns the keys of boots before the one that the node reports now, as far as they are on record.
@@ -126,6 +127,8 @@ type memory struct {
 	waiting int
 	// unanswered is true when a change of this process has no answer.
 	unanswered bool
+	// failed are the nodes that could not read the LUN as the writer, or were refused, and when.
+	failed map[string]time.Time
 	// version is the last one that was seen, since when.
 	version string
 	since   time.Time

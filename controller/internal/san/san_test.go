@@ -204,7 +204,7 @@ func TestSan_fencedNode(t *testing.T) {
 	wantFault(t, err, decide.FaultUnavailable, "cannot write to the LUN now")
 	_, err = s.Attach(t.Context(), ref, "b", "n9")
 	wantFault(t, err, decide.FaultUnavailable, "no initiator")
-	f.inUse["ua"] = true
+	f.inUse["ua"], f.members[1].ReportedBootID = true, "n2-boot-2"
 	wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultPrecondition, "mounted")
 	f.inUse["ua"] = false
 	if err := s.Detach(t.Context(), ref, "a", "n2"); err != nil {

@@ -137,10 +137,7 @@ func (b *Backend) finish(ctx context.Context, t turn, s storage, v sharedlun.Vol
 // begin has the first part of a volume zeroed by the writer, and makes it ready. A volume that a node zeroes which can go on no more is taken from that
 // node first.
 func (b *Backend) begin(ctx context.Context, t turn, s storage, v sharedlun.Volume) (*sharedlun.Volume, error) {
-	lost, err := b.lost(ctx, t, s, v)
-	if err != nil {
-		return nil, err
-	}
+	lost := t.lost(v)
 	if lost {
 		if err := t.TakeAway(ctx, v.Name); err != nil {
 			return nil, err

@@ -2,7 +2,6 @@ package iscsi
 
 import (
 	"context"
-	"time"
 
 	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -50,9 +49,7 @@ func (b *Backend) format(ctx context.Context, s storage, v sharedlun.Volume, fsT
 			}
 			done := now.Used
 			if !done {
-				if done, err = b.formatted(ctx, s, now, fsType); err == nil && done {
-					err = t.used(ctx, now)
-				}
+				done, err = b.firstUse(ctx, t, s, now, fsType)
 			}
 			if v = now; err == nil {
 				v.Used = done
@@ -66,32 +63,29 @@ func (b *Backend) format(ctx context.Context, s storage, v sharedlun.Volume, fsT
 	return nil
 }
 
-// waitFormat waits until a volume has its first filesystem, as long as the call has time for it.
-func (b *Backend) waitFormat(ctx context.Context, s storage, v sharedlun.Volume, fsType string) error {
-	for {
-		done, err := b.formatted(ctx, s, v, fsType)
-		if err != nil || done {
-			return err
-		}
-		late := volume.Refuse(volume.Unfinished, "the filesystem of volume %s is being made on node %s", v.Name, v.HeldBy)
-		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < reserve+b.Pause {
-			return late
-		}
-		select {
-		case <-time.After(b.Pause):
-		case <-ctx.Done():
-			return late
-		}
-	}
-}
-
-// formatted asks the node that holds a volume for its first filesystem.
-func (b *Backend) formatted(ctx context.Context, s storage, v sharedlun.Volume, fsType string) (bool, error) {
-	cred, err := b.credential(ctx, s, v)
+// firstUse lets pods see a volume whose filesystem is there, and reports whether it is.
+func (b *Backend) firstUse(ctx context.Context, t turn, s storage, v sharedlun.Volume, fsType string) (bool, error) {
+	cred, err := t.credential(s, v)
 	if err != nil {
 		return false, err
 	}
-	return b.Nodes.Format(ctx, v.HeldBy, s.ref, cred, v, fsType)
+	done, err := b.Nodes.Format(ctx, v.HeldBy, s.ref, cred, v, fsType)
+	if err == nil && done {
+		err = t.used(ctx, v)
+	}
+	return done, err
+}
+
+// waitFormat waits until a volume has its first filesystem, as long as the call has time for it.
+func (b *Backend) waitFormat(ctx context.Context, s storage, v sharedlun.Volume, fsType string) error {
+	cred, err := b.credential(ctx, s, v)
+	if err != nil {
+		return err
+	}
+	late := volume.Refuse(volume.Unfinished, "the filesystem of volume %s is being made on node %s", v.Name, v.HeldBy)
+	return b.until(ctx, func() error { return late }, func() (bool, error) {
+		return b.Nodes.Format(ctx, v.HeldBy, s.ref, cred, v, fsType)
+	})
 }
 
 // taken is the error of a call whose volume another one took from the node meanwhile.

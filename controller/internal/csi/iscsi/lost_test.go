@@ -24,6 +24,7 @@ func TestCreateVolume_zeroingNodeLost(t *testing.T) {
 	}{
 		"it is under maintenance": {loses: set(func(m *san.Member) { m.Maintenance = true })},
 		"it is being removed":     {loses: set(func(m *san.Member) { m.Up = false })},
+		"it has lost the LUN":     {loses: func(s *suite) { s.nodes["n1"].Blind(true) }},
 		"it is gone": {
 			loses: func(s *suite) { s.silence("n1") }, code: codes.Unavailable,
 			ends: func(s *suite) {

@@ -18,12 +18,15 @@ type fleet struct {
 
 	mu      sync.Mutex
 	members []san.Member
+	// lists is how often the API server was asked.
+	lists int
 }
 
 // Members returns them; one is up as long as its agent answers.
 func (f *fleet) Members(context.Context, sharedlun.Ref) ([]san.Member, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.lists++
 	out := slices.Clone(f.members)
 	for i := range out {
 		if !f.pool.Node(out[i].Node).Up() {
@@ -49,6 +52,8 @@ type leases struct {
 	mu      sync.Mutex
 	records map[string]writer.Record
 	version int
+	// loads and stores are how often the API server was asked, and written to.
+	loads, stores int
 }
 
 func newLeases() *leases { return &leases{records: map[string]writer.Record{}} }
@@ -57,6 +62,7 @@ func newLeases() *leases { return &leases{records: map[string]writer.Record{}} }
 func (l *leases) Load(_ context.Context, ownerUID string) (writer.Record, string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.loads++
 	r, ok := l.records[ownerUID]
 	if !ok {
 		return writer.Record{}, "", nil
@@ -68,6 +74,7 @@ func (l *leases) Load(_ context.Context, ownerUID string) (writer.Record, string
 func (l *leases) Store(_ context.Context, ownerUID string, r writer.Record, version string) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.stores++
 	if _, ok := l.records[ownerUID]; ok != (version != "") || ok && version != strconv.Itoa(l.version) {
 		return "", san.ErrConflict
 	}

@@ -68,7 +68,7 @@ func (b *Backend) mapped(ctx context.Context, s storage, v sharedlun.Volume, seq
 	return err
 }
 
-// credential is by what the target lets the node write that holds a volume.
+// credential is by what the target lets the node write that holds a volume. One that is old by the time it is used is refused.
 func (b *Backend) credential(ctx context.Context, s storage, v sharedlun.Volume) (sharedlun.Credential, error) {
 	members, err := b.Fleet.Members(ctx, s.ref)
 	if err != nil {
@@ -76,16 +76,25 @@ func (b *Backend) credential(ctx context.Context, s storage, v sharedlun.Volume)
 	}
 	i := slices.IndexFunc(members, func(m san.Member) bool { return m.Node == v.HeldBy })
 	if i < 0 {
-		return sharedlun.Credential{}, volume.Refuse(volume.Unavailable, "node %s, which holds volume %s, is no initiator of Iscsi %s", v.HeldBy, v.Name, s.name())
+		return sharedlun.Credential{}, homeless(s, v)
 	}
 	return members[i].Credential, nil
 }
 
-// zeroed asks the node that holds a volume to zero what is not ready, and tells how far that is. It does so through a device of its own, which nobody else sees.
-func (b *Backend) zeroed(ctx context.Context, s storage, v sharedlun.Volume) (sharedlun.Progress, error) {
-	cred, err := b.credential(ctx, s, v)
-	if err != nil {
-		return sharedlun.Progress{}, err
+// credential is that of the node that holds a volume as this turn knows it.
+func (t turn) credential(s storage, v sharedlun.Volume) (sharedlun.Credential, error) {
+	m, is := t.Member(v.HeldBy)
+	if !is {
+		return sharedlun.Credential{}, homeless(s, v)
 	}
+	return m.Credential, nil
+}
+
+func homeless(s storage, v sharedlun.Volume) error {
+	return volume.Refuse(volume.Unavailable, "node %s, which holds volume %s, is no initiator of Iscsi %s", v.HeldBy, v.Name, s.name())
+}
+
+// zeroed asks the node that holds a volume to zero what is not ready, and tells how far that is. It does so through a device of its own, which nobody else sees.
+func (b *Backend) zeroed(ctx context.Context, s storage, cred sharedlun.Credential, v sharedlun.Volume) (sharedlun.Progress, error) {
 	return b.Nodes.Zero(ctx, v.HeldBy, s.ref, cred, v, s.discards())
 }

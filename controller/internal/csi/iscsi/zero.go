@@ -2,12 +2,10 @@ package iscsi
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/volume"
-	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -17,35 +15,43 @@ const reserve = 15 * time.Second
 
 // wait waits until the node that holds a volume has zeroed what is not ready, as long as the call has time for it.
 func (b *Backend) wait(ctx context.Context, s storage, v sharedlun.Volume) error {
-	for {
-		p, err := b.zeroed(ctx, s, v)
-		if err != nil || p.Done {
+	cred, err := b.credential(ctx, s, v)
+	if err != nil {
+		return err
+	}
+	var p sharedlun.Progress
+	return b.until(ctx, func() error { return unfinished(v, p) }, func() (bool, error) {
+		p, err = b.zeroed(ctx, s, cred, v)
+		return p.Done, err
+	})
+}
+
+// until asks whether something is done, as long as the call has time for it: what is small is done soon, and what is large is asked for every Pause.
+func (b *Backend) until(ctx context.Context, late func() error, ask func() (done bool, err error)) error {
+	for pause := b.Pause / 16; ; pause = min(2*pause, b.Pause) {
+		done, err := ask()
+		if err != nil || done {
 			return err
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < reserve+b.Pause {
-			return unfinished(v, p)
+			return late()
 		}
 		select {
-		case <-time.After(b.Pause):
+		case <-time.After(pause):
 		case <-ctx.Done():
-			return unfinished(v, p)
+			return late()
 		}
 	}
 }
 
-// lost reports whether the node that zeroes a volume cannot go on: it is away, fenced, under maintenance, or no initiator any more. The writer can: otherwise
-// there were another one.
-func (b *Backend) lost(ctx context.Context, t turn, s storage, v sharedlun.Volume) (bool, error) {
+// lost reports whether the node that zeroes a volume cannot go on: it is away, fenced, under maintenance, has lost the LUN, or is no initiator any more. The writer
+// can: otherwise there were another one.
+func (t turn) lost(v sharedlun.Volume) bool {
 	if v.HeldBy == "" || v.Leaving || v.HeldBy == t.Writer() {
-		return false, nil
+		return false
 	}
-	members, err := b.Fleet.Members(ctx, s.ref)
-	if err != nil {
-		return false, err
-	}
-	return !slices.ContainsFunc(members, func(m san.Member) bool {
-		return m.Node == v.HeldBy && m.Up && !m.Fenced && !m.Maintenance
-	}), nil
+	m, is := t.Member(v.HeldBy)
+	return t.Failed(v.HeldBy) || !is || !m.Usable()
 }
 
 func (s storage) discards() bool { return s.cleanup() == v1alpha1.CleanupDiscard }
@@ -57,7 +63,11 @@ func unfinished(v sharedlun.Volume, p sharedlun.Progress) error {
 // readied makes all of a volume ready once it is zeroed. It returns what is still to be zeroed; nil when all is ready. Whether the zeroing is done is
 // asked in the turn: what a node says counts for as long as nobody else changes the group. before is done right before the volume gets ready.
 func (b *Backend) readied(ctx context.Context, t turn, s storage, v sharedlun.Volume, before func() error) (*sharedlun.Volume, error) {
-	p, err := b.zeroed(ctx, s, v)
+	cred, err := t.credential(s, v)
+	if err != nil {
+		return nil, err
+	}
+	p, err := b.zeroed(ctx, s, cred, v)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/writer"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -59,17 +60,14 @@ func (v *View) earlier(r *v1alpha1.MemberReservation) []string {
 	return out
 }
 
-// fenceCounts reports whether the fence of a node counts by what was read last. The turn in which a volume is taken from it looks again; a step that it would refuse
-// keeps those after it from being taken, among them the one that ends the doubt.
-func (v *View) fenceCounts(node string) bool {
-	m := v.members[node]
-	if m == nil || m.Spec.Reservation == nil || !m.Spec.Reservation.Fenced || m.Spec.Reservation.Registering || v.foreign() > 0 {
+// fenceCounts reports whether the fence of a node counts by what was read last, as the node via would judge it. The turn in which a volume is taken from it looks
+// again; a step that it would refuse keeps those after it from being taken, among them the one that ends the doubt.
+func (v *View) fenceCounts(node, via string) bool {
+	m, by := v.members[node], v.members[via]
+	if m == nil || m.Spec.Reservation == nil || !m.Spec.Reservation.Fenced || by == nil || by.Spec.Reservation == nil || !v.seen.Reading.Known {
 		return false
 	}
-	return !slices.ContainsFunc(slices.Collect(maps.Values(v.members)), func(o *v1alpha1.Member) bool {
-		r := o.Spec.Reservation
-		return r != nil && r.Fenced && v.hasKeyOf(r)
-	})
+	return writer.Doubt(node, v.records(), recordOfKey(via, by.Spec.Reservation).Key, v.seen.Reading.Keys) == ""
 }
 
 // believed reports whether what a node says counts by what was read last: no key of an earlier boot of it is on the LUN, and none that is no member's. The turn in

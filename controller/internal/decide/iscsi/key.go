@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/writer"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -109,33 +110,39 @@ func (h host) register(l sharedlun.Lun, why string) []backend.Step {
 	return []backend.Step{s}
 }
 
-// usable reports whether a node may change the group now.
+// usable reports whether a node may change the group now, maintenance aside, by what is on record, and by what was read last of the LUN.
 func (v *View) usable(name string) bool {
 	m, h := v.members[name], v.seen.Hosts[name]
-	if m == nil || m.Spec.Reservation == nil || !h.Reads() || !m.DeletionTimestamp.IsZero() && !v.deleting() {
+	if m == nil || m.Spec.Reservation == nil || !h.Reads() {
 		return false
 	}
 	if _, f := v.lunOn(name); !f.IsZero() {
 		return false
 	}
 	r := m.Spec.Reservation
-	return !r.Fenced && r.BootID == h.BootID && (r.Unfenced || v.held() && v.registered(m))
+	s := writer.Standing{
+		Answers: r.BootID == h.BootID && (m.DeletionTimestamp.IsZero() || v.deleting()), Admitted: r.Unfenced || v.held() && v.registered(m), Fenced: r.Fenced,
+	}
+	return s.MayChange()
 }
 
-// worker returns the node that steps of the whole run on: the writer, or else the first that may change the group; empty when none may. One under
-// maintenance, or that leaves, runs none.
+// worker returns the node that steps of the whole run on: the one that the LUN was read through last, which is the writer as long as it reads; or else the writer, or
+// the first that may change the group; empty when none may. One under maintenance, or that leaves, runs none.
 func (v *View) worker(hosts []backend.HostHealth, except string) string {
-	var found string
+	var writer, first string
 	for _, h := range hosts {
 		if h.Node == except || h.Flags.ShouldQuiesce() && !h.Flags.ShouldDestroy() || !v.usable(h.Node) {
 			continue
 		}
-		if h.Node == v.seen.Record.Writer {
+		switch h.Node {
+		case v.seen.Reading.Via:
 			return h.Node
+		case v.seen.Record.Writer:
+			writer = h.Node
 		}
-		found = cmp.Or(found, h.Node)
+		first = cmp.Or(first, h.Node)
 	}
-	return found
+	return cmp.Or(writer, first)
 }
 
 // occupied refuses to grant keys for a LUN that is somebody else's: with a key a node could write to it. A person gives up what is on it by spec.wipe, and not who

@@ -112,7 +112,7 @@ func (v *View) waiting(except string) []string {
 // off reports whether a person said that a node is off, and its agent is silent.
 func (v *View) off(node string) bool {
 	h := v.seen.Hosts[node]
-	return h.silent() && (h.OutOfService || !v.seen.World.Nodes[node].Exists)
+	return h.silent() && (h.OutOfService || !v.exists(node))
 }
 
 // booted reports whether a node is known to run another boot than the one of its record.

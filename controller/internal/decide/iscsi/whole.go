@@ -171,7 +171,7 @@ func (v *View) release(hosts []backend.HostHealth) []backend.Step {
 	for _, volume := range g.Volumes {
 		since, h := v.leaving[volume.UUID], v.seen.Hosts[volume.HeldBy]
 		unmapped := h.Up() && h.Mapped && !h.maps(volume.UUID) && v.believed(volume.HeldBy)
-		if volume.Leaving && volume.HeldBy != "" && (v.fenceCounts(volume.HeldBy) || unmapped) && v.seen.Now.Sub(since) >= leavingFor {
+		if volume.Leaving && volume.HeldBy != "" && (v.fenceCounts(volume.HeldBy, via) || unmapped) && v.seen.Now.Sub(since) >= leavingFor {
 			s.Volumes = append(s.Volumes, volume)
 		}
 	}

@@ -129,8 +129,10 @@ func TestWhole_steps(t *testing.T) {
 		"a reader that is no member":           {made("n1", "n2"), reader("n9"), []string{"ForgetReaders"}, true},
 		"a volume leaves, and a key of before": {made("n1", "n2"), both(leaving("n2"), earlier), []string{"PreemptKeys"}, true},
 		"a volume leaves, a key of nobody":     {made("n1", "n2"), both(leaving("n2"), silent, fenced, func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 99} }), []string{"PreemptKeys"}, true},
-		"unmapped, with a key of nobody":       {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 11, 99} }), []string{"PreemptKeys"}, true},
-		"a volume leaves another boot":         {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.host("n2", func(h *Host) { h.BootID = "next" }) }), nil, false},
+		// A turn knows the Members alone, and would refuse it.
+		"a volume leaves, a key just granted": {made("n1", "n2"), both(leaving("n2"), silent, fenced, func(s *scene) { s.o.Reading.Keys.Keys, s.o.Granted = []uint64{10, 99}, []uint64{99} }), nil, false},
+		"unmapped, with a key of nobody":      {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 11, 99} }), []string{"PreemptKeys"}, true},
+		"a volume leaves another boot":        {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.host("n2", func(h *Host) { h.BootID = "next" }) }), nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.change != nil {
@@ -147,6 +149,31 @@ func TestWhole_steps(t *testing.T) {
 				t.Errorf("%+v", w.Steps[0])
 			}
 		})
+	}
+}
+
+// TestWhole_via: steps run on the node that the LUN was read through: a writer that has lost it runs none.
+func TestWhole_via(t *testing.T) {
+	for name, c := range map[string]struct {
+		via    string
+		change func(s *scene)
+		want   string
+	}{
+		"the writer":                         {"n2", nil, "n2"},
+		"the writer could not read":          {"n3", nil, "n3"},
+		"nobody read":                        {"", nil, "n2"},
+		"who read may not change the group":  {"n3", func(s *scene) { s.member("n3").Spec.Reservation.Fenced = true }, "n2"},
+		"nor may the writer, that went away": {"n3", func(s *scene) { s.silence("n2", false); s.silence("n3", false) }, "n1"},
+	} {
+		s := made("n1", "n2", "n3")
+		s.o.Record.Writer, s.o.Reading.Via = "n2", c.via
+		s.o.Reading.Keys.Keys = append(s.o.Reading.Keys.Keys, 99)
+		if c.change != nil {
+			c.change(s)
+		}
+		if w := s.whole(); len(w.Steps) == 0 || w.Steps[0].Via() != c.want {
+			t.Errorf("%s: %+v, want a step on %s", name, w.Steps, c.want)
+		}
 	}
 }
 

@@ -142,6 +142,10 @@ func (w *world) landRegister(i int) {
 		r.of.failed, r.of.done = notKnown, true
 		return
 	}
+	if m := w.machines[r.node]; m != nil && m.blind {
+		w.loseRegister(i)
+		return
+	}
 	w.registers = slices.Delete(w.registers, i, i+1)
 	w.lun.keys[r.node] = r.key
 	w.tell("registered: key %d of %s", r.key, r.node)
@@ -158,6 +162,21 @@ func (w *world) landRegister(i int) {
 	m.path = false
 	if r.of.incarnation == m.incarnation && !r.of.done {
 		r.of.done = true
+	}
+}
+
+// loseRegister has the kernel of a node that has lost the LUN wait on, or give a command to register up, which the target has done before or never sees.
+func (w *world) loseRegister(i int) {
+	r := w.registers[i]
+	if w.rand.IntN(4) != 0 {
+		return
+	}
+	w.registers = slices.Delete(w.registers, i, i+1)
+	if w.rand.IntN(2) == 0 {
+		w.lun.keys[r.node] = r.key
+	}
+	if !r.of.done {
+		r.of.failed, r.of.done = notKnown, true
 	}
 }
 

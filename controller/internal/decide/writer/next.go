@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,9 @@ type Facts struct {
 	Members []string
 	// Up are those whose agents answer, have their key and are not being removed: they may become the writer.
 	Up map[string]bool
+	// Failed are those that could not read the LUN for this process, or were refused, not long ago: an agent may answer and have lost its way to the LUN. Another one
+	// is the writer as long as there is one. Nothing else follows from it: what such a node may still have under way is settled as that of any other.
+	Failed map[string]bool
 	// Fenced are those of whom their Members say that their keys were taken off, and that they were not booted since. That alone proves nothing: the
 	// Members may come from a backup, and the target may have lost its keys.
 	Fenced map[string]bool
@@ -65,11 +69,11 @@ func Next(r Record, f Facts) Action {
 	case r.Taken != "":
 		// Nobody knows whether the last change that the process sent was made, or still is.
 		return f.change(r, r.Writer)
-	case f.Up[r.Writer]:
+	case f.Stays(r.Writer):
 		r.Taken = f.Self
 		return Action{Write: &r}
 	}
-	// Every change of this epoch was answered, and a node starts none by itself: nobody has to wait for a node that is away.
+	// Every change of this epoch was answered, and a node starts none by itself: nobody has to wait for a node that is away, or has lost the LUN.
 	return f.change(r)
 }
 
@@ -88,18 +92,23 @@ func (f Facts) change(r Record, unsure ...string) Action {
 	return Action{Write: &next}
 }
 
-// pick chooses a writer: the one of before if it answers, so that the group does not wander without need.
+// pick chooses a writer: the one of before if it may be, so that the group does not wander without need. One that failed comes behind all others.
 func (f Facts) pick(before string) string {
-	if f.Up[before] {
-		return before
-	}
-	for _, m := range f.Members {
-		if f.Up[m] {
+	found := ""
+	for _, m := range append([]string{before}, f.Members...) {
+		switch {
+		case !f.Up[m]:
+		case !f.Failed[m]:
 			return m
+		default:
+			found = cmp.Or(found, m)
 		}
 	}
-	return ""
+	return found
 }
+
+// Stays reports whether a writer goes on being it: it may be, and did not fail, or no other one is better.
+func (f Facts) Stays(writer string) bool { return writer != "" && f.pick(writer) == writer }
 
 // own goes on with a record that this process has taken.
 func (f Facts) own(r Record) Action {
@@ -115,7 +124,7 @@ func (f Facts) own(r Record) Action {
 		return f.settle(r)
 	}
 	switch {
-	case !f.Up[r.Writer]:
+	case !f.Stays(r.Writer):
 		return f.change(r)
 	case !f.Read:
 		return Action{Read: r.Writer}
@@ -135,7 +144,7 @@ func (f Facts) settle(r Record) Action {
 	}
 	fenced := slices.ContainsFunc(r.Pending, func(n string) bool { return f.Fenced[n] })
 	switch {
-	case !f.Up[r.Writer]:
+	case !f.Stays(r.Writer):
 		// Through it the keys are read by which a fence, and the word of a node that was booted, are judged.
 		return f.change(r)
 	case fenced && !f.KeysRead:

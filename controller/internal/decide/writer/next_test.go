@@ -41,6 +41,28 @@ func TestNext(t *testing.T) {
 		"idle, the writer is away: nobody waits for it": {
 			Record{Epoch: 4, Writer: "n1"}, Facts{Up: up("n3")}, write(Record{Epoch: 5, Writer: "n3", Taken: "csi"}),
 		},
+		"the writer failed: another one goes on, and nobody waits, for every change was answered": {
+			mine, Facts{Up: up("n1", "n3"), Failed: up("n1"), Read: true, GroupEpoch: 4}, write(Record{Epoch: 5, Writer: "n3", Taken: "csi"}),
+		},
+		"the writer failed, and a change of it was not answered: it has to yield": {
+			mine,
+			Facts{Up: up("n1", "n3"), Failed: up("n1"), Unanswered: true},
+			write(Record{Epoch: 5, Writer: "n3", Taken: "csi", Pending: []string{"n1"}}),
+		},
+		"the writer failed, and all others did: it is tried again": {
+			mine, Facts{Up: up("n1", "n3"), Failed: up("n1", "n3")}, Action{Read: "n1"},
+		},
+		"the writer is away, and all others failed": {
+			mine, Facts{Up: up("n3"), Failed: up("n3")}, write(Record{Epoch: 5, Writer: "n3", Taken: "csi"}),
+		},
+		"idle, and the writer failed": {
+			Record{Epoch: 4, Writer: "n1"}, Facts{Up: up("n1", "n2"), Failed: up("n1")}, write(Record{Epoch: 5, Writer: "n2", Taken: "csi"}),
+		},
+		"a pending node is waited for, and the writer failed": {
+			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}},
+			Facts{Up: up("n2", "n3"), Failed: up("n2"), Silent: map[string]string{"n1": "why"}},
+			write(Record{Epoch: 6, Writer: "n3", Taken: "csi", Pending: []string{"n1"}}),
+		},
 		"a change was not answered": {
 			mine,
 			Facts{Up: up("n1"), Unanswered: true, Read: true, GroupEpoch: 4},

@@ -24,6 +24,19 @@ type process struct {
 	// sinceRecord counts the steps in which somebody else's record did not change.
 	version, sinceRecord int
 	done                 int
+	// steps that it took, and until which one it takes a node for one that failed.
+	steps  int
+	failed map[string]int
+}
+
+// remembers is for how many of its steps a process remembers that a node failed.
+const remembers = 60
+
+// blame remembers that a node failed.
+func (p *process) blame(w *world, node string) {
+	if !w.lacks(shuns) {
+		p.failed[node] = p.steps + remembers
+	}
 }
 
 // goal is what a process wants: a volume on a node, or away from it. mine is true once the volume is marked as leaving by this goal.
@@ -49,7 +62,10 @@ func (w *world) newProcess(name string) *process {
 func (p *process) forget(w *world) {
 	p.incarnation++
 	p.call, p.goal = nil, goal{}
-	p.facts = Facts{Self: p.self(), Members: w.names, Up: map[string]bool{}, Fenced: map[string]bool{}, Doubts: map[string]string{}}
+	p.failed = map[string]int{}
+	p.facts = Facts{
+		Self: p.self(), Members: w.names, Up: map[string]bool{}, Failed: map[string]bool{}, Fenced: map[string]bool{}, Doubts: map[string]string{},
+	}
 	p.fresh(w)
 }
 
@@ -70,6 +86,7 @@ func (p *process) fresh(w *world) {
 
 // step lets a process do one thing.
 func (w *world) step(p *process) {
+	p.steps++
 	if p.stalled > 0 {
 		p.stalled--
 		return
@@ -117,8 +134,8 @@ func (w *world) choose() goal {
 		g.kind = []string{"attach", "attach", "attach", "remove"}[w.rand.IntN(4)]
 	case w.mood.fences && !w.api.fenced[now.node] && w.rand.IntN(4) != 0:
 		g.kind, g.node = "attach", now.node
-	case w.rand.IntN(2) == 0:
-	case now.node != "" && (w.api.fenced[now.node] || w.api.tainted[now.node]):
+	case w.rand.IntN(2) == 0 && (now.node == "" || !w.machines[now.node].blind):
+	case now.node != "" && (w.api.fenced[now.node] || w.api.tainted[now.node] || w.machines[now.node].blind):
 		g.kind, g.node = "detach", now.node
 	case now.node == "" && now.readers != "":
 		g.kind = "remove"
@@ -141,7 +158,8 @@ func (w *world) look(p *process) {
 		m := w.machines[n]
 		g := w.api.granted[n]
 		p.facts.Fenced[n] = w.api.fenced[n] || w.lacks(yields)
-		p.facts.Up[n] = m.reach() && g.key != 0 && g.boot == m.boot && !w.api.fenced[n] && w.lun.keys[n] == g.key && w.lun.reserved
+		p.facts.Failed[n] = p.failed[n] > p.steps
+		p.facts.Up[n] = m.reach() && g.key != 0 && g.boot == m.boot && !w.api.fenced[n]
 		p.facts.Doubts[n] = w.doubt(n, p.keys)
 	}
 	p.facts.KeysRead = p.keys != nil || w.lacks(yields) || w.lacks(rereads)
@@ -206,8 +224,9 @@ func (w *world) hear(p *process) {
 	if c.kind == "register" && w.lacks(hears) {
 		w.learnKeys(p, c)
 	}
-	if c.change() && !w.lacks(answers) {
-		p.facts.Unanswered = true
+	if c.change() {
+		p.blame(w, c.to)
+		p.facts.Unanswered = !w.lacks(answers)
 	}
 	if w.ends(*c) {
 		p.goal = goal{}
@@ -221,6 +240,10 @@ func (w *world) ends(m message) bool {
 
 // learn takes an answer.
 func (w *world) learn(p *process, c *message) {
+	if c.failed == noLUN || c.failed == noKey || c.failed == ioError || c.failed != "" && w.rand.IntN(16) == 0 {
+		// Whom a process takes for one that failed decides nothing about what is safe: at times it is mistaken.
+		p.blame(w, c.to)
+	}
 	switch c.kind {
 	case "promise":
 		if c.failed == "" && !w.believed(c.to) {
@@ -232,6 +255,9 @@ func (w *world) learn(p *process, c *message) {
 			p.facts.Silent[c.to] = c.failed
 		}
 	case "read":
+		if c.failed != "" {
+			return
+		}
 		p.facts.Read, p.facts.GroupEpoch, p.facts.WriterPromised, p.seq, p.claims = true, c.read.epoch, c.promised, c.read.seq, c.read.volumes
 	case "preempt", "register", "keys":
 		w.learnKeys(p, c)
@@ -240,6 +266,10 @@ func (w *world) learn(p *process, c *message) {
 	default:
 		// Whatever came of a change, the group is read again.
 		p.facts.Read = false
+		if c.failed == ioError {
+			w.ended++
+			p.facts.Unanswered = !w.lacks(answers)
+		}
 	}
 }
 
@@ -256,6 +286,7 @@ func (w *world) learnKeys(p *process, c *message) {
 			g.asked, g.previous = 0, w.onLUN(slices.Clone(g.previous))
 			w.api.granted[c.to] = g
 		}
+	case c.kind == "keys" && c.failed != "":
 	case c.kind == "keys" && p.goal.kind != "" && p.asked.MayChange:
 		p.goal.keys = c.keys
 	case c.kind == "keys":
@@ -266,6 +297,9 @@ func (w *world) learnKeys(p *process, c *message) {
 // learnDevice takes an answer about the device of a volume.
 func (w *world) learnDevice(p *process, c *message) {
 	switch {
+	case c.kind == "unmap" && c.failed != "" && !w.ends(*c) && w.machines[c.to].boot == w.api.granted[c.to].boot:
+		// It cannot write, and has the volume open: it is waited for no longer than one that does not answer.
+		p.facts.Silent[c.to] = c.failed
 	case c.kind == "map" || c.failed != "" || !w.believed(c.to):
 		p.goal = goal{}
 		p.done++

@@ -33,6 +33,7 @@ const (
 	known     = "what a node says counts once every key on the LUN is a member's"
 	confirms  = "a node maps a volume only while its own key is on the LUN"
 	boots     = "a volume that was released by a fence is removed once its node reports another boot"
+	shuns     = "another node is the writer when one could not read the LUN, or was refused"
 	unmaps    = "a volume that was released by a fence is removed once its node says that it has no device of it"
 )
 
@@ -102,8 +103,8 @@ type machine struct {
 	seen        uint64
 	maps        map[string]bool
 	running     *message
-	// path is true when a path to the LUN came back, on which the key is not registered yet.
-	path bool
+	// path is true when a path to the LUN came back, on which the key is not registered yet. blind is true while the agent runs, and no path is up.
+	path, blind bool
 }
 
 // write is what a node sent to the target and the target has not done yet.
@@ -182,6 +183,9 @@ type world struct {
 	broken string
 	// changes that landed, attached volumes that were mapped, volumes that were released by a fence, and others: a test in which nothing happens proves nothing.
 	changes, mapped, fences, removed, lost, torn int
+	// freed counts volumes that were released from nodes that had lost the LUN, ended changes that ended with errors of which nobody knows what came of them.
+	// open counts those that were released by a fence from nodes that answer.
+	freed, ended, open int
 }
 
 func newWorld(seed uint64, nodes int, without string) *world {
@@ -252,7 +256,7 @@ func (w *world) deliver(i int) {
 	case msg.change():
 		w.begin(m, msg)
 		return
-	case msg.kind == "register" && w.rand.IntN(8) == 0:
+	case msg.kind == "register" && (m.blind || w.rand.IntN(8) == 0):
 		msg.failed, msg.done = "busy", true
 		return
 	case msg.kind == "register" && w.mayRegister(m, msg):
@@ -288,8 +292,18 @@ func (w *world) writing(m *machine) bool {
 	return slices.ContainsFunc(w.writes, func(x *write) bool { return x.node == m.name && x.boot == m.boot })
 }
 
-// serve does what needs no change of the group.
+// noLUN is what an agent says that has lost the LUN, noKey one whose key is not registered, and inUse one that cannot let go of a volume.
+const (
+	noLUN = "no path to the LUN is up"
+	noKey = "no key"
+	inUse = "the volume is open"
+)
+
+// serve does what needs no change of the group. To promise, and to remove a device, an agent needs no LUN.
 func (w *world) serve(m *machine, msg *message) string {
+	if m.blind && msg.kind != "promise" && msg.kind != "unmap" {
+		return noLUN
+	}
 	switch msg.kind {
 	case "promise":
 		m.seen = max(m.seen, msg.epoch)
@@ -302,11 +316,14 @@ func (w *world) serve(m *machine, msg *message) string {
 		case !w.lacks(judges) && (now.node != m.name || now.leaving):
 			return "not this node's"
 		case !w.lacks(confirms) && !w.lun.confirms(m.name):
-			return "no key"
+			return noKey
 		}
 		m.maps[msg.volume] = true
 		w.mapped++
 	case "unmap":
+		if m.maps[msg.volume] && (w.api.fenced[m.name] && w.rand.IntN(4) != 0 || w.rand.IntN(8) == 0) {
+			return inUse
+		}
 		delete(m.maps, msg.volume)
 	case "register":
 		return "another boot, or volumes are mapped"
@@ -314,7 +331,7 @@ func (w *world) serve(m *machine, msg *message) string {
 		msg.keys = &reading{lun: lun{keys: maps.Clone(w.lun.keys), reserved: w.lun.reserved}, before: msg.keys.before}
 	case "preempt":
 		if !w.lun.confirms(m.name) {
-			return "no key"
+			return noKey
 		}
 		w.preempt(msg.key)
 		for _, key := range msg.previous {
@@ -333,10 +350,12 @@ const notLeaving = "not leaving"
 func (w *world) begin(m *machine, msg *message) {
 	next, refused := w.lun.after(msg)
 	switch {
+	case m.blind:
+		refused = noLUN
 	case !w.lacks(epochs) && (msg.epoch < m.seen || msg.epoch < w.lun.epoch || msg.kind != "takeover" && msg.epoch != w.lun.epoch):
 		refused = "another epoch"
 	case !w.lun.confirms(m.name):
-		refused = "no key"
+		refused = noKey
 	case !w.lacks(sequences) && msg.seq != w.lun.seq:
 		refused = "moved"
 	}
@@ -385,7 +404,20 @@ func (c content) after(msg *message) (next content, refused string) {
 // land lets the target do a write. Here the protocol is judged.
 func (w *world) land(i int) {
 	x := w.writes[i]
+	failed := ""
+	if m := w.machines[x.node]; m != nil && m.blind {
+		if w.rand.IntN(4) != 0 {
+			// The kernel waits for a path.
+			return
+		}
+		failed = ioError
+	}
 	w.writes = slices.Delete(w.writes, i, i+1)
+	if failed != "" && w.rand.IntN(2) == 0 {
+		// It never reached the target.
+		w.answer(x, failed)
+		return
+	}
 	if !w.lun.takes(x.node) {
 		w.answer(x, "fenced")
 		return
@@ -401,13 +433,22 @@ func (w *world) land(i int) {
 	w.changes++
 	if x.of.kind == "release" && x.of.boot > 0 {
 		w.torn++
+		if w.machines[x.of.node].reach() {
+			w.open++
+		}
 	}
 	if x.of.kind == "remove" {
 		w.removed++
 		w.unread(x.of.volume)
 	}
-	w.answer(x, "")
+	if m := w.machines[x.of.node]; x.of.kind == "release" && x.of.boot == 0 && m != nil && m.blind {
+		w.freed++
+	}
+	w.answer(x, failed)
 }
+
+// ioError is what an agent says when its command ended with an error: the change was made, or was not. Nothing of it is under way any more.
+const ioError = "I/O error"
 
 // answer ends the command of a write, if its agent still runs.
 func (w *world) answer(x *write, failed string) {
