@@ -105,16 +105,20 @@ func (h host) join(out *backend.Host) {
 	}
 	if g := h.view.group(); g != nil {
 		out.Record = &v1alpha1.MemberGroup{UUID: g.UUID, Name: g.Name}
-		maps := h.mapVolumes(g)
-		if len(maps) > 0 && h.serves() && out.Finding.IsZero() {
-			// As while a volume is attached: it is on the LUN before its device is on the node, and the look at the node may be older.
-			out.Finding = backend.Finding{Message: "The member serves volumes, and gets the devices of some that it has."}
-		}
-		out.Steps = append(out.Steps, maps...)
+		h.attach(out, h.mapVolumes(g))
 	}
 	if !h.serves() && out.Record == nil {
 		out.Finding = backend.Finding{Kind: backend.Busy, Reason: v1alpha1.ReasonPending, Message: "may write to the LUN, and waits for the volume group"}
 	}
+}
+
+// attach adds the step that maps volumes. A member that serves stays ready: while a volume is attached it is on the LUN before its device is on the node, and the look at
+// the node may be older.
+func (h host) attach(out *backend.Host, maps []backend.Step) {
+	if len(maps) > 0 && h.serves() && out.Finding.IsZero() {
+		out.Finding = backend.Finding{Message: "The member serves volumes, and gets the devices of some that it has."}
+	}
+	out.Steps = append(out.Steps, maps...)
 }
 
 // initiator says why the node cannot use iSCSI.

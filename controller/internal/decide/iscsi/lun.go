@@ -208,7 +208,7 @@ func (h host) login() (Step, bool) {
 	}
 	s := h.step(v1alpha1.ActionLogin, "Sessions with the target are missing.")
 	s.Target, s.Renew, s.Chap = h.view.target, renew && h.LoggedIn(), chap.Version
-	s.Again = h.serves() && !s.Renew
+	s.Again = h.regains(s)
 	if l, f := h.view.lunOn(h.m.Node); f.IsZero() && !renew {
 		s.Paths = paths(l)
 	}
@@ -217,6 +217,9 @@ func (h host) login() (Step, bool) {
 	}
 	return s, true
 }
+
+// regains reports whether a login only brings sessions back that a member had. Other credentials are a change.
+func (h host) regains(s Step) bool { return h.serves() && !s.Renew }
 
 // guarded reports whether the node gets no new session: its path would carry I/O of what is mapped before it has a key, which a target that keeps keys per path
 // refuses, and multipathd does not try on another one.

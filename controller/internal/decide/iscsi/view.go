@@ -220,10 +220,15 @@ func (v *View) Facts(host string) backend.Facts {
 	case decide.AgentUnreachable:
 		f.Reason, f.Problem = v1alpha1.ReasonAgentUnreachable, backend.Sentence(h.Problem, "the agent does not answer")
 	}
-	if m != nil && m.Spec.Reservation != nil && m.Spec.Reservation.Fenced && f.Problem != "" {
+	if f.Problem != "" && fenced(m) {
 		f.Reason, f.Problem = v1alpha1.ReasonFenced, "is fenced, so that it cannot write to the LUN; booted, it gets another key. Its agent is away: "+f.Problem
 	}
 	return f
+}
+
+// fenced reports whether a member is on record as fenced.
+func fenced(m *v1alpha1.Member) bool {
+	return m != nil && m.Spec.Reservation != nil && m.Spec.Reservation.Fenced
 }
 
 // data says what is known about volumes on a host. While the Iscsi is being deleted, the group itself is what its members hold.
