@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -164,25 +163,14 @@ func TestRemovedAndDropped(t *testing.T) {
 	}
 }
 
-// taken is a step of which people are told what it says; a silent one tells nothing.
+// taken is a step of which people are told what it says; an empty one tells nothing.
 type taken string
 
-func (taken) Host() string             { return "n1" }
-func (taken) Via() string              { return "" }
 func (taken) Action() string           { return "Do" }
-func (taken) Destroys() bool           { return false }
-func (taken) Later() bool              { return false }
-func (taken) Digest() string           { return "d" }
-func (taken) API() v1alpha1.PlanStep   { return v1alpha1.PlanStep{} }
 func (s taken) Told() (string, string) { return string(s), "it is done" }
 
-// quiet is a step that has nothing to tell.
-type quiet struct{ backend.Step }
-
-func (quiet) Action() string { return "Do" }
-
 func TestTaken(t *testing.T) {
-	got := Taken([]backend.Step{taken("Done"), taken(""), quiet{}})
+	got := Taken([]any{taken("Done"), taken(""), "a step that nobody is told of"})
 	if d := cmp.Diff([]Note{{isNormal, "Done", "Do", "it is done"}}, got); d != "" {
 		t.Error(d)
 	}
