@@ -28,6 +28,8 @@ const (
 	TagUsed = quarry.Group + "/used"
 	// TagReader is the prefix of the tags of a volume for the nodes that it was released from by a fence; name and boot follow, with a slash between.
 	TagReader = quarry.Group + "/reader="
+	// TagSize is the prefix of the tag of a volume that was made for a claim: the size that was asked for follows. It is among the Tags of the volume.
+	TagSize = quarry.Group + "/size="
 )
 
 // marks are all of them.
@@ -110,6 +112,20 @@ func (v Volume) Unread(reported []Boot) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// AskedBytes returns the size with which the volume was made for a claim: a smaller volume is not finished. It is 0 when the volume was made for none.
+func (v Volume) AskedBytes() int64 {
+	for _, tag := range v.Tags {
+		if text, ok := strings.CutPrefix(tag, TagSize); ok {
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
 }
 
 // Unready reports whether a part of the volume may not be seen.

@@ -122,8 +122,9 @@ func (f *fleet) Reservation(_ context.Context, node string, _ sharedlun.Identity
 		return sharedlun.Reservation{}, err
 	}
 	r := sharedlun.Reservation{Supported: true, Keys: slices.Sorted(maps.Keys(f.keys))}
-	if f.reserved {
-		r.Type = sharedlun.WriteExclusiveRegistrantsOnly
+	if f.reserved && len(r.Keys) > 0 {
+		// Every key holds the reservation, so that it ends with the last of them.
+		r.Type = sharedlun.WriteExclusiveAllRegistrants
 	}
 	return r, nil
 }

@@ -177,8 +177,18 @@ const (
 	ReasonReservationsGone = "ReservationsGone"
 	// ReasonForeignKeys: keys are registered on the LUN that no Member has on record.
 	ReasonForeignKeys = "ForeignKeys"
-	// ReasonKeyLost: the node's key is not registered any more, and volumes are mapped there; or nobody has reserved the LUN.
+	// ReasonKeyLost: the node's key is not registered any more, and volumes are mapped there.
 	ReasonKeyLost = "KeyLost"
+	// ReasonMappedWithoutKey: volumes are mapped on the node, which was granted no key for its boot.
+	ReasonMappedWithoutKey = "MappedWithoutKey"
+	// ReasonNotReserved: nobody has reserved the LUN, so that whoever has no key can write to it.
+	ReasonNotReserved = "NotReserved"
 	// ReasonFenced: the node was fenced, and not booted since.
 	ReasonFenced = "Fenced"
+	// ReasonKeysPreempted: keys were taken off the LUN. An event only.
+	ReasonKeysPreempted = "KeysPreempted"
+	// ReasonReadersForgotten: a node that was fenced is no reader of volumes any more, by a person's word. An event only.
+	ReasonReadersForgotten = "ReadersForgotten"
+	// ReasonLunWiped: what was on the LUN was given up for the volume group. An event only.
+	ReasonLunWiped = "LunWiped"
 )

@@ -15,8 +15,10 @@ import (
 // +kubebuilder:printcolumn:name="IQN",type=string,JSONPath=`.spec.iqn`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Initiators",type=integer,JSONPath=`.status.hostCount`
+// +kubebuilder:printcolumn:name="Volumes",type=integer,JSONPath=`.status.volumeCount`
 // +kubebuilder:printcolumn:name="Capacity",type=string,JSONPath=`.status.capacity.total.total`
 // +kubebuilder:printcolumn:name="Free",type=string,JSONPath=`.status.capacity.total.free`
+// +kubebuilder:printcolumn:name="Plan",type=string,JSONPath=`.status.conditions[?(@.type=="PlanApproved")].reason`
 // +kubebuilder:printcolumn:name="Writer",type=string,priority=1,JSONPath=`.status.writer`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -223,8 +223,8 @@ type MemberStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	Holding []string `json:"holding,omitempty"`
-	// Zeroing are the first ten volumes that are zeroed before anybody sees them, or that grow by what is, with how far that is. Their claims
-	// wait for it.
+	// Zeroing are the first ten volumes that are zeroed before anybody sees them, or that grow by what is, with how far that is: how much is zeroed, or, on a
+	// shared LUN, how much may be seen. Their claims wait for it.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10

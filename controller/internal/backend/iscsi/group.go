@@ -83,6 +83,11 @@ func (b *Backend) fenceNode(ctx context.Context, s iscsi.Step) error {
 			return err
 		}
 	}
+	if s.Over {
+		if err := b.over(ctx, s); err != nil {
+			return err
+		}
+	}
 	if !r.Unfenced {
 		if err := b.preemptAll(ctx, s, r); err != nil {
 			return err
@@ -103,7 +108,7 @@ func (b *Backend) off(ctx context.Context, s iscsi.Step, r *v1alpha1.MemberReser
 	if n := b.Agents.Node(s.Victim); n.Up() || n.Agent == decide.AgentConnecting {
 		return passing("the agent of node %s answers again", s.Victim)
 	}
-	if s.Vouched {
+	if s.Vouched || s.Over {
 		return nil
 	}
 	if r.Registering {
@@ -114,6 +119,18 @@ func (b *Backend) off(ctx context.Context, s iscsi.Step, r *v1alpha1.MemberReser
 		err = passing("node %s is not tainted with %s any more", s.Victim, v1alpha1.TaintOutOfService)
 	}
 	return err
+}
+
+// over refuses to take the key of a node off that nobody says is off, unless the group was removed with the Iscsi, by what the API server itself says.
+func (b *Backend) over(ctx context.Context, s iscsi.Step) error {
+	i, err := b.iscsi(ctx, s)
+	if err != nil {
+		return err
+	}
+	if i.DeletionTimestamp.IsZero() || s.Ref.UUID == "" || i.Annotations[v1alpha1.AnnotationGroupRemoved] != s.Ref.UUID {
+		return passing("the volume group of iscsi %s is not removed", i.Name)
+	}
+	return nil
 }
 
 // preemptAll takes all keys of a node off, those of earlier boots first.

@@ -39,7 +39,7 @@ func (b *Backend) Attach(ctx context.Context, a frame.Attachment) (map[string]st
 		if err := b.show(ctx, t, s, v); err != nil {
 			return err
 		}
-		if err := t.begin(ctx, v, a.Access.Block, hadIt); err != nil {
+		if err := t.firstUse(ctx, v, a.Access.Block, hadIt); err != nil {
 			return err
 		}
 		v, err = t.same(v)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"quarry.storage/quarry/controller/internal/csi/frame"
@@ -12,23 +11,6 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
-
-// tagSize is the prefix of the tag of a volume that has the size with which it was made. A volume that is smaller is not finished.
-const tagSize = v1alpha1.Group + "/size="
-
-// sizeOf returns the size with which a volume was made; 0 when it was not made here.
-func sizeOf(v sharedlun.Volume) int64 {
-	for _, tag := range v.Tags {
-		if text, ok := strings.CutPrefix(tag, tagSize); ok {
-			n, err := strconv.ParseInt(text, 10, 64)
-			if err != nil {
-				return 0
-			}
-			return n
-		}
-	}
-	return 0
-}
 
 // CreateVolume makes a volume of which all is ready, and that nobody holds. Killed anywhere, it goes on where it was.
 func (b *Backend) CreateVolume(ctx context.Context, w frame.Wish) (frame.Volume, error) {
@@ -77,7 +59,7 @@ func (b *Backend) make(ctx context.Context, t turn, s storage, w frame.Wish) (sh
 		if size > t.Group.FreeBytes {
 			return sharedlun.Volume{}, nil, volume.Refuse(volume.Exhausted, "Iscsi %s has %d bytes free, %d are asked for", s.name(), t.Group.FreeBytes, size)
 		}
-		if err := t.create(ctx, w.Name, first, fmt.Sprint(tagSize, size)); err != nil {
+		if err := t.create(ctx, w.Name, first, fmt.Sprint(sharedlun.TagSize, size)); err != nil {
 			return sharedlun.Volume{}, nil, err
 		}
 		v = t.volume(w.Name)
@@ -94,7 +76,7 @@ func (b *Backend) make(ctx context.Context, t turn, s storage, w frame.Wish) (sh
 
 // sameSize refuses a volume that was made with another size.
 func sameSize(v sharedlun.Volume, asked volume.Range) error {
-	have := sizeOf(v)
+	have := v.AskedBytes()
 	switch {
 	case have == 0:
 		return volume.Refuse(volume.Conflict, "a volume %s exists that was not made for a claim: it does not say how large it was to be", v.Name)
@@ -111,7 +93,7 @@ func sameSize(v sharedlun.Volume, asked volume.Range) error {
 // held without that mark is attached.
 func (b *Backend) finish(ctx context.Context, t turn, s storage, v sharedlun.Volume) (*sharedlun.Volume, error) {
 	if v.ReadyBytes == 0 {
-		left, err := b.begin(ctx, t, s, v)
+		left, err := b.zeroFirst(ctx, t, s, v)
 		if left != nil || err != nil {
 			return left, err
 		}
@@ -126,7 +108,7 @@ func (b *Backend) finish(ctx context.Context, t turn, s storage, v sharedlun.Vol
 		}
 	}
 	// Only a volume whose content before is shown is made smaller at first.
-	if size := sizeOf(now); now.SizeBytes < size {
+	if size := now.AskedBytes(); now.SizeBytes < size {
 		if err := t.grow(ctx, now, size); err != nil {
 			return nil, err
 		}
@@ -134,9 +116,9 @@ func (b *Backend) finish(ctx context.Context, t turn, s storage, v sharedlun.Vol
 	return nil, b.show(ctx, t, s, now)
 }
 
-// begin has the first part of a volume zeroed by the writer, and makes it ready. A volume that a node zeroes which can go on no more is taken from that
+// zeroFirst has the first part of a volume zeroed by the writer, and makes it ready. A volume that a node zeroes which can go on no more is taken from that
 // node first.
-func (b *Backend) begin(ctx context.Context, t turn, s storage, v sharedlun.Volume) (*sharedlun.Volume, error) {
+func (b *Backend) zeroFirst(ctx context.Context, t turn, s storage, v sharedlun.Volume) (*sharedlun.Volume, error) {
 	lost := t.lost(v)
 	if lost {
 		if err := t.TakeAway(ctx, v.Name); err != nil {
@@ -195,5 +177,5 @@ func condition(v sharedlun.Volume) volume.Condition {
 
 // tagged reports whether a volume was made by this driver.
 func tagged(v sharedlun.Volume) bool {
-	return slices.ContainsFunc(v.Tags, func(tag string) bool { return strings.HasPrefix(tag, tagSize) })
+	return slices.ContainsFunc(v.Tags, func(tag string) bool { return strings.HasPrefix(tag, sharedlun.TagSize) })
 }

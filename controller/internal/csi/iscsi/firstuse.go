@@ -7,11 +7,11 @@ import (
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
-// begin says on the LUN what becomes of a volume that no pod has seen yet: one that is wanted as a raw device may be seen at once, and holds its user's data from
+// firstUse says on the LUN what becomes of a volume that no pod has seen yet: one that is wanted as a raw device may be seen at once, and holds its user's data from
 // then on. Otherwise the node that holds it may make its first filesystem. What an earlier node began to make holds no data, for no pod saw it: the new node
 // writes it over. A volume that the node had before the call may get its filesystem there right now, and is shown to nobody as a raw device meanwhile: whoever
 // detaches it ends that.
-func (t turn) begin(ctx context.Context, v sharedlun.Volume, block, hadIt bool) error {
+func (t turn) firstUse(ctx context.Context, v sharedlun.Volume, block, hadIt bool) error {
 	now, err := t.same(v)
 	switch {
 	case err != nil || now.Used:

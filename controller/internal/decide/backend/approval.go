@@ -97,12 +97,10 @@ func digestOfPlan(uid string, steps []v1alpha1.PlanStep) string {
 	return Digest(digests)
 }
 
-// split returns the steps that need no approval, and those that do. A step that destroys binds the steps after it.
+// split returns the steps that need no approval, and those that do. A step that destroys binds the steps after it, and so does, where all is approved, one that does
+// more than to restore what was there.
 func split(mode v1alpha1.Approval, steps []Step) (free, bound []Step) {
-	if mode == v1alpha1.ApprovalManual {
-		return nil, steps
-	}
-	i := slices.IndexFunc(steps, func(s Step) bool { return s.Destroys() })
+	i := slices.IndexFunc(steps, func(s Step) bool { return s.Destroys() || mode == v1alpha1.ApprovalManual && !Restores(s) })
 	if i < 0 {
 		return steps, nil
 	}

@@ -340,3 +340,38 @@ func TestApprove_stepsThatRunAreTheCallers(t *testing.T) {
 		t.Errorf("run %s, steps %s", show(v.Run), show(steps))
 	}
 }
+
+// restoring is a step that may only bring back what was there.
+type restoring struct {
+	step
+	restores bool
+}
+
+func (s restoring) Restores() bool { return s.restores }
+
+// TestApprove_restores: where every plan is approved, what only brings back what was there runs by itself, up to the first step that does more.
+func TestApprove_restores(t *testing.T) {
+	back, destroys := restoring{step{host: "n1", name: "login"}, true}, restoring{step{host: "n1", name: "wipe", destroys: true}, true}
+	other := restoring{step{host: "n1", name: "renew"}, false}
+	for name, c := range map[string]struct {
+		steps     []Step
+		run, plan string
+	}{
+		"all":                   {[]Step{back, back}, "login, login", ""},
+		"another one first":     {[]Step{other, back}, "", "renew, login"},
+		"another one behind":    {[]Step{back, other, back}, "login", "renew, login"},
+		"one that destroys":     {[]Step{destroys, back}, "", "wipe, login"},
+		"one that says nothing": {[]Step{take("a")}, "", "take a"},
+	} {
+		v := Approve(ask(v1alpha1.ApprovalManual, c.steps, nil, ""))
+		var waits []string
+		if v.Plan != nil {
+			for _, s := range v.Plan.Steps {
+				waits = append(waits, s.Action)
+			}
+		}
+		if show(v.Run) != c.run || strings.Join(waits, ", ") != c.plan {
+			t.Errorf("%s: runs %q, waits %q", name, show(v.Run), waits)
+		}
+	}
+}

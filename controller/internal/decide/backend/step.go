@@ -27,6 +27,18 @@ type Step interface {
 	API() v1alpha1.PlanStep
 }
 
+// Restorer is a step that may only bring back what was there before, such as the sessions of a node that was booted, or end what was begun.
+type Restorer interface {
+	// Restores reports whether it does no more than that: nobody is asked to approve it once more.
+	Restores() bool
+}
+
+// Restores reports whether a step only brings back what was there before.
+func Restores(s Step) bool {
+	r, ok := s.(Restorer)
+	return ok && r.Restores() && !s.Destroys()
+}
+
 // Steps are the steps of one host in their order. Before each of them it is looked whether it may still be taken: an error in its place
 // says why not, and ends them.
 type Steps iter.Seq2[Step, error]

@@ -78,6 +78,9 @@ func (v *View) lunReady(hosts []backend.HostHealth) metav1.Condition {
 	if f := v.refusal(); !f.IsZero() {
 		return no(t, f.Reason, "Nothing is done with the LUN: "+f.Message+".")
 	}
+	if f := v.differ(); !f.IsZero() {
+		return no(t, f.Reason, "No volume group is made: "+f.Message+".")
+	}
 	if f, host := v.strange(); !f.IsZero() && !r.Known {
 		return no(t, f.Reason, "Node "+host+": "+f.Message+".")
 	}
@@ -112,23 +115,6 @@ func (v *View) recorded(t string) metav1.Condition {
 	return yes(t, v1alpha1.ReasonLunReady, holds)
 }
 
-// aside is how much of a LUN its volume group may leave for LVM's own metadata, in bytes.
-const aside = 64 << 20
-
-// grown returns the size of the LUN, if an initiator sees a larger one than the group was made on; 0 otherwise.
-func (v *View) grown(group int64) int64 {
-	var most int64
-	for _, name := range v.names() {
-		if l, f := v.lunOn(name); f.IsZero() {
-			most = max(most, l.SizeBytes)
-		}
-	}
-	if most-group <= aside {
-		return 0
-	}
-	return most
-}
-
 // unmade tells what the making of the group waits for.
 func (v *View) unmade(t string, hosts []backend.HostHealth) metav1.Condition {
 	r := v.seen.Reading
@@ -138,11 +124,15 @@ func (v *View) unmade(t string, hosts []backend.HostHealth) metav1.Condition {
 	switch {
 	case r.Contents.Group == nil && r.Contents.Content != "" && v.rec.forming == "":
 		return no(t, v1alpha1.ReasonLunNotEmpty, v.notEmpty(r))
-	case volumes(v.seen.World) > 0:
+	case claimed(v.seen.World) > 0:
 		return no(t, v1alpha1.ReasonVolumesExist, "Volumes of the class exist, and no volume group is on record: none is made.")
 	}
-	return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "The volume group is made once every initiator may write to the LUN. Missing: "+
-		backend.Sentence(backend.Shorten(v.awaited(hosts), maxNamed), "none")+".")
+	missing := v.awaited(hosts)
+	if len(missing) == 0 {
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Every initiator may write to the LUN, and the volume group is being made.")
+	}
+	return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending,
+		"The volume group is made once every initiator may write to the LUN. Missing: "+backend.Shorten(missing, maxNamed)+".")
 }
 
 // keep returns the condition of before right after a start of the controller.
@@ -222,6 +212,9 @@ func (h Host) session(portal string) sharedlun.SessionState {
 	return sharedlun.SessionNone
 }
 
+// byWord says what it takes to use volumes of a silent node elsewhere that no key keeps from writing.
+const byWord = "Volumes of a node that fell silent move only once its Node is tainted with " + v1alpha1.TaintOutOfService + " and a person approved the plan that waits then, and vouches by both that the node is off."
+
 // fencing tells whether a node that fell silent can be kept from writing.
 func (v *View) fencing() metav1.Condition {
 	const t = v1alpha1.ConditionFencingPossible
@@ -233,16 +226,15 @@ func (v *View) fencing() metav1.Condition {
 		return no(t, v1alpha1.ReasonForeignKeys, fmt.Sprintf(
 			"%d keys are registered on the LUN that no Member has on record: whoever has one can write to it, and is not fenced.", v.foreign()))
 	case v.rec.fenced && r.Known && !r.Keys.Held() && v.rec.group != "":
-		return no(t, v1alpha1.ReasonKeyLost, "Nobody has reserved the LUN, as after the target lost its keys: everybody can write to it. It is reserved once the nodes have their "+
-			"keys again that have volumes mapped. Missing: "+backend.Sentence(backend.Shorten(v.waiting(""), maxNamed), "none")+".")
+		return no(t, v1alpha1.ReasonNotReserved, "Nobody has reserved the LUN, as after the target lost its keys: everybody can write to it. "+v.reserves())
 	case v.rec.fenced:
 		return yes(t, v1alpha1.ReasonFencingPossible, "The target keeps persistent reservations.")
 	case v.rec.unfenced && r.Known && r.Keys.Supported:
 		return no(t, v1alpha1.ReasonNoReservations, "The target keeps persistent reservations by now, and nodes were let in without keys. They get keys as soon as no volume is "+
-			"attached anywhere: stop the pods that use volumes. Until then volumes of a node that fell silent move only once a person approves, and vouches that the node is off.")
+			"attached anywhere: stop the pods that use volumes. "+byWord)
 	case v.rec.unfenced:
 		return no(t, v1alpha1.ReasonNoReservations,
-			"The target keeps no persistent reservations: volumes of a node that fell silent move only once a person approves, and vouches that the node is off.")
+			"The target keeps no persistent reservations. "+byWord)
 	}
 	return v.unknown(t, "No initiator has joined yet.")
 }

@@ -36,6 +36,9 @@ func (v *View) fences(m *v1alpha1.Member) bool {
 	if r.Fenced && !r.Registering && v.hasKeyOf(r) {
 		return true
 	}
+	if v.gone() && slices.Contains(v.stranded(), node) {
+		return true
+	}
 	seen := v.seen.Hosts[node]
 	silent := seen.Agent == decide.AgentUnreachable || seen.Agent == decide.AgentMissing
 	if r.Fenced && !r.Registering || !silent || !seen.OutOfService && v.exists(node) {
@@ -94,7 +97,9 @@ func (v *View) fenceNode(via string, m *v1alpha1.Member) Step {
 	s.Victim, s.Key, s.Member, s.Unfenced = node, r.Key, m.Name, r.Unfenced
 	switch {
 	case r.Fenced && !r.Registering:
-		s.Why = "Node " + node + " is fenced, and a key of it came back to the LUN."
+		s.Again, s.Why = true, "Node "+node+" is fenced, and a key of it came back to the LUN."
+	case v.gone():
+		s.Over, s.Why = true, "The volume group is gone with the Iscsi. Node "+node+" does not answer: its key is taken off, so that others can use the LUN."
 	case r.Unfenced:
 		s.Vouched, s.Why = true, "Node "+node+" is silent, its volumes wait for it, and the target keeps no reservations by which it could be kept from writing."
 		s.Consent = vouchesOff(node)

@@ -25,7 +25,7 @@ func (v *View) host(m backend.Member) host { return host{v.seen.Hosts[m.Node], v
 // Decide returns what is to be done on a node.
 func (v *View) Decide(m backend.Member) backend.Host {
 	h := v.host(m)
-	out := backend.Host{Serves: h.serves(), Unused: h.unused(), Volumes: len(v.heldBy(m.Node)), Devices: h.devices()}
+	out := backend.Host{Serves: h.serves(), Unused: h.unused(), Volumes: len(v.heldBy(m.Node)), Devices: h.devices(), Zeroing: v.zeroing(m.Node)}
 	// What a node has is told by the group, also of a node that is silent. The group has its size, and no node has a part of it.
 	out.Reports = v.group() != nil
 	leaves := m.Flags.ShouldDestroy() && (!v.deleting() || v.over())
@@ -90,7 +90,7 @@ func (h host) join(out *backend.Host) {
 	}
 	l, f := h.view.lunOn(h.m.Node)
 	if f.IsZero() {
-		f = h.view.same(l)
+		f = h.view.differ()
 	}
 	if out.Finding = f; !f.IsZero() {
 		return
@@ -105,11 +105,20 @@ func (h host) join(out *backend.Host) {
 	}
 	if g := h.view.group(); g != nil {
 		out.Record = &v1alpha1.MemberGroup{UUID: g.UUID, Name: g.Name}
-		out.Steps = append(out.Steps, h.mapVolumes(g)...)
+		h.attach(out, h.mapVolumes(g))
 	}
 	if !h.serves() && out.Record == nil {
 		out.Finding = backend.Finding{Kind: backend.Busy, Reason: v1alpha1.ReasonPending, Message: "may write to the LUN, and waits for the volume group"}
 	}
+}
+
+// attach adds the step that maps volumes. A member that serves stays ready: while a volume is attached it is on the LUN before its device is on the node, and the look at
+// the node may be older.
+func (h host) attach(out *backend.Host, maps []backend.Step) {
+	if len(maps) > 0 && h.serves() && out.Finding.IsZero() {
+		out.Finding = backend.Finding{Message: "The member serves volumes, and gets the devices of some that it has."}
+	}
+	out.Steps = append(out.Steps, maps...)
 }
 
 // initiator says why the node cannot use iSCSI.
@@ -175,7 +184,7 @@ func (h host) mapVolumes(g *sharedlun.Group) []backend.Step {
 		return nil
 	}
 	s := h.step(v1alpha1.ActionMapVolumes, "The volumes are this node's, and it has no devices of them.")
-	s.Sequence = g.Sequence
+	s.Sequence, s.Again = g.Sequence, true
 	for _, v := range g.Volumes {
 		if v.HeldBy == h.m.Node && !v.Leaving && v.ReadyBytes > 0 && !h.maps(v.UUID) {
 			s.Volumes = append(s.Volumes, v)
@@ -197,28 +206,14 @@ func (h host) leave(out *backend.Host) {
 		return
 	}
 	r := h.reservation()
-	keyed := r != nil && !r.Unfenced && !r.Fenced && !h.view.released()
+	keyed := r != nil && !r.Unfenced && !r.Fenced
+	if h.view.released() {
+		// Whatever became of the LUN: a key that can be taken off is, so that others can use it. A node that was booted logs in for that while another one is there.
+		keyed = keyed && h.view.registered(h.m.Object) && (h.LoggedIn() || h.view.sweeper() != "")
+	}
 	if out.Finding = h.stays(r != nil, keyed); out.Finding.IsZero() {
 		out.Steps = h.farewell(r != nil, keyed)
 	}
-}
-
-// stays says why a node cannot leave yet; see farewell.
-func (h host) stays(recorded, keyed bool) backend.Finding {
-	if recorded && h.view.detained(h.m.Node) {
-		return bad(v1alpha1.ReasonPending, "may still make a change of the volume group: it leaves once that is settled, which the next change of the group does")
-	}
-	if !keyed {
-		return backend.Finding{}
-	}
-	if f := h.lastWriter(); !f.IsZero() {
-		return f
-	}
-	if reading := h.view.seen.Reading; reading.Known && reading.Keys.Supported && !reading.Keys.Held() && len(h.view.waiting(h.m.Node)) > 0 {
-		// Whoever leaves sees to it that the LUN stays reserved for the others.
-		return h.unreserved()
-	}
-	return backend.Finding{}
 }
 
 // farewell returns the steps that take the node off. recorded is true when it has a key on record, keyed when the LUN may have it.
@@ -244,19 +239,6 @@ func (h host) farewell(recorded, keyed bool) (out []backend.Step) {
 // mine reports whether the node has something of this Iscsi.
 func (h host) mine() bool {
 	return h.m.Object != nil && (h.m.Object.Spec.Lun != nil || h.m.Object.Spec.Reservation != nil)
-}
-
-// lastWriter keeps the key of the last node that may write while the Iscsi stays: nobody could read and change the group without it.
-func (h host) lastWriter() backend.Finding {
-	if h.view.deleting() || h.view.rec.group == "" {
-		return backend.Finding{}
-	}
-	for _, name := range h.view.names() {
-		if name != h.m.Node && h.view.usable(name) {
-			return backend.Finding{}
-		}
-	}
-	return bad(v1alpha1.ReasonPending, "is the last node that may write to the LUN: its key is taken off once another initiator has one")
 }
 
 // step begins a step on the node.

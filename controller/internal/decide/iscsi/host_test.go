@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -58,8 +59,8 @@ func TestDecide_join(t *testing.T) {
 		"another Secret":              {made("n1"), func(s *scene) { s.o.Chap = Chap{Version: "u/2"} }, []string{"Login"}, ""},
 		"a session is down":           {made("n1"), n1(func(h *Host) { h.Seen.Sessions[0].State = sharedlun.SessionDown }), nil, sharedlun.ReasonTargetUnreachable},
 		"a boot":                      {made("n1"), n1(func(h *Host) { h.BootID = "next" }), []string{"GrantKey", "RegisterKey"}, ""},
-		"a boot, still mapped":        {made("n1"), n1(func(h *Host) { h.BootID, h.Mappings = "next", []sharedlun.Mapping{{VolumeUUID: "u"}} }), nil, v1alpha1.ReasonKeyLost},
-		"a boot, mapped unknown":      {made("n1"), n1(func(h *Host) { h.BootID, h.Mapped = "next", false }), nil, v1alpha1.ReasonKeyLost},
+		"a boot, still mapped":        {made("n1"), n1(func(h *Host) { h.BootID, h.Mappings = "next", []sharedlun.Mapping{{VolumeUUID: "u"}} }), nil, v1alpha1.ReasonMappedWithoutKey},
+		"a boot, mapped unknown":      {made("n1"), n1(func(h *Host) { h.BootID, h.Mapped = "next", false }), nil, v1alpha1.ReasonMappedWithoutKey},
 		"fenced":                      {made("n1"), func(s *scene) { s.member("n1").Spec.Reservation.Fenced = true }, nil, v1alpha1.ReasonFenced},
 		"fenced, and booted": {made("n1"), func(s *scene) {
 			s.member("n1").Spec.Reservation.Fenced = true
@@ -74,9 +75,20 @@ func TestDecide_join(t *testing.T) {
 			s.host("n1", func(h *Host) { h.RegisteredPaths = "" })
 			s.member("n1").Spec.Reservation.Paths = "q=sdc," + portal + "=sdb/0"
 		}, nil, ""},
-		"a path came back":      {made("n1"), n1(func(h *Host) { h.RegisteredPaths = "" }), []string{"RegisterKey"}, ""},
-		"reservations are gone": {made("n1"), func(s *scene) { s.o.Reading.Keys = sharedlun.Reservation{} }, nil, v1alpha1.ReasonReservationsGone},
-		"no reservations":       {loggedIn("n1"), func(s *scene) { s.o.Reading.Keys = sharedlun.Reservation{} }, []string{"GrantKey"}, ""},
+		"a path came back":              {made("n1"), n1(func(h *Host) { h.RegisteredPaths = "" }), []string{"RegisterKey"}, ""},
+		"reservations are gone":         {made("n1"), func(s *scene) { s.o.Reading.Keys = sharedlun.Reservation{} }, nil, v1alpha1.ReasonReservationsGone},
+		"no reservations":               {loggedIn("n1"), func(s *scene) { s.o.Reading.Keys = sharedlun.Reservation{} }, []string{"GrantKey"}, ""},
+		"another initiator sees no LUN": {loggedIn("n1", "n2"), func(s *scene) { s.host("n2", func(h *Host) { h.Seen.Luns = nil }) }, nil, v1alpha1.ReasonPending},
+		"another initiator is away":     {loggedIn("n1", "n2"), func(s *scene) { s.silence("n2", false) }, nil, v1alpha1.ReasonPending},
+		"another one is away for maintenance": {loggedIn("n1", "n2"), func(s *scene) {
+			s.silence("n2", false)
+			s.member("n2").Spec.Maintenance = true
+		}, []string{"GrantKey", "RegisterKey"}, ""},
+		"another one is away, and the LUN is on record": {keyed("n1", "n2"), func(s *scene) {
+			s.silence("n2", false)
+			s.member("n1").Spec.Reservation = nil
+			s.o.Reading.Keys.Keys = []uint64{11}
+		}, []string{"GrantKey", "RegisterKey"}, ""},
 		"data on the LUN":       {loggedIn("n1"), func(s *scene) { s.o.Reading.Contents.Content = "ext4" }, nil, v1alpha1.ReasonLunNotEmpty},
 		"keys of somebody else": {loggedIn("n1"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{77} }, nil, v1alpha1.ReasonForeignKeys},
 		"data, and consent": {loggedIn("n1"), func(s *scene) {
@@ -122,6 +134,9 @@ func TestDecide_lun(t *testing.T) {
 		"no serial number":           {loggedIn("n1"), lun(func(l *sharedlun.Lun) { l.Serial = "" }), nil, v1alpha1.ReasonLunUnusable},
 		"no map joins its paths":     {loggedIn("n1"), lun(func(l *sharedlun.Lun) { l.Device = "" }), nil, sharedlun.ReasonMultipathMissing},
 		"the first sees another one": {loggedIn("n0", "n1"), lun(func(l *sharedlun.Lun) { l.WWID = "naa.9" }), nil, v1alpha1.ReasonOtherLun},
+		"the last sees another one": {loggedIn("n1", "n2"), func(s *scene) {
+			s.host("n2", func(h *Host) { h.Seen.Luns[0].WWID = "naa.9" })
+		}, nil, v1alpha1.ReasonOtherLun},
 	} {
 		t.Run(name, c.run)
 	}
@@ -248,13 +263,99 @@ func TestDecide_leave(t *testing.T) {
 			s.delete()
 			s.o.Iscsi.Annotations = map[string]string{v1alpha1.AnnotationRemove: owner}
 		}, all, ""},
-		"a person names another":  {made("n1"), func(s *scene) { s.delete(); s.o.Iscsi.Annotations = map[string]string{v1alpha1.AnnotationRemove: "x"} }, nil, ""},
-		"nothing was ever made":   {loggedIn("n1"), (*scene).delete, []string{"Logout"}, ""},
-		"no node ever logged in":  {fresh("n1"), (*scene).delete, nil, ""},
-		"the making was cut off":  {keyed("n1"), func(s *scene) { s.delete(); s.member("n1").Spec.Group = &v1alpha1.MemberGroup{Name: "vg"} }, all, ""},
-		"keys were granted alone": {keyed("n1"), (*scene).delete, all, ""},
+		"a person lets it go, and it was booted": {made("n1", "n2"), func(s *scene) {
+			released(s)
+			s.host("n1", func(h *Host) { h.BootID, h.Seen.Sessions[0].State, h.Seen.Luns = "next", sharedlun.SessionNone, nil })
+		}, []string{"Login", "UnregisterKey", "Logout"}, ""},
+		"a person lets it go, it was booted alone": {made("n1"), func(s *scene) {
+			released(s)
+			s.host("n1", func(h *Host) { h.BootID, h.Seen.Sessions[0].State, h.Seen.Luns = "next", sharedlun.SessionNone, nil })
+		}, []string{"UnregisterKey"}, ""},
+		"a person lets it go, a volume is held": {made("n1"), func(s *scene) {
+			released(s)
+			s.volume(sharedlun.Volume{Name: "v", UUID: "u", HeldBy: "n1"})
+		}, all, ""},
+		"a person lets it go, a volume is mapped": {made("n1"), func(s *scene) {
+			released(s)
+			s.host("n1", func(h *Host) { h.Mappings = []sharedlun.Mapping{{}} })
+		}, nil, ""},
+		"a person lets it go, the LUN is not read": {made("n1"), func(s *scene) {
+			released(s)
+			s.o.Reading.Known = false
+		}, []string{"UnregisterKey", "Logout"}, ""},
+		"a person lets it go, a silent node has a key": {made("n1", "n2"), func(s *scene) { released(s); s.silence("n2", false) }, nil, v1alpha1.ReasonPending},
+		"a person lets it go, a lost node has a key": {made("n1", "n2"), func(s *scene) {
+			released(s)
+			s.silence("n2", false)
+			s.member("n2").UID, s.member("n2").Spec.Lost = "m2", "m2"
+		}, all, ""},
+		"the group is removed, a silent node has a key":     {made("n1", "n2"), func(s *scene) { removedGroup(s); s.silence("n2", false) }, nil, v1alpha1.ReasonPending},
+		"the group is removed, another one takes its key":   {made("n0", "n1", "n2"), func(s *scene) { removedGroup(s); s.silence("n2", false) }, all, ""},
+		"the group is removed, a silent node has none":      {made("n1", "n2"), func(s *scene) { removedGroup(s); s.silence("n2", false); s.o.Reading.Keys.Keys = []uint64{10} }, all, ""},
+		"the group is removed, a node that answers has one": {made("n1", "n2"), removedGroup, all, ""},
+		"a person names another":                            {made("n1"), func(s *scene) { s.delete(); s.o.Iscsi.Annotations = map[string]string{v1alpha1.AnnotationRemove: "x"} }, nil, ""},
+		"nothing was ever made":                             {loggedIn("n1"), (*scene).delete, []string{"Logout"}, ""},
+		"no node ever logged in":                            {fresh("n1"), (*scene).delete, nil, ""},
+		"the making was cut off":                            {keyed("n1"), func(s *scene) { s.delete(); s.member("n1").Spec.Group = &v1alpha1.MemberGroup{Name: "vg"} }, all, ""},
+		"keys were granted alone":                           {keyed("n1"), (*scene).delete, all, ""},
 	} {
 		t.Run(name, c.run)
+	}
+}
+
+// released has a person give the LUN up as it is.
+func released(s *scene) {
+	s.delete()
+	s.o.Iscsi.Annotations = map[string]string{v1alpha1.AnnotationRemove: owner}
+}
+
+// TestDecide_restores: where every plan is approved, nobody is asked again for what a node had before it was booted.
+func TestDecide_restores(t *testing.T) {
+	v := sharedlun.Volume{Name: "v1", UUID: "u1", SizeBytes: 10, ReadyBytes: 10, HeldBy: "n1"}
+	for name, c := range map[string]struct {
+		scene  *scene
+		change func(*scene)
+		// free are the steps that nobody is asked for, bound the others.
+		free, bound []string
+	}{
+		"the first login":         {fresh("n1"), nil, nil, []string{"Login"}},
+		"the first key":           {loggedIn("n1"), nil, nil, []string{"GrantKey", "RegisterKey"}},
+		"a login after a boot":    {made("n1"), n1(func(h *Host) { h.Seen.Sessions[0].State, h.Seen.Luns = 0, nil }), []string{"Login"}, nil},
+		"a key after a boot":      {made("n1"), n1(func(h *Host) { h.BootID = "next" }), []string{"GrantKey", "RegisterKey"}, nil},
+		"volumes after a boot":    {made("n1"), func(s *scene) { s.volume(v) }, []string{"MapVolumes"}, nil},
+		"other credentials":       {made("n1"), func(s *scene) { s.o.Chap = Chap{Version: "u/2"} }, nil, []string{"Login"}},
+		"a key after one without": {without("n1"), nil, nil, []string{"GrantKey"}},
+		"it leaves":               {made("n1"), removedGroup, nil, []string{"UnregisterKey", "Logout"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.change != nil {
+				c.change(c.scene)
+			}
+			var free, bound []string
+			for _, s := range c.scene.decide("n1").Steps {
+				if backend.Restores(s) {
+					free = append(free, s.Action())
+				} else {
+					bound = append(bound, s.Action())
+				}
+			}
+			if d := cmp.Diff([][]string{c.free, c.bound}, [][]string{free, bound}); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestDecide_attaching: a volume is on the LUN before its device is on the node. A member that serves does not stop to be ready meanwhile.
+func TestDecide_attaching(t *testing.T) {
+	s := made("n1")
+	s.volume(sharedlun.Volume{Name: "v1", UUID: "u1", SizeBytes: 3 << 30, ReadyBytes: 1 << 30, HeldBy: "n1"})
+	got := s.decide("n1")
+	if got.Finding.Kind != backend.Well || !strings.Contains(got.Finding.Message, "gets the devices") || len(got.Steps) != 1 {
+		t.Errorf("%+v", got.Finding)
+	}
+	if len(got.Zeroing) != 1 || got.Zeroing[0] != "v1: 1Gi of 3Gi" {
+		t.Errorf("%q", got.Zeroing)
 	}
 }
 
@@ -330,6 +431,26 @@ func TestFacts_missing(t *testing.T) {
 		t.Error("a node that holds a volume is forgotten")
 	}
 	if f := s.view().Facts("n9"); !f.TooEarly {
+		t.Errorf("%+v", f)
+	}
+	removedGroup(s)
+	s.o.Reading.Contents.Group = &sharedlun.Group{}
+	s.o.Reading.Keys.Keys = []uint64{10, 11}
+	if f := s.view().Facts("n1"); f.Missing {
+		t.Error("a node is forgotten whose key another one can take off the LUN")
+	}
+	s.o.Reading.Known = false
+	if f := s.view().Facts("n1"); !f.Missing {
+		t.Error("a node is waited for whose key nobody can take off the LUN")
+	}
+}
+
+// TestFacts_fenced: a status says that a silent node is fenced.
+func TestFacts_fenced(t *testing.T) {
+	s := made("n1", "n2")
+	s.silence("n1", true)
+	s.member("n1").Spec.Reservation.Fenced = true
+	if f := s.view().Facts("n1"); f.Reason != v1alpha1.ReasonFenced || !strings.Contains(f.Problem, "is fenced") || !strings.Contains(f.Problem, "it does not answer") {
 		t.Errorf("%+v", f)
 	}
 }

@@ -87,14 +87,19 @@ func (h host) unmapped() bool {
 func (h host) grant(r *v1alpha1.MemberReservation) ([]backend.Step, backend.Finding) {
 	if !h.unmapped() {
 		// After a boot nothing is mapped: somebody else mapped it, or it is not known.
-		return nil, bad(v1alpha1.ReasonKeyLost, fmt.Sprintf("has %d volumes mapped and no key for this boot: drain the node, or boot it", len(h.Mappings)))
+		return nil, bad(v1alpha1.ReasonMappedWithoutKey, fmt.Sprintf("has %d volumes mapped and no key for this boot: drain the node, or boot it", len(h.Mappings)))
+	}
+	if missing := h.view.unsighted(); len(missing) > 0 {
+		return nil, backend.Finding{
+			Kind: backend.Busy, Reason: v1alpha1.ReasonPending, Message: "sees the LUN, and gets its key once every initiator sees it. Missing: " + backend.Shorten(missing, maxNamed),
+		}
 	}
 	s := h.step(v1alpha1.ActionGrantKey, "The node sees the LUN, and has no key for this boot.")
 	s.Target, s.BootID, s.Initiator = h.view.target, h.BootID, h.Initiator.Name
 	// With one key the LUN would be reserved, and shut out whoever was let in without.
 	s.Unfenced = !h.view.seen.Reading.Keys.Supported || h.view.unfenced() && !h.view.switches()
 	if r != nil {
-		s.Key = r.Key
+		s.Key, s.Again = r.Key, h.serves() && s.Unfenced == r.Unfenced
 	}
 	steps := []backend.Step{s}
 	if !s.Unfenced {
@@ -106,6 +111,7 @@ func (h host) grant(r *v1alpha1.MemberReservation) ([]backend.Step, backend.Find
 
 func (h host) register(l sharedlun.Lun, why string) []backend.Step {
 	s := h.step(v1alpha1.ActionRegisterKey, why)
+	s.Again = h.serves()
 	s.BootID, s.Paths, s.Reserve, s.Own = h.BootID, paths(l), h.view.mayReserve(h.m.Node), len(h.Mappings) > 0 || !h.view.held() && len(h.view.heldBy(h.m.Node)) > 0
 	return []backend.Step{s}
 }
@@ -161,4 +167,52 @@ func (v *View) occupied() backend.Finding {
 			"sees the LUN, and gets no key: %d keys are registered on it that no Member has on record, so that somebody else may use it", v.foreign()))
 	}
 	return backend.Finding{}
+}
+
+// stays says why a node cannot leave yet; see farewell.
+func (h host) stays(recorded, keyed bool) backend.Finding {
+	if recorded && h.view.detained(h.m.Node) {
+		return bad(v1alpha1.ReasonPending, "may still make a change of the volume group: it leaves once that is settled, which the next change of the group does")
+	}
+	if !keyed {
+		return backend.Finding{}
+	}
+	if f := h.lastWriter(); !f.IsZero() {
+		return f
+	}
+	if f := h.sweeps(); !f.IsZero() {
+		return f
+	}
+	if reading := h.view.seen.Reading; !h.view.removed() && reading.Known && reading.Keys.Supported && !reading.Keys.Held() && len(h.view.waiting(h.m.Node)) > 0 {
+		// Whoever leaves sees to it that the LUN stays reserved for the others.
+		return h.unreserved()
+	}
+	return backend.Finding{}
+}
+
+// lastWriter keeps the key of the last node that may write while the Iscsi stays: nobody could read and change the group without it.
+func (h host) lastWriter() backend.Finding {
+	if h.view.deleting() || h.view.rec.group == "" {
+		return backend.Finding{}
+	}
+	for _, name := range h.view.names() {
+		if name != h.m.Node && h.view.usable(name) {
+			return backend.Finding{}
+		}
+	}
+	return bad(v1alpha1.ReasonPending, "is the last node that may write to the LUN: its key is taken off once another initiator has one")
+}
+
+// sweeps keeps the node that takes the keys of silent ones off the LUN until that is done.
+func (h host) sweeps() backend.Finding {
+	names := h.view.stranded()
+	if len(names) == 0 || h.view.sweeper() != h.m.Node {
+		return backend.Finding{}
+	}
+	text := "leaves once the keys of these nodes are off the LUN, which do not answer: " + backend.Shorten(names, maxNamed)
+	if h.view.released() {
+		text += fmt.Sprintf(". Of each that is off, taint its Node with %s, or approve the plan if Kubernetes does not know it any more; to leave its key on the LUN, declare its Member lost",
+			v1alpha1.TaintOutOfService)
+	}
+	return bad(v1alpha1.ReasonPending, text)
 }

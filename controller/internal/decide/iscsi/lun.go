@@ -105,13 +105,67 @@ func (v *View) used() backend.Finding {
 	return backend.Finding{}
 }
 
-// same refuses a LUN that is not the one that the other initiators see.
-func (v *View) same(l sharedlun.Lun) backend.Finding {
-	first := v.LUN()
-	if first == nil || first.WWID == l.WWID && first.Serial == l.Serial {
+// sight is a LUN, with the nodes that see it.
+type sight struct {
+	lun   sharedlun.Identity
+	nodes []string
+}
+
+// sights are the LUNs that nodes see of which each could be the storage's, in the order of the first nodes that see them.
+func (v *View) sights() []sight {
+	var out []sight
+	for _, name := range v.names() {
+		l, f := v.lunOn(name)
+		if !f.IsZero() {
+			continue
+		}
+		i := slices.IndexFunc(out, func(s sight) bool { return s.lun.WWID == l.WWID && s.lun.Serial == l.Serial })
+		if i < 0 {
+			out = append(out, sight{lun: l.Identity})
+			i = len(out) - 1
+		}
+		out[i].nodes = append(out[i].nodes, name)
+	}
+	return out
+}
+
+// differ refuses to choose between LUNs: as long as none is on record, nobody knows which of several is meant.
+func (v *View) differ() backend.Finding {
+	if v.rec.lun != nil {
 		return backend.Finding{}
 	}
-	return bad(v1alpha1.ReasonOtherLun, fmt.Sprintf("sees LUN %s, another initiator sees %s: all have to see one and the same", l.WWID, first.WWID))
+	seen := v.sights()
+	if len(seen) < 2 {
+		return backend.Finding{}
+	}
+	var lines []string
+	for _, s := range seen {
+		lines = append(lines, fmt.Sprintf("LUN %s with serial number %s is seen by %s", s.lun.WWID, s.lun.Serial, backend.Shorten(s.nodes, maxNamed)))
+	}
+	return bad(v1alpha1.ReasonOtherLun, "the initiators see different LUNs, and all have to see one and the same: "+strings.Join(lines[:min(len(lines), maxNamed)], "; "))
+}
+
+// unsighted names the initiators that show no LUN yet, before one is on record: one that sees another LUN could not be told from the others afterwards. Those under
+// maintenance are not waited for. Once there is a group, it tells which LUN is meant.
+func (v *View) unsighted() []string {
+	if v.rec.lun != nil || v.rec.group != "" {
+		return nil
+	}
+	var out []string
+	for _, initiator := range v.seen.Iscsi.Spec.Initiators {
+		name := string(initiator)
+		if _, f := v.lunOn(name); !f.IsZero() && !v.maintained(name) {
+			out = append(out, name+" ("+strings.TrimSuffix(f.Message, ".")+")")
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// maintained reports whether a node is under maintenance.
+func (v *View) maintained(node string) bool {
+	m := v.members[node]
+	return slices.Contains(v.seen.Iscsi.Spec.Maintenance, v1alpha1.HostName(node)) || m != nil && m.Spec.Maintenance || v.seen.World.Nodes[node].Maintenance
 }
 
 // upPaths are the paths of a LUN that are up, ordered. A session that was made anew is another path, even if its device has the same name.
@@ -154,6 +208,7 @@ func (h host) login() (Step, bool) {
 	}
 	s := h.step(v1alpha1.ActionLogin, "Sessions with the target are missing.")
 	s.Target, s.Renew, s.Chap = h.view.target, renew && h.LoggedIn(), chap.Version
+	s.Again = h.regains(s)
 	if l, f := h.view.lunOn(h.m.Node); f.IsZero() && !renew {
 		s.Paths = paths(l)
 	}
@@ -162,6 +217,9 @@ func (h host) login() (Step, bool) {
 	}
 	return s, true
 }
+
+// regains reports whether a login only brings sessions back that a member had. Other credentials are a change.
+func (h host) regains(s Step) bool { return h.serves() && !s.Renew }
 
 // guarded reports whether the node gets no new session: its path would carry I/O of what is mapped before it has a key, which a target that keeps keys per path
 // refuses, and multipathd does not try on another one.

@@ -69,10 +69,14 @@ func (v *View) registered(m *v1alpha1.Member) bool {
 	return r != nil && !r.Unfenced && v.seen.Reading.Known && v.seen.Reading.Keys.Has(keyOf(r.Key))
 }
 
-// keyless reports whether a node is known to have no key on a LUN that keeps others from writing: it may not write to it, even if it is forgotten.
+// keyless reports whether a node is known to have no key on a LUN that keeps others from writing: it may not write to it, even if it is forgotten. Once the Iscsi
+// ends it is about the LUN's next user only: a key that nobody can take off any more stays, and so does that of a lost node on a LUN that a person gave up as it is.
 func (v *View) keyless(m *v1alpha1.Member) bool {
-	if m == nil || m.Spec.Reservation == nil || v.removed() {
+	if m == nil || m.Spec.Reservation == nil {
 		return true
+	}
+	if v.removed() {
+		return v.sweeper() == "" || !v.hasKeyOf(m.Spec.Reservation) || v.released() && backend.Lost(m)
 	}
 	r, reading := m.Spec.Reservation, v.seen.Reading
 	has := reading.Known && slices.ContainsFunc(reading.Keys.Keys, recordOfKey("", r).Has)
@@ -80,6 +84,31 @@ func (v *View) keyless(m *v1alpha1.Member) bool {
 		return !has
 	}
 	return !r.Unfenced && v.held() && !has
+}
+
+// sweeper names the node that takes keys off the LUN when the Iscsi ends: the one that steps of the whole run on. It is empty when none may.
+func (v *View) sweeper() string {
+	if v.usable(v.seen.Record.Writer) {
+		return v.seen.Record.Writer
+	}
+	for _, name := range v.names() {
+		if v.usable(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// stranded names the silent nodes whose keys another node has to take off the LUN before the Iscsi ends: nobody else could use the LUN with them on it.
+func (v *View) stranded() []string {
+	var out []string
+	for node, m := range v.members {
+		if v.removed() && v.seen.Hosts[node].silent() && !v.keyless(m) {
+			out = append(out, node)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // mayReserve reports whether a node may reserve the LUN once it has its key: nobody has, and nobody is shut out from volumes of its own.
@@ -189,8 +218,16 @@ func (h host) exchange() []backend.Step {
 	return []backend.Step{s}
 }
 
+// reserves says what a LUN that nobody has reserved waits for.
+func (v *View) reserves() string {
+	if names := v.waiting(""); len(names) > 0 {
+		return "It is reserved once these nodes have their keys again, which have volumes mapped: " + backend.Shorten(names, maxNamed) + "."
+	}
+	return "The next node that registers its key reserves it."
+}
+
 // unreserved says what the reservation of the LUN waits for, which only nodes with keys may write to then.
 func (h host) unreserved() backend.Finding {
-	return bad(v1alpha1.ReasonKeyLost, fmt.Sprintf("has its key, and nobody has reserved the LUN. It is reserved once these nodes have their keys, which have volumes mapped: %s. "+
+	return bad(v1alpha1.ReasonNotReserved, fmt.Sprintf("has its key, and nobody has reserved the LUN. It is reserved once these nodes have their keys, which have volumes mapped: %s. "+
 		"Bring them back; of one that is off, taint its Node with %s", backend.Shorten(h.view.waiting(h.m.Node), maxNamed), v1alpha1.TaintOutOfService))
 }

@@ -83,7 +83,7 @@ func TestDecide_lostKeys(t *testing.T) {
 
 func TestDecide_unreserved(t *testing.T) {
 	for name, c := range map[string]hostCase{
-		"registered, and waits for the busy one": {lost("n1", "n2"), func(s *scene) { s.key("n1") }, nil, v1alpha1.ReasonKeyLost},
+		"registered, and waits for the busy one": {lost("n1", "n2"), func(s *scene) { s.key("n1") }, nil, v1alpha1.ReasonNotReserved},
 		"registered, and nobody waits":           {lost("n1", "n2"), func(s *scene) { s.key("n1"); s.key("n2") }, []string{"RegisterKey"}, ""},
 		"what it has mapped is not its own": {lost("n2", "n1"), func(s *scene) {
 			s.host("n1", func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "other"}} })
@@ -105,8 +105,12 @@ func TestDecide_unreserved(t *testing.T) {
 	if w := s.whole(); len(w.Steps) > 0 {
 		t.Errorf("a LUN that nobody has reserved is changed: %v", actions(w.Steps))
 	}
-	if c := s.view().fencing(); c.Reason != v1alpha1.ReasonKeyLost || !strings.Contains(c.Message, "Missing: n2") {
+	if c := s.view().fencing(); c.Reason != v1alpha1.ReasonNotReserved || !strings.Contains(c.Message, "which have volumes mapped: n2.") {
 		t.Errorf("%+v", c)
+	}
+	s.key("n2")
+	if c := s.view().fencing(); c.Reason != v1alpha1.ReasonNotReserved || !strings.Contains(c.Message, "The next node that registers its key reserves it.") {
+		t.Errorf("nobody is waited for: %+v", c)
 	}
 }
 

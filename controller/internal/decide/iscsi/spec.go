@@ -119,8 +119,8 @@ func before(a, b *v1alpha1.Iscsi) bool {
 	return a.Name < b.Name
 }
 
-// volumes counts the volumes of the storage that the API server knows, attached ones once more: only none matters.
-func volumes(w backend.World) int {
+// claimed counts the volumes of the storage that the API server knows, attached ones once more: only none matters.
+func claimed(w backend.World) int {
 	n := 0
 	for _, held := range []map[string][]backend.Volume{w.Volumes, w.Attached} {
 		for _, at := range held {
@@ -130,8 +130,8 @@ func volumes(w backend.World) int {
 	return n
 }
 
-// Volumes counts the PersistentVolumes of the storage.
-func Volumes(w backend.World) int {
+// PersistentVolumes counts those of the storage.
+func PersistentVolumes(w backend.World) int {
 	n := 0
 	for _, at := range w.Volumes {
 		n += len(at)

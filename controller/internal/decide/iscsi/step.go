@@ -37,11 +37,15 @@ type Step struct {
 	// Victim is the node that is fenced, Key its key. Vouched is true when a person vouches by approval that it is off.
 	Victim, Key string
 	Vouched     bool
+	// Over is true when the key is taken off of a node that has nothing to lose: the group was removed with the Iscsi.
+	Over bool
 	// Keys are preempted that no Member has, 16 hexadecimal digits each. Boots are readers that are forgotten; whatever Volumes they are of.
 	Keys  []string
 	Boots []sharedlun.Boot
 	// Wipe is the digest of what is lost by making the group, Lost what that is.
 	Wipe, Lost string
+	// Again is true for a step that brings back what the node had, such as its sessions after a boot.
+	Again bool
 	// Why is the reason, one sentence. Consent is what whoever approves it vouches for, or agrees to lose; empty when that is nothing.
 	Why, Consent string
 }
@@ -76,7 +80,7 @@ func (s Step) Digest() string {
 	}
 	return backend.Digest([]any{
 		s.Node, s.Does, s.Owner, s.Target.IQN, s.Target.Portals, s.Renew, s.Chap, s.Ref.Lun.WWID, s.Ref.Lun.Serial, s.Ref.OwnerUID, s.Ref.UUID, s.BootID, s.Initiator, s.Last,
-		s.Unfenced, s.Exchange, s.Reserve, s.Own, names, s.Victim, s.Key, s.Vouched, s.Wipe, s.Keys, s.Boots,
+		s.Unfenced, s.Exchange, s.Reserve, s.Own, names, s.Victim, s.Key, s.Vouched, s.Over, s.Wipe, s.Keys, s.Boots,
 	})
 }
 
@@ -92,3 +96,34 @@ func (s Step) API() v1alpha1.PlanStep {
 	}
 	return out
 }
+
+// Told returns the event about a step that was taken, of those that end what somebody else can do.
+func (s Step) Told() (reason, message string) {
+	switch s.Does {
+	case v1alpha1.ActionFenceNode:
+		if s.Over {
+			return v1alpha1.ReasonFenced, "The key of node " + s.Victim + " is off the LUN. " + s.Why
+		}
+		how := "Node " + s.Victim + " is fenced: its key is off the LUN, so that it cannot write. "
+		if s.Unfenced {
+			how = "Node " + s.Victim + " counts as fenced, by the word of a person: the target keeps no reservations. "
+		}
+		return v1alpha1.ReasonFenced, how + "Its volumes are free for other nodes. " + s.Why
+	case v1alpha1.ActionPreemptKeys:
+		return v1alpha1.ReasonKeysPreempted, "Keys were taken off the LUN: " + backend.Shorten(s.Keys, maxNamed) + ". " + s.Why
+	case v1alpha1.ActionForgetReaders:
+		var names []string
+		for _, v := range s.Volumes {
+			names = append(names, v.Name)
+		}
+		return v1alpha1.ReasonReadersForgotten, "Node " + s.Victim + " counts no longer as one that may read these volumes, by the word of a person: " + backend.Shorten(names, maxNamed) + "."
+	case v1alpha1.ActionCreateSharedGroup:
+		if s.Wipe != "" {
+			return v1alpha1.ReasonLunWiped, "LUN " + s.Ref.Lun.WWID + " has the volume group now. What was on it is lost: " + s.Lost
+		}
+	}
+	return "", ""
+}
+
+// Restores reports whether the step only brings back what a node had before it was booted, or ends what was begun: no approval is asked for it anew.
+func (s Step) Restores() bool { return s.Again }

@@ -1,6 +1,7 @@
 package iscsi
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -66,17 +67,17 @@ func (v *View) Seen() Observation { return v.seen }
 // Fenced reports whether the target has reservations on record: one without is not believed then.
 func (v *View) Fenced() bool { return v.rec.fenced }
 
-// LUN returns the identity of the LUN: the recorded one, or the one that all initiators that see one agree on. It is nil before that.
+// LUN returns the identity of the LUN: the recorded one, or the one that all initiators that see one agree on. It is nil before that, and while they see different
+// ones.
 func (v *View) LUN() *sharedlun.Identity {
 	if v.rec.lun != nil {
 		return v.rec.lun
 	}
-	for _, name := range v.names() {
-		if l, f := v.lunOn(name); f.IsZero() {
-			return new(l.Identity)
-		}
+	seen := v.sights()
+	if len(seen) != 1 {
+		return nil
 	}
-	return nil
+	return &seen[0].lun
 }
 
 // Ref names the group. Its UUID is empty before the group is on record.
@@ -133,8 +134,11 @@ func (v *View) group() *sharedlun.Group {
 	return g
 }
 
-// heldBy names the volumes that a node has by the tags on the LUN.
+// heldBy names the volumes that a node has by the tags on the LUN. Once a person gave the LUN up as it is nobody takes them off any more.
 func (v *View) heldBy(node string) []string {
+	if v.released() {
+		return nil
+	}
 	var out []string
 	for _, volume := range v.volumes() {
 		if volume.HeldBy == node {
@@ -144,12 +148,25 @@ func (v *View) heldBy(node string) []string {
 	return out
 }
 
+// zeroing tells of the volumes of a node that are not ready to their ends, with how much of each is: a part becomes ready once it was zeroed.
+func (v *View) zeroing(node string) []string {
+	var out []string
+	for _, volume := range v.volumes() {
+		if volume.HeldBy == node && volume.Unready() {
+			out = append(out, fmt.Sprintf("%s: %s of %s", volume.Name, decide.Bytes(volume.ReadyBytes), decide.Bytes(volume.SizeBytes)))
+		}
+	}
+	return out
+}
+
 func (v *View) deleting() bool { return !v.seen.Iscsi.DeletionTimestamp.IsZero() }
 
 // removed reports whether the group is gone for good, or a person gave the LUN up as it is.
-func (v *View) removed() bool {
-	a := v.seen.Iscsi.Annotations
-	return v.released() || v.rec.group != "" && a[v1alpha1.AnnotationGroupRemoved] == v.rec.group
+func (v *View) removed() bool { return v.released() || v.gone() }
+
+// gone reports whether the group was removed with its Iscsi: nothing of ours is on the LUN but keys.
+func (v *View) gone() bool {
+	return v.deleting() && v.rec.group != "" && v.seen.Iscsi.Annotations[v1alpha1.AnnotationGroupRemoved] == v.rec.group
 }
 
 // released reports whether a person lets the Iscsi go whatever is on its LUN.
@@ -203,7 +220,15 @@ func (v *View) Facts(host string) backend.Facts {
 	case decide.AgentUnreachable:
 		f.Reason, f.Problem = v1alpha1.ReasonAgentUnreachable, backend.Sentence(h.Problem, "the agent does not answer")
 	}
+	if f.Problem != "" && fenced(m) {
+		f.Reason, f.Problem = v1alpha1.ReasonFenced, "is fenced, so that it cannot write to the LUN; booted, it gets another key. Its agent is away: "+f.Problem
+	}
 	return f
+}
+
+// fenced reports whether a member is on record as fenced.
+func fenced(m *v1alpha1.Member) bool {
+	return m != nil && m.Spec.Reservation != nil && m.Spec.Reservation.Fenced
 }
 
 // data says what is known about volumes on a host. While the Iscsi is being deleted, the group itself is what its members hold.

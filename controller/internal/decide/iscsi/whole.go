@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,12 +39,15 @@ func (v *View) Whole(hosts []backend.HostHealth) backend.Whole {
 	return w
 }
 
-// order puts steps that need a person behind all others.
+// order puts steps that need a person behind all others, and those that need none even where every plan is approved before them.
 func order(s backend.Step) int {
-	if s.Destroys() {
-		return 1
+	switch {
+	case s.Destroys():
+		return 2
+	case backend.Restores(s):
+		return 0
 	}
-	return 0
+	return 1
 }
 
 // class is what is wanted of the StorageClass.
@@ -65,6 +69,23 @@ func (v *View) capacity() *v1alpha1.Space {
 	}
 	space := v.seen.Iscsi.Status.Capacity.Total
 	return &space
+}
+
+// aside is how much of a LUN its volume group may leave for LVM's own metadata, in bytes.
+const aside = 64 << 20
+
+// grown returns the size of the LUN, if an initiator sees a larger one than the group was made on; 0 otherwise.
+func (v *View) grown(group int64) int64 {
+	var most int64
+	for _, name := range v.names() {
+		if l, f := v.lunOn(name); f.IsZero() {
+			most = max(most, l.SizeBytes)
+		}
+	}
+	if most-group <= aside {
+		return 0
+	}
+	return most
 }
 
 // create makes the group, once every initiator sees one and the same LUN, may write to it, and nothing of others is on it.
@@ -97,7 +118,7 @@ func (v *View) create(hosts []backend.HostHealth) []backend.Step {
 // makes reports whether a group is wanted now. One that an Iscsi which is being deleted had begun to make is made to its end: only then it can be removed.
 func (v *View) makes(hosts []backend.HostHealth) bool {
 	r := v.seen.Reading
-	if v.rec.group != "" || !r.Known || r.Contents.Group != nil || volumes(v.seen.World) > 0 {
+	if v.rec.group != "" || !r.Known || r.Contents.Group != nil || claimed(v.seen.World) > 0 {
 		return false
 	}
 	if v.deleting() {
@@ -116,11 +137,11 @@ func (v *View) awaited(hosts []backend.HostHealth) []string {
 		case v.usable(h.Node):
 			ready++
 		default:
-			out = append(out, h.Node)
+			out = append(out, h.Node+" ("+backend.Sentence(strings.TrimSuffix(h.Finding().Message, "."), "has no key yet")+")")
 		}
 	}
 	if ready == 0 && len(out) == 0 {
-		return []string{"an initiator"}
+		return []string{"an initiator that is not under maintenance"}
 	}
 	return out
 }
@@ -129,7 +150,7 @@ func (v *View) awaited(hosts []backend.HostHealth) []string {
 func (v *View) remove(hosts []backend.HostHealth) []backend.Step {
 	ref, known := v.Ref()
 	g := v.seen.Reading.Group()
-	if !v.deleting() || v.removed() || !known || v.rec.group == "" || !v.seen.Reading.Known || volumes(v.seen.World) > 0 {
+	if !v.deleting() || v.removed() || !known || v.rec.group == "" || !v.seen.Reading.Known || claimed(v.seen.World) > 0 {
 		return nil
 	}
 	if g != nil && (g.UUID != v.rec.group || len(g.Volumes) > 0) || g == nil && v.seen.Reading.Contents.Content != "" && v.seen.Reading.Contents.Digest == "" {
@@ -167,7 +188,7 @@ func (v *View) release(hosts []backend.HostHealth) []backend.Step {
 		return nil
 	}
 	s := v.step(via, v1alpha1.ActionReleaseVolumes, "The volumes are being taken from their nodes, which have no devices of them any more.")
-	s.Sequence = g.Sequence
+	s.Sequence, s.Again = g.Sequence, true
 	for _, volume := range g.Volumes {
 		since, h := v.leaving[volume.UUID], v.seen.Hosts[volume.HeldBy]
 		unmapped := h.Up() && h.Mapped && !h.maps(volume.UUID) && v.believed(volume.HeldBy)
@@ -189,7 +210,7 @@ func (v *View) step(via, does, why string) Step {
 
 // Fill writes what only an Iscsi has in its status.
 func (v *View) Fill(i *v1alpha1.Iscsi) {
-	i.Status.VolumeCount = int32(Volumes(v.seen.World))
+	i.Status.VolumeCount = int32(PersistentVolumes(v.seen.World))
 	if w := v.seen.Record; !w.Zero() {
 		i.Status.Writer, i.Status.Epoch = w.Writer, int64(w.Epoch)
 	}

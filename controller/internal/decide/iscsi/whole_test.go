@@ -86,49 +86,54 @@ func TestWhole_steps(t *testing.T) {
 			s.o.World.OtherMembers = []*v1alpha1.Member{elsewhere()}
 			s.member("n1").Spec.Lun = nil
 		}, nil, false},
-		"an Iscsi that is gone had it":         {keyed("n1"), func(s *scene) { s.o.World.OtherMembers = []*v1alpha1.Member{elsewhere()} }, []string{"CreateSharedGroup"}, false},
-		"the consent is for another LUN":       {keyed("n1"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe = "naa.9" }), nil, false},
-		"it cannot be read":                    {keyed("n1"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe, s.o.Reading.Contents.Digest = disk.WWID, "" }), nil, false},
-		"the group is there":                   {made("n1"), nil, nil, false},
-		"the group on record is gone":          {made("n1"), func(s *scene) { s.o.Reading.Contents.Group = nil }, nil, false},
-		"the younger Iscsi":                    {keyed("n1"), func(s *scene) { s.o.World.Others = []v1alpha1.Storage{twin(-9)}; s.member("n1").Spec.Lun = nil }, nil, false},
-		"a silent node holds a volume":         {made("n1", "n2"), both(holds, silent), nil, false},
-		"a person says that it is off":         {made("n1", "n2"), both(holds, tainted), []string{"FenceNode"}, false},
-		"nothing waits for it":                 {made("n1", "n2"), tainted, nil, false},
-		"a change may still run there":         {made("n1", "n2"), both(tainted, func(s *scene) { s.o.Record.Pending = []string{"n2"} }), []string{"FenceNode"}, false},
-		"the writer had the turn":              {made("n1", "n2"), both(tainted, func(s *scene) { s.o.Record.Writer, s.o.Record.Taken = "n2", "csi/1" }), []string{"FenceNode"}, false},
-		"it is fenced already":                 {made("n1", "n2"), both(holds, tainted, fenced), nil, false},
-		"it answers all the same":              {made("n1", "n2"), both(holds, func(s *scene) { s.host("n2", func(h *Host) { h.OutOfService = true }) }), nil, false},
-		"Kubernetes knows no such node":        {made("n1", "n2"), both(holds, silent, func(s *scene) { s.o.World.Nodes["n2"] = backend.Node{Name: "n2"} }), []string{"FenceNode"}, true},
-		"the target has no reservations":       {made("n1", "n2"), both(holds, tainted, unreserved), []string{"FenceNode"}, true},
-		"nobody could fence it":                {made("n1", "n2"), both(holds, tainted, func(s *scene) { s.o.Reading.Keys.Keys = nil }), nil, false},
-		"a volume leaves, unmapped":            {made("n1", "n2"), leaving("n2"), []string{"ReleaseVolumes"}, false},
-		"a volume leaves, since just now":      {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.last = nil }), nil, false},
-		"a volume leaves, mapped":              {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.host("n2", func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "u"}} }) }), nil, false},
-		"a volume leaves, mapped unknown":      {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.host("n2", func(h *Host) { h.Mapped = false }) }), nil, false},
-		"a volume leaves a silent node":        {made("n1", "n2"), both(leaving("n2"), silent), nil, false},
-		"a volume leaves a fenced node":        {made("n1", "n2"), both(leaving("n2"), silent, fenced), []string{"ReleaseVolumes"}, false},
-		"deleted":                              {made("n1"), (*scene).delete, []string{"RemoveSharedGroup"}, false},
-		"deleted, a volume is on the LUN":      {made("n1"), both((*scene).delete, func(s *scene) { s.volume(sharedlun.Volume{Name: "v"}) }), nil, false},
-		"deleted, a PersistentVolume":          {made("n1"), both((*scene).delete, pv), nil, false},
-		"deleted, the LUN is not read":         {made("n1"), both((*scene).delete, func(s *scene) { s.o.Reading = Reading{} }), nil, false},
-		"deleted, another group":               {made("n1"), both((*scene).delete, func(s *scene) { s.o.Reading.Contents.Group.UUID = "x" }), nil, false},
-		"deleted, and removed":                 {made("n1"), removedGroup, nil, false},
-		"deleted while it was being made":      {keyed("n1"), both((*scene).delete, content, func(s *scene) { s.member("n1").Spec.Group = &v1alpha1.MemberGroup{Name: "vg"} }), []string{"CreateSharedGroup"}, false},
-		"deleted before anything was begun":    {keyed("n1"), (*scene).delete, nil, false},
-		"its key came back":                    {made("n1", "n2"), both(fenced, back), []string{"FenceNode"}, false},
-		"it was asked, and did not answer":     {made("n1", "n2"), both(holds, tainted, asked), []string{"FenceNode"}, true},
-		"it was asked, and is fenced":          {made("n1", "n2"), both(holds, tainted, asked, fenced), []string{"FenceNode"}, true},
-		"it was asked, fenced, and answers":    {made("n1", "n2"), both(holds, asked, fenced), nil, false},
-		"a key of nobody":                      {made("n1", "n2"), func(s *scene) { s.o.Reading.Keys.Keys = append(s.o.Reading.Keys.Keys, 99) }, []string{"PreemptKeys"}, true},
-		"a key of an earlier boot":             {made("n1", "n2"), earlier, nil, false},
-		"a key of before, and a volume":        {made("n1", "n2"), both(holds, earlier), []string{"PreemptKeys"}, true},
-		"a reader that is away":                {made("n1", "n2"), both(reader("n2"), tainted, fenced), []string{"ForgetReaders"}, true},
-		"a reader that is silent":              {made("n1", "n2"), both(reader("n2"), silent, fenced), nil, false},
-		"a reader that answers":                {made("n1", "n2"), reader("n2"), nil, false},
-		"a reader that is no member":           {made("n1", "n2"), reader("n9"), []string{"ForgetReaders"}, true},
-		"a volume leaves, and a key of before": {made("n1", "n2"), both(leaving("n2"), earlier), []string{"PreemptKeys"}, true},
-		"a volume leaves, a key of nobody":     {made("n1", "n2"), both(leaving("n2"), silent, fenced, func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 99} }), []string{"PreemptKeys"}, true},
+		"an Iscsi that is gone had it":           {keyed("n1"), func(s *scene) { s.o.World.OtherMembers = []*v1alpha1.Member{elsewhere()} }, []string{"CreateSharedGroup"}, false},
+		"the consent is for another LUN":         {keyed("n1"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe = "naa.9" }), nil, false},
+		"it cannot be read":                      {keyed("n1"), both(content, func(s *scene) { s.o.Iscsi.Spec.Wipe, s.o.Reading.Contents.Digest = disk.WWID, "" }), nil, false},
+		"the group is there":                     {made("n1"), nil, nil, false},
+		"the group on record is gone":            {made("n1"), func(s *scene) { s.o.Reading.Contents.Group = nil }, nil, false},
+		"the younger Iscsi":                      {keyed("n1"), func(s *scene) { s.o.World.Others = []v1alpha1.Storage{twin(-9)}; s.member("n1").Spec.Lun = nil }, nil, false},
+		"a silent node holds a volume":           {made("n1", "n2"), both(holds, silent), nil, false},
+		"a person says that it is off":           {made("n1", "n2"), both(holds, tainted), []string{"FenceNode"}, false},
+		"nothing waits for it":                   {made("n1", "n2"), tainted, nil, false},
+		"a change may still run there":           {made("n1", "n2"), both(tainted, func(s *scene) { s.o.Record.Pending = []string{"n2"} }), []string{"FenceNode"}, false},
+		"the writer had the turn":                {made("n1", "n2"), both(tainted, func(s *scene) { s.o.Record.Writer, s.o.Record.Taken = "n2", "csi/1" }), []string{"FenceNode"}, false},
+		"it is fenced already":                   {made("n1", "n2"), both(holds, tainted, fenced), nil, false},
+		"it answers all the same":                {made("n1", "n2"), both(holds, func(s *scene) { s.host("n2", func(h *Host) { h.OutOfService = true }) }), nil, false},
+		"Kubernetes knows no such node":          {made("n1", "n2"), both(holds, silent, func(s *scene) { s.o.World.Nodes["n2"] = backend.Node{Name: "n2"} }), []string{"FenceNode"}, true},
+		"the target has no reservations":         {made("n1", "n2"), both(holds, tainted, unreserved), []string{"FenceNode"}, true},
+		"nobody could fence it":                  {made("n1", "n2"), both(holds, tainted, func(s *scene) { s.o.Reading.Keys.Keys = nil }), nil, false},
+		"a volume leaves, unmapped":              {made("n1", "n2"), leaving("n2"), []string{"ReleaseVolumes"}, false},
+		"a volume leaves, since just now":        {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.last = nil }), nil, false},
+		"a volume leaves, mapped":                {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.host("n2", func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "u"}} }) }), nil, false},
+		"a volume leaves, mapped unknown":        {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.host("n2", func(h *Host) { h.Mapped = false }) }), nil, false},
+		"a volume leaves a silent node":          {made("n1", "n2"), both(leaving("n2"), silent), nil, false},
+		"a volume leaves a fenced node":          {made("n1", "n2"), both(leaving("n2"), silent, fenced), []string{"ReleaseVolumes"}, false},
+		"deleted":                                {made("n1"), (*scene).delete, []string{"RemoveSharedGroup"}, false},
+		"deleted, a volume is on the LUN":        {made("n1"), both((*scene).delete, func(s *scene) { s.volume(sharedlun.Volume{Name: "v"}) }), nil, false},
+		"deleted, a PersistentVolume":            {made("n1"), both((*scene).delete, pv), nil, false},
+		"deleted, the LUN is not read":           {made("n1"), both((*scene).delete, func(s *scene) { s.o.Reading = Reading{} }), nil, false},
+		"deleted, another group":                 {made("n1"), both((*scene).delete, func(s *scene) { s.o.Reading.Contents.Group.UUID = "x" }), nil, false},
+		"deleted, and removed":                   {made("n1"), removedGroup, nil, false},
+		"deleted, removed, and a node is silent": {made("n1", "n2"), both(removedGroup, silent), []string{"FenceNode"}, false},
+		"deleted, removed, and its key is gone":  {made("n1", "n2"), both(removedGroup, silent, fenced), nil, false},
+		"given up, and a node is silent":         {made("n1", "n2"), both(released, silent), nil, false},
+		"given up, and a node is off":            {made("n1", "n2"), both(released, tainted), []string{"FenceNode"}, false},
+		"given up, and a node is gone":           {made("n1", "n2"), both(released, silent, func(s *scene) { s.o.World.Nodes["n2"] = backend.Node{Name: "n2"} }), []string{"FenceNode"}, true},
+		"deleted while it was being made":        {keyed("n1"), both((*scene).delete, content, func(s *scene) { s.member("n1").Spec.Group = &v1alpha1.MemberGroup{Name: "vg"} }), []string{"CreateSharedGroup"}, false},
+		"deleted before anything was begun":      {keyed("n1"), (*scene).delete, nil, false},
+		"its key came back":                      {made("n1", "n2"), both(fenced, back), []string{"FenceNode"}, false},
+		"it was asked, and did not answer":       {made("n1", "n2"), both(holds, tainted, asked), []string{"FenceNode"}, true},
+		"it was asked, and is fenced":            {made("n1", "n2"), both(holds, tainted, asked, fenced), []string{"FenceNode"}, true},
+		"it was asked, fenced, and answers":      {made("n1", "n2"), both(holds, asked, fenced), nil, false},
+		"a key of nobody":                        {made("n1", "n2"), func(s *scene) { s.o.Reading.Keys.Keys = append(s.o.Reading.Keys.Keys, 99) }, []string{"PreemptKeys"}, true},
+		"a key of an earlier boot":               {made("n1", "n2"), earlier, nil, false},
+		"a key of before, and a volume":          {made("n1", "n2"), both(holds, earlier), []string{"PreemptKeys"}, true},
+		"a reader that is away":                  {made("n1", "n2"), both(reader("n2"), tainted, fenced), []string{"ForgetReaders"}, true},
+		"a reader that is silent":                {made("n1", "n2"), both(reader("n2"), silent, fenced), nil, false},
+		"a reader that answers":                  {made("n1", "n2"), reader("n2"), nil, false},
+		"a reader that is no member":             {made("n1", "n2"), reader("n9"), []string{"ForgetReaders"}, true},
+		"a volume leaves, and a key of before":   {made("n1", "n2"), both(leaving("n2"), earlier), []string{"PreemptKeys"}, true},
+		"a volume leaves, a key of nobody":       {made("n1", "n2"), both(leaving("n2"), silent, fenced, func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 99} }), []string{"PreemptKeys"}, true},
 		// A turn knows the Members alone, and would refuse it.
 		"a volume leaves, a key just granted": {made("n1", "n2"), both(leaving("n2"), silent, fenced, func(s *scene) { s.o.Reading.Keys.Keys, s.o.Granted = []uint64{10, 99}, []uint64{99} }), nil, false},
 		"unmapped, with a key of nobody":      {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 11, 99} }), []string{"PreemptKeys"}, true},
@@ -216,7 +221,11 @@ func TestWhole_conditions(t *testing.T) {
 		"the group is gone":       {made("n1"), func(s *scene) { s.o.Reading.Contents.Group = nil }, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonVolumeGroupLost, "not on the LUN"},
 		"another group is there":  {made("n1"), func(s *scene) { s.o.Reading.Contents.Group.UUID = "x" }, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonVolumeGroupLost, "x is on the LUN"},
 		"something is on it":      {loggedIn("n1"), func(s *scene) { s.o.Reading.Contents.Content = "It carries ext4." }, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonLunNotEmpty, "ext4"},
-		"an initiator is missing": {keyed("n1", "n2"), func(s *scene) { s.silence("n2", false) }, v1alpha1.ConditionLunReady, "Unknown", v1alpha1.ReasonPending, "Missing: n2"},
+		"an initiator is missing": {keyed("n1", "n2"), func(s *scene) { s.silence("n2", false) }, v1alpha1.ConditionLunReady, "Unknown", v1alpha1.ReasonPending, "Missing: n2 (it does not answer)."},
+		"the group is being made": {keyed("n1"), nil, v1alpha1.ConditionLunReady, "Unknown", v1alpha1.ReasonPending, "is being made"},
+		"initiators see different LUNs": {loggedIn("n1", "n2"), func(s *scene) {
+			s.host("n2", func(h *Host) { h.Seen.Luns[0].WWID = "naa.9" })
+		}, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonOtherLun, "LUN naa.6001 with serial number s1 is seen by n1; LUN naa.9 with serial number s1 is seen by n2"},
 		"two LUNs": {loggedIn("n1"), func(s *scene) {
 			s.host("n1", func(h *Host) { h.Seen.Luns = append(h.Seen.Luns, h.Seen.Luns[0]) })
 			s.o.Reading = Reading{}
@@ -304,5 +313,26 @@ func TestTargetOf(t *testing.T) {
 	}
 	if i.Spec.Port = 860; TargetOf(i).Portals[0] != "10.0.0.1:860" {
 		t.Error(TargetOf(i))
+	}
+}
+
+// TestStep_told: people are told of what ends what somebody else can do, and of nothing else.
+func TestStep_told(t *testing.T) {
+	for name, c := range map[string]struct {
+		step         Step
+		reason, says string
+	}{
+		"a fence":                 {Step{Does: v1alpha1.ActionFenceNode, Victim: "n2"}, v1alpha1.ReasonFenced, "Node n2 is fenced: its key is off the LUN"},
+		"a fence by word":         {Step{Does: v1alpha1.ActionFenceNode, Victim: "n2", Unfenced: true}, v1alpha1.ReasonFenced, "by the word of a person"},
+		"a key of a dead node":    {Step{Does: v1alpha1.ActionFenceNode, Victim: "n2", Over: true}, v1alpha1.ReasonFenced, "The key of node n2 is off the LUN"},
+		"keys of nobody":          {Step{Does: v1alpha1.ActionPreemptKeys, Keys: []string{"0063"}}, v1alpha1.ReasonKeysPreempted, "0063"},
+		"readers":                 {Step{Does: v1alpha1.ActionForgetReaders, Victim: "n2", Volumes: []sharedlun.Volume{{Name: "v1"}}}, v1alpha1.ReasonReadersForgotten, "v1"},
+		"a wipe":                  {Step{Does: v1alpha1.ActionCreateSharedGroup, Wipe: "d", Lost: "ext4"}, v1alpha1.ReasonLunWiped, "ext4"},
+		"a group on an empty LUN": {Step{Does: v1alpha1.ActionCreateSharedGroup}, "", ""},
+		"a login":                 {Step{Does: v1alpha1.ActionLogin}, "", ""},
+	} {
+		if reason, message := c.step.Told(); reason != c.reason || !strings.Contains(message, c.says) {
+			t.Errorf("%s: %s %q", name, reason, message)
+		}
 	}
 }

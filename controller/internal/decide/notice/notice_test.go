@@ -162,3 +162,16 @@ func TestRemovedAndDropped(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// taken is a step of which people are told what it says; an empty one tells nothing.
+type taken string
+
+func (taken) Action() string           { return "Do" }
+func (s taken) Told() (string, string) { return string(s), "it is done" }
+
+func TestTaken(t *testing.T) {
+	got := Taken([]any{taken("Done"), taken(""), "a step that nobody is told of"})
+	if d := cmp.Diff([]Note{{isNormal, "Done", "Do", "it is done"}}, got); d != "" {
+		t.Error(d)
+	}
+}

@@ -17,8 +17,9 @@ func (l lun) reservation() sharedlun.Reservation {
 	for _, k := range l.keys {
 		r.Keys = append(r.Keys, uint64(k))
 	}
-	if l.reserved {
-		r.Type = sharedlun.WriteExclusiveRegistrantsOnly
+	if l.reserved && len(r.Keys) > 0 {
+		// Every key holds the reservation, so that it ends with the last of them.
+		r.Type = sharedlun.WriteExclusiveAllRegistrants
 	}
 	return r
 }

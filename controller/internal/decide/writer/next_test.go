@@ -174,7 +174,7 @@ func TestDoubt(t *testing.T) {
 		return out
 	}
 	keys := func(list ...uint64) sharedlun.Reservation {
-		return sharedlun.Reservation{Supported: true, Keys: list, Type: sharedlun.WriteExclusiveRegistrantsOnly}
+		return sharedlun.Reservation{Supported: true, Keys: list, Type: sharedlun.WriteExclusiveAllRegistrants}
 	}
 	unfenced := func(g []KeyRecord) {
 		for i := range g {

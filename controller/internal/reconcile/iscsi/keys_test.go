@@ -53,7 +53,7 @@ func TestIscsi_lostKeys(t *testing.T) {
 	s.san.SetAgent("n2", decide.AgentUnreachable)
 	s.san.LoseKeys(s.lun)
 	s.waits()
-	s.until("san", hasCondition(v1alpha1.ConditionFencingPossible, metav1.ConditionFalse, v1alpha1.ReasonKeyLost, "Missing: n2"))
+	s.until("san", hasCondition(v1alpha1.ConditionFencingPossible, metav1.ConditionFalse, v1alpha1.ReasonNotReserved, "which have volumes mapped: n2."))
 	// A person says that it is off. It was not: it may not write any more.
 	s.taint(true)
 	s.until("san", s.reserved(2))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,8 @@ type suite struct {
 	lun    *iscsitest.LUN
 	r      *storage.Reconciler
 	driver backend.DriverState
+	// events are those of all lives of the controller.
+	events *events.FakeRecorder
 	// ahead is how far the controller's clock is ahead.
 	ahead time.Duration
 	lives int
@@ -55,7 +58,7 @@ type suite struct {
 
 func newSuite(t *testing.T, nodes ...string) *suite {
 	t.Helper()
-	s := &suite{t: t, client: apitest.Client(t), driver: backend.DriverState{Ready: true}}
+	s := &suite{t: t, client: apitest.Client(t), driver: backend.DriverState{Ready: true}, events: events.NewFakeRecorder(1000)}
 	s.san, s.lun = iscsitest.New(iqn)
 	s.san.Granted = s.granted
 	s.restart()
@@ -107,9 +110,30 @@ func (s *suite) restart() {
 		}),
 	})
 	s.r = New(storage.Config{
-		Client: s.client, Live: s.client, Work: work.New(context.Background(), s.now), Events: events.NewFakeRecorder(1000), Drivers: s, Now: s.now,
+		Client: s.client, Live: s.client, Work: work.New(context.Background(), s.now), Events: s.events, Drivers: s, Now: s.now,
 		CapacityEvery: time.Nanosecond, Profiles: func(v1alpha1.Storage) (backend.Profile, bool) { return b.Profile(), true },
 	}, b)
+}
+
+// told checks that people were told of something, and forgets what they were told.
+func (s *suite) told(reason string, parts ...string) {
+	s.t.Helper()
+	var all []string
+	for {
+		select {
+		case e := <-s.events.Events:
+			all = append(all, e)
+			continue
+		default:
+		}
+		break
+	}
+	for _, e := range all {
+		if strings.Contains(e, " "+reason+" ") && !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(e, p) }) {
+			return
+		}
+	}
+	s.t.Errorf("no event %s says %q: %s", reason, parts, strings.Join(all, "\n"))
 }
 
 func (s *suite) create(o client.Object) {

@@ -44,6 +44,7 @@ func TestIscsi_dataOnTheLun(t *testing.T) {
 	digest := i.Status.Plan.Digest
 	s.edit(func(i *v1alpha1.Iscsi) { i.Annotations = map[string]string{v1alpha1.AnnotationApprove: digest} })
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
+	s.told(v1alpha1.ReasonLunWiped, s.lun.Identity.WWID, "ext4")
 }
 
 // TestIscsi_fence: a node falls silent while a volume is being taken from it. A person says that it is off, and the volume goes on elsewhere. The node
@@ -75,6 +76,10 @@ func TestIscsi_fence(t *testing.T) {
 	if r := s.member("n2").Spec.Reservation; !r.Fenced || s.san.Keys(s.lun)["n2"] != 0 {
 		t.Errorf("%+v, keys %v", r, s.san.Keys(s.lun))
 	}
+	s.told(v1alpha1.ReasonFenced, "Node n2 is fenced")
+	s.until("san", func(*v1alpha1.Iscsi) string {
+		return lacks(s.member("n2").Status.Message, "is fenced, so that it cannot write")
+	})
 	// It comes back without a boot: what it has in memory could still be written.
 	s.san.SetAgent("n2", decide.AgentUp)
 	s.until("san", func(*v1alpha1.Iscsi) string { return lacks(s.member("n2").Status.Message, "not booted since") })
@@ -139,6 +144,7 @@ func TestIscsi_neverBack(t *testing.T) {
 		}
 		return ""
 	})
+	s.told(v1alpha1.ReasonReadersForgotten, "Node n2", "v1")
 }
 
 // TestIscsi_keysOfNobody: as long as a key is on the LUN that no Member has no fence counts. By approval it is taken off.
@@ -176,13 +182,14 @@ func TestIscsi_keysOfNobody(t *testing.T) {
 		}
 		return ""
 	})
+	s.told(v1alpha1.ReasonKeysPreempted, "0000000000000099")
 }
 
 func TestIscsi_withoutReservations(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	s.san.Edit(s.lun, func(l *iscsitest.LUN) { l.NoReservations = true })
 	s.add("san", nil, "n1", "n2")
-	s.until("san", hasCondition(v1alpha1.ConditionFencingPossible, metav1.ConditionFalse, v1alpha1.ReasonNoReservations, "a person approves"))
+	s.until("san", hasCondition(v1alpha1.ConditionFencingPossible, metav1.ConditionFalse, v1alpha1.ReasonNoReservations, v1alpha1.TaintOutOfService+" and a person approved"))
 	s.until("san", hasPhase(v1alpha1.PhaseWarning))
 	s.volume("n2")
 	s.san.SetAgent("n2", decide.AgentUnreachable)

@@ -10,6 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/notice"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/metric"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -52,10 +54,12 @@ type guarded struct {
 	r     *Reconciler
 	scope scope
 	hosts map[string]backend.HostHealth
+	// about is the storage, as events name it.
+	about v1alpha1.Storage
 }
 
 func (r *Reconciler) guard(s *scope) guarded {
-	g := guarded{r: r, scope: *s, hosts: map[string]backend.HostHealth{}}
+	g := guarded{r: r, scope: *s, hosts: map[string]backend.HostHealth{}, about: copyOf(s.storage)}
 	for _, h := range s.hosts {
 		if h.Object != nil {
 			h.Object = h.Object.DeepCopy()
@@ -65,9 +69,13 @@ func (r *Reconciler) guard(s *scope) guarded {
 	return g
 }
 
-// Perform performs the steps of one host, and counts those that were performed, however long they took.
+// Perform performs the steps of one host, and counts and tells those that were performed, however long they took.
 func (g guarded) Perform(ctx context.Context, host string, steps []backend.Step) (done int, err error) {
-	defer func() { metric.Steps(steps[:min(max(done, 0), len(steps))]) }()
+	defer func() {
+		taken := steps[:min(max(done, 0), len(steps))]
+		metric.Steps(taken)
+		kube.Emit(g.r.Events, g.about, notice.Taken(taken)...)
+	}()
 	return g.scope.backend.Perform(ctx, host, backend.Checked(steps, func(step backend.Step) error {
 		err := g.check(ctx, host)
 		if err == nil {

@@ -102,6 +102,9 @@ func (s *SAN) see(n *node, t sharedlun.Target) sharedlun.Seen {
 		return out
 	}
 	for i, l := range s.luns {
+		if n.shown != nil && n.shown != l {
+			continue
+		}
 		seen := sharedlun.Lun{Identity: l.Identity, Number: int64(i), Device: "/dev/" + l.Identity.Serial, ReadOnly: l.ReadOnly, Content: l.Content}
 		for _, one := range out.Sessions {
 			if one.State != sharedlun.SessionNone {

@@ -193,3 +193,15 @@ func (l *LUN) forget(f sharedlun.Forget) {
 		}
 	}
 }
+
+// Show has the target show one LUN to a node, and no other, and every other node the first one.
+func (s *SAN) Show(name string, l *LUN) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.nodes {
+		if n.shown == nil {
+			n.shown = s.luns[0]
+		}
+	}
+	s.nodes[name].shown = l
+}

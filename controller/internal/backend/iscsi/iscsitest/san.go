@@ -52,6 +52,8 @@ type node struct {
 	promised   uint64
 	// uses says who uses the LUN on the node; empty when nobody does.
 	uses string
+	// shown is the one LUN that the target shows to the node; nil when it shows it all.
+	shown *LUN
 }
 
 // mapsOnly reports whether a node has no devices but those of some volumes.
