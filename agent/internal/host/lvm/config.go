@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	_ "embed" // of the script
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,8 +17,8 @@ import (
 // DefaultLockDir is the locking directory that LVM is built with everywhere.
 const DefaultLockDir = "/run/lock/lvm"
 
-// configuration is the whole lvm.conf; %[1]s is our directory, %[2]s the host's locking directory, %[3]s where the system ID comes from and
-// %[4]s the ID.
+// configuration is the whole lvm.conf; %[1]s is our directory, %[2]s the host's locking directory, %[3]s where the system ID comes from,
+// %[4]s the ID and %[5]s which hints are used.
 //
 // No AIO: tearing its context down dominates short commands. No devices file, hints, udev lists: the devices come with
 // every command. No udev synchronisation, event activation, monitoring, polling daemon or D-Bus: none of them can be
@@ -35,7 +34,7 @@ devices {
 	use_devicesfile=0
 	obtain_device_list_from_udev=0
 	external_device_info_source="none"
-	hints="none"
+	hints="%[5]s"
 	scan_lvs=0
 	multipath_component_detection=1
 	md_component_detection=1
@@ -71,6 +70,13 @@ report {
 }
 `
 
+// clearsHints are the commands that change which devices are physical volumes, and of which groups. The host's own LVM looks at no other devices than those in
+// its hints, /run/lvm/hints: these commands clear them, unless hints are switched off, and never use them.
+var clearsHints = []string{"pvcreate", "pvremove", "vgcreate", "vgremove", "vgextend", "vgreduce"}
+
+// hintsDir holds the configuration of these commands, which is the same but for the hints.
+func hintsDir(dir string) string { return filepath.Join(dir, "hints") }
+
 // writeConfig writes lvm.conf, and the script that repairs. Without a system ID the host has none.
 func writeConfig(dir, lockDir, systemID string) error {
 	for _, s := range []string{dir, lockDir, systemID} {
@@ -78,16 +84,19 @@ func writeConfig(dir, lockDir, systemID string) error {
 			return fmt.Errorf("%w: %q in the configuration", ErrInvalid, s)
 		}
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	file := filepath.Join(dir, "lvm.conf")
 	source := "none"
 	if systemID != "" {
 		source = "lvmlocal"
 	}
-	want := fmt.Appendf(nil, configuration, dir, lockDir, source, systemID)
-	return errors.Join(writeFile(file, want), writeFile(repairScript(dir), thinRepair))
+	for at, hints := range map[string]string{dir: "none", hintsDir(dir): "all"} {
+		if err := os.MkdirAll(at, 0o700); err != nil {
+			return err
+		}
+		if err := writeFile(filepath.Join(at, "lvm.conf"), fmt.Appendf(nil, configuration, dir, lockDir, source, systemID, hints)); err != nil {
+			return err
+		}
+	}
+	return writeFile(repairScript(dir), thinRepair)
 }
 
 // writeFile writes a file, unless it is there with the same content already.

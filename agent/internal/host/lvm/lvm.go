@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -78,13 +79,18 @@ func New(cfg Config) (*LVM, error) {
 		binary: cfg.Binary,
 		dir:    cfg.Dir,
 		dev:    cmp.Or(cfg.Dev, "/dev"),
-		env:    []string{"LVM_SYSTEM_DIR=" + cfg.Dir, "LVM_SUPPRESS_FD_WARNINGS=1"},
+		env:    environment(cfg.Dir),
 		host:   &hostID{want: cfg.SystemID}, damaged: &damages{}, looked: &looks{whole: map[string]time.Time{}}, older: &atomic.Bool{},
 	}
 	if cfg.WithoutDeviceMapper {
 		l.common = []string{"--driverloaded", "n"}
 	}
 	return l, nil
+}
+
+// environment is what LVM is started with, to find its configuration.
+func environment(dir string) []string {
+	return []string{"LVM_SYSTEM_DIR=" + dir, "LVM_SUPPRESS_FD_WARNINGS=1"}
 }
 
 // Version is LVM's version, for example "2.03.16(2)". It fails when LVM does not know this host by its system ID: no command is run then.
@@ -162,6 +168,9 @@ func (l *LVM) perform(ctx context.Context, cmd run.Command, devices []string, co
 		return run.Result{}, fmt.Errorf("lvm %s: %w", command, err)
 	}
 	cmd.Path, cmd.Args, cmd.Env = l.binary, append(argv, args...), l.env
+	if slices.Contains(clearsHints, command) {
+		cmd.Env = environment(hintsDir(l.dir))
+	}
 	res, err := l.runner.Run(ctx, cmd)
 	return res, classify(err)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -201,4 +202,41 @@ func TestNew_configuration(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
+}
+
+// TestRun_hints: commands that change which devices are physical volumes clear the hints of the host's LVM, and all others leave them alone.
+func TestRun_hints(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "lvm")
+	var hints []string
+	l, err := New(Config{Dir: dir, Runner: runs(func(c run.Command) {
+		conf, err := os.ReadFile(filepath.Join(strings.TrimPrefix(c.Env[0], "LVM_SYSTEM_DIR="), "lvm.conf"))
+		if err != nil {
+			t.Error(err)
+		}
+		_, value, _ := strings.Cut(string(conf), "hints=")
+		value, _, _ = strings.Cut(value, "\n")
+		hints = append(hints, c.Args[0]+" "+value)
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`pvcreate "all"`, `vgextend "all"`, `vgremove "all"`, `lvcreate "none"`, `fullreport "none"`, `vgchange "none"`}
+	for _, w := range want {
+		command, _, _ := strings.Cut(w, " ")
+		if _, err := l.run(t.Context(), []string{"/dev/sda"}, command); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(hints, want) {
+		t.Errorf("%q", hints)
+	}
+}
+
+// runs is a runner that shows the commands.
+type runs func(run.Command)
+
+// Run shows a command.
+func (r runs) Run(_ context.Context, c run.Command) (run.Result, error) {
+	r(c)
+	return run.Result{}, nil
 }

@@ -1,0 +1,36 @@
+//go:build hostroot
+
+package lvm
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestHost_hints: the host's own LVM, which looks only at the devices in its hints, sees the group that this one makes on another device.
+func TestHost_hints(t *testing.T) {
+	l, _ := realLVM(t)
+	ctx, first, second := t.Context(), []string{loop(t)}, []string{loop(t)}
+	plain := func() string {
+		cmd := exec.Command(DefaultBinary, "vgs", "--driverloaded", "n", "--foreign", "--noheadings", "--options", "vg_name", "--config", `devices/hints="all"`)
+		cmd.Env = append(os.Environ(), "LVM_SUPPRESS_FD_WARNINGS=1")
+		out, err := cmd.Output()
+		must(t, err)
+		return " " + strings.Join(strings.Fields(string(out)), " ") + " "
+	}
+	sees := func(group string, want bool) {
+		t.Helper()
+		if all := plain(); strings.Contains(all, " "+group+" ") != want {
+			t.Errorf("the host's LVM sees%s, want %s: %v", all, group, want)
+		}
+	}
+	must(t, l.CreatePV(ctx, first[0], uuidA, testSize), l.CreateVG(ctx, testGroup, []string{tag}, first))
+	sees(testGroup, true)
+	must(t, l.CreatePV(ctx, second[0], uuidB, testSize), l.CreateVG(ctx, testGroup+"2", []string{tag}, second))
+	sees(testGroup+"2", true)
+	must(t, l.RemoveVG(ctx, testGroup, first))
+	sees(testGroup, false)
+	must(t, l.RemoveVG(ctx, testGroup+"2", second))
+}
