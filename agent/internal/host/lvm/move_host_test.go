@@ -189,12 +189,24 @@ func TestHost_atomicMove(t *testing.T) {
 		_, err := l.run(context.Background(), both, "pvmove", "--abort")
 		must(t, err)
 	})
-	brief, cancel := context.WithTimeout(ctx, 2*time.Second)
+	brief, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if _, err := l.run(brief, both, "pvmove", "--atomic", "--interval", "1", a, b); brief.Err() == nil {
-		t.Fatalf("the move was over before it was killed: %v", err)
-	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := l.run(brief, both, "pvmove", "--atomic", "--interval", "60", a, b)
+		ended <- err
+	}()
+	// It is killed once it is on record, and looks whether it is done a minute later.
 	vgs, _, err := l.Report(ctx, both)
+	for end := time.Now().Add(time.Minute); err == nil && vgs[0].Moving == nil && time.Now().Before(end); vgs, _, err = l.Report(ctx, both) {
+		time.Sleep(50 * time.Millisecond)
+	}
+	cancel()
+	must(t, err)
+	if err := <-ended; err == nil {
+		t.Fatal("the move was over before it was killed")
+	}
+	vgs, _, err = l.Report(ctx, both)
 	must(t, err)
 	if vgs[0].Moving == nil || *vgs[0].Moving != (Moving{}) || vgs[0].Emptied != "" || len(vgs[0].Volumes) != 1 {
 		t.Errorf("after the kill: %+v", vgs)
