@@ -15,7 +15,7 @@ import (
 // It grows on the way. When all is deleted, nothing is left on the nodes and on the LUN.
 func TestIscsiPodMovesBetweenNodes(t *testing.T) {
 	const moves = 6
-	useServer(t)
+	ownServer(t)
 	i := lun(t, "moves", "--size", "512M")
 	c := claim(t, "moving", i.Name, "100Mi")
 	volume := bound(t, c)
