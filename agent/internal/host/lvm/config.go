@@ -70,9 +70,9 @@ report {
 }
 `
 
-// clearsHints are the commands that change which devices are physical volumes, and of which groups. The host's own LVM looks at no other devices than those in
+// clearsHints are the commands of the agent that change which devices are physical volumes, and of which groups. The host's own LVM looks at no other devices than those in
 // its hints, /run/lvm/hints: these commands clear them, unless hints are switched off, and never use them.
-var clearsHints = []string{"pvcreate", "pvremove", "vgcreate", "vgremove", "vgextend", "vgreduce"}
+var clearsHints = []string{"pvcreate", "vgcreate", "vgremove", "vgextend", "vgreduce"}
 
 // hintsDir holds the configuration of these commands, which is the same but for the hints.
 func hintsDir(dir string) string { return filepath.Join(dir, "hints") }
