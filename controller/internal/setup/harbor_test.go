@@ -2,7 +2,6 @@ package setup
 
 import (
 	"context"
-	"path/filepath"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,10 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"quarry.storage/quarry/controller/internal/apitest"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/test/operatortest"
 )
 
 // registry is a namespace with a HarborCluster, between a controller with its own rights and operators that are as the test says.
@@ -44,7 +42,7 @@ func newRegistry(t *testing.T, admin client.Client, bound bool) *registry {
 	}
 	c := &v1alpha1.HarborCluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "sample"}}
 	c.Spec.HarborApplication = v1alpha1.HarborApplication{
-		Expose:      v1alpha1.HarborExpose{Core: runtime.RawExtension{Raw: []byte(`{}`)}},
+		Expose:      v1alpha1.HarborExpose{Core: runtime.RawExtension{Raw: []byte(`{"ingress":{"host":"harbor.example.com"}}`)}},
 		ExternalURL: "https://harbor.example.com", HarborAdminPasswordRef: "admin", Version: "2.5.0",
 		Core: runtime.RawExtension{Raw: []byte(`{}`)},
 	}
@@ -176,11 +174,7 @@ func followOperators(t *testing.T, admin client.Client) {
 	for _, condition := range []string{"StorageReady", "DatabaseReady", "CacheReady", "ServiceReady"} {
 		r.expect(condition, metav1.ConditionFalse, v1alpha1.ReasonHarborOperatorMissing)
 	}
-	if _, err := envtest.InstallCRDs(apitest.Config(t), envtest.CRDInstallOptions{
-		Paths: []string{filepath.Join(apitest.Root(t), "controller/internal/reconcile/harborcluster/testdata/crd")},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	operatortest.Install(t, admin, operatortest.Latest(t)...)
 	r.expect("CacheReady", metav1.ConditionUnknown, v1alpha1.ReasonHarborStarting)
 	r.redis()
 	r.expect("CacheReady", metav1.ConditionTrue, v1alpha1.ReasonHarborRunning)
@@ -192,7 +186,7 @@ func followOperators(t *testing.T, admin client.Client) {
 	r.set("acid.zalan.do/v1", "postgresql", database, map[string]any{"PostgresClusterStatus": "Running"})
 	r.expect("DatabaseReady", metav1.ConditionTrue, v1alpha1.ReasonHarborRunning)
 	r.set("minio.min.io/v2", "Tenant", "minio-sample", map[string]any{
-		"currentState": "Initialized", "availableReplicas": int64(2),
+		"currentState": "Initialized", "availableReplicas": int64(2), "revision": int64(1), "syncVersion": "v5", "certificates": map[string]any{},
 		"pools": []any{map[string]any{"ssName": "minio-sample-zone-harbor", "state": "PoolInitialized"}},
 	})
 	r.bucket()

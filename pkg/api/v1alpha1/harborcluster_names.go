@@ -38,6 +38,8 @@ const (
 	ReasonHarborStorageClassMissing = "StorageClassMissing"
 	// ReasonHarborInvalidSpec: a field of the spec cannot work.
 	ReasonHarborInvalidSpec = "InvalidSpec"
+	// ReasonHarborChildRefused: the API server, or a webhook that it asks, would not take a child. Nothing is made or changed.
+	ReasonHarborChildRefused = "ChildRefused"
 	// ReasonHarborApplyFailed: the API server did not take a child, or could not be asked.
 	ReasonHarborApplyFailed = "ApplyFailed"
 )

@@ -155,7 +155,9 @@ type HarborZlandoPostgreSQL struct {
 	// OperatorVersion is kept for manifests that carry it; nothing reads it.
 	// +optional
 	OperatorVersion string `json:"operatorVersion,omitempty"`
-	// Version of PostgreSQL that a new database is made with; the operator's image must have it. 15 when not given.
+	// Version of PostgreSQL that the database is made with; the installed operator must offer it. When not given, a new database gets the
+	// newest one that the operator offers and Harbor is known to run on, and keeps it. Another version than the database has orders the
+	// operator to upgrade the data.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,3}$`
 	Version string `json:"version,omitempty"`

@@ -46,8 +46,8 @@ func ClusterOfRedis(workload string) string {
 	return ""
 }
 
-// RedisFailover returns the in-cluster cache.
-func RedisFailover(c *v1alpha1.HarborCluster) *unstructured.Unstructured {
+// RedisFailover returns the in-cluster cache, for an operator with the given schema.
+func RedisFailover(c *v1alpha1.HarborCluster, s *Schema) *unstructured.Unstructured {
 	r := c.Spec.Cache.Spec.RedisFailover
 	server, sentinel := v1alpha1.HarborRedisServer{}, v1alpha1.HarborRedisSentinel{}
 	if r.Server != nil {
@@ -75,6 +75,10 @@ func RedisFailover(c *v1alpha1.HarborCluster) *unstructured.Unstructured {
 		put(m, "resources", resources)
 	}
 	put(servers, "serviceAccountName", server.ServiceAccountName)
+	if s.declares("spec", "sentinel", "enabled") {
+		// A fork of the operator makes no Sentinel unless it is told to; Harbor finds its cache through Sentinel.
+		sentinels["enabled"] = true
+	}
 	o := object(c, RedisFailoverKind, cacheName(c), map[string]any{"spec": map[string]any{
 		"redis": servers, "sentinel": sentinels, "auth": map[string]any{"secretPath": CachePassword(c)},
 	}})

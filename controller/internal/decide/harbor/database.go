@@ -3,14 +3,16 @@ package harbor
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// defaultVersion is the PostgreSQL that operators of the last years have in common.
-const defaultVersion = "15"
+// harborRunsOn are the versions of PostgreSQL that Harbor is known to run on, the newest first. Its own image has 15 from Harbor 2.11 on, and nobody
+// of its project has tested a newer one.
+var harborRunsOn = []string{"15", "14", "13", "12", "11", "10"}
 
 // databaseUser is the user that Harbor is in an in-cluster database.
 const databaseUser = "harbor"
@@ -28,8 +30,23 @@ func DatabaseCredentials(c *v1alpha1.HarborCluster) []string {
 	return []string{short + ".postgresql." + PostgresqlKind.Group, short}
 }
 
-// Postgresql returns the in-cluster database.
-func Postgresql(c *v1alpha1.HarborCluster) *unstructured.Unstructured {
+// databaseVersion returns the version of PostgreSQL that a new database is made with: the one that the spec names, or the newest that Harbor runs
+// on and the installed operator offers; none when they share none.
+func databaseVersion(c *v1alpha1.HarborCluster, s *Schema) string {
+	if given := c.Spec.Database.Spec.ZlandoPostgreSQL.Version; given != "" {
+		return given
+	}
+	offered := s.values("spec", "postgresql", "version")
+	for _, v := range harborRunsOn {
+		if len(offered) == 0 || slices.Contains(offered, v) {
+			return v
+		}
+	}
+	return ""
+}
+
+// Postgresql returns the in-cluster database, for an operator with the given schema.
+func Postgresql(c *v1alpha1.HarborCluster, s *Schema) *unstructured.Unstructured {
 	p := c.Spec.Database.Spec.ZlandoPostgreSQL
 	databases := map[string]any{"core": databaseUser}
 	if c.Spec.Notary != nil {
@@ -41,7 +58,7 @@ func Postgresql(c *v1alpha1.HarborCluster) *unstructured.Unstructured {
 		"teamId":            "postgresql-" + c.Namespace,
 		"numberOfInstances": replicas(p.Replicas),
 		"postgresql": map[string]any{
-			"version":    cmp.Or(p.Version, defaultVersion),
+			"version":    databaseVersion(c, s),
 			"parameters": map[string]any{"max_connections": "1024"},
 		},
 		"volume":    volume,

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -49,7 +51,7 @@ func chosenEverything() *v1alpha1.HarborCluster {
 		Image: "example.com/image:1", ImagePullPolicy: corev1.PullAlways, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "pull"}},
 	}
 	c.Spec.StorageClassName = "fast"
-	c.Spec.Notary, c.Spec.Trivy, c.Spec.JobService = raw(`{}`), raw(`{"certificateRefs":["own"]}`), raw(`{"replicas":3}`)
+	c.Spec.Notary, c.Spec.Trivy, c.Spec.JobService = raw(`{}`), raw(`{"certificateRefs":["own"],"storage":{}}`), raw(`{"replicas":3}`)
 	c.Spec.Database.Spec.ZlandoPostgreSQL = &v1alpha1.HarborZlandoPostgreSQL{
 		HarborImage: image, Version: "15", Storage: &size, Replicas: 2, StorageClassName: "slow", Resources: amount,
 	}
@@ -73,40 +75,77 @@ func chosenEverything() *v1alpha1.HarborCluster {
 	return c
 }
 
-// children returns every child of a HarborCluster.
-func children(t *testing.T, c *v1alpha1.HarborCluster) []*unstructured.Unstructured {
-	t.Helper()
-	tenant, err := Tenant(c)
-	if err != nil {
-		t.Fatal(err)
+// definition is that of a kind which declares some fields, each with the values that it may have; none leaves them open.
+func definition(kind schema.GroupVersionKind, declared map[string][]string) *unstructured.Unstructured {
+	root := map[string]any{}
+	for path, values := range declared {
+		at := root
+		for _, name := range strings.Split(path, ".") {
+			properties, ok := at["properties"].(map[string]any)
+			if !ok {
+				properties = map[string]any{}
+				at["properties"] = properties
+			}
+			next, ok := properties[name].(map[string]any)
+			if !ok {
+				next = map[string]any{}
+				properties[name] = next
+			}
+			at = next
+		}
+		for _, v := range values {
+			enum, _ := at["enum"].([]any)
+			at["enum"] = append(enum, v)
+		}
 	}
-	storage, err := StorageConnection(c, "harbor")
-	if err != nil {
-		t.Fatal(err)
+	return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"versions": []any{
+		map[string]any{"name": "v0"},
+		map[string]any{"name": kind.Version, "schema": map[string]any{"openAPIV3Schema": root}},
+	}}}}
+}
+
+// newer and older are operators as they are installed today, and as they were.
+func newer() Installed {
+	return Installed{
+		PostgresqlKind:    schemaFor(PostgresqlKind, map[string][]string{"spec.postgresql.version": {"13", "14", "15", "16", "17"}}),
+		RedisFailoverKind: schemaFor(RedisFailoverKind, map[string][]string{"spec.sentinel.replicas": nil}),
+		TenantKind:        schemaFor(TenantKind, map[string][]string{"spec.configuration": nil}),
 	}
-	h, err := Harbor(c, Connections{Database: DatabaseConnection(c), Cache: CacheConnection(c), Storage: storage})
-	if err != nil {
-		t.Fatal(err)
+}
+
+func older() Installed {
+	return Installed{
+		PostgresqlKind:    schemaFor(PostgresqlKind, map[string][]string{"spec.postgresql.version": {"9.6", "10", "11", "12", "13"}}),
+		RedisFailoverKind: schemaFor(RedisFailoverKind, map[string][]string{"spec.sentinel.enabled": nil}),
+		TenantKind:        schemaFor(TenantKind, map[string][]string{"spec.credsSecret": nil}),
 	}
-	all := []*unstructured.Unstructured{Postgresql(c), RedisFailover(c), tenant, BucketJob(c), h}
-	if i, wanted := Ingress(c); wanted {
-		all = append(all, i)
-	}
-	return append(all, Secret(c, "secret", map[string]string{"k": "v"}))
+}
+
+func schemaFor(kind schema.GroupVersionKind, declared map[string][]string) *Schema {
+	return SchemaOf(definition(kind, declared), kind.Version)
 }
 
 func TestChildren_golden(t *testing.T) {
-	for name, c := range map[string]*v1alpha1.HarborCluster{"defaults": inCluster(), "chosen": chosenEverything()} {
+	for name, tt := range map[string]struct {
+		cluster   *v1alpha1.HarborCluster
+		installed Installed
+	}{
+		"defaults": {inCluster(), newer()}, "chosen": {chosenEverything(), newer()}, "older": {inCluster(), older()},
+	} {
 		t.Run(name, func(t *testing.T) {
+			children, err := Children(tt.cluster, tt.installed)
+			if err != nil {
+				t.Fatal(err)
+			}
 			var b bytes.Buffer
 			e := json.NewEncoder(&b)
 			e.SetIndent("", "  ")
-			for _, o := range children(t, c) {
-				if err := e.Encode(o.Object); err != nil {
+			for _, child := range children {
+				if err := e.Encode(child.Object.Object); err != nil {
 					t.Fatal(err)
 				}
 				// A child that cannot be copied cannot be applied.
-				o.DeepCopy()
+				child.Object.DeepCopy()
 			}
 			path := filepath.Join("testdata", name+".golden.json")
 			if *update {
@@ -128,7 +167,7 @@ func TestChildren_golden(t *testing.T) {
 func TestOurs(t *testing.T) {
 	c, other := inCluster(), inCluster()
 	other.UID = "u2"
-	labelled := Postgresql(c)
+	labelled := Postgresql(c, nil)
 	labelled.SetOwnerReferences(nil)
 	bare := labelled.DeepCopy()
 	bare.SetLabels(nil)
@@ -136,8 +175,8 @@ func TestOurs(t *testing.T) {
 		o    *unstructured.Unstructured
 		want bool
 	}{
-		"owned":                           {Postgresql(c), true},
-		"owned by one of the same name":   {Postgresql(other), false},
+		"owned":                           {Postgresql(c, nil), true},
+		"owned by one of the same name":   {Postgresql(other, nil), false},
 		"labelled, having lost its owner": {labelled, true},
 		"of nobody":                       {bare, false},
 	} {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -16,6 +17,12 @@ const (
 	KeySecret = "secretkey"
 	KeyS3     = "secret"
 )
+
+// KeyConfiguration is the key under which MinIO's operator looks for the environment of its servers.
+const KeyConfiguration = "config.env"
+
+// DefaultAccessKey is MinIO's root user when the spec gives no credentials.
+const DefaultAccessKey = "harbor"
 
 const (
 	// pool of a Tenant; a Tenant of ours has one.
@@ -45,14 +52,40 @@ func StorageCredentials(c *v1alpha1.HarborCluster) (name string, given bool) {
 // StorageSecret names the Secret that hands MinIO's secret key to Harbor.
 func StorageSecret(c *v1alpha1.HarborCluster) string { return tenantName(c) }
 
-// Tenant returns the in-cluster storage.
-func Tenant(c *v1alpha1.HarborCluster) (*unstructured.Unstructured, error) {
+// StorageConfiguration names the Secret that hands the credentials to MinIO.
+func StorageConfiguration(c *v1alpha1.HarborCluster) string { return tenantName(c) + "-configuration" }
+
+// configured reports whether the installed operator reads the credentials from a configuration. Those before 4.4 know only a Secret with
+// the two keys; from 4.5 on that one is not read any more, even where the schema still has it.
+func configured(s *Schema) bool {
+	return s.declares("spec", "configuration") || !s.declares("spec", "credsSecret")
+}
+
+// Configuration returns the Secret that hands MinIO its credentials, and whether the installed operator wants it.
+func Configuration(c *v1alpha1.HarborCluster, s *Schema, credentials map[string]string) (o *unstructured.Unstructured, wanted bool) {
+	environment := fmt.Sprintf("export MINIO_ROOT_USER=\"%s\"\nexport MINIO_ROOT_PASSWORD=\"%s\"\n", credentials[KeyAccess], credentials[KeySecret])
+	return Secret(c, StorageConfiguration(c), map[string]string{KeyConfiguration: environment}), configured(s)
+}
+
+// CheckCredentials returns what is wrong with MinIO's credentials; nil when nothing is. They become lines of a file.
+func CheckCredentials(c *v1alpha1.HarborCluster, credentials map[string]string) *Fault {
+	for _, key := range []string{KeyAccess, KeySecret} {
+		if strings.ContainsAny(credentials[key], "\r\n") {
+			name, _ := StorageCredentials(c)
+			return &Fault{Storage, v1alpha1.ReasonHarborInvalidSpec, fmt.Sprintf(
+				"The value under the key %q of the Secret %s has a line break, which MinIO's credentials cannot have: make it again without.", key, name)}
+		}
+	}
+	return nil
+}
+
+// Tenant returns the in-cluster storage, for an operator with the given schema.
+func Tenant(c *v1alpha1.HarborCluster, s *Schema) (*unstructured.Unstructured, error) {
 	m := c.Spec.Storage.Spec.MinIO
 	volumes, err := volumeClaim(c)
 	if err != nil {
 		return nil, err
 	}
-	credentials, _ := StorageCredentials(c)
 	servers := map[string]any{
 		"name":                pool,
 		"servers":             int64(m.Replicas),
@@ -68,10 +101,15 @@ func Tenant(c *v1alpha1.HarborCluster) (*unstructured.Unstructured, error) {
 	put(servers, "resources", resources)
 	spec := map[string]any{
 		"pools":               []any{servers},
-		"credsSecret":         map[string]any{"name": credentials},
 		"podManagementPolicy": "Parallel",
 		"requestAutoCert":     false,
 		"env":                 []any{map[string]any{"name": "MINIO_BROWSER", "value": "on"}},
+	}
+	if configured(s) {
+		spec["configuration"] = map[string]any{"name": StorageConfiguration(c)}
+	} else {
+		credentials, _ := StorageCredentials(c)
+		spec["credsSecret"] = map[string]any{"name": credentials}
 	}
 	put(spec, "image", m.Image)
 	put(spec, "imagePullPolicy", string(m.ImagePullPolicy))

@@ -18,7 +18,8 @@ func (r *Reconciler) cache(ctx context.Context, s *scope) (harbor.State, error) 
 	if c.Spec.Cache.Spec.RedisFailover == nil {
 		return harbor.External(c.Spec.Cache.Kind), nil
 	}
-	if missing, err := r.missing(ctx, harbor.RedisFailoverKind); err != nil || missing.Status != "" {
+	schema, missing, err := r.installed(ctx, harbor.RedisFailoverKind)
+	if err != nil || missing.Status != "" {
 		return missing, err
 	}
 	password := r.Password()
@@ -26,7 +27,7 @@ func (r *Reconciler) cache(ctx context.Context, s *scope) (harbor.State, error) 
 	if _, obstacle, err := r.generated(ctx, s, harbor.CachePassword(c), fresh); err != nil || obstacle.Status != "" {
 		return obstacle, err
 	}
-	got, err := r.ensure(ctx, s, harbor.RedisFailover(c), s.act())
+	got, err := r.ensure(ctx, s, harbor.RedisFailover(c, schema), s.act())
 	if err != nil || got.object == nil {
 		return got.obstacle, err
 	}

@@ -46,9 +46,9 @@ func TestAdmission_manifestIsCarriedOver(t *testing.T) {
 			// They trust the storage's certificate, in addition.
 			component := maps.Clone(want.(map[string]any))
 			component["certificateRefs"] = []any{"public"}
-			same(t, component, got[field])
+			contains(t, field, component, got[field])
 		default:
-			same(t, want, got[field])
+			contains(t, field, want, got[field])
 		}
 	}
 }
@@ -75,6 +75,9 @@ func TestRollout_everyWriteFailsOnce(t *testing.T) {
 			turn := make(chan struct{}, 1)
 			s.intercept(interceptor.Funcs{
 				Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+					if rehearsal(opts) {
+						return c.Apply(ctx, o, opts...)
+					}
 					turn <- struct{}{}
 					defer func() { <-turn }()
 					u := o.(interface {
@@ -98,7 +101,8 @@ func TestRollout_everyWriteFailsOnce(t *testing.T) {
 			}
 			s.expect(v1alpha1.HarborHealthy, "Ready", "True", "Healthy", "")
 			want := []string{
-				"Harbor sample-harbor", "Job minio-sample", "RedisFailover sample-redis", "Secret minio-sample", "Secret minio-sample-creds",
+				"Harbor sample-harbor", "Job minio-sample", "RedisFailover sample-redis", "Secret minio-sample", "Secret minio-sample-configuration",
+				"Secret minio-sample-creds",
 				"Secret sample-database-password", "Secret sample-redis", "Tenant minio-sample", "postgresql " + s.database(),
 			}
 			same(t, want, s.children())

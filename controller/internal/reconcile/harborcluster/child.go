@@ -7,8 +7,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -38,6 +36,7 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, want *unstructured.Un
 	case !touch:
 		return have, nil
 	}
+	harbor.Keep(s.cluster, want, have.object)
 	if err := kube.ApplyChild(ctx, r.Client, want, have.object); err != nil {
 		return child{}, err
 	}
@@ -47,7 +46,7 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, want *unstructured.Un
 // look finds the child of the given kind and name; no object when there is none.
 func (r *Reconciler) look(ctx context.Context, s *scope, want *unstructured.Unstructured) (child, error) {
 	kind := want.GroupVersionKind()
-	if missing, err := r.missing(ctx, kind); err != nil || missing.Status != "" {
+	if _, missing, err := r.installed(ctx, kind); err != nil || missing.Status != "" {
 		return child{obstacle: missing}, err
 	}
 	have := &unstructured.Unstructured{}
@@ -66,26 +65,6 @@ func (r *Reconciler) look(ctx context.Context, s *scope, want *unstructured.Unst
 			describe(want)+" is being deleted; it is made again afterwards.")}, nil
 	}
 	return child{object: have}, nil
-}
-
-// missing says that the operator of a kind is not installed. What is installed is watched from then on.
-func (r *Reconciler) missing(ctx context.Context, kind schema.GroupVersionKind) (harbor.State, error) {
-	name := harbor.Definition(kind)
-	if name == "" {
-		return harbor.State{}, nil
-	}
-	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, kube.Definition())
-	if apierrors.IsNotFound(err) {
-		return harbor.Failed(v1alpha1.ReasonHarborOperatorMissing, fmt.Sprintf(
-			"The CustomResourceDefinition %s is not installed: install the operator of %s; it is picked up then.", name, kind.Kind)), nil
-	}
-	if err != nil {
-		return harbor.State{}, fmt.Errorf("get customresourcedefinition %s: %w", name, err)
-	}
-	if r.watch != nil {
-		err = r.watch(kind)
-	}
-	return harbor.State{}, err
 }
 
 // remove deletes a child of ours, if there is one.

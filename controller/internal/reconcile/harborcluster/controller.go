@@ -5,6 +5,7 @@ package harborcluster
 import (
 	"context"
 	"errors"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,6 +44,10 @@ type Reconciler struct {
 	// Password makes a new password.
 	Password func() string
 
+	// definitions of the children's kinds as they were last read.
+	definitions definitions
+	// rehearsed has, for each HarborCluster, the mark of the children that were last taken in a rehearsal.
+	rehearsed sync.Map
 	// watch begins to watch a kind of children, once; nil in tests that call Reconcile themselves.
 	watch func(schema.GroupVersionKind) error
 }
@@ -53,6 +58,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, c); err != nil {
 		if apierrors.IsNotFound(err) {
 			forgetMetrics(req.NamespacedName)
+			r.rehearsed.Delete(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -69,6 +75,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // reconcile looks after the services of Harbor, and after Harbor itself when they are ready.
 func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
 	if err := r.check(ctx, s); err != nil {
+		s.blind = true
+		return err
+	}
+	if err := r.rehearse(ctx, s); err != nil {
 		s.blind = true
 		return err
 	}

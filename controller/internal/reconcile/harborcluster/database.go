@@ -15,7 +15,11 @@ func (r *Reconciler) database(ctx context.Context, s *scope) (harbor.State, erro
 	if c.Spec.Database.Spec.ZlandoPostgreSQL == nil {
 		return harbor.External(c.Spec.Database.Kind), nil
 	}
-	got, err := r.ensure(ctx, s, harbor.Postgresql(c), s.act())
+	schema, missing, err := r.installed(ctx, harbor.PostgresqlKind)
+	if err != nil || missing.Status != "" {
+		return missing, err
+	}
+	got, err := r.ensure(ctx, s, harbor.Postgresql(c, schema), s.act())
 	if err != nil || got.object == nil {
 		return got.obstacle, err
 	}

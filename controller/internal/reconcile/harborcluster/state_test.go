@@ -139,7 +139,9 @@ func TestReconcile_mixed(t *testing.T) {
 		edits []func(*v1alpha1.HarborCluster)
 		want  []string
 	}{
-		"external database":             {[]func(*v1alpha1.HarborCluster){externalDatabase}, []string{"RedisFailover sample-redis", "Secret minio-sample-creds", "Secret sample-redis", "Tenant minio-sample"}},
+		"external database": {[]func(*v1alpha1.HarborCluster){externalDatabase}, []string{
+			"RedisFailover sample-redis", "Secret minio-sample-configuration", "Secret minio-sample-creds", "Secret sample-redis", "Tenant minio-sample",
+		}},
 		"only the database in cluster":  {[]func(*v1alpha1.HarborCluster){externalCache, externalStorage}, []string{"postgresql DATABASE"}},
 		"everything external, so ready": {[]func(*v1alpha1.HarborCluster){externalDatabase, externalCache, externalStorage}, []string{"Harbor sample-harbor"}},
 	} {
@@ -304,8 +306,12 @@ func TestReconcile_ownCredentialsOfMinIO(t *testing.T) {
 	if s.child(harbor.SecretKind, "minio-sample-creds") != nil {
 		t.Error("credentials were made though the user has given some")
 	}
-	if name, _, _ := nested(s.child(harbor.TenantKind, "minio-sample"), "spec", "credsSecret", "name"); name != "own" {
-		t.Errorf("MinIO has the credentials of %v", name)
+	name, _, _ := nested(s.child(harbor.TenantKind, "minio-sample"), "spec", "configuration", "name")
+	secret := &corev1.Secret{}
+	must(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: name.(string)}, secret))
+	want := "export MINIO_ROOT_USER=\"value of accesskey\"\nexport MINIO_ROOT_PASSWORD=\"value of secretkey\"\n"
+	if got := string(secret.Data["config.env"]); got != want {
+		t.Errorf("MinIO has %q", got)
 	}
 	h := s.child(harbor.HarborKind, "sample-harbor")
 	if key, _, _ := nested(h, "spec", "imageChartStorage", "s3", "accesskey"); key != "value of accesskey" {

@@ -15,17 +15,26 @@ func (r *Reconciler) storage(ctx context.Context, s *scope) (harbor.State, error
 		s.to.Storage = to
 		return harbor.External(c.Spec.Storage.Kind), err
 	}
-	if missing, err := r.missing(ctx, harbor.TenantKind); err != nil || missing.Status != "" {
+	schema, missing, err := r.installed(ctx, harbor.TenantKind)
+	if err != nil || missing.Status != "" {
 		return missing, err
 	}
 	credentials, obstacle, err := r.credentials(ctx, s)
 	if err != nil || obstacle.Status != "" {
 		return obstacle, err
 	}
+	if f := harbor.CheckCredentials(c, credentials); f != nil {
+		return harbor.Failed(f.Reason, f.Message), nil
+	}
 	if s.to.Storage, err = harbor.StorageConnection(c, credentials[harbor.KeyAccess]); err != nil {
 		return harbor.State{}, err
 	}
-	want, err := harbor.Tenant(c)
+	if secret, wanted := harbor.Configuration(c, schema, credentials); wanted {
+		if got, err := r.ensure(ctx, s, secret, s.act()); err != nil || got.object == nil {
+			return got.obstacle, err
+		}
+	}
+	want, err := harbor.Tenant(c, schema)
 	if err != nil {
 		return harbor.State{}, err
 	}
@@ -53,7 +62,7 @@ func (r *Reconciler) credentials(ctx context.Context, s *scope) (map[string]stri
 		data, err := r.secret(ctx, s, name)
 		return data, harbor.State{}, err
 	}
-	return r.generated(ctx, s, name, map[string]string{harbor.KeyAccess: "harbor", harbor.KeySecret: r.Password()})
+	return r.generated(ctx, s, name, map[string]string{harbor.KeyAccess: harbor.DefaultAccessKey, harbor.KeySecret: r.Password()})
 }
 
 // ingress looks after the way that clients are redirected on.

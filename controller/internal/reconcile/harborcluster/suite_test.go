@@ -3,7 +3,6 @@ package harborcluster
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -24,11 +23,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"quarry.storage/quarry/controller/internal/apitest"
 	"quarry.storage/quarry/controller/internal/decide/harbor"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/test/operatortest"
 )
 
 func TestMain(m *testing.M) { apitest.Main(m) }
@@ -47,7 +46,7 @@ type suite struct {
 func newSuite(t *testing.T) *suite {
 	t.Helper()
 	c := apitest.Client(t)
-	installOperators(t, apitest.Root(t))
+	operatortest.Install(t, c, operatortest.Latest(t)...)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "harbor-"}}
 	must(t, c.Create(t.Context(), ns))
 	s := &suite{t: t, client: c, events: events.NewFakeRecorder(1000), namespace: ns.Name, log: &journal{}}
@@ -58,15 +57,6 @@ func newSuite(t *testing.T) *suite {
 	}}
 	s.secret("admin", "secret")
 	return s
-}
-
-// installOperators installs the definitions of the children, if they are not there.
-func installOperators(t *testing.T, root string) {
-	t.Helper()
-	_, err := envtest.InstallCRDs(apitest.Config(t), envtest.CRDInstallOptions{
-		Paths: []string{filepath.Join(root, "controller/internal/reconcile/harborcluster/testdata/crd")},
-	})
-	must(t, err)
 }
 
 func must(t *testing.T, err error) {

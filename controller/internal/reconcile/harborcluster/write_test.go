@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"quarry.storage/quarry/controller/internal/apitest"
 	"quarry.storage/quarry/controller/internal/decide/harbor"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/test/operatortest"
 )
 
 // nothing is what is made when nothing is made.
@@ -59,6 +59,11 @@ func forbid(kinds ...string) interceptor.Funcs {
 	}}
 }
 
+// rehearsal reports whether nothing is to be stored.
+func rehearsal(opts []client.ApplyOption) bool {
+	return len((&client.ApplyOptions{}).ApplyOptions(opts).DryRun) > 0
+}
+
 // applies reports the kind of everything that is applied, and fails for some.
 func applies(fail func(kind string) error) interceptor.Funcs {
 	return interceptor.Funcs{Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
@@ -79,15 +84,20 @@ func TestReconcile_driftIsRepaired(t *testing.T) {
 	kinds := map[string]schema.GroupVersionKind{
 		s.database(): harbor.PostgresqlKind, "sample-redis": harbor.RedisFailoverKind, "minio-sample": harbor.TenantKind, "sample-harbor": harbor.HarborKind,
 	}
-	fields := map[string][]string{
-		s.database(): {"spec", "numberOfInstances"}, "sample-redis": {"spec", "redis", "replicas"},
-		"minio-sample": {"spec", "podManagementPolicy"}, "sample-harbor": {"spec", "version"},
+	drifts := map[string]struct {
+		value any
+		path  []string
+	}{
+		s.database():    {int64(9), []string{"spec", "numberOfInstances"}},
+		"sample-redis":  {int64(9), []string{"spec", "redis", "replicas"}},
+		"minio-sample":  {"OrderedReady", []string{"spec", "podManagementPolicy"}},
+		"sample-harbor": {"9.9.9", []string{"spec", "version"}},
 	}
 	want := map[string]map[string]any{}
 	for name, kind := range kinds {
 		o := s.child(kind, name)
 		want[name] = o.DeepCopy().Object["spec"].(map[string]any)
-		must(t, unstructuredSet(o, "drifted", fields[name]...))
+		must(t, unstructuredSet(o, drifts[name].value, drifts[name].path...))
 		// What others add stays, what is ours comes back: owner, label and annotation too.
 		o.SetOwnerReferences(nil)
 		o.SetAnnotations(map[string]string{"other": "kept"})
@@ -253,7 +263,7 @@ func TestReconcile_missingOperatorIsPickedUp(t *testing.T) {
 	if slices.Contains(s.children(), "Secret minio-sample-creds") || slices.Contains(watched, "Tenant") {
 		t.Errorf("something was made or watched for a missing operator: %v, %v", s.children(), watched)
 	}
-	installOperators(t, apitest.Root(t))
+	operatortest.Install(t, s.client, operatortest.Latest(t)...)
 	await(t, "the tenant is made", func() string {
 		if _, err := s.try(); err != nil {
 			return err.Error()
@@ -268,7 +278,8 @@ func TestReconcile_missingOperatorIsPickedUp(t *testing.T) {
 
 func TestReconcile_foreignChildIsLeftAlone(t *testing.T) {
 	s := newSuite(t)
-	foreign := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"mine": true}}}
+	theirs := map[string]any{"labelWhitelist": []any{"mine"}}
+	foreign := &unstructured.Unstructured{Object: map[string]any{"spec": theirs}}
 	foreign.SetGroupVersionKind(harbor.RedisFailoverKind)
 	foreign.SetNamespace(s.namespace)
 	foreign.SetName("sample-redis")
@@ -276,7 +287,7 @@ func TestReconcile_foreignChildIsLeftAlone(t *testing.T) {
 	s.add()
 	s.reconcile()
 	s.expect(v1alpha1.HarborUnhealthy, "CacheReady", "False", v1alpha1.ReasonNameConflict, "was not made for this HarborCluster")
-	same(t, map[string]any{"mine": true}, s.child(harbor.RedisFailoverKind, "sample-redis").Object["spec"])
+	same(t, theirs, s.child(harbor.RedisFailoverKind, "sample-redis").Object["spec"])
 }
 
 func TestReconcile_childBeingDeletedIsMadeAgain(t *testing.T) {
