@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -184,6 +185,15 @@ func followOperators(t *testing.T, admin client.Client) {
 		t.Fatal(err)
 	}
 	r.set("acid.zalan.do/v1", "postgresql", database, map[string]any{"PostgresClusterStatus": "Running"})
+	r.expect("DatabaseReady", metav1.ConditionUnknown, v1alpha1.ReasonHarborStarting)
+	if err := admin.Create(context.Background(), &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.name, Name: database, Labels: map[string]string{
+			"kubernetes.io/service-name": database, "application": "spilo",
+		}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
 	r.expect("DatabaseReady", metav1.ConditionTrue, v1alpha1.ReasonHarborRunning)
 	r.set("minio.min.io/v2", "Tenant", "minio-sample", map[string]any{
 		"currentState": "Initialized", "availableReplicas": int64(2), "revision": int64(1), "syncVersion": "v5", "certificates": map[string]any{},

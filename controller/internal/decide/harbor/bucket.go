@@ -3,6 +3,8 @@ package harbor
 import (
 	"cmp"
 	"fmt"
+	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -68,11 +70,45 @@ func BucketJob(c *v1alpha1.HarborCluster) *unstructured.Unstructured {
 	}})
 }
 
-// Outdated says whether a Job that did not succeed was made from another generation of the spec: a Job cannot be changed, it has to be
-// made again.
-func Outdated(have, want *unstructured.Unstructured) bool {
-	return !complete(have) &&
-		have.GetAnnotations()[v1alpha1.AnnotationGeneration] != want.GetAnnotations()[v1alpha1.AnnotationGeneration]
+// A Job that failed is made again after a pause as long as it has tried itself, within these bounds.
+const (
+	shortestPause = time.Minute
+	longestPause  = time.Hour
+)
+
+// Outdated reports whether a Job has to be made again, because it cannot be changed or run anew: when the Tenant is younger than the Job, whose bucket
+// was another one's; when it did not succeed and was made from another generation of the spec; and some time after it failed, which is when.
+func Outdated(have, want, tenant *unstructured.Unstructured, now time.Time) (outdated bool, when time.Time) {
+	made, begun := have.GetCreationTimestamp(), tenant.GetCreationTimestamp()
+	switch {
+	case made.Before(&begun):
+		return true, now
+	case complete(have):
+		return false, time.Time{}
+	case have.GetAnnotations()[v1alpha1.AnnotationGeneration] != want.GetAnnotations()[v1alpha1.AnnotationGeneration]:
+		return true, now
+	}
+	failed, ok := failedAt(have)
+	if !ok {
+		return false, time.Time{}
+	}
+	when = failed.Add(min(max(failed.Sub(made.Time), shortestPause), longestPause))
+	return !when.After(now), when
+}
+
+// failedAt returns when a Job failed, if it did.
+func failedAt(job *unstructured.Unstructured) (at time.Time, failed bool) {
+	conditions, _, _ := unstructured.NestedSlice(job.Object, "status", "conditions")
+	for _, item := range conditions {
+		m, _ := item.(map[string]any)
+		if m["type"] == "Failed" && m["status"] == "True" {
+			text, _ := m["lastTransitionTime"].(string)
+			// Without a time it failed before all times, and the pause is over.
+			at, _ = time.Parse(time.RFC3339, text)
+			return at, true
+		}
+	}
+	return time.Time{}, false
 }
 
 func complete(job *unstructured.Unstructured) bool {
@@ -80,13 +116,14 @@ func complete(job *unstructured.Unstructured) bool {
 	return status == "True"
 }
 
-// BucketState reads the status of the Job that makes the bucket.
-func BucketState(job *unstructured.Unstructured) State {
+// BucketState reads the status of the Job that makes the bucket. again is when one that failed is made again.
+func BucketState(job *unstructured.Unstructured, again time.Time) State {
 	if complete(job) {
 		return Running("MinIO runs, and Harbor's bucket exists.")
 	}
 	if status, message := conditionOf(job, "Failed"); status == "True" {
-		return Failed(v1alpha1.ReasonHarborChildFailed, fmt.Sprintf("The Job %s, which makes Harbor's bucket, failed: %s", job.GetName(), message))
+		return Failed(v1alpha1.ReasonHarborChildFailed, fmt.Sprintf("The Job %s, which makes Harbor's bucket, failed: %s. It is made again at %s.",
+			job.GetName(), strings.TrimSuffix(message, "."), again.UTC().Format(time.TimeOnly+" MST")))
 	}
 	return Pending(v1alpha1.ReasonHarborStarting, fmt.Sprintf("The Job %s makes Harbor's bucket.", job.GetName()))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -84,14 +85,63 @@ func Postgresql(c *v1alpha1.HarborCluster, s *Schema) *unstructured.Unstructured
 	return object(c, PostgresqlKind, databaseName(c), map[string]any{"spec": spec})
 }
 
-// PostgresqlState reads the status of an in-cluster database. created is true when it was made just now; with strict a database that
-// does not run counts as failed from then on.
-func PostgresqlState(o *unstructured.Unstructured, created, strict bool) State {
+// LabelService is the label of an EndpointSlice that names its Service. LabelApplication and ApplicationSpilo mark what the operator of PostgreSQL
+// makes, unless it is set up otherwise.
+const (
+	LabelService     = "kubernetes.io/service-name"
+	LabelApplication = "application"
+	ApplicationSpilo = "spilo"
+)
+
+// MasterService names the Service through which Harbor reaches the master of an in-cluster database.
+func MasterService(c *v1alpha1.HarborCluster) string { return databaseName(c) }
+
+// ClusterOfService returns the name of the HarborCluster that a Service of the operator of PostgreSQL may be of.
+func ClusterOfService(namespace, service string) string {
+	name, ok := strings.CutPrefix(service, "postgresql-"+namespace+"-")
+	if !ok {
+		return ""
+	}
+	return name
+}
+
+// Master is what can be seen of the master of an in-cluster database.
+type Master struct {
+	// Hidden is true when it may not be looked at.
+	Hidden bool
+	// Reachable is true when the Service has a ready address.
+	Reachable bool
+}
+
+// MasterOf reads the EndpointSlices of the master's Service.
+func MasterOf(slices []unstructured.Unstructured) Master {
+	for _, s := range slices {
+		endpoints, _, _ := unstructured.NestedSlice(s.Object, "endpoints")
+		for _, e := range endpoints {
+			m, _ := e.(map[string]any)
+			addresses, _, _ := unstructured.NestedStringSlice(m, "addresses")
+			// Where nothing is said, Kubernetes takes an address for ready.
+			ready, told, _ := unstructured.NestedBool(m, "conditions", "ready")
+			if len(addresses) > 0 && (ready || !told) {
+				return Master{Reachable: true}
+			}
+		}
+	}
+	return Master{}
+}
+
+// PostgresqlState reads the status of an in-cluster database. Its operator says Running once, and does not take that back when the master is
+// lost: so it runs only while there is a master to be reached. created is true when it was made just now; with strict a database that does not
+// run counts as failed from then on.
+func PostgresqlState(o *unstructured.Unstructured, master Master, created, strict bool) State {
 	state, _, _ := unstructured.NestedString(o.Object, "status", "PostgresClusterStatus")
 	message := fmt.Sprintf("The postgresql %s is %s.", o.GetName(), state)
 	switch state {
 	case "Running":
-		return Running(message)
+		if master.Reachable || master.Hidden {
+			return Running(message)
+		}
+		message = fmt.Sprintf("The postgresql %s is Running, but has no master: its Service has no address that is ready.", o.GetName())
 	case "CreateFailed", "UpdateFailed", "SyncFailed", "Invalid":
 		return Failed(v1alpha1.ReasonHarborChildFailed, message)
 	case "":

@@ -22,6 +22,7 @@ var (
 	HarborKind        = schema.GroupVersionKind{Group: "goharbor.io", Version: "v1beta1", Kind: "Harbor"}
 	SecretKind        = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 	JobKind           = schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}
+	EndpointSliceKind = schema.GroupVersionKind{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"}
 	IngressKind       = schema.GroupVersionKind{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"}
 )
 

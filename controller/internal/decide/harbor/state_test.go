@@ -3,7 +3,9 @@ package harbor
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -46,10 +48,42 @@ func TestPostgresqlState(t *testing.T) {
 		"SomethingNew": {unknown, no},
 	} {
 		o := with(t, `{"status":{"PostgresClusterStatus":"`+state+`"}}`)
-		check(t, PostgresqlState(o, false, false), want.loose, state)
-		check(t, PostgresqlState(o, false, true), want.strict, state)
+		check(t, PostgresqlState(o, Master{Reachable: true}, false, false), want.loose, state)
+		check(t, PostgresqlState(o, Master{Reachable: true}, false, true), want.strict, state)
 	}
-	check(t, PostgresqlState(with(t, `{}`), true, true), unknown, "not taken up")
+	check(t, PostgresqlState(with(t, `{}`), Master{}, true, true), unknown, "not taken up")
+	running := with(t, `{"status":{"PostgresClusterStatus":"Running"}}`)
+	check(t, PostgresqlState(running, Master{}, false, false), unknown, "has no master")
+	check(t, PostgresqlState(running, Master{}, false, true), no, "has no master")
+	check(t, PostgresqlState(running, Master{Hidden: true}, false, true), yes, "Running")
+}
+
+func TestMasterOf(t *testing.T) {
+	for name, tt := range map[string]struct {
+		endpoints string
+		want      bool
+	}{
+		"no endpoint":              {`[]`, false},
+		"one that is ready":        {`[{"addresses":["10.0.0.1"],"conditions":{"ready":true}}]`, true},
+		"one of which nobody says": {`[{"addresses":["10.0.0.1"]}]`, true},
+		"one that is not ready":    {`[{"addresses":["10.0.0.1"],"conditions":{"ready":false}}]`, false},
+		"one without an address":   {`[{"addresses":[],"conditions":{"ready":true}}]`, false},
+		"the second of two":        {`[{"addresses":["10.0.0.1"],"conditions":{"ready":false}},{"addresses":["10.0.0.2"],"conditions":{"ready":true}}]`, true},
+	} {
+		if got := MasterOf([]unstructured.Unstructured{*with(t, `{}`), *with(t, `{"endpoints":`+tt.endpoints+`}`)}); got.Reachable != tt.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestClusterOfService(t *testing.T) {
+	for service, want := range map[string]string{
+		"postgresql-registry-sample": "sample", "postgresql-other-sample": "", "sample": "", "": "",
+	} {
+		if got := ClusterOfService("registry", service); got != want {
+			t.Errorf("%s: %q", service, got)
+		}
+	}
 }
 
 func TestRedisState(t *testing.T) {
@@ -107,6 +141,11 @@ func TestTenantState(t *testing.T) {
 		"all three hold":            {`{"currentState":"Initialized","availableReplicas":3,"pools":[{"ssName":"minio-x-zone-harbor","state":"PoolInitialized"}]}`, yes, "runs"},
 		"another Tenant was first":  {`{"currentState":"Another MinIO Tenant already exists in the namespace"}`, no, "Another"},
 		"credentials are not right": {`{"currentState":"Tenant credentials are not set properly"}`, no, "credentials"},
+		"waiting for certificates":  {`{"currentState":"Waiting for MinIO TLS Certificate"}`, unknown, "Waiting"},
+		"a new version":             {`{"currentState":"Updating MinIO Version"}`, unknown, "Updating"},
+		"a restart":                 {`{"currentState":"Restarting MinIO"}`, unknown, "Restarting"},
+		"an error of its operator":  {`{"currentState":"empty tenant credentials"}`, no, "empty tenant credentials"},
+		"an error about a claim":    {`{"currentState":"PersistentVolumeClaim \"data0\" is forbidden: exceeded quota"}`, no, "exceeded quota"},
 	} {
 		t.Run(name, func(t *testing.T) { check(t, TenantState(with(t, tenant(tt.status))), tt.want, tt.says) })
 	}
@@ -121,29 +160,61 @@ func TestBucketState(t *testing.T) {
 		"runs":      {`[]`, unknown, "makes"},
 		"suspended": {`[{"type":"Suspended","status":"True"}]`, unknown, "makes"},
 		"complete":  {`[{"type":"Complete","status":"True"}]`, yes, "bucket exists"},
-		"failed":    {`[{"type":"Failed","status":"True","reason":"BackoffLimitExceeded","message":"too often"}]`, no, "too often"},
+		"failed":    {`[{"type":"Failed","status":"True","reason":"BackoffLimitExceeded","message":"too often."}]`, no, "too often. It is made again at 00:00:00 UTC."},
 		"silently":  {`[{"type":"Failed","status":"True"}]`, no, "no reason"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			check(t, BucketState(with(t, `{"status":{"conditions":`+tt.conditions+`}}`)), tt.want, tt.says)
+			check(t, BucketState(with(t, `{"status":{"conditions":`+tt.conditions+`}}`), time.Unix(0, 0)), tt.want, tt.says)
 		})
 	}
 }
 
 func TestOutdated(t *testing.T) {
-	c := inCluster()
-	old, now := BucketJob(c), BucketJob(c)
-	if Outdated(old, now) {
-		t.Error("the Job of this generation is outdated")
-	}
-	c.Generation++
-	now = BucketJob(c)
-	if !Outdated(old, now) {
-		t.Error("the Job of the last generation is not outdated")
-	}
-	old.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Complete", "status": "True"}}}
-	if Outdated(old, now) {
-		t.Error("a Job that has done its work is outdated")
+	made := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	after := func(d time.Duration) time.Time { return made.Add(d) }
+	const complete, failed = "Complete", "Failed"
+	for name, tt := range map[string]struct {
+		// condition that the Job has since a time after it was made, and the age of the Tenant when it was made.
+		condition string
+		at, older time.Duration
+		// otherwise is true when the spec has changed since.
+		otherwise bool
+		now       time.Duration
+		want      bool
+		when      time.Time
+	}{
+		"of this generation":                  {"", 0, time.Minute, false, 0, false, time.Time{}},
+		"of the last generation":              {"", 0, time.Minute, true, 0, true, after(0)},
+		"of the last generation, but done":    {complete, 0, time.Minute, true, 0, false, time.Time{}},
+		"done for a Tenant that is gone":      {complete, 0, -time.Minute, false, 0, true, after(0)},
+		"at work for a Tenant that is gone":   {"", 0, -time.Minute, false, 0, true, after(0)},
+		"failed, of the last generation":      {failed, time.Second, time.Minute, true, 0, true, after(0)},
+		"failed at once":                      {failed, 0, time.Minute, false, 0, false, after(time.Minute)},
+		"failed at once, a minute ago":        {failed, 0, time.Minute, false, time.Minute, true, after(time.Minute)},
+		"failed after ten minutes":            {failed, 10 * time.Minute, time.Minute, false, 15 * time.Minute, false, after(20 * time.Minute)},
+		"failed after ten minutes, later on":  {failed, 10 * time.Minute, time.Minute, false, 20 * time.Minute, true, after(20 * time.Minute)},
+		"failed after a day, within the hour": {failed, 24 * time.Hour, time.Minute, false, 24*time.Hour + 59*time.Minute, false, after(25 * time.Hour)},
+		"failed after a day, an hour ago":     {failed, 24 * time.Hour, time.Minute, false, 25 * time.Hour, true, after(25 * time.Hour)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := inCluster()
+			have := BucketJob(c)
+			have.SetCreationTimestamp(metav1.NewTime(made))
+			if tt.condition != "" {
+				have.Object["status"] = map[string]any{"conditions": []any{map[string]any{
+					"type": tt.condition, "status": "True", "lastTransitionTime": after(tt.at).Format(time.RFC3339),
+				}}}
+			}
+			if tt.otherwise {
+				c.Generation++
+			}
+			tenant := with(t, `{}`)
+			tenant.SetCreationTimestamp(metav1.NewTime(made.Add(-tt.older)))
+			outdated, when := Outdated(have, BucketJob(c), tenant, after(tt.now))
+			if outdated != tt.want || !cmp.Equal(when, tt.when) {
+				t.Errorf("got %t at %s, want %t at %s", outdated, when, tt.want, tt.when)
+			}
+		})
 	}
 }
 

@@ -32,14 +32,9 @@ const (
 	bucket    = "harbor"
 )
 
-// failures of a Tenant, as its operator names them. Every other state leads on.
-var failures = []string{
-	"Statefulset not controlled by operator",
-	"Another MinIO Tenant already exists in the namespace",
-	"Tenant credentials are not set properly",
-	"Different versions across MinIO Pools",
-	"Pool Decommissioning Not Allowed",
-}
+// progress are the beginnings of the states in which the operator of MinIO leads a Tenant on, in all its versions. Every other state is a failure:
+// the operator also puts the errors that it meets there, in their own words.
+var progress = []string{"Provisioning ", "Waiting for ", "Updating ", "Adding ", "Restarting "}
 
 // StorageCredentials names the Secret with MinIO's credentials, and tells whether the user has made it.
 func StorageCredentials(c *v1alpha1.HarborCluster) (name string, given bool) {
@@ -156,14 +151,13 @@ func volumeClaim(c *v1alpha1.HarborCluster) (map[string]any, error) {
 func TenantState(o *unstructured.Unstructured) State {
 	name := o.GetName()
 	state, _, _ := unstructured.NestedString(o.Object, "status", "currentState")
-	if slices.Contains(failures, state) {
-		return Failed(v1alpha1.ReasonHarborChildFailed, fmt.Sprintf("The Tenant %s says: %s.", name, state))
-	}
-	if state == "" {
+	switch leads := func(beginning string) bool { return strings.HasPrefix(state, beginning) }; {
+	case state == "":
 		return Pending(v1alpha1.ReasonHarborStarting, fmt.Sprintf("The Tenant %s was not taken up by its operator yet.", name))
-	}
-	if state != "Initialized" {
+	case slices.ContainsFunc(progress, leads):
 		return Pending(v1alpha1.ReasonHarborStarting, fmt.Sprintf("The Tenant %s says: %s.", name, state))
+	case state != "Initialized":
+		return Failed(v1alpha1.ReasonHarborChildFailed, fmt.Sprintf("The Tenant %s says: %s.", name, state))
 	}
 	wanted := servers(o)
 	if available, _, _ := unstructured.NestedInt64(o.Object, "status", "availableReplicas"); available != wanted {

@@ -2,6 +2,11 @@ package harborcluster
 
 import (
 	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/harbor"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -23,7 +28,11 @@ func (r *Reconciler) database(ctx context.Context, s *scope) (harbor.State, erro
 	if err != nil || got.object == nil {
 		return got.obstacle, err
 	}
-	state := harbor.PostgresqlState(got.object, got.created, c.Spec.StrictReadiness)
+	master, err := r.master(ctx, s)
+	if err != nil {
+		return harbor.State{}, err
+	}
+	state := harbor.PostgresqlState(got.object, master, got.created, c.Spec.StrictReadiness)
 	if !state.Ready() {
 		return state, nil
 	}
@@ -44,4 +53,19 @@ func (r *Reconciler) database(ctx context.Context, s *scope) (harbor.State, erro
 	s.again[harbor.Database] = true
 	return harbor.Pending(v1alpha1.ReasonHarborStarting,
 		"PostgreSQL runs; the Secret with the password of Harbor's user, "+harbor.DatabaseCredentials(c)[0]+", does not exist yet."), nil
+}
+
+// master looks for the master of PostgreSQL.
+func (r *Reconciler) master(ctx context.Context, s *scope) (harbor.Master, error) {
+	l := &unstructured.UnstructuredList{}
+	l.SetGroupVersionKind(harbor.EndpointSliceKind)
+	service := harbor.MasterService(s.cluster)
+	err := r.Live.List(ctx, l, client.InNamespace(s.cluster.Namespace), client.MatchingLabels{harbor.LabelService: service})
+	if apierrors.IsForbidden(err) {
+		return harbor.Master{Hidden: true}, nil
+	}
+	if err != nil {
+		return harbor.Master{}, fmt.Errorf("list endpointslices of service %s: %w", service, err)
+	}
+	return harbor.MasterOf(l.Items), nil
 }

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -91,6 +92,25 @@ func (o *operators) setCredentials(password string) {
 	must(o.t, err)
 }
 
+// setMaster makes the EndpointSlice of the master's Service, or lets it lead nowhere.
+func (o *operators) setMaster(addresses ...string) {
+	o.t.Helper()
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.database(), Labels: map[string]string{
+			harbor.LabelService: o.database(), harbor.LabelApplication: harbor.ApplicationSpilo,
+		}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{},
+	}
+	if len(addresses) > 0 {
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: addresses})
+	}
+	err := o.client.Create(context.Background(), s)
+	if apierrors.IsAlreadyExists(err) {
+		err = o.client.Update(context.Background(), s)
+	}
+	must(o.t, err)
+}
+
 func (o *operators) stepDatabase() {
 	o.t.Helper()
 	switch u, state := o.find(harbor.PostgresqlKind, o.database(), "PostgresClusterStatus"); {
@@ -99,6 +119,7 @@ func (o *operators) stepDatabase() {
 		o.setDatabase("Creating")
 	case state == "Creating":
 		o.setCredentials("from the operator")
+		o.setMaster("10.0.0.1")
 		o.setDatabase("Running")
 	}
 }

@@ -10,6 +10,9 @@ import (
 // retry is when it is looked again for what cannot be watched: Secrets, which the controller may not list, and its own rights.
 const retry = 15 * time.Second
 
+// pass is when it is looked at again in any case: not everything that can happen to what operators make is watched.
+const pass = 10 * time.Minute
+
 // scope holds the facts of one reconcile. The parts are worked on at the same time: each writes its own elements only.
 type scope struct {
 	// before is the HarborCluster as it was read, cluster the one that is looked at.
@@ -20,6 +23,8 @@ type scope struct {
 	states [harbor.Count]harbor.State
 	// again is true for parts that wait for something that cannot be watched.
 	again [harbor.Count]bool
+	// after is when a part must be looked at again; zero when it need not.
+	after [harbor.Count]time.Duration
 	// to says how Harbor reaches its services.
 	to harbor.Connections
 	// serve is true when Harbor itself is applied in this pass.
@@ -62,11 +67,15 @@ func (s *scope) within(d time.Duration) {
 	}
 }
 
-// next returns when the HarborCluster is looked at again even if nothing happens; zero when it need not be.
+// next returns when the HarborCluster is looked at again even if nothing happens.
 func (s *scope) next() time.Duration {
-	for _, again := range s.again {
+	s.within(pass)
+	for p, again := range s.again {
 		if again {
 			s.within(retry)
+		}
+		if s.after[p] > 0 {
+			s.within(s.after[p])
 		}
 	}
 	return s.soonest

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -26,7 +27,7 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// Selections say which objects of shared kinds are watched: those that the operator of Redis made, and our own Jobs.
+// Selections say which objects of shared kinds are watched: those that the operators of Redis and PostgreSQL made, and our own Jobs.
 func Selections() (map[client.Object]cache.ByObject, error) {
 	ours, err := labels.NewRequirement(v1alpha1.LabelHarborCluster, selection.Exists, nil)
 	if err != nil {
@@ -34,9 +35,10 @@ func Selections() (map[client.Object]cache.ByObject, error) {
 	}
 	redis := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{harbor.LabelPartOf: harbor.PartOfRedis})}
 	return map[client.Object]cache.ByObject{
-		&appsv1.StatefulSet{}: redis,
-		&appsv1.Deployment{}:  redis,
-		&batchv1.Job{}:        {Label: labels.NewSelector().Add(*ours)},
+		&appsv1.StatefulSet{}:        redis,
+		&appsv1.Deployment{}:         redis,
+		&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(labels.Set{harbor.LabelApplication: harbor.ApplicationSpilo})},
+		&batchv1.Job{}:               {Label: labels.NewSelector().Add(*ours)},
 	}, nil
 }
 
@@ -45,6 +47,7 @@ func Selections() (map[client.Object]cache.ByObject, error) {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, children cache.Cache) error {
 	everyone := handler.EnqueueRequestsFromMapFunc(kube.Everyone(r.Client, func() client.ObjectList { return &v1alpha1.HarborClusterList{} }))
 	owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha1.HarborCluster{}, handler.OnlyControllerOwner())
+	ofDatabase := handler.EnqueueRequestsFromMapFunc(clusterOfDatabase)
 	ofRedis := handler.EnqueueRequestsFromMapFunc(clusterOfRedis)
 	known := predicate.NewPredicateFuncs(func(o client.Object) bool { return harbor.IsDefinition(o.GetName()) })
 	c, err := ctrl.NewControllerManagedBy(mgr).
@@ -53,6 +56,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, children cache.Cache) er
 		Watches(&storagev1.StorageClass{}, everyone, builder.WithPredicates(kube.Created)).
 		WatchesRawSource(kind(children, appsv1.SchemeGroupVersion.WithKind("StatefulSet"), ofRedis)).
 		WatchesRawSource(kind(children, appsv1.SchemeGroupVersion.WithKind("Deployment"), ofRedis)).
+		WatchesRawSource(kind(children, harbor.EndpointSliceKind, ofDatabase)).
 		WatchesRawSource(kind(children, harbor.JobKind, owner)).
 		WithOptions(kube.Options(2)).
 		Build(r)
@@ -72,9 +76,17 @@ func kind(children cache.Cache, k schema.GroupVersionKind, h handler.EventHandle
 
 // clusterOfRedis returns the HarborCluster that a StatefulSet or Deployment of the operator of Redis may be of.
 func clusterOfRedis(_ context.Context, o client.Object) []reconcile.Request {
-	name := harbor.ClusterOfRedis(o.GetName())
+	return request(o.GetNamespace(), harbor.ClusterOfRedis(o.GetName()))
+}
+
+// clusterOfDatabase returns the HarborCluster whose database an EndpointSlice may lead to.
+func clusterOfDatabase(_ context.Context, o client.Object) []reconcile.Request {
+	return request(o.GetNamespace(), harbor.ClusterOfService(o.GetNamespace(), o.GetLabels()[harbor.LabelService]))
+}
+
+func request(namespace, name string) []reconcile.Request {
 	if name == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -39,8 +41,16 @@ func TestReconcile_lossAndReturn(t *testing.T) {
 		"database: SyncFailed":   {database("SyncFailed"), databaseRuns, "DatabaseReady", "False", "unhealthy", "ChildFailed", "SyncFailed"},
 		"database: Invalid":      {database("Invalid"), databaseRuns, "DatabaseReady", "False", "unhealthy", "ChildFailed", "Invalid"},
 		"database: Updating":     {database("Updating"), databaseRuns, "DatabaseReady", "Unknown", "creating", "Starting", "Updating"},
-		"cache: a server":        {func(o *operators) { o.setRedis(2, 3) }, redisRuns, "CacheReady", "Unknown", "creating", "Starting", "2 of 3 servers"},
-		"cache: every sentinel":  {func(o *operators) { o.setRedis(3, 0) }, redisRuns, "CacheReady", "Unknown", "creating", "Starting", "0 of 3 sentinels"},
+		"database: its master": {
+			func(o *operators) { o.setMaster() },
+			func(o *operators) { o.setMaster("10.0.0.2") }, "DatabaseReady", "Unknown", "creating", "Starting", "has no master",
+		},
+		"storage: an error in its operator's words": {
+			func(o *operators) { o.setTenant("empty tenant credentials", 2, "PoolInitialized") },
+			tenantRuns, "StorageReady", "False", "unhealthy", "ChildFailed", "empty tenant credentials",
+		},
+		"cache: a server":       {func(o *operators) { o.setRedis(2, 3) }, redisRuns, "CacheReady", "Unknown", "creating", "Starting", "2 of 3 servers"},
+		"cache: every sentinel": {func(o *operators) { o.setRedis(3, 0) }, redisRuns, "CacheReady", "Unknown", "creating", "Starting", "0 of 3 sentinels"},
 		"storage: a server": {
 			func(o *operators) { o.setTenant("Initialized", 1, "PoolInitialized") },
 			tenantRuns, "StorageReady", "Unknown", "creating", "Starting", "1 of 2 servers",
@@ -102,11 +112,7 @@ func TestReconcile_bucketFailsAndIsTriedAgainWithAnotherSpec(t *testing.T) {
 		c.Spec.Storage.Spec.MinIO.MC = &v1alpha1.HarborImage{Image: "example.com/mc:2"}
 	})
 	s.reconcile()
-	// Nothing collects garbage here: the finalizer of background deletion is for the real cluster to take away.
-	if j := s.child(harbor.JobKind, "minio-sample"); j != nil {
-		j.SetFinalizers(nil)
-		must(t, s.client.Update(t.Context(), j))
-	}
+	s.collect()
 	s.reconcile()
 	second := s.child(harbor.JobKind, "minio-sample")
 	if second == nil || second.GetUID() == first.GetUID() {
@@ -115,6 +121,73 @@ func TestReconcile_bucketFailsAndIsTriedAgainWithAnotherSpec(t *testing.T) {
 	s.operators.stepBucket()
 	s.reconcile()
 	s.expect(v1alpha1.HarborCreating, "StorageReady", "True", "Running", "bucket")
+}
+
+// A Job that failed gets another chance without anybody's help.
+func TestReconcile_bucketIsTriedAgainAfterAWhile(t *testing.T) {
+	s := newSuite(t)
+	s.add()
+	for range 3 {
+		s.reconcile()
+		s.operators.stepStorage()
+		s.operators.stepDatabase()
+		s.operators.stepCache()
+	}
+	s.operators.setBucket(batchv1.JobFailed, "no such host")
+	result, err := s.try()
+	must(t, err)
+	s.expect(v1alpha1.HarborUnhealthy, "StorageReady", "False", "ChildFailed", "no such host. It is made again at ")
+	if result.RequeueAfter <= 0 || result.RequeueAfter > 2*time.Minute {
+		t.Errorf("looked again after %s", result.RequeueAfter)
+	}
+	first := s.child(harbor.JobKind, "minio-sample")
+	conditions, _, _ := unstructured.NestedSlice(first.Object, "status", "conditions")
+	for _, c := range conditions {
+		c.(map[string]any)["lastTransitionTime"] = time.Now().Add(-2 * time.Hour).UTC().Format(time.RFC3339)
+	}
+	must(t, unstructured.SetNestedSlice(first.Object, conditions, "status", "conditions"))
+	must(t, s.client.Status().Update(t.Context(), first))
+	s.reconcile()
+	s.expect(v1alpha1.HarborCreating, "StorageReady", "Unknown", "ChildDeleting", "made again")
+	s.collect()
+	s.reconcile()
+	if second := s.child(harbor.JobKind, "minio-sample"); second == nil || second.GetUID() == first.GetUID() {
+		t.Fatal("the Job was not made again")
+	}
+	s.operators.stepBucket()
+	s.reconcile()
+	s.expect(v1alpha1.HarborCreating, "StorageReady", "True", "Running", "bucket")
+}
+
+// The bucket of a Tenant that was made anew is looked for again.
+func TestReconcile_bucketOfANewTenant(t *testing.T) {
+	s := newSuite(t)
+	s.healthy()
+	first := s.child(harbor.JobKind, "minio-sample")
+	// Times in the API have seconds.
+	time.Sleep(time.Until(first.GetCreationTimestamp().Add(1100 * time.Millisecond)))
+	must(t, s.client.Delete(t.Context(), s.child(harbor.TenantKind, "minio-sample")))
+	s.reconcile()
+	s.operators.setTenant("Initialized", 2, "PoolInitialized")
+	s.reconcile()
+	s.expect(v1alpha1.HarborCreating, "StorageReady", "Unknown", "ChildDeleting", "made again")
+	s.collect()
+	s.reconcile()
+	s.operators.stepBucket()
+	s.reconcile()
+	s.expect(v1alpha1.HarborHealthy, "StorageReady", "True", "Running", "bucket")
+	if second := s.child(harbor.JobKind, "minio-sample"); second.GetUID() == first.GetUID() {
+		t.Error("the bucket was not looked for in the new Tenant")
+	}
+}
+
+// collect takes the finalizer of background deletion from the Job, as the garbage collector of a whole cluster does.
+func (s *suite) collect() {
+	s.t.Helper()
+	if j := s.child(harbor.JobKind, "minio-sample"); j != nil {
+		j.SetFinalizers(nil)
+		must(s.t, s.client.Update(s.t.Context(), j))
+	}
 }
 
 func TestReconcile_strictReadiness(t *testing.T) {
@@ -278,6 +351,7 @@ func TestReconcile_waitsForTheDatabasesPassword(t *testing.T) {
 	s.add()
 	s.reconcile()
 	s.operators.setDatabase("Running")
+	s.operators.setMaster("10.0.0.1")
 	result, err := s.try()
 	must(t, err)
 	if result.RequeueAfter != retry {

@@ -2,6 +2,9 @@ package harborcluster
 
 import (
 	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"quarry.storage/quarry/controller/internal/decide/harbor"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -52,7 +55,7 @@ func (r *Reconciler) storage(ctx context.Context, s *scope) (harbor.State, error
 	if obstacle, err := r.ingress(ctx, s); err != nil || obstacle.Status != "" {
 		return obstacle, err
 	}
-	return r.bucket(ctx, s)
+	return r.bucket(ctx, s, got.object)
 }
 
 // credentials returns those of MinIO: the user's, or our own.
@@ -78,21 +81,27 @@ func (r *Reconciler) ingress(ctx context.Context, s *scope) (harbor.State, error
 	return harbor.State{}, nil
 }
 
-// bucket looks after the Job that makes Harbor's bucket. A Job cannot be changed: one that is outdated is made again.
-func (r *Reconciler) bucket(ctx context.Context, s *scope) (harbor.State, error) {
+// bucket looks after the Job that makes Harbor's bucket in a Tenant. A Job cannot be changed: one that is outdated is made again.
+func (r *Reconciler) bucket(ctx context.Context, s *scope, tenant *unstructured.Unstructured) (harbor.State, error) {
 	want := harbor.BucketJob(s.cluster)
 	have, err := r.look(ctx, s, want)
-	switch {
-	case err != nil || have.obstacle.Status != "":
+	if err != nil || have.obstacle.Status != "" {
 		return have.obstacle, err
-	case have.object == nil:
+	}
+	if have.object == nil {
 		made, err := r.ensure(ctx, s, want, s.act())
 		if err != nil || made.object == nil {
 			return made.obstacle, err
 		}
-		return harbor.BucketState(made.object), nil
-	case s.act() && harbor.Outdated(have.object, want):
+		return harbor.BucketState(made.object, time.Time{}), nil
+	}
+	now := time.Now()
+	outdated, when := harbor.Outdated(have.object, want, tenant, now)
+	if outdated && s.act() {
 		return harbor.Pending(v1alpha1.ReasonHarborChildDeleting, describe(want)+" is made again."), r.remove(ctx, s, want)
 	}
-	return harbor.BucketState(have.object), nil
+	if when.After(now) {
+		s.after[harbor.Storage] = when.Sub(now)
+	}
+	return harbor.BucketState(have.object, when), nil
 }
