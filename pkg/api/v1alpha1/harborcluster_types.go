@@ -22,6 +22,9 @@ import (
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name must be at most 63 characters long: it is used as a label value"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !self.metadata.name.contains('.')",optionalOldSelf=true,message="the name must not have a dot: Services are named after it"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.spec.cache.spec.redisFailover) || size(self.metadata.name) <= 42",optionalOldSelf=true,message="the name must be at most 42 characters long with a cache in the cluster: the operator of Redis takes names of 48, and ours is NAME-redis"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.spec.storage.spec.minIO) || size(self.metadata.name) <= 34",optionalOldSelf=true,message="the name must be at most 34 characters long with a storage in the cluster: the pods of minio-NAME must have names"
 type HarborCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -14,6 +14,7 @@ import (
 const (
 	longestDatabase = 58
 	longestTenant   = 40
+	longestCache    = 48
 )
 
 // Fault is something in the spec that cannot work. Nothing is made, changed or removed while there is one.
@@ -31,6 +32,9 @@ func Check(c *v1alpha1.HarborCluster) []Fault {
 		faults = append(faults, Fault{p, v1alpha1.ReasonHarborInvalidSpec, field + ": " + fmt.Sprintf(format, args...)})
 	}
 	s := c.Spec
+	if strings.Contains(c.Name, ".") {
+		fault(Service, "metadata.name", "%q must not have a dot, because Services are named after it.", c.Name)
+	}
 	if !chosen(s.Storage.Kind, storageBlocks(c)) {
 		fault(Storage, "spec.storage.spec", "the block for kind %s is missing, or there is another one.", s.Storage.Kind)
 	} else if m := s.Storage.Spec.MinIO; m != nil {
@@ -56,6 +60,8 @@ func Check(c *v1alpha1.HarborCluster) []Fault {
 		v1alpha1.CacheKindRedisFailover: s.Cache.Spec.RedisFailover != nil, v1alpha1.CacheKindRedis: s.Cache.Spec.Redis != nil,
 	}) {
 		fault(Cache, "spec.cache.spec", "the block for kind %s is missing, or there is another one.", s.Cache.Kind)
+	} else if name := cacheName(c); s.Cache.Spec.RedisFailover != nil && len(name) > longestCache {
+		fault(Cache, "metadata.name", "%q must be at most %d characters long, or the operator of Redis refuses it.", name, longestCache)
 	}
 	return faults
 }

@@ -26,6 +26,11 @@ func TestCheck(t *testing.T) {
 		}, Storage, "is 3; MinIO needs at least four volumes"},
 		"redirection to nowhere":         {func(c *v1alpha1.HarborCluster) { c.Spec.Storage.Spec.Redirect = &v1alpha1.HarborRedirect{Enable: &yes} }, Storage, "expose.ingress: is required"},
 		"a name too long for PostgreSQL": {func(c *v1alpha1.HarborCluster) { c.Namespace = strings.Repeat("n", 50) }, Database, "metadata.name"},
+		"a name with a dot":              {func(c *v1alpha1.HarborCluster) { c.Name = "my.harbor" }, Service, `"my.harbor" must not have a dot`},
+		"a name too long for Redis": {func(c *v1alpha1.HarborCluster) {
+			c.Name, c.Namespace = strings.Repeat("n", 43), "r"
+			c.Spec.Storage.Kind, c.Spec.Storage.Spec = "S3", v1alpha1.HarborStorageSpec{S3: raw(`{}`)}
+		}, Cache, "at most 48 characters"},
 		"a name too long for MinIO": {func(c *v1alpha1.HarborCluster) {
 			c.Name = strings.Repeat("n", 35)
 		}, Storage, "metadata.name"},

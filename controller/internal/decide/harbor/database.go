@@ -78,6 +78,9 @@ func Postgresql(c *v1alpha1.HarborCluster, s *Schema) *unstructured.Unstructured
 		},
 	}
 	put(spec, "dockerImage", p.Image)
+	if s.declares("spec", "imagePullSecrets") {
+		image(spec, v1alpha1.HarborImage{ImagePullSecrets: p.ImagePullSecrets})
+	}
 	resources := map[string]any{}
 	put(resources, "requests", amounts(p.Resources.Requests))
 	put(resources, "limits", amounts(p.Resources.Limits))

@@ -46,6 +46,21 @@ type State struct {
 // Ready says whether the part works.
 func (s State) Ready() bool { return s.Status == metav1.ConditionTrue }
 
+// Ignored says which of the imagePullSecrets of a part reach no pod, because the installed operator does not take them; nothing when all do.
+func Ignored(c *v1alpha1.HarborCluster, p Part, s *Schema) string {
+	switch {
+	case p == Database && c.Spec.Database.Spec.ZlandoPostgreSQL != nil:
+		if len(c.Spec.Database.Spec.ZlandoPostgreSQL.ImagePullSecrets) > 0 && !s.declares("spec", "imagePullSecrets") {
+			return "Its imagePullSecrets are ignored, because its operator takes none: name them in the ServiceAccount of its pods."
+		}
+	case p == Storage && c.Spec.Storage.Spec.MinIO != nil:
+		if len(c.Spec.Storage.Spec.MinIO.ImagePullSecrets) > 1 {
+			return "Of its imagePullSecrets all but the first are ignored, because its operator takes one: name them in the ServiceAccount of its pods."
+		}
+	}
+	return ""
+}
+
 // Running is the state of a part that works.
 func Running(message string) State {
 	return State{metav1.ConditionTrue, v1alpha1.ReasonHarborRunning, message}

@@ -44,7 +44,13 @@ func TestAdmission_badSpecs(t *testing.T) {
 		"a port that is none":                {func(c *cluster) { externalCache(c); c.Spec.Cache.Spec.Redis.Port = 70000 }, "redis.port"},
 		"a log level that is none":           {func(c *cluster) { c.Spec.LogLevel = "loud" }, "spec.logLevel"},
 		"a name that is too long":            {func(c *cluster) { c.Name = strings.Repeat("a", 64) }, "at most 63 characters"},
-		"no core component":                  {func(c *cluster) { c.Spec.Core = runtime.RawExtension{} }, "spec.core"},
+		"a name with a dot":                  {func(c *cluster) { c.Name = "my.harbor" }, "must not have a dot"},
+		"a name too long for Redis": {func(c *cluster) {
+			externalStorage(c)
+			c.Name = strings.Repeat("a", 43)
+		}, "at most 42 characters long with a cache in the cluster"},
+		"a name too long for MinIO": {func(c *cluster) { c.Name = strings.Repeat("a", 35) }, "at most 34 characters long with a storage in the cluster"},
+		"no core component":         {func(c *cluster) { c.Spec.Core = runtime.RawExtension{} }, "spec.core"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := valid()

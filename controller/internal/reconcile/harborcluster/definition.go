@@ -40,6 +40,13 @@ func (d *definitions) version(kind schema.GroupVersionKind) string {
 	return d.known[kind].version
 }
 
+// schema returns what was last read of the definition; nil when it was not.
+func (d *definitions) schema(kind schema.GroupVersionKind) *harbor.Schema {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.known[kind].schema
+}
+
 func (d *definitions) put(kind schema.GroupVersionKind, version string, s *harbor.Schema) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

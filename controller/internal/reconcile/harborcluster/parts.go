@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"quarry.storage/quarry/controller/internal/decide/harbor"
 	"quarry.storage/quarry/controller/internal/kube"
@@ -16,6 +17,11 @@ import (
 
 // applier looks after one part and tells how it is.
 type applier func(context.Context, *scope) (harbor.State, error)
+
+// childKind is the kind of the child that runs a part.
+var childKind = map[harbor.Part]schema.GroupVersionKind{
+	harbor.Storage: harbor.TenantKind, harbor.Database: harbor.PostgresqlKind, harbor.Cache: harbor.RedisFailoverKind, harbor.Service: harbor.HarborKind,
+}
 
 // services looks after storage, database and cache at the same time. All are worked on to the end, whatever happens to the others.
 func (r *Reconciler) services(ctx context.Context, s *scope) error {
@@ -37,6 +43,10 @@ func (r *Reconciler) part(ctx context.Context, s *scope, p harbor.Part, apply ap
 	}
 	state, err := apply(ctx, s)
 	if err == nil {
+		// What was read of the definition a moment ago is enough for a remark.
+		if ignored := harbor.Ignored(s.cluster, p, r.definitions.schema(childKind[p])); ignored != "" {
+			state.Message += " " + ignored
+		}
 		s.states[p] = state
 		return nil
 	}
