@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -12,6 +13,21 @@ import (
 type Child struct {
 	Part   Part
 	Object *unstructured.Unstructured
+}
+
+// Operated returns the kinds of the children that operators run.
+func Operated(c *v1alpha1.HarborCluster) []schema.GroupVersionKind {
+	kinds := []schema.GroupVersionKind{HarborKind}
+	if c.Spec.Storage.Spec.MinIO != nil {
+		kinds = append(kinds, TenantKind)
+	}
+	if c.Spec.Database.Spec.ZlandoPostgreSQL != nil {
+		kinds = append(kinds, PostgresqlKind)
+	}
+	if c.Spec.Cache.Spec.RedisFailover != nil {
+		kinds = append(kinds, RedisFailoverKind)
+	}
+	return kinds
 }
 
 // Children returns every object that a HarborCluster will consist of, for operators of which these schemas are installed. Secrets have the keys

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/harbor"
@@ -14,22 +13,19 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// kinds are those whose operators may be missing.
-var kinds = []schema.GroupVersionKind{harbor.PostgresqlKind, harbor.RedisFailoverKind, harbor.TenantKind, harbor.HarborKind}
-
 // rehearse asks whether every child would be taken, before the first is written. What is refused is a fault, so nothing is made or changed. What
 // nobody has judged, because its operator is not installed or somebody cannot be asked, is left to its part.
 func (r *Reconciler) rehearse(ctx context.Context, s *scope) error {
 	if !s.act() {
 		return nil
 	}
-	installed := harbor.Installed{}
-	for _, kind := range kinds {
+	installed, judged := harbor.Installed{}, true
+	for _, kind := range harbor.Operated(s.cluster) {
 		schema, missing, err := r.installed(ctx, kind)
 		if err != nil {
-			return err
-		}
-		if missing.Status == "" {
+			// The part comes to the same error, and tells of it.
+			judged = false
+		} else if missing.Status == "" {
 			installed[kind] = schema
 		}
 	}
@@ -37,11 +33,10 @@ func (r *Reconciler) rehearse(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	key, mark := client.ObjectKeyFromObject(s.cluster), r.mark(children, installed)
+	key, mark := client.ObjectKeyFromObject(s.cluster), r.mark(s, children, installed)
 	if passed, ok := r.rehearsed.Load(key); ok && passed == mark {
 		return nil
 	}
-	judged := true
 	for _, c := range children {
 		if _, there := installed[c.Object.GroupVersionKind()]; !there && harbor.Definition(c.Object.GroupVersionKind()) != "" {
 			continue
@@ -86,9 +81,9 @@ func (r *Reconciler) judge(ctx context.Context, s *scope, c harbor.Child) (fault
 }
 
 // mark tells rehearsals apart: by the children, and by the definitions that they are judged by.
-func (r *Reconciler) mark(children []harbor.Child, installed harbor.Installed) [sha256.Size]byte {
+func (r *Reconciler) mark(s *scope, children []harbor.Child, installed harbor.Installed) [sha256.Size]byte {
 	hash := sha256.New()
-	for _, kind := range kinds {
+	for _, kind := range harbor.Operated(s.cluster) {
 		_, there := installed[kind]
 		fmt.Fprintln(hash, kind, there, r.definitions.version(kind))
 	}

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -153,6 +156,30 @@ func TestRehearsal_noVerdictStopsNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A kind that is defined and not served keeps its part, and no other.
+func TestRehearsal_aKindThatIsNotServed(t *testing.T) {
+	s := newSuite(t)
+	s.add(externalCache)
+	s.secret("redis", "redis-password")
+	var mu sync.Mutex
+	watched := map[string]bool{}
+	s.r.watch = func(k schema.GroupVersionKind) error {
+		mu.Lock()
+		defer mu.Unlock()
+		watched[k.Kind] = true
+		if k == harbor.TenantKind {
+			return &meta.NoKindMatchError{GroupKind: k.GroupKind(), SearchedVersions: []string{k.Version}}
+		}
+		return nil
+	}
+	if _, err := s.try(); err == nil {
+		t.Error("no error: nobody would look again")
+	}
+	s.expect(v1alpha1.HarborUnhealthy, "StorageReady", "False", "OperatorMissing", "The kind is not served")
+	s.expect(v1alpha1.HarborUnhealthy, "DatabaseReady", "Unknown", "Starting", "")
+	same(t, map[string]bool{"Harbor": true, "Tenant": true, "postgresql": true}, watched)
 }
 
 func TestRehearsal_aWebhooksVerdictCounts(t *testing.T) {
