@@ -32,6 +32,12 @@ func (r *Reconciler) storage(ctx context.Context, s *scope) (harbor.State, error
 	if s.to.Storage, err = harbor.StorageConnection(c, credentials[harbor.KeyAccess]); err != nil {
 		return harbor.State{}, err
 	}
+	return r.tenant(ctx, s, schema, credentials)
+}
+
+// tenant looks after the Tenant with what it reads, and once it is ready, after what stands on it.
+func (r *Reconciler) tenant(ctx context.Context, s *scope, schema *harbor.Schema, credentials map[string]string) (harbor.State, error) {
+	c := s.cluster
 	if secret, wanted := harbor.Configuration(c, schema, credentials); wanted {
 		if got, err := r.ensure(ctx, s, secret, s.act()); err != nil || got.object == nil {
 			return got.obstacle, err
