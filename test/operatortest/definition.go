@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -116,12 +117,20 @@ func Install(t testing.TB, c client.Client, all ...Definition) {
 		if err := c.Create(t.Context(), d.CRD.DeepCopy()); err != nil {
 			t.Fatalf("define %s as of %s: %v", d.CRD.GetName(), d.Release, err)
 		}
-		until(t, d.Kind.Kind+" is served", func() bool {
-			l := &unstructured.UnstructuredList{}
-			l.SetGroupVersionKind(d.Kind)
-			return c.List(t.Context(), l) == nil
-		})
+		until(t, d.Kind.Kind+" is served", func() bool { return served(t, c, d) })
 	}
+}
+
+// served reports whether the API server takes objects of the definition. What it says of a list is not enough: it lists what is left of the
+// definition before, and refuses to make objects of it.
+func served(t testing.TB, c client.Client, d Definition) bool {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(d.Kind)
+	o.SetNamespace(metav1.NamespaceDefault)
+	o.SetName("served")
+	err := c.Create(t.Context(), o, client.DryRunAll)
+	return err == nil || apierrors.IsInvalid(err)
 }
 
 // Remove removes a definition and its objects, and waits until they are gone.

@@ -235,10 +235,9 @@ func (l *link) report(ctx context.Context, change func(n *decide.Node)) {
 	}
 	had := l.complete()
 	changed := l.change(change)
-	l.state.Observed = time.Now()
 	complete := l.complete()
 	if complete && !had {
-		l.state.Session = l.state.Observed
+		l.state.Session = time.Now()
 	}
 	if complete {
 		l.state.Agent, l.state.Problem, l.why, l.settled = decide.AgentUp, "", "", false

@@ -49,8 +49,6 @@ type Node struct {
 	// Hiding are the paths of devices that may carry a part of a group that is not among Groups, as the agent says. It is all that is known
 	// of devices where Devices are not watched.
 	Hiding []string
-	// Observed is when the newest report came; zero when none ever did.
-	Observed time.Time
 	// Session is when the session with the agent began to report everything that is watched; zero when none ever did.
 	Session time.Time
 }

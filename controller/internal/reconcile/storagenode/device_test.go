@@ -133,7 +133,7 @@ func TestFill_size(t *testing.T) {
 	const limit = 200 << 10
 	large := func(disk func(i int) decide.Device) decide.Node {
 		n := decide.Node{
-			Name: "n1", Agent: decide.AgentUp, Observed: time.Unix(1, 0), AgentVersion: "v1.2.3", KernelRelease: "6.12", LVMVersion: "2.03.16",
+			Name: "n1", Agent: decide.AgentUp, Session: time.Unix(1, 0), AgentVersion: "v1.2.3", KernelRelease: "6.12", LVMVersion: "2.03.16",
 			Problem: sentence(),
 		}
 		for i := range 60 {
@@ -214,7 +214,7 @@ func TestGroupsOf_twoOfOneName(t *testing.T) {
 // TestFill_unknownGroup: a node of which LVM cannot report a group cannot be used as it is, and shows why.
 func TestFill_unknownGroup(t *testing.T) {
 	sn := &v1alpha1.StorageNode{}
-	n := decide.Node{Agent: decide.AgentUp, Observed: time.Now(), Groups: []decide.Group{{Name: "vg", UUID: "U", OwnerUID: "u1", Unknown: true}}}
+	n := decide.Node{Agent: decide.AgentUp, Session: time.Now(), Groups: []decide.Group{{Name: "vg", UUID: "U", OwnerUID: "u1", Unknown: true}}}
 	n.Unknown = []decide.UnknownGroup{{Name: "vg", UUID: "U", OwnerUID: "u1", Devices: []string{"/dev/disk/by-id/a"}, Reason: "locked"}}
 	fill(sn, n, owners{"u1": "Cluster fast"})
 	c := meta.FindStatusCondition(sn.Status.Conditions, v1alpha1.ConditionReady)
@@ -224,5 +224,22 @@ func TestFill_unknownGroup(t *testing.T) {
 	}
 	if len(sn.Status.Groups) != 1 {
 		t.Errorf("what was reported last is gone: %+v", sn.Status.Groups)
+	}
+}
+
+// TestFill_diedAfterItsIntroduction: an agent that said who it is and died before it reported its disks takes nothing from what an earlier
+// controller wrote.
+func TestFill_diedAfterItsIntroduction(t *testing.T) {
+	sn := &v1alpha1.StorageNode{}
+	sn.Status.DeviceCount, sn.Status.Devices = 1, []v1alpha1.NodeDevice{{Path: "/dev/disk/by-id/a"}}
+	sn.Status.GroupCount, sn.Status.Groups = 1, []v1alpha1.NodeVolumeGroup{{Name: "vg", UUID: "U"}}
+	before := sn.Status.DeepCopy()
+	fill(sn, decide.Node{Agent: decide.AgentUnreachable, Problem: "the agent does not answer", AgentVersion: "v1"}, nil)
+	if sn.Status.State != "offline" {
+		t.Errorf("state %s", sn.Status.State)
+	}
+	sn.Status.State, sn.Status.Message, sn.Status.Conditions = "", "", nil
+	if diff := cmp.Diff(*before, sn.Status); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -61,8 +61,9 @@ func fill(sn *v1alpha1.StorageNode, n decide.Node, of owners) {
 	connected.ObservedGeneration = sn.Generation
 	meta.SetStatusCondition(&s.Conditions, connected)
 	meta.SetStatusCondition(&s.Conditions, readiness(sn, n, connected))
-	if n.Observed.IsZero() {
-		// Nothing was ever reported since the controller started: what an earlier one wrote is the best there is.
+	if n.Session.IsZero() {
+		// No agent has reported everything since the controller started, for example because it died after it had said who it is. What an
+		// earlier controller wrote is the best there is.
 		return
 	}
 	s.AgentVersion, s.KernelRelease, s.LVMVersion = n.AgentVersion, n.KernelRelease, n.LVMVersion
