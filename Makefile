@@ -115,7 +115,7 @@ demo: deploy ## Watch raw disks become volumes of pods (about 20 minutes the fir
 	test/demo/run $(LAB_NAME)
 
 .PHONY: conformance
-conformance: deps ## Run the agent's conformance suite on real kernels, in a bare lab of its own. RUNS=n repeats it, NODES=n takes n nodes.
+conformance: deps ## Run the agent's conformance suite on real kernels, in a bare lab of its own. RUNS=n repeats it, NODES=n takes n nodes, EVERY=1 kills at every instant.
 	test/conformance $(LAB_NAME)
 
 .PHONY: e2e

@@ -2,6 +2,8 @@ package conformance
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"testing"
 
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
@@ -30,22 +32,73 @@ func VolumeDeaths(t *testing.T, node Node) {
 	})
 }
 
-// maxSteps bounds the search for the last step of a call.
+// maxSteps is more than a call has.
 const maxSteps = 50
 
-// survives lets the agent die before every step of a call and after the last one, repeats the call with the restarted agent, and wants
-// the same end. What a death after any other step leaves is what the death before the next one leaves.
+// turnVariable holds the turn of a run: a number, best another one for each run. Without it no instant is left out.
+const turnVariable = "QUARRY_TEST_TURN"
+
+// Instants chooses at which instants of a call a test lets something die: at first, first+step and so on, counted from zero. That is every
+// instant, or with a turn in the environment one of so many: real kernels need half an hour for all of them, the model a second.
+func Instants(t testing.TB, of int) (first, step int) {
+	t.Helper()
+	text := os.Getenv(turnVariable)
+	if text == "" {
+		return 0, 1
+	}
+	turn, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		t.Fatalf("%s: %v", turnVariable, err)
+	}
+	first = int(turn % uint64(of))
+	t.Logf("%s=%d: something dies at one instant of %d, first at number %d.", turnVariable, turn, of, first)
+	return first, of
+}
+
+// oneOf is how many steps there are for each that a real kernel is tried at when the run has a turn.
+const oneOf = 3
+
+// survives lets the agent die before steps of a call and after the last one, repeats the call with the restarted agent, and wants the same
+// end.
 func (s *suite) survives(prepare func() func() error, check func()) {
 	s.Helper()
-	n := 1
-	for s.dies(n, false, prepare, check) && n <= maxSteps {
-		n++
+	s.deaths(true, prepare, check)
+}
+
+// deaths counts the steps of a call in a run without a death, and then lets the agent die before them, or with afterLast after the last one too.
+// What a death after any other step leaves is what the death before the next one leaves.
+func (s *suite) deaths(afterLast bool, prepare func() func() error, check func()) (steps int) {
+	s.Helper()
+	steps = s.undisturbed(prepare, check)
+	if steps < 1 || steps > maxSteps {
+		s.Fatalf("the call has %d steps, want 1 to %d", steps, maxSteps)
 	}
-	last := n - 1
-	if last < 1 || !s.dies(last, true, prepare, check) {
-		s.Errorf("the agent did not die at step %d, the last one", last)
+	first, step := Instants(s.T, oneOf)
+	deaths := 0
+	for i := first; i < steps || afterLast && i == steps; i += step {
+		if !s.dies(min(i+1, steps), i == steps, prepare, check) {
+			s.Errorf("the agent did not die at instant %d of a call of %d steps", i, steps)
+		}
+		deaths++
 	}
-	s.Logf("The agent died %d times.", n)
+	s.Logf("The agent died at %d instants of a call of %d steps.", deaths, steps)
+	return steps
+}
+
+// undisturbed makes the call, and returns how many steps it has.
+func (s *suite) undisturbed(prepare func() func() error, check func()) (steps int) {
+	s.Helper()
+	s.Reset(s.T)
+	call := prepare()
+	before := s.Steps()
+	s.must("call", call())
+	// The check may change something itself.
+	steps = s.Steps() - before
+	check()
+	if s.Failed() {
+		s.Fatal("even without a death")
+	}
+	return steps
 }
 
 // dies lets the agent die at one step, and says whether the call came to it.

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"quarry.storage/quarry/agent/agenttest/conformance"
 	"quarry.storage/quarry/agent/internal/host/run"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -102,17 +103,12 @@ func (k killing) trace(c run.Command, out *os.File) (ended bool, err error) {
 	}
 }
 
-// everyWrite is set for a run that kills before each write. Without it one in five is chosen: all take eleven minutes.
-const everyWrite = "QUARRY_TEST_EVERY_WRITE"
-
-// TestRealHost_killedInsideLVM kills every command of LVM before its writes, has another node see what is left, and end the work.
+// TestRealHost_killedInsideLVM kills every command of LVM before its writes, has another node see what is left, and end the work. All writes
+// take eleven minutes.
 func TestRealHost_killedInsideLVM(t *testing.T) {
 	b := newBench(t)
-	step := 5
-	if os.Getenv(everyWrite) != "" {
-		step = 1
-	}
-	for pass, killed := 0, 1; killed > 0; pass += step {
+	first, step := conformance.Instants(t, 5)
+	for pass, killed := first, 1; killed > 0; pass += step {
 		killed = 0
 		c := &check{
 			T: t, Site: Site{A: b.node(t, 0xa, killing{pass: pass, killed: &killed}), B: b.node(t, 0xb, run.Real{}), Lun: b.identity},
@@ -206,7 +202,8 @@ func TestRealHost_killedMapping(t *testing.T) {
 	victim, heir := b.node(t, 0xa, dying{&left}), b.node(t, 0xa, run.Real{})
 	c := &check{T: t, Site: Site{A: heir, B: heir, Lun: b.identity}, ref: sharedlun.Ref{Lun: b.identity, OwnerUID: contractOwner}, epoch: 1}
 	c.readied()
-	for steps, ended := 0, false; !ended; steps++ {
+	first, step := conformance.Instants(t, 2)
+	for steps, ended := first, false; !ended; steps += step {
 		ended = true
 		// dies has the agent die after some steps, and the next one do the same.
 		dies := func(what string, call func(h *host) error) {
