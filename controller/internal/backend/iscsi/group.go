@@ -108,14 +108,14 @@ func (b *Backend) off(ctx context.Context, s iscsi.Step, r *v1alpha1.MemberReser
 	if n := b.Agents.Node(s.Victim); n.Up() || n.Agent == decide.AgentConnecting {
 		return passing("the agent of node %s answers again", s.Victim)
 	}
-	if s.Vouched || s.Over {
+	if s.Over {
 		return nil
 	}
-	if r.Registering {
+	if r.Registering && !s.Vouched {
 		return passing("node %s was asked to register its key and did not answer", s.Victim)
 	}
-	off, err := b.outOfService(ctx, s.Victim)
-	if err == nil && !off {
+	off, known, err := b.standing(ctx, s.Victim)
+	if err == nil && !off && (known || !s.Vouched) {
 		err = passing("node %s is not tainted with %s any more", s.Victim, v1alpha1.TaintOutOfService)
 	}
 	return err

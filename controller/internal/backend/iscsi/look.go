@@ -106,15 +106,21 @@ func (b *Backend) ask(ctx context.Context, o iscsi.Observation, name string, ref
 
 // outOfService reports whether a person tainted a node as out of service. A node that is gone has no taints.
 func (b *Backend) outOfService(ctx context.Context, name string) (bool, error) {
+	off, _, err := b.standing(ctx, name)
+	return off, err
+}
+
+// standing reports whether a person tainted a node as out of service, and whether Kubernetes knows it, by the API server itself.
+func (b *Backend) standing(ctx context.Context, name string) (outOfService, known bool, err error) {
 	var n corev1.Node
-	err := b.Live.Get(ctx, types.NamespacedName{Name: name}, &n)
+	err = b.Live.Get(ctx, types.NamespacedName{Name: name}, &n)
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return false, false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("get node %s: %w", name, err)
+		return false, false, fmt.Errorf("get node %s: %w", name, err)
 	}
-	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintOutOfService }), nil
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintOutOfService }), true, nil
 }
 
 // read asks the LUN what is on it, and who may write to it, through a node that sees it.

@@ -69,6 +69,9 @@ func (s Step) Action() string { return s.Does }
 // Destroys reports whether the step needs a person: it loses what somebody else wrote, takes keys off that may be anybody's, or believes that a node is off.
 func (s Step) Destroys() bool { return s.Wipe != "" || s.Vouched || len(s.Keys) > 0 }
 
+// Vouches reports whether whoever approves says how things are then: that a node is off, or that nobody uses the LUN with some keys.
+func (s Step) Vouches() bool { return s.Vouched || len(s.Keys) > 0 }
+
 // Later returns false: every step can run now.
 func (s Step) Later() bool { return false }
 
@@ -78,8 +81,13 @@ func (s Step) Digest() string {
 	for _, v := range s.Volumes {
 		names = append(names, v.UUID+"@"+v.HeldBy)
 	}
+	word := ""
+	if s.Vouches() {
+		// What a person vouches for is what the reason says.
+		word = s.Why
+	}
 	return backend.Digest([]any{
-		s.Node, s.Does, s.Owner, s.Target.IQN, s.Target.Portals, s.Renew, s.Chap, s.Ref.Lun.WWID, s.Ref.Lun.Serial, s.Ref.OwnerUID, s.Ref.UUID, s.BootID, s.Initiator, s.Last,
+		word, s.Node, s.Does, s.Owner, s.Target.IQN, s.Target.Portals, s.Renew, s.Chap, s.Ref.Lun.WWID, s.Ref.Lun.Serial, s.Ref.OwnerUID, s.Ref.UUID, s.BootID, s.Initiator, s.Last,
 		s.Unfenced, s.Exchange, s.Reserve, s.Own, names, s.Victim, s.Key, s.Vouched, s.Over, s.Wipe, s.Keys, s.Boots,
 	})
 }
