@@ -3,7 +3,6 @@ package iscsi
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
@@ -252,13 +251,13 @@ func (v *View) free(h Host) bool {
 	return h.Asked() && (v.blank() || v.untouched() && !h.LoggedIn())
 }
 
-// claims are the volumes of a world by their names on the LUN, with what a person calls them.
-func claims(w backend.World) map[string]string {
+// claims are the volumes of the group that the API server knows by their names on the LUN, with what a person calls them.
+func (v *View) claims() map[string]string {
 	out := map[string]string{}
-	for _, at := range w.Volumes {
-		for _, v := range at {
-			if _, name, ok := strings.Cut(v.Handle, "/"); ok {
-				out[name] = v.String()
+	for _, at := range v.seen.World.Volumes {
+		for _, volume := range at {
+			if id, err := sharedlun.Parse(volume.Handle); err == nil && id.Group == v.rec.group {
+				out[id.Name] = volume.String()
 			}
 		}
 	}

@@ -19,7 +19,7 @@ func (v *View) Whole(hosts []backend.HostHealth) backend.Whole {
 	w := backend.Whole{
 		Serves: v.rec.group != "" && v.refusal().IsZero(), Pending: "The StorageClass is made once every initiator sees the volume group.",
 		Class: v.class(), Facts: []metav1.Condition{v.unique(), v.reachable(hosts), v.lunReady(hosts)},
-		Warnings: []metav1.Condition{v.pathsHealthy(hosts), v.fencing()}, Wake: Every, Capacity: v.capacity(),
+		Warnings: []metav1.Condition{v.pathsHealthy(hosts), v.fencing(), v.volumesOfGroup()}, Wake: Every, Capacity: v.capacity(),
 	}
 	if p := v.seen.Chap.Problem; p != "" {
 		w.Notes = append(w.Notes, p)
@@ -167,7 +167,7 @@ func (v *View) remove(hosts []backend.HostHealth) []backend.Step {
 
 // left names the volumes on the LUN that hold a deletion, and that no PersistentVolume names.
 func (v *View) left() []string {
-	known := claims(v.seen.World)
+	known := v.claims()
 	var out []string
 	for _, volume := range v.volumes() {
 		if known[volume.Name] == "" {
