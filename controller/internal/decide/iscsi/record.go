@@ -108,6 +108,19 @@ func (v *View) refusal() backend.Finding {
 	return backend.Finding{}
 }
 
+// claims are the volumes of the group that the API server knows by their names on the LUN, with what a person calls them.
+func (v *View) claims() map[string]string {
+	out := map[string]string{}
+	for _, at := range v.seen.World.Volumes {
+		for _, volume := range at {
+			if id, err := sharedlun.Parse(volume.Handle); err == nil && id.Group == v.rec.group {
+				out[id.Name] = volume.String()
+			}
+		}
+	}
+	return out
+}
+
 // volumesOfGroup names the PersistentVolumes of the class that are of another group.
 func (v *View) volumesOfGroup() metav1.Condition {
 	const t = v1alpha1.ConditionVolumesOfGroup

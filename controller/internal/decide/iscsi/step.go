@@ -23,7 +23,7 @@ type Step struct {
 	// Initiator is the name that goes on record with a key. Last is true when the last key of all may go, too.
 	Initiator string
 	Last      bool
-	// Ref names the group, BootID the boot that a key is for, Paths the paths that it is registered on, or that stay as they are when sessions are made.
+	// Ref names the group, BootID the boot that a key is for, or that the node reports of which earlier keys are preempted, Paths the paths that it is registered on, or that stay as they are when sessions are made.
 	Ref           sharedlun.Ref
 	BootID, Paths string
 	// Unfenced is true on a target without reservations, and where nodes run that were let in without. Exchange is true when the node gets a key for the
@@ -39,7 +39,7 @@ type Step struct {
 	Vouched     bool
 	// Over is true when the key is taken off of a node that has nothing to lose: the group was removed with the Iscsi.
 	Over bool
-	// Keys are preempted that no Member has, 16 hexadecimal digits each. Boots are readers that are forgotten; whatever Volumes they are of.
+	// Keys are preempted that no Member has, or one of them is replaced by the key that a node registers; 16 hexadecimal digits each. Boots are readers that are forgotten; whatever Volumes they are of.
 	Keys  []string
 	Boots []sharedlun.Boot
 	// Wipe is the digest of what is lost by making the group, Lost what that is.
@@ -83,8 +83,8 @@ func (s Step) Digest() string {
 	}
 	word := ""
 	if s.Vouches() {
-		// What a person vouches for is what the reason says.
-		word = s.Why
+		// It covers what a person read.
+		word = s.Why + " " + s.Consent
 	}
 	return backend.Digest([]any{
 		word, s.Node, s.Does, s.Owner, s.Target.IQN, s.Target.Portals, s.Renew, s.Chap, s.Ref.Lun.WWID, s.Ref.Lun.Serial, s.Ref.OwnerUID, s.Ref.UUID, s.BootID, s.Initiator, s.Last,

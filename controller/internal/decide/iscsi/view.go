@@ -24,6 +24,8 @@ type View struct {
 	taken string
 	// leaving are the volumes that are being taken from their nodes, by UUID, and since when that is seen.
 	leaving map[string]time.Time
+	// late are the nodes that answer and may not write, while keys of earlier boots of them are on the LUN, and since when that is seen.
+	late map[string]time.Time
 	// open is since when it is seen that nobody has reserved the LUN; zero while somebody has.
 	open time.Time
 }
@@ -34,7 +36,7 @@ var _ backend.View = (*View)(nil)
 func NewView(o Observation, last *View) *View {
 	v := &View{
 		seen: o, rec: recordOf(o.World), target: TargetOf(o.Iscsi), rival: rival(o.Iscsi, o.World), members: map[string]*v1alpha1.Member{},
-		leaving: map[string]time.Time{},
+		leaving: map[string]time.Time{}, late: map[string]time.Time{},
 	}
 	owner := backend.OwnerOf(o.Iscsi)
 	for _, m := range o.World.Members {
@@ -48,16 +50,35 @@ func NewView(o Observation, last *View) *View {
 			v.open = last.open
 		}
 	}
+	v.since(last)
+	return v
+}
+
+// since takes over since when things are seen that have to last before anything is done.
+func (v *View) since(last *View) {
 	for _, volume := range v.volumes() {
-		if !volume.Leaving {
-			continue
-		}
-		v.leaving[volume.UUID] = o.Now
-		if last != nil && !last.leaving[volume.UUID].IsZero() {
-			v.leaving[volume.UUID] = last.leaving[volume.UUID]
+		if volume.Leaving {
+			v.leaving[volume.UUID] = v.seen.Now
 		}
 	}
-	return v
+	for _, name := range v.names() {
+		if !v.usable(name) && len(v.before(name)) > 0 {
+			v.late[name] = v.seen.Now
+		}
+	}
+	if last != nil {
+		carry(v.leaving, last.leaving)
+		carry(v.late, last.late)
+	}
+}
+
+// carry takes over since when what is seen now was seen.
+func carry(now, then map[string]time.Time) {
+	for name := range now {
+		if at := then[name]; !at.IsZero() {
+			now[name] = at
+		}
+	}
 }
 
 // Seen returns what the view was made of.
@@ -249,17 +270,4 @@ func (v *View) free(h Host) bool {
 		return h.Asked() && (h.Mapped || !h.LoggedIn())
 	}
 	return h.Asked() && (v.blank() || v.untouched() && !h.LoggedIn())
-}
-
-// claims are the volumes of the group that the API server knows by their names on the LUN, with what a person calls them.
-func (v *View) claims() map[string]string {
-	out := map[string]string{}
-	for _, at := range v.seen.World.Volumes {
-		for _, volume := range at {
-			if id, err := sharedlun.Parse(volume.Handle); err == nil && id.Group == v.rec.group {
-				out[id.Name] = volume.String()
-			}
-		}
-	}
-	return out
 }

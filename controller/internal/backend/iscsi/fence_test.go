@@ -1,0 +1,61 @@
+package iscsi
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// TestPerform_fenceVouched: a person vouches that a node is off, and says so to Kubernetes, unless Kubernetes does not know it.
+func TestPerform_fenceVouched(t *testing.T) {
+	s := keyed(t)
+	fence := s.fence()
+	fence.Vouched = true
+	s.san.SetAgent("n2", decide.AgentUnreachable)
+	wantError(t, s.perform(fence), "not tainted", true)
+	s.must(s.api.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}))
+	s.must(s.perform(fence))
+	if r := s.member("n2").Spec.Reservation; !r.Fenced || s.san.Keys(s.lun)["n2"] != 0 {
+		t.Errorf("%+v, keys %v", r, s.san.Keys(s.lun))
+	}
+}
+
+// TestPerform_outlived: the keys of boots before the one that a person was told of are taken off, and no other one of the node.
+func TestPerform_outlived(t *testing.T) {
+	s := keyed(t)
+	edit(s, &v1alpha1.Member{}, "san.n2", func(m *v1alpha1.Member) { m.Spec.Reservation.Previous = []string{oldKey} })
+	s.san.KeepKey(s.lun, "a path of n2 that is down", 0xdd)
+	current := s.member("n2").Spec.Reservation.Key
+	step := s.step("", v1alpha1.ActionPreemptKeys)
+	step.Runs, step.Victim, step.Member = "n1", "n2", "san.n2"
+	for name, c := range map[string]struct {
+		boot string
+		keys []string
+		says string
+	}{
+		"the current one":    {"n2-boot-1", []string{oldKey, current}, "not on record as one of an earlier boot"},
+		"one of nobody":      {"n2-boot-1", []string{olderKey}, "not on record as one of an earlier boot"},
+		"booted once more":   {"n2-boot-0", []string{oldKey}, "does not answer any more in the boot"},
+		"not booted as told": {"n2-boot-1+", []string{current}, "does not answer any more in the boot"},
+	} {
+		step.BootID, step.Keys = c.boot, c.keys
+		if err := s.perform(step); err == nil {
+			t.Errorf("%s: done", name)
+		} else {
+			wantError(t, err, c.says, true)
+		}
+	}
+	if len(s.san.Keys(s.lun)) != 3 {
+		t.Fatalf("keys %v", s.san.Keys(s.lun))
+	}
+	s.san.Boot("n2")
+	step.BootID, step.Keys = "n2-boot-1+", []string{oldKey, current}
+	s.must(s.perform(step))
+	if keys := s.san.Keys(s.lun); len(keys) != 1 || keys["n1"] == 0 || s.member("n2").Spec.Reservation.Fenced {
+		t.Errorf("keys %v, %+v", keys, s.member("n2").Spec.Reservation)
+	}
+}
