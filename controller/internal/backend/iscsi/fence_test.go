@@ -1,13 +1,17 @@
 package iscsi
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/iscsi"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
 )
 
 // TestPerform_fenceVouched: a person vouches that a node is off, and says so to Kubernetes, unless Kubernetes does not know it.
@@ -57,5 +61,42 @@ func TestPerform_outlived(t *testing.T) {
 	s.must(s.perform(step))
 	if keys := s.san.Keys(s.lun); len(keys) != 1 || keys["n1"] == 0 || s.member("n2").Spec.Reservation.Fenced {
 		t.Errorf("keys %v, %+v", keys, s.member("n2").Spec.Reservation)
+	}
+}
+
+// TestPerform_replaceKey: a node replaces a key of its own that is not on record if it is told so, however many there are, and never one that a Member has.
+func TestPerform_replaceKey(t *testing.T) {
+	s := keyed(t)
+	s.san.KeepKey(s.lun, "n2", 0x99)
+	register := s.step("n2", v1alpha1.ActionRegisterKey)
+	err := s.perform(register)
+	wantError(t, err, "another key of this node", false)
+	if r := s.member("n2").Spec.Reservation; r.Registering {
+		t.Error("a request that was refused is taken to be under way")
+	}
+	if known, _, _ := s.b.memory.recall(uid, "n2", s.now); known.OtherKey {
+		t.Error("it is known of a boot of which nothing is known")
+	}
+	known := s.b.memory.keep(uid, "n2", iscsi.Host{BootID: "n2-boot-1"}, 0)
+	if !known.OtherKey || s.b.memory.keep(uid, "n2", iscsi.Host{BootID: "n2-boot-1+"}, 0).OtherKey {
+		t.Errorf("%+v", known)
+	}
+	register.Keys = []string{s.member("n1").Spec.Reservation.Key, "0000000000000099"}
+	wantError(t, s.perform(register), "of a Member by now", true)
+	register.Keys = nil
+	for i := range maxOld + 1 {
+		register.Keys = append(register.Keys, fmt.Sprintf("%016x", 0x1000+i))
+	}
+	register.Keys = append(register.Keys, "0000000000000099")
+	s.must(s.perform(register))
+	want := s.member("n2").Spec.Reservation
+	if got := s.san.Keys(s.lun); sharedlun.FormatKey(got["n2"]) != want.Key || len(got) != 2 || want.Registering {
+		t.Errorf("keys %v, %+v", got, want)
+	}
+	if s.b.memory.keep(uid, "n2", iscsi.Host{BootID: "n2-boot-1"}, 0).OtherKey {
+		t.Error("it has its key, and is said to have another one")
+	}
+	if calls := s.san.Calls(); !slices.Contains(calls, "register n2") {
+		t.Error(calls)
 	}
 }
