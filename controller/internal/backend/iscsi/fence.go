@@ -24,6 +24,9 @@ func (b *Backend) fenceNode(ctx context.Context, s iscsi.Step) error {
 		return err
 	}
 	r := m.Spec.Reservation
+	if r == nil && s.Key == "" && s.Vouched {
+		return b.fenceKeyless(ctx, s)
+	}
 	if r == nil || r.Key != s.Key {
 		return passing("node %s has another key by now", s.Victim)
 	}
@@ -81,6 +84,31 @@ func (b *Backend) over(ctx context.Context, s iscsi.Step) error {
 		return passing("the volume group of iscsi %s is not removed", i.Name)
 	}
 	return nil
+}
+
+// fenceKeyless records that a node is fenced of which no key is on record, with a key that was never registered: a person vouches that it is off. Whether that counts is
+// judged by the keys on the LUN, as for every fence: as long as one is there that no Member has, which may be the node's, it does not.
+func (b *Backend) fenceKeyless(ctx context.Context, s iscsi.Step) error {
+	if err := b.off(ctx, s, nil); err != nil {
+		return err
+	}
+	seen, err := b.Agents.Reservation(ctx, s.Runs, s.Ref.Lun, !s.Unfenced)
+	if err != nil {
+		return err
+	}
+	taken, _, err := b.keys(ctx, s)
+	if err != nil {
+		return err
+	}
+	key, err := b.fresh(taken, seen)
+	if err != nil {
+		return err
+	}
+	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
+		if m.Spec.Reservation == nil {
+			m.Spec.Reservation = &v1alpha1.MemberReservation{Key: sharedlun.FormatKey(key), BootID: sharedlun.UnknownBoot, Fenced: true, Unfenced: s.Unfenced}
+		}
+	})
 }
 
 // preemptAll takes all keys of a node off, those of earlier boots first.

@@ -28,6 +28,32 @@ func TestPerform_fenceVouched(t *testing.T) {
 	}
 }
 
+// TestPerform_fenceKeyless: a node of which no key is on record is fenced by a record with a key that nobody has.
+func TestPerform_fenceKeyless(t *testing.T) {
+	s := keyed(t)
+	edit(s, &v1alpha1.Member{}, "san.n2", func(m *v1alpha1.Member) { m.Spec.Reservation = nil })
+	before := s.san.Keys(s.lun)
+	fence := s.step("", v1alpha1.ActionFenceNode)
+	fence.Runs, fence.Victim, fence.Member = "n1", "n2", "san.n2"
+	s.taint()
+	wantError(t, s.perform(fence), "another key", true)
+	fence.Vouched = true
+	wantError(t, s.perform(fence), "answers again", true)
+	s.san.SetAgent("n2", decide.AgentUnreachable)
+	s.must(s.perform(fence))
+	r := s.member("n2").Spec.Reservation
+	if r == nil || !r.Fenced || r.BootID != sharedlun.UnknownBoot || r.Unfenced {
+		t.Fatalf("%+v", r)
+	}
+	for node, key := range s.san.Keys(s.lun) {
+		if r.Key == sharedlun.FormatKey(key) || before[node] != key {
+			t.Errorf("key %s, registered %v, before %v", r.Key, s.san.Keys(s.lun), before)
+		}
+	}
+	// It got a record meanwhile.
+	wantError(t, s.perform(fence), "another key", true)
+}
+
 // TestPerform_outlived: the keys of boots before the one that a person was told of are taken off, and no other one of the node.
 func TestPerform_outlived(t *testing.T) {
 	s := keyed(t)

@@ -43,6 +43,9 @@ func (b *Backend) look(ctx context.Context, o iscsi.Observation) (map[string]isc
 	for _, n := range o.World.Held() {
 		names[n] = true
 	}
+	for _, n := range holders(o) {
+		names[n] = true
+	}
 	ref, mapped := iscsi.NewView(o, nil).Ref()
 	mapped = mapped && ref.UUID != ""
 	out, errs := map[string]iscsi.Host{}, []error(nil)
@@ -62,6 +65,24 @@ func (b *Backend) look(ctx context.Context, o iscsi.Observation) (map[string]isc
 	}
 	group.Wait()
 	return out, errors.Join(errs...)
+}
+
+// holders are the nodes that have volumes by the tags on the LUN, as it was read last, or that may still change the group: no object may name them any more. Of a LUN that a person
+// gave up as it is nobody has to be freed.
+func holders(o iscsi.Observation) []string {
+	if !o.Iscsi.DeletionTimestamp.IsZero() && o.Iscsi.Annotations[v1alpha1.AnnotationRemove] == string(o.Iscsi.UID) {
+		return nil
+	}
+	out := slices.Clone(o.Record.Pending)
+	if o.Record.Taken != "" {
+		out = append(out, o.Record.Writer)
+	}
+	if g := o.Reading.Group(); g != nil && g.OwnerUID == string(o.Iscsi.UID) {
+		for _, v := range g.Volumes {
+			out = append(out, v.HeldBy)
+		}
+	}
+	return slices.DeleteFunc(out, func(n string) bool { return n == "" })
 }
 
 // host says what is known of one node.

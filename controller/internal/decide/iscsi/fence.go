@@ -16,7 +16,7 @@ func (v *View) fence(hosts []backend.HostHealth) []backend.Step {
 	var out []backend.Step
 	for _, h := range hosts {
 		m := h.Object
-		if m == nil || m.Spec.Reservation == nil || !v.fences(m) {
+		if m == nil || !v.fences(m) {
 			continue
 		}
 		via := v.worker(hosts, h.Node)
@@ -32,6 +32,10 @@ func (v *View) fence(hosts []backend.HostHealth) []backend.Step {
 // came late.
 func (v *View) fences(m *v1alpha1.Member) bool {
 	node, r := string(m.Spec.Node), m.Spec.Reservation
+	if r == nil {
+		// Nothing is known of it: without a record nobody could say that it is fenced.
+		return v.off(node) && v.awaits(node) && v.rec.group != ""
+	}
 	if r.Fenced && !r.Registering && v.hasKeyOf(r) {
 		return true
 	}
@@ -108,6 +112,12 @@ func (v *View) exists(node string) bool { return v.seen.World.Nodes[node].Exists
 func (v *View) fenceNode(via string, m *v1alpha1.Member) Step {
 	node, r := string(m.Spec.Node), m.Spec.Reservation
 	s := v.step(via, v1alpha1.ActionFenceNode, "Node "+node+" is tainted as out of service, and its volumes wait for it.")
+	if r == nil {
+		s.Victim, s.Member, s.Unfenced, s.Vouched = node, m.Name, !v.rec.fenced, true
+		s.Why = "Node " + node + " has volumes, or may still change the volume group, and no key of it is on record, as after a restore of the API server."
+		s.Consent = vouchesOff(node)
+		return s
+	}
 	s.Victim, s.Key, s.Member, s.Unfenced = node, r.Key, m.Name, r.Unfenced
 	switch {
 	case r.Fenced && !r.Registering:

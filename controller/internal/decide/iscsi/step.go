@@ -113,7 +113,9 @@ func (s Step) Told() (reason, message string) {
 			return v1alpha1.ReasonFenced, "The key of node " + s.Victim + " is off the LUN. " + s.Why
 		}
 		how := "Node " + s.Victim + " is fenced: its key is off the LUN, so that it cannot write. "
-		if s.Unfenced {
+		if s.Vouched && s.Key == "" {
+			how = "Node " + s.Victim + " counts as fenced, by the word of a person, as long as every key on the LUN is that of another member. "
+		} else if s.Unfenced {
 			how = "Node " + s.Victim + " counts as fenced, by the word of a person: the target keeps no reservations. "
 		}
 		return v1alpha1.ReasonFenced, how + "Its volumes are free for other nodes. " + s.Why

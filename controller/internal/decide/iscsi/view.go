@@ -22,7 +22,7 @@ type View struct {
 	rival string
 	// taken is the name of another Iscsi whose members have the LUN on record; empty when there is none.
 	taken string
-	// leaving are the volumes that are being taken from their nodes, by UUID, and since when that is seen.
+	// leaving are the volumes that are being taken from their nodes, or are to be, by UUID, and since when that is seen.
 	leaving map[string]time.Time
 	// late are the nodes that answer and may not write, while keys of earlier boots of them are on the LUN, and since when that is seen.
 	late map[string]time.Time
@@ -57,7 +57,7 @@ func NewView(o Observation, last *View) *View {
 // since takes over since when things are seen that have to last before anything is done.
 func (v *View) since(last *View) {
 	for _, volume := range v.volumes() {
-		if volume.Leaving {
+		if volume.Leaving || v.abandoned(volume) {
 			v.leaving[volume.UUID] = v.seen.Now
 		}
 	}
@@ -206,13 +206,13 @@ func (v *View) over() bool { return v.removed() || v.untouched() || v.blank() }
 // untouched reports whether nothing was ever written to a LUN: no Member has anything on record.
 func (v *View) untouched() bool { return v.rec.group == "" && v.rec.forming == "" && v.rec.lun == nil }
 
-// Hosts returns the hosts that have a session with the target, or devices of the group's volumes, or a key.
+// Hosts returns the hosts that have a session with the target, or devices of the group's volumes, or a key, or that something waits for.
 func (v *View) Hosts() []string {
 	var out []string
 	for _, name := range v.names() {
 		h, m := v.seen.Hosts[name], v.members[name]
 		keyed := m != nil && m.Spec.Reservation != nil && !m.Spec.Reservation.Fenced
-		if h.Asked() && (h.LoggedIn() && v.rival == "" || len(h.Mappings) > 0) || keyed || len(v.heldBy(name)) > 0 {
+		if h.Asked() && (h.LoggedIn() && v.rival == "" || len(h.Mappings) > 0) || keyed || len(v.heldBy(name)) > 0 || v.detained(name) {
 			out = append(out, name)
 		}
 	}
