@@ -205,3 +205,40 @@ func TestView_keys(t *testing.T) {
 		})
 	}
 }
+
+// TestDecide_otherKey: a node that the target has another key for replaces it by approval, and nothing else.
+func TestDecide_otherKey(t *testing.T) {
+	restored := func(s *scene) {
+		s.o.Reading.Keys.Keys = []uint64{77, 78}
+		s.host("n1", func(h *Host) { h.OtherKey = true })
+	}
+	for name, c := range map[string]struct {
+		change   func(*scene)
+		keys     []string
+		destroys bool
+	}{
+		"after a restore":    {restored, []string{"000000000000004d", "000000000000004e"}, true},
+		"it was not tried":   {func(s *scene) { s.o.Reading.Keys.Keys = []uint64{77} }, nil, false},
+		"the key is gone":    {func(s *scene) { restored(s); s.o.Reading.Keys.Keys = []uint64{11} }, nil, false},
+		"a key of another":   {func(s *scene) { restored(s); s.o.Reading.Keys.Keys = []uint64{11, 77} }, []string{"000000000000004d"}, true},
+		"nobody reserved it": {func(s *scene) { restored(s); s.o.Reading.Keys.Type = 0 }, []string{"000000000000004d", "000000000000004e"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := made("n1", "n2")
+			c.change(s)
+			steps := s.decide("n1").Steps
+			if len(steps) != 1 || steps[0].Action() != v1alpha1.ActionRegisterKey || steps[0].Destroys() != c.destroys || steps[0].Vouches() != c.destroys {
+				t.Fatalf("%+v", steps)
+			}
+			if got := steps[0].(Step).Keys; !slices.Equal(got, c.keys) {
+				t.Errorf("keys %v, want %v", got, c.keys)
+			}
+		})
+	}
+	s := made("n1", "n2")
+	restored(s)
+	s.host("n1", func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "u"}} })
+	if got := s.decide("n1"); len(got.Steps) > 0 || got.Finding.Reason != v1alpha1.ReasonKeyLost {
+		t.Errorf("volumes are mapped: %+v", got)
+	}
+}

@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,9 @@ type goal struct {
 	// asked are the nodes that said that they have no device of a volume that is to be removed.
 	asked map[string]bool
 }
+
+// unknownBoot is that of a node that was fenced while no key of it was on record.
+const unknownBoot = -2
 
 // patience is how many of its steps a process waits before it calls another one's record stale.
 const patience = 12
@@ -374,7 +378,7 @@ func (w *world) takeAway(p *process, now claim, change func(kind, node string, b
 	case w.api.fenced[now.node] && p.facts.Silent[now.node] != "" && g.keys == nil && !w.lacks(rereads):
 		w.ask(p, message{to: w.api.record.Writer, kind: "keys"})
 	case w.api.fenced[now.node] && p.facts.Silent[now.node] != "" && w.doubt(now.node, g.keys) == "":
-		change("release", now.node, w.api.granted[now.node].boot)
+		change("release", now.node, cmp.Or(w.api.granted[now.node].boot, unknownBoot))
 		g.keys = nil
 	case p.facts.Silent[now.node] != "" && g.keys != nil:
 		// The fence does not count.

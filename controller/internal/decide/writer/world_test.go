@@ -34,6 +34,7 @@ const (
 	confirms  = "a node maps a volume only while its own key is on the LUN"
 	boots     = "a volume that was released by a fence is removed once its node reports another boot"
 	shuns     = "another node is the writer when one could not read the LUN, or was refused"
+	adopts    = "by approval a node replaces a key of its own that is not on record"
 	unmaps    = "a volume that was released by a fence is removed once its node says that it has no device of it"
 )
 
@@ -129,9 +130,11 @@ type message struct {
 	// previous is another key to preempt. reserve says that the LUN is reserved after the key is registered, own are the volumes that it says are the node's, and
 	// shuts are the nodes that it would shut out from volumes of their own.
 	previous []int
-	reserve  bool
-	own      map[string]bool
-	shuts    []string
+	// old are the keys that a key which is registered replaces.
+	old     []int
+	reserve bool
+	own     map[string]bool
+	shuts   []string
 	// done is set once the answer is on its way; failed says why the agent refused.
 	done   bool
 	failed string
@@ -159,11 +162,16 @@ type mood struct {
 	fences bool
 	// twins is true where another machine may take a node's name.
 	twins bool
+	// strict is true where a node replaces no key of its own that it was not told of, a node that was booted may get no key for a while, and a backup may be older than
+	// the first key of a node.
+	strict bool
 }
 
 // world is everything. broken is the first rule that did not hold.
 type world struct {
-	rand     *rand.Rand
+	rand *rand.Rand
+	// extra is for what only strict worlds have: all others stay as they are.
+	extra    *rand.Rand
 	lun      lun
 	api      api
 	backup   *api
@@ -186,10 +194,13 @@ type world struct {
 	// freed counts volumes that were released from nodes that had lost the LUN, ended changes that ended with errors of which nobody knows what came of them.
 	// open counts those that were released by a fence from nodes that answer.
 	freed, ended, open int
+	// adopted keys that were not on record were replaced by their own nodes, outlived ones of boots before were taken off, and unknown counts the volumes that were
+	// released by the fence of a node of which no key was on record.
+	adopted, outlived, unknown int
 }
 
 func newWorld(seed uint64, nodes int, without string) *world {
-	w := &world{rand: rand.New(rand.NewPCG(seed, 1)), machines: map[string]*machine{}, without: without}
+	w := &world{rand: rand.New(rand.NewPCG(seed, 1)), extra: rand.New(rand.NewPCG(seed, 2)), machines: map[string]*machine{}, without: without}
 	w.lun = lun{keys: map[string]int{}, content: content{volumes: map[string]claim{}}}
 	w.api = api{granted: map[string]grant{}, fenced: map[string]bool{}, tainted: map[string]bool{}}
 	for i := range nodes {
@@ -206,6 +217,7 @@ func newWorld(seed uint64, nodes int, without string) *world {
 	}
 	w.mood.slow = []int{1, 10, 100}[w.rand.IntN(3)]
 	w.mood.twins = w.rand.IntN(4) == 0
+	w.mood.strict = w.extra.IntN(3) == 0
 	w.procs = []*process{w.newProcess("engine"), w.newProcess("csi")}
 	return w
 }
@@ -431,11 +443,14 @@ func (w *world) land(i int) {
 	w.lun.content = x.next
 	w.tell("landed from %s: %s %s %s: %+v", x.node, x.of.kind, x.of.volume, x.of.node, x.next)
 	w.changes++
-	if x.of.kind == "release" && x.of.boot > 0 {
+	if x.of.kind == "release" && x.of.boot != 0 {
 		w.torn++
 		if w.machines[x.of.node].reach() {
 			w.open++
 		}
+	}
+	if x.of.kind == "release" && x.of.boot == unknownBoot {
+		w.unknown++
 	}
 	if x.of.kind == "remove" {
 		w.removed++
