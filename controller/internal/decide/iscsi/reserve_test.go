@@ -24,6 +24,11 @@ func (s *scene) key(node string) {
 	s.o.Reading.Keys.Keys = append(s.o.Reading.Keys.Keys, keyOf(s.member(node).Spec.Reservation.Key))
 }
 
+// unknownBoot has a node fenced of which no key was on record.
+func (s *scene) unknownBoot(node string) {
+	s.member(node).Spec.Reservation = &v1alpha1.MemberReservation{Key: "00000000000000ff", BootID: sharedlun.UnknownBoot, Fenced: true}
+}
+
 // only returns the one step of a node.
 func only(t *testing.T, h backend.Host) Step {
 	t.Helper()
@@ -50,14 +55,25 @@ func TestDecide_lostKeys(t *testing.T) {
 			s.member("n3").Spec.Reservation.Fenced = true
 			s.host("n3", func(h *Host) { h.BootID = "next" })
 		}, "n1", false},
-		"it answers, and a fenced one runs": {func(s *scene) { s.member("n3").Spec.Reservation.Fenced = true }, "n1", false},
-		"the busy one is off":               {func(s *scene) { s.silence("n2", true) }, "n1", true},
-		"the busy one is fenced":            {func(s *scene) { s.member("n2").Spec.Reservation.Fenced = true }, "n1", true},
-		"Kubernetes does not know it":       {func(s *scene) { s.silence("n2", false); s.o.World.Nodes["n2"] = backend.Node{} }, "n1", true},
-		"the agent cannot tell":             {func(s *scene) { s.host("n2", func(h *Host) { h.Failed = "no" }) }, "n1", false},
-		"what is mapped is not its own":     {func(s *scene) { s.o.Reading.Contents.Group.Volumes[0].HeldBy = "n3" }, "n1", true},
-		"nothing is mapped any more":        {func(s *scene) { s.host("n2", func(h *Host) { h.Mappings = nil }) }, "n1", true},
-		"it was asked before the keys went": {func(s *scene) { s.host("n2", func(h *Host) { h.Mappings, h.At = nil, now.Add(-1) }) }, "n1", false},
+		"it did, and one runs on with volumes that was fenced in a boot nobody knows": {func(s *scene) {
+			s.silence("n2", false)
+			s.unknownBoot("n3")
+			s.host("n3", func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "w"}} })
+		}, "n1", true},
+		"it did, and nobody knows what one has that was fenced in such a boot": {func(s *scene) {
+			s.silence("n2", false)
+			s.unknownBoot("n3")
+			s.host("n3", func(h *Host) { h.Mapped = false })
+		}, "n1", true},
+		"it did, and one that was fenced in such a boot has nothing": {func(s *scene) { s.silence("n2", false); s.unknownBoot("n3") }, "n1", false},
+		"it answers, and a fenced one runs":                          {func(s *scene) { s.member("n3").Spec.Reservation.Fenced = true }, "n1", false},
+		"the busy one is off":                                        {func(s *scene) { s.silence("n2", true) }, "n1", true},
+		"the busy one is fenced":                                     {func(s *scene) { s.member("n2").Spec.Reservation.Fenced = true }, "n1", true},
+		"Kubernetes does not know it":                                {func(s *scene) { s.silence("n2", false); s.o.World.Nodes["n2"] = backend.Node{} }, "n1", true},
+		"the agent cannot tell":                                      {func(s *scene) { s.host("n2", func(h *Host) { h.Failed = "no" }) }, "n1", false},
+		"what is mapped is not its own":                              {func(s *scene) { s.o.Reading.Contents.Group.Volumes[0].HeldBy = "n3" }, "n1", true},
+		"nothing is mapped any more":                                 {func(s *scene) { s.host("n2", func(h *Host) { h.Mappings = nil }) }, "n1", true},
+		"it was asked before the keys went":                          {func(s *scene) { s.host("n2", func(h *Host) { h.Mappings, h.At = nil, now.Add(-1) }) }, "n1", false},
 		"two are busy": {func(s *scene) {
 			s.host("n3", func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "w"}} })
 			s.volume(sharedlun.Volume{Name: "w", UUID: "w", HeldBy: "n3"})
