@@ -30,16 +30,8 @@ func (b *Backend) fenceNode(ctx context.Context, s iscsi.Step) error {
 	if r == nil || r.Key != s.Key {
 		return passing("node %s has another key by now", s.Victim)
 	}
-	// What is fenced already may be fenced again, whoever answers.
-	if !r.Fenced || r.Registering {
-		if err := b.off(ctx, s, r); err != nil {
-			return err
-		}
-	}
-	if s.Over {
-		if err := b.over(ctx, s); err != nil {
-			return err
-		}
+	if err := b.fenceable(ctx, s, r); err != nil {
+		return err
 	}
 	if !r.Unfenced {
 		if err := b.preemptAll(ctx, s, r); err != nil {
@@ -53,6 +45,19 @@ func (b *Backend) fenceNode(ctx context.Context, s iscsi.Step) error {
 			r.Registering = r.Registering && !s.Vouched
 		}
 	})
+}
+
+// fenceable refuses to fence a node that may work with its key. What is fenced already may be fenced again, whoever answers.
+func (b *Backend) fenceable(ctx context.Context, s iscsi.Step, r *v1alpha1.MemberReservation) error {
+	if !r.Fenced || r.Registering {
+		if err := b.off(ctx, s, r); err != nil {
+			return err
+		}
+	}
+	if !s.Over {
+		return nil
+	}
+	return b.over(ctx, s)
 }
 
 // off refuses to fence a node that answers, or of which nobody says any more that it is off. A request to register that had no answer needs a person who vouches

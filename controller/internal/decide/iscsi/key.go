@@ -57,10 +57,16 @@ func (h host) key(l sharedlun.Lun, r *v1alpha1.MemberReservation) ([]backend.Ste
 		return nil, bad(v1alpha1.ReasonKeyLost, fmt.Sprintf(
 			"its key is not registered on the LUN any more, and %d volumes are mapped: whatever took the key off may have given them to another node. "+
 				"Drain or boot the node, and it gets its key back", len(h.Mappings)))
-	case h.OtherKey && h.view.foreign() > 0:
-		return []backend.Step{h.replaceKey(l)}, backend.Finding{}
 	}
-	return h.register(l, "The key is granted and not registered."), backend.Finding{}
+	return h.enroll(l), backend.Finding{}
+}
+
+// enroll has the node register the key that it was granted; by approval, if the LUN has another one for it.
+func (h host) enroll(l sharedlun.Lun) []backend.Step {
+	if h.OtherKey && h.view.foreign() > 0 {
+		return []backend.Step{h.replaceKey(l)}
+	}
+	return h.register(l, "The key is granted and not registered.")
 }
 
 // writes reports whether the key of the node is registered, on the paths that were there.
