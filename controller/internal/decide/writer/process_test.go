@@ -208,6 +208,7 @@ func (w *world) ask(p *process, msg message) {
 	if w.rand.IntN(6) == 0 && msg.kind != "register" {
 		// The request arrives twice.
 		again := msg
+		again.first = p.call
 		w.send(again)
 	}
 }
@@ -284,17 +285,21 @@ func (w *world) learnKeys(p *process, c *message) {
 		w.api.fenced[c.node] = true
 		w.fences++
 	case c.kind == "register":
-		// An earlier request that had no answer may still be on its way. A refusal is an answer.
-		told := c.failed != notKnown || w.lacks(hears)
-		if g := w.api.granted[c.to]; told && g.key == c.key && g.boot == c.boot && (g.asked == 1 || w.lacks(asksOnce)) {
-			g.asked, g.previous = 0, w.onLUN(slices.Clone(g.previous))
-			w.api.granted[c.to] = g
-		}
+		w.learnKey(c)
 	case c.kind == "keys" && c.failed != "":
 	case c.kind == "keys" && p.goal.kind != "" && p.asked.MayChange:
 		p.goal.keys = c.keys
 	case c.kind == "keys":
 		p.keys = c.keys
+	}
+}
+
+// learnKey takes an answer about the key of a node. An earlier request that had no answer may still be on its way. A refusal is an answer.
+func (w *world) learnKey(c *message) {
+	told := c.failed != notKnown || w.lacks(hears)
+	if g := w.api.granted[c.to]; told && g.key == c.key && g.boot == c.boot && (g.asked == 1 || w.lacks(asksOnce)) {
+		g.asked, g.previous = 0, w.onLUN(slices.Clone(g.previous))
+		w.api.granted[c.to] = g
 	}
 }
 

@@ -135,10 +135,12 @@ type message struct {
 	reserve bool
 	own     map[string]bool
 	shuts   []string
-	// done is set once the answer is on its way; failed says why the agent refused.
-	done   bool
-	failed string
-	read   content
+	// done is set once the answer is on its way; failed says why the agent refused, refused that it began nothing. first is what a request is a repetition of.
+	done    bool
+	failed  string
+	refused bool
+	first   *message
+	read    content
 	// promised is the epoch that the node has promised.
 	promised uint64
 	// keys are the registrations as read; boots are those that nodes report, as the asker was told.
@@ -265,6 +267,9 @@ func (w *world) deliver(i int) {
 	}
 	w.mail = slices.Delete(w.mail, i, i+1)
 	switch {
+	case msg.change() && msg.first != nil && msg.first.refused:
+		// Nothing repeats a request that was answered: an agent that refused a change starts none by itself, and the next epoch counts on that.
+		return
 	case msg.change():
 		w.begin(m, msg)
 		return
@@ -323,20 +328,9 @@ func (w *world) serve(m *machine, msg *message) string {
 	case "read":
 		msg.read, msg.promised = w.lun.clone(), m.seen
 	case "map":
-		now := w.lun.volumes[msg.volume]
-		switch {
-		case !w.lacks(judges) && (now.node != m.name || now.leaving):
-			return "not this node's"
-		case !w.lacks(confirms) && !w.lun.confirms(m.name):
-			return noKey
-		}
-		m.maps[msg.volume] = true
-		w.mapped++
+		return w.mapOn(m, msg.volume)
 	case "unmap":
-		if m.maps[msg.volume] && (w.api.fenced[m.name] && w.rand.IntN(4) != 0 || w.rand.IntN(8) == 0) {
-			return inUse
-		}
-		delete(m.maps, msg.volume)
+		return w.unmapOn(m, msg.volume)
 	case "register":
 		return "another boot, or volumes are mapped"
 	case "keys":
@@ -352,6 +346,29 @@ func (w *world) serve(m *machine, msg *message) string {
 	default:
 		panic(msg.kind)
 	}
+	return ""
+}
+
+// mapOn makes the device of a volume.
+func (w *world) mapOn(m *machine, volume string) string {
+	now := w.lun.volumes[volume]
+	switch {
+	case !w.lacks(judges) && (now.node != m.name || now.leaving):
+		return "not this node's"
+	case !w.lacks(confirms) && !w.lun.confirms(m.name):
+		return noKey
+	}
+	m.maps[volume] = true
+	w.mapped++
+	return ""
+}
+
+// unmapOn removes the device of a volume, unless it is open.
+func (w *world) unmapOn(m *machine, volume string) string {
+	if m.maps[volume] && (w.api.fenced[m.name] && w.rand.IntN(4) != 0 || w.rand.IntN(8) == 0) {
+		return inUse
+	}
+	delete(m.maps, volume)
 	return ""
 }
 
@@ -372,7 +389,7 @@ func (w *world) begin(m *machine, msg *message) {
 		refused = "moved"
 	}
 	if refused != "" && (refused != notLeaving || !w.lacks(leaves)) {
-		msg.failed, msg.done = refused, true
+		msg.failed, msg.done, msg.refused = refused, true, true
 		return
 	}
 	m.running = msg
@@ -443,23 +460,30 @@ func (w *world) land(i int) {
 	w.lun.content = x.next
 	w.tell("landed from %s: %s %s %s: %+v", x.node, x.of.kind, x.of.volume, x.of.node, x.next)
 	w.changes++
-	if x.of.kind == "release" && x.of.boot != 0 {
+	w.count(x)
+	w.answer(x, failed)
+}
+
+// count counts what a change that landed did.
+func (w *world) count(x *write) {
+	m := w.machines[x.of.node]
+	switch {
+	case x.of.kind == "release" && x.of.boot == 0:
+		if m != nil && m.blind {
+			w.freed++
+		}
+	case x.of.kind == "release":
 		w.torn++
-		if w.machines[x.of.node].reach() {
+		if m.reach() {
 			w.open++
 		}
-	}
-	if x.of.kind == "release" && x.of.boot == unknownBoot {
-		w.unknown++
-	}
-	if x.of.kind == "remove" {
+		if x.of.boot == unknownBoot {
+			w.unknown++
+		}
+	case x.of.kind == "remove":
 		w.removed++
 		w.unread(x.of.volume)
 	}
-	if m := w.machines[x.of.node]; x.of.kind == "release" && x.of.boot == 0 && m != nil && m.blind {
-		w.freed++
-	}
-	w.answer(x, failed)
 }
 
 // ioError is what an agent says when its command ended with an error: the change was made, or was not. Nothing of it is under way any more.
