@@ -82,6 +82,10 @@ type Volume struct {
 	CreatedUnix int64
 }
 
+// UnknownBoot stands for the boot of a node that was fenced while nobody knew in which one it had its volumes. The node reports another one whenever it answers: that it has no
+// device of a volume then tells that it does not read the volume any more.
+const UnknownBoot = "unknown"
+
 // Boot is one boot of a node.
 type Boot struct {
 	Node, ID string

@@ -18,6 +18,8 @@ const (
 	ReasonSessionInUse = "SessionInUse"
 	// ReasonLastKey: a session is not made anew, since the reservation would end with the key that is taken off its path.
 	ReasonLastKey = "LastKey"
+	// ReasonOtherKey: the target has another key for a path of the node than those that the node was told of.
+	ReasonOtherKey = "OtherKey"
 	// ReasonMultipathMissing: several paths lead to the LUN, and multipathd does not run.
 	ReasonMultipathMissing = "MultipathMissing"
 )

@@ -35,7 +35,7 @@ func (n *Node) Register(ctx context.Context, id sharedlun.Identity, g sharedlun.
 			return r, err
 		}
 		if err := n.spread(ctx, l, g, proof); err != nil {
-			return r, sharedlun.AfterChange(err)
+			return r, err
 		}
 		r, err = n.reserve(ctx, l, g)
 		return r, sharedlun.AfterChange(err)
@@ -44,18 +44,25 @@ func (n *Node) Register(ctx context.Context, id sharedlun.Identity, g sharedlun.
 
 // spread registers the key on every path. A node that was fenced meanwhile would get it back on a path that never had it: that is taken back.
 func (n *Node) spread(ctx context.Context, l found, g sharedlun.Grant, proof string) error {
+	changed := false
 	for _, path := range l.up {
 		if path == proof {
 			continue
 		}
-		if err := n.cfg.Reservations.Register(ctx, path, g.Key, g.Old...); err != nil {
-			return n.unknown(err)
+		err := n.cfg.Reservations.Register(ctx, path, g.Key, g.Old...)
+		if errors.Is(err, reservation.ErrConflict) && !changed {
+			return fmt.Errorf("%w: %w", sharedlun.ErrNoKey, sharedlun.NewProblem(sharedlun.ReasonOtherKey,
+				"The target has another key for path %s of node %s to LUN %s than those on record.", path, n.cfg.NodeName, l.WWID))
 		}
+		if err != nil {
+			return sharedlun.AfterChange(n.unknown(err))
+		}
+		changed = true
 		if proof == "" {
 			continue
 		}
 		if err := n.cfg.Reservations.Confirm(ctx, proof, g.Key); err != nil {
-			return errors.Join(n.unknown(err), n.unregister(ctx, l, g.Key))
+			return sharedlun.AfterChange(errors.Join(n.unknown(err), n.unregister(ctx, l, g.Key)))
 		}
 	}
 	return nil

@@ -8,12 +8,15 @@ import (
 )
 
 // Release ends what somebody began: it takes a volume from its node. One that is not that volume any more, that another node has, or that its node got again since,
-// without the mark of leaving, needs no work.
+// without the mark of leaving, needs no work. A volume without the mark from the beginning is taken from a node that is fenced.
 func (s *San) Release(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume) error {
 	return s.Turn(ctx, ref, func(ctx context.Context, t *Turn) error {
 		now := t.Group.Volume(v.Name)
-		if now == nil || now.UUID != v.UUID || now.HeldBy != v.HeldBy || !now.Leaving {
+		if now == nil || now.UUID != v.UUID || now.HeldBy != v.HeldBy || v.Leaving && !now.Leaving {
 			return nil
+		}
+		if m, err := t.member(ctx, v.HeldBy); err != nil || !now.Leaving && !m.Fenced {
+			return err
 		}
 		return t.TakeAway(ctx, v.Name)
 	})

@@ -71,9 +71,10 @@ func (t *Turn) volume(name string) (sharedlun.Volume, error) {
 func (t *Turn) Hold(ctx context.Context, name, node string) (sharedlun.Volume, error) {
 	v, err := t.volume(name)
 	if err == nil && v.Leaving {
-		// Somebody began to take it away and did not end that.
-		err = t.TakeAway(ctx, name)
-		v.HeldBy = ""
+		// Somebody began to take it away and did not end that. The node may be one of its readers since.
+		if err = t.TakeAway(ctx, name); err == nil {
+			v, err = t.volume(name)
+		}
 	}
 	switch {
 	case err != nil:
@@ -98,7 +99,7 @@ func (t *Turn) Hold(ctx context.Context, name, node string) (sharedlun.Volume, e
 
 // usable refuses a node that may not write now. One that is fenced, or waits for the key of a new boot, would get its volume mapped, and could write
 // to it once it has the key. One that the volume was taken from by a fence may have it open still, with what others have replaced since in its memory: until it was
-// booted it gets this volume from nobody, whatever its Member says.
+// booted it gets this volume from nobody, whatever its Member says. That the boot of its tag is another one proves less: see bare.
 func (t *Turn) usable(ctx context.Context, node string, v sharedlun.Volume) error {
 	m, err := t.member(ctx, node)
 	if err != nil {
@@ -110,6 +111,8 @@ func (t *Turn) usable(ctx context.Context, node string, v sharedlun.Volume) erro
 		why = whyNot(m)
 	case slices.Contains(v.Readers, sharedlun.Boot{Node: node, ID: m.ReportedBootID}):
 		why = "the volume was taken from the node by a fence in the boot that it is in: boot it"
+	case slices.ContainsFunc(v.Readers, func(b sharedlun.Boot) bool { return b.Node == node }):
+		return t.bare(ctx, node, v)
 	default:
 		return nil
 	}

@@ -99,8 +99,16 @@ func (t *Turn) believe(ctx context.Context, node string) error {
 	return nil
 }
 
-// booted returns the boots that the readers of a volume report now, once each of them said that it has no device of the volume: the boot of its tag may come
-// from a Member that was restored from a backup.
+// bare has a reader of a volume say that it has no device of it. That it reports another boot than its tag does not tell: that boot may come from a Member that was
+// restored from a backup, or be unknown.
+func (t *Turn) bare(ctx context.Context, node string, v sharedlun.Volume) error {
+	if err := t.san.cfg.Nodes.Unmap(ctx, node, t.ref, v.UUID, t.Group.Sequence, false); err != nil {
+		return err
+	}
+	return t.believe(ctx, node)
+}
+
+// booted returns the boots that the readers of a volume report now, once each of them said that it has no device of the volume.
 func (t *Turn) booted(ctx context.Context, v sharedlun.Volume) ([]sharedlun.Boot, error) {
 	var out []sharedlun.Boot
 	for _, r := range v.Readers {
@@ -112,10 +120,7 @@ func (t *Turn) booted(ctx context.Context, v sharedlun.Volume) ([]sharedlun.Boot
 			// The writer refuses, and says which node is to be booted.
 			continue
 		}
-		if err := t.san.cfg.Nodes.Unmap(ctx, r.Node, t.ref, v.UUID, t.Group.Sequence, false); err != nil {
-			return nil, err
-		}
-		if err := t.believe(ctx, r.Node); err != nil {
+		if err := t.bare(ctx, r.Node, v); err != nil {
 			return nil, err
 		}
 		out = append(out, sharedlun.Boot{Node: r.Node, ID: m.ReportedBootID})

@@ -43,6 +43,9 @@ const (
 	ConditionLunReady = "LunReady"
 	// ConditionPathsHealthy: every initiator has every path. Volumes are served all the same, so Ready does not depend on it.
 	ConditionPathsHealthy = "PathsHealthy"
+	// ConditionVolumesOfGroup: every PersistentVolume of the class names the volume group that is on record. One that names another cannot be used, and is no
+	// matter of the others.
+	ConditionVolumesOfGroup = "VolumesOfGroup"
 	// ConditionFencingPossible: the target keeps persistent reservations, by which a node that fell silent is kept from writing. Volumes are served all the
 	// same, so Ready does not depend on it.
 	ConditionFencingPossible = "FencingPossible"
@@ -165,9 +168,12 @@ const (
 	ReasonLunInUse = "LunInUse"
 	// ReasonGroupUnreadable: no initiator can read the volume group.
 	ReasonGroupUnreadable = "GroupUnreadable"
-	// ReasonRecordConflict: Members or volumes have different LUNs or groups on record.
+	// ReasonRecordConflict: Members have different LUNs or groups on record; or volumes name different groups, and no Member has one.
 	ReasonRecordConflict = "RecordConflict"
-	ReasonPathsHealthy   = "PathsHealthy"
+	ReasonVolumesOfGroup = "VolumesOfGroup"
+	// ReasonOtherGroup: a PersistentVolume names another volume group than the one on record.
+	ReasonOtherGroup   = "OtherGroup"
+	ReasonPathsHealthy = "PathsHealthy"
 	// ReasonPathDown: a path to the LUN is missing or down.
 	ReasonPathDown        = "PathDown"
 	ReasonFencingPossible = "FencingPossible"

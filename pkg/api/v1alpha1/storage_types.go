@@ -148,6 +148,11 @@ type Plan struct {
 	// +optional
 	// +listType=atomic
 	Whole []string `json:"whole,omitempty"`
+	// Vouched has the digests of those steps by whose approval a person vouches for how things are at that time, such as that a node is off. One goes from
+	// here once the step was taken, or was not needed for the first time: the approval does not cover it any more.
+	// +optional
+	// +listType=atomic
+	Vouched []string `json:"vouched,omitempty"`
 }
 
 // PlanStep is one change.

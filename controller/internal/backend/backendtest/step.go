@@ -45,6 +45,9 @@ func (s Step) Action() string { return s.Does }
 // Destroys reports whether the step destroys what somebody else wrote.
 func (s Step) Destroys() bool { return s.Dirty }
 
+// Vouches implements backend.Step.
+func (s Step) Vouches() bool { return false }
+
 // Later reports whether the step cannot run yet.
 func (s Step) Later() bool { return s.NotYet }
 

@@ -43,6 +43,9 @@ func (b *Backend) look(ctx context.Context, o iscsi.Observation) (map[string]isc
 	for _, n := range o.World.Held() {
 		names[n] = true
 	}
+	for _, n := range holders(o) {
+		names[n] = true
+	}
 	ref, mapped := iscsi.NewView(o, nil).Ref()
 	mapped = mapped && ref.UUID != ""
 	out, errs := map[string]iscsi.Host{}, []error(nil)
@@ -62,6 +65,24 @@ func (b *Backend) look(ctx context.Context, o iscsi.Observation) (map[string]isc
 	}
 	group.Wait()
 	return out, errors.Join(errs...)
+}
+
+// holders are the nodes that have volumes by the tags on the LUN, as it was read last, or that may still change the group: no object may name them any more. Of a LUN that a person
+// gave up as it is nobody has to be freed.
+func holders(o iscsi.Observation) []string {
+	if !o.Iscsi.DeletionTimestamp.IsZero() && o.Iscsi.Annotations[v1alpha1.AnnotationRemove] == string(o.Iscsi.UID) {
+		return nil
+	}
+	out := slices.Clone(o.Record.Pending)
+	if o.Record.Taken != "" {
+		out = append(out, o.Record.Writer)
+	}
+	if g := o.Reading.Group(); g != nil && g.OwnerUID == string(o.Iscsi.UID) {
+		for _, v := range g.Volumes {
+			out = append(out, v.HeldBy)
+		}
+	}
+	return slices.DeleteFunc(out, func(n string) bool { return n == "" })
 }
 
 // host says what is known of one node.
@@ -106,15 +127,21 @@ func (b *Backend) ask(ctx context.Context, o iscsi.Observation, name string, ref
 
 // outOfService reports whether a person tainted a node as out of service. A node that is gone has no taints.
 func (b *Backend) outOfService(ctx context.Context, name string) (bool, error) {
+	off, _, err := b.standing(ctx, name)
+	return off, err
+}
+
+// standing reports whether a person tainted a node as out of service, and whether Kubernetes knows it, by the API server itself.
+func (b *Backend) standing(ctx context.Context, name string) (outOfService, known bool, err error) {
 	var n corev1.Node
-	err := b.Live.Get(ctx, types.NamespacedName{Name: name}, &n)
+	err = b.Live.Get(ctx, types.NamespacedName{Name: name}, &n)
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return false, false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("get node %s: %w", name, err)
+		return false, false, fmt.Errorf("get node %s: %w", name, err)
 	}
-	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintOutOfService }), nil
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintOutOfService }), true, nil
 }
 
 // read asks the LUN what is on it, and who may write to it, through a node that sees it.

@@ -47,6 +47,8 @@ type host struct {
 	changes, seen int
 	loginAt       time.Time
 	paths         string
+	// otherKey is the boot in which the target had another key for the node than those on record; empty when it had none.
+	otherKey string
 	// key is held by the one call about the node's key that may be under way.
 	key sync.Mutex
 }
@@ -103,7 +105,7 @@ func (m *memory) recall(owner types.UID, node string, now time.Time) (known iscs
 	defer m.mu.Unlock()
 	h := m.host(owner, node)
 	known = h.known
-	known.LoginAt, known.RegisteredPaths = h.loginAt, h.paths
+	known.LoginAt, known.RegisteredPaths, known.OtherKey = h.loginAt, h.paths, h.otherKey != "" && h.otherKey == known.BootID
 	fresh := !known.At.IsZero() && now.Sub(known.At) < iscsi.Every && !now.Before(known.At)
 	return known, h.changes, fresh && h.changes == h.seen && known.Failed == ""
 }
@@ -114,7 +116,7 @@ func (m *memory) keep(owner types.UID, node string, known iscsi.Host, stamp int)
 	defer m.mu.Unlock()
 	h := m.host(owner, node)
 	h.known, h.seen = known, stamp
-	known.LoginAt, known.RegisteredPaths = h.loginAt, h.paths
+	known.LoginAt, known.RegisteredPaths, known.OtherKey = h.loginAt, h.paths, h.otherKey != "" && h.otherKey == known.BootID
 	return known
 }
 

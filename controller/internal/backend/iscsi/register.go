@@ -20,6 +20,8 @@ const (
 	hearPatience = 10 * time.Second
 	// maxPaths is how many characters of paths a Member keeps; with more, the key is registered again after each start of the controller.
 	maxPaths = 4096
+	// maxOld is how many keys an agent is told at a time that it replaces.
+	maxOld = 64
 )
 
 // registerKey has the node register the key that is on record for its boot.
@@ -39,6 +41,7 @@ func (b *Backend) registerKey(ctx context.Context, s iscsi.Step) error {
 		return err
 	}
 	seen, err := b.register(ctx, s, g)
+	b.noteOtherKey(s, err)
 	counts := err == nil && accepted(seen, g) == nil
 	if counts {
 		b.memory.note(types.UID(s.Ref.OwnerUID), s.Node, func(h *host) { h.paths = s.Paths })
@@ -62,6 +65,18 @@ func (b *Backend) registerKey(ctx context.Context, s iscsi.Step) error {
 		return refused(v1alpha1.ReasonKeyLost, "the key of node %s was registered, and does not count: %w", s.Node, err)
 	}
 	return nil
+}
+
+// noteOtherKey remembers whether the target has another key for a node than those that it was told of, as far as its answer tells.
+func (b *Backend) noteOtherKey(s iscsi.Step, err error) {
+	b.memory.note(types.UID(s.Ref.OwnerUID), s.Node, func(h *host) {
+		switch {
+		case err == nil:
+			h.otherKey = ""
+		case faultOf(err).Reason == sharedlun.ReasonOtherKey:
+			h.otherKey = s.BootID
+		}
+	})
 }
 
 // accepted refuses what a node read after it had registered a key, unless the key is there, and the LUN reserved if it was to be.
@@ -90,6 +105,14 @@ func (b *Backend) granted(ctx context.Context, s iscsi.Step) (r *v1alpha1.Member
 	if g.Old, err = sharedlun.ParseKeys(r.Previous...); err != nil {
 		return nil, g, err
 	}
+	if err := b.nobodys(ctx, s); err != nil {
+		return nil, g, err
+	}
+	replaced, err := sharedlun.ParseKeys(s.Keys...)
+	if err != nil {
+		return nil, g, err
+	}
+	g.Old = append(g.Old, replaced...)
 	_, g.Others, err = b.keys(ctx, s)
 	return r, g, err
 }
@@ -108,7 +131,13 @@ func (b *Backend) register(ctx context.Context, s iscsi.Step, g sharedlun.Grant)
 			}
 		}
 	}
-	return b.Agents.Register(ctx, s.Node, s.Ref.Lun, g)
+	for old := g.Old; ; old = old[maxOld:] {
+		g.Old = old[:min(len(old), maxOld)]
+		seen, err := b.Agents.Register(ctx, s.Node, s.Ref.Lun, g)
+		if len(old) <= maxOld || faultOf(err).Reason != sharedlun.ReasonOtherKey {
+			return seen, err
+		}
+	}
 }
 
 // volumesOf are the volumes of the group, if it is the one on record.

@@ -52,24 +52,31 @@ type Verdict struct {
 func (v Verdict) Waiting() bool { return v.Plan != nil && !v.Plan.Approved }
 
 // Approve sorts steps into those that run and those that wait. An approved plan goes on while what is left of it is a part of what was
-// approved.
+// approved. A step that vouches is a part of it until it is not needed for the first time.
 func Approve(r Request) Verdict {
 	free, bound := split(r.Mode, r.Steps)
 	approved := r.Recorded != nil && r.Approval != "" && r.Approval == r.Recorded.Digest && r.Recorded.Digest == digestOfPlan(r.UID, r.Recorded.Steps)
 	if r.Silent {
-		// The recorded plan stays as it is until the host reports.
-		return Verdict{Plan: r.Recorded}
+		// The recorded plan stays until the host reports. What a person vouched for may have changed meanwhile.
+		return Verdict{Plan: still(r.Recorded, bound)}
 	}
 	if len(bound) == 0 {
 		// Steps may be over within the very look in which the approval came: no status has shown the plan as approved then.
 		return Verdict{Run: now(free), UsedUp: approved, Dropped: r.Approval != "" && !approved}
 	}
-	if approved && within(bound, r.Recorded.Steps) {
-		p := r.Recorded.DeepCopy()
+	if approved && within(bound, r.Recorded) {
+		p := still(r.Recorded, bound)
 		p.Approved = true
 		return Verdict{Run: now(r.Steps), Plan: p}
 	}
 	p := planOf(r.UID, bound)
+	if r.Approval == p.Digest && len(p.Vouched) > 0 {
+		// It is about an earlier time. As long as it is there, what is vouched for stays used up.
+		if p.Vouched = nil; r.Recorded != nil {
+			p.Vouched = vouchedFor(r.Recorded.Vouched, bound)
+		}
+		return Verdict{Run: now(free), Plan: p, Dropped: true}
+	}
 	p.Approved = r.Approval == p.Digest
 	if p.Approved {
 		return Verdict{Run: now(r.Steps), Plan: p}
@@ -83,6 +90,9 @@ func planOf(uid string, steps []Step) *v1alpha1.Plan {
 		api := s.API()
 		api.Later, api.Reason, api.Consent = s.Later(), Cut(api.Reason, maxReason), Cut(api.Consent, maxConsent)
 		p.Steps = append(p.Steps, api)
+		if s.Vouches() {
+			p.Vouched = append(p.Vouched, api.Digest)
+		}
 	}
 	p.Digest = digestOfPlan(uid, p.Steps)
 	return p
@@ -115,14 +125,32 @@ func now(steps []Step) []Step {
 	return steps
 }
 
-func within(steps []Step, approved []v1alpha1.PlanStep) bool {
+// within reports whether an approved plan covers steps.
+func within(steps []Step, approved *v1alpha1.Plan) bool {
 	for _, s := range steps {
 		d := s.Digest()
-		if !slices.ContainsFunc(approved, func(a v1alpha1.PlanStep) bool { return a.Digest == d }) {
+		if !slices.ContainsFunc(approved.Steps, func(a v1alpha1.PlanStep) bool { return a.Digest == d }) || s.Vouches() && !slices.Contains(approved.Vouched, d) {
 			return false
 		}
 	}
 	return true
+}
+
+// still returns a plan that vouches for nothing more than what is needed still; nil for none.
+func still(p *v1alpha1.Plan, steps []Step) *v1alpha1.Plan {
+	if p == nil {
+		return nil
+	}
+	p = p.DeepCopy()
+	p.Vouched = vouchedFor(p.Vouched, steps)
+	return p
+}
+
+// vouchedFor returns those of some digests that are of steps which are needed.
+func vouchedFor(digests []string, steps []Step) []string {
+	return slices.DeleteFunc(slices.Clone(digests), func(d string) bool {
+		return !slices.ContainsFunc(steps, func(s Step) bool { return s.Digest() == d })
+	})
 }
 
 // MemberPlan is the plan of one member, or with an empty node that of the whole.
@@ -152,7 +180,7 @@ func Combine(plans []MemberPlan) *v1alpha1.Plan {
 			continue
 		}
 		if p.Node == "" {
-			out.Whole = digestsOf(p.Plan.Steps)
+			out.Whole, out.Vouched = digestsOf(p.Plan.Steps), p.Plan.Vouched
 		}
 		for _, s := range p.Plan.Steps {
 			if s.Action == "" {
@@ -209,7 +237,7 @@ func WholePlan(uid string, shown *v1alpha1.Plan, approval string) *v1alpha1.Plan
 	if shown == nil {
 		return nil
 	}
-	p := &v1alpha1.Plan{}
+	p := &v1alpha1.Plan{Vouched: shown.Vouched}
 	for _, s := range shown.Steps {
 		if s.Host == "" {
 			p.Steps = append(p.Steps, s)

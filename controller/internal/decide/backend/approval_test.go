@@ -18,6 +18,7 @@ type step struct {
 	// reason that is shown; empty for a short one.
 	reason   string
 	destroys bool
+	vouches  bool
 	later    bool
 }
 
@@ -25,6 +26,7 @@ func (s step) Host() string   { return s.host }
 func (s step) Via() string    { return s.via }
 func (s step) Action() string { return s.name }
 func (s step) Destroys() bool { return s.destroys }
+func (s step) Vouches() bool  { return s.vouches }
 func (s step) Later() bool    { return s.later }
 func (s step) Digest() string { return Digest([]string{s.host, s.name}) }
 func (s step) API() v1alpha1.PlanStep {

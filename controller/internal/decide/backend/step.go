@@ -19,6 +19,9 @@ type Step interface {
 	Action() string
 	// Destroys reports whether the step destroys what somebody else wrote.
 	Destroys() bool
+	// Vouches reports whether whoever approves the step vouches for how things are at that time, such as that a node is off. The approval is used up once
+	// the step is taken, or not needed for the first time. Its digest covers what is vouched for. It implies Destroys.
+	Vouches() bool
 	// Later reports whether the step cannot run yet: it is shown and approved now.
 	Later() bool
 	// Digest identifies the step by what it does to what.

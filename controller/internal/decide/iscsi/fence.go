@@ -17,7 +17,7 @@ func (v *View) fence(hosts []backend.HostHealth) []backend.Step {
 	var out []backend.Step
 	for _, h := range hosts {
 		m := h.Object
-		if m == nil || m.Spec.Reservation == nil || !v.fences(m) {
+		if m == nil || !v.fences(m) {
 			continue
 		}
 		via := v.worker(hosts, h.Node)
@@ -33,15 +33,17 @@ func (v *View) fence(hosts []backend.HostHealth) []backend.Step {
 // came late.
 func (v *View) fences(m *v1alpha1.Member) bool {
 	node, r := string(m.Spec.Node), m.Spec.Reservation
+	if r == nil {
+		// Nothing is known of it: without a record nobody could say that it is fenced.
+		return v.off(node) && v.awaits(node) && v.rec.group != ""
+	}
 	if r.Fenced && !r.Registering && v.hasKeyOf(r) {
 		return true
 	}
 	if v.gone() && slices.Contains(v.stranded(), node) {
 		return true
 	}
-	seen := v.seen.Hosts[node]
-	silent := seen.Agent == decide.AgentUnreachable || seen.Agent == decide.AgentMissing
-	if r.Fenced && !r.Registering || !silent || !seen.OutOfService && v.exists(node) {
+	if r.Fenced && !r.Registering || !v.off(node) {
 		return false
 	}
 	return v.awaits(node) || !m.DeletionTimestamp.IsZero() || backend.Lost(m)
@@ -59,6 +61,20 @@ func (v *View) earlier(r *v1alpha1.MemberReservation) []string {
 		if v.seen.Reading.Known && v.seen.Reading.Keys.Has(keyOf(text)) {
 			out = append(out, text)
 		}
+	}
+	return out
+}
+
+// before are the keys of boots before the one that a node reports which are on the LUN. Of one that does not answer, or is fenced, there are none that matter.
+func (v *View) before(node string) []string {
+	m, h := v.members[node], v.seen.Hosts[node]
+	if m == nil || m.Spec.Reservation == nil || m.Spec.Reservation.Fenced || !h.Up() {
+		return nil
+	}
+	r := m.Spec.Reservation
+	out := v.earlier(r)
+	if r.BootID != h.BootID && v.registered(m) {
+		out = append(out, r.Key)
 	}
 	return out
 }
@@ -94,6 +110,12 @@ func (v *View) exists(node string) bool { return v.seen.World.Nodes[node].Exists
 func (v *View) fenceNode(via string, m *v1alpha1.Member) Step {
 	node, r := string(m.Spec.Node), m.Spec.Reservation
 	s := v.step(via, v1alpha1.ActionFenceNode, "Node "+node+" is tainted as out of service, and its volumes wait for it.")
+	if r == nil {
+		s.Victim, s.Member, s.Unfenced, s.Vouched = node, m.Name, !v.rec.fenced, true
+		s.Why = "Node " + node + " has volumes, or may still change the volume group, and no key of it is on record, as after a restore of the API server."
+		s.Consent = vouchesOff(node)
+		return s
+	}
 	s.Victim, s.Key, s.Member, s.Unfenced = node, r.Key, m.Name, r.Unfenced
 	switch {
 	case r.Fenced && !r.Registering:
@@ -143,23 +165,28 @@ func (v *View) preemptKeys(hosts []backend.HostHealth) []backend.Step {
 	return []backend.Step{s}
 }
 
-// preemptEarlier takes the keys of earlier boots of a node off that stay on the LUN although it has a new one, by approval, if something waits for the node's word:
-// it does not count before, for another machine that had the node's name may have such a key.
+// preemptEarlier takes the keys of earlier boots of a node off that stay on the LUN, by approval, if something waits for the node's word: it does not count before, for
+// another machine that had the node's name may have such a key. A node that was booted gets time to register its new key first, which replaces them.
 func (v *View) preemptEarlier(hosts []backend.HostHealth) []backend.Step {
 	var out []backend.Step
 	for _, h := range hosts {
 		m, via := h.Object, v.worker(hosts, "")
-		if m == nil || via == "" || !v.usable(h.Node) || !slices.Contains(v.seen.Record.Pending, h.Node) && len(v.heldBy(h.Node)) == 0 {
+		if m == nil || via == "" || !slices.Contains(v.seen.Record.Pending, h.Node) && len(v.heldBy(h.Node)) == 0 {
 			continue
 		}
-		keys := v.earlier(m.Spec.Reservation)
+		keys, why := v.before(h.Node), "Keys of earlier boots of node "+h.Node+" are on the LUN still"
+		if !v.usable(h.Node) {
+			if v.seen.Now.Sub(v.late[h.Node]) < bootFor {
+				continue
+			}
+			why = "Node " + h.Node + " was booted and gets no key, and keys of its earlier boots are on the LUN"
+		}
 		if len(keys) == 0 {
 			continue
 		}
-		s := v.step(via, v1alpha1.ActionPreemptKeys, "Keys of earlier boots of node "+h.Node+" are on the LUN still, so that it does not count what the node says: "+
-			backend.Shorten(keys, maxKeys)+".")
+		s := v.step(via, v1alpha1.ActionPreemptKeys, why+", so that it does not count what the node says: "+backend.Shorten(keys, maxKeys)+".")
 		s.Consent = "Whoever approves vouches that no other machine with the name of node " + h.Node + " uses the LUN."
-		s.Victim, s.Member, s.Keys = h.Node, m.Name, keys
+		s.Victim, s.Member, s.Keys, s.BootID = h.Node, m.Name, keys, v.seen.Hosts[h.Node].BootID
 		out = append(out, s)
 	}
 	return out

@@ -58,7 +58,15 @@ func (h host) key(l sharedlun.Lun, r *v1alpha1.MemberReservation) ([]backend.Ste
 			"its key is not registered on the LUN any more, and %d volumes are mapped: whatever took the key off may have given them to another node. "+
 				"Drain or boot the node, and it gets its key back", len(h.Mappings)))
 	}
-	return h.register(l, "The key is granted and not registered."), backend.Finding{}
+	return h.enroll(l), backend.Finding{}
+}
+
+// enroll has the node register the key that it was granted; by approval, if the LUN has another one for it.
+func (h host) enroll(l sharedlun.Lun) []backend.Step {
+	if h.OtherKey && h.view.foreign() > 0 {
+		return []backend.Step{h.replaceKey(l)}
+	}
+	return h.register(l, "The key is granted and not registered.")
 }
 
 // writes reports whether the key of the node is registered, on the paths that were there.
@@ -110,10 +118,27 @@ func (h host) grant(r *v1alpha1.MemberReservation) ([]backend.Step, backend.Find
 }
 
 func (h host) register(l sharedlun.Lun, why string) []backend.Step {
+	return []backend.Step{h.registration(l, why)}
+}
+
+// replaceKey has the node register its key in place of one that the LUN has for it and no Member has on record, by approval. The target lets it replace nobody's but its
+// own, so that nobody loses anything. It is all that helps where every node has such a key, as after a restore of the API server to before each of them was booted: none
+// could preempt another one's.
+func (h host) replaceKey(l sharedlun.Lun) Step {
+	s := h.registration(l, "")
+	for _, key := range h.view.foreignKeys() {
+		s.Keys = append(s.Keys, sharedlun.FormatKey(key))
+	}
+	s.Why = fmt.Sprintf("The LUN has a key for this node that no Member has on record. It is one of these, and is replaced; the others stay: %s.", backend.Shorten(s.Keys, maxKeys))
+	s.Consent = "Whoever approves vouches that no other machine has the name of the initiator of node " + h.m.Node + ", " + h.Initiator.Name + "."
+	return s
+}
+
+func (h host) registration(l sharedlun.Lun, why string) Step {
 	s := h.step(v1alpha1.ActionRegisterKey, why)
 	s.Again = h.serves()
 	s.BootID, s.Paths, s.Reserve, s.Own = h.BootID, paths(l), h.view.mayReserve(h.m.Node), len(h.Mappings) > 0 || !h.view.held() && len(h.view.heldBy(h.m.Node)) > 0
-	return []backend.Step{s}
+	return s
 }
 
 // usable reports whether a node may change the group now, maintenance aside, by what is on record, and by what was read last of the LUN.

@@ -47,6 +47,8 @@ type Host struct {
 	// LoginAt is when it was tried last to log in, RegisteredPaths what the paths were when the key was registered last by this process.
 	LoginAt         time.Time
 	RegisteredPaths string
+	// OtherKey is true when the target refused the node's key in this boot, as it has another one for it than those on record.
+	OtherKey bool
 	// OutOfService is true when a person tainted the Node with node.kubernetes.io/out-of-service.
 	OutOfService bool
 }

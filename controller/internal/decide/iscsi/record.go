@@ -2,8 +2,11 @@ package iscsi
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -21,6 +24,8 @@ type record struct {
 	forming string
 	// fenced is true when the target keeps reservations, unfenced when it said that it keeps none.
 	fenced, unfenced bool
+	// strange names the PersistentVolumes of the class that name another group than the one that Members have on record.
+	strange []string
 	// conflict says which records contradict each other; empty when none do.
 	conflict string
 }
@@ -42,25 +47,39 @@ func recordOf(w backend.World) record {
 			r.fenced, r.unfenced = r.fenced || !k.Unfenced, r.unfenced || k.Unfenced
 		}
 	}
-	for _, volumes := range w.Volumes {
-		for _, v := range volumes {
-			if id, err := sharedlun.Parse(v.Handle); err == nil {
-				groups = append(groups, id.Group)
-			}
-		}
-	}
 	slices.Sort(luns)
 	slices.Sort(groups)
 	luns, groups = slices.Compact(luns), slices.Compact(groups)
+	named := groupsOf(w)
 	switch {
 	case len(luns) > 1:
 		r.conflict = "Members have different LUNs on record: " + strings.Join(luns, "; ")
 	case len(groups) > 1:
-		r.conflict = "Members and volumes have different volume groups on record: " + strings.Join(groups, ", ")
+		r.conflict = "Members have different volume groups on record: " + strings.Join(groups, ", ")
 	case len(groups) == 1:
+		// Each handle was made from it. Another one is of no volume of this group, and nothing that is done here goes by a handle.
 		r.group = groups[0]
+		delete(named, r.group)
+		r.strange = slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(named))...)))
+	case len(named) > 1:
+		r.conflict = "no Member has a volume group on record, and PersistentVolumes name different ones: " + strings.Join(slices.Sorted(maps.Keys(named)), ", ")
+	case len(named) == 1:
+		r.group = slices.Collect(maps.Keys(named))[0]
 	}
 	return r
+}
+
+// groupsOf returns the groups that PersistentVolumes name, with these volumes.
+func groupsOf(w backend.World) map[string][]string {
+	out := map[string][]string{}
+	for _, volumes := range w.Volumes {
+		for _, v := range volumes {
+			if id, err := sharedlun.Parse(v.Handle); err == nil {
+				out[id.Group] = append(out[id.Group], v.String())
+			}
+		}
+	}
+	return out
 }
 
 // takeLun takes in the record of one Member. The sizes differ where a LUN grew in between: the largest that was seen counts.
@@ -87,6 +106,29 @@ func (v *View) refusal() backend.Finding {
 			"the LUN on record is of target %s, spec.iqn is %s: put the name back, or delete this Iscsi and make another one", v.rec.iqn, v.seen.Iscsi.Spec.IQN))
 	}
 	return backend.Finding{}
+}
+
+// claims are the volumes of the group that the API server knows by their names on the LUN, with what a person calls them.
+func (v *View) claims() map[string]string {
+	out := map[string]string{}
+	for _, at := range v.seen.World.Volumes {
+		for _, volume := range at {
+			if id, err := sharedlun.Parse(volume.Handle); err == nil && id.Group == v.rec.group {
+				out[id.Name] = volume.String()
+			}
+		}
+	}
+	return out
+}
+
+// volumesOfGroup names the PersistentVolumes of the class that are of another group.
+func (v *View) volumesOfGroup() metav1.Condition {
+	const t = v1alpha1.ConditionVolumesOfGroup
+	if len(v.rec.strange) == 0 {
+		return yes(t, v1alpha1.ReasonVolumesOfGroup, "No PersistentVolume of the class names another volume group.")
+	}
+	return no(t, v1alpha1.ReasonOtherGroup, fmt.Sprintf("PersistentVolumes of the class name another volume group than %s, which is on record, so that nobody can attach or remove them here: %s. "+
+		"All others go on. Delete those that were made by hand, or give them the class of their own Iscsi.", v.rec.group, backend.Shorten(v.rec.strange, maxNamed)))
 }
 
 func bad(reason, message string) backend.Finding {

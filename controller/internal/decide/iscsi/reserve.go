@@ -144,10 +144,14 @@ func (v *View) off(node string) bool {
 	return h.silent() && (h.OutOfService || !v.exists(node))
 }
 
-// booted reports whether a node is known to run another boot than the one of its record.
+// booted reports whether a node is known to run another boot than the one of its record. One that was fenced in a boot that nobody knows may be in it still, as long as it
+// may have volumes mapped.
 func (v *View) booted(m *v1alpha1.Member) bool {
-	h := v.seen.Hosts[string(m.Spec.Node)]
-	return h.Asked() && h.BootID != m.Spec.Reservation.BootID
+	h, boot := v.seen.Hosts[string(m.Spec.Node)], m.Spec.Reservation.BootID
+	if boot == sharedlun.UnknownBoot && (!h.Mapped || len(h.Mappings) > 0) {
+		return false
+	}
+	return h.Asked() && h.BootID != boot
 }
 
 // busy reports whether a node may have a volume mapped that the LUN says is its own. What a silent node has mapped nobody knows, and what one has that was asked

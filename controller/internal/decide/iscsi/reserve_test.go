@@ -24,6 +24,11 @@ func (s *scene) key(node string) {
 	s.o.Reading.Keys.Keys = append(s.o.Reading.Keys.Keys, keyOf(s.member(node).Spec.Reservation.Key))
 }
 
+// unknownBoot has a node fenced of which no key was on record.
+func (s *scene) unknownBoot(node string) {
+	s.member(node).Spec.Reservation = &v1alpha1.MemberReservation{Key: "00000000000000ff", BootID: sharedlun.UnknownBoot, Fenced: true}
+}
+
 // only returns the one step of a node.
 func only(t *testing.T, h backend.Host) Step {
 	t.Helper()
@@ -50,14 +55,25 @@ func TestDecide_lostKeys(t *testing.T) {
 			s.member("n3").Spec.Reservation.Fenced = true
 			s.host("n3", func(h *Host) { h.BootID = "next" })
 		}, "n1", false},
-		"it answers, and a fenced one runs": {func(s *scene) { s.member("n3").Spec.Reservation.Fenced = true }, "n1", false},
-		"the busy one is off":               {func(s *scene) { s.silence("n2", true) }, "n1", true},
-		"the busy one is fenced":            {func(s *scene) { s.member("n2").Spec.Reservation.Fenced = true }, "n1", true},
-		"Kubernetes does not know it":       {func(s *scene) { s.silence("n2", false); s.o.World.Nodes["n2"] = backend.Node{} }, "n1", true},
-		"the agent cannot tell":             {func(s *scene) { s.host("n2", func(h *Host) { h.Failed = "no" }) }, "n1", false},
-		"what is mapped is not its own":     {func(s *scene) { s.o.Reading.Contents.Group.Volumes[0].HeldBy = "n3" }, "n1", true},
-		"nothing is mapped any more":        {func(s *scene) { s.host("n2", func(h *Host) { h.Mappings = nil }) }, "n1", true},
-		"it was asked before the keys went": {func(s *scene) { s.host("n2", func(h *Host) { h.Mappings, h.At = nil, now.Add(-1) }) }, "n1", false},
+		"it did, and one runs on with volumes that was fenced in a boot nobody knows": {func(s *scene) {
+			s.silence("n2", false)
+			s.unknownBoot("n3")
+			s.host("n3", func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "w"}} })
+		}, "n1", true},
+		"it did, and nobody knows what one has that was fenced in such a boot": {func(s *scene) {
+			s.silence("n2", false)
+			s.unknownBoot("n3")
+			s.host("n3", func(h *Host) { h.Mapped = false })
+		}, "n1", true},
+		"it did, and one that was fenced in such a boot has nothing": {func(s *scene) { s.silence("n2", false); s.unknownBoot("n3") }, "n1", false},
+		"it answers, and a fenced one runs":                          {func(s *scene) { s.member("n3").Spec.Reservation.Fenced = true }, "n1", false},
+		"the busy one is off":                                        {func(s *scene) { s.silence("n2", true) }, "n1", true},
+		"the busy one is fenced":                                     {func(s *scene) { s.member("n2").Spec.Reservation.Fenced = true }, "n1", true},
+		"Kubernetes does not know it":                                {func(s *scene) { s.silence("n2", false); s.o.World.Nodes["n2"] = backend.Node{} }, "n1", true},
+		"the agent cannot tell":                                      {func(s *scene) { s.host("n2", func(h *Host) { h.Failed = "no" }) }, "n1", false},
+		"what is mapped is not its own":                              {func(s *scene) { s.o.Reading.Contents.Group.Volumes[0].HeldBy = "n3" }, "n1", true},
+		"nothing is mapped any more":                                 {func(s *scene) { s.host("n2", func(h *Host) { h.Mappings = nil }) }, "n1", true},
+		"it was asked before the keys went":                          {func(s *scene) { s.host("n2", func(h *Host) { h.Mappings, h.At = nil, now.Add(-1) }) }, "n1", false},
 		"two are busy": {func(s *scene) {
 			s.host("n3", func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "w"}} })
 			s.volume(sharedlun.Volume{Name: "w", UUID: "w", HeldBy: "n3"})
@@ -203,5 +219,42 @@ func TestView_keys(t *testing.T) {
 				t.Errorf("%v", actions(s.whole().Steps))
 			}
 		})
+	}
+}
+
+// TestDecide_otherKey: a node that the target has another key for replaces it by approval, and nothing else.
+func TestDecide_otherKey(t *testing.T) {
+	restored := func(s *scene) {
+		s.o.Reading.Keys.Keys = []uint64{77, 78}
+		s.host("n1", func(h *Host) { h.OtherKey = true })
+	}
+	for name, c := range map[string]struct {
+		change   func(*scene)
+		keys     []string
+		destroys bool
+	}{
+		"after a restore":    {restored, []string{"000000000000004d", "000000000000004e"}, true},
+		"it was not tried":   {func(s *scene) { s.o.Reading.Keys.Keys = []uint64{77} }, nil, false},
+		"the key is gone":    {func(s *scene) { restored(s); s.o.Reading.Keys.Keys = []uint64{11} }, nil, false},
+		"a key of another":   {func(s *scene) { restored(s); s.o.Reading.Keys.Keys = []uint64{11, 77} }, []string{"000000000000004d"}, true},
+		"nobody reserved it": {func(s *scene) { restored(s); s.o.Reading.Keys.Type = 0 }, []string{"000000000000004d", "000000000000004e"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := made("n1", "n2")
+			c.change(s)
+			steps := s.decide("n1").Steps
+			if len(steps) != 1 || steps[0].Action() != v1alpha1.ActionRegisterKey || steps[0].Destroys() != c.destroys || steps[0].Vouches() != c.destroys {
+				t.Fatalf("%+v", steps)
+			}
+			if got := steps[0].(Step).Keys; !slices.Equal(got, c.keys) {
+				t.Errorf("keys %v, want %v", got, c.keys)
+			}
+		})
+	}
+	s := made("n1", "n2")
+	restored(s)
+	s.host("n1", func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "u"}} })
+	if got := s.decide("n1"); len(got.Steps) > 0 || got.Finding.Reason != v1alpha1.ReasonKeyLost {
+		t.Errorf("volumes are mapped: %+v", got)
 	}
 }

@@ -24,6 +24,8 @@ const (
 	loginEvery = 30 * time.Second
 	// leavingFor is how long a volume is left to whoever began to take it from its node.
 	leavingFor = 30 * time.Second
+	// bootFor is how long a node that was booted gets to register its new key before a person is asked about the one of before.
+	bootFor = 2 * time.Minute
 	// maxNamed is how many nodes, paths or volumes a message names.
 	maxNamed = 10
 	// maxKeys is how many keys the reason for a step names: a storage shows its first 200 bytes.

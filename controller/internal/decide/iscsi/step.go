@@ -23,7 +23,7 @@ type Step struct {
 	// Initiator is the name that goes on record with a key. Last is true when the last key of all may go, too.
 	Initiator string
 	Last      bool
-	// Ref names the group, BootID the boot that a key is for, Paths the paths that it is registered on, or that stay as they are when sessions are made.
+	// Ref names the group, BootID the boot that a key is for, or that the node reports of which earlier keys are preempted, Paths the paths that it is registered on, or that stay as they are when sessions are made.
 	Ref           sharedlun.Ref
 	BootID, Paths string
 	// Unfenced is true on a target without reservations, and where nodes run that were let in without. Exchange is true when the node gets a key for the
@@ -39,7 +39,7 @@ type Step struct {
 	Vouched     bool
 	// Over is true when the key is taken off of a node that has nothing to lose: the group was removed with the Iscsi.
 	Over bool
-	// Keys are preempted that no Member has, 16 hexadecimal digits each. Boots are readers that are forgotten; whatever Volumes they are of.
+	// Keys are preempted that no Member has, or one of them is replaced by the key that a node registers; 16 hexadecimal digits each. Boots are readers that are forgotten; whatever Volumes they are of.
 	Keys  []string
 	Boots []sharedlun.Boot
 	// Wipe is the digest of what is lost by making the group, Lost what that is.
@@ -69,6 +69,9 @@ func (s Step) Action() string { return s.Does }
 // Destroys reports whether the step needs a person: it loses what somebody else wrote, takes keys off that may be anybody's, or believes that a node is off.
 func (s Step) Destroys() bool { return s.Wipe != "" || s.Vouched || len(s.Keys) > 0 }
 
+// Vouches reports whether whoever approves says how things are then: that a node is off, or that nobody uses the LUN with some keys.
+func (s Step) Vouches() bool { return s.Vouched || len(s.Keys) > 0 }
+
 // Later returns false: every step can run now.
 func (s Step) Later() bool { return false }
 
@@ -78,8 +81,13 @@ func (s Step) Digest() string {
 	for _, v := range s.Volumes {
 		names = append(names, v.UUID+"@"+v.HeldBy)
 	}
+	word := ""
+	if s.Vouches() {
+		// It covers what a person read.
+		word = s.Why + " " + s.Consent
+	}
 	return backend.Digest([]any{
-		s.Node, s.Does, s.Owner, s.Target.IQN, s.Target.Portals, s.Renew, s.Chap, s.Ref.Lun.WWID, s.Ref.Lun.Serial, s.Ref.OwnerUID, s.Ref.UUID, s.BootID, s.Initiator, s.Last,
+		word, s.Node, s.Does, s.Owner, s.Target.IQN, s.Target.Portals, s.Renew, s.Chap, s.Ref.Lun.WWID, s.Ref.Lun.Serial, s.Ref.OwnerUID, s.Ref.UUID, s.BootID, s.Initiator, s.Last,
 		s.Unfenced, s.Exchange, s.Reserve, s.Own, names, s.Victim, s.Key, s.Vouched, s.Over, s.Wipe, s.Keys, s.Boots,
 	})
 }
@@ -105,7 +113,9 @@ func (s Step) Told() (reason, message string) {
 			return v1alpha1.ReasonFenced, "The key of node " + s.Victim + " is off the LUN. " + s.Why
 		}
 		how := "Node " + s.Victim + " is fenced: its key is off the LUN, so that it cannot write. "
-		if s.Unfenced {
+		if s.Vouched && s.Key == "" {
+			how = "Node " + s.Victim + " counts as fenced, by the word of a person, as long as every key on the LUN is that of another member. "
+		} else if s.Unfenced {
 			how = "Node " + s.Victim + " counts as fenced, by the word of a person: the target keeps no reservations. "
 		}
 		return v1alpha1.ReasonFenced, how + "Its volumes are free for other nodes. " + s.Why

@@ -3,7 +3,6 @@ package iscsi
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
@@ -23,8 +22,10 @@ type View struct {
 	rival string
 	// taken is the name of another Iscsi whose members have the LUN on record; empty when there is none.
 	taken string
-	// leaving are the volumes that are being taken from their nodes, by UUID, and since when that is seen.
+	// leaving are the volumes that are being taken from their nodes, or are to be, by UUID, and since when that is seen.
 	leaving map[string]time.Time
+	// late are the nodes that answer and may not write, while keys of earlier boots of them are on the LUN, and since when that is seen.
+	late map[string]time.Time
 	// open is since when it is seen that nobody has reserved the LUN; zero while somebody has.
 	open time.Time
 }
@@ -35,7 +36,7 @@ var _ backend.View = (*View)(nil)
 func NewView(o Observation, last *View) *View {
 	v := &View{
 		seen: o, rec: recordOf(o.World), target: TargetOf(o.Iscsi), rival: rival(o.Iscsi, o.World), members: map[string]*v1alpha1.Member{},
-		leaving: map[string]time.Time{},
+		leaving: map[string]time.Time{}, late: map[string]time.Time{},
 	}
 	owner := backend.OwnerOf(o.Iscsi)
 	for _, m := range o.World.Members {
@@ -49,16 +50,35 @@ func NewView(o Observation, last *View) *View {
 			v.open = last.open
 		}
 	}
+	v.since(last)
+	return v
+}
+
+// since takes over since when things are seen that have to last before anything is done.
+func (v *View) since(last *View) {
 	for _, volume := range v.volumes() {
-		if !volume.Leaving {
-			continue
-		}
-		v.leaving[volume.UUID] = o.Now
-		if last != nil && !last.leaving[volume.UUID].IsZero() {
-			v.leaving[volume.UUID] = last.leaving[volume.UUID]
+		if volume.Leaving || v.abandoned(volume) {
+			v.leaving[volume.UUID] = v.seen.Now
 		}
 	}
-	return v
+	for _, name := range v.names() {
+		if !v.usable(name) && len(v.before(name)) > 0 {
+			v.late[name] = v.seen.Now
+		}
+	}
+	if last != nil {
+		carry(v.leaving, last.leaving)
+		carry(v.late, last.late)
+	}
+}
+
+// carry takes over since when what is seen now was seen.
+func carry(now, then map[string]time.Time) {
+	for name := range now {
+		if at := then[name]; !at.IsZero() {
+			now[name] = at
+		}
+	}
 }
 
 // Seen returns what the view was made of.
@@ -186,13 +206,13 @@ func (v *View) over() bool { return v.removed() || v.untouched() || v.blank() }
 // untouched reports whether nothing was ever written to a LUN: no Member has anything on record.
 func (v *View) untouched() bool { return v.rec.group == "" && v.rec.forming == "" && v.rec.lun == nil }
 
-// Hosts returns the hosts that have a session with the target, or devices of the group's volumes, or a key.
+// Hosts returns the hosts that have a session with the target, or devices of the group's volumes, or a key, or that something waits for.
 func (v *View) Hosts() []string {
 	var out []string
 	for _, name := range v.names() {
 		h, m := v.seen.Hosts[name], v.members[name]
 		keyed := m != nil && m.Spec.Reservation != nil && !m.Spec.Reservation.Fenced
-		if h.Asked() && (h.LoggedIn() && v.rival == "" || len(h.Mappings) > 0) || keyed || len(v.heldBy(name)) > 0 {
+		if h.Asked() && (h.LoggedIn() && v.rival == "" || len(h.Mappings) > 0) || keyed || len(v.heldBy(name)) > 0 || v.detained(name) {
 			out = append(out, name)
 		}
 	}
@@ -255,17 +275,4 @@ func (v *View) free(h Host) bool {
 		return h.Asked() && (h.Mapped || !h.LoggedIn())
 	}
 	return h.Asked() && (v.blank() || v.untouched() && !h.LoggedIn())
-}
-
-// claims are the volumes of a world by their names on the LUN, with what a person calls them.
-func claims(w backend.World) map[string]string {
-	out := map[string]string{}
-	for _, at := range w.Volumes {
-		for _, v := range at {
-			if _, name, ok := strings.Cut(v.Handle, "/"); ok {
-				out[name] = v.String()
-			}
-		}
-	}
-	return out
 }

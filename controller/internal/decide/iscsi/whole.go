@@ -12,6 +12,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/class"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
 )
 
 // Whole returns what concerns the LUN as a whole.
@@ -19,7 +20,7 @@ func (v *View) Whole(hosts []backend.HostHealth) backend.Whole {
 	w := backend.Whole{
 		Serves: v.rec.group != "" && v.refusal().IsZero(), Pending: "The StorageClass is made once every initiator sees the volume group.",
 		Class: v.class(), Facts: []metav1.Condition{v.unique(), v.reachable(hosts), v.lunReady(hosts)},
-		Warnings: []metav1.Condition{v.pathsHealthy(hosts), v.fencing()}, Wake: Every, Capacity: v.capacity(),
+		Warnings: []metav1.Condition{v.pathsHealthy(hosts), v.fencing(), v.volumesOfGroup()}, Wake: Every, Capacity: v.capacity(),
 	}
 	if p := v.seen.Chap.Problem; p != "" {
 		w.Notes = append(w.Notes, p)
@@ -167,7 +168,7 @@ func (v *View) remove(hosts []backend.HostHealth) []backend.Step {
 
 // left names the volumes on the LUN that hold a deletion, and that no PersistentVolume names.
 func (v *View) left() []string {
-	known := claims(v.seen.World)
+	known := v.claims()
 	var out []string
 	for _, volume := range v.volumes() {
 		if known[volume.Name] == "" {
@@ -181,7 +182,7 @@ func (v *View) left() []string {
 	return out
 }
 
-// release ends what somebody began: a volume is being taken from a node that has unmapped it, or is fenced.
+// release ends what somebody began: a volume is being taken from a node that has unmapped it, or is fenced. It takes a volume from a fenced node that no attachment names.
 func (v *View) release(hosts []backend.HostHealth) []backend.Step {
 	g, via := v.group(), v.worker(hosts, "")
 	if g == nil || via == "" || v.rec.group == "" {
@@ -191,8 +192,8 @@ func (v *View) release(hosts []backend.HostHealth) []backend.Step {
 	s.Sequence, s.Again = g.Sequence, true
 	for _, volume := range g.Volumes {
 		since, h := v.leaving[volume.UUID], v.seen.Hosts[volume.HeldBy]
-		unmapped := h.Up() && h.Mapped && !h.maps(volume.UUID) && v.believed(volume.HeldBy)
-		if volume.Leaving && volume.HeldBy != "" && (v.fenceCounts(volume.HeldBy, via) || unmapped) && v.seen.Now.Sub(since) >= leavingFor {
+		unmapped := volume.Leaving && h.Up() && h.Mapped && !h.maps(volume.UUID) && v.believed(volume.HeldBy)
+		if !since.IsZero() && volume.HeldBy != "" && (v.fenceCounts(volume.HeldBy, via) || unmapped) && v.seen.Now.Sub(since) >= leavingFor {
 			s.Volumes = append(s.Volumes, volume)
 		}
 	}
@@ -200,6 +201,17 @@ func (v *View) release(hosts []backend.HostHealth) []backend.Step {
 		return nil
 	}
 	return []backend.Step{s}
+}
+
+// abandoned reports whether a volume is a fenced node's, and no VolumeAttachment says so, as after a restore of the API server: nobody else would take it away. One of which
+// nothing is ready is being made. An attachment of which nobody knows the volume may be that one.
+func (v *View) abandoned(volume sharedlun.Volume) bool {
+	m := v.members[volume.HeldBy]
+	if m == nil || m.Spec.Reservation == nil || !m.Spec.Reservation.Fenced || volume.ReadyBytes == 0 {
+		return false
+	}
+	handle := v.rec.group + "/" + volume.Name
+	return !slices.ContainsFunc(v.seen.World.Attached[volume.HeldBy], func(a backend.Volume) bool { return a.Handle == handle || a.Handle == "" })
 }
 
 // step begins a step of the whole.

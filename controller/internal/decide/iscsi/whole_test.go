@@ -33,6 +33,11 @@ func pv(s *scene) {
 	s.o.World.Volumes[""] = []backend.Volume{{Name: "pv", Handle: groupUUID + "/v1"}}
 }
 
+// strange is a PersistentVolume that somebody made by hand, of another group.
+func strange(s *scene) {
+	s.o.World.Volumes[""] = append(s.o.World.Volumes[""], backend.Volume{Name: "by-hand", Handle: "Zz3dEf-1234-5678-9abc-DEFG-hijk-LMNOPQ/v1"})
+}
+
 func TestWhole_steps(t *testing.T) {
 	leaving := func(node string) func(*scene) {
 		return func(s *scene) {
@@ -66,6 +71,22 @@ func TestWhole_steps(t *testing.T) {
 	earlier := func(s *scene) {
 		s.member("n2").Spec.Reservation.Previous = []string{"0000000000000063"}
 		s.o.Reading.Keys.Keys = append(s.o.Reading.Keys.Keys, 99)
+	}
+	booted := func(s *scene) { s.host("n2", func(h *Host) { h.BootID = "next" }) }
+	granted := func(s *scene) {
+		s.member("n2").Spec.Reservation = &v1alpha1.MemberReservation{Key: "000000000000000f", BootID: "next", Previous: []string{"000000000000000b"}}
+	}
+	late := func(s *scene) {
+		s.last = s.view()
+		s.o.Now = now.Add(bootFor)
+	}
+	unknown := func(s *scene) {
+		s.member("n2").Spec.Reservation = nil
+		s.o.Reading.Keys.Keys = []uint64{10}
+	}
+	ready := func(s *scene) { s.volume(sharedlun.Volume{Name: "v", UUID: "u", HeldBy: "n2", ReadyBytes: 1}) }
+	attached := func(handle string) func(*scene) {
+		return func(s *scene) { s.o.World.Attached = map[string][]backend.Volume{"n2": {{Name: "pv", Handle: handle}}} }
 	}
 	content := func(s *scene) { s.o.Reading.Contents.Content, s.o.Reading.Contents.Digest = "ext4", "v1:x" }
 	for name, c := range map[string]struct {
@@ -135,9 +156,27 @@ func TestWhole_steps(t *testing.T) {
 		"a volume leaves, and a key of before":   {made("n1", "n2"), both(leaving("n2"), earlier), []string{"PreemptKeys"}, true},
 		"a volume leaves, a key of nobody":       {made("n1", "n2"), both(leaving("n2"), silent, fenced, func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 99} }), []string{"PreemptKeys"}, true},
 		// A turn knows the Members alone, and would refuse it.
-		"a volume leaves, a key just granted": {made("n1", "n2"), both(leaving("n2"), silent, fenced, func(s *scene) { s.o.Reading.Keys.Keys, s.o.Granted = []uint64{10, 99}, []uint64{99} }), nil, false},
-		"unmapped, with a key of nobody":      {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 11, 99} }), []string{"PreemptKeys"}, true},
-		"a volume leaves another boot":        {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.host("n2", func(h *Host) { h.BootID = "next" }) }), nil, false},
+		"a volume leaves, a key just granted":  {made("n1", "n2"), both(leaving("n2"), silent, fenced, func(s *scene) { s.o.Reading.Keys.Keys, s.o.Granted = []uint64{10, 99}, []uint64{99} }), nil, false},
+		"unmapped, with a key of nobody":       {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 11, 99} }), []string{"PreemptKeys"}, true},
+		"a volume leaves another boot":         {made("n1", "n2"), both(leaving("n2"), booted), nil, false},
+		"a volume, and no key after a boot":    {made("n1", "n2"), both(holds, booted, late), []string{"PreemptKeys"}, true},
+		"no volume, and no key after a boot":   {made("n1", "n2"), both(booted, late), nil, false},
+		"a key is granted, and not registered": {made("n1", "n2"), both(holds, booted, granted, late), []string{"PreemptKeys"}, true},
+		"booted, and the key of before is off": {made("n1", "n2"), both(holds, booted, func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10} }, late), nil, false},
+		"booted, and silent by now":            {made("n1", "n2"), both(holds, booted, late, silent), nil, false},
+		"no key on record, and off":            {made("n1", "n2"), both(holds, unknown, tainted), []string{"FenceNode"}, true},
+		"no key on record, and gone":           {made("n1", "n2"), both(holds, unknown, silent, func(s *scene) { s.o.World.Nodes["n2"] = backend.Node{Name: "n2"} }), []string{"FenceNode"}, true},
+		"no key on record, and silent":         {made("n1", "n2"), both(holds, unknown, silent), nil, false},
+		"no key on record, and no volume":      {made("n1", "n2"), both(unknown, tainted), nil, false},
+		"no key on record, and a change":       {made("n1", "n2"), both(unknown, tainted, func(s *scene) { s.o.Record.Pending = []string{"n2"} }), []string{"FenceNode"}, true},
+		"no key on record, and it answers":     {made("n1", "n2"), both(holds, unknown), nil, false},
+		"fenced, and no attachment":            {made("n1", "n2"), both(ready, tainted, fenced, late), []string{"ReleaseVolumes"}, false},
+		"fenced, and no attachment just now":   {made("n1", "n2"), both(ready, tainted, fenced), nil, false},
+		"fenced, and attached":                 {made("n1", "n2"), both(ready, tainted, fenced, attached(groupUUID+"/v"), late), nil, false},
+		"fenced, and attached of nobody knows": {made("n1", "n2"), both(ready, tainted, fenced, attached(""), late), nil, false},
+		"fenced, and another one is attached":  {made("n1", "n2"), both(ready, tainted, fenced, attached(groupUUID+"/w"), late), []string{"ReleaseVolumes"}, false},
+		"no attachment, and a key of nobody":   {made("n1", "n2"), both(ready, tainted, fenced, func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 99} }, late), []string{"PreemptKeys"}, true},
+		"no attachment, and not fenced":        {made("n1", "n2"), both(ready, silent, late), nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.change != nil {
@@ -230,6 +269,12 @@ func TestWhole_conditions(t *testing.T) {
 			s.host("n1", func(h *Host) { h.Seen.Luns = append(h.Seen.Luns, h.Seen.Luns[0]) })
 			s.o.Reading = Reading{}
 		}, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonSeveralLuns, "exactly one"},
+		"a volume of another group": {made("n1"), strange, v1alpha1.ConditionVolumesOfGroup, "False", v1alpha1.ReasonOtherGroup, "by-hand"},
+		"it stops nothing":          {made("n1"), strange, v1alpha1.ConditionLunReady, "True", v1alpha1.ReasonLunReady, groupUUID},
+		"nobody has the group on record": {
+			made("n1"), func(s *scene) { pv(s); strange(s); s.member("n1").Spec.Group = nil }, v1alpha1.ConditionLunReady, "False",
+			v1alpha1.ReasonRecordConflict, "no Member has a volume group",
+		},
 		"every path": {made("n1"), nil, v1alpha1.ConditionPathsHealthy, "True", v1alpha1.ReasonPathsHealthy, ""},
 		"a path is down": {made("n1", "n2"), func(s *scene) {
 			s.host("n2", func(h *Host) { h.Seen.Luns[0].Paths = []sharedlun.Path{{Portal: portal, Device: "sdb"}} })

@@ -76,6 +76,9 @@ func (s Step) Destroys() bool {
 	return s.Does == v1alpha1.ActionForgetMissingDevice && !s.Harmless
 }
 
+// Vouches returns false: each step is about devices and groups that its digest names, whenever it is taken.
+func (s Step) Vouches() bool { return false }
+
 // Later returns false: only steps that can run now are decided.
 func (s Step) Later() bool { return false }
 

@@ -121,6 +121,9 @@ func (s Step) Action() string { return v1alpha1.ActionFinishRemoval }
 // Destroys returns false: what is removed was given up before.
 func (s Step) Destroys() bool { return false }
 
+// Vouches returns false: nobody has to vouch for anything.
+func (s Step) Vouches() bool { return false }
+
 // Later returns false: the step can run now.
 func (s Step) Later() bool { return false }
 

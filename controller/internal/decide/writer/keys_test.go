@@ -2,6 +2,7 @@ package writer
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -59,10 +60,28 @@ func (w *world) registering(m *machine) bool {
 
 // mayRegister reports whether an agent sends the command to register.
 func (w *world) mayRegister(m *machine, msg *message) bool {
-	if msg.boot != m.boot {
+	if msg.boot != m.boot || !w.replaces(m.name, msg) {
 		return false
 	}
 	return len(m.maps) == 0 || w.lun.keys[m.name] == msg.key || w.lacks(remaps) || !w.lun.reserved && (w.lacks(owns) || m.mapsOnly(msg.own))
+}
+
+// replaces reports whether the target lets a node register a key: it has none, that one, or one that it was told of.
+func (w *world) replaces(node string, msg *message) bool {
+	have := w.lun.keys[node]
+	return !w.mood.strict || have == 0 || have == msg.key || slices.Contains(msg.old, have)
+}
+
+// foreign are the keys on the LUN that no Member has on record.
+func (w *world) foreign() []int {
+	var out []int
+	records := w.records()
+	for _, n := range slices.Sorted(maps.Keys(w.lun.keys)) {
+		if _, known := Owner(records, uint64(w.lun.keys[n])); !known {
+			out = append(out, w.lun.keys[n])
+		}
+	}
+	return out
 }
 
 // mapsOnly reports whether a node has no devices but those of some volumes.
@@ -148,6 +167,9 @@ func (w *world) landRegister(i int) {
 		return
 	}
 	w.registers = slices.Delete(w.registers, i, i+1)
+	if w.turnsDown(r) {
+		return
+	}
 	w.lun.keys[r.node] = r.key
 	w.tell("registered: key %d of %s", r.key, r.node)
 	m := w.machines[r.node]
@@ -166,6 +188,20 @@ func (w *world) landRegister(i int) {
 	}
 }
 
+// turnsDown reports whether the target refuses to register a key, and says so to whoever still waits.
+func (w *world) turnsDown(r *register) bool {
+	if !w.replaces(r.node, r.of) {
+		if m := w.machines[r.node]; r.of.incarnation == m.incarnation && !r.of.done {
+			r.of.failed, r.of.done = "another key", true
+		}
+		return true
+	}
+	if w.mood.strict && slices.Contains(w.foreign(), w.lun.keys[r.node]) {
+		w.adopted++
+	}
+	return false
+}
+
 // loseRegister has the kernel of a node that has lost the LUN wait on, or give a command to register up, which the target has done before or never sees.
 func (w *world) loseRegister(i int) {
 	r := w.registers[i]
@@ -173,7 +209,7 @@ func (w *world) loseRegister(i int) {
 		return
 	}
 	w.registers = slices.Delete(w.registers, i, i+1)
-	if w.rand.IntN(2) == 0 {
+	if w.rand.IntN(2) == 0 && w.replaces(r.node, r.of) {
 		w.lun.keys[r.node] = r.key
 	}
 	if !r.of.done {

@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,9 @@ type goal struct {
 	// asked are the nodes that said that they have no device of a volume that is to be removed.
 	asked map[string]bool
 }
+
+// unknownBoot is that of a node that was fenced while no key of it was on record.
+const unknownBoot = -2
 
 // patience is how many of its steps a process waits before it calls another one's record stale.
 const patience = 12
@@ -204,6 +208,7 @@ func (w *world) ask(p *process, msg message) {
 	if w.rand.IntN(6) == 0 && msg.kind != "register" {
 		// The request arrives twice.
 		again := msg
+		again.first = p.call
 		w.send(again)
 	}
 }
@@ -280,17 +285,21 @@ func (w *world) learnKeys(p *process, c *message) {
 		w.api.fenced[c.node] = true
 		w.fences++
 	case c.kind == "register":
-		// An earlier request that had no answer may still be on its way. A refusal is an answer.
-		told := c.failed != notKnown || w.lacks(hears)
-		if g := w.api.granted[c.to]; told && g.key == c.key && g.boot == c.boot && (g.asked == 1 || w.lacks(asksOnce)) {
-			g.asked, g.previous = 0, w.onLUN(slices.Clone(g.previous))
-			w.api.granted[c.to] = g
-		}
+		w.learnKey(c)
 	case c.kind == "keys" && c.failed != "":
 	case c.kind == "keys" && p.goal.kind != "" && p.asked.MayChange:
 		p.goal.keys = c.keys
 	case c.kind == "keys":
 		p.keys = c.keys
+	}
+}
+
+// learnKey takes an answer about the key of a node. An earlier request that had no answer may still be on its way. A refusal is an answer.
+func (w *world) learnKey(c *message) {
+	told := c.failed != notKnown || w.lacks(hears)
+	if g := w.api.granted[c.to]; told && g.key == c.key && g.boot == c.boot && (g.asked == 1 || w.lacks(asksOnce)) {
+		g.asked, g.previous = 0, w.onLUN(slices.Clone(g.previous))
+		w.api.granted[c.to] = g
 	}
 }
 
@@ -374,7 +383,7 @@ func (w *world) takeAway(p *process, now claim, change func(kind, node string, b
 	case w.api.fenced[now.node] && p.facts.Silent[now.node] != "" && g.keys == nil && !w.lacks(rereads):
 		w.ask(p, message{to: w.api.record.Writer, kind: "keys"})
 	case w.api.fenced[now.node] && p.facts.Silent[now.node] != "" && w.doubt(now.node, g.keys) == "":
-		change("release", now.node, w.api.granted[now.node].boot)
+		change("release", now.node, cmp.Or(w.api.granted[now.node].boot, unknownBoot))
 		g.keys = nil
 	case p.facts.Silent[now.node] != "" && g.keys != nil:
 		// The fence does not count.

@@ -10,18 +10,17 @@ import (
 func (w *world) secure(p *process) bool {
 	for _, n := range w.names {
 		m, g := w.machines[n], w.api.granted[n]
+		if w.barred(m, g) {
+			if w.outlives(p, g) {
+				return true
+			}
+			continue
+		}
 		switch {
 		case p.name == "engine" && m.reach() && g.boot != m.boot:
 			w.grant(m, g)
 			return true
-		case p.name == "engine" && m.reach() && !w.api.fenced[n] && w.lacksKey(m) && w.rand.IntN(3) == 0:
-			// A node that has volumes mapped refuses: other work has to go on meanwhile.
-			g.asked++
-			w.api.granted[n] = g
-			w.tell("%s asks %s to register, for the %d. time", p.self(), n, g.asked)
-			w.ask(p, message{
-				to: n, kind: "register", key: g.key, boot: g.boot, reserve: w.mayReserve(n), own: w.lun.own(n), shuts: w.shutOut(n),
-			})
+		case w.asksFor(p, m, g):
 			return true
 		case w.preempts(p, n):
 			return true
@@ -30,6 +29,26 @@ func (w *world) secure(p *process) bool {
 		}
 	}
 	return p.name == "engine" && w.rand.IntN(20) == 0 && w.approves(p)
+}
+
+// asksFor asks a node to register its key.
+func (w *world) asksFor(p *process, m *machine, g grant) bool {
+	if p.name != "engine" || !m.reach() || w.api.fenced[m.name] || !w.lacksKey(m) || w.rand.IntN(3) != 0 {
+		// A node that has volumes mapped refuses: other work has to go on meanwhile.
+		return false
+	}
+	g.asked++
+	w.api.granted[m.name] = g
+	w.tell("%s asks %s to register, for the %d. time", p.self(), m.name, g.asked)
+	w.ask(p, message{
+		to: m.name, kind: "register", key: g.key, boot: g.boot, reserve: w.mayReserve(m.name), own: w.lun.own(m.name), shuts: w.shutOut(m.name), old: w.replaced(g),
+	})
+	return true
+}
+
+// barred reports whether a node that was booted gets no key for now.
+func (w *world) barred(m *machine, g grant) bool {
+	return w.mood.strict && m.reach() && g.boot != m.boot && w.extra.IntN(3) != 0
 }
 
 // approves has keys taken off that are no member's current ones, as a person approves it.
@@ -46,6 +65,29 @@ func (w *world) approves(p *process) bool {
 		}
 	}
 	return false
+}
+
+// outlives has a key of an earlier boot taken off, as a person approves it, of a node that was booted and gets no key.
+func (w *world) outlives(p *process, g grant) bool {
+	by, keys := p.facts.pick(""), w.onLUN(append(slices.Clone(g.previous), g.key))
+	if p.name != "engine" || by == "" || len(keys) == 0 || w.extra.IntN(4) != 0 {
+		return false
+	}
+	w.ask(p, message{to: by, kind: "preempt", key: keys[0]})
+	w.outlived++
+	return true
+}
+
+// replaced are the keys that a node is told to replace: those of its earlier boots and, if a person approves it, those that no Member has.
+func (w *world) replaced(g grant) []int {
+	if !w.mood.strict {
+		return nil
+	}
+	out := slices.Clone(g.previous)
+	if !w.lacks(adopts) && w.extra.IntN(4) == 0 {
+		out = append(out, w.foreign()...)
+	}
+	return out
 }
 
 // lacksKey reports whether a node is to register its key, or to reserve the LUN.

@@ -34,6 +34,7 @@ const (
 	confirms  = "a node maps a volume only while its own key is on the LUN"
 	boots     = "a volume that was released by a fence is removed once its node reports another boot"
 	shuns     = "another node is the writer when one could not read the LUN, or was refused"
+	adopts    = "by approval a node replaces a key of its own that is not on record"
 	unmaps    = "a volume that was released by a fence is removed once its node says that it has no device of it"
 )
 
@@ -129,13 +130,17 @@ type message struct {
 	// previous is another key to preempt. reserve says that the LUN is reserved after the key is registered, own are the volumes that it says are the node's, and
 	// shuts are the nodes that it would shut out from volumes of their own.
 	previous []int
-	reserve  bool
-	own      map[string]bool
-	shuts    []string
-	// done is set once the answer is on its way; failed says why the agent refused.
-	done   bool
-	failed string
-	read   content
+	// old are the keys that a key which is registered replaces.
+	old     []int
+	reserve bool
+	own     map[string]bool
+	shuts   []string
+	// done is set once the answer is on its way; failed says why the agent refused, refused that it began nothing. first is what a request is a repetition of.
+	done    bool
+	failed  string
+	refused bool
+	first   *message
+	read    content
 	// promised is the epoch that the node has promised.
 	promised uint64
 	// keys are the registrations as read; boots are those that nodes report, as the asker was told.
@@ -159,11 +164,16 @@ type mood struct {
 	fences bool
 	// twins is true where another machine may take a node's name.
 	twins bool
+	// strict is true where a node replaces no key of its own that it was not told of, a node that was booted may get no key for a while, and a backup may be older than
+	// the first key of a node.
+	strict bool
 }
 
 // world is everything. broken is the first rule that did not hold.
 type world struct {
-	rand     *rand.Rand
+	rand *rand.Rand
+	// extra is for what only strict worlds have: all others stay as they are.
+	extra    *rand.Rand
 	lun      lun
 	api      api
 	backup   *api
@@ -186,10 +196,13 @@ type world struct {
 	// freed counts volumes that were released from nodes that had lost the LUN, ended changes that ended with errors of which nobody knows what came of them.
 	// open counts those that were released by a fence from nodes that answer.
 	freed, ended, open int
+	// adopted keys that were not on record were replaced by their own nodes, outlived ones of boots before were taken off, and unknown counts the volumes that were
+	// released by the fence of a node of which no key was on record.
+	adopted, outlived, unknown int
 }
 
 func newWorld(seed uint64, nodes int, without string) *world {
-	w := &world{rand: rand.New(rand.NewPCG(seed, 1)), machines: map[string]*machine{}, without: without}
+	w := &world{rand: rand.New(rand.NewPCG(seed, 1)), extra: rand.New(rand.NewPCG(seed, 2)), machines: map[string]*machine{}, without: without}
 	w.lun = lun{keys: map[string]int{}, content: content{volumes: map[string]claim{}}}
 	w.api = api{granted: map[string]grant{}, fenced: map[string]bool{}, tainted: map[string]bool{}}
 	for i := range nodes {
@@ -206,6 +219,7 @@ func newWorld(seed uint64, nodes int, without string) *world {
 	}
 	w.mood.slow = []int{1, 10, 100}[w.rand.IntN(3)]
 	w.mood.twins = w.rand.IntN(4) == 0
+	w.mood.strict = w.extra.IntN(3) == 0
 	w.procs = []*process{w.newProcess("engine"), w.newProcess("csi")}
 	return w
 }
@@ -253,6 +267,9 @@ func (w *world) deliver(i int) {
 	}
 	w.mail = slices.Delete(w.mail, i, i+1)
 	switch {
+	case msg.change() && msg.first != nil && msg.first.refused:
+		// Nothing repeats a request that was answered: an agent that refused a change starts none by itself, and the next epoch counts on that.
+		return
 	case msg.change():
 		w.begin(m, msg)
 		return
@@ -311,20 +328,9 @@ func (w *world) serve(m *machine, msg *message) string {
 	case "read":
 		msg.read, msg.promised = w.lun.clone(), m.seen
 	case "map":
-		now := w.lun.volumes[msg.volume]
-		switch {
-		case !w.lacks(judges) && (now.node != m.name || now.leaving):
-			return "not this node's"
-		case !w.lacks(confirms) && !w.lun.confirms(m.name):
-			return noKey
-		}
-		m.maps[msg.volume] = true
-		w.mapped++
+		return w.mapOn(m, msg.volume)
 	case "unmap":
-		if m.maps[msg.volume] && (w.api.fenced[m.name] && w.rand.IntN(4) != 0 || w.rand.IntN(8) == 0) {
-			return inUse
-		}
-		delete(m.maps, msg.volume)
+		return w.unmapOn(m, msg.volume)
 	case "register":
 		return "another boot, or volumes are mapped"
 	case "keys":
@@ -340,6 +346,29 @@ func (w *world) serve(m *machine, msg *message) string {
 	default:
 		panic(msg.kind)
 	}
+	return ""
+}
+
+// mapOn makes the device of a volume.
+func (w *world) mapOn(m *machine, volume string) string {
+	now := w.lun.volumes[volume]
+	switch {
+	case !w.lacks(judges) && (now.node != m.name || now.leaving):
+		return "not this node's"
+	case !w.lacks(confirms) && !w.lun.confirms(m.name):
+		return noKey
+	}
+	m.maps[volume] = true
+	w.mapped++
+	return ""
+}
+
+// unmapOn removes the device of a volume, unless it is open.
+func (w *world) unmapOn(m *machine, volume string) string {
+	if m.maps[volume] && (w.api.fenced[m.name] && w.rand.IntN(4) != 0 || w.rand.IntN(8) == 0) {
+		return inUse
+	}
+	delete(m.maps, volume)
 	return ""
 }
 
@@ -360,7 +389,7 @@ func (w *world) begin(m *machine, msg *message) {
 		refused = "moved"
 	}
 	if refused != "" && (refused != notLeaving || !w.lacks(leaves)) {
-		msg.failed, msg.done = refused, true
+		msg.failed, msg.done, msg.refused = refused, true, true
 		return
 	}
 	m.running = msg
@@ -431,20 +460,30 @@ func (w *world) land(i int) {
 	w.lun.content = x.next
 	w.tell("landed from %s: %s %s %s: %+v", x.node, x.of.kind, x.of.volume, x.of.node, x.next)
 	w.changes++
-	if x.of.kind == "release" && x.of.boot > 0 {
+	w.count(x)
+	w.answer(x, failed)
+}
+
+// count counts what a change that landed did.
+func (w *world) count(x *write) {
+	m := w.machines[x.of.node]
+	switch {
+	case x.of.kind == "release" && x.of.boot == 0:
+		if m != nil && m.blind {
+			w.freed++
+		}
+	case x.of.kind == "release":
 		w.torn++
-		if w.machines[x.of.node].reach() {
+		if m.reach() {
 			w.open++
 		}
-	}
-	if x.of.kind == "remove" {
+		if x.of.boot == unknownBoot {
+			w.unknown++
+		}
+	case x.of.kind == "remove":
 		w.removed++
 		w.unread(x.of.volume)
 	}
-	if m := w.machines[x.of.node]; x.of.kind == "release" && x.of.boot == 0 && m != nil && m.blind {
-		w.freed++
-	}
-	w.answer(x, failed)
 }
 
 // ioError is what an agent says when its command ended with an error: the change was made, or was not. Nothing of it is under way any more.

@@ -215,6 +215,8 @@ func (s *SAN) Reservation(_ context.Context, name string, id sharedlun.Identity,
 	return r, err
 }
 
+const otherKey = "another key of this node is registered"
+
 // refuses says why a node registers no key; empty when it does.
 func (n *node) refuses(l *LUN, g sharedlun.Grant) string {
 	have := l.keys[n.name]
@@ -224,7 +226,7 @@ func (n *node) refuses(l *LUN, g sharedlun.Grant) string {
 	case g.BootID != n.boot:
 		return "the node was booted since"
 	case have != 0 && have != g.Key && !slices.Contains(g.Old, have):
-		return "another key of this node is registered"
+		return otherKey
 	case have != g.Key && (n.uses != "" || len(n.mapped) > 0 && (l.reserved || !n.mapsOnly(g.Own))):
 		return "the LUN is in use"
 	}
@@ -236,7 +238,11 @@ func (s *SAN) Register(_ context.Context, name string, id sharedlun.Identity, g 
 	key, boot := g.Key, g.BootID
 	err = s.onLUN(name, "register", id, func(n *node, l *LUN) error {
 		if why := n.refuses(l, g); why != "" {
-			return fault(decide.FaultPrecondition, name, "Register", "", "%s", why)
+			reason := ""
+			if why == otherKey {
+				reason = sharedlun.ReasonOtherKey
+			}
+			return fault(decide.FaultPrecondition, name, "Register", reason, "%s", why)
 		}
 		if s.Granted != nil && !s.Granted(name, key, boot) {
 			s.violations = append(s.violations, "a key was registered on "+name+" that is not on record")

@@ -20,6 +20,7 @@ func (s step) Host() string           { return s.host }
 func (s step) Via() string            { return "" }
 func (s step) Action() string         { return s.name }
 func (s step) Destroys() bool         { return false }
+func (s step) Vouches() bool          { return false }
 func (s step) Later() bool            { return false }
 func (s step) Digest() string         { return s.host + s.name }
 func (s step) API() v1alpha1.PlanStep { return v1alpha1.PlanStep{} }
