@@ -50,11 +50,11 @@ func TestIscsiNodeDies(t *testing.T) {
 			heir = n
 		}
 	}
-	i := lun(t, "dies-lun", "--size", "512M")
-	c := claim(t, "outlives", i.Name, "100Mi")
+	i := lun(t, "dies-lun", "--size", "256M")
+	c := claim(t, "outlives", i.Name, "32Mi")
 	volume := bound(t, c)
 	writer := waitPod(t, pod(t, "outlives-writer", victim, counting, c), corev1.PodRunning)
-	waitSynced(t, writer, 50)
+	waitSynced(t, writer, 20)
 	synced := lastSynced(t, writer)
 
 	lab(t, "node", "kill", victim)
@@ -75,7 +75,7 @@ func TestIscsiNodeDies(t *testing.T) {
 	begin := time.Now()
 	next = waitPod(t, next, corev1.PodRunning)
 	t.Logf("on %s %v after the taint", heir, time.Since(begin).Round(100*time.Millisecond))
-	waitSynced(t, next, synced+20)
+	waitSynced(t, next, synced+10)
 	synced = lastSynced(t, next)
 
 	lab(t, "node", "start", victim)
@@ -93,9 +93,9 @@ func TestIscsiNodeDies(t *testing.T) {
 func TestIscsiTargetRestarts(t *testing.T) {
 	ownServer(t)
 	i := lun(t, "restarts", "--size", "256M")
-	c := claim(t, "restarts", i.Name, "64Mi")
+	c := claim(t, "restarts", i.Name, "32Mi")
 	writer := waitPod(t, pod(t, "restarts-writer", "n2", counting, c), corev1.PodRunning)
-	waitSynced(t, writer, 20)
+	waitSynced(t, writer, 10)
 	lab(t, "storage", "target-stop", i.Name)
 	stopped := true
 	t.Cleanup(func() {
@@ -107,7 +107,7 @@ func TestIscsiTargetRestarts(t *testing.T) {
 	synced := lastSynced(t, writer)
 	lab(t, "storage", "target-start", i.Name)
 	stopped = false
-	waitSynced(t, writer, synced+20)
+	waitSynced(t, writer, synced+10)
 	waitRunning(t, i, limitPod)
 	if restarts := restartsOf(t, writer); restarts != 0 {
 		t.Errorf("the writer was restarted %d times", restarts)
@@ -131,12 +131,12 @@ func TestIscsiChap(t *testing.T) {
 	}
 	secretOf(t, i, "joe", right)
 	waitRunning(t, i, limitPod)
-	c := claim(t, "chap", i.Name, "64Mi")
+	c := claim(t, "chap", i.Name, "32Mi")
 	writer := waitPod(t, pod(t, "chap-writer", "n1", counting, c), corev1.PodRunning)
-	waitSynced(t, writer, 20)
+	waitSynced(t, writer, 10)
 	lab(t, "storage", "target", i.Name, "--chap", "joe:"+later)
 	secretOf(t, i, "joe", later)
-	waitSynced(t, writer, lastSynced(t, writer)+100)
+	waitSynced(t, writer, lastSynced(t, writer)+40)
 	waitRunning(t, i, limitPod)
 	synced := lastSynced(t, writer)
 	remove(t, writer)
@@ -147,7 +147,7 @@ func TestIscsiChap(t *testing.T) {
 func TestIscsiWipedLunIsNotReused(t *testing.T) {
 	ownServer(t)
 	i := lun(t, "wiped-lun", "--size", "256M")
-	c := claim(t, "wiped-lun", i.Name, "64Mi")
+	c := claim(t, "wiped-lun", i.Name, "32Mi")
 	volume := bound(t, c)
 	lab(t, "storage", "target-wipe", i.Name)
 	eventually(t, limitPod, "the Iscsi says that the LUN is another one", func(ctx context.Context) error {

@@ -16,8 +16,8 @@ import (
 func TestIscsiPodMovesBetweenNodes(t *testing.T) {
 	const moves = 6
 	ownServer(t)
-	i := lun(t, "moves", "--size", "512M")
-	c := claim(t, "moving", i.Name, "100Mi")
+	i := lun(t, "moves", "--size", "256M")
+	c := claim(t, "moving", i.Name, "32Mi")
 	volume := bound(t, c)
 	synced := 0
 	for n := range moves {
@@ -25,12 +25,12 @@ func TestIscsiPodMovesBetweenNodes(t *testing.T) {
 		begin := time.Now()
 		p := waitPod(t, pod(t, fmt.Sprintf("moving-%d", n), node, counting, c), corev1.PodRunning)
 		t.Logf("IscsiMove: %s after %.1f s", [...]string{"attach to Running", "move to Running"}[min(n, 1)], time.Since(begin).Seconds())
-		waitSynced(t, p, synced+20)
+		waitSynced(t, p, synced+10)
 		if found := mappedAs(t, volume); len(found) != 1 || !strings.HasPrefix(found[0], node) {
 			t.Errorf("the volume is used on %s, and mapped as %q", node, found)
 		}
 		if n == 1 {
-			expand(t, c, p, "200Mi")
+			expand(t, c, p, "64Mi")
 		}
 		synced = lastSynced(t, p)
 		remove(t, p)

@@ -57,7 +57,7 @@ func mappedOn(t *testing.T, node string) string {
 func TestIscsiVolumeMoves(t *testing.T) {
 	useServer(t)
 	i := lun(t, "moves")
-	c, r := claim(t, "moving", i.Name, "128Mi"), claim(t, "moving-raw", i.Name, "64Mi", block)
+	c, r := claim(t, "moving", i.Name, "32Mi"), claim(t, "moving-raw", i.Name, "16Mi", block)
 	volumes := []*corev1.PersistentVolume{bound(t, c), bound(t, r)}
 	for _, v := range volumes {
 		if v.Spec.NodeAffinity == nil || v.Spec.CSI.Driver != v1alpha1.DriverISCSI {
@@ -72,7 +72,7 @@ func TestIscsiVolumeMoves(t *testing.T) {
 	}
 	size := func(p *corev1.Pod) string { return strings.Fields(inPod(t, p, "df -P -m /data0 | tail -n 1"))[1] }
 	before := size(first)
-	expand(t, c, first, "256Mi")
+	expand(t, c, first, "64Mi")
 	if after := size(first); after == before {
 		t.Errorf("the pod sees %s MiB before and after", after)
 	}

@@ -16,9 +16,10 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// counting appends to /data0/log, prints each number once it is synced, and begins where the log ends.
+// counting appends to /data0/log, prints each number once it is synced, and begins where the log ends. It leaves its node time for others: to start a program takes
+// a node of the lab long.
 const counting = `n=$(wc -l 2>/dev/null < /data0/log || echo 0); while true; do
-	n=$((n + 1)); echo $n | dd of=/data0/log oflag=append conv=notrunc,fsync 2>/dev/null; echo $n; sleep 0.05; done`
+	n=$((n + 1)); echo $n | dd of=/data0/log oflag=append conv=notrunc,fsync 2>/dev/null; echo $n; sleep 0.2; done`
 
 // checkCounted reads the log of a volume on a node: no line is missing, none is there twice, and all that were synced are there.
 func checkCounted(t *testing.T, c *corev1.PersistentVolumeClaim, node string, synced int) {

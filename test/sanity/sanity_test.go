@@ -29,12 +29,6 @@ var (
 	focus      = flag.String("focus", "", "regular expression on the names of the cases that are meant; all when empty")
 )
 
-// Sizes fit many times into the lab's disks, and are multiples of LVM's extent.
-const (
-	volumeBytes = 64 << 20
-	expandBytes = 128 << 20
-)
-
 // sockets of the two services, as the kubelet and the sidecars see them.
 func nodeSocket() string {
 	return filepath.Join(*kubelet, "plugins", *driver, "csi.sock")
@@ -58,7 +52,7 @@ func TestSanity(t *testing.T) {
 	c := sanity.NewTestConfig()
 	c.Address, c.ControllerAddress = "unix://"+nodeSocket(), "unix://"+controllerSocket()
 	c.StagingPath, c.TargetPath = filepath.Join(dirs[0], "globalmount"), filepath.Join(dirs[1], "mount")
-	c.TestVolumeSize, c.TestVolumeExpandSize, c.TestVolumeAccessType = volumeBytes, expandBytes, *access
+	c.TestVolumeSize, c.TestVolumeExpandSize, c.TestVolumeAccessType = subject.bytes, subject.grown, *access
 	c.TestVolumeParameters, c.TestSnapshotParameters = classParameters(t, subject.wanted), snapshotParameters
 	c.IDGen = &ids{subject: subject}
 

@@ -32,6 +32,8 @@ type subject struct {
 	wanted []string
 	// absent makes the handle of a volume that does not exist.
 	absent func(name string) string
+	// bytes is the size of a volume, and grown that of one that was expanded. Both fit many times into the lab's disks, and are multiples of LVM's extent.
+	bytes, grown int64
 	// ours reports whether a handle is one of the storage under test: others may have volumes.
 	ours func(handle string) bool
 	// left looks on the node for what the suite should have taken away.
@@ -42,6 +44,7 @@ type subject struct {
 var subjects = map[string]subject{
 	v1alpha1.DriverLVM: {
 		wanted: []string{v1alpha1.ParameterCluster, v1alpha1.ParameterThinPool, v1alpha1.ParameterOverprovision},
+		bytes:  64 << 20, grown: 128 << 20,
 		absent: func(name string) string {
 			return volumeid.ID{Node: *nodeName, Group: *group, Name: volumeid.Name(name)}.String()
 		},
@@ -53,6 +56,8 @@ var subjects = map[string]subject{
 	},
 	v1alpha1.DriverISCSI: {
 		wanted: []string{v1alpha1.ParameterIscsi},
+		// Each one is zeroed over the network before anybody sees it.
+		bytes: 16 << 20, grown: 32 << 20,
 		absent: func(name string) string {
 			return sharedlun.ID{Group: *shared, Name: sharedlun.Name(name)}.String()
 		},
@@ -64,6 +69,7 @@ var subjects = map[string]subject{
 	},
 	v1alpha1.DriverNFS: {
 		wanted: []string{v1alpha1.ParameterNfs},
+		bytes:  64 << 20, grown: 128 << 20,
 		absent: func(name string) string {
 			return sharedvolume.ID{Owner: *owner, Name: sharedvolume.Name(name)}.String()
 		},

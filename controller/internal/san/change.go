@@ -16,7 +16,11 @@ func (t *Turn) Change(ctx context.Context, c sharedlun.Change) error {
 	if t.memory.unanswered {
 		return unavailable("an earlier change of the volume group was not answered")
 	}
-	group, err := t.san.cfg.Nodes.Change(ctx, t.record.Writer, t.ref, t.mandate(), t.Group.Sequence, c)
+	if ctx.Err() != nil {
+		return unavailable("the caller's time was over before a change of the volume group was sent: %v", context.Cause(ctx))
+	}
+	// What was sent is waited for even if the caller goes: one that is called off would be left without an answer, and cost an epoch. It has a time limit of its own.
+	group, err := t.san.cfg.Nodes.Change(context.WithoutCancel(ctx), t.record.Writer, t.ref, t.mandate(), t.Group.Sequence, c)
 	switch {
 	case err == nil:
 		t.Group, t.facts.GroupEpoch = group, group.Epoch

@@ -139,7 +139,7 @@ func (f *fleet) Promise(_ context.Context, node string, _ sharedlun.Ref, epoch u
 	return f.seen[node], nil
 }
 
-func (f *fleet) Change(_ context.Context, node string, _ sharedlun.Ref, w sharedlun.Mandate, sequence uint64, c sharedlun.Change) (sharedlun.Group, error) {
+func (f *fleet) Change(ctx context.Context, node string, _ sharedlun.Ref, w sharedlun.Mandate, sequence uint64, c sharedlun.Change) (sharedlun.Group, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	none := sharedlun.Group{}
@@ -165,8 +165,9 @@ func (f *fleet) Change(_ context.Context, node string, _ sharedlun.Ref, w shared
 		return none, f.refusal(decide.FaultConflict, node, "change", refused)
 	}
 	f.group = next
-	if f.lose > 0 {
-		f.lose--
+	if f.lose > 0 || ctx.Err() != nil {
+		// Whoever calls a request off has no answer.
+		f.lose = max(0, f.lose-1)
 		return none, f.fault(decide.FaultUnavailable, node, "change", "the connection was closed")
 	}
 	return f.copy(), nil

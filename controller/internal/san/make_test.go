@@ -62,11 +62,11 @@ func (b *blank) san(self string) *San {
 
 func TestSan_make(t *testing.T) {
 	b := &blank{fleet: newFleet("n1", "n2")}
-	g, err := b.san("engine/1").MakeGroup(t.Context(), sharedlun.Ref{OwnerUID: "uid"}, "vg", "")
+	g, err := b.san("engine/1").MakeGroup(t.Context(), sharedlun.Ref{OwnerUID: "uid18"}, "vg", "")
 	if err != nil || g.UUID != "group" || g.Epoch != 1 || b.record.Taken != "" {
 		t.Fatalf("%+v, %v, %+v", g, err, b.record)
 	}
-	if again, err := b.san("engine/2").MakeGroup(t.Context(), sharedlun.Ref{OwnerUID: "uid"}, "vg", ""); err != nil || again.UUID != "group" {
+	if again, err := b.san("engine/2").MakeGroup(t.Context(), sharedlun.Ref{OwnerUID: "uid18"}, "vg", ""); err != nil || again.UUID != "group" {
 		t.Errorf("%+v, %v", again, err)
 	}
 	for range 2 {
@@ -80,13 +80,13 @@ func TestSan_make(t *testing.T) {
 func TestSan_makeIsUnanswered(t *testing.T) {
 	b := &blank{fleet: newFleet("n1", "n2")}
 	b.lose = 1
-	_, err := b.san("engine/1").MakeGroup(t.Context(), sharedlun.Ref{OwnerUID: "uid"}, "vg", "")
+	_, err := b.san("engine/1").MakeGroup(t.Context(), sharedlun.Ref{OwnerUID: "uid18"}, "vg", "")
 	wantFault(t, err, decide.FaultUnavailable, "connection was closed")
 	b.silent["n1"] = true
-	_, err = b.san("engine/2").MakeGroup(t.Context(), sharedlun.Ref{OwnerUID: "uid"}, "vg", "")
+	_, err = b.san("engine/2").MakeGroup(t.Context(), sharedlun.Ref{OwnerUID: "uid18"}, "vg", "")
 	wantFault(t, err, decide.FaultUnavailable, "may still run on n1")
 	b.silent["n1"] = false
-	if g, err := b.san("engine/2").MakeGroup(t.Context(), sharedlun.Ref{OwnerUID: "uid"}, "vg", ""); err != nil || g.UUID != "group" {
+	if g, err := b.san("engine/2").MakeGroup(t.Context(), sharedlun.Ref{OwnerUID: "uid18"}, "vg", ""); err != nil || g.UUID != "group" {
 		t.Errorf("%+v, %v", g, err)
 	}
 	if err := b.san("engine/2").RemoveGroup(t.Context(), ref); err != nil {

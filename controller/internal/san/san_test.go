@@ -16,7 +16,7 @@ import (
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
-var ref = sharedlun.Ref{OwnerUID: "uid", UUID: "group"}
+var ref = sharedlun.Ref{OwnerUID: "uid18", UUID: "group"}
 
 func (f *fleet) san(self string) *San {
 	return New(Config{Self: self, Nodes: f, Fleet: f, Leases: f, Pause: time.Millisecond, Patience: time.Hour})

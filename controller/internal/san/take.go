@@ -1,7 +1,10 @@
 package san
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"slices"
 	"strings"
@@ -105,7 +108,7 @@ func (t *Turn) look(ctx context.Context, known known) error {
 		t.facts.Up[m.Node] = m.Usable()
 		t.facts.Fenced[m.Node] = m.Fenced
 	}
-	slices.Sort(t.facts.Members)
+	t.facts.Members = spread(t.ref.OwnerUID, t.facts.Members)
 	t.remember()
 	t.doubt()
 	return nil
@@ -169,6 +172,15 @@ func (t *Turn) read(ctx context.Context) error {
 	}
 	t.Group, t.facts.Read, t.facts.GroupEpoch, t.facts.WriterPromised = *seen.Group, true, seen.Group.Epoch, seen.Promised
 	return nil
+}
+
+// spread orders nodes as they are to be the writer of an owner's group: groups whose first writers are on several nodes do not wait for one node's LVM.
+func spread(ownerUID string, nodes []string) []string {
+	weight := func(node string) uint64 {
+		sum := sha256.Sum256([]byte(ownerUID + "/" + node))
+		return binary.BigEndian.Uint64(sum[:])
+	}
+	return slices.SortedFunc(slices.Values(nodes), func(a, b string) int { return cmp.Or(cmp.Compare(weight(a), weight(b)), cmp.Compare(a, b)) })
 }
 
 func messageOf(err error) string {

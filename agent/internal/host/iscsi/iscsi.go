@@ -60,7 +60,9 @@ type Host struct {
 
 	// deaf is when iscsid was found not to answer first; nil when it answers.
 	deaf atomic.Pointer[time.Time]
-	mu   sync.Mutex
+	// served is the iscsid that was found last; 0 before.
+	served atomic.Int64
+	mu     sync.Mutex
 	// own is our iscsid while it runs.
 	own Process
 }

@@ -96,6 +96,35 @@ func (n *node) Run(_ context.Context, cmd run.Command) (run.Result, error) {
 	return run.Result{}, nil
 }
 
+// TestHost_served: the process that serves sessions is looked for once, as long as it is that one, and is looked for again after that.
+func TestHost_served(t *testing.T) {
+	n, h := newNode(t)
+	serves := func(want int) {
+		t.Helper()
+		if pid, err := h.server(); pid != want || err != nil {
+			t.Errorf("process %d serves, want %d; %v", pid, want, err)
+		}
+	}
+	serves(50)
+	n.link("net:[1]", "proc/40/ns/net")
+	n.file("iscsid\n", "proc/40/comm")
+	serves(50)
+	// Its number is another program's by now.
+	n.file("sh\n", "proc/50/comm")
+	serves(40)
+	if err := os.RemoveAll(n.path("proc/40")); err != nil {
+		t.Fatal(err)
+	}
+	n.file("iscsid\n", "proc/50/comm")
+	serves(50)
+	// One in another network serves others.
+	if err := os.Remove(n.path("proc/50/ns/net")); err != nil {
+		t.Fatal(err)
+	}
+	n.link("net:[2]", "proc/50/ns/net")
+	serves(1)
+}
+
 // session makes a session with a portal, and its disks as number, name and serial number.
 func (n *node) session(id, address, state string, disks ...[3]string) {
 	n.Helper()

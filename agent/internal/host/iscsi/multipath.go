@@ -94,11 +94,33 @@ func (h *Host) flush(ctx context.Context, name string) error {
 
 // process finds a process of a name in the host's network; 0 when there is none.
 func (h *Host) process(name string) (pid int, err error) {
-	found, err := h.processes(name)
-	if len(found) > 0 {
-		return found[0], nil
+	// To look at every process of a node takes long, and is asked for before each command.
+	if last := int(h.served.Load()); last != 0 && name == daemon && h.runs(last, name) {
+		return last, nil
 	}
-	return 0, err
+	found, err := h.processes(name)
+	if len(found) == 0 {
+		return 0, err
+	}
+	if name == daemon {
+		h.served.Store(int64(found[0]))
+	}
+	return found[0], nil
+}
+
+// runs reports whether a process has that name, and is in the host's network. What cannot be read is looked for anew.
+func (h *Host) runs(pid int, name string) bool {
+	dir := filepath.Join(h.cfg.Proc, strconv.Itoa(pid))
+	comm, err := os.ReadFile(filepath.Join(dir, "comm"))
+	if err != nil || strings.TrimSpace(string(comm)) != name {
+		return false
+	}
+	network, err := os.Readlink(h.network())
+	if err != nil {
+		return false
+	}
+	of, err := os.Readlink(filepath.Join(dir, "ns/net"))
+	return err == nil && of == network
 }
 
 // processes finds all processes of a name in the host's network. With an error there may be more.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,6 +56,8 @@ type LVM struct {
 	looked *looks
 	// older is true once LVM did not know what it has learned with 2.03.12.
 	older *atomic.Bool
+	// version is what the binary said of itself last.
+	version *atomic.Pointer[versionOf]
 }
 
 // New writes the private configuration and returns the means to use it.
@@ -80,7 +83,7 @@ func New(cfg Config) (*LVM, error) {
 		dir:    cfg.Dir,
 		dev:    cmp.Or(cfg.Dev, "/dev"),
 		env:    environment(cfg.Dir),
-		host:   &hostID{want: cfg.SystemID}, damaged: &damages{}, looked: &looks{whole: map[string]time.Time{}}, older: &atomic.Bool{},
+		host:   &hostID{want: cfg.SystemID}, damaged: &damages{}, looked: &looks{whole: map[string]time.Time{}}, older: &atomic.Bool{}, version: &atomic.Pointer[versionOf]{},
 	}
 	if cfg.WithoutDeviceMapper {
 		l.common = []string{"--driverloaded", "n"}
@@ -98,6 +101,26 @@ func (l *LVM) Version(ctx context.Context) (string, error) {
 	if err := l.checkHost(ctx); err != nil {
 		return "", err
 	}
+	file, err := os.Stat(l.binary)
+	if err == nil {
+		if known := l.version.Load(); known != nil && os.SameFile(known.file, file) && known.file.ModTime().Equal(file.ModTime()) {
+			return known.version, nil
+		}
+	}
+	version, errVersion := l.askVersion(ctx)
+	if err == nil && errVersion == nil {
+		l.version.Store(&versionOf{file, version})
+	}
+	return version, errVersion
+}
+
+// versionOf is what a binary says of itself.
+type versionOf struct {
+	file    os.FileInfo
+	version string
+}
+
+func (l *LVM) askVersion(ctx context.Context) (string, error) {
 	// "lvm version" also asks the kernel's device-mapper for its version and fails where there is none, after the lines
 	// that matter; --driverloaded spares that.
 	res, err := l.runner.Run(ctx, run.Command{Path: l.binary, Args: []string{"version", "--driverloaded", "n"}, Env: l.env})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"quarry.storage/quarry/agent/internal/host/run"
 )
@@ -168,12 +169,33 @@ func TestLVM_errorKinds(t *testing.T) {
 
 func TestLVM_version(t *testing.T) {
 	out := "  LVM version:     2.03.16(2) (2022-05-18)\n  Library version: 1.02.185 (2022-05-18)\n"
-	l, _ := newLVM(t, run.Step{Result: run.Result{Stdout: []byte(out)}}, run.Step{})
-	if v, err := l.Version(t.Context()); v != "2.03.16(2)" || err != nil {
-		t.Errorf("%q, %v", v, err)
+	binary := filepath.Join(t.TempDir(), "lvm")
+	if err := os.WriteFile(binary, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	fake := run.NewFake(run.Step{}, run.Step{Result: run.Result{Stdout: []byte(out)}}, run.Step{})
+	l, err := New(Config{Runner: fake, Dir: t.TempDir(), Binary: binary})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if v, err := l.Version(t.Context()); err == nil {
 		t.Errorf("no output: %q", v)
+	}
+	// The binary is asked once, however often somebody wants to know.
+	for range 3 {
+		if v, err := l.Version(t.Context()); v != "2.03.16(2)" || err != nil {
+			t.Errorf("%q, %v", v, err)
+		}
+	}
+	if left := fake.Left(); left != 1 {
+		t.Errorf("%d calls are left, want 1", left)
+	}
+	// Another binary is asked anew.
+	if err := os.Chtimes(binary, time.Now(), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := l.Version(t.Context()); err == nil || fake.Left() != 0 {
+		t.Errorf("no output of another binary: %q, %d calls are left", v, fake.Left())
 	}
 }
 

@@ -104,7 +104,7 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 	if o.Chap, err = b.chapOf(ctx, i); err != nil {
 		return nil, err
 	}
-	stamp, due := b.memory.due(i, o.Reading.At, o.Now)
+	stamp, due := b.memory.due(i, o.Reading, o.Now)
 	if due {
 		if o.Record, _, err = b.Records.Load(ctx, string(i.UID)); err != nil {
 			return nil, err

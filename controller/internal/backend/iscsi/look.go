@@ -104,7 +104,11 @@ func (b *Backend) host(ctx context.Context, o iscsi.Observation, name string, re
 	}
 	ctx, cancel := context.WithTimeout(ctx, hostPatience)
 	defer cancel()
-	return b.memory.keep(o.Iscsi.UID, name, b.ask(ctx, o, name, ref, mapped), stamp), nil
+	now := b.ask(ctx, o, name, ref, mapped)
+	if now.Failed != "" {
+		now.Failures = known.Failures + 1
+	}
+	return b.memory.keep(o.Iscsi.UID, name, now, stamp), nil
 }
 
 // ask asks the agent of a node. What it cannot tell is not known.
@@ -156,14 +160,18 @@ func (b *Backend) read(ctx context.Context, v *iscsi.View) iscsi.Reading {
 		if i == readers {
 			break
 		}
+		out.Tried = true
 		contents, keys, err := b.readVia(ctx, via, ref, v.Fenced())
 		if err == nil {
-			return iscsi.Reading{At: now, Good: b.Now(), Via: via, Known: true, Contents: contents, Keys: keys}
+			return iscsi.Reading{At: now, Good: b.Now(), Via: via, Known: true, Tried: true, Contents: contents, Keys: keys}
 		}
 		out.Problem = err.Error()
 	}
+	if out.Tried {
+		out.Failures = last.Failures + 1
+	}
 	if last.Known && now.Sub(last.Good) < stands {
-		last.At, last.Problem = now, out.Problem
+		last.At, last.Problem, last.Tried, last.Failures = now, out.Problem, out.Tried, out.Failures
 		return last
 	}
 	return out

@@ -46,6 +46,7 @@ type host struct {
 	// changes counts the steps, and seen those that known has in it.
 	changes, seen int
 	loginAt       time.Time
+	loginChap     string
 	paths         string
 	// otherKey is the boot in which the target had another key for the node than those on record; empty when it had none.
 	otherKey string
@@ -74,13 +75,13 @@ func (m *memory) host(owner types.UID, node string) *host {
 	return m.hosts[p]
 }
 
-// due reports whether the LUN has to be read again: the last time is long ago, or something was changed since.
-func (m *memory) due(i *v1alpha1.Iscsi, at, now time.Time) (stamp int, due bool) {
+// due reports whether the LUN has to be read again: the last time is long ago, or failed a while ago, there was nobody to ask, or something was changed since.
+func (m *memory) due(i *v1alpha1.Iscsi, last iscsi.Reading, now time.Time) (stamp int, due bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.lun(i.UID)
-	old := now.Sub(at) >= iscsi.Every || now.Before(at)
-	return l.changes, !l.readOnce || old || l.changes != l.seen || l.generation != i.Generation
+	old := now.Sub(last.At) >= iscsi.Again(last.Failures) || now.Before(last.At)
+	return l.changes, !l.readOnce || old || !last.Tried || l.changes != l.seen || l.generation != i.Generation
 }
 
 // read takes in that the LUN was read, as it was after so many changes.
@@ -105,7 +106,8 @@ func (m *memory) recall(owner types.UID, node string, now time.Time) (known iscs
 	defer m.mu.Unlock()
 	h := m.host(owner, node)
 	known = h.known
-	known.LoginAt, known.RegisteredPaths, known.OtherKey = h.loginAt, h.paths, h.otherKey != "" && h.otherKey == known.BootID
+	known.LoginAt, known.LoginChap, known.RegisteredPaths = h.loginAt, h.loginChap, h.paths
+	known.OtherKey = h.otherKey != "" && h.otherKey == known.BootID
 	fresh := !known.At.IsZero() && now.Sub(known.At) < iscsi.Every && !now.Before(known.At)
 	return known, h.changes, fresh && h.changes == h.seen && known.Failed == ""
 }
@@ -116,7 +118,8 @@ func (m *memory) keep(owner types.UID, node string, known iscsi.Host, stamp int)
 	defer m.mu.Unlock()
 	h := m.host(owner, node)
 	h.known, h.seen = known, stamp
-	known.LoginAt, known.RegisteredPaths, known.OtherKey = h.loginAt, h.paths, h.otherKey != "" && h.otherKey == known.BootID
+	known.LoginAt, known.LoginChap, known.RegisteredPaths = h.loginAt, h.loginChap, h.paths
+	known.OtherKey = h.otherKey != "" && h.otherKey == known.BootID
 	return known
 }
 

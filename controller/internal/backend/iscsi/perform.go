@@ -85,12 +85,16 @@ func (b *Backend) login(ctx context.Context, s iscsi.Step) error {
 	if err != nil && !b.kept(ctx, s, err) {
 		return b.correctable(err, i)
 	}
-	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
+	err = b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
 		if m.Annotations == nil {
 			m.Annotations = map[string]string{}
 		}
 		m.Annotations[v1alpha1.AnnotationChap] = chap.Version
 	})
+	if err == nil {
+		b.memory.note(i.UID, s.Node, func(h *host) { h.loginChap = chap.Version })
+	}
+	return err
 }
 
 // correctable adds to an error about credentials where they are.
@@ -114,6 +118,7 @@ func both(a, b string) string {
 }
 
 func (b *Backend) logout(ctx context.Context, s iscsi.Step) error {
+	b.memory.note(types.UID(s.Ref.OwnerUID), s.Node, func(h *host) { h.loginChap = "" })
 	return b.Agents.Logout(ctx, s.Node, s.Target)
 }
 

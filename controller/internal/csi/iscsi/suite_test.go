@@ -28,7 +28,7 @@ import (
 
 const (
 	mib   = 1 << 20
-	owner = "6d1f8f3e-0000-4000-8000-000000000001"
+	owner = "6d1f8f3e-0000-4000-8000-000000000014"
 	// extent of the model's groups.
 	extent = 4 * mib
 )

@@ -41,8 +41,11 @@ func (v *View) Decide(m backend.Member) backend.Host {
 	case m.Invalid == nil:
 		h.join(&out)
 	}
-	if len(out.Steps) > 0 {
+	switch {
+	case len(out.Steps) > 0:
 		out.Wake = soon
+	case h.Failures > 0:
+		out.Wake = Again(h.Failures)
 	}
 	return out
 }

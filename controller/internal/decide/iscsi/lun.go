@@ -195,6 +195,9 @@ func (h host) login() (Step, bool) {
 	if h.m.Object != nil {
 		used = h.m.Object.Annotations[v1alpha1.AnnotationChap]
 	}
+	if used == "" && h.LoggedIn() {
+		used = h.LoginChap
+	}
 	renew := h.otherChap(used)
 	missing := h.sessions(sharedlun.SessionNone) > 0 || !h.LoggedIn()
 	if h.guarded() {

@@ -37,6 +37,8 @@ type Host struct {
 	// At is when the agent was asked last; zero when it never answered. Failed says why it could not tell; empty when it could.
 	At     time.Time
 	Failed string
+	// Failures is how many times in a row it could not.
+	Failures int
 	// Initiator and BootID as the agent told, and what it sees of the target.
 	Initiator sharedlun.Initiator
 	BootID    string
@@ -45,7 +47,9 @@ type Host struct {
 	Mappings []sharedlun.Mapping
 	Mapped   bool
 	// LoginAt is when it was tried last to log in, RegisteredPaths what the paths were when the key was registered last by this process.
-	LoginAt         time.Time
+	LoginAt time.Time
+	// LoginChap is the version of the credentials that this process logged in with last: the Member of this observation may be older. It is empty when it did not.
+	LoginChap       string
 	RegisteredPaths string
 	// OtherKey is true when the target refused the node's key in this boot, as it has another one for it than those on record.
 	OtherKey bool
@@ -96,6 +100,9 @@ type Reading struct {
 	Via      string
 	Known    bool
 	Problem  string
+	// Tried is true when a node was asked in the last attempt, and Failures is how many attempts in a row failed in which one was.
+	Tried    bool
+	Failures int
 	// Contents of the LUN.
 	Contents sharedlun.Contents
 	// Keys are the registered keys.

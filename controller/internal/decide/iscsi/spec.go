@@ -32,6 +32,14 @@ const (
 	maxKeys = 4
 )
 
+// Again is how long after a look that failed so many times in a row the next one comes: what was in its way is mostly over soon. Without a failure it is Every.
+func Again(failures int) time.Duration {
+	if failures == 0 {
+		return Every
+	}
+	return min(soon<<min(failures-1, 10), Every)
+}
+
 // Profile returns what the engine has to know of shared LUNs.
 func Profile() backend.Profile {
 	return backend.Profile{

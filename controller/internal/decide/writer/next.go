@@ -15,7 +15,7 @@ type Facts struct {
 	Stale bool
 	// Unanswered is true when a change that this process sent since it wrote the record has no answer: it may still be made.
 	Unanswered bool
-	// Members are all nodes that may be the writer or may have been it, ordered.
+	// Members are all nodes that may be the writer or may have been it, in the order in which they are taken when none was.
 	Members []string
 	// Up are those whose agents answer, have their key and are not being removed: they may become the writer.
 	Up map[string]bool
