@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	mib   = 1 << 20
-	owner = "0f3b2c1d-1111-2222-3333-444455556666"
+	mib = 1 << 20
+	// The writers of its group are n1, n2 and n3, in this order.
+	owner = "0f3b2c1d-1111-2222-3333-444455550003"
 )
 
 // site is a LUN that three nodes see, each with an agent behind a real connection, and a process of the controller.
