@@ -72,8 +72,8 @@ func (s Step) Destroys() bool { return s.Wipe != "" || s.Vouched || len(s.Keys) 
 // Vouches reports whether whoever approves says how things are then: that a node is off, or that nobody uses the LUN with some keys.
 func (s Step) Vouches() bool { return s.Vouched || len(s.Keys) > 0 }
 
-// Later returns false: every step can run now.
-func (s Step) Later() bool { return false }
+// Later reports whether no node can take the step now.
+func (s Step) Later() bool { return s.Node == "" && s.Runs == "" }
 
 // Digest identifies the step by what it does to what. Which host a step of the whole runs on does not matter.
 func (s Step) Digest() string {
