@@ -191,13 +191,7 @@ func covers(registered string, l sharedlun.Lun) bool {
 
 // login returns the step that makes missing sessions, or takes other credentials into use.
 func (h host) login() (Step, bool) {
-	chap, used := h.view.seen.Chap, ""
-	if h.m.Object != nil {
-		used = h.m.Object.Annotations[v1alpha1.AnnotationChap]
-	}
-	if used == "" && h.LoggedIn() {
-		used = h.LoginChap
-	}
+	chap, used := h.view.seen.Chap, h.usedChap()
 	renew := h.otherChap(used)
 	missing := h.sessions(sharedlun.SessionNone) > 0 || !h.LoggedIn()
 	if h.guarded() {
@@ -219,6 +213,18 @@ func (h host) login() (Step, bool) {
 		s.Why = "The credentials for the target were changed."
 	}
 	return s, true
+}
+
+// usedChap returns the version of the credentials that the node logged in with; empty when it is not known to have done so.
+func (h host) usedChap() string {
+	used := ""
+	if h.m.Object != nil {
+		used = h.m.Object.Annotations[v1alpha1.AnnotationChap]
+	}
+	if used == "" && h.LoggedIn() {
+		used = h.LoginChap
+	}
+	return used
 }
 
 // regains reports whether a login only brings sessions back that a member had. Other credentials are a change.
