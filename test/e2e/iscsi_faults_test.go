@@ -91,7 +91,7 @@ func TestIscsiNodeDies(t *testing.T) {
 
 // TestIscsiTargetRestarts stops the target while a pod writes. The Iscsi is Warning and names it; the pod goes on by itself when the target is back.
 func TestIscsiTargetRestarts(t *testing.T) {
-	useLun(t)
+	ownServer(t)
 	i := lun(t, "restarts", "--size", "256M")
 	c := claim(t, "restarts", i.Name, "32Mi")
 	writer := waitPod(t, pod(t, "restarts-writer", "n2", counting, c), corev1.PodRunning)
@@ -119,7 +119,7 @@ func TestIscsiTargetRestarts(t *testing.T) {
 
 // TestIscsiChap: a wrong password is said, and no word of it is; the right one is used without a restart; it changes while a pod writes.
 func TestIscsiChap(t *testing.T) {
-	useLun(t)
+	ownServer(t)
 	const wrong, right, later = "wrong-password-1", "right-password-1", "later-password-1"
 	i := target(t, "chap", "--size", "256M", "--chap", "joe:"+right)
 	i.Spec.Chap = true
@@ -145,9 +145,8 @@ func TestIscsiChap(t *testing.T) {
 
 // TestIscsiWipedLunIsNotReused puts another LUN under the number of the recorded one. Nobody makes anything on it, and nothing counts as gone.
 func TestIscsiWipedLunIsNotReused(t *testing.T) {
-	useLun(t)
-	// No other disk of the storage node has this size.
-	i := lun(t, "wiped-lun", "--size", "192M")
+	ownServer(t)
+	i := lun(t, "wiped-lun", "--size", "256M")
 	c := claim(t, "wiped-lun", i.Name, "32Mi")
 	volume := bound(t, c)
 	lab(t, "storage", "target-wipe", i.Name)
@@ -168,10 +167,9 @@ func TestIscsiWipedLunIsNotReused(t *testing.T) {
 	if err := kube.Get(t.Context(), client.ObjectKeyFromObject(volume), volume); err != nil {
 		t.Errorf("the volume counts as deleted, and nobody has seen its LUN: %v", err)
 	}
-	disks := onServer(t, `for d in $(lsblk --bytes --nodeps --noheadings --output PATH,SIZE | awk -v size=$((192 << 20)) '$2 == size {print $1}'); do
-		echo disk $(blkid -p -o value -s TYPE $d); done`)
-	if strings.Count(disks, "disk") != 1 {
-		t.Errorf("not one disk of the storage node was looked at: %s", disks)
+	disks := onServer(t, "for d in /dev/disk/by-path/*uml-blkdev*; do echo disk $(blkid -p -o value -s TYPE $d); done")
+	if !strings.Contains(disks, "disk") || strings.Contains(disks, "*") {
+		t.Errorf("no disk of the storage node was looked at: %s", disks)
 	}
 	if strings.Contains(disks, "LVM2_member") {
 		t.Errorf("something was made on the other LUN: %s", disks)

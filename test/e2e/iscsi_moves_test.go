@@ -14,16 +14,16 @@ import (
 // TestIscsiPodMovesBetweenNodes: the data follows the pod, which is ended in the middle of its writes each time, and the volume is on one node at a time.
 // It grows on the way. When all is deleted, nothing is left on the nodes and on the LUN.
 func TestIscsiPodMovesBetweenNodes(t *testing.T) {
-	const moves = 4
-	useLun(t)
-	i := lun(t, "pod-moves", "--size", "256M")
-	c := claim(t, "pod-moving", i.Name, "32Mi")
+	const moves = 6
+	ownServer(t)
+	i := lun(t, "moves", "--size", "256M")
+	c := claim(t, "moving", i.Name, "32Mi")
 	volume := bound(t, c)
 	synced := 0
 	for n := range moves {
 		node := nodes[n%len(nodes)]
 		begin := time.Now()
-		p := waitPod(t, pod(t, fmt.Sprintf("pod-moving-%d", n), node, counting, c), corev1.PodRunning)
+		p := waitPod(t, pod(t, fmt.Sprintf("moving-%d", n), node, counting, c), corev1.PodRunning)
 		t.Logf("IscsiMove: %s after %.1f s", [...]string{"attach to Running", "move to Running"}[min(n, 1)], time.Since(begin).Seconds())
 		waitSynced(t, p, synced+10)
 		if found := mappedAs(t, volume); len(found) != 1 || !strings.HasPrefix(found[0], node) {
