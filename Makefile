@@ -115,7 +115,7 @@ demo: deploy ## Watch raw disks become volumes of pods (about 20 minutes the fir
 	test/demo/run $(LAB_NAME)
 
 .PHONY: conformance
-conformance: deps ## Run the agent's conformance suite on real kernels, in a bare lab of its own. RUNS=n repeats it, NODES=n takes n nodes, EVERY=1 kills at every instant.
+conformance: deps ## Run the agent's conformance suite on real kernels, in a bare lab of its own. RUNS=n repeats it, NODES=n takes n nodes.
 	test/conformance $(LAB_NAME)
 
 .PHONY: e2e
@@ -138,7 +138,7 @@ bench: deploy ## Take the measurements of docs/benchmarks.md. SECTIONS="volumes 
 	test/bench/run $(LAB_NAME) $(SECTIONS)
 
 .PHONY: test
-test: ## Run everything: lint, unit, generated files, conformance on a real kernel, end to end.
+test: ## Run everything: lint, unit, generated files, conformance on a real kernel, end to end. EVERY=1 runs what takes turns, too.
 	test/all
 
 .PHONY: clean

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -214,5 +215,22 @@ func write(t *testing.T, path string, offset int64, data []byte) {
 	defer file.Close()
 	if _, err := file.WriteAt(data, offset); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// turn skips a journey unless it has its turn among so many: on two processors all of them take too long for one run. The number of the run is in
+// QUARRY_TEST_TURN, which test/all takes from the commit; without it none is skipped.
+func turn(t *testing.T, mine, of uint64) {
+	t.Helper()
+	text := os.Getenv("QUARRY_TEST_TURN")
+	if text == "" {
+		return
+	}
+	number, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		t.Fatalf("QUARRY_TEST_TURN: %v", err)
+	}
+	if number%of != mine {
+		t.Skipf("it takes minutes, and it is the turn of number %d of %d journeys like it; this one is number %d: make e2e RUN=^%s$", number%of, of, mine, t.Name())
 	}
 }

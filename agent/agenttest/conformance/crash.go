@@ -35,7 +35,7 @@ func VolumeDeaths(t *testing.T, node Node) {
 // maxSteps is more than a call has.
 const maxSteps = 50
 
-// turnVariable holds the turn of a run: a number, best another one for each run. Without it no instant is left out.
+// turnVariable holds the turn of a run, a number that test/all takes from the commit. Without it no instant is left out.
 const turnVariable = "QUARRY_TEST_TURN"
 
 // Instants chooses at which instants of a call a test lets something die: at first, first+step and so on, counted from zero. That is every

@@ -68,13 +68,13 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// detach takes a volume from a node, or from whichever has it when that is empty.
-func (s *site) detach(name, node string) error {
+// detach takes the volume "a" from a node, or from whichever has it when that is empty.
+func (s *site) detach(node string) error {
 	return s.Turn(s.Context(), s.ref, func(ctx context.Context, t *san.Turn) error {
-		if v := t.Group.Volume(name); v == nil || node != "" && v.HeldBy != node {
+		if v := t.Group.Volume("a"); v == nil || node != "" && v.HeldBy != node {
 			return nil
 		}
-		return t.TakeAway(ctx, name)
+		return t.TakeAway(ctx, "a")
 	})
 }
 
@@ -218,16 +218,16 @@ func TestWire_life(t *testing.T) {
 	s.refused(err, "attached to node n2")
 	closing, err := s.nodes["n2"].Open(v.UUID)
 	s.must(err)
-	s.refused(s.detach("a", "n2"), "open")
+	s.refused(s.detach("n2"), "open")
 	closing()
-	s.must(s.detach("a", "n2"))
+	s.must(s.detach("n2"))
 	_, err = s.Attach(t.Context(), s.ref, "a", "n3")
 	s.must(err)
 	if s.nodes["n3"].Blank(v.UUID, 4*mib, 8*mib) {
 		t.Error("what was written is gone")
 	}
 	s.refused(s.Remove(t.Context(), s.ref, "a", v.UUID), "held by a node")
-	s.must(s.detach("a", ""))
+	s.must(s.detach(""))
 	s.refused(s.Remove(t.Context(), s.ref, "a", s.ref.UUID), v.UUID)
 	s.must(s.Remove(t.Context(), s.ref, "a", v.UUID))
 	if g := s.lun.Group(); len(g.Volumes) > 0 || s.record.Taken != "" || s.record.Epoch != g.Epoch || s.lun.Damage() != "" {
@@ -292,16 +292,16 @@ func TestWire_holderDies(t *testing.T) {
 	s.must(err)
 	s.must(s.nodes["n3"].Write(v.UUID, 0))
 	s.down("n3")
-	s.refused(s.detach("a", "n3"), "")
+	s.refused(s.detach("n3"), "")
 	s.fence("n3", "n1")
 	if err := s.nodes["n3"].Write(v.UUID, 0); err == nil {
 		t.Error("a fenced node writes")
 	}
-	s.must(s.detach("a", "n3"))
+	s.must(s.detach("n3"))
 	_, err = s.Attach(t.Context(), s.ref, "a", "n2")
 	s.must(err)
 	s.must(s.nodes["n2"].Write(v.UUID, 4*mib))
-	s.must(s.detach("a", "n2"))
+	s.must(s.detach("n2"))
 	s.refused(s.Remove(t.Context(), s.ref, "a", v.UUID), "may still read volume a: boot it")
 	// Its network comes back, and not another boot.
 	s.agents["n3"].Restart(t)
