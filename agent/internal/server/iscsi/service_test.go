@@ -199,7 +199,7 @@ func TestRegister(t *testing.T) {
 	}
 	w.node.Hold(w.lun)
 	w.must(w.register(w.grant(1, 0, boot)))
-	w.want(w.register(w.grant(2, 0, boot)), codes.FailedPrecondition, "")
+	w.want(w.register(w.grant(2, 0, boot)), codes.FailedPrecondition, sharedlun.ReasonOtherKey)
 	w.must(w.register(w.grant(2, 1, boot)))
 	got, err := w.read(true)
 	if err != nil || !got.GetSupported() || len(got.GetKeys()) != 1 || got.GetKeys()[0] != 2 || got.GetType() != 7 || got.GetHolder() != 0 || got.GetGeneration() == 0 {
@@ -267,5 +267,10 @@ func TestRegister_unchanged(t *testing.T) {
 	err = w.register(w.grant(1, 0, boot))
 	if w.want(err, codes.FailedPrecondition, ""); says(err) {
 		t.Errorf("the key may be registered on one path: %v", err)
+	}
+	// Each path has another one.
+	err = w.register(w.grant(5, 0, boot))
+	if w.want(err, codes.FailedPrecondition, sharedlun.ReasonOtherKey); !says(err) {
+		t.Errorf("refused, and it is not said that nothing was changed: %v", err)
 	}
 }
