@@ -22,8 +22,10 @@ var (
 	ErrOldEpoch = errors.New("the epoch is old")
 	// ErrMoved means that the group, or the order of another caller, is newer than what the caller decided on.
 	ErrMoved = errors.New("the group changed since")
-	// ErrNoKey means that this node may not write: its key is not registered, or nobody holds the reservation.
+	// ErrNoKey means that this node may not write: its key is not registered.
 	ErrNoKey = errors.New("this node's key is not registered")
+	// ErrNotReserved means that no node may write: nobody has reserved the LUN, so that a fenced one could, too, or somebody else has with another type.
+	ErrNotReserved = errors.New("the LUN is not reserved for the nodes that have keys")
 	// ErrNoReservations means that the target keeps no persistent reservations, or not those that all registered nodes hold.
 	ErrNoReservations = errors.New("the target has no reservations")
 	// ErrInitiator means that the name of the node's initiator is not the recorded one, or is that of another node, too.

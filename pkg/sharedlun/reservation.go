@@ -71,7 +71,7 @@ func (r Reservation) Reservable() error {
 	case !r.Supported:
 		return ErrNoReservations
 	case r.Type != 0 && r.Type != WriteExclusiveAllRegistrants && r.Type != WriteExclusiveRegistrantsOnly:
-		return fmt.Errorf("%w: the LUN is reserved with type %d by %#x, which is not ours", ErrNoKey, r.Type, r.Holder)
+		return fmt.Errorf("%w: it is reserved with type %d by %#x, which is not ours", ErrNotReserved, r.Type, r.Holder)
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func (r Reservation) Guarded() error {
 		return err
 	}
 	if r.Type == 0 {
-		return fmt.Errorf("%w: nobody holds the reservation", ErrNoKey)
+		return fmt.Errorf("%w: nobody holds the reservation", ErrNotReserved)
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (r Reservation) Writable(key uint64) error {
 	return r.Guarded()
 }
 
-// Held reports whether whoever has no key is kept from writing.
+// Held reports whether anybody has reserved the LUN, with whatever type. Guarded says whether that keeps others out.
 func (r Reservation) Held() bool { return r.Supported && r.Type != 0 }
 
 // ParseKey reads a key as a Member has it; 0 for an empty text, which is no key.

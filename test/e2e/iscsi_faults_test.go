@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -157,7 +159,7 @@ func TestIscsiWipedLunIsNotReused(t *testing.T) {
 		if err := kube.Get(ctx, client.ObjectKeyFromObject(i), i); err != nil {
 			return err
 		}
-		if i.Status.Phase == v1alpha1.PhaseRunning || !strings.Contains(i.Status.Message, "LUN") {
+		if c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionLunReady); c == nil || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonOtherLun {
 			return fmt.Errorf("phase %s: %s", i.Status.Phase, i.Status.Message)
 		}
 		return nil

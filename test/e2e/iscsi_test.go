@@ -46,10 +46,10 @@ func block(c *corev1.PersistentVolumeClaim) {
 	c.Spec.VolumeMode = &mode
 }
 
-// mappedOn are the devices of a node that stand for volumes on shared LUNs.
+// mappedOn are the devices of a node that stand for volumes on shared LUNs. Those of a Cluster's volumes begin with quarry--.
 func mappedOn(t *testing.T, node string) string {
 	t.Helper()
-	return onNode(t, node, "dmsetup ls | grep ^quarry- || true")
+	return onNode(t, node, "dmsetup ls | grep ^quarry-[0-9A-Za-z] || true")
 }
 
 // TestIscsiVolumeMoves follows a filesystem and a raw device from their claims to their end: several pods of one node use them at the same time, they

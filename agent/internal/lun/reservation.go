@@ -22,8 +22,9 @@ func (n *Node) Reservation(ctx context.Context, id sharedlun.Identity, expected 
 }
 
 // Confirm proves that this node has the key registered, on every path that is up, and that the LUN is reserved so that nobody else can write. The
-// error is sharedlun.ErrNoKey when it has not. The keys and their generation are those of that moment: whoever changes the group compares them with those that
-// were granted, since a key that was taken off can come back by a command that was under way.
+// error is sharedlun.ErrNoKey when it has not, and sharedlun.ErrNotReserved when others could write, too. The keys and their generation are those of that moment. A change
+// does not compare them with those that were granted: the controller does, before a fence or a node's word counts, since a key that was taken off can come
+// back by a command that was under way.
 //
 // It has to be called for every table that lets somebody write, right before the table is live: after the LUN was read, and under the lock by which no other
 // call loads one. An earlier Confirm does not count. A fence that comes between the two calls finds a table that the target lets nothing through;

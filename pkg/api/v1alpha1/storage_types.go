@@ -164,11 +164,12 @@ type PlanStep struct {
 	// VolumeGroup that is changed, if any.
 	// +optional
 	VolumeGroup string `json:"volumeGroup,omitempty"`
-	// Devices, as "path (model serial, size)".
+	// Devices, as "path (model serial, size)"; of an Iscsi the LUN, as "WWID (serial, size)".
 	// +optional
 	// +listType=atomic
 	Devices []string `json:"devices,omitempty"`
-	// Volumes that are lost by the step, that move with it, or that are in the thin pool that is repaired, with their claims.
+	// Volumes that the step is about, with their claims where these are known: those that are lost by it, that move with it, or that are in the
+	// thin pool that is repaired; of an Iscsi those that are mapped, released, or freed of a reader.
 	// +optional
 	// +listType=atomic
 	Volumes []string `json:"volumes,omitempty"`

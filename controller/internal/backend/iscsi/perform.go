@@ -169,7 +169,7 @@ func (b *Backend) iscsi(ctx context.Context, s iscsi.Step) (*v1alpha1.Iscsi, err
 	return i, nil
 }
 
-// read reads a Member of a step from the API server itself.
+// readMember reads a Member of a step from the API server itself.
 func (b *Backend) readMember(ctx context.Context, name string, s iscsi.Step) (*v1alpha1.Member, error) {
 	m := &v1alpha1.Member{}
 	if err := b.Live.Get(ctx, types.NamespacedName{Name: name}, m); err != nil {

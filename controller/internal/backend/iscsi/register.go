@@ -62,9 +62,17 @@ func (b *Backend) registerKey(ctx context.Context, s iscsi.Step) error {
 		return err
 	}
 	if err := accepted(seen, g); err != nil {
-		return refused(v1alpha1.ReasonKeyLost, "the key of node %s was registered, and does not count: %w", s.Node, err)
+		return refused(uncounted(seen, g), "the key of node %s was registered, and does not count: %w", s.Node, err)
 	}
 	return nil
+}
+
+// uncounted is the reason for a key that was registered and does not count.
+func uncounted(seen sharedlun.Reservation, g sharedlun.Grant) string {
+	if seen.Has(g.Key) {
+		return v1alpha1.ReasonNotReserved
+	}
+	return v1alpha1.ReasonStepFailed
 }
 
 // noteOtherKey remembers whether the target has another key for a node than those that it was told of, as far as its answer tells.

@@ -85,6 +85,8 @@ func (v *View) lunReady(hosts []backend.HostHealth) metav1.Condition {
 		return no(t, f.Reason, "Node "+host+": "+f.Message+".")
 	}
 	switch {
+	case v.released():
+		return no(t, v1alpha1.ReasonDeleting, "A person gave the LUN up: what is on it stays.")
 	case v.removed():
 		return no(t, v1alpha1.ReasonDeleting, "The volume group is removed.")
 	case !r.Known && v.rec.group != "" && r.Problem != "":
