@@ -74,8 +74,8 @@ func TestReservation_writable(t *testing.T) {
 		"reserved by an earlier one":  {with(func(r *Reservation) { r.Type, r.Holder = WriteExclusiveRegistrantsOnly, 0x72 }), key, nil},
 		"fenced":                      {with(func(r *Reservation) { r.Keys = []uint64{0x72} }), key, ErrNoKey},
 		"no key was granted":          {with(func(r *Reservation) { r.Keys = []uint64{0} }), 0, ErrNoKey},
-		"nobody reserved it":          {with(func(r *Reservation) { r.Type, r.Holder = 0, 0 }), key, ErrNoKey},
-		"somebody reserved it alone":  {with(func(r *Reservation) { r.Type = 1 }), key, ErrNoKey},
+		"nobody reserved it":          {with(func(r *Reservation) { r.Type, r.Holder = 0, 0 }), key, ErrNotReserved},
+		"somebody reserved it alone":  {with(func(r *Reservation) { r.Type = 1 }), key, ErrNotReserved},
 		"a target without them":       {Reservation{}, key, ErrNoReservations},
 		"a target that lost all keys": {Reservation{Supported: true}, key, ErrNoKey},
 	} {
@@ -84,7 +84,7 @@ func TestReservation_writable(t *testing.T) {
 		}
 	}
 	free := with(func(r *Reservation) { r.Type = 0 })
-	if free.Reservable() != nil || !errors.Is(free.Guarded(), ErrNoKey) || held.Guarded() != nil {
+	if free.Reservable() != nil || !errors.Is(free.Guarded(), ErrNotReserved) || held.Guarded() != nil {
 		t.Errorf("%v, %v, %v", free.Reservable(), free.Guarded(), held.Guarded())
 	}
 }

@@ -133,7 +133,7 @@ func TestTargetsOfOthers(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if _, err := n.Register(t.Context(), taken.Identity(), granted(n, keyA)); !errors.Is(err, sharedlun.ErrNoKey) {
+	if _, err := n.Register(t.Context(), taken.Identity(), granted(n, keyA)); !errors.Is(err, sharedlun.ErrNotReserved) {
 		t.Errorf("%v", err)
 	}
 	if r, err := n.Reservation(t.Context(), taken.Identity(), true); err != nil || !slices.Equal(r.Keys, []uint64{0x99}) {

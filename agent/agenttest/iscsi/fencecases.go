@@ -59,8 +59,8 @@ func released(c *check) {
 	c.Release(c.B, keyB)
 	c.Reserve(c.B, keyB, 1)
 	_, err = c.B.Preempt(c.Context(), id, keyB, keyA)
-	c.want(err, sharedlun.ErrNoKey)
-	c.want(c.register(c.B, id, keyB, 0), sharedlun.ErrNoKey)
+	c.want(err, sharedlun.ErrNotReserved)
+	c.want(c.register(c.B, id, keyB, 0), sharedlun.ErrNotReserved)
 }
 
 // earlier: a reservation that one node holds becomes one that all hold, when its holder registers again, leaves, or is fenced.

@@ -176,7 +176,7 @@ func lostKeys(c *check) {
 		c.Error("A is kept out by a key alone")
 	}
 	_, err = c.B.Confirm(c.Context(), id, keyB)
-	c.want(err, sharedlun.ErrNoKey)
+	c.want(err, sharedlun.ErrNotReserved)
 	c.must(c.register(c.A, id, keyA, 0))
 	c.reserved(id, keyA, keyB)
 }

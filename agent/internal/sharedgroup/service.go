@@ -141,7 +141,7 @@ func (s *Service) lock(ctx context.Context, keys ...string) (unlock func(), err 
 // kinds are the errors that say what a caller is to do. One of no kind leaves it unknown how far a change went.
 var kinds = []error{
 	sharedlun.ErrInvalid, sharedlun.ErrNotFound, sharedlun.ErrOtherLun, sharedlun.ErrNotClean, sharedlun.ErrOldEpoch, sharedlun.ErrMoved,
-	sharedlun.ErrNoKey, sharedlun.ErrNoReservations, sharedlun.ErrExists, sharedlun.ErrHeld, sharedlun.ErrInUse, sharedlun.ErrMisfit,
+	sharedlun.ErrNoKey, sharedlun.ErrNotReserved, sharedlun.ErrNoReservations, sharedlun.ErrExists, sharedlun.ErrHeld, sharedlun.ErrInUse, sharedlun.ErrMisfit,
 	sharedlun.ErrNoSpace, sharedlun.ErrUnread, sharedlun.ErrUnknown, sharedlun.ErrBusy,
 }
 

@@ -30,6 +30,7 @@ var (
 		{sharedlun.ErrOtherLun, codes.FailedPrecondition},
 		{sharedlun.ErrOldEpoch, codes.FailedPrecondition},
 		{sharedlun.ErrNoKey, codes.FailedPrecondition},
+		{sharedlun.ErrNotReserved, codes.FailedPrecondition},
 		{sharedlun.ErrNoReservations, codes.FailedPrecondition},
 		{sharedlun.ErrRebooted, codes.FailedPrecondition},
 		{sharedlun.ErrInitiator, codes.FailedPrecondition},
