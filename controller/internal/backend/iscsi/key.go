@@ -148,6 +148,9 @@ func (b *Backend) unregisterKey(ctx context.Context, s iscsi.Step) error {
 	if err != nil {
 		return err
 	}
+	if r := m.Spec.Reservation; r != nil && s.Unfenced && !r.Unfenced && !r.Fenced {
+		return passing("node %s was granted a key since: it is taken off first", s.Node)
+	}
 	if r := m.Spec.Reservation; r != nil && !s.Unfenced {
 		keys, err := sharedlun.ParseKeys(append(slices.Clone(r.Previous), r.Key)...)
 		if err != nil {

@@ -74,6 +74,9 @@ func (b *Backend) settle(ctx context.Context, s storage, v sharedlun.Volume, seq
 			case now.HeldBy != v.HeldBy || now.Leaving:
 				return taken(v)
 			case now.Unready():
+				if err := t.confirm(ctx, now); err != nil {
+					return err
+				}
 				// It may have grown once more: then the zeroing begins anew.
 				if _, err := b.readied(ctx, t, s, now, func() error { return nil }); err != nil {
 					return err

@@ -49,6 +49,16 @@ func (t turn) ready(ctx context.Context, v sharedlun.Volume) error {
 	return t.Change(ctx, sharedlun.Change{Ready: &sharedlun.Ready{Name: v.Name, UUID: v.UUID, Bytes: v.SizeBytes}})
 }
 
+// confirm refuses to go on with an attached volume while another machine that had the name of its node may have it mapped, too: what the node says
+// of its zeroing, and that its device is the only one, does not count then.
+func (t turn) confirm(ctx context.Context, v sharedlun.Volume) error {
+	if !attached(v) || v.Leaving {
+		return nil
+	}
+	_, err := t.Hold(ctx, v.Name, v.HeldBy)
+	return err
+}
+
 // leave marks a volume as leaving the node that holds it.
 func (t turn) leave(ctx context.Context, v sharedlun.Volume) error {
 	return t.Change(ctx, sharedlun.Change{Leave: &sharedlun.Hold{Name: v.Name, UUID: v.UUID, Node: v.HeldBy}})

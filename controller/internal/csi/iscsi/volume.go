@@ -52,6 +52,9 @@ func (b *Backend) ExpandVolume(ctx context.Context, handle string, size volume.R
 		if err != nil {
 			return err
 		}
+		if err := t.confirm(ctx, *now); err != nil {
+			return err
+		}
 		if now.SizeBytes < want {
 			if err := t.grow(ctx, *now, want); err != nil {
 				return err

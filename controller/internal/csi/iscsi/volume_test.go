@@ -335,3 +335,40 @@ func TestGetCapacity(t *testing.T) {
 		t.Errorf("nodes that reach no storage: %v, %v", r, err)
 	}
 }
+
+// TestExpand_earlierMachine: while a key of an earlier boot of the node is on the LUN, another machine of its name may have the volume mapped. Nothing grows, and
+// nothing is mapped anew or gets ready, whoever asks again.
+func TestExpand_earlierMachine(t *testing.T) {
+	s := newSuite(t)
+	id, name := s.create("a", 8*mib).GetVolumeId(), sharedlun.Name("a")
+	if _, err := s.publish(id, "n3"); err != nil {
+		t.Fatal(err)
+	}
+	s.lun.Reserve(0xa1, 0xa2, 0xa3, 0xb3)
+	s.fleet.set("n3", func(m *san.Member) { m.Previous = []uint64{0xb3} })
+	for _, size := range []int64{20 * mib, 8 * mib} {
+		_, err := s.expand(id, size)
+		wantCode(t, err, codes.Unavailable)
+	}
+	s.want(name, "n3", 8*mib, 8*mib, map[string]int64{"n3": 8 * mib})
+	s.lun.Reserve(0xa1, 0xa2, 0xa3)
+	if got, err := s.expand(id, 20*mib); err != nil || got != 20*mib {
+		t.Fatalf("%d, %v", got, err)
+	}
+	s.want(name, "n3", 20*mib, 20*mib, map[string]int64{"n3": 20 * mib})
+	// What was being zeroed when the key came back does not get ready by the word of the node.
+	release := s.nodes["n3"].DelayZeroing()
+	done := make(chan error, 1)
+	go func() { _, err := s.expand(id, 28*mib); done <- err }()
+	for end := time.Now().Add(20 * time.Second); s.volume(name).SizeBytes < 28*mib; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it never grows")
+		}
+	}
+	s.lun.Reserve(0xa1, 0xa2, 0xa3, 0xb3)
+	release()
+	wantCode(t, <-done, codes.Unavailable)
+	if v := s.volume(name); v.ReadyBytes != 20*mib {
+		t.Errorf("%+v", v)
+	}
+}

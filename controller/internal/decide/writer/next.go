@@ -69,6 +69,9 @@ func Next(r Record, f Facts) Action {
 	case r.Taken != "":
 		// Nobody knows whether the last change that the process sent was made, or still is.
 		return f.change(r, r.Writer)
+	case f.Unanswered:
+		// The record says that every change was answered, and this process knows better: a write of it from before that change arrived late.
+		return f.change(r, r.Writer)
 	case f.Stays(r.Writer):
 		r.Taken = f.Self
 		return Action{Write: &r}
