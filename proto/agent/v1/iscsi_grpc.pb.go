@@ -37,7 +37,7 @@ const (
 // | code                | reasons                                                              |
 // |---------------------|----------------------------------------------------------------------|
 // | UNAVAILABLE         | PortalUnreachable, TargetUnreachable                                 |
-// | FAILED_PRECONDITION | NoModules, NoTools, WrongTarget, WrongChap, SessionInUse, MultipathMissing |
+// | FAILED_PRECONDITION | NoModules, NoTools, WrongTarget, WrongChap, SessionInUse, LastKey, MultipathMissing |
 type IscsiServiceClient interface {
 	// GetInitiator describes the initiator of this node.
 	//
@@ -62,7 +62,8 @@ type IscsiServiceClient interface {
 	// | code             | caller's action                                                                     |
 	// |------------------|-------------------------------------------------------------------------------------|
 	// | INVALID_ARGUMENT | correct the request                                                                 |
-	// | ABORTED          | another call works on this target: retry                                            |
+	// | ABORTED          | another call works on this target, or what a renewal asks for could not be read     |
+	// | UNAVAILABLE      | how far a renewal went is not known: repeat it                                      |
 	Login(ctx context.Context, in *LoginRequest, opts ...grpc.CallOption) (*LoginResponse, error)
 	// Logout ends the sessions with a target and removes its records. It refuses while a LUN of the target has a holder (a mapping, a
 	// multipath map with a holder), is mounted or open, or when that cannot be read. A target without sessions and records needs no work.
@@ -137,7 +138,7 @@ func (c *iscsiServiceClient) Logout(ctx context.Context, in *LogoutRequest, opts
 // | code                | reasons                                                              |
 // |---------------------|----------------------------------------------------------------------|
 // | UNAVAILABLE         | PortalUnreachable, TargetUnreachable                                 |
-// | FAILED_PRECONDITION | NoModules, NoTools, WrongTarget, WrongChap, SessionInUse, MultipathMissing |
+// | FAILED_PRECONDITION | NoModules, NoTools, WrongTarget, WrongChap, SessionInUse, LastKey, MultipathMissing |
 type IscsiServiceServer interface {
 	// GetInitiator describes the initiator of this node.
 	//
@@ -162,7 +163,8 @@ type IscsiServiceServer interface {
 	// | code             | caller's action                                                                     |
 	// |------------------|-------------------------------------------------------------------------------------|
 	// | INVALID_ARGUMENT | correct the request                                                                 |
-	// | ABORTED          | another call works on this target: retry                                            |
+	// | ABORTED          | another call works on this target, or what a renewal asks for could not be read     |
+	// | UNAVAILABLE      | how far a renewal went is not known: repeat it                                      |
 	Login(context.Context, *LoginRequest) (*LoginResponse, error)
 	// Logout ends the sessions with a target and removes its records. It refuses while a LUN of the target has a holder (a mapping, a
 	// multipath map with a holder), is mounted or open, or when that cannot be read. A target without sessions and records needs no work.

@@ -46,8 +46,9 @@ const (
 // | INVALID_ARGUMENT    | correct the request                                                                             |
 // | NOT_FOUND           | the LUN, the group or the volume is not there                                                   |
 // | FAILED_PRECONDITION | the device is another LUN, the epoch is old, the key is not registered: read again and decide   |
-// | ABORTED             | the sequence number moved, or another call works on the group: read again and decide            |
-// | UNAVAILABLE         | LVM could not report, or was ended at the deadline: what it did is not known, read again        |
+// | ABORTED             | the sequence number moved, something could not be read, or another call works on the group:     |
+// |                     | nothing was changed, read again and decide                                                      |
+// | UNAVAILABLE         | LVM was ended at the deadline, or failed in a change: what it did is not known, read again      |
 type SharedGroupServiceClient interface {
 	// GetSharedGroup reads the group. The writer's answer is the truth; another node's may be a moment old.
 	//
@@ -237,8 +238,9 @@ func (c *sharedGroupServiceClient) FormatVolume(ctx context.Context, in *FormatV
 // | INVALID_ARGUMENT    | correct the request                                                                             |
 // | NOT_FOUND           | the LUN, the group or the volume is not there                                                   |
 // | FAILED_PRECONDITION | the device is another LUN, the epoch is old, the key is not registered: read again and decide   |
-// | ABORTED             | the sequence number moved, or another call works on the group: read again and decide            |
-// | UNAVAILABLE         | LVM could not report, or was ended at the deadline: what it did is not known, read again        |
+// | ABORTED             | the sequence number moved, something could not be read, or another call works on the group:     |
+// |                     | nothing was changed, read again and decide                                                      |
+// | UNAVAILABLE         | LVM was ended at the deadline, or failed in a change: what it did is not known, read again      |
 type SharedGroupServiceServer interface {
 	// GetSharedGroup reads the group. The writer's answer is the truth; another node's may be a moment old.
 	//
