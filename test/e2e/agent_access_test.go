@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -71,12 +72,19 @@ func agentAccess(t *testing.T, node string) (address string, ca, ours []string) 
 	return agentPod(t, node).Status.PodIP + ":7443", ca, ours
 }
 
-// agentCaller returns a function that calls a method of a node's agent with a request in JSON, as the controller would.
+// agentCaller returns a function that calls a method of a node's agent with a request in JSON, as the controller would. It asks for the
+// agent's address at each call, since other tests restart nodes. A call that reached no agent is made again.
 func agentCaller(t *testing.T, node string) func(method, request string) (string, error) {
 	t.Helper()
-	address, _, ours := agentAccess(t, node)
-	return func(method, request string) (string, error) {
-		return grpcurl(append(slices.Clone(ours), "-d", request, address, method)...)
+	return func(method, request string) (out string, err error) {
+		t.Helper()
+		for deadline := time.Now().Add(limitReady); ; time.Sleep(time.Second) {
+			address, _, ours := agentAccess(t, node)
+			out, err = grpcurl(append(ours, "-d", request, address, method)...)
+			if err == nil || !strings.Contains(err.Error(), "Failed to dial target host") || time.Now().After(deadline) {
+				return out, err
+			}
+		}
 	}
 }
 
@@ -92,19 +100,26 @@ func grpcurl(args ...string) (string, error) {
 	return tryLab(append([]string{"netns", "--", path, "-max-time", "20"}, args...)...)
 }
 
-func agentPod(t *testing.T, node string) *corev1.Pod {
+// agentPod returns the agent of a node, and waits for it if the node is between two agents.
+func agentPod(t *testing.T, node string) (agent *corev1.Pod) {
 	t.Helper()
-	pods := &corev1.PodList{}
-	if err := kube.List(t.Context(), pods, client.InNamespace(agentNamespace)); err != nil {
-		t.Fatal(err)
-	}
-	for i, p := range pods.Items {
-		if p.Spec.NodeName == node && strings.HasPrefix(p.Name, "quarry-agent-") && p.DeletionTimestamp == nil {
-			return &pods.Items[i]
+	find := func(ctx context.Context) error {
+		pods := &corev1.PodList{}
+		if err := kube.List(ctx, pods, client.InNamespace(agentNamespace)); err != nil {
+			return err
 		}
+		for i, p := range pods.Items {
+			if p.Spec.NodeName == node && strings.HasPrefix(p.Name, "quarry-agent-") && p.DeletionTimestamp == nil && p.Status.PodIP != "" {
+				agent = &pods.Items[i]
+				return nil
+			}
+		}
+		return fmt.Errorf("no agent on %s", node)
 	}
-	t.Fatalf("no agent on %s", node)
-	return nil
+	if find(t.Context()) != nil {
+		eventually(t, limitReady, node+" has an agent", find)
+	}
+	return agent
 }
 
 // TestAgentAccountMayDoNothingElse asks the API server what a stolen token of an agent is worth.
