@@ -151,16 +151,8 @@ func (b *Backend) unregisterKey(ctx context.Context, s iscsi.Step) error {
 	if r := m.Spec.Reservation; r != nil && s.Unfenced && !r.Unfenced && !r.Fenced {
 		return passing("node %s was granted a key since: it is taken off first", s.Node)
 	}
-	if r := m.Spec.Reservation; r != nil && !s.Unfenced {
-		keys, err := sharedlun.ParseKeys(append(slices.Clone(r.Previous), r.Key)...)
-		if err != nil {
-			return err
-		}
-		for _, key := range keys {
-			if _, err := b.Agents.Unregister(ctx, s.Node, s.Ref.Lun, key, s.Last); err != nil {
-				return err
-			}
-		}
+	if err := b.unregisterAll(ctx, s, m.Spec.Reservation); err != nil {
+		return err
 	}
 	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
 		m.Spec.Reservation = nil
@@ -169,4 +161,21 @@ func (b *Backend) unregisterKey(ctx context.Context, s iscsi.Step) error {
 			m.Spec.Lun = nil
 		}
 	})
+}
+
+// unregisterAll has the node take off each of its keys on record.
+func (b *Backend) unregisterAll(ctx context.Context, s iscsi.Step, r *v1alpha1.MemberReservation) error {
+	if r == nil || s.Unfenced {
+		return nil
+	}
+	keys, err := sharedlun.ParseKeys(append(slices.Clone(r.Previous), r.Key)...)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if _, err := b.Agents.Unregister(ctx, s.Node, s.Ref.Lun, key, s.Last); err != nil {
+			return err
+		}
+	}
+	return nil
 }

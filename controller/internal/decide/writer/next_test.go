@@ -39,7 +39,8 @@ func TestNext(t *testing.T) {
 		},
 		"idle": {Record{Epoch: 4, Writer: "n1"}, Facts{Up: up("n1")}, write(mine)},
 		"idle, written before a change of this process that was not answered: its writer has to yield": {
-			Record{Epoch: 4, Writer: "n1"}, Facts{Up: up("n1", "n3"), Failed: up("n1"), Unanswered: true},
+			Record{Epoch: 4, Writer: "n1"},
+			Facts{Up: up("n1", "n3"), Failed: up("n1"), Unanswered: true},
 			write(Record{Epoch: 5, Writer: "n3", Taken: "csi", Pending: []string{"n1"}}),
 		},
 		"idle, the writer is away: nobody waits for it": {
