@@ -148,7 +148,7 @@ func (b *Backend) unregisterKey(ctx context.Context, s iscsi.Step) error {
 	if err != nil {
 		return err
 	}
-	if r := m.Spec.Reservation; r != nil && s.Unfenced && !r.Unfenced && !r.Fenced {
+	if r := m.Spec.Reservation; r != nil && s.Unfenced && r.Key != s.Key {
 		return passing("node %s was granted a key since: it is taken off first", s.Node)
 	}
 	if err := b.unregisterAll(ctx, s, m.Spec.Reservation); err != nil {

@@ -228,7 +228,7 @@ func (h host) farewell(recorded, keyed bool) (out []backend.Step) {
 	}
 	if recorded {
 		s := h.step(v1alpha1.ActionUnregisterKey, "The node uses the LUN no more.")
-		s.Unfenced, s.Last = !keyed, h.view.deleting()
+		s.Key, s.Unfenced, s.Last = h.reservation().Key, !keyed, h.view.deleting()
 		out = append(out, s)
 	}
 	if h.LoggedIn() || keyed {

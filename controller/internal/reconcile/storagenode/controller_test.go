@@ -131,6 +131,11 @@ func state(want string) func(*v1alpha1.StorageNode) bool {
 	return func(sn *v1alpha1.StorageNode) bool { return string(sn.Status.State) == want }
 }
 
+// onlineWith: the agent has reported, too. Until it has, a node may be online with the devices of before, or with none.
+func onlineWith(devices int32) func(*v1alpha1.StorageNode) bool {
+	return func(sn *v1alpha1.StorageNode) bool { return state("online")(sn) && sn.Status.DeviceCount == devices }
+}
+
 func TestReconcile_lifeOfANode(t *testing.T) {
 	s := newSuite(t)
 	s.reconcile()
@@ -240,7 +245,7 @@ func (s *suite) leave(pod *corev1.Pod) {
 func TestReconcile_agentDies(t *testing.T) {
 	s := newSuite(t)
 	s.startPod()
-	s.until("online", state("online"))
+	s.until("online", onlineWith(2))
 	s.agent.Kill()
 	sn := s.until("offline", state("offline"))
 	c := meta.FindStatusCondition(sn.Status.Conditions, v1alpha1.ConditionAgentConnected)
@@ -261,7 +266,7 @@ func TestReconcile_agentDies(t *testing.T) {
 func TestReconcile_controllerRestartKeepsWhatIsKnown(t *testing.T) {
 	s := newSuite(t)
 	s.startPod()
-	before := s.until("online", state("online"))
+	before := s.until("online", onlineWith(2))
 	s.pool.Close()
 	s.agent.Kill()
 	s.pool = agents.New(context.Background(), agents.Config{
