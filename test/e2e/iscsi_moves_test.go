@@ -14,7 +14,7 @@ import (
 // TestIscsiPodMovesBetweenNodes: the data follows the pod, which is ended in the middle of its writes each time, and the volume is on one node at a time.
 // It grows on the way. When all is deleted, nothing is left on the nodes and on the LUN.
 func TestIscsiPodMovesBetweenNodes(t *testing.T) {
-	turn(t, 3, 4)
+	turn(t, 3, 9)
 	const moves = 6
 	ownServer(t)
 	i := lun(t, "moves", "--size", "256M")

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,11 +33,15 @@ func checkCounted(t *testing.T, c *corev1.PersistentVolumeClaim, node string, sy
 	remove(t, reader)
 }
 
-// mappedAs are the devices of an Iscsi's volumes that the kernels of all nodes have, as "node name uuid"; v is one of the volumes.
-func mappedAs(t *testing.T, v *corev1.PersistentVolume) (out []string) {
+// mappedAs are the devices of an Iscsi's volumes that the kernels of all nodes have, as "node name uuid"; v is one of the volumes. Nodes without power
+// are not looked at.
+func mappedAs(t *testing.T, v *corev1.PersistentVolume, dead ...string) (out []string) {
 	t.Helper()
 	group, _, _ := strings.Cut(v.Spec.CSI.VolumeHandle, "/")
 	for _, n := range nodes {
+		if slices.Contains(dead, n) {
+			continue
+		}
 		for line := range strings.Lines(onNode(t, n, "dmsetup info -c --noheadings --separator ' ' -o name,uuid | grep -F '"+group+"' || true")) {
 			out = append(out, n+" "+strings.TrimSpace(line))
 		}

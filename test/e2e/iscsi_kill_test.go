@@ -1,0 +1,88 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// changesKiller stands in front of LVM: it counts the commands that change a group, and kills the agent, its parent, before or after them. A change that
+// was killed before it ran is made by the next try.
+const changesKiller = `#!/bin/bash
+cd ` + killDir + ` || exit
+case "$1" in pvcreate|vgcreate|vgchange|vgremove|lvcreate|lvchange|lvextend|lvremove) ;; *) exec /usr/sbin/lvm "$@" ;; esac
+count=$(( $(<count) + 1 )); echo $count > count; echo "$*" >> log
+if [ "$(<mode)" = before ] && [ $((count % 2)) = 1 ]; then kill -9 $PPID; exit 1; fi
+/usr/sbin/lvm "$@"; code=$?
+[ "$(<mode)" != after ] || kill -9 $PPID
+exit $code
+`
+
+// TestIscsiAgentKilledBetweenSteps kills the agent of every node before, and then after, each command that changes the group on the LUN: from the making of
+// the group to its end, with a volume that is made, used, grown, moved and deleted.
+func TestIscsiAgentKilledBetweenSteps(t *testing.T) {
+	turn(t, 8, 9)
+	ownServer(t)
+	for _, node := range nodes {
+		onNode(t, node, "mkdir -p "+killDir+" && cat > "+killDir+"/lvm <<'END'\n"+changesKiller+"END\nchmod +x "+killDir+"/lvm")
+		setMode(t, node, "off")
+	}
+	useKiller(t)
+	for _, mode := range []string{"before", "after"} {
+		t.Run(mode, func(t *testing.T) { liveWithKills(t, mode) })
+	}
+}
+
+func setMode(t *testing.T, node, mode string) {
+	t.Helper()
+	onNode(t, node, "cd "+killDir+"; echo 0 > count; : > log; echo "+mode+" > mode")
+}
+
+// liveWithKills goes through the life of an Iscsi with one volume, while agents are killed.
+func liveWithKills(t *testing.T, mode string) {
+	i := target(t, "kills-"+mode, "--size", "128M")
+	for _, n := range nodes {
+		setMode(t, n, mode)
+		t.Cleanup(func() { setMode(t, n, "off") })
+	}
+	create(t, i)
+	waitRunning(t, i, 3*limitPod)
+	c := claim(t, "killed-"+mode, i.Name, "16Mi")
+	volume := bound(t, c)
+	first := waitPod(t, pod(t, "killed-first-"+mode, "n2", counting, c), corev1.PodRunning)
+	waitSynced(t, first, 5)
+	expand(t, c, first, "24Mi")
+	synced := lastSynced(t, first)
+	remove(t, first)
+	checkCounted(t, c, "n3", synced)
+	remove(t, c)
+	waitVolumeGone(t, volume)
+	remove(t, i)
+	killed := 0
+	var commands []string
+	for _, n := range nodes {
+		out := strings.Fields(onNode(t, n, "cat "+killDir+"/count"))
+		count, err := strconv.Atoi(out[0])
+		if err != nil {
+			t.Fatalf("%q: %v", out, err)
+		}
+		killed += count
+		for line := range strings.Lines(onNode(t, n, "cat "+killDir+"/log")) {
+			commands = append(commands, strings.Fields(line)[0])
+		}
+	}
+	slices.Sort(commands)
+	t.Logf("%s: %d commands that change the group", mode, killed)
+	// Made, grown and deleted, with the group; the marks of a volume change in between.
+	for _, want := range []string{"vgcreate", "lvcreate", "lvchange", "lvextend", "lvremove", "vgremove"} {
+		if !slices.Contains(commands, want) {
+			t.Error(fmt.Sprintf("no %s among the commands", want), slices.Compact(commands))
+		}
+	}
+}
