@@ -24,6 +24,9 @@ const DriverISCSI = "iscsi." + Group
 // joined as pkg/filesystem joins them.
 const AttributeMkfsOptions = Group + "/mkfs-options"
 
+// TaintOutOfService is Kubernetes' own taint of a Node by which a person says that the machine is off.
+const TaintOutOfService = "node.kubernetes.io/out-of-service"
+
 // SignerAgent is the signer of the agents' serving certificates in the certificates API.
 const SignerAgent = Group + "/agent"
 

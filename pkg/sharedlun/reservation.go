@@ -50,7 +50,7 @@ func (g Grant) Check() error {
 	case g.Key == 0, slices.Contains(g.Old, 0):
 		return fmt.Errorf("%w: key 0", ErrInvalid)
 	case g.BootID == "":
-		return fmt.Errorf("%w: key %#x is granted for no boot", ErrInvalid, g.Key)
+		return fmt.Errorf("%w: key %s is granted for no boot", ErrInvalid, FormatKey(g.Key))
 	case len(g.Initiator) > maxName || !nameOfISCSI.MatchString(g.Initiator):
 		return fmt.Errorf("%w: %.250q is no name of an iSCSI initiator", ErrInvalid, g.Initiator)
 	case slices.ContainsFunc(g.Others, func(o string) bool { return SameInitiator(g.Initiator, o) }):
@@ -71,7 +71,7 @@ func (r Reservation) Reservable() error {
 	case !r.Supported:
 		return ErrNoReservations
 	case r.Type != 0 && r.Type != WriteExclusiveAllRegistrants && r.Type != WriteExclusiveRegistrantsOnly:
-		return fmt.Errorf("%w: it is reserved with type %d by %#x, which is not ours", ErrNotReserved, r.Type, r.Holder)
+		return fmt.Errorf("%w: it is reserved with type %d by %s, which is not ours", ErrNotReserved, r.Type, FormatKey(r.Holder))
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (r Reservation) Guarded() error {
 // Writable refuses to write with a key: it has to be registered, and the LUN has to be reserved, so that nobody else can write.
 func (r Reservation) Writable(key uint64) error {
 	if r.Supported && (key == 0 || !r.Has(key)) {
-		return fmt.Errorf("%w (%#x): the node was fenced, or the target lost its reservations", ErrNoKey, key)
+		return fmt.Errorf("%w (%s): the node was fenced, or the target lost its reservations", ErrNoKey, FormatKey(key))
 	}
 	return r.Guarded()
 }

@@ -174,8 +174,8 @@ func TestIscsiWipedLunIsNotReused(t *testing.T) {
 	if err := kube.Get(t.Context(), client.ObjectKeyFromObject(volume), volume); err != nil {
 		t.Errorf("the volume counts as deleted, and nobody has seen its LUN: %v", err)
 	}
-	disks := onServer(t, "for d in /dev/disk/by-path/*uml-blkdev*; do echo disk $(blkid -p -o value -s TYPE $d); done")
-	if !strings.Contains(disks, "disk") || strings.Contains(disks, "*") {
+	disks := onServer(t, "shopt -s nullglob; for d in /dev/disk/by-path/*uml-blkdev*; do echo disk $d $(blkid -p -o value -s TYPE $d || true); done")
+	if !strings.Contains(disks, "disk /dev/disk/by-path/") {
 		t.Errorf("no disk of the storage node was looked at: %s", disks)
 	}
 	if strings.Contains(disks, "LVM2_member") {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +25,9 @@ import (
 
 // kube talks to the lab's API server with an administrator's rights.
 var kube client.WithWatch
+
+// core reads what is no object: what pods printed.
+var core kubernetes.Interface
 
 func TestMain(m *testing.M) {
 	if err := errors.Join(connect(), keepDriver()); err != nil {
@@ -60,6 +64,9 @@ func connect() error {
 		return fmt.Errorf("kubeconfig of the lab: %w", err)
 	}
 	config.QPS, config.Burst = 100, 200
+	if core, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return err

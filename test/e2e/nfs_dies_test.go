@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -111,21 +112,25 @@ func othersGoOn(t *testing.T, n, second *v1alpha1.Nfs, beside *v1alpha1.Cluster,
 // lastSynced returns the last number that a writer printed.
 func lastSynced(t *testing.T, writer *corev1.Pod) int {
 	t.Helper()
-	number, err := strconv.Atoi(lastLine(lab(t, "kubectl", "logs", "--tail=1", writer.Name)))
+	number, err := tryLastSynced(t.Context(), writer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return number
 }
 
+func tryLastSynced(ctx context.Context, writer *corev1.Pod) (int, error) {
+	out, err := tryLogs(ctx, writer, ptr.To[int64](1))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(lastLine(out))
+}
+
 func waitSynced(t *testing.T, writer *corev1.Pod, want int) {
 	t.Helper()
-	eventually(t, limitPod, fmt.Sprintf("%d lines are synced", want), func(context.Context) error {
-		out, err := tryLab("kubectl", "logs", "--tail=1", writer.Name)
-		if err != nil {
-			return err
-		}
-		if n, err := strconv.Atoi(lastLine(out)); err != nil || n < want {
+	eventually(t, limitPod, fmt.Sprintf("%d lines are synced", want), func(ctx context.Context) error {
+		if n, err := tryLastSynced(ctx, writer); err != nil || n < want {
 			return fmt.Errorf("%d lines, %s", n, fmt.Sprint(err))
 		}
 		return nil

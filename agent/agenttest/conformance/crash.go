@@ -74,8 +74,13 @@ func (s *suite) deaths(afterLast bool, prepare func() func() error, check func()
 		s.Fatalf("the call has %d steps, want 1 to %d", steps, maxSteps)
 	}
 	first, step := Instants(s.T, oneOf)
+	instants := steps
+	if afterLast {
+		instants++
+	}
 	deaths := 0
-	for i := first; i < steps || afterLast && i == steps; i += step {
+	// A short call has an instant in every turn.
+	for i := first % instants; i < instants; i += step {
 		if !s.dies(min(i+1, steps), i == steps, prepare, check) {
 			s.Errorf("the agent did not die at instant %d of a call of %d steps", i, steps)
 		}

@@ -13,7 +13,7 @@ import (
 // that is up, the key is gone, this node's own is there, and the LUN is reserved so that nobody writes who is not registered.
 func (n *Node) Preempt(ctx context.Context, id sharedlun.Identity, key, victim uint64) (sharedlun.Reservation, error) {
 	if key == 0 || victim == 0 || key == victim {
-		return sharedlun.Reservation{}, fmt.Errorf("%w: preempt %#x with %#x", sharedlun.ErrInvalid, victim, key)
+		return sharedlun.Reservation{}, fmt.Errorf("%w: preempt %s with %s", sharedlun.ErrInvalid, sharedlun.FormatKey(victim), sharedlun.FormatKey(key))
 	}
 	return n.with(ctx, id, func(l found) (sharedlun.Reservation, error) {
 		if err := n.preemptSomehow(ctx, l, key, victim); err != nil {
@@ -24,7 +24,7 @@ func (n *Node) Preempt(ctx context.Context, id sharedlun.Identity, key, victim u
 			return r, n.unknown(err)
 		}
 		if r.Has(victim) {
-			return r, fmt.Errorf("node %s: %w: key %#x is registered still", n.cfg.NodeName, sharedlun.ErrUnknown, victim)
+			return r, fmt.Errorf("node %s: %w: key %s is registered still", n.cfg.NodeName, sharedlun.ErrUnknown, sharedlun.FormatKey(victim))
 		}
 		return r, sharedlun.AfterChange(n.unread(r.Writable(key)))
 	})

@@ -116,6 +116,10 @@ func (s *Service) beginFormat(k string, v sharedlun.Volume, device, fsType strin
 		defer close(t.ended)
 		defer cancel()
 		t.err = s.cfg.Filesystems.Make(ctx, device, fsType, decide.FilesystemUUID(v.UUID))
-		s.cfg.Log.Info("Made the first filesystem of a volume", "volume", v.Name, "type", fsType, "error", t.err)
+		if t.err != nil {
+			s.cfg.Log.Error(t.err, "Could not make the first filesystem of a volume", "volume", v.Name, "type", fsType)
+			return
+		}
+		s.cfg.Log.Info("Made the first filesystem of a volume", "volume", v.Name, "type", fsType)
 	})
 }

@@ -104,7 +104,11 @@ func (s *Service) beginZeroing(
 		defer cancel()
 		t.err = s.cfg.Devices.Zero(ctx, ref.UUID, v.UUID, number, decide.Behind(v.Ranges, t.from), discard, s.sure(ref, cred, number),
 			func(at int64) { t.at.Store(t.from + at) })
-		s.cfg.Log.Info("Zeroed a volume", "volume", v.Name, "from", t.from, "to", t.to, "error", t.err)
+		if t.err != nil {
+			s.cfg.Log.Error(t.err, "Could not zero a volume whole", "volume", v.Name, "from", t.from, "to", t.to, "at", t.at.Load())
+			return
+		}
+		s.cfg.Log.Info("Zeroed a volume", "volume", v.Name, "from", t.from, "to", t.to)
 	})
 	return t, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/quarry"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
@@ -129,7 +130,7 @@ func whyNot(m Member) string {
 	case m.Maintenance:
 		return "the node is under maintenance: end that, or let the pod run on another initiator"
 	case m.Fenced:
-		return "the node cannot write to the LUN now, for it is fenced: boot it, and take the taint node.kubernetes.io/out-of-service off it"
+		return "the node cannot write to the LUN now, for it is fenced: boot it, and take the taint " + quarry.TaintOutOfService + " off it"
 	case m.ReportedBootID == "":
 		return "the node cannot write to the LUN now: its agent does not answer, or it is no initiator. Look at the node and at its agent"
 	}

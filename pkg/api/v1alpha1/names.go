@@ -53,7 +53,7 @@ const LabelInitiatorPrefix = "iscsi." + Group + "/"
 // (Kubernetes: non-graceful node shutdown).
 const (
 	ChapSecretSuffix  = "-iscsi-secret"
-	TaintOutOfService = "node.kubernetes.io/out-of-service"
+	TaintOutOfService = quarry.TaintOutOfService
 )
 
 // LabelOf returns the label that every object made for a storage of a kind carries: quarry.storage/cluster for a Cluster. Its value is the

@@ -107,10 +107,10 @@ type SharedGroupServiceClient interface {
 	ZeroVolume(ctx context.Context, in *ZeroVolumeRequest, opts ...grpc.CallOption) (*ZeroVolumeResponse, error)
 	// FormatVolume makes the first filesystem of a volume that is mapped on this node. The agent reads the group on the LUN first: the volume has to be held by this
 	// node, not be leaving it, and be marked as one whose filesystem this node may make. A volume that was used is done, whatever is on it, and so is one that has a
-	// whole filesystem, or another format, already. It returns at once with whether it is done; call again until it is. The making goes on in between; an order to
+	// whole filesystem with the UUID that is made from the volume's own already. It returns at once with whether it is done; call again until it is. The making goes on in between; an order to
 	// unmap the volume ends it.
 	//
-	// Effect: a filesystem is on the volume when done is true. What a program left that was killed while it made one is written over. Idempotent.
+	// Effect: a filesystem is on the volume when done is true. Anything else on the volume, such as what a program left that was killed while it made one, is written over. Idempotent.
 	// FAILED_PRECONDITION when this node may not make it, or the volume is not mapped here. Who may call: the CSI controller.
 	FormatVolume(ctx context.Context, in *FormatVolumeRequest, opts ...grpc.CallOption) (*FormatVolumeResponse, error)
 }
@@ -299,10 +299,10 @@ type SharedGroupServiceServer interface {
 	ZeroVolume(context.Context, *ZeroVolumeRequest) (*ZeroVolumeResponse, error)
 	// FormatVolume makes the first filesystem of a volume that is mapped on this node. The agent reads the group on the LUN first: the volume has to be held by this
 	// node, not be leaving it, and be marked as one whose filesystem this node may make. A volume that was used is done, whatever is on it, and so is one that has a
-	// whole filesystem, or another format, already. It returns at once with whether it is done; call again until it is. The making goes on in between; an order to
+	// whole filesystem with the UUID that is made from the volume's own already. It returns at once with whether it is done; call again until it is. The making goes on in between; an order to
 	// unmap the volume ends it.
 	//
-	// Effect: a filesystem is on the volume when done is true. What a program left that was killed while it made one is written over. Idempotent.
+	// Effect: a filesystem is on the volume when done is true. Anything else on the volume, such as what a program left that was killed while it made one, is written over. Idempotent.
 	// FAILED_PRECONDITION when this node may not make it, or the volume is not mapped here. Who may call: the CSI controller.
 	FormatVolume(context.Context, *FormatVolumeRequest) (*FormatVolumeResponse, error)
 	mustEmbedUnimplementedSharedGroupServiceServer()

@@ -120,9 +120,15 @@ func (h *Host) Run(ctx context.Context) error {
 	if h.cfg.Start == nil {
 		return nil
 	}
+	said := ""
 	for {
 		if h.needed() {
-			if err := h.serve(ctx); err != nil && ctx.Err() == nil {
+			switch err := h.serve(ctx); {
+			case err == nil:
+				said = ""
+			case ctx.Err() == nil && err.Error() != said:
+				// Once, not at each try.
+				said = err.Error()
 				h.cfg.Log.Error(err, "Sessions that lose their connection will not connect again")
 			}
 		}

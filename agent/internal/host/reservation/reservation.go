@@ -124,7 +124,7 @@ func (t *Tool) Convert(ctx context.Context, device string, key uint64) error {
 // all that are registered then. ErrConflict means that the path has not the key, or that nobody has the victim's.
 func (t *Tool) Preempt(ctx context.Context, device string, key, victim uint64) error {
 	if victim == 0 || victim == key {
-		return fmt.Errorf("preempt %#x with %#x on %s: %w", victim, key, device, sharedlun.ErrInvalid)
+		return fmt.Errorf("preempt %s with %s on %s: %w", sharedlun.FormatKey(victim), sharedlun.FormatKey(key), device, sharedlun.ErrInvalid)
 	}
 	_, err := t.do(ctx, device, out(preemptAbortAction, "preempt", key, victim, false))
 	return err

@@ -98,7 +98,8 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 	o := iscsi.Observation{Iscsi: i, World: w, Now: b.Now(), Granted: b.memory.granted(i.UID, w.Members)}
 	if old != nil {
 		seen := old.Seen()
-		o.Reading, o.Record = seen.Reading, seen.Record
+		// Where no Member has the LUN on record, what nodes showed tells which one is meant.
+		o.Reading, o.Record, o.Hosts = seen.Reading, seen.Record, seen.Hosts
 	}
 	var err error
 	if o.Chap, err = b.chapOf(ctx, i); err != nil {

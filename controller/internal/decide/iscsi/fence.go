@@ -156,7 +156,7 @@ func (v *View) preemptKeys(hosts []backend.HostHealth) []backend.Step {
 	}
 	s := v.step(via, v1alpha1.ActionPreemptKeys, "")
 	for _, key := range foreign {
-		s.Keys = append(s.Keys, fmt.Sprintf("%016x", key))
+		s.Keys = append(s.Keys, sharedlun.FormatKey(key))
 	}
 	s.Why = fmt.Sprintf("Keys that no Member has on record are on the LUN, so that no fence counts and no node's word: %s.", backend.Shorten(s.Keys, maxKeys))
 	s.Consent = "Whoever approves vouches that nobody but the nodes of this Iscsi uses the LUN. A node that writes with one of the keys that are taken off, as after a restore of the " +

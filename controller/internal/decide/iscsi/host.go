@@ -104,7 +104,7 @@ func (h host) join(out *backend.Host) {
 		return
 	}
 	if h.serves() {
-		out.Finding = h.pathsMissing(len(out.Steps) > 0)
+		out.Finding = h.pathsMissing(out.Steps)
 	}
 	if g := h.view.group(); g != nil {
 		out.Record = &v1alpha1.MemberGroup{UUID: g.UUID, Name: g.Name}

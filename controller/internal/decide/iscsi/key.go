@@ -54,9 +54,8 @@ func (h host) key(l sharedlun.Lun, r *v1alpha1.MemberReservation) ([]backend.Ste
 	case has:
 		return nil, h.unreserved()
 	case !h.unmapped() && (held || !h.view.ownOnly(h.m.Node)):
-		return nil, bad(v1alpha1.ReasonKeyLost, fmt.Sprintf(
-			"its key is not registered on the LUN any more, and %d volumes are mapped: whatever took the key off may have given them to another node. "+
-				"Drain or boot the node, and it gets its key back", len(h.Mappings)))
+		return nil, bad(v1alpha1.ReasonKeyLost, "its key is not registered on the LUN any more, and "+h.mapped()+
+			": whatever took the key off may have given volumes to another node. Drain or boot the node, and it gets its key back")
 	}
 	return h.enroll(l), backend.Finding{}
 }
@@ -91,11 +90,19 @@ func (h host) unmapped() bool {
 	return len(h.Mappings) == 0 && (h.Mapped || h.view.rec.group == "")
 }
 
+// mapped says what the node has mapped, as far as that is known.
+func (h host) mapped() string {
+	if !h.Mapped {
+		return "it is not known which volumes are mapped there"
+	}
+	return fmt.Sprintf("%d volumes are mapped there", len(h.Mappings))
+}
+
 // grant gives the node a key for its boot.
 func (h host) grant(r *v1alpha1.MemberReservation) ([]backend.Step, backend.Finding) {
 	if !h.unmapped() {
 		// After a boot nothing is mapped: somebody else mapped it, or it is not known.
-		return nil, bad(v1alpha1.ReasonMappedWithoutKey, fmt.Sprintf("has %d volumes mapped and no key for this boot: drain the node, or boot it", len(h.Mappings)))
+		return nil, bad(v1alpha1.ReasonMappedWithoutKey, "has no key for this boot, and "+h.mapped()+": drain the node, or boot it")
 	}
 	if missing := h.view.unsighted(); len(missing) > 0 {
 		return nil, backend.Finding{

@@ -1,10 +1,12 @@
 package iscsi
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -36,7 +38,7 @@ func (v *View) lunOn(host string) (sharedlun.Lun, backend.Finding) {
 func (h Host) unseen() backend.Finding {
 	switch {
 	case !h.Up():
-		return bad(v1alpha1.ReasonAgentUnreachable, backend.Sentence(h.Failed, "the agent was not asked yet"))
+		return h.away()
 	case h.Initiator.Problem != nil:
 		return bad(h.Initiator.Problem.Reason, h.Initiator.Problem.Message)
 	case h.Reads():
@@ -45,6 +47,14 @@ func (h Host) unseen() backend.Finding {
 		return bad(sharedlun.ReasonTargetUnreachable, "no session with the target is up: "+strings.Join(h.lost(), "; "))
 	}
 	return backend.Finding{Kind: backend.Busy, Reason: v1alpha1.ReasonPreparing, Message: "is not logged in to the target yet"}
+}
+
+// away says why the agent of a host told nothing.
+func (h Host) away() backend.Finding {
+	if h.Agent == decide.AgentMissing {
+		return bad(v1alpha1.ReasonAgentMissing, backend.Sentence(h.Problem, "no agent runs on this node"))
+	}
+	return bad(v1alpha1.ReasonAgentUnreachable, cmp.Or(h.Failed, h.Problem, "the agent was not asked yet"))
 }
 
 // lost names the portals whose sessions are not up.
@@ -238,13 +248,13 @@ func (h host) guarded() bool {
 	return h.LoggedIn() && mapped && (!r.Known || r.Keys.Held())
 }
 
-// pathsMissing says that a node that serves volumes does so with fewer paths than it should have, or with old credentials. steps is true when that is being mended.
-func (h host) pathsMissing(steps bool) backend.Finding {
+// pathsMissing says that a node that serves volumes does so with fewer paths than it should have, or with old credentials. Steps of a login mend that.
+func (h host) pathsMissing(steps []backend.Step) backend.Finding {
 	switch {
 	case h.guarded() && h.lacksLogin():
 		return backend.Finding{Message: "The member serves its volumes. Paths to the LUN are missing, or are to get other credentials. A new session would carry I/O before it has a " +
 			"key, so that none is made while volumes are mapped here: drain the node, and they come back."}
-	case steps:
+	case slices.ContainsFunc(steps, func(s backend.Step) bool { return s.Action() == v1alpha1.ActionLogin }):
 		return backend.Finding{Message: "The member serves volumes. Paths to the LUN are missing, or get other credentials."}
 	}
 	return backend.Finding{}

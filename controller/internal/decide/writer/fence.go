@@ -50,12 +50,12 @@ func Disbelief(node string, earlier []uint64, records []KeyRecord, own uint64, r
 	}
 	for _, key := range r.Keys {
 		if slices.Contains(earlier, key) {
-			return fmt.Sprintf("its key of an earlier boot (%#x) is on the LUN: another machine of its name may still write. "+
-				"It goes on once the node has registered its new key, or the earlier one is fenced", key)
+			return fmt.Sprintf("its key of an earlier boot (%s) is on the LUN: another machine of its name may still write. "+
+				"It goes on once the node has registered its new key, or the earlier one is fenced", sharedlun.FormatKey(key))
 		}
 		if _, known := Owner(records, key); !known {
-			return fmt.Sprintf("key %#x on the LUN is no member's: it may be that of another machine that had the name %s. "+
-				"It goes on once that key is taken off, by approval", key, node)
+			return fmt.Sprintf("key %s on the LUN is no member's: it may be that of another machine that had the name %s. "+
+				"It goes on once that key is taken off, by approval", sharedlun.FormatKey(key), node)
 		}
 	}
 	if err := r.Writable(own); err != nil {
@@ -87,9 +87,9 @@ func Doubt(node string, records []KeyRecord, own uint64, r sharedlun.Reservation
 	for _, key := range r.Keys {
 		switch g, known := Owner(records, key); {
 		case !known:
-			return fmt.Sprintf("key %#x on the LUN is no member's: it may be that of %s", key, node)
+			return fmt.Sprintf("key %s on the LUN is no member's: it may be that of %s", sharedlun.FormatKey(key), node)
 		case g.Fenced:
-			return fmt.Sprintf("key %#x of %s, which is fenced, is on the LUN", key, g.Node)
+			return fmt.Sprintf("key %s of %s, which is fenced, is on the LUN", sharedlun.FormatKey(key), g.Node)
 		}
 	}
 	return ""

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"quarry.storage/quarry/pkg/quarry"
 )
 
 // Facts are what a process knows when it decides.
@@ -185,5 +187,5 @@ func (f Facts) silence(nodes []string) string {
 	}
 	slices.Sort(said)
 	return fmt.Sprintf("a change of the volume group may still run on %s: it goes on when the node answers, or is fenced (taint it with %s once it is off)",
-		strings.Join(said, ", "), "node.kubernetes.io/out-of-service")
+		strings.Join(said, ", "), quarry.TaintOutOfService)
 }
