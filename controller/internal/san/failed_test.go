@@ -99,7 +99,7 @@ func TestSan_blindInAChangeAndFenced(t *testing.T) {
 	f.blind["n1"], f.stuck["n1"] = true, true
 	f.fence(0)
 	f.keys[1] = true
-	wantFault(t, s.Detach(t.Context(), ref, "a", "n1"), decide.FaultUnavailable, "its fence does not count: key 0x1 of n1")
+	wantFault(t, s.Detach(t.Context(), ref, "a", "n1"), decide.FaultUnavailable, "its fence does not count: key 0000000000000001 of n1")
 	delete(f.keys, 1)
 	f.calls = nil
 	if err := s.Detach(t.Context(), ref, "a", "n1"); err != nil {

@@ -144,7 +144,7 @@ func TestSan_anotherMachine(t *testing.T) {
 				t.Fatal(err)
 			}
 			change(&f.members[1], f)
-			wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultUnavailable, "its key of an earlier boot (0x2) is on the LUN")
+			wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultUnavailable, "its key of an earlier boot (0000000000000002) is on the LUN")
 			if v := f.group.Volume("a"); v.HeldBy != "n2" {
 				t.Fatalf("%+v", v)
 			}
@@ -179,8 +179,8 @@ func TestSan_restored(t *testing.T) {
 				delete(f.keys, 2)
 			}
 			_, err := s.Attach(t.Context(), ref, "a", "n2")
-			wantFault(t, err, decide.FaultUnavailable, "key 0x63 on the LUN is no member's")
-			wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultUnavailable, "key 0x63 on the LUN is no member's")
+			wantFault(t, err, decide.FaultUnavailable, "key 0000000000000063 on the LUN is no member's")
+			wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultUnavailable, "key 0000000000000063 on the LUN is no member's")
 			if v := f.group.Volume("a"); v.HeldBy != "n2" {
 				t.Fatalf("%+v", v)
 			}
@@ -205,7 +205,7 @@ func TestSan_anotherMachinePromises(t *testing.T) {
 		t.Fatal("the answer was not lost")
 	}
 	f.members[0].ReportedBootID, f.members[0].Up = "n1-boot-2", false
-	wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultUnavailable, "its key of an earlier boot (0x1) is on the LUN")
+	wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultUnavailable, "its key of an earlier boot (0000000000000001) is on the LUN")
 	if f.record.Writer != "n2" || len(f.record.Pending) != 1 {
 		t.Errorf("%+v", f.record)
 	}

@@ -224,7 +224,7 @@ func TestSan_fenceInDoubt(t *testing.T) {
 		says        string
 	}{
 		"a Member of a backup: the node has a newer key": {
-			func(f *fleet) { f.keys[99] = true }, func(f *fleet) { delete(f.keys, 99) }, "key 0x63 on the LUN is no member's",
+			func(f *fleet) { f.keys[99] = true }, func(f *fleet) { delete(f.keys, 99) }, "key 0000000000000063 on the LUN is no member's",
 		},
 		"the key was registered after the fence": {
 			func(f *fleet) { f.keys[2] = true }, func(f *fleet) { delete(f.keys, 2) }, "of n2, which is fenced",
@@ -274,7 +274,7 @@ func TestSan_writerInDoubt(t *testing.T) {
 	f.silent["n1"] = true
 	f.fence(0)
 	f.keys[99] = true
-	wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultUnavailable, "its fence does not count: key 0x63")
+	wantFault(t, s.Detach(t.Context(), ref, "a", "n2"), decide.FaultUnavailable, "its fence does not count: key 0000000000000063")
 	delete(f.keys, 99)
 	if err := s.Detach(t.Context(), ref, "a", "n2"); err != nil {
 		t.Fatal(err)

@@ -257,6 +257,42 @@ func TestPerform_unregister(t *testing.T) {
 	}
 }
 
+// TestPerform_ownKeys: of two nodes that take their own keys off at a time, each would find the other's, and both would go.
+func TestPerform_ownKeys(t *testing.T) {
+	s := keyed(t)
+	lock := s.b.memory.ownOf(uid)
+	lock.Lock()
+	wantError(t, s.perform(s.step("n2", v1alpha1.ActionUnregisterKey)), "another node takes its key off", true)
+	if len(s.san.Keys(s.lun)) != 2 {
+		t.Errorf("%v", s.san.Keys(s.lun))
+	}
+	lock.Unlock()
+	s.must(s.perform(s.step("n2", v1alpha1.ActionUnregisterKey)))
+}
+
+// TestPerform_overtaken: a process that was the leader before decided on an older record. What the next one wrote meanwhile stays.
+func TestPerform_overtaken(t *testing.T) {
+	for does, call := range map[string]string{v1alpha1.ActionGrantKey: "reservation", v1alpha1.ActionUnregisterKey: "unregister"} {
+		t.Run(does, func(t *testing.T) {
+			s := keyed(t)
+			s.san.Strike = func(said, node string, after bool) error {
+				if said == call && after {
+					edit(s, &v1alpha1.Member{}, "san.n2", func(m *v1alpha1.Member) { m.Spec.Reservation.Fenced = true })
+				}
+				return nil
+			}
+			step := s.step("n2", does)
+			if does == v1alpha1.ActionGrantKey {
+				step.BootID = "n2-boot-2"
+			}
+			wantError(t, s.perform(step), "was changed meanwhile", true)
+			if r := s.member("n2").Spec.Reservation; r == nil || !r.Fenced {
+				t.Errorf("the record of the fence is gone: %+v", r)
+			}
+		})
+	}
+}
+
 func TestPerform_reservationsAreGone(t *testing.T) {
 	s := keyed(t)
 	s.san.AddNode("n3")
@@ -309,6 +345,29 @@ func TestPerform_refusesWhatIsNotItsOwn(t *testing.T) {
 		if _, err := s.b.Perform(t.Context(), "n1", backend.Checked([]backend.Step{step}, func(backend.Step) error { return nil })); err == nil || len(s.san.Calls()) > 0 {
 			t.Errorf("%s was performed", name)
 		}
+	}
+}
+
+// TestObserve_onlyVolumesTell: the Members are gone, and PersistentVolumes name the group. What nodes show tells which LUN is meant, so that they are asked what they
+// have mapped: without that nobody would ever get a key.
+func TestObserve_onlyVolumesTell(t *testing.T) {
+	s := newSite(t, "n1")
+	i := &v1alpha1.Iscsi{}
+	s.must(s.api.Get(t.Context(), types.NamespacedName{Name: "san"}, i))
+	const handle = "AbCdEf-0123-4567-89ab-cdef-0123-GhIjKl/pv"
+	w := backend.World{
+		Members: []*v1alpha1.Member{s.member("n1")}, Started: s.now.Add(-time.Hour),
+		Volumes: map[string][]backend.Volume{"": {{Name: "pv", Handle: handle}}},
+	}
+	var last backend.View
+	var err error
+	for range 2 {
+		last, err = s.b.Observe(t.Context(), i, w, last)
+		s.must(err)
+		s.now = s.now.Add(iscsi.Every)
+	}
+	if h := last.(*iscsi.View).Seen().Hosts["n1"]; !h.Mapped || h.Failed != "" {
+		t.Errorf("%+v", h)
 	}
 }
 

@@ -22,6 +22,16 @@ func (b *Backend) lockKey(s iscsi.Step, node string) (unlock func(), err error) 
 	return lock.Unlock, nil
 }
 
+// takeOwn lets one node of an Iscsi take its own key off, for good or while it makes its sessions anew. Of two, each would find the other's key, and both would go:
+// the reservation ends with the last one.
+func (b *Backend) takeOwn(s iscsi.Step) (unlock func(), err error) {
+	lock := b.memory.ownOf(types.UID(s.Ref.OwnerUID))
+	if !lock.TryLock() {
+		return nil, passing("another node takes its key off the LUN, or makes its sessions anew")
+	}
+	return lock.Unlock, nil
+}
+
 // grantKey writes a key for the node's boot onto its Member, with the LUN that it is for. Nothing is registered yet.
 func (b *Backend) grantKey(ctx context.Context, s iscsi.Step) error {
 	unlock, err := b.lockKey(s, s.Node)
@@ -59,7 +69,7 @@ func (b *Backend) grantKey(ctx context.Context, s iscsi.Step) error {
 	}
 	granted.Key = sharedlun.FormatKey(key)
 	b.memory.grant(types.UID(s.Ref.OwnerUID), key)
-	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
+	return b.memberAs(ctx, s, r, func(m *v1alpha1.Member) {
 		m.Spec.Reservation = granted
 		if m.Spec.Lun == nil {
 			m.Spec.Lun = &v1alpha1.MemberLun{WWID: s.Ref.Lun.WWID, Serial: s.Ref.Lun.Serial, IQN: s.Target.IQN}
@@ -136,6 +146,13 @@ func (b *Backend) unregisterKey(ctx context.Context, s iscsi.Step) error {
 		return err
 	}
 	defer unlock()
+	if !s.Last {
+		give, err := b.takeOwn(s)
+		if err != nil {
+			return err
+		}
+		defer give()
+	}
 	record, _, err := b.Records.Load(ctx, s.Ref.OwnerUID)
 	switch {
 	case err != nil:
@@ -154,7 +171,7 @@ func (b *Backend) unregisterKey(ctx context.Context, s iscsi.Step) error {
 	if err := b.unregisterAll(ctx, s, m.Spec.Reservation); err != nil {
 		return err
 	}
-	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
+	return b.memberAs(ctx, s, m.Spec.Reservation, func(m *v1alpha1.Member) {
 		m.Spec.Reservation = nil
 		if m.Spec.Group == nil || m.Spec.Group.UUID == "" {
 			// Nothing was ever made on the LUN: it is forgotten with the last member. A record with a group goes with its Member.

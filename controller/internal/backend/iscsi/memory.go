@@ -17,8 +17,6 @@ type memory struct {
 	mu    sync.Mutex
 	luns  map[types.UID]*lun
 	hosts map[place]*host
-	// renewing is held by the one node that makes its sessions anew.
-	renewing sync.Mutex
 }
 
 type place struct {
@@ -38,6 +36,8 @@ type lun struct {
 	chap   iscsi.Chap
 	chapAt time.Time
 	chapOf int64
+	// own is held by the one node that takes its own key off.
+	own sync.Mutex
 }
 
 // host is what is remembered of one node.
@@ -148,6 +148,13 @@ func (m *memory) note(owner types.UID, node string, change func(*host)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change(m.host(owner, node))
+}
+
+// ownOf returns the lock of the nodes of an Iscsi that take their own keys off.
+func (m *memory) ownOf(owner types.UID) *sync.Mutex {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &m.lun(owner).own
 }
 
 // keyOf returns the lock of the calls about a node's key.

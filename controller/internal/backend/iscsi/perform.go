@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -186,6 +187,20 @@ func (b *Backend) member(ctx context.Context, name string, s iscsi.Step, change 
 	m, err := b.readMember(ctx, name, s)
 	if err != nil {
 		return err
+	}
+	_, err = kube.Patch(ctx, b.Client, m, change)
+	return err
+}
+
+// memberAs changes a Member whose reservation is still the one that the change was decided on. Calls to agents lie in between, and a process that was the leader
+// before may go on for a moment: its older decision must not overwrite the record of a fence.
+func (b *Backend) memberAs(ctx context.Context, s iscsi.Step, was *v1alpha1.MemberReservation, change func(*v1alpha1.Member)) error {
+	m, err := b.readMember(ctx, s.Member, s)
+	if err != nil {
+		return err
+	}
+	if !equality.Semantic.DeepEqual(m.Spec.Reservation, was) {
+		return passing("the key of node %s on record was changed meanwhile", s.Node)
 	}
 	_, err = kube.Patch(ctx, b.Client, m, change)
 	return err

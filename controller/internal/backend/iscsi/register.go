@@ -158,11 +158,16 @@ func volumesOf(g *sharedlun.Group, uuid string) []sharedlun.Volume {
 
 // registering records that a request to register a key may be under way.
 func (b *Backend) registering(ctx context.Context, s iscsi.Step, key string) error {
-	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
-		if m.Spec.Reservation != nil && m.Spec.Reservation.Key == key {
-			m.Spec.Reservation.Registering = true
+	marked := false
+	err := b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
+		if r := m.Spec.Reservation; r != nil && r.Key == key && !r.Fenced {
+			r.Registering, marked = true, true
 		}
 	})
+	if err == nil && !marked {
+		err = passing("the key of node %s on record was changed meanwhile: none is registered", s.Node)
+	}
+	return err
 }
 
 // heard records what came of a request to register a key. The answer is not told again: it is written even if the step was called off meanwhile, and even if somebody

@@ -147,7 +147,7 @@ func TestPerform_renewal(t *testing.T) {
 		t.Errorf("%v", keys)
 	}
 	// Two at a time would each find the key of the other.
-	s.b.memory.renewing.Lock()
-	defer s.b.memory.renewing.Unlock()
-	wantError(t, renew("n1"), "another node makes its sessions anew", true)
+	s.b.memory.ownOf(uid).Lock()
+	defer s.b.memory.ownOf(uid).Unlock()
+	wantError(t, renew("n1"), "another node takes its key off the LUN, or makes its sessions anew", true)
 }

@@ -9,8 +9,8 @@ import (
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
-// renewal tells a node which keys it takes off its paths before it makes sessions anew; nil for a login that leaves them. Only one node does that at a time: of two,
-// each would find the other's key, and both would go. Nobody fences the node meanwhile.
+// renewal tells a node which keys it takes off its paths before it makes sessions anew; nil for a login that leaves them. Only one node does that at a time, and
+// nobody fences it meanwhile.
 func (b *Backend) renewal(ctx context.Context, s iscsi.Step) (r *sharedlun.Renewal, unlock func(), err error) {
 	if !s.Renew {
 		return nil, func() {}, nil
@@ -19,12 +19,13 @@ func (b *Backend) renewal(ctx context.Context, s iscsi.Step) (r *sharedlun.Renew
 	if err != nil {
 		return nil, nil, err
 	}
-	if !b.memory.renewing.TryLock() {
+	unlockOwn, err := b.takeOwn(s)
+	if err != nil {
 		unlockKey()
-		return nil, nil, passing("another node makes its sessions anew")
+		return nil, nil, err
 	}
 	unlock = func() {
-		b.memory.renewing.Unlock()
+		unlockOwn()
 		unlockKey()
 	}
 	m, err := b.readMember(ctx, s.Member, s)

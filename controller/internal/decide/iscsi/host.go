@@ -209,7 +209,8 @@ func (h host) leave(out *backend.Host) {
 		return
 	}
 	r := h.reservation()
-	keyed := r != nil && !r.Unfenced && !r.Fenced
+	// A key of a fenced node may be on the LUN again: it is taken off before its record goes, since nobody would know whose it is.
+	keyed := r != nil && !r.Unfenced && (!r.Fenced || h.view.hasKeyOf(r))
 	if h.view.released() {
 		// Whatever became of the LUN: a key that can be taken off is, so that others can use it. A node that was booted logs in for that while another one is there.
 		keyed = keyed && h.view.registered(h.m.Object) && (h.LoggedIn() || h.view.sweeper() != "")

@@ -1,6 +1,7 @@
 package iscsi
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -228,6 +229,28 @@ func TestDecide_reports(t *testing.T) {
 		if got := s.decide("n1"); got.Reports != c.reports || got.Volumes != c.volumes || got.Size != 0 {
 			t.Errorf("%s: reports %t, %d volumes, %d bytes", name, got.Reports, got.Volumes, got.Size)
 		}
+	}
+}
+
+// TestDecide_leaveWithKeyBack: a key of a fenced node that is on the LUN again is taken off before its record goes.
+func TestDecide_leaveWithKeyBack(t *testing.T) {
+	for name, back := range map[string]bool{"the key is gone": false, "the key came back": true} {
+		t.Run(name, func(t *testing.T) {
+			s := made("n1", "n2")
+			s.o.Iscsi.Spec.Initiators = []v1alpha1.HostName{"n2"}
+			s.remove("n1")
+			r := s.member("n1").Spec.Reservation
+			r.Fenced = true
+			if !back {
+				s.o.Reading.Keys.Keys = slices.DeleteFunc(s.o.Reading.Keys.Keys, func(k uint64) bool { return sharedlun.FormatKey(k) == r.Key })
+			}
+			for _, one := range s.decide("n1").Steps {
+				if step, ok := one.(Step); ok && step.Does == v1alpha1.ActionUnregisterKey && step.Unfenced != back {
+					return
+				}
+			}
+			t.Errorf("steps %+v", s.decide("n1").Steps)
+		})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -274,6 +275,12 @@ func TestWhole_conditions(t *testing.T) {
 		"nobody has the group on record": {
 			made("n1"), func(s *scene) { pv(s); strange(s); s.member("n1").Spec.Group = nil }, v1alpha1.ConditionLunReady, "False",
 			v1alpha1.ReasonRecordConflict, "no Member has a volume group",
+		},
+		"no agent answers": {
+			made("n1"), func(s *scene) { s.silence("n1", false) }, v1alpha1.ConditionTargetReachable, "False", v1alpha1.ReasonAgentUnreachable, "n1: it does not answer",
+		},
+		"no agent runs": {
+			made("n1"), func(s *scene) { s.o.Hosts["n1"] = Host{Agent: decide.AgentMissing} }, v1alpha1.ConditionTargetReachable, "False", v1alpha1.ReasonAgentMissing, "no agent runs",
 		},
 		"every path": {made("n1"), nil, v1alpha1.ConditionPathsHealthy, "True", v1alpha1.ReasonPathsHealthy, ""},
 		"a path is down": {made("n1", "n2"), func(s *scene) {

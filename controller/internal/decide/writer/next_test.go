@@ -157,12 +157,12 @@ func TestDisbelief(t *testing.T) {
 	}{
 		"those of members":               {nil, records, keys(1, 2), ""},
 		"it has none yet":                {[]uint64{2, 7}, records, keys(1), ""},
-		"one of an earlier boot":         {[]uint64{7}, records, keys(1, 2, 7), "its key of an earlier boot (0x7)"},
-		"one that nobody knows":          {nil, records, keys(1, 2, 0x17), "key 0x17 on the LUN is no member's"},
+		"one of an earlier boot":         {[]uint64{7}, records, keys(1, 2, 7), "its key of an earlier boot (0000000000000007)"},
+		"one that nobody knows":          {nil, records, keys(1, 2, 0x17), "key 0000000000000017 on the LUN is no member's"},
 		"nobody has reserved it":         {nil, records, sharedlun.Reservation{Supported: true, Keys: []uint64{1, 2}}, "nobody is kept"},
 		"the target lost its keys":       {nil, records, sharedlun.Reservation{Supported: true}, "nobody is kept"},
 		"a target without any":           {nil, nil, sharedlun.Reservation{}, ""},
-		"none on record, one on the LUN": {nil, nil, keys(1), "key 0x1 on the LUN is no member's"},
+		"none on record, one on the LUN": {nil, nil, keys(1), "key 0000000000000001 on the LUN is no member's"},
 	} {
 		if got := Disbelief("n2", c.earlier, c.records, 1, c.keys); (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
 			t.Errorf("%s: %q, want %q", name, got, c.says)
@@ -195,7 +195,7 @@ func TestDoubt(t *testing.T) {
 		"not all of them":               {grants(), keys(1), ""},
 		"that of the node":              {grants(), keys(1, 2, 3), "of n2, which is fenced"},
 		"that of another fenced node":   {grants(func(g []KeyRecord) { g[2].Fenced = true }), keys(1, 3), "of n3, which is fenced"},
-		"one that nobody knows":         {grants(), keys(1, 0x17), "0x17 on the LUN is no member's"},
+		"one that nobody knows":         {grants(), keys(1, 0x17), "0000000000000017 on the LUN is no member's"},
 		"the writer's own is missing":   {grants(), keys(3), "not registered"},
 		"none, and no reservation":      {grants(), sharedlun.Reservation{Supported: true}, "not registered"},
 		"no reservation":                {grants(), sharedlun.Reservation{Supported: true, Keys: []uint64{1}}, "nobody holds"},
