@@ -219,6 +219,50 @@ func TestLogin_guarded(t *testing.T) {
 	}
 }
 
+// TestLogin_mapsMeanwhile: while sessions are made no table is confirmed, and a table that was loaded before that keeps further sessions from being made: the next path
+// would have no key, and one that is renewed would lose it.
+func TestLogin_mapsMeanwhile(t *testing.T) {
+	for name, renew := range map[string]*sharedlun.Renewal{"a path comes back": nil, "credentials change": {Keys: []uint64{keyA}}} {
+		t.Run(name, func(t *testing.T) {
+			x := newFenced(t)
+			if renew == nil {
+				x.a.Cut(portals[0])
+				x.a.Cut(portals[1])
+				// One session is there again, and its path has the key.
+				x.target.PortalDown(portals[1], true)
+				if _, err := x.a.Login(t.Context(), x.target.Target(), nil, nil); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := x.a.Register(t.Context(), x.id, granted(x.a, keyA)); err != nil {
+					t.Fatal(err)
+				}
+				x.target.PortalDown(portals[1], false)
+			}
+			if _, err := x.a.Confirm(t.Context(), x.id, keyA); err != nil {
+				t.Fatalf("before the login: %v", err)
+			}
+			logins := 0
+			x.a.atLogin = func(string) {
+				if logins++; logins > 1 {
+					return
+				}
+				_, err := x.a.Confirm(t.Context(), x.id, keyA)
+				x.want(err, sharedlun.ErrBusy)
+				// A table that was loaded, and confirmed, right before the target was locked.
+				x.a.Hold(x.lun, VolumePrefix+"u1")
+			}
+			_, err := x.a.Login(t.Context(), x.target.Target(), nil, renew)
+			x.a.atLogin = nil
+			if renew != nil && (err == nil || !strings.Contains(err.Error(), "before it has a key")) {
+				t.Errorf("the second session was made anew: %v", err)
+			}
+			if renew == nil && logins != 1 || logins == 0 || !x.lun.MayWrite("a") {
+				t.Errorf("%d logins; the node may write: %t", logins, x.lun.MayWrite("a"))
+			}
+		})
+	}
+}
+
 // TestRegister_twoTargets: a LUN that a node sees through two targets is no Iscsi's alone.
 func TestRegister_twoTargets(t *testing.T) {
 	x := newFenced(t)

@@ -23,6 +23,8 @@ type Node struct {
 	users, holders map[string][]string
 	// records are the targets that open-iscsi has on record here.
 	records map[string]*sharedlun.Chap
+	// atLogin is what happens here while a session with a portal is made; nil for nothing.
+	atLogin func(portal string)
 }
 
 type session struct {
@@ -177,6 +179,9 @@ func (k kernel) Luns(sessions []hostiscsi.Session) ([]sharedlun.Lun, error) {
 
 // Login implements lun.Initiator.
 func (k kernel) Login(ctx context.Context, iqn, portal string, c *sharedlun.Chap) error {
+	if k.atLogin != nil {
+		k.atLogin(portal)
+	}
 	k.f.mu.Lock()
 	defer k.f.mu.Unlock()
 	if err := ctx.Err(); err != nil {

@@ -35,6 +35,14 @@ func (l *Locks) Try(keys ...string) (unlock func(), ok bool) {
 	return unlock, busy == nil
 }
 
+// Held reports whether somebody has a key at this moment.
+func (l *Locks) Held(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, held := l.held[key]
+	return held
+}
+
 // take takes all keys; otherwise it returns what ends when the first that is taken is given back.
 func (l *Locks) take(keys []string) (unlock func(), busy <-chan struct{}) {
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))

@@ -61,6 +61,13 @@ func (n *Node) loginAll(ctx context.Context, t sharedlun.Target, c *sharedlun.Ch
 	failed = map[string]error{}
 	for _, portal := range t.Portals {
 		there := slices.ContainsFunc(sessions, func(s iscsi.Session) bool { return s.Portal == portal })
+		if !there {
+			// A login takes seconds: what was built on the LUN meanwhile counts, too.
+			if _, luns, err = n.look(t.IQN); err != nil {
+				return nil, nil, err
+			}
+			refusal = n.guarded(ctx, t.IQN, luns)
+		}
 		if refusal != nil && !there {
 			failed[portal] = refusal
 			continue

@@ -81,7 +81,7 @@ func New(cfg Config) *Node { return &Node{cfg: cfg, looking: map[string]bool{}} 
 
 // lockTarget takes a target, unless another call has it.
 func (n *Node) lockTarget(iqn string) (release func(), err error) {
-	release, ok := n.locks.Try("target " + iqn)
+	release, ok := n.locks.Try(targetLock(iqn))
 	if !ok {
 		return nil, fmt.Errorf("target %s: %w", iqn, sharedlun.ErrTargetBusy)
 	}
@@ -95,6 +95,8 @@ func (n *Node) lock(ctx context.Context, id sharedlun.Identity) (release func(),
 	}
 	return release, nil
 }
+
+func targetLock(iqn string) string { return "target " + iqn }
 
 func lunLock(id sharedlun.Identity) string { return "lun " + id.WWID }
 

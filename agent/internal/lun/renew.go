@@ -77,6 +77,10 @@ func (n *Node) end(ctx context.Context, s iscsi.Session, luns []sharedlun.Lun, k
 		return fmt.Errorf("LUNs of target %s: %w: %w", s.IQN, sharedlun.ErrBusy, err)
 	}
 	defer release()
+	// What was loaded since the call began would lose its paths' keys.
+	if err := n.guarded(ctx, s.IQN, luns); err != nil {
+		return err
+	}
 	if err := n.vacate(ctx, s, luns, keys); err != nil {
 		return err
 	}

@@ -30,7 +30,28 @@ func (n *Node) Reservation(ctx context.Context, id sharedlun.Identity, expected 
 // call loads one. An earlier Confirm does not count. A fence that comes between the two calls finds a table that the target lets nothing through;
 // one that came before finds no table, so that the node's next key finds none either.
 func (n *Node) Confirm(ctx context.Context, id sharedlun.Identity, key uint64) (sharedlun.Reservation, error) {
-	return n.with(ctx, id, func(l found) (sharedlun.Reservation, error) { return n.confirm(ctx, l, key) })
+	return n.with(ctx, id, func(l found) (sharedlun.Reservation, error) {
+		if err := n.settled(l); err != nil {
+			return sharedlun.Reservation{}, err
+		}
+		return n.confirm(ctx, l, key)
+	})
+}
+
+// settled refuses while sessions with a target of the LUN are made or ended: a path of a new session has no key at first, and one that is renewed loses it. A table is
+// loaded before it is confirmed, and Login looks for tables before each change of a session, with the target locked. So one of the two always sees the other.
+func (n *Node) settled(l found) error {
+	sessions, err := n.cfg.Initiator.Sessions("")
+	if err != nil {
+		return n.unread(err)
+	}
+	for _, s := range sessions {
+		leads := slices.ContainsFunc(l.Paths, func(p sharedlun.Path) bool { return p.Session == int64(s.ID) })
+		if leads && n.locks.Held(targetLock(s.IQN)) {
+			return fmt.Errorf("node %s, LUN %s: sessions with target %s are being made or ended: %w", n.cfg.NodeName, l.WWID, s.IQN, sharedlun.ErrBusy)
+		}
+	}
+	return nil
 }
 
 func (n *Node) confirm(ctx context.Context, l found, key uint64) (sharedlun.Reservation, error) {
