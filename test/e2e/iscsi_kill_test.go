@@ -80,7 +80,7 @@ func liveWithKills(t *testing.T, mode string) {
 		}
 	}
 	slices.Sort(commands)
-	killed := restartsOfAgents(t) - before
+	killed := int(restartsOfAgents(t) - before)
 	t.Logf("%s: %d commands that change the group, %d restarts of agents", mode, len(commands), killed)
 	// Every second command, or every one, killed its agent. An agent that was killed twice before the kubelet looked counts once.
 	if killed < len(commands)/4 || killed == 0 {
