@@ -43,6 +43,8 @@ const (
 	ConditionLunReady = "LunReady"
 	// ConditionPathsHealthy: every initiator has every path. Volumes are served all the same, so Ready does not depend on it.
 	ConditionPathsHealthy = "PathsHealthy"
+	// ConditionVolumesPresent: every volume of a shared LUN that a PersistentVolume names is on it.
+	ConditionVolumesPresent = "VolumesPresent"
 	// ConditionVolumesOfGroup: every PersistentVolume of the class names the volume group that is on record. One that names another cannot be used, and is no
 	// matter of the others.
 	ConditionVolumesOfGroup = "VolumesOfGroup"
@@ -171,6 +173,10 @@ const (
 	// ReasonRecordConflict: Members have different LUNs or groups on record; or volumes name different groups, and no Member has one.
 	ReasonRecordConflict = "RecordConflict"
 	ReasonVolumesOfGroup = "VolumesOfGroup"
+	// ReasonVolumesPresent: every volume is there.
+	ReasonVolumesPresent = "VolumesPresent"
+	// ReasonVolumesMissing: a PersistentVolume names a volume that is not on the LUN.
+	ReasonVolumesMissing = "VolumesMissing"
 	// ReasonOtherGroup: a PersistentVolume names another volume group than the one on record.
 	ReasonOtherGroup   = "OtherGroup"
 	ReasonPathsHealthy = "PathsHealthy"

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
@@ -129,6 +130,38 @@ func (v *View) volumesOfGroup() metav1.Condition {
 	}
 	return no(t, v1alpha1.ReasonOtherGroup, fmt.Sprintf("PersistentVolumes of the class name another volume group than %s, which is on record, so that nobody can attach or remove them here: %s. "+
 		"All others go on. Delete those that were made by hand, or give them the class of their own Iscsi.", v.rec.group, backend.Shorten(v.rec.strange, maxNamed)))
+}
+
+// volumesPresent names the PersistentVolumes of the group whose volumes are not on the LUN, as after somebody removed one by hand, or a backup of the API server
+// brought back the object of one that was deleted. Whoever attaches one is told so only then.
+func (v *View) volumesPresent() metav1.Condition {
+	const t = v1alpha1.ConditionVolumesPresent
+	g := v.group()
+	if g == nil {
+		// The condition LunReady says why there is none. What was said of volumes stands.
+		if c := meta.FindStatusCondition(v.seen.Iscsi.Status.Conditions, t); c != nil {
+			return *c
+		}
+		return yes(t, v1alpha1.ReasonVolumesPresent, "No volume is known to be missing.")
+	}
+	there := map[string]bool{}
+	for _, volume := range g.Volumes {
+		there[volume.Name] = true
+	}
+	var missing []string
+	for _, at := range v.seen.World.Volumes {
+		for _, volume := range at {
+			if id, err := sharedlun.Parse(volume.Handle); err == nil && volume.Expected && id.Group == g.UUID && !there[id.Name] {
+				missing = append(missing, volume.String())
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return yes(t, v1alpha1.ReasonVolumesPresent, "Every volume that a PersistentVolume names is on the LUN.")
+	}
+	slices.Sort(missing)
+	return no(t, v1alpha1.ReasonVolumesMissing, fmt.Sprintf("Volumes that PersistentVolumes name are not on the LUN: %s. Nothing is made in their place. "+
+		"Bring the LUN back as it was, or delete the claims.", backend.Shorten(missing, maxNamed)))
 }
 
 func bad(reason, message string) backend.Finding {

@@ -34,6 +34,11 @@ func pv(s *scene) {
 	s.o.World.Volumes[""] = []backend.Volume{{Name: "pv", Handle: groupUUID + "/v1"}}
 }
 
+// missing is the PersistentVolume of a volume that is not on the LUN.
+func missing(s *scene) {
+	s.o.World.Volumes = map[string][]backend.Volume{"": {{Name: "pvc-1", Claim: "shop/db", Handle: groupUUID + "/db", Expected: true}}}
+}
+
 // strange is a PersistentVolume that somebody made by hand, of another group.
 func strange(s *scene) {
 	s.o.World.Volumes[""] = append(s.o.World.Volumes[""], backend.Volume{Name: "by-hand", Handle: "Zz3dEf-1234-5678-9abc-DEFG-hijk-LMNOPQ/v1"})
@@ -271,7 +276,18 @@ func TestWhole_conditions(t *testing.T) {
 			s.o.Reading = Reading{}
 		}, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonSeveralLuns, "exactly one"},
 		"a volume of another group": {made("n1"), strange, v1alpha1.ConditionVolumesOfGroup, "False", v1alpha1.ReasonOtherGroup, "by-hand"},
-		"it stops nothing":          {made("n1"), strange, v1alpha1.ConditionLunReady, "True", v1alpha1.ReasonLunReady, groupUUID},
+		"a volume is missing":       {made("n1"), missing, v1alpha1.ConditionVolumesPresent, "False", v1alpha1.ReasonVolumesMissing, "(claim shop/db)"},
+		"one that was just made": {made("n1"), func(s *scene) {
+			missing(s)
+			s.o.World.Volumes[""][0].Expected = false
+		}, v1alpha1.ConditionVolumesPresent, "True", v1alpha1.ReasonVolumesPresent, ""},
+		"it is there": {made("n1"), func(s *scene) { missing(s); s.volume(sharedlun.Volume{Name: "db", UUID: "u"}) }, v1alpha1.ConditionVolumesPresent, "True", v1alpha1.ReasonVolumesPresent, "Every"},
+		"the LUN is not read, and one was missing": {made("n1"), func(s *scene) {
+			missing(s)
+			s.o.Reading.Known = false
+			s.o.Iscsi.Status.Conditions = []metav1.Condition{no(v1alpha1.ConditionVolumesPresent, v1alpha1.ReasonVolumesMissing, "before")}
+		}, v1alpha1.ConditionVolumesPresent, "False", v1alpha1.ReasonVolumesMissing, "before"},
+		"it stops nothing": {made("n1"), strange, v1alpha1.ConditionLunReady, "True", v1alpha1.ReasonLunReady, groupUUID},
 		"nobody has the group on record": {
 			made("n1"), func(s *scene) { pv(s); strange(s); s.member("n1").Spec.Group = nil }, v1alpha1.ConditionLunReady, "False",
 			v1alpha1.ReasonRecordConflict, "no Member has a volume group",
