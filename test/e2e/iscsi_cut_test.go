@@ -27,9 +27,10 @@ func partition(t *testing.T, node string) (heal func()) {
 			routes = append(routes, fmt.Sprintf("10.99.0.%d/32", 11+i), fmt.Sprintf("10.244.%d.0/24", 1+i))
 		}
 	}
-	change := func(verb string) string {
-		// A route that was there, to the pods of another node, has another metric and stays.
-		return "for r in " + strings.Join(routes, " ") + "; do ip route " + verb + " blackhole $r metric 1; done; ip route flush cache"
+	change := func(verb, filter string) string {
+		// Routes that were there have another metric, and stay. With the filter the node takes no packet that it has no way to answer.
+		return "for r in " + strings.Join(routes, " ") + "; do ip route " + verb + " blackhole $r metric 1; done; ip route flush cache; " +
+			"echo " + filter + " > /proc/sys/net/ipv4/conf/vec0/rp_filter"
 	}
 	for i, n := range nodes {
 		// The test is worth nothing if the addresses of the lab are others by now.
@@ -37,12 +38,12 @@ func partition(t *testing.T, node string) (heal func()) {
 			t.Fatalf("addresses of %s: %s", n, out)
 		}
 	}
-	onNode(t, node, "ip route show | grep -w 10.244 | while read -r r; do ip route del $r; ip route add $r metric 100; done; "+change("add"))
+	onNode(t, node, "ip route show | grep ' via .* dev vec0 $' | grep -v default | while read -r r; do ip route del $r; ip route add $r metric 100; done; "+change("add", "1"))
 	done := false
 	heal = func() {
 		if !done {
 			done = true
-			onNode(t, node, change("del"))
+			onNode(t, node, change("del", "0"))
 		}
 	}
 	t.Cleanup(heal)

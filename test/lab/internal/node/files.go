@@ -95,7 +95,9 @@ func kubeletConfig(c Config) object {
 		"evictionHard":                  object{"memory.available": "10Mi"},
 		"nodeStatusUpdateFrequency":     "4s",
 		"nodeLeaseDurationSeconds":      20,
-		"registerNode":                  true,
+		// Tests kill agents again and again, and each has to be back soon.
+		"crashLoopBackOff": object{"maxContainerRestartPeriod": "2s"},
+		"registerNode":     true,
 	}
 }
 
