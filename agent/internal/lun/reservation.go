@@ -41,14 +41,9 @@ func (n *Node) Confirm(ctx context.Context, id sharedlun.Identity, key uint64) (
 // settled refuses while sessions with a target of the LUN are made or ended: a path of a new session has no key at first, and one that is renewed loses it. A table is
 // loaded before it is confirmed, and Login looks for tables before each change of a session, with the target locked. So one of the two always sees the other.
 func (n *Node) settled(l found) error {
-	sessions, err := n.cfg.Initiator.Sessions("")
-	if err != nil {
-		return n.unread(err)
-	}
-	for _, s := range sessions {
-		leads := slices.ContainsFunc(l.Paths, func(p sharedlun.Path) bool { return p.Session == int64(s.ID) })
-		if leads && n.locks.Held(targetLock(s.IQN)) {
-			return fmt.Errorf("node %s, LUN %s: sessions with target %s are being made or ended: %w", n.cfg.NodeName, l.WWID, s.IQN, sharedlun.ErrBusy)
+	for _, p := range l.Paths {
+		if n.locks.Held(targetLock(p.Target)) {
+			return fmt.Errorf("node %s, LUN %s: sessions with target %s are being made or ended: %w", n.cfg.NodeName, l.WWID, p.Target, sharedlun.ErrBusy)
 		}
 	}
 	return nil
