@@ -97,6 +97,7 @@ func work(ctx context.Context, cfg config.Config, log logr.Logger, registry *pro
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(ctx, cfg, id, srv) })
 	group.Go(func() error { return initiator.Run(ctx) })
+	group.Go(func() error { groups.Watch(ctx); return nil })
 	if cfg.KubeletDir != "" {
 		for _, driver := range newDrivers(cfg, storages{volumes: serverConfig.Node, shares: shares, groups: groups, luns: luns}, log, registry) {
 			group.Go(func() error { return driver.Run(ctx) })

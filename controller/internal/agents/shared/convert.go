@@ -129,7 +129,7 @@ func rangesOf(ranges []*agentv1.Range) []sharedlun.Range {
 }
 
 func mappingOf(m *agentv1.Mapping) sharedlun.Mapping {
-	return sharedlun.Mapping{VolumeUUID: m.GetVolumeUuid(), Device: m.GetDevice(), Ranges: rangesOf(m.GetRanges()), InUse: m.GetInUse()}
+	return sharedlun.Mapping{VolumeUUID: m.GetVolumeUuid(), Device: m.GetDevice(), Ranges: rangesOf(m.GetRanges()), InUse: m.GetInUse(), Cut: m.GetCut(), Suspended: m.GetSuspended()}
 }
 
 func reservationOf(r *agentv1.Reservation) sharedlun.Reservation {

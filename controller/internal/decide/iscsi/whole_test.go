@@ -265,6 +265,9 @@ func TestWhole_conditions(t *testing.T) {
 		"initiators see different LUNs": {loggedIn("n1", "n2"), func(s *scene) {
 			s.host("n2", func(h *Host) { h.Seen.Luns[0].WWID = "naa.9" })
 		}, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonOtherLun, "LUN naa.6001 with serial number s1 is seen by n1; LUN naa.9 with serial number s1 is seen by n2"},
+		"another LUN by now on one node": {made("n1", "n2"), func(s *scene) {
+			s.host("n2", func(h *Host) { h.OtherLun = "path sdb through 10.0.0.1:3260: another LUN" })
+		}, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonOtherLun, "Node n2: path sdb through 10.0.0.1:3260: another LUN: devices of volumes that stand on it return errors"},
 		"two LUNs": {loggedIn("n1"), func(s *scene) {
 			s.host("n1", func(h *Host) { h.Seen.Luns = append(h.Seen.Luns, h.Seen.Luns[0]) })
 			s.o.Reading = Reading{}
