@@ -82,3 +82,28 @@ func TestAstray(t *testing.T) {
 
 // x1 ends the serial number of a LUN that another one replaced.
 const x1 = "-0x"
+
+// TestKnown: which devices are a LUN is known of one that does not answer, too, and never of one that has only one of its names.
+func TestKnown(t *testing.T) {
+	x := newFenced(t)
+	other := x.id
+	other.Serial += "x"
+	for name, c := range map[string]struct {
+		ids  []sharedlun.Identity
+		want int
+	}{
+		"the LUN":               {[]sharedlun.Identity{other, x.id}, 3},
+		"another serial number": {[]sharedlun.Identity{other}, 0},
+		"no name":               {[]sharedlun.Identity{{}}, 0},
+		"none":                  {nil, 0},
+	} {
+		for _, down := range []bool{false, true} {
+			if x.target.Start(); down {
+				x.target.Stop()
+			}
+			if got, err := x.a.Known(c.ids); len(got) != c.want || err != nil {
+				t.Errorf("%s: %v, %v", name, got, err)
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package sharedgroup
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,4 +110,25 @@ func TestWatch(t *testing.T) {
 	}
 	cancel()
 	<-done
+}
+
+// TestRecorded: a LUN is that of an Iscsi because the controller says so, and not because a device of it is looked at. It is not any more once its group was to be removed.
+func TestRecorded(t *testing.T) {
+	c, _, a, _ := started(t)
+	if all := a.Recorded(); len(all) > 0 {
+		t.Errorf("before anybody said so: %v", all)
+	}
+	a.Guard(t.Context(), c.ref)
+	if all := a.Recorded(); !slices.Equal(all, []sharedlun.Identity{c.Lun}) {
+		t.Errorf("%v", all)
+	}
+	a.Restart(t)
+	if all := a.Recorded(); len(all) > 0 {
+		t.Errorf("after a start of the agent: %v", all)
+	}
+	a.Guard(t.Context(), c.ref)
+	c.must(a.Remove(t.Context(), c.ref, c.mandate(a)))
+	if all := a.Recorded(); len(all) > 0 {
+		t.Errorf("after its group was removed: %v", all)
+	}
 }

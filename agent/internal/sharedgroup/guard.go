@@ -3,6 +3,7 @@ package sharedgroup
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -18,11 +19,15 @@ const (
 	guardPatience = 3 * time.Second
 	// cutPatience bounds the cut of one device: another call may work on its volume, or its I/O may hang.
 	cutPatience = 40 * time.Second
+	// recordStands is how long it is believed that a LUN is that of an Iscsi. The controller says so every 15 seconds.
+	recordStands = 2 * time.Minute
 )
 
 // guard is the look at one group's LUN.
 type guard struct {
 	ref sharedlun.Ref
+	// told is when the controller last said that this group is on this LUN.
+	told time.Time
 	// says is what the last look found that could tell.
 	says string
 	// running ends with the look that is under way; nil when none is.
@@ -39,11 +44,15 @@ func (s *Service) Guard(ctx context.Context, ref sharedlun.Ref) (says string) {
 	if ref.Check() != nil {
 		return ""
 	}
-	s.watch(ref)
+	return s.await(ctx, s.watch(ref))
+}
+
+// await waits for a look at a group's LUN, and begins one if none is under way.
+func (s *Service) await(ctx context.Context, g *guard) (says string) {
 	s.mu.Lock()
-	g := s.guards[ref.UUID]
 	if g.running == nil {
 		g.running = make(chan struct{})
+		ref := g.ref
 		s.work.Go(func() { s.guard(g, ref) })
 	}
 	running := g.running
@@ -58,14 +67,39 @@ func (s *Service) Guard(ctx context.Context, ref sharedlun.Ref) (says string) {
 	return g.says
 }
 
-// watch remembers a group of which devices may be here.
-func (s *Service) watch(ref sharedlun.Ref) {
+// watch remembers a group of which devices may be here, as the controller has it on record.
+func (s *Service) watch(ref sharedlun.Ref) *guard {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g := s.guards[ref.UUID]; g == nil {
-		s.guards[ref.UUID] = &guard{ref: ref}
-	} else {
-		g.ref = ref
+	g := s.guards[ref.UUID]
+	if g == nil {
+		g = &guard{}
+		s.guards[ref.UUID] = g
+	}
+	g.ref, g.told = ref, time.Now()
+	return g
+}
+
+// Recorded are the LUNs that have the group of an Iscsi on them, by what the controller said a moment ago. It asks about each of them all the time: of one that it does
+// not ask about any more nobody knows what it is used for.
+func (s *Service) Recorded() []sharedlun.Identity {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []sharedlun.Identity
+	for _, g := range s.guards {
+		if time.Since(g.told) < recordStands {
+			out = append(out, g.ref.Lun)
+		}
+	}
+	return out
+}
+
+// unrecord forgets that a group is on a LUN: it was removed.
+func (s *Service) unrecord(ref sharedlun.Ref) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g := s.guards[ref.UUID]; g != nil {
+		g.told = time.Time{}
 	}
 }
 
@@ -80,13 +114,10 @@ func (s *Service) Watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		s.mu.Lock()
-		var refs []sharedlun.Ref
-		for _, g := range s.guards {
-			refs = append(refs, g.ref)
-		}
+		all := slices.Collect(maps.Values(s.guards))
 		s.mu.Unlock()
-		for _, ref := range refs {
-			s.Guard(ctx, ref)
+		for _, g := range all {
+			s.await(ctx, g)
 		}
 	}
 }
