@@ -29,7 +29,7 @@ import (
 )
 
 // newServerConfig connects the server and its engine to the tools of this node. disks is the one that all of the agent works with.
-func newServerConfig(cfg config.Config, disks *disk.Tool, log logr.Logger) (server.Config, *lvm.LVM, error) {
+func newServerConfig(cfg config.Config, disks *disk.Tool, shared inventory.SharedLUNs, log logr.Logger) (server.Config, *lvm.LVM, error) {
 	release, bootID, factsErr := nodeFacts(cfg.ProcDir)
 	volumes, lvmErr := lvm.New(lvm.Config{
 		Runner: hostrun.Real{}, Dir: cfg.LVMDir, Binary: cfg.LVMBinary, WithoutDeviceMapper: cfg.WithoutDeviceMapper,
@@ -38,7 +38,7 @@ func newServerConfig(cfg config.Config, disks *disk.Tool, log logr.Logger) (serv
 	if err := errors.Join(factsErr, lvmErr); err != nil {
 		return server.Config{}, nil, err
 	}
-	engine, err := newEngine(cfg, volumes, disks, log)
+	engine, err := newEngine(cfg, volumes, disks, shared, log)
 	return server.Config{
 		NodeName: cfg.NodeName, Version: version.Version, KernelRelease: release, BootID: bootID, Node: engine, LVM: volumes,
 		Uptime: block.Uptime, Log: log,
@@ -46,11 +46,11 @@ func newServerConfig(cfg config.Config, disks *disk.Tool, log logr.Logger) (serv
 }
 
 // newEngine connects the engine to the observer and the adapters of this node's tools.
-func newEngine(cfg config.Config, volumes *lvm.LVM, disks *disk.Tool, log logr.Logger) (*node.Engine, error) {
+func newEngine(cfg config.Config, volumes *lvm.LVM, disks *disk.Tool, shared inventory.SharedLUNs, log logr.Logger) (*node.Engine, error) {
 	devices := block.New(block.Config{Sys: cfg.SysDir, Dev: cfg.DevDir, Udev: cfg.UdevDir, WithoutUdev: cfg.WithoutUdev})
 	observer, err := inventory.New(inventory.Config{
 		Block: devices, Mounts: mount.New(mount.Config{Proc: cfg.ProcDir, Dev: cfg.DevDir}), Prober: disks, LVM: volumes,
-		SystemID: systemid.Of(cfg.NodeName), ProbeTypes: cfg.AllowTypes,
+		SystemID: systemid.Of(cfg.NodeName), ProbeTypes: cfg.AllowTypes, SharedLUNs: shared,
 		Occupants: occupant.New(occupant.Config{Sys: cfg.SysDir, Dev: cfg.DevDir, Proc: cfg.ProcDir}),
 	})
 	if err != nil {

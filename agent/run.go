@@ -79,7 +79,8 @@ func run(ctx context.Context, cfg config.Config) error {
 // work touches the node; only the one agent whose turn it is comes here.
 func work(ctx context.Context, cfg config.Config, log logr.Logger, registry *prometheus.Registry, id *identity.Manager) error {
 	disks := disk.New()
-	serverConfig, volumes, err := newServerConfig(cfg, disks, log)
+	shared := &sharedLUNs{}
+	serverConfig, volumes, err := newServerConfig(cfg, disks, shared, log)
 	if err != nil {
 		return err
 	}
@@ -93,10 +94,13 @@ func work(ctx context.Context, cfg config.Config, log logr.Logger, registry *pro
 	groups := newSharedGroups(ctx, cfg, luns, volumes, disks, log)
 	defer groups.Close()
 	serverConfig.SharedGroups = groups
+	shared.groups.Store(groups)
+	shared.luns.Store(luns)
 	srv := server.New(serverConfig)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(ctx, cfg, id, srv) })
 	group.Go(func() error { return initiator.Run(ctx) })
+	group.Go(func() error { groups.Watch(ctx); return nil })
 	if cfg.KubeletDir != "" {
 		for _, driver := range newDrivers(cfg, storages{volumes: serverConfig.Node, shares: shares, groups: groups, luns: luns}, log, registry) {
 			group.Go(func() error { return driver.Run(ctx) })

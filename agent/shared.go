@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 
@@ -12,6 +13,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/lvm"
 	"quarry.storage/quarry/agent/internal/host/lvm/shared"
 	hostrun "quarry.storage/quarry/agent/internal/host/run"
+	"quarry.storage/quarry/agent/internal/lun"
 	"quarry.storage/quarry/agent/internal/sharedgroup"
 	"quarry.storage/quarry/agent/internal/sharedgroup/epoch"
 	"quarry.storage/quarry/agent/internal/sharedgroup/tools"
@@ -30,6 +32,25 @@ func newSharedGroups(
 		Filesystems: tools.Filesystems{FS: fs.New(hostrun.Real{})},
 		Log:         log.WithName("sharedgroup"),
 	})
+}
+
+// sharedLUNs tells the observer which devices are the LUNs of Iscsis. What tells that is made after the observer.
+type sharedLUNs struct {
+	groups atomic.Pointer[sharedgroup.Service]
+	luns   atomic.Pointer[lun.Node]
+}
+
+// Devices are the kernel names of the devices that the controller has on record as the LUN of an Iscsi.
+func (s *sharedLUNs) Devices() ([]string, error) {
+	groups, luns := s.groups.Load(), s.luns.Load()
+	if groups == nil || luns == nil {
+		return nil, nil
+	}
+	recorded := groups.Recorded()
+	if len(recorded) == 0 {
+		return nil, nil
+	}
+	return luns.Known(recorded)
 }
 
 // newLinear makes what works on the devices of volumes of shared LUNs.

@@ -172,4 +172,6 @@ type Mapping struct {
 	Ranges             []Range
 	// InUse is true while it is open, mounted or held.
 	InUse bool
+	// Cut is true when it returns errors, Suspended when it holds back whoever reads or writes, as a call leaves it that was cut off.
+	Cut, Suspended bool
 }

@@ -91,10 +91,18 @@ func (i Identity) Check() error {
 	return nil
 }
 
-// Same refuses a LUN that is not this one. A LUN that grew is the same; one that shrank is not.
-func (i Identity) Same(seen Identity) error {
+// Named refuses a LUN of another WWID or serial number, whatever its size.
+func (i Identity) Named(seen Identity) error {
 	if i.WWID != seen.WWID || i.Serial != seen.Serial {
 		return fmt.Errorf("%w: it has WWID %q and serial number %q, on record are %q and %q", ErrOtherLun, seen.WWID, seen.Serial, i.WWID, i.Serial)
+	}
+	return nil
+}
+
+// Same refuses a LUN that is not this one. A LUN that grew is the same; one that shrank is not.
+func (i Identity) Same(seen Identity) error {
+	if err := i.Named(seen); err != nil {
+		return err
 	}
 	if seen.SizeBytes < i.SizeBytes {
 		return fmt.Errorf("%w: it has %d bytes, on record are %d", ErrOtherLun, seen.SizeBytes, i.SizeBytes)

@@ -16,6 +16,7 @@ type Agent interface {
 	Login(ctx context.Context, t sharedlun.Target, c *sharedlun.Chap, renew *sharedlun.Renewal) (sharedlun.Seen, error)
 	Logout(ctx context.Context, t sharedlun.Target) error
 	Device(ctx context.Context, id sharedlun.Identity) (string, error)
+	Astray(ctx context.Context, id sharedlun.Identity, group string) (volumes []string, says string, err error)
 	Reservation(ctx context.Context, id sharedlun.Identity, expected bool) (sharedlun.Reservation, error)
 	Confirm(ctx context.Context, id sharedlun.Identity, key uint64) (sharedlun.Reservation, error)
 	Register(ctx context.Context, id sharedlun.Identity, g sharedlun.Grant) (sharedlun.Reservation, error)

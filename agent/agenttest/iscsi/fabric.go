@@ -49,6 +49,9 @@ type Lun struct {
 	// lagging are portals that tell what was so before, and fences what is preempted when a key comes through a portal.
 	lagging map[string]sharedlun.Reservation
 	fences  map[string]uint64
+	// leads are portals through which another LUN has the number, deaf those whose paths say nothing of it.
+	leads map[string]sharedlun.Identity
+	deaf  map[string]bool
 }
 
 // nexus is a path from an initiator to a target. The target knows a node by the initiator's name and the number of the session, which the initiator puts into
@@ -99,7 +102,7 @@ func (t *Target) set(change func()) {
 
 // AddLun makes a LUN of a size in bytes with nothing on it. Its identity is made of the target's name and the number.
 func (t *Target) AddLun(number, bytes int64) *Lun {
-	l := &Lun{f: t.f, number: number, keys: map[nexus]uint64{}, lagging: map[string]sharedlun.Reservation{}, fences: map[string]uint64{}, identity: sharedlun.Identity{
+	l := &Lun{f: t.f, number: number, keys: map[nexus]uint64{}, lagging: map[string]sharedlun.Reservation{}, fences: map[string]uint64{}, leads: map[string]sharedlun.Identity{}, deaf: map[string]bool{}, identity: sharedlun.Identity{
 		WWID: fmt.Sprintf("naa.6001405%025x", hash(t.iqn)+uint64(number)), Serial: fmt.Sprintf("%s-%d", t.iqn, number), SizeBytes: bytes,
 	}}
 	t.set(func() { t.luns = append(t.luns, l) })
@@ -133,6 +136,14 @@ func (l *Lun) set(change func()) {
 
 // Swap puts another LUN under the number, without a word to the nodes: their kernels remember the old one.
 func (l *Lun) Swap(other sharedlun.Identity) { l.set(func() { l.identity = other }) }
+
+// Lead lets another LUN have the number on one portal alone, as one controller of a target may show it.
+func (l *Lun) Lead(portal string, other sharedlun.Identity) {
+	l.set(func() { l.leads[portal] = other })
+}
+
+// Deafen lets a path through a portal not say which LUN it is, or lets it again.
+func (l *Lun) Deafen(portal string, on bool) { l.set(func() { l.deaf[portal] = on }) }
 
 // Resize gives the LUN another size. Nodes see it when they look again.
 func (l *Lun) Resize(bytes int64) { l.set(func() { l.identity.SizeBytes = bytes }) }

@@ -92,6 +92,17 @@ func (n *Node) mark(in map[string][]string, l *Lun, words []string) {
 	in[l.identity.WWID] = words
 }
 
+// Rescan lets the kernel ask again what it remembers of a LUN. What is built on it stays there.
+func (n *Node) Rescan(l *Lun) {
+	n.f.mu.Lock()
+	defer n.f.mu.Unlock()
+	for _, p := range n.paths {
+		if p.lun == l && p.seen != l.identity {
+			n.holders[l.identity.WWID], p.seen = n.holders[p.seen.WWID], l.identity
+		}
+	}
+}
+
 // Cut ends the session with a portal, as somebody else may.
 func (n *Node) Cut(portal string) {
 	n.f.mu.Lock()

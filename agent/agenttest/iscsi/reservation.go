@@ -52,7 +52,13 @@ func (t targets) Identify(ctx context.Context, device string) (reservation.Ident
 	if err != nil {
 		return reservation.Identity{}, err
 	}
-	i := p.lun.identity
+	if p.lun.deaf[p.portal] {
+		return reservation.Identity{}, fmt.Errorf("%s: %w", device, reservation.ErrPath)
+	}
+	i, leads := p.lun.leads[p.portal]
+	if !leads {
+		i = p.lun.identity
+	}
 	return reservation.Identity{WWIDs: []string{"t10.MODEL", i.WWID}, Serial: i.Serial, SizeBytes: i.SizeBytes}, nil
 }
 
@@ -193,13 +199,29 @@ func (u uses) Of(_ context.Context, l sharedlun.Lun) ([]string, error) {
 	return users, nil
 }
 
+// VolumeGroup is the UUID of the group that all volumes of the model are of.
+const VolumeGroup = "Ab3dEf-1234-5678-9abc-DEFG-hijk-LMNOPQ"
+
 // Volume implements lun.Uses: a device that is named for a volume is that volume's.
-func (u uses) Volume(device string) (string, error) {
-	uuid, _ := strings.CutPrefix(device, VolumePrefix)
-	if uuid == device {
-		return "", nil
+func (u uses) Volume(device string) (group, uuid string, err error) {
+	uuid, named := strings.CutPrefix(device, VolumePrefix)
+	if !named {
+		return "", "", nil
 	}
-	return uuid, nil
+	return VolumeGroup, uuid, nil
+}
+
+// On implements lun.Uses. What is built on a LUN of several paths is built on its map.
+func (u uses) On(device string) ([]string, error) {
+	u.f.mu.Lock()
+	defer u.f.mu.Unlock()
+	for _, p := range u.paths {
+		joined := slices.ContainsFunc(u.paths, func(o *path) bool { return o != p && o.seen == p.seen })
+		if device == p.device && !joined || device == "dm-"+p.seen.WWID && joined {
+			return u.holders[p.seen.WWID], nil
+		}
+	}
+	return nil, nil
 }
 
 // Holders implements lun.Uses.

@@ -3,6 +3,7 @@ package iscsi
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -147,7 +148,13 @@ func otherLuns(c *check) {
 		}
 	}
 	c.must(c.register(c.A, id, keyA, 0))
+	if _, says, err := c.A.Astray(c.Context(), id, VolumeGroup); says != "" || err != nil {
+		c.Errorf("the recorded LUN: %q, %v", says, err)
+	}
 	c.Swap()
+	if _, says, err := c.A.Astray(c.Context(), id, VolumeGroup); !strings.Contains(says, id.WWID) || err != nil {
+		c.Errorf("another LUN under its number: %q, %v", says, err)
+	}
 	_, err := c.A.Device(c.Context(), id)
 	c.want(err, sharedlun.ErrOtherLun)
 	_, err = c.A.Confirm(c.Context(), id, keyA)

@@ -55,6 +55,7 @@ func Contract(t *testing.T, site func(t *testing.T) Site) {
 		"a device that grows in use":  growth,
 		"a device of a fenced node":   fencedDevice,
 		"a device without a key":      keyless,
+		"a device on another LUN":     otherLun,
 		"readers":                     readers,
 		"another one of the name":     namesakes,
 		"zeroing":                     zeroing,

@@ -2,6 +2,7 @@ package sharedgroup
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -197,5 +198,32 @@ func keyless(c *check) {
 	if all := c.mappings(); len(all) != 1 || all[0].VolumeUUID != v.UUID || all[0].Ranges[0].Size != 8*mib {
 		c.Errorf("mapped with its key: %+v", all)
 	}
+	c.must(c.A.Agent().Unmap(c.Context(), c.ref, v.UUID, c.group.Sequence, false))
+}
+
+// otherLun: what is mapped on a LUN in whose place another one is writes nothing to that. Its user gets errors, and it is made anew once the recorded one is back.
+func otherLun(c *check) {
+	v := c.mapped()
+	closing, err := c.A.Open(v.UUID)
+	c.must(err)
+	if says := c.A.Agent().Guard(c.Context(), c.ref); says != "" {
+		c.Errorf("the recorded LUN: %q", says)
+	}
+	c.must(c.A.Write(v.UUID, 0))
+	c.Swap()
+	for range 2 {
+		if says := c.A.Agent().Guard(c.Context(), c.ref); !strings.Contains(says, "other") {
+			c.Errorf("another LUN: %q", says)
+		}
+		if err := c.A.Write(v.UUID, 0); err == nil {
+			c.Error("another LUN takes a write")
+		}
+		if all := c.mappings(); len(all) != 1 || !all[0].Cut || all[0].Suspended || !all[0].InUse {
+			c.Errorf("%+v", all)
+		}
+		c.A.Restart(c)
+	}
+	c.want(c.A.Agent().Unmap(c.Context(), c.ref, v.UUID, c.group.Sequence, false), sharedlun.ErrInUse, "open")
+	closing()
 	c.must(c.A.Agent().Unmap(c.Context(), c.ref, v.UUID, c.group.Sequence, false))
 }

@@ -124,6 +124,9 @@ const loadedStep = 2
 func (d devices) Cut(ctx context.Context, group, volume string) error {
 	d.n.san.mu.Lock()
 	defer d.n.san.mu.Unlock()
+	if z := d.n.zeroing[volume]; z != nil {
+		z.Cut = true
+	}
 	m := d.n.mapped[volume]
 	if m == nil || !m.Live || m.Cut && !m.Suspended {
 		return nil
@@ -135,7 +138,7 @@ func (d devices) Cut(ctx context.Context, group, volume string) error {
 func (d devices) Remove(_ context.Context, _, volume string) error {
 	d.n.san.mu.Lock()
 	defer d.n.san.mu.Unlock()
-	if d.n.zeroing[volume] {
+	if d.n.zeroing[volume] != nil {
 		return fmt.Errorf("device of volume %s: %w: it is being zeroed", volume, sharedlun.ErrInUse)
 	}
 	m := d.n.mapped[volume]
@@ -154,19 +157,19 @@ func (d devices) Remove(_ context.Context, _, volume string) error {
 
 // Zero zeroes ranges of a LUN, one extent after the other, through a device that nobody else sees.
 func (d devices) Zero(
-	ctx context.Context, _, volume, lun string, ranges []sharedlun.Range, _ bool, sure func(context.Context) error, done func(int64),
+	ctx context.Context, group, volume, lun string, ranges []sharedlun.Range, _ bool, sure func(context.Context) error, done func(int64),
 ) error {
 	if err := sure(ctx); err != nil {
 		return err
 	}
 	d.n.san.mu.Lock()
 	defer d.n.san.mu.Unlock()
-	if d.n.zeroing[volume] {
+	if d.n.zeroing[volume] != nil {
 		return fmt.Errorf("zero volume %s: %w", volume, sharedlun.ErrInUse)
 	}
-	d.n.zeroing[volume] = true
+	apart := &mapped{Mapped: decide.Mapped{Lun: lun, Ranges: ranges, Live: true, Linear: true}, group: group, volume: volume}
+	d.n.zeroing[volume] = apart
 	defer delete(d.n.zeroing, volume)
-	apart := &mapped{Mapped: decide.Mapped{Lun: lun, Ranges: ranges, Live: true, Linear: true}, volume: volume}
 	size := int64(0)
 	for _, r := range ranges {
 		size += r.Size

@@ -205,7 +205,7 @@ func zeroes(t *testing.T) (c *check, a *Node, l *LUN, v sharedlun.Volume, releas
 	waitFor(t, func() bool {
 		a.san.mu.Lock()
 		defer a.san.mu.Unlock()
-		return a.zeroing[v.UUID]
+		return a.zeroing[v.UUID] != nil
 	})
 	return c, a, l, v, release
 }
@@ -248,7 +248,7 @@ func TestZero_beside(t *testing.T) {
 	waitFor(t, func() bool {
 		a.san.mu.Lock()
 		defer a.san.mu.Unlock()
-		return a.zeroing[v.UUID]
+		return a.zeroing[v.UUID] != nil
 	})
 	_, err = a.Map(c.Context(), c.ref, c.cred(a), v, c.group.Sequence)
 	c.must(err)

@@ -110,6 +110,20 @@ func (h *host) Confirm(_ context.Context, _ sharedlun.Identity, key uint64) (sha
 	return r, r.Writable(key)
 }
 
+// Astray tells what the bench says of the LUN. All devices of the group stand on that.
+func (h *host) Astray(ctx context.Context, lun sharedlun.Identity, group string) (volumes []string, says string, err error) {
+	if !h.swapped {
+		return nil, "", nil
+	}
+	all, err := linear.New(linear.Config{Runner: h.runner}).List(ctx, group)
+	for _, d := range all {
+		if d.Linear {
+			volumes = append(volumes, d.UUID)
+		}
+	}
+	return volumes, "another LUN than " + lun.WWID, err
+}
+
 func (h *host) Agent() *sharedgroup.Service { return h.service }
 
 func (h *host) Key() uint64 { return h.key }

@@ -3,6 +3,7 @@ package sharedgroup
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -20,7 +21,7 @@ type Node struct {
 	// promised outlives boots; mapped does not.
 	promised map[string]uint64
 	mapped   map[string]*mapped // by volume
-	zeroing  map[string]bool    // by volume
+	zeroing  map[string]*mapped // by volume: devices of their own
 	boot     int
 	// renumbered counts how often LUNs got other device numbers; renumberIn is after how many lookups they do.
 	renumbered, renumberIn int
@@ -50,7 +51,7 @@ func (s *SAN) AddNode(t testing.TB, key uint64) *Node {
 	s.nodes++
 	name := fmt.Sprintf("n%d", s.nodes)
 	s.mu.Unlock()
-	n := &Node{name: name, san: s, key: key, promised: map[string]uint64{}, mapped: map[string]*mapped{}, zeroing: map[string]bool{}, boot: 1}
+	n := &Node{name: name, san: s, key: key, promised: map[string]uint64{}, mapped: map[string]*mapped{}, zeroing: map[string]*mapped{}, boot: 1}
 	n.start(t.Context())
 	t.Cleanup(func() { n.Close() })
 	return n
@@ -110,7 +111,7 @@ func (n *Node) Boot(t testing.TB, key uint64) {
 	n.Restart(t)
 	n.san.mu.Lock()
 	defer n.san.mu.Unlock()
-	n.key, n.mapped, n.zeroing = key, map[string]*mapped{}, map[string]bool{}
+	n.key, n.mapped, n.zeroing = key, map[string]*mapped{}, map[string]*mapped{}
 	n.boot++
 }
 
@@ -224,6 +225,29 @@ func (l luns) Device(ctx context.Context, lun sharedlun.Identity) (string, error
 		return "", err
 	}
 	return path(lun.WWID), lun.Same(found.identity)
+}
+
+// Astray asks which LUN the devices of a group stand on. A node that sees no LUN does not know.
+func (l luns) Astray(_ context.Context, lun sharedlun.Identity, group string) (volumes []string, says string, err error) {
+	l.n.san.mu.Lock()
+	defer l.n.san.mu.Unlock()
+	found, err := l.n.san.find(lun.WWID)
+	if err == nil && l.n.blind {
+		err = fmt.Errorf("LUN %s: %w", lun.WWID, sharedlun.ErrUnread)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if err := lun.Named(found.identity); err != nil {
+		says = err.Error()
+	}
+	for _, m := range slices.Concat(slices.Collect(maps.Values(l.n.mapped)), slices.Collect(maps.Values(l.n.zeroing))) {
+		if says != "" && m.group == group && m.Live && !m.Cut && wwidOf(m.Lun) == lun.WWID {
+			volumes = append(volumes, m.volume)
+		}
+	}
+	slices.Sort(volumes)
+	return slices.Compact(volumes), says, nil
 }
 
 func path(wwid string) string { return "/dev/model/" + wwid }

@@ -54,6 +54,12 @@ type LVM interface {
 	Report(ctx context.Context, devices []string) ([]lvm.VG, []lvm.PV, error)
 }
 
+// SharedLUNs knows the LUNs of Iscsis.
+type SharedLUNs interface {
+	// Devices are the kernel names of the devices that are known to be one. An error means that there may be more.
+	Devices() ([]string, error)
+}
+
 // Defaults of Config.
 const (
 	DefaultParallel     = 4
@@ -68,6 +74,8 @@ type Config struct {
 	Mounts Mounts
 	Prober Prober
 	LVM    LVM
+	// SharedLUNs is asked about devices whose content cannot be read; nil where there are none.
+	SharedLUNs SharedLUNs
 	// SystemID is the LVM system ID of this node; empty when it has none.
 	SystemID string
 	// Occupants is asked about a device right before it is called free, and right before it is changed.
@@ -156,6 +164,7 @@ func (i *Inventory) Observe(ctx context.Context) (plan.Snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return plan.Snapshot{}, fmt.Errorf("observe: %w", err)
 	}
+	i.addSharedLUNs(devices)
 	snap := i.addGroups(ctx, devices)
 	for _, d := range devices {
 		slices.Sort(d.Unreadable)

@@ -48,8 +48,10 @@ type Uses interface {
 	Of(ctx context.Context, l sharedlun.Lun) ([]string, error)
 	// Holders are the kernel names of what is built on the device of a LUN, on one of its paths, or on a map of it that has lost its paths.
 	Holders(l sharedlun.Lun) ([]string, error)
-	// Volume is the UUID in LVM of the volume of a shared group that a device stands for; empty when it stands for none.
-	Volume(device string) (uuid string, err error)
+	// On are the kernel names of what is built on one device.
+	On(device string) ([]string, error)
+	// Volume are the UUIDs in LVM of the shared group, and of its volume, that a device stands for; empty when it stands for none.
+	Volume(device string) (group, uuid string, err error)
 	// Claim keeps others from mounting a LUN, or building on it, until it is released. A LUN that is in use is sharedlun.ErrInUse.
 	Claim(l sharedlun.Lun) (release func(), err error)
 	// Content tells what is on a device, in words; empty when nothing is.
@@ -72,7 +74,7 @@ type Node struct {
 	// locks are of the targets and LUNs that a call works on.
 	locks keylock.Locks
 	mu    sync.Mutex
-	// looking are the devices whose content is being read.
+	// looking are the devices whose content is being read, and the questions to paths that are under way.
 	looking map[string]bool
 }
 

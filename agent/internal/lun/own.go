@@ -48,7 +48,7 @@ func (n *Node) free(ctx context.Context, l found, r sharedlun.Reservation, g sha
 			return fmt.Errorf("node %s, LUN %s: %w: %w", n.cfg.NodeName, l.WWID, sharedlun.ErrUnread, err)
 		}
 		for _, h := range holders {
-			uuid, err := n.cfg.Uses.Volume(h)
+			_, uuid, err := n.cfg.Uses.Volume(h)
 			if err != nil {
 				return fmt.Errorf("node %s, LUN %s: %w: %w", n.cfg.NodeName, l.WWID, sharedlun.ErrUnread, err)
 			}

@@ -63,6 +63,19 @@ func (n *Node) everyPath(iqn string) ([]iscsi.Session, []sharedlun.Lun, error) {
 	return own, luns, err
 }
 
+// Known are the kernel names of the devices of LUNs: paths, and maps over them, of sessions that are up or down. The kernel's memory of who they are is enough, so that a LUN
+// that does not answer is among them. A device with only one of the two names of a LUN is not.
+func (n *Node) Known(ids []sharedlun.Identity) ([]string, error) {
+	_, luns, err := n.look("")
+	var out []string
+	for _, l := range luns {
+		if slices.ContainsFunc(ids, func(id sharedlun.Identity) bool { return id.Check() == nil && id.Named(l.Identity) == nil }) {
+			out = append(out, devices(l)...)
+		}
+	}
+	return out, err
+}
+
 func (n *Node) look(iqn string) ([]iscsi.Session, []sharedlun.Lun, error) {
 	sessions, err := n.cfg.Initiator.Sessions(iqn)
 	if err != nil {

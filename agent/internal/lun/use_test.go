@@ -102,3 +102,25 @@ func TestOf_lookers(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
+
+// TestOn: what is built on one device is told by its name in the kernel, and of a device of ours which volume of which group it shows.
+func TestOn(t *testing.T) {
+	const group, volume = "EJOuKj-cD6h-GGXp-49EQ-tSM8-Xxrl-JtVpvn", "8AD8Uh-gR3m-AUdI-S0r1-Eqzm-EZDO-qI0cBB"
+	u := machine(t, map[string]map[string]string{
+		"sda":  {"dev": "8:0", "holders/dm-1": "", "holders/dm-2": ""},
+		"dm-1": {"dev": "254:1", "dm/uuid": "quarry-" + group + "-" + volume + "-new\n"},
+		"dm-2": {"dev": "254:2", "dm/uuid": "LVM-x\n"},
+	})
+	on, err := u.On("sda")
+	if err != nil || !slices.Equal(on, []string{"dm-1", "dm-2"}) {
+		t.Errorf("%v, %v", on, err)
+	}
+	for device, want := range map[string][2]string{"dm-1": {group, volume}, "dm-2": {}, "sda": {}, "gone": {}} {
+		if g, v, err := u.Volume(device); g != want[0] || v != want[1] || err != nil {
+			t.Errorf("%s: %q, %q, %v", device, g, v, err)
+		}
+	}
+	if on, err := u.On("gone"); len(on) > 0 || err != nil {
+		t.Errorf("on a device that is gone: %v, %v", on, err)
+	}
+}

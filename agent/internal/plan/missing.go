@@ -158,7 +158,7 @@ func (g Group) MayForget(s Snapshot, p Policy) error {
 // mayCarryPV reports whether a device could be a physical volume of ours that we cannot see.
 func mayCarryPV(d Device, p Policy) bool {
 	switch {
-	case d.PVUUID != "", virtual(d, p) != "", partition(d, p) != "", removable(d, p) != "":
+	case d.PVUUID != "", d.IscsiLUN, virtual(d, p) != "", partition(d, p) != "", removable(d, p) != "":
 		return false
 	case d.SizeBytes == 0 && d.Type != "disk":
 		// A virtual device with nothing behind it. A disk loses its size when it dies.
@@ -271,9 +271,9 @@ func (s Snapshot) SeesAll(p Policy) error {
 }
 
 // mayHidePV reports whether a device may be a physical volume of a group of ours that is not seen. That of a device whose label can be read
-// is not seen either while another device has the same label, or LVM does not take it. A device that names its group hides no other one.
+// is not seen either while another device has the same label, or LVM does not take it. A device that names its group, and the LUN of an Iscsi, hide no other one.
 func mayHidePV(d Device, p Policy) bool {
-	if virtual(d, p) != "" || partition(d, p) != "" || removable(d, p) != "" || d.Group != "" {
+	if virtual(d, p) != "" || partition(d, p) != "" || removable(d, p) != "" || d.Group != "" || d.IscsiLUN {
 		return false
 	}
 	return d.PVUUID != "" && len(d.Unreadable) > 0 || mayCarryPV(d, p)

@@ -16,7 +16,8 @@ const maxUsers = 3
 const swapMount = "[swap]"
 
 func unreadable(d Device, _ Policy) string {
-	if len(d.Unreadable) == 0 {
+	if len(d.Unreadable) == 0 || d.IscsiLUN {
+		// Of the LUN of an Iscsi is known what is on it: foreignLVM refuses it. As unreadable it would hide groups, for the controller, too.
 		return ""
 	}
 	return "These facts could not be read: " + strings.Join(d.Unreadable, "; ") + "."
@@ -144,6 +145,8 @@ func foreignLVM(d Device, _ Policy) string {
 	switch {
 	case d.OwnerUID != "":
 		return ""
+	case d.IscsiLUN:
+		return fmt.Sprintf("The device is the LUN of an Iscsi, with the volume group of that, and cannot be read now (%s).", strings.Join(d.Unreadable, "; "))
 	case d.Group != "":
 		return fmt.Sprintf("The device is a physical volume of the LVM group %q.", d.Group)
 	case d.PVUUID != "":

@@ -86,8 +86,7 @@ type Device struct {
 	// ContentDigest is the SHA-256, in hex, of the first and the last MiB. It may be empty for a device that is mounted, held or a
 	// physical volume, whose content moves all the time: Digest does not use it then.
 	ContentDigest string
-	// Use is what a test for users of the device found, and Users who they are, as far as that can be told: "process qemu (pid 12)". Users
-	// are of one device at one moment: who opens it later is found by a later test.
+	// Use is what a test found of users at one moment, and Users who they were, as far as that can be told: "process qemu (pid 12)". A later test finds later ones.
 	Use   Use
 	Users []string
 	// Version is another one after every event of the device that the kernel or udev told of. It is for noticing that something
@@ -108,6 +107,8 @@ type Device struct {
 	OwnerUID string
 	// OtherNode is the LVM system ID of that group when it names another host; empty when it names this one, or none.
 	OtherNode string
+	// IscsiLUN: nothing on the device could be read, and it is known to be the LUN of an Iscsi, by the kernel's names of it: no group of a Cluster is on it.
+	IscsiLUN bool
 	// Unreadable names the facts that could not be read, with the error: "size: open /sys/…: permission denied".
 	Unreadable []string
 }

@@ -209,6 +209,8 @@ func (s *Service) Remove(ctx context.Context, ref sharedlun.Ref, w sharedlun.Man
 	if err := ref.Check(); err != nil {
 		return err
 	}
+	// Whatever comes of it: once it began nobody may say any more that the group is there.
+	s.unrecord(ref)
 	return s.writing(ctx, ref, w, func(ctx context.Context, c change) error {
 		work, err := decide.Remove(ref, w, c.promised, c.found)
 		if err != nil || work == decide.Nothing {

@@ -39,6 +39,7 @@ func (s *Service) Map(
 		return sharedlun.Mapping{}, err
 	}
 	k := key(ref.UUID, v.UUID)
+	s.watch(ref)
 	unlock, err := s.lock(ctx, k)
 	if err != nil {
 		return sharedlun.Mapping{}, err
@@ -181,7 +182,7 @@ func (s *Service) mapped(ctx context.Context, group, volume string) (*decide.Map
 }
 
 func toMapping(m decide.Mapped) sharedlun.Mapping {
-	return sharedlun.Mapping{VolumeUUID: m.VolumeUUID, Device: m.Path, Ranges: m.Ranges, InUse: m.InUse}
+	return sharedlun.Mapping{VolumeUUID: m.VolumeUUID, Device: m.Path, Ranges: m.Ranges, InUse: m.InUse, Cut: m.Cut, Suspended: m.Suspended}
 }
 
 // Unmap removes the device of a volume, and ends its zeroing and the making of its filesystem before. It needs no LUN: a device whose LUN is gone is removed, too.

@@ -22,6 +22,9 @@ type Luns interface {
 	Device(ctx context.Context, lun sharedlun.Identity) (path string, err error)
 	// Confirm refuses with ErrNoKey unless the key is this node's, and registered.
 	Confirm(ctx context.Context, lun sharedlun.Identity, key uint64) (sharedlun.Reservation, error)
+	// Astray tells which volumes of a group have devices that write to another LUN than this one by now, and which paths lead there, in words that are empty when
+	// none is known to. An error says that a path could not be asked; what the others told counts.
+	Astray(ctx context.Context, lun sharedlun.Identity, group string) (volumes []string, says string, err error)
 }
 
 // Groups works on the group of a LUN. A call returns when no process works on the LUN any more, also after its context has ended.
@@ -51,7 +54,7 @@ type Devices interface {
 	// Load makes a device have exactly these ranges of the device with that number. Once the table is loaded the number cannot become another device's: sure is
 	// asked then, and only if it agrees the table becomes live. Otherwise the device is what it was.
 	Load(ctx context.Context, group, volume, lun string, ranges []sharedlun.Range, sure func(context.Context) error) error
-	// Cut makes a device return errors. Remove removes one that is not open: ErrInUse. What is being zeroed of the volume counts as open.
+	// Cut makes a device return errors, and that of a zeroing of the volume, too. Remove removes one that is not open: ErrInUse. What is being zeroed of the volume counts as open.
 	Cut(ctx context.Context, group, volume string) error
 	Remove(ctx context.Context, group, volume string) error
 	// Zero makes ranges that no device shows read as zero, through a device of their own, which is made as Load makes one.
@@ -90,15 +93,16 @@ type Service struct {
 	work       sync.WaitGroup
 
 	mu     sync.Mutex
-	quiet  map[string]bool  // owners of whom no earlier agent's command runs
-	orders map[string]order // by group and volume
-	tasks  map[string]*task // by group and volume, and by formatKey
+	quiet  map[string]bool   // owners of whom no earlier agent's command runs
+	orders map[string]order  // by group and volume
+	tasks  map[string]*task  // by group and volume, and by formatKey
+	guards map[string]*guard // by group
 }
 
 // New makes a Service. What it does in the background ends with the context, and with Close.
 func New(ctx context.Context, cfg Config) *Service {
 	ctx, cancel := context.WithCancel(ctx)
-	return &Service{cfg: cfg, background: ctx, stop: cancel, quiet: map[string]bool{}, orders: map[string]order{}, tasks: map[string]*task{}}
+	return &Service{cfg: cfg, background: ctx, stop: cancel, quiet: map[string]bool{}, orders: map[string]order{}, tasks: map[string]*task{}, guards: map[string]*guard{}}
 }
 
 // Close ends what runs in the background, and waits for it. No call may come later.

@@ -37,6 +37,7 @@ func (s *Service) Zero(
 	if err := checkVolume(ref, v, 1); err != nil {
 		return sharedlun.Progress{}, err
 	}
+	s.watch(ref)
 	k := key(ref.UUID, v.UUID)
 	unlock, err := s.lock(ctx, k)
 	if err != nil {

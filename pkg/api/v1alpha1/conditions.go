@@ -181,7 +181,9 @@ const (
 	ReasonOtherGroup   = "OtherGroup"
 	ReasonPathsHealthy = "PathsHealthy"
 	// ReasonPathDown: a path to the LUN is missing or down.
-	ReasonPathDown        = "PathDown"
+	ReasonPathDown = "PathDown"
+	// ReasonOtherTarget: a path leads to the LUN through another target than the storage's.
+	ReasonOtherTarget     = "OtherTarget"
 	ReasonFencingPossible = "FencingPossible"
 	// ReasonNoReservations: the target keeps no persistent reservations.
 	ReasonNoReservations = "NoReservations"

@@ -713,7 +713,10 @@ type LunPath struct {
 	// True when the kernel says that it is running, and its session is up.
 	Up bool `protobuf:"varint,3,opt,name=up,proto3" json:"up,omitempty"`
 	// The kernel's number of the session that it leads through. A session that is made anew has another one, and no key.
-	Session       int64 `protobuf:"varint,4,opt,name=session,proto3" json:"session,omitempty"`
+	Session int64 `protobuf:"varint,4,opt,name=session,proto3" json:"session,omitempty"`
+	// Name of the target that it leads through. It may be another one than the target that was asked about, with which somebody else made a session. Empty from agents
+	// that do not tell it.
+	Target        string `protobuf:"bytes,5,opt,name=target,proto3" json:"target,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -774,6 +777,13 @@ func (x *LunPath) GetSession() int64 {
 		return x.Session
 	}
 	return 0
+}
+
+func (x *LunPath) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
 }
 
 type LoginRequest struct {
@@ -1110,12 +1120,13 @@ const file_agent_v1_iscsi_proto_rawDesc = "" +
 	"\x04wwid\x18\x01 \x01(\tR\x04wwid\x12\x16\n" +
 	"\x06serial\x18\x02 \x01(\tR\x06serial\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\"c\n" +
+	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\"{\n" +
 	"\aLunPath\x12\x16\n" +
 	"\x06portal\x18\x01 \x01(\tR\x06portal\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x0e\n" +
 	"\x02up\x18\x03 \x01(\bR\x02up\x12\x18\n" +
-	"\asession\x18\x04 \x01(\x03R\asession\"\x94\x01\n" +
+	"\asession\x18\x04 \x01(\x03R\asession\x12\x16\n" +
+	"\x06target\x18\x05 \x01(\tR\x06target\"\x94\x01\n" +
 	"\fLoginRequest\x12/\n" +
 	"\x06target\x18\x01 \x01(\v2\x17.quarry.agent.v1.TargetR\x06target\x12)\n" +
 	"\x04chap\x18\x02 \x01(\v2\x15.quarry.agent.v1.ChapR\x04chap\x12\x14\n" +

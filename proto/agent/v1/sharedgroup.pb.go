@@ -1601,7 +1601,9 @@ func (x *ListMappingsRequest) GetGroup() *SharedGroupRef {
 type ListMappingsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Ordered by the UUIDs of the volumes.
-	Mappings      []*Mapping `protobuf:"bytes,1,rep,name=mappings,proto3" json:"mappings,omitempty"`
+	Mappings []*Mapping `protobuf:"bytes,1,rep,name=mappings,proto3" json:"mappings,omitempty"`
+	// Which paths lead to another LUN than the recorded one, for a person; empty when none is known to. Devices on it are cut, or named here with the reason why not.
+	OtherLun      string `protobuf:"bytes,2,opt,name=other_lun,json=otherLun,proto3" json:"other_lun,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1643,6 +1645,13 @@ func (x *ListMappingsResponse) GetMappings() []*Mapping {
 	return nil
 }
 
+func (x *ListMappingsResponse) GetOtherLun() string {
+	if x != nil {
+		return x.OtherLun
+	}
+	return ""
+}
+
 // Mapping is the device of a volume on this node.
 type Mapping struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -1651,7 +1660,11 @@ type Mapping struct {
 	Device string   `protobuf:"bytes,2,opt,name=device,proto3" json:"device,omitempty"`
 	Ranges []*Range `protobuf:"bytes,3,rep,name=ranges,proto3" json:"ranges,omitempty"`
 	// True while it is open, mounted or held.
-	InUse         bool `protobuf:"varint,4,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
+	InUse bool `protobuf:"varint,4,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
+	// True when it returns errors: the node was fenced, or the device stood on another LUN than the recorded one. MapVolume makes it anew once it is not in use.
+	Cut bool `protobuf:"varint,5,opt,name=cut,proto3" json:"cut,omitempty"`
+	// True while it holds back whoever reads or writes: a call is under way, or was cut off. MapVolume ends that.
+	Suspended     bool `protobuf:"varint,6,opt,name=suspended,proto3" json:"suspended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1710,6 +1723,20 @@ func (x *Mapping) GetRanges() []*Range {
 func (x *Mapping) GetInUse() bool {
 	if x != nil {
 		return x.InUse
+	}
+	return false
+}
+
+func (x *Mapping) GetCut() bool {
+	if x != nil {
+		return x.Cut
+	}
+	return false
+}
+
+func (x *Mapping) GetSuspended() bool {
+	if x != nil {
+		return x.Suspended
 	}
 	return false
 }
@@ -2819,15 +2846,18 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\x06fenced\x18\x04 \x01(\bR\x06fenced\"\x15\n" +
 	"\x13UnmapVolumeResponse\"L\n" +
 	"\x13ListMappingsRequest\x125\n" +
-	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\"L\n" +
+	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\"i\n" +
 	"\x14ListMappingsResponse\x124\n" +
-	"\bmappings\x18\x01 \x03(\v2\x18.quarry.agent.v1.MappingR\bmappings\"\x89\x01\n" +
+	"\bmappings\x18\x01 \x03(\v2\x18.quarry.agent.v1.MappingR\bmappings\x12\x1b\n" +
+	"\tother_lun\x18\x02 \x01(\tR\botherLun\"\xb9\x01\n" +
 	"\aMapping\x12\x1f\n" +
 	"\vvolume_uuid\x18\x01 \x01(\tR\n" +
 	"volumeUuid\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12.\n" +
 	"\x06ranges\x18\x03 \x03(\v2\x16.quarry.agent.v1.RangeR\x06ranges\x12\x15\n" +
-	"\x06in_use\x18\x04 \x01(\bR\x05inUse\"\xd8\x01\n" +
+	"\x06in_use\x18\x04 \x01(\bR\x05inUse\x12\x10\n" +
+	"\x03cut\x18\x05 \x01(\bR\x03cut\x12\x1c\n" +
+	"\tsuspended\x18\x06 \x01(\bR\tsuspended\"\xd8\x01\n" +
 	"\x11ZeroVolumeRequest\x125\n" +
 	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x125\n" +
 	"\x06volume\x18\x02 \x01(\v2\x1d.quarry.agent.v1.SharedVolumeR\x06volume\x12\x18\n" +

@@ -95,9 +95,10 @@ type SharedGroupServiceClient interface {
 	//
 	// Effect: the device does not exist, and no order of before makes it again. Idempotent. Who may call: the controller and the CSI controller.
 	UnmapVolume(ctx context.Context, in *UnmapVolumeRequest, opts ...grpc.CallOption) (*UnmapVolumeResponse, error)
-	// ListMappings tells the devices of the group's volumes on this node.
+	// ListMappings tells the devices of the group's volumes on this node. It asks every path that is up first which LUN it leads to. A path that does not answer
+	// tells nothing, and delays the answer for seconds at most.
 	//
-	// Effect: none. Idempotent. Who may call: the controller and the CSI controller.
+	// Effect: devices that stand on another LUN than the recorded one return errors from then on. The agent looks for those by itself, too. Idempotent. Who may call: the controller and the CSI controller.
 	ListMappings(ctx context.Context, in *ListMappingsRequest, opts ...grpc.CallOption) (*ListMappingsResponse, error)
 	// ZeroVolume zeroes, or discards and zeroes, what of a volume is not ready, through a device of its own that nobody else sees. The volume has to be held by
 	// this node and not be leaving it; its device may be in use, or not be there. It returns at once with how far that is; call again until it is done.
@@ -287,9 +288,10 @@ type SharedGroupServiceServer interface {
 	//
 	// Effect: the device does not exist, and no order of before makes it again. Idempotent. Who may call: the controller and the CSI controller.
 	UnmapVolume(context.Context, *UnmapVolumeRequest) (*UnmapVolumeResponse, error)
-	// ListMappings tells the devices of the group's volumes on this node.
+	// ListMappings tells the devices of the group's volumes on this node. It asks every path that is up first which LUN it leads to. A path that does not answer
+	// tells nothing, and delays the answer for seconds at most.
 	//
-	// Effect: none. Idempotent. Who may call: the controller and the CSI controller.
+	// Effect: devices that stand on another LUN than the recorded one return errors from then on. The agent looks for those by itself, too. Idempotent. Who may call: the controller and the CSI controller.
 	ListMappings(context.Context, *ListMappingsRequest) (*ListMappingsResponse, error)
 	// ZeroVolume zeroes, or discards and zeroes, what of a volume is not ready, through a device of its own that nobody else sees. The volume has to be held by
 	// this node and not be leaving it; its device may be in use, or not be there. It returns at once with how far that is; call again until it is done.

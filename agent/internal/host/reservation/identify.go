@@ -22,6 +22,8 @@ const (
 	capacityBytes    = 32
 	pageHeaderBytes  = 4
 	designatorHeader = 4
+	// qualifierShift is where in the first byte of a page the peripheral qualifier begins.
+	qualifierShift = 5
 )
 
 // Identity is what the target says of a LUN right now.
@@ -33,12 +35,28 @@ type Identity struct {
 }
 
 // Is refuses a LUN that is not the recorded one.
-func (i Identity) Is(recorded sharedlun.Identity) error {
+func (i Identity) Is(recorded sharedlun.Identity) error { return recorded.Same(i.beside(recorded)) }
+
+// Other returns sharedlun.ErrOtherLun for a LUN that says it is another one than the recorded one. What it does not say tells nothing: to be refused, a LUN need
+// not say who it is, but whoever ends the work on it has to know. Its size is no name.
+func (i Identity) Other(recorded sharedlun.Identity) error {
+	seen := i.beside(recorded)
+	if len(i.WWIDs) == 0 {
+		seen.WWID = recorded.WWID
+	}
+	if i.Serial == "" {
+		seen.Serial = recorded.Serial
+	}
+	return recorded.Named(seen)
+}
+
+// beside is the identity in the form of a recorded one: a LUN has several names, of which one is on record.
+func (i Identity) beside(recorded sharedlun.Identity) sharedlun.Identity {
 	seen := sharedlun.Identity{WWID: strings.Join(i.WWIDs, " "), Serial: i.Serial, SizeBytes: i.SizeBytes}
 	if slices.Contains(i.WWIDs, recorded.WWID) {
 		seen.WWID = recorded.WWID
 	}
-	return recorded.Same(seen)
+	return seen
 }
 
 // Identify asks the target behind a path which LUN it is. The kernel's own answer is as old as the device.
@@ -73,6 +91,10 @@ func (t *Tool) page(ctx context.Context, device string, number byte) ([]byte, er
 	}
 	if len(data) < pageHeaderBytes || data[1] != number {
 		return nil, fmt.Errorf("page %#x of %s: %d bytes: %w", number, device, len(data), sharedlun.ErrUnread)
+	}
+	if qualifier := data[0] >> qualifierShift; qualifier != 0 {
+		// The target answers for a number under which nothing is, or nothing that works: what it says then is not a LUN's.
+		return nil, fmt.Errorf("page %#x of %s: nothing is connected there (peripheral qualifier %d): %w", number, device, qualifier, sharedlun.ErrUnread)
 	}
 	length := int(binary.BigEndian.Uint16(data[2:]))
 	return data[pageHeaderBytes:min(len(data), pageHeaderBytes+length)], nil

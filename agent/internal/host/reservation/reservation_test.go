@@ -253,3 +253,42 @@ func TestFailures(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestOther: a LUN is another one only if it says so.
+func TestOther(t *testing.T) {
+	recorded := sharedlun.Identity{WWID: "naa.1", Serial: "s1", SizeBytes: 1 << 30}
+	for name, c := range map[string]struct {
+		seen  Identity
+		other bool
+	}{
+		"the recorded one":                  {Identity{[]string{"t10.MODEL", "naa.1"}, "s1", 1 << 30}, false},
+		"one that shrank":                   {Identity{[]string{"naa.1"}, "s1", 1}, false},
+		"another WWID":                      {Identity{[]string{"t10.MODEL", "naa.2"}, "s1", 1 << 30}, true},
+		"another serial number":             {Identity{[]string{"naa.1"}, "s2", 1 << 30}, true},
+		"no name at all":                    {Identity{nil, "", 0}, false},
+		"no WWID":                           {Identity{nil, "s1", 1 << 30}, false},
+		"no WWID and another serial number": {Identity{nil, "s2", 1 << 30}, true},
+		"no serial number":                  {Identity{[]string{"naa.1"}, "", 1 << 30}, false},
+		"no serial number and another WWID": {Identity{[]string{"naa.2"}, "", 1 << 30}, true},
+	} {
+		err := c.seen.Other(recorded)
+		if errors.Is(err, sharedlun.ErrOtherLun) != c.other || (err != nil) != c.other {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestIdentify_disconnected: a target answers for a number under which nothing is. That is no other LUN.
+func TestIdentify_disconnected(t *testing.T) {
+	for qualifier, want := range map[byte]error{0: nil, 1: sharedlun.ErrUnread, 3: sharedlun.ErrUnread} {
+		tool := &Tool{send: func(_ string, c command) (reply, error) {
+			if c.cdb[0] != opInquiry {
+				return reply{data: make([]byte, capacityBytes)}, nil
+			}
+			return reply{data: []byte{qualifier << qualifierShift, c.cdb[2], 0, 4, 'x', 'x', 'x', 'x'}}, nil
+		}}
+		if _, err := tool.Identify(t.Context(), "/dev/sdb"); !errors.Is(err, want) {
+			t.Errorf("qualifier %d: %v, want %v", qualifier, err, want)
+		}
+	}
+}

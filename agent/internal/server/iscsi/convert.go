@@ -85,7 +85,7 @@ func toLuns(luns []sharedlun.Lun) []*agentv1.Lun {
 			ReadOnly: l.ReadOnly, Content: l.Content, ContentError: l.ContentError, Users: l.Users, UsersError: l.UsersError,
 		}
 		for _, p := range l.Paths {
-			lun.Paths = append(lun.Paths, &agentv1.LunPath{Portal: p.Portal, Device: p.Device, Session: p.Session, Up: p.Up})
+			lun.Paths = append(lun.Paths, &agentv1.LunPath{Portal: p.Portal, Device: p.Device, Session: p.Session, Up: p.Up, Target: p.Target})
 		}
 		out = append(out, lun)
 	}

@@ -89,7 +89,7 @@ func TestSessions(t *testing.T) { //nolint:gocyclo // one journey, told in its o
 		}
 		id := w.lun.Identity()
 		if l[0].GetNumber() != 2 || l[0].GetIdentity().GetWwid() != id.WWID || l[0].GetIdentity().GetSerial() != id.Serial || l[0].GetContent() != "ext4" ||
-			l[0].GetIdentity().GetSizeBytes() != 1<<30 || l[0].GetDevice() == "" || len(l[0].GetPaths()) != 1 || !l[0].GetPaths()[0].GetUp() {
+			l[0].GetIdentity().GetSizeBytes() != 1<<30 || l[0].GetDevice() == "" || len(l[0].GetPaths()) != 1 || !l[0].GetPaths()[0].GetUp() || l[0].GetPaths()[0].GetTarget() != iqn {
 			t.Errorf("%v", l[0])
 		}
 	}

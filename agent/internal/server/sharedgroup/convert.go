@@ -185,5 +185,5 @@ func toRanges(in []sharedlun.Range) []*agentv1.Range {
 }
 
 func toMapping(m sharedlun.Mapping) *agentv1.Mapping {
-	return &agentv1.Mapping{VolumeUuid: m.VolumeUUID, Device: m.Device, Ranges: toRanges(m.Ranges), InUse: m.InUse}
+	return &agentv1.Mapping{VolumeUuid: m.VolumeUUID, Device: m.Device, Ranges: toRanges(m.Ranges), InUse: m.InUse, Cut: m.Cut, Suspended: m.Suspended}
 }

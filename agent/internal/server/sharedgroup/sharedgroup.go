@@ -23,6 +23,8 @@ type Groups interface {
 	Map(ctx context.Context, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error)
 	Unmap(ctx context.Context, ref sharedlun.Ref, volume string, sequence uint64, fenced bool) error
 	Mappings(ctx context.Context, ref sharedlun.Ref) ([]sharedlun.Mapping, error)
+	// Guard cuts devices that stand on another LUN, and says which paths lead there; empty when none is known to.
+	Guard(ctx context.Context, ref sharedlun.Ref) (says string)
 	// Zero zeroes what is behind the first bytes of a volume.
 	Zero(ctx context.Context, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, discard bool) (sharedlun.Progress, error)
 	// Format makes the first filesystem of a volume.
@@ -145,11 +147,13 @@ func (s *Service) ListMappings(ctx context.Context, req *agentv1.ListMappingsReq
 	if err != nil {
 		return nil, toStatus(err)
 	}
+	// Before the devices are listed: what it cuts is told at once.
+	other := s.Groups.Guard(ctx, ref)
 	all, err := s.Groups.Mappings(ctx, ref)
 	if err != nil {
 		return nil, toStatus(err)
 	}
-	resp := &agentv1.ListMappingsResponse{}
+	resp := &agentv1.ListMappingsResponse{OtherLun: other}
 	for _, m := range all {
 		resp.Mappings = append(resp.Mappings, toMapping(m))
 	}

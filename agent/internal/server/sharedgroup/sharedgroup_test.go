@@ -3,6 +3,7 @@ package sharedgroup_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -382,6 +383,27 @@ func (w *wire) invalidCalls(ctx context.Context) {
 	for name, call := range calls {
 		if err := call(); status.Code(err) != codes.InvalidArgument {
 			w.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestListMappings_otherLun: who asks for devices is told that they stand on another LUN, and that they return errors.
+func TestListMappings_otherLun(t *testing.T) {
+	w := newWire(t)
+	w.create()
+	w.must(w.change(makeV(8 * mib)))
+	w.must(w.change(w.holdV("n1")))
+	w.must(w.change(w.readyV(8 * mib)))
+	_, err := w.MapVolume(t.Context(), &agentv1.MapVolumeRequest{Group: w.ref, Volume: w.group.GetVolumes()[0], Sequence: w.group.GetSequence(), Credential: cred()})
+	w.must(err)
+	for _, swapped := range []bool{false, true} {
+		if swapped {
+			w.lun.Swap("other")
+		}
+		list, err := w.ListMappings(t.Context(), &agentv1.ListMappingsRequest{Group: w.ref})
+		w.must(err)
+		if m := list.GetMappings(); len(m) != 1 || m[0].GetCut() != swapped || m[0].GetSuspended() || strings.Contains(list.GetOtherLun(), `"other"`) != swapped {
+			t.Errorf("swapped: %t, %v", swapped, list)
 		}
 	}
 }

@@ -90,7 +90,7 @@ func Map(m *Mapped, volume string, ranges []sharedlun.Range, lun string, lunByte
 func misfit(m *Mapped, volume string, want []sharedlun.Range, lun string) error {
 	switch {
 	case m.Cut:
-		return fmt.Errorf("%w: the device of volume %s returns errors since this node was fenced, and is still open", sharedlun.ErrMisfit, volume)
+		return fmt.Errorf("%w: the device of volume %s returns errors, and is still open: it was cut when this node was fenced, or when another LUN was in the place of the recorded one. End the pods that use it", sharedlun.ErrMisfit, volume)
 	case !m.Linear:
 		return fmt.Errorf("%w: the device of volume %s has a table of others, and is open", sharedlun.ErrMisfit, volume)
 	case m.Lun != lun:

@@ -77,9 +77,11 @@ func segments(lun string, ranges []sharedlun.Range) []linear.Segment {
 	return out
 }
 
-// Cut makes a device return errors.
+// Cut makes a device return errors, and that of a zeroing, which may have outlived its agent. A zeroing that ends meanwhile takes its device away by itself.
 func (d Devices) Cut(ctx context.Context, group, volume string) error {
-	return d.DM.Cut(ctx, linear.Volume{Group: group, UUID: volume})
+	return errors.Join(
+		d.DM.Cut(ctx, linear.Volume{Group: group, UUID: volume}), d.DM.Cut(ctx, linear.Volume{Group: group, UUID: volume, New: true}),
+	)
 }
 
 // Remove removes a device that is not open, and what a zeroing left that was cut off.

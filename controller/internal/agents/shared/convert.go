@@ -129,7 +129,7 @@ func rangesOf(ranges []*agentv1.Range) []sharedlun.Range {
 }
 
 func mappingOf(m *agentv1.Mapping) sharedlun.Mapping {
-	return sharedlun.Mapping{VolumeUUID: m.GetVolumeUuid(), Device: m.GetDevice(), Ranges: rangesOf(m.GetRanges()), InUse: m.GetInUse()}
+	return sharedlun.Mapping{VolumeUUID: m.GetVolumeUuid(), Device: m.GetDevice(), Ranges: rangesOf(m.GetRanges()), InUse: m.GetInUse(), Cut: m.GetCut(), Suspended: m.GetSuspended()}
 }
 
 func reservationOf(r *agentv1.Reservation) sharedlun.Reservation {
@@ -158,7 +158,7 @@ func seenOf(sessions []*agentv1.IscsiSession, luns []*agentv1.Lun) sharedlun.See
 			Content: l.GetContent(), ContentError: l.GetContentError(), Users: l.GetUsers(), UsersError: l.GetUsersError(),
 		}
 		for _, p := range l.GetPaths() {
-			one.Paths = append(one.Paths, sharedlun.Path{Portal: p.GetPortal(), Device: p.GetDevice(), Session: p.GetSession(), Up: p.GetUp()})
+			one.Paths = append(one.Paths, sharedlun.Path{Portal: p.GetPortal(), Device: p.GetDevice(), Session: p.GetSession(), Up: p.GetUp(), Target: p.GetTarget()})
 		}
 		out.Luns = append(out.Luns, one)
 	}

@@ -117,7 +117,7 @@ func TestSeenOf(t *testing.T) {
 		{Portal: "b", State: agentv1.IscsiSession_STATE_NONE},
 		{Portal: "c", State: agentv1.IscsiSession_STATE_DOWN, Message: "why"},
 		{Portal: "d", State: 99},
-	}, []*agentv1.Lun{{Identity: &agentv1.LunIdentity{Wwid: "w", Serial: "s", SizeBytes: 9}, Number: 3, Device: "/dev/x", Paths: []*agentv1.LunPath{{Portal: "a", Device: "sdb", Session: 7, Up: true}}}})
+	}, []*agentv1.Lun{{Identity: &agentv1.LunIdentity{Wwid: "w", Serial: "s", SizeBytes: 9}, Number: 3, Device: "/dev/x", Paths: []*agentv1.LunPath{{Portal: "a", Device: "sdb", Session: 7, Up: true, Target: "t"}}}})
 	want := sharedlun.Seen{
 		Sessions: []sharedlun.Session{
 			{Portal: "a", State: sharedlun.SessionUp},
@@ -127,7 +127,7 @@ func TestSeenOf(t *testing.T) {
 		},
 		Luns: []sharedlun.Lun{{
 			Identity: sharedlun.Identity{WWID: "w", Serial: "s", SizeBytes: 9}, Number: 3, Device: "/dev/x",
-			Paths: []sharedlun.Path{{Portal: "a", Device: "sdb", Session: 7, Up: true}},
+			Paths: []sharedlun.Path{{Portal: "a", Device: "sdb", Session: 7, Up: true, Target: "t"}},
 		}},
 	}
 	if d := cmp.Diff(want, got); d != "" {

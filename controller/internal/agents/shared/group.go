@@ -87,18 +87,18 @@ func (c Calls) Unmap(ctx context.Context, node string, ref sharedlun.Ref, volume
 	})
 }
 
-// Mappings lists the devices of the group's volumes on a node.
-func (c Calls) Mappings(ctx context.Context, node string, ref sharedlun.Ref) ([]sharedlun.Mapping, error) {
+// Mappings lists the devices of the group's volumes on a node. other says which paths there lead to another LUN than the recorded one; empty when none is known to.
+func (c Calls) Mappings(ctx context.Context, node string, ref sharedlun.Ref) (all []sharedlun.Mapping, other string, err error) {
 	var r *agentv1.ListMappingsResponse
-	err := c.group(ctx, sharedlun.ReadTimeout, node, "ListMappings", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
+	err = c.group(ctx, sharedlun.ReadTimeout, node, "ListMappings", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
 		r, err = s.ListMappings(ctx, &agentv1.ListMappingsRequest{Group: refOf(ref)})
 		return err
 	})
-	out := make([]sharedlun.Mapping, 0, len(r.GetMappings()))
+	all = make([]sharedlun.Mapping, 0, len(r.GetMappings()))
 	for _, m := range r.GetMappings() {
-		out = append(out, mappingOf(m))
+		all = append(all, mappingOf(m))
 	}
-	return out, err
+	return all, r.GetOtherLun(), err
 }
 
 // Zero zeroes what of a volume is not ready, or tells how far that is.

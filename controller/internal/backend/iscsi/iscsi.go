@@ -39,8 +39,8 @@ type Agents interface {
 	Preempt(ctx context.Context, node string, lun sharedlun.Identity, key, victim uint64) (sharedlun.Reservation, error)
 	// Contents reads the group, or what is on the LUN instead.
 	Contents(ctx context.Context, node string, ref sharedlun.Ref) (sharedlun.Contents, error)
-	// Mappings lists the devices of the group's volumes on a node. Map makes one.
-	Mappings(ctx context.Context, node string, ref sharedlun.Ref) ([]sharedlun.Mapping, error)
+	// Mappings lists the devices of the group's volumes on a node, and says which paths there lead to another LUN than the recorded one. Map makes a device.
+	Mappings(ctx context.Context, node string, ref sharedlun.Ref) (all []sharedlun.Mapping, other string, err error)
 	Map(ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error)
 }
 

@@ -120,7 +120,7 @@ func (b *Backend) ask(ctx context.Context, o iscsi.Observation, name string, ref
 		out.Seen, err = b.Agents.Target(ctx, name, iscsi.TargetOf(o.Iscsi), !mapped)
 	}
 	if err == nil && mapped {
-		out.Mappings, err = b.Agents.Mappings(ctx, name, ref)
+		out.Mappings, out.OtherLun, err = b.Agents.Mappings(ctx, name, ref)
 		out.Mapped = err == nil
 	}
 	if err != nil {

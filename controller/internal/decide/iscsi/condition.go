@@ -81,7 +81,7 @@ func (v *View) lunReady(hosts []backend.HostHealth) metav1.Condition {
 	if f := v.differ(); !f.IsZero() {
 		return no(t, f.Reason, "No volume group is made: "+f.Message+".")
 	}
-	if f, host := v.strange(); !f.IsZero() && !r.Known {
+	if f, host := v.strange(); !f.IsZero() && (!r.Known || v.seen.Hosts[host].OtherLun != "") {
 		return no(t, f.Reason, "Node "+host+": "+f.Message+".")
 	}
 	switch {
@@ -148,8 +148,17 @@ func (v *View) keep(c metav1.Condition) metav1.Condition {
 	return c
 }
 
-// strange returns what is wrong with the LUN on the first node that sees none that can be used although it is logged in.
+// strange returns what is wrong with the LUN on the first node that sees none that can be used although it is logged in. A node on which volumes may have written
+// to another LUN comes first.
 func (v *View) strange() (f backend.Finding, host string) {
+	for _, name := range v.names() {
+		if v.seen.Hosts[name].OtherLun == "" || !v.seen.Hosts[name].Reads() {
+			continue
+		}
+		if _, f := v.lunOn(name); f.Reason == v1alpha1.ReasonOtherLun {
+			return f, name
+		}
+	}
 	for _, name := range v.names() {
 		if !v.seen.Hosts[name].Reads() {
 			continue
@@ -173,10 +182,10 @@ func (v *View) notEmpty(r Reading) string {
 	return text + " To lose it, set spec.wipe to " + lun.Lun.WWID + " and approve the plan."
 }
 
-// pathsHealthy names each path that is missing or down.
+// pathsHealthy names each path that is missing or down, or is none of the storage's.
 func (v *View) pathsHealthy(hosts []backend.HostHealth) metav1.Condition {
 	const t = v1alpha1.ConditionPathsHealthy
-	var lines []string
+	var lines, others []string
 	seen := 0
 	for _, h := range hosts {
 		host := v.seen.Hosts[h.Node]
@@ -187,21 +196,37 @@ func (v *View) pathsHealthy(hosts []backend.HostHealth) metav1.Condition {
 		for _, lost := range host.lost() {
 			lines = append(lines, h.Node+": "+lost)
 		}
-		if l, f := v.lunOn(h.Node); f.IsZero() {
-			for _, p := range l.Paths {
-				if !p.Up && host.session(p.Portal) == sharedlun.SessionUp {
-					lines = append(lines, fmt.Sprintf("%s: path %s through portal %s is down", h.Node, p.Device, p.Portal))
-				}
-			}
-		}
+		down, apart := v.pathsOf(h.Node)
+		lines, others = append(lines, down...), append(others, apart...)
 	}
 	switch {
 	case len(lines) > 0:
-		return no(t, v1alpha1.ReasonPathDown, backend.Text(lines))
+		return no(t, v1alpha1.ReasonPathDown, backend.Text(append(lines, others...)))
+	case len(others) > 0:
+		return no(t, v1alpha1.ReasonOtherTarget, backend.Text(others))
 	case seen == 0:
 		return v.unknown(t, "No initiator is logged in.")
 	}
 	return yes(t, v1alpha1.ReasonPathsHealthy, "Every initiator has every path.")
+}
+
+// pathsOf names the paths of a node that are down although their sessions are up, and those that lead through another target than the storage's. An agent of before tells
+// no targets.
+func (v *View) pathsOf(node string) (down, apart []string) {
+	l, f := v.lunOn(node)
+	if !f.IsZero() {
+		return nil, nil
+	}
+	for _, p := range l.Paths {
+		switch {
+		case p.Target != "" && p.Target != v.target.IQN:
+			apart = append(apart, fmt.Sprintf("%s: path %s through portal %s leads to the LUN through target %s: the node has its key there, too, and keeps that session when it leaves; "+
+				"take the LUN off that target, or log out of it on the node", node, p.Device, p.Portal, p.Target))
+		case !p.Up && v.seen.Hosts[node].session(p.Portal) == sharedlun.SessionUp:
+			down = append(down, fmt.Sprintf("%s: path %s through portal %s is down", node, p.Device, p.Portal))
+		}
+	}
+	return down, apart
 }
 
 // session returns the state of the session with a portal.

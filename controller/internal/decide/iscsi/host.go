@@ -118,10 +118,26 @@ func (h host) join(out *backend.Host) {
 // attach adds the step that maps volumes. A member that serves stays ready: while a volume is attached it is on the LUN before its device is on the node, and the look at
 // the node may be older.
 func (h host) attach(out *backend.Host, maps []backend.Step) {
-	if len(maps) > 0 && h.serves() && out.Finding.IsZero() {
+	switch cut := h.cut(); {
+	case !h.serves() || !out.Finding.IsZero():
+	case len(cut) > 0:
+		out.Finding = backend.Finding{Message: fmt.Sprintf("The member serves volumes. The devices of %s return errors since another LUN was in the place of the recorded one, or the node was fenced, "+
+			"and are open: end the pods that use them.", backend.Shorten(cut, maxNamed))}
+	case len(maps) > 0:
 		out.Finding = backend.Finding{Message: "The member serves volumes, and gets the devices of some that it has."}
 	}
 	out.Steps = append(out.Steps, maps...)
+}
+
+// cut names the volumes of the node whose devices return errors, and are in use.
+func (h host) cut() (out []string) {
+	for _, v := range h.view.volumes() {
+		open := func(m sharedlun.Mapping) bool { return m.VolumeUUID == v.UUID && m.Cut && m.InUse }
+		if v.HeldBy == h.m.Node && slices.ContainsFunc(h.Mappings, open) {
+			out = append(out, v.Name)
+		}
+	}
+	return out
 }
 
 // initiator says why the node cannot use iSCSI.
@@ -189,7 +205,7 @@ func (h host) mapVolumes(g *sharedlun.Group) []backend.Step {
 	s := h.step(v1alpha1.ActionMapVolumes, "The volumes are this node's, and it has no devices of them.")
 	s.Sequence, s.Again = g.Sequence, true
 	for _, v := range g.Volumes {
-		if v.HeldBy == h.m.Node && !v.Leaving && v.ReadyBytes > 0 && !h.maps(v.UUID) {
+		if v.HeldBy == h.m.Node && !v.Leaving && v.ReadyBytes > 0 && !h.shows(v.UUID) {
 			s.Volumes = append(s.Volumes, v)
 		}
 	}

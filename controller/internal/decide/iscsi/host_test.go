@@ -135,6 +135,7 @@ func TestDecide_lun(t *testing.T) {
 		"no serial number":           {loggedIn("n1"), lun(func(l *sharedlun.Lun) { l.Serial = "" }), nil, v1alpha1.ReasonLunUnusable},
 		"no map joins its paths":     {loggedIn("n1"), lun(func(l *sharedlun.Lun) { l.Device = "" }), nil, sharedlun.ReasonMultipathMissing},
 		"the first sees another one": {loggedIn("n0", "n1"), lun(func(l *sharedlun.Lun) { l.WWID = "naa.9" }), nil, v1alpha1.ReasonOtherLun},
+		"another one by now":         {made("n1"), n1(func(h *Host) { h.OtherLun = "path sdb" }), nil, v1alpha1.ReasonOtherLun},
 		"the last sees another one": {loggedIn("n1", "n2"), func(s *scene) {
 			s.host("n2", func(h *Host) { h.Seen.Luns[0].WWID = "naa.9" })
 		}, nil, v1alpha1.ReasonOtherLun},
@@ -475,5 +476,30 @@ func TestFacts_fenced(t *testing.T) {
 	s.member("n1").Spec.Reservation.Fenced = true
 	if f := s.view().Facts("n1"); f.Reason != v1alpha1.ReasonFenced || !strings.Contains(f.Problem, "is fenced") || !strings.Contains(f.Problem, "it does not answer") {
 		t.Errorf("%+v", f)
+	}
+}
+
+// TestDecide_cut: a device that returns errors is made anew once nobody has it open; one that holds I/O back goes on at once.
+func TestDecide_cut(t *testing.T) {
+	for name, c := range map[string]struct {
+		device sharedlun.Mapping
+		want   []string
+		says   string
+	}{
+		"it serves":                      {sharedlun.Mapping{InUse: true}, nil, ""},
+		"it returns errors":              {sharedlun.Mapping{Cut: true}, []string{"MapVolumes"}, "gets the devices"},
+		"it returns errors, and is open": {sharedlun.Mapping{Cut: true, InUse: true}, nil, "end the pods"},
+		"it holds I/O back":              {sharedlun.Mapping{Suspended: true, InUse: true}, []string{"MapVolumes"}, "gets the devices"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := made("n1")
+			s.volume(sharedlun.Volume{Name: "v", UUID: "u", HeldBy: "n1", SizeBytes: 8, ReadyBytes: 8})
+			c.device.VolumeUUID = "u"
+			s.host("n1", func(h *Host) { h.Mappings = []sharedlun.Mapping{c.device} })
+			out := s.decide("n1")
+			if got := actions(out.Steps); !slices.Equal(got, c.want) || !strings.Contains(out.Finding.Message, c.says) || c.says == "" && !out.Finding.IsZero() {
+				t.Errorf("%v, %+v", got, out.Finding)
+			}
+		})
 	}
 }

@@ -22,6 +22,10 @@ func (v *View) lunOn(host string) (sharedlun.Lun, backend.Finding) {
 	if !f.IsZero() {
 		return l, f
 	}
+	if h.OtherLun != "" {
+		return l, bad(v1alpha1.ReasonOtherLun, h.OtherLun+
+			": devices of volumes that stand on it return errors, so that nothing is written there. Give the recorded LUN its number back on the target, then end the pods that use these volumes")
+	}
 	switch err := l.Check(); {
 	case err != nil:
 		return l, bad(v1alpha1.ReasonLunUnusable, err.Error())

@@ -46,6 +46,8 @@ type Host struct {
 	// Mappings are the devices of the group's volumes. They are known if Mapped is true.
 	Mappings []sharedlun.Mapping
 	Mapped   bool
+	// OtherLun says which paths lead to another LUN than the recorded one, as the target itself says; empty when none is known to.
+	OtherLun string
 	// LoginAt is when it was tried last to log in, RegisteredPaths what the paths were when the key was registered last by this process.
 	LoginAt time.Time
 	// LoginChap is the version of the credentials that this process logged in with last: the Member of this observation may be older. It is empty when it did not.
@@ -86,6 +88,13 @@ func (h Host) LoggedIn() bool {
 
 // Reads reports whether I/O of the node reaches the target.
 func (h Host) Reads() bool { return h.Up() && h.sessions(sharedlun.SessionUp) > 0 }
+
+// shows reports whether the device of a volume is there and serves, or cannot be mended: one that returns errors is made anew once nobody has it open any more.
+func (h Host) shows(volumeUUID string) bool {
+	return slices.ContainsFunc(h.Mappings, func(m sharedlun.Mapping) bool {
+		return m.VolumeUUID == volumeUUID && !m.Suspended && (!m.Cut || m.InUse)
+	})
+}
 
 // maps reports whether the device of a volume is there.
 func (h Host) maps(volumeUUID string) bool {

@@ -271,6 +271,9 @@ func TestWhole_conditions(t *testing.T) {
 		"initiators see different LUNs": {loggedIn("n1", "n2"), func(s *scene) {
 			s.host("n2", func(h *Host) { h.Seen.Luns[0].WWID = "naa.9" })
 		}, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonOtherLun, "LUN naa.6001 with serial number s1 is seen by n1; LUN naa.9 with serial number s1 is seen by n2"},
+		"another LUN by now on one node": {made("n1", "n2"), func(s *scene) {
+			s.host("n2", func(h *Host) { h.OtherLun = "path sdb through 10.0.0.1:3260: another LUN" })
+		}, v1alpha1.ConditionLunReady, "False", v1alpha1.ReasonOtherLun, "Node n2: path sdb through 10.0.0.1:3260: another LUN: devices of volumes that stand on it return errors"},
 		"two LUNs": {loggedIn("n1"), func(s *scene) {
 			s.host("n1", func(h *Host) { h.Seen.Luns = append(h.Seen.Luns, h.Seen.Luns[0]) })
 			s.o.Reading = Reading{}
@@ -302,12 +305,20 @@ func TestWhole_conditions(t *testing.T) {
 		"a path is down": {made("n1", "n2"), func(s *scene) {
 			s.host("n2", func(h *Host) { h.Seen.Luns[0].Paths = []sharedlun.Path{{Portal: portal, Device: "sdb"}} })
 		}, v1alpha1.ConditionPathsHealthy, "False", v1alpha1.ReasonPathDown, "n2: path sdb"},
-		"a session is down":      {made("n1", "n2"), down, v1alpha1.ConditionPathsHealthy, "False", v1alpha1.ReasonPathDown, "n2: portal " + portal},
-		"fencing":                {made("n1"), nil, v1alpha1.ConditionFencingPossible, "True", v1alpha1.ReasonFencingPossible, ""},
-		"no fencing":             {made("n1"), unreserved, v1alpha1.ConditionFencingPossible, "False", v1alpha1.ReasonNoReservations, "vouches"},
-		"no fencing any more":    {made("n1"), func(s *scene) { s.o.Reading.Keys = sharedlun.Reservation{} }, v1alpha1.ConditionFencingPossible, "False", v1alpha1.ReasonReservationsGone, ""},
-		"a key of somebody else": {made("n1"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 99} }, v1alpha1.ConditionFencingPossible, "False", v1alpha1.ReasonForeignKeys, "1 keys"},
-		"a key granted just now": {made("n1"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 99}; s.o.Granted = []uint64{99} }, v1alpha1.ConditionFencingPossible, "True", v1alpha1.ReasonFencingPossible, ""},
+		"a path through another target": {made("n1", "n2"), func(s *scene) {
+			s.host("n2", func(h *Host) {
+				own := h.Seen.Luns[0].Paths[0]
+				own.Target = iqn
+				h.Seen.Luns[0].Paths = []sharedlun.Path{own, {Target: "iqn.other", Portal: "10.9.9.9:3260", Device: "sdq", Up: true}}
+			})
+		}, v1alpha1.ConditionPathsHealthy, "False", v1alpha1.ReasonOtherTarget, "n2: path sdq through portal 10.9.9.9:3260 leads to the LUN through target iqn.other"},
+		"a path of an agent that tells no target": {made("n1"), nil, v1alpha1.ConditionPathsHealthy, "True", v1alpha1.ReasonPathsHealthy, ""},
+		"a session is down":                       {made("n1", "n2"), down, v1alpha1.ConditionPathsHealthy, "False", v1alpha1.ReasonPathDown, "n2: portal " + portal},
+		"fencing":                                 {made("n1"), nil, v1alpha1.ConditionFencingPossible, "True", v1alpha1.ReasonFencingPossible, ""},
+		"no fencing":                              {made("n1"), unreserved, v1alpha1.ConditionFencingPossible, "False", v1alpha1.ReasonNoReservations, "vouches"},
+		"no fencing any more":                     {made("n1"), func(s *scene) { s.o.Reading.Keys = sharedlun.Reservation{} }, v1alpha1.ConditionFencingPossible, "False", v1alpha1.ReasonReservationsGone, ""},
+		"a key of somebody else":                  {made("n1"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 99} }, v1alpha1.ConditionFencingPossible, "False", v1alpha1.ReasonForeignKeys, "1 keys"},
+		"a key granted just now":                  {made("n1"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 99}; s.o.Granted = []uint64{99} }, v1alpha1.ConditionFencingPossible, "True", v1alpha1.ReasonFencingPossible, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.change != nil {

@@ -1,6 +1,7 @@
 package iscsi
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,4 +121,26 @@ func TestIscsi_otherLun(t *testing.T) {
 			s.until("san", hasPhase(v1alpha1.PhaseRunning))
 		})
 	}
+}
+
+// TestIscsi_swappedLun: the paths of one node lead to another LUN, of which its kernel knows nothing. The agent cuts what writes there, the condition names the node,
+// and what nobody has open is made anew once the recorded LUN is back.
+func TestIscsi_swappedLun(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.add("san", nil, "n1", "n2")
+	s.until("san", hasPhase(v1alpha1.PhaseRunning))
+	s.volume("n2")
+	s.san.Swap("n2", true)
+	s.until("san", hasCondition(v1alpha1.ConditionLunReady, metav1.ConditionFalse, v1alpha1.ReasonOtherLun, "Node n2", "return errors"))
+	if !s.san.Cut("n2", "uuid-v1") {
+		t.Error("the device of the volume writes on")
+	}
+	s.san.Swap("n2", false)
+	s.until("san", hasPhase(v1alpha1.PhaseRunning))
+	s.until("san", func(*v1alpha1.Iscsi) string {
+		if s.san.Cut("n2", "uuid-v1") || !slices.Contains(s.san.Mapped("uuid-v1"), "n2") {
+			return "the device returns errors"
+		}
+		return ""
+	})
 }

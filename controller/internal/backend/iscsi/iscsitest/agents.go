@@ -171,7 +171,7 @@ func (s *SAN) lun(n *node, call string, id sharedlun.Identity) (*LUN, error) {
 	if i < 0 || !up {
 		return nil, fault(decide.FaultNotFound, n.name, call, "", "the node does not see LUN %q", id.WWID)
 	}
-	if err := id.Same(s.luns[i].Identity); err != nil {
+	if err := id.Same(n.told(s.luns[i])); err != nil {
 		return nil, fault(decide.FaultPrecondition, n.name, call, "", "%v", err)
 	}
 	return s.luns[i], nil

@@ -29,14 +29,18 @@ func (s *SAN) Contents(_ context.Context, name string, ref sharedlun.Ref) (c sha
 }
 
 // Mappings lists the devices on a node. Nothing of the LUN is needed for it.
-func (s *SAN) Mappings(_ context.Context, name string, _ sharedlun.Ref) (out []sharedlun.Mapping, err error) {
+func (s *SAN) Mappings(_ context.Context, name string, ref sharedlun.Ref) (out []sharedlun.Mapping, other string, err error) {
 	err = s.call(name, "mappings", func(n *node) error {
+		if n.swapped {
+			other = "path sdb through " + name + ": another LUN than " + ref.Lun.WWID
+		}
 		for uuid := range n.mapped {
-			out = append(out, sharedlun.Mapping{VolumeUUID: uuid, Device: "/dev/mapper/" + uuid})
+			n.cut[uuid] = n.cut[uuid] || n.swapped
+			out = append(out, sharedlun.Mapping{VolumeUUID: uuid, Device: "/dev/mapper/" + uuid, Cut: n.cut[uuid]})
 		}
 		return nil
 	})
-	return out, err
+	return out, other, err
 }
 
 // Map makes the device of a volume that is the node's.
@@ -58,6 +62,7 @@ func (s *SAN) Map(
 			}
 		}
 		n.mapped[v.UUID] = true
+		delete(n.cut, v.UUID)
 		m = sharedlun.Mapping{VolumeUUID: v.UUID, Device: "/dev/mapper/" + v.UUID}
 		return nil
 	})
@@ -68,6 +73,7 @@ func (s *SAN) Map(
 func (s *SAN) Unmap(_ context.Context, name string, _ sharedlun.Ref, uuid string, _ uint64, _ bool) error {
 	return s.call(name, "unmap", func(n *node) error {
 		delete(n.mapped, uuid)
+		delete(n.cut, uuid)
 		return nil
 	})
 }

@@ -49,7 +49,10 @@ type node struct {
 	sessions   map[string]bool
 	used       *sharedlun.Chap
 	mapped     map[string]bool
-	promised   uint64
+	// cut are the devices that return errors. swapped is true while the target has another LUN under the number on the node's paths.
+	cut      map[string]bool
+	swapped  bool
+	promised uint64
 	// uses says who uses the LUN on the node; empty when nobody does.
 	uses string
 	// shown is the one LUN that the target shows to the node; nil when it shows it all.
@@ -99,7 +102,7 @@ func (s *SAN) AddNode(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nodes[name] = &node{
-		name: name, boot: name + "-boot-1", agent: decide.AgentUp, sessions: map[string]bool{}, mapped: map[string]bool{},
+		name: name, boot: name + "-boot-1", agent: decide.AgentUp, sessions: map[string]bool{}, mapped: map[string]bool{}, cut: map[string]bool{},
 		initiator: sharedlun.Initiator{Name: "iqn.2026-01.storage.quarry:" + name, OfHost: true, Multipath: true},
 	}
 }

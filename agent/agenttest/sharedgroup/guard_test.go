@@ -1,0 +1,134 @@
+package sharedgroup
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// TestGuard_killed: whatever step of a cut the agent is killed at, the next one ends it.
+func TestGuard_killed(t *testing.T) {
+	for steps := range 6 {
+		c, l, a, _ := started(t)
+		v := c.shown()
+		l.Swap("other")
+		a.KillDevice(steps)
+		if says := a.Guard(t.Context(), c.ref); !strings.Contains(says, v.UUID) {
+			t.Errorf("killed at step %d, it does not say which device is not cut: %q", steps, says)
+		}
+		a.Restart(t)
+		if says := a.Guard(t.Context(), c.ref); says == "" || strings.Contains(says, v.UUID) {
+			t.Errorf("after step %d: %q", steps, says)
+		}
+		if all := c.mappings(); len(all) != 1 || !all[0].Cut || all[0].Suspended || a.Write(v.UUID, 0) == nil {
+			t.Errorf("after step %d: %+v", steps, all)
+		}
+	}
+}
+
+// shown is mapped, for a group that is there.
+func (c *check) shown() sharedlun.Volume {
+	c.Helper()
+	c.change(sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: 8 * mib}})
+	c.change(sharedlun.Change{Hold: c.hold("v", "n1")})
+	c.change(c.ready("v", 8*mib))
+	_, err := c.A.Agent().Map(c.Context(), c.ref, c.cred(c.A), c.volume("v"), c.group.Sequence)
+	c.must(err)
+	return c.volume("v")
+}
+
+// TestGuard_unread: a LUN that does not answer is not another one, and does not stop to be another one.
+func TestGuard_unread(t *testing.T) {
+	c, l, a, _ := started(t)
+	v := c.shown()
+	a.Blind(true)
+	if says := a.Guard(t.Context(), c.ref); says != "" || c.mappings()[0].Cut {
+		t.Errorf("a LUN that does not answer: %q, %+v", says, c.mappings())
+	}
+	a.Blind(false)
+	c.must(a.Write(v.UUID, 0))
+	l.Swap("other")
+	said := a.Guard(t.Context(), c.ref)
+	a.Blind(true)
+	if says := a.Guard(t.Context(), c.ref); says != said || said == "" {
+		t.Errorf("another LUN that does not answer any more: %q, before %q", says, said)
+	}
+	a.Blind(false)
+	l.Swap(c.Lun.Serial)
+	if says := a.Guard(t.Context(), c.ref); says != "" {
+		t.Errorf("the recorded LUN again: %q", says)
+	}
+	if _, err := a.Map(t.Context(), c.ref, c.cred(a), v, c.group.Sequence); err != nil || c.mappings()[0].Cut {
+		t.Errorf("mapped anew: %v, %+v", err, c.mappings())
+	}
+	c.must(a.Write(v.UUID, 0))
+}
+
+// TestGuard_zeroing: zeroes are not written to another LUN either, and what was not zeroed is not said to be.
+func TestGuard_zeroing(t *testing.T) {
+	c, l, a, _ := started(t)
+	c.change(sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: 8 * mib}})
+	c.change(sharedlun.Change{Hold: c.hold("v", "n1")})
+	v := c.volume("v")
+	release := a.DelayZeroing()
+	_, err := a.Zero(t.Context(), c.ref, c.cred(a), v, false)
+	c.must(err)
+	waitFor(t, func() bool {
+		a.san.mu.Lock()
+		defer a.san.mu.Unlock()
+		return a.zeroing[v.UUID] != nil
+	})
+	l.Swap("other")
+	if says := a.Guard(t.Context(), c.ref); says == "" {
+		t.Error("it says nothing")
+	}
+	release()
+	waitFor(t, func() bool {
+		_, err = a.Zero(t.Context(), c.ref, c.cred(a), v, false)
+		return err != nil
+	})
+	if !strings.Contains(err.Error(), "I/O error") {
+		t.Error(err)
+	}
+}
+
+// TestWatch: nobody has to ask. A controller may be away for long.
+func TestWatch(t *testing.T) {
+	c, l, a, _ := started(t)
+	v := c.shown()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	done := make(chan struct{})
+	go func() { a.Watch(ctx); close(done) }()
+	l.Swap("other")
+	waitFor(t, func() bool { return c.mappings()[0].Cut })
+	if a.Write(v.UUID, 0) == nil {
+		t.Error("another LUN takes a write")
+	}
+	cancel()
+	<-done
+}
+
+// TestRecorded: a LUN is that of an Iscsi because the controller says so, and not because a device of it is looked at. It is not any more once its group was to be removed.
+func TestRecorded(t *testing.T) {
+	c, _, a, _ := started(t)
+	if all := a.Recorded(); len(all) > 0 {
+		t.Errorf("before anybody said so: %v", all)
+	}
+	a.Guard(t.Context(), c.ref)
+	if all := a.Recorded(); !slices.Equal(all, []sharedlun.Identity{c.Lun}) {
+		t.Errorf("%v", all)
+	}
+	a.Restart(t)
+	if all := a.Recorded(); len(all) > 0 {
+		t.Errorf("after a start of the agent: %v", all)
+	}
+	a.Guard(t.Context(), c.ref)
+	c.must(a.Remove(t.Context(), c.ref, c.mandate(a)))
+	if all := a.Recorded(); len(all) > 0 {
+		t.Errorf("after its group was removed: %v", all)
+	}
+}
