@@ -7,7 +7,6 @@ import (
 
 	"quarry.storage/quarry/agent/internal/config"
 	"quarry.storage/quarry/agent/internal/host/block"
-	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/iscsi"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/host/occupant"
@@ -17,7 +16,7 @@ import (
 )
 
 // newLuns connects work on iSCSI targets and their LUNs to the tools of this node. The initiator keeps iscsid running where the host has none.
-func newLuns(cfg config.Config, bootID string, disks *disk.Tool, log logr.Logger) (*lun.Node, *iscsi.Host) {
+func newLuns(cfg config.Config, bootID string, log logr.Logger) (*lun.Node, *iscsi.Host) {
 	initiator := iscsi.New(iscsi.Config{
 		Runner: hostrun.Real{}, Start: startDaemon, Sys: cfg.SysDir, Proc: cfg.ProcDir, NodeName: cfg.NodeName, Log: log.WithName("iscsi"),
 	})
@@ -28,7 +27,6 @@ func newLuns(cfg config.Config, bootID string, disks *disk.Tool, log logr.Logger
 			Block:     block.New(block.Config{Sys: cfg.SysDir, Dev: cfg.DevDir, Udev: cfg.UdevDir, WithoutUdev: cfg.WithoutUdev}),
 			Mounts:    mount.New(mount.Config{Proc: cfg.ProcDir, Dev: cfg.DevDir}),
 			Occupants: occupant.New(occupant.Config{Sys: cfg.SysDir, Dev: cfg.DevDir, Proc: cfg.ProcDir}),
-			Disks:     disks,
 		}},
 	}), initiator
 }

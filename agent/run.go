@@ -89,7 +89,7 @@ func work(ctx context.Context, cfg config.Config, log logr.Logger, registry *pro
 	shares := newShares(cfg, log)
 	defer shares.Close()
 	serverConfig.Shares = shares
-	luns, initiator := newLuns(cfg, serverConfig.BootID, disks, log)
+	luns, initiator := newLuns(cfg, serverConfig.BootID, log)
 	serverConfig.Luns = luns
 	groups := newSharedGroups(ctx, cfg, luns, volumes, disks, log)
 	defer groups.Close()

@@ -138,8 +138,6 @@ type Lun struct {
 	Device   string
 	Paths    []Path
 	ReadOnly bool
-	// Content is what is on it in words; empty when nothing is. ContentError says why it is not known.
-	Content, ContentError string
 	// Users say who uses it on the node, in words that follow "in use by"; empty when nobody does, or when that was not asked. UsersError says why there
 	// may be more.
 	Users      []string

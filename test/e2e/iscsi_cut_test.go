@@ -160,7 +160,7 @@ func TestIscsiNetworkCut(t *testing.T) {
 	synced := lastSynced(t, next)
 
 	heal()
-	stays(t, i, victim, volume, heir)
+	stays(t, i, victim, volume)
 	lab(t, "node", "kill", victim)
 	lab(t, "node", "start", victim)
 	back()
@@ -183,26 +183,29 @@ func refuses(t *testing.T, node string, v *corev1.PersistentVolume) {
 	}
 }
 
-// stays checks that a fenced node that answers again gives up the volume, and is no initiator before it is booted.
-func stays(t *testing.T, i *v1alpha1.Iscsi, node string, v *corev1.PersistentVolume, heir string) {
+// stays checks that a fenced node that answers again writes nothing, and is no initiator before it is booted.
+func stays(t *testing.T, i *v1alpha1.Iscsi, node string, v *corev1.PersistentVolume) {
 	t.Helper()
-	eventually(t, limitPod, node+" gives the volume up", func(ctx context.Context) error {
+	eventually(t, limitPod, node+" is back, and said to be fenced", func(ctx context.Context) error {
 		n := &corev1.Node{}
 		if err := kube.Get(ctx, client.ObjectKey{Name: node}, n); err != nil {
 			return err
 		}
 		for _, c := range n.Status.Conditions {
 			if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-				return errors.New("the node is not back")
+				return errors.New("the node is not ready")
 			}
 		}
-		for _, m := range mappedAs(t, v) {
-			if !strings.HasPrefix(m, heir+" ") {
-				return fmt.Errorf("mapped as %q", m)
-			}
+		m, err := memberOf(ctx, i.Name, node)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(m.Status.Message, "boot") {
+			return fmt.Errorf("its Member says %q", m.Status.Message)
 		}
 		return nil
 	})
+	refuses(t, node, v)
 	if m, err := memberOf(t.Context(), i.Name, node); err != nil || m.Spec.Reservation == nil || !m.Spec.Reservation.Fenced {
 		t.Errorf("%s was not booted, and its Member says %+v; %v", node, m.Spec.Reservation, err)
 	}

@@ -36,8 +36,6 @@ type Lun struct {
 	number   int64
 	identity sharedlun.Identity
 	readOnly bool
-	content  string
-	failure  error
 
 	// unsupported is true when the target keeps no reservations of it.
 	unsupported bool
@@ -150,11 +148,6 @@ func (l *Lun) Resize(bytes int64) { l.set(func() { l.identity.SizeBytes = bytes 
 
 // SetReadOnly lets nobody write.
 func (l *Lun) SetReadOnly(on bool) { l.set(func() { l.readOnly = on }) }
-
-// SetContent says what is on the LUN, or why that cannot be read.
-func (l *Lun) SetContent(content string, failure error) {
-	l.set(func() { l.content, l.failure = content, failure })
-}
 
 // SetReservations lets the target keep reservations of this LUN, or say that it knows none.
 func (l *Lun) SetReservations(on bool) { l.set(func() { l.unsupported = !on }) }

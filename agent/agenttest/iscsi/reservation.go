@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -237,17 +236,4 @@ func (u uses) Claim(l sharedlun.Lun) (func(), error) {
 		return nil, sharedlun.ErrInUse
 	}
 	return func() {}, nil
-}
-
-// Content implements lun.Uses.
-func (u uses) Content(_ context.Context, device string) (string, error) {
-	u.f.mu.Lock()
-	defer u.f.mu.Unlock()
-	name := filepath.Base(device)
-	for _, p := range u.paths {
-		if p.device == name || "dm-"+p.seen.WWID == name {
-			return p.lun.content, p.lun.failure
-		}
-	}
-	return "", fmt.Errorf("%s: no such device", device)
 }

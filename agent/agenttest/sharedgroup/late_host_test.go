@@ -62,7 +62,7 @@ func newInitiator(t *testing.T, iface string, key uint64) *initiator {
 		Initiator: hostiscsi.New(hostiscsi.Config{Runner: run.Real{}, NodeName: iface, Iface: iface}),
 		Uses: lun.HostUses{Tools: lun.Tools{
 			Sys: "/sys", Dev: "/dev", Block: block.New(block.Config{}), Mounts: mount.New(mount.Config{}),
-			Occupants: occupant.New(occupant.Config{}), Disks: disk.New(),
+			Occupants: occupant.New(occupant.Config{}),
 		}},
 	})}
 	l, err := lvm.New(lvm.Config{Runner: run.Real{}, Dir: filepath.Join(dir, "lvm"), LockDir: filepath.Join(dir, "lock"), SystemID: systemid.Of(iface)})

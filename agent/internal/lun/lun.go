@@ -54,8 +54,6 @@ type Uses interface {
 	Volume(device string) (group, uuid string, err error)
 	// Claim keeps others from mounting a LUN, or building on it, until it is released. A LUN that is in use is sharedlun.ErrInUse.
 	Claim(l sharedlun.Lun) (release func(), err error)
-	// Content tells what is on a device, in words; empty when nothing is.
-	Content(ctx context.Context, device string) (string, error)
 }
 
 // Config is what a Node is made of.
@@ -74,7 +72,7 @@ type Node struct {
 	// locks are of the targets and LUNs that a call works on.
 	locks keylock.Locks
 	mu    sync.Mutex
-	// looking are the devices whose content is being read, and the questions to paths that are under way.
+	// looking are the questions to paths that are under way.
 	looking map[string]bool
 }
 

@@ -2,17 +2,12 @@ package lun
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"quarry.storage/quarry/agent/internal/host/iscsi"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
-
-// contentTimeout is how long reading what is on a LUN may take.
-const contentTimeout = 10 * time.Second
 
 // GetInitiator describes the initiator of this node.
 func (n *Node) GetInitiator(ctx context.Context) (sharedlun.Initiator, error) {
@@ -30,9 +25,8 @@ func (n *Node) GetTarget(ctx context.Context, t sharedlun.Target, users bool) (s
 		return sharedlun.Seen{}, err
 	}
 	for i := range luns {
-		n.content(ctx, &luns[i])
 		if !users {
-			continue
+			break
 		}
 		if luns[i].Users, err = n.cfg.Uses.Of(ctx, luns[i]); err != nil {
 			luns[i].UsersError = err.Error()
@@ -83,49 +77,6 @@ func (n *Node) look(iqn string) ([]iscsi.Session, []sharedlun.Lun, error) {
 	}
 	luns, err := n.cfg.Initiator.Luns(sessions)
 	return sessions, luns, err
-}
-
-// content reads what is on a LUN. A device that does not answer keeps one reader, no more.
-func (n *Node) content(ctx context.Context, l *sharedlun.Lun) {
-	device := l.Device
-	switch {
-	case device == "":
-		l.ContentError = "several paths lead to it, and nothing joins them"
-		return
-	case !slices.ContainsFunc(l.Paths, func(p sharedlun.Path) bool { return p.Up }):
-		l.ContentError = "no path is up"
-		return
-	}
-	n.mu.Lock()
-	before := n.looking[device]
-	n.looking[device] = true
-	n.mu.Unlock()
-	if before {
-		l.ContentError = device + " does not answer, or is being read"
-		return
-	}
-	type answer struct {
-		content string
-		err     error
-	}
-	ctx, cancel := context.WithTimeout(ctx, contentTimeout)
-	defer cancel()
-	read := make(chan answer, 1)
-	go func() {
-		content, err := n.cfg.Uses.Content(ctx, filepath.Join(n.cfg.Dev, device))
-		n.mu.Lock()
-		delete(n.looking, device)
-		n.mu.Unlock()
-		read <- answer{content, err}
-	}()
-	select {
-	case a := <-read:
-		if l.Content = a.content; a.err != nil {
-			l.Content, l.ContentError = "", a.err.Error()
-		}
-	case <-ctx.Done():
-		l.ContentError = device + " does not answer"
-	}
 }
 
 // Logout ends the sessions with a target and removes its records. It refuses while a LUN is in use, or when that is not known.

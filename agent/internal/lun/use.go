@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"quarry.storage/quarry/agent/internal/host/block"
-	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/host/occupant"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -28,9 +27,6 @@ type Tools struct {
 	Mounts    interface{ Read() (mount.Table, error) }
 	Occupants interface {
 		Find(ctx context.Context, disks []occupant.Device) ([][]string, error)
-	}
-	Disks interface {
-		Probe(ctx context.Context, path string) (disk.Facts, error)
 	}
 }
 
@@ -167,27 +163,4 @@ func (u HostUses) Claim(l sharedlun.Lun) (release func(), err error) {
 		open = append(open, f)
 	}
 	return release, nil
-}
-
-// unknownContent is what is on a device that is not empty, and has nothing on it that is known.
-const unknownContent = "unknown data"
-
-// Content tells what is on a device.
-func (u HostUses) Content(ctx context.Context, device string) (string, error) {
-	facts, err := u.Disks.Probe(ctx, device)
-	if err != nil {
-		return "", err
-	}
-	var out []string
-	for _, s := range facts.Signatures {
-		out = append(out, s.Type)
-	}
-	slices.Sort(out)
-	switch out = slices.Compact(out); {
-	case facts.Clean():
-		return "", nil
-	case len(out) == 0:
-		return unknownContent, nil
-	}
-	return strings.Join(out, ", "), nil
 }

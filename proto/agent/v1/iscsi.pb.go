@@ -537,9 +537,6 @@ type Lun struct {
 	Paths []*LunPath `protobuf:"bytes,4,rep,name=paths,proto3" json:"paths,omitempty"`
 	// True when the target lets nobody write.
 	ReadOnly bool `protobuf:"varint,5,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
-	// What is on it, in the words of the discovery of disks; empty when nothing is. Unknown when reading failed: see content_error.
-	Content      string `protobuf:"bytes,6,opt,name=content,proto3" json:"content,omitempty"`
-	ContentError string `protobuf:"bytes,7,opt,name=content_error,json=contentError,proto3" json:"content_error,omitempty"`
 	// Who uses it on this node, in words that follow "in use by": devices that are built on it, mounts, processes. multipathd is none. Empty unless
 	// with_users was asked for. There may be more of them when users_error is set.
 	Users         []string `protobuf:"bytes,8,rep,name=users,proto3" json:"users,omitempty"`
@@ -611,20 +608,6 @@ func (x *Lun) GetReadOnly() bool {
 		return x.ReadOnly
 	}
 	return false
-}
-
-func (x *Lun) GetContent() string {
-	if x != nil {
-		return x.Content
-	}
-	return ""
-}
-
-func (x *Lun) GetContentError() string {
-	if x != nil {
-		return x.ContentError
-	}
-	return ""
 }
 
 func (x *Lun) GetUsers() []string {
@@ -1104,18 +1087,16 @@ const file_agent_v1_iscsi_proto_rawDesc = "" +
 	"STATE_NONE\x10\x01\x12\f\n" +
 	"\bSTATE_UP\x10\x02\x12\x0e\n" +
 	"\n" +
-	"STATE_DOWN\x10\x03\"\xb2\x02\n" +
+	"STATE_DOWN\x10\x03\"\xff\x01\n" +
 	"\x03Lun\x128\n" +
 	"\bidentity\x18\x01 \x01(\v2\x1c.quarry.agent.v1.LunIdentityR\bidentity\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x03R\x06number\x12\x16\n" +
 	"\x06device\x18\x03 \x01(\tR\x06device\x12.\n" +
 	"\x05paths\x18\x04 \x03(\v2\x18.quarry.agent.v1.LunPathR\x05paths\x12\x1b\n" +
-	"\tread_only\x18\x05 \x01(\bR\breadOnly\x12\x18\n" +
-	"\acontent\x18\x06 \x01(\tR\acontent\x12#\n" +
-	"\rcontent_error\x18\a \x01(\tR\fcontentError\x12\x14\n" +
+	"\tread_only\x18\x05 \x01(\bR\breadOnly\x12\x14\n" +
 	"\x05users\x18\b \x03(\tR\x05users\x12\x1f\n" +
 	"\vusers_error\x18\t \x01(\tR\n" +
-	"usersError\"X\n" +
+	"usersErrorJ\x04\b\x06\x10\aJ\x04\b\a\x10\b\"X\n" +
 	"\vLunIdentity\x12\x12\n" +
 	"\x04wwid\x18\x01 \x01(\tR\x04wwid\x12\x16\n" +
 	"\x06serial\x18\x02 \x01(\tR\x06serial\x12\x1d\n" +

@@ -82,7 +82,7 @@ func toLuns(luns []sharedlun.Lun) []*agentv1.Lun {
 	for _, l := range luns {
 		lun := &agentv1.Lun{
 			Identity: &agentv1.LunIdentity{Wwid: l.WWID, Serial: l.Serial, SizeBytes: l.SizeBytes}, Number: l.Number, Device: l.Device,
-			ReadOnly: l.ReadOnly, Content: l.Content, ContentError: l.ContentError, Users: l.Users, UsersError: l.UsersError,
+			ReadOnly: l.ReadOnly, Users: l.Users, UsersError: l.UsersError,
 		}
 		for _, p := range l.Paths {
 			lun.Paths = append(lun.Paths, &agentv1.LunPath{Portal: p.Portal, Device: p.Device, Session: p.Session, Up: p.Up, Target: p.Target})

@@ -74,7 +74,6 @@ func TestSessions(t *testing.T) { //nolint:gocyclo // one journey, told in its o
 	if err != nil || i.GetBootId() != boot || i.GetDaemon() != agentv1.GetInitiatorResponse_DAEMON_HOST || i.GetName() == "" || !i.GetMultipath() || i.GetProblem() != nil {
 		t.Errorf("%v, %v", i, err)
 	}
-	w.lun.SetContent("ext4", nil)
 	in, err := w.login(nil)
 	w.must(err)
 	got, err := w.targets.GetTarget(t.Context(), &agentv1.GetTargetRequest{Target: w.name()})
@@ -88,7 +87,7 @@ func TestSessions(t *testing.T) { //nolint:gocyclo // one journey, told in its o
 			t.Fatalf("%v, %v", s, l)
 		}
 		id := w.lun.Identity()
-		if l[0].GetNumber() != 2 || l[0].GetIdentity().GetWwid() != id.WWID || l[0].GetIdentity().GetSerial() != id.Serial || l[0].GetContent() != "ext4" ||
+		if l[0].GetNumber() != 2 || l[0].GetIdentity().GetWwid() != id.WWID || l[0].GetIdentity().GetSerial() != id.Serial ||
 			l[0].GetIdentity().GetSizeBytes() != 1<<30 || l[0].GetDevice() == "" || len(l[0].GetPaths()) != 1 || !l[0].GetPaths()[0].GetUp() || l[0].GetPaths()[0].GetTarget() != iqn {
 			t.Errorf("%v", l[0])
 		}

@@ -155,7 +155,7 @@ func seenOf(sessions []*agentv1.IscsiSession, luns []*agentv1.Lun) sharedlun.See
 	for _, l := range luns {
 		one := sharedlun.Lun{
 			Identity: identityOf(l.GetIdentity()), Number: l.GetNumber(), Device: l.GetDevice(), ReadOnly: l.GetReadOnly(),
-			Content: l.GetContent(), ContentError: l.GetContentError(), Users: l.GetUsers(), UsersError: l.GetUsersError(),
+			Users: l.GetUsers(), UsersError: l.GetUsersError(),
 		}
 		for _, p := range l.GetPaths() {
 			one.Paths = append(one.Paths, sharedlun.Path{Portal: p.GetPortal(), Device: p.GetDevice(), Session: p.GetSession(), Up: p.GetUp(), Target: p.GetTarget()})

@@ -105,7 +105,7 @@ func (s *SAN) see(n *node, t sharedlun.Target) sharedlun.Seen {
 		if n.shown != nil && n.shown != l {
 			continue
 		}
-		seen := sharedlun.Lun{Identity: l.Identity, Number: int64(i), Device: "/dev/" + l.Identity.Serial, ReadOnly: l.ReadOnly, Content: l.Content}
+		seen := sharedlun.Lun{Identity: l.Identity, Number: int64(i), Device: "/dev/" + l.Identity.Serial, ReadOnly: l.ReadOnly}
 		for _, one := range out.Sessions {
 			if one.State != sharedlun.SessionNone {
 				seen.Paths = append(seen.Paths, sharedlun.Path{Portal: one.Portal, Device: "sd-" + one.Portal, Up: one.State == sharedlun.SessionUp})
