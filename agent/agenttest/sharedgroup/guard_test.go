@@ -132,3 +132,38 @@ func TestRecorded(t *testing.T) {
 		t.Errorf("after its group was removed: %v", all)
 	}
 }
+
+// TestGuard_meanwhile: another call works on the volume when its LUN is found to be another one. Once that call ends, the recorded LUN is back: nothing is cut.
+func TestGuard_meanwhile(t *testing.T) {
+	for _, back := range []bool{true, false} {
+		c, l, a, _ := started(t)
+		v := c.shown()
+		release := a.DelayLooks()
+		mapped := make(chan error, 1)
+		go func() {
+			_, err := a.Map(c.Context(), c.ref, c.cred(a), v, c.group.Sequence)
+			mapped <- err
+		}()
+		waitFor(t, func() bool {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return a.looking > 0
+		})
+		l.Swap("other")
+		if says := a.Guard(t.Context(), c.ref); !strings.Contains(says, "other") {
+			t.Errorf("while a call works on the volume: %q", says)
+		}
+		if back {
+			l.Swap(c.Lun.Serial)
+		}
+		release()
+		if err := <-mapped; (err == nil) != back {
+			t.Errorf("back: %t, mapped: %v", back, err)
+		}
+		// The look that waited for the call has ended when another one could begin.
+		waitFor(t, func() bool { return (a.Guard(t.Context(), c.ref) == "") == back })
+		if err := a.Write(v.UUID, 0); (err == nil) != back || c.mappings()[0].Cut == back {
+			t.Errorf("back: %t, %v, %+v", back, err, c.mappings())
+		}
+	}
+}

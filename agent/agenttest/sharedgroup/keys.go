@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
+	"quarry.storage/quarry/agent/internal/sharedgroup"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
@@ -94,3 +96,89 @@ func (k Keys) with(id sharedlun.Identity, do func(l *LUN) error) (sharedlun.Rese
 	}
 	return r, nil
 }
+
+// luns are the LUNs as the node sees them.
+type luns struct{ n *Node }
+
+// find is the LUN of an identity. The lock is held by the caller.
+func (s *SAN) find(wwid string) (*LUN, error) {
+	l := s.luns[wwid]
+	if l == nil {
+		return nil, fmt.Errorf("LUN %s: %w", wwid, sharedlun.ErrNotFound)
+	}
+	return l, nil
+}
+
+// Device is the path of a LUN.
+func (l luns) Device(ctx context.Context, lun sharedlun.Identity) (string, error) {
+	gate := l.n.gated(&l.n.lookGate)
+	l.n.mu.Lock()
+	l.n.looking++
+	l.n.mu.Unlock()
+	defer func() {
+		l.n.mu.Lock()
+		defer l.n.mu.Unlock()
+		l.n.looking--
+	}()
+	select {
+	case <-gate:
+	case <-ctx.Done():
+	}
+	l.n.san.mu.Lock()
+	defer l.n.san.mu.Unlock()
+	found, err := l.n.san.find(lun.WWID)
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case l.n.blind:
+		return "", fmt.Errorf("LUN %s: %w", lun.WWID, sharedlun.ErrNotFound)
+	case err != nil:
+		return "", err
+	}
+	return path(lun.WWID), lun.Same(found.identity)
+}
+
+// Astray asks which LUN the devices of a group stand on. A node that sees no LUN does not know.
+func (l luns) Astray(_ context.Context, lun sharedlun.Identity, group string) (volumes []string, says string, err error) {
+	l.n.san.mu.Lock()
+	defer l.n.san.mu.Unlock()
+	found, err := l.n.san.find(lun.WWID)
+	if err == nil && l.n.blind {
+		err = fmt.Errorf("LUN %s: %w", lun.WWID, sharedlun.ErrUnread)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if err := lun.Named(found.identity); err != nil {
+		says = err.Error()
+	}
+	for _, m := range slices.Concat(slices.Collect(maps.Values(l.n.mapped)), slices.Collect(maps.Values(l.n.zeroing))) {
+		if says != "" && m.group == group && m.Live && !m.Cut && wwidOf(m.Lun) == lun.WWID {
+			volumes = append(volumes, m.volume)
+		}
+	}
+	slices.Sort(volumes)
+	return slices.Compact(volumes), says, nil
+}
+
+func path(wwid string) string { return "/dev/model/" + wwid }
+
+// Confirm asks the target whether the key is this node's.
+func (l luns) Confirm(_ context.Context, lun sharedlun.Identity, key uint64) (sharedlun.Reservation, error) {
+	l.n.san.mu.Lock()
+	defer l.n.san.mu.Unlock()
+	found, err := l.n.san.find(lun.WWID)
+	if err != nil {
+		return sharedlun.Reservation{}, err
+	}
+	r := sharedlun.Reservation{Supported: true, Keys: slices.Clone(found.keys)}
+	if found.reserved {
+		r.Type = sharedlun.WriteExclusiveAllRegistrants
+	}
+	if key != l.n.key || !found.mayWrite(key) {
+		return r, fmt.Errorf("%w (%#x)", sharedlun.ErrNoKey, key)
+	}
+	return r, nil
+}
+
+var _ sharedgroup.Luns = luns{}

@@ -3,8 +3,6 @@ package sharedgroup
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"testing"
 
@@ -29,6 +27,8 @@ type Node struct {
 	fault                  func(point) error
 	gate                   chan struct{} // writes of LVM wait here; nil when they do not
 	zeroGate               chan struct{} // zeroing waits here before each extent
+	lookGate               chan struct{} // whoever looks for the LUN waits here
+	looking                int           // who does
 	running                chan struct{} // closed when the command of LVM that runs is gone; nil when none ran
 	left                   chan struct{} // the one that an agent of before left
 	mu                     sync.Mutex    // of fault, gates and commands
@@ -175,6 +175,9 @@ func (n *Node) Delay() (release func()) { return n.hold(&n.gate) }
 // DelayZeroing holds back the zeroing of volumes before the next extent, and the making of filesystems in its middle.
 func (n *Node) DelayZeroing() (release func()) { return n.hold(&n.zeroGate) }
 
+// DelayLooks holds back whoever looks for a LUN, as one does that does not answer. What asks its paths which LUN it is goes on.
+func (n *Node) DelayLooks() (release func()) { return n.hold(&n.lookGate) }
+
 func (n *Node) hold(gate *chan struct{}) func() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -199,77 +202,6 @@ func (n *Node) gated(gate *chan struct{}) <-chan struct{} {
 	return *gate
 }
 
-// luns are the LUNs as the node sees them.
-type luns struct{ n *Node }
-
-// find is the LUN of an identity. The lock is held by the caller.
-func (s *SAN) find(wwid string) (*LUN, error) {
-	l := s.luns[wwid]
-	if l == nil {
-		return nil, fmt.Errorf("LUN %s: %w", wwid, sharedlun.ErrNotFound)
-	}
-	return l, nil
-}
-
-// Device is the path of a LUN.
-func (l luns) Device(ctx context.Context, lun sharedlun.Identity) (string, error) {
-	l.n.san.mu.Lock()
-	defer l.n.san.mu.Unlock()
-	found, err := l.n.san.find(lun.WWID)
-	switch {
-	case ctx.Err() != nil:
-		return "", ctx.Err()
-	case l.n.blind:
-		return "", fmt.Errorf("LUN %s: %w", lun.WWID, sharedlun.ErrNotFound)
-	case err != nil:
-		return "", err
-	}
-	return path(lun.WWID), lun.Same(found.identity)
-}
-
-// Astray asks which LUN the devices of a group stand on. A node that sees no LUN does not know.
-func (l luns) Astray(_ context.Context, lun sharedlun.Identity, group string) (volumes []string, says string, err error) {
-	l.n.san.mu.Lock()
-	defer l.n.san.mu.Unlock()
-	found, err := l.n.san.find(lun.WWID)
-	if err == nil && l.n.blind {
-		err = fmt.Errorf("LUN %s: %w", lun.WWID, sharedlun.ErrUnread)
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	if err := lun.Named(found.identity); err != nil {
-		says = err.Error()
-	}
-	for _, m := range slices.Concat(slices.Collect(maps.Values(l.n.mapped)), slices.Collect(maps.Values(l.n.zeroing))) {
-		if says != "" && m.group == group && m.Live && !m.Cut && wwidOf(m.Lun) == lun.WWID {
-			volumes = append(volumes, m.volume)
-		}
-	}
-	slices.Sort(volumes)
-	return slices.Compact(volumes), says, nil
-}
-
-func path(wwid string) string { return "/dev/model/" + wwid }
-
-// Confirm asks the target whether the key is this node's.
-func (l luns) Confirm(_ context.Context, lun sharedlun.Identity, key uint64) (sharedlun.Reservation, error) {
-	l.n.san.mu.Lock()
-	defer l.n.san.mu.Unlock()
-	found, err := l.n.san.find(lun.WWID)
-	if err != nil {
-		return sharedlun.Reservation{}, err
-	}
-	r := sharedlun.Reservation{Supported: true, Keys: slices.Clone(found.keys)}
-	if found.reserved {
-		r.Type = sharedlun.WriteExclusiveAllRegistrants
-	}
-	if key != l.n.key || !found.mayWrite(key) {
-		return r, fmt.Errorf("%w (%#x)", sharedlun.ErrNoKey, key)
-	}
-	return r, nil
-}
-
 // epochs are the promises of the node.
 type epochs struct{ n *Node }
 
@@ -289,7 +221,6 @@ func (e epochs) Promise(owner string, epoch uint64) error {
 }
 
 var (
-	_ sharedgroup.Luns   = luns{}
 	_ sharedgroup.Epochs = epochs{}
 	_ Member             = (*Node)(nil)
 )

@@ -126,24 +126,30 @@ func (s *Service) Watch(ctx context.Context) {
 func (s *Service) guard(g *guard, ref sharedlun.Ref) {
 	volumes, says, err := s.cfg.Luns.Astray(s.background, ref.Lun, ref.UUID)
 	log := s.cfg.Log.WithValues("lun", ref.Lun.WWID, "group", ref.UUID)
+	if err != nil {
+		log.V(1).Info("Not every path tells which LUN it leads to", "error", err.Error())
+	}
+	if says != "" || err == nil {
+		// A path that led to another LUN, and does not answer now, is as it was. It is told before anything is cut: that may take long.
+		s.say(g, says)
+	}
 	if len(volumes) > 0 {
 		log.Info("Cutting the devices of volumes: they stand on another LUN by now", "volumes", volumes, "says", says)
 		if failed := s.cut(ref, volumes); len(failed) > 0 {
 			log.Info("Devices write to another LUN", "failed", failed)
-			says += "; " + strings.Join(failed, "; ")
+			s.say(g, says+"; "+strings.Join(failed, "; "))
 		}
-	}
-	if err != nil {
-		log.V(1).Info("Not every path tells which LUN it leads to", "error", err.Error())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if says != "" || err == nil {
-		// A path that led to another LUN, and does not answer now, is as it was.
-		g.says = says
-	}
 	close(g.running)
 	g.running = nil
+}
+
+func (s *Service) say(g *guard, says string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g.says = says
 }
 
 // cut makes the devices of volumes return errors, and tells of those that it could not. One that hangs keeps no other one.
@@ -154,12 +160,7 @@ func (s *Service) cut(ref sharedlun.Ref, volumes []string) (failed []string) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(s.background, cutPatience)
 			defer cancel()
-			unlock, err := s.lock(ctx, key(ref.UUID, v))
-			if err == nil {
-				defer unlock()
-				err = s.cfg.Devices.Cut(ctx, ref.UUID, v)
-			}
-			if err != nil {
+			if err := s.cutOne(ctx, ref, v); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				failed = append(failed, fmt.Sprintf("the device of volume %s could not be cut: %v", v, err))
@@ -169,4 +170,22 @@ func (s *Service) cut(ref sharedlun.Ref, volumes []string) (failed []string) {
 	all.Wait()
 	slices.Sort(failed)
 	return failed
+}
+
+// cutOne cuts the device of one volume. While another call worked on the volume the recorded LUN may have come back, and the device may have been made anew on it.
+func (s *Service) cutOne(ctx context.Context, ref sharedlun.Ref, v string) error {
+	unlock, ok := s.locks.Try(key(ref.UUID, v))
+	if !ok {
+		var err error
+		if unlock, err = s.lock(ctx, key(ref.UUID, v)); err != nil {
+			return err
+		}
+	}
+	defer unlock()
+	if !ok {
+		if still, _, err := s.cfg.Luns.Astray(ctx, ref.Lun, ref.UUID); err == nil && !slices.Contains(still, v) {
+			return nil
+		}
+	}
+	return s.cfg.Devices.Cut(ctx, ref.UUID, v)
 }
