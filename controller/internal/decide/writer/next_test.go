@@ -73,6 +73,16 @@ func TestNext(t *testing.T) {
 			Facts{Up: up("n1"), Unanswered: true, Read: true, GroupEpoch: 4},
 			write(Record{Epoch: 5, Writer: "n1", Taken: "csi", Pending: []string{"n1"}}),
 		},
+		"a write of the record had no answer: it is written anew before anything is sent": {
+			mine, Facts{Up: up("n1"), Late: true, Read: true, GroupEpoch: 4}, write(mine),
+		},
+		"a write of the record had no answer, and a node is pending": {
+			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}}, Facts{Up: up("n2"), Late: true},
+			write(Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}}),
+		},
+		"a write of the record had no answer, and the record is not this process's own": {
+			Record{Epoch: 4, Writer: "n1", Taken: "engine"}, Facts{Up: up("n1"), Late: true}, Action{Wait: "engine is changing the volume group"},
+		},
 		"a pending node is asked": {
 			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}}, Facts{Up: up("n2")}, Action{Promise: "n1"},
 		},
