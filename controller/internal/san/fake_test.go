@@ -2,6 +2,7 @@ package san
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,6 +38,9 @@ type fleet struct {
 
 	record  writer.Record
 	version int
+	// delay keeps that many writes of the record from the API server, with the caller in the dark; arrive are those writes.
+	delay  int
+	arrive []func()
 }
 
 func newFleet(nodes ...string) *fleet {
@@ -271,6 +275,16 @@ func (f *fleet) Load(context.Context, string) (writer.Record, string, error) {
 func (f *fleet) Store(_ context.Context, _ string, r writer.Record, version string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.delay > 0 {
+		f.delay--
+		f.arrive = append(f.arrive, func() { _, _ = f.store(r, version) })
+		return "", errors.New("the API server did not answer")
+	}
+	return f.store(r, version)
+}
+
+// store is a compare and swap; the caller holds the lock.
+func (f *fleet) store(r writer.Record, version string) (string, error) {
 	if have := strconv.Itoa(f.version); version != have && (version != "" || f.version != 0) {
 		return "", ErrConflict
 	}

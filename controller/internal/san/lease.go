@@ -31,7 +31,7 @@ const (
 type KubernetesLeases struct {
 	Client    client.Client
 	Namespace string
-	// Now returns the time, for whoever looks at a Lease: nothing is decided by it.
+	// Now returns the time, for whoever looks at a Lease, and so that each write makes another version, whatever the record says. Nothing is decided by it.
 	Now func() time.Time
 }
 
@@ -92,5 +92,9 @@ func (k KubernetesLeases) Store(ctx context.Context, ownerUID string, r writer.R
 	if err != nil {
 		return "", fmt.Errorf("write lease %s/%s: %w", k.Namespace, l.Name, err)
 	}
-	return versionOf(l), nil
+	if now := versionOf(l); now != version {
+		return now, nil
+	}
+	// The API server takes a write for none that changes nothing. A late write over that version could still arrive, and the caller counts on the opposite.
+	return "", fmt.Errorf("write lease %s/%s: it is what it was before: does the clock of this machine stand still?", k.Namespace, l.Name)
 }

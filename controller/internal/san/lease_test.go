@@ -104,3 +104,16 @@ func unusable(t *testing.T, c client.Client, k KubernetesLeases, after string, i
 		t.Errorf("a record that is gone was replaced: %v", err)
 	}
 }
+
+// still is an API server that takes a write for none.
+type still struct{ client.Client }
+
+func (still) Update(context.Context, client.Object, ...client.UpdateOption) error { return nil }
+
+// TestKubernetesLeases_everyWriteIsAnother: a write that left the version what it was would let a late one over the same version arrive.
+func TestKubernetesLeases_everyWriteIsAnother(t *testing.T) {
+	k := KubernetesLeases{Client: still{}, Namespace: "ns", Now: time.Now}
+	if version, err := k.Store(t.Context(), "uid", writer.Record{Epoch: 1, Writer: "n1"}, "lease-uid/7"); err == nil || errors.Is(err, ErrConflict) {
+		t.Errorf("%q, %v", version, err)
+	}
+}

@@ -129,6 +129,8 @@ type memory struct {
 	unanswered bool
 	// failed are the nodes that could not read the LUN as the writer, or were refused, and when.
 	failed map[string]time.Time
+	// late is the version over which this process's last write of the record that had no answer was made: as long as it is the record's version, that write may arrive.
+	late string
 	// version is the last one that was seen, since when.
 	version string
 	since   time.Time

@@ -97,7 +97,7 @@ func (t *Turn) look(ctx context.Context, known known) error {
 			return err
 		}
 	}
-	t.facts.Unanswered = t.memory.unanswered
+	t.facts.Unanswered, t.facts.Late = t.memory.unanswered, t.memory.late != "" && t.memory.late == t.version
 	var err error
 	if t.members, err = cfg.Fleet.Members(ctx, t.ref); err != nil {
 		return err

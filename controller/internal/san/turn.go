@@ -74,6 +74,9 @@ func (s *San) count(m *memory, n int) {
 func (t *Turn) write(ctx context.Context, r writer.Record) error {
 	version, err := t.san.cfg.Leases.Store(ctx, t.ref.OwnerUID, r, t.version)
 	if err != nil {
+		if !errors.Is(err, ErrConflict) {
+			t.memory.late = t.version
+		}
 		return err
 	}
 	if r.Epoch != t.record.Epoch {
@@ -87,7 +90,8 @@ func (t *Turn) write(ctx context.Context, r writer.Record) error {
 	return nil
 }
 
-// giveBack ends the turn, if every change was answered and nobody else of this process waits for it.
+// giveBack ends the turn, if every change was answered and nobody else of this process waits for it. If that has no answer, it may arrive while a later turn changes the
+// group: that one writes the record anew first.
 func (t *Turn) giveBack(ctx context.Context) error {
 	t.san.mu.Lock()
 	waiting := t.memory.waiting

@@ -132,9 +132,13 @@ type Problem struct {
 
 // Plan is an ordered list of steps with a digest over them.
 type Plan struct {
-	// Digest over the steps and the identities of everything that they touch. The annotation quarry.storage/approve with this value
+	// Digest over the steps, the identities of everything that they touch, and the offer. The annotation quarry.storage/approve with this value
 	// approves it.
 	Digest string `json:"digest"`
+	// Offer tells the plan from the same one that was shown before and is over: an approval of that one does not count for this one. Of a storage it is that of the
+	// steps of no host.
+	// +optional
+	Offer string `json:"offer,omitempty"`
 	// Approved is true once the annotation matched; the steps run then, as long as they still describe the world.
 	// +optional
 	Approved bool `json:"approved,omitempty"`

@@ -116,6 +116,12 @@ func (b *Backend) Dirty(name string, devices ...string) {
 	b.change(name, func(h *host) { h.dirty = append(h.dirty, devices...) })
 }
 
+// Clean takes away what Dirty put on a host.
+func (b *Backend) Clean(name string) {
+	b.t.Helper()
+	b.change(name, func(h *host) { h.dirty = nil })
+}
+
 // Extra lets a host need one more step after its group. While later is true that step cannot run.
 func (b *Backend) Extra(name, what string, later bool) {
 	b.t.Helper()

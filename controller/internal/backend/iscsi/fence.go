@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -242,11 +243,14 @@ func (b *Backend) keyOn(ctx context.Context, s iscsi.Step) (uint64, error) {
 	if err := b.Live.List(ctx, &list); err != nil {
 		return 0, fmt.Errorf("list members: %w", err)
 	}
+	var by *v1alpha1.Member
 	for i := range list.Items {
-		m := &list.Items[i]
-		if string(m.Spec.Of.UID) == s.Ref.OwnerUID && string(m.Spec.Node) == s.Runs && m.Spec.Reservation != nil && !m.Spec.Reservation.Fenced {
-			return sharedlun.ParseKey(m.Spec.Reservation.Key)
+		if m := &list.Items[i]; string(m.Spec.Of.UID) == s.Ref.OwnerUID && string(m.Spec.Node) == s.Runs {
+			by = backend.Owner{Kind: m.Spec.Of.Kind, Name: m.Spec.Of.Name}.Prefer(by, m)
 		}
 	}
-	return 0, passing("node %s has no key any more", s.Runs)
+	if by == nil || by.Spec.Reservation == nil || by.Spec.Reservation.Fenced {
+		return 0, passing("node %s has no key any more", s.Runs)
+	}
+	return sharedlun.ParseKey(by.Spec.Reservation.Key)
 }

@@ -3,6 +3,7 @@ package backend
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -32,6 +33,8 @@ type Request struct {
 	Recorded *v1alpha1.Plan
 	// Approval is the value of the annotation; empty when there is none.
 	Approval string
+	// Offer is that of a plan which is shown from now on: what names this process, a dash, and a number that it gave to nothing before.
+	Offer string
 	// Silent is true while the host does not report: its plan is neither over nor void.
 	Silent bool
 }
@@ -52,10 +55,10 @@ type Verdict struct {
 func (v Verdict) Waiting() bool { return v.Plan != nil && !v.Plan.Approved }
 
 // Approve sorts steps into those that run and those that wait. An approved plan goes on while what is left of it is a part of what was
-// approved. A step that vouches is a part of it until it is not needed for the first time.
+// approved. A step that vouches is a part of it until it is not needed for the first time, and as long as the process works that offered the plan.
 func Approve(r Request) Verdict {
 	free, bound := split(r.Mode, r.Steps)
-	approved := r.Recorded != nil && r.Approval != "" && r.Approval == r.Recorded.Digest && r.Recorded.Digest == digestOfPlan(r.UID, r.Recorded.Steps)
+	approved := r.approved()
 	if r.Silent {
 		// The recorded plan stays until the host reports. What a person vouched for may have changed meanwhile.
 		return Verdict{Plan: still(r.Recorded, bound)}
@@ -64,28 +67,66 @@ func Approve(r Request) Verdict {
 		// Steps may be over within the very look in which the approval came: no status has shown the plan as approved then.
 		return Verdict{Run: now(free), UsedUp: approved, Dropped: r.Approval != "" && !approved}
 	}
-	if approved && within(bound, r.Recorded) {
+	if approved && within(bound, r.Recorded) && r.vouched(bound) {
 		p := still(r.Recorded, bound)
 		p.Approved = true
 		return Verdict{Run: now(r.Steps), Plan: p}
 	}
-	p := planOf(r.UID, bound)
-	if r.Approval == p.Digest && len(p.Vouched) > 0 {
-		// It is about an earlier time. As long as it is there, what is vouched for stays used up.
-		if p.Vouched = nil; r.Recorded != nil {
-			p.Vouched = vouchedFor(r.Recorded.Vouched, bound)
-		}
-		return Verdict{Run: now(free), Plan: p, Dropped: true}
+	offer := r.Offer
+	if r.offered(bound) {
+		offer = r.Recorded.Offer
 	}
-	p.Approved = r.Approval == p.Digest
-	if p.Approved {
-		return Verdict{Run: now(r.Steps), Plan: p}
-	}
-	return Verdict{Run: now(free), Plan: p, Dropped: r.Approval != ""}
+	return Verdict{Run: now(free), Plan: planOf(r.UID, offer, bound), Dropped: r.Approval != ""}
 }
 
-func planOf(uid string, steps []Step) *v1alpha1.Plan {
-	p := &v1alpha1.Plan{Count: int32(len(steps)), Steps: make([]v1alpha1.PlanStep, 0, len(steps))}
+// approved reports whether a person approved the plan that was shown last.
+func (r Request) approved() bool {
+	p := r.Recorded
+	return p != nil && r.Approval != "" && r.Approval == p.Digest && p.Digest == digestOfPlan(r.UID, p.Offer, p.Steps)
+}
+
+// offered reports whether steps are those of the plan that was shown last, and whoever approves that one now approves them. What was shown before, was not needed once, and
+// is needed again, is offered anew, so that no approval of before is one of it. Of a very long plan only the first steps are recorded.
+func (r Request) offered(steps []Step) bool {
+	p := r.Recorded
+	if p == nil || p.Offer == "" || len(p.Steps) > len(steps) || len(p.Steps) < len(steps) && len(steps) <= maxWhole {
+		return false
+	}
+	for i, s := range p.Steps {
+		if s.Digest != steps[i].Digest() {
+			return false
+		}
+	}
+	return r.vouched(steps)
+}
+
+// vouched reports whether the plan that was shown last covers what is vouched for by steps: each was needed ever since it was shown, and this process has shown it. An
+// approval that another process finds may be one of long ago, which a backup brought back.
+func (r Request) vouched(steps []Step) bool {
+	shown, _, _ := strings.Cut(r.Recorded.Offer, "-")
+	here, _, _ := strings.Cut(r.Offer, "-")
+	return !slices.ContainsFunc(steps, func(s Step) bool {
+		return s.Vouches() && (shown != here || !slices.Contains(r.Recorded.Vouched, s.Digest()))
+	})
+}
+
+// Holds says why a step of a plan that was decided on as approved may not be begun any more; nil when it may. approval is the annotation now, and recorded the plan in the
+// status now.
+func Holds(s Step, mode v1alpha1.Approval, plan, recorded *v1alpha1.Plan, approval string) error {
+	d := s.Digest()
+	switch {
+	case plan == nil || !plan.Approved || !binds(mode, s) || !slices.ContainsFunc(plan.Steps, func(p v1alpha1.PlanStep) bool { return p.Digest == d }):
+		return nil
+	case approval != plan.Digest:
+		return fmt.Errorf("the approval of plan %s was taken away, or used up, meanwhile: if the step is needed still, it is offered again", plan.Digest)
+	case s.Vouches() && (recorded == nil || !slices.Contains(recorded.Vouched, d)):
+		return fmt.Errorf("it was not needed for a while since plan %s was approved: if it is needed again, it is offered again", plan.Digest)
+	}
+	return nil
+}
+
+func planOf(uid, offer string, steps []Step) *v1alpha1.Plan {
+	p := &v1alpha1.Plan{Offer: offer, Count: int32(len(steps)), Steps: make([]v1alpha1.PlanStep, 0, len(steps))}
 	for _, s := range steps {
 		api := s.API()
 		api.Later, api.Reason, api.Consent = s.Later(), Cut(api.Reason, maxReason), Cut(api.Consent, maxConsent)
@@ -94,13 +135,17 @@ func planOf(uid string, steps []Step) *v1alpha1.Plan {
 			p.Vouched = append(p.Vouched, api.Digest)
 		}
 	}
-	p.Digest = digestOfPlan(uid, p.Steps)
+	p.Digest = digestOfPlan(uid, offer, p.Steps)
 	return p
 }
 
-// digestOfPlan covers the UID of the Member: a plan that came with the status of an earlier Member of the name has another digest.
-func digestOfPlan(uid string, steps []v1alpha1.PlanStep) string {
+// digestOfPlan covers the UID of the Member: a plan that came with the status of an earlier Member of the name has another digest. A plan of an earlier controller has
+// no offer.
+func digestOfPlan(uid, offer string, steps []v1alpha1.PlanStep) string {
 	digests := []string{uid}
+	if offer != "" {
+		digests = append(digests, offer)
+	}
 	for _, s := range steps {
 		digests = append(digests, s.Digest)
 	}
@@ -110,11 +155,16 @@ func digestOfPlan(uid string, steps []v1alpha1.PlanStep) string {
 // split returns the steps that need no approval, and those that do. A step that destroys binds the steps after it, and so does, where all is approved, one that does
 // more than to restore what was there.
 func split(mode v1alpha1.Approval, steps []Step) (free, bound []Step) {
-	i := slices.IndexFunc(steps, func(s Step) bool { return s.Destroys() || mode == v1alpha1.ApprovalManual && !Restores(s) })
+	i := slices.IndexFunc(steps, func(s Step) bool { return binds(mode, s) })
 	if i < 0 {
 		return steps, nil
 	}
 	return steps[:i:i], steps[i:]
+}
+
+// binds reports whether a step needs approval by itself.
+func binds(mode v1alpha1.Approval, s Step) bool {
+	return s.Destroys() || mode == v1alpha1.ApprovalManual && !Restores(s)
 }
 
 // now returns the steps up to the first that cannot run yet.
@@ -129,7 +179,7 @@ func now(steps []Step) []Step {
 func within(steps []Step, approved *v1alpha1.Plan) bool {
 	for _, s := range steps {
 		d := s.Digest()
-		if !slices.ContainsFunc(approved.Steps, func(a v1alpha1.PlanStep) bool { return a.Digest == d }) || s.Vouches() && !slices.Contains(approved.Vouched, d) {
+		if !slices.ContainsFunc(approved.Steps, func(a v1alpha1.PlanStep) bool { return a.Digest == d }) {
 			return false
 		}
 	}
@@ -180,7 +230,7 @@ func Combine(plans []MemberPlan) *v1alpha1.Plan {
 			continue
 		}
 		if p.Node == "" {
-			out.Whole, out.Vouched = digestsOf(p.Plan.Steps), p.Plan.Vouched
+			out.Whole, out.Vouched, out.Offer = digestsOf(p.Plan.Steps), p.Plan.Vouched, p.Plan.Offer
 		}
 		for _, s := range p.Plan.Steps {
 			if s.Action == "" {
@@ -209,35 +259,13 @@ func digestsOf(steps []v1alpha1.PlanStep) []string {
 	return out
 }
 
-// brief returns a step as a storage shows it: its Member shows all of it.
-func brief(s v1alpha1.PlanStep) v1alpha1.PlanStep {
-	s.Reason = Cut(s.Reason, briefReason)
-	if more := len(s.Volumes) - briefDevices; more > 0 {
-		s.Volumes = append(slices.Clone(s.Volumes[:briefDevices]), fmt.Sprintf("and %d more", more))
-	}
-	if more := len(s.Devices) - briefDevices; more > 0 {
-		s.Devices = append(slices.Clone(s.Devices[:briefDevices]), fmt.Sprintf("and %d more", more))
-	}
-	return s
-}
-
-// sizeOf returns about the size in bytes of a step in a status.
-func sizeOf(s v1alpha1.PlanStep) int {
-	const names = 120
-	n := names + len(s.Host) + len(s.Action) + len(s.VolumeGroup) + len(s.ThinPool) + len(s.Reason) + len(s.Consent) + len(s.Digest)
-	for _, d := range s.Devices {
-		n += len(d) + len(`"",`)
-	}
-	return n
-}
-
 // WholePlan returns the plan of the whole as the plan of a storage records it; nil when there is none. Steps that are not shown have a
 // digest only. approval is the value of the annotation on the storage: once the plan is approved it is the digest of the plan of the whole.
 func WholePlan(uid string, shown *v1alpha1.Plan, approval string) *v1alpha1.Plan {
 	if shown == nil {
 		return nil
 	}
-	p := &v1alpha1.Plan{Vouched: shown.Vouched}
+	p := &v1alpha1.Plan{Offer: shown.Offer, Vouched: shown.Vouched}
 	for _, s := range shown.Steps {
 		if s.Host == "" {
 			p.Steps = append(p.Steps, s)
@@ -250,7 +278,7 @@ func WholePlan(uid string, shown *v1alpha1.Plan, approval string) *v1alpha1.Plan
 	if len(p.Steps) == 0 {
 		return nil
 	}
-	p.Count, p.Digest = int32(len(p.Steps)), digestOfPlan(uid, p.Steps)
+	p.Count, p.Digest = int32(len(p.Steps)), digestOfPlan(uid, p.Offer, p.Steps)
 	p.Approved = approval == p.Digest
 	return p
 }

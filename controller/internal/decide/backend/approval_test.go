@@ -52,7 +52,7 @@ func show(steps []Step) string {
 
 // ask returns a request in a mode, with what was recorded and approved before.
 func ask(mode v1alpha1.Approval, steps []Step, recorded *v1alpha1.Plan, approval string) Request {
-	return Request{Mode: mode, UID: "m-uid", Steps: steps, Recorded: recorded, Approval: approval}
+	return Request{Mode: mode, UID: "m-uid", Steps: steps, Recorded: recorded, Approval: approval, Offer: "here-1"}
 }
 
 // approved returns the plan of steps as it is recorded once a person has approved it.

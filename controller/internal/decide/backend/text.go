@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
 const (
@@ -65,4 +67,26 @@ func Sentence(s, otherwise string) string {
 		return otherwise
 	}
 	return s
+}
+
+// brief returns a step as a storage shows it: its Member shows all of it.
+func brief(s v1alpha1.PlanStep) v1alpha1.PlanStep {
+	s.Reason = Cut(s.Reason, briefReason)
+	if more := len(s.Volumes) - briefDevices; more > 0 {
+		s.Volumes = append(slices.Clone(s.Volumes[:briefDevices]), fmt.Sprintf("and %d more", more))
+	}
+	if more := len(s.Devices) - briefDevices; more > 0 {
+		s.Devices = append(slices.Clone(s.Devices[:briefDevices]), fmt.Sprintf("and %d more", more))
+	}
+	return s
+}
+
+// sizeOf returns about the size in bytes of a step in a status.
+func sizeOf(s v1alpha1.PlanStep) int {
+	const names = 120
+	n := names + len(s.Host) + len(s.Action) + len(s.VolumeGroup) + len(s.ThinPool) + len(s.Reason) + len(s.Consent) + len(s.Digest)
+	for _, d := range s.Devices {
+		n += len(d) + len(`"",`)
+	}
+	return n
 }

@@ -71,8 +71,8 @@ func unkeyed(records []KeyRecord, r sharedlun.Reservation) bool {
 }
 
 // Doubt returns why the fence of a node does not count, by the keys that are on the LUN now as the writer, whose own key is given, has read them;
-// empty when the node cannot write, whatever the Members say. Every key on the LUN has to be one of a member that is not fenced: any
-// other one may be that of the node.
+// empty when the node cannot write, whatever the Members say. Every key on the LUN has to be one of another member that is not fenced: any
+// other one may be that of the node. A node may have two records, of which one says that it is fenced, and the other one has a key: each of them counts.
 func Doubt(node string, records []KeyRecord, own uint64, r sharedlun.Reservation) string {
 	if unkeyed(records, r) {
 		// There are no keys: a person vouches that the node is off.
@@ -85,11 +85,13 @@ func Doubt(node string, records []KeyRecord, own uint64, r sharedlun.Reservation
 		return fmt.Sprintf("%s was asked to register its key and did not answer: that may still reach the target", node)
 	}
 	for _, key := range r.Keys {
-		switch g, known := Owner(records, key); {
-		case !known:
+		if _, known := Owner(records, key); !known {
 			return fmt.Sprintf("key %s on the LUN is no member's: it may be that of %s", sharedlun.FormatKey(key), node)
-		case g.Fenced:
-			return fmt.Sprintf("key %s of %s, which is fenced, is on the LUN", sharedlun.FormatKey(key), g.Node)
+		}
+		for _, g := range records {
+			if g.Has(key) && (g.Fenced || g.Node == node) {
+				return fmt.Sprintf("key %s of %s, which is fenced, is on the LUN", sharedlun.FormatKey(key), g.Node)
+			}
 		}
 	}
 	return ""

@@ -17,6 +17,9 @@ type Facts struct {
 	Stale bool
 	// Unanswered is true when a change that this process sent since it wrote the record has no answer: it may still be made.
 	Unanswered bool
+	// Late is true when a write of the record by this process had no answer and nobody wrote the record since: it may still arrive, and say that the process is done, or
+	// that another node is the writer.
+	Late bool
 	// Members are all nodes that may be the writer or may have been it, in the order in which they are taken when none was.
 	Members []string
 	// Up are those whose agents answer, have their key and are not being removed: they may become the writer.
@@ -72,7 +75,7 @@ func Next(r Record, f Facts) Action {
 		// Nobody knows whether the last change that the process sent was made, or still is.
 		return f.change(r, r.Writer)
 	case f.Unanswered:
-		// The record says that every change was answered, and this process knows better: a write of it from before that change arrived late.
+		// The record says that every change was answered, and this process knows better, whoever wrote that.
 		return f.change(r, r.Writer)
 	case f.Stays(r.Writer):
 		r.Taken = f.Self
@@ -124,6 +127,10 @@ func (f Facts) own(r Record) Action {
 		// The record comes from a backup, or is a new one in place of one that was lost. Any member may have been a writer since.
 		r.Epoch = newest
 		return f.change(r, f.Members...)
+	}
+	if f.Late {
+		// Written anew, the record has another version, over which the late write is refused. Only then may anything be sent.
+		return Action{Write: &r}
 	}
 	if len(r.Pending) > 0 {
 		return f.settle(r)

@@ -73,6 +73,16 @@ func TestNext(t *testing.T) {
 			Facts{Up: up("n1"), Unanswered: true, Read: true, GroupEpoch: 4},
 			write(Record{Epoch: 5, Writer: "n1", Taken: "csi", Pending: []string{"n1"}}),
 		},
+		"a write of the record had no answer: it is written anew before anything is sent": {
+			mine, Facts{Up: up("n1"), Late: true, Read: true, GroupEpoch: 4}, write(mine),
+		},
+		"a write of the record had no answer, and a node is pending": {
+			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}}, Facts{Up: up("n2"), Late: true},
+			write(Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}}),
+		},
+		"a write of the record had no answer, and the record is not this process's own": {
+			Record{Epoch: 4, Writer: "n1", Taken: "engine"}, Facts{Up: up("n1"), Late: true}, Action{Wait: "engine is changing the volume group"},
+		},
 		"a pending node is asked": {
 			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}}, Facts{Up: up("n2")}, Action{Promise: "n1"},
 		},
@@ -196,6 +206,10 @@ func TestDoubt(t *testing.T) {
 		"that of the node":              {grants(), keys(1, 2, 3), "of n2, which is fenced"},
 		"that of another fenced node":   {grants(func(g []KeyRecord) { g[2].Fenced = true }), keys(1, 3), "of n3, which is fenced"},
 		"one that nobody knows":         {grants(), keys(1, 0x17), "0000000000000017 on the LUN is no member's"},
+		"that of its second record":     {append(grants(), KeyRecord{Node: "n2", Key: 8}), keys(1, 3, 8), "key 0000000000000008 of n2"},
+		"an old one of its second":      {append(grants(), KeyRecord{Node: "n2", Key: 8, Previous: []uint64{9}}), keys(1, 9), "key 0000000000000009 of n2"},
+		"its second is not registered":  {append(grants(), KeyRecord{Node: "n2", Key: 8}), keys(1, 3), ""},
+		"two have one, one is fenced":   {append(grants(), KeyRecord{Node: "n4", Key: 3, Fenced: true}), keys(1, 3), "key 0000000000000003 of n4"},
 		"the writer's own is missing":   {grants(), keys(3), "not registered"},
 		"none, and no reservation":      {grants(), sharedlun.Reservation{Supported: true}, "not registered"},
 		"no reservation":                {grants(), sharedlun.Reservation{Supported: true, Keys: []uint64{1}}, "nobody holds"},

@@ -24,7 +24,9 @@ type process struct {
 	goal    goal
 	// sinceRecord counts the steps in which somebody else's record did not change.
 	version, sinceRecord int
-	done                 int
+	// late is the version over which a write of it has no answer.
+	late int
+	done int
 	// steps that it took, and until which one it takes a node for one that failed.
 	steps  int
 	failed map[string]int
@@ -57,7 +59,7 @@ const unknownBoot = -2
 const patience = 12
 
 func (w *world) newProcess(name string) *process {
-	p := &process{name: name}
+	p := &process{name: name, late: -1}
 	p.forget(w)
 	return p
 }
@@ -151,10 +153,14 @@ func (w *world) choose() goal {
 func (w *world) look(p *process) {
 	if w.api.version != p.version {
 		p.version, p.sinceRecord = w.api.version, 0
+		unanswered := p.facts.Unanswered
+		p.fresh(w)
+		p.facts.Unanswered = unanswered
 	} else {
 		p.sinceRecord++
 	}
 	p.facts.Stale = p.sinceRecord > patience
+	p.facts.Late = p.late == p.version && !w.lacks(anew)
 	p.keys, p.goal.keys = w.current(p.keys), w.current(p.goal.keys)
 	clear(p.facts.Up)
 	clear(p.facts.Fenced)
@@ -177,9 +183,15 @@ func (w *world) doubt(node string, read *reading) string {
 	return Doubt(node, w.records(), uint64(w.api.granted[w.api.record.Writer].key), read.reservation())
 }
 
-// write is a compare and swap of the record.
+// write is a compare and swap of the record. At times it has no answer, and arrives later.
 func (w *world) write(p *process, r Record) {
 	if p.version != w.api.version {
+		return
+	}
+	if w.mood.late && w.lag.IntN(4) == 0 {
+		w.tell("%s writes %+v, and gets no answer", p.self(), r)
+		w.late = append(w.late, lateRecord{version: p.version, next: r})
+		p.late = p.version
 		return
 	}
 	newEpoch := r.Epoch != w.api.record.Epoch || r.Taken != w.api.record.Taken
@@ -189,6 +201,27 @@ func (w *world) write(p *process, r Record) {
 	p.version, p.sinceRecord = w.api.version, 0
 	if newEpoch {
 		p.fresh(w)
+	}
+}
+
+// arrive lets a write of the record arrive that had no answer; more often than not in the middle of a change, of which it says nothing. What delayed it may keep the
+// writer from the network as well.
+func (w *world) arrive() {
+	if len(w.late) == 0 || w.lag.IntN(60) != 0 && (len(w.writes) == 0 || w.lag.IntN(6) != 0) {
+		return
+	}
+	i := w.lag.IntN(len(w.late))
+	late := w.late[i]
+	w.late = slices.Delete(w.late, i, i+1)
+	if late.version != w.api.version {
+		return
+	}
+	w.tell("late: %+v", late.next)
+	w.api.record = late.next
+	w.api.version++
+	w.arrived++
+	if m := w.machines[w.api.record.Writer]; m != nil && w.mood.late && w.lag.IntN(3) == 0 {
+		m.cut = true
 	}
 }
 

@@ -33,6 +33,7 @@ const (
 	known     = "what a node says counts once every key on the LUN is a member's"
 	confirms  = "a node maps a volume only while its own key is on the LUN"
 	boots     = "a volume that was released by a fence is removed once its node reports another boot"
+	anew      = "a process writes the record anew after a write of it that had no answer, before it sends anything"
 	shuns     = "another node is the writer when one could not read the LUN, or was refused"
 	adopts    = "by approval a node replaces a key of its own that is not on record"
 	unmaps    = "a volume that was released by a fence is removed once its node says that it has no device of it"
@@ -148,6 +149,12 @@ type message struct {
 	boots map[string]int
 }
 
+// lateRecord is a write of the record that the API server has not seen yet.
+type lateRecord struct {
+	version int
+	next    Record
+}
+
 // register is a command to register a key that waits in the kernel of a node.
 type register struct {
 	node      string
@@ -167,13 +174,17 @@ type mood struct {
 	// strict is true where a node replaces no key of its own that it was not told of, a node that was booted may get no key for a while, and a backup may be older than
 	// the first key of a node.
 	strict bool
+	// late is true where a write of the record may have no answer, and arrive later.
+	late bool
 }
 
 // world is everything. broken is the first rule that did not hold.
 type world struct {
 	rand *rand.Rand
 	// extra is for what only strict worlds have: all others stay as they are.
-	extra    *rand.Rand
+	extra *rand.Rand
+	// lag is for writes of the record that arrive late.
+	lag      *rand.Rand
 	lun      lun
 	api      api
 	backup   *api
@@ -186,7 +197,9 @@ type world struct {
 	writes  []*write
 	// registers are under way.
 	registers []*register
-	procs     []*process
+	// records are writes of the record that had no answer.
+	late  []lateRecord
+	procs []*process
 	// twins are machines whose names others have now. No request reaches them, and what they had mapped and sent goes on.
 	twins  []*machine
 	keys   int
@@ -199,10 +212,12 @@ type world struct {
 	// adopted keys that were not on record were replaced by their own nodes, outlived ones of boots before were taken off, and unknown counts the volumes that were
 	// released by the fence of a node of which no key was on record.
 	adopted, outlived, unknown int
+	// arrived counts the writes of the record that arrived late and were taken.
+	arrived int
 }
 
 func newWorld(seed uint64, nodes int, without string) *world {
-	w := &world{rand: rand.New(rand.NewPCG(seed, 1)), extra: rand.New(rand.NewPCG(seed, 2)), machines: map[string]*machine{}, without: without}
+	w := &world{rand: rand.New(rand.NewPCG(seed, 1)), extra: rand.New(rand.NewPCG(seed, 2)), lag: rand.New(rand.NewPCG(seed, 3)), machines: map[string]*machine{}, without: without}
 	w.lun = lun{keys: map[string]int{}, content: content{volumes: map[string]claim{}}}
 	w.api = api{granted: map[string]grant{}, fenced: map[string]bool{}, tainted: map[string]bool{}}
 	for i := range nodes {
@@ -220,6 +235,7 @@ func newWorld(seed uint64, nodes int, without string) *world {
 	w.mood.slow = []int{1, 10, 100}[w.rand.IntN(3)]
 	w.mood.twins = w.rand.IntN(4) == 0
 	w.mood.strict = w.extra.IntN(3) == 0
+	w.mood.late = w.lag.IntN(3) == 0
 	w.procs = []*process{w.newProcess("engine"), w.newProcess("csi")}
 	return w
 }

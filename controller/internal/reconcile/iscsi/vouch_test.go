@@ -106,6 +106,34 @@ func TestIscsi_vouchServesOnce(t *testing.T) {
 	s.until("san", s.released)
 }
 
+// TestIscsi_vouchOfABackup: a person vouches that a node is off, and the controller starts anew before it is fenced, as after a restore of the API server: nobody knows how old the
+// approval is. The person is asked once more.
+func TestIscsi_vouchOfABackup(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.add("san", nil, "n1", "n2")
+	s.until("san", hasPhase(v1alpha1.PhaseRunning))
+	s.volume("n2")
+	s.leave()
+	m := s.member("n2")
+	m.Spec.Reservation.Registering = true
+	if err := s.client.Update(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	s.san.SetAgent("n2", decide.AgentUnreachable)
+	s.taint(true)
+	p := s.untilPlan("vouches that node n2 is off")
+	s.approve(p)
+	s.restart()
+	again := s.untilPlan("vouches that node n2 is off")
+	s.rounds()
+	if r := s.member("n2").Spec.Reservation; r.Fenced || s.san.Keys(s.lun)["n2"] == 0 || again.Digest == p.Digest {
+		t.Fatalf("fenced by a word that was given before: %+v", r)
+	}
+	s.told("ApprovalDropped", p.Digest)
+	s.approve(s.get("san").Status.Plan)
+	s.until("san", s.released)
+}
+
 // TestIscsi_bootWithoutKey: a node was booted and cannot log in, so that its key of before stays. By approval that is taken off, and its volume goes on elsewhere.
 func TestIscsi_bootWithoutKey(t *testing.T) {
 	s := newSuite(t, "n1", "n2")

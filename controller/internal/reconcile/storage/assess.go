@@ -23,19 +23,28 @@ func (s *scope) assess() {
 	s.awaitHeirs()
 	s.whole = s.view.Whole(s.hosts)
 	s.judgeWhole()
-	plans := []backend.MemberPlan{{Plan: s.verdict.Plan}}
 	for i := range s.hosts {
 		h := &s.hosts[i]
 		h.Held = s.whole.Hold[h.Node]
-		plans = append(plans, backend.MemberPlan{Node: h.Node, Plan: h.Verdict.Plan})
 		if h.Facts.TooEarly {
 			s.within(5 * time.Second)
 		}
 		s.within(h.Leaving.Wake)
 		s.within(h.Decided.Wake)
 	}
-	s.plan = backend.Combine(plans)
+	s.plan = s.combined(nil)
 	s.within(s.whole.Wake)
+}
+
+// combined returns the plan of the storage, without those of some hosts.
+func (s *scope) combined(without map[string]bool) *v1alpha1.Plan {
+	plans := []backend.MemberPlan{{Plan: s.verdict.Plan}}
+	for _, h := range s.hosts {
+		if !without[h.Node] {
+			plans = append(plans, backend.MemberPlan{Node: h.Node, Plan: h.Verdict.Plan})
+		}
+	}
+	return backend.Combine(plans)
 }
 
 // awaitHeirs keeps the lost members whose groups may be on other hosts, until somebody can say. The groups of a storage that is being deleted go
@@ -57,7 +66,7 @@ func (s *scope) judgeWhole() {
 	approval, uid := s.storage.GetAnnotations()[v1alpha1.AnnotationApprove], string(s.owner.UID)
 	s.verdict = backend.Approve(backend.Request{
 		Mode: s.common.Approval, UID: uid, Steps: s.whole.Steps, Recorded: backend.WholePlan(uid, s.before.StorageStatus().Plan, approval),
-		Approval: approval, Silent: s.whole.Silent,
+		Approval: approval, Offer: s.offer, Silent: s.whole.Silent,
 	})
 	s.wholeFailure = work.Failure{}
 	for _, step := range s.whole.Steps {
@@ -93,7 +102,7 @@ func (s *scope) judge(name string) backend.HostHealth {
 	if h.Object != nil {
 		h.Verdict = backend.Approve(backend.Request{
 			Mode: s.common.Approval, UID: string(h.Object.UID), Steps: h.Decided.Steps, Recorded: h.Object.Status.Plan,
-			Approval: h.Object.Annotations[v1alpha1.AnnotationApprove], Silent: !h.Facts.Up || quiesced && !h.Leaving.Active,
+			Approval: h.Object.Annotations[v1alpha1.AnnotationApprove], Offer: s.offer, Silent: !h.Facts.Up || quiesced && !h.Leaving.Active,
 		})
 	}
 	if f, ok := s.failures[work.Place{Host: name}]; ok && len(h.Decided.Steps) > 0 {

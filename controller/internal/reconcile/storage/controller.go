@@ -4,7 +4,9 @@ package storage
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"strconv"
 	"sync"
 	"time"
 
@@ -101,6 +103,9 @@ type Reconciler struct {
 	mu sync.Mutex
 	// started is when this leader looked at a storage for the first time. One that waits to become the leader looks at nothing.
 	started time.Time
+	// session names this process in the plans that it offers; offers counts its passes.
+	session string
+	offers  int
 	// views are the last observations by the name of the storage; written is when the capacity of an object was written last, by its UID.
 	views   map[string]seen
 	written map[types.UID]time.Time
@@ -231,6 +236,17 @@ func (r *Reconciler) begin() {
 	if r.started.IsZero() {
 		r.started = r.Now()
 	}
+}
+
+// offer returns what no plan was offered with before, by this process or by another one.
+func (r *Reconciler) offer() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.session == "" {
+		r.session = rand.Text()
+	}
+	r.offers++
+	return r.session + "-" + strconv.Itoa(r.offers)
 }
 
 // unsupported tells that the backend of a storage does not exist. Nothing is made for it, so nothing needs a finalizer. One that is there

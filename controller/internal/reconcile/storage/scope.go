@@ -42,6 +42,8 @@ type scope struct {
 	verdict      backend.Verdict
 	wholeFailure work.Failure
 	plan         *v1alpha1.Plan
+	// offer is that of the plans that this pass shows and the one before did not.
+	offer string
 	// haveClass is our StorageClass as it was read; nil when there is none.
 	haveClass *storagev1.StorageClass
 	class     backend.Class
@@ -77,7 +79,7 @@ func (r *Reconciler) newScope(o v1alpha1.Storage, b Backend) *scope {
 	s := &scope{
 		before: o, storage: copyOf(o), owner: backend.OwnerOf(o), common: o.Common(), backend: b, now: r.Now(), started: r.started,
 		failures: map[work.Place]work.Failure{}, troubles: map[string]error{}, carried: map[string]string{},
-		members: map[string]*v1alpha1.Member{}, approvals: map[string]string{},
+		members: map[string]*v1alpha1.Member{}, approvals: map[string]string{}, offer: r.offer(),
 	}
 	s.storage.StorageStatus().LostGroups = backend.LostGroups(o)
 	if b != nil {

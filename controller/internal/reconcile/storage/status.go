@@ -3,6 +3,8 @@ package storage
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,11 +32,18 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 		return nil
 	}
 	var errs []error
+	unrecorded := map[string]bool{}
 	for i := range s.hosts {
 		h := &s.hosts[i]
 		if h.Object != nil && !h.Removed {
-			errs = append(errs, r.writeMember(ctx, s, h))
+			err := r.writeMember(ctx, s, h)
+			unrecorded[h.Node] = err != nil && h.Verdict.Plan != nil && h.Verdict.Plan.Offer == s.offer
+			errs = append(errs, err)
 		}
+	}
+	if slices.Contains(slices.Collect(maps.Values(unrecorded)), true) {
+		// The next pass offers these plans anew, with other digests: nobody must approve the ones of now.
+		s.plan = s.combined(unrecorded)
 	}
 	after := copyOf(s.storage)
 	s.fill(after)

@@ -77,7 +77,7 @@ func (g guarded) Perform(ctx context.Context, host string, steps []backend.Step)
 		kube.Emit(g.r.Events, g.about, notice.Taken(taken)...)
 	}()
 	return g.scope.backend.Perform(ctx, host, backend.Checked(steps, func(step backend.Step) error {
-		err := g.check(ctx, host)
+		err := g.check(ctx, host, step)
 		if err == nil {
 			return nil
 		}
@@ -87,9 +87,9 @@ func (g guarded) Perform(ctx context.Context, host string, steps []backend.Step)
 	}))
 }
 
-// check says why no step may be taken on a host any more, by what the API server itself says now; nil when one may. Whatever has begun to
+// check says why a step may not be taken on a host any more, by what the API server itself says now; nil when it may. Whatever has begun to
 // be removed since, or stopped being removed, is for the next pass to decide about.
-func (g guarded) check(ctx context.Context, host string) error {
+func (g guarded) check(ctx context.Context, host string, step backend.Step) error {
 	s := g.scope
 	owner := g.r.New()
 	if err := g.r.Live.Get(ctx, types.NamespacedName{Name: s.owner.Name}, owner); err != nil {
@@ -97,6 +97,13 @@ func (g guarded) check(ctx context.Context, host string) error {
 	}
 	if owner.GetUID() != s.owner.UID || owner.GetDeletionTimestamp().IsZero() == s.deleting() {
 		return fmt.Errorf("%s %s was deleted or replaced meanwhile", s.owner.Kind, s.owner.Name)
+	}
+	if step.Host() == "" {
+		approval := owner.GetAnnotations()[v1alpha1.AnnotationApprove]
+		recorded := backend.WholePlan(string(s.owner.UID), owner.StorageStatus().Plan, approval)
+		if err := backend.Holds(step, s.common.Approval, s.verdict.Plan, recorded, approval); err != nil {
+			return err
+		}
 	}
 	h := g.hosts[host]
 	if h.Object == nil {
@@ -108,6 +115,11 @@ func (g guarded) check(ctx context.Context, host string) error {
 	}
 	if m.UID != h.Object.UID || m.DeletionTimestamp.IsZero() != h.Object.DeletionTimestamp.IsZero() {
 		return fmt.Errorf("member %s was deleted or replaced meanwhile", m.Name)
+	}
+	if step.Host() != "" {
+		if err := backend.Holds(step, s.common.Approval, h.Verdict.Plan, m.Status.Plan, m.Annotations[v1alpha1.AnnotationApprove]); err != nil {
+			return err
+		}
 	}
 	if !m.DeletionTimestamp.IsZero() {
 		// Nothing but volumes stops a removal.

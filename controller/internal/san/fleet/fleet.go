@@ -5,10 +5,12 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -31,7 +33,7 @@ type Fleet struct {
 
 var _ san.Fleet = Fleet{}
 
-// Members returns the members of the group's owner. A member without a key may still be the one that a change was sent to.
+// Members returns the members of the group's owner, one for each node. A member without a key may still be the one that a change was sent to.
 func (f Fleet) Members(ctx context.Context, ref sharedlun.Ref) ([]san.Member, error) {
 	var list v1alpha1.MemberList
 	if err := f.Live.List(ctx, &list); err != nil {
@@ -39,18 +41,23 @@ func (f Fleet) Members(ctx context.Context, ref sharedlun.Ref) ([]san.Member, er
 	}
 	var mine []*v1alpha1.Member
 	stay := false
+	counts := map[v1alpha1.HostName]*v1alpha1.Member{}
 	for i := range list.Items {
 		if m := &list.Items[i]; string(m.Spec.Of.UID) == ref.OwnerUID {
 			mine = append(mine, m)
 			stay = stay || m.DeletionTimestamp.IsZero()
+			counts[m.Spec.Node] = backend.Owner{Kind: m.Spec.Of.Kind, Name: m.Spec.Of.Name}.Prefer(counts[m.Spec.Node], m)
 		}
 	}
 	resting, err := f.maintenance(ctx, ref.OwnerUID)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]san.Member, 0, len(mine))
+	out := make([]san.Member, 0, len(counts))
 	for _, m := range mine {
+		if m != counts[m.Spec.Node] {
+			continue
+		}
 		// When all of them are being removed, the storage is: its group is removed through one of them.
 		one, err := f.member(m, stay && !m.DeletionTimestamp.IsZero())
 		if err != nil {
@@ -58,9 +65,36 @@ func (f Fleet) Members(ctx context.Context, ref sharedlun.Ref) ([]san.Member, er
 		}
 		// What is being removed is removed under maintenance, too.
 		one.Maintenance = stay && (m.Spec.Maintenance || resting[one.Node])
+		for _, other := range mine {
+			if other != m && other.Spec.Node == m.Spec.Node {
+				if err := also(&one, other); err != nil {
+					return nil, err
+				}
+			}
+		}
 		out = append(out, one)
 	}
 	return out, nil
+}
+
+// also takes in what another Member of the node says, which a person made by hand, or a backup tool: its keys may be on the LUN as well, as those of earlier boots, and a
+// request to register one of them may be under way. Whether the node is fenced it does not say.
+func also(one *san.Member, other *v1alpha1.Member) error {
+	r := other.Spec.Reservation
+	if r == nil || r.Unfenced {
+		return nil
+	}
+	keys, err := sharedlun.ParseKeys(append(slices.Clone(r.Previous), r.Key)...)
+	if err != nil {
+		return fmt.Errorf("member %s: %w", other.Name, err)
+	}
+	for _, key := range keys {
+		if key != one.Key && !slices.Contains(one.Previous, key) {
+			one.Previous = append(one.Previous, key)
+		}
+	}
+	one.Registering = one.Registering || r.Registering
+	return nil
 }
 
 // maintenance returns the nodes for which it was asked for elsewhere than in their Members: in the Iscsi, or in the StorageNode.

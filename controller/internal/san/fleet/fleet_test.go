@@ -20,10 +20,16 @@ func (a agents) Node(name string) decide.Node { return a[name] }
 
 func member(node string, deleted bool, r *v1alpha1.MemberReservation) *v1alpha1.Member {
 	m := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "san." + node}}
-	m.Spec.Of, m.Spec.Node, m.Spec.Reservation = v1alpha1.MemberOwner{UID: "uid"}, v1alpha1.HostName(node), r
+	m.Spec.Of, m.Spec.Node, m.Spec.Reservation = v1alpha1.MemberOwner{Name: "san", UID: "uid"}, v1alpha1.HostName(node), r
 	if deleted {
 		m.DeletionTimestamp, m.Finalizers = new(metav1.Now()), []string{v1alpha1.FinalizerMember}
 	}
+	return m
+}
+
+// named gives a Member another name, as a person may.
+func named(name string, m *v1alpha1.Member) *v1alpha1.Member {
+	m.Name = name
 	return m
 }
 
@@ -52,6 +58,16 @@ func TestFleet(t *testing.T) {
 		}}, false},
 		"all are being removed":      {[]*v1alpha1.Member{member("n1", true, key("00000000000000a1"))}, []san.Member{{Node: "n1", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b1", Up: true}}, false},
 		"a key that nobody can read": {[]*v1alpha1.Member{member("n1", false, key("what"))}, nil, true},
+		"two of one node: that of the right name counts, and the keys of the other one may be on the LUN": {
+			[]*v1alpha1.Member{named("by-hand", member("n4", false, open)), member("n4", false, fenced)},
+			[]san.Member{{
+				Node: "n4", Credential: sharedlun.Credential{Key: 0xff}, BootID: "b1", ReportedBootID: "b1", Previous: []uint64{0xa1}, Up: true, Fenced: true, Registering: true,
+			}}, false,
+		},
+		"two of one node, with one key": {
+			[]*v1alpha1.Member{named("copy", member("n1", false, key("00000000000000a1"))), member("n1", false, key("00000000000000a1"))},
+			[]san.Member{{Node: "n1", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b1", Up: true}}, false,
+		},
 		"one is removed, another stays": {
 			[]*v1alpha1.Member{member("n1", true, key("00000000000000a1")), member("n5", false, key("00000000000000a5"))},
 			[]san.Member{{Node: "n1", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b1"}, {Node: "n5", Credential: sharedlun.Credential{Key: 0xa5}, BootID: "b1", ReportedBootID: "b1", Up: true}},
