@@ -14,7 +14,7 @@ import (
 // Change makes one change. After an error the group may be another one than the turn knows; an error that leaves open whether the change was made
 // ends what this turn can do: the next one begins a new epoch.
 func (t *Turn) Change(ctx context.Context, c sharedlun.Change) error {
-	if t.memory.unanswered {
+	if t.memory.unanswered != "" {
 		return unavailable("an earlier change of the volume group was not answered")
 	}
 	if ctx.Err() != nil {
@@ -26,7 +26,7 @@ func (t *Turn) Change(ctx context.Context, c sharedlun.Change) error {
 	case err == nil:
 		t.Group, t.facts.GroupEpoch = group, group.Epoch
 	case !answered(err):
-		t.memory.unanswered = true
+		t.memory.unanswered = t.record.Writer
 		t.blame(ctx)
 	case c.TakeOver:
 		t.facts.Read = false

@@ -40,7 +40,7 @@ func (t *Turn) Failed(node string) bool { return t.facts.Failed[node] }
 // replaced reports whether another writer is tried after an error: the one that there is failed, and a better one is there. Each gets one try in a turn.
 func (t *Turn) replaced() bool {
 	t.tries++
-	return !t.memory.unanswered && t.tries < len(t.members) && t.facts.Failed[t.record.Writer] && !t.facts.Stays(t.record.Writer)
+	return t.memory.unanswered == "" && t.tries < len(t.members) && t.facts.Failed[t.record.Writer] && !t.facts.Stays(t.record.Writer)
 }
 
 // probe finds out whether the writer refused a change for what the change is, or could make none at all: it asks for what holds already, for which the writer
@@ -54,7 +54,7 @@ func (t *Turn) probe(ctx context.Context) {
 	case err == nil:
 		t.Group = group
 	case !answered(err):
-		t.memory.unanswered = true
+		t.memory.unanswered = t.record.Writer
 		t.blame(ctx)
 	default:
 		t.blame(ctx)

@@ -90,7 +90,11 @@ func (t *Turn) believe(ctx context.Context, node string) error {
 	if t.keys.err != nil {
 		return t.keys.err
 	}
-	if why := writer.Disbelief(node, m.earlier(), t.records(), t.writer().Key, t.keys.reservation); why != "" {
+	why := writer.Disbelief(node, m.earlier(), t.records(), t.writer().Key, t.keys.reservation)
+	if why != "" && m.ReportedBootID == "" {
+		why = "its agent does not answer now, so that it is not known which boot the node is in"
+	}
+	if why != "" {
 		return &decide.Fault{
 			Kind: decide.FaultUnavailable, Node: node, Call: "believe a node",
 			Message: fmt.Sprintf("what the node says in boot %q does not count: %s", m.ReportedBootID, why),

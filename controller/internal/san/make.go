@@ -45,7 +45,7 @@ func (s *San) whole(ctx context.Context, ref sharedlun.Ref, do func(ctx context.
 	return s.turn(ctx, &Turn{san: s, ref: ref, blank: true}, func(ctx context.Context, t *Turn) error {
 		err := do(ctx, t, t.mandate())
 		if !answered(err) {
-			t.memory.unanswered = true
+			t.memory.unanswered = t.record.Writer
 			t.blame(ctx)
 		}
 		return err

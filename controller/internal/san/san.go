@@ -125,8 +125,8 @@ type memory struct {
 	// turn is held by the turn that goes on; waiting counts those that want one.
 	turn    chan struct{}
 	waiting int
-	// unanswered is true when a change of this process has no answer.
-	unanswered bool
+	// unanswered is the node that a change of this process was sent to which has no answer; empty when all have one.
+	unanswered string
 	// failed are the nodes that could not read the LUN as the writer, or were refused, and when.
 	failed map[string]time.Time
 	// late is the version over which this process's last write of the record that had no answer was made: as long as it is the record's version, that write may arrive.

@@ -96,6 +96,10 @@ func (t *Turn) look(ctx context.Context, known known) error {
 		if err := t.load(ctx); err != nil {
 			return err
 		}
+		if taken := t.record.Taken; taken != "" && taken != t.facts.Self && !t.facts.Stale {
+			// All that can be done is to wait, and for that nobody has to be asked.
+			return nil
+		}
 	}
 	t.facts.Unanswered, t.facts.Late = t.memory.unanswered, t.memory.late != "" && t.memory.late == t.version
 	var err error

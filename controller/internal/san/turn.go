@@ -80,7 +80,7 @@ func (t *Turn) write(ctx context.Context, r writer.Record) error {
 		return err
 	}
 	if r.Epoch != t.record.Epoch {
-		t.memory.unanswered = false
+		t.memory.unanswered = ""
 	}
 	if r.Epoch != t.record.Epoch || r.Taken != t.record.Taken {
 		t.fresh()
@@ -96,7 +96,7 @@ func (t *Turn) giveBack(ctx context.Context) error {
 	t.san.mu.Lock()
 	waiting := t.memory.waiting
 	t.san.mu.Unlock()
-	if t.memory.unanswered || waiting > 0 {
+	if t.memory.unanswered != "" || waiting > 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)

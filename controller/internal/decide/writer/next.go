@@ -15,8 +15,9 @@ type Facts struct {
 	Self string
 	// Stale is true when the record is another process's and did not change for longer than a process that works leaves it.
 	Stale bool
-	// Unanswered is true when a change that this process sent since it wrote the record has no answer: it may still be made.
-	Unanswered bool
+	// Unanswered is the node that this process sent a change to which has no answer: it may still be made, whoever the record says is the writer by now. Empty when every
+	// change was answered, or its node is pending in a record that this process wrote since.
+	Unanswered string
 	// Late is true when a write of the record by this process had no answer and nobody wrote the record since: it may still arrive, and say that the process is done, or
 	// that another node is the writer.
 	Late bool
@@ -74,9 +75,10 @@ func Next(r Record, f Facts) Action {
 	case r.Taken != "":
 		// Nobody knows whether the last change that the process sent was made, or still is.
 		return f.change(r, r.Writer)
-	case f.Unanswered:
-		// The record says that every change was answered, and this process knows better, whoever wrote that.
-		return f.change(r, r.Writer)
+	case f.Unanswered != "":
+		// The record says that every change was answered, and this process knows better, whoever wrote that. The writer of the record may be another one since, of
+		// whom nothing has to be known.
+		return f.change(r)
 	case f.Stays(r.Writer):
 		r.Taken = f.Self
 		return Action{Write: &r}
@@ -90,13 +92,13 @@ func (f Facts) begin() Action {
 	return f.change(Record{}, f.Members...)
 }
 
-// change gives the group to a node that answers, in a new epoch. unsure are nodes that may still have a change.
+// change gives the group to a node that answers, in a new epoch. unsure are nodes that may still have a change, beside the one that did not answer this process.
 func (f Facts) change(r Record, unsure ...string) Action {
 	writer := f.pick(r.Writer)
 	if writer == "" {
 		return Action{Wait: "no node that may write to the LUN answers"}
 	}
-	next := r.next(writer, f.Self, unsure...)
+	next := r.next(writer, f.Self, append(unsure, f.Unanswered)...)
 	return Action{Write: &next}
 }
 
@@ -120,8 +122,8 @@ func (f Facts) Stays(writer string) bool { return writer != "" && f.pick(writer)
 
 // own goes on with a record that this process has taken.
 func (f Facts) own(r Record) Action {
-	if f.Unanswered {
-		return f.change(r, r.Writer)
+	if f.Unanswered != "" {
+		return f.change(r)
 	}
 	if newest := f.newest(); newest > r.Epoch {
 		// The record comes from a backup, or is a new one in place of one that was lost. Any member may have been a writer since.

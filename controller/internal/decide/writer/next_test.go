@@ -40,8 +40,20 @@ func TestNext(t *testing.T) {
 		"idle": {Record{Epoch: 4, Writer: "n1"}, Facts{Up: up("n1")}, write(mine)},
 		"idle, written before a change of this process that was not answered: its writer has to yield": {
 			Record{Epoch: 4, Writer: "n1"},
-			Facts{Up: up("n1", "n3"), Failed: up("n1"), Unanswered: true},
+			Facts{Up: up("n1", "n3"), Failed: up("n1"), Unanswered: "n1"},
 			write(Record{Epoch: 5, Writer: "n3", Taken: "csi", Pending: []string{"n1"}}),
+		},
+		"idle, and a change of this process to an earlier writer was not answered: that one has to yield": {
+			Record{Epoch: 6, Writer: "n2"}, Facts{Up: up("n1", "n2"), Unanswered: "n1"},
+			write(Record{Epoch: 7, Writer: "n2", Taken: "csi", Pending: []string{"n1"}}),
+		},
+		"idle, and so, and the writer of now is away: nobody waits for that": {
+			Record{Epoch: 6, Writer: "n2"}, Facts{Up: up("n1", "n3"), Unanswered: "n1"},
+			write(Record{Epoch: 7, Writer: "n1", Taken: "csi", Pending: []string{"n1"}}),
+		},
+		"another process died at work, and a change of this one was not answered": {
+			Record{Epoch: 6, Writer: "n2", Taken: "engine"}, Facts{Up: up("n2"), Stale: true, Unanswered: "n1"},
+			write(Record{Epoch: 7, Writer: "n2", Taken: "csi", Pending: []string{"n1", "n2"}}),
 		},
 		"idle, the writer is away: nobody waits for it": {
 			Record{Epoch: 4, Writer: "n1"}, Facts{Up: up("n3")}, write(Record{Epoch: 5, Writer: "n3", Taken: "csi"}),
@@ -51,7 +63,7 @@ func TestNext(t *testing.T) {
 		},
 		"the writer failed, and a change of it was not answered: it has to yield": {
 			mine,
-			Facts{Up: up("n1", "n3"), Failed: up("n1"), Unanswered: true},
+			Facts{Up: up("n1", "n3"), Failed: up("n1"), Unanswered: "n1"},
 			write(Record{Epoch: 5, Writer: "n3", Taken: "csi", Pending: []string{"n1"}}),
 		},
 		"the writer failed, and all others did: it is tried again": {
@@ -70,7 +82,7 @@ func TestNext(t *testing.T) {
 		},
 		"a change was not answered": {
 			mine,
-			Facts{Up: up("n1"), Unanswered: true, Read: true, GroupEpoch: 4},
+			Facts{Up: up("n1"), Unanswered: "n1", Read: true, GroupEpoch: 4},
 			write(Record{Epoch: 5, Writer: "n1", Taken: "csi", Pending: []string{"n1"}}),
 		},
 		"a write of the record had no answer: it is written anew before anything is sent": {

@@ -85,7 +85,7 @@ func (p *process) fresh(w *world) {
 		p.goal.unmapped, p.goal.keys, p.goal.asked = false, nil, nil
 	}
 	p.keys = nil
-	p.facts.Unanswered, p.facts.Read, p.facts.GroupEpoch = false, false, 0
+	p.facts.Unanswered, p.facts.Read, p.facts.GroupEpoch = "", false, 0
 	p.facts.Promised, p.facts.Silent = map[string]uint64{}, map[string]string{}
 	p.claims = nil
 }
@@ -264,10 +264,17 @@ func (w *world) hear(p *process) {
 	}
 	if c.change() {
 		p.blame(w, c.to)
-		p.facts.Unanswered = !w.lacks(answers)
+		p.unanswered(w, c)
 	}
 	if w.ends(*c) {
 		p.goal = goal{}
+	}
+}
+
+// unanswered remembers to whom a change was sent that has no answer.
+func (p *process) unanswered(w *world, c *message) {
+	if !w.lacks(answers) {
+		p.facts.Unanswered = c.to
 	}
 }
 
@@ -306,7 +313,7 @@ func (w *world) learn(p *process, c *message) {
 		p.facts.Read = false
 		if c.failed == ioError {
 			w.ended++
-			p.facts.Unanswered = !w.lacks(answers)
+			p.unanswered(w, c)
 		}
 	}
 }
