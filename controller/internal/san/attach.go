@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
@@ -22,12 +23,26 @@ func (s *San) Release(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume
 	})
 }
 
-// Forget takes nodes off the readers of a volume, of whom a person vouched that those boots have ended. A volume that is not that one any more needs no work.
-func (s *San) Forget(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, boots []sharedlun.Boot) error {
+// Forget takes boots of a node off the readers of a volume, of which a person vouched that they have ended. A volume that is not that one any more needs no work. A node that
+// answers, in the boot reported, has to say itself that it has no device of the volume, and in another boot: whoever vouched may not know that it runs.
+func (s *San) Forget(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, boots []sharedlun.Boot, reported string) error {
 	return s.Turn(ctx, ref, func(ctx context.Context, t *Turn) error {
 		now := t.Group.Volume(v.Name)
 		if now == nil || now.UUID != v.UUID || !slices.ContainsFunc(now.Readers, func(b sharedlun.Boot) bool { return slices.Contains(boots, b) }) {
 			return nil
+		}
+		for _, b := range boots {
+			if b.ID == reported {
+				return &decide.Fault{
+					Kind: decide.FaultPrecondition, Node: b.Node, Call: "forget a reader of a volume",
+					Message: "the node answers, and is in the boot in which volume " + v.Name + " was taken from it by a fence, so that it may still read it: boot it",
+				}
+			}
+			if reported != "" {
+				if err := t.bare(ctx, b.Node, *now); err != nil {
+					return err
+				}
+			}
 		}
 		return t.Change(ctx, sharedlun.Change{Forget: &sharedlun.Forget{Name: v.Name, UUID: v.UUID, Boots: boots}})
 	})

@@ -271,13 +271,13 @@ func TestSan_forget(t *testing.T) {
 	wantFault(t, remove(), decide.FaultConflict, "may still read")
 	v := sharedlun.Volume{Name: "a", UUID: "ua"}
 	for _, boots := range [][]sharedlun.Boot{nil, {{Node: "n2", ID: "n2-boot-2"}}, {{Node: "n1", ID: "n2-boot-1"}}} {
-		if err := s.Forget(t.Context(), ref, v, boots); err != nil {
+		if err := s.Forget(t.Context(), ref, v, boots, ""); err != nil {
 			t.Error(err)
 		}
 		wantFault(t, remove(), decide.FaultConflict, "may still read")
 	}
 	for range 2 {
-		if err := s.Forget(t.Context(), ref, v, []sharedlun.Boot{{Node: "n2", ID: "n2-boot-1"}}); err != nil {
+		if err := s.Forget(t.Context(), ref, v, []sharedlun.Boot{{Node: "n2", ID: "n2-boot-1"}}, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -139,3 +139,40 @@ func TestSan_readerOfJustNow(t *testing.T) {
 	wantFault(t, err, decide.FaultUnavailable, "boot it")
 	f.want(t, "a", "", "n2")
 }
+
+// TestSan_forgetAsksWhoAnswers: a person vouches for a node that is no member. One that answers has to agree.
+func TestSan_forgetAsksWhoAnswers(t *testing.T) {
+	tag := sharedlun.Boot{Node: "n9", ID: "n9-boot-1"}
+	for name, c := range map[string]struct {
+		reported string
+		change   func(*fleet)
+		says     string
+	}{
+		"it does not answer":                 {"", func(f *fleet) { f.silent["n9"] = true }, ""},
+		"it was booted":                      {"n9-boot-2", func(*fleet) {}, ""},
+		"it is in the boot of its tag":       {"n9-boot-1", func(*fleet) {}, "boot it"},
+		"it has the volume mounted":          {"n9-boot-2", func(f *fleet) { f.inUse["ua"] = true }, "mounted"},
+		"it answered, and does not any more": {"n9-boot-2", func(f *fleet) { f.silent["n9"] = true }, "no connection"},
+		"somebody else may have its name by now": {"n9-boot-2", func(f *fleet) {
+			f.during = func(call, _ string) {
+				if call == "unmap" {
+					f.keys[99] = true
+				}
+			}
+		}, "does not count"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet("n1", "n2")
+			f.group.Volume("a").Readers = []sharedlun.Boot{tag}
+			f.mapped["ua"] = []string{"n9"}
+			c.change(f)
+			err := f.san("engine/1").Forget(t.Context(), ref, sharedlun.Volume{Name: "a", UUID: "ua"}, []sharedlun.Boot{tag}, c.reported)
+			if left := len(f.group.Volume("a").Readers); (err == nil) != (c.says == "") || (err == nil) != (left == 0) || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, %d readers, want an error that says %q", err, left, c.says)
+			}
+			if asked := slices.Contains(f.calls, "unmap n9"); asked != (c.reported == "n9-boot-2") {
+				t.Errorf("asked: %t, %v", asked, f.calls)
+			}
+		})
+	}
+}

@@ -224,13 +224,20 @@ func (b *Backend) outlived(ctx context.Context, s iscsi.Step) error {
 	return nil
 }
 
-// forgetReaders takes a node off the readers of volumes, of which a person vouched that it reads no more. One that answers says that itself.
+// forgetReaders takes a node off the readers of volumes, of which a person vouched that it reads no more. One that answers says that itself: a member in the turn that removes
+// the volume, any other node here.
 func (b *Backend) forgetReaders(ctx context.Context, s iscsi.Step) error {
-	if n := b.Agents.Node(s.Victim); n.Up() && s.Member != "" {
+	reported := ""
+	switch n := b.Agents.Node(s.Victim); {
+	case n.Agent == decide.AgentConnecting, n.Up() && n.BootID == "":
+		return passing("the connection to the agent of node %s is being made", s.Victim)
+	case n.Up() && s.Member != "":
 		return passing("the agent of node %s answers again", s.Victim)
+	case n.Up():
+		reported = n.BootID
 	}
 	for _, v := range s.Volumes {
-		if err := b.Groups.Forget(ctx, s.Ref, v, s.Boots); err != nil {
+		if err := b.Groups.Forget(ctx, s.Ref, v, s.Boots, reported); err != nil {
 			return err
 		}
 	}

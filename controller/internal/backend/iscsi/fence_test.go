@@ -1,6 +1,7 @@
 package iscsi
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -124,5 +125,36 @@ func TestPerform_replaceKey(t *testing.T) {
 	}
 	if calls := s.san.Calls(); !slices.Contains(calls, "register n2") {
 		t.Error(calls)
+	}
+}
+
+// forgets keeps what it was asked to forget.
+type forgets struct {
+	Groups
+	reported []string
+}
+
+func (f *forgets) Forget(_ context.Context, _ sharedlun.Ref, _ sharedlun.Volume, _ []sharedlun.Boot, reported string) error {
+	f.reported = append(f.reported, reported)
+	return nil
+}
+
+// TestPerform_forgetReaders: a node that answers is asked, member or not.
+func TestPerform_forgetReaders(t *testing.T) {
+	s := keyed(t)
+	groups := &forgets{}
+	s.b.Groups = groups
+	forget := s.step("", v1alpha1.ActionForgetReaders)
+	forget.Runs, forget.Victim, forget.Volumes, forget.Boots = "n1", "n2", []sharedlun.Volume{{Name: "v"}}, []sharedlun.Boot{{Node: "n2", ID: "n2-boot-0"}}
+	forget.Member = "san.n2"
+	wantError(t, s.perform(forget), "answers again", true)
+	forget.Member = ""
+	s.must(s.perform(forget))
+	s.san.SetAgent("n2", decide.AgentConnecting)
+	wantError(t, s.perform(forget), "being made", true)
+	s.san.SetAgent("n2", decide.AgentUnreachable)
+	s.must(s.perform(forget))
+	if !slices.Equal(groups.reported, []string{"n2-boot-1", ""}) {
+		t.Errorf("%q", groups.reported)
 	}
 }

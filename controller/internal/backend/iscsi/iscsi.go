@@ -52,8 +52,9 @@ type Groups interface {
 	RemoveGroup(ctx context.Context, ref sharedlun.Ref) error
 	// Release takes a volume from its node, if it is still that volume of that node, and marked as leaving.
 	Release(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume) error
-	// Forget takes nodes off the readers of a volume: a person vouched that those boots have ended.
-	Forget(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, boots []sharedlun.Boot) error
+	// Forget takes boots of a node off the readers of a volume: a person vouched that they have ended. A node that answers has to agree, in the boot reported; empty for
+	// one that does not.
+	Forget(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, boots []sharedlun.Boot, reported string) error
 }
 
 // Records reads the record of a group's writer.
