@@ -150,11 +150,11 @@ func (v *View) detained(node string) bool {
 
 // preemptKeys takes the keys off that no Member has, by approval. As long as one of them is there no fence counts: it may be that of any node.
 func (v *View) preemptKeys(hosts []backend.HostHealth) []backend.Step {
-	foreign, via := v.foreignKeys(), v.worker(hosts, "")
-	if len(foreign) == 0 || via == "" || v.rec.group == "" {
+	foreign := v.foreignKeys()
+	if len(foreign) == 0 || v.rec.group == "" {
 		return nil
 	}
-	s := v.step(via, v1alpha1.ActionPreemptKeys, "")
+	s := v.step(v.worker(hosts, ""), v1alpha1.ActionPreemptKeys, "")
 	for _, key := range foreign {
 		s.Keys = append(s.Keys, sharedlun.FormatKey(key))
 	}
@@ -170,7 +170,7 @@ func (v *View) preemptEarlier(hosts []backend.HostHealth) []backend.Step {
 	var out []backend.Step
 	for _, h := range hosts {
 		m, via := h.Object, v.worker(hosts, "")
-		if m == nil || via == "" || !slices.Contains(v.seen.Record.Pending, h.Node) && len(v.heldBy(h.Node)) == 0 {
+		if m == nil || !slices.Contains(v.seen.Record.Pending, h.Node) && len(v.heldBy(h.Node)) == 0 {
 			continue
 		}
 		keys, why := v.before(h.Node), "Keys of earlier boots of node "+h.Node+" are on the LUN still"
@@ -191,10 +191,53 @@ func (v *View) preemptEarlier(hosts []backend.HostHealth) []backend.Step {
 	return out
 }
 
+// stand keeps, of the steps of the look before that need a person who vouches, those that nobody can take now, or of which this look cannot say whether they are needed still: what a person vouched
+// for stands meanwhile. While no node works only a fence is offered that was not before: what else helps then is another plan.
+func (v *View) stand(steps []backend.Step) []backend.Step {
+	has := func(s backend.Step) func(backend.Step) bool {
+		return func(n backend.Step) bool { return n.Digest() == s.Digest() }
+	}
+	steps = slices.DeleteFunc(steps, func(s backend.Step) bool {
+		return s.Vouches() && s.Later() && s.Action() != v1alpha1.ActionFenceNode && !slices.ContainsFunc(v.asked, func(a Step) bool { return has(s)(a) })
+	})
+	for _, s := range v.asked {
+		if v.unsaid(s) && !slices.ContainsFunc(steps, has(s)) {
+			s.Runs = ""
+			steps = append(steps, s)
+		}
+	}
+	v.asked = nil
+	for _, one := range steps {
+		if s, ok := one.(Step); ok && s.Vouches() {
+			v.asked = append(v.asked, s)
+		}
+	}
+	return steps
+}
+
+// unsaid reports whether a look cannot say that a step is not needed any more: the LUN was not read, or its node could not tell what it was asked, and what else is known speaks for the step.
+func (v *View) unsaid(s Step) bool {
+	h, m, unread := v.seen.Hosts[s.Victim], v.members[s.Victim], !v.seen.Reading.Known
+	switch {
+	case s.Victim == "":
+		return unread
+	case s.Does == v1alpha1.ActionForgetReaders:
+		return unread && v.away(s.Victim)
+	case s.Does == v1alpha1.ActionFenceNode:
+		if m == nil || !v.off(s.Victim) {
+			return false
+		}
+		r := m.Spec.Reservation
+		return unread && (r == nil && s.Key == "" || r != nil && r.Key == s.Key && (!r.Fenced || r.Registering))
+	}
+	// Keys of earlier boots: the node tells in which one it is.
+	return h.Agent == decide.AgentUp && (!h.Asked() || unread && h.BootID == s.BootID)
+}
+
 // forgetReaders takes nodes off the readers of volumes that are away for good, one step for each node: a person vouches that they read no more.
 func (v *View) forgetReaders(hosts []backend.HostHealth) []backend.Step {
 	via := v.worker(hosts, "")
-	if via == "" || v.rec.group == "" || v.group() == nil {
+	if v.rec.group == "" || v.group() == nil {
 		return nil
 	}
 	boots, volumes := map[string][]sharedlun.Boot{}, map[string][]sharedlun.Volume{}

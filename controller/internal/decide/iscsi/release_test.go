@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -116,5 +117,92 @@ func TestWhole_vouchOnce(t *testing.T) {
 	s.member("n2").Spec.Reservation = nil
 	if v = ask(v.Plan, digest); len(v.Run) > 0 || !v.Waiting() || !v.Dropped {
 		t.Errorf("runs %v, waits %t, dropped %t", actions(v.Run), v.Waiting(), v.Dropped)
+	}
+}
+
+// TestWhole_vouchOutlasts: a look that cannot say whether a step is needed leaves what a person vouched for as it is, and nobody takes the step meanwhile. One that can say that it is not needed ends it.
+func TestWhole_vouchOutlasts(t *testing.T) {
+	deaf := func(s *scene, node string) { s.o.Hosts[node] = Host{Agent: decide.AgentUp, At: now, Failed: "timeout"} }
+	unread := func(s *scene) { s.o.Reading = Reading{} }
+	offline := func(s *scene) { s.host("n1", func(h *Host) { h.Seen.Sessions[0].State = sharedlun.SessionDown }) }
+	holds := func(s *scene) { s.volume(sharedlun.Volume{Name: "v", UUID: "u", HeldBy: "n2"}) }
+	fence := func(s *scene) {
+		holds(s)
+		s.silence("n2", true)
+		s.member("n2").Spec.Reservation.Registering = true
+	}
+	foreign := func(s *scene) {
+		s.silence("n2", false)
+		s.o.Reading.Keys.Keys = append(s.o.Reading.Keys.Keys, 99)
+	}
+	earlier := func(s *scene) {
+		holds(s)
+		s.member("n2").Spec.Reservation.Previous = []string{"0000000000000063"}
+		s.o.Reading.Keys.Keys = append(s.o.Reading.Keys.Keys, 99)
+	}
+	reader := func(s *scene) {
+		s.silence("n2", false)
+		s.volume(sharedlun.Volume{Name: "v", UUID: "u", Readers: []sharedlun.Boot{{Node: "n9", ID: "boot-n9"}}})
+	}
+	for name, c := range map[string]struct {
+		scene, look func(*scene)
+		action      string
+		stands      bool
+	}{
+		"a fence, and no node works":                     {fence, offline, v1alpha1.ActionFenceNode, true},
+		"a fence, and the LUN is not read":               {fence, unread, v1alpha1.ActionFenceNode, true},
+		"a fence, and its node answers":                  {fence, func(s *scene) { unread(s); deaf(s, "n2") }, v1alpha1.ActionFenceNode, false},
+		"a fence, and it is done":                        {fence, func(s *scene) { unread(s); *s.member("n2").Spec.Reservation = fencedOff }, v1alpha1.ActionFenceNode, false},
+		"a fence, and nothing waits any more":            {fence, func(s *scene) { s.o.Reading.Contents.Group.Volumes = nil }, v1alpha1.ActionFenceNode, false},
+		"keys of nobody, and no node works":              {foreign, offline, v1alpha1.ActionPreemptKeys, true},
+		"keys of nobody, and the LUN is not read":        {foreign, unread, v1alpha1.ActionPreemptKeys, true},
+		"keys of nobody, and they are gone":              {foreign, func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 11} }, v1alpha1.ActionPreemptKeys, false},
+		"keys of nobody, gone, and no node works":        {foreign, func(s *scene) { offline(s); s.o.Reading.Keys.Keys = []uint64{10, 11} }, v1alpha1.ActionPreemptKeys, false},
+		"keys of a boot before, and the LUN is not read": {earlier, unread, v1alpha1.ActionPreemptKeys, true},
+		"keys of a boot before, and the node is deaf":    {earlier, func(s *scene) { deaf(s, "n2") }, v1alpha1.ActionPreemptKeys, true},
+		"keys of a boot before, and it was booted":       {earlier, func(s *scene) { unread(s); s.host("n2", func(h *Host) { h.BootID = "next" }) }, v1alpha1.ActionPreemptKeys, false},
+		"keys of a boot before, and it is silent":        {earlier, func(s *scene) { unread(s); s.silence("n2", false) }, v1alpha1.ActionPreemptKeys, false},
+		"a reader, and no node works":                    {reader, offline, v1alpha1.ActionForgetReaders, true},
+		"a reader, and the LUN is not read":              {reader, unread, v1alpha1.ActionForgetReaders, true},
+		"a reader, and it is none any more":              {reader, func(s *scene) { s.o.Reading.Contents.Group.Volumes = nil }, v1alpha1.ActionForgetReaders, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var plan *v1alpha1.Plan
+			approval := ""
+			var last *View
+			look := func(change func(*scene)) backend.Verdict {
+				s := made("n1", "n2")
+				c.scene(s)
+				change(s)
+				s.last = last
+				var steps []backend.Step
+				steps, last = s.wholeOf()
+				v := backend.Approve(backend.Request{Mode: v1alpha1.ApprovalAutomatic, UID: owner, Steps: steps, Recorded: plan, Approval: approval})
+				plan = v.Plan
+				return v
+			}
+			if look(func(*scene) {}); plan == nil {
+				t.Fatal("no plan")
+			}
+			approval = plan.Digest
+			if v := look(c.look); slices.Contains(actions(v.Run), c.action) {
+				t.Errorf("taken: %v", actions(v.Run))
+			}
+			if v := look(func(*scene) {}); slices.Contains(actions(v.Run), c.action) != c.stands || v.Waiting() == c.stands {
+				t.Errorf("then %v, waits %t, want that it stands: %t", actions(v.Run), v.Waiting(), c.stands)
+			}
+		})
+	}
+}
+
+// fencedOff is the record of a member whose fence is done.
+var fencedOff = v1alpha1.MemberReservation{Key: "000000000000000b", BootID: "boot-n2", Fenced: true}
+
+// TestWhole_noWorkerOffersNothingNew: all nodes have keys that no Member has, as after a restore. What helps is that a node replaces its own, not that those of nodes that work are taken off.
+func TestWhole_noWorkerOffersNothingNew(t *testing.T) {
+	s := made("n1", "n2")
+	s.o.Reading.Keys.Keys = []uint64{98, 99}
+	if steps := s.whole().Steps; len(steps) > 0 {
+		t.Errorf("%v", actions(steps))
 	}
 }

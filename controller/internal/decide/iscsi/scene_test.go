@@ -141,10 +141,17 @@ func (s *scene) decide(node string) backend.Host {
 	return v.Decide(backend.Member{Node: node, Object: s.member(node), Flags: flags, State: s.state})
 }
 
-// whole decides about the whole as the engine does.
-func (s *scene) whole() backend.Whole {
-	var hosts []backend.HostHealth
+// wholeOf decides about the steps of the whole, and returns the view for the next look.
+func (s *scene) wholeOf() ([]backend.Step, *View) {
 	v := s.view()
+	return s.decideWhole(v).Steps, v
+}
+
+// whole decides about the whole as the engine does.
+func (s *scene) whole() backend.Whole { return s.decideWhole(s.view()) }
+
+func (s *scene) decideWhole(v *View) backend.Whole {
+	var hosts []backend.HostHealth
 	for _, n := range v.names() {
 		facts := v.Facts(n)
 		hosts = append(hosts, backend.HostHealth{

@@ -28,6 +28,8 @@ type View struct {
 	late map[string]time.Time
 	// open is since when it is seen that nobody has reserved the LUN; zero while somebody has.
 	open time.Time
+	// asked are the steps of the whole that need a person who vouches, as the last decision had them: of this look, or of the one before.
+	asked []Step
 }
 
 var _ backend.View = (*View)(nil)
@@ -51,6 +53,9 @@ func NewView(o Observation, last *View) *View {
 		}
 	}
 	v.since(last)
+	if last != nil {
+		v.asked = last.asked
+	}
 	return v
 }
 

@@ -27,6 +27,7 @@ func (v *View) Whole(hosts []backend.HostHealth) backend.Whole {
 	}
 	if v.refusal().IsZero() {
 		w.Steps = slices.Concat(v.fence(hosts), v.preemptKeys(hosts), v.preemptEarlier(hosts), v.release(hosts), v.forgetReaders(hosts), v.create(hosts), v.remove(hosts))
+		w.Steps = v.stand(w.Steps)
 		// A step that waits for a person keeps those after it from being taken.
 		slices.SortStableFunc(w.Steps, func(a, b backend.Step) int { return cmp.Compare(order(a), order(b)) })
 	}
