@@ -44,15 +44,18 @@ func TestNext(t *testing.T) {
 			write(Record{Epoch: 5, Writer: "n3", Taken: "csi", Pending: []string{"n1"}}),
 		},
 		"idle, and a change of this process to an earlier writer was not answered: that one has to yield": {
-			Record{Epoch: 6, Writer: "n2"}, Facts{Up: up("n1", "n2"), Unanswered: "n1"},
+			Record{Epoch: 6, Writer: "n2"},
+			Facts{Up: up("n1", "n2"), Unanswered: "n1"},
 			write(Record{Epoch: 7, Writer: "n2", Taken: "csi", Pending: []string{"n1"}}),
 		},
 		"idle, and so, and the writer of now is away: nobody waits for that": {
-			Record{Epoch: 6, Writer: "n2"}, Facts{Up: up("n1", "n3"), Unanswered: "n1"},
+			Record{Epoch: 6, Writer: "n2"},
+			Facts{Up: up("n1", "n3"), Unanswered: "n1"},
 			write(Record{Epoch: 7, Writer: "n1", Taken: "csi", Pending: []string{"n1"}}),
 		},
 		"another process died at work, and a change of this one was not answered": {
-			Record{Epoch: 6, Writer: "n2", Taken: "engine"}, Facts{Up: up("n2"), Stale: true, Unanswered: "n1"},
+			Record{Epoch: 6, Writer: "n2", Taken: "engine"},
+			Facts{Up: up("n2"), Stale: true, Unanswered: "n1"},
 			write(Record{Epoch: 7, Writer: "n2", Taken: "csi", Pending: []string{"n1", "n2"}}),
 		},
 		"idle, the writer is away: nobody waits for it": {
@@ -89,7 +92,8 @@ func TestNext(t *testing.T) {
 			mine, Facts{Up: up("n1"), Late: true, Read: true, GroupEpoch: 4}, write(mine),
 		},
 		"a write of the record had no answer, and a node is pending": {
-			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}}, Facts{Up: up("n2"), Late: true},
+			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}},
+			Facts{Up: up("n2"), Late: true},
 			write(Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}}),
 		},
 		"a write of the record had no answer, and the record is not this process's own": {

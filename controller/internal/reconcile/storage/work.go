@@ -125,6 +125,12 @@ func (g guarded) check(ctx context.Context, host string, step backend.Step) erro
 		// Nothing but volumes stops a removal.
 		return g.empty(ctx, host)
 	}
+	return g.stays(ctx, owner, m, host)
+}
+
+// stays says why a member that is not being removed gets no step now: it is under maintenance, or leaves.
+func (g guarded) stays(ctx context.Context, owner v1alpha1.Storage, m *v1alpha1.Member, host string) error {
+	s, h := g.scope, g.hosts[host]
 	node, err := nodeOf(ctx, g.r.Live, host)
 	if err != nil {
 		return err

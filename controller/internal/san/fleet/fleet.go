@@ -65,16 +65,25 @@ func (f Fleet) Members(ctx context.Context, ref sharedlun.Ref) ([]san.Member, er
 		}
 		// What is being removed is removed under maintenance, too.
 		one.Maintenance = stay && (m.Spec.Maintenance || resting[one.Node])
-		for _, other := range mine {
-			if other != m && other.Spec.Node == m.Spec.Node {
-				if err := also(&one, other); err != nil {
-					return nil, err
-				}
-			}
+		if err := others(&one, m, mine); err != nil {
+			return nil, err
 		}
 		out = append(out, one)
 	}
 	return out, nil
+}
+
+// others takes in what the other Members of a member's node say.
+func others(one *san.Member, m *v1alpha1.Member, mine []*v1alpha1.Member) error {
+	for _, other := range mine {
+		if other == m || other.Spec.Node != m.Spec.Node {
+			continue
+		}
+		if err := also(one, other); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // also takes in what another Member of the node says, which a person made by hand, or a backup tool: its keys may be on the LUN as well, as those of earlier boots, and a

@@ -62,11 +62,13 @@ func TestFleet(t *testing.T) {
 			[]*v1alpha1.Member{named("by-hand", member("n4", false, open)), member("n4", false, fenced)},
 			[]san.Member{{
 				Node: "n4", Credential: sharedlun.Credential{Key: 0xff}, BootID: "b1", ReportedBootID: "b1", Previous: []uint64{0xa1}, Up: true, Fenced: true, Registering: true,
-			}}, false,
+			}},
+			false,
 		},
 		"two of one node, with one key": {
 			[]*v1alpha1.Member{named("copy", member("n1", false, key("00000000000000a1"))), member("n1", false, key("00000000000000a1"))},
-			[]san.Member{{Node: "n1", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b1", Up: true}}, false,
+			[]san.Member{{Node: "n1", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b1", Up: true}},
+			false,
 		},
 		"one is removed, another stays": {
 			[]*v1alpha1.Member{member("n1", true, key("00000000000000a1")), member("n5", false, key("00000000000000a5"))},
