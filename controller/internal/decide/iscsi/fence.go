@@ -224,14 +224,18 @@ func (v *View) unsaid(s Step) bool {
 	case s.Does == v1alpha1.ActionForgetReaders:
 		return unread && v.away(s.Victim)
 	case s.Does == v1alpha1.ActionFenceNode:
-		if m == nil || !v.off(s.Victim) {
-			return false
-		}
-		r := m.Spec.Reservation
-		return unread && (r == nil && s.Key == "" || r != nil && r.Key == s.Key && (!r.Fenced || r.Registering))
+		return unread && m != nil && v.off(s.Victim) && unfenced(m.Spec.Reservation, s.Key)
 	}
 	// Keys of earlier boots: the node tells in which one it is.
 	return h.Agent == decide.AgentUp && (!h.Asked() || unread && h.BootID == s.BootID)
+}
+
+// unfenced reports whether a fence of the key on record, or of none, is not done yet.
+func unfenced(r *v1alpha1.MemberReservation, key string) bool {
+	if r == nil {
+		return key == ""
+	}
+	return r.Key == key && (!r.Fenced || r.Registering)
 }
 
 // forgetReaders takes nodes off the readers of volumes that are away for good, one step for each node: a person vouches that they read no more.
