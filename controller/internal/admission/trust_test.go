@@ -92,6 +92,11 @@ func TestApproval_isNotEditing(t *testing.T) {
 	c.Spec.StorageType, c.Spec.Hosts, c.Spec.Approval = v1alpha1.StorageTypeLVM, []v1alpha1.HostName{"n1"}, v1alpha1.ApprovalManual
 	must(t, admin.Create(t.Context(), c))
 	t.Cleanup(func() { must(t, admin.Delete(context.WithoutCancel(t.Context()), c)) })
+	i := &v1alpha1.Iscsi{ObjectMeta: metav1.ObjectMeta{Name: "trust-san", Annotations: map[string]string{"theirs": "a"}}}
+	i.Spec.IQN, i.Spec.Targets, i.Spec.Initiators = "iqn.2026-01.org.example:trust", []v1alpha1.PortalAddress{"10.0.0.1"}, []v1alpha1.HostName{"n1"}
+	i.Spec.Approval = v1alpha1.ApprovalManual
+	must(t, admin.Create(t.Context(), i))
+	t.Cleanup(func() { must(t, admin.Delete(context.WithoutCancel(t.Context()), i)) })
 	m := create(t, as(t, controller), "trust.n1")
 	const says = "this is an approval"
 	await(t, says, func() error {
@@ -102,6 +107,16 @@ func TestApproval_isNotEditing(t *testing.T) {
 	for name, change := range map[string]func() client.Object{
 		"an approval":  func() client.Object { o := c.DeepCopy(); o.Annotations[v1alpha1.AnnotationApprove] = "d"; return o },
 		"no approvals": func() client.Object { o := c.DeepCopy(); o.Spec.Approval = ""; return o },
+		"an approval of an Iscsi": func() client.Object {
+			o := i.DeepCopy()
+			o.Annotations[v1alpha1.AnnotationApprove] = "d"
+			return o
+		},
+		"no approvals of an Iscsi": func() client.Object {
+			o := i.DeepCopy()
+			o.Spec.Approval = v1alpha1.ApprovalAutomatic
+			return o
+		},
 		"a removal": func() client.Object {
 			o := m.DeepCopy()
 			o.Annotations = map[string]string{v1alpha1.AnnotationRemove: string(m.UID)}

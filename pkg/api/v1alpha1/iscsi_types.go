@@ -71,8 +71,8 @@ type IscsiSpec struct {
 	// +optional
 	Multipath bool `json:"multipath,omitempty"`
 	// Cleanup says how the content of a deleted volume is kept from the next one that lies in its place: zero writes zeroes before anybody
-	// sees a new volume; discard has the target forget them as well, which gives room back where the target is thin; none does nothing: the
-	// next user of a raw block volume can read what the one before wrote.
+	// sees a new volume; discard has the target forget them as well, which gives room back where the target is thin; none zeroes the
+	// beginning of a new volume only: the next user of a raw block volume can read what the one before wrote.
 	// +optional
 	// +kubebuilder:default=zero
 	Cleanup CleanupPolicy `json:"cleanup,omitempty"`
