@@ -123,10 +123,7 @@ func TestIscsiNetworkCut(t *testing.T) {
 	turn(t, 4, 8)
 	ownServer(t)
 	victim := spareNode(t)
-	heir := nodes[0]
-	if heir == victim {
-		heir = nodes[1]
-	}
+	heir := otherThan(victim)
 	i := lun(t, "cut", "--size", "256M")
 	c := claim(t, "cut", i.Name, "32Mi")
 	volume := bound(t, c)

@@ -46,12 +46,7 @@ func outOfService(t *testing.T, node string) (back func()) {
 func TestIscsiNodeDies(t *testing.T) {
 	ownServer(t)
 	victim := spareNode(t)
-	var heir string
-	for _, n := range nodes {
-		if n != victim {
-			heir = n
-		}
-	}
+	heir := otherThan(victim)
 	i := lun(t, "dies-lun", "--size", "256M")
 	c := claim(t, "outlives", i.Name, "32Mi")
 	volume := bound(t, c)

@@ -49,6 +49,11 @@ func mappedAs(t *testing.T, v *corev1.PersistentVolume, dead ...string) (out []s
 	return out
 }
 
+// otherThan returns another node.
+func otherThan(node string) string {
+	return nodes[(slices.Index(nodes, node)+1)%len(nodes)]
+}
+
 // attachedTo returns the nodes that a volume counts as attached to.
 func attachedTo(ctx context.Context, v *corev1.PersistentVolume) (out []string, err error) {
 	all, err := attachments(ctx)

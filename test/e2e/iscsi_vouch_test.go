@@ -22,10 +22,7 @@ func TestIscsiTargetWithoutReservations(t *testing.T) {
 	turn(t, 5, 8)
 	ownServer(t)
 	victim := spareNode(t)
-	heir := nodes[0]
-	if heir == victim {
-		heir = nodes[1]
-	}
+	heir := otherThan(victim)
 	i := target(t, "unreserved", "--size", "256M", "--no-reservations")
 	create(t, i)
 	waitUnreserved(t, i)
