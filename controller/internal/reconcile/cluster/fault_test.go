@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"quarry.storage/quarry/agent/agenttest"
 	"quarry.storage/quarry/controller/internal/apitest"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -134,6 +135,15 @@ func (s *suite) patiently(name string, c client.Client, check func() string) {
 	})
 }
 
+// revive starts an agent again that has died, once the controller has seen it. One that lives and is not connected yet needs time: started again at every look, it would
+// never have enough on a busy machine.
+func (s *suite) revive(a *agenttest.Agent) {
+	s.t.Helper()
+	if !a.Alive() && up(s.pool, "n1") != "" && s.get("pool").Status.Phase != "" {
+		a.Restart(s.t)
+	}
+}
+
 // TestReconcile_agentDiesAtEveryStep kills the agent before and after each of its changes while a dirty disk is wiped and taken and
 // the Cluster is deleted again.
 func TestReconcile_agentDiesAtEveryStep(t *testing.T) {
@@ -148,16 +158,9 @@ func TestReconcile_agentDiesAtEveryStep(t *testing.T) {
 				a.CrashBefore(n)
 			}
 			s.add("pool", wipeOf(a.Path("sdc"), ""), "n1")
-			dead := func() string {
-				// One that lives and is not connected yet needs time: started again at every look, it would never have enough on a busy machine.
-				if !a.Alive() && up(s.pool, "n1") != "" && s.get("pool").Status.Phase != "" {
-					a.Restart(t)
-				}
-				return ""
-			}
 			approved := false
 			s.patiently("pool", s.client, func() string {
-				dead()
+				s.revive(a)
 				c := s.get("pool")
 				if p := c.Status.Plan; p != nil && !p.Approved && !approved {
 					approved = true
@@ -173,7 +176,7 @@ func TestReconcile_agentDiesAtEveryStep(t *testing.T) {
 				c := &v1alpha1.Cluster{}
 				// The agent may be dead when the Cluster is gone already.
 				if err := s.client.Get(context.Background(), clientKey("pool"), c); !apierrors.IsNotFound(err) {
-					dead()
+					s.revive(a)
 					return "still there: " + c.Status.Message
 				}
 				return ""
