@@ -115,8 +115,8 @@ demo: deploy ## Watch raw disks become volumes of pods (about 20 minutes the fir
 	test/demo/run $(LAB_NAME)
 
 .PHONY: conformance
-conformance: deps ## Run the agent's conformance suite on real kernels, in a bare lab of its own. RUNS=n repeats it, NODES=n takes n nodes.
-	test/conformance $(LAB_NAME)
+conformance: deps ## Run the agent's conformance suite on real kernels, in a bare lab of its own. RUN=regexp chooses, RUNS=n repeats it, NODES=n takes n nodes.
+	RUN='$(RUN)' test/conformance $(LAB_NAME)
 
 .PHONY: e2e
 e2e: deploy tools ## Run the end-to-end tests in the lab. RUN=regexp chooses, SKIP=regexp leaves out.
