@@ -18,6 +18,9 @@ type sidecar struct {
 // Arguments that several sidecars have.
 var (
 	patience = []string{"--timeout=60s", "--retry-interval-max=1m"}
+	// A detachment waits for a node that is silent, to be fenced by a person's word, and a pod waits for the detachment: neither waits for a minute
+	// more. Attachments that fail are few, since Kubernetes begins none before the one elsewhere has ended.
+	attaching = []string{"--timeout=60s", "--retry-interval-max=10s"}
 	requests = []string{"--kube-api-qps=50", "--kube-api-burst=100"}
 )
 
@@ -25,7 +28,7 @@ var (
 func sidecarsOf(d backend.Driver) []sidecar {
 	all := []sidecar{provisioner(d)}
 	if d.Attach {
-		all = append(all, sidecar{Attacher, slices.Concat(patience, requests)})
+		all = append(all, sidecar{Attacher, slices.Concat(attaching, requests)})
 	}
 	all = append(all, sidecar{Resizer, slices.Concat(patience, requests)})
 	if d.Snapshots {
