@@ -15,7 +15,7 @@ import (
 // TestDeadDiskLeavesOthersUsable: one of two disks of a group dies. The volume that is on the other one is used and deleted as before, the
 // Cluster names the claim that lost a part, and after an approval the group goes on without the disk.
 func TestDeadDiskLeavesOthersUsable(t *testing.T) {
-	turn(t, 1, 2)
+	turn(t, 0, 5)
 	s := newSlotted(t, "dead")
 	first := slotOf(t, s.disk)
 	second := plug(t, slotNode, newImage(t, "second", 1<<30), "ubd")

@@ -120,7 +120,7 @@ func printed(t *testing.T, p *corev1.Pod) (last int) {
 // TestIscsiNetworkCut: a node loses everybody but its volume, and goes on writing. It keeps the volume until a person vouches that it is off, which is
 // wrong here. The target refuses it from then on, the next node has all that it had synced, and it gets nothing back before it is booted.
 func TestIscsiNetworkCut(t *testing.T) {
-	turn(t, 4, 8)
+	turn(t, 4, 10)
 	ownServer(t)
 	victim := spareNode(t)
 	heir := otherThan(victim)

@@ -15,7 +15,7 @@ import (
 // TestIscsiPodMovesBetweenNodes: the data follows the pod, which is ended in the middle of its writes each time, and the volume is on one node at a time.
 // It grows on the way. When all is deleted, nothing is left on the nodes and on the LUN.
 func TestIscsiPodMovesBetweenNodes(t *testing.T) {
-	turn(t, 3, 8)
+	turn(t, 3, 10)
 	moves := 20
 	if os.Getenv("QUARRY_TEST_TURN") != "" {
 		// Where journeys take turns, one has little time.

@@ -23,7 +23,7 @@ import (
 // TestMembersSurviveRestore: a backup brings objects back with new UIDs and without status. Then nothing is torn down, nothing new is made
 // on any disk, volumes serve as before, and the status says what is wrong.
 func TestMembersSurviveRestore(t *testing.T) {
-	turn(t, 0, 3)
+	turn(t, 0, 5)
 	const name = "restored"
 	c := newCluster(name, "n1", "n2")
 	create(t, c)

@@ -128,7 +128,7 @@ func TestSnapshotAndClone(t *testing.T) {
 
 // TestThinPoolLimits: no more is promised than the ratio allows, and a pool that fills up is told of before it is full.
 func TestThinPoolLimits(t *testing.T) {
-	turn(t, 1, 3)
+	turn(t, 2, 5)
 	node := lease(t)
 	create(t, thinCluster("tight", v1alpha1.ThinPoolSpec{Size: ptr.To(resource.MustParse("512Mi")), OverprovisionRatio: "1.5"}, node))
 	waitReady(t, "tight", limitPod)
