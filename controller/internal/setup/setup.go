@@ -177,8 +177,12 @@ func register(ctx context.Context, mgr manager.Manager, cfg Config) (stop func()
 	if err := mgr.Add(keeper); err != nil {
 		return nil, fmt.Errorf("add certificate authority: %w", err)
 	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Member{}, indexMemberLUN, lunOfMember); err != nil {
+		return nil, fmt.Errorf("index members by LUN: %w", err)
+	}
 	pool := agents.New(ctx, agents.Config{
-		TLS: keeper.ClientConfig, Log: mgr.GetLogger().WithName("agents"),
+		MeantToBeShared: lunInUse(ctx, mgr.GetClient()),
+		TLS:             keeper.ClientConfig, Log: mgr.GetLogger().WithName("agents"),
 		RequestID: func(ctx context.Context) string { return string(controller.ReconcileIDFromContext(ctx)) },
 	})
 	if err := mgr.Add(&handover.Runner{
