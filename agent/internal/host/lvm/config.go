@@ -25,6 +25,7 @@ const DefaultLockDir = "/run/lock/lvm"
 // reached from a container, and waiting for them hangs.
 //
 // LVM keeps the last 64 archives of a group's metadata. With a number of days it would keep all that are younger, however many.
+// Those of groups that were removed are pruned by age; see prune.
 const configuration = `config {
 	checks=1
 	abort_on_errors=0

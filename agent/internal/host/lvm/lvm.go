@@ -77,6 +77,9 @@ func New(cfg Config) (*LVM, error) {
 	if err := writeConfig(cfg.Dir, cfg.LockDir, cfg.SystemID); err != nil {
 		return nil, fmt.Errorf("lvm configuration: %w", err)
 	}
+	if err := prune(cfg.Dir, time.Now()); err != nil {
+		return nil, fmt.Errorf("lvm archives: %w", err)
+	}
 	l := &LVM{
 		runner: cfg.Runner,
 		binary: cfg.Binary,

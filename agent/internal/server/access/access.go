@@ -23,7 +23,8 @@ import (
 var (
 	controller = []string{quarry.ControllerCommonName}
 	// withCSI is for what the controllers of the CSI drivers need: volumes, and which groups have room for them. They never wipe, never
-	// change a group, and see no device.
+	// make, grow or remove a group, and see no device. The one group of a shared LUN they change in their turns, since its volumes are made and
+	// removed that way: each change says the epoch, and the agent refuses an earlier one.
 	withCSI = []string{quarry.ControllerCommonName, quarry.CSICommonName}
 )
 
