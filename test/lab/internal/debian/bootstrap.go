@@ -134,7 +134,12 @@ func Bootstrap(ctx context.Context, release, tarFile, log string) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"--variant=minbase", "--mode=root", release, tarFile, sourceLine(main, release)}
+	args := []string{
+		"--variant=minbase", "--mode=root",
+		// A mirror may keep a release that moves as it was on some day: its list is signed, and past its date. The option stays in the image.
+		`--aptopt=Acquire::Check-Valid-Until "false"`,
+		release, tarFile, sourceLine(main, release),
+	}
 	if security.URI != "" {
 		args = append(args, sourceLine(security, release+"-security"))
 	}

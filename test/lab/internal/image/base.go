@@ -16,33 +16,40 @@ import (
 
 const (
 	trixieSlim = "docker.io/library/debian:trixie-slim"
+	// forkySlim is Debian's next release, which moves: what is built on it is as new as the cache.
+	forkySlim  = "docker.io/library/debian:forky-slim"
 	distroless = "gcr.io/distroless/static-debian12:nonroot"
 )
 
 // bases are the images a Dockerfile may be based on, each with the function
 // that gives its archive.
 var bases = map[string]func(context.Context, *progress.Reporter) (string, error){
-	trixieSlim: ensureTrixie,
+	trixieSlim: func(ctx context.Context, report *progress.Reporter) (string, error) {
+		return ensureDebian(ctx, report, trixieSlim, "trixie")
+	},
+	forkySlim: func(ctx context.Context, report *progress.Reporter) (string, error) {
+		return ensureDebian(ctx, report, forkySlim, "forky")
+	},
 	distroless: ensureDistroless,
 }
 
 // standardPath is the search path images of this kind set.
 const standardPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// trixieKey is where the bootstrapped Debian is in the cache.
-const trixieKey = "image-debian-trixie-" + revision
+// debianKey is where the bootstrapped Debian of a release is in the cache.
+func debianKey(release string) string { return "image-debian-" + release + "-" + revision }
 
-// ensureTrixie bootstraps Debian from the machine's own package archive.
-func ensureTrixie(ctx context.Context, report *progress.Reporter) (string, error) {
-	dir, err := cache.Ensure(trixieKey, func(dir string) error {
-		stop := report.While("bootstrapping %s", trixieSlim)
+// ensureDebian bootstraps a release of Debian from the machine's own package archive.
+func ensureDebian(ctx context.Context, report *progress.Reporter, name, release string) (string, error) {
+	dir, err := cache.Ensure(debianKey(release), func(dir string) error {
+		stop := report.While("bootstrapping %s", name)
 		defer stop()
 		layer := filepath.Join(dir, "layer.tar")
-		log := filepath.Join(os.TempDir(), "quarry-lab-bootstrap.log")
-		if err := debian.Bootstrap(ctx, "trixie", layer, log); err != nil {
+		log := filepath.Join(os.TempDir(), "quarry-lab-bootstrap-"+release+".log")
+		if err := debian.Bootstrap(ctx, release, layer, log); err != nil {
 			return err
 		}
-		a := archive{Name: trixieSlim, Config: config{Env: []string{standardPath}, Cmd: []string{"bash"}}}
+		a := archive{Name: name, Config: config{Env: []string{standardPath}, Cmd: []string{"bash"}}}
 		if err := a.write(filepath.Join(dir, archiveName), layer); err != nil {
 			return err
 		}
@@ -51,9 +58,9 @@ func ensureTrixie(ctx context.Context, report *progress.Reporter) (string, error
 	return filepath.Join(dir, archiveName), err
 }
 
-// CachedBases lists the archives of big base images that were made before.
+// CachedBases lists the archives of big base images that were made before, and that every lab needs.
 func CachedBases() []string {
-	dir, ok := cache.Find(trixieKey)
+	dir, ok := cache.Find(debianKey("trixie"))
 	if !ok {
 		return nil
 	}

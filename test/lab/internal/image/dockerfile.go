@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -110,7 +111,7 @@ func (b buildah) run(ctx context.Context, args ...string) error {
 func (b buildah) ensureBase(ctx context.Context, name string, report *progress.Reporter) error {
 	ensure, ok := bases[name]
 	if !ok {
-		return fmt.Errorf("base image %s: the lab has no registry and makes only %s and %s", name, trixieSlim, distroless)
+		return fmt.Errorf("base image %s: the lab has no registry and makes only %s", name, strings.Join(slices.Sorted(maps.Keys(bases)), ", "))
 	}
 	archive, err := ensure(ctx, report)
 	if err != nil {
