@@ -62,7 +62,7 @@ func New(packageList string) *cobra.Command {
 		a.depsCommand(), a.buildCommand(), a.assetsCommand(), a.imageCommand(),
 		a.upCommand(), a.downCommand(), a.statusCommand(), a.logsCommand(),
 		a.kubectlCommand(), a.execCommand(), a.netnsCommand(), a.loadCommand(), a.snapshotsCommand(),
-		a.diskCommand(), a.nodeCommand(), a.netCommand(), a.storageCommand(),
+		a.diskCommand(), a.nodeCommand(), a.netCommand(), a.storageCommand(), a.etcdCommand(),
 		forwardCommand(),
 	)
 	return root
