@@ -21,6 +21,7 @@ import (
 	"quarry.storage/quarry/controller/internal/agentpod"
 	"quarry.storage/quarry/controller/internal/agents"
 	"quarry.storage/quarry/controller/internal/csi/frame"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/pki"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/version"
@@ -70,7 +71,7 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 	if err := warm(ctx, mgr, append([]client.Object{&corev1.PersistentVolume{}}, driver.watched...), synced); err != nil {
 		return err
 	}
-	for name, r := range map[string]manager.Runnable{"certificate": borrower, "driver": server} {
+	for name, r := range map[string]manager.Runnable{"certificate": borrower, "driver": server, "rewind": &kube.Rewind{Live: direct}} {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("add %s: %w", name, err)
 		}

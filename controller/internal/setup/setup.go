@@ -29,6 +29,7 @@ import (
 	"quarry.storage/quarry/controller/internal/agentpod"
 	"quarry.storage/quarry/controller/internal/agents"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/pki"
 	"quarry.storage/quarry/controller/internal/reconcile/certificate"
 	"quarry.storage/quarry/controller/internal/reconcile/driver"
@@ -176,6 +177,9 @@ func register(ctx context.Context, mgr manager.Manager, cfg Config) (stop func()
 	keeper := &pki.Keeper{Client: direct, Namespace: cfg.Namespace, Now: time.Now}
 	if err := mgr.Add(keeper); err != nil {
 		return nil, fmt.Errorf("add certificate authority: %w", err)
+	}
+	if err := mgr.Add(&kube.Rewind{Live: direct}); err != nil {
+		return nil, fmt.Errorf("add watch for a restored API server: %w", err)
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Member{}, indexMemberLUN, lunOfMember); err != nil {
 		return nil, fmt.Errorf("index members by LUN: %w", err)

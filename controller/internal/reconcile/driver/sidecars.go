@@ -21,7 +21,7 @@ var (
 	// A detachment waits for a node that is silent, to be fenced by a person's word, and a pod waits for the detachment: neither waits for a minute
 	// more. Attachments that fail are few, since Kubernetes begins none before the one elsewhere has ended.
 	attaching = []string{"--timeout=60s", "--retry-interval-max=10s"}
-	requests = []string{"--kube-api-qps=50", "--kube-api-burst=100"}
+	requests  = []string{"--kube-api-qps=50", "--kube-api-burst=100"}
 )
 
 // sidecarsOf returns the sidecars that a driver needs, in the order of their containers.
