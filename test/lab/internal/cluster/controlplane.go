@@ -16,6 +16,7 @@ import (
 	"quarry.storage/quarry/test/lab/internal/network"
 	"quarry.storage/quarry/test/lab/internal/process"
 	"quarry.storage/quarry/test/lab/internal/spec"
+	"quarry.storage/quarry/test/lab/internal/state"
 )
 
 // The names of the processes on the machine's side; a node's kernel is named
@@ -38,9 +39,9 @@ func components(lab spec.Lab) []string {
 	return []string{etcdName, apiServerName, controllerName, schedulerName, forwarderName}
 }
 
-// startControlPlane starts what of the control plane does not run. The
+// startControlPlane starts what of the control plane does not run, and returns once it serves. The
 // forwarder's listener is not needed when that runs.
-func (c *Cluster) startControlPlane(ctx context.Context, programs build.Programs, outer *os.File) error {
+func (c *Cluster) startControlPlane(ctx context.Context, desc state.Description, programs build.Programs, outer *os.File) error {
 	etcd, err := exec.LookPath("etcd")
 	if err != nil {
 		return fmt.Errorf("etcd is not installed, run `lab deps`: %w", err)
@@ -52,21 +53,25 @@ func (c *Cluster) startControlPlane(ctx context.Context, programs build.Programs
 	if err := c.waitEtcd(ctx); err != nil {
 		return err
 	}
-	for _, command := range []process.Command{
-		{Name: apiServerName, Path: filepath.Join(programs.Kubernetes, apiServerName), Args: c.apiServerArgs()},
-		{Name: controllerName, Path: filepath.Join(programs.Kubernetes, controllerName), Args: c.controllerArgs()},
-		{Name: schedulerName, Path: filepath.Join(programs.Kubernetes, schedulerName), Args: []string{
-			"--kubeconfig=" + c.dir.ComponentKubeconfig("scheduler"), "--leader-elect=false",
-		}},
-		{Name: forwarderName, Path: c.dir.Binary(), Files: []*os.File{outer}, Args: []string{
+	err = errors.Join(
+		c.ensure(process.Command{Name: apiServerName, Path: filepath.Join(programs.Kubernetes, apiServerName), Args: c.apiServerArgs()}),
+		c.ensure(process.Command{Name: forwarderName, Path: c.dir.Binary(), Files: []*os.File{outer}, Args: []string{
 			"forward", fmt.Sprintf("%s:%d", spec.ControlPlane, spec.APIServerPort), spec.APIServiceIP + ":443",
-		}},
-	} {
-		if err := c.ensure(command); err != nil {
-			return err
-		}
+		}}),
+	)
+	if err != nil {
+		return err
 	}
-	return nil
+	// The others give up when the API server does not answer within seconds.
+	if err := c.waitAPIServer(ctx, desc, etcdName, apiServerName, forwarderName); err != nil {
+		return err
+	}
+	return errors.Join(
+		c.ensure(process.Command{Name: controllerName, Path: filepath.Join(programs.Kubernetes, controllerName), Args: c.controllerArgs()}),
+		c.ensure(process.Command{Name: schedulerName, Path: filepath.Join(programs.Kubernetes, schedulerName), Args: []string{
+			"--kubeconfig=" + c.dir.ComponentKubeconfig("scheduler"), "--leader-elect=false",
+		}}),
+	)
 }
 
 // ensure starts a process of the lab unless it runs.
@@ -215,7 +220,7 @@ func (c *Cluster) withoutEtcd(ctx context.Context, do func() error) error {
 	}
 	err = do()
 	// Whatever became of the copy, the lab goes on with what is there. The forwarder was not stopped, so it needs no listener.
-	return errors.Join(err, c.startControlPlane(ctx, programs, nil), c.waitControlPlane(ctx, desc))
+	return errors.Join(err, c.startControlPlane(ctx, desc, programs, nil))
 }
 
 // copyTree copies a directory with its modes.

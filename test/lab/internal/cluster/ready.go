@@ -132,12 +132,13 @@ func (c *Cluster) ready(ctx context.Context, desc state.Description, since time.
 	return nil, errors.Join(errs...)
 }
 
-func (c *Cluster) waitControlPlane(ctx context.Context, desc state.Description) error {
+// waitAPIServer waits until the API server serves, or one of the processes that it needs ends.
+func (c *Cluster) waitAPIServer(ctx context.Context, desc state.Description, needed ...string) error {
 	api, err := c.apiClient(desc.Port)
 	if err != nil {
 		return err
 	}
-	return c.wait(ctx, processNames(desc.Lab), "the API server is not ready", func() (bool, error) {
+	return c.wait(ctx, needed, "the API server is not ready", func() (bool, error) {
 		_, err := api.get(ctx, "/readyz")
 		return err == nil, err
 	})

@@ -138,13 +138,11 @@ func (c *Cluster) start(ctx context.Context, desc *state.Description, p parts) e
 		return fmt.Errorf("make certificates: %w", err)
 	}
 	c.report.Step("starting the control plane and %d nodes", desc.Lab.Nodes)
-	if err := c.startControlPlane(ctx, p.programs, outer); err != nil {
-		return err
-	}
+	// Nodes boot while the control plane starts: their kubelets ask until it answers.
 	if err := c.startNodes(ctx, desc.Lab, p); err != nil {
 		return err
 	}
-	if err := c.waitControlPlane(ctx, *desc); err != nil {
+	if err := c.startControlPlane(ctx, *desc, p.programs, outer); err != nil {
 		return err
 	}
 	c.report.Step("control plane ready")
