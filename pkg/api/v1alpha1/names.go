@@ -112,6 +112,7 @@ const (
 	ActionCreateSharedGroup   = "CreateSharedGroup"
 	ActionRemoveSharedGroup   = "RemoveSharedGroup"
 	ActionMapVolumes          = "MapVolumes"
+	ActionUnmapVolumes        = "UnmapVolumes"
 	ActionFenceNode           = "FenceNode"
 	ActionReleaseVolumes      = "ReleaseVolumes"
 	ActionPreemptKeys         = "PreemptKeys"

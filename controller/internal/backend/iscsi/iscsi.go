@@ -42,6 +42,8 @@ type Agents interface {
 	// Mappings lists the devices of the group's volumes on a node, and says which paths there lead to another LUN than the recorded one. Map makes a device.
 	Mappings(ctx context.Context, node string, ref sharedlun.Ref) (all []sharedlun.Mapping, other string, err error)
 	Map(ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error)
+	// Unmap removes the device of a volume; cut has it return errors first, so that it does no more harm if it is open.
+	Unmap(ctx context.Context, node string, ref sharedlun.Ref, volumeUUID string, sequence uint64, cut bool) error
 }
 
 // Groups changes groups, through whichever node is the writer. A san.San does.

@@ -42,7 +42,7 @@ func (b *Backend) perform(ctx context.Context, host string, step backend.Step) e
 	}
 	do := map[string]func(context.Context, iscsi.Step) error{
 		v1alpha1.ActionLogin: b.login, v1alpha1.ActionLogout: b.logout, v1alpha1.ActionGrantKey: b.grantKey, v1alpha1.ActionRegisterKey: b.registerKey,
-		v1alpha1.ActionUnregisterKey: b.unregisterKey, v1alpha1.ActionMapVolumes: b.mapVolumes, v1alpha1.ActionFenceNode: b.fenceNode,
+		v1alpha1.ActionUnregisterKey: b.unregisterKey, v1alpha1.ActionMapVolumes: b.mapVolumes, v1alpha1.ActionUnmapVolumes: b.unmapVolumes, v1alpha1.ActionFenceNode: b.fenceNode,
 		v1alpha1.ActionPreemptKeys: b.preemptKeys, v1alpha1.ActionForgetReaders: b.forgetReaders,
 		v1alpha1.ActionReleaseVolumes: b.releaseVolumes, v1alpha1.ActionCreateSharedGroup: b.createGroup, v1alpha1.ActionRemoveSharedGroup: b.removeGroup,
 	}[s.Does]
@@ -121,32 +121,6 @@ func both(a, b string) string {
 func (b *Backend) logout(ctx context.Context, s iscsi.Step) error {
 	b.memory.note(types.UID(s.Ref.OwnerUID), s.Node, func(h *host) { h.loginChap = "" })
 	return b.Agents.Logout(ctx, s.Node, s.Target)
-}
-
-func (b *Backend) mapVolumes(ctx context.Context, s iscsi.Step) error {
-	m, err := b.readMember(ctx, s.Member, s)
-	if err != nil {
-		return err
-	}
-	r := m.Spec.Reservation
-	if r == nil || r.BootID != b.Agents.Node(s.Node).BootID || r.Fenced {
-		return passing("member %s has no key for the boot of node %s", s.Member, s.Node)
-	}
-	if err := b.unrivalled(ctx, s, r); err != nil {
-		return err
-	}
-	cred := sharedlun.Credential{Unfenced: r.Unfenced}
-	if !r.Unfenced {
-		if cred.Key, err = sharedlun.ParseKey(r.Key); err != nil {
-			return err
-		}
-	}
-	for _, v := range s.Volumes {
-		if _, err := b.Agents.Map(ctx, s.Node, s.Ref, cred, v, s.Sequence); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (b *Backend) releaseVolumes(ctx context.Context, s iscsi.Step) error {

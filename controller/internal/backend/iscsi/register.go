@@ -3,7 +3,6 @@ package iscsi
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -182,19 +181,4 @@ func (b *Backend) heard(ctx context.Context, s iscsi.Step, key string, change fu
 			}
 		})
 	})
-}
-
-// unrivalled refuses a node while a key of an earlier boot of it is on the LUN: another machine that had its name may still write.
-func (b *Backend) unrivalled(ctx context.Context, s iscsi.Step, r *v1alpha1.MemberReservation) error {
-	if len(r.Previous) == 0 {
-		return nil
-	}
-	seen, err := b.Agents.Reservation(ctx, s.Node, s.Ref.Lun, true)
-	if err != nil {
-		return err
-	}
-	if left := registered(&v1alpha1.MemberReservation{Previous: r.Previous}, seen); len(left) > 0 {
-		return passing("keys of earlier boots of node %s are on the LUN: %s", s.Node, strings.Join(left, ", "))
-	}
-	return nil
 }

@@ -41,6 +41,7 @@ func (v *View) Decide(m backend.Member) backend.Host {
 	case m.Invalid == nil:
 		h.join(&out)
 	}
+	out.Steps = append(h.strays(), out.Steps...)
 	switch {
 	case len(out.Steps) > 0:
 		out.Wake = soon
@@ -129,11 +130,11 @@ func (h host) attach(out *backend.Host, maps []backend.Step) {
 	out.Steps = append(out.Steps, maps...)
 }
 
-// cut names the volumes of the node whose devices return errors, and are in use.
+// cut names the volumes whose devices on the node return errors, and are in use.
 func (h host) cut() (out []string) {
 	for _, v := range h.view.volumes() {
 		open := func(m sharedlun.Mapping) bool { return m.VolumeUUID == v.UUID && m.Cut && m.InUse }
-		if v.HeldBy == h.m.Node && slices.ContainsFunc(h.Mappings, open) {
+		if slices.ContainsFunc(h.Mappings, open) {
 			out = append(out, v.Name)
 		}
 	}
@@ -215,6 +216,28 @@ func (h host) mapVolumes(g *sharedlun.Group) []backend.Step {
 	return []backend.Step{s}
 }
 
+// strays returns the step that ends what the node has of volumes that the LUN gives to another node, or to none, as after a fence: where no key keeps it from writing, it
+// would write into what another one has. What returns errors and is open stays as it is until whoever has it open ends.
+func (h host) strays() []backend.Step {
+	g := h.view.group()
+	if g == nil || !h.Up() || !h.Mapped || !h.view.refusal().IsZero() || h.view.released() {
+		return nil
+	}
+	s := h.step(v1alpha1.ActionUnmapVolumes, "The node has devices of volumes that the LUN says are not its own.")
+	// It only ends what was to end before the volumes went to others.
+	s.Runs, s.Again = h.view.seen.Reading.Via, true
+	for _, v := range g.Volumes {
+		live := func(m sharedlun.Mapping) bool { return m.VolumeUUID == v.UUID && (!m.Cut || !m.InUse || m.Suspended) }
+		if v.HeldBy != h.m.Node && slices.ContainsFunc(h.Mappings, live) {
+			s.Volumes = append(s.Volumes, v)
+		}
+	}
+	if len(s.Volumes) == 0 {
+		return nil
+	}
+	return []backend.Step{s}
+}
+
 // leave takes a node off the LUN that holds no volume: first its key, then its sessions.
 func (h host) leave(out *backend.Host) {
 	if h.view.rival != "" && !h.mine() {
@@ -259,14 +282,4 @@ func (h host) farewell(recorded, keyed bool) (out []backend.Step) {
 // mine reports whether the node has something of this Iscsi.
 func (h host) mine() bool {
 	return h.m.Object != nil && (h.m.Object.Spec.Lun != nil || h.m.Object.Spec.Reservation != nil)
-}
-
-// step begins a step on the node.
-func (h host) step(does, why string) Step {
-	ref, _ := h.view.Ref()
-	s := Step{Node: h.m.Node, Does: does, Owner: h.view.seen.Iscsi.Name, Ref: ref, Why: why}
-	if h.m.Object != nil {
-		s.Member = h.m.Object.Name
-	}
-	return s
 }

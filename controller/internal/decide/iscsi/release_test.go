@@ -206,3 +206,54 @@ func TestWhole_noWorkerOffersNothingNew(t *testing.T) {
 		t.Errorf("%v", actions(steps))
 	}
 }
+
+// TestDecide_strays: a node that answers ends what it has of volumes that the LUN says are not its own, whatever its Member says. What it cannot end by itself is left once it
+// does no harm.
+func TestDecide_strays(t *testing.T) {
+	has := func(m sharedlun.Mapping) func(*scene) {
+		return n1(func(h *Host) { m.VolumeUUID = "u"; h.Mappings = []sharedlun.Mapping{m} })
+	}
+	fenced := func(s *scene) { s.member("n1").Spec.Reservation.Fenced = true }
+	for name, c := range map[string]struct {
+		heldBy string
+		change []func(*scene)
+		want   bool
+	}{
+		"its own":                           {"n1", []func(*scene){has(sharedlun.Mapping{})}, false},
+		"its own, and it is fenced":         {"n1", []func(*scene){has(sharedlun.Mapping{}), fenced}, false},
+		"another one's":                     {"n2", []func(*scene){has(sharedlun.Mapping{})}, true},
+		"another one's, and it is fenced":   {"n2", []func(*scene){has(sharedlun.Mapping{}), fenced}, true},
+		"nobody's, and it is fenced":        {"", []func(*scene){has(sharedlun.Mapping{}), fenced}, true},
+		"open":                              {"n2", []func(*scene){has(sharedlun.Mapping{InUse: true}), fenced}, true},
+		"cut, and open":                     {"n2", []func(*scene){has(sharedlun.Mapping{InUse: true, Cut: true}), fenced}, false},
+		"cut, and closed":                   {"n2", []func(*scene){has(sharedlun.Mapping{Cut: true}), fenced}, true},
+		"half cut, and open":                {"n2", []func(*scene){has(sharedlun.Mapping{InUse: true, Cut: true, Suspended: true}), fenced}, true},
+		"no key was granted for its boot":   {"n2", []func(*scene){has(sharedlun.Mapping{}), n1(func(h *Host) { h.BootID = "next" })}, true},
+		"being removed":                     {"n2", []func(*scene){has(sharedlun.Mapping{}), func(s *scene) { s.remove("n1") }}, true},
+		"not known what it has":             {"n2", []func(*scene){has(sharedlun.Mapping{}), n1(func(h *Host) { h.Mapped = false })}, false},
+		"not known whose it is":             {"n2", []func(*scene){has(sharedlun.Mapping{}), func(s *scene) { s.o.Reading.Known = false }}, false},
+		"silent":                            {"n2", []func(*scene){fenced, func(s *scene) { s.silence("n1", true) }}, false},
+		"the LUN is another Iscsi's":        {"n2", []func(*scene){has(sharedlun.Mapping{}), func(s *scene) { s.o.Iscsi.Spec.IQN = "iqn.2026-01.lab.quarry:other" }}, false},
+		"a volume that is not in the group": {"n2", []func(*scene){n1(func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "x"}} })}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := made("n1", "n2")
+			s.volume(sharedlun.Volume{Name: "v", UUID: "u", HeldBy: c.heldBy, ReadyBytes: 1})
+			for _, change := range c.change {
+				change(s)
+			}
+			steps := s.decide("n1").Steps
+			i := slices.IndexFunc(steps, func(s backend.Step) bool { return s.Action() == v1alpha1.ActionUnmapVolumes })
+			if (i >= 0) != c.want {
+				t.Fatalf("steps %v", actions(steps))
+			}
+			if i < 0 {
+				return
+			}
+			step := steps[i].(Step)
+			if step.Node != "n1" || step.Via() != "" || step.Runs != "n1" || step.Destroys() || !step.Restores() || len(step.Volumes) != 1 || step.Volumes[0].UUID != "u" {
+				t.Errorf("%+v", step)
+			}
+		})
+	}
+}

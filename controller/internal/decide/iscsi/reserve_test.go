@@ -106,7 +106,7 @@ func TestDecide_unreserved(t *testing.T) {
 		}, nil, v1alpha1.ReasonKeyLost},
 		"what it has mapped is another's": {lost("n2", "n1"), func(s *scene) {
 			s.host("n1", func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "u"}} })
-		}, nil, v1alpha1.ReasonKeyLost},
+		}, []string{"UnmapVolumes"}, v1alpha1.ReasonKeyLost},
 		"its own, and the LUN is reserved": {made("n1"), func(s *scene) {
 			s.volume(sharedlun.Volume{Name: "v", UUID: "u", HeldBy: "n1"})
 			s.host("n1", func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "u"}} })

@@ -10,7 +10,7 @@ import (
 
 // Step is one change of sessions, keys, devices, or of the group.
 type Step struct {
-	// Node that it happens on; empty for a step of the whole, which runs on Runs.
+	// Node that it happens on; empty for a step of the whole, which runs on Runs. A step of a node that reads the LUN once more does so through Runs.
 	Node, Runs string
 	// Does is one of the constants v1alpha1.ActionXxx.
 	Does string
@@ -31,7 +31,7 @@ type Step struct {
 	Unfenced, Exchange bool
 	// Reserve is true when the LUN is reserved once the key is registered, Own when the node has volumes mapped that the LUN says are its own.
 	Reserve, Own bool
-	// Volumes that are mapped or released, and the sequence number of the report that has them.
+	// Volumes that are mapped, unmapped or released, and the sequence number of the report that has them.
 	Volumes  []sharedlun.Volume
 	Sequence uint64
 	// Victim is the node that is fenced, Key its key. Vouched is true when a person vouches by approval that it is off.
@@ -137,3 +137,13 @@ func (s Step) Told() (reason, message string) {
 
 // Restores reports whether the step only brings back what a node had before it was booted, or ends what was begun: no approval is asked for it anew.
 func (s Step) Restores() bool { return s.Again }
+
+// step begins a step on the node.
+func (h host) step(does, why string) Step {
+	ref, _ := h.view.Ref()
+	s := Step{Node: h.m.Node, Does: does, Owner: h.view.seen.Iscsi.Name, Ref: ref, Why: why}
+	if h.m.Object != nil {
+		s.Member = h.m.Object.Name
+	}
+	return s
+}

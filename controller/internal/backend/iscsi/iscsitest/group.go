@@ -36,7 +36,7 @@ func (s *SAN) Mappings(_ context.Context, name string, ref sharedlun.Ref) (out [
 		}
 		for uuid := range n.mapped {
 			n.cut[uuid] = n.cut[uuid] || n.swapped
-			out = append(out, sharedlun.Mapping{VolumeUUID: uuid, Device: "/dev/mapper/" + uuid, Cut: n.cut[uuid]})
+			out = append(out, sharedlun.Mapping{VolumeUUID: uuid, Device: "/dev/mapper/" + uuid, Cut: n.cut[uuid], InUse: n.open[uuid]})
 		}
 		return nil
 	})
@@ -69,9 +69,13 @@ func (s *SAN) Map(
 	return m, err
 }
 
-// Unmap removes the device of a volume.
-func (s *SAN) Unmap(_ context.Context, name string, _ sharedlun.Ref, uuid string, _ uint64, _ bool) error {
+// Unmap removes the device of a volume. One that is open stays, and returns errors if it is to be cut.
+func (s *SAN) Unmap(_ context.Context, name string, _ sharedlun.Ref, uuid string, _ uint64, cut bool) error {
 	return s.call(name, "unmap", func(n *node) error {
+		if n.mapped[uuid] && n.open[uuid] {
+			n.cut[uuid] = n.cut[uuid] || cut
+			return fault(decide.FaultPrecondition, name, "UnmapVolume", "", "the device is open")
+		}
 		delete(n.mapped, uuid)
 		delete(n.cut, uuid)
 		return nil

@@ -49,8 +49,9 @@ type node struct {
 	sessions   map[string]bool
 	used       *sharedlun.Chap
 	mapped     map[string]bool
-	// cut are the devices that return errors. swapped is true while the target has another LUN under the number on the node's paths.
+	// cut are the devices that return errors, open those that somebody has open. swapped is true while the target has another LUN under the number on the node's paths.
 	cut      map[string]bool
+	open     map[string]bool
 	swapped  bool
 	promised uint64
 	// uses says who uses the LUN on the node; empty when nobody does.
@@ -102,7 +103,7 @@ func (s *SAN) AddNode(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nodes[name] = &node{
-		name: name, boot: name + "-boot-1", agent: decide.AgentUp, sessions: map[string]bool{}, mapped: map[string]bool{}, cut: map[string]bool{},
+		name: name, boot: name + "-boot-1", agent: decide.AgentUp, sessions: map[string]bool{}, mapped: map[string]bool{}, cut: map[string]bool{}, open: map[string]bool{},
 		initiator: sharedlun.Initiator{Name: "iqn.2026-01.storage.quarry:" + name, OfHost: true, Multipath: true},
 	}
 }
@@ -167,6 +168,8 @@ func (s *SAN) Boot(name string) {
 	n.agent = decide.AgentUp
 	clear(n.sessions)
 	clear(n.mapped)
+	clear(n.cut)
+	clear(n.open)
 }
 
 // LoseKeys lets the target forget all registrations.

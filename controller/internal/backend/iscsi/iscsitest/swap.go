@@ -16,6 +16,13 @@ func (s *SAN) Cut(node, uuid string) bool {
 	return s.nodes[node].cut[uuid]
 }
 
+// Open has somebody open the device of a volume on a node, or close it.
+func (s *SAN) Open(node, uuid string, on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes[node].open[uuid] = on
+}
+
 // told is what the target says of a LUN on the paths of a node.
 func (n *node) told(l *LUN) sharedlun.Identity {
 	out := l.Identity
