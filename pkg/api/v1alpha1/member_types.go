@@ -158,10 +158,12 @@ type MemberReservation struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Paths string `json:"paths,omitempty"`
-	// Registering is true from before the node is asked to register the key until it has answered, or has refused. Once a request had no answer it stays true until
-	// the next key, or until a person vouches that the node is off: the request may still reach the target, so that the node cannot be fenced in this boot.
+	// Registering names the latest request to register the key, from before the node is asked until it has answered that one, or has refused it. Once a request had no answer, or
+	// was made while another one was open, it stays until the next key, or until a person vouches that the node is off: a request may still reach the target, so that the node cannot
+	// be fenced in this boot. Empty while no request is open.
 	// +optional
-	Registering bool `json:"registering,omitempty"`
+	// +kubebuilder:validation:MaxLength=64
+	Registering string `json:"registering,omitempty"`
 	// Fenced is true once the key was seen to be gone from the LUN because the node was fenced. The node gets another key after a reboot.
 	// +optional
 	Fenced bool `json:"fenced,omitempty"`

@@ -43,14 +43,16 @@ func (b *Backend) fenceNode(ctx context.Context, s iscsi.Step) error {
 		if r := m.Spec.Reservation; r != nil && r.Key == s.Key {
 			r.Fenced = true
 			// In a node that is off no command waits any more.
-			r.Registering = r.Registering && !s.Vouched
+			if s.Vouched {
+				r.Registering = ""
+			}
 		}
 	})
 }
 
 // fenceable refuses to fence a node that may work with its key. What is fenced already may be fenced again, whoever answers.
 func (b *Backend) fenceable(ctx context.Context, s iscsi.Step, r *v1alpha1.MemberReservation) error {
-	if !r.Fenced || r.Registering {
+	if !r.Fenced || r.Registering != "" {
 		if err := b.off(ctx, s, r); err != nil {
 			return err
 		}
@@ -70,7 +72,7 @@ func (b *Backend) off(ctx context.Context, s iscsi.Step, r *v1alpha1.MemberReser
 	if s.Over {
 		return nil
 	}
-	if !s.Vouched && r.Registering {
+	if !s.Vouched && r.Registering != "" {
 		return passing("node %s was asked to register its key and did not answer", s.Victim)
 	}
 	off, known, err := b.standing(ctx, s.Victim)

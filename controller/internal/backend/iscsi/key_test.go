@@ -38,7 +38,7 @@ func TestPerform_previous(t *testing.T) {
 	// The path is back, or somebody took the key off.
 	s.san.KeepKey(s.lun, "a path of n2 that is down", 0)
 	s.must(s.perform(register))
-	if r := s.member("n2").Spec.Reservation; len(r.Previous) > 0 || r.Registering {
+	if r := s.member("n2").Spec.Reservation; len(r.Previous) > 0 || r.Registering != "" {
 		t.Errorf("%+v, registered %v", r, s.san.Keys(s.lun))
 	}
 }

@@ -34,9 +34,8 @@ func (b *Backend) registerKey(ctx context.Context, s iscsi.Step) error {
 	if err != nil {
 		return err
 	}
-	// An earlier request had no answer: that of another one does not say that it will not reach the target any more.
-	open := r.Registering
-	if err := b.registering(ctx, s, r.Key); err != nil {
+	request, err := b.request(ctx, s, r.Key)
+	if err != nil {
 		return err
 	}
 	seen, err := b.register(ctx, s, g)
@@ -46,8 +45,8 @@ func (b *Backend) registerKey(ctx context.Context, s iscsi.Step) error {
 		b.memory.note(types.UID(s.Ref.OwnerUID), s.Node, func(h *host) { h.paths = s.Paths })
 	}
 	err = errors.Join(err, b.heard(ctx, s, r.Key, func(r *v1alpha1.MemberReservation) {
-		if !open && san.Answered(err) {
-			r.Registering = false
+		if r.Registering == request.id && !request.after && san.Answered(err) {
+			r.Registering = ""
 		}
 		if !counts {
 			return
@@ -155,18 +154,27 @@ func volumesOf(g *sharedlun.Group, uuid string) []sharedlun.Volume {
 	return g.Volumes
 }
 
-// registering records that a request to register a key may be under way.
-func (b *Backend) registering(ctx context.Context, s iscsi.Step, key string) error {
-	marked := false
+// request is one request to register a key.
+type request struct {
+	// id names it on the Member while it may be under way, and no other one.
+	id string
+	// after is true when another one may be under way as well: its answer alone does not say that the other one will not reach the target any more.
+	after bool
+}
+
+// request records that a request to register a key may be under way. Whoever began one before, in this process or in one that was the leader, takes off only its own.
+func (b *Backend) request(ctx context.Context, s iscsi.Step, key string) (request, error) {
+	out, marked := request{id: sharedlun.FormatKey(b.Random())}, false
 	err := b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
 		if r := m.Spec.Reservation; r != nil && r.Key == key && !r.Fenced {
-			r.Registering, marked = true, true
+			out.after, marked = r.Registering != "", true
+			r.Registering = out.id
 		}
 	})
 	if err == nil && !marked {
 		err = passing("the key of node %s on record was changed meanwhile: none is registered", s.Node)
 	}
-	return err
+	return out, err
 }
 
 // heard records what came of a request to register a key. The answer is not told again: it is written even if the step was called off meanwhile, and even if somebody

@@ -1,6 +1,7 @@
 package iscsi
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -39,7 +40,7 @@ func TestPerform_registering(t *testing.T) {
 				if call != "register" || after {
 					return nil
 				}
-				if r := s.member("n2").Spec.Reservation; !r.Registering {
+				if r := s.member("n2").Spec.Reservation; r.Registering == "" {
 					t.Error("nothing says that a request is under way")
 				}
 				next++
@@ -52,11 +53,56 @@ func TestPerform_registering(t *testing.T) {
 					t.Errorf("%v, answered was %v", err, answer)
 				}
 			}
-			if r := s.member("n2").Spec.Reservation; r.Registering != c.open || r.Paths != c.paths {
+			if r := s.member("n2").Spec.Reservation; (r.Registering != "") != c.open || r.Paths != c.paths {
 				t.Errorf("%+v", r)
 			}
 		})
 	}
+}
+
+// TestPerform_registeringTwice: a process that was the leader before asks at the same time. Neither answer says that the other request will not reach the target any more.
+func TestPerform_registeringTwice(t *testing.T) {
+	for name, order := range map[string][]int{"in order": {0, 1}, "the later one first": {1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, "n1", "n2")
+			s.must(s.perform(s.step("n2", v1alpha1.ActionGrantKey)))
+			processes := []process{s.process(), s.process()}
+			for _, p := range processes {
+				go func() { p.done <- p.b.registerKey(t.Context(), s.step("n2", v1alpha1.ActionRegisterKey)) }()
+				<-p.sent
+			}
+			for i, n := range order {
+				close(processes[n].may)
+				s.must(<-processes[n].done)
+				if s.member("n2").Spec.Reservation.Registering == "" {
+					t.Errorf("answer %d says that no request is open any more", i+1)
+				}
+			}
+		})
+	}
+}
+
+// process is one that asks nodes to register keys. They get the request only once they may, after the process has sent it.
+type process struct {
+	Agents
+	b         *Backend
+	sent, may chan struct{}
+	done      chan error
+}
+
+func (s *site) process() process {
+	p := process{Agents: s.san, sent: make(chan struct{}), may: make(chan struct{}), done: make(chan error)}
+	cfg := s.b.Config
+	cfg.Agents = p
+	p.b = New(cfg)
+	return p
+}
+
+// Register registers a key.
+func (p process) Register(ctx context.Context, node string, lun sharedlun.Identity, g sharedlun.Grant) (sharedlun.Reservation, error) {
+	close(p.sent)
+	<-p.may
+	return p.Agents.Register(ctx, node, lun, g)
 }
 
 // TestPerform_newSessions: a path of a new session may have the name of an earlier one, and not its key.
@@ -81,14 +127,14 @@ func TestPerform_newSessions(t *testing.T) {
 // TestPerform_fenceByWord: a request to register that had no answer lets nobody believe a fence, unless a person vouches that the node is off.
 func TestPerform_fenceByWord(t *testing.T) {
 	s := keyed(t)
-	edit(s, &v1alpha1.Member{}, "san.n2", func(m *v1alpha1.Member) { m.Spec.Reservation.Registering = true })
+	edit(s, &v1alpha1.Member{}, "san.n2", func(m *v1alpha1.Member) { m.Spec.Reservation.Registering = "1" })
 	s.san.SetAgent("n2", decide.AgentUnreachable)
 	s.taint()
 	wantError(t, s.perform(s.fence()), "did not answer", true)
 	fence := s.fence()
 	fence.Vouched = true
 	s.must(s.perform(fence))
-	if r := s.member("n2").Spec.Reservation; !r.Fenced || r.Registering || s.san.Keys(s.lun)["n2"] != 0 {
+	if r := s.member("n2").Spec.Reservation; !r.Fenced || r.Registering != "" || s.san.Keys(s.lun)["n2"] != 0 {
 		t.Errorf("%+v, %v", r, s.san.Keys(s.lun))
 	}
 	// Whoever answers: what came back is taken off again.

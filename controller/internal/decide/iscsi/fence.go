@@ -36,13 +36,13 @@ func (v *View) fences(m *v1alpha1.Member) bool {
 		// Nothing is known of it: without a record nobody could say that it is fenced.
 		return v.off(node) && v.awaits(node) && v.rec.group != ""
 	}
-	if r.Fenced && !r.Registering && v.hasKeyOf(r) {
+	if r.Fenced && r.Registering == "" && v.hasKeyOf(r) {
 		return true
 	}
 	if v.gone() && slices.Contains(v.stranded(), node) {
 		return true
 	}
-	if r.Fenced && !r.Registering || !v.off(node) {
+	if r.Fenced && r.Registering == "" || !v.off(node) {
 		return false
 	}
 	return v.awaits(node) || !m.DeletionTimestamp.IsZero() || backend.Lost(m)
@@ -117,14 +117,14 @@ func (v *View) fenceNode(via string, m *v1alpha1.Member) Step {
 	}
 	s.Victim, s.Key, s.Member, s.Unfenced = node, r.Key, m.Name, r.Unfenced
 	switch {
-	case r.Fenced && !r.Registering:
+	case r.Fenced && r.Registering == "":
 		s.Again, s.Why = true, "Node "+node+" is fenced, and a key of it came back to the LUN."
 	case v.gone():
 		s.Over, s.Why = true, "The volume group is gone with the Iscsi. Node "+node+" does not answer: its key is taken off, so that others can use the LUN."
 	case r.Unfenced:
 		s.Vouched, s.Why = true, "Node "+node+" is silent, its volumes wait for it, and the target keeps no reservations by which it could be kept from writing."
 		s.Consent = vouchesOff(node)
-	case r.Registering:
+	case r.Registering != "":
 		s.Vouched, s.Why = true, "Node "+node+" did not answer when it was asked to register its key, so that the key may come back once it is taken off."
 		s.Consent = vouchesOff(node)
 	case !v.exists(node):
@@ -235,7 +235,7 @@ func unfenced(r *v1alpha1.MemberReservation, key string) bool {
 	if r == nil {
 		return key == ""
 	}
-	return r.Key == key && (!r.Fenced || r.Registering)
+	return r.Key == key && (!r.Fenced || r.Registering != "")
 }
 
 // forgetReaders takes nodes off the readers of volumes that are away for good, one step for each node: a person vouches that they read no more.

@@ -31,7 +31,7 @@ func TestWhole_abandoned(t *testing.T) {
 		"the LUN was not read":            {func(s *scene) { s.o.Reading.Known = false }, nil, ""},
 		// A turn knows the Members alone, and would refuse it.
 		"a key just granted":                           {func(s *scene) { s.o.Reading.Keys.Keys, s.o.Granted = []uint64{10, 12, 99}, []uint64{99} }, nil, ""},
-		"it was asked to register, and did not answer": {func(s *scene) { s.member("n2").Spec.Reservation.Registering = true }, []string{"FenceNode"}, "n1"},
+		"it was asked to register, and did not answer": {func(s *scene) { s.member("n2").Spec.Reservation.Registering = "1" }, []string{"FenceNode"}, "n1"},
 		"fenced without a key on record":               {func(s *scene) { s.unknownBoot("n2") }, []string{"ReleaseVolumes"}, "n1"},
 		"fenced so, and a key of nobody is there":      {func(s *scene) { s.unknownBoot("n2"); s.o.Reading.Keys.Keys = []uint64{10, 11, 12} }, []string{"PreemptKeys"}, "n1"},
 		"fenced so, and a key just granted": {func(s *scene) {
@@ -129,7 +129,7 @@ func TestWhole_vouchOutlasts(t *testing.T) {
 	fence := func(s *scene) {
 		holds(s)
 		s.silence("n2", true)
-		s.member("n2").Spec.Reservation.Registering = true
+		s.member("n2").Spec.Reservation.Registering = "1"
 	}
 	foreign := func(s *scene) {
 		s.silence("n2", false)

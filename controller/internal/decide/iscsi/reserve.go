@@ -23,7 +23,7 @@ func (v *View) records() []writer.KeyRecord {
 
 // recordOfKey reads the keys of a Member. One that cannot be read is none: then it is nobody's on the LUN.
 func recordOfKey(node string, r *v1alpha1.MemberReservation) writer.KeyRecord {
-	out := writer.KeyRecord{Node: node, Fenced: r.Fenced, Registering: r.Registering}
+	out := writer.KeyRecord{Node: node, Fenced: r.Fenced, Registering: r.Registering != ""}
 	if !r.Unfenced {
 		out.Key = keyOf(r.Key)
 	}

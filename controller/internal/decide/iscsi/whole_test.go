@@ -68,7 +68,7 @@ func TestWhole_steps(t *testing.T) {
 		s.o.Reading.Keys.Keys = []uint64{10}
 	}
 	back := func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 11} }
-	asked := func(s *scene) { s.member("n2").Spec.Reservation.Registering = true }
+	asked := func(s *scene) { s.member("n2").Spec.Reservation.Registering = "1" }
 	reader := func(node string) func(*scene) {
 		return func(s *scene) {
 			s.volume(sharedlun.Volume{Name: "v", UUID: "u", Readers: []sharedlun.Boot{{Node: node, ID: "boot-" + node}}})

@@ -108,7 +108,7 @@ func (s *suite) cutVolumes(c *cuts) {
 		o.Annotations = map[string]string{v1alpha1.AnnotationApprove: i.Status.Plan.Digest}
 	})
 	s.until("san", released)
-	if r := s.member("n2").Spec.Reservation; !r.Fenced || r.Registering || s.san.Keys(s.lun)["n2"] != 0 {
+	if r := s.member("n2").Spec.Reservation; !r.Fenced || r.Registering != "" || s.san.Keys(s.lun)["n2"] != 0 {
 		s.t.Errorf("%+v, keys %v", r, s.san.Keys(s.lun))
 	}
 	s.san.Boot("n2")

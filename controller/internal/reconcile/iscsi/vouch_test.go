@@ -68,7 +68,7 @@ func TestIscsi_vouchServesOnce(t *testing.T) {
 	s.leave()
 	// A request to register had no answer.
 	m := s.member("n2")
-	m.Spec.Reservation.Registering = true
+	m.Spec.Reservation.Registering = "1"
 	if err := s.client.Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestIscsi_vouchOfABackup(t *testing.T) {
 	s.volume("n2")
 	s.leave()
 	m := s.member("n2")
-	m.Spec.Reservation.Registering = true
+	m.Spec.Reservation.Registering = "1"
 	if err := s.client.Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestIscsi_restoredToBeforeEveryBoot(t *testing.T) {
 	s.san.Boot("n2")
 	s.until("san", func(i *v1alpha1.Iscsi) string {
 		for n, r := range backup {
-			if now := s.member(n).Spec.Reservation; now.Key == r.Key || now.Registering || s.san.Keys(s.lun)[n] == 0 {
+			if now := s.member(n).Spec.Reservation; now.Key == r.Key || now.Registering != "" || s.san.Keys(s.lun)[n] == 0 {
 				return fmt.Sprintf("%+v; %s", now, i.Status.Message)
 			}
 		}
@@ -193,7 +193,7 @@ func TestIscsi_restoredToBeforeEveryBoot(t *testing.T) {
 	s.approve(p)
 	// Its own key is replaced, and nobody else's. The next plan takes that one off.
 	next := s.untilPlan(fmt.Sprintf("no fence counts and no node's word: %016x.", lost["n2"]))
-	if now := s.san.Keys(s.lun); now["n2"] != lost["n2"] || now["n1"] == lost["n1"] || s.member("n1").Spec.Reservation.Registering {
+	if now := s.san.Keys(s.lun); now["n2"] != lost["n2"] || now["n1"] == lost["n1"] || s.member("n1").Spec.Reservation.Registering != "" {
 		t.Fatalf("%v, was %v; %+v", now, lost, s.member("n1").Spec.Reservation)
 	}
 	s.approve(next)

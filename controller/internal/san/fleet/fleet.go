@@ -102,7 +102,7 @@ func also(one *san.Member, other *v1alpha1.Member) error {
 			one.Previous = append(one.Previous, key)
 		}
 	}
-	one.Registering = one.Registering || r.Registering
+	one.Registering = one.Registering || r.Registering != ""
 	return nil
 }
 
@@ -150,7 +150,7 @@ func (f Fleet) member(m *v1alpha1.Member, removed bool) (san.Member, error) {
 	if out.Previous, err = sharedlun.ParseKeys(r.Previous...); err != nil {
 		return out, fmt.Errorf("member %s: %w", m.Name, err)
 	}
-	out.BootID, out.Fenced, out.Unfenced, out.Registering = r.BootID, r.Fenced, r.Unfenced, r.Registering
+	out.BootID, out.Fenced, out.Unfenced, out.Registering = r.BootID, r.Fenced, r.Unfenced, r.Registering != ""
 	out.Up = n.Up() && n.BootID == r.BootID && r.BootID != "" && !removed
 	if !r.Unfenced {
 		out.Key = key

@@ -40,7 +40,7 @@ func TestFleet(t *testing.T) {
 	}
 	key := func(k string) *v1alpha1.MemberReservation { return &v1alpha1.MemberReservation{Key: k, BootID: "b1"} }
 	fenced, without, open := key("00000000000000ff"), key("0000000000000005"), key("00000000000000a1")
-	open.Registering = true
+	open.Registering = "1"
 	fenced.Fenced, without.Unfenced = true, true
 	for name, c := range map[string]struct {
 		members []*v1alpha1.Member
