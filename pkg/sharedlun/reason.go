@@ -20,6 +20,8 @@ const (
 	ReasonLastKey = "LastKey"
 	// ReasonOtherKey: the target has another key for a path of the node than those that the node was told of.
 	ReasonOtherKey = "OtherKey"
+	// ReasonKeyStays: a node took its key off every path that it has, and the target has that key still, of a path that is down or of a session that is gone.
+	ReasonKeyStays = "KeyStays"
 	// ReasonMultipathMissing: several paths lead to the LUN, and multipathd does not run.
 	ReasonMultipathMissing = "MultipathMissing"
 )

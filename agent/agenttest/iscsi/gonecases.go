@@ -76,6 +76,7 @@ func cutOff(c *check) {
 		// No path can take it off.
 		_, err = a.Unregister(c.Context(), id, key, last)
 		c.want(err, sharedlun.ErrUnknown)
+		c.wantReason(err, sharedlun.ReasonKeyStays)
 		c.must(c.register(a, id, key, 0))
 		for range 2 {
 			_, err = a.Unregister(c.Context(), id, key, last)

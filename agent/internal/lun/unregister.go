@@ -104,7 +104,8 @@ func (n *Node) sweep(ctx context.Context, l found, r sharedlun.Reservation, key 
 // left refuses to call a key taken off that is registered still, or whose end left the others without a reservation.
 func (n *Node) left(r sharedlun.Reservation, id sharedlun.Identity, key uint64) error {
 	if r.Has(key) {
-		return fmt.Errorf("node %s, LUN %s: %w: key %s is registered still, by a path that is down, or by a session that is gone", n.cfg.NodeName, id.WWID, sharedlun.ErrUnknown, sharedlun.FormatKey(key))
+		return fmt.Errorf("%w: %w", sharedlun.ErrUnknown, sharedlun.NewProblem(sharedlun.ReasonKeyStays,
+			"node %s, LUN %s: key %s is registered still, by a path that is down, or by a session that is gone", n.cfg.NodeName, id.WWID, sharedlun.FormatKey(key)))
 	}
 	if len(r.Keys) > 0 && r.Type == 0 {
 		return fmt.Errorf("LUN %s, after node %s left it: %w", id.WWID, n.cfg.NodeName, r.Guarded())

@@ -62,7 +62,8 @@ type SharedLunServiceClient interface {
 	// are no such use. A reservation of type 5 that this node holds becomes one of type 7 when no volume is mapped here. Who may call: the controller.
 	Register(ctx context.Context, in *RegisterRequest, opts ...grpc.CallOption) (*RegisterResponse, error)
 	// Unregister takes this node's key off every path. It is refused with FAILED_PRECONDITION while a volume of the LUN is mapped here, when the
-	// target has no reservations, and when no other node is registered, unless last is set.
+	// target has no reservations, and when no other node is registered, unless last is set. UNAVAILABLE with the reason KeyStays says that no path of this
+	// node has the key any more, that no volume is mapped here, and that the target has the key still: another node preempts it.
 	//
 	// Effect: this node may not write any more; the others are the only ones that may, as before. Idempotent. Who may call: the controller.
 	Unregister(ctx context.Context, in *UnregisterRequest, opts ...grpc.CallOption) (*UnregisterResponse, error)
@@ -160,7 +161,8 @@ type SharedLunServiceServer interface {
 	// are no such use. A reservation of type 5 that this node holds becomes one of type 7 when no volume is mapped here. Who may call: the controller.
 	Register(context.Context, *RegisterRequest) (*RegisterResponse, error)
 	// Unregister takes this node's key off every path. It is refused with FAILED_PRECONDITION while a volume of the LUN is mapped here, when the
-	// target has no reservations, and when no other node is registered, unless last is set.
+	// target has no reservations, and when no other node is registered, unless last is set. UNAVAILABLE with the reason KeyStays says that no path of this
+	// node has the key any more, that no volume is mapped here, and that the target has the key still: another node preempts it.
 	//
 	// Effect: this node may not write any more; the others are the only ones that may, as before. Idempotent. Who may call: the controller.
 	Unregister(context.Context, *UnregisterRequest) (*UnregisterResponse, error)

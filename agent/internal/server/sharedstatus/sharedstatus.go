@@ -43,7 +43,7 @@ var (
 		{sharedlun.ErrNotFound, codes.NotFound},
 	}
 	problemCodes = map[string]codes.Code{
-		sharedlun.ReasonPortalUnreachable: codes.Unavailable, sharedlun.ReasonTargetUnreachable: codes.Unavailable,
+		sharedlun.ReasonPortalUnreachable: codes.Unavailable, sharedlun.ReasonTargetUnreachable: codes.Unavailable, sharedlun.ReasonKeyStays: codes.Unavailable,
 	}
 )
 

@@ -190,9 +190,29 @@ func (b *Backend) unregisterAll(ctx context.Context, s iscsi.Step, r *v1alpha1.M
 		return err
 	}
 	for _, key := range keys {
-		if _, err := b.Agents.Unregister(ctx, s.Node, s.Ref.Lun, key, s.Last); err != nil {
+		_, err := b.Agents.Unregister(ctx, s.Node, s.Ref.Lun, key, s.Last)
+		if faultOf(err).Reason == sharedlun.ReasonKeyStays && sharedlun.FormatKey(key) == r.Key {
+			err = b.unregisterLeft(ctx, s, r, key)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unregisterLeft takes a key off that no path of its node has any more: another node preempts it. The last one registers it once more, so that a path has it that can. The node has
+// just said that nothing is mapped there. A key of an earlier boot may be that of another machine of the name: of it a person vouches.
+func (b *Backend) unregisterLeft(ctx context.Context, s iscsi.Step, r *v1alpha1.MemberReservation, key uint64) error {
+	if n := b.Agents.Node(s.Node); !n.Up() || n.BootID != r.BootID || n.BootID != s.BootID {
+		return refused(sharedlun.ReasonKeyStays, "key %s of an earlier boot of node %s is on the LUN, and no path of the node has it: it is taken off by approval", r.Key, s.Node)
+	}
+	if s.Runs != "" {
+		return b.preempt(ctx, s, key)
+	}
+	if err := b.registerGranted(ctx, s); err != nil {
+		return err
+	}
+	_, err := b.Agents.Unregister(ctx, s.Node, s.Ref.Lun, key, s.Last)
+	return err
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"quarry.storage/quarry/controller/internal/backend/iscsi/iscsitest"
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
 	"quarry.storage/quarry/controller/internal/decide/writer"
@@ -111,4 +113,76 @@ type busy struct{}
 
 func (busy) Load(context.Context, string) (writer.Record, string, error) {
 	return writer.Record{Epoch: 1, Writer: "n1", Taken: "csi/1"}, "", nil
+}
+
+// TestPerform_unregisterLeft: a key that no path of its node has any more is preempted by another node. The last one registers it once more, so that a path has it.
+func TestPerform_unregisterLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		runs string
+		last bool
+		want []string
+	}{
+		"another node has its key": {"n1", false, []string{"unregister n2", "reservation n1", "preempt n1"}},
+		"and the Iscsi ends":       {"n1", true, []string{"unregister n2", "reservation n1", "preempt n1"}},
+		"it is the last one":       {"", true, []string{"unregister n2", "register n2", "unregister n2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := keyed(t)
+			s.strand("n2")
+			if c.runs == "" {
+				s.san.KeepKey(s.lun, "n1", 0)
+			}
+			s.san.Calls()
+			step := s.step("n2", v1alpha1.ActionUnregisterKey)
+			step.Runs, step.Last, step.Key = c.runs, c.last, s.member("n2").Spec.Reservation.Key
+			step.Reserve = false
+			s.must(s.b.unregisterKey(t.Context(), step))
+			if d := cmp.Diff(c.want, s.san.Calls()); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+			if keys := s.san.Keys(s.lun); s.member("n2").Spec.Reservation != nil || len(keys) != len(c.runs)/2 {
+				t.Errorf("keys %v, %+v", keys, s.member("n2").Spec.Reservation)
+			}
+		})
+	}
+}
+
+// TestPerform_unregisterLeftOfBefore: a key of an earlier boot may be that of another machine that had the node's name. Nobody takes it off without a person.
+func TestPerform_unregisterLeftOfBefore(t *testing.T) {
+	for name, change := range map[string]func(s *site, step *iscsi.Step){
+		"it is on record as an earlier one": func(s *site, _ *iscsi.Step) {
+			s.san.KeepKey(s.lun, "n2 in another session", 0xdd)
+			edit(s, &v1alpha1.Member{}, "san.n2", func(m *v1alpha1.Member) { m.Spec.Reservation.Previous = []string{oldKey} })
+		},
+		"the node was booted since": func(s *site, _ *iscsi.Step) {
+			s.strand("n2")
+			s.san.Boot("n2")
+			s.must(s.perform(s.step("n2", v1alpha1.ActionLogin)))
+		},
+		"the node was booted, and the step knows": func(s *site, step *iscsi.Step) {
+			s.strand("n2")
+			s.san.Boot("n2")
+			s.must(s.perform(s.step("n2", v1alpha1.ActionLogin)))
+			step.BootID = "n2-boot-1+"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := keyed(t)
+			step := s.step("n2", v1alpha1.ActionUnregisterKey)
+			change(s, &step)
+			step.Runs, step.Key = "n1", s.member("n2").Spec.Reservation.Key
+			if err := s.b.unregisterKey(t.Context(), step); err == nil || len(s.san.Keys(s.lun)) != 2+len(s.member("n2").Spec.Reservation.Previous) {
+				t.Errorf("%v, keys %v", err, s.san.Keys(s.lun))
+			}
+		})
+	}
+}
+
+// strand leaves the key of a node to a session that is gone.
+func (s *site) strand(node string) {
+	s.t.Helper()
+	key, err := sharedlun.ParseKey(s.member(node).Spec.Reservation.Key)
+	s.must(err)
+	s.san.KeepKey(s.lun, node, 0)
+	s.san.KeepKey(s.lun, node+" in another session", key)
 }

@@ -30,6 +30,11 @@ func (b *Backend) registerKey(ctx context.Context, s iscsi.Step) error {
 		return err
 	}
 	defer unlock()
+	return b.registerGranted(ctx, s)
+}
+
+// registerGranted registers the key. The caller has the lock of the node's key.
+func (b *Backend) registerGranted(ctx context.Context, s iscsi.Step) error {
 	r, g, err := b.granted(ctx, s)
 	if err != nil {
 		return err

@@ -164,31 +164,46 @@ func (v *View) preemptKeys(hosts []backend.HostHealth) []backend.Step {
 	return []backend.Step{s}
 }
 
-// preemptEarlier takes the keys of earlier boots of a node off that stay on the LUN, by approval, if something waits for the node's word: it does not count before, for
-// another machine that had the node's name may have such a key. A node that was booted gets time to register its new key first, which replaces them.
+// preemptEarlier takes the keys of earlier boots of a node off that stay on the LUN, by approval, if something waits for the node's word, which does not count before, or if the node
+// is to leave: another machine that had the node's name may have such a key.
 func (v *View) preemptEarlier(hosts []backend.HostHealth) []backend.Step {
 	var out []backend.Step
 	for _, h := range hosts {
-		m, via := h.Object, v.worker(hosts, "")
-		if m == nil || !slices.Contains(v.seen.Record.Pending, h.Node) && len(v.heldBy(h.Node)) == 0 {
+		m, keys := h.Object, v.before(h.Node)
+		if m == nil || len(keys) == 0 {
 			continue
 		}
-		keys, why := v.before(h.Node), "Keys of earlier boots of node "+h.Node+" are on the LUN still"
-		if !v.usable(h.Node) {
-			if v.seen.Now.Sub(v.late[h.Node]) < bootFor {
-				continue
-			}
-			why = "Node " + h.Node + " was booted and gets no key, and keys of its earlier boots are on the LUN"
-		}
-		if len(keys) == 0 {
+		why := v.outlived(m)
+		if why == "" {
 			continue
 		}
-		s := v.step(via, v1alpha1.ActionPreemptKeys, why+", so that it does not count what the node says: "+backend.Shorten(keys, maxKeys)+".")
+		s := v.step(v.worker(hosts, ""), v1alpha1.ActionPreemptKeys, why+": "+backend.Shorten(keys, maxKeys)+".")
 		s.Consent = "Whoever approves vouches that no other machine with the name of node " + h.Node + " uses the LUN."
 		s.Victim, s.Member, s.Keys, s.BootID = h.Node, m.Name, keys, v.seen.Hosts[h.Node].BootID
 		out = append(out, s)
 	}
 	return out
+}
+
+// outlived says why a person is asked about the keys of earlier boots of a node; empty as long as nobody is. A node that was booted gets time to register its new key
+// first, which replaces them.
+func (v *View) outlived(m *v1alpha1.Member) string {
+	node := string(m.Spec.Node)
+	switch {
+	case v.lingers(m):
+		return "Keys of earlier boots of node " + node + " are on the LUN still, so that it cannot leave"
+	case !slices.Contains(v.seen.Record.Pending, node) && len(v.heldBy(node)) == 0:
+	case v.usable(node):
+		return "Keys of earlier boots of node " + node + " are on the LUN still, so that it does not count what the node says"
+	case v.seen.Now.Sub(v.late[node]) >= bootFor:
+		return "Node " + node + " was booted and gets no key, and keys of its earlier boots are on the LUN, so that it does not count what the node says"
+	}
+	return ""
+}
+
+// lingers reports whether a member has been leaving for long, and answers: it could not take keys of earlier boots off by itself.
+func (v *View) lingers(m *v1alpha1.Member) bool {
+	return !m.DeletionTimestamp.IsZero() && v.seen.Now.Sub(m.DeletionTimestamp.Time) >= bootFor && (!v.deleting() || v.over())
 }
 
 // stand keeps, of the steps of the look before that need a person who vouches, those that nobody can take now, or of which this look cannot say whether they are needed still: what a person vouched

@@ -268,7 +268,10 @@ func (h host) farewell(recorded, keyed bool) (out []backend.Step) {
 	}
 	if recorded {
 		s := h.step(v1alpha1.ActionUnregisterKey, "The node uses the LUN no more.")
-		s.Key, s.Unfenced, s.Last = h.reservation().Key, !keyed, h.view.deleting()
+		s.Key, s.Unfenced, s.Last, s.BootID = h.reservation().Key, !keyed, h.view.deleting(), h.BootID
+		if keyed {
+			s.Runs = h.view.sweeperBeside(h.m.Node)
+		}
 		out = append(out, s)
 	}
 	if h.LoggedIn() || keyed {

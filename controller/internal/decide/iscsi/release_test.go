@@ -2,10 +2,16 @@ package iscsi
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/writer"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -253,6 +259,67 @@ func TestDecide_strays(t *testing.T) {
 			step := steps[i].(Step)
 			if step.Node != "n1" || step.Via() != "" || step.Runs != "n1" || step.Destroys() || !step.Restores() || len(step.Volumes) != 1 || step.Volumes[0].UUID != "u" {
 				t.Errorf("%+v", step)
+			}
+		})
+	}
+}
+
+// TestDecide_unregisterVia: another node that may write preempts the key of one that leaves, where no path of that one has it any more.
+func TestDecide_unregisterVia(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*scene)
+		want   string
+	}{
+		"another one works":    {nil, "n2"},
+		"another one is away":  {func(s *scene) { s.silence("n2", false); s.o.Reading.Keys.Keys = []uint64{10} }, ""},
+		"it is the writer":     {func(s *scene) { s.o.Record.Writer = "n1" }, "n2"},
+		"another one has none": {func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10} }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := made("n1", "n2")
+			s.o.Record = writer.Record{Epoch: 1, Writer: "n2"}
+			s.delete()
+			s.o.Iscsi.Annotations = map[string]string{v1alpha1.AnnotationGroupRemoved: groupUUID}
+			s.o.Reading.Contents.Group = nil
+			if c.change != nil {
+				c.change(s)
+			}
+			steps := s.decide("n1").Steps
+			if len(steps) == 0 || steps[0].Action() != v1alpha1.ActionUnregisterKey {
+				t.Fatalf("%v", actions(steps))
+			}
+			if step := steps[0].(Step); step.Runs != c.want || step.BootID != "boot-n1" || step.Via() != "" {
+				t.Errorf("through %q in boot %s: %+v", step.Runs, step.BootID, step)
+			}
+		})
+	}
+}
+
+// TestWhole_lingers: a node that leaves cannot take a key of an earlier boot off that none of its paths has. After a while a person is asked.
+func TestWhole_lingers(t *testing.T) {
+	for name, c := range map[string]struct {
+		since time.Duration
+		keys  []uint64
+		want  []string
+	}{
+		"it just began":             {bootFor - time.Second, []uint64{10, 11, 99}, []string{}},
+		"for a while":               {bootFor, []uint64{10, 11, 99}, []string{"PreemptKeys"}},
+		"for a while, and has none": {bootFor, []uint64{10, 11}, []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := made("n1", "n2")
+			s.remove("n2")
+			s.member("n2").DeletionTimestamp = new(metav1.NewTime(now.Add(-c.since)))
+			s.member("n2").Spec.Reservation.Previous = []string{"0000000000000063"}
+			s.o.Reading.Keys.Keys = c.keys
+			steps := s.whole().Steps
+			if d := cmp.Diff(c.want, actions(steps)); d != "" {
+				t.Fatalf("(-want +got):\n%s", d)
+			}
+			if len(steps) > 0 {
+				if step := steps[0].(Step); step.Victim != "n2" || step.Runs != "n1" || !step.Destroys() || !strings.Contains(step.Why, "so that it cannot leave: 0000000000000063") {
+					t.Errorf("%+v", step)
+				}
 			}
 		})
 	}

@@ -87,12 +87,12 @@ func (v *View) keyless(m *v1alpha1.Member) bool {
 }
 
 // sweeper names the node that takes keys off the LUN when the Iscsi ends: the one that steps of the whole run on. It is empty when none may.
-func (v *View) sweeper() string {
-	if v.usable(v.seen.Record.Writer) {
-		return v.seen.Record.Writer
-	}
-	for _, name := range v.names() {
-		if v.usable(name) {
+func (v *View) sweeper() string { return v.sweeperBeside("") }
+
+// sweeperBeside is the sweeper beside a node that leaves.
+func (v *View) sweeperBeside(node string) string {
+	for _, name := range append([]string{v.seen.Record.Writer}, v.names()...) {
+		if name != node && v.usable(name) {
 			return name
 		}
 	}

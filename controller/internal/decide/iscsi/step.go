@@ -10,7 +10,7 @@ import (
 
 // Step is one change of sessions, keys, devices, or of the group.
 type Step struct {
-	// Node that it happens on; empty for a step of the whole, which runs on Runs. A step of a node that reads the LUN once more does so through Runs.
+	// Node that it happens on; empty for a step of the whole, which runs on Runs. A step of a node reads the LUN once more through Runs, or has the node's key preempted through it.
 	Node, Runs string
 	// Does is one of the constants v1alpha1.ActionXxx.
 	Does string

@@ -263,24 +263,6 @@ func (s *SAN) Register(_ context.Context, name string, id sharedlun.Identity, g 
 	return r, err
 }
 
-// Unregister takes a node's own key off.
-func (s *SAN) Unregister(_ context.Context, name string, id sharedlun.Identity, key uint64, last bool) (r sharedlun.Reservation, err error) {
-	err = s.onLUN(name, "unregister", id, func(n *node, l *LUN) error {
-		if len(n.mapped) > 0 {
-			s.violations = append(s.violations, "the key of "+name+" was taken off with volumes mapped")
-		}
-		if l.keys[name] == key && len(l.keys) == 1 && !last {
-			return fault(decide.FaultPrecondition, name, "Unregister", "", "no other node is registered")
-		}
-		if l.keys[name] == key {
-			delete(l.keys, name)
-		}
-		r = l.reservation()
-		return nil
-	})
-	return r, err
-}
-
 // Preempt takes another node's key off.
 func (s *SAN) Preempt(_ context.Context, name string, id sharedlun.Identity, key, victim uint64) (r sharedlun.Reservation, err error) {
 	err = s.onLUN(name, "preempt", id, func(_ *node, l *LUN) error {
