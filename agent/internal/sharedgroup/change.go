@@ -42,6 +42,9 @@ func (s *Service) look(ctx context.Context, ref sharedlun.Ref) (decide.Found, er
 		return decide.Found{}, unread(err)
 	}
 	f, err := s.cfg.Groups.Look(ctx, device, ref)
+	if err == nil && f.Group != nil {
+		s.prune(*f.Group)
+	}
 	return f, unread(err)
 }
 

@@ -3,6 +3,7 @@ package sharedgroup
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"quarry.storage/quarry/agent/internal/sharedgroup/decide"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -28,6 +29,22 @@ func (s *Service) newest(k string, sequence uint64, unmap bool) error {
 	}
 	s.orders[k] = order{sequence: sequence, unmapped: unmap}
 	return nil
+}
+
+// prune drops the orders about volumes that are not in the group any more, by a report that is at least as new as what they were decided on. No volume has the UUID of one that
+// was removed, and a late order to map it finds none on the LUN.
+func (s *Service) prune(g sharedlun.Group) {
+	there := map[string]bool{}
+	for _, v := range g.Volumes {
+		there[key(g.UUID, v.UUID)] = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, o := range s.orders {
+		if strings.HasPrefix(k, key(g.UUID, "")) && !there[k] && o.sequence <= g.Sequence {
+			delete(s.orders, k)
+		}
+	}
 }
 
 // Map makes the device of a volume show exactly its ready part, if the LUN says that the volume is this node's. An order may come late: the LUN tells what

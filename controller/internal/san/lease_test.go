@@ -20,12 +20,11 @@ import (
 func TestSan_waiterGivesUp(t *testing.T) {
 	f := newFleet("n1", "n2")
 	s := f.san("csi/1")
-	m := s.remembered(ref.OwnerUID)
-	s.count(m, +1)
+	m := s.join(ref.OwnerUID)
 	if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil || f.record.Taken != "csi/1" {
 		t.Fatalf("%v, %+v: the turn was not kept", err, f.record)
 	}
-	s.count(m, -1)
+	s.part(m)
 	m.turn <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -153,8 +153,8 @@ func New(cfg Config) *San {
 	return &San{cfg: cfg, groups: map[string]*memory{}}
 }
 
-// remembered returns the memory of a group.
-func (s *San) remembered(ownerUID string) *memory {
+// join returns the memory of a group, with one more that wants a turn: as long as one does, nobody drops it.
+func (s *San) join(ownerUID string) *memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.groups[ownerUID]
@@ -162,7 +162,26 @@ func (s *San) remembered(ownerUID string) *memory {
 		m = &memory{turn: make(chan struct{}, 1)}
 		s.groups[ownerUID] = m
 	}
+	m.waiting++
 	return m
+}
+
+// Drop drops what is remembered of groups whose owners are gone. What somebody works on stays, and so does what may still be on its way to the LUN or to the record: nothing else
+// tells of it, even if the owner is wrongly taken for gone.
+func (s *San) Drop(gone func(ownerUID string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uid, m := range s.groups {
+		select {
+		case m.turn <- struct{}{}:
+		default:
+			continue
+		}
+		if m.waiting == 0 && m.unanswered == "" && m.late == "" && gone(uid) {
+			delete(s.groups, uid)
+		}
+		<-m.turn
+	}
 }
 
 // Answered reports whether an agent did what it was asked for, or said that it changed nothing and that nothing of the request is under way.

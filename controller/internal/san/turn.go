@@ -36,13 +36,12 @@ func (s *San) Turn(ctx context.Context, ref sharedlun.Ref, do func(ctx context.C
 
 func (s *San) turn(ctx context.Context, t *Turn, do func(ctx context.Context, t *Turn) error) error {
 	ref := t.ref
-	m := s.remembered(ref.OwnerUID)
-	s.count(m, +1)
+	m := s.join(ref.OwnerUID)
 	select {
 	case m.turn <- struct{}{}:
-		s.count(m, -1)
+		s.part(m)
 	case <-ctx.Done():
-		s.count(m, -1)
+		s.part(m)
 		// Whoever has the turn may have kept it for this one, and its record.
 		t.memory = m
 		go t.abandon(context.WithoutCancel(ctx))
@@ -64,10 +63,11 @@ func (t *Turn) abandon(ctx context.Context) {
 	_ = t.giveBack(ctx)
 }
 
-func (s *San) count(m *memory, n int) {
+// part takes off one that wanted a turn.
+func (s *San) part(m *memory) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.waiting += n
+	m.waiting--
 }
 
 // write replaces the record. What this process left unanswered is taken care of once the record has a new epoch: its writer has to yield.

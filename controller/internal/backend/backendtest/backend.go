@@ -46,8 +46,10 @@ type Backend struct {
 	// looks counts observations; looking is the error that the next ones return.
 	looks   int
 	looking error
-	log     []string
-	before  func(host string, s Step) error
+	// forgotten are the storages that were forgotten.
+	forgotten []types.UID
+	log       []string
+	before    func(host string, s Step) error
 	// obstinate is true for a backend that returns steps whatever the member is like.
 	obstinate bool
 }
@@ -133,6 +135,20 @@ func (b *Backend) Looks() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.looks
+}
+
+// Forget takes in that a storage is gone.
+func (b *Backend) Forget(uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.forgotten = append(b.forgotten, uid)
+}
+
+// Forgotten returns the storages that were forgotten, in that order.
+func (b *Backend) Forgotten() []types.UID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.forgotten)
 }
 
 // Obstinate lets the backend return steps even for members that are frozen, and records of groups that are not the recorded ones: it is

@@ -114,3 +114,23 @@ func TestObserve_loginCounts(t *testing.T) {
 		t.Error("a node that logged out counts as logged in")
 	}
 }
+
+// TestForget: nothing is remembered of an Iscsi that is gone, and all of another one.
+func TestForget(t *testing.T) {
+	w := watch(t)
+	w.after(0)
+	w.b.memory.keyOf("another", "n1")
+	w.b.memory.grant("another", 7)
+	w.b.Forget(uid)
+	m := &w.b.memory
+	if len(m.luns) != 1 || m.luns["another"] == nil || len(m.hosts) != 1 || m.hosts[place{"another", "n1"}] == nil {
+		t.Errorf("LUNs %v, hosts %v", m.luns, m.hosts)
+	}
+	if !slices.Equal(w.dropped, []string{uid}) {
+		t.Errorf("the groups of %v were dropped", w.dropped)
+	}
+	// Where nothing is remembered nothing is known.
+	if calls := w.after(0); !strings.Contains(calls, "contents n1") {
+		t.Errorf("it was not asked again: %s", calls)
+	}
+}

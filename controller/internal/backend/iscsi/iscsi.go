@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide"
@@ -57,6 +58,8 @@ type Groups interface {
 	// Forget takes boots of a node off the readers of a volume: a person vouched that they have ended. A node that answers has to agree, in the boot reported; empty for
 	// one that does not.
 	Forget(ctx context.Context, ref sharedlun.Ref, v sharedlun.Volume, boots []sharedlun.Boot, reported string) error
+	// Drop drops what is remembered of groups whose owners are gone, by their UIDs.
+	Drop(gone func(ownerUID string) bool)
 }
 
 // Records reads the record of a group's writer.
@@ -90,6 +93,12 @@ func New(cfg Config) *Backend { return &Backend{Config: cfg} }
 
 // Profile returns what the engine has to know of shared LUNs.
 func (b *Backend) Profile() backend.Profile { return iscsi.Profile() }
+
+// Forget drops what is remembered of an Iscsi that is gone.
+func (b *Backend) Forget(uid types.UID) {
+	b.memory.forget(uid)
+	b.Groups.Drop(func(owner string) bool { return owner == string(uid) })
+}
 
 // Observe asks the agents of all initiators, and reads the LUN, when what is known of them is old or was changed by a step.
 func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.World, last backend.View) (backend.View, error) {

@@ -40,10 +40,23 @@ type site struct {
 	api    client.Client
 	now    time.Time
 	random []uint64
+	// dropped are the owners whose groups were dropped.
+	dropped []string
 }
 
-// noGroups makes no group: these tests ask for none.
-type noGroups struct{ Groups }
+// noGroups makes no group: these tests ask for none. It takes in which groups are dropped.
+type noGroups struct {
+	Groups
+	s *site
+}
+
+func (n noGroups) Drop(gone func(string) bool) {
+	for _, owner := range []string{uid, "another"} {
+		if gone(owner) {
+			n.s.dropped = append(n.s.dropped, owner)
+		}
+	}
+}
 
 type noRecords struct{}
 
@@ -71,7 +84,7 @@ func newSite(t *testing.T, nodes ...string) *site {
 	}
 	s.api = fake.NewClientBuilder().WithScheme(kinds).WithObjects(objects...).Build()
 	s.b = New(Config{
-		Agents: s.san, Groups: noGroups{}, Records: noRecords{}, Client: s.api, Live: s.api, Namespace: "quarry-system",
+		Agents: s.san, Groups: noGroups{s: s}, Records: noRecords{}, Client: s.api, Live: s.api, Namespace: "quarry-system",
 		Now: func() time.Time { return s.now }, Random: s.next,
 	})
 	for _, n := range nodes {

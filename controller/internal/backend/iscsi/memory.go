@@ -1,6 +1,7 @@
 package iscsi
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -73,6 +74,14 @@ func (m *memory) host(owner types.UID, node string) *host {
 		m.hosts[p] = &host{}
 	}
 	return m.hosts[p]
+}
+
+// forget drops what is remembered of an Iscsi that is gone. A call about it that is under way keeps the lock that it has.
+func (m *memory) forget(owner types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.luns, owner)
+	maps.DeleteFunc(m.hosts, func(p place, _ *host) bool { return p.owner == owner })
 }
 
 // due reports whether the LUN has to be read again: the last time is long ago, or failed a while ago, there was nobody to ask, or something was changed since.

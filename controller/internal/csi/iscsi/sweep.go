@@ -6,12 +6,16 @@ import (
 )
 
 // Sweep gives back the turns that an earlier process of this driver took and died with: the controller would wait for minutes until it takes such a record for
-// one that nobody keeps any more. It removes no volumes.
+// one that nobody keeps any more. It removes no volumes. What is remembered of Iscsis that are gone is dropped.
 func (b *Backend) Sweep(ctx context.Context) (removed []string, err error) {
 	all, err := b.storages(ctx)
 	if err != nil {
 		return nil, err
 	}
+	b.SAN.Drop(func(owner string) bool {
+		_, there := all[owner]
+		return !there
+	})
 	seen := map[string]string{}
 	var failed []error
 	for uid, s := range all {

@@ -65,6 +65,12 @@ type Filler interface {
 	Fill(s v1alpha1.Storage, v backend.View, w backend.World)
 }
 
+// Forgetter is a Backend that remembers storages between two looks.
+type Forgetter interface {
+	// Forget drops what is remembered of a storage that is gone. None ever has its UID again.
+	Forget(uid types.UID)
+}
+
 // Drivers knows how CSI drivers are.
 type Drivers interface {
 	// State returns how the driver of a name is.
@@ -181,29 +187,45 @@ func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result 
 	return ctrl.Result{}, errors.Join(errs...)
 }
 
-// seen is what a storage was like at the last look.
+// seen is what a storage was like at the last look; the view is nil as long as each look failed. backend may remember it, too.
 type seen struct {
-	uid  types.UID
-	view backend.View
+	uid     types.UID
+	backend Backend
+	view    backend.View
+}
+
+// forget has the backend drop what it remembers of the storage.
+func (s seen) forget() {
+	if f, ok := s.backend.(Forgetter); ok {
+		f.Forget(s.uid)
+	}
 }
 
 // last returns what the look before at a storage saw; nil when there was none. A storage of the name that is gone is another one.
-func (r *Reconciler) last(o backend.Owner) backend.View {
+func (r *Reconciler) last(o backend.Owner, b Backend) backend.View {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s := r.views[o.Name]; s.uid == o.UID {
+	s := r.views[o.Name]
+	if s.uid == o.UID {
 		return s.view
 	}
+	s.forget()
+	r.see(o.Name, seen{uid: o.UID, backend: b})
 	return nil
 }
 
-func (r *Reconciler) remember(o backend.Owner, v backend.View) {
+func (r *Reconciler) remember(o backend.Owner, b Backend, v backend.View) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.see(o.Name, seen{o.UID, b, v})
+}
+
+// see remembers a storage. The caller has the lock.
+func (r *Reconciler) see(name string, s seen) {
 	if r.views == nil {
 		r.views = map[string]seen{}
 	}
-	r.views[o.Name] = seen{o.UID, v}
+	r.views[name] = s
 }
 
 // fails remembers whether a look at a storage failed, and reports whether the one before did.
@@ -224,6 +246,7 @@ func (r *Reconciler) forget(kind, name string) {
 	metric.Forget(kind, name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.views[name].forget()
 	delete(r.written, r.views[name].uid)
 	delete(r.views, name)
 	delete(r.blind, name)

@@ -34,12 +34,12 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 func (r *Reconciler) look(ctx context.Context, s *scope) error {
 	ctx, cancel := context.WithTimeout(ctx, observeDeadline)
 	defer cancel()
-	view, err := s.backend.Observe(ctx, s.storage, s.world, r.last(s.owner))
+	view, err := s.backend.Observe(ctx, s.storage, s.world, r.last(s.owner, s.backend))
 	if err != nil {
 		return fmt.Errorf("observe %s %s: %w", s.owner.Kind, s.owner.Name, err)
 	}
 	s.view = view
-	r.remember(s.owner, view)
+	r.remember(s.owner, s.backend, view)
 	for _, n := range view.Hosts() {
 		if err := r.readNode(ctx, s, n); err != nil {
 			return err

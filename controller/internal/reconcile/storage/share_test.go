@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -156,6 +157,62 @@ func TestShare_deletionRunsTheStepsOfTheWhole(t *testing.T) {
 	if log := s.nfs.Log(); !slices.Contains(log, "whole via n1: ChangeShare table") {
 		t.Error(log)
 	}
+}
+
+// A backend that remembers storages is told which one is gone, also of one that could never be looked at, and of one whose name another one has by now.
+func TestShare_isForgotten(t *testing.T) {
+	s := newSuite(t)
+	s.driver.install(false)
+	for name, blind := range map[string]bool{"seen": false, "never seen": true} {
+		s.nfs.FailLooks(nil)
+		o := s.share("files")
+		s.untilShare("files", sharePhase(v1alpha1.PhaseRunning))
+		if blind {
+			s.restartController()
+			s.nfs.FailLooks(errors.New("no look"))
+			if _, err := s.reconcileShare("files"); err == nil {
+				t.Fatal("it could be looked at")
+			}
+		}
+		if n := s.nfs.Forgotten(); slices.Contains(n, o.UID) {
+			t.Fatalf("%s: it is forgotten before it is gone", name)
+		}
+		s.discard(o)
+		if _, err := s.reconcileShare("files"); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.nfs.Forgotten(); !slices.Equal(n[len(n)-1:], []types.UID{o.UID}) {
+			t.Errorf("%s: forgotten are %v, want %s at the end", name, n, o.UID)
+		}
+	}
+	s.nfs.FailLooks(nil)
+	before := s.share("files")
+	s.untilShare("files", sharePhase(v1alpha1.PhaseRunning))
+	s.discard(before)
+	s.share("files")
+	s.untilShare("files", sharePhase(v1alpha1.PhaseRunning))
+	if n := s.nfs.Forgotten(); !slices.Contains(n, before.UID) || len(n) != 3 {
+		t.Errorf("forgotten are %v, want %s, too", n, before.UID)
+	}
+}
+
+// discard removes an Nfs without its teardown, as somebody does by hand.
+func (s *suite) discard(o *v1alpha1.Nfs) {
+	s.t.Helper()
+	if !s.fetch(o) {
+		s.t.Fatal("it is gone")
+	}
+	o.Finalizers = nil
+	if err := s.direct.Update(s.t.Context(), o); err != nil {
+		s.t.Fatal(err)
+	}
+	s.delete(o)
+	s.await("the end of "+o.Name, func() string {
+		if s.fetch(&v1alpha1.Nfs{ObjectMeta: metav1.ObjectMeta{Name: o.Name}}) {
+			return "it is there"
+		}
+		return ""
+	})
 }
 
 // The driver goes with the last storage that uses it, of whatever kind.
