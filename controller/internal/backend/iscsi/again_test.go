@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"quarry.storage/quarry/controller/internal/decide"
@@ -19,6 +20,7 @@ type watched struct {
 	*site
 	last    backend.View
 	failing []string
+	volumes []backend.Volume
 }
 
 func watch(t *testing.T) *watched {
@@ -39,7 +41,9 @@ func (w *watched) after(d time.Duration) string {
 	i := &v1alpha1.Iscsi{}
 	w.must(w.api.Get(w.t.Context(), types.NamespacedName{Name: "san"}, i))
 	w.san.Calls()
-	v, err := w.b.Observe(w.t.Context(), i, backend.World{Members: []*v1alpha1.Member{w.member("n1")}, Started: w.now.Add(-time.Hour)}, w.last)
+	v, err := w.b.Observe(w.t.Context(), i, backend.World{
+		Members: []*v1alpha1.Member{w.member("n1")}, Volumes: map[string][]backend.Volume{"": w.volumes}, Started: w.now.Add(-time.Hour),
+	}, w.last)
 	w.must(err)
 	w.last = v
 	return strings.Join(w.san.Calls(), ", ")
@@ -112,6 +116,29 @@ func TestObserve_loginCounts(t *testing.T) {
 	w.must(w.b.logout(t.Context(), w.step("n1", v1alpha1.ActionLogout)))
 	if _, _, _ = w.b.memory.recall(uid, "n1", w.now); w.b.memory.host(uid, "n1").loginChap != "" {
 		t.Error("a node that logged out counts as logged in")
+	}
+}
+
+// TestObserve_readsWhenAVolumeGoes: a deletion that volumes hold is not looked at all the time. Once a PersistentVolume went its volume is off the LUN, which is read at once.
+func TestObserve_readsWhenAVolumeGoes(t *testing.T) {
+	for _, deleting := range []bool{false, true} {
+		w := watch(t)
+		edit(w.site, &v1alpha1.Iscsi{}, "san", func(i *v1alpha1.Iscsi) { i.Finalizers = []string{"test/it"} })
+		if deleting {
+			w.must(w.api.Delete(t.Context(), &v1alpha1.Iscsi{ObjectMeta: metav1.ObjectMeta{Name: "san"}}))
+		}
+		w.volumes = []backend.Volume{{Name: "pv"}}
+		w.after(0)
+		if calls := w.after(time.Second); calls != "" {
+			t.Errorf("deleting %t, nothing happened: %s", deleting, calls)
+		}
+		w.volumes = nil
+		if calls := w.after(time.Second); strings.Contains(calls, "contents") != deleting {
+			t.Errorf("deleting %t, the volume went: %s", deleting, calls)
+		}
+		if calls := w.after(time.Second); calls != "" {
+			t.Errorf("deleting %t, nothing happened since: %s", deleting, calls)
+		}
 	}
 }
 

@@ -117,7 +117,8 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 	if o.Chap, err = b.chapOf(ctx, i); err != nil {
 		return nil, err
 	}
-	stamp, due := b.memory.due(i, o.Reading, o.Now)
+	claims := iscsi.PersistentVolumes(w)
+	stamp, due := b.memory.due(i, claims, o.Reading, o.Now)
 	if due {
 		if o.Record, _, err = b.Records.Load(ctx, string(i.UID)); err != nil {
 			return nil, err
@@ -131,7 +132,7 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 		return view, nil
 	}
 	o.Reading = b.read(ctx, view)
-	b.memory.read(i, stamp)
+	b.memory.read(i, claims, stamp)
 	return iscsi.NewView(o, old), nil
 }
 

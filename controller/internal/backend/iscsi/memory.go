@@ -31,6 +31,8 @@ type lun struct {
 	changes, seen int
 	generation    int64
 	readOnce      bool
+	// claims is how many PersistentVolumes there were then. While the Iscsi is being deleted, one that went takes its volume off the LUN before.
+	claims int
 	// granted are the keys that this process put on record, and has not seen there yet: what it sees may be older.
 	granted []uint64
 	// chap is the last that was read of the credentials, at a time.
@@ -85,20 +87,21 @@ func (m *memory) forget(owner types.UID) {
 }
 
 // due reports whether the LUN has to be read again: the last time is long ago, or failed a while ago, there was nobody to ask, or something was changed since.
-func (m *memory) due(i *v1alpha1.Iscsi, last iscsi.Reading, now time.Time) (stamp int, due bool) {
+func (m *memory) due(i *v1alpha1.Iscsi, claims int, last iscsi.Reading, now time.Time) (stamp int, due bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.lun(i.UID)
 	old := now.Sub(last.At) >= iscsi.Again(last.Failures) || now.Before(last.At)
-	return l.changes, !l.readOnce || old || !last.Tried || l.changes != l.seen || l.generation != i.Generation
+	went := !i.DeletionTimestamp.IsZero() && l.claims != claims
+	return l.changes, !l.readOnce || old || went || !last.Tried || l.changes != l.seen || l.generation != i.Generation
 }
 
 // read takes in that the LUN was read, as it was after so many changes.
-func (m *memory) read(i *v1alpha1.Iscsi, stamp int) {
+func (m *memory) read(i *v1alpha1.Iscsi, claims, stamp int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.lun(i.UID)
-	l.seen, l.generation, l.readOnce = stamp, i.Generation, true
+	l.seen, l.generation, l.claims, l.readOnce = stamp, i.Generation, claims, true
 }
 
 // changed takes in that a step changed something on a node, and what the LUN says.

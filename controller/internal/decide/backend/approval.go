@@ -162,6 +162,12 @@ func split(mode v1alpha1.Approval, steps []Step) (free, bound []Step) {
 	return steps[:i:i], steps[i:]
 }
 
+// Free reports whether steps can be taken of which nobody is asked. What waits for a person is looked at again when that person said something.
+func Free(mode v1alpha1.Approval, steps []Step) bool {
+	free, _ := split(mode, steps)
+	return len(free) > 0
+}
+
 // binds reports whether a step needs approval by itself.
 func binds(mode v1alpha1.Approval, s Step) bool {
 	return s.Destroys() || mode == v1alpha1.ApprovalManual && !Restores(s)

@@ -43,7 +43,7 @@ func (v *View) Decide(m backend.Member) backend.Host {
 	}
 	out.Steps = append(h.strays(), out.Steps...)
 	switch {
-	case len(out.Steps) > 0:
+	case backend.Free(h.view.seen.Iscsi.Spec.Approval, out.Steps):
 		out.Wake = soon
 	case h.Failures > 0:
 		out.Wake = Again(h.Failures)

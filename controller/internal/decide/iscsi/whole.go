@@ -35,7 +35,7 @@ func (v *View) Whole(hosts []backend.HostHealth) backend.Whole {
 		w.Holding = v.left()
 		w.Silent = v.rec.group != "" && v.rival == "" && !v.seen.Reading.Known
 	}
-	if len(w.Steps) > 0 || v.deleting() {
+	if backend.Free(v.seen.Iscsi.Spec.Approval, w.Steps) {
 		w.Wake = soon
 	}
 	return w

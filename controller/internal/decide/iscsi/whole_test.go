@@ -415,3 +415,41 @@ func TestStep_told(t *testing.T) {
 		}
 	}
 }
+
+// TestWake: what waits for a person, or for volumes that hold a deletion, is not looked at every second: what ends it is seen when it happens.
+func TestWake(t *testing.T) {
+	manual := func(s *scene) { s.o.Iscsi.Spec.Approval = v1alpha1.ApprovalManual }
+	silent := func(s *scene) {
+		s.volume(sharedlun.Volume{Name: "v", UUID: "u", HeldBy: "n2"})
+		s.silence("n2", true)
+	}
+	asked := func(s *scene) { silent(s); s.member("n2").Spec.Reservation.Registering = "1" }
+	for name, c := range map[string]struct {
+		scene   *scene
+		changes []func(*scene)
+		// whole and node are when the whole and n1 are looked at again; 0 leaves that to the whole.
+		whole, node time.Duration
+	}{
+		"all is well":                       {made("n1", "n2"), nil, Every, 0},
+		"a fence":                           {made("n1", "n2"), []func(*scene){silent}, soon, 0},
+		"a fence that a person vouches for": {made("n1", "n2"), []func(*scene){asked}, Every, 0},
+		"a fence, where all is approved":    {made("n1", "n2"), []func(*scene){silent, manual}, Every, 0},
+		"a login":                           {fresh("n1"), nil, Every, soon},
+		"a login that is to be approved":    {fresh("n1"), []func(*scene){manual}, Every, 0},
+		"sessions after a boot":             {made("n1"), []func(*scene){n1(func(h *Host) { h.Seen.Sessions[0].State = sharedlun.SessionNone }), manual}, Every, soon},
+		"a deletion":                        {made("n1"), []func(*scene){(*scene).delete}, soon, 0},
+		"a deletion that a volume holds": {made("n1"), []func(*scene){(*scene).delete, func(s *scene) {
+			s.volume(sharedlun.Volume{Name: "v", UUID: "u"})
+		}}, Every, 0},
+		"a deletion that is to be approved": {made("n1"), []func(*scene){(*scene).delete, manual}, Every, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, change := range c.changes {
+				change(c.scene)
+			}
+			if whole, node := c.scene.whole().Wake, c.scene.decide("n1").Wake; whole != c.whole || node != c.node {
+				t.Errorf("the whole is looked at in %v, want %v, n1 in %v, want %v", whole, c.whole, node, c.node)
+			}
+		})
+	}
+}
