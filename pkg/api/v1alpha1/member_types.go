@@ -14,6 +14,7 @@ import (
 // +kubebuilder:resource:scope=Cluster,shortName=qm,categories=quarry
 // +kubebuilder:selectablefield:JSONPath=`.spec.node`
 // +kubebuilder:selectablefield:JSONPath=`.spec.of.name`
+// +kubebuilder:selectablefield:JSONPath=`.spec.of.uid`
 // +kubebuilder:printcolumn:name="Of",type=string,JSONPath=`.spec.of.name`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.node`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`

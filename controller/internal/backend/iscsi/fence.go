@@ -2,7 +2,6 @@ package iscsi
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"quarry.storage/quarry/controller/internal/decide"
@@ -248,13 +247,13 @@ func (b *Backend) forgetReaders(ctx context.Context, s iscsi.Step) error {
 
 // keyOn returns the key of the node that a step of the whole runs on.
 func (b *Backend) keyOn(ctx context.Context, s iscsi.Step) (uint64, error) {
-	var list v1alpha1.MemberList
-	if err := b.Live.List(ctx, &list); err != nil {
-		return 0, fmt.Errorf("list members: %w", err)
+	all, err := b.members(ctx, s)
+	if err != nil {
+		return 0, err
 	}
 	var by *v1alpha1.Member
-	for i := range list.Items {
-		if m := &list.Items[i]; string(m.Spec.Of.UID) == s.Ref.OwnerUID && string(m.Spec.Node) == s.Runs {
+	for i := range all {
+		if m := &all[i]; string(m.Spec.Node) == s.Runs {
 			by = backend.Owner{Kind: m.Spec.Of.Kind, Name: m.Spec.Of.Name}.Prefer(by, m)
 		}
 	}

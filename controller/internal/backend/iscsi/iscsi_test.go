@@ -22,6 +22,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
 	"quarry.storage/quarry/controller/internal/decide/writer"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -64,6 +65,19 @@ func (noRecords) Load(context.Context, string) (writer.Record, string, error) {
 	return writer.Record{}, "", nil
 }
 
+// narrow is an API server that lists no Members but those of one owner: of all others there may be thousands.
+type narrow struct{ client.Reader }
+
+func (n narrow) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if _, members := list.(*v1alpha1.MemberList); members && !slices.ContainsFunc(options, func(o client.ListOption) bool {
+		fields, of := o.(client.MatchingFields)
+		return of && fields[kube.MemberOwner] != ""
+	}) {
+		return errors.New("all Members are listed")
+	}
+	return n.Reader.List(ctx, list, options...)
+}
+
 func newSite(t *testing.T, nodes ...string) *site {
 	t.Helper()
 	s := &site{t: t, now: time.Now(), random: []uint64{1, 2, 3, 4}}
@@ -82,9 +96,12 @@ func newSite(t *testing.T, nodes ...string) *site {
 		m.Spec.Of, m.Spec.Node = v1alpha1.MemberOwner{Kind: v1alpha1.KindIscsi, Name: "san", UID: uid}, v1alpha1.HostName(n)
 		objects = append(objects, m, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n}})
 	}
-	s.api = fake.NewClientBuilder().WithScheme(kinds).WithObjects(objects...).Build()
+	s.api = fake.NewClientBuilder().WithScheme(kinds).WithObjects(objects...).WithIndex(&v1alpha1.Member{}, kube.MemberOwner, func(o client.Object) []string {
+		m, _ := o.(*v1alpha1.Member)
+		return []string{string(m.Spec.Of.UID)}
+	}).Build()
 	s.b = New(Config{
-		Agents: s.san, Groups: noGroups{s: s}, Records: noRecords{}, Client: s.api, Live: s.api, Namespace: "quarry-system",
+		Agents: s.san, Groups: noGroups{s: s}, Records: noRecords{}, Client: s.api, Live: narrow{s.api}, Namespace: "quarry-system",
 		Now: func() time.Time { return s.now }, Random: s.next,
 	})
 	for _, n := range nodes {

@@ -93,14 +93,14 @@ func (b *Backend) idle(ctx context.Context, s iscsi.Step) error {
 
 // keys returns all keys that Members of the Iscsi have on record, and the names of the initiators of all but the step's own Member.
 func (b *Backend) keys(ctx context.Context, s iscsi.Step) (out map[string]bool, names []string, err error) {
-	var list v1alpha1.MemberList
-	if err := b.Live.List(ctx, &list); err != nil {
-		return nil, nil, fmt.Errorf("list members: %w", err)
+	all, err := b.members(ctx, s)
+	if err != nil {
+		return nil, nil, err
 	}
 	out = map[string]bool{}
-	for i := range list.Items {
-		m := &list.Items[i]
-		if r := m.Spec.Reservation; r != nil && string(m.Spec.Of.UID) == s.Ref.OwnerUID {
+	for i := range all {
+		m := &all[i]
+		if r := m.Spec.Reservation; r != nil {
 			for _, key := range append(r.Previous, r.Key) {
 				out[key] = true
 			}

@@ -156,6 +156,11 @@ func (b *Backend) readMember(ctx context.Context, name string, s iscsi.Step) (*v
 	return m, nil
 }
 
+// members reads the Members of the Iscsi of a step from the API server itself.
+func (b *Backend) members(ctx context.Context, s iscsi.Step) ([]v1alpha1.Member, error) {
+	return kube.MembersOf(ctx, b.Live, types.UID(s.Ref.OwnerUID))
+}
+
 // member changes a Member, unless somebody else does at the same time.
 func (b *Backend) member(ctx context.Context, name string, s iscsi.Step, change func(*v1alpha1.Member)) error {
 	m, err := b.readMember(ctx, name, s)

@@ -50,12 +50,9 @@ func (b *Backend) kept(ctx context.Context, s iscsi.Step, err error) bool {
 	if !s.Renew || reason != sharedlun.ReasonLastKey {
 		return s.Renew && reason == sharedlun.ReasonSessionInUse
 	}
-	var list v1alpha1.MemberList
-	if err := b.Live.List(ctx, &list); err != nil {
-		return false
-	}
-	return !slices.ContainsFunc(list.Items, func(m v1alpha1.Member) bool {
+	all, err := b.members(ctx, s)
+	return err == nil && !slices.ContainsFunc(all, func(m v1alpha1.Member) bool {
 		r := m.Spec.Reservation
-		return r != nil && !r.Fenced && m.Name != s.Member && string(m.Spec.Of.UID) == s.Ref.OwnerUID
+		return r != nil && !r.Fenced && m.Name != s.Member
 	})
 }

@@ -3,11 +3,9 @@ package iscsi
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"quarry.storage/quarry/controller/internal/csi/frame"
 	"quarry.storage/quarry/controller/internal/decide/volume"
-	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/filesystem"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -19,16 +17,16 @@ func (b *Backend) Attach(ctx context.Context, a frame.Attachment) (map[string]st
 	if err != nil {
 		return nil, err
 	}
-	if err := b.initiator(ctx, s, a.Node); err != nil {
-		return nil, err
-	}
 	var v sharedlun.Volume
 	var sequence uint64
 	err = b.turn(ctx, s, func(ctx context.Context, t turn) error {
 		now := t.volume(name)
+		_, member := t.Member(a.Node)
 		switch {
 		case now == nil:
 			return absent(a.Handle)
+		case !member:
+			return volume.Refuse(volume.NotFound, "node %s is no initiator of Iscsi %s", volume.Quote(a.Node), s.name())
 		case now.ReadyBytes == 0:
 			return volume.Refuse(volume.Precondition, "volume %s is being made: nothing of it is zeroed yet", a.Handle)
 		}
@@ -91,15 +89,6 @@ func (b *Backend) settle(ctx context.Context, s storage, v sharedlun.Volume, seq
 		}
 	}
 	return b.mapped(ctx, s, v, sequence)
-}
-
-// initiator refuses a node that is no initiator.
-func (b *Backend) initiator(ctx context.Context, s storage, node string) error {
-	members, err := b.Fleet.Members(ctx, s.ref)
-	if err != nil || slices.ContainsFunc(members, func(m san.Member) bool { return m.Node == node }) {
-		return err
-	}
-	return volume.Refuse(volume.NotFound, "node %s is no initiator of Iscsi %s", volume.Quote(node), s.name())
 }
 
 // Detach takes a volume from a node, or from whichever has it. A node that does not answer has to be fenced first.

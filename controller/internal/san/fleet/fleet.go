@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -35,19 +37,18 @@ var _ san.Fleet = Fleet{}
 
 // Members returns the members of the group's owner, one for each node. A member without a key may still be the one that a change was sent to.
 func (f Fleet) Members(ctx context.Context, ref sharedlun.Ref) ([]san.Member, error) {
-	var list v1alpha1.MemberList
-	if err := f.Live.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("list members: %w", err)
+	all, err := kube.MembersOf(ctx, f.Live, types.UID(ref.OwnerUID))
+	if err != nil {
+		return nil, err
 	}
 	var mine []*v1alpha1.Member
 	stay := false
 	counts := map[v1alpha1.HostName]*v1alpha1.Member{}
-	for i := range list.Items {
-		if m := &list.Items[i]; string(m.Spec.Of.UID) == ref.OwnerUID {
-			mine = append(mine, m)
-			stay = stay || m.DeletionTimestamp.IsZero()
-			counts[m.Spec.Node] = backend.Owner{Kind: m.Spec.Of.Kind, Name: m.Spec.Of.Name}.Prefer(counts[m.Spec.Node], m)
-		}
+	for i := range all {
+		m := &all[i]
+		mine = append(mine, m)
+		stay = stay || m.DeletionTimestamp.IsZero()
+		counts[m.Spec.Node] = backend.Owner{Kind: m.Spec.Of.Kind, Name: m.Spec.Of.Name}.Prefer(counts[m.Spec.Node], m)
 	}
 	resting, err := f.maintenance(ctx, ref.OwnerUID)
 	if err != nil {

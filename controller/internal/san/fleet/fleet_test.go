@@ -1,14 +1,17 @@
 package fleet
 
 import (
+	"context"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -31,6 +34,28 @@ func member(node string, deleted bool, r *v1alpha1.MemberReservation) *v1alpha1.
 func named(name string, m *v1alpha1.Member) *v1alpha1.Member {
 	m.Name = name
 	return m
+}
+
+// indexed is a fake API server that chooses Members by their owner.
+func indexed(s *runtime.Scheme) *fake.ClientBuilder {
+	return fake.NewClientBuilder().WithScheme(s).WithIndex(&v1alpha1.Member{}, kube.MemberOwner, func(o client.Object) []string {
+		m, _ := o.(*v1alpha1.Member)
+		return []string{string(m.Spec.Of.UID)}
+	})
+}
+
+// counted counts the lists, and the Members that are sent.
+type counted struct {
+	client.Reader
+	lists, members int
+}
+
+func (c *counted) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := c.Reader.List(ctx, list, options...)
+	if l, is := list.(*v1alpha1.MemberList); is {
+		c.lists, c.members = c.lists+1, c.members+len(l.Items)
+	}
+	return err
 }
 
 func TestFleet(t *testing.T) {
@@ -83,12 +108,17 @@ func TestFleet(t *testing.T) {
 			}
 			other := member("n9", false, key("0000000000000009"))
 			other.Spec.Of.UID = "other"
-			b := fake.NewClientBuilder().WithScheme(s).WithObjects(other)
+			b := indexed(s).WithObjects(other)
 			for _, m := range c.members {
 				b = b.WithObjects(m)
 			}
-			live := b.Build()
-			got, err := Fleet{Live: live, Reader: live, Agents: up}.Members(t.Context(), sharedlun.Ref{OwnerUID: "uid"})
+			live := &counted{Reader: b.Build()}
+			defer func() {
+				if live.lists != 1 || live.members != len(c.members) {
+					t.Errorf("the API server was asked %d times, and sent %d Members, want 1 and %d", live.lists, live.members, len(c.members))
+				}
+			}()
+			got, err := Fleet{Live: live, Reader: live.Reader, Agents: up}.Members(t.Context(), sharedlun.Ref{OwnerUID: "uid"})
 			if d := cmp.Diff(c.want, got); d != "" || (err != nil) != c.fails {
 				t.Errorf("%v\n%s", err, d)
 			}
@@ -127,7 +157,7 @@ func TestFleet_maintenance(t *testing.T) {
 		n := &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 		c.ask(o, m, n)
 		got, err := Fleet{
-			Live: fake.NewClientBuilder().WithScheme(s).WithObjects(m).Build(), Reader: fake.NewClientBuilder().WithScheme(s).WithObjects(o, n).Build(), Agents: up,
+			Live: indexed(s).WithObjects(m).Build(), Reader: indexed(s).WithObjects(o, n).Build(), Agents: up,
 		}.Members(t.Context(), sharedlun.Ref{OwnerUID: "uid"})
 		if err != nil || len(got) != 1 || got[0].Maintenance != c.want || !got[0].Up {
 			t.Errorf("%s: %+v, %v", name, got, err)
