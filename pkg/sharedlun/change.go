@@ -38,6 +38,8 @@ type Create struct {
 	Name      string
 	SizeBytes int64
 	Tags      []string
+	// HeldBy is the node that has the volume from its beginning; empty for none.
+	HeldBy string
 }
 
 // Grow makes a volume larger. What is new is not ready.
@@ -57,6 +59,8 @@ type Remove struct {
 // of that node may see the volume from now on.
 type Hold struct {
 	Name, UUID, Node string
+	// ReadyBytes is how many of its first bytes may be seen from the same moment on at which a volume is marked as leaving; 0 leaves that as it is. Only a Leave has it.
+	ReadyBytes int64
 }
 
 // Release takes a volume that is leaving from its node.

@@ -58,6 +58,7 @@ func Contract(t *testing.T, site func(t *testing.T) Site) {
 		"a device on another LUN":     otherLun,
 		"readers":                     readers,
 		"another one of the name":     namesakes,
+		"made and held in one change": madeAndHeld,
 		"zeroing":                     zeroing,
 		"zeroing what is new":         zeroingNew,
 		"zeroing beside a device":     zeroingBeside,

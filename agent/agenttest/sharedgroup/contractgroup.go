@@ -211,3 +211,29 @@ func namesakes(c *check) {
 		c.Errorf("a late request changed %+v", seen.Group)
 	}
 }
+
+// madeAndHeld: a volume is made and held in one change, and marked as leaving and ready in one: at no instant it looks like one that somebody attached.
+func madeAndHeld(c *check) {
+	c.made()
+	create := sharedlun.Change{Create: &sharedlun.Create{Name: "w", SizeBytes: 8 * mib, Tags: []string{"x=1"}, HeldBy: "n1"}}
+	sequence := c.group.Sequence
+	for range 2 {
+		c.change(create)
+	}
+	if w := c.volume("w"); w.HeldBy != "n1" || w.Leaving || w.ReadyBytes != 0 || len(w.Tags) != 1 || c.group.Sequence != sequence+1 {
+		c.Fatalf("made and held: %+v, by sequence number %d from %d", w, c.group.Sequence, sequence)
+	}
+	other := *create.Create
+	other.HeldBy = "n2"
+	c.want(c.try(c.A, sharedlun.Change{Create: &other}), sharedlun.ErrExists, "does not hold")
+	leave := c.hold("w", "n1")
+	leave.ReadyBytes = 8 * mib
+	for range 2 {
+		c.change(sharedlun.Change{Leave: leave})
+	}
+	if w := c.volume("w"); w.HeldBy != "n1" || !w.Leaving || w.ReadyBytes != 8*mib || c.group.Sequence != sequence+2 {
+		c.Fatalf("leaving and ready: %+v, by sequence number %d from %d", w, c.group.Sequence, sequence)
+	}
+	c.change(c.release("w"))
+	c.want(c.try(c.A, sharedlun.Change{Leave: leave}), sharedlun.ErrNotFound, "held by node n1")
+}

@@ -191,7 +191,12 @@ func (g groups) allot(l *LUN, copied *sharedlun.Group, step decide.Step) error {
 		if copied.Volume(s.Name) != nil {
 			return fmt.Errorf("volume %s: %w", s.Name, sharedlun.ErrExists)
 		}
-		v := sharedlun.Volume{Name: s.Name, UUID: g.n.san.uuid(), Tags: s.Tags, CreatedUnix: 1}
+		v := sharedlun.Volume{Name: s.Name, UUID: g.n.san.uuid(), CreatedUnix: 1}
+		for _, tag := range s.Tags {
+			if !v.Mark(tag) {
+				v.Tags = append(v.Tags, tag)
+			}
+		}
 		if err := l.extend(copied, &v, s.SizeBytes); err != nil {
 			return err
 		}

@@ -133,15 +133,24 @@ func (c *check) lifeOfKilled() {
 	always := func(c sharedlun.Change) func() sharedlun.Change { return func() sharedlun.Change { return c } }
 	for _, change := range []func() sharedlun.Change{
 		always(sharedlun.Change{Create: &sharedlun.Create{Name: "v", SizeBytes: 8 * mib, Tags: []string{"x=1"}}}),
-		always(sharedlun.Change{Create: &sharedlun.Create{Name: "w", SizeBytes: 8 * mib}}),
+		always(sharedlun.Change{Create: &sharedlun.Create{Name: "w", SizeBytes: 8 * mib, HeldBy: "n1"}}),
 		func() sharedlun.Change { return c.grow("v", 16*mib) },
 		func() sharedlun.Change { return sharedlun.Change{Hold: c.hold("v", "n1")} },
 		func() sharedlun.Change { return c.ready("v", 8*mib) },
 		func() sharedlun.Change { return c.ready("v", 16*mib) },
 		func() sharedlun.Change { return sharedlun.Change{Leave: c.hold("v", "n1")} },
 		func() sharedlun.Change { return c.release("v") },
+		func() sharedlun.Change {
+			leave := c.hold("w", "n1")
+			leave.ReadyBytes = 8 * mib
+			return sharedlun.Change{Leave: leave}
+		},
+		func() sharedlun.Change { return c.release("w") },
 	} {
 		c.killedAndAgain(change())
+	}
+	if w := c.volume("w"); w.Unready() || w.HeldBy != "" || w.Leaving {
+		c.Errorf("after all changes: %+v", w)
 	}
 	if v := c.volume("v"); v.Unready() || v.HeldBy != "" || len(v.Ranges) != 2 || len(v.Tags) != 1 || len(c.group.Volumes) != 2 {
 		c.Errorf("after all changes: %+v", c.group)

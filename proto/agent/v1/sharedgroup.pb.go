@@ -2036,7 +2036,9 @@ type ChangeSharedGroupRequest_CreateVolume struct {
 	// REQUIRED. Rounded up to whole extents.
 	SizeBytes int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	// OPTIONAL. Tags of the controller.
-	Tags          []string `protobuf:"bytes,3,rep,name=tags,proto3" json:"tags,omitempty"`
+	Tags []string `protobuf:"bytes,3,rep,name=tags,proto3" json:"tags,omitempty"`
+	// OPTIONAL. Node that holds the volume from the same change on. An older agent makes a volume that nobody holds: the group that it returns tells.
+	HeldBy        string `protobuf:"bytes,6,opt,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2090,6 +2092,13 @@ func (x *ChangeSharedGroupRequest_CreateVolume) GetTags() []string {
 		return x.Tags
 	}
 	return nil
+}
+
+func (x *ChangeSharedGroupRequest_CreateVolume) GetHeldBy() string {
+	if x != nil {
+		return x.HeldBy
+	}
+	return ""
 }
 
 // GrowVolume makes a volume larger. What is new is not ready.
@@ -2286,7 +2295,8 @@ func (x *ChangeSharedGroupRequest_HoldVolume) GetUuid() string {
 	return ""
 }
 
-// LeaveVolume marks a volume that is being taken from a node: nobody maps it any more. One that the node does not hold needs no work.
+// LeaveVolume marks a volume that is being taken from a node: nobody maps it any more. One that the node does not hold needs no work, unless something of it
+// is to be ready.
 type ChangeSharedGroupRequest_LeaveVolume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED.
@@ -2294,7 +2304,9 @@ type ChangeSharedGroupRequest_LeaveVolume struct {
 	// REQUIRED.
 	Node string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
 	// REQUIRED. UUID of the volume that is meant.
-	Uuid          string `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	Uuid string `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	// OPTIONAL. How many of its first bytes are ready from the same change on. An older agent marks the volume only: the group that it returns tells.
+	ReadyBytes    int64 `protobuf:"varint,4,opt,name=ready_bytes,json=readyBytes,proto3" json:"ready_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2348,6 +2360,13 @@ func (x *ChangeSharedGroupRequest_LeaveVolume) GetUuid() string {
 		return x.Uuid
 	}
 	return ""
+}
+
+func (x *ChangeSharedGroupRequest_LeaveVolume) GetReadyBytes() int64 {
+	if x != nil {
+		return x.ReadyBytes
+	}
+	return 0
 }
 
 // ReleaseVolume takes a volume from a node, once it is unmapped there or the node is fenced. The volume has to be leaving. One that the node does
@@ -2751,7 +2770,7 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\vwipe_digest\x18\x04 \x01(\tR\n" +
 	"wipeDigest\"O\n" +
 	"\x19CreateSharedGroupResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.SharedGroupR\x05group\"\x97\x0f\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.SharedGroupR\x05group\"\xd1\x0f\n" +
 	"\x18ChangeSharedGroupRequest\x125\n" +
 	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x122\n" +
 	"\amandate\x18\x02 \x01(\v2\x18.quarry.agent.v1.MandateR\amandate\x12\x1a\n" +
@@ -2769,12 +2788,13 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\x06making\x18\f \x01(\v26.quarry.agent.v1.ChangeSharedGroupRequest.MakingVolumeH\x00R\x06making\x12J\n" +
 	"\x04used\x18\r \x01(\v24.quarry.agent.v1.ChangeSharedGroupRequest.UsedVolumeH\x00R\x04used\x1a\n" +
 	"\n" +
-	"\bTakeOver\x1aU\n" +
+	"\bTakeOver\x1an\n" +
 	"\fCreateVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x02 \x01(\x03R\tsizeBytes\x12\x12\n" +
-	"\x04tags\x18\x03 \x03(\tR\x04tags\x1aS\n" +
+	"\x04tags\x18\x03 \x03(\tR\x04tags\x12\x17\n" +
+	"\aheld_by\x18\x06 \x01(\tR\x06heldBy\x1aS\n" +
 	"\n" +
 	"GrowVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
@@ -2789,11 +2809,13 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"HoldVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
-	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x1aI\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x1aj\n" +
 	"\vLeaveVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
-	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x1aq\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x12\x1f\n" +
+	"\vready_bytes\x18\x04 \x01(\x03R\n" +
+	"readyBytes\x1aq\n" +
 	"\rReleaseVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +

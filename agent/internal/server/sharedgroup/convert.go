@@ -84,7 +84,7 @@ func fromChange(req *agentv1.ChangeSharedGroupRequest) (sharedlun.Change, error)
 	case *agentv1.ChangeSharedGroupRequest_TakeOver_:
 		return sharedlun.Change{TakeOver: true}, nil
 	case *agentv1.ChangeSharedGroupRequest_Create:
-		create := &sharedlun.Create{Name: c.Create.GetName(), SizeBytes: c.Create.GetSizeBytes(), Tags: c.Create.GetTags()}
+		create := &sharedlun.Create{Name: c.Create.GetName(), SizeBytes: c.Create.GetSizeBytes(), Tags: c.Create.GetTags(), HeldBy: c.Create.GetHeldBy()}
 		return sharedlun.Change{Create: create}, bounded("tags", len(create.Tags), maxTags)
 	case *agentv1.ChangeSharedGroupRequest_Grow:
 		return sharedlun.Change{Grow: &sharedlun.Grow{Name: c.Grow.GetName(), UUID: c.Grow.GetUuid(), SizeBytes: c.Grow.GetSizeBytes()}}, nil
@@ -94,7 +94,8 @@ func fromChange(req *agentv1.ChangeSharedGroupRequest) (sharedlun.Change, error)
 	case *agentv1.ChangeSharedGroupRequest_Hold:
 		return sharedlun.Change{Hold: &sharedlun.Hold{Name: c.Hold.GetName(), UUID: c.Hold.GetUuid(), Node: c.Hold.GetNode()}}, nil
 	case *agentv1.ChangeSharedGroupRequest_Leave:
-		return sharedlun.Change{Leave: &sharedlun.Hold{Name: c.Leave.GetName(), UUID: c.Leave.GetUuid(), Node: c.Leave.GetNode()}}, nil
+		l := c.Leave
+		return sharedlun.Change{Leave: &sharedlun.Hold{Name: l.GetName(), UUID: l.GetUuid(), Node: l.GetNode(), ReadyBytes: l.GetReadyBytes()}}, nil
 	case *agentv1.ChangeSharedGroupRequest_Release:
 		r := c.Release
 		return sharedlun.Change{Release: &sharedlun.Release{

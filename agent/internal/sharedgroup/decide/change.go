@@ -51,9 +51,10 @@ func valid(c sharedlun.Change) error {
 	add(c.Create != nil, func() error { return validCreate(*c.Create) })
 	add(c.Grow != nil, func() error { return first(meant(c.Grow.Name, c.Grow.UUID), positive(c.Grow.SizeBytes)) })
 	add(c.Remove != nil, func() error { return first(meant(c.Remove.Name, c.Remove.UUID), booted(c.Remove.Boots)) })
-	for _, h := range []*sharedlun.Hold{c.Hold, c.Leave, c.Making, c.Used} {
-		add(h != nil, func() error { return validHold(*h) })
+	for _, h := range []*sharedlun.Hold{c.Hold, c.Making, c.Used} {
+		add(h != nil, func() error { return first(validHold(*h), nothingReady(*h)) })
 	}
+	add(c.Leave != nil, func() error { return first(validHold(*c.Leave), sectors(c.Leave.ReadyBytes)) })
 	add(c.Release != nil, func() error { return validRelease(*c.Release) })
 	add(c.Ready != nil, func() error {
 		return first(meant(c.Ready.Name, c.Ready.UUID), positive(c.Ready.Bytes), sectors(c.Ready.Bytes))
@@ -74,8 +75,16 @@ func validHold(h sharedlun.Hold) error {
 	return first(meant(h.Name, h.UUID), sharedlun.CheckNode(h.Node))
 }
 
+// nothingReady wants a change that says nothing of what is ready.
+func nothingReady(h sharedlun.Hold) error {
+	if h.ReadyBytes != 0 {
+		return fmt.Errorf("%w: %d bytes ready in a change that does not mark the volume as leaving", sharedlun.ErrInvalid, h.ReadyBytes)
+	}
+	return nil
+}
+
 func validRelease(r sharedlun.Release) error {
-	err := validHold(r.Hold)
+	err := first(validHold(r.Hold), nothingReady(r.Hold))
 	if err == nil && r.FencedBootID != "" {
 		err = sharedlun.Boot{Node: r.Node, ID: r.FencedBootID}.Check()
 	}
@@ -97,6 +106,11 @@ func validCreate(c sharedlun.Create) error {
 			return err
 		}
 	}
+	if c.HeldBy != "" {
+		if err := sharedlun.CheckNode(c.HeldBy); err != nil {
+			return err
+		}
+	}
 	return first(sharedlun.CheckName(c.Name), positive(c.SizeBytes))
 }
 
@@ -109,7 +123,7 @@ func positive(bytes int64) error {
 
 // sectors wants what can be zeroed from there on.
 func sectors(bytes int64) error {
-	if bytes%512 != 0 {
+	if bytes < 0 || bytes%512 != 0 {
 		return fmt.Errorf("%w: %d bytes are no whole sectors of 512", sharedlun.ErrInvalid, bytes)
 	}
 	return nil

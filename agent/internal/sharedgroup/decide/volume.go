@@ -39,12 +39,16 @@ func create(g sharedlun.Group, c sharedlun.Create) (Step, error) {
 	switch {
 	case v == nil && size > g.FreeBytes:
 		return nil, noRoom(g, size)
+	case v == nil && c.HeldBy != "":
+		return MakeVolume{Name: c.Name, SizeBytes: size, Tags: append(tags, sharedlun.TagHeldBy+c.HeldBy)}, nil
 	case v == nil:
 		return MakeVolume{Name: c.Name, SizeBytes: size, Tags: tags}, nil
 	case v.SizeBytes != size:
 		return nil, fmt.Errorf("volume %s: %w, with %d bytes, not %d", c.Name, sharedlun.ErrExists, v.SizeBytes, size)
 	case !slices.Equal(v.Tags, tags):
 		return nil, fmt.Errorf("volume %s: %w, with the tags %q, not %q", c.Name, sharedlun.ErrExists, v.Tags, tags)
+	case c.HeldBy != "" && (v.HeldBy != c.HeldBy || v.Leaving):
+		return nil, fmt.Errorf("volume %s: %w, and node %s does not hold it", c.Name, sharedlun.ErrExists, c.HeldBy)
 	}
 	return nil, nil
 }
@@ -112,12 +116,31 @@ func hold(g sharedlun.Group, c sharedlun.Hold) (Step, error) {
 	return Retag{Volume: v, Add: []string{sharedlun.TagHeldBy + c.Node}}, nil
 }
 
+// leave marks a volume, and says in the same change how much of it is ready: at no instant it is ready and held without the mark, as one that somebody attached is.
 func leave(g sharedlun.Group, c sharedlun.Hold) (Step, error) {
 	v, err := named(g, c.Name, c.UUID)
-	if err != nil || v == nil || v.HeldBy != c.Node || v.Leaving {
+	held := v != nil && v.HeldBy == c.Node
+	switch {
+	case err != nil:
 		return nil, err
+	case !held && c.ReadyBytes > 0:
+		return nil, fmt.Errorf("volume %s (%s), held by node %s: %w", c.Name, c.UUID, c.Node, sharedlun.ErrNotFound)
+	case !held:
+		return nil, nil
 	}
-	return Retag{Volume: *v, Add: []string{sharedlun.TagLeaving}}, nil
+	step := Retag{Volume: *v}
+	if c.ReadyBytes > 0 {
+		if step, err = readied(*v, c.ReadyBytes); err != nil {
+			return nil, err
+		}
+	}
+	if !v.Leaving {
+		step.Add = append(step.Add, sharedlun.TagLeaving)
+	}
+	if len(step.Add) == 0 {
+		return nil, nil
+	}
+	return step, nil
 }
 
 // release takes a volume from a node that nobody maps it on any more: without the mark a late order could have mapped it since it was unmapped. A node
@@ -158,15 +181,26 @@ func forget(g sharedlun.Group, c sharedlun.Forget) (Step, error) {
 
 func ready(g sharedlun.Group, c sharedlun.Ready) (Step, error) {
 	v, err := find(g, c.Name, c.UUID)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case c.Bytes > v.SizeBytes:
-		return nil, fmt.Errorf("%w: %d bytes of volume %s ready, it has %d", sharedlun.ErrInvalid, c.Bytes, c.Name, v.SizeBytes)
-	case c.Bytes <= v.ReadyBytes:
-		return nil, nil
 	}
-	step := Retag{Volume: v, Add: []string{sharedlun.TagReady + strconv.FormatInt(c.Bytes, 10)}}
+	step, err := readied(v, c.Bytes)
+	if err != nil || len(step.Add) == 0 {
+		return nil, err
+	}
+	return step, nil
+}
+
+// readied says that the first bytes of a volume may be seen; it adds nothing where they may be.
+func readied(v sharedlun.Volume, bytes int64) (Retag, error) {
+	step := Retag{Volume: v}
+	switch {
+	case bytes > v.SizeBytes:
+		return step, fmt.Errorf("%w: %d bytes of volume %s ready, it has %d", sharedlun.ErrInvalid, bytes, v.Name, v.SizeBytes)
+	case bytes <= v.ReadyBytes:
+		return step, nil
+	}
+	step.Add = []string{sharedlun.TagReady + strconv.FormatInt(bytes, 10)}
 	if v.ReadyBytes > 0 {
 		step.Remove = []string{sharedlun.TagReady + strconv.FormatInt(v.ReadyBytes, 10)}
 	}

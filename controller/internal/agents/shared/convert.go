@@ -36,7 +36,7 @@ func setChange(r *agentv1.ChangeSharedGroupRequest, c sharedlun.Change) {
 		r.Change = &agentv1.ChangeSharedGroupRequest_TakeOver_{TakeOver: &agentv1.ChangeSharedGroupRequest_TakeOver{}}
 	case c.Create != nil:
 		r.Change = &agentv1.ChangeSharedGroupRequest_Create{Create: &agentv1.ChangeSharedGroupRequest_CreateVolume{
-			Name: c.Create.Name, SizeBytes: c.Create.SizeBytes, Tags: c.Create.Tags,
+			Name: c.Create.Name, SizeBytes: c.Create.SizeBytes, Tags: c.Create.Tags, HeldBy: c.Create.HeldBy,
 		}}
 	case c.Grow != nil:
 		r.Change = &agentv1.ChangeSharedGroupRequest_Grow{Grow: &agentv1.ChangeSharedGroupRequest_GrowVolume{
@@ -52,7 +52,7 @@ func setChange(r *agentv1.ChangeSharedGroupRequest, c sharedlun.Change) {
 		}}
 	case c.Leave != nil:
 		r.Change = &agentv1.ChangeSharedGroupRequest_Leave{Leave: &agentv1.ChangeSharedGroupRequest_LeaveVolume{
-			Name: c.Leave.Name, Uuid: c.Leave.UUID, Node: c.Leave.Node,
+			Name: c.Leave.Name, Uuid: c.Leave.UUID, Node: c.Leave.Node, ReadyBytes: c.Leave.ReadyBytes,
 		}}
 	case c.Release != nil:
 		r.Change = &agentv1.ChangeSharedGroupRequest_Release{Release: &agentv1.ChangeSharedGroupRequest_ReleaseVolume{

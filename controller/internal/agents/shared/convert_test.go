@@ -43,10 +43,10 @@ func TestSetChange_values(t *testing.T) {
 		want   map[string]any
 	}{
 		"create": {
-			sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 7, Tags: []string{"t"}}},
-			map[string]any{"name": "a", "size": int64(7), "tags": []string{"t"}},
+			sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 7, Tags: []string{"t"}, HeldBy: "n"}},
+			map[string]any{"name": "a", "size": int64(7), "tags": []string{"t"}, "node": "n"},
 		},
-		"leave": {sharedlun.Change{Leave: &sharedlun.Hold{Name: "a", UUID: "u", Node: "n"}}, map[string]any{"name": "a", "uuid": "u", "node": "n"}},
+		"leave": {sharedlun.Change{Leave: &sharedlun.Hold{Name: "a", UUID: "u", Node: "n", ReadyBytes: 5}}, map[string]any{"name": "a", "uuid": "u", "node": "n", "ready": int64(5)}},
 		"hold":  {sharedlun.Change{Hold: &sharedlun.Hold{Name: "a", UUID: "u", Node: "n"}}, map[string]any{"name": "a", "uuid": "u", "node": "n"}},
 		"release": {
 			sharedlun.Change{Release: &sharedlun.Release{Hold: sharedlun.Hold{Name: "a", UUID: "u", Node: "n"}, FencedBootID: "b"}},
@@ -70,9 +70,9 @@ func TestSetChange_values(t *testing.T) {
 		got := map[string]any{}
 		switch x := r.GetChange().(type) {
 		case *agentv1.ChangeSharedGroupRequest_Create:
-			got = map[string]any{"name": x.Create.GetName(), "size": x.Create.GetSizeBytes(), "tags": x.Create.GetTags()}
+			got = map[string]any{"name": x.Create.GetName(), "size": x.Create.GetSizeBytes(), "tags": x.Create.GetTags(), "node": x.Create.GetHeldBy()}
 		case *agentv1.ChangeSharedGroupRequest_Leave:
-			got = map[string]any{"name": x.Leave.GetName(), "uuid": x.Leave.GetUuid(), "node": x.Leave.GetNode()}
+			got = map[string]any{"name": x.Leave.GetName(), "uuid": x.Leave.GetUuid(), "node": x.Leave.GetNode(), "ready": x.Leave.GetReadyBytes()}
 		case *agentv1.ChangeSharedGroupRequest_Hold:
 			got = map[string]any{"name": x.Hold.GetName(), "uuid": x.Hold.GetUuid(), "node": x.Hold.GetNode()}
 		case *agentv1.ChangeSharedGroupRequest_Release:

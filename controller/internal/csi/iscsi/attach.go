@@ -76,7 +76,7 @@ func (b *Backend) settle(ctx context.Context, s storage, v sharedlun.Volume, seq
 					return err
 				}
 				// It may have grown once more: then the zeroing begins anew.
-				if _, err := b.readied(ctx, t, s, now, func() error { return nil }); err != nil {
+				if _, err := b.readied(ctx, t, s, now, t.ready); err != nil {
 					return err
 				}
 			}

@@ -50,7 +50,8 @@ func (b *Backend) make(ctx context.Context, t turn, s storage, w frame.Wish) (sh
 		return sharedlun.Volume{}, nil, err
 	}
 	v := t.volume(w.Name)
-	if v == nil {
+	made := v == nil
+	if made {
 		first := size
 		if s.cleanup() == v1alpha1.CleanupNone {
 			// Its beginning is zeroed even so: whatever was there must not be taken for a filesystem of this volume.
@@ -66,6 +67,10 @@ func (b *Backend) make(ctx context.Context, t turn, s storage, w frame.Wish) (sh
 	}
 	if err := sameSize(*v, w.Size); err != nil {
 		return *v, nil, err
+	}
+	if made && v.HeldBy == t.Writer() {
+		// Its zeroing begins. It takes as long as it takes, and others may have the turn meanwhile.
+		return *v, v, nil
 	}
 	left, err := b.finish(ctx, t, s, *v)
 	if now := t.volume(w.Name); err == nil && now != nil {
@@ -89,7 +94,7 @@ func sameSize(v sharedlun.Volume, asked volume.Range) error {
 // finish brings a volume that was made to its end: its first part is zeroed by a node that holds it meanwhile, and what is new behind that is zeroed with
 // it, or is shown as it is where the policy says so.
 //
-// The order of the last three changes says at every instant what is left: a volume is marked as leaving before it is ready, so that one that is ready and
+// The order of the last changes says at every instant what is left: a volume is marked as leaving not later than it is ready, so that one that is ready and
 // held without that mark is attached.
 func (b *Backend) finish(ctx context.Context, t turn, s storage, v sharedlun.Volume) (*sharedlun.Volume, error) {
 	if v.ReadyBytes == 0 {
@@ -133,7 +138,7 @@ func (b *Backend) zeroFirst(ctx context.Context, t turn, s storage, v sharedlun.
 		// It takes as long as it takes, and others may have the turn meanwhile.
 		return &held, nil
 	}
-	return b.readied(ctx, t, s, v, func() error { return t.leave(ctx, v) })
+	return b.readied(ctx, t, s, v, t.leave)
 }
 
 // show makes what is new at the end of a volume ready as it is, where the policy says so.

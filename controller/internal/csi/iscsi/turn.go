@@ -36,8 +36,9 @@ func (t turn) same(v sharedlun.Volume) (sharedlun.Volume, error) {
 	return *now, nil
 }
 
+// create makes a volume that the writer holds, which zeroes it.
 func (t turn) create(ctx context.Context, name string, bytes int64, tags ...string) error {
-	return t.Change(ctx, sharedlun.Change{Create: &sharedlun.Create{Name: name, SizeBytes: bytes, Tags: tags}})
+	return t.Change(ctx, sharedlun.Change{Create: &sharedlun.Create{Name: name, SizeBytes: bytes, Tags: tags, HeldBy: t.Writer()}})
 }
 
 func (t turn) grow(ctx context.Context, v sharedlun.Volume, bytes int64) error {
@@ -59,9 +60,17 @@ func (t turn) confirm(ctx context.Context, v sharedlun.Volume) error {
 	return err
 }
 
-// leave marks a volume as leaving the node that holds it.
+// leave marks a volume as leaving the node that holds it, and lets all of it be seen.
 func (t turn) leave(ctx context.Context, v sharedlun.Volume) error {
-	return t.Change(ctx, sharedlun.Change{Leave: &sharedlun.Hold{Name: v.Name, UUID: v.UUID, Node: v.HeldBy}})
+	err := t.Change(ctx, sharedlun.Change{Leave: &sharedlun.Hold{Name: v.Name, UUID: v.UUID, Node: v.HeldBy, ReadyBytes: v.SizeBytes}})
+	if err != nil {
+		return err
+	}
+	// An older agent marks the volume only.
+	if now, err := t.same(v); err != nil || !now.Unready() {
+		return err
+	}
+	return t.ready(ctx, v)
 }
 
 func (t turn) remove(ctx context.Context, v sharedlun.Volume) error {

@@ -61,8 +61,10 @@ func unfinished(v sharedlun.Volume, p sharedlun.Progress) error {
 }
 
 // readied makes all of a volume ready once it is zeroed. It returns what is still to be zeroed; nil when all is ready. Whether the zeroing is done is
-// asked in the turn: what a node says counts for as long as nobody else changes the group. before is done right before the volume gets ready.
-func (b *Backend) readied(ctx context.Context, t turn, s storage, v sharedlun.Volume, before func() error) (*sharedlun.Volume, error) {
+// asked in the turn: what a node says counts for as long as nobody else changes the group. ready is the change that says so.
+func (b *Backend) readied(
+	ctx context.Context, t turn, s storage, v sharedlun.Volume, ready func(ctx context.Context, v sharedlun.Volume) error,
+) (*sharedlun.Volume, error) {
 	cred, err := t.credential(s, v)
 	if err != nil {
 		return nil, err
@@ -74,8 +76,5 @@ func (b *Backend) readied(ctx context.Context, t turn, s storage, v sharedlun.Vo
 	if !p.Done {
 		return &v, nil
 	}
-	if err := before(); err != nil {
-		return nil, err
-	}
-	return nil, t.ready(ctx, v)
+	return nil, ready(ctx, v)
 }
