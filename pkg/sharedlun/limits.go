@@ -19,5 +19,15 @@ const (
 	Patience = 2*DeviceTimeout + slack
 )
 
+// Limits of what is told of a LUN. Each has one meaning on the wire and in the API: TestLimits_api holds the definitions of the kinds to them.
+const (
+	// MaxPortals of one target.
+	MaxPortals = 8
+	// MaxIdentity is how many bytes a WWID or a serial number has at most.
+	MaxIdentity = 256
+	// MaxOldKeys is how many keys of earlier boots of a node are on record, and are told to its agent at a time.
+	MaxOldKeys = 64
+)
+
 // AnswerTimeout is how long the answer to a change is waited for that has a time limit.
 func AnswerTimeout(change time.Duration) time.Duration { return change + LookTimeout + slack }

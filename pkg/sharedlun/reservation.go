@@ -25,8 +25,6 @@ type Reservation struct {
 	// Type of the reservation; 0 when there is none. Holder is the key that holds it; 0 when there is none, or when all hold it.
 	Type   uint32
 	Holder uint64
-	// Generation is the target's counter of registrations and preemptions. Some targets (LIO) do not count a key that is taken off by its own node.
-	Generation uint32
 }
 
 // Grant is the key that a node is to register.

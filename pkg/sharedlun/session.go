@@ -12,8 +12,6 @@ import (
 
 // Limits of what is asked of a node.
 const (
-	// MaxPortals of one target.
-	MaxPortals = 16
 	// maxName is the longest name of an initiator or a target (RFC 7143, 4.2.7.1).
 	maxName = 223
 	// maxCredential is one less than what open-iscsi has room for.

@@ -40,10 +40,9 @@ type Lun struct {
 	// unsupported is true when the target keeps no reservations of it.
 	unsupported bool
 	// keys are those of paths; holder is the path that reserved the LUN, unless all hold it.
-	keys       map[nexus]uint64
-	holder     nexus
-	kind       uint32
-	generation uint32
+	keys   map[nexus]uint64
+	holder nexus
+	kind   uint32
 	// lagging are portals that tell what was so before, and fences what is preempted when a key comes through a portal.
 	lagging map[string]sharedlun.Reservation
 	fences  map[string]uint64
@@ -183,7 +182,6 @@ func (l *Lun) LoseKeys() {
 	l.set(func() {
 		clear(l.keys)
 		l.holder, l.kind = nexus{}, 0
-		l.generation = 0
 	})
 }
 
@@ -192,7 +190,6 @@ func (l *Lun) ReserveAlone(key uint64, kind uint32) {
 	l.set(func() {
 		l.holder, l.kind = nexus{initiator: "somebody"}, kind
 		l.keys[l.holder] = key
-		l.generation++
 	})
 }
 

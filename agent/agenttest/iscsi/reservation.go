@@ -64,7 +64,7 @@ func (t targets) Identify(ctx context.Context, device string) (reservation.Ident
 // kept is what the target keeps.
 func (l *Lun) kept() sharedlun.Reservation {
 	keys := slices.Sorted(maps.Values(l.keys))
-	return sharedlun.Reservation{Supported: true, Keys: slices.Compact(keys), Type: l.kind, Holder: l.keys[l.holder], Generation: l.generation}
+	return sharedlun.Reservation{Supported: true, Keys: slices.Compact(keys), Type: l.kind, Holder: l.keys[l.holder]}
 }
 
 // Read implements lun.Reservations.
@@ -100,7 +100,6 @@ func (t targets) Confirm(ctx context.Context, device string, key uint64) error {
 		if key == 0 || l.keys[own] != key {
 			return reservation.ErrConflict
 		}
-		l.generation++
 		return nil
 	})
 }
@@ -116,7 +115,6 @@ func (t targets) Register(ctx context.Context, device string, key uint64, old ..
 			return reservation.ErrConflict
 		}
 		l.keys[own] = key
-		l.generation++
 		return nil
 	})
 }
@@ -130,7 +128,6 @@ func (t targets) Unregister(ctx context.Context, device string, key uint64) erro
 		if delete(l.keys, own); l.holder == own || len(l.keys) == 0 {
 			l.holder, l.kind = nexus{}, 0
 		}
-		l.generation++
 		return nil
 	})
 }
@@ -154,7 +151,6 @@ func (l *Lun) preempt(own nexus, victim uint64) {
 		l.holder, l.kind = nexus{}, allHold
 	}
 	maps.DeleteFunc(l.keys, func(n nexus, k uint64) bool { return k == victim && n != own })
-	l.generation++
 }
 
 // Convert implements lun.Reservations.

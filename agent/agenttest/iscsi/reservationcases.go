@@ -68,7 +68,7 @@ func registrations(c *check) {
 	}
 	c.must(c.register(c.B, id, keyB, 0))
 	c.reserved(id, keyA, keyB)
-	if r, err := c.B.Confirm(c.Context(), id, keyB); err != nil || r.Generation == 0 || !c.Write(c.B, id) {
+	if r, err := c.B.Confirm(c.Context(), id, keyB); err != nil || !r.Held() || !c.Write(c.B, id) {
 		c.Errorf("%+v, %v", r, err)
 	}
 	for _, key := range []uint64{0, keyA, keyC} {

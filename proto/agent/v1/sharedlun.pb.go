@@ -130,9 +130,7 @@ type Reservation struct {
 	// versions made; 0 when there is none.
 	Type uint32 `protobuf:"varint,3,opt,name=type,proto3" json:"type,omitempty"`
 	// Key that holds it; 0 when there is none, or when all hold it.
-	Holder uint64 `protobuf:"varint,4,opt,name=holder,proto3" json:"holder,omitempty"`
-	// Counter of the target: it goes up with every registration and preemption. Some targets do not count a key that its own node takes off.
-	Generation    uint32 `protobuf:"varint,5,opt,name=generation,proto3" json:"generation,omitempty"`
+	Holder        uint64 `protobuf:"varint,4,opt,name=holder,proto3" json:"holder,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -191,13 +189,6 @@ func (x *Reservation) GetType() uint32 {
 func (x *Reservation) GetHolder() uint64 {
 	if x != nil {
 		return x.Holder
-	}
-	return 0
-}
-
-func (x *Reservation) GetGeneration() uint32 {
-	if x != nil {
-		return x.Generation
 	}
 	return 0
 }
@@ -580,14 +571,12 @@ const file_agent_v1_sharedlun_proto_rawDesc = "" +
 	"\x03lun\x18\x01 \x01(\v2\x1c.quarry.agent.v1.LunIdentityR\x03lun\x123\n" +
 	"\x15reservations_expected\x18\x02 \x01(\bR\x14reservationsExpected\"X\n" +
 	"\x16GetReservationResponse\x12>\n" +
-	"\vreservation\x18\x01 \x01(\v2\x1c.quarry.agent.v1.ReservationR\vreservation\"\x8b\x01\n" +
+	"\vreservation\x18\x01 \x01(\v2\x1c.quarry.agent.v1.ReservationR\vreservation\"}\n" +
 	"\vReservation\x12\x1c\n" +
 	"\tsupported\x18\x01 \x01(\bR\tsupported\x12\x12\n" +
 	"\x04keys\x18\x02 \x03(\x04R\x04keys\x12\x12\n" +
 	"\x04type\x18\x03 \x01(\rR\x04type\x12\x16\n" +
-	"\x06holder\x18\x04 \x01(\x04R\x06holder\x12\x1e\n" +
-	"\n" +
-	"generation\x18\x05 \x01(\rR\n" +
+	"\x06holder\x18\x04 \x01(\x04R\x06holderJ\x04\b\x05\x10\x06R\n" +
 	"generation\"\xa6\x02\n" +
 	"\x0fRegisterRequest\x12.\n" +
 	"\x03lun\x18\x01 \x01(\v2\x1c.quarry.agent.v1.LunIdentityR\x03lun\x12\x10\n" +

@@ -110,8 +110,9 @@ func parse(keys, reservation []byte) (sharedlun.Reservation, error) {
 	if len(reservation) < headerBytes {
 		return sharedlun.Reservation{}, fmt.Errorf("a reservation of %d bytes: %w", len(reservation), sharedlun.ErrUnread)
 	}
-	out := sharedlun.Reservation{Supported: true, Keys: all, Generation: binary.BigEndian.Uint32(keys)}
-	if binary.BigEndian.Uint32(reservation) != out.Generation {
+	out := sharedlun.Reservation{Supported: true, Keys: all}
+	// The target counts registrations: one came between the two answers.
+	if binary.BigEndian.Uint32(reservation) != binary.BigEndian.Uint32(keys) {
 		return sharedlun.Reservation{}, errMoved
 	}
 	switch n := binary.BigEndian.Uint32(reservation[4:]); {

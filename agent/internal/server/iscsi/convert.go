@@ -8,13 +8,10 @@ import (
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
-// maxIdentity bounds the texts of a LUN's identity, maxBootID that of a boot, maxOthers the nodes that share a LUN and the volumes of one, and maxOld the keys
-// of earlier boots.
+// maxBootID bounds the text of a boot, maxOthers the nodes that share a LUN and the volumes of one.
 const (
-	maxIdentity = 512
-	maxBootID   = 64
-	maxOthers   = 10_000
-	maxOld      = 64
+	maxBootID = 64
+	maxOthers = 10_000
 )
 
 func target(t *agentv1.Target) (sharedlun.Target, error) {
@@ -36,8 +33,8 @@ func credentials(c *agentv1.Chap) (*sharedlun.Chap, error) {
 // identity checks which LUN is meant, and the keys that are needed.
 func identity(l *agentv1.LunIdentity, keys ...uint64) (sharedlun.Identity, error) {
 	out := sharedlun.Identity{WWID: l.GetWwid(), Serial: l.GetSerial(), SizeBytes: l.GetSizeBytes()}
-	if len(out.WWID) > maxIdentity || len(out.Serial) > maxIdentity {
-		return out, fmt.Errorf("%w: the identity of the LUN is longer than %d bytes", sharedlun.ErrInvalid, maxIdentity)
+	if len(out.WWID) > sharedlun.MaxIdentity || len(out.Serial) > sharedlun.MaxIdentity {
+		return out, fmt.Errorf("%w: the identity of the LUN is longer than %d bytes", sharedlun.ErrInvalid, sharedlun.MaxIdentity)
 	}
 	if err := out.Check(); err != nil {
 		return out, err
@@ -57,7 +54,7 @@ func grant(r *agentv1.RegisterRequest) (sharedlun.Grant, error) {
 		Key: r.GetKey(), Old: r.GetOldKeys(), BootID: r.GetBootId(), Initiator: r.GetInitiatorName(), Others: r.GetOtherInitiatorNames(),
 		Reserve: r.GetReserve(), Own: r.GetOwnVolumeUuids(),
 	}
-	if len(out.BootID) > maxBootID || len(out.Others) > maxOthers || len(out.Old) > maxOld || len(out.Own) > maxOthers {
+	if len(out.BootID) > maxBootID || len(out.Others) > maxOthers || len(out.Old) > sharedlun.MaxOldKeys || len(out.Own) > maxOthers {
 		return out, fmt.Errorf("%w: boot_id has %d bytes, and there are %d other initiators, %d old keys, and %d volumes",
 			sharedlun.ErrInvalid, len(out.BootID), len(out.Others), len(out.Old), len(out.Own))
 	}
@@ -93,5 +90,5 @@ func toLuns(luns []sharedlun.Lun) []*agentv1.Lun {
 }
 
 func toReservation(r sharedlun.Reservation) *agentv1.Reservation {
-	return &agentv1.Reservation{Supported: r.Supported, Keys: r.Keys, Type: r.Type, Holder: r.Holder, Generation: r.Generation}
+	return &agentv1.Reservation{Supported: r.Supported, Keys: r.Keys, Type: r.Type, Holder: r.Holder}
 }

@@ -11,12 +11,11 @@ import (
 
 // Bounds of what a request may hold. LVM has no more segments in a volume that anybody could read.
 const (
-	maxIdentity = 512
-	maxDigest   = 256
-	maxTags     = 64
-	maxRanges   = 10000
-	maxReaders  = 1000
-	maxTimeout  = time.Hour
+	maxDigest  = 256
+	maxTags    = 64
+	maxRanges  = 10000
+	maxReaders = 1000
+	maxTimeout = time.Hour
 )
 
 // toStatus gives an error its code. What is a refusal says so.
@@ -52,7 +51,7 @@ func fromRef(r *agentv1.SharedGroupRef, known bool) (sharedlun.Ref, error) {
 		Lun:      sharedlun.Identity{WWID: lun.GetWwid(), Serial: lun.GetSerial(), SizeBytes: lun.GetSizeBytes()},
 		OwnerUID: r.GetOwnerUid(), UUID: r.GetUuid(),
 	}
-	if err := first(validText("wwid", out.Lun.WWID, maxIdentity), validText("serial", out.Lun.Serial, maxIdentity)); err != nil {
+	if err := first(validText("wwid", out.Lun.WWID, sharedlun.MaxIdentity), validText("serial", out.Lun.Serial, sharedlun.MaxIdentity)); err != nil {
 		return out, err
 	}
 	if known || out.UUID != "" {

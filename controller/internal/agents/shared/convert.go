@@ -134,7 +134,7 @@ func mappingOf(m *agentv1.Mapping) sharedlun.Mapping {
 
 func reservationOf(r *agentv1.Reservation) sharedlun.Reservation {
 	return sharedlun.Reservation{
-		Supported: r.GetSupported(), Keys: r.GetKeys(), Type: r.GetType(), Holder: r.GetHolder(), Generation: r.GetGeneration(),
+		Supported: r.GetSupported(), Keys: r.GetKeys(), Type: r.GetType(), Holder: r.GetHolder(),
 	}
 }
 

@@ -111,7 +111,7 @@ func TestPerform_replaceKey(t *testing.T) {
 	register.Keys = []string{s.member("n1").Spec.Reservation.Key, "0000000000000099"}
 	wantError(t, s.perform(register), "of a Member by now", true)
 	register.Keys = nil
-	for i := range maxOld + 1 {
+	for i := range sharedlun.MaxOldKeys + 1 {
 		register.Keys = append(register.Keys, fmt.Sprintf("%016x", 0x1000+i))
 	}
 	register.Keys = append(register.Keys, "0000000000000099")

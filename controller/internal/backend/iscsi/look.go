@@ -23,8 +23,8 @@ const (
 	// hostPatience bounds all questions to one node, readPatience one attempt to read the LUN.
 	hostPatience = 7 * time.Second
 	readPatience = 5 * time.Second
-	// readers is how many nodes are tried to read the LUN through.
-	readers = 2
+	// ways is how many nodes are tried to read the LUN through.
+	ways = 2
 	// stands is how long a reading stands when the next ones fail: one waits while a change of the group goes on.
 	stands = time.Minute
 	// parallel is how many nodes are asked at the same time.
@@ -156,8 +156,8 @@ func (b *Backend) read(ctx context.Context, v *iscsi.View) iscsi.Reading {
 	if !known {
 		return out
 	}
-	for i, via := range v.Readers() {
-		if i == readers {
+	for i, via := range v.Through() {
+		if i == ways {
 			break
 		}
 		out.Tried = true

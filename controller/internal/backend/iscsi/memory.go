@@ -91,7 +91,7 @@ func (m *memory) due(i *v1alpha1.Iscsi, claims int, last iscsi.Reading, now time
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.lun(i.UID)
-	old := now.Sub(last.At) >= iscsi.Again(last.Failures) || now.Before(last.At)
+	old := now.Sub(last.At) >= iscsi.NextLook(last.Failures) || now.Before(last.At)
 	went := !i.DeletionTimestamp.IsZero() && l.claims != claims
 	return l.changes, !l.readOnce || old || went || !last.Tried || l.changes != l.seen || l.generation != i.Generation
 }

@@ -19,8 +19,6 @@ const (
 	hearPatience = 10 * time.Second
 	// maxPaths is how many characters of paths a Member keeps; with more, the key is registered again after each start of the controller.
 	maxPaths = 4096
-	// maxOld is how many keys an agent is told at a time that it replaces.
-	maxOld = 64
 )
 
 // registerKey has the node register the key that is on record for its boot.
@@ -142,10 +140,10 @@ func (b *Backend) register(ctx context.Context, s iscsi.Step, g sharedlun.Grant)
 			}
 		}
 	}
-	for old := g.Old; ; old = old[maxOld:] {
-		g.Old = old[:min(len(old), maxOld)]
+	for old := g.Old; ; old = old[sharedlun.MaxOldKeys:] {
+		g.Old = old[:min(len(old), sharedlun.MaxOldKeys)]
 		seen, err := b.Agents.Register(ctx, s.Node, s.Ref.Lun, g)
-		if len(old) <= maxOld || faultOf(err).Reason != sharedlun.ReasonOtherKey {
+		if len(old) <= sharedlun.MaxOldKeys || faultOf(err).Reason != sharedlun.ReasonOtherKey {
 			return seen, err
 		}
 	}

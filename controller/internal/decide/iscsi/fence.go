@@ -291,10 +291,6 @@ func (v *View) forgetReaders(hosts []backend.HostHealth) []backend.Step {
 // away reports whether nobody expects a node to say itself that it was booted: it is no initiator any more, or it is silent, and a person said that it is out of
 // service, or Kubernetes does not know it.
 func (v *View) away(node string) bool {
-	h, member := v.seen.Hosts[node], v.members[node] != nil
-	if _, asked := v.seen.Hosts[node]; !asked && !member {
-		return true
-	}
-	silent := h.Agent == decide.AgentUnreachable || h.Agent == decide.AgentMissing
-	return silent && (h.OutOfService || !v.exists(node))
+	_, asked := v.seen.Hosts[node]
+	return !asked && v.members[node] == nil || v.off(node)
 }

@@ -46,7 +46,7 @@ func (v *View) Decide(m backend.Member) backend.Host {
 	case backend.Free(h.view.seen.Iscsi.Spec.Approval, out.Steps):
 		out.Wake = soon
 	case h.Failures > 0:
-		out.Wake = Again(h.Failures)
+		out.Wake = NextLook(h.Failures)
 	}
 	return out
 }

@@ -32,8 +32,8 @@ const (
 	maxKeys = 4
 )
 
-// Again is how long after a look that failed so many times in a row the next one comes: what was in its way is mostly over soon. Without a failure it is Every.
-func Again(failures int) time.Duration {
+// NextLook is how long after a look that failed so many times in a row the next one comes: what was in its way is mostly over soon. Without a failure it is Every.
+func NextLook(failures int) time.Duration {
 	if failures == 0 {
 		return Every
 	}

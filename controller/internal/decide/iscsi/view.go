@@ -115,8 +115,8 @@ func (v *View) Ref() (ref sharedlun.Ref, known bool) {
 	return ref, lun != nil
 }
 
-// Readers returns the nodes that the LUN can be read through: the writer first.
-func (v *View) Readers() []string {
+// Through returns the nodes that the LUN can be read through: the writer first.
+func (v *View) Through() []string {
 	var out []string
 	for _, name := range v.names() {
 		if _, f := v.lunOn(name); !f.IsZero() || !v.seen.Hosts[name].Reads() {

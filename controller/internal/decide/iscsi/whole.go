@@ -20,7 +20,7 @@ func (v *View) Whole(hosts []backend.HostHealth) backend.Whole {
 	w := backend.Whole{
 		Serves: v.rec.group != "" && v.refusal().IsZero(), Pending: "The StorageClass is made once every initiator sees the volume group.",
 		Class: v.class(), Facts: []metav1.Condition{v.unique(), v.reachable(hosts), v.lunReady(hosts), v.volumesPresent()},
-		Warnings: []metav1.Condition{v.pathsHealthy(hosts), v.fencing(), v.volumesOfGroup()}, Wake: Again(v.seen.Reading.Failures), Capacity: v.capacity(),
+		Warnings: []metav1.Condition{v.pathsHealthy(hosts), v.fencing(), v.volumesOfGroup()}, Wake: NextLook(v.seen.Reading.Failures), Capacity: v.capacity(),
 	}
 	if p := v.seen.Chap.Problem; p != "" {
 		w.Notes = append(w.Notes, p)
