@@ -18,7 +18,7 @@ import (
 // that run on know more than it does. Nothing is torn down and nothing is made; the volumes of before serve, and those of after serve again once a
 // person brings their objects back.
 func TestOlderBackupOfTheApi(t *testing.T) {
-	turn(t, 2, 5)
+	turn(t, 4, 5)
 	const name, first, joined = "older", "n1", "n2"
 	c := newCluster(name, first)
 	create(t, c)
@@ -38,6 +38,7 @@ func TestOlderBackupOfTheApi(t *testing.T) {
 		forgotten[node], synced[node] = volumeOf(t, c), lastSynced(t, p)
 	}
 	disks := map[string]string{first: onDisks(t, first), joined: onDisks(t, joined)}
+	before := lastSynced(t, writer)
 
 	lab(t, "etcd", "restore", backup)
 	// As Kubernetes asks for: one that runs on sees no pod that is made from now on. Containers run on.
@@ -49,7 +50,6 @@ func TestOlderBackupOfTheApi(t *testing.T) {
 		if len(c.Spec.Hosts) != 1 {
 			t.Fatalf("the Cluster lists %v: this is not the backup", c.Spec.Hosts)
 		}
-		before := lastSynced(t, writer)
 		eventually(t, limitReady, joined+" is a member that leaves, and holds what it has", func(ctx context.Context) error {
 			m, err := memberOf(ctx, name, joined)
 			if err != nil {
