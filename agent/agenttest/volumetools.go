@@ -40,6 +40,8 @@ func (s session) performOnVolume(ctx context.Context, step plan.Step) error {
 		return s.settleLV(ctx, st)
 	case volumeplan.ZeroLV:
 		return s.zeroLV(ctx, st)
+	case volumeplan.DiscardLV:
+		return s.zeroLV(ctx, volumeplan.ZeroLV(st)) // A disk that reads as zero what it discarded.
 	case volumeplan.MarkZeroed:
 		return s.markZeroed(ctx, st)
 	case volumeplan.RemoveLV:

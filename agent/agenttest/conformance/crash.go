@@ -29,6 +29,7 @@ func VolumeDeaths(t *testing.T, node Node) {
 		{"a move survives death between any two steps", moveSurvives},
 		{"calls on volumes survive death between any two steps", volumeCallsSurvive},
 		{"zeroing survives death between any two steps", zeroingSurvives},
+		{"discarding survives death between any two steps", discardingSurvives},
 	})
 }
 

@@ -162,6 +162,37 @@ func zeroingSurvives(s *suite) {
 	})
 }
 
+// discardingSurvives: whenever the agent dies, a volume that is to be discarded is gone in the end, and the one beside it holds what it held.
+func discardingSurvives(s *suite) {
+	if !s.Activates() {
+		s.Skip("this kernel has no device-mapper, so nothing can be activated; make conformance runs it on one that has")
+	}
+	steps := s.deaths(true, func() func() error {
+		s.stage()
+		for _, name := range []string{"v1", "beside"} {
+			_, err := s.create(volumeSpec(name, 20))
+			s.must("create", err)
+			s.WriteVolume(s.T, groupName, name, others)
+		}
+		return func() error {
+			return patient(func() error {
+				_, err := s.volumes().DeleteLogicalVolume(s.ctx(), &agentv1.DeleteLogicalVolumeRequest{
+					Group: groupName, OwnerUid: owner, Name: "v1", Id: "node/v1", Discard: true,
+				})
+				return err
+			})
+		}
+	}, func() {
+		s.reads("beside", true)
+		if g := s.group(); len(g.GetLogicalVolumes()) != 1 || g.GetSizeBytes()-g.GetFreeBytes() != 20*mib {
+			s.Errorf("left in the group: %v", g)
+		}
+	})
+	if steps < 2 {
+		s.Errorf("the call has %d steps: to discard and to remove are two", steps)
+	}
+}
+
 // zeroes is survives for what goes on behind a call: after the last step of that, a call need not learn of a death.
 func (s *suite) zeroes(prepare func() func() error, check func()) {
 	s.Helper()

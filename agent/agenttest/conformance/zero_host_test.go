@@ -70,6 +70,65 @@ func TestRealHost_zeroing(t *testing.T) {
 	})
 }
 
+// TestRealHost_discard: only the range of that volume is discarded, and nothing that somebody has for himself. What a disk of the lab discarded reads as zero.
+func TestRealHost_discard(t *testing.T) {
+	onRealHost(t, func(t *testing.T, node conformance.Node) {
+		n := node.(*realNode)
+		if n.withoutDM {
+			t.Skip("this kernel has no device-mapper, so there is no volume to discard; make conformance runs it on one that has")
+		}
+		const group, name, size, text = "quarry-discard", "v-1", 8 << 20, "somebody's data "
+		n.Reset(t)
+		defer n.Reset(t)
+		n.ForeignGroup(t, group, n.paths[0])
+		n.lvm(t, "lvcreate", "-y", "-L", "8m", "-n", name, group)
+		devices := dm.New(dm.Config{})
+		d, err := devices.Find(group, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.fill(t, d.Path, text)
+		right := dm.Volume{Group: group, GroupUUID: d.UUID[4:36], Name: name, UUID: d.UUID[36:]}
+		other := right
+		other.UUID = other.GroupUUID
+		f, err := os.OpenFile(d.Path, os.O_RDONLY|unix.O_EXCL, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		for _, c := range []struct {
+			what      string
+			err, want error
+		}{
+			{"open", devices.Discard(t.Context(), right, 0, size), dm.ErrInUse},
+			{"another", errors.Join(f.Close(), devices.Discard(t.Context(), other, 0, size)), dm.ErrNotLVM},
+			{"too long", devices.Discard(t.Context(), right, 0, size+512), dm.ErrNotLVM},
+			{"ended", devices.Discard(ended, right, 0, size), context.Canceled},
+		} {
+			if !errors.Is(c.err, c.want) {
+				t.Errorf("%s: %v", c.what, c.err)
+			}
+		}
+		want := bytes.Repeat([]byte(text), size/len(text))
+		if got, err := os.ReadFile(d.Path); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("what was refused has an effect: %v", err)
+		}
+		err = devices.Discard(t.Context(), right, 1<<20, 3<<20)
+		switch {
+		case errors.Is(err, dm.ErrNoDiscard):
+			t.Logf("The disk cannot discard: %v.", err)
+		case err != nil:
+			t.Fatal(err)
+		default:
+			clear(want[1<<20 : 3<<20])
+		}
+		if got, err := os.ReadFile(d.Path); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("not exactly that part is discarded: %v", err)
+		}
+	})
+}
+
 // WriteVolume fills the device with a text, again and again.
 func (n *realNode) WriteVolume(t *testing.T, group, name, text string) {
 	t.Helper()

@@ -67,6 +67,8 @@ type Engine struct {
 	locks locks
 	looks looks
 	zero  *zeroer
+	// discarded is how far volumes are discarded that a call began to remove, in bytes by their UUID.
+	discarded sync.Map
 }
 
 // New makes an Engine. It makes changes at once; Run makes it watch.

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
 
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/volume"
@@ -25,8 +28,55 @@ func (e *Engine) DeleteVolume(ctx context.Context, want volume.Spec) error {
 	if want.OnlyUnused {
 		return e.deleteUnused(ctx, want)
 	}
+	if want.Discard {
+		if err := e.discard(ctx, want); err != nil {
+			return err
+		}
+	}
 	_, err = e.changeVolume(ctx, want, volume.Delete)
 	return err
+}
+
+// discardPatience is how long a call discards before it has its caller come again.
+const discardPatience = 20 * time.Second
+
+// discard has the disks forget a volume that may be removed now. A device that cannot, or fails at it, keeps no volume from being removed. It
+// does not hold the lock of the group, so that others work on that meanwhile. How far it is is remembered for the next call; after a death of
+// the agent it begins anew.
+func (e *Engine) discard(ctx context.Context, want volume.Spec) error {
+	var p volume.Plan
+	_, err := e.changeVolume(ctx, want, func(seen plan.Snapshot, want volume.Spec) (_ volume.Plan, err error) {
+		p, err = volume.Discarding(seen, want)
+		return p, err
+	})
+	if err != nil {
+		return err
+	}
+	v, begun := p.Volume, time.Now()
+	at, _ := e.discarded.Load(v.UUID)
+	from, _ := at.(int64)
+	for {
+		next := volume.DiscardNext(want.Group, p, from)
+		if len(next.Steps) == 0 {
+			break
+		}
+		if time.Since(begun) > discardPatience {
+			e.discarded.Store(v.UUID, from)
+			return fmt.Errorf("volume %s: %d of %d bytes are discarded: %w", v.Name, from, v.SizeBytes, plan.ErrUndiscarded)
+		}
+		err := e.zeroSlice(ctx, next)
+		switch {
+		case ctx.Err() != nil || errors.Is(err, plan.ErrInUse):
+			return cmp.Or(err, ctx.Err())
+		case err != nil:
+			logr.FromContextOrDiscard(ctx).Info("Removing a volume without discarding all of it", "volumeGroup", want.Group, "volume", v.Name, "why", err.Error())
+			e.discarded.Delete(v.UUID)
+			return nil
+		}
+		from = next.Steps[0].(volume.DiscardLV).To
+	}
+	e.discarded.Delete(v.UUID)
+	return nil
 }
 
 // deleteUnused removes a volume that nobody used. The mark of a new volume is not enough, because it comes back with older metadata: what is on

@@ -55,6 +55,8 @@ var (
 	ErrUsageUnknown = errors.New("how full the thin pool is is not known")
 	// ErrUnzeroed: the volume, or what it grows by, has to be zeroed first. The work goes on by itself.
 	ErrUnzeroed = errors.New("being zeroed, so that nobody reads what another wrote")
+	// ErrUndiscarded: the volume is being discarded before it is removed. Whoever wants that repeats the call.
+	ErrUndiscarded = errors.New("being discarded before it is removed")
 	// ErrFilesystemOnly: nobody zeroed the volume, so it is not shown raw.
 	ErrFilesystemOnly = errors.New("was made for a filesystem, and holds what others wrote below it")
 	// ErrSectorSizes: the devices of a group would differ in the size of a logical sector.

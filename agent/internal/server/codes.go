@@ -22,6 +22,7 @@ var codeOf = []struct {
 	{plan.ErrInvalid, codes.InvalidArgument},
 	{plan.ErrBusy, codes.Aborted},
 	{plan.ErrUnzeroed, codes.Aborted},
+	{plan.ErrUndiscarded, codes.Aborted},
 	{plan.ErrUnsure, codes.Unavailable},
 	{plan.ErrStale, codes.Unavailable},
 	{plan.ErrDamaged, codes.FailedPrecondition},

@@ -73,7 +73,7 @@ func (s *logicalVolumeService) DeleteLogicalVolume(
 	if err != nil {
 		return nil, err
 	}
-	want.OnlyUnused = req.GetOnlyUnused()
+	want.OnlyUnused, want.Discard = req.GetOnlyUnused(), req.GetDiscard()
 	if err := s.node.DeleteVolume(ctx, want); err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (p *Pool) DeleteVolume(ctx context.Context, node string, v decide.VolumeSpe
 	const call = "DeleteLogicalVolume"
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := agentv1.NewLogicalVolumeServiceClient(conn).DeleteLogicalVolume(ctx, &agentv1.DeleteLogicalVolumeRequest{
-			Group: v.Group, OwnerUid: v.Owner, Name: v.Name, Id: v.ID, OnlyUnused: v.OnlyUnused,
+			Group: v.Group, OwnerUid: v.Owner, Name: v.Name, Id: v.ID, OnlyUnused: v.OnlyUnused, Discard: v.Discard,
 		})
 		return err
 	})

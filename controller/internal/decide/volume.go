@@ -22,6 +22,8 @@ type VolumeSpec struct {
 	Zero Zero
 	// OnlyUnused lets a volume be removed only while it is Unused. Agents that tell of no unused volume do not know it.
 	OnlyUnused bool
+	// Discard has the disks discard a linear volume before it is removed. Agents that do not know it remove the volume without.
+	Discard bool
 }
 
 // Zero says what of a linear volume reads as zero before the volume is shown.

@@ -211,6 +211,11 @@ type LVMSpec struct {
 	// there. Thin volumes show nothing of others in any case. It counts for what is made or grows from now on.
 	// +optional
 	Zero ZeroPolicy `json:"zero,omitempty"`
+	// DiscardOnDelete has the disks discard a linear volume before it is removed, so that an SSD or a thin disk of a hypervisor knows that the
+	// space is free. It hides nothing: what is zeroed does not depend on it. Disks that cannot discard are no error. It counts for what is
+	// deleted from now on.
+	// +optional
+	DiscardOnDelete bool `json:"discardOnDelete,omitempty"`
 }
 
 // CephSpec is reserved.

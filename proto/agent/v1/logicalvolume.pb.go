@@ -355,7 +355,10 @@ type DeleteLogicalVolumeRequest struct {
 	Name     string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	Id       string `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`
 	// True removes the volume only if it was made empty and nobody used it yet. Agents that do not send LogicalVolume.unused ignore it.
-	OnlyUnused    bool `protobuf:"varint,5,opt,name=only_unused,json=onlyUnused,proto3" json:"only_unused,omitempty"`
+	OnlyUnused bool `protobuf:"varint,5,opt,name=only_unused,json=onlyUnused,proto3" json:"only_unused,omitempty"`
+	// True has the disks discard a linear volume before it is removed; those that cannot are no error. Thin volumes and snapshots are not discarded.
+	// Agents before this field ignore it.
+	Discard       bool `protobuf:"varint,6,opt,name=discard,proto3" json:"discard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -421,6 +424,13 @@ func (x *DeleteLogicalVolumeRequest) GetId() string {
 func (x *DeleteLogicalVolumeRequest) GetOnlyUnused() bool {
 	if x != nil {
 		return x.OnlyUnused
+	}
+	return false
+}
+
+func (x *DeleteLogicalVolumeRequest) GetDiscard() bool {
+	if x != nil {
+		return x.Discard
 	}
 	return false
 }
@@ -1219,14 +1229,15 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\azeroing\x18\n" +
 	" \x01(\x0e2\x18.quarry.agent.v1.ZeroingR\azeroing\"U\n" +
 	"\x1bCreateLogicalVolumeResponse\x126\n" +
-	"\x06volume\x18\x01 \x01(\v2\x1e.quarry.agent.v1.LogicalVolumeR\x06volume\"\x94\x01\n" +
+	"\x06volume\x18\x01 \x01(\v2\x1e.quarry.agent.v1.LogicalVolumeR\x06volume\"\xae\x01\n" +
 	"\x1aDeleteLogicalVolumeRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x04 \x01(\tR\x02id\x12\x1f\n" +
 	"\vonly_unused\x18\x05 \x01(\bR\n" +
-	"onlyUnused\"\x1d\n" +
+	"onlyUnused\x12\x18\n" +
+	"\adiscard\x18\x06 \x01(\bR\adiscard\"\x1d\n" +
 	"\x1bDeleteLogicalVolumeResponse\"\xfb\x01\n" +
 	"\x1aResizeLogicalVolumeRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +

@@ -64,13 +64,15 @@ type LogicalVolumeServiceClient interface {
 	CreateLogicalVolume(ctx context.Context, in *CreateLogicalVolumeRequest, opts ...grpc.CallOption) (*CreateLogicalVolumeResponse, error)
 	// DeleteLogicalVolume removes a volume or snapshot. One that is open (mounted, mapped, used as raw block) is not removed.
 	//
+	// A volume that is to be discarded may take longer than one call: it returns ABORTED with how far it is, and a repeated call goes on there.
+	//
 	// Effect: its data is gone. Idempotent: OK when it is absent. Who may call: the CSI controller.
 	//
 	// | code                | caller's action                                  |
 	// |---------------------|--------------------------------------------------|
 	// | FAILED_PRECONDITION | it is in use: wait until it is not; or it was used, and only_unused is set |
 	// | PERMISSION_DENIED   | it carries another id, or the group is not ours  |
-	// | ABORTED             | another call works on this volume: retry         |
+	// | ABORTED             | another call works on this volume, or it is being discarded: retry |
 	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff  |
 	DeleteLogicalVolume(ctx context.Context, in *DeleteLogicalVolumeRequest, opts ...grpc.CallOption) (*DeleteLogicalVolumeResponse, error)
 	// ResizeLogicalVolume makes a volume at least as large as asked for. It never shrinks; the filesystem is grown by the CSI node
@@ -222,13 +224,15 @@ type LogicalVolumeServiceServer interface {
 	CreateLogicalVolume(context.Context, *CreateLogicalVolumeRequest) (*CreateLogicalVolumeResponse, error)
 	// DeleteLogicalVolume removes a volume or snapshot. One that is open (mounted, mapped, used as raw block) is not removed.
 	//
+	// A volume that is to be discarded may take longer than one call: it returns ABORTED with how far it is, and a repeated call goes on there.
+	//
 	// Effect: its data is gone. Idempotent: OK when it is absent. Who may call: the CSI controller.
 	//
 	// | code                | caller's action                                  |
 	// |---------------------|--------------------------------------------------|
 	// | FAILED_PRECONDITION | it is in use: wait until it is not; or it was used, and only_unused is set |
 	// | PERMISSION_DENIED   | it carries another id, or the group is not ours  |
-	// | ABORTED             | another call works on this volume: retry         |
+	// | ABORTED             | another call works on this volume, or it is being discarded: retry |
 	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff  |
 	DeleteLogicalVolume(context.Context, *DeleteLogicalVolumeRequest) (*DeleteLogicalVolumeResponse, error)
 	// ResizeLogicalVolume makes a volume at least as large as asked for. It never shrinks; the filesystem is grown by the CSI node

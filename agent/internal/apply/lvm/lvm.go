@@ -28,14 +28,15 @@ type Adapter struct {
 	Tool *hostlvm.LVM
 	// Devices are checked right before LVM writes on them. LVM opens a device exclusively itself, so that the check has to end before.
 	Devices Checker
-	// Zeroes writes into volumes.
+	// Zeroes writes into volumes, and has them discarded.
 	Zeroes Zeroer
 }
 
-// Zeroer writes zeroes into the device of a volume, which it knows by the UUIDs of group and volume. What others have open stays as it is:
-// dm.ErrInUse.
+// Zeroer writes zeroes into the device of a volume, or has it discarded. It knows the volume by the UUIDs of group and volume. What others have
+// open stays as it is: dm.ErrInUse.
 type Zeroer interface {
 	Zero(ctx context.Context, v dm.Volume, from, to int64) error
+	Discard(ctx context.Context, v dm.Volume, from, to int64) error
 }
 
 var _ apply.Adapter = Adapter{}
@@ -134,6 +135,8 @@ func (a Adapter) onVolume(ctx context.Context, step plan.Step) error {
 		return a.Tool.RetagLV(ctx, owned(s.Group), s.Name, s.Tag, s.Was, s.Now)
 	case volume.ZeroLV:
 		return a.Zeroes.Zero(ctx, dm.Volume{Group: s.Group, GroupUUID: s.GroupUUID, Name: s.Name, UUID: s.UUID}, s.From, s.To)
+	case volume.DiscardLV:
+		return a.Zeroes.Discard(ctx, dm.Volume{Group: s.Group, GroupUUID: s.GroupUUID, Name: s.Name, UUID: s.UUID}, s.From, s.To)
 	case volume.RemoveLV:
 		return a.Tool.RemoveLV(ctx, owned(s.Group), s.Name, s.Tag)
 	case volume.CreatePool:

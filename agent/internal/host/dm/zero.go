@@ -28,13 +28,15 @@ const atOnce = 64 << 20
 //
 // The kernel lets the disk write the zeroes by itself where that can, and writes them where it cannot.
 func (r *Reader) Zero(ctx context.Context, v Volume, from, to int64) error {
-	if err := r.zero(ctx, v, from, to); err != nil {
+	err := r.alone(v, from, to, func(f *os.File) error { return ZeroRange(ctx, f, from, to, false, nil) })
+	if err != nil {
 		return fmt.Errorf("zero %s/%s from byte %d to %d: %w", v.Group, v.Name, from, to, err)
 	}
 	return nil
 }
 
-func (r *Reader) zero(ctx context.Context, v Volume, from, to int64) error {
+// alone opens a volume that nobody else has for himself, makes sure that it is that volume and holds the range, and does something to it.
+func (r *Reader) alone(v Volume, from, to int64, do func(*os.File) error) error {
 	d, err := r.Find(v.Group, v.Name)
 	if err != nil {
 		return err
@@ -53,7 +55,7 @@ func (r *Reader) zero(ctx context.Context, v Volume, from, to int64) error {
 	if from < 0 || to > d.SizeBytes {
 		return fmt.Errorf("the device has %d bytes: %w", d.SizeBytes, ErrNotLVM)
 	}
-	return ZeroRange(ctx, f, from, to, false, nil)
+	return do(f)
 }
 
 // ZeroRange makes a device that the caller has for itself read as zero between two offsets, and returns once the data has reached the disk. With
@@ -84,9 +86,8 @@ func forget(f *os.File, from, count int64) bool {
 	if unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, from, count) == nil {
 		return true
 	}
-	span := [2]uint64{uint64(from), uint64(count)}
 	// One that cannot discard is written to, and one whose path fails says so then.
-	_, _, _ = unix.Syscall(unix.SYS_IOCTL, f.Fd(), unix.BLKDISCARD, uintptr(unsafe.Pointer(&span)))
+	_ = discard(f, from, count)
 	return false
 }
 

@@ -54,6 +54,40 @@ func remove(s plan.Snapshot, want Spec) (Plan, error) {
 	return out, nil
 }
 
+// discardSlice bounds what is discarded in one step, and so how soon a call that does so ends.
+const discardSlice = 256 << 20
+
+// Discarding plans what has to be so before a volume is discarded that may be removed now: it works, and its device exists. Nothing is to be
+// discarded if the volume in the plan has no UUID. That is so for one that is gone, for a thin one, of which the pool knows what is free, and for
+// one that cannot be reached as a whole: it is removed without.
+func Discarding(s plan.Snapshot, want Spec) (Plan, error) {
+	p, err := Delete(s, want)
+	if err != nil || !want.Discard || want.OnlyUnused || len(p.Steps) == 0 {
+		return Plan{}, err
+	}
+	g, err := holder(s, want)
+	if err != nil {
+		return Plan{}, err
+	}
+	v := p.Volume
+	if v.Pool != "" || v.Snapshot || v.Stale || v.Health == plan.HealthPartial || g.Still() != nil {
+		return Plan{}, nil
+	}
+	return Activate(s, want)
+}
+
+// DiscardNext plans the next slice of a volume that Discarding prepared, from a byte on. It needs nothing at the end of the volume.
+func DiscardNext(group string, p Plan, from int64) plan.Plan {
+	v := p.Volume
+	if v.UUID == "" || from >= v.SizeBytes {
+		return plan.Plan{}
+	}
+	return does(DiscardLV{
+		Group: group, GroupUUID: p.GroupUUID, Name: v.Name, UUID: v.UUID, From: from, To: min(from+discardSlice, v.SizeBytes),
+		Reason: "the volume is removed, and its disks may use the space for something else",
+	})
+}
+
 // resize is Resize of a volume that is at work.
 func resize(s plan.Snapshot, want Spec) (Plan, error) {
 	g, v, err := present(s, want)

@@ -67,11 +67,20 @@ type SettleLV struct {
 	plan.Reason
 }
 
-// ZeroLV writes zeroes over a part of a volume that nobody uses. It is the only step that writes into a volume.
+// ZeroLV writes zeroes over a part of a volume that nobody uses. No other step writes into a volume.
 type ZeroLV struct {
 	// Group and GroupUUID, Name and UUID tell the device: one with other UUIDs is left alone.
 	Group, GroupUUID, Name, UUID string
 	// From and To are offsets in bytes; what is written lies between them.
+	From, To int64
+	plan.Reason
+}
+
+// DiscardLV has the disks forget a part of a volume that nobody uses and that is removed next. What the part reads as afterwards is not known.
+type DiscardLV struct {
+	// Group and GroupUUID, Name and UUID tell the device: one with other UUIDs is left alone.
+	Group, GroupUUID, Name, UUID string
+	// From and To are offsets in bytes; what is discarded lies between them.
 	From, To int64
 	plan.Reason
 }
@@ -126,6 +135,9 @@ func (s SettleLV) Touches() []string { return s.Group.Devices }
 // Touches nothing that the group's devices carry: what is written lies in the volume.
 func (s ZeroLV) Touches() []string { return nil }
 
+// Touches nothing that the group's devices carry: what is discarded lies in the volume.
+func (s DiscardLV) Touches() []string { return nil }
+
 // Touches the devices of the group.
 func (s MarkZeroed) Touches() []string { return s.Group.Devices }
 
@@ -165,6 +177,10 @@ func (s SettleLV) String() string { return fmt.Sprintf("settle %s/%s", s.Group.N
 
 func (s ZeroLV) String() string {
 	return fmt.Sprintf("zero %s/%s from byte %d to %d", s.Group, s.Name, s.From, s.To)
+}
+
+func (s DiscardLV) String() string {
+	return fmt.Sprintf("discard %s/%s from byte %d to %d", s.Group, s.Name, s.From, s.To)
 }
 
 func (s MarkZeroed) String() string {

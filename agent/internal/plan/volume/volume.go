@@ -19,6 +19,8 @@ type Spec struct {
 	Snapshot     bool
 	// OnlyUnused removes the volume only if it was made empty and nobody used it yet.
 	OnlyUnused bool
+	// Discard has the disks discard a linear volume before it is removed.
+	Discard bool
 	// Zero says what of a linear volume is zeroed before it is shown.
 	Zero Zero
 	// OverprovisionPercent bounds the virtual sizes in the pool, as a multiple of its size; no bound when zero.

@@ -143,6 +143,8 @@ type spot struct {
 	percent int32
 	// zero is the policy of the Cluster.
 	zero v1alpha1.ZeroPolicy
+	// discard is true when the Cluster wants linear volumes discarded before they are removed.
+	discard bool
 	// lost is true when a person said that the node and what is on its disks are gone, and the node is silent or lacks the group.
 	lost bool
 	// member is true when a Cluster has a Member on the node for it: a person can say there that it is lost.
@@ -168,10 +170,10 @@ func (b *Backend) locate(ctx context.Context, id volumeid.ID) (spot, error) {
 		m := memberOn(members[class.Owner], id.Node)
 		switch {
 		case p.seen && class.Owner == p.owner:
-			p.percent, p.zero, p.member = class.Thin.Percent, class.Zero, m != nil
+			p.percent, p.zero, p.discard, p.member = class.Thin.Percent, class.Zero, class.Discard, m != nil
 			p.lost, p.other = !p.node.Up() && p.gone(m), p.unrecorded(m)
 		case !p.seen && class.Group == id.Group && (m != nil || place.Names(c, id.Node)):
-			p.owner, p.percent, p.zero, p.member = class.Owner, class.Thin.Percent, class.Zero, m != nil
+			p.owner, p.percent, p.zero, p.discard, p.member = class.Owner, class.Thin.Percent, class.Zero, class.Discard, m != nil
 			p.lost = p.gone(m)
 		}
 	}

@@ -154,7 +154,7 @@ func (b *Backend) removeFrom(ctx context.Context, p spot, h heir) error {
 		}
 	}
 	err := b.Agents.DeleteVolume(ctx, h.node, decide.VolumeSpec{
-		Group: h.group.Name, Owner: h.group.OwnerUID, Name: p.id.Name, ID: p.id.String(),
+		Group: h.group.Name, Owner: h.group.OwnerUID, Name: p.id.Name, ID: p.id.String(), Discard: p.discard,
 	})
 	if isFault(err, decide.FaultNotFound) {
 		return volume.Refuse(volume.Unavailable, "volume group %s was on node %s a moment ago, and is not: its disks may be away, and %s with them",

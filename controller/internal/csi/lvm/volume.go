@@ -50,7 +50,9 @@ func (b *Backend) remove(ctx context.Context, id volumeid.ID) error {
 	if err := b.removable(ctx, p); err != nil {
 		return err
 	}
-	err = b.Agents.DeleteVolume(ctx, id.Node, p.spec())
+	spec := p.spec()
+	spec.Discard = p.discard
+	err = b.Agents.DeleteVolume(ctx, id.Node, spec)
 	if isFault(err, decide.FaultNotFound) {
 		return p.away()
 	}

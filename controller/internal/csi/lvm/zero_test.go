@@ -139,3 +139,20 @@ func TestCreateVolume_whileItIsZeroed(t *testing.T) {
 	}
 	s.await("the end in the report", func() bool { return len(s.pool.Node("node-1").Groups[0].Zeroing) == 0 })
 }
+
+// TestDeleteVolume_discards: the Cluster says at the moment of the delete whether the disks are to forget the volume.
+func TestDeleteVolume_discards(t *testing.T) {
+	for _, discard := range []bool{false, true} {
+		s := newZeroing(t, v1alpha1.ZeroNever)
+		id := s.create(s.request("pvc-1")).GetVolumeId()
+		s.agents["node-1"].WriteVolume(group, volumeid.Name("pvc-1"), "secret")
+		s.cache.clusters[0].Spec.LVM.DiscardOnDelete = discard
+		if err := s.remove(id); err != nil {
+			t.Fatal(err)
+		}
+		s.create(s.request("pvc-1"))
+		if got := s.secret(); got == discard {
+			t.Errorf("discardOnDelete %t: the disk keeps what was there: %t", discard, got)
+		}
+	}
+}

@@ -23,6 +23,8 @@ type Class struct {
 	Thin Thin
 	// Zero says which linear volumes are zeroed before they are shown.
 	Zero v1alpha1.ZeroPolicy
+	// Discard says that linear volumes are discarded before they are removed.
+	Discard bool
 }
 
 // Zero returns what of a volume is zeroed under a policy. raw is true if the volume may be shown as a raw block device, or if that is not known.
@@ -59,7 +61,7 @@ func ClassOf(c *v1alpha1.Cluster) Class {
 	s := lvm.Of(c)
 	out := Class{Cluster: s.Owner.Name, Owner: s.UID(), Group: s.Group, Deleting: s.Deleting}
 	if c.Spec.LVM != nil {
-		out.Zero = c.Spec.LVM.Zero
+		out.Zero, out.Discard = c.Spec.LVM.Zero, c.Spec.LVM.DiscardOnDelete
 	}
 	if s.ThinPool != nil {
 		out.Thin = Thin{Pool: s.ThinPool.Name, Percent: s.OverprovisionPercent}
