@@ -276,13 +276,18 @@ func (h *Host) MoveBlank(name string, to *Host, as string) bool {
 	h.mu.Unlock()
 	to.mu.Lock()
 	defer to.mu.Unlock()
-	if to.disks[as] != nil {
-		panic(fmt.Sprintf("agenttest: disk %q exists", as))
-	}
-	to.minors++
-	d.Name, d.number, d.plugged = as, to.minors, true
-	d.events++
-	to.disks[as] = d
+	to.plugIn(d, as)
 	to.changed()
 	return true
+}
+
+// plugIn gives a disk from elsewhere a free name.
+func (h *Host) plugIn(d *disk, as string) {
+	if h.disks[as] != nil {
+		panic(fmt.Sprintf("agenttest: node %s has a disk %q", h.node, as))
+	}
+	h.minors++
+	d.Name, d.number, d.plugged = as, h.minors, true
+	d.events++
+	h.disks[as] = d
 }

@@ -17,8 +17,8 @@ import (
 // Group is a volume group of the fake host, as tests see it.
 type Group struct {
 	Name string
-	// OwnerUID is empty for a group without our tag.
-	OwnerUID string
+	// OwnerUID is empty for a group without our tag, SystemID for one that names no node.
+	OwnerUID, UUID, SystemID string
 	// Disks are the kernel names, ordered.
 	Disks []string
 	// Volumes are the names of its logical volumes.
@@ -102,7 +102,7 @@ func (h *Host) Groups() []Group {
 	defer h.mu.Unlock()
 	var out []Group
 	for _, g := range h.groups {
-		view := Group{Name: g.name, OwnerUID: g.owner(), Volumes: strings.Fields(g.emptied)}
+		view := Group{Name: g.name, OwnerUID: g.owner(), UUID: g.uuid, SystemID: g.systemID, Volumes: strings.Fields(g.emptied)}
 		for _, pv := range g.pvs {
 			if d := h.carrier(pv); d != nil {
 				view.Disks = append(view.Disks, d.Name)

@@ -81,17 +81,16 @@ func (s session) setSystemID(ctx context.Context, name, from string, devices []s
 
 // Move takes disks out of the node and plugs them into another one, with what is on them. A group moves as a whole.
 func (h *Host) Move(to *Host, names ...string) {
+	h.MoveAs(to, func(name string) string { return name }, names...)
+}
+
+// MoveAs is Move, with other kernel names there.
+func (h *Host) MoveAs(to *Host, as func(name string) string, names ...string) {
 	disks, groups := h.takeOut(names)
 	to.mu.Lock()
 	defer to.mu.Unlock()
 	for _, d := range disks {
-		if to.disks[d.Name] != nil {
-			panic(fmt.Sprintf("agenttest: node %s has a disk %q", to.node, d.Name))
-		}
-		to.minors++
-		d.number, d.plugged = to.minors, true
-		d.events++
-		to.disks[d.Name] = d
+		to.plugIn(d, as(d.Name))
 	}
 	for _, g := range groups {
 		if to.groups[g.name] != nil {

@@ -29,6 +29,9 @@ var always = []check{
 	{"what holds volumes stays", (*world).holdersStay},
 }
 
+// whenReported are the checks after every event that count what an agent has reported, once the controller has looked at that.
+var whenReported = []check{{"ready follows the report", (*world).readyAsReported}}
+
 // whenCalm are the checks after a while in which everybody could notice what happened.
 var whenCalm = []check{{"ready means that volumes are there", (*world).readyIsTrue}}
 
@@ -127,6 +130,7 @@ func (w *world) claimsServed() {
 		switch {
 		case c.deleting && !c.open:
 			w.fail("claims are served", "%s is deleted, and its volume %s stays: %v", c.name, c.handle, c.refused)
+		case w.stranded(c):
 		case c.handle == "" && !w.legitimate(c):
 			w.fail("claims are served", "%s has no volume: %v", c.name, c.refused)
 		case c.handle != "" && c.wants > c.bytes:
@@ -217,7 +221,7 @@ func (w *world) membersReady() {
 		leaves := !m.DeletionTimestamp.IsZero() || meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionLeaving)
 		waits := m.Status.Plan != nil && !m.Status.Plan.Approved
 		recorded := m.Spec.Group != nil && m.Spec.Group.UUID != ""
-		if recorded && !leaves && !waits && !meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionReady) {
+		if recorded && !w.isAway(m.Spec.Group.UUID, string(m.Spec.Node)) && !leaves && !waits && !meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionReady) {
 			w.fail("members with volumes are ready", "Member %s: %s, %+v", m.Name, m.Status.Message, m.Status.Conditions)
 		}
 	}

@@ -174,18 +174,22 @@ func (w *world) bind(c *claim, v *csi.Volume, class string) {
 	w.ledger[c.handle] = &volume{host: node, as: have, claim: c}
 }
 
-// record finds a volume on the disks of a node.
+// record finds a volume on the disks of a node. One that moved with its disks to another node is not present.
 func (w *world) record(node, handle string) (agenttest.Record, bool) {
-	h := w.hostOf(node)
-	if h == nil {
-		return agenttest.Record{}, false
-	}
-	for _, have := range h.Records() {
-		if have.ID == handle {
-			return have, true
+	var elsewhere agenttest.Record
+	for _, h := range w.hosts {
+		for _, have := range h.Records() {
+			switch {
+			case have.ID != handle:
+			case h.name == node:
+				return have, true
+			default:
+				have.Present = false
+				elsewhere = have
+			}
 		}
 	}
-	return agenttest.Record{}, false
+	return elsewhere, elsewhere.ID != ""
 }
 
 func (w *world) grow(c *claim) {

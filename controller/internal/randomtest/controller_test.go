@@ -287,6 +287,16 @@ func (c *controller) next() (due []request, later time.Time) {
 	return due, later
 }
 
+// settled reports whether everything that is known was looked at, and went well.
+func (c *controller) settled() bool {
+	if c.lagging {
+		return false
+	}
+	c.watch()
+	due, _ := c.next()
+	return len(due) == 0 && len(c.failures) == 0
+}
+
 // reconcile has one of the requests that are due looked at, and reports whether there was one.
 func (c *controller) reconcile(ctx context.Context, r *rand.Rand) bool {
 	c.watch()

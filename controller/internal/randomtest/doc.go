@@ -1,4 +1,5 @@
-// Package randomtest drives Clusters through random events: disks vanish, return, move and swap slots, reports fail, agents and the
+// Package randomtest drives Clusters through random events: disks vanish, return, move and swap slots, those with groups move to other nodes and back,
+// and become theirs by approval, reports fail, agents and the
 // controller die, nodes leave and return, volumes come and go, specs change. After each event it checks that no volume was lost, that no
 // disk with foreign data was changed, and that nothing says it is ready that is not; once the faults are over, that all is well again.
 //
@@ -7,7 +8,9 @@
 // synctest: time is that of the bubble, and an event happens once everything that the one before caused has come to rest. A seed
 // tells nearly the whole story: what goroutines do at one moment is up to the scheduler.
 //
-// Only `make random` runs these tests: they take minutes, and their scheduling is not deterministic yet. It plays 10,000 events. A failure prints its seed and the events that are left once those without a part in it are left out.
+// `make unit` plays the lists of events that are kept, and a few worlds. `make random` plays 10,000 events, which takes minutes. A failure prints its seed and
+// the events that are left once those without a part in it are left out, as they are written into the table of kept lists. Scheduling is not deterministic
+// yet, so one seed can end in two ways.
 //
 // The stand-in for the API server knows what matters of one: versions and conflicts, generations, finalizers, the status subresource,
 // preconditions of deletions, field indexes, and caches that are behind. It does not enforce schemas, CEL rules and admission policies:

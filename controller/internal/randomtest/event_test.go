@@ -42,6 +42,12 @@ var kinds = []kind{
 	{"disk returns", 12, onDisk((*host).unplugged, func(_ *world, h *host, d string, _ *rand.Rand) { h.Plug(d) })},
 	{"disks swap slots", 3, onDisk(anyDisk, (*world).swap)},
 	{"disk moves", 3, onDisk(anyDisk, (*world).move)},
+	{"group moves", 3, (*world).moveGroup},
+	{"group returns", 4, func(w *world, r *rand.Rand) {
+		if a, ok := pick(r, w.away()); ok {
+			w.bringBack(a)
+		}
+	}},
 	{"disk unreadable", 2, onDisk(anyDisk, func(_ *world, h *host, d string, _ *rand.Rand) { h.Corrupt(d, "size") })},
 	{"disk readable", 3, onDisk(anyDisk, func(_ *world, h *host, d string, _ *rand.Rand) { h.Corrupt(d, "") })},
 	{"foreign data", 4, (*world).write},

@@ -92,7 +92,7 @@ var mutants = map[string]struct {
 			return n
 		},
 	})},
-	"a group that lacks a disk counts as whole": {"ready means that volumes are there", []string{"disk vanishes"}, with(mutant{
+	"a group that lacks a disk counts as whole": {"ready follows the report", []string{"disk vanishes"}, with(mutant{
 		node: ofGroups(func(g *decide.Group) { g.Partial = false }),
 	})},
 	"a volume is not removed": {"deleted volumes are gone", []string{"claim deleted"}, with(mutant{

@@ -54,13 +54,14 @@ func play(t *testing.T, events []event, mutate func(*world)) (played int, found 
 func (w *world) play(events []event) (played int, found error) {
 	for i, e := range events {
 		d := w.happen(e)
-		w.inspect(always)
+		w.inspect(always, whenReported)
 		if d >= calm && !w.ctl.lagging {
 			w.inspect(whenCalm)
 		}
 		if len(w.broken) == 0 && (i%episode == episode-1 || i == len(events)-1) {
 			w.converge(rand.New(rand.NewPCG(e.seed, 2)))
 		}
+		w.imported = max(w.imported, w.imports())
 		if len(w.broken) > 0 {
 			return i + 1, errors.Join(w.broken...)
 		}

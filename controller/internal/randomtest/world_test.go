@@ -49,6 +49,8 @@ type world struct {
 	foreign map[spot]foreign
 	// ledger are the volumes that were made for somebody, by handle.
 	ledger map[string]*volume
+	// carried counts the moves of groups; imported is how many groups were another node's at a time.
+	carried, imported int
 	// orphans are the names of volumes that may exist without a claim.
 	orphans []string
 	// careless leaves strays where they are.
@@ -207,6 +209,9 @@ func (w *world) heal() {
 			w.addPod(h)
 		}
 		edit(w, &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: h.name}}, func(n *v1alpha1.StorageNode) { n.Spec.Maintenance = false })
+	}
+	for _, a := range w.away() {
+		w.bringBack(a)
 	}
 	for _, c := range w.clusters() {
 		edit(w, &c, func(c *v1alpha1.Cluster) {
