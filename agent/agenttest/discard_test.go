@@ -45,9 +45,9 @@ func (d discarder) create(name string) {
 	}
 }
 
-func (d discarder) remove(name string, discard bool) error {
+func (d discarder) remove(discard bool) error {
 	_, err := d.volumes().DeleteLogicalVolume(d.t.Context(), &agentv1.DeleteLogicalVolumeRequest{
-		Group: "vg", OwnerUid: "uid", Name: name, Id: "id-" + name, Discard: discard,
+		Group: "vg", OwnerUid: "uid", Name: "v1", Id: "id-v1", Discard: discard,
 	})
 	return err
 }
@@ -56,7 +56,7 @@ func (d discarder) remove(name string, discard bool) error {
 func TestDiscard(t *testing.T) {
 	for _, discard := range []bool{false, true} {
 		d := newDiscarder(t)
-		if err := d.remove("v1", discard); err != nil {
+		if err := d.remove(discard); err != nil {
 			t.Fatal(err)
 		}
 		d.create("v2")
@@ -70,7 +70,7 @@ func TestDiscard(t *testing.T) {
 func TestDiscard_refused(t *testing.T) {
 	d := newDiscarder(t)
 	d.OpenVolume("vg", "v1")
-	if err := d.remove("v1", true); status.Code(err) != codes.FailedPrecondition {
+	if err := d.remove(true); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("an open volume: %v", err)
 	}
 	d.CloseVolume("vg", "v1")
@@ -89,7 +89,7 @@ func TestDiscard_refused(t *testing.T) {
 func TestDiscard_unsupported(t *testing.T) {
 	d := newDiscarder(t)
 	d.FailAt(1, errors.New("operation not supported"))
-	if err := d.remove("v1", true); err != nil {
+	if err := d.remove(true); err != nil {
 		t.Fatal(err)
 	}
 	if left := d.Volumes("vg"); len(left) != 0 {
