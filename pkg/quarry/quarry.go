@@ -20,6 +20,14 @@ const DriverNFS = "nfs." + Group
 // DriverISCSI is the CSI driver of volumes on a shared LUN.
 const DriverISCSI = "iscsi." + Group
 
+// Attributes of a volume that record where it is.
+const (
+	// AttributeGroupUUID has the UUID of the volume group that holds the volume.
+	AttributeGroupUUID = Group + "/group-uuid"
+	// AttributeCluster has the UID of the Cluster that owns the group.
+	AttributeCluster = Group + "/cluster-uid"
+)
+
 // AttributeMkfsOptions is the parameter of a StorageClass, and the attribute of its volumes, that has the options with which filesystems are made,
 // joined as pkg/filesystem joins them.
 const AttributeMkfsOptions = Group + "/mkfs-options"

@@ -97,6 +97,7 @@ func Groups(t *testing.T, node Node) {
 		{"nothing is done to a disk that a program has open", openDiskIsLeftAlone},
 		{"watch shows a change", watchShowsChange},
 		{"a group names its node", groupNamesNode},
+		{"a call that means another group of the name changes nothing", groupIsTheOneMeant},
 		{"a group that names no node is used, and stamped once", stampsGroup},
 		{"a group of another node is left alone until it is imported", importsGroup},
 	})

@@ -36,6 +36,7 @@ import (
 	"quarry.storage/quarry/agent/internal/inventory"
 	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/volume"
 	"quarry.storage/quarry/agent/internal/quiet"
 	"quarry.storage/quarry/agent/internal/server"
 	"quarry.storage/quarry/pkg/systemid"
@@ -227,7 +228,7 @@ func (n *realNode) Activates() bool { return !n.withoutDM }
 
 // Activate makes the device of a volume exist, as for a pod.
 func (n *realNode) Activate(t *testing.T, group, name string) error {
-	_, err := n.server.Node.ActivateVolume(t.Context(), group, name)
+	_, err := n.server.Node.ActivateVolume(t.Context(), volume.Spec{Group: group, Name: name})
 	return err
 }
 

@@ -80,3 +80,94 @@ func (s *suite) refusesAnythingNew(first, second string) {
 	s.refused("ensure", s.ensure(groupName, owner, identity(s.device(first)), identity(s.device(second))), codes.AlreadyExists, before)
 	s.refused("remove", s.remove(groupName, owner), codes.PermissionDenied, before)
 }
+
+// anotherUUID is that of a group that is not on the node.
+const anotherUUID = "another-group-uuid"
+
+// groupIsTheOneMeant: a call that names the UUID of another group than the one of that name changes nothing, and none makes a group in the
+// place of one that is not there. One that names the right UUID does what it does without.
+func groupIsTheOneMeant(s *suite) {
+	a, b := s.clean(s.Disks()[0]), s.clean(s.Disks()[1])
+	before := s.Steps()
+	s.refused("a group that is not there", s.ensureMeant(anotherUUID, a), codes.FailedPrecondition, before)
+	s.must("ensure", s.ensure(groupName, owner, a))
+	before = s.Steps()
+	for call, do := range s.meaning(anotherUUID, b) {
+		s.refused(call, do(), codes.FailedPrecondition, before)
+	}
+	uuid := s.group().GetUuid()
+	s.must("extend", s.ensureMeant(uuid, a, b))
+	_, err := s.groups().ReduceVolumeGroup(s.ctx(), &agentv1.ReduceVolumeGroupRequest{
+		Name: groupName, OwnerUid: owner, GroupUuid: uuid, Devices: []*agentv1.DeviceIdentity{b},
+	})
+	s.must("reduce", err)
+	_, err = s.groups().RemoveVolumeGroup(s.ctx(), &agentv1.RemoveVolumeGroupRequest{
+		Name: groupName, OwnerUid: owner, GroupUuid: uuid, Devices: []*agentv1.DeviceIdentity{a},
+	})
+	s.must("remove", err)
+}
+
+func (s *suite) ensureMeant(uuid string, devices ...*agentv1.DeviceIdentity) error {
+	_, err := s.groups().EnsureVolumeGroup(s.ctx(), &agentv1.EnsureVolumeGroupRequest{
+		Name: groupName, OwnerUid: owner, GroupUuid: uuid, Devices: devices,
+	})
+	return err
+}
+
+// meaning are the calls that change a group or what is in it, each for the group with a UUID.
+func (s *suite) meaning(uuid string, device *agentv1.DeviceIdentity) map[string]func() error {
+	groups, volumes := s.groups(), s.volumes()
+	return map[string]func() error{
+		"EnsureVolumeGroup": func() error { return s.ensureMeant(uuid, device) },
+		"ReduceVolumeGroup": func() error {
+			_, err := groups.ReduceVolumeGroup(s.ctx(), &agentv1.ReduceVolumeGroupRequest{
+				Name: groupName, OwnerUid: owner, GroupUuid: uuid, Devices: []*agentv1.DeviceIdentity{device},
+			})
+			return err
+		},
+		"ForgetMissingDevice": func() error {
+			_, err := groups.ForgetMissingDevice(s.ctx(), &agentv1.ForgetMissingDeviceRequest{
+				Name: groupName, OwnerUid: owner, GroupUuid: uuid, PhysicalVolumes: []string{"pv"},
+			})
+			return err
+		},
+		"MoveExtents": func() error {
+			_, err := groups.MoveExtents(s.ctx(), &agentv1.MoveExtentsRequest{Name: groupName, OwnerUid: owner, GroupUuid: uuid, Device: device})
+			return err
+		},
+		"RemoveVolumeGroup": func() error {
+			_, err := groups.RemoveVolumeGroup(s.ctx(), &agentv1.RemoveVolumeGroupRequest{Name: groupName, OwnerUid: owner, GroupUuid: uuid})
+			return err
+		},
+		"CreateLogicalVolume": func() error {
+			req := volumeSpec("v1", 4)
+			req.GroupUuid = uuid
+			_, err := s.create(req)
+			return err
+		},
+		"DeleteLogicalVolume": func() error {
+			_, err := volumes.DeleteLogicalVolume(s.ctx(), &agentv1.DeleteLogicalVolumeRequest{
+				Group: groupName, OwnerUid: owner, GroupUuid: uuid, Name: "v1", Id: "node/v1",
+			})
+			return err
+		},
+		"ResizeLogicalVolume": func() error {
+			_, err := volumes.ResizeLogicalVolume(s.ctx(), &agentv1.ResizeLogicalVolumeRequest{
+				Group: groupName, OwnerUid: owner, GroupUuid: uuid, Name: "v1", Id: "node/v1", SizeBytes: 8 * mib,
+			})
+			return err
+		},
+		"EnsureThinPool": func() error {
+			_, err := volumes.EnsureThinPool(s.ctx(), &agentv1.EnsureThinPoolRequest{
+				Group: groupName, OwnerUid: owner, GroupUuid: uuid, Name: "pool", SizeBytes: 8 * mib,
+			})
+			return err
+		},
+		"RepairThinPool": func() error {
+			_, err := volumes.RepairThinPool(s.ctx(), &agentv1.RepairThinPoolRequest{
+				Group: groupName, OwnerUid: owner, GroupUuid: uuid, Name: "pool", RepairDigest: "v1:d",
+			})
+			return err
+		},
+	}
+}

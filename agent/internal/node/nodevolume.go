@@ -22,21 +22,25 @@ type looks struct {
 // something may be written over. All else is read afresh. It returns plan.ErrNotFound when no group of ours on the node holds the volume,
 // plan.ErrUnsure when one that is unknown, or on a disk that cannot be read, may, and plan.ErrOtherNode when one of another node does. This and the
 // following methods are for the CSI node service of the same process.
-func (e *Engine) LookupVolume(ctx context.Context, group, name string) (plan.Volume, error) {
-	if err := volume.CheckNames(group, name); err != nil {
+//
+// The caller knows the volume by its name, and by the owner and the UUID of its group as far as they are recorded: plan.ErrOtherGroup says that
+// the only volume of that name is in another group than that.
+func (e *Engine) LookupVolume(ctx context.Context, want volume.Spec) (plan.Volume, error) {
+	group := want.Group
+	if err := volume.CheckNames(group, want.Name); err != nil {
 		return plan.Volume{}, err
 	}
 	seen, err := e.hub.current(ctx)
 	if err != nil {
 		return plan.Volume{}, err
 	}
-	if v, err := lookup(seen, group, name); err == nil && settledVolume(v) {
+	if v, err := lookup(seen, want); err == nil && settledVolume(v) {
 		return v, nil
 	}
 	if seen, err = e.look(ctx, seen, group); err != nil {
 		return plan.Volume{}, err
 	}
-	v, err := lookup(seen, group, name)
+	v, err := lookup(seen, want)
 	return v, e.sure(seen, group, err)
 }
 
@@ -71,9 +75,11 @@ func (l *looks) of(group string, observe func(context.Context) (plan.Snapshot, e
 	return l.groups[group]
 }
 
-// lookup finds the one volume of that name in the groups of that name.
-func lookup(seen plan.Snapshot, group, name string) (plan.Volume, error) {
+// lookup finds the one volume of that name in the groups of that name, and refuses it where its group is not the one that is recorded.
+func lookup(seen plan.Snapshot, want volume.Spec) (plan.Volume, error) {
+	group, name := want.Group, want.Name
 	var found []plan.Volume
+	var holder plan.Group
 	other := ""
 	for _, g := range seen.Groups {
 		v, ok := g.Volume(name)
@@ -85,12 +91,12 @@ func lookup(seen plan.Snapshot, group, name string) (plan.Volume, error) {
 			// A volume whose pool holds back its writers holds them back too.
 			p, _ := g.Pool(v.Pool)
 			v.Suspended = v.Suspended || p.Suspended
-			found = append(found, v)
+			found, holder = append(found, v), g
 		}
 	}
 	switch len(found) {
 	case 1:
-		return found[0], nil
+		return found[0], recordedGroup(holder, want)
 	case 0:
 		if other != "" {
 			return plan.Volume{}, fmt.Errorf("volume %s in group %s of %s: %w", name, group, systemid.Describe(other), plan.ErrOtherNode)
@@ -105,28 +111,52 @@ func lookup(seen plan.Snapshot, group, name string) (plan.Volume, error) {
 	return plan.Volume{}, fmt.Errorf("volume %s in group %s: %w", name, group, plan.ErrNotFound)
 }
 
+// recordedGroup refuses, with plan.ErrOtherGroup, a group that has another UUID or owner than is recorded of its volume. What is not recorded may
+// be any: volumes of before the record have none.
+func recordedGroup(g plan.Group, want volume.Spec) error {
+	if want.OwnerUID != "" && want.OwnerUID != g.OwnerUID {
+		return fmt.Errorf("volume %s is recorded in a group of the Cluster with UID %s, and group %s is that of %s: %w",
+			want.Name, want.OwnerUID, g.Name, g.OwnerUID, plan.ErrOtherGroup)
+	}
+	if want.GroupUUID != "" && want.GroupUUID != g.UUID {
+		return fmt.Errorf("volume %s is recorded in group %s with UUID %s, and the one that holds a volume of that name here has UUID %s: %w; "+
+			"nothing is shown until the recorded group is back", want.Name, g.Name, want.GroupUUID, g.UUID, plan.ErrOtherGroup)
+	}
+	return nil
+}
+
 // ActivateVolume makes the device node of a volume of ours, /dev/GROUP/NAME, exist: after a boot no volume is active.
-func (e *Engine) ActivateVolume(ctx context.Context, group, name string) (plan.Volume, error) {
-	return e.onNode(ctx, group, name, volume.Activate)
+func (e *Engine) ActivateVolume(ctx context.Context, want volume.Spec) (plan.Volume, error) {
+	return e.onNode(ctx, want, volume.Activate)
 }
 
 // SettleVolume records that a volume of ours is used from now on. It is on disk when the call returns.
-func (e *Engine) SettleVolume(ctx context.Context, group, name string) (plan.Volume, error) {
-	return e.onNode(ctx, group, name, volume.Settle)
+func (e *Engine) SettleVolume(ctx context.Context, want volume.Spec) (plan.Volume, error) {
+	return e.onNode(ctx, want, volume.Settle)
 }
 
-// onNode decides on a volume whatever its id and owner are, as long as it is ours: the caller knows it by its name.
-func (e *Engine) onNode(ctx context.Context, group, name string, decide volume.Decide) (plan.Volume, error) {
-	if err := volume.CheckNames(group, name); err != nil {
+// onNode decides on a volume whatever its id is, as long as it is ours and in the group that is recorded: the caller knows it by its name.
+func (e *Engine) onNode(ctx context.Context, want volume.Spec, decide volume.Decide) (plan.Volume, error) {
+	if err := volume.CheckNames(want.Group, want.Name); err != nil {
 		return plan.Volume{}, err
 	}
-	want := volume.Spec{Group: group, Name: name}
-	return e.changeVolume(ctx, want, func(seen plan.Snapshot, want volume.Spec) (volume.Plan, error) {
+	p, err := e.changeVolume(ctx, want, func(seen plan.Snapshot, want volume.Spec) (volume.Plan, error) {
+		recorded, refused := want, error(nil)
 		for _, g := range seen.Groups {
-			if v, ok := g.Volume(name); ok && g.Name == group && g.Usable() {
-				want.OwnerUID, want.ID = g.OwnerUID, v.ID
+			v, ok := g.Volume(want.Name)
+			if !ok || g.Name != want.Group || !g.Usable() {
+				continue
 			}
+			if err := recordedGroup(g, recorded); err != nil {
+				refused = err
+				continue
+			}
+			want.OwnerUID, want.ID = g.OwnerUID, v.ID
+		}
+		if want.ID == "" && refused != nil {
+			return volume.Plan{}, refused
 		}
 		return decide(seen, want)
 	})
+	return p.Volume, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/host/run"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/volume"
 )
 
 // TestLookupVolume_reports counts the reports that LVM is asked for.
@@ -39,7 +40,7 @@ func TestLookupVolume_reports(t *testing.T) {
 				script = append(script, report(ownerTag, row("id")))
 			}
 			e, fake, o := lvmEngine(t, c.known, script...)
-			v, err := e.LookupVolume(t.Context(), "vg", "v")
+			v, err := e.LookupVolume(t.Context(), volume.Spec{Group: "vg", Name: "v"})
 			if !errors.Is(err, c.want) || err == nil && v.ID != "id" {
 				t.Errorf("%+v, %v", v, err)
 			}
@@ -75,7 +76,7 @@ func TestLookupVolume_sharesOneFlight(t *testing.T) {
 	var all sync.WaitGroup
 	lookup := func(name, id string) {
 		all.Go(func() {
-			if v, err := e.LookupVolume(t.Context(), "vg", name); err != nil || v.ID != id {
+			if v, err := e.LookupVolume(t.Context(), volume.Spec{Group: "vg", Name: name}); err != nil || v.ID != id {
 				t.Errorf("%+v, %v", v, err)
 			}
 		})
@@ -115,11 +116,30 @@ func TestLookup_beside(t *testing.T) {
 		"somebody's without a name": {[]plan.UnknownGroup{{OwnerUID: "uid"}}, plan.ErrUnsure},
 	} {
 		s := plan.Snapshot{Groups: []plan.Group{seen}, UnknownGroups: c.unknown}
-		if _, err := lookup(s, "vg", "gone"); !errors.Is(err, c.want) {
+		if _, err := lookup(s, volume.Spec{Group: "vg", Name: "gone"}); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if v, err := lookup(s, "vg", "v"); err != nil || v.ID != "id" {
+		if v, err := lookup(s, volume.Spec{Group: "vg", Name: "v"}); err != nil || v.ID != "id" {
 			t.Errorf("%s, and the volume is seen: %+v, %v", name, v, err)
+		}
+	}
+}
+
+// TestLookup_otherGroup: the only volume of the name is in a group that is not the recorded one.
+func TestLookup_otherGroup(t *testing.T) {
+	s := plan.Snapshot{Groups: []plan.Group{{Name: "vg", UUID: "u2", OwnerUID: "me", LogicalVolumes: []plan.Volume{{Name: "v", ID: "id"}}}}}
+	for name, c := range map[string]struct {
+		owner, uuid string
+		want        error
+	}{
+		"nothing is recorded": {},
+		"the recorded group":  {"me", "u2", nil},
+		"another UUID":        {"me", "u1", plan.ErrOtherGroup},
+		"another owner":       {"you", "u2", plan.ErrOtherGroup},
+	} {
+		want := volume.Spec{Group: "vg", Name: "v", OwnerUID: c.owner, GroupUUID: c.uuid}
+		if _, err := lookup(s, want); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -13,9 +13,11 @@ import (
 	"quarry.storage/quarry/agent/internal/plan/volume"
 )
 
-// CreateVolume makes a volume, and returns it once nobody can read there what another wrote. It waits a moment for that: plan.ErrUnzeroed.
-func (e *Engine) CreateVolume(ctx context.Context, want volume.Spec) (plan.Volume, error) {
-	return e.whenZeroed(ctx, want, volume.Create)
+// CreateVolume makes a volume, and returns it with the UUID of its group once nobody can read there what another wrote. It waits a moment for
+// that: plan.ErrUnzeroed.
+func (e *Engine) CreateVolume(ctx context.Context, want volume.Spec) (made plan.Volume, groupUUID string, err error) {
+	p, err := e.whenZeroed(ctx, want, volume.Create)
+	return p.Volume, p.GroupUUID, err
 }
 
 // DeleteVolume removes a volume; one that is to be unused only if what is on it says so, too.
@@ -108,7 +110,7 @@ func (e *Engine) deleteUnused(ctx context.Context, want volume.Spec) error {
 
 // looksUnused refuses a volume by what is on it. Whoever reads a suspended device waits, and a stale one leads to another disk.
 func (e *Engine) looksUnused(ctx context.Context, seen plan.Snapshot, want volume.Spec) error {
-	v, err := lookup(seen, want.Group, want.Name)
+	v, err := lookup(seen, want)
 	if err != nil {
 		return err
 	}
@@ -120,7 +122,8 @@ func (e *Engine) looksUnused(ctx context.Context, seen plan.Snapshot, want volum
 
 // ResizeVolume makes a volume larger, and returns it. It waits as CreateVolume does.
 func (e *Engine) ResizeVolume(ctx context.Context, want volume.Spec) (plan.Volume, error) {
-	return e.whenZeroed(ctx, want, volume.Resize)
+	p, err := e.whenZeroed(ctx, want, volume.Resize)
+	return p.Volume, err
 }
 
 // EnsurePool makes or grows a thin pool, and returns it. It waits for other work on the group.
@@ -148,38 +151,39 @@ func (e *Engine) EnsurePool(ctx context.Context, want volume.PoolSpec) (plan.Poo
 // changeVolume is the recipe of every call on a volume. It decides on what is remembered and runs the commands at once: LVM looks again,
 // in the process that makes the change, at everything on which the decision rests, which is the tag of the group, the tag of the volume,
 // the name and the room. A plan without steps, and a refusal, are told only after the group was observed afresh. So is what LVM found to
-// be otherwise. A plan that resizes is made on a fresh observation: lvextend cannot be told which tag to look for.
-func (e *Engine) changeVolume(ctx context.Context, want volume.Spec, decide volume.Decide) (plan.Volume, error) {
+// be otherwise. A plan that resizes is made on a fresh observation: lvextend cannot be told which tag to look for. It returns the plan that
+// was carried out.
+func (e *Engine) changeVolume(ctx context.Context, want volume.Spec, decide volume.Decide) (volume.Plan, error) {
 	unlock, err := e.lockVolume(ctx, want.Group, want.Name)
 	if err != nil {
-		return plan.Volume{}, err
+		return volume.Plan{}, err
 	}
 	defer unlock()
 	defer e.hub.underway.begin()()
 	seen, err := e.hub.current(ctx)
 	if err != nil {
-		return plan.Volume{}, err
+		return volume.Plan{}, err
 	}
 	p, err := decide(seen, want)
 	if err != nil || !guarded(p.Plan) {
 		if seen, err = e.refresh(ctx, seen, want.Group); err != nil {
-			return plan.Volume{}, err
+			return volume.Plan{}, err
 		}
 		if p, err = decide(seen, want); err != nil {
-			return plan.Volume{}, e.sure(seen, want.Group, err)
+			return volume.Plan{}, e.sure(seen, want.Group, err)
 		}
 	}
 	err = e.performVolume(ctx, want, p)
 	if !looksOutdated(err) {
-		return p.Volume, cmp.Or(err, p.Unfinished)
+		return p, cmp.Or(err, p.Unfinished)
 	}
 	if seen, err = e.refresh(ctx, seen, want.Group); err != nil {
-		return plan.Volume{}, err
+		return volume.Plan{}, err
 	}
 	if p, err = decide(seen, want); err != nil {
-		return plan.Volume{}, e.sure(seen, want.Group, err)
+		return volume.Plan{}, e.sure(seen, want.Group, err)
 	}
-	return p.Volume, cmp.Or(e.performVolume(ctx, want, p), p.Unfinished)
+	return p, cmp.Or(e.performVolume(ctx, want, p), p.Unfinished)
 }
 
 // sure is an error about a volume. That it does not exist is told only where its group is seen, or where no disk of the node can hide that.

@@ -142,9 +142,9 @@ func TestChangeVolume_commands(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			e, fake, o := lvmEngine(t, tt.known, tt.script...)
-			v, err := e.changeVolume(t.Context(), tt.want, tt.decide)
+			p, err := e.changeVolume(t.Context(), tt.want, tt.decide)
 			if !errors.Is(err, tt.err) {
-				t.Errorf("got %+v, %v", v, err)
+				t.Errorf("got %+v, %v", p.Volume, err)
 			}
 			var ran []string
 			for _, c := range fake.Calls() {

@@ -122,17 +122,17 @@ func (z *zeroer) stop(ctx context.Context, id string) (release func(), err error
 }
 
 // whenZeroed is changeVolume that waits a moment for what has to be zeroed first.
-func (e *Engine) whenZeroed(ctx context.Context, want volume.Spec, decide volume.Decide) (plan.Volume, error) {
+func (e *Engine) whenZeroed(ctx context.Context, want volume.Spec, decide volume.Decide) (volume.Plan, error) {
 	patient, cancel := context.WithTimeout(ctx, zeroPatience)
 	defer cancel()
 	for {
-		v, err := e.changeVolume(ctx, want, decide)
+		p, err := e.changeVolume(ctx, want, decide)
 		if !errors.Is(err, plan.ErrUnzeroed) {
-			return v, err
+			return p, err
 		}
 		e.zero.ask(want.ID)
 		if !e.zeroedSoon(patient, want.ID) {
-			return v, err
+			return p, err
 		}
 	}
 }

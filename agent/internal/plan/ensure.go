@@ -14,7 +14,9 @@ import (
 // GroupSpec is the group that a caller wants, or wants to be rid of, with its devices.
 type GroupSpec struct {
 	Name, OwnerUID string
-	Devices        []Identity
+	// UUID of the group that is meant; empty for the group of that name, whichever it is.
+	UUID    string
+	Devices []Identity
 }
 
 // groupName are the names that LVM takes, without those that could be read as an option or a path.
@@ -37,6 +39,9 @@ func CheckGroupName(name string) error {
 // owner left behind without a group (see PVUUID), and clean devices that are still as described.
 func EnsureGroup(s Snapshot, want GroupSpec, p Policy) (Plan, error) {
 	group, exists, err := OwnGroup(s, want, ErrAlreadyExists)
+	if err == nil && !exists && want.UUID != "" {
+		err = fmt.Errorf("group %s with UUID %s is not on this node, and none is made in its place: %w", want.Name, want.UUID, ErrOtherGroup)
+	}
 	if err != nil {
 		return Plan{}, err
 	}
@@ -147,7 +152,8 @@ func admit(d Device, id Identity, ownerUID string, p Policy) (Token, []Step, err
 }
 
 // OwnGroup finds the group of that name that this node may use. It refuses, with the given error, a group of another owner, one of another node when the node has none of its own, and a name that stands twice on
-// the node; with ErrUnsure, a group that may be one of those that are unknown.
+// the node; with ErrUnsure, a group that may be one of those that are unknown; with
+// ErrOtherGroup, one that has another UUID than is meant.
 func OwnGroup(s Snapshot, want GroupSpec, taken error) (Group, bool, error) {
 	if slices.Contains(s.ForeignGroups, want.Name) {
 		return Group{}, false, fmt.Errorf("group %s carries no tag of ours: %w", want.Name, taken)
@@ -176,10 +182,18 @@ func OwnGroup(s Snapshot, want GroupSpec, taken error) (Group, bool, error) {
 	case len(found) == 0:
 		return Group{}, false, nil
 	case len(found) == 1:
-		return found[0], true, nil
+		return found[0], true, found[0].meant(want.UUID)
 	}
 	return Group{}, false, fmt.Errorf("the node has %d groups of the name %s: %w; they serve what they hold, and nothing else is done until the "+
 		"disks of one are taken out of the node", len(found), want.Name, taken)
+}
+
+// meant refuses, with ErrOtherGroup, a group that has another UUID than a caller means; an empty one means any.
+func (g Group) meant(uuid string) error {
+	if uuid == "" || uuid == g.UUID {
+		return nil
+	}
+	return fmt.Errorf("group %s has UUID %s, not %s: %w", g.Name, g.UUID, uuid, ErrOtherGroup)
 }
 
 // wanted finds the devices of a request, in the order of the request.

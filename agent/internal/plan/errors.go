@@ -24,6 +24,8 @@ var (
 	ErrNotOurs = errors.New("belongs to another owner")
 	// ErrOtherNode: the group carries the LVM system ID of another node.
 	ErrOtherNode = errors.New("it belongs to another node")
+	// ErrOtherGroup: the group of that name is not the one that is meant, by its UUID.
+	ErrOtherGroup = errors.New("not the group that is meant")
 	// ErrMismatch: the device is another one, or holds other data, than the decision was made on.
 	ErrMismatch = errors.New("not the device that was described")
 	// ErrNotClean: the device is refused; see NotCleanError.

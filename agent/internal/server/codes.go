@@ -32,6 +32,7 @@ var codeOf = []struct {
 	{plan.ErrNotOurs, codes.PermissionDenied},
 	{plan.ErrAlreadyExists, codes.AlreadyExists},
 	{plan.ErrOtherNode, codes.FailedPrecondition},
+	{plan.ErrOtherGroup, codes.FailedPrecondition},
 	{plan.ErrNotFound, codes.NotFound},
 	{plan.ErrMismatch, codes.FailedPrecondition},
 	{plan.ErrNotClean, codes.FailedPrecondition},

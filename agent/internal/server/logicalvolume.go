@@ -58,11 +58,11 @@ func (s *logicalVolumeService) CreateLogicalVolume(
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.node.CreateVolume(ctx, want)
+	done, groupUUID, err := s.node.CreateVolume(ctx, want)
 	if err != nil {
 		return nil, err
 	}
-	return &agentv1.CreateLogicalVolumeResponse{Volume: toVolume(want.Group, done)}, nil
+	return &agentv1.CreateLogicalVolumeResponse{Volume: toVolume(want.Group, done), GroupUuid: groupUUID}, nil
 }
 
 // DeleteLogicalVolume removes a volume.
@@ -114,7 +114,9 @@ func (s *logicalVolumeService) EnsureThinPool(
 func (s *logicalVolumeService) RepairThinPool(
 	ctx context.Context, req *agentv1.RepairThinPoolRequest,
 ) (*agentv1.RepairThinPoolResponse, error) {
-	want := repair.Spec{Group: req.GetGroup(), OwnerUID: req.GetOwnerUid(), Pool: req.GetName(), Digest: req.GetRepairDigest()}
+	want := repair.Spec{
+		Group: req.GetGroup(), OwnerUID: req.GetOwnerUid(), GroupUUID: req.GetGroupUuid(), Pool: req.GetName(), Digest: req.GetRepairDigest(),
+	}
 	if err := validGroup(want.Group, want.OwnerUID); err != nil {
 		return nil, err
 	}

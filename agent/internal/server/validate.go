@@ -94,6 +94,7 @@ func validPath(path string) error {
 type volumeRequest interface {
 	GetGroup() string
 	GetOwnerUid() string
+	GetGroupUuid() string
 	GetName() string
 	GetId() string
 }
@@ -109,7 +110,9 @@ func validVolume(req volumeRequest) (volume.Spec, error) {
 	if !volumeID.MatchString(req.GetId()) {
 		return volume.Spec{}, fmt.Errorf("volume id %q: %w", req.GetId(), plan.ErrInvalid)
 	}
-	return volume.Spec{Group: req.GetGroup(), OwnerUID: req.GetOwnerUid(), Name: req.GetName(), ID: req.GetId()}, nil
+	return volume.Spec{
+		Group: req.GetGroup(), OwnerUID: req.GetOwnerUid(), GroupUUID: req.GetGroupUuid(), Name: req.GetName(), ID: req.GetId(),
+	}, nil
 }
 
 func validCreate(req *agentv1.CreateLogicalVolumeRequest) (volume.Spec, error) {
@@ -182,8 +185,8 @@ func validPercent(overprovision int32) error {
 
 func validPool(req *agentv1.EnsureThinPoolRequest) (volume.PoolSpec, error) {
 	want := volume.PoolSpec{
-		Group: req.GetGroup(), OwnerUID: req.GetOwnerUid(), Name: req.GetName(), SizeBytes: req.GetSizeBytes(), Percent: req.GetPercent(),
-		ChunkBytes: req.GetChunkBytes(),
+		Group: req.GetGroup(), OwnerUID: req.GetOwnerUid(), GroupUUID: req.GetGroupUuid(), Name: req.GetName(),
+		SizeBytes: req.GetSizeBytes(), Percent: req.GetPercent(), ChunkBytes: req.GetChunkBytes(),
 	}
 	if err := validGroup(want.Group, want.OwnerUID); err != nil {
 		return volume.PoolSpec{}, err

@@ -24,6 +24,7 @@ type volumeGroupService struct {
 type groupRequest interface {
 	GetName() string
 	GetOwnerUid() string
+	GetGroupUuid() string
 	GetDevices() []*agentv1.DeviceIdentity
 }
 
@@ -107,7 +108,7 @@ func (s *volumeGroupService) ForgetMissingDevice(
 		return nil, fmt.Errorf("at least one physical volume is required: %w", plan.ErrInvalid)
 	}
 	group, err := s.node.ForgetDevices(ctx, volume.ForgetSpec{
-		Group: req.GetName(), OwnerUID: req.GetOwnerUid(), PVs: req.GetPhysicalVolumes(), Volumes: req.GetLogicalVolumes(),
+		Group: req.GetName(), OwnerUID: req.GetOwnerUid(), GroupUUID: req.GetGroupUuid(), PVs: req.GetPhysicalVolumes(), Volumes: req.GetLogicalVolumes(),
 	})
 	if err != nil {
 		return nil, err
@@ -124,7 +125,9 @@ func (s *volumeGroupService) MoveExtents(ctx context.Context, req *agentv1.MoveE
 	if err != nil {
 		return nil, err
 	}
-	group, err := s.node.MoveExtents(ctx, move.Spec{Group: req.GetName(), OwnerUID: req.GetOwnerUid(), Device: ids[0], Avoid: req.GetAvoid()})
+	group, err := s.node.MoveExtents(ctx, move.Spec{
+		Group: req.GetName(), OwnerUID: req.GetOwnerUid(), GroupUUID: req.GetGroupUuid(), Device: ids[0], Avoid: req.GetAvoid(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -208,5 +211,5 @@ func validSpec(req groupRequest, devicesRequired bool) (plan.GroupSpec, error) {
 	if err != nil {
 		return plan.GroupSpec{}, err
 	}
-	return plan.GroupSpec{Name: req.GetName(), OwnerUID: req.GetOwnerUid(), Devices: ids}, nil
+	return plan.GroupSpec{Name: req.GetName(), OwnerUID: req.GetOwnerUid(), UUID: req.GetGroupUuid(), Devices: ids}, nil
 }

@@ -123,7 +123,7 @@ const (
 // csi.storage.k8s.io/, and no others.
 const (
 	// ParameterCluster names the Cluster, by UID, whose groups the volumes are made in.
-	ParameterCluster = Group + "/cluster-uid"
+	ParameterCluster = quarry.AttributeCluster
 	// ParameterNfs names the Nfs, by UID, whose share the volumes are made on.
 	ParameterNfs = Group + "/nfs-uid"
 	// ParameterIscsi names the Iscsi, by UID, on whose LUN the volumes are made.
@@ -140,4 +140,4 @@ const (
 const DefaultVolumeGroupPrefix = "quarry-"
 
 // AttributeGroupUUID is the volume attribute that records the UUID of the volume group that holds a volume.
-const AttributeGroupUUID = Group + "/group-uuid"
+const AttributeGroupUUID = quarry.AttributeGroupUUID

@@ -198,7 +198,10 @@ type CreateLogicalVolumeRequest struct {
 	// Upper bound for the sum of the virtual sizes in the pool, as a multiple of its size in percent; 0 means no bound.
 	OverprovisionPercent int32 `protobuf:"varint,9,opt,name=overprovision_percent,json=overprovisionPercent,proto3" json:"overprovision_percent,omitempty"`
 	// What of a linear volume is zeroed before it is shown. Thin volumes, copies and snapshots show nothing of others in any case.
-	Zeroing       Zeroing `protobuf:"varint,10,opt,name=zeroing,proto3,enum=quarry.agent.v1.Zeroing" json:"zeroing,omitempty"`
+	Zeroing Zeroing `protobuf:"varint,10,opt,name=zeroing,proto3,enum=quarry.agent.v1.Zeroing" json:"zeroing,omitempty"`
+	// OPTIONAL. LVM's own UUID of the group that is meant: FAILED_PRECONDITION when the group of that name and owner has another one.
+	// Empty means the group of that name, whichever it is: callers before this field. Agents before it ignore it.
+	GroupUuid     string `protobuf:"bytes,11,opt,name=group_uuid,json=groupUuid,proto3" json:"group_uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -303,9 +306,18 @@ func (x *CreateLogicalVolumeRequest) GetZeroing() Zeroing {
 	return Zeroing_ZEROING_UNSPECIFIED
 }
 
+func (x *CreateLogicalVolumeRequest) GetGroupUuid() string {
+	if x != nil {
+		return x.GroupUuid
+	}
+	return ""
+}
+
 type CreateLogicalVolumeResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Volume        *LogicalVolume         `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Volume *LogicalVolume         `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
+	// LVM's own UUID of the group that the volume is in. The caller records it with the volume. Agents before this field never send it.
+	GroupUuid     string `protobuf:"bytes,2,opt,name=group_uuid,json=groupUuid,proto3" json:"group_uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -347,6 +359,13 @@ func (x *CreateLogicalVolumeResponse) GetVolume() *LogicalVolume {
 	return nil
 }
 
+func (x *CreateLogicalVolumeResponse) GetGroupUuid() string {
+	if x != nil {
+		return x.GroupUuid
+	}
+	return ""
+}
+
 type DeleteLogicalVolumeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED, as in CreateLogicalVolumeRequest.
@@ -358,7 +377,10 @@ type DeleteLogicalVolumeRequest struct {
 	OnlyUnused bool `protobuf:"varint,5,opt,name=only_unused,json=onlyUnused,proto3" json:"only_unused,omitempty"`
 	// True has the disks discard a linear volume before it is removed; those that cannot are no error. Thin volumes and snapshots are not discarded.
 	// Agents before this field ignore it.
-	Discard       bool `protobuf:"varint,6,opt,name=discard,proto3" json:"discard,omitempty"`
+	Discard bool `protobuf:"varint,6,opt,name=discard,proto3" json:"discard,omitempty"`
+	// OPTIONAL. LVM's own UUID of the group that is meant: FAILED_PRECONDITION when the group of that name and owner has another one.
+	// Empty means the group of that name, whichever it is: callers before this field. Agents before it ignore it.
+	GroupUuid     string `protobuf:"bytes,7,opt,name=group_uuid,json=groupUuid,proto3" json:"group_uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -435,6 +457,13 @@ func (x *DeleteLogicalVolumeRequest) GetDiscard() bool {
 	return false
 }
 
+func (x *DeleteLogicalVolumeRequest) GetGroupUuid() string {
+	if x != nil {
+		return x.GroupUuid
+	}
+	return ""
+}
+
 type DeleteLogicalVolumeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -483,8 +512,11 @@ type ResizeLogicalVolumeRequest struct {
 	// As in CreateLogicalVolumeRequest.
 	OverprovisionPercent int32   `protobuf:"varint,6,opt,name=overprovision_percent,json=overprovisionPercent,proto3" json:"overprovision_percent,omitempty"`
 	Zeroing              Zeroing `protobuf:"varint,7,opt,name=zeroing,proto3,enum=quarry.agent.v1.Zeroing" json:"zeroing,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// OPTIONAL. LVM's own UUID of the group that is meant: FAILED_PRECONDITION when the group of that name and owner has another one.
+	// Empty means the group of that name, whichever it is: callers before this field. Agents before it ignore it.
+	GroupUuid     string `protobuf:"bytes,8,opt,name=group_uuid,json=groupUuid,proto3" json:"group_uuid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResizeLogicalVolumeRequest) Reset() {
@@ -566,6 +598,13 @@ func (x *ResizeLogicalVolumeRequest) GetZeroing() Zeroing {
 	return Zeroing_ZEROING_UNSPECIFIED
 }
 
+func (x *ResizeLogicalVolumeRequest) GetGroupUuid() string {
+	if x != nil {
+		return x.GroupUuid
+	}
+	return ""
+}
+
 type ResizeLogicalVolumeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Volume        *LogicalVolume         `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
@@ -621,7 +660,10 @@ type EnsureThinPoolRequest struct {
 	SizeBytes int64 `protobuf:"varint,4,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	Percent   int32 `protobuf:"varint,5,opt,name=percent,proto3" json:"percent,omitempty"`
 	// OPTIONAL. Chunk size in bytes; LVM's own choice when 0. Not changed afterwards.
-	ChunkBytes    int64 `protobuf:"varint,6,opt,name=chunk_bytes,json=chunkBytes,proto3" json:"chunk_bytes,omitempty"`
+	ChunkBytes int64 `protobuf:"varint,6,opt,name=chunk_bytes,json=chunkBytes,proto3" json:"chunk_bytes,omitempty"`
+	// OPTIONAL. LVM's own UUID of the group that is meant: FAILED_PRECONDITION when the group of that name and owner has another one.
+	// Empty means the group of that name, whichever it is: callers before this field. Agents before it ignore it.
+	GroupUuid     string `protobuf:"bytes,7,opt,name=group_uuid,json=groupUuid,proto3" json:"group_uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -698,6 +740,13 @@ func (x *EnsureThinPoolRequest) GetChunkBytes() int64 {
 	return 0
 }
 
+func (x *EnsureThinPoolRequest) GetGroupUuid() string {
+	if x != nil {
+		return x.GroupUuid
+	}
+	return ""
+}
+
 type EnsureThinPoolResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pool          *ThinPool              `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
@@ -750,7 +799,10 @@ type RepairThinPoolRequest struct {
 	// REQUIRED. Name of the pool.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// REQUIRED. ThinPool.repair_digest of what the decision was made on.
-	RepairDigest  string `protobuf:"bytes,4,opt,name=repair_digest,json=repairDigest,proto3" json:"repair_digest,omitempty"`
+	RepairDigest string `protobuf:"bytes,4,opt,name=repair_digest,json=repairDigest,proto3" json:"repair_digest,omitempty"`
+	// OPTIONAL. LVM's own UUID of the group that is meant: FAILED_PRECONDITION when the group of that name and owner has another one.
+	// Empty means the group of that name, whichever it is: callers before this field. Agents before it ignore it.
+	GroupUuid     string `protobuf:"bytes,5,opt,name=group_uuid,json=groupUuid,proto3" json:"group_uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -809,6 +861,13 @@ func (x *RepairThinPoolRequest) GetName() string {
 func (x *RepairThinPoolRequest) GetRepairDigest() string {
 	if x != nil {
 		return x.RepairDigest
+	}
+	return ""
+}
+
+func (x *RepairThinPoolRequest) GetGroupUuid() string {
+	if x != nil {
+		return x.GroupUuid
 	}
 	return ""
 }
@@ -1214,7 +1273,7 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\x05group\x18\x01 \x01(\tR\x05group\"\x87\x01\n" +
 	"\x1aListLogicalVolumesResponse\x128\n" +
 	"\avolumes\x18\x01 \x03(\v2\x1e.quarry.agent.v1.LogicalVolumeR\avolumes\x12/\n" +
-	"\x05pools\x18\x02 \x03(\v2\x19.quarry.agent.v1.ThinPoolR\x05pools\"\xcc\x02\n" +
+	"\x05pools\x18\x02 \x03(\v2\x19.quarry.agent.v1.ThinPoolR\x05pools\"\xeb\x02\n" +
 	"\x1aCreateLogicalVolumeRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12\x12\n" +
@@ -1227,9 +1286,13 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\bsnapshot\x18\b \x01(\bR\bsnapshot\x123\n" +
 	"\x15overprovision_percent\x18\t \x01(\x05R\x14overprovisionPercent\x122\n" +
 	"\azeroing\x18\n" +
-	" \x01(\x0e2\x18.quarry.agent.v1.ZeroingR\azeroing\"U\n" +
+	" \x01(\x0e2\x18.quarry.agent.v1.ZeroingR\azeroing\x12\x1d\n" +
+	"\n" +
+	"group_uuid\x18\v \x01(\tR\tgroupUuid\"t\n" +
 	"\x1bCreateLogicalVolumeResponse\x126\n" +
-	"\x06volume\x18\x01 \x01(\v2\x1e.quarry.agent.v1.LogicalVolumeR\x06volume\"\xae\x01\n" +
+	"\x06volume\x18\x01 \x01(\v2\x1e.quarry.agent.v1.LogicalVolumeR\x06volume\x12\x1d\n" +
+	"\n" +
+	"group_uuid\x18\x02 \x01(\tR\tgroupUuid\"\xcd\x01\n" +
 	"\x1aDeleteLogicalVolumeRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12\x12\n" +
@@ -1237,8 +1300,10 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\x02id\x18\x04 \x01(\tR\x02id\x12\x1f\n" +
 	"\vonly_unused\x18\x05 \x01(\bR\n" +
 	"onlyUnused\x12\x18\n" +
-	"\adiscard\x18\x06 \x01(\bR\adiscard\"\x1d\n" +
-	"\x1bDeleteLogicalVolumeResponse\"\xfb\x01\n" +
+	"\adiscard\x18\x06 \x01(\bR\adiscard\x12\x1d\n" +
+	"\n" +
+	"group_uuid\x18\a \x01(\tR\tgroupUuid\"\x1d\n" +
+	"\x1bDeleteLogicalVolumeResponse\"\x9a\x02\n" +
 	"\x1aResizeLogicalVolumeRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12\x12\n" +
@@ -1247,9 +1312,11 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"\n" +
 	"size_bytes\x18\x05 \x01(\x03R\tsizeBytes\x123\n" +
 	"\x15overprovision_percent\x18\x06 \x01(\x05R\x14overprovisionPercent\x122\n" +
-	"\azeroing\x18\a \x01(\x0e2\x18.quarry.agent.v1.ZeroingR\azeroing\"U\n" +
+	"\azeroing\x18\a \x01(\x0e2\x18.quarry.agent.v1.ZeroingR\azeroing\x12\x1d\n" +
+	"\n" +
+	"group_uuid\x18\b \x01(\tR\tgroupUuid\"U\n" +
 	"\x1bResizeLogicalVolumeResponse\x126\n" +
-	"\x06volume\x18\x01 \x01(\v2\x1e.quarry.agent.v1.LogicalVolumeR\x06volume\"\xb8\x01\n" +
+	"\x06volume\x18\x01 \x01(\v2\x1e.quarry.agent.v1.LogicalVolumeR\x06volume\"\xd7\x01\n" +
 	"\x15EnsureThinPoolRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12\x12\n" +
@@ -1258,14 +1325,18 @@ const file_agent_v1_logicalvolume_proto_rawDesc = "" +
 	"size_bytes\x18\x04 \x01(\x03R\tsizeBytes\x12\x18\n" +
 	"\apercent\x18\x05 \x01(\x05R\apercent\x12\x1f\n" +
 	"\vchunk_bytes\x18\x06 \x01(\x03R\n" +
-	"chunkBytes\"G\n" +
+	"chunkBytes\x12\x1d\n" +
+	"\n" +
+	"group_uuid\x18\a \x01(\tR\tgroupUuid\"G\n" +
 	"\x16EnsureThinPoolResponse\x12-\n" +
-	"\x04pool\x18\x01 \x01(\v2\x19.quarry.agent.v1.ThinPoolR\x04pool\"\x83\x01\n" +
+	"\x04pool\x18\x01 \x01(\v2\x19.quarry.agent.v1.ThinPoolR\x04pool\"\xa2\x01\n" +
 	"\x15RepairThinPoolRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12#\n" +
-	"\rrepair_digest\x18\x04 \x01(\tR\frepairDigest\"G\n" +
+	"\rrepair_digest\x18\x04 \x01(\tR\frepairDigest\x12\x1d\n" +
+	"\n" +
+	"group_uuid\x18\x05 \x01(\tR\tgroupUuid\"G\n" +
 	"\x16RepairThinPoolResponse\x12-\n" +
 	"\x04pool\x18\x01 \x01(\v2\x19.quarry.agent.v1.ThinPoolR\x04pool\"\xdb\x02\n" +
 	"\rLogicalVolume\x12\x14\n" +

@@ -276,7 +276,11 @@ type EnsureVolumeGroupRequest struct {
 	// REQUIRED. UID of the Cluster, written into the group's tag.
 	OwnerUid string `protobuf:"bytes,2,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
 	// REQUIRED, at least one. The devices with their identity.
-	Devices       []*DeviceIdentity `protobuf:"bytes,3,rep,name=devices,proto3" json:"devices,omitempty"`
+	Devices []*DeviceIdentity `protobuf:"bytes,3,rep,name=devices,proto3" json:"devices,omitempty"`
+	// OPTIONAL. LVM's own UUID of the group that is to grow: FAILED_PRECONDITION when the group of that name and owner has another one, or
+	// is not there: then no group is made. Empty means the group of that name, whichever it is: one that is to be made, and callers before
+	// this field. Agents before it ignore it.
+	GroupUuid     string `protobuf:"bytes,4,opt,name=group_uuid,json=groupUuid,proto3" json:"group_uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -332,6 +336,13 @@ func (x *EnsureVolumeGroupRequest) GetDevices() []*DeviceIdentity {
 	return nil
 }
 
+func (x *EnsureVolumeGroupRequest) GetGroupUuid() string {
+	if x != nil {
+		return x.GroupUuid
+	}
+	return ""
+}
+
 type EnsureVolumeGroupResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The group as it is now.
@@ -384,7 +395,10 @@ type ReduceVolumeGroupRequest struct {
 	// REQUIRED. UID of the Cluster that owns it.
 	OwnerUid string `protobuf:"bytes,2,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
 	// REQUIRED, at least one. The devices to take out; the digest may be empty.
-	Devices       []*DeviceIdentity `protobuf:"bytes,3,rep,name=devices,proto3" json:"devices,omitempty"`
+	Devices []*DeviceIdentity `protobuf:"bytes,3,rep,name=devices,proto3" json:"devices,omitempty"`
+	// OPTIONAL. LVM's own UUID of the group that is meant: FAILED_PRECONDITION when the group of that name and owner has another one.
+	// Empty means the group of that name, whichever it is: callers before this field. Agents before it ignore it.
+	GroupUuid     string `protobuf:"bytes,4,opt,name=group_uuid,json=groupUuid,proto3" json:"group_uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -438,6 +452,13 @@ func (x *ReduceVolumeGroupRequest) GetDevices() []*DeviceIdentity {
 		return x.Devices
 	}
 	return nil
+}
+
+func (x *ReduceVolumeGroupRequest) GetGroupUuid() string {
+	if x != nil {
+		return x.GroupUuid
+	}
+	return ""
 }
 
 type ReduceVolumeGroupResponse struct {
@@ -504,8 +525,11 @@ type ForgetMissingDeviceRequest struct {
 	PhysicalVolumes []string `protobuf:"bytes,3,rep,name=physical_volumes,json=physicalVolumes,proto3" json:"physical_volumes,omitempty"`
 	// Names of all logical volumes that may be lost.
 	LogicalVolumes []string `protobuf:"bytes,4,rep,name=logical_volumes,json=logicalVolumes,proto3" json:"logical_volumes,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// OPTIONAL. LVM's own UUID of the group that is meant: FAILED_PRECONDITION when the group of that name and owner has another one.
+	// Empty means the group of that name, whichever it is: callers before this field. Agents before it ignore it.
+	GroupUuid     string `protobuf:"bytes,5,opt,name=group_uuid,json=groupUuid,proto3" json:"group_uuid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ForgetMissingDeviceRequest) Reset() {
@@ -566,6 +590,13 @@ func (x *ForgetMissingDeviceRequest) GetLogicalVolumes() []string {
 	return nil
 }
 
+func (x *ForgetMissingDeviceRequest) GetGroupUuid() string {
+	if x != nil {
+		return x.GroupUuid
+	}
+	return ""
+}
+
 type ForgetMissingDeviceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The group as it is now.
@@ -620,7 +651,10 @@ type MoveExtentsRequest struct {
 	// REQUIRED. The device that extents are moved off; the digest may be empty.
 	Device *DeviceIdentity `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"`
 	// Paths of other devices of the group that nothing is moved to.
-	Avoid         []string `protobuf:"bytes,4,rep,name=avoid,proto3" json:"avoid,omitempty"`
+	Avoid []string `protobuf:"bytes,4,rep,name=avoid,proto3" json:"avoid,omitempty"`
+	// OPTIONAL. LVM's own UUID of the group that is meant: FAILED_PRECONDITION when the group of that name and owner has another one.
+	// Empty means the group of that name, whichever it is: callers before this field. Agents before it ignore it.
+	GroupUuid     string `protobuf:"bytes,5,opt,name=group_uuid,json=groupUuid,proto3" json:"group_uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -683,6 +717,13 @@ func (x *MoveExtentsRequest) GetAvoid() []string {
 	return nil
 }
 
+func (x *MoveExtentsRequest) GetGroupUuid() string {
+	if x != nil {
+		return x.GroupUuid
+	}
+	return ""
+}
+
 type MoveExtentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The group as it is now. free_bytes and size_bytes of the physical volume tell what is left.
@@ -736,7 +777,10 @@ type RemoveVolumeGroupRequest struct {
 	OwnerUid string `protobuf:"bytes,2,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
 	// The devices that are recorded as its own; those that an interrupted call left behind are found by them. The digest may be
 	// empty. Physical volumes of the group are released whether listed or not.
-	Devices       []*DeviceIdentity `protobuf:"bytes,3,rep,name=devices,proto3" json:"devices,omitempty"`
+	Devices []*DeviceIdentity `protobuf:"bytes,3,rep,name=devices,proto3" json:"devices,omitempty"`
+	// OPTIONAL. LVM's own UUID of the group that is meant: FAILED_PRECONDITION when the group of that name and owner has another one.
+	// Empty means the group of that name, whichever it is: callers before this field. Agents before it ignore it.
+	GroupUuid     string `protobuf:"bytes,4,opt,name=group_uuid,json=groupUuid,proto3" json:"group_uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -790,6 +834,13 @@ func (x *RemoveVolumeGroupRequest) GetDevices() []*DeviceIdentity {
 		return x.Devices
 	}
 	return nil
+}
+
+func (x *RemoveVolumeGroupRequest) GetGroupUuid() string {
+	if x != nil {
+		return x.GroupUuid
+	}
+	return ""
 }
 
 type RemoveVolumeGroupResponse struct {
@@ -1428,38 +1479,48 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\x06groups\x18\x01 \x03(\v2\x1c.quarry.agent.v1.VolumeGroupR\x06groups\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12=\n" +
 	"\aunknown\x18\x03 \x03(\v2#.quarry.agent.v1.UnknownVolumeGroupR\aunknown\x12%\n" +
-	"\x0ehiding_devices\x18\x04 \x03(\tR\rhidingDevices\"\x86\x01\n" +
+	"\x0ehiding_devices\x18\x04 \x03(\tR\rhidingDevices\"\xa5\x01\n" +
 	"\x18EnsureVolumeGroupRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x129\n" +
-	"\adevices\x18\x03 \x03(\v2\x1f.quarry.agent.v1.DeviceIdentityR\adevices\"O\n" +
+	"\adevices\x18\x03 \x03(\v2\x1f.quarry.agent.v1.DeviceIdentityR\adevices\x12\x1d\n" +
+	"\n" +
+	"group_uuid\x18\x04 \x01(\tR\tgroupUuid\"O\n" +
 	"\x19EnsureVolumeGroupResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\x86\x01\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\xa5\x01\n" +
 	"\x18ReduceVolumeGroupRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x129\n" +
-	"\adevices\x18\x03 \x03(\v2\x1f.quarry.agent.v1.DeviceIdentityR\adevices\"e\n" +
+	"\adevices\x18\x03 \x03(\v2\x1f.quarry.agent.v1.DeviceIdentityR\adevices\x12\x1d\n" +
+	"\n" +
+	"group_uuid\x18\x04 \x01(\tR\tgroupUuid\"e\n" +
 	"\x19ReduceVolumeGroupResponse\x122\n" +
 	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\x12\x14\n" +
-	"\x05notes\x18\x02 \x03(\tR\x05notes\"\xa1\x01\n" +
+	"\x05notes\x18\x02 \x03(\tR\x05notes\"\xc0\x01\n" +
 	"\x1aForgetMissingDeviceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12)\n" +
 	"\x10physical_volumes\x18\x03 \x03(\tR\x0fphysicalVolumes\x12'\n" +
-	"\x0flogical_volumes\x18\x04 \x03(\tR\x0elogicalVolumes\"Q\n" +
+	"\x0flogical_volumes\x18\x04 \x03(\tR\x0elogicalVolumes\x12\x1d\n" +
+	"\n" +
+	"group_uuid\x18\x05 \x01(\tR\tgroupUuid\"Q\n" +
 	"\x1bForgetMissingDeviceResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\x94\x01\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\xb3\x01\n" +
 	"\x12MoveExtentsRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x127\n" +
 	"\x06device\x18\x03 \x01(\v2\x1f.quarry.agent.v1.DeviceIdentityR\x06device\x12\x14\n" +
-	"\x05avoid\x18\x04 \x03(\tR\x05avoid\"I\n" +
+	"\x05avoid\x18\x04 \x03(\tR\x05avoid\x12\x1d\n" +
+	"\n" +
+	"group_uuid\x18\x05 \x01(\tR\tgroupUuid\"I\n" +
 	"\x13MoveExtentsResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\x86\x01\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\xa5\x01\n" +
 	"\x18RemoveVolumeGroupRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x129\n" +
-	"\adevices\x18\x03 \x03(\v2\x1f.quarry.agent.v1.DeviceIdentityR\adevices\"1\n" +
+	"\adevices\x18\x03 \x03(\v2\x1f.quarry.agent.v1.DeviceIdentityR\adevices\x12\x1d\n" +
+	"\n" +
+	"group_uuid\x18\x04 \x01(\tR\tgroupUuid\"1\n" +
 	"\x19RemoveVolumeGroupResponse\x12\x14\n" +
 	"\x05notes\x18\x01 \x03(\tR\x05notes\"^\n" +
 	"\x17StampVolumeGroupRequest\x12\x12\n" +

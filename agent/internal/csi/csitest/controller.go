@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"quarry.storage/quarry/agent/internal/plan/volume"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
@@ -57,7 +58,7 @@ func (c *Controller) ControllerExpandVolume(
 		return nil, status.Error(codes.NotFound, err.Error())
 	}
 	size := req.GetCapacityRange().GetRequiredBytes()
-	_, err = c.change("expand", id.Group, id.Name, func(v *Volume) { v.Size = size })
+	_, err = c.change("expand", volume.Spec{Group: id.Group, Name: id.Name}, func(v *Volume) { v.Size = size })
 	return &csi.ControllerExpandVolumeResponse{CapacityBytes: size, NodeExpansionRequired: true}, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -17,6 +18,7 @@ import (
 	hostfs "quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/volume"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
@@ -42,6 +44,8 @@ type Volume struct {
 	Data  string
 	// LV is the UUID that LVM gave it.
 	LV string
+	// GroupUUID and Owner are those of its group.
+	GroupUUID, Owner string
 	// Thin volumes show zeroes where nobody wrote. Created is when the volume was made.
 	Thin    bool
 	Created int64
@@ -141,12 +145,16 @@ func (h *Host) before(effect string) error {
 }
 
 // LookupVolume finds a volume.
-func (h *Host) LookupVolume(_ context.Context, group, name string) (plan.Volume, error) {
+func (h *Host) LookupVolume(_ context.Context, want volume.Spec) (plan.Volume, error) {
+	group, name := want.Group, want.Name
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	v := h.volumes[key(group, name)]
 	if v == nil {
 		return plan.Volume{}, fmt.Errorf("%s/%s: %w", group, name, plan.ErrNotFound)
+	}
+	if want.GroupUUID != "" && want.GroupUUID != v.GroupUUID || want.OwnerUID != "" && want.OwnerUID != v.Owner {
+		return plan.Volume{}, fmt.Errorf("%s/%s: %w", group, name, plan.ErrOtherGroup)
 	}
 	return v.recorded(name), nil
 }
@@ -161,16 +169,17 @@ func (v *Volume) recorded(name string) plan.Volume {
 }
 
 // ActivateVolume makes the device of a volume.
-func (h *Host) ActivateVolume(_ context.Context, group, name string) (plan.Volume, error) {
-	return h.change("activate", group, name, func(v *Volume) { v.Active, v.Stale = true, v.Stale && v.Open })
+func (h *Host) ActivateVolume(_ context.Context, want volume.Spec) (plan.Volume, error) {
+	return h.change("activate", want, func(v *Volume) { v.Active, v.Stale = true, v.Stale && v.Open })
 }
 
 // SettleVolume makes a volume one that was used.
-func (h *Host) SettleVolume(_ context.Context, group, name string) (plan.Volume, error) {
-	return h.change("settle", group, name, func(v *Volume) { v.New = false })
+func (h *Host) SettleVolume(_ context.Context, want volume.Spec) (plan.Volume, error) {
+	return h.change("settle", want, func(v *Volume) { v.New = false })
 }
 
-func (h *Host) change(effect, group, name string, do func(*Volume)) (plan.Volume, error) {
+func (h *Host) change(effect string, want volume.Spec, do func(*Volume)) (plan.Volume, error) {
+	group, name := want.Group, want.Name
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.before(effect); err != nil {
@@ -179,6 +188,9 @@ func (h *Host) change(effect, group, name string, do func(*Volume)) (plan.Volume
 	v := h.volumes[key(group, name)]
 	if v == nil {
 		return plan.Volume{}, fmt.Errorf("%s/%s: %w", group, name, plan.ErrNotFound)
+	}
+	if want.GroupUUID != "" && want.GroupUUID != v.GroupUUID || want.OwnerUID != "" && want.OwnerUID != v.Owner {
+		return plan.Volume{}, fmt.Errorf("%s/%s: %w", group, name, plan.ErrOtherGroup)
 	}
 	do(v)
 	return v.recorded(name), nil
@@ -192,7 +204,7 @@ func (h *Host) Find(group, name string) (dm.Device, error) {
 	if v == nil || !v.Active {
 		return dm.Device{}, fmt.Errorf("%s/%s: %w", group, name, dm.ErrNotFound)
 	}
-	return dm.Device{Path: v.path(), Major: major, Minor: v.minor, SizeBytes: v.Size}, nil
+	return dm.Device{Path: v.path(), Major: major, Minor: v.minor, SizeBytes: v.Size, UUID: "LVM-" + strings.ReplaceAll(v.GroupUUID, "-", "")}, nil
 }
 
 func (v *Volume) path() string { return fmt.Sprintf("/dev/dm-%d", v.minor) }

@@ -52,7 +52,7 @@ func (s *Source) FirstUse(ctx context.Context, v csi.Volume, from csi.From, want
 			return "", err
 		}
 	}
-	_, err = s.cfg.Volumes.SettleVolume(ctx, id.Group, id.Name)
+	_, err = s.cfg.Volumes.SettleVolume(ctx, where(v, id))
 	return fsType, err
 }
 

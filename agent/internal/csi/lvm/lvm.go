@@ -21,14 +21,15 @@ import (
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
-// Volumes is LVM, as far as a node needs it. plan.ErrNotFound says that a volume does not exist, plan.ErrUnsure that it cannot be told.
+// Volumes is LVM, as far as a node needs it. plan.ErrNotFound says that a volume does not exist, plan.ErrUnsure that it cannot be told,
+// plan.ErrOtherGroup that it is not in the group that is recorded.
 type Volumes interface {
 	// LookupVolume reads what is recorded of a volume, afresh.
-	LookupVolume(ctx context.Context, group, name string) (plan.Volume, error)
+	LookupVolume(ctx context.Context, want volume.Spec) (plan.Volume, error)
 	// ActivateVolume makes the device of a volume of ours, if it is not there.
-	ActivateVolume(ctx context.Context, group, name string) (plan.Volume, error)
+	ActivateVolume(ctx context.Context, want volume.Spec) (plan.Volume, error)
 	// SettleVolume records that a new volume is used from now on. It is on disk when the call returns.
-	SettleVolume(ctx context.Context, group, name string) (plan.Volume, error)
+	SettleVolume(ctx context.Context, want volume.Spec) (plan.Volume, error)
 }
 
 // Devices finds the device of an active volume; dm.ErrNotFound says that it is not active.
@@ -78,6 +79,7 @@ func (s *Source) Profile() csi.Profile {
 		{Err: plan.ErrUnsure, Code: codes.Unavailable},
 		{Err: plan.ErrStale, Code: codes.Unavailable},
 		{Err: plan.ErrOtherNode, Code: codes.FailedPrecondition},
+		{Err: plan.ErrOtherGroup, Code: codes.FailedPrecondition},
 		{Err: volumeid.ErrNotOurs, Code: codes.NotFound},
 		{Err: plan.ErrNotFound, Code: codes.NotFound},
 		{Err: plan.ErrNotOurs, Code: codes.NotFound},
@@ -119,25 +121,38 @@ func (s *Source) Find(_ context.Context, v csi.Volume) (csi.From, error) {
 	if err != nil {
 		return csi.From{}, err
 	}
-	return s.find(id)
+	return s.find(where(v, id))
 }
 
-func (s *Source) find(id volumeid.ID) (csi.From, error) {
+// where is a volume by its handle, and by what the controller recorded of its group. Volumes of before the record, and calls that end the use of
+// a volume, have no record.
+func where(v csi.Volume, id volumeid.ID) volume.Spec {
+	return volume.Spec{
+		Group: id.Group, Name: id.Name, ID: id.String(),
+		GroupUUID: v.Context[quarry.AttributeGroupUUID], OwnerUID: v.Context[quarry.AttributeCluster],
+	}
+}
+
+// find finds the device of an active volume, and refuses the one of a volume in another group than is recorded.
+func (s *Source) find(id volume.Spec) (csi.From, error) {
 	d, err := s.cfg.Devices.Find(id.Group, id.Name)
 	if errors.Is(err, dm.ErrNotFound) {
 		return csi.From{}, fmt.Errorf("%w: %w", csi.ErrNotThere, err)
+	}
+	if err == nil && !d.In(id.GroupUUID) {
+		return csi.From{}, fmt.Errorf("device %s, %s, of volume %s: %w, which has UUID %s", d.Path, d.UUID, id.ID, plan.ErrOtherGroup, id.GroupUUID)
 	}
 	return csi.From{Path: d.Path, Number: mount.Device{Major: d.Major, Minor: d.Minor}, SizeBytes: d.SizeBytes}, err
 }
 
 // recorded reads what is recorded of a volume, and refuses one that must not be shown yet, or not in this way.
-func (s *Source) recorded(ctx context.Context, id volumeid.ID, raw bool) (plan.Volume, error) {
-	v, err := s.cfg.Volumes.LookupVolume(ctx, id.Group, id.Name)
+func (s *Source) recorded(ctx context.Context, id volume.Spec, raw bool) (plan.Volume, error) {
+	v, err := s.cfg.Volumes.LookupVolume(ctx, id)
 	if err != nil {
 		return plan.Volume{}, err
 	}
-	if v.ID != id.String() {
-		return plan.Volume{}, fmt.Errorf("volume %s carries the id %q: %w", id, v.ID, csi.ErrNotThere)
+	if v.ID != id.ID {
+		return plan.Volume{}, fmt.Errorf("volume %s carries the id %q: %w", id.ID, v.ID, csi.ErrNotThere)
 	}
 	return v, volume.Showable(v, raw)
 }
@@ -148,7 +163,7 @@ func (s *Source) Showable(ctx context.Context, v csi.Volume) error {
 	if err != nil {
 		return err
 	}
-	recorded, err := s.recorded(ctx, id, true)
+	recorded, err := s.recorded(ctx, where(v, id), true)
 	if err != nil {
 		return err
 	}
@@ -172,13 +187,14 @@ func (s *Source) Ready(ctx context.Context, v csi.Volume, want csi.Access) (csi.
 	if id.IsSnapshot() {
 		return csi.From{}, csirpc.Invalid("%s is a snapshot: restore it to a volume", id)
 	}
-	recorded, err := s.recorded(ctx, id, want.Block)
+	at := where(v, id)
+	recorded, err := s.recorded(ctx, at, want.Block)
 	if err != nil {
 		return csi.From{}, err
 	}
-	_, err = s.find(id)
+	_, err = s.find(at)
 	if errors.Is(err, csi.ErrNotThere) || recorded.Suspended || recorded.Stale {
-		now, err := s.cfg.Volumes.ActivateVolume(ctx, id.Group, id.Name)
+		now, err := s.cfg.Volumes.ActivateVolume(ctx, at)
 		if err == nil {
 			err = fresh(id, now)
 		}
@@ -186,7 +202,7 @@ func (s *Source) Ready(ctx context.Context, v csi.Volume, want csi.Access) (csi.
 			return csi.From{}, err
 		}
 	}
-	from, err := s.find(id)
+	from, err := s.find(at)
 	return recordedIn(from, recorded), err
 }
 

@@ -46,6 +46,11 @@ type Device struct {
 	UUID string
 }
 
+// In reports whether the device is that of a volume in a group, by the UUID that LVM gave the group; any device is in the group without one.
+func (d Device) In(groupUUID string) bool {
+	return groupUUID == "" || strings.HasPrefix(d.UUID, uuidPrefix+strings.ReplaceAll(groupUUID, "-", ""))
+}
+
 // Reader finds devices.
 type Reader struct {
 	sys, dev string

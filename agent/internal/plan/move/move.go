@@ -13,7 +13,9 @@ import (
 // Spec is the device that is to hold no extents any more.
 type Spec struct {
 	Group, OwnerUID string
-	Device          plan.Identity
+	// GroupUUID is that of the group that is meant; empty for any of that name.
+	GroupUUID string
+	Device    plan.Identity
 	// Avoid are the paths of other devices of the group that nothing is moved to.
 	Avoid []string
 }
@@ -55,7 +57,7 @@ func (s Drop) String() string { return fmt.Sprintf("remove %s from group %s", s.
 
 // Next plans the next slice of extents to move off the device. A device that holds none needs nothing.
 func Next(s plan.Snapshot, want Spec) (plan.Plan, error) {
-	g, exists, err := plan.OwnGroup(s, plan.GroupSpec{Name: want.Group, OwnerUID: want.OwnerUID}, plan.ErrNotOurs)
+	g, exists, err := plan.OwnGroup(s, plan.GroupSpec{Name: want.Group, OwnerUID: want.OwnerUID, UUID: want.GroupUUID}, plan.ErrNotOurs)
 	if err != nil {
 		return plan.Plan{}, err
 	}

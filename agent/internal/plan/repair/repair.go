@@ -16,6 +16,8 @@ import (
 // Spec is the thin pool that is to be repaired.
 type Spec struct {
 	Group, OwnerUID, Pool string
+	// GroupUUID is that of the group that is meant; empty for any of that name.
+	GroupUUID string
 	// Digest of what the decision was made on, as Digest tells it.
 	Digest string
 }
@@ -55,7 +57,7 @@ func (s Metadata) String() string {
 // Pool plans how a damaged pool comes back to work: what is active of it is deactivated, its metadata is repaired, and it is activated, which
 // has the new metadata checked. A pool that is not damaged needs nothing; of one that is not active nobody knows.
 func Pool(s plan.Snapshot, want Spec) (plan.Plan, error) {
-	g, exists, err := plan.OwnGroup(s, plan.GroupSpec{Name: want.Group, OwnerUID: want.OwnerUID}, plan.ErrNotOurs)
+	g, exists, err := plan.OwnGroup(s, plan.GroupSpec{Name: want.Group, OwnerUID: want.OwnerUID, UUID: want.GroupUUID}, plan.ErrNotOurs)
 	p, known := g.Pool(want.Pool)
 	switch {
 	case err != nil:

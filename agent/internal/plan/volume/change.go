@@ -105,7 +105,7 @@ func resize(s plan.Snapshot, want Spec) (Plan, error) {
 		return Plan{}, fmt.Errorf("volume %s in group %s, or its thin pool, leads to a disk that dropped off: %w for it, and it does not grow until whoever has it open ends",
 			v.Name, g.Name, plan.ErrPartial)
 	}
-	if _, err := groupOf(s, want.Group, want.OwnerUID); err != nil {
+	if _, err := groupOf(s, plan.GroupSpec{Name: want.Group, OwnerUID: want.OwnerUID, UUID: want.GroupUUID}); err != nil {
 		return Plan{}, fmt.Errorf("grow volume %s: %w", v.Name, err)
 	}
 	size, err := g.roundUp(want.SizeBytes)

@@ -11,14 +11,16 @@ import (
 // ForgetSpec is what a group is to forget: the physical volumes that are missing, by UUID, and the volumes that may be lost with them.
 type ForgetSpec struct {
 	Group, OwnerUID string
-	PVs, Volumes    []string
+	// GroupUUID is that of the group that is meant; empty for any of that name.
+	GroupUUID    string
+	PVs, Volumes []string
 }
 
 // Forget plans how a group goes on without its missing devices: the volumes that lack a part are removed, each by name and tag, then the group
 // drops the devices. It refuses when other devices are missing than the wanted ones, or when a volume would be lost that is not named.
 // Killed in between, fewer volumes are left; nothing is left to do once the devices are forgotten.
 func Forget(s plan.Snapshot, want ForgetSpec, p plan.Policy) (plan.Plan, error) {
-	g, err := groupOf(s, want.Group, want.OwnerUID)
+	g, err := groupOf(s, plan.GroupSpec{Name: want.Group, OwnerUID: want.OwnerUID, UUID: want.GroupUUID})
 	if err != nil {
 		return plan.Plan{}, err
 	}

@@ -9,8 +9,10 @@ import (
 // PoolSpec is the thin pool that a caller wants: of a size in bytes, or of a share of the group in percent.
 type PoolSpec struct {
 	Group, OwnerUID, Name string
-	SizeBytes             int64
-	Percent               int32
+	// GroupUUID is that of the group that is meant; empty for any of that name.
+	GroupUUID string
+	SizeBytes int64
+	Percent   int32
 	// ChunkBytes of a new pool; chosen as LVM does when zero.
 	ChunkBytes int64
 }
@@ -42,7 +44,7 @@ func EnsurePool(s plan.Snapshot, want PoolSpec) (PoolPlan, error) {
 	if err != nil {
 		return p, err
 	}
-	g, err := groupOf(s, want.Group, want.OwnerUID)
+	g, err := groupOf(s, plan.GroupSpec{Name: want.Group, OwnerUID: want.OwnerUID, UUID: want.GroupUUID})
 	if err != nil {
 		return p, err
 	}
@@ -52,7 +54,7 @@ func EnsurePool(s plan.Snapshot, want PoolSpec) (PoolPlan, error) {
 
 // ensurePool is EnsurePool of a pool that is at work.
 func ensurePool(s plan.Snapshot, want PoolSpec) (PoolPlan, error) {
-	g, err := groupOf(s, want.Group, want.OwnerUID)
+	g, err := groupOf(s, plan.GroupSpec{Name: want.Group, OwnerUID: want.OwnerUID, UUID: want.GroupUUID})
 	if err != nil {
 		return PoolPlan{}, err
 	}

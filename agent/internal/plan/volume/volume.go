@@ -13,6 +13,8 @@ import (
 // Spec is the volume that a caller wants, or wants to be rid of.
 type Spec struct {
 	Group, OwnerUID, Name, ID string
+	// GroupUUID is that of the group that is meant; empty for any of that name.
+	GroupUUID string
 	// SizeBytes is wanted at least. A copy without a size has that of its source.
 	SizeBytes    int64
 	Pool, Source string
@@ -69,13 +71,14 @@ func holder(s plan.Snapshot, want Spec) (group, error) {
 	var holding []plan.Group
 	for _, g := range s.Groups {
 		v, ok := g.Volume(want.Name)
-		if ok && g.Usable() && g.Name == want.Group && g.OwnerUID == want.OwnerUID && v.ID != "" && v.ID == want.ID {
+		meant := want.GroupUUID == "" || g.UUID == want.GroupUUID
+		if ok && meant && g.Usable() && g.Name == want.Group && g.OwnerUID == want.OwnerUID && v.ID != "" && v.ID == want.ID {
 			holding = append(holding, g)
 		}
 	}
 	switch len(holding) {
 	case 0:
-		return groupOf(s, want.Group, want.OwnerUID)
+		return groupOf(s, plan.GroupSpec{Name: want.Group, OwnerUID: want.OwnerUID, UUID: want.GroupUUID})
 	case 1:
 		return group{holding[0]}, nil
 	}
@@ -83,14 +86,14 @@ func holder(s plan.Snapshot, want Spec) (group, error) {
 		want.Name, len(holding), want.Group, plan.ErrUnsure)
 }
 
-// groupOf finds the one group of that name and refuses one that is not the owner's.
-func groupOf(s plan.Snapshot, name, ownerUID string) (group, error) {
-	g, exists, err := plan.OwnGroup(s, plan.GroupSpec{Name: name, OwnerUID: ownerUID}, plan.ErrNotOurs)
+// groupOf finds the one group of that name and refuses one that is not the owner's, or not the one that is meant.
+func groupOf(s plan.Snapshot, want plan.GroupSpec) (group, error) {
+	g, exists, err := plan.OwnGroup(s, want, plan.ErrNotOurs)
 	switch {
 	case err != nil:
 		return group{}, err
 	case !exists:
-		return group{}, fmt.Errorf("group %s: %w", name, plan.ErrNotFound)
+		return group{}, fmt.Errorf("group %s: %w", want.Name, plan.ErrNotFound)
 	}
 	return group{g}, nil
 }
