@@ -56,7 +56,7 @@ func (p *Pool) WipeDevice(ctx context.Context, node string, d decide.Device) (de
 }
 
 // EnsureVolumeGroup makes a group of the owner hold at least the given devices.
-func (p *Pool) EnsureVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error {
+func (p *Pool) EnsureVolumeGroup(ctx context.Context, node string, group decide.GroupRef, devices []decide.Device) error {
 	const call = "EnsureVolumeGroup"
 	if err := p.unshared(node, call, devices...); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (p *Pool) EnsureVolumeGroup(ctx context.Context, node, group, owner string,
 	var r *agentv1.EnsureVolumeGroupResponse
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewVolumeGroupServiceClient(conn).EnsureVolumeGroup(ctx, &agentv1.EnsureVolumeGroupRequest{
-			Name: group, OwnerUid: owner, Devices: identities(devices, identityOf),
+			Name: group.Name, OwnerUid: group.Owner, GroupUuid: group.UUID, Devices: identities(devices, identityOf),
 		})
 		return err
 	})
@@ -76,12 +76,12 @@ func (p *Pool) EnsureVolumeGroup(ctx context.Context, node, group, owner string,
 }
 
 // ReduceVolumeGroup takes devices out of a group of the owner.
-func (p *Pool) ReduceVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error {
+func (p *Pool) ReduceVolumeGroup(ctx context.Context, node string, group decide.GroupRef, devices []decide.Device) error {
 	const call = "ReduceVolumeGroup"
 	var r *agentv1.ReduceVolumeGroupResponse
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewVolumeGroupServiceClient(conn).ReduceVolumeGroup(ctx, &agentv1.ReduceVolumeGroupRequest{
-			Name: group, OwnerUid: owner, Devices: identities(devices, recordOf),
+			Name: group.Name, OwnerUid: group.Owner, GroupUuid: group.UUID, Devices: identities(devices, recordOf),
 		})
 		return err
 	})
@@ -93,12 +93,12 @@ func (p *Pool) ReduceVolumeGroup(ctx context.Context, node, group, owner string,
 }
 
 // ForgetMissingDevice makes a group of the owner forget the physical volumes that are missing, and lose the volumes that had a part on them.
-func (p *Pool) ForgetMissingDevice(ctx context.Context, node, group, owner string, missing, volumes []string) error {
+func (p *Pool) ForgetMissingDevice(ctx context.Context, node string, group decide.GroupRef, missing, volumes []string) error {
 	const call = "ForgetMissingDevice"
 	var r *agentv1.ForgetMissingDeviceResponse
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewVolumeGroupServiceClient(conn).ForgetMissingDevice(ctx, &agentv1.ForgetMissingDeviceRequest{
-			Name: group, OwnerUid: owner, PhysicalVolumes: missing, LogicalVolumes: volumes,
+			Name: group.Name, OwnerUid: group.Owner, GroupUuid: group.UUID, PhysicalVolumes: missing, LogicalVolumes: volumes,
 		})
 		return err
 	})
@@ -110,15 +110,15 @@ func (p *Pool) ForgetMissingDevice(ctx context.Context, node, group, owner strin
 }
 
 // MoveExtents moves extents off a device of a group of the owner, as long as the agent takes its turn. The group tells what is left.
-func (p *Pool) MoveExtents(ctx context.Context, node, group, owner string, device decide.Device, avoid []string) error {
+func (p *Pool) MoveExtents(ctx context.Context, node string, group decide.GroupRef, device decide.Device, avoid []string) error {
 	const call = "MoveExtents"
-	if err := p.unshared(node, call, append(p.ofGroup(node, group, owner), device)...); err != nil {
+	if err := p.unshared(node, call, append(p.ofGroup(node, group.Name, group.Owner), device)...); err != nil {
 		return err
 	}
 	var r *agentv1.MoveExtentsResponse
 	err := p.callWithin(ctx, moveTimeout, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewVolumeGroupServiceClient(conn).MoveExtents(ctx, &agentv1.MoveExtentsRequest{
-			Name: group, OwnerUid: owner, Device: recordOf(device), Avoid: avoid,
+			Name: group.Name, OwnerUid: group.Owner, GroupUuid: group.UUID, Device: recordOf(device), Avoid: avoid,
 		})
 		return err
 	})
@@ -130,12 +130,12 @@ func (p *Pool) MoveExtents(ctx context.Context, node, group, owner string, devic
 }
 
 // RemoveVolumeGroup removes an empty group of the owner and gives its devices back.
-func (p *Pool) RemoveVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error {
+func (p *Pool) RemoveVolumeGroup(ctx context.Context, node string, group decide.GroupRef, devices []decide.Device) error {
 	const call = "RemoveVolumeGroup"
 	var r *agentv1.RemoveVolumeGroupResponse
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewVolumeGroupServiceClient(conn).RemoveVolumeGroup(ctx, &agentv1.RemoveVolumeGroupRequest{
-			Name: group, OwnerUid: owner, Devices: identities(devices, recordOf),
+			Name: group.Name, OwnerUid: group.Owner, GroupUuid: group.UUID, Devices: identities(devices, recordOf),
 		})
 		return err
 	})
@@ -143,11 +143,11 @@ func (p *Pool) RemoveVolumeGroup(ctx context.Context, node, group, owner string,
 		return faultOf(node, call, err)
 	}
 	for _, n := range r.GetNotes() {
-		p.cfg.Log.Info("Removed a volume group, but not all of it", "node", node, "volumeGroup", group, "note", n)
+		p.cfg.Log.Info("Removed a volume group, but not all of it", "node", node, "volumeGroup", group.Name, "note", n)
 	}
 	p.merge(node, func(n *decide.Node) {
 		n.Groups = slices.DeleteFunc(slices.Clone(n.Groups), func(g decide.Group) bool {
-			return g.Name == group && g.OwnerUID == owner
+			return g.Name == group.Name && g.OwnerUID == group.Owner && (group.UUID == "" || g.UUID == group.UUID)
 		})
 	})
 	return nil
@@ -235,11 +235,12 @@ func (p *Pool) merge(node string, change func(n *decide.Node)) {
 	p.publish(append(l.update(change), node)...)
 }
 
+// mergeGroup puts a group into the report, in place of what it was. Another group of its name stays: both are on the node.
 func (p *Pool) mergeGroup(node string, g decide.Group) {
 	p.merge(node, func(n *decide.Node) {
-		groups := slices.DeleteFunc(slices.Clone(n.Groups), func(o decide.Group) bool { return o.Name == g.Name })
+		groups := slices.DeleteFunc(slices.Clone(n.Groups), func(o decide.Group) bool { return o.UUID == g.UUID })
 		groups = append(groups, g)
-		slices.SortFunc(groups, func(a, b decide.Group) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortStableFunc(groups, func(a, b decide.Group) int { return strings.Compare(a.Name, b.Name) })
 		n.Groups = groups
 	})
 }

@@ -45,7 +45,7 @@ func TestHolders(t *testing.T) {
 
 func TestPool_holdersFollowTheReports(t *testing.T) {
 	a, p := connected(t)
-	if err := p.EnsureVolumeGroup(context.Background(), "n1", "g", owner, p.Node("n1").Devices[:1]); err != nil {
+	if err := p.EnsureVolumeGroup(context.Background(), "n1", decide.GroupRef{Name: "g", Owner: owner}, p.Node("n1").Devices[:1]); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.Holders(owner); !slices.Equal(got, []string{"n1"}) || len(p.Holders("somebody-else")) != 0 {

@@ -155,7 +155,7 @@ func TestPool_unknownGroup(t *testing.T) {
 		t.Errorf("%q (-want +got):\n%s", n.LVMError, diff)
 	}
 	var fault *decide.Fault
-	err := p.RemoveVolumeGroup(t.Context(), "n1", "vg", "uid", nil)
+	err := p.RemoveVolumeGroup(t.Context(), "n1", decide.GroupRef{Name: "vg", Owner: "uid"}, nil)
 	if !errors.As(err, &fault) || fault.Kind != decide.FaultUnavailable || fault.Reason != v1alpha1.ReasonVolumeGroupUnknown {
 		t.Errorf("%#v", err)
 	}
@@ -224,20 +224,20 @@ func TestLink_errorOfAnEarlierAgent(t *testing.T) {
 func TestPool_calls(t *testing.T) {
 	a, p := connected(t)
 	ctx, devices := context.Background(), p.Node("n1").Devices
-	if err := p.EnsureVolumeGroup(ctx, "n1", "g", owner, devices); err != nil {
+	if err := p.EnsureVolumeGroup(ctx, "n1", decide.GroupRef{Name: "g", Owner: owner}, devices); err != nil {
 		t.Fatal(err)
 	}
 	// What the call returned is known at once, whatever the watch does.
 	if g := p.Node("n1").GroupsOf(owner); len(g) != 1 || len(g[0].PVs) != 2 || !slices.Equal(p.Holders(owner), []string{"n1"}) {
 		t.Errorf("%+v", g)
 	}
-	if err := p.ReduceVolumeGroup(ctx, "n1", "g", owner, devices[1:]); err != nil {
+	if err := p.ReduceVolumeGroup(ctx, "n1", decide.GroupRef{Name: "g", Owner: owner}, devices[1:]); err != nil {
 		t.Fatal(err)
 	}
 	if g := p.Node("n1").GroupsOf(owner); len(g[0].PVs) != 1 {
 		t.Errorf("%+v", g)
 	}
-	if err := p.RemoveVolumeGroup(ctx, "n1", "g", owner, devices); err != nil {
+	if err := p.RemoveVolumeGroup(ctx, "n1", decide.GroupRef{Name: "g", Owner: owner}, devices); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the group is gone and stays gone", func() bool { return len(p.Holders(owner)) == 0 && a.IsEmpty("sda") && a.IsEmpty("sdb") })
@@ -252,7 +252,7 @@ func TestPool_calls(t *testing.T) {
 func TestPool_orphanIsRecognised(t *testing.T) {
 	a, p := connected(t)
 	a.CrashAfter(1)
-	err := p.EnsureVolumeGroup(context.Background(), "n1", "g", owner, p.Node("n1").Devices[:1])
+	err := p.EnsureVolumeGroup(context.Background(), "n1", decide.GroupRef{Name: "g", Owner: owner}, p.Node("n1").Devices[:1])
 	if kind(err) != decide.FaultUnavailable {
 		t.Fatalf("got %v", err)
 	}
@@ -284,7 +284,7 @@ func TestPool_physicalVolumesAreKnownBefore(t *testing.T) {
 	}
 	// The first call is cut off in the middle: what it has made is taken as it is.
 	a.CrashAfter(1)
-	if err := p.EnsureVolumeGroup(context.Background(), "n1", "g", owner, asked); kind(err) != decide.FaultUnavailable {
+	if err := p.EnsureVolumeGroup(context.Background(), "n1", decide.GroupRef{Name: "g", Owner: owner}, asked); kind(err) != decide.FaultUnavailable {
 		t.Fatalf("got %v", err)
 	}
 	a.Restart(t)
@@ -299,7 +299,7 @@ func TestPool_physicalVolumesAreKnownBefore(t *testing.T) {
 	if slices.Sort(again); !slices.EqualFunc(again, want, pvuuid.Fits) {
 		t.Errorf("after the crash %v are announced, before it %v", again, want)
 	}
-	if err := p.EnsureVolumeGroup(context.Background(), "n1", "g", owner, p.Node("n1").Devices); err != nil {
+	if err := p.EnsureVolumeGroup(context.Background(), "n1", decide.GroupRef{Name: "g", Owner: owner}, p.Node("n1").Devices); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -331,12 +331,12 @@ func TestPool_faults(t *testing.T) {
 		err  error
 		want decide.FaultKind
 	}{
-		"no such device": {p.EnsureVolumeGroup(ctx, "n1", "g", owner, []decide.Device{gone}), decide.FaultNotFound},
-		"another disk":   {p.EnsureVolumeGroup(ctx, "n1", "g", owner, []decide.Device{other}), decide.FaultPrecondition},
-		"a taken name":   {p.EnsureVolumeGroup(ctx, "n1", "taken", owner, []decide.Device{d}), decide.FaultConflict},
-		"a bad name":     {p.EnsureVolumeGroup(ctx, "n1", "-x", owner, []decide.Device{d}), decide.FaultInvalid},
-		"not ours":       {p.RemoveVolumeGroup(ctx, "n1", "taken", owner, nil), decide.FaultDenied},
-		"no such node":   {p.RemoveVolumeGroup(ctx, "n9", "g", owner, nil), decide.FaultUnavailable},
+		"no such device": {p.EnsureVolumeGroup(ctx, "n1", decide.GroupRef{Name: "g", Owner: owner}, []decide.Device{gone}), decide.FaultNotFound},
+		"another disk":   {p.EnsureVolumeGroup(ctx, "n1", decide.GroupRef{Name: "g", Owner: owner}, []decide.Device{other}), decide.FaultPrecondition},
+		"a taken name":   {p.EnsureVolumeGroup(ctx, "n1", decide.GroupRef{Name: "taken", Owner: owner}, []decide.Device{d}), decide.FaultConflict},
+		"a bad name":     {p.EnsureVolumeGroup(ctx, "n1", decide.GroupRef{Name: "-x", Owner: owner}, []decide.Device{d}), decide.FaultInvalid},
+		"not ours":       {p.RemoveVolumeGroup(ctx, "n1", decide.GroupRef{Name: "taken", Owner: owner}, nil), decide.FaultDenied},
+		"no such node":   {p.RemoveVolumeGroup(ctx, "n9", decide.GroupRef{Name: "g", Owner: owner}, nil), decide.FaultUnavailable},
 	} {
 		if got := kind(c.err); got != c.want {
 			t.Errorf("%s: %d (%v), want %d", name, got, c.err, c.want)
@@ -357,7 +357,7 @@ func TestPool_restartIsNotTold(t *testing.T) {
 
 func TestPool_agentAway(t *testing.T) {
 	a, p := connected(t)
-	if err := p.EnsureVolumeGroup(context.Background(), "n1", "g", owner, p.Node("n1").Devices); err != nil {
+	if err := p.EnsureVolumeGroup(context.Background(), "n1", decide.GroupRef{Name: "g", Owner: owner}, p.Node("n1").Devices); err != nil {
 		t.Fatal(err)
 	}
 	a.Kill()
@@ -601,10 +601,10 @@ func TestPool_limits(t *testing.T) {
 	t.Cleanup(p.Close)
 	p.SetAddress("n1", a.Addr(), "pod")
 	await(t, "n1 is up", func() bool { return p.Node("n1").Up() })
-	if err := p.RepairThinPool(t.Context(), "n1", "g", "o", "pool", "v1:d"); err == nil || limit <= 10*time.Minute {
+	if err := p.RepairThinPool(t.Context(), "n1", decide.GroupRef{Name: "g", Owner: "o"}, "pool", "v1:d"); err == nil || limit <= 10*time.Minute {
 		t.Errorf("a repair has %s, the agent takes ten minutes: %v", limit, err)
 	}
-	if err := p.MoveExtents(t.Context(), "n1", "g", "o", decide.Device{Path: "/dev/disk/by-id/a"}, nil); err == nil || limit <= 200*time.Second {
+	if err := p.MoveExtents(t.Context(), "n1", decide.GroupRef{Name: "g", Owner: "o"}, decide.Device{Path: "/dev/disk/by-id/a"}, nil); err == nil || limit <= 200*time.Second {
 		t.Errorf("a move has %s, the agent takes 20 s and a slice of three minutes: %v", limit, err)
 	}
 }

@@ -112,7 +112,7 @@ func TestCorpus_wwnOnTwoNodes(t *testing.T) {
 	if len(shared(p, "n1")) != 0 {
 		t.Error("a node that does not exist sees it")
 	}
-	if err := p.EnsureVolumeGroup(context.Background(), "n1", "g", owner, decided[2:]); err != nil {
+	if err := p.EnsureVolumeGroup(context.Background(), "n1", decide.GroupRef{Name: "g", Owner: owner}, decided[2:]); err != nil {
 		t.Error(err)
 	}
 }
@@ -125,10 +125,10 @@ func refusesWrites(t *testing.T, p *Pool, decided []decide.Device) {
 	_, pooled := p.EnsureThinPool(ctx, "n1", decide.ThinPoolSpec{Group: "h", Owner: owner, Name: "pool", Percent: 10})
 	for call, err := range map[string]error{
 		"WipeDevice": wiped, "EnsureThinPool": pooled,
-		"EnsureVolumeGroup": p.EnsureVolumeGroup(ctx, "n1", "g", owner, decided),
-		"MoveExtents":       p.MoveExtents(ctx, "n1", "h", owner, decided[0], nil),
+		"EnsureVolumeGroup": p.EnsureVolumeGroup(ctx, "n1", decide.GroupRef{Name: "g", Owner: owner}, decided),
+		"MoveExtents":       p.MoveExtents(ctx, "n1", decide.GroupRef{Name: "h", Owner: owner}, decided[0], nil),
 		"ImportVolumeGroup": p.ImportVolumeGroup(ctx, "n1", "h", owner, "uh", "quarry-n2"),
-		"RepairThinPool":    p.RepairThinPool(ctx, "n1", "h", owner, "pool", "v1:d"),
+		"RepairThinPool":    p.RepairThinPool(ctx, "n1", decide.GroupRef{Name: "h", Owner: owner}, "pool", "v1:d"),
 	} {
 		fault := &decide.Fault{}
 		if !errors.As(err, &fault) || fault.Reason != v1alpha1.ReasonSharedDisk || fault.Kind != decide.FaultPrecondition {

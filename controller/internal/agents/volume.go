@@ -37,7 +37,7 @@ func (p *Pool) CreateVolume(ctx context.Context, node string, v decide.VolumeSpe
 	var r *agentv1.CreateLogicalVolumeResponse
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewLogicalVolumeServiceClient(conn).CreateLogicalVolume(ctx, &agentv1.CreateLogicalVolumeRequest{
-			Group: v.Group, OwnerUid: v.Owner, Name: v.Name, Id: v.ID, SizeBytes: v.SizeBytes, ThinPool: v.ThinPool,
+			Group: v.Group, OwnerUid: v.Owner, GroupUuid: v.GroupUUID, Name: v.Name, Id: v.ID, SizeBytes: v.SizeBytes, ThinPool: v.ThinPool,
 			Source: v.Source, Snapshot: v.Snapshot, OverprovisionPercent: v.OverprovisionPercent, Zeroing: zeroingOf(v.Zero),
 		})
 		return err
@@ -46,7 +46,8 @@ func (p *Pool) CreateVolume(ctx context.Context, node string, v decide.VolumeSpe
 		return decide.Volume{}, faultOf(node, call, err)
 	}
 	made := volumeOf(r.GetVolume())
-	p.editGroup(node, v.Group, func(g *decide.Group) { addVolume(g, made) })
+	made.GroupUUID = r.GetGroupUuid()
+	p.editGroup(node, decide.GroupRef{Name: v.Group, UUID: made.GroupUUID}, func(g *decide.Group) { addVolume(g, made) })
 	return made, nil
 }
 
@@ -55,14 +56,15 @@ func (p *Pool) DeleteVolume(ctx context.Context, node string, v decide.VolumeSpe
 	const call = "DeleteLogicalVolume"
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := agentv1.NewLogicalVolumeServiceClient(conn).DeleteLogicalVolume(ctx, &agentv1.DeleteLogicalVolumeRequest{
-			Group: v.Group, OwnerUid: v.Owner, Name: v.Name, Id: v.ID, OnlyUnused: v.OnlyUnused, Discard: v.Discard,
+			Group: v.Group, OwnerUid: v.Owner, GroupUuid: v.GroupUUID, Name: v.Name, Id: v.ID, OnlyUnused: v.OnlyUnused,
+			Discard: v.Discard,
 		})
 		return err
 	})
 	if err != nil {
 		return faultOf(node, call, err)
 	}
-	p.editGroup(node, v.Group, func(g *decide.Group) {
+	p.editGroup(node, decide.GroupRef{Name: v.Group, UUID: v.GroupUUID}, func(g *decide.Group) {
 		g.Volumes = slices.DeleteFunc(slices.Clone(g.Volumes), func(name string) bool { return name == v.Name })
 	})
 	return nil
@@ -74,7 +76,7 @@ func (p *Pool) ResizeVolume(ctx context.Context, node string, v decide.VolumeSpe
 	var r *agentv1.ResizeLogicalVolumeResponse
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewLogicalVolumeServiceClient(conn).ResizeLogicalVolume(ctx, &agentv1.ResizeLogicalVolumeRequest{
-			Group: v.Group, OwnerUid: v.Owner, Name: v.Name, Id: v.ID, SizeBytes: v.SizeBytes,
+			Group: v.Group, OwnerUid: v.Owner, GroupUuid: v.GroupUUID, Name: v.Name, Id: v.ID, SizeBytes: v.SizeBytes,
 			OverprovisionPercent: v.OverprovisionPercent, Zeroing: zeroingOf(v.Zero),
 		})
 		return err
@@ -104,7 +106,7 @@ func (p *Pool) EnsureThinPool(ctx context.Context, node string, t decide.ThinPoo
 	var r *agentv1.EnsureThinPoolResponse
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewLogicalVolumeServiceClient(conn).EnsureThinPool(ctx, &agentv1.EnsureThinPoolRequest{
-			Group: t.Group, OwnerUid: t.Owner, Name: t.Name, SizeBytes: t.SizeBytes, Percent: t.Percent, ChunkBytes: t.ChunkBytes,
+			Group: t.Group, OwnerUid: t.Owner, GroupUuid: t.UUID, Name: t.Name, SizeBytes: t.SizeBytes, Percent: t.Percent, ChunkBytes: t.ChunkBytes,
 		})
 		return err
 	})
@@ -112,20 +114,20 @@ func (p *Pool) EnsureThinPool(ctx context.Context, node string, t decide.ThinPoo
 		return decide.ThinPool{}, faultOf(node, call, err)
 	}
 	made := poolOf(r.GetPool())
-	p.editGroup(node, t.Group, func(g *decide.Group) { putPool(g, made) })
+	p.editGroup(node, decide.GroupRef{Name: t.Group, UUID: t.UUID}, func(g *decide.Group) { putPool(g, made) })
 	return made, nil
 }
 
 // RepairThinPool repairs the metadata of a damaged thin pool of a group of the owner, as it was when its agent told the digest.
-func (p *Pool) RepairThinPool(ctx context.Context, node, group, owner, pool, digest string) error {
+func (p *Pool) RepairThinPool(ctx context.Context, node string, group decide.GroupRef, pool, digest string) error {
 	const call = "RepairThinPool"
-	if err := p.unshared(node, call, p.ofGroup(node, group, owner)...); err != nil {
+	if err := p.unshared(node, call, p.ofGroup(node, group.Name, group.Owner)...); err != nil {
 		return err
 	}
 	var r *agentv1.RepairThinPoolResponse
 	err := p.callWithin(ctx, repairTimeout, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewLogicalVolumeServiceClient(conn).RepairThinPool(ctx, &agentv1.RepairThinPoolRequest{
-			Group: group, OwnerUid: owner, Name: pool, RepairDigest: digest,
+			Group: group.Name, OwnerUid: group.Owner, GroupUuid: group.UUID, Name: pool, RepairDigest: digest,
 		})
 		return err
 	})
@@ -160,11 +162,11 @@ func addVolume(g *decide.Group, v decide.Volume) {
 }
 
 // editGroup changes what the last report says about one group.
-func (p *Pool) editGroup(node, group string, change func(*decide.Group)) {
+func (p *Pool) editGroup(node string, group decide.GroupRef, change func(*decide.Group)) {
 	p.merge(node, func(n *decide.Node) {
 		groups := slices.Clone(n.Groups)
 		for i := range groups {
-			if groups[i].Name == group {
+			if groups[i].Name == group.Name && (group.UUID == "" || groups[i].UUID == group.UUID) {
 				change(&groups[i])
 			}
 		}

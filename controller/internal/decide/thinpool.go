@@ -10,7 +10,9 @@ import (
 type ThinPoolSpec struct {
 	// Group that it is in, and Owner, the UID of the Cluster in the tag of the group.
 	Group, Owner string
-	Name         string
+	// UUID of the group; empty means any of that name. It is no part of what is wanted: a pool is wanted before its group exists.
+	UUID string `json:"-"`
+	Name string
 	// SizeBytes, or Percent of the size of the group: exactly one of them.
 	SizeBytes int64
 	Percent   int32

@@ -6,6 +6,8 @@ import "time"
 type VolumeSpec struct {
 	// Group that it is in, and Owner, the UID of the Cluster in the tag of the group.
 	Group, Owner string
+	// GroupUUID is that of the group that is meant; empty means any of that name.
+	GroupUUID string
 	// Name in LVM, and the ID in its tag.
 	Name, ID string
 	// SizeBytes that it has at least.
@@ -50,6 +52,8 @@ type Zeroing struct {
 // Volume is one logical volume or snapshot of ours.
 type Volume struct {
 	Group, Name string
+	// GroupUUID is that of its group, as the agent that made it told; empty in lists, and of agents that do not tell it.
+	GroupUUID string
 	// ID of its tag.
 	ID        string
 	SizeBytes int64

@@ -33,19 +33,19 @@ func (m mutant) Node(name string) decide.Node {
 }
 
 // EnsureVolumeGroup makes a group.
-func (m mutant) EnsureVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error {
+func (m mutant) EnsureVolumeGroup(ctx context.Context, node string, group decide.GroupRef, devices []decide.Device) error {
 	if m.ensure != nil {
-		m.ensure(m.w, node, group)
+		m.ensure(m.w, node, group.Name)
 	}
-	return m.nodes.EnsureVolumeGroup(ctx, node, group, owner, devices)
+	return m.nodes.EnsureVolumeGroup(ctx, node, group, devices)
 }
 
 // RemoveVolumeGroup removes a group.
-func (m mutant) RemoveVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error {
+func (m mutant) RemoveVolumeGroup(ctx context.Context, node string, group decide.GroupRef, devices []decide.Device) error {
 	if m.remove != nil {
 		return m.remove()
 	}
-	return m.nodes.RemoveVolumeGroup(ctx, node, group, owner, devices)
+	return m.nodes.RemoveVolumeGroup(ctx, node, group, devices)
 }
 
 // DeleteVolume removes a volume.

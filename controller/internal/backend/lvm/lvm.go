@@ -27,15 +27,15 @@ type Agents interface {
 // Changer changes the disks of hosts.
 type Changer interface {
 	WipeDevice(ctx context.Context, node string, d decide.Device) (decide.Device, error)
-	EnsureVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error
+	EnsureVolumeGroup(ctx context.Context, node string, group decide.GroupRef, devices []decide.Device) error
 	EnsureThinPool(ctx context.Context, node string, pool decide.ThinPoolSpec) (decide.ThinPool, error)
-	ReduceVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error
-	RemoveVolumeGroup(ctx context.Context, node, group, owner string, devices []decide.Device) error
-	ForgetMissingDevice(ctx context.Context, node, group, owner string, missing, volumes []string) error
-	MoveExtents(ctx context.Context, node, group, owner string, device decide.Device, avoid []string) error
+	ReduceVolumeGroup(ctx context.Context, node string, group decide.GroupRef, devices []decide.Device) error
+	RemoveVolumeGroup(ctx context.Context, node string, group decide.GroupRef, devices []decide.Device) error
+	ForgetMissingDevice(ctx context.Context, node string, group decide.GroupRef, missing, volumes []string) error
+	MoveExtents(ctx context.Context, node string, group decide.GroupRef, device decide.Device, avoid []string) error
 	StampVolumeGroup(ctx context.Context, node, group, owner, uuid string) error
 	ImportVolumeGroup(ctx context.Context, node, group, owner, uuid, from string) error
-	RepairThinPool(ctx context.Context, node, group, owner, pool, digest string) error
+	RepairThinPool(ctx context.Context, node string, group decide.GroupRef, pool, digest string) error
 }
 
 // Backend observes and changes the volume groups of Clusters.

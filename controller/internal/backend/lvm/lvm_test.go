@@ -203,28 +203,28 @@ func (c *changer) WipeDevice(_ context.Context, node string, d decide.Device) (d
 	return d, err
 }
 
-func (c *changer) EnsureVolumeGroup(_ context.Context, node, group, owner string, devices []decide.Device) error {
-	return c.call("ensure", node, group, owner, paths(devices))
+func (c *changer) EnsureVolumeGroup(_ context.Context, node string, g decide.GroupRef, devices []decide.Device) error {
+	return c.call("ensure", node, g.Name, g.Owner, paths(devices))
 }
 
 func (c *changer) EnsureThinPool(_ context.Context, node string, pool decide.ThinPoolSpec) (decide.ThinPool, error) {
 	return decide.ThinPool{}, c.call("pool", node, pool.Group, pool.Owner, pool.Name)
 }
 
-func (c *changer) ReduceVolumeGroup(_ context.Context, node, group, owner string, devices []decide.Device) error {
-	return c.call("reduce", node, group, owner, paths(devices))
+func (c *changer) ReduceVolumeGroup(_ context.Context, node string, g decide.GroupRef, devices []decide.Device) error {
+	return c.call("reduce", node, g.Name, g.Owner, paths(devices))
 }
 
-func (c *changer) RemoveVolumeGroup(_ context.Context, node, group, owner string, devices []decide.Device) error {
-	return c.call("remove", node, group, owner, paths(devices))
+func (c *changer) RemoveVolumeGroup(_ context.Context, node string, g decide.GroupRef, devices []decide.Device) error {
+	return c.call("remove", node, g.Name, g.Owner, paths(devices))
 }
 
-func (c *changer) ForgetMissingDevice(_ context.Context, node, group, owner string, missing, volumes []string) error {
-	return c.call("forget", node, group, owner, strings.Join(missing, ","), strings.Join(volumes, ","))
+func (c *changer) ForgetMissingDevice(_ context.Context, node string, g decide.GroupRef, missing, volumes []string) error {
+	return c.call("forget", node, g.Name, g.Owner, strings.Join(missing, ","), strings.Join(volumes, ","))
 }
 
-func (c *changer) MoveExtents(_ context.Context, node, group, owner string, device decide.Device, avoid []string) error {
-	return c.call("move", node, group, owner, device.Path, strings.Join(avoid, ","))
+func (c *changer) MoveExtents(_ context.Context, node string, g decide.GroupRef, device decide.Device, avoid []string) error {
+	return c.call("move", node, g.Name, g.Owner, device.Path, strings.Join(avoid, ","))
 }
 
 // TestPerform_moveExtents: the step carries the device that is given up, and those that nothing is moved to.
@@ -247,8 +247,8 @@ func (c *changer) ImportVolumeGroup(_ context.Context, node, group, owner, uuid,
 	return c.call("import", node, group, owner, uuid, from)
 }
 
-func (c *changer) RepairThinPool(_ context.Context, node, group, owner, pool, digest string) error {
-	return c.call("repair", node, group, owner, pool, digest)
+func (c *changer) RepairThinPool(_ context.Context, node string, g decide.GroupRef, pool, digest string) error {
+	return c.call("repair", node, g.Name, g.Owner, pool, digest)
 }
 
 // TestPerform_repairThinPool: the step carries what its agent condensed the damaged pool to.

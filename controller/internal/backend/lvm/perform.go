@@ -52,23 +52,23 @@ func (p performer) perform(ctx context.Context, step backend.Step) error {
 	case v1alpha1.ActionWipeDevice:
 		return p.wipe(ctx, devices)
 	case v1alpha1.ActionEnsureVolumeGroup:
-		return p.EnsureVolumeGroup(ctx, p.host, s.Group, s.Owner, devices)
+		return p.EnsureVolumeGroup(ctx, p.host, s.Ref(), devices)
 	case v1alpha1.ActionEnsureThinPool:
 		return p.ensurePool(ctx, s)
 	case v1alpha1.ActionReduceVolumeGroup:
-		return p.ReduceVolumeGroup(ctx, p.host, s.Group, s.Owner, devices)
+		return p.ReduceVolumeGroup(ctx, p.host, s.Ref(), devices)
 	case v1alpha1.ActionForgetMissingDevice:
-		return p.ForgetMissingDevice(ctx, p.host, s.Group, s.Owner, s.Missing, s.Lost)
+		return p.ForgetMissingDevice(ctx, p.host, s.Ref(), s.Missing, s.Lost)
 	case v1alpha1.ActionMoveExtents:
 		return p.move(ctx, s, devices)
 	case v1alpha1.ActionRemoveVolumeGroup:
-		return p.RemoveVolumeGroup(ctx, p.host, s.Group, s.Owner, devices)
+		return p.RemoveVolumeGroup(ctx, p.host, s.Ref(), devices)
 	case v1alpha1.ActionStampVolumeGroup:
 		return p.StampVolumeGroup(ctx, p.host, s.Group, s.Owner, s.UUID)
 	case v1alpha1.ActionImportVolumeGroup:
 		return p.ImportVolumeGroup(ctx, p.host, s.Group, s.Owner, s.UUID, s.From)
 	case v1alpha1.ActionRepairThinPool:
-		return p.RepairThinPool(ctx, p.host, s.Group, s.Owner, s.Damaged.Name, s.Damaged.Digest)
+		return p.RepairThinPool(ctx, p.host, s.Ref(), s.Damaged.Name, s.Damaged.Digest)
 	}
 	return fmt.Errorf("unknown action %q", s.Does)
 }
@@ -77,7 +77,9 @@ func (p performer) ensurePool(ctx context.Context, s lvm.Step) error {
 	if s.ThinPool == nil {
 		return fmt.Errorf("step %s of host %s names no thin pool", s.Does, p.host)
 	}
-	_, err := p.EnsureThinPool(ctx, p.host, *s.ThinPool)
+	want := *s.ThinPool
+	want.UUID = s.UUID
+	_, err := p.EnsureThinPool(ctx, p.host, want)
 	return err
 }
 
@@ -85,7 +87,7 @@ func (p performer) move(ctx context.Context, s lvm.Step, devices []decide.Device
 	if len(devices) != 1 {
 		return fmt.Errorf("step %s of host %s names %d devices", s.Does, p.host, len(devices))
 	}
-	return p.MoveExtents(ctx, p.host, s.Group, s.Owner, devices[0], s.Avoid)
+	return p.MoveExtents(ctx, p.host, s.Ref(), devices[0], s.Avoid)
 }
 
 func (p performer) wipe(ctx context.Context, devices []decide.Device) error {

@@ -234,9 +234,25 @@ func (b *Backend) reach(ctx context.Context, id volumeid.ID) (spot, error) {
 	return p, nil
 }
 
+// meant is the UUID of the group that was judged, so that no other of its name is changed. Of several with one name the agent takes the one that
+// holds the volume, and it is empty.
+func (p spot) meant() string {
+	uuid := ""
+	for _, g := range p.node.Groups {
+		if g.Name != p.id.Group || g.OwnerUID != p.owner {
+			continue
+		}
+		if uuid != "" {
+			return ""
+		}
+		uuid = g.UUID
+	}
+	return uuid
+}
+
 func (p spot) spec() decide.VolumeSpec {
 	return decide.VolumeSpec{
-		Group: p.id.Group, Owner: p.owner, Name: p.id.Name, ID: p.id.String(), OverprovisionPercent: p.percent,
+		Group: p.id.Group, Owner: p.owner, GroupUUID: p.meant(), Name: p.id.Name, ID: p.id.String(), OverprovisionPercent: p.percent,
 	}
 }
 

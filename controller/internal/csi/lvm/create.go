@@ -140,7 +140,7 @@ func (b *Backend) createOn(
 			return decide.Volume{}, id, "", err
 		}
 		spec := decide.VolumeSpec{
-			Group: class.Group, Owner: class.Owner, Name: w.Name, ID: id.String(), SizeBytes: c.Size,
+			Group: class.Group, Owner: class.Owner, GroupUUID: c.Host.Group.UUID, Name: w.Name, ID: id.String(), SizeBytes: c.Size,
 			ThinPool: class.Thin.Pool, OverprovisionPercent: class.Thin.Percent,
 			Zero: place.Zero(class.Zero, slices.ContainsFunc(w.Access, func(a csirpc.Access) bool { return a.Block })),
 		}
@@ -149,7 +149,8 @@ func (b *Backend) createOn(
 		}
 		v, err := b.Agents.CreateVolume(ctx, id.Node, spec)
 		if !isFault(err, decide.FaultNoRoom) {
-			return v, id, c.Host.Group.UUID, err
+			// An agent of before that field works on the group of that name, which is the reported one as far as anybody knows.
+			return v, id, cmp.Or(v.GroupUUID, c.Host.Group.UUID), err
 		}
 		full = err
 	}

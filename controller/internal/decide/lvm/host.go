@@ -166,8 +166,12 @@ func (h host) retirement() retire.Outcome {
 }
 
 func (h host) work(c disk.Choice) work {
+	recorded := ""
+	if r := h.m.Record(); r != nil {
+		recorded = r.UUID
+	}
 	return work{
-		node: h.m.Node, owner: h.view.own.spec.UID(), name: h.view.own.spec.Group, groups: h.groups, devices: h.node.Devices,
+		recorded: recorded, node: h.m.Node, owner: h.view.own.spec.UID(), name: h.view.own.spec.Group, groups: h.groups, devices: h.node.Devices,
 		choice: c, pool: h.view.own.spec.ThinPool,
 	}
 }

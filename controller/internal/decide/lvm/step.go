@@ -19,7 +19,7 @@ type Step struct {
 	Does string
 	// Group that is changed; empty for a wipe.
 	Group string
-	// UUID of the group, and From, the LVM system ID that it carries: only for steps that change that.
+	// UUID of the group; empty while it does not exist. From is the LVM system ID that it carries, only for a step that changes that.
 	UUID, From string
 	// Owner is the UID of the Cluster.
 	Owner string
@@ -82,8 +82,14 @@ func (s Step) Vouches() bool { return false }
 // Later returns false: only steps that can run now are decided.
 func (s Step) Later() bool { return false }
 
+// Ref says which group is changed.
+func (s Step) Ref() decide.GroupRef {
+	return decide.GroupRef{Name: s.Group, Owner: s.Owner, UUID: s.UUID}
+}
+
 // Digest identifies the step by what it does to which devices. For a wipe the content that was seen counts too, so that a disk that was
-// exchanged or written to since is another step. Removing an empty group is the same step whatever is left of its devices.
+// exchanged or written to since is another step. Removing an empty group is the same step whatever is left of its devices. Steps that make
+// or grow a group are the same ones before it exists and afterwards, so its UUID does not count for them; their agent is told it all the same.
 func (s Step) Digest() string {
 	type device struct {
 		Path, WWN, Serial string
@@ -110,7 +116,16 @@ func (s Step) Digest() string {
 		UUID, From                 string               `json:",omitempty"`
 		Vanished                   []string             `json:",omitempty"`
 		Damaged                    *Damaged             `json:",omitempty"`
-	}{s.Owner, s.Node, s.Does, s.Group, devices, s.ThinPool, s.Missing, s.Lost, s.UUID, s.From, s.Vanished, s.damaged()})
+	}{s.Owner, s.Node, s.Does, s.Group, devices, s.ThinPool, s.Missing, s.Lost, s.meant(), s.From, s.Vanished, s.damaged()})
+}
+
+// meant is the UUID by which a person approves the step: that of a group that was there.
+func (s Step) meant() string {
+	switch s.Does {
+	case v1alpha1.ActionEnsureVolumeGroup, v1alpha1.ActionEnsureThinPool:
+		return ""
+	}
+	return s.UUID
 }
 
 // damaged is the pool to repair; nil when there is none.

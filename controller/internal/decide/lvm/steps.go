@@ -16,6 +16,8 @@ type work struct {
 	node string
 	// owner is the UID of the Cluster, name what its group is to be called.
 	owner, name string
+	// recorded is the UUID on record of the host's group; empty when there is none.
+	recorded string
 	// groups of the Cluster that exist on the host.
 	groups []decide.Group
 	// devices of the host.
@@ -51,7 +53,11 @@ func (w work) grow() []Step {
 }
 
 func (w work) step(action, group string, devices []decide.Device, reason string) Step {
-	return Step{Node: w.node, Owner: w.owner, Does: action, Group: group, Devices: devices, Reason: reason}
+	s := Step{Node: w.node, Owner: w.owner, Does: action, Group: group, Devices: devices, Reason: reason}
+	if len(w.groups) > 0 && w.groups[0].Name == group {
+		s.UUID = w.groups[0].UUID
+	}
+	return s
 }
 
 func (w work) ensure(devices []decide.Device) Step {
@@ -161,11 +167,15 @@ func (w work) remove() []Step {
 		if i == 0 {
 			devices = w.withMarked(devices)
 		}
-		steps = append(steps, w.step(v1alpha1.ActionRemoveVolumeGroup, g.Name, devices, reason+leftBehind(g)))
+		step := w.step(v1alpha1.ActionRemoveVolumeGroup, g.Name, devices, reason+leftBehind(g))
+		step.UUID = g.UUID
+		steps = append(steps, step)
 	}
 	if len(w.groups) == 0 {
 		if devices := w.withMarked(nil); len(devices) > 0 {
-			steps = append(steps, w.step(v1alpha1.ActionRemoveVolumeGroup, w.name, devices, reason))
+			step := w.step(v1alpha1.ActionRemoveVolumeGroup, w.name, devices, reason)
+			step.UUID = w.recorded
+			steps = append(steps, step)
 		}
 	}
 	return steps

@@ -231,3 +231,31 @@ func TestFailureReason(t *testing.T) {
 		}
 	}
 }
+
+// TestStep_digestHasTheGroup: an approval is for the group that was shown, and for no other of its name. Steps that make or grow a group are the
+// same before it exists and afterwards. The agent is told the UUID wherever there is one.
+func TestStep_digestHasTheGroup(t *testing.T) {
+	for _, action := range []string{
+		v1alpha1.ActionReduceVolumeGroup, v1alpha1.ActionRemoveVolumeGroup, v1alpha1.ActionForgetMissingDevice, v1alpha1.ActionMoveExtents,
+		v1alpha1.ActionRepairThinPool, v1alpha1.ActionEnsureVolumeGroup, v1alpha1.ActionEnsureThinPool,
+	} {
+		of := func(uuid string) Step {
+			w := workOf(func(w *work) { w.groups = []decide.Group{{Name: "quarry-a", UUID: uuid}} })
+			return w.step(action, w.group(), []decide.Device{device("sdb")}, "")
+		}
+		one, other := of("u1"), of("u2")
+		makes := action == v1alpha1.ActionEnsureVolumeGroup || action == v1alpha1.ActionEnsureThinPool
+		if same := one.Digest() == other.Digest(); same != makes || one.Ref() != (decide.GroupRef{Name: "quarry-a", Owner: "uid", UUID: "u1"}) {
+			t.Errorf("%s: the same is %t; %+v", action, same, one.Ref())
+		}
+	}
+	two := workOf(func(w *work) { w.groups = []decide.Group{{Name: "quarry-a", UUID: "u1"}, {Name: "quarry-a", UUID: "u2"}} }).remove()
+	if len(two) != 2 || two[0].UUID != "u1" || two[1].UUID != "u2" {
+		t.Errorf("removes %+v", two)
+	}
+	// What is left of a group that is removed but for its marks on devices is the same step.
+	left := workOf(func(w *work) { w.recorded, w.devices = "u1", []decide.Device{orphan("sdb")} }).remove()
+	if len(left) != 1 || left[0].Digest() != two[0].Digest() {
+		t.Errorf("what is left: %+v", left)
+	}
+}

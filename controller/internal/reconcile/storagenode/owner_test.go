@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -64,7 +65,7 @@ func TestManager_devicesOfAStorage(t *testing.T) {
 	c.Spec.StorageType, c.Spec.Hosts = v1alpha1.StorageTypeLVM, []v1alpha1.HostName{"n1"}
 	s.create(c)
 	node := s.pool.Node("n1")
-	if err := s.pool.EnsureVolumeGroup(t.Context(), "n1", "quarry-fast", string(c.UID), node.Devices[:1]); err != nil {
+	if err := s.pool.EnsureVolumeGroup(t.Context(), "n1", decide.GroupRef{Name: "quarry-fast", Owner: string(c.UID)}, node.Devices[:1]); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the device is reported with its owner", func() bool { return s.pool.Node("n1").Devices[0].OwnerUID != "" })
