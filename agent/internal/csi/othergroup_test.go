@@ -37,12 +37,14 @@ func TestNode_otherGroup(t *testing.T) {
 	}
 }
 
-// TestNode_deviceOfOtherGroup: the device that stands under the name of a volume is that of another group. It is not shown to a pod.
+// TestNode_deviceOfOtherGroup: the device that stands under the name of a volume is that of another group. It is neither shown to a
+// pod nor staged.
 func TestNode_deviceOfOtherGroup(t *testing.T) {
 	c, v, handle := newNode(t)
 	v.GroupUUID = "aaaaaa-seen"
 	c.Context[handle] = map[string]string{quarry.AttributeGroupUUID: v.GroupUUID}
 	must(t, c.stage(t, handle, block()))
-	v.GroupUUID = "bbbbbb-copy"
+	v.DeviceGroup = "bbbbbb-copy"
 	wantCode(t, c.publish(t, handle, "pod/dev", block(), false), codes.FailedPrecondition)
+	wantCode(t, c.stage(t, handle, block()), codes.FailedPrecondition)
 }

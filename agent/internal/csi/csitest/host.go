@@ -3,6 +3,7 @@
 package csitest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -46,6 +47,8 @@ type Volume struct {
 	LV string
 	// GroupUUID and Owner are those of its group.
 	GroupUUID, Owner string
+	// DeviceGroup is the UUID of the group of the device that has its name; that of its own group when empty.
+	DeviceGroup string
 	// Thin volumes show zeroes where nobody wrote. Created is when the volume was made.
 	Thin    bool
 	Created int64
@@ -204,7 +207,7 @@ func (h *Host) Find(group, name string) (dm.Device, error) {
 	if v == nil || !v.Active {
 		return dm.Device{}, fmt.Errorf("%s/%s: %w", group, name, dm.ErrNotFound)
 	}
-	return dm.Device{Path: v.path(), Major: major, Minor: v.minor, SizeBytes: v.Size, UUID: "LVM-" + strings.ReplaceAll(v.GroupUUID, "-", "")}, nil
+	return dm.Device{Path: v.path(), Major: major, Minor: v.minor, SizeBytes: v.Size, UUID: "LVM-" + strings.ReplaceAll(cmp.Or(v.DeviceGroup, v.GroupUUID), "-", "")}, nil
 }
 
 func (v *Volume) path() string { return fmt.Sprintf("/dev/dm-%d", v.minor) }
