@@ -298,7 +298,7 @@ func TestStatefulClusterScalesAndRolls(t *testing.T) {
 	create(t, newCluster("scaled", nodes...))
 	waitReady(t, "scaled", limitPod)
 	c := stateful(t, "scaling", "scaled", 1, func(c *v1alpha1.StatefulCluster) {
-		c.Spec.PersistentVolumeClaimRetentionPolicy = &v1alpha1.ClaimRetention{WhenScaled: v1alpha1.DeleteClaims}
+		c.Spec.PersistentVolumeClaimRetentionPolicy = &v1alpha1.ClaimRetention{WhenScaled: v1alpha1.DeleteClaims, WhenReplaced: v1alpha1.DeleteClaims}
 	})
 	waitReplicas(t, c, 1)
 	lab(t, "kubectl", "scale", "statefulcluster.quarry.storage/scaling", "--replicas=3")

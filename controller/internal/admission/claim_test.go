@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -131,4 +132,47 @@ func TestClaim_ofAStatefulCluster(t *testing.T) {
 	c.OwnerReferences = nil
 	c.Annotations[pin.AnnotationSelectedNode], c.Annotations[v1alpha1.AnnotationSourceNode] = "n1", "u/n1"
 	must(t, ours.Update(t.Context(), c))
+}
+
+// TestClaim_recordOfAReplica: the record of a replica goes forward only, and stands only on claims of a StatefulCluster.
+func TestClaim_recordOfAReplica(t *testing.T) {
+	_, ours := claimPolicy(t)
+	c := newClaim(t, "recorded", map[string]string{v1alpha1.LabelStatefulCluster: "db"})
+	for _, state := range []string{v1alpha1.ReplicaNew, v1alpha1.ReplicaFilled, v1alpha1.ReplicaReplaced} {
+		c.Annotations[v1alpha1.AnnotationReplicaState] = state
+		must(t, ours.Update(t.Context(), c))
+	}
+	for _, state := range []string{v1alpha1.ReplicaNew, v1alpha1.ReplicaFilled, v1alpha1.ReplicaScaled, ""} {
+		changed := c.DeepCopy()
+		if changed.Annotations[v1alpha1.AnnotationReplicaState] = state; state == "" {
+			delete(changed.Annotations, v1alpha1.AnnotationReplicaState)
+		}
+		denied(t, ours.Update(t.Context(), changed, client.DryRunAll))
+	}
+	foreign := newClaim(t, "foreign", nil)
+	foreign.Annotations[v1alpha1.AnnotationReplicaState] = v1alpha1.ReplicaScaled
+	denied(t, ours.Update(t.Context(), foreign, client.DryRunAll), "writes no annotation")
+}
+
+// TestClaim_deletedByTheController: only claims of replicas that were given up.
+func TestClaim_deletedByTheController(t *testing.T) {
+	jane, ours := claimPolicy(t)
+	kept := newClaim(t, "kept", map[string]string{v1alpha1.LabelStatefulCluster: "db"})
+	await(t, "deletes only claims", func() error { return ours.Delete(t.Context(), kept.DeepCopy(), client.DryRunAll) })
+	for _, state := range []string{v1alpha1.ReplicaNew, v1alpha1.ReplicaFilled} {
+		kept.Annotations[v1alpha1.AnnotationReplicaState] = state
+		must(t, jane.Update(t.Context(), kept))
+		denied(t, ours.Delete(t.Context(), kept.DeepCopy(), client.DryRunAll), "was given up")
+	}
+	foreign := newClaim(t, "stranger", nil)
+	foreign.Annotations[v1alpha1.AnnotationReplicaState] = v1alpha1.ReplicaScaled
+	must(t, jane.Update(t.Context(), foreign))
+	denied(t, ours.Delete(t.Context(), foreign.DeepCopy(), client.DryRunAll), "was given up")
+	for _, state := range []string{v1alpha1.ReplicaScaled, v1alpha1.ReplicaReplaced, v1alpha1.ReplicaRolled} {
+		given := newClaim(t, "given-up-"+strings.ToLower(state), map[string]string{v1alpha1.LabelStatefulCluster: "db"})
+		given.Annotations[v1alpha1.AnnotationReplicaState] = state
+		must(t, jane.Update(t.Context(), given))
+		must(t, ours.Delete(t.Context(), given.DeepCopy(), client.DryRunAll))
+	}
+	must(t, jane.Delete(t.Context(), kept.DeepCopy(), client.DryRunAll))
 }

@@ -58,26 +58,37 @@ func workloadCache(owned labels.Selector) cache.Options {
 	}
 }
 
-// stripReplica keeps whose a pod is, where it runs and how it is.
+// stripReplica keeps whose a pod is, what is on record of it, where it runs and how it is.
 func stripReplica(o any) (any, error) {
 	p, ok := o.(*corev1.Pod)
 	if !ok {
 		return o, nil
 	}
+	meta := stripMeta(p.ObjectMeta)
+	for _, key := range []string{v1alpha1.AnnotationReplicaState, corev1.PodDeletionCost} {
+		if value, ok := p.Annotations[key]; ok {
+			if meta.Annotations == nil {
+				meta.Annotations = map[string]string{}
+			}
+			meta.Annotations[key] = value
+		}
+	}
 	return &corev1.Pod{
-		TypeMeta: p.TypeMeta, ObjectMeta: stripMeta(p.ObjectMeta),
+		TypeMeta: p.TypeMeta, ObjectMeta: meta,
 		Spec:   corev1.PodSpec{NodeName: p.Spec.NodeName},
 		Status: corev1.PodStatus{Phase: p.Status.Phase, Conditions: p.Status.Conditions, ContainerStatuses: p.Status.ContainerStatuses},
 	}, nil
 }
 
-// stripNode keeps the labels, and whether the node is ready.
+// stripNode keeps the labels, whether the node is ready, and whether it takes pods.
 func stripNode(o any) (any, error) {
 	n, ok := o.(*corev1.Node)
 	if !ok {
 		return o, nil
 	}
-	out := &corev1.Node{TypeMeta: n.TypeMeta, ObjectMeta: stripMeta(n.ObjectMeta)}
+	out := &corev1.Node{
+		TypeMeta: n.TypeMeta, ObjectMeta: stripMeta(n.ObjectMeta), Spec: corev1.NodeSpec{Taints: n.Spec.Taints, Unschedulable: n.Spec.Unschedulable},
+	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			out.Status.Conditions = append(out.Status.Conditions, c)

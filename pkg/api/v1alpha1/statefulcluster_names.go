@@ -10,15 +10,37 @@ const (
 	LabelStatefulClusterUID = Group + "/statefulcluster-uid"
 	// LabelIdentity is on every pod and claim; its value is the part of the name that one replica alone has.
 	LabelIdentity = Group + "/identity"
-	// LabelReserved is on a claim until its replica's pod was made, so that an attempt that failed in between is taken up again.
+	// LabelReserved was on a claim until its replica's pod was made. Claims of today have AnnotationReplicaState in its place.
 	LabelReserved = Group + "/reserved"
+)
+
+// Annotations of the claims of a StatefulCluster, and of pods that have no claims.
+const (
+	// AnnotationReplicaState is the record of an identity: one of the replica states. A claim without it belongs to no replica any more.
+	AnnotationReplicaState = Group + "/replica-state"
+	// AnnotationClaims is on each claim of an identity; its value lists the names of the claim templates that it has claims of.
+	AnnotationClaims = Group + "/claims"
+)
+
+// Replica states. A later one never goes back to an earlier one, and of the last three none becomes another.
+const (
+	// ReplicaNew: it never had the data.
+	ReplicaNew = "New"
+	// ReplicaFilled: it was available, and had the data where that is told.
+	ReplicaFilled = "Filled"
+	// ReplicaScaled: it was given up because fewer were wanted.
+	ReplicaScaled = "Scaled"
+	// ReplicaReplaced: it was given up because it would not serve again.
+	ReplicaReplaced = "Replaced"
+	// ReplicaRolled: it was given up for one of a changed template.
+	ReplicaRolled = "Rolled"
 )
 
 // Annotations of a StatefulCluster that say how long it waits.
 const (
 	// AnnotationStartUpGrace is how long a replica may be not ready before it is replaced, as a Go duration.
 	AnnotationStartUpGrace = Group + "/start-up-grace"
-	// AnnotationNodeGrace is how long the node of a replica may be unreachable before the replica is replaced, as a Go duration.
+	// AnnotationNodeGrace is how long a replica may be out of reach, because of its node or its disks, before it is replaced, as a Go duration.
 	AnnotationNodeGrace = Group + "/node-grace"
 )
 
@@ -64,4 +86,8 @@ const (
 	ReasonDisruptionBudget = "DisruptionBudget"
 	ReasonAllFieldsUsed    = "AllFieldsUsed"
 	ReasonFieldsWithoutUse = "FieldsWithoutUse"
+	ReasonReplicaNotSynced = "ReplicaNotSynced"
+	ReasonQuorumGuard      = "QuorumGuard"
+	ReasonApprovalNeeded   = "ApprovalNeeded"
+	ReasonLastCopy         = "LastCopy"
 )

@@ -92,6 +92,10 @@ type StatefulClusterSpec struct {
 	// +optional
 	PersistentVolumeClaimRetentionPolicy *ClaimRetention `json:"persistentVolumeClaimRetentionPolicy,omitempty"`
 
+	// SyncedWhen says when a replica has the data. Without it one that is available is taken to have it.
+	// +optional
+	SyncedWhen *SyncedWhen `json:"syncedWhen,omitempty"`
+
 	// Ordinals have no meaning here: replicas are not numbered.
 	// +optional
 	Ordinals *Ordinals `json:"ordinals,omitempty"`
@@ -178,25 +182,33 @@ const (
 
 // UpdateStrategy says how a change of the template reaches the replicas.
 type UpdateStrategy struct {
-	// RollingUpdate makes a replica of the new template first, and when that is available one of the old ones goes; one at a time.
-	// OnDelete leaves the old replicas until somebody deletes them.
+	// RollingUpdate makes a replica of the new template first, and when that has the data one of the old ones goes.
+	// OnDelete leaves the old replicas until somebody deletes their pods, which are then made anew on their claims.
 	// +optional
 	// +kubebuilder:default=RollingUpdate
 	// +kubebuilder:validation:Enum=RollingUpdate;OnDelete
 	Type string `json:"type,omitempty"`
-	// RollingUpdate has no meaning here: without ordinals there is no partition, and one replica is changed at a time.
+	// RollingUpdate says how many replicas are changed at a time.
 	// +optional
 	RollingUpdate *RollingUpdateOptions `json:"rollingUpdate,omitempty"`
 }
 
-// RollingUpdateOptions are accepted, and without effect.
+// RollingUpdateOptions say how many replicas are changed at a time, and how.
 type RollingUpdateOptions struct {
-	// Partition has no meaning here.
+	// Partition is how many replicas keep the template that they have. Without ordinals it says how many, not which.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	Partition *int32 `json:"partition,omitempty"`
-	// MaxUnavailable has no meaning here.
+	// MaxSurge is how many replicas more than wanted there may be, a number or a percentage. New replicas get claims of their own, and an old one
+	// goes when a new one has the data. With 0 the pods are made anew on the claims that they have, and no data is copied. 1 when neither this
+	// nor maxUnavailable is given, else 0.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || int(self) >= 0 && int(self) <= 2147483647",message="maxSurge must be a number of replicas or a percentage"
+	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
+	// MaxUnavailable is how many replicas may be unavailable while pods are made anew on their claims, a number or a percentage. With maxSurge
+	// above 0 none is.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || int(self) >= 0 && int(self) <= 2147483647",message="maxUnavailable must be a number of replicas or a percentage"
@@ -219,10 +231,22 @@ type ClaimRetention struct {
 	// use them.
 	// +optional
 	WhenDeleted Retention `json:"whenDeleted,omitempty"`
-	// WhenScaled is about the claims of a replica that leaves while the StatefulCluster stays: scaled away, replaced or rolled over.
-	// Retain when not given; status.orphanedClaims lists what is kept.
+	// WhenScaled is about the claims of a replica that left because fewer were wanted. Retain when not given; status.orphanedClaims lists
+	// what is kept.
 	// +optional
 	WhenScaled Retention `json:"whenScaled,omitempty"`
+	// WhenReplaced is about the claims of a replica that was given up, or that one of a changed template stands in for. Retain when not
+	// given. Delete removes them once as many replicas as are wanted are available and have the data.
+	// +optional
+	WhenReplaced Retention `json:"whenReplaced,omitempty"`
+}
+
+// SyncedWhen says when a replica has the data.
+type SyncedWhen struct {
+	// ConditionType is the type of a condition of the pod, also of a readiness gate, that is True while the replica has the data.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=316
+	ConditionType string `json:"conditionType"`
 }
 
 // Ordinals are accepted, and without effect.
@@ -232,57 +256,6 @@ type Ordinals struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	Start int32 `json:"start,omitempty"`
-}
-
-// StatefulClusterStatus has the fields of an apps/v1 StatefulSetStatus, and those that need identities to be told apart.
-type StatefulClusterStatus struct {
-	// Generation of the spec that this status belongs to.
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Replicas is the number of pods that are not being deleted.
-	// +optional
-	Replicas int32 `json:"replicas"`
-	// ReadyReplicas is how many of them are ready.
-	// +optional
-	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
-	// AvailableReplicas is how many have been ready for minReadySeconds.
-	// +optional
-	AvailableReplicas int32 `json:"availableReplicas"`
-	// CurrentReplicas is how many have the template currentRevision.
-	// +optional
-	CurrentReplicas int32 `json:"currentReplicas,omitempty"`
-	// UpdatedReplicas is how many have the template updateRevision.
-	// +optional
-	UpdatedReplicas int32 `json:"updatedReplicas,omitempty"`
-	// CurrentRevision is the template that is being left; the same as updateRevision when no change is going on.
-	// +optional
-	CurrentRevision string `json:"currentRevision,omitempty"`
-	// UpdateRevision is the template of the spec.
-	// +optional
-	UpdateRevision string `json:"updateRevision,omitempty"`
-	// CollisionCount is never used: a replica's name is random.
-	// +optional
-	CollisionCount *int32 `json:"collisionCount,omitempty"`
-	// Selector of the replicas, for the scale subresource.
-	// +optional
-	Selector string `json:"selector,omitempty"`
-	// OrphanedClaims are claims whose replica is gone for good, the newest first; at most 100 are listed. Nothing uses them again;
-	// delete them when their data is not needed.
-	// +optional
-	// +listType=atomic
-	OrphanedClaims []string `json:"orphanedClaims,omitempty"`
-	// OrphanedClaimCount is how many there are.
-	// +optional
-	OrphanedClaimCount int32 `json:"orphanedClaimCount,omitempty"`
-	// FutileReplacements is how many replicas that were not ready have been replaced since all were ready. Each one doubles the time
-	// that the next one is given, up to sixteen times.
-	// +optional
-	FutileReplacements int32 `json:"futileReplacements,omitempty"`
-	// Conditions: Ready, SpecValid, ReplicasReady, RemovalAllowed, AllFieldsUsed.
-	// +optional
-	// +listType=map
-	// +listMapKey=type
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // StatefulClusterList is a list of StatefulClusters.

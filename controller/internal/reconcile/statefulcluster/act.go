@@ -34,6 +34,8 @@ func (r *Reconciler) act(ctx context.Context, s *scope) error {
 	switch s.decision.Action {
 	case replica.Create:
 		return r.create(ctx, s)
+	case replica.GiveUp:
+		return r.giveUp(ctx, s)
 	case replica.Remove:
 		return r.remove(ctx, s)
 	}
@@ -71,11 +73,14 @@ func (r *Reconciler) create(ctx context.Context, s *scope) error {
 		s.trouble = troubleOf(v1alpha1.ReasonCreateFailed, err)
 		return err
 	}
-	s.setPods(append(s.pods, *pod))
-	r.announceCreated(s, pod)
+	s.gather()
+	if pod != nil {
+		r.announceCreated(s, pod)
+	}
 	return nil
 }
 
+// make returns the pod that it made; nil when the identity has one and only lacked a claim.
 func (r *Reconciler) make(ctx context.Context, s *scope, identity string) (*corev1.Pod, error) {
 	for _, c := range s.plan.Claims(identity) {
 		err := r.Client.Create(ctx, c, kube.FieldOwner)
@@ -87,10 +92,14 @@ func (r *Reconciler) make(ctx context.Context, s *scope, identity string) (*core
 		}
 		s.claims = append(s.claims, *c)
 	}
+	if i := s.identity(identity); i != nil && i.Pod != nil {
+		return nil, nil
+	}
 	pod := s.plan.Pod(identity)
 	if err := r.Client.Create(ctx, pod, kube.FieldOwner); err != nil {
 		return nil, fmt.Errorf("create pod %s: %w", pod.Name, err)
 	}
+	s.pods = append(s.pods, *pod)
 	return pod, nil
 }
 
@@ -109,12 +118,30 @@ func (r *Reconciler) tryOut(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// remove evicts the pod, so that disruption budgets are kept. On a node that is gone no kubelet would end it: such a pod is deleted at once.
-func (r *Reconciler) remove(ctx context.Context, s *scope) error {
-	pod := s.pod(s.decision.Victim)
-	if pod == nil {
+// giveUp puts on record that an identity is given up. Its pod may not answer: it is seen to later, and holds nothing up.
+func (r *Reconciler) giveUp(ctx context.Context, s *scope) error {
+	i := s.identity(s.decision.Identity)
+	if i == nil {
 		return nil
 	}
+	logf.FromContext(ctx).V(1).Info("Giving up replica", "replica", s.decision.Victim, "reason", s.decision.Reason)
+	i.Fate = s.decision.Fate
+	if err := r.write(ctx, s, i); err != nil {
+		s.trouble = troubleOf(v1alpha1.ReasonRemoveFailed, err)
+		return err
+	}
+	r.gone(s, s.plan.Pod(i.Name))
+	return nil
+}
+
+// remove evicts the pod, so that disruption budgets are kept. On a node that is gone no kubelet would end it: such a pod is deleted at once. What
+// is given up goes on record afterwards: while a budget says no, nothing is.
+func (r *Reconciler) remove(ctx context.Context, s *scope) error {
+	i := s.identity(s.decision.Identity)
+	if i == nil || i.Pod == nil {
+		return nil
+	}
+	pod := i.Pod
 	logf.FromContext(ctx).V(1).Info("Removing replica", "pod", pod.Name, "reason", s.decision.Reason)
 	var err error
 	if s.decision.Force {
@@ -124,27 +151,42 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) error {
 	}
 	switch {
 	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
-		s.blocked = fmt.Sprintf("Replica %s is not removed now: %s.", pod.Name, budgetOf(err))
-		s.retryAfter = blockedPause
-		if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
-			s.retryAfter = time.Duration(seconds) * time.Second
-		}
+		s.keep(pod.Name, err)
 		return nil
-	case apierrors.IsNotFound(err):
-		s.removed = true
-		return nil
-	case err != nil:
+	case client.IgnoreNotFound(err) != nil:
 		err = fmt.Errorf("remove pod %s: %w", pod.Name, err)
 		s.trouble = troubleOf(v1alpha1.ReasonRemoveFailed, err)
 		return err
 	}
-	s.removed = true
+	now := metav1.NewTime(s.now)
+	pod.DeletionTimestamp = &now
+	if first := s.decision.Fate != "" && i.Fate == ""; first {
+		i.Fate = s.decision.Fate
+		r.gone(s, pod)
+	}
+	return r.write(ctx, s, i)
+}
+
+// gone tells that an identity was given up.
+func (r *Reconciler) gone(s *scope, pod *corev1.Pod) {
 	if s.decision.Reason == v1alpha1.ReasonReplicaUnhealthy {
 		s.cluster.Status.FutileReplacements++
 	}
 	recordRemoval(types.NamespacedName{Namespace: pod.Namespace, Name: s.cluster.Name}, s.decision.Reason)
 	r.announceRemoved(s, pod)
-	return nil
+}
+
+// keep notes that a budget keeps a pod.
+func (s *scope) keep(name string, err error) {
+	if s.kept == nil {
+		s.kept = map[string]bool{}
+	}
+	s.kept[name] = true
+	s.blocked = fmt.Sprintf("Replica %s is not removed now: %s.", name, budgetOf(err))
+	s.retryAfter = blockedPause
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
+		s.retryAfter = time.Duration(seconds) * time.Second
+	}
 }
 
 // budgetOf returns what the API server says about the budget that holds an eviction up, with its name if the API server gives it.

@@ -118,7 +118,7 @@ func TestAdmission_carriedOver(t *testing.T) {
 	})
 	s.settle("the replica", isReady)
 	complaint := says(v1alpha1.ConditionAllFieldsUsed, v1alpha1.ReasonFieldsWithoutUse,
-		"spec.ordinals", "spec.podManagementPolicy", "spec.revisionHistoryLimit", "spec.updateStrategy.rollingUpdate.partition")(s.get())
+		"spec.ordinals", "spec.podManagementPolicy", "spec.revisionHistoryLimit")(s.get())
 	if complaint != "" {
 		t.Error(complaint)
 	}

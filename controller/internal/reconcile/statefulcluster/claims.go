@@ -1,14 +1,17 @@
 package statefulcluster
 
 import (
-	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quarry.storage/quarry/controller/internal/decide/stateful/record"
+	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -16,17 +19,17 @@ import (
 // maxOrphans bounds the list in the status.
 const maxOrphans = 100
 
-// settleClaims brings the owner references of claims to what the retention policy says, and takes the mark of being reserved off those whose
-// pod is there. It deletes nothing itself; the garbage collector follows the references.
-func (r *Reconciler) settleClaims(ctx context.Context, s *scope) error {
-	for i := range s.claims {
-		c := &s.claims[i]
-		if !c.DeletionTimestamp.IsZero() {
-			continue
-		}
+// write puts on record what an identity is: on its claims, or on its pod when it has none. A claim that is gone needs no record.
+func (r *Reconciler) write(ctx context.Context, s *scope, i *record.Identity) error {
+	if len(i.Claims) == 0 && i.Pod != nil && i.Pod.DeletionTimestamp.IsZero() {
+		_, err := kube.Patch(ctx, r.Client, i.Pod, func(p *corev1.Pod) { note(p, i.State()) })
+		return client.IgnoreNotFound(err)
+	}
+	for _, c := range i.Claims {
 		_, err := kube.Patch(ctx, r.Client, c, func(c *corev1.PersistentVolumeClaim) {
+			note(c, i.State())
 			c.OwnerReferences = s.ownersOf(c)
-			if s.podOf(c.Labels[v1alpha1.LabelIdentity]) != nil {
+			if i.Pod != nil {
 				delete(c.Labels, v1alpha1.LabelReserved)
 			}
 		})
@@ -37,46 +40,78 @@ func (r *Reconciler) settleClaims(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// ownersOf says who owns a claim. A pod that leaves takes its claims with it when whenScaled says Delete; while it stays, the claim lives
-// as long as the StatefulCluster, or for ever.
-func (s *scope) ownersOf(c *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
-	pod := s.podOf(c.Labels[v1alpha1.LabelIdentity])
-	if pod == nil && handedOver(c) {
-		// The pod is gone, and the garbage collector is on its way.
-		return c.OwnerReferences
+func note(o client.Object, state string) {
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
 	}
+	annotations[v1alpha1.AnnotationReplicaState] = state
+	o.SetAnnotations(annotations)
+}
+
+// settleClaims brings what is on record up to date, and the owners of claims to what the retention policy says. Then it deletes the claims that the
+// policy names.
+func (r *Reconciler) settleClaims(ctx context.Context, s *scope) error {
+	for _, id := range replica.Summarize(s.input).Full {
+		if i := s.identity(id); i != nil {
+			i.Filled = true
+		}
+	}
+	var errs []error
+	for _, i := range s.identities {
+		errs = append(errs, r.write(ctx, s, i))
+	}
+	for _, c := range record.Orphans(s.claims, s.identities) {
+		_, err := kube.Patch(ctx, r.Client, c, func(c *corev1.PersistentVolumeClaim) { c.OwnerReferences = s.ownersOf(c) })
+		errs = append(errs, client.IgnoreNotFound(err))
+	}
+	return errors.Join(append(errs, r.dispose(ctx, s))...)
+}
+
+// dispose deletes the claims that the policy names. What a cache says is confirmed before.
+func (r *Reconciler) dispose(ctx context.Context, s *scope) error {
+	if len(replica.Dispose(s.input, s.plan.Policy())) == 0 {
+		return nil
+	}
+	if !s.confirmed {
+		s.confirmed = true
+		if err := r.observe(ctx, s); err != nil {
+			return err
+		}
+	}
+	for _, id := range replica.Dispose(s.input, s.plan.Policy()) {
+		for _, c := range s.identity(id).Claims {
+			if !c.DeletionTimestamp.IsZero() {
+				continue
+			}
+			if err := kube.Delete(ctx, r.Client, c); err != nil {
+				s.trouble = troubleOf(v1alpha1.ReasonRemoveFailed, err)
+				return fmt.Errorf("delete claim of a replica that was given up: %w", err)
+			}
+			now := metav1.NewTime(s.now)
+			c.DeletionTimestamp = &now
+		}
+	}
+	return nil
+}
+
+// ownersOf says who owns a claim: the StatefulCluster, if claims go with it. A pod owned claims that were to go with it in earlier versions; no
+// claim goes with its pod now.
+func (s *scope) ownersOf(c *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	owners := slices.DeleteFunc(slices.Clone(c.OwnerReferences), func(o metav1.OwnerReference) bool {
-		return o.UID == s.cluster.UID || isPod(o)
+		return o.UID == s.cluster.UID || o.Kind == "Pod" && o.APIVersion == "v1"
 	})
-	switch {
-	case pod != nil && s.leaves(pod) && s.plan.WhenScaled() == v1alpha1.DeleteClaims:
-		owners = append(owners, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID})
-	case s.plan.WhenDeleted() == v1alpha1.DeleteClaims:
+	if s.plan.WhenDeleted() == v1alpha1.DeleteClaims {
 		owners = append(owners, s.plan.Owner())
 	}
 	return owners
 }
 
-func isPod(o metav1.OwnerReference) bool { return o.Kind == "Pod" && o.APIVersion == "v1" }
-
-func handedOver(c *corev1.PersistentVolumeClaim) bool {
-	return slices.ContainsFunc(c.OwnerReferences, isPod)
-}
-
 // orphans returns the names of the claims whose replica is gone for good, the newest first, and how many there are.
 func (s *scope) orphans() (names []string, count int) {
-	claims := slices.Clone(s.claims)
-	slices.SortFunc(claims, func(a, b corev1.PersistentVolumeClaim) int {
-		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
-	for i := range claims {
-		c := &claims[i]
-		if !c.DeletionTimestamp.IsZero() || handedOver(c) || s.isReserved(c) || s.podOf(c.Labels[v1alpha1.LabelIdentity]) != nil {
-			continue
-		}
-		if count++; count <= maxOrphans {
-			names = append(names, c.Name)
-		}
+	orphans := record.Orphans(s.claims, s.identities)
+	for _, c := range orphans[:min(len(orphans), maxOrphans)] {
+		names = append(names, c.Name)
 	}
-	return names, count
+	return names, len(orphans)
 }

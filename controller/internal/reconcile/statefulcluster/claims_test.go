@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -33,37 +34,99 @@ func (s *suite) owners(identity int) string {
 	return strings.Join(out, " ")
 }
 
+// claim tells what is on record of the claim of an identity, and whether it is being deleted or gone.
+func (s *suite) claim(identity int) string {
+	s.t.Helper()
+	c := &corev1.PersistentVolumeClaim{}
+	key := client.ObjectKey{Namespace: s.namespace, Name: fmt.Sprintf("db-data-%016x", identity)}
+	err := s.client.Get(context.Background(), key, c)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "deleted"
+	case err != nil:
+		s.t.Fatal(err)
+	case !c.DeletionTimestamp.IsZero():
+		return "deleted"
+	}
+	return c.Annotations[v1alpha1.AnnotationReplicaState]
+}
+
 func TestRetention(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy           *v1alpha1.ClaimRetention
-		stays, scaled    string
+		owner, scaled    string
 		orphansAreListed bool
 	}{
-		"nothing said":                       {nil, "StatefulCluster", "StatefulCluster", true},
-		"kept when deleted":                  {&v1alpha1.ClaimRetention{WhenDeleted: "Retain"}, "", "", true},
-		"deleted when scaled":                {&v1alpha1.ClaimRetention{WhenScaled: "Delete"}, "StatefulCluster", "Pod", false},
-		"kept when deleted, not when scaled": {&v1alpha1.ClaimRetention{WhenDeleted: "Retain", WhenScaled: "Delete"}, "", "Pod", false},
+		"nothing said":                       {nil, "StatefulCluster", "Scaled", true},
+		"kept when deleted":                  {&v1alpha1.ClaimRetention{WhenDeleted: "Retain"}, "", "Scaled", true},
+		"deleted when scaled":                {&v1alpha1.ClaimRetention{WhenScaled: "Delete"}, "StatefulCluster", "deleted", false},
+		"kept when deleted, not when scaled": {&v1alpha1.ClaimRetention{WhenDeleted: "Retain", WhenScaled: "Delete"}, "", "deleted", false},
+		"deleted when replaced":              {&v1alpha1.ClaimRetention{WhenReplaced: "Delete"}, "StatefulCluster", "Scaled", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSuite(t, "n1")
 			s.add(2, func(c *v1alpha1.StatefulCluster) { c.Spec.PersistentVolumeClaimRetentionPolicy = tc.policy })
 			s.settle("two replicas", isReady)
-			if got := s.owners(1); got != tc.stays {
-				t.Errorf("the claim of a replica is owned by %q", got)
+			if got := s.claim(1); got != "Filled" {
+				t.Errorf("on record of an available replica is %q", got)
 			}
 			s.edit(func(c *v1alpha1.StatefulCluster) { c.Spec.Replicas = ptr.To[int32](1) })
 			s.setPod("db-0000000000000001", corev1.ConditionFalse)
-			c := s.settle("one replica", isReady)
-			if got := s.owners(1); got != tc.scaled {
-				t.Errorf("the claim of a replica that was scaled away is owned by %q", got)
+			s.settle("one replica", isReady)
+			s.mustPass()
+			c := s.get()
+			if got := s.claim(1); got != tc.scaled {
+				t.Errorf("the claim of a replica that was scaled away: %q", got)
 			}
-			if got := s.owners(2); got != tc.stays {
-				t.Errorf("the claim of the replica that stays is owned by %q", got)
+			if got := s.owners(2); got != tc.owner || s.claim(2) != "Filled" {
+				t.Errorf("the claim of the replica that stays is owned by %q, on record is %q", got, s.claim(2))
 			}
 			if listed := c.Status.OrphanedClaimCount == 1; listed != tc.orphansAreListed {
 				t.Errorf("orphans %v", c.Status.OrphanedClaims)
 			}
 		})
+	}
+}
+
+// TestRetention_replaced: the claims of a replica that was given up go when its replacement has the data, and not before. A node that comes back
+// earlier has lost nothing.
+func TestRetention_replaced(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	s.add(3, func(c *v1alpha1.StatefulCluster) {
+		c.Spec.PersistentVolumeClaimRetentionPolicy = &v1alpha1.ClaimRetention{WhenScaled: "Delete", WhenReplaced: "Delete"}
+		c.Annotations = map[string]string{v1alpha1.AnnotationNodeGrace: "1m"}
+	})
+	s.settle("three replicas", isReady)
+	lost := 0
+	for i, p := range s.pods() {
+		if p.Spec.NodeName == "n3" {
+			lost = i + 1
+		}
+	}
+	s.setNode("n3", corev1.ConditionUnknown)
+	s.wait(50 * time.Second)
+	if s.claim(lost) != "Filled" || s.names() != "1 2 3" {
+		t.Fatalf("within the grace: %s, pods %s", s.claim(lost), s.names())
+	}
+	s.wait(20 * time.Second)
+	s.mustPass()
+	if s.claim(lost) != "Replaced" || !strings.Contains(s.names(), "4") {
+		t.Fatalf("after the grace: %s, pods %s", s.claim(lost), s.names())
+	}
+	s.setNode("n3", corev1.ConditionTrue)
+	s.held["db-0000000000000004"] = true
+	for range 5 {
+		s.kubelet()
+		s.mustPass()
+	}
+	if s.claim(lost) != "Replaced" {
+		t.Errorf("the replacement has no data yet: %s", s.claim(lost))
+	}
+	s.held["db-0000000000000004"] = false
+	s.settle("three replicas", isReady)
+	s.mustPass()
+	if s.claim(lost) != "deleted" {
+		t.Errorf("the replacement has the data: %s", s.claim(lost))
 	}
 }
 
@@ -82,20 +145,68 @@ func TestRetention_changes(t *testing.T) {
 	}
 }
 
-// TestRetention_someoneElseDeletesThePod: the claims follow the policy all the same.
+// TestRetention_someoneElseDeletesThePod: whoever has a pod end, a drain, an eviction or a person, has not scaled down. The pod comes back on its
+// claims.
 func TestRetention_someoneElseDeletesThePod(t *testing.T) {
 	s := newSuite(t, "n1")
 	s.add(1, func(c *v1alpha1.StatefulCluster) {
-		c.Spec.PersistentVolumeClaimRetentionPolicy = &v1alpha1.ClaimRetention{WhenScaled: "Delete"}
+		c.Spec.PersistentVolumeClaimRetentionPolicy = &v1alpha1.ClaimRetention{WhenScaled: "Delete", WhenReplaced: "Delete"}
 	})
 	s.settle("one replica", isReady)
-	if err := s.client.Delete(context.Background(), &s.pods()[0]); err != nil {
+	before := s.pods()[0]
+	if err := s.client.Delete(context.Background(), &before); err != nil {
 		t.Fatal(err)
 	}
 	s.mustPass()
-	if got := s.owners(1); got != "Pod" {
-		t.Errorf("owned by %q", got)
+	if got := s.owners(1); got != "StatefulCluster" || s.claim(1) != "Filled" {
+		t.Errorf("owned by %q, on record is %q", got, s.claim(1))
 	}
+	s.kubelet()
+	s.settle("the replica is back", isReady)
+	if after := s.pods(); len(after) != 1 || after[0].Name != before.Name || after[0].UID == before.UID || len(s.claims()) != 1 {
+		t.Errorf("pods %s, %d claims", s.names(), len(s.claims()))
+	}
+}
+
+// TestReconcile_reboot: a pod that ended with its node is made again on the same claims.
+func TestReconcile_reboot(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.add(1, nil)
+	s.settle("one replica", isReady)
+	before := s.pods()[0]
+	p := before.DeepCopy()
+	p.Status.Phase, p.Status.Reason = corev1.PodFailed, "Terminated"
+	p.Status.Conditions = nil
+	if err := s.client.Status().Update(context.Background(), p); err != nil {
+		t.Fatal(err)
+	}
+	s.now = s.now.Add(time.Minute)
+	s.mustPass()
+	s.mustPass()
+	s.settle("the replica is back", isReady)
+	if after := s.pods(); len(after) != 1 || after[0].Name != before.Name || after[0].UID == before.UID || len(s.claims()) != 1 {
+		t.Errorf("pods %s, %d claims", s.names(), len(s.claims()))
+	}
+}
+
+// TestReconcile_claimDeletedBeforeThePodStarted: the pod would wait for it for ever.
+func TestReconcile_claimDeletedBeforeThePodStarted(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.add(1, nil)
+	s.mustPass()
+	claim := s.claims()[0]
+	claim.Finalizers = nil
+	if err := s.client.Update(context.Background(), &claim); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.client.Delete(context.Background(), &claim); err != nil {
+		t.Fatal(err)
+	}
+	s.mustPass()
+	if again := s.claims(); len(again) != 1 || again[0].UID == claim.UID || again[0].Name != claim.Name || s.names() != "1" {
+		t.Fatalf("claims %d, pods %s", len(again), s.names())
+	}
+	s.settle("the replica", isReady)
 }
 
 // TestReconcile_disruptionBudget: a budget holds a removal up, which is said, and let go on later.
@@ -161,7 +272,7 @@ func TestReconcile_volumeOnNodeThatIsGone(t *testing.T) {
 	if s.names() != "1" {
 		t.Errorf("it is not waited for the node: pods %s", s.names())
 	}
-	s.now = s.now.Add(2 * time.Minute)
+	s.wait(2 * time.Minute)
 	s.settle("a replica elsewhere", isReady)
 	if s.names() != "2" {
 		t.Errorf("pods %s", s.names())

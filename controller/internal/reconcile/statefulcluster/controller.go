@@ -73,21 +73,45 @@ func (r *Reconciler) reconcile(ctx context.Context, c *v1alpha1.StatefulCluster)
 	if len(s.faults) > 0 {
 		return ctrl.Result{}, nil
 	}
-	s.decision = replica.Decide(s.input)
-	if again, err := r.lookTwice(ctx, s); err != nil || again {
-		return ctrl.Result{RequeueAfter: kube.Again}, err
+	again, err := r.proceed(ctx, s)
+	if err == nil && again {
+		return ctrl.Result{RequeueAfter: kube.Again}, nil
 	}
 	// Claims are seen to even when the action fails: they may wait for another one.
-	if err := errors.Join(r.act(ctx, s), r.settleClaims(ctx, s)); err != nil {
+	if s.blind {
+		return ctrl.Result{}, err
+	}
+	if err := errors.Join(err, r.settleClaims(ctx, s)); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: s.after()}, nil
 }
 
+// tries is how many removals are asked for in one pass when disruption budgets keep what should go.
+const tries = 3
+
+// proceed decides and acts. When a disruption budget keeps a pod it decides once more without it: what is missing does not wait for what has to go.
+// It returns true when the cache has to catch up first.
+func (r *Reconciler) proceed(ctx context.Context, s *scope) (again bool, err error) {
+	for range tries {
+		s.decision = replica.Decide(s.input)
+		if again, err := r.lookTwice(ctx, s); err != nil || again {
+			return again, err
+		}
+		kept := len(s.kept)
+		if err := r.act(ctx, s); err != nil || len(s.kept) == kept {
+			return false, err
+		}
+		s.input.Blocked = s.kept
+	}
+	s.decision = replica.Decision{Action: replica.Wait, Reason: v1alpha1.ReasonDisruptionBudget, Message: s.blocked}
+	return false, nil
+}
+
 // lookTwice confirms an action with the API server itself: a cache that does not know the last pod yet would have one made too many, and
 // then a good one removed. It returns true when the cache has to catch up first.
 func (r *Reconciler) lookTwice(ctx context.Context, s *scope) (again bool, err error) {
-	if s.decision.Action != replica.Create && s.decision.Action != replica.Remove {
+	if s.confirmed || s.decision.Action == replica.Wait || s.decision.Action == replica.Rest {
 		return false, nil
 	}
 	first := s.decision
@@ -97,5 +121,5 @@ func (r *Reconciler) lookTwice(ctx context.Context, s *scope) (again bool, err e
 		return false, err
 	}
 	s.decision = replica.Decide(s.input)
-	return s.decision.Action != first.Action || s.decision.Victim != first.Victim, nil
+	return s.decision.Action != first.Action || s.decision.Identity != first.Identity, nil
 }

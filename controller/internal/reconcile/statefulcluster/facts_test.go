@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"quarry.storage/quarry/controller/internal/decide/stateful/record"
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -53,16 +54,34 @@ func TestReplicaOf_readiness(t *testing.T) {
 		"ended":                              {status(corev1.PodSucceeded, corev1.ConditionFalse, 5), replica.Finished, replica.NotReady, 5},
 	} {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", CreationTimestamp: at(0)}, Status: c.status}
-		want := replica.Replica{Name: "p", Created: noon, Phase: c.phase, Readiness: c.ready, ReadinessSince: at(c.since).Time}
-		if diff := cmp.Diff(want, replicaOf(p)); diff != "" {
+		p.Annotations = map[string]string{corev1.PodDeletionCost: "7"}
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: "synced", Status: corev1.ConditionTrue})
+		want := replica.Replica{
+			Name: "p", Identity: "1", Created: noon, Phase: c.phase, Readiness: c.ready, ReadinessSince: at(c.since).Time, PendingSince: noon, Cost: 7, InSync: true,
+		}
+		if diff := cmp.Diff(want, replicaOf("p", &record.Identity{Name: "1", Pod: p}, "synced")); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
 }
 
+// TestReplicaOf_absent: without a pod an identity is as old as its first claim.
+func TestReplicaOf_absent(t *testing.T) {
+	i := &record.Identity{Name: "1", Filled: true, Fate: replica.Scaled, Whole: replica.ClaimsEnding}
+	for _, minutes := range []int{5, 3, 4} {
+		i.Claims = append(i.Claims, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(minutes)}})
+	}
+	want := replica.Replica{
+		Name: "p", Identity: "1", Filled: true, Fate: replica.Scaled, Claims: replica.ClaimsEnding, Phase: replica.Absent, Created: at(3).Time,
+	}
+	if diff := cmp.Diff(want, replicaOf("p", i, "")); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestCurrent(t *testing.T) {
 	sum := func(live int, revisions map[string]int) replica.Summary {
-		return replica.Summary{Live: live, Updated: revisions["new"], Revisions: revisions}
+		return replica.Summary{Pods: live, Updated: revisions["new"], Revisions: revisions}
 	}
 	for name, c := range map[string]struct {
 		was, want string
@@ -89,7 +108,7 @@ func TestMetrics(t *testing.T) {
 	unready.now = func() time.Time { return at(2).Time }
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(replacements, states, unready)
-	record(c)
+	measure(c)
 	recordRemoval(name, v1alpha1.ReasonReplicaLost)
 	recordRemoval(name, v1alpha1.ReasonScalingDown)
 	want := []string{
@@ -137,10 +156,10 @@ func TestNodeChanged(t *testing.T) {
 		before, after client.Object
 		want          bool
 	}{
-		"a heartbeat":              {node("True", "a"), node("True", "a"), false},
-		"it falls silent":          {node("True", "a"), node("Unknown", "a"), true},
-		"another label":            {node("True", "a"), node("True", "b"), true},
-		"ready or not, it answers": {node("True", "a"), node("False", "a"), false},
+		"a heartbeat":           {node("True", "a"), node("True", "a"), false},
+		"it falls silent":       {node("True", "a"), node("Unknown", "a"), true},
+		"another label":         {node("True", "a"), node("True", "b"), true},
+		"it is ready no longer": {node("True", "a"), node("False", "a"), true},
 	} {
 		if got := nodeChanged.Update(event.TypedUpdateEvent[client.Object]{ObjectOld: c.before, ObjectNew: c.after}); got != c.want {
 			t.Errorf("%s: %t", name, got)

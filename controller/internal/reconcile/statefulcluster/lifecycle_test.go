@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -87,6 +88,11 @@ func TestReconcile_replacesOnNodeThatIsGone(t *testing.T) {
 		}
 	}
 	s.removeNode("n2")
+	s.wait(30 * time.Second)
+	if s.names() != "1 2 3" {
+		t.Errorf("it may be registered again: pods %s", s.names())
+	}
+	s.wait(5 * time.Minute)
 	c := s.settle("a new replica", isReady)
 	if _, ok := before["db-0000000000000004"]; ok || !strings.Contains(s.names(), "4") {
 		t.Errorf("pods %s", s.names())
@@ -115,16 +121,18 @@ func TestReconcile_replacesOnNodeThatIsSilent(t *testing.T) {
 	})
 	s.settle("three replicas", isReady)
 	s.setNode("n3", corev1.ConditionUnknown)
-	s.now = s.now.Add(time.Minute)
-	s.mustPass()
-	if s.names() != "1 2 3" || s.result.RequeueAfter != time.Minute {
+	s.wait(time.Minute)
+	if s.names() != "1 2 3" || s.result.RequeueAfter != 30*time.Second {
 		t.Errorf("pods %s, again after %v", s.names(), s.result.RequeueAfter)
 	}
-	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonReplicaStarting, "is unreachable")(s.get()); complaint != "" {
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonReplicaStarting, "is unreachable, by now for 1m0s of 2m0s")(s.get()); complaint != "" {
 		t.Error(complaint)
 	}
-	s.now = s.now.Add(time.Minute)
-	s.mustPass() // It is evicted, and stays: nobody confirms its end.
+	if away := s.get().Status.Away; len(away) != 1 || away[0].Seconds != 60 || !strings.Contains(away[0].Message, "is unreachable") {
+		t.Errorf("%+v", away)
+	}
+	s.wait(time.Minute) // It is evicted, and stays: nobody confirms its end.
+	s.mustPass()
 	s.mustPass()
 	terminating := 0
 	for _, p := range s.pods() {
@@ -149,13 +157,161 @@ func TestReconcile_mostNodesAreSilent(t *testing.T) {
 	s.settle("three replicas", isReady)
 	s.setNode("n2", corev1.ConditionUnknown)
 	s.setNode("n3", corev1.ConditionUnknown)
-	s.now = s.now.Add(time.Hour)
-	s.mustPass()
+	s.wait(10 * time.Minute)
 	if s.names() != "1 2 3" {
 		t.Errorf("pods %s", s.names())
 	}
 	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonReplicaStarting, "too many others")(s.get()); complaint != "" {
 		t.Error(complaint)
+	}
+}
+
+// TestReconcile_aMajorityWaitsForAPerson: two of three nodes go for good, one after the other: the first of them is given up only by approval.
+func TestReconcile_aMajorityWaitsForAPerson(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3", "n4", "n5")
+	s.add(3, func(c *v1alpha1.StatefulCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationNodeGrace: "1m"}
+	})
+	s.settle("three replicas", isReady)
+	for _, p := range s.pods()[:2] {
+		s.setNode(p.Spec.NodeName, corev1.ConditionUnknown)
+	}
+	s.told()
+	s.wait(5 * time.Minute)
+	if s.names() != "1 2 3" {
+		t.Fatalf("pods %s", s.names())
+	}
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonQuorumGuard, "only 1 of 3 replicas", v1alpha1.AnnotationApprove, s.get().Status.Plan.Digest)(s.get()); complaint != "" {
+		t.Error(complaint)
+	}
+	if told := strings.Join(s.told(), "\n"); strings.Count(told, "Warning QuorumGuard") != 1 {
+		t.Errorf("events:\n%s", told)
+	}
+	if away := s.get().Status.Away; len(away) != 2 {
+		t.Errorf("both are told: %+v", away)
+	}
+	s.edit(func(c *v1alpha1.StatefulCluster) { c.Annotations[v1alpha1.AnnotationApprove] = "1234567812345678" })
+	s.wait(time.Minute)
+	if s.names() != "1 2 3" {
+		t.Fatalf("another approval counts: pods %s", s.names())
+	}
+	s.approve()
+	s.wait(time.Minute)
+	s.settle("three replicas", isReady)
+	if s.names() != "3 4 5" || s.get().Status.Plan != nil {
+		t.Errorf("pods %s, plan %+v", s.names(), s.get().Status.Plan)
+	}
+}
+
+// TestReconcile_relabelledNode: a Node that is deleted and registered again replaces nobody.
+func TestReconcile_relabelledNode(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	s.add(3, func(c *v1alpha1.StatefulCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationNodeGrace: "10s"}
+	})
+	s.settle("three replicas", isReady)
+	s.removeNode("n2")
+	s.wait(50 * time.Second)
+	s.addNode("n2")
+	s.wait(5 * time.Minute)
+	if s.names() != "1 2 3" || isReady(s.get()) != "" || len(s.get().Status.Away) != 0 {
+		t.Errorf("pods %s, status %+v", s.names(), s.get().Status)
+	}
+}
+
+// TestReconcile_nodeIsLiveAfterAll: the cache of nodes is late. Nobody is given up for what it says.
+func TestReconcile_nodeIsLiveAfterAll(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	s.add(3, func(c *v1alpha1.StatefulCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationNodeGrace: "1m"}
+	})
+	s.settle("three replicas", isReady)
+	s.r.Workloads = interceptor.NewClient(s.client, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := c.List(ctx, list, opts...)
+			if nodes, ok := list.(*corev1.NodeList); ok {
+				for i := range nodes.Items {
+					if nodes.Items[i].Name == "n2" {
+						nodes.Items[i].Status.Conditions[0].Status = corev1.ConditionUnknown
+					}
+				}
+			}
+			return err
+		},
+	})
+	s.wait(5 * time.Minute)
+	if s.names() != "1 2 3" {
+		t.Errorf("pods %s", s.names())
+	}
+}
+
+// TestReconcile_drainedNode: the replica of a node that is drained comes back on its claims when the node does.
+func TestReconcile_drainedNode(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.add(2, func(c *v1alpha1.StatefulCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationNodeGrace: "2m"}
+	})
+	s.settle("two replicas", isReady)
+	p := s.pods()[1]
+	s.bind("db-data-0000000000000002", p.Spec.NodeName)
+	cordon := func(on bool) {
+		n := &corev1.Node{}
+		if err := s.client.Get(context.Background(), client.ObjectKey{Name: p.Spec.NodeName}, n); err != nil {
+			t.Fatal(err)
+		}
+		n.Spec.Unschedulable = on
+		if err := s.client.Update(context.Background(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cordon(true)
+	if err := s.client.Delete(context.Background(), &p, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(time.Minute)
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonReplicaStarting, "takes no new pods")(s.get()); complaint != "" || s.names() != "1" {
+		t.Errorf("pods %s: %s", s.names(), complaint)
+	}
+	cordon(false)
+	s.settle("it is back", isReady)
+	if s.names() != "1 2" || len(s.claims()) != 2 {
+		t.Errorf("pods %s, %d claims", s.names(), len(s.claims()))
+	}
+}
+
+// TestReconcile_onlyOneWaitsForAPerson: the only copy is not given up for a change of the template.
+func TestReconcile_onlyOneWaitsForAPerson(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.add(1, nil)
+	s.settle("one replica", isReady)
+	s.edit(func(c *v1alpha1.StatefulCluster) { c.Spec.Template.Spec = templateWith("image:2") })
+	s.wait(time.Minute)
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonApprovalNeeded, "OnDelete", v1alpha1.AnnotationApprove)(s.get()); complaint != "" || s.names() != "1" {
+		t.Errorf("pods %s: %s", s.names(), complaint)
+	}
+	s.approve()
+	s.settle("a new one", isReady)
+	if s.names() != "2" {
+		t.Errorf("pods %s", s.names())
+	}
+}
+
+// TestReconcile_rollsOnTheSameClaims: with as many nodes as replicas, or data that is not to be copied, pods are made anew where they were.
+func TestReconcile_rollsOnTheSameClaims(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	s.add(3, func(c *v1alpha1.StatefulCluster) {
+		c.Spec.UpdateStrategy.RollingUpdate = &v1alpha1.RollingUpdateOptions{MaxUnavailable: ptr.To(intstr.FromInt32(1))}
+	})
+	s.settle("three replicas", isReady)
+	s.edit(func(c *v1alpha1.StatefulCluster) { c.Spec.Template.Spec = templateWith("image:2") })
+	c := s.settle("all are new", func(c *v1alpha1.StatefulCluster) string {
+		if live := len(strings.Fields(s.names())); live < 2 {
+			t.Errorf("%d replicas during the change", live)
+		}
+		return isReady(c)
+	})
+	if s.names() != "1 2 3" || len(s.claims()) != 3 || c.Status.UpdatedReplicas != 3 {
+		t.Errorf("pods %s, %d claims, status %+v", s.names(), len(s.claims()), c.Status)
 	}
 }
 
@@ -173,7 +329,7 @@ func TestReconcile_unhealthyAfterItsGrace(t *testing.T) {
 	}
 	s.now = s.now.Add(10 * time.Second)
 	s.mustPass()
-	if s.names() != "1" || s.get().Status.FutileReplacements != 1 {
+	if s.names() != "1" || s.claim(2) != "Replaced" || s.get().Status.FutileReplacements != 1 {
 		t.Errorf("pods %s, status %+v", s.names(), s.get().Status)
 	}
 	if c := s.settle("a new one", isReady); s.names() != "1 3" || c.Status.FutileReplacements != 0 {
@@ -259,13 +415,13 @@ func TestReconcile_onDelete(t *testing.T) {
 	if err := s.client.Delete(context.Background(), &s.pods()[0]); err != nil {
 		t.Fatal(err)
 	}
-	c := s.settle("a new one in its place", func(c *v1alpha1.StatefulCluster) string {
+	c := s.settle("its pod is made anew", func(c *v1alpha1.StatefulCluster) string {
 		if c.Status.UpdatedReplicas != 1 {
 			return "not updated"
 		}
 		return isReady(c)
 	})
-	if s.names() != "2 3" || c.Status.CurrentReplicas != 1 {
+	if s.names() != "1 2" || c.Status.CurrentReplicas != 1 || len(s.claims()) != 2 {
 		t.Errorf("pods %s, status %+v", s.names(), c.Status)
 	}
 }

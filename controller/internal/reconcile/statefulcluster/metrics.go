@@ -32,7 +32,7 @@ func recordRemoval(name types.NamespacedName, reason string) {
 	}
 }
 
-func record(c *v1alpha1.StatefulCluster) {
+func measure(c *v1alpha1.StatefulCluster) {
 	states.DeletePartialMatch(prometheus.Labels{"namespace": c.Namespace, "name": c.Name})
 	for _, is := range c.Status.Conditions {
 		states.WithLabelValues(c.Namespace, c.Name, is.Type, string(is.Status)).Set(1)

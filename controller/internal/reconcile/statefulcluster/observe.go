@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,12 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quarry.storage/quarry/controller/internal/decide/stateful/record"
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
-
-// annotationSelectedNode is on a claim whose pod a scheduler has placed: that identity is used.
-const annotationSelectedNode = "volume.kubernetes.io/selected-node"
 
 // observe reads the world afresh: from the cache, or from the API server itself.
 func (r *Reconciler) observe(ctx context.Context, s *scope) error {
@@ -29,7 +28,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	if err := from.List(ctx, &pods, ours...); err != nil {
 		return fmt.Errorf("list pods of statefulcluster %s: %w", s.cluster.Name, err)
 	}
-	s.setPods(slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, s.cluster) }))
+	s.pods = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, s.cluster) })
 	var claims corev1.PersistentVolumeClaimList
 	if err := from.List(ctx, &claims, ours...); err != nil {
 		return fmt.Errorf("list claims of statefulcluster %s: %w", s.cluster.Name, err)
@@ -37,6 +36,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	s.claims = slices.DeleteFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool {
 		return c.Labels[v1alpha1.LabelStatefulClusterUID] != string(s.cluster.UID)
 	})
+	s.gather()
 	if err := r.readNodes(ctx, s); err != nil {
 		return err
 	}
@@ -46,48 +46,49 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 // assess puts together what the decision is made on.
 func (r *Reconciler) assess(ctx context.Context, s *scope) error {
 	s.input = replica.Input{
-		Now: s.now, Desired: s.plan.Desired(), Revision: s.plan.Revision,
-		OnDelete: s.cluster.Spec.UpdateStrategy.Type == v1alpha1.OnDelete,
-		Grace:    s.plan.Grace, NodeGrace: s.plan.NodeGrace,
+		Now: s.now, Desired: s.plan.Desired(), Revision: s.plan.Revision, Grace: s.plan.Grace, NodeGrace: s.plan.NodeGrace,
 		MinReady: time.Duration(s.cluster.Spec.MinReadySeconds) * time.Second,
 		Futile:   int(s.cluster.Status.FutileReplacements),
-		Blackout: s.nodes.blackout(),
-		Reserved: s.reserved(),
+		Blackout: s.nodes.Blackout(s.missing()),
+		Blocked:  s.kept,
 	}
-	for i := range s.pods {
-		one := replicaOf(&s.pods[i])
-		var err error
-		if one.Node, one.NodeSince, err = r.nodeOf(ctx, s, &s.pods[i]); err != nil {
+	s.plan.Update(&s.input)
+	for _, i := range s.identities {
+		one := replicaOf(s.plan.Name(i.Name), i, s.plan.SyncedWhen())
+		if err := r.place(ctx, s, i, &one); err != nil {
 			return err
 		}
 		s.input.Replicas = append(s.input.Replicas, one)
 	}
+	s.remember()
 	return nil
 }
 
-// reserved returns the identities whose claims were made and whose pod was not.
-func (s *scope) reserved() []string {
-	var out []string
-	for _, c := range s.claims {
-		identity := c.Labels[v1alpha1.LabelIdentity]
-		if s.isReserved(&c) && s.podOf(identity) == nil {
-			out = append(out, identity)
+// replicaOf turns an identity into what is decided on.
+func replicaOf(name string, i *record.Identity, syncedWhen string) replica.Replica {
+	out := replica.Replica{Name: name, Identity: i.Name, Filled: i.Filled, Fate: i.Fate, Claims: i.Whole, Phase: replica.Absent}
+	if p := i.Pod; p != nil {
+		out.Created = p.CreationTimestamp.Time
+		ofPod(&out, p)
+		if c := conditionOf(p, corev1.PodConditionType(syncedWhen)); c != nil {
+			out.InSync = c.Status == corev1.ConditionTrue
+		}
+	}
+	for _, c := range i.Claims {
+		if at := c.CreationTimestamp.Time; out.Created.IsZero() || at.Before(out.Created) {
+			out.Created = at
 		}
 	}
 	return out
 }
 
-func (s *scope) isReserved(c *corev1.PersistentVolumeClaim) bool {
-	return c.Labels[v1alpha1.LabelReserved] != "" && c.DeletionTimestamp.IsZero() && c.Annotations[annotationSelectedNode] == ""
-}
-
-// replicaOf turns a pod into what is decided on.
-func replicaOf(p *corev1.Pod) replica.Replica {
-	out := replica.Replica{
-		Name: p.Name, Identity: p.Labels[v1alpha1.LabelIdentity], Revision: p.Labels[appsv1.ControllerRevisionHashLabelKey],
-		Created: p.CreationTimestamp.Time, Terminating: !p.DeletionTimestamp.IsZero(),
-		ReadinessSince: p.CreationTimestamp.Time,
-	}
+// ofPod adds what the pod of an identity says.
+func ofPod(out *replica.Replica, p *corev1.Pod) {
+	out.Revision, out.Terminating = p.Labels[appsv1.ControllerRevisionHashLabelKey], !p.DeletionTimestamp.IsZero()
+	out.PendingSince, out.ReadinessSince = p.CreationTimestamp.Time, p.CreationTimestamp.Time
+	out.Placed, out.Phase = p.Spec.NodeName != "", replica.Pending
+	// One that cannot be read is no wish: as with a ReplicaSet it counts as 0.
+	out.Cost, _ = strconv.Atoi(p.Annotations[corev1.PodDeletionCost])
 	switch p.Status.Phase {
 	case corev1.PodRunning:
 		out.Phase = replica.Running
@@ -98,7 +99,7 @@ func replicaOf(p *corev1.Pod) replica.Replica {
 	}
 	ready := conditionOf(p, corev1.PodReady)
 	if ready == nil {
-		return out
+		return
 	}
 	if since := ready.LastTransitionTime.Time; since.After(out.ReadinessSince) {
 		out.ReadinessSince = since
@@ -114,7 +115,6 @@ func replicaOf(p *corev1.Pod) replica.Replica {
 			out.ReadinessSince = since
 		}
 	}
-	return out
 }
 
 // started is when the last container of a pod was started for the first time, as far as the kubelet still tells: only the last start

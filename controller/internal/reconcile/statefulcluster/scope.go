@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/stateful/blueprint"
+	"quarry.storage/quarry/controller/internal/decide/stateful/nodes"
+	"quarry.storage/quarry/controller/internal/decide/stateful/record"
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -17,23 +19,22 @@ type scope struct {
 	now             time.Time
 	plan            *blueprint.Blueprint
 	faults          []blueprint.Fault
-	// pods that the StatefulCluster owns, by identity too, and its claims.
+	// pods that the StatefulCluster owns, its claims, and what both are of.
 	pods       []corev1.Pod
-	byIdentity map[string]int
 	claims     []corev1.PersistentVolumeClaim
-	nodes      nodes
+	identities []*record.Identity
+	nodes      nodes.Nodes
 	// input of the decision, and the decision.
 	input    replica.Input
 	decision replica.Decision
 	// trouble is why the action did not succeed; its reason is empty when it did.
 	trouble trouble
-	// blocked says which disruption budget keeps a replica; empty when none does. retryAfter is when to ask again.
+	// kept are the pods that a disruption budget kept in this pass, blocked says which budget; empty when none does. retryAfter is when to ask again.
+	kept       map[string]bool
 	blocked    string
 	retryAfter time.Duration
 	// confirmed is true when the API server itself was asked, and not a cache.
 	confirmed bool
-	// removed is true when the victim of the decision is being deleted.
-	removed bool
 	// blind is true when the world could not be observed: the status says nothing new then.
 	blind bool
 }
@@ -49,33 +50,32 @@ func (s *scope) after() time.Duration {
 	return s.decision.After
 }
 
-// setPods says which pods there are.
-func (s *scope) setPods(pods []corev1.Pod) {
-	s.pods, s.byIdentity = pods, make(map[string]int, len(pods))
-	for i := range pods {
-		s.byIdentity[pods[i].Labels[v1alpha1.LabelIdentity]] = i
-	}
-}
+// gather puts pods and claims together.
+func (s *scope) gather() { s.identities = record.Gather(s.pods, s.claims, s.plan.Naming()) }
 
-// podOf returns the pod of an identity; nil when there is none.
-func (s *scope) podOf(identity string) *corev1.Pod {
-	if i, ok := s.byIdentity[identity]; ok {
-		return &s.pods[i]
-	}
-	return nil
-}
-
-// pod returns the pod of a name; nil when there is none.
-func (s *scope) pod(name string) *corev1.Pod {
-	for i := range s.pods {
-		if s.pods[i].Name == name {
-			return &s.pods[i]
+// identity returns the identity of a name; nil when there is none.
+func (s *scope) identity(name string) *record.Identity {
+	for _, i := range s.identities {
+		if i.Name == name {
+			return i
 		}
 	}
 	return nil
 }
 
-// leaves reports whether a pod is being deleted.
-func (s *scope) leaves(p *corev1.Pod) bool {
-	return !p.DeletionTimestamp.IsZero() || s.removed && s.decision.Victim == p.Name
+// remember brings for how long each replica was out of reach up to now, and the plan that people are shown. Both are kept in the status, which may be
+// lost: that costs patience, and an approval once more.
+func (s *scope) remember() {
+	known := map[string]replica.Tally{}
+	for _, a := range s.before.Status.Away {
+		known[a.Identity] = replica.Tally{Away: time.Duration(a.Seconds) * time.Second, Looked: a.Looked.Time}
+	}
+	for i := range s.input.Replicas {
+		one := &s.input.Replicas[i]
+		one.Tally = known[one.Identity].Next(s.input, *one)
+	}
+	if p := s.before.Status.Plan; p != nil {
+		s.input.Plan = &replica.Plan{Digest: p.Digest, Offer: p.Offer, Replicas: p.Identities, Approved: p.Approved}
+	}
+	s.input.Plan = replica.Offer(s.input, string(s.cluster.UID), s.cluster.Annotations[v1alpha1.AnnotationApprove])
 }

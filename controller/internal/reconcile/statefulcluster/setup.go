@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"quarry.storage/quarry/controller/internal/decide/stateful/nodes"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -54,8 +54,7 @@ var nodeChanged = predicate.TypedFuncs[client.Object]{
 		if !ok || !okToo {
 			return true
 		}
-		was, is := factsOf(before), factsOf(after)
-		return was.state != is.state || !maps.Equal(was.labels, is.labels)
+		return !nodes.Same(nodes.Of(before), nodes.Of(after))
 	},
 }
 

@@ -1,9 +1,12 @@
 package statefulcluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +25,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 	after := s.before.DeepCopy()
 	after.Status.FutileReplacements = s.cluster.Status.FutileReplacements
 	s.fill(&after.Status)
-	record(after)
+	measure(after)
 	wrote, err := kube.WriteStatus(ctx, r.Client, s.before, after)
 	if wrote {
 		kube.Emit(r.Events, after, transitions(s.before.Status, after.Status)...)
@@ -36,7 +39,8 @@ func (s *scope) fill(status *v1alpha1.StatefulClusterStatus) {
 		status.FutileReplacements = 0
 	}
 	status.ObservedGeneration = s.cluster.Generation
-	status.Replicas, status.ReadyReplicas = int32(sum.Live), int32(sum.Ready)
+	status.Away, status.Plan = s.away(), s.offer()
+	status.Replicas, status.ReadyReplicas = int32(sum.Pods), int32(sum.Ready)
 	status.AvailableReplicas, status.UpdatedReplicas = int32(sum.Available), int32(sum.Updated)
 	status.UpdateRevision = s.plan.Revision
 	status.CurrentRevision = current(status.CurrentRevision, s.plan.Revision, sum)
@@ -50,9 +54,36 @@ func (s *scope) fill(status *v1alpha1.StatefulClusterStatus) {
 	}
 }
 
+// maxAway bounds the list in the status.
+const maxAway = 100
+
+// away lists the replicas that are out of reach or were a while ago, those that were for the longest time first.
+func (s *scope) away() []v1alpha1.ReplicaAway {
+	var out []v1alpha1.ReplicaAway
+	for _, r := range s.input.Replicas {
+		if r.Tally.Looked.IsZero() || r.Fate != "" && r.Phase == replica.Absent {
+			continue
+		}
+		out = append(out, v1alpha1.ReplicaAway{
+			Identity: r.Identity, Seconds: int32(r.Away / time.Second), Looked: metav1.NewTime(r.Looked), Message: s.input.Away(r),
+		})
+	}
+	slices.SortStableFunc(out, func(a, b v1alpha1.ReplicaAway) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	return out[:min(len(out), maxAway)]
+}
+
+// offer is the plan that people are shown; nil when nobody is asked.
+func (s *scope) offer() *v1alpha1.ReplicaPlan {
+	p := s.input.Plan
+	if p == nil {
+		return nil
+	}
+	return &v1alpha1.ReplicaPlan{Digest: p.Digest, Offer: p.Offer, Identities: p.Replicas, Approved: p.Approved}
+}
+
 // current is the revision that is being left: the one that was, while a replica has it, else one that a replica has.
 func current(was, wanted string, sum replica.Summary) string {
-	if sum.Updated == sum.Live {
+	if sum.Updated == sum.Pods {
 		return wanted
 	}
 	if was != wanted && sum.Revisions[was] > 0 {

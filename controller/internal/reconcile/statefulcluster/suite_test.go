@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/controller/internal/decide/stateful/nodes"
+	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -38,7 +40,7 @@ type suite struct {
 	result ctrl.Result
 }
 
-func newSuite(t *testing.T, nodes ...string) *suite {
+func newSuite(t *testing.T, hosts ...string) *suite {
 	t.Helper()
 	s := &suite{
 		t: t, client: apitest.Client(t), events: events.NewFakeRecorder(1000), now: time.Now().Truncate(time.Second), held: map[string]bool{},
@@ -55,7 +57,7 @@ func newSuite(t *testing.T, nodes ...string) *suite {
 		},
 	}
 	t.Cleanup(s.cleanUp)
-	for _, n := range nodes {
+	for _, n := range hosts {
 		s.addNode(n)
 	}
 	return s
@@ -272,7 +274,7 @@ func (s *suite) answers(name string) bool {
 	if err := s.client.Get(context.Background(), client.ObjectKey{Name: name}, n); err != nil {
 		return false
 	}
-	return factsOf(n).state == 0
+	return nodes.Of(n).State == replica.NodeFine
 }
 
 // setPod lets a pod run, ready or not.
@@ -304,6 +306,34 @@ func (s *suite) settle(what string, check func(*v1alpha1.StatefulCluster) string
 	}
 	s.t.Fatalf("waited in vain: %s: %s; pods %s; status %+v", what, complaint, s.names(), s.get().Status)
 	return nil
+}
+
+// wait passes for a time, as often as the controller asks for.
+func (s *suite) wait(d time.Duration) {
+	s.t.Helper()
+	for end := s.now.Add(d); s.now.Before(end); {
+		s.mustPass()
+		step := 10 * time.Second
+		if s.result.RequeueAfter > 0 {
+			step = min(step, max(s.result.RequeueAfter.Truncate(time.Second), time.Second))
+		}
+		s.now = s.now.Add(step)
+	}
+	s.mustPass()
+}
+
+// approve sets the annotation to the digest of the plan that is shown.
+func (s *suite) approve() {
+	s.t.Helper()
+	s.edit(func(c *v1alpha1.StatefulCluster) {
+		if c.Status.Plan == nil {
+			s.t.Fatalf("no plan is shown: %+v", c.Status)
+		}
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
+		}
+		c.Annotations[v1alpha1.AnnotationApprove] = c.Status.Plan.Digest
+	})
 }
 
 // isReady checks for the Ready condition of the present generation.

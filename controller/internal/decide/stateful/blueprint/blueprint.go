@@ -39,7 +39,8 @@ type Blueprint struct {
 	// Selector of the replicas.
 	Selector labels.Selector
 	// Grace and NodeGrace are how long replicas are waited for.
-	Grace, NodeGrace time.Duration
+	Grace, NodeGrace   time.Duration
+	surge, unavailable int
 }
 
 // Of reads a StatefulCluster. Nothing can be made from one with faults.
@@ -70,6 +71,7 @@ func Of(c *v1alpha1.StatefulCluster) (*Blueprint, []Fault) {
 	b.Selector = selector(c, fault)
 	b.Grace = duration(c, v1alpha1.AnnotationStartUpGrace, v1alpha1.DefaultStartUpGrace, fault)
 	b.NodeGrace = duration(c, v1alpha1.AnnotationNodeGrace, v1alpha1.DefaultNodeGrace, fault)
+	b.bounds(fault)
 	if c.Spec.Replicas != nil && *c.Spec.Replicas < 0 {
 		fault("spec.replicas", "%d is negative", *c.Spec.Replicas)
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -59,6 +60,10 @@ func TestPod(t *testing.T) {
 		Spec: corev1.PodSpec{
 			Containers: []corev1.Container{{Name: "main", Image: "image:1"}}, RestartPolicy: corev1.RestartPolicyAlways,
 			Hostname: "db-00ff", Subdomain: "svc",
+			Tolerations: []corev1.Toleration{
+				{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+				{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+			},
 			Volumes: []corev1.Volume{
 				{Name: "conf", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "conf"}}}},
 				{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "db-data-00ff"}}},
@@ -84,10 +89,16 @@ func TestClaims(t *testing.T) {
 	}
 	want := map[string]string{
 		"app": "db", "kind": "claim", v1alpha1.LabelStatefulCluster: "db", v1alpha1.LabelStatefulClusterUID: "u1",
-		v1alpha1.LabelIdentity: "00ff", v1alpha1.LabelReserved: "true",
+		v1alpha1.LabelIdentity: "00ff",
 	}
 	if diff := cmp.Diff(want, claims[0].Labels); diff != "" {
 		t.Error(diff)
+	}
+	if claims[0].Annotations[v1alpha1.AnnotationReplicaState] != v1alpha1.ReplicaNew || claims[1].Annotations[v1alpha1.AnnotationClaims] != "data,log" {
+		t.Errorf("on record is %v", claims[0].Annotations)
+	}
+	if c.Spec.VolumeClaimTemplates[0].Metadata.Annotations[v1alpha1.AnnotationReplicaState] != "" {
+		t.Error("the template is written to")
 	}
 	if !metav1.IsControlledBy(claims[0], c) || claims[0].Annotations["a"] != "b" || *claims[0].Spec.StorageClassName != "fast" {
 		t.Errorf("%+v", claims[0])
@@ -157,6 +168,14 @@ func TestOf_faults(t *testing.T) {
 		"a grace of nothing": {func(c *v1alpha1.StatefulCluster) {
 			c.Annotations = map[string]string{v1alpha1.AnnotationNodeGrace: "0s"}
 		}, v1alpha1.AnnotationNodeGrace},
+		"no replica may be changed": {func(c *v1alpha1.StatefulCluster) {
+			zero := intstr.FromInt32(0)
+			c.Spec.UpdateStrategy.RollingUpdate = &v1alpha1.RollingUpdateOptions{MaxSurge: &zero, MaxUnavailable: &zero}
+		}, "spec.updateStrategy.rollingUpdate.maxSurge: with maxUnavailable 0"},
+		"a percentage that is a word": {func(c *v1alpha1.StatefulCluster) {
+			word := intstr.FromString("many")
+			c.Spec.UpdateStrategy.RollingUpdate = &v1alpha1.RollingUpdateOptions{MaxUnavailable: &word}
+		}, "spec.updateStrategy.rollingUpdate.maxUnavailable"},
 		"two faults": {func(c *v1alpha1.StatefulCluster) {
 			c.Spec.Selector.MatchLabels["x"] = "y"
 			c.Spec.Replicas = &minus
@@ -177,16 +196,16 @@ func TestOf_defaults(t *testing.T) {
 	c := example()
 	b, _ := Of(c)
 	if b.Desired() != 1 || b.Grace != 5*time.Minute || b.NodeGrace != 5*time.Minute ||
-		b.WhenDeleted() != v1alpha1.DeleteClaims || b.WhenScaled() != v1alpha1.RetainClaims {
+		b.WhenDeleted() != v1alpha1.DeleteClaims || b.Policy() != (replica.Policy{}) {
 		t.Errorf("%+v", b)
 	}
 	n := int32(4)
 	c.Spec.Replicas = &n
 	c.Annotations = map[string]string{v1alpha1.AnnotationStartUpGrace: "30s", v1alpha1.AnnotationNodeGrace: "1h"}
-	c.Spec.PersistentVolumeClaimRetentionPolicy = &v1alpha1.ClaimRetention{WhenDeleted: v1alpha1.RetainClaims, WhenScaled: v1alpha1.DeleteClaims}
+	c.Spec.PersistentVolumeClaimRetentionPolicy = &v1alpha1.ClaimRetention{WhenDeleted: v1alpha1.RetainClaims, WhenScaled: v1alpha1.DeleteClaims, WhenReplaced: v1alpha1.RetainClaims}
 	b, _ = Of(c)
 	if b.Desired() != 4 || b.Grace != 30*time.Second || b.NodeGrace != time.Hour ||
-		b.WhenDeleted() != v1alpha1.RetainClaims || b.WhenScaled() != v1alpha1.DeleteClaims {
+		b.WhenDeleted() != v1alpha1.RetainClaims || b.Policy() != (replica.Policy{Scaled: true}) {
 		t.Errorf("%+v", b)
 	}
 }
@@ -197,7 +216,7 @@ func TestWithoutUse(t *testing.T) {
 		Ordinals: &v1alpha1.Ordinals{}, PodManagementPolicy: "Parallel", RevisionHistoryLimit: &n,
 		UpdateStrategy: v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdateOptions{Partition: &n, MaxUnavailable: &m}},
 	}
-	if got := WithoutUse(&spec); len(got) != 5 {
+	if got := WithoutUse(&spec); len(got) != 3 {
 		t.Errorf("%v", got)
 	}
 	if got := WithoutUse(&v1alpha1.StatefulClusterSpec{}); len(got) != 0 {

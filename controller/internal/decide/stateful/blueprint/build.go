@@ -3,11 +3,14 @@ package blueprint
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quarry.storage/quarry/controller/internal/decide/stateful/record"
+	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -33,7 +36,11 @@ func (b *Blueprint) Pod(identity string) *corev1.Pod {
 	p.Labels[v1alpha1.LabelStatefulCluster] = b.owner.Name
 	p.Labels[v1alpha1.LabelIdentity] = identity
 	p.Labels[appsv1.ControllerRevisionHashLabelKey] = b.Revision
+	if len(b.owner.Spec.VolumeClaimTemplates) == 0 {
+		p.Annotations = annotated(p.Annotations, v1alpha1.AnnotationReplicaState, v1alpha1.ReplicaNew)
+	}
 	p.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	p.Spec.Tolerations = append(p.Spec.Tolerations, b.patience()...)
 	// The name in DNS is the replica's own, as it is with a StatefulSet.
 	p.Spec.Hostname, p.Spec.Subdomain = p.Name, b.owner.Spec.ServiceName
 	for _, c := range b.owner.Spec.VolumeClaimTemplates {
@@ -48,7 +55,38 @@ func (b *Blueprint) Pod(identity string) *corev1.Pod {
 	return p
 }
 
-// Claims of an identity. They are marked as reserved until their pod is made.
+// patience is what lets a pod stay on a node that falls silent: Kubernetes would have it evicted after five minutes, whatever the grace of the
+// StatefulCluster is. A template that says so itself has the last word.
+func (b *Blueprint) patience() []corev1.Toleration {
+	var out []corev1.Toleration
+	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		if !slices.ContainsFunc(b.pod.Tolerations, func(t corev1.Toleration) bool {
+			return (t.Key == key || t.Key == "" && t.Operator == corev1.TolerationOpExists) && (t.Effect == "" || t.Effect == corev1.TaintEffectNoExecute)
+		}) {
+			out = append(out, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})
+		}
+	}
+	return out
+}
+
+func annotated(in map[string]string, key, value string) map[string]string {
+	if in == nil {
+		in = map[string]string{}
+	}
+	in[key] = value
+	return in
+}
+
+// Naming is how the claims are called.
+func (b *Blueprint) Naming() record.Naming {
+	n := record.Naming{Claim: b.ClaimName}
+	for _, t := range b.owner.Spec.VolumeClaimTemplates {
+		n.Templates = append(n.Templates, t.Metadata.Name)
+	}
+	return n
+}
+
+// Claims of an identity. They have its record from the beginning.
 func (b *Blueprint) Claims(identity string) []*corev1.PersistentVolumeClaim {
 	var out []*corev1.PersistentVolumeClaim
 	for i, t := range b.owner.Spec.VolumeClaimTemplates {
@@ -63,7 +101,8 @@ func (b *Blueprint) Claims(identity string) []*corev1.PersistentVolumeClaim {
 		c.Labels[v1alpha1.LabelStatefulCluster] = b.owner.Name
 		c.Labels[v1alpha1.LabelStatefulClusterUID] = string(b.owner.UID)
 		c.Labels[v1alpha1.LabelIdentity] = identity
-		c.Labels[v1alpha1.LabelReserved] = "true"
+		c.Annotations = annotated(c.Annotations, v1alpha1.AnnotationReplicaState, v1alpha1.ReplicaNew)
+		c.Annotations[v1alpha1.AnnotationClaims] = strings.Join(b.Naming().Templates, ",")
 		if b.WhenDeleted() == v1alpha1.DeleteClaims {
 			c.OwnerReferences = []metav1.OwnerReference{b.Owner()}
 		}
@@ -85,31 +124,11 @@ func (b *Blueprint) WhenDeleted() v1alpha1.Retention {
 	return v1alpha1.DeleteClaims
 }
 
-// WhenScaled says what becomes of the claims of a replica that leaves while the StatefulCluster stays.
-func (b *Blueprint) WhenScaled() v1alpha1.Retention {
-	if r := b.owner.Spec.PersistentVolumeClaimRetentionPolicy; r != nil && r.WhenScaled != "" {
-		return r.WhenScaled
+// Policy says which claims of identities that were given up are deleted while the StatefulCluster stays.
+func (b *Blueprint) Policy() replica.Policy {
+	r := b.owner.Spec.PersistentVolumeClaimRetentionPolicy
+	if r == nil {
+		return replica.Policy{}
 	}
-	return v1alpha1.RetainClaims
-}
-
-// WithoutUse lists the fields that are set and have no meaning here.
-func WithoutUse(spec *v1alpha1.StatefulClusterSpec) []string {
-	var out []string
-	if spec.Ordinals != nil {
-		out = append(out, "spec.ordinals (replicas are not numbered)")
-	}
-	if spec.PodManagementPolicy != "" {
-		out = append(out, "spec.podManagementPolicy (replicas have no order and are made one after another)")
-	}
-	if spec.RevisionHistoryLimit != nil {
-		out = append(out, "spec.revisionHistoryLimit (no history is kept)")
-	}
-	if r := spec.UpdateStrategy.RollingUpdate; r != nil && r.Partition != nil {
-		out = append(out, "spec.updateStrategy.rollingUpdate.partition (replicas are not numbered)")
-	}
-	if r := spec.UpdateStrategy.RollingUpdate; r != nil && r.MaxUnavailable != nil {
-		out = append(out, "spec.updateStrategy.rollingUpdate.maxUnavailable (one replica is changed at a time)")
-	}
-	return out
+	return replica.Policy{Scaled: r.WhenScaled == v1alpha1.DeleteClaims, Replaced: r.WhenReplaced == v1alpha1.DeleteClaims}
 }

@@ -2,7 +2,6 @@ package replica
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -17,23 +16,24 @@ const (
 	Rest Action = "Rest"
 	// Wait: something is to be done, and cannot be done yet.
 	Wait Action = "Wait"
-	// Create makes a replica.
+	// Create makes a pod: of a new identity, or again of one that is there.
 	Create Action = "Create"
-	// Remove deletes a replica's pod.
+	// Remove has a pod evicted or deleted, and then records the fate of its identity if there is one. Without a fate the pod is made again.
 	Remove Action = "Remove"
+	// GiveUp records the fate of an identity, and does nothing to its pod. It stands before the removal of what may not answer.
+	GiveUp Action = "GiveUp"
 )
-
-// pendingPause is how soon pending replicas are looked at again.
-const pendingPause = 5 * time.Second
 
 // Decision is the one action of a pass.
 type Decision struct {
 	Action Action
-	// Victim is the name of the replica to remove.
+	// Victim is the name of the pod to remove, or of the replica to give up.
 	Victim string
 	// Force is true when the node of the victim is gone: nobody there can end its pod, and nobody has to agree.
 	Force bool
-	// Identity to make a replica with, because claims of that identity are there; a new one is minted when empty.
+	// Fate of the victim's identity; empty while it stays.
+	Fate Fate
+	// Identity of the victim, or the one to make a pod for; a new one is minted when it is empty.
 	Identity string
 	// Reason is a constant of the API; Message a sentence for a person, empty at rest.
 	Reason, Message string
@@ -41,11 +41,17 @@ type Decision struct {
 	After time.Duration
 }
 
-// Decide chooses the one action of this pass. The first rule that has something to say wins: too many, pending, unhealthy, too few,
-// then a changed template.
+// Decide chooses the one action of this pass. The first rule that has something to say wins. Each makes sure of one thing:
+//   - what was given up ends,
+//   - there are not more than wanted,
+//   - a pod that ended is made again on its claims, whatever other replicas do,
+//   - replicas are made one after another,
+//   - there are not fewer than wanted, whatever is to be removed,
+//   - what does not serve any more is given up, one at a time and never a majority,
+//   - a changed template reaches the replicas.
 func Decide(in Input) Decision {
 	v := look(in)
-	for _, rule := range []func(view) *Decision{tooMany, pending, unhealthy, tooFew, rollout, settling} {
+	for _, rule := range []func(view) *Decision{sweep, tooMany, restart, pending, tooFew, giveUp, lastCopy, rollout, settling} {
 		if d := rule(v); d != nil {
 			if d.Action == Wait || d.Action == Rest {
 				d.After = soonest(d.After, v.change)
@@ -56,113 +62,77 @@ func Decide(in Input) Decision {
 	return Decision{Action: Rest, After: v.change}
 }
 
-// tooMany removes what is over the limit, one by one.
-func tooMany(v view) *Decision {
-	if len(v.live) <= v.limit() {
-		return nil
-	}
-	victim := v.live[0]
-	if victim.serves() && v.leaving {
-		return wait(v1alpha1.ReasonReplicaLeaving, "There are %d replicas, %d are wanted; another one is still ending.", len(v.live), v.Desired)
-	}
-	return remove(victim, v1alpha1.ReasonScalingDown, "Replica %s is removed: there are %d, %d are wanted.", victim.Name, len(v.live), v.Desired)
-}
-
-// pending waits for replicas that are on their way. One of an old template need not arrive: the change may be what lets it.
-func pending(v view) *Decision {
-	if v.rolling() {
-		if r, ok := v.first(func(r judged) bool { return r.health == Waiting && r.old }); ok {
-			return remove(r, v1alpha1.ReasonRolling, "Replica %s is removed: it is pending, and its template has changed.", r.Name)
+// sweep ends the pods of identities that were given up.
+func sweep(v view) *Decision {
+	for _, r := range v.fated {
+		if r.Terminating && !r.forced() || v.Blocked[r.Name] {
+			continue
 		}
+		d := remove(r, r.Fate, v1alpha1.ReasonReplicaLeaving, "Replica %s is removed: it was given up.", r.Name)
+		d.Force = r.forced()
+		return d
 	}
-	r, ok := v.first(is(Waiting))
-	if !ok {
-		return nil
-	}
-	d := wait(v1alpha1.ReasonReplicaPending, "Replica %s is pending.", r.Name)
-	d.After = pendingPause
-	return d
+	return nil
 }
 
-// unhealthy removes a replica that will not serve again; the next pass makes a new one.
-func unhealthy(v view) *Decision {
-	if r, ok := v.first(func(r judged) bool { return r.health <= Ended }); ok {
-		if r.health == Lost {
-			return remove(r, v1alpha1.ReasonReplicaLost, "Replica %s is replaced: its node is gone or has been unreachable for too long.", r.Name)
-		}
-		return remove(r, v1alpha1.ReasonReplicaFinished, "Replica %s is replaced: its pod has ended.", r.Name)
-	}
-	r, ok := v.first(is(Unhealthy))
-	if !ok {
-		return nil
-	}
-	if s, ok := v.first(is(Starting)); ok {
-		return wait(v1alpha1.ReasonReplicaStarting, "Replica %s is not ready; it is replaced when it is known whether %s becomes ready.", r.Name, s.Name)
-	}
-	return remove(r, v1alpha1.ReasonReplicaUnhealthy, "Replica %s is replaced: it has not been ready for too long.", r.Name)
-}
-
-// tooFew makes one replica.
-func tooFew(v view) *Decision {
-	if len(v.live) >= v.Desired {
-		return nil
-	}
-	return v.create(v1alpha1.ReasonReplicaMissing, "A replica is made: there are %d, %d are wanted.", len(v.live), v.Desired)
-}
-
-// rollout brings a changed template to the replicas: a new identity first, then an old one goes.
-func rollout(v view) *Decision {
-	if !v.rolling() {
-		return nil
-	}
-	old := v.count(isOld)
-	if r, ok := v.first(func(r judged) bool { return !r.old && r.health != Available }); ok {
-		if v.Futile > 0 && v.count(func(r judged) bool { return !r.old && r.serves() }) == 0 {
-			return wait(v1alpha1.ReasonRolloutStalled, "The changed template makes no replica that becomes ready: %d were given up, %s is not ready yet.", v.Futile, r.Name)
-		}
-		return wait(v1alpha1.ReasonRolling, "The template has changed: %d replicas have the old one, and %s is not available yet.", old, r.Name)
-	}
-	if len(v.live) <= v.Desired {
-		return v.create(v1alpha1.ReasonRolling, "A replica is made: the template has changed, and %d replicas have the old one.", old)
-	}
-	victim, _ := v.first(isOld)
-	if victim.serves() && v.leaving {
-		return wait(v1alpha1.ReasonRolling, "The template has changed: %d replicas have the old one, and another one is still ending.", old)
-	}
-	return remove(victim, v1alpha1.ReasonRolling, "Replica %s is removed: the template has changed, and a new replica is available.", victim.Name)
-}
+// forced reports whether nobody is left who could end a pod.
+func (r judged) forced() bool { return r.Node == NodeGone && r.health == Lost }
 
 // settling tells what is not as it should be though nothing is to be done about it now.
 func settling(v view) *Decision {
-	r, ok := v.first(func(r judged) bool { return r.health < Available })
+	r, ok := v.first(func(r judged) bool { return r.health < Available || v.Declared && !r.synced })
 	switch {
 	case !ok && v.leaving:
 		return wait(v1alpha1.ReasonReplicaLeaving, "A replica is ending.")
 	case !ok:
 		return nil
-	case r.Node == NodeUnreachable && v.Blackout:
-		return wait(v1alpha1.ReasonReplicaStarting, "The node of replica %s is unreachable, as too many others are: nothing is replaced before they are back.", r.Name)
-	case r.Node == NodeUnreachable:
-		return wait(v1alpha1.ReasonReplicaStarting, "The node of replica %s is unreachable.", r.Name)
+	case r.Disk == DiskSuspended && r.Node != NodeFine:
+		return wait(v1alpha1.ReasonReplicaStarting, "%s What holds its volumes is in maintenance, so it is not given up.", v.outOfReach(r))
+	case r.OutOfReach() && v.Blackout:
+		return wait(v1alpha1.ReasonReplicaStarting, "%s So are too many others: nothing is replaced before they are back.", v.outOfReach(r))
+	case r.OutOfReach():
+		return wait(v1alpha1.ReasonReplicaStarting, "%s", v.outOfReach(r))
+	case r.health == Stuck:
+		return wait(v1alpha1.ReasonReplicaPending, "Replica %s is pending for too long. No other replica waits for it.", r.Name)
+	case r.Terminating:
+		return wait(v1alpha1.ReasonReplicaStarting, "The pod of replica %s is ending, and is made again on its claims.", r.Name)
+	case r.health == Available:
+		return wait(v1alpha1.ReasonReplicaNotSynced, "Replica %s is ready, and does not have the data yet.", r.Name)
 	}
 	return wait(v1alpha1.ReasonReplicaStarting, "Replica %s is not ready yet.", r.Name)
 }
 
-func (v view) create(reason, format string, args ...any) *Decision {
-	d := &Decision{Action: Create, Reason: reason, Message: fmt.Sprintf(format, args...)}
-	if len(v.Reserved) > 0 {
-		d.Identity = slices.Min(v.Reserved)
-	}
-	return d
+// outOfReach says what keeps a replica out of reach, and how much of the grace is used.
+func (v view) outOfReach(r judged) string {
+	return fmt.Sprintf("%s, by now for %s of %s.", v.Input.Away(r.Replica), r.Tally.Away.Round(time.Second), v.limit(r.Replica))
 }
 
-func remove(r judged, reason, format string, args ...any) *Decision {
-	return &Decision{
-		Action: Remove, Victim: r.Name, Force: r.Node == NodeGone && r.health == Lost,
-		Reason: reason, Message: fmt.Sprintf(format, args...),
+// Away says what keeps a replica out of reach, without a period; empty when nothing does.
+func (Input) Away(r Replica) string {
+	if !r.OutOfReach() {
+		return ""
 	}
+	what := map[NodeState]string{
+		NodeUnready: "is not ready", NodeUnreachable: "is unreachable", NodeShutDown: "is out of service",
+		NodeClosed: "takes no new pods", NodeGone: "does not exist",
+	}[r.Node]
+	switch {
+	case r.Node != NodeFine:
+		return fmt.Sprintf("The node of replica %s %s", r.Name, what)
+	case r.Disk == DiskFailed:
+		return fmt.Sprintf("The disks of replica %s failed", r.Name)
+	}
+	return fmt.Sprintf("Nobody tells how replica %s is", r.Name)
+}
+
+func remove(r judged, fate Fate, reason, format string, args ...any) *Decision {
+	return &Decision{Action: Remove, Victim: r.Name, Identity: r.Identity, Fate: fate, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
 func wait(reason, format string, args ...any) *Decision {
 	return &Decision{Action: Wait, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+func create(identity, reason, format string, args ...any) *Decision {
+	return &Decision{Action: Create, Identity: identity, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +18,8 @@ var now = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 func with(description string) Replica {
 	name, rest, _ := strings.Cut(description, " ")
 	r := Replica{
-		Name: name, Identity: name, Revision: "new", Created: now.Add(-time.Hour),
-		Phase: Running, Readiness: Ready, ReadinessSince: now.Add(-time.Hour), NodeSince: now.Add(-time.Hour),
+		Name: name, Identity: name, Revision: "new", Created: now.Add(-time.Hour), PendingSince: now.Add(-time.Hour),
+		Phase: Running, Readiness: Ready, ReadinessSince: now.Add(-time.Hour), Claims: ClaimsWhole, Filled: true, Placed: true,
 	}
 	for _, word := range strings.Fields(rest) {
 		edit, ok := words[word]
@@ -32,35 +33,61 @@ func with(description string) Replica {
 
 var words = map[string]func(*Replica){
 	"old":         func(r *Replica) { r.Revision = "old" },
-	"pending":     func(r *Replica) { r.Phase, r.Readiness = Pending, NotReady },
+	"pending":     func(r *Replica) { r.Phase, r.Readiness, r.PendingSince = Pending, NotReady, now.Add(-time.Minute) },
+	"stuck":       func(r *Replica) { r.Phase, r.Readiness = Pending, NotReady },
+	"absent":      func(r *Replica) { r.Phase, r.Readiness, r.Revision = Absent, NotReady, "" },
 	"ended":       func(r *Replica) { r.Phase, r.Readiness = Finished, NotReady },
 	"terminating": func(r *Replica) { r.Terminating = true },
 	"unready":     func(r *Replica) { r.Readiness = NotReady },
-	"unknown":     func(r *Replica) { r.Readiness = Unknown },
-	"just":        func(r *Replica) { r.ReadinessSince, r.NodeSince = now.Add(-time.Minute), now.Add(-time.Minute) },
+	"unknown":     func(r *Replica) { r.Readiness, r.Away = Unknown, time.Hour },
+	"just": func(r *Replica) {
+		r.ReadinessSince, r.PendingSince, r.Away = now.Add(-time.Minute), now.Add(-5*time.Second), min(r.Away, time.Minute)
+	},
 	"young":       func(r *Replica) { r.Created = now.Add(-time.Minute) },
-	"unreachable": func(r *Replica) { r.Node = NodeUnreachable },
-	"gone":        func(r *Replica) { r.Node = NodeGone },
+	"unreachable": func(r *Replica) { r.Node, r.Away = NodeUnreachable, time.Hour },
+	"notready":    func(r *Replica) { r.Node, r.Away = NodeUnready, time.Hour },
+	"shutdown":    func(r *Replica) { r.Node, r.Away = NodeShutDown, time.Hour },
+	"closed":      func(r *Replica) { r.Node, r.Away = NodeClosed, time.Hour },
+	"gone":        func(r *Replica) { r.Node, r.Away = NodeGone, time.Hour },
+	"fresh":       func(r *Replica) { r.Filled = false },
+	"unplaced":    func(r *Replica) { r.Placed = false },
+	"claimless":   func(r *Replica) { r.Claims = NoClaims },
+	"torn":        func(r *Replica) { r.Claims = ClaimsMissing },
+	"dying":       func(r *Replica) { r.Claims = ClaimsEnding },
+	"synced":      func(r *Replica) { r.InSync = true },
+	"diskfailed":  func(r *Replica) { r.Disk, r.Away = DiskFailed, time.Hour },
+	"disklost":    func(r *Replica) { r.Disk = DiskLost },
+	"maintained":  func(r *Replica) { r.Disk = DiskSuspended },
+	"crowded":     func(r *Replica) { r.Crowded = true },
+	"cheap":       func(r *Replica) { r.Cost = -1 },
+	"Scaled":      func(r *Replica) { r.Fate = Scaled },
+	"Replaced":    func(r *Replica) { r.Fate = Replaced },
+	"Rolled":      func(r *Replica) { r.Fate = Rolled },
 }
 
 // input wants a number of replicas and has the described ones.
 func input(desired int, descriptions ...string) Input {
-	in := Input{Now: now, Desired: desired, Revision: "new", Grace: 5 * time.Minute, NodeGrace: 5 * time.Minute}
+	in := Input{Now: now, Desired: desired, Revision: "new", Surge: 1, Grace: 5 * time.Minute, NodeGrace: 5 * time.Minute}
 	for _, d := range descriptions {
 		in.Replicas = append(in.Replicas, with(d))
 	}
 	return in
 }
 
+func change(in Input, edit func(*Input)) Input { edit(&in); return in }
+
 func (d Decision) String() string {
 	out := fmt.Sprintf("%s %s", d.Action, d.Reason)
 	if d.Victim != "" {
 		out += " " + d.Victim
 	}
+	if d.Fate != "" {
+		out += " for good"
+	}
 	if d.Force {
 		out += " by force"
 	}
-	if d.Identity != "" {
+	if d.Action == Create && d.Identity != "" {
 		out += " as " + d.Identity
 	}
 	if d.After > 0 {
@@ -69,107 +96,228 @@ func (d Decision) String() string {
 	return strings.TrimSpace(out)
 }
 
-func TestDecide(t *testing.T) {
-	for name, c := range map[string]struct {
-		in   Input
-		want string
-	}{
-		"S1: none are wanted, and all go one by one": {input(0, "a", "b"), "Remove ScalingDown a"},
-		"S1: none are wanted and none are there":     {input(0), "Rest"},
-
-		"S3: two too many, one goes":                                 {input(3, "a", "b", "c", "d", "e"), "Remove ScalingDown a"},
-		"S3: the next waits until the one before has ended":          {input(3, "a terminating", "b", "c", "d", "e"), "Wait ReplicaLeaving"},
-		"S3: too many wins though one is pending, which goes first":  {input(1, "a", "b pending"), "Remove ScalingDown b"},
-		"S3: too many wins though one is unhealthy":                  {input(1, "a", "b unready"), "Remove ScalingDown b"},
-		"S3: a pending one too many does not wait for an ending one": {input(1, "a", "b pending", "c terminating"), "Remove ScalingDown b"},
-
-		"S4: one of two is pending, the third is not made":       {input(3, "a", "b pending"), "Wait ReplicaPending after 5s"},
-		"S4: one is pending, an unhealthy one is not removed":    {input(3, "a", "b pending", "c unready"), "Wait ReplicaPending after 5s"},
-		"S4: one is pending, and another's patience ends sooner": {func() Input { in := input(2, "a pending", "b unready just"); in.Grace = 61 * time.Second; return in }(), "Wait ReplicaPending after 1s"},
-		"S5: an unhealthy one goes":                              {input(3, "a", "b unready", "c"), "Remove ReplicaUnhealthy b"},
-		"S5: and a new one is made in the next pass":             {input(3, "a", "b unready terminating", "c"), "Create ReplicaMissing"},
-		"S5: the youngest unhealthy one goes first":              {input(3, "a unready", "b unready young", "c"), "Remove ReplicaUnhealthy b"},
-		"S6: the first of three":                                 {input(3), "Create ReplicaMissing"},
-		"S6: the second only after the first left pending":       {input(3, "a pending"), "Wait ReplicaPending after 5s"},
-		"S6: the second while the first starts":                  {input(3, "a unready just"), "Create ReplicaMissing"},
-		"S6: the third":                                          {input(3, "a", "b"), "Create ReplicaMissing"},
-		"S6: nothing is left to do":                              {input(3, "a", "b", "c"), "Rest"},
-		"S13: a pod that could not be made keeps its identity":   {func() Input { in := input(1); in.Reserved = []string{"ff", "aa"}; return in }(), "Create ReplicaMissing as aa"},
-
-		"S11: a terminating one is not one too many":                     {input(1, "a", "b terminating"), "Wait ReplicaLeaving"},
-		"S11: a terminating one does not count":                          {input(2, "a", "b terminating"), "Create ReplicaMissing"},
-		"S11: one that terminates on a dead node holds nothing up":       {input(1, "a", "b", "c terminating unreachable"), "Remove ScalingDown a"},
-		"S11: a terminating unhealthy one blocks nothing":                {input(1, "a", "b terminating unready"), "Wait ReplicaLeaving"},
-		"S11: not ready within the grace is starting":                    {input(1, "a unready just"), "Wait ReplicaStarting after 4m0s"},
-		"S11: unknown within the grace is waited for":                    {input(1, "a unknown just"), "Wait ReplicaStarting after 4m0s"},
-		"S11: unknown for too long is lost":                              {input(1, "a unknown"), "Remove ReplicaLost a"},
-		"S11: an unreachable node may come back":                         {input(1, "a unreachable just"), "Wait ReplicaStarting after 4m0s"},
-		"S11: unreachable for too long is lost":                          {input(1, "a unreachable"), "Remove ReplicaLost a"},
-		"S11: a node that is gone takes its replica with it":             {input(1, "a gone just"), "Remove ReplicaLost a by force"},
-		"S11: pending on a gone node is lost, not waited for":            {input(1, "a pending gone"), "Remove ReplicaLost a by force"},
-		"S11: pending on an unreachable node is waited for":              {input(1, "a pending unreachable just"), "Wait ReplicaPending after 5s"},
-		"S11: pending on a node unreachable for too long is lost":        {input(1, "a pending unreachable"), "Remove ReplicaLost a"},
-		"S11: of too many the lost one goes first":                       {input(2, "a", "b pending", "c gone", "d unready"), "Remove ScalingDown c by force"},
-		"S11: of too many the unhealthy one goes before the pending one": {input(2, "a", "b pending", "d unready"), "Remove ScalingDown d"},
-		"S11: of too many the pending one goes before the starting one":  {input(1, "a unready just", "b pending"), "Remove ScalingDown b"},
-		"S11: of too many the starting one goes before a ready one":      {input(1, "a", "b unready just"), "Remove ScalingDown b"},
-		"S11: of too many the youngest ready one goes":                   {input(1, "a", "b young"), "Remove ScalingDown b"},
-		"a pod that has ended is replaced":                               {input(1, "a ended"), "Remove ReplicaFinished a"},
-		"a lost one is replaced though another one starts":               {input(2, "a unready just", "b gone"), "Remove ReplicaLost b by force"},
-		"an unhealthy one is kept while another one starts":              {input(2, "a unready just", "b unready"), "Wait ReplicaStarting after 4m0s"},
-		"replacing did not help, so the next one gets more time":         {func() Input { in := input(1, "a unready"); in.Futile = 4; return in }(), "Wait ReplicaStarting after 20m0s"},
-		"most nodes are unreachable, and nobody is lost for that":        {func() Input { in := input(2, "a unreachable", "b unknown"); in.Blackout = true; return in }(), "Wait ReplicaStarting"},
-		"most nodes are unreachable, and one is gone":                    {func() Input { in := input(2, "a unreachable", "b gone"); in.Blackout = true; return in }(), "Remove ReplicaLost b by force"},
-	} {
+// try runs a table of inputs and decisions.
+func try(t *testing.T, table map[string]expectation) {
+	t.Helper()
+	for name, c := range table {
 		t.Run(name, func(t *testing.T) {
-			if got := Decide(c.in).String(); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
+			t.Helper()
+			if got := Decide(c.in); got.String() != c.want {
+				t.Errorf("got %q, want %q: %s", got, c.want, got.Message)
 			}
 		})
 	}
+}
+
+type expectation struct {
+	in   Input
+	want string
+}
+
+func TestDecide(t *testing.T) {
+	try(t, map[string]expectation{
+		"S1: none are wanted, and all go one by one": {input(0, "a", "b"), "Remove ScalingDown a for good"},
+		"S1: none are wanted and none are there":     {input(0), "Rest"},
+
+		"S3: two too many, one goes":                                 {input(3, "a", "b", "c", "d", "e"), "Remove ScalingDown a for good"},
+		"S3: the next waits until the one before has ended":          {input(3, "a Scaled terminating", "b", "c", "d", "e"), "Wait ReplicaLeaving"},
+		"S3: too many wins though one is pending, which goes first":  {input(1, "a", "b pending"), "Remove ScalingDown b for good"},
+		"S3: too many wins though one is unhealthy":                  {input(1, "a", "b unready"), "Remove ScalingDown b for good"},
+		"S3: a pending one too many does not wait for an ending one": {input(1, "a", "b pending", "c Scaled terminating"), "Remove ScalingDown b for good"},
+		"S3: one whose pod ends anyway is the one too many":          {input(1, "a", "b terminating"), "GiveUp ScalingDown b for good"},
+
+		"S4: one of two is pending, the third is not made":       {input(3, "a", "b pending"), "Wait ReplicaPending after 5s"},
+		"S4: one is pending, an unhealthy one is not removed":    {input(3, "a", "b pending", "c unready"), "Wait ReplicaPending after 5s"},
+		"S4: one is pending, and another's patience ends sooner": {change(input(2, "a pending", "b unready just"), func(in *Input) { in.Grace = 61 * time.Second }), "Wait ReplicaPending after 1s"},
+		"S5: an unhealthy one goes":                              {input(3, "a", "b unready", "c"), "Remove ReplicaUnhealthy b for good"},
+		"S5: and a new one is made in the next pass":             {input(3, "a", "b Replaced unready terminating", "c"), "Create ReplicaMissing"},
+		"S5: the youngest unhealthy one goes first":              {input(4, "a unready", "b unready young", "c", "d"), "Remove ReplicaUnhealthy b for good"},
+		"S6: the first of three":                                 {input(3), "Create ReplicaMissing"},
+		"S6: the second only after the first left pending":       {input(3, "a pending fresh"), "Wait ReplicaPending after 5s"},
+		"S6: the second while the first starts":                  {input(3, "a unready just fresh"), "Create ReplicaMissing"},
+		"S6: the third":                                          {input(3, "a", "b"), "Create ReplicaMissing"},
+		"S6: nothing is left to do":                              {input(3, "a", "b", "c"), "Rest"},
+		"S13: a pod that could not be made keeps its identity":   {input(1, "aa absent fresh"), "Create ReplicaMissing as aa"},
+		"S13: nor does one of whose claims not all were made":    {input(1, "aa absent fresh torn"), "Create ReplicaMissing as aa"},
+
+		"S11: a terminating one is made again on its claims":             {input(2, "a", "b terminating"), "Wait ReplicaStarting"},
+		"S11: a terminating one without claims does not count":           {input(2, "a claimless", "b terminating claimless"), "Create ReplicaMissing"},
+		"S11: one that terminates on a dead node holds nothing up":       {input(1, "a", "b", "c Replaced terminating unreachable"), "Remove ScalingDown a for good"},
+		"S11: nor does one on a node that is not ready for long":         {input(1, "a", "b", "c Replaced terminating notready"), "Remove ScalingDown a for good"},
+		"S11: on a node that is not ready it is waited for a while":      {input(1, "a", "b", "c Replaced terminating notready just"), "Wait ReplicaLeaving after 30s"},
+		"S11: not ready within the grace is starting":                    {input(1, "a unready just"), "Wait ReplicaStarting after 4m0s"},
+		"S11: unknown within the grace is waited for":                    {input(1, "a unknown just"), "Wait ReplicaStarting after 30s"},
+		"S11: unknown for too long is lost":                              {input(2, "a unknown", "b"), "GiveUp ReplicaLost a for good"},
+		"S11: an unreachable node may come back":                         {input(1, "a unreachable just"), "Wait ReplicaStarting after 30s"},
+		"S11: unreachable for too long is lost":                          {input(2, "a unreachable", "b"), "GiveUp ReplicaLost a for good"},
+		"S11: a node that is gone may be registered again":               {input(2, "a gone just", "b"), "Wait ReplicaStarting after 30s"},
+		"S11: a node that is gone takes its replica with it":             {input(2, "a gone", "b"), "GiveUp ReplicaLost a for good"},
+		"S11: and then its pod by force":                                 {input(2, "a Replaced gone", "b", "c"), "Remove ReplicaLeaving a for good by force"},
+		"S11: pending on a gone node is lost, not waited for":            {input(2, "a pending gone", "b"), "GiveUp ReplicaLost a for good"},
+		"S11: pending on an unreachable node holds nothing up":           {input(2, "a pending unreachable just"), "Create ReplicaMissing"},
+		"S11: of too many the lost one goes first":                       {input(2, "a", "b pending", "c gone", "d unready"), "GiveUp ScalingDown c for good"},
+		"S11: of too many the unhealthy one goes before the pending one": {input(2, "a", "b pending", "d unready"), "Remove ScalingDown d for good"},
+		"S11: of too many the pending one goes before the starting one":  {input(2, "a unready just", "b pending", "c"), "Remove ScalingDown b for good"},
+		"S11: of too many the starting one goes before a ready one":      {input(1, "a", "b unready just"), "Remove ScalingDown b for good"},
+		"S11: of too many the youngest ready one goes":                   {input(1, "a", "b young"), "Remove ScalingDown b for good"},
+		"of too many the one that costs less goes, though it is older":   {input(1, "a cheap", "b young"), "Remove ScalingDown a for good"},
+		"of too many the one without the data goes":                      {input(1, "a young", "b fresh"), "Remove ScalingDown b for good"},
+		"a pod without claims that has ended is replaced":                {input(1, "a ended claimless fresh"), "Remove ReplicaFinished a for good"},
+		"an unhealthy one is kept while another one starts":              {input(3, "a unready just", "b unready", "c"), "Wait ReplicaStarting after 4m0s"},
+		"replacing did not help, so the next one gets more time":         {change(input(1, "a unready"), func(in *Input) { in.Futile = 4 }), "Wait ReplicaStarting after 20m0s"},
+		"most nodes are unreachable, and nobody is lost for that":        {change(input(2, "a unreachable", "b unknown"), func(in *Input) { in.Blackout = true }), "Wait ReplicaStarting after 30s"},
+		"most nodes are unreachable, and one is gone":                    {change(input(2, "a unreachable", "b gone"), func(in *Input) { in.Blackout = true }), "Wait ReplicaStarting after 30s"},
+	})
+}
+
+// TestDecide_sameClaims: while an identity can come back on its claims, it does.
+func TestDecide_sameClaims(t *testing.T) {
+	blocked := func(in Input, names ...string) Input {
+		in.Blocked = map[string]bool{}
+		for _, n := range names {
+			in.Blocked[n] = true
+		}
+		return in
+	}
+	try(t, map[string]expectation{
+		"a pod ended with a reboot, and makes room for one on the same claims": {input(1, "a ended"), "Remove ReplicaFinished a"},
+		"one that ended at once is not made again at once":                     {input(1, "a ended just"), "Wait ReplicaStarting"},
+		"the pod is made on the same claims":                                   {input(1, "a absent"), "Create ReplicaMissing as a"},
+		"though another one is pending":                                        {input(2, "a absent", "b pending"), "Create ReplicaMissing as a"},
+		"its node takes no pods, and may do so soon":                           {input(2, "a absent closed just", "b"), "Wait ReplicaStarting after 30s"},
+		"its node takes no pods for too long":                                  {input(2, "a absent closed", "b"), "GiveUp ReplicaLost a for good"},
+		"its node does not answer":                                             {input(2, "a absent unreachable just", "b"), "Wait ReplicaStarting after 30s"},
+		"its claims were deleted, and there is nothing to come back to":        {input(3, "a absent torn", "b", "c"), "GiveUp ReplicaLost a for good"},
+		"its claims are being deleted":                                         {input(3, "a absent dying", "b", "c"), "GiveUp ReplicaLost a for good"},
+		"claims that are being deleted under a pod that runs":                  {input(1, "a dying"), "Rest"},
+		"a claim was deleted before its pod started":                           {input(1, "a pending fresh torn"), "Create ReplicaMissing as a"},
+		"a claim is being deleted before its pod started":                      {input(1, "a pending fresh dying"), "Wait ReplicaPending after 5s"},
+
+		"a budget keeps the unhealthy one, and the missing one is made":   {blocked(input(3, "a", "b unready"), "b"), "Create ReplicaMissing"},
+		"a budget keeps the pod that was given up, and a new one is made": {blocked(input(2, "a", "b Replaced"), "b"), "Create ReplicaMissing"},
+		"a budget keeps the one too many, and no other goes for it":       {blocked(input(1, "a", "b young"), "b"), "Rest"},
+		"a budget keeps one, and another unhealthy one goes":              {blocked(input(5, "a unready young fresh", "b unready fresh", "c", "d", "e"), "a"), "Remove ReplicaUnhealthy b for good"},
+
+		"pending for too long, and the missing one is made":             {input(3, "a", "b stuck"), "Create ReplicaMissing"},
+		"pending for too long, and a lost one is replaced":              {input(4, "a gone", "b stuck unplaced", "c", "d"), "GiveUp ReplicaLost a for good"},
+		"pending for too long on its node is replaced":                  {input(2, "a", "b stuck fresh"), "Remove ReplicaUnhealthy b for good"},
+		"pending for too long and without a place: none would have one": {input(2, "a", "b stuck fresh unplaced"), "Wait ReplicaPending"},
+	})
+}
+
+// TestDecide_guard: at most one is given up at a time, and never a majority.
+func TestDecide_guard(t *testing.T) {
+	const held = "Wait QuorumGuard"
+	approved := func(in Input, who ...string) Input {
+		in.Plan = &Plan{Digest: "d", Replicas: who, Approved: true}
+		return in
+	}
+	shown := func(in Input, who ...string) Input { in.Plan = &Plan{Digest: "d", Replicas: who}; return in }
+	try(t, map[string]expectation{
+		"two of five are silent, and one is replaced": {input(5, "a unreachable", "b unreachable", "c", "d", "e"), "GiveUp ReplicaLost a for good"},
+		"the second waits for the new one":            {input(5, "f unready just fresh", "b unreachable", "c", "d", "e"), held + " after 4m0s"},
+		"and goes when it has the data":               {input(5, "f", "b unreachable", "c", "d", "e"), "GiveUp ReplicaLost b for good"},
+		"three of five are silent":                    {input(5, "a unreachable", "b unreachable", "c unreachable", "d", "e"), held},
+		"two of three":                                {input(3, "a unreachable", "b unreachable", "c"), held},
+		"one of three while another one starts again": {input(3, "a unreachable", "b unready just", "c"), held + " after 4m0s"},
+		"one of two":   {input(2, "a unreachable", "b"), "GiveUp ReplicaLost a for good"},
+		"the only one": {input(1, "a unreachable"), held},
+		"the only one that has the data of three":                    {input(3, "a unreachable", "b fresh unready just", "c fresh unready just"), held + " after 4m0s"},
+		"one that never had the data goes at any time":               {input(3, "a unreachable fresh", "b unreachable", "c unreachable"), "GiveUp ReplicaLost a for good"},
+		"two of three are not ready":                                 {input(3, "a unready", "b unready", "c"), held},
+		"a person agreed to both":                                    {approved(input(3, "a unreachable", "b unreachable", "c"), "a", "b"), "GiveUp ReplicaLost a for good"},
+		"a person agreed, and it need not wait for the new one":      {approved(input(3, "n fresh unready just", "b unreachable", "c"), "b"), "GiveUp ReplicaLost b for good"},
+		"a person was asked, and agreed to nothing":                  {shown(input(3, "a unreachable", "b unreachable", "c"), "a", "b"), held},
+		"a person agreed to another one":                             {approved(input(3, "a unreachable", "b unreachable", "c"), "x"), held},
+		"what a person agreed to is back":                            {approved(input(3, "a", "b unreachable just", "c"), "a", "b"), "Wait ReplicaStarting after 30s"},
+		"no other node has room":                                     {input(3, "a unreachable crowded", "b", "c"), "Wait NoRoom"},
+		"no other node has room for one of two":                      {input(5, "a unreachable crowded", "b unreachable", "c", "d", "e"), "GiveUp ReplicaLost b for good"},
+		"its disks failed though its node lives":                     {input(3, "a diskfailed", "b", "c"), "GiveUp ReplicaLost a for good"},
+		"its disks failed just now":                                  {input(3, "a diskfailed just", "b", "c"), "Wait ReplicaStarting after 30s"},
+		"disks fail though nodes are silent":                         {change(input(3, "a diskfailed", "b", "c"), func(in *Input) { in.Blackout = true }), "GiveUp ReplicaLost a for good"},
+		"a person said that its disks are lost":                      {input(3, "a disklost", "b", "c"), "Remove ReplicaLost a for good"},
+		"a person maintains its disks, and its node is silent":       {input(3, "a maintained unreachable", "b", "c"), "Wait ReplicaStarting after 30s"},
+		"a person maintains its disks, and it is not ready":          {input(3, "a maintained unready", "b", "c"), "Wait ReplicaStarting"},
+		"a node that is not ready counts as silent":                  {input(3, "a notready", "b", "c"), "GiveUp ReplicaLost a for good"},
+		"so does one that a person took out of service":              {input(3, "a shutdown", "b", "c"), "GiveUp ReplicaLost a for good"},
+		"fewer are wanted, and none of those that stay has the data": {input(1, "a unready just", "b unready just"), "Wait LastCopy after 4m0s"},
+		"fewer are wanted, and the one that has the data stays":      {input(1, "a fresh unready just", "b"), "Remove ScalingDown a for good"},
+		"none are wanted, and the last one goes":                     {input(0, "a unready"), "Remove ScalingDown a for good"},
+	})
+}
+
+// TestDecide_synced: ready is not enough where replicas tell when they have the data.
+func TestDecide_synced(t *testing.T) {
+	declared := func(in Input) Input { in.Declared = true; return in }
+	try(t, map[string]expectation{
+		"all have the data":                              {declared(input(2, "a synced", "b synced")), "Rest"},
+		"one copies it still":                            {declared(input(2, "a synced", "b fresh")), "Wait ReplicaNotSynced"},
+		"the next is not given up before it has it":      {declared(input(3, "a synced", "b fresh", "c unreachable")), "Wait QuorumGuard"},
+		"a ready one that lacks it is no copy":           {declared(input(2, "a", "b unreachable")), "Wait QuorumGuard"},
+		"of too many the one that lacks it goes":         {declared(input(1, "a synced young", "b")), "Remove ScalingDown b for good"},
+		"of too many the last that has it stays":         {declared(input(1, "a synced unready just", "b")), "Wait LastCopy after 4m0s"},
+		"an old one stays until the new one has it":      {declared(input(2, "a old synced", "b old synced", "c fresh")), "Wait Rolling"},
+		"an old one goes when the new one has it":        {declared(input(2, "a old synced", "b old synced", "c synced")), "Remove Rolling a for good"},
+		"the old one that has it is not the first to go": {declared(input(2, "a old synced young", "b old", "c synced")), "Remove Rolling b for good"},
+	})
 }
 
 func TestDecide_changedTemplate(t *testing.T) {
 	onDelete := func(in Input) Input { in.OnDelete = true; return in }
 	slow := func(in Input) Input { in.MinReady = 2 * time.Minute; return in }
-	for name, c := range map[string]struct {
-		in   Input
-		want string
-	}{
-		"the new one comes first":                                     {input(2, "a old", "b old"), "Create Rolling"},
-		"the new one is pending":                                      {input(2, "a old", "b old", "c pending"), "Wait ReplicaPending after 5s"},
-		"the new one is starting":                                     {input(2, "a old", "b old", "c unready just"), "Wait Rolling after 4m0s"},
-		"the new one is ready, and not for long enough":               {slow(input(2, "a old", "b old", "c just")), "Wait Rolling after 1m0s"},
-		"the new one is available, and an old one goes":               {input(2, "a old", "b old", "c"), "Remove Rolling a"},
-		"the old one that is not ready goes first":                    {input(2, "a old", "b old unready just", "c"), "Remove Rolling b"},
-		"the old one ends, and the next new one is made":              {input(2, "a old terminating", "b old", "c"), "Create Rolling"},
-		"the last old one waits until the first has ended":            {input(2, "a old terminating", "b old", "c", "d"), "Wait Rolling"},
-		"the last old one goes":                                       {input(2, "b old", "c", "d"), "Remove Rolling b"},
-		"all are new":                                                 {input(2, "c", "d"), "Rest"},
-		"a pending one of the old template is not waited for":         {input(2, "a old", "b old pending"), "Remove Rolling b"},
-		"the new template does not work, and each try gets more time": {func() Input { in := input(2, "a old", "b old", "c unready just"); in.Futile = 1; return in }(), "Wait RolloutStalled after 9m0s"},
-		"the new one is unhealthy, and is replaced":                   {input(3, "a old", "b old", "c", "d unready"), "Remove ReplicaUnhealthy d"},
-		"the broken new one is old now, and goes":                     {input(2, "a", "b", "c old unready"), "Remove ReplicaUnhealthy c"},
-		"one is lost during the change":                               {input(2, "a old", "b old gone", "c"), "Remove ReplicaLost b by force"},
-		"one is missing during the change":                            {input(2, "a old"), "Create ReplicaMissing"},
-		"scaled down during the change":                               {input(1, "a old", "b old", "c"), "Remove ScalingDown a"},
-		"scaled to none":                                              {input(0, "a old"), "Remove ScalingDown a"},
-		"on delete: the old ones stay":                                {onDelete(input(2, "a old", "b old")), "Rest"},
-		"on delete: somebody deleted one":                             {onDelete(input(2, "a old terminating", "b old")), "Create ReplicaMissing"},
-		"on delete: no room is made for a new one":                    {onDelete(input(2, "a old", "b old", "c")), "Remove ScalingDown a"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := Decide(c.in).String(); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-		})
+	set := func(surge, unavailable, partition int, in Input) Input {
+		in.Surge, in.Unavailable, in.Partition = surge, unavailable, partition
+		return in
 	}
+	try(t, map[string]expectation{
+		"the new one comes first":                                     {input(2, "a old", "b old"), "Create Rolling"},
+		"the new one is pending":                                      {input(2, "a old", "b old", "c pending fresh"), "Wait ReplicaPending after 5s"},
+		"the new one is starting":                                     {input(2, "a old", "b old", "c unready just fresh"), "Wait Rolling after 4m0s"},
+		"the new one is ready, and not for long enough":               {slow(input(2, "a old", "b old", "c just fresh")), "Wait Rolling after 1m0s"},
+		"the new one is available, and an old one goes":               {input(2, "a old", "b old", "c"), "Remove Rolling a for good"},
+		"the old one that is not ready goes first":                    {input(2, "a old", "b old unready just", "c"), "Remove Rolling b for good"},
+		"the old one ends, and the next new one is made":              {input(2, "a old Rolled terminating", "b old", "c"), "Create Rolling"},
+		"the last old one waits until the first has ended":            {input(2, "a old Rolled terminating", "b old", "c", "d"), "Wait Rolling"},
+		"the last old one goes":                                       {input(2, "b old", "c", "d"), "Remove Rolling b for good"},
+		"all are new":                                                 {input(2, "c", "d"), "Rest"},
+		"a pending one of the old template is not waited for":         {input(2, "a old", "b old pending fresh"), "Remove Rolling b for good"},
+		"if it has data, only its pod is made anew":                   {input(2, "a old", "b old pending"), "Remove Rolling b"},
+		"the new template does not work, and each try gets more time": {change(input(2, "a old", "b old", "c unready just fresh"), func(in *Input) { in.Futile = 1 }), "Wait RolloutStalled after 9m0s"},
+		"the new one is unhealthy, and is replaced":                   {input(3, "a old", "b old", "c", "d unready fresh"), "Remove ReplicaUnhealthy d for good"},
+		"the broken new one is old now, and goes":                     {input(2, "a", "b", "c old unready fresh"), "Remove ReplicaUnhealthy c for good"},
+		"one is lost during the change":                               {input(3, "a old", "b old gone", "c", "d"), "GiveUp ReplicaLost b for good"},
+		"one is missing during the change":                            {input(2, "a old"), "Create ReplicaMissing"},
+		"scaled down during the change":                               {input(1, "a old", "b old", "c"), "Remove ScalingDown a for good"},
+		"scaled to none":                                              {input(0, "a old"), "Remove ScalingDown a for good"},
+		"on delete: the old ones stay":                                {onDelete(input(2, "a old", "b old")), "Rest"},
+		"on delete: somebody deleted one":                             {onDelete(input(2, "a old terminating", "b old")), "Wait ReplicaStarting"},
+		"on delete: and its pod is made again":                        {onDelete(input(2, "a absent", "b old")), "Create ReplicaMissing as a"},
+		"on delete: no room is made for a new one":                    {onDelete(input(2, "a old", "b old", "c")), "Remove ScalingDown a for good"},
+
+		"the only one waits for a person":           {input(1, "a old"), "Wait ApprovalNeeded"},
+		"the only one that never had data does not": {input(1, "a old fresh"), "Create Rolling"},
+		"a person agreed":                           {change(input(1, "a old"), func(in *Input) { in.Plan = &Plan{Replicas: []string{"a"}, Approved: true} }), "Create Rolling"},
+		"and the new one is there":                  {change(input(1, "a old", "b"), func(in *Input) { in.Plan = &Plan{Replicas: []string{"a"}, Approved: true} }), "Remove Rolling a for good"},
+		"the only one, on its claims":               {set(0, 1, 0, input(1, "a old")), "Remove Rolling a"},
+
+		"as many nodes as replicas: pods are made anew on their claims": {set(0, 1, 0, input(3, "a old", "b old", "c old")), "Remove Rolling a"},
+		"one at a time":                   {set(0, 1, 0, input(3, "a unready just", "b old", "c old")), "Wait Rolling after 4m0s"},
+		"two at a time":                   {set(0, 2, 0, input(3, "a unready just", "b old", "c old")), "Remove Rolling b"},
+		"the one that is not ready first": {set(0, 1, 0, input(3, "a old", "b old unready just", "c old")), "Remove Rolling b"},
+		"the changed one does not become ready, and is not given up": {set(0, 1, 0, input(3, "a unready", "b old", "c old")), "Wait RolloutStalled"},
+		"the template is corrected, and it is made anew":             {set(0, 1, 0, input(3, "a old unready", "b old", "c old")), "Remove Rolling a"},
+		"the partition keeps the others":                             {set(0, 1, 2, input(3, "a", "b old", "c old")), "Rest"},
+		"the partition lets one go":                                  {set(1, 0, 2, input(3, "a old", "b old", "c old")), "Create Rolling"},
+		"the partition is reached":                                   {set(1, 0, 2, input(3, "d", "b old", "c old")), "Rest"},
+		"two more at a time":                                         {set(2, 0, 0, input(3, "a old", "b old", "c old", "d unready just fresh")), "Create Rolling"},
+		"two more at a time, and no third":                           {set(2, 0, 0, input(3, "a old", "b old", "c old", "d unready just fresh", "e unready just fresh")), "Wait Rolling after 4m0s"},
+	})
 }
 
 func TestDecide_explains(t *testing.T) {
 	for _, in := range []Input{
 		input(1), input(0, "a"), input(1, "a pending"), input(1, "a unready"), input(1, "a unready just"), input(1, "a unreachable just"),
-		input(1, "a old"), input(1, "a terminating", "b"),
+		input(1, "a old"), input(2, "a old", "b old"), input(1, "a Scaled terminating", "b"), input(3, "a gone", "b gone", "c"), input(1, "a diskfailed"),
 	} {
 		if d := Decide(in); d.Message == "" || !strings.HasSuffix(d.Message, ".") || d.Reason == "" {
 			t.Errorf("%+v", d)
@@ -183,10 +331,92 @@ func TestDecide_explains(t *testing.T) {
 }
 
 func TestSummarize(t *testing.T) {
-	in := input(3, "a", "b old", "c just", "d terminating", "e unready", "f unreachable just")
+	in := input(3, "a", "b old", "c just", "d terminating", "e unready", "f unreachable just", "g absent", "h Scaled")
 	in.MinReady = 2 * time.Minute
-	want := Summary{Live: 5, Ready: 3, Available: 2, Updated: 4, Revisions: map[string]int{"new": 4, "old": 1}}
+	want := Summary{Live: 7, Pods: 5, Ready: 3, Available: 2, Synced: 2, Updated: 4, Revisions: map[string]int{"new": 4, "old": 1}, Full: []string{"b", "a"}}
 	if diff := cmp.Diff(want, Summarize(in)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestOffer: a plan is approved by its own digest only, once, and after it was shown.
+func TestOffer(t *testing.T) {
+	in := input(3, "a unreachable", "b unreachable", "c")
+	first := Offer(in, "uid", "")
+	if first == nil || !slices.Equal(first.Replicas, []string{"a", "b"}) || first.Approved {
+		t.Fatalf("%+v", first)
+	}
+	if early := Offer(in, "uid", first.Digest); early.Approved {
+		t.Error("what was not shown is approved")
+	}
+	in.Plan = first
+	if diff := cmp.Diff(first, Offer(in, "uid", "another")); diff != "" {
+		t.Errorf("a wrong approval changes it: %s", diff)
+	}
+	agreed := Offer(in, "uid", first.Digest)
+	if !agreed.Approved || agreed.Digest != first.Digest {
+		t.Errorf("%+v", agreed)
+	}
+	in.Plan = agreed
+	in.Replicas[0].Fate = Replaced
+	if rest := Offer(in, "uid", first.Digest); !rest.Approved || !slices.Equal(rest.Replicas, []string{"b"}) {
+		t.Errorf("the second of two: %+v", rest)
+	}
+	in.Replicas[0].Fate, in.Replicas[0].Node = "", NodeFine
+	in.Replicas[1].Node = NodeFine
+	if p := Offer(in, "uid", first.Digest); p != nil {
+		t.Errorf("all are back: %+v", p)
+	}
+	in = input(3, "a unreachable", "b unreachable", "c")
+	in.Now = now.Add(time.Hour)
+	if again := Offer(in, "uid", first.Digest); again.Approved || again.Digest == first.Digest {
+		t.Errorf("an approval of before counts: %+v", again)
+	}
+	in.Plan = first
+	if another := Offer(in, "other", first.Digest[1:]); another.Digest == first.Digest {
+		t.Error("two StatefulClusters have one digest")
+	}
+}
+
+func TestTally(t *testing.T) {
+	in, r := input(1), with("a unreachable")
+	look := func(tally Tally, after time.Duration) Tally { in.Now = in.Now.Add(after); return tally.Next(in, r) }
+	tally := look(Tally{}, 0)
+	if tally.Away != 0 {
+		t.Errorf("the first look counts: %+v", tally)
+	}
+	if tally = look(tally, 10*time.Second); tally.Away != 10*time.Second {
+		t.Errorf("%+v", tally)
+	}
+	if tally = look(tally, 24*time.Hour); tally.Away != 40*time.Second {
+		t.Errorf("a clock that jumps counts: %+v", tally)
+	}
+	if tally = look(tally, -48*time.Hour); tally.Away != 40*time.Second {
+		t.Errorf("a clock that jumps back counts: %+v", tally)
+	}
+	for range 100 {
+		if tally = look(tally, 10*time.Millisecond); tally.Away > 41*time.Second {
+			t.Fatalf("looking often counts more: %+v", tally)
+		}
+	}
+	in.Blackout = true
+	if tally = look(tally, 30*time.Second); tally.Away > 42*time.Second {
+		t.Errorf("a blackout counts: %+v", tally)
+	}
+	in.Blackout = false
+	r.Node = NodeFine
+	if tally = look(tally, 10*time.Second); tally.Away > 32*time.Second || tally.Away < 30*time.Second {
+		t.Errorf("back for a while: %+v", tally)
+	}
+	r.Node = NodeGone
+	if tally = look(tally, 30*time.Second); tally.Away < time.Minute {
+		t.Errorf("it does not add up: %+v", tally)
+	}
+	r.Node = NodeFine
+	for range 3 {
+		tally = look(tally, 30*time.Second)
+	}
+	if tally != (Tally{}) {
+		t.Errorf("it is never forgotten: %+v", tally)
 	}
 }

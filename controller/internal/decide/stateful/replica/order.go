@@ -10,15 +10,20 @@ import (
 type judged struct {
 	Replica
 	health Health
-	old    bool
+	// old: its pod was made from another template than that of the spec.
+	old bool
+	// synced: it serves, and has the data.
+	synced bool
 }
 
 // view is an input as the rules see it.
 type view struct {
 	Input
-	// live are the replicas that stay or may be removed, the ones that are missed least first.
+	// live are the identities that were not given up, the ones that are missed least first.
 	live []judged
-	// leaving is true while a replica on a node that answers is being deleted.
+	// fated are those that were given up and have a pod still.
+	fated []judged
+	// leaving is true while a replica that was given up is ending on a node that answers.
 	leaving bool
 	// change is when a judgement changes though nothing happens; zero when none does.
 	change time.Duration
@@ -27,25 +32,43 @@ type view struct {
 func look(in Input) view {
 	v := view{Input: in}
 	for _, r := range in.Replicas {
-		if r.Terminating {
-			// A node that does not answer never confirms the end of a pod: waiting for it would take for ever.
-			v.leaving = v.leaving || r.Node == NodeFine
-			continue
+		one := v.judge(r)
+		switch {
+		case r.Fate != "" && r.Phase != Absent:
+			v.fated = append(v.fated, one)
+			fallthrough
+		case r.Claims == NoClaims && r.Terminating:
+			// A node that does not answer never confirms the end of a pod: it is waited for no longer than for a replica that stays.
+			v.leaving = v.leaving || r.Terminating && one.health != Lost && !(r.Node != NodeFine && in.Blackout)
+		case r.Fate == "" && !(r.Claims == NoClaims && r.Phase == Absent):
+			v.live = append(v.live, one)
 		}
-		h, change := in.Health(r)
-		v.live = append(v.live, judged{Replica: r, health: h, old: r.Revision != in.Revision})
-		v.change = soonest(v.change, change)
 	}
 	slices.SortFunc(v.live, missed)
+	slices.SortFunc(v.fated, missed)
 	return v
 }
 
-// missed orders replicas by how much they are missed: by health, then those of an old template, then the youngest, which holds the
-// least data.
+func (v *view) judge(r Replica) judged {
+	h, change := v.Health(r)
+	v.change = soonest(v.change, change)
+	one := judged{Replica: r, health: h, old: r.Revision != "" && r.Revision != v.Revision}
+	one.synced = h == Available
+	if v.Declared {
+		one.synced = h >= Young && r.InSync
+	}
+	return one
+}
+
+// missed orders replicas by how much they are missed: by health, then those without the data, those of an old template, those that cost less,
+// and the youngest.
 func missed(a, b judged) int {
 	return cmp.Or(
 		cmp.Compare(a.health, b.health),
+		compareBool(a.synced, b.synced),
+		compareBool(a.Filled, b.Filled),
 		compareBool(b.old, a.old),
+		cmp.Compare(a.Cost, b.Cost),
 		b.Created.Compare(a.Created),
 		cmp.Compare(a.Name, b.Name),
 	)
@@ -81,20 +104,16 @@ func (v view) first(test func(judged) bool) (judged, bool) {
 	return v.live[i], true
 }
 
-func isOld(r judged) bool { return r.old }
+// others tells how many live replicas beside one a test holds for.
+func (v view) others(than judged, test func(judged) bool) int {
+	return v.count(func(r judged) bool { return r.Identity != than.Identity && test(r) })
+}
+
+func isOld(r judged) bool    { return r.old }
+func isSynced(r judged) bool { return r.synced }
+func isFilled(r judged) bool { return r.Filled }
 
 func is(h Health) func(judged) bool { return func(r judged) bool { return r.health == h } }
 
 // serves tells whether a replica is ready, long enough or not.
 func (r judged) serves() bool { return r.health >= Young }
-
-// rolling is true while replicas of an old template are to be replaced.
-func (v view) rolling() bool { return !v.OnDelete && v.Desired > 0 && v.count(isOld) > 0 }
-
-// limit is how many replicas there may be: a change of the template makes the new replica before the old one goes.
-func (v view) limit() int {
-	if v.rolling() {
-		return v.Desired + 1
-	}
-	return v.Desired
-}

@@ -1,5 +1,8 @@
 // Package replica decides about the replicas of a StatefulCluster: which one thing is done next. It knows nothing of pods, clients or
 // clocks; it is given values and a time.
+//
+// A replica is one copy of the data: an identity with its claims. Its pod may be made again on the same claims as often as it takes. An
+// identity is given up once, which is recorded as its fate, and never comes back.
 package replica
 
 import "time"
@@ -15,6 +18,8 @@ const (
 	Running
 	// Finished: its containers ended and will not be started again.
 	Finished
+	// Absent: there is no pod.
+	Absent
 )
 
 // Readiness is what the kubelet says about a replica.
@@ -37,28 +42,97 @@ type NodeState int
 const (
 	// NodeFine is also the state of a replica that may go to any node.
 	NodeFine NodeState = iota
+	// NodeUnready: its kubelet says that it cannot run pods.
+	NodeUnready
 	// NodeUnreachable: the node exists, and its kubelet does not answer.
 	NodeUnreachable
+	// NodeShutDown: a person put the taint out-of-service on it.
+	NodeShutDown
+	// NodeClosed: it takes no new pods, and the replica has none that runs there.
+	NodeClosed
 	// NodeGone: the node does not exist.
 	NodeGone
 )
 
-// Replica is what was observed of one replica.
+// DiskState is how the disks are that a replica's claims lie on, as far as anybody can tell.
+type DiskState int
+
+// Disk states.
+const (
+	// DiskFine is also the state of volumes of which nothing is known.
+	DiskFine DiskState = iota
+	// DiskSuspended: a person maintains what holds the volumes. Nothing is given up there meanwhile.
+	DiskSuspended
+	// DiskFailed: what holds the volumes is reported without them, or without a device.
+	DiskFailed
+	// DiskLost: a person said that what holds the volumes is lost for ever.
+	DiskLost
+)
+
+// ClaimState says whether the claims of a replica are there.
+type ClaimState int
+
+// Claim states.
+const (
+	// NoClaims: the replicas have no claims. What they hold goes with the pod.
+	NoClaims ClaimState = iota
+	// ClaimsWhole: all are there.
+	ClaimsWhole
+	// ClaimsMissing: one is not there.
+	ClaimsMissing
+	// ClaimsEnding: one is being deleted.
+	ClaimsEnding
+)
+
+// Fate is why an identity was given up, as it is on record; empty while it was not.
+type Fate string
+
+// Fates.
+const (
+	// Scaled: fewer replicas were wanted.
+	Scaled Fate = "Scaled"
+	// Replaced: it would not serve again.
+	Replaced Fate = "Replaced"
+	// Rolled: a replica of the changed template stands in its place.
+	Rolled Fate = "Rolled"
+)
+
+// Replica is what was observed of one identity.
 type Replica struct {
 	// Name of the pod, and the Identity in it.
 	Name, Identity string
-	// Revision of the template that it was made from.
+	// Revision of the template that its pod was made from; empty when there is no pod.
 	Revision string
 	Created  time.Time
+	// Fate is on record; so is whether it was ever available, and had the data: Filled.
+	Fate   Fate
+	Filled bool
+	Claims ClaimState
 	// Terminating: its pod is being deleted.
 	Terminating bool
 	Phase       Phase
 	Readiness   Readiness
 	// ReadinessSince is when the readiness last changed.
 	ReadinessSince time.Time
-	Node           NodeState
-	// NodeSince is when the node became so.
-	NodeSince time.Time
+	// PendingSince is when its present pod was made.
+	PendingSince time.Time
+	// InSync: it says that it has the data now. Only heard when Input.Declared.
+	InSync bool
+	// Placed: its pod was scheduled, or its volumes keep it on certain nodes.
+	Placed bool
+	Node   NodeState
+	Disk   DiskState
+	// Tally is for how long it was seen out of reach.
+	Tally
+	// Crowded: no other node is known to have room for its claims.
+	Crowded bool
+	// Cost of deleting it: of two that are missed alike, the one of the lower cost goes.
+	Cost int
+}
+
+// OutOfReach reports whether nobody can serve with what the replica holds: its node does not answer or takes no pods, or its disks failed.
+func (r Replica) OutOfReach() bool {
+	return r.Node != NodeFine || r.Disk == DiskFailed || r.Phase == Running && r.Readiness == Unknown
 }
 
 // Input is what the decision is made on.
@@ -70,110 +144,23 @@ type Input struct {
 	Revision string
 	// OnDelete leaves replicas of other revisions alone.
 	OnDelete bool
-	// Grace is how long a replica may be not ready, NodeGrace how long its node may be unreachable, and MinReady how long it must have
-	// been ready to be available.
+	// Surge is how many more replicas than wanted there may be while the template changes, and Unavailable how many fewer may be available.
+	// With no surge the pods are made again on their claims.
+	Surge, Unavailable int
+	// Partition is how many replicas keep the template that they have.
+	Partition int
+	// Declared: replicas tell when they have the data. Otherwise one that is available is taken to have it.
+	Declared bool
+	// Grace is how long a replica may be not ready, NodeGrace how long it may be out of reach, and MinReady how long it must have been ready
+	// to be available.
 	Grace, NodeGrace, MinReady time.Duration
 	// Futile is how many replicas were replaced for not being ready since all were ready.
 	Futile int
 	// Blackout: so many nodes are unreachable at once that the network is the likelier fault. Nobody is lost for being silent then.
 	Blackout bool
 	Replicas []Replica
-	// Reserved are identities whose claims were made and whose pod was not.
-	Reserved []string
-}
-
-// Health of a replica. They are ordered from the one that is missed least to the one that is missed most.
-type Health int
-
-// Healths.
-const (
-	// Lost: its node is gone, or was unreachable for too long. It will not come back.
-	Lost Health = iota
-	// Ended: its pod has finished.
-	Ended
-	// Unhealthy: it has not been ready for too long.
-	Unhealthy
-	// Waiting: it is pending.
-	Waiting
-	// Starting: it runs and is not ready, which it may be for a while.
-	Starting
-	// Young: it is ready, and not long enough to count.
-	Young
-	// Available: it has been ready for long enough.
-	Available
-)
-
-// maxDoublings bounds how much longer a replica is waited for when replacing others did not help.
-const maxDoublings = 4
-
-// patience is how long a replica may be not ready.
-func (in Input) patience() time.Duration { return in.Grace << min(max(in.Futile, 0), maxDoublings) }
-
-// Health judges a replica, and tells when the judgement changes though nothing happens; zero when it does not.
-func (in Input) Health(r Replica) (h Health, change time.Duration) {
-	switch r.Node {
-	case NodeGone:
-		return Lost, 0
-	case NodeUnreachable:
-		return in.silent(healthWithoutNode(r), r.NodeSince)
-	}
-	if r.Phase == Running && r.Readiness == Unknown {
-		return in.silent(Starting, r.ReadinessSince)
-	}
-	return in.healthOnNode(r)
-}
-
-// silent judges a replica of which nothing has been heard since a time.
-func (in Input) silent(h Health, since time.Time) (Health, time.Duration) {
-	if in.Blackout {
-		return h, 0
-	}
-	if left := left(in.Now, since, in.NodeGrace); left > 0 {
-		return h, left
-	}
-	return Lost, 0
-}
-
-// healthWithoutNode is what to think of a replica while its node may come back: what its pod says about being ready is outdated.
-func healthWithoutNode(r Replica) Health {
-	switch r.Phase {
-	case Finished:
-		return Ended
-	case Pending:
-		return Waiting
-	default:
-		return Starting
-	}
-}
-
-func (in Input) healthOnNode(r Replica) (h Health, change time.Duration) {
-	if r.Phase == Finished {
-		return Ended, 0
-	}
-	if r.Phase == Pending {
-		return Waiting, 0
-	}
-	switch r.Readiness {
-	case Ready:
-		if left := left(in.Now, r.ReadinessSince, in.MinReady); left > 0 {
-			return Young, left
-		}
-		return Available, 0
-	default:
-		if left := left(in.Now, r.ReadinessSince, in.patience()); left > 0 {
-			return Starting, left
-		}
-		return Unhealthy, 0
-	}
-}
-
-// left is how much of a span that began at a time is left; not positive when none is.
-func left(now, since time.Time, span time.Duration) time.Duration { return since.Add(span).Sub(now) }
-
-// soonest of two spans of which zero means never.
-func soonest(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
+	// Blocked are names of pods that a disruption budget keeps in this pass.
+	Blocked map[string]bool
+	// Plan is what was shown to people about replicas that are not given up without them; nil when there is none.
+	Plan *Plan
 }

@@ -1,326 +1,314 @@
 package replica
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
 // tick is one pass of the simulated controller, and how far everything else moves in between.
 const tick = 10 * time.Second
 
-// pod is a replica in the simulated cluster.
-type pod struct {
+// copied is one identity in the simulated cluster: its claims, which a node keeps once they were scheduled, and its pod if it has one.
+type copied struct {
 	Replica
-	node string // "" until it is scheduled
-	// ticks until the pod moves on: from pending to running, from running to ready, from terminating to gone.
+	// home keeps the claims; empty until the pod was scheduled.
+	home string
+	// ticks until the pod moves on: from pending to running, from running to ready, from ready to having the data, from terminating to gone.
 	ticks int
 	// broken pods run and never become ready.
 	broken bool
+	// tally is what the status remembers.
+	tally Tally
 }
 
-// world is a small model of the scheduler, the kubelets and the node controller.
+// machine is a node and its disks.
+type machine struct {
+	state  NodeState
+	closed bool
+	disk   DiskState
+}
+
+// world is a small model of the scheduler, the kubelets, the node controller, people and a workload that copies its data.
 type world struct {
 	t     *testing.T
 	rand  *rand.Rand
 	seed  uint64
 	now   time.Time
-	nodes map[string]*NodeState
-	since map[string]time.Time
-	pods  []*pod
+	nodes map[string]*machine
+	all   []*copied
 	in    Input
-	made  int
-	seen  map[string]bool
-	log   []string
+	plan  *Plan
+	// approval is the annotation that a person set.
+	approval string
+	policy   Policy
+	// budget blocks every eviction.
+	budget bool
+	made   int
+	// log is put into words only when it is read.
+	log []func() string
 }
 
 // names of the nodes, ordered: a map has no order, and a seed must always tell the same story.
 var names = []string{"n0", "n1", "n2", "n3", "n4"}
 
-// chaos makes a world from a seed: nodes that are fine, silent or gone, and pods in any state on them.
+// chaos makes a world from a seed: nodes in any state, and identities in any state on them.
 func chaos(t *testing.T, seed uint64) *world {
-	w := &world{
-		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 4)), now: now,
-		nodes: map[string]*NodeState{}, since: map[string]time.Time{}, seen: map[string]bool{},
-	}
+	w := &world{t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 4)), now: now, nodes: map[string]*machine{}}
 	w.in = Input{
-		Desired: w.rand.IntN(7), Revision: "new", Grace: 2 * time.Minute, NodeGrace: 2 * time.Minute,
+		Desired: w.rand.IntN(6), Revision: "new", Grace: 2 * time.Minute, NodeGrace: 2 * time.Minute, Surge: w.rand.IntN(3),
+		Unavailable: w.rand.IntN(3), Declared: w.rand.IntN(2) == 0,
 		MinReady: time.Duration(w.rand.IntN(3)) * 15 * time.Second, OnDelete: w.rand.IntN(5) == 0,
 	}
-	for i, n := range names {
-		state := NodeFine
-		if i > 0 && w.rand.IntN(4) == 0 {
-			state = NodeUnreachable
-		}
-		w.nodes[n], w.since[n] = &state, w.past()
+	w.policy = Policy{Scaled: w.rand.IntN(2) == 0, Replaced: w.rand.IntN(2) == 0}
+	for _, n := range names {
+		w.nodes[n] = &machine{}
 	}
-	for range w.rand.IntN(10) {
-		p := w.make(w.identity())
-		p.node = names[w.rand.IntN(len(names))]
-		p.Revision = []string{"new", "old", "older"}[w.rand.IntN(3)]
-		p.Phase = Phase(w.rand.IntN(3))
-		p.Readiness = NotReady
-		if p.Phase == Running {
-			p.Readiness = Readiness(w.rand.IntN(3))
+	for range w.rand.IntN(8) {
+		c := w.make()
+		c.home = names[w.rand.IntN(len(names))]
+		c.Revision = []string{"new", "old", "older"}[w.rand.IntN(3)]
+		c.Phase = Phase(w.rand.IntN(3))
+		if c.Phase == Running {
+			c.Readiness = Readiness(w.rand.IntN(2))
 		}
-		p.ReadinessSince, p.Created = w.past(), w.past()
-		p.Terminating = w.rand.IntN(4) == 0
-		p.ticks = w.rand.IntN(5)
-		p.broken = w.rand.IntN(6) == 0
-		if p.Phase == Pending && w.rand.IntN(2) == 0 {
-			p.node = ""
-		}
+		c.Filled = w.rand.IntN(2) == 0
+		c.InSync = c.Filled && c.Readiness == Ready
+		c.ReadinessSince, c.Created, c.PendingSince = w.past(), w.past(), w.past()
+		c.Terminating = w.rand.IntN(4) == 0
+		c.ticks = w.rand.IntN(5)
+		c.broken = w.rand.IntN(6) == 0
+		c.Cost = w.rand.IntN(2)
 	}
 	return w
 }
 
 func (w *world) past() time.Time { return w.now.Add(-time.Duration(w.rand.IntN(300)) * time.Second) }
 
-func (w *world) identity() string {
+func (w *world) make() *copied {
 	w.made++
-	return fmt.Sprintf("%04x", w.made)
+	c := &copied{}
+	c.Identity = fmt.Sprintf("%04x", w.made)
+	c.Name, c.Created, c.Claims = c.Identity, w.now, ClaimsWhole
+	w.all = append(w.all, c)
+	w.start(c)
+	return c
 }
 
-func (w *world) make(identity string) *pod {
-	if w.seen[identity] {
-		w.fail("identity %s is used twice", identity)
-	}
-	w.seen[identity] = true
-	p := &pod{ticks: 1 + w.rand.IntN(4)}
-	p.Name, p.Identity, p.Revision, p.Created, p.ReadinessSince = identity, identity, w.in.Revision, w.now, w.now
-	w.pods = append(w.pods, p)
-	return p
+// start gives an identity a pod of the present template.
+func (w *world) start(c *copied) {
+	c.Phase, c.Readiness, c.Revision, c.Terminating, c.InSync = Pending, NotReady, w.in.Revision, false, false
+	c.PendingSince, c.ReadinessSince, c.ticks = w.now, w.now, 1+w.rand.IntN(4)
+}
+
+func (w *world) end(c *copied) {
+	c.Phase, c.Readiness, c.Revision, c.Terminating, c.InSync = Absent, NotReady, "", false, false
 }
 
 func (w *world) fail(format string, args ...any) {
 	w.t.Helper()
-	w.t.Fatalf("seed %d: %s\n%s", w.seed, fmt.Sprintf(format, args...), strings.Join(w.log, "\n"))
+	w.t.Fatalf("seed %d: %s\n%s", w.seed, fmt.Sprintf(format, args...), strings.Join(w.story(60), "\n"))
 }
 
-// node returns how the node of a pod is.
-func (w *world) node(p *pod) (NodeState, time.Time) {
-	if p.node == "" {
-		return NodeFine, w.now
+// tell adds a line to the log.
+func (w *world) tell(line func() string) {
+	at := w.now.Format("04:05")
+	w.log = append(w.log, func() string { return at + " " + line() })
+}
+
+// story is the end of the log in words.
+func (w *world) story(lines int) []string {
+	var out []string
+	for _, line := range w.log[max(0, len(w.log)-lines):] {
+		out = append(out, line())
 	}
-	return *w.nodes[p.node], w.since[p.node]
+	return out
 }
 
-// input is what a controller would observe.
+// input is what a controller would observe and remember.
 func (w *world) input() Input {
 	in := w.in
-	in.Now, in.Replicas = w.now, nil
+	in.Now, in.Replicas, in.Plan = w.now, nil, w.plan
 	silent := 0
 	for _, n := range names {
-		if *w.nodes[n] == NodeUnreachable {
+		if w.nodes[n].state != NodeFine {
 			silent++
 		}
 	}
 	in.Blackout = silent*2 > len(names)
-	for _, p := range w.pods {
-		r := p.Replica
-		r.Node, r.NodeSince = w.node(p)
+	for _, c := range w.all {
+		r := c.Replica
+		r.Placed = c.home != ""
+		if m := w.nodes[c.home]; m != nil {
+			r.Node, r.Disk = m.state, m.disk
+			if m.closed && m.state == NodeFine && (c.Phase == Absent || c.Phase == Pending) {
+				r.Node = NodeClosed
+			}
+		}
+		r.Tally = c.tally
 		in.Replicas = append(in.Replicas, r)
 	}
 	return in
 }
 
-// harm has a node fall silent, come back or go for good, or the user change his mind.
-func (w *world) harm() {
-	n := names[1+w.rand.IntN(len(names)-1)]
-	switch w.rand.IntN(6) {
-	case 0:
-		*w.nodes[n], w.since[n] = NodeUnreachable, w.now
-	case 1, 2:
-		*w.nodes[n], w.since[n] = NodeFine, w.now
-	case 3:
-		*w.nodes[n], w.since[n] = NodeGone, w.now
-	case 4:
-		w.in.Desired = w.rand.IntN(7)
-	case 5:
-		w.in.Revision = fmt.Sprintf("change-%d", w.rand.IntN(3))
+// pass is one pass of the controller: it remembers, asks people, decides until something is not blocked, acts, and records.
+func (w *world) pass() {
+	in := w.input()
+	for i, c := range w.all {
+		c.tally = c.tally.Next(in, in.Replicas[i])
 	}
-	w.log = append(w.log, fmt.Sprintf("%s harm: %s is %d, %d of %s are wanted", w.now.Format("04:05"), n, *w.nodes[n], w.in.Desired, w.in.Revision))
-}
-
-// step lets everything but the controller move.
-func (w *world) step() {
-	w.now = w.now.Add(tick)
-	for _, p := range slices.Clone(w.pods) {
-		if p.node == "" {
-			if p.Terminating {
-				w.drop(p)
-			} else {
-				w.schedule(p)
-			}
+	in = w.input()
+	w.plan = Offer(in, "uid", w.approval)
+	in.Plan = w.plan
+	in.Blocked = map[string]bool{}
+	for range 3 {
+		d := Decide(in)
+		w.tell(func() string { return fmt.Sprintf("%s, %d wanted | %s", d, in.Desired, describe(in)) })
+		if d.Action == Remove && !d.Force && w.budget {
+			in.Blocked[d.Victim] = true
 			continue
 		}
-		switch *w.nodes[p.node] {
-		case NodeGone:
-			if p.Terminating {
-				w.drop(p)
-			}
-		case NodeUnreachable:
-			if p.Phase == Running && p.Readiness == Ready {
-				p.Readiness, p.ReadinessSince = NotReady, w.now
-			}
-		default:
-			w.kubelet(p)
-		}
+		w.act(in, d)
+		break
+	}
+	w.record()
+}
+
+// record writes what the controller records of identities, and deletes the claims that may go.
+func (w *world) record() {
+	in := w.input()
+	for _, id := range Summarize(in).Full {
+		w.of(id).Filled = true
+	}
+	for _, id := range Dispose(in, w.policy) {
+		w.mayDispose(w.of(id))
+		w.all = slices.DeleteFunc(w.all, func(c *copied) bool { return c.Identity == id })
 	}
 }
 
-func (w *world) kubelet(p *pod) {
-	if p.ticks--; p.ticks > 0 {
-		return
+func (w *world) of(id string) *copied {
+	i := slices.IndexFunc(w.all, func(c *copied) bool { return c.Identity == id })
+	if i < 0 {
+		w.fail("%s is not there", id)
 	}
-	switch {
-	case p.Terminating:
-		w.drop(p)
-	case p.Phase == Pending:
-		p.Phase, p.Readiness, p.ReadinessSince, p.ticks = Running, NotReady, w.now, 1+w.rand.IntN(5)
-	case p.Phase == Running && !p.broken && p.Readiness != Ready:
-		p.Readiness, p.ReadinessSince = Ready, w.now
-	}
-}
-
-func (w *world) schedule(p *pod) {
-	fine := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return *w.nodes[n] != NodeFine })
-	p.node = fine[w.rand.IntN(len(fine))]
-}
-
-func (w *world) drop(p *pod) {
-	w.pods = slices.DeleteFunc(w.pods, func(other *pod) bool { return other == p })
+	return w.all[i]
 }
 
 // act does what was decided, and checks that it may be.
-func (w *world) act(d Decision) {
-	in := w.input()
-	if d.Action == Rest {
-		w.in.Futile = 0
-	}
-	w.log = append(w.log, fmt.Sprintf("%s %s | %s", w.now.Format("04:05"), d, w.describe(in)))
+func (w *world) act(in Input, d Decision) {
 	switch d.Action {
+	case Rest:
+		w.in.Futile = 0
 	case Create:
-		if live := Summarize(in).Live; live > in.Desired {
-			w.fail("a replica is made though there are %d", live)
-		}
-		w.make(w.identity())
-	case Remove:
-		if d.Reason == v1alpha1.ReasonReplicaUnhealthy {
-			w.in.Futile++
-		}
-		i := slices.IndexFunc(w.pods, func(p *pod) bool { return p.Name == d.Victim })
-		if i < 0 || w.pods[i].Terminating {
-			w.fail("%s is removed, and is not there or is being deleted", d.Victim)
-		}
-		w.mayRemove(in, i)
-		if d.Force != (*w.nodes[cmp.Or(w.pods[i].node, "n0")] == NodeGone) {
-			w.fail("force is %t", d.Force)
-		}
-		if d.Force || w.pods[i].node == "" {
-			w.drop(w.pods[i])
+		if d.Identity == "" {
+			w.make()
 			return
 		}
-		w.pods[i].Terminating, w.pods[i].ticks = true, 1+w.rand.IntN(3)
+		c := w.of(d.Identity)
+		if c.Fate != "" || c.Phase != Absent {
+			w.fail("%s is made again, and was given up or is there", d.Identity)
+		}
+		w.start(c)
+	case GiveUp, Remove:
+		c := w.of(d.Identity)
+		if d.Fate != "" && c.Fate == "" {
+			w.mayGiveUp(in, d, c)
+			c.Fate = d.Fate
+		}
+		if d.Action == GiveUp {
+			return
+		}
+		if c.Phase == Absent || c.Terminating && !d.Force {
+			w.fail("%s is removed, and is not there or is being deleted", d.Victim)
+		}
+		if d.Force && (c.home == "" || w.nodes[c.home].state != NodeGone || c.Fate == "") {
+			w.fail("%s is removed by force, and somebody may end it", c.Identity)
+		}
+		if d.Reason == "ReplicaUnhealthy" {
+			w.in.Futile++
+		}
+		if c.Terminating, c.ticks = true, 1+w.rand.IntN(3); d.Force || c.home == "" || c.Phase == Finished {
+			w.end(c)
+		}
 	}
 }
 
-// mayRemove holds what is promised of healthy replicas: one is removed only when it is one too many or of an old template, and when
-// as many ready ones as are wanted stay.
-func (w *world) mayRemove(in Input, i int) {
-	h, _ := in.Health(in.Replicas[i])
-	if h < Young {
+// serving counts the identities beside one that serve and have the data, as the world knows it, and those that had it.
+func (w *world) serving(beside *copied) (good, filled int) {
+	for _, c := range w.all {
+		if c.Fate != "" {
+			continue
+		}
+		up := c.Phase == Running && c.Readiness == Ready && !c.Terminating && w.nodes[c.home].state == NodeFine && w.nodes[c.home].disk != DiskFailed
+		has := up && (c.InSync || !w.in.Declared)
+		if c.Filled || has {
+			filled++
+		}
+		if has && c != beside {
+			good++
+		}
+	}
+	return good, filled
+}
+
+// mayGiveUp holds what is promised of data: no majority of those that have it is given up unapproved, no second one before the first is
+// replaced, and no last one.
+func (w *world) mayGiveUp(in Input, d Decision, c *copied) {
+	if !c.Filled || w.plan.allows(c.Identity) {
 		return
 	}
-	s := Summarize(in)
-	if s.Live <= in.Desired {
-		w.fail("%s is healthy and not one too many", in.Replicas[i].Name)
-	}
-	if s.Ready-1 < in.Desired {
-		w.fail("%s is healthy, and %d ready ones would stay of %d", in.Replicas[i].Name, s.Ready-1, in.Desired)
-	}
-	if s.Live == in.Desired+1 && !in.OnDelete && s.Updated < s.Live && in.Replicas[i].Revision == in.Revision {
-		w.fail("%s is healthy and new, and an old one stays", in.Replicas[i].Name)
+	good, filled := w.serving(c)
+	switch d.Fate {
+	case Scaled:
+		if in.Desired > 0 && good == 0 {
+			w.fail("%s may be the last copy, and is scaled away", c.Identity)
+		}
+		if Summarize(in).Live <= in.Desired {
+			w.fail("%s is scaled away, and not one too many", c.Identity)
+		}
+	case Rolled:
+		if good == 0 || good < in.Desired {
+			w.fail("%s is rolled over, and %d of %d serve without it", c.Identity, good, in.Desired)
+		}
+	case Replaced:
+		if good == 0 || good*2 < filled {
+			w.fail("%s is given up, and %d of %d serve", c.Identity, good, filled)
+		}
+		if filled < in.Desired {
+			w.fail("%s is given up before the one before is replaced: %d of %d had the data", c.Identity, filled, in.Desired)
+		}
+		if h, _ := in.Health(in.Replicas[slices.Index(w.all, c)]); h > Stuck {
+			w.fail("%s is given up, and may serve again", c.Identity)
+		}
+		if w.nodes[c.home].disk == DiskSuspended {
+			w.fail("%s is given up under maintenance", c.Identity)
+		}
 	}
 }
 
-func (w *world) describe(in Input) string {
+// mayDispose holds that at most the claims that the policy names are deleted.
+func (w *world) mayDispose(c *copied) {
+	good, _ := w.serving(nil)
+	switch {
+	case c.Fate == "":
+		w.fail("claims of %s are deleted, and it was not given up", c.Identity)
+	case c.Phase != Absent:
+		w.fail("claims of %s are deleted under its pod", c.Identity)
+	case c.Fate == Scaled && !w.policy.Scaled, c.Fate != Scaled && !w.policy.Replaced:
+		w.fail("claims of %s are deleted against the policy", c.Identity)
+	case c.Fate != Scaled && good < max(1, w.in.Desired):
+		w.fail("claims of %s are deleted, and %d of %d serve", c.Identity, good, w.in.Desired)
+	}
+}
+
+func describe(in Input) string {
 	var out []string
 	for _, r := range in.Replicas {
 		h, _ := in.Health(r)
-		out = append(out, fmt.Sprintf("%s/%s:%d/%d/%t", r.Name, r.Revision, h, r.Node, r.Terminating))
+		out = append(out, fmt.Sprintf("%s/%s%s:h%d/n%d/d%d/p%d/t%t/f%t/s%t/%s", r.Name, r.Revision, r.Fate, h, r.Node, r.Disk, r.Phase, r.Terminating, r.Filled, r.InSync, r.Away))
 	}
 	return strings.Join(out, " ")
-}
-
-// settled is the fixed point: as many as are wanted are available and of the template, and nothing is to be done.
-func (w *world) settled() bool {
-	in := w.input()
-	s := Summarize(in)
-	updated := s.Updated == in.Desired || in.OnDelete
-	return Decide(in).Action == Rest && s.Live == in.Desired && s.Available == in.Desired && updated
-}
-
-// TestSimulation runs the controller in worlds that began in any state, and were harmed for a while, until nothing is left to do.
-// Nodes that are silent stay so: what is on them must be replaced, unless they are so many that it could be the network.
-func TestSimulation(t *testing.T) {
-	const (
-		worlds = 4000
-		harm   = 30
-		// bound is generous: seven replicas, each replaced twice after its grace and rolled over once, with waits in between.
-		bound = 200
-	)
-	longest := 0
-	for seed := range uint64(worlds) {
-		w := chaos(t, seed)
-		for range harm {
-			w.act(Decide(w.input()))
-			w.step()
-			if w.rand.IntN(6) == 0 {
-				w.harm()
-			}
-		}
-		if w.input().Blackout {
-			for _, n := range names {
-				*w.nodes[n], w.since[n] = NodeFine, w.now
-			}
-		}
-		passes := 0
-		for ; !w.settled(); passes++ {
-			if passes == bound {
-				w.fail("not settled after %d passes: %s", bound, w.describe(w.input()))
-			}
-			w.act(Decide(w.input()))
-			w.step()
-		}
-		longest = max(longest, passes)
-		for range 20 {
-			if d := Decide(w.input()); d.Action != Rest {
-				w.fail("it does not stay settled: %s", d)
-			}
-			w.step()
-		}
-	}
-	t.Logf("%d worlds, the longest took %d passes", worlds, longest)
-}
-
-// TestSimulation_isRepeatable: the same world always takes the same way.
-func TestSimulation_isRepeatable(t *testing.T) {
-	run := func() []string {
-		w := chaos(t, 7)
-		for range 100 {
-			w.act(Decide(w.input()))
-			w.step()
-		}
-		return w.log
-	}
-	if !slices.Equal(run(), run()) {
-		t.Error("two runs of one world differ")
-	}
 }

@@ -1,10 +1,13 @@
 package replica
 
-// Summary counts the replicas that are not being deleted.
+// Summary counts the replicas that were not given up.
 type Summary struct {
-	Live, Ready, Available, Updated int
-	// Revisions counts the live replicas by the template that they were made from.
+	// Live counts identities, Pods those of them whose pod is there and is not being deleted.
+	Live, Pods, Ready, Available, Synced, Updated int
+	// Revisions counts them by the template that their pods were made from.
 	Revisions map[string]int
+	// Full are the identities that have the data, which goes on record.
+	Full []string
 }
 
 // Summarize counts.
@@ -12,16 +15,26 @@ func Summarize(in Input) Summary {
 	v := look(in)
 	s := Summary{Live: len(v.live), Revisions: map[string]int{}}
 	for _, r := range v.live {
-		s.Revisions[r.Revision]++
+		if r.Phase != Absent && !r.Terminating {
+			s.Pods++
+			s.Revisions[r.Revision]++
+			if !r.old {
+				s.Updated++
+			}
+		}
 		if r.serves() {
 			s.Ready++
 		}
 		if r.health == Available {
 			s.Available++
 		}
-		if !r.old {
-			s.Updated++
+		if r.synced {
+			s.Synced++
+			s.Full = append(s.Full, r.Identity)
 		}
 	}
 	return s
 }
+
+// Whole reports whether as many replicas as wanted are available and have the data.
+func (s Summary) Whole(desired int) bool { return s.Available >= desired && s.Synced >= desired }

@@ -1,0 +1,84 @@
+// Package nodes tells from Node objects whether nodes can be expected to serve a replica. It knows nothing of clients.
+package nodes
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
+	"quarry.storage/quarry/controller/internal/decide/stateful/topology"
+)
+
+// Node is what matters of a node.
+type Node struct {
+	// Labels are shared with the object that they were read from.
+	Labels map[string]string
+	// State of the node: fine, or why nothing that runs there counts.
+	State replica.NodeState
+	// Closed: it takes no new pods.
+	Closed bool
+}
+
+// Of reads a Node. One that never said whether it is ready is as silent as one that says it no longer.
+func Of(n *corev1.Node) Node {
+	out := Node{Labels: n.Labels, State: replica.NodeUnreachable, Closed: n.Spec.Unschedulable}
+	for _, c := range n.Status.Conditions {
+		if c.Type != corev1.NodeReady {
+			continue
+		}
+		switch c.Status {
+		case corev1.ConditionTrue:
+			out.State = replica.NodeFine
+		case corev1.ConditionFalse:
+			out.State = replica.NodeUnready
+		}
+	}
+	if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }) {
+		out.State = replica.NodeShutDown
+	}
+	return out
+}
+
+// Same reports whether nothing that matters differs between two looks at a node.
+func Same(a, b Node) bool {
+	return a.State == b.State && a.Closed == b.Closed && maps.Equal(a.Labels, b.Labels)
+}
+
+// Nodes by name.
+type Nodes map[string]Node
+
+// Blackout reports whether more than half of all nodes serve nothing: then the fault is more likely in what they have in common. Nodes that
+// do not exist, and that something still names, are among them.
+func (n Nodes) Blackout(missing int) bool {
+	silent := missing
+	for _, one := range n {
+		if one.State != replica.NodeFine {
+			silent++
+		}
+	}
+	return silent*2 > len(n)+missing
+}
+
+// Reach tells how the best node is of those that a volume can be used on. Without one that exists it is NodeGone.
+func (n Nodes) Reach(s *corev1.NodeSelector) replica.NodeState {
+	best, found := replica.NodeGone, false
+	for _, name := range slices.Sorted(maps.Keys(n)) {
+		one := n[name]
+		if !topology.Matches(s, name, one.Labels) {
+			continue
+		}
+		state := one.State
+		if state == replica.NodeFine && one.Closed {
+			state = replica.NodeClosed
+		}
+		if state == replica.NodeFine {
+			return state
+		}
+		if !found || state == replica.NodeClosed {
+			best, found = state, true
+		}
+	}
+	return best
+}

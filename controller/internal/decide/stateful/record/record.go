@@ -1,0 +1,160 @@
+// Package record knows what is on record of the identities of a StatefulCluster. The record is on their claims, and on the pods of those that
+// have none; it outranks what is seen. The package is given objects, and makes values only.
+package record
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// annotationSelectedNode is on a claim whose pod a scheduler has placed.
+const annotationSelectedNode = "volume.kubernetes.io/selected-node"
+
+// Identity is one identity of a StatefulCluster.
+type Identity struct {
+	Name string
+	// Pod of the identity; nil when there is none.
+	Pod *corev1.Pod
+	// Claims that it has.
+	Claims []*corev1.PersistentVolumeClaim
+	// Filled and Fate are on record.
+	Filled bool
+	Fate   replica.Fate
+	// Whole says whether the claims are there that it should have.
+	Whole replica.ClaimState
+}
+
+// fates by the states that record them.
+var fates = map[string]replica.Fate{
+	v1alpha1.ReplicaScaled: replica.Scaled, v1alpha1.ReplicaReplaced: replica.Replaced, v1alpha1.ReplicaRolled: replica.Rolled,
+}
+
+// Naming is how the claims of a StatefulCluster are called.
+type Naming struct {
+	// Templates are the names of the claim templates of now.
+	Templates []string
+	// Claim is the name of the claim of a template and an identity.
+	Claim func(template, identity string) string
+}
+
+// Gather puts the pods and claims of a StatefulCluster together to identities, by name. Claims that no identity has any more are left out:
+// they are orphans.
+func Gather(pods []corev1.Pod, claims []corev1.PersistentVolumeClaim, n Naming) []*Identity {
+	byName := map[string]*Identity{}
+	of := func(name string) *Identity {
+		if byName[name] == nil {
+			byName[name] = &Identity{Name: name}
+		}
+		return byName[name]
+	}
+	for i := range pods {
+		of(pods[i].Labels[v1alpha1.LabelIdentity]).Pod = &pods[i]
+	}
+	for i := range claims {
+		one := of(claims[i].Labels[v1alpha1.LabelIdentity])
+		one.Claims = append(one.Claims, &claims[i])
+	}
+	var out []*Identity
+	for _, one := range byName {
+		if one.Pod == nil && !slices.ContainsFunc(one.Claims, belongs) {
+			continue
+		}
+		one.read()
+		one.Whole = one.whole(n)
+		out = append(out, one)
+	}
+	slices.SortFunc(out, func(a, b *Identity) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// belongs reports whether a claim without a pod is of an identity. Those of versions without records are only while their pod was never
+// placed.
+func belongs(c *corev1.PersistentVolumeClaim) bool {
+	if c.Annotations[v1alpha1.AnnotationReplicaState] != "" {
+		return true
+	}
+	return c.Labels[v1alpha1.LabelReserved] != "" && c.DeletionTimestamp.IsZero() && c.Annotations[annotationSelectedNode] == ""
+}
+
+// read takes the record from the objects. A record that a crash left on one claim of several holds for all. Without a record, what has a pod that
+// has run may have data.
+func (i *Identity) read() {
+	var states []string
+	for _, c := range i.Claims {
+		states = append(states, c.Annotations[v1alpha1.AnnotationReplicaState])
+	}
+	if i.Pod != nil {
+		if states = append(states, i.Pod.Annotations[v1alpha1.AnnotationReplicaState]); strings.Join(states, "") == "" {
+			i.Filled = i.Pod.Status.Phase != corev1.PodPending && i.Pod.Status.Phase != ""
+		}
+	}
+	slices.Sort(states)
+	for _, s := range states {
+		i.Filled = i.Filled || s == v1alpha1.ReplicaFilled || fates[s] != ""
+		if i.Fate == "" {
+			i.Fate = fates[s]
+		}
+	}
+}
+
+// State is what is to be on record of the identity.
+func (i *Identity) State() string {
+	switch {
+	case i.Fate != "":
+		return string(i.Fate)
+	case i.Filled:
+		return v1alpha1.ReplicaFilled
+	}
+	return v1alpha1.ReplicaNew
+}
+
+// whole says whether the claims are there: those that were made for the identity, by its own record, and for one without data also those of
+// the templates of now.
+func (i *Identity) whole(n Naming) replica.ClaimState {
+	want := n.Templates
+	for _, c := range i.Claims {
+		if made := c.Annotations[v1alpha1.AnnotationClaims]; made != "" && i.Filled {
+			want = strings.Split(made, ",")
+		}
+	}
+	if len(want) == 0 && len(i.Claims) == 0 {
+		return replica.NoClaims
+	}
+	for _, c := range i.Claims {
+		if !c.DeletionTimestamp.IsZero() {
+			return replica.ClaimsEnding
+		}
+	}
+	for _, template := range want {
+		if !slices.ContainsFunc(i.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == n.Claim(template, i.Name) }) {
+			return replica.ClaimsMissing
+		}
+	}
+	return replica.ClaimsWhole
+}
+
+// Orphans returns the claims that no identity uses or will use, the newest first. Those that are being deleted are not among them.
+func Orphans(claims []corev1.PersistentVolumeClaim, identities []*Identity) []*corev1.PersistentVolumeClaim {
+	used := map[string]bool{}
+	for _, i := range identities {
+		used[i.Name] = i.Fate == "" || i.Pod != nil
+	}
+	var out []*corev1.PersistentVolumeClaim
+	for i := range claims {
+		if claims[i].DeletionTimestamp.IsZero() && !used[claims[i].Labels[v1alpha1.LabelIdentity]] {
+			out = append(out, &claims[i])
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.PersistentVolumeClaim) int {
+		if c := b.CreationTimestamp.Compare(a.CreationTimestamp.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return out
+}

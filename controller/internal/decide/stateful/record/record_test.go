@@ -1,0 +1,119 @@
+package record
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// claim is described as "template identity", with what is on record and how it is after that.
+func claim(text string) corev1.PersistentVolumeClaim {
+	words := strings.Fields(text)
+	c := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: "db-" + words[0] + "-" + words[1], Labels: map[string]string{v1alpha1.LabelIdentity: words[1]}, Annotations: map[string]string{},
+		CreationTimestamp: metav1.NewTime(noon),
+	}}
+	for _, w := range words[2:] {
+		switch w {
+		case "reserved":
+			c.Labels[v1alpha1.LabelReserved] = "true"
+		case "placed":
+			c.Annotations[annotationSelectedNode] = "n1"
+		case "ending":
+			c.DeletionTimestamp = new(metav1.NewTime(noon))
+		case "later":
+			c.CreationTimestamp = metav1.NewTime(noon.Add(time.Hour))
+		case "of-both":
+			c.Annotations[v1alpha1.AnnotationClaims] = "data,log"
+		case "of-data":
+			c.Annotations[v1alpha1.AnnotationClaims] = "data"
+		default:
+			c.Annotations[v1alpha1.AnnotationReplicaState] = w
+		}
+	}
+	return c
+}
+
+func pod(identity string, phase corev1.PodPhase, state string) corev1.Pod {
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "db-" + identity, Labels: map[string]string{v1alpha1.LabelIdentity: identity}}}
+	p.Status.Phase = phase
+	if state != "" {
+		p.Annotations = map[string]string{v1alpha1.AnnotationReplicaState: state}
+	}
+	return p
+}
+
+func naming(templates ...string) Naming {
+	return Naming{Templates: templates, Claim: func(t, i string) string { return "db-" + t + "-" + i }}
+}
+
+func gather(n Naming, pods []corev1.Pod, texts ...string) string {
+	var claims []corev1.PersistentVolumeClaim
+	for _, text := range texts {
+		claims = append(claims, claim(text))
+	}
+	found := Gather(pods, claims, n)
+	var out []string
+	for _, i := range found {
+		out = append(out, fmt.Sprintf("%s %s %d", i.Name, i.State(), i.Whole))
+	}
+	for _, c := range Orphans(claims, found) {
+		out = append(out, "orphan "+c.Name)
+	}
+	return strings.Join(out, "; ")
+}
+
+func TestGather(t *testing.T) {
+	none, data, both := naming(), naming("data"), naming("data", "log")
+	running := []corev1.Pod{pod("1", corev1.PodRunning, "")}
+	for name, c := range map[string]struct {
+		got, want string
+	}{
+		"a pod and its claim":                       {gather(data, running, "data 1 Filled"), "1 Filled 1"},
+		"the pod is gone, and the claim waits":      {gather(data, nil, "data 1 Filled"), "1 Filled 1"},
+		"it was given up":                           {gather(data, nil, "data 1 Replaced"), "1 Replaced 1; orphan db-data-1"},
+		"it was given up, and its pod is there":     {gather(data, running, "data 1 Replaced"), "1 Replaced 1"},
+		"a crash left the record on one of two":     {gather(both, nil, "data 1 Filled", "log 1 Scaled"), "1 Scaled 1; orphan db-data-1; orphan db-log-1"},
+		"one of two is filled":                      {gather(both, nil, "data 1 New", "log 1 Filled"), "1 Filled 1"},
+		"one of two is not made yet":                {gather(both, nil, "data 1 New"), "1 New 2"},
+		"one of two was deleted":                    {gather(both, nil, "data 1 Filled of-both"), "1 Filled 2"},
+		"a template came later":                     {gather(both, nil, "data 1 Filled of-data"), "1 Filled 1"},
+		"a template is gone, and its claim deleted": {gather(data, nil, "data 1 Filled of-both"), "1 Filled 2"},
+		"one is being deleted":                      {gather(both, running, "data 1 Filled", "log 1 Filled ending"), "1 Filled 3"},
+		"both were deleted under a pod":             {gather(both, running), "1 Filled 2"},
+		"no claims are wanted":                      {gather(none, []corev1.Pod{pod("1", corev1.PodRunning, "New")}), "1 New 0"},
+		"no claims, and given up":                   {gather(none, []corev1.Pod{pod("1", corev1.PodRunning, "Replaced")}), "1 Replaced 0"},
+		"an earlier version: running":               {gather(data, running, "data 1"), "1 Filled 1"},
+		"an earlier version: pending":               {gather(data, []corev1.Pod{pod("1", corev1.PodPending, "")}, "data 1"), "1 New 1"},
+		"an earlier version: an orphan stays one":   {gather(data, nil, "data 1"), "orphan db-data-1"},
+		"an earlier version: not begun":             {gather(data, nil, "data 1 reserved"), "1 New 1"},
+		"an earlier version: begun and gone":        {gather(data, nil, "data 1 reserved placed"), "orphan db-data-1"},
+		"orphans, the newest first":                 {gather(data, nil, "data 1", "data 2 later", "data 3 ending"), "orphan db-data-2; orphan db-data-1"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: got %q, want %q", name, c.got, c.want)
+		}
+	}
+}
+
+// TestState_neverGoesBack: what was given up is given up, and what had data had it.
+func TestState_neverGoesBack(t *testing.T) {
+	for _, state := range []string{v1alpha1.ReplicaNew, v1alpha1.ReplicaFilled, v1alpha1.ReplicaScaled, v1alpha1.ReplicaReplaced, v1alpha1.ReplicaRolled} {
+		found := Gather(nil, []corev1.PersistentVolumeClaim{claim("data 1 " + state)}, naming("data"))
+		if len(found) != 1 || found[0].State() != state {
+			t.Fatalf("%s: %+v", state, found)
+		}
+		if given := found[0].Fate != replica.Fate(""); given && !found[0].Filled {
+			t.Errorf("%s: nobody knows whether it had data", state)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package replica
+
+import (
+	"time"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+const (
+	// pendingPause is how soon pending replicas are looked at again.
+	pendingPause = 5 * time.Second
+	// restartPause is how old a pod is at least that ended and is made again: a node that ends each one at once is not flooded.
+	restartPause = 10 * time.Second
+)
+
+// tooMany gives up what is over the limit, one by one. This alone is a deliberate scale-down.
+func tooMany(v view) *Decision {
+	if len(v.live) <= v.most() {
+		return nil
+	}
+	victim := v.live[0]
+	switch {
+	case v.Blocked[victim.Name]:
+		return nil
+	case victim.serves() && v.leaving:
+		return wait(v1alpha1.ReasonReplicaLeaving, "There are %d replicas, %d are wanted; another one is still ending.", len(v.live), v.Desired)
+	case v.Desired > 0 && victim.Filled && v.others(victim, isSynced) == 0:
+		// See lastCopy. What does not serve any more is seen to meanwhile.
+		return nil
+	}
+	return v.part(victim, Scaled, v1alpha1.ReasonScalingDown, "Replica %s is removed: there are %d, %d are wanted.", victim.Name, len(v.live), v.Desired)
+}
+
+// lastCopy tells that nothing is scaled away while no replica that would stay is known to have the data.
+func lastCopy(v view) *Decision {
+	if len(v.live) <= v.most() || v.Blocked[v.live[0].Name] {
+		return nil
+	}
+	return wait(v1alpha1.ReasonLastCopy, "There are %d replicas, %d are wanted; %s stays until another one is known to have the data.",
+		len(v.live), v.Desired, v.live[0].Name)
+}
+
+// most is how many replicas there may be: a change of the template makes the new replica before the old one goes.
+func (v view) most() int {
+	if v.rolling() {
+		return v.Desired + v.Surge
+	}
+	return v.Desired
+}
+
+// part gives an identity up. A pod that answers is asked to end first, so that a disruption budget can say no before anything is on record.
+func (v view) part(r judged, fate Fate, reason, format string, args ...any) *Decision {
+	d := remove(r, fate, reason, format, args...)
+	if r.Phase == Absent || r.Terminating || r.OutOfReach() {
+		d.Action = GiveUp
+	}
+	return d
+}
+
+// restart makes a pod that ended, or that is not there, again on its claims: no data is copied. It waits for no other replica.
+func restart(v view) *Decision {
+	ended, ok := v.first(func(r judged) bool {
+		return r.Phase == Finished && r.Claims != NoClaims && !r.Terminating && !r.OutOfReach() && r.health != Lost && left(v.Now, r.PendingSince, restartPause) <= 0
+	})
+	if ok {
+		return remove(ended, "", v1alpha1.ReasonReplicaFinished, "The pod of replica %s has ended, and is made again on its claims.", ended.Name)
+	}
+	gone, ok := v.first(func(r judged) bool {
+		return r.Phase == Absent && !r.OutOfReach() && r.health != Lost && r.Claims != ClaimsEnding
+	})
+	if ok {
+		return create(gone.Identity, v1alpha1.ReasonReplicaMissing, "The pod of replica %s is made on its claims.", gone.Name)
+	}
+	// What has no data and lacks a claim gets the claim again.
+	torn, ok := v.first(func(r judged) bool {
+		return r.Phase == Pending && !r.Terminating && r.Claims == ClaimsMissing && !r.Filled && !r.OutOfReach() && r.health != Lost
+	})
+	if ok {
+		return create(torn.Identity, v1alpha1.ReasonReplicaMissing, "A claim of replica %s was deleted before its pod started, and is made again.", torn.Name)
+	}
+	return nil
+}
+
+// pending waits for replicas that are on their way. One of an old template need not arrive: the change may be what lets it.
+func pending(v view) *Decision {
+	comes := func(r judged) bool {
+		return r.Phase == Pending && !r.Terminating && !r.OutOfReach() && r.health != Lost
+	}
+	if v.rolling() {
+		if r, ok := v.first(func(r judged) bool { return comes(r) && r.old && !v.Blocked[r.Name] }); ok {
+			fate := Replaced
+			if r.Filled {
+				fate = ""
+			}
+			return remove(r, fate, v1alpha1.ReasonRolling, "Replica %s is removed: it is pending, and its template has changed.", r.Name)
+		}
+	}
+	r, ok := v.first(func(r judged) bool { return comes(r) && r.health == Waiting })
+	if !ok {
+		return nil
+	}
+	d := wait(v1alpha1.ReasonReplicaPending, "Replica %s is pending.", r.Name)
+	d.After = pendingPause
+	return d
+}
+
+// tooFew makes one replica.
+func tooFew(v view) *Decision {
+	if len(v.live) >= v.Desired {
+		return nil
+	}
+	return create("", v1alpha1.ReasonReplicaMissing, "A replica is made: there are %d, %d are wanted.", len(v.live), v.Desired)
+}

@@ -1,0 +1,232 @@
+package replica
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// harm has something happen that a controller does not do: to nodes, disks, pods, clocks, budgets, or in a person's mind.
+func (w *world) harm() {
+	n := names[1+w.rand.IntN(len(names)-1)]
+	m := w.nodes[n]
+	what := w.rand.IntN(17)
+	switch what {
+	case 0:
+		m.state = NodeUnreachable
+	case 1, 2, 3:
+		m.state, m.closed = NodeFine, false
+	case 4:
+		m.state = NodeGone
+	case 5:
+		m.state = NodeUnready
+	case 6:
+		w.drain(n)
+	case 7:
+		m.disk = DiskFailed
+	case 8, 9:
+		m.disk = DiskFine
+	case 10:
+		m.disk = []DiskState{DiskLost, DiskSuspended}[w.rand.IntN(2)]
+	case 11:
+		w.in.Desired = w.rand.IntN(6)
+	case 12:
+		w.in.Revision = fmt.Sprintf("change-%d", w.rand.IntN(3))
+	case 13:
+		w.budget = !w.budget
+	case 14:
+		w.now = w.now.Add(time.Duration(w.rand.IntN(7200)-3600) * time.Second)
+	case 15:
+		w.reboot(n)
+	case 16:
+		if w.plan != nil && w.rand.IntN(2) == 0 {
+			w.approval = w.plan.Digest
+		}
+		w.kill()
+	}
+	is := *m
+	w.tell(func() string { return fmt.Sprintf("harm %d: %s is %+v", what, n, is) })
+}
+
+// drain closes a node and evicts what runs there, as far as the budget lets it.
+func (w *world) drain(n string) {
+	w.nodes[n].closed = true
+	for _, c := range w.all {
+		if c.home == n && c.Phase != Absent && !w.budget {
+			c.Terminating, c.ticks = true, 1
+		}
+	}
+}
+
+// reboot ends the pods of a node, whose objects stay.
+func (w *world) reboot(n string) {
+	for _, c := range w.all {
+		if c.home == n && c.Phase == Running {
+			c.Phase, c.Readiness, c.InSync = Finished, NotReady, false
+		}
+	}
+}
+
+// kill has a person delete a pod.
+func (w *world) kill() {
+	if len(w.all) > 0 {
+		if c := w.all[w.rand.IntN(len(w.all))]; c.Phase != Absent {
+			c.Terminating, c.ticks = true, 1
+		}
+	}
+}
+
+// step lets everything but the controller move.
+func (w *world) step() {
+	w.now = w.now.Add(tick)
+	for _, c := range w.all {
+		switch {
+		case c.Phase == Absent:
+		case c.home == "":
+			if c.Terminating {
+				w.end(c)
+			} else {
+				w.schedule(c)
+			}
+		case w.nodes[c.home].state == NodeGone:
+			// Kubernetes removes pods of nodes that do not exist.
+			if c.Terminating {
+				w.end(c)
+			}
+		case w.nodes[c.home].state != NodeFine:
+			if c.Phase == Running && c.Readiness == Ready {
+				c.Readiness, c.ReadinessSince = NotReady, w.now
+			}
+		default:
+			w.kubelet(c)
+		}
+	}
+}
+
+func (w *world) kubelet(c *copied) {
+	if c.ticks--; c.ticks > 0 {
+		return
+	}
+	m := w.nodes[c.home]
+	switch {
+	case c.Terminating:
+		w.end(c)
+	case m.disk == DiskFailed || m.disk == DiskLost:
+		if c.Readiness == Ready {
+			c.Readiness, c.ReadinessSince, c.InSync = NotReady, w.now, false
+		}
+	case c.Phase == Pending && m.closed:
+	case c.Phase == Pending:
+		c.Phase, c.Readiness, c.ReadinessSince, c.ticks = Running, NotReady, w.now, 1+w.rand.IntN(5)
+	case c.Phase == Running && !c.broken && c.Readiness != Ready:
+		c.Readiness, c.ReadinessSince, c.ticks = Ready, w.now, 1+w.rand.IntN(3)
+	case c.Phase == Running && c.Readiness == Ready && !c.InSync:
+		c.InSync = c.Filled || w.source(c)
+	}
+}
+
+// source reports whether a replica can get the data: from another that has it, or because nobody ever had any.
+func (w *world) source(c *copied) bool {
+	good, filled := w.serving(c)
+	return good > 0 || filled == 0
+}
+
+func (w *world) schedule(c *copied) {
+	fit := slices.DeleteFunc(slices.Clone(names), func(n string) bool {
+		m := w.nodes[n]
+		return m.state != NodeFine || m.closed || m.disk != DiskFine
+	})
+	if len(fit) > 0 {
+		c.home = fit[w.rand.IntN(len(fit))]
+	}
+}
+
+// settled is the fixed point: as many as are wanted are available and of the template, and nothing is to be done.
+func (w *world) settled() bool {
+	in := w.input()
+	s := Summarize(in)
+	updated := s.Updated == in.Desired || in.OnDelete
+	return Decide(in).Action == Rest && s.Live == in.Desired && s.Whole(in.Desired) && updated
+}
+
+// TestSimulation runs the controller in worlds that began in any state, and were harmed for a while, until nothing is left to do.
+// Nodes that are silent and disks that failed stay so, unless they are so many that it could be the network: what is on them must be replaced. A
+// person approves what is asked for.
+func TestSimulation(t *testing.T) {
+	const (
+		worlds = 1000
+		harm   = 60
+		// bound is generous: six replicas, each replaced twice after its grace and rolled over once, with waits in between.
+		bound = 400
+	)
+	longest := 0
+	for seed := range uint64(worlds) {
+		w := chaos(t, seed)
+		for range harm {
+			w.pass()
+			w.step()
+			if w.rand.IntN(4) == 0 {
+				w.harm()
+			}
+		}
+		w.calm()
+		passes := 0
+		for ; !w.settled(); passes++ {
+			if passes == bound {
+				w.fail("not settled after %d passes: %s", bound, describe(w.input()))
+			}
+			if w.plan != nil && !w.plan.Approved {
+				w.approval = w.plan.Digest
+			}
+			w.pass()
+			w.step()
+		}
+		longest = max(longest, passes)
+		for range 20 {
+			if d := Decide(w.input()); d.Action != Rest {
+				w.fail("it does not stay settled: %s", d)
+			}
+			w.pass()
+			w.step()
+		}
+	}
+	t.Logf("%d worlds, the longest took %d passes", worlds, longest)
+}
+
+// calm ends what keeps a world from coming to rest for ever, or for hours: a budget, maintenance, a blackout, a clock that went back.
+func (w *world) calm() {
+	w.budget = false
+	for _, n := range names {
+		if w.nodes[n].disk == DiskSuspended {
+			w.nodes[n].disk = DiskFine
+		}
+		if w.input().Blackout {
+			w.nodes[n].state = NodeFine
+		}
+	}
+	for _, c := range w.all {
+		for _, at := range []time.Time{c.ReadinessSince, c.PendingSince} {
+			if at.After(w.now) {
+				w.now = at
+			}
+		}
+		c.broken = c.broken && !c.Filled
+	}
+}
+
+// TestSimulation_isRepeatable: the same world always takes the same way.
+func TestSimulation_isRepeatable(t *testing.T) {
+	run := func() []string {
+		w := chaos(t, 7)
+		for range 100 {
+			w.pass()
+			w.step()
+			w.harm()
+		}
+		return w.story(len(w.log))
+	}
+	if !slices.Equal(run(), run()) {
+		t.Error("two runs of one world differ")
+	}
+}
