@@ -72,34 +72,6 @@ func (r *Reconciler) place(ctx context.Context, s *scope, i *record.Identity, ou
 		if known, ok := s.nodes[i.Pod.Spec.NodeName]; ok {
 			out.Node = known.State
 		}
-		return nil
 	}
-	for _, c := range i.Claims {
-		if c.Spec.VolumeName == "" {
-			continue
-		}
-		state, pinned, err := r.nodeOfVolume(ctx, s, c)
-		if err != nil {
-			return err
-		}
-		out.Placed = out.Placed || pinned
-		out.Node = max(out.Node, state)
-	}
-	return nil
-}
-
-// nodeOfVolume tells how the best node is that the volume of a claim can be used on, and whether it cannot be used on every one.
-func (r *Reconciler) nodeOfVolume(ctx context.Context, s *scope, c *corev1.PersistentVolumeClaim) (state replica.NodeState, pinned bool, err error) {
-	v := &corev1.PersistentVolume{}
-	err = r.Client.Get(ctx, types.NamespacedName{Name: c.Spec.VolumeName}, v)
-	switch {
-	case apierrors.IsNotFound(err), err == nil && c.Status.Phase == corev1.ClaimLost:
-		// The volume is gone, or is not the claim's any more. It may be put back, as from a backup.
-		return replica.NodeGone, true, nil
-	case err != nil:
-		return replica.NodeFine, false, fmt.Errorf("get persistentvolume %s: %w", c.Spec.VolumeName, err)
-	case v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil:
-		return replica.NodeFine, false, nil
-	}
-	return s.nodes.Reach(v.Spec.NodeAffinity.Required), true, nil
+	return r.hold(ctx, s, i, out)
 }

@@ -2,6 +2,7 @@ package statefulcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -37,7 +38,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 		return c.Labels[v1alpha1.LabelStatefulClusterUID] != string(s.cluster.UID)
 	})
 	s.gather()
-	if err := r.readNodes(ctx, s); err != nil {
+	if err := errors.Join(r.readNodes(ctx, s), r.readMembers(ctx, s)); err != nil {
 		return err
 	}
 	return r.assess(ctx, s)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/stateful/blueprint"
 	"quarry.storage/quarry/controller/internal/decide/stateful/nodes"
@@ -24,6 +25,9 @@ type scope struct {
 	claims     []corev1.PersistentVolumeClaim
 	identities []*record.Identity
 	nodes      nodes.Nodes
+	members    []v1alpha1.Member
+	// capacities that are published; nil while nobody needed to know.
+	capacities []storagev1.CSIStorageCapacity
 	// input of the decision, and the decision.
 	input    replica.Input
 	decision replica.Decision

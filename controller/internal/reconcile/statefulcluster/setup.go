@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"quarry.storage/quarry/controller/internal/decide/stateful/disk"
 	"quarry.storage/quarry/controller/internal/decide/stateful/nodes"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -29,6 +30,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workloads cache.Cache) e
 	everyone := kube.Everyone(r.Client, func() client.ObjectList { return &v1alpha1.StatefulClusterList{} })
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.StatefulCluster{}, spec).
+		Watches(&v1alpha1.Member{}, handler.EnqueueRequestsFromMapFunc(everyone), builder.WithPredicates(memberChanged)).
 		WatchesRawSource(source.Kind[client.Object](workloads, &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ownerOf))).
 		WatchesRawSource(source.Kind[client.Object](workloads, &corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ownerOf))).
 		WatchesRawSource(source.Kind[client.Object](workloads, &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(everyone), nodeChanged)).
@@ -55,6 +57,16 @@ var nodeChanged = predicate.TypedFuncs[client.Object]{
 			return true
 		}
 		return !nodes.Same(nodes.Of(before), nodes.Of(after))
+	},
+}
+
+// memberChanged lets only changes of what holds volumes through that matter.
+var memberChanged = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*v1alpha1.Member)
+		after, okToo := e.ObjectNew.(*v1alpha1.Member)
+		return !ok || !okToo || disk.State(before, false) != disk.State(after, false) || disk.State(before, true) != disk.State(after, true)
 	},
 }
 

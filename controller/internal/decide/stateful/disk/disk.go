@@ -1,0 +1,101 @@
+// Package disk tells from Members and published capacities how the disks are that hold the volumes of a replica, and whether there is room for
+// its claims elsewhere. It knows nothing of clients, and of no single kind of storage.
+package disk
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"quarry.storage/quarry/controller/internal/decide/stateful/nodes"
+	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Holder returns the Member that holds a volume, by the group on record of both; nil when none is known to, as for volumes of others. A group that
+// several Members have is on a disk that they share: the volume is on none of them.
+func Holder(v *corev1.PersistentVolume, members []v1alpha1.Member) *v1alpha1.Member {
+	if v.Spec.CSI == nil || v.Spec.CSI.VolumeAttributes[v1alpha1.AttributeGroupUUID] == "" {
+		return nil
+	}
+	var found *v1alpha1.Member
+	for i := range members {
+		if g := members[i].Spec.Group; g == nil || g.UUID != v.Spec.CSI.VolumeAttributes[v1alpha1.AttributeGroupUUID] {
+			continue
+		}
+		if found != nil {
+			return nil
+		}
+		found = &members[i]
+	}
+	return found
+}
+
+// State tells how the disks of a Member are. ready says whether the replica is: while it is, a device that is missing holds nothing of it.
+func State(m *v1alpha1.Member, ready bool) replica.DiskState {
+	if m == nil {
+		return replica.DiskFine
+	}
+	reason := ""
+	if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Status != metav1.ConditionTrue {
+		reason = c.Reason
+	}
+	gone := reason == v1alpha1.ReasonVolumeGroupLost
+	missing := slices.ContainsFunc(m.Status.Devices, func(d v1alpha1.MemberDevice) bool { return d.State == v1alpha1.DeviceMissing })
+	switch {
+	case m.Spec.Lost != "" && m.Spec.Lost == string(m.UID) && (gone || m.Status.Flags != nil && !m.Status.Flags.IsUp):
+		return replica.DiskLost
+	case m.Spec.Maintenance || len(m.Status.Maintenance) > 0:
+		return replica.DiskSuspended
+	case gone, missing && !ready:
+		return replica.DiskFailed
+	}
+	return replica.DiskFine
+}
+
+// Room reports whether a node beside those that a replica is on is known to have room for its claims, as the scheduler would see it. Classes for
+// which nobody publishes capacity have room everywhere.
+func Room(claims []*corev1.PersistentVolumeClaim, on map[string]bool, all nodes.Nodes, published []storagev1.CSIStorageCapacity) bool {
+	need := map[string]*resource.Quantity{}
+	for _, c := range claims {
+		class := c.Spec.StorageClassName
+		if class == nil || !slices.ContainsFunc(published, func(p storagev1.CSIStorageCapacity) bool { return p.StorageClassName == *class }) {
+			continue
+		}
+		if need[*class] == nil {
+			need[*class] = &resource.Quantity{}
+		}
+		need[*class].Add(c.Spec.Resources.Requests[corev1.ResourceStorage])
+	}
+	if len(need) == 0 {
+		return true
+	}
+	for name, n := range all {
+		if !on[name] && n.State == replica.NodeFine && !n.Closed && fits(need, n, published) {
+			return true
+		}
+	}
+	return false
+}
+
+// fits reports whether a node has room for all that is needed. What is not known to fit does not.
+func fits(need map[string]*resource.Quantity, n nodes.Node, published []storagev1.CSIStorageCapacity) bool {
+	for class, size := range need {
+		if !slices.ContainsFunc(published, func(p storagev1.CSIStorageCapacity) bool {
+			return p.StorageClassName == class && p.Capacity != nil && p.Capacity.Cmp(*size) >= 0 && covers(p.NodeTopology, n)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+func covers(topology *metav1.LabelSelector, n nodes.Node) bool {
+	s, err := metav1.LabelSelectorAsSelector(topology)
+	return err == nil && s.Matches(labels.Set(n.Labels))
+}

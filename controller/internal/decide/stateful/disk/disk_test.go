@@ -1,0 +1,138 @@
+package disk
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide/stateful/nodes"
+	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+func member(edits ...func(*v1alpha1.Member)) v1alpha1.Member {
+	m := v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "fast.n1", UID: "u1"}}
+	m.Spec.Group = &v1alpha1.MemberGroup{UUID: "A"}
+	m.Status.Flags = &v1alpha1.MemberFlags{IsUp: true}
+	m.Status.Devices = []v1alpha1.MemberDevice{{Path: "/dev/sda", State: v1alpha1.DevicePresent}}
+	for _, edit := range edits {
+		edit(&m)
+	}
+	return m
+}
+
+func reason(r string) func(*v1alpha1.Member) {
+	return func(m *v1alpha1.Member) {
+		m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: r}}
+	}
+}
+
+func missing(m *v1alpha1.Member)    { m.Status.Devices[0].State = v1alpha1.DeviceMissing }
+func maintained(m *v1alpha1.Member) { m.Spec.Maintenance = true }
+func byNode(m *v1alpha1.Member) {
+	m.Status.Maintenance = []v1alpha1.MaintenanceSource{v1alpha1.MaintenanceStorageNode}
+}
+func lost(m *v1alpha1.Member)      { m.Spec.Lost = "u1" }
+func lostOther(m *v1alpha1.Member) { m.Spec.Lost = "u2" }
+func down(m *v1alpha1.Member)      { m.Status.Flags.IsUp = false }
+func unheard(m *v1alpha1.Member)   { m.Status.Flags = nil }
+
+func TestState(t *testing.T) {
+	for name, c := range map[string]struct {
+		member v1alpha1.Member
+		ready  bool
+		want   replica.DiskState
+	}{
+		"all is well":                                   {member(), false, replica.DiskFine},
+		"its group is lost":                             {member(reason(v1alpha1.ReasonVolumeGroupLost)), true, replica.DiskFailed},
+		"something else is wrong":                       {member(reason(v1alpha1.ReasonVolumeGroupUnknown)), false, replica.DiskFine},
+		"a device died, and the replica is not ready":   {member(missing), false, replica.DiskFailed},
+		"a device died that holds nothing of it":        {member(missing), true, replica.DiskFine},
+		"a person maintains it":                         {member(maintained, reason(v1alpha1.ReasonVolumeGroupLost)), false, replica.DiskSuspended},
+		"a person maintains the node":                   {member(byNode, missing), false, replica.DiskSuspended},
+		"a person said that it is lost, and it is down": {member(lost, down), false, replica.DiskLost},
+		"lost, and its group is not seen":               {member(lost, reason(v1alpha1.ReasonVolumeGroupLost)), false, replica.DiskLost},
+		"lost, and maintained":                          {member(lost, down, maintained), false, replica.DiskLost},
+		"lost, and it reports":                          {member(lost), false, replica.DiskFine},
+		"lost, and nobody knows whether it reports":     {member(lost, unheard), false, replica.DiskFine},
+		"one of the same name was lost":                 {member(lostOther, down), false, replica.DiskFine},
+	} {
+		if got := State(&c.member, c.ready); got != c.want {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+	if got := State(nil, false); got != replica.DiskFine {
+		t.Errorf("nobody knows who holds it: %d", got)
+	}
+}
+
+func TestHolder(t *testing.T) {
+	v := func(group string) *corev1.PersistentVolume {
+		out := &corev1.PersistentVolume{}
+		out.Spec.CSI = &corev1.CSIPersistentVolumeSource{VolumeAttributes: map[string]string{v1alpha1.AttributeGroupUUID: group}}
+		return out
+	}
+	other := member(func(m *v1alpha1.Member) { m.Name, m.Spec.Group.UUID = "fast.n2", "B" })
+	bare := member(func(m *v1alpha1.Member) { m.Name, m.Spec.Group = "fast.n3", nil })
+	members := []v1alpha1.Member{bare, other, member()}
+	if m := Holder(v("A"), members); m == nil || m.Name != "fast.n1" {
+		t.Errorf("%+v", m)
+	}
+	for name, c := range map[string]*v1alpha1.Member{
+		"a group that nobody has":   Holder(v("C"), members),
+		"no group":                  Holder(v(""), append(members, member(func(m *v1alpha1.Member) { m.Spec.Group.UUID = "" }))),
+		"a volume of others":        Holder(&corev1.PersistentVolume{}, members),
+		"a group that several have": Holder(v("A"), append(members, member())),
+	} {
+		if c != nil {
+			t.Errorf("%s is on %s", name, c.Name)
+		}
+	}
+}
+
+func TestRoom(t *testing.T) {
+	claim := func(class, size string) *corev1.PersistentVolumeClaim {
+		c := &corev1.PersistentVolumeClaim{}
+		c.Spec.StorageClassName = &class
+		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+		return c
+	}
+	capacity := func(class, host, size string) storagev1.CSIStorageCapacity {
+		out := storagev1.CSIStorageCapacity{StorageClassName: class, NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{"host": host}}}
+		if size != "" {
+			out.Capacity = new(resource.MustParse(size))
+		}
+		return out
+	}
+	node := func(host string, state replica.NodeState, closed bool) nodes.Node {
+		return nodes.Node{Labels: map[string]string{"host": host}, State: state, Closed: closed}
+	}
+	all := nodes.Nodes{
+		"n1": node("n1", replica.NodeFine, false), "n2": node("n2", replica.NodeFine, false), "n3": node("n3", replica.NodeFine, true), "n4": node("n4", replica.NodeUnreachable, false),
+	}
+	data := []*corev1.PersistentVolumeClaim{claim("fast", "10Gi")}
+	for name, c := range map[string]struct {
+		claims    []*corev1.PersistentVolumeClaim
+		published []storagev1.CSIStorageCapacity
+		want      bool
+	}{
+		"nobody publishes anything":           {data, nil, true},
+		"somebody does, of another class":     {data, []storagev1.CSIStorageCapacity{capacity("slow", "n2", "1Gi")}, true},
+		"another node has room":               {data, []storagev1.CSIStorageCapacity{capacity("fast", "n2", "10Gi")}, true},
+		"it has too little":                   {data, []storagev1.CSIStorageCapacity{capacity("fast", "n2", "9Gi")}, false},
+		"only its own node has room":          {data, []storagev1.CSIStorageCapacity{capacity("fast", "n1", "90Gi"), capacity("fast", "n2", "1Gi")}, false},
+		"one that is cordoned":                {data, []storagev1.CSIStorageCapacity{capacity("fast", "n3", "90Gi")}, false},
+		"one that is silent":                  {data, []storagev1.CSIStorageCapacity{capacity("fast", "n4", "90Gi")}, false},
+		"nobody knows how much":               {data, []storagev1.CSIStorageCapacity{capacity("fast", "n2", "")}, false},
+		"both claims, of one class, too much": {append(data, claim("fast", "1Gi")), []storagev1.CSIStorageCapacity{capacity("fast", "n2", "10Gi")}, false},
+		"both claims, of two classes":         {append(data, claim("slow", "1Gi")), []storagev1.CSIStorageCapacity{capacity("fast", "n2", "10Gi"), capacity("slow", "n2", "1Gi")}, true},
+		"no claims":                           {nil, []storagev1.CSIStorageCapacity{capacity("fast", "n2", "1Gi")}, true},
+	} {
+		if got := Room(c.claims, map[string]bool{"n1": true}, all, c.published); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package statefulcluster
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"quarry.storage/quarry/controller/internal/decide/stateful/disk"
+	"quarry.storage/quarry/controller/internal/decide/stateful/record"
+	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
+	"quarry.storage/quarry/controller/internal/decide/stateful/topology"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups=quarry.storage,resources=members,verbs=get;list;watch
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=csistoragecapacities,verbs=list
+
+// hold tells how the volumes of a replica are: on which nodes they can be used, and what is known of the disks that hold them.
+func (r *Reconciler) hold(ctx context.Context, s *scope, i *record.Identity, out *replica.Replica) error {
+	on := map[string]bool{}
+	scheduled := i.Pod != nil && i.Pod.Spec.NodeName != ""
+	if scheduled {
+		on[i.Pod.Spec.NodeName] = true
+	}
+	for _, c := range i.Claims {
+		if c.Spec.VolumeName == "" {
+			continue
+		}
+		v := &corev1.PersistentVolume{}
+		err := r.Client.Get(ctx, types.NamespacedName{Name: c.Spec.VolumeName}, v)
+		switch {
+		case apierrors.IsNotFound(err), err == nil && c.Status.Phase == corev1.ClaimLost:
+			// A cache may be late; of a volume that is gone the claim says so. It may be put back, as from a backup.
+			if c.Status.Phase == corev1.ClaimLost && !scheduled {
+				out.Disk = max(out.Disk, replica.DiskFailed)
+			}
+			continue
+		case err != nil:
+			return fmt.Errorf("get persistentvolume %s: %w", c.Spec.VolumeName, err)
+		}
+		out.Disk = max(out.Disk, disk.State(disk.Holder(v, s.members), out.Phase == replica.Running && out.Readiness == replica.Ready))
+		if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
+			continue
+		}
+		for name, n := range s.nodes {
+			on[name] = on[name] || topology.Matches(v.Spec.NodeAffinity.Required, name, n.Labels)
+		}
+		if out.Placed = true; !scheduled {
+			out.Node = max(out.Node, s.nodes.Reach(v.Spec.NodeAffinity.Required))
+		}
+	}
+	return r.room(ctx, s, i, on, out)
+}
+
+// room tells whether another node is known to have room for the claims of a replica. It is asked only when the replica may be given up.
+func (r *Reconciler) room(ctx context.Context, s *scope, i *record.Identity, on map[string]bool, out *replica.Replica) error {
+	if out.Fate != "" || len(i.Claims) == 0 || !out.OutOfReach() && out.Disk != replica.DiskLost && out.Readiness == replica.Ready {
+		return nil
+	}
+	if s.capacities == nil {
+		var list storagev1.CSIStorageCapacityList
+		if err := r.Live.List(ctx, &list); err != nil {
+			return fmt.Errorf("list capacities: %w", err)
+		}
+		s.capacities = append([]storagev1.CSIStorageCapacity{}, list.Items...)
+	}
+	out.Crowded = !disk.Room(i.Claims, on, s.nodes, s.capacities)
+	return nil
+}
+
+func (r *Reconciler) readMembers(ctx context.Context, s *scope) error {
+	var list v1alpha1.MemberList
+	if err := r.Client.List(ctx, &list); err != nil {
+		return fmt.Errorf("list members: %w", err)
+	}
+	s.members = list.Items
+	return nil
+}

@@ -1,0 +1,139 @@
+package statefulcluster
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// member makes a Member with the group of every volume that bind makes on a node.
+func (s *suite) member(node string) *v1alpha1.Member {
+	s.t.Helper()
+	m := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "fast." + node}}
+	m.Spec = v1alpha1.MemberSpec{
+		Of: v1alpha1.MemberOwner{Kind: "Cluster", Name: "fast", UID: "u"}, Node: v1alpha1.HostName(node), Group: &v1alpha1.MemberGroup{UUID: "group-" + node},
+	}
+	s.create(m)
+	s.t.Cleanup(func() { _ = s.client.Delete(context.Background(), m) })
+	return m
+}
+
+// groupLost has a Member say that it has lost its group, or that all is well.
+func (s *suite) groupLost(m *v1alpha1.Member, lost bool) {
+	s.t.Helper()
+	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady, LastTransitionTime: metav1.NewTime(s.now)}
+	if lost {
+		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonVolumeGroupLost
+	}
+	m.Status.Conditions = []metav1.Condition{c}
+	if err := s.client.Status().Update(context.Background(), m); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// lostDisk makes two replicas on two nodes, whose volumes Members hold, and has that of the second lose its group.
+func (s *suite) lostDisk() *v1alpha1.Member {
+	s.t.Helper()
+	s.add(2, func(c *v1alpha1.StatefulCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationNodeGrace: "1m"}
+	})
+	s.settle("two replicas", isReady)
+	p := s.pods()[1]
+	s.bind("db-data-0000000000000002", p.Spec.NodeName)
+	m := s.member(p.Spec.NodeName)
+	s.groupLost(m, true)
+	return m
+}
+
+// TestReconcile_lostDisk: the node lives, and the disk does not.
+func TestReconcile_lostDisk(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	m := s.lostDisk()
+	s.wait(40 * time.Second)
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonReplicaStarting, "disks of replica db-0000000000000002 failed")(s.get()); complaint != "" || s.names() != "1 2" {
+		t.Errorf("pods %s: %s", s.names(), complaint)
+	}
+	s.groupLost(m, false)
+	s.wait(2 * time.Minute)
+	if s.names() != "1 2" || isReady(s.get()) != "" {
+		t.Errorf("it was put back: pods %s, %s", s.names(), isReady(s.get()))
+	}
+	s.groupLost(m, true)
+	s.wait(2 * time.Minute)
+	s.settle("a replica elsewhere", isReady)
+	if s.names() != "1 3" || s.claim(2) != "Replaced" {
+		t.Errorf("pods %s, claim %s", s.names(), s.claim(2))
+	}
+}
+
+// TestReconcile_maintenanceOfADisk: while a person works on it nobody is given up.
+func TestReconcile_maintenanceOfADisk(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	m := s.lostDisk()
+	m.Spec.Maintenance = true
+	if err := s.client.Update(context.Background(), m); err != nil {
+		t.Fatal(err)
+	}
+	s.groupLost(m, true)
+	s.wait(10 * time.Minute)
+	if s.names() != "1 2" {
+		t.Errorf("pods %s", s.names())
+	}
+}
+
+// TestReconcile_noRoom: a replica stays while no other node is known to have room for its claims.
+func TestReconcile_noRoom(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	free := &storagev1.CSIStorageCapacity{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "n3"}, StorageClassName: "fast", Capacity: new(resource.MustParse("1Mi")),
+		NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.TopologyHost: "n3"}},
+	}
+	s.create(free)
+	t.Cleanup(func() { _ = s.client.Delete(context.Background(), free) })
+	s.lostDisk()
+	s.wait(3 * time.Minute)
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonNoRoom, "no other node is known to have room")(s.get()); complaint != "" || s.names() != "1 2" {
+		t.Errorf("pods %s: %s", s.names(), complaint)
+	}
+	free.Capacity = new(resource.MustParse("1Gi"))
+	if err := s.client.Update(context.Background(), free); err != nil {
+		t.Fatal(err)
+	}
+	s.settle("a replica elsewhere", isReady)
+	if s.names() != "1 3" {
+		t.Errorf("pods %s", s.names())
+	}
+}
+
+func TestMemberChanged(t *testing.T) {
+	m := func(edit func(*v1alpha1.Member)) client.Object {
+		out := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
+		edit(out)
+		return out
+	}
+	base := m(func(*v1alpha1.Member) {})
+	for name, c := range map[string]struct {
+		after client.Object
+		want  bool
+	}{
+		"more volumes":    {m(func(m *v1alpha1.Member) { m.Status.Volumes = 7 }), false},
+		"maintenance":     {m(func(m *v1alpha1.Member) { m.Spec.Maintenance = true }), true},
+		"a device is out": {m(func(m *v1alpha1.Member) { m.Status.Devices = []v1alpha1.MemberDevice{{State: v1alpha1.DeviceMissing}} }), true},
+	} {
+		if got := memberChanged.Update(event.UpdateEvent{ObjectOld: base, ObjectNew: c.after}); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if !memberChanged.Update(event.UpdateEvent{ObjectOld: &corev1.Pod{}, ObjectNew: base}) {
+		t.Error("what is not known does not matter")
+	}
+}
