@@ -31,6 +31,7 @@ type Change struct {
 	Forget   *Forget
 	Making   *Hold
 	Used     *Hold
+	Copied   *Copied
 }
 
 // Create makes a volume of which nothing is ready.
@@ -40,6 +41,16 @@ type Create struct {
 	Tags      []string
 	// HeldBy is the node that has the volume from its beginning; empty for none.
 	HeldBy string
+	// Origin is the volume that the new one is a copy of; the zero value for one that is none. No node may hold that volume, and none gets it until the copy is whole.
+	Origin Origin
+	// Snapshot makes the copy a snapshot.
+	Snapshot bool
+}
+
+// Copied says that the first bytes of a volume that is being copied have reached the LUN.
+type Copied struct {
+	Name, UUID string
+	Bytes      int64
 }
 
 // Grow makes a volume larger. What is new is not ready.

@@ -30,10 +30,16 @@ const (
 	TagReader = quarry.Group + "/reader="
 	// TagSize is the prefix of the tag of a volume that was made for a claim: the size that was asked for follows. It is among the Tags of the volume.
 	TagSize = quarry.Group + "/size="
+	// TagCopyOf is the prefix of the tag of a volume that was made to begin with the content of another one. See Origin.Tag.
+	TagCopyOf = quarry.Group + "/copy-of="
+	// TagCopied is the prefix of the tag of a volume that is being copied, with the number of its first bytes that have reached the LUN.
+	TagCopied = quarry.Group + "/copied="
+	// TagSnapshot is on a volume that is a snapshot: no node gets it once it is whole.
+	TagSnapshot = quarry.Group + "/snapshot"
 )
 
 // marks are all of them.
-var marks = []string{TagOwner, TagEpoch, TagHeldBy, TagLeaving, TagReady, TagMaking, TagUsed, TagReader}
+var marks = []string{TagOwner, TagEpoch, TagHeldBy, TagLeaving, TagReady, TagMaking, TagUsed, TagReader, TagCopyOf, TagCopied, TagSnapshot}
 
 // SystemID is what LVM knows the group of an Iscsi by. No host has it, so that plain LVM leaves the group alone everywhere.
 func SystemID(ownerUID string) string { return "quarry-" + ownerUID }
@@ -77,6 +83,12 @@ type Volume struct {
 	MakingOn string
 	// Readers are the nodes that it was released from by a fence, with their boots then; ordered. They may still read what lies in its place.
 	Readers []Boot
+	// Origin is the volume that it is a copy of; the zero value when it is of none.
+	Origin Origin
+	// CopiedBytes are its first bytes that have reached the LUN while it is being copied. See Copying.
+	CopiedBytes int64
+	// Snapshot is true for a snapshot: no node gets it once it is whole.
+	Snapshot bool
 	// Tags beside those of this package, ordered.
 	Tags        []string
 	CreatedUnix int64
@@ -143,6 +155,12 @@ func (v *Volume) Mark(tag string) bool {
 		return true
 	case TagUsed:
 		v.Used = true
+		return true
+	case TagSnapshot:
+		v.Snapshot = true
+		return true
+	}
+	if v.markCopy(tag) {
 		return true
 	}
 	if node, ok := strings.CutPrefix(tag, TagMaking); ok {

@@ -54,5 +54,11 @@ func (id ID) String() string { return id.Group + "/" + id.Name }
 // Name makes the name of the volume that the orchestrator calls coName, always the same one.
 func Name(coName string) string { return volumeid.Name(coName) }
 
+// SnapshotName is Name for snapshots. A snapshot never has the name of a volume.
+func SnapshotName(coName string) string { return volumeid.Snapshot(coName) }
+
+// IsSnapshot reports whether the ID is one of a snapshot.
+func (id ID) IsSnapshot() bool { return strings.HasPrefix(id.Name, volumeid.SnapshotPrefix) }
+
 // GroupName is what the group of an Iscsi is called in LVM.
 func GroupName(ownerUID string) string { return "quarry-" + ownerUID }

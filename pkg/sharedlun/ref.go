@@ -28,7 +28,7 @@ type Contents struct {
 	Promised uint64
 }
 
-// Progress is how far the zeroing of a volume is, in bytes.
+// Progress is how far the zeroing or the copying of a volume is, in bytes.
 type Progress struct {
 	Done             bool
 	DoneBytes, Total int64

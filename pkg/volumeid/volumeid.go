@@ -41,7 +41,6 @@ const (
 	// maxReadable keeps the escaped name below the 127 bytes of device-mapper, with room for the group.
 	maxReadable = 24
 	hashBytes   = 10
-	snapPrefix  = "snap-"
 	volPrefix   = "vol-"
 )
 
@@ -52,6 +51,9 @@ var (
 	volume    = regexp.MustCompile(`^pvc-` + uuid + `$`)
 	snapshot  = regexp.MustCompile(`^snapshot-(` + uuid + `)$`)
 )
+
+// SnapshotPrefix begins the names of snapshots, and of nothing else.
+const SnapshotPrefix = "snap-"
 
 const uuid = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
 
@@ -82,7 +84,7 @@ func Parse(handle string) (ID, error) {
 func (id ID) String() string { return id.Node + "/" + id.Group + "/" + id.Name }
 
 // IsSnapshot tells whether the ID is one of a snapshot.
-func (id ID) IsSnapshot() bool { return strings.HasPrefix(id.Name, snapPrefix) }
+func (id ID) IsSnapshot() bool { return strings.HasPrefix(id.Name, SnapshotPrefix) }
 
 // Tag is the LVM tag of the volume.
 func (id ID) Tag() string { return Tag + id.String() }
@@ -99,9 +101,9 @@ func Name(coName string) string {
 // Snapshot is Name for snapshots. A snapshot never has the name of a volume; LVM does not take names that begin with "snapshot".
 func Snapshot(coName string) string {
 	if m := snapshot.FindStringSubmatch(coName); m != nil {
-		return snapPrefix + m[1]
+		return SnapshotPrefix + m[1]
 	}
-	return hashed(snapPrefix, coName)
+	return hashed(SnapshotPrefix, coName)
 }
 
 // hashed is the prefix, what can be read of the name, and 80 bits of its hash.

@@ -139,7 +139,7 @@ func (d devices) Remove(_ context.Context, _, volume string) error {
 	d.n.san.mu.Lock()
 	defer d.n.san.mu.Unlock()
 	if d.n.zeroing[volume] != nil {
-		return fmt.Errorf("device of volume %s: %w: it is being zeroed", volume, sharedlun.ErrInUse)
+		return fmt.Errorf("device of volume %s: %w: it is being zeroed or copied", volume, sharedlun.ErrInUse)
 	}
 	m := d.n.mapped[volume]
 	if m == nil {
@@ -212,7 +212,8 @@ func (n *Node) touch(m *mapped, at int64, something bool) error {
 		return fmt.Errorf("write to volume %s at byte %d: no space", m.volume, at)
 	}
 	if something {
-		l.written[all[at/extent]] = true
+		l.writes++
+		l.written[all[at/extent]] = l.writes
 	} else {
 		delete(l.written, all[at/extent])
 		delete(l.files, all[at/extent])
@@ -241,7 +242,7 @@ func (n *Node) Blank(volume string, from, to int64) bool {
 	}
 	l, err := n.san.find(wwidOf(m.Lun))
 	for i, at := range extents(m.Ranges) {
-		if offset := int64(i) * extent; err == nil && l.written[at] && offset < to && offset+extent > from {
+		if offset := int64(i) * extent; err == nil && l.written[at] != 0 && offset < to && offset+extent > from {
 			return false
 		}
 	}

@@ -40,7 +40,7 @@ func (f filesystems) Content(_ context.Context, device string) (decide.VolumeCon
 		return have, nil
 	}
 	for _, at := range extents(m.Ranges) {
-		if l.written[at] {
+		if l.written[at] != 0 {
 			return decide.VolumeContent{Unknown: true}, nil
 		}
 	}

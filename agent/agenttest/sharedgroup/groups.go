@@ -225,6 +225,8 @@ func retag(v *sharedlun.Volume, s decide.Retag) error {
 			v.ReadyBytes = 0
 		case sharedlun.TagMaking + v.MakingOn:
 			v.MakingOn = ""
+		case fmt.Sprint(sharedlun.TagCopied, v.CopiedBytes):
+			v.CopiedBytes = 0
 		default:
 			i := slices.IndexFunc(v.Readers, func(b sharedlun.Boot) bool { return b.Tag() == tag })
 			if i < 0 {

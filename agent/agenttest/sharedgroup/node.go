@@ -37,12 +37,13 @@ type Node struct {
 // point is where a fault may strike.
 type point int
 
-// A command of LVM before and after its write, a change of a device between any two of its steps, and the making of a filesystem in its middle.
+// A command of LVM before and after its write, a change of a device between any two of its steps, the making of a filesystem in its middle, and each extent of a copy before it is written.
 const (
 	beforeWrite point = iota
 	afterWrite
 	deviceStep
 	formatStep
+	copyStep
 )
 
 // AddNode makes a node that has a key: n1, then n2, and so on. Its service ends with the test.
@@ -172,7 +173,7 @@ func (n *Node) strikes(p point) error {
 // Delay holds back what LVM writes on this node until release is called: the write was sent, and is late. The command waits for it.
 func (n *Node) Delay() (release func()) { return n.hold(&n.gate) }
 
-// DelayZeroing holds back the zeroing of volumes before the next extent, and the making of filesystems in its middle.
+// DelayZeroing holds back the zeroing and the copying of volumes before the next extent, and the making of filesystems in its middle.
 func (n *Node) DelayZeroing() (release func()) { return n.hold(&n.zeroGate) }
 
 // DelayLooks holds back whoever looks for a LUN, as one does that does not answer. What asks its paths which LUN it is goes on.
@@ -220,7 +221,4 @@ func (e epochs) Promise(owner string, epoch uint64) error {
 	return nil
 }
 
-var (
-	_ sharedgroup.Epochs = epochs{}
-	_ Member             = (*Node)(nil)
-)
+var _ sharedgroup.Epochs = epochs{}

@@ -39,8 +39,9 @@ type LUN struct {
 	// keys are the registrations of the target. They count only if reserved is true.
 	keys     []uint64
 	reserved bool
-	// written are the extents, by their first byte on the LUN, that somebody wrote something into that is not zero.
-	written map[int64]bool
+	// written are the extents, by their first byte on the LUN, that somebody wrote something into that is not zero, and what: no write is like another one.
+	written map[int64]int
+	writes  int
 	// files are the filesystems on volumes, by the extent in which they begin.
 	files map[int64]decide.VolumeContent
 	// lost says which filesystem was written over.
@@ -53,7 +54,7 @@ type LUN struct {
 func (s *SAN) AddLUN(name string, bytes int64) *LUN {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := &LUN{san: s, identity: sharedlun.Identity{WWID: "naa.6001405" + name, Serial: name, SizeBytes: bytes}, written: map[int64]bool{}, files: map[int64]decide.VolumeContent{}}
+	l := &LUN{san: s, identity: sharedlun.Identity{WWID: "naa.6001405" + name, Serial: name, SizeBytes: bytes}, written: map[int64]int{}, files: map[int64]decide.VolumeContent{}}
 	s.luns[l.identity.WWID] = l
 	return l
 }

@@ -54,11 +54,14 @@ type Devices interface {
 	// Load makes a device have exactly these ranges of the device with that number. Once the table is loaded the number cannot become another device's: sure is
 	// asked then, and only if it agrees the table becomes live. Otherwise the device is what it was.
 	Load(ctx context.Context, group, volume, lun string, ranges []sharedlun.Range, sure func(context.Context) error) error
-	// Cut makes a device return errors, and that of a zeroing of the volume, too. Remove removes one that is not open: ErrInUse. What is being zeroed of the volume counts as open.
+	// Cut makes a device return errors, and those of a zeroing and a copying of the volume, too. Remove removes one that is not open: ErrInUse. What is being zeroed or copied of the volume counts as open.
 	Cut(ctx context.Context, group, volume string) error
 	Remove(ctx context.Context, group, volume string) error
 	// Zero makes ranges that no device shows read as zero, through a device of their own, which is made as Load makes one.
 	Zero(ctx context.Context, group, volume, lun string, ranges []sharedlun.Range, discard bool, sure func(context.Context) error, done func(at int64)) error
+	// Copy fills ranges that no device shows with what others have, which no device shows either. What done is told has reached the LUN. Both have devices of their own, which are made as
+	// Load makes one, and are gone when it returns without an error.
+	Copy(ctx context.Context, d decide.Duplicate, sure func(context.Context) error, done func(at int64)) error
 }
 
 // Epochs remembers, on this node's own disk, the epochs that it has promised to leave groups to.
@@ -97,12 +100,13 @@ type Service struct {
 	orders map[string]order  // by group and volume
 	tasks  map[string]*task  // by group and volume, and by formatKey
 	guards map[string]*guard // by group
+	pacers map[string]*pacer // by group
 }
 
 // New makes a Service. What it does in the background ends with the context, and with Close.
 func New(ctx context.Context, cfg Config) *Service {
 	ctx, cancel := context.WithCancel(ctx)
-	return &Service{cfg: cfg, background: ctx, stop: cancel, quiet: map[string]bool{}, orders: map[string]order{}, tasks: map[string]*task{}, guards: map[string]*guard{}}
+	return &Service{cfg: cfg, background: ctx, stop: cancel, quiet: map[string]bool{}, orders: map[string]order{}, tasks: map[string]*task{}, guards: map[string]*guard{}, pacers: map[string]*pacer{}}
 }
 
 // Close ends what runs in the background, and waits for it. No call may come later.

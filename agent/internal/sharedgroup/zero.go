@@ -8,10 +8,11 @@ import (
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
-// task is the zeroing of one part of a volume, or the making of its first filesystem. One that ended is kept, until somebody asked how, or the volume is
+// task is the zeroing of one part of a volume, its copying, or the making of its first filesystem. One that ended is kept, until somebody asked how, or the volume is
 // unmapped.
 type task struct {
-	// from and to are of a zeroing.
+	// copies is true for a copying. from and to are of a zeroing or a copying.
+	copies   bool
 	from, to int64
 	cancel   context.CancelFunc
 	at       atomic.Int64
@@ -47,7 +48,7 @@ func (s *Service) Zero(
 	s.mu.Lock()
 	t := s.tasks[k]
 	s.mu.Unlock()
-	if t != nil && (t.from != v.ReadyBytes || t.to != v.SizeBytes) {
+	if t != nil && (t.copies || t.from != v.ReadyBytes || t.to != v.SizeBytes) {
 		// It is about a volume that is another one by now.
 		if err := s.end(ctx, k); err != nil {
 			return sharedlun.Progress{}, unknown(err)
@@ -114,12 +115,12 @@ func (s *Service) beginZeroing(
 	return t, nil
 }
 
-// zeroes reports whether any of the first bytes of a volume is being zeroed.
+// zeroes reports whether any of the first bytes of a volume is being zeroed or copied to.
 func (s *Service) zeroes(k string, bytes int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tasks[k]
-	return t != nil && t.running() && t.from < bytes
+	return t != nil && t.running() && (t.copies || t.from < bytes)
 }
 
 // cancel has a task end, and does not wait for it.

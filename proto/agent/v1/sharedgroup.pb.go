@@ -549,7 +549,13 @@ type SharedVolume struct {
 	// Node that may make the first filesystem of the volume; empty when none may.
 	MakingOn string `protobuf:"bytes,12,opt,name=making_on,json=makingOn,proto3" json:"making_on,omitempty"`
 	// True once pods may see the volume: no filesystem is made on it any more.
-	Used          bool `protobuf:"varint,13,opt,name=used,proto3" json:"used,omitempty"`
+	Used bool `protobuf:"varint,13,opt,name=used,proto3" json:"used,omitempty"`
+	// Volume that it is a copy of; unset when it is of none. While ready_bytes is 0 it is being copied: nobody gets the origin, and the origin is not removed.
+	Origin *CopyOrigin `protobuf:"bytes,14,opt,name=origin,proto3" json:"origin,omitempty"`
+	// The first bytes that have reached the LUN while it is being copied.
+	CopiedBytes int64 `protobuf:"varint,15,opt,name=copied_bytes,json=copiedBytes,proto3" json:"copied_bytes,omitempty"`
+	// True for a snapshot: no node gets it once it is whole.
+	Snapshot      bool `protobuf:"varint,16,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -668,6 +674,91 @@ func (x *SharedVolume) GetUsed() bool {
 	return false
 }
 
+func (x *SharedVolume) GetOrigin() *CopyOrigin {
+	if x != nil {
+		return x.Origin
+	}
+	return nil
+}
+
+func (x *SharedVolume) GetCopiedBytes() int64 {
+	if x != nil {
+		return x.CopiedBytes
+	}
+	return 0
+}
+
+func (x *SharedVolume) GetSnapshot() bool {
+	if x != nil {
+		return x.Snapshot
+	}
+	return false
+}
+
+// CopyOrigin is the volume that another one is a copy of.
+type CopyOrigin struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// REQUIRED. UUID in LVM.
+	Uuid string `protobuf:"bytes,2,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	// REQUIRED. The first bytes of the origin, which are copied.
+	Bytes         int64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyOrigin) Reset() {
+	*x = CopyOrigin{}
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyOrigin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyOrigin) ProtoMessage() {}
+
+func (x *CopyOrigin) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyOrigin.ProtoReflect.Descriptor instead.
+func (*CopyOrigin) Descriptor() ([]byte, []int) {
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *CopyOrigin) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CopyOrigin) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+func (x *CopyOrigin) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 // Range is a part of a LUN.
 type Range struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -680,7 +771,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[9]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -692,7 +783,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[9]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -705,7 +796,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{9}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Range) GetStartBytes() int64 {
@@ -738,7 +829,7 @@ type CreateSharedGroupRequest struct {
 
 func (x *CreateSharedGroupRequest) Reset() {
 	*x = CreateSharedGroupRequest{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[10]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +841,7 @@ func (x *CreateSharedGroupRequest) String() string {
 func (*CreateSharedGroupRequest) ProtoMessage() {}
 
 func (x *CreateSharedGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[10]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +854,7 @@ func (x *CreateSharedGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSharedGroupRequest.ProtoReflect.Descriptor instead.
 func (*CreateSharedGroupRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{10}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CreateSharedGroupRequest) GetGroup() *SharedGroupRef {
@@ -803,7 +894,7 @@ type CreateSharedGroupResponse struct {
 
 func (x *CreateSharedGroupResponse) Reset() {
 	*x = CreateSharedGroupResponse{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[11]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -815,7 +906,7 @@ func (x *CreateSharedGroupResponse) String() string {
 func (*CreateSharedGroupResponse) ProtoMessage() {}
 
 func (x *CreateSharedGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[11]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -828,7 +919,7 @@ func (x *CreateSharedGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSharedGroupResponse.ProtoReflect.Descriptor instead.
 func (*CreateSharedGroupResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{11}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CreateSharedGroupResponse) GetGroup() *SharedGroup {
@@ -861,6 +952,7 @@ type ChangeSharedGroupRequest struct {
 	//	*ChangeSharedGroupRequest_Forget
 	//	*ChangeSharedGroupRequest_Making
 	//	*ChangeSharedGroupRequest_Used
+	//	*ChangeSharedGroupRequest_Copied
 	Change        isChangeSharedGroupRequest_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -868,7 +960,7 @@ type ChangeSharedGroupRequest struct {
 
 func (x *ChangeSharedGroupRequest) Reset() {
 	*x = ChangeSharedGroupRequest{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[12]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -880,7 +972,7 @@ func (x *ChangeSharedGroupRequest) String() string {
 func (*ChangeSharedGroupRequest) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[12]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -893,7 +985,7 @@ func (x *ChangeSharedGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSharedGroupRequest.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ChangeSharedGroupRequest) GetGroup() *SharedGroupRef {
@@ -1023,6 +1115,15 @@ func (x *ChangeSharedGroupRequest) GetUsed() *ChangeSharedGroupRequest_UsedVolum
 	return nil
 }
 
+func (x *ChangeSharedGroupRequest) GetCopied() *ChangeSharedGroupRequest_CopiedVolume {
+	if x != nil {
+		if x, ok := x.Change.(*ChangeSharedGroupRequest_Copied); ok {
+			return x.Copied
+		}
+	}
+	return nil
+}
+
 type isChangeSharedGroupRequest_Change interface {
 	isChangeSharedGroupRequest_Change()
 }
@@ -1072,6 +1173,10 @@ type ChangeSharedGroupRequest_Used struct {
 	Used *ChangeSharedGroupRequest_UsedVolume `protobuf:"bytes,13,opt,name=used,proto3,oneof"`
 }
 
+type ChangeSharedGroupRequest_Copied struct {
+	Copied *ChangeSharedGroupRequest_CopiedVolume `protobuf:"bytes,15,opt,name=copied,proto3,oneof"`
+}
+
 func (*ChangeSharedGroupRequest_TakeOver_) isChangeSharedGroupRequest_Change() {}
 
 func (*ChangeSharedGroupRequest_Create) isChangeSharedGroupRequest_Change() {}
@@ -1094,6 +1199,8 @@ func (*ChangeSharedGroupRequest_Making) isChangeSharedGroupRequest_Change() {}
 
 func (*ChangeSharedGroupRequest_Used) isChangeSharedGroupRequest_Change() {}
 
+func (*ChangeSharedGroupRequest_Copied) isChangeSharedGroupRequest_Change() {}
+
 type ChangeSharedGroupResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As it is after the change.
@@ -1104,7 +1211,7 @@ type ChangeSharedGroupResponse struct {
 
 func (x *ChangeSharedGroupResponse) Reset() {
 	*x = ChangeSharedGroupResponse{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[13]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1116,7 +1223,7 @@ func (x *ChangeSharedGroupResponse) String() string {
 func (*ChangeSharedGroupResponse) ProtoMessage() {}
 
 func (x *ChangeSharedGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[13]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1129,7 +1236,7 @@ func (x *ChangeSharedGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSharedGroupResponse.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ChangeSharedGroupResponse) GetGroup() *SharedGroup {
@@ -1151,7 +1258,7 @@ type RemoveSharedGroupRequest struct {
 
 func (x *RemoveSharedGroupRequest) Reset() {
 	*x = RemoveSharedGroupRequest{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[14]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1270,7 @@ func (x *RemoveSharedGroupRequest) String() string {
 func (*RemoveSharedGroupRequest) ProtoMessage() {}
 
 func (x *RemoveSharedGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[14]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1283,7 @@ func (x *RemoveSharedGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSharedGroupRequest.ProtoReflect.Descriptor instead.
 func (*RemoveSharedGroupRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{14}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RemoveSharedGroupRequest) GetGroup() *SharedGroupRef {
@@ -1201,7 +1308,7 @@ type RemoveSharedGroupResponse struct {
 
 func (x *RemoveSharedGroupResponse) Reset() {
 	*x = RemoveSharedGroupResponse{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[15]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1320,7 @@ func (x *RemoveSharedGroupResponse) String() string {
 func (*RemoveSharedGroupResponse) ProtoMessage() {}
 
 func (x *RemoveSharedGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[15]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1333,7 @@ func (x *RemoveSharedGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSharedGroupResponse.ProtoReflect.Descriptor instead.
 func (*RemoveSharedGroupResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{15}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{16}
 }
 
 type PromiseEpochRequest struct {
@@ -1241,7 +1348,7 @@ type PromiseEpochRequest struct {
 
 func (x *PromiseEpochRequest) Reset() {
 	*x = PromiseEpochRequest{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[16]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1253,7 +1360,7 @@ func (x *PromiseEpochRequest) String() string {
 func (*PromiseEpochRequest) ProtoMessage() {}
 
 func (x *PromiseEpochRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[16]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1266,7 +1373,7 @@ func (x *PromiseEpochRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromiseEpochRequest.ProtoReflect.Descriptor instead.
 func (*PromiseEpochRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{16}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PromiseEpochRequest) GetGroup() *SharedGroupRef {
@@ -1294,7 +1401,7 @@ type PromiseEpochResponse struct {
 
 func (x *PromiseEpochResponse) Reset() {
 	*x = PromiseEpochResponse{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[17]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1306,7 +1413,7 @@ func (x *PromiseEpochResponse) String() string {
 func (*PromiseEpochResponse) ProtoMessage() {}
 
 func (x *PromiseEpochResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[17]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1319,7 +1426,7 @@ func (x *PromiseEpochResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromiseEpochResponse.ProtoReflect.Descriptor instead.
 func (*PromiseEpochResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{17}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PromiseEpochResponse) GetPromisedEpoch() uint64 {
@@ -1345,7 +1452,7 @@ type MapVolumeRequest struct {
 
 func (x *MapVolumeRequest) Reset() {
 	*x = MapVolumeRequest{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[18]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1357,7 +1464,7 @@ func (x *MapVolumeRequest) String() string {
 func (*MapVolumeRequest) ProtoMessage() {}
 
 func (x *MapVolumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[18]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1370,7 +1477,7 @@ func (x *MapVolumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapVolumeRequest.ProtoReflect.Descriptor instead.
 func (*MapVolumeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{18}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MapVolumeRequest) GetGroup() *SharedGroupRef {
@@ -1410,7 +1517,7 @@ type MapVolumeResponse struct {
 
 func (x *MapVolumeResponse) Reset() {
 	*x = MapVolumeResponse{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[19]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1529,7 @@ func (x *MapVolumeResponse) String() string {
 func (*MapVolumeResponse) ProtoMessage() {}
 
 func (x *MapVolumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[19]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1542,7 @@ func (x *MapVolumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapVolumeResponse.ProtoReflect.Descriptor instead.
 func (*MapVolumeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{19}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *MapVolumeResponse) GetMapping() *Mapping {
@@ -1461,7 +1568,7 @@ type UnmapVolumeRequest struct {
 
 func (x *UnmapVolumeRequest) Reset() {
 	*x = UnmapVolumeRequest{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[20]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1473,7 +1580,7 @@ func (x *UnmapVolumeRequest) String() string {
 func (*UnmapVolumeRequest) ProtoMessage() {}
 
 func (x *UnmapVolumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[20]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1486,7 +1593,7 @@ func (x *UnmapVolumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnmapVolumeRequest.ProtoReflect.Descriptor instead.
 func (*UnmapVolumeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{20}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UnmapVolumeRequest) GetGroup() *SharedGroupRef {
@@ -1525,7 +1632,7 @@ type UnmapVolumeResponse struct {
 
 func (x *UnmapVolumeResponse) Reset() {
 	*x = UnmapVolumeResponse{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[21]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1644,7 @@ func (x *UnmapVolumeResponse) String() string {
 func (*UnmapVolumeResponse) ProtoMessage() {}
 
 func (x *UnmapVolumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[21]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1657,7 @@ func (x *UnmapVolumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnmapVolumeResponse.ProtoReflect.Descriptor instead.
 func (*UnmapVolumeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{21}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{22}
 }
 
 type ListMappingsRequest struct {
@@ -1563,7 +1670,7 @@ type ListMappingsRequest struct {
 
 func (x *ListMappingsRequest) Reset() {
 	*x = ListMappingsRequest{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[22]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +1682,7 @@ func (x *ListMappingsRequest) String() string {
 func (*ListMappingsRequest) ProtoMessage() {}
 
 func (x *ListMappingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[22]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1588,7 +1695,7 @@ func (x *ListMappingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMappingsRequest.ProtoReflect.Descriptor instead.
 func (*ListMappingsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{22}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListMappingsRequest) GetGroup() *SharedGroupRef {
@@ -1610,7 +1717,7 @@ type ListMappingsResponse struct {
 
 func (x *ListMappingsResponse) Reset() {
 	*x = ListMappingsResponse{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[23]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1622,7 +1729,7 @@ func (x *ListMappingsResponse) String() string {
 func (*ListMappingsResponse) ProtoMessage() {}
 
 func (x *ListMappingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[23]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1635,7 +1742,7 @@ func (x *ListMappingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMappingsResponse.ProtoReflect.Descriptor instead.
 func (*ListMappingsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{23}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListMappingsResponse) GetMappings() []*Mapping {
@@ -1671,7 +1778,7 @@ type Mapping struct {
 
 func (x *Mapping) Reset() {
 	*x = Mapping{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[24]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1683,7 +1790,7 @@ func (x *Mapping) String() string {
 func (*Mapping) ProtoMessage() {}
 
 func (x *Mapping) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[24]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1696,7 +1803,7 @@ func (x *Mapping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mapping.ProtoReflect.Descriptor instead.
 func (*Mapping) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{24}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Mapping) GetVolumeUuid() string {
@@ -1757,7 +1864,7 @@ type ZeroVolumeRequest struct {
 
 func (x *ZeroVolumeRequest) Reset() {
 	*x = ZeroVolumeRequest{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[25]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1769,7 +1876,7 @@ func (x *ZeroVolumeRequest) String() string {
 func (*ZeroVolumeRequest) ProtoMessage() {}
 
 func (x *ZeroVolumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[25]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1782,7 +1889,7 @@ func (x *ZeroVolumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ZeroVolumeRequest.ProtoReflect.Descriptor instead.
 func (*ZeroVolumeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{25}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ZeroVolumeRequest) GetGroup() *SharedGroupRef {
@@ -1826,7 +1933,7 @@ type ZeroVolumeResponse struct {
 
 func (x *ZeroVolumeResponse) Reset() {
 	*x = ZeroVolumeResponse{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[26]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1838,7 +1945,7 @@ func (x *ZeroVolumeResponse) String() string {
 func (*ZeroVolumeResponse) ProtoMessage() {}
 
 func (x *ZeroVolumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[26]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1851,7 +1958,7 @@ func (x *ZeroVolumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ZeroVolumeResponse.ProtoReflect.Descriptor instead.
 func (*ZeroVolumeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{26}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ZeroVolumeResponse) GetDone() bool {
@@ -1875,6 +1982,149 @@ func (x *ZeroVolumeResponse) GetTotalBytes() int64 {
 	return 0
 }
 
+type CopyVolumeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED.
+	Group *SharedGroupRef `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	// REQUIRED. The copy, as the writer reported it. The agent copies from the origin that it reads on the LUN.
+	Volume *SharedVolume `protobuf:"bytes,2,opt,name=volume,proto3" json:"volume,omitempty"`
+	// True has the target forget what was behind the copied bytes, where it can; a reader finds zeroes all the same.
+	Discard bool `protobuf:"varint,3,opt,name=discard,proto3" json:"discard,omitempty"`
+	// REQUIRED. It is looked for at the target before anything is written.
+	Credential *Credential `protobuf:"bytes,4,opt,name=credential,proto3" json:"credential,omitempty"`
+	// REQUIRED. How many bytes per second all copies of the group together may copy on this node.
+	BytesPerSecond int64 `protobuf:"varint,5,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *CopyVolumeRequest) Reset() {
+	*x = CopyVolumeRequest{}
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyVolumeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyVolumeRequest) ProtoMessage() {}
+
+func (x *CopyVolumeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyVolumeRequest.ProtoReflect.Descriptor instead.
+func (*CopyVolumeRequest) Descriptor() ([]byte, []int) {
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *CopyVolumeRequest) GetGroup() *SharedGroupRef {
+	if x != nil {
+		return x.Group
+	}
+	return nil
+}
+
+func (x *CopyVolumeRequest) GetVolume() *SharedVolume {
+	if x != nil {
+		return x.Volume
+	}
+	return nil
+}
+
+func (x *CopyVolumeRequest) GetDiscard() bool {
+	if x != nil {
+		return x.Discard
+	}
+	return false
+}
+
+func (x *CopyVolumeRequest) GetCredential() *Credential {
+	if x != nil {
+		return x.Credential
+	}
+	return nil
+}
+
+func (x *CopyVolumeRequest) GetBytesPerSecond() int64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
+}
+
+type CopyVolumeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// True when it is done.
+	Done bool `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
+	// How much of the volume has reached the LUN, of how much, in bytes.
+	DoneBytes     int64 `protobuf:"varint,2,opt,name=done_bytes,json=doneBytes,proto3" json:"done_bytes,omitempty"`
+	TotalBytes    int64 `protobuf:"varint,3,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyVolumeResponse) Reset() {
+	*x = CopyVolumeResponse{}
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyVolumeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyVolumeResponse) ProtoMessage() {}
+
+func (x *CopyVolumeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyVolumeResponse.ProtoReflect.Descriptor instead.
+func (*CopyVolumeResponse) Descriptor() ([]byte, []int) {
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *CopyVolumeResponse) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
+func (x *CopyVolumeResponse) GetDoneBytes() int64 {
+	if x != nil {
+		return x.DoneBytes
+	}
+	return 0
+}
+
+func (x *CopyVolumeResponse) GetTotalBytes() int64 {
+	if x != nil {
+		return x.TotalBytes
+	}
+	return 0
+}
+
 type FormatVolumeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED.
@@ -1891,7 +2141,7 @@ type FormatVolumeRequest struct {
 
 func (x *FormatVolumeRequest) Reset() {
 	*x = FormatVolumeRequest{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[27]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +2153,7 @@ func (x *FormatVolumeRequest) String() string {
 func (*FormatVolumeRequest) ProtoMessage() {}
 
 func (x *FormatVolumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[27]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +2166,7 @@ func (x *FormatVolumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FormatVolumeRequest.ProtoReflect.Descriptor instead.
 func (*FormatVolumeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{27}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FormatVolumeRequest) GetGroup() *SharedGroupRef {
@@ -1957,7 +2207,7 @@ type FormatVolumeResponse struct {
 
 func (x *FormatVolumeResponse) Reset() {
 	*x = FormatVolumeResponse{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[28]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2219,7 @@ func (x *FormatVolumeResponse) String() string {
 func (*FormatVolumeResponse) ProtoMessage() {}
 
 func (x *FormatVolumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[28]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2232,7 @@ func (x *FormatVolumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FormatVolumeResponse.ProtoReflect.Descriptor instead.
 func (*FormatVolumeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{28}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FormatVolumeResponse) GetDone() bool {
@@ -2000,7 +2250,7 @@ type ChangeSharedGroupRequest_TakeOver struct {
 
 func (x *ChangeSharedGroupRequest_TakeOver) Reset() {
 	*x = ChangeSharedGroupRequest_TakeOver{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[29]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2012,7 +2262,7 @@ func (x *ChangeSharedGroupRequest_TakeOver) String() string {
 func (*ChangeSharedGroupRequest_TakeOver) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_TakeOver) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[29]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2025,7 +2275,7 @@ func (x *ChangeSharedGroupRequest_TakeOver) ProtoReflect() protoreflect.Message 
 
 // Deprecated: Use ChangeSharedGroupRequest_TakeOver.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_TakeOver) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 0}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13, 0}
 }
 
 // CreateVolume makes a linear volume that is unready.
@@ -2037,6 +2287,10 @@ type ChangeSharedGroupRequest_CreateVolume struct {
 	SizeBytes int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	// OPTIONAL. Tags of the controller.
 	Tags []string `protobuf:"bytes,3,rep,name=tags,proto3" json:"tags,omitempty"`
+	// OPTIONAL. Volume that the new one is a copy of. No node may hold it, and all of bytes has to be what is ready of it. The new volume is as large at least, and is used if the origin is.
+	Origin *CopyOrigin `protobuf:"bytes,4,opt,name=origin,proto3" json:"origin,omitempty"`
+	// OPTIONAL. True for a snapshot, which has an origin.
+	Snapshot bool `protobuf:"varint,5,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	// OPTIONAL. Node that holds the volume from the same change on. An older agent makes a volume that nobody holds: the group that it returns tells.
 	HeldBy        string `protobuf:"bytes,6,opt,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2045,7 +2299,7 @@ type ChangeSharedGroupRequest_CreateVolume struct {
 
 func (x *ChangeSharedGroupRequest_CreateVolume) Reset() {
 	*x = ChangeSharedGroupRequest_CreateVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[30]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2057,7 +2311,7 @@ func (x *ChangeSharedGroupRequest_CreateVolume) String() string {
 func (*ChangeSharedGroupRequest_CreateVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_CreateVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[30]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2070,7 +2324,7 @@ func (x *ChangeSharedGroupRequest_CreateVolume) ProtoReflect() protoreflect.Mess
 
 // Deprecated: Use ChangeSharedGroupRequest_CreateVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_CreateVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 1}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13, 1}
 }
 
 func (x *ChangeSharedGroupRequest_CreateVolume) GetName() string {
@@ -2092,6 +2346,20 @@ func (x *ChangeSharedGroupRequest_CreateVolume) GetTags() []string {
 		return x.Tags
 	}
 	return nil
+}
+
+func (x *ChangeSharedGroupRequest_CreateVolume) GetOrigin() *CopyOrigin {
+	if x != nil {
+		return x.Origin
+	}
+	return nil
+}
+
+func (x *ChangeSharedGroupRequest_CreateVolume) GetSnapshot() bool {
+	if x != nil {
+		return x.Snapshot
+	}
+	return false
 }
 
 func (x *ChangeSharedGroupRequest_CreateVolume) GetHeldBy() string {
@@ -2116,7 +2384,7 @@ type ChangeSharedGroupRequest_GrowVolume struct {
 
 func (x *ChangeSharedGroupRequest_GrowVolume) Reset() {
 	*x = ChangeSharedGroupRequest_GrowVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[31]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2396,7 @@ func (x *ChangeSharedGroupRequest_GrowVolume) String() string {
 func (*ChangeSharedGroupRequest_GrowVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_GrowVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[31]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2409,7 @@ func (x *ChangeSharedGroupRequest_GrowVolume) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use ChangeSharedGroupRequest_GrowVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_GrowVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 2}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13, 2}
 }
 
 func (x *ChangeSharedGroupRequest_GrowVolume) GetName() string {
@@ -2182,7 +2450,7 @@ type ChangeSharedGroupRequest_RemoveVolume struct {
 
 func (x *ChangeSharedGroupRequest_RemoveVolume) Reset() {
 	*x = ChangeSharedGroupRequest_RemoveVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[32]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2194,7 +2462,7 @@ func (x *ChangeSharedGroupRequest_RemoveVolume) String() string {
 func (*ChangeSharedGroupRequest_RemoveVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_RemoveVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[32]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2207,7 +2475,7 @@ func (x *ChangeSharedGroupRequest_RemoveVolume) ProtoReflect() protoreflect.Mess
 
 // Deprecated: Use ChangeSharedGroupRequest_RemoveVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_RemoveVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 3}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13, 3}
 }
 
 func (x *ChangeSharedGroupRequest_RemoveVolume) GetName() string {
@@ -2246,7 +2514,7 @@ type ChangeSharedGroupRequest_HoldVolume struct {
 
 func (x *ChangeSharedGroupRequest_HoldVolume) Reset() {
 	*x = ChangeSharedGroupRequest_HoldVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[33]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2258,7 +2526,7 @@ func (x *ChangeSharedGroupRequest_HoldVolume) String() string {
 func (*ChangeSharedGroupRequest_HoldVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_HoldVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[33]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2271,7 +2539,7 @@ func (x *ChangeSharedGroupRequest_HoldVolume) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use ChangeSharedGroupRequest_HoldVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_HoldVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 4}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13, 4}
 }
 
 func (x *ChangeSharedGroupRequest_HoldVolume) GetName() string {
@@ -2313,7 +2581,7 @@ type ChangeSharedGroupRequest_LeaveVolume struct {
 
 func (x *ChangeSharedGroupRequest_LeaveVolume) Reset() {
 	*x = ChangeSharedGroupRequest_LeaveVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[34]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2325,7 +2593,7 @@ func (x *ChangeSharedGroupRequest_LeaveVolume) String() string {
 func (*ChangeSharedGroupRequest_LeaveVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_LeaveVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[34]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2338,7 +2606,7 @@ func (x *ChangeSharedGroupRequest_LeaveVolume) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use ChangeSharedGroupRequest_LeaveVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_LeaveVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 5}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13, 5}
 }
 
 func (x *ChangeSharedGroupRequest_LeaveVolume) GetName() string {
@@ -2388,7 +2656,7 @@ type ChangeSharedGroupRequest_ReleaseVolume struct {
 
 func (x *ChangeSharedGroupRequest_ReleaseVolume) Reset() {
 	*x = ChangeSharedGroupRequest_ReleaseVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[35]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2400,7 +2668,7 @@ func (x *ChangeSharedGroupRequest_ReleaseVolume) String() string {
 func (*ChangeSharedGroupRequest_ReleaseVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_ReleaseVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[35]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2413,7 +2681,7 @@ func (x *ChangeSharedGroupRequest_ReleaseVolume) ProtoReflect() protoreflect.Mes
 
 // Deprecated: Use ChangeSharedGroupRequest_ReleaseVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_ReleaseVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 6}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13, 6}
 }
 
 func (x *ChangeSharedGroupRequest_ReleaseVolume) GetName() string {
@@ -2459,7 +2727,7 @@ type ChangeSharedGroupRequest_ForgetReaders struct {
 
 func (x *ChangeSharedGroupRequest_ForgetReaders) Reset() {
 	*x = ChangeSharedGroupRequest_ForgetReaders{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[36]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2471,7 +2739,7 @@ func (x *ChangeSharedGroupRequest_ForgetReaders) String() string {
 func (*ChangeSharedGroupRequest_ForgetReaders) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_ForgetReaders) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[36]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2484,7 +2752,7 @@ func (x *ChangeSharedGroupRequest_ForgetReaders) ProtoReflect() protoreflect.Mes
 
 // Deprecated: Use ChangeSharedGroupRequest_ForgetReaders.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_ForgetReaders) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 7}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13, 7}
 }
 
 func (x *ChangeSharedGroupRequest_ForgetReaders) GetName() string {
@@ -2523,7 +2791,7 @@ type ChangeSharedGroupRequest_MakingVolume struct {
 
 func (x *ChangeSharedGroupRequest_MakingVolume) Reset() {
 	*x = ChangeSharedGroupRequest_MakingVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[37]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2803,7 @@ func (x *ChangeSharedGroupRequest_MakingVolume) String() string {
 func (*ChangeSharedGroupRequest_MakingVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_MakingVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[37]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2816,7 @@ func (x *ChangeSharedGroupRequest_MakingVolume) ProtoReflect() protoreflect.Mess
 
 // Deprecated: Use ChangeSharedGroupRequest_MakingVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_MakingVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 8}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13, 8}
 }
 
 func (x *ChangeSharedGroupRequest_MakingVolume) GetName() string {
@@ -2587,7 +2855,7 @@ type ChangeSharedGroupRequest_UsedVolume struct {
 
 func (x *ChangeSharedGroupRequest_UsedVolume) Reset() {
 	*x = ChangeSharedGroupRequest_UsedVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[38]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2599,7 +2867,7 @@ func (x *ChangeSharedGroupRequest_UsedVolume) String() string {
 func (*ChangeSharedGroupRequest_UsedVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_UsedVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[38]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2612,7 +2880,7 @@ func (x *ChangeSharedGroupRequest_UsedVolume) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use ChangeSharedGroupRequest_UsedVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_UsedVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 9}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13, 9}
 }
 
 func (x *ChangeSharedGroupRequest_UsedVolume) GetName() string {
@@ -2636,7 +2904,71 @@ func (x *ChangeSharedGroupRequest_UsedVolume) GetUuid() string {
 	return ""
 }
 
-// ReadyVolume says that the first bytes of a volume may be seen.
+// CopiedVolume says that the first bytes of a volume that is being copied have reached the LUN. Another node goes on from there.
+type ChangeSharedGroupRequest_CopiedVolume struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// REQUIRED.
+	CopiedBytes int64 `protobuf:"varint,2,opt,name=copied_bytes,json=copiedBytes,proto3" json:"copied_bytes,omitempty"`
+	// REQUIRED. UUID of the volume that is meant.
+	Uuid          string `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeSharedGroupRequest_CopiedVolume) Reset() {
+	*x = ChangeSharedGroupRequest_CopiedVolume{}
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeSharedGroupRequest_CopiedVolume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeSharedGroupRequest_CopiedVolume) ProtoMessage() {}
+
+func (x *ChangeSharedGroupRequest_CopiedVolume) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeSharedGroupRequest_CopiedVolume.ProtoReflect.Descriptor instead.
+func (*ChangeSharedGroupRequest_CopiedVolume) Descriptor() ([]byte, []int) {
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13, 10}
+}
+
+func (x *ChangeSharedGroupRequest_CopiedVolume) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ChangeSharedGroupRequest_CopiedVolume) GetCopiedBytes() int64 {
+	if x != nil {
+		return x.CopiedBytes
+	}
+	return 0
+}
+
+func (x *ChangeSharedGroupRequest_CopiedVolume) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+// ReadyVolume says that the first bytes of a volume may be seen. A volume that is being copied becomes ready as a whole, once all of it has reached the LUN and no node holds it.
 type ChangeSharedGroupRequest_ReadyVolume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED.
@@ -2651,7 +2983,7 @@ type ChangeSharedGroupRequest_ReadyVolume struct {
 
 func (x *ChangeSharedGroupRequest_ReadyVolume) Reset() {
 	*x = ChangeSharedGroupRequest_ReadyVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[39]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2663,7 +2995,7 @@ func (x *ChangeSharedGroupRequest_ReadyVolume) String() string {
 func (*ChangeSharedGroupRequest_ReadyVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_ReadyVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[39]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2676,7 +3008,7 @@ func (x *ChangeSharedGroupRequest_ReadyVolume) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use ChangeSharedGroupRequest_ReadyVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_ReadyVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{12, 10}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13, 11}
 }
 
 func (x *ChangeSharedGroupRequest_ReadyVolume) GetName() string {
@@ -2741,7 +3073,7 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\n" +
 	"free_bytes\x18\a \x01(\x03R\tfreeBytes\x12!\n" +
 	"\fextent_bytes\x18\b \x01(\x03R\vextentBytes\x127\n" +
-	"\avolumes\x18\t \x03(\v2\x1d.quarry.agent.v1.SharedVolumeR\avolumes\"\x87\x03\n" +
+	"\avolumes\x18\t \x03(\v2\x1d.quarry.agent.v1.SharedVolumeR\avolumes\"\xfb\x03\n" +
 	"\fSharedVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1d\n" +
@@ -2757,7 +3089,15 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	" \x01(\bR\aleaving\x12/\n" +
 	"\areaders\x18\v \x03(\v2\x15.quarry.agent.v1.BootR\areaders\x12\x1b\n" +
 	"\tmaking_on\x18\f \x01(\tR\bmakingOn\x12\x12\n" +
-	"\x04used\x18\r \x01(\bR\x04usedJ\x04\b\x06\x10\a\"G\n" +
+	"\x04used\x18\r \x01(\bR\x04used\x123\n" +
+	"\x06origin\x18\x0e \x01(\v2\x1b.quarry.agent.v1.CopyOriginR\x06origin\x12!\n" +
+	"\fcopied_bytes\x18\x0f \x01(\x03R\vcopiedBytes\x12\x1a\n" +
+	"\bsnapshot\x18\x10 \x01(\bR\bsnapshotJ\x04\b\x06\x10\a\"J\n" +
+	"\n" +
+	"CopyOrigin\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\"G\n" +
 	"\x05Range\x12\x1f\n" +
 	"\vstart_bytes\x18\x01 \x01(\x03R\n" +
 	"startBytes\x12\x1d\n" +
@@ -2770,7 +3110,7 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\vwipe_digest\x18\x04 \x01(\tR\n" +
 	"wipeDigest\"O\n" +
 	"\x19CreateSharedGroupResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.SharedGroupR\x05group\"\xd1\x0f\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.SharedGroupR\x05group\"\xd0\x11\n" +
 	"\x18ChangeSharedGroupRequest\x125\n" +
 	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x122\n" +
 	"\amandate\x18\x02 \x01(\v2\x18.quarry.agent.v1.MandateR\amandate\x12\x1a\n" +
@@ -2786,14 +3126,17 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\x05leave\x18\v \x01(\v25.quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolumeH\x00R\x05leave\x12Q\n" +
 	"\x06forget\x18\x0e \x01(\v27.quarry.agent.v1.ChangeSharedGroupRequest.ForgetReadersH\x00R\x06forget\x12P\n" +
 	"\x06making\x18\f \x01(\v26.quarry.agent.v1.ChangeSharedGroupRequest.MakingVolumeH\x00R\x06making\x12J\n" +
-	"\x04used\x18\r \x01(\v24.quarry.agent.v1.ChangeSharedGroupRequest.UsedVolumeH\x00R\x04used\x1a\n" +
+	"\x04used\x18\r \x01(\v24.quarry.agent.v1.ChangeSharedGroupRequest.UsedVolumeH\x00R\x04used\x12P\n" +
+	"\x06copied\x18\x0f \x01(\v26.quarry.agent.v1.ChangeSharedGroupRequest.CopiedVolumeH\x00R\x06copied\x1a\n" +
 	"\n" +
-	"\bTakeOver\x1an\n" +
+	"\bTakeOver\x1a\xbf\x01\n" +
 	"\fCreateVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x02 \x01(\x03R\tsizeBytes\x12\x12\n" +
-	"\x04tags\x18\x03 \x03(\tR\x04tags\x12\x17\n" +
+	"\x04tags\x18\x03 \x03(\tR\x04tags\x123\n" +
+	"\x06origin\x18\x04 \x01(\v2\x1b.quarry.agent.v1.CopyOriginR\x06origin\x12\x1a\n" +
+	"\bsnapshot\x18\x05 \x01(\bR\bsnapshot\x12\x17\n" +
 	"\aheld_by\x18\x06 \x01(\tR\x06heldBy\x1aS\n" +
 	"\n" +
 	"GrowVolume\x12\x12\n" +
@@ -2833,6 +3176,10 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"UsedVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x1aY\n" +
+	"\fCopiedVolume\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
+	"\fcopied_bytes\x18\x02 \x01(\x03R\vcopiedBytes\x12\x12\n" +
 	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x1aV\n" +
 	"\vReadyVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
@@ -2892,6 +3239,20 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\n" +
 	"done_bytes\x18\x02 \x01(\x03R\tdoneBytes\x12\x1f\n" +
 	"\vtotal_bytes\x18\x03 \x01(\x03R\n" +
+	"totalBytes\"\x82\x02\n" +
+	"\x11CopyVolumeRequest\x125\n" +
+	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x125\n" +
+	"\x06volume\x18\x02 \x01(\v2\x1d.quarry.agent.v1.SharedVolumeR\x06volume\x12\x18\n" +
+	"\adiscard\x18\x03 \x01(\bR\adiscard\x12;\n" +
+	"\n" +
+	"credential\x18\x04 \x01(\v2\x1b.quarry.agent.v1.CredentialR\n" +
+	"credential\x12(\n" +
+	"\x10bytes_per_second\x18\x05 \x01(\x03R\x0ebytesPerSecond\"h\n" +
+	"\x12CopyVolumeResponse\x12\x12\n" +
+	"\x04done\x18\x01 \x01(\bR\x04done\x12\x1d\n" +
+	"\n" +
+	"done_bytes\x18\x02 \x01(\x03R\tdoneBytes\x12\x1f\n" +
+	"\vtotal_bytes\x18\x03 \x01(\x03R\n" +
 	"totalBytes\"\xd9\x01\n" +
 	"\x13FormatVolumeRequest\x125\n" +
 	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x125\n" +
@@ -2901,7 +3262,7 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"credential\x18\x04 \x01(\v2\x1b.quarry.agent.v1.CredentialR\n" +
 	"credential\"*\n" +
 	"\x14FormatVolumeResponse\x12\x12\n" +
-	"\x04done\x18\x01 \x01(\bR\x04done2\xd7\a\n" +
+	"\x04done\x18\x01 \x01(\bR\x04done2\xae\b\n" +
 	"\x12SharedGroupService\x12a\n" +
 	"\x0eGetSharedGroup\x12&.quarry.agent.v1.GetSharedGroupRequest\x1a'.quarry.agent.v1.GetSharedGroupResponse\x12j\n" +
 	"\x11CreateSharedGroup\x12).quarry.agent.v1.CreateSharedGroupRequest\x1a*.quarry.agent.v1.CreateSharedGroupResponse\x12j\n" +
@@ -2912,7 +3273,9 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\vUnmapVolume\x12#.quarry.agent.v1.UnmapVolumeRequest\x1a$.quarry.agent.v1.UnmapVolumeResponse\x12[\n" +
 	"\fListMappings\x12$.quarry.agent.v1.ListMappingsRequest\x1a%.quarry.agent.v1.ListMappingsResponse\x12U\n" +
 	"\n" +
-	"ZeroVolume\x12\".quarry.agent.v1.ZeroVolumeRequest\x1a#.quarry.agent.v1.ZeroVolumeResponse\x12[\n" +
+	"ZeroVolume\x12\".quarry.agent.v1.ZeroVolumeRequest\x1a#.quarry.agent.v1.ZeroVolumeResponse\x12U\n" +
+	"\n" +
+	"CopyVolume\x12\".quarry.agent.v1.CopyVolumeRequest\x1a#.quarry.agent.v1.CopyVolumeResponse\x12[\n" +
 	"\fFormatVolume\x12$.quarry.agent.v1.FormatVolumeRequest\x1a%.quarry.agent.v1.FormatVolumeResponseB.Z,quarry.storage/quarry/proto/agent/v1;agentv1b\x06proto3"
 
 var (
@@ -2927,7 +3290,7 @@ func file_agent_v1_sharedgroup_proto_rawDescGZIP() []byte {
 	return file_agent_v1_sharedgroup_proto_rawDescData
 }
 
-var file_agent_v1_sharedgroup_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_agent_v1_sharedgroup_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_agent_v1_sharedgroup_proto_goTypes = []any{
 	(*SharedGroupRef)(nil),                         // 0: quarry.agent.v1.SharedGroupRef
 	(*Mandate)(nil),                                // 1: quarry.agent.v1.Mandate
@@ -2938,108 +3301,120 @@ var file_agent_v1_sharedgroup_proto_goTypes = []any{
 	(*GetSharedGroupResponse)(nil),                 // 6: quarry.agent.v1.GetSharedGroupResponse
 	(*SharedGroup)(nil),                            // 7: quarry.agent.v1.SharedGroup
 	(*SharedVolume)(nil),                           // 8: quarry.agent.v1.SharedVolume
-	(*Range)(nil),                                  // 9: quarry.agent.v1.Range
-	(*CreateSharedGroupRequest)(nil),               // 10: quarry.agent.v1.CreateSharedGroupRequest
-	(*CreateSharedGroupResponse)(nil),              // 11: quarry.agent.v1.CreateSharedGroupResponse
-	(*ChangeSharedGroupRequest)(nil),               // 12: quarry.agent.v1.ChangeSharedGroupRequest
-	(*ChangeSharedGroupResponse)(nil),              // 13: quarry.agent.v1.ChangeSharedGroupResponse
-	(*RemoveSharedGroupRequest)(nil),               // 14: quarry.agent.v1.RemoveSharedGroupRequest
-	(*RemoveSharedGroupResponse)(nil),              // 15: quarry.agent.v1.RemoveSharedGroupResponse
-	(*PromiseEpochRequest)(nil),                    // 16: quarry.agent.v1.PromiseEpochRequest
-	(*PromiseEpochResponse)(nil),                   // 17: quarry.agent.v1.PromiseEpochResponse
-	(*MapVolumeRequest)(nil),                       // 18: quarry.agent.v1.MapVolumeRequest
-	(*MapVolumeResponse)(nil),                      // 19: quarry.agent.v1.MapVolumeResponse
-	(*UnmapVolumeRequest)(nil),                     // 20: quarry.agent.v1.UnmapVolumeRequest
-	(*UnmapVolumeResponse)(nil),                    // 21: quarry.agent.v1.UnmapVolumeResponse
-	(*ListMappingsRequest)(nil),                    // 22: quarry.agent.v1.ListMappingsRequest
-	(*ListMappingsResponse)(nil),                   // 23: quarry.agent.v1.ListMappingsResponse
-	(*Mapping)(nil),                                // 24: quarry.agent.v1.Mapping
-	(*ZeroVolumeRequest)(nil),                      // 25: quarry.agent.v1.ZeroVolumeRequest
-	(*ZeroVolumeResponse)(nil),                     // 26: quarry.agent.v1.ZeroVolumeResponse
-	(*FormatVolumeRequest)(nil),                    // 27: quarry.agent.v1.FormatVolumeRequest
-	(*FormatVolumeResponse)(nil),                   // 28: quarry.agent.v1.FormatVolumeResponse
-	(*ChangeSharedGroupRequest_TakeOver)(nil),      // 29: quarry.agent.v1.ChangeSharedGroupRequest.TakeOver
-	(*ChangeSharedGroupRequest_CreateVolume)(nil),  // 30: quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume
-	(*ChangeSharedGroupRequest_GrowVolume)(nil),    // 31: quarry.agent.v1.ChangeSharedGroupRequest.GrowVolume
-	(*ChangeSharedGroupRequest_RemoveVolume)(nil),  // 32: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
-	(*ChangeSharedGroupRequest_HoldVolume)(nil),    // 33: quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
-	(*ChangeSharedGroupRequest_LeaveVolume)(nil),   // 34: quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
-	(*ChangeSharedGroupRequest_ReleaseVolume)(nil), // 35: quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
-	(*ChangeSharedGroupRequest_ForgetReaders)(nil), // 36: quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders
-	(*ChangeSharedGroupRequest_MakingVolume)(nil),  // 37: quarry.agent.v1.ChangeSharedGroupRequest.MakingVolume
-	(*ChangeSharedGroupRequest_UsedVolume)(nil),    // 38: quarry.agent.v1.ChangeSharedGroupRequest.UsedVolume
-	(*ChangeSharedGroupRequest_ReadyVolume)(nil),   // 39: quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
-	(*LunIdentity)(nil),                            // 40: quarry.agent.v1.LunIdentity
+	(*CopyOrigin)(nil),                             // 9: quarry.agent.v1.CopyOrigin
+	(*Range)(nil),                                  // 10: quarry.agent.v1.Range
+	(*CreateSharedGroupRequest)(nil),               // 11: quarry.agent.v1.CreateSharedGroupRequest
+	(*CreateSharedGroupResponse)(nil),              // 12: quarry.agent.v1.CreateSharedGroupResponse
+	(*ChangeSharedGroupRequest)(nil),               // 13: quarry.agent.v1.ChangeSharedGroupRequest
+	(*ChangeSharedGroupResponse)(nil),              // 14: quarry.agent.v1.ChangeSharedGroupResponse
+	(*RemoveSharedGroupRequest)(nil),               // 15: quarry.agent.v1.RemoveSharedGroupRequest
+	(*RemoveSharedGroupResponse)(nil),              // 16: quarry.agent.v1.RemoveSharedGroupResponse
+	(*PromiseEpochRequest)(nil),                    // 17: quarry.agent.v1.PromiseEpochRequest
+	(*PromiseEpochResponse)(nil),                   // 18: quarry.agent.v1.PromiseEpochResponse
+	(*MapVolumeRequest)(nil),                       // 19: quarry.agent.v1.MapVolumeRequest
+	(*MapVolumeResponse)(nil),                      // 20: quarry.agent.v1.MapVolumeResponse
+	(*UnmapVolumeRequest)(nil),                     // 21: quarry.agent.v1.UnmapVolumeRequest
+	(*UnmapVolumeResponse)(nil),                    // 22: quarry.agent.v1.UnmapVolumeResponse
+	(*ListMappingsRequest)(nil),                    // 23: quarry.agent.v1.ListMappingsRequest
+	(*ListMappingsResponse)(nil),                   // 24: quarry.agent.v1.ListMappingsResponse
+	(*Mapping)(nil),                                // 25: quarry.agent.v1.Mapping
+	(*ZeroVolumeRequest)(nil),                      // 26: quarry.agent.v1.ZeroVolumeRequest
+	(*ZeroVolumeResponse)(nil),                     // 27: quarry.agent.v1.ZeroVolumeResponse
+	(*CopyVolumeRequest)(nil),                      // 28: quarry.agent.v1.CopyVolumeRequest
+	(*CopyVolumeResponse)(nil),                     // 29: quarry.agent.v1.CopyVolumeResponse
+	(*FormatVolumeRequest)(nil),                    // 30: quarry.agent.v1.FormatVolumeRequest
+	(*FormatVolumeResponse)(nil),                   // 31: quarry.agent.v1.FormatVolumeResponse
+	(*ChangeSharedGroupRequest_TakeOver)(nil),      // 32: quarry.agent.v1.ChangeSharedGroupRequest.TakeOver
+	(*ChangeSharedGroupRequest_CreateVolume)(nil),  // 33: quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume
+	(*ChangeSharedGroupRequest_GrowVolume)(nil),    // 34: quarry.agent.v1.ChangeSharedGroupRequest.GrowVolume
+	(*ChangeSharedGroupRequest_RemoveVolume)(nil),  // 35: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
+	(*ChangeSharedGroupRequest_HoldVolume)(nil),    // 36: quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
+	(*ChangeSharedGroupRequest_LeaveVolume)(nil),   // 37: quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
+	(*ChangeSharedGroupRequest_ReleaseVolume)(nil), // 38: quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
+	(*ChangeSharedGroupRequest_ForgetReaders)(nil), // 39: quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders
+	(*ChangeSharedGroupRequest_MakingVolume)(nil),  // 40: quarry.agent.v1.ChangeSharedGroupRequest.MakingVolume
+	(*ChangeSharedGroupRequest_UsedVolume)(nil),    // 41: quarry.agent.v1.ChangeSharedGroupRequest.UsedVolume
+	(*ChangeSharedGroupRequest_CopiedVolume)(nil),  // 42: quarry.agent.v1.ChangeSharedGroupRequest.CopiedVolume
+	(*ChangeSharedGroupRequest_ReadyVolume)(nil),   // 43: quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
+	(*LunIdentity)(nil),                            // 44: quarry.agent.v1.LunIdentity
 }
 var file_agent_v1_sharedgroup_proto_depIdxs = []int32{
-	40, // 0: quarry.agent.v1.SharedGroupRef.lun:type_name -> quarry.agent.v1.LunIdentity
+	44, // 0: quarry.agent.v1.SharedGroupRef.lun:type_name -> quarry.agent.v1.LunIdentity
 	2,  // 1: quarry.agent.v1.Mandate.credential:type_name -> quarry.agent.v1.Credential
 	0,  // 2: quarry.agent.v1.GetSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
 	7,  // 3: quarry.agent.v1.GetSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
 	8,  // 4: quarry.agent.v1.SharedGroup.volumes:type_name -> quarry.agent.v1.SharedVolume
-	9,  // 5: quarry.agent.v1.SharedVolume.ranges:type_name -> quarry.agent.v1.Range
+	10, // 5: quarry.agent.v1.SharedVolume.ranges:type_name -> quarry.agent.v1.Range
 	4,  // 6: quarry.agent.v1.SharedVolume.readers:type_name -> quarry.agent.v1.Boot
-	0,  // 7: quarry.agent.v1.CreateSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	1,  // 8: quarry.agent.v1.CreateSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
-	7,  // 9: quarry.agent.v1.CreateSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
-	0,  // 10: quarry.agent.v1.ChangeSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	1,  // 11: quarry.agent.v1.ChangeSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
-	29, // 12: quarry.agent.v1.ChangeSharedGroupRequest.take_over:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.TakeOver
-	30, // 13: quarry.agent.v1.ChangeSharedGroupRequest.create:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume
-	31, // 14: quarry.agent.v1.ChangeSharedGroupRequest.grow:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.GrowVolume
-	32, // 15: quarry.agent.v1.ChangeSharedGroupRequest.remove:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
-	33, // 16: quarry.agent.v1.ChangeSharedGroupRequest.hold:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
-	35, // 17: quarry.agent.v1.ChangeSharedGroupRequest.release:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
-	39, // 18: quarry.agent.v1.ChangeSharedGroupRequest.ready:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
-	34, // 19: quarry.agent.v1.ChangeSharedGroupRequest.leave:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
-	36, // 20: quarry.agent.v1.ChangeSharedGroupRequest.forget:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders
-	37, // 21: quarry.agent.v1.ChangeSharedGroupRequest.making:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.MakingVolume
-	38, // 22: quarry.agent.v1.ChangeSharedGroupRequest.used:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.UsedVolume
-	7,  // 23: quarry.agent.v1.ChangeSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
-	0,  // 24: quarry.agent.v1.RemoveSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	1,  // 25: quarry.agent.v1.RemoveSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
-	0,  // 26: quarry.agent.v1.PromiseEpochRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	0,  // 27: quarry.agent.v1.MapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	8,  // 28: quarry.agent.v1.MapVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	2,  // 29: quarry.agent.v1.MapVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
-	24, // 30: quarry.agent.v1.MapVolumeResponse.mapping:type_name -> quarry.agent.v1.Mapping
-	0,  // 31: quarry.agent.v1.UnmapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	0,  // 32: quarry.agent.v1.ListMappingsRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	24, // 33: quarry.agent.v1.ListMappingsResponse.mappings:type_name -> quarry.agent.v1.Mapping
-	9,  // 34: quarry.agent.v1.Mapping.ranges:type_name -> quarry.agent.v1.Range
-	0,  // 35: quarry.agent.v1.ZeroVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	8,  // 36: quarry.agent.v1.ZeroVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	2,  // 37: quarry.agent.v1.ZeroVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
-	0,  // 38: quarry.agent.v1.FormatVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	8,  // 39: quarry.agent.v1.FormatVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	2,  // 40: quarry.agent.v1.FormatVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
-	4,  // 41: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume.boots:type_name -> quarry.agent.v1.Boot
-	4,  // 42: quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders.boots:type_name -> quarry.agent.v1.Boot
-	5,  // 43: quarry.agent.v1.SharedGroupService.GetSharedGroup:input_type -> quarry.agent.v1.GetSharedGroupRequest
-	10, // 44: quarry.agent.v1.SharedGroupService.CreateSharedGroup:input_type -> quarry.agent.v1.CreateSharedGroupRequest
-	12, // 45: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:input_type -> quarry.agent.v1.ChangeSharedGroupRequest
-	14, // 46: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:input_type -> quarry.agent.v1.RemoveSharedGroupRequest
-	16, // 47: quarry.agent.v1.SharedGroupService.PromiseEpoch:input_type -> quarry.agent.v1.PromiseEpochRequest
-	18, // 48: quarry.agent.v1.SharedGroupService.MapVolume:input_type -> quarry.agent.v1.MapVolumeRequest
-	20, // 49: quarry.agent.v1.SharedGroupService.UnmapVolume:input_type -> quarry.agent.v1.UnmapVolumeRequest
-	22, // 50: quarry.agent.v1.SharedGroupService.ListMappings:input_type -> quarry.agent.v1.ListMappingsRequest
-	25, // 51: quarry.agent.v1.SharedGroupService.ZeroVolume:input_type -> quarry.agent.v1.ZeroVolumeRequest
-	27, // 52: quarry.agent.v1.SharedGroupService.FormatVolume:input_type -> quarry.agent.v1.FormatVolumeRequest
-	6,  // 53: quarry.agent.v1.SharedGroupService.GetSharedGroup:output_type -> quarry.agent.v1.GetSharedGroupResponse
-	11, // 54: quarry.agent.v1.SharedGroupService.CreateSharedGroup:output_type -> quarry.agent.v1.CreateSharedGroupResponse
-	13, // 55: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:output_type -> quarry.agent.v1.ChangeSharedGroupResponse
-	15, // 56: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:output_type -> quarry.agent.v1.RemoveSharedGroupResponse
-	17, // 57: quarry.agent.v1.SharedGroupService.PromiseEpoch:output_type -> quarry.agent.v1.PromiseEpochResponse
-	19, // 58: quarry.agent.v1.SharedGroupService.MapVolume:output_type -> quarry.agent.v1.MapVolumeResponse
-	21, // 59: quarry.agent.v1.SharedGroupService.UnmapVolume:output_type -> quarry.agent.v1.UnmapVolumeResponse
-	23, // 60: quarry.agent.v1.SharedGroupService.ListMappings:output_type -> quarry.agent.v1.ListMappingsResponse
-	26, // 61: quarry.agent.v1.SharedGroupService.ZeroVolume:output_type -> quarry.agent.v1.ZeroVolumeResponse
-	28, // 62: quarry.agent.v1.SharedGroupService.FormatVolume:output_type -> quarry.agent.v1.FormatVolumeResponse
-	53, // [53:63] is the sub-list for method output_type
-	43, // [43:53] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	9,  // 7: quarry.agent.v1.SharedVolume.origin:type_name -> quarry.agent.v1.CopyOrigin
+	0,  // 8: quarry.agent.v1.CreateSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	1,  // 9: quarry.agent.v1.CreateSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
+	7,  // 10: quarry.agent.v1.CreateSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
+	0,  // 11: quarry.agent.v1.ChangeSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	1,  // 12: quarry.agent.v1.ChangeSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
+	32, // 13: quarry.agent.v1.ChangeSharedGroupRequest.take_over:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.TakeOver
+	33, // 14: quarry.agent.v1.ChangeSharedGroupRequest.create:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume
+	34, // 15: quarry.agent.v1.ChangeSharedGroupRequest.grow:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.GrowVolume
+	35, // 16: quarry.agent.v1.ChangeSharedGroupRequest.remove:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
+	36, // 17: quarry.agent.v1.ChangeSharedGroupRequest.hold:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
+	38, // 18: quarry.agent.v1.ChangeSharedGroupRequest.release:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
+	43, // 19: quarry.agent.v1.ChangeSharedGroupRequest.ready:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
+	37, // 20: quarry.agent.v1.ChangeSharedGroupRequest.leave:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
+	39, // 21: quarry.agent.v1.ChangeSharedGroupRequest.forget:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders
+	40, // 22: quarry.agent.v1.ChangeSharedGroupRequest.making:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.MakingVolume
+	41, // 23: quarry.agent.v1.ChangeSharedGroupRequest.used:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.UsedVolume
+	42, // 24: quarry.agent.v1.ChangeSharedGroupRequest.copied:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.CopiedVolume
+	7,  // 25: quarry.agent.v1.ChangeSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
+	0,  // 26: quarry.agent.v1.RemoveSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	1,  // 27: quarry.agent.v1.RemoveSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
+	0,  // 28: quarry.agent.v1.PromiseEpochRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	0,  // 29: quarry.agent.v1.MapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	8,  // 30: quarry.agent.v1.MapVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	2,  // 31: quarry.agent.v1.MapVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	25, // 32: quarry.agent.v1.MapVolumeResponse.mapping:type_name -> quarry.agent.v1.Mapping
+	0,  // 33: quarry.agent.v1.UnmapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	0,  // 34: quarry.agent.v1.ListMappingsRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	25, // 35: quarry.agent.v1.ListMappingsResponse.mappings:type_name -> quarry.agent.v1.Mapping
+	10, // 36: quarry.agent.v1.Mapping.ranges:type_name -> quarry.agent.v1.Range
+	0,  // 37: quarry.agent.v1.ZeroVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	8,  // 38: quarry.agent.v1.ZeroVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	2,  // 39: quarry.agent.v1.ZeroVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	0,  // 40: quarry.agent.v1.CopyVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	8,  // 41: quarry.agent.v1.CopyVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	2,  // 42: quarry.agent.v1.CopyVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	0,  // 43: quarry.agent.v1.FormatVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	8,  // 44: quarry.agent.v1.FormatVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	2,  // 45: quarry.agent.v1.FormatVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	9,  // 46: quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume.origin:type_name -> quarry.agent.v1.CopyOrigin
+	4,  // 47: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume.boots:type_name -> quarry.agent.v1.Boot
+	4,  // 48: quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders.boots:type_name -> quarry.agent.v1.Boot
+	5,  // 49: quarry.agent.v1.SharedGroupService.GetSharedGroup:input_type -> quarry.agent.v1.GetSharedGroupRequest
+	11, // 50: quarry.agent.v1.SharedGroupService.CreateSharedGroup:input_type -> quarry.agent.v1.CreateSharedGroupRequest
+	13, // 51: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:input_type -> quarry.agent.v1.ChangeSharedGroupRequest
+	15, // 52: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:input_type -> quarry.agent.v1.RemoveSharedGroupRequest
+	17, // 53: quarry.agent.v1.SharedGroupService.PromiseEpoch:input_type -> quarry.agent.v1.PromiseEpochRequest
+	19, // 54: quarry.agent.v1.SharedGroupService.MapVolume:input_type -> quarry.agent.v1.MapVolumeRequest
+	21, // 55: quarry.agent.v1.SharedGroupService.UnmapVolume:input_type -> quarry.agent.v1.UnmapVolumeRequest
+	23, // 56: quarry.agent.v1.SharedGroupService.ListMappings:input_type -> quarry.agent.v1.ListMappingsRequest
+	26, // 57: quarry.agent.v1.SharedGroupService.ZeroVolume:input_type -> quarry.agent.v1.ZeroVolumeRequest
+	28, // 58: quarry.agent.v1.SharedGroupService.CopyVolume:input_type -> quarry.agent.v1.CopyVolumeRequest
+	30, // 59: quarry.agent.v1.SharedGroupService.FormatVolume:input_type -> quarry.agent.v1.FormatVolumeRequest
+	6,  // 60: quarry.agent.v1.SharedGroupService.GetSharedGroup:output_type -> quarry.agent.v1.GetSharedGroupResponse
+	12, // 61: quarry.agent.v1.SharedGroupService.CreateSharedGroup:output_type -> quarry.agent.v1.CreateSharedGroupResponse
+	14, // 62: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:output_type -> quarry.agent.v1.ChangeSharedGroupResponse
+	16, // 63: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:output_type -> quarry.agent.v1.RemoveSharedGroupResponse
+	18, // 64: quarry.agent.v1.SharedGroupService.PromiseEpoch:output_type -> quarry.agent.v1.PromiseEpochResponse
+	20, // 65: quarry.agent.v1.SharedGroupService.MapVolume:output_type -> quarry.agent.v1.MapVolumeResponse
+	22, // 66: quarry.agent.v1.SharedGroupService.UnmapVolume:output_type -> quarry.agent.v1.UnmapVolumeResponse
+	24, // 67: quarry.agent.v1.SharedGroupService.ListMappings:output_type -> quarry.agent.v1.ListMappingsResponse
+	27, // 68: quarry.agent.v1.SharedGroupService.ZeroVolume:output_type -> quarry.agent.v1.ZeroVolumeResponse
+	29, // 69: quarry.agent.v1.SharedGroupService.CopyVolume:output_type -> quarry.agent.v1.CopyVolumeResponse
+	31, // 70: quarry.agent.v1.SharedGroupService.FormatVolume:output_type -> quarry.agent.v1.FormatVolumeResponse
+	60, // [60:71] is the sub-list for method output_type
+	49, // [49:60] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_agent_v1_sharedgroup_proto_init() }
@@ -3048,7 +3423,7 @@ func file_agent_v1_sharedgroup_proto_init() {
 		return
 	}
 	file_agent_v1_iscsi_proto_init()
-	file_agent_v1_sharedgroup_proto_msgTypes[12].OneofWrappers = []any{
+	file_agent_v1_sharedgroup_proto_msgTypes[13].OneofWrappers = []any{
 		(*ChangeSharedGroupRequest_TakeOver_)(nil),
 		(*ChangeSharedGroupRequest_Create)(nil),
 		(*ChangeSharedGroupRequest_Grow)(nil),
@@ -3060,6 +3435,7 @@ func file_agent_v1_sharedgroup_proto_init() {
 		(*ChangeSharedGroupRequest_Forget)(nil),
 		(*ChangeSharedGroupRequest_Making)(nil),
 		(*ChangeSharedGroupRequest_Used)(nil),
+		(*ChangeSharedGroupRequest_Copied)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3067,7 +3443,7 @@ func file_agent_v1_sharedgroup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_v1_sharedgroup_proto_rawDesc), len(file_agent_v1_sharedgroup_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,7 @@ const (
 	SharedGroupService_UnmapVolume_FullMethodName       = "/quarry.agent.v1.SharedGroupService/UnmapVolume"
 	SharedGroupService_ListMappings_FullMethodName      = "/quarry.agent.v1.SharedGroupService/ListMappings"
 	SharedGroupService_ZeroVolume_FullMethodName        = "/quarry.agent.v1.SharedGroupService/ZeroVolume"
+	SharedGroupService_CopyVolume_FullMethodName        = "/quarry.agent.v1.SharedGroupService/CopyVolume"
 	SharedGroupService_FormatVolume_FullMethodName      = "/quarry.agent.v1.SharedGroupService/FormatVolume"
 )
 
@@ -106,6 +107,13 @@ type SharedGroupServiceClient interface {
 	//
 	// Effect: what was not ready reads as zero when done is true. Who may call: the CSI controller.
 	ZeroVolume(ctx context.Context, in *ZeroVolumeRequest, opts ...grpc.CallOption) (*ZeroVolumeResponse, error)
+	// CopyVolume fills a volume that is a copy of another one, as the LUN says it: the bytes of the origin are copied, and what the volume has behind them is zeroed. Both
+	// are used through devices of their own that nobody else sees, that of the origin for reading only. The volume has to be held by this node and not be leaving it; no node may hold the origin. It
+	// returns at once with how far that is; call again until it is done. Copying goes on in between, and begins at copied_bytes when the agent was started again. An order to unmap the volume ends it.
+	//
+	// Effect: all of the volume has reached the LUN, and no device of the copying is left, when done is true. FAILED_PRECONDITION when the volume is not being copied, when somebody holds
+	// the origin, or has it mapped here. Who may call: the CSI controller.
+	CopyVolume(ctx context.Context, in *CopyVolumeRequest, opts ...grpc.CallOption) (*CopyVolumeResponse, error)
 	// FormatVolume makes the first filesystem of a volume that is mapped on this node. The agent reads the group on the LUN first: the volume has to be held by this
 	// node, not be leaving it, and be marked as one whose filesystem this node may make. A volume that was used is done, whatever is on it, and so is one that has a
 	// whole filesystem with the UUID that is made from the volume's own already. It returns at once with whether it is done; call again until it is. The making goes on in between; an order to
@@ -214,6 +222,16 @@ func (c *sharedGroupServiceClient) ZeroVolume(ctx context.Context, in *ZeroVolum
 	return out, nil
 }
 
+func (c *sharedGroupServiceClient) CopyVolume(ctx context.Context, in *CopyVolumeRequest, opts ...grpc.CallOption) (*CopyVolumeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CopyVolumeResponse)
+	err := c.cc.Invoke(ctx, SharedGroupService_CopyVolume_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *sharedGroupServiceClient) FormatVolume(ctx context.Context, in *FormatVolumeRequest, opts ...grpc.CallOption) (*FormatVolumeResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(FormatVolumeResponse)
@@ -299,6 +317,13 @@ type SharedGroupServiceServer interface {
 	//
 	// Effect: what was not ready reads as zero when done is true. Who may call: the CSI controller.
 	ZeroVolume(context.Context, *ZeroVolumeRequest) (*ZeroVolumeResponse, error)
+	// CopyVolume fills a volume that is a copy of another one, as the LUN says it: the bytes of the origin are copied, and what the volume has behind them is zeroed. Both
+	// are used through devices of their own that nobody else sees, that of the origin for reading only. The volume has to be held by this node and not be leaving it; no node may hold the origin. It
+	// returns at once with how far that is; call again until it is done. Copying goes on in between, and begins at copied_bytes when the agent was started again. An order to unmap the volume ends it.
+	//
+	// Effect: all of the volume has reached the LUN, and no device of the copying is left, when done is true. FAILED_PRECONDITION when the volume is not being copied, when somebody holds
+	// the origin, or has it mapped here. Who may call: the CSI controller.
+	CopyVolume(context.Context, *CopyVolumeRequest) (*CopyVolumeResponse, error)
 	// FormatVolume makes the first filesystem of a volume that is mapped on this node. The agent reads the group on the LUN first: the volume has to be held by this
 	// node, not be leaving it, and be marked as one whose filesystem this node may make. A volume that was used is done, whatever is on it, and so is one that has a
 	// whole filesystem with the UUID that is made from the volume's own already. It returns at once with whether it is done; call again until it is. The making goes on in between; an order to
@@ -343,6 +368,9 @@ func (UnimplementedSharedGroupServiceServer) ListMappings(context.Context, *List
 }
 func (UnimplementedSharedGroupServiceServer) ZeroVolume(context.Context, *ZeroVolumeRequest) (*ZeroVolumeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ZeroVolume not implemented")
+}
+func (UnimplementedSharedGroupServiceServer) CopyVolume(context.Context, *CopyVolumeRequest) (*CopyVolumeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CopyVolume not implemented")
 }
 func (UnimplementedSharedGroupServiceServer) FormatVolume(context.Context, *FormatVolumeRequest) (*FormatVolumeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method FormatVolume not implemented")
@@ -530,6 +558,24 @@ func _SharedGroupService_ZeroVolume_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SharedGroupService_CopyVolume_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CopyVolumeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SharedGroupServiceServer).CopyVolume(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SharedGroupService_CopyVolume_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SharedGroupServiceServer).CopyVolume(ctx, req.(*CopyVolumeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SharedGroupService_FormatVolume_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(FormatVolumeRequest)
 	if err := dec(in); err != nil {
@@ -590,6 +636,10 @@ var SharedGroupService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ZeroVolume",
 			Handler:    _SharedGroupService_ZeroVolume_Handler,
+		},
+		{
+			MethodName: "CopyVolume",
+			Handler:    _SharedGroupService_CopyVolume_Handler,
 		},
 		{
 			MethodName: "FormatVolume",

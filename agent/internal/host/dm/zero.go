@@ -68,7 +68,7 @@ func ZeroRange(ctx context.Context, f *os.File, from, to int64, discard bool, do
 		}
 		count := min(atOnce, to-at)
 		if !discard || !forget(f, at, count) {
-			if err := zeroOut(f, at, count); err != nil {
+			if err := ZeroOut(f, at, count); err != nil {
 				return err
 			}
 		}
@@ -109,8 +109,8 @@ func (r *Reader) same(f *os.File, v Volume) error {
 	return nil
 }
 
-// zeroOut is the request BLKZEROOUT.
-func zeroOut(f *os.File, from, count int64) error {
+// ZeroOut makes a part of a device that the caller has for itself read as zero, by the request BLKZEROOUT. The data may not have reached the disk when it returns.
+func ZeroOut(f *os.File, from, count int64) error {
 	span := [2]uint64{uint64(from), uint64(count)}
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), unix.BLKZEROOUT, uintptr(unsafe.Pointer(&span)))
 	if errno != 0 {

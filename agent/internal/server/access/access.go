@@ -77,6 +77,7 @@ var table = map[string][]string{
 	agentv1.SharedGroupService_UnmapVolume_FullMethodName:       withCSI,
 	agentv1.SharedGroupService_ListMappings_FullMethodName:      withCSI,
 	agentv1.SharedGroupService_ZeroVolume_FullMethodName:        withCSI,
+	agentv1.SharedGroupService_CopyVolume_FullMethodName:        withCSI,
 	agentv1.SharedGroupService_FormatVolume_FullMethodName:      withCSI,
 
 	healthpb.Health_Check_FullMethodName: withCSI,

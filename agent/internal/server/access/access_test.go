@@ -38,6 +38,7 @@ func TestAuthorize_csi(t *testing.T) {
 		agentv1.SharedGroupService_ListMappings_FullMethodName, agentv1.SharedGroupService_MapVolume_FullMethodName,
 		agentv1.SharedGroupService_UnmapVolume_FullMethodName, agentv1.SharedGroupService_PromiseEpoch_FullMethodName,
 		agentv1.SharedGroupService_ZeroVolume_FullMethodName, agentv1.SharedGroupService_FormatVolume_FullMethodName,
+		agentv1.SharedGroupService_CopyVolume_FullMethodName,
 		agentv1.VolumeGroupService_WatchVolumeGroups_FullMethodName,
 	}
 	var allowed []string

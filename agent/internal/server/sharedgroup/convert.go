@@ -83,7 +83,10 @@ func fromChange(req *agentv1.ChangeSharedGroupRequest) (sharedlun.Change, error)
 	case *agentv1.ChangeSharedGroupRequest_TakeOver_:
 		return sharedlun.Change{TakeOver: true}, nil
 	case *agentv1.ChangeSharedGroupRequest_Create:
-		create := &sharedlun.Create{Name: c.Create.GetName(), SizeBytes: c.Create.GetSizeBytes(), Tags: c.Create.GetTags(), HeldBy: c.Create.GetHeldBy()}
+		create := &sharedlun.Create{
+			Name: c.Create.GetName(), SizeBytes: c.Create.GetSizeBytes(), Tags: c.Create.GetTags(), HeldBy: c.Create.GetHeldBy(),
+			Origin: fromOrigin(c.Create.GetOrigin()), Snapshot: c.Create.GetSnapshot(),
+		}
 		return sharedlun.Change{Create: create}, bounded("tags", len(create.Tags), maxTags)
 	case *agentv1.ChangeSharedGroupRequest_Grow:
 		return sharedlun.Change{Grow: &sharedlun.Grow{Name: c.Grow.GetName(), UUID: c.Grow.GetUuid(), SizeBytes: c.Grow.GetSizeBytes()}}, nil
@@ -109,11 +112,13 @@ func fromChange(req *agentv1.ChangeSharedGroupRequest) (sharedlun.Change, error)
 	return fromUse(req)
 }
 
-// fromUse reads a change that says who may use a volume for the first time.
+// fromUse reads a change that says who may use a volume for the first time, or how much of a copy is there.
 func fromUse(req *agentv1.ChangeSharedGroupRequest) (sharedlun.Change, error) {
 	switch c := req.GetChange().(type) {
 	case *agentv1.ChangeSharedGroupRequest_Making:
 		return sharedlun.Change{Making: &sharedlun.Hold{Name: c.Making.GetName(), UUID: c.Making.GetUuid(), Node: c.Making.GetNode()}}, nil
+	case *agentv1.ChangeSharedGroupRequest_Copied:
+		return sharedlun.Change{Copied: &sharedlun.Copied{Name: c.Copied.GetName(), UUID: c.Copied.GetUuid(), Bytes: c.Copied.GetCopiedBytes()}}, nil
 	case *agentv1.ChangeSharedGroupRequest_Used:
 		return sharedlun.Change{Used: &sharedlun.Hold{Name: c.Used.GetName(), UUID: c.Used.GetUuid(), Node: c.Used.GetNode()}}, nil
 	}
@@ -124,7 +129,7 @@ func fromVolume(v *agentv1.SharedVolume) (sharedlun.Volume, error) {
 	out := sharedlun.Volume{
 		Name: v.GetName(), UUID: v.GetUuid(), SizeBytes: v.GetSizeBytes(), HeldBy: v.GetHeldBy(), Leaving: v.GetLeaving(), ReadyBytes: v.GetReadyBytes(),
 		Tags: v.GetTags(), CreatedUnix: v.GetCreatedUnixSeconds(), Readers: fromBoots(v.GetReaders()),
-		MakingOn: v.GetMakingOn(), Used: v.GetUsed(),
+		MakingOn: v.GetMakingOn(), Used: v.GetUsed(), Origin: fromOrigin(v.GetOrigin()), CopiedBytes: v.GetCopiedBytes(), Snapshot: v.GetSnapshot(),
 	}
 	if err := first(bounded("ranges", len(v.GetRanges()), maxRanges), bounded("readers", len(v.GetReaders()), maxReaders)); err != nil {
 		return out, err
@@ -147,10 +152,22 @@ func toGroup(g sharedlun.Group) *agentv1.SharedGroup {
 		out.Volumes = append(out.Volumes, &agentv1.SharedVolume{
 			Name: v.Name, Uuid: v.UUID, SizeBytes: v.SizeBytes, Ranges: toRanges(v.Ranges), HeldBy: v.HeldBy, Leaving: v.Leaving,
 			ReadyBytes: v.ReadyBytes, Tags: v.Tags, CreatedUnixSeconds: v.CreatedUnix, Readers: toBoots(v.Readers),
-			MakingOn: v.MakingOn, Used: v.Used,
+			MakingOn: v.MakingOn, Used: v.Used, Origin: toOrigin(v.Origin), CopiedBytes: v.CopiedBytes, Snapshot: v.Snapshot,
 		})
 	}
 	return out
+}
+
+func fromOrigin(o *agentv1.CopyOrigin) sharedlun.Origin {
+	return sharedlun.Origin{Name: o.GetName(), UUID: o.GetUuid(), Bytes: o.GetBytes()}
+}
+
+// toOrigin is unset for a volume that is no copy.
+func toOrigin(o sharedlun.Origin) *agentv1.CopyOrigin {
+	if o == (sharedlun.Origin{}) {
+		return nil
+	}
+	return &agentv1.CopyOrigin{Name: o.Name, Uuid: o.UUID, Bytes: o.Bytes}
 }
 
 func bounded(what string, n, most int) error {

@@ -3,6 +3,7 @@ package sharedgroup
 
 import (
 	"context"
+	"fmt"
 
 	"quarry.storage/quarry/pkg/sharedlun"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
@@ -27,6 +28,8 @@ type Groups interface {
 	Guard(ctx context.Context, ref sharedlun.Ref) (says string)
 	// Zero zeroes what is behind the first bytes of a volume.
 	Zero(ctx context.Context, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, discard bool) (sharedlun.Progress, error)
+	// Copy fills a volume that is a copy. All copies of the group together copy at most so many bytes per second.
+	Copy(ctx context.Context, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, discard bool, bytesPerSecond int64) (sharedlun.Progress, error)
 	// Format makes the first filesystem of a volume.
 	Format(ctx context.Context, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, fsType string) (done bool, err error)
 }
@@ -173,6 +176,25 @@ func (s *Service) ZeroVolume(ctx context.Context, req *agentv1.ZeroVolumeRequest
 		return nil, toStatus(err)
 	}
 	return &agentv1.ZeroVolumeResponse{Done: p.Done, DoneBytes: p.DoneBytes, TotalBytes: p.Total}, nil
+}
+
+// CopyVolume fills a volume that is a copy of another one.
+func (s *Service) CopyVolume(ctx context.Context, req *agentv1.CopyVolumeRequest) (*agentv1.CopyVolumeResponse, error) {
+	ref, err := fromRef(req.GetGroup(), true)
+	v, volumeErr := fromVolume(req.GetVolume())
+	cred, credErr := fromCredential(req.GetCredential())
+	var rate error
+	if req.GetBytesPerSecond() <= 0 {
+		rate = fmt.Errorf("%w: bytes_per_second is %d", sharedlun.ErrInvalid, req.GetBytesPerSecond())
+	}
+	if err := first(err, volumeErr, credErr, v.Origin.Check(), rate); err != nil {
+		return nil, toStatus(err)
+	}
+	p, err := s.Groups.Copy(ctx, ref, cred, v, req.GetDiscard(), req.GetBytesPerSecond())
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return &agentv1.CopyVolumeResponse{Done: p.Done, DoneBytes: p.DoneBytes, TotalBytes: p.Total}, nil
 }
 
 // FormatVolume makes the first filesystem of a volume.

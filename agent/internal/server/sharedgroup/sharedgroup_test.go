@@ -172,6 +172,54 @@ func TestService_life(t *testing.T) {
 	w.ends(v.UUID)
 }
 
+// TestCopyVolume: a copy, its progress and its end reach the LUN, and come back as they are there.
+func TestCopyVolume(t *testing.T) {
+	w := newWire(t)
+	w.create()
+	w.must(w.change(makeV(8 * mib)))
+	w.must(w.change(w.readyV(8 * mib)))
+	v := w.group.GetVolumes()[0]
+	origin := &agentv1.CopyOrigin{Name: "v", Uuid: v.GetUuid(), Bytes: 8 * mib}
+	w.must(w.change(&agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Create{
+		Create: &agentv1.ChangeSharedGroupRequest_CreateVolume{Name: "copy", SizeBytes: 12 * mib, Origin: origin, Snapshot: true},
+	}}))
+	copied := w.group.GetVolumes()[0]
+	w.must(w.change(&agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Hold{
+		Hold: &agentv1.ChangeSharedGroupRequest_HoldVolume{Name: "copy", Uuid: copied.GetUuid(), Node: "n1"},
+	}}))
+	copied = w.group.GetVolumes()[0]
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		p, err := w.CopyVolume(t.Context(), &agentv1.CopyVolumeRequest{Group: w.ref, Volume: copied, Credential: cred(), BytesPerSecond: 1 << 40})
+		w.must(err)
+		if p.GetDone() && p.GetDoneBytes() == 12*mib && p.GetTotalBytes() == 12*mib {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("never done: %v", p)
+		}
+	}
+	w.must(w.change(&agentv1.ChangeSharedGroupRequest{Change: &agentv1.ChangeSharedGroupRequest_Copied{
+		Copied: &agentv1.ChangeSharedGroupRequest_CopiedVolume{Name: "copy", Uuid: copied.GetUuid(), CopiedBytes: 4 * mib},
+	}}))
+	want := &agentv1.SharedVolume{
+		Name: "copy", Uuid: copied.GetUuid(), SizeBytes: 12 * mib, Ranges: copied.GetRanges(), HeldBy: "n1", CreatedUnixSeconds: copied.GetCreatedUnixSeconds(),
+		Origin: origin, CopiedBytes: 4 * mib, Snapshot: true,
+	}
+	if diff := cmp.Diff(want, w.group.GetVolumes()[0], protocmp.Transform()); diff != "" {
+		t.Error(diff)
+	}
+	for name, req := range map[string]*agentv1.CopyVolumeRequest{
+		"no rate":   {Group: w.ref, Volume: copied, Credential: cred()},
+		"no origin": {Group: w.ref, Volume: v, Credential: cred(), BytesPerSecond: 1},
+		"no volume": {Group: w.ref, Credential: cred(), BytesPerSecond: 1},
+		"no key":    {Group: w.ref, Volume: copied, BytesPerSecond: 1},
+	} {
+		if _, err := w.CopyVolume(t.Context(), req); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // firstUse has the first filesystem of the volume made, and lets pods see it.
 func (w *wire) firstUse() {
 	w.Helper()

@@ -59,6 +59,9 @@ func valid(c sharedlun.Change) error {
 	add(c.Ready != nil, func() error {
 		return first(meant(c.Ready.Name, c.Ready.UUID), positive(c.Ready.Bytes), sectors(c.Ready.Bytes))
 	})
+	add(c.Copied != nil, func() error {
+		return first(meant(c.Copied.Name, c.Copied.UUID), positive(c.Copied.Bytes), sectors(c.Copied.Bytes))
+	})
 	add(c.Forget != nil, func() error { return first(meant(c.Forget.Name, c.Forget.UUID), booted(c.Forget.Boots)) })
 	if set != 1 {
 		return fmt.Errorf("%w: %d changes in one request", sharedlun.ErrInvalid, set)
@@ -106,12 +109,17 @@ func validCreate(c sharedlun.Create) error {
 			return err
 		}
 	}
+	var holder, origin error
 	if c.HeldBy != "" {
-		if err := sharedlun.CheckNode(c.HeldBy); err != nil {
-			return err
-		}
+		holder = sharedlun.CheckNode(c.HeldBy)
 	}
-	return first(sharedlun.CheckName(c.Name), positive(c.SizeBytes))
+	switch {
+	case c.Origin != (sharedlun.Origin{}):
+		origin = c.Origin.Check()
+	case c.Snapshot:
+		origin = fmt.Errorf("%w: a snapshot of nothing", sharedlun.ErrInvalid)
+	}
+	return first(sharedlun.CheckName(c.Name), positive(c.SizeBytes), holder, origin)
 }
 
 func positive(bytes int64) error {
@@ -191,6 +199,8 @@ func wanted(g sharedlun.Group, o Order) (Step, error) {
 		return making(g, *c.Making)
 	case c.Used != nil:
 		return used(g, *c.Used)
+	case c.Copied != nil:
+		return copied(g, *c.Copied)
 	}
 	return ready(g, *c.Ready)
 }

@@ -140,6 +140,8 @@ func Zero(seen sharedlun.Group, v sharedlun.Volume, node string, m *Mapped) erro
 			on.SizeBytes, on.ReadyBytes, v.SizeBytes, v.ReadyBytes)
 	case !v.Unready():
 		return fmt.Errorf("%w: all of volume %s is ready", sharedlun.ErrInvalid, v.Name)
+	case on.Copying():
+		return fmt.Errorf("%w: volume %s is a copy of %s that is being made", sharedlun.ErrMisfit, v.Name, on.Origin.Name)
 	case m == nil || !m.Live || m.Cut:
 		return nil
 	case !m.Linear || m.Suspended || m.Pending || !begins(Merge(v.Ranges), Merge(m.Ranges)) || sum(m.Ranges) > v.ReadyBytes:

@@ -15,7 +15,8 @@ type (
 		Name string
 		// SizeBytes is a multiple of the extent size.
 		SizeBytes int64
-		Tags      []string
+		// Tags of the controller, and the marks of a copy.
+		Tags []string
 	}
 	// ExtendVolume makes a volume as large as given, a multiple of the extent size.
 	ExtendVolume struct {

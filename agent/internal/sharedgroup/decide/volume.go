@@ -39,10 +39,17 @@ func create(g sharedlun.Group, c sharedlun.Create) (Step, error) {
 	switch {
 	case v == nil && size > g.FreeBytes:
 		return nil, noRoom(g, size)
-	case v == nil && c.HeldBy != "":
-		return MakeVolume{Name: c.Name, SizeBytes: size, Tags: append(tags, sharedlun.TagHeldBy+c.HeldBy)}, nil
 	case v == nil:
-		return MakeVolume{Name: c.Name, SizeBytes: size, Tags: tags}, nil
+		marks, err := copyMarks(g, c, size)
+		if err != nil {
+			return nil, err
+		}
+		if c.HeldBy != "" {
+			marks = append(marks, sharedlun.TagHeldBy+c.HeldBy)
+		}
+		return MakeVolume{Name: c.Name, SizeBytes: size, Tags: append(tags, marks...)}, nil
+	case v.Origin != c.Origin || v.Snapshot != c.Snapshot:
+		return nil, fmt.Errorf("volume %s: %w, as a copy of %q, snapshot %t", c.Name, sharedlun.ErrExists, v.Origin.Name, v.Snapshot)
 	case v.SizeBytes != size:
 		return nil, fmt.Errorf("volume %s: %w, with %d bytes, not %d", c.Name, sharedlun.ErrExists, v.SizeBytes, size)
 	case !slices.Equal(v.Tags, tags):
@@ -79,6 +86,8 @@ func grow(g sharedlun.Group, c sharedlun.Grow) (Step, error) {
 		return nil, err
 	case size <= v.SizeBytes:
 		return nil, nil
+	case v.Snapshot || v.Copying():
+		return nil, fmt.Errorf("%w: volume %s is a snapshot, or is being copied: it stays as large as it is", sharedlun.ErrMisfit, c.Name)
 	case size-v.SizeBytes > g.FreeBytes:
 		return nil, noRoom(g, size-v.SizeBytes)
 	}
@@ -93,6 +102,9 @@ func remove(g sharedlun.Group, c sharedlun.Remove) (Step, error) {
 		return nil, err
 	case v.HeldBy != "":
 		return nil, fmt.Errorf("volume %s: %w: %s", c.Name, sharedlun.ErrHeld, v.HeldBy)
+	}
+	if err := uncopied(g, *v); err != nil {
+		return nil, err
 	}
 	if err := v.Unread(c.Boots); err != nil {
 		return nil, err
@@ -113,6 +125,9 @@ func hold(g sharedlun.Group, c sharedlun.Hold) (Step, error) {
 	case v.HeldBy != "":
 		return nil, fmt.Errorf("volume %s: %w, and is %w: %s, not %s", c.Name, sharedlun.ErrExists, sharedlun.ErrHeld, v.HeldBy, c.Node)
 	}
+	if err := lendable(g, v); err != nil {
+		return nil, err
+	}
 	return Retag{Volume: v, Add: []string{sharedlun.TagHeldBy + c.Node}}, nil
 }
 
@@ -127,6 +142,8 @@ func leave(g sharedlun.Group, c sharedlun.Hold) (Step, error) {
 		return nil, fmt.Errorf("volume %s (%s), held by node %s: %w", c.Name, c.UUID, c.Node, sharedlun.ErrNotFound)
 	case !held:
 		return nil, nil
+	case v.Copying() && c.ReadyBytes > 0:
+		return nil, fmt.Errorf("%w: the copy %s is shown once no node has it", sharedlun.ErrMisfit, v.Name)
 	}
 	step := Retag{Volume: *v}
 	if c.ReadyBytes > 0 {
@@ -181,8 +198,11 @@ func forget(g sharedlun.Group, c sharedlun.Forget) (Step, error) {
 
 func ready(g sharedlun.Group, c sharedlun.Ready) (Step, error) {
 	v, err := find(g, c.Name, c.UUID)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case v.Copying() && c.Bytes > v.ReadyBytes:
+		return wholeCopy(v, c)
 	}
 	step, err := readied(v, c.Bytes)
 	if err != nil || len(step.Add) == 0 {

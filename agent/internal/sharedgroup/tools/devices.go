@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/dm/linear"
@@ -45,7 +46,7 @@ func (d Devices) List(ctx context.Context, group string) ([]decide.Mapped, error
 	}
 	var out []decide.Mapped
 	for _, dev := range all {
-		if dev.New {
+		if dev.New || dev.Source {
 			continue
 		}
 		m := decide.Mapped{
@@ -77,18 +78,52 @@ func segments(lun string, ranges []sharedlun.Range) []linear.Segment {
 	return out
 }
 
-// Cut makes a device return errors, and that of a zeroing, which may have outlived its agent. A zeroing that ends meanwhile takes its device away by itself.
-func (d Devices) Cut(ctx context.Context, group, volume string) error {
-	return errors.Join(
-		d.DM.Cut(ctx, linear.Volume{Group: group, UUID: volume}), d.DM.Cut(ctx, linear.Volume{Group: group, UUID: volume, New: true}),
-	)
+// parts are the devices that a volume may have: its own, that of what is new, or being copied to, and that of what it is copied from.
+func parts(group, volume string) []linear.Volume {
+	return []linear.Volume{{Group: group, UUID: volume}, {Group: group, UUID: volume, New: true}, {Group: group, UUID: volume, Source: true}}
 }
 
-// Remove removes a device that is not open, and what a zeroing left that was cut off.
+// Cut makes a device return errors, and those of a zeroing or a copying, which may have outlived its agent. One that ends meanwhile takes its devices away by itself.
+func (d Devices) Cut(ctx context.Context, group, volume string) error {
+	var errs []error
+	for _, v := range parts(group, volume) {
+		errs = append(errs, d.DM.Cut(ctx, v))
+	}
+	return errors.Join(errs...)
+}
+
+// Remove removes a device that is not open, and what a zeroing or a copying left that was cut off.
 func (d Devices) Remove(ctx context.Context, group, volume string) error {
-	return inUse(errors.Join(
-		d.DM.Remove(ctx, linear.Volume{Group: group, UUID: volume, New: true}), d.DM.Remove(ctx, linear.Volume{Group: group, UUID: volume}),
-	))
+	var errs []error
+	for _, v := range slices.Backward(parts(group, volume)) {
+		errs = append(errs, d.DM.Remove(ctx, v))
+	}
+	return inUse(errors.Join(errs...))
+}
+
+// Copy fills ranges of a LUN with others, through two devices of their own. Those that an earlier copying left are removed before: while that still writes, they are
+// open.
+func (d Devices) Copy(ctx context.Context, c decide.Duplicate, sure func(context.Context) error, done func(int64)) error {
+	to, from := linear.Volume{Group: c.Group, UUID: c.Volume, New: true}, linear.Volume{Group: c.Group, UUID: c.Volume, Source: true}
+	remove := func(ctx context.Context) error { return errors.Join(d.DM.Remove(ctx, to), d.DM.Remove(ctx, from)) }
+	if err := remove(ctx); err != nil {
+		return inUse(err)
+	}
+	err := d.DM.Load(ctx, to, segments(c.Lun, c.To), sure)
+	if err == nil && len(c.From) > 0 {
+		err = d.DM.Load(ctx, from, segments(c.Lun, c.From), sure)
+	}
+	if err == nil {
+		err = d.DM.Copy(ctx, from, to, bytesOf(c.From), bytesOf(c.To), linear.Options{Discard: c.Discard, Pace: c.Pace}, done)
+	}
+	return inUse(errors.Join(err, remove(context.WithoutCancel(ctx))))
+}
+
+func bytesOf(ranges []sharedlun.Range) (sum int64) {
+	for _, r := range ranges {
+		sum += r.Size
+	}
+	return sum
 }
 
 // Zero makes ranges of a LUN read as zero, through a device of their own. One that an earlier zeroing left is removed before: while that still writes, it is
@@ -96,10 +131,7 @@ func (d Devices) Remove(ctx context.Context, group, volume string) error {
 func (d Devices) Zero(
 	ctx context.Context, group, volume, lun string, ranges []sharedlun.Range, discard bool, sure func(context.Context) error, done func(int64),
 ) error {
-	v, size := linear.Volume{Group: group, UUID: volume, New: true}, int64(0)
-	for _, r := range ranges {
-		size += r.Size
-	}
+	v, size := linear.Volume{Group: group, UUID: volume, New: true}, bytesOf(ranges)
 	if err := d.DM.Remove(ctx, v); err != nil {
 		return inUse(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/run"
 )
 
-// dmsetup plays the program on a node with the device of a volume and that of its zeroing.
+// dmsetup plays the program on a node with the device of a volume and those of its copying.
 type dmsetup struct{ told []string }
 
 const group, volume = "EJOuKj-cD6h-GGXp-49EQ-tSM8-Xxrl-JtVpvn", "8AD8Uh-gR3m-AUdI-S0r1-Eqzm-EZDO-qI0cBB"
@@ -21,19 +21,19 @@ func (d *dmsetup) Run(_ context.Context, c run.Command) (run.Result, error) {
 	switch c.Args[0] {
 	case "info":
 		base := "quarry-" + group + "-" + volume
-		return run.Result{Stdout: []byte(base + " quarry-" + volume + " Live Active 254 3 1\n" + base + "-new quarry-" + volume + "-new Live Active 254 4 1\n")}, nil
+		return run.Result{Stdout: []byte(base + " quarry-" + volume + " Live Active 254 3 1\n" + base + "-new quarry-" + volume + "-new Live Active 254 4 1\n" + base + "-source quarry-" + volume + "-source Live Active 254 5 1\n")}, nil
 	case "table":
 		return run.Result{Stdout: []byte("0 2048 linear 8:16 0\n")}, nil
 	case "load":
-		d.told = append(d.told, c.Args[1]+": "+strings.TrimSpace(string(c.Stdin)))
+		d.told = append(d.told, c.Args[len(c.Args)-1]+": "+strings.TrimSpace(string(c.Stdin)))
 	}
 	return run.Result{}, nil
 }
 
-// TestCut: what is zeroed of a volume is written through a device of its own, which is cut, too.
+// TestCut: what is zeroed of a volume, or copied, goes through devices of their own, which are cut, too.
 func TestCut(t *testing.T) {
 	sys, d := t.TempDir(), &dmsetup{}
-	for _, number := range []string{"254:3", "254:4"} {
+	for _, number := range []string{"254:3", "254:4", "254:5"} {
 		if err := os.MkdirAll(filepath.Join(sys, "dev/block", number, "holders"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,7 @@ func TestCut(t *testing.T) {
 	if err := devices.Cut(t.Context(), group, volume); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"quarry-" + volume + ": 0 2048 error", "quarry-" + volume + "-new: 0 2048 error"}; !slices.Equal(d.told, want) {
+	if want := []string{"quarry-" + volume + ": 0 2048 error", "quarry-" + volume + "-new: 0 2048 error", "quarry-" + volume + "-source: 0 2048 error"}; !slices.Equal(d.told, want) {
 		t.Errorf("%q, want %q", d.told, want)
 	}
 }

@@ -32,17 +32,11 @@ var (
 const (
 	// dmsetup is where distributions install it, with LVM.
 	dmsetup = "/usr/sbin/dmsetup"
-	// prefix begins the names and the UUIDs. Those of LVM's devices have one single hyphen in the name, and begin with "LVM-" in the UUID.
-	prefix = "quarry-"
-	// suffixNew ends those of the device of what is new at the end of a volume.
-	suffixNew = "-new"
 	// timeout bounds one command. One that suspends a device waits for I/O under way, which may hang with its path. Killed, it lets go of the device.
 	timeout = 30 * time.Second
 	// patience is how long somebody may have a device open who only looks at it; pause is that between two looks.
 	patience, pause = 2 * time.Second, 100 * time.Millisecond
 )
-
-var uuidForm = regexp.MustCompile(`^[a-zA-Z0-9]{6}(-[a-zA-Z0-9]{4}){5}-[a-zA-Z0-9]{6}$`)
 
 // Config says how to run dmsetup. Empty paths mean the host's own.
 type Config struct {
@@ -59,44 +53,6 @@ type Devices struct {
 // New makes Devices.
 func New(cfg Config) *Devices {
 	return &Devices{runner: cfg.Runner, sys: cmp.Or(cfg.Sys, "/sys"), dev: cmp.Or(cfg.Dev, "/dev"), proc: cmp.Or(cfg.Proc, "/proc")}
-}
-
-// Volume says whose device is meant.
-type Volume struct {
-	// Group and UUID are LVM's UUIDs of the group and of the volume.
-	Group, UUID string
-	// New is true for the device of only what is new at the end of the volume: nobody sees that yet, and it is zeroed through this device.
-	New bool
-}
-
-func (v Volume) check() error {
-	if !uuidForm.MatchString(v.Group) || !uuidForm.MatchString(v.UUID) {
-		return fmt.Errorf("%w: volume %q of group %q", ErrInvalid, v.UUID, v.Group)
-	}
-	return nil
-}
-
-// name is device-mapper's name of the device, uuid its UUID.
-func (v Volume) name() string { return prefix + v.UUID + v.suffix() }
-func (v Volume) uuid() string { return prefix + v.Group + "-" + v.UUID + v.suffix() }
-
-func (v Volume) suffix() string {
-	if v.New {
-		return suffixNew
-	}
-	return ""
-}
-
-// VolumeOf reads the UUID that device-mapper has of a device, and reports whether it is one of this package.
-func VolumeOf(uuid string) (Volume, bool) {
-	const length = 38
-	rest, ok := strings.CutPrefix(uuid, prefix)
-	rest, isNew := strings.CutSuffix(rest, suffixNew)
-	if !ok || len(rest) != 2*length+1 {
-		return Volume{}, false
-	}
-	v := Volume{Group: rest[:length], UUID: rest[length+1:], New: isNew}
-	return v, v.check() == nil && v.uuid() == uuid
 }
 
 // Segment is a part of a device, in sectors of 512 bytes.
@@ -155,7 +111,11 @@ func (d *Devices) replace(ctx context.Context, v Volume, table []byte, sure func
 	if err := d.run(ctx, nil, "clear", v.name()); err != nil {
 		return err
 	}
-	if err := d.run(ctx, table, "load", v.name()); err != nil {
+	load := []string{"load", v.name()}
+	if v.Source {
+		load = []string{"load", "--readonly", v.name()}
+	}
+	if err := d.run(ctx, table, load...); err != nil {
 		return err
 	}
 	if sure != nil {

@@ -23,29 +23,40 @@ func (d *Devices) Zero(ctx context.Context, v Volume, from, to int64, discard bo
 }
 
 func (d *Devices) zero(ctx context.Context, v Volume, from, to int64, discard bool, done func(int64)) error {
-	have, err := d.idle(ctx, v)
-	switch {
-	case err != nil:
-		return err
-	case have == nil || have.Path == "":
-		return os.ErrNotExist
-	case have.Suspended || !have.Linear:
-		return fmt.Errorf("%w: its table cannot be written to", ErrOther)
-	case from < 0 || to > have.Sectors*512:
-		return fmt.Errorf("%w: the device has %d bytes", ErrInvalid, have.Sectors*512)
-	}
-	f, err := os.OpenFile(have.Path, os.O_RDWR|unix.O_EXCL|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.EBUSY) {
-		return fmt.Errorf("%w: %w", ErrInUse, err)
-	}
+	f, bytes, err := d.own(ctx, v, os.O_RDWR)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := d.alone(ctx, f, *have); err != nil {
-		return err
+	if from < 0 || to > bytes {
+		return fmt.Errorf("%w: the device has %d bytes", ErrInvalid, bytes)
 	}
 	return dm.ZeroRange(ctx, f, from, to, discard, done)
+}
+
+// own opens a device that nobody else has open, and keeps others from it until it is closed. It returns its size, too.
+func (d *Devices) own(ctx context.Context, v Volume, mode int) (*os.File, int64, error) {
+	have, err := d.idle(ctx, v)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case have == nil || have.Path == "":
+		return nil, 0, os.ErrNotExist
+	case have.Suspended || !have.Linear:
+		return nil, 0, fmt.Errorf("%w: its table cannot be used", ErrOther)
+	}
+	f, err := os.OpenFile(have.Path, mode|unix.O_EXCL|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.EBUSY) {
+		return nil, 0, fmt.Errorf("%w: %w", ErrInUse, err)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := d.alone(ctx, f, *have); err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, have.Sectors * 512, nil
 }
 
 // alone waits until nobody else has an open device open, for a moment: udev may open a new one after idle looked, and whoever else has it open reads what was

@@ -26,6 +26,8 @@ type Member interface {
 	Open(volume string) (closing func(), err error)
 }
 
+var _ Member = (*Node)(nil)
+
 // Site is one empty LUN with two nodes that see it, for one case of the contract. It is reserved, and both nodes have their keys registered.
 type Site struct {
 	A, B Member
@@ -63,6 +65,11 @@ func Contract(t *testing.T, site func(t *testing.T) Site) {
 		"zeroing what is new":         zeroingNew,
 		"zeroing beside a device":     zeroingBeside,
 		"zeroing what holds nothing":  zeroingRefused,
+		"copies":                      copies,
+		"copies that are refused":     copiesRefused,
+		"copies that go on":           copiesGoOn,
+		"copies that are ended":       copiesEnd,
+		"snapshots":                   snapshots,
 		"the first filesystem":        firstUse,
 		"a filesystem is ended":       firstUseEnded,
 		"a filesystem over several":   firstUseOverSeveral,
