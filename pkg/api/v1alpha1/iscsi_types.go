@@ -76,6 +76,10 @@ type IscsiSpec struct {
 	// +optional
 	// +kubebuilder:default=zero
 	Cleanup CleanupPolicy `json:"cleanup,omitempty"`
+	// CopyRate is how much one node copies in a second at most for snapshots and clones, all of them together. Each byte is read from the LUN and written to it. 100Mi when not given.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isInteger() && quantity(string(self)).asInteger() >= 1048576",message="copyRate must be a whole number of bytes, at least 1Mi"
+	CopyRate *resource.Quantity `json:"copyRate,omitempty"`
 	// Wipe is a person's consent to lose what is on the LUN with this WWID, as status.lun shows it. It still needs an approved plan.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256

@@ -1035,6 +1035,11 @@ func (in *IscsiSpec) DeepCopyInto(out *IscsiSpec) {
 		*out = make([]HostName, len(*in))
 		copy(*out, *in)
 	}
+	if in.CopyRate != nil {
+		in, out := &in.CopyRate, &out.CopyRate
+		x := (*in).DeepCopy()
+		*out = &x
+	}
 	if in.Maintenance != nil {
 		in, out := &in.Maintenance, &out.Maintenance
 		*out = make([]HostName, len(*in))

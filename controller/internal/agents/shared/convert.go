@@ -37,6 +37,7 @@ func setChange(r *agentv1.ChangeSharedGroupRequest, c sharedlun.Change) {
 	case c.Create != nil:
 		r.Change = &agentv1.ChangeSharedGroupRequest_Create{Create: &agentv1.ChangeSharedGroupRequest_CreateVolume{
 			Name: c.Create.Name, SizeBytes: c.Create.SizeBytes, Tags: c.Create.Tags, HeldBy: c.Create.HeldBy,
+			Origin: toOrigin(c.Create.Origin), Snapshot: c.Create.Snapshot,
 		}}
 	case c.Grow != nil:
 		r.Change = &agentv1.ChangeSharedGroupRequest_Grow{Grow: &agentv1.ChangeSharedGroupRequest_GrowVolume{
@@ -74,6 +75,10 @@ func setChange(r *agentv1.ChangeSharedGroupRequest, c sharedlun.Change) {
 		r.Change = &agentv1.ChangeSharedGroupRequest_Used{Used: &agentv1.ChangeSharedGroupRequest_UsedVolume{
 			Name: c.Used.Name, Uuid: c.Used.UUID, Node: c.Used.Node,
 		}}
+	case c.Copied != nil:
+		r.Change = &agentv1.ChangeSharedGroupRequest_Copied{Copied: &agentv1.ChangeSharedGroupRequest_CopiedVolume{
+			Name: c.Copied.Name, Uuid: c.Copied.UUID, CopiedBytes: c.Copied.Bytes,
+		}}
 	}
 }
 
@@ -91,8 +96,14 @@ func groupOf(g *agentv1.SharedGroup) sharedlun.Group {
 func volumeOf(v *agentv1.SharedVolume) sharedlun.Volume {
 	out := sharedlun.Volume{
 		Name: v.GetName(), UUID: v.GetUuid(), SizeBytes: v.GetSizeBytes(), Ranges: rangesOf(v.GetRanges()), HeldBy: v.GetHeldBy(),
-		Leaving: v.GetLeaving(), ReadyBytes: v.GetReadyBytes(), Tags: v.GetTags(), CreatedUnix: v.GetCreatedUnixSeconds(),
-		MakingOn: v.GetMakingOn(), Used: v.GetUsed(),
+		Leaving: v.GetLeaving(), ReadyBytes: v.GetReadyBytes(), CreatedUnix: v.GetCreatedUnixSeconds(),
+		MakingOn: v.GetMakingOn(), Used: v.GetUsed(), Origin: originOf(v.GetOrigin()), CopiedBytes: v.GetCopiedBytes(), Snapshot: v.GetSnapshot(),
+	}
+	for _, tag := range v.GetTags() {
+		// An agent of an earlier version does not know the marks of copies.
+		if !out.Mark(tag) {
+			out.Tags = append(out.Tags, tag)
+		}
 	}
 	for _, b := range v.GetReaders() {
 		out.Readers = append(out.Readers, sharedlun.Boot{Node: b.GetNode(), ID: b.GetBootId()})
@@ -112,12 +123,24 @@ func toVolume(v sharedlun.Volume) *agentv1.SharedVolume {
 	out := &agentv1.SharedVolume{
 		Name: v.Name, Uuid: v.UUID, SizeBytes: v.SizeBytes, HeldBy: v.HeldBy, Leaving: v.Leaving,
 		ReadyBytes: v.ReadyBytes, Tags: v.Tags, CreatedUnixSeconds: v.CreatedUnix, Readers: toBoots(v.Readers),
-		MakingOn: v.MakingOn, Used: v.Used,
+		MakingOn: v.MakingOn, Used: v.Used, Origin: toOrigin(v.Origin), CopiedBytes: v.CopiedBytes, Snapshot: v.Snapshot,
 	}
 	for _, r := range v.Ranges {
 		out.Ranges = append(out.Ranges, &agentv1.Range{StartBytes: r.Start, SizeBytes: r.Size})
 	}
 	return out
+}
+
+// toOrigin is unset for a volume that is no copy.
+func toOrigin(o sharedlun.Origin) *agentv1.CopyOrigin {
+	if o == (sharedlun.Origin{}) {
+		return nil
+	}
+	return &agentv1.CopyOrigin{Name: o.Name, Uuid: o.UUID, Bytes: o.Bytes}
+}
+
+func originOf(o *agentv1.CopyOrigin) sharedlun.Origin {
+	return sharedlun.Origin{Name: o.GetName(), UUID: o.GetUuid(), Bytes: o.GetBytes()}
 }
 
 func rangesOf(ranges []*agentv1.Range) []sharedlun.Range {

@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -43,11 +44,14 @@ func TestSetChange_values(t *testing.T) {
 		want   map[string]any
 	}{
 		"create": {
-			sharedlun.Change{Create: &sharedlun.Create{Name: "a", SizeBytes: 7, Tags: []string{"t"}, HeldBy: "n"}},
-			map[string]any{"name": "a", "size": int64(7), "tags": []string{"t"}, "node": "n"},
+			sharedlun.Change{Create: &sharedlun.Create{
+				Name: "a", SizeBytes: 7, Tags: []string{"t"}, HeldBy: "n", Origin: sharedlun.Origin{Name: "o", UUID: "p", Bytes: 6}, Snapshot: true,
+			}},
+			map[string]any{"name": "a", "size": int64(7), "tags": []string{"t"}, "node": "n", "of": "o p 6", "snapshot": true},
 		},
-		"leave": {sharedlun.Change{Leave: &sharedlun.Hold{Name: "a", UUID: "u", Node: "n", ReadyBytes: 5}}, map[string]any{"name": "a", "uuid": "u", "node": "n", "ready": int64(5)}},
-		"hold":  {sharedlun.Change{Hold: &sharedlun.Hold{Name: "a", UUID: "u", Node: "n"}}, map[string]any{"name": "a", "uuid": "u", "node": "n"}},
+		"copied": {sharedlun.Change{Copied: &sharedlun.Copied{Name: "a", UUID: "u", Bytes: 5}}, map[string]any{"name": "a", "uuid": "u", "copied": int64(5)}},
+		"leave":  {sharedlun.Change{Leave: &sharedlun.Hold{Name: "a", UUID: "u", Node: "n", ReadyBytes: 5}}, map[string]any{"name": "a", "uuid": "u", "node": "n", "ready": int64(5)}},
+		"hold":   {sharedlun.Change{Hold: &sharedlun.Hold{Name: "a", UUID: "u", Node: "n"}}, map[string]any{"name": "a", "uuid": "u", "node": "n"}},
 		"release": {
 			sharedlun.Change{Release: &sharedlun.Release{Hold: sharedlun.Hold{Name: "a", UUID: "u", Node: "n"}, FencedBootID: "b"}},
 			map[string]any{"name": "a", "uuid": "u", "node": "n", "boot": "b"},
@@ -70,7 +74,13 @@ func TestSetChange_values(t *testing.T) {
 		got := map[string]any{}
 		switch x := r.GetChange().(type) {
 		case *agentv1.ChangeSharedGroupRequest_Create:
-			got = map[string]any{"name": x.Create.GetName(), "size": x.Create.GetSizeBytes(), "tags": x.Create.GetTags(), "node": x.Create.GetHeldBy()}
+			o := x.Create.GetOrigin()
+			got = map[string]any{
+				"name": x.Create.GetName(), "size": x.Create.GetSizeBytes(), "tags": x.Create.GetTags(), "node": x.Create.GetHeldBy(), "snapshot": x.Create.GetSnapshot(),
+				"of": fmt.Sprint(o.GetName(), " ", o.GetUuid(), " ", o.GetBytes()),
+			}
+		case *agentv1.ChangeSharedGroupRequest_Copied:
+			got = map[string]any{"name": x.Copied.GetName(), "uuid": x.Copied.GetUuid(), "copied": x.Copied.GetCopiedBytes()}
 		case *agentv1.ChangeSharedGroupRequest_Leave:
 			got = map[string]any{"name": x.Leave.GetName(), "uuid": x.Leave.GetUuid(), "node": x.Leave.GetNode(), "ready": x.Leave.GetReadyBytes()}
 		case *agentv1.ChangeSharedGroupRequest_Hold:
@@ -104,10 +114,17 @@ func TestVolume(t *testing.T) {
 	v := sharedlun.Volume{
 		Name: "a", UUID: "u", SizeBytes: 100, Ranges: []sharedlun.Range{{Start: 1, Size: 60}, {Start: 90, Size: 40}}, HeldBy: "n1",
 		Leaving: true, ReadyBytes: 60, Tags: []string{"t"}, CreatedUnix: 5, Readers: []sharedlun.Boot{{Node: "n2", ID: "b"}},
-		MakingOn: "n3", Used: true,
+		MakingOn: "n3", Used: true, Origin: sharedlun.Origin{Name: "o", UUID: "p", Bytes: 6}, CopiedBytes: 4, Snapshot: true,
 	}
-	if d := cmp.Diff(v, volumeOf(toVolume(v))); d != "" {
+	wire := toVolume(v)
+	if d := cmp.Diff(v, volumeOf(wire)); d != "" {
 		t.Error(d)
+	}
+	// An agent of an earlier version takes the marks of copies for tags of the controller.
+	wire.Origin, wire.CopiedBytes, wire.Snapshot = nil, 0, false
+	wire.Tags = append(wire.Tags, v.Origin.Tag(), sharedlun.TagCopied+"4", sharedlun.TagSnapshot)
+	if d := cmp.Diff(v, volumeOf(wire)); d != "" {
+		t.Errorf("from an earlier agent: %s", d)
 	}
 }
 

@@ -113,6 +113,20 @@ func (c Calls) Zero(
 	return sharedlun.Progress{Done: r.GetDone(), DoneBytes: r.GetDoneBytes(), Total: r.GetTotalBytes()}, err
 }
 
+// Copy fills a volume that is a copy of another one, or tells how far that is. All copies of the group together copy at most so many bytes per second on the node.
+func (c Calls) Copy(
+	ctx context.Context, node string, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, discard bool, bytesPerSecond int64,
+) (sharedlun.Progress, error) {
+	var r *agentv1.CopyVolumeResponse
+	err := c.group(ctx, sharedlun.DeviceTimeout, node, "CopyVolume", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
+		r, err = s.CopyVolume(ctx, &agentv1.CopyVolumeRequest{
+			Group: refOf(ref), Volume: toVolume(v), Discard: discard, Credential: credentialOf(cred), BytesPerSecond: bytesPerSecond,
+		})
+		return err
+	})
+	return sharedlun.Progress{Done: r.GetDone(), DoneBytes: r.GetDoneBytes(), Total: r.GetTotalBytes()}, err
+}
+
 // Format makes the first filesystem of a volume, or tells whether it is there.
 func (c Calls) Format(
 	ctx context.Context, node string, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, fsType string,

@@ -136,6 +136,12 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 	return iscsi.NewView(o, old), nil
 }
 
+// Snapshots reports whether a storage gets a VolumeSnapshotClass: every Iscsi does.
+func (b *Backend) Snapshots(s v1alpha1.Storage) bool {
+	_, ok := s.(*v1alpha1.Iscsi)
+	return ok
+}
+
 // Fill writes what only an Iscsi has in its status.
 func (b *Backend) Fill(s v1alpha1.Storage, v backend.View, _ backend.World) {
 	i, ok := s.(*v1alpha1.Iscsi)

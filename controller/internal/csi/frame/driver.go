@@ -57,7 +57,7 @@ type Backend interface {
 
 // Snapshotter is a Backend with snapshots.
 type Snapshotter interface {
-	// CreateSnapshot makes a snapshot of a volume, or returns it when it is there already.
+	// CreateSnapshot makes a snapshot of a volume, or returns it when it is there already. It is called again and again while that is being made.
 	CreateSnapshot(ctx context.Context, name, of string) (Snapshot, error)
 	// DeleteSnapshot removes a snapshot, as DeleteVolume does a volume.
 	DeleteSnapshot(ctx context.Context, handle string) error
@@ -129,6 +129,8 @@ type Snapshot struct {
 	Bytes      int64
 	// Created is zero when the time is not known.
 	Created time.Time
+	// Making is true while the content is being copied: the snapshot is of that time already, and cannot be restored yet.
+	Making bool
 }
 
 // Filter says which snapshots are meant. An empty field does not matter.

@@ -70,7 +70,7 @@ func (c SnapshotContents) removable(ctx context.Context, handle string) error {
 		"To delete the others alone, set their deletionPolicy to Retain", backend.Shorten(names, 10), handle)
 }
 
-// CreateSnapshot makes a snapshot of a volume. It can be restored at once.
+// CreateSnapshot makes a snapshot of a volume. It can be restored at once, or once it is not being made any more.
 func (d *controller) CreateSnapshot(ctx context.Context, req *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
 	if d.snapshots == nil {
 		return nil, unimplemented(noSnapshots)
@@ -176,7 +176,7 @@ func (d *controller) GetSnapshot(ctx context.Context, req *csi.GetSnapshotReques
 }
 
 func snapshotMessage(s Snapshot) *csi.Snapshot {
-	out := &csi.Snapshot{SnapshotId: s.Handle, SourceVolumeId: s.Of, SizeBytes: s.Bytes, ReadyToUse: true}
+	out := &csi.Snapshot{SnapshotId: s.Handle, SourceVolumeId: s.Of, SizeBytes: s.Bytes, ReadyToUse: !s.Making}
 	if !s.Created.IsZero() {
 		out.CreationTime = timestamppb.New(s.Created)
 	}

@@ -19,30 +19,24 @@ func (b *Backend) Attach(ctx context.Context, a frame.Attachment) (map[string]st
 	}
 	var v sharedlun.Volume
 	var sequence uint64
-	err = b.turn(ctx, s, func(ctx context.Context, t turn) error {
+	err = b.turns(ctx, s, func(ctx context.Context, t turn) (*sharedlun.Volume, error) {
 		now := t.volume(name)
 		_, member := t.Member(a.Node)
 		switch {
 		case now == nil:
-			return absent(a.Handle)
+			return nil, absent(a.Handle)
 		case !member:
-			return volume.Refuse(volume.NotFound, "node %s is no initiator of Iscsi %s", volume.Quote(a.Node), s.name())
+			return nil, volume.Refuse(volume.NotFound, "node %s is no initiator of Iscsi %s", volume.Quote(a.Node), s.name())
 		case now.ReadyBytes == 0:
-			return volume.Refuse(volume.Precondition, "volume %s is being made: nothing of it is zeroed yet", a.Handle)
+			return nil, volume.Refuse(volume.Precondition, "volume %s is being made: nothing of it is shown yet", a.Handle)
 		}
-		hadIt := now.HeldBy == a.Node && !now.Leaving
-		if v, err = t.Hold(ctx, name, a.Node); err != nil {
-			return err
+		// Its content does not change while it is copied.
+		if left, err := b.fillCopies(ctx, t, s, *now); left != nil || err != nil {
+			return left, err
 		}
-		if err := b.show(ctx, t, s, v); err != nil {
-			return err
-		}
-		if err := t.firstUse(ctx, v, a.Access.Block, hadIt); err != nil {
-			return err
-		}
-		v, err = t.same(v)
+		v, err = b.give(ctx, t, s, *now, a)
 		sequence = t.Group.Sequence
-		return err
+		return nil, err
 	})
 	if err != nil {
 		return nil, err
@@ -55,6 +49,22 @@ func (b *Backend) Attach(ctx context.Context, a frame.Attachment) (map[string]st
 		return nil, err
 	}
 	return sharedlun.Attached{Ref: s.ref, UUID: v.UUID}.Map(), nil
+}
+
+// give gives a volume to a node, and says on the LUN what becomes of it there.
+func (b *Backend) give(ctx context.Context, t turn, s storage, now sharedlun.Volume, a frame.Attachment) (sharedlun.Volume, error) {
+	hadIt := now.HeldBy == a.Node && !now.Leaving
+	v, err := t.Hold(ctx, now.Name, a.Node)
+	if err != nil {
+		return v, err
+	}
+	if err := b.show(ctx, t, s, v); err != nil {
+		return v, err
+	}
+	if err := t.firstUse(ctx, v, a.Access.Block, hadIt); err != nil {
+		return v, err
+	}
+	return t.same(v)
 }
 
 // settle has what is new at the end of a volume zeroed on the node that holds it, and then the volume mapped there: no device shows anything of which it is

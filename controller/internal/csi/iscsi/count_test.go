@@ -68,6 +68,16 @@ func (c *counting) Zero(
 	return p, err
 }
 
+func (c *counting) Copy(
+	ctx context.Context, node string, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, discard bool, rate int64,
+) (p sharedlun.Progress, err error) {
+	c.count("copy")
+	for !p.Done && err == nil {
+		p, err = c.Nodes.Copy(ctx, node, ref, cred, v, discard, rate)
+	}
+	return p, err
+}
+
 func (c *counting) Format(
 	ctx context.Context, node string, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, fsType string,
 ) (done bool, err error) {

@@ -2,6 +2,7 @@ package iscsi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,26 +25,33 @@ func (b *Backend) CreateVolume(ctx context.Context, w frame.Wish) (frame.Volume,
 	case !w.Topology.Allows(s.owner.Name):
 		return frame.Volume{}, volume.Refuse(volume.Exhausted, "the nodes that were asked for are no initiators of Iscsi %s", s.owner.Name)
 	}
-	for {
-		var v sharedlun.Volume
-		var left *sharedlun.Volume
-		err := b.turn(ctx, s, func(ctx context.Context, t turn) (err error) {
-			v, left, err = b.make(ctx, t, s, w)
-			return err
-		})
-		if err == nil && left != nil {
-			err = b.wait(ctx, s, *left)
-		}
-		if err != nil {
-			return frame.Volume{}, err
-		}
-		if left == nil {
-			return s.volume(v), nil
-		}
+	if err := s.inGroup(w.Source); err != nil {
+		return frame.Volume{}, err
 	}
+	var v sharedlun.Volume
+	err = b.turns(ctx, s, func(ctx context.Context, t turn) (left *sharedlun.Volume, err error) {
+		v, left, err = b.make(ctx, t, s, w)
+		return left, err
+	})
+	if err != nil {
+		return frame.Volume{}, err
+	}
+	return s.volume(v), nil
 }
 
-// make does what can be done in one turn to make a volume, and returns what has to be zeroed before the next one.
+// inGroup refuses a source on another LUN.
+func (s storage) inGroup(source *frame.Source) error {
+	if source == nil {
+		return nil
+	}
+	id, err := parse(source.Handle, source.Snapshot)
+	if err == nil && id.Group != s.ref.UUID {
+		err = volume.Refuse(volume.Invalid, "%s is not on the LUN of Iscsi %s: a volume is copied within its LUN", id, s.name())
+	}
+	return err
+}
+
+// make does what can be done in one turn to make a volume, and returns what has to be zeroed or copied before the next one.
 func (b *Backend) make(ctx context.Context, t turn, s storage, w frame.Wish) (sharedlun.Volume, *sharedlun.Volume, error) {
 	size, err := w.Size.Size(t.Group.ExtentBytes)
 	if err != nil {
@@ -52,31 +60,67 @@ func (b *Backend) make(ctx context.Context, t turn, s storage, w frame.Wish) (sh
 	v := t.volume(w.Name)
 	made := v == nil
 	if made {
-		first := size
-		if s.cleanup() == v1alpha1.CleanupNone {
-			// Its beginning is zeroed even so: whatever was there must not be taken for a filesystem of this volume.
-			first = t.Group.ExtentBytes
+		one, left, err := b.begin(ctx, t, s, w, size)
+		if left != nil || err != nil {
+			return sharedlun.Volume{}, left, err
 		}
-		if size > t.Group.FreeBytes {
-			return sharedlun.Volume{}, nil, volume.Refuse(volume.Exhausted, "Iscsi %s has %d bytes free, %d are asked for", s.name(), t.Group.FreeBytes, size)
-		}
-		if err := t.create(ctx, w.Name, first, fmt.Sprint(sharedlun.TagSize, size)); err != nil {
-			return sharedlun.Volume{}, nil, err
-		}
-		v = t.volume(w.Name)
+		v = &one
 	}
-	if err := sameSize(*v, w.Size); err != nil {
+	if err := errors.Join(sameSize(*v, w.Size), sameOrigin(*v, w.Source)); err != nil {
 		return *v, nil, err
 	}
-	if made && v.HeldBy == t.Writer() {
+	var left *sharedlun.Volume
+	switch {
+	case v.Copying():
+		left, err = b.fill(ctx, t, s, *v)
+	case made && v.HeldBy == t.Writer():
 		// Its zeroing begins. It takes as long as it takes, and others may have the turn meanwhile.
-		return *v, v, nil
+		left = v
+	default:
+		left, err = b.finish(ctx, t, s, *v)
 	}
-	left, err := b.finish(ctx, t, s, *v)
 	if now := t.volume(w.Name); err == nil && now != nil {
 		return *now, left, nil
 	}
 	return *v, left, err
+}
+
+// begin makes a volume of which nothing is ready. What it is to be a copy of is returned as left while that is filled itself.
+func (b *Backend) begin(ctx context.Context, t turn, s storage, w frame.Wish, size int64) (made sharedlun.Volume, left *sharedlun.Volume, err error) {
+	if w.Source == nil {
+		made, err = t.beginEmpty(ctx, s, w, size)
+		return made, nil, err
+	}
+	id, err := parse(w.Source.Handle, w.Source.Snapshot)
+	if err != nil {
+		return made, nil, err
+	}
+	of, left, err := b.origin(ctx, t, s, id)
+	if left != nil || err != nil {
+		return made, left, err
+	}
+	size = max(size, of.SizeBytes)
+	if err := w.Size.Holds(size); err != nil {
+		return made, nil, err
+	}
+	made, err = t.copyTo(ctx, s, w.Name, size, of, false)
+	return made, nil, err
+}
+
+// beginEmpty makes a volume that is no copy.
+func (t turn) beginEmpty(ctx context.Context, s storage, w frame.Wish, size int64) (sharedlun.Volume, error) {
+	first := size
+	if s.cleanup() == v1alpha1.CleanupNone {
+		// Its beginning is zeroed even so: whatever was there must not be taken for a filesystem of this volume.
+		first = t.Group.ExtentBytes
+	}
+	if size > t.Group.FreeBytes {
+		return sharedlun.Volume{}, volume.Refuse(volume.Exhausted, "Iscsi %s has %d bytes free, %d are asked for", s.name(), t.Group.FreeBytes, size)
+	}
+	if err := t.create(ctx, w.Name, first, fmt.Sprint(sharedlun.TagSize, size)); err != nil {
+		return sharedlun.Volume{}, err
+	}
+	return *t.volume(w.Name), nil
 }
 
 // sameSize refuses a volume that was made with another size.
@@ -170,6 +214,8 @@ func attached(v sharedlun.Volume) bool { return v.HeldBy != "" && v.ReadyBytes >
 
 func condition(v sharedlun.Volume) volume.Condition {
 	switch {
+	case v.Copying():
+		return volume.Abnormal("it is being copied: nothing of it is shown before it is whole")
 	case v.ReadyBytes == 0:
 		return volume.Abnormal("it is being made: nothing of it is zeroed yet")
 	case v.Leaving:

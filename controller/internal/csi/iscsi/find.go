@@ -31,6 +31,17 @@ func (s storage) cleanup() v1alpha1.CleanupPolicy {
 	return s.owner.Spec.Cleanup
 }
 
+// copyRate is how many bytes per second one node copies at most for snapshots and clones.
+func (s storage) copyRate() int64 {
+	if s.owner == nil || s.owner.Spec.CopyRate == nil || s.owner.Spec.CopyRate.Value() <= 0 {
+		return defaultCopyRate
+	}
+	return s.owner.Spec.CopyRate.Value()
+}
+
+// defaultCopyRate leaves most of a network of 10 Gbit/s to pods, even if each byte is read and written.
+const defaultCopyRate = 100 << 20
+
 func (s storage) name() string {
 	if s.owner == nil {
 		return s.ref.OwnerUID
@@ -110,19 +121,25 @@ func (b *Backend) wanted(ctx context.Context, parameters map[string]string) (sto
 
 // find returns the Iscsi of a volume. A group that no Member has on record may exist all the same, with the volume in it.
 func (b *Backend) find(ctx context.Context, handle string) (storage, string, error) {
-	id, err := parse(handle)
+	id, err := parse(handle, false)
 	if err != nil {
 		return storage{}, "", err
 	}
+	s, err := b.of(ctx, id)
+	return s, id.Name, err
+}
+
+// of returns the Iscsi of a volume or a snapshot.
+func (b *Backend) of(ctx context.Context, id sharedlun.ID) (storage, error) {
 	all, err := b.storages(ctx)
 	if err != nil {
-		return storage{}, "", err
+		return storage{}, err
 	}
 	for _, uid := range slices.Sorted(maps.Keys(all)) {
 		if s := all[uid]; s.ref.UUID == id.Group {
-			return s, id.Name, s.problem
+			return s, s.problem
 		}
 	}
-	return storage{}, "", volume.Refuse(volume.Precondition,
+	return storage{}, volume.Refuse(volume.Precondition,
 		"no Member has volume group %s on record: it is not known which LUN volume %s is on, and so not whether it exists. Restore the Members of its Iscsi", id.Group, id)
 }

@@ -30,6 +30,10 @@ type Nodes interface {
 	Zero(
 		ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, discard bool,
 	) (sharedlun.Progress, error)
+	// Copy fills a volume that is a copy of another one, or tells how far that is.
+	Copy(
+		ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, discard bool, bytesPerSecond int64,
+	) (sharedlun.Progress, error)
 	// Format makes the first filesystem of a volume, or tells whether it is there.
 	Format(
 		ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, fsType string,
@@ -62,10 +66,11 @@ type Backend struct {
 }
 
 var (
-	_ frame.Backend  = (*Backend)(nil)
-	_ frame.Attacher = (*Backend)(nil)
-	_ frame.Measurer = (*Backend)(nil)
-	_ frame.Sweeper  = (*Backend)(nil)
+	_ frame.Backend     = (*Backend)(nil)
+	_ frame.Attacher    = (*Backend)(nil)
+	_ frame.Measurer    = (*Backend)(nil)
+	_ frame.Snapshotter = (*Backend)(nil)
+	_ frame.Sweeper     = (*Backend)(nil)
 )
 
 // New makes a Backend.
@@ -79,22 +84,32 @@ func New(cfg Config) *Backend {
 // Driver describes the driver: a volume is used on one initiator at a time, and moves between them.
 func Driver() frame.Driver {
 	return frame.Driver{
-		Name: v1alpha1.DriverISCSI,
-		Volumes: frame.Naming{Name: sharedlun.Name, Parse: func(handle string) (string, error) {
-			id, err := parse(handle)
-			return id.Name, err
-		}},
+		Name:       v1alpha1.DriverISCSI,
+		Volumes:    frame.Naming{Name: sharedlun.Name, Parse: nameIn(false)},
+		Snapshots:  frame.Naming{Name: sharedlun.SnapshotName, Parse: nameIn(true)},
+		Clones:     true,
 		Offer:      volume.Offer{Block: true, Filesystems: filesystem.Names()},
 		Parameters: func(own map[string]string) error { return volume.Known(own, v1alpha1.ParameterIscsi) },
 		Topology:   v1alpha1.LabelInitiatorPrefix, NodeExpansion: true,
 	}
 }
 
-// parse reads a handle.
-func parse(handle string) (sharedlun.ID, error) {
+// nameIn reads the name in a handle of a volume, or of a snapshot.
+func nameIn(snapshot bool) func(handle string) (string, error) {
+	return func(handle string) (string, error) {
+		id, err := parse(handle, snapshot)
+		return id.Name, err
+	}
+}
+
+// parse reads the handle of a volume, or of a snapshot.
+func parse(handle string, snapshot bool) (sharedlun.ID, error) {
 	id, err := sharedlun.Parse(handle)
 	if err != nil {
 		return id, fmt.Errorf("%w: %w", volume.ErrNotOurs, err)
+	}
+	if id.IsSnapshot() != snapshot {
+		return id, fmt.Errorf("%w: %s is of a snapshot: %t", volume.ErrNotOurs, id, id.IsSnapshot())
 	}
 	return id, nil
 }

@@ -88,6 +88,13 @@ func (m *mortal) Zero(
 	return out, err
 }
 
+func (m *mortal) Copy(
+	ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, discard bool, rate int64,
+) (out sharedlun.Progress, err error) {
+	err = m.effect("Copy", func() (err error) { out, err = m.Calls.Copy(ctx, node, ref, c, v, discard, rate); return err })
+	return out, err
+}
+
 func (m *mortal) Format(
 	ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, fsType string,
 ) (done bool, err error) {
@@ -109,6 +116,8 @@ func (m *mortal) Store(ctx context.Context, ownerUID string, r writer.Record, ve
 type death struct {
 	*suite
 	processes int
+	// contents is what volumes had at some moment.
+	contents map[string][]int
 }
 
 // process starts one that dies at its call number n; never when that is 0.
@@ -120,11 +129,16 @@ func (d *death) process(n int, after bool) (*iscsi.Backend, *mortal) {
 	return iscsi.New(cfg), m
 }
 
-// sane refuses a volume that is mapped twice, a lost update, and a device of a volume that nobody holds there.
+// sane refuses a volume that is mapped twice, a lost update, a device of a volume that nobody holds there, and one of a volume that is being copied.
 func (d *death) sane() {
 	g := d.lun.Group()
 	if damage := d.lun.Damage(); damage != "" {
 		d.t.Error(damage)
+	}
+	for _, v := range g.Volumes {
+		if all := g.Copies(v.UUID); len(all) > 0 && v.HeldBy != "" {
+			d.t.Errorf("volume %s is held by %s while %s is copied from it", v.Name, v.HeldBy, all[0].Name)
+		}
 	}
 	for node, n := range d.nodes {
 		all, err := n.Mappings(d.t.Context(), d.ref)
@@ -132,6 +146,9 @@ func (d *death) sane() {
 			d.t.Error(err)
 		}
 		for _, m := range all {
+			if copies := g.Copies(m.VolumeUUID); len(copies) > 0 {
+				d.t.Errorf("%s is copied from a volume that is mapped on %s", copies[0].Name, node)
+			}
 			for _, v := range g.Volumes {
 				if v.UUID == m.VolumeUUID && v.HeldBy != node {
 					d.t.Errorf("volume %s is held by %q and mapped on %s", v.Name, v.HeldBy, node)

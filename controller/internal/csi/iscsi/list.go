@@ -70,28 +70,46 @@ func (b *Backend) Volume(ctx context.Context, handle string) (frame.Volume, erro
 	return s.volume(*v), nil
 }
 
-// Volumes yields the volumes of all storages, ordered by handle. A group that cannot be read ends the list with an error: where its volumes are attached
-// is not known.
-func (b *Backend) Volumes(ctx context.Context, from string) iter.Seq2[frame.Volume, error] {
-	return func(yield func(frame.Volume, error) bool) {
+// contents is a storage with its group as it was read.
+type contents struct {
+	storage
+	sharedlun.Group
+}
+
+// groups reads the groups of all storages, or one of them, ordered by UUID: those that have handles from the given one on. One that cannot be read ends the list with
+// an error.
+func (b *Backend) groups(ctx context.Context, from, only string) iter.Seq2[contents, error] {
+	return func(yield func(contents, error) bool) {
 		all, err := b.storages(ctx)
 		if err != nil {
-			yield(frame.Volume{}, err)
+			yield(contents{}, err)
 			return
 		}
 		grouped := slices.SortedFunc(maps.Values(all), func(x, y storage) int { return cmp.Compare(x.ref.UUID, y.ref.UUID) })
 		for _, s := range grouped {
 			// Every handle of the group is below this text: '0' follows the slash.
-			if s.ref.UUID == "" || s.ref.UUID+"0" <= from {
+			if s.ref.UUID == "" || s.ref.UUID+"0" <= from || only != "" && s.ref.UUID != only {
 				continue
 			}
 			g, err := b.group(ctx, s)
+			if !yield(contents{s, g}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Volumes yields the volumes of all storages, ordered by handle. A group that cannot be read ends the list with an error: where its volumes are attached
+// is not known.
+func (b *Backend) Volumes(ctx context.Context, from string) iter.Seq2[frame.Volume, error] {
+	return func(yield func(frame.Volume, error) bool) {
+		for g, err := range b.groups(ctx, from, "") {
 			if err != nil {
 				yield(frame.Volume{}, err)
 				return
 			}
 			for _, v := range g.Volumes {
-				if one := s.volume(v); tagged(v) && one.Handle >= from && !yield(one, nil) {
+				if one := g.volume(v); tagged(v) && !v.Snapshot && one.Handle >= from && !yield(one, nil) {
 					return
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -117,6 +118,7 @@ func newSuite(t *testing.T) *suite {
 func (s *suite) recorded() *cache {
 	o := v1alpha1.Iscsi{}
 	o.Name, o.UID, o.Spec.Cleanup = "san", owner, v1alpha1.CleanupZero
+	o.Spec.CopyRate = resource.NewQuantity(1<<40, resource.BinarySI)
 	c := &cache{iscsis: []v1alpha1.Iscsi{o}}
 	for name := range s.nodes {
 		m := v1alpha1.Member{}

@@ -7,27 +7,39 @@ import (
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
-// DeleteVolume removes a volume that no node holds. One of which nothing is ready is taken from the node that zeroes it first, and one that is being
+// DeleteVolume removes a volume that no node holds. One of which nothing is ready is taken from the node that zeroes or fills it first, and one that is being
 // taken from its node is let go of.
 func (b *Backend) DeleteVolume(ctx context.Context, handle string) error {
-	s, name, err := b.find(ctx, handle)
+	id, err := parse(handle, false)
 	if err != nil {
 		return err
 	}
-	return b.turn(ctx, s, func(ctx context.Context, t turn) error {
-		v := t.volume(name)
+	return b.delete(ctx, id)
+}
+
+// delete removes a volume or a snapshot, once the copies that are made of it are whole.
+func (b *Backend) delete(ctx context.Context, id sharedlun.ID) error {
+	s, err := b.of(ctx, id)
+	if err != nil {
+		return err
+	}
+	return b.turns(ctx, s, func(ctx context.Context, t turn) (*sharedlun.Volume, error) {
+		v := t.volume(id.Name)
 		switch {
 		case v == nil:
-			return nil
-		case !tagged(*v):
-			return volume.Refuse(volume.Precondition, "volume %s was not made by this driver: it is left alone", handle)
+			return nil, nil
+		case !tagged(*v) || v.Snapshot != id.IsSnapshot():
+			return nil, volume.Refuse(volume.Precondition, "volume %s was not made by this driver: it is left alone", id)
 		case attached(*v) && !v.Leaving:
-			return volume.Refuse(volume.Precondition, "volume %s is attached to node %s: detach it first", handle, v.HeldBy)
+			return nil, volume.Refuse(volume.Precondition, "volume %s is attached to node %s: detach it first", id, v.HeldBy)
 		}
-		if err := t.TakeAway(ctx, name); err != nil {
-			return err
+		if left, err := b.fillCopies(ctx, t, s, *v); left != nil || err != nil {
+			return left, err
 		}
-		return t.remove(ctx, *v)
+		if err := t.TakeAway(ctx, id.Name); err != nil {
+			return nil, err
+		}
+		return nil, t.remove(ctx, *v)
 	})
 }
 

@@ -44,7 +44,7 @@ func NextLook(failures int) time.Duration {
 func Profile() backend.Profile {
 	return backend.Profile{
 		Driver: backend.Driver{
-			Name: v1alpha1.DriverISCSI, Deployment: "quarry-csi-iscsi", Topology: true, Capacity: true, Attach: true,
+			Name: v1alpha1.DriverISCSI, Deployment: "quarry-csi-iscsi", Topology: true, Capacity: true, Snapshots: true, Attach: true,
 		},
 		Members: &backend.Readiness{
 			Condition: v1alpha1.ConditionInitiatorsReady, Reason: v1alpha1.ReasonInitiatorsReady,

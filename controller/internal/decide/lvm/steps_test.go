@@ -249,7 +249,9 @@ func TestStep_digestHasTheGroup(t *testing.T) {
 			t.Errorf("%s: the same is %t; %+v", action, same, one.Ref())
 		}
 	}
-	two := workOf(func(w *work) { w.groups = []decide.Group{{Name: "quarry-a", UUID: "u1"}, {Name: "quarry-a", UUID: "u2"}} }).remove()
+	two := workOf(func(w *work) {
+		w.groups = []decide.Group{{Name: "quarry-a", UUID: "u1"}, {Name: "quarry-a", UUID: "u2"}}
+	}).remove()
 	if len(two) != 2 || two[0].UUID != "u1" || two[1].UUID != "u2" {
 		t.Errorf("removes %+v", two)
 	}
