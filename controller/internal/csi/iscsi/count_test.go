@@ -111,7 +111,7 @@ func TestCost(t *testing.T) {
 		AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
 		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: "ext4"}},
 	}
-	var id string
+	var id, snapshot string
 	for _, step := range []struct {
 		name string
 		do   func() error
@@ -131,6 +131,19 @@ func TestCost(t *testing.T) {
 			return err
 		}, map[string]int{"read group": 1, "change": 1, "map": 1, "commands of LVM": 5, "get lease": 1, "write lease": 2, "list members": 4}},
 		{"ControllerUnpublishVolume, again", func() error { return s.unpublish(id, "n3") }, map[string]int{"read group": 1, "change": 2, "unmap": 1, "read keys": 1, "commands of LVM": 7, "get lease": 1, "write lease": 2, "list members": 4}},
+		{"CreateSnapshot", func() error {
+			r, err := s.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: id})
+			snapshot = r.GetSnapshot().GetSnapshotId()
+			return err
+		}, map[string]int{"read group": 2, "change": 6, "copy": 2, "unmap": 1, "read keys": 1, "commands of LVM": 21, "get lease": 2, "write lease": 4, "list members": 8}},
+		{"CreateVolume, of a snapshot", func() error {
+			_, err := s.CreateVolume(t.Context(), from(s.request("restored", 8*mib), snapshot))
+			return err
+		}, map[string]int{"read group": 2, "change": 6, "copy": 2, "unmap": 1, "read keys": 1, "commands of LVM": 21, "get lease": 2, "write lease": 4, "list members": 8}},
+		{"DeleteSnapshot", func() error {
+			_, err := s.DeleteSnapshot(t.Context(), &csi.DeleteSnapshotRequest{SnapshotId: snapshot})
+			return err
+		}, map[string]int{"read group": 1, "change": 1, "commands of LVM": 4, "get lease": 1, "write lease": 2, "list members": 2}},
 		{"DeleteVolume", func() error { return s.remove(id) }, map[string]int{"read group": 1, "change": 1, "commands of LVM": 4, "get lease": 1, "write lease": 2, "list members": 2}},
 	} {
 		before := s.counted(c)

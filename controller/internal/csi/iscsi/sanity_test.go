@@ -14,7 +14,7 @@ func TestSanity(t *testing.T) {
 	s := newSuite(t)
 	frametest.Sanity{
 		Parameters: map[string]string{v1alpha1.ParameterIscsi: owner}, IDs: &ids{group: s.ref.UUID}, Size: 8 * mib, Larger: 16 * mib,
-		Node: "n1", Least: 50,
+		Node: "n1", Least: 54,
 	}.Run(t, s.Served)
 	if left := s.lun.Group().Volumes; len(left) > 0 {
 		t.Errorf("volumes left: %+v", left)

@@ -1,0 +1,392 @@
+package iscsi_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+
+	"quarry.storage/quarry/controller/internal/csi/frame/frametest"
+	"quarry.storage/quarry/controller/internal/csi/iscsi"
+	"quarry.storage/quarry/controller/internal/san"
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// fill has something written into a volume that nobody has.
+func (s *suite) fill(id string) {
+	s.t.Helper()
+	if _, err := s.publish(id, "n2"); err != nil {
+		s.t.Fatal(err)
+	}
+	uuid := s.volume(nameOf(id)).UUID
+	for _, at := range []int64{0, extent} {
+		if err := s.nodes["n2"].Write(uuid, at); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := s.unpublish(id, "n2"); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func nameOf(id string) string {
+	_, name, _ := strings.Cut(id, "/")
+	return name
+}
+
+func (s *suite) snapshot(name, of string) (*csi.Snapshot, error) {
+	r, err := s.CreateSnapshot(s.t.Context(), &csi.CreateSnapshotRequest{Name: name, SourceVolumeId: of})
+	return r.GetSnapshot(), err
+}
+
+// from gives a request the content of a snapshot or a volume.
+func from(r *csi.CreateVolumeRequest, id string) *csi.CreateVolumeRequest {
+	if strings.Contains(id, "/snap-") {
+		r.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: id}}}
+	} else {
+		r.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: id}}}
+	}
+	return r
+}
+
+// still lets the agents stand still while they zero and copy, until the function that it returns is called.
+func (s *suite) still() (goOn func()) {
+	var all []func()
+	for _, n := range s.nodes {
+		all = append(all, n.DelayZeroing())
+	}
+	return func() {
+		for _, one := range all {
+			one()
+		}
+	}
+}
+
+// soon is for calls that have no time to wait.
+func (s *suite) soon() context.Context {
+	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second)
+	s.t.Cleanup(cancel)
+	return ctx
+}
+
+// TestSnapshot_ofAttached: a volume that a node has is not copied, nothing is made, and the error says what is waited for.
+func TestSnapshot_ofAttached(t *testing.T) {
+	s := newSuite(t)
+	id := s.create("a", 8*mib).GetVolumeId()
+	if _, err := s.publish(id, "n2"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.snapshot("s", id)
+	wantCode(t, err, codes.FailedPrecondition)
+	_, cloneErr := s.CreateVolume(t.Context(), from(s.request("b", 8*mib), id))
+	wantCode(t, cloneErr, codes.FailedPrecondition)
+	for _, err := range []error{err, cloneErr} {
+		if err == nil || !strings.Contains(err.Error(), "attached to node n2") || !strings.Contains(err.Error(), "tried again by itself") {
+			t.Error(err)
+		}
+	}
+	if n := len(s.lun.Group().Volumes); n != 1 {
+		t.Errorf("%d volumes are there", n)
+	}
+	if err := s.unpublish(id, "n2"); err != nil {
+		t.Fatal(err)
+	}
+	if made, err := s.snapshot("s", id); err != nil || !made.GetReadyToUse() || made.GetSourceVolumeId() != id || made.GetSizeBytes() != 8*mib || !made.GetCreationTime().IsValid() {
+		t.Errorf("%v, %v", made, err)
+	}
+}
+
+// TestSnapshot_whileItIsMade: until a snapshot is whole, its volume is neither attached nor removed, and nothing is restored from it; all of that says how far it is, and goes on.
+func TestSnapshot_whileItIsMade(t *testing.T) {
+	s := newSuite(t)
+	id := s.create("a", 8*mib).GetVolumeId()
+	s.fill(id)
+	goOn := s.still()
+	r, err := s.CreateSnapshot(s.soon(), &csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: id})
+	made := r.GetSnapshot()
+	if err != nil || made.GetReadyToUse() || made.GetSnapshotId() == "" {
+		t.Fatalf("%v, %v", made, err)
+	}
+	_, attachErr := s.ControllerPublishVolume(s.soon(), &csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: "n1", VolumeCapability: access()})
+	_, deleteErr := s.DeleteVolume(s.soon(), &csi.DeleteVolumeRequest{VolumeId: id})
+	_, restoreErr := s.CreateVolume(s.soon(), from(s.request("r", 8*mib), made.GetSnapshotId()))
+	for what, err := range map[string]error{"attach": attachErr, "delete": deleteErr, "restore": restoreErr} {
+		wantCode(t, err, codes.Aborted)
+		if err == nil || !strings.Contains(err.Error(), "is being copied to "+nameOf(made.GetSnapshotId())) || !strings.Contains(err.Error(), "of 8Mi are done") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	list, err := s.ListSnapshots(t.Context(), &csi.ListSnapshotsRequest{SnapshotId: made.GetSnapshotId()})
+	if err != nil || len(list.GetEntries()) != 1 || list.GetEntries()[0].GetSnapshot().GetReadyToUse() {
+		t.Errorf("%v, %v", list, err)
+	}
+	s.want(nameOf(id), "", 8*mib, 8*mib, nil)
+	goOn()
+	before := s.lun.Content(nameOf(id))
+	if _, err := s.publish(id, "n1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.nodes["n1"].Write(s.volume(nameOf(id)).UUID, 0); err != nil {
+		t.Fatal(err)
+	}
+	made, err = s.snapshot("s", id)
+	if err != nil || !made.GetReadyToUse() {
+		t.Fatalf("%v, %v", made, err)
+	}
+	if got := s.lun.Content(nameOf(made.GetSnapshotId())); !slices.Equal(got, before) {
+		t.Errorf("it has %v, the volume had %v", got, before)
+	}
+	// The volume is attached, and what is of the snapshot has nothing to do with it.
+	restored, err := s.CreateVolume(t.Context(), from(s.request("r", 12*mib), made.GetSnapshotId()))
+	if err != nil || restored.GetVolume().GetCapacityBytes() != 12*mib || restored.GetVolume().GetContentSource() == nil {
+		t.Fatalf("%v, %v", restored, err)
+	}
+	if got := s.lun.Content(nameOf(restored.GetVolume().GetVolumeId())); !slices.Equal(got, append(before, 0)) {
+		t.Errorf("the restored volume has %v, the snapshot %v", got, before)
+	}
+	_, err = s.publish(made.GetSnapshotId(), "n1")
+	wantCode(t, err, codes.NotFound)
+}
+
+// TestSnapshot_deletedWhileItIsMade: the copying ends first, and the volume is free at once.
+func TestSnapshot_deletedWhileItIsMade(t *testing.T) {
+	s := newSuite(t)
+	id := s.create("a", 8*mib).GetVolumeId()
+	defer s.still()()
+	r, err := s.CreateSnapshot(s.soon(), &csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	uuid := s.volume(nameOf(r.GetSnapshot().GetSnapshotId())).UUID
+	if _, err := s.DeleteSnapshot(t.Context(), &csi.DeleteSnapshotRequest{SnapshotId: r.GetSnapshot().GetSnapshotId()}); err != nil {
+		t.Fatal(err)
+	}
+	for name, n := range s.nodes {
+		if n.Copies(uuid) {
+			t.Errorf("node %s copies on", name)
+		}
+	}
+	if _, err := s.publish(id, "n3"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSnapshot_nodeDies: a node that dies while it copies is fenced as one that has the volume, before another one goes on. Until then nobody gets the volume.
+func TestSnapshot_nodeDies(t *testing.T) {
+	s := newSuite(t)
+	id := s.create("a", 8*mib).GetVolumeId()
+	s.fill(id)
+	before := s.lun.Content(nameOf(id))
+	goOn := s.still()
+	r, err := s.CreateSnapshot(s.soon(), &csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := nameOf(r.GetSnapshot().GetSnapshotId())
+	dead := s.volume(name).HeldBy
+	other := map[string]string{"n1": "n2", "n2": "n3", "n3": "n1"}[dead]
+	s.silence(dead)
+	_, err = s.publish(id, other)
+	wantCode(t, err, codes.Unavailable)
+	if v := s.volume(name); v.HeldBy != dead || !v.Copying() || s.volume(nameOf(id)).HeldBy != "" {
+		t.Errorf("nobody fenced node %s: %+v", dead, v)
+	}
+	s.fleet.set(dead, func(m *san.Member) { m.Fenced = true })
+	s.lun.Preempt(s.nodes[dead].Key())
+	goOn()
+	if _, err := s.publish(id, other); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.lun.Content(name); !slices.Equal(got, before) {
+		t.Errorf("it has %v, the volume had %v", got, before)
+	}
+	if v := s.volume(name); v.Copying() || len(v.Readers) != 1 || v.Readers[0].Node != dead {
+		t.Errorf("%+v", v)
+	}
+	// The node may read still what lies there.
+	_, err = s.DeleteSnapshot(t.Context(), &csi.DeleteSnapshotRequest{SnapshotId: r.GetSnapshot().GetSnapshotId()})
+	wantCode(t, err, codes.FailedPrecondition)
+}
+
+// TestSnapshot_goesOn: how far a copy is, is on the LUN once much of it is done, and a node that takes over begins there.
+func TestSnapshot_goesOn(t *testing.T) {
+	s := newSuite(t)
+	id := s.create("a", 8*mib).GetVolumeId()
+	goOn := s.still()
+	r, err := s.CreateSnapshot(s.soon(), &csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := nameOf(r.GetSnapshot().GetSnapshotId())
+	on := s.volume(name).HeldBy
+	s.fleet.set(on, func(m *san.Member) { m.Maintenance = true })
+	goOn()
+	if made, err := s.snapshot("s", id); err != nil || !made.GetReadyToUse() {
+		t.Errorf("from a node under maintenance: %v, %v", made, err)
+	}
+	if got, want := s.lun.Content(name), s.lun.Content(nameOf(id)); !slices.Equal(got, want) {
+		t.Errorf("it has %v, the volume %v", got, want)
+	}
+}
+
+// TestClone_refused: what is asked for has to be what was made, and its source has to be there.
+func TestClone_refused(t *testing.T) {
+	s := newSuite(t)
+	a, b := s.create("a", 8*mib).GetVolumeId(), s.create("b", 8*mib).GetVolumeId()
+	made, err := s.snapshot("s", a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited := from(s.request("l", 4*mib), a)
+	limited.CapacityRange.LimitBytes = 4 * mib
+	if _, err := s.CreateVolume(t.Context(), from(s.request("c", 4*mib), a)); err != nil {
+		t.Fatal(err)
+	}
+	s.want(sharedlun.Name("c"), "", 8*mib, 8*mib, nil)
+	other := sharedlun.ID{Group: "Othere-1234-5678-9abc-DEFG-hijk-LMNOPQ", Name: nameOf(a)}.String()
+	for what, c := range map[string]struct {
+		req  *csi.CreateVolumeRequest
+		want codes.Code
+	}{
+		"the same":                 {from(s.request("c", 4*mib), a), codes.OK},
+		"another source":           {from(s.request("c", 4*mib), b), codes.AlreadyExists},
+		"a snapshot of it":         {from(s.request("c", 4*mib), made.GetSnapshotId()), codes.AlreadyExists},
+		"no source":                {s.request("c", 8*mib), codes.AlreadyExists},
+		"a source of what is none": {from(s.request("b", 8*mib), a), codes.AlreadyExists},
+		"a limit below the source": {limited, codes.OutOfRange},
+		"a source that is gone":    {from(s.request("g", 8*mib), a+"x"), codes.NotFound},
+		"a source elsewhere":       {from(s.request("g", 8*mib), other), codes.InvalidArgument},
+		"more than there is":       {from(s.request("g", 1000*mib), a), codes.ResourceExhausted},
+	} {
+		_, err := s.CreateVolume(t.Context(), c.req)
+		if c.want == codes.OK && err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		wantCode(t, err, c.want)
+	}
+	_, err = s.snapshot("s", b)
+	wantCode(t, err, codes.AlreadyExists)
+	_, err = s.snapshot("t", a+"x")
+	wantCode(t, err, codes.NotFound)
+	// A copy that is whole needs its source no more.
+	if _, err := s.DeleteSnapshot(t.Context(), &csi.DeleteSnapshotRequest{SnapshotId: made.GetSnapshotId()}); err != nil {
+		t.Error(err)
+	}
+	if err := s.remove(a); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.CreateVolume(t.Context(), from(s.request("c", 4*mib), a)); err != nil {
+		t.Errorf("asked for again, without its source: %v", err)
+	}
+	for _, v := range s.lun.Group().Volumes {
+		if v.Name == sharedlun.SnapshotName("t") || v.Name == sharedlun.Name("g") || v.Name == sharedlun.Name("l") {
+			t.Errorf("what was refused is there: %+v", v)
+		}
+	}
+}
+
+// TestClone_use: a copy of a volume that pods have seen is never formatted, and one of a volume that nobody saw gets its first filesystem as any new one.
+func TestClone_use(t *testing.T) {
+	s := newSuite(t)
+	used, fresh := s.create("used", 8*mib).GetVolumeId(), s.create("fresh", 8*mib).GetVolumeId()
+	s.fill(used)
+	for of, want := range map[string]bool{used: true, fresh: false} {
+		r, err := s.CreateVolume(t.Context(), from(s.request("of-"+nameOf(of), 8*mib), of))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := s.volume(nameOf(r.GetVolume().GetVolumeId())); v.Used != want {
+			t.Errorf("the copy of %s: %+v", of, v)
+		}
+	}
+}
+
+// TestSnapshots lists snapshots, and no volumes; volumes, and no snapshots.
+func TestSnapshots(t *testing.T) {
+	s := newSuite(t)
+	a, b := s.create("a", 8*mib).GetVolumeId(), s.create("b", 8*mib).GetVolumeId()
+	ids := map[string]string{}
+	for name, of := range map[string]string{"s1": a, "s2": a, "s3": b} {
+		made, err := s.snapshot(name, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[name] = made.GetSnapshotId()
+	}
+	for what, c := range map[string]struct {
+		req  *csi.ListSnapshotsRequest
+		want []string
+	}{
+		"all":                 {&csi.ListSnapshotsRequest{}, []string{"s1", "s2", "s3"}},
+		"of one":              {&csi.ListSnapshotsRequest{SourceVolumeId: a}, []string{"s1", "s2"}},
+		"one":                 {&csi.ListSnapshotsRequest{SnapshotId: ids["s3"]}, []string{"s3"}},
+		"one of another":      {&csi.ListSnapshotsRequest{SnapshotId: ids["s3"], SourceVolumeId: a}, nil},
+		"a volume":            {&csi.ListSnapshotsRequest{SnapshotId: a}, nil},
+		"one that is not":     {&csi.ListSnapshotsRequest{SnapshotId: sharedlun.ID{Group: s.ref.UUID, Name: sharedlun.SnapshotName("s4")}.String()}, nil},
+		"from the second one": {&csi.ListSnapshotsRequest{MaxEntries: 1}, nil},
+	} {
+		r, err := s.ListSnapshots(t.Context(), c.req)
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		var got, want []string
+		for _, e := range r.GetEntries() {
+			got = append(got, e.GetSnapshot().GetSnapshotId())
+		}
+		for _, name := range c.want {
+			want = append(want, ids[name])
+		}
+		slices.Sort(want)
+		if c.req.GetMaxEntries() == 1 {
+			if len(got) != 1 || r.GetNextToken() == "" {
+				t.Errorf("%s: %v", what, r)
+			}
+		} else if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	volumes, err := s.ListVolumes(t.Context(), &csi.ListVolumesRequest{})
+	if err != nil || len(volumes.GetEntries()) != 2 {
+		t.Errorf("volumes: %v, %v", volumes, err)
+	}
+	one, err := s.GetSnapshot(t.Context(), &csi.GetSnapshotRequest{SnapshotId: ids["s1"]})
+	if err != nil || one.GetSnapshot().GetSourceVolumeId() != a {
+		t.Errorf("%v, %v", one, err)
+	}
+	if err := s.remove(ids["s1"]); err != nil {
+		t.Errorf("no volume of that handle is a volume that is gone: %v", err)
+	}
+	if s.volume(nameOf(ids["s1"])) == nil {
+		t.Error("a snapshot was deleted as a volume")
+	}
+}
+
+// older are agents of an earlier version: they know of no copies.
+type older struct{ iscsi.Nodes }
+
+func (o older) Change(ctx context.Context, node string, ref sharedlun.Ref, m sharedlun.Mandate, sequence uint64, c sharedlun.Change) (sharedlun.Group, error) {
+	if c.Create != nil {
+		plain := *c.Create
+		plain.Origin, plain.Snapshot = sharedlun.Origin{}, false
+		c.Create = &plain
+	}
+	return o.Nodes.Change(ctx, node, ref, m, sequence, c)
+}
+
+// TestSnapshot_olderAgent: an agent that does not know of copies makes an empty volume. It is not taken for one, and does not stay.
+func TestSnapshot_olderAgent(t *testing.T) {
+	s := newSuite(t)
+	id := s.create("a", 8*mib).GetVolumeId()
+	s.Served = frametest.Serve(t, iscsi.Driver(), s.backend("csi/2", older{s.calls}), s.cache)
+	_, err := s.snapshot("s", id)
+	wantCode(t, err, codes.Unavailable)
+	_, err = s.CreateVolume(t.Context(), from(s.request("b", 8*mib), id))
+	wantCode(t, err, codes.Unavailable)
+	if all := s.lun.Group().Volumes; len(all) != 1 {
+		t.Errorf("%+v", all)
+	}
+}
