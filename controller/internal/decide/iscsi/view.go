@@ -173,11 +173,16 @@ func (v *View) heldBy(node string) []string {
 	return out
 }
 
-// zeroing tells of the volumes of a node that are not ready to their ends, with how much of each is: a part becomes ready once it was zeroed.
+// zeroing tells of the volumes of a node that are not ready to their ends, with how much of each is: a part becomes ready once it was zeroed. Of a copy that the node makes it tells how much
+// the LUN says to be there: another node would go on from there.
 func (v *View) zeroing(node string) []string {
 	var out []string
 	for _, volume := range v.volumes() {
-		if volume.HeldBy == node && volume.Unready() {
+		switch {
+		case volume.HeldBy != node || !volume.Unready():
+		case volume.Copying():
+			out = append(out, fmt.Sprintf("%s, copied from %s: %s of %s", volume.Name, volume.Origin.Name, decide.Bytes(volume.CopiedBytes), decide.Bytes(volume.SizeBytes)))
+		default:
 			out = append(out, fmt.Sprintf("%s: %s of %s", volume.Name, decide.Bytes(volume.ReadyBytes), decide.Bytes(volume.SizeBytes)))
 		}
 	}

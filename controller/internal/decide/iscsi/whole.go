@@ -167,12 +167,15 @@ func (v *View) remove(hosts []backend.HostHealth) []backend.Step {
 	return []backend.Step{s}
 }
 
-// left names the volumes on the LUN that hold a deletion, and that no PersistentVolume names.
+// left names the volumes on the LUN that hold a deletion, and that no PersistentVolume names: snapshots, and those of which the object is gone.
 func (v *View) left() []string {
 	known := v.claims()
 	var out []string
 	for _, volume := range v.volumes() {
-		if known[volume.Name] == "" {
+		switch {
+		case volume.Snapshot:
+			out = append(out, fmt.Sprintf("snapshot %s of volume %s on the LUN", volume.Name, volume.Origin.Name))
+		case known[volume.Name] == "":
 			out = append(out, fmt.Sprintf("volume %s on the LUN, which has no PersistentVolume", volume.Name))
 		}
 	}

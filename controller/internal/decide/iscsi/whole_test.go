@@ -1,6 +1,7 @@
 package iscsi
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -451,5 +452,22 @@ func TestWake(t *testing.T) {
 				t.Errorf("the whole is looked at in %v, want %v, n1 in %v, want %v", whole, c.whole, node, c.node)
 			}
 		})
+	}
+}
+
+// TestCopies: who looks at a Member sees how far a copy is, no device is mapped of it, and a snapshot holds the deletion by its name.
+func TestCopies(t *testing.T) {
+	s := made("n1", "n2")
+	copied := sharedlun.Volume{
+		Name: "snap-1", UUID: "u", SizeBytes: 3 << 30, CopiedBytes: 1 << 30, HeldBy: "n1", Snapshot: true, Origin: sharedlun.Origin{Name: "v", UUID: "w", Bytes: 3 << 30},
+	}
+	s.volume(copied)
+	got := s.decide("n1")
+	if len(got.Zeroing) != 1 || got.Zeroing[0] != "snap-1, copied from v: 1Gi of 3Gi" || slices.Contains(actions(got.Steps), v1alpha1.ActionMapVolumes) {
+		t.Errorf("%q, %q", got.Zeroing, actions(got.Steps))
+	}
+	s.delete()
+	if w := s.whole(); len(w.Holding) == 0 || w.Holding[0] != "snapshot snap-1 of volume v on the LUN" || slices.Contains(actions(w.Steps), v1alpha1.ActionRemoveSharedGroup) {
+		t.Errorf("%q, %q", w.Holding, actions(w.Steps))
 	}
 }
