@@ -57,7 +57,7 @@ func watchTables(t *testing.T, v *corev1.PersistentVolume) {
 	// It starts no process, so that it hardly costs the node anything.
 	const watch = `touch /run/quarry-watch; setsid bash -c 'exec 9<> <(:)
 		while [ -e /run/quarry-watch ]; do
-			m=; for f in /sys/block/dm-*/dm/uuid; do { read -r u < "$f"; } 2>/dev/null && case $u in *-new) ;; quarry-GROUP-*) m="$m $u";; esac; done
+			m=; for f in /sys/block/dm-*/dm/uuid; do { read -r u < "$f"; } 2>/dev/null && case $u in *-new|*-source) ;; quarry-GROUP-*) m="$m $u";; esac; done
 			echo "$EPOCHREALTIME$m"; read -rt 0.1 -u 9 || true
 		done' > /run/quarry-tables 2>/dev/null < /dev/null &`
 	for _, n := range nodes {

@@ -31,22 +31,9 @@ func thinCluster(name string, pool v1alpha1.ThinPoolSpec, hosts ...string) *v1al
 // snapshot makes a VolumeSnapshot of a claim and waits until it can be used.
 func snapshot(t *testing.T, name, class string, of *corev1.PersistentVolumeClaim) *unstructured.Unstructured {
 	t.Helper()
-	s := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-		"volumeSnapshotClassName": class, "source": map[string]any{"persistentVolumeClaimName": of.Name},
-	}}}
-	s.SetGroupVersionKind(snapshotKind)
-	s.SetNamespace(namespace)
-	s.SetName(name)
+	s := snapshotObject(name, class, of.Name)
 	createObject(t, s)
-	eventually(t, limitPod, "snapshot "+name+" is ready", func(ctx context.Context) error {
-		if err := kube.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil {
-			return err
-		}
-		if ready, _, _ := unstructured.NestedBool(s.Object, "status", "readyToUse"); !ready {
-			return fmt.Errorf("status %v", s.Object["status"])
-		}
-		return nil
-	})
+	waitSnapshot(t, s)
 	return s
 }
 

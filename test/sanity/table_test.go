@@ -148,10 +148,6 @@ var exceptions = []exception{
 		driver: v1alpha1.DriverNFS, cases: copies,
 	},
 	{
-		reason: "volumes on shared LUNs have no snapshots and no copies: the service has neither CREATE_DELETE_SNAPSHOT nor CLONE_VOLUME",
-		driver: v1alpha1.DriverISCSI, cases: copies,
-	},
-	{
 		reason: "attachments of volumes on shared LUNs are never read-only, the node service is: the service has no PUBLISH_READONLY",
 		driver: v1alpha1.DriverISCSI,
 		cases: map[string][]string{
