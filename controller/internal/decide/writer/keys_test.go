@@ -63,6 +63,9 @@ func (w *world) mayRegister(m *machine, msg *message) bool {
 	if msg.boot != m.boot || !w.replaces(m.name, msg) {
 		return false
 	}
+	if w.fills(m) && w.lun.keys[m.name] != msg.key {
+		return false
+	}
 	return len(m.maps) == 0 || w.lun.keys[m.name] == msg.key || w.lacks(remaps) || !w.lun.reserved && (w.lacks(owns) || m.mapsOnly(msg.own))
 }
 
@@ -224,6 +227,7 @@ func (w *world) preempt(key int) {
 			continue
 		}
 		delete(w.lun.keys, n)
+		w.copies.drop(n)
 		w.writes = slices.DeleteFunc(w.writes, func(x *write) bool {
 			if x.node == n {
 				w.answer(x, "aborted")
@@ -236,6 +240,9 @@ func (w *world) preempt(key int) {
 // lose has the target forget its keys, and that the LUN is reserved. A node that a fence kept out may write again at that moment, which nobody can prevent: it does not
 // happen while another node has the same volume.
 func (w *world) lose() {
+	if w.strays() {
+		return
+	}
 	for _, v := range volumes {
 		on := 0
 		for _, m := range w.all() {

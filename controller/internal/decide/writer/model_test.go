@@ -40,6 +40,8 @@ func (w *world) happen() {
 	case n >= 500:
 		w.step(p)
 	}
+	w.copyTrouble()
+	w.copyOn()
 	w.active()
 }
 
@@ -175,7 +177,8 @@ func (w *world) power(m *machine, on bool) {
 	m.incarnation++
 	if on {
 		m.boot++
-		m.maps, m.path = map[string]bool{}, false
+		m.maps, m.path, m.fill = map[string]bool{}, false, nil
+		w.copies.drop(m.name)
 		w.registers = slices.DeleteFunc(w.registers, func(r *register) bool { return r.node == m.name })
 		w.writes = slices.DeleteFunc(w.writes, func(x *write) bool { return x.node == m.name })
 	}
@@ -250,6 +253,7 @@ func (w *world) settle() bool {
 		default:
 			w.step(w.procs[w.rand.IntN(2)])
 		}
+		w.copyOn()
 		w.active()
 		if w.procs[0].done > 0 && w.procs[1].done > 0 {
 			return true
@@ -324,7 +328,10 @@ func (w *world) aftermath() {
 
 // run runs one schedule, and returns what did not hold.
 func run(seed uint64, without string) (*world, string) {
-	w := newWorld(seed, 3, without)
+	return newWorld(seed, 3, without).run()
+}
+
+func (w *world) run() (*world, string) {
 	for range 400 {
 		w.happen()
 	}

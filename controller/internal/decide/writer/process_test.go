@@ -46,6 +46,8 @@ func (p *process) blame(w *world, node string) {
 type goal struct {
 	kind, volume, node string
 	unmapped           bool
+	// filled is the copy of which its node said that it is done.
+	filled int
 	// keys are those on the LUN, as read for the release of this volume.
 	keys *reading
 	// asked are the nodes that said that they have no device of a volume that is to be removed.
@@ -82,7 +84,7 @@ func (p *process) self() string {
 // fresh drops what a process knows only for as long as it has the record.
 func (p *process) fresh(w *world) {
 	if !w.lacks(forgets) {
-		p.goal.unmapped, p.goal.keys, p.goal.asked = false, nil, nil
+		p.goal.unmapped, p.goal.keys, p.goal.asked, p.goal.filled = false, nil, nil, 0
 	}
 	p.keys = nil
 	p.facts.Unanswered, p.facts.Read, p.facts.GroupEpoch = "", false, 0
@@ -107,6 +109,7 @@ func (w *world) step(p *process) {
 	}
 	if p.goal.kind == "" {
 		p.goal = w.choose()
+		w.chooseCopy(&p.goal)
 	}
 	action := Next(w.api.record, p.facts)
 	p.asked = action
@@ -280,7 +283,7 @@ func (p *process) unanswered(w *world, c *message) {
 
 // ends reports whether a goal is given up when a request has no answer. A volume of a node that is fenced can be taken away without it.
 func (w *world) ends(m message) bool {
-	return m.kind == "map" || m.kind == "unmap" && (!w.api.fenced[m.to] || w.lun.volumes[m.volume].node != m.to)
+	return m.kind == "map" || m.kind == "fill" || m.kind == "unmap" && (!w.api.fenced[m.to] || w.lun.volumes[m.volume].node != m.to)
 }
 
 // learn takes an answer.
@@ -308,6 +311,8 @@ func (w *world) learn(p *process, c *message) {
 		w.learnKeys(p, c)
 	case "unmap", "map":
 		w.learnDevice(p, c)
+	case "fill":
+		w.learnFill(p, c)
 	default:
 		// Whatever came of a change, the group is read again.
 		p.facts.Read = false
@@ -370,6 +375,9 @@ func (w *world) pursue(p *process) {
 		w.ask(p, message{
 			to: w.api.record.Writer, kind: kind, epoch: w.api.record.Epoch, seq: p.seq, volume: g.volume, node: node, boot: boot, boots: w.reported(),
 		})
+	}
+	if w.pursueCopy(p, change) {
+		return
 	}
 	switch {
 	case now.leaving, w.lacks(leaves) && g.kind == "detach" && now.node == g.node:

@@ -177,6 +177,8 @@ func (w *world) usurp(m *machine) {
 			x.node = twin.name
 		}
 	}
+	twin.fill, m.fill = m.fill, nil
+	w.copies.rename(m.name, twin.name)
 	m.seen = 0
 	w.power(m, true)
 }

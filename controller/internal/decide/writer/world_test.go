@@ -63,6 +63,9 @@ type claim struct {
 	node    string
 	leaving bool
 	readers string
+	// id is that of the copy, which is made anew at times; 0 for a volume that is none. copied is true once the LUN says that all of it is there, whole once it may be seen.
+	id            int
+	copied, whole bool
 }
 
 func (c content) clone() content {
@@ -107,6 +110,8 @@ type machine struct {
 	running     *message
 	// path is true when a path to the LUN came back, on which the key is not registered yet. blind is true while the agent runs, and no path is up.
 	path, blind bool
+	// fill is the copying that its agent does; nil when it does none.
+	fill *fill
 }
 
 // write is what a node sent to the target and the target has not done yet.
@@ -214,6 +219,8 @@ type world struct {
 	adopted, outlived, unknown int
 	// arrived counts the writes of the record that arrived late and were taken.
 	arrived int
+	// copies is nil in a world without them.
+	copies *copies
 }
 
 func newWorld(seed uint64, nodes int, without string) *world {
@@ -307,6 +314,8 @@ func (w *world) waits(m *machine, msg *message) bool {
 	switch {
 	case msg.kind == "map":
 		return w.rand.IntN(4) != 0
+	case msg.kind == "fill" && msg.first != nil:
+		return w.copies.rand.IntN(40) != 0
 	case msg.kind == "promise" || msg.change():
 		return !w.lacks(waits) && (m.running != nil || w.writing(m))
 	case msg.kind == "register":
@@ -317,7 +326,7 @@ func (w *world) waits(m *machine, msg *message) bool {
 }
 
 func (m *message) change() bool {
-	return m.kind == "takeover" || m.kind == "hold" || m.kind == "leave" || m.kind == "release" || m.kind == "remove" || m.kind == "forget"
+	return m.kind == "takeover" || m.kind == "copy" || m.kind == "copied" || m.kind == "ready" || m.kind == "hold" || m.kind == "leave" || m.kind == "release" || m.kind == "remove" || m.kind == "forget"
 }
 
 // writing reports whether a command of an agent that ended still writes: LVM's lock file tells a later agent.
@@ -347,6 +356,8 @@ func (w *world) serve(m *machine, msg *message) string {
 		return w.mapOn(m, msg.volume)
 	case "unmap":
 		return w.unmapOn(m, msg.volume)
+	case "fill":
+		return w.fillOn(m)
 	case "register":
 		return "another boot, or volumes are mapped"
 	case "keys":
@@ -384,6 +395,9 @@ func (w *world) unmapOn(m *machine, volume string) string {
 	if m.maps[volume] && (w.api.fenced[m.name] && w.rand.IntN(4) != 0 || w.rand.IntN(8) == 0) {
 		return inUse
 	}
+	if volume == copyName && !w.endsFill(m) {
+		return inUse
+	}
 	delete(m.maps, volume)
 	return ""
 }
@@ -403,6 +417,9 @@ func (w *world) begin(m *machine, msg *message) {
 		refused = noKey
 	case !w.lacks(sequences) && msg.seq != w.lun.seq:
 		refused = "moved"
+	}
+	if refused == "" {
+		refused = w.refusesCopy(msg, next)
 	}
 	if refused != "" && (refused != notLeaving || !w.lacks(leaves)) {
 		msg.failed, msg.done, msg.refused = refused, true, true
@@ -424,19 +441,24 @@ func (c content) after(msg *message) (next content, refused string) {
 		if was.node != "" {
 			refused = "held"
 		}
-		next.volumes[msg.volume] = claim{node: msg.node, readers: was.readers}
+		was.node = msg.node
+		next.volumes[msg.volume] = was
 	case "leave":
 		if was.node != msg.node {
 			refused = "not held"
 		}
-		next.volumes[msg.volume] = claim{node: msg.node, leaving: true, readers: was.readers}
+		was.node, was.leaving = msg.node, true
+		next.volumes[msg.volume] = was
 	case "release":
 		if was.node != msg.node || !was.leaving {
 			refused = notLeaving
 		}
-		next.volumes[msg.volume] = claim{readers: was.with(msg.node, msg.boot)}
+		was.readers = was.with(msg.node, msg.boot)
+		was.node, was.leaving = "", false
+		next.volumes[msg.volume] = was
 	case "forget":
-		next.volumes[msg.volume] = claim{node: was.node, leaving: was.leaving, readers: was.lessReader(msg.node, msg.boot)}
+		was.readers = was.lessReader(msg.node, msg.boot)
+		next.volumes[msg.volume] = was
 	case "remove":
 		if was.node != "" || was.unbooted(msg.boots) {
 			refused = "held, or read"
@@ -474,6 +496,7 @@ func (w *world) land(i int) {
 		w.fail("a write of epoch %d landed in epoch %d", x.epoch, w.lun.epoch)
 	}
 	w.lun.content = x.next
+	w.copyLanded(x)
 	w.tell("landed from %s: %s %s %s: %+v", x.node, x.of.kind, x.of.volume, x.of.node, x.next)
 	w.changes++
 	w.count(x)
