@@ -365,10 +365,10 @@ func TestSnapshots(t *testing.T) {
 	}
 }
 
-// older are agents of an earlier version: they know of no copies.
-type older struct{ iscsi.Nodes }
+// withoutCopies are agents of an earlier version: they know of no copies.
+type withoutCopies struct{ iscsi.Nodes }
 
-func (o older) Change(ctx context.Context, node string, ref sharedlun.Ref, m sharedlun.Mandate, sequence uint64, c sharedlun.Change) (sharedlun.Group, error) {
+func (o withoutCopies) Change(ctx context.Context, node string, ref sharedlun.Ref, m sharedlun.Mandate, sequence uint64, c sharedlun.Change) (sharedlun.Group, error) {
 	if c.Create != nil {
 		plain := *c.Create
 		plain.Origin, plain.Snapshot = sharedlun.Origin{}, false
@@ -381,7 +381,7 @@ func (o older) Change(ctx context.Context, node string, ref sharedlun.Ref, m sha
 func TestSnapshot_olderAgent(t *testing.T) {
 	s := newSuite(t)
 	id := s.create("a", 8*mib).GetVolumeId()
-	s.Served = frametest.Serve(t, iscsi.Driver(), s.backend("csi/2", older{s.calls}), s.cache)
+	s.Served = frametest.Serve(t, iscsi.Driver(), s.backend("csi/2", withoutCopies{s.calls}), s.cache)
 	_, err := s.snapshot("s", id)
 	wantCode(t, err, codes.Unavailable)
 	_, err = s.CreateVolume(t.Context(), from(s.request("b", 8*mib), id))
