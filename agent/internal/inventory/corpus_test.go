@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,13 +14,19 @@ import (
 	"quarry.storage/quarry/pkg/refusal"
 )
 
-const corpusSize = 64 << 20
+const (
+	corpusSize = 64 << 20
+	// osdLabel is how a label of BlueStore begins.
+	osdLabel = "bluestore block device\n1f5ef2b5-5d5f-4f0c-9d52-0d4f0fb1f7d4\n"
+)
 
 // used is one kind of disk that is not ours to take.
 type used struct {
 	name string
 	// marks are what stands on it; negative offsets count from the end.
 	marks map[int64]string
+	// size in bytes; corpusSize when it is zero.
+	size int64
 	// fact is what else the node tells of it.
 	fact func(*plan.Device)
 	// want is the refusal.
@@ -34,7 +41,11 @@ var corpus = []used{
 	{name: "LUKS2 of which only the second header is left", marks: map[int64]string{16 << 10: "SKUL\xba\xbe\x00\x02"}, want: refusal.Encrypted},
 	{name: "BitLocker", marks: map[int64]string{3: "-FVE-FS-"}, want: refusal.Encrypted},
 	{name: "CoreStorage", marks: map[int64]string{8: "\x01\x00\x10\x00", 88: "CS"}, want: refusal.Encrypted},
-	{name: "Ceph OSD", marks: map[int64]string{0: "bluestore block device\n1f5ef2b5-5d5f-4f0c-9d52-0d4f0fb1f7d4\n"}, want: refusal.Ceph},
+	{name: "Ceph OSD", marks: map[int64]string{0: osdLabel}, want: refusal.Ceph},
+	{name: "Ceph OSD, both ends zeroed, label at 1 GiB", size: 2 << 30, marks: map[int64]string{1 << 30: osdLabel}, want: refusal.Ceph},
+	{name: "Ceph OSD, both ends zeroed, label at 10 GiB", size: 11 << 30, marks: map[int64]string{10 << 30: osdLabel}, want: refusal.Ceph},
+	{name: "Ceph OSD, both ends zeroed, label at 100 GiB", size: 101 << 30, marks: map[int64]string{100 << 30: osdLabel}, want: refusal.Ceph},
+	{name: "Ceph OSD, both ends zeroed, label at 1000 GiB", size: 1001 << 30, marks: map[int64]string{1000 << 30: osdLabel}, want: refusal.Ceph},
 	{name: "bcache", marks: map[int64]string{4120: "\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81"}, want: refusal.Bcache},
 	{name: "Stratis", marks: map[int64]string{516: "!Stra0tis\x86\xff\x02^\x41rh"}, want: refusal.Signature},
 	{name: "VDO", marks: map[int64]string{0: "dmvdo001"}, want: refusal.Signature},
@@ -150,18 +161,19 @@ func inUseBy(who ...string) func(*plan.Device) {
 	return func(d *plan.Device) { d.Use, d.Users = plan.Used, who }
 }
 
-// judged is what is said of a disk of 64 MiB.
+// judged is what is said of such a disk.
 func judged(t *testing.T, u used) []plan.Refusal {
 	t.Helper()
+	size := cmp.Or(u.size, corpusSize)
 	image := filepath.Join(t.TempDir(), "disk.img")
 	f, err := os.Create(image)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = f.Truncate(corpusSize)
+	err = f.Truncate(size)
 	for off, text := range u.marks {
 		if off < 0 {
-			off += corpusSize
+			off += size
 		}
 		_, failed := f.WriteAt([]byte(text), off)
 		err = errors.Join(err, failed)
@@ -174,7 +186,7 @@ func judged(t *testing.T, u used) []plan.Refusal {
 		t.Fatal(err)
 	}
 	d := inspected(block.Device{
-		Name: "sda", Path: "/dev/disk/by-id/wwn-0x1", Type: "disk", SizeBytes: corpusSize, LogicalSectorBytes: 512, WWN: "0x1", Serial: "S1",
+		Name: "sda", Path: "/dev/disk/by-id/wwn-0x1", Type: "disk", SizeBytes: size, LogicalSectorBytes: 512, WWN: "0x1", Serial: "S1",
 	}, facts)
 	if u.fact != nil {
 		u.fact(&d)

@@ -97,7 +97,8 @@ const digestVersion = "v1"
 //
 // The format, which an approval has to outlive: "v1:" and the SHA-256, in hex, of these lines, each "name=value" with the value quoted as in Go: wwn,
 // serial, model, size, sector; one line per signature, ordered by offset, then type, with type, offset, uuid and label; group
-// (Device.PVGroup; no line when it is empty), pv (the UUID of the physical volume), content (Device.ContentDigest, empty while somebody uses the device), partitions (how many). Names
+// (Device.PVGroup; no line when it is empty), pv (the UUID of the physical volume), content (Device.ContentDigest, empty while somebody uses the device), labels
+// (Device.LabelDigest; no line when it is empty, or while somebody uses the device), partitions (how many). Names
 // and links are not part of it: they change while the device stays the same. A device with a wipe mark has the digest that the mark
 // carries, so that an interrupted wipe can be finished under the approval that it started with; but not if there is anything on the device by
 // now that was not there then.
@@ -122,7 +123,11 @@ func Digest(d Device) string {
 	if d.PVGroup != "" {
 		fmt.Fprintf(&b, "group=%q\n", d.PVGroup)
 	}
-	fmt.Fprintf(&b, "pv=%q\ncontent=%q\npartitions=%d\n", d.PVUUID, content, len(d.Partitions))
+	fmt.Fprintf(&b, "pv=%q\ncontent=%q\n", d.PVUUID, content)
+	if d.LabelDigest != "" && !contentMoves(d) {
+		fmt.Fprintf(&b, "labels=%q\n", d.LabelDigest)
+	}
+	fmt.Fprintf(&b, "partitions=%d\n", len(d.Partitions))
 	sum := sha256.Sum256([]byte(b.String()))
 	return digestVersion + ":" + hex.EncodeToString(sum[:])
 }

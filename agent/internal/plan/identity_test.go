@@ -45,6 +45,7 @@ func TestDigest_changesWithEveryFact(t *testing.T) {
 		"label":      func(d *Device) { d.Signatures = []Signature{{Type: "xfs", Label: "u"}} },
 		"pv":         func(d *Device) { d.PVUUID = "u" },
 		"content":    func(d *Device) { d.ContentDigest = "x" },
+		"labels":     func(d *Device) { d.LabelDigest = "x" },
 		"partitions": func(d *Device) { d.Partitions = []string{"sdb1"} },
 		"wipe":       func(d *Device) { d.Wipe = &WipeMark{Digest: "v1:mark"} },
 	} {
@@ -73,6 +74,7 @@ func TestDigest_emptyWhenUnknown(t *testing.T) {
 	} {
 		read, unread := with(use), with(use)
 		unread.ContentDigest = ""
+		read.LabelDigest = "x"
 		if got := Digest(read); got == "" || got != Digest(unread) {
 			t.Errorf("%s: the digest %q depends on content that moves", name, got)
 		}

@@ -207,6 +207,10 @@ func randomDevice(r *rand.Rand, name string) Device {
 		func(d *Device) { d.Suspended = true },
 		func(d *Device) { d.HeadTailZero = false },
 		func(d *Device) { d.Signatures = append(d.Signatures, Signature{Type: "ext4"}) },
+		func(d *Device) {
+			// A label of Ceph away from both ends, which are empty.
+			d.Signatures, d.LabelDigest = append(d.Signatures, Signature{Type: "ceph_bluestore", Offset: gib}), "x"
+		},
 		func(d *Device) { d.Partitions = []string{name + "1"} },
 		func(d *Device) { d.Wipe = &WipeMark{Digest: "v1:mark"} },
 	}

@@ -7,6 +7,16 @@ import (
 	"quarry.storage/quarry/pkg/refusal"
 )
 
+// Signature is one mark found on a device.
+type Signature struct {
+	// Type as libblkid names it where it knows it: "ext4", "gpt", "dos", "LVM2_member", "crypto_LUKS", …
+	Type string
+	// Offset in bytes.
+	Offset int64
+	// UUID and Label that the format carries, if any.
+	UUID, Label string
+}
+
 // signatureReasons gives the refusal for the formats that have one of their own. Whatever is not listed, and does not end in
 // "_raid_member", is RefusalSignature.
 var signatureReasons = map[string]string{

@@ -86,6 +86,9 @@ type Device struct {
 	// ContentDigest is the SHA-256, in hex, of the first and the last MiB. It may be empty for a device that is mounted, held or a
 	// physical volume, whose content moves all the time: Digest does not use it then.
 	ContentDigest string
+	// LabelDigest is the SHA-256, in hex, of the labels of Ceph's BlueStore away from both ends of the device; empty where there is none, and
+	// for a physical volume.
+	LabelDigest string
 	// Use is what a test found of users at one moment, and Users who they were, as far as that can be told: "process qemu (pid 12)". A later test finds later ones.
 	Use   Use
 	Users []string
@@ -125,16 +128,6 @@ const (
 	// Used means that the device could not be opened exclusively, or that somebody else has it open.
 	Used
 )
-
-// Signature is one mark found on a device.
-type Signature struct {
-	// Type as libblkid names it where it knows it: "ext4", "gpt", "dos", "LVM2_member", "crypto_LUKS", …
-	Type string
-	// Offset in bytes.
-	Offset int64
-	// UUID and Label that the format carries, if any.
-	UUID, Label string
-}
 
 // WipeMark is written before a wipe destroys anything, and removed as its last act, so that an interrupted wipe can be
 // recognised and finished.

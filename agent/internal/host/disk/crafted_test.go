@@ -10,6 +10,9 @@ import (
 	"quarry.storage/quarry/agent/internal/host/disk/format"
 )
 
+// bluestoreLabel is how a label of BlueStore begins.
+const bluestoreLabel = "bluestore block device\n1f5ef2b5-5d5f-4f0c-9d52-0d4f0fb1f7d4\n"
+
 // crafted are images written by hand, for what no tool makes here. confirmed ones are found by libblkid too.
 var crafted = []struct {
 	name      string
@@ -45,10 +48,22 @@ var crafted = []struct {
 		}
 	}},
 	{"bluestore", testSize, "ceph_bluestore", 0, true, func(t *testing.T, img string) {
-		put(t, img, 0, "bluestore block device\n1f5ef2b5-5d5f-4f0c-9d52-0d4f0fb1f7d4\n")
+		put(t, img, 0, bluestoreLabel)
+	}},
+	{"bluestore, only the label at 1 GiB", 2 * gib, "ceph_bluestore", gib, false, func(t *testing.T, img string) {
+		put(t, img, gib, bluestoreLabel)
+	}},
+	{"bluestore, only the label at 10 GiB", 11 * gib, "ceph_bluestore", 10 * gib, false, func(t *testing.T, img string) {
+		put(t, img, 10*gib, bluestoreLabel)
+	}},
+	{"bluestore, only the label at 100 GiB", 101 * gib, "ceph_bluestore", 100 * gib, false, func(t *testing.T, img string) {
+		put(t, img, 100*gib, bluestoreLabel)
 	}},
 	{"bluestore, only the label at 1000 GiB", 1001 * gib, "ceph_bluestore", 1000 * gib, false, func(t *testing.T, img string) {
-		put(t, img, 1000*gib, "bluestore block device\n")
+		put(t, img, 1000*gib, bluestoreLabel)
+	}},
+	{"bluestore, only a copy in the last MiB", gib + 64*kib, "ceph_bluestore", gib, false, func(t *testing.T, img string) {
+		put(t, img, gib, bluestoreLabel)
 	}},
 	{"btrfs, only the copy at 64 MiB", 2 * testSize, "btrfs", 64*mib + 64, false, func(t *testing.T, img string) {
 		put(t, img, 64*mib+64, "_BHRfS_M")

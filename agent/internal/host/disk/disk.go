@@ -29,6 +29,9 @@ type Facts struct {
 	Unlabelled bool
 	// ContentDigest is the SHA-256, in hex, of the first and the last MiB; empty for a physical volume, whose content moves.
 	ContentDigest string
+	// LabelDigest is the SHA-256, in hex, of the labels of Ceph's BlueStore that stand in neither end; empty where there is none, and for a
+	// physical volume.
+	LabelDigest string
 	// Wipe is the mark of a wipe in progress, nil when there is none.
 	Wipe *Mark
 	// PVUUID is the UUID in the LVM label, empty when there is none.

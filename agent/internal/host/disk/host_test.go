@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loop attaches an image to a loop device.
-func loop(t *testing.T, args ...string) string {
+// loopOf attaches a sparse image of the given size to a loop device.
+func loopOf(t *testing.T, size int64, args ...string) string {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	out, err := exec.Command("losetup", append(append([]string{"-f", "--show"}, args...), newImage(t, testSize))...).Output()
+	out, err := exec.Command("losetup", append(append([]string{"-f", "--show"}, args...), newImage(t, size))...).Output()
 	if err != nil {
 		t.Skipf("losetup: %v", err)
 	}
@@ -30,6 +30,9 @@ func loop(t *testing.T, args ...string) string {
 	})
 	return dev
 }
+
+// loop attaches an image to a loop device.
+func loop(t *testing.T, args ...string) string { return loopOf(t, testSize, args...) }
 
 func TestHost_exclusive(t *testing.T) {
 	dev := loop(t)
@@ -87,6 +90,29 @@ func TestHost_wipe(t *testing.T) {
 					t.Error("the kernel still has the partition")
 				}
 			})
+		}
+	}
+}
+
+// TestHost_bluestoreCopies: a real device of 2 GiB keeps the copy of an OSD's label when both of its ends are zeroed.
+func TestHost_bluestoreCopies(t *testing.T) {
+	for _, sector := range []string{"512", "4096"} {
+		dev := loopOf(t, 2*gib, "--sector-size", sector)
+		put(t, dev, gib, bluestoreLabel)
+		got := facts(t, dev)
+		if got.Clean() || !got.HeadTailZero || got.LabelDigest == "" || !types(got)["ceph_bluestore"] {
+			t.Fatalf("before: %+v", got)
+		}
+		for n := range 3 {
+			if err := dying(n).Wipe(t.Context(), dev, "d", accept); !errors.Is(err, errDied) {
+				t.Fatalf("write %d: %v", n, err)
+			}
+		}
+		if err := New().Wipe(t.Context(), dev, "d", accept); err != nil {
+			t.Fatal(err)
+		}
+		if got := facts(t, dev); !got.Clean() {
+			t.Errorf("after: %+v", got)
 		}
 	}
 }

@@ -55,8 +55,20 @@ func probeOwn(f *os.File) (Facts, *format.Image, error) {
 	facts.merge(found)
 	if facts.PVUUID == "" {
 		facts.ContentDigest = contentDigest(im, facts.HeadTailZero)
+		if facts.LabelDigest, err = labelDigest(im, facts.Signatures); err != nil {
+			return Facts{}, nil, err
+		}
 	}
 	return facts, im, nil
+}
+
+// labelDigest reads more than Find does only where a label was found.
+func labelDigest(im *format.Image, found []format.Signature) (string, error) {
+	labels, err := im.FarLabels(found)
+	if err != nil || len(labels) == 0 {
+		return "", err
+	}
+	return digestOf(labels, nil), nil
 }
 
 // zeroDigest is the digest of two ends of full length that hold only zeroes: that of every empty disk. Computing it again for each of

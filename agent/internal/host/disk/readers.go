@@ -25,7 +25,7 @@ var blkidNames = map[string]string{
 	"lvm2-pv":   format.LVM,
 	"luks":      "crypto_LUKS",
 	"zfs":       "zfs_member",
-	"bluestore": "ceph_bluestore",
+	"bluestore": format.BlueStore,
 }
 
 // otherReaders asks the two libraries. Their findings are dropped where this package's table has found the same type

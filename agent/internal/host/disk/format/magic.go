@@ -80,9 +80,6 @@ const (
 // pages are the ends of the first page for every page size that Linux has: there, less ten bytes, stands the magic of swap.
 var pages = []int64{4*kib - 10, 8*kib - 10, 16*kib - 10, 32*kib - 10, 64*kib - 10}
 
-// bluestoreLabels are where Ceph writes the label and its copies.
-var bluestoreLabels = []int64{0, gib, 10 * gib, 100 * gib, 1000 * gib, 1024 * gib}
-
 // luksSecond are where the second header of LUKS2 can stand.
 var luksSecond = []int64{16 * kib, 32 * kib, 64 * kib, 128 * kib, 256 * kib, 512 * kib, mib, 2 * mib, 4 * mib}
 

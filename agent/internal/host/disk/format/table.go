@@ -18,7 +18,7 @@ var magics = []magic{
 	{kind: "crypto_LUKS", at: luksSecond, bytes: "SKUL\xba\xbe", uuid: 168, text: true},
 	{kind: "BitLocker", at: at3, bytes: "-FVE-FS-"},
 	{kind: "BitLocker", at: at3, bytes: "MSWIN4.1", check: bitlockerToGo},
-	{kind: "ceph_bluestore", at: bluestoreLabels, bytes: "bluestore block device", uuid: 23, text: true},
+	{kind: BlueStore, at: bluestoreLabels, bytes: "bluestore block device", uuid: 23, text: true},
 	{kind: "bcache", at: []int64{4*kib + 24}, bytes: "\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81", uuid: 16, label: 48, labelLen: 32},
 	{kind: "bcachefs", at: []int64{4*kib + 24}, bytes: "\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef", uuid: 32, label: 48, labelLen: 32},
 	{kind: "stratis", at: []int64{516, 4*kib + 516}, bytes: "!Stra0tis\x86\xff\x02^\x41rh"},
