@@ -1,0 +1,79 @@
+// Package osd is what both sides know of a disk that holds an OSD of Ceph: which UUID the OSD of a Cluster on a disk has, what a label of BlueStore
+// says, and what a disk with such labels is to a Cluster. It is pure.
+package osd
+
+import (
+	"crypto/sha1"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Disk tells one disk from another.
+type Disk struct {
+	WWN, Serial string
+	SizeBytes   int64
+}
+
+// uid is how Kubernetes writes the UID of an object: a UUID.
+var uid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+
+// ValidUUID reports whether a text is a UUID as Kubernetes and Ceph write it, in small letters and with dashes. The one of zeroes only, which
+// Ceph takes for none, is not.
+func ValidUUID(text string) bool { return uid.MatchString(text) && strings.Trim(text, "0-") != "" }
+
+// UUID is the UUID of the OSD that a Cluster has on a disk. Path counts only for a disk without WWN and serial number, which nothing else tells from
+// others. It returns an error for a UID that is no UUID, and for a disk without a size.
+//
+// The format is stable: version 5 of RFC 9562, in the namespace of the Cluster's UID, of the name "quarry-osd-v1", wwn, serial, size and path,
+// each ended by a newline.
+func UUID(clusterUID string, d Disk, path string) (string, error) {
+	if !ValidUUID(clusterUID) {
+		return "", fmt.Errorf("the UID %q of the Cluster is no UUID", clusterUID)
+	}
+	if d.SizeBytes <= 0 {
+		return "", fmt.Errorf("disk %s has a size of %d bytes", path, d.SizeBytes)
+	}
+	if d.WWN != "" || d.Serial != "" {
+		path = ""
+	}
+	name := strings.Join([]string{"quarry-osd-v1", d.WWN, d.Serial, strconv.FormatInt(d.SizeBytes, 10), path, ""}, "\n")
+	return version5(clusterUID, name), nil
+}
+
+// Is reports whether a UUID is one that the OSD of the Cluster on the disk may have. All names of the disk count: links come and go with updates
+// of udev, and it is not known which one was used.
+func Is(uuid, clusterUID string, d Disk, paths ...string) bool {
+	return slices.ContainsFunc(paths, func(p string) bool {
+		own, err := UUID(clusterUID, d, p)
+		return err == nil && uuid == own
+	})
+}
+
+// version5 is the UUID of a name in a namespace, which is a valid UUID. SHA-1 is what the version prescribes; no secret depends on it.
+func version5(namespace, name string) string {
+	h := sha1.New()
+	plain := strings.ReplaceAll(namespace, "-", "")
+	for i := 0; i < len(plain); i += 2 {
+		h.Write([]byte{nibble(plain[i])<<4 | nibble(plain[i+1])})
+	}
+	h.Write([]byte(name))
+	b := h.Sum(nil)[:16]
+	b[6] = b[6]&0x0f | 0x50
+	b[8] = b[8]&0x3f | 0x80
+	return text(b)
+}
+
+func nibble(c byte) byte {
+	if c >= 'a' {
+		return c - 'a' + 10
+	}
+	return c - '0'
+}
+
+// text writes the 16 bytes of a UUID.
+func text(b []byte) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
+}

@@ -1,0 +1,149 @@
+package osd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// Found is a block that begins like a label, at one of the places of a disk.
+type Found struct {
+	// Offset of the block, in bytes.
+	Offset int64
+	// Label that stands there. With Err, only its UUID may be known.
+	Label Label
+	// Err says why the label counts as damaged; nil if it can be read.
+	Err error
+}
+
+// Contents is what is seen on a disk.
+type Contents struct {
+	// SizeBytes of the disk.
+	SizeBytes int64
+	// Clean: every check of a disk that is taken passes.
+	Clean bool
+	// Labels of BlueStore on it, ordered by place.
+	Labels []Found
+	// Others are the types of the other signatures on it.
+	Others []string
+}
+
+// Wanted is the OSD that a Cluster has on the disk.
+type Wanted struct {
+	// UUID of the OSD, FSID of the Ceph cluster.
+	UUID, FSID string
+	// ID is the number that Ceph gave the OSD; negative when it is not known.
+	ID int
+}
+
+// Kind is what a disk is to a Cluster.
+type Kind int
+
+// Kinds of disks. The zero value is one that nothing is known of.
+const (
+	// Unknown: a label of it is damaged, or its labels contradict each other. It is neither prepared nor cleared.
+	Unknown Kind = iota
+	// Empty: nothing is on it, and it can be prepared.
+	Empty
+	// Unfinished: it carries the label of the wanted OSD, whose making did not end. No daemon ever ran on it.
+	Unfinished
+	// Ready: it carries the wanted OSD. It may hold data.
+	Ready
+	// Other: it carries another OSD, or something else.
+	Other
+)
+
+// String is the kind as one word.
+func (k Kind) String() string {
+	switch k {
+	case Empty:
+		return "Empty"
+	case Unfinished:
+		return "Unfinished"
+	case Ready:
+		return "Ready"
+	case Other:
+		return "Other"
+	}
+	return "Unknown"
+}
+
+// Verdict is what a disk is to a Cluster.
+type Verdict struct {
+	Kind Kind
+	// Message says why, in one sentence for a person.
+	Message string
+}
+
+// Judge says what a disk is to the Cluster that wants the OSD. What is there counts, wherever it stands: each label has to be the wanted one, one that
+// says that the OSD is ready outranks all that do not, and one that cannot be read leaves the disk unknown.
+func Judge(want Wanted, c Contents) Verdict {
+	if len(c.Labels) == 0 {
+		if c.Clean {
+			return Verdict{Empty, "The disk is clean."}
+		}
+		return Verdict{Other, "The disk carries no OSD, and is not clean."}
+	}
+	for _, f := range c.Labels {
+		if f.Label.UUID != "" && f.Label.UUID != want.UUID {
+			return Verdict{Other, fmt.Sprintf("The disk carries OSD %s at offset %d, not %s.", f.Label.UUID, f.Offset, want.UUID)}
+		}
+	}
+	for _, f := range c.Labels {
+		switch {
+		case f.Err != nil:
+			return Verdict{Unknown, fmt.Sprintf("The label at offset %d cannot be read: %v.", f.Offset, f.Err)}
+		case f.Label.UUID == "":
+			return Verdict{Unknown, fmt.Sprintf("The label at offset %d names no OSD.", f.Offset)}
+		}
+	}
+	for _, f := range c.Labels {
+		if v, differs := contradicts(want, f, c.SizeBytes); differs {
+			return v
+		}
+	}
+	if slices.ContainsFunc(c.Labels, func(f Found) bool { return f.Label.Ready }) {
+		return Verdict{Ready, "The disk carries the OSD."}
+	}
+	if len(c.Others) > 0 {
+		return Verdict{Unknown, fmt.Sprintf("The making of the OSD did not end, and the disk carries %s too.", c.Others[0])}
+	}
+	return Verdict{Unfinished, "The making of the OSD did not end."}
+}
+
+// contradicts compares a label of the wanted OSD with what else is known of that.
+func contradicts(want Wanted, f Found, sizeBytes int64) (Verdict, bool) {
+	l := f.Label
+	switch {
+	case l.FSID != "" && l.FSID != want.FSID:
+		return Verdict{Other, fmt.Sprintf("The OSD on the disk is of the Ceph cluster %s, not %s.", l.FSID, want.FSID)}, true
+	case l.ID != "" && want.ID >= 0 && l.ID != strconv.Itoa(want.ID):
+		return Verdict{Other, fmt.Sprintf("The disk carries osd.%s of the Cluster, not osd.%d.", l.ID, want.ID)}, true
+	case l.Description != "main":
+		return Verdict{Unknown, fmt.Sprintf("The label at offset %d is of a device for %q, not of a disk of its own.", f.Offset, l.Description)}, true
+	case l.SizeBytes > sizeBytes:
+		return Verdict{Unknown, fmt.Sprintf("The OSD was made on %d bytes, and the disk has %d.", l.SizeBytes, sizeBytes)}, true
+	case l.Ready && (l.FSID == "" || l.ID == ""):
+		return Verdict{Unknown, fmt.Sprintf("The label at offset %d says that the OSD is ready, and not which one it is.", f.Offset)}, true
+	}
+	return Verdict{}, false
+}
+
+// Look reads the labels of a disk: block returns the bytes at an offset, fewer where the disk ends. Its error means that nothing is known of the
+// disk.
+func Look(sizeBytes int64, block func(offset int64) ([]byte, error)) ([]Found, error) {
+	var out []Found
+	for _, off := range Places(sizeBytes) {
+		b, err := block(off)
+		if err != nil {
+			return nil, fmt.Errorf("read the label at offset %d: %w", off, err)
+		}
+		l, err := ParseLabel(b)
+		if errors.Is(err, ErrNone) {
+			continue
+		}
+		out = append(out, Found{Offset: off, Label: l, Err: err})
+	}
+	return out, nil
+}

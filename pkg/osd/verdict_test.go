@@ -1,0 +1,128 @@
+package osd_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"quarry.storage/quarry/pkg/osd"
+)
+
+// label is one of the wanted OSD, at an offset, with changes.
+func label(off int64, changes ...func(*osd.Found)) osd.Found {
+	f := osd.Found{Offset: off, Label: osd.Label{UUID: uuid, SizeBytes: 2 * gib, Description: "main", FSID: fsid, ID: "7", Ready: true, Epoch: 15}}
+	for _, change := range changes {
+		change(&f)
+	}
+	return f
+}
+
+func unready(f *osd.Found) { f.Label.Ready, f.Label.FSID, f.Label.ID, f.Label.Epoch = false, "", "", 2 }
+
+func of(uuid string) func(*osd.Found) { return func(f *osd.Found) { f.Label.UUID = uuid } }
+
+func damaged(f *osd.Found) {
+	*f = osd.Found{Offset: f.Offset, Label: osd.Label{UUID: f.Label.UUID}, Err: osd.ErrDamaged}
+}
+
+var wanted = osd.Wanted{UUID: uuid, FSID: fsid, ID: 7}
+
+func TestJudge(t *testing.T) {
+	for name, tt := range map[string]struct {
+		contents osd.Contents
+		want     osd.Kind
+		says     string
+	}{
+		"a clean disk":                                {osd.Contents{Clean: true}, osd.Empty, "clean"},
+		"a disk with something else":                  {osd.Contents{Others: []string{"ext4"}}, osd.Other, "not clean"},
+		"unknown data":                                {osd.Contents{}, osd.Other, "not clean"},
+		"the OSD, with its copy":                      {osd.Contents{Labels: []osd.Found{label(0), label(gib)}}, osd.Ready, ""},
+		"the OSD of before there were copies":         {osd.Contents{Labels: []osd.Found{label(0, func(f *osd.Found) { f.Label.Epoch = 0 })}}, osd.Ready, ""},
+		"the OSD, whose data look like something":     {osd.Contents{Labels: []osd.Found{label(0)}, Others: []string{"btrfs"}}, osd.Ready, ""},
+		"the OSD by its copy alone, both ends zeroed": {osd.Contents{Labels: []osd.Found{label(gib)}}, osd.Ready, ""},
+		"killed in the making":                        {osd.Contents{Labels: []osd.Found{label(0, unready), label(gib, unready)}}, osd.Unfinished, "did not end"},
+		"killed between the label and its copy":       {osd.Contents{Labels: []osd.Found{label(0, unready)}}, osd.Unfinished, ""},
+		"killed before the copy says ready":           {osd.Contents{Labels: []osd.Found{label(0), label(gib, unready)}}, osd.Ready, ""},
+		"a copy that says ready":                      {osd.Contents{Labels: []osd.Found{label(0, unready), label(gib)}}, osd.Ready, ""},
+		"killed in the making, and used since":        {osd.Contents{Labels: []osd.Found{label(0, unready)}, Others: []string{"gpt"}}, osd.Unknown, "gpt"},
+		"another OSD":                                 {osd.Contents{Labels: []osd.Found{label(0, of(other))}}, osd.Other, other},
+		"another OSD by its copy alone":               {osd.Contents{Labels: []osd.Found{label(gib, of(other), unready)}}, osd.Other, other},
+		"the OSD over another one":                    {osd.Contents{Labels: []osd.Found{label(0), label(gib, of(other))}}, osd.Other, other},
+		"killed in the making, over another one":      {osd.Contents{Labels: []osd.Found{label(0, unready), label(gib, of(other))}}, osd.Other, other},
+		"another OSD, damaged":                        {osd.Contents{Labels: []osd.Found{label(0, of(other), damaged)}}, osd.Other, other},
+		"the OSD, damaged":                            {osd.Contents{Labels: []osd.Found{label(0, damaged)}}, osd.Unknown, "cannot be read"},
+		"the OSD, with a damaged copy":                {osd.Contents{Labels: []osd.Found{label(0), label(gib, damaged)}}, osd.Unknown, "cannot be read"},
+		"killed in the making, with a damaged copy":   {osd.Contents{Labels: []osd.Found{label(0, unready), label(gib, damaged)}}, osd.Unknown, "cannot be read"},
+		"a label of nobody, damaged":                  {osd.Contents{Labels: []osd.Found{label(0, of(""), damaged)}}, osd.Unknown, "cannot be read"},
+		"the OSD of another Ceph cluster":             {osd.Contents{Labels: []osd.Found{label(0, func(f *osd.Found) { f.Label.FSID = other })}}, osd.Other, other},
+		"an OSD of the Cluster with another number":   {osd.Contents{Labels: []osd.Found{label(0, func(f *osd.Found) { f.Label.ID = "8" })}}, osd.Other, "osd.8"},
+		"a device for a database":                     {osd.Contents{Labels: []osd.Found{label(0, func(f *osd.Found) { f.Label.Description = "bluefs db" })}}, osd.Unknown, "bluefs db"},
+		"a disk that is smaller than the OSD":         {osd.Contents{SizeBytes: gib, Labels: []osd.Found{label(0)}}, osd.Unknown, "has 1073741824"},
+		"a disk that grew":                            {osd.Contents{SizeBytes: 3 * gib, Labels: []osd.Found{label(0)}}, osd.Ready, ""},
+		"ready, and no word which one":                {osd.Contents{Labels: []osd.Found{label(0, func(f *osd.Found) { f.Label.ID = "" })}}, osd.Unknown, "not which one"},
+		"clean, it is said, and with a label":         {osd.Contents{Clean: true, Labels: []osd.Found{label(gib)}}, osd.Ready, ""},
+	} {
+		if tt.contents.SizeBytes == 0 {
+			tt.contents.SizeBytes = 2 * gib
+		}
+		got := osd.Judge(wanted, tt.contents)
+		if got.Kind != tt.want || !strings.Contains(got.Message, tt.says) || got.Message == "" {
+			t.Errorf("%s: %s, %q; want %s", name, got.Kind, got.Message, tt.want)
+		}
+	}
+	unnumbered := wanted
+	unnumbered.ID = -1
+	if got := osd.Judge(unnumbered, osd.Contents{SizeBytes: 2 * gib, Labels: []osd.Found{label(0)}}); got.Kind != osd.Ready {
+		t.Errorf("without a number: %+v", got)
+	}
+}
+
+// TestJudge_neverGivesDataUp: whatever is on a disk, only one without any label is empty, and only one is unfinished whose labels all are the wanted
+// OSD's, can be read, and say that it is not ready.
+func TestJudge_neverGivesDataUp(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	changes := []func(*osd.Found){
+		unready, unready, of(other), of(""), damaged, func(f *osd.Found) { f.Label.FSID = other }, func(f *osd.Found) { f.Label.ID = "8" },
+		func(f *osd.Found) { f.Label.SizeBytes = 9 * gib }, func(f *osd.Found) { f.Label.Description = "" }, func(f *osd.Found) { f.Err = errors.New("x") },
+	}
+	seen := map[osd.Kind]int{}
+	for range 20000 {
+		c := osd.Contents{SizeBytes: 2 * gib, Clean: r.IntN(2) == 0}
+		for _, off := range []int64{0, gib} {
+			if r.IntN(3) == 0 {
+				continue
+			}
+			f := label(off)
+			if r.IntN(2) == 0 {
+				unready(&f)
+			}
+			if r.IntN(4) == 0 {
+				changes[r.IntN(len(changes))](&f)
+			}
+			c.Labels = append(c.Labels, f)
+		}
+		if r.IntN(4) == 0 {
+			c.Others = []string{"gpt"}
+		}
+		got := osd.Judge(wanted, c)
+		seen[got.Kind]++
+		switch got.Kind {
+		case osd.Empty:
+			if len(c.Labels) > 0 || !c.Clean {
+				t.Fatalf("empty: %+v", c)
+			}
+		case osd.Unfinished:
+			for _, f := range c.Labels {
+				if f.Label.UUID != uuid || f.Err != nil || f.Label.Ready {
+					t.Fatalf("unfinished: %+v", c)
+				}
+			}
+		}
+	}
+	for k := osd.Unknown; k <= osd.Other; k++ {
+		if seen[k] == 0 {
+			t.Errorf("never %s: %v", k, seen)
+		}
+	}
+}
