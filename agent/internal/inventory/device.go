@@ -52,7 +52,7 @@ func (d *observed) read(facts disk.Facts) {
 		d.unreadable("size", fmt.Sprintf("sysfs says %d bytes, the device %d", d.SizeBytes, facts.SizeBytes))
 	}
 	d.HeadTailZero, d.ContentDigest, d.PVUUID = facts.HeadTailZero, facts.ContentDigest, facts.PVUUID
-	d.LabelDigest = facts.LabelDigest
+	d.Labels, d.LabelDigest = facts.Labels, facts.LabelDigest
 	d.PVGroup = facts.PVGroup.UUID
 	d.pv = metadata{inGroup: facts.PVInGroup, areas: facts.PVAreas, group: facts.PVGroup}
 	if facts.Wipe != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"quarry.storage/quarry/pkg/osd"
 	"quarry.storage/quarry/pkg/quarry"
 	"quarry.storage/quarry/pkg/volumeid"
 )
@@ -86,6 +87,8 @@ type Device struct {
 	// ContentDigest is the SHA-256, in hex, of the first and the last MiB. It may be empty for a device that is mounted, held or a
 	// physical volume, whose content moves all the time: Digest does not use it then.
 	ContentDigest string
+	// Labels are the labels of Ceph's BlueStore on the device, ordered by place; nil for a physical volume.
+	Labels []osd.Found
 	// LabelDigest is the SHA-256, in hex, of the labels of Ceph's BlueStore away from both ends of the device; empty where there is none, and
 	// for a physical volume.
 	LabelDigest string

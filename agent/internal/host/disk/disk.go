@@ -1,5 +1,5 @@
 // Package disk reads what is written on a block device, and clears it. Reading opens the device read-only; writing is in
-// Wipe and Release alone, which both work under an exclusive open and can be killed at any instant and repeated. The package
+// Wipe, Release and ClearOSD alone, which all work under an exclusive open and can be killed at any instant and repeated. The package
 // knows nothing about whether a device may be cleared: it does what it is told, after the caller's own check through the
 // open file.
 package disk
@@ -14,6 +14,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/host/disk/format"
 	"quarry.storage/quarry/agent/internal/host/disk/lock"
+	"quarry.storage/quarry/pkg/osd"
 )
 
 // Facts are what is written on one device.
@@ -29,6 +30,8 @@ type Facts struct {
 	Unlabelled bool
 	// ContentDigest is the SHA-256, in hex, of the first and the last MiB; empty for a physical volume, whose content moves.
 	ContentDigest string
+	// Labels are the labels of Ceph's BlueStore, ordered by place; nil for a physical volume, in whose volumes they may stand.
+	Labels []osd.Found
 	// LabelDigest is the SHA-256, in hex, of the labels of Ceph's BlueStore that stand in neither end; empty where there is none, and for a
 	// physical volume.
 	LabelDigest string
@@ -59,8 +62,8 @@ var (
 	ErrMark = errors.New("another wipe is in progress")
 	// ErrNotClean means that something was found where nothing must be.
 	ErrNotClean = errors.New("device is not clean")
-	// ErrNotOurs means that the device does not carry the physical volume to release.
-	ErrNotOurs = errors.New("not the expected physical volume")
+	// ErrNotOurs means that the device does not carry the physical volume, or the OSD, to remove.
+	ErrNotOurs = errors.New("not what was expected on it")
 )
 
 // Tool probes and clears devices. Its methods are safe for concurrent use.

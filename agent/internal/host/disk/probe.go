@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"quarry.storage/quarry/agent/internal/host/disk/format"
+	"quarry.storage/quarry/pkg/osd"
 )
 
 // ProbeFile reads the facts through an open file, for a check under the exclusive open of Wipe and Release as well.
@@ -55,20 +56,31 @@ func probeOwn(f *os.File) (Facts, *format.Image, error) {
 	facts.merge(found)
 	if facts.PVUUID == "" {
 		facts.ContentDigest = contentDigest(im, facts.HeadTailZero)
-		if facts.LabelDigest, err = labelDigest(im, facts.Signatures); err != nil {
+		if err := facts.labels(im); err != nil {
 			return Facts{}, nil, err
 		}
 	}
 	return facts, im, nil
 }
 
-// labelDigest reads more than Find does only where a label was found.
-func labelDigest(im *format.Image, found []format.Signature) (string, error) {
-	labels, err := im.FarLabels(found)
-	if err != nil || len(labels) == 0 {
-		return "", err
+// labels reads the labels of BlueStore. It reads more than Find did only where one was found.
+func (f *Facts) labels(im *format.Image) error {
+	blocks, err := im.LabelBlocks(f.Signatures)
+	if err != nil {
+		return err
 	}
-	return digestOf(labels, nil), nil
+	var far []byte
+	for _, b := range blocks {
+		if b.Far {
+			far = append(far, b.Bytes...)
+		}
+		label, err := osd.ParseLabel(b.Bytes)
+		f.Labels = append(f.Labels, osd.Found{Offset: b.Offset, Label: label, Err: err})
+	}
+	if len(far) > 0 {
+		f.LabelDigest = digestOf(far, nil)
+	}
+	return nil
 }
 
 // zeroDigest is the digest of two ends of full length that hold only zeroes: that of every empty disk. Computing it again for each of

@@ -1,31 +1,45 @@
 package format
 
-import "slices"
+import (
+	"bytes"
+	"slices"
+
+	"quarry.storage/quarry/pkg/osd"
+)
 
 // BlueStore is the type of a label of Ceph's BlueStore.
 const BlueStore = "ceph_bluestore"
 
-// BlueStoreBlock is how many bytes a label of BlueStore has for itself, at each of its places.
-const BlueStoreBlock = 4 * kib
+// bluestoreLabels are where Ceph writes the label and its copies, and one place more, for who counts otherwise.
+var bluestoreLabels = append(osd.Places(1<<62), 1024*gib)
 
-// bluestoreLabels are where Ceph writes the label and its copies: bdev_label_positions in its BlueStore.cc, and one place more, for who counts
-// otherwise. A copy stands only where the device has room for all of it.
-var bluestoreLabels = []int64{0, gib, 10 * gib, 100 * gib, 1000 * gib, 1024 * gib}
+// Block is a block of a device.
+type Block struct {
+	// Offset of the block, in bytes.
+	Offset int64
+	Bytes  []byte
+	// Far: it stands in neither end of the device.
+	Far bool
+}
 
-// FarLabels returns, one after the other, the blocks of the labels of BlueStore among the signatures found that stand in neither end of the device.
-// It is empty where there is none. An error means that one could not be read.
-func (im *Image) FarLabels(found []Signature) ([]byte, error) {
-	var out []byte
+// LabelBlocks returns the blocks of the labels of BlueStore among the signatures found, ordered by place. One at the end of the device may be
+// shorter than a label. An error means that one could not be read.
+func (im *Image) LabelBlocks(found []Signature) ([]Block, error) {
+	var out []Block
 	for _, off := range bluestoreLabels {
-		inEnd := off < int64(len(im.Head)) || off >= im.TailOff
-		if inEnd || !slices.ContainsFunc(found, func(s Signature) bool { return s.Type == BlueStore && s.Offset == off }) {
+		if !slices.ContainsFunc(found, func(s Signature) bool { return s.Type == BlueStore && s.Offset == off }) {
 			continue
 		}
-		block, err := readAt(im.r, im.Size, off, int(BlueStoreBlock))
-		if err != nil {
-			return nil, err
+		b := Block{Offset: off, Far: off >= int64(len(im.Head)) && off < im.TailOff}
+		if held := im.at(off, osd.BlockBytes); held != nil {
+			b.Bytes = bytes.Clone(held)
+		} else {
+			var err error
+			if b.Bytes, err = readAt(im.r, im.Size, off, osd.BlockBytes); err != nil {
+				return nil, err
+			}
 		}
-		out = append(out, block...)
+		out = append(out, b)
 	}
-	return out, nil
+	return out, im.err
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"testing"
+
+	"quarry.storage/quarry/pkg/osd"
 )
 
 // noting is a device that reads as zeroes but for a few places, and notes where it was read.
@@ -16,7 +18,7 @@ type noting struct {
 func (s noting) ReadAt(p []byte, off int64) (int, error) {
 	clear(p)
 	s.reads[off] = append(s.reads[off], len(p))
-	if s.fails != 0 && off == s.fails && len(p) == int(BlueStoreBlock) {
+	if s.fails != 0 && off == s.fails && len(p) == osd.BlockBytes {
 		return 0, io.ErrUnexpectedEOF
 	}
 	for at, text := range s.at {
@@ -40,17 +42,17 @@ func TestFind_bluestoreIsCheap(t *testing.T) {
 	if err != nil || len(found) > 0 {
 		t.Fatalf("%+v, %v", found, err)
 	}
-	if labels, err := im.FarLabels(found); err != nil || len(labels) > 0 {
-		t.Errorf("%d bytes of labels: %v", len(labels), err)
+	if labels, err := im.LabelBlocks(found); err != nil || len(labels) > 0 {
+		t.Errorf("%d labels: %v", len(labels), err)
 	}
 	for _, off := range bluestoreLabels[1:] {
-		if got := dev.reads[off]; len(got) != 1 || got[0] > int(BlueStoreBlock) {
+		if got := dev.reads[off]; len(got) != 1 || got[0] > osd.BlockBytes {
 			t.Errorf("reads at %d: %v", off, got)
 		}
 	}
 }
 
-func TestFarLabels(t *testing.T) {
+func TestLabelBlocks(t *testing.T) {
 	const magic = "bluestore block device\n"
 	dev := noting{at: map[int64]string{gib: magic, 100 * gib: magic}, reads: map[int64][]int{}}
 	im, err := Load(dev, 2048*gib)
@@ -61,13 +63,13 @@ func TestFarLabels(t *testing.T) {
 	if err != nil || len(found) != 2 {
 		t.Fatalf("%+v, %v", found, err)
 	}
-	labels, err := im.FarLabels(found)
-	if err != nil || len(labels) != 2*int(BlueStoreBlock) {
-		t.Errorf("%d bytes: %v", len(labels), err)
+	labels, err := im.LabelBlocks(found)
+	if err != nil || len(labels) != 2 || !labels[0].Far || labels[0].Offset != gib || len(labels[1].Bytes) != osd.BlockBytes {
+		t.Errorf("%+v, %v", labels, err)
 	}
 	dev.fails = 100 * gib
 	im.r = dev
-	if _, err := im.FarLabels(found); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := im.LabelBlocks(found); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a label that cannot be read: %v", err)
 	}
 }

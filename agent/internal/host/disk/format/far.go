@@ -7,6 +7,22 @@ type Range struct{ Offset, Bytes int64 }
 
 func (r Range) contains(off int64) bool { return off >= r.Offset && off < r.Offset+r.Bytes }
 
+// Without returns what is left of the range without another one.
+func (r Range) Without(o Range) []Range {
+	var out []Range
+	end, from, to := r.Offset+r.Bytes, max(o.Offset, r.Offset), min(o.Offset+o.Bytes, r.Offset+r.Bytes)
+	if from >= to {
+		return []Range{r}
+	}
+	if from > r.Offset {
+		out = append(out, Range{r.Offset, from - r.Offset})
+	}
+	if end > to {
+		out = append(out, Range{to, end - to})
+	}
+	return out
+}
+
 // farBytes is how much is cleared around a place away from the ends.
 const farBytes = 64 << 10
 

@@ -1,0 +1,78 @@
+package disk
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+
+	"quarry.storage/quarry/agent/internal/host/disk/format"
+	"quarry.storage/quarry/pkg/osd"
+)
+
+// ClearOSD makes a disk that carries an OSD of Ceph a clean device. Every label on it must be one of exactly that OSD. One of these labels goes last,
+// so that a call that was killed finds it again: at each instant the disk is either that OSD's by its own writing, or clean. verify is called with
+// the exclusively open file before anything is written. A device that is clean already is left alone. What lies between the places of labels and
+// signatures is not overwritten.
+func (t *Tool) ClearOSD(ctx context.Context, path, uuid string, verify func(*os.File) error) error {
+	d, err := t.open(ctx, path)
+	if err != nil {
+		return fmt.Errorf("clear OSD: %w", err)
+	}
+	defer d.close()
+	if err := d.clearOSD(ctx, uuid, verify); err != nil {
+		return fmt.Errorf("clear OSD on %s: %w", path, err)
+	}
+	return nil
+}
+
+func (d *device) clearOSD(ctx context.Context, uuid string, verify func(*os.File) error) error {
+	if err := verify(d.file); err != nil {
+		return err
+	}
+	facts, im, err := probeOwn(d.file)
+	if err != nil {
+		return err
+	}
+	if len(facts.Labels) == 0 && d.checkClean() == nil {
+		return nil
+	}
+	last, err := lastLabel(facts.Labels, uuid)
+	if err != nil {
+		return err
+	}
+	keep := format.Range{Offset: last, Bytes: max(osd.BlockBytes, int64(d.sector))}
+	// Data of the OSD can look like a signature of the whole device.
+	ranges := append(format.KnownFar(d.size), im.FoundFar(facts.Signatures, math.MaxInt)...)
+	ranges = append(ranges, format.Range{Offset: im.TailOff, Bytes: d.size - im.TailOff}, format.Range{Bytes: int64(len(im.Head))})
+	for _, r := range ranges {
+		for _, part := range r.Without(keep) {
+			if err := d.zero(ctx, part); err != nil {
+				return err
+			}
+		}
+	}
+	if err := d.sync(); err != nil {
+		return err
+	}
+	if err := d.zero(ctx, keep); err != nil {
+		return err
+	}
+	if err := d.sync(); err != nil {
+		return err
+	}
+	return d.checkClean()
+}
+
+// lastLabel is the offset of the label that is cleared last.
+func lastLabel(labels []osd.Found, uuid string) (int64, error) {
+	for _, f := range labels {
+		if f.Err != nil || f.Label.UUID != uuid {
+			return 0, fmt.Errorf("%w: wanted OSD %s, and the label at %d is of %q", ErrNotOurs, uuid, f.Offset, f.Label.UUID)
+		}
+	}
+	if len(labels) == 0 || uuid == "" {
+		return 0, fmt.Errorf("%w: wanted OSD %s", ErrNotOurs, uuid)
+	}
+	return labels[0].Offset, nil
+}
