@@ -23,11 +23,24 @@ type Contents struct {
 	SizeBytes int64
 	// Clean: every check of a disk that is taken passes.
 	Clean bool
+	// Blank: its first and its last MiB read as zero.
+	Blank bool
 	// Labels of BlueStore on it, ordered by place.
 	Labels []Found
-	// Others are the types of the other signatures on it.
-	Others []string
+	// Others are the other signatures on it.
+	Others []Mark
 }
+
+// Mark is a signature of another format.
+type Mark struct {
+	// Type of the format, and Offset of the signature in bytes.
+	Type   string
+	Offset int64
+}
+
+// reservedBytes is how much at the start of a disk BlueStore keeps for its label and its superblock. Data of an OSD may look like any signature, but
+// they never stand there.
+const reservedBytes = 8192
 
 // Wanted is the OSD that a Cluster has on the disk.
 type Wanted struct {
@@ -103,13 +116,29 @@ func Judge(want Wanted, c Contents) Verdict {
 			return v
 		}
 	}
+	if v, reused := reusedSince(c); reused {
+		return v
+	}
 	if slices.ContainsFunc(c.Labels, func(f Found) bool { return f.Label.Ready }) {
 		return Verdict{Ready, "The disk carries the OSD."}
 	}
 	if len(c.Others) > 0 {
-		return Verdict{Unknown, fmt.Sprintf("The making of the OSD did not end, and the disk carries %s too.", c.Others[0])}
+		return Verdict{Unknown, fmt.Sprintf("The making of the OSD did not end, and the disk carries %s too.", c.Others[0].Type)}
 	}
 	return Verdict{Unfinished, "The making of the OSD did not end."}
+}
+
+// reusedSince reports whether somebody may have made something else of a disk that still has labels of the wanted OSD.
+func reusedSince(c Contents) (Verdict, bool) {
+	for _, m := range c.Others {
+		if m.Offset >= 0 && m.Offset < reservedBytes {
+			return Verdict{Unknown, fmt.Sprintf("The disk carries labels of the OSD, and %s where the OSD keeps nothing else.", m.Type)}, true
+		}
+	}
+	if c.Labels[0].Offset > 0 && (!c.Blank || len(c.Others) > 0) {
+		return Verdict{Unknown, "The disk carries a copy of the OSD's label, and something else at its start or end."}, true
+	}
+	return Verdict{}, false
 }
 
 // contradicts compares a label of the wanted OSD with what else is known of that.

@@ -26,6 +26,8 @@ func damaged(f *osd.Found) {
 	*f = osd.Found{Offset: f.Offset, Label: osd.Label{UUID: f.Label.UUID}, Err: osd.ErrDamaged}
 }
 
+var ext4 = []osd.Mark{{Type: "ext4", Offset: 1080}}
+
 var wanted = osd.Wanted{UUID: uuid, FSID: fsid, ID: 7}
 
 func TestJudge(t *testing.T) {
@@ -34,34 +36,38 @@ func TestJudge(t *testing.T) {
 		want     osd.Kind
 		says     string
 	}{
-		"a clean disk":                                {osd.Contents{Clean: true}, osd.Empty, "clean"},
-		"a disk with something else":                  {osd.Contents{Others: []string{"ext4"}}, osd.Other, "not clean"},
-		"unknown data":                                {osd.Contents{}, osd.Other, "not clean"},
-		"the OSD, with its copy":                      {osd.Contents{Labels: []osd.Found{label(0), label(gib)}}, osd.Ready, ""},
-		"the OSD of before there were copies":         {osd.Contents{Labels: []osd.Found{label(0, func(f *osd.Found) { f.Label.Epoch = 0 })}}, osd.Ready, ""},
-		"the OSD, whose data look like something":     {osd.Contents{Labels: []osd.Found{label(0)}, Others: []string{"btrfs"}}, osd.Ready, ""},
-		"the OSD by its copy alone, both ends zeroed": {osd.Contents{Labels: []osd.Found{label(gib)}}, osd.Ready, ""},
-		"killed in the making":                        {osd.Contents{Labels: []osd.Found{label(0, unready), label(gib, unready)}}, osd.Unfinished, "did not end"},
-		"killed between the label and its copy":       {osd.Contents{Labels: []osd.Found{label(0, unready)}}, osd.Unfinished, ""},
-		"killed before the copy says ready":           {osd.Contents{Labels: []osd.Found{label(0), label(gib, unready)}}, osd.Ready, ""},
-		"a copy that says ready":                      {osd.Contents{Labels: []osd.Found{label(0, unready), label(gib)}}, osd.Ready, ""},
-		"killed in the making, and used since":        {osd.Contents{Labels: []osd.Found{label(0, unready)}, Others: []string{"gpt"}}, osd.Unknown, "gpt"},
-		"another OSD":                                 {osd.Contents{Labels: []osd.Found{label(0, of(other))}}, osd.Other, other},
-		"another OSD by its copy alone":               {osd.Contents{Labels: []osd.Found{label(gib, of(other), unready)}}, osd.Other, other},
-		"the OSD over another one":                    {osd.Contents{Labels: []osd.Found{label(0), label(gib, of(other))}}, osd.Other, other},
-		"killed in the making, over another one":      {osd.Contents{Labels: []osd.Found{label(0, unready), label(gib, of(other))}}, osd.Other, other},
-		"another OSD, damaged":                        {osd.Contents{Labels: []osd.Found{label(0, of(other), damaged)}}, osd.Other, other},
-		"the OSD, damaged":                            {osd.Contents{Labels: []osd.Found{label(0, damaged)}}, osd.Unknown, "cannot be read"},
-		"the OSD, with a damaged copy":                {osd.Contents{Labels: []osd.Found{label(0), label(gib, damaged)}}, osd.Unknown, "cannot be read"},
-		"killed in the making, with a damaged copy":   {osd.Contents{Labels: []osd.Found{label(0, unready), label(gib, damaged)}}, osd.Unknown, "cannot be read"},
-		"a label of nobody, damaged":                  {osd.Contents{Labels: []osd.Found{label(0, of(""), damaged)}}, osd.Unknown, "cannot be read"},
-		"the OSD of another Ceph cluster":             {osd.Contents{Labels: []osd.Found{label(0, func(f *osd.Found) { f.Label.FSID = other })}}, osd.Other, other},
-		"an OSD of the Cluster with another number":   {osd.Contents{Labels: []osd.Found{label(0, func(f *osd.Found) { f.Label.ID = "8" })}}, osd.Other, "osd.8"},
-		"a device for a database":                     {osd.Contents{Labels: []osd.Found{label(0, func(f *osd.Found) { f.Label.Description = "bluefs db" })}}, osd.Unknown, "bluefs db"},
-		"a disk that is smaller than the OSD":         {osd.Contents{SizeBytes: gib, Labels: []osd.Found{label(0)}}, osd.Unknown, "has 1073741824"},
-		"a disk that grew":                            {osd.Contents{SizeBytes: 3 * gib, Labels: []osd.Found{label(0)}}, osd.Ready, ""},
-		"ready, and no word which one":                {osd.Contents{Labels: []osd.Found{label(0, func(f *osd.Found) { f.Label.ID = "" })}}, osd.Unknown, "not which one"},
-		"clean, it is said, and with a label":         {osd.Contents{Clean: true, Labels: []osd.Found{label(gib)}}, osd.Ready, ""},
+		"a clean disk":                                     {osd.Contents{Clean: true}, osd.Empty, "clean"},
+		"a disk with something else":                       {osd.Contents{Others: ext4}, osd.Other, "not clean"},
+		"unknown data":                                     {osd.Contents{}, osd.Other, "not clean"},
+		"the OSD, with its copy":                           {osd.Contents{Labels: []osd.Found{label(0), label(gib)}}, osd.Ready, ""},
+		"the OSD of before there were copies":              {osd.Contents{Labels: []osd.Found{label(0, func(f *osd.Found) { f.Label.Epoch = 0 })}}, osd.Ready, ""},
+		"the OSD, whose data look like something":          {osd.Contents{Labels: []osd.Found{label(0)}, Others: []osd.Mark{{Type: "btrfs", Offset: 64 << 20}}}, osd.Ready, ""},
+		"the OSD by its copy alone, both ends zeroed":      {osd.Contents{Blank: true, Labels: []osd.Found{label(gib)}}, osd.Ready, ""},
+		"a copy of the OSD's label, and a filesystem":      {osd.Contents{Labels: []osd.Found{label(gib)}, Others: ext4}, osd.Unknown, "ext4"},
+		"a copy of the OSD's label, and unknown data":      {osd.Contents{Labels: []osd.Found{label(gib, unready)}}, osd.Unknown, "something else"},
+		"a copy of the OSD's label, and a mark far inside": {osd.Contents{Blank: true, Labels: []osd.Found{label(gib)}, Others: []osd.Mark{{Type: "btrfs", Offset: 64 << 20}}}, osd.Unknown, "something else"},
+		"the OSD's label, and a RAID over its superblock":  {osd.Contents{Labels: []osd.Found{label(0)}, Others: []osd.Mark{{Type: "linux_raid_member", Offset: 4096}}}, osd.Unknown, "linux_raid_member"},
+		"killed in the making":                             {osd.Contents{Labels: []osd.Found{label(0, unready), label(gib, unready)}}, osd.Unfinished, "did not end"},
+		"killed between the label and its copy":            {osd.Contents{Labels: []osd.Found{label(0, unready)}}, osd.Unfinished, ""},
+		"killed before the copy says ready":                {osd.Contents{Labels: []osd.Found{label(0), label(gib, unready)}}, osd.Ready, ""},
+		"a copy that says ready":                           {osd.Contents{Labels: []osd.Found{label(0, unready), label(gib)}}, osd.Ready, ""},
+		"killed in the making, and used since":             {osd.Contents{Labels: []osd.Found{label(0, unready)}, Others: []osd.Mark{{Type: "gpt", Offset: 1 << 20}}}, osd.Unknown, "gpt"},
+		"another OSD":                                      {osd.Contents{Labels: []osd.Found{label(0, of(other))}}, osd.Other, other},
+		"another OSD by its copy alone":                    {osd.Contents{Labels: []osd.Found{label(gib, of(other), unready)}}, osd.Other, other},
+		"the OSD over another one":                         {osd.Contents{Labels: []osd.Found{label(0), label(gib, of(other))}}, osd.Other, other},
+		"killed in the making, over another one":           {osd.Contents{Labels: []osd.Found{label(0, unready), label(gib, of(other))}}, osd.Other, other},
+		"another OSD, damaged":                             {osd.Contents{Labels: []osd.Found{label(0, of(other), damaged)}}, osd.Other, other},
+		"the OSD, damaged":                                 {osd.Contents{Labels: []osd.Found{label(0, damaged)}}, osd.Unknown, "cannot be read"},
+		"the OSD, with a damaged copy":                     {osd.Contents{Labels: []osd.Found{label(0), label(gib, damaged)}}, osd.Unknown, "cannot be read"},
+		"killed in the making, with a damaged copy":        {osd.Contents{Labels: []osd.Found{label(0, unready), label(gib, damaged)}}, osd.Unknown, "cannot be read"},
+		"a label of nobody, damaged":                       {osd.Contents{Labels: []osd.Found{label(0, of(""), damaged)}}, osd.Unknown, "cannot be read"},
+		"the OSD of another Ceph cluster":                  {osd.Contents{Labels: []osd.Found{label(0, func(f *osd.Found) { f.Label.FSID = other })}}, osd.Other, other},
+		"an OSD of the Cluster with another number":        {osd.Contents{Labels: []osd.Found{label(0, func(f *osd.Found) { f.Label.ID = "8" })}}, osd.Other, "osd.8"},
+		"a device for a database":                          {osd.Contents{Labels: []osd.Found{label(0, func(f *osd.Found) { f.Label.Description = "bluefs db" })}}, osd.Unknown, "bluefs db"},
+		"a disk that is smaller than the OSD":              {osd.Contents{SizeBytes: gib, Labels: []osd.Found{label(0)}}, osd.Unknown, "has 1073741824"},
+		"a disk that grew":                                 {osd.Contents{SizeBytes: 3 * gib, Labels: []osd.Found{label(0)}}, osd.Ready, ""},
+		"ready, and no word which one":                     {osd.Contents{Labels: []osd.Found{label(0, func(f *osd.Found) { f.Label.ID = "" })}}, osd.Unknown, "not which one"},
+		"clean, it is said, and with a label":              {osd.Contents{Clean: true, Blank: true, Labels: []osd.Found{label(gib)}}, osd.Ready, ""},
 	} {
 		if tt.contents.SizeBytes == 0 {
 			tt.contents.SizeBytes = 2 * gib
@@ -88,7 +94,7 @@ func TestJudge_neverGivesDataUp(t *testing.T) {
 	}
 	seen := map[osd.Kind]int{}
 	for range 20000 {
-		c := osd.Contents{SizeBytes: 2 * gib, Clean: r.IntN(2) == 0}
+		c := osd.Contents{SizeBytes: 2 * gib, Clean: r.IntN(2) == 0, Blank: r.IntN(2) == 0}
 		for _, off := range []int64{0, gib} {
 			if r.IntN(3) == 0 {
 				continue
@@ -103,7 +109,7 @@ func TestJudge_neverGivesDataUp(t *testing.T) {
 			c.Labels = append(c.Labels, f)
 		}
 		if r.IntN(4) == 0 {
-			c.Others = []string{"gpt"}
+			c.Others = []osd.Mark{{Type: "gpt", Offset: []int64{512, 1 << 20}[r.IntN(2)]}}
 		}
 		got := osd.Judge(wanted, c)
 		seen[got.Kind]++
@@ -111,6 +117,10 @@ func TestJudge_neverGivesDataUp(t *testing.T) {
 		case osd.Empty:
 			if len(c.Labels) > 0 || !c.Clean {
 				t.Fatalf("empty: %+v", c)
+			}
+		case osd.Ready:
+			if c.Labels[0].Offset > 0 && (!c.Blank || len(c.Others) > 0) {
+				t.Fatalf("ready: %+v", c)
 			}
 		case osd.Unfinished:
 			for _, f := range c.Labels {

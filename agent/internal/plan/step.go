@@ -267,6 +267,13 @@ func (s ReleasePV) String() string {
 
 func (s WipeDevice) String() string { return "wipe " + s.token.device.Path }
 
+// Changer is a step of another package that changes what the devices carry that it touches.
+type Changer interface {
+	Step
+	// Changes are the paths of these devices.
+	Changes() []string
+}
+
 // Changes are the paths of the devices of which the plan changes what they carry, ordered, each once: those that become or cease to be
 // a physical volume, join or leave a group, or are wiped. The others that it touches carry the same as before to whoever looks.
 func (p Plan) Changes() []string {
@@ -275,6 +282,8 @@ func (p Plan) Changes() []string {
 		switch s := step.(type) {
 		case Destructive:
 			out = append(out, s.Token().Device().Path)
+		case Changer:
+			out = append(out, s.Changes()...)
 		case CreateVG:
 			out = append(out, s.Devices...)
 		case ExtendVG:

@@ -1,0 +1,158 @@
+// Package prep decides how a disk becomes an OSD of Ceph, and how it is given back. Like package plan it is pure: no clock, no files, no processes,
+// no network.
+package prep
+
+import (
+	"fmt"
+	"slices"
+
+	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/pkg/osd"
+	"quarry.storage/quarry/pkg/pvuuid"
+	"quarry.storage/quarry/pkg/refusal"
+)
+
+// Spec is an OSD that a Cluster wants on a disk, or wants to be rid of.
+type Spec struct {
+	// Device as the caller decided on it.
+	Device plan.Identity
+	// ClusterUID is that of the Cluster.
+	ClusterUID string
+	// Want is the OSD. Its UUID has to be the one of this Cluster on this disk.
+	Want osd.Wanted
+	// Fresh is the caller's word that Ceph has never seen the OSD run.
+	Fresh bool
+}
+
+// Look says what a device is to the Cluster that wants the OSD.
+func Look(d plan.Device, want osd.Wanted, p plan.Policy) osd.Verdict {
+	switch {
+	case d.IscsiLUN || len(d.Unreadable) > 0 || d.SizeBytes <= 0:
+		return osd.Verdict{Kind: osd.Unknown, Message: "Not everything about the device could be read."}
+	case d.Wipe != nil:
+		return osd.Verdict{Kind: osd.Unknown, Message: "A wipe of the device has not finished."}
+	case d.PVUUID != "":
+		return osd.Verdict{Kind: osd.Other, Message: "The device is a physical volume of LVM."}
+	}
+	c := osd.Contents{SizeBytes: d.SizeBytes, Clean: len(plan.Judge(d, p)) == 0, Blank: d.HeadTailZero, Labels: d.Labels}
+	for _, s := range d.Signatures {
+		isLabel := func(f osd.Found) bool { return f.Offset == s.Offset }
+		if s.Type != bluestore || !slices.ContainsFunc(d.Labels, isLabel) {
+			c.Others = append(c.Others, osd.Mark{Type: s.Type, Offset: s.Offset})
+		}
+	}
+	return osd.Judge(want, c)
+}
+
+// bluestore is the type of the signature that a label of Ceph is.
+const bluestore = "ceph_bluestore"
+
+// Prepare plans how the disk comes to carry the OSD. A disk that does so already needs nothing. One on which the making of this very OSD did not end
+// is cleared and made anew: no daemon ever ran there. A clean one is taken if it is as described. Anything else is left alone.
+//
+// A clean disk is refused unless the caller says that the OSD never ran: if it did, its data are gone from the disk, and Ceph must not take the empty
+// OSD for the one that it knows.
+func Prepare(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
+	d, err := find(s, spec)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	token := Token{device: spec.Device, want: spec.Want, policy: p, kinds: []osd.Kind{osd.Empty}}
+	token.device.Path = d.Path
+	switch v := Look(d, spec.Want, p); v.Kind {
+	case osd.Ready:
+		return plan.Plan{Notes: []string{fmt.Sprintf("Device %s carries the OSD already.", d.Path)}}, nil
+	case osd.Unfinished:
+		if stay := obstacles(d, p); len(stay) > 0 {
+			return plan.Plan{}, &plan.NotCleanError{Path: d.Path, Refusals: stay}
+		}
+		clear := token
+		clear.kinds = []osd.Kind{osd.Unfinished}
+		token.device.Digest = ""
+		return plan.Plan{Steps: []plan.Step{
+			ClearOSD{token: clear, Reason: "the making of the OSD did not end, and no daemon ran on it"},
+			MakeOSD{Want: spec.Want, token: token, Reason: "the disk is cleared by the step before"},
+		}}, nil
+	case osd.Empty:
+		if !spec.Fresh {
+			return plan.Plan{}, &plan.MismatchError{Path: d.Path, Differences: []string{"it is empty, and Ceph knows the OSD as one that ran"}}
+		}
+		if err := plan.Match(d, spec.Device); err != nil {
+			return plan.Plan{}, err
+		}
+		return plan.Plan{Steps: []plan.Step{MakeOSD{Want: spec.Want, token: token, Reason: "the disk is clean and as described"}}}, nil
+	default:
+		return plan.Plan{}, refused(d, v, p)
+	}
+}
+
+// Zap plans how the disk becomes clean again, whatever the OSD on it holds: the caller has made sure that Ceph can do without. A clean disk needs
+// nothing. A disk that carries anything but this very OSD is left alone.
+func Zap(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
+	d, err := find(s, spec)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	switch v := Look(d, spec.Want, p); {
+	case v.Kind == osd.Ready || v.Kind == osd.Unfinished:
+		if stay := obstacles(d, p); len(stay) > 0 {
+			return plan.Plan{}, &plan.NotCleanError{Path: d.Path, Refusals: stay}
+		}
+		token := Token{device: spec.Device, want: spec.Want, policy: p, kinds: []osd.Kind{osd.Ready, osd.Unfinished}}
+		token.device.Path = d.Path
+		return plan.Plan{Steps: []plan.Step{ClearOSD{token: token, Reason: "the caller is done with the OSD on it"}}}, nil
+	case v.Kind == osd.Empty || plan.Promising(d, p) && d.Use != plan.Used:
+		return plan.Plan{Notes: []string{fmt.Sprintf("Device %s is clean already.", d.Path)}}, nil
+	default:
+		return plan.Plan{}, refused(d, v, p)
+	}
+}
+
+// find returns the device, and refuses another disk than the described one, and a UUID that is not the OSD's there.
+func find(s plan.Snapshot, spec Spec) (plan.Device, error) {
+	d, ok := s.Find(spec.Device.Path)
+	if !ok {
+		return plan.Device{}, fmt.Errorf("device %s: %w", spec.Device.Path, plan.ErrNotFound)
+	}
+	if err := plan.MatchHardware(d, spec.Device); err != nil {
+		return plan.Device{}, err
+	}
+	names := append([]string{d.Path, spec.Device.Path, pvuuid.Kernel(d.KernelName)}, d.Links...)
+	disk := osd.Disk{WWN: d.WWN, Serial: d.Serial, SizeBytes: d.SizeBytes}
+	if !osd.Is(spec.Want.UUID, spec.ClusterUID, disk, names...) {
+		return plan.Device{}, fmt.Errorf("OSD %s is not the one of the Cluster with UID %s on device %s: %w", spec.Want.UUID, spec.ClusterUID, d.Path, plan.ErrInvalid)
+	}
+	return d, nil
+}
+
+// refused says why the device is left alone: as another's if it is, else by its refusals.
+func refused(d plan.Device, v osd.Verdict, p plan.Policy) error {
+	refusals := plan.Judge(d, p)
+	if len(d.Labels) > 0 {
+		refusals = append(refusals, plan.Refusal{Reason: refusal.Ceph, Message: v.Message})
+	}
+	err := &plan.NotCleanError{Path: d.Path, Refusals: refusals}
+	if v.Kind == osd.Other && len(d.Labels) > 0 {
+		return fmt.Errorf("%w: %w", plan.ErrNotOurs, err)
+	}
+	return err
+}
+
+// harmless are the refusals that a disk with an OSD of ours may have: what stands on it is ours, even if data of the OSD look like something else,
+// and what the disk is was judged when it was taken.
+var harmless = []string{
+	refusal.Ceph, refusal.Filesystem, refusal.RAID, refusal.ZFS, refusal.Bcache, refusal.Encrypted, refusal.Signature, refusal.TooSmall,
+	refusal.Removable, refusal.NoIdentity, refusal.Virtual, refusal.Zoned,
+}
+
+// obstacles are the reasons not to touch a disk that carries an OSD of ours.
+func obstacles(d plan.Device, p plan.Policy) []plan.Refusal {
+	var out []plan.Refusal
+	for _, r := range plan.Judge(d, p) {
+		mark := r.Reason == refusal.PartitionTable && len(d.Partitions) == 0 || r.Reason == refusal.Swap && len(d.Mounts) == 0
+		if !mark && !slices.Contains(harmless, r.Reason) {
+			out = append(out, r)
+		}
+	}
+	return out
+}

@@ -1,0 +1,95 @@
+package prep
+
+import (
+	"fmt"
+	"slices"
+
+	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/pkg/osd"
+	"quarry.storage/quarry/pkg/refusal"
+)
+
+// MakeOSD makes a clean disk an OSD. It is killed and repeated safely: from the first write on the disk carries the label of the OSD.
+type MakeOSD struct {
+	Want osd.Wanted
+	plan.Reason
+	token Token
+}
+
+// ClearOSD removes one OSD from its disk, which is clean then.
+type ClearOSD struct {
+	plan.Reason
+	token Token
+}
+
+var (
+	_ plan.Changer = MakeOSD{}
+	_ plan.Changer = ClearOSD{}
+)
+
+// Token permits the step on one clean disk.
+func (s MakeOSD) Token() Token { return s.token }
+
+// Token permits the step on the disk with the OSD.
+func (s ClearOSD) Token() Token { return s.token }
+
+// Touches the disk.
+func (s MakeOSD) Touches() []string { return []string{s.token.device.Path} }
+
+// Touches the disk.
+func (s ClearOSD) Touches() []string { return []string{s.token.device.Path} }
+
+// Changes what the disk carries.
+func (s MakeOSD) Changes() []string { return s.Touches() }
+
+// Changes what the disk carries.
+func (s ClearOSD) Changes() []string { return s.Touches() }
+
+func (s MakeOSD) String() string {
+	return fmt.Sprintf("make osd.%d (UUID %s) on %s", s.Want.ID, s.Want.UUID, s.token.device.Path)
+}
+
+func (s ClearOSD) String() string {
+	return fmt.Sprintf("clear OSD %s on %s", s.token.want.UUID, s.token.device.Path)
+}
+
+// UUID is that of the OSD that the disk carries.
+func (s ClearOSD) UUID() string { return s.token.want.UUID }
+
+// Token binds a step to one disk and to what has to be on it. The zero Token permits nothing.
+type Token struct {
+	device plan.Identity
+	want   osd.Wanted
+	policy plan.Policy
+	// kinds are what the disk may be to the Cluster.
+	kinds []osd.Kind
+}
+
+// Device is the one device that the step may change.
+func (t Token) Device() plan.Identity { return t.device }
+
+// Verify compares the token with the device as it is seen at the moment of the step, under an exclusive open. A disk that somebody uses permits
+// nothing, whatever it carries.
+func (t Token) Verify(d plan.Device) error {
+	if d.Use == plan.Used {
+		return &plan.NotCleanError{Path: d.Path, Refusals: []plan.Refusal{{Reason: refusal.Busy, Message: "The device is in use."}}}
+	}
+	if err := plan.MatchHardware(d, t.device); err != nil {
+		return err
+	}
+	v := Look(d, t.want, t.policy)
+	if !slices.Contains(t.kinds, v.Kind) {
+		return &plan.MismatchError{Path: d.Path, Differences: []string{fmt.Sprintf("it is %s: %s", v.Kind, v.Message)}}
+	}
+	if v.Kind == osd.Empty {
+		// After a ClearOSD the digest is another one than that which the caller described.
+		if t.device.Digest == "" {
+			return nil
+		}
+		return plan.Match(d, t.device)
+	}
+	if stay := obstacles(d, t.policy); len(stay) > 0 {
+		return &plan.NotCleanError{Path: d.Path, Refusals: stay}
+	}
+	return nil
+}
