@@ -73,7 +73,7 @@ var rules = []rule{
 	{
 		name:   "running steps knows no tool: adapters do",
 		of:     []string{"agent/internal/apply"},
-		except: []string{"agent/internal/apply/disk", "agent/internal/apply/<backend>"},
+		except: []string{"agent/internal/apply/disk", "agent/internal/apply/ceph", "agent/internal/apply/<backend>"},
 		deny:   []string{"~/agent/internal/host", "~/agent/internal/inventory"},
 	},
 	{

@@ -14,6 +14,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/block"
 	hostdisk "quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/prep"
 )
 
 // Inspector sees a device, and who uses it, through the file that is open on it.
@@ -49,6 +50,8 @@ func (a Adapter) Perform(ctx context.Context, step plan.Step) error {
 		return refused(a.Tool.Wipe(ctx, device.Path, device.Digest, a.verifier(ctx, s.Token().Verify)))
 	case plan.ReleasePV:
 		return refused(a.Tool.Release(ctx, s.Token().Device().Path, s.PVUUID(), a.verifier(ctx, s.Token().Verify)))
+	case prep.ClearOSD:
+		return refused(a.Tool.ClearOSD(ctx, s.Token().Device().Path, s.UUID(), a.verifier(ctx, s.Token().Verify)))
 	}
 	return apply.ErrUnknown
 }

@@ -10,6 +10,9 @@ import (
 	"quarry.storage/quarry/agent/internal/apply"
 	hostdisk "quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/prep"
+	"quarry.storage/quarry/pkg/osd"
+	"quarry.storage/quarry/pkg/osd/osdtest"
 )
 
 // still shows one device, whatever the file.
@@ -76,6 +79,9 @@ func TestPerform_wipesWhatTheTokenNames(t *testing.T) {
 			t.Errorf("seen %+v: clean %t, %v", tt.seen, facts.Clean(), err)
 		}
 	}
+	if err := (Adapter{Tool: hostdisk.New()}).Perform(t.Context(), prep.ClearOSD{}); err == nil || errors.Is(err, apply.ErrUnknown) {
+		t.Errorf("a step without a token: %v", err)
+	}
 	if err := (Adapter{Tool: hostdisk.New()}).Perform(t.Context(), plan.RemoveVG{Name: "vg"}); !errors.Is(err, apply.ErrUnknown) {
 		t.Errorf("a step of another tool: %v", err)
 	}
@@ -118,5 +124,43 @@ func TestHold_keepsTestsForUsersAway(t *testing.T) {
 	}
 	if _, err := a.Hold(t.Context(), p); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an absent device: %v", err)
+	}
+}
+
+// TestPerform_clearsTheOSDThatTheTokenNames: what the device is at the moment of the step decides.
+func TestPerform_clearsTheOSDThatTheTokenNames(t *testing.T) {
+	const cluster, size = "0d4f0fb1-f7d4-4f0c-9d52-1f5ef2b55d5f", 2 << 30
+	d := image(t)
+	d.SizeBytes = size
+	uuid, err := osd.UUID(cluster, osd.Disk{Serial: d.Serial, SizeBytes: size}, d.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	label := osd.Label{UUID: uuid, SizeBytes: size, Description: "main"}
+	if err := errors.Join(os.WriteFile(d.Path, osdtest.Block(label, nil), 0o600), os.Truncate(d.Path, size)); err != nil {
+		t.Fatal(err)
+	}
+	d.Labels, d.Signatures = []osd.Found{{Label: label}}, []plan.Signature{{Type: "ceph_bluestore", UUID: uuid}}
+	p, err := prep.Zap(plan.Snapshot{Devices: []plan.Device{d}}, prep.Spec{
+		Device: plan.IdentityOf(d), ClusterUID: cluster, Want: osd.Wanted{UUID: uuid, FSID: cluster, ID: 7},
+	}, plan.Policy{})
+	if err != nil || len(p.Steps) != 1 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	foreign := d
+	foreign.Labels = []osd.Found{{Label: osd.Label{UUID: cluster, SizeBytes: size, Description: "main"}}}
+	for _, tt := range []struct {
+		seen    plan.Device
+		want    error
+		cleaned bool
+	}{{foreign, plan.ErrMismatch, false}, {d, nil, true}} {
+		a := Adapter{Tool: hostdisk.New(), Devices: still{device: tt.seen}}
+		if err := a.Perform(t.Context(), p.Steps[0]); !errors.Is(err, tt.want) {
+			t.Errorf("%v, want %v", err, tt.want)
+		}
+		facts, err := a.Tool.Probe(t.Context(), d.Path)
+		if err != nil || facts.Clean() != tt.cleaned {
+			t.Errorf("clean %t, %v", facts.Clean(), err)
+		}
 	}
 }

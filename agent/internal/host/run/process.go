@@ -29,6 +29,9 @@ func (r Real) Start(cmd Command, files ...*os.File) (*Process, error) {
 	if !filepath.IsAbs(cmd.Path) {
 		return nil, fmt.Errorf("start %q: not an absolute path", cmd.Path)
 	}
+	if cmd.Root != "" {
+		return nil, fmt.Errorf("start %q: a root of its own is for commands that run to their end", cmd.Path)
+	}
 	if err := noNUL(cmd); err != nil {
 		return nil, err
 	}

@@ -34,6 +34,9 @@ func (r Real) Run(ctx context.Context, cmd Command) (Result, error) {
 	if !filepath.IsAbs(cmd.Path) {
 		return Result{}, fmt.Errorf("run %q: not an absolute path", cmd.Path)
 	}
+	if cmd.Root != "" && !filepath.IsAbs(cmd.Root) {
+		return Result{}, fmt.Errorf("run %q: root %q is not an absolute path", cmd.Path, cmd.Root)
+	}
 	if err := noNUL(cmd); err != nil {
 		return Result{}, err
 	}
@@ -50,7 +53,7 @@ func (r Real) Run(ctx context.Context, cmd Command) (Result, error) {
 	if cmd.Stdout != nil {
 		c.Stdout = cmd.Stdout
 	}
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Chroot: cmd.Root}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = killDelay
 
@@ -106,7 +109,7 @@ func wait(ctx context.Context, c *exec.Cmd, cmd Command) error {
 
 // noNUL refuses what the kernel would cut off.
 func noNUL(cmd Command) error {
-	for _, s := range append(cmd.Argv(), cmd.Env...) {
+	for _, s := range append(append(cmd.Argv(), cmd.Root), cmd.Env...) {
 		if strings.ContainsRune(s, 0) {
 			return fmt.Errorf("run %q: argument holds a NUL byte", cmd.Path)
 		}

@@ -22,6 +22,9 @@ type Command struct {
 	// ReadsOnly says that the process changes nothing. One that the kernel does not let go, because a device does not answer, is left behind when the
 	// context ends, with a *LeftError. A process that may change something is always waited for.
 	ReadsOnly bool
+	// Root, if set, is the absolute path of the directory that the process has for its root, and that Path is below. The process has the rights of
+	// this one all the same.
+	Root string
 	// Env is added to the small fixed environment, as "KEY=value".
 	Env []string
 }

@@ -3,6 +3,7 @@
 package prep
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,6 +13,9 @@ import (
 	"quarry.storage/quarry/pkg/refusal"
 )
 
+// ErrNoTools means that the container with Ceph's programs does not run on the node. Nothing was changed.
+var ErrNoTools = errors.New("the programs of Ceph are not there")
+
 // Spec is an OSD that a Cluster wants on a disk, or wants to be rid of.
 type Spec struct {
 	// Device as the caller decided on it.
@@ -20,6 +24,8 @@ type Spec struct {
 	ClusterUID string
 	// Want is the OSD. Its UUID has to be the one of this Cluster on this disk.
 	Want osd.Wanted
+	// Tools is the ID of the container that has Ceph's programs, of the version of the Cluster.
+	Tools string
 	// Fresh is the caller's word that Ceph has never seen the OSD run.
 	Fresh bool
 }
@@ -71,7 +77,7 @@ func Prepare(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
 		token.device.Digest = ""
 		return plan.Plan{Steps: []plan.Step{
 			ClearOSD{token: clear, Reason: "the making of the OSD did not end, and no daemon ran on it"},
-			MakeOSD{Want: spec.Want, token: token, Reason: "the disk is cleared by the step before"},
+			MakeOSD{Want: spec.Want, Tools: spec.Tools, token: token, Reason: "the disk is cleared by the step before"},
 		}}, nil
 	case osd.Empty:
 		if !spec.Fresh {
@@ -80,7 +86,7 @@ func Prepare(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
 		if err := plan.Match(d, spec.Device); err != nil {
 			return plan.Plan{}, err
 		}
-		return plan.Plan{Steps: []plan.Step{MakeOSD{Want: spec.Want, token: token, Reason: "the disk is clean and as described"}}}, nil
+		return plan.Plan{Steps: []plan.Step{MakeOSD{Want: spec.Want, Tools: spec.Tools, token: token, Reason: "the disk is clean and as described"}}}, nil
 	default:
 		return plan.Plan{}, refused(d, v, p)
 	}

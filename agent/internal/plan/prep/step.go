@@ -12,6 +12,8 @@ import (
 // MakeOSD makes a clean disk an OSD. It is killed and repeated safely: from the first write on the disk carries the label of the OSD.
 type MakeOSD struct {
 	Want osd.Wanted
+	// Tools is the container that has Ceph's programs.
+	Tools string
 	plan.Reason
 	token Token
 }
@@ -55,6 +57,13 @@ func (s ClearOSD) String() string {
 
 // UUID is that of the OSD that the disk carries.
 func (s ClearOSD) UUID() string { return s.token.want.UUID }
+
+// Made refuses a disk that does not carry the OSD, ready, once the step has been performed.
+func (s MakeOSD) Made(d plan.Device) error {
+	made := s.token
+	made.kinds = []osd.Kind{osd.Ready}
+	return made.Verify(d)
+}
 
 // Token binds a step to one disk and to what has to be on it. The zero Token permits nothing.
 type Token struct {

@@ -1,0 +1,107 @@
+// Package ceph runs Ceph's own programs, out of a container that has them: those of the version whose daemons will use what they make. The processes
+// are this agent's, with its rights, and see the files of the container. The package knows neither whose disks it writes to nor whether it may: it
+// does what it is told, after the caller's own check.
+package ceph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"quarry.storage/quarry/agent/internal/host/run"
+	"quarry.storage/quarry/pkg/osd"
+)
+
+// ErrNoContainer means that the container does not run on this node, or is not one that can be told from others.
+var ErrNoContainer = errors.New("no such container on this node")
+
+// Config is what a Tool works with.
+type Config struct {
+	Runner run.Runner
+	// Proc is where the host's processes are seen; empty for /proc.
+	Proc string
+}
+
+// Tool runs programs of Ceph. Its methods are safe for concurrent use, for different OSDs.
+type Tool struct{ cfg Config }
+
+// New makes a Tool.
+func New(cfg Config) *Tool {
+	if cfg.Proc == "" {
+		cfg.Proc = "/proc"
+	}
+	return &Tool{cfg: cfg}
+}
+
+// Make says which OSD is made, and where.
+type Make struct {
+	// Container is the ID of the container with the programs, 64 hexadecimal digits.
+	Container string
+	// UUID of the OSD, and FSID of the Ceph cluster.
+	UUID, FSID string
+	// ID is the number of the OSD.
+	ID int
+	// Device is the path of the disk, which the container has to see under the same path.
+	Device string
+}
+
+// program is where Ceph's packages and images have it.
+const program = "/usr/bin/ceph-osd"
+
+// Mkfs makes a device an OSD, whatever is on it: ceph-osd overwrites another OSD, and even the same one when that is finished, without a word. The
+// caller has looked. It opens the device exclusively, so that two of them never write to one disk. From its first write on the device carries the label of
+// the OSD, and it can be killed at any instant and repeated.
+func (t *Tool) Mkfs(ctx context.Context, m Make) error {
+	if err := m.check(); err != nil {
+		return fmt.Errorf("make OSD: %w", err)
+	}
+	root, err := t.root(m.Container)
+	if err != nil {
+		return fmt.Errorf("make osd.%d: %w", m.ID, err)
+	}
+	defer root.Close()
+	dir := "tmp/quarry-osd-" + m.UUID
+	files, err := os.OpenRoot(path(root))
+	if err != nil {
+		return fmt.Errorf("make osd.%d: %w", m.ID, err)
+	}
+	defer files.Close()
+	// What a call that was killed left there is of another OSD for Ceph.
+	if err := errors.Join(files.RemoveAll(dir), files.Mkdir(dir, 0o700)); err != nil {
+		return fmt.Errorf("make osd.%d: directory in the container: %w", m.ID, err)
+	}
+	defer files.RemoveAll(dir) //nolint:errcheck // The OSD is on its disk; the directory goes with the container at the latest.
+	_, err = t.cfg.Runner.Run(ctx, run.Command{Path: program, Args: m.args("/" + dir), Root: path(root)})
+	if err != nil {
+		return fmt.Errorf("make osd.%d on %s: %w", m.ID, m.Device, err)
+	}
+	return nil
+}
+
+// args are those of ceph-osd. No key is among them, and no monitor is asked.
+func (m Make) args(dir string) []string {
+	return []string{
+		// Without it a process of its own does the work, in a session of its own, which outlives the one that is killed.
+		"--foreground",
+		"--mkfs", "--id", strconv.Itoa(m.ID), "--osd-uuid", m.UUID, "--fsid", m.FSID,
+		"--osd-objectstore", "bluestore", "--bluestore-block-path", m.Device, "--osd-data", dir,
+		"--no-mon-config", "--conf", "/dev/null", "--admin-socket=", "--run-dir", dir, "--crash-dir", dir,
+		"--log-file=", "--log-to-file=false", "--log-to-stderr=false", "--err-to-stderr=true",
+	}
+}
+
+func (m Make) check() error {
+	switch {
+	case !osd.ValidUUID(m.UUID) || !osd.ValidUUID(m.FSID):
+		return fmt.Errorf("%q or %q is no UUID", m.UUID, m.FSID)
+	case m.ID < 0:
+		return fmt.Errorf("the number %d", m.ID)
+	case !strings.HasPrefix(m.Device, "/dev/") || filepath.Clean(m.Device) != m.Device:
+		return fmt.Errorf("the device %q", m.Device)
+	}
+	return nil
+}
