@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"quarry.storage/quarry/agent/agenttest/wire"
 	"quarry.storage/quarry/agent/internal/apply"
 	csilvm "quarry.storage/quarry/agent/internal/csi/lvm"
 	agentnode "quarry.storage/quarry/agent/internal/node"
@@ -25,6 +26,18 @@ import (
 	"quarry.storage/quarry/agent/internal/server"
 	"quarry.storage/quarry/agent/internal/server/sharedgroup"
 )
+
+// CA is a certificate authority, and Network a network in memory, which agents listen on at their node's name.
+type (
+	CA      = wire.CA
+	Network = wire.Network
+)
+
+// NewCA makes a certificate authority.
+func NewCA(t testing.TB) *CA { return wire.NewCA(t) }
+
+// CAFromPEM takes an authority that a test has already.
+func CAFromPEM(t testing.TB, certPEM, keyPEM []byte) *CA { return wire.CAFromPEM(t, certPEM, keyPEM) }
 
 // Options of an Agent. The zero value is an agent of node "node-1" with an authority of its own, on a port of 127.0.0.1.
 type Options struct {
@@ -75,7 +88,7 @@ type Agent struct {
 // life is one run of the server.
 type life struct {
 	cancel   context.CancelFunc
-	listener *listener
+	listener *wire.Listener
 	done     chan error
 }
 
@@ -168,7 +181,7 @@ func (a *Agent) die() {
 	if a.life == nil {
 		return
 	}
-	a.life.listener.breakAll()
+	a.life.listener.BreakAll()
 	a.life.cancel()
 	a.life = nil
 }
@@ -210,12 +223,12 @@ func (a *Agent) start() error {
 	srv := server.New(server.Config{
 		Luns:     a.opts.Luns,
 		NodeName: a.opts.NodeName, Version: a.opts.Version, KernelRelease: "6.12.0-fake", BootID: fakeUUID("boot", a.opts.NodeName),
-		Node: engine, LVM: s, Shares: a.opts.Shares, SharedGroups: a.opts.SharedGroups, Uptime: a.uptime, Log: a.opts.Log,
+		Node: engine, LVM: s, Shares: a.opts.Shares, SharedGroups: a.opts.SharedGroups, Uptime: func() (time.Duration, error) { return time.Since(a.booted), nil }, Log: a.opts.Log,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &life{cancel: cancel, listener: inner, done: make(chan error, 1)}
 	a.mu.Lock()
-	a.addr, a.life = inner.address(), l
+	a.addr, a.life = inner.Address(), l
 	a.mu.Unlock()
 	go func() { l.done <- srv.Serve(ctx, inner, a.opts.TLS) }()
 	if a.opts.KubeletDir == "" {
@@ -228,15 +241,15 @@ func (a *Agent) start() error {
 	return err
 }
 
-func (a *Agent) listen() (*listener, error) {
+func (a *Agent) listen() (*wire.Listener, error) {
 	if a.opts.Network != nil {
-		return a.opts.Network.listen(a.opts.NodeName)
+		return a.opts.Network.Listen(a.opts.NodeName)
 	}
 	inner, err := net.Listen("tcp", a.addr)
 	if err != nil {
 		return nil, err
 	}
-	return newListener(inner, inner.Addr().String()), nil
+	return wire.NewListener(inner, inner.Addr().String()), nil
 }
 
 // WriteVolume writes a text all over a linear volume, as its user does. It stays on the disks until somebody zeroes it.

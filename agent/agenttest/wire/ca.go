@@ -1,7 +1,7 @@
-package agenttest
+// Package wire has what agents in tests are reached by: a certificate authority, and a network in memory.
+package wire
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -9,14 +9,10 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"net"
-	"sync"
 	"testing"
 	"time"
-
-	"google.golang.org/grpc/test/bufconn"
 
 	"quarry.storage/quarry/agent/internal/identity"
 	"quarry.storage/quarry/pkg/quarry"
@@ -202,91 +198,4 @@ func serial(t testing.TB) *big.Int {
 		t.Fatal(err)
 	}
 	return n
-}
-
-// connBufferBytes of one in-memory connection and direction.
-const connBufferBytes = 16 << 10
-
-// Network lets many agents listen in memory, each at its node's name, for tests with thousands of nodes. The zero value is ready.
-type Network struct {
-	mu        sync.Mutex
-	listeners map[string]*bufconn.Listener
-}
-
-// Dial connects to the agent at that address; it fits grpc.WithContextDialer.
-func (n *Network) Dial(ctx context.Context, addr string) (net.Conn, error) {
-	n.mu.Lock()
-	l := n.listeners[addr]
-	n.mu.Unlock()
-	if l == nil {
-		return nil, fmt.Errorf("dial %s: connection refused", addr)
-	}
-	return l.DialContext(ctx)
-}
-
-func (n *Network) listen(addr string) (*listener, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.listeners == nil {
-		n.listeners = map[string]*bufconn.Listener{}
-	}
-	inner := bufconn.Listen(connBufferBytes)
-	n.listeners[addr] = inner
-	return newListener(inner, addr), nil
-}
-
-// listener remembers its connections, so that all can be broken at once.
-type listener struct {
-	net.Listener
-	addr string
-
-	mu     sync.Mutex
-	conns  map[net.Conn]bool
-	broken bool
-}
-
-func newListener(inner net.Listener, addr string) *listener {
-	return &listener{Listener: inner, addr: addr, conns: map[net.Conn]bool{}}
-}
-
-func (l *listener) address() string { return l.addr }
-
-// Accept remembers the connection until it is closed.
-func (l *listener) Accept() (net.Conn, error) {
-	inner, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	c := &conn{Conn: inner, owner: l}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.conns[c] = true
-	if l.broken {
-		inner.Close()
-	}
-	return c, nil
-}
-
-func (l *listener) breakAll() {
-	l.Listener.Close()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.broken = true
-	for c := range l.conns {
-		c.(*conn).Conn.Close()
-	}
-}
-
-// conn is forgotten by its listener when it closes.
-type conn struct {
-	net.Conn
-	owner *listener
-}
-
-// Close closes the connection.
-func (c *conn) Close() error {
-	c.owner.mu.Lock()
-	delete(c.owner.conns, c)
-	c.owner.mu.Unlock()
-	return c.Conn.Close()
 }
