@@ -7,11 +7,13 @@ import (
 	"github.com/go-logr/logr"
 
 	"quarry.storage/quarry/agent/internal/apply"
+	applyceph "quarry.storage/quarry/agent/internal/apply/ceph"
 	applydisk "quarry.storage/quarry/agent/internal/apply/disk"
 	applylvm "quarry.storage/quarry/agent/internal/apply/lvm"
 	"quarry.storage/quarry/agent/internal/config"
 	csilvm "quarry.storage/quarry/agent/internal/csi/lvm"
 	"quarry.storage/quarry/agent/internal/host/block"
+	hostceph "quarry.storage/quarry/agent/internal/host/ceph"
 	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/dm"
 	"quarry.storage/quarry/agent/internal/host/fs"
@@ -59,13 +61,14 @@ func newEngine(cfg config.Config, volumes *lvm.LVM, disks *disk.Tool, shared inv
 	onDisk := applydisk.Adapter{Tool: disks, Devices: observer, Udev: devices}
 	mapped := dm.New(dm.Config{Sys: cfg.SysDir, Dev: cfg.DevDir})
 	onGroup := applylvm.Adapter{Tool: volumes, Devices: onDisk, Zeroes: mapped}
+	onCeph := applyceph.Adapter{Tool: hostceph.New(hostceph.Config{Runner: hostrun.Real{}, Proc: cfg.ProcDir}), Devices: onDisk}
 	policy := plan.Policy{MinSizeBytes: cfg.MinDeviceBytes, AllowTypes: cfg.AllowTypes}
 	watcher := quiet.New(quiet.Config{
 		Source: observer, Devices: observer, Guard: onDisk, Policy: policy, Quiet: quiet.Time, Log: log.WithName("quiet"),
 	})
 	return node.New(node.Config{
 		Policy: policy, Observer: watcher, Groups: observer, Resolve: node.ResolveLinks,
-		Applier:  apply.Applier{Adapter: apply.Adapters{onDisk, onGroup}, Guard: watcher},
+		Applier:  apply.Applier{Adapter: apply.Adapters{onDisk, onGroup, onCeph}, Guard: watcher},
 		Contents: csilvm.Contents{Devices: mapped, Filesystems: fs.New(hostrun.Real{})},
 	}), nil
 }

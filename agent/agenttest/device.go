@@ -44,12 +44,12 @@ type wipeMark struct {
 }
 
 func (d *disk) empty() bool {
-	return len(d.signatures) == 0 && len(d.partitions) == 0 && d.data == "" && d.wipe == nil && d.pv == ""
+	return len(d.signatures) == 0 && len(d.partitions) == 0 && d.data == "" && d.wipe == nil && d.pv == "" && len(d.labels) == 0
 }
 
 // erase leaves nothing on the disk.
 func (d *disk) erase() {
-	d.signatures, d.partitions, d.data, d.wipe, d.pv, d.outdated = nil, nil, "", nil, "", nil
+	d.signatures, d.partitions, d.data, d.wipe, d.pv, d.outdated, d.labels = nil, nil, "", nil, "", nil, nil
 }
 
 func (d *disk) inUse() bool { return len(d.mounts) > 0 || len(d.holders) > 0 }
@@ -66,8 +66,9 @@ func (h *Host) device(d *disk) plan.Device {
 		PVUUID: d.pv, UdevTags: maps.Clone(d.udev), Unreadable: slices.Clone(d.unreadable),
 	}
 	out.Appeared = new(d.appeared)
+	d.showLabels(&out)
 	if d.dead {
-		out.Signatures, out.HeadTailZero, out.PVUUID = nil, false, ""
+		out.Signatures, out.Labels, out.HeadTailZero, out.PVUUID = nil, nil, false, ""
 		out.Unreadable = append(out.Unreadable, "content: input/output error")
 		return out
 	}
@@ -101,7 +102,7 @@ func (h *Host) device(d *disk) plan.Device {
 }
 
 func (d *disk) contentDigest() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%v %v %q %v", d.signatures, d.partitions, d.data, d.wipe))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%v %v %q %v %v", d.signatures, d.partitions, d.data, d.wipe, d.labelAtStart()))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -232,18 +233,27 @@ func (s session) present(path string) (*disk, error) {
 // exclusive opens the device of a step exclusively, and compares it with the step's token.
 func (s session) exclusive(step plan.Destructive) (*disk, error) {
 	path := step.Token().Device().Path
-	d, err := s.present(path)
-	if err != nil {
+	if err := s.verified(path, step.Token().Verify); err != nil {
 		return nil, err
 	}
+	return s.present(path)
+}
+
+// verified opens a device exclusively, and lets verify judge it.
+func (s session) verified(path string, verify func(plan.Device) error) error {
+	d, err := s.present(path)
+	if err != nil {
+		return err
+	}
 	if s.occupied(d) {
-		return nil, fmt.Errorf("open %s exclusively: device or resource busy", path)
+		return fmt.Errorf("open %s exclusively: device or resource busy", path)
 	}
 	seen := s.device(d)
+	seen.Use = plan.Unused
 	if len(d.users) > 0 {
 		seen.Use, seen.Users = plan.Used, slices.Clone(d.users)
 	}
-	return d, step.Token().Verify(seen)
+	return verify(seen)
 }
 
 // SwapSlots exchanges the slots of two disks: each has the kernel name and the path of the other one then. What is on them goes with them.

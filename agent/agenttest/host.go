@@ -12,6 +12,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/pkg/osd"
 )
 
 // Disk describes a disk of the fake host.
@@ -49,8 +50,9 @@ type disk struct {
 	mounts     []string
 	holders    []string
 	unreadable []string
-	dead       bool   // no read of it succeeds
-	data       string // anything that is no known signature
+	labels     []osd.Found // of OSDs
+	dead       bool        // no read of it succeeds
+	data       string      // anything that is no known signature
 	wipe       *wipeMark
 	pv         string            // UUID of the physical volume
 	udev       map[string]string // what udev's database says of it
@@ -78,6 +80,7 @@ type Host struct {
 	kubelet      string
 	mounts       *mount.Fake // nil when no kubelet is served
 	commands     int
+	tools        string // the container with Ceph's programs
 	contents
 }
 
@@ -136,9 +139,6 @@ func (h *Host) Unplug(name string) { h.edit(name, func(d *disk) { d.plugged = fa
 func (h *Host) Plug(name string) {
 	h.edit(name, func(d *disk) { d.plugged, d.appeared = true, time.Since(h.booted) })
 }
-
-// uptime is how long ago the node booted.
-func (h *Host) uptime() (time.Duration, error) { return time.Since(h.booted), nil }
 
 // Replace puts another, empty disk with another serial number into the same slot.
 func (h *Host) Replace(name, serial string) {

@@ -9,6 +9,7 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/claim"
 	"quarry.storage/quarry/agent/internal/plan/move"
+	"quarry.storage/quarry/agent/internal/plan/prep"
 	"quarry.storage/quarry/pkg/pvuuid"
 	"quarry.storage/quarry/pkg/systemid"
 )
@@ -50,6 +51,10 @@ func (s session) Perform(ctx context.Context, step plan.Step) error {
 		return s.wipe(ctx, st)
 	case plan.ReleasePV:
 		return s.release(ctx, st)
+	case prep.MakeOSD:
+		return s.makeOSD(ctx, st)
+	case prep.ClearOSD:
+		return s.clearOSD(ctx, st)
 	}
 	return s.performOnVolume(ctx, step)
 }

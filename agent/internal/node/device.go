@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/prep"
+	"quarry.storage/quarry/pkg/osd"
 )
 
 // Resolver follows the links of a device path. Its error is fs.ErrNotExist when the path leads to nothing.
@@ -37,6 +39,39 @@ func (e *Engine) WipeDevice(ctx context.Context, id plan.Identity) (plan.Device,
 		return plan.Device{}, fmt.Errorf("device %s went away: %w", id.Path, plan.ErrNotFound)
 	}
 	return d, nil
+}
+
+// InspectOSD says what a disk is to the Cluster that wants the OSD on it, as it is seen now.
+func (e *Engine) InspectOSD(ctx context.Context, spec prep.Spec) (osd.Verdict, error) {
+	seen, err := e.Observe(ctx)
+	if err != nil {
+		return osd.Verdict{}, err
+	}
+	return prep.Inspect(seen, spec, e.cfg.Policy)
+}
+
+// PrepareOSD makes a disk the OSD, unless it is that already.
+func (e *Engine) PrepareOSD(ctx context.Context, spec prep.Spec) error {
+	return e.onOSD(ctx, spec, prep.Prepare)
+}
+
+// ZapOSD makes the disk of the OSD clean.
+func (e *Engine) ZapOSD(ctx context.Context, spec prep.Spec) error {
+	return e.onOSD(ctx, spec, prep.Zap)
+}
+
+func (e *Engine) onOSD(ctx context.Context, spec prep.Spec, decide func(plan.Snapshot, prep.Spec, plan.Policy) (plan.Plan, error)) error {
+	keys, err := deviceKeys(e.cfg.Resolve, []plan.Identity{spec.Device}, true)
+	if err != nil {
+		return err
+	}
+	unlock, err := e.locks.tryLock(keys...)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	_, _, err = e.change(ctx, func(before plan.Snapshot) (plan.Plan, error) { return decide(before, spec, e.cfg.Policy) })
+	return err
 }
 
 // deviceKeys are the keys of the locks on the devices. It returns plan.ErrNotFound for a device that has to be present and is absent.

@@ -10,6 +10,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/node"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/prep"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
@@ -47,6 +48,7 @@ var codeOf = []struct {
 	{plan.ErrNotThin, codes.FailedPrecondition},
 	{plan.ErrInUse, codes.FailedPrecondition},
 	{plan.ErrRefused, codes.FailedPrecondition},
+	{prep.ErrNoTools, codes.FailedPrecondition},
 	{context.Canceled, codes.Canceled},
 	{context.DeadlineExceeded, codes.DeadlineExceeded},
 }

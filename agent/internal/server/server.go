@@ -23,6 +23,7 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/server/access"
 	"quarry.storage/quarry/agent/internal/server/iscsi"
+	"quarry.storage/quarry/agent/internal/server/osd"
 	"quarry.storage/quarry/agent/internal/server/sharedgroup"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
@@ -141,6 +142,7 @@ func (s *Server) newGRPC(config *tls.Config) *grpc.Server {
 	agentv1.RegisterDeviceServiceServer(g, &deviceService{Server: s})
 	agentv1.RegisterVolumeGroupServiceServer(g, &volumeGroupService{Server: s})
 	agentv1.RegisterLogicalVolumeServiceServer(g, &logicalVolumeService{Server: s})
+	osd.Register(g, s.node, validIdentities)
 	iscsi.Register(g, s.cfg.Luns, s.cfg.BootID)
 	if s.cfg.Shares != nil {
 		agentv1.RegisterSharedDirectoryServiceServer(g, &sharedDirectoryService{shares: s.cfg.Shares})

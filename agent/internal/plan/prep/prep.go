@@ -53,6 +53,15 @@ func Look(d plan.Device, want osd.Wanted, p plan.Policy) osd.Verdict {
 // bluestore is the type of the signature that a label of Ceph is.
 const bluestore = "ceph_bluestore"
 
+// Inspect says what the described disk is to the Cluster that wants the OSD on it.
+func Inspect(s plan.Snapshot, spec Spec, p plan.Policy) (osd.Verdict, error) {
+	d, err := find(s, spec)
+	if err != nil {
+		return osd.Verdict{}, err
+	}
+	return Look(d, spec.Want, p), nil
+}
+
 // Prepare plans how the disk comes to carry the OSD. A disk that does so already needs nothing. One on which the making of this very OSD did not end
 // is cleared and made anew: no daemon ever ran there. A clean one is taken if it is as described. Anything else is left alone.
 //

@@ -36,6 +36,10 @@ var table = map[string][]string{
 	agentv1.DeviceService_WatchDevices_FullMethodName: controller,
 	agentv1.DeviceService_WipeDevice_FullMethodName:   controller,
 
+	agentv1.OsdService_InspectOsd_FullMethodName: controller,
+	agentv1.OsdService_PrepareOsd_FullMethodName: controller,
+	agentv1.OsdService_ZapOsd_FullMethodName:     controller,
+
 	agentv1.IscsiService_GetInitiator_FullMethodName: controller,
 	agentv1.IscsiService_GetTarget_FullMethodName:    controller,
 	agentv1.IscsiService_Login_FullMethodName:        controller,

@@ -1,0 +1,188 @@
+package osd
+
+import (
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
+)
+
+func makesAndGivesBack(s *suite) {
+	s.clean()
+	s.is(agentv1.OsdState_OSD_STATE_EMPTY)
+	req := s.request()
+	s.must("prepare", s.prepare(req))
+	s.is(agentv1.OsdState_OSD_STATE_READY)
+	if refusals := s.device().GetRefusals(); len(refusals) == 0 || refusals[0].GetReason() != "Ceph" {
+		s.Errorf("the disk of an OSD is refused for %v", refusals)
+	}
+	before := s.Steps()
+	s.must("prepare again", s.prepare(req))
+	ran := proto.CloneOf(req)
+	ran.Fresh = false
+	s.must("prepare once it ran", s.prepare(ran))
+	if n := s.Steps() - before; n != 0 {
+		s.Errorf("prepare again made %d changes", n)
+	}
+	s.must("zap", s.zap())
+	s.clean()
+	before = s.Steps()
+	s.must("zap again", s.zap())
+	if n := s.Steps() - before; n != 0 {
+		s.Errorf("zap again made %d changes", n)
+	}
+}
+
+// survives lets the agent die before each step of a call and after the last one, and wants the repeated call to end the same.
+func (s *suite) survives(prepare func() (call func() error), check func()) {
+	s.Helper()
+	s.Reset(s.T)
+	call := prepare()
+	before := s.Steps()
+	s.must("call", call())
+	steps := s.Steps() - before
+	check()
+	if steps < 2 || steps > maxSteps {
+		s.Fatalf("the call has %d steps, want 2 to %d", steps, maxSteps)
+	}
+	for i := range steps + 1 {
+		s.Reset(s.T)
+		call := prepare()
+		s.Crash(min(i+1, steps), i == steps)
+		if call() == nil {
+			s.Fatalf("the agent did not die at step %d", i)
+		}
+		s.Crash(0, false)
+		s.Restart(s.T)
+		s.must("call repeated after a death", call())
+		check()
+		if s.Failed() {
+			s.Fatalf("death at step %d of %d", i, steps)
+		}
+	}
+}
+
+// prepareSurvives describes the disk once: a call that is repeated does not know what the one before has left.
+func prepareSurvives(s *suite) {
+	s.survives(func() func() error {
+		s.clean()
+		req := s.request()
+		return func() error { return s.prepare(req) }
+	}, func() { s.is(agentv1.OsdState_OSD_STATE_READY) })
+}
+
+func zapSurvives(s *suite) {
+	s.survives(func() func() error {
+		s.clean()
+		s.must("prepare", s.prepare(s.request()))
+		req := &agentv1.ZapOsdRequest{Device: s.identity(), Osd: s.wanted(cluster)}
+		return func() error {
+			_, err := s.osds().ZapOsd(s.ctx(), req)
+			return err
+		}
+	}, s.clean)
+}
+
+func zapsUnfinished(s *suite) {
+	s.clean()
+	req := s.request()
+	s.Crash(1, true)
+	if s.prepare(req) == nil {
+		s.Fatal("the agent did not die")
+	}
+	s.Crash(0, false)
+	s.Restart(s.T)
+	s.is(agentv1.OsdState_OSD_STATE_UNFINISHED)
+	s.must("zap", s.zap())
+	s.clean()
+}
+
+func leavesForeign(s *suite) {
+	s.clean()
+	digest := s.identity().GetDigest()
+	s.Foreign(s.T, s.wanted(other).GetUuid(), other)
+	for _, zeroed := range []bool{false, true} {
+		if zeroed {
+			s.ZeroEnds(s.T)
+		}
+		s.is(agentv1.OsdState_OSD_STATE_OTHER)
+		if now := s.identity().GetDigest(); now == digest {
+			s.Errorf("zeroed %t: the digest is that of an empty disk", zeroed)
+		}
+		before := s.Steps()
+		s.refused("prepare", s.prepare(s.request()), codes.PermissionDenied, before)
+		s.refused("zap", s.zap(), codes.PermissionDenied, before)
+	}
+}
+
+func refusesRan(s *suite) {
+	s.clean()
+	req := s.request()
+	req.Fresh = false
+	s.refused("prepare", s.prepare(req), codes.FailedPrecondition, s.Steps())
+	s.is(agentv1.OsdState_OSD_STATE_EMPTY)
+}
+
+func refusesOthers(s *suite) {
+	s.clean()
+	before := s.Steps()
+	for name, change := range map[string]func(*agentv1.PrepareOsdRequest){
+		"another digest": func(r *agentv1.PrepareOsdRequest) { r.Device.Digest += "x" },
+		"no digest":      func(r *agentv1.PrepareOsdRequest) { r.Device.Digest = "" },
+		"another serial": func(r *agentv1.PrepareOsdRequest) { r.Device.Serial += "x" },
+		"another size":   func(r *agentv1.PrepareOsdRequest) { r.Device.SizeBytes++ },
+	} {
+		req := s.request()
+		change(req)
+		s.refused(name, s.prepare(req), codes.FailedPrecondition, before)
+	}
+	absent := s.request()
+	absent.Device.Path = "/dev/disk/by-id/quarry-absent"
+	s.refused("an absent disk", s.prepare(absent), codes.NotFound, before)
+	s.Dirty(s.T)
+	s.is(agentv1.OsdState_OSD_STATE_OTHER)
+	s.refused("a dirty disk", s.prepare(s.request()), codes.FailedPrecondition, before)
+	s.refused("zap of a dirty disk", s.zap(), codes.FailedPrecondition, before)
+}
+
+func refusesOpen(s *suite) {
+	s.clean()
+	req := s.request()
+	closeIt := s.Open(s.T)
+	s.refused("prepare", s.prepare(req), codes.FailedPrecondition, s.Steps())
+	closeIt()
+	s.clean()
+	s.must("prepare", s.prepare(req))
+	closeIt = s.Open(s.T)
+	s.refused("zap", s.zap(), codes.FailedPrecondition, s.Steps())
+	closeIt()
+	s.must("zap", s.zap())
+}
+
+func refusesWithoutTools(s *suite) {
+	s.clean()
+	s.StopTools(s.T)
+	s.refused("prepare", s.prepare(s.request()), codes.FailedPrecondition, s.Steps())
+	s.is(agentv1.OsdState_OSD_STATE_EMPTY)
+}
+
+func refusesBadRequests(s *suite) {
+	s.clean()
+	before := s.Steps()
+	for name, change := range map[string]func(*agentv1.PrepareOsdRequest){
+		"no device":             func(r *agentv1.PrepareOsdRequest) { r.Device = nil },
+		"a path outside of dev": func(r *agentv1.PrepareOsdRequest) { r.Device.Path = "/etc/passwd" },
+		"no OSD":                func(r *agentv1.PrepareOsdRequest) { r.Osd = nil },
+		"no Cluster":            func(r *agentv1.PrepareOsdRequest) { r.Osd.ClusterUid = "" },
+		"no FSID":               func(r *agentv1.PrepareOsdRequest) { r.Osd.Fsid = "x" },
+		"another OSD's UUID":    func(r *agentv1.PrepareOsdRequest) { r.Osd.Uuid = other },
+		"no number":             func(r *agentv1.PrepareOsdRequest) { r.Osd.Id = nil },
+		"a negative number":     func(r *agentv1.PrepareOsdRequest) { r.Osd.Id = new(int32(-1)) },
+		"a part of a container": func(r *agentv1.PrepareOsdRequest) { r.ToolsContainer = r.ToolsContainer[:12] },
+	} {
+		req := s.request()
+		change(req)
+		s.refused(name, s.prepare(req), codes.InvalidArgument, before)
+	}
+	s.is(agentv1.OsdState_OSD_STATE_EMPTY)
+}
