@@ -35,6 +35,8 @@ type Node interface {
 	Open(t *testing.T) (closeIt func())
 	// Steps counts the changes that the agent made so far.
 	Steps() int
+	// CutOff makes a call that prepares the disk, and lets the agent die in the making of the OSD. The agent runs again then.
+	CutOff(t *testing.T, call func() error)
 	// Crash lets the agent die before or after the n-th change from now; zero takes it back. Restart starts it again.
 	Crash(n int, after bool)
 	Restart(t *testing.T)

@@ -94,3 +94,12 @@ func (n *fakeNode) Restart(t *testing.T) {
 	n.Agent.Restart(t)
 	n.conn = n.Dial(n.t)
 }
+
+// CutOff lets the agent die after the first write.
+func (n *fakeNode) CutOff(t *testing.T, call func() error) {
+	n.Crash(1, true)
+	if call() == nil {
+		t.Fatal("the agent did not die")
+	}
+	n.Restart(t)
+}

@@ -40,7 +40,8 @@ func Look(d plan.Device, want osd.Wanted, p plan.Policy) osd.Verdict {
 	case d.PVUUID != "":
 		return osd.Verdict{Kind: osd.Other, Message: "The device is a physical volume of LVM."}
 	}
-	c := osd.Contents{SizeBytes: d.SizeBytes, Clean: len(plan.Judge(d, p)) == 0, Blank: d.HeadTailZero, Labels: d.Labels}
+	// Whether somebody has the disk open is tested only once it has been quiet for a while. Who changes it asks for that, too.
+	c := osd.Contents{SizeBytes: d.SizeBytes, Clean: plan.Promising(d, p) && d.Use != plan.Used, Blank: d.HeadTailZero, Labels: d.Labels}
 	for _, s := range d.Signatures {
 		isLabel := func(f osd.Found) bool { return f.Offset == s.Offset }
 		if s.Type != bluestore || !slices.ContainsFunc(d.Labels, isLabel) {
@@ -89,6 +90,9 @@ func Prepare(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
 			MakeOSD{Want: spec.Want, Tools: spec.Tools, token: token, Reason: "the disk is cleared by the step before"},
 		}}, nil
 	case osd.Empty:
+		if refusals := plan.Judge(d, p); len(refusals) > 0 {
+			return plan.Plan{}, &plan.NotCleanError{Path: d.Path, Refusals: refusals}
+		}
 		if !spec.Fresh {
 			return plan.Plan{}, &plan.MismatchError{Path: d.Path, Differences: []string{"it is empty, and Ceph knows the OSD as one that ran"}}
 		}
@@ -116,7 +120,7 @@ func Zap(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
 		token := Token{device: spec.Device, want: spec.Want, policy: p, kinds: []osd.Kind{osd.Ready, osd.Unfinished}}
 		token.device.Path = d.Path
 		return plan.Plan{Steps: []plan.Step{ClearOSD{token: token, Reason: "the caller is done with the OSD on it"}}}, nil
-	case v.Kind == osd.Empty || plan.Promising(d, p) && d.Use != plan.Used:
+	case v.Kind == osd.Empty:
 		return plan.Plan{Notes: []string{fmt.Sprintf("Device %s is clean already.", d.Path)}}, nil
 	default:
 		return plan.Plan{}, refused(d, v, p)

@@ -274,6 +274,25 @@ func forbidden(d plan.Device, w osd.Wanted, name string, at int, step plan.Step)
 	return ""
 }
 
+// TestLook_settling: what is on a disk is known before it is tested for users, and a step needs that test.
+func TestLook_settling(t *testing.T) {
+	settling := clean(func(d *plan.Device) { d.Use = plan.Untested })
+	if v := Look(settling, own(t), policy); v.Kind != osd.Empty {
+		t.Errorf("%+v", v)
+	}
+	p, err := Prepare(plan.Snapshot{Devices: []plan.Device{clean()}}, Spec{Device: plan.IdentityOf(clean()), ClusterUID: cluster, Want: own(t), Fresh: true}, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Steps[0].(MakeOSD).Token().Verify(settling); !errors.Is(err, plan.ErrNotClean) {
+		t.Errorf("untested under the exclusive open: %v", err)
+	}
+	_, err = Prepare(plan.Snapshot{Devices: []plan.Device{settling}}, Spec{Device: plan.IdentityOf(clean()), ClusterUID: cluster, Want: own(t), Fresh: true}, policy)
+	if !plan.Settling(err) {
+		t.Errorf("the caller is not told that it passes: %v", err)
+	}
+}
+
 func TestSteps_changeTheirDisk(t *testing.T) {
 	p, err := Prepare(plan.Snapshot{Devices: []plan.Device{clean(carrying(own(t), false))}},
 		Spec{Device: plan.IdentityOf(clean()), ClusterUID: cluster, Want: own(t)}, policy)

@@ -91,6 +91,9 @@ func (t Token) Verify(d plan.Device) error {
 		return &plan.MismatchError{Path: d.Path, Differences: []string{fmt.Sprintf("it is %s: %s", v.Kind, v.Message)}}
 	}
 	if v.Kind == osd.Empty {
+		if refusals := plan.Judge(d, t.policy); len(refusals) > 0 {
+			return &plan.NotCleanError{Path: d.Path, Refusals: refusals}
+		}
 		// After a ClearOSD the digest is another one than that which the caller described.
 		if t.device.Digest == "" {
 			return nil
