@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,9 @@ func (r *Reconciler) write(ctx context.Context, s *scope, i *record.Identity) er
 	for _, c := range i.Claims {
 		_, err := kube.Patch(ctx, r.Client, c, func(c *corev1.PersistentVolumeClaim) {
 			note(c, i.State())
+			if i.Fate != "" && c.Annotations[v1alpha1.AnnotationGivenUp] == "" {
+				c.Annotations[v1alpha1.AnnotationGivenUp] = s.now.UTC().Format(time.RFC3339)
+			}
 			c.OwnerReferences = s.ownersOf(c)
 			if i.Pod != nil {
 				delete(c.Labels, v1alpha1.LabelReserved)
@@ -70,7 +74,9 @@ func (r *Reconciler) settleClaims(ctx context.Context, s *scope) error {
 
 // dispose deletes the claims that the policy names. What a cache says is confirmed before.
 func (r *Reconciler) dispose(ctx context.Context, s *scope) error {
-	if len(replica.Dispose(s.input, s.plan.Policy())) == 0 {
+	ids, after := replica.Dispose(s.input, s.plan.Policy())
+	s.decision.After = soonest(s.decision.After, after)
+	if len(ids) == 0 {
 		return nil
 	}
 	if !s.confirmed {
@@ -79,7 +85,8 @@ func (r *Reconciler) dispose(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	for _, id := range replica.Dispose(s.input, s.plan.Policy()) {
+	ids, _ = replica.Dispose(s.input, s.plan.Policy())
+	for _, id := range ids {
 		for _, c := range s.identity(id).Claims {
 			if !c.DeletionTimestamp.IsZero() {
 				continue
@@ -93,6 +100,14 @@ func (r *Reconciler) dispose(ctx context.Context, s *scope) error {
 		}
 	}
 	return nil
+}
+
+// soonest of two spans of which zero means never.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // ownersOf says who owns a claim: the StatefulCluster, if claims go with it. A pod owned claims that were to go with it in earlier versions; no

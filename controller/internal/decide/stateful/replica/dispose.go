@@ -1,22 +1,52 @@
 package replica
 
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
 // Policy says which claims of identities that were given up are deleted.
 type Policy struct {
 	// Scaled claims go once their pod has ended, Replaced ones (those of rolled replicas, too) once the replacement has the data as well.
 	Scaled, Replaced bool
+	// History is how many identities keep their claims otherwise, the last ones; all do when it is negative. MaxAge is for how long they do; for ever
+	// when it is 0.
+	History int
+	MaxAge  time.Duration
 }
 
-// Dispose returns the identities whose claims the policy deletes now. What was not given up on record is never among them, however long it was
-// not seen.
-func Dispose(in Input, p Policy) []string {
+// Dispose returns the identities whose claims the policy deletes now, and when there may be more though nothing happens; zero when there may
+// not. What was not given up on record is never among them, however long it was not seen.
+func Dispose(in Input, p Policy) (ids []string, after time.Duration) {
 	whole := in.Desired > 0 && Summarize(in).Whole(in.Desired)
-	var out []string
+	var kept []Replica
 	for _, r := range in.Replicas {
 		switch {
 		case r.Fate == "" || r.Phase != Absent:
 		case r.Fate == Scaled && p.Scaled, r.Fate != Scaled && p.Replaced && whole:
-			out = append(out, r.Identity)
+			ids = append(ids, r.Identity)
+		case r.Fate != Scaled && p.Replaced:
+		default:
+			kept = append(kept, r)
 		}
 	}
-	return out
+	if !whole {
+		return ids, 0
+	}
+	slices.SortFunc(kept, func(a, b Replica) int {
+		return cmp.Or(b.GivenUp.Compare(a.GivenUp), cmp.Compare(a.Identity, b.Identity))
+	})
+	for i, r := range kept {
+		rest := left(in.Now, r.GivenUp, p.MaxAge)
+		// Without a time on record its age is not known, and only the number of those that are younger counts.
+		aged := p.MaxAge > 0 && !r.GivenUp.IsZero()
+		switch {
+		case p.History >= 0 && i >= p.History, aged && rest <= 0:
+			ids = append(ids, r.Identity)
+		case aged:
+			after = soonest(after, rest)
+		}
+	}
+	return ids, after
 }
