@@ -65,7 +65,7 @@ func stripReplica(o any) (any, error) {
 		return o, nil
 	}
 	meta := stripMeta(p.ObjectMeta)
-	for _, key := range []string{v1alpha1.AnnotationReplicaState, corev1.PodDeletionCost} {
+	for _, key := range []string{v1alpha1.AnnotationReplicaState, v1alpha1.AnnotationTemplateBase, v1alpha1.AnnotationUpdated, corev1.PodDeletionCost} {
 		if value, ok := p.Annotations[key]; ok {
 			if meta.Annotations == nil {
 				meta.Annotations = map[string]string{}

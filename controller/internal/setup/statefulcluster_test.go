@@ -3,6 +3,7 @@ package setup
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -68,6 +69,32 @@ func replicasAreKept(t *testing.T, admin client.Client, node string) {
 	await(t, "one replica is evicted", func() string { return statusIs(admin, c, 1) })
 	if err := admin.Delete(ctx, c); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestWorkloadCache_keepsWhatIsDecidedOn: what the cache drops is taken for not there.
+func TestWorkloadCache_keepsWhatIsDecidedOn(t *testing.T) {
+	kept := map[string]string{
+		v1alpha1.AnnotationReplicaState: "Filled", v1alpha1.AnnotationTemplateBase: "b", v1alpha1.AnnotationUpdated: "u", corev1.PodDeletionCost: "3",
+	}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"large": "x"}}, Spec: corev1.PodSpec{NodeName: "n1", Hostname: "p"}}
+	maps.Copy(p.Annotations, kept)
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", ContainerID: "c://1"}}
+	out, err := stripReplica(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := out.(*corev1.Pod)
+	if !maps.Equal(got.Annotations, kept) || got.Spec.NodeName != "n1" || got.Spec.Hostname != "" || len(got.Status.ContainerStatuses) != 1 || p.Annotations["large"] != "x" {
+		t.Errorf("%+v", got)
+	}
+	n := &corev1.Node{Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}, PodCIDR: "x"}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}, {Type: corev1.NodeDiskPressure}}
+	if out, err = stripNode(n); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.(*corev1.Node); !got.Spec.Unschedulable || len(got.Spec.Taints) != 1 || got.Spec.PodCIDR != "" || len(got.Status.Conditions) != 1 {
+		t.Errorf("%+v", got)
 	}
 }
 

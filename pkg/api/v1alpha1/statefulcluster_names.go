@@ -24,6 +24,15 @@ const (
 	AnnotationClaims = Group + "/claims"
 )
 
+// Annotations of the pods of a StatefulCluster.
+const (
+	// AnnotationTemplateBase is a digest of the pod's template without what can be changed in place.
+	AnnotationTemplateBase = Group + "/template-base"
+	// AnnotationUpdated is on a pod whose images were changed in place; its value is when, as in RFC 3339, and the containers of before that are still
+	// to end: NAME=ID, with spaces in between.
+	AnnotationUpdated = Group + "/updated"
+)
+
 // Replica states. A later one never goes back to an earlier one, and of the last three none becomes another.
 const (
 	// ReplicaNew: it never had the data.

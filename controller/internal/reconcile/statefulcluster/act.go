@@ -36,6 +36,8 @@ func (r *Reconciler) act(ctx context.Context, s *scope) error {
 		return r.create(ctx, s)
 	case replica.GiveUp:
 		return r.giveUp(ctx, s)
+	case replica.Update:
+		return r.update(ctx, s)
 	case replica.Remove:
 		return r.remove(ctx, s)
 	}
@@ -114,6 +116,20 @@ func (r *Reconciler) tryOut(ctx context.Context, s *scope) error {
 		if err := r.Client.Create(ctx, o, kube.FieldOwner, client.DryRunAll); apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 			return fmt.Errorf("try to create %s: %w", o.GetName(), err)
 		}
+	}
+	return nil
+}
+
+// update changes a pod in place. Its kubelet ends the containers whose image changed and starts them again.
+func (r *Reconciler) update(ctx context.Context, s *scope) error {
+	i := s.identity(s.decision.Identity)
+	if i == nil || i.Pod == nil {
+		return nil
+	}
+	logf.FromContext(ctx).V(1).Info("Changing replica in place", "pod", i.Pod.Name)
+	if _, err := kube.Patch(ctx, r.Client, i.Pod, func(p *corev1.Pod) { s.plan.InPlace(p, s.now) }); err != nil {
+		s.trouble = troubleOf(v1alpha1.ReasonRemoveFailed, err)
+		return err
 	}
 	return nil
 }

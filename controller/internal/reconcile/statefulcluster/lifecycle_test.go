@@ -303,7 +303,9 @@ func TestReconcile_rollsOnTheSameClaims(t *testing.T) {
 		c.Spec.UpdateStrategy.RollingUpdate = &v1alpha1.RollingUpdateOptions{MaxUnavailable: ptr.To(intstr.FromInt32(1))}
 	})
 	s.settle("three replicas", isReady)
-	s.edit(func(c *v1alpha1.StatefulCluster) { c.Spec.Template.Spec = templateWith("image:2") })
+	s.edit(func(c *v1alpha1.StatefulCluster) {
+		c.Spec.Template.Spec = rawOf(map[string]any{"containers": []any{map[string]any{"name": "main", "image": "image:2", "tty": true}}})
+	})
 	c := s.settle("all are new", func(c *v1alpha1.StatefulCluster) string {
 		if live := len(strings.Fields(s.names())); live < 2 {
 			t.Errorf("%d replicas during the change", live)
@@ -312,6 +314,55 @@ func TestReconcile_rollsOnTheSameClaims(t *testing.T) {
 	})
 	if s.names() != "1 2 3" || len(s.claims()) != 3 || c.Status.UpdatedReplicas != 3 {
 		t.Errorf("pods %s, %d claims, status %+v", s.names(), len(s.claims()), c.Status)
+	}
+}
+
+// TestReconcile_changesImagesInPlace: no pod is made anew for an image, and the next one waits until the container of before has ended.
+func TestReconcile_changesImagesInPlace(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.add(2, func(c *v1alpha1.StatefulCluster) {
+		c.Spec.UpdateStrategy.RollingUpdate = &v1alpha1.RollingUpdateOptions{MaxUnavailable: ptr.To(intstr.FromInt32(1))}
+	})
+	s.settle("two replicas", isReady)
+	runs := func(i int, id string) {
+		t.Helper()
+		p := s.pods()[i]
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", ContainerID: id, Image: "x", ImageID: "y"}}
+		if err := s.client.Status().Update(context.Background(), &p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs(0, "c://1")
+	runs(1, "c://2")
+	before := s.pods()
+	s.edit(func(c *v1alpha1.StatefulCluster) { c.Spec.Template.Spec = templateWith("image:2") })
+	images := func() string {
+		return s.pods()[0].Spec.Containers[0].Image + " " + s.pods()[1].Spec.Containers[0].Image
+	}
+	s.wait(time.Minute)
+	first := 0
+	if images() == "image:1 image:2" {
+		first = 1
+	} else if images() != "image:2 image:1" {
+		t.Fatalf("images %s", images())
+	}
+	if s.get().Status.ReadyReplicas != 1 {
+		t.Errorf("the container of before counts: %+v", s.get().Status)
+	}
+	runs(first, "c://3")
+	s.wait(time.Minute)
+	if images() != "image:2 image:2" {
+		t.Fatalf("images %s", images())
+	}
+	runs(1-first, "c://4")
+	c := s.settle("both are new", isReady)
+	for i, p := range s.pods() {
+		if p.UID != before[i].UID {
+			t.Errorf("%s was made anew", p.Name)
+		}
+	}
+	if c.Status.UpdatedReplicas != 2 || c.Status.CurrentRevision != c.Status.UpdateRevision {
+		t.Errorf("%+v", c.Status)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quarry.storage/quarry/controller/internal/decide/stateful/blueprint"
 	"quarry.storage/quarry/controller/internal/decide/stateful/record"
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -56,6 +57,7 @@ func (r *Reconciler) assess(ctx context.Context, s *scope) error {
 	s.plan.Update(&s.input)
 	for _, i := range s.identities {
 		one := replicaOf(s.plan.Name(i.Name), i, s.plan.SyncedWhen())
+		one.Patchable = i.Pod != nil && i.Pod.Annotations[v1alpha1.AnnotationTemplateBase] == s.plan.Base
 		if err := r.place(ctx, s, i, &one); err != nil {
 			return err
 		}
@@ -102,6 +104,7 @@ func ofPod(out *replica.Replica, p *corev1.Pod) {
 	if ready == nil {
 		return
 	}
+	defer ofUpdate(out, p)
 	if since := ready.LastTransitionTime.Time; since.After(out.ReadinessSince) {
 		out.ReadinessSince = since
 	}
@@ -115,6 +118,17 @@ func ofPod(out *replica.Replica, p *corev1.Pod) {
 		if since := started(p); since.After(out.ReadinessSince) {
 			out.ReadinessSince = since
 		}
+	}
+}
+
+// ofUpdate corrects what a pod says that was changed in place: it is ready no earlier than that, and not while a container of before runs.
+func ofUpdate(out *replica.Replica, p *corev1.Pod) {
+	at, still := blueprint.Updating(p)
+	if at.After(out.ReadinessSince) {
+		out.ReadinessSince = at
+	}
+	if still && out.Readiness == replica.Ready {
+		out.Readiness = replica.NotReady
 	}
 }
 

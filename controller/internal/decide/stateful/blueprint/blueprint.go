@@ -34,8 +34,8 @@ type Blueprint struct {
 	owner  *v1alpha1.StatefulCluster
 	pod    corev1.PodSpec
 	claims []corev1.PersistentVolumeClaimSpec
-	// Revision of the template.
-	Revision string
+	// Revision of the template, and Base, a digest of it without what can be changed in place.
+	Revision, Base string
 	// Selector of the replicas.
 	Selector labels.Selector
 	// Grace and NodeGrace are how long replicas are waited for.
@@ -45,7 +45,7 @@ type Blueprint struct {
 
 // Of reads a StatefulCluster. Nothing can be made from one with faults.
 func Of(c *v1alpha1.StatefulCluster) (*Blueprint, []Fault) {
-	b := &Blueprint{owner: c, Revision: revision(&c.Spec.Template)}
+	b := &Blueprint{owner: c, Revision: revision(&c.Spec.Template), Base: base(&c.Spec.Template)}
 	var faults []Fault
 	fault := func(field, format string, args ...any) {
 		faults = append(faults, Fault{Field: field, Message: fmt.Sprintf(format, args...)})

@@ -54,7 +54,7 @@ func TestPod(t *testing.T) {
 				"app": "db", "tier": "back", v1alpha1.LabelStatefulCluster: "db", v1alpha1.LabelIdentity: "00ff",
 				appsv1.ControllerRevisionHashLabelKey: b.Revision,
 			},
-			Annotations: map[string]string{"note": "kept"}, Finalizers: []string{"example.org/kept"},
+			Annotations: map[string]string{"note": "kept", v1alpha1.AnnotationTemplateBase: b.Base}, Finalizers: []string{"example.org/kept"},
 			OwnerReferences: []metav1.OwnerReference{b.Owner()},
 		},
 		Spec: corev1.PodSpec{

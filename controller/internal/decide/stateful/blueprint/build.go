@@ -37,6 +37,7 @@ func (b *Blueprint) Pod(identity string) *corev1.Pod {
 	p.Labels[v1alpha1.LabelStatefulCluster] = b.owner.Name
 	p.Labels[v1alpha1.LabelIdentity] = identity
 	p.Labels[appsv1.ControllerRevisionHashLabelKey] = b.Revision
+	p.Annotations = annotated(p.Annotations, v1alpha1.AnnotationTemplateBase, b.Base)
 	if len(b.owner.Spec.VolumeClaimTemplates) == 0 {
 		p.Annotations = annotated(p.Annotations, v1alpha1.AnnotationReplicaState, v1alpha1.ReplicaNew)
 	}

@@ -20,6 +20,8 @@ const (
 	Create Action = "Create"
 	// Remove has a pod evicted or deleted, and then records the fate of its identity if there is one. Without a fate the pod is made again.
 	Remove Action = "Remove"
+	// Update changes a pod in place to the template of the spec.
+	Update Action = "Update"
 	// GiveUp records the fate of an identity, and does nothing to its pod. It stands before the removal of what may not answer.
 	GiveUp Action = "GiveUp"
 )

@@ -120,6 +120,8 @@ type Replica struct {
 	PendingSince time.Time
 	// InSync: it says that it has the data now. Only heard when Input.Declared.
 	InSync bool
+	// Patchable: its pod differs from the template of the spec by what can be changed in place, if at all.
+	Patchable bool
 	// Placed: its pod was scheduled, or its volumes keep it on certain nodes.
 	Placed bool
 	Node   NodeState

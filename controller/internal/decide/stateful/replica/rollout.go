@@ -57,7 +57,7 @@ func rollOver(v view) *Decision {
 	return v.part(victim, Rolled, v1alpha1.ReasonRolling, "Replica %s is removed: the template has changed, and a new replica is available.", victim.Name)
 }
 
-// again has the pods of the old template made anew on their claims, as many at a time as may be unavailable. No data is copied.
+// again has the pods of the old template changed in place, or made anew on their claims, as many at a time as may be unavailable. No data is copied.
 func again(v view) *Decision {
 	old := v.count(isOld)
 	victim, ok := v.first(func(r judged) bool { return r.old && !r.Terminating && !r.OutOfReach() })
@@ -72,6 +72,12 @@ func again(v view) *Decision {
 		return wait(v1alpha1.ReasonRolloutStalled, "The changed template makes no replica that becomes ready: %d replicas have the old one and are left alone.", old)
 	case down >= max(1, v.Unavailable):
 		return wait(v1alpha1.ReasonRolling, "The template has changed: %d replicas have the old one, and %d others are not available.", old, down)
+	}
+	if victim.Patchable && victim.Phase == Running {
+		return &Decision{
+			Action: Update, Victim: victim.Name, Identity: victim.Identity, Reason: v1alpha1.ReasonRolling,
+			Message: "The pod of replica " + victim.Name + " is changed in place: its template has changed by images and annotations only.",
+		}
 	}
 	return remove(victim, "", v1alpha1.ReasonRolling, "The pod of replica %s is made anew on its claims: the template has changed.", victim.Name)
 }

@@ -102,6 +102,7 @@ func (w *world) make() *copied {
 func (w *world) start(c *copied) {
 	c.Phase, c.Readiness, c.Revision, c.Terminating, c.InSync = Pending, NotReady, w.in.Revision, false, false
 	c.PendingSince, c.ReadinessSince, c.ticks = w.now, w.now, 1+w.rand.IntN(4)
+	c.Patchable = w.rand.IntN(2) == 0
 }
 
 func (w *world) end(c *copied) {
@@ -213,6 +214,12 @@ func (w *world) act(in Input, d Decision) {
 			w.fail("%s is made again, and was given up or is there", d.Identity)
 		}
 		w.start(c)
+	case Update:
+		c := w.of(d.Identity)
+		if good, _ := w.serving(c); c.Phase != Running || c.Fate != "" || in.Surge > 0 || good < in.Desired-max(1, in.Unavailable) {
+			w.fail("%s is changed in place, and %d of %d serve without it", c.Identity, good, in.Desired)
+		}
+		c.Revision, c.Readiness, c.ReadinessSince, c.InSync, c.ticks = in.Revision, NotReady, w.now, false, 1+w.rand.IntN(3)
 	case GiveUp, Remove:
 		c := w.of(d.Identity)
 		if d.Fate != "" && c.Fate == "" {
