@@ -75,8 +75,11 @@ func stripReplica(o any) (any, error) {
 	}
 	return &corev1.Pod{
 		TypeMeta: p.TypeMeta, ObjectMeta: meta,
-		Spec:   corev1.PodSpec{NodeName: p.Spec.NodeName},
-		Status: corev1.PodStatus{Phase: p.Status.Phase, Conditions: p.Status.Conditions, ContainerStatuses: p.Status.ContainerStatuses},
+		Spec: corev1.PodSpec{NodeName: p.Spec.NodeName},
+		Status: corev1.PodStatus{
+			Phase: p.Status.Phase, Conditions: p.Status.Conditions, ContainerStatuses: p.Status.ContainerStatuses,
+			InitContainerStatuses: p.Status.InitContainerStatuses,
+		},
 	}, nil
 }
 

@@ -80,12 +80,13 @@ func TestWorkloadCache_keepsWhatIsDecidedOn(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"large": "x"}}, Spec: corev1.PodSpec{NodeName: "n1", Hostname: "p"}}
 	maps.Copy(p.Annotations, kept)
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", ContainerID: "c://1"}}
+	p.Status.InitContainerStatuses = p.Status.ContainerStatuses
 	out, err := stripReplica(p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := out.(*corev1.Pod)
-	if !maps.Equal(got.Annotations, kept) || got.Spec.NodeName != "n1" || got.Spec.Hostname != "" || len(got.Status.ContainerStatuses) != 1 || p.Annotations["large"] != "x" {
+	if !maps.Equal(got.Annotations, kept) || got.Spec.NodeName != "n1" || got.Spec.Hostname != "" || len(got.Status.ContainerStatuses)+len(got.Status.InitContainerStatuses) != 2 || p.Annotations["large"] != "x" {
 		t.Errorf("%+v", got)
 	}
 	n := &corev1.Node{Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}, PodCIDR: "x"}}

@@ -50,14 +50,18 @@ func TestReplicaOf_readiness(t *testing.T) {
 		"restarts do not begin anew":         {status(corev1.PodRunning, corev1.ConditionFalse, 1, running(5, 9)), replica.Running, replica.NotReady, 1},
 		"nobody tells":                       {status(corev1.PodRunning, corev1.ConditionUnknown, 5), replica.Running, replica.Unknown, 5},
 		"an unknown phase":                   {corev1.PodStatus{Phase: corev1.PodUnknown}, replica.Running, replica.Unknown, 0},
-		"evicted by its kubelet":             {status(corev1.PodFailed, corev1.ConditionFalse, 5), replica.Finished, replica.NotReady, 5},
-		"ended":                              {status(corev1.PodSucceeded, corev1.ConditionFalse, 5), replica.Finished, replica.NotReady, 5},
+		"preparing itself": {corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{
+			{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}, {State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+		}}, replica.Pending, replica.NotReady, 0},
+		"evicted by its kubelet": {status(corev1.PodFailed, corev1.ConditionFalse, 5), replica.Finished, replica.NotReady, 5},
+		"ended":                  {status(corev1.PodSucceeded, corev1.ConditionFalse, 5), replica.Finished, replica.NotReady, 5},
 	} {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", CreationTimestamp: at(0)}, Status: c.status}
 		p.Annotations = map[string]string{corev1.PodDeletionCost: "7"}
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: "synced", Status: corev1.ConditionTrue})
 		want := replica.Replica{
 			Name: "p", Identity: "1", Created: noon, Phase: c.phase, Readiness: c.ready, ReadinessSince: at(c.since).Time, PendingSince: noon, Cost: 7, InSync: true,
+			Busy: len(c.status.InitContainerStatuses) > 0,
 		}
 		if diff := cmp.Diff(want, replicaOf("p", &record.Identity{Name: "1", Pod: p}, "synced")); diff != "" {
 			t.Errorf("%s: %s", name, diff)

@@ -90,6 +90,7 @@ func ofPod(out *replica.Replica, p *corev1.Pod) {
 	out.Revision, out.Terminating = p.Labels[appsv1.ControllerRevisionHashLabelKey], !p.DeletionTimestamp.IsZero()
 	out.PendingSince, out.ReadinessSince = p.CreationTimestamp.Time, p.CreationTimestamp.Time
 	out.Placed, out.Phase = p.Spec.NodeName != "", replica.Pending
+	out.Busy = slices.ContainsFunc(p.Status.InitContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 	// One that cannot be read is no wish: as with a ReplicaSet it counts as 0.
 	out.Cost, _ = strconv.Atoi(p.Annotations[corev1.PodDeletionCost])
 	switch p.Status.Phase {

@@ -59,6 +59,7 @@ var words = map[string]func(*Replica){
 	"disklost":    func(r *Replica) { r.Disk = DiskLost },
 	"maintained":  func(r *Replica) { r.Disk = DiskSuspended },
 	"crowded":     func(r *Replica) { r.Crowded = true },
+	"busy":        func(r *Replica) { r.Busy = true },
 	"patchable":   func(r *Replica) { r.Patchable = true },
 	"cheap":       func(r *Replica) { r.Cost = -1 },
 	"Scaled":      func(r *Replica) { r.Fate = Scaled },
@@ -202,6 +203,8 @@ func TestDecide_sameClaims(t *testing.T) {
 		"pending for too long, and the missing one is made":             {input(3, "a", "b stuck"), "Create ReplicaMissing"},
 		"pending for too long, and a lost one is replaced":              {input(4, "a gone", "b stuck unplaced", "c", "d"), "GiveUp ReplicaLost a for good"},
 		"pending for too long on its node is replaced":                  {input(2, "a", "b stuck fresh"), "Remove ReplicaUnhealthy b for good"},
+		"preparing itself for long, and the missing one is made":        {input(3, "a", "b stuck fresh busy"), "Create ReplicaMissing"},
+		"preparing itself for long, and not replaced for it":            {input(2, "a", "b stuck fresh busy"), "Wait ReplicaPending"},
 		"pending for too long and without a place: none would have one": {input(2, "a", "b stuck fresh unplaced"), "Wait ReplicaPending"},
 	})
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // hopeless reports whether a replica is to be given up: it will not serve again by itself. One without data that has no place anywhere is
-// not, since a new one would have none either. Nothing is where a person maintains what holds the volumes, nor what pods that are made anew on
+// not, since a new one would have none either, nor is one that prepares itself still. Nothing is where a person maintains what holds the volumes, nor what pods that are made anew on
 // their claims may have broken: a corrected template mends it.
 func (v view) hopeless(r judged) bool {
 	switch {
@@ -19,7 +19,7 @@ func (v view) hopeless(r judged) bool {
 	case v.Surge == 0 && v.rolling() && r.Filled:
 		return false
 	}
-	return r.health == Unhealthy || r.health == Stuck && (r.Filled || r.Placed)
+	return r.health == Unhealthy || r.health == Stuck && !r.Busy && (r.Filled || r.Placed)
 }
 
 // giveUp gives up one replica that will not serve again; a later pass makes a new one. What never had the data may go at any time. What had

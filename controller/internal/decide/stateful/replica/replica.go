@@ -118,6 +118,8 @@ type Replica struct {
 	ReadinessSince time.Time
 	// PendingSince is when its present pod was made.
 	PendingSince time.Time
+	// Busy: a container that runs before the others is at work, for as long as it takes.
+	Busy bool
 	// InSync: it says that it has the data now. Only heard when Input.Declared.
 	InSync bool
 	// Patchable: its pod differs from the template of the spec by what can be changed in place, if at all.
