@@ -69,7 +69,16 @@ func (r *Reconciler) settleClaims(ctx context.Context, s *scope) error {
 		_, err := kube.Patch(ctx, r.Client, c, func(c *corev1.PersistentVolumeClaim) { c.OwnerReferences = s.ownersOf(c) })
 		errs = append(errs, client.IgnoreNotFound(err))
 	}
-	return errors.Join(append(errs, r.dispose(ctx, s))...)
+	err := errors.Join(append(errs, r.dispose(ctx, s))...)
+	if err != nil && kube.Denied(err) {
+		// Replicas run on without a record. Somebody has to bind the rights, and is told.
+		if s.trouble.reason == "" {
+			s.trouble = troubleOf(v1alpha1.ReasonAccessDenied, err)
+		}
+		s.retryAfter = blockedPause
+		return nil
+	}
+	return err
 }
 
 // dispose deletes the claims that the policy names. What a cache says is confirmed before.

@@ -2,6 +2,7 @@ package statefulcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,9 +13,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -205,6 +208,37 @@ func TestReconcile_changedClaimTemplates(t *testing.T) {
 	s.settle("the first is back, with a new claim beside its own", isReady)
 	if after := s.pods(); len(after) != 2 || len(s.claims()) != 4 || len(after[0].Spec.Volumes) != 2 || s.claim(1) != "Filled" {
 		t.Errorf("pods %s, %d claims", s.names(), len(s.claims()))
+	}
+}
+
+// TestRetention_withoutRights: a record that may not be written is told, and replicas run on.
+func TestRetention_withoutRights(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.add(1, nil)
+	s.settle("one replica", isReady)
+	s.r.Client = interceptor.NewClient(s.client, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if _, ok := o.(*corev1.PersistentVolumeClaim); ok {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, o.GetName(), errors.New(
+					`User "x" cannot patch resource "persistentvolumeclaims" in API group "" in the namespace "y"`))
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+	})
+	s.edit(func(c *v1alpha1.StatefulCluster) {
+		c.Spec.PersistentVolumeClaimRetentionPolicy = &v1alpha1.ClaimRetention{WhenDeleted: "Retain"}
+	})
+	s.mustPass()
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonAccessDenied, "ClusterRole quarry-statefulcluster")(s.get()); complaint != "" || s.names() != "1" {
+		t.Errorf("pods %s: %s", s.names(), complaint)
+	}
+	if s.result.RequeueAfter <= 0 {
+		t.Error("it is never tried again")
+	}
+	s.r.Client = s.client
+	s.settle("the rights are there", isReady)
+	if s.owners(1) != "" {
+		t.Errorf("owned by %s", s.owners(1))
 	}
 }
 
