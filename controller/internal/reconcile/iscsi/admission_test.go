@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"quarry.storage/quarry/controller/internal/apitest"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -47,6 +49,8 @@ func TestAdmission_badSpecs(t *testing.T) {
 		"an initiator that is no name": {func(s *spec) { s.Initiators = []v1alpha1.HostName{"Node_1"} }, "initiators[0]"},
 		"maintenance of another node":  {func(s *spec) { s.Maintenance = []v1alpha1.HostName{"n9"} }, "names a node that is no initiator"},
 		"another cleanup":              {func(s *spec) { s.Cleanup = "shred" }, "cleanup"},
+		"copies that hardly go on":     {func(s *spec) { s.CopyRate = ptr.To(resource.MustParse("1023Ki")) }, "at least 1Mi"},
+		"copies by parts of a byte":    {func(s *spec) { s.CopyRate = ptr.To(resource.MustParse("2000000500m")) }, "whole number of bytes"},
 		"another approval":             {func(s *spec) { s.Approval = "Never" }, "approval"},
 		"another filesystem":           {func(s *spec) { s.StorageClass = &v1alpha1.IscsiStorageClassSpec{FsType: "vfat"} }, "fsType"},
 		"a delay that is negative":     {func(s *spec) { s.RemovalDelay = &metav1.Duration{Duration: -time.Second} }, "removalDelay"},
@@ -77,6 +81,7 @@ func TestAdmission_goodNames(t *testing.T) {
 		"rest": "iqn.2001-04.com.example:storage:disk_1.a-b",
 	} {
 		o := valid("good-" + n)
+		o.Spec.CopyRate = ptr.To(resource.MustParse("50Mi"))
 		o.Spec.IQN, o.Spec.Targets = text, []v1alpha1.PortalAddress{"fd00::1"}
 		if err := c.Create(t.Context(), o); err != nil {
 			t.Errorf("%s: %v", text, err)
