@@ -36,10 +36,9 @@ func (d *disk) path() string {
 	return "/dev/" + d.Name
 }
 
-// wipeMark is what a wipe that is under way leaves on a disk.
+// wipeMark is what a wipe that is under way leaves on a disk; covered is what was there when it was approved.
 type wipeMark struct {
-	digest string
-	// covered is what was on the disk when the wipe was approved.
+	digest  string
 	covered []plan.Signature
 }
 
@@ -249,8 +248,7 @@ func (s session) verified(path string, verify func(plan.Device) error) error {
 		return fmt.Errorf("open %s exclusively: device or resource busy", path)
 	}
 	seen := s.device(d)
-	seen.Use = plan.Unused
-	if len(d.users) > 0 {
+	if seen.Use = plan.Unused; len(d.users) > 0 {
 		seen.Use, seen.Users = plan.Used, slices.Clone(d.users)
 	}
 	return verify(seen)
@@ -297,7 +295,6 @@ func (h *Host) plugIn(d *disk, as string) {
 		panic(fmt.Sprintf("agenttest: node %s has a disk %q", h.node, as))
 	}
 	h.minors++
-	d.Name, d.number, d.plugged = as, h.minors, true
-	d.events++
+	d.Name, d.number, d.plugged, d.events = as, h.minors, true, d.events+1
 	h.disks[as] = d
 }
