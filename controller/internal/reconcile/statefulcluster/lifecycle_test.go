@@ -97,20 +97,26 @@ func TestReconcile_replacesOnNodeThatIsGone(t *testing.T) {
 	if _, ok := before["db-0000000000000004"]; ok || !strings.Contains(s.names(), "4") {
 		t.Errorf("pods %s", s.names())
 	}
-	for _, p := range s.pods() {
-		if p.Name == lost.Name || p.Spec.NodeName == "n2" {
-			t.Errorf("%s is on %s", p.Name, p.Spec.NodeName)
-		}
-		if old, ok := before[p.Name]; ok && old.UID != p.UID {
-			t.Errorf("%s was made again", p.Name)
-		}
-	}
+	s.othersStay(before, lost)
 	orphan := strings.Replace(lost.Name, "db-", "db-data-", 1)
 	if c.Status.OrphanedClaimCount != 1 || c.Status.OrphanedClaims[0] != orphan || len(s.claims()) != 4 {
 		t.Errorf("orphans %v of %d claims", c.Status.OrphanedClaims, len(s.claims()))
 	}
 	if told := strings.Join(s.told(), "\n"); !strings.Contains(told, "Warning ReplicaReplaced Replica "+lost.Name) || !strings.Contains(told, "Normal ReplicaCreated") {
 		t.Errorf("events:\n%s", told)
+	}
+}
+
+// othersStay holds that a pod is gone, and that of those that were there no other was made again.
+func (s *suite) othersStay(before map[string]corev1.Pod, lost corev1.Pod) {
+	s.t.Helper()
+	for _, p := range s.pods() {
+		if p.Name == lost.Name || p.Spec.NodeName == lost.Spec.NodeName {
+			s.t.Errorf("%s is on %s", p.Name, p.Spec.NodeName)
+		}
+		if old, ok := before[p.Name]; ok && old.UID != p.UID {
+			s.t.Errorf("%s was made again", p.Name)
+		}
 	}
 }
 

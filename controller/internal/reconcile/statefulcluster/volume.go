@@ -6,8 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/stateful/disk"
 	"quarry.storage/quarry/controller/internal/decide/stateful/record"
@@ -33,27 +33,30 @@ func (r *Reconciler) hold(ctx context.Context, s *scope, i *record.Identity, out
 		v := &corev1.PersistentVolume{}
 		err := r.Client.Get(ctx, types.NamespacedName{Name: c.Spec.VolumeName}, v)
 		switch {
-		case apierrors.IsNotFound(err), err == nil && c.Status.Phase == corev1.ClaimLost:
-			// A cache may be late; of a volume that is gone the claim says so. It may be put back, as from a backup.
-			if c.Status.Phase == corev1.ClaimLost && !scheduled {
-				out.Disk = max(out.Disk, replica.DiskFailed)
-			}
-			continue
-		case err != nil:
+		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("get persistentvolume %s: %w", c.Spec.VolumeName, err)
-		}
-		out.Disk = max(out.Disk, disk.State(disk.Holder(v, s.members), out.Phase == replica.Running && out.Readiness == replica.Ready))
-		if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
-			continue
-		}
-		for name, n := range s.nodes {
-			on[name] = on[name] || topology.Matches(v.Spec.NodeAffinity.Required, name, n.Labels)
-		}
-		if out.Placed = true; !scheduled {
-			out.Node = max(out.Node, s.nodes.Reach(v.Spec.NodeAffinity.Required))
+		case err == nil && c.Status.Phase != corev1.ClaimLost:
+			s.onVolume(v, scheduled, on, out)
+		case c.Status.Phase == corev1.ClaimLost && !scheduled:
+			// A cache may be late; of a volume that is gone the claim says so. It may be put back, as from a backup.
+			out.Disk = max(out.Disk, replica.DiskFailed)
 		}
 	}
 	return r.room(ctx, s, i, on, out)
+}
+
+// onVolume adds what a volume says of a replica: how its disks are, and on which nodes it can be used.
+func (s *scope) onVolume(v *corev1.PersistentVolume, scheduled bool, on map[string]bool, out *replica.Replica) {
+	out.Disk = max(out.Disk, disk.State(disk.Holder(v, s.members), out.Phase == replica.Running && out.Readiness == replica.Ready))
+	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
+		return
+	}
+	for name, n := range s.nodes {
+		on[name] = on[name] || topology.Matches(v.Spec.NodeAffinity.Required, name, n.Labels)
+	}
+	if out.Placed = true; !scheduled {
+		out.Node = max(out.Node, s.nodes.Reach(v.Spec.NodeAffinity.Required))
+	}
 }
 
 // room tells whether another node is known to have room for the claims of a replica. It is asked only when the replica may be given up.

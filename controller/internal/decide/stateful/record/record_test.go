@@ -43,8 +43,9 @@ func claim(text string) corev1.PersistentVolumeClaim {
 	return c
 }
 
-func pod(identity string, phase corev1.PodPhase, state string) corev1.Pod {
-	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "db-" + identity, Labels: map[string]string{v1alpha1.LabelIdentity: identity}}}
+// pod of the identity 1.
+func pod(phase corev1.PodPhase, state string) corev1.Pod {
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "db-1", Labels: map[string]string{v1alpha1.LabelIdentity: "1"}}}
 	p.Status.Phase = phase
 	if state != "" {
 		p.Annotations = map[string]string{v1alpha1.AnnotationReplicaState: state}
@@ -74,7 +75,7 @@ func gather(n Naming, pods []corev1.Pod, texts ...string) string {
 
 func TestGather(t *testing.T) {
 	none, data, both := naming(), naming("data"), naming("data", "log")
-	running := []corev1.Pod{pod("1", corev1.PodRunning, "")}
+	running := []corev1.Pod{pod(corev1.PodRunning, "")}
 	for name, c := range map[string]struct {
 		got, want string
 	}{
@@ -92,10 +93,10 @@ func TestGather(t *testing.T) {
 		"a template is gone, and its claim deleted": {gather(data, nil, "data 1 Filled of-both"), "1 Filled 2"},
 		"one is being deleted":                      {gather(both, running, "data 1 Filled", "log 1 Filled ending"), "1 Filled 3"},
 		"both were deleted under a pod":             {gather(both, running), "1 Filled 2"},
-		"no claims are wanted":                      {gather(none, []corev1.Pod{pod("1", corev1.PodRunning, "New")}), "1 New 0"},
-		"no claims, and given up":                   {gather(none, []corev1.Pod{pod("1", corev1.PodRunning, "Replaced")}), "1 Replaced 0"},
+		"no claims are wanted":                      {gather(none, []corev1.Pod{pod(corev1.PodRunning, "New")}), "1 New 0"},
+		"no claims, and given up":                   {gather(none, []corev1.Pod{pod(corev1.PodRunning, "Replaced")}), "1 Replaced 0"},
 		"an earlier version: running":               {gather(data, running, "data 1"), "1 Filled 1"},
-		"an earlier version: pending":               {gather(data, []corev1.Pod{pod("1", corev1.PodPending, "")}, "data 1"), "1 New 1"},
+		"an earlier version: pending":               {gather(data, []corev1.Pod{pod(corev1.PodPending, "")}, "data 1"), "1 New 1"},
 		"an earlier version: an orphan stays one":   {gather(data, nil, "data 1"), "orphan db-data-1"},
 		"an earlier version: not begun":             {gather(data, nil, "data 1 reserved"), "1 New 1"},
 		"an earlier version: begun and gone":        {gather(data, nil, "data 1 reserved placed"), "orphan db-data-1"},

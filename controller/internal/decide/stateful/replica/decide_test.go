@@ -371,6 +371,11 @@ func TestOffer(t *testing.T) {
 	if rest := Offer(in, "uid", first.Digest); !rest.Approved || !slices.Equal(rest.Replicas, []string{"b"}) {
 		t.Errorf("the second of two: %+v", rest)
 	}
+	in.Replicas = append(in.Replicas, with("d unreachable"))
+	if more := Offer(in, "uid", first.Digest); more.Approved || !slices.Equal(more.Replicas, []string{"b", "d"}) {
+		t.Errorf("a third is lost, and nobody agreed to that: %+v", more)
+	}
+	in.Replicas = in.Replicas[:3]
 	in.Replicas[0].Fate, in.Replicas[0].Node = "", NodeFine
 	in.Replicas[1].Node = NodeFine
 	if p := Offer(in, "uid", first.Digest); p != nil {

@@ -22,23 +22,38 @@ func Dispose(in Input, p Policy) (ids []string, after time.Duration) {
 	whole := in.Desired > 0 && Summarize(in).Whole(in.Desired)
 	var kept []Replica
 	for _, r := range in.Replicas {
-		switch {
-		case r.Fate == "" || r.Phase != Absent:
-		case r.Fate == Scaled && p.Scaled, r.Fate != Scaled && p.Replaced && whole:
+		if r.Fate == "" || r.Phase != Absent {
+			continue
+		}
+		switch now, ever := p.names(r, whole); {
+		case now:
 			ids = append(ids, r.Identity)
-		case r.Fate != Scaled && p.Replaced:
-		default:
+		case !ever:
 			kept = append(kept, r)
 		}
 	}
 	if !whole {
 		return ids, 0
 	}
+	old, after := p.old(in.Now, kept)
+	return append(ids, old...), after
+}
+
+// names reports whether a policy deletes the claims of a fate now, and whether it does so at all.
+func (p Policy) names(r Replica, whole bool) (now, ever bool) {
+	if r.Fate == Scaled {
+		return p.Scaled, p.Scaled
+	}
+	return p.Replaced && whole, p.Replaced
+}
+
+// old returns the identities that are kept no longer, and when the next one is not.
+func (p Policy) old(now time.Time, kept []Replica) (ids []string, after time.Duration) {
 	slices.SortFunc(kept, func(a, b Replica) int {
 		return cmp.Or(b.GivenUp.Compare(a.GivenUp), cmp.Compare(a.Identity, b.Identity))
 	})
 	for i, r := range kept {
-		rest := left(in.Now, r.GivenUp, p.MaxAge)
+		rest := left(now, r.GivenUp, p.MaxAge)
 		// Without a time on record its age is not known, and only the number of those that are younger counts.
 		aged := p.MaxAge > 0 && !r.GivenUp.IsZero()
 		switch {

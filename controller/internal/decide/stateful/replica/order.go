@@ -39,8 +39,8 @@ func look(in Input) view {
 			fallthrough
 		case r.Claims == NoClaims && r.Terminating:
 			// A node that does not answer never confirms the end of a pod: it is waited for no longer than for a replica that stays.
-			v.leaving = v.leaving || r.Terminating && one.health != Lost && !(r.Node != NodeFine && in.Blackout)
-		case r.Fate == "" && !(r.Claims == NoClaims && r.Phase == Absent):
+			v.leaving = v.leaving || r.Terminating && one.health != Lost && (r.Node == NodeFine || !in.Blackout)
+		case r.Fate == "" && (r.Claims != NoClaims || r.Phase != Absent):
 			v.live = append(v.live, one)
 		}
 	}
@@ -111,9 +111,11 @@ func (v view) others(than judged, test func(judged) bool) int {
 
 func isOld(r judged) bool    { return r.old }
 func isSynced(r judged) bool { return r.synced }
-func isFilled(r judged) bool { return r.Filled }
 
 func is(h Health) func(judged) bool { return func(r judged) bool { return r.health == h } }
 
 // serves tells whether a replica is ready, long enough or not.
 func (r judged) serves() bool { return r.health >= Young }
+
+// whole tells whether a replica is available and has the data.
+func (r judged) whole() bool { return r.health == Available && r.synced }

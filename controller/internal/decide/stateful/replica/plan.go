@@ -31,13 +31,14 @@ func Offer(in Input, uid, approval string) *Plan {
 	shown := in.Plan
 	in.Plan = nil
 	v := look(in)
+	need := v.need()
 	if shown != nil && approval != "" && approval == shown.Digest {
 		left := slices.DeleteFunc(slices.Clone(shown.Replicas), func(id string) bool { return !v.doomed(id) })
-		if len(left) > 0 {
+		// Whoever else is to be given up by now makes it another plan.
+		if len(left) > 0 && !slices.ContainsFunc(need, func(id string) bool { return !slices.Contains(left, id) }) {
 			return &Plan{Digest: shown.Digest, Offer: shown.Offer, Replicas: left, Approved: true}
 		}
 	}
-	need := v.need()
 	if len(need) == 0 {
 		return nil
 	}

@@ -57,26 +57,22 @@ func (v view) part(r judged, fate Fate, reason, format string, args ...any) *Dec
 	return d
 }
 
+// comes reports whether nothing but its pod keeps a replica from serving.
+func (r judged) comes() bool { return !r.Terminating && !r.OutOfReach() && r.health != Lost }
+
 // restart makes a pod that ended, or that is not there, again on its claims: no data is copied. It waits for no other replica.
 func restart(v view) *Decision {
-	ended, ok := v.first(func(r judged) bool {
-		return r.Phase == Finished && r.Claims != NoClaims && !r.Terminating && !r.OutOfReach() && r.health != Lost && left(v.Now, r.PendingSince, restartPause) <= 0
-	})
-	if ok {
-		return remove(ended, "", v1alpha1.ReasonReplicaFinished, "The pod of replica %s has ended, and is made again on its claims.", ended.Name)
+	if r, ok := v.first(func(r judged) bool {
+		return r.comes() && r.Phase == Finished && r.Claims != NoClaims && left(v.Now, r.PendingSince, restartPause) <= 0
+	}); ok {
+		return remove(r, "", v1alpha1.ReasonReplicaFinished, "The pod of replica %s has ended, and is made again on its claims.", r.Name)
 	}
-	gone, ok := v.first(func(r judged) bool {
-		return r.Phase == Absent && !r.OutOfReach() && r.health != Lost && r.Claims != ClaimsEnding
-	})
-	if ok {
-		return create(gone.Identity, v1alpha1.ReasonReplicaMissing, "The pod of replica %s is made on its claims.", gone.Name)
+	if r, ok := v.first(func(r judged) bool { return r.comes() && r.Phase == Absent && r.Claims != ClaimsEnding }); ok {
+		return create(r.Identity, v1alpha1.ReasonReplicaMissing, "The pod of replica %s is made on its claims.", r.Name)
 	}
 	// What has no data and lacks a claim gets the claim again.
-	torn, ok := v.first(func(r judged) bool {
-		return r.Phase == Pending && !r.Terminating && r.Claims == ClaimsMissing && !r.Filled && !r.OutOfReach() && r.health != Lost
-	})
-	if ok {
-		return create(torn.Identity, v1alpha1.ReasonReplicaMissing, "A claim of replica %s was deleted before its pod started, and is made again.", torn.Name)
+	if r, ok := v.first(func(r judged) bool { return r.comes() && r.Phase == Pending && r.Claims == ClaimsMissing && !r.Filled }); ok {
+		return create(r.Identity, v1alpha1.ReasonReplicaMissing, "A claim of replica %s was deleted before its pod started, and is made again.", r.Name)
 	}
 	return nil
 }

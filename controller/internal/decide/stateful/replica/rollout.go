@@ -28,12 +28,9 @@ func rollout(v view) *Decision {
 	if r, ok := v.first(only); ok && v.alone() && v.count(func(r judged) bool { return only(r) && v.Plan.allows(r.Identity) }) == 0 {
 		return askFirst(v, r)
 	}
-	fresh := func(r judged) bool { return !r.old && !(r.health == Available && r.synced) }
+	fresh := func(r judged) bool { return !r.old && !r.whole() }
 	if r, ok := v.first(fresh); ok && v.count(fresh) >= v.Surge {
-		if v.Futile > 0 && v.count(func(r judged) bool { return !r.old && r.serves() }) == 0 {
-			return wait(v1alpha1.ReasonRolloutStalled, "The changed template makes no replica that becomes ready: %d were given up, %s is not ready yet.", v.Futile, r.Name)
-		}
-		return wait(v1alpha1.ReasonRolling, "The template has changed: %d replicas have the old one, and %s is not available yet.", old, r.Name)
+		return arriving(v, r)
 	}
 	if len(v.live) < v.Desired+min(v.Surge, v.rest()) {
 		return create("", v1alpha1.ReasonRolling, "A replica is made: the template has changed, and %d replicas have the old one.", old)
@@ -41,11 +38,19 @@ func rollout(v view) *Decision {
 	return rollOver(v)
 }
 
+// arriving waits for a replica of the changed template.
+func arriving(v view, r judged) *Decision {
+	if v.Futile > 0 && v.count(func(r judged) bool { return !r.old && r.serves() }) == 0 {
+		return wait(v1alpha1.ReasonRolloutStalled, "The changed template makes no replica that becomes ready: %d were given up, %s is not ready yet.", v.Futile, r.Name)
+	}
+	return wait(v1alpha1.ReasonRolling, "The template has changed: %d replicas have the old one, and %s is not available yet.", v.count(isOld), r.Name)
+}
+
 // rollOver gives up one replica of the old template, for which a new one stands in that has the data.
 func rollOver(v view) *Decision {
 	old := v.count(isOld)
 	victim, _ := v.first(isOld)
-	stays := v.others(victim, func(r judged) bool { return r.health == Available && r.synced })
+	stays := v.others(victim, judged.whole)
 	switch {
 	case v.Blocked[victim.Name]:
 		return nil
@@ -64,7 +69,7 @@ func again(v view) *Decision {
 	if !ok {
 		return wait(v1alpha1.ReasonRolling, "The template has changed: %d replicas have the old one, and none of them can be changed now.", old)
 	}
-	down := v.others(victim, func(r judged) bool { return r.health != Available || !r.synced })
+	down := v.others(victim, func(r judged) bool { return !r.whole() })
 	switch {
 	case v.Blocked[victim.Name]:
 		return nil

@@ -7,45 +7,40 @@ import (
 	"time"
 )
 
-// harm has something happen that a controller does not do: to nodes, disks, pods, clocks, budgets, or in a person's mind.
-func (w *world) harm() {
-	n := names[1+w.rand.IntN(len(names)-1)]
-	m := w.nodes[n]
-	what := w.rand.IntN(17)
-	switch what {
-	case 0:
-		m.state = NodeUnreachable
-	case 1, 2, 3:
-		m.state, m.closed = NodeFine, false
-	case 4:
-		m.state = NodeGone
-	case 5:
-		m.state = NodeUnready
-	case 6:
-		w.drain(n)
-	case 7:
-		m.disk = DiskFailed
-	case 8, 9:
-		m.disk = DiskFine
-	case 10:
-		m.disk = []DiskState{DiskLost, DiskSuspended}[w.rand.IntN(2)]
-	case 11:
-		w.in.Desired = w.rand.IntN(6)
-	case 12:
-		w.in.Revision = fmt.Sprintf("change-%d", w.rand.IntN(3))
-	case 13:
-		w.budget = !w.budget
-	case 14:
+// harms are what a controller does not do: to nodes, disks, pods, clocks, budgets, or in a person's mind.
+var harms = []func(w *world, n string, m *machine){
+	func(_ *world, _ string, m *machine) { m.state = NodeUnreachable },
+	func(_ *world, _ string, m *machine) { m.state, m.closed = NodeFine, false },
+	func(_ *world, _ string, m *machine) { m.state, m.closed = NodeFine, false },
+	func(_ *world, _ string, m *machine) { m.state, m.closed = NodeFine, false },
+	func(_ *world, _ string, m *machine) { m.state = NodeGone },
+	func(_ *world, _ string, m *machine) { m.state = NodeUnready },
+	func(w *world, n string, _ *machine) { w.drain(n) },
+	func(_ *world, _ string, m *machine) { m.disk = DiskFailed },
+	func(_ *world, _ string, m *machine) { m.disk = DiskFine },
+	func(_ *world, _ string, m *machine) { m.disk = DiskFine },
+	func(w *world, _ string, m *machine) { m.disk = []DiskState{DiskLost, DiskSuspended}[w.rand.IntN(2)] },
+	func(w *world, _ string, _ *machine) { w.in.Desired = w.rand.IntN(6) },
+	func(w *world, _ string, _ *machine) { w.in.Revision = fmt.Sprintf("change-%d", w.rand.IntN(3)) },
+	func(w *world, _ string, _ *machine) { w.budget = !w.budget },
+	func(w *world, _ string, _ *machine) {
 		w.now = w.now.Add(time.Duration(w.rand.IntN(7200)-3600) * time.Second)
-	case 15:
-		w.reboot(n)
-	case 16:
-		if w.plan != nil && w.rand.IntN(2) == 0 {
+	},
+	func(w *world, n string, _ *machine) { w.reboot(n) },
+	func(w *world, _ string, _ *machine) { w.kill() },
+	func(w *world, _ string, _ *machine) {
+		if w.plan != nil {
 			w.approval = w.plan.Digest
 		}
-		w.kill()
-	}
-	is := *m
+	},
+}
+
+// harm has one of them happen, to a node if it is about one; the first node is never harmed.
+func (w *world) harm() {
+	n := names[1+w.rand.IntN(len(names)-1)]
+	what := w.rand.IntN(len(harms))
+	harms[what](w, n, w.nodes[n])
+	is := *w.nodes[n]
 	w.tell(func() string { return fmt.Sprintf("harm %d: %s is %+v", what, n, is) })
 }
 
@@ -116,13 +111,22 @@ func (w *world) kubelet(c *copied) {
 		if c.Readiness == Ready {
 			c.Readiness, c.ReadinessSince, c.InSync = NotReady, w.now, false
 		}
-	case c.Phase == Pending && m.closed:
 	case c.Phase == Pending:
-		c.Phase, c.Readiness, c.ReadinessSince, c.ticks = Running, NotReady, w.now, 1+w.rand.IntN(5)
-	case c.Phase == Running && !c.broken && c.Readiness != Ready:
-		c.Readiness, c.ReadinessSince, c.ticks = Ready, w.now, 1+w.rand.IntN(3)
-	case c.Phase == Running && c.Readiness == Ready && !c.InSync:
+		if !m.closed {
+			c.Phase, c.Readiness, c.ReadinessSince, c.ticks = Running, NotReady, w.now, 1+w.rand.IntN(5)
+		}
+	case c.Phase == Running:
+		w.run(c)
+	}
+}
+
+// run lets a pod that runs become ready, and then get the data.
+func (w *world) run(c *copied) {
+	switch {
+	case c.Readiness == Ready && !c.InSync:
 		c.InSync = c.Filled || w.source(c)
+	case c.Readiness != Ready && !c.broken:
+		c.Readiness, c.ReadinessSince, c.ticks = Ready, w.now, 1+w.rand.IntN(3)
 	}
 }
 
@@ -174,7 +178,7 @@ func TestSimulation(t *testing.T) {
 		passes := 0
 		for ; !w.settled(); passes++ {
 			if passes == bound {
-				w.fail("not settled after %d passes: %s", bound, describe(w.input()))
+				w.fail("not settled after %d passes: %s, plan %+v", bound, describe(w.input()), w.plan)
 			}
 			if w.plan != nil && !w.plan.Approved {
 				w.approval = w.plan.Digest

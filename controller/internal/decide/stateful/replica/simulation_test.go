@@ -205,42 +205,53 @@ func (w *world) act(in Input, d Decision) {
 	case Rest:
 		w.in.Futile = 0
 	case Create:
-		if d.Identity == "" {
-			w.make()
-			return
-		}
-		c := w.of(d.Identity)
-		if c.Fate != "" || c.Phase != Absent {
-			w.fail("%s is made again, and was given up or is there", d.Identity)
-		}
-		w.start(c)
+		w.create(d)
 	case Update:
-		c := w.of(d.Identity)
-		if good, _ := w.serving(c); c.Phase != Running || c.Fate != "" || in.Surge > 0 || good < in.Desired-max(1, in.Unavailable) {
-			w.fail("%s is changed in place, and %d of %d serve without it", c.Identity, good, in.Desired)
-		}
-		c.Revision, c.Readiness, c.ReadinessSince, c.InSync, c.ticks = in.Revision, NotReady, w.now, false, 1+w.rand.IntN(3)
+		w.update(in, d)
 	case GiveUp, Remove:
 		c := w.of(d.Identity)
 		if d.Fate != "" && c.Fate == "" {
 			w.mayGiveUp(in, d, c)
 			c.Fate, c.GivenUp = d.Fate, w.now
 		}
-		if d.Action == GiveUp {
-			return
+		if d.Action == Remove {
+			w.remove(d, c)
 		}
-		if c.Phase == Absent || c.Terminating && !d.Force {
-			w.fail("%s is removed, and is not there or is being deleted", d.Victim)
-		}
-		if d.Force && (c.home == "" || w.nodes[c.home].state != NodeGone || c.Fate == "") {
-			w.fail("%s is removed by force, and somebody may end it", c.Identity)
-		}
-		if d.Reason == "ReplicaUnhealthy" {
-			w.in.Futile++
-		}
-		if c.Terminating, c.ticks = true, 1+w.rand.IntN(3); d.Force || c.home == "" || c.Phase == Finished {
-			w.end(c)
-		}
+	}
+}
+
+func (w *world) create(d Decision) {
+	if d.Identity == "" {
+		w.make()
+		return
+	}
+	c := w.of(d.Identity)
+	if c.Fate != "" || c.Phase != Absent {
+		w.fail("%s is made again, and was given up or is there", d.Identity)
+	}
+	w.start(c)
+}
+
+func (w *world) update(in Input, d Decision) {
+	c := w.of(d.Identity)
+	if good, _ := w.serving(c); c.Phase != Running || c.Fate != "" || in.Surge > 0 || good < in.Desired-max(1, in.Unavailable) {
+		w.fail("%s is changed in place, and %d of %d serve without it", c.Identity, good, in.Desired)
+	}
+	c.Revision, c.Readiness, c.ReadinessSince, c.InSync, c.ticks = in.Revision, NotReady, w.now, false, 1+w.rand.IntN(3)
+}
+
+func (w *world) remove(d Decision, c *copied) {
+	if c.Phase == Absent || c.Terminating && !d.Force {
+		w.fail("%s is removed, and is not there or is being deleted", d.Victim)
+	}
+	if d.Force && (c.home == "" || w.nodes[c.home].state != NodeGone || c.Fate == "") {
+		w.fail("%s is removed by force, and somebody may end it", c.Identity)
+	}
+	if d.Reason == "ReplicaUnhealthy" {
+		w.in.Futile++
+	}
+	if c.Terminating, c.ticks = true, 1+w.rand.IntN(3); d.Force || c.home == "" || c.Phase == Finished {
+		w.end(c)
 	}
 }
 
@@ -282,18 +293,22 @@ func (w *world) mayGiveUp(in Input, d Decision, c *copied) {
 			w.fail("%s is rolled over, and %d of %d serve without it", c.Identity, good, in.Desired)
 		}
 	case Replaced:
-		if good == 0 || good*2 < filled {
-			w.fail("%s is given up, and %d of %d serve", c.Identity, good, filled)
-		}
-		if filled < in.Desired {
-			w.fail("%s is given up before the one before is replaced: %d of %d had the data", c.Identity, filled, in.Desired)
-		}
-		if h, _ := in.Health(in.Replicas[slices.Index(w.all, c)]); h > Stuck {
-			w.fail("%s is given up, and may serve again", c.Identity)
-		}
-		if w.nodes[c.home].disk == DiskSuspended {
-			w.fail("%s is given up under maintenance", c.Identity)
-		}
+		w.mayReplace(in, c, good, filled)
+	}
+}
+
+func (w *world) mayReplace(in Input, c *copied, good, filled int) {
+	if good == 0 || good*2 < filled {
+		w.fail("%s is given up, and %d of %d serve", c.Identity, good, filled)
+	}
+	if filled < in.Desired {
+		w.fail("%s is given up before the one before is replaced: %d of %d had the data", c.Identity, filled, in.Desired)
+	}
+	if h, _ := in.Health(in.Replicas[slices.Index(w.all, c)]); h > Stuck {
+		w.fail("%s is given up, and may serve again", c.Identity)
+	}
+	if w.nodes[c.home].disk == DiskSuspended {
+		w.fail("%s is given up under maintenance", c.Identity)
 	}
 }
 
