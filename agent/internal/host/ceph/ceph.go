@@ -26,15 +26,18 @@ type Config struct {
 	Proc string
 }
 
-// Tool runs programs of Ceph. Its methods are safe for concurrent use, for different OSDs.
-type Tool struct{ cfg Config }
+// Tool runs programs of Ceph, one at a time: each takes up to 200 MiB, out of what the agent has. Its methods are safe for concurrent use.
+type Tool struct {
+	cfg  Config
+	turn chan struct{}
+}
 
 // New makes a Tool.
 func New(cfg Config) *Tool {
 	if cfg.Proc == "" {
 		cfg.Proc = "/proc"
 	}
-	return &Tool{cfg: cfg}
+	return &Tool{cfg: cfg, turn: make(chan struct{}, 1)}
 }
 
 // Make says which OSD is made, and where.
@@ -58,6 +61,12 @@ const program = "/usr/bin/ceph-osd"
 func (t *Tool) Mkfs(ctx context.Context, m Make) error {
 	if err := m.check(); err != nil {
 		return fmt.Errorf("make OSD: %w", err)
+	}
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("make osd.%d: %w", m.ID, context.Cause(ctx))
 	}
 	root, err := t.root(m.Container)
 	if err != nil {

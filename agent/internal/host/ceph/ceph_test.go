@@ -127,3 +127,34 @@ func TestMkfs_fails(t *testing.T) {
 		t.Errorf("left: %v, %v", left, err)
 	}
 }
+
+// TestMkfs_oneAtATime: each takes memory, which the agent has little of.
+func TestMkfs_oneAtATime(t *testing.T) {
+	proc, _ := node(t, "0::/kubepods/pod1/"+container+"\n")
+	begun, end := make(chan struct{}), make(chan struct{})
+	runner := run.Hook{Next: run.NewFake(run.Step{}, run.Step{}), Before: func(context.Context, run.Command) error {
+		begun <- struct{}{}
+		<-end
+		return nil
+	}}
+	tool := New(Config{Runner: runner, Proc: proc})
+	done := make(chan error, 2)
+	go func() { done <- tool.Mkfs(t.Context(), osd7) }()
+	<-begun
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := tool.Mkfs(ctx, osd7); !errors.Is(err, context.Canceled) {
+		t.Errorf("one that waits is not ended: %v", err)
+	}
+	go func() { done <- tool.Mkfs(t.Context(), osd7) }()
+	select {
+	case <-begun:
+		t.Fatal("two run at one time")
+	case end <- struct{}{}:
+	}
+	<-begun
+	end <- struct{}{}
+	if err := errors.Join(<-done, <-done); err != nil {
+		t.Error(err)
+	}
+}
