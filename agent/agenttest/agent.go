@@ -27,11 +27,11 @@ import (
 	"quarry.storage/quarry/agent/internal/server/sharedgroup"
 )
 
-// CA is a certificate authority, and Network a network in memory, which agents listen on at their node's name.
-type (
-	CA      = wire.CA
-	Network = wire.Network
-)
+// CA is a certificate authority.
+type CA = wire.CA
+
+// Network is a network in memory.
+type Network = wire.Network
 
 // NewCA makes a certificate authority.
 func NewCA(t testing.TB) *CA { return wire.NewCA(t) }

@@ -64,6 +64,17 @@ func (d *disk) labelAtStart() []osd.Found {
 	return nil
 }
 
+// performOnOSD makes the change that a step on an OSD describes, or one on a volume.
+func (s session) performOnOSD(ctx context.Context, step plan.Step) error {
+	switch st := step.(type) {
+	case prep.MakeOSD:
+		return s.makeOSD(ctx, st)
+	case prep.ClearOSD:
+		return s.clearOSD(ctx, st)
+	}
+	return s.performOnVolume(ctx, step)
+}
+
 // makeOSD writes the label first, as ceph-osd does, its copies then, and what makes it ready in the end: the agent can die between any two. Like
 // ceph-osd it overwrites whatever is there, and checks no token: the adapter does, before it and after it.
 func (s session) makeOSD(ctx context.Context, step prep.MakeOSD) error {

@@ -9,7 +9,6 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/claim"
 	"quarry.storage/quarry/agent/internal/plan/move"
-	"quarry.storage/quarry/agent/internal/plan/prep"
 	"quarry.storage/quarry/pkg/pvuuid"
 	"quarry.storage/quarry/pkg/systemid"
 )
@@ -51,12 +50,8 @@ func (s session) Perform(ctx context.Context, step plan.Step) error {
 		return s.wipe(ctx, st)
 	case plan.ReleasePV:
 		return s.release(ctx, st)
-	case prep.MakeOSD:
-		return s.makeOSD(ctx, st)
-	case prep.ClearOSD:
-		return s.clearOSD(ctx, st)
 	}
-	return s.performOnVolume(ctx, step)
+	return s.performOnOSD(ctx, step)
 }
 
 // Observe sees the host. An agent that died sees nothing.

@@ -94,40 +94,11 @@ func TestJudge_neverGivesDataUp(t *testing.T) {
 	}
 	seen := map[osd.Kind]int{}
 	for range 20000 {
-		c := osd.Contents{SizeBytes: 2 * gib, Clean: r.IntN(2) == 0, Blank: r.IntN(2) == 0}
-		for _, off := range []int64{0, gib} {
-			if r.IntN(3) == 0 {
-				continue
-			}
-			f := label(off)
-			if r.IntN(2) == 0 {
-				unready(&f)
-			}
-			if r.IntN(4) == 0 {
-				changes[r.IntN(len(changes))](&f)
-			}
-			c.Labels = append(c.Labels, f)
-		}
-		if r.IntN(4) == 0 {
-			c.Others = []osd.Mark{{Type: "gpt", Offset: []int64{512, 1 << 20}[r.IntN(2)]}}
-		}
+		c := randomContents(r, changes)
 		got := osd.Judge(wanted, c)
 		seen[got.Kind]++
-		switch got.Kind {
-		case osd.Empty:
-			if len(c.Labels) > 0 || !c.Clean {
-				t.Fatalf("empty: %+v", c)
-			}
-		case osd.Ready:
-			if c.Labels[0].Offset > 0 && (!c.Blank || len(c.Others) > 0) {
-				t.Fatalf("ready: %+v", c)
-			}
-		case osd.Unfinished:
-			for _, f := range c.Labels {
-				if f.Label.UUID != uuid || f.Err != nil || f.Label.Ready {
-					t.Fatalf("unfinished: %+v", c)
-				}
-			}
+		if why := wrong(got.Kind, c); why != "" {
+			t.Fatalf("%s, even though %s: %+v", got.Kind, why, c)
 		}
 	}
 	for k := osd.Unknown; k <= osd.Other; k++ {
@@ -135,4 +106,46 @@ func TestJudge_neverGivesDataUp(t *testing.T) {
 			t.Errorf("never %s: %v", k, seen)
 		}
 	}
+}
+
+func randomContents(r *rand.Rand, changes []func(*osd.Found)) osd.Contents {
+	c := osd.Contents{SizeBytes: 2 * gib, Clean: r.IntN(2) == 0, Blank: r.IntN(2) == 0}
+	for _, off := range []int64{0, gib} {
+		if r.IntN(3) == 0 {
+			continue
+		}
+		f := label(off)
+		if r.IntN(2) == 0 {
+			unready(&f)
+		}
+		if r.IntN(4) == 0 {
+			changes[r.IntN(len(changes))](&f)
+		}
+		c.Labels = append(c.Labels, f)
+	}
+	if r.IntN(4) == 0 {
+		c.Others = []osd.Mark{{Type: "gpt", Offset: []int64{512, 1 << 20}[r.IntN(2)]}}
+	}
+	return c
+}
+
+// wrong says why a disk must not be of a kind; empty if it may be.
+func wrong(k osd.Kind, c osd.Contents) string {
+	switch k {
+	case osd.Empty:
+		if len(c.Labels) > 0 || !c.Clean {
+			return "something is on it"
+		}
+	case osd.Ready:
+		if c.Labels[0].Offset > 0 && (!c.Blank || len(c.Others) > 0) {
+			return "something else is at its start or end"
+		}
+	case osd.Unfinished:
+		for _, f := range c.Labels {
+			if f.Label.UUID != uuid || f.Err != nil || f.Label.Ready {
+				return "a label is another one, or ready"
+			}
+		}
+	}
+	return ""
 }

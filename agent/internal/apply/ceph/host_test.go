@@ -5,6 +5,7 @@ package ceph
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -153,25 +154,31 @@ func TestHost_mkfsKilled(t *testing.T) {
 		if kind != osd.Empty && kind != osd.Unfinished && kind != osd.Ready || err == nil && kind != osd.Ready {
 			t.Fatalf("killed after %s (%v): %s", delay, err, kind)
 		}
-		for range 2 {
-			if _, err := b.do(t.Context(), prep.Prepare); err != nil {
-				t.Fatalf("killed after %s at %s, repeated: %v", delay, kind, err)
-			}
-		}
-		if n, err := b.do(t.Context(), prep.Prepare); n != 0 || err != nil || b.kind() != osd.Ready {
-			t.Fatalf("killed after %s at %s: %d steps for a disk that is %s: %v", delay, kind, n, b.kind(), err)
-		}
-		if _, err := b.do(t.Context(), prep.Zap); err != nil {
-			t.Fatal(err)
-		}
-		if refusals := plan.Judge(b.see(), policy); len(refusals) > 0 {
-			t.Fatalf("given back: %+v", refusals)
-		}
+		b.repeat(fmt.Sprintf("killed after %s at %s", delay, kind))
 	}
 	if seen[osd.Unfinished] == 0 || seen[osd.Ready] == 0 {
 		t.Errorf("the kills met %v", seen)
 	}
 	t.Logf("killed at %v", seen)
+}
+
+// repeat makes the OSD after a call that was killed, and gives the disk back.
+func (b *bench) repeat(after string) {
+	b.t.Helper()
+	for range 2 {
+		if _, err := b.do(b.t.Context(), prep.Prepare); err != nil {
+			b.t.Fatalf("%s, repeated: %v", after, err)
+		}
+	}
+	if n, err := b.do(b.t.Context(), prep.Prepare); n != 0 || err != nil || b.kind() != osd.Ready {
+		b.t.Fatalf("%s: %d steps for a disk that is %s: %v", after, n, b.kind(), err)
+	}
+	if _, err := b.do(b.t.Context(), prep.Zap); err != nil {
+		b.t.Fatal(err)
+	}
+	if refusals := plan.Judge(b.see(), policy); len(refusals) > 0 {
+		b.t.Fatalf("%s, given back: %+v", after, refusals)
+	}
 }
 
 // TestHost_foreignOSD: an OSD of another Cluster is never made anew, even if somebody zeroed both ends of its disk.

@@ -78,7 +78,7 @@ func (t *Tool) Mkfs(ctx context.Context, m Make) error {
 	if err != nil {
 		return fmt.Errorf("make osd.%d: %w", m.ID, err)
 	}
-	defer files.Close()
+	defer func() { _ = files.Close() }() // Nothing is written through it.
 	// What a call that was killed left there is of another OSD for Ceph.
 	if err := errors.Join(files.RemoveAll(dir), files.Mkdir(dir, 0o700)); err != nil {
 		return fmt.Errorf("make osd.%d: directory in the container: %w", m.ID, err)

@@ -22,7 +22,7 @@ func TestReal_root(t *testing.T) {
 	if err != nil {
 		t.Skipf("this program is no ELF file: %v", err)
 	}
-	defer program.Close()
+	defer func() { _ = program.Close() }()
 	if slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
 		t.Skip("needs a test without cgo (CGO_ENABLED=0)")
 	}

@@ -112,15 +112,15 @@ func Zap(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	switch v := Look(d, spec.Want, p); {
-	case v.Kind == osd.Ready || v.Kind == osd.Unfinished:
+	switch v := Look(d, spec.Want, p); v.Kind {
+	case osd.Ready, osd.Unfinished:
 		if stay := obstacles(d, p); len(stay) > 0 {
 			return plan.Plan{}, &plan.NotCleanError{Path: d.Path, Refusals: stay}
 		}
 		token := Token{device: spec.Device, want: spec.Want, policy: p, kinds: []osd.Kind{osd.Ready, osd.Unfinished}}
 		token.device.Path = d.Path
 		return plan.Plan{Steps: []plan.Step{ClearOSD{token: token, Reason: "the caller is done with the OSD on it"}}}, nil
-	case v.Kind == osd.Empty:
+	case osd.Empty:
 		return plan.Plan{Notes: []string{fmt.Sprintf("Device %s is clean already.", d.Path)}}, nil
 	default:
 		return plan.Plan{}, refused(d, v, p)

@@ -253,10 +253,13 @@ func TestPlans_neverTouchWhatIsNotOurs(t *testing.T) {
 	}
 }
 
+func inUse(d plan.Device) bool {
+	return len(d.Mounts)+len(d.Holders)+len(d.Partitions)+len(d.Unreadable) > 0 || d.Use == plan.Used || d.ReadOnly || d.Suspended || d.Wipe != nil || d.PVUUID != ""
+}
+
 // forbidden says why a step must not be planned; empty if it may be.
 func forbidden(d plan.Device, w osd.Wanted, name string, at int, step plan.Step) string {
-	inUse := len(d.Mounts)+len(d.Holders)+len(d.Partitions)+len(d.Unreadable) > 0 || d.Use == plan.Used || d.ReadOnly || d.Suspended || d.Wipe != nil || d.PVUUID != ""
-	if inUse {
+	if inUse(d) {
 		return "it is in use, or not everything about it is known"
 	}
 	foreign := slices.ContainsFunc(d.Labels, func(f osd.Found) bool { return f.Label.UUID != w.UUID || f.Err != nil })
