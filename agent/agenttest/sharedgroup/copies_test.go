@@ -95,7 +95,10 @@ func TestCopy_several(t *testing.T) {
 	c.whole("copy")
 	c.want(c.try(a, sharedlun.Change{Hold: c.hold("v", "n1")}), sharedlun.ErrHeld, "copied to second")
 	for _, change := range []sharedlun.Change{
-		c.copied("second", 16*mib), {Leave: c.hold("second", "n2")}, {Release: &sharedlun.Release{Hold: *c.hold("second", "n2")}}, c.ready("second", 16*mib),
+		c.copied("second", 16*mib),
+		{Leave: c.hold("second", "n2")},
+		{Release: &sharedlun.Release{Hold: *c.hold("second", "n2")}},
+		c.ready("second", 16*mib),
 		{Hold: c.hold("v", "n1")},
 	} {
 		c.change(change)
