@@ -46,8 +46,8 @@ func TestState(t *testing.T) {
 		ready  bool
 		want   replica.DiskState
 	}{
-		"all is well":                                   {member(), false, replica.DiskFine},
-		"its group is lost":                             {member(reason(v1alpha1.ReasonVolumeGroupLost)), true, replica.DiskFailed},
+		"all is well with it and its disks":             {member(), false, replica.DiskFine},
+		"its group is lost, it says":                    {member(reason(v1alpha1.ReasonVolumeGroupLost)), true, replica.DiskFailed},
 		"something else is wrong":                       {member(reason(v1alpha1.ReasonVolumeGroupUnknown)), false, replica.DiskFine},
 		"a device died, and the replica is not ready":   {member(missing), false, replica.DiskFailed},
 		"a device died that holds nothing of it":        {member(missing), true, replica.DiskFine},

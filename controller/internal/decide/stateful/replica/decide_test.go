@@ -218,14 +218,14 @@ func TestDecide_guard(t *testing.T) {
 	}
 	shown := func(in Input, who ...string) Input { in.Plan = &Plan{Digest: "d", Replicas: who}; return in }
 	try(t, map[string]expectation{
-		"two of five are silent, and one is replaced": {input(5, "a unreachable", "b unreachable", "c", "d", "e"), "GiveUp ReplicaLost a for good"},
-		"the second waits for the new one":            {input(5, "f unready just fresh", "b unreachable", "c", "d", "e"), held + " after 4m0s"},
-		"and goes when it has the data":               {input(5, "f", "b unreachable", "c", "d", "e"), "GiveUp ReplicaLost b for good"},
-		"three of five are silent":                    {input(5, "a unreachable", "b unreachable", "c unreachable", "d", "e"), held},
-		"two of three":                                {input(3, "a unreachable", "b unreachable", "c"), held},
-		"one of three while another one starts again": {input(3, "a unreachable", "b unready just", "c"), held + " after 4m0s"},
-		"one of two":   {input(2, "a unreachable", "b"), "GiveUp ReplicaLost a for good"},
-		"the only one": {input(1, "a unreachable"), held},
+		"two of five are silent, and one is replaced":                {input(5, "a unreachable", "b unreachable", "c", "d", "e"), "GiveUp ReplicaLost a for good"},
+		"the second waits for the new one":                           {input(5, "f unready just fresh", "b unreachable", "c", "d", "e"), held + " after 4m0s"},
+		"and goes when it has the data":                              {input(5, "f", "b unreachable", "c", "d", "e"), "GiveUp ReplicaLost b for good"},
+		"three of five are silent at once":                           {input(5, "a unreachable", "b unreachable", "c unreachable", "d", "e"), held},
+		"two of three are silent at once":                            {input(3, "a unreachable", "b unreachable", "c"), held},
+		"one of three while another one starts again":                {input(3, "a unreachable", "b unready just", "c"), held + " after 4m0s"},
+		"one of two is silent, and replaced":                         {input(2, "a unreachable", "b"), "GiveUp ReplicaLost a for good"},
+		"the only one is silent and stays":                           {input(1, "a unreachable"), held},
 		"the only one that has the data of three":                    {input(3, "a unreachable", "b fresh unready just", "c fresh unready just"), held + " after 4m0s"},
 		"one that never had the data goes at any time":               {input(3, "a unreachable fresh", "b unreachable", "c unreachable"), "GiveUp ReplicaLost a for good"},
 		"two of three are not ready":                                 {input(3, "a unready", "b unready", "c"), held},
