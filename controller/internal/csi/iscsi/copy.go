@@ -41,13 +41,13 @@ func (b *Backend) origin(ctx context.Context, t turn, s storage, id sharedlun.ID
 	return *v, nil, nil
 }
 
-// copyTo makes a copy of a volume on the LUN, of which nothing is there yet. The name is not taken.
+// copyTo makes a copy of a volume on the LUN, of which nothing is there yet, and which the writer holds. The name is not taken.
 func (t turn) copyTo(ctx context.Context, s storage, name string, bytes int64, of sharedlun.Volume, snapshot bool) (sharedlun.Volume, error) {
 	if bytes > t.Group.FreeBytes {
 		return sharedlun.Volume{}, volume.Refuse(volume.Exhausted, "Iscsi %s has %d bytes free, %d are asked for", s.name(), t.Group.FreeBytes, bytes)
 	}
 	create := &sharedlun.Create{
-		Name: name, SizeBytes: bytes, Tags: []string{fmt.Sprint(sharedlun.TagSize, bytes)}, Snapshot: snapshot,
+		Name: name, SizeBytes: bytes, Tags: []string{fmt.Sprint(sharedlun.TagSize, bytes)}, Snapshot: snapshot, HeldBy: t.Writer(),
 		Origin: sharedlun.Origin{Name: of.Name, UUID: of.UUID, Bytes: of.ReadyBytes},
 	}
 	if err := t.Change(ctx, sharedlun.Change{Create: create}); err != nil {
@@ -58,6 +58,9 @@ func (t turn) copyTo(ctx context.Context, s storage, name string, bytes int64, o
 		// An agent of an earlier version made a volume that is none. Nobody has seen it.
 		late := volume.Refuse(volume.Unavailable, "the agent on node %s makes no copies: it is of an earlier version", t.Writer())
 		if v != nil {
+			if err := t.TakeAway(ctx, name); err != nil {
+				return *v, err
+			}
 			if err := t.remove(ctx, *v); err != nil {
 				return *v, err
 			}

@@ -135,11 +135,11 @@ func TestCost(t *testing.T) {
 			r, err := s.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: id})
 			snapshot = r.GetSnapshot().GetSnapshotId()
 			return err
-		}, map[string]int{"read group": 2, "change": 6, "copy": 2, "unmap": 1, "read keys": 1, "commands of LVM": 21, "get lease": 2, "write lease": 4, "list members": 8}},
+		}, map[string]int{"read group": 2, "change": 5, "copy": 2, "unmap": 1, "read keys": 1, "commands of LVM": 18, "get lease": 2, "write lease": 4, "list members": 7}},
 		{"CreateVolume, of a snapshot", func() error {
 			_, err := s.CreateVolume(t.Context(), from(s.request("restored", 8*mib), snapshot))
 			return err
-		}, map[string]int{"read group": 2, "change": 6, "copy": 2, "unmap": 1, "read keys": 1, "commands of LVM": 21, "get lease": 2, "write lease": 4, "list members": 8}},
+		}, map[string]int{"read group": 2, "change": 5, "copy": 2, "unmap": 1, "read keys": 1, "commands of LVM": 18, "get lease": 2, "write lease": 4, "list members": 7}},
 		{"DeleteSnapshot", func() error {
 			_, err := s.DeleteSnapshot(t.Context(), &csi.DeleteSnapshotRequest{SnapshotId: snapshot})
 			return err

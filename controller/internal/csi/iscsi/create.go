@@ -69,20 +69,23 @@ func (b *Backend) make(ctx context.Context, t turn, s storage, w frame.Wish) (sh
 	if err := errors.Join(sameSize(*v, w.Size), sameOrigin(*v, w.Source)); err != nil {
 		return *v, nil, err
 	}
-	var left *sharedlun.Volume
-	switch {
-	case v.Copying():
-		left, err = b.fill(ctx, t, s, *v)
-	case made && v.HeldBy == t.Writer():
-		// Its zeroing begins. It takes as long as it takes, and others may have the turn meanwhile.
-		left = v
-	default:
-		left, err = b.finish(ctx, t, s, *v)
+	if made && v.HeldBy == t.Writer() {
+		// Its zeroing or its copying begins. It takes as long as it takes, and others may have the turn meanwhile.
+		return *v, v, nil
 	}
+	left, err := b.further(ctx, t, s, *v)
 	if now := t.volume(w.Name); err == nil && now != nil {
 		return *now, left, nil
 	}
 	return *v, left, err
+}
+
+// further goes on with a volume that is not finished.
+func (b *Backend) further(ctx context.Context, t turn, s storage, v sharedlun.Volume) (*sharedlun.Volume, error) {
+	if v.Copying() {
+		return b.fill(ctx, t, s, v)
+	}
+	return b.finish(ctx, t, s, v)
 }
 
 // begin makes a volume of which nothing is ready. What it is to be a copy of is returned as left while that is filled itself.

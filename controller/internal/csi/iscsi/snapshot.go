@@ -35,7 +35,11 @@ func (b *Backend) CreateSnapshot(ctx context.Context, name, source string) (fram
 			if err != nil {
 				return nil, err
 			}
-			v, begun = &one, true
+			if v, begun = &one, true; one.HeldBy == t.Writer() {
+				// Its copying begins, and others may have the turn meanwhile.
+				made = one
+				return v, nil
+			}
 		}
 		if v.Origin.Name != of.Name || !v.Snapshot {
 			return nil, volume.Refuse(volume.Conflict, "snapshot %s exists, of volume %q", name, v.Origin.Name)
