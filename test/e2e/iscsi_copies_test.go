@@ -33,16 +33,7 @@ func TestIscsiSnapshotAndClone(t *testing.T) {
 
 	early := snapshotObject("copied-early", i.Name, origin.Name)
 	createObject(t, early)
-	eventually(t, limitPod, "the snapshot says what it waits for", func(ctx context.Context) error {
-		if err := kube.Get(ctx, client.ObjectKeyFromObject(early), early); err != nil {
-			return err
-		}
-		message, _, _ := unstructured.NestedString(early.Object, "status", "error", "message")
-		if ready, _, _ := unstructured.NestedBool(early.Object, "status", "readyToUse"); ready || !strings.Contains(message, "is attached to node n1") {
-			return fmt.Errorf("status %v", early.Object["status"])
-		}
-		return nil
-	})
+	waitsFor(t, early, "is attached to node n1")
 	if out := inPod(t, writer, "cat /data0/file"); strings.TrimSpace(out) != "first" {
 		t.Errorf("the pod reads %q", out)
 	}
@@ -63,15 +54,7 @@ func TestIscsiSnapshotAndClone(t *testing.T) {
 	const read = "cat /data0/file /data1/file; dd if=/dev/data2 bs=512 skip=1000 count=1 2>/dev/null | head -c 5; echo; " +
 		"dd if=/dev/data2 bs=1M skip=16 2>/dev/null | tr -d '\\0' | wc -c; df -P -m /data1 | tail -n 1"
 	reader := waitPod(t, pod(t, "copied-reader", "n3", read, restored, cloned, restoredRaw), corev1.PodSucceeded)
-	lines := strings.Split(strings.TrimSpace(logs(reader)), "\n")
-	if len(lines) != 5 || lines[0] != "first" || lines[1] != "second" || lines[2] != "first" || strings.TrimSpace(lines[3]) != "0" {
-		t.Fatalf("the snapshot, the clone and the raw device hold %q", lines)
-	}
-	var device string
-	var size int
-	if _, err := fmt.Sscan(lines[4], &device, &size); err != nil || size < 70 {
-		t.Errorf("the clone's filesystem is %q", lines[4])
-	}
+	checkCopies(t, strings.Split(strings.TrimSpace(logs(reader)), "\n"))
 	remove(t, reader)
 
 	// The origin goes; its snapshot can be restored all the same, and on another node.
@@ -101,6 +84,34 @@ func TestIscsiSnapshotAndClone(t *testing.T) {
 	}
 	// It goes only if no volume and no snapshot is left on the LUN.
 	remove(t, i)
+}
+
+// waitsFor waits until a snapshot says what it waits for.
+func waitsFor(t *testing.T, s *unstructured.Unstructured, text string) {
+	t.Helper()
+	eventually(t, limitPod, "snapshot "+s.GetName()+" says what it waits for", func(ctx context.Context) error {
+		if err := kube.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil {
+			return err
+		}
+		message, _, _ := unstructured.NestedString(s.Object, "status", "error", "message")
+		if ready, _, _ := unstructured.NestedBool(s.Object, "status", "readyToUse"); ready || !strings.Contains(message, text) {
+			return fmt.Errorf("status %v", s.Object["status"])
+		}
+		return nil
+	})
+}
+
+// checkCopies looks at what a pod has read of a restored filesystem, a clone, and a restored raw device.
+func checkCopies(t *testing.T, lines []string) {
+	t.Helper()
+	if len(lines) != 5 || lines[0] != "first" || lines[1] != "second" || lines[2] != "first" || strings.TrimSpace(lines[3]) != "0" {
+		t.Fatalf("the snapshot, the clone and the raw device hold %q", lines)
+	}
+	var device string
+	var size int
+	if _, err := fmt.Sscan(lines[4], &device, &size); err != nil || size < 70 {
+		t.Errorf("the clone's filesystem is %q", lines[4])
+	}
 }
 
 // snapshotObject is a VolumeSnapshot of a claim.

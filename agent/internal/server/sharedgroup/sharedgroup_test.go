@@ -177,6 +177,7 @@ func TestCopyVolume(t *testing.T) {
 	w := newWire(t)
 	w.create()
 	w.must(w.change(makeV(8 * mib)))
+	w.must(w.change(w.readyV(4 * mib)))
 	w.must(w.change(w.readyV(8 * mib)))
 	v := w.group.GetVolumes()[0]
 	origin := &agentv1.CopyOrigin{Name: "v", Uuid: v.GetUuid(), Bytes: 8 * mib}

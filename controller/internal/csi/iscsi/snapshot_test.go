@@ -111,19 +111,7 @@ func TestSnapshot_whileItIsMade(t *testing.T) {
 	if err != nil || made.GetReadyToUse() || made.GetSnapshotId() == "" {
 		t.Fatalf("%v, %v", made, err)
 	}
-	_, attachErr := s.ControllerPublishVolume(s.soon(), &csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: "n1", VolumeCapability: access()})
-	_, deleteErr := s.DeleteVolume(s.soon(), &csi.DeleteVolumeRequest{VolumeId: id})
-	_, restoreErr := s.CreateVolume(s.soon(), from(s.request("r", 8*mib), made.GetSnapshotId()))
-	for what, err := range map[string]error{"attach": attachErr, "delete": deleteErr, "restore": restoreErr} {
-		wantCode(t, err, codes.Aborted)
-		if err == nil || !strings.Contains(err.Error(), "is being copied to "+nameOf(made.GetSnapshotId())) || !strings.Contains(err.Error(), "of 8Mi are done") {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	list, err := s.ListSnapshots(t.Context(), &csi.ListSnapshotsRequest{SnapshotId: made.GetSnapshotId()})
-	if err != nil || len(list.GetEntries()) != 1 || list.GetEntries()[0].GetSnapshot().GetReadyToUse() {
-		t.Errorf("%v, %v", list, err)
-	}
+	s.wantWaiting(id, made.GetSnapshotId())
 	s.want(nameOf(id), "", 8*mib, 8*mib, nil)
 	goOn()
 	before := s.lun.Content(nameOf(id))
@@ -140,16 +128,40 @@ func TestSnapshot_whileItIsMade(t *testing.T) {
 	if got := s.lun.Content(nameOf(made.GetSnapshotId())); !slices.Equal(got, before) {
 		t.Errorf("it has %v, the volume had %v", got, before)
 	}
-	// The volume is attached, and what is of the snapshot has nothing to do with it.
-	restored, err := s.CreateVolume(t.Context(), from(s.request("r", 12*mib), made.GetSnapshotId()))
+	s.wantRestored(made.GetSnapshotId(), before)
+	_, err = s.publish(made.GetSnapshotId(), "n1")
+	wantCode(t, err, codes.NotFound)
+}
+
+// wantWaiting wants calls about a volume that is being copied, and about the copy, to say how far that is.
+func (s *suite) wantWaiting(id, snapshot string) {
+	s.t.Helper()
+	_, attachErr := s.ControllerPublishVolume(s.soon(), &csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: "n1", VolumeCapability: access()})
+	_, deleteErr := s.DeleteVolume(s.soon(), &csi.DeleteVolumeRequest{VolumeId: id})
+	_, restoreErr := s.CreateVolume(s.soon(), from(s.request("r", 8*mib), snapshot))
+	for what, err := range map[string]error{"attach": attachErr, "delete": deleteErr, "restore": restoreErr} {
+		wantCode(s.t, err, codes.Aborted)
+		if err == nil || !strings.Contains(err.Error(), "is being copied to "+nameOf(snapshot)) || !strings.Contains(err.Error(), "of 8Mi are done") {
+			s.t.Errorf("%s: %v", what, err)
+		}
+	}
+	list, err := s.ListSnapshots(s.t.Context(), &csi.ListSnapshotsRequest{SnapshotId: snapshot})
+	if err != nil || len(list.GetEntries()) != 1 || list.GetEntries()[0].GetSnapshot().GetReadyToUse() {
+		s.t.Errorf("%v, %v", list, err)
+	}
+}
+
+// wantRestored restores a snapshot into a larger volume. Whether its volume is attached has nothing to do with that.
+func (s *suite) wantRestored(snapshot string, content []int) {
+	t := s.t
+	t.Helper()
+	restored, err := s.CreateVolume(t.Context(), from(s.request("r", 12*mib), snapshot))
 	if err != nil || restored.GetVolume().GetCapacityBytes() != 12*mib || restored.GetVolume().GetContentSource() == nil {
 		t.Fatalf("%v, %v", restored, err)
 	}
-	if got := s.lun.Content(nameOf(restored.GetVolume().GetVolumeId())); !slices.Equal(got, append(before, 0)) {
-		t.Errorf("the restored volume has %v, the snapshot %v", got, before)
+	if got := s.lun.Content(nameOf(restored.GetVolume().GetVolumeId())); !slices.Equal(got, append(content, 0)) {
+		t.Errorf("the restored volume has %v, the snapshot %v", got, content)
 	}
-	_, err = s.publish(made.GetSnapshotId(), "n1")
-	wantCode(t, err, codes.NotFound)
 }
 
 // TestSnapshot_deletedWhileItIsMade: the copying ends first, and the volume is free at once.
@@ -321,13 +333,12 @@ func TestSnapshots(t *testing.T) {
 		req  *csi.ListSnapshotsRequest
 		want []string
 	}{
-		"all":                 {&csi.ListSnapshotsRequest{}, []string{"s1", "s2", "s3"}},
-		"of one":              {&csi.ListSnapshotsRequest{SourceVolumeId: a}, []string{"s1", "s2"}},
-		"one":                 {&csi.ListSnapshotsRequest{SnapshotId: ids["s3"]}, []string{"s3"}},
-		"one of another":      {&csi.ListSnapshotsRequest{SnapshotId: ids["s3"], SourceVolumeId: a}, nil},
-		"a volume":            {&csi.ListSnapshotsRequest{SnapshotId: a}, nil},
-		"one that is not":     {&csi.ListSnapshotsRequest{SnapshotId: sharedlun.ID{Group: s.ref.UUID, Name: sharedlun.SnapshotName("s4")}.String()}, nil},
-		"from the second one": {&csi.ListSnapshotsRequest{MaxEntries: 1}, nil},
+		"all":             {&csi.ListSnapshotsRequest{}, []string{"s1", "s2", "s3"}},
+		"of one":          {&csi.ListSnapshotsRequest{SourceVolumeId: a}, []string{"s1", "s2"}},
+		"one":             {&csi.ListSnapshotsRequest{SnapshotId: ids["s3"]}, []string{"s3"}},
+		"one of another":  {&csi.ListSnapshotsRequest{SnapshotId: ids["s3"], SourceVolumeId: a}, nil},
+		"a volume":        {&csi.ListSnapshotsRequest{SnapshotId: a}, nil},
+		"one that is not": {&csi.ListSnapshotsRequest{SnapshotId: sharedlun.ID{Group: s.ref.UUID, Name: sharedlun.SnapshotName("s4")}.String()}, nil},
 	} {
 		r, err := s.ListSnapshots(t.Context(), c.req)
 		if err != nil {
@@ -341,26 +352,33 @@ func TestSnapshots(t *testing.T) {
 			want = append(want, ids[name])
 		}
 		slices.Sort(want)
-		if c.req.GetMaxEntries() == 1 {
-			if len(got) != 1 || r.GetNextToken() == "" {
-				t.Errorf("%s: %v", what, r)
-			}
-		} else if !slices.Equal(got, want) {
+		if !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", what, got, want)
 		}
+	}
+	s.wantApart(a, ids["s1"])
+}
+
+// wantApart wants snapshots and volumes to be listed, found and deleted apart from each other.
+func (s *suite) wantApart(a, snapshot string) {
+	t := s.t
+	t.Helper()
+	page, err := s.ListSnapshots(t.Context(), &csi.ListSnapshotsRequest{MaxEntries: 1})
+	if err != nil || len(page.GetEntries()) != 1 || page.GetNextToken() == "" {
+		t.Errorf("one of them: %v, %v", page, err)
 	}
 	volumes, err := s.ListVolumes(t.Context(), &csi.ListVolumesRequest{})
 	if err != nil || len(volumes.GetEntries()) != 2 {
 		t.Errorf("volumes: %v, %v", volumes, err)
 	}
-	one, err := s.GetSnapshot(t.Context(), &csi.GetSnapshotRequest{SnapshotId: ids["s1"]})
+	one, err := s.GetSnapshot(t.Context(), &csi.GetSnapshotRequest{SnapshotId: snapshot})
 	if err != nil || one.GetSnapshot().GetSourceVolumeId() != a {
 		t.Errorf("%v, %v", one, err)
 	}
-	if err := s.remove(ids["s1"]); err != nil {
+	if err := s.remove(snapshot); err != nil {
 		t.Errorf("no volume of that handle is a volume that is gone: %v", err)
 	}
-	if s.volume(nameOf(ids["s1"])) == nil {
+	if s.volume(nameOf(snapshot)) == nil {
 		t.Error("a snapshot was deleted as a volume")
 	}
 }

@@ -93,28 +93,46 @@ func (w *world) refusesCopy(msg *message, next content) string {
 	if w.copies == nil {
 		return ""
 	}
-	a, b := w.lun.volumes[originName], w.lun.volumes[copyName]
-	copying := b.id != 0 && !b.whole
-	switch {
-	case msg.kind == "copy" && (b.id != 0 || a.node != "" && !w.lacks(sole)):
-		return "there, or the origin is held"
-	case msg.kind == "copy":
-		w.copies.ids++
-		next.volumes[copyName] = claim{id: w.copies.ids}
-	case msg.kind == "hold" && msg.volume == originName && copying && !w.lacks(lends):
-		return "it is being copied"
-	case msg.kind == "hold" && msg.volume == copyName && !copying:
-		return "a snapshot, or gone"
-	case msg.kind == "copied" && (!copying || b.node != msg.node || b.leaving):
-		return "not copied there"
-	case msg.kind == "copied":
+	b := w.lun.volumes[copyName]
+	switch msg.kind {
+	case "copy":
+		return w.refusesMaking(b, next)
+	case "hold":
+		return w.refusesHolding(msg.volume, b)
+	case "copied":
+		if !b.copying() || b.node != msg.node || b.leaving {
+			return "not copied there"
+		}
 		b.copied = true
 		next.volumes[copyName] = b
-	case msg.kind == "ready" && (!copying || b.node != "" || !b.copied && !w.lacks(shows)):
-		return "not whole, or held"
-	case msg.kind == "ready":
+	case "ready":
+		if !b.copying() || b.node != "" || !b.copied && !w.lacks(shows) {
+			return "not whole, or held"
+		}
 		b.whole = true
 		next.volumes[copyName] = b
+	}
+	return ""
+}
+
+// copying reports whether a volume is a copy that is not whole.
+func (c claim) copying() bool { return c.id != 0 && !c.whole }
+
+func (w *world) refusesMaking(b claim, next content) string {
+	if b.id != 0 || w.lun.volumes[originName].node != "" && !w.lacks(sole) {
+		return "there, or the origin is held"
+	}
+	w.copies.ids++
+	next.volumes[copyName] = claim{id: w.copies.ids}
+	return ""
+}
+
+func (w *world) refusesHolding(volume string, b claim) string {
+	switch {
+	case volume == originName && b.copying() && !w.lacks(lends):
+		return "it is being copied"
+	case volume == copyName && !b.copying():
+		return "a snapshot, or gone"
 	}
 	return ""
 }
@@ -144,8 +162,9 @@ func (w *world) fillOn(m *machine) string {
 	if m.fill != nil && (m.fill.incarnation != m.incarnation || m.fill.id != b.id) {
 		m.fill = nil
 	}
+	mine := b.copying() && b.node == m.name && !b.leaving || w.lacks(ours)
 	switch {
-	case m.fill == nil && !w.lacks(ours) && (b.id == 0 || b.whole || b.node != m.name || b.leaving):
+	case m.fill == nil && !mine:
 		return "not this node's"
 	case !w.lun.confirms(m.name):
 		return noKey
@@ -181,7 +200,7 @@ func (w *world) copyOn() {
 			continue
 		}
 		if m.maps[originName] && w.lun.takes(m.name) {
-			if b.id != 0 && !b.whole {
+			if b.copying() {
 				w.fail("the origin is active on %s while it is copied", m.name)
 			}
 			c.writes++
@@ -263,28 +282,44 @@ func (w *world) pursueCopy(p *process, change func(kind, node string, boot int))
 	if w.copies == nil {
 		return false
 	}
-	g, a, b := &p.goal, p.claims[originName], p.claims[copyName]
-	if b.id != 0 && !b.whole && g.volume == originName && g.kind != "detach" && !w.lacks(lends) {
+	g, b := &p.goal, p.claims[copyName]
+	if b.copying() && g.volume == originName && g.kind != "detach" && !w.lacks(lends) {
 		*g = goal{kind: "copy", volume: copyName}
 	}
-	if g.kind == "remove" && g.volume == copyName && b.node != "" && !b.leaving {
+	switch {
+	case g.kind == "remove" && g.volume == copyName && b.node != "" && !b.leaving:
 		change("leave", b.node, 0)
-		return true
-	}
-	if g.kind != "copy" || b.leaving {
+	case g.kind != "copy" || b.leaving:
 		return false
+	case b.node == "":
+		w.pursueUnheld(p, change)
+	default:
+		w.pursueHeld(p, change)
 	}
+	return true
+}
+
+// pursueUnheld goes on with a copy that no node holds.
+func (w *world) pursueUnheld(p *process, change func(kind, node string, boot int)) {
+	a, b := p.claims[originName], p.claims[copyName]
 	switch {
 	case b.id == 0 && a.node != "" && !w.lacks(sole), b.whole:
 		w.reached(p, true)
 	case b.id == 0:
 		change("copy", "", 0)
-	case b.node == "" && (b.copied || w.lacks(shows) && w.copies.rand.IntN(2) == 0):
+	case b.copied || w.lacks(shows) && w.copies.rand.IntN(2) == 0:
 		change("ready", "", 0)
+	default:
+		change("hold", w.api.record.Writer, 0)
+	}
+}
+
+// pursueHeld goes on with a copy that a node holds.
+func (w *world) pursueHeld(p *process, change func(kind, node string, boot int)) {
+	g, b := &p.goal, p.claims[copyName]
+	switch {
 	case b.copied:
 		change("leave", b.node, 0)
-	case b.node == "":
-		change("hold", w.api.record.Writer, 0)
 	case g.filled == b.id:
 		g.filled = 0
 		change("copied", b.node, 0)
@@ -293,7 +328,6 @@ func (w *world) pursueCopy(p *process, change func(kind, node string, boot int))
 	default:
 		w.ask(p, message{to: b.node, kind: "fill"})
 	}
-	return true
 }
 
 // learnFill takes an answer about a copy. One that is not done yet is left to others for a while.

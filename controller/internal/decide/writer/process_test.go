@@ -125,7 +125,7 @@ func (w *world) step(p *process) {
 	case action.TakeOver != "":
 		w.ask(p, message{to: action.TakeOver, kind: "takeover", epoch: w.api.record.Epoch, seq: p.seq})
 	case action.MayChange:
-		w.pursue(p)
+		w.goOn(p)
 	default:
 		// Those that did not answer are asked again, and the keys are read again.
 		p.facts.Silent, p.keys = map[string]string{}, nil
@@ -309,10 +309,8 @@ func (w *world) learn(p *process, c *message) {
 		p.facts.Read, p.facts.GroupEpoch, p.facts.WriterPromised, p.seq, p.claims = true, c.read.epoch, c.promised, c.read.seq, c.read.volumes
 	case "preempt", "register", "keys":
 		w.learnKeys(p, c)
-	case "unmap", "map":
+	case "unmap", "map", "fill":
 		w.learnDevice(p, c)
-	case "fill":
-		w.learnFill(p, c)
 	default:
 		// Whatever came of a change, the group is read again.
 		p.facts.Read = false
@@ -351,6 +349,8 @@ func (w *world) learnKey(c *message) {
 // learnDevice takes an answer about the device of a volume.
 func (w *world) learnDevice(p *process, c *message) {
 	switch {
+	case c.kind == "fill":
+		w.learnFill(p, c)
 	case c.kind == "unmap" && c.failed != "" && !w.ends(*c) && w.machines[c.to].boot == w.api.granted[c.to].boot:
 		// It cannot write, and has the volume open: it is waited for no longer than one that does not answer.
 		p.facts.Silent[c.to] = c.failed
@@ -367,18 +367,22 @@ func (w *world) learnDevice(p *process, c *message) {
 	}
 }
 
-// pursue goes on with the goal, while changes may be sent.
-func (w *world) pursue(p *process) {
-	g := &p.goal
-	now := p.claims[g.volume]
+// goOn goes on with the goal, while changes may be sent.
+func (w *world) goOn(p *process) {
 	change := func(kind, node string, boot int) {
 		w.ask(p, message{
-			to: w.api.record.Writer, kind: kind, epoch: w.api.record.Epoch, seq: p.seq, volume: g.volume, node: node, boot: boot, boots: w.reported(),
+			to: w.api.record.Writer, kind: kind, epoch: w.api.record.Epoch, seq: p.seq, volume: p.goal.volume, node: node, boot: boot, boots: w.reported(),
 		})
 	}
-	if w.pursueCopy(p, change) {
-		return
+	if !w.pursueCopy(p, change) {
+		w.pursue(p, change)
 	}
+}
+
+// pursue goes on with a goal that is not about a copy.
+func (w *world) pursue(p *process, change func(kind, node string, boot int)) {
+	g := &p.goal
+	now := p.claims[g.volume]
 	switch {
 	case now.leaving, w.lacks(leaves) && g.kind == "detach" && now.node == g.node:
 		w.takeAway(p, now, change)
