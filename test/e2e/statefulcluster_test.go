@@ -235,7 +235,7 @@ func undisturbed(t *testing.T, before, after corev1.Pod) {
 // TestStatefulClusterReplacesDeadNode: three replicas on three nodes with local volumes, and one node loses its power for good. The
 // replica comes back elsewhere with a new identity and a new claim; the other two never restart.
 func TestStatefulClusterReplacesDeadNode(t *testing.T) {
-	turn(t, 1, 5)
+	turn(t, 4, 5)
 	create(t, newCluster("replicated", nodes...))
 	waitReady(t, "replicated", limitPod)
 	c := stateful(t, "replicas", "replicated", 3)
@@ -294,7 +294,7 @@ func TestStatefulClusterReplacesDeadNode(t *testing.T) {
 
 // TestStatefulClusterScalesAndRolls: more replicas, fewer, another template one by one, and an end that leaves nothing.
 func TestStatefulClusterScalesAndRolls(t *testing.T) {
-	turn(t, 3, 5)
+	turn(t, 4, 5)
 	create(t, newCluster("scaled", nodes...))
 	waitReady(t, "scaled", limitPod)
 	c := stateful(t, "scaling", "scaled", 1, func(c *v1alpha1.StatefulCluster) {
