@@ -78,10 +78,14 @@ func TestChange_copies(t *testing.T) {
 		"a copy that lacks its end":                  {func(_, b *sharedlun.Volume) { b.HeldBy, b.CopiedBytes = "", 8*mib }, ready(12 * mib), "", sharedlun.ErrMisfit},
 		"a whole copy as it leaves its node": {
 			func(_, b *sharedlun.Volume) { b.CopiedBytes = b.SizeBytes },
-			sharedlun.Change{Leave: &sharedlun.Hold{Name: "b", UUID: uuidC, Node: "n1", ReadyBytes: 12 * mib}}, "", sharedlun.ErrMisfit,
+			sharedlun.Change{Leave: &sharedlun.Hold{Name: "b", UUID: uuidC, Node: "n1", ReadyBytes: 12 * mib}},
+			"", sharedlun.ErrMisfit,
 		},
-		"a copy that a node holds from its beginning": {free, sharedlun.Change{Create: &sharedlun.Create{Name: "c", SizeBytes: 8 * mib, Origin: origin, HeldBy: "n1"}},
-			"+" + origin.Tag() + " +" + sharedlun.TagUsed + " +" + sharedlun.TagHeldBy + "n1", nil},
+		"a copy that a node holds from its beginning": {
+			free,
+			sharedlun.Change{Create: &sharedlun.Create{Name: "c", SizeBytes: 8 * mib, Origin: origin, HeldBy: "n1"}},
+			"+" + origin.Tag() + " +" + sharedlun.TagUsed + " +" + sharedlun.TagHeldBy + "n1", nil,
+		},
 		"a whole copy that a node may write to":     {func(_, b *sharedlun.Volume) { b.CopiedBytes = b.SizeBytes }, ready(12 * mib), "", sharedlun.ErrHeld},
 		"an origin of which the tag cannot be read": {func(_, b *sharedlun.Volume) { b.HeldBy, b.Origin.Bytes = "", 0 }, to("b", uuidC), "", sharedlun.ErrMisfit},
 	} {
