@@ -41,6 +41,8 @@ func TestChange_copies(t *testing.T) {
 	remove := func(name, uuid string) sharedlun.Change {
 		return sharedlun.Change{Remove: &sharedlun.Remove{Name: name, UUID: uuid}}
 	}
+	leaves := sharedlun.Change{Leave: &sharedlun.Hold{Name: "b", UUID: uuidC, Node: "n1", ReadyBytes: 12 * mib}}
+	begins := sharedlun.Change{Create: &sharedlun.Create{Name: "c", SizeBytes: 8 * mib, Origin: origin, HeldBy: "n1"}}
 	free := func(_, b *sharedlun.Volume) { b.HeldBy = "" }
 	there := func(_, b *sharedlun.Volume) { b.HeldBy, b.CopiedBytes = "", b.SizeBytes }
 	for name, c := range map[string]struct {
@@ -76,18 +78,10 @@ func TestChange_copies(t *testing.T) {
 		"a whole copy":                               {there, ready(12 * mib), "-" + sharedlun.TagCopied + "12582912 +" + sharedlun.TagReady + "12582912", nil},
 		"a whole copy in part":                       {there, ready(8 * mib), "", sharedlun.ErrMisfit},
 		"a copy that lacks its end":                  {func(_, b *sharedlun.Volume) { b.HeldBy, b.CopiedBytes = "", 8*mib }, ready(12 * mib), "", sharedlun.ErrMisfit},
-		"a whole copy as it leaves its node": {
-			func(_, b *sharedlun.Volume) { b.CopiedBytes = b.SizeBytes },
-			sharedlun.Change{Leave: &sharedlun.Hold{Name: "b", UUID: uuidC, Node: "n1", ReadyBytes: 12 * mib}},
-			"", sharedlun.ErrMisfit,
-		},
-		"a copy that a node holds from its beginning": {
-			free,
-			sharedlun.Change{Create: &sharedlun.Create{Name: "c", SizeBytes: 8 * mib, Origin: origin, HeldBy: "n1"}},
-			"+" + origin.Tag() + " +" + sharedlun.TagUsed + " +" + sharedlun.TagHeldBy + "n1", nil,
-		},
-		"a whole copy that a node may write to":     {func(_, b *sharedlun.Volume) { b.CopiedBytes = b.SizeBytes }, ready(12 * mib), "", sharedlun.ErrHeld},
-		"an origin of which the tag cannot be read": {func(_, b *sharedlun.Volume) { b.HeldBy, b.Origin.Bytes = "", 0 }, to("b", uuidC), "", sharedlun.ErrMisfit},
+		"a whole copy as it leaves its node":         {func(_, b *sharedlun.Volume) { b.CopiedBytes = b.SizeBytes }, leaves, "", sharedlun.ErrMisfit},
+		"a copy that a node has from its beginning":  {free, begins, "+" + origin.Tag() + " +" + sharedlun.TagUsed + " +" + sharedlun.TagHeldBy + "n1", nil},
+		"a whole copy that a node may write to":      {func(_, b *sharedlun.Volume) { b.CopiedBytes = b.SizeBytes }, ready(12 * mib), "", sharedlun.ErrHeld},
+		"an origin of which the tag cannot be read":  {func(_, b *sharedlun.Volume) { b.HeldBy, b.Origin.Bytes = "", 0 }, to("b", uuidC), "", sharedlun.ErrMisfit},
 	} {
 		step, err := Change(copyGroup(c.is), 5, Order{Mandate: sharedlun.Mandate{Epoch: 5}, Sequence: 40, Change: c.change})
 		if got := tagsOf(step); !errors.Is(err, c.err) || got != c.want {

@@ -24,22 +24,12 @@ func (b *Backend) CreateSnapshot(ctx context.Context, name, source string) (fram
 	}
 	var made sharedlun.Volume
 	begun := false
-	err = b.turns(ctx, s, func(ctx context.Context, t turn) (*sharedlun.Volume, error) {
+	err = b.turns(ctx, s, func(ctx context.Context, t turn) (left *sharedlun.Volume, err error) {
 		v := t.volume(name)
 		if v == nil {
-			from, left, err := b.origin(ctx, t, s, of)
-			if left != nil || err != nil {
-				return left, err
-			}
-			one, err := t.copyTo(ctx, s, name, from.SizeBytes, from, true)
-			if err != nil {
-				return nil, err
-			}
-			if v, begun = &one, true; one.HeldBy == t.Writer() {
-				// Its copying begins, and others may have the turn meanwhile.
-				made = one
-				return v, nil
-			}
+			made, left, err = b.beginSnapshot(ctx, t, s, name, of)
+			begun = made.UUID != ""
+			return left, err
 		}
 		if v.Origin.Name != of.Name || !v.Snapshot {
 			return nil, volume.Refuse(volume.Conflict, "snapshot %s exists, of volume %q", name, v.Origin.Name)
@@ -47,7 +37,7 @@ func (b *Backend) CreateSnapshot(ctx context.Context, name, source string) (fram
 		if made = *v; !v.Copying() {
 			return nil, nil
 		}
-		left, err := b.fill(ctx, t, s, *v)
+		left, err = b.fill(ctx, t, s, *v)
 		if now := t.volume(name); now != nil {
 			made = *now
 		}
@@ -59,6 +49,25 @@ func (b *Backend) CreateSnapshot(ctx context.Context, name, source string) (fram
 		err = nil
 	}
 	return s.snapshot(made), err
+}
+
+// beginSnapshot makes a snapshot of which nothing is there. It is returned as left, for its copying begins; a volume that is a copy itself is, while it is filled.
+func (b *Backend) beginSnapshot(
+	ctx context.Context, t turn, s storage, name string, id sharedlun.ID,
+) (made sharedlun.Volume, left *sharedlun.Volume, err error) {
+	of, left, err := b.origin(ctx, t, s, id)
+	if left != nil || err != nil {
+		return made, left, err
+	}
+	if made, err = t.copyTo(ctx, s, name, of.SizeBytes, of, true); err != nil {
+		return made, nil, err
+	}
+	if made.HeldBy == t.Writer() {
+		return made, &made, nil
+	}
+	// An agent that does not know of volumes which are held from their beginning.
+	left, err = b.fill(ctx, t, s, made)
+	return made, left, err
 }
 
 // DeleteSnapshot removes a snapshot; volumes that were restored from it stay. One that is being made is not made any more then.
