@@ -18,8 +18,6 @@ const (
 const (
 	// AnnotationReplicaState is the record of an identity: one of the replica states. A claim without it belongs to no replica any more.
 	AnnotationReplicaState = Group + "/replica-state"
-	// AnnotationGivenUp is on the claims of a replica that was given up; its value is when that was recorded, as in RFC 3339.
-	AnnotationGivenUp = Group + "/given-up"
 	// AnnotationClaims is on each claim of an identity; its value lists the names of the claim templates that it has claims of.
 	AnnotationClaims = Group + "/claims"
 )

@@ -37,6 +37,7 @@ type StatefulCluster struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.selector == oldSelf.selector",message="selector cannot be changed: the replicas that run would not be found any more"
 // +kubebuilder:validation:XValidation:rule="(has(self.serviceName) ? self.serviceName : \"\") == (has(oldSelf.serviceName) ? oldSelf.serviceName : \"\")",message="serviceName cannot be changed: the replicas that run have their names below it"
+// +kubebuilder:validation:XValidation:rule="has(self.volumeClaimTemplates) == has(oldSelf.volumeClaimTemplates) && (!has(self.volumeClaimTemplates) || self.volumeClaimTemplates == oldSelf.volumeClaimTemplates)",message="volumeClaimTemplates cannot be changed: the claims of the replicas that run would not match; create another StatefulCluster"
 // +kubebuilder:validation:XValidation:rule="!has(self.selector.matchLabels) || has(self.template.metadata) && has(self.template.metadata.labels) && self.selector.matchLabels.all(k, k in self.template.metadata.labels && self.template.metadata.labels[k] == self.selector.matchLabels[k])",message="selector does not match template.metadata.labels"
 type StatefulClusterSpec struct {
 	// Replicas that are wanted.
@@ -54,7 +55,7 @@ type StatefulClusterSpec struct {
 	Template PodTemplate `json:"template"`
 
 	// Templates of the claims that every replica gets for itself. A claim stands in the place of a volume of the same name in the
-	// template. A change holds for replicas that are made later; those that are there keep their claims.
+	// template. Cannot be changed.
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.metadata.name == b.metadata.name))",message="the names of claim templates must differ"
@@ -94,18 +95,6 @@ type StatefulClusterSpec struct {
 	// SyncedWhen says when a replica has the data. Without it one that is available is taken to have it.
 	// +optional
 	SyncedWhen *SyncedWhen `json:"syncedWhen,omitempty"`
-
-	// OrphanHistoryLimit is how many replicas that were given up keep their claims, the last ones; the claims of others are deleted. Without it
-	// all do. Nothing is deleted by it while fewer replicas than wanted are available and have the data.
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=2147483647
-	OrphanHistoryLimit *int32 `json:"orphanHistoryLimit,omitempty"`
-
-	// OrphanMaxAgeSeconds is for how long, in seconds, a replica that was given up keeps its claims. Without it there is no end.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	OrphanMaxAgeSeconds *int64 `json:"orphanMaxAgeSeconds,omitempty"`
 
 	// Ordinals have no meaning here: replicas are not numbered.
 	// +optional

@@ -5,7 +5,6 @@ package record
 import (
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,8 +25,6 @@ type Identity struct {
 	// Filled and Fate are on record.
 	Filled bool
 	Fate   replica.Fate
-	// GivenUp is when the fate was recorded; zero when it was not, or nobody knows.
-	GivenUp time.Time
 	// Whole says whether the claims are there that it should have.
 	Whole replica.ClaimState
 }
@@ -90,9 +87,6 @@ func (i *Identity) read() {
 	var states []string
 	for _, c := range i.Claims {
 		states = append(states, c.Annotations[v1alpha1.AnnotationReplicaState])
-		if at, err := time.Parse(time.RFC3339, c.Annotations[v1alpha1.AnnotationGivenUp]); err == nil && at.After(i.GivenUp) {
-			i.GivenUp = at
-		}
 	}
 	if i.Pod != nil {
 		if states = append(states, i.Pod.Annotations[v1alpha1.AnnotationReplicaState]); strings.Join(states, "") == "" {
@@ -123,8 +117,10 @@ func (i *Identity) State() string {
 // the templates of now.
 func (i *Identity) whole(n Naming) replica.ClaimState {
 	want := n.Templates
-	if made := i.made(); i.Filled && len(made) > 0 {
-		want = made
+	for _, c := range i.Claims {
+		if made := c.Annotations[v1alpha1.AnnotationClaims]; made != "" && i.Filled {
+			want = strings.Split(made, ",")
+		}
 	}
 	if len(want) == 0 && len(i.Claims) == 0 {
 		return replica.NoClaims
@@ -140,17 +136,6 @@ func (i *Identity) whole(n Naming) replica.ClaimState {
 		}
 	}
 	return replica.ClaimsWhole
-}
-
-// made returns the names of the claim templates of which the identity has claims, by its own record. Later ones may have been added.
-func (i *Identity) made() []string {
-	var out []string
-	for _, c := range i.Claims {
-		if text := c.Annotations[v1alpha1.AnnotationClaims]; text != "" {
-			out = append(out, strings.Split(text, ",")...)
-		}
-	}
-	return out
 }
 
 // Orphans returns the claims that no identity uses or will use, the newest first. Those that are being deleted are not among them.

@@ -88,8 +88,6 @@ func TestGather(t *testing.T) {
 		"one of two is not made yet":                {gather(both, nil, "data 1 New"), "1 New 2"},
 		"one of two was deleted":                    {gather(both, nil, "data 1 Filled of-both"), "1 Filled 2"},
 		"a template came later":                     {gather(both, nil, "data 1 Filled of-data"), "1 Filled 1"},
-		"a template came later, and its claim":      {gather(both, nil, "data 1 Filled of-data", "log 1 New of-both"), "1 Filled 1"},
-		"and was deleted since":                     {gather(both, nil, "data 1 Filled of-both"), "1 Filled 2"},
 		"a template is gone, and its claim deleted": {gather(data, nil, "data 1 Filled of-both"), "1 Filled 2"},
 		"one is being deleted":                      {gather(both, running, "data 1 Filled", "log 1 Filled ending"), "1 Filled 3"},
 		"both were deleted under a pod":             {gather(both, running), "1 Filled 2"},

@@ -186,6 +186,8 @@ func TestDecide_sameClaims(t *testing.T) {
 		"one that ended at once is not made again at once":                     {input(1, "a ended just"), "Wait ReplicaStarting"},
 		"the pod is made on the same claims":                                   {input(1, "a absent"), "Create ReplicaMissing as a"},
 		"though another one is pending":                                        {input(2, "a absent", "b pending"), "Create ReplicaMissing as a"},
+		"one whose pod is away during a change is not one too many":            {input(3, "a absent", "b", "c", "d unready just fresh"), "Create ReplicaMissing as a"},
+		"nor is one whose node is being drained":                               {input(3, "a absent closed just", "b", "c", "d unready just fresh"), "Wait ReplicaStarting after 30s"},
 		"its node takes no pods, and may do so soon":                           {input(2, "a absent closed just", "b"), "Wait ReplicaStarting after 30s"},
 		"its node takes no pods for too long":                                  {input(2, "a absent closed", "b"), "GiveUp ReplicaLost a for good"},
 		"its node does not answer":                                             {input(2, "a absent unreachable just", "b"), "Wait ReplicaStarting after 30s"},
@@ -436,44 +438,5 @@ func TestTally(t *testing.T) {
 	}
 	if tally != (Tally{}) {
 		t.Errorf("it is never forgotten: %+v", tally)
-	}
-}
-
-// TestDispose: the policy and the history name claims of replicas that were given up, and no others.
-func TestDispose(t *testing.T) {
-	given := func(description string, ago time.Duration) Replica {
-		r := with(description + " absent")
-		if ago > 0 {
-			r.GivenUp = now.Add(-ago)
-		}
-		return r
-	}
-	orphans := func(in Input) Input {
-		in.Replicas = append(in.Replicas, given("s Scaled", time.Hour), given("r Replaced", 2*time.Hour), given("o Rolled", 3*time.Hour), given("u Replaced", 0), with("p Replaced"))
-		return in
-	}
-	all, history := input(1, "a"), Policy{History: 2}
-	for name, c := range map[string]struct {
-		in     Input
-		policy Policy
-		want   string
-		after  time.Duration
-	}{
-		"everything is kept":                      {orphans(all), Policy{History: -1}, "", 0},
-		"what was scaled away goes":               {orphans(all), Policy{Scaled: true, History: -1}, "s", 0},
-		"what was replaced goes":                  {orphans(all), Policy{Replaced: true, History: -1}, "r o u", 0},
-		"nothing before the replacement is there": {orphans(input(1, "a unready")), Policy{Replaced: true}, "", 0},
-		"but what was scaled away does":           {orphans(input(1, "a unready")), Policy{Scaled: true}, "s", 0},
-		"the last two are kept":                   {orphans(all), history, "o u", 0},
-		"of those that are kept at all":           {orphans(all), Policy{Scaled: true, History: 1}, "s o u", 0},
-		"none is kept":                            {orphans(all), Policy{}, "s r o u", 0},
-		"none while fewer than wanted have data":  {orphans(input(2, "a")), history, "", 0},
-		"nothing when none are wanted":            {orphans(input(0)), history, "", 0},
-		"for two hours and a half":                {orphans(all), Policy{History: -1, MaxAge: 150 * time.Minute}, "o", 30 * time.Minute},
-	} {
-		ids, after := Dispose(c.in, c.policy)
-		if got := strings.Join(ids, " "); got != c.want || after != c.after {
-			t.Errorf("%s: %q after %s", name, got, after)
-		}
 	}
 }

@@ -42,7 +42,8 @@ func lastCopy(v view) *Decision {
 
 // most is how many replicas there may be: a change of the template makes the new replica before the old one goes.
 func (v view) most() int {
-	if v.rolling() {
+	// Nobody knows the template of one without a pod. Until that comes back, or is lost, a replica that was made for a change is not one too many.
+	if _, away := v.first(func(r judged) bool { return r.Phase == Absent && r.Filled && r.health != Lost }); away || v.rolling() {
 		return v.Desired + v.Surge
 	}
 	return v.Desired

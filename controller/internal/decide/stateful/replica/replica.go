@@ -108,8 +108,6 @@ type Replica struct {
 	Fate   Fate
 	Filled bool
 	Claims ClaimState
-	// GivenUp is when its fate was recorded; zero when that is not known.
-	GivenUp time.Time
 	// Terminating: its pod is being deleted.
 	Terminating bool
 	Phase       Phase

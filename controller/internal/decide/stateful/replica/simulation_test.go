@@ -63,7 +63,7 @@ func chaos(t *testing.T, seed uint64) *world {
 		Unavailable: w.rand.IntN(3), Declared: w.rand.IntN(2) == 0,
 		MinReady: time.Duration(w.rand.IntN(3)) * 15 * time.Second, OnDelete: w.rand.IntN(5) == 0,
 	}
-	w.policy = Policy{Scaled: w.rand.IntN(2) == 0, Replaced: w.rand.IntN(2) == 0, History: w.rand.IntN(4) - 1, MaxAge: time.Duration(w.rand.IntN(2)) * 10 * time.Minute}
+	w.policy = Policy{Scaled: w.rand.IntN(2) == 0, Replaced: w.rand.IntN(2) == 0}
 	for _, n := range names {
 		w.nodes[n] = &machine{}
 	}
@@ -184,8 +184,7 @@ func (w *world) record() {
 	for _, id := range Summarize(in).Full {
 		w.of(id).Filled = true
 	}
-	ids, _ := Dispose(in, w.policy)
-	for _, id := range ids {
+	for _, id := range Dispose(in, w.policy) {
 		w.mayDispose(w.of(id))
 		w.all = slices.DeleteFunc(w.all, func(c *copied) bool { return c.Identity == id })
 	}
@@ -212,7 +211,7 @@ func (w *world) act(in Input, d Decision) {
 		c := w.of(d.Identity)
 		if d.Fate != "" && c.Fate == "" {
 			w.mayGiveUp(in, d, c)
-			c.Fate, c.GivenUp = d.Fate, w.now
+			c.Fate = d.Fate
 		}
 		if d.Action == Remove {
 			w.remove(d, c)
@@ -320,22 +319,11 @@ func (w *world) mayDispose(c *copied) {
 		w.fail("claims of %s are deleted, and it was not given up", c.Identity)
 	case c.Phase != Absent:
 		w.fail("claims of %s are deleted under its pod", c.Identity)
-	case (c.Fate == Scaled && !w.policy.Scaled || c.Fate != Scaled && !w.policy.Replaced) && !w.expired(c):
+	case c.Fate == Scaled && !w.policy.Scaled, c.Fate != Scaled && !w.policy.Replaced:
 		w.fail("claims of %s are deleted against the policy", c.Identity)
-	case (c.Fate != Scaled || !w.policy.Scaled) && good < max(1, w.in.Desired):
+	case c.Fate != Scaled && good < max(1, w.in.Desired):
 		w.fail("claims of %s are deleted, and %d of %d serve", c.Identity, good, w.in.Desired)
 	}
-}
-
-// expired reports whether the policy keeps no history of an identity.
-func (w *world) expired(c *copied) bool {
-	younger := 0
-	for _, o := range w.all {
-		if o != c && o.Fate != "" && !o.GivenUp.Before(c.GivenUp) {
-			younger++
-		}
-	}
-	return w.policy.History >= 0 && younger >= w.policy.History || w.policy.MaxAge > 0 && w.now.Sub(c.GivenUp) >= w.policy.MaxAge
 }
 
 func describe(in Input) string {
