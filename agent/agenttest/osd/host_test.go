@@ -113,7 +113,7 @@ func newRealNode(t *testing.T, root string) *realNode {
 	policy := plan.Policy{MinSizeBytes: 1 << 30, AllowTypes: []string{"loop"}}
 	n.engine = node.Config{Policy: policy, Groups: observer, Resolve: node.ResolveLinks}
 	n.watch = quiet.Config{Source: observer, Devices: observer, Guard: onDisk, Policy: policy, Quiet: 100 * time.Millisecond}
-	n.server = server.Config{NodeName: nodeName, Version: "test", KernelRelease: "any", BootID: "any", LVM: volumes, Log: logr.Discard()}
+	n.server = server.Config{OSDs: true, NodeName: nodeName, Version: "test", KernelRelease: "any", BootID: "any", LVM: volumes, Log: logr.Discard()}
 	return n
 }
 

@@ -76,9 +76,13 @@ func (t *Tool) within(process, container string) (bool, error) {
 }
 
 // ofContainer reports whether a line names the control group of the container, or one below it. Runtimes name it ID, or PREFIX-ID.scope.
+// The program with which CRI-O watches a container has a group named after it, too, and runs on the host.
 func ofContainer(line, container string) bool {
 	for _, element := range strings.Split(line, "/") {
 		element = strings.TrimSuffix(element, ".scope")
+		if strings.HasSuffix(element, "conmon-"+container) {
+			continue
+		}
 		if element == container || strings.HasSuffix(element, "-"+container) || strings.HasSuffix(element, ":"+container) {
 			return true
 		}

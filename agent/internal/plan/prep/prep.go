@@ -66,8 +66,8 @@ func Inspect(s plan.Snapshot, spec Spec, p plan.Policy) (osd.Verdict, error) {
 // Prepare plans how the disk comes to carry the OSD. A disk that does so already needs nothing. One on which the making of this very OSD did not end
 // is cleared and made anew: no daemon ever ran there. A clean one is taken if it is as described. Anything else is left alone.
 //
-// A clean disk is refused unless the caller says that the OSD never ran: if it did, its data are gone from the disk, and Ceph must not take the empty
-// OSD for the one that it knows.
+// Neither is done unless the caller says that the OSD never ran: if it did, its data are gone from this disk, or are on another one that stood in the same slot, and
+// Ceph must not take the empty OSD for the one that it knows.
 func Prepare(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
 	d, err := find(s, spec)
 	if err != nil {
@@ -75,7 +75,11 @@ func Prepare(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
 	}
 	token := Token{device: spec.Device, want: spec.Want, policy: p, kinds: []osd.Kind{osd.Empty}}
 	token.device.Path = d.Path
-	switch v := Look(d, spec.Want, p); v.Kind {
+	v := Look(d, spec.Want, p)
+	if (v.Kind == osd.Unfinished || v.Kind == osd.Empty) && !spec.Fresh {
+		return plan.Plan{}, &plan.MismatchError{Path: d.Path, Differences: []string{"it carries no whole OSD, and Ceph knows the OSD as one that ran"}}
+	}
+	switch v.Kind {
 	case osd.Ready:
 		return plan.Plan{Notes: []string{fmt.Sprintf("Device %s carries the OSD already.", d.Path)}}, nil
 	case osd.Unfinished:
@@ -92,9 +96,6 @@ func Prepare(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
 	case osd.Empty:
 		if refusals := plan.Judge(d, p); len(refusals) > 0 {
 			return plan.Plan{}, &plan.NotCleanError{Path: d.Path, Refusals: refusals}
-		}
-		if !spec.Fresh {
-			return plan.Plan{}, &plan.MismatchError{Path: d.Path, Differences: []string{"it is empty, and Ceph knows the OSD as one that ran"}}
 		}
 		if err := plan.Match(d, spec.Device); err != nil {
 			return plan.Plan{}, err

@@ -298,7 +298,7 @@ func TestLook_settling(t *testing.T) {
 
 func TestSteps_changeTheirDisk(t *testing.T) {
 	p, err := Prepare(plan.Snapshot{Devices: []plan.Device{clean(carrying(own(t), false))}},
-		Spec{Device: plan.IdentityOf(clean()), ClusterUID: cluster, Want: own(t)}, policy)
+		Spec{Device: plan.IdentityOf(clean()), ClusterUID: cluster, Want: own(t), Fresh: true}, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
