@@ -172,8 +172,8 @@ func (b *Backend) turns(ctx context.Context, s storage, do func(ctx context.Cont
 			return err
 		case left.Copying():
 			err = b.waitCopied(ctx, s, *left)
-			if fault, is := errors.AsType[*decide.Fault](err); is && fault.Kind == decide.FaultNotFound {
-				// Somebody removed the copy meanwhile: the next turn finds what is there.
+			if fault, is := errors.AsType[*decide.Fault](err); is && (fault.Kind == decide.FaultNotFound || fault.Kind == decide.FaultPrecondition) {
+				// Somebody removed the copy meanwhile, brought it to its end, or gave it to another node: the next turn finds what is there.
 				err = nil
 			}
 		default:
