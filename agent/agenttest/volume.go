@@ -288,3 +288,11 @@ func (h *Host) RuinPool(groupName string) {
 		}
 	})
 }
+
+// What LVM would say, in its kinds.
+var (
+	errNoSpace = fmt.Errorf("insufficient free space: %w", plan.ErrNoRoom)
+	errAbsent  = fmt.Errorf("failed to find logical volume: %w", plan.ErrRefused)
+	errLocked  = fmt.Errorf("can't change locked logical volume: %w", plan.ErrMoving)
+	errOpen    = fmt.Errorf("logical volume in use: %w", plan.ErrInUse)
+)

@@ -12,14 +12,6 @@ import (
 	volumeplan "quarry.storage/quarry/agent/internal/plan/volume"
 )
 
-// What LVM would say, in its kinds.
-var (
-	errNoSpace = fmt.Errorf("insufficient free space: %w", plan.ErrNoRoom)
-	errAbsent  = fmt.Errorf("failed to find logical volume: %w", plan.ErrRefused)
-	errLocked  = fmt.Errorf("can't change locked logical volume: %w", plan.ErrMoving)
-	errOpen    = fmt.Errorf("logical volume in use: %w", plan.ErrInUse)
-)
-
 func (s session) performOnVolume(ctx context.Context, step plan.Step) error {
 	switch st := step.(type) {
 	case volumeplan.CreateLV:
@@ -28,10 +20,6 @@ func (s session) performOnVolume(ctx context.Context, step plan.Step) error {
 		return s.extendLV(ctx, st)
 	case volumeplan.ActivateLV:
 		return s.activateLV(ctx, st)
-	case volumeplan.ActivatePool:
-		return s.activatePool(ctx, st)
-	case repair.Metadata:
-		return s.repairPool(ctx, st)
 	case volumeplan.DeactivateLV:
 		return s.deactivateLV(ctx, st)
 	case volumeplan.RefreshLV:
@@ -46,8 +34,18 @@ func (s session) performOnVolume(ctx context.Context, step plan.Step) error {
 		return s.markZeroed(ctx, st)
 	case volumeplan.RemoveLV:
 		return s.removeLV(ctx, st)
+	}
+	return s.performOnPool(ctx, step)
+}
+
+func (s session) performOnPool(ctx context.Context, step plan.Step) error {
+	switch st := step.(type) {
 	case volumeplan.CreatePool:
 		return s.createPool(ctx, st)
+	case volumeplan.ActivatePool:
+		return s.activatePool(ctx, st)
+	case repair.Metadata:
+		return s.repairPool(ctx, st)
 	case plan.DeactivatePool:
 		return s.deactivatePool(ctx, st)
 	case plan.RemovePool:

@@ -123,10 +123,6 @@ func (a Adapter) onVolume(ctx context.Context, step plan.Step) error {
 		return a.Tool.ActivateLV(ctx, owned(s.Group), s.Name, s.Tag)
 	case volume.DeactivateLV:
 		return a.Tool.DeactivateLV(ctx, owned(s.Group), s.Name, s.Tag)
-	case volume.ActivatePool:
-		return a.Tool.ActivatePool(ctx, owned(s.Group), s.Name, s.Tag, s.Holds)
-	case repair.Metadata:
-		return a.Tool.RepairPool(ctx, owned(s.Group), s.Name, poolMetadata(s.Recorded))
 	case volume.RefreshLV:
 		return a.Tool.RefreshLV(ctx, owned(s.Group), s.Name, s.Tag)
 	case volume.SettleLV:
@@ -139,6 +135,16 @@ func (a Adapter) onVolume(ctx context.Context, step plan.Step) error {
 		return a.Zeroes.Discard(ctx, dm.Volume{Group: s.Group, GroupUUID: s.GroupUUID, Name: s.Name, UUID: s.UUID}, s.From, s.To)
 	case volume.RemoveLV:
 		return a.Tool.RemoveLV(ctx, owned(s.Group), s.Name, s.Tag)
+	}
+	return a.onPool(ctx, step)
+}
+
+func (a Adapter) onPool(ctx context.Context, step plan.Step) error {
+	switch s := step.(type) {
+	case volume.ActivatePool:
+		return a.Tool.ActivatePool(ctx, owned(s.Group), s.Name, s.Tag, s.Holds)
+	case repair.Metadata:
+		return a.Tool.RepairPool(ctx, owned(s.Group), s.Name, poolMetadata(s.Recorded))
 	case volume.CreatePool:
 		return a.Tool.CreatePool(ctx, owned(s.Group), hostlvm.NewPool{
 			Name: s.Name, Tags: s.Tags, SizeBytes: s.SizeBytes, MetadataBytes: s.MetadataBytes, ChunkBytes: s.ChunkBytes,

@@ -11,7 +11,6 @@ import (
 
 // Bounds of what a request may hold. LVM has no more segments in a volume that anybody could read.
 const (
-	maxDigest  = 256
 	maxTags    = 64
 	maxRanges  = 10000
 	maxReaders = 1000
@@ -37,9 +36,10 @@ func positive(field string, n uint64) error {
 	return nil
 }
 
-func validText(field, text string, most int) error {
-	if len(text) > most {
-		return fmt.Errorf("%w: %s has %d bytes, at most %d are taken", sharedlun.ErrInvalid, field, len(text), most)
+// validText bounds what names something: a WWID, a serial number, a digest, a type of filesystem.
+func validText(field, text string) error {
+	if len(text) > sharedlun.MaxIdentity {
+		return fmt.Errorf("%w: %s has %d bytes, at most %d are taken", sharedlun.ErrInvalid, field, len(text), sharedlun.MaxIdentity)
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func fromRef(r *agentv1.SharedGroupRef, known bool) (sharedlun.Ref, error) {
 		Lun:      sharedlun.Identity{WWID: lun.GetWwid(), Serial: lun.GetSerial(), SizeBytes: lun.GetSizeBytes()},
 		OwnerUID: r.GetOwnerUid(), UUID: r.GetUuid(),
 	}
-	if err := first(validText("wwid", out.Lun.WWID, sharedlun.MaxIdentity), validText("serial", out.Lun.Serial, sharedlun.MaxIdentity)); err != nil {
+	if err := first(validText("wwid", out.Lun.WWID), validText("serial", out.Lun.Serial)); err != nil {
 		return out, err
 	}
 	if known || out.UUID != "" {

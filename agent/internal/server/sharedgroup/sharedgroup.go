@@ -63,7 +63,7 @@ func (s *Service) GetSharedGroup(ctx context.Context, req *agentv1.GetSharedGrou
 func (s *Service) CreateSharedGroup(ctx context.Context, req *agentv1.CreateSharedGroupRequest) (*agentv1.CreateSharedGroupResponse, error) {
 	ref, err := fromRef(req.GetGroup(), false)
 	if err == nil {
-		err = validText("wipe_digest", req.GetWipeDigest(), maxDigest)
+		err = validText("wipe_digest", req.GetWipeDigest())
 	}
 	w, mandateErr := fromMandate(req.GetMandate())
 	if err := first(err, mandateErr, sharedlun.CheckGroupName(req.GetName())); err != nil {
@@ -202,7 +202,7 @@ func (s *Service) FormatVolume(ctx context.Context, req *agentv1.FormatVolumeReq
 	ref, err := fromRef(req.GetGroup(), true)
 	v, volumeErr := fromVolume(req.GetVolume())
 	cred, credErr := fromCredential(req.GetCredential())
-	if err := first(err, volumeErr, credErr, validText("fs_type", req.GetFsType(), maxDigest)); err != nil {
+	if err := first(err, volumeErr, credErr, validText("fs_type", req.GetFsType())); err != nil {
 		return nil, toStatus(err)
 	}
 	done, err := s.Groups.Format(ctx, ref, cred, v, req.GetFsType())

@@ -178,8 +178,11 @@ func listen(before int) (listener *os.File, port int, err error) {
 
 // SaveEtcd copies all that the API server has stored into a directory, which must not exist. The control plane is away for some seconds; pods run on.
 func (c *Cluster) SaveEtcd(ctx context.Context, to string) error {
-	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s exists, or cannot be looked at (%v): a copy is made into a new directory", to, err)
+	switch _, err := os.Lstat(to); {
+	case err == nil:
+		return fmt.Errorf("%s exists: a copy is made into a new directory", to)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
 	}
 	return c.withoutEtcd(ctx, func() error { return copyTree(ctx, c.dir.Etcd(), to) })
 }
