@@ -56,8 +56,10 @@ func Gather(pods []corev1.Pod, claims []corev1.PersistentVolumeClaim, n Naming) 
 		of(pods[i].Labels[v1alpha1.LabelIdentity]).Pod = &pods[i]
 	}
 	for i := range claims {
-		one := of(claims[i].Labels[v1alpha1.LabelIdentity])
-		one.Claims = append(one.Claims, &claims[i])
+		// A claim whose label somebody took off is of no identity, and not of one without a name.
+		if name := claims[i].Labels[v1alpha1.LabelIdentity]; name != "" {
+			of(name).Claims = append(of(name).Claims, &claims[i])
+		}
 	}
 	var out []*Identity
 	for _, one := range byName {
@@ -95,7 +97,8 @@ func (i *Identity) read() {
 	}
 	slices.Sort(states)
 	for _, s := range states {
-		i.Filled = i.Filled || s == v1alpha1.ReplicaFilled || fates[s] != ""
+		// A word that nobody knows was written by a person, or by a later version: it may have data.
+		i.Filled = i.Filled || s != "" && s != v1alpha1.ReplicaNew
 		if i.Fate == "" {
 			i.Fate = fates[s]
 		}

@@ -73,6 +73,15 @@ func gather(n Naming, pods []corev1.Pod, texts ...string) string {
 	return strings.Join(out, "; ")
 }
 
+// TestGather_withoutIdentity: a claim whose label was taken off belongs to nobody.
+func TestGather_withoutIdentity(t *testing.T) {
+	claim := corev1.PersistentVolumeClaim{}
+	claim.Annotations = map[string]string{v1alpha1.AnnotationReplicaState: v1alpha1.ReplicaFilled}
+	if got := Gather(nil, []corev1.PersistentVolumeClaim{claim}, naming("data")); len(got) != 0 {
+		t.Errorf("%+v", got[0])
+	}
+}
+
 func TestGather(t *testing.T) {
 	none, data, both := naming(), naming("data"), naming("data", "log")
 	running := []corev1.Pod{pod(corev1.PodRunning, "")}
@@ -81,6 +90,7 @@ func TestGather(t *testing.T) {
 	}{
 		"a pod and its claim":                       {gather(data, running, "data 1 Filled"), "1 Filled 1"},
 		"the pod is gone, and the claim waits":      {gather(data, nil, "data 1 Filled"), "1 Filled 1"},
+		"a word that nobody knows":                  {gather(data, nil, "data 1 filled"), "1 Filled 1"},
 		"it was given up":                           {gather(data, nil, "data 1 Replaced"), "1 Replaced 1; orphan db-data-1"},
 		"it was given up, and its pod is there":     {gather(data, running, "data 1 Replaced"), "1 Replaced 1"},
 		"a crash left the record on one of two":     {gather(both, nil, "data 1 Filled", "log 1 Scaled"), "1 Scaled 1; orphan db-data-1; orphan db-log-1"},
