@@ -17,7 +17,7 @@ import (
 // TestIscsiSnapshotAndClone: a snapshot of a volume in use waits, and says for what; once the pod has ended, it is made, and so is a clone. Both have what was there at their
 // moments, go their own ways, move between nodes, and outlive their volume. Nothing is left on the nodes, and on the LUN.
 func TestIscsiSnapshotAndClone(t *testing.T) {
-	turn(t, 9, 10)
+	turn(t, 8, 10)
 	useServer(t)
 	i := lun(t, "copied", "--size", "512M")
 	origin, raw := claim(t, "copied-origin", i.Name, "48Mi"), claim(t, "copied-raw", i.Name, "16Mi", block)
@@ -68,7 +68,7 @@ func TestIscsiSnapshotAndClone(t *testing.T) {
 	remove(t, last)
 	gone := []*corev1.PersistentVolume{volumes[1]}
 	for _, c := range []*corev1.PersistentVolumeClaim{cloned, restored, restoredRaw, again} {
-		gone = append(gone, volumeOf(t, c))
+		gone = append(gone, bound(t, c))
 		remove(t, c)
 	}
 	remove(t, raw)
