@@ -114,15 +114,3 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 }
-
-func TestLook(t *testing.T) {
-	broken := errors.New("broken")
-	blocks := map[int64][]byte{0: recorded(t, "ready.label"), 10 * gib: recorded(t, "ready.label")[:100]}
-	found, err := osd.Look(20*gib, func(off int64) ([]byte, error) { return blocks[off], nil })
-	if err != nil || len(found) != 2 || found[0].Offset != 0 || found[0].Err != nil || found[1].Offset != 10*gib || !errors.Is(found[1].Err, osd.ErrDamaged) {
-		t.Errorf("%+v, %v", found, err)
-	}
-	if found, err := osd.Look(20*gib, func(int64) ([]byte, error) { return nil, broken }); !errors.Is(err, broken) || found != nil {
-		t.Errorf("%+v, %v", found, err)
-	}
-}

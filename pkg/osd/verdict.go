@@ -1,7 +1,6 @@
 package osd
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -157,22 +156,4 @@ func contradicts(want Wanted, f Found, sizeBytes int64) (Verdict, bool) {
 		return Verdict{Unknown, fmt.Sprintf("The label at offset %d says that the OSD is ready, and not which one it is.", f.Offset)}, true
 	}
 	return Verdict{}, false
-}
-
-// Look reads the labels of a disk: block returns the bytes at an offset, fewer where the disk ends. Its error means that nothing is known of the
-// disk.
-func Look(sizeBytes int64, block func(offset int64) ([]byte, error)) ([]Found, error) {
-	var out []Found
-	for _, off := range Places(sizeBytes) {
-		b, err := block(off)
-		if err != nil {
-			return nil, fmt.Errorf("read the label at offset %d: %w", off, err)
-		}
-		l, err := ParseLabel(b)
-		if errors.Is(err, ErrNone) {
-			continue
-		}
-		out = append(out, Found{Offset: off, Label: l, Err: err})
-	}
-	return out, nil
 }
