@@ -38,13 +38,14 @@ func TestOlderBackupOfTheApi(t *testing.T) {
 		forgotten[node], synced[node] = volumeOf(t, c), lastSynced(t, p)
 	}
 	disks := map[string]string{first: onDisks(t, first), joined: onDisks(t, joined)}
-	before := lastSynced(t, writer)
+	before, ran := lastSynced(t, writer), processes(t)
 
 	lab(t, "etcd", "restore", backup)
 	// As Kubernetes asks for: one that runs on sees no pod that is made from now on. Containers run on.
 	for _, node := range nodes {
 		onNode(t, node, "pkill -x kubelet")
 	}
+	begunAnew(t, ran)
 	t.Run("nothing is torn down", func(t *testing.T) {
 		waitRunning(t, c, limitReady)
 		if len(c.Spec.Hosts) != 1 {
@@ -76,6 +77,40 @@ func TestOlderBackupOfTheApi(t *testing.T) {
 		remove(t, c)
 		waitVolumeGone(t, v)
 	}
+}
+
+// processes tells how often each process with caches, by pod and container, was started again.
+func processes(t *testing.T) map[string]int32 {
+	t.Helper()
+	counts := map[string]int32{}
+	pods := &corev1.PodList{}
+	if err := kube.List(t.Context(), pods, client.InNamespace(controllerNamespace)); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pods.Items {
+		for _, s := range p.Status.ContainerStatuses {
+			if s.Name == "controller" || s.Name == "driver" {
+				counts[p.Name+"/"+s.Name] = s.RestartCount
+			}
+		}
+	}
+	if len(counts) < 3 {
+		t.Fatalf("two controllers and a CSI controller at least are expected, and there are %v", counts)
+	}
+	return counts
+}
+
+// begunAnew waits until each of the processes was started again: one that goes on shows what the API server has forgotten.
+func begunAnew(t *testing.T, before map[string]int32) {
+	t.Helper()
+	eventually(t, limitReady, "each process has begun anew", func(context.Context) error {
+		for name, n := range processes(t) {
+			if was, there := before[name]; there && n <= was {
+				return fmt.Errorf("%s was started again %d times, and %d times before the restore", name, n, was)
+			}
+		}
+		return nil
+	})
 }
 
 // list has a Cluster use some hosts, and waits until it is Running with them.

@@ -33,6 +33,7 @@ func TestLeases_ofCSIControllers(t *testing.T) {
 	for name, allowed := range map[string]bool{
 		"iscsi-6d1f8f3e-0000-4000-8000-000000000001": true, "iscsi-quarry-storage": true, "lvm-quarry-storage": true,
 		"external-attacher-leader-iscsi-quarry-storage": true, "external-resizer-nfs-quarry-storage": true, "external-snapshotter-leader-lvm-quarry-storage": true,
+		"process-quarry-csi-lvm-74b7b9d74d-p2d6q": true, "process-quarry-controller-755bdb56f8-kvkmc": false, "process-other-1": false,
 		"quarry-controller": false, "iscsi-x": false, "iscsi-6d1f8f3e-0000-4000-8000-000000000001-x": false, "kube-scheduler": false,
 		"external-resizer-other-quarry-storage": false,
 	} {
@@ -65,7 +66,8 @@ func TestLeases_ofTheController(t *testing.T) {
 	const says = "the controller writes the Leases of shared groups"
 	await(t, says, func() error { return its.Create(t.Context(), lease("kube-scheduler"), client.DryRunAll) })
 	for name, allowed := range map[string]bool{
-		"iscsi-6d1f8f3e-0000-4000-8000-000000000002": true, "quarry-controller": true, "iscsi-quarry-storage": false, "iscsi-x": false, "other": false,
+		"iscsi-6d1f8f3e-0000-4000-8000-000000000002": true, "quarry-controller": true, "iscsi-quarry-storage": false,
+		"process-quarry-controller-755bdb56f8-kvkmc": true, "process-quarry-csi-lvm-74b7b9d74d-p2d6q": false, "iscsi-x": false, "other": false,
 	} {
 		l := lease(name)
 		err := its.Create(t.Context(), l.DeepCopy(), client.DryRunAll)

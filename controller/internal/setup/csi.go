@@ -71,7 +71,8 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 	if err := warm(ctx, mgr, append([]client.Object{&corev1.PersistentVolume{}}, driver.watched...), synced); err != nil {
 		return err
 	}
-	for name, r := range map[string]manager.Runnable{"certificate": borrower, "driver": server, "rewind": &kube.Rewind{Live: direct}} {
+	rewind := &kube.Rewind{Live: direct, Namespace: cfg.Namespace, Pod: cfg.PodName}
+	for name, r := range map[string]manager.Runnable{"certificate": borrower, "driver": server, "rewind": rewind} {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("add %s: %w", name, err)
 		}

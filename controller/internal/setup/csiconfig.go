@@ -19,6 +19,8 @@ type CSIConfig struct {
 	Address string
 	// Namespace of the Secret with the client certificate.
 	Namespace string
+	// PodName is the pod that this runs in; empty outside of a cluster.
+	PodName string
 	// AgentNamespace that the agents run in.
 	AgentNamespace string
 	// AgentPort is the port that agents listen on.
@@ -36,6 +38,7 @@ func ParseCSI(args []string) (CSIConfig, error) {
 	f.StringVar(&c.Driver, "driver", v1alpha1.DriverLVM, "CSI driver to serve")
 	f.StringVar(&c.Address, "csi-address", "/csi/csi.sock", "socket that the sidecars connect to; may begin with unix://")
 	f.StringVar(&c.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the client certificate (default $POD_NAMESPACE)")
+	f.StringVar(&c.PodName, "pod-name", os.Getenv("POD_NAME"), "name of the pod that this runs in (default $POD_NAME)")
 	f.StringVar(&c.AgentNamespace, "agent-namespace", defaultAgentNamespace, "namespace of the agents")
 	f.IntVar(&c.AgentPort, "agent-port", 7443, "port that agents listen on")
 	f.StringVar(&c.MetricsAddress, "metrics-address", ":8080", "address of the metrics; 0 turns them off")

@@ -178,7 +178,7 @@ func register(ctx context.Context, mgr manager.Manager, cfg Config) (stop func()
 	if err := mgr.Add(keeper); err != nil {
 		return nil, fmt.Errorf("add certificate authority: %w", err)
 	}
-	if err := mgr.Add(&kube.Rewind{Live: direct}); err != nil {
+	if err := mgr.Add(&kube.Rewind{Live: direct, Namespace: cfg.Namespace, Pod: cfg.PodName}); err != nil {
 		return nil, fmt.Errorf("add watch for a restored API server: %w", err)
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Member{}, indexMemberLUN, lunOfMember); err != nil {
