@@ -80,7 +80,7 @@ func (w *world) strays() bool {
 	if w.copies == nil {
 		return false
 	}
-	for _, m := range w.all() {
+	for m := range w.all() {
 		if m.on && (m.maps[originName] && w.lun.volumes[originName].node != m.name || w.fills(m) && w.lun.volumes[copyName].node != m.name) {
 			return true
 		}
@@ -195,7 +195,7 @@ func (w *world) copyOn() {
 		return
 	}
 	b := w.lun.volumes[copyName]
-	for _, m := range w.all() {
+	for m := range w.all() {
 		if !m.on {
 			continue
 		}
@@ -249,7 +249,7 @@ func (w *world) fillMore(m *machine) {
 // landBlock lets the target write a block, if it takes it.
 func (w *world) landBlock(x block) {
 	if !w.lun.takes(x.node) {
-		for _, m := range w.all() {
+		for m := range w.all() {
 			if m.name == x.node {
 				m.fill = nil
 			}

@@ -245,7 +245,7 @@ func (w *world) lose() {
 	}
 	for _, v := range volumes {
 		on := 0
-		for _, m := range w.all() {
+		for m := range w.all() {
 			if m.on && m.maps[v] {
 				on++
 			}

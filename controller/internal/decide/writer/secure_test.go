@@ -2,6 +2,7 @@ package writer
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 )
@@ -152,12 +153,19 @@ func (w *world) believed(node string) bool {
 }
 
 // all are all machines, those among them whose names others have now.
-func (w *world) all() []*machine {
-	out := slices.Clone(w.twins)
-	for _, n := range w.names {
-		out = append(out, w.machines[n])
+func (w *world) all() iter.Seq[*machine] {
+	return func(yield func(*machine) bool) {
+		for _, m := range w.twins {
+			if !yield(m) {
+				return
+			}
+		}
+		for _, n := range w.names {
+			if !yield(w.machines[n]) {
+				return
+			}
+		}
 	}
-	return out
 }
 
 // usurp has another machine take a node's name. The earlier one goes on: it keeps its key, its devices, and what it sent.

@@ -540,7 +540,7 @@ func (w *world) answer(x *write, failed string) {
 func (w *world) active() {
 	for _, v := range volumes {
 		var on []string
-		for _, m := range w.all() {
+		for m := range w.all() {
 			if m.on && m.maps[v] && (w.lun.takes(m.name) || w.lacks(fences)) {
 				on = append(on, m.name)
 			}
