@@ -77,7 +77,7 @@ lint: tools ## Run golangci-lint with the committed configuration.
 
 .PHONY: model
 model: ## Run the protocol of shared LUNs over 100,000 random schedules.
-	GOGC=400 CGO_ENABLED=0 go test -count=1 -timeout 30m -v -run '^TestProtocol' ./controller/internal/decide/writer -args -schedules 100000
+	GOGC=400 CGO_ENABLED=0 go test -count=1 -timeout 60m -v -run '^TestProtocol' ./controller/internal/decide/writer -args -schedules 100000
 
 .PHONY: unit
 unit: deps ## Run unit, import-rule and API server tests with the race detector. RUN=regexp chooses.
