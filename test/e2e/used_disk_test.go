@@ -43,17 +43,9 @@ func TestUsedDiskIsNeverTouched(t *testing.T) {
 // checkUntouched plugs the disk in, waits for its refusal, lets the Cluster look again, and compares all bytes.
 func checkUntouched(t *testing.T, node, image string, kind usedDisk) {
 	t.Helper()
+	used := kind.arm(t, node)
 	d := plug(t, node, image, "ubd")
-	if kind.use != "" {
-		onNode(t, node, "modprobe -a raid1 dm-mod 2>/dev/null || true; "+strings.ReplaceAll(kind.use, "DEV", d.device))
-		t.Cleanup(func() {
-			if kind.release != "" {
-				if _, err := tryOnNode(node, strings.ReplaceAll(kind.release, "DEV", d.device)); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
+	used(d)
 	before := checksumOnNode(t, d)
 	waitRefused(t, d, kind.reasons)
 	reconcileAgain(t, "takes-all")
@@ -63,6 +55,61 @@ func checkUntouched(t *testing.T, node, image string, kind usedDisk) {
 	}
 	if after := checksumOnNode(t, d); after != before {
 		t.Errorf("the disk was changed: %s, before %s", after, before)
+	}
+}
+
+// armed waits in the node for a disk that was not there, and uses it at once. The agent takes a disk that is clean for some seconds, as it should; a machine
+// that is slow to start one more command from outside would come too late.
+const armed = `modprobe -a raid1 dm-mod 2>/dev/null || true
+rm -f /run/armed
+known=" $(echo /sys/block/ubd*) "
+for i in $(seq 6000); do
+  for found in /sys/block/ubd*; do
+    DEV=/dev/${found##*/}
+    case "$known" in *" $found "*) continue ;; esac
+    [ -b "$DEV" ] || continue
+    use=$(cat <<'END'
+%s
+END
+)
+    eval "${use//DEV/$DEV}"
+    exit 0
+  done
+  touch /run/armed
+  sleep 0.01
+done
+echo "no disk was plugged in"
+exit 1`
+
+// arm prepares the use of the disk that is plugged into the node next. The function that it returns waits until it is in use, and has it released at the end.
+func (k usedDisk) arm(t *testing.T, node string) func(*disk) {
+	t.Helper()
+	if k.use == "" {
+		return func(*disk) {}
+	}
+	onNode(t, node, "rm -f /run/armed")
+	done := make(chan error, 1)
+	go func() {
+		_, err := tryOnNode(node, fmt.Sprintf(armed, k.use))
+		done <- err
+	}()
+	eventually(t, 30*time.Second, "the node waits for the disk", func(context.Context) error {
+		_, err := tryOnNode(node, "test -e /run/armed")
+		return err
+	})
+	return func(d *disk) {
+		t.Helper()
+		t.Cleanup(func() {
+			if k.release == "" {
+				return
+			}
+			if _, err := tryOnNode(node, strings.ReplaceAll(k.release, "DEV", d.device)); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
