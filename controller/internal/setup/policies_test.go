@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -71,5 +72,21 @@ func TestDeploy_policyOfNodesKnowsEveryLabel(t *testing.T) {
 	}
 	if !strings.Contains(text, "'"+v1alpha1.LabelStorageType+"'") {
 		t.Errorf("base/node-admission.yaml does not name %s", v1alpha1.LabelStorageType)
+	}
+}
+
+// TestDeploy_agentIsBounded: a program with all rights on its node writes to no file system of its own, and takes no memory without end.
+func TestDeploy_agentIsBounded(t *testing.T) {
+	all := decode(t, "base/agent.yaml", func(d *appsv1.DaemonSet) bool { return d.Kind == "DaemonSet" })
+	if len(all) != 1 || len(all[0].Spec.Template.Spec.Containers) == 0 {
+		t.Fatalf("base/agent.yaml has %d DaemonSets", len(all))
+	}
+	for _, c := range all[0].Spec.Template.Spec.Containers {
+		if s := c.SecurityContext; s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
+			t.Errorf("the root of container %s can be written", c.Name)
+		}
+		if c.Resources.Limits.Memory().IsZero() {
+			t.Errorf("container %s has no limit of memory", c.Name)
+		}
 	}
 }
