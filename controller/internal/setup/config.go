@@ -37,14 +37,19 @@ type Config struct {
 	Controllers []string
 	// Verbosity of the log: 0, 1 or 4.
 	Verbosity int
+	// again lets a process run a second controller after the first, as tests do.
+	again bool
 }
 
-// optional are the controllers that can be switched off. Those of storages cannot: each has to know what the others use.
-var optional = []string{controllerHarbor, controllerPin, controllerStateful}
+// optional are the controllers that can be switched off. Those of storages have the names of their kinds, in lower case.
+var optional = []string{controllerCluster, controllerHarbor, controllerIscsi, controllerNfs, controllerPin, controllerStateful}
 
 // Names of the controllers that can be switched off.
 const (
+	controllerCluster  = "cluster"
 	controllerHarbor   = "harborcluster"
+	controllerIscsi    = "iscsi"
+	controllerNfs      = "nfs"
 	controllerPin      = "pin"
 	controllerStateful = "statefulcluster"
 )
@@ -64,6 +69,12 @@ func (c Config) runs(name string) bool {
 	}
 	return star
 }
+
+// runsKind reports whether the storages of a kind are looked after. What they use is known and respected either way.
+func (c Config) runsKind(kind string) bool { return c.runs(strings.ToLower(kind)) }
+
+// off returns the names of the controllers that do not run.
+func (c Config) off() []string { return slices.DeleteFunc(slices.Clone(optional), c.runs) }
 
 // defaultAgentNamespace is that of deploy/base.
 const defaultAgentNamespace = "quarry-agents"

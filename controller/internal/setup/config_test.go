@@ -8,15 +8,19 @@ import (
 // TestParse_controllers: kinds that nobody uses are switched off, and a typo is no way to switch one off or on.
 func TestParse_controllers(t *testing.T) {
 	for arg, want := range map[string]string{
-		"":                        "harborcluster pin statefulcluster",
-		"*":                       "harborcluster pin statefulcluster",
-		"*,-harborcluster":        "pin statefulcluster",
-		"-harborcluster,*":        "pin statefulcluster",
+		"":                        "cluster harborcluster iscsi nfs pin statefulcluster",
+		"*":                       "cluster harborcluster iscsi nfs pin statefulcluster",
+		"*,-harborcluster":        "cluster iscsi nfs pin statefulcluster",
+		"-harborcluster,*":        "cluster iscsi nfs pin statefulcluster",
 		"pin":                     "pin",
 		"-harborcluster,pin":      "pin",
-		"*,-pin,-statefulcluster": "harborcluster",
+		"*,-pin,-statefulcluster": "cluster harborcluster iscsi nfs",
+		"*,-nfs,-iscsi":           "cluster harborcluster pin statefulcluster",
+		"cluster,pin":             "cluster pin",
+		"*,-cluster":              "harborcluster iscsi nfs pin statefulcluster",
 		"*,-statefulclusters":     "error",
-		"cluster":                 "error",
+		"Cluster":                 "error",
+		"clusters":                "error",
 		"*, -harborcluster":       "error",
 	} {
 		args := []string{"--namespace=ns"}
@@ -37,6 +41,9 @@ func TestParse_controllers(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: %s (%v), want %s", arg, got, err, want)
 		}
+	}
+	if off := (Config{Controllers: []string{"*", "-nfs"}}).off(); len(off) != 1 || off[0] != controllerNfs {
+		t.Errorf("off are %v", off)
 	}
 	if !(Config{}).runs(controllerPin) {
 		t.Error("without a word, nothing runs")

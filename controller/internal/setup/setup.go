@@ -21,6 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -81,6 +82,7 @@ func newManager(rc *rest.Config, cfg Config) (manager.Manager, error) {
 	mgr, err := ctrl.NewManager(rc, ctrl.Options{
 		Scheme: s, Cache: cacheOptions(cfg), HealthProbeBindAddress: cfg.HealthAddress,
 		Metrics:        server.Options{BindAddress: cfg.MetricsAddress},
+		Controller:     config.Controller{SkipNameValidation: &cfg.again},
 		LeaderElection: cfg.LeaderElection, LeaderElectionID: "quarry-controller", LeaderElectionNamespace: cfg.Namespace,
 		// The process ends when the manager does, so the next leader need not wait.
 		LeaderElectionReleaseOnCancel: true,
@@ -226,15 +228,18 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	if err != nil {
 		return err
 	}
-	errs := []error{storages(ctx, mgr, pool, all, byKind, drivers, jobs)}
+	errs := []error{storages(ctx, mgr, cfg, pool, all, byKind, drivers, jobs)}
 	for name, add := range map[string]func() error{
 		controllerPin:      func() error { return pins(ctx, mgr, table) },
-		controllerStateful: func() error { return statefulClusters(mgr) },
+		controllerStateful: func() error { return statefulClusters(mgr, cfg) },
 		controllerHarbor:   func() error { return harborClusters(mgr) },
 	} {
 		if cfg.runs(name) {
 			errs = append(errs, add())
 		}
+	}
+	if off := cfg.off(); len(off) > 0 {
+		mgr.GetLogger().WithName("setup").Info("Controllers are switched off: nobody looks after their objects", "controllers", off)
 	}
 	return errors.Join(errs...)
 }

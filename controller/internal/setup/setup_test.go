@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,9 +114,13 @@ func await(t *testing.T, what string, check func() string) {
 	t.Fatalf("%s: %s", what, complaint)
 }
 
+// started is true once a controller ran in this process. Only the first one finds out that two reconcilers have one name.
+var started atomic.Bool
+
 // start runs the controller with the rights that deploy/rbac gives it, and nothing more.
 func start(t *testing.T, cfg Config) {
 	t.Helper()
+	cfg.again = started.Swap(true)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- Run(ctx, as(t, "quarry-controller"), cfg) }()

@@ -20,7 +20,7 @@ import (
 )
 
 // statefulClusters adds the reconciler of StatefulClusters, with a cache of its own: of pods the manager's cache holds the agents' only.
-func statefulClusters(mgr manager.Manager) error {
+func statefulClusters(mgr manager.Manager, cfg Config) error {
 	owned, err := labels.NewRequirement(v1alpha1.LabelStatefulCluster, selection.Exists, nil)
 	if err != nil {
 		return fmt.Errorf("select pods of statefulclusters: %w", err)
@@ -39,6 +39,7 @@ func statefulClusters(mgr manager.Manager) error {
 	r := &statefulcluster.Reconciler{
 		Client: mgr.GetClient(), Workloads: workloads.GetCache(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("quarry-controller"), Now: time.Now, Identity: statefulcluster.NewIdentity,
+		Runs: cfg.runsKind,
 	}
 	if err := r.SetupWithManager(mgr, workloads.GetCache()); err != nil {
 		return fmt.Errorf("add reconciler of statefulclusters: %w", err)

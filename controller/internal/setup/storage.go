@@ -140,8 +140,11 @@ func (k kinds) check(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// storages adds the reconcilers of all kinds of storages.
-func storages(ctx context.Context, mgr manager.Manager, pool *agents.Pool, all []binding, k kinds, drivers storage.Drivers, j *jobs) error {
+// storages binds all kinds of storages, and adds the reconcilers of those that run. A kind that is switched off stays in k: hosts and drivers are
+// shared out by what its storages say, whoever looks after them.
+func storages(
+	ctx context.Context, mgr manager.Manager, own Config, pool *agents.Pool, all []binding, k kinds, drivers storage.Drivers, j *jobs,
+) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Member{}, storage.IndexMemberNode, func(o client.Object) []string {
 		if m, ok := o.(*v1alpha1.Member); ok {
 			return []string{string(m.Spec.Node)}
@@ -166,6 +169,9 @@ func storages(ctx context.Context, mgr manager.Manager, pool *agents.Pool, all [
 		return err
 	}
 	for kind, r := range k {
+		if !own.runsKind(kind) {
+			continue
+		}
 		if err := r.SetupWithManager(mgr, pool.Changes()); err != nil {
 			return fmt.Errorf("add reconciler of %s: %w", kind, err)
 		}

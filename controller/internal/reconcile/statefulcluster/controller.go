@@ -41,6 +41,8 @@ type Reconciler struct {
 	// Now is the time, Identity mints an identity that was never used.
 	Now      func() time.Time
 	Identity func() string
+	// Runs reports whether somebody looks after the storages of a kind. All kinds are looked after where it is nil.
+	Runs func(kind string) bool
 }
 
 // Reconcile brings one StatefulCluster closer to its spec, by one action at most.

@@ -80,6 +80,11 @@ func (r *Reconciler) readMembers(ctx context.Context, s *scope) error {
 	if err := r.Client.List(ctx, &list); err != nil {
 		return fmt.Errorf("list members: %w", err)
 	}
+	for i := range list.Items {
+		if m := &list.Items[i]; r.Runs != nil && !r.Runs(m.Spec.Of.Kind) {
+			disk.Unwatch(m)
+		}
+	}
 	s.members = list.Items
 	return nil
 }

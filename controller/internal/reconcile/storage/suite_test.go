@@ -51,6 +51,8 @@ type suite struct {
 	live   client.Reader
 
 	lvm, ceph, nfs *backendtest.Backend
+	// iscsi is that of Iscsis, which have no engine here; nil unless a test makes one.
+	iscsi          *backendtest.Backend
 	work           *work.Work
 	shareWork      *work.Work
 	clusters, nfss *Reconciler
@@ -144,6 +146,8 @@ func (s *suite) backendOf(o v1alpha1.Storage) *backendtest.Backend {
 	switch o := o.(type) {
 	case *v1alpha1.Nfs:
 		return s.nfs
+	case *v1alpha1.Iscsi:
+		return s.iscsi
 	case *v1alpha1.Cluster:
 		switch o.Spec.StorageType {
 		case v1alpha1.StorageTypeLVM:
@@ -427,7 +431,7 @@ func (s *suite) cleanUp() {
 	ctx := context.Background()
 	var g errgroup.Group
 	g.SetLimit(8)
-	for _, list := range []client.ObjectList{&v1alpha1.ClusterList{}, &v1alpha1.NfsList{}, &v1alpha1.MemberList{}, &corev1.PersistentVolumeList{}} {
+	for _, list := range []client.ObjectList{&v1alpha1.ClusterList{}, &v1alpha1.NfsList{}, &v1alpha1.IscsiList{}, &v1alpha1.MemberList{}, &corev1.PersistentVolumeList{}} {
 		if err := s.direct.List(ctx, list); err != nil {
 			s.t.Error(err)
 		}
@@ -447,7 +451,7 @@ func (s *suite) cleanUp() {
 		s.t.Error(err)
 	}
 	for _, o := range []client.Object{
-		&v1alpha1.Cluster{}, &v1alpha1.Nfs{}, &v1alpha1.Member{}, &v1alpha1.StorageNode{}, &corev1.Node{}, &corev1.PersistentVolume{},
+		&v1alpha1.Cluster{}, &v1alpha1.Nfs{}, &v1alpha1.Iscsi{}, &v1alpha1.Member{}, &v1alpha1.StorageNode{}, &corev1.Node{}, &corev1.PersistentVolume{},
 		&storagev1.StorageClass{}, &storagev1.VolumeAttachment{},
 	} {
 		g.Go(func() error { return s.direct.DeleteAllOf(ctx, o, client.GracePeriodSeconds(0)) })

@@ -58,6 +58,12 @@ func State(m *v1alpha1.Member, ready bool) replica.DiskState {
 	return replica.DiskFine
 }
 
+// Unwatch takes out of a Member what its status says of failures: nobody keeps that up to date, so nothing is given up because of it. What holds
+// something back stays.
+func Unwatch(m *v1alpha1.Member) {
+	m.Status.Conditions, m.Status.Devices, m.Status.Flags = nil, nil, nil
+}
+
 // Room reports whether a node beside those that a replica is on is known to have room for its claims, as the scheduler would see it. Classes for
 // which nobody publishes capacity have room everywhere.
 func Room(claims []*corev1.PersistentVolumeClaim, on map[string]bool, all nodes.Nodes, published []storagev1.CSIStorageCapacity) bool {

@@ -69,6 +69,27 @@ func TestState(t *testing.T) {
 	}
 }
 
+// TestUnwatch: what was written before somebody switched the controller off may be true no more. It holds back, and gives nothing up.
+func TestUnwatch(t *testing.T) {
+	for name, c := range map[string]struct {
+		member v1alpha1.Member
+		want   replica.DiskState
+	}{
+		"all was well":                      {member(), replica.DiskFine},
+		"its group was lost":                {member(reason(v1alpha1.ReasonVolumeGroupLost)), replica.DiskFine},
+		"a device had died":                 {member(missing), replica.DiskFine},
+		"a person said that it is lost":     {member(lost, down, reason(v1alpha1.ReasonVolumeGroupLost)), replica.DiskFine},
+		"a person maintains it":             {member(maintained, reason(v1alpha1.ReasonVolumeGroupLost)), replica.DiskSuspended},
+		"a person maintained the node":      {member(byNode, missing), replica.DiskSuspended},
+		"lost, and maintained all the time": {member(lost, down, maintained), replica.DiskSuspended},
+	} {
+		Unwatch(&c.member)
+		if got := State(&c.member, false); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
 func TestHolder(t *testing.T) {
 	v := func(group string) *corev1.PersistentVolume {
 		out := &corev1.PersistentVolume{}
