@@ -131,9 +131,21 @@ func TestMember_lost(t *testing.T) {
 	}
 	ready(t, m, metav1.ConditionTrue)
 	m.Spec.Lost = string(m.UID)
-	denied(t, jane.Update(t.Context(), m.DeepCopy()), "is Ready", "node n1 is not lost")
+	denied(t, jane.Update(t.Context(), m.DeepCopy()), "node n1 reports what Member fast.n1 has on record", "instead")
 	m.Spec.Lost = ""
 	ready(t, m, metav1.ConditionFalse)
+	// A Member may be not Ready for another reason. What counts is what the node reports of the record.
+	for _, status := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionUnknown} {
+		reported(t, m, status)
+		word := m.DeepCopy()
+		word.Spec.Lost = string(m.UID)
+		denied(t, jane.Update(t.Context(), word), "spec.lost is refused", "cannot say that it is not there", "switch it off first")
+		// The controller does not say it either.
+		denied(t, ours.Update(t.Context(), word), "spec.lost is refused")
+		m.Spec.Maintenance = status == metav1.ConditionTrue
+		must(t, jane.Update(t.Context(), m))
+	}
+	reported(t, m, metav1.ConditionFalse)
 	// It can be taken back until somebody acts upon it.
 	for _, value := range []string{string(m.UID), "", string(m.UID)} {
 		m.Spec.Lost = value
@@ -167,6 +179,15 @@ func ready(t *testing.T, m *v1alpha1.Member, status metav1.ConditionStatus) {
 	t.Helper()
 	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: status, Reason: v1alpha1.ReasonReady, LastTransitionTime: metav1.Now(),
+	})
+	must(t, apitest.Client(t).Status().Update(t.Context(), m))
+}
+
+// reported writes the condition that says whether the node reports the record.
+func reported(t *testing.T, m *v1alpha1.Member, status metav1.ConditionStatus) {
+	t.Helper()
+	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionRecordReported, Status: status, Reason: v1alpha1.ReasonRecordUnsure, LastTransitionTime: metav1.Now(),
 	})
 	must(t, apitest.Client(t).Status().Update(t.Context(), m))
 }

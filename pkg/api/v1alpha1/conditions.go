@@ -60,6 +60,9 @@ const (
 	// ConditionRetired: nothing lies on the devices that spec.retire lists, and none is in the member's volume group. Only members that list one
 	// have it. Volumes are served all the same, so Ready does not depend on it.
 	ConditionRetired = "Retired"
+	// ConditionRecordReported: the host reports what the member has on record. Unknown: the host answers, and what it reports leaves that open, or
+	// nobody can say yet. A word that the member is lost is refused unless it is False.
+	ConditionRecordReported = "RecordReported"
 )
 
 // Condition types of a StorageNode.
@@ -122,6 +125,9 @@ const (
 	ReasonSelectorInvalid    = "SelectorInvalid"
 	ReasonShareReachable     = "ShareReachable"
 	ReasonShareUnique        = "ShareUnique"
+	ReasonRecordReported     = "RecordReported"
+	ReasonRecordNotReported  = "RecordNotReported"
+	ReasonRecordUnsure       = "RecordUnsure"
 	ReasonRetired            = "Retired"
 	ReasonRetiring           = "Retiring"
 	ReasonSameShare          = "SameShare"

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
@@ -32,6 +33,27 @@ type Facts struct {
 	Reason, Problem string
 	// Holding names what of the storage is on the host, ordered.
 	Holding []string
+}
+
+// Reported says whether a host reports what its member has on record, and why. Without a record everything that the host holds is what the record
+// would be about. A word that the member is lost counts only while it does not.
+func (f Facts) Reported(recorded, holds bool) metav1.Condition {
+	state := func(s metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return Condition(v1alpha1.ConditionRecordReported, s, reason, message)
+	}
+	switch {
+	case f.Recorded:
+		return state(metav1.ConditionTrue, v1alpha1.ReasonRecordReported, "The node reports what is on record.")
+	case f.TooEarly:
+		return state(metav1.ConditionUnknown, v1alpha1.ReasonRecordUnsure, "Nobody can say yet: the controller or the agent has just started.")
+	case f.Unsure:
+		return state(metav1.ConditionUnknown, v1alpha1.ReasonRecordUnsure, "The agent of the node answers, and cannot say whether what is on record is there.")
+	case !recorded && f.Up && holds:
+		return state(metav1.ConditionTrue, v1alpha1.ReasonRecordReported, "Nothing is on record, and the node reports a part of the storage.")
+	case f.Up:
+		return state(metav1.ConditionFalse, v1alpha1.ReasonRecordNotReported, "The node answers, and what is on record is not there.")
+	}
+	return state(metav1.ConditionFalse, v1alpha1.ReasonRecordNotReported, "The node does not answer, so nobody reports what is on record.")
 }
 
 // Kind sorts findings.

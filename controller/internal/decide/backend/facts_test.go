@@ -54,3 +54,28 @@ func TestVolumeOf(t *testing.T) {
 		})
 	}
 }
+
+// TestFacts_Reported: whoever says that a member is lost is heard only while its host does not report what is on record. What nobody can say is no loss.
+func TestFacts_Reported(t *testing.T) {
+	for name, c := range map[string]struct {
+		facts           Facts
+		recorded, holds bool
+		want            metav1.ConditionStatus
+	}{
+		"the host reports it":                      {Facts{Up: true, Recorded: true}, true, true, metav1.ConditionTrue},
+		"the host cannot say":                      {Facts{Up: true, Unsure: true}, true, false, metav1.ConditionUnknown},
+		"nobody can say yet":                       {Facts{TooEarly: true}, true, false, metav1.ConditionUnknown},
+		"the host reports without it":              {Facts{Up: true}, true, true, metav1.ConditionFalse},
+		"the host is silent":                       {Facts{}, true, false, metav1.ConditionFalse},
+		"no record, and the host holds something":  {Facts{Up: true}, false, true, metav1.ConditionTrue},
+		"no record, and the host holds nothing":    {Facts{Up: true}, false, false, metav1.ConditionFalse},
+		"no record, and the host is silent":        {Facts{}, false, true, metav1.ConditionFalse},
+		"no record, and the host cannot say":       {Facts{Up: true, Unsure: true}, false, false, metav1.ConditionUnknown},
+		"it reports it, and has only just started": {Facts{Up: true, TooEarly: true, Recorded: true}, true, true, metav1.ConditionTrue},
+	} {
+		got := c.facts.Reported(c.recorded, c.holds)
+		if got.Status != c.want || got.Type != v1alpha1.ConditionRecordReported || got.Reason == "" || got.Message == "" {
+			t.Errorf("%s: %+v, want %s", name, got, c.want)
+		}
+	}
+}

@@ -20,7 +20,9 @@ type HostHealth struct {
 	// Sources name where maintenance was asked for.
 	Sources []v1alpha1.MaintenanceSource
 	Facts   Facts
-	Leaving Leaving
+	// Reported is the condition that says whether the host reports what is on record.
+	Reported metav1.Condition
+	Leaving  Leaving
 	// Invalid is why the host may not be used; nil when it may.
 	Invalid *Invalid
 	// Decided is what the backend decided.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
@@ -84,6 +85,7 @@ func (s *scope) judge(name string) backend.HostHealth {
 		h.Words = *words
 	}
 	h.Holding, h.Attached = holding(h.Facts, volumes), s.profile.Driver.Attach
+	h.Reported = s.reported(h)
 	h.Leaving = s.departure(h, node, volumes)
 	h.Flags = backend.FlagsOf(h.Object, h.Facts, len(h.Sources) > 0 || h.Leaving.Active, len(volumes))
 	h.State = nodestate.Compute(h.Flags)
@@ -148,11 +150,13 @@ func (s *scope) sources(name string) []v1alpha1.MaintenanceSource {
 // lost reports whether a person's word that a host is lost counts: not while the host itself reports what is recorded or leaves open
 // whether that is there, and not before anybody can say. Without a record everything that the host holds is what it may be about.
 func (s *scope) lost(h backend.HostHealth) bool {
-	if !backend.Lost(h.Object) || h.Facts.TooEarly || h.Facts.Recorded || h.Facts.Unsure {
-		return false
-	}
-	recorded := h.Object.Spec.Group != nil && h.Object.Spec.Group.UUID != ""
-	return recorded || !h.Facts.Up || !s.holds(h.Node)
+	return backend.Lost(h.Object) && s.reported(h).Status == metav1.ConditionFalse
+}
+
+// reported says whether a host reports what its member has on record.
+func (s *scope) reported(h backend.HostHealth) metav1.Condition {
+	recorded := h.Object != nil && h.Object.Spec.Group != nil && h.Object.Spec.Group.UUID != ""
+	return h.Facts.Reported(recorded, s.holds(h.Node))
 }
 
 // departure decides whether a member leaves. A storage that is being deleted takes all of its members with it.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"quarry.storage/quarry/controller/internal/backend/backendtest"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -84,14 +86,16 @@ func TestLost_isRefusedWhileTheHostReportsTheGroup(t *testing.T) {
 	old := s.mustMember("pool", "n2")
 	s.declare("n2", string(old.UID))
 	s.untilMember("n2", memberHas(ready, isFalse, v1alpha1.ReasonLost, "reported"))
+	s.untilMember("n2", memberHas(v1alpha1.ConditionRecordReported, isTrue, v1alpha1.ReasonRecordReported))
 	s.pass(10 * delay)
 	s.settle("pool")
 	if m := s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() || m.UID != old.UID || s.lvm.Steps("n2") != 1 {
 		t.Errorf("a host that reports its group was given up: %v", s.lvm.Log())
 	}
-	// Nobody can say yet: that is no loss.
+	// Nobody can say yet: that is no loss, and what was reported last stays.
 	s.lvm.Answer("n2", backendtest.Early)
 	s.settle("pool")
+	s.untilMember("n2", memberHas(v1alpha1.ConditionRecordReported, isTrue, v1alpha1.ReasonRecordReported))
 	if m := s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() || m.UID != old.UID {
 		t.Error("obeyed while nobody could look")
 	}
@@ -105,6 +109,7 @@ func TestLost_waitsWhileTheHostCannotSay(t *testing.T) {
 	s.declare("n2", string(old.UID))
 	s.lvm.Blind("n2", true)
 	s.settle("pool")
+	s.untilMember("n2", memberHas(v1alpha1.ConditionRecordReported, metav1.ConditionUnknown, v1alpha1.ReasonRecordUnsure))
 	s.pass(10 * delay)
 	s.settle("pool")
 	if m := s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() || m.UID != old.UID || len(s.get("pool").Status.LostGroups) != 0 {

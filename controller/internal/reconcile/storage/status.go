@@ -189,6 +189,10 @@ func fillMember(m *v1alpha1.Member, h *backend.HostHealth, now time.Time) {
 	ready := h.Ready()
 	ready.Message = backend.Cut(ready.Message, maxMessage)
 	setConditions(&st.Conditions, m.Generation, []metav1.Condition{ready})
+	// What was reported stays so until somebody can say: after a start that would be one write for every member.
+	if !h.Facts.TooEarly || !meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionRecordReported) {
+		setConditions(&st.Conditions, m.Generation, []metav1.Condition{h.Reported})
+	}
 	if c := h.Decided.Retired; c != nil {
 		c := *c
 		c.Message = backend.Cut(c.Message, maxMessage)
