@@ -25,6 +25,8 @@ type check struct {
 // always are the checks after every event, whatever happens at that moment.
 var always = []check{
 	{"volumes are kept", (*world).volumesKept},
+	{"volumes are kept", (*world).snapshotsKept},
+	{"retired disks stay out", (*world).retiredStayOut},
 	{"foreign disks are unchanged", (*world).foreignUnchanged},
 	{"what holds volumes stays", (*world).holdersStay},
 }
@@ -38,6 +40,7 @@ var whenCalm = []check{{"ready means that volumes are there", (*world).readyIsTr
 // whenHealed are the checks a long time after the last fault.
 var whenHealed = []check{
 	{"claims are served", (*world).claimsServed},
+	{"claims are served", (*world).snapshotsServed},
 	{"what is deleted goes", (*world).deletedGo},
 	{"members with volumes are ready", (*world).membersReady},
 	{"strays go", (*world).straysGo},
@@ -133,7 +136,7 @@ func (w *world) claimsServed() {
 		case w.stranded(c):
 		case c.handle == "" && !w.legitimate(c):
 			w.fail("claims are served", "%s has no volume: %v", c.name, c.refused)
-		case c.handle != "" && c.wants > c.bytes:
+		case c.handle != "" && c.wants > c.bytes && !w.retires(c.handle):
 			w.fail("claims are served", "%s has %d bytes and wants %d: %v", c.name, c.bytes, c.wants, c.refused)
 		}
 	}
@@ -147,6 +150,10 @@ func (w *world) legitimate(c *claim) bool {
 	switch status.Code(c.refused) {
 	case codes.ResourceExhausted, codes.OutOfRange, codes.InvalidArgument:
 		return true
+	case codes.NotFound:
+		return c.from != ""
+	case codes.Unavailable:
+		return w.retiring(c.node, c.cluster)
 	}
 	return false
 }
@@ -183,6 +190,9 @@ func (w *world) holding() map[string]bool {
 	holds := map[string]bool{}
 	for _, v := range w.ledger {
 		holds[v.as.OwnerUID], holds[v.host+" "+v.as.OwnerUID] = true, true
+	}
+	for _, s := range w.snapshots {
+		holds[s.as.OwnerUID], holds[s.host+" "+s.as.OwnerUID] = true, true
 	}
 	for _, h := range w.hosts {
 		for _, r := range h.Records() {
@@ -234,6 +244,9 @@ const healed = 12 * time.Minute
 func (w *world) converge(r *rand.Rand) {
 	w.heal()
 	w.run(healed, r)
+	if w.bury() {
+		w.run(healed, r)
+	}
 	if len(w.left()) > 0 {
 		// A group that was removed by an agent that died then may be on any disk that cannot be understood. A person is told to clean it.
 		for _, s := range w.spots(func(h *host, d string) bool { return w.given(h, d) }) {
@@ -242,6 +255,7 @@ func (w *world) converge(r *rand.Rand) {
 		w.run(healed, r)
 	}
 	w.inspect(always, whenCalm, whenHealed)
+	w.leftGroups()
 	before, unserved := w.api.version, len(w.unserved())
 	w.run(3*time.Minute, r)
 	if n := w.api.version - before; n > 0 && len(w.unserved()) == unserved {

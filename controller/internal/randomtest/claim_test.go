@@ -29,7 +29,9 @@ const finalizer = "external-provisioner.volume.kubernetes.io/finalizer"
 // claim is a volume that somebody wants, as the sidecars see it.
 type claim struct {
 	name, cluster, node string
-	bytes               int64
+	// from is the volume or snapshot that it begins as a copy of; empty for an empty volume.
+	from  string
+	bytes int64
 	// handle is empty until the volume is bound.
 	handle   string
 	deleting bool
@@ -71,6 +73,7 @@ func (w *world) provision(r *rand.Rand) {
 			w.grow(c)
 		}
 	}
+	w.snapshotter()
 	if w.careless {
 		return
 	}
@@ -103,7 +106,7 @@ func (w *world) make(c *claim, r *rand.Rand) {
 		// The provisioner takes a node that is not there off the claim, whatever is known of the volume, and the scheduler chooses another.
 		if c.deleting {
 			w.abandon(c)
-		} else if h, ok := pick(r, w.hosts); ok {
+		} else if h, ok := pick(r, w.hosts); ok && c.from == "" {
 			c.node = h.name
 		}
 		return
@@ -117,7 +120,7 @@ func (w *world) make(c *claim, r *rand.Rand) {
 			AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
 			AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},
 		}},
-		AccessibilityRequirements: &csi.TopologyRequirement{Requisite: on, Preferred: on},
+		AccessibilityRequirements: &csi.TopologyRequirement{Requisite: on, Preferred: on}, VolumeContentSource: c.contents(),
 	})
 	c.refused = err
 	switch status.Code(err) {
@@ -125,8 +128,14 @@ func (w *world) make(c *claim, r *rand.Rand) {
 	case codes.ResourceExhausted:
 		// The scheduler chooses another node; the provisioner is sure that there is no volume.
 		c.uncertain = false
-		if h, ok := pick(r, w.hosts); ok {
+		if h, ok := pick(r, w.hosts); ok && c.from == "" {
 			c.node = h.name
+		}
+		return
+	case codes.NotFound:
+		// The source of a copy is gone. What an earlier attempt made may still be there.
+		if c.uncertain && c.deleting {
+			w.abandon(c)
 		}
 		return
 	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted:
@@ -172,6 +181,9 @@ func (w *world) bind(c *claim, v *csi.Volume, class string) {
 		w.fail("volumes are kept", "%s was made in group %s, and its PersistentVolume records %q", c.handle, have.GroupUUID, uuid)
 	}
 	w.ledger[c.handle] = &volume{host: node, as: have, claim: c}
+	if c.from != "" {
+		w.copied++
+	}
 }
 
 // record finds a volume on the disks of a node. One that moved with its disks to another node is not present.
@@ -224,7 +236,10 @@ func (w *world) deprovision(c *claim) {
 		return
 	}
 	if v := w.ledger[c.handle]; v != nil {
-		if have, ok := w.record(v.host, c.handle); ok {
+		switch have, ok := w.record(v.host, c.handle); {
+		case ok && w.lost[have.GroupUUID]:
+			w.forsaken++
+		case ok:
 			w.fail("deleted volumes are gone", "DeleteVolume of %s was answered with OK, and it is still there: %+v", c.handle, have)
 		}
 	}

@@ -54,6 +54,7 @@ var kinds = []kind{
 	{"foreign group", 1, (*world).foreignGroup},
 	{"disk used", 2, (*world).use},
 	{"disk given up", 3, (*world).giveUp},
+	{"disk retired", 3, (*world).retire},
 	// Reports.
 	{"look fails", 2, onHost(func(_ *world, h *host, _ *rand.Rand) { h.Break(errFault) })},
 	{"report fails", 2, onHost(func(_ *world, h *host, _ *rand.Rand) { h.BreakReport(errFault) })},
@@ -74,6 +75,7 @@ var kinds = []kind{
 	{"node reboots", 2, onHost((*world).reboot)},
 	{"pod goes", 1, onHost(func(w *world, h *host, _ *rand.Rand) { w.removePod(h) })},
 	{"node leaves", 2, onHost((*world).leave)},
+	{"node declared lost", 3, (*world).declare},
 	{"node returns", 4, onHost(func(w *world, h *host, _ *rand.Rand) { w.comeBack(h) })},
 	// Volumes.
 	{"claim", 14, (*world).claim},
@@ -81,11 +83,14 @@ var kinds = []kind{
 	{"claim grows", 4, onClaim(func(_ *world, c *claim, r *rand.Rand) { c.wants = c.bytes + int64(1+r.IntN(2))*gib })},
 	{"claim sent elsewhere", 4, func(w *world, r *rand.Rand) {
 		// A person takes the node off a claim that has no volume yet.
-		if c, ok := pick(r, w.claimsThat(func(c *claim) bool { return c.handle == "" && !c.deleting })); ok {
+		if c, ok := pick(r, w.claimsThat(func(c *claim) bool { return c.handle == "" && !c.deleting && c.from == "" })); ok {
 			h, _ := pick(r, w.hosts)
 			c.node = h.name
 		}
 	}},
+	{"snapshot", 5, (*world).snap},
+	{"snapshot deleted", 3, (*world).unsnap},
+	{"copy", 5, (*world).copy},
 	{"provisioner dies", 2, onClaim(func(_ *world, c *claim, _ *rand.Rand) { c.forget = true })},
 	{"pod starts", 4, onClaim(func(w *world, c *claim, _ *rand.Rand) { w.open(c) })},
 	{"pod ends", 5, onClaim(func(w *world, c *claim, _ *rand.Rand) { w.close(c) })},

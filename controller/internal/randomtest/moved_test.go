@@ -57,6 +57,10 @@ func (w *world) movable(h, to *host, name string) bool {
 	if i < 0 || slices.ContainsFunc(to.Groups(), named) {
 		return false
 	}
+	if w.lost[h.Groups()[i].UUID] {
+		// What is gone for ever is nowhere else either.
+		return false
+	}
 	busy := func(d string) bool { return w.foreign[spot{h.name, d}].busy || !h.Plugged(d) }
 	if slices.ContainsFunc(h.Groups()[i].Disks, busy) {
 		return false

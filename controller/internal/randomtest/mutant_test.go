@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,6 +87,8 @@ var mutants = map[string]struct {
 			}
 		},
 	})},
+	"a disk that was given up is taken": {"retired disks stay out", []string{"disk retired", "disk added", "claim deleted"}, with(mutant{ensure: takeRetired})},
+	"snapshots go with their volume":    {"volumes are kept", []string{"snapshot", "claim deleted"}, with(mutant{delete: snapshots})},
 	"a silent node counts as up": {"ready means that volumes are there", []string{"agent dies"}, with(mutant{
 		node: func(n decide.Node) decide.Node {
 			n.Agent = decide.AgentUp
@@ -118,6 +121,28 @@ var mutants = map[string]struct {
 		}
 	}},
 	"what is shown flaps": {"nothing is written while nothing changes", nil, with(mutant{node: ofGroups(flap)})},
+}
+
+// takeRetired takes a disk that somebody gave up.
+func takeRetired(w *world, node, _ string) {
+	h := w.hostOf(node)
+	for s := range w.out {
+		for _, d := range h.Disks() {
+			if s.host == node && h.Path(d) == s.disk && !h.Member(d) {
+				h.AddGroup("taken-"+d, "nobody", d)
+			}
+		}
+	}
+}
+
+// snapshots removes those of a volume too.
+func snapshots(w *world, next nodes, node string, v decide.VolumeSpec) error {
+	for _, s := range w.snapshots {
+		if s.host == node && strings.HasSuffix(s.source, "/"+v.Name) {
+			w.hostOf(node).RemoveVolume(s.as.Group, s.as.Name)
+		}
+	}
+	return next.DeleteVolume(context.Background(), node, v)
 }
 
 func neighbour(w *world, next nodes, node string, v decide.VolumeSpec) error {

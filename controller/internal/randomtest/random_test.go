@@ -57,6 +57,7 @@ func (w *world) play(events []event) (played int, found error) {
 		w.inspect(always, whenReported)
 		if d >= calm && !w.ctl.lagging {
 			w.inspect(whenCalm)
+			w.leftGroups()
 		}
 		if len(w.broken) == 0 && (i%episode == episode-1 || i == len(events)-1) {
 			w.converge(rand.New(rand.NewPCG(e.seed, 2)))

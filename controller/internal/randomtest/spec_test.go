@@ -61,7 +61,7 @@ func (w *world) makeCluster(r *rand.Rand) {
 	} else {
 		c.Spec.Hosts = w.someHosts(r)
 	}
-	if r.IntN(3) == 0 {
+	if r.IntN(3) > 0 {
 		c.Spec.LVM = &v1alpha1.LVMSpec{ThinPool: &v1alpha1.ThinPoolSpec{Percent: new(int32(50)), OverprovisionRatio: "3.0"}}
 	}
 	w.changeDevices(c, r)

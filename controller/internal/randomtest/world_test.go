@@ -51,6 +51,16 @@ type world struct {
 	ledger map[string]*volume
 	// carried counts the moves of groups; imported is how many groups were another node's at a time.
 	carried, imported int
+	// snapshots are those that somebody wants.
+	snapshots []*snapshot
+	// out are the disks that were given up and have left their groups; gaveUp counts them.
+	out map[spot]bool
+	// gaveUp counts disks that left their groups as somebody asked, snapped the snapshots, and copied the copies that were made.
+	gaveUp, snapped, copied int
+	// lost are the groups of which a person said that they are gone for ever; buried counts those that went with their Members, and forsaken the
+	// volumes that count as deleted because of it.
+	lost             map[string]bool
+	buried, forsaken int
 	// orphans are the names of volumes that may exist without a claim.
 	orphans []string
 	// careless leaves strays where they are.
@@ -75,7 +85,7 @@ func newWorld(t *testing.T, count, disks int, mutate func(*world)) *world {
 	must(t, err)
 	index(t, a)
 	ca, network := agenttest.NewCA(t), &agenttest.Network{}
-	w := &world{t: t, wrap: func(n nodes) nodes { return n }, api: a, foreign: map[spot]foreign{}, ledger: map[string]*volume{}}
+	w := &world{t: t, wrap: func(n nodes) nodes { return n }, api: a, foreign: map[spot]foreign{}, lost: map[string]bool{}, out: map[spot]bool{}, ledger: map[string]*volume{}}
 	certificates := map[string]*tls.Config{}
 	for i := range count {
 		name := fmt.Sprintf("n%d", i+1)
