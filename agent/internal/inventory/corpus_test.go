@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -33,6 +34,9 @@ type used struct {
 	want string
 }
 
+// lvmLabel is the label of a physical volume.
+var lvmLabel = map[int64]string{512: "LABELONE\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x20\x00\x00\x00LVM2 001"}
+
 // corpus are the kinds of disk that must be refused, each for its reason. Those that real tools make are in the tests of package disk, and
 // those that real programs use in the end-to-end tests.
 var corpus = []used{
@@ -50,7 +54,7 @@ var corpus = []used{
 	{name: "Stratis", marks: map[int64]string{516: "!Stra0tis\x86\xff\x02^\x41rh"}, want: refusal.Signature},
 	{name: "VDO", marks: map[int64]string{0: "dmvdo001"}, want: refusal.Signature},
 	{name: "LVM1", marks: map[int64]string{0: "HM\x01\x00"}, want: refusal.LVM},
-	{name: "LVM without a readable header", marks: map[int64]string{512: "LABELONE\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x20\x00\x00\x00LVM2 001"}, want: refusal.LVM},
+	{name: "LVM without a readable header", marks: lvmLabel, want: refusal.LVM},
 	{name: "snapshot of the device mapper", marks: map[int64]string{0: "SnAp"}, want: refusal.LVM},
 	{name: "dm-verity", marks: map[int64]string{0: "verity\x00\x00"}, want: refusal.Signature},
 	{name: "dm-integrity", marks: map[int64]string{0: "integrt\x00"}, want: refusal.Signature},
@@ -122,6 +126,7 @@ var corpus = []used{
 	{name: "open by a process", fact: inUseBy("process qemu (pid 200)"), want: refusal.Busy},
 	{name: "exported by the kernel's NVMe target", fact: inUseBy("the kernel's NVMe target (subsystem nqn.x, namespace 1)"), want: refusal.Busy},
 	{name: "exported by the kernel's SCSI target", fact: inUseBy("the kernel's SCSI target (backstore iblock_0/disk)"), want: refusal.Busy},
+	{name: "plugged in a moment ago", fact: func(d *plan.Device) { d.Use = plan.Untested }, want: refusal.Settling},
 	{name: "opened exclusively", fact: inUseBy(), want: refusal.Busy},
 	{name: "below a device-mapper device", fact: func(d *plan.Device) { d.Holders = []string{"dm-0"} }, want: refusal.Held},
 	{name: "mounted", fact: func(d *plan.Device) { d.Mounts = []string{"/srv"} }, want: refusal.Mounted},
@@ -130,6 +135,8 @@ var corpus = []used{
 	{name: "seen over two paths", fact: func(d *plan.Device) { d.Paths = []string{"sdb"} }, want: refusal.TwoPaths},
 	{name: "known to udev only", fact: func(d *plan.Device) { d.UdevTags = map[string]string{"ID_FS_TYPE": "ext4"} }, want: refusal.Filesystem},
 	{name: "in a volume group of somebody else", fact: func(d *plan.Device) { d.PVUUID, d.Group = "pv", "theirs" }, want: refusal.LVM},
+	{name: "in a volume group of another node", marks: lvmLabel, fact: inGroupOf("quarry-n2"), want: refusal.OtherNode},
+	{name: "in a volume group of another machine", marks: lvmLabel, fact: inGroupOf("san-host"), want: refusal.OtherNode},
 	{name: "in a volume group of a Cluster", fact: func(d *plan.Device) { d.PVUUID, d.Group, d.OwnerUID = "pv", "ours", "uid" }, want: refusal.Owned},
 
 	// Not a disk to write to.
@@ -155,6 +162,14 @@ func uberblocks(at int64) map[int64]string {
 // entry is one of the four entries of a master boot record.
 func entry(active, kind string) string {
 	return active + "\x00\x02\x00" + kind + "\xff\xff\xff\x01\x00\x00\x00\x00\x10\x00\x00"
+}
+
+// inGroupOf puts the disk into a group of a Cluster that has a system ID, as it is seen on node n1.
+func inGroupOf(systemID string) func(*plan.Device) {
+	return func(d *plan.Device) {
+		i := &Inventory{cfg: Config{SystemID: "quarry-n1"}}
+		d.PVUUID, d.Group, d.OwnerUID, d.OtherNode = "pv", "g", "uid", i.otherNode(systemID)
+	}
 }
 
 func inUseBy(who ...string) func(*plan.Device) {
@@ -194,7 +209,24 @@ func judged(t *testing.T, u used) []plan.Refusal {
 	return plan.Judge(d, plan.Policy{MinSizeBytes: 1 << 20})
 }
 
-// TestCorpus wants every kind of disk refused for its reason, and an empty one to be clean.
+// reasons returns all that a disk can be refused for.
+func reasons(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "pkg", "refusal", "refusal.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, m := range regexp.MustCompile(`(?m)^\t[A-Z]\w* += "(\w+)"`).FindAllStringSubmatch(string(text), -1) {
+		out = append(out, m[1])
+	}
+	if len(out) < 25 {
+		t.Errorf("only %v were found", out)
+	}
+	return out
+}
+
+// TestCorpus wants every kind of disk refused for its reason, every reason to have such a disk, and an empty one to be clean.
 func TestCorpus(t *testing.T) {
 	names := map[string]bool{}
 	for _, u := range corpus {
@@ -208,6 +240,12 @@ func TestCorpus(t *testing.T) {
 	}
 	if len(names) < 60 || len(names) != len(corpus) {
 		t.Errorf("%d entries of %d kinds, want at least 60 kinds", len(corpus), len(names))
+	}
+	for _, reason := range reasons(t) {
+		// Only the controller hears all nodes.
+		if reason != refusal.SharedDisk && !slices.ContainsFunc(corpus, func(u used) bool { return u.want == reason }) {
+			t.Errorf("no disk is refused for %s", reason)
+		}
 	}
 	if got := judged(t, used{}); len(got) > 0 {
 		t.Errorf("an empty disk is refused: %+v", got)

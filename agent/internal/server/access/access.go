@@ -22,9 +22,11 @@ import (
 // Who may call a method.
 var (
 	controller = []string{quarry.ControllerCommonName}
-	// withCSI is for what the controllers of the CSI drivers need: volumes, and which groups have room for them. They never wipe, never
-	// make, grow or remove a group, and see no device. The one group of a shared LUN they change in their turns, since its volumes are made and
-	// removed that way: each change says the epoch, and the agent refuses an earlier one.
+	// withCSI is for what the controllers of the CSI drivers need: volumes, and which groups have room for them. They see no device, and never wipe,
+	// make, grow or remove a group of local disks. On a shared LUN they do more, since its volumes are made, moved and removed that way: they change
+	// its group (ChangeSharedGroup, also to take over the turn of another writer), make the first filesystem on a volume, and fence a node that is
+	// gone (Preempt). Each change of the group says the epoch, and the agent refuses an earlier one. They never make or remove the group of a LUN, and register
+	// nobody.
 	withCSI = []string{quarry.ControllerCommonName, quarry.CSICommonName}
 )
 
