@@ -138,7 +138,7 @@ func TestClaim_ofAStatefulCluster(t *testing.T) {
 func TestClaim_recordOfAReplica(t *testing.T) {
 	_, ours := claimPolicy(t)
 	c := newClaim(t, "recorded", map[string]string{v1alpha1.LabelStatefulCluster: "db"})
-	for _, state := range []string{v1alpha1.ReplicaNew, v1alpha1.ReplicaFilled, v1alpha1.ReplicaReplaced} {
+	for _, state := range []string{v1alpha1.ReplicaNew, v1alpha1.ReplicaServed, v1alpha1.ReplicaFilled, v1alpha1.ReplicaReplaced} {
 		c.Annotations[v1alpha1.AnnotationReplicaState] = state
 		must(t, ours.Update(t.Context(), c))
 	}
@@ -159,7 +159,7 @@ func TestClaim_deletedByTheController(t *testing.T) {
 	jane, ours := claimPolicy(t)
 	kept := newClaim(t, "kept", map[string]string{v1alpha1.LabelStatefulCluster: "db"})
 	await(t, "deletes only claims", func() error { return ours.Delete(t.Context(), kept.DeepCopy(), client.DryRunAll) })
-	for _, state := range []string{v1alpha1.ReplicaNew, v1alpha1.ReplicaFilled} {
+	for _, state := range []string{v1alpha1.ReplicaNew, v1alpha1.ReplicaServed, v1alpha1.ReplicaFilled} {
 		kept.Annotations[v1alpha1.AnnotationReplicaState] = state
 		must(t, jane.Update(t.Context(), kept))
 		denied(t, ours.Delete(t.Context(), kept.DeepCopy(), client.DryRunAll), "was given up")

@@ -35,6 +35,8 @@ const (
 const (
 	// ReplicaNew: it never had the data.
 	ReplicaNew = "New"
+	// ReplicaServed: it was available once, and never told that it had the data, although spec.syncedWhen says how. It may have it.
+	ReplicaServed = "Served"
 	// ReplicaFilled: it was available, and had the data where that is told.
 	ReplicaFilled = "Filled"
 	// ReplicaScaled: it was given up because fewer were wanted.

@@ -52,10 +52,10 @@ func note(o client.Object, state string) {
 // settleClaims brings what is on record up to date, and the owners of claims to what the retention policy says. Then it deletes the claims that the
 // policy names.
 func (r *Reconciler) settleClaims(ctx context.Context, s *scope) error {
-	for _, id := range replica.Summarize(s.input).Full {
-		if i := s.identity(id); i != nil {
-			i.Filled = true
-		}
+	sum := replica.Summarize(s.input)
+	for _, i := range s.identities {
+		i.Filled = i.Filled || slices.Contains(sum.Full, i.Name)
+		i.Served = i.Served || slices.Contains(sum.Served, i.Name)
 	}
 	var errs []error
 	for _, i := range s.identities {

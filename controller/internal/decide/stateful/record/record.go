@@ -22,9 +22,9 @@ type Identity struct {
 	Pod *corev1.Pod
 	// Claims that it has.
 	Claims []*corev1.PersistentVolumeClaim
-	// Filled and Fate are on record.
-	Filled bool
-	Fate   replica.Fate
+	// Filled, Served and Fate are on record.
+	Filled, Served bool
+	Fate           replica.Fate
 	// Whole says whether the claims are there that it should have.
 	Whole replica.ClaimState
 }
@@ -98,7 +98,8 @@ func (i *Identity) read() {
 	slices.Sort(states)
 	for _, s := range states {
 		// A word that nobody knows was written by a person, or by a later version: it may have data.
-		i.Filled = i.Filled || s != "" && s != v1alpha1.ReplicaNew
+		i.Filled = i.Filled || s != "" && s != v1alpha1.ReplicaNew && s != v1alpha1.ReplicaServed
+		i.Served = i.Served || s == v1alpha1.ReplicaServed
 		if i.Fate == "" {
 			i.Fate = fates[s]
 		}
@@ -112,6 +113,8 @@ func (i *Identity) State() string {
 		return string(i.Fate)
 	case i.Filled:
 		return v1alpha1.ReplicaFilled
+	case i.Served:
+		return v1alpha1.ReplicaServed
 	}
 	return v1alpha1.ReplicaNew
 }
@@ -121,7 +124,7 @@ func (i *Identity) State() string {
 func (i *Identity) whole(n Naming) replica.ClaimState {
 	want := n.Templates
 	for _, c := range i.Claims {
-		if made := c.Annotations[v1alpha1.AnnotationClaims]; made != "" && i.Filled {
+		if made := c.Annotations[v1alpha1.AnnotationClaims]; made != "" && (i.Filled || i.Served) {
 			want = strings.Split(made, ",")
 		}
 	}

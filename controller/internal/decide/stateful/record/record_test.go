@@ -91,6 +91,9 @@ func TestGather(t *testing.T) {
 		"a pod and its claim":                       {gather(data, running, "data 1 Filled"), "1 Filled 1"},
 		"the pod is gone, and the claim waits":      {gather(data, nil, "data 1 Filled"), "1 Filled 1"},
 		"a word that nobody knows":                  {gather(data, nil, "data 1 filled"), "1 Filled 1"},
+		"it served, and never told":                 {gather(data, nil, "data 1 Served"), "1 Served 1"},
+		"it served, and one of two is filled":       {gather(both, nil, "data 1 Served", "log 1 Filled"), "1 Filled 1"},
+		"it served, and one of two was deleted":     {gather(both, nil, "data 1 Served of-both"), "1 Served 2"},
 		"it was given up":                           {gather(data, nil, "data 1 Replaced"), "1 Replaced 1; orphan db-data-1"},
 		"it was given up, and its pod is there":     {gather(data, running, "data 1 Replaced"), "1 Replaced 1"},
 		"a crash left the record on one of two":     {gather(both, nil, "data 1 Filled", "log 1 Scaled"), "1 Scaled 1; orphan db-data-1; orphan db-log-1"},
@@ -118,7 +121,7 @@ func TestGather(t *testing.T) {
 
 // TestState_neverGoesBack: what was given up is given up, and what had data had it.
 func TestState_neverGoesBack(t *testing.T) {
-	for _, state := range []string{v1alpha1.ReplicaNew, v1alpha1.ReplicaFilled, v1alpha1.ReplicaScaled, v1alpha1.ReplicaReplaced, v1alpha1.ReplicaRolled} {
+	for _, state := range []string{v1alpha1.ReplicaNew, v1alpha1.ReplicaServed, v1alpha1.ReplicaFilled, v1alpha1.ReplicaScaled, v1alpha1.ReplicaReplaced, v1alpha1.ReplicaRolled} {
 		found := Gather(nil, []corev1.PersistentVolumeClaim{claim("data 1 " + state)}, naming("data"))
 		if len(found) != 1 || found[0].State() != state {
 			t.Fatalf("%s: %+v", state, found)

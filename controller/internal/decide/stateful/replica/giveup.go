@@ -93,6 +93,9 @@ func (v view) guard(r judged) string {
 	if good*2 >= all {
 		return ""
 	}
+	if v.mute {
+		return "It is not given up: no replica ever told that it has the data, so this one may be the only copy."
+	}
 	return fmt.Sprintf("It is not given up: only %d of %d replicas with the data serve.", good, all)
 }
 

@@ -25,13 +25,18 @@ type view struct {
 	fated []judged
 	// leaving is true while a replica that was given up is ending on a node that answers.
 	leaving bool
+	// mute: replicas tell when they have the data, and none that was not given up ever did.
+	mute bool
 	// change is when a judgement changes though nothing happens; zero when none does.
 	change time.Duration
 }
 
 func look(in Input) view {
 	v := view{Input: in}
+	v.mute = in.Declared && !slices.ContainsFunc(in.Replicas, func(r Replica) bool { return r.Fate == "" && r.Filled })
 	for _, r := range in.Replicas {
+		// Nobody knows which of those that never told has the data while none ever did. So any that served may be the only one.
+		r.Filled = r.Filled || r.Served && (v.mute || !in.Declared)
 		one := v.judge(r)
 		switch {
 		case r.Fate != "" && r.Phase != Absent:

@@ -104,10 +104,11 @@ type Replica struct {
 	// Revision of the template that its pod was made from; empty when there is no pod.
 	Revision string
 	Created  time.Time
-	// Fate is on record; so is whether it was ever available, and had the data: Filled.
-	Fate   Fate
-	Filled bool
-	Claims ClaimState
+	// Fate is on record; so is whether it was ever available, and had the data: Filled. Served is on record of one that was available once and
+	// never told that it had the data, where replicas tell.
+	Fate           Fate
+	Filled, Served bool
+	Claims         ClaimState
 	// Terminating: its pod is being deleted.
 	Terminating bool
 	Phase       Phase

@@ -124,7 +124,7 @@ func (w *world) kubelet(c *copied) {
 func (w *world) run(c *copied) {
 	switch {
 	case c.Readiness == Ready && !c.InSync:
-		c.InSync = c.Filled || w.source(c)
+		c.InSync = !w.mute && (w.had(c) || w.source(c))
 	case c.Readiness != Ready && !c.broken:
 		c.Readiness, c.ReadinessSince, c.ticks = Ready, w.now, 1+w.rand.IntN(3)
 	}
@@ -200,7 +200,7 @@ func TestSimulation(t *testing.T) {
 
 // calm ends what keeps a world from coming to rest for ever, or for hours: a budget, maintenance, a blackout, a clock that went back.
 func (w *world) calm() {
-	w.budget = false
+	w.budget, w.mute = false, false
 	for _, n := range names {
 		if w.nodes[n].disk == DiskSuspended {
 			w.nodes[n].disk = DiskFine

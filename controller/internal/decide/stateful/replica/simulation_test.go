@@ -47,7 +47,9 @@ type world struct {
 	policy   Policy
 	// budget blocks every eviction.
 	budget bool
-	made   int
+	// mute: no replica tells when it has the data, as when nobody sets the condition.
+	mute bool
+	made int
 	// log is put into words only when it is read.
 	log []func() string
 }
@@ -63,6 +65,7 @@ func chaos(t *testing.T, seed uint64) *world {
 		Unavailable: w.rand.IntN(3), Declared: w.rand.IntN(2) == 0,
 		MinReady: time.Duration(w.rand.IntN(3)) * 15 * time.Second, OnDelete: w.rand.IntN(5) == 0,
 	}
+	w.mute = w.in.Declared && w.rand.IntN(3) == 0
 	w.policy = Policy{Scaled: w.rand.IntN(2) == 0, Replaced: w.rand.IntN(2) == 0}
 	for _, n := range names {
 		w.nodes[n] = &machine{}
@@ -75,7 +78,7 @@ func chaos(t *testing.T, seed uint64) *world {
 		if c.Phase == Running {
 			c.Readiness = Readiness(w.rand.IntN(2))
 		}
-		c.Filled = w.rand.IntN(2) == 0
+		c.Filled, c.Served = !w.mute && w.rand.IntN(2) == 0, w.in.Declared && w.rand.IntN(2) == 0
 		c.InSync = c.Filled && c.Readiness == Ready
 		c.ReadinessSince, c.Created, c.PendingSince = w.past(), w.past(), w.past()
 		c.Terminating = w.rand.IntN(4) == 0
@@ -181,8 +184,12 @@ func (w *world) pass() {
 // record writes what the controller records of identities, and deletes the claims that may go.
 func (w *world) record() {
 	in := w.input()
-	for _, id := range Summarize(in).Full {
+	sum := Summarize(in)
+	for _, id := range sum.Full {
 		w.of(id).Filled = true
+	}
+	for _, id := range sum.Served {
+		w.of(id).Served = true
 	}
 	for _, id := range Dispose(in, w.policy) {
 		w.mayDispose(w.of(id))
@@ -262,7 +269,7 @@ func (w *world) serving(beside *copied) (good, filled int) {
 		}
 		up := c.Phase == Running && c.Readiness == Ready && !c.Terminating && w.nodes[c.home].state == NodeFine && w.nodes[c.home].disk != DiskFailed
 		has := up && (c.InSync || !w.in.Declared)
-		if c.Filled || has {
+		if w.had(c) || has {
 			filled++
 		}
 		if has && c != beside {
@@ -272,10 +279,16 @@ func (w *world) serving(beside *copied) (good, filled int) {
 	return good, filled
 }
 
+// had reports whether a replica may have had the data: it told so, or it served and none ever told.
+func (w *world) had(c *copied) bool {
+	told := slices.ContainsFunc(w.all, func(c *copied) bool { return c.Fate == "" && c.Filled })
+	return c.Filled || c.Served && w.in.Declared && !told
+}
+
 // mayGiveUp holds what is promised of data: no majority of those that have it is given up unapproved, no second one before the first is
 // replaced, and no last one.
 func (w *world) mayGiveUp(in Input, d Decision, c *copied) {
-	if !c.Filled || w.plan.allows(c.Identity) {
+	if !w.had(c) || w.plan.allows(c.Identity) {
 		return
 	}
 	good, filled := w.serving(c)

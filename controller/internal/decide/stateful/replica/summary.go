@@ -8,6 +8,8 @@ type Summary struct {
 	Revisions map[string]int
 	// Full are the identities that have the data, which goes on record.
 	Full []string
+	// Served are those that are available and do not tell that they have the data. That goes on record, too.
+	Served []string
 }
 
 // Summarize counts.
@@ -31,6 +33,8 @@ func Summarize(in Input) Summary {
 		if r.synced {
 			s.Synced++
 			s.Full = append(s.Full, r.Identity)
+		} else if r.health == Available {
+			s.Served = append(s.Served, r.Identity)
 		}
 	}
 	return s
