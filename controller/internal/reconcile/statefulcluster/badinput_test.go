@@ -229,6 +229,27 @@ func TestReconcile_becomesInvalid(t *testing.T) {
 	}
 }
 
+// TestReconcile_becomesInvalid_retain: that the claims stay when the StatefulCluster is deleted holds even if another part of the spec has a fault.
+// Nothing else becomes of them.
+func TestReconcile_becomesInvalid_retain(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.add(2, nil)
+	s.settle("two replicas", isReady)
+	s.edit(func(c *v1alpha1.StatefulCluster) { c.Spec.Replicas = ptr.To[int32](1) })
+	s.settle("one replica", isReady)
+	s.edit(func(c *v1alpha1.StatefulCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationNodeGrace: "soon"}
+		c.Spec.PersistentVolumeClaimRetentionPolicy = &v1alpha1.ClaimRetention{WhenDeleted: "Retain", WhenScaled: "Delete"}
+	})
+	s.mustPass()
+	if s.owners(1) != "" || s.owners(2) != "" {
+		t.Errorf("owned by %q and %q", s.owners(1), s.owners(2))
+	}
+	if s.claim(1) == "deleted" || s.claim(2) == "deleted" {
+		t.Errorf("a claim is deleted by a spec that is not valid: %s, %s", s.claim(1), s.claim(2))
+	}
+}
+
 // TestReconcile_changeThatIsRefused: a template that the API server does not take costs no replica.
 func TestReconcile_changeThatIsRefused(t *testing.T) {
 	s := newSuite(t, "n1")

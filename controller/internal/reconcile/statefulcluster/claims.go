@@ -50,7 +50,7 @@ func note(o client.Object, state string) {
 }
 
 // settleClaims brings what is on record up to date, and the owners of claims to what the retention policy says. Then it deletes the claims that the
-// policy names.
+// policy names, unless the spec has a fault.
 func (r *Reconciler) settleClaims(ctx context.Context, s *scope) error {
 	sum := replica.Summarize(s.input)
 	for _, i := range s.identities {
@@ -65,7 +65,10 @@ func (r *Reconciler) settleClaims(ctx context.Context, s *scope) error {
 		_, err := kube.Patch(ctx, r.Client, c, func(c *corev1.PersistentVolumeClaim) { c.OwnerReferences = s.ownersOf(c) })
 		errs = append(errs, client.IgnoreNotFound(err))
 	}
-	err := errors.Join(append(errs, r.dispose(ctx, s))...)
+	if len(s.faults) == 0 {
+		errs = append(errs, r.dispose(ctx, s))
+	}
+	err := errors.Join(errs...)
 	if err != nil && kube.Denied(err) {
 		// Replicas run on without a record. Somebody has to bind the rights, and is told.
 		if s.trouble.reason == "" {

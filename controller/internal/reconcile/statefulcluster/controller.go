@@ -73,7 +73,9 @@ func (r *Reconciler) reconcile(ctx context.Context, c *v1alpha1.StatefulCluster)
 		return ctrl.Result{}, err
 	}
 	if len(s.faults) > 0 {
-		return ctrl.Result{}, nil
+		// Whoever deletes the StatefulCluster may have said before that the claims stay: that holds, whatever else is wrong.
+		err := r.settleClaims(ctx, s)
+		return ctrl.Result{RequeueAfter: s.after()}, err
 	}
 	again, err := r.proceed(ctx, s)
 	if err == nil && again {
