@@ -101,4 +101,5 @@ const (
 	ReasonQuorumGuard      = "QuorumGuard"
 	ReasonApprovalNeeded   = "ApprovalNeeded"
 	ReasonLastCopy         = "LastCopy"
+	ReasonReplicasUnknown  = "ReplicasUnknown"
 )

@@ -313,6 +313,42 @@ func TestReconcile_volumeOnNodeThatIsGone(t *testing.T) {
 	}
 }
 
+// TestReconcile_unrecorded: when claims of an earlier version are all that is left, none begins empty beside them until a person says which hold the data.
+func TestReconcile_unrecorded(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.add(2, nil)
+	s.settle("two replicas", isReady)
+	for _, p := range s.pods() {
+		if err := s.client.Delete(context.Background(), &p, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claims := s.claims()
+	write := func(c *corev1.PersistentVolumeClaim, state string) {
+		t.Helper()
+		if c.Annotations[v1alpha1.AnnotationReplicaState] = state; state == "" {
+			delete(c.Annotations, v1alpha1.AnnotationReplicaState)
+		}
+		if err := s.client.Update(context.Background(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range claims {
+		write(&claims[i], "")
+	}
+	for range 3 {
+		s.mustPass()
+	}
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonReplicasUnknown, "2 claims")(s.get()); complaint != "" || s.names() != "" || len(s.claims()) != 2 {
+		t.Fatalf("pods %s: %s", s.names(), complaint)
+	}
+	write(&claims[0], v1alpha1.ReplicaFilled)
+	s.settle("one is taken up, and one made beside it", isReady)
+	if got := s.names(); got != "1 3" || s.claim(1) != "Filled" || s.claim(2) != "" {
+		t.Errorf("pods %s, on record %q and %q", got, s.claim(1), s.claim(2))
+	}
+}
+
 // bind makes a volume on a node and binds a claim to it, as a provisioner and the volume controller do.
 func (s *suite) bind(claim, node string) {
 	s.t.Helper()

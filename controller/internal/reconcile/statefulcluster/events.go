@@ -53,7 +53,7 @@ func transitions(before, after v1alpha1.StatefulClusterStatus) []notice.Note {
 		switch is.Reason {
 		case v1alpha1.ReasonInvalidSpec, v1alpha1.ReasonCreateFailed, v1alpha1.ReasonRemoveFailed, v1alpha1.ReasonRolloutStalled,
 			v1alpha1.ReasonDisruptionBudget, v1alpha1.ReasonFieldsWithoutUse,
-			v1alpha1.ReasonQuorumGuard, v1alpha1.ReasonApprovalNeeded, v1alpha1.ReasonLastCopy, v1alpha1.ReasonNoRoom:
+			v1alpha1.ReasonQuorumGuard, v1alpha1.ReasonApprovalNeeded, v1alpha1.ReasonLastCopy, v1alpha1.ReasonNoRoom, v1alpha1.ReasonReplicasUnknown:
 			level = corev1.EventTypeWarning
 		case v1alpha1.ReasonReady:
 		default:

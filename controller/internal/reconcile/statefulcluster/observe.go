@@ -52,7 +52,7 @@ func (r *Reconciler) assess(ctx context.Context, s *scope) error {
 		MinReady: time.Duration(s.cluster.Spec.MinReadySeconds) * time.Second,
 		Futile:   int(s.cluster.Status.FutileReplacements),
 		Blackout: s.nodes.Blackout(s.missing()),
-		Blocked:  s.kept,
+		Blocked:  s.kept, Unrecorded: record.Unrecorded(record.Orphans(s.claims, s.identities)),
 	}
 	s.plan.Update(&s.input)
 	for _, i := range s.identities {

@@ -144,6 +144,17 @@ func (i *Identity) whole(n Naming) replica.ClaimState {
 	return replica.ClaimsWhole
 }
 
+// Unrecorded counts the claims of which nobody knows whether they hold the data: orphans of which nothing is on record.
+func Unrecorded(orphans []*corev1.PersistentVolumeClaim) int {
+	n := 0
+	for _, c := range orphans {
+		if c.Annotations[v1alpha1.AnnotationReplicaState] == "" {
+			n++
+		}
+	}
+	return n
+}
+
 // Orphans returns the claims that no identity uses or will use, the newest first. Those that are being deleted are not among them.
 func Orphans(claims []corev1.PersistentVolumeClaim, identities []*Identity) []*corev1.PersistentVolumeClaim {
 	used := map[string]bool{}

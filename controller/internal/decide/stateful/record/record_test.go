@@ -119,6 +119,21 @@ func TestGather(t *testing.T) {
 	}
 }
 
+// TestUnrecorded: what has a record, or a pod, or is being deleted, is known.
+func TestUnrecorded(t *testing.T) {
+	var claims []corev1.PersistentVolumeClaim
+	for _, text := range []string{"data 1", "data 2 placed reserved", "data 3 reserved", "data 4 Replaced", "data 5 Filled", "data 6 ending", "data 7"} {
+		claims = append(claims, claim(text))
+	}
+	pods := []corev1.Pod{pod(corev1.PodRunning, "")}
+	if got := Unrecorded(Orphans(claims, Gather(pods, claims, naming("data")))); got != 2 {
+		t.Errorf("%d, and nobody knows of 2 and 7", got)
+	}
+	if got := Unrecorded(Orphans(claims, Gather(nil, claims, naming("data")))); got != 3 {
+		t.Errorf("%d, and nobody knows of 1, 2 and 7", got)
+	}
+}
+
 // TestState_neverGoesBack: what was given up is given up, and what had data had it.
 func TestState_neverGoesBack(t *testing.T) {
 	for _, state := range []string{v1alpha1.ReplicaNew, v1alpha1.ReplicaServed, v1alpha1.ReplicaFilled, v1alpha1.ReplicaScaled, v1alpha1.ReplicaReplaced, v1alpha1.ReplicaRolled} {

@@ -46,6 +46,7 @@ type Decision struct {
 // Decide chooses the one action of this pass. The first rule that has something to say wins. Each makes sure of one thing:
 //   - what was given up ends,
 //   - there are not more than wanted,
+//   - nothing begins empty while the data may be in claims that nobody knows,
 //   - a pod that ended is made again on its claims, whatever other replicas do,
 //   - replicas are made one after another,
 //   - there are not fewer than wanted, whatever is to be removed,
@@ -53,7 +54,7 @@ type Decision struct {
 //   - a changed template reaches the replicas.
 func Decide(in Input) Decision {
 	v := look(in)
-	for _, rule := range []func(view) *Decision{sweep, tooMany, restart, pending, tooFew, giveUp, lastCopy, rollout, settling} {
+	for _, rule := range []func(view) *Decision{sweep, tooMany, unknown, restart, pending, tooFew, giveUp, lastCopy, rollout, settling} {
 		if d := rule(v); d != nil {
 			if d.Action == Wait || d.Action == Rest {
 				d.After = soonest(d.After, v.change)

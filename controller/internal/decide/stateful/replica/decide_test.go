@@ -276,6 +276,22 @@ func TestDecide_synced(t *testing.T) {
 	})
 }
 
+// TestDecide_unrecorded: nothing begins empty while claims that nobody knows may hold the data.
+func TestDecide_unrecorded(t *testing.T) {
+	unknown := func(in Input) Input { in.Unrecorded = 2; return in }
+	try(t, map[string]expectation{
+		"none is known, and none is made":             {unknown(input(3)), "Wait ReplicasUnknown"},
+		"nor is one that never had data begun":        {unknown(input(3, "a absent fresh")), "Wait ReplicasUnknown"},
+		"what was given up says nothing of them":      {unknown(input(3, "a absent Replaced")), "Wait ReplicasUnknown"},
+		"one that has the data comes back":            {unknown(input(1, "a absent")), "Create ReplicaMissing as a"},
+		"beside one that has the data one is made":    {unknown(input(3, "a")), "Create ReplicaMissing"},
+		"beside one that serves without a record":     {unknown(input(3, "a fresh")), "Create ReplicaMissing"},
+		"none is wanted":                              {unknown(input(0)), "Rest"},
+		"what was given up is ended all the same":     {unknown(input(3, "a Replaced")), "Remove ReplicaLeaving a for good"},
+		"one too many that never had the data leaves": {unknown(input(1, "a fresh unready just", "b fresh pending")), "Remove ScalingDown b for good"},
+	})
+}
+
 func TestDecide_changedTemplate(t *testing.T) {
 	onDelete := func(in Input) Input { in.OnDelete = true; return in }
 	slow := func(in Input) Input { in.MinReady = 2 * time.Minute; return in }

@@ -40,6 +40,18 @@ func lastCopy(v view) *Decision {
 		len(v.live), v.Desired, v.live[0].Name)
 }
 
+// unknown stops while no replica is known to have had the data, and there are claims of which nobody knows whether they hold it: what is made
+// now would begin empty beside them.
+func unknown(v view) *Decision {
+	if v.Desired == 0 || v.Unrecorded == 0 || v.count(func(r judged) bool { return r.Filled || r.Served || r.serves() }) > 0 {
+		return nil
+	}
+	return wait(v1alpha1.ReasonReplicasUnknown,
+		"%d claims may hold the data, and nothing is on record of their replicas. Nothing is made before a person says which do: "+
+			"annotate one to take up again with %[2]s=%[3]s, one to leave with %[2]s=%[4]s.",
+		v.Unrecorded, v1alpha1.AnnotationReplicaState, v1alpha1.ReplicaFilled, v1alpha1.ReplicaReplaced)
+}
+
 // most is how many replicas there may be: a change of the template makes the new replica before the old one goes.
 func (v view) most() int {
 	// Nobody knows the template of one without a pod. Until that comes back, or is lost, a replica that was made for a change is not one too many.

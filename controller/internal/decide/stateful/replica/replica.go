@@ -164,6 +164,9 @@ type Input struct {
 	// Blackout: so many nodes are unreachable at once that the network is the likelier fault. Nobody is lost for being silent then.
 	Blackout bool
 	Replicas []Replica
+	// Unrecorded is how many claims there are of which nobody knows whether they hold the data: no record says what their replica was, and it
+	// has no pod.
+	Unrecorded int
 	// Blocked are names of pods that a disruption budget keeps in this pass.
 	Blocked map[string]bool
 	// Plan is what was shown to people about replicas that are not given up without them; nil when there is none.

@@ -200,7 +200,7 @@ func TestSimulation(t *testing.T) {
 
 // calm ends what keeps a world from coming to rest for ever, or for hours: a budget, maintenance, a blackout, a clock that went back.
 func (w *world) calm() {
-	w.budget, w.mute = false, false
+	w.budget, w.mute, w.unrecorded = false, false, 0
 	for _, n := range names {
 		if w.nodes[n].disk == DiskSuspended {
 			w.nodes[n].disk = DiskFine

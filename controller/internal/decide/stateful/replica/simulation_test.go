@@ -49,7 +49,9 @@ type world struct {
 	budget bool
 	// mute: no replica tells when it has the data, as when nobody sets the condition.
 	mute bool
-	made int
+	// unrecorded claims may hold the data, and nobody knows.
+	unrecorded int
+	made       int
 	// log is put into words only when it is read.
 	log []func() string
 }
@@ -67,6 +69,7 @@ func chaos(t *testing.T, seed uint64) *world {
 	}
 	w.mute = w.in.Declared && w.rand.IntN(3) == 0
 	w.policy = Policy{Scaled: w.rand.IntN(2) == 0, Replaced: w.rand.IntN(2) == 0}
+	w.unrecorded = max(0, w.rand.IntN(6)-3)
 	for _, n := range names {
 		w.nodes[n] = &machine{}
 	}
@@ -135,7 +138,7 @@ func (w *world) story(lines int) []string {
 // input is what a controller would observe and remember.
 func (w *world) input() Input {
 	in := w.in
-	in.Now, in.Replicas, in.Plan = w.now, nil, w.plan
+	in.Now, in.Replicas, in.Plan, in.Unrecorded = w.now, nil, w.plan, w.unrecorded
 	silent := 0
 	for _, n := range names {
 		if w.nodes[n].state != NodeFine {
@@ -227,6 +230,9 @@ func (w *world) act(in Input, d Decision) {
 }
 
 func (w *world) create(d Decision) {
+	if w.unrecorded > 0 && !slices.ContainsFunc(w.all, func(c *copied) bool { return c.Fate == "" && (c.Filled || c.Served || c.Readiness == Ready) }) {
+		w.fail("a replica begins empty, and %d claims may hold the data", w.unrecorded)
+	}
 	if d.Identity == "" {
 		w.make()
 		return
