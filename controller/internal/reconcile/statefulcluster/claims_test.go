@@ -202,6 +202,41 @@ func TestRetention_someoneElseDeletesThePod(t *testing.T) {
 	}
 }
 
+// TestReconcile_scaledToNoneAndBack: the copies stay, and are taken up again. With whenScaled Delete they are not.
+func TestReconcile_scaledToNoneAndBack(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.add(3, nil)
+	s.settle("three replicas", isReady)
+	scale := func(to int32) {
+		s.edit(func(c *v1alpha1.StatefulCluster) { c.Spec.Replicas = &to })
+		s.settle("another number", func(c *v1alpha1.StatefulCluster) string {
+			if c.Status.Replicas != to {
+				return fmt.Sprint(c.Status.Replicas)
+			}
+			return isReady(c)
+		})
+	}
+	scale(0)
+	if got := s.get().Status.OrphanedClaims; s.claim(1)+s.claim(2)+s.claim(3) != "FilledFilledFilled" || len(got) != 0 || len(s.pods()) != 0 {
+		t.Errorf("on record %s %s %s, orphans %v, pods %s", s.claim(1), s.claim(2), s.claim(3), got, s.names())
+	}
+	scale(2)
+	s.mustPass()
+	if s.minted != 3 || s.get().Status.OrphanedClaimCount != 1 || len(s.claims()) != 3 {
+		t.Errorf("%d identities, %d claims, orphans %v, pods %s", s.minted, len(s.claims()), s.get().Status.OrphanedClaims, s.names())
+	}
+	s.edit(func(c *v1alpha1.StatefulCluster) {
+		c.Spec.PersistentVolumeClaimRetentionPolicy = &v1alpha1.ClaimRetention{WhenScaled: "Delete"}
+	})
+	scale(0)
+	s.mustPass()
+	for i := range 3 {
+		if got := s.claim(i + 1); got != "deleted" {
+			t.Errorf("claim %d: %s", i+1, got)
+		}
+	}
+}
+
 // TestReconcile_reboot: a pod that ended with its node is made again on the same claims.
 func TestReconcile_reboot(t *testing.T) {
 	s := newSuite(t, "n1")

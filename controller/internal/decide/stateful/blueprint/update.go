@@ -12,6 +12,7 @@ func (b *Blueprint) Update(in *replica.Input) {
 	spec := &b.owner.Spec
 	in.OnDelete = spec.UpdateStrategy.Type == v1alpha1.OnDelete
 	in.Declared = spec.SyncedWhen != nil
+	in.Discard = b.Policy().Scaled
 	in.Surge, in.Unavailable = b.surge, b.unavailable
 	if r := spec.UpdateStrategy.RollingUpdate; r != nil && r.Partition != nil {
 		in.Partition = int(*r.Partition)

@@ -45,7 +45,7 @@ type Decision struct {
 
 // Decide chooses the one action of this pass. The first rule that has something to say wins. Each makes sure of one thing:
 //   - what was given up ends,
-//   - there are not more than wanted,
+//   - there are not more than wanted; with none wanted only the pods end, unless the claims go with them,
 //   - nothing begins empty while the data may be in claims that nobody knows,
 //   - a pod that ended is made again on its claims, whatever other replicas do,
 //   - replicas are made one after another,
@@ -54,7 +54,11 @@ type Decision struct {
 //   - a changed template reaches the replicas.
 func Decide(in Input) Decision {
 	v := look(in)
-	for _, rule := range []func(view) *Decision{sweep, tooMany, unknown, restart, pending, tooFew, giveUp, lastCopy, rollout, settling} {
+	rules := []func(view) *Decision{sweep, tooMany, unknown, restart, pending, tooFew, giveUp, lastCopy, rollout, settling}
+	if v.Desired == 0 && !v.Discard {
+		rules = []func(view) *Decision{sweep, park}
+	}
+	for _, rule := range rules {
 		if d := rule(v); d != nil {
 			if d.Action == Wait || d.Action == Rest {
 				d.After = soonest(d.After, v.change)

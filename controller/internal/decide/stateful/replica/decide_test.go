@@ -119,7 +119,7 @@ type expectation struct {
 
 func TestDecide(t *testing.T) {
 	try(t, map[string]expectation{
-		"S1: none are wanted, and all go one by one": {input(0, "a", "b"), "Remove ScalingDown a for good"},
+		"S1: none are wanted, and all go one by one": {input(0, "a", "b"), "Remove ScalingDown a"},
 		"S1: none are wanted and none are there":     {input(0), "Rest"},
 
 		"S3: two too many, one goes":                                 {input(3, "a", "b", "c", "d", "e"), "Remove ScalingDown a for good"},
@@ -249,7 +249,7 @@ func TestDecide_guard(t *testing.T) {
 		"so does one that a person took out of service":              {input(3, "a shutdown", "b", "c"), "GiveUp ReplicaLost a for good"},
 		"fewer are wanted, and none of those that stay has the data": {input(1, "a unready just", "b unready just"), "Wait LastCopy after 4m0s"},
 		"fewer are wanted, and the one that has the data stays":      {input(1, "a fresh unready just", "b"), "Remove ScalingDown a for good"},
-		"none are wanted, and the last one goes":                     {input(0, "a unready"), "Remove ScalingDown a for good"},
+		"none are wanted, and the last one goes":                     {input(0, "a unready"), "Remove ScalingDown a"},
 	})
 }
 
@@ -267,12 +267,38 @@ func TestDecide_synced(t *testing.T) {
 		"none ever told, and one never served":           {declared(input(3, "a fresh unreachable", "b served", "c served")), "GiveUp ReplicaLost a for good"},
 		"none ever told, and the claims are gone":        {declared(input(3, "a served absent torn", "b served", "c served")), "Wait QuorumGuard"},
 		"none ever told, and fewer are wanted":           {declared(input(1, "a served", "b served")), "Wait LastCopy"},
-		"none ever told, and none are wanted":            {declared(input(0, "a served")), "Remove ScalingDown a for good"},
+		"none ever told, and none are wanted":            {declared(input(0, "a served")), "Remove ScalingDown a"},
 		"one told, and one that did not goes":            {declared(input(2, "a synced", "b served unreachable")), "GiveUp ReplicaLost b for good"},
 		"they need not tell any more":                    {input(3, "a served unreachable", "b unreachable", "c"), "Wait QuorumGuard"},
 		"an old one stays until the new one has it":      {declared(input(2, "a old synced", "b old synced", "c fresh")), "Wait Rolling"},
 		"an old one goes when the new one has it":        {declared(input(2, "a old synced", "b old synced", "c synced")), "Remove Rolling a for good"},
 		"the old one that has it is not the first to go": {declared(input(2, "a old synced young", "b old", "c synced")), "Remove Rolling b for good"},
+	})
+}
+
+// TestDecide_parked: with none wanted the copies stay, and are taken up again.
+func TestDecide_parked(t *testing.T) {
+	discard := func(in Input) Input { in.Discard = true; return in }
+	try(t, map[string]expectation{
+		"the pod goes, and the replica stays":              {input(0, "a", "b"), "Remove ScalingDown a"},
+		"the next waits until the one before has ended":    {input(0, "a terminating", "b"), "Wait ReplicaLeaving"},
+		"not for one on a node that does not answer":       {input(0, "a terminating unreachable", "b"), "Remove ScalingDown b"},
+		"the last one is ending":                           {input(0, "a absent", "b terminating"), "Wait ReplicaLeaving"},
+		"all rest":                                         {input(0, "a absent", "b absent", "c absent fresh"), "Rest"},
+		"one whose node is gone for long is not given up":  {input(0, "a absent gone"), "Rest"},
+		"nor one whose claims are gone":                    {input(0, "a absent torn"), "Rest"},
+		"what has no claims has nothing to come back on":   {input(0, "a claimless"), "Remove ScalingDown a for good"},
+		"if their claims go, they are given up":            {discard(input(0, "a", "b absent")), "GiveUp ScalingDown b for good"},
+		"they come back":                                   {input(2, "a absent", "b absent"), "Create ReplicaMissing as b"},
+		"the next one, too":                                {input(2, "a absent", "b pending"), "Create ReplicaMissing as a"},
+		"and none is made beside them":                     {input(2, "a unready just", "b unready just"), "Wait ReplicaStarting after 4m0s"},
+		"fewer are wanted than before":                     {input(1, "a absent", "b absent", "c absent young"), "Create ReplicaMissing as b"},
+		"those that were not wanted wait":                  {input(1, "a unready just", "b absent", "c absent"), "Wait LastCopy after 4m0s"},
+		"and go when the one that is has the data":         {input(1, "a", "b absent", "c absent"), "GiveUp ScalingDown b for good"},
+		"but come if it does not become ready":             {input(1, "a unready", "b absent", "c absent"), "Create ReplicaMissing as c"},
+		"or has no data":                                   {input(1, "a unready just fresh", "b absent", "c absent"), "Create ReplicaMissing as c"},
+		"one was on a node that is gone, and others serve": {input(3, "a absent gone", "b", "c"), "GiveUp ReplicaLost a for good"},
+		"one was on a node that is gone, and others come":  {input(3, "a absent gone", "b absent", "c absent"), "Create ReplicaMissing as c"},
 	})
 }
 
@@ -318,7 +344,7 @@ func TestDecide_changedTemplate(t *testing.T) {
 		"one is lost during the change":                               {input(3, "a old", "b old gone", "c", "d"), "GiveUp ReplicaLost b for good"},
 		"one is missing during the change":                            {input(2, "a old"), "Create ReplicaMissing"},
 		"scaled down during the change":                               {input(1, "a old", "b old", "c"), "Remove ScalingDown a for good"},
-		"scaled to none":                                              {input(0, "a old"), "Remove ScalingDown a for good"},
+		"scaled to none":                                              {input(0, "a old"), "Remove ScalingDown a"},
 		"on delete: the old ones stay":                                {onDelete(input(2, "a old", "b old")), "Rest"},
 		"on delete: somebody deleted one":                             {onDelete(input(2, "a old terminating", "b old")), "Wait ReplicaStarting"},
 		"on delete: and its pod is made again":                        {onDelete(input(2, "a absent", "b old")), "Create ReplicaMissing as a"},

@@ -109,6 +109,16 @@ func (v view) first(test func(judged) bool) (judged, bool) {
 	return v.live[i], true
 }
 
+// last finds the live replica that is missed most of those that a test holds for.
+func (v view) last(test func(judged) bool) (judged, bool) {
+	for _, r := range slices.Backward(v.live) {
+		if test(r) {
+			return r, true
+		}
+	}
+	return judged{}, false
+}
+
 // others tells how many live replicas beside one a test holds for.
 func (v view) others(than judged, test func(judged) bool) int {
 	return v.count(func(r judged) bool { return r.Identity != than.Identity && test(r) })

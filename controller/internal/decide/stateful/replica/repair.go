@@ -80,7 +80,7 @@ func restart(v view) *Decision {
 	}); ok {
 		return remove(r, "", v1alpha1.ReasonReplicaFinished, "The pod of replica %s has ended, and is made again on its claims.", r.Name)
 	}
-	if r, ok := v.first(func(r judged) bool { return r.comes() && r.Phase == Absent && r.Claims != ClaimsEnding }); ok {
+	if r, ok := v.last(func(r judged) bool { return r.comes() && r.Phase == Absent && r.Claims != ClaimsEnding }); ok && !v.spare() {
 		return create(r.Identity, v1alpha1.ReasonReplicaMissing, "The pod of replica %s is made on its claims.", r.Name)
 	}
 	// What has no data and lacks a claim gets the claim again.

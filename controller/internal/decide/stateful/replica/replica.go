@@ -145,6 +145,8 @@ type Input struct {
 	Now time.Time
 	// Desired number of replicas.
 	Desired int
+	// Discard: with none wanted each replica is given up. Otherwise all stay, without pods, and come back on their claims.
+	Discard bool
 	// Revision of the template of the spec.
 	Revision string
 	// OnDelete leaves replicas of other revisions alone.

@@ -150,6 +150,9 @@ func (w *world) schedule(c *copied) {
 func (w *world) settled() bool {
 	in := w.input()
 	s := Summarize(in)
+	if in.Desired == 0 && !in.Discard {
+		return Decide(in).Action == Rest && s.Pods == 0
+	}
 	updated := s.Updated == in.Desired || in.OnDelete
 	return Decide(in).Action == Rest && s.Live == in.Desired && s.Whole(in.Desired) && updated
 }

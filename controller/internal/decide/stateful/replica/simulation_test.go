@@ -70,6 +70,7 @@ func chaos(t *testing.T, seed uint64) *world {
 	w.mute = w.in.Declared && w.rand.IntN(3) == 0
 	w.policy = Policy{Scaled: w.rand.IntN(2) == 0, Replaced: w.rand.IntN(2) == 0}
 	w.unrecorded = max(0, w.rand.IntN(6)-3)
+	w.in.Discard = w.policy.Scaled
 	for _, n := range names {
 		w.nodes[n] = &machine{}
 	}
@@ -234,6 +235,11 @@ func (w *world) create(d Decision) {
 		w.fail("a replica begins empty, and %d claims may hold the data", w.unrecorded)
 	}
 	if d.Identity == "" {
+		if i := slices.IndexFunc(w.all, func(c *copied) bool {
+			return c.Fate == "" && c.Phase == Absent && (c.home == "" || *w.nodes[c.home] == machine{})
+		}); i >= 0 {
+			w.fail("a replica is made, and %s could come back", w.all[i].Identity)
+		}
 		w.make()
 		return
 	}
@@ -294,6 +300,9 @@ func (w *world) had(c *copied) bool {
 // mayGiveUp holds what is promised of data: no majority of those that have it is given up unapproved, no second one before the first is
 // replaced, and no last one.
 func (w *world) mayGiveUp(in Input, d Decision, c *copied) {
+	if in.Desired == 0 && !in.Discard {
+		w.fail("%s is given up, and its claims stay: it could come back", c.Identity)
+	}
 	if !w.had(c) || w.plan.allows(c.Identity) {
 		return
 	}
