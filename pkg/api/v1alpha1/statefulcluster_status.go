@@ -48,6 +48,11 @@ type StatefulClusterStatus struct {
 	// +listType=map
 	// +listMapKey=identity
 	Away []ReplicaAway `json:"away,omitempty"`
+	// ReadyFor tells for how long each replica that is ready was seen so, up to minReadySeconds. It is empty without these.
+	// +optional
+	// +listType=map
+	// +listMapKey=identity
+	ReadyFor []ReplicaReady `json:"readyFor,omitempty"`
 	// Plan lists replicas that are given up only if a person approves it: set the annotation quarry.storage/approve to its digest.
 	// +optional
 	Plan *ReplicaPlan `json:"plan,omitempty"`
@@ -73,6 +78,19 @@ type ReplicaAway struct {
 	// Message says what keeps it out of reach; empty while it is in reach.
 	// +optional
 	Message string `json:"message,omitempty"`
+}
+
+// ReplicaReady is for how long a replica was seen ready.
+type ReplicaReady struct {
+	// Identity of the replica.
+	Identity string `json:"identity"`
+	// Since when it is ready, as its pod says. When that changes, the seconds begin anew.
+	Since metav1.Time `json:"since"`
+	// Seconds that it was seen ready.
+	Seconds int32 `json:"seconds"`
+	// Looked is when it was looked at last; not there once it was ready for long enough.
+	// +optional
+	Looked *metav1.Time `json:"looked,omitempty"`
 }
 
 // ReplicaPlan lists replicas that only a person can give up.

@@ -202,6 +202,27 @@ func TestRetention_someoneElseDeletesThePod(t *testing.T) {
 	}
 }
 
+// TestReconcile_clockAhead: a clock that is ahead makes no replica available, and puts nothing on record.
+func TestReconcile_clockAhead(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.add(1, func(c *v1alpha1.StatefulCluster) { c.Spec.MinReadySeconds = 60 })
+	s.mustPass()
+	s.kubelet()
+	s.now = s.now.Add(time.Hour)
+	s.wait(50 * time.Second)
+	if c := s.get(); s.claim(1) != v1alpha1.ReplicaNew || c.Status.AvailableReplicas != 0 || len(c.Status.ReadyFor) != 1 || s.result.RequeueAfter == 0 {
+		t.Errorf("on record %s, again after %s, %+v", s.claim(1), s.result.RequeueAfter, c.Status)
+	}
+	s.wait(10 * time.Second)
+	before := s.get()
+	if s.claim(1) != v1alpha1.ReplicaFilled || before.Status.AvailableReplicas != 1 || before.Status.ReadyFor[0].Looked != nil {
+		t.Errorf("on record %s, %+v", s.claim(1), before.Status)
+	}
+	if s.wait(time.Minute); s.get().ResourceVersion != before.ResourceVersion {
+		t.Error("written though nothing changed")
+	}
+}
+
 // TestReconcile_scaledToNoneAndBack: the copies stay, and are taken up again. With whenScaled Delete they are not.
 func TestReconcile_scaledToNoneAndBack(t *testing.T) {
 	s := newSuite(t, "n1")

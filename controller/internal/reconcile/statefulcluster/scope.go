@@ -67,15 +67,24 @@ func (s *scope) identity(name string) *record.Identity {
 	return nil
 }
 
-// remember brings for how long each replica was out of reach up to now, and the plan that people are shown. Both are kept in the status, which may be
+// remember brings for how long each replica was out of reach and ready up to now, and the plan that people are shown. Both are kept in the status, which may be
 // lost: that costs patience, and an approval once more.
 func (s *scope) remember() {
 	known := map[string]replica.Tally{}
 	for _, a := range s.before.Status.Away {
 		known[a.Identity] = replica.Tally{Away: time.Duration(a.Seconds) * time.Second, Looked: a.Looked.Time}
 	}
+	steady := map[string]replica.Steady{}
+	for _, a := range s.before.Status.ReadyFor {
+		one := replica.Steady{Since: a.Since.Time, For: time.Duration(a.Seconds) * time.Second}
+		if a.Looked != nil {
+			one.Looked = a.Looked.Time
+		}
+		steady[a.Identity] = one
+	}
 	for i := range s.input.Replicas {
 		one := &s.input.Replicas[i]
+		one.Steady = steady[one.Identity].Next(s.input, *one)
 		one.Tally = known[one.Identity].Next(s.input, *one)
 	}
 	if p := s.before.Status.Plan; p != nil {

@@ -39,7 +39,7 @@ func (s *scope) fill(status *v1alpha1.StatefulClusterStatus) {
 		status.FutileReplacements = 0
 	}
 	status.ObservedGeneration = s.cluster.Generation
-	status.Away, status.Plan = s.away(), s.offer()
+	status.Away, status.ReadyFor, status.Plan = s.away(), s.readyFor(), s.offer()
 	status.Replicas, status.ReadyReplicas = int32(sum.Pods), int32(sum.Ready)
 	status.AvailableReplicas, status.UpdatedReplicas = int32(sum.Available), int32(sum.Updated)
 	status.UpdateRevision = s.plan.Revision
@@ -70,6 +70,22 @@ func (s *scope) away() []v1alpha1.ReplicaAway {
 	}
 	slices.SortStableFunc(out, func(a, b v1alpha1.ReplicaAway) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	return out[:min(len(out), maxAway)]
+}
+
+// readyFor lists for how long replicas were seen ready. Nobody is left out: who is, counts anew.
+func (s *scope) readyFor() []v1alpha1.ReplicaReady {
+	var out []v1alpha1.ReplicaReady
+	for _, r := range s.input.Replicas {
+		if r.Steady == (replica.Steady{}) {
+			continue
+		}
+		one := v1alpha1.ReplicaReady{Identity: r.Identity, Since: metav1.NewTime(r.Steady.Since), Seconds: int32(r.Steady.For / time.Second)}
+		if !r.Steady.Looked.IsZero() {
+			one.Looked = new(metav1.NewTime(r.Steady.Looked))
+		}
+		out = append(out, one)
+	}
+	return out
 }
 
 // offer is the plan that people are shown; nil when nobody is asked.

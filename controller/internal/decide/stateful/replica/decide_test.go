@@ -20,6 +20,7 @@ func with(description string) Replica {
 	r := Replica{
 		Name: name, Identity: name, Revision: "new", Created: now.Add(-time.Hour), PendingSince: now.Add(-time.Hour),
 		Phase: Running, Readiness: Ready, ReadinessSince: now.Add(-time.Hour), Claims: ClaimsWhole, Filled: true, Placed: true,
+		Steady: Steady{For: time.Hour},
 	}
 	for _, word := range strings.Fields(rest) {
 		edit, ok := words[word]
@@ -42,6 +43,7 @@ var words = map[string]func(*Replica){
 	"unknown":     func(r *Replica) { r.Readiness, r.Away = Unknown, time.Hour },
 	"just": func(r *Replica) {
 		r.ReadinessSince, r.PendingSince, r.Away = now.Add(-time.Minute), now.Add(-5*time.Second), min(r.Away, time.Minute)
+		r.Steady.For = time.Minute
 	},
 	"young":       func(r *Replica) { r.Created = now.Add(-time.Minute) },
 	"unreachable": func(r *Replica) { r.Node, r.Away = NodeUnreachable, time.Hour },
@@ -329,7 +331,7 @@ func TestDecide_changedTemplate(t *testing.T) {
 		"the new one comes first":                                     {input(2, "a old", "b old"), "Create Rolling"},
 		"the new one is pending":                                      {input(2, "a old", "b old", "c pending fresh"), "Wait ReplicaPending after 5s"},
 		"the new one is starting":                                     {input(2, "a old", "b old", "c unready just fresh"), "Wait Rolling after 4m0s"},
-		"the new one is ready, and not for long enough":               {slow(input(2, "a old", "b old", "c just fresh")), "Wait Rolling after 1m0s"},
+		"the new one is ready, and not for long enough":               {slow(input(2, "a old", "b old", "c just fresh")), "Wait Rolling after 30s"},
 		"the new one is available, and an old one goes":               {input(2, "a old", "b old", "c"), "Remove Rolling a for good"},
 		"the old one that is not ready goes first":                    {input(2, "a old", "b old unready just", "c"), "Remove Rolling b for good"},
 		"the old one ends, and the next new one is made":              {input(2, "a old Rolled terminating", "b old", "c"), "Create Rolling"},
@@ -445,6 +447,51 @@ func TestOffer_more(t *testing.T) {
 	in.Plan = &Plan{Digest: "d", Replicas: []string{"b"}, Approved: true}
 	if more := Offer(in, "uid", "d"); more.Approved || !slices.Equal(more.Replicas, []string{"b", "d"}) {
 		t.Errorf("nobody agreed to that: %+v", more)
+	}
+}
+
+// TestSteady: ready time is what was seen, whatever the clock says.
+func TestSteady(t *testing.T) {
+	in, r := change(input(1), func(in *Input) { in.MinReady = 45 * time.Second }), with("a just")
+	steady := Steady{}
+	look := func(after, want time.Duration) {
+		t.Helper()
+		in.Now = in.Now.Add(after)
+		if steady = steady.Next(in, r); steady.For != want {
+			t.Errorf("%+v, want %s", steady, want)
+		}
+	}
+	look(time.Hour, 0)
+	look(10*time.Second, 10*time.Second)
+	look(time.Hour, 40*time.Second)
+	look(-2*time.Hour, 40*time.Second)
+	r.Steady = steady
+	if h, after := in.Health(r); h != Young || after != 5*time.Second {
+		t.Errorf("%d after %s", h, after)
+	}
+	r.Node = NodeUnreachable
+	look(time.Minute, 40*time.Second)
+	r.Node = NodeFine
+	look(20*time.Second, 45*time.Second)
+	r.Steady = steady
+	if h, _ := in.Health(r); h != Available || !steady.Looked.IsZero() {
+		t.Errorf("%d, %+v", h, steady)
+	}
+	written := steady
+	if look(time.Hour, 45*time.Second); steady != written {
+		t.Errorf("it changes on and on: %+v", steady)
+	}
+	r.ReadinessSince = in.Now
+	look(time.Second, 0)
+	look(30*time.Second, 30*time.Second)
+	in.MinReady = time.Minute
+	look(40*time.Second, time.Minute)
+	in.MinReady = 90 * time.Second
+	look(40*time.Second, time.Minute)
+	look(40*time.Second, 90*time.Second)
+	r.Readiness = NotReady
+	if look(time.Second, 0); steady != (Steady{}) {
+		t.Errorf("%+v", steady)
 	}
 }
 

@@ -88,8 +88,8 @@ func (in Input) healthInReach(r Replica) (h Health, change time.Duration) {
 		}
 		return Stuck, 0
 	case r.Readiness == Ready:
-		if left := left(in.Now, r.ReadinessSince, in.MinReady); left > 0 {
-			return Young, left
+		if left := in.MinReady - r.Steady.For; left > 0 {
+			return Young, min(left, Look)
 		}
 		return Available, 0
 	}

@@ -129,6 +129,8 @@ type Replica struct {
 	Disk   DiskState
 	// Tally is for how long it was seen out of reach.
 	Tally
+	// Steady is for how long it was seen ready. It counts where Input.MinReady does.
+	Steady Steady
 	// Crowded: no other node is known to have room for its claims.
 	Crowded bool
 	// Cost of deleting it: of two that are missed alike, the one of the lower cost goes.
@@ -158,7 +160,7 @@ type Input struct {
 	Partition int
 	// Declared: replicas tell when they have the data. Otherwise one that is available is taken to have it.
 	Declared bool
-	// Grace is how long a replica may be not ready, NodeGrace how long it may be out of reach, and MinReady how long it must have been ready
+	// Grace is how long a replica may be not ready, NodeGrace how long it may be out of reach, and MinReady how long it must have been seen ready
 	// to be available.
 	Grace, NodeGrace, MinReady time.Duration
 	// Futile is how many replicas were replaced for not being ready since all were ready.

@@ -25,6 +25,9 @@ var harms = []func(w *world, n string, m *machine){
 	func(w *world, _ string, _ *machine) { w.budget = !w.budget },
 	func(w *world, _ string, _ *machine) {
 		w.now = w.now.Add(time.Duration(w.rand.IntN(7200)-3600) * time.Second)
+		for _, c := range w.all {
+			c.jumps++
+		}
 	},
 	func(w *world, n string, _ *machine) { w.reboot(n) },
 	func(w *world, _ string, _ *machine) { w.kill() },
@@ -76,6 +79,9 @@ func (w *world) kill() {
 func (w *world) step() {
 	w.now = w.now.Add(tick)
 	for _, c := range w.all {
+		if c.ready += tick; c.Phase != Running || c.Readiness != Ready {
+			c.ready, c.jumps = 0, 0
+		}
 		switch {
 		case c.Phase == Absent:
 		case c.home == "":
@@ -213,6 +219,7 @@ func (w *world) calm() {
 		}
 	}
 	for _, c := range w.all {
+		c.jumps++
 		for _, at := range []time.Time{c.ReadinessSince, c.PendingSince} {
 			if at.After(w.now) {
 				w.now = at

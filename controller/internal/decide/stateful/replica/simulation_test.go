@@ -21,8 +21,12 @@ type copied struct {
 	ticks int
 	// broken pods run and never become ready.
 	broken bool
-	// tally is what the status remembers.
-	tally Tally
+	// tally and steady are what the status remembers.
+	tally  Tally
+	steady Steady
+	// ready is for how long it really was ready, and jumps how often the clock jumped meanwhile.
+	ready time.Duration
+	jumps int
 }
 
 // machine is a node and its disks.
@@ -65,7 +69,7 @@ func chaos(t *testing.T, seed uint64) *world {
 	w.in = Input{
 		Desired: w.rand.IntN(6), Revision: "new", Grace: 2 * time.Minute, NodeGrace: 2 * time.Minute, Surge: w.rand.IntN(3),
 		Unavailable: w.rand.IntN(3), Declared: w.rand.IntN(2) == 0,
-		MinReady: time.Duration(w.rand.IntN(3)) * 15 * time.Second, OnDelete: w.rand.IntN(5) == 0,
+		MinReady: time.Duration(w.rand.IntN(3)) * 45 * time.Second, OnDelete: w.rand.IntN(5) == 0,
 	}
 	w.mute = w.in.Declared && w.rand.IntN(3) == 0
 	w.policy = Policy{Scaled: w.rand.IntN(2) == 0, Replaced: w.rand.IntN(2) == 0}
@@ -156,7 +160,7 @@ func (w *world) input() Input {
 				r.Node = NodeClosed
 			}
 		}
-		r.Tally = c.tally
+		r.Tally, r.Steady = c.tally, c.steady.Next(in, r)
 		in.Replicas = append(in.Replicas, r)
 	}
 	return in
@@ -166,7 +170,7 @@ func (w *world) input() Input {
 func (w *world) pass() {
 	in := w.input()
 	for i, c := range w.all {
-		c.tally = c.tally.Next(in, in.Replicas[i])
+		c.tally, c.steady = c.tally.Next(in, in.Replicas[i]), in.Replicas[i].Steady
 	}
 	in = w.input()
 	w.plan = Offer(in, "uid", w.approval)
@@ -190,7 +194,12 @@ func (w *world) record() {
 	in := w.input()
 	sum := Summarize(in)
 	for _, id := range sum.Full {
-		w.of(id).Filled = true
+		c := w.of(id)
+		// What a clock that jumps adds to one look is bounded.
+		if !w.in.Declared && c.ready+time.Duration(c.jumps)*Look < w.in.MinReady {
+			w.fail("%s is taken to have the data, and was ready for %s", id, c.ready)
+		}
+		c.Filled = true
 	}
 	for _, id := range sum.Served {
 		w.of(id).Served = true
