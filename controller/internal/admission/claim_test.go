@@ -2,6 +2,8 @@ package admission
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -136,7 +138,7 @@ func TestClaim_ofAStatefulCluster(t *testing.T) {
 
 // TestClaim_recordOfAReplica: the record of a replica goes forward only, and stands only on claims of a StatefulCluster.
 func TestClaim_recordOfAReplica(t *testing.T) {
-	_, ours := claimPolicy(t)
+	jane, ours := claimPolicy(t)
 	c := newClaim(t, "recorded", map[string]string{v1alpha1.LabelStatefulCluster: "db"})
 	for _, state := range []string{v1alpha1.ReplicaNew, v1alpha1.ReplicaServed, v1alpha1.ReplicaFilled, v1alpha1.ReplicaReplaced} {
 		c.Annotations[v1alpha1.AnnotationReplicaState] = state
@@ -148,6 +150,30 @@ func TestClaim_recordOfAReplica(t *testing.T) {
 			delete(changed.Annotations, v1alpha1.AnnotationReplicaState)
 		}
 		denied(t, ours.Update(t.Context(), changed, client.DryRunAll))
+	}
+	for was, to := range map[string]string{
+		"":                     "New Served Filled Scaled Replaced Rolled",
+		v1alpha1.ReplicaNew:    "New Served Filled Scaled Replaced Rolled",
+		v1alpha1.ReplicaServed: "Served Filled Scaled Replaced Rolled",
+		v1alpha1.ReplicaFilled: "Filled Scaled Replaced Rolled",
+		"filled":               "filled Filled Scaled Replaced Rolled",
+		v1alpha1.ReplicaScaled: "Scaled",
+	} {
+		c := newClaim(t, "from-"+strings.ToLower(was)+fmt.Sprint(len(to)), map[string]string{v1alpha1.LabelStatefulCluster: "db"})
+		if was != "" {
+			c.Annotations[v1alpha1.AnnotationReplicaState] = was
+			must(t, jane.Update(t.Context(), c))
+		}
+		for _, state := range []string{"New", "Served", "Filled", "Scaled", "Replaced", "Rolled", "filled", "Any"} {
+			changed := c.DeepCopy()
+			changed.Annotations[v1alpha1.AnnotationReplicaState] = state
+			err := ours.Update(t.Context(), changed, client.DryRunAll)
+			if slices.Contains(strings.Fields(to), state) {
+				must(t, err)
+			} else {
+				denied(t, err, "does not take back")
+			}
+		}
 	}
 	foreign := newClaim(t, "foreign", nil)
 	foreign.Annotations[v1alpha1.AnnotationReplicaState] = v1alpha1.ReplicaScaled
