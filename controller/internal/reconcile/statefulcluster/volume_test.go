@@ -75,6 +75,27 @@ func TestReconcile_lostDisk(t *testing.T) {
 	}
 }
 
+// TestReconcile_deviceBeside: a device that is missing beside a replica, and holds nothing of it, keeps no pod from being made again.
+func TestReconcile_deviceBeside(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	m := s.lostDisk()
+	m.Status.Devices = []v1alpha1.MemberDevice{{Path: "/dev/sdb", State: v1alpha1.DeviceMissing}}
+	s.groupLost(m, false)
+	p := s.pods()[1]
+	if err := s.client.Delete(context.Background(), &p, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	s.settle("the replica is back", isReady)
+	if s.names() != "1 2" {
+		t.Errorf("pods %s", s.names())
+	}
+	s.setPod(p.Name, corev1.ConditionFalse)
+	s.wait(30 * time.Second)
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonReplicaStarting, "disks of replica db-0000000000000002 failed")(s.get()); complaint != "" {
+		t.Errorf("its pod says otherwise: %s", complaint)
+	}
+}
+
 // TestReconcile_maintenanceOfADisk: while a person works on it nobody is given up.
 func TestReconcile_maintenanceOfADisk(t *testing.T) {
 	s := newSuite(t, "n1", "n2", "n3")

@@ -36,8 +36,9 @@ func Holder(v *corev1.PersistentVolume, members []v1alpha1.Member) *v1alpha1.Mem
 	return found
 }
 
-// State tells how the disks of a Member are. ready says whether the replica is: while it is, a device that is missing holds nothing of it.
-func State(m *v1alpha1.Member, ready bool) replica.DiskState {
+// State tells how the disks of a Member are. sound says whether the pod of the replica says nothing against its volumes: while it does not, a device
+// that is missing is not known to hold any of it. One without a pod has to be tried, or it would never be made again.
+func State(m *v1alpha1.Member, sound bool) replica.DiskState {
 	if m == nil {
 		return replica.DiskFine
 	}
@@ -52,7 +53,7 @@ func State(m *v1alpha1.Member, ready bool) replica.DiskState {
 		return replica.DiskLost
 	case m.Spec.Maintenance || len(m.Status.Maintenance) > 0:
 		return replica.DiskSuspended
-	case gone, missing && !ready:
+	case gone, missing && !sound:
 		return replica.DiskFailed
 	}
 	return replica.DiskFine

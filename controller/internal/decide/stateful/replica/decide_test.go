@@ -495,6 +495,17 @@ func TestSteady(t *testing.T) {
 	}
 }
 
+// TestSound: what has no pod is tried before a device beside it is held against it.
+func TestSound(t *testing.T) {
+	for description, want := range map[string]bool{
+		"a": true, "a absent": true, "a ended": true, "a unready": false, "a pending": false, "a unknown": false,
+	} {
+		if with(description).Sound() != want {
+			t.Errorf("%s: %t", description, !want)
+		}
+	}
+}
+
 func TestTally(t *testing.T) {
 	in, r := input(1), with("a unreachable")
 	look := func(tally Tally, after time.Duration) Tally { in.Now = in.Now.Add(after); return tally.Next(in, r) }

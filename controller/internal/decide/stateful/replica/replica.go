@@ -142,6 +142,11 @@ func (r Replica) OutOfReach() bool {
 	return r.Node != NodeFine || r.Disk == DiskFailed || r.Phase == Running && r.Readiness == Unknown
 }
 
+// Sound reports whether its pod says nothing against its volumes: it is ready, or there is none that could be.
+func (r Replica) Sound() bool {
+	return r.Phase == Absent || r.Phase == Finished || r.Phase == Running && r.Readiness == Ready
+}
+
 // Input is what the decision is made on.
 type Input struct {
 	Now time.Time

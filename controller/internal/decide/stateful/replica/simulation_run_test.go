@@ -19,6 +19,7 @@ var harms = []func(w *world, n string, m *machine){
 	func(_ *world, _ string, m *machine) { m.disk = DiskFailed },
 	func(_ *world, _ string, m *machine) { m.disk = DiskFine },
 	func(_ *world, _ string, m *machine) { m.disk = DiskFine },
+	func(_ *world, _ string, m *machine) { m.beside = !m.beside },
 	func(w *world, _ string, m *machine) { m.disk = []DiskState{DiskLost, DiskSuspended}[w.rand.IntN(2)] },
 	func(w *world, _ string, _ *machine) { w.in.Desired = w.rand.IntN(6) },
 	func(w *world, _ string, _ *machine) { w.in.Revision = fmt.Sprintf("change-%d", w.rand.IntN(3)) },
@@ -144,8 +145,7 @@ func (w *world) source(c *copied) bool {
 
 func (w *world) schedule(c *copied) {
 	fit := slices.DeleteFunc(slices.Clone(names), func(n string) bool {
-		m := w.nodes[n]
-		return m.state != NodeFine || m.closed || m.disk != DiskFine
+		return !w.nodes[n].open()
 	})
 	if len(fit) > 0 {
 		c.home = fit[w.rand.IntN(len(fit))]

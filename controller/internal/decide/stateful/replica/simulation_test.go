@@ -34,7 +34,12 @@ type machine struct {
 	state  NodeState
 	closed bool
 	disk   DiskState
+	// beside: a device is missing that holds nothing of any replica, which nobody knows.
+	beside bool
 }
+
+// open reports whether a pod can be made there.
+func (m *machine) open() bool { return m.state == NodeFine && !m.closed && m.disk == DiskFine }
 
 // world is a small model of the scheduler, the kubelets, the node controller, people and a workload that copies its data.
 type world struct {
@@ -155,7 +160,9 @@ func (w *world) input() Input {
 		r := c.Replica
 		r.Placed = c.home != ""
 		if m := w.nodes[c.home]; m != nil {
-			r.Node, r.Disk = m.state, m.disk
+			if r.Node, r.Disk = m.state, m.disk; m.beside && !r.Sound() && r.Disk == DiskFine {
+				r.Disk = DiskFailed
+			}
 			if m.closed && m.state == NodeFine && (c.Phase == Absent || c.Phase == Pending) {
 				r.Node = NodeClosed
 			}
@@ -245,7 +252,7 @@ func (w *world) create(d Decision) {
 	}
 	if d.Identity == "" {
 		if i := slices.IndexFunc(w.all, func(c *copied) bool {
-			return c.Fate == "" && c.Phase == Absent && (c.home == "" || *w.nodes[c.home] == machine{})
+			return c.Fate == "" && c.Phase == Absent && (c.home == "" || w.nodes[c.home].open())
 		}); i >= 0 {
 			w.fail("a replica is made, and %s could come back", w.all[i].Identity)
 		}
@@ -342,6 +349,9 @@ func (w *world) mayReplace(in Input, c *copied, good, filled int) {
 	}
 	if h, _ := in.Health(in.Replicas[slices.Index(w.all, c)]); h > Stuck {
 		w.fail("%s is given up, and may serve again", c.Identity)
+	}
+	if c.Phase == Absent && w.nodes[c.home].open() {
+		w.fail("%s is given up, and its pod could be made again", c.Identity)
 	}
 	if w.nodes[c.home].disk == DiskSuspended {
 		w.fail("%s is given up under maintenance", c.Identity)
