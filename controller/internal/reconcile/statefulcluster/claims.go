@@ -86,8 +86,8 @@ func (r *Reconciler) dispose(ctx context.Context, s *scope) error {
 		return nil
 	}
 	if !s.confirmed {
-		s.confirmed = true
-		if err := r.observe(ctx, s); err != nil {
+		if again, err := r.confirm(ctx, s); err != nil || again {
+			s.retryAfter = kube.Again
 			return err
 		}
 	}

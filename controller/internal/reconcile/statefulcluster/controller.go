@@ -119,10 +119,8 @@ func (r *Reconciler) lookTwice(ctx context.Context, s *scope) (again bool, err e
 		return false, nil
 	}
 	first := s.decision
-	s.confirmed = true
-	if err := r.observe(ctx, s); err != nil {
-		s.blind = true
-		return false, err
+	if again, err := r.confirm(ctx, s); err != nil || again {
+		return again, err
 	}
 	s.decision = replica.Decide(s.input)
 	return s.decision.Action != first.Action || s.decision.Identity != first.Identity, nil

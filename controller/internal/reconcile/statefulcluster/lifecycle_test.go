@@ -3,6 +3,8 @@ package statefulcluster
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -249,6 +251,74 @@ func TestReconcile_nodeIsLiveAfterAll(t *testing.T) {
 	if s.names() != "1 2 3" {
 		t.Errorf("pods %s", s.names())
 	}
+}
+
+// TestReconcile_everythingIsLiveAfterAll: whatever a cache says late, a person's approval, a volume, a Member or a node without a pod, nobody is given up
+// for it.
+func TestReconcile_everythingIsLiveAfterAll(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3", "n4")
+	s.add(3, func(c *v1alpha1.StatefulCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationNodeGrace: "1m", v1alpha1.AnnotationStartUpGrace: "24h"}
+	})
+	s.settle("three replicas", isReady)
+	var pods []corev1.Pod
+	for i, p := range s.pods() {
+		s.bind(fmt.Sprintf("db-data-%016x", i+1), p.Spec.NodeName)
+		pods = append(pods, p)
+	}
+	m := s.member(pods[0].Spec.NodeName)
+	s.groupLost(m, false)
+	late := ""
+	stale := interceptor.NewClient(s.client, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := c.List(ctx, list, opts...)
+			switch l := list.(type) {
+			case *v1alpha1.MemberList:
+				for i := range l.Items {
+					if late == "member" {
+						l.Items[i].Status.Conditions[0].Status, l.Items[i].Status.Conditions[0].Reason = metav1.ConditionFalse, v1alpha1.ReasonVolumeGroupLost
+					}
+				}
+			case *corev1.NodeList:
+				l.Items = slices.DeleteFunc(l.Items, func(n corev1.Node) bool { return late == "node" && n.Name == pods[1].Spec.NodeName })
+			}
+			return err
+		},
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			err := c.Get(ctx, key, o, opts...)
+			switch o := o.(type) {
+			case *corev1.PersistentVolume:
+				if late == "volume" {
+					o.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = []string{"n0"}
+				}
+			case *v1alpha1.StatefulCluster:
+				if late == "approval" && o.Status.Plan != nil {
+					o.Annotations[v1alpha1.AnnotationApprove] = o.Status.Plan.Digest
+				}
+			}
+			return err
+		},
+	})
+	s.r.Client, s.r.Workloads = stale, stale
+	check := func(what string) {
+		t.Helper()
+		late = what
+		s.wait(80 * time.Second)
+		if late = ""; s.claim(1)+s.claim(2)+s.claim(3) != "FilledFilledFilled" || s.minted != 3 {
+			t.Fatalf("%s: on record %s %s %s, pods %s", what, s.claim(1), s.claim(2), s.claim(3), s.names())
+		}
+		s.wait(90 * time.Second)
+	}
+	check("member")
+	if err := s.client.Delete(context.Background(), &pods[1], client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	check("node")
+	check("volume")
+	s.setNode(pods[1].Spec.NodeName, corev1.ConditionUnknown)
+	s.setNode(pods[2].Spec.NodeName, corev1.ConditionUnknown)
+	s.addNode("n5")
+	check("approval")
 }
 
 // TestReconcile_drainedNode: the replica of a node that is drained comes back on its claims when the node does.

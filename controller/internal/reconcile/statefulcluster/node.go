@@ -3,6 +3,7 @@ package statefulcluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,17 +16,22 @@ import (
 )
 
 // readNodes reads all nodes from the cache. Before something is done, those that our pods are on are read from the API server itself: one that just
-// came back loses nothing.
+// came back loses nothing. All are, if a replica without a place may be on any of them.
 func (r *Reconciler) readNodes(ctx context.Context, s *scope) error {
+	from := r.Workloads
+	all := s.confirmed && slices.ContainsFunc(s.identities, adrift)
+	if all {
+		from = r.Live
+	}
 	var list corev1.NodeList
-	if err := r.Workloads.List(ctx, &list, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
+	if err := from.List(ctx, &list, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
 		return fmt.Errorf("list nodes: %w", err)
 	}
 	s.nodes = make(nodes.Nodes, len(list.Items))
 	for i := range list.Items {
 		s.nodes[list.Items[i].Name] = nodes.Of(&list.Items[i])
 	}
-	if !s.confirmed {
+	if !s.confirmed || all {
 		return nil
 	}
 	for name := range s.named() {
@@ -41,6 +47,11 @@ func (r *Reconciler) readNodes(ctx context.Context, s *scope) error {
 		}
 	}
 	return nil
+}
+
+// adrift reports whether only the volumes of a replica tell where it is.
+func adrift(i *record.Identity) bool {
+	return i.Fate == "" && len(i.Claims) > 0 && (i.Pod == nil || i.Pod.Spec.NodeName == "")
 }
 
 // named returns the nodes that our pods are on.

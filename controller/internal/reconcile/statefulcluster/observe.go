@@ -21,10 +21,7 @@ import (
 
 // observe reads the world afresh: from the cache, or from the API server itself.
 func (r *Reconciler) observe(ctx context.Context, s *scope) error {
-	from := r.Workloads
-	if s.confirmed {
-		from = r.Live
-	}
+	from := r.reader(s, r.Workloads)
 	ours := []client.ListOption{client.InNamespace(s.cluster.Namespace), client.MatchingLabels{v1alpha1.LabelStatefulCluster: s.cluster.Name}}
 	var pods corev1.PodList
 	if err := from.List(ctx, &pods, ours...); err != nil {

@@ -31,7 +31,7 @@ func (r *Reconciler) hold(ctx context.Context, s *scope, i *record.Identity, out
 			continue
 		}
 		v := &corev1.PersistentVolume{}
-		err := r.Client.Get(ctx, types.NamespacedName{Name: c.Spec.VolumeName}, v)
+		err := r.reader(s, r.Client).Get(ctx, types.NamespacedName{Name: c.Spec.VolumeName}, v)
 		switch {
 		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("get persistentvolume %s: %w", c.Spec.VolumeName, err)
@@ -77,7 +77,7 @@ func (r *Reconciler) room(ctx context.Context, s *scope, i *record.Identity, on 
 
 func (r *Reconciler) readMembers(ctx context.Context, s *scope) error {
 	var list v1alpha1.MemberList
-	if err := r.Client.List(ctx, &list); err != nil {
+	if err := r.reader(s, r.Client).List(ctx, &list); err != nil {
 		return fmt.Errorf("list members: %w", err)
 	}
 	for i := range list.Items {
