@@ -71,7 +71,13 @@ func (r *Reconciler) room(ctx context.Context, s *scope, i *record.Identity, on 
 		}
 		s.capacities = append([]storagev1.CSIStorageCapacity{}, list.Items...)
 	}
-	out.Crowded = !disk.Room(i.Claims, on, s.nodes, s.capacities)
+	var others []*corev1.Pod
+	for n := range s.pods {
+		if i.Pod == nil || s.pods[n].UID != i.Pod.UID {
+			others = append(others, &s.pods[n])
+		}
+	}
+	out.Crowded = !disk.Room(i.Claims, on, s.nodes.Takers(s.plan.Pod(trial), others), s.capacities)
 	return nil
 }
 

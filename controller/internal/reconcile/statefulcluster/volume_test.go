@@ -122,7 +122,7 @@ func TestReconcile_noRoom(t *testing.T) {
 	t.Cleanup(func() { _ = s.client.Delete(context.Background(), free) })
 	s.lostDisk()
 	s.wait(3 * time.Minute)
-	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonNoRoom, "no other node is known to have room")(s.get()); complaint != "" || s.names() != "1 2" {
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonNoRoom, "no other node is known to take another one")(s.get()); complaint != "" || s.names() != "1 2" {
 		t.Errorf("pods %s: %s", s.names(), complaint)
 	}
 	free.Capacity = new(resource.MustParse("1Gi"))
@@ -132,6 +132,46 @@ func TestReconcile_noRoom(t *testing.T) {
 	s.settle("a replica elsewhere", isReady)
 	if s.names() != "1 3" {
 		t.Errorf("pods %s", s.names())
+	}
+}
+
+// TestReconcile_noNodeTakesAnother: a replica stays while no other node would take one, whatever room there is: the rules of its template keep it from all.
+func TestReconcile_noNodeTakesAnother(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.add(2, func(c *v1alpha1.StatefulCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationNodeGrace: "1m"}
+		c.Spec.Template.Spec = rawOf(map[string]any{
+			"containers": []any{map[string]any{"name": "main", "image": "image:1"}},
+			"affinity": map[string]any{"podAntiAffinity": map[string]any{"requiredDuringSchedulingIgnoredDuringExecution": []any{map[string]any{
+				"topologyKey": v1alpha1.TopologyHost, "labelSelector": map[string]any{"matchLabels": map[string]any{"app": "db"}},
+			}}}},
+		})
+	})
+	s.settle("two replicas", isReady)
+	s.setNode(s.pods()[1].Spec.NodeName, corev1.ConditionUnknown)
+	s.addNode("n3")
+	s.addNode("n4")
+	taint := func(name string, taints ...corev1.Taint) {
+		t.Helper()
+		n := &corev1.Node{}
+		if err := s.client.Get(context.Background(), client.ObjectKey{Name: name}, n); err != nil {
+			t.Fatal(err)
+		}
+		n.Spec.Taints = taints
+		if err := s.client.Update(context.Background(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	taint("n3", corev1.Taint{Key: "others", Effect: corev1.TaintEffectNoSchedule})
+	taint("n4", corev1.Taint{Key: "others", Effect: corev1.TaintEffectNoSchedule})
+	s.wait(2 * time.Minute)
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonNoRoom, "no other node")(s.get()); complaint != "" || s.names() != "1 2" {
+		t.Errorf("pods %s: %s", s.names(), complaint)
+	}
+	taint("n4")
+	s.wait(time.Minute)
+	if s.claim(2) != v1alpha1.ReplicaReplaced {
+		t.Errorf("n4 would take it: %s", s.claim(2))
 	}
 }
 

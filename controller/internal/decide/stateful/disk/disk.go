@@ -65,9 +65,9 @@ func Unwatch(m *v1alpha1.Member) {
 	m.Status.Conditions, m.Status.Devices, m.Status.Flags = nil, nil, nil
 }
 
-// Room reports whether a node beside those that a replica is on is known to have room for its claims, as the scheduler would see it. Classes for
-// which nobody publishes capacity have room everywhere.
-func Room(claims []*corev1.PersistentVolumeClaim, on map[string]bool, all nodes.Nodes, published []storagev1.CSIStorageCapacity) bool {
+// Room reports whether one of the nodes that would take a replica, beside those that it is on, is known to have room for its claims, as the scheduler
+// would see it. Classes for which nobody publishes capacity have room on each of them.
+func Room(claims []*corev1.PersistentVolumeClaim, on map[string]bool, takers nodes.Nodes, published []storagev1.CSIStorageCapacity) bool {
 	need := map[string]*resource.Quantity{}
 	for _, c := range claims {
 		class := c.Spec.StorageClassName
@@ -79,11 +79,8 @@ func Room(claims []*corev1.PersistentVolumeClaim, on map[string]bool, all nodes.
 		}
 		need[*class].Add(c.Spec.Resources.Requests[corev1.ResourceStorage])
 	}
-	if len(need) == 0 {
-		return true
-	}
-	for name, n := range all {
-		if !on[name] && n.State == replica.NodeFine && !n.Closed && fits(need, n, published) {
+	for name, n := range takers {
+		if len(need) == 0 || !on[name] && fits(need, n, published) {
 			return true
 		}
 	}

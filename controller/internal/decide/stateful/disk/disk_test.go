@@ -114,6 +114,13 @@ func TestHolder(t *testing.T) {
 	}
 }
 
+// TestRoom_nowhere: where no node takes the replica there is no room, whoever publishes capacity.
+func TestRoom_nowhere(t *testing.T) {
+	if Room([]*corev1.PersistentVolumeClaim{{}}, nil, nodes.Nodes{}, nil) {
+		t.Error("there is room on no node")
+	}
+}
+
 func TestRoom(t *testing.T) {
 	claim := func(class, size string) *corev1.PersistentVolumeClaim {
 		c := &corev1.PersistentVolumeClaim{}
@@ -152,7 +159,7 @@ func TestRoom(t *testing.T) {
 		"both claims, of two classes":         {append(data, claim("slow", "1Gi")), []storagev1.CSIStorageCapacity{capacity("fast", "n2", "10Gi"), capacity("slow", "n2", "1Gi")}, true},
 		"no claims":                           {nil, []storagev1.CSIStorageCapacity{capacity("fast", "n2", "1Gi")}, true},
 	} {
-		if got := Room(c.claims, map[string]bool{"n1": true}, all, c.published); got != c.want {
+		if got := Room(c.claims, map[string]bool{"n1": true}, all.Takers(&corev1.Pod{}, nil), c.published); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

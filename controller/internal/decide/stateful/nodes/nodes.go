@@ -19,11 +19,21 @@ type Node struct {
 	State replica.NodeState
 	// Closed: it takes no new pods.
 	Closed bool
+	// Taints that keep pods away that do not tolerate them, but for those that only repeat the state.
+	Taints []corev1.Taint
 }
+
+// told are the taints that say, a while later, what State and Closed say anyway.
+var told = []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeUnschedulable}
 
 // Of reads a Node. One that never said whether it is ready is as silent as one that says it no longer.
 func Of(n *corev1.Node) Node {
 	out := Node{Labels: n.Labels, State: replica.NodeUnreachable, Closed: n.Spec.Unschedulable}
+	for _, t := range n.Spec.Taints {
+		if t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.Contains(told, t.Key) {
+			out.Taints = append(out.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
+		}
+	}
 	for _, c := range n.Status.Conditions {
 		if c.Type != corev1.NodeReady {
 			continue
@@ -43,7 +53,7 @@ func Of(n *corev1.Node) Node {
 
 // Same reports whether nothing that matters differs between two looks at a node.
 func Same(a, b Node) bool {
-	return a.State == b.State && a.Closed == b.Closed && maps.Equal(a.Labels, b.Labels)
+	return a.State == b.State && a.Closed == b.Closed && maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Taints, b.Taints)
 }
 
 // Nodes by name.

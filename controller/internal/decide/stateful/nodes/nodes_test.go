@@ -99,6 +99,13 @@ func TestSame(t *testing.T) {
 		"cordoned":      {Of(node(corev1.ConditionTrue, cordoned)), false},
 		"silent":        {Of(node(corev1.ConditionUnknown)), false},
 		"another label": {other, false},
+		"a taint":       {Of(node(corev1.ConditionTrue, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}} })), false},
+		"not ready, it was": {Of(node(corev1.ConditionTrue, func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
+		})), true},
+		"a mild taint": {Of(node(corev1.ConditionTrue, func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectPreferNoSchedule}}
+		})), true},
 	} {
 		if got := Same(a, c.b); got != c.want {
 			t.Errorf("%s: %t", name, got)

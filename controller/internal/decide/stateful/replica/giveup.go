@@ -67,7 +67,7 @@ func (v view) holdBack(r judged) *Decision {
 		}
 	}
 	if r.Crowded {
-		return wait(v1alpha1.ReasonNoRoom, "%s It is not given up: no other node is known to have room for its claims.", v.state(r))
+		return wait(v1alpha1.ReasonNoRoom, "%s It is not given up: no other node is known to take another one and to have room for its claims.", v.state(r))
 	}
 	if !r.Filled || v.Plan.allows(r.Identity) {
 		return nil

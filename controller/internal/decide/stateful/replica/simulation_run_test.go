@@ -24,6 +24,7 @@ var harms = []func(w *world, n string, m *machine){
 	func(w *world, _ string, _ *machine) { w.in.Desired = w.rand.IntN(6) },
 	func(w *world, _ string, _ *machine) { w.in.Revision = fmt.Sprintf("change-%d", w.rand.IntN(3)) },
 	func(w *world, _ string, _ *machine) { w.budget = !w.budget },
+	func(w *world, _ string, _ *machine) { w.full = !w.full },
 	func(w *world, _ string, _ *machine) {
 		w.now = w.now.Add(time.Duration(w.rand.IntN(7200)-3600) * time.Second)
 		for _, c := range w.all {
@@ -144,6 +145,9 @@ func (w *world) source(c *copied) bool {
 }
 
 func (w *world) schedule(c *copied) {
+	if w.full {
+		return
+	}
 	fit := slices.DeleteFunc(slices.Clone(names), func(n string) bool {
 		return !w.nodes[n].open()
 	})
@@ -209,6 +213,7 @@ func TestSimulation(t *testing.T) {
 
 // calm ends what keeps a world from coming to rest for ever, or for hours: a budget, maintenance, a blackout, a clock that went back.
 func (w *world) calm() {
+	w.full = false
 	w.budget, w.mute, w.unrecorded = false, false, 0
 	for _, n := range names {
 		if w.nodes[n].disk == DiskSuspended {

@@ -58,6 +58,8 @@ type world struct {
 	budget bool
 	// mute: no replica tells when it has the data, as when nobody sets the condition.
 	mute bool
+	// full: no node would take a new replica.
+	full bool
 	// unrecorded claims may hold the data, and nobody knows.
 	unrecorded int
 	made       int
@@ -158,7 +160,7 @@ func (w *world) input() Input {
 	in.Blackout = silent*2 > len(names)
 	for _, c := range w.all {
 		r := c.Replica
-		r.Placed = c.home != ""
+		r.Placed, r.Crowded = c.home != "", w.full
 		if m := w.nodes[c.home]; m != nil {
 			if r.Node, r.Disk = m.state, m.disk; m.beside && !r.Sound() && r.Disk == DiskFine {
 				r.Disk = DiskFailed
@@ -349,6 +351,9 @@ func (w *world) mayReplace(in Input, c *copied, good, filled int) {
 	}
 	if h, _ := in.Health(in.Replicas[slices.Index(w.all, c)]); h > Stuck {
 		w.fail("%s is given up, and may serve again", c.Identity)
+	}
+	if w.full {
+		w.fail("%s is given up, and no node would take another one", c.Identity)
 	}
 	if c.Phase == Absent && w.nodes[c.home].open() {
 		w.fail("%s is given up, and its pod could be made again", c.Identity)
