@@ -183,13 +183,3 @@ func (v *Volume) Mark(tag string) bool {
 	}
 	return false
 }
-
-// Mapping is the device of a volume on a node.
-type Mapping struct {
-	VolumeUUID, Device string
-	Ranges             []Range
-	// InUse is true while it is open, mounted or held.
-	InUse bool
-	// Cut is true when it returns errors, Suspended when it holds back whoever reads or writes, as a call leaves it that was cut off.
-	Cut, Suspended bool
-}

@@ -229,11 +229,34 @@ func copiesEnd(c *check) {
 	w := c.copyOf("copy", "v", 12*mib, false)
 	_, err := c.A.Agent().Copy(c.Context(), c.ref, c.cred(c.A), w, false, 1)
 	c.must(err)
+	c.copiesOn(w.UUID)
 	c.hide("copy")
+	if all := c.mappings(); len(all) > 0 {
+		c.Errorf("left of a copying that was ended: %+v", all)
+	}
 	c.change(sharedlun.Change{Remove: &sharedlun.Remove{Name: "copy", UUID: w.UUID}})
 	w = c.copyOf("copy", "v", 12*mib, false)
 	c.Preempt(c.A.Key())
 	_, err = c.A.Agent().Copy(c.Context(), c.ref, c.cred(c.A), w, false, rate)
 	c.want(err, sharedlun.ErrNoKey, "")
 	c.must(c.A.Agent().Unmap(c.Context(), c.ref, w.UUID, c.group.Sequence, true))
+}
+
+// copiesOn waits until A tells of both devices of a copying that goes on.
+func (c *check) copiesOn(uuid string) {
+	c.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		parts := map[sharedlun.Part]bool{}
+		for _, m := range c.mappings() {
+			if m.VolumeUUID == uuid && m.InUse && m.Reaches() {
+				parts[m.Part] = true
+			}
+		}
+		if len(parts) == 2 && parts[sharedlun.PartNew] && parts[sharedlun.PartSource] {
+			return
+		}
+		if time.Now().After(end) {
+			c.Fatalf("what copies %s is not told: %v", uuid, c.mappings())
+		}
+	}
 }

@@ -60,12 +60,12 @@ func mappings(c *check) {
 	}
 }
 
-// idle waits until nobody has a device open: udev looks at a new one for a moment.
+// idle waits until nobody has a device open that a volume shows: udev looks at a new one for a moment.
 func (c *check) idle() {
 	c.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		all := c.mappings()
-		if !slices.ContainsFunc(all, func(m sharedlun.Mapping) bool { return m.InUse }) {
+		if !slices.ContainsFunc(all, func(m sharedlun.Mapping) bool { return m.InUse && m.Part == sharedlun.PartShown }) {
 			return
 		}
 		if time.Now().After(end) {

@@ -18,7 +18,7 @@ func (d devices) Copy(ctx context.Context, c decide.Duplicate, sure func(context
 	if d.n.zeroing[c.Volume] != nil {
 		return fmt.Errorf("copy to volume %s: %w", c.Volume, sharedlun.ErrInUse)
 	}
-	to := &mapped{Mapped: decide.Mapped{Lun: c.Lun, Ranges: c.To, Live: true, Linear: true}, group: c.Group, volume: c.Volume}
+	to := &mapped{Mapped: decide.Mapped{Lun: c.Lun, Ranges: c.To, Live: true, Linear: true}, group: c.Group, volume: c.Volume, from: c.From}
 	d.n.zeroing[c.Volume] = to
 	defer delete(d.n.zeroing, c.Volume)
 	from := extents(c.From)

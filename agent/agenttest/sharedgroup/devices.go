@@ -1,6 +1,7 @@
 package sharedgroup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,6 +19,8 @@ type mapped struct {
 	loaded        []sharedlun.Range
 	loadedCut     bool
 	open          int
+	// from is what a copying reads; empty for a zeroing.
+	from []sharedlun.Range
 }
 
 // devices are those of the node.
@@ -50,7 +53,7 @@ func (n *Node) Renumber(lookups int) {
 	n.renumberIn = lookups
 }
 
-// List tells the devices of a group.
+// List tells the devices of a group, those of zeroing and copying too.
 func (d devices) List(_ context.Context, group string) ([]decide.Mapped, error) {
 	d.n.san.mu.Lock()
 	defer d.n.san.mu.Unlock()
@@ -62,8 +65,33 @@ func (d devices) List(_ context.Context, group string) ([]decide.Mapped, error) 
 			out = append(out, seen)
 		}
 	}
-	slices.SortFunc(out, func(a, b decide.Mapped) int { return strings.Compare(a.VolumeUUID, b.VolumeUUID) })
+	for _, z := range d.n.zeroing {
+		if z.group == group {
+			out = append(out, z.apart()...)
+		}
+	}
+	slices.SortFunc(out, func(a, b decide.Mapped) int {
+		return cmp.Or(strings.Compare(a.VolumeUUID, b.VolumeUUID), cmp.Compare(a.Part, b.Part))
+	})
 	return out, nil
+}
+
+// apart are the devices of a zeroing or a copying that goes on.
+func (m *mapped) apart() []decide.Mapped {
+	to := m.Mapped
+	to.VolumeUUID, to.Part, to.Path, to.InUse, to.Ranges = m.volume, sharedlun.PartNew, mapper+m.volume+"-new", true, slices.Clone(m.Ranges)
+	if m.Cut {
+		to.Linear, to.Ranges = false, nil
+	}
+	if len(m.from) == 0 {
+		return []decide.Mapped{to}
+	}
+	from := to
+	from.Part, from.Path = sharedlun.PartSource, mapper+m.volume+"-source"
+	if !m.Cut {
+		from.Ranges = slices.Clone(m.from)
+	}
+	return []decide.Mapped{to, from}
 }
 
 // Load makes a device have a table, in the steps of device-mapper.

@@ -222,7 +222,7 @@ func TestZero_alone(t *testing.T) {
 	c.change(c.ready("v", 16*mib))
 	_, err = a.Map(c.Context(), c.ref, c.cred(a), c.volume("v"), c.group.Sequence)
 	c.want(err, sharedlun.ErrInUse, "being zeroed")
-	if all := c.mappings(); len(all) != 1 || all[0].Ranges[0].Size != 8*mib {
+	if all := c.mappings(); len(all) != 2 || all[0].Part != sharedlun.PartShown || all[0].Ranges[0].Size != 8*mib || all[1].Part != sharedlun.PartNew || !all[1].InUse {
 		t.Errorf("%+v", all)
 	}
 	c.must(a.Unmap(c.Context(), c.ref, v.UUID, c.group.Sequence, false))

@@ -225,7 +225,7 @@ func (s *Service) Remove(ctx context.Context, ref sharedlun.Ref, w sharedlun.Man
 				return err
 			}
 			if len(mapped) > 0 {
-				return fmt.Errorf("%w: volume %s of the group is still mapped on this node", sharedlun.ErrInUse, mapped[0].VolumeUUID)
+				return fmt.Errorf("%w: volume %s of the group is still mapped on this node, or is being zeroed or copied", sharedlun.ErrInUse, mapped[0].VolumeUUID)
 			}
 			if err := s.cfg.Groups.RemoveGroup(ctx, c.device, *c.found.Group); err != nil {
 				return err

@@ -184,14 +184,14 @@ func (s *Service) readBack(ctx context.Context, w wanted) (sharedlun.Mapping, er
 	return toMapping(*have), nil
 }
 
-// mapped is the device of a volume; nil when there is none.
+// mapped is the device that a volume shows; nil when there is none.
 func (s *Service) mapped(ctx context.Context, group, volume string) (*decide.Mapped, error) {
 	all, err := s.cfg.Devices.List(ctx, group)
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range all {
-		if m.VolumeUUID == volume {
+		if m.VolumeUUID == volume && m.Part == sharedlun.PartShown {
 			return &m, nil
 		}
 	}
@@ -199,7 +199,7 @@ func (s *Service) mapped(ctx context.Context, group, volume string) (*decide.Map
 }
 
 func toMapping(m decide.Mapped) sharedlun.Mapping {
-	return sharedlun.Mapping{VolumeUUID: m.VolumeUUID, Device: m.Path, Ranges: m.Ranges, InUse: m.InUse, Cut: m.Cut, Suspended: m.Suspended}
+	return sharedlun.Mapping{VolumeUUID: m.VolumeUUID, Part: m.Part, Device: m.Path, Ranges: m.Ranges, InUse: m.InUse, Cut: m.Cut, Suspended: m.Suspended}
 }
 
 // Unmap removes the device of a volume, and ends its zeroing and the making of its filesystem before. It needs no LUN: a device whose LUN is gone is removed, too.
@@ -242,7 +242,7 @@ func (s *Service) Unmap(ctx context.Context, ref sharedlun.Ref, volume string, s
 	return nil
 }
 
-// Mappings tells the devices of a group's volumes, ordered by volume.
+// Mappings tells the devices of a group's volumes, those of zeroing and copying too, ordered by volume.
 func (s *Service) Mappings(ctx context.Context, ref sharedlun.Ref) ([]sharedlun.Mapping, error) {
 	if err := ref.Check(); err != nil {
 		return nil, err

@@ -49,7 +49,7 @@ type Groups interface {
 type Devices interface {
 	// Number is the number of a device, "8:16", and its size.
 	Number(ctx context.Context, device string) (number string, bytes int64, err error)
-	// List tells the devices of a group, ordered by volume.
+	// List tells the devices of a group, those of zeroing and copying too, ordered by volume.
 	List(ctx context.Context, group string) ([]decide.Mapped, error)
 	// Load makes a device have exactly these ranges of the device with that number. Once the table is loaded the number cannot become another device's: sure is
 	// asked then, and only if it agrees the table becomes live. Otherwise the device is what it was.

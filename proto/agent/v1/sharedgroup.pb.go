@@ -21,6 +21,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Part is what of a volume a device shows.
+type Mapping_Part int32
+
+const (
+	// What may be seen of it.
+	Mapping_PART_UNSPECIFIED Mapping_Part = 0
+	// What is zeroed of it, or copied to.
+	Mapping_PART_NEW Mapping_Part = 1
+	// What it is copied from, for reading only.
+	Mapping_PART_SOURCE Mapping_Part = 2
+)
+
+// Enum value maps for Mapping_Part.
+var (
+	Mapping_Part_name = map[int32]string{
+		0: "PART_UNSPECIFIED",
+		1: "PART_NEW",
+		2: "PART_SOURCE",
+	}
+	Mapping_Part_value = map[string]int32{
+		"PART_UNSPECIFIED": 0,
+		"PART_NEW":         1,
+		"PART_SOURCE":      2,
+	}
+)
+
+func (x Mapping_Part) Enum() *Mapping_Part {
+	p := new(Mapping_Part)
+	*p = x
+	return p
+}
+
+func (x Mapping_Part) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Mapping_Part) Descriptor() protoreflect.EnumDescriptor {
+	return file_agent_v1_sharedgroup_proto_enumTypes[0].Descriptor()
+}
+
+func (Mapping_Part) Type() protoreflect.EnumType {
+	return &file_agent_v1_sharedgroup_proto_enumTypes[0]
+}
+
+func (x Mapping_Part) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Mapping_Part.Descriptor instead.
+func (Mapping_Part) EnumDescriptor() ([]byte, []int) {
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{25, 0}
+}
+
 // SharedGroupRef says which group is meant.
 type SharedGroupRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1710,7 +1763,9 @@ type ListMappingsResponse struct {
 	// Ordered by the UUIDs of the volumes.
 	Mappings []*Mapping `protobuf:"bytes,1,rep,name=mappings,proto3" json:"mappings,omitempty"`
 	// Which paths lead to another LUN than the recorded one, for a person; empty when none is known to. Devices on it are cut, or named here with the reason why not.
-	OtherLun      string `protobuf:"bytes,2,opt,name=other_lun,json=otherLun,proto3" json:"other_lun,omitempty"`
+	OtherLun string `protobuf:"bytes,2,opt,name=other_lun,json=otherLun,proto3" json:"other_lun,omitempty"`
+	// Devices through which volumes are zeroed or copied, or were when an agent of before ended. An older agent does not tell of them. Ordered by the UUIDs of the volumes.
+	Parts         []*Mapping `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1759,7 +1814,14 @@ func (x *ListMappingsResponse) GetOtherLun() string {
 	return ""
 }
 
-// Mapping is the device of a volume on this node.
+func (x *ListMappingsResponse) GetParts() []*Mapping {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+// Mapping is a device of a volume on this node.
 type Mapping struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	VolumeUuid string                 `protobuf:"bytes,1,opt,name=volume_uuid,json=volumeUuid,proto3" json:"volume_uuid,omitempty"`
@@ -1771,7 +1833,9 @@ type Mapping struct {
 	// True when it returns errors: the node was fenced, or the device stood on another LUN than the recorded one. MapVolume makes it anew once it is not in use.
 	Cut bool `protobuf:"varint,5,opt,name=cut,proto3" json:"cut,omitempty"`
 	// True while it holds back whoever reads or writes: a call is under way, or was cut off. MapVolume ends that.
-	Suspended     bool `protobuf:"varint,6,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	Suspended bool `protobuf:"varint,6,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	// Unset but in parts.
+	Part          Mapping_Part `protobuf:"varint,7,opt,name=part,proto3,enum=quarry.agent.v1.Mapping_Part" json:"part,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1846,6 +1910,13 @@ func (x *Mapping) GetSuspended() bool {
 		return x.Suspended
 	}
 	return false
+}
+
+func (x *Mapping) GetPart() Mapping_Part {
+	if x != nil {
+		return x.Part
+	}
+	return Mapping_PART_UNSPECIFIED
 }
 
 type ZeroVolumeRequest struct {
@@ -3215,10 +3286,11 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\x06fenced\x18\x04 \x01(\bR\x06fenced\"\x15\n" +
 	"\x13UnmapVolumeResponse\"L\n" +
 	"\x13ListMappingsRequest\x125\n" +
-	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\"i\n" +
+	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\"\x99\x01\n" +
 	"\x14ListMappingsResponse\x124\n" +
 	"\bmappings\x18\x01 \x03(\v2\x18.quarry.agent.v1.MappingR\bmappings\x12\x1b\n" +
-	"\tother_lun\x18\x02 \x01(\tR\botherLun\"\xb9\x01\n" +
+	"\tother_lun\x18\x02 \x01(\tR\botherLun\x12.\n" +
+	"\x05parts\x18\x03 \x03(\v2\x18.quarry.agent.v1.MappingR\x05parts\"\xa9\x02\n" +
 	"\aMapping\x12\x1f\n" +
 	"\vvolume_uuid\x18\x01 \x01(\tR\n" +
 	"volumeUuid\x12\x16\n" +
@@ -3226,7 +3298,12 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\x06ranges\x18\x03 \x03(\v2\x16.quarry.agent.v1.RangeR\x06ranges\x12\x15\n" +
 	"\x06in_use\x18\x04 \x01(\bR\x05inUse\x12\x10\n" +
 	"\x03cut\x18\x05 \x01(\bR\x03cut\x12\x1c\n" +
-	"\tsuspended\x18\x06 \x01(\bR\tsuspended\"\xd8\x01\n" +
+	"\tsuspended\x18\x06 \x01(\bR\tsuspended\x121\n" +
+	"\x04part\x18\a \x01(\x0e2\x1d.quarry.agent.v1.Mapping.PartR\x04part\";\n" +
+	"\x04Part\x12\x14\n" +
+	"\x10PART_UNSPECIFIED\x10\x00\x12\f\n" +
+	"\bPART_NEW\x10\x01\x12\x0f\n" +
+	"\vPART_SOURCE\x10\x02\"\xd8\x01\n" +
 	"\x11ZeroVolumeRequest\x125\n" +
 	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x125\n" +
 	"\x06volume\x18\x02 \x01(\v2\x1d.quarry.agent.v1.SharedVolumeR\x06volume\x12\x18\n" +
@@ -3290,131 +3367,135 @@ func file_agent_v1_sharedgroup_proto_rawDescGZIP() []byte {
 	return file_agent_v1_sharedgroup_proto_rawDescData
 }
 
+var file_agent_v1_sharedgroup_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_agent_v1_sharedgroup_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_agent_v1_sharedgroup_proto_goTypes = []any{
-	(*SharedGroupRef)(nil),                         // 0: quarry.agent.v1.SharedGroupRef
-	(*Mandate)(nil),                                // 1: quarry.agent.v1.Mandate
-	(*Credential)(nil),                             // 2: quarry.agent.v1.Credential
-	(*Unchanged)(nil),                              // 3: quarry.agent.v1.Unchanged
-	(*Boot)(nil),                                   // 4: quarry.agent.v1.Boot
-	(*GetSharedGroupRequest)(nil),                  // 5: quarry.agent.v1.GetSharedGroupRequest
-	(*GetSharedGroupResponse)(nil),                 // 6: quarry.agent.v1.GetSharedGroupResponse
-	(*SharedGroup)(nil),                            // 7: quarry.agent.v1.SharedGroup
-	(*SharedVolume)(nil),                           // 8: quarry.agent.v1.SharedVolume
-	(*CopyOrigin)(nil),                             // 9: quarry.agent.v1.CopyOrigin
-	(*Range)(nil),                                  // 10: quarry.agent.v1.Range
-	(*CreateSharedGroupRequest)(nil),               // 11: quarry.agent.v1.CreateSharedGroupRequest
-	(*CreateSharedGroupResponse)(nil),              // 12: quarry.agent.v1.CreateSharedGroupResponse
-	(*ChangeSharedGroupRequest)(nil),               // 13: quarry.agent.v1.ChangeSharedGroupRequest
-	(*ChangeSharedGroupResponse)(nil),              // 14: quarry.agent.v1.ChangeSharedGroupResponse
-	(*RemoveSharedGroupRequest)(nil),               // 15: quarry.agent.v1.RemoveSharedGroupRequest
-	(*RemoveSharedGroupResponse)(nil),              // 16: quarry.agent.v1.RemoveSharedGroupResponse
-	(*PromiseEpochRequest)(nil),                    // 17: quarry.agent.v1.PromiseEpochRequest
-	(*PromiseEpochResponse)(nil),                   // 18: quarry.agent.v1.PromiseEpochResponse
-	(*MapVolumeRequest)(nil),                       // 19: quarry.agent.v1.MapVolumeRequest
-	(*MapVolumeResponse)(nil),                      // 20: quarry.agent.v1.MapVolumeResponse
-	(*UnmapVolumeRequest)(nil),                     // 21: quarry.agent.v1.UnmapVolumeRequest
-	(*UnmapVolumeResponse)(nil),                    // 22: quarry.agent.v1.UnmapVolumeResponse
-	(*ListMappingsRequest)(nil),                    // 23: quarry.agent.v1.ListMappingsRequest
-	(*ListMappingsResponse)(nil),                   // 24: quarry.agent.v1.ListMappingsResponse
-	(*Mapping)(nil),                                // 25: quarry.agent.v1.Mapping
-	(*ZeroVolumeRequest)(nil),                      // 26: quarry.agent.v1.ZeroVolumeRequest
-	(*ZeroVolumeResponse)(nil),                     // 27: quarry.agent.v1.ZeroVolumeResponse
-	(*CopyVolumeRequest)(nil),                      // 28: quarry.agent.v1.CopyVolumeRequest
-	(*CopyVolumeResponse)(nil),                     // 29: quarry.agent.v1.CopyVolumeResponse
-	(*FormatVolumeRequest)(nil),                    // 30: quarry.agent.v1.FormatVolumeRequest
-	(*FormatVolumeResponse)(nil),                   // 31: quarry.agent.v1.FormatVolumeResponse
-	(*ChangeSharedGroupRequest_TakeOver)(nil),      // 32: quarry.agent.v1.ChangeSharedGroupRequest.TakeOver
-	(*ChangeSharedGroupRequest_CreateVolume)(nil),  // 33: quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume
-	(*ChangeSharedGroupRequest_GrowVolume)(nil),    // 34: quarry.agent.v1.ChangeSharedGroupRequest.GrowVolume
-	(*ChangeSharedGroupRequest_RemoveVolume)(nil),  // 35: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
-	(*ChangeSharedGroupRequest_HoldVolume)(nil),    // 36: quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
-	(*ChangeSharedGroupRequest_LeaveVolume)(nil),   // 37: quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
-	(*ChangeSharedGroupRequest_ReleaseVolume)(nil), // 38: quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
-	(*ChangeSharedGroupRequest_ForgetReaders)(nil), // 39: quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders
-	(*ChangeSharedGroupRequest_MakingVolume)(nil),  // 40: quarry.agent.v1.ChangeSharedGroupRequest.MakingVolume
-	(*ChangeSharedGroupRequest_UsedVolume)(nil),    // 41: quarry.agent.v1.ChangeSharedGroupRequest.UsedVolume
-	(*ChangeSharedGroupRequest_CopiedVolume)(nil),  // 42: quarry.agent.v1.ChangeSharedGroupRequest.CopiedVolume
-	(*ChangeSharedGroupRequest_ReadyVolume)(nil),   // 43: quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
-	(*LunIdentity)(nil),                            // 44: quarry.agent.v1.LunIdentity
+	(Mapping_Part)(0),                              // 0: quarry.agent.v1.Mapping.Part
+	(*SharedGroupRef)(nil),                         // 1: quarry.agent.v1.SharedGroupRef
+	(*Mandate)(nil),                                // 2: quarry.agent.v1.Mandate
+	(*Credential)(nil),                             // 3: quarry.agent.v1.Credential
+	(*Unchanged)(nil),                              // 4: quarry.agent.v1.Unchanged
+	(*Boot)(nil),                                   // 5: quarry.agent.v1.Boot
+	(*GetSharedGroupRequest)(nil),                  // 6: quarry.agent.v1.GetSharedGroupRequest
+	(*GetSharedGroupResponse)(nil),                 // 7: quarry.agent.v1.GetSharedGroupResponse
+	(*SharedGroup)(nil),                            // 8: quarry.agent.v1.SharedGroup
+	(*SharedVolume)(nil),                           // 9: quarry.agent.v1.SharedVolume
+	(*CopyOrigin)(nil),                             // 10: quarry.agent.v1.CopyOrigin
+	(*Range)(nil),                                  // 11: quarry.agent.v1.Range
+	(*CreateSharedGroupRequest)(nil),               // 12: quarry.agent.v1.CreateSharedGroupRequest
+	(*CreateSharedGroupResponse)(nil),              // 13: quarry.agent.v1.CreateSharedGroupResponse
+	(*ChangeSharedGroupRequest)(nil),               // 14: quarry.agent.v1.ChangeSharedGroupRequest
+	(*ChangeSharedGroupResponse)(nil),              // 15: quarry.agent.v1.ChangeSharedGroupResponse
+	(*RemoveSharedGroupRequest)(nil),               // 16: quarry.agent.v1.RemoveSharedGroupRequest
+	(*RemoveSharedGroupResponse)(nil),              // 17: quarry.agent.v1.RemoveSharedGroupResponse
+	(*PromiseEpochRequest)(nil),                    // 18: quarry.agent.v1.PromiseEpochRequest
+	(*PromiseEpochResponse)(nil),                   // 19: quarry.agent.v1.PromiseEpochResponse
+	(*MapVolumeRequest)(nil),                       // 20: quarry.agent.v1.MapVolumeRequest
+	(*MapVolumeResponse)(nil),                      // 21: quarry.agent.v1.MapVolumeResponse
+	(*UnmapVolumeRequest)(nil),                     // 22: quarry.agent.v1.UnmapVolumeRequest
+	(*UnmapVolumeResponse)(nil),                    // 23: quarry.agent.v1.UnmapVolumeResponse
+	(*ListMappingsRequest)(nil),                    // 24: quarry.agent.v1.ListMappingsRequest
+	(*ListMappingsResponse)(nil),                   // 25: quarry.agent.v1.ListMappingsResponse
+	(*Mapping)(nil),                                // 26: quarry.agent.v1.Mapping
+	(*ZeroVolumeRequest)(nil),                      // 27: quarry.agent.v1.ZeroVolumeRequest
+	(*ZeroVolumeResponse)(nil),                     // 28: quarry.agent.v1.ZeroVolumeResponse
+	(*CopyVolumeRequest)(nil),                      // 29: quarry.agent.v1.CopyVolumeRequest
+	(*CopyVolumeResponse)(nil),                     // 30: quarry.agent.v1.CopyVolumeResponse
+	(*FormatVolumeRequest)(nil),                    // 31: quarry.agent.v1.FormatVolumeRequest
+	(*FormatVolumeResponse)(nil),                   // 32: quarry.agent.v1.FormatVolumeResponse
+	(*ChangeSharedGroupRequest_TakeOver)(nil),      // 33: quarry.agent.v1.ChangeSharedGroupRequest.TakeOver
+	(*ChangeSharedGroupRequest_CreateVolume)(nil),  // 34: quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume
+	(*ChangeSharedGroupRequest_GrowVolume)(nil),    // 35: quarry.agent.v1.ChangeSharedGroupRequest.GrowVolume
+	(*ChangeSharedGroupRequest_RemoveVolume)(nil),  // 36: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
+	(*ChangeSharedGroupRequest_HoldVolume)(nil),    // 37: quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
+	(*ChangeSharedGroupRequest_LeaveVolume)(nil),   // 38: quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
+	(*ChangeSharedGroupRequest_ReleaseVolume)(nil), // 39: quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
+	(*ChangeSharedGroupRequest_ForgetReaders)(nil), // 40: quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders
+	(*ChangeSharedGroupRequest_MakingVolume)(nil),  // 41: quarry.agent.v1.ChangeSharedGroupRequest.MakingVolume
+	(*ChangeSharedGroupRequest_UsedVolume)(nil),    // 42: quarry.agent.v1.ChangeSharedGroupRequest.UsedVolume
+	(*ChangeSharedGroupRequest_CopiedVolume)(nil),  // 43: quarry.agent.v1.ChangeSharedGroupRequest.CopiedVolume
+	(*ChangeSharedGroupRequest_ReadyVolume)(nil),   // 44: quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
+	(*LunIdentity)(nil),                            // 45: quarry.agent.v1.LunIdentity
 }
 var file_agent_v1_sharedgroup_proto_depIdxs = []int32{
-	44, // 0: quarry.agent.v1.SharedGroupRef.lun:type_name -> quarry.agent.v1.LunIdentity
-	2,  // 1: quarry.agent.v1.Mandate.credential:type_name -> quarry.agent.v1.Credential
-	0,  // 2: quarry.agent.v1.GetSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	7,  // 3: quarry.agent.v1.GetSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
-	8,  // 4: quarry.agent.v1.SharedGroup.volumes:type_name -> quarry.agent.v1.SharedVolume
-	10, // 5: quarry.agent.v1.SharedVolume.ranges:type_name -> quarry.agent.v1.Range
-	4,  // 6: quarry.agent.v1.SharedVolume.readers:type_name -> quarry.agent.v1.Boot
-	9,  // 7: quarry.agent.v1.SharedVolume.origin:type_name -> quarry.agent.v1.CopyOrigin
-	0,  // 8: quarry.agent.v1.CreateSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	1,  // 9: quarry.agent.v1.CreateSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
-	7,  // 10: quarry.agent.v1.CreateSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
-	0,  // 11: quarry.agent.v1.ChangeSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	1,  // 12: quarry.agent.v1.ChangeSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
-	32, // 13: quarry.agent.v1.ChangeSharedGroupRequest.take_over:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.TakeOver
-	33, // 14: quarry.agent.v1.ChangeSharedGroupRequest.create:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume
-	34, // 15: quarry.agent.v1.ChangeSharedGroupRequest.grow:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.GrowVolume
-	35, // 16: quarry.agent.v1.ChangeSharedGroupRequest.remove:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
-	36, // 17: quarry.agent.v1.ChangeSharedGroupRequest.hold:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
-	38, // 18: quarry.agent.v1.ChangeSharedGroupRequest.release:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
-	43, // 19: quarry.agent.v1.ChangeSharedGroupRequest.ready:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
-	37, // 20: quarry.agent.v1.ChangeSharedGroupRequest.leave:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
-	39, // 21: quarry.agent.v1.ChangeSharedGroupRequest.forget:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders
-	40, // 22: quarry.agent.v1.ChangeSharedGroupRequest.making:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.MakingVolume
-	41, // 23: quarry.agent.v1.ChangeSharedGroupRequest.used:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.UsedVolume
-	42, // 24: quarry.agent.v1.ChangeSharedGroupRequest.copied:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.CopiedVolume
-	7,  // 25: quarry.agent.v1.ChangeSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
-	0,  // 26: quarry.agent.v1.RemoveSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	1,  // 27: quarry.agent.v1.RemoveSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
-	0,  // 28: quarry.agent.v1.PromiseEpochRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	0,  // 29: quarry.agent.v1.MapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	8,  // 30: quarry.agent.v1.MapVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	2,  // 31: quarry.agent.v1.MapVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
-	25, // 32: quarry.agent.v1.MapVolumeResponse.mapping:type_name -> quarry.agent.v1.Mapping
-	0,  // 33: quarry.agent.v1.UnmapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	0,  // 34: quarry.agent.v1.ListMappingsRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	25, // 35: quarry.agent.v1.ListMappingsResponse.mappings:type_name -> quarry.agent.v1.Mapping
-	10, // 36: quarry.agent.v1.Mapping.ranges:type_name -> quarry.agent.v1.Range
-	0,  // 37: quarry.agent.v1.ZeroVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	8,  // 38: quarry.agent.v1.ZeroVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	2,  // 39: quarry.agent.v1.ZeroVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
-	0,  // 40: quarry.agent.v1.CopyVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	8,  // 41: quarry.agent.v1.CopyVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	2,  // 42: quarry.agent.v1.CopyVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
-	0,  // 43: quarry.agent.v1.FormatVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	8,  // 44: quarry.agent.v1.FormatVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	2,  // 45: quarry.agent.v1.FormatVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
-	9,  // 46: quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume.origin:type_name -> quarry.agent.v1.CopyOrigin
-	4,  // 47: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume.boots:type_name -> quarry.agent.v1.Boot
-	4,  // 48: quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders.boots:type_name -> quarry.agent.v1.Boot
-	5,  // 49: quarry.agent.v1.SharedGroupService.GetSharedGroup:input_type -> quarry.agent.v1.GetSharedGroupRequest
-	11, // 50: quarry.agent.v1.SharedGroupService.CreateSharedGroup:input_type -> quarry.agent.v1.CreateSharedGroupRequest
-	13, // 51: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:input_type -> quarry.agent.v1.ChangeSharedGroupRequest
-	15, // 52: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:input_type -> quarry.agent.v1.RemoveSharedGroupRequest
-	17, // 53: quarry.agent.v1.SharedGroupService.PromiseEpoch:input_type -> quarry.agent.v1.PromiseEpochRequest
-	19, // 54: quarry.agent.v1.SharedGroupService.MapVolume:input_type -> quarry.agent.v1.MapVolumeRequest
-	21, // 55: quarry.agent.v1.SharedGroupService.UnmapVolume:input_type -> quarry.agent.v1.UnmapVolumeRequest
-	23, // 56: quarry.agent.v1.SharedGroupService.ListMappings:input_type -> quarry.agent.v1.ListMappingsRequest
-	26, // 57: quarry.agent.v1.SharedGroupService.ZeroVolume:input_type -> quarry.agent.v1.ZeroVolumeRequest
-	28, // 58: quarry.agent.v1.SharedGroupService.CopyVolume:input_type -> quarry.agent.v1.CopyVolumeRequest
-	30, // 59: quarry.agent.v1.SharedGroupService.FormatVolume:input_type -> quarry.agent.v1.FormatVolumeRequest
-	6,  // 60: quarry.agent.v1.SharedGroupService.GetSharedGroup:output_type -> quarry.agent.v1.GetSharedGroupResponse
-	12, // 61: quarry.agent.v1.SharedGroupService.CreateSharedGroup:output_type -> quarry.agent.v1.CreateSharedGroupResponse
-	14, // 62: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:output_type -> quarry.agent.v1.ChangeSharedGroupResponse
-	16, // 63: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:output_type -> quarry.agent.v1.RemoveSharedGroupResponse
-	18, // 64: quarry.agent.v1.SharedGroupService.PromiseEpoch:output_type -> quarry.agent.v1.PromiseEpochResponse
-	20, // 65: quarry.agent.v1.SharedGroupService.MapVolume:output_type -> quarry.agent.v1.MapVolumeResponse
-	22, // 66: quarry.agent.v1.SharedGroupService.UnmapVolume:output_type -> quarry.agent.v1.UnmapVolumeResponse
-	24, // 67: quarry.agent.v1.SharedGroupService.ListMappings:output_type -> quarry.agent.v1.ListMappingsResponse
-	27, // 68: quarry.agent.v1.SharedGroupService.ZeroVolume:output_type -> quarry.agent.v1.ZeroVolumeResponse
-	29, // 69: quarry.agent.v1.SharedGroupService.CopyVolume:output_type -> quarry.agent.v1.CopyVolumeResponse
-	31, // 70: quarry.agent.v1.SharedGroupService.FormatVolume:output_type -> quarry.agent.v1.FormatVolumeResponse
-	60, // [60:71] is the sub-list for method output_type
-	49, // [49:60] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	45, // 0: quarry.agent.v1.SharedGroupRef.lun:type_name -> quarry.agent.v1.LunIdentity
+	3,  // 1: quarry.agent.v1.Mandate.credential:type_name -> quarry.agent.v1.Credential
+	1,  // 2: quarry.agent.v1.GetSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	8,  // 3: quarry.agent.v1.GetSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
+	9,  // 4: quarry.agent.v1.SharedGroup.volumes:type_name -> quarry.agent.v1.SharedVolume
+	11, // 5: quarry.agent.v1.SharedVolume.ranges:type_name -> quarry.agent.v1.Range
+	5,  // 6: quarry.agent.v1.SharedVolume.readers:type_name -> quarry.agent.v1.Boot
+	10, // 7: quarry.agent.v1.SharedVolume.origin:type_name -> quarry.agent.v1.CopyOrigin
+	1,  // 8: quarry.agent.v1.CreateSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	2,  // 9: quarry.agent.v1.CreateSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
+	8,  // 10: quarry.agent.v1.CreateSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
+	1,  // 11: quarry.agent.v1.ChangeSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	2,  // 12: quarry.agent.v1.ChangeSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
+	33, // 13: quarry.agent.v1.ChangeSharedGroupRequest.take_over:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.TakeOver
+	34, // 14: quarry.agent.v1.ChangeSharedGroupRequest.create:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume
+	35, // 15: quarry.agent.v1.ChangeSharedGroupRequest.grow:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.GrowVolume
+	36, // 16: quarry.agent.v1.ChangeSharedGroupRequest.remove:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
+	37, // 17: quarry.agent.v1.ChangeSharedGroupRequest.hold:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
+	39, // 18: quarry.agent.v1.ChangeSharedGroupRequest.release:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
+	44, // 19: quarry.agent.v1.ChangeSharedGroupRequest.ready:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
+	38, // 20: quarry.agent.v1.ChangeSharedGroupRequest.leave:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
+	40, // 21: quarry.agent.v1.ChangeSharedGroupRequest.forget:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders
+	41, // 22: quarry.agent.v1.ChangeSharedGroupRequest.making:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.MakingVolume
+	42, // 23: quarry.agent.v1.ChangeSharedGroupRequest.used:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.UsedVolume
+	43, // 24: quarry.agent.v1.ChangeSharedGroupRequest.copied:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.CopiedVolume
+	8,  // 25: quarry.agent.v1.ChangeSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
+	1,  // 26: quarry.agent.v1.RemoveSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	2,  // 27: quarry.agent.v1.RemoveSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
+	1,  // 28: quarry.agent.v1.PromiseEpochRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	1,  // 29: quarry.agent.v1.MapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	9,  // 30: quarry.agent.v1.MapVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	3,  // 31: quarry.agent.v1.MapVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	26, // 32: quarry.agent.v1.MapVolumeResponse.mapping:type_name -> quarry.agent.v1.Mapping
+	1,  // 33: quarry.agent.v1.UnmapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	1,  // 34: quarry.agent.v1.ListMappingsRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	26, // 35: quarry.agent.v1.ListMappingsResponse.mappings:type_name -> quarry.agent.v1.Mapping
+	26, // 36: quarry.agent.v1.ListMappingsResponse.parts:type_name -> quarry.agent.v1.Mapping
+	11, // 37: quarry.agent.v1.Mapping.ranges:type_name -> quarry.agent.v1.Range
+	0,  // 38: quarry.agent.v1.Mapping.part:type_name -> quarry.agent.v1.Mapping.Part
+	1,  // 39: quarry.agent.v1.ZeroVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	9,  // 40: quarry.agent.v1.ZeroVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	3,  // 41: quarry.agent.v1.ZeroVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	1,  // 42: quarry.agent.v1.CopyVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	9,  // 43: quarry.agent.v1.CopyVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	3,  // 44: quarry.agent.v1.CopyVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	1,  // 45: quarry.agent.v1.FormatVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	9,  // 46: quarry.agent.v1.FormatVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	3,  // 47: quarry.agent.v1.FormatVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	10, // 48: quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume.origin:type_name -> quarry.agent.v1.CopyOrigin
+	5,  // 49: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume.boots:type_name -> quarry.agent.v1.Boot
+	5,  // 50: quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders.boots:type_name -> quarry.agent.v1.Boot
+	6,  // 51: quarry.agent.v1.SharedGroupService.GetSharedGroup:input_type -> quarry.agent.v1.GetSharedGroupRequest
+	12, // 52: quarry.agent.v1.SharedGroupService.CreateSharedGroup:input_type -> quarry.agent.v1.CreateSharedGroupRequest
+	14, // 53: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:input_type -> quarry.agent.v1.ChangeSharedGroupRequest
+	16, // 54: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:input_type -> quarry.agent.v1.RemoveSharedGroupRequest
+	18, // 55: quarry.agent.v1.SharedGroupService.PromiseEpoch:input_type -> quarry.agent.v1.PromiseEpochRequest
+	20, // 56: quarry.agent.v1.SharedGroupService.MapVolume:input_type -> quarry.agent.v1.MapVolumeRequest
+	22, // 57: quarry.agent.v1.SharedGroupService.UnmapVolume:input_type -> quarry.agent.v1.UnmapVolumeRequest
+	24, // 58: quarry.agent.v1.SharedGroupService.ListMappings:input_type -> quarry.agent.v1.ListMappingsRequest
+	27, // 59: quarry.agent.v1.SharedGroupService.ZeroVolume:input_type -> quarry.agent.v1.ZeroVolumeRequest
+	29, // 60: quarry.agent.v1.SharedGroupService.CopyVolume:input_type -> quarry.agent.v1.CopyVolumeRequest
+	31, // 61: quarry.agent.v1.SharedGroupService.FormatVolume:input_type -> quarry.agent.v1.FormatVolumeRequest
+	7,  // 62: quarry.agent.v1.SharedGroupService.GetSharedGroup:output_type -> quarry.agent.v1.GetSharedGroupResponse
+	13, // 63: quarry.agent.v1.SharedGroupService.CreateSharedGroup:output_type -> quarry.agent.v1.CreateSharedGroupResponse
+	15, // 64: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:output_type -> quarry.agent.v1.ChangeSharedGroupResponse
+	17, // 65: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:output_type -> quarry.agent.v1.RemoveSharedGroupResponse
+	19, // 66: quarry.agent.v1.SharedGroupService.PromiseEpoch:output_type -> quarry.agent.v1.PromiseEpochResponse
+	21, // 67: quarry.agent.v1.SharedGroupService.MapVolume:output_type -> quarry.agent.v1.MapVolumeResponse
+	23, // 68: quarry.agent.v1.SharedGroupService.UnmapVolume:output_type -> quarry.agent.v1.UnmapVolumeResponse
+	25, // 69: quarry.agent.v1.SharedGroupService.ListMappings:output_type -> quarry.agent.v1.ListMappingsResponse
+	28, // 70: quarry.agent.v1.SharedGroupService.ZeroVolume:output_type -> quarry.agent.v1.ZeroVolumeResponse
+	30, // 71: quarry.agent.v1.SharedGroupService.CopyVolume:output_type -> quarry.agent.v1.CopyVolumeResponse
+	32, // 72: quarry.agent.v1.SharedGroupService.FormatVolume:output_type -> quarry.agent.v1.FormatVolumeResponse
+	62, // [62:73] is the sub-list for method output_type
+	51, // [51:62] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_agent_v1_sharedgroup_proto_init() }
@@ -3442,13 +3523,14 @@ func file_agent_v1_sharedgroup_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_v1_sharedgroup_proto_rawDesc), len(file_agent_v1_sharedgroup_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_agent_v1_sharedgroup_proto_goTypes,
 		DependencyIndexes: file_agent_v1_sharedgroup_proto_depIdxs,
+		EnumInfos:         file_agent_v1_sharedgroup_proto_enumTypes,
 		MessageInfos:      file_agent_v1_sharedgroup_proto_msgTypes,
 	}.Build()
 	File_agent_v1_sharedgroup_proto = out.File

@@ -96,7 +96,7 @@ type SharedGroupServiceClient interface {
 	//
 	// Effect: the device does not exist, and no order of before makes it again. Idempotent. Who may call: the controller and the CSI controller.
 	UnmapVolume(ctx context.Context, in *UnmapVolumeRequest, opts ...grpc.CallOption) (*UnmapVolumeResponse, error)
-	// ListMappings tells the devices of the group's volumes on this node. It asks every path that is up first which LUN it leads to. A path that does not answer
+	// ListMappings tells the devices of the group's volumes on this node, and apart from those the ones through which volumes are zeroed or copied. It asks every path that is up first which LUN it leads to. A path that does not answer
 	// tells nothing, and delays the answer for seconds at most.
 	//
 	// Effect: devices that stand on another LUN than the recorded one return errors from then on. The agent looks for those by itself, too. Idempotent. Who may call: the controller and the CSI controller.
@@ -306,7 +306,7 @@ type SharedGroupServiceServer interface {
 	//
 	// Effect: the device does not exist, and no order of before makes it again. Idempotent. Who may call: the controller and the CSI controller.
 	UnmapVolume(context.Context, *UnmapVolumeRequest) (*UnmapVolumeResponse, error)
-	// ListMappings tells the devices of the group's volumes on this node. It asks every path that is up first which LUN it leads to. A path that does not answer
+	// ListMappings tells the devices of the group's volumes on this node, and apart from those the ones through which volumes are zeroed or copied. It asks every path that is up first which LUN it leads to. A path that does not answer
 	// tells nothing, and delays the answer for seconds at most.
 	//
 	// Effect: devices that stand on another LUN than the recorded one return errors from then on. The agent looks for those by itself, too. Idempotent. Who may call: the controller and the CSI controller.

@@ -141,7 +141,7 @@ func (s *Source) device(ctx context.Context, id sharedlun.ID, uuid string) (csi.
 		return csi.From{}, decide.Mapped{}, fmt.Errorf("devices of group %s: %w: %w", id.Group, csi.ErrUnavailable, err)
 	}
 	for _, m := range all {
-		if m.VolumeUUID != uuid || !m.Live || m.Path == "" {
+		if m.VolumeUUID != uuid || m.Part != sharedlun.PartShown || !m.Live || m.Path == "" {
 			continue
 		}
 		text, bytes, err := s.cfg.Devices.Number(ctx, m.Path)

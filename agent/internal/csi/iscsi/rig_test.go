@@ -109,6 +109,10 @@ func (r *rig) List(ctx context.Context, group string) ([]decide.Mapped, error) {
 	defer r.mu.Unlock()
 	var out []decide.Mapped
 	for _, m := range all {
+		if m.Part != sharedlun.PartShown {
+			out = append(out, decide.Mapped{VolumeUUID: m.VolumeUUID, Part: m.Part, Path: m.Device, Ranges: m.Ranges, Lun: lunNumber, Live: true, Linear: true, InUse: true})
+			continue
+		}
 		d, err := r.host.Find(place(m.VolumeUUID).Group, place(m.VolumeUUID).Name)
 		if err != nil {
 			return nil, err

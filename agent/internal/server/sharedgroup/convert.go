@@ -202,5 +202,10 @@ func toRanges(in []sharedlun.Range) []*agentv1.Range {
 }
 
 func toMapping(m sharedlun.Mapping) *agentv1.Mapping {
-	return &agentv1.Mapping{VolumeUuid: m.VolumeUUID, Device: m.Device, Ranges: toRanges(m.Ranges), InUse: m.InUse, Cut: m.Cut, Suspended: m.Suspended}
+	return &agentv1.Mapping{
+		VolumeUuid: m.VolumeUUID, Device: m.Device, Part: parts[m.Part], Ranges: toRanges(m.Ranges), InUse: m.InUse, Cut: m.Cut, Suspended: m.Suspended,
+	}
 }
+
+// parts of volumes as they are told.
+var parts = map[sharedlun.Part]agentv1.Mapping_Part{sharedlun.PartNew: agentv1.Mapping_PART_NEW, sharedlun.PartSource: agentv1.Mapping_PART_SOURCE}

@@ -158,7 +158,12 @@ func (s *Service) ListMappings(ctx context.Context, req *agentv1.ListMappingsReq
 	}
 	resp := &agentv1.ListMappingsResponse{OtherLun: other}
 	for _, m := range all {
-		resp.Mappings = append(resp.Mappings, toMapping(m))
+		// A controller of an earlier version takes what is among the mappings for the device that a volume shows.
+		if m.Part == sharedlun.PartShown {
+			resp.Mappings = append(resp.Mappings, toMapping(m))
+		} else {
+			resp.Parts = append(resp.Parts, toMapping(m))
+		}
 	}
 	return resp, nil
 }

@@ -189,9 +189,15 @@ func TestCopyVolume(t *testing.T) {
 		Hold: &agentv1.ChangeSharedGroupRequest_HoldVolume{Name: "copy", Uuid: copied.GetUuid(), Node: "n1"},
 	}}))
 	copied = w.group.GetVolumes()[0]
+	open := w.node.DelayZeroing()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		p, err := w.CopyVolume(t.Context(), &agentv1.CopyVolumeRequest{Group: w.ref, Volume: copied, Credential: cred(), BytesPerSecond: 1 << 40})
 		w.must(err)
+		if open != nil && w.node.Copies(copied.GetUuid()) {
+			w.parts(copied.GetUuid())
+			open()
+			open = nil
+		}
 		if p.GetDone() && p.GetDoneBytes() == 12*mib && p.GetTotalBytes() == 12*mib {
 			break
 		}
@@ -218,6 +224,22 @@ func TestCopyVolume(t *testing.T) {
 		if _, err := w.CopyVolume(t.Context(), req); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// parts wants both devices of a copying to be told, apart from those that volumes show.
+func (w *wire) parts(uuid string) {
+	w.Helper()
+	list, err := w.ListMappings(w.Context(), &agentv1.ListMappingsRequest{Group: w.ref})
+	w.must(err)
+	var got []agentv1.Mapping_Part
+	for _, m := range list.GetParts() {
+		if got = append(got, m.GetPart()); m.GetVolumeUuid() != uuid || !m.GetInUse() || m.GetCut() {
+			w.Errorf("%v", m)
+		}
+	}
+	if len(list.GetMappings()) > 0 || !slices.Equal(got, []agentv1.Mapping_Part{agentv1.Mapping_PART_NEW, agentv1.Mapping_PART_SOURCE}) {
+		w.Errorf("%v", list)
 	}
 }
 

@@ -136,8 +136,8 @@ func Copy(seen sharedlun.Group, v sharedlun.Volume, node string, devices []Mappe
 		return copying, from, err
 	}
 	for _, m := range devices {
-		// A device that was cut returns errors to whoever has it open, and a table that is not live serves nobody.
-		if (m.VolumeUUID == copying.UUID || m.VolumeUUID == from.UUID) && m.Live && !m.Cut {
+		// A device that was cut returns errors to whoever has it open, and a table that is not live serves nobody. What an earlier copying left is removed by the next one.
+		if m.Part == sharedlun.PartShown && (m.VolumeUUID == copying.UUID || m.VolumeUUID == from.UUID) && m.Live && !m.Cut {
 			return copying, from, fmt.Errorf("%w: volume %s is copied to %s, and one of them is mapped here: unmap it first", sharedlun.ErrMisfit, from.Name, v.Name)
 		}
 	}

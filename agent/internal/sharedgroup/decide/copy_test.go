@@ -119,18 +119,19 @@ func TestCopy(t *testing.T) {
 		devices []Mapped
 		err     error
 	}{
-		"as the LUN says":                  {fits, nil, nil},
-		"beside another volume's device":   {fits, []Mapped{{VolumeUUID: uuidB, Live: true}}, nil},
-		"with a device that was cut":       {fits, []Mapped{{VolumeUUID: uuidA, Live: true, Cut: true}}, nil},
-		"where the origin is mapped":       {fits, []Mapped{{VolumeUUID: uuidA, Live: true}}, sharedlun.ErrMisfit},
-		"where the copy is mapped":         {fits, []Mapped{{VolumeUUID: uuidC, Live: true}}, sharedlun.ErrMisfit},
-		"of another node":                  {func(_, b *sharedlun.Volume) { b.HeldBy = "n2" }, nil, sharedlun.ErrHeld},
-		"that is being taken away":         {func(_, b *sharedlun.Volume) { b.Leaving = true }, nil, sharedlun.ErrHeld},
-		"that is whole":                    {func(_, b *sharedlun.Volume) { b.ReadyBytes = b.SizeBytes }, nil, sharedlun.ErrMoved},
-		"of what a node has":               {func(a, _ *sharedlun.Volume) { a.HeldBy = "n2" }, nil, sharedlun.ErrHeld},
-		"of what is gone":                  {func(a, _ *sharedlun.Volume) { a.Name = "other" }, nil, sharedlun.ErrNotFound},
-		"of what is less":                  {func(a, _ *sharedlun.Volume) { a.ReadyBytes = 4 * mib }, nil, sharedlun.ErrMisfit},
-		"of what is more than it can hold": {func(a, b *sharedlun.Volume) { b.Origin.Bytes, a.ReadyBytes = 16*mib, 16*mib }, nil, sharedlun.ErrMoved},
+		"as the LUN says":                   {fits, nil, nil},
+		"beside another volume's device":    {fits, []Mapped{{VolumeUUID: uuidB, Live: true}}, nil},
+		"with a device that was cut":        {fits, []Mapped{{VolumeUUID: uuidA, Live: true, Cut: true}}, nil},
+		"where the origin is mapped":        {fits, []Mapped{{VolumeUUID: uuidA, Live: true}}, sharedlun.ErrMisfit},
+		"where the copy is mapped":          {fits, []Mapped{{VolumeUUID: uuidC, Live: true}}, sharedlun.ErrMisfit},
+		"with what an earlier copying left": {fits, []Mapped{{VolumeUUID: uuidC, Part: sharedlun.PartNew, Live: true}, {VolumeUUID: uuidC, Part: sharedlun.PartSource, Live: true}}, nil},
+		"of another node":                   {func(_, b *sharedlun.Volume) { b.HeldBy = "n2" }, nil, sharedlun.ErrHeld},
+		"that is being taken away":          {func(_, b *sharedlun.Volume) { b.Leaving = true }, nil, sharedlun.ErrHeld},
+		"that is whole":                     {func(_, b *sharedlun.Volume) { b.ReadyBytes = b.SizeBytes }, nil, sharedlun.ErrMoved},
+		"of what a node has":                {func(a, _ *sharedlun.Volume) { a.HeldBy = "n2" }, nil, sharedlun.ErrHeld},
+		"of what is gone":                   {func(a, _ *sharedlun.Volume) { a.Name = "other" }, nil, sharedlun.ErrNotFound},
+		"of what is less":                   {func(a, _ *sharedlun.Volume) { a.ReadyBytes = 4 * mib }, nil, sharedlun.ErrMisfit},
+		"of what is more than it can hold":  {func(a, b *sharedlun.Volume) { b.Origin.Bytes, a.ReadyBytes = 16*mib, 16*mib }, nil, sharedlun.ErrMoved},
 	} {
 		g := copyGroup(c.is)
 		asked := copyGroup(fits).Volumes[1]

@@ -6,9 +6,11 @@ import (
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
-// Mapped is the device of a volume as the kernel has it.
+// Mapped is a device of a volume as the kernel has it.
 type Mapped struct {
 	VolumeUUID string
+	// Part is what of the volume it shows. All but sharedlun.PartShown are of a zeroing or a copying, and nobody sees them.
+	Part sharedlun.Part
 	// Path of the device; empty when it has no node.
 	Path string
 	// Ranges of the live table. They count only if Linear is true.

@@ -38,7 +38,7 @@ func (d Devices) Number(_ context.Context, device string) (string, int64, error)
 	return fmt.Sprintf("%d:%d", major, minor), bytes, err
 }
 
-// List tells the devices of a group.
+// List tells the devices of a group, those of zeroing and copying too.
 func (d Devices) List(ctx context.Context, group string) ([]decide.Mapped, error) {
 	all, err := d.DM.List(ctx, group)
 	if err != nil {
@@ -46,11 +46,8 @@ func (d Devices) List(ctx context.Context, group string) ([]decide.Mapped, error
 	}
 	var out []decide.Mapped
 	for _, dev := range all {
-		if dev.New || dev.Source {
-			continue
-		}
 		m := decide.Mapped{
-			VolumeUUID: dev.UUID, Path: dev.Path, Live: dev.Live, Linear: dev.Linear, Cut: dev.Cut, Suspended: dev.Suspended, Pending: dev.Loaded,
+			VolumeUUID: dev.UUID, Part: partOf(dev.Volume), Path: dev.Path, Live: dev.Live, Linear: dev.Linear, Cut: dev.Cut, Suspended: dev.Suspended, Pending: dev.Loaded,
 			InUse: dev.InUse(),
 		}
 		for i, s := range dev.Segments {
@@ -63,6 +60,16 @@ func (d Devices) List(ctx context.Context, group string) ([]decide.Mapped, error
 		out = append(out, m)
 	}
 	return out, nil
+}
+
+func partOf(v linear.Volume) sharedlun.Part {
+	switch {
+	case v.New:
+		return sharedlun.PartNew
+	case v.Source:
+		return sharedlun.PartSource
+	}
+	return sharedlun.PartShown
 }
 
 // Load makes a device have exactly these ranges. The device of a zeroing that goes on beside it, or was cut off, stays: the next zeroing removes it, and Remove.

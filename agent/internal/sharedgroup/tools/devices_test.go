@@ -10,6 +10,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/host/dm/linear"
 	"quarry.storage/quarry/agent/internal/host/run"
+	"quarry.storage/quarry/pkg/sharedlun"
 )
 
 // dmsetup plays the program on a node with the device of a volume and those of its copying.
@@ -44,5 +45,28 @@ func TestCut(t *testing.T) {
 	}
 	if want := []string{"quarry-" + volume + ": 0 2048 error", "quarry-" + volume + "-new: 0 2048 error", "quarry-" + volume + "-source: 0 2048 error"}; !slices.Equal(d.told, want) {
 		t.Errorf("%q, want %q", d.told, want)
+	}
+}
+
+// TestList: what is zeroed or copied is told as that, so that nobody takes it for the device that a volume shows.
+func TestList(t *testing.T) {
+	sys := t.TempDir()
+	for _, number := range []string{"254:3", "254:4", "254:5"} {
+		if err := os.MkdirAll(filepath.Join(sys, "dev/block", number, "holders"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := Devices{DM: linear.New(linear.Config{Runner: &dmsetup{}, Sys: sys, Dev: t.TempDir()})}.List(t.Context(), group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parts []sharedlun.Part
+	for _, m := range all {
+		if parts = append(parts, m.Part); m.VolumeUUID != volume || !m.Live || !m.Linear || !m.InUse || m.Lun != "8:16" {
+			t.Errorf("%+v", m)
+		}
+	}
+	if want := []sharedlun.Part{sharedlun.PartShown, sharedlun.PartNew, sharedlun.PartSource}; !slices.Equal(parts, want) {
+		t.Errorf("%v, want %v", parts, want)
 	}
 }

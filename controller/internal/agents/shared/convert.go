@@ -155,6 +155,15 @@ func mappingOf(m *agentv1.Mapping) sharedlun.Mapping {
 	return sharedlun.Mapping{VolumeUUID: m.GetVolumeUuid(), Device: m.GetDevice(), Ranges: rangesOf(m.GetRanges()), InUse: m.GetInUse(), Cut: m.GetCut(), Suspended: m.GetSuspended()}
 }
 
+// partOf is a device through which a volume is zeroed or copied. Of one of an unknown kind it is known that nobody sees it, and not that it only reads.
+func partOf(m *agentv1.Mapping) sharedlun.Mapping {
+	out := mappingOf(m)
+	if out.Part = sharedlun.PartNew; m.GetPart() == agentv1.Mapping_PART_SOURCE {
+		out.Part = sharedlun.PartSource
+	}
+	return out
+}
+
 func reservationOf(r *agentv1.Reservation) sharedlun.Reservation {
 	return sharedlun.Reservation{
 		Supported: r.GetSupported(), Keys: r.GetKeys(), Type: r.GetType(), Holder: r.GetHolder(),

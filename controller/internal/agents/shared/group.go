@@ -87,16 +87,19 @@ func (c Calls) Unmap(ctx context.Context, node string, ref sharedlun.Ref, volume
 	})
 }
 
-// Mappings lists the devices of the group's volumes on a node. other says which paths there lead to another LUN than the recorded one; empty when none is known to.
+// Mappings lists the devices of the group's volumes on a node, those through which volumes are zeroed or copied behind all others. other says which paths there lead to another LUN than the recorded one; empty when none is known to.
 func (c Calls) Mappings(ctx context.Context, node string, ref sharedlun.Ref) (all []sharedlun.Mapping, other string, err error) {
 	var r *agentv1.ListMappingsResponse
 	err = c.group(ctx, sharedlun.ReadTimeout, node, "ListMappings", func(ctx context.Context, s agentv1.SharedGroupServiceClient) (err error) {
 		r, err = s.ListMappings(ctx, &agentv1.ListMappingsRequest{Group: refOf(ref)})
 		return err
 	})
-	all = make([]sharedlun.Mapping, 0, len(r.GetMappings()))
+	all = make([]sharedlun.Mapping, 0, len(r.GetMappings())+len(r.GetParts()))
 	for _, m := range r.GetMappings() {
 		all = append(all, mappingOf(m))
+	}
+	for _, m := range r.GetParts() {
+		all = append(all, partOf(m))
 	}
 	return all, r.GetOtherLun(), err
 }

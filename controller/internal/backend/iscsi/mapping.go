@@ -59,7 +59,7 @@ func (b *Backend) unmapVolumes(ctx context.Context, s iscsi.Step) error {
 // harmless reports whether a device that could not be removed returns errors: somebody has it open still, and that ends by itself.
 func (b *Backend) harmless(ctx context.Context, s iscsi.Step, volumeUUID string) bool {
 	all, _, err := b.Agents.Mappings(ctx, s.Node, s.Ref)
-	return err == nil && !slices.ContainsFunc(all, func(m sharedlun.Mapping) bool { return m.VolumeUUID == volumeUUID && (!m.Cut || m.Suspended) })
+	return err == nil && !slices.ContainsFunc(all, func(m sharedlun.Mapping) bool { return m.VolumeUUID == volumeUUID && m.Reaches() })
 }
 
 // unrivalled refuses a node while a key of an earlier boot of it is on the LUN: another machine that had its name may still write.

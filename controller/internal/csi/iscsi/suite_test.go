@@ -212,7 +212,7 @@ func (s *suite) mapped(uuid string) map[string]sharedlun.Mapping {
 			s.t.Fatal(err)
 		}
 		for _, m := range all {
-			if m.VolumeUUID == uuid {
+			if m.VolumeUUID == uuid && m.Part == sharedlun.PartShown {
 				out[name] = m
 			}
 		}

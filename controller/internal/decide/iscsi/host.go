@@ -133,7 +133,9 @@ func (h host) attach(out *backend.Host, maps []backend.Step) {
 // cut names the volumes whose devices on the node return errors, and are in use.
 func (h host) cut() (out []string) {
 	for _, v := range h.view.volumes() {
-		open := func(m sharedlun.Mapping) bool { return m.VolumeUUID == v.UUID && m.Cut && m.InUse }
+		open := func(m sharedlun.Mapping) bool {
+			return m.VolumeUUID == v.UUID && m.Part == sharedlun.PartShown && m.Cut && m.InUse
+		}
 		if slices.ContainsFunc(h.Mappings, open) {
 			out = append(out, v.Name)
 		}
@@ -217,7 +219,7 @@ func (h host) mapVolumes(g *sharedlun.Group) []backend.Step {
 }
 
 // strays returns the step that ends what the node has of volumes that the LUN gives to another node, or to none, as after a fence: where no key keeps it from writing, it
-// would write into what another one has. What returns errors and is open stays as it is until whoever has it open ends.
+// would write into what another one has, even if it only zeroes or copies. What returns errors and is open stays as it is until whoever has it open ends.
 func (h host) strays() []backend.Step {
 	g := h.view.group()
 	if g == nil || !h.Up() || !h.Mapped || !h.view.refusal().IsZero() || h.view.released() {
@@ -227,7 +229,7 @@ func (h host) strays() []backend.Step {
 	// It only ends what was to end before the volumes went to others.
 	s.Runs, s.Again = h.view.seen.Reading.Via, true
 	for _, v := range g.Volumes {
-		live := func(m sharedlun.Mapping) bool { return m.VolumeUUID == v.UUID && (!m.Cut || !m.InUse || m.Suspended) }
+		live := func(m sharedlun.Mapping) bool { return m.VolumeUUID == v.UUID && (m.Reaches() || !m.InUse) }
 		if v.HeldBy != h.m.Node && slices.ContainsFunc(h.Mappings, live) {
 			s.Volumes = append(s.Volumes, v)
 		}

@@ -162,8 +162,14 @@ func TestDecide_paths(t *testing.T) {
 	}
 	mapped := n1(func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "u1"}} })
 	for name, c := range map[string]hostCase{
-		"one is missing, mapped":              {made("n1"), func(s *scene) { half(s); mapped(s) }, nil, ""},
-		"another Secret, mapped":              {made("n1"), func(s *scene) { mapped(s); s.o.Chap = Chap{Version: "u/2"} }, nil, ""},
+		"one is missing, mapped": {made("n1"), func(s *scene) { half(s); mapped(s) }, nil, ""},
+		"another Secret, mapped": {made("n1"), func(s *scene) { mapped(s); s.o.Chap = Chap{Version: "u/2"} }, nil, ""},
+		"one is missing, and it zeroes": {made("n1"), func(s *scene) {
+			half(s)
+			s.host("n1", func(h *Host) {
+				h.Mappings = []sharedlun.Mapping{{VolumeUUID: "u1", Part: sharedlun.PartNew, InUse: true}}
+			})
+		}, nil, ""},
 		"one is missing, mapped, no keys":     {made("n1"), func(s *scene) { half(s); mapped(s); unreserved(s) }, []string{"Login"}, ""},
 		"one is missing, mapped is not known": {made("n1"), func(s *scene) { half(s); s.host("n1", func(h *Host) { h.Mapped = false }) }, nil, ""},
 		"all are missing, mapped on a dead map": {made("n1"), func(s *scene) {
@@ -196,8 +202,11 @@ func TestDecide_volumes(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]hostCase{
-		"not mapped":        {made("n1"), with(func(*sharedlun.Volume, *Host) {}), []string{"MapVolumes"}, ""},
-		"mapped":            {made("n1"), with(func(_ *sharedlun.Volume, h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "u1"}} }), nil, ""},
+		"not mapped": {made("n1"), with(func(*sharedlun.Volume, *Host) {}), []string{"MapVolumes"}, ""},
+		"mapped":     {made("n1"), with(func(_ *sharedlun.Volume, h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "u1"}} }), nil, ""},
+		"what grew is zeroed, and it is not mapped": {made("n1"), with(func(_ *sharedlun.Volume, h *Host) {
+			h.Mappings = []sharedlun.Mapping{{VolumeUUID: "u1", Part: sharedlun.PartNew, InUse: true}}
+		}), []string{"MapVolumes"}, ""},
 		"leaving":           {made("n1"), with(func(v *sharedlun.Volume, _ *Host) { v.Leaving = true }), nil, ""},
 		"of another node":   {made("n1", "n2"), with(func(v *sharedlun.Volume, _ *Host) { v.HeldBy = "n2" }), nil, ""},
 		"nothing is ready":  {made("n1"), with(func(v *sharedlun.Volume, _ *Host) { v.ReadyBytes = 0 }), nil, ""},

@@ -43,7 +43,7 @@ type Host struct {
 	Initiator sharedlun.Initiator
 	BootID    string
 	Seen      sharedlun.Seen
-	// Mappings are the devices of the group's volumes. They are known if Mapped is true.
+	// Mappings are the devices of the group's volumes, those of zeroing and copying too. They are known if Mapped is true.
 	Mappings []sharedlun.Mapping
 	Mapped   bool
 	// OtherLun says which paths lead to another LUN than the recorded one, as the target itself says; empty when none is known to.
@@ -92,11 +92,11 @@ func (h Host) Reads() bool { return h.Up() && h.sessions(sharedlun.SessionUp) > 
 // shows reports whether the device of a volume is there and serves, or cannot be mended: one that returns errors is made anew once nobody has it open any more.
 func (h Host) shows(volumeUUID string) bool {
 	return slices.ContainsFunc(h.Mappings, func(m sharedlun.Mapping) bool {
-		return m.VolumeUUID == volumeUUID && !m.Suspended && (!m.Cut || m.InUse)
+		return m.VolumeUUID == volumeUUID && m.Part == sharedlun.PartShown && !m.Suspended && (!m.Cut || m.InUse)
 	})
 }
 
-// maps reports whether the device of a volume is there.
+// maps reports whether a device of a volume is there, even if it is one that the volume is zeroed or copied through.
 func (h Host) maps(volumeUUID string) bool {
 	return slices.ContainsFunc(h.Mappings, func(m sharedlun.Mapping) bool { return m.VolumeUUID == volumeUUID })
 }

@@ -240,6 +240,10 @@ func TestDecide_strays(t *testing.T) {
 		"not known whose it is":             {"n2", []func(*scene){has(sharedlun.Mapping{}), func(s *scene) { s.o.Reading.Known = false }}, false},
 		"silent":                            {"n2", []func(*scene){fenced, func(s *scene) { s.silence("n1", true) }}, false},
 		"the LUN is another Iscsi's":        {"n2", []func(*scene){has(sharedlun.Mapping{}), func(s *scene) { s.o.Iscsi.Spec.IQN = "iqn.2026-01.lab.quarry:other" }}, false},
+		"another one's, being zeroed":       {"n2", []func(*scene){has(sharedlun.Mapping{Part: sharedlun.PartNew, InUse: true}), fenced}, true},
+		"another one's, being copied from":  {"n2", []func(*scene){has(sharedlun.Mapping{Part: sharedlun.PartSource, InUse: true}), fenced}, true},
+		"being zeroed, cut and open":        {"n2", []func(*scene){has(sharedlun.Mapping{Part: sharedlun.PartNew, InUse: true, Cut: true}), fenced}, false},
+		"its own, being zeroed":             {"n1", []func(*scene){has(sharedlun.Mapping{Part: sharedlun.PartNew, InUse: true})}, false},
 		"a volume that is not in the group": {"n2", []func(*scene){n1(func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "x"}} })}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
