@@ -1,6 +1,7 @@
 package sharedlun
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -43,6 +44,31 @@ func (g Group) Copies(uuid string) []Volume {
 		}
 	}
 	return out
+}
+
+// ReadThrough returns the volumes whose readers may read a volume: itself, and every volume that was made as a copy of it, a whole one too. Who was fenced while it filled a copy
+// has a device of the origin, and is a reader of the copy only.
+func (g Group) ReadThrough(v Volume) []Volume {
+	out := []Volume{v}
+	for _, c := range g.Volumes {
+		if c.Origin.UUID == v.UUID {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Unread returns an error that names the nodes that may read a volume, and are not known to have been booted since. reported are the boots that nodes report now.
+func (g Group) Unread(v Volume, reported []Boot) error {
+	var errs []error
+	for _, through := range g.ReadThrough(v) {
+		err := through.unread(reported)
+		if err != nil && through.UUID != v.UUID {
+			err = fmt.Errorf("volume %s was copied to %s: %w", v.Name, through.Name, err)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // markCopy is Mark for the tags of copies. An origin that cannot be read is one all the same: without bytes nothing is copied, and the volume never becomes

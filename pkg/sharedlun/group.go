@@ -117,9 +117,9 @@ func (b Boot) Check() error {
 	return nil
 }
 
-// Unread returns an error that names the readers of the volume that are not known to have been booted since. reported are the boots that nodes report
+// unread returns an error that names the readers of the volume that are not known to have been booted since. reported are the boots that nodes report
 // now.
-func (v Volume) Unread(reported []Boot) error {
+func (v Volume) unread(reported []Boot) error {
 	var errs []error
 	for _, r := range v.Readers {
 		i := slices.IndexFunc(reported, func(b Boot) bool { return b.Node == r.Node })

@@ -27,7 +27,7 @@ func TestVolume_unreadUnknownBoot(t *testing.T) {
 		"it reports one, and others": {[]Boot{{"n1", "boot-1"}, {"n2", "boot-1"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := v.Unread(c.reported); errors.Is(err, ErrHeld) != c.held {
+			if err := (Group{}).Unread(v, c.reported); errors.Is(err, ErrHeld) != c.held {
 				t.Errorf("%v", err)
 			}
 		})

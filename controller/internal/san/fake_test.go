@@ -222,7 +222,7 @@ func release(v *sharedlun.Volume, r sharedlun.Release) string {
 
 func remove(g *sharedlun.Group, r sharedlun.Remove) string {
 	v := g.Volume(r.Name)
-	if err := v.Unread(r.Boots); err != nil || v.HeldBy != "" || v.UUID != r.UUID {
+	if err := g.Unread(*v, r.Boots); err != nil || v.HeldBy != "" || v.UUID != r.UUID {
 		return fmt.Sprintf("not to be removed: %v", err)
 	}
 	g.Volumes = slices.DeleteFunc(g.Volumes, func(o sharedlun.Volume) bool { return o.UUID == r.UUID })

@@ -112,8 +112,22 @@ func (t *Turn) bare(ctx context.Context, node string, v sharedlun.Volume) error 
 	return t.believe(ctx, node)
 }
 
-// booted returns the boots that the readers of a volume report now, once each of them said that it has no device of the volume.
+// booted returns the boots that the readers of a volume report now, and those of its copies, once each of them said that it has no device of what it is a reader of: a copy
+// is filled through a device of its origin that is named after the copy.
 func (t *Turn) booted(ctx context.Context, v sharedlun.Volume) ([]sharedlun.Boot, error) {
+	var out []sharedlun.Boot
+	for _, through := range t.Group.ReadThrough(v) {
+		boots, err := t.bootedOf(ctx, through)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, boots...)
+	}
+	return out, nil
+}
+
+// bootedOf returns the boots that the readers of one volume report now. Who holds it got it after it had said that it has no device of it, and may use the one that it has by now.
+func (t *Turn) bootedOf(ctx context.Context, v sharedlun.Volume) ([]sharedlun.Boot, error) {
 	var out []sharedlun.Boot
 	for _, r := range v.Readers {
 		m, err := t.member(ctx, r.Node)
@@ -124,8 +138,10 @@ func (t *Turn) booted(ctx context.Context, v sharedlun.Volume) ([]sharedlun.Boot
 			// The writer refuses, and says which node is to be booted.
 			continue
 		}
-		if err := t.bare(ctx, r.Node, v); err != nil {
-			return nil, err
+		if v.HeldBy != r.Node {
+			if err := t.bare(ctx, r.Node, v); err != nil {
+				return nil, err
+			}
 		}
 		out = append(out, sharedlun.Boot{Node: r.Node, ID: m.ReportedBootID})
 	}

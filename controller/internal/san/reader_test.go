@@ -1,6 +1,7 @@
 package san
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -171,6 +172,40 @@ func TestSan_forgetAsksWhoAnswers(t *testing.T) {
 				t.Errorf("%v, %d readers, want an error that says %q", err, left, c.says)
 			}
 			if asked := slices.Contains(f.calls, "unmap n9"); asked != (c.reported == "n9-boot-2") {
+				t.Errorf("asked: %t, %v", asked, f.calls)
+			}
+		})
+	}
+}
+
+// TestSan_removeOrigin: a node that was fenced while it filled a copy may read the origin, and is a reader of the copy only. The origin is removed once the node was booted, and said that it has
+// no device of the copy; who holds the copy said so when it got it.
+func TestSan_removeOrigin(t *testing.T) {
+	for name, c := range map[string]struct {
+		boot   string
+		change func(f *fleet)
+		asked  bool
+		says   string
+	}{
+		"it is in the boot of its tag":        {"n2-boot-1", func(*fleet) {}, false, "boot it"},
+		"it does not answer":                  {"n2-boot-0", func(f *fleet) { f.fence(1); f.silent["n2"] = true }, false, "boot it"},
+		"it was booted":                       {"n2-boot-0", func(*fleet) {}, true, ""},
+		"it was booted, and has it open":      {"n2-boot-0", func(f *fleet) { f.inUse["ub"] = true }, true, "mounted"},
+		"it was booted, and got the copy":     {"n2-boot-0", func(f *fleet) { f.group.Volume("b").HeldBy = "n2"; f.inUse["ub"] = true }, false, ""},
+		"it was booted, others have the copy": {"n2-boot-0", func(f *fleet) { f.group.Volume("b").HeldBy = "n1" }, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet("n1", "n2")
+			s := f.san("csi/1")
+			b := f.group.Volume("b")
+			b.Origin, b.ReadyBytes, b.Readers = sharedlun.Origin{Name: "a", UUID: "ua", Bytes: 1}, 1, []sharedlun.Boot{{Node: "n2", ID: c.boot}}
+			f.mapped["ub"] = []string{"n2"}
+			c.change(f)
+			err := s.Turn(t.Context(), ref, func(ctx context.Context, turn *Turn) error { return turn.Remove(ctx, "a", "ua") })
+			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) || (err == nil) != (f.group.Volume("a") == nil) {
+				t.Errorf("%v, want an error that says %q", err, c.says)
+			}
+			if asked := slices.Contains(f.calls, "unmap n2"); asked != c.asked {
 				t.Errorf("asked: %t, %v", asked, f.calls)
 			}
 		})

@@ -41,6 +41,13 @@ func TestChange_copies(t *testing.T) {
 	remove := func(name, uuid string) sharedlun.Change {
 		return sharedlun.Change{Remove: &sharedlun.Remove{Name: name, UUID: uuid}}
 	}
+	// read has the copy whole, and n2 fenced while it filled it.
+	read := func(_, b *sharedlun.Volume) {
+		b.HeldBy, b.ReadyBytes, b.Readers = "", b.SizeBytes, []sharedlun.Boot{{Node: "n2", ID: "boot-1"}}
+	}
+	removeAfter := func(boot string) sharedlun.Change {
+		return sharedlun.Change{Remove: &sharedlun.Remove{Name: "a", UUID: uuidA, Boots: []sharedlun.Boot{{Node: "n2", ID: boot}}}}
+	}
 	leaves := sharedlun.Change{Leave: &sharedlun.Hold{Name: "b", UUID: uuidC, Node: "n1", ReadyBytes: 12 * mib}}
 	begins := sharedlun.Change{Create: &sharedlun.Create{Name: "c", SizeBytes: 8 * mib, Origin: origin, HeldBy: "n1"}}
 	free := func(_, b *sharedlun.Volume) { b.HeldBy = "" }
@@ -51,37 +58,40 @@ func TestChange_copies(t *testing.T) {
 		want   string // the tags that are removed and added
 		err    error
 	}{
-		"a copy":                                     {free, create(origin, 8*mib, false), "+x +" + origin.Tag() + " +" + sharedlun.TagUsed, nil},
-		"a snapshot":                                 {free, create(origin, 8*mib, true), "+x +" + origin.Tag() + " +" + sharedlun.TagUsed + " +" + sharedlun.TagSnapshot, nil},
-		"a copy of what no pod saw":                  {func(a, _ *sharedlun.Volume) { a.Used = false }, create(origin, 8*mib, false), "+x +" + origin.Tag(), nil},
-		"a smaller copy":                             {free, create(origin, 4*mib, false), "", sharedlun.ErrInvalid},
-		"a copy of what a node has":                  {func(a, _ *sharedlun.Volume) { a.HeldBy = "n3" }, create(origin, 8*mib, false), "", sharedlun.ErrHeld},
-		"a copy of what grew since":                  {func(a, _ *sharedlun.Volume) { a.ReadyBytes = 4 * mib }, create(origin, 8*mib, false), "", sharedlun.ErrMoved},
-		"a copy of what is not there":                {free, create(sharedlun.Origin{Name: "z", UUID: uuidA, Bytes: mib}, 8*mib, false), "", sharedlun.ErrNotFound},
-		"a copy of another one of the name":          {free, create(sharedlun.Origin{Name: "a", UUID: uuidB, Bytes: 8 * mib}, 8*mib, false), "", sharedlun.ErrExists},
-		"a copy of nothing":                          {free, create(sharedlun.Origin{Name: "a", UUID: uuidA}, 8*mib, false), "", sharedlun.ErrInvalid},
-		"a snapshot of nothing":                      {free, create(sharedlun.Origin{}, 8*mib, true), "", sharedlun.ErrInvalid},
-		"the origin to a node":                       {free, to("a", uuidA), "", sharedlun.ErrHeld},
-		"the origin to a node, of a whole copy":      {func(_, b *sharedlun.Volume) { b.ReadyBytes = b.SizeBytes }, to("a", uuidA), "+" + sharedlun.TagHeldBy + "n2", nil},
-		"the origin removed":                         {free, remove("a", uuidA), "", sharedlun.ErrHeld},
-		"the copy removed":                           {free, remove("b", uuidC), "removed b", nil},
-		"the copy to a node":                         {free, to("b", uuidC), "+" + sharedlun.TagHeldBy + "n2", nil},
-		"the copy to a node while somebody has both": {func(a, b *sharedlun.Volume) { a.HeldBy, b.HeldBy = "n3", "" }, to("b", uuidC), "", sharedlun.ErrHeld},
-		"the copy of an origin that is gone":         {func(a, b *sharedlun.Volume) { a.UUID, b.HeldBy = uuidB, "" }, to("b", uuidC), "", sharedlun.ErrExists},
-		"a snapshot that is whole to a node":         {func(_, b *sharedlun.Volume) { b.HeldBy, b.Snapshot, b.ReadyBytes = "", true, b.SizeBytes }, to("b", uuidC), "", sharedlun.ErrMisfit},
-		"a part is there":                            {func(_, _ *sharedlun.Volume) {}, copied(4 * mib), "+" + sharedlun.TagCopied + "4194304", nil},
-		"more is there":                              {func(_, b *sharedlun.Volume) { b.CopiedBytes = 512 }, copied(4 * mib), "-" + sharedlun.TagCopied + "512 +" + sharedlun.TagCopied + "4194304", nil},
-		"less is there":                              {func(_, b *sharedlun.Volume) { b.CopiedBytes = 8 * mib }, copied(4 * mib), "", nil},
-		"a part is there of what no node has":        {free, copied(4 * mib), "", sharedlun.ErrHeld},
-		"a part is there of what leaves its node":    {func(_, b *sharedlun.Volume) { b.Leaving = true }, copied(4 * mib), "", sharedlun.ErrHeld},
-		"a part of a sector":                         {free, copied(100), "", sharedlun.ErrInvalid},
-		"a whole copy":                               {there, ready(12 * mib), "-" + sharedlun.TagCopied + "12582912 +" + sharedlun.TagReady + "12582912", nil},
-		"a whole copy in part":                       {there, ready(8 * mib), "", sharedlun.ErrMisfit},
-		"a copy that lacks its end":                  {func(_, b *sharedlun.Volume) { b.HeldBy, b.CopiedBytes = "", 8*mib }, ready(12 * mib), "", sharedlun.ErrMisfit},
-		"a whole copy as it leaves its node":         {func(_, b *sharedlun.Volume) { b.CopiedBytes = b.SizeBytes }, leaves, "", sharedlun.ErrMisfit},
-		"a copy that a node has from its beginning":  {free, begins, "+" + origin.Tag() + " +" + sharedlun.TagUsed + " +" + sharedlun.TagHeldBy + "n1", nil},
-		"a whole copy that a node may write to":      {func(_, b *sharedlun.Volume) { b.CopiedBytes = b.SizeBytes }, ready(12 * mib), "", sharedlun.ErrHeld},
-		"an origin of which the tag cannot be read":  {func(_, b *sharedlun.Volume) { b.HeldBy, b.Origin.Bytes = "", 0 }, to("b", uuidC), "", sharedlun.ErrMisfit},
+		"a copy":                                            {free, create(origin, 8*mib, false), "+x +" + origin.Tag() + " +" + sharedlun.TagUsed, nil},
+		"a snapshot":                                        {free, create(origin, 8*mib, true), "+x +" + origin.Tag() + " +" + sharedlun.TagUsed + " +" + sharedlun.TagSnapshot, nil},
+		"a copy of what no pod saw":                         {func(a, _ *sharedlun.Volume) { a.Used = false }, create(origin, 8*mib, false), "+x +" + origin.Tag(), nil},
+		"a smaller copy":                                    {free, create(origin, 4*mib, false), "", sharedlun.ErrInvalid},
+		"a copy of what a node has":                         {func(a, _ *sharedlun.Volume) { a.HeldBy = "n3" }, create(origin, 8*mib, false), "", sharedlun.ErrHeld},
+		"a copy of what grew since":                         {func(a, _ *sharedlun.Volume) { a.ReadyBytes = 4 * mib }, create(origin, 8*mib, false), "", sharedlun.ErrMoved},
+		"a copy of what is not there":                       {free, create(sharedlun.Origin{Name: "z", UUID: uuidA, Bytes: mib}, 8*mib, false), "", sharedlun.ErrNotFound},
+		"a copy of another one of the name":                 {free, create(sharedlun.Origin{Name: "a", UUID: uuidB, Bytes: 8 * mib}, 8*mib, false), "", sharedlun.ErrExists},
+		"a copy of nothing":                                 {free, create(sharedlun.Origin{Name: "a", UUID: uuidA}, 8*mib, false), "", sharedlun.ErrInvalid},
+		"a snapshot of nothing":                             {free, create(sharedlun.Origin{}, 8*mib, true), "", sharedlun.ErrInvalid},
+		"the origin to a node":                              {free, to("a", uuidA), "", sharedlun.ErrHeld},
+		"the origin to a node, of a whole copy":             {func(_, b *sharedlun.Volume) { b.ReadyBytes = b.SizeBytes }, to("a", uuidA), "+" + sharedlun.TagHeldBy + "n2", nil},
+		"the origin removed":                                {free, remove("a", uuidA), "", sharedlun.ErrHeld},
+		"the origin removed, which a fenced node may read":  {read, remove("a", uuidA), "", sharedlun.ErrHeld},
+		"the origin removed, which it may read in its boot": {read, removeAfter("boot-1"), "", sharedlun.ErrHeld},
+		"the origin removed, and the node was booted":       {read, removeAfter("boot-2"), "removed a", nil},
+		"the copy removed":                                  {free, remove("b", uuidC), "removed b", nil},
+		"the copy to a node":                                {free, to("b", uuidC), "+" + sharedlun.TagHeldBy + "n2", nil},
+		"the copy to a node while somebody has both":        {func(a, b *sharedlun.Volume) { a.HeldBy, b.HeldBy = "n3", "" }, to("b", uuidC), "", sharedlun.ErrHeld},
+		"the copy of an origin that is gone":                {func(a, b *sharedlun.Volume) { a.UUID, b.HeldBy = uuidB, "" }, to("b", uuidC), "", sharedlun.ErrExists},
+		"a snapshot that is whole to a node":                {func(_, b *sharedlun.Volume) { b.HeldBy, b.Snapshot, b.ReadyBytes = "", true, b.SizeBytes }, to("b", uuidC), "", sharedlun.ErrMisfit},
+		"a part is there":                                   {func(_, _ *sharedlun.Volume) {}, copied(4 * mib), "+" + sharedlun.TagCopied + "4194304", nil},
+		"more is there":                                     {func(_, b *sharedlun.Volume) { b.CopiedBytes = 512 }, copied(4 * mib), "-" + sharedlun.TagCopied + "512 +" + sharedlun.TagCopied + "4194304", nil},
+		"less is there":                                     {func(_, b *sharedlun.Volume) { b.CopiedBytes = 8 * mib }, copied(4 * mib), "", nil},
+		"a part is there of what no node has":               {free, copied(4 * mib), "", sharedlun.ErrHeld},
+		"a part is there of what leaves its node":           {func(_, b *sharedlun.Volume) { b.Leaving = true }, copied(4 * mib), "", sharedlun.ErrHeld},
+		"a part of a sector":                                {free, copied(100), "", sharedlun.ErrInvalid},
+		"a whole copy":                                      {there, ready(12 * mib), "-" + sharedlun.TagCopied + "12582912 +" + sharedlun.TagReady + "12582912", nil},
+		"a whole copy in part":                              {there, ready(8 * mib), "", sharedlun.ErrMisfit},
+		"a copy that lacks its end":                         {func(_, b *sharedlun.Volume) { b.HeldBy, b.CopiedBytes = "", 8*mib }, ready(12 * mib), "", sharedlun.ErrMisfit},
+		"a whole copy as it leaves its node":                {func(_, b *sharedlun.Volume) { b.CopiedBytes = b.SizeBytes }, leaves, "", sharedlun.ErrMisfit},
+		"a copy that a node has from its beginning":         {free, begins, "+" + origin.Tag() + " +" + sharedlun.TagUsed + " +" + sharedlun.TagHeldBy + "n1", nil},
+		"a whole copy that a node may write to":             {func(_, b *sharedlun.Volume) { b.CopiedBytes = b.SizeBytes }, ready(12 * mib), "", sharedlun.ErrHeld},
+		"an origin of which the tag cannot be read":         {func(_, b *sharedlun.Volume) { b.HeldBy, b.Origin.Bytes = "", 0 }, to("b", uuidC), "", sharedlun.ErrMisfit},
 	} {
 		step, err := Change(copyGroup(c.is), 5, Order{Mandate: sharedlun.Mandate{Epoch: 5}, Sequence: 40, Change: c.change})
 		if got := tagsOf(step); !errors.Is(err, c.err) || got != c.want {

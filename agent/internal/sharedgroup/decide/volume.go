@@ -106,7 +106,7 @@ func remove(g sharedlun.Group, c sharedlun.Remove) (Step, error) {
 	if err := uncopied(g, *v); err != nil {
 		return nil, err
 	}
-	if err := v.Unread(c.Boots); err != nil {
+	if err := g.Unread(*v, c.Boots); err != nil {
 		return nil, err
 	}
 	return RemoveVolume{Volume: *v}, nil

@@ -222,6 +222,15 @@ func TestSnapshot_nodeDies(t *testing.T) {
 	// The node may read still what lies there.
 	_, err = s.DeleteSnapshot(t.Context(), &csi.DeleteSnapshotRequest{SnapshotId: r.GetSnapshot().GetSnapshotId()})
 	wantCode(t, err, codes.FailedPrecondition)
+	// It was to read the volume, too, and is a reader of the copy only.
+	if err := s.unpublish(id, other); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+	wantCode(t, err, codes.FailedPrecondition)
+	if s.volume(nameOf(id)) == nil {
+		t.Error("the volume is gone, and a fenced node may read it")
+	}
 }
 
 // TestSnapshot_goesOn: how far a copy is, is on the LUN once much of it is done, and a node that takes over begins there.
