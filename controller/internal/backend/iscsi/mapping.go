@@ -37,23 +37,46 @@ func (b *Backend) mapVolumes(ctx context.Context, s iscsi.Step) error {
 	return nil
 }
 
-// unmapVolumes ends the devices that a node has of volumes that are not its own. The LUN is asked once more: the volumes may be the node's by now, or others. An agent refuses
-// the order if it was told to map one of them since that reading.
+// unmapVolumes ends the devices that a node has of volumes that are not its own, or were removed. The LUN is asked once more before each order: the volumes may be the node's by
+// now, or others, and an order may take long. An agent refuses the order if it was told to map the volume since that reading, and was not started anew in between. The step ends with
+// the first device that stays, even if that does no harm: the next look tells what is left.
 func (b *Backend) unmapVolumes(ctx context.Context, s iscsi.Step) error {
-	c, err := b.Agents.Contents(ctx, s.Runs, s.Ref)
-	if err != nil {
-		return err
-	}
+	uuids := slices.Clone(s.Gone)
 	for _, v := range s.Volumes {
-		i := slices.IndexFunc(volumesOf(c.Group, s.Ref.UUID), func(now sharedlun.Volume) bool { return now.UUID == v.UUID })
-		if i < 0 || c.Group.Volumes[i].HeldBy == s.Node {
-			return passing("volume %s is that of node %s by now, or is not on the LUN any more", v.Name, s.Node)
+		uuids = append(uuids, v.UUID)
+	}
+	for _, uuid := range uuids {
+		sequence, err := b.stray(ctx, s, uuid)
+		if err != nil {
+			return err
 		}
-		if err := b.Agents.Unmap(ctx, s.Node, s.Ref, v.UUID, c.Group.Sequence, true); err != nil && !b.harmless(ctx, s, v.UUID) {
+		switch err := b.Agents.Unmap(ctx, s.Node, s.Ref, uuid, sequence, true); {
+		case err != nil && b.harmless(ctx, s, uuid):
+			return nil
+		case err != nil:
 			return err
 		}
 	}
 	return nil
+}
+
+// stray returns the sequence number of the group by which a volume is not the node's, by what the LUN says now.
+func (b *Backend) stray(ctx context.Context, s iscsi.Step, uuid string) (sequence uint64, err error) {
+	c, err := b.Agents.Contents(ctx, s.Runs, s.Ref)
+	if err != nil {
+		return 0, err
+	}
+	g, gone := c.Group, slices.Contains(s.Gone, uuid)
+	if g == nil || g.UUID != s.Ref.UUID || g.Sequence < s.Sequence {
+		return 0, passing("the volume group of the Iscsi is not on the LUN, or is an older one than before")
+	}
+	switch i := slices.IndexFunc(g.Volumes, func(v sharedlun.Volume) bool { return v.UUID == uuid }); {
+	case (i < 0) != gone:
+		return 0, passing("volume %s was removed meanwhile, or came back", uuid)
+	case i >= 0 && g.Volumes[i].HeldBy == s.Node:
+		return 0, passing("volume %s is that of node %s by now", g.Volumes[i].Name, s.Node)
+	}
+	return g.Sequence, nil
 }
 
 // harmless reports whether a device that could not be removed returns errors: somebody has it open still, and that ends by itself.

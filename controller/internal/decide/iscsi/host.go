@@ -140,6 +140,14 @@ func (h host) cut() (out []string) {
 			out = append(out, v.Name)
 		}
 	}
+	if g := h.view.group(); g != nil {
+		for _, m := range h.Mappings {
+			has := func(v sharedlun.Volume) bool { return v.UUID == m.VolumeUUID }
+			if m.Part == sharedlun.PartShown && m.Cut && m.InUse && !slices.ContainsFunc(g.Volumes, has) {
+				out = append(out, "the removed volume "+m.VolumeUUID)
+			}
+		}
+	}
 	return out
 }
 
@@ -209,28 +217,6 @@ func (h host) mapVolumes(g *sharedlun.Group) []backend.Step {
 	s.Sequence, s.Again = g.Sequence, true
 	for _, v := range g.Volumes {
 		if v.HeldBy == h.m.Node && !v.Leaving && v.ReadyBytes > 0 && !h.shows(v.UUID) {
-			s.Volumes = append(s.Volumes, v)
-		}
-	}
-	if len(s.Volumes) == 0 {
-		return nil
-	}
-	return []backend.Step{s}
-}
-
-// strays returns the step that ends what the node has of volumes that the LUN gives to another node, or to none, as after a fence: where no key keeps it from writing, it
-// would write into what another one has, even if it only zeroes or copies. What returns errors and is open stays as it is until whoever has it open ends.
-func (h host) strays() []backend.Step {
-	g := h.view.group()
-	if g == nil || !h.Up() || !h.Mapped || !h.view.refusal().IsZero() || h.view.released() {
-		return nil
-	}
-	s := h.step(v1alpha1.ActionUnmapVolumes, "The node has devices of volumes that the LUN says are not its own.")
-	// It only ends what was to end before the volumes went to others.
-	s.Runs, s.Again = h.view.seen.Reading.Via, true
-	for _, v := range g.Volumes {
-		live := func(m sharedlun.Mapping) bool { return m.VolumeUUID == v.UUID && (m.Reaches() || !m.InUse) }
-		if v.HeldBy != h.m.Node && slices.ContainsFunc(h.Mappings, live) {
 			s.Volumes = append(s.Volumes, v)
 		}
 	}

@@ -506,6 +506,12 @@ func TestDecide_cut(t *testing.T) {
 			c.device.VolumeUUID = "u"
 			s.host("n1", func(h *Host) { h.Mappings = []sharedlun.Mapping{c.device} })
 			out := s.decide("n1")
+			s.host("n1", func(h *Host) {
+				h.Mappings = append(h.Mappings, sharedlun.Mapping{VolumeUUID: "u", Part: sharedlun.PartNew, Cut: true, InUse: true})
+			})
+			if again := s.decide("n1"); again.Finding != out.Finding {
+				t.Errorf("what is zeroed is taken for what pods use: %+v", again.Finding)
+			}
 			if got := actions(out.Steps); !slices.Equal(got, c.want) || !strings.Contains(out.Finding.Message, c.says) || c.says == "" && !out.Finding.IsZero() {
 				t.Errorf("%v, %+v", got, out.Finding)
 			}

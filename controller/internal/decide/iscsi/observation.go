@@ -101,6 +101,45 @@ func (h Host) maps(volumeUUID string) bool {
 	return slices.ContainsFunc(h.Mappings, func(m sharedlun.Mapping) bool { return m.VolumeUUID == volumeUUID })
 }
 
+// strays returns the step that ends what the node has of volumes that the LUN gives to another node, or to none, as after a fence, or that were removed: where no key keeps it from
+// writing, it would write into what another one has, even if it only zeroes or copies. What returns errors and is open stays as it is until whoever has it open ends.
+func (h host) strays() []backend.Step {
+	g := h.view.group()
+	if g == nil || !h.Up() || !h.Mapped || !h.view.refusal().IsZero() || h.view.released() {
+		return nil
+	}
+	s := h.step(v1alpha1.ActionUnmapVolumes, "The node has devices of volumes that the LUN says are not its own.")
+	// It only ends what was to end before the volumes went to others.
+	s.Runs, s.Sequence, s.Again = h.view.seen.Reading.Via, g.Sequence, true
+	for _, v := range g.Volumes {
+		live := func(m sharedlun.Mapping) bool { return m.VolumeUUID == v.UUID && (m.Reaches() || !m.InUse) }
+		if v.HeldBy != h.m.Node && slices.ContainsFunc(h.Mappings, live) {
+			s.Volumes = append(s.Volumes, v)
+		}
+	}
+	s.Gone = h.gone(g)
+	if len(s.Volumes) == 0 && len(s.Gone) == 0 {
+		return nil
+	}
+	return []backend.Step{s}
+}
+
+// gone are the UUIDs of volumes that the node has devices of, and that the group does not have any more. The group was read after the node had told what it has, and no volume gets the
+// UUID of another one. While the group lacks what a PersistentVolume names, it may be an older one that somebody brought back: what pods have is the last that is left of such a volume then.
+func (h host) gone(g *sharedlun.Group) (out []string) {
+	if !h.view.seen.Reading.Good.After(h.At) || len(h.view.missing(g)) > 0 {
+		return nil
+	}
+	for _, m := range h.Mappings {
+		has := func(v sharedlun.Volume) bool { return v.UUID == m.VolumeUUID }
+		if (m.Reaches() || !m.InUse) && !slices.ContainsFunc(g.Volumes, has) {
+			out = append(out, m.VolumeUUID)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // Reading is what the LUN says of itself.
 type Reading struct {
 	// At is when it was tried last to read it, Good when that had succeeded last, through node Via. Known is true while that is not long ago, and

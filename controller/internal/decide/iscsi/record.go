@@ -144,24 +144,29 @@ func (v *View) volumesPresent() metav1.Condition {
 		}
 		return yes(t, v1alpha1.ReasonVolumesPresent, "No volume is known to be missing.")
 	}
+	missing := v.missing(g)
+	if len(missing) == 0 {
+		return yes(t, v1alpha1.ReasonVolumesPresent, "Every volume that a PersistentVolume names is on the LUN.")
+	}
+	return no(t, v1alpha1.ReasonVolumesMissing, fmt.Sprintf("Volumes that PersistentVolumes name are not on the LUN: %s. Nothing is made in their place. "+
+		"Bring the LUN back as it was, or delete the claims.", backend.Shorten(missing, maxNamed)))
+}
+
+// missing names the PersistentVolumes of a group that have to be there, and whose volumes the group does not have; ordered.
+func (v *View) missing(g *sharedlun.Group) (out []string) {
 	there := map[string]bool{}
 	for _, volume := range g.Volumes {
 		there[volume.Name] = true
 	}
-	var missing []string
 	for _, at := range v.seen.World.Volumes {
 		for _, volume := range at {
 			if id, err := sharedlun.Parse(volume.Handle); err == nil && volume.Expected && id.Group == g.UUID && !there[id.Name] {
-				missing = append(missing, volume.String())
+				out = append(out, volume.String())
 			}
 		}
 	}
-	if len(missing) == 0 {
-		return yes(t, v1alpha1.ReasonVolumesPresent, "Every volume that a PersistentVolume names is on the LUN.")
-	}
-	slices.Sort(missing)
-	return no(t, v1alpha1.ReasonVolumesMissing, fmt.Sprintf("Volumes that PersistentVolumes name are not on the LUN: %s. Nothing is made in their place. "+
-		"Bring the LUN back as it was, or delete the claims.", backend.Shorten(missing, maxNamed)))
+	slices.Sort(out)
+	return out
 }
 
 func bad(reason, message string) backend.Finding {

@@ -225,26 +225,25 @@ func TestDecide_strays(t *testing.T) {
 		change []func(*scene)
 		want   bool
 	}{
-		"its own":                           {"n1", []func(*scene){has(sharedlun.Mapping{})}, false},
-		"its own, and it is fenced":         {"n1", []func(*scene){has(sharedlun.Mapping{}), fenced}, false},
-		"another one's":                     {"n2", []func(*scene){has(sharedlun.Mapping{})}, true},
-		"another one's, and it is fenced":   {"n2", []func(*scene){has(sharedlun.Mapping{}), fenced}, true},
-		"nobody's, and it is fenced":        {"", []func(*scene){has(sharedlun.Mapping{}), fenced}, true},
-		"open":                              {"n2", []func(*scene){has(sharedlun.Mapping{InUse: true}), fenced}, true},
-		"cut, and open":                     {"n2", []func(*scene){has(sharedlun.Mapping{InUse: true, Cut: true}), fenced}, false},
-		"cut, and closed":                   {"n2", []func(*scene){has(sharedlun.Mapping{Cut: true}), fenced}, true},
-		"half cut, and open":                {"n2", []func(*scene){has(sharedlun.Mapping{InUse: true, Cut: true, Suspended: true}), fenced}, true},
-		"no key was granted for its boot":   {"n2", []func(*scene){has(sharedlun.Mapping{}), n1(func(h *Host) { h.BootID = "next" })}, true},
-		"being removed":                     {"n2", []func(*scene){has(sharedlun.Mapping{}), func(s *scene) { s.remove("n1") }}, true},
-		"not known what it has":             {"n2", []func(*scene){has(sharedlun.Mapping{}), n1(func(h *Host) { h.Mapped = false })}, false},
-		"not known whose it is":             {"n2", []func(*scene){has(sharedlun.Mapping{}), func(s *scene) { s.o.Reading.Known = false }}, false},
-		"silent":                            {"n2", []func(*scene){fenced, func(s *scene) { s.silence("n1", true) }}, false},
-		"the LUN is another Iscsi's":        {"n2", []func(*scene){has(sharedlun.Mapping{}), func(s *scene) { s.o.Iscsi.Spec.IQN = "iqn.2026-01.lab.quarry:other" }}, false},
-		"another one's, being zeroed":       {"n2", []func(*scene){has(sharedlun.Mapping{Part: sharedlun.PartNew, InUse: true}), fenced}, true},
-		"another one's, being copied from":  {"n2", []func(*scene){has(sharedlun.Mapping{Part: sharedlun.PartSource, InUse: true}), fenced}, true},
-		"being zeroed, cut and open":        {"n2", []func(*scene){has(sharedlun.Mapping{Part: sharedlun.PartNew, InUse: true, Cut: true}), fenced}, false},
-		"its own, being zeroed":             {"n1", []func(*scene){has(sharedlun.Mapping{Part: sharedlun.PartNew, InUse: true})}, false},
-		"a volume that is not in the group": {"n2", []func(*scene){n1(func(h *Host) { h.Mappings = []sharedlun.Mapping{{VolumeUUID: "x"}} })}, false},
+		"its own":                          {"n1", []func(*scene){has(sharedlun.Mapping{})}, false},
+		"its own, and it is fenced":        {"n1", []func(*scene){has(sharedlun.Mapping{}), fenced}, false},
+		"another one's":                    {"n2", []func(*scene){has(sharedlun.Mapping{})}, true},
+		"another one's, and it is fenced":  {"n2", []func(*scene){has(sharedlun.Mapping{}), fenced}, true},
+		"nobody's, and it is fenced":       {"", []func(*scene){has(sharedlun.Mapping{}), fenced}, true},
+		"open":                             {"n2", []func(*scene){has(sharedlun.Mapping{InUse: true}), fenced}, true},
+		"cut, and open":                    {"n2", []func(*scene){has(sharedlun.Mapping{InUse: true, Cut: true}), fenced}, false},
+		"cut, and closed":                  {"n2", []func(*scene){has(sharedlun.Mapping{Cut: true}), fenced}, true},
+		"half cut, and open":               {"n2", []func(*scene){has(sharedlun.Mapping{InUse: true, Cut: true, Suspended: true}), fenced}, true},
+		"no key was granted for its boot":  {"n2", []func(*scene){has(sharedlun.Mapping{}), n1(func(h *Host) { h.BootID = "next" })}, true},
+		"being removed":                    {"n2", []func(*scene){has(sharedlun.Mapping{}), func(s *scene) { s.remove("n1") }}, true},
+		"not known what it has":            {"n2", []func(*scene){has(sharedlun.Mapping{}), n1(func(h *Host) { h.Mapped = false })}, false},
+		"not known whose it is":            {"n2", []func(*scene){has(sharedlun.Mapping{}), func(s *scene) { s.o.Reading.Known = false }}, false},
+		"silent":                           {"n2", []func(*scene){fenced, func(s *scene) { s.silence("n1", true) }}, false},
+		"the LUN is another Iscsi's":       {"n2", []func(*scene){has(sharedlun.Mapping{}), func(s *scene) { s.o.Iscsi.Spec.IQN = "iqn.2026-01.lab.quarry:other" }}, false},
+		"another one's, being zeroed":      {"n2", []func(*scene){has(sharedlun.Mapping{Part: sharedlun.PartNew, InUse: true}), fenced}, true},
+		"another one's, being copied from": {"n2", []func(*scene){has(sharedlun.Mapping{Part: sharedlun.PartSource, InUse: true}), fenced}, true},
+		"being zeroed, cut and open":       {"n2", []func(*scene){has(sharedlun.Mapping{Part: sharedlun.PartNew, InUse: true, Cut: true}), fenced}, false},
+		"its own, being zeroed":            {"n1", []func(*scene){has(sharedlun.Mapping{Part: sharedlun.PartNew, InUse: true})}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := made("n1", "n2")
@@ -324,6 +323,67 @@ func TestWhole_lingers(t *testing.T) {
 				if step := steps[0].(Step); step.Victim != "n2" || step.Runs != "n1" || !step.Destroys() || !strings.Contains(step.Why, "so that it cannot leave: 0000000000000063") {
 					t.Errorf("%+v", step)
 				}
+			}
+		})
+	}
+}
+
+// TestDecide_removed: a node that answers ends what it has of volumes that were removed. The group tells which those are, if it was read after the node was asked, and has all that
+// PersistentVolumes name: otherwise somebody may have brought back an older one, and what the node has is the last that is left.
+func TestDecide_removed(t *testing.T) {
+	device := sharedlun.Mapping{VolumeUUID: "x", InUse: true}
+	has := func(m sharedlun.Mapping) func(*scene) {
+		return n1(func(h *Host) { h.At = now.Add(-time.Second); h.Mappings = []sharedlun.Mapping{m} })
+	}
+	claimed := func(name string) func(*scene) {
+		return func(s *scene) {
+			s.o.World.Volumes["san"] = []backend.Volume{{Name: "pv", Handle: groupUUID + "/" + name, Expected: true}}
+		}
+	}
+	for name, c := range map[string]struct {
+		change []func(*scene)
+		want   []string
+	}{
+		"removed":                           {[]func(*scene){has(device)}, []string{"x"}},
+		"removed, all others are there":     {[]func(*scene){has(device), claimed("v")}, []string{"x"}},
+		"removed while it was zeroed":       {[]func(*scene){has(sharedlun.Mapping{VolumeUUID: "x", Part: sharedlun.PartNew, InUse: true})}, []string{"x"}},
+		"it returns errors, and is open":    {[]func(*scene){has(sharedlun.Mapping{VolumeUUID: "x", Cut: true, InUse: true})}, nil},
+		"another one is missing on the LUN": {[]func(*scene){has(device), claimed("w")}, nil},
+		"the group was read before":         {[]func(*scene){has(device), n1(func(h *Host) { h.At = now })}, nil},
+		"the group was not read":            {[]func(*scene){has(device), func(s *scene) { s.o.Reading.Known = false }}, nil},
+		"the group is gone":                 {[]func(*scene){has(device), func(s *scene) { s.o.Reading.Contents.Group = nil }}, nil},
+		"the LUN has another group":         {[]func(*scene){has(device), func(s *scene) { s.o.Reading.Contents.Group.UUID = "y" }}, nil},
+		"it is not known what the node has": {[]func(*scene){has(device), n1(func(h *Host) { h.Mapped = false })}, nil},
+		"the Iscsi is given up as it is": {[]func(*scene){has(device), func(s *scene) {
+			s.delete()
+			s.o.Iscsi.Annotations = map[string]string{v1alpha1.AnnotationRemove: owner}
+		}}, nil},
+		"the LUN is that of another target": {[]func(*scene){has(device), func(s *scene) { s.o.Iscsi.Spec.IQN = "iqn.2026-01.lab.quarry:other" }}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := made("n1", "n2")
+			s.volume(sharedlun.Volume{Name: "v", UUID: "u", HeldBy: "n2", ReadyBytes: 1})
+			for _, change := range c.change {
+				change(s)
+			}
+			steps := s.decide("n1").Steps
+			i := slices.IndexFunc(steps, func(s backend.Step) bool { return s.Action() == v1alpha1.ActionUnmapVolumes })
+			if i < 0 {
+				if open := s.decide("n1").Finding.Message; strings.HasPrefix(name, "it returns errors") && !strings.Contains(open, "the removed volume x") {
+					t.Errorf("nobody says that it is open: %q", open)
+				}
+				if c.want != nil {
+					t.Errorf("steps %v", actions(steps))
+				}
+				return
+			}
+			step, _ := steps[i].(Step)
+			if !slices.Equal(step.Gone, c.want) || len(step.Volumes) > 0 || step.Sequence != 7 || step.Destroys() || !slices.Equal(step.API().Volumes, c.want) {
+				t.Errorf("%+v", step)
+			}
+			other := step
+			if other.Gone = []string{"z"}; other.Digest() == step.Digest() {
+				t.Error("the digest does not tell of which volume it is")
 			}
 		})
 	}

@@ -34,6 +34,8 @@ type Step struct {
 	// Volumes that are mapped, unmapped or released, and the sequence number of the report that has them.
 	Volumes  []sharedlun.Volume
 	Sequence uint64
+	// Gone are the UUIDs of volumes that the group does not have any more, and whose devices are unmapped.
+	Gone []string
 	// Victim is the node that is fenced, Key its key. Vouched is true when a person vouches by approval that it is off.
 	Victim, Key string
 	Vouched     bool
@@ -81,6 +83,7 @@ func (s Step) Digest() string {
 	for _, v := range s.Volumes {
 		names = append(names, v.UUID+"@"+v.HeldBy)
 	}
+	names = append(names, s.Gone...)
 	word := ""
 	if s.Vouches() {
 		// It covers what a person read.
@@ -102,6 +105,7 @@ func (s Step) API() v1alpha1.PlanStep {
 	for _, v := range s.Volumes {
 		out.Volumes = append(out.Volumes, v.Name)
 	}
+	out.Volumes = append(out.Volumes, s.Gone...)
 	return out
 }
 

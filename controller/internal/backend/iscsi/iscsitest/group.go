@@ -215,3 +215,19 @@ func (s *SAN) Show(name string, l *LUN) {
 	}
 	s.nodes[name].shown = l
 }
+
+// Give gives a volume to a node. As all that changes a LUN itself, it is called by Edit, or by Strike.
+func (l *LUN) Give(name, node string) {
+	for i := range l.group.Volumes {
+		if v := &l.group.Volumes[i]; v.Name == name {
+			v.HeldBy, v.Leaving = node, false
+		}
+	}
+	l.group.Sequence++
+}
+
+// Rewind makes the group an older one, as somebody does who brings metadata of before back.
+func (l *LUN) Rewind() { l.group.Sequence = 1 }
+
+// Rename makes the group another one.
+func (l *LUN) Rename() { l.group.UUID = "Zb3dEf-1234-5678-9abc-DEFG-hijk-LMNOPQ" }
