@@ -58,16 +58,31 @@ func (t turn) copyTo(ctx context.Context, s storage, name string, bytes int64, o
 		// An agent of an earlier version made a volume that is none. Nobody has seen it.
 		late := volume.Refuse(volume.Unavailable, "the agent on node %s makes no copies: it is of an earlier version", t.Writer())
 		if v != nil {
-			if err := t.TakeAway(ctx, name); err != nil {
-				return *v, err
-			}
-			if err := t.remove(ctx, *v); err != nil {
+			if err := t.discard(ctx, *v); err != nil {
 				return *v, err
 			}
 		}
 		return sharedlun.Volume{}, late
 	}
 	return *v, nil
+}
+
+// discard removes a volume of which nobody has seen anything.
+func (t turn) discard(ctx context.Context, v sharedlun.Volume) error {
+	if err := t.TakeAway(ctx, v.Name); err != nil {
+		return err
+	}
+	return t.remove(ctx, v)
+}
+
+// begun returns the volume of a name under which a copy is wanted; nil when nothing is there. What an agent of an earlier version made in place of the copy is removed: this driver may have died
+// before it could do that itself. Nothing of it is ready, so that nobody has it, and it is begun anew.
+func (t turn) begun(ctx context.Context, name string) (*sharedlun.Volume, error) {
+	v := t.volume(name)
+	if v == nil || v.Origin != (sharedlun.Origin{}) || v.Snapshot || v.ReadyBytes > 0 || v.Used || v.MakingOn != "" || !tagged(*v) {
+		return v, nil
+	}
+	return nil, t.discard(ctx, *v)
 }
 
 // fill does what can be done in one turn to bring a copy to its end, and returns it while a node fills it; nil when it is whole. The writer fills it, and another one

@@ -58,6 +58,11 @@ func (b *Backend) make(ctx context.Context, t turn, s storage, w frame.Wish) (sh
 		return sharedlun.Volume{}, nil, err
 	}
 	v := t.volume(w.Name)
+	if w.Source != nil {
+		if v, err = t.begun(ctx, w.Name); err != nil {
+			return sharedlun.Volume{}, nil, err
+		}
+	}
 	made := v == nil
 	if made {
 		one, left, err := b.begin(ctx, t, s, w, size)

@@ -25,7 +25,10 @@ func (b *Backend) CreateSnapshot(ctx context.Context, name, source string) (fram
 	var made sharedlun.Volume
 	begun := false
 	err = b.turns(ctx, s, func(ctx context.Context, t turn) (left *sharedlun.Volume, err error) {
-		v := t.volume(name)
+		v, err := t.begun(ctx, name)
+		if err != nil {
+			return nil, err
+		}
 		if v == nil {
 			made, left, err = b.beginSnapshot(ctx, t, s, name, of)
 			begun = made.UUID != ""

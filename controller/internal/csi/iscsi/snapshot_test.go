@@ -2,6 +2,7 @@ package iscsi_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -415,5 +416,59 @@ func TestSnapshot_olderAgent(t *testing.T) {
 	wantCode(t, err, codes.Unavailable)
 	if all := s.lun.Group().Volumes; len(all) != 1 {
 		t.Errorf("%+v", all)
+	}
+}
+
+// dying loses every change but those that make volumes, as a driver that dies behind them.
+type dying struct{ iscsi.Nodes }
+
+func (o dying) Change(ctx context.Context, node string, ref sharedlun.Ref, m sharedlun.Mandate, sequence uint64, c sharedlun.Change) (sharedlun.Group, error) {
+	if c.Create == nil && !c.TakeOver {
+		return sharedlun.Group{}, errors.New("the driver was killed")
+	}
+	return o.Nodes.Change(ctx, node, ref, m, sequence, c)
+}
+
+// TestSnapshot_olderAgentKilled: what an agent of an earlier version made in place of a copy does not take the name for ever, even if the driver died before it could remove it. What
+// somebody has seen, or may see, is another volume of the name.
+func TestSnapshot_olderAgentKilled(t *testing.T) {
+	s := newSuite(t)
+	id := s.create("a", 8*mib).GetVolumeId()
+	s.Served = frametest.Serve(t, iscsi.Driver(), s.backend("csi/2", dying{withoutCopies{s.calls}}), s.cache)
+	if _, err := s.snapshot("s", id); err == nil {
+		t.Fatal("a snapshot was made")
+	}
+	s.Served = frametest.Serve(t, iscsi.Driver(), s.backend("csi/3", dying{withoutCopies{s.calls}}), s.cache)
+	if _, err := s.CreateVolume(t.Context(), from(s.request("b", 8*mib), id)); err == nil {
+		t.Fatal("a clone was made")
+	}
+	left := 0
+	for _, v := range s.lun.Group().Volumes {
+		if v.Origin.Name == "" && v.ReadyBytes == 0 {
+			left++
+		}
+	}
+	if left != 2 {
+		t.Fatalf("the driver died too late: %+v", s.lun.Group().Volumes)
+	}
+	s.Served = frametest.Serve(t, iscsi.Driver(), s.backend("csi/4", s.calls), s.cache)
+	made, err := s.snapshot("s", id)
+	if err != nil || !made.GetReadyToUse() {
+		t.Errorf("%v, %v", made, err)
+	}
+	if _, err := s.CreateVolume(t.Context(), from(s.request("b", 8*mib), id)); err != nil {
+		t.Error(err)
+	}
+	for _, v := range s.lun.Group().Volumes {
+		if v.Name != nameOf(id) && v.Origin.Name != nameOf(id) {
+			t.Errorf("%+v", v)
+		}
+	}
+	// A volume that was made for a claim of its own is left alone.
+	plain := nameOf(s.create("c", 8*mib).GetVolumeId())
+	_, err = s.CreateVolume(t.Context(), from(s.request("c", 8*mib), id))
+	wantCode(t, err, codes.AlreadyExists)
+	if v := s.volume(plain); v == nil || v.ReadyBytes != 8*mib {
+		t.Errorf("%+v", v)
 	}
 }
