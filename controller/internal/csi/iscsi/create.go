@@ -19,22 +19,21 @@ func (b *Backend) CreateVolume(ctx context.Context, w frame.Wish) (frame.Volume,
 	if err != nil {
 		return frame.Volume{}, err
 	}
-	switch {
-	case !s.owner.DeletionTimestamp.IsZero():
-		return frame.Volume{}, volume.Refuse(volume.Precondition, "Iscsi %s is being removed", s.owner.Name)
-	case !w.Topology.Allows(s.owner.Name):
+	if !w.Topology.Allows(s.owner.Name) {
 		return frame.Volume{}, volume.Refuse(volume.Exhausted, "the nodes that were asked for are no initiators of Iscsi %s", s.owner.Name)
 	}
 	if err := s.inGroup(w.Source); err != nil {
 		return frame.Volume{}, err
 	}
 	var v sharedlun.Volume
+	read := false
 	err = b.turns(ctx, s, func(ctx context.Context, t turn) (left *sharedlun.Volume, err error) {
+		read = true
 		v, left, err = b.make(ctx, t, s, w)
 		return left, err
 	})
 	if err != nil {
-		return frame.Volume{}, err
+		return frame.Volume{}, notOver(read, v, err)
 	}
 	return s.volume(v), nil
 }
@@ -65,9 +64,12 @@ func (b *Backend) make(ctx context.Context, t turn, s storage, w frame.Wish) (sh
 	}
 	made := v == nil
 	if made {
+		if !s.owner.DeletionTimestamp.IsZero() {
+			return sharedlun.Volume{}, nil, volume.Refuse(volume.Precondition, "Iscsi %s is being removed", s.owner.Name)
+		}
 		one, left, err := b.begin(ctx, t, s, w, size)
 		if left != nil || err != nil {
-			return sharedlun.Volume{}, left, err
+			return one, left, err
 		}
 		v = &one
 	}

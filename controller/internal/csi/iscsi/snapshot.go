@@ -23,8 +23,9 @@ func (b *Backend) CreateSnapshot(ctx context.Context, name, source string) (fram
 		return frame.Snapshot{}, err
 	}
 	var made sharedlun.Volume
-	begun := false
+	begun, read := false, false
 	err = b.turns(ctx, s, func(ctx context.Context, t turn) (left *sharedlun.Volume, err error) {
+		read = true
 		v, err := t.begun(ctx, name)
 		if err != nil {
 			return nil, err
@@ -51,7 +52,7 @@ func (b *Backend) CreateSnapshot(ctx context.Context, name, source string) (fram
 		// Whoever asked has to know the handle, even if something is in the way of the copying: otherwise nobody could delete the snapshot, which holds its volume. The next call tells what it is.
 		err = nil
 	}
-	return s.snapshot(made), err
+	return s.snapshot(made), notOver(read, made, err)
 }
 
 // beginSnapshot makes a snapshot of which nothing is there. It is returned as left, for its copying begins; a volume that is a copy itself is, while it is filled.

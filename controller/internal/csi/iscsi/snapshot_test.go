@@ -10,9 +10,12 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/csi/frame/frametest"
 	"quarry.storage/quarry/controller/internal/csi/iscsi"
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -471,4 +474,106 @@ func TestSnapshot_olderAgentKilled(t *testing.T) {
 	if v := s.volume(plain); v == nil || v.ReadyBytes != 8*mib {
 		t.Errorf("%+v", v)
 	}
+}
+
+// failing are agents of which some calls fail.
+type failing struct {
+	iscsi.Nodes
+	call string
+	err  error
+}
+
+func (f failing) Copy(
+	ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, discard bool, rate int64,
+) (sharedlun.Progress, error) {
+	if f.call == "copy" {
+		return sharedlun.Progress{}, f.err
+	}
+	return f.Nodes.Copy(ctx, node, ref, c, v, discard, rate)
+}
+
+func (f failing) Change(ctx context.Context, node string, ref sharedlun.Ref, m sharedlun.Mandate, sequence uint64, c sharedlun.Change) (sharedlun.Group, error) {
+	g, err := f.Nodes.Change(ctx, node, ref, m, sequence, c)
+	if f.call == "create" && c.Create != nil {
+		return sharedlun.Group{}, f.err
+	}
+	return g, err
+}
+
+func (f failing) Contents(ctx context.Context, node string, ref sharedlun.Ref) (sharedlun.Contents, error) {
+	if f.call == "read" {
+		return sharedlun.Contents{}, f.err
+	}
+	return f.Nodes.Contents(ctx, node, ref)
+}
+
+// TestCopy_goesOn: as long as a copy is on the LUN, or may be, no code says that nothing is left of it: the sidecars forget what was deleted meanwhile, and it would hold its origin.
+func TestCopy_goesOn(t *testing.T) {
+	fault := func(kind decide.FaultKind) error { return &decide.Fault{Kind: kind, Message: "struck"} }
+	refusal := func(kind decide.FaultKind) error { return &san.Refusal{Err: fault(kind)} }
+	for name, c := range map[string]struct {
+		call string
+		err  error
+		want codes.Code
+	}{
+		"the node cannot copy":                     {"copy", refusal(decide.FaultPrecondition), codes.Aborted},
+		"the node has no connection":               {"copy", fault(decide.FaultUnavailable), codes.Unavailable},
+		"the node says something else":             {"copy", fault(decide.FaultInternal), codes.Aborted},
+		"the node says nothing that has a meaning": {"copy", errors.New("struck"), codes.Aborted},
+		"it was made, and nobody says so":          {"create", fault(decide.FaultInternal), codes.Unavailable},
+		"the group is not read":                    {"read", refusal(decide.FaultPrecondition), codes.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t)
+			id := s.create("a", 8*mib).GetVolumeId()
+			s.Served = frametest.Serve(t, iscsi.Driver(), s.backend("csi/2", failing{s.calls, c.call, c.err}), s.cache)
+			_, err := s.CreateVolume(t.Context(), from(s.request("b", 8*mib), id))
+			wantCode(t, err, c.want)
+			if !strings.Contains(status.Convert(err).Message(), "struck") {
+				t.Errorf("nobody says why: %v", err)
+			}
+			if _, err := s.snapshot("s", id); err != nil {
+				wantCode(t, err, c.want)
+			} else if c.call != "copy" {
+				t.Error("a snapshot was made")
+			}
+			if _, err = s.snapshot("s", id); c.call == "copy" {
+				wantCode(t, err, c.want)
+			}
+		})
+	}
+}
+
+// TestCopy_over: what is known not to be on the LUN is over, so that nobody asks for it any more.
+func TestCopy_over(t *testing.T) {
+	s := newSuite(t)
+	id := s.create("a", 8*mib).GetVolumeId()
+	s.create("taken", 8*mib)
+	_, err := s.CreateVolume(t.Context(), from(s.request("taken", 8*mib), id))
+	wantCode(t, err, codes.AlreadyExists)
+	_, err = s.CreateVolume(t.Context(), from(s.request("b", 8*mib), id+"x"))
+	wantCode(t, err, codes.NotFound)
+	s.Served = frametest.Serve(t, iscsi.Driver(), s.backend("csi/2", failing{s.calls, "create", &san.Refusal{Err: &decide.Fault{Kind: decide.FaultNoRoom}}}), s.cache)
+	_, err = s.CreateVolume(t.Context(), s.request("c", 8*mib))
+	wantCode(t, err, codes.ResourceExhausted)
+}
+
+// TestCopy_iscsiIsRemoved: a copy that is on the LUN is made to its end even if its Iscsi is being removed: a finished one is deleted with its claim. None is begun.
+func TestCopy_iscsiIsRemoved(t *testing.T) {
+	s := newSuite(t)
+	id := s.create("a", 8*mib).GetVolumeId()
+	goOn := s.still()
+	_, err := s.CreateVolume(s.soon(), from(s.request("b", 8*mib), id))
+	wantCode(t, err, codes.Aborted)
+	goOn()
+	s.cache.iscsis[0].DeletionTimestamp = new(metav1.Now())
+	made, err := s.CreateVolume(t.Context(), from(s.request("b", 8*mib), id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := s.volume(nameOf(made.GetVolume().GetVolumeId())); v == nil || v.Copying() {
+		t.Errorf("%+v", v)
+	}
+	_, err = s.CreateVolume(t.Context(), from(s.request("c", 8*mib), id))
+	wantCode(t, err, codes.FailedPrecondition)
 }

@@ -2,10 +2,13 @@ package iscsi
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -77,4 +80,22 @@ func (b *Backend) readied(
 		return &v, nil
 	}
 	return nil, ready(ctx, v)
+}
+
+// notOver is the error of a call that makes something, once that is on the LUN, v, or may be, for the group was not read, or a change was not answered: whatever is in the way, the call goes on. Of any
+// other code a sidecar takes it that nothing is left, and forgets what nobody wants any more: it would stay on the LUN, and hold what it is a copy of. That something else has the name is over.
+func notOver(read bool, v sharedlun.Volume, err error) error {
+	refusal, decided := errors.AsType[*volume.Refusal](err)
+	fault, told := errors.AsType[*decide.Fault](err)
+	switch {
+	case err == nil, read && v.UUID == "" && (decided || san.Answered(err)):
+		return err
+	case decided && slices.Contains([]volume.Kind{volume.Unavailable, volume.Unfinished, volume.Conflict}, refusal.Kind):
+		return err
+	case !decided && told && (fault.Kind == decide.FaultUnavailable || fault.Kind == decide.FaultBusy):
+		return err
+	case v.UUID == "":
+		return volume.Refuse(volume.Unavailable, "it is not known whether a part of it is on the LUN: %v", err)
+	}
+	return volume.Refuse(volume.Unfinished, "volume %s is on the LUN, and is not finished: %v", v.Name, err)
 }
