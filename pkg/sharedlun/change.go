@@ -32,6 +32,7 @@ type Change struct {
 	Making   *Hold
 	Used     *Hold
 	Copied   *Copied
+	Void     *Void
 }
 
 // Create makes a volume of which nothing is ready.
@@ -51,6 +52,11 @@ type Create struct {
 type Copied struct {
 	Name, UUID string
 	Bytes      int64
+}
+
+// Void says that nobody wants a volume any more that is being copied: it never becomes whole.
+type Void struct {
+	Name, UUID string
 }
 
 // Grow makes a volume larger. What is new is not ready.

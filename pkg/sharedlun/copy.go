@@ -32,14 +32,14 @@ func (o Origin) Check() error {
 	return nil
 }
 
-// Copying reports whether the volume is a copy that is not whole yet. Its origin keeps its content for as long: no node gets it, and it is not removed.
+// Copying reports whether the volume is a copy that is not whole yet. Its origin keeps its content for as long, unless the copy is void: no node gets it, and it is not removed.
 func (v Volume) Copying() bool { return v.Origin != (Origin{}) && v.ReadyBytes == 0 }
 
-// Copies returns the volumes that are being copied from one, ordered by name.
+// Copies returns the volumes that are being copied from one, without the void ones; ordered by name.
 func (g Group) Copies(uuid string) []Volume {
 	var out []Volume
 	for _, v := range g.Volumes {
-		if v.Copying() && v.Origin.UUID == uuid {
+		if v.Copying() && !v.Void && v.Origin.UUID == uuid {
 			out = append(out, v)
 		}
 	}

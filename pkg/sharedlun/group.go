@@ -36,10 +36,12 @@ const (
 	TagCopied = quarry.Group + "/copied="
 	// TagSnapshot is on a volume that is a snapshot: no node gets it once it is whole.
 	TagSnapshot = quarry.Group + "/snapshot"
+	// TagVoid is on a copy that nobody wants any more, and that never becomes whole. It is never taken off.
+	TagVoid = quarry.Group + "/void"
 )
 
 // marks are all of them.
-var marks = []string{TagOwner, TagEpoch, TagHeldBy, TagLeaving, TagReady, TagMaking, TagUsed, TagReader, TagCopyOf, TagCopied, TagSnapshot}
+var marks = []string{TagOwner, TagEpoch, TagHeldBy, TagLeaving, TagReady, TagMaking, TagUsed, TagReader, TagCopyOf, TagCopied, TagSnapshot, TagVoid}
 
 // SystemID is what LVM knows the group of an Iscsi by. No host has it, so that plain LVM leaves the group alone everywhere.
 func SystemID(ownerUID string) string { return "quarry-" + ownerUID }
@@ -89,6 +91,8 @@ type Volume struct {
 	CopiedBytes int64
 	// Snapshot is true for a snapshot: no node gets it once it is whole.
 	Snapshot bool
+	// Void is true for a copy that nobody wants any more, and that never becomes whole: its origin may change, even if a node fills it still.
+	Void bool
 	// Tags beside those of this package, ordered.
 	Tags        []string
 	CreatedUnix int64
@@ -158,6 +162,9 @@ func (v *Volume) Mark(tag string) bool {
 		return true
 	case TagSnapshot:
 		v.Snapshot = true
+		return true
+	case TagVoid:
+		v.Void = true
 		return true
 	}
 	if v.markCopy(tag) {

@@ -69,6 +69,7 @@ func Contract(t *testing.T, site func(t *testing.T) Site) {
 		"copies that are refused":     copiesRefused,
 		"copies that go on":           copiesGoOn,
 		"copies that are ended":       copiesEnd,
+		"copies that nobody wants":    copiesVoid,
 		"snapshots":                   snapshots,
 		"the first filesystem":        firstUse,
 		"a filesystem is ended":       firstUseEnded,

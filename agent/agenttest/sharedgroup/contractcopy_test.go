@@ -260,3 +260,35 @@ func (c *check) copiesOn(uuid string) {
 		}
 	}
 }
+
+// copiesVoid: a copy that nobody wants holds nothing up but the removal of its origin, and never becomes whole.
+func copiesVoid(c *check) {
+	v := c.original()
+	w := c.copyOf("copy", "v", 12*mib, true)
+	_, err := c.A.Agent().Copy(c.Context(), c.ref, c.cred(c.A), w, false, 1)
+	c.must(err)
+	c.copiesOn(w.UUID)
+	void := sharedlun.Change{Void: &sharedlun.Void{Name: "copy", UUID: w.UUID}}
+	c.change(void)
+	if got := c.volume("copy"); !got.Void || !got.Copying() || got.HeldBy != "n1" || got.Origin.UUID != v.UUID {
+		c.Errorf("void: %+v", got)
+	}
+	before := c.group.Sequence
+	c.change(void)
+	if c.group.Sequence != before {
+		c.Error("what is void was made void once more")
+	}
+	c.want(c.try(c.A, c.copied("copy", 4*mib)), sharedlun.ErrMisfit, "void")
+	c.want(c.try(c.A, sharedlun.Change{Remove: &sharedlun.Remove{Name: "v", UUID: v.UUID}}), sharedlun.ErrHeld, "n1, which may read it")
+	// The origin goes to a node, and changes, while the copy is filled still.
+	c.change(sharedlun.Change{Hold: c.hold("v", "n2")})
+	c.change(sharedlun.Change{Leave: c.hold("v", "n2")})
+	c.change(sharedlun.Change{Release: &sharedlun.Release{Hold: *c.hold("v", "n2")}})
+	c.hide("copy")
+	_, err = c.A.Agent().Copy(c.Context(), c.ref, c.cred(c.A), w, false, rate)
+	c.want(err, sharedlun.ErrHeld, "")
+	c.want(c.try(c.A, sharedlun.Change{Hold: c.hold("copy", "n1")}), sharedlun.ErrMisfit, "void")
+	c.want(c.try(c.A, c.ready("copy", 12*mib)), sharedlun.ErrMisfit, "void")
+	c.change(sharedlun.Change{Remove: &sharedlun.Remove{Name: "v", UUID: v.UUID}})
+	c.change(sharedlun.Change{Remove: &sharedlun.Remove{Name: "copy", UUID: w.UUID}})
+}

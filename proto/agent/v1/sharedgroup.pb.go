@@ -608,7 +608,9 @@ type SharedVolume struct {
 	// The first bytes that have reached the LUN while it is being copied.
 	CopiedBytes int64 `protobuf:"varint,15,opt,name=copied_bytes,json=copiedBytes,proto3" json:"copied_bytes,omitempty"`
 	// True for a snapshot: no node gets it once it is whole.
-	Snapshot      bool `protobuf:"varint,16,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	Snapshot bool `protobuf:"varint,16,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	// True for a copy that nobody wants any more: it never becomes whole, and its origin does not wait for it.
+	Void          bool `protobuf:"varint,17,opt,name=void,proto3" json:"void,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -744,6 +746,13 @@ func (x *SharedVolume) GetCopiedBytes() int64 {
 func (x *SharedVolume) GetSnapshot() bool {
 	if x != nil {
 		return x.Snapshot
+	}
+	return false
+}
+
+func (x *SharedVolume) GetVoid() bool {
+	if x != nil {
+		return x.Void
 	}
 	return false
 }
@@ -1006,6 +1015,7 @@ type ChangeSharedGroupRequest struct {
 	//	*ChangeSharedGroupRequest_Making
 	//	*ChangeSharedGroupRequest_Used
 	//	*ChangeSharedGroupRequest_Copied
+	//	*ChangeSharedGroupRequest_Void
 	Change        isChangeSharedGroupRequest_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1177,6 +1187,15 @@ func (x *ChangeSharedGroupRequest) GetCopied() *ChangeSharedGroupRequest_CopiedV
 	return nil
 }
 
+func (x *ChangeSharedGroupRequest) GetVoid() *ChangeSharedGroupRequest_VoidVolume {
+	if x != nil {
+		if x, ok := x.Change.(*ChangeSharedGroupRequest_Void); ok {
+			return x.Void
+		}
+	}
+	return nil
+}
+
 type isChangeSharedGroupRequest_Change interface {
 	isChangeSharedGroupRequest_Change()
 }
@@ -1230,6 +1249,10 @@ type ChangeSharedGroupRequest_Copied struct {
 	Copied *ChangeSharedGroupRequest_CopiedVolume `protobuf:"bytes,15,opt,name=copied,proto3,oneof"`
 }
 
+type ChangeSharedGroupRequest_Void struct {
+	Void *ChangeSharedGroupRequest_VoidVolume `protobuf:"bytes,16,opt,name=void,proto3,oneof"`
+}
+
 func (*ChangeSharedGroupRequest_TakeOver_) isChangeSharedGroupRequest_Change() {}
 
 func (*ChangeSharedGroupRequest_Create) isChangeSharedGroupRequest_Change() {}
@@ -1253,6 +1276,8 @@ func (*ChangeSharedGroupRequest_Making) isChangeSharedGroupRequest_Change() {}
 func (*ChangeSharedGroupRequest_Used) isChangeSharedGroupRequest_Change() {}
 
 func (*ChangeSharedGroupRequest_Copied) isChangeSharedGroupRequest_Change() {}
+
+func (*ChangeSharedGroupRequest_Void) isChangeSharedGroupRequest_Change() {}
 
 type ChangeSharedGroupResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3039,6 +3064,62 @@ func (x *ChangeSharedGroupRequest_CopiedVolume) GetUuid() string {
 	return ""
 }
 
+// VoidVolume says that nobody wants a volume any more that is being copied. It never becomes whole; its origin may go to a node again, and is removed once no node holds the void
+// copy. An older agent refuses the request as one without a change.
+type ChangeSharedGroupRequest_VoidVolume struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// REQUIRED. UUID of the volume that is meant.
+	Uuid          string `protobuf:"bytes,2,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeSharedGroupRequest_VoidVolume) Reset() {
+	*x = ChangeSharedGroupRequest_VoidVolume{}
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeSharedGroupRequest_VoidVolume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeSharedGroupRequest_VoidVolume) ProtoMessage() {}
+
+func (x *ChangeSharedGroupRequest_VoidVolume) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeSharedGroupRequest_VoidVolume.ProtoReflect.Descriptor instead.
+func (*ChangeSharedGroupRequest_VoidVolume) Descriptor() ([]byte, []int) {
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13, 11}
+}
+
+func (x *ChangeSharedGroupRequest_VoidVolume) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ChangeSharedGroupRequest_VoidVolume) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
 // ReadyVolume says that the first bytes of a volume may be seen. A volume that is being copied becomes ready as a whole, once all of it has reached the LUN and no node holds it.
 type ChangeSharedGroupRequest_ReadyVolume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3054,7 +3135,7 @@ type ChangeSharedGroupRequest_ReadyVolume struct {
 
 func (x *ChangeSharedGroupRequest_ReadyVolume) Reset() {
 	*x = ChangeSharedGroupRequest_ReadyVolume{}
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[43]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3066,7 +3147,7 @@ func (x *ChangeSharedGroupRequest_ReadyVolume) String() string {
 func (*ChangeSharedGroupRequest_ReadyVolume) ProtoMessage() {}
 
 func (x *ChangeSharedGroupRequest_ReadyVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_sharedgroup_proto_msgTypes[43]
+	mi := &file_agent_v1_sharedgroup_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3079,7 +3160,7 @@ func (x *ChangeSharedGroupRequest_ReadyVolume) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use ChangeSharedGroupRequest_ReadyVolume.ProtoReflect.Descriptor instead.
 func (*ChangeSharedGroupRequest_ReadyVolume) Descriptor() ([]byte, []int) {
-	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13, 11}
+	return file_agent_v1_sharedgroup_proto_rawDescGZIP(), []int{13, 12}
 }
 
 func (x *ChangeSharedGroupRequest_ReadyVolume) GetName() string {
@@ -3144,7 +3225,7 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\n" +
 	"free_bytes\x18\a \x01(\x03R\tfreeBytes\x12!\n" +
 	"\fextent_bytes\x18\b \x01(\x03R\vextentBytes\x127\n" +
-	"\avolumes\x18\t \x03(\v2\x1d.quarry.agent.v1.SharedVolumeR\avolumes\"\xfb\x03\n" +
+	"\avolumes\x18\t \x03(\v2\x1d.quarry.agent.v1.SharedVolumeR\avolumes\"\x8f\x04\n" +
 	"\fSharedVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1d\n" +
@@ -3163,7 +3244,8 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\x04used\x18\r \x01(\bR\x04used\x123\n" +
 	"\x06origin\x18\x0e \x01(\v2\x1b.quarry.agent.v1.CopyOriginR\x06origin\x12!\n" +
 	"\fcopied_bytes\x18\x0f \x01(\x03R\vcopiedBytes\x12\x1a\n" +
-	"\bsnapshot\x18\x10 \x01(\bR\bsnapshotJ\x04\b\x06\x10\a\"J\n" +
+	"\bsnapshot\x18\x10 \x01(\bR\bsnapshot\x12\x12\n" +
+	"\x04void\x18\x11 \x01(\bR\x04voidJ\x04\b\x06\x10\a\"J\n" +
 	"\n" +
 	"CopyOrigin\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -3181,7 +3263,7 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\vwipe_digest\x18\x04 \x01(\tR\n" +
 	"wipeDigest\"O\n" +
 	"\x19CreateSharedGroupResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.SharedGroupR\x05group\"\xd0\x11\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.SharedGroupR\x05group\"\xd2\x12\n" +
 	"\x18ChangeSharedGroupRequest\x125\n" +
 	"\x05group\x18\x01 \x01(\v2\x1f.quarry.agent.v1.SharedGroupRefR\x05group\x122\n" +
 	"\amandate\x18\x02 \x01(\v2\x18.quarry.agent.v1.MandateR\amandate\x12\x1a\n" +
@@ -3198,7 +3280,8 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\x06forget\x18\x0e \x01(\v27.quarry.agent.v1.ChangeSharedGroupRequest.ForgetReadersH\x00R\x06forget\x12P\n" +
 	"\x06making\x18\f \x01(\v26.quarry.agent.v1.ChangeSharedGroupRequest.MakingVolumeH\x00R\x06making\x12J\n" +
 	"\x04used\x18\r \x01(\v24.quarry.agent.v1.ChangeSharedGroupRequest.UsedVolumeH\x00R\x04used\x12P\n" +
-	"\x06copied\x18\x0f \x01(\v26.quarry.agent.v1.ChangeSharedGroupRequest.CopiedVolumeH\x00R\x06copied\x1a\n" +
+	"\x06copied\x18\x0f \x01(\v26.quarry.agent.v1.ChangeSharedGroupRequest.CopiedVolumeH\x00R\x06copied\x12J\n" +
+	"\x04void\x18\x10 \x01(\v24.quarry.agent.v1.ChangeSharedGroupRequest.VoidVolumeH\x00R\x04void\x1a\n" +
 	"\n" +
 	"\bTakeOver\x1a\xbf\x01\n" +
 	"\fCreateVolume\x12\x12\n" +
@@ -3251,7 +3334,11 @@ const file_agent_v1_sharedgroup_proto_rawDesc = "" +
 	"\fCopiedVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fcopied_bytes\x18\x02 \x01(\x03R\vcopiedBytes\x12\x12\n" +
-	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x1aV\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x1a4\n" +
+	"\n" +
+	"VoidVolume\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x1aV\n" +
 	"\vReadyVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vready_bytes\x18\x02 \x01(\x03R\n" +
@@ -3368,7 +3455,7 @@ func file_agent_v1_sharedgroup_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_v1_sharedgroup_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_v1_sharedgroup_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_agent_v1_sharedgroup_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_agent_v1_sharedgroup_proto_goTypes = []any{
 	(Mapping_Part)(0),                              // 0: quarry.agent.v1.Mapping.Part
 	(*SharedGroupRef)(nil),                         // 1: quarry.agent.v1.SharedGroupRef
@@ -3414,11 +3501,12 @@ var file_agent_v1_sharedgroup_proto_goTypes = []any{
 	(*ChangeSharedGroupRequest_MakingVolume)(nil),  // 41: quarry.agent.v1.ChangeSharedGroupRequest.MakingVolume
 	(*ChangeSharedGroupRequest_UsedVolume)(nil),    // 42: quarry.agent.v1.ChangeSharedGroupRequest.UsedVolume
 	(*ChangeSharedGroupRequest_CopiedVolume)(nil),  // 43: quarry.agent.v1.ChangeSharedGroupRequest.CopiedVolume
-	(*ChangeSharedGroupRequest_ReadyVolume)(nil),   // 44: quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
-	(*LunIdentity)(nil),                            // 45: quarry.agent.v1.LunIdentity
+	(*ChangeSharedGroupRequest_VoidVolume)(nil),    // 44: quarry.agent.v1.ChangeSharedGroupRequest.VoidVolume
+	(*ChangeSharedGroupRequest_ReadyVolume)(nil),   // 45: quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
+	(*LunIdentity)(nil),                            // 46: quarry.agent.v1.LunIdentity
 }
 var file_agent_v1_sharedgroup_proto_depIdxs = []int32{
-	45, // 0: quarry.agent.v1.SharedGroupRef.lun:type_name -> quarry.agent.v1.LunIdentity
+	46, // 0: quarry.agent.v1.SharedGroupRef.lun:type_name -> quarry.agent.v1.LunIdentity
 	3,  // 1: quarry.agent.v1.Mandate.credential:type_name -> quarry.agent.v1.Credential
 	1,  // 2: quarry.agent.v1.GetSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
 	8,  // 3: quarry.agent.v1.GetSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
@@ -3437,65 +3525,66 @@ var file_agent_v1_sharedgroup_proto_depIdxs = []int32{
 	36, // 16: quarry.agent.v1.ChangeSharedGroupRequest.remove:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume
 	37, // 17: quarry.agent.v1.ChangeSharedGroupRequest.hold:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.HoldVolume
 	39, // 18: quarry.agent.v1.ChangeSharedGroupRequest.release:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReleaseVolume
-	44, // 19: quarry.agent.v1.ChangeSharedGroupRequest.ready:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
+	45, // 19: quarry.agent.v1.ChangeSharedGroupRequest.ready:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ReadyVolume
 	38, // 20: quarry.agent.v1.ChangeSharedGroupRequest.leave:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.LeaveVolume
 	40, // 21: quarry.agent.v1.ChangeSharedGroupRequest.forget:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders
 	41, // 22: quarry.agent.v1.ChangeSharedGroupRequest.making:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.MakingVolume
 	42, // 23: quarry.agent.v1.ChangeSharedGroupRequest.used:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.UsedVolume
 	43, // 24: quarry.agent.v1.ChangeSharedGroupRequest.copied:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.CopiedVolume
-	8,  // 25: quarry.agent.v1.ChangeSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
-	1,  // 26: quarry.agent.v1.RemoveSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	2,  // 27: quarry.agent.v1.RemoveSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
-	1,  // 28: quarry.agent.v1.PromiseEpochRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	1,  // 29: quarry.agent.v1.MapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	9,  // 30: quarry.agent.v1.MapVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	3,  // 31: quarry.agent.v1.MapVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
-	26, // 32: quarry.agent.v1.MapVolumeResponse.mapping:type_name -> quarry.agent.v1.Mapping
-	1,  // 33: quarry.agent.v1.UnmapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	1,  // 34: quarry.agent.v1.ListMappingsRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	26, // 35: quarry.agent.v1.ListMappingsResponse.mappings:type_name -> quarry.agent.v1.Mapping
-	26, // 36: quarry.agent.v1.ListMappingsResponse.parts:type_name -> quarry.agent.v1.Mapping
-	11, // 37: quarry.agent.v1.Mapping.ranges:type_name -> quarry.agent.v1.Range
-	0,  // 38: quarry.agent.v1.Mapping.part:type_name -> quarry.agent.v1.Mapping.Part
-	1,  // 39: quarry.agent.v1.ZeroVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	9,  // 40: quarry.agent.v1.ZeroVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	3,  // 41: quarry.agent.v1.ZeroVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
-	1,  // 42: quarry.agent.v1.CopyVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	9,  // 43: quarry.agent.v1.CopyVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	3,  // 44: quarry.agent.v1.CopyVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
-	1,  // 45: quarry.agent.v1.FormatVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
-	9,  // 46: quarry.agent.v1.FormatVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
-	3,  // 47: quarry.agent.v1.FormatVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
-	10, // 48: quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume.origin:type_name -> quarry.agent.v1.CopyOrigin
-	5,  // 49: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume.boots:type_name -> quarry.agent.v1.Boot
-	5,  // 50: quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders.boots:type_name -> quarry.agent.v1.Boot
-	6,  // 51: quarry.agent.v1.SharedGroupService.GetSharedGroup:input_type -> quarry.agent.v1.GetSharedGroupRequest
-	12, // 52: quarry.agent.v1.SharedGroupService.CreateSharedGroup:input_type -> quarry.agent.v1.CreateSharedGroupRequest
-	14, // 53: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:input_type -> quarry.agent.v1.ChangeSharedGroupRequest
-	16, // 54: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:input_type -> quarry.agent.v1.RemoveSharedGroupRequest
-	18, // 55: quarry.agent.v1.SharedGroupService.PromiseEpoch:input_type -> quarry.agent.v1.PromiseEpochRequest
-	20, // 56: quarry.agent.v1.SharedGroupService.MapVolume:input_type -> quarry.agent.v1.MapVolumeRequest
-	22, // 57: quarry.agent.v1.SharedGroupService.UnmapVolume:input_type -> quarry.agent.v1.UnmapVolumeRequest
-	24, // 58: quarry.agent.v1.SharedGroupService.ListMappings:input_type -> quarry.agent.v1.ListMappingsRequest
-	27, // 59: quarry.agent.v1.SharedGroupService.ZeroVolume:input_type -> quarry.agent.v1.ZeroVolumeRequest
-	29, // 60: quarry.agent.v1.SharedGroupService.CopyVolume:input_type -> quarry.agent.v1.CopyVolumeRequest
-	31, // 61: quarry.agent.v1.SharedGroupService.FormatVolume:input_type -> quarry.agent.v1.FormatVolumeRequest
-	7,  // 62: quarry.agent.v1.SharedGroupService.GetSharedGroup:output_type -> quarry.agent.v1.GetSharedGroupResponse
-	13, // 63: quarry.agent.v1.SharedGroupService.CreateSharedGroup:output_type -> quarry.agent.v1.CreateSharedGroupResponse
-	15, // 64: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:output_type -> quarry.agent.v1.ChangeSharedGroupResponse
-	17, // 65: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:output_type -> quarry.agent.v1.RemoveSharedGroupResponse
-	19, // 66: quarry.agent.v1.SharedGroupService.PromiseEpoch:output_type -> quarry.agent.v1.PromiseEpochResponse
-	21, // 67: quarry.agent.v1.SharedGroupService.MapVolume:output_type -> quarry.agent.v1.MapVolumeResponse
-	23, // 68: quarry.agent.v1.SharedGroupService.UnmapVolume:output_type -> quarry.agent.v1.UnmapVolumeResponse
-	25, // 69: quarry.agent.v1.SharedGroupService.ListMappings:output_type -> quarry.agent.v1.ListMappingsResponse
-	28, // 70: quarry.agent.v1.SharedGroupService.ZeroVolume:output_type -> quarry.agent.v1.ZeroVolumeResponse
-	30, // 71: quarry.agent.v1.SharedGroupService.CopyVolume:output_type -> quarry.agent.v1.CopyVolumeResponse
-	32, // 72: quarry.agent.v1.SharedGroupService.FormatVolume:output_type -> quarry.agent.v1.FormatVolumeResponse
-	62, // [62:73] is the sub-list for method output_type
-	51, // [51:62] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	44, // 25: quarry.agent.v1.ChangeSharedGroupRequest.void:type_name -> quarry.agent.v1.ChangeSharedGroupRequest.VoidVolume
+	8,  // 26: quarry.agent.v1.ChangeSharedGroupResponse.group:type_name -> quarry.agent.v1.SharedGroup
+	1,  // 27: quarry.agent.v1.RemoveSharedGroupRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	2,  // 28: quarry.agent.v1.RemoveSharedGroupRequest.mandate:type_name -> quarry.agent.v1.Mandate
+	1,  // 29: quarry.agent.v1.PromiseEpochRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	1,  // 30: quarry.agent.v1.MapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	9,  // 31: quarry.agent.v1.MapVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	3,  // 32: quarry.agent.v1.MapVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	26, // 33: quarry.agent.v1.MapVolumeResponse.mapping:type_name -> quarry.agent.v1.Mapping
+	1,  // 34: quarry.agent.v1.UnmapVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	1,  // 35: quarry.agent.v1.ListMappingsRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	26, // 36: quarry.agent.v1.ListMappingsResponse.mappings:type_name -> quarry.agent.v1.Mapping
+	26, // 37: quarry.agent.v1.ListMappingsResponse.parts:type_name -> quarry.agent.v1.Mapping
+	11, // 38: quarry.agent.v1.Mapping.ranges:type_name -> quarry.agent.v1.Range
+	0,  // 39: quarry.agent.v1.Mapping.part:type_name -> quarry.agent.v1.Mapping.Part
+	1,  // 40: quarry.agent.v1.ZeroVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	9,  // 41: quarry.agent.v1.ZeroVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	3,  // 42: quarry.agent.v1.ZeroVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	1,  // 43: quarry.agent.v1.CopyVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	9,  // 44: quarry.agent.v1.CopyVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	3,  // 45: quarry.agent.v1.CopyVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	1,  // 46: quarry.agent.v1.FormatVolumeRequest.group:type_name -> quarry.agent.v1.SharedGroupRef
+	9,  // 47: quarry.agent.v1.FormatVolumeRequest.volume:type_name -> quarry.agent.v1.SharedVolume
+	3,  // 48: quarry.agent.v1.FormatVolumeRequest.credential:type_name -> quarry.agent.v1.Credential
+	10, // 49: quarry.agent.v1.ChangeSharedGroupRequest.CreateVolume.origin:type_name -> quarry.agent.v1.CopyOrigin
+	5,  // 50: quarry.agent.v1.ChangeSharedGroupRequest.RemoveVolume.boots:type_name -> quarry.agent.v1.Boot
+	5,  // 51: quarry.agent.v1.ChangeSharedGroupRequest.ForgetReaders.boots:type_name -> quarry.agent.v1.Boot
+	6,  // 52: quarry.agent.v1.SharedGroupService.GetSharedGroup:input_type -> quarry.agent.v1.GetSharedGroupRequest
+	12, // 53: quarry.agent.v1.SharedGroupService.CreateSharedGroup:input_type -> quarry.agent.v1.CreateSharedGroupRequest
+	14, // 54: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:input_type -> quarry.agent.v1.ChangeSharedGroupRequest
+	16, // 55: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:input_type -> quarry.agent.v1.RemoveSharedGroupRequest
+	18, // 56: quarry.agent.v1.SharedGroupService.PromiseEpoch:input_type -> quarry.agent.v1.PromiseEpochRequest
+	20, // 57: quarry.agent.v1.SharedGroupService.MapVolume:input_type -> quarry.agent.v1.MapVolumeRequest
+	22, // 58: quarry.agent.v1.SharedGroupService.UnmapVolume:input_type -> quarry.agent.v1.UnmapVolumeRequest
+	24, // 59: quarry.agent.v1.SharedGroupService.ListMappings:input_type -> quarry.agent.v1.ListMappingsRequest
+	27, // 60: quarry.agent.v1.SharedGroupService.ZeroVolume:input_type -> quarry.agent.v1.ZeroVolumeRequest
+	29, // 61: quarry.agent.v1.SharedGroupService.CopyVolume:input_type -> quarry.agent.v1.CopyVolumeRequest
+	31, // 62: quarry.agent.v1.SharedGroupService.FormatVolume:input_type -> quarry.agent.v1.FormatVolumeRequest
+	7,  // 63: quarry.agent.v1.SharedGroupService.GetSharedGroup:output_type -> quarry.agent.v1.GetSharedGroupResponse
+	13, // 64: quarry.agent.v1.SharedGroupService.CreateSharedGroup:output_type -> quarry.agent.v1.CreateSharedGroupResponse
+	15, // 65: quarry.agent.v1.SharedGroupService.ChangeSharedGroup:output_type -> quarry.agent.v1.ChangeSharedGroupResponse
+	17, // 66: quarry.agent.v1.SharedGroupService.RemoveSharedGroup:output_type -> quarry.agent.v1.RemoveSharedGroupResponse
+	19, // 67: quarry.agent.v1.SharedGroupService.PromiseEpoch:output_type -> quarry.agent.v1.PromiseEpochResponse
+	21, // 68: quarry.agent.v1.SharedGroupService.MapVolume:output_type -> quarry.agent.v1.MapVolumeResponse
+	23, // 69: quarry.agent.v1.SharedGroupService.UnmapVolume:output_type -> quarry.agent.v1.UnmapVolumeResponse
+	25, // 70: quarry.agent.v1.SharedGroupService.ListMappings:output_type -> quarry.agent.v1.ListMappingsResponse
+	28, // 71: quarry.agent.v1.SharedGroupService.ZeroVolume:output_type -> quarry.agent.v1.ZeroVolumeResponse
+	30, // 72: quarry.agent.v1.SharedGroupService.CopyVolume:output_type -> quarry.agent.v1.CopyVolumeResponse
+	32, // 73: quarry.agent.v1.SharedGroupService.FormatVolume:output_type -> quarry.agent.v1.FormatVolumeResponse
+	63, // [63:74] is the sub-list for method output_type
+	52, // [52:63] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_agent_v1_sharedgroup_proto_init() }
@@ -3517,6 +3606,7 @@ func file_agent_v1_sharedgroup_proto_init() {
 		(*ChangeSharedGroupRequest_Making)(nil),
 		(*ChangeSharedGroupRequest_Used)(nil),
 		(*ChangeSharedGroupRequest_Copied)(nil),
+		(*ChangeSharedGroupRequest_Void)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3524,7 +3614,7 @@ func file_agent_v1_sharedgroup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_v1_sharedgroup_proto_rawDesc), len(file_agent_v1_sharedgroup_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   44,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

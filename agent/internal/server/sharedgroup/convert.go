@@ -119,6 +119,8 @@ func fromUse(req *agentv1.ChangeSharedGroupRequest) (sharedlun.Change, error) {
 		return sharedlun.Change{Making: &sharedlun.Hold{Name: c.Making.GetName(), UUID: c.Making.GetUuid(), Node: c.Making.GetNode()}}, nil
 	case *agentv1.ChangeSharedGroupRequest_Copied:
 		return sharedlun.Change{Copied: &sharedlun.Copied{Name: c.Copied.GetName(), UUID: c.Copied.GetUuid(), Bytes: c.Copied.GetCopiedBytes()}}, nil
+	case *agentv1.ChangeSharedGroupRequest_Void:
+		return sharedlun.Change{Void: &sharedlun.Void{Name: c.Void.GetName(), UUID: c.Void.GetUuid()}}, nil
 	case *agentv1.ChangeSharedGroupRequest_Used:
 		return sharedlun.Change{Used: &sharedlun.Hold{Name: c.Used.GetName(), UUID: c.Used.GetUuid(), Node: c.Used.GetNode()}}, nil
 	}
@@ -129,7 +131,7 @@ func fromVolume(v *agentv1.SharedVolume) (sharedlun.Volume, error) {
 	out := sharedlun.Volume{
 		Name: v.GetName(), UUID: v.GetUuid(), SizeBytes: v.GetSizeBytes(), HeldBy: v.GetHeldBy(), Leaving: v.GetLeaving(), ReadyBytes: v.GetReadyBytes(),
 		Tags: v.GetTags(), CreatedUnix: v.GetCreatedUnixSeconds(), Readers: fromBoots(v.GetReaders()),
-		MakingOn: v.GetMakingOn(), Used: v.GetUsed(), Origin: fromOrigin(v.GetOrigin()), CopiedBytes: v.GetCopiedBytes(), Snapshot: v.GetSnapshot(),
+		MakingOn: v.GetMakingOn(), Used: v.GetUsed(), Origin: fromOrigin(v.GetOrigin()), CopiedBytes: v.GetCopiedBytes(), Snapshot: v.GetSnapshot(), Void: v.GetVoid(),
 	}
 	if err := first(bounded("ranges", len(v.GetRanges()), maxRanges), bounded("readers", len(v.GetReaders()), maxReaders)); err != nil {
 		return out, err
@@ -152,7 +154,7 @@ func toGroup(g sharedlun.Group) *agentv1.SharedGroup {
 		out.Volumes = append(out.Volumes, &agentv1.SharedVolume{
 			Name: v.Name, Uuid: v.UUID, SizeBytes: v.SizeBytes, Ranges: toRanges(v.Ranges), HeldBy: v.HeldBy, Leaving: v.Leaving,
 			ReadyBytes: v.ReadyBytes, Tags: v.Tags, CreatedUnixSeconds: v.CreatedUnix, Readers: toBoots(v.Readers),
-			MakingOn: v.MakingOn, Used: v.Used, Origin: toOrigin(v.Origin), CopiedBytes: v.CopiedBytes, Snapshot: v.Snapshot,
+			MakingOn: v.MakingOn, Used: v.Used, Origin: toOrigin(v.Origin), CopiedBytes: v.CopiedBytes, Snapshot: v.Snapshot, Void: v.Void,
 		})
 	}
 	return out

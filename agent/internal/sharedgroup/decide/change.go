@@ -62,6 +62,7 @@ func valid(c sharedlun.Change) error {
 	add(c.Copied != nil, func() error {
 		return first(meant(c.Copied.Name, c.Copied.UUID), positive(c.Copied.Bytes), sectors(c.Copied.Bytes))
 	})
+	add(c.Void != nil, func() error { return meant(c.Void.Name, c.Void.UUID) })
 	add(c.Forget != nil, func() error { return first(meant(c.Forget.Name, c.Forget.UUID), booted(c.Forget.Boots)) })
 	if set != 1 {
 		return fmt.Errorf("%w: %d changes in one request", sharedlun.ErrInvalid, set)
@@ -201,6 +202,8 @@ func wanted(g sharedlun.Group, o Order) (Step, error) {
 		return used(g, *c.Used)
 	case c.Copied != nil:
 		return copied(g, *c.Copied)
+	case c.Void != nil:
+		return void(g, *c.Void)
 	}
 	return ready(g, *c.Ready)
 }

@@ -49,12 +49,44 @@ func lendable(g sharedlun.Group, v sharedlun.Volume) error {
 	if err := uncopied(g, v); err != nil {
 		return err
 	}
+	if v.Void {
+		return voided(v)
+	}
 	if v.Copying() {
 		_, err := origin(g, v)
 		return err
 	}
 	if v.Snapshot {
 		return fmt.Errorf("%w: volume %s is a snapshot, which no node gets", sharedlun.ErrMisfit, v.Name)
+	}
+	return nil
+}
+
+// voided refuses what a copy would need to become whole, once it is void.
+func voided(v sharedlun.Volume) error {
+	return fmt.Errorf("%w: the copy %s is void: nobody wants it, and its origin may have changed", sharedlun.ErrMisfit, v.Name)
+}
+
+// void marks a copy that is not whole. From then on its origin does not wait for it, even if the node that fills it does not answer: that node only reads the origin, and what it writes nobody sees.
+func void(g sharedlun.Group, c sharedlun.Void) (Step, error) {
+	v, err := named(g, c.Name, c.UUID)
+	switch {
+	case err != nil || v == nil:
+		return nil, err
+	case !v.Copying():
+		return nil, fmt.Errorf("%w: volume %s is not being copied", sharedlun.ErrMisfit, c.Name)
+	case v.Void:
+		return nil, nil
+	}
+	return Retag{Volume: *v, Add: []string{sharedlun.TagVoid}}, nil
+}
+
+// unfilled refuses to remove a volume while a node has a void copy of it: it may read the volume, and is no reader of anything yet.
+func unfilled(g sharedlun.Group, v sharedlun.Volume) error {
+	for _, c := range g.ReadThrough(v) {
+		if c.UUID != v.UUID && c.Void && c.HeldBy != "" {
+			return fmt.Errorf("volume %s was being copied to %s, which is void, and is %w: %s, which may read it", v.Name, c.Name, sharedlun.ErrHeld, c.HeldBy)
+		}
 	}
 	return nil
 }
@@ -82,6 +114,8 @@ func copied(g sharedlun.Group, c sharedlun.Copied) (Step, error) {
 		return nil, err
 	case !v.Copying():
 		return nil, fmt.Errorf("%w: volume %s is not being copied", sharedlun.ErrMisfit, c.Name)
+	case v.Void:
+		return nil, voided(v)
 	case c.Bytes > v.SizeBytes:
 		return nil, fmt.Errorf("%w: %d bytes of volume %s copied, it has %d", sharedlun.ErrInvalid, c.Bytes, c.Name, v.SizeBytes)
 	case c.Bytes <= v.CopiedBytes:
@@ -103,6 +137,8 @@ func copiedTag(v sharedlun.Volume) []string {
 // wholeCopy shows a copy. It is shown as a whole, once the LUN says that all of it is there, and that no node works on it: from then on its origin may change.
 func wholeCopy(v sharedlun.Volume, c sharedlun.Ready) (Step, error) {
 	switch {
+	case v.Void:
+		return nil, voided(v)
 	case c.Bytes != v.SizeBytes || v.CopiedBytes != v.SizeBytes:
 		return nil, fmt.Errorf("%w: %d bytes of the copy %s ready: it has %d, and %d have reached the LUN", sharedlun.ErrMisfit, c.Bytes, v.Name, v.SizeBytes, v.CopiedBytes)
 	case v.HeldBy != "":
@@ -131,6 +167,9 @@ func Copy(seen sharedlun.Group, v sharedlun.Volume, node string, devices []Mappe
 	}
 	if !copying.Copying() || copying.SizeBytes != v.SizeBytes || copying.Origin != v.Origin {
 		return copying, from, fmt.Errorf("%w: volume %s is no copy of %q any more that is being made, or has another size", sharedlun.ErrMoved, v.Name, v.Origin.Name)
+	}
+	if copying.Void {
+		return copying, from, voided(copying)
 	}
 	if from, err = origin(seen, copying); err != nil {
 		return copying, from, err

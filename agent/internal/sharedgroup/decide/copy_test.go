@@ -48,6 +48,9 @@ func TestChange_copies(t *testing.T) {
 	removeAfter := func(boot string) sharedlun.Change {
 		return sharedlun.Change{Remove: &sharedlun.Remove{Name: "a", UUID: uuidA, Boots: []sharedlun.Boot{{Node: "n2", ID: boot}}}}
 	}
+	dropped := func(_, b *sharedlun.Volume) { b.Void = true }
+	loose := func(_, b *sharedlun.Volume) { b.Void, b.HeldBy, b.CopiedBytes = true, "", b.SizeBytes }
+	drop := sharedlun.Change{Void: &sharedlun.Void{Name: "b", UUID: uuidC}}
 	leaves := sharedlun.Change{Leave: &sharedlun.Hold{Name: "b", UUID: uuidC, Node: "n1", ReadyBytes: 12 * mib}}
 	begins := sharedlun.Change{Create: &sharedlun.Create{Name: "c", SizeBytes: 8 * mib, Origin: origin, HeldBy: "n1"}}
 	free := func(_, b *sharedlun.Volume) { b.HeldBy = "" }
@@ -74,6 +77,18 @@ func TestChange_copies(t *testing.T) {
 		"the origin removed, which a fenced node may read":  {read, remove("a", uuidA), "", sharedlun.ErrHeld},
 		"the origin removed, which it may read in its boot": {read, removeAfter("boot-1"), "", sharedlun.ErrHeld},
 		"the origin removed, and the node was booted":       {read, removeAfter("boot-2"), "removed a", nil},
+		"a copy that nobody wants":                          {func(_, _ *sharedlun.Volume) {}, drop, "+" + sharedlun.TagVoid, nil},
+		"a copy that nobody wants, again":                   {dropped, drop, "", nil},
+		"a whole copy that nobody wants":                    {read, drop, "", sharedlun.ErrMisfit},
+		"a void copy of which a part is there":              {dropped, copied(4 * mib), "", sharedlun.ErrMisfit},
+		"a void copy as a whole one":                        {loose, ready(12 * mib), "", sharedlun.ErrMisfit},
+		"a void copy to a node":                             {loose, to("b", uuidC), "", sharedlun.ErrMisfit},
+		"a void copy removed":                               {loose, remove("b", uuidC), "removed b", nil},
+		"a void copy removed, which a node has":             {dropped, remove("b", uuidC), "", sharedlun.ErrHeld},
+		"the origin of a void copy to a node":               {dropped, to("a", uuidA), "+" + sharedlun.TagHeldBy + "n2", nil},
+		"the origin of a void copy copied":                  {dropped, begins, "+" + origin.Tag() + " +" + sharedlun.TagUsed + " +" + sharedlun.TagHeldBy + "n1", nil},
+		"the origin removed, a node has a void copy":        {dropped, remove("a", uuidA), "", sharedlun.ErrHeld},
+		"the origin removed, no node has a void copy":       {loose, remove("a", uuidA), "removed a", nil},
 		"the copy removed":                                  {free, remove("b", uuidC), "removed b", nil},
 		"the copy to a node":                                {free, to("b", uuidC), "+" + sharedlun.TagHeldBy + "n2", nil},
 		"the copy to a node while somebody has both":        {func(a, b *sharedlun.Volume) { a.HeldBy, b.HeldBy = "n3", "" }, to("b", uuidC), "", sharedlun.ErrHeld},
@@ -137,6 +152,7 @@ func TestCopy(t *testing.T) {
 		"with what an earlier copying left": {fits, []Mapped{{VolumeUUID: uuidC, Part: sharedlun.PartNew, Live: true}, {VolumeUUID: uuidC, Part: sharedlun.PartSource, Live: true}}, nil},
 		"of another node":                   {func(_, b *sharedlun.Volume) { b.HeldBy = "n2" }, nil, sharedlun.ErrHeld},
 		"that is being taken away":          {func(_, b *sharedlun.Volume) { b.Leaving = true }, nil, sharedlun.ErrHeld},
+		"that is void":                      {func(_, b *sharedlun.Volume) { b.Void = true }, nil, sharedlun.ErrMisfit},
 		"that is whole":                     {func(_, b *sharedlun.Volume) { b.ReadyBytes = b.SizeBytes }, nil, sharedlun.ErrMoved},
 		"of what a node has":                {func(a, _ *sharedlun.Volume) { a.HeldBy = "n2" }, nil, sharedlun.ErrHeld},
 		"of what is gone":                   {func(a, _ *sharedlun.Volume) { a.Name = "other" }, nil, sharedlun.ErrNotFound},

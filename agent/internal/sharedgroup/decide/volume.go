@@ -103,7 +103,7 @@ func remove(g sharedlun.Group, c sharedlun.Remove) (Step, error) {
 	case v.HeldBy != "":
 		return nil, fmt.Errorf("volume %s: %w: %s", c.Name, sharedlun.ErrHeld, v.HeldBy)
 	}
-	if err := uncopied(g, *v); err != nil {
+	if err := first(uncopied(g, *v), unfilled(g, *v)); err != nil {
 		return nil, err
 	}
 	if err := g.Unread(*v, c.Boots); err != nil {

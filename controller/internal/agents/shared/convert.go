@@ -67,6 +67,14 @@ func setChange(r *agentv1.ChangeSharedGroupRequest, c sharedlun.Change) {
 		r.Change = &agentv1.ChangeSharedGroupRequest_Forget{Forget: &agentv1.ChangeSharedGroupRequest_ForgetReaders{
 			Name: c.Forget.Name, Uuid: c.Forget.UUID, Boots: toBoots(c.Forget.Boots),
 		}}
+	default:
+		setUse(r, c)
+	}
+}
+
+// setUse puts a change into a request that says who may use a volume for the first time, or how it is with a copy.
+func setUse(r *agentv1.ChangeSharedGroupRequest, c sharedlun.Change) {
+	switch {
 	case c.Making != nil:
 		r.Change = &agentv1.ChangeSharedGroupRequest_Making{Making: &agentv1.ChangeSharedGroupRequest_MakingVolume{
 			Name: c.Making.Name, Uuid: c.Making.UUID, Node: c.Making.Node,
@@ -79,6 +87,8 @@ func setChange(r *agentv1.ChangeSharedGroupRequest, c sharedlun.Change) {
 		r.Change = &agentv1.ChangeSharedGroupRequest_Copied{Copied: &agentv1.ChangeSharedGroupRequest_CopiedVolume{
 			Name: c.Copied.Name, Uuid: c.Copied.UUID, CopiedBytes: c.Copied.Bytes,
 		}}
+	case c.Void != nil:
+		r.Change = &agentv1.ChangeSharedGroupRequest_Void{Void: &agentv1.ChangeSharedGroupRequest_VoidVolume{Name: c.Void.Name, Uuid: c.Void.UUID}}
 	}
 }
 
@@ -97,7 +107,7 @@ func volumeOf(v *agentv1.SharedVolume) sharedlun.Volume {
 	out := sharedlun.Volume{
 		Name: v.GetName(), UUID: v.GetUuid(), SizeBytes: v.GetSizeBytes(), Ranges: rangesOf(v.GetRanges()), HeldBy: v.GetHeldBy(),
 		Leaving: v.GetLeaving(), ReadyBytes: v.GetReadyBytes(), CreatedUnix: v.GetCreatedUnixSeconds(),
-		MakingOn: v.GetMakingOn(), Used: v.GetUsed(), Origin: originOf(v.GetOrigin()), CopiedBytes: v.GetCopiedBytes(), Snapshot: v.GetSnapshot(),
+		MakingOn: v.GetMakingOn(), Used: v.GetUsed(), Origin: originOf(v.GetOrigin()), CopiedBytes: v.GetCopiedBytes(), Snapshot: v.GetSnapshot(), Void: v.GetVoid(),
 	}
 	for _, tag := range v.GetTags() {
 		// An agent of an earlier version does not know the marks of copies.
@@ -123,7 +133,7 @@ func toVolume(v sharedlun.Volume) *agentv1.SharedVolume {
 	out := &agentv1.SharedVolume{
 		Name: v.Name, Uuid: v.UUID, SizeBytes: v.SizeBytes, HeldBy: v.HeldBy, Leaving: v.Leaving,
 		ReadyBytes: v.ReadyBytes, Tags: v.Tags, CreatedUnixSeconds: v.CreatedUnix, Readers: toBoots(v.Readers),
-		MakingOn: v.MakingOn, Used: v.Used, Origin: toOrigin(v.Origin), CopiedBytes: v.CopiedBytes, Snapshot: v.Snapshot,
+		MakingOn: v.MakingOn, Used: v.Used, Origin: toOrigin(v.Origin), CopiedBytes: v.CopiedBytes, Snapshot: v.Snapshot, Void: v.Void,
 	}
 	for _, r := range v.Ranges {
 		out.Ranges = append(out.Ranges, &agentv1.Range{StartBytes: r.Start, SizeBytes: r.Size})

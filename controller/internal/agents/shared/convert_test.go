@@ -50,6 +50,7 @@ func TestSetChange_values(t *testing.T) {
 			map[string]any{"name": "a", "size": int64(7), "tags": []string{"t"}, "node": "n", "of": "o p 6", "snapshot": true},
 		},
 		"copied": {sharedlun.Change{Copied: &sharedlun.Copied{Name: "a", UUID: "u", Bytes: 5}}, map[string]any{"name": "a", "uuid": "u", "copied": int64(5)}},
+		"void":   {sharedlun.Change{Void: &sharedlun.Void{Name: "a", UUID: "u"}}, map[string]any{"name": "a", "uuid": "u", "void": true}},
 		"leave":  {sharedlun.Change{Leave: &sharedlun.Hold{Name: "a", UUID: "u", Node: "n", ReadyBytes: 5}}, map[string]any{"name": "a", "uuid": "u", "node": "n", "ready": int64(5)}},
 		"hold":   {sharedlun.Change{Hold: &sharedlun.Hold{Name: "a", UUID: "u", Node: "n"}}, map[string]any{"name": "a", "uuid": "u", "node": "n"}},
 		"release": {
@@ -93,6 +94,8 @@ func TestSetChange_values(t *testing.T) {
 			got = map[string]any{"name": x.Ready.GetName(), "uuid": x.Ready.GetUuid(), "ready": x.Ready.GetReadyBytes()}
 		case *agentv1.ChangeSharedGroupRequest_Making:
 			got = map[string]any{"name": x.Making.GetName(), "uuid": x.Making.GetUuid(), "node": x.Making.GetNode(), "making": true}
+		case *agentv1.ChangeSharedGroupRequest_Void:
+			got = map[string]any{"name": x.Void.GetName(), "uuid": x.Void.GetUuid(), "void": true}
 		case *agentv1.ChangeSharedGroupRequest_Used:
 			got = map[string]any{"name": x.Used.GetName(), "uuid": x.Used.GetUuid(), "node": x.Used.GetNode(), "used": true}
 		case *agentv1.ChangeSharedGroupRequest_Grow:
@@ -114,15 +117,15 @@ func TestVolume(t *testing.T) {
 	v := sharedlun.Volume{
 		Name: "a", UUID: "u", SizeBytes: 100, Ranges: []sharedlun.Range{{Start: 1, Size: 60}, {Start: 90, Size: 40}}, HeldBy: "n1",
 		Leaving: true, ReadyBytes: 60, Tags: []string{"t"}, CreatedUnix: 5, Readers: []sharedlun.Boot{{Node: "n2", ID: "b"}},
-		MakingOn: "n3", Used: true, Origin: sharedlun.Origin{Name: "o", UUID: "p", Bytes: 6}, CopiedBytes: 4, Snapshot: true,
+		MakingOn: "n3", Used: true, Origin: sharedlun.Origin{Name: "o", UUID: "p", Bytes: 6}, CopiedBytes: 4, Snapshot: true, Void: true,
 	}
 	wire := toVolume(v)
 	if d := cmp.Diff(v, volumeOf(wire)); d != "" {
 		t.Error(d)
 	}
 	// An agent of an earlier version takes the marks of copies for tags of the controller.
-	wire.Origin, wire.CopiedBytes, wire.Snapshot = nil, 0, false
-	wire.Tags = append(wire.Tags, v.Origin.Tag(), sharedlun.TagCopied+"4", sharedlun.TagSnapshot)
+	wire.Origin, wire.CopiedBytes, wire.Snapshot, wire.Void = nil, 0, false, false
+	wire.Tags = append(wire.Tags, v.Origin.Tag(), sharedlun.TagCopied+"4", sharedlun.TagSnapshot, sharedlun.TagVoid)
 	if d := cmp.Diff(v, volumeOf(wire)); d != "" {
 		t.Errorf("from an earlier agent: %s", d)
 	}

@@ -67,7 +67,7 @@ func (t turn) copyTo(ctx context.Context, s storage, name string, bytes int64, o
 	return *v, nil
 }
 
-// discard removes a volume of which nobody has seen anything.
+// discard removes a volume, and takes it from the node that has it before.
 func (t turn) discard(ctx context.Context, v sharedlun.Volume) error {
 	if err := t.TakeAway(ctx, v.Name); err != nil {
 		return err
@@ -76,9 +76,12 @@ func (t turn) discard(ctx context.Context, v sharedlun.Volume) error {
 }
 
 // begun returns the volume of a name under which a copy is wanted; nil when nothing is there. What an agent of an earlier version made in place of the copy is removed: this driver may have died
-// before it could do that itself. Nothing of it is ready, so that nobody has it, and it is begun anew.
+// before it could do that itself. Nothing of it is ready, so that nobody has it, and it is begun anew, as is a copy that is void.
 func (t turn) begun(ctx context.Context, name string) (*sharedlun.Volume, error) {
 	v := t.volume(name)
+	if v != nil && v.Void {
+		return nil, t.discard(ctx, *v)
+	}
 	if v == nil || v.Origin != (sharedlun.Origin{}) || v.Snapshot || v.ReadyBytes > 0 || v.Used || v.MakingOn != "" || !tagged(*v) {
 		return v, nil
 	}
@@ -90,6 +93,9 @@ func (t turn) begun(ctx context.Context, name string) (*sharedlun.Volume, error)
 //
 // The LUN says at every instant what is left: that all has reached it is noted while the node holds the copy, and it is shown once nobody holds it any more.
 func (b *Backend) fill(ctx context.Context, t turn, s storage, v sharedlun.Volume) (*sharedlun.Volume, error) {
+	if v.Void {
+		return nil, volume.Refuse(volume.Unavailable, "the copy %s is being deleted, and never becomes whole", v.Name)
+	}
 	if v.CopiedBytes < v.SizeBytes {
 		left, err := b.fillMore(ctx, t, s, v)
 		if left != nil || err != nil {

@@ -237,6 +237,55 @@ func TestSnapshot_nodeDies(t *testing.T) {
 	}
 }
 
+// TestSnapshot_deletedOfDeadNode: a snapshot that is deleted while a dead node fills it holds its volume up no longer, and goes once the node is fenced, and was booted. The volume is removed only then, too.
+func TestSnapshot_deletedOfDeadNode(t *testing.T) {
+	s := newSuite(t)
+	id := s.create("a", 8*mib).GetVolumeId()
+	s.fill(id)
+	goOn := s.still()
+	r, err := s.CreateSnapshot(s.soon(), &csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handle := r.GetSnapshot().GetSnapshotId()
+	dead := s.volume(nameOf(handle)).HeldBy
+	other := map[string]string{"n1": "n2", "n2": "n3", "n3": "n1"}[dead]
+	s.silence(dead)
+	remove := func() error {
+		_, err := s.DeleteSnapshot(t.Context(), &csi.DeleteSnapshotRequest{SnapshotId: handle})
+		return err
+	}
+	wantCode(t, remove(), codes.Unavailable)
+	if v := s.volume(nameOf(handle)); v == nil || !v.Void || v.HeldBy != dead {
+		t.Fatalf("%+v", v)
+	}
+	// Its volume goes on. It may be read there, so that it is not removed.
+	if _, err := s.publish(id, other); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.nodes[other].Write(s.volume(nameOf(id)).UUID, 0); err != nil {
+		t.Error(err)
+	}
+	if err := s.unpublish(id, other); err != nil {
+		t.Fatal(err)
+	}
+	goOn()
+	_, err = s.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+	wantCode(t, err, codes.FailedPrecondition)
+	// Nobody gets a snapshot of two moments.
+	_, err = s.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: id})
+	wantCode(t, err, codes.Unavailable)
+	wantCode(t, remove(), codes.Unavailable)
+	s.fleet.set(dead, func(m *san.Member) { m.Fenced = true })
+	s.lun.Preempt(s.nodes[dead].Key())
+	wantCode(t, remove(), codes.FailedPrecondition)
+	if v := s.volume(nameOf(handle)); v == nil || v.HeldBy != "" || len(v.Readers) != 1 || v.ReadyBytes != 0 {
+		t.Errorf("%+v", v)
+	}
+	_, err = s.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+	wantCode(t, err, codes.FailedPrecondition)
+}
+
 // TestSnapshot_goesOn: how far a copy is, is on the LUN once much of it is done, and a node that takes over begins there.
 func TestSnapshot_goesOn(t *testing.T) {
 	s := newSuite(t)

@@ -2,8 +2,11 @@ package iscsi
 
 import (
 	"context"
+	"errors"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
@@ -36,11 +39,24 @@ func (b *Backend) delete(ctx context.Context, id sharedlun.ID) error {
 		if left, err := b.fillCopies(ctx, t, s, *v); left != nil || err != nil {
 			return left, err
 		}
-		if err := t.TakeAway(ctx, id.Name); err != nil {
+		if err := t.void(ctx, *v); err != nil {
 			return nil, err
 		}
-		return nil, t.remove(ctx, *v)
+		return nil, t.discard(ctx, *v)
 	})
+}
+
+// void says of a copy that is to be removed, and that a node fills which may not answer, that nobody wants it any more: its origin does not wait until the node is fenced then.
+func (t turn) void(ctx context.Context, v sharedlun.Volume) error {
+	if !v.Copying() || v.Void || v.HeldBy == "" || v.HeldBy == t.Writer() {
+		return nil
+	}
+	err := t.Change(ctx, sharedlun.Change{Void: &sharedlun.Void{Name: v.Name, UUID: v.UUID}})
+	if fault, is := errors.AsType[*decide.Fault](err); is && san.Answered(err) && fault.Kind == decide.FaultInvalid {
+		// An agent of an earlier version knows no void copies: the origin waits.
+		return nil
+	}
+	return err
 }
 
 // ExpandVolume makes a volume larger, also while it is used. What is new is zeroed before the node that holds the volume shows it; of a volume that
