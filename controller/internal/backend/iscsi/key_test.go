@@ -186,3 +186,37 @@ func (s *site) strand(node string) {
 	s.san.KeepKey(s.lun, node, 0)
 	s.san.KeepKey(s.lun, node+" in another session", key)
 }
+
+// TestPerform_lastOfBefore: the last node was booted, and its key of before is that of a session that is gone. With a key for its boot it takes that off as another node would.
+func TestPerform_lastOfBefore(t *testing.T) {
+	s := newSite(t, "n2")
+	s.must(s.perform(s.step("n2", v1alpha1.ActionGrantKey), s.step("n2", v1alpha1.ActionRegisterKey)))
+	before := s.member("n2").Spec.Reservation.Key
+	s.strand("n2")
+	s.san.Boot("n2")
+	s.must(s.perform(s.step("n2", v1alpha1.ActionLogin)))
+	boot := s.b.Agents.Node("n2").BootID
+	of := func(action string) iscsi.Step {
+		step := s.step("n2", action)
+		step.BootID, step.Last = boot, true
+		return step
+	}
+	leave := of(v1alpha1.ActionUnregisterKey)
+	leave.Key = before
+	if err := s.perform(leave); err == nil || len(s.san.Keys(s.lun)) != 1 {
+		t.Fatalf("%v, keys %v", err, s.san.Keys(s.lun))
+	}
+	s.must(s.perform(of(v1alpha1.ActionGrantKey), of(v1alpha1.ActionRegisterKey)))
+	r := s.member("n2").Spec.Reservation
+	if r.BootID != boot || r.Key == before || !slices.Equal(r.Previous, []string{before}) {
+		t.Fatalf("%+v", r)
+	}
+	preempt := of(v1alpha1.ActionPreemptKeys)
+	preempt.Node, preempt.Runs, preempt.Victim, preempt.Keys = "", "n2", "n2", []string{before}
+	s.must(s.perform(preempt))
+	leave.Key = r.Key
+	s.must(s.perform(leave))
+	if keys := s.san.Keys(s.lun); len(keys) > 0 || s.member("n2").Spec.Reservation != nil {
+		t.Errorf("keys %v, %+v", keys, s.member("n2").Spec.Reservation)
+	}
+}

@@ -242,6 +242,10 @@ func (h host) leave(out *backend.Host) {
 		// Whatever became of the LUN: a key that can be taken off is, so that others can use it. A node that was booted logs in for that while another one is there.
 		keyed = keyed && h.view.registered(h.m.Object) && (h.LoggedIn() || h.view.sweeper() != "")
 	}
+	if keyed && h.alone() {
+		out.Steps, out.Finding = h.readmit()
+		return
+	}
 	if out.Finding = h.stays(r != nil, keyed); out.Finding.IsZero() {
 		out.Steps = h.farewell(r != nil, keyed)
 	}

@@ -222,6 +222,29 @@ func (h host) stays(recorded, keyed bool) backend.Finding {
 	return backend.Finding{}
 }
 
+// alone reports whether the node is the last one of an Iscsi that ends, answers in a boot without a key that is registered, and could not take keys of earlier boots off: no path of it has
+// them any more, and no other node can preempt them.
+func (h host) alone() bool {
+	r := h.reservation()
+	if !h.view.removed() || r == nil || r.Fenced || r.Unfenced || !h.Reads() || !h.view.lingers(h.m.Object) || h.view.sweeper() != "" {
+		return false
+	}
+	return len(h.view.before(h.m.Node)) > 0
+}
+
+// readmit gives a node that leaves a key for its boot, with which it can take the keys of its earlier ones off by approval, as another node would. Nothing of ours is on the LUN that it could write to
+// by that, or a person gave it up.
+func (h host) readmit() ([]backend.Step, backend.Finding) {
+	l, f := h.view.lunOn(h.m.Node)
+	if !f.IsZero() {
+		return nil, f
+	}
+	if r := h.reservation(); r.BootID != h.BootID {
+		return h.grant(r)
+	}
+	return h.register(l, "Keys of earlier boots of the node are on the LUN, and no other node is there to take them off."), backend.Finding{}
+}
+
 // lastWriter keeps the key of the last node that may write while the Iscsi stays: nobody could read and change the group without it.
 func (h host) lastWriter() backend.Finding {
 	if h.view.deleting() || h.view.rec.group == "" {

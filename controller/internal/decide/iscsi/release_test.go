@@ -388,3 +388,55 @@ func TestDecide_removed(t *testing.T) {
 		})
 	}
 }
+
+// TestDecide_lastOfBefore: the last node of an Iscsi that ends was booted, and its key of before stays: no path of the node has it any more. After a while the node gets a key for its boot, and takes
+// that of before off with it by approval.
+func TestDecide_lastOfBefore(t *testing.T) {
+	begin := func() *scene {
+		s := made("n1", "n2")
+		s.o.World.Members = s.o.World.Members[:1]
+		delete(s.o.Hosts, "n2")
+		removedGroup(s)
+		s.member("n1").DeletionTimestamp = new(metav1.NewTime(now.Add(-bootFor)))
+		s.host("n1", func(h *Host) { h.BootID = "next" })
+		s.o.Reading.Keys.Keys = []uint64{10}
+		return s
+	}
+	granted := func(s *scene) {
+		s.member("n1").Spec.Reservation = &v1alpha1.MemberReservation{Key: "000000000000000c", BootID: "next", Previous: []string{"000000000000000a"}}
+	}
+	leave := []string{"UnregisterKey", "Logout"}
+	for name, c := range map[string]struct {
+		change func(*scene)
+		node   []string
+		whole  []string
+	}{
+		"it was tried for a while":        {func(*scene) {}, []string{"GrantKey", "RegisterKey"}, []string{}},
+		"it just began":                   {func(s *scene) { s.member("n1").DeletionTimestamp = new(metav1.NewTime(now)) }, leave, []string{}},
+		"the key of before is gone":       {func(s *scene) { s.o.Reading.Keys.Keys = nil }, leave, []string{}},
+		"it was not booted":               {func(s *scene) { s.host("n1", func(h *Host) { h.BootID = "boot-n1" }) }, leave, []string{}},
+		"the LUN is not read":             {func(s *scene) { s.o.Reading.Known = false }, leave, []string{}},
+		"it has a key that it lacks":      {granted, []string{"RegisterKey"}, []string{}},
+		"it has a key, as that of before": {func(s *scene) { granted(s); s.o.Reading.Keys.Keys = []uint64{10, 12} }, leave, []string{"PreemptKeys"}},
+		"it has its key alone":            {func(s *scene) { granted(s); s.o.Reading.Keys.Keys = []uint64{12} }, leave, []string{}},
+		"a person gave the LUN up":        {func(s *scene) { s.o.Iscsi.Annotations = map[string]string{v1alpha1.AnnotationRemove: owner} }, []string{"GrantKey", "RegisterKey"}, []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := begin()
+			c.change(s)
+			if got := actions(s.decide("n1").Steps); !slices.Equal(got, c.node) {
+				t.Errorf("steps %v, want %v", got, c.node)
+			}
+			steps := s.whole().Steps
+			if got := actions(steps); !slices.Equal(got, c.whole) {
+				t.Fatalf("of the whole %v, want %v", got, c.whole)
+			}
+			if len(steps) == 0 || steps[0].Action() != v1alpha1.ActionPreemptKeys {
+				return
+			}
+			if step := steps[0].(Step); step.Runs != "n1" || step.Victim != "n1" || !step.Destroys() || !slices.Equal(step.Keys, []string{"000000000000000a"}) {
+				t.Errorf("%+v", step)
+			}
+		})
+	}
+}
