@@ -111,6 +111,8 @@ type Session struct {
 	State  SessionState
 	// Message is what the kernel or the last login said when it is not up.
 	Message string
+	// Unserved is true when iscsid does not know the session, so that nobody connects it again once it loses its connection.
+	Unserved bool
 }
 
 // Path is one path to a LUN.

@@ -23,6 +23,8 @@ type Node struct {
 	users, holders map[string][]string
 	// records are the targets that open-iscsi has on record here.
 	records map[string]*sharedlun.Chap
+	// unserved are the portals whose sessions iscsid does not serve.
+	unserved map[string]bool
 	// atLogin is what happens here while a session with a portal is made; nil for nothing.
 	atLogin func(portal string)
 }

@@ -21,6 +21,8 @@ import (
 type Initiator interface {
 	Initiator(ctx context.Context) (sharedlun.Initiator, error)
 	Sessions(iqn string) ([]iscsi.Session, error)
+	// MarkUnserved says of sessions which ones iscsid does not serve.
+	MarkUnserved(ctx context.Context, sessions []iscsi.Session)
 	Luns(sessions []iscsi.Session) ([]sharedlun.Lun, error)
 	Login(ctx context.Context, iqn, portal string, c *sharedlun.Chap) error
 	Logout(ctx context.Context, s iscsi.Session) error

@@ -24,6 +24,7 @@ func (n *Node) GetTarget(ctx context.Context, t sharedlun.Target, users bool) (s
 	if err != nil {
 		return sharedlun.Seen{}, err
 	}
+	n.cfg.Initiator.MarkUnserved(ctx, sessions)
 	for i := range luns {
 		if !users {
 			break

@@ -189,8 +189,10 @@ const (
 	// ReasonPathDown: a path to the LUN is missing or down.
 	ReasonPathDown = "PathDown"
 	// ReasonOtherTarget: a path leads to the LUN through another target than the storage's.
-	ReasonOtherTarget     = "OtherTarget"
-	ReasonFencingPossible = "FencingPossible"
+	ReasonOtherTarget = "OtherTarget"
+	// ReasonSessionNotServed: iscsid does not serve a session, and nobody connects it again.
+	ReasonSessionNotServed = "SessionNotServed"
+	ReasonFencingPossible  = "FencingPossible"
 	// ReasonNoReservations: the target keeps no persistent reservations.
 	ReasonNoReservations = "NoReservations"
 	// ReasonReservationsGone: the target had persistent reservations, and says now that it has none.

@@ -468,7 +468,9 @@ type IscsiSession struct {
 	Portal string                 `protobuf:"bytes,1,opt,name=portal,proto3" json:"portal,omitempty"`
 	State  IscsiSession_State     `protobuf:"varint,2,opt,name=state,proto3,enum=quarry.agent.v1.IscsiSession_State" json:"state,omitempty"`
 	// What the kernel or the last login said when it is not up; empty when it is.
-	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// True when iscsid does not serve the session, for a minute at least: it goes on, and is not connected again once it loses its connection. False when that is not known.
+	Unserved      bool `protobuf:"varint,4,opt,name=unserved,proto3" json:"unserved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -522,6 +524,13 @@ func (x *IscsiSession) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *IscsiSession) GetUnserved() bool {
+	if x != nil {
+		return x.Unserved
+	}
+	return false
 }
 
 // Lun is a LUN as this node sees it.
@@ -1076,11 +1085,12 @@ const file_agent_v1_iscsi_proto_rawDesc = "" +
 	"with_users\x18\x02 \x01(\bR\twithUsers\"x\n" +
 	"\x11GetTargetResponse\x129\n" +
 	"\bsessions\x18\x01 \x03(\v2\x1d.quarry.agent.v1.IscsiSessionR\bsessions\x12(\n" +
-	"\x04luns\x18\x02 \x03(\v2\x14.quarry.agent.v1.LunR\x04luns\"\xc9\x01\n" +
+	"\x04luns\x18\x02 \x03(\v2\x14.quarry.agent.v1.LunR\x04luns\"\xe5\x01\n" +
 	"\fIscsiSession\x12\x16\n" +
 	"\x06portal\x18\x01 \x01(\tR\x06portal\x129\n" +
 	"\x05state\x18\x02 \x01(\x0e2#.quarry.agent.v1.IscsiSession.StateR\x05state\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"L\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x1a\n" +
+	"\bunserved\x18\x04 \x01(\bR\bunserved\"L\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +

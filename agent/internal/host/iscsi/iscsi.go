@@ -57,6 +57,8 @@ type Host struct {
 	kill func(pid int) error
 	// patience is how long the LUNs of a new session may take, deafness how long our iscsid may be deaf, and parting how long iscsid may take to end a session.
 	patience, deafness, parting time.Duration
+	// unserved is how long iscsid may not know a session.
+	unserved time.Duration
 
 	// deaf is when iscsid was found not to answer first; nil when it answers.
 	deaf atomic.Pointer[time.Time]
@@ -65,6 +67,9 @@ type Host struct {
 	mu     sync.Mutex
 	// own is our iscsid while it runs.
 	own Process
+
+	servingMu sync.Mutex
+	serving   serving
 }
 
 const (
@@ -80,7 +85,7 @@ const (
 // New makes a Host.
 func New(cfg Config) *Host {
 	cfg.Sys, cfg.Proc, cfg.Dev, cfg.Dir = cmp.Or(cfg.Sys, "/sys"), cmp.Or(cfg.Proc, "/proc"), cmp.Or(cfg.Dev, "/dev"), cmp.Or(cfg.Dir, DefaultDir)
-	h := &Host{cfg: cfg, patience: awaitTimeout, deafness: deafTimeout, parting: partTimeout, kill: killProcess}
+	h := &Host{cfg: cfg, patience: awaitTimeout, deafness: deafTimeout, parting: partTimeout, unserved: unservedFor, kill: killProcess}
 	h.listens = func() (bool, error) { return listening(h.network()) }
 	h.tell = func(ctx context.Context, what event, session int) error { return h.send(ctx, what, session) }
 	h.probe = func(ctx context.Context, portal string) error { return dial(ctx, h.network(), portal) }

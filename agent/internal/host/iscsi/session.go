@@ -26,6 +26,8 @@ type Session struct {
 	Message string
 	// Initiator is the name that the session was made with; empty when the kernel does not tell it. The node may have another name by now.
 	Initiator string
+	// Unserved is true when iscsid does not serve the session; see MarkUnserved.
+	Unserved bool
 	// dir is its device in sysfs.
 	dir string
 }
@@ -134,7 +136,7 @@ func States(t sharedlun.Target, sessions []Session) []sharedlun.Session {
 		out = append(out, sharedlun.Session{Portal: p, State: sharedlun.SessionNone})
 	}
 	for _, s := range sessions {
-		state := sharedlun.Session{Portal: s.Portal, State: sharedlun.SessionDown, Message: s.Message}
+		state := sharedlun.Session{Portal: s.Portal, State: sharedlun.SessionDown, Message: s.Message, Unserved: s.Unserved}
 		if s.Up {
 			state.State = sharedlun.SessionUp
 		}

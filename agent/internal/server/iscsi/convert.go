@@ -69,7 +69,7 @@ var toState = map[sharedlun.SessionState]agentv1.IscsiSession_State{
 func toSessions(sessions []sharedlun.Session) []*agentv1.IscsiSession {
 	var out []*agentv1.IscsiSession
 	for _, s := range sessions {
-		out = append(out, &agentv1.IscsiSession{Portal: s.Portal, State: toState[s.State], Message: s.Message})
+		out = append(out, &agentv1.IscsiSession{Portal: s.Portal, State: toState[s.State], Message: s.Message, Unserved: s.Unserved})
 	}
 	return out
 }

@@ -92,6 +92,11 @@ func TestSessions(t *testing.T) { //nolint:gocyclo // one journey, told in its o
 			t.Errorf("%v", l[0])
 		}
 	}
+	w.node.Orphan(portal)
+	got, err = w.targets.GetTarget(t.Context(), &agentv1.GetTargetRequest{Target: w.name()})
+	if w.must(err); in.GetSessions()[0].GetUnserved() || !got.GetSessions()[0].GetUnserved() {
+		t.Errorf("nobody says that iscsid does not serve it: %v", got)
+	}
 	_, err = w.targets.Logout(t.Context(), &agentv1.LogoutRequest{Target: w.name()})
 	w.must(err)
 }

@@ -192,7 +192,7 @@ func seenOf(sessions []*agentv1.IscsiSession, luns []*agentv1.Lun) sharedlun.See
 		if !known {
 			state = sharedlun.SessionDown
 		}
-		out.Sessions = append(out.Sessions, sharedlun.Session{Portal: s.GetPortal(), State: state, Message: s.GetMessage()})
+		out.Sessions = append(out.Sessions, sharedlun.Session{Portal: s.GetPortal(), State: state, Message: s.GetMessage(), Unserved: s.GetUnserved()})
 	}
 	for _, l := range luns {
 		one := sharedlun.Lun{

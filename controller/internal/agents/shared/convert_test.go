@@ -135,14 +135,14 @@ func TestSeenOf(t *testing.T) {
 	got := seenOf([]*agentv1.IscsiSession{
 		{Portal: "a", State: agentv1.IscsiSession_STATE_UP},
 		{Portal: "b", State: agentv1.IscsiSession_STATE_NONE},
-		{Portal: "c", State: agentv1.IscsiSession_STATE_DOWN, Message: "why"},
+		{Portal: "c", State: agentv1.IscsiSession_STATE_DOWN, Message: "why", Unserved: true},
 		{Portal: "d", State: 99},
 	}, []*agentv1.Lun{{Identity: &agentv1.LunIdentity{Wwid: "w", Serial: "s", SizeBytes: 9}, Number: 3, Device: "/dev/x", Paths: []*agentv1.LunPath{{Portal: "a", Device: "sdb", Session: 7, Up: true, Target: "t"}}}})
 	want := sharedlun.Seen{
 		Sessions: []sharedlun.Session{
 			{Portal: "a", State: sharedlun.SessionUp},
 			{Portal: "b", State: sharedlun.SessionNone},
-			{Portal: "c", State: sharedlun.SessionDown, Message: "why"},
+			{Portal: "c", State: sharedlun.SessionDown, Message: "why", Unserved: true},
 			{Portal: "d", State: sharedlun.SessionDown},
 		},
 		Luns: []sharedlun.Lun{{

@@ -2,6 +2,7 @@ package iscsi
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -185,7 +186,7 @@ func (v *View) notEmpty(r Reading) string {
 // pathsHealthy names each path that is missing or down, or is none of the storage's.
 func (v *View) pathsHealthy(hosts []backend.HostHealth) metav1.Condition {
 	const t = v1alpha1.ConditionPathsHealthy
-	var lines, others []string
+	var lines, others, unserved []string
 	seen := 0
 	for _, h := range hosts {
 		host := v.seen.Hosts[h.Node]
@@ -197,13 +198,15 @@ func (v *View) pathsHealthy(hosts []backend.HostHealth) metav1.Condition {
 			lines = append(lines, h.Node+": "+lost)
 		}
 		down, apart := v.pathsOf(h.Node)
-		lines, others = append(lines, down...), append(others, apart...)
+		lines, others, unserved = append(lines, down...), append(others, apart...), append(unserved, host.unserved(h.Node)...)
 	}
 	switch {
 	case len(lines) > 0:
-		return no(t, v1alpha1.ReasonPathDown, backend.Text(append(lines, others...)))
+		return no(t, v1alpha1.ReasonPathDown, backend.Text(slices.Concat(lines, others, unserved)))
 	case len(others) > 0:
-		return no(t, v1alpha1.ReasonOtherTarget, backend.Text(others))
+		return no(t, v1alpha1.ReasonOtherTarget, backend.Text(slices.Concat(others, unserved)))
+	case len(unserved) > 0:
+		return no(t, v1alpha1.ReasonSessionNotServed, backend.Text(unserved))
 	case seen == 0:
 		return v.unknown(t, "No initiator is logged in.")
 	}

@@ -1,6 +1,7 @@
 package iscsi
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -138,6 +139,21 @@ func (h host) gone(g *sharedlun.Group) (out []string) {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// unserved names the sessions of a node that iscsid does not serve.
+func (h Host) unserved(node string) (out []string) {
+	again := "end the pod of the agent there, which starts iscsid anew"
+	if h.Initiator.OfHost {
+		again = "restart iscsid there"
+	}
+	for _, s := range h.Seen.Sessions {
+		if s.Unserved {
+			out = append(out, fmt.Sprintf("%s: iscsid does not serve the session with portal %s, so that it is not connected again once it loses its connection, as after a restart of iscsid while "+
+				"another target was away: bring that target back, or remove its Iscsi, and %s", node, s.Portal, again))
+		}
+	}
+	return out
 }
 
 // Reading is what the LUN says of itself.

@@ -318,6 +318,12 @@ func TestWhole_conditions(t *testing.T) {
 				h.Seen.Luns[0].Paths = []sharedlun.Path{own, {Target: "iqn.other", Portal: "10.9.9.9:3260", Device: "sdq", Up: true}}
 			})
 		}, v1alpha1.ConditionPathsHealthy, "False", v1alpha1.ReasonOtherTarget, "n2: path sdq through portal 10.9.9.9:3260 leads to the LUN through target iqn.other"},
+		"a session that nobody serves": {made("n1", "n2"), func(s *scene) {
+			s.host("n2", func(h *Host) { h.Seen.Sessions[0].Unserved, h.Initiator.OfHost = true, true })
+		}, v1alpha1.ConditionPathsHealthy, "False", v1alpha1.ReasonSessionNotServed, "n2: iscsid does not serve the session with portal " + portal + ", so that it is not connected again"},
+		"a session that our iscsid does not serve": {made("n1"), func(s *scene) {
+			s.host("n1", func(h *Host) { h.Seen.Sessions[0].Unserved = true })
+		}, v1alpha1.ConditionPathsHealthy, "False", v1alpha1.ReasonSessionNotServed, "end the pod of the agent there"},
 		"a path of an agent that tells no target": {made("n1"), nil, v1alpha1.ConditionPathsHealthy, "True", v1alpha1.ReasonPathsHealthy, ""},
 		"a session is down":                       {made("n1", "n2"), down, v1alpha1.ConditionPathsHealthy, "False", v1alpha1.ReasonPathDown, "n2: portal " + portal},
 		"fencing":                                 {made("n1"), nil, v1alpha1.ConditionFencingPossible, "True", v1alpha1.ReasonFencingPossible, ""},
