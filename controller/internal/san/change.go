@@ -104,7 +104,7 @@ func (t *Turn) Hold(ctx context.Context, name, node string) (sharedlun.Volume, e
 
 // usable refuses a node that may not write now. One that is fenced, or waits for the key of a new boot, would get its volume mapped, and could write
 // to it once it has the key. One that the volume was taken from by a fence may have it open still, with what others have replaced since in its memory: until it was
-// booted it gets this volume from nobody, whatever its Member says. That the boot of its tag is another one proves less: see bare.
+// booted it gets this volume from nobody, whatever its Member says. That the boot of its tag is another one proves less: see readsNoMore.
 func (t *Turn) usable(ctx context.Context, node string, v sharedlun.Volume) error {
 	m, err := t.member(ctx, node)
 	if err != nil {
@@ -117,7 +117,7 @@ func (t *Turn) usable(ctx context.Context, node string, v sharedlun.Volume) erro
 	case slices.Contains(v.Readers, sharedlun.Boot{Node: node, ID: m.ReportedBootID}):
 		why = "the volume was taken from the node by a fence in the boot that it is in: boot it"
 	case slices.ContainsFunc(v.Readers, func(b sharedlun.Boot) bool { return b.Node == node }):
-		return t.bare(ctx, node, v)
+		return t.readsNoMore(ctx, node, v)
 	default:
 		return nil
 	}

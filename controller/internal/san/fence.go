@@ -112,6 +112,21 @@ func (t *Turn) bare(ctx context.Context, node string, v sharedlun.Volume) error 
 	return t.believe(ctx, node)
 }
 
+// readsNoMore has a reader of a volume, which is in another boot than those of its tags, say that it has no device of it, and takes it off the readers: without that each attachment would ask anew, and
+// the tags would stay for as long as the volume.
+func (t *Turn) readsNoMore(ctx context.Context, node string, v sharedlun.Volume) error {
+	if err := t.bare(ctx, node, v); err != nil {
+		return err
+	}
+	forget := &sharedlun.Forget{Name: v.Name, UUID: v.UUID}
+	for _, b := range v.Readers {
+		if b.Node == node {
+			forget.Boots = append(forget.Boots, b)
+		}
+	}
+	return t.Change(ctx, sharedlun.Change{Forget: forget})
+}
+
 // booted returns the boots that the readers of a volume report now, and those of its copies, once each of them said that it has no device of what it is a reader of: a copy
 // is filled through a device of its origin that is named after the copy.
 func (t *Turn) booted(ctx context.Context, v sharedlun.Volume) ([]sharedlun.Boot, error) {

@@ -38,6 +38,19 @@ func TestSan_readerGetsItBack(t *testing.T) {
 				if asked, held := slices.Index(f.calls, "unmap n2"), slices.Index(f.calls, "map n2"); err != nil || asked < 0 || held < asked {
 					t.Errorf("%v, %v", err, f.calls)
 				}
+				if left := f.group.Volume("a").Readers; !slices.Equal(left, []sharedlun.Boot{{Node: "n3", ID: sharedlun.UnknownBoot}}) {
+					t.Errorf("readers %v", left)
+				}
+				// It is asked once.
+				asked := len(f.calls)
+				if err := s.Turn(t.Context(), ref, func(ctx context.Context, turn *Turn) error {
+					return turn.Change(ctx, sharedlun.Change{Leave: &sharedlun.Hold{Name: "a", UUID: "ua", Node: "n2"}})
+				}); err != nil {
+					t.Error(err)
+				}
+				if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil || strings.Count(strings.Join(f.calls[asked:], ","), "unmap n2") != 1 {
+					t.Errorf("%v, %v", err, f.calls[asked:])
+				}
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), c.says) {
