@@ -247,6 +247,50 @@ func TestMember_record(t *testing.T) {
 	must(t, ours.Update(t.Context(), none))
 }
 
+// TestMember_adoption: the record names another group only if a person approved a plan for exactly that group, and only the controller writes it.
+// Which groups were given up stays on record.
+func TestMember_adoption(t *testing.T) {
+	jane, ours := policies(t)
+	m := create(t, ours, "fast.n1")
+	const digest = "d1"
+	plan := &v1alpha1.Plan{Digest: digest, Steps: []v1alpha1.PlanStep{
+		{Host: "n1", Action: v1alpha1.ActionAdoptVolumeGroup, GroupUUID: "bbbb", Replaces: []string{"aaaa"}, Reason: "r", Digest: "s1"},
+	}}
+	adopt := func(c client.Client, uuid string, earlier ...string) error {
+		changed := m.DeepCopy()
+		changed.Spec.Group.UUID, changed.Spec.Group.Earlier = uuid, earlier
+		return c.Update(t.Context(), changed)
+	}
+	const message = "only after a person approved the plan"
+	denied(t, adopt(ours, "bbbb", "aaaa"), message)
+	denied(t, adopt(ours, "aaaa", "cccc"), message)
+	m.Status.State, m.Status.Plan = "online", plan
+	must(t, ours.Status().Update(t.Context(), m))
+	denied(t, adopt(ours, "bbbb", "aaaa"), message)
+	approve := func(value string) {
+		m.Annotations = map[string]string{v1alpha1.AnnotationApprove: value}
+		must(t, jane.Update(t.Context(), m))
+	}
+	approve("another plan")
+	denied(t, adopt(ours, "bbbb", "aaaa"), message)
+	approve(digest)
+	denied(t, adopt(jane, "bbbb", "aaaa"), "only the controller changes it")
+	denied(t, adopt(ours, "cccc", "aaaa"), message)
+	denied(t, adopt(ours, "bbbb", "aaaa", "cccc"), message)
+	denied(t, adopt(ours, "bbbb"), "it goes to earlier")
+	denied(t, adopt(ours, "", "aaaa"))
+	must(t, adopt(ours, "bbbb", "aaaa"))
+	must(t, ours.Get(t.Context(), client.ObjectKeyFromObject(m), m))
+	denied(t, adopt(ours, "bbbb"), "no group is taken off earlier")
+	denied(t, adopt(ours, "aaaa", "bbbb"), message)
+
+	// Back to the group that was given up, by another plan.
+	m.Status.Plan = plan.DeepCopy()
+	m.Status.Plan.Steps[0].GroupUUID, m.Status.Plan.Steps[0].Replaces = "aaaa", []string{"bbbb"}
+	must(t, ours.Status().Update(t.Context(), m))
+	must(t, adopt(ours, "aaaa", "bbbb"))
+}
+
 func TestMember_statusIsNotHeldUp(t *testing.T) {
 	_, ours := policies(t)
 	m := create(t, ours, "fast.n1")

@@ -66,7 +66,9 @@ func (d direct) List(ctx context.Context, l client.ObjectList, options ...client
 
 // bindings returns all kinds of storages. A new kind is added here.
 func bindings(m clients, pool *agents.Pool, namespace string) []binding {
-	local := &lvm.Backend{Agents: pool, Changer: pool, Client: m.GetAPIReader()}
+	local := &lvm.Backend{
+		Agents: pool, Changer: pool, Records: lvm.Recorder{Client: m.GetClient(), Live: m.GetAPIReader()}, Client: m.GetAPIReader(),
+	}
 	shares := &nfs.Backend{Agents: pool, Now: time.Now}
 	luns := sharedLuns(m, pool, namespace)
 	return []binding{

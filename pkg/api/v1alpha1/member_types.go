@@ -44,7 +44,7 @@ type MemberSpec struct {
 	// Node is the name of the Kubernetes node.
 	Node HostName `json:"node"`
 	// Group is the record of the volume group that holds the member's data. It outranks what is seen on the disks. The controller writes
-	// it; its UUID is set once.
+	// it; its UUID is set once, and changes only when a person approves that the member adopts another group.
 	// +optional
 	Group *MemberGroup `json:"group,omitempty"`
 	// Lun is the record of the LUN that the member of an Iscsi saw when it joined. It outranks what is seen: another LUN under the old
@@ -88,7 +88,8 @@ type MemberOwner struct {
 
 // MemberGroup is the record of a volume group.
 //
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.uuid) || size(oldSelf.uuid) == 0 || (has(self.uuid) && self.uuid == oldSelf.uuid)",message="the recorded group is set once"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.uuid) || size(oldSelf.uuid) == 0 || (has(self.uuid) && (self.uuid == oldSelf.uuid || (size(self.uuid) > 0 && has(self.earlier) && oldSelf.uuid in self.earlier)))",message="the recorded group is set once; when another one is adopted, it goes to earlier"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.earlier) || oldSelf.earlier.all(u, (has(self.uuid) && self.uuid == u) || (has(self.earlier) && u in self.earlier))",message="no group is taken off earlier but the one that is recorded again"
 type MemberGroup struct {
 	// UUID of the group in LVM; empty until the group exists.
 	// +optional
@@ -104,6 +105,13 @@ type MemberGroup struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Forming []string `json:"forming,omitempty"`
+	// Earlier are the UUIDs of the groups that a person gave up, by approving that the member adopts the group that its node has instead. Volumes
+	// that are recorded in them hold nothing back any more.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=64
+	Earlier []string `json:"earlier,omitempty"`
 }
 
 // MemberLun is the record of a LUN.

@@ -102,6 +102,7 @@ const (
 	ActionMoveExtents         = "MoveExtents"
 	ActionStampVolumeGroup    = "StampVolumeGroup"
 	ActionImportVolumeGroup   = "ImportVolumeGroup"
+	ActionAdoptVolumeGroup    = "AdoptVolumeGroup"
 	ActionRepairThinPool      = "RepairThinPool"
 	ActionFinishRemoval       = "FinishRemoval"
 	ActionLogin               = "Login"

@@ -168,12 +168,19 @@ type PlanStep struct {
 	// VolumeGroup that is changed, if any.
 	// +optional
 	VolumeGroup string `json:"volumeGroup,omitempty"`
+	// GroupUUID is the UUID of the group that the member adopts. Only a step AdoptVolumeGroup has it.
+	// +optional
+	GroupUUID string `json:"groupUUID,omitempty"`
+	// Replaces are the UUIDs of the recorded groups that are given up for the one that is adopted.
+	// +optional
+	// +listType=atomic
+	Replaces []string `json:"replaces,omitempty"`
 	// Devices, as "path (model serial, size)"; of an Iscsi the LUN, as "WWID (serial, size)".
 	// +optional
 	// +listType=atomic
 	Devices []string `json:"devices,omitempty"`
-	// Volumes that the step is about, with their claims where these are known: those that are lost by it, that move with it, or that are in the
-	// thin pool that is repaired; of an Iscsi those that are mapped, released, or freed of a reader.
+	// Volumes that the step is about, with their claims where these are known: those that are lost by it, that move with it, that are in the
+	// thin pool that is repaired, or that are in the group that is adopted ("kept") and in those that are given up for it ("lost"); of an Iscsi those that are mapped, released, or freed of a reader.
 	// +optional
 	// +listType=atomic
 	Volumes []string `json:"volumes,omitempty"`

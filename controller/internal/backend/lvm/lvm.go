@@ -38,10 +38,18 @@ type Changer interface {
 	RepairThinPool(ctx context.Context, node string, group decide.GroupRef, pool, digest string) error
 }
 
+// Records changes what is on record of the groups of members.
+type Records interface {
+	// Adopt records a group for a member in place of others. It changes nothing that is so already, and returns a decide.Fault when the
+	// member is another one by now, or records a group that is not among the others.
+	Adopt(ctx context.Context, a lvm.Adoption, group, uuid string) error
+}
+
 // Backend observes and changes the volume groups of Clusters.
 type Backend struct {
 	Agents  Agents
 	Changer Changer
+	Records Records
 	// Client reads the snapshots of hosts that were declared lost. It must not read them from a cache that may lag.
 	Client client.Reader
 	// Now returns the time; time.Now when it is nil.

@@ -15,7 +15,7 @@ import (
 // Perform performs the steps of one host in order and stops at the first that fails, or that may not be taken any more. It returns how
 // many were performed.
 func (b *Backend) Perform(ctx context.Context, host string, steps backend.Steps) (done int, err error) {
-	p := performer{Changer: b.Changer, host: host, wiped: map[string]decide.Device{}}
+	p := performer{Changer: b.Changer, records: b.Records, agents: b.Agents, host: host, wiped: map[string]decide.Device{}}
 	for s, err := range steps {
 		if err != nil {
 			return done, err
@@ -31,7 +31,9 @@ func (b *Backend) Perform(ctx context.Context, host string, steps backend.Steps)
 // performer performs the steps of one host.
 type performer struct {
 	Changer
-	host string
+	records Records
+	agents  Agents
+	host    string
 	// wiped are the devices that were wiped, as they are then: a later step takes them like that.
 	wiped map[string]decide.Device
 }
@@ -67,6 +69,8 @@ func (p performer) perform(ctx context.Context, step backend.Step) error {
 		return p.StampVolumeGroup(ctx, p.host, s.Group, s.Owner, s.UUID)
 	case v1alpha1.ActionImportVolumeGroup:
 		return p.ImportVolumeGroup(ctx, p.host, s.Group, s.Owner, s.UUID, s.From)
+	case v1alpha1.ActionAdoptVolumeGroup:
+		return p.adopt(ctx, s)
 	case v1alpha1.ActionRepairThinPool:
 		return p.RepairThinPool(ctx, p.host, s.Ref(), s.Damaged.Name, s.Damaged.Digest)
 	}

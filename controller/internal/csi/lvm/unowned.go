@@ -139,11 +139,19 @@ func (b *Backend) lostGroups(ctx context.Context) ([]string, error) {
 	return lost, err
 }
 
-// declaredLost reports whether a person declared all of some groups lost, and the node is silent or lacks them; false if there are none.
+// declaredLost reports whether a person declared all of some groups lost, or gave them up for the one that the node has, and the node is silent or
+// lacks them; false if there are none.
 func (b *Backend) declaredLost(ctx context.Context, p spot, groups []string) (bool, error) {
 	lost, err := b.lostGroups(ctx)
 	if err != nil || len(groups) == 0 {
 		return false, err
+	}
+	members, err := b.members(ctx)
+	if err != nil {
+		return false, err
+	}
+	if m := memberOn(members[p.owner], p.id.Node); p.owner != "" && m != nil && m.Spec.Group != nil {
+		lost = append(lost, m.Spec.Group.Earlier...)
 	}
 	there := func(uuid string) bool {
 		return !slices.Contains(lost, uuid) || !lvm.Gone(p.node, &v1alpha1.MemberGroup{UUID: uuid})

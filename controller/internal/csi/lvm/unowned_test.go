@@ -232,3 +232,20 @@ func TestDeleteVolume_recordedElsewhere(t *testing.T) {
 	s.cache.clusters[0].Status.LostGroups = []string{"X"}
 	wantCode(t, s.remove(v.GetVolumeId()), codes.OK)
 }
+
+// TestDeleteVolume_givenUp: a volume whose recorded group was given up for the one that the node has counts as deleted, unless the group is back.
+func TestDeleteVolume_givenUp(t *testing.T) {
+	s := newSuite(t, false, "node-1")
+	v := s.create(s.request("pvc-1"))
+	handle := "node-1/" + group + "/" + volumeid.Name("pvc-2")
+	s.recordIn("pv-2", handle, "X")
+	s.cache.volumes[0].Status.Phase = corev1.VolumeReleased
+	checkRefusal(t, s.remove(handle), codes.Unavailable, "is not the one that PersistentVolume pv-2 has on record")
+	s.cache.members[0].Spec.Group.Earlier = []string{"Y"}
+	wantCode(t, s.remove(handle), codes.Unavailable)
+	s.cache.members[0].Spec.Group.Earlier = []string{"X"}
+	wantCode(t, s.remove(handle), codes.OK)
+	if left := s.agents["node-1"].Volumes(group); len(left) != 1 {
+		t.Errorf("volumes are %+v, with %s", left, v.GetVolumeId())
+	}
+}

@@ -203,3 +203,29 @@ func (h host) called(names []string) []string {
 	}
 	return out
 }
+
+// mayHideOn returns the paths of the devices that the recorded group may be on while it is not seen: those that cannot be read, and those that
+// it was on and that are neither clean nor left behind by an interrupted removal. What some groups have is theirs.
+func (h host) mayHideOn(others ...decide.Group) []string {
+	var where []string
+	for _, d := range h.node.Devices {
+		theirs := slices.ContainsFunc(others, func(g decide.Group) bool { return g.Holds(d) })
+		if mayHide(d) || !theirs && h.carriedBefore(d) && !d.Blank() && !disk.Orphan(d, h.view.own.spec.UID()) {
+			where = append(where, d.Path)
+		}
+	}
+	return where
+}
+
+// carriedBefore reports whether the status lists a disk as one of the member's, and no other Cluster has taken it since.
+func (h host) carriedBefore(d decide.Device) bool {
+	if d.OwnerUID != "" && d.OwnerUID != h.view.own.spec.UID() || d.RefusedFor(v1alpha1.RefusalVirtual) || d.RefusedFor(v1alpha1.RefusalPartition) {
+		return false
+	}
+	return slices.ContainsFunc(h.before(nil), func(b v1alpha1.MemberDevice) bool {
+		if b.Identity != "" {
+			return disk.Identity(d) == b.Identity
+		}
+		return d.Is(b.Path)
+	})
+}

@@ -143,31 +143,13 @@ func (h host) hidden() backend.Finding {
 	if r == nil || r.UUID == "" || h.seen(r.UUID) >= 0 || slices.Contains(h.view.own.spec.Lost, r.UUID) {
 		return backend.Finding{}
 	}
-	var where []string
-	for _, d := range h.node.Devices {
-		if mayHide(d) || h.carriedBefore(d) && !d.Blank() && !disk.Orphan(d, h.view.own.spec.UID()) {
-			where = append(where, d.Path)
-		}
-	}
+	where := h.mayHideOn()
 	if len(where) == 0 {
 		return backend.Finding{}
 	}
 	return bad(v1alpha1.ReasonVolumeGroupUnknown, fmt.Sprintf(
 		"volume group %s is not seen, and may be on %s: nothing is removed until it is seen, or each of them is clean or taken out of the node",
 		call(h.recordedName(r.UUID), r.UUID), backend.Shorten(where, 10)))
-}
-
-// carriedBefore reports whether the status lists a disk as one of the member's, and no other Cluster has taken it since.
-func (h host) carriedBefore(d decide.Device) bool {
-	if d.OwnerUID != "" && d.OwnerUID != h.view.own.spec.UID() || d.RefusedFor(v1alpha1.RefusalVirtual) || d.RefusedFor(v1alpha1.RefusalPartition) {
-		return false
-	}
-	return slices.ContainsFunc(h.before(nil), func(b v1alpha1.MemberDevice) bool {
-		if b.Identity != "" {
-			return disk.Identity(d) == b.Identity
-		}
-		return d.Is(b.Path)
-	})
 }
 
 // vanished names the volumes that have to be there, and of which the host has no logical volume. Nothing is changed then: what was

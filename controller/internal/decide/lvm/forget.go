@@ -95,7 +95,7 @@ func (h host) patience(g decide.Group) (left time.Duration, harmless bool) {
 func (h host) vanishedVolumes() []string {
 	var gone []string
 	for _, v := range h.m.Volumes {
-		if v.Expected && !h.has(v) {
+		if v.Expected && !h.givenUp(v) && !h.has(v) {
 			gone = append(gone, v.String())
 		}
 	}

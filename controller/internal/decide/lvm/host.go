@@ -107,6 +107,9 @@ func (h host) decideStay(out *backend.Host) {
 	if (s.finding.IsZero() || s.finding.Reason == v1alpha1.ReasonVolumeGroupLost) && !h.m.Frozen {
 		out.Steps = append(out.Steps, steps(h.imports())...)
 	}
+	if !s.finding.IsZero() && !h.m.Frozen {
+		out.Steps = append(out.Steps, steps(h.adopts())...)
+	}
 }
 
 // grow chooses devices and decides the steps.

@@ -51,14 +51,14 @@ func (h host) agreement() agreement {
 }
 
 // recorded returns the UUIDs of the groups that hold the member's data: that of the record first, then those that are recorded on its
-// volumes.
+// volumes. Groups that a person gave up do not count.
 func (h host) recorded() []string {
 	var out []string
 	if r := h.m.Record(); r != nil && r.UUID != "" {
 		out = append(out, r.UUID)
 	}
 	for _, v := range h.m.Volumes {
-		if v.GroupUUID != "" && !slices.Contains(out, v.GroupUUID) {
+		if v.GroupUUID != "" && !slices.Contains(out, v.GroupUUID) && !h.givenUp(v) {
 			out = append(out, v.GroupUUID)
 		}
 	}
@@ -112,13 +112,12 @@ func (h host) seen(uuid string) int {
 
 // formed finds the group that was being made when the record was written: one of its physical volumes was announced.
 func (h host) formed(forming []string) agreement {
-	var own []decide.Group
-	for _, g := range h.groups {
-		if slices.ContainsFunc(g.PVs, func(p decide.PV) bool { return h.announced(p, forming) }) {
-			own = append(own, g)
-		}
-	}
-	return h.adopt(own)
+	return h.adopt(slices.DeleteFunc(slices.Clone(h.groups), func(g decide.Group) bool { return !h.announcedIn(g, forming) }))
+}
+
+// announcedIn reports whether a physical volume of a group is one of those that were to be made.
+func (h host) announcedIn(g decide.Group, forming []string) bool {
+	return slices.ContainsFunc(g.PVs, func(p decide.PV) bool { return h.announced(p, forming) })
 }
 
 // announced reports whether a physical volume is one of those that were to be made. Its device may have got another stable path between
@@ -210,7 +209,7 @@ func (h host) lost(uuid string) backend.Finding {
 	if len(volumes) > 0 {
 		text += "; its volumes are " + backend.Shorten(volumes, 10)
 	}
-	return bad(v1alpha1.ReasonVolumeGroupLost, text+h.strangers())
+	return bad(v1alpha1.ReasonVolumeGroupLost, text+h.strangers()+h.wayOut())
 }
 
 // recordedName returns the name that a group had, as far as anything tells.
@@ -234,7 +233,7 @@ func (h host) conflict() backend.Finding {
 	}
 	return backend.Finding{
 		Kind: backend.Bad, Reason: v1alpha1.ReasonVolumeGroupConflict,
-		Message: text + "; what is in it stays served, nothing is changed here and no volume is made",
+		Message: text + "; what is in it stays served, nothing is changed here and no volume is made" + h.wayOut(),
 	}
 }
 

@@ -23,6 +23,9 @@ func pinned(name, uuid string) backend.Volume {
 	}
 }
 
+// unnamed is said of the group that is here in place of the recorded one, and names no node.
+const unnamed = "; it cannot be adopted in its place: the group that is here does not name this node"
+
 const untilBack = "; nothing is changed here and no volume is made until the recorded group is back"
 
 func TestDecide_recordedOutranksSeen(t *testing.T) {
@@ -68,17 +71,17 @@ func TestDecide_recordedOutranksSeen(t *testing.T) {
 		"another group is seen instead": {
 			scene{node: own(other), object: recorded},
 			"VolumeGroupLost: volume group quarry-a (UUID A) is not seen on this host, but volume group quarry-b (UUID B) with the tag of this " +
-				"Cluster, which serves what it holds; nothing is changed here and no volume is made until the recorded group is back\n",
+				"Cluster, which serves what it holds" + untilBack + unnamed + "\n",
 		},
 		"volumes are in another group than the seen one": {
 			scene{node: own(one), volumes: []backend.Volume{pinned("v1", "X")}},
 			"VolumeGroupLost: volume group quarry-old (UUID X) is not seen on this host, but volume group quarry-a (UUID A) with the tag of this " +
-				"Cluster, which serves what it holds; nothing is changed here and no volume is made until the recorded group is back; its volumes are v1 (claim ns/v1)\n",
+				"Cluster, which serves what it holds" + untilBack + "; its volumes are v1 (claim ns/v1); it cannot be adopted in its place: its Member does not exist yet\n",
 		},
 		"volumes are in another group than the recorded one": {
 			scene{node: own(one), object: recorded, volumes: []backend.Volume{pinned("v1", "A"), pinned("v2", "X")}},
 			"VolumeGroupLost: volume group quarry-old (UUID X) is not seen on this host, but volume group quarry-a (UUID A) with the tag of this " +
-				"Cluster, which serves what it holds; nothing is changed here and no volume is made until the recorded group is back; its volumes are v2 (claim ns/v2)\n",
+				"Cluster, which serves what it holds" + untilBack + "; its volumes are v2 (claim ns/v2)" + unnamed + "\n",
 		},
 		"the recorded group and another one":                  {scene{node: own(other, one), object: recorded}, "VolumeGroupConflict: " + both},
 		"two groups, nothing recorded: the name tells":        {scene{node: own(other, one)}, "record \"A\" quarry-a 0\nVolumeGroupConflict: " + both},
@@ -88,7 +91,7 @@ func TestDecide_recordedOutranksSeen(t *testing.T) {
 		"what was being made is seen":                         {scene{node: own(one), object: forming}, "record \"A\" quarry-a 0\n" + grows},
 		"what was being made has grown since":                 {scene{node: own(groupOf("A", "sda", "sdb")), object: forming}, "record \"A\" quarry-a 0\n" + grows},
 		"what was being made, and another one":                {scene{node: own(other, one), object: forming}, "record \"A\" quarry-a 0\nVolumeGroupConflict: " + both},
-		"another group than that which was being made":        {scene{node: own(other), object: forming}, "VolumeGroupConflict: volume group quarry-b (UUID B) with the tag of this Cluster is not the group that was being made here; what is in it stays served, nothing is changed here and no volume is made\n"},
+		"another group than that which was being made":        {scene{node: own(other), object: forming}, "VolumeGroupConflict: volume group quarry-b (UUID B) with the tag of this Cluster is not the group that was being made here; what is in it stays served, nothing is changed here and no volume is made" + unnamed + "\n"},
 		"a frozen member records what is seen all the same":   {scene{node: own(one), edit: frozen}, "record \"A\" quarry-a 0\n"},
 		"a frozen member records nothing that it will make":   {scene{node: own(), edit: frozen}, ""},
 		"nothing is recorded of what cannot be asked for":     {scene{node: decide.Node{Agent: decide.AgentUp, LVMError: "no lvm", Groups: []decide.Group{one}}}, "StepFailed: LVM cannot be run: no lvm\n"},

@@ -39,6 +39,8 @@ type Step struct {
 	ThinPool *decide.ThinPoolSpec
 	// Damaged is the thin pool that is repaired; empty for any other step.
 	Damaged Damaged
+	// Adoption is the change of the record; nil for any other step.
+	Adoption *Adoption
 	// Reason for it, one sentence.
 	Reason string
 }
@@ -49,6 +51,16 @@ type Damaged struct {
 	Digest string `json:",omitempty"`
 	// SizeBytes of the pool.
 	SizeBytes int64 `json:"-"`
+}
+
+// Adoption is how the record of a Member changes: it names Step.UUID from then on.
+type Adoption struct {
+	// Member and UID are the name and the UID of the Member, Node its node.
+	Member string `json:"-"`
+	Node   string `json:"-"`
+	UID    string
+	// Replaces are the UUIDs of the recorded groups that are given up, Lost the handles of the volumes that are recorded in them; ordered.
+	Replaces, Lost []string
 }
 
 // Shown says how devices and volumes are called that are given up.
@@ -66,11 +78,11 @@ func (s Step) Via() string { return "" }
 func (s Step) Action() string { return s.Does }
 
 // Destroys reports whether the step destroys what somebody else wrote, takes a group away from its node, or gives up what a repair does not
-// find. That a device never comes back is
-// for a person to say, unless nothing is on it and it has been missing for long.
+// find or a recorded group that is not there. That a device never comes back is for a person to say, unless nothing is on it and it has been
+// missing for long.
 func (s Step) Destroys() bool {
 	switch s.Does {
-	case v1alpha1.ActionWipeDevice, v1alpha1.ActionImportVolumeGroup, v1alpha1.ActionRepairThinPool:
+	case v1alpha1.ActionWipeDevice, v1alpha1.ActionImportVolumeGroup, v1alpha1.ActionRepairThinPool, v1alpha1.ActionAdoptVolumeGroup:
 		return true
 	}
 	return s.Does == v1alpha1.ActionForgetMissingDevice && !s.Harmless
@@ -116,7 +128,8 @@ func (s Step) Digest() string {
 		UUID, From                 string               `json:",omitempty"`
 		Vanished                   []string             `json:",omitempty"`
 		Damaged                    *Damaged             `json:",omitempty"`
-	}{s.Owner, s.Node, s.Does, s.Group, devices, s.ThinPool, s.Missing, s.Lost, s.meant(), s.From, s.Vanished, s.damaged()})
+		Adoption                   *Adoption            `json:",omitempty"`
+	}{s.Owner, s.Node, s.Does, s.Group, devices, s.ThinPool, s.Missing, s.Lost, s.meant(), s.From, s.Vanished, s.damaged(), s.Adoption})
 }
 
 // meant is the UUID by which a person approves the step: that of a group that was there.
@@ -144,6 +157,9 @@ func (s Step) API() v1alpha1.PlanStep {
 	}
 	if s.Damaged.Name != "" {
 		p.ThinPool = fmt.Sprintf("%s (%s)", s.Damaged.Name, decide.Bytes(s.Damaged.SizeBytes))
+	}
+	if s.Adoption != nil {
+		p.GroupUUID, p.Replaces = s.UUID, s.Adoption.Replaces
 	}
 	for _, d := range s.Devices {
 		p.Devices = append(p.Devices, disk.Describe(d))
@@ -179,6 +195,8 @@ func ownReason(action string, kind decide.FaultKind) string {
 	switch action {
 	case v1alpha1.ActionForgetMissingDevice:
 		return v1alpha1.ReasonPartial
+	case v1alpha1.ActionAdoptVolumeGroup:
+		return v1alpha1.ReasonVolumeGroupLost
 	case v1alpha1.ActionRepairThinPool:
 		return v1alpha1.ReasonThinPoolDamaged
 	case v1alpha1.ActionEnsureThinPool:

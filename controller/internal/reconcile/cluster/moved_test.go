@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quarry.storage/quarry/controller/internal/backend/lvm"
+	declvm "quarry.storage/quarry/controller/internal/decide/lvm"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -21,8 +25,8 @@ func inGroup(uuid string) func(*corev1.PersistentVolume) {
 
 // hasGroup checks which group a Member records.
 func (s *suite) hasGroup(node, uuid string) func(*v1alpha1.Cluster) string {
-	return func(c *v1alpha1.Cluster) string {
-		if m := s.member(c.Name, node); m == nil || m.Spec.Group == nil || m.Spec.Group.UUID != uuid {
+	return func(*v1alpha1.Cluster) string {
+		if m := s.member("pool", node); m == nil || m.Spec.Group == nil || m.Spec.Group.UUID != uuid {
 			return "the Member of " + node + " does not record group " + uuid
 		}
 		return ""
@@ -177,26 +181,124 @@ func TestReconcile_olderBackupOfTheAPI(t *testing.T) {
 	}
 }
 
-// TestReconcile_olderRecord: the record is of an earlier group than the one on the disks. Nothing is removed, made or mixed up.
-func TestReconcile_olderRecord(t *testing.T) {
-	s := newSuite(t, map[string][]string{"n1": {"sdb"}})
-	s.add("pool", nil, "n1")
+const older = "OLDERx-xxxx-xxxx-xxxx-xxxx-xxxx-xxxxxx"
+
+// withOlderRecord is a Cluster whose record is of an earlier group than the one on the disks, which has volume v1, and of which PersistentVolume gone
+// tells, too. It returns the UUID of the group that is there, and the digest of the plan.
+func withOlderRecord(t *testing.T, s *suite) (uuid, digest string) {
+	t.Helper()
+	s.add("pool", func(c *v1alpha1.ClusterSpec) { c.Devices = &v1alpha1.DeviceSelector{Hotplug: true} }, "n1")
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 	m := s.member("pool", "n1")
 	s.agents["n1"].AddVolume("quarry-pool", "v1", 1<<30)
 	s.agents["n1"].AddDisks(100<<30, "sdc")
+	s.addVolume("pool", "n1", "quarry-pool", "gone", inGroup(older))
+	t.Cleanup(func() { s.deletePersistentVolume("gone") })
+	s.agents["n1"].RemoveVolume("quarry-pool", "gone")
 	m.Finalizers = nil
 	if err := s.client.Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 	s.delete(m)
 	m.ObjectMeta = metav1.ObjectMeta{Name: m.Name, Labels: m.Labels, Annotations: m.Annotations}
-	m.Spec.Group.UUID = "OLDERx-xxxx-xxxx-xxxx-xxxx-xxxx-xxxxxx"
+	uuid, m.Spec.Group.UUID = m.Spec.Group.UUID, older
 	s.create(m)
 	s.restartController()
-	s.until("pool", hasCondition(ready, isFalse, v1alpha1.ReasonVolumeGroupLost, "OLDERx", "which serves what it holds"))
+	c := s.until("pool", all(hasCondition(ready, isFalse, v1alpha1.ReasonVolumeGroupLost, "OLDERx", "which serves what it holds"),
+		func(c *v1alpha1.Cluster) string {
+			if c.Status.Plan == nil || len(c.Status.Plan.Steps) != 1 || !slices.Equal(c.Status.Plan.Steps[0].Volumes, []string{"lost: gone", "kept: v1"}) {
+				return "the plan does not name the volumes of both groups"
+			}
+			return ""
+		}))
+	step := c.Status.Plan.Steps[0]
+	if step.Action != v1alpha1.ActionAdoptVolumeGroup || step.GroupUUID != uuid || !slices.Equal(step.Replaces, []string{older}) {
+		t.Fatalf("step %+v", step)
+	}
+	return uuid, c.Status.Plan.Digest
+}
+
+// grown checks that the host has taken its second disk, and that nothing is planned any more.
+func (s *suite) grown(c *v1alpha1.Cluster) string {
+	if c.Status.Plan != nil || s.agents["n1"].IsEmpty("sdc") {
+		return "the host does not grow"
+	}
+	return ""
+}
+
+// TestReconcile_olderRecord: the record is of an earlier group than the one on the disks. Nothing is removed, made or mixed up. Once a person approves
+// it, the record names the group that is there, and the host grows.
+func TestReconcile_olderRecord(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}})
+	uuid, digest := withOlderRecord(t, s)
+	for range 5 {
+		if err := s.reconcile("pool"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s.holds("n1", "v1")
-	if !s.agents["n1"].IsEmpty("sdc") {
-		t.Error("something was made")
+	if complaint := s.hasGroup("n1", older)(nil); complaint != "" || !s.agents["n1"].IsEmpty("sdc") {
+		t.Errorf("something was done without approval; %s", complaint)
+	}
+	s.approve(digest)
+	s.until("pool", all(hasPhase(v1alpha1.PhaseRunning), s.hasGroup("n1", uuid), s.grown))
+	s.holds("n1", "v1")
+	m := s.member("pool", "n1")
+	if !slices.Equal(m.Spec.Group.Earlier, []string{older}) || m.Annotations[v1alpha1.AnnotationApprove] != "" {
+		t.Errorf("record %+v, annotations %v", m.Spec.Group, m.Annotations)
+	}
+	s.restartController()
+	s.until("pool", all(hasPhase(v1alpha1.PhaseRunning), s.hasGroup("n1", uuid)))
+}
+
+// cutOff are records of a controller that dies when it writes one: before or after the API server has it.
+type cutOff struct {
+	lvm.Records
+	after bool
+	died  *int
+}
+
+func (c cutOff) Adopt(ctx context.Context, a declvm.Adoption, group, uuid string) error {
+	*c.died++
+	if c.after {
+		if err := c.Records.Adopt(ctx, a, group, uuid); err != nil {
+			return err
+		}
+	}
+	return errors.New("the controller died")
+}
+
+// TestReconcile_adoptionCutOff: the controller dies between the approval and the record, or after the record. Its successor goes on under the same
+// approval, and the record is written once.
+func TestReconcile_adoptionCutOff(t *testing.T) {
+	for name, after := range map[string]bool{"before the record": false, "after the record": true} {
+		t.Run(name, func(t *testing.T) {
+			died := 0
+			s := newSuite(t, map[string][]string{"n1": {"sdb"}})
+			s.records = func(r lvm.Records) lvm.Records { return cutOff{r, after, &died} }
+			uuid, digest := withOlderRecord(t, s)
+			s.approve(digest)
+			s.await("the controller dies", func() string {
+				_ = s.reconcile("pool")
+				if died == 0 {
+					return "it does not"
+				}
+				return ""
+			})
+			want := older
+			if after {
+				want = uuid
+			}
+			if complaint := s.hasGroup("n1", want)(nil); complaint != "" {
+				t.Fatal(complaint)
+			}
+			s.records = nil
+			s.restartController()
+			s.until("pool", all(hasPhase(v1alpha1.PhaseRunning), s.hasGroup("n1", uuid), s.grown))
+			if m := s.member("pool", "n1"); !slices.Equal(m.Spec.Group.Earlier, []string{older}) || m.Annotations[v1alpha1.AnnotationApprove] != "" {
+				t.Errorf("record %+v, annotations %v", m.Spec.Group, m.Annotations)
+			}
+			s.holds("n1", "v1")
+		})
 	}
 }

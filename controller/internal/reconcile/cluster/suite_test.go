@@ -40,6 +40,8 @@ type suite struct {
 	ca     *agenttest.CA
 	agents map[string]*agenttest.Agent
 	driver *fakeDriver
+	// records changes how the controller writes records; nil for no change.
+	records func(lvm.Records) lvm.Records
 }
 
 // fakeDriver is a CSI driver that is as the test says; ready at first.
@@ -85,7 +87,10 @@ func (s *suite) restartController() {
 	if s.r != nil {
 		s.r.Work.Close()
 	}
-	local := &lvm.Backend{Agents: s.pool, Changer: s.pool, Client: s.client}
+	local := &lvm.Backend{Agents: s.pool, Changer: s.pool, Records: lvm.Recorder{Client: s.client, Live: s.client}, Client: s.client}
+	if s.records != nil {
+		local.Records = s.records(local.Records)
+	}
 	s.r = New(storage.Config{
 		Client: s.client, Live: s.client, Work: work.New(context.Background(), time.Now), Events: s.events, Drivers: s.driver,
 		Now: time.Now, CapacityEvery: time.Nanosecond,

@@ -1,0 +1,81 @@
+package lvm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/lvm"
+	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// adoption is how messages call what fails here.
+const adoption = v1alpha1.ActionAdoptVolumeGroup
+
+// Recorder changes the records on Members at the API server.
+type Recorder struct {
+	Client client.Client
+	// Live reads what the API server itself says.
+	Live client.Reader
+}
+
+var _ Records = Recorder{}
+
+// Adopt records a group in place of others. One that was cut off is repeated: what is recorded already stays as it is.
+func (r Recorder) Adopt(ctx context.Context, a lvm.Adoption, group, uuid string) error {
+	m := &v1alpha1.Member{}
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: a.Member}, m); apierrors.IsNotFound(err) {
+		return moved(a.Node, "member %s does not exist any more", a.Member)
+	} else if err != nil {
+		return fmt.Errorf("get member %s: %w", a.Member, err)
+	}
+	if string(m.UID) != a.UID || !m.DeletionTimestamp.IsZero() {
+		return moved(a.Node, "member %s was deleted or replaced meanwhile", a.Member)
+	}
+	var have v1alpha1.MemberGroup
+	if m.Spec.Group != nil {
+		have = *m.Spec.Group
+	}
+	if have.UUID != "" && have.UUID != uuid && !slices.Contains(a.Replaces, have.UUID) {
+		return moved(a.Node, "member %s records group %s by now", a.Member, have.UUID)
+	}
+	_, err := kube.Patch(ctx, r.Client, m, func(m *v1alpha1.Member) { m.Spec.Group = adopted(have, a.Replaces, group, uuid) })
+	if apierrors.IsConflict(err) {
+		return &decide.Fault{Kind: decide.FaultBusy, Node: a.Node, Call: adoption, Message: err.Error()}
+	}
+	return err
+}
+
+// adopted is the record that names a group in place of others, and keeps which those were.
+func adopted(have v1alpha1.MemberGroup, replaces []string, group, uuid string) *v1alpha1.MemberGroup {
+	earlier := slices.Concat(have.Earlier, replaces)
+	slices.Sort(earlier)
+	earlier = slices.DeleteFunc(slices.Compact(earlier), func(u string) bool { return u == uuid })
+	if len(earlier) == 0 {
+		earlier = nil
+	}
+	return &v1alpha1.MemberGroup{UUID: uuid, Name: group, Earlier: earlier}
+}
+
+// adopt looks once more at what the agent reports: the only group of the owner has to be the one that was approved, and whole.
+func (p performer) adopt(ctx context.Context, s lvm.Step) error {
+	if s.Adoption == nil || s.UUID == "" {
+		return fmt.Errorf("step %s of host %s names no record", s.Does, p.host)
+	}
+	n := p.agents.Node(p.host)
+	own := n.GroupsOf(s.Owner)
+	if !n.Up() || n.LVMError != "" || len(own) != 1 || own[0].UUID != s.UUID || own[0].Partial || own[0].Unknown {
+		return moved(p.host, "volume group %s (UUID %s) is not the only one of its Cluster on %s any more, or it lacks a disk", s.Group, s.UUID, p.host)
+	}
+	return p.records.Adopt(ctx, *s.Adoption, own[0].Name, s.UUID)
+}
+
+// moved says that the world moved under the decision.
+func moved(node, format string, args ...any) error {
+	return &decide.Fault{Kind: decide.FaultPrecondition, Node: node, Call: adoption, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,115 @@
+package lvm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/disk"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// maxEarlier is the number of groups that a record holds which were given up.
+const maxEarlier = 64
+
+// givenUp reports whether a volume is recorded in a group that a person gave up.
+func (h host) givenUp(v backend.Volume) bool {
+	r := h.m.Record()
+	return r != nil && v.GroupUUID != "" && slices.Contains(r.Earlier, v.GroupUUID)
+}
+
+// adopts returns the step that makes the one group that is here the recorded one, in place of groups that are not. It waits for approval, and
+// changes nothing but the record: what is on record decides which group grows, so nobody but a person knows that it is the older one.
+func (h host) adopts() []Step {
+	if h.agrees() || h.unadoptable() != "" {
+		return nil
+	}
+	g := h.groups[0]
+	step := h.work(disk.Choice{}).step(v1alpha1.ActionAdoptVolumeGroup, g.Name, h.work(disk.Choice{}).devicesOf(g), h.adoptionReason(g))
+	step.Adoption = &Adoption{Member: h.m.Object.Name, Node: h.m.Node, UID: string(h.m.Object.UID), Replaces: h.unseen()}
+	for _, name := range h.called(g.Volumes) {
+		step.Shown.Volumes = append(step.Shown.Volumes, "kept: "+name)
+	}
+	var lost []string
+	for _, v := range h.m.Volumes {
+		if slices.Contains(step.Adoption.Replaces, v.GroupUUID) {
+			lost, step.Adoption.Lost = append(lost, "lost: "+v.String()), append(step.Adoption.Lost, v.Handle)
+		}
+	}
+	slices.Sort(step.Adoption.Lost)
+	// What is lost comes first: a storage shows the first ones only.
+	slices.Sort(lost)
+	step.Shown.Volumes = append(lost, step.Shown.Volumes...)
+	return []Step{step}
+}
+
+// agrees reports whether the record needs nothing of what adoption does: it is seen, or it is empty and nothing tells of another group.
+func (h host) agrees() bool {
+	r := h.m.Record()
+	other := len(h.recorded()) == 0 && r != nil && len(r.Forming) > 0 && len(h.groups) == 1 && !h.announcedIn(h.groups[0], r.Forming)
+	return len(h.unseen()) == 0 && !other
+}
+
+// unseen returns the UUIDs of the recorded groups that are not seen; ordered.
+func (h host) unseen() []string {
+	out := slices.DeleteFunc(h.recorded(), func(uuid string) bool { return h.seen(uuid) >= 0 })
+	slices.Sort(out)
+	return out
+}
+
+func (h host) adoptionReason(g decide.Group) string {
+	var before []string
+	for _, uuid := range h.unseen() {
+		before = append(before, call(h.recordedName(uuid), uuid))
+	}
+	if len(before) == 0 {
+		return fmt.Sprintf("A volume group that was being made is on record, and %s is here instead. The record will name it; no disk is changed.", call(g.Name, g.UUID))
+	}
+	return fmt.Sprintf("Volume group %s is on record and not here, and %s is. The record will name the latter; no disk is changed. Volumes of the former are given up.",
+		strings.Join(before, " and "), call(g.Name, g.UUID))
+}
+
+// unadoptable says why the group that is here cannot become the recorded one, even by approval; empty when it can. It has to be the only
+// one, whole and this node's for sure, and the recorded one must be nowhere that can be seen, and not hidden on this host.
+func (h host) unadoptable() string {
+	switch {
+	case h.m.Object == nil:
+		return "its Member does not exist yet"
+	case h.m.Lost:
+		return "the member is declared lost"
+	case len(h.groups) != 1 || len(h.lostGroups) > 0 || len(h.others()) > 0:
+		return "not exactly one volume group of this Cluster is here"
+	case h.groups[0].Partial || h.groups[0].Unknown:
+		return "a disk of the group that is here is missing, or LVM cannot report it"
+	case !h.isHere(h.groups[0]):
+		return "the group that is here does not name this node"
+	case slices.ContainsFunc(h.node.Devices, func(d decide.Device) bool {
+		return h.groups[0].Holds(d) && d.RefusedFor(v1alpha1.RefusalSharedDisk)
+	}):
+		return "another node sees a disk of the group that is here"
+	case !h.known() || doubt(h.node) != "" || len(h.mayHideOn(h.groups[0])) > 0 || !h.scattered().IsZero():
+		return "the recorded group may be on a disk of this host that cannot be read"
+	}
+	for _, uuid := range h.unseen() {
+		if at := h.whereabouts(uuid); at != "" {
+			return strings.TrimPrefix(at, "; ")
+		}
+	}
+	if r := h.m.Record(); r != nil && len(r.Earlier)+len(h.unseen()) > maxEarlier {
+		return "too many groups were given up for this member already"
+	}
+	return ""
+}
+
+// wayOut says what a person can do about a group that is here in place of the recorded one; empty when there is none here.
+func (h host) wayOut() string {
+	if len(h.groups) == 0 || h.agrees() {
+		return ""
+	}
+	if why := h.unadoptable(); why != "" {
+		return "; it cannot be adopted in its place: " + why
+	}
+	return ". If the recorded one is gone for ever, approve the plan with " + v1alpha1.ActionAdoptVolumeGroup + ": the record names this one then"
+}
