@@ -43,15 +43,6 @@ type group struct {
 	autoactivated bool   // the host activates what is in it at a boot
 }
 
-func (g *group) owner() string {
-	for _, t := range g.tags {
-		if uid, ok := strings.CutPrefix(t, quarry.TagCluster); ok {
-			return uid
-		}
-	}
-	return ""
-}
-
 // AddForeignGroup makes a volume group without our tag on empty disks.
 func (h *Host) AddForeignGroup(name string, disks ...string) { h.addGroup(name, "", nil, disks) }
 
@@ -191,7 +182,7 @@ func (h *Host) observeGroups(s *plan.Snapshot) {
 
 // observeGroup is a group as an observation shows it, and whether any of its disks is present.
 func (h *Host) observeGroup(g *group) (plan.Group, bool) {
-	out := plan.Group{Name: g.name, UUID: g.uuid, OwnerUID: g.owner(), ExtentBytes: extentBytes, SystemID: g.systemID, Access: h.access(g), Autoactivated: g.autoactivated, Emptied: g.emptied}
+	out := plan.Group{Name: g.name, UUID: g.uuid, OwnerUID: g.owner(), OwnersBefore: g.owners(quarry.TagOwnerBefore), ExtentBytes: extentBytes, SystemID: g.systemID, Access: h.access(g), Autoactivated: g.autoactivated, Emptied: g.emptied}
 	present := false
 	for _, uuid := range g.pvs {
 		pv := plan.PV{UUID: uuid}

@@ -13,6 +13,8 @@ import (
 	"quarry.storage/quarry/agent/internal/host/dm"
 	"quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/agent/internal/plan"
+	volumeplan "quarry.storage/quarry/agent/internal/plan/volume"
 	"quarry.storage/quarry/pkg/quarry"
 )
 
@@ -241,4 +243,40 @@ func (a *Agent) serveKubelet(ctx context.Context, s session, volumes lvm.Volumes
 // KubeletSocket is where the agent serves CSI's node service.
 func (a *Agent) KubeletSocket() string {
 	return csi.Endpoint(a.opts.KubeletDir, quarry.DriverLVM)
+}
+
+// activatePool passes over a pool that is not ours, and finds out whether its metadata is damaged.
+func (s session) activatePool(ctx context.Context, step volumeplan.ActivatePool) error {
+	return s.lenient(ctx, "lvchange", step.Group, func(g *group) error {
+		if step.Holds {
+			s.commands++ // LVM says where the metadata begins.
+		}
+		p := g.pool(step.Name)
+		switch {
+		case p == nil || !p.ours || step.Tag != plan.TagPool:
+		case s.lost(g, p.on):
+			return errors.New("refusing activation of a partial pool")
+		case p.damaged:
+			p.damage = "its first block is zero"
+			return fmt.Errorf("%w: %s", plan.ErrDamaged, p.damage)
+		default:
+			p.active, p.damage = true, ""
+		}
+		return nil
+	})
+}
+
+// SetPoolHealth says what is wrong with a thin pool; nothing when it is empty.
+func (h *Host) SetPoolHealth(groupName, name, health string) {
+	h.onPool(groupName, name, func(p *pool) { p.health = health })
+}
+
+// DamagePool deactivates a group and spoils the beginning of its thin pools' metadata.
+func (h *Host) DamagePool(groupName string) {
+	h.onGroup(groupName, func(g *group) {
+		g.deactivate()
+		for i := range g.pools {
+			g.pools[i].damaged = true
+		}
+	})
 }

@@ -11,7 +11,6 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/claim"
 	"quarry.storage/quarry/agent/internal/plan/repair"
-	volumeplan "quarry.storage/quarry/agent/internal/plan/volume"
 	"quarry.storage/quarry/pkg/quarry"
 	"quarry.storage/quarry/pkg/systemid"
 )
@@ -75,6 +74,24 @@ func (s session) setSystemID(ctx context.Context, name, from string, devices []s
 			g.systemID = was
 			return fmt.Errorf("vgchange %s: %w", name, err)
 		}
+		return nil
+	})
+}
+
+// giveGroup refuses a group that is not whole, or not that of the owner before.
+func (s session) giveGroup(ctx context.Context, step claim.TakeOverVG) error {
+	return s.change(ctx, func() error {
+		g, err := s.whole(step.Name, step.GroupDevices)
+		switch {
+		case err != nil:
+			return fmt.Errorf("vgchange %s: %w", step.Name, err)
+		case s.access(g) == plan.AccessOther:
+			return fmt.Errorf("vgchange %s: %w", step.Name, s.accessible(g))
+		case g.owner() != step.From:
+			return fmt.Errorf("vgchange %s: it has no tag of %s", step.Name, step.From)
+		}
+		g.tags = slices.DeleteFunc(g.tags, func(t string) bool { return t == quarry.TagCluster+step.From })
+		g.tags = append(g.tags, quarry.TagCluster+step.To, quarry.TagOwnerBefore+step.From)
 		return nil
 	})
 }
@@ -218,27 +235,26 @@ func (h *Host) Plugged(name string) bool {
 	return d != nil && d.plugged
 }
 
+func (g *group) owner() string { return strings.Join(g.owners(quarry.TagCluster), " and ") }
+
+// owners returns what follows a prefix in its tags, ordered.
+func (g *group) owners(prefix string) []string {
+	var out []string
+	for _, t := range g.tags {
+		if uid, ok := strings.CutPrefix(t, prefix); ok {
+			out = append(out, uid)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // Retag gives a group to another owner, or to nobody when it is empty, as an administrator would.
 func (h *Host) Retag(groupName, ownerUID string) {
 	h.onGroup(groupName, func(g *group) {
 		g.tags = nil
 		if ownerUID != "" {
 			g.tags = []string{quarry.TagCluster + ownerUID}
-		}
-	})
-}
-
-// SetPoolHealth says what is wrong with a thin pool; nothing when it is empty.
-func (h *Host) SetPoolHealth(groupName, name, health string) {
-	h.onPool(groupName, name, func(p *pool) { p.health = health })
-}
-
-// DamagePool deactivates a group and spoils the beginning of its thin pools' metadata.
-func (h *Host) DamagePool(groupName string) {
-	h.onGroup(groupName, func(g *group) {
-		g.deactivate()
-		for i := range g.pools {
-			g.pools[i].damaged = true
 		}
 	})
 }
@@ -269,27 +285,6 @@ func (s session) repairPool(ctx context.Context, step repair.Metadata) error {
 		}
 		p.spent, p.damaged, p.damage = err != nil, false, ""
 		g.volumes = append(g.volumes, volume{Volume: Volume{Name: fmt.Sprintf("%s_meta%d", p.name, kept), SizeBytes: p.meta}, on: on, created: s.tick()})
-		return nil
-	})
-}
-
-// activatePool passes over a pool that is not ours, and finds out whether its metadata is damaged.
-func (s session) activatePool(ctx context.Context, step volumeplan.ActivatePool) error {
-	return s.lenient(ctx, "lvchange", step.Group, func(g *group) error {
-		if step.Holds {
-			s.commands++ // LVM says where the metadata begins.
-		}
-		p := g.pool(step.Name)
-		switch {
-		case p == nil || !p.ours || step.Tag != plan.TagPool:
-		case s.lost(g, p.on):
-			return errors.New("refusing activation of a partial pool")
-		case p.damaged:
-			p.damage = "its first block is zero"
-			return fmt.Errorf("%w: %s", plan.ErrDamaged, p.damage)
-		default:
-			p.active, p.damage = true, ""
-		}
 		return nil
 	})
 }

@@ -44,6 +44,8 @@ func (s session) Perform(ctx context.Context, step plan.Step) error {
 		return s.setSystemID(ctx, st.Name, "", st.GroupDevices)
 	case claim.ImportVG:
 		return s.setSystemID(ctx, st.Name, st.From, st.GroupDevices)
+	case claim.TakeOverVG:
+		return s.giveGroup(ctx, st)
 	case claim.StopAutoactivation:
 		return s.stopAutoactivation(ctx, st)
 	case plan.WipeDevice:

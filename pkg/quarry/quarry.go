@@ -11,6 +11,10 @@ const TopologyHost = "topology." + Group + "/host"
 // TagCluster is the prefix of the LVM tag that marks a volume group as ours; the UID of the Cluster follows it.
 const TagCluster = Group + "/cluster="
 
+// TagOwnerBefore is the prefix of an LVM tag of a volume group of ours that belonged to another Cluster once, which does not exist any more; the UID of
+// that Cluster follows.
+const TagOwnerBefore = Group + "/owner-before="
+
 // DriverLVM is the CSI driver of local volumes, the provisioner of their StorageClasses.
 const DriverLVM = "lvm." + Group
 

@@ -100,6 +100,7 @@ func Groups(t *testing.T, node Node) {
 		{"a call that means another group of the name changes nothing", groupIsTheOneMeant},
 		{"a group that names no node is used, and stamped once", stampsGroup},
 		{"a group of another node is left alone until it is imported", importsGroup},
+		{"a group of an owner that is gone becomes another's, and keeps whose it was", takesGroupOver},
 	})
 }
 

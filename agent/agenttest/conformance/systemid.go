@@ -126,6 +126,49 @@ func importsGroup(s *suite) {
 	s.clean(a.GetPath())
 }
 
+// takeOver makes the group of one owner another one's.
+func (s *suite) takeOver(from, to, uuid, systemID string) error {
+	_, err := s.groups().ImportVolumeGroup(s.ctx(), &agentv1.ImportVolumeGroupRequest{
+		Name: groupName, OwnerUid: to, Uuid: uuid, FromSystemId: systemID, FromOwnerUid: from,
+	})
+	return err
+}
+
+// takesGroupOver: the owner of a group is gone. Another one gets exactly that group, with what is in it, and changes it from then on.
+func takesGroupOver(s *suite) {
+	a, b := s.clean(s.Disks()[0]), s.clean(s.Disks()[1])
+	s.must("ensure", s.ensure(groupName, stranger, a))
+	uuid, here := s.group().GetUuid(), s.group().GetSystemId()
+	s.AddVolume(s.T, groupName, "precious", a.GetPath())
+	before := s.Steps()
+	for what, call := range map[string]struct {
+		err  error
+		code codes.Code
+	}{
+		"extend":                          {s.ensure(groupName, owner, a, b), codes.AlreadyExists},
+		"import without a former owner":   {s.importFrom(here, uuid), codes.PermissionDenied},
+		"from another owner":              {s.takeOver("7a1c6d1e-0000-4000-8000-000000000003", owner, uuid, here), codes.PermissionDenied},
+		"another group":                   {s.takeOver(stranger, owner, "another", here), codes.NotFound},
+		"a group of another node":         {s.takeOver(stranger, owner, uuid, elsewhere), codes.FailedPrecondition},
+		"from itself":                     {s.takeOver(owner, owner, uuid, here), codes.InvalidArgument},
+		"from what is no UID of an owner": {s.takeOver("a b", owner, uuid, here), codes.InvalidArgument},
+	} {
+		s.refused(what, call.err, call.code, before)
+	}
+	s.must("take over", s.takeOver(stranger, owner, uuid, here))
+	s.must("take over again", s.takeOver(stranger, owner, uuid, here))
+	if n := s.Steps() - before; n != 1 {
+		s.Errorf("%d changes, not 1", n)
+	}
+	if g := s.group(); len(g.GetLogicalVolumes()) != 1 || g.GetUuid() != uuid || g.GetOwnerUid() != owner {
+		s.Errorf("group: %v", g)
+	}
+	s.must("extend", s.ensure(groupName, owner, a, b))
+	s.RemoveVolume(s.T, groupName, "precious")
+	s.must("remove", s.remove(groupName, owner, a, b))
+	s.clean(a.GetPath())
+}
+
 func claimSurvives(s *suite) {
 	path, uuid := s.Disks()[0], ""
 	begin := func(id string) {
@@ -141,6 +184,16 @@ func claimSurvives(s *suite) {
 		begin(elsewhere)
 		return func() error { return s.importFrom(elsewhere, uuid) }
 	}, func() { s.accessIs(accessOwn, "") })
+	s.survives(func() func() error {
+		s.must("ensure", s.ensure(groupName, stranger, s.clean(path)))
+		uuid = s.group().GetUuid()
+		here := s.group().GetSystemId()
+		return func() error { return s.takeOver(stranger, owner, uuid, here) }
+	}, func() {
+		if g := s.group(); g.GetOwnerUid() != owner || g.GetUuid() != uuid {
+			s.Errorf("group: %v", g)
+		}
+	})
 }
 
 // hostActivatesNothing: at a boot, and whenever it sees a device, a host activates what is in groups. The agent does that itself, and it keeps the

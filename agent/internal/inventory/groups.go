@@ -140,6 +140,18 @@ func ownerOf(tags []string) (string, bool) {
 	return owner, owner != ""
 }
 
+// ownersBefore reads which Clusters a group belonged to once, ordered.
+func ownersBefore(tags []string) []string {
+	var out []string
+	for _, tag := range tags {
+		if uid, ok := strings.CutPrefix(tag, quarry.TagOwnerBefore); ok && uid != "" {
+			out = append(out, uid)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // join connects devices and LVM's physical volumes, by number and UUID.
 type join struct {
 	devices map[string]*observed
@@ -192,7 +204,7 @@ func (j join) device(d *observed, vgs []lvm.VG) {
 // group converts one group of ours.
 func (j join) group(vg lvm.VG, owner string) plan.Group {
 	g := plan.Group{
-		Name: vg.Name, UUID: vg.UUID, OwnerUID: owner, SizeBytes: vg.SizeBytes, FreeBytes: vg.FreeBytes,
+		Name: vg.Name, UUID: vg.UUID, OwnerUID: owner, OwnersBefore: ownersBefore(vg.Tags), SizeBytes: vg.SizeBytes, FreeBytes: vg.FreeBytes,
 		ExtentBytes: vg.ExtentBytes, Partial: vg.Partial, SystemID: vg.SystemID, Autoactivated: vg.Autoactivated,
 		Emptied: vg.Emptied,
 	}

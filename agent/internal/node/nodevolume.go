@@ -112,9 +112,10 @@ func lookup(seen plan.Snapshot, want volume.Spec) (plan.Volume, error) {
 }
 
 // recordedGroup refuses, with plan.ErrOtherGroup, a group that has another UUID or owner than is recorded of its volume. What is not recorded may
-// be any: volumes of before the record have none.
+// be any: volumes of before the record have none. A group that became another owner's by approval keeps whose it was, and what is recorded under that owner
+// is served as before.
 func recordedGroup(g plan.Group, want volume.Spec) error {
-	if want.OwnerUID != "" && want.OwnerUID != g.OwnerUID {
+	if want.OwnerUID != "" && want.OwnerUID != g.OwnerUID && !slices.Contains(g.OwnersBefore, want.OwnerUID) {
 		return fmt.Errorf("volume %s is recorded in a group of the Cluster with UID %s, and group %s is that of %s: %w",
 			want.Name, want.OwnerUID, g.Name, g.OwnerUID, plan.ErrOtherGroup)
 	}

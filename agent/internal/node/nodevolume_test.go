@@ -127,7 +127,9 @@ func TestLookup_beside(t *testing.T) {
 
 // TestLookup_otherGroup: the only volume of the name is in a group that is not the recorded one.
 func TestLookup_otherGroup(t *testing.T) {
-	s := plan.Snapshot{Groups: []plan.Group{{Name: "vg", UUID: "u2", OwnerUID: "me", LogicalVolumes: []plan.Volume{{Name: "v", ID: "id"}}}}}
+	s := plan.Snapshot{Groups: []plan.Group{{
+		Name: "vg", UUID: "u2", OwnerUID: "me", OwnersBefore: []string{"before"}, LogicalVolumes: []plan.Volume{{Name: "v", ID: "id"}},
+	}}}
 	for name, c := range map[string]struct {
 		owner, uuid string
 		want        error
@@ -136,6 +138,8 @@ func TestLookup_otherGroup(t *testing.T) {
 		"the recorded group":  {"me", "u2", nil},
 		"another UUID":        {"me", "u1", plan.ErrOtherGroup},
 		"another owner":       {"you", "u2", plan.ErrOtherGroup},
+		"an earlier owner":    {"before", "u2", nil},
+		"its other group":     {"before", "u1", plan.ErrOtherGroup},
 	} {
 		want := volume.Spec{Group: "vg", Name: "v", OwnerUID: c.owner, GroupUUID: c.uuid}
 		if _, err := lookup(s, want); !errors.Is(err, c.want) {

@@ -146,6 +146,8 @@ type Group struct {
 	Name, UUID string
 	// OwnerUID is the UID of the Cluster in the tag.
 	OwnerUID string
+	// OwnersBefore are the UIDs of Clusters that it belonged to before that and that are gone, ordered.
+	OwnersBefore []string
 	// SizeBytes, FreeBytes and ExtentBytes as LVM reports them.
 	SizeBytes, FreeBytes, ExtentBytes int64
 	// Volumes are the names of its logical volumes, ordered; hidden ones and thin pools of ours are left out.

@@ -175,6 +175,14 @@ func (s *volumeGroupService) ImportVolumeGroup(
 	if want.From = req.GetFromSystemId(); want.From == "" {
 		return nil, fmt.Errorf("from_system_id is required: %w", plan.ErrInvalid)
 	}
+	if want.FromOwner = req.GetFromOwnerUid(); want.FromOwner != "" {
+		if err := validGroup(want.Name, want.FromOwner); err != nil {
+			return nil, fmt.Errorf("from_owner_uid: %w", err)
+		}
+		if want.FromOwner == want.OwnerUID {
+			return nil, fmt.Errorf("from_owner_uid is owner_uid: %w", plan.ErrInvalid)
+		}
+	}
 	group, err := s.node.ClaimGroup(ctx, want)
 	if err != nil {
 		return nil, err

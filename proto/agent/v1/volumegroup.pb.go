@@ -1005,7 +1005,11 @@ type ImportVolumeGroupRequest struct {
 	// REQUIRED. LVM's own UUID of the group.
 	Uuid string `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
 	// REQUIRED. The system ID that the group carries.
-	FromSystemId  string `protobuf:"bytes,4,opt,name=from_system_id,json=fromSystemId,proto3" json:"from_system_id,omitempty"`
+	FromSystemId string `protobuf:"bytes,4,opt,name=from_system_id,json=fromSystemId,proto3" json:"from_system_id,omitempty"`
+	// OPTIONAL. UID of the Cluster that the group is of now, and that does not exist any more: the group, which has to name this node, becomes
+	// owner_uid's. A tag keeps whose it was, so that volumes that are recorded under that UID are served as before. PERMISSION_DENIED when the group
+	// is another Cluster's. Agents before this field ignore it, and refuse the group of another owner.
+	FromOwnerUid  string `protobuf:"bytes,5,opt,name=from_owner_uid,json=fromOwnerUid,proto3" json:"from_owner_uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1064,6 +1068,13 @@ func (x *ImportVolumeGroupRequest) GetUuid() string {
 func (x *ImportVolumeGroupRequest) GetFromSystemId() string {
 	if x != nil {
 		return x.FromSystemId
+	}
+	return ""
+}
+
+func (x *ImportVolumeGroupRequest) GetFromOwnerUid() string {
+	if x != nil {
+		return x.FromOwnerUid
 	}
 	return ""
 }
@@ -1528,12 +1539,13 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12\x12\n" +
 	"\x04uuid\x18\x03 \x01(\tR\x04uuid\"N\n" +
 	"\x18StampVolumeGroupResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\x85\x01\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\xab\x01\n" +
 	"\x18ImportVolumeGroupRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12\x12\n" +
 	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x12$\n" +
-	"\x0efrom_system_id\x18\x04 \x01(\tR\ffromSystemId\"O\n" +
+	"\x0efrom_system_id\x18\x04 \x01(\tR\ffromSystemId\x12$\n" +
+	"\x0efrom_owner_uid\x18\x05 \x01(\tR\ffromOwnerUid\"O\n" +
 	"\x19ImportVolumeGroupResponse\x122\n" +
 	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\xbe\x05\n" +
 	"\vVolumeGroup\x12\x12\n" +

@@ -91,6 +91,8 @@ func (a Adapter) onOwnership(ctx context.Context, step plan.Step) error {
 		return a.Tool.StampVG(ctx, s.Name, s.GroupDevices)
 	case claim.ImportVG:
 		return a.Tool.ImportVG(ctx, s.Name, s.From, s.GroupDevices)
+	case claim.TakeOverVG:
+		return a.Tool.TakeOverVG(ctx, s.Name, s.From, s.To, s.GroupDevices)
 	case claim.StopAutoactivation:
 		return a.Tool.StopAutoactivation(ctx, s.Name, s.GroupDevices)
 	}

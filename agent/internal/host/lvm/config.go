@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"quarry.storage/quarry/agent/internal/host/run"
+	"quarry.storage/quarry/pkg/quarry"
 )
 
 // DefaultLockDir is the locking directory that LVM is built with everywhere.
@@ -202,6 +203,21 @@ func (l *LVM) ImportVG(ctx context.Context, name, from string, groupDevices []st
 	}
 	if err := l.setSystemID(ctx, name, groupDevices, "--config", fmt.Sprintf("local/extra_system_ids=[%q]", from)); err != nil {
 		return fmt.Errorf("import vg %q: %w", name, err)
+	}
+	return nil
+}
+
+// TakeOverVG makes the group, which stands on groupDevices now, that of the owner to in place of the owner from, in one write of its metadata. A tag
+// keeps that it was the former's.
+func (l *LVM) TakeOverVG(ctx context.Context, name, from, to string, groupDevices []string) error {
+	was, is, before := quarry.TagCluster+from, quarry.TagCluster+to, quarry.TagOwnerBefore+from
+	for _, err := range []error{CheckName(name), CheckTag(was), CheckTag(is), CheckTag(before)} {
+		if err != nil {
+			return fmt.Errorf("take over vg %q: %w", name, err)
+		}
+	}
+	if _, err := l.run(ctx, groupDevices, "vgchange", "--deltag", was, "--addtag", is, "--addtag", before, name); err != nil {
+		return fmt.Errorf("take over vg %q: %w", name, err)
 	}
 	return nil
 }

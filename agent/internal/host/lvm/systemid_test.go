@@ -49,6 +49,30 @@ func TestLVM_knowsItsHost(t *testing.T) {
 	}
 }
 
+// TestLVM_TakeOverVG: whose a group is, and whose it was, is written at once.
+func TestLVM_TakeOverVG(t *testing.T) {
+	l, fake := newHost(t, says("quarry-n1"), run.Step{})
+	must(t, l.TakeOverVG(t.Context(), "g", "uid-a", "uid-b", []string{"/dev/a", "/dev/b"}))
+	const want = "vgchange --devices /dev/a --devices /dev/b --deltag quarry.storage/cluster=uid-a --addtag quarry.storage/cluster=uid-b " +
+		"--addtag quarry.storage/owner-before=uid-a g"
+	calls := fake.Calls()
+	if got := strings.Join(calls[len(calls)-1].Args, " "); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for _, owner := range []string{"a b", "a,b", "a\n", `a"`, strings.Repeat("a", 1024)} {
+		for _, err := range []error{
+			l.TakeOverVG(t.Context(), "g", owner, "uid-b", []string{"/dev/a"}), l.TakeOverVG(t.Context(), "g", "uid-a", owner, []string{"/dev/a"}),
+		} {
+			if !errors.Is(err, ErrInvalid) {
+				t.Errorf("owner %.20q: %v", owner, err)
+			}
+		}
+	}
+	if n := len(fake.Calls()); n != len(calls) {
+		t.Errorf("%d commands more", n-len(calls))
+	}
+}
+
 func TestLVM_systemIDOfAGroup(t *testing.T) {
 	l, fake := newHost(t, says("quarry-n1"), run.Step{}, run.Step{})
 	must(t, l.StampVG(t.Context(), "g", []string{"/dev/a", "/dev/b"}), l.ImportVG(t.Context(), "g", "quarry-n2", []string{"/dev/a"}))

@@ -17,6 +17,8 @@ type Spec struct {
 	UUID string
 	// From is the system ID that the group carries now; empty for one that carries none.
 	From string
+	// FromOwner is the Cluster whose group it is now; empty unless it becomes another's, under OwnerUID.
+	FromOwner string
 }
 
 // StampVG gives a group that names no node the system ID of this node.
@@ -31,6 +33,20 @@ type ImportVG struct {
 	Name, From   string
 	GroupDevices []string
 	plan.Reason
+}
+
+// TakeOverVG makes a group of an owner that is gone, From, that of another one, To. A tag keeps that it was the former's.
+type TakeOverVG struct {
+	Name, From, To string
+	GroupDevices   []string
+	plan.Reason
+}
+
+// Touches the devices of the group.
+func (s TakeOverVG) Touches() []string { return s.GroupDevices }
+
+func (s TakeOverVG) String() string {
+	return fmt.Sprintf("give group %s from owner %s to owner %s", s.Name, s.From, s.To)
 }
 
 // StopAutoactivation keeps the host's own commands from activating what is in a group when they see its devices, as they do at a boot.
@@ -70,6 +86,9 @@ func Group(s plan.Snapshot, want Spec) (plan.Plan, error) {
 		return plan.Plan{}, fmt.Errorf("group %s (UUID %s): %w", want.Name, want.UUID, plan.ErrNotFound)
 	}
 	g := s.Groups[i]
+	if want.FromOwner != "" {
+		return takeOver(s, g, want)
+	}
 	switch {
 	case g.Name != want.Name || g.OwnerUID != want.OwnerUID:
 		return plan.Plan{}, fmt.Errorf("the group with UUID %s is %s of the Cluster with UID %s: %w", g.UUID, g.Name, g.OwnerUID, plan.ErrNotOurs)
@@ -87,6 +106,29 @@ func Group(s plan.Snapshot, want Spec) (plan.Plan, error) {
 	}
 	reason := plan.Reason(fmt.Sprintf("its disks were moved here from %s, and the caller says that this was approved", systemid.Describe(want.From)))
 	return plan.Plan{Steps: []plan.Step{ImportVG{Name: g.Name, From: want.From, GroupDevices: g.Ref().Devices, Reason: reason}}}, nil
+}
+
+// takeOver plans how a group of this node becomes another owner's. It is not the agent that knows that the former is gone.
+func takeOver(s plan.Snapshot, g plan.Group, want Spec) (plan.Plan, error) {
+	switch {
+	case g.Name != want.Name, g.OwnerUID != want.FromOwner && g.OwnerUID != want.OwnerUID:
+		return plan.Plan{}, fmt.Errorf("the group with UUID %s is %s of the Cluster with UID %s: %w", g.UUID, g.Name, g.OwnerUID, plan.ErrNotOurs)
+	case g.Access != plan.AccessOwn || g.SystemID != want.From:
+		return plan.Plan{}, fmt.Errorf("group %s has the system ID %q: %w; only a group of this node becomes another owner's", g.Name, g.SystemID, plan.ErrOtherNode)
+	case g.OwnerUID == want.OwnerUID && slices.Contains(g.OwnersBefore, want.FromOwner):
+		return plan.Plan{}, nil
+	case g.OwnerUID == want.OwnerUID:
+		return plan.Plan{}, fmt.Errorf("group %s was never that of the Cluster with UID %s: %w", g.Name, want.FromOwner, plan.ErrNotOurs)
+	case g.Partial:
+		return plan.Plan{}, fmt.Errorf("group %s: %w; LVM changes no group that is not complete", g.Name, plan.ErrPartial)
+	case g.Moving != nil:
+		return plan.Plan{}, fmt.Errorf("give group %s to another owner: %w", g.Name, g.Still())
+	}
+	if err := s.Sure(g.Name, g.OwnerUID); err != nil {
+		return plan.Plan{}, err
+	}
+	reason := plan.Reason(fmt.Sprintf("the Cluster with UID %s does not exist any more, and the caller says that this was approved", want.FromOwner))
+	return plan.Plan{Steps: []plan.Step{TakeOverVG{Name: g.Name, From: want.FromOwner, To: want.OwnerUID, GroupDevices: g.Ref().Devices, Reason: reason}}}, nil
 }
 
 // Keep plans that nobody but the agent activates what is in a group of this node: it looks at the metadata of a thin pool before, and leaves alone what
