@@ -172,23 +172,31 @@ func (p *Pool) StampVolumeGroup(ctx context.Context, node, group, owner, uuid st
 
 // ImportVolumeGroup makes a group of the owner that carries the system ID of another node that of the node.
 func (p *Pool) ImportVolumeGroup(ctx context.Context, node, group, owner, uuid, from string) error {
+	return p.importGroup(ctx, node, &agentv1.ImportVolumeGroupRequest{Name: group, OwnerUid: owner, Uuid: uuid, FromSystemId: from})
+}
+
+// TakeOverVolumeGroup makes a group of the node, which carries a system ID, that of another owner than before. Older agents refuse it.
+func (p *Pool) TakeOverVolumeGroup(ctx context.Context, node string, group decide.GroupRef, systemID, fromOwner string) error {
+	return p.importGroup(ctx, node, &agentv1.ImportVolumeGroupRequest{
+		Name: group.Name, OwnerUid: group.Owner, Uuid: group.UUID, FromSystemId: systemID, FromOwnerUid: fromOwner,
+	})
+}
+
+func (p *Pool) importGroup(ctx context.Context, node string, req *agentv1.ImportVolumeGroupRequest) error {
 	const call = "ImportVolumeGroup"
-	if err := p.unshared(node, call, p.members(node, func(g decide.Group) bool { return g.UUID == uuid })...); err != nil {
+	meant := func(g decide.Group) bool { return g.UUID == req.GetUuid() }
+	if err := p.unshared(node, call, p.members(node, meant)...); err != nil {
 		return err
 	}
 	var r *agentv1.ImportVolumeGroupResponse
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
-		r, err = agentv1.NewVolumeGroupServiceClient(conn).ImportVolumeGroup(ctx, &agentv1.ImportVolumeGroupRequest{
-			Name: group, OwnerUid: owner, Uuid: uuid, FromSystemId: from,
-		})
+		r, err = agentv1.NewVolumeGroupServiceClient(conn).ImportVolumeGroup(ctx, req)
 		return err
 	})
 	if err != nil {
 		return faultOf(node, call, err)
 	}
-	p.merge(node, func(n *decide.Node) {
-		n.OtherNodes = slices.DeleteFunc(slices.Clone(n.OtherNodes), func(g decide.Group) bool { return g.UUID == uuid })
-	})
+	p.merge(node, func(n *decide.Node) { n.OtherNodes = slices.DeleteFunc(slices.Clone(n.OtherNodes), meant) })
 	p.mergeGroup(node, groupOf(r.GetGroup()))
 	return nil
 }

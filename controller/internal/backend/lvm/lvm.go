@@ -35,6 +35,7 @@ type Changer interface {
 	MoveExtents(ctx context.Context, node string, group decide.GroupRef, device decide.Device, avoid []string) error
 	StampVolumeGroup(ctx context.Context, node, group, owner, uuid string) error
 	ImportVolumeGroup(ctx context.Context, node, group, owner, uuid, from string) error
+	TakeOverVolumeGroup(ctx context.Context, node string, group decide.GroupRef, systemID, fromOwner string) error
 	RepairThinPool(ctx context.Context, node string, group decide.GroupRef, pool, digest string) error
 }
 
@@ -43,6 +44,8 @@ type Records interface {
 	// Adopt records a group for a member in place of others. It changes nothing that is so already, and returns a decide.Fault when the
 	// member is another one by now, or records a group that is not among the others.
 	Adopt(ctx context.Context, a lvm.Adoption, group, uuid string) error
+	// Ownerless returns a decide.Fault while a storage of that UID exists, of whatever kind, and an error when nobody can say. node is named in it.
+	Ownerless(ctx context.Context, node, uid string) error
 }
 
 // Backend observes and changes the volume groups of Clusters.

@@ -243,6 +243,10 @@ func (c *changer) StampVolumeGroup(_ context.Context, node, group, owner, uuid s
 	return c.call("stamp", node, group, owner, uuid)
 }
 
+func (c *changer) TakeOverVolumeGroup(_ context.Context, node string, g decide.GroupRef, systemID, from string) error {
+	return c.call("take over", node, g.Name, g.Owner, g.UUID, systemID, from)
+}
+
 func (c *changer) ImportVolumeGroup(_ context.Context, node, group, owner, uuid, from string) error {
 	return c.call("import", node, group, owner, uuid, from)
 }

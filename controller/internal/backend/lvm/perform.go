@@ -68,13 +68,20 @@ func (p performer) perform(ctx context.Context, step backend.Step) error {
 	case v1alpha1.ActionStampVolumeGroup:
 		return p.StampVolumeGroup(ctx, p.host, s.Group, s.Owner, s.UUID)
 	case v1alpha1.ActionImportVolumeGroup:
-		return p.ImportVolumeGroup(ctx, p.host, s.Group, s.Owner, s.UUID, s.From)
+		return p.importGroup(ctx, s)
 	case v1alpha1.ActionAdoptVolumeGroup:
 		return p.adopt(ctx, s)
 	case v1alpha1.ActionRepairThinPool:
 		return p.RepairThinPool(ctx, p.host, s.Ref(), s.Damaged.Name, s.Damaged.Digest)
 	}
 	return fmt.Errorf("unknown action %q", s.Does)
+}
+
+func (p performer) importGroup(ctx context.Context, s lvm.Step) error {
+	if s.FromOwner != "" {
+		return p.takeOver(ctx, s)
+	}
+	return p.ImportVolumeGroup(ctx, p.host, s.Group, s.Owner, s.UUID, s.From)
 }
 
 func (p performer) ensurePool(ctx context.Context, s lvm.Step) error {

@@ -75,6 +75,37 @@ func (p performer) adopt(ctx context.Context, s lvm.Step) error {
 	return p.records.Adopt(ctx, *s.Adoption, own[0].Name, s.UUID)
 }
 
+// Ownerless asks the API server itself: a cache may not know of a storage yet.
+func (r Recorder) Ownerless(ctx context.Context, node, uid string) error {
+	for _, list := range v1alpha1.StorageLists() {
+		if err := r.Live.List(ctx, list); err != nil {
+			return fmt.Errorf("list storages: %w", err)
+		}
+		for _, o := range list.Storages() {
+			if string(o.GetUID()) == uid {
+				return &decide.Fault{Kind: decide.FaultPrecondition, Node: node, Call: v1alpha1.ActionImportVolumeGroup, Message: fmt.Sprintf(
+					"the owner of the group, %s %s, exists", o.StorageKind(), o.GetName())}
+			}
+		}
+	}
+	return nil
+}
+
+// takeOver makes a group of an owner that is gone that of the Cluster. That the owner is gone is asked once more, and the record is written ahead: once
+// the group has another owner, nothing else tells whose it is to be.
+func (p performer) takeOver(ctx context.Context, s lvm.Step) error {
+	if s.Adoption == nil || s.UUID == "" {
+		return fmt.Errorf("step %s of host %s names no record", s.Does, p.host)
+	}
+	if err := p.records.Ownerless(ctx, p.host, s.FromOwner); err != nil {
+		return err
+	}
+	if err := p.records.Adopt(ctx, *s.Adoption, s.Group, s.UUID); err != nil {
+		return err
+	}
+	return p.TakeOverVolumeGroup(ctx, p.host, s.Ref(), s.From, s.FromOwner)
+}
+
 // moved says that the world moved under the decision.
 func moved(node, format string, args ...any) error {
 	return &decide.Fault{Kind: decide.FaultPrecondition, Node: node, Call: adoption, Message: fmt.Sprintf(format, args...)}

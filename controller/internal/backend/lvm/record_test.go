@@ -124,3 +124,60 @@ func TestPerform_adoptsAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestPerform_takesOver: the record is written before the group has another owner, and nothing happens while the former one exists, or when nobody can
+// say. Repeated it does the same.
+func TestPerform_takesOver(t *testing.T) {
+	step := lvm.Step{
+		Node: "n1", Owner: "uid", Does: v1alpha1.ActionImportVolumeGroup, Group: "g", UUID: "B", From: "quarry-n1", FromOwner: "uid-before",
+		Adoption: &lvm.Adoption{Member: "a.n1", Node: "n1", UID: "m-uid"},
+	}
+	bare := step
+	bare.Adoption = nil
+	share := &v1alpha1.Nfs{}
+	share.Name, share.UID = "share", "uid-before"
+	deaf := interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+		return errors.New("no answer")
+	}}
+	unwritable := interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+		return errors.New("no answer")
+	}}
+	for name, c := range map[string]struct {
+		step  lvm.Step
+		have  *v1alpha1.MemberGroup
+		owner client.Object
+		funcs interceptor.Funcs
+		fails bool
+	}{
+		"nobody owns it":                  {step: step},
+		"the record was written":          {step: step, have: &v1alpha1.MemberGroup{UUID: "B", Name: "g"}},
+		"another group is recorded":       {step: step, have: &v1alpha1.MemberGroup{UUID: "A"}, fails: true},
+		"its owner exists":                {step: step, owner: share, fails: true},
+		"nobody can say whose it is":      {step: step, funcs: deaf, fails: true},
+		"the record cannot be written":    {step: step, funcs: unwritable, fails: true},
+		"a step that says nothing of one": {step: bare, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api, now := server(t, c.have, c.funcs)
+			if c.owner != nil {
+				if err := api.Create(t.Context(), c.owner); err != nil {
+					t.Fatal(err)
+				}
+			}
+			agent := &changer{}
+			for range 2 {
+				done, err := (&Backend{Changer: agent, Records: Recorder{Client: api, Live: api}}).Perform(
+					context.Background(), "n1", backend.Checked([]backend.Step{c.step}, free))
+				if (err != nil) != c.fails || (done == 1) == c.fails {
+					t.Fatalf("%d, %v", done, err)
+				}
+			}
+			switch {
+			case c.fails && len(agent.calls) > 0:
+				t.Errorf("calls %q", agent.calls)
+			case !c.fails && (len(agent.calls) != 2 || agent.calls[0] != "take over n1 g uid B quarry-n1 uid-before" || now().UUID != "B" || now().Earlier != nil):
+				t.Errorf("calls %q, record %+v", agent.calls, now())
+			}
+		})
+	}
+}

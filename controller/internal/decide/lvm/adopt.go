@@ -113,3 +113,92 @@ func (h host) wayOut() string {
 	}
 	return ". If the recorded one is gone for ever, approve the plan with " + v1alpha1.ActionAdoptVolumeGroup + ": the record names this one then"
 }
+
+// living reports whether a storage of that UID exists, of whatever kind. An owner that nobody knows may be any.
+func (v *View) living(uid string) bool {
+	return uid == "" || uid == v.own.spec.UID() || slices.ContainsFunc(v.seen.World.Others, func(o v1alpha1.Storage) bool { return string(o.GetUID()) == uid })
+}
+
+// earlierSelf reports whether volumes of the Cluster say that they were made under another UID: objects that are restored have new ones.
+func (v *View) earlierSelf(uid string) bool {
+	for _, at := range v.seen.World.Volumes {
+		if slices.ContainsFunc(at, func(o backend.Volume) bool { return o.Attributes[v1alpha1.ParameterCluster] == uid }) {
+			return true
+		}
+	}
+	return false
+}
+
+// orphaned returns the groups on the host whose owner does not exist any more, and that were the Cluster's under an earlier UID: they are on record
+// for the host, or volumes of the Cluster name their owner.
+func (h host) orphaned() []decide.Group {
+	recorded := h.recorded()
+	return slices.DeleteFunc(slices.Clone(h.node.Groups), func(g decide.Group) bool {
+		mine := slices.Contains(recorded, g.UUID) || h.view.earlierSelf(g.OwnerUID)
+		return !mine || h.view.living(g.OwnerUID) || slices.Contains(h.view.own.spec.Lost, g.UUID)
+	})
+}
+
+// inherits returns the step that makes a group of an owner that is gone the Cluster's. It waits for approval.
+func (h host) inherits() []Step {
+	orphaned := h.orphaned()
+	if len(orphaned) == 0 || h.uninheritable(orphaned[0]) != "" {
+		return nil
+	}
+	g := orphaned[0]
+	step := h.work(disk.Choice{}).step(v1alpha1.ActionImportVolumeGroup, g.Name, h.work(disk.Choice{}).devicesOf(g), fmt.Sprintf(
+		"It is that of the Cluster with UID %s, which does not exist any more. It becomes this Cluster's; what is in it stays as it is.", g.OwnerUID))
+	step.UUID, step.From, step.FromOwner = g.UUID, g.SystemID, g.OwnerUID
+	step.Adoption = &Adoption{Member: h.m.Object.Name, Node: h.m.Node, UID: string(h.m.Object.UID)}
+	step.Shown.Volumes = h.view.recordedIn(g.UUID)
+	return []Step{step}
+}
+
+// uninheritable says why a group of an owner that is gone cannot become the Cluster's, even by approval; empty when it can. It has to be this node's
+// for sure, whole, and the only one that the host may be meant to have.
+func (h host) uninheritable(g decide.Group) string {
+	shared := func(d decide.Device) bool { return g.Holds(d) && d.RefusedFor(v1alpha1.RefusalSharedDisk) }
+	switch {
+	case h.m.Object == nil:
+		return "the Member of this host does not exist yet"
+	case h.m.Lost:
+		return "the member is declared lost"
+	case len(h.orphaned()) > 1 || len(h.others()) > 0:
+		return "disks of several groups are here"
+	case len(h.groups) > 0 || len(h.lostGroups) > 0 || !h.awaits(g):
+		return "the host has a group of its own, or had one, or a volume of which nobody knows where it is"
+	case g.Partial || g.Unknown:
+		return "a disk of it is missing, or LVM cannot report it"
+	case !h.isHere(g):
+		return "it does not name this node"
+	case slices.ContainsFunc(h.node.Devices, shared):
+		return "another node sees its disks too, or did when its agent was last heard"
+	case doubt(h.node) != "":
+		return doubt(h.node)
+	}
+	for _, m := range slices.Concat(h.view.seen.World.Members, h.view.seen.World.OtherMembers) {
+		if r := m.Spec.Group; r != nil && r.UUID == g.UUID && m.UID != h.m.Object.UID {
+			return fmt.Sprintf("member %s of the %s with UID %s has it on record", m.Name, m.Spec.Of.Kind, m.Spec.Of.UID)
+		}
+	}
+	return ""
+}
+
+// bequest says what a person can do about a group whose owner is gone; empty when there is none that was the Cluster's.
+func (h host) bequest() string {
+	orphaned := h.orphaned()
+	if len(orphaned) == 0 {
+		return ""
+	}
+	g := orphaned[0]
+	if why := h.uninheritable(g); why != "" {
+		return fmt.Sprintf("; volume group %s cannot be imported: %s", call(g.Name, g.UUID), why)
+	}
+	return fmt.Sprintf(". Approve the plan with %s, and volume group %s becomes this Cluster's", v1alpha1.ActionImportVolumeGroup, call(g.Name, g.UUID))
+}
+
+// beside is the host with a group of an owner that is gone. It gets none beside it: that one may be what it is to have.
+func (h host) beside() backend.Finding {
+	return bad(v1alpha1.ReasonVolumeGroupLost, fmt.Sprintf("%s was this Cluster's under an earlier UID, and no volume group is made beside it",
+		list(h.orphaned()))+h.strangers()+h.bequest())
+}

@@ -203,7 +203,7 @@ func (h host) earlier() backend.Finding {
 	}
 	slices.Sort(volumes)
 	return bad(v1alpha1.ReasonVolumeGroupLost, "volumes of an earlier Cluster of this name exist, and no volume group is made until they are "+
-		"found or deleted: "+backend.Shorten(volumes, 10)+h.strangers())
+		"found or deleted: "+backend.Shorten(volumes, 10)+h.strangers()+h.bequest())
 }
 
 // strangers names the devices with the tag of a Cluster that does not exist, as an addition to a message. After a restore they may be

@@ -41,7 +41,10 @@ func (h host) moved() backend.Finding {
 // imports returns the step that makes a moved group this node's. It waits for approval.
 func (h host) imports() []Step {
 	others := h.others()
-	if len(others) == 0 || h.unimportable(others[0]) != "" {
+	if len(others) == 0 {
+		return h.inherits()
+	}
+	if h.unimportable(others[0]) != "" {
 		return nil
 	}
 	g := others[0]
@@ -49,14 +52,21 @@ func (h host) imports() []Step {
 		"Its disks were moved here from %s. The group becomes this node's. PersistentVolumes that name the other node have to be made anew.",
 		systemid.Describe(g.SystemID)))
 	step.UUID, step.From = g.UUID, g.SystemID
-	for _, node := range slices.Sorted(maps.Keys(h.view.seen.World.Volumes)) {
-		for _, v := range h.view.seen.World.Volumes[node] {
-			if v.GroupUUID == g.UUID {
-				step.Shown.Volumes = append(step.Shown.Volumes, v.String())
+	step.Shown.Volumes = h.view.recordedIn(g.UUID)
+	return []Step{step}
+}
+
+// recordedIn names the volumes of the Cluster that are recorded in a group, by node.
+func (v *View) recordedIn(uuid string) []string {
+	var out []string
+	for _, node := range slices.Sorted(maps.Keys(v.seen.World.Volumes)) {
+		for _, volume := range v.seen.World.Volumes[node] {
+			if volume.GroupUUID == uuid {
+				out = append(out, volume.String())
 			}
 		}
 	}
-	return []Step{step}
+	return out
 }
 
 // unimportable says why a group of another node cannot become this one's, even by approval; empty when it can.

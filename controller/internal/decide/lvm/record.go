@@ -42,6 +42,8 @@ func (h host) agreement() agreement {
 		return agreement{finding: h.lost("")}
 	case len(h.groups) == 0 && h.view.restored():
 		return agreement{finding: h.earlier()}
+	case len(h.groups) == 0 && len(h.orphaned()) > 0:
+		return agreement{finding: h.beside()}
 	case len(h.groups) == 0:
 		return agreement{}
 	case record != nil && len(record.Forming) > 0:
@@ -209,7 +211,7 @@ func (h host) lost(uuid string) backend.Finding {
 	if len(volumes) > 0 {
 		text += "; its volumes are " + backend.Shorten(volumes, 10)
 	}
-	return bad(v1alpha1.ReasonVolumeGroupLost, text+h.strangers()+h.wayOut())
+	return bad(v1alpha1.ReasonVolumeGroupLost, text+h.strangers()+h.bequest()+h.wayOut())
 }
 
 // recordedName returns the name that a group had, as far as anything tells.

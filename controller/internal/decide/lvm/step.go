@@ -21,6 +21,8 @@ type Step struct {
 	Group string
 	// UUID of the group; empty while it does not exist. From is the LVM system ID that it carries, only for a step that changes that.
 	UUID, From string
+	// FromOwner is the UID of the Cluster that the group is of now, and that does not exist any more; empty unless it becomes the Owner's.
+	FromOwner string
 	// Owner is the UID of the Cluster.
 	Owner string
 	// Devices that it is about.
@@ -39,7 +41,7 @@ type Step struct {
 	ThinPool *decide.ThinPoolSpec
 	// Damaged is the thin pool that is repaired; empty for any other step.
 	Damaged Damaged
-	// Adoption is the change of the record; nil for any other step.
+	// Adoption is the change of the record; nil unless the step begins with one.
 	Adoption *Adoption
 	// Reason for it, one sentence.
 	Reason string
@@ -129,7 +131,8 @@ func (s Step) Digest() string {
 		Vanished                   []string             `json:",omitempty"`
 		Damaged                    *Damaged             `json:",omitempty"`
 		Adoption                   *Adoption            `json:",omitempty"`
-	}{s.Owner, s.Node, s.Does, s.Group, devices, s.ThinPool, s.Missing, s.Lost, s.meant(), s.From, s.Vanished, s.damaged(), s.Adoption})
+		FromOwner                  string               `json:",omitempty"`
+	}{s.Owner, s.Node, s.Does, s.Group, devices, s.ThinPool, s.Missing, s.Lost, s.meant(), s.From, s.Vanished, s.damaged(), s.Adoption, s.FromOwner})
 }
 
 // meant is the UUID by which a person approves the step: that of a group that was there.
@@ -158,7 +161,7 @@ func (s Step) API() v1alpha1.PlanStep {
 	if s.Damaged.Name != "" {
 		p.ThinPool = fmt.Sprintf("%s (%s)", s.Damaged.Name, decide.Bytes(s.Damaged.SizeBytes))
 	}
-	if s.Adoption != nil {
+	if s.Does == v1alpha1.ActionAdoptVolumeGroup && s.Adoption != nil {
 		p.GroupUUID, p.Replaces = s.UUID, s.Adoption.Replaces
 	}
 	for _, d := range s.Devices {

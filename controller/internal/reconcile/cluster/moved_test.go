@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/backend/lvm"
 	declvm "quarry.storage/quarry/controller/internal/decide/lvm"
@@ -299,6 +300,87 @@ func TestReconcile_adoptionCutOff(t *testing.T) {
 				t.Errorf("record %+v, annotations %v", m.Spec.Group, m.Annotations)
 			}
 			s.holds("n1", "v1")
+		})
+	}
+}
+
+// restored puts the Cluster pool back as a backup does: the objects have new UIDs, and the Members are gone. It returns the UID that it had.
+func (s *suite) restored() string {
+	s.t.Helper()
+	c := s.get("pool")
+	before := string(c.UID)
+	m := s.member("pool", "n1")
+	for _, o := range []client.Object{c, m} {
+		o.SetFinalizers(nil)
+		if err := s.client.Update(s.t.Context(), o); err != nil {
+			s.t.Fatal(err)
+		}
+		s.delete(o)
+	}
+	c.ObjectMeta = metav1.ObjectMeta{Name: c.Name}
+	c.Status = v1alpha1.ClusterStatus{}
+	s.create(c)
+	s.restartController()
+	return before
+}
+
+// offersImport checks that the plan has nothing but the import of a group with a volume.
+func offersImport(volume string) func(*v1alpha1.Cluster) string {
+	return func(c *v1alpha1.Cluster) string {
+		if p := c.Status.Plan; p == nil || len(p.Steps) != 1 || p.Steps[0].Action != v1alpha1.ActionImportVolumeGroup ||
+			!strings.Contains(strings.Join(p.Steps[0].Volumes, " "), volume) || len(p.Steps[0].Devices) != 1 {
+			return "the import is not planned"
+		}
+		return ""
+	}
+}
+
+// TestReconcile_groupOfAnOwnerThatIsGone: a Cluster is restored under another UID. Its group serves what it holds, and becomes its own by approval; then
+// the host grows. A controller that dies between the record and the call, or after the call, has a successor that goes on.
+func TestReconcile_groupOfAnOwnerThatIsGone(t *testing.T) {
+	for name, after := range map[string]*bool{"nobody dies": nil, "death before the record": new(false), "death after the record": new(true)} {
+		t.Run(name, func(t *testing.T) {
+			died := 0
+			s := newSuite(t, map[string][]string{"n1": {"sdb"}})
+			if after != nil {
+				s.records = func(r lvm.Records) lvm.Records { return cutOff{r, *after, &died} }
+			}
+			s.add("pool", func(c *v1alpha1.ClusterSpec) { c.Devices = &v1alpha1.DeviceSelector{Hotplug: true} }, "n1")
+			s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+			uuid := s.member("pool", "n1").Spec.Group.UUID
+			s.addVolume("pool", "n1", "quarry-pool", "v1", inGroup(uuid))
+			t.Cleanup(func() { s.removeVolume("n1", "quarry-pool", "v1") })
+			s.agents["n1"].AddDisks(100<<30, "sdc")
+			before := s.restored()
+			c := s.until("pool", all(hasCondition(ready, isFalse, v1alpha1.ReasonVolumeGroupLost, before, "Approve the plan"), offersImport("v1")))
+			for range 5 {
+				if err := s.reconcile("pool"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := s.disksOf("n1", before); !slices.Equal(got, []string{"sdb"}) || !s.agents["n1"].IsEmpty("sdc") || s.member("pool", "n1").Spec.Group != nil {
+				t.Fatalf("something was done without approval: %v", got)
+			}
+			s.approve(c.Status.Plan.Digest)
+			if after != nil {
+				s.await("the controller dies", func() string {
+					_ = s.reconcile("pool")
+					if died == 0 {
+						return "it does not"
+					}
+					return ""
+				})
+				if got := s.disksOf("n1", before); !slices.Equal(got, []string{"sdb"}) {
+					t.Fatalf("the group has another owner already: %v", got)
+				}
+				s.records = nil
+				s.restartController()
+			}
+			s.until("pool", all(hasPhase(v1alpha1.PhaseRunning), s.hasGroup("n1", uuid), s.grown))
+			s.holds("n1", "v1")
+			if got := s.disksOf("n1", string(c.UID)); !slices.Equal(got, []string{"sdb", "sdc"}) {
+				t.Errorf("disks %v", got)
+			}
 		})
 	}
 }
