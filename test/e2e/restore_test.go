@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ import (
 )
 
 // TestMembersSurviveRestore: a backup brings objects back with new UIDs and without status. Then nothing is torn down, nothing new is made
-// on any disk, volumes serve as before, and the status says what is wrong.
+// on any disk, volumes serve as before, and the status says what is wrong. Once a person approves it, the groups are the Cluster's again, and grow.
 func TestMembersSurviveRestore(t *testing.T) {
 	turn(t, 0, 5)
 	const name = "restored"
@@ -62,13 +63,13 @@ func TestMembersSurviveRestore(t *testing.T) {
 		erase(t, &members[i])
 	}
 	// A clean disk on a host without volumes: a Cluster that has just been created would begin to use it.
-	plug(t, "n2", newImage(t, "tempting", 1<<30), "ubd")
+	tempting := plug(t, "n2", newImage(t, "tempting", 1<<30), "ubd")
 	restore(t, c)
 	startController(t)
 	t.Run("the Cluster only", func(t *testing.T) {
 		waitCondition(t, name, v1alpha1.ConditionDisksReady, v1alpha1.ReasonVolumeGroupLost, volume.Name,
-			"belongs to a Cluster with UID "+old+", which does not exist any more")
-		nothingHappens(t, name, disks)
+			"belongs to a Cluster with UID "+old+", which does not exist any more", "Approve the plan with "+v1alpha1.ActionImportVolumeGroup)
+		disksStay(t, disks)
 		made, err := membersOf(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
@@ -80,19 +81,72 @@ func TestMembersSurviveRestore(t *testing.T) {
 		}
 	})
 
+	t.Run("imported by approval", func(t *testing.T) { importsAll(t, name, volume.Name, members, tempting) })
+	p := pod(t, "after-import", "n1", "grep kept /data0/file", claim)
+	waitPod(t, p, corev1.PodSucceeded)
+	remove(t, p)
+	second, p := anotherVolume(t, name, volume)
+	waitPod(t, p, corev1.PodSucceeded)
+	remove(t, p)
 	remove(t, claim)
-	remove(t, volume)
+	remove(t, second)
 	if err := kube.Delete(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	waitGone(t, name)
-	nothingHappens(t, name, disks)
-	cleanByHand(t, name, devices)
 	for node, paths := range devices {
 		for _, d := range paths {
 			checkClean(t, node, d)
 		}
 	}
+}
+
+// importsAll approves the plan of a Cluster that was restored under another UID, and waits until both hosts have on record what they had before, and n2 has
+// grown by a disk.
+func importsAll(t *testing.T, name, volume string, before []v1alpha1.Member, spare *disk) {
+	t.Helper()
+	var digest string
+	eventually(t, limitReady, "Cluster "+name+" plans to import its groups", func(ctx context.Context) error {
+		c, err := getCluster(ctx, name)
+		if err != nil {
+			return err
+		}
+		if c.Status.Plan == nil || len(c.Status.Plan.Steps) != len(before) {
+			return fmt.Errorf("plan %+v: %s", c.Status.Plan, c.Status.Message)
+		}
+		for _, step := range c.Status.Plan.Steps {
+			if named := strings.Contains(strings.Join(step.Volumes, " "), volume); step.Action != v1alpha1.ActionImportVolumeGroup || named != (step.Host == "n1") {
+				return fmt.Errorf("step %+v", step)
+			}
+		}
+		digest = c.Status.Plan.Digest
+		return nil
+	})
+	approve(t, name, digest)
+	waitReady(t, name, limitReady)
+	path := awaitDevice(t, spare, func(*v1alpha1.NodeDevice) bool { return true }).Path
+	lab(t, "kubectl", "patch", "cluster.quarry.storage", name, "--type=merge", "-p", `{"spec":{"devices":{"hotplug":true}}}`)
+	eventually(t, limitReady, "n2 takes the disk that is there", func(ctx context.Context) error {
+		if got := devicesOf(t, name)["n2"]; !slices.Contains(got, path) {
+			return fmt.Errorf("devices %v, without %s", got, path)
+		}
+		return ctx.Err()
+	})
+	waitReady(t, name, limitReady)
+	for _, m := range before {
+		now, err := memberOf(t.Context(), name, string(m.Spec.Node))
+		if err != nil || now.Spec.Group == nil || now.Spec.Group.UUID != m.Spec.Group.UUID {
+			t.Errorf("record of %s: %+v, before %+v, %v", m.Spec.Node, now.Spec.Group, m.Spec.Group, err)
+		}
+	}
+}
+
+// anotherVolume makes a volume in a group that was imported, and lets the one that outlived its claims go with them.
+func anotherVolume(t *testing.T, class string, old *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, *corev1.Pod) {
+	t.Helper()
+	lab(t, "kubectl", "patch", "pv", old.Name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
+	c := claim(t, "more-"+class, class, "64Mi")
+	return c, pod(t, "writes-"+class, "n1", "echo more > /data0/file && sync", c)
 }
 
 // keepVolume makes a volume with a file on n1. Its data outlives the claim: nobody can delete it through a Cluster that is gone.
@@ -210,14 +264,19 @@ func waitOwnerMissing(t *testing.T, m *v1alpha1.Member, owner string) {
 // nothingHappens watches the disks for a while: there is no event to wait for.
 func nothingHappens(t *testing.T, cluster string, disks map[string]string) {
 	t.Helper()
+	disksStay(t, disks)
+	if c, err := getCluster(t.Context(), cluster); err == nil && c.Status.Plan != nil {
+		t.Errorf("there is a plan: %+v", c.Status.Plan)
+	}
+}
+
+func disksStay(t *testing.T, disks map[string]string) {
+	t.Helper()
 	time.Sleep(3 * time.Second)
 	for node, before := range disks {
 		if diff := cmp.Diff(before, onDisks(t, node)); diff != "" {
 			t.Errorf("the disks of %s were changed (-before +after):\n%s", node, diff)
 		}
-	}
-	if c, err := getCluster(t.Context(), cluster); err == nil && c.Status.Plan != nil {
-		t.Errorf("there is a plan: %+v", c.Status.Plan)
 	}
 }
 
