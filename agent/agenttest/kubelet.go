@@ -14,6 +14,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/claim"
 	volumeplan "quarry.storage/quarry/agent/internal/plan/volume"
 	"quarry.storage/quarry/pkg/quarry"
 )
@@ -264,6 +265,21 @@ func (s session) activatePool(ctx context.Context, step volumeplan.ActivatePool)
 		}
 		return nil
 	})
+}
+
+// performOnOwnership performs steps on whose a group is.
+func (s session) performOnOwnership(ctx context.Context, step plan.Step) error {
+	switch st := step.(type) {
+	case claim.StampVG:
+		return s.setSystemID(ctx, st.Name, "", st.GroupDevices)
+	case claim.ImportVG:
+		return s.setSystemID(ctx, st.Name, st.From, st.GroupDevices)
+	case claim.TakeOverVG:
+		return s.giveGroup(ctx, st)
+	case claim.StopAutoactivation:
+		return s.stopAutoactivation(ctx, st)
+	}
+	return s.performOnOSD(ctx, step)
 }
 
 // SetPoolHealth says what is wrong with a thin pool; nothing when it is empty.

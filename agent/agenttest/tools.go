@@ -7,7 +7,6 @@ import (
 
 	"quarry.storage/quarry/agent/internal/apply"
 	"quarry.storage/quarry/agent/internal/plan"
-	"quarry.storage/quarry/agent/internal/plan/claim"
 	"quarry.storage/quarry/agent/internal/plan/move"
 	"quarry.storage/quarry/pkg/pvuuid"
 	"quarry.storage/quarry/pkg/systemid"
@@ -40,20 +39,12 @@ func (s session) Perform(ctx context.Context, step plan.Step) error {
 		return s.moveExtents(ctx, st)
 	case plan.RemoveVG:
 		return s.removeVG(ctx, st)
-	case claim.StampVG:
-		return s.setSystemID(ctx, st.Name, "", st.GroupDevices)
-	case claim.ImportVG:
-		return s.setSystemID(ctx, st.Name, st.From, st.GroupDevices)
-	case claim.TakeOverVG:
-		return s.giveGroup(ctx, st)
-	case claim.StopAutoactivation:
-		return s.stopAutoactivation(ctx, st)
 	case plan.WipeDevice:
 		return s.wipe(ctx, st)
 	case plan.ReleasePV:
 		return s.release(ctx, st)
 	}
-	return s.performOnOSD(ctx, step)
+	return s.performOnOwnership(ctx, step)
 }
 
 // Observe sees the host. An agent that died sees nothing.

@@ -126,10 +126,10 @@ func importsGroup(s *suite) {
 	s.clean(a.GetPath())
 }
 
-// takeOver makes the group of one owner another one's.
-func (s *suite) takeOver(from, to, uuid, systemID string) error {
+// takeOver makes the group of one owner the suite's.
+func (s *suite) takeOver(from, uuid, systemID string) error {
 	_, err := s.groups().ImportVolumeGroup(s.ctx(), &agentv1.ImportVolumeGroupRequest{
-		Name: groupName, OwnerUid: to, Uuid: uuid, FromSystemId: systemID, FromOwnerUid: from,
+		Name: groupName, OwnerUid: owner, Uuid: uuid, FromSystemId: systemID, FromOwnerUid: from,
 	})
 	return err
 }
@@ -147,16 +147,16 @@ func takesGroupOver(s *suite) {
 	}{
 		"extend":                          {s.ensure(groupName, owner, a, b), codes.AlreadyExists},
 		"import without a former owner":   {s.importFrom(here, uuid), codes.PermissionDenied},
-		"from another owner":              {s.takeOver("7a1c6d1e-0000-4000-8000-000000000003", owner, uuid, here), codes.PermissionDenied},
-		"another group":                   {s.takeOver(stranger, owner, "another", here), codes.NotFound},
-		"a group of another node":         {s.takeOver(stranger, owner, uuid, elsewhere), codes.FailedPrecondition},
-		"from itself":                     {s.takeOver(owner, owner, uuid, here), codes.InvalidArgument},
-		"from what is no UID of an owner": {s.takeOver("a b", owner, uuid, here), codes.InvalidArgument},
+		"from another owner":              {s.takeOver("7a1c6d1e-0000-4000-8000-000000000003", uuid, here), codes.PermissionDenied},
+		"another group":                   {s.takeOver(stranger, "another", here), codes.NotFound},
+		"a group of another node":         {s.takeOver(stranger, uuid, elsewhere), codes.FailedPrecondition},
+		"from itself":                     {s.takeOver(owner, uuid, here), codes.InvalidArgument},
+		"from what is no UID of an owner": {s.takeOver("a b", uuid, here), codes.InvalidArgument},
 	} {
 		s.refused(what, call.err, call.code, before)
 	}
-	s.must("take over", s.takeOver(stranger, owner, uuid, here))
-	s.must("take over again", s.takeOver(stranger, owner, uuid, here))
+	s.must("take over", s.takeOver(stranger, uuid, here))
+	s.must("take over again", s.takeOver(stranger, uuid, here))
 	if n := s.Steps() - before; n != 1 {
 		s.Errorf("%d changes, not 1", n)
 	}
@@ -188,7 +188,7 @@ func claimSurvives(s *suite) {
 		s.must("ensure", s.ensure(groupName, stranger, s.clean(path)))
 		uuid = s.group().GetUuid()
 		here := s.group().GetSystemId()
-		return func() error { return s.takeOver(stranger, owner, uuid, here) }
+		return func() error { return s.takeOver(stranger, uuid, here) }
 	}, func() {
 		if g := s.group(); g.GetOwnerUid() != owner || g.GetUuid() != uuid {
 			s.Errorf("group: %v", g)

@@ -171,7 +171,7 @@ func (w *world) consent(c *v1alpha1.Cluster, r *rand.Rand) {
 }
 
 // approve approves what the Cluster shows. What is wiped by that plan is nobody's any more. Here no person gives volumes up: a plan that
-// forgets a missing disk and names volumes as lost with it is not approved, so that no volume is ever lost.
+// forgets a missing disk and names volumes as lost with it, or gives a recorded group up, is not approved, so that no volume is ever lost.
 func (w *world) approve(c *v1alpha1.Cluster, _ *rand.Rand) {
 	p := c.Status.Plan
 	if p == nil || p.Approved || slices.ContainsFunc(p.Steps, losesVolumes) {
@@ -188,7 +188,7 @@ func (w *world) approve(c *v1alpha1.Cluster, _ *rand.Rand) {
 }
 
 func losesVolumes(s v1alpha1.PlanStep) bool {
-	return s.Action == v1alpha1.ActionForgetMissingDevice && len(s.Volumes) > 0
+	return s.Action == v1alpha1.ActionForgetMissingDevice && len(s.Volumes) > 0 || s.Action == v1alpha1.ActionAdoptVolumeGroup
 }
 
 // releaseWiped takes the disks of a step that was approved out of the ledger of foreign disks. Those in use stay in it.

@@ -65,23 +65,26 @@ func (p performer) perform(ctx context.Context, step backend.Step) error {
 		return p.move(ctx, s, devices)
 	case v1alpha1.ActionRemoveVolumeGroup:
 		return p.RemoveVolumeGroup(ctx, p.host, s.Ref(), devices)
-	case v1alpha1.ActionStampVolumeGroup:
-		return p.StampVolumeGroup(ctx, p.host, s.Group, s.Owner, s.UUID)
-	case v1alpha1.ActionImportVolumeGroup:
-		return p.importGroup(ctx, s)
-	case v1alpha1.ActionAdoptVolumeGroup:
-		return p.adopt(ctx, s)
 	case v1alpha1.ActionRepairThinPool:
 		return p.RepairThinPool(ctx, p.host, s.Ref(), s.Damaged.Name, s.Damaged.Digest)
 	}
-	return fmt.Errorf("unknown action %q", s.Does)
+	return p.performOnOwnership(ctx, s)
 }
 
-func (p performer) importGroup(ctx context.Context, s lvm.Step) error {
-	if s.FromOwner != "" {
-		return p.takeOver(ctx, s)
+// performOnOwnership performs steps on whose a group is.
+func (p performer) performOnOwnership(ctx context.Context, s lvm.Step) error {
+	switch s.Does {
+	case v1alpha1.ActionStampVolumeGroup:
+		return p.StampVolumeGroup(ctx, p.host, s.Group, s.Owner, s.UUID)
+	case v1alpha1.ActionImportVolumeGroup:
+		if s.FromOwner != "" {
+			return p.takeOver(ctx, s)
+		}
+		return p.ImportVolumeGroup(ctx, p.host, s.Group, s.Owner, s.UUID, s.From)
+	case v1alpha1.ActionAdoptVolumeGroup:
+		return p.adopt(ctx, s)
 	}
-	return p.ImportVolumeGroup(ctx, p.host, s.Group, s.Owner, s.UUID, s.From)
+	return fmt.Errorf("unknown action %q", s.Does)
 }
 
 func (p performer) ensurePool(ctx context.Context, s lvm.Step) error {

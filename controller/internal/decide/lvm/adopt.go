@@ -75,22 +75,14 @@ func (h host) adoptionReason(g decide.Group) string {
 // one, whole and this node's for sure, and the recorded one must be nowhere that can be seen, and not hidden on this host.
 func (h host) unadoptable() string {
 	switch {
-	case h.m.Object == nil:
-		return "its Member does not exist yet"
-	case h.m.Lost:
-		return "the member is declared lost"
+	case h.unnamed() != "":
+		return h.unnamed()
 	case len(h.groups) != 1 || len(h.lostGroups) > 0 || len(h.others()) > 0:
 		return "not exactly one volume group of this Cluster is here"
-	case h.groups[0].Partial || h.groups[0].Unknown:
-		return "a disk of the group that is here is missing, or LVM cannot report it"
-	case !h.isHere(h.groups[0]):
-		return "the group that is here does not name this node"
-	case slices.ContainsFunc(h.node.Devices, func(d decide.Device) bool {
-		return h.groups[0].Holds(d) && d.RefusedFor(v1alpha1.RefusalSharedDisk)
-	}):
-		return "another node sees a disk of the group that is here"
-	case !h.known() || doubt(h.node) != "" || len(h.mayHideOn(h.groups[0])) > 0 || !h.scattered().IsZero():
-		return "the recorded group may be on a disk of this host that cannot be read"
+	case h.unfit(h.groups[0]) != "":
+		return h.unfit(h.groups[0])
+	case !h.known() || len(h.mayHideOn(h.groups[0])) > 0 || !h.scattered().IsZero():
+		return "the recorded group may be on a disk of this host that cannot be read, or is not what it was"
 	}
 	for _, uuid := range h.unseen() {
 		if at := h.whereabouts(uuid); at != "" {
@@ -101,6 +93,31 @@ func (h host) unadoptable() string {
 		return "too many groups were given up for this member already"
 	}
 	return ""
+}
+
+// unnamed says why no group is recorded for the host by approval; empty when one can be.
+func (h host) unnamed() string {
+	switch {
+	case h.m.Object == nil:
+		return "its Member does not exist yet"
+	case h.m.Lost:
+		return "the member is declared lost"
+	}
+	return ""
+}
+
+// unfit says why a group on the host is not for sure this node's, and whole, or why others may be hidden there; empty when it is.
+func (h host) unfit(g decide.Group) string {
+	shared := func(d decide.Device) bool { return g.Holds(d) && d.RefusedFor(v1alpha1.RefusalSharedDisk) }
+	switch {
+	case g.Partial || g.Unknown:
+		return "a disk of the group that is here is missing, or LVM cannot report it"
+	case !h.isHere(g):
+		return "the group that is here does not name this node"
+	case slices.ContainsFunc(h.node.Devices, shared):
+		return "another node sees a disk of the group that is here, or did when its agent was last heard"
+	}
+	return doubt(h.node)
 }
 
 // wayOut says what a person can do about a group that is here in place of the recorded one; empty when there is none here.
@@ -157,24 +174,15 @@ func (h host) inherits() []Step {
 // uninheritable says why a group of an owner that is gone cannot become the Cluster's, even by approval; empty when it can. It has to be this node's
 // for sure, whole, and the only one that the host may be meant to have.
 func (h host) uninheritable(g decide.Group) string {
-	shared := func(d decide.Device) bool { return g.Holds(d) && d.RefusedFor(v1alpha1.RefusalSharedDisk) }
 	switch {
-	case h.m.Object == nil:
-		return "the Member of this host does not exist yet"
-	case h.m.Lost:
-		return "the member is declared lost"
+	case h.unnamed() != "":
+		return h.unnamed()
 	case len(h.orphaned()) > 1 || len(h.others()) > 0:
 		return "disks of several groups are here"
 	case len(h.groups) > 0 || len(h.lostGroups) > 0 || !h.awaits(g):
 		return "the host has a group of its own, or had one, or a volume of which nobody knows where it is"
-	case g.Partial || g.Unknown:
-		return "a disk of it is missing, or LVM cannot report it"
-	case !h.isHere(g):
-		return "it does not name this node"
-	case slices.ContainsFunc(h.node.Devices, shared):
-		return "another node sees its disks too, or did when its agent was last heard"
-	case doubt(h.node) != "":
-		return doubt(h.node)
+	case h.unfit(g) != "":
+		return h.unfit(g)
 	}
 	for _, m := range slices.Concat(h.view.seen.World.Members, h.view.seen.World.OtherMembers) {
 		if r := m.Spec.Group; r != nil && r.UUID == g.UUID && m.UID != h.m.Object.UID {

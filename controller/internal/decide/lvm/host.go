@@ -104,12 +104,21 @@ func (h host) decideStay(out *backend.Host) {
 	if s.finding.IsZero() && (gone.IsZero() || h.lacksDevice()) && h.shadowed().IsZero() && (moved.IsZero() || len(h.groups) > 0) {
 		h.grow(out)
 	}
-	if (s.finding.IsZero() || s.finding.Reason == v1alpha1.ReasonVolumeGroupLost) && !h.m.Frozen {
-		out.Steps = append(out.Steps, steps(h.imports())...)
+	if !h.m.Frozen {
+		out.Steps = append(out.Steps, steps(h.comes(s.finding))...)
 	}
-	if !s.finding.IsZero() && !h.m.Frozen {
-		out.Steps = append(out.Steps, steps(h.adopts())...)
+}
+
+// comes returns the steps by which the host comes to have a group that is there, when what is recorded does not agree with what is seen.
+func (h host) comes(f backend.Finding) []Step {
+	var out []Step
+	if f.IsZero() || f.Reason == v1alpha1.ReasonVolumeGroupLost {
+		out = h.imports()
 	}
+	if !f.IsZero() {
+		out = append(out, h.adopts()...)
+	}
+	return out
 }
 
 // grow chooses devices and decides the steps.
