@@ -175,6 +175,13 @@ func TestClaim_recordOfAReplica(t *testing.T) {
 			}
 		}
 	}
+	made := newClaim(t, "made-of", map[string]string{v1alpha1.LabelStatefulCluster: "db"})
+	for _, of := range []string{"data", "data,log"} {
+		made.Annotations[v1alpha1.AnnotationClaims] = of
+		must(t, ours.Update(t.Context(), made))
+	}
+	made.Annotations[v1alpha1.AnnotationClaims] = "data"
+	denied(t, ours.Update(t.Context(), made.DeepCopy(), client.DryRunAll), "takes no template off")
 	foreign := newClaim(t, "foreign", nil)
 	foreign.Annotations[v1alpha1.AnnotationReplicaState] = v1alpha1.ReplicaScaled
 	denied(t, ours.Update(t.Context(), foreign, client.DryRunAll), "writes no annotation")

@@ -37,7 +37,7 @@ type StatefulCluster struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.selector == oldSelf.selector",message="selector cannot be changed: the replicas that run would not be found any more"
 // +kubebuilder:validation:XValidation:rule="(has(self.serviceName) ? self.serviceName : \"\") == (has(oldSelf.serviceName) ? oldSelf.serviceName : \"\")",message="serviceName cannot be changed: the replicas that run have their names below it"
-// +kubebuilder:validation:XValidation:rule="has(self.volumeClaimTemplates) == has(oldSelf.volumeClaimTemplates) && (!has(self.volumeClaimTemplates) || self.volumeClaimTemplates == oldSelf.volumeClaimTemplates)",message="volumeClaimTemplates cannot be changed: the claims of the replicas that run would not match; create another StatefulCluster"
+// +kubebuilder:validation:XValidation:rule="has(self.volumeClaimTemplates) == has(oldSelf.volumeClaimTemplates) && (!has(self.volumeClaimTemplates) || oldSelf.volumeClaimTemplates.all(o, self.volumeClaimTemplates.exists(n, n.metadata.name == o.metadata.name)))",message="no claim template can be removed or renamed, nor the first one added: the replicas that run would come back without their data; create another StatefulCluster"
 // +kubebuilder:validation:XValidation:rule="!has(self.selector.matchLabels) || has(self.template.metadata) && has(self.template.metadata.labels) && self.selector.matchLabels.all(k, k in self.template.metadata.labels && self.template.metadata.labels[k] == self.selector.matchLabels[k])",message="selector does not match template.metadata.labels"
 type StatefulClusterSpec struct {
 	// Replicas that are wanted.
@@ -55,7 +55,8 @@ type StatefulClusterSpec struct {
 	Template PodTemplate `json:"template"`
 
 	// Templates of the claims that every replica gets for itself. A claim stands in the place of a volume of the same name in the
-	// template. Cannot be changed.
+	// template. A change holds for replicas that are made later; those that are there keep their claims, and get one of a template that was added
+	// when their pod is made again. None can be removed or renamed.
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.metadata.name == b.metadata.name))",message="the names of claim templates must differ"

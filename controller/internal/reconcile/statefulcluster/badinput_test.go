@@ -83,11 +83,14 @@ func TestAdmission_changes(t *testing.T) {
 			s.Selector.MatchLabels["x"] = "y"
 			s.Template.Metadata.Labels["x"] = "y"
 		}, "selector cannot be changed"},
-		"another service":                 {func(s *spec) { s.ServiceName = "other" }, "serviceName cannot be changed"},
-		"no service":                      {func(s *spec) { s.ServiceName = "" }, "serviceName cannot be changed"},
-		"another name of a claim":         {func(s *spec) { s.VolumeClaimTemplates[0].Metadata.Name = "other" }, "volumeClaimTemplates cannot be changed"},
-		"another class of a claim":        {func(s *spec) { s.VolumeClaimTemplates[0].Spec = rawOf(map[string]any{"storageClassName": "slow"}) }, "volumeClaimTemplates cannot be changed"},
-		"no claims any more":              {func(s *spec) { s.VolumeClaimTemplates = nil }, "volumeClaimTemplates cannot be changed"},
+		"another service":          {func(s *spec) { s.ServiceName = "other" }, "serviceName cannot be changed"},
+		"no service":               {func(s *spec) { s.ServiceName = "" }, "serviceName cannot be changed"},
+		"another name of a claim":  {func(s *spec) { s.VolumeClaimTemplates[0].Metadata.Name = "other" }, "no claim template can be removed"},
+		"another class of a claim": {func(s *spec) { s.VolumeClaimTemplates[0].Spec = rawOf(map[string]any{"storageClassName": "slow"}) }, ""},
+		"one claim more": {func(s *spec) {
+			s.VolumeClaimTemplates = append([]v1alpha1.ClaimTemplate{{Metadata: v1alpha1.ClaimMetadata{Name: "log"}, Spec: s.VolumeClaimTemplates[0].Spec}}, s.VolumeClaimTemplates...)
+		}, ""},
+		"no claims any more":              {func(s *spec) { s.VolumeClaimTemplates = nil }, "no claim template can be removed"},
 		"another template":                {func(s *spec) { s.Template.Spec = templateWith("image:2") }, ""},
 		"another number of replicas":      {func(s *spec) { s.Replicas = ptr.To[int32](7) }, ""},
 		"another retention of the claims": {func(s *spec) { s.PersistentVolumeClaimRetentionPolicy = &v1alpha1.ClaimRetention{WhenScaled: "Delete"} }, ""},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,9 @@ func (r *Reconciler) write(ctx context.Context, s *scope, i *record.Identity) er
 	for _, c := range i.Claims {
 		_, err := kube.Patch(ctx, r.Client, c, func(c *corev1.PersistentVolumeClaim) {
 			note(c, i.State())
+			if len(i.Made) > 0 {
+				c.Annotations[v1alpha1.AnnotationClaims] = strings.Join(i.Made, ",")
+			}
 			c.OwnerReferences = s.ownersOf(c)
 			if i.Pod != nil {
 				delete(c.Labels, v1alpha1.LabelReserved)

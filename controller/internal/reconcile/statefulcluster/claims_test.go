@@ -369,6 +369,46 @@ func TestReconcile_volumeOnNodeThatIsGone(t *testing.T) {
 	}
 }
 
+// TestReconcile_changedClaimTemplates: they hold for replicas that are made later; those that are there keep what they have, those of an earlier version,
+// too.
+func TestReconcile_changedClaimTemplates(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.add(2, nil)
+	s.settle("two replicas", isReady)
+	old := s.claims()
+	delete(old[0].Annotations, v1alpha1.AnnotationClaims)
+	if err := s.client.Update(context.Background(), &old[0]); err != nil {
+		t.Fatal(err)
+	}
+	before := s.pods()
+	s.edit(func(c *v1alpha1.StatefulCluster) {
+		c.Spec.Replicas = ptr.To[int32](3)
+		more := c.Spec.VolumeClaimTemplates[0]
+		more.Metadata.Name = "log"
+		c.Spec.VolumeClaimTemplates = append(c.Spec.VolumeClaimTemplates, more)
+	})
+	s.settle("three replicas", isReady)
+	if after := s.pods(); len(after) != 3 || after[0].UID != before[0].UID || after[1].UID != before[1].UID || len(s.claims()) != 4 || len(after[2].Spec.Volumes) != 2 {
+		t.Errorf("pods %s, %d claims", s.names(), len(s.claims()))
+	}
+	for i := range before {
+		if err := s.client.Delete(context.Background(), &before[i], client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.mustPass()
+	s.settle("both are back, with a new claim beside their own", isReady)
+	s.mustPass()
+	for _, c := range s.claims() {
+		if made, state := c.Annotations[v1alpha1.AnnotationClaims], c.Annotations[v1alpha1.AnnotationReplicaState]; made != "data,log" || state != "Filled" {
+			t.Errorf("%s is of %s, and %s", c.Name, made, state)
+		}
+	}
+	if got := s.names(); got != "1 2 3" || len(s.claims()) != 6 {
+		t.Errorf("pods %s, %d claims", got, len(s.claims()))
+	}
+}
+
 // TestReconcile_unrecorded: when claims of an earlier version are all that is left, none begins empty beside them until a person says which hold the data.
 func TestReconcile_unrecorded(t *testing.T) {
 	s := newSuite(t, "n1")

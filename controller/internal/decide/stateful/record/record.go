@@ -25,6 +25,8 @@ type Identity struct {
 	// Filled, Served and Fate are on record.
 	Filled, Served bool
 	Fate           replica.Fate
+	// Made are the names of the claim templates that it has claims of, by its own record and by the claims that are there, in their order. It only grows.
+	Made []string
 	// Whole says whether the claims are there that it should have.
 	Whole replica.ClaimState
 }
@@ -67,6 +69,7 @@ func Gather(pods []corev1.Pod, claims []corev1.PersistentVolumeClaim, n Naming) 
 			continue
 		}
 		one.read()
+		one.Made = one.made(n)
 		one.Whole = one.whole(n)
 		out = append(out, one)
 	}
@@ -119,14 +122,30 @@ func (i *Identity) State() string {
 	return v1alpha1.ReplicaNew
 }
 
+// made reads of which templates it has claims. Claims of versions without that record are of those that they are called after: what a template that
+// came later would have added was never there.
+func (i *Identity) made(n Naming) []string {
+	var out []string
+	for _, c := range i.Claims {
+		if text := c.Annotations[v1alpha1.AnnotationClaims]; text != "" {
+			out = append(out, strings.Split(text, ",")...)
+		}
+		for _, template := range n.Templates {
+			if c.Name == n.Claim(template, i.Name) {
+				out = append(out, template)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // whole says whether the claims are there: those that were made for the identity, by its own record, and for one without data also those of
 // the templates of now.
 func (i *Identity) whole(n Naming) replica.ClaimState {
 	want := n.Templates
-	for _, c := range i.Claims {
-		if made := c.Annotations[v1alpha1.AnnotationClaims]; made != "" && (i.Filled || i.Served) {
-			want = strings.Split(made, ",")
-		}
+	if (i.Filled || i.Served) && len(i.Made) > 0 {
+		want = i.Made
 	}
 	if len(want) == 0 && len(i.Claims) == 0 {
 		return replica.NoClaims

@@ -101,6 +101,10 @@ func TestGather(t *testing.T) {
 		"one of two is not made yet":                {gather(both, nil, "data 1 New"), "1 New 2"},
 		"one of two was deleted":                    {gather(both, nil, "data 1 Filled of-both"), "1 Filled 2"},
 		"a template came later":                     {gather(both, nil, "data 1 Filled of-data"), "1 Filled 1"},
+		"a template came later, and its claim":      {gather(both, nil, "data 1 Filled of-data", "log 1 New of-both"), "1 Filled 1"},
+		"and was deleted since":                     {gather(both, nil, "data 1 Filled of-both"), "1 Filled 2"},
+		"an earlier version: a template came later": {gather(both, nil, "data 1 Filled"), "1 Filled 1"},
+		"an earlier version: and all were deleted":  {gather(both, []corev1.Pod{pod(corev1.PodRunning, "Filled")}), "1 Filled 2"},
 		"a template is gone, and its claim deleted": {gather(data, nil, "data 1 Filled of-both"), "1 Filled 2"},
 		"one is being deleted":                      {gather(both, running, "data 1 Filled", "log 1 Filled ending"), "1 Filled 3"},
 		"both were deleted under a pod":             {gather(both, running), "1 Filled 2"},
@@ -131,6 +135,29 @@ func TestUnrecorded(t *testing.T) {
 	}
 	if got := Unrecorded(Orphans(claims, Gather(nil, claims, naming("data")))); got != 3 {
 		t.Errorf("%d, and nobody knows of 1, 2 and 7", got)
+	}
+}
+
+// TestMade: what a claim was made of, and what is there, is on record together, and nothing is taken off.
+func TestMade(t *testing.T) {
+	for name, c := range map[string]struct {
+		naming Naming
+		claims []string
+		want   string
+	}{
+		"by its record":                {naming("data", "log", "more"), []string{"data 1 Filled of-both"}, "data,log"},
+		"a claim more":                 {naming("data", "log"), []string{"data 1 Filled of-data", "log 1 New of-both"}, "data,log"},
+		"a claim more, not on record":  {naming("data", "log"), []string{"data 1 Filled of-data", "log 1 New"}, "data,log"},
+		"an earlier version":           {naming("data", "log"), []string{"data 1 Filled"}, "data"},
+		"a template that is not there": {naming("data"), []string{"data 1 Filled of-both"}, "data,log"},
+	} {
+		var claims []corev1.PersistentVolumeClaim
+		for _, text := range c.claims {
+			claims = append(claims, claim(text))
+		}
+		if got := strings.Join(Gather(nil, claims, c.naming)[0].Made, ","); got != c.want {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 }
 
