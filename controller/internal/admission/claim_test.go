@@ -182,6 +182,10 @@ func TestClaim_recordOfAReplica(t *testing.T) {
 	}
 	made.Annotations[v1alpha1.AnnotationClaims] = "data"
 	denied(t, ours.Update(t.Context(), made.DeepCopy(), client.DryRunAll), "takes no template off")
+	made.Annotations[v1alpha1.AnnotationClaims], made.Annotations[v1alpha1.AnnotationGivenUp] = "data,log", "2030-01-01T00:00:00Z"
+	must(t, ours.Update(t.Context(), made))
+	made.Annotations[v1alpha1.AnnotationGivenUp] = "2020-01-01T00:00:00Z"
+	denied(t, ours.Update(t.Context(), made.DeepCopy(), client.DryRunAll), "writes no annotation")
 	foreign := newClaim(t, "foreign", nil)
 	foreign.Annotations[v1alpha1.AnnotationReplicaState] = v1alpha1.ReplicaScaled
 	denied(t, ours.Update(t.Context(), foreign, client.DryRunAll), "writes no annotation")

@@ -18,6 +18,9 @@ const (
 const (
 	// AnnotationReplicaState is the record of an identity: one of the replica states. A claim without it belongs to no replica any more.
 	AnnotationReplicaState = Group + "/replica-state"
+	// AnnotationGivenUp is on the claims of a replica that was given up while another one served with the data, or that never had any; its value is when
+	// that was recorded, as in RFC 3339. Without it limits of orphans do not count.
+	AnnotationGivenUp = Group + "/given-up"
 	// AnnotationClaims is on each claim of an identity; its value lists the names of the claim templates that it has claims of.
 	AnnotationClaims = Group + "/claims"
 )

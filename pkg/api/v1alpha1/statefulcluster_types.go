@@ -97,6 +97,20 @@ type StatefulClusterSpec struct {
 	// +optional
 	SyncedWhen *SyncedWhen `json:"syncedWhen,omitempty"`
 
+	// OrphanHistoryLimit is how many replicas that were given up keep their claims, the last ones; the claims of others are deleted. Without it
+	// all do. Nothing is deleted by it while fewer replicas than wanted are available and have the data, nor what was given up while no other replica
+	// served with the data: it may be the only copy.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	OrphanHistoryLimit *int32 `json:"orphanHistoryLimit,omitempty"`
+
+	// OrphanMaxAgeSeconds is for how long, in seconds, a replica that was given up keeps its claims. Without it there is no end. It holds for the same
+	// replicas as orphanHistoryLimit.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	OrphanMaxAgeSeconds *int64 `json:"orphanMaxAgeSeconds,omitempty"`
+
 	// Ordinals have no meaning here: replicas are not numbered.
 	// +optional
 	Ordinals *Ordinals `json:"ordinals,omitempty"`

@@ -1989,6 +1989,16 @@ func (in *StatefulClusterSpec) DeepCopyInto(out *StatefulClusterSpec) {
 		*out = new(SyncedWhen)
 		**out = **in
 	}
+	if in.OrphanHistoryLimit != nil {
+		in, out := &in.OrphanHistoryLimit, &out.OrphanHistoryLimit
+		*out = new(int32)
+		**out = **in
+	}
+	if in.OrphanMaxAgeSeconds != nil {
+		in, out := &in.OrphanMaxAgeSeconds, &out.OrphanMaxAgeSeconds
+		*out = new(int64)
+		**out = **in
+	}
 	if in.Ordinals != nil {
 		in, out := &in.Ordinals, &out.Ordinals
 		*out = new(Ordinals)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"quarry.storage/quarry/controller/internal/decide/stateful/record"
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -141,7 +142,7 @@ func (r *Reconciler) giveUp(ctx context.Context, s *scope) error {
 		return nil
 	}
 	logf.FromContext(ctx).V(1).Info("Giving up replica", "replica", s.decision.Victim, "reason", s.decision.Reason)
-	i.Fate = s.decision.Fate
+	s.ends(i)
 	if err := r.write(ctx, s, i); err != nil {
 		s.trouble = troubleOf(v1alpha1.ReasonRemoveFailed, err)
 		return err
@@ -177,10 +178,17 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) error {
 	now := metav1.NewTime(s.now)
 	pod.DeletionTimestamp = &now
 	if first := s.decision.Fate != "" && i.Fate == ""; first {
-		i.Fate = s.decision.Fate
+		s.ends(i)
 		r.gone(s, pod)
 	}
 	return r.write(ctx, s, i)
+}
+
+// ends notes the fate of an identity, and when, if its claims may go some day for their age or number.
+func (s *scope) ends(i *record.Identity) {
+	if i.Fate = s.decision.Fate; s.decision.Spare {
+		i.GivenUp = s.now.Truncate(time.Second)
+	}
 }
 
 // gone tells that an identity was given up.

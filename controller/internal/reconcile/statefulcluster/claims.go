@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,9 @@ func (r *Reconciler) write(ctx context.Context, s *scope, i *record.Identity) er
 	for _, c := range i.Claims {
 		_, err := kube.Patch(ctx, r.Client, c, func(c *corev1.PersistentVolumeClaim) {
 			note(c, i.State())
+			if !i.GivenUp.IsZero() && c.Annotations[v1alpha1.AnnotationGivenUp] == "" {
+				c.Annotations[v1alpha1.AnnotationGivenUp] = i.GivenUp.UTC().Format(time.RFC3339)
+			}
 			if len(i.Made) > 0 {
 				c.Annotations[v1alpha1.AnnotationClaims] = strings.Join(i.Made, ",")
 			}
@@ -86,7 +90,9 @@ func (r *Reconciler) settleClaims(ctx context.Context, s *scope) error {
 
 // dispose deletes the claims that the policy names. What a cache says is confirmed before.
 func (r *Reconciler) dispose(ctx context.Context, s *scope) error {
-	if len(replica.Dispose(s.input, s.plan.Policy())) == 0 {
+	ids, after := replica.Dispose(s.input, s.plan.Policy())
+	s.decision.After = soonest(s.decision.After, after)
+	if len(ids) == 0 {
 		return nil
 	}
 	if !s.confirmed {
@@ -95,7 +101,8 @@ func (r *Reconciler) dispose(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	for _, id := range replica.Dispose(s.input, s.plan.Policy()) {
+	ids, _ = replica.Dispose(s.input, s.plan.Policy())
+	for _, id := range ids {
 		for _, c := range s.identity(id).Claims {
 			if !c.DeletionTimestamp.IsZero() {
 				continue
@@ -109,6 +116,14 @@ func (r *Reconciler) dispose(ctx context.Context, s *scope) error {
 		}
 	}
 	return nil
+}
+
+// soonest of two spans of which zero means never.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // ownersOf says who owns a claim: the StatefulCluster, if claims go with it. A pod owned claims that were to go with it in earlier versions; no

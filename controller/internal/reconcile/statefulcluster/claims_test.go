@@ -148,6 +148,44 @@ func TestRetention_changes(t *testing.T) {
 	}
 }
 
+// TestRetention_history: the last replicas that were given up keep their claims, the others do not.
+func TestRetention_history(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.add(4, func(c *v1alpha1.StatefulCluster) { c.Spec.OrphanHistoryLimit = ptr.To[int32](1) })
+	s.settle("four replicas", isReady)
+	for want := int32(3); want > 0; want-- {
+		s.edit(func(c *v1alpha1.StatefulCluster) { c.Spec.Replicas = &want })
+		s.settle("one less", isReady)
+		s.now = s.now.Add(time.Minute)
+	}
+	s.mustPass()
+	left := s.names()
+	kept := []string{}
+	for i := 1; i <= 4; i++ {
+		if state := s.claim(i); state == "Scaled" {
+			kept = append(kept, fmt.Sprint(i))
+		} else if (state == "Filled") != (left == fmt.Sprint(i)) {
+			t.Errorf("claim %d: %s, replica %s", i, state, left)
+		}
+	}
+	if c := s.get(); len(kept) != 1 || c.Status.OrphanedClaimCount != 1 || !strings.HasSuffix(c.Status.OrphanedClaims[0], kept[0]) {
+		t.Errorf("kept are %v, listed %v", kept, c.Status.OrphanedClaims)
+	}
+	s.edit(func(c *v1alpha1.StatefulCluster) {
+		c.Spec.OrphanHistoryLimit, c.Spec.OrphanMaxAgeSeconds = nil, ptr.To[int64](3600)
+	})
+	s.mustPass()
+	if s.result.RequeueAfter <= 0 || s.result.RequeueAfter > time.Hour {
+		t.Errorf("again after %v", s.result.RequeueAfter)
+	}
+	s.now = s.now.Add(time.Hour)
+	s.mustPass()
+	s.mustPass()
+	if c := s.get(); c.Status.OrphanedClaimCount != 0 {
+		t.Errorf("after its time it is kept: %v", c.Status.OrphanedClaims)
+	}
+}
+
 // TestRetention_withoutRights: a record that may not be written is told, and replicas run on.
 func TestRetention_withoutRights(t *testing.T) {
 	s := newSuite(t, "n1")

@@ -66,7 +66,7 @@ func (r *Reconciler) assess(ctx context.Context, s *scope) error {
 
 // replicaOf turns an identity into what is decided on.
 func replicaOf(name string, i *record.Identity, syncedWhen string) replica.Replica {
-	out := replica.Replica{Name: name, Identity: i.Name, Filled: i.Filled, Served: i.Served, Fate: i.Fate, Claims: i.Whole, Phase: replica.Absent}
+	out := replica.Replica{Name: name, Identity: i.Name, Filled: i.Filled, Served: i.Served, Fate: i.Fate, GivenUp: i.GivenUp, Claims: i.Whole, Phase: replica.Absent}
 	if p := i.Pod; p != nil {
 		out.Created = p.CreationTimestamp.Time
 		ofPod(&out, p)

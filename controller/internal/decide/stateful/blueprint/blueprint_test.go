@@ -196,16 +196,17 @@ func TestOf_defaults(t *testing.T) {
 	c := example()
 	b, _ := Of(c)
 	if b.Desired() != 1 || b.Grace != 5*time.Minute || b.NodeGrace != 5*time.Minute ||
-		b.WhenDeleted() != v1alpha1.DeleteClaims || b.Policy() != (replica.Policy{}) {
+		b.WhenDeleted() != v1alpha1.DeleteClaims || b.Policy() != (replica.Policy{History: -1}) {
 		t.Errorf("%+v", b)
 	}
 	n := int32(4)
 	c.Spec.Replicas = &n
 	c.Annotations = map[string]string{v1alpha1.AnnotationStartUpGrace: "30s", v1alpha1.AnnotationNodeGrace: "1h"}
 	c.Spec.PersistentVolumeClaimRetentionPolicy = &v1alpha1.ClaimRetention{WhenDeleted: v1alpha1.RetainClaims, WhenScaled: v1alpha1.DeleteClaims, WhenReplaced: v1alpha1.RetainClaims}
+	c.Spec.OrphanHistoryLimit, c.Spec.OrphanMaxAgeSeconds = new(int32(3)), new(int64(60))
 	b, _ = Of(c)
 	if b.Desired() != 4 || b.Grace != 30*time.Second || b.NodeGrace != time.Hour ||
-		b.WhenDeleted() != v1alpha1.RetainClaims || b.Policy() != (replica.Policy{Scaled: true}) {
+		b.WhenDeleted() != v1alpha1.RetainClaims || b.Policy() != (replica.Policy{Scaled: true, History: 3, MaxAge: time.Minute}) {
 		t.Errorf("%+v", b)
 	}
 }

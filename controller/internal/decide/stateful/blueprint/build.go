@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -127,9 +128,16 @@ func (b *Blueprint) WhenDeleted() v1alpha1.Retention {
 
 // Policy says which claims of identities that were given up are deleted while the StatefulCluster stays.
 func (b *Blueprint) Policy() replica.Policy {
-	r := b.owner.Spec.PersistentVolumeClaimRetentionPolicy
-	if r == nil {
-		return replica.Policy{}
+	p := replica.Policy{History: -1}
+	if r := b.owner.Spec.PersistentVolumeClaimRetentionPolicy; r != nil {
+		p.Scaled, p.Replaced = r.WhenScaled == v1alpha1.DeleteClaims, r.WhenReplaced == v1alpha1.DeleteClaims
 	}
-	return replica.Policy{Scaled: r.WhenScaled == v1alpha1.DeleteClaims, Replaced: r.WhenReplaced == v1alpha1.DeleteClaims}
+	if n := b.owner.Spec.OrphanHistoryLimit; n != nil {
+		p.History = int(*n)
+	}
+	if n := b.owner.Spec.OrphanMaxAgeSeconds; n != nil {
+		// More than a century is for ever.
+		p.MaxAge = time.Duration(min(*n, 100*365*24*3600)) * time.Second
+	}
+	return p
 }

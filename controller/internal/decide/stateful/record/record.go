@@ -5,6 +5,7 @@ package record
 import (
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -25,6 +26,8 @@ type Identity struct {
 	// Filled, Served and Fate are on record.
 	Filled, Served bool
 	Fate           replica.Fate
+	// GivenUp is when the fate was recorded; zero where it is not on record.
+	GivenUp time.Time
 	// Made are the names of the claim templates that it has claims of, by its own record and by the claims that are there, in their order. It only grows.
 	Made []string
 	// Whole says whether the claims are there that it should have.
@@ -92,6 +95,9 @@ func (i *Identity) read() {
 	var states []string
 	for _, c := range i.Claims {
 		states = append(states, c.Annotations[v1alpha1.AnnotationReplicaState])
+		if at, err := time.Parse(time.RFC3339, c.Annotations[v1alpha1.AnnotationGivenUp]); err == nil && at.After(i.GivenUp) {
+			i.GivenUp = at
+		}
 	}
 	if i.Pod != nil {
 		if states = append(states, i.Pod.Annotations[v1alpha1.AnnotationReplicaState]); strings.Join(states, "") == "" {

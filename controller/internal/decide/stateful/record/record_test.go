@@ -161,6 +161,17 @@ func TestMade(t *testing.T) {
 	}
 }
 
+// TestGather_givenUp: when a replica was given up is read from whichever claim says so.
+func TestGather_givenUp(t *testing.T) {
+	claims := []corev1.PersistentVolumeClaim{claim("data 1 Scaled"), claim("log 1 Scaled"), claim("data 2 Scaled")}
+	claims[1].Annotations[v1alpha1.AnnotationGivenUp] = noon.Format(time.RFC3339)
+	claims[2].Annotations[v1alpha1.AnnotationGivenUp] = "yesterday"
+	found := Gather(nil, claims, naming("data", "log"))
+	if !found[0].GivenUp.Equal(noon) || !found[1].GivenUp.IsZero() {
+		t.Errorf("%s, %s", found[0].GivenUp, found[1].GivenUp)
+	}
+}
+
 // TestState_neverGoesBack: what was given up is given up, and what had data had it.
 func TestState_neverGoesBack(t *testing.T) {
 	for _, state := range []string{v1alpha1.ReplicaNew, v1alpha1.ReplicaServed, v1alpha1.ReplicaFilled, v1alpha1.ReplicaScaled, v1alpha1.ReplicaReplaced, v1alpha1.ReplicaRolled} {

@@ -35,6 +35,8 @@ type Decision struct {
 	Force bool
 	// Fate of the victim's identity; empty while it stays.
 	Fate Fate
+	// Spare: another replica serves with the data, or the victim never had any. Only then may the claims go some day for their age or number.
+	Spare bool
 	// Identity of the victim, or the one to make a pod for; a new one is minted when it is empty.
 	Identity string
 	// Reason is a constant of the API; Message a sentence for a person, empty at rest.

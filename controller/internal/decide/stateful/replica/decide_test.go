@@ -548,3 +548,68 @@ func TestTally(t *testing.T) {
 		t.Errorf("it is never forgotten: %+v", tally)
 	}
 }
+
+// TestDispose: the policy and the history name claims of replicas that were given up, and no others, and never what may be the only copy.
+func TestDispose(t *testing.T) {
+	given := func(description string, ago time.Duration) Replica {
+		r := with(description + " absent")
+		if ago > 0 {
+			r.GivenUp = now.Add(-ago)
+		}
+		return r
+	}
+	orphans := func(in Input) Input {
+		in.Replicas = append(in.Replicas, given("s Scaled", time.Hour), given("r Replaced", 2*time.Hour), given("o Rolled", 3*time.Hour), given("u Replaced", 0), with("p Replaced"))
+		return in
+	}
+	all, history := input(1, "a"), Policy{History: 2}
+	for name, c := range map[string]struct {
+		in     Input
+		policy Policy
+		want   string
+		after  time.Duration
+	}{
+		"everything is kept":                      {orphans(all), Policy{History: -1}, "", 0},
+		"what was scaled away goes":               {orphans(all), Policy{Scaled: true, History: -1}, "s", 0},
+		"what was replaced goes":                  {orphans(all), Policy{Replaced: true, History: -1}, "r o u", 0},
+		"nothing before the replacement is there": {orphans(input(1, "a unready")), Policy{Replaced: true}, "", 0},
+		"but what was scaled away does":           {orphans(input(1, "a unready")), Policy{Scaled: true}, "s", 0},
+		"the last two are kept":                   {orphans(all), history, "o", 0},
+		"of those that are kept at all":           {orphans(all), Policy{Scaled: true, History: 1}, "s o", 0},
+		"what may be the only copy is":            {orphans(all), Policy{}, "s r o", 0},
+		"none while fewer than wanted have data":  {orphans(input(2, "a")), history, "", 0},
+		"nothing when none are wanted":            {orphans(input(0)), history, "", 0},
+		"nothing by age when none are wanted":     {orphans(input(0)), Policy{History: -1, MaxAge: time.Minute}, "", 0},
+		"for two hours and a half":                {orphans(all), Policy{History: -1, MaxAge: 150 * time.Minute}, "o", 30 * time.Minute},
+	} {
+		ids, after := Dispose(c.in, c.policy)
+		if got := strings.Join(ids, " "); got != c.want || after != c.after {
+			t.Errorf("%s: %q after %s", name, got, after)
+		}
+	}
+}
+
+// TestDecide_spare: when a replica is given up it is known whether another one serves with the data.
+func TestDecide_spare(t *testing.T) {
+	approved := func(in Input, who ...string) Input {
+		in.Plan = &Plan{Digest: "d", Replicas: who, Approved: true}
+		return in
+	}
+	for name, c := range map[string]struct {
+		in   Input
+		want bool
+	}{
+		"another one serves":                 {input(2, "a unreachable", "b"), true},
+		"it is the only one":                 {approved(input(1, "a unreachable"), "a"), false},
+		"none serves":                        {approved(input(2, "a unreachable", "b unready just"), "a"), false},
+		"it never had the data":              {input(1, "a unreachable fresh"), true},
+		"none ever told, and it served":      {change(approved(input(1, "a unreachable served"), "a"), func(in *Input) { in.Declared = true }), false},
+		"fewer are wanted":                   {input(1, "a", "b"), true},
+		"none are wanted, and the claims go": {change(input(0, "a"), func(in *Input) { in.Discard = true }), false},
+		"a new one of the changed template":  {input(2, "b old", "c", "d"), true},
+	} {
+		if d := Decide(c.in); d.Fate == "" || d.Spare != c.want {
+			t.Errorf("%s: %s, spare %t", name, d, d.Spare)
+		}
+	}
+}

@@ -67,6 +67,7 @@ func (v view) part(r judged, fate Fate, reason, format string, args ...any) *Dec
 	if r.Phase == Absent || r.Terminating || r.OutOfReach() {
 		d.Action = GiveUp
 	}
+	d.Spare = v.others(r, isSynced) > 0 || !r.Filled && !r.Served
 	return d
 }
 

@@ -109,6 +109,8 @@ type Replica struct {
 	Fate           Fate
 	Filled, Served bool
 	Claims         ClaimState
+	// GivenUp is when its fate was recorded. It is on record only if another replica served with the data then, or this one never had any.
+	GivenUp time.Time
 	// Terminating: its pod is being deleted.
 	Terminating bool
 	Phase       Phase

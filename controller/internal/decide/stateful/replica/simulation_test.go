@@ -24,6 +24,8 @@ type copied struct {
 	// tally and steady are what the status remembers.
 	tally  Tally
 	steady Steady
+	// last: no other served with the data when it was given up.
+	last bool
 	// ready is for how long it really was ready, and jumps how often the clock jumped meanwhile.
 	ready time.Duration
 	jumps int
@@ -79,7 +81,7 @@ func chaos(t *testing.T, seed uint64) *world {
 		MinReady: time.Duration(w.rand.IntN(3)) * 45 * time.Second, OnDelete: w.rand.IntN(5) == 0,
 	}
 	w.mute = w.in.Declared && w.rand.IntN(3) == 0
-	w.policy = Policy{Scaled: w.rand.IntN(2) == 0, Replaced: w.rand.IntN(2) == 0}
+	w.policy = Policy{Scaled: w.rand.IntN(2) == 0, Replaced: w.rand.IntN(2) == 0, History: w.rand.IntN(4) - 1, MaxAge: time.Duration(w.rand.IntN(2)) * 10 * time.Minute}
 	w.unrecorded = max(0, w.rand.IntN(6)-3)
 	w.in.Discard = w.policy.Scaled
 	for _, n := range names {
@@ -213,7 +215,8 @@ func (w *world) record() {
 	for _, id := range sum.Served {
 		w.of(id).Served = true
 	}
-	for _, id := range Dispose(in, w.policy) {
+	ids, _ := Dispose(in, w.policy)
+	for _, id := range ids {
 		w.mayDispose(w.of(id))
 		w.all = slices.DeleteFunc(w.all, func(c *copied) bool { return c.Identity == id })
 	}
@@ -240,6 +243,9 @@ func (w *world) act(in Input, d Decision) {
 		c := w.of(d.Identity)
 		if d.Fate != "" && c.Fate == "" {
 			w.mayGiveUp(in, d, c)
+			if good, _ := w.serving(c); d.Spare {
+				c.GivenUp, c.last = w.now, good == 0 && w.had(c)
+			}
 			c.Fate = d.Fate
 		}
 		if d.Action == Remove {
@@ -371,11 +377,23 @@ func (w *world) mayDispose(c *copied) {
 		w.fail("claims of %s are deleted, and it was not given up", c.Identity)
 	case c.Phase != Absent:
 		w.fail("claims of %s are deleted under its pod", c.Identity)
-	case c.Fate == Scaled && !w.policy.Scaled, c.Fate != Scaled && !w.policy.Replaced:
+	case (c.Fate == Scaled && !w.policy.Scaled || c.Fate != Scaled && !w.policy.Replaced) && !w.expired(c):
 		w.fail("claims of %s are deleted against the policy", c.Identity)
-	case c.Fate != Scaled && good < max(1, w.in.Desired):
+	case (c.Fate != Scaled || !w.policy.Scaled) && good < max(1, w.in.Desired):
 		w.fail("claims of %s are deleted, and %d of %d serve", c.Identity, good, w.in.Desired)
 	}
+}
+
+// expired reports whether the policy keeps no history of an identity. What may be the only copy is no history.
+func (w *world) expired(c *copied) bool {
+	younger := 0
+	for _, o := range w.all {
+		if o != c && o.Fate != "" && !o.GivenUp.Before(c.GivenUp) {
+			younger++
+		}
+	}
+	old := w.policy.History >= 0 && younger >= w.policy.History || w.policy.MaxAge > 0 && w.now.Sub(c.GivenUp) >= w.policy.MaxAge
+	return old && !c.GivenUp.IsZero() && !c.last
 }
 
 func describe(in Input) string {
