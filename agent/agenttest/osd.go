@@ -67,6 +67,8 @@ func (d *disk) labelAtStart() []osd.Found {
 // performOnOSD makes the change that a step on an OSD describes, or one on a volume.
 func (s session) performOnOSD(ctx context.Context, step plan.Step) error {
 	switch st := step.(type) {
+	case prep.FindTools:
+		return s.findTools(st.Tools)
 	case prep.MakeOSD:
 		return s.makeOSD(ctx, st)
 	case prep.ClearOSD:
@@ -82,11 +84,8 @@ func (s session) makeOSD(ctx context.Context, step prep.MakeOSD) error {
 	if err := s.checked(path, step.Token().Verify); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	found := step.Tools != "" && step.Tools == s.tools
-	s.mu.Unlock()
-	if !found {
-		return fmt.Errorf("%w: container %s", prep.ErrNoTools, step.Tools)
+	if err := s.findTools(step.Tools); err != nil {
+		return err
 	}
 	for pass := range 2 {
 		for i := range osd.Places(s.sizeOf(path)) {
@@ -96,6 +95,16 @@ func (s session) makeOSD(ctx context.Context, step prep.MakeOSD) error {
 		}
 	}
 	return s.checked(path, step.Made)
+}
+
+// findTools looks for the container.
+func (s session) findTools(container string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if container == "" || container != s.tools {
+		return fmt.Errorf("%w: container %s", prep.ErrNoTools, container)
+	}
+	return nil
 }
 
 // writeLabel writes the label, or one of its copies, as it is before the making ends, or after.

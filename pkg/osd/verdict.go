@@ -119,6 +119,9 @@ func Judge(want Wanted, c Contents) Verdict {
 		return v
 	}
 	if slices.ContainsFunc(c.Labels, func(f Found) bool { return f.Label.Ready }) {
+		if c.Labels[0].Offset > 0 {
+			return Verdict{Ready, "The disk carries a copy of the OSD's label, but the label at its start is gone."}
+		}
 		return Verdict{Ready, "The disk carries the OSD."}
 	}
 	if len(c.Others) > 0 {

@@ -42,7 +42,7 @@ func TestJudge(t *testing.T) {
 		"the OSD, with its copy":                           {osd.Contents{Labels: []osd.Found{label(0), label(gib)}}, osd.Ready, ""},
 		"the OSD of before there were copies":              {osd.Contents{Labels: []osd.Found{label(0, func(f *osd.Found) { f.Label.Epoch = 0 })}}, osd.Ready, ""},
 		"the OSD, whose data look like something":          {osd.Contents{Labels: []osd.Found{label(0)}, Others: []osd.Mark{{Type: "btrfs", Offset: 64 << 20}}}, osd.Ready, ""},
-		"the OSD by its copy alone, both ends zeroed":      {osd.Contents{Blank: true, Labels: []osd.Found{label(gib)}}, osd.Ready, ""},
+		"the OSD by its copy alone, both ends zeroed":      {osd.Contents{Blank: true, Labels: []osd.Found{label(gib)}}, osd.Ready, "is gone"},
 		"a copy of the OSD's label, and a filesystem":      {osd.Contents{Labels: []osd.Found{label(gib)}, Others: ext4}, osd.Unknown, "ext4"},
 		"a copy of the OSD's label, and unknown data":      {osd.Contents{Labels: []osd.Found{label(gib, unready)}}, osd.Unknown, "something else"},
 		"a copy of the OSD's label, and a mark far inside": {osd.Contents{Blank: true, Labels: []osd.Found{label(gib)}, Others: []osd.Mark{{Type: "btrfs", Offset: 64 << 20}}}, osd.Unknown, "something else"},

@@ -159,6 +159,24 @@ func refusesWithoutTools(s *suite) {
 	s.StopTools(s.T)
 	s.refused("prepare", s.prepare(s.request()), codes.FailedPrecondition, s.Steps())
 	s.is(agentv1.OsdState_OSD_STATE_EMPTY)
+	s.Reset(s.T)
+	s.clean()
+	req := s.request()
+	s.CutOff(s.T, func() error { return s.prepare(req) })
+	s.StopTools(s.T)
+	s.refused("prepare what was begun", s.prepare(req), codes.FailedPrecondition, s.Steps())
+	s.is(agentv1.OsdState_OSD_STATE_UNFINISHED)
+}
+
+// refusesHeadless: what is left of an OSD is no OSD to start, and may hold data all the same.
+func refusesHeadless(s *suite) {
+	s.clean()
+	s.must("prepare", s.prepare(s.request()))
+	s.ZeroEnds(s.T)
+	s.is(agentv1.OsdState_OSD_STATE_READY)
+	s.refused("prepare", s.prepare(s.request()), codes.FailedPrecondition, s.Steps())
+	s.must("zap", s.zap())
+	s.clean()
 }
 
 func refusesBadRequests(s *suite) {

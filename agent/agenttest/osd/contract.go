@@ -64,6 +64,7 @@ func Contract(t *testing.T, node Node) {
 		{"what is not clean, or not as described, is left alone", refusesOthers},
 		{"a disk that a program has open is left alone", refusesOpen},
 		{"nothing is done without Ceph's programs", refusesWithoutTools},
+		{"an OSD without the label at its start is not taken for a whole one", refusesHeadless},
 		{"bad requests are refused", refusesBadRequests},
 	} {
 		t.Run(b.name, func(t *testing.T) {

@@ -88,7 +88,9 @@ var errDied = errors.New("the agent died")
 func newRealNode(t *testing.T, root string) *realNode {
 	t.Helper()
 	n := &realNode{t: t, ca: agenttest.NewCA(t), path: loop(t, root), proc: t.TempDir()}
-	if err := errors.Join(os.Mkdir(filepath.Join(n.proc, "7"), 0o755), os.Symlink(root, filepath.Join(n.proc, "7/root"))); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(n.proc, "7"), 0o755), os.Symlink(root, filepath.Join(n.proc, "7/root")),
+		os.Mkdir(filepath.Join(n.proc, "1"), 0o755), os.Symlink("/", filepath.Join(n.proc, "1/root")), os.WriteFile(filepath.Join(n.proc, "1/cgroup"), nil, 0o600),
+	); err != nil {
 		t.Fatal(err)
 	}
 	_, dmErr := os.Stat("/sys/class/misc/device-mapper")

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"quarry.storage/quarry/agent/internal/apply"
 	hostceph "quarry.storage/quarry/agent/internal/host/ceph"
 	"quarry.storage/quarry/agent/internal/plan"
@@ -20,6 +22,8 @@ type Checker interface {
 // Maker makes a device an OSD, whatever is on it.
 type Maker interface {
 	Mkfs(ctx context.Context, m hostceph.Make) error
+	// Find returns nil if the container with Ceph's programs runs on the node.
+	Find(container string) error
 }
 
 // Adapter performs steps with Ceph.
@@ -31,25 +35,45 @@ type Adapter struct {
 
 var _ apply.Adapter = Adapter{}
 
-// Perform makes a disk an OSD. It is done only if the disk says so afterwards, whatever the program says.
+// Perform looks for the programs, or makes a disk an OSD. That is done only if the disk says so afterwards, whatever the program says.
 func (a Adapter) Perform(ctx context.Context, step plan.Step) error {
-	s, ok := step.(prep.MakeOSD)
-	if !ok {
-		return apply.ErrUnknown
+	switch s := step.(type) {
+	case prep.FindTools:
+		return translate(a.Tool.Find(s.Tools))
+	case prep.MakeOSD:
+		return a.makeOSD(ctx, s)
 	}
-	device := s.Token().Device().Path
-	if err := a.Devices.Check(ctx, device, s.Token().Verify); err != nil {
+	return apply.ErrUnknown
+}
+
+func (a Adapter) makeOSD(ctx context.Context, s prep.MakeOSD) error {
+	device, number := s.Token().Device().Path, uint64(0)
+	verify := func(d plan.Device) error {
+		number = unix.Mkdev(d.Major, d.Minor)
+		return s.Token().Verify(d)
+	}
+	if err := a.Devices.Check(ctx, device, verify); err != nil {
 		return err
 	}
-	err := a.Tool.Mkfs(ctx, hostceph.Make{Container: s.Tools, UUID: s.Want.UUID, FSID: s.Want.FSID, ID: s.Want.ID, Device: device})
-	if errors.Is(err, hostceph.ErrNoContainer) {
-		return fmt.Errorf("%w: %w", prep.ErrNoTools, err)
-	}
+	err := a.Tool.Mkfs(ctx, hostceph.Make{
+		Container: s.Tools, UUID: s.Want.UUID, FSID: s.Want.FSID, ID: s.Want.ID, Device: device, Number: number,
+	})
 	if err != nil {
-		return err
+		return translate(err)
 	}
 	if err := a.Devices.Check(ctx, device, s.Made); err != nil {
 		return fmt.Errorf("after it was made: %w", err)
 	}
 	return nil
+}
+
+// translate gives what the tool refuses the sentinels that callers know.
+func translate(err error) error {
+	switch {
+	case errors.Is(err, hostceph.ErrNoContainer):
+		return fmt.Errorf("%w: %w", prep.ErrNoTools, err)
+	case errors.Is(err, hostceph.ErrOtherDevice):
+		return fmt.Errorf("%w: %w", plan.ErrMismatch, err)
+	}
+	return err
 }

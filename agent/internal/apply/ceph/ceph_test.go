@@ -22,7 +22,7 @@ var policy = plan.Policy{MinSizeBytes: 1 << 30, AllowTypes: []string{"loop"}}
 
 func emptyDisk() plan.Device {
 	return plan.Device{
-		Path: "/dev/disk/by-id/ata-x", KernelName: "sdb", Type: "disk", Serial: "S", SizeBytes: 2 << 30, HeadTailZero: true, ContentDigest: "00", Use: plan.Unused,
+		Path: "/dev/disk/by-id/ata-x", KernelName: "sdb", Major: 8, Minor: 16, Type: "disk", Serial: "S", SizeBytes: 2 << 30, HeadTailZero: true, ContentDigest: "00", Use: plan.Unused,
 	}
 }
 
@@ -56,6 +56,13 @@ func (d *disk) Mkfs(_ context.Context, m hostceph.Make) error {
 	return d.fails
 }
 
+func (d *disk) Find(container string) error {
+	if container != tools {
+		return errors.New("another container")
+	}
+	return d.fails
+}
+
 // writes puts the labels of an OSD on the disk.
 func writes(ready bool) func(d *plan.Device, m hostceph.Make) {
 	return func(d *plan.Device, m hostceph.Make) {
@@ -66,6 +73,11 @@ func writes(ready bool) func(d *plan.Device, m hostceph.Make) {
 		d.Labels, d.HeadTailZero = []osd.Found{{Label: l}}, false
 		d.Signatures = []plan.Signature{{Type: "ceph_bluestore", UUID: m.UUID}}
 	}
+}
+
+// headless leaves but the copy of the label.
+func headless(d *plan.Device) {
+	d.Labels[0].Offset, d.Signatures[0].Offset, d.HeadTailZero = 1<<30, 1<<30, true
 }
 
 func step(t *testing.T) plan.Step {
@@ -98,6 +110,8 @@ func TestPerform(t *testing.T) {
 		"refuses a disk that carries an OSD by now":   {func(d *plan.Device) { writes(true)(d, hostceph.Make{UUID: cluster}) }, disk{does: ready}, 0, plan.ErrMismatch},
 		"returns what the program says":               {nil, disk{fails: broken}, 1, broken},
 		"tells of programs that are not there":        {nil, disk{fails: hostceph.ErrNoContainer}, 1, prep.ErrNoTools},
+		"tells of another disk in the container":      {nil, disk{fails: hostceph.ErrOtherDevice}, 1, plan.ErrMismatch},
+		"believes no OSD whose first label is gone":   {nil, disk{does: func(d *plan.Device, m hostceph.Make) { ready(d, m); headless(d) }}, 1, plan.ErrMismatch},
 		"believes no program that made nothing":       {nil, disk{}, 1, plan.ErrMismatch},
 		"believes no program that did not end":        {nil, disk{does: writes(false)}, 1, plan.ErrMismatch},
 		"believes no program that made another OSD":   {nil, disk{does: func(d *plan.Device, m hostceph.Make) { m.UUID = cluster; ready(d, m) }}, 1, plan.ErrMismatch},
@@ -118,8 +132,14 @@ func TestPerform(t *testing.T) {
 		t.Fatal(err)
 	}
 	uuid := step(t).(prep.MakeOSD).Want.UUID
-	if want := []hostceph.Make{{Container: tools, UUID: uuid, FSID: cluster, ID: 7, Device: "/dev/disk/by-id/ata-x"}}; !slices.Equal(d.made, want) {
+	if want := []hostceph.Make{{Container: tools, UUID: uuid, FSID: cluster, ID: 7, Device: "/dev/disk/by-id/ata-x", Number: 0x810}}; !slices.Equal(d.made, want) {
 		t.Errorf("%+v", d.made)
+	}
+	for fails, want := range map[error]error{nil: nil, hostceph.ErrNoContainer: prep.ErrNoTools} {
+		d := disk{device: emptyDisk(), fails: fails}
+		if err := (Adapter{Tool: &d, Devices: &d}).Perform(t.Context(), prep.FindTools{Tools: tools}); !errors.Is(err, want) || len(d.made) > 0 {
+			t.Errorf("the programs are looked for: %v, want %v", err, want)
+		}
 	}
 	if err := (Adapter{Tool: &d, Devices: &d}).Perform(t.Context(), plan.RemoveVG{Name: "vg"}); !errors.Is(err, apply.ErrUnknown) {
 		t.Errorf("a step of another tool: %v", err)

@@ -34,7 +34,12 @@ func (onLoop) Inspect(_ context.Context, f *os.File) (plan.Device, error) {
 	if err != nil {
 		return plan.Device{}, err
 	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return plan.Device{}, err
+	}
 	d := plan.Device{
+		Major: unix.Major(st.Rdev), Minor: unix.Minor(st.Rdev),
 		Path: f.Name(), KernelName: filepath.Base(f.Name()), Type: "loop", SizeBytes: facts.SizeBytes, LogicalSectorBytes: facts.SectorBytes,
 		HeadTailZero: facts.HeadTailZero, ContentDigest: facts.ContentDigest, LabelDigest: facts.LabelDigest, Labels: facts.Labels, PVUUID: facts.PVUUID,
 		Use: plan.Unused,
@@ -88,6 +93,7 @@ func newBench(t *testing.T) *bench {
 	if err := errors.Join(
 		unix.Mknod(inside, unix.S_IFBLK|0o600, int(st.Rdev)), os.Mkdir(filepath.Join(proc, "7"), 0o755),
 		os.WriteFile(filepath.Join(proc, "7/cgroup"), []byte("0::/"+tools), 0o600), os.Symlink(root, filepath.Join(proc, "7/root")),
+		os.Mkdir(filepath.Join(proc, "1"), 0o755), os.Symlink("/", filepath.Join(proc, "1/root")), os.WriteFile(filepath.Join(proc, "1/cgroup"), nil, 0o600),
 	); err != nil {
 		t.Fatal(err)
 	}

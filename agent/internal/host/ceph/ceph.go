@@ -11,19 +11,27 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"quarry.storage/quarry/agent/internal/host/run"
 	"quarry.storage/quarry/pkg/osd"
 )
 
-// ErrNoContainer means that the container does not run on this node, or is not one that can be told from others.
-var ErrNoContainer = errors.New("no such container on this node")
+// Why nothing was started, for errors.Is.
+var (
+	// ErrNoContainer means that the container does not run on this node, or is not one that can be told from others.
+	ErrNoContainer = errors.New("no such container on this node")
+	// ErrOtherDevice means that the path of the device leads elsewhere in the container than it does for the caller, or to nothing.
+	ErrOtherDevice = errors.New("the container sees another device there")
+)
 
 // Config is what a Tool works with.
 type Config struct {
 	Runner run.Runner
 	// Proc is where the host's processes are seen; empty for /proc.
 	Proc string
+	// Number returns the device number of the block device under a path below a root directory; nil for what the kernel says.
+	Number func(root *os.Root, path string) (uint64, error)
 }
 
 // Tool runs programs of Ceph, one at a time: each takes up to 200 MiB, out of what the agent has. Its methods are safe for concurrent use.
@@ -36,6 +44,9 @@ type Tool struct {
 func New(cfg Config) *Tool {
 	if cfg.Proc == "" {
 		cfg.Proc = "/proc"
+	}
+	if cfg.Number == nil {
+		cfg.Number = number
 	}
 	return &Tool{cfg: cfg, turn: make(chan struct{}, 1)}
 }
@@ -50,6 +61,8 @@ type Make struct {
 	ID int
 	// Device is the path of the disk, which the container has to see under the same path.
 	Device string
+	// Number is the device number of the disk that the caller has looked at.
+	Number uint64
 }
 
 // program is where Ceph's packages and images have it.
@@ -79,6 +92,13 @@ func (t *Tool) Mkfs(ctx context.Context, m Make) error {
 		return fmt.Errorf("make osd.%d: %w", m.ID, err)
 	}
 	defer func() { _ = files.Close() }() // Nothing is written through it.
+	seen, err := t.cfg.Number(files, strings.TrimPrefix(m.Device, "/"))
+	if err != nil {
+		return fmt.Errorf("make osd.%d on %s: %w: %w", m.ID, m.Device, ErrOtherDevice, err)
+	}
+	if seen != m.Number {
+		return fmt.Errorf("make osd.%d on %s: %w: number %#x, not %#x", m.ID, m.Device, ErrOtherDevice, seen, m.Number)
+	}
 	// What a call that was killed left there is of another OSD for Ceph.
 	if err := errors.Join(files.RemoveAll(dir), files.Mkdir(dir, 0o700)); err != nil {
 		return fmt.Errorf("make osd.%d: directory in the container: %w", m.ID, err)
@@ -91,6 +111,28 @@ func (t *Tool) Mkfs(ctx context.Context, m Make) error {
 	return nil
 }
 
+// Find returns nil if the container with the programs runs on this node, and ErrNoContainer if it does not.
+func (t *Tool) Find(container string) error {
+	root, err := t.root(container)
+	if err != nil {
+		return err
+	}
+	return root.Close()
+}
+
+// number is the device number of the block device that stands under a path.
+func number(root *os.Root, path string) (uint64, error) {
+	info, err := root.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || info.Mode()&os.ModeType != os.ModeDevice {
+		return 0, fmt.Errorf("%s is no block device, but %s", path, info.Mode())
+	}
+	return st.Rdev, nil
+}
+
 // args are those of ceph-osd. No key is among them, and no monitor is asked.
 func (m Make) args(dir string) []string {
 	return []string{
@@ -98,6 +140,8 @@ func (m Make) args(dir string) []string {
 		"--foreground",
 		"--mkfs", "--id", strconv.Itoa(m.ID), "--osd-uuid", m.UUID, "--fsid", m.FSID,
 		"--osd-objectstore", "bluestore", "--bluestore-block-path", m.Device, "--osd-data", dir,
+		// Without it a device that went away becomes a file of that name in the container.
+		"--bluestore-block-create=false",
 		"--no-mon-config", "--conf", "/dev/null", "--admin-socket=", "--run-dir", dir, "--crash-dir", dir,
 		"--log-file=", "--log-to-file=false", "--log-to-stderr=false", "--err-to-stderr=true",
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"quarry.storage/quarry/agent/internal/host/run"
 )
 
@@ -18,23 +20,32 @@ const (
 	fsid      = "11111111-2222-4333-8444-555555555555"
 )
 
-// node is a /proc with one process of a container, whose root it returns.
+// node is a /proc with one process of a container, whose root it returns, and one that watches it and has the node's root.
 func node(t *testing.T, cgroup string) (proc, root string) {
 	t.Helper()
 	proc, root = t.TempDir(), t.TempDir()
-	for pid, group := range map[string]string{"1": "0::/init.scope\n", "40": cgroup} {
-		dir := filepath.Join(proc, pid)
-		if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "cgroup"), []byte(group), 0o600), os.Symlink(root, filepath.Join(dir, "root"))); err != nil {
+	host := t.TempDir()
+	for _, p := range []struct{ pid, group, root string }{{"1", "0::/init.scope\n", host}, {"39", cgroup, host}, {"40", cgroup, root}} {
+		dir := filepath.Join(proc, p.pid)
+		if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "cgroup"), []byte(p.group), 0o600), os.Symlink(p.root, filepath.Join(dir, "root"))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.Mkdir(filepath.Join(root, "tmp"), 0o755), os.WriteFile(filepath.Join(proc, "uptime"), nil, 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(root, "tmp"), 0o755), os.Mkdir(filepath.Join(host, "tmp"), 0o755), os.WriteFile(filepath.Join(proc, "uptime"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	return proc, root
 }
 
-var osd7 = Make{Container: container, UUID: uuid, FSID: fsid, ID: 7, Device: "/dev/disk/by-id/ata-x"}
+var osd7 = Make{Container: container, UUID: uuid, FSID: fsid, ID: 7, Device: "/dev/disk/by-id/ata-x", Number: 0x810}
+
+// sees is a container in which the disk stands where it does on the node.
+func sees(_ *os.Root, path string) (uint64, error) {
+	if path != "dev/disk/by-id/ata-x" {
+		return 0, os.ErrNotExist
+	}
+	return 0x810, nil
+}
 
 func TestMkfs(t *testing.T) {
 	for name, cgroup := range map[string]string{
@@ -58,12 +69,12 @@ func TestMkfs(t *testing.T) {
 				}
 				return nil
 			}}
-			if err := New(Config{Runner: runner, Proc: proc}).Mkfs(t.Context(), osd7); err != nil || looked != 1 {
+			if err := New(Config{Runner: runner, Proc: proc, Number: sees}).Mkfs(t.Context(), osd7); err != nil || looked != 1 {
 				t.Fatalf("%d commands: %v", looked, err)
 			}
 			want := []string{
 				"/usr/bin/ceph-osd", "--foreground", "--mkfs", "--id", "7", "--osd-uuid", uuid, "--fsid", fsid, "--osd-objectstore", "bluestore",
-				"--bluestore-block-path", "/dev/disk/by-id/ata-x", "--osd-data", "/tmp/quarry-osd-" + uuid, "--no-mon-config", "--conf", "/dev/null",
+				"--bluestore-block-path", "/dev/disk/by-id/ata-x", "--osd-data", "/tmp/quarry-osd-" + uuid, "--bluestore-block-create=false", "--no-mon-config", "--conf", "/dev/null",
 				"--admin-socket=", "--run-dir", "/tmp/quarry-osd-" + uuid, "--crash-dir", "/tmp/quarry-osd-" + uuid,
 				"--log-file=", "--log-to-file=false", "--log-to-stderr=false", "--err-to-stderr=true",
 			}
@@ -92,13 +103,15 @@ func TestMkfs_refuses(t *testing.T) {
 		"a UUID that leads elsewhere":    {func(m *Make) { m.UUID = "../../etc" }, nil},
 		"no FSID":                        {func(m *Make) { m.FSID = "x" }, nil},
 		"no number":                      {func(m *Make) { m.ID = -1 }, nil},
+		"another device by now":          {func(m *Make) { m.Number++ }, ErrOtherDevice},
+		"a device that is gone":          {func(m *Make) { m.Device = "/dev/sdx" }, ErrOtherDevice},
 		"a path that is no device":       {func(m *Make) { m.Device = "/etc/passwd" }, nil},
 		"a path that is read as another": {func(m *Make) { m.Device = "/dev/../etc/passwd" }, nil},
 	} {
 		m := osd7
 		tt.change(&m)
 		fake := run.NewFake()
-		if err := New(Config{Runner: fake, Proc: proc}).Mkfs(t.Context(), m); err == nil || !errors.Is(err, tt.err) && tt.err != nil || len(fake.Calls()) > 0 {
+		if err := New(Config{Runner: fake, Proc: proc, Number: sees}).Mkfs(t.Context(), m); err == nil || !errors.Is(err, tt.err) && tt.err != nil || len(fake.Calls()) > 0 {
 			t.Errorf("%s: %v, %d commands", name, err, len(fake.Calls()))
 		}
 	}
@@ -115,10 +128,60 @@ func TestMkfs_unreadable(t *testing.T) {
 	}
 }
 
+// TestFind_watcher: what a runtime has beside a container, in its control group and with the node's root directory, is not the container.
+func TestFind_watcher(t *testing.T) {
+	proc, root := node(t, "0::/kubepods/pod1/"+container+"\n")
+	tool := New(Config{Runner: run.NewFake(), Proc: proc})
+	if err := tool.Find(container); err != nil {
+		t.Error(err)
+	}
+	f, err := tool.root(container)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if got, err := os.Readlink(path(f)); err != nil || got != root {
+		t.Errorf("the root is %s, want %s: %v", got, root, err)
+	}
+	if err := os.RemoveAll(filepath.Join(proc, "40")); err != nil {
+		t.Fatal(err)
+	}
+	if err := tool.Find(container); !errors.Is(err, ErrNoContainer) {
+		t.Errorf("with the watcher alone: %v", err)
+	}
+	if err := os.RemoveAll(filepath.Join(proc, "1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := tool.Find(container); err == nil || errors.Is(err, ErrNoContainer) {
+		t.Errorf("with a node whose root cannot be read: %v", err)
+	}
+}
+
+// TestNumber: only a block device has one.
+func TestNumber(t *testing.T) {
+	root, err := os.OpenRoot("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for _, name := range []string{"dev/null", "dev", "dev/quarry-absent", "proc/self/exe"} {
+		if n, err := number(root, name); err == nil {
+			t.Errorf("%s has the number %#x", name, n)
+		}
+	}
+	var st unix.Stat_t
+	if err := unix.Stat("/dev/loop0", &st); err != nil {
+		t.Skipf("no block device to look at: %v", err)
+	}
+	if n, err := number(root, "dev/loop0"); err != nil || n != st.Rdev {
+		t.Errorf("%#x, %v; want %#x", n, err, st.Rdev)
+	}
+}
+
 func TestMkfs_fails(t *testing.T) {
 	proc, root := node(t, "0::/kubepods/pod1/"+container+"\n")
 	fake := run.NewFake(run.Step{Result: run.Result{ExitCode: 250, Stderr: []byte("open got: (16) Device or resource busy")}})
-	err := New(Config{Runner: fake, Proc: proc}).Mkfs(t.Context(), osd7)
+	err := New(Config{Runner: fake, Proc: proc, Number: sees}).Mkfs(t.Context(), osd7)
 	var exit *run.Error
 	if !errors.As(err, &exit) || exit.ExitCode != 250 || !strings.Contains(err.Error(), "osd.7") {
 		t.Error(err)
@@ -137,7 +200,7 @@ func TestMkfs_oneAtATime(t *testing.T) {
 		<-end
 		return nil
 	}}
-	tool := New(Config{Runner: runner, Proc: proc})
+	tool := New(Config{Runner: runner, Proc: proc, Number: sees})
 	done := make(chan error, 2)
 	go func() { done <- tool.Mkfs(t.Context(), osd7) }()
 	<-begun

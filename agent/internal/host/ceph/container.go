@@ -25,12 +25,16 @@ func (t *Tool) root(container string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	host, err := t.hostRoot()
+	if err != nil {
+		return nil, fmt.Errorf("container %s: %w", container, err)
+	}
 	var failed error
 	for _, e := range entries {
 		if _, err := strconv.Atoi(e.Name()); err != nil {
 			continue
 		}
-		f, err := t.rootOf(e.Name(), container)
+		f, err := t.rootOf(e.Name(), container, host)
 		if err == nil && f != nil {
 			return f, nil
 		}
@@ -42,8 +46,18 @@ func (t *Tool) root(container string) (*os.File, error) {
 	return nil, fmt.Errorf("container %s: %w", container, ErrNoContainer)
 }
 
-// rootOf opens the root directory of a process if it is one of the container; nil if it is not, or is gone.
-func (t *Tool) rootOf(process, container string) (*os.File, error) {
+// hostRoot is the root directory of the node's first process.
+func (t *Tool) hostRoot() (unix.Stat_t, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(filepath.Join(t.cfg.Proc, "1/root"), &st); err != nil {
+		return st, fmt.Errorf("root of the node: %w", err)
+	}
+	return st, nil
+}
+
+// rootOf opens the root directory of a process if it is one of the container; nil if it is not, or is gone. A runtime may have a program of its own in
+// the control group of the container, which watches it: that one has the node's root directory, and what is found there is not the container's.
+func (t *Tool) rootOf(process, container string, host unix.Stat_t) (*os.File, error) {
 	if of, err := t.within(process, container); !of || err != nil {
 		return nil, err
 	}
@@ -57,6 +71,11 @@ func (t *Tool) rootOf(process, container string) (*os.File, error) {
 	f := os.NewFile(uintptr(fd), "root of container "+container)
 	// Another process may have got the number between the two.
 	if of, err := t.within(process, container); !of || err != nil {
+		f.Close()
+		return nil, err
+	}
+	var own unix.Stat_t
+	if err := unix.Fstat(fd, &own); err != nil || own.Dev == host.Dev && own.Ino == host.Ino {
 		f.Close()
 		return nil, err
 	}

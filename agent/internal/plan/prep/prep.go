@@ -64,7 +64,7 @@ func Inspect(s plan.Snapshot, spec Spec, p plan.Policy) (osd.Verdict, error) {
 }
 
 // Prepare plans how the disk comes to carry the OSD. A disk that does so already needs nothing. One on which the making of this very OSD did not end
-// is cleared and made anew: no daemon ever ran there. A clean one is taken if it is as described. Anything else is left alone.
+// is cleared and made anew: no daemon ever ran there. One that has but a copy of the OSD's label is refused: it may hold data, and no daemon starts on it. A clean one is taken if it is as described. Anything else is left alone.
 //
 // Neither is done unless the caller says that the OSD never ran: if it did, its data are gone from this disk, or are on another one that stood in the same slot, and
 // Ceph must not take the empty OSD for the one that it knows.
@@ -81,15 +81,23 @@ func Prepare(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
 	}
 	switch v.Kind {
 	case osd.Ready:
+		if !whole(d) {
+			return plan.Plan{}, refused(d, osd.Verdict{Kind: osd.Unknown, Message: "On the disk " + headless + "."}, p)
+		}
 		return plan.Plan{Notes: []string{fmt.Sprintf("Device %s carries the OSD already.", d.Path)}}, nil
 	case osd.Unfinished:
 		if stay := obstacles(d, p); len(stay) > 0 {
 			return plan.Plan{}, &plan.NotCleanError{Path: d.Path, Refusals: stay}
 		}
+		// An OSD that is made now is found by the size that the disk has now.
+		if !osd.Is(spec.Want.UUID, spec.ClusterUID, diskOf(d), names(d, spec)...) {
+			return plan.Plan{}, &plan.MismatchError{Path: d.Path, Differences: []string{"its size is another one than when the making of the OSD began"}}
+		}
 		clear := token
 		clear.kinds = []osd.Kind{osd.Unfinished}
 		token.device.Digest = ""
 		return plan.Plan{Steps: []plan.Step{
+			FindTools{Tools: spec.Tools, device: d.Path, Reason: "without them the disk would be cleared for nothing"},
 			ClearOSD{token: clear, Reason: "the making of the OSD did not end, and no daemon ran on it"},
 			MakeOSD{Want: spec.Want, Tools: spec.Tools, token: token, Reason: "the disk is cleared by the step before"},
 		}}, nil
@@ -137,13 +145,36 @@ func find(s plan.Snapshot, spec Spec) (plan.Device, error) {
 	if err := plan.MatchHardware(d, spec.Device); err != nil {
 		return plan.Device{}, err
 	}
-	names := append([]string{d.Path, spec.Device.Path, pvuuid.Kernel(d.KernelName)}, d.Links...)
-	disk := osd.Disk{WWN: d.WWN, Serial: d.Serial, SizeBytes: d.SizeBytes}
-	if !osd.Is(spec.Want.UUID, spec.ClusterUID, disk, names...) {
+	if own := names(d, spec); !osd.Is(spec.Want.UUID, spec.ClusterUID, diskOf(d), own...) && !grown(d, spec, own) {
 		return plan.Device{}, fmt.Errorf("OSD %s is not the one of the Cluster with UID %s on device %s: %w", spec.Want.UUID, spec.ClusterUID, d.Path, plan.ErrInvalid)
 	}
 	return d, nil
 }
+
+func diskOf(d plan.Device) osd.Disk {
+	return osd.Disk{WWN: d.WWN, Serial: d.Serial, SizeBytes: d.SizeBytes}
+}
+
+// names are all paths of the device.
+func names(d plan.Device, spec Spec) []string {
+	return append([]string{d.Path, spec.Device.Path, pvuuid.Kernel(d.KernelName)}, d.Links...)
+}
+
+// grown reports whether the device was smaller when the OSD was made on it: the labels say how large it was, and with that size the UUID is the
+// OSD's.
+func grown(d plan.Device, spec Spec, names []string) bool {
+	return slices.ContainsFunc(d.Labels, func(f osd.Found) bool {
+		then := diskOf(d)
+		then.SizeBytes = f.Label.SizeBytes
+		return f.Err == nil && f.Label.UUID == spec.Want.UUID && then.SizeBytes < d.SizeBytes && osd.Is(spec.Want.UUID, spec.ClusterUID, then, names...)
+	})
+}
+
+// whole reports whether the first label stands at the start of the device. The daemon reads that one, and starts from no copy of it.
+func whole(d plan.Device) bool { return len(d.Labels) > 0 && d.Labels[0].Offset == 0 }
+
+// headless says what a disk lacks that is not whole.
+const headless = "the label of the OSD at its start is gone, and no daemon starts from a copy"
 
 // refused says why the device is left alone: as another's if it is, else by its refusals.
 func refused(d plan.Device, v osd.Verdict, p plan.Policy) error {

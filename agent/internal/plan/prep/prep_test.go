@@ -76,8 +76,12 @@ func lines(p plan.Plan) []string {
 func TestPlans(t *testing.T) {
 	w := own(t)
 	foreign := osd.Wanted{UUID: other, FSID: cluster, ID: 7}
+	headless := func(d *plan.Device) {
+		d.Labels, d.Signatures, d.HeadTailZero = d.Labels[1:], d.Signatures[1:], true
+	}
 	held := func(d *plan.Device) { d.Holders = []string{"dm-0"} }
 	used := func(d *plan.Device) { d.Use, d.Users = plan.Used, []string{"process ceph-osd (pid 7)"} }
+	find := "find the programs of Ceph in container "
 	mk := "make osd.7 (UUID " + w.UUID + ") on /dev/disk/by-id/ata-x"
 	zap := "clear OSD " + w.UUID + " on /dev/disk/by-id/ata-x"
 	carries := "Device /dev/disk/by-id/ata-x carries the OSD already."
@@ -89,10 +93,11 @@ func TestPlans(t *testing.T) {
 		err, zapErr error
 	}{
 		"a clean disk":                                 {clean(), []string{mk}, []string{already}, nil, nil},
-		"killed in the making":                         {clean(carrying(w, false)), []string{zap, mk}, []string{zap}, nil, nil},
+		"killed in the making":                         {clean(carrying(w, false)), []string{find, zap, mk}, []string{zap}, nil, nil},
 		"the OSD":                                      {clean(carrying(w, true)), []string{carries}, []string{zap}, nil, nil},
 		"the OSD, whose data look like a table":        {clean(carrying(w, true), marked("gpt", 2*gib-512)), []string{carries}, []string{zap}, nil, nil},
 		"the OSD on a disk that is small now":          {clean(carrying(w, true), func(d *plan.Device) { d.Removable = true }), []string{carries}, []string{zap}, nil, nil},
+		"the OSD by a copy of its label alone":         {clean(carrying(w, true), headless), nil, []string{zap}, plan.ErrNotClean, errNone},
 		"the OSD, whose daemon runs":                   {clean(carrying(w, true), used), []string{carries}, nil, nil, plan.ErrNotClean},
 		"the making that still runs":                   {clean(carrying(w, false), used), nil, nil, plan.ErrNotClean, nil},
 		"killed in the making, below another":          {clean(carrying(w, false), held), nil, nil, plan.ErrNotClean, nil},
@@ -169,6 +174,42 @@ func TestPrepare_refuses(t *testing.T) {
 	}
 }
 
+// TestPlans_grown: a disk that grew since it was made an OSD is known by the size that its labels tell. It is given back, and nothing is made there
+// under a UUID that its size does not have.
+func TestPlans_grown(t *testing.T) {
+	w := own(t)
+	grown := func(d *plan.Device) { d.SizeBytes = 3 * gib }
+	for name, tt := range map[string]struct {
+		device  plan.Device
+		kind    osd.Kind
+		prepare error
+		zapped  bool
+	}{
+		"the OSD":              {clean(carrying(w, true), grown), osd.Ready, nil, true},
+		"killed in the making": {clean(carrying(w, false), grown), osd.Unfinished, plan.ErrMismatch, true},
+		"a clean disk":         {clean(grown), osd.Unknown, plan.ErrInvalid, false},
+		"labels of a size that has another UUID": {
+			clean(carrying(w, true), grown, func(d *plan.Device) { d.Labels[0].Label.SizeBytes, d.Labels[1].Label.SizeBytes = gib, gib }), osd.Unknown, plan.ErrInvalid, false,
+		},
+		"a disk with another serial number": {clean(carrying(w, true), grown, func(d *plan.Device) { d.Serial = "x" }), osd.Unknown, plan.ErrInvalid, false},
+		"the OSD on a disk that shrank":     {clean(carrying(w, true), func(d *plan.Device) { d.SizeBytes = gib + 8192 }), osd.Unknown, plan.ErrInvalid, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := plan.Snapshot{Devices: []plan.Device{tt.device}}
+			spec := Spec{Device: plan.IdentityOf(tt.device), ClusterUID: cluster, Want: w, Fresh: true}
+			if v, err := Inspect(s, spec, policy); v.Kind != tt.kind || (err == nil) != tt.zapped {
+				t.Errorf("it is %+v: %v", v, err)
+			}
+			if p, err := Prepare(s, spec, policy); !errors.Is(err, tt.prepare) || (err == nil) != (tt.prepare == nil) || len(p.Steps) > 0 {
+				t.Errorf("prepare: %v, %v", lines(p), err)
+			}
+			if p, err := Zap(s, spec, policy); (err == nil) != tt.zapped || (len(p.Steps) == 1) != tt.zapped {
+				t.Errorf("zap: %v, %v", lines(p), err)
+			}
+		})
+	}
+}
+
 // TestToken wants each step to be permitted by what is on the disk at its moment, and by nothing else.
 func TestToken(t *testing.T) {
 	w := own(t)
@@ -188,8 +229,8 @@ func TestToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		tokens[name] = p.Steps[len(p.Steps)-1].(MakeOSD).Token()
-		if clear, ok := p.Steps[0].(ClearOSD); ok {
-			tokens["clear"] = clear.Token()
+		if from == "unfinished" {
+			tokens["clear"] = p.Steps[1].(ClearOSD).Token()
 		}
 	}
 	p, err := Zap(plan.Snapshot{Devices: []plan.Device{disks["ready"]}}, Spec{Device: plan.IdentityOf(clean()), ClusterUID: cluster, Want: w}, policy)
@@ -306,7 +347,7 @@ func TestSteps_changeTheirDisk(t *testing.T) {
 		t.Errorf("touches %v, changes %v", p.Touches(), p.Changes())
 	}
 	for _, s := range p.Steps {
-		if s.Why() == "" {
+		if s.Why() == "" || !slices.Equal(s.Touches(), p.Touches()) {
 			t.Errorf("%s has no reason", s)
 		}
 	}

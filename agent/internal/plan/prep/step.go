@@ -18,6 +18,14 @@ type MakeOSD struct {
 	token Token
 }
 
+// FindTools looks for the container that has Ceph's programs. It changes nothing, and goes before a step after which they are needed.
+type FindTools struct {
+	// Tools is the container.
+	Tools string
+	plan.Reason
+	device string
+}
+
 // ClearOSD removes one OSD from its disk, which is clean then.
 type ClearOSD struct {
 	plan.Reason
@@ -25,6 +33,7 @@ type ClearOSD struct {
 }
 
 var (
+	_ plan.Step    = FindTools{}
 	_ plan.Changer = MakeOSD{}
 	_ plan.Changer = ClearOSD{}
 )
@@ -34,6 +43,9 @@ func (s MakeOSD) Token() Token { return s.token }
 
 // Token permits the step on the disk with the OSD.
 func (s ClearOSD) Token() Token { return s.token }
+
+// Touches the disk that is to be made an OSD afterwards.
+func (s FindTools) Touches() []string { return []string{s.device} }
 
 // Touches the disk.
 func (s MakeOSD) Touches() []string { return []string{s.token.device.Path} }
@@ -46,6 +58,8 @@ func (s MakeOSD) Changes() []string { return s.Touches() }
 
 // Changes what the disk carries.
 func (s ClearOSD) Changes() []string { return s.Touches() }
+
+func (s FindTools) String() string { return "find the programs of Ceph in container " + s.Tools }
 
 func (s MakeOSD) String() string {
 	return fmt.Sprintf("make osd.%d (UUID %s) on %s", s.Want.ID, s.Want.UUID, s.token.device.Path)
@@ -62,7 +76,13 @@ func (s ClearOSD) UUID() string { return s.token.want.UUID }
 func (s MakeOSD) Made(d plan.Device) error {
 	made := s.token
 	made.kinds = []osd.Kind{osd.Ready}
-	return made.Verify(d)
+	if err := made.Verify(d); err != nil {
+		return err
+	}
+	if !whole(d) {
+		return &plan.MismatchError{Path: d.Path, Differences: []string{headless}}
+	}
+	return nil
 }
 
 // Token binds a step to one disk and to what has to be on it. The zero Token permits nothing.
