@@ -1,0 +1,173 @@
+// Package ceph decides what is done to a Ceph cluster: which monitors it has, which disks are its OSDs, when one of them leaves, what its pools and
+// flags are, and in which order its daemons get another version. It is pure. It knows neither how monitors are asked nor how workloads are made, and it
+// takes no step on a fact that nobody could read.
+package ceph
+
+import (
+	"fmt"
+	"slices"
+
+	"quarry.storage/quarry/pkg/osd"
+)
+
+// Answer is what Ceph, or a node, says to a question. The zero value is that nobody could tell, and never counts as one of the others.
+type Answer int
+
+// Answers.
+const (
+	Unknown Answer = iota
+	No
+	Yes
+)
+
+// String is the answer as one word.
+func (a Answer) String() string { return [...]string{"unknown", "no", "yes"}[a] }
+
+// Host is a host of the Cluster. What concerns its workloads and disks comes from Kubernetes and its agent, not from Ceph.
+type Host struct {
+	Name string
+	// Serving: its node and its agent can be worked with now.
+	Serving bool
+	// Leaving: it goes for good. Maintenance: it goes for a while.
+	Leaving, Maintenance bool
+}
+
+// Facts is what is known of the whole. A part that could not be read is nil.
+type Facts struct {
+	// Quorum is what the monitors say of themselves.
+	Quorum *Quorum
+	// Map is what they say of OSDs, pools and flags.
+	Map *Map
+	// Groups is how the placement groups are.
+	Groups *Groups
+	// Daemons are those of all kinds, with the version that runs.
+	Daemons *[]Daemon
+}
+
+// Quorum is the map of the monitors.
+type Quorum struct {
+	Monitors []Monitor
+	// MinRelease is the major version that every monitor has to have at least.
+	MinRelease int
+}
+
+// Monitor is one of the map.
+type Monitor struct {
+	Name string
+	// In: it is in the quorum.
+	In bool
+}
+
+// in counts the monitors in the quorum.
+func (q Quorum) in() int {
+	n := 0
+	for _, m := range q.Monitors {
+		if m.In {
+			n++
+		}
+	}
+	return n
+}
+
+// majority is how many of n monitors make a quorum.
+func majority(n int) int { return n/2 + 1 }
+
+// Map is that of the OSDs.
+type Map struct {
+	OSDs  []OSD
+	Pools []Pool
+	// Flags are those of all OSDs, such as noout. HostFlags are those of the OSDs of one host.
+	Flags     []string
+	HostFlags map[string][]string
+	// Hosts are those of the CRUSH map, with OSDs or without.
+	Hosts []string
+	// RequireRelease is the major version that every OSD has to have at least.
+	RequireRelease int
+}
+
+// OSD is one of the map.
+type OSD struct {
+	ID   int
+	UUID string
+	// Host in the CRUSH map; empty for one that never ran.
+	Host string
+	// Up: its daemon runs. In: data are placed on it. New: it never ran.
+	Up, In, New bool
+	// SafeToDestroy is what Ceph says: no placement group needs what is on it. OKToStop: every one keeps enough copies without it.
+	SafeToDestroy, OKToStop Answer
+	// UsedBytes are taken on it, of TotalBytes. Both are 0 when that is not known.
+	UsedBytes, TotalBytes int64
+}
+
+func (m Map) byUUID(uuid string) (OSD, bool) {
+	i := slices.IndexFunc(m.OSDs, func(o OSD) bool { return o.UUID == uuid && uuid != "" })
+	if i < 0 {
+		return OSD{}, false
+	}
+	return m.OSDs[i], true
+}
+
+// places counts where copies can be kept, but for some OSDs: hosts that have an OSD which is up and in, or such OSDs.
+func (m Map) places(each bool, without func(OSD) bool) int {
+	var names []string
+	for _, o := range m.OSDs {
+		if o.Up && o.In && o.Host != "" && !without(o) {
+			name := o.Host
+			if each {
+				name = o.UUID
+			}
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return len(slices.Compact(names))
+}
+
+// Pool is one of the map.
+type Pool struct {
+	Name          string
+	Size, MinSize int
+}
+
+// Groups is the state of all placement groups.
+type Groups struct {
+	// Total of them. Clean are active and have all of their copies where they belong; Inactive serve nothing.
+	Total, Clean, Inactive int
+	// Misplaced and Degraded are objects that are to be moved, and copies that are missing.
+	Misplaced, Degraded int64
+}
+
+// clean reports whether every placement group is there and clean.
+func (g *Groups) clean() bool { return g != nil && g.Total > 0 && g.Clean == g.Total }
+
+// Disk is one that is an OSD's on record, or is to become one.
+type Disk struct {
+	Host, Path string
+	// UUID that the OSD of the Cluster on it has.
+	UUID string
+	// Kind is what the agent says of the disk; osd.Unknown when it could not tell.
+	Kind osd.Kind
+	// Message is what it said.
+	Message string
+	// Recorded: it was made the OSD, or that was begun, by the Cluster's own record.
+	Recorded bool
+	// Leaving: it is to be given back, because its host leaves, or because somebody approved that it is replaced.
+	Leaving bool
+	// Outed and Purged: the Cluster has put on record, before it asked for it, that the OSD is marked out, or purged.
+	Outed, Purged bool
+	// Deployed: the workload of its daemon exists.
+	Deployed Answer
+}
+
+// Plan is what can be done now, and what is waited for.
+type Plan struct {
+	Steps []Step
+	// Waits say what is waited for, each in one sentence for a person.
+	Waits []string
+}
+
+func (p *Plan) step(s Step) { p.Steps = append(p.Steps, s) }
+
+func (p *Plan) wait(format string, args ...any) {
+	p.Waits = append(p.Waits, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,159 @@
+package ceph
+
+import (
+	"fmt"
+	"slices"
+
+	"quarry.storage/quarry/pkg/osd"
+)
+
+// moving are the flags that keep data where they are.
+var moving = []string{"pause", "norecover", "nobackfill", "norebalance"}
+
+// leave returns the steps by which OSDs leave. What can be taken back (out) is done for all of them; what cannot (stop, purge, zap) for one at a
+// time, the first by host and path.
+func (w OSDs) leave(p *Plan, disks []Disk, f Facts) {
+	var leaving []Disk
+	for _, d := range disks {
+		if w.leaves(d) {
+			leaving = append(leaving, d)
+		}
+	}
+	if len(leaving) == 0 {
+		return
+	}
+	if why := w.room(leaving, *f.Map); why != "" {
+		p.wait("%s", why)
+	}
+	final := false
+	for _, d := range leaving {
+		s, wait := w.next(leaving, d, f)
+		switch {
+		case wait != "":
+			p.wait("%s", wait)
+		case s.Do == OutOSD:
+			p.step(s)
+		case !final:
+			p.step(s)
+			final = true
+		}
+	}
+}
+
+// next is the next step of an OSD that leaves, or what it waits for.
+func (w OSDs) next(leaving []Disk, d Disk, f Facts) (s Step, wait string) {
+	o, known := f.Map.byUUID(d.UUID)
+	s = Step{Host: d.Host, Path: d.Path, UUID: d.UUID, ID: -1}
+	if !known {
+		return w.giveBack(s, d)
+	}
+	s.ID = o.ID
+	if o.In && !o.New {
+		if w.room(leaving, *f.Map) != "" {
+			return s, fmt.Sprintf("osd.%d on %s keeps its data.", o.ID, d.Host)
+		}
+		s.Do, s.Why = OutOSD, "The OSD leaves: Ceph moves its data to the others."
+		return s, ""
+	}
+	if o.New && !o.Up {
+		if d.Deployed != No {
+			return w.stop(s, o, d)
+		}
+		s.Do, s.Why = PurgeOSD, "The OSD leaves, and never ran."
+		return s, ""
+	}
+	for _, flag := range moving {
+		if slices.Contains(f.Map.Flags, flag) {
+			return s, fmt.Sprintf("osd.%d on %s cannot be emptied while the flag %s is set.", o.ID, d.Host, flag)
+		}
+	}
+	if f.Groups == nil {
+		return s, fmt.Sprintf("osd.%d on %s stays: the state of the placement groups cannot be read.", o.ID, d.Host)
+	}
+	if o.SafeToDestroy != Yes || f.Groups.Inactive > 0 {
+		return s, fmt.Sprintf("osd.%d on %s holds data that are not safe elsewhere yet (safe to destroy: %s). Ceph has %d objects to move, and %d copies to make.",
+			o.ID, d.Host, o.SafeToDestroy, f.Groups.Misplaced, f.Groups.Degraded)
+	}
+	if o.Up || d.Deployed != No {
+		return w.stop(s, o, d)
+	}
+	s.Do, s.Why = PurgeOSD, "The OSD leaves, its daemon is stopped, and no placement group needs it."
+	return s, ""
+}
+
+// stop takes the daemon away if every placement group keeps enough copies without it.
+func (w OSDs) stop(s Step, o OSD, d Disk) (Step, string) {
+	switch {
+	case d.Deployed == Unknown:
+		return s, fmt.Sprintf("Whether the daemon of osd.%d on %s is deployed cannot be read.", o.ID, d.Host)
+	case d.Deployed == No:
+		return s, fmt.Sprintf("The daemon of osd.%d on %s runs, even though nobody deploys it.", o.ID, d.Host)
+	case o.Up && o.OKToStop != Yes:
+		return s, fmt.Sprintf("osd.%d on %s cannot be stopped now (ok to stop: %s).", o.ID, d.Host, o.OKToStop)
+	}
+	s.Do, s.Why = StopOSD, "The OSD leaves, and no placement group needs it."
+	return s, ""
+}
+
+// giveBack makes the disk of an OSD clean that the monitors do not know any more. A disk that is not on record may carry anything.
+func (w OSDs) giveBack(s Step, d Disk) (Step, string) {
+	switch {
+	case d.Deployed != No:
+		return s, fmt.Sprintf("The daemon of disk %s on %s may still be deployed.", d.Path, d.Host)
+	case d.Kind == osd.Empty:
+		return s, fmt.Sprintf("Disk %s on %s is clean.", d.Path, d.Host)
+	case !d.Recorded || d.Kind == osd.Unknown || d.Kind == osd.Other:
+		return s, fmt.Sprintf("Disk %s on %s is left as it is: %s", d.Path, d.Host, d.Message)
+	case d.Kind == osd.Ready && !d.Purged:
+		// Monitors that lost what they knew, or were restored, do not know it either.
+		return s, fmt.Sprintf("Disk %s on %s carries an OSD that the monitors do not know, even though nobody purged it. It is left as it is.", d.Path, d.Host)
+	case !w.host(d.Host).Serving:
+		return s, fmt.Sprintf("Disk %s on %s is given back once its host answers.", d.Path, d.Host)
+	}
+	s.Do, s.Why = ZapOSD, "The monitors do not know the OSD any more."
+	return s, ""
+}
+
+// hosts takes hosts that leave out of the CRUSH map, once no OSD is there.
+func (w OSDs) hosts(p *Plan, m Map) {
+	for _, h := range w.Hosts {
+		used := slices.ContainsFunc(m.OSDs, func(o OSD) bool { return o.Host == h.Name })
+		if h.Leaving && !used && slices.Contains(m.Hosts, h.Name) {
+			p.step(Step{Do: RemoveHost, Host: h.Name, ID: -1, Why: "The host leaves, and has no OSD any more."})
+		}
+	}
+}
+
+// room says why the data of those that leave have no place on the others; empty if they have. Each copy needs a place of its own.
+func (w OSDs) room(leaving []Disk, m Map) string {
+	gone := func(o OSD) bool {
+		return slices.ContainsFunc(leaving, func(d Disk) bool { return d.UUID == o.UUID })
+	}
+	copies := 0
+	for _, pool := range m.Pools {
+		copies = max(copies, pool.Size)
+	}
+	if left := m.places(w.Each, gone); left < copies {
+		return fmt.Sprintf("OSDs that leave keep their data: the pools have %d copies of everything, and only %d places would be left to keep them.", copies, left)
+	}
+	var used, total, stays int64
+	for _, o := range m.OSDs {
+		switch {
+		case o.New:
+		case o.TotalBytes <= 0:
+			if !gone(o) && o.In || gone(o) && o.Up {
+				return fmt.Sprintf("OSDs that leave keep their data: how full osd.%d is cannot be read.", o.ID)
+			}
+		case gone(o):
+			used += o.UsedBytes
+		case o.Up && o.In:
+			total += o.TotalBytes
+			stays += o.UsedBytes
+		}
+	}
+	// Ceph warns from 85 percent on, and stops moving data at 90.
+	if (stays+used)*100 > total*85 && used > 0 {
+		return fmt.Sprintf("OSDs that leave keep their data: the others have %d of %d bytes in use already, and would get %d more.", stays, total, used)
+	}
+	return ""
+}

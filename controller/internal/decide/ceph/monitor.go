@@ -1,0 +1,207 @@
+package ceph
+
+import (
+	"cmp"
+	"slices"
+)
+
+// MonitorRecord is a monitor that the Cluster has made, or has begun to make. The record is written before its workload.
+type MonitorRecord struct{ Name, Host string }
+
+// Monitors is what is wanted of the monitors.
+type Monitors struct {
+	// Count from the spec; 0 for the default.
+	Count int
+	// Records of the Cluster. Next is the name that the next monitor gets, which no monitor of the Cluster ever had.
+	Records []MonitorRecord
+	Next    string
+	// Formed: monitors of the Cluster have been seen as a quorum, by the Cluster's own record. From then on none is ever made that knows no other.
+	Formed bool
+	// Deployed are the names of monitors whose workloads exist; nil when that is not known.
+	Deployed *[]string
+	Hosts    []Host
+}
+
+// target is how many monitors there are to be: three by default, and an odd number where there are too few hosts. Only the spec makes them fewer: one
+// more copy of what the monitors know is worth more than one more voter costs.
+func (w Monitors) target() int {
+	hosts := 0
+	for _, h := range w.Hosts {
+		if !h.Leaving {
+			hosts++
+		}
+	}
+	have, want := min(len(w.Records), hosts), cmp.Or(w.Count, 3)
+	if want <= hosts && w.Count > 0 {
+		return want
+	}
+	return max(have, min(want, hosts-(1-hosts%2)), 0)
+}
+
+// PlanMonitors returns at most one step. It never takes a monitor away unless the others are a quorum of those that are left, and adds none while
+// one is missing.
+func PlanMonitors(w Monitors, f Facts) Plan {
+	var p Plan
+	if w.Deployed == nil {
+		p.wait("Which monitors are deployed cannot be read.")
+		return p
+	}
+	if len(w.Records) == 0 {
+		w.first(&p, f)
+		return p
+	}
+	if w.startRecorded(&p, f) {
+		return p
+	}
+	if f.Quorum == nil {
+		p.wait("The monitors do not answer.")
+		return p
+	}
+	for _, m := range f.Quorum.Monitors {
+		if !slices.ContainsFunc(w.Records, func(r MonitorRecord) bool { return r.Name == m.Name }) {
+			p.wait("Monitor %s is none of the Cluster's. Nothing is done to the monitors while it is there.", m.Name)
+			return p
+		}
+	}
+	if r, why, found := w.surplus(*f.Quorum); found {
+		w.remove(&p, *f.Quorum, r, why)
+		return p
+	}
+	w.add(&p, *f.Quorum)
+	return p
+}
+
+// first has the cluster made. That happens only if there is no record, no workload and no monitor that answers: a second first monitor would be
+// another cluster under the same name.
+func (w Monitors) first(p *Plan, f Facts) {
+	if f.Quorum != nil || len(*w.Deployed) > 0 || w.Formed {
+		p.wait("There are monitors, or there were, and the Cluster has no record of them. Nothing is done to them.")
+		return
+	}
+	h, ok := w.free()
+	if !ok {
+		p.wait("No host can run the first monitor.")
+		return
+	}
+	p.step(Step{Do: StartMonitor, Name: w.Next, Host: h.Name, First: true, ID: -1, Why: "The Cluster has no monitor yet."})
+}
+
+// startRecorded deploys a monitor on record whose workload is not there. It makes the cluster only if nobody has ever seen that.
+func (w Monitors) startRecorded(p *Plan, f Facts) bool {
+	for _, r := range w.Records {
+		if slices.Contains(*w.Deployed, r.Name) || w.host(r.Host).Leaving || !w.host(r.Host).Serving {
+			continue
+		}
+		first := len(w.Records) == 1 && f.Quorum == nil && !w.Formed
+		p.step(Step{Do: StartMonitor, Name: r.Name, Host: r.Host, First: first, ID: -1, Why: "The monitor is on record and is not deployed."})
+		return true
+	}
+	return false
+}
+
+func (w Monitors) host(name string) Host {
+	i := slices.IndexFunc(w.Hosts, func(h Host) bool { return h.Name == name })
+	if i < 0 {
+		// A host that the Cluster no longer has is gone for good.
+		return Host{Name: name, Leaving: true}
+	}
+	return w.Hosts[i]
+}
+
+// surplus is the monitor to remove: one whose host goes for good, first of all one that is not in the quorum, or one more than are wanted.
+func (w Monitors) surplus(q Quorum) (r MonitorRecord, why string, found bool) {
+	leaving := slices.DeleteFunc(slices.Clone(w.Records), func(r MonitorRecord) bool { return !w.host(r.Host).Leaving })
+	out := func(r MonitorRecord) int {
+		if q.has(r.Name) {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(leaving, func(a, b MonitorRecord) int { return cmp.Or(out(a)-out(b), cmp.Compare(a.Name, b.Name)) })
+	if len(leaving) > 0 {
+		r := leaving[0]
+		// Its successor comes first where there can be one: then the number of those that may fail stays the same.
+		if _, free := w.free(); free && q.has(r.Name) && w.staying() < w.target() {
+			return MonitorRecord{}, "", false
+		}
+		return r, "Its host leaves the Cluster.", true
+	}
+	if len(w.Records) > w.target() {
+		last := slices.MaxFunc(w.Records, func(a, b MonitorRecord) int { return cmp.Or(out(b)-out(a), cmp.Compare(a.Name, b.Name)) })
+		return last, "The Cluster wants fewer monitors.", true
+	}
+	return MonitorRecord{}, "", false
+}
+
+// has reports whether a monitor is in the quorum.
+func (q Quorum) has(name string) bool {
+	return slices.ContainsFunc(q.Monitors, func(m Monitor) bool { return m.Name == name && m.In })
+}
+
+// staying counts the monitors whose hosts stay.
+func (w Monitors) staying() int {
+	n := 0
+	for _, r := range w.Records {
+		if !w.host(r.Host).Leaving {
+			n++
+		}
+	}
+	return n
+}
+
+// remove takes the monitor away if the others are a quorum without it. One that does its work stays until all that are to stay do theirs.
+func (w Monitors) remove(p *Plan, q Quorum, r MonitorRecord, why string) {
+	for _, other := range w.Records {
+		if q.has(r.Name) && other != r && !q.has(other.Name) {
+			p.wait("Monitor %s stays until monitor %s is in the quorum.", r.Name, other.Name)
+			return
+		}
+	}
+	mapped, in := 0, 0
+	for _, m := range q.Monitors {
+		if m.Name != r.Name {
+			mapped++
+			if m.In {
+				in++
+			}
+		}
+	}
+	if mapped == 0 || in < majority(mapped) {
+		p.wait("Monitor %s stays: without it %d of %d monitors would be in the quorum, and %d have to be.", r.Name, in, mapped, majority(mapped))
+		return
+	}
+	p.step(Step{Do: RemoveMonitor, Name: r.Name, Host: r.Host, ID: -1, Why: why})
+}
+
+// add has one more monitor made if all others are in the quorum.
+func (w Monitors) add(p *Plan, q Quorum) {
+	for _, r := range w.Records {
+		if !q.has(r.Name) {
+			p.wait("Monitor %s on host %s is not in the quorum.", r.Name, r.Host)
+		}
+	}
+	if w.staying() >= w.target() || len(p.Waits) > 0 {
+		return
+	}
+	h, ok := w.free()
+	if !ok {
+		p.wait("No host can run one more monitor: there are %d, and the Cluster wants %d.", w.staying(), w.target())
+		return
+	}
+	p.step(Step{Do: StartMonitor, Name: w.Next, Host: h.Name, ID: -1, Why: "The Cluster wants more monitors."})
+}
+
+// free is the first host, by name, that can run a monitor and has none.
+func (w Monitors) free() (Host, bool) {
+	var free []Host
+	for _, h := range w.Hosts {
+		taken := slices.ContainsFunc(w.Records, func(r MonitorRecord) bool { return r.Host == h.Name })
+		if h.Serving && !h.Leaving && !h.Maintenance && !taken {
+			free = append(free, h)
+		}
+	}
+	if len(free) == 0 {
+		return Host{}, false
+	}
+	return slices.MinFunc(free, func(a, b Host) int { return cmp.Compare(a.Name, b.Name) }), true
+}

@@ -1,0 +1,103 @@
+package ceph
+
+import (
+	"cmp"
+	"slices"
+
+	"quarry.storage/quarry/pkg/osd"
+)
+
+// OSDs is what is wanted of the OSDs.
+type OSDs struct {
+	Disks []Disk
+	Hosts []Host
+	// Each: copies are kept on different OSDs, whatever their hosts. Without it they are kept on different hosts.
+	Each bool
+	// Tools are the hosts on which the container with Ceph's programs runs.
+	Tools []string
+}
+
+// host returns a host of the Cluster. One that the Cluster does not have serves nothing.
+func (w OSDs) host(name string) Host {
+	i := slices.IndexFunc(w.Hosts, func(h Host) bool { return h.Name == name })
+	if i < 0 {
+		return Host{Name: name, Leaving: true}
+	}
+	return w.Hosts[i]
+}
+
+func (w OSDs) leaves(d Disk) bool { return d.Leaving || w.host(d.Host).Leaving }
+
+// PlanOSDs returns the steps that bring OSDs up, for each disk one, and those by which they leave: of these at most one that cannot be taken back.
+func PlanOSDs(w OSDs, f Facts) Plan {
+	var p Plan
+	if f.Quorum == nil || f.Quorum.in() < majority(len(f.Quorum.Monitors)) || f.Map == nil {
+		p.wait("The monitors do not answer, so nothing is done to OSDs.")
+		return p
+	}
+	disks := slices.Clone(w.Disks)
+	slices.SortFunc(disks, func(a, b Disk) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Path, b.Path)) })
+	for _, d := range disks {
+		if !w.leaves(d) {
+			w.bringUp(&p, d, *f.Map)
+		}
+	}
+	w.leave(&p, disks, f)
+	w.hosts(&p, *f.Map)
+	w.foreign(&p, *f.Map)
+	return p
+}
+
+// foreign tells of OSDs that are on no disk of the Cluster. Nothing is done to them.
+func (w OSDs) foreign(p *Plan, m Map) {
+	for _, o := range m.OSDs {
+		if !slices.ContainsFunc(w.Disks, func(d Disk) bool { return d.UUID == o.UUID }) {
+			p.wait("osd.%d (%s) is on no disk that the Cluster has on record. It is left alone.", o.ID, o.UUID)
+		}
+	}
+}
+
+// bringUp returns the next step for a disk that is to be an OSD: what the monitors know, what is on the disk, and whether the daemon is deployed lead
+// to it, so that it does not matter where an earlier attempt ended.
+func (w OSDs) bringUp(p *Plan, d Disk, m Map) {
+	o, known := m.byUUID(d.UUID)
+	s := Step{Host: d.Host, Path: d.Path, UUID: d.UUID, ID: -1}
+	if known {
+		s.ID = o.ID
+	}
+	switch h := w.host(d.Host); {
+	case d.Deployed == Unknown:
+		p.wait("Whether the daemon of disk %s on %s is deployed cannot be read.", d.Path, d.Host)
+	case known && !o.In && d.Outed:
+		s.Do, s.Why = InOSD, "The OSD was to leave, and stays now."
+		p.step(s)
+	case d.Deployed == Yes && known && o.Up:
+		if !o.In {
+			p.wait("osd.%d on %s is up, and somebody else marked it out.", o.ID, d.Host)
+		}
+	case d.Deployed == Yes:
+		p.wait("The daemon of disk %s on %s does not run.", d.Path, d.Host)
+	case !h.Serving || h.Maintenance:
+		p.wait("Disk %s waits for its host %s.", d.Path, d.Host)
+	case d.Kind == osd.Unknown || d.Kind == osd.Other:
+		p.wait("Disk %s on %s is not taken: %s", d.Path, d.Host, d.Message)
+	case !known && d.Kind == osd.Ready:
+		// It may hold the only copy of something. To register it anew would give its number's data to an OSD that Ceph believes empty.
+		p.wait("Disk %s on %s carries an OSD that the monitors do not know. Nothing is done to it.", d.Path, d.Host)
+	case !known && !d.Recorded:
+		p.wait("Disk %s on %s is not on record yet.", d.Path, d.Host)
+	case !known:
+		s.Do, s.Why = RegisterOSD, "The disk is to become an OSD."
+		p.step(s)
+	case d.Kind == osd.Ready:
+		s.Do, s.Why = StartOSD, "The disk carries the OSD, and its daemon is not deployed."
+		p.step(s)
+	case !o.New:
+		p.wait("Disk %s on %s is %s, but osd.%d ran: its data are lost or on another disk. A person has to have it replaced.", d.Path, d.Host, d.Kind, o.ID)
+	case !slices.Contains(w.Tools, d.Host):
+		p.wait("Disk %s on %s waits for the container with Ceph's programs.", d.Path, d.Host)
+	default:
+		s.Do, s.Fresh, s.Why = PrepareOSD, true, "The monitors know the OSD, and it never ran."
+		p.step(s)
+	}
+}

@@ -1,0 +1,120 @@
+package ceph
+
+import "testing"
+
+func TestReplicas(t *testing.T) {
+	for _, tt := range []struct{ spec, hosts, want, least int }{
+		{0, 0, 1, 1}, {0, 1, 1, 1}, {0, 2, 2, 1}, {0, 3, 3, 2}, {0, 9, 3, 2}, {2, 9, 2, 1}, {1, 3, 1, 1}, {4, 4, 4, 2}, {5, 5, 5, 3},
+	} {
+		got, err := Replicas(tt.spec, tt.hosts)
+		if err != nil || got != tt.want || MinSize(got) != tt.least {
+			t.Errorf("%d asked for, %d hosts: %d copies, %d to serve, %v", tt.spec, tt.hosts, got, MinSize(got), err)
+		}
+		if (Risk(got) == "") != (got >= 3) {
+			t.Errorf("%d copies: risk %q", got, Risk(got))
+		}
+	}
+	for _, spec := range []int{-1, 6} {
+		if n, err := Replicas(spec, 3); err == nil {
+			t.Errorf("%d replicas are %d", spec, n)
+		}
+	}
+}
+
+func TestPlanPools(t *testing.T) {
+	degraded := func(f *Facts) { f.Groups.Clean-- }
+	for name, tt := range map[string]struct {
+		replicas int
+		pools    []Pool
+		served   bool
+		change   func(*Facts)
+		want     string
+		loses    string
+		waits    string
+	}{
+		"the first":                             {3, nil, false, nil, "CreatePool meta 3", "", ""},
+		"the second":                            {3, []Pool{{"meta", 3, 2}}, false, nil, "CreatePool data 3", "", ""},
+		"both are there":                        {3, []Pool{{"meta", 3, 2}, {"data", 3, 2}, {".mgr", 3, 2}}, true, nil, "", "", ""},
+		"too few hosts":                         {4, nil, false, nil, "", "", "there are 3"},
+		"too few OSDs are up":                   {3, nil, false, func(f *Facts) { f.Map.OSDs[0].Up = false }, "", "", "there are 2"},
+		"one that is gone":                      {3, []Pool{{"meta", 3, 2}}, true, nil, "", "", "is gone"},
+		"all that are gone":                     {3, nil, true, nil, "", "", "is gone"},
+		"the size grows":                        {3, []Pool{{"meta", 2, 1}, {"data", 2, 1}}, true, nil, "SetSize meta 3", "", ""},
+		"the size grows, and the hosts do not":  {4, []Pool{{"meta", 3, 2}, {"data", 3, 2}}, true, nil, "", "", "there are 3 places"},
+		"copies are being made":                 {3, []Pool{{"meta", 3, 1}, {"data", 2, 1}}, true, degraded, "", "", "until every copy is there"},
+		"copies are made":                       {3, []Pool{{"meta", 3, 1}, {"data", 2, 1}}, true, nil, "SetMinSize meta 2", "", ""},
+		"nobody knows whether they are":         {3, []Pool{{"meta", 3, 1}, {"data", 2, 1}}, true, func(f *Facts) { f.Groups = nil }, "", "", "until every copy is there"},
+		"fewer copies: min_size first":          {2, []Pool{{"meta", 3, 2}, {"data", 3, 2}}, true, nil, "SetMinSize meta 1", "Placement groups serve with 1 copies, not 2.", ""},
+		"fewer copies: the size":                {2, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, nil, "SetSize meta 2", "1 of 3 copies of everything.", ""},
+		"fewer copies, while some are missing":  {2, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, degraded, "", "", "where it belongs"},
+		"fewer copies, and nobody knows":        {2, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, func(f *Facts) { f.Groups = nil }, "", "", "where it belongs"},
+		"somebody made it less safe":            {3, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, nil, "SetMinSize meta 2", "", ""},
+		"a number that cannot be":               {0, nil, false, nil, "", "", "not possible"},
+		"no map":                                {3, nil, false, func(f *Facts) { f.Map = nil }, "", "", "do not answer"},
+		"no quorum":                             {3, nil, false, func(f *Facts) { f.Quorum = nil }, "", "", "do not answer"},
+		"an empty list of groups is not clean ": {3, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, func(f *Facts) { f.Groups = &Groups{} }, "", "", "until every copy is there"},
+	} {
+		f := facts(tt.pools, up(1), up(2), up(3))
+		if tt.change != nil {
+			tt.change(&f)
+		}
+		p := PlanPools(Pools{Names: []string{"meta", "data"}, Replicas: tt.replicas, Served: tt.served}, f)
+		check(t, name, p, tt.want, tt.waits)
+		if len(p.Steps) > 0 && p.Steps[0].Loses != tt.loses {
+			t.Errorf("%s: loses %q, want %q", name, p.Steps[0].Loses, tt.loses)
+		}
+	}
+}
+
+func TestPlanFlags(t *testing.T) {
+	for name, tt := range map[string]struct {
+		host  string
+		set   []string
+		flags map[string][]string
+		all   []string
+		want  string
+		waits string
+	}{
+		"maintenance begins":                  {"n1~", nil, nil, nil, "SetNoOut n1", ""},
+		"maintenance goes on":                 {"n1~", []string{"n1"}, map[string][]string{"n1": {"noout"}}, nil, "", ""},
+		"the flag got lost":                   {"n1~", []string{"n1"}, nil, nil, "SetNoOut n1", ""},
+		"maintenance ends":                    {"n1", []string{"n1"}, map[string][]string{"n1": {"noout"}}, nil, "UnsetNoOut n1", ""},
+		"the flag of somebody else":           {"n1", nil, map[string][]string{"n1": {"noout"}}, nil, "", "somebody else"},
+		"the flag of somebody else meanwhile": {"n1~", nil, map[string][]string{"n1": {"noout"}}, nil, "", ""},
+		"the host leaves instead":             {"n1~-", []string{"n1"}, map[string][]string{"n1": {"noout"}}, nil, "UnsetNoOut n1", ""},
+		"a host without OSDs":                 {"n9~", nil, nil, nil, "", ""},
+		"a flag for all":                      {"n1", nil, nil, []string{"noout", "sortbitwise"}, "", "noout is set for all"},
+	} {
+		f := facts(nil, up(1))
+		f.Map.HostFlags, f.Map.Flags = tt.flags, tt.all
+		check(t, name, PlanFlags(Flags{Hosts: hosts(tt.host), Set: tt.set}, f), tt.want, tt.waits)
+	}
+	check(t, "nobody knows", PlanFlags(Flags{Hosts: hosts("n1~")}, Facts{}), "", "do not answer")
+}
+
+func TestMayRest(t *testing.T) {
+	three := records("a@n1", "b@n2", "c@n3")
+	for name, tt := range map[string]struct {
+		quorum   *Quorum
+		together Answer
+		records  []MonitorRecord
+		may      bool
+	}{
+		"all is well":                       {quorum("a", "b", "c"), Yes, three, true},
+		"another monitor is missing":        {quorum("a", "b!", "c"), Yes, three, false},
+		"its own monitor is missing":        {quorum("a!", "b", "c"), Yes, three, true},
+		"it has the only monitor":           {quorum("a"), Yes, records("a@n1"), false},
+		"it has none":                       {quorum("a"), Yes, records("a@n2"), true},
+		"its OSDs are needed":               {quorum("a", "b", "c"), No, three, false},
+		"nobody knows whether they are":     {quorum("a", "b", "c"), Unknown, three, false},
+		"nobody knows of the monitors":      {nil, Yes, three, false},
+		"it has one of two":                 {quorum("a", "b"), Yes, records("a@n1", "b@n2"), false},
+		"two of five are away with its own": {quorum("a", "b!", "c", "d", "e"), Yes, records("a@n1", "b@n2", "c@n3", "d@n4", "e@n5"), true},
+	} {
+		f := facts(nil)
+		f.Quorum = tt.quorum
+		if why := MayRest("n1", tt.records, tt.together, f); (why == "") != tt.may {
+			t.Errorf("%s: %q", name, why)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package ceph
+
+import "fmt"
+
+// Action is what a step does.
+type Action string
+
+// Actions that the monitors perform are marked as theirs; the others are performed on workloads, or by agents.
+const (
+	// StartMonitor deploys a monitor on a host. It joins the others by itself; the first one makes the cluster.
+	StartMonitor Action = "StartMonitor"
+	// RemoveMonitor takes a monitor out of the map (the monitors'), and then its workload away.
+	RemoveMonitor Action = "RemoveMonitor"
+
+	// RegisterOSD has the monitors give the OSD a number (the monitors').
+	RegisterOSD Action = "RegisterOSD"
+	// PrepareOSD makes the disk the OSD.
+	PrepareOSD Action = "PrepareOSD"
+	// StartOSD deploys its daemon, StopOSD takes it away.
+	StartOSD Action = "StartOSD"
+	StopOSD  Action = "StopOSD"
+	// OutOSD has the data moved off the OSD, InOSD takes that back (the monitors').
+	OutOSD Action = "OutOSD"
+	InOSD  Action = "InOSD"
+	// PurgeOSD has the monitors forget the OSD for ever (the monitors').
+	PurgeOSD Action = "PurgeOSD"
+	// ZapOSD makes its disk clean.
+	ZapOSD Action = "ZapOSD"
+	// RemoveHost takes a host without OSDs out of the CRUSH map (the monitors').
+	RemoveHost Action = "RemoveHost"
+
+	// CreatePool makes a pool, SetSize and SetMinSize change it (the monitors').
+	CreatePool Action = "CreatePool"
+	SetSize    Action = "SetSize"
+	SetMinSize Action = "SetMinSize"
+
+	// SetNoOut and UnsetNoOut are about the OSDs of a host (the monitors').
+	SetNoOut   Action = "SetNoOut"
+	UnsetNoOut Action = "UnsetNoOut"
+
+	// ReplaceDaemon gives a daemon another image, and so restarts it.
+	ReplaceDaemon Action = "ReplaceDaemon"
+	// RequireRelease keeps OSDs of an earlier major version out (the monitors').
+	RequireRelease Action = "RequireRelease"
+)
+
+// Step is one change. It can be repeated: what it asks for is a state.
+type Step struct {
+	Do Action
+	// Host that it happens on, or whose flag it is.
+	Host string
+	// Name of the monitor, the pool or the daemon.
+	Name string
+	// ID and UUID of the OSD; ID is -1 for one that has none yet. Path is that of its disk.
+	ID   int
+	UUID string
+	Path string
+	// Value is the size of a pool, or a major version.
+	Value int
+	// First: the monitor makes the cluster. It is true for one only, ever.
+	First bool
+	// Fresh: Ceph has never seen the OSD run.
+	Fresh bool
+	// Loses says what is lost, or is less safe afterwards, so that a person has to approve the step; empty when that is nothing.
+	Loses string
+	// Why is the reason, one sentence.
+	Why string
+}
+
+// String is the step on one line.
+func (s Step) String() string {
+	out := string(s.Do)
+	switch s.Do {
+	case RegisterOSD, PrepareOSD, StartOSD, StopOSD, OutOSD, InOSD, PurgeOSD, ZapOSD:
+		out += fmt.Sprintf(" osd.%d (%s)", s.ID, s.UUID)
+	}
+	for _, part := range []string{s.Name, s.Host} {
+		if part != "" {
+			out += " " + part
+		}
+	}
+	if s.Value > 0 {
+		out += fmt.Sprintf(" %d", s.Value)
+	}
+	return out
+}
+
+// weakens reports whether less serves once the step was taken, or may not be taken back. What Ceph says of the next such step is worth something only
+// after this one.
+func (s Step) weakens() bool {
+	switch s.Do {
+	case RemoveMonitor, StopOSD, PurgeOSD, ReplaceDaemon, SetMinSize, SetSize, RequireRelease:
+		return true
+	case StartMonitor:
+		// From one monitor to two the quorum has to be larger.
+		return !s.First
+	}
+	return false
+}
+
+// Together puts plans that were made of the same facts into one: of all steps after which less serves it keeps the first, and says that the others wait.
+func Together(plans ...Plan) Plan {
+	var out Plan
+	weak := ""
+	for _, p := range plans {
+		for _, s := range p.Steps {
+			switch {
+			case !s.weakens():
+				out.step(s)
+			case weak == "":
+				weak = s.String()
+				out.step(s)
+			default:
+				out.wait("%s waits for %s.", s, weak)
+			}
+		}
+		out.Waits = append(out.Waits, p.Waits...)
+	}
+	return out
+}

@@ -1,0 +1,143 @@
+package ceph
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Kinds of daemons, in the order in which they get another version.
+const (
+	KindMonitor  = "mon"
+	KindManager  = "mgr"
+	KindOSD      = "osd"
+	KindMetadata = "mds"
+)
+
+var order = []string{KindMonitor, KindManager, KindOSD, KindMetadata}
+
+// Daemon is one that the Cluster deploys.
+type Daemon struct {
+	// Kind is one of the constants, Name what Ceph calls it: a, x, 7.
+	Kind, Name, Host string
+	// Image that it is deployed with.
+	Image string
+	// Version that runs; zero when that is not known.
+	Version Version
+	// Running is what Ceph says: it is in the quorum, up, or one of those that serve or stand by.
+	Running bool
+	// Active: it is the manager or the metadata server that serves.
+	Active bool
+	// OKToStop is what Ceph says of an OSD.
+	OKToStop Answer
+}
+
+// String is the daemon as Ceph names it.
+func (d Daemon) String() string { return d.Kind + "." + d.Name }
+
+// Upgrade is the image that all daemons are to have.
+type Upgrade struct {
+	Image string
+	// Version of its programs; zero when that is not known.
+	Version Version
+	// Hosts that are worked with.
+	Hosts []Host
+	// Health is what Ceph says in a word, such as HEALTH_OK.
+	Health string
+}
+
+// PlanUpgrade returns at most one step: the next daemon that gets the image, in Ceph's order, once all others are well. It goes forth and back alike,
+// as far as Ceph allows that.
+func PlanUpgrade(w Upgrade, f Facts) Plan {
+	var p Plan
+	if f.Quorum == nil || f.Map == nil || f.Groups == nil || f.Daemons == nil {
+		p.wait("Not everything is known of the daemons, so none gets another image.")
+		return p
+	}
+	daemons := slices.Clone(*f.Daemons)
+	slices.SortFunc(daemons, before)
+	next := slices.IndexFunc(daemons, func(d Daemon) bool { return d.Image != w.Image })
+	if next < 0 {
+		w.require(&p, daemons, f)
+		return p
+	}
+	if why := Allowed(w.Version, daemons, f.Quorum.MinRelease, f.Map.RequireRelease); why != "" {
+		p.wait("The image %s is not used: %s", w.Image, why)
+		return p
+	}
+	d := daemons[next]
+	if why := w.unwell(daemons, d, f); why != "" {
+		p.wait("%s waits for image %s: %s", d, w.Image, why)
+		return p
+	}
+	s := Step{Do: ReplaceDaemon, Name: d.String(), Host: d.Host, ID: -1, Why: "The Cluster wants another image."}
+	if d.Kind == KindMonitor && len(f.Quorum.Monitors) < 3 {
+		s.Loses = "Nothing is served until the monitor is back: the others are no quorum without it."
+	}
+	p.step(s)
+	return p
+}
+
+// before orders daemons: by kind, those that serve last, and then by name.
+func before(a, b Daemon) int {
+	active := map[bool]int{true: 1}
+	return cmp.Or(
+		slices.Index(order, a.Kind)-slices.Index(order, b.Kind), active[a.Active]-active[b.Active],
+		cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name),
+	)
+}
+
+// unwell says why the next daemon does not get its image yet; empty if nothing speaks against it. A daemon that does not run may get it: that may be
+// what mends it. All others have to run.
+func (w Upgrade) unwell(daemons []Daemon, d Daemon, f Facts) string {
+	if w.Health != "HEALTH_OK" && w.Health != "HEALTH_WARN" {
+		return fmt.Sprintf("the health is %q.", w.Health)
+	}
+	for _, other := range daemons {
+		if other != d && !other.Running {
+			return fmt.Sprintf("%s does not run.", other)
+		}
+		if other.Image == w.Image && other.Version != w.Version {
+			return fmt.Sprintf("%s has the image and runs version %s, not %s.", other, other.Version, w.Version)
+		}
+	}
+	if i := slices.IndexFunc(w.Hosts, func(h Host) bool { return h.Name == d.Host }); i < 0 || !w.Hosts[i].Serving || w.Hosts[i].Maintenance {
+		return fmt.Sprintf("its host %s cannot be worked with.", d.Host)
+	}
+	if d.Kind == KindMonitor {
+		return lost(*f.Quorum, d.Name)
+	}
+	if !f.Groups.clean() {
+		return fmt.Sprintf("%d of %d placement groups are clean.", f.Groups.Clean, f.Groups.Total)
+	}
+	if d.Kind == KindOSD && d.Running && d.OKToStop != Yes {
+		return fmt.Sprintf("it cannot be stopped (ok to stop: %s).", d.OKToStop)
+	}
+	return ""
+}
+
+// lost says that the monitors would be no quorum while one restarts; empty if they are one, or are too few for that at any time.
+func lost(q Quorum, name string) string {
+	n, in := len(q.Monitors), q.in()
+	if q.has(name) {
+		in--
+	}
+	if n >= 3 && in < majority(n) {
+		return fmt.Sprintf("%d of %d monitors would be in the quorum.", in, n)
+	}
+	return ""
+}
+
+// require raises the floor of the OSDs once all run the major version. There is no way back below it.
+func (w Upgrade) require(p *Plan, daemons []Daemon, f Facts) {
+	if w.Version == (Version{}) || f.Map.RequireRelease >= w.Version.Major || !f.Groups.clean() {
+		return
+	}
+	for _, d := range daemons {
+		if !d.Running || d.Version != w.Version {
+			p.wait("%s does not run version %s yet.", d, w.Version)
+			return
+		}
+	}
+	p.step(Step{Do: RequireRelease, Value: w.Version.Major, ID: -1, Why: "All daemons run the version, and it goes no further back."})
+}

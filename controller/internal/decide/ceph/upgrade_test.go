@@ -1,0 +1,171 @@
+package ceph
+
+import (
+	"strings"
+	"testing"
+)
+
+var (
+	v1 = Version{20, 2, 4}
+	v2 = Version{20, 2, 5}
+	v3 = Version{21, 1, 0}
+)
+
+func TestParseVersion(t *testing.T) {
+	for text, want := range map[string]Version{
+		"20.2.4": v1, "ceph version 20.2.4 (7f793731f1b39eb4f465e960113d2363c311b964) tentacle (stable - RelWithDebInfo)": v1,
+		"ceph version 20.3.0-1234-gabc (abc) tentacle (dev)": {20, 3, 0},
+	} {
+		if got, err := ParseVersion(text); err != nil || got != want {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "unknown", "20", "20.2", "ceph version Development (no_version) tentacle", "x20.2.4", "20.2.4x", "99999999999999999999.1.1"} {
+		if got, err := ParseVersion(text); err == nil || got != (Version{}) {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+func TestAllowed(t *testing.T) {
+	at := func(kind string, v Version) []Daemon {
+		return []Daemon{{Kind: kind, Name: "a", Version: v, Running: true}}
+	}
+	for name, tt := range map[string]struct {
+		to           Version
+		daemons      []Daemon
+		min, require int
+		says         string
+	}{
+		"the same":                        {v1, at(KindMonitor, v1), 20, 20, ""},
+		"a patch ahead":                   {v2, at(KindMonitor, v1), 20, 20, ""},
+		"a patch back":                    {v1, at(KindMonitor, v2), 20, 20, ""},
+		"a major version ahead":           {v3, at(KindMonitor, v1), 20, 20, ""},
+		"two ahead":                       {Version{22, 2, 0}, at(KindOSD, v1), 20, 20, ""},
+		"three ahead":                     {Version{23, 2, 0}, at(KindOSD, v1), 20, 20, "at most 2"},
+		"back below what monitors wrote":  {v1, at(KindMonitor, v3), 20, 20, "may not read"},
+		"back below what monitors accept": {v1, nil, 21, 20, "require"},
+		"back below what OSDs accept":     {v1, nil, 20, 21, "require"},
+		"before the first":                {Version{19, 2, 0}, nil, 0, 0, "older than 20"},
+		"an image that is not known":      {Version{}, nil, 20, 20, "not known"},
+		"a daemon that is not known":      {v1, at(KindOSD, Version{}), 20, 20, "not known"},
+		"one that does not run":           {v1, []Daemon{{Kind: KindOSD, Name: "1"}}, 20, 20, ""},
+	} {
+		if why := Allowed(tt.to, tt.daemons, tt.min, tt.require); (why == "") != (tt.says == "") || !strings.Contains(why, tt.says) {
+			t.Errorf("%s: %q", name, why)
+		}
+	}
+}
+
+// deployed are all daemons of a cluster of three hosts, with an image and its version.
+func deployed(image string, v Version) []Daemon {
+	var out []Daemon
+	for i, host := range []string{"n1", "n2", "n3"} {
+		letter := string(rune('a' + i))
+		out = append(out,
+			Daemon{Kind: KindMetadata, Name: letter, Host: host, Active: i == 0}, Daemon{Kind: KindOSD, Name: string(rune('9' + i)), Host: host, OKToStop: Yes},
+			Daemon{Kind: KindManager, Name: letter, Host: host, Active: i == 0}, Daemon{Kind: KindMonitor, Name: letter, Host: host})
+	}
+	for i := range out {
+		out[i].Image, out[i].Version, out[i].Running = image, v, true
+	}
+	out[5].Name, out[9].Name = "10", "11"
+	return out
+}
+
+// TestPlanUpgrade_order plays a whole upgrade: by kind, those that serve last, numbers as numbers, and the floor in the end.
+func TestPlanUpgrade_order(t *testing.T) {
+	daemons := deployed("old", v1)
+	f := facts(nil, up(1))
+	f.Daemons = &daemons
+	w := Upgrade{Image: "new", Version: v3, Hosts: hosts("n1", "n2", "n3"), Health: "HEALTH_OK"}
+	var got []string
+	for range 20 {
+		p := PlanUpgrade(w, f)
+		if len(p.Steps) != 1 {
+			t.Fatalf("after %q: %+v", got, p)
+		}
+		got = append(got, p.Steps[0].Name)
+		if p.Steps[0].Do == RequireRelease {
+			got[len(got)-1] = p.Steps[0].String()
+			f.Map.RequireRelease = p.Steps[0].Value
+			break
+		}
+		for i := range daemons {
+			if daemons[i].String() == p.Steps[0].Name {
+				daemons[i].Image, daemons[i].Version = "new", v3
+			}
+		}
+	}
+	want := "mon.a mon.b mon.c mgr.b mgr.c mgr.a osd.9 osd.10 osd.11 mds.b mds.c mds.a RequireRelease 21"
+	if strings.Join(got, " ") != want {
+		t.Errorf("%s\nwant %s", strings.Join(got, " "), want)
+	}
+	check(t, "done", PlanUpgrade(w, f), "", "")
+	w.Image, w.Version = "old", v1
+	check(t, "there is no way back", PlanUpgrade(w, f), "", "older than")
+}
+
+func TestPlanUpgrade(t *testing.T) {
+	begun := func(n int) func(*Facts) {
+		return func(f *Facts) {
+			for i := range *f.Daemons {
+				if d := &(*f.Daemons)[i]; d.Kind == KindMonitor || d.Kind == KindManager && n > 1 {
+					d.Image, d.Version = "new", v2
+				}
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		change []func(*Facts)
+		wanted func(*Upgrade)
+		want   string
+		waits  string
+	}{
+		"the first monitor":                 {nil, nil, "ReplaceDaemon mon.a n1", ""},
+		"the managers":                      {[]func(*Facts){begun(1)}, nil, "ReplaceDaemon mgr.b n2", ""},
+		"the OSDs":                          {[]func(*Facts){begun(2)}, nil, "ReplaceDaemon osd.9 n1", ""},
+		"an OSD that cannot be stopped":     {[]func(*Facts){begun(2), func(f *Facts) { (*f.Daemons)[1].OKToStop = No }}, nil, "", "cannot be stopped"},
+		"nobody knows whether it can":       {[]func(*Facts){begun(2), func(f *Facts) { (*f.Daemons)[1].OKToStop = Unknown }}, nil, "", "unknown"},
+		"placement groups are not clean":    {[]func(*Facts){begun(2), func(f *Facts) { f.Groups.Clean-- }}, nil, "", "7 of 8"},
+		"another daemon does not run":       {[]func(*Facts){begun(1), func(f *Facts) { (*f.Daemons)[0].Running = false }}, nil, "", "mds.a does not run"},
+		"the next one does not run":         {[]func(*Facts){begun(1), func(f *Facts) { (*f.Daemons)[6].Running = false }}, nil, "ReplaceDaemon mgr.b n2", ""},
+		"one with the image runs another":   {[]func(*Facts){begun(1), func(f *Facts) { (*f.Daemons)[3].Version = v1 }}, nil, "", "runs version"},
+		"the health is an error":            {nil, func(w *Upgrade) { w.Health = "HEALTH_ERR" }, "", "HEALTH_ERR"},
+		"the health is not known":           {nil, func(w *Upgrade) { w.Health = "" }, "", "the health is"},
+		"a warning":                         {nil, func(w *Upgrade) { w.Health = "HEALTH_WARN" }, "ReplaceDaemon mon.a n1", ""},
+		"no majority without it":            {[]func(*Facts){func(f *Facts) { f.Quorum = quorum("a", "b!", "c") }}, nil, "", "1 of 3"},
+		"it is the one that is missing":     {[]func(*Facts){func(f *Facts) { f.Quorum = quorum("a!", "b", "c") }}, nil, "ReplaceDaemon mon.a n1", ""},
+		"its host is in maintenance":        {nil, func(w *Upgrade) { w.Hosts = hosts("n1~", "n2", "n3") }, "", "cannot be worked with"},
+		"its host is unknown":               {nil, func(w *Upgrade) { w.Hosts = nil }, "", "cannot be worked with"},
+		"a version that is not known":       {nil, func(w *Upgrade) { w.Version = Version{} }, "", "not known"},
+		"no quorum":                         {[]func(*Facts){func(f *Facts) { f.Quorum = nil }}, nil, "", "Not everything"},
+		"no groups":                         {[]func(*Facts){func(f *Facts) { f.Groups = nil }}, nil, "", "Not everything"},
+		"no daemons":                        {[]func(*Facts){func(f *Facts) { f.Daemons = nil }}, nil, "", "Not everything"},
+		"a bad image is taken back":         {[]func(*Facts){func(f *Facts) { d := &(*f.Daemons)[3]; d.Image, d.Running, d.Version = "bad", false, Version{} }}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "ReplaceDaemon mon.a n1", ""},
+		"nothing to do, and an older floor": {[]func(*Facts){func(f *Facts) { f.Map.RequireRelease = 19 }}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "RequireRelease 20", ""},
+		"a daemon is late for the floor":    {[]func(*Facts){func(f *Facts) { f.Map.RequireRelease = 19; (*f.Daemons)[1].Running = false }}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "", "does not run version"},
+	} {
+		daemons := deployed("old", v1)
+		f := facts(nil, up(1))
+		f.Daemons = &daemons
+		for _, change := range tt.change {
+			change(&f)
+		}
+		w := Upgrade{Image: "new", Version: v2, Hosts: hosts("n1", "n2", "n3"), Health: "HEALTH_OK"}
+		if tt.wanted != nil {
+			tt.wanted(&w)
+		}
+		check(t, name, PlanUpgrade(w, f), tt.want, tt.waits)
+	}
+}
+
+// TestPlanUpgrade_oneMonitor: nothing keeps the only monitor from a restart, and it is told.
+func TestPlanUpgrade_oneMonitor(t *testing.T) {
+	f := facts(nil, up(1))
+	f.Quorum, f.Daemons = quorum("a"), &[]Daemon{{Kind: KindMonitor, Name: "a", Host: "n1", Image: "old", Version: v1, Running: true}}
+	p := PlanUpgrade(Upgrade{Image: "new", Version: v2, Hosts: hosts("n1"), Health: "HEALTH_OK"}, f)
+	if len(p.Steps) != 1 || p.Steps[0].Loses == "" {
+		t.Errorf("%+v", p)
+	}
+}
