@@ -262,6 +262,13 @@ var rules = []rule{
 		deny: []string{"~/controller/internal/reconcile", "~/controller/internal/setup"},
 	},
 	{
+		name:       "the seam to the monitors of Ceph knows neither Kubernetes nor the wire",
+		of:         []string{"controller/internal/ceph"},
+		deny:       []string{"~/controller", "~/agent", "~/proto", grpcModule, protobufModule, runtimeModule, clientGoModule, kubernetesPrefix},
+		allow:      []string{"~/controller/internal/ceph", "~/controller/internal/decide/ceph"},
+		denyDirect: []string{"os/exec", "net", "net/http"},
+	},
+	{
 		name: "reading partition tables stays in one place",
 		of:   []string{"agent/internal/csi", "agent/internal/node", "agent/internal/plan", "agent/internal/server", "controller", "pkg"},
 		deny: []string{diskfsModule},

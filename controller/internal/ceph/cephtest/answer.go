@@ -1,0 +1,159 @@
+package cephtest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// object is one of JSON.
+type object = map[string]any
+
+// reads are the commands that change nothing and have no arguments.
+func (c *Cluster) reads() map[string]func() any {
+	return map[string]func() any{
+		"quorum_status": c.quorumStatus, "status": c.status, "osd dump": c.osdDump, "osd tree": c.osdTree, "osd df": c.osdDF, "mgr dump": c.mgrDump, "fs dump": c.fsDump,
+		"mon metadata": func() any { return named(slices.Sorted(maps.Keys(c.Monitors))) },
+		"mgr metadata": func() any { return named(c.Managers) },
+		"mds metadata": func() any { return named(c.Servers) },
+		"osd metadata": c.osdMetadata,
+	}
+}
+
+func named(names []string) any {
+	out := []object{}
+	for _, n := range names {
+		out = append(out, object{"name": n, "ceph_version_short": Version, "ceph_release": "tentacle"})
+	}
+	return out
+}
+
+// osdMetadata has no version of an OSD that never ran.
+func (c *Cluster) osdMetadata() any {
+	out := []object{}
+	for _, o := range c.OSDs {
+		m := object{"id": o.ID}
+		if !o.New {
+			m["ceph_version_short"], m["ceph_release"] = Version, "tentacle"
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+func (c *Cluster) quorumStatus() any {
+	names, mons := []string{}, []object{}
+	for _, name := range slices.Sorted(maps.Keys(c.Monitors)) {
+		mons = append(mons, object{"name": name, "rank": len(mons)})
+		if c.Monitors[name] {
+			names = append(names, name)
+		}
+	}
+	return object{"quorum_names": names, "monmap": object{"fsid": c.FSID, "min_mon_release": 20, "mons": mons}}
+}
+
+func (c *Cluster) status() any {
+	states, total := []object{}, 0
+	for _, name := range slices.Sorted(maps.Keys(c.Groups)) {
+		states = append(states, object{"state_name": name, "count": c.Groups[name]})
+		total += c.Groups[name]
+	}
+	groups := object{"num_pgs": total, "pgs_by_state": states}
+	if c.Degraded > 0 {
+		groups["degraded_objects"] = c.Degraded
+	}
+	if c.Misplaced > 0 {
+		groups["misplaced_objects"] = c.Misplaced
+	}
+	return object{"fsid": c.FSID, "health": object{"status": c.Health}, "pgmap": groups, "mgrmap": object{"available": len(c.Managers) > 0}}
+}
+
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (c *Cluster) osdDump() any {
+	osds, pools, nodes := []object{}, []object{}, object{}
+	for _, o := range c.OSDs {
+		state := []string{"exists"}
+		if o.New {
+			state = append(state, "new")
+		}
+		if o.Up {
+			state = append(state, "up")
+		}
+		osds = append(osds, object{"osd": o.ID, "uuid": o.UUID, "up": number(o.Up), "in": number(o.In), "state": state})
+	}
+	for _, p := range c.Pools {
+		pools = append(pools, object{"pool_name": p.Name, "size": p.Size, "min_size": p.MinSize})
+	}
+	for host, set := range c.NoOut {
+		if set {
+			nodes[host] = []string{"noout"}
+		}
+	}
+	flags := append([]string{"sortbitwise"}, c.Flags...)
+	return object{"fsid": c.FSID, "flags_set": flags, "crush_node_flags": nodes, "require_osd_release": c.Release, "osds": osds, "pools": pools}
+}
+
+// osdTree has an OSD that never ran outside of the tree.
+func (c *Cluster) osdTree() any {
+	nodes, stray, root := []object{}, []object{}, []int{}
+	for i, host := range c.Hosts {
+		children := []int{}
+		for _, o := range c.OSDs {
+			if o.Host == host {
+				children = append(children, o.ID)
+			}
+		}
+		root = append(root, -2-i)
+		nodes = append(nodes, object{"id": -2 - i, "name": host, "type": "host", "children": children})
+	}
+	for _, o := range c.OSDs {
+		status := map[bool]string{true: "up", false: "down"}[o.Up]
+		n := object{"id": o.ID, "name": fmt.Sprintf("osd.%d", o.ID), "type": "osd", "status": status}
+		if o.Host == "" {
+			stray = append(stray, n)
+		} else {
+			nodes = append(nodes, n)
+		}
+	}
+	nodes = append([]object{{"id": -1, "name": "default", "type": "root", "children": root}}, nodes...)
+	return object{"nodes": nodes, "stray": stray}
+}
+
+func (c *Cluster) osdDF() any {
+	nodes := []object{}
+	for _, o := range c.OSDs {
+		nodes = append(nodes, object{"id": o.ID, "kb": o.KB, "kb_used": o.Used})
+	}
+	return object{"nodes": nodes}
+}
+
+func (c *Cluster) mgrDump() any {
+	standbys, name := []object{}, ""
+	for i, m := range c.Managers {
+		if i == 0 {
+			name = m
+		} else {
+			standbys = append(standbys, object{"name": m})
+		}
+	}
+	return object{"available": name != "", "active_name": name, "standbys": standbys}
+}
+
+func (c *Cluster) fsDump() any {
+	standbys, filesystems := []object{}, []object{}
+	for i, s := range c.Servers {
+		if i > 0 {
+			standbys = append(standbys, object{"name": s, "state": "up:standby"})
+			continue
+		}
+		info := object{"gid_1": object{"name": s, "state": "up:active"}}
+		filesystems = append(filesystems, object{"mdsmap": object{"info": info}})
+	}
+	return object{"standbys": standbys, "filesystems": filesystems}
+}

@@ -1,0 +1,179 @@
+// Package cephtest is a Ceph cluster for tests: a small model that understands the commands that package ceph runs, and no other. What it prints has no
+// field that a real Ceph does not print; a test of package ceph holds it to recorded answers.
+package cephtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"quarry.storage/quarry/controller/internal/ceph"
+)
+
+// Version is that of the Ceph whose answers were recorded.
+const Version = "20.2.4"
+
+// OSD is one of the cluster.
+type OSD struct {
+	ID       int
+	UUID     string
+	Host     string
+	Up, In   bool
+	New      bool
+	KB, Used int64
+	// Holds: placement groups have copies on it. Needed: some would have too few without it.
+	Holds, Needed bool
+}
+
+// Pool is one of the cluster.
+type Pool struct {
+	Name          string
+	Size, MinSize int
+	Bulk          bool
+}
+
+// Cluster is the model. Its fields may be changed between two commands.
+type Cluster struct {
+	FSID string
+	// Monitors of the map, and whether each is in the quorum.
+	Monitors map[string]bool
+	// Managers and Servers (of metadata): the first serves, the others stand by.
+	Managers, Servers []string
+	OSDs              []OSD
+	Pools             []Pool
+	// Hosts of the CRUSH map.
+	Hosts []string
+	Flags []string
+	NoOut map[string]bool
+	// Groups are placement groups by their state.
+	Groups              map[string]int
+	Degraded, Misplaced int64
+	Release             string
+	Health              string
+	// Single: the size of a pool may become one.
+	Single bool
+	// Fail is called before each command; an error of it is that of the Runner.
+	Fail func(args []string) error
+
+	mu    sync.Mutex
+	t     testing.TB
+	calls [][]string
+}
+
+var _ ceph.Runner = &Cluster{}
+
+// New makes a cluster with three monitors, two managers, no pool, and an OSD on each of the hosts.
+func New(t testing.TB, fsid string, hosts ...string) *Cluster {
+	c := &Cluster{
+		t: t, FSID: fsid, Monitors: map[string]bool{"a": true, "b": true, "c": true}, Managers: []string{"x", "y"}, NoOut: map[string]bool{},
+		Groups: map[string]int{"active+clean": 1}, Release: "tentacle", Health: "HEALTH_OK",
+	}
+	for i, h := range hosts {
+		c.OSDs = append(c.OSDs, OSD{ID: i, UUID: UUID(i), Host: h, Up: true, In: true, KB: 2 << 20, Used: 27 << 10, Holds: true})
+		c.Hosts = append(c.Hosts, h)
+	}
+	return c
+}
+
+// UUID is that of the OSD with a number in clusters that New makes.
+func UUID(id int) string { return fmt.Sprintf("aaaaaaaa-bbbb-5ccc-8ddd-%012d", id) }
+
+// Changes returns the commands so far that change something, each on one line.
+func (c *Cluster) Changes() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []string
+	for _, call := range c.calls {
+		if line := strings.Join(call, " "); !reads(line) {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// Run runs a command. One that the model does not know fails the test.
+func (c *Cluster) Run(ctx context.Context, cmd ceph.Command) (ceph.Result, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(cmd.Args) < 5 || cmd.Args[0] != "--connect-timeout" || cmd.Args[2] != "--format" || cmd.Args[3] != "json" {
+		c.t.Errorf("ceph %q: no deadline, or no JSON", cmd.Args)
+		return ceph.Result{ExitCode: 22, Stderr: []byte("Error EINVAL: invalid command")}, nil
+	}
+	args := cmd.Args[4:]
+	if _, ok := ctx.Deadline(); !ok {
+		c.t.Errorf("ceph %q: its context has no deadline", args)
+	}
+	if c.Fail != nil {
+		if err := c.Fail(args); err != nil {
+			return ceph.Result{}, err
+		}
+	}
+	in := 0
+	for _, up := range c.Monitors {
+		if up {
+			in++
+		}
+	}
+	if in <= len(c.Monitors)/2 {
+		return ceph.Result{ExitCode: 1, Stderr: []byte("timed out\n")}, nil
+	}
+	if byManager(strings.Join(args, " ")) && len(c.Managers) == 0 {
+		// The real program waits, whatever --connect-timeout says.
+		<-ctx.Done()
+		return ceph.Result{}, ctx.Err()
+	}
+	c.calls = append(c.calls, args)
+	answer, errno, said := c.do(args)
+	if errno != 0 {
+		return ceph.Result{ExitCode: errno, Stderr: []byte(said + "\n")}, nil
+	}
+	out := []byte("\n")
+	if answer != nil {
+		b, err := json.Marshal(answer)
+		if err != nil {
+			return ceph.Result{}, err
+		}
+		out = append(out, b...)
+	}
+	return ceph.Result{Stdout: out, Stderr: []byte(said)}, nil
+}
+
+// do performs a command: a read if there is an answer, else a change.
+func (c *Cluster) do(args []string) (answer any, errno int, said string) {
+	line := strings.Join(args, " ")
+	if read, ok := c.reads()[line]; ok {
+		return read(), 0, ""
+	}
+	for prefix, act := range c.acts() {
+		if rest, ok := strings.CutPrefix(line, prefix+" "); ok {
+			return act(strings.Fields(rest))
+		}
+	}
+	c.t.Errorf("ceph %s: the model does not know the command", line)
+	return nil, 22, "Error EINVAL: invalid command"
+}
+
+// byManager reports whether the manager performs a command.
+func byManager(line string) bool {
+	return line == "osd df" || strings.HasPrefix(line, "osd purge") || strings.HasPrefix(line, "osd safe-to-destroy") || strings.HasPrefix(line, "osd ok-to-stop")
+}
+
+// reads reports whether a command changes nothing.
+func reads(line string) bool {
+	words := strings.Fields(line)
+	last := words[len(words)-1]
+	return strings.HasPrefix(line, "osd safe-to-destroy") || strings.HasPrefix(line, "osd ok-to-stop") || last == "df" || slices.Contains([]string{"quorum_status", "status", "dump", "tree", "metadata"}, last) || strings.HasPrefix(line, "mon ok-to-rm")
+}
+
+func (c *Cluster) find(id string) *OSD {
+	for i := range c.OSDs {
+		if fmt.Sprint(c.OSDs[i].ID) == id {
+			return &c.OSDs[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package ceph_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"quarry.storage/quarry/controller/internal/ceph"
+	"quarry.storage/quarry/controller/internal/ceph/cephtest"
+	decided "quarry.storage/quarry/controller/internal/decide/ceph"
+)
+
+const (
+	fsid  = "7a1c6d1e-0000-4000-8000-000000000001"
+	other = "7a1c6d1e-0000-4000-8000-000000000002"
+)
+
+func newClient(t *testing.T, r ceph.Runner) *ceph.Client {
+	t.Helper()
+	c, err := ceph.New(ceph.Config{Runner: r, FSID: fsid, Timeout: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestNew_refuses(t *testing.T) {
+	for _, bad := range []string{"", "x", strings.ToUpper(fsid), "00000000-0000-0000-0000-000000000000"} {
+		if _, err := ceph.New(ceph.Config{FSID: bad}); err == nil {
+			t.Errorf("FSID %q is taken", bad)
+		}
+	}
+}
+
+// osdStep is a step on an OSD of the stand-in.
+func osdStep(do decided.Action, id int) decided.Step {
+	return decided.Step{Do: do, ID: id, UUID: cephtest.UUID(id)}
+}
+
+func TestDo(t *testing.T) {
+	drained := func(c *cephtest.Cluster) { c.OSDs[2].In, c.OSDs[2].Up, c.OSDs[2].Holds = false, false, false }
+	pool := func(size, least int) func(*cephtest.Cluster) {
+		return func(c *cephtest.Cluster) { c.Pools = []cephtest.Pool{{Name: "data", Size: size, MinSize: least}} }
+	}
+	for name, tt := range map[string]struct {
+		before func(*cephtest.Cluster)
+		step   decided.Step
+		want   []string
+		err    error
+	}{
+		"a monitor goes":                    {nil, decided.Step{Do: decided.RemoveMonitor, Name: "c"}, []string{"mon rm c"}, nil},
+		"a dead monitor goes":               {func(c *cephtest.Cluster) { c.Monitors["c"] = false }, decided.Step{Do: decided.RemoveMonitor, Name: "c"}, []string{"mon rm c"}, nil},
+		"another monitor died meanwhile":    {func(c *cephtest.Cluster) { c.Monitors["b"] = false }, decided.Step{Do: decided.RemoveMonitor, Name: "c"}, nil, ceph.ErrUnsafe},
+		"a monitor that went":               {nil, decided.Step{Do: decided.RemoveMonitor, Name: "q"}, nil, nil},
+		"an OSD gets a number":              {nil, osdStep(decided.RegisterOSD, 7), []string{"osd new " + cephtest.UUID(7)}, nil},
+		"an OSD has a number":               {nil, osdStep(decided.RegisterOSD, 1), nil, nil},
+		"an OSD goes out":                   {nil, osdStep(decided.OutOSD, 1), []string{"osd out 1"}, nil},
+		"an OSD is out":                     {drained, osdStep(decided.OutOSD, 2), nil, nil},
+		"an OSD comes in":                   {drained, osdStep(decided.InOSD, 2), []string{"osd in 2"}, nil},
+		"the number is another OSD's":       {nil, decided.Step{Do: decided.OutOSD, ID: 1, UUID: other}, nil, ceph.ErrUnsafe},
+		"the OSD has another number":        {nil, decided.Step{Do: decided.OutOSD, ID: 7, UUID: cephtest.UUID(1)}, nil, ceph.ErrUnsafe},
+		"no such OSD goes out":              {nil, osdStep(decided.OutOSD, 7), nil, ceph.ErrUnsafe},
+		"a drained OSD is purged":           {drained, osdStep(decided.PurgeOSD, 2), []string{"osd purge 2 --yes-i-really-mean-it"}, nil},
+		"a purged OSD":                      {nil, osdStep(decided.PurgeOSD, 7), nil, nil},
+		"an OSD that is up":                 {nil, osdStep(decided.PurgeOSD, 2), nil, ceph.ErrUnsafe},
+		"an OSD that is in":                 {func(c *cephtest.Cluster) { c.OSDs[2].Up = false }, osdStep(decided.PurgeOSD, 2), nil, ceph.ErrUnsafe},
+		"an OSD with copies":                {func(c *cephtest.Cluster) { drained(c); c.OSDs[2].Holds = true }, osdStep(decided.PurgeOSD, 2), nil, ceph.ErrUnsafe},
+		"nobody says whether it has copies": {func(c *cephtest.Cluster) { drained(c); c.Managers = nil }, osdStep(decided.PurgeOSD, 2), nil, ceph.ErrUnreachable},
+		"nobody can purge one that never ran": {func(c *cephtest.Cluster) {
+			drained(c)
+			c.OSDs[2].New, c.Managers = true, nil
+		}, osdStep(decided.PurgeOSD, 2), nil, ceph.ErrUnreachable},
+		"another OSD has its number now": {drained, decided.Step{Do: decided.PurgeOSD, ID: 2, UUID: other}, nil, ceph.ErrUnsafe},
+		"an OSD that never ran":          {func(c *cephtest.Cluster) { drained(c); c.OSDs[2].In, c.OSDs[2].New = true, true }, osdStep(decided.PurgeOSD, 2), []string{"osd purge 2 --yes-i-really-mean-it"}, nil},
+		"a host goes":                    {func(c *cephtest.Cluster) { c.OSDs = c.OSDs[:2] }, decided.Step{Do: decided.RemoveHost, Host: "n2"}, []string{"osd crush rm n2"}, nil},
+		"a host with OSDs":               {nil, decided.Step{Do: decided.RemoveHost, Host: "n2"}, []string{"osd crush rm n2"}, ceph.ErrUnsafe},
+		"a host that went":               {nil, decided.Step{Do: decided.RemoveHost, Host: "n9"}, nil, nil},
+		"a pool":                         {nil, decided.Step{Do: decided.CreatePool, Name: "data", Value: 3}, []string{"osd pool create data --size=3 --bulk"}, nil},
+		"a pool that is there":           {pool(3, 2), decided.Step{Do: decided.CreatePool, Name: "data", Value: 3}, nil, nil},
+		"a pool with one copy": {nil, decided.Step{Do: decided.CreatePool, Name: "data", Value: 1}, []string{
+			"osd pool create data --size=1 --bulk --yes-i-really-mean-it",
+		}, nil},
+		"a pool grows, and serves meanwhile": {pool(2, 1), decided.Step{Do: decided.SetSize, Name: "data", Value: 3}, []string{
+			"osd pool set data size 3", "osd pool set data min_size 1",
+		}, nil},
+		"a pool shrinks": {pool(3, 1), decided.Step{Do: decided.SetSize, Name: "data", Value: 2}, []string{"osd pool set data size 2"}, nil},
+		"a pool shrinks to one copy": {pool(2, 1), decided.Step{Do: decided.SetSize, Name: "data", Value: 1}, []string{
+			"config set global mon_allow_pool_size_one true", "osd pool set data size 1 --yes-i-really-mean-it",
+		}, nil},
+		"a pool has its size":            {pool(3, 2), decided.Step{Do: decided.SetSize, Name: "data", Value: 3}, nil, nil},
+		"a pool needs more copies":       {pool(3, 1), decided.Step{Do: decided.SetMinSize, Name: "data", Value: 2}, []string{"osd pool set data min_size 2"}, nil},
+		"no such pool":                   {nil, decided.Step{Do: decided.SetSize, Name: "data", Value: 2}, nil, ceph.ErrUnsafe},
+		"maintenance":                    {nil, decided.Step{Do: decided.SetNoOut, Host: "n1"}, []string{"osd set-group noout n1"}, nil},
+		"maintenance again":              {func(c *cephtest.Cluster) { c.NoOut["n1"] = true }, decided.Step{Do: decided.SetNoOut, Host: "n1"}, nil, nil},
+		"maintenance ends":               {func(c *cephtest.Cluster) { c.NoOut["n1"] = true }, decided.Step{Do: decided.UnsetNoOut, Host: "n1"}, []string{"osd unset-group noout n1"}, nil},
+		"maintenance ended":              {nil, decided.Step{Do: decided.UnsetNoOut, Host: "n1"}, nil, nil},
+		"the floor rises":                {func(c *cephtest.Cluster) { c.Release = "squid" }, decided.Step{Do: decided.RequireRelease, Value: 20}, []string{"osd require-osd-release tentacle"}, nil},
+		"the floor is there":             {nil, decided.Step{Do: decided.RequireRelease, Value: 20}, nil, nil},
+		"an OSD is too old for it":       {nil, decided.Step{Do: decided.RequireRelease, Value: 21}, nil, ceph.ErrUnsafe},
+		"a step of a workload":           {nil, decided.Step{Do: decided.StartOSD}, nil, ceph.ErrNotTheirs},
+		"a step of nobody":               {nil, decided.Step{}, nil, ceph.ErrNotTheirs},
+		"the monitors of somebody else ": {func(c *cephtest.Cluster) { c.FSID = other }, osdStep(decided.OutOSD, 1), nil, ceph.ErrForeign},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := cephtest.New(t, fsid, "n0", "n1", "n2")
+			if tt.before != nil {
+				tt.before(c)
+			}
+			err := newClient(t, c).Do(t.Context(), tt.step)
+			if !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
+				t.Errorf("%v, want %v", err, tt.err)
+			}
+			if got := c.Changes(); !slices.Equal(got, tt.want) {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+			if tt.err == nil {
+				// What was done is done: the same step changes nothing any more.
+				if err := newClient(t, c).Do(t.Context(), tt.step); err != nil || len(c.Changes()) > len(tt.want) {
+					t.Errorf("repeated: %v, %q", err, c.Changes())
+				}
+			}
+		})
+	}
+}
+
+// TestDo_foreign: nothing is changed on the monitors of another cluster, whatever the step.
+func TestDo_foreign(t *testing.T) {
+	for _, do := range []decided.Action{
+		decided.RemoveMonitor, decided.RegisterOSD, decided.OutOSD, decided.InOSD, decided.PurgeOSD, decided.RemoveHost, decided.CreatePool, decided.SetSize,
+		decided.SetMinSize, decided.SetNoOut, decided.UnsetNoOut, decided.RequireRelease,
+	} {
+		c := cephtest.New(t, other, "n0", "n1", "n2")
+		err := newClient(t, c).Do(t.Context(), decided.Step{Do: do, Name: "c", Host: "n1", ID: 1, UUID: cephtest.UUID(1), Value: 2})
+		if !errors.Is(err, ceph.ErrForeign) || len(c.Changes()) > 0 {
+			t.Errorf("%s: %v, %q", do, err, c.Changes())
+		}
+	}
+}
+
+// TestFacts_unreadable fails each command in turn: what it would have told is unknown, and never something else.
+func TestFacts_unreadable(t *testing.T) {
+	broken := errors.New("broken")
+	fresh := func() *cephtest.Cluster {
+		c := cephtest.New(t, fsid, "n0", "n1", "n2")
+		c.OSDs[2].In, c.OSDs[2].Holds = false, false
+		c.Servers = []string{"m", "n"}
+		return c
+	}
+	whole, err := newClient(t, fresh()).Facts(t.Context(), 1)
+	if err != nil || whole.Groups == nil || whole.Daemons == nil || whole.Map.OSDs[2].SafeToDestroy != decided.Yes || whole.Map.OSDs[1].OKToStop != decided.Yes {
+		t.Fatalf("%+v, %v", whole, err)
+	}
+	for command, unknown := range map[string]func(f decided.Facts) bool{
+		"quorum_status": func(f decided.Facts) bool {
+			return f.Quorum == nil && f.Map == nil && f.Groups == nil && f.Daemons == nil
+		},
+		"osd dump":              func(f decided.Facts) bool { return f.Map == nil },
+		"osd tree":              func(f decided.Facts) bool { return f.Map == nil },
+		"mgr dump":              func(f decided.Facts) bool { return f.Groups == nil && f.Daemons == nil },
+		"osd df":                func(f decided.Facts) bool { return f.Map.OSDs[0].TotalBytes == 0 },
+		"osd safe-to-destroy 2": func(f decided.Facts) bool { return f.Map.OSDs[2].SafeToDestroy == decided.Unknown },
+		"osd ok-to-stop 1":      func(f decided.Facts) bool { return f.Map.OSDs[1].OKToStop == decided.Unknown },
+		"status":                func(f decided.Facts) bool { return f.Groups == nil },
+		"fs dump":               func(f decided.Facts) bool { return f.Daemons == nil },
+		"mon metadata":          func(f decided.Facts) bool { return f.Daemons == nil },
+		"mgr metadata":          func(f decided.Facts) bool { return f.Daemons == nil },
+		"osd metadata":          func(f decided.Facts) bool { return f.Daemons == nil },
+		"mds metadata":          func(f decided.Facts) bool { return f.Daemons == nil },
+	} {
+		c := fresh()
+		c.Fail = func(args []string) error {
+			if strings.Join(args, " ") == command {
+				return broken
+			}
+			return nil
+		}
+		if f, err := newClient(t, c).Facts(t.Context(), 1); !errors.Is(err, broken) || !unknown(f) {
+			t.Errorf("without %s: %+v, %v", command, f, err)
+		}
+	}
+}
+
+// TestFacts_noManager: nobody waits for a manager that is not there, and nothing of what the last one said counts.
+func TestFacts_noManager(t *testing.T) {
+	c := cephtest.New(t, fsid, "n0", "n1", "n2")
+	c.Managers, c.OSDs[2].In = nil, false
+	begin := time.Now()
+	f, err := newClient(t, c).Facts(t.Context(), 1)
+	if !errors.Is(err, ceph.ErrUnreachable) || f.Map == nil || f.Groups != nil || f.Map.OSDs[2].SafeToDestroy != decided.Unknown || f.Map.OSDs[1].OKToStop != decided.Unknown {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if took := time.Since(begin); took > 90*time.Millisecond {
+		t.Errorf("it waited %s", took)
+	}
+}
+
+func TestFacts_noQuorum(t *testing.T) {
+	c := cephtest.New(t, fsid, "n0")
+	c.Monitors["a"], c.Monitors["b"] = false, false
+	if f, err := newClient(t, c).Facts(t.Context()); !errors.Is(err, ceph.ErrUnreachable) || f.Quorum != nil || f.Map != nil {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+// answers prints the same for every command.
+type answers string
+
+func (a answers) Run(context.Context, ceph.Command) (ceph.Result, error) {
+	return ceph.Result{Stdout: []byte(a)}, nil
+}
+
+// TestFacts_nonsense: an answer that lacks what is asked for tells nothing.
+func TestFacts_nonsense(t *testing.T) {
+	for _, a := range []answers{"", "{}", "[]", "null", "x", `{"fsid":"` + fsid + `","monmap":{"fsid":"` + fsid + `"}}`} {
+		if f, err := newClient(t, a).Facts(t.Context()); err == nil || f.Map != nil || f.Quorum != nil {
+			t.Errorf("%q: %+v, %v", a, f, err)
+		}
+		if h, err := newClient(t, a).Health(t.Context()); err == nil {
+			t.Errorf("%q: health %q", a, h)
+		}
+	}
+}
+
+func TestOKToStop(t *testing.T) {
+	c := cephtest.New(t, fsid, "n0", "n1", "n2")
+	c.OSDs[2].Needed = true
+	for _, tt := range []struct {
+		ids  []int
+		want decided.Answer
+		ok   bool
+	}{{[]int{1, 0}, decided.Yes, true}, {[]int{0, 2}, decided.No, true}, {[]int{9}, decided.Unknown, false}} {
+		if got, err := newClient(t, c).OKToStop(t.Context(), tt.ids...); got != tt.want || (err == nil) != tt.ok {
+			t.Errorf("%v: %s, %v", tt.ids, got, err)
+		}
+	}
+	if h, err := newClient(t, c).Health(t.Context()); h != "HEALTH_OK" || err != nil {
+		t.Errorf("health %q, %v", h, err)
+	}
+}

@@ -1,0 +1,208 @@
+package ceph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/pkg/osd"
+)
+
+// osdDump is the answer to osd dump.
+type osdDump struct {
+	FSID              string              `json:"fsid"`
+	FlagsSet          []string            `json:"flags_set"`
+	CrushNodeFlags    map[string][]string `json:"crush_node_flags"`
+	RequireOSDRelease string              `json:"require_osd_release"`
+	OSDs              []struct {
+		OSD   *int     `json:"osd"`
+		UUID  string   `json:"uuid"`
+		Up    *int     `json:"up"`
+		In    *int     `json:"in"`
+		State []string `json:"state"`
+	} `json:"osds"`
+	Pools []struct {
+		PoolName string `json:"pool_name"`
+		Size     int    `json:"size"`
+		MinSize  int    `json:"min_size"`
+	} `json:"pools"`
+}
+
+// states reads the state of placement groups: words that are joined by plus signs.
+func states(name string) (active, clean bool) {
+	words := strings.Split(name, "+")
+	unclean := []string{"degraded", "undersized", "remapped", "backfilling", "backfill_wait", "backfill_toofull", "recovering", "recovery_wait", "inconsistent", "stale", "unknown"}
+	active = slices.Contains(words, "active") && !slices.Contains(words, "stale")
+	clean = active && slices.Contains(words, "clean") && !slices.ContainsFunc(words, func(w string) bool { return slices.Contains(unclean, w) })
+	return active, clean
+}
+
+// major is the major version of a release by its name: the releases have the letters of the alphabet, and tentacle is 20.
+func major(name string) (int, error) {
+	if name == "" || name[0] < 'a' || name[0] > 'z' {
+		return 0, fmt.Errorf("%q is no release of Ceph", name)
+	}
+	return int(name[0]-'a') + 1, nil
+}
+
+// dump reads the map of the OSDs.
+func (c *Client) dump(ctx context.Context) (ceph.Map, error) {
+	var d osdDump
+	if err := c.ask(ctx, &d, "osd", "dump"); err != nil {
+		return ceph.Map{}, err
+	}
+	if err := c.check(d.FSID); err != nil {
+		return ceph.Map{}, err
+	}
+	release, err := major(d.RequireOSDRelease)
+	if err != nil {
+		return ceph.Map{}, fmt.Errorf("osd dump: require_osd_release: %w", err)
+	}
+	m := ceph.Map{Flags: d.FlagsSet, HostFlags: d.CrushNodeFlags, RequireRelease: release}
+	for _, p := range d.Pools {
+		if p.PoolName == "" || p.Size < 1 || p.MinSize < 1 {
+			return ceph.Map{}, fmt.Errorf("osd dump: pool %+v", p)
+		}
+		m.Pools = append(m.Pools, ceph.Pool{Name: p.PoolName, Size: p.Size, MinSize: p.MinSize})
+	}
+	for _, o := range d.OSDs {
+		if o.OSD == nil || o.Up == nil || o.In == nil || !osd.ValidUUID(o.UUID) || !slices.Contains(o.State, "exists") {
+			return ceph.Map{}, fmt.Errorf("osd dump: OSD with UUID %q and state %q", o.UUID, o.State)
+		}
+		m.OSDs = append(m.OSDs, ceph.OSD{ID: *o.OSD, UUID: o.UUID, Up: *o.Up == 1, In: *o.In == 1, New: slices.Contains(o.State, "new")})
+	}
+	return m, nil
+}
+
+// tree reads where the OSDs are. One that never ran is nowhere.
+func (c *Client) tree(ctx context.Context, m *ceph.Map) error {
+	var t struct {
+		Nodes []struct {
+			Name     string `json:"name"`
+			Type     string `json:"type"`
+			Children []int  `json:"children"`
+		} `json:"nodes"`
+	}
+	if err := c.ask(ctx, &t, "osd", "tree"); err != nil {
+		return err
+	}
+	for _, n := range t.Nodes {
+		if n.Type != "host" {
+			continue
+		}
+		m.Hosts = append(m.Hosts, n.Name)
+		for i := range m.OSDs {
+			if slices.Contains(n.Children, m.OSDs[i].ID) {
+				m.OSDs[i].Host = n.Name
+			}
+		}
+	}
+	slices.Sort(m.Hosts)
+	return nil
+}
+
+// usage reads how full the OSDs are.
+func (c *Client) usage(ctx context.Context, m *ceph.Map) error {
+	var d struct {
+		Nodes []struct {
+			ID     int   `json:"id"`
+			KB     int64 `json:"kb"`
+			KBUsed int64 `json:"kb_used"`
+		} `json:"nodes"`
+	}
+	if err := c.ask(ctx, &d, "osd", "df"); err != nil {
+		return err
+	}
+	for _, n := range d.Nodes {
+		for i := range m.OSDs {
+			if m.OSDs[i].ID == n.ID {
+				m.OSDs[i].TotalBytes, m.OSDs[i].UsedBytes = n.KB<<10, n.KBUsed<<10
+			}
+		}
+	}
+	return nil
+}
+
+// safety asks of each OSD that is out whether it may be destroyed, and of some whether they may be stopped. Ceph calls an OSD safe that it does not
+// know, so only those of the map are asked about.
+func (c *Client) safety(ctx context.Context, m *ceph.Map, stopping []int) error {
+	var failed error
+	for i := range m.OSDs {
+		o, err := &m.OSDs[i], error(nil)
+		if !o.In {
+			o.SafeToDestroy, err = c.safeToDestroy(ctx, o.ID)
+			failed = errors.Join(failed, err)
+		}
+		if slices.Contains(stopping, o.ID) {
+			o.OKToStop, err = c.okToStop(ctx, o.ID)
+			failed = errors.Join(failed, err)
+		}
+	}
+	return failed
+}
+
+// safeToDestroy asks about one OSD. The command ends with exit code 0 even if the OSD is not safe to destroy: the lists say so.
+func (c *Client) safeToDestroy(ctx context.Context, id int) (ceph.Answer, error) {
+	var s struct {
+		Safe    []int  `json:"safe_to_destroy"`
+		Active  *[]int `json:"active"`
+		Missing *[]int `json:"missing_stats"`
+		Stored  *[]int `json:"stored_pgs"`
+	}
+	switch err := c.ask(ctx, &s, "osd", "safe-to-destroy", strconv.Itoa(id)); {
+	case errors.Is(err, ErrUnsafe):
+		return ceph.No, nil
+	case err != nil:
+		return ceph.Unknown, err
+	case s.Active == nil || s.Missing == nil || s.Stored == nil:
+		return ceph.Unknown, fmt.Errorf("osd safe-to-destroy does not say why OSDs are not safe")
+	}
+	if slices.Equal(s.Safe, []int{id}) && len(*s.Active)+len(*s.Missing)+len(*s.Stored) == 0 {
+		return ceph.Yes, nil
+	}
+	return ceph.No, nil
+}
+
+// okToStop asks about one OSD, or about some together.
+func (c *Client) okToStop(ctx context.Context, ids ...int) (ceph.Answer, error) {
+	args := []string{"osd", "ok-to-stop"}
+	for _, id := range ids {
+		args = append(args, strconv.Itoa(id))
+	}
+	var s struct {
+		OK   *bool `json:"ok_to_stop"`
+		OSDs []int `json:"osds"`
+	}
+	switch err := c.ask(ctx, &s, args...); {
+	case errors.Is(err, ErrUnsafe):
+		return ceph.No, nil
+	case err != nil:
+		return ceph.Unknown, err
+	case s.OK == nil:
+		return ceph.Unknown, fmt.Errorf("osd ok-to-stop has no answer")
+	}
+	ids = slices.Sorted(slices.Values(ids))
+	slices.Sort(s.OSDs)
+	if *s.OK && slices.Equal(s.OSDs, ids) {
+		return ceph.Yes, nil
+	}
+	return ceph.No, nil
+}
+
+// OKToStop asks whether OSDs of the map may be stopped all at once.
+func (c *Client) OKToStop(ctx context.Context, ids ...int) (ceph.Answer, error) {
+	m, err := c.dump(ctx)
+	if err != nil {
+		return ceph.Unknown, err
+	}
+	for _, id := range ids {
+		if !slices.ContainsFunc(m.OSDs, func(o ceph.OSD) bool { return o.ID == id }) {
+			return ceph.Unknown, fmt.Errorf("osd.%d is not in the map", id)
+		}
+	}
+	return c.okToStop(ctx, ids...)
+}

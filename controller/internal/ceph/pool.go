@@ -1,0 +1,80 @@
+package ceph
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+)
+
+// pool returns a pool of the map.
+func (c *Client) pool(ctx context.Context, name string) (p ceph.Pool, there bool, err error) {
+	m, err := c.dump(ctx)
+	if err != nil {
+		return p, false, err
+	}
+	for _, p := range m.Pools {
+		if p.Name == name {
+			return p, true, nil
+		}
+	}
+	return p, false, nil
+}
+
+// createPool makes a replicated pool. One that is there is left as it is.
+func (c *Client) createPool(ctx context.Context, s ceph.Step) error {
+	if _, there, err := c.pool(ctx, s.Name); err != nil || there {
+		return err
+	}
+	_, err := c.run(ctx, append([]string{"osd", "pool", "create", s.Name, "--size=" + strconv.Itoa(s.Value), "--bulk"}, sure(s)...)...)
+	return err
+}
+
+// sure is what Ceph wants to hear with one copy of everything.
+func sure(s ceph.Step) []string {
+	if s.Value == 1 {
+		return []string{"--yes-i-really-mean-it"}
+	}
+	return nil
+}
+
+// setPool sets how many copies a pool has, or needs.
+func (c *Client) setPool(ctx context.Context, s ceph.Step) error {
+	p, there, err := c.pool(ctx, s.Name)
+	if err != nil {
+		return err
+	}
+	if !there {
+		return fmt.Errorf("%w: there is no such pool", ErrUnsafe)
+	}
+	if s.Do == ceph.SetMinSize {
+		return c.set(ctx, s.Name, "min_size", p.MinSize, s.Value)
+	}
+	if p.Size == s.Value {
+		return nil
+	}
+	if s.Value == 1 {
+		if _, err := c.run(ctx, "config", "set", "global", "mon_allow_pool_size_one", "true"); err != nil {
+			return err
+		}
+	}
+	if err := c.set(ctx, s.Name, "size", p.Size, s.Value, sure(s)...); err != nil {
+		return err
+	}
+	// Ceph sets min_size with the size. Where the pool grows the copies are not there yet, and placement groups would serve nothing until they are.
+	now, there, err := c.pool(ctx, s.Name)
+	if err != nil || !there || p.Size >= s.Value {
+		return err
+	}
+	return c.set(ctx, s.Name, "min_size", now.MinSize, p.MinSize)
+}
+
+// set sets a number of a pool, unless that is what it is.
+func (c *Client) set(ctx context.Context, pool, name string, now, want int, sure ...string) error {
+	if now == want {
+		return nil
+	}
+	_, err := c.run(ctx, append([]string{"osd", "pool", "set", pool, name, strconv.Itoa(want)}, sure...)...)
+	return err
+}

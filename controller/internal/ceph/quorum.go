@@ -1,0 +1,100 @@
+package ceph
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+)
+
+// quorumStatus is the answer to quorum_status.
+type quorumStatus struct {
+	QuorumNames []string `json:"quorum_names"`
+	MonMap      struct {
+		FSID          string `json:"fsid"`
+		MinMonRelease int    `json:"min_mon_release"`
+		Mons          []struct {
+			Name string `json:"name"`
+		} `json:"mons"`
+	} `json:"monmap"`
+}
+
+// quorum reads the map of the monitors. A monitor that is in no quorum does not answer this.
+func (c *Client) quorum(ctx context.Context) (ceph.Quorum, error) {
+	var s quorumStatus
+	if err := c.ask(ctx, &s, "quorum_status"); err != nil {
+		return ceph.Quorum{}, err
+	}
+	if err := c.check(s.MonMap.FSID); err != nil {
+		return ceph.Quorum{}, err
+	}
+	q := ceph.Quorum{MinRelease: s.MonMap.MinMonRelease}
+	for _, m := range s.MonMap.Mons {
+		q.Monitors = append(q.Monitors, ceph.Monitor{Name: m.Name, In: slices.Contains(s.QuorumNames, m.Name)})
+	}
+	if len(q.Monitors) == 0 || q.MinRelease == 0 || len(s.QuorumNames) <= len(q.Monitors)/2 {
+		return ceph.Quorum{}, fmt.Errorf("quorum_status tells of %d of %d monitors, release %d", len(s.QuorumNames), len(q.Monitors), q.MinRelease)
+	}
+	return q, nil
+}
+
+// health is the answer to status.
+type health struct {
+	Health *struct {
+		Status string `json:"status"`
+	} `json:"health"`
+	PGMap *struct {
+		NumPGs      int `json:"num_pgs"`
+		PGsByStates []struct {
+			StateName string `json:"state_name"`
+			Count     int    `json:"count"`
+		} `json:"pgs_by_state"`
+		DegradedObjects  int64 `json:"degraded_objects"`
+		MisplacedObjects int64 `json:"misplaced_objects"`
+	} `json:"pgmap"`
+	MgrMap *struct {
+		Available bool `json:"available"`
+	} `json:"mgrmap"`
+}
+
+// Health returns what Ceph says of itself in a word, such as HEALTH_OK.
+func (c *Client) Health(ctx context.Context) (string, error) {
+	var s health
+	if err := c.ask(ctx, &s, "status"); err != nil {
+		return "", err
+	}
+	if s.Health == nil || s.Health.Status == "" {
+		return "", fmt.Errorf("status has no health")
+	}
+	return s.Health.Status, nil
+}
+
+// groups reads the state of the placement groups. It comes from the manager: without one the monitors go on saying what the last one said.
+func (c *Client) groups(ctx context.Context) (*ceph.Groups, error) {
+	var s health
+	if err := c.ask(ctx, &s, "status"); err != nil {
+		return nil, err
+	}
+	if s.PGMap == nil || s.MgrMap == nil {
+		return nil, fmt.Errorf("status has no pgmap, or no mgrmap")
+	}
+	if !s.MgrMap.Available {
+		return nil, fmt.Errorf("placement groups: no manager is active: %w", ErrUnreachable)
+	}
+	g := ceph.Groups{Total: s.PGMap.NumPGs, Misplaced: s.PGMap.MisplacedObjects, Degraded: s.PGMap.DegradedObjects}
+	told := 0
+	for _, state := range s.PGMap.PGsByStates {
+		told += state.Count
+		switch active, clean := states(state.StateName); {
+		case !active:
+			g.Inactive += state.Count
+		case clean:
+			g.Clean += state.Count
+		}
+	}
+	if told != g.Total {
+		return nil, fmt.Errorf("status tells of %d of %d placement groups", told, g.Total)
+	}
+	return &g, nil
+}

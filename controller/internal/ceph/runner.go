@@ -1,0 +1,78 @@
+// Package ceph talks to the monitors of a Ceph cluster. It asks by the command line of Ceph, reads JSON, and makes facts of it; it performs the steps that
+// the monitors perform, each after a look of its own. It decides nothing, and knows neither Kubernetes nor where its commands run.
+package ceph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Command is one call of the program ceph.
+type Command struct {
+	// Args without the name of the program.
+	Args []string
+}
+
+// Result is what the program left.
+type Result struct {
+	Stdout, Stderr []byte
+	// ExitCode is 0, or an errno of the monitors.
+	ExitCode int
+}
+
+// Runner runs the program once, to its end or to that of the context. An error means that it is not known whether the program ran; an exit code
+// other than zero is no error.
+type Runner interface {
+	Run(ctx context.Context, cmd Command) (Result, error)
+}
+
+// Kinds of failures, for errors.Is. A failure of no kind is one that nobody expected.
+var (
+	// ErrUnreachable means that no quorum of the monitors, or no manager, answered. Whether a change was made is not known.
+	ErrUnreachable = errors.New("the monitors do not answer")
+	// ErrUnsafe means that Ceph, or a look before a change, says that it is not safe now. Nothing was changed.
+	ErrUnsafe = errors.New("not safe now")
+	// ErrForeign means that the monitors are those of another cluster. Nothing was changed.
+	ErrForeign = errors.New("another Ceph cluster")
+	// ErrRefused means that the monitors refuse the command for good.
+	ErrRefused = errors.New("refused by Ceph")
+)
+
+// Error is a command that failed.
+type Error struct {
+	// Args of the command, without those that all commands have.
+	Args []string
+	// ExitCode of it, and what it said last.
+	ExitCode int
+	Said     string
+	kind     error
+}
+
+// Error names the command, its exit code and what it said.
+func (e *Error) Error() string {
+	return fmt.Sprintf("ceph %s: exit code %d: %s", strings.Join(e.Args, " "), e.ExitCode, e.Said)
+}
+
+// Unwrap returns the kind of the failure.
+func (e *Error) Unwrap() error { return e.kind }
+
+// kinds of failures by the errno that is the exit code: EPERM, ENXIO, EBUSY, EINVAL, ENOTEMPTY, ETIMEDOUT. The program ends with 1 as well if it cannot connect.
+var kinds = map[int]error{6: ErrUnreachable, 16: ErrUnsafe, 22: ErrRefused, 39: ErrUnsafe, 110: ErrUnreachable}
+
+// failure makes the error of a result; nil for exit code zero.
+func failure(args []string, r Result) error {
+	if r.ExitCode == 0 {
+		return nil
+	}
+	said := strings.TrimSpace(string(r.Stderr))
+	e := &Error{Args: args, ExitCode: r.ExitCode, Said: said[strings.LastIndexByte(said, '\n')+1:], kind: kinds[r.ExitCode]}
+	if r.ExitCode == 1 {
+		e.kind = ErrRefused
+		if !strings.Contains(said, "EPERM") {
+			e.kind = ErrUnreachable
+		}
+	}
+	return e
+}

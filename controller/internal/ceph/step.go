@@ -1,0 +1,184 @@
+package ceph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+)
+
+// ErrNotTheirs means that the step is none that monitors perform.
+var ErrNotTheirs = errors.New("no step of the monitors")
+
+// Do has the monitors make the change of a step. It can be repeated after an error of any kind. Before a change that cannot be taken back Ceph is asked
+// once more, right then: what the step was decided on is older.
+func (c *Client) Do(ctx context.Context, s ceph.Step) error {
+	perform, known := map[ceph.Action]func(context.Context, ceph.Step) error{
+		ceph.RemoveMonitor: c.removeMonitor, ceph.RegisterOSD: c.register, ceph.OutOSD: c.place, ceph.InOSD: c.place, ceph.PurgeOSD: c.purge,
+		ceph.RemoveHost: c.removeHost, ceph.CreatePool: c.createPool, ceph.SetSize: c.setPool, ceph.SetMinSize: c.setPool,
+		ceph.SetNoOut: c.hostFlag, ceph.UnsetNoOut: c.hostFlag, ceph.RequireRelease: c.require,
+	}[s.Do]
+	if !known {
+		return fmt.Errorf("%s: %w", s, ErrNotTheirs)
+	}
+	if err := perform(ctx, s); err != nil {
+		return fmt.Errorf("%s: %w", s, err)
+	}
+	return nil
+}
+
+// removeMonitor takes a monitor out of the map, if the others are a quorum without it and Ceph thinks so too.
+func (c *Client) removeMonitor(ctx context.Context, s ceph.Step) error {
+	q, err := c.quorum(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(q.Monitors, func(m ceph.Monitor) bool { return m.Name == s.Name })
+	if i < 0 {
+		return nil
+	}
+	in := 0
+	for _, m := range q.Monitors {
+		if m.In && m.Name != s.Name {
+			in++
+		}
+	}
+	if left := len(q.Monitors) - 1; in <= left/2 {
+		return fmt.Errorf("%w: %d of %d monitors would be in the quorum", ErrUnsafe, in, left)
+	}
+	if _, err := c.run(ctx, "mon", "ok-to-rm", s.Name); err != nil {
+		return err
+	}
+	_, err = c.run(ctx, "mon", "rm", s.Name)
+	return err
+}
+
+// register has the monitors give an OSD a number. A repeated call gets the same one.
+func (c *Client) register(ctx context.Context, s ceph.Step) error {
+	m, err := c.dump(ctx)
+	if err != nil || slices.ContainsFunc(m.OSDs, func(o ceph.OSD) bool { return o.UUID == s.UUID }) {
+		return err
+	}
+	_, err = c.run(ctx, "osd", "new", s.UUID)
+	return err
+}
+
+// find returns the OSD of a step. Numbers are used again, so the UUID has to be the step's, too.
+func (c *Client) find(ctx context.Context, s ceph.Step) (o ceph.OSD, there bool, err error) {
+	m, err := c.dump(ctx)
+	if err != nil {
+		return o, false, err
+	}
+	for _, o := range m.OSDs {
+		switch {
+		case o.ID == s.ID && o.UUID == s.UUID:
+			return o, true, nil
+		case o.ID == s.ID || o.UUID == s.UUID:
+			return o, false, fmt.Errorf("%w: osd.%d has the UUID %s", ErrUnsafe, o.ID, o.UUID)
+		}
+	}
+	return o, false, nil
+}
+
+// place marks an OSD out or in.
+func (c *Client) place(ctx context.Context, s ceph.Step) error {
+	o, there, err := c.find(ctx, s)
+	if err != nil {
+		return err
+	}
+	if !there {
+		return fmt.Errorf("%w: the OSD is not in the map", ErrUnsafe)
+	}
+	word := map[bool]string{true: "in", false: "out"}[s.Do == ceph.InOSD]
+	if o.In == (s.Do == ceph.InOSD) {
+		return nil
+	}
+	_, err = c.run(ctx, "osd", word, strconv.Itoa(s.ID))
+	return err
+}
+
+// purge has the monitors forget an OSD. The command itself asks only whether the OSD is down: it forgets one with the last copy of something as well.
+func (c *Client) purge(ctx context.Context, s ceph.Step) error {
+	o, there, err := c.find(ctx, s)
+	if err != nil || !there {
+		return err
+	}
+	switch {
+	case o.Up:
+		return fmt.Errorf("%w: the OSD is up", ErrUnsafe)
+	case o.New:
+	case o.In:
+		return fmt.Errorf("%w: the OSD is in", ErrUnsafe)
+	default:
+		answer, err := c.safeToDestroy(ctx, o.ID)
+		if err != nil {
+			return err
+		}
+		if answer != ceph.Yes {
+			return fmt.Errorf("%w: safe to destroy: %s", ErrUnsafe, answer)
+		}
+	}
+	_, err = c.run(ctx, "osd", "purge", strconv.Itoa(s.ID), "--yes-i-really-mean-it")
+	return err
+}
+
+// removeHost takes a host without OSDs out of the CRUSH map. Ceph refuses one with OSDs.
+func (c *Client) removeHost(ctx context.Context, s ceph.Step) error {
+	m, err := c.dump(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.tree(ctx, &m); err != nil || !slices.Contains(m.Hosts, s.Host) {
+		return err
+	}
+	_, err = c.run(ctx, "osd", "crush", "rm", s.Host)
+	return err
+}
+
+// hostFlag sets or unsets noout for the OSDs of a host.
+func (c *Client) hostFlag(ctx context.Context, s ceph.Step) error {
+	m, err := c.dump(ctx)
+	if err != nil {
+		return err
+	}
+	set := slices.Contains(m.HostFlags[s.Host], ceph.NoOut)
+	if set == (s.Do == ceph.SetNoOut) {
+		return nil
+	}
+	word := map[bool]string{true: "set-group", false: "unset-group"}[s.Do == ceph.SetNoOut]
+	_, err = c.run(ctx, "osd", word, ceph.NoOut, s.Host)
+	return err
+}
+
+// require raises the floor of the OSDs. Its name is what they call the version themselves.
+func (c *Client) require(ctx context.Context, s ceph.Step) error {
+	m, err := c.dump(ctx)
+	if err != nil || m.RequireRelease >= s.Value {
+		return err
+	}
+	var told []metadata
+	if err := c.ask(ctx, &told, ceph.KindOSD, "metadata"); err != nil {
+		return err
+	}
+	release := ""
+	for _, t := range told {
+		if t.ID != nil && slices.ContainsFunc(m.OSDs, func(o ceph.OSD) bool { return o.ID == *t.ID && o.New }) {
+			continue
+		}
+		v, err := ceph.ParseVersion(t.Version)
+		if err != nil || v.Major < s.Value {
+			return fmt.Errorf("%w: an OSD has version %q", ErrUnsafe, t.Version)
+		}
+		if v.Major == s.Value {
+			release = t.Release
+		}
+	}
+	if release == "" {
+		return fmt.Errorf("%w: no OSD names the release of version %d", ErrUnsafe, s.Value)
+	}
+	_, err = c.run(ctx, "osd", "require-osd-release", release)
+	return err
+}
