@@ -39,7 +39,7 @@ func (r *Reconciler) hold(ctx context.Context, s *scope, i *record.Identity, out
 			s.onVolume(v, scheduled, on, out)
 		case c.Status.Phase == corev1.ClaimLost && !scheduled:
 			// A cache may be late; of a volume that is gone the claim says so. It may be put back, as from a backup.
-			out.Disk = max(out.Disk, replica.DiskFailed)
+			out.Disk = out.Disk.With(replica.DiskFailed)
 		}
 	}
 	return r.room(ctx, s, i, on, out)
@@ -47,7 +47,7 @@ func (r *Reconciler) hold(ctx context.Context, s *scope, i *record.Identity, out
 
 // onVolume adds what a volume says of a replica: how its disks are, and on which nodes it can be used.
 func (s *scope) onVolume(v *corev1.PersistentVolume, scheduled bool, on map[string]bool, out *replica.Replica) {
-	out.Disk = max(out.Disk, disk.State(disk.Holder(v, s.members), out.Sound()))
+	out.Disk = out.Disk.With(disk.State(disk.Holder(v, s.members), out.Sound()))
 	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
 		return
 	}

@@ -69,6 +69,15 @@ const (
 	DiskLost
 )
 
+// With is the state of two volumes of one replica: the worse, but where a person maintains what holds one of them, nothing is given up for a failure of
+// the other.
+func (d DiskState) With(other DiskState) DiskState {
+	if worse := max(d, other); worse != DiskFailed || min(d, other) != DiskSuspended {
+		return worse
+	}
+	return DiskSuspended
+}
+
 // ClaimState says whether the claims of a replica are there.
 type ClaimState int
 
