@@ -125,13 +125,17 @@ func TestFacts_recordedStates(t *testing.T) {
 		groups ceph.Groups
 		hosts  string
 	}{
-		"new":     {[]ceph.OSD{serves(0), serves(1), serves(2), serves(3, never)}, "abc", ceph.Groups{Total: 17, Clean: 15, Inactive: 2}, "n0 n1 n2"},
+		"new":     {[]ceph.OSD{serves(0), serves(1), serves(2), serves(3, never)}, "abc", ceph.Groups{Total: 17}, "n0 n1 n2"},
 		"down":    {[]ceph.OSD{serves(0), serves(1), serves(2, down), serves(3, never)}, "ab", ceph.Groups{Total: 17, Degraded: 24}, "n0 n1 n2"},
 		"out":     {[]ceph.OSD{serves(0), serves(1), serves(2), serves(3, out, safe)}, "ab", ceph.Groups{Total: 17, Clean: 17}, "n0 n1 n2 n3"},
 		"stopped": {[]ceph.OSD{serves(0), serves(1), serves(2), serves(3, out, down, safe)}, "ab", ceph.Groups{Total: 17, Clean: 17}, "n0 n1 n2 n3"},
 		"gone":    {[]ceph.OSD{serves(0), serves(1), serves(2)}, "ab", ceph.Groups{Total: 17, Clean: 17}, "n0 n1 n2"},
 	} {
 		f := state(t, name)
+		if name == "new" {
+			// An OSD was out for a moment before. How far the groups are with that differs from one recording to the next.
+			f.Groups.Clean, f.Groups.Inactive = 0, 0
+		}
 		if diff := cmp.Diff(want.osds, f.Map.OSDs, unsteady); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -166,6 +170,10 @@ func TestRecorded_traps(t *testing.T) {
 	if r, err := (recording{t, "down"}).read([]string{"purge_in_use"}); err != nil || r.ExitCode != 0 {
 		t.Errorf("Ceph purges an OSD that is down, whatever it holds: %+v, %v", r, err)
 	}
+}
+
+// TestRecorded_silence: what nobody can say now is not what somebody said last.
+func TestRecorded_silence(t *testing.T) {
 	g, err := client(t, recording{t, "nomgr"}).groups(t.Context())
 	if g != nil || !errors.Is(err, ErrUnreachable) {
 		t.Errorf("the state that a dead manager left is believed: %+v, %v", g, err)

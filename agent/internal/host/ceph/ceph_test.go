@@ -163,7 +163,7 @@ func TestNumber(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	for _, name := range []string{"dev/null", "dev", "dev/quarry-absent", "proc/self/exe"} {
 		if n, err := number(root, name); err == nil {
 			t.Errorf("%s has the number %#x", name, n)

@@ -112,13 +112,7 @@ func (c *Cluster) Run(ctx context.Context, cmd ceph.Command) (ceph.Result, error
 			return ceph.Result{}, err
 		}
 	}
-	in := 0
-	for _, up := range c.Monitors {
-		if up {
-			in++
-		}
-	}
-	if in <= len(c.Monitors)/2 {
+	if !c.hasQuorum() {
 		return ceph.Result{ExitCode: 1, Stderr: []byte("timed out\n")}, nil
 	}
 	if byManager(strings.Join(args, " ")) && len(c.Managers) == 0 {
@@ -140,6 +134,16 @@ func (c *Cluster) Run(ctx context.Context, cmd ceph.Command) (ceph.Result, error
 		out = append(out, b...)
 	}
 	return ceph.Result{Stdout: out, Stderr: []byte(said)}, nil
+}
+
+func (c *Cluster) hasQuorum() bool {
+	in := 0
+	for _, up := range c.Monitors {
+		if up {
+			in++
+		}
+	}
+	return in > len(c.Monitors)/2
 }
 
 // do performs a command: a read if there is an answer, else a change.

@@ -14,34 +14,20 @@ func (w *world) happen() {
 	switch w.r.IntN(40) {
 	case 0:
 		h.Serving = !h.Serving
-		w.note("host %s serves: %t", h.Name, h.Serving)
 	case 1:
-		if w.staying() > 2 {
-			h.Leaving = true
-			w.note("host %s leaves", h.Name)
-		}
+		h.Leaving = w.staying() > 2
+		w.note("host %s leaves: %t", h.Name, h.Leaving)
 	case 2:
 		h.Leaving = false
 		w.note("host %s stays", h.Name)
 	case 3:
 		if len(w.hosts) < 7 {
 			w.addHost(fmt.Sprintf("n%d", len(w.hosts)))
-			w.note("host n%d comes", len(w.hosts)-1)
 		}
 	case 4, 5:
 		w.toggleMonitor()
-	case 6, 7:
-		if d.known && d.Deployed == Yes && !d.dead {
-			d.osd.Up = !d.osd.Up
-			w.note("osd.%d is up: %t", d.id, d.osd.Up)
-		}
-	case 8:
-		if d.known && !d.osd.Up && !d.osd.New {
-			d.osd.In = false
-			w.note("Ceph marks osd.%d out", d.id)
-		}
-	case 9:
-		d.Leaving = !d.Leaving && d.known
+	case 6, 7, 8, 9:
+		w.happenTo(d)
 	case 10:
 		if w.r.IntN(4) == 0 && d.known && !w.lastCopy(d) {
 			d.dead, d.osd.Up = true, false
@@ -49,6 +35,24 @@ func (w *world) happen() {
 		}
 	case 11:
 		h.Maintenance = !h.Maintenance
+	}
+}
+
+// happenTo has the daemon of an OSD end or run again, Ceph mark one out that is down, or a person give up a disk.
+func (w *world) happenTo(d *worldDisk) {
+	switch w.r.IntN(4) {
+	case 0, 1:
+		if d.known && d.Deployed == Yes && !d.dead {
+			d.osd.Up = !d.osd.Up
+			w.note("osd.%d is up: %t", d.id, d.osd.Up)
+		}
+	case 2:
+		if d.known && !d.osd.Up && !d.osd.New {
+			d.osd.In = false
+			w.note("Ceph marks osd.%d out", d.id)
+		}
+	case 3:
+		d.Leaving = !d.Leaving && d.known
 	}
 }
 
@@ -167,22 +171,29 @@ func (w *world) takePool(s Step, cut bool) {
 	}
 }
 
+// wrong says why a step on an OSD must not be taken; empty if it may be.
+func (w *world) wrong(s Step, d *worldDisk) string {
+	holds := slices.ContainsFunc(w.groups, func(g []string) bool { return slices.Contains(g, d.UUID) })
+	bad := map[Action]bool{
+		ZapOSD:     d.known || d.osd.Up || holds && !d.dead,
+		PurgeOSD:   d.osd.Up || d.Deployed != No || holds,
+		PrepareOSD: d.Kind == osd.Ready || !d.osd.New,
+		StopOSD:    holds && d.osd.Up,
+	}
+	if bad[s.Do] {
+		return fmt.Sprintf("known %t, up %t, new %t, deployed %s, copies on it %t, dead %t", d.known, d.osd.Up, d.osd.New, d.Deployed, holds, d.dead)
+	}
+	return ""
+}
+
 func (w *world) takeOSD(s Step, d *worldDisk, cut bool) {
 	w.t.Helper()
-	holds := slices.ContainsFunc(w.groups, func(g []string) bool { return slices.Contains(g, d.UUID) })
-	switch {
-	case s.Do == ZapOSD && (d.known || d.osd.Up || holds && !d.dead):
-		w.fail("%s clears a disk that the OSD map or a placement group needs", s)
-	case s.Do == PurgeOSD && (d.osd.Up || d.Deployed != No || holds):
-		w.fail("%s forgets an OSD that is up, or has copies", s)
-	case s.Do == PrepareOSD && (d.Kind == osd.Ready || !d.osd.New):
-		w.fail("%s makes an OSD anew", s)
-	case s.Do == StopOSD && holds && d.osd.Up:
-		w.fail("%s stops an OSD that serves", s)
+	if why := w.wrong(s, d); why != "" {
+		w.fail("%s on an OSD: %s", s, why)
 	}
 	// The record is written before anything is asked for.
 	d.Outed = d.Outed && s.Do != InOSD || s.Do == OutOSD
-	d.Purged = d.Purged || s.Do == PurgeOSD
+	d.Purged = d.Purged && s.Do != RegisterOSD || s.Do == PurgeOSD
 	if cut {
 		if s.Do == PrepareOSD {
 			d.Kind = osd.Unfinished
@@ -191,7 +202,7 @@ func (w *world) takeOSD(s Step, d *worldDisk, cut bool) {
 	}
 	switch s.Do {
 	case RegisterOSD:
-		d.known, d.Purged, d.osd = true, false, OSD{ID: d.id, UUID: d.UUID, New: true, In: true}
+		d.known, d.osd = true, OSD{ID: d.id, UUID: d.UUID, New: true, In: true}
 	case PrepareOSD:
 		d.Kind = osd.Ready
 	case StartOSD:
@@ -199,10 +210,8 @@ func (w *world) takeOSD(s Step, d *worldDisk, cut bool) {
 		d.osd.Up, d.osd.New, d.osd.Host = !d.dead, false, d.Host
 	case StopOSD:
 		d.Deployed, d.osd.Up = No, false
-	case OutOSD:
-		d.osd.In = false
-	case InOSD:
-		d.osd.In = true
+	case OutOSD, InOSD:
+		d.osd.In = s.Do == InOSD
 	case PurgeOSD:
 		d.known, d.osd = false, OSD{}
 	case ZapOSD:

@@ -28,18 +28,24 @@ func PlanFlags(w Flags, f Facts) Plan {
 		}
 	}
 	for _, h := range w.Hosts {
-		set, ours := slices.Contains(f.Map.HostFlags[h.Name], NoOut), slices.Contains(w.Set, h.Name)
-		has := slices.ContainsFunc(f.Map.OSDs, func(o OSD) bool { return o.Host == h.Name })
-		switch {
-		case h.Maintenance && !h.Leaving && !set && has:
-			p.step(Step{Do: SetNoOut, Host: h.Name, ID: -1, Why: "The host is in maintenance."})
-		case (!h.Maintenance || h.Leaving) && set && ours:
-			p.step(Step{Do: UnsetNoOut, Host: h.Name, ID: -1, Why: "The host is not in maintenance any more."})
-		case !h.Maintenance && set:
-			p.wait("The flag %s is set for the OSDs of host %s, by somebody else.", NoOut, h.Name)
-		}
+		w.host(&p, h, *f.Map)
 	}
 	return p
+}
+
+// host is about the flag of one host. One that leaves is to be emptied, whatever else it is in.
+func (w Flags) host(p *Plan, h Host, m Map) {
+	set, ours := slices.Contains(m.HostFlags[h.Name], NoOut), slices.Contains(w.Set, h.Name)
+	has := slices.ContainsFunc(m.OSDs, func(o OSD) bool { return o.Host == h.Name })
+	wanted := h.Maintenance && !h.Leaving
+	switch {
+	case wanted && !set && has:
+		p.step(Step{Do: SetNoOut, Host: h.Name, ID: -1, Why: "The host is in maintenance."})
+	case !wanted && set && ours:
+		p.step(Step{Do: UnsetNoOut, Host: h.Name, ID: -1, Why: "The host is not in maintenance any more."})
+	case !wanted && set:
+		p.wait("The flag %s is set for the OSDs of host %s, by somebody else.", NoOut, h.Name)
+	}
 }
 
 // MayRest says why a host cannot be switched off now; empty if it can. Its OSDs have to be ones that placement groups can do without, all at once,

@@ -71,24 +71,46 @@ func (w OSDs) bringUp(p *Plan, d Disk, m Map) {
 	case known && !o.In && d.Outed:
 		s.Do, s.Why = InOSD, "The OSD was to leave, and stays now."
 		p.step(s)
-	case d.Deployed == Yes && known && o.Up:
-		if !o.In {
-			p.wait("osd.%d on %s is up, and somebody else marked it out.", o.ID, d.Host)
-		}
 	case d.Deployed == Yes:
-		p.wait("The daemon of disk %s on %s does not run.", d.Path, d.Host)
+		tell(p, d, o)
 	case !h.Serving || h.Maintenance:
 		p.wait("Disk %s waits for its host %s.", d.Path, d.Host)
 	case d.Kind == osd.Unknown || d.Kind == osd.Other:
 		p.wait("Disk %s on %s is not taken: %s", d.Path, d.Host, d.Message)
-	case !known && d.Kind == osd.Ready:
-		// It may hold the only copy of something. To register it anew would give its number's data to an OSD that Ceph believes empty.
+	case known:
+		w.make(p, s, d, o)
+	default:
+		register(p, s, d)
+	}
+}
+
+// tell says what a daemon that is deployed lacks. The OSD is the zero one where the monitors know none.
+func tell(p *Plan, d Disk, o OSD) {
+	switch {
+	case !o.Up:
+		p.wait("The daemon of disk %s on %s does not run.", d.Path, d.Host)
+	case !o.In:
+		p.wait("osd.%d on %s is up, and somebody else marked it out.", o.ID, d.Host)
+	}
+}
+
+// register has the monitors know the OSD that a disk is to become.
+func register(p *Plan, s Step, d Disk) {
+	switch {
+	case d.Kind == osd.Ready:
+		// It may hold the only copy of something, and the monitors would believe that it is empty.
 		p.wait("Disk %s on %s carries an OSD that the monitors do not know. Nothing is done to it.", d.Path, d.Host)
-	case !known && !d.Recorded:
+	case !d.Recorded:
 		p.wait("Disk %s on %s is not on record yet.", d.Path, d.Host)
-	case !known:
+	default:
 		s.Do, s.Why = RegisterOSD, "The disk is to become an OSD."
 		p.step(s)
+	}
+}
+
+// make has a disk become the OSD that the monitors know, and its daemon run.
+func (w OSDs) make(p *Plan, s Step, d Disk, o OSD) {
+	switch {
 	case d.Kind == osd.Ready:
 		s.Do, s.Why = StartOSD, "The disk carries the OSD, and its daemon is not deployed."
 		p.step(s)

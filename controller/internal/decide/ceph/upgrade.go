@@ -93,15 +93,10 @@ func (w Upgrade) unwell(daemons []Daemon, d Daemon, f Facts) string {
 	if w.Health != "HEALTH_OK" && w.Health != "HEALTH_WARN" {
 		return fmt.Sprintf("the health is %q.", w.Health)
 	}
-	for _, other := range daemons {
-		if other != d && !other.Running {
-			return fmt.Sprintf("%s does not run.", other)
-		}
-		if other.Image == w.Image && other.Version != w.Version {
-			return fmt.Sprintf("%s has the image and runs version %s, not %s.", other, other.Version, w.Version)
-		}
+	if why := w.others(daemons, d); why != "" {
+		return why
 	}
-	if i := slices.IndexFunc(w.Hosts, func(h Host) bool { return h.Name == d.Host }); i < 0 || !w.Hosts[i].Serving || w.Hosts[i].Maintenance {
+	if !slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Name == d.Host && h.Serving && !h.Maintenance }) {
 		return fmt.Sprintf("its host %s cannot be worked with.", d.Host)
 	}
 	if d.Kind == KindMonitor {
@@ -112,6 +107,19 @@ func (w Upgrade) unwell(daemons []Daemon, d Daemon, f Facts) string {
 	}
 	if d.Kind == KindOSD && d.Running && d.OKToStop != Yes {
 		return fmt.Sprintf("it cannot be stopped (ok to stop: %s).", d.OKToStop)
+	}
+	return ""
+}
+
+// others says what one of the other daemons lacks; empty if they all run, those with the image the version of it.
+func (w Upgrade) others(daemons []Daemon, d Daemon) string {
+	for _, other := range daemons {
+		if other != d && !other.Running {
+			return fmt.Sprintf("%s does not run.", other)
+		}
+		if other.Image == w.Image && other.Version != w.Version {
+			return fmt.Sprintf("%s has the image and runs version %s, not %s.", other, other.Version, w.Version)
+		}
 	}
 	return ""
 }

@@ -284,20 +284,37 @@ func (w *world) hides(f Facts) {
 	all := steps(w.plans(f))
 	bits := 1 + w.r.IntN(15)
 	for _, s := range steps(w.plans(hidden(f, bits))) {
-		if s.Do == PurgeOSD && s.Why == "The OSD leaves, and never ran." {
-			continue // Which one of those that leave ends first depends on what is known of the others.
-		}
-		if bits&1 > 0 && s.Do != StartMonitor || bits&2 > 0 && s.Do != StartMonitor && s.Do != RemoveMonitor {
-			w.fail("%s without the monitors' word (%b)", s, bits)
-		}
-		if final := s.Do == StopOSD || s.Do == PurgeOSD; final && bits&12 > 0 && w.find(s.UUID).osd.Host != "" {
-			w.fail("%s without knowing whether that is safe (%b)", s, bits)
-		}
-		if s.Do != ZapOSD && s.Do != StopOSD && !slices.ContainsFunc(all, func(o Step) bool { return o.Do == s.Do && o.Name == s.Name && o.UUID == s.UUID && o.Host == s.Host }) {
-			w.fail("%s is planned because something is not known (%b); with all facts: %v", s, bits, all)
+		if why := w.blind(s, all, bits); why != "" {
+			w.fail("%s is planned %s (%b); with all facts: %v", s, why, bits, all)
 		}
 	}
 }
+
+// blind says which fact a step that was planned without some would have needed; empty if it is none.
+func (w *world) blind(s Step, all []Step, bits int) string {
+	monitor, final := s.Do == StartMonitor || s.Do == RemoveMonitor, s.Do == StopOSD || s.Do == PurgeOSD
+	switch {
+	case bits&1 > 0 && s.Do != StartMonitor:
+		return "without the word of the monitors"
+	case bits&2 > 0 && !monitor:
+		return "without their map"
+	case final && bits&12 > 0 && w.ran(s.UUID):
+		return "without knowing whether that is safe"
+	case final || s.Do == ZapOSD:
+		return "" // Which one of those that leave ends first depends on what is known of the others.
+	case !slices.ContainsFunc(all, s.like):
+		return "because something is not known"
+	}
+	return ""
+}
+
+// like reports whether two steps do the same to the same.
+func (s Step) like(o Step) bool {
+	return o.Do == s.Do && o.Name == s.Name && o.UUID == s.UUID && o.Host == s.Host
+}
+
+// ran reports whether an OSD of the map ever ran.
+func (w *world) ran(uuid string) bool { d := w.find(uuid); return d.known && !d.osd.New }
 
 func steps(plans []Plan) []Step {
 	var out []Step
