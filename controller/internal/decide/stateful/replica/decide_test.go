@@ -498,8 +498,14 @@ func TestSteady(t *testing.T) {
 // TestDiskState_With: maintenance of what holds one volume outweighs the failure of what holds another; that a person said that one is lost does not.
 func TestDiskState_With(t *testing.T) {
 	for _, c := range [][3]DiskState{
-		{DiskFine, DiskFine, DiskFine}, {DiskFine, DiskFailed, DiskFailed}, {DiskFine, DiskSuspended, DiskSuspended}, {DiskSuspended, DiskFailed, DiskSuspended},
-		{DiskFailed, DiskFailed, DiskFailed}, {DiskLost, DiskFailed, DiskLost}, {DiskLost, DiskSuspended, DiskLost}, {DiskLost, DiskFine, DiskLost},
+		{DiskFine, DiskFine, DiskFine},
+		{DiskFine, DiskFailed, DiskFailed},
+		{DiskFine, DiskSuspended, DiskSuspended},
+		{DiskSuspended, DiskFailed, DiskSuspended},
+		{DiskFailed, DiskFailed, DiskFailed},
+		{DiskLost, DiskFailed, DiskLost},
+		{DiskLost, DiskSuspended, DiskLost},
+		{DiskLost, DiskFine, DiskLost},
 	} {
 		if a, b := c[0].With(c[1]), c[1].With(c[0]); a != c[2] || b != c[2] {
 			t.Errorf("%d and %d: %d, %d", c[0], c[1], a, b)

@@ -32,11 +32,9 @@ type view struct {
 }
 
 func look(in Input) view {
-	v := view{Input: in}
-	v.mute = in.Declared && !slices.ContainsFunc(in.Replicas, func(r Replica) bool { return r.Fate == "" && r.Filled })
+	v := view{Input: in, mute: in.silent()}
 	for _, r := range in.Replicas {
-		// Nobody knows which of those that never told has the data while none ever did. So any that served may be the only one.
-		r.Filled = r.Filled || r.Served && (v.mute || !in.Declared)
+		r.Filled = v.holds(r)
 		one := v.judge(r)
 		switch {
 		case r.Fate != "" && r.Phase != Absent:
@@ -53,6 +51,15 @@ func look(in Input) view {
 	slices.SortFunc(v.fated, missed)
 	return v
 }
+
+// silent reports whether replicas tell when they have the data, and none that was not given up ever did.
+func (in Input) silent() bool {
+	return in.Declared && !slices.ContainsFunc(in.Replicas, func(r Replica) bool { return r.Fate == "" && r.Filled })
+}
+
+// holds reports whether a replica may have the data. Nobody knows which of those that never told has it while none ever did: any that served may be the
+// only one.
+func (v view) holds(r Replica) bool { return r.Filled || r.Served && (v.mute || !v.Declared) }
 
 func (v *view) judge(r Replica) judged {
 	h, change := v.Health(r)
