@@ -106,8 +106,8 @@ func (w *world) make(c *claim, r *rand.Rand) {
 		// The provisioner takes a node that is not there off the claim, whatever is known of the volume, and the scheduler chooses another.
 		if c.deleting {
 			w.abandon(c)
-		} else if h, ok := pick(r, w.hosts); ok && c.from == "" {
-			c.node = h.name
+		} else {
+			w.schedule(c, r)
 		}
 		return
 	}
@@ -128,9 +128,7 @@ func (w *world) make(c *claim, r *rand.Rand) {
 	case codes.ResourceExhausted:
 		// The scheduler chooses another node; the provisioner is sure that there is no volume.
 		c.uncertain = false
-		if h, ok := pick(r, w.hosts); ok && c.from == "" {
-			c.node = h.name
-		}
+		w.schedule(c, r)
 		return
 	case codes.NotFound:
 		// The source of a copy is gone. What an earlier attempt made may still be there.
@@ -150,6 +148,13 @@ func (w *world) make(c *claim, r *rand.Rand) {
 		return
 	}
 	w.bind(c, resp.GetVolume(), class.Name)
+}
+
+// schedule chooses another node for a claim, as the scheduler does. A copy stays where its source is.
+func (w *world) schedule(c *claim, r *rand.Rand) {
+	if h, ok := pick(r, w.hosts); ok && c.from == "" {
+		c.node = h.name
+	}
 }
 
 // bind makes the PersistentVolume, and writes the volume into the ledger.
