@@ -128,7 +128,7 @@ func TestPerform_unregisterLeft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := keyed(t)
-			s.strand("n2")
+			s.strand()
 			if c.runs == "" {
 				s.san.KeepKey(s.lun, "n1", 0)
 			}
@@ -155,12 +155,12 @@ func TestPerform_unregisterLeftOfBefore(t *testing.T) {
 			edit(s, &v1alpha1.Member{}, "san.n2", func(m *v1alpha1.Member) { m.Spec.Reservation.Previous = []string{oldKey} })
 		},
 		"the node was booted since": func(s *site, _ *iscsi.Step) {
-			s.strand("n2")
+			s.strand()
 			s.san.Boot("n2")
 			s.must(s.perform(s.step("n2", v1alpha1.ActionLogin)))
 		},
 		"the node was booted, and the step knows": func(s *site, step *iscsi.Step) {
-			s.strand("n2")
+			s.strand()
 			s.san.Boot("n2")
 			s.must(s.perform(s.step("n2", v1alpha1.ActionLogin)))
 			step.BootID = "n2-boot-1+"
@@ -178,9 +178,10 @@ func TestPerform_unregisterLeftOfBefore(t *testing.T) {
 	}
 }
 
-// strand leaves the key of a node to a session that is gone.
-func (s *site) strand(node string) {
+// strand leaves the key of n2 to a session that is gone.
+func (s *site) strand() {
 	s.t.Helper()
+	const node = "n2"
 	key, err := sharedlun.ParseKey(s.member(node).Spec.Reservation.Key)
 	s.must(err)
 	s.san.KeepKey(s.lun, node, 0)
@@ -192,7 +193,7 @@ func TestPerform_lastOfBefore(t *testing.T) {
 	s := newSite(t, "n2")
 	s.must(s.perform(s.step("n2", v1alpha1.ActionGrantKey), s.step("n2", v1alpha1.ActionRegisterKey)))
 	before := s.member("n2").Spec.Reservation.Key
-	s.strand("n2")
+	s.strand()
 	s.san.Boot("n2")
 	s.must(s.perform(s.step("n2", v1alpha1.ActionLogin)))
 	boot := s.b.Agents.Node("n2").BootID

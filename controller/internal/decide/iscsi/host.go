@@ -236,12 +236,7 @@ func (h host) leave(out *backend.Host) {
 		return
 	}
 	r := h.reservation()
-	// A key of a fenced node may be on the LUN again: it is taken off before its record goes, since nobody would know whose it is.
-	keyed := r != nil && !r.Unfenced && (!r.Fenced || h.view.hasKeyOf(r))
-	if h.view.released() {
-		// Whatever became of the LUN: a key that can be taken off is, so that others can use it. A node that was booted logs in for that while another one is there.
-		keyed = keyed && h.view.registered(h.m.Object) && (h.LoggedIn() || h.view.sweeper() != "")
-	}
+	keyed := h.keyed(r)
 	if keyed && h.alone() {
 		out.Steps, out.Finding = h.readmit()
 		return
@@ -249,6 +244,17 @@ func (h host) leave(out *backend.Host) {
 	if out.Finding = h.stays(r != nil, keyed); out.Finding.IsZero() {
 		out.Steps = h.farewell(r != nil, keyed)
 	}
+}
+
+// keyed reports whether the LUN may have a key of the node that has to be taken off before it leaves.
+func (h host) keyed(r *v1alpha1.MemberReservation) bool {
+	// A key of a fenced node may be on the LUN again: it is taken off before its record goes, since nobody would know whose it is.
+	keyed := r != nil && !r.Unfenced && (!r.Fenced || h.view.hasKeyOf(r))
+	if h.view.released() {
+		// Whatever became of the LUN: a key that can be taken off is, so that others can use it. A node that was booted logs in for that while another one is there.
+		keyed = keyed && h.view.registered(h.m.Object) && (h.LoggedIn() || h.view.sweeper() != "")
+	}
+	return keyed
 }
 
 // farewell returns the steps that take the node off. recorded is true when it has a key on record, keyed when the LUN may have it.
