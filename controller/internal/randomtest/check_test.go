@@ -153,9 +153,18 @@ func (w *world) legitimate(c *claim) bool {
 	case codes.NotFound:
 		return c.from != ""
 	case codes.Unavailable:
-		return w.retiring(c.node, c.cluster)
+		// A copy has to be where its source is, also if that node leaves, and waits until somebody lists it again or gives the copy up.
+		return w.retiring(c.node, c.cluster) || c.from != "" && w.leaves(c.node, c.cluster)
 	}
 	return false
+}
+
+// leaves reports whether a node leaves a Cluster, or has no Member of it any more.
+func (w *world) leaves(node, cluster string) bool {
+	return !slices.ContainsFunc(w.members(), func(m v1alpha1.Member) bool {
+		return string(m.Spec.Node) == node && m.Spec.Of.Name == cluster && m.DeletionTimestamp.IsZero() &&
+			!meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionLeaving)
+	})
 }
 
 // deletedGo: a Cluster that is deleted goes once it has no volumes, and so does a Member.

@@ -37,6 +37,13 @@ var kept = map[string]struct {
 		{"copy", 6623277383748204523},
 		{"snapshot", 7535105373497243449},
 	}},
+	"a copy of a volume on a node that leaves": {events: []event{
+		{"cluster made", 6922959927400447589},
+		{"look fails", 13260895564361780803},
+		{"claim", 9985592096614967263},
+		{"copy", 17930212181548011342},
+		{"hosts change", 1050847358644087393},
+	}},
 	// The node comes back after its Member is gone: what it holds is nobody's, and nothing is done to it.
 	"a node with a volume is declared lost": {shows: func(w *world) int { return min(w.buried, w.forsaken) }, events: []event{
 		{"cluster made", 3201617261960746403},

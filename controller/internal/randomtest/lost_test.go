@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
-	"quarry.storage/quarry/pkg/volumeid"
 )
 
 // declare has a person say that a node and what is on its disks are gone for ever, where the policy on Members lets anybody say that. The person
@@ -20,18 +19,31 @@ func (w *world) declare(r *rand.Rand) {
 	uuid, node := m.Spec.Group.UUID, string(m.Spec.Node)
 	edit(w, &m, func(m *v1alpha1.Member) { m.Spec.Lost = string(m.UID) })
 	w.lost[uuid] = true
-	for _, c := range w.claims {
-		if v := w.ledger[c.handle]; v != nil && v.as.GroupUUID == uuid && v.host == node {
+	for _, c := range slices.Clone(w.claims) {
+		v := w.ledger[c.handle]
+		switch {
+		case v != nil && v.as.GroupUUID == uuid && v.host == node:
 			w.close(c)
 			c.deleting = true
+		case c.handle == "" && w.inGroup(c.from, uuid):
+			// Nobody waits for a copy of what is gone.
+			w.abandon(c)
 		}
 	}
 	for _, s := range slices.Clone(w.snapshots) {
-		if s.handle != "" && s.as.GroupUUID == uuid {
-			w.orphans = append(w.orphans, volumeid.Snapshot(s.name))
+		if w.inGroup(s.handle, uuid) || s.handle == "" && w.inGroup(s.source, uuid) {
+			s.uncertain = true
 			w.dropSnapshot(s)
 		}
 	}
+}
+
+// inGroup reports whether a volume or snapshot of a handle is in a group.
+func (w *world) inGroup(handle, uuid string) bool {
+	if v := w.ledger[handle]; v != nil {
+		return v.as.GroupUUID == uuid
+	}
+	return handle != "" && slices.ContainsFunc(w.snapshots, func(s *snapshot) bool { return s.handle == handle && s.as.GroupUUID == uuid })
 }
 
 // declarable are the Members of which a person may say so. The policy is the one of deploy/base/member-admission.yaml. Nobody says it of a group that

@@ -33,7 +33,7 @@ func (w *world) retire(r *rand.Rand) {
 	}
 }
 
-// listed are the disks that Members list as given up, with whether each is in a group.
+// listed are the disks that Members list as given up, with whether each is in a group of ours.
 func (w *world) listed() map[spot]bool {
 	out := map[spot]bool{}
 	for _, m := range w.members() {
@@ -41,7 +41,8 @@ func (w *world) listed() map[spot]bool {
 		for _, given := range m.Spec.Retire {
 			for _, d := range h.Disks() {
 				if h.Path(d) == string(given.Path) {
-					out[spot{h.name, string(given.Path)}] = h.Member(d)
+					_, foreign := w.foreign[spot{h.name, d}]
+					out[spot{h.name, string(given.Path)}] = h.Member(d) && !foreign
 				}
 			}
 		}
