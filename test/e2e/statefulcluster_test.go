@@ -294,7 +294,7 @@ func TestStatefulClusterReplacesDeadNode(t *testing.T) {
 
 // TestStatefulClusterScalesAndRolls: more replicas, fewer, another template one by one, and an end that leaves nothing.
 func TestStatefulClusterScalesAndRolls(t *testing.T) {
-	turn(t, 4, 5)
+	turn(t, 2, 5)
 	create(t, newCluster("scaled", nodes...))
 	waitReady(t, "scaled", limitPod)
 	c := stateful(t, "scaling", "scaled", 1, func(c *v1alpha1.StatefulCluster) {
