@@ -477,8 +477,13 @@ func TestReconcile_unrecorded(t *testing.T) {
 		t.Fatalf("pods %s: %s", s.names(), complaint)
 	}
 	write(&claims[0], v1alpha1.ReplicaFilled)
-	s.settle("one is taken up, and one made beside it", isReady)
-	if got := s.names(); got != "1 3" || s.claim(1) != "Filled" || s.claim(2) != "" {
+	s.settle("one is taken up, and none begins empty beside it", says(v1alpha1.ConditionReady, v1alpha1.ReasonReplicasUnknown, "1 of 2 replicas are ready"))
+	if got := s.names(); got != "1" || s.claim(1) != "Filled" {
+		t.Errorf("pods %s, on record %q", got, s.claim(1))
+	}
+	write(&claims[1], v1alpha1.ReplicaReplaced)
+	s.settle("one is made beside it", isReady)
+	if got := s.names(); got != "1 3" || s.claim(1) != "Filled" || s.claim(2) != "Replaced" {
 		t.Errorf("pods %s, on record %q and %q", got, s.claim(1), s.claim(2))
 	}
 }

@@ -59,7 +59,7 @@ func (s *scope) onVolume(v *corev1.PersistentVolume, scheduled bool, on map[stri
 	}
 }
 
-// room tells whether another node is known to have room for the claims of a replica. It is asked only when the replica may be given up.
+// room tells whether another node, or that of a disk that is lost for ever, is known to have room for the claims of a replica. It is asked only when the replica may be given up.
 func (r *Reconciler) room(ctx context.Context, s *scope, i *record.Identity, on map[string]bool, out *replica.Replica) error {
 	if out.Fate != "" || len(i.Claims) == 0 || !out.OutOfReach() && out.Disk != replica.DiskLost && out.Readiness == replica.Ready {
 		return nil
@@ -76,6 +76,10 @@ func (r *Reconciler) room(ctx context.Context, s *scope, i *record.Identity, on 
 		if i.Pod == nil || s.pods[n].UID != i.Pod.UID {
 			others = append(others, &s.pods[n])
 		}
+	}
+	if out.Disk == replica.DiskLost {
+		// What its node has room for is on other disks.
+		on = nil
 	}
 	out.Crowded = !disk.Room(i.Claims, on, s.nodes.Takers(s.plan.Pod(trial), others), s.capacities)
 	return nil

@@ -135,6 +135,33 @@ func TestReconcile_noRoom(t *testing.T) {
 	}
 }
 
+// TestReconcile_roomBesideALostDisk: on three nodes for three replicas, only the node of the dead disk can take another one, and has another disk. It counts
+// once a person says that what was there is lost for ever.
+func TestReconcile_roomBesideALostDisk(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	m := s.lostDisk()
+	node := string(m.Spec.Node)
+	free := &storagev1.CSIStorageCapacity{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "own"}, StorageClassName: "fast", Capacity: new(resource.MustParse("1Gi")),
+		NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.TopologyHost: node}},
+	}
+	s.create(free)
+	t.Cleanup(func() { _ = s.client.Delete(context.Background(), free) })
+	s.wait(3 * time.Minute)
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonNoRoom, "no other node is known to take another one")(s.get()); complaint != "" || s.names() != "1 2" {
+		t.Errorf("pods %s: %s", s.names(), complaint)
+	}
+	patch := client.MergeFrom(m.DeepCopy())
+	m.Spec.Lost = string(m.UID)
+	if err := s.client.Patch(context.Background(), m, patch); err != nil {
+		t.Fatal(err)
+	}
+	s.settle("a replica on the other disk", isReady)
+	if s.names() != "1 3" {
+		t.Errorf("pods %s", s.names())
+	}
+}
+
 // TestReconcile_noNodeTakesAnother: a replica stays while no other node would take one, whatever room there is: the rules of its template keep it from all.
 func TestReconcile_noNodeTakesAnother(t *testing.T) {
 	s := newSuite(t, "n1", "n2")

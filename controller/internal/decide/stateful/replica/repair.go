@@ -43,12 +43,25 @@ func lastCopy(v view) *Decision {
 // unknown stops while no replica is known to have had the data, and there are claims of which nobody knows whether they hold it: what is made
 // now would begin empty beside them.
 func unknown(v view) *Decision {
-	if v.Desired == 0 || v.Unrecorded == 0 || v.count(func(r judged) bool { return r.Filled || r.Served || r.serves() }) > 0 {
+	if v.Desired == 0 || v.holders() > 0 {
+		return nil
+	}
+	return v.undecided()
+}
+
+// holders counts the replicas that have the data, as far as that can be known of them.
+func (v view) holders() int {
+	return v.count(func(r judged) bool { return r.Filled || r.Served || r.serves() })
+}
+
+// undecided waits for a person to say of every claim without a record whether it holds the data; nil when there is none.
+func (v view) undecided() *Decision {
+	if v.Unrecorded == 0 {
 		return nil
 	}
 	return wait(v1alpha1.ReasonReplicasUnknown,
-		"%d claims may hold the data, and nothing is on record of their replicas. Nothing is made before a person says which do: "+
-			"annotate one to take up again with %[2]s=%[3]s, one to leave with %[2]s=%[4]s.",
+		"%d claims may hold the data, and nothing is on record of their replicas. Nothing begins empty before a person says which do: "+
+			"annotate each that belongs to the replicas with %[2]s=%[3]s, one to leave with %[2]s=%[4]s.",
 		v.Unrecorded, v1alpha1.AnnotationReplicaState, v1alpha1.ReplicaFilled, v1alpha1.ReplicaReplaced)
 }
 
@@ -114,10 +127,14 @@ func pending(v view) *Decision {
 	return d
 }
 
-// tooFew makes one replica.
+// tooFew makes one replica. It begins empty, and so makes a majority of replicas with the data impossible while claims that may hold it are not decided
+// on: a person who takes up the first one means the others, too.
 func tooFew(v view) *Decision {
 	if len(v.live) >= v.Desired {
 		return nil
+	}
+	if d := v.undecided(); d != nil && 2*v.holders() <= v.Desired {
+		return d
 	}
 	return create("", v1alpha1.ReasonReplicaMissing, "A replica is made: there are %d, %d are wanted.", len(v.live), v.Desired)
 }
