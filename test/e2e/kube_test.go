@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -78,9 +79,27 @@ func connect() error {
 	return err
 }
 
+// patience has the tests whose limits are longer, by their names.
+var patience sync.Map
+
+// patient multiplies the limits of a test: it lets things die so often that those who try again wait for long.
+func patient(t *testing.T, times int) {
+	t.Helper()
+	patience.Store(t.Name(), time.Duration(times))
+}
+
+func patienceOf(t *testing.T) time.Duration {
+	t.Helper()
+	if times, is := patience.Load(t.Name()); is {
+		return times.(time.Duration)
+	}
+	return 1
+}
+
 // eventually waits until check has nothing to say, and fails with what it said last.
 func eventually(t *testing.T, limit time.Duration, what string, check func(ctx context.Context) error) {
 	t.Helper()
+	limit *= patienceOf(t)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	started := time.Now()

@@ -120,7 +120,7 @@ func createObject(t *testing.T, o client.Object) {
 // remove deletes an object and waits until it is gone.
 func remove(t *testing.T, o client.Object) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limitPod)
+	ctx, cancel := context.WithTimeout(context.Background(), limitPod*patienceOf(t))
 	defer cancel()
 	if err := kube.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
 		t.Error(err)
