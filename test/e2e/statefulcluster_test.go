@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -232,12 +233,35 @@ func undisturbed(t *testing.T, before, after corev1.Pod) {
 	}
 }
 
+// waitCapacities waits until the scheduler knows how much room every node has for a class. Until then it puts replicas that would rather be apart on the nodes
+// that it knows of.
+func waitCapacities(t *testing.T, class string) {
+	t.Helper()
+	eventually(t, limitPod, "the capacity of every node is published for "+class, func(ctx context.Context) error {
+		published := &storagev1.CSIStorageCapacityList{}
+		if err := kube.List(ctx, published); err != nil {
+			return err
+		}
+		known := 0
+		for _, p := range published.Items {
+			if p.StorageClassName == class && p.Capacity != nil && !p.Capacity.IsZero() {
+				known++
+			}
+		}
+		if known < len(nodes) {
+			return fmt.Errorf("%d of %d", known, len(nodes))
+		}
+		return nil
+	})
+}
+
 // TestStatefulClusterReplacesDeadNode: three replicas on three nodes with local volumes, and one node loses its power for good. The
 // replica comes back elsewhere with a new identity and a new claim; the other two never restart.
 func TestStatefulClusterReplacesDeadNode(t *testing.T) {
 	turn(t, 4, 5)
 	create(t, newCluster("replicated", nodes...))
 	waitReady(t, "replicated", limitPod)
+	waitCapacities(t, "replicated")
 	c := stateful(t, "replicas", "replicated", 3)
 	waitReplicas(t, c, 3)
 	before := replicas(t, c.Name)
@@ -297,6 +321,7 @@ func TestStatefulClusterScalesAndRolls(t *testing.T) {
 	turn(t, 2, 5)
 	create(t, newCluster("scaled", nodes...))
 	waitReady(t, "scaled", limitPod)
+	waitCapacities(t, "scaled")
 	c := stateful(t, "scaling", "scaled", 1, func(c *v1alpha1.StatefulCluster) {
 		c.Spec.PersistentVolumeClaimRetentionPolicy = &v1alpha1.ClaimRetention{WhenScaled: v1alpha1.DeleteClaims, WhenReplaced: v1alpha1.DeleteClaims}
 	})
