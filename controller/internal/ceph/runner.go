@@ -1,5 +1,6 @@
 // Package ceph talks to the monitors of a Ceph cluster. It asks by the command line of Ceph, reads JSON, and makes facts of it; it performs the steps that
-// the monitors perform, each after a look of its own. It decides nothing, and knows neither Kubernetes nor where its commands run.
+// the monitors perform, each after a look of its own, which refuses what has become unsafe. It chooses no step, and knows neither Kubernetes nor where its
+// commands run. Nothing calls it yet: no Cluster of type cephfs is built (decision 0057).
 package ceph
 
 import (

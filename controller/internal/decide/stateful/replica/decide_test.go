@@ -68,6 +68,7 @@ var words = map[string]func(*Replica){
 	"Scaled":      func(r *Replica) { r.Fate = Scaled },
 	"Replaced":    func(r *Replica) { r.Fate = Replaced },
 	"Rolled":      func(r *Replica) { r.Fate = Rolled },
+	"spared":      func(r *Replica) { r.GivenUp = now.Add(-time.Hour) },
 }
 
 // input wants a number of replicas and has the described ones.
@@ -307,6 +308,7 @@ func TestDecide_parked(t *testing.T) {
 // TestDecide_unrecorded: nothing begins empty while claims that nobody knows may hold the data.
 func TestDecide_unrecorded(t *testing.T) {
 	unknown := func(in Input) Input { in.Unrecorded = 2; return in }
+	declared := func(in Input) Input { in.Declared = true; return in }
 	try(t, map[string]expectation{
 		"none is known, and none is made":             {unknown(input(3)), "Wait ReplicasUnknown"},
 		"nor is one that never had data begun":        {unknown(input(3, "a absent fresh")), "Wait ReplicasUnknown"},
@@ -318,6 +320,8 @@ func TestDecide_unrecorded(t *testing.T) {
 		"nor beside one that serves without a record": {unknown(input(3, "a fresh")), "Wait ReplicasUnknown"},
 		"nor beside half":                             {unknown(input(4, "a", "b")), "Wait ReplicasUnknown"},
 		"beside a majority one is made":               {unknown(input(3, "a", "b")), "Create ReplicaMissing"},
+		"so it is in the place of one that was lost":  {unknown(input(2, "a", "b absent Replaced spared")), "Create ReplicaMissing"},
+		"those that never told are no majority":       {declared(unknown(input(3, "a fresh", "b fresh"))), "Wait ReplicasUnknown"},
 		"none is wanted":                              {unknown(input(0)), "Rest"},
 		"what was given up is ended all the same":     {unknown(input(3, "a Replaced")), "Remove ReplicaLeaving a for good"},
 		"one too many that never had the data leaves": {unknown(input(1, "a fresh unready just", "b fresh pending")), "Remove ScalingDown b for good"},

@@ -43,15 +43,21 @@ func lastCopy(v view) *Decision {
 // unknown stops while no replica is known to have had the data, and there are claims of which nobody knows whether they hold it: what is made
 // now would begin empty beside them.
 func unknown(v view) *Decision {
-	if v.Desired == 0 || v.holders() > 0 {
+	if v.Desired == 0 || v.count(func(r judged) bool { return r.Filled || r.Served || r.serves() }) > 0 {
 		return nil
 	}
 	return v.undecided()
 }
 
-// holders counts the replicas that have the data, as far as that can be known of them.
-func (v view) holders() int {
-	return v.count(func(r judged) bool { return r.Filled || r.Served || r.serves() })
+// minority reports whether those that may have the data, or were given up while others served with it, are no majority of those that are wanted.
+func (v view) minority() bool {
+	n := v.count(func(r judged) bool { return r.Filled || r.Served || r.serves() && !v.Declared })
+	for _, r := range v.Replicas {
+		if r.Fate != "" && !r.GivenUp.IsZero() {
+			n++
+		}
+	}
+	return 2*n <= v.Desired
 }
 
 // undecided waits for a person to say of every claim without a record whether it holds the data; nil when there is none.
@@ -61,7 +67,7 @@ func (v view) undecided() *Decision {
 	}
 	return wait(v1alpha1.ReasonReplicasUnknown,
 		"%d claims may hold the data, and nothing is on record of their replicas. Nothing begins empty before a person says which do: "+
-			"annotate each that belongs to the replicas with %[2]s=%[3]s, one to leave with %[2]s=%[4]s.",
+			"annotate all that belong together with %[2]s=%[3]s, one to leave with %[2]s=%[4]s, after which whenReplaced: Delete deletes it.",
 		v.Unrecorded, v1alpha1.AnnotationReplicaState, v1alpha1.ReplicaFilled, v1alpha1.ReplicaReplaced)
 }
 
@@ -128,12 +134,12 @@ func pending(v view) *Decision {
 }
 
 // tooFew makes one replica. It begins empty, and so makes a majority of replicas with the data impossible while claims that may hold it are not decided
-// on: a person who takes up the first one means the others, too.
+// on. A person who takes up the first one means the others, too.
 func tooFew(v view) *Decision {
 	if len(v.live) >= v.Desired {
 		return nil
 	}
-	if d := v.undecided(); d != nil && 2*v.holders() <= v.Desired {
+	if d := v.undecided(); d != nil && v.minority() {
 		return d
 	}
 	return create("", v1alpha1.ReasonReplicaMissing, "A replica is made: there are %d, %d are wanted.", len(v.live), v.Desired)

@@ -142,7 +142,7 @@ type Replica struct {
 	Tally
 	// Steady is for how long it was seen ready. It counts where Input.MinReady does.
 	Steady Steady
-	// Crowded: no other node is known to have room for its claims.
+	// Crowded: no other node, nor its own if its disk is lost, is known to have room for its claims.
 	Crowded bool
 	// Cost of deleting it: of two that are missed alike, the one of the lower cost goes.
 	Cost int
