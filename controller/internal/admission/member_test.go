@@ -262,6 +262,9 @@ func TestMember_adoption(t *testing.T) {
 		return c.Update(t.Context(), changed)
 	}
 	const message = "only after a person approved the plan"
+	forged := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "fast.n2"}, Spec: *m.Spec.DeepCopy()}
+	forged.Spec.Node, forged.Spec.Group.Earlier = "n2", []string{"cccc"}
+	denied(t, jane.Create(t.Context(), forged), "must be empty when a Member is made")
 	denied(t, adopt(ours, "bbbb", "aaaa"), message)
 	denied(t, adopt(ours, "aaaa", "cccc"), message)
 	m.Status.State, m.Status.Plan = "online", plan

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 const (
@@ -60,6 +61,7 @@ func (r *Rewind) Start(ctx context.Context) error {
 		r.pause, r.retry = rewindPause, rewindRetry
 	}
 	r.identity = string(uuid.NewUUID())
+	told, late := false, false
 	for {
 		pause := r.pause
 		switch err := r.look(ctx); {
@@ -68,6 +70,15 @@ func (r *Rewind) Start(ctx context.Context) error {
 		case err != nil:
 			// An API server that is away says nothing, and the look at the one that comes back matters.
 			pause = r.retry
+			// Whoever refuses the Lease answers, and may have to be upgraded first.
+			late = late || r.written == nil && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err)
+			if r.written == nil && !told {
+				told = true
+				log.FromContext(ctx).Error(err, "Cannot make the Lease by which a restore of the API server is noticed", "lease", rewindPrefix+r.Pod)
+			}
+		case late:
+			// Nobody looked since the caches were filled.
+			return fmt.Errorf("%w (its Lease could not be made before)", ErrRewound)
 		}
 		select {
 		case <-time.After(pause):

@@ -62,7 +62,7 @@ func adopted(have v1alpha1.MemberGroup, replaces []string, group, uuid string) *
 	return &v1alpha1.MemberGroup{UUID: uuid, Name: group, Earlier: earlier}
 }
 
-// adopt looks once more at what the agent reports: the only group of the owner has to be the one that was approved, and whole.
+// adopt looks once more at what the agent reports: the only group of the owner has to be the one that was approved, and whole, and those that it replaces must not be there.
 func (p performer) adopt(ctx context.Context, s lvm.Step) error {
 	if s.Adoption == nil || s.UUID == "" {
 		return fmt.Errorf("step %s of host %s names no record", s.Does, p.host)
@@ -71,6 +71,11 @@ func (p performer) adopt(ctx context.Context, s lvm.Step) error {
 	own := n.GroupsOf(s.Owner)
 	if !n.Up() || n.LVMError != "" || len(own) != 1 || own[0].UUID != s.UUID || own[0].Partial || own[0].Unknown {
 		return moved(p.host, "volume group %s (UUID %s) is not the only one of its Cluster on %s any more, or it lacks a disk", s.Group, s.UUID, p.host)
+	}
+	for _, uuid := range s.Adoption.Replaces {
+		if !lvm.Gone(n, &v1alpha1.MemberGroup{UUID: uuid}) {
+			return moved(p.host, "volume group with UUID %s is or may be on %s after all", uuid, p.host)
+		}
 	}
 	return p.records.Adopt(ctx, *s.Adoption, own[0].Name, s.UUID)
 }

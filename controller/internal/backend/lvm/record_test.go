@@ -54,6 +54,8 @@ func TestPerform_adopts(t *testing.T) {
 	reports := func(groups ...decide.Group) decide.Node {
 		return decide.Node{Name: "n1", Agent: decide.AgentUp, Groups: groups}
 	}
+	blind := reports(whole)
+	blind.Unknown = []decide.UnknownGroup{{Name: "x"}}
 	silent := reports(whole)
 	silent.Agent = decide.AgentUnreachable
 	for name, c := range map[string]struct {
@@ -73,6 +75,8 @@ func TestPerform_adopts(t *testing.T) {
 		"a step without a record":       {have: &v1alpha1.MemberGroup{UUID: "A"}, node: reports(whole), step: func(s *lvm.Step) { s.Adoption = nil }, fails: true},
 		"the group lacks a disk now":    {have: &v1alpha1.MemberGroup{UUID: "A"}, node: reports(partial), fails: true},
 		"another group came besides":    {have: &v1alpha1.MemberGroup{UUID: "A"}, node: reports(whole, other), fails: true},
+		"the replaced one is reported":  {have: &v1alpha1.MemberGroup{UUID: "A"}, node: reports(whole, decide.Group{Name: "x", UUID: "A", OwnerUID: "other"}), fails: true},
+		"one cannot be reported":        {have: &v1alpha1.MemberGroup{UUID: "A"}, node: blind, fails: true},
 		"another group is there now":    {have: &v1alpha1.MemberGroup{UUID: "A"}, node: reports(other), fails: true},
 		"the agent is silent meanwhile": {have: &v1alpha1.MemberGroup{UUID: "A"}, node: silent, fails: true},
 	} {

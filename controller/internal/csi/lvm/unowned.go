@@ -122,8 +122,22 @@ func (b *Backend) elsewhere(ctx context.Context, p spot) error {
 	if !seen || len(groups) == 0 {
 		return nil
 	}
-	if lost, err := b.declaredLost(ctx, p, groups); err != nil || lost {
+	lost, err := b.declaredLost(ctx, p, groups)
+	if err != nil {
 		return err
+	}
+	given, err := b.givenUp(ctx, p)
+	if err != nil {
+		return err
+	}
+	if lost && p.holds() && slices.ContainsFunc(groups, func(uuid string) bool { return slices.Contains(given, uuid) }) {
+		// The disks may have been copied, and this may be the only copy that is left.
+		return volume.Refuse(volume.Unavailable, "volume group %s on node %s has a volume of the name %s, and is not the group that %s has on record and a person "+
+			"gave up. Nothing is deleted there: delete the PersistentVolume if the volume is to stay, or remove it by hand first", p.id.Group, p.id.Node, p.id.Name,
+			backend.Shorten(named, 10))
+	}
+	if lost {
+		return nil
 	}
 	return volume.Refuse(volume.Unavailable, "volume group %s on node %s is not the one that %s has on record: %s may be in that one%s",
 		p.id.Group, p.id.Node, backend.Shorten(named, 10), p.id.Name, p.wayOut())
@@ -146,17 +160,24 @@ func (b *Backend) declaredLost(ctx context.Context, p spot, groups []string) (bo
 	if err != nil || len(groups) == 0 {
 		return false, err
 	}
-	members, err := b.members(ctx)
+	given, err := b.givenUp(ctx, p)
 	if err != nil {
 		return false, err
 	}
-	if m := memberOn(members[p.owner], p.id.Node); p.owner != "" && m != nil && m.Spec.Group != nil {
-		lost = append(lost, m.Spec.Group.Earlier...)
-	}
+	lost = append(lost, given...)
 	there := func(uuid string) bool {
 		return !slices.Contains(lost, uuid) || !lvm.Gone(p.node, &v1alpha1.MemberGroup{UUID: uuid})
 	}
 	return !slices.ContainsFunc(groups, there), nil
+}
+
+// givenUp returns the UUIDs of the groups that a person gave up for the one that the node has.
+func (b *Backend) givenUp(ctx context.Context, p spot) ([]string, error) {
+	members, err := b.members(ctx)
+	if m := memberOn(members[p.owner], p.id.Node); err == nil && p.owner != "" && m != nil && m.Spec.Group != nil {
+		return m.Spec.Group.Earlier, nil
+	}
+	return nil, err
 }
 
 // recording returns the Members of any Cluster, also of those that do not exist any more, that have the group of a spot on record.

@@ -245,6 +245,10 @@ func TestDeleteVolume_givenUp(t *testing.T) {
 	wantCode(t, s.remove(handle), codes.Unavailable)
 	s.cache.members[0].Spec.Group.Earlier = []string{"X"}
 	wantCode(t, s.remove(handle), codes.OK)
+	// The disks were copied: a volume of that name is in the group that was adopted, too, and may be the only copy.
+	s.recordIn("pv-1", v.GetVolumeId(), "X")
+	s.cache.volumes[len(s.cache.volumes)-1].Status.Phase = corev1.VolumeReleased
+	checkRefusal(t, s.remove(v.GetVolumeId()), codes.Unavailable, "has a volume of the name")
 	if left := s.agents["node-1"].Volumes(group); len(left) != 1 {
 		t.Errorf("volumes are %+v, with %s", left, v.GetVolumeId())
 	}

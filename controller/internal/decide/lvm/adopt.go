@@ -29,7 +29,7 @@ func (h host) adopts() []Step {
 	g := h.groups[0]
 	step := h.work(disk.Choice{}).step(v1alpha1.ActionAdoptVolumeGroup, g.Name, h.work(disk.Choice{}).devicesOf(g), h.adoptionReason(g))
 	step.Adoption = &Adoption{Member: h.m.Object.Name, Node: h.m.Node, UID: string(h.m.Object.UID), Replaces: h.unseen()}
-	for _, name := range h.called(g.Volumes) {
+	for _, name := range h.called(g, g.Volumes) {
 		step.Shown.Volumes = append(step.Shown.Volumes, "kept: "+name)
 	}
 	var lost []string

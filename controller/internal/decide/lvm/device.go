@@ -187,15 +187,15 @@ func (h host) missingPaths() string {
 }
 
 // partialVolumes names the volumes of a group that lack a part, with their claims where they have one.
-func (h host) partialVolumes(g decide.Group) []string { return h.called(g.PartialVolumes) }
+func (h host) partialVolumes(g decide.Group) []string { return h.called(g, g.PartialVolumes) }
 
-// called names volumes by the objects that stand for them, where there are any.
-func (h host) called(names []string) []string {
+// called names volumes of a group by the objects that stand for them, where there are any. An object that records another group stands for none of them.
+func (h host) called(g decide.Group, names []string) []string {
 	var out []string
 	for _, name := range names {
 		text := name
 		for _, v := range h.m.Volumes {
-			if id, err := volumeid.Parse(v.Handle); err == nil && id.Node == h.m.Node && id.Name == name {
+			if id, err := volumeid.Parse(v.Handle); err == nil && id.Node == h.m.Node && id.Name == name && (v.GroupUUID == "" || v.GroupUUID == g.UUID) {
 				text = v.String()
 			}
 		}

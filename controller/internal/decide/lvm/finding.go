@@ -57,7 +57,7 @@ func (h host) stale() backend.Finding {
 			return bad(v1alpha1.ReasonVolumeStale, fmt.Sprintf(
 				"a disk of volume group %s dropped off while it was in use, and nothing can be read from volumes that lead to where it was: %s; "+
 					"each works again once the pods that use it, or a volume of the same thin pool, have ended and start anew",
-				g.Name, backend.Shorten(h.called(g.StaleVolumes), 10)))
+				g.Name, backend.Shorten(h.called(g, g.StaleVolumes), 10)))
 		}
 	}
 	return backend.Finding{}

@@ -252,7 +252,12 @@ func (h host) reportsRecorded() bool {
 	return h.known() && r != nil && r.UUID != "" && h.seen(r.UUID) >= 0
 }
 
-// unsure reports whether the agent answers, and what it says leaves open whether the recorded group is there.
+// unsure reports whether the agent answers, and what it says leaves open whether the recorded group is there. So does a group that only the volumes of the host
+// have on record, whosever tag it carries: after a restore it may wait for its import.
 func (h host) unsure() bool {
-	return h.node.Up() && !h.reportsRecorded() && !Gone(h.node, h.m.Record())
+	if !h.node.Up() || h.reportsRecorded() {
+		return false
+	}
+	there := func(uuid string) bool { return !Gone(h.node, &v1alpha1.MemberGroup{UUID: uuid}) }
+	return !Gone(h.node, h.m.Record()) || slices.ContainsFunc(h.recorded(), there)
 }

@@ -201,7 +201,7 @@ func (h host) damaged() backend.Finding {
 			}
 			text := "no volume is in it"
 			if len(p.DamagedVolumes) > 0 {
-				text = "volumes in it, which cannot be used: " + backend.Shorten(h.called(p.DamagedVolumes), 10)
+				text = "volumes in it, which cannot be used: " + backend.Shorten(h.called(g, p.DamagedVolumes), 10)
 			}
 			way, byHand := "", ""
 			if p.RepairDigest != "" {
@@ -230,7 +230,7 @@ func (h host) repair() []Step {
 			"What cannot be found of a volume reads as zeroes afterwards, and what is found may be of an earlier moment; the old metadata is kept. Nothing changes while a pod uses a volume, or unless all %d are found.",
 			len(p.DamagedVolumes)))
 		step.Damaged = Damaged{Name: p.Name, Digest: p.RepairDigest, SizeBytes: p.SizeBytes}
-		step.Shown.Volumes = h.called(p.DamagedVolumes)
+		step.Shown.Volumes = h.called(g, p.DamagedVolumes)
 		if p.Damage != "" || h.planned(step) {
 			out = append(out, step)
 		}

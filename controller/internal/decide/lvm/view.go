@@ -98,9 +98,10 @@ func (v *View) Facts(host string) backend.Facts {
 	own, _ := v.groups(host)
 	m := v.members[host]
 	h := v.host(backend.Member{Node: host, Object: m})
+	with := v.host(backend.Member{Node: host, Object: m, Volumes: v.seen.World.Volumes[host]})
 	f := backend.Facts{
 		Up: n.Up(), TooEarly: n.Agent == decide.AgentConnecting, Missing: n.Agent == decide.AgentMissing,
-		Holding: holding(own), Data: data(v.own.spec, n, own), Recorded: h.reportsRecorded(), Unsure: h.unsure(),
+		Holding: holding(own), Data: data(v.own.spec, n, own), Recorded: h.reportsRecorded(), Unsure: with.unsure(),
 	}
 	f.Reason, f.Problem = problem(n)
 	if f.Data == nodestate.DataAbsent && (!h.scattered().IsZero() || !h.hidden().IsZero()) {

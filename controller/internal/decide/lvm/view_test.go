@@ -40,6 +40,8 @@ func TestFacts(t *testing.T) {
 	recorded := memberOf(clusterOf(), records("A"))
 	lost := memberOf(clusterOf(), records("A"), lostMember)
 	names := []string{"quarry-a/v1", "quarry-a/v2"}
+	before := groupOf("A")
+	before.OwnerUID = "uid-before"
 	for name, c := range map[string]struct {
 		in        scene
 		snapshots []string
@@ -62,6 +64,9 @@ func TestFacts(t *testing.T) {
 		},
 		"a host where LVM cannot report a group of another Cluster": {
 			scene{node: unreported("other", full)}, nil, backend.Facts{Up: true, Data: present, Holding: names, Unsure: true},
+		},
+		"a group with the tag of before a restore, which only volumes record": {
+			scene{node: up("n1", []decide.Group{before}), world: backend.World{Volumes: map[string][]backend.Volume{"n1": {pinned("v", "A")}}}}, nil, backend.Facts{Up: true, Data: absent, Unsure: true},
 		},
 		"a host that does not answer": {
 			scene{node: away(full), object: recorded},
