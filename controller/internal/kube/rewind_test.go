@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -185,5 +188,42 @@ func TestRewind_clock(t *testing.T) {
 	look(t, r)
 	if got := s.lease(t).Spec.RenewTime; !ahead.Before(got) {
 		t.Errorf("renewed at %s, after %s", got, ahead)
+	}
+}
+
+// TestRewind_late: a process whose Lease could be made only after a while begins anew, since nobody looked meanwhile. One whose Lease was refused goes on.
+func TestRewind_late(t *testing.T) {
+	leases := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	for name, c := range map[string]struct {
+		err  error
+		anew bool
+	}{
+		"the API server was away": {errors.New("connection refused"), true},
+		"no right to make it":     {apierrors.NewForbidden(leases, "process-p", errors.New("no")), false},
+		"a policy of before":      {apierrors.NewInvalid(schema.GroupKind{Kind: "Lease"}, "process-p", nil), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var creates, updates atomic.Int32
+			live := interceptor.NewClient(newStore().WithWatch, interceptor.Funcs{
+				Create: func(ctx context.Context, next client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+					if creates.Add(1) < 3 {
+						return c.err
+					}
+					return next.Create(ctx, o, opts...)
+				},
+				Update: func(ctx context.Context, next client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+					if updates.Add(1) == 3 {
+						cancel()
+					}
+					return next.Update(ctx, o, opts...)
+				},
+			})
+			err := (&Rewind{Live: live, Namespace: "ns", Pod: "p", pause: time.Millisecond, retry: time.Millisecond}).Start(ctx)
+			if errors.Is(err, ErrRewound) != c.anew || !c.anew && (err != nil || updates.Load() < 3) {
+				t.Errorf("%v, %d attempts, %d renewals", err, creates.Load(), updates.Load())
+			}
+		})
 	}
 }
