@@ -63,6 +63,9 @@ const (
 	// ConditionRecordReported: the host reports what the member has on record. Unknown: the host answers, and what it reports leaves that open, or
 	// nobody can say yet. A word that the member is lost is refused unless it is False.
 	ConditionRecordReported = "RecordReported"
+	// ConditionGivenUpAbsent: none of the groups that spec.group.earlier lists is on the host or on another one, so nothing can serve the volumes that are
+	// recorded in them. Unknown: the host does not say so for sure. Only members that gave up a group have it. Ready does not depend on it.
+	ConditionGivenUpAbsent = "GivenUpAbsent"
 )
 
 // Condition types of a StorageNode.
@@ -128,6 +131,9 @@ const (
 	ReasonRecordReported     = "RecordReported"
 	ReasonRecordNotReported  = "RecordNotReported"
 	ReasonRecordUnsure       = "RecordUnsure"
+	ReasonGivenUpAbsent      = "GivenUpAbsent"
+	ReasonGivenUpSeen        = "GivenUpSeen"
+	ReasonGivenUpUnsure      = "GivenUpUnsure"
 	ReasonRetired            = "Retired"
 	ReasonRetiring           = "Retiring"
 	ReasonSameShare          = "SameShare"

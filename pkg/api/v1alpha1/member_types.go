@@ -246,7 +246,8 @@ type MemberStatus struct {
 	// Message says what is wrong with the member, or what it waits for; empty when all is well.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Conditions: Ready, Leaving while the member is to be removed, and Retired while spec.retire lists a device.
+	// Conditions: Ready, RecordReported, Leaving while the member is to be removed, Retired while spec.retire lists a device, and GivenUpAbsent once a group was
+	// given up.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -70,6 +70,8 @@ type Host struct {
 	Zeroing []string
 	// Retired tells how far the devices are that the Member gives up; nil when it gives up none.
 	Retired *metav1.Condition
+	// GivenUp tells whether the groups that a person gave up are away; nil when none was given up.
+	GivenUp *metav1.Condition
 	// Volumes is the number of volumes on the host.
 	Volumes int
 	// Serves is true when the host has, or had when it was last seen, its part of the storage.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
@@ -169,5 +170,53 @@ func TestAdopt_afterwards(t *testing.T) {
 	h := after.decide()
 	if len(h.Steps) != 1 || h.Steps[0].API().GroupUUID != "A" || !slices.Equal(h.Steps[0].API().Replaces, []string{"B"}) {
 		t.Errorf("%s", tell(h))
+	}
+}
+
+// TestGivenUpAbsent: what was given up is away only while the host says so without a doubt. A disk that comes back brings its volumes back.
+func TestGivenUpAbsent(t *testing.T) {
+	node := up("n1", []decide.Group{ofNode1("B", "sdb")}, ownDisk("sdb"))
+	hiding := device("sda")
+	hiding.Refusals = []v1alpha1.Refusal{{Reason: v1alpha1.RefusalUnreadable}}
+	stranger := ofNode1("A", "sda")
+	stranger.OwnerUID = "another"
+	object := memberOf(clusterOf(), records("B"), earlier("X", "A"))
+	for name, c := range map[string]struct {
+		edit      func(*decide.Node)
+		elsewhere []decide.Group
+		object    *v1alpha1.Member
+		want      metav1.ConditionStatus
+	}{
+		"nothing is seen of it":              {want: metav1.ConditionTrue},
+		"one of them is back":                {edit: func(n *decide.Node) { n.Groups = append(n.Groups, ofNode1("A", "sda")) }, want: metav1.ConditionFalse},
+		"back, and another's by its tag":     {edit: func(n *decide.Node) { n.Groups = append(n.Groups, stranger) }, want: metav1.ConditionFalse},
+		"back, and another node's":           {edit: func(n *decide.Node) { n.OtherNodes = []decide.Group{ofNode2("A", "sda")} }, want: metav1.ConditionFalse},
+		"another node has it":                {elsewhere: []decide.Group{groupOf("A", "sda")}, want: metav1.ConditionFalse},
+		"a disk cannot be read":              {edit: func(n *decide.Node) { n.Devices = append(n.Devices, hiding) }, want: metav1.ConditionUnknown},
+		"a group cannot be reported":         {edit: func(n *decide.Node) { n.Unknown = []decide.UnknownGroup{{Name: "x"}} }, want: metav1.ConditionUnknown},
+		"LVM cannot be run":                  {edit: func(n *decide.Node) { n.LVMError = "no" }, want: metav1.ConditionUnknown},
+		"the agent is silent":                {edit: func(n *decide.Node) { n.Agent = decide.AgentUnreachable }, want: metav1.ConditionUnknown},
+		"the agent connects":                 {edit: func(n *decide.Node) { n.Agent = decide.AgentConnecting }, want: metav1.ConditionUnknown},
+		"the host has another record by now": {object: memberOf(clusterOf(), records("A"), earlier("B")), want: metav1.ConditionFalse},
+		"nothing was given up":               {object: memberOf(clusterOf(), records("B"))},
+		"no record":                          {object: memberOf(clusterOf())},
+	} {
+		in := scene{node: node, object: object}
+		if c.object != nil {
+			in.object = c.object
+		}
+		if c.edit != nil {
+			in.node.Groups, in.node.Devices = slices.Clone(node.Groups), slices.Clone(node.Devices)
+			c.edit(&in.node)
+		}
+		v := in.view()
+		v.seen.Nodes["n2"] = up("n2", c.elsewhere)
+		got := v.Decide(in.member()).GivenUp
+		switch {
+		case got == nil && c.want != "":
+			t.Errorf("%s: nothing is told", name)
+		case got != nil && (got.Status != c.want || got.Type != v1alpha1.ConditionGivenUpAbsent || got.Reason == "" || got.Message == ""):
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }

@@ -43,7 +43,7 @@ func (v *View) Decide(m backend.Member) backend.Host {
 	h := v.host(m)
 	out := backend.Host{Serves: h.serves(), Unused: h.unused()}
 	h.measure(&out)
-	out.Retired = h.retirement().Condition
+	out.Retired, out.GivenUp = h.retirement().Condition, h.earlierAway()
 	if !h.node.Up() {
 		out.Record = h.remembered()
 		return out

@@ -3,12 +3,14 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -248,8 +250,17 @@ func TestReconcile_olderRecord(t *testing.T) {
 	if !slices.Equal(m.Spec.Group.Earlier, []string{older}) || m.Annotations[v1alpha1.AnnotationApprove] != "" {
 		t.Errorf("record %+v, annotations %v", m.Spec.Group, m.Annotations)
 	}
+	away := func(*v1alpha1.Cluster) string {
+		m := s.member("pool", "n1")
+		c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionGivenUpAbsent)
+		if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != m.Generation || !strings.Contains(c.Message, older) {
+			return fmt.Sprintf("what was given up: %+v", c)
+		}
+		return ""
+	}
+	s.until("pool", away)
 	s.restartController()
-	s.until("pool", all(hasPhase(v1alpha1.PhaseRunning), s.hasGroup("n1", uuid)))
+	s.until("pool", all(hasPhase(v1alpha1.PhaseRunning), s.hasGroup("n1", uuid), away))
 }
 
 // cutOff are records of a controller that dies when it writes one: before or after the API server has it.

@@ -66,7 +66,8 @@ var memberChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*v1alpha1.Member)
 		after, okToo := e.ObjectNew.(*v1alpha1.Member)
-		return !ok || !okToo || disk.State(before, false) != disk.State(after, false) || disk.State(before, true) != disk.State(after, true)
+		return !ok || !okToo || disk.State(before, false) != disk.State(after, false) || disk.State(before, true) != disk.State(after, true) ||
+			disk.Away(before) != disk.Away(after)
 	},
 }
 

@@ -47,7 +47,7 @@ func (r *Reconciler) hold(ctx context.Context, s *scope, i *record.Identity, out
 
 // onVolume adds what a volume says of a replica: how its disks are, and on which nodes it can be used.
 func (s *scope) onVolume(v *corev1.PersistentVolume, scheduled bool, on map[string]bool, out *replica.Replica) {
-	out.Disk = out.Disk.With(disk.State(disk.Holder(v, s.members), out.Sound()))
+	out.Disk = out.Disk.With(disk.Of(v, s.members, out.Sound()))
 	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
 		return
 	}

@@ -75,6 +75,33 @@ func TestReconcile_lostDisk(t *testing.T) {
 	}
 }
 
+// TestReconcile_givenUpDisk: a person gave up the group of a disk that was pulled, and its pod is ready still: nothing that it writes is kept.
+func TestReconcile_givenUpDisk(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3")
+	m := s.lostDisk()
+	s.groupLost(m, false)
+	s.settle("two replicas", isReady)
+	m.Spec.Group = &v1alpha1.MemberGroup{UUID: "other", Earlier: []string{m.Spec.Group.UUID}}
+	if err := s.client.Update(context.Background(), m); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(10 * time.Minute)
+	if s.names() != "1 2" || isReady(s.get()) != "" {
+		t.Errorf("given up before anybody said that it is away: pods %s, %s", s.names(), isReady(s.get()))
+	}
+	m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionGivenUpAbsent, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonGivenUpAbsent, ObservedGeneration: m.Generation,
+		LastTransitionTime: metav1.NewTime(s.now),
+	})
+	if err := s.client.Status().Update(context.Background(), m); err != nil {
+		t.Fatal(err)
+	}
+	s.settle("a replica elsewhere", isReady)
+	if s.names() != "1 3" || s.claim(2) != v1alpha1.ReplicaReplaced {
+		t.Errorf("pods %s, claim %s", s.names(), s.claim(2))
+	}
+}
+
 // TestReconcile_deviceBeside: a device that is missing beside a replica, and holds nothing of it, keeps no pod from being made again.
 func TestReconcile_deviceBeside(t *testing.T) {
 	s := newSuite(t, "n1", "n2", "n3")
@@ -213,8 +240,11 @@ func TestMemberChanged(t *testing.T) {
 		after client.Object
 		want  bool
 	}{
-		"more volumes":    {m(func(m *v1alpha1.Member) { m.Status.Volumes = 7 }), false},
-		"maintenance":     {m(func(m *v1alpha1.Member) { m.Spec.Maintenance = true }), true},
+		"more volumes": {m(func(m *v1alpha1.Member) { m.Status.Volumes = 7 }), false},
+		"maintenance":  {m(func(m *v1alpha1.Member) { m.Spec.Maintenance = true }), true},
+		"a group that was given up is away": {m(func(m *v1alpha1.Member) {
+			m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionGivenUpAbsent, Status: metav1.ConditionTrue}}
+		}), true},
 		"a device is out": {m(func(m *v1alpha1.Member) { m.Status.Devices = []v1alpha1.MemberDevice{{State: v1alpha1.DeviceMissing}} }), true},
 	} {
 		if got := memberChanged.Update(event.UpdateEvent{ObjectOld: base, ObjectNew: c.after}); got != c.want {

@@ -193,13 +193,8 @@ func fillMember(m *v1alpha1.Member, h *backend.HostHealth, now time.Time) {
 	if !h.Facts.TooEarly || !meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionRecordReported) {
 		setConditions(&st.Conditions, m.Generation, []metav1.Condition{h.Reported})
 	}
-	if c := h.Decided.Retired; c != nil {
-		c := *c
-		c.Message = backend.Cut(c.Message, maxMessage)
-		setConditions(&st.Conditions, m.Generation, []metav1.Condition{c})
-	} else {
-		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionRetired)
-	}
+	keep(st, m.Generation, v1alpha1.ConditionRetired, h.Decided.Retired)
+	keep(st, m.Generation, v1alpha1.ConditionGivenUpAbsent, h.Decided.GivenUp)
 	if !h.Leaving.Active {
 		if !h.Flags.ShouldDestroy() {
 			meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionLeaving)
@@ -215,6 +210,17 @@ func fillMember(m *v1alpha1.Member, h *backend.HostHealth, now time.Time) {
 		Type: v1alpha1.ConditionLeaving, Status: metav1.ConditionTrue, Reason: h.Leaving.Reason, Message: backend.Cut(h.Leaving.Message, maxMessage),
 		ObservedGeneration: m.Generation, LastTransitionTime: metav1.NewTime(since.Truncate(time.Second)),
 	})
+}
+
+// keep sets a condition that only some members have, or removes it.
+func keep(st *v1alpha1.MemberStatus, generation int64, kind string, c *metav1.Condition) {
+	if c == nil {
+		meta.RemoveStatusCondition(&st.Conditions, kind)
+		return
+	}
+	told := *c
+	told.Message = backend.Cut(told.Message, maxMessage)
+	setConditions(&st.Conditions, generation, []metav1.Condition{told})
 }
 
 // devicesOf returns the devices of a member: what the backend sees, or what was recorded while it cannot see.

@@ -36,6 +36,38 @@ func Holder(v *corev1.PersistentVolume, members []v1alpha1.Member) *v1alpha1.Mem
 	return found
 }
 
+// Of tells how the disks are that hold a volume, by the group on record of it. sound is what State has it for. What is in a group that a person gave up is lost,
+// once each Member that gave it up says that it is away; a Member that records the group outranks those. A group that nobody has on record holds nothing back.
+func Of(v *corev1.PersistentVolume, members []v1alpha1.Member, sound bool) replica.DiskState {
+	if m := Holder(v, members); m != nil {
+		return State(m, sound)
+	}
+	if v.Spec.CSI == nil {
+		return replica.DiskFine
+	}
+	uuid, given := v.Spec.CSI.VolumeAttributes[v1alpha1.AttributeGroupUUID], false
+	for i := range members {
+		switch g := members[i].Spec.Group; {
+		case uuid == "" || g == nil:
+		case g.UUID == uuid, slices.Contains(g.Earlier, uuid) && !Away(&members[i]):
+			return replica.DiskFine
+		case slices.Contains(g.Earlier, uuid):
+			given = true
+		}
+	}
+	if given {
+		return replica.DiskLost
+	}
+	return replica.DiskFine
+}
+
+// Away reports whether a Member says that the groups are away that a person gave up there. What it said of an earlier record does not count: another group
+// may be among them by now.
+func Away(m *v1alpha1.Member) bool {
+	c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionGivenUpAbsent)
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == m.Generation
+}
+
 // State tells how the disks of a Member are. sound says whether the pod of the replica says nothing against its volumes: while it does not, a device
 // that is missing is not known to hold any of it. One without a pod has to be tried, or it would never be made again.
 func State(m *v1alpha1.Member, sound bool) replica.DiskState {

@@ -114,6 +114,54 @@ func TestHolder(t *testing.T) {
 	}
 }
 
+func givenUp(status metav1.ConditionStatus, earlier ...string) func(*v1alpha1.Member) {
+	return func(m *v1alpha1.Member) {
+		m.Generation, m.Spec.Group.UUID, m.Spec.Group.Earlier = 3, "B", earlier
+		m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionGivenUpAbsent, Status: status, ObservedGeneration: 3})
+	}
+}
+
+// TestOf_givenUp: a person gave up the group that a volume is in. The pod may be ready for a while on a disk that was pulled.
+func TestOf_givenUp(t *testing.T) {
+	away := member(givenUp(metav1.ConditionTrue, "Z", "A"))
+	off := member(givenUp(metav1.ConditionTrue, "Z", "A"))
+	Unwatch(&off)
+	records := func(m *v1alpha1.Member) { m.Name, m.Spec.Group.UUID = "fast.n2", "A" }
+	v := &corev1.PersistentVolume{}
+	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{VolumeAttributes: map[string]string{v1alpha1.AttributeGroupUUID: "A"}}
+	none := v.DeepCopy()
+	none.Spec.CSI.VolumeAttributes = nil
+	empty := member(givenUp(metav1.ConditionTrue, ""))
+	for name, c := range map[string]struct {
+		members []v1alpha1.Member
+		want    replica.DiskState
+	}{
+		"its disks are away":                           {[]v1alpha1.Member{away}, replica.DiskLost},
+		"its disks are back":                           {[]v1alpha1.Member{member(givenUp(metav1.ConditionFalse, "A"))}, replica.DiskFine},
+		"the node does not say":                        {[]v1alpha1.Member{member(givenUp(metav1.ConditionUnknown, "A"))}, replica.DiskFine},
+		"nothing is said yet":                          {[]v1alpha1.Member{member(func(m *v1alpha1.Member) { m.Spec.Group.UUID, m.Spec.Group.Earlier = "B", []string{"A"} })}, replica.DiskFine},
+		"what is said is of an earlier record":         {[]v1alpha1.Member{member(givenUp(metav1.ConditionTrue, "A"), func(m *v1alpha1.Member) { m.Generation = 4 })}, replica.DiskFine},
+		"another group was given up":                   {[]v1alpha1.Member{member(givenUp(metav1.ConditionTrue, "Z"))}, replica.DiskFine},
+		"another Member records it":                    {[]v1alpha1.Member{away, member(records)}, replica.DiskFine},
+		"another one records it, and lost it":          {[]v1alpha1.Member{away, member(records, reason(v1alpha1.ReasonVolumeGroupLost))}, replica.DiskFailed},
+		"several record it":                            {[]v1alpha1.Member{away, member(records), member(records)}, replica.DiskFine},
+		"two gave it up, and it is away":               {[]v1alpha1.Member{away, away}, replica.DiskLost},
+		"two gave it up, and one says that it is back": {[]v1alpha1.Member{away, member(givenUp(metav1.ConditionFalse, "A"))}, replica.DiskFine},
+		"nobody looks after its Members":               {[]v1alpha1.Member{off}, replica.DiskFine},
+	} {
+		for _, sound := range []bool{false, true} {
+			if got := Of(v, c.members, sound); got != c.want {
+				t.Errorf("%s, sound %t: %d, want %d", name, sound, got, c.want)
+			}
+		}
+	}
+	for _, v := range []*corev1.PersistentVolume{none, {}} {
+		if got := Of(v, []v1alpha1.Member{empty}, false); got != replica.DiskFine {
+			t.Errorf("no group is on record: %d", got)
+		}
+	}
+}
+
 // TestRoom_nowhere: where no node takes the replica there is no room, whoever publishes capacity.
 func TestRoom_nowhere(t *testing.T) {
 	if Room([]*corev1.PersistentVolumeClaim{{}}, nil, nodes.Nodes{}, nil) {
