@@ -23,6 +23,8 @@ type HostHealth struct {
 	// Reported is the condition that says whether the host reports what is on record.
 	Reported metav1.Condition
 	Leaving  Leaving
+	// Taken is true once the Member is being deleted, and a person's word that it is lost counts. The word cannot be taken back any more.
+	Taken bool
 	// Invalid is why the host may not be used; nil when it may.
 	Invalid *Invalid
 	// Decided is what the backend decided.

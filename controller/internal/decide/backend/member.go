@@ -130,6 +130,9 @@ type Leaving struct {
 	Wake time.Duration
 }
 
+// LostMessage says why a member leaves that is declared lost.
+const LostMessage = "A person said that the node and what it holds are lost."
+
 // Departure is what the decision about leaving is made on.
 type Departure struct {
 	// Unwanted says why the spec does not want the host; empty reason while it does.
@@ -155,10 +158,7 @@ type Departure struct {
 // Leave decides about a member that is not being deleted yet.
 func (d Departure) Leave() Leaving {
 	if d.Lost {
-		return Leaving{
-			Active: true, Since: first(d.Since, d.Now), Reason: v1alpha1.ReasonLost,
-			Message: "A person said that the node and what it holds are lost.", Delete: true,
-		}
+		return Leaving{Active: true, Since: first(d.Since, d.Now), Reason: v1alpha1.ReasonLost, Message: LostMessage, Delete: true}
 	}
 	if d.Reason == "" {
 		return Leaving{}

@@ -40,6 +40,27 @@ func (s *suite) groupLost(m *v1alpha1.Member, lost bool) {
 	}
 }
 
+// condemn deletes a Member because a person said that it is lost, and leaves it to its finalizer, as its controller does.
+func (s *suite) condemn(m *v1alpha1.Member) {
+	s.t.Helper()
+	s.t.Cleanup(func() {
+		m.Finalizers = nil
+		_ = s.client.Update(context.Background(), m)
+	})
+	if err := s.client.Delete(context.Background(), m); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.client.Get(context.Background(), client.ObjectKeyFromObject(m), m); err != nil {
+		s.t.Fatal(err)
+	}
+	m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionLeaving, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonLost, LastTransitionTime: metav1.NewTime(s.now),
+	})
+	if err := s.client.Status().Update(context.Background(), m); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // lostDisk makes two replicas on two nodes, whose volumes Members hold, and has that of the second lose its group.
 func (s *suite) lostDisk() *v1alpha1.Member {
 	s.t.Helper()
@@ -178,11 +199,16 @@ func TestReconcile_roomBesideALostDisk(t *testing.T) {
 	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonNoRoom, "no other node is known to take another one")(s.get()); complaint != "" || s.names() != "1 2" {
 		t.Errorf("pods %s: %s", s.names(), complaint)
 	}
-	patch := client.MergeFrom(m.DeepCopy())
-	m.Spec.Lost = string(m.UID)
-	if err := s.client.Patch(context.Background(), m, patch); err != nil {
+	// A word that nobody acts upon changes nothing, even if the Member says that its group is lost.
+	m.Spec.Lost, m.Finalizers = string(m.UID), []string{v1alpha1.FinalizerMember}
+	if err := s.client.Update(context.Background(), m); err != nil {
 		t.Fatal(err)
 	}
+	s.wait(3 * time.Minute)
+	if s.names() != "1 2" {
+		t.Errorf("a word that nobody took: pods %s", s.names())
+	}
+	s.condemn(m)
 	s.settle("a replica on the other disk", isReady)
 	if s.names() != "1 3" {
 		t.Errorf("pods %s", s.names())

@@ -87,6 +87,7 @@ func (s *scope) judge(name string) backend.HostHealth {
 	h.Holding, h.Attached = holding(h.Facts, volumes), s.profile.Driver.Attach
 	h.Reported = s.reported(h)
 	h.Leaving = s.departure(h, node, volumes)
+	h.Taken = h.Object != nil && !h.Object.DeletionTimestamp.IsZero() && s.lost(h)
 	h.Flags = backend.FlagsOf(h.Object, h.Facts, len(h.Sources) > 0 || h.Leaving.Active, len(volumes))
 	h.State = nodestate.Compute(h.Flags)
 	if !h.Flags.ShouldDestroy() {

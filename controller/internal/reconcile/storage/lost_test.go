@@ -42,6 +42,9 @@ func TestLost_staysUntilNoVolumeNamesItAndIsRecorded(t *testing.T) {
 	if m.DeletionTimestamp.IsZero() {
 		t.Fatal("not deleted")
 	}
+	if complaint := memberHas(v1alpha1.ConditionLeaving, isTrue, v1alpha1.ReasonLost)(m); complaint != "" {
+		t.Errorf("nothing says that the word was taken: %s", complaint)
+	}
 	s.settle("pool")
 	if s.mustMember("pool", "n2").UID != old.UID || len(s.get("pool").Status.LostGroups) != 0 {
 		t.Error("gone while a volume names it")
@@ -140,6 +143,28 @@ func TestLost_reportedAgainMeanwhileStops(t *testing.T) {
 	if !strings.Contains(m.Status.Message, "v1") {
 		t.Errorf("message %q", m.Status.Message)
 	}
+}
+
+// TestLost_saidOfOneThatIsBeingDeleted: a Member waits for its volumes, and a person says only then that it is lost. From the moment that the word counts the
+// Member says so, and only then.
+func TestLost_saidOfOneThatIsBeingDeleted(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	c := s.cluster("pool", "n1", "n2")
+	s.addVolume(c, "n2", "v1")
+	m := s.mustMember("pool", "n2")
+	s.delete(m)
+	s.declare("n2", string(m.UID))
+	s.settle("pool")
+	if complaint := memberHas(v1alpha1.ConditionLeaving, isTrue, v1alpha1.ReasonLost)(s.mustMember("pool", "n2")); complaint == "" {
+		t.Error("a word is taken while the host reports its group")
+	}
+	s.lvm.Answer("n2", backendtest.Dead)
+	s.untilMember("n2", memberHas(v1alpha1.ConditionLeaving, isTrue, v1alpha1.ReasonLost))
+	// Once taken it stays so, whatever the host says since.
+	s.lvm.Answer("n2", backendtest.Up)
+	s.untilMember("n2", inState("failed", "v1"))
+	s.settle("pool")
+	s.untilMember("n2", memberHas(v1alpha1.ConditionLeaving, isTrue, v1alpha1.ReasonLost))
 }
 
 func TestLost_countsUnderMaintenanceAndWithoutDelay(t *testing.T) {

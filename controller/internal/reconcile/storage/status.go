@@ -195,19 +195,29 @@ func fillMember(m *v1alpha1.Member, h *backend.HostHealth, now time.Time) {
 	}
 	keep(st, m.Generation, v1alpha1.ConditionRetired, h.Decided.Retired)
 	keep(st, m.Generation, v1alpha1.ConditionGivenUpAbsent, h.Decided.GivenUp)
-	if !h.Leaving.Active {
-		if !h.Flags.ShouldDestroy() {
-			meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionLeaving)
-		}
+	fillLeaving(m, h, now)
+}
+
+// fillLeaving says why a member leaves. What was said last stays while it is being deleted, unless a person's word counts since.
+func fillLeaving(m *v1alpha1.Member, h *backend.HostHealth, now time.Time) {
+	l, st := h.Leaving, &m.Status
+	was := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionLeaving)
+	switch {
+	case h.Taken && (was == nil || was.Reason != v1alpha1.ReasonLost):
+		l = backend.Leaving{Active: true, Reason: v1alpha1.ReasonLost, Message: backend.LostMessage}
+	case !l.Active && !h.Flags.ShouldDestroy():
+		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionLeaving)
+		return
+	case !l.Active:
 		return
 	}
-	since := h.Leaving.Since
+	since := l.Since
 	if since.IsZero() {
 		since = now
 	}
 	meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionLeaving)
 	st.Conditions = append(st.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionLeaving, Status: metav1.ConditionTrue, Reason: h.Leaving.Reason, Message: backend.Cut(h.Leaving.Message, maxMessage),
+		Type: v1alpha1.ConditionLeaving, Status: metav1.ConditionTrue, Reason: l.Reason, Message: backend.Cut(l.Message, maxMessage),
 		ObservedGeneration: m.Generation, LastTransitionTime: metav1.NewTime(since.Truncate(time.Second)),
 	})
 }

@@ -79,9 +79,10 @@ func State(m *v1alpha1.Member, sound bool) replica.DiskState {
 		reason = c.Reason
 	}
 	gone := reason == v1alpha1.ReasonVolumeGroupLost
+	silent := m.Status.Flags != nil && !m.Status.Flags.IsUp
 	missing := slices.ContainsFunc(m.Status.Devices, func(d v1alpha1.MemberDevice) bool { return d.State == v1alpha1.DeviceMissing })
 	switch {
-	case m.Spec.Lost != "" && m.Spec.Lost == string(m.UID) && (gone || m.Status.Flags != nil && !m.Status.Flags.IsUp):
+	case taken(m) && (gone || silent):
 		return replica.DiskLost
 	case m.Spec.Maintenance || len(m.Status.Maintenance) > 0:
 		return replica.DiskSuspended
@@ -89,6 +90,14 @@ func State(m *v1alpha1.Member, sound bool) replica.DiskState {
 		return replica.DiskFailed
 	}
 	return replica.DiskFine
+}
+
+// taken reports whether the controller took a person's word that a Member is lost: it deleted the Member for it, and said so. Before that a word can be taken
+// back, and may have been said while nobody looked after the Member.
+func taken(m *v1alpha1.Member) bool {
+	c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionLeaving)
+	return m.Spec.Lost != "" && m.Spec.Lost == string(m.UID) && !m.DeletionTimestamp.IsZero() &&
+		c != nil && c.Status == metav1.ConditionTrue && c.Reason == v1alpha1.ReasonLost
 }
 
 // Unwatch takes out of a Member what its status says of failures: nobody keeps that up to date, so nothing is given up because of it. What holds

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -26,7 +27,13 @@ func member(edits ...func(*v1alpha1.Member)) v1alpha1.Member {
 
 func reason(r string) func(*v1alpha1.Member) {
 	return func(m *v1alpha1.Member) {
-		m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: r}}
+		m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: r})
+	}
+}
+
+func leaving(r string) func(*v1alpha1.Member) {
+	return func(m *v1alpha1.Member) {
+		m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionLeaving, Status: metav1.ConditionTrue, Reason: r})
 	}
 }
 
@@ -35,7 +42,9 @@ func maintained(m *v1alpha1.Member) { m.Spec.Maintenance = true }
 func byNode(m *v1alpha1.Member) {
 	m.Status.Maintenance = []v1alpha1.MaintenanceSource{v1alpha1.MaintenanceStorageNode}
 }
-func lost(m *v1alpha1.Member)      { m.Spec.Lost = "u1" }
+func said(m *v1alpha1.Member)      { m.Spec.Lost = "u1" }
+func deleted(m *v1alpha1.Member)   { m.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
+func lost(m *v1alpha1.Member)      { said(m); deleted(m); leaving(v1alpha1.ReasonLost)(m) }
 func lostOther(m *v1alpha1.Member) { m.Spec.Lost = "u2" }
 func down(m *v1alpha1.Member)      { m.Status.Flags.IsUp = false }
 func unheard(m *v1alpha1.Member)   { m.Status.Flags = nil }
@@ -58,7 +67,12 @@ func TestState(t *testing.T) {
 		"lost, and maintained":                          {member(lost, down, maintained), false, replica.DiskLost},
 		"lost, and it reports":                          {member(lost), false, replica.DiskFine},
 		"lost, and nobody knows whether it reports":     {member(lost, unheard), false, replica.DiskFine},
-		"one of the same name was lost":                 {member(lostOther, down), false, replica.DiskFine},
+		"one of the same name was lost":                 {member(lostOther, deleted, leaving(v1alpha1.ReasonLost), down), false, replica.DiskFine},
+		"a word that nobody took yet":                   {member(said, down), false, replica.DiskFine},
+		"a word that nobody took yet, and no group":     {member(said, reason(v1alpha1.ReasonVolumeGroupLost)), false, replica.DiskFailed},
+		"deleted for another reason before":             {member(said, deleted, leaving(v1alpha1.ReasonOwnerDeleted), down), false, replica.DiskFine},
+		"deleted, and nobody said why":                  {member(said, deleted, down), false, replica.DiskFine},
+		"it is to be deleted for the word":              {member(said, leaving(v1alpha1.ReasonLost), down), false, replica.DiskFine},
 	} {
 		if got := State(&c.member, c.ready); got != c.want {
 			t.Errorf("%s: %d", name, got)
