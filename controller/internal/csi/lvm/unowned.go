@@ -57,6 +57,9 @@ func (b *Backend) unowned(ctx context.Context, p spot) error {
 	var unsure string
 	switch {
 	case lost && len(groups) == len(named):
+		if err := b.copied(ctx, p, named, groups); err != nil {
+			return err
+		}
 		return absent
 	case p.node.Agent == decide.AgentConnecting:
 		// A moment later more is known.
@@ -126,21 +129,44 @@ func (b *Backend) elsewhere(ctx context.Context, p spot) error {
 	if err != nil {
 		return err
 	}
-	given, err := b.givenUp(ctx, p)
-	if err != nil {
-		return err
-	}
-	if lost && p.holds() && slices.ContainsFunc(groups, func(uuid string) bool { return slices.Contains(given, uuid) }) {
-		// The disks may have been copied, and this may be the only copy that is left.
-		return volume.Refuse(volume.Unavailable, "volume group %s on node %s has a volume of the name %s, and is not the group that %s has on record and a person "+
-			"gave up. Nothing is deleted there: delete the PersistentVolume if the volume is to stay, or remove it by hand first", p.id.Group, p.id.Node, p.id.Name,
-			backend.Shorten(named, 10))
-	}
 	if lost {
-		return nil
+		return b.copied(ctx, p, named, groups)
 	}
 	return volume.Refuse(volume.Unavailable, "volume group %s on node %s is not the one that %s has on record: %s may be in that one%s",
 		p.id.Group, p.id.Node, backend.Shorten(named, 10), p.id.Name, p.wayOut())
+}
+
+// absent says what the removal of a volume comes to whose group is not seen on a node that answers. It counts as deleted if a person gave up or declared lost
+// each group that its PersistentVolumes have on record, whatever the name is of the group that the node has instead.
+func (b *Backend) absent(ctx context.Context, p spot) error {
+	named, groups, err := b.naming(ctx, p)
+	if err != nil {
+		return err
+	}
+	lost, err := b.declaredLost(ctx, p, groups)
+	switch {
+	case err != nil:
+		return err
+	case !lost || len(groups) != len(named):
+		return p.away()
+	}
+	return b.copied(ctx, p, named, groups)
+}
+
+// copied refuses to take a volume for deleted that was in a group which a person gave up, while a group on its node has one of the name: the disks may have
+// been copied, and this may be the only copy that is left.
+func (b *Backend) copied(ctx context.Context, p spot, named, groups []string) error {
+	given, err := b.givenUp(ctx, p)
+	if err != nil || !slices.ContainsFunc(groups, func(uuid string) bool { return slices.Contains(given, uuid) }) {
+		return err
+	}
+	i := slices.IndexFunc(p.node.Groups, func(g decide.Group) bool { return slices.Contains(g.Volumes, p.id.Name) })
+	if i < 0 {
+		return nil
+	}
+	return volume.Refuse(volume.Unavailable, "volume group %s on node %s has a volume of the name %s, and is not the group that %s has on record and a person "+
+		"gave up. Nothing is deleted there: delete the PersistentVolume if the volume is to stay, or remove it by hand first", p.node.Groups[i].Name, p.id.Node,
+		p.id.Name, backend.Shorten(named, 10))
 }
 
 // lostGroups returns the UUIDs of the groups of all Clusters that a person declared lost.
@@ -153,8 +179,8 @@ func (b *Backend) lostGroups(ctx context.Context) ([]string, error) {
 	return lost, err
 }
 
-// declaredLost reports whether a person declared all of some groups lost, or gave them up for the one that the node has, and the node is silent or
-// lacks them; false if there are none.
+// declaredLost reports whether a person declared all of some groups lost, and the node is silent or lacks them, or gave them up there, and the node answers
+// and lacks them; false if there are none.
 func (b *Backend) declaredLost(ctx context.Context, p spot, groups []string) (bool, error) {
 	lost, err := b.lostGroups(ctx)
 	if err != nil || len(groups) == 0 {
@@ -164,20 +190,26 @@ func (b *Backend) declaredLost(ctx context.Context, p spot, groups []string) (bo
 	if err != nil {
 		return false, err
 	}
-	lost = append(lost, given...)
 	there := func(uuid string) bool {
-		return !slices.Contains(lost, uuid) || !lvm.Gone(p.node, &v1alpha1.MemberGroup{UUID: uuid})
+		// What was given up may come back with its node, and serves then.
+		of := func(g decide.Group) bool { return g.UUID == uuid }
+		gave := slices.Contains(given, uuid) && p.node.Up() && !slices.ContainsFunc(p.node.OtherNodes, of)
+		return !slices.Contains(lost, uuid) && !gave || !lvm.Gone(p.node, &v1alpha1.MemberGroup{UUID: uuid})
 	}
 	return !slices.ContainsFunc(groups, there), nil
 }
 
-// givenUp returns the UUIDs of the groups that a person gave up for the one that the node has.
+// givenUp returns the UUIDs of the groups that a person gave up on the node, for whatever storage: that may be gone, or its spec may name its groups otherwise
+// by now.
 func (b *Backend) givenUp(ctx context.Context, p spot) ([]string, error) {
 	members, err := b.members(ctx)
-	if m := memberOn(members[p.owner], p.id.Node); err == nil && p.owner != "" && m != nil && m.Spec.Group != nil {
-		return m.Spec.Group.Earlier, nil
+	var out []string
+	for _, of := range members {
+		if m := memberOn(of, p.id.Node); m != nil && m.Spec.Group != nil {
+			out = append(out, m.Spec.Group.Earlier...)
+		}
 	}
-	return nil, err
+	return out, err
 }
 
 // recording returns the Members of any Cluster, also of those that do not exist any more, that have the group of a spot on record.

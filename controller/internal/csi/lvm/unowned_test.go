@@ -253,3 +253,64 @@ func TestDeleteVolume_givenUp(t *testing.T) {
 		t.Errorf("volumes are %+v, with %s", left, v.GetVolumeId())
 	}
 }
+
+// TestDeleteVolume_givenUpForAGroupOfAnotherName: somebody renamed the group that was adopted, or the Cluster is gone by now. What was given up counts as
+// deleted once the node says for sure that it is not there, and nothing of its name is.
+func TestDeleteVolume_givenUpForAGroupOfAnotherName(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*suite)
+		why  string
+	}{
+		"another name":    {func(*suite) {}, ""},
+		"no Cluster":      {func(s *suite) { s.cache.clusters = nil }, ""},
+		"not given up":    {func(s *suite) { s.cache.members[0].Spec.Group.Earlier = []string{"Y"} }, "its disks may be away"},
+		"on another node": {func(s *suite) { s.cache.members[0].Spec.Node = "node-2" }, "is not seen on node node-1"},
+		"its record is of another group": {func(s *suite) {
+			s.cache.volumes[0].Spec.CSI.VolumeAttributes = map[string]string{v1alpha1.AttributeGroupUUID: "Z"}
+		}, "its disks may be away"},
+		"its record names no group": {func(s *suite) { s.cache.volumes[0].Spec.CSI.VolumeAttributes = nil }, "its disks may be away"},
+		"the node has a volume of the name": {func(s *suite) {
+			name := volumeid.Name("pvc-2")
+			spec := decide.VolumeSpec{Group: "renamed", Owner: owner, Name: name, ID: "node-1/renamed/" + name, SizeBytes: gib}
+			if _, err := s.pool.CreateVolume(s.t.Context(), "node-1", spec); err != nil {
+				s.t.Fatal(err)
+			}
+			s.await("the volume", func() bool { return len(s.pool.Node("node-1").Groups[0].Volumes) == 1 })
+		}, "volume group renamed on node node-1 has a volume of the name"},
+		"a disk cannot be read": {func(s *suite) {
+			s.agents["node-1"].AddDisks(diskBytes, "sdc")
+			s.agents["node-1"].Corrupt("sdc", "content")
+			s.await("the disk", func() bool { return len(s.pool.Node("node-1").Hiding) > 0 })
+		}, "its disks may be away"},
+		"the node is silent": {func(s *suite) {
+			s.agents["node-1"].Kill()
+			s.await("silence", func() bool { return !s.pool.Node("node-1").Up() })
+		}, "node-1"},
+		"the node is silent, and there is no Cluster": {func(s *suite) {
+			s.cache.clusters = nil
+			s.agents["node-1"].Kill()
+			s.await("silence", func() bool { return s.pool.Node("node-1").Agent == decide.AgentUnreachable })
+		}, "node-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t, false, "node-1")
+			handle := "node-1/" + group + "/" + volumeid.Name("pvc-2")
+			s.agents["node-1"].DropGroup(group)
+			s.agents["node-1"].AddGroup("renamed", owner, "sdb")
+			s.await("the renamed group", func() bool { g := s.pool.Node("node-1").Groups; return len(g) == 1 && g[0].Name == "renamed" })
+			s.cache.members[0].Spec.Group = &v1alpha1.MemberGroup{UUID: s.pool.Node("node-1").Groups[0].UUID, Name: "renamed", Earlier: []string{"X"}}
+			s.recordIn("pv-2", handle, "X")
+			s.cache.volumes[0].Status.Phase = corev1.VolumeReleased
+			c.edit(s)
+			before := s.steps()
+			if c.why == "" {
+				wantCode(t, s.remove(handle), codes.OK)
+			} else {
+				checkRefusal(t, s.remove(handle), codes.Unavailable, c.why)
+			}
+			if n := s.steps() - before; n != 0 {
+				t.Errorf("%d changes", n)
+			}
+		})
+	}
+}

@@ -54,7 +54,7 @@ func (b *Backend) remove(ctx context.Context, id volumeid.ID) error {
 	spec.Discard = p.discard
 	err = b.Agents.DeleteVolume(ctx, id.Node, spec)
 	if isFault(err, decide.FaultNotFound) {
-		return p.away()
+		return b.absent(ctx, p)
 	}
 	return err
 }
