@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/disk"
@@ -15,43 +13,6 @@ import (
 
 // maxEarlier is the number of groups that a record holds which were given up.
 const maxEarlier = 64
-
-// givenUp reports whether a volume is recorded in a group that a person gave up.
-func (h host) givenUp(v backend.Volume) bool {
-	r := h.m.Record()
-	return r != nil && v.GroupUUID != "" && slices.Contains(r.Earlier, v.GroupUUID)
-}
-
-// earlierAway says whether the groups that were given up are away; nil when none was. They are only if the host answers, and says so without a doubt: the
-// disks of one may be back. Its volumes serve then.
-func (h host) earlierAway() *metav1.Condition {
-	r := h.m.Record()
-	if r == nil || len(r.Earlier) == 0 {
-		return nil
-	}
-	is := func(s metav1.ConditionStatus, reason, message string) *metav1.Condition {
-		c := backend.Condition(v1alpha1.ConditionGivenUpAbsent, s, reason, message)
-		return &c
-	}
-	if !h.node.Up() {
-		return is(metav1.ConditionUnknown, v1alpha1.ReasonGivenUpUnsure, "The node does not answer.")
-	}
-	// A group is told apart by its UUID alone: whose tag it has does not matter.
-	listed := slices.Concat(h.node.Groups, h.node.OtherNodes)
-	for _, uuid := range r.Earlier {
-		at := h.whereabouts(uuid)
-		switch {
-		case slices.ContainsFunc(listed, func(g decide.Group) bool { return g.UUID == uuid }):
-			return is(metav1.ConditionFalse, v1alpha1.ReasonGivenUpSeen, "Volume group with UUID "+uuid+" was given up, and is on this node.")
-		case at != "":
-			return is(metav1.ConditionFalse, v1alpha1.ReasonGivenUpSeen, "Volume group with UUID "+uuid+" was given up"+at+".")
-		}
-	}
-	if why := doubt(h.node); why != "" {
-		return is(metav1.ConditionUnknown, v1alpha1.ReasonGivenUpUnsure, "The node does not say for sure that no group that was given up is there: "+why+".")
-	}
-	return is(metav1.ConditionTrue, v1alpha1.ReasonGivenUpAbsent, "Nothing is seen of the volume groups that were given up: "+strings.Join(r.Earlier, ", ")+".")
-}
 
 // adopts returns the step that makes the one group that is here the recorded one, in place of groups that are not. It waits for approval, and
 // changes nothing but the record: what is on record decides which group grows, so nobody but a person knows that it is the older one.
@@ -100,8 +61,23 @@ func (h host) adoptionReason(g decide.Group) string {
 	if len(before) == 0 {
 		return fmt.Sprintf("A volume group that was being made is on record, and %s is here instead. The record will name it; no disk is changed.", call(g.Name, g.UUID))
 	}
-	return fmt.Sprintf("Volume group %s is on record and not here, and %s is. The record will name the latter; no disk is changed. Volumes of the former are given up.",
-		strings.Join(before, " and "), call(g.Name, g.UUID))
+	return fmt.Sprintf("Volume group %s is on record and not here, and %s is.%s The record will name the latter; no disk is changed. Volumes of the former are given up.",
+		strings.Join(before, " and "), call(g.Name, g.UUID), h.unasked())
+}
+
+// unasked names the other nodes that do not answer, as a sentence with a blank before it; empty when all do. The disks of a recorded group may be there: only
+// what these nodes reported last is known.
+func (h host) unasked() string {
+	var silent []string
+	for _, name := range h.view.seen.names() {
+		if n := h.view.seen.Nodes[name]; name != h.m.Node && !n.Up() {
+			silent = append(silent, name)
+		}
+	}
+	if len(silent) == 0 {
+		return ""
+	}
+	return " Its disks may be in a node that does not answer now: " + backend.Shorten(silent, 5) + "."
 }
 
 // unadoptable says why the group that is here cannot become the recorded one, even by approval; empty when it can. It has to be the only
@@ -161,7 +137,7 @@ func (h host) wayOut() string {
 	if why := h.unadoptable(); why != "" {
 		return "; it cannot be adopted in its place: " + why
 	}
-	return ". If the recorded one is gone for ever, approve the plan with " + v1alpha1.ActionAdoptVolumeGroup + ": the record names this one then"
+	return "." + h.unasked() + " If the recorded one is gone for ever, approve the plan with " + v1alpha1.ActionAdoptVolumeGroup + ": the record names this one then"
 }
 
 // living reports whether a storage of that UID exists, of whatever kind. An owner that nobody knows may be any.

@@ -145,6 +145,38 @@ func TestAdopt_namesBoth(t *testing.T) {
 	}
 }
 
+// TestAdopt_silentNodes: the disks of the recorded group may be in a node that nobody can ask. The plan and the condition name each.
+func TestAdopt_silentNodes(t *testing.T) {
+	in := scene{node: up("n1", []decide.Group{ofNode1("B", "sdb")}, ownDisk("sdb")), object: memberOf(clusterOf(), records("A"))}
+	const says = "Its disks may be in a node that does not answer now: "
+	for name, c := range map[string]struct {
+		others []decide.Node
+		want   string
+	}{
+		"all answer":      {},
+		"one is silent":   {[]decide.Node{{Name: "n2", Agent: decide.AgentUnreachable}}, says + "n2."},
+		"two are":         {[]decide.Node{{Name: "n2", Agent: decide.AgentMissing}, {Name: "n3", Agent: decide.AgentConnecting}, up("n4", nil)}, says + "n2, n3."},
+		"another answers": {[]decide.Node{up("n2", nil), up("n3", nil)}, ""},
+	} {
+		v := in.view()
+		for _, n := range c.others {
+			v.seen.Nodes[n.Name] = n
+		}
+		h := v.Decide(in.member())
+		if len(h.Steps) != 1 {
+			t.Fatalf("%s: %s", name, tell(h))
+		}
+		for _, text := range []string{h.Steps[0].API().Reason, h.Finding.Message} {
+			if c.want == "" && strings.Contains(text, says) || !strings.Contains(text, c.want) {
+				t.Errorf("%s: %q", name, text)
+			}
+		}
+		if h.Steps[0].Digest() != in.decide().Steps[0].Digest() {
+			t.Errorf("%s: another digest", name)
+		}
+	}
+}
+
 // TestAdopt_afterwards: volumes of the group that was given up hold nothing back. Should that group come back, nothing grows.
 func TestAdopt_afterwards(t *testing.T) {
 	b := ofNode1("B", "sdb")

@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
@@ -106,4 +109,41 @@ func (h host) vanishedVolumes() []string {
 // status may be of an earlier leader, or of a backup: nobody saw whether the device was there in between.
 func (h host) watchedSince(status time.Time) time.Time {
 	return slices.MaxFunc([]time.Time{status, h.view.seen.World.Started, h.node.Session}, time.Time.Compare)
+}
+
+// givenUp reports whether a volume is recorded in a group that a person gave up.
+func (h host) givenUp(v backend.Volume) bool {
+	r := h.m.Record()
+	return r != nil && v.GroupUUID != "" && slices.Contains(r.Earlier, v.GroupUUID)
+}
+
+// earlierAway says whether the groups that were given up are away; nil when none was. They are only if the host answers, and says so without a doubt: the
+// disks of one may be back. Its volumes serve then.
+func (h host) earlierAway() *metav1.Condition {
+	r := h.m.Record()
+	if r == nil || len(r.Earlier) == 0 {
+		return nil
+	}
+	is := func(s metav1.ConditionStatus, reason, message string) *metav1.Condition {
+		c := backend.Condition(v1alpha1.ConditionGivenUpAbsent, s, reason, message)
+		return &c
+	}
+	if !h.node.Up() {
+		return is(metav1.ConditionUnknown, v1alpha1.ReasonGivenUpUnsure, "The node does not answer.")
+	}
+	// A group is told apart by its UUID alone: whose tag it has does not matter.
+	listed := slices.Concat(h.node.Groups, h.node.OtherNodes)
+	for _, uuid := range r.Earlier {
+		at := h.whereabouts(uuid)
+		switch {
+		case slices.ContainsFunc(listed, func(g decide.Group) bool { return g.UUID == uuid }):
+			return is(metav1.ConditionFalse, v1alpha1.ReasonGivenUpSeen, "Volume group with UUID "+uuid+" was given up, and is on this node.")
+		case at != "":
+			return is(metav1.ConditionFalse, v1alpha1.ReasonGivenUpSeen, "Volume group with UUID "+uuid+" was given up"+at+".")
+		}
+	}
+	if why := doubt(h.node); why != "" {
+		return is(metav1.ConditionUnknown, v1alpha1.ReasonGivenUpUnsure, "The node does not say for sure that no group that was given up is there: "+why+".")
+	}
+	return is(metav1.ConditionTrue, v1alpha1.ReasonGivenUpAbsent, "Nothing is seen of the volume groups that were given up: "+strings.Join(r.Earlier, ", ")+".")
 }
