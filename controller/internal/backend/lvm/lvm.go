@@ -44,6 +44,8 @@ type Records interface {
 	// Adopt records a group for a member in place of others. It changes nothing that is so already, and returns a decide.Fault when the
 	// member is another one by now, or records a group that is not among the others.
 	Adopt(ctx context.Context, a lvm.Adoption, group, uuid string) error
+	// Adoptable returns the decide.Fault that Adopt would, and one when another member, of whatever storage, has the group on record. It changes nothing.
+	Adoptable(ctx context.Context, a lvm.Adoption, uuid string) error
 	// Ownerless returns a decide.Fault while a storage of that UID exists, of whatever kind, and an error when nobody can say. node is named in it.
 	Ownerless(ctx context.Context, node, uid string) error
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -129,59 +130,130 @@ func TestPerform_adoptsAgain(t *testing.T) {
 	}
 }
 
-// TestPerform_takesOver: the record is written before the group has another owner, and nothing happens while the former one exists, or when nobody can
-// say. Repeated it does the same.
-func TestPerform_takesOver(t *testing.T) {
-	step := lvm.Step{
-		Node: "n1", Owner: "uid", Does: v1alpha1.ActionImportVolumeGroup, Group: "g", UUID: "B", From: "quarry-n1", FromOwner: "uid-before",
-		Adoption: &lvm.Adoption{Member: "a.n1", Node: "n1", UID: "m-uid"},
+// taking is an agent on which the first one that takes a group over wins, as the real one does.
+type taking struct {
+	changer
+	refuses error
+	owner   string
+}
+
+func (a *taking) TakeOverVolumeGroup(ctx context.Context, node string, g decide.GroupRef, systemID, from string) error {
+	if err := a.changer.TakeOverVolumeGroup(ctx, node, g, systemID, from); err != nil || a.refuses != nil {
+		return errors.Join(err, a.refuses)
 	}
+	if a.owner != "" && a.owner != g.Owner {
+		return &decide.Fault{Kind: decide.FaultDenied, Node: node, Call: "ImportVolumeGroup", Message: "it is another's"}
+	}
+	a.owner = g.Owner
+	return nil
+}
+
+// takeOverStep returns the step that makes group B of an owner that is gone that of Cluster a, or of another one of that name and UID.
+func takeOverStep(cluster, uid string) lvm.Step {
+	return lvm.Step{
+		Node: "n1", Owner: uid, Does: v1alpha1.ActionImportVolumeGroup, Group: "g", UUID: "B", From: "quarry-n1", FromOwner: "uid-before",
+		Adoption: &lvm.Adoption{Member: cluster + ".n1", Node: "n1", UID: "m-uid"},
+	}
+}
+
+// TestPerform_takesOver: nothing happens while the former owner exists, or when nobody can say, or when the record could not be written. An agent that
+// refuses, as those do that are too old to know it, leaves no record behind.
+func TestPerform_takesOver(t *testing.T) {
+	step := takeOverStep("a", "uid")
 	bare := step
 	bare.Adoption = nil
 	share := &v1alpha1.Nfs{}
 	share.Name, share.UID = "share", "uid-before"
+	rival := memberOf(clusterOf("b", "other"), "n1", "")
+	rival.UID, rival.Spec.Group = "rival", &v1alpha1.MemberGroup{UUID: "B"}
 	deaf := interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 		return errors.New("no answer")
 	}}
 	unwritable := interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 		return errors.New("no answer")
 	}}
+	older := &decide.Fault{Kind: decide.FaultDenied, Node: "n1", Call: "ImportVolumeGroup", Message: "it is another's"}
 	for name, c := range map[string]struct {
 		step  lvm.Step
 		have  *v1alpha1.MemberGroup
-		owner client.Object
+		other client.Object
 		funcs interceptor.Funcs
+		agent taking
+		// asked is how often the agent is, of two attempts.
+		asked int
 		fails bool
 	}{
-		"nobody owns it":                  {step: step},
-		"the record was written":          {step: step, have: &v1alpha1.MemberGroup{UUID: "B", Name: "g"}},
+		"nobody owns it":                  {step: step, asked: 2},
+		"the record was written":          {step: step, have: &v1alpha1.MemberGroup{UUID: "B", Name: "g"}, asked: 2},
 		"another group is recorded":       {step: step, have: &v1alpha1.MemberGroup{UUID: "A"}, fails: true},
-		"its owner exists":                {step: step, owner: share, fails: true},
+		"its owner exists":                {step: step, other: share, fails: true},
+		"another Member records it":       {step: step, other: rival, fails: true},
 		"nobody can say whose it is":      {step: step, funcs: deaf, fails: true},
-		"the record cannot be written":    {step: step, funcs: unwritable, fails: true},
+		"the record cannot be written":    {step: step, funcs: unwritable, asked: 2, fails: true},
+		"the agent refuses":               {step: step, agent: taking{refuses: older}, asked: 2, fails: true},
 		"a step that says nothing of one": {step: bare, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api, now := server(t, c.have, c.funcs)
-			if c.owner != nil {
-				if err := api.Create(t.Context(), c.owner); err != nil {
+			if c.other != nil {
+				if err := api.Create(t.Context(), c.other); err != nil {
 					t.Fatal(err)
 				}
 			}
-			agent := &changer{}
 			for range 2 {
-				done, err := (&Backend{Changer: agent, Records: Recorder{Client: api, Live: api}}).Perform(
+				done, err := (&Backend{Changer: &c.agent, Records: Recorder{Client: api, Live: api}}).Perform(
 					context.Background(), "n1", backend.Checked([]backend.Step{c.step}, free))
 				if (err != nil) != c.fails || (done == 1) == c.fails {
 					t.Fatalf("%d, %v", done, err)
 				}
 			}
+			calls, record := c.agent.calls, now()
 			switch {
-			case c.fails && len(agent.calls) > 0:
-				t.Errorf("calls %q", agent.calls)
-			case !c.fails && (len(agent.calls) != 2 || agent.calls[0] != "take over n1 g uid B quarry-n1 uid-before" || now().UUID != "B" || now().Earlier != nil):
-				t.Errorf("calls %q, record %+v", agent.calls, now())
+			case len(calls) != c.asked || c.asked > 0 && calls[0] != "take over n1 g uid B quarry-n1 uid-before":
+				t.Errorf("calls %q", calls)
+			case c.fails && !equality.Semantic.DeepEqual(record, c.have):
+				t.Errorf("record %+v, before %+v", record, c.have)
+			case !c.fails && (record.UUID != "B" || record.Earlier != nil):
+				t.Errorf("record %+v", record)
 			}
 		})
 	}
 }
+
+// TestPerform_oneTakesOver: volumes of two restored Clusters name one earlier owner, and a person approved both plans. One gets the group. The other one has
+// no record that nobody but a person could change, whenever it looked.
+func TestPerform_oneTakesOver(t *testing.T) {
+	api, first := server(t, nil, interceptor.Funcs{})
+	second := memberOf(clusterOf("b", "other"), "n1", "")
+	second.Spec.Group = nil
+	second.UID = "m-uid"
+	if err := api.Create(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	agent := &taking{}
+	// Both looked at the API server before either wrote.
+	records := early{Recorder{Client: api, Live: api}}
+	perform := func(s lvm.Step) error {
+		_, err := (&Backend{Changer: agent, Records: records}).Perform(context.Background(), "n1", backend.Checked([]backend.Step{s}, free))
+		return err
+	}
+	if err := perform(takeOverStep("a", "uid")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := perform(takeOverStep("b", "other")); err == nil {
+			t.Error("both have the group")
+		}
+	}
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(second), second); err != nil {
+		t.Fatal(err)
+	}
+	if first().UUID != "B" || second.Spec.Group != nil || agent.owner != "uid" {
+		t.Errorf("records %+v and %+v, the group is that of %s", first(), second.Spec.Group, agent.owner)
+	}
+}
+
+// early looks at Members before anybody wrote.
+type early struct{ Recorder }
+
+func (early) Adoptable(context.Context, lvm.Adoption, string) error { return nil }

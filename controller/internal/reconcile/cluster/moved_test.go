@@ -347,7 +347,7 @@ func offersImport(volume string) func(*v1alpha1.Cluster) string {
 }
 
 // TestReconcile_groupOfAnOwnerThatIsGone: a Cluster is restored under another UID. Its group serves what it holds, and becomes its own by approval; then
-// the host grows. A controller that dies between the record and the call, or after the call, has a successor that goes on.
+// the host grows. A controller that dies between the call and the record, or after the record, has a successor that goes on.
 func TestReconcile_groupOfAnOwnerThatIsGone(t *testing.T) {
 	for name, after := range map[string]*bool{"nobody dies": nil, "death before the record": new(false), "death after the record": new(true)} {
 		t.Run(name, func(t *testing.T) {
@@ -381,8 +381,8 @@ func TestReconcile_groupOfAnOwnerThatIsGone(t *testing.T) {
 					}
 					return ""
 				})
-				if got := s.disksOf("n1", before); !slices.Equal(got, []string{"sdb"}) {
-					t.Fatalf("the group has another owner already: %v", got)
+				if got := s.disksOf("n1", string(c.UID)); !slices.Equal(got, []string{"sdb"}) {
+					t.Fatalf("the record comes after the group has its owner: %v", got)
 				}
 				s.records = nil
 				s.restartController()
