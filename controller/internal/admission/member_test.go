@@ -145,6 +145,7 @@ func TestMember_lost(t *testing.T) {
 		m.Spec.Maintenance = status == metav1.ConditionTrue
 		must(t, jane.Update(t.Context(), m))
 	}
+	staleReports(t, jane, m)
 	reported(t, m, metav1.ConditionFalse)
 	// It can be taken back until somebody acts upon it.
 	for _, value := range []string{string(m.UID), "", string(m.UID)} {
@@ -172,6 +173,46 @@ func TestMember_lost(t *testing.T) {
 	// Everything else may be changed as before.
 	m.Spec.Maintenance = true
 	must(t, jane.Update(t.Context(), m))
+}
+
+// staleReports: a controller of before the condition, after a roll-back, keeps the flags and not the condition. A silent node reports nothing, so the condition
+// is old, unless it says that nobody can say yet. An Iscsi knows from its other nodes what is on record.
+func staleReports(t *testing.T, jane client.Client, m *v1alpha1.Member) {
+	t.Helper()
+	luns := newMember("luns.n1")
+	luns.Spec.Of.Kind, luns.Spec.Group = v1alpha1.KindIscsi, nil
+	must(t, jane.Create(t.Context(), luns))
+	t.Cleanup(func() { must(t, as(t, controller).Delete(context.WithoutCancel(t.Context()), luns)) })
+	for name, c := range map[string]struct {
+		of     *v1alpha1.Member
+		up     bool
+		status metav1.ConditionStatus
+		reason string
+		denied bool
+	}{
+		"it answers, and reports the record":      {m, true, metav1.ConditionTrue, v1alpha1.ReasonRecordReported, true},
+		"it answers, and cannot say":              {m, true, metav1.ConditionUnknown, v1alpha1.ReasonRecordUnsure, true},
+		"it is silent, and reported the record":   {m, false, metav1.ConditionTrue, v1alpha1.ReasonRecordReported, false},
+		"it is silent, and could not say":         {m, false, metav1.ConditionUnknown, v1alpha1.ReasonRecordUnsure, false},
+		"it is silent, and nobody can say yet":    {m, false, metav1.ConditionUnknown, v1alpha1.ReasonRecordTooEarly, true},
+		"that of an Iscsi, which others can tell": {luns, false, metav1.ConditionTrue, v1alpha1.ReasonRecordReported, true},
+	} {
+		c.of.Status.Flags = &v1alpha1.MemberFlags{IsUp: c.up}
+		meta.SetStatusCondition(&c.of.Status.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionRecordReported, Status: c.status, Reason: c.reason, LastTransitionTime: metav1.Now(),
+		})
+		must(t, apitest.Client(t).Status().Update(t.Context(), c.of))
+		word := c.of.DeepCopy()
+		word.Spec.Lost = string(word.UID)
+		err := jane.Update(t.Context(), word, client.DryRunAll)
+		if c.denied {
+			denied(t, err, "spec.lost is refused")
+		} else if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	m.Status.Flags = nil
+	must(t, apitest.Client(t).Status().Update(t.Context(), m))
 }
 
 // ready writes the condition as the controller does.

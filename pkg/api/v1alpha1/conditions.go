@@ -131,6 +131,7 @@ const (
 	ReasonRecordReported     = "RecordReported"
 	ReasonRecordNotReported  = "RecordNotReported"
 	ReasonRecordUnsure       = "RecordUnsure"
+	ReasonRecordTooEarly     = "RecordTooEarly"
 	ReasonGivenUpAbsent      = "GivenUpAbsent"
 	ReasonGivenUpSeen        = "GivenUpSeen"
 	ReasonGivenUpUnsure      = "GivenUpUnsure"

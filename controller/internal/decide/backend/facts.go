@@ -45,7 +45,7 @@ func (f Facts) Reported(recorded, holds bool) metav1.Condition {
 	case f.Recorded:
 		return state(metav1.ConditionTrue, v1alpha1.ReasonRecordReported, "The node reports what is on record.")
 	case f.TooEarly:
-		return state(metav1.ConditionUnknown, v1alpha1.ReasonRecordUnsure, "Nobody can say yet: the controller or the agent has just started.")
+		return state(metav1.ConditionUnknown, v1alpha1.ReasonRecordTooEarly, "Nobody can say yet: the controller or the agent has just started.")
 	case f.Unsure:
 		return state(metav1.ConditionUnknown, v1alpha1.ReasonRecordUnsure, "The agent of the node answers, and cannot say whether what is on record is there.")
 	case !recorded && f.Up && holds:
