@@ -87,7 +87,7 @@ func (s *scope) judge(name string) backend.HostHealth {
 	h.Holding, h.Attached = holding(h.Facts, volumes), s.profile.Driver.Attach
 	h.Reported = s.reported(h)
 	h.Leaving = s.departure(h, node, volumes)
-	h.Taken = h.Object != nil && !h.Object.DeletionTimestamp.IsZero() && s.lost(h)
+	h.Taken = s.taken(h)
 	h.Flags = backend.FlagsOf(h.Object, h.Facts, len(h.Sources) > 0 || h.Leaving.Active, len(volumes))
 	h.State = nodestate.Compute(h.Flags)
 	if !h.Flags.ShouldDestroy() {
@@ -152,6 +152,11 @@ func (s *scope) sources(name string) []v1alpha1.MaintenanceSource {
 // whether that is there, and not before anybody can say. Without a record everything that the host holds is what it may be about.
 func (s *scope) lost(h backend.HostHealth) bool {
 	return backend.Lost(h.Object) && s.reported(h).Status == metav1.ConditionFalse
+}
+
+// taken reports whether a member that is being deleted counts as lost by a person's word.
+func (s *scope) taken(h backend.HostHealth) bool {
+	return h.Object != nil && !h.Object.DeletionTimestamp.IsZero() && s.lost(h)
 }
 
 // reported says whether a host reports what its member has on record.
