@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,6 +54,10 @@ func replicasAreKept(t *testing.T, admin client.Client, node string) {
 		}
 		return statusIs(admin, c, 2)
 	})
+	revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: c.Status.UpdateRevision}}
+	if err := admin.Get(ctx, client.ObjectKeyFromObject(revision), revision); err != nil || !metav1.IsControlledBy(revision, c) {
+		t.Errorf("the template is not remembered as %q: %v, %+v", c.Status.UpdateRevision, err, revision.OwnerReferences)
+	}
 	var claims corev1.PersistentVolumeClaimList
 	if err := admin.List(ctx, &claims, client.InNamespace("default"), client.MatchingLabels{v1alpha1.LabelStatefulCluster: "db"}); err != nil {
 		t.Fatal(err)

@@ -22,13 +22,13 @@ type StatefulClusterStatus struct {
 	// UpdatedReplicas is how many have the template updateRevision.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas,omitempty"`
-	// CurrentRevision is the template that is being left; the same as updateRevision when no change is going on.
+	// CurrentRevision is the ControllerRevision of the template that is being left; the same as updateRevision when no change is going on.
 	// +optional
 	CurrentRevision string `json:"currentRevision,omitempty"`
-	// UpdateRevision is the template of the spec.
+	// UpdateRevision is the ControllerRevision of the template of the spec. It is the bare hash while that could not be written.
 	// +optional
 	UpdateRevision string `json:"updateRevision,omitempty"`
-	// CollisionCount is never used: a replica's name is random.
+	// CollisionCount is how many names of the ControllerRevision of the template were taken by something else.
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
 	// Selector of the replicas, for the scale subresource.

@@ -77,7 +77,7 @@ type StatefulClusterSpec struct {
 	// +optional
 	UpdateStrategy UpdateStrategy `json:"updateStrategy,omitempty"`
 
-	// RevisionHistoryLimit has no meaning here: no history is kept.
+	// RevisionHistoryLimit is how many templates of before are kept, as ControllerRevisions, besides those that replicas have. 10 when not given.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647

@@ -121,7 +121,7 @@ func TestAdmission_carriedOver(t *testing.T) {
 	})
 	s.settle("the replica", isReady)
 	complaint := says(v1alpha1.ConditionAllFieldsUsed, v1alpha1.ReasonFieldsWithoutUse,
-		"spec.ordinals", "spec.podManagementPolicy", "spec.revisionHistoryLimit")(s.get())
+		"spec.ordinals", "spec.podManagementPolicy")(s.get())
 	if complaint != "" {
 		t.Error(complaint)
 	}

@@ -77,6 +77,12 @@ func (r *Reconciler) reconcile(ctx context.Context, c *v1alpha1.StatefulCluster)
 		err := r.settleClaims(ctx, s)
 		return ctrl.Result{RequeueAfter: s.after()}, err
 	}
+	if r.keepHistory(ctx, s) {
+		return ctrl.Result{RequeueAfter: kube.Again}, nil
+	}
+	if s.blind {
+		return ctrl.Result{}, s.history.err
+	}
 	again, err := r.proceed(ctx, s)
 	if err == nil && again {
 		return ctrl.Result{RequeueAfter: kube.Again}, nil
@@ -85,7 +91,7 @@ func (r *Reconciler) reconcile(ctx context.Context, c *v1alpha1.StatefulCluster)
 	if s.blind {
 		return ctrl.Result{}, err
 	}
-	if err := errors.Join(err, r.settleClaims(ctx, s)); err != nil {
+	if err := errors.Join(err, r.settleClaims(ctx, s), s.settleHistory()); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: s.after()}, nil

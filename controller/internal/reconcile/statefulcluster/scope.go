@@ -37,6 +37,8 @@ type scope struct {
 	kept       map[string]bool
 	blocked    string
 	retryAfter time.Duration
+	// history of the templates.
+	history remembrance
 	// confirmed is true when the API server itself was asked, and not a cache.
 	confirmed bool
 	// blind is true when the world could not be observed: the status says nothing new then.

@@ -42,9 +42,15 @@ func (s *scope) fill(status *v1alpha1.StatefulClusterStatus) {
 	status.Away, status.ReadyFor, status.Plan = s.away(), s.readyFor(), s.offer()
 	status.Replicas, status.ReadyReplicas = int32(sum.Pods), int32(sum.Ready)
 	status.AvailableReplicas, status.UpdatedReplicas = int32(sum.Available), int32(sum.Updated)
-	status.UpdateRevision = s.plan.Revision
-	status.CurrentRevision = current(status.CurrentRevision, s.plan.Revision, sum)
-	status.CurrentReplicas = int32(sum.Revisions[status.CurrentRevision])
+	leaving := current(s.hashOf(status.CurrentRevision), s.plan.Revision, sum)
+	status.UpdateRevision, status.CurrentRevision = s.nameOf(s.plan.Revision), s.nameOf(leaving)
+	status.CurrentReplicas = int32(sum.Revisions[leaving])
+	if s.history.names != nil {
+		status.CollisionCount = nil
+		if n := s.history.collisions; n > 0 {
+			status.CollisionCount = &n
+		}
+	}
 	status.Selector = s.plan.Selector.String()
 	orphans, count := s.orphans()
 	status.OrphanedClaims, status.OrphanedClaimCount = orphans, int32(count)

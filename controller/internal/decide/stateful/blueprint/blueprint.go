@@ -3,8 +3,6 @@
 package blueprint
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -139,18 +137,6 @@ func decode(raw runtime.RawExtension, into any) error {
 		return fmt.Errorf("%s cannot be a %s", mismatch.Field, mismatch.Value)
 	}
 	return err
-}
-
-// revision is a digest of the template as the user wrote it: what a newer version of this program understands of it changes nothing.
-func revision(t *v1alpha1.PodTemplate) string {
-	var spec any
-	if err := json.Unmarshal(t.Spec.Raw, &spec); err != nil {
-		spec = string(t.Spec.Raw)
-	}
-	// Maps are written in the order of their keys. What was just read can be written.
-	text, _ := json.Marshal(map[string]any{"metadata": t.Metadata, "spec": spec})
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:5])
 }
 
 // plain turns bounded labels into ordinary ones.

@@ -217,7 +217,7 @@ func TestWithoutUse(t *testing.T) {
 		Ordinals: &v1alpha1.Ordinals{}, PodManagementPolicy: "Parallel", RevisionHistoryLimit: &n,
 		UpdateStrategy: v1alpha1.UpdateStrategy{RollingUpdate: &v1alpha1.RollingUpdateOptions{Partition: &n, MaxUnavailable: &m}},
 	}
-	if got := WithoutUse(&spec); len(got) != 3 {
+	if got := WithoutUse(&spec); len(got) != 2 {
 		t.Errorf("%v", got)
 	}
 	if got := WithoutUse(&v1alpha1.StatefulClusterSpec{}); len(got) != 0 {

@@ -65,8 +65,5 @@ func WithoutUse(spec *v1alpha1.StatefulClusterSpec) []string {
 	if spec.PodManagementPolicy != "" {
 		out = append(out, "spec.podManagementPolicy (replicas have no order and are made one after another)")
 	}
-	if spec.RevisionHistoryLimit != nil {
-		out = append(out, "spec.revisionHistoryLimit (no history is kept)")
-	}
 	return out
 }
