@@ -191,6 +191,59 @@ func TestClaim_recordOfAReplica(t *testing.T) {
 	denied(t, ours.Update(t.Context(), foreign, client.DryRunAll), "writes no annotation")
 }
 
+// TestClaim_adopted: in one change a kept claim becomes one of another StatefulCluster, or of its own again, and what was on record is that it may have the
+// data. Nothing else comes with it, and it is done once.
+func TestClaim_adopted(t *testing.T) {
+	jane, ours := claimPolicy(t)
+	of := map[string]string{v1alpha1.LabelStatefulCluster: "db", v1alpha1.LabelStatefulClusterUID: "old", v1alpha1.LabelIdentity: "1"}
+	c := newClaim(t, "adopted", of)
+	c.Spec.VolumeName = "pv"
+	c.Annotations[v1alpha1.AnnotationReplicaState], c.Annotations[v1alpha1.AnnotationGivenUp] = v1alpha1.ReplicaReplaced, "2030-01-01T00:00:00Z"
+	must(t, jane.Update(t.Context(), c))
+	adopt := func(c *corev1.PersistentVolumeClaim, uid string) *corev1.PersistentVolumeClaim {
+		changed := c.DeepCopy()
+		changed.Labels[v1alpha1.LabelStatefulClusterUID], changed.Annotations[v1alpha1.AnnotationAdopted] = uid, uid
+		changed.Annotations[v1alpha1.AnnotationReplicaState] = v1alpha1.ReplicaServed
+		delete(changed.Annotations, v1alpha1.AnnotationGivenUp)
+		return changed
+	}
+	must(t, ours.Update(t.Context(), adopt(c, "old"), client.DryRunAll))
+	for name, change := range map[string]func(*corev1.PersistentVolumeClaim){
+		"another state": func(c *corev1.PersistentVolumeClaim) {
+			c.Annotations[v1alpha1.AnnotationReplicaState] = v1alpha1.ReplicaFilled
+		},
+		"a state of before": func(c *corev1.PersistentVolumeClaim) {
+			c.Annotations[v1alpha1.AnnotationReplicaState] = v1alpha1.ReplicaReplaced
+		},
+		"no mark":          func(c *corev1.PersistentVolumeClaim) { delete(c.Annotations, v1alpha1.AnnotationAdopted) },
+		"another mark":     func(c *corev1.PersistentVolumeClaim) { c.Annotations[v1alpha1.AnnotationAdopted] = "other" },
+		"an empty mark":    func(c *corev1.PersistentVolumeClaim) { c.Annotations[v1alpha1.AnnotationAdopted] = "" },
+		"no UID":           func(c *corev1.PersistentVolumeClaim) { delete(c.Labels, v1alpha1.LabelStatefulClusterUID) },
+		"another identity": func(c *corev1.PersistentVolumeClaim) { c.Labels[v1alpha1.LabelIdentity] = "2" },
+		"another name":     func(c *corev1.PersistentVolumeClaim) { c.Labels[v1alpha1.LabelStatefulCluster] = "other" },
+		"an annotation":    func(c *corev1.PersistentVolumeClaim) { c.Annotations["theirs"] = "b" },
+		"a finalizer less": func(c *corev1.PersistentVolumeClaim) { c.Finalizers = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := adopt(c, "new")
+			change(changed)
+			denied(t, ours.Update(t.Context(), changed, client.DryRunAll))
+		})
+	}
+	empty := newClaim(t, "empty", of)
+	denied(t, ours.Update(t.Context(), adopt(empty, "new"), client.DryRunAll))
+	foreign := newClaim(t, "of-nobody", map[string]string{v1alpha1.LabelStatefulClusterUID: "old"})
+	foreign.Spec.VolumeName = "pv"
+	must(t, jane.Update(t.Context(), foreign))
+	denied(t, ours.Update(t.Context(), adopt(foreign, "new"), client.DryRunAll))
+
+	c = adopt(c, "new")
+	must(t, ours.Update(t.Context(), c))
+	c.Annotations[v1alpha1.AnnotationReplicaState] = v1alpha1.ReplicaReplaced
+	must(t, ours.Update(t.Context(), c))
+	denied(t, ours.Update(t.Context(), adopt(c, "new"), client.DryRunAll), "does not take back")
+}
+
 // TestClaim_deletedByTheController: only claims of replicas that were given up.
 func TestClaim_deletedByTheController(t *testing.T) {
 	jane, ours := claimPolicy(t)

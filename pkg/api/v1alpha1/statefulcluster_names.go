@@ -23,6 +23,9 @@ const (
 	AnnotationGivenUp = Group + "/given-up"
 	// AnnotationClaims is on each claim of an identity; its value lists the names of the claim templates that it has claims of.
 	AnnotationClaims = Group + "/claims"
+	// AnnotationAdopted is on the claims of a replica that spec.adopt brought back; its value is the UID of the StatefulCluster that did. What was on
+	// record before counts no more. A claim is adopted once by each StatefulCluster.
+	AnnotationAdopted = Group + "/adopted"
 )
 
 // Annotations of the pods of a StatefulCluster.
@@ -34,7 +37,7 @@ const (
 	AnnotationUpdated = Group + "/updated"
 )
 
-// Replica states. A later one never goes back to an earlier one, and of the last three none becomes another.
+// Replica states. A later one never goes back to an earlier one, and of the last three none becomes another, unless a person has the replica adopted.
 const (
 	// ReplicaNew: it never had the data.
 	ReplicaNew = "New"
@@ -105,4 +108,6 @@ const (
 	ReasonApprovalNeeded   = "ApprovalNeeded"
 	ReasonLastCopy         = "LastCopy"
 	ReasonReplicasUnknown  = "ReplicasUnknown"
+	ReasonReplicaAdopted   = "ReplicaAdopted"
+	ReasonAdoptionRefused  = "AdoptionRefused"
 )

@@ -111,6 +111,15 @@ type StatefulClusterSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	OrphanMaxAgeSeconds *int64 `json:"orphanMaxAgeSeconds,omitempty"`
 
+	// Adopt names claims that were kept, of replicas that were given up or of a deleted StatefulCluster of the same name. When a replica is missing, one is
+	// brought back on them before any begins empty. All claims of a replica have to be named. Each is adopted once.
+	// +optional
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	// +listType=set
+	Adopt []string `json:"adopt,omitempty"`
+
 	// Ordinals have no meaning here: replicas are not numbered.
 	// +optional
 	Ordinals *Ordinals `json:"ordinals,omitempty"`

@@ -1999,6 +1999,11 @@ func (in *StatefulClusterSpec) DeepCopyInto(out *StatefulClusterSpec) {
 		*out = new(int64)
 		**out = **in
 	}
+	if in.Adopt != nil {
+		in, out := &in.Adopt, &out.Adopt
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Ordinals != nil {
 		in, out := &in.Ordinals, &out.Ordinals
 		*out = new(Ordinals)

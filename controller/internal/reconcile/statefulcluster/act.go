@@ -59,6 +59,11 @@ func troubleOf(reason string, err error) trouble {
 // create makes the claims of an identity, then its pod. Neither may exist before, and neither is changed later: so both are created and not
 // applied. A dry run comes first: when the API server refuses a part, nothing is made.
 func (r *Reconciler) create(ctx context.Context, s *scope) error {
+	if s.decision.Identity == "" {
+		if done, err := r.adopt(ctx, s); err != nil || done {
+			return err
+		}
+	}
 	if err := r.tryOut(ctx, s); err != nil {
 		s.trouble = troubleOf(v1alpha1.ReasonCreateFailed, err)
 		if s.retryAfter = refusedPause; kube.Denied(err) {
@@ -85,7 +90,12 @@ func (r *Reconciler) create(ctx context.Context, s *scope) error {
 
 // make returns the pod that it made; nil when the identity has one and only lacked a claim.
 func (r *Reconciler) make(ctx context.Context, s *scope, identity string) (*corev1.Pod, error) {
+	known := s.identity(identity)
 	for _, c := range s.plan.Claims(identity) {
+		if known != nil && known.Adopted {
+			// Without it the claim would count as one that is still to be adopted.
+			c.Annotations[v1alpha1.AnnotationAdopted] = string(s.cluster.UID)
+		}
 		err := r.Client.Create(ctx, c, kube.FieldOwner)
 		if apierrors.IsAlreadyExists(err) && identity == s.decision.Identity {
 			continue
@@ -95,7 +105,7 @@ func (r *Reconciler) make(ctx context.Context, s *scope, identity string) (*core
 		}
 		s.claims = append(s.claims, *c)
 	}
-	if i := s.identity(identity); i != nil && i.Pod != nil {
+	if known != nil && known.Pod != nil {
 		return nil, nil
 	}
 	pod := s.plan.Pod(identity)

@@ -28,6 +28,21 @@ func (r *Reconciler) announceRemoved(s *scope, pod *corev1.Pod) {
 	kube.EmitRelated(r.Events, s.cluster, pod, n)
 }
 
+// announceAdopted emits an event about a replica that came back on kept claims.
+func (r *Reconciler) announceAdopted(s *scope, c *corev1.PersistentVolumeClaim) {
+	kube.EmitRelated(r.Events, s.cluster, c, notice.Note{
+		Kind: corev1.EventTypeNormal, Reason: v1alpha1.ReasonReplicaAdopted, Action: "Adopt",
+		Message: "Replica " + s.plan.Name(c.Labels[v1alpha1.LabelIdentity]) + " comes back on the claims that spec.adopt names.",
+	})
+}
+
+// announceRefused emits a warning about claims that were not adopted before a replica is made that begins empty.
+func (r *Reconciler) announceRefused(s *scope, why string) {
+	if why != "" {
+		kube.Emit(r.Events, s.cluster, notice.Note{Kind: corev1.EventTypeWarning, Reason: v1alpha1.ReasonAdoptionRefused, Action: "Adopt", Message: why})
+	}
+}
+
 // replaced reports whether a removal gives up a replica that is still wanted.
 func replaced(reason string) bool {
 	switch reason {
@@ -52,7 +67,7 @@ func transitions(before, after v1alpha1.StatefulClusterStatus) []notice.Note {
 		level := corev1.EventTypeNormal
 		switch is.Reason {
 		case v1alpha1.ReasonInvalidSpec, v1alpha1.ReasonCreateFailed, v1alpha1.ReasonRemoveFailed, v1alpha1.ReasonRolloutStalled,
-			v1alpha1.ReasonDisruptionBudget, v1alpha1.ReasonFieldsWithoutUse,
+			v1alpha1.ReasonDisruptionBudget, v1alpha1.ReasonFieldsWithoutUse, v1alpha1.ReasonAdoptionRefused,
 			v1alpha1.ReasonQuorumGuard, v1alpha1.ReasonApprovalNeeded, v1alpha1.ReasonLastCopy, v1alpha1.ReasonNoRoom, v1alpha1.ReasonReplicasUnknown:
 			level = corev1.EventTypeWarning
 		case v1alpha1.ReasonReady:

@@ -34,9 +34,8 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	if err := from.List(ctx, &claims, ours...); err != nil {
 		return fmt.Errorf("list claims of statefulcluster %s: %w", s.cluster.Name, err)
 	}
-	s.claims = slices.DeleteFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool {
-		return c.Labels[v1alpha1.LabelStatefulClusterUID] != string(s.cluster.UID)
-	})
+	s.labelled = claims.Items
+	s.claims = s.plan.Naming().Of(s.labelled)
 	s.gather()
 	if err := errors.Join(r.readNodes(ctx, s), r.readMembers(ctx, s)); err != nil {
 		return err

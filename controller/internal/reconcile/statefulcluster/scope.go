@@ -24,8 +24,10 @@ type scope struct {
 	pods       []corev1.Pod
 	claims     []corev1.PersistentVolumeClaim
 	identities []*record.Identity
-	nodes      nodes.Nodes
-	members    []v1alpha1.Member
+	// labelled are all claims with the label of the name, also those of a deleted StatefulCluster.
+	labelled []corev1.PersistentVolumeClaim
+	nodes    nodes.Nodes
+	members  []v1alpha1.Member
 	// capacities that are published; nil while nobody needed to know.
 	capacities []storagev1.CSIStorageCapacity
 	// input of the decision, and the decision.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quarry.storage/quarry/controller/internal/decide/stateful/adopt"
 	"quarry.storage/quarry/controller/internal/decide/stateful/record"
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -81,7 +82,7 @@ func annotated(in map[string]string, key, value string) map[string]string {
 
 // Naming is how the claims are called.
 func (b *Blueprint) Naming() record.Naming {
-	n := record.Naming{Claim: b.ClaimName}
+	n := record.Naming{Claim: b.ClaimName, UID: string(b.owner.UID)}
 	for _, t := range b.owner.Spec.VolumeClaimTemplates {
 		n.Templates = append(n.Templates, t.Metadata.Name)
 	}
@@ -111,6 +112,18 @@ func (b *Blueprint) Claims(identity string) []*corev1.PersistentVolumeClaim {
 		out = append(out, c)
 	}
 	return out
+}
+
+// Adopt is what is to be decided on for claims that a person wants back; what is there is still to be added.
+func (b *Blueprint) Adopt() adopt.Input {
+	in := adopt.Input{
+		Owner: b.owner.Name, UID: string(b.owner.UID), Named: b.owner.Spec.Adopt,
+		Templates: map[string]corev1.PersistentVolumeClaimSpec{}, ClaimName: b.ClaimName,
+	}
+	for i, t := range b.owner.Spec.VolumeClaimTemplates {
+		in.Templates[t.Metadata.Name] = b.claims[i]
+	}
+	return in
 }
 
 // Owner is the reference by which the StatefulCluster owns what is made for it.

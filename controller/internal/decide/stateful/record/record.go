@@ -23,6 +23,8 @@ type Identity struct {
 	Pod *corev1.Pod
 	// Claims that it has.
 	Claims []*corev1.PersistentVolumeClaim
+	// Adopted says that a person had it brought back: what was on record before does not count.
+	Adopted bool
 	// Filled, Served and Fate are on record.
 	Filled, Served bool
 	Fate           replica.Fate
@@ -45,6 +47,32 @@ type Naming struct {
 	Templates []string
 	// Claim is the name of the claim of a template and an identity.
 	Claim func(template, identity string) string
+	// UID of the StatefulCluster.
+	UID string
+}
+
+// Of returns the claims that belong to the StatefulCluster: those with its UID, and those that are still to follow another one of their replica, which it
+// adopted.
+func (n Naming) Of(claims []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
+	adopted := map[string]bool{}
+	for i := range claims {
+		if n.adopted(&claims[i]) {
+			adopted[claims[i].Labels[v1alpha1.LabelIdentity]] = true
+		}
+	}
+	var out []corev1.PersistentVolumeClaim
+	for _, c := range claims {
+		if c.Labels[v1alpha1.LabelStatefulClusterUID] == n.UID || adopted[c.Labels[v1alpha1.LabelIdentity]] {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// adopted reports whether a claim says that the StatefulCluster adopted it.
+func (n Naming) adopted(c *corev1.PersistentVolumeClaim) bool {
+	return n.UID != "" && c.Annotations[v1alpha1.AnnotationAdopted] == n.UID && c.Labels[v1alpha1.LabelStatefulClusterUID] == n.UID &&
+		c.Labels[v1alpha1.LabelIdentity] != ""
 }
 
 // Gather puts the pods and claims of a StatefulCluster together to identities, by name. Claims that no identity has any more are left out:
@@ -71,7 +99,7 @@ func Gather(pods []corev1.Pod, claims []corev1.PersistentVolumeClaim, n Naming) 
 		if one.Pod == nil && !slices.ContainsFunc(one.Claims, belongs) {
 			continue
 		}
-		one.read()
+		one.read(n)
 		one.Made = one.made(n)
 		one.Whole = one.whole(n)
 		out = append(out, one)
@@ -89,11 +117,15 @@ func belongs(c *corev1.PersistentVolumeClaim) bool {
 	return c.Labels[v1alpha1.LabelReserved] != "" && c.DeletionTimestamp.IsZero() && c.Annotations[annotationSelectedNode] == ""
 }
 
-// read takes the record from the objects. A record that a crash left on one claim of several holds for all. Without a record, what has a pod that
-// has run may have data.
-func (i *Identity) read() {
+// read takes the record from the objects. A record that a crash left on one claim of several holds for all, and so does that it was adopted: then only
+// claims that say so count. Without a record, what has a pod that has run may have data.
+func (i *Identity) read(n Naming) {
 	var states []string
+	i.Adopted = slices.ContainsFunc(i.Claims, n.adopted)
 	for _, c := range i.Claims {
+		if i.Adopted && !n.adopted(c) {
+			continue
+		}
 		states = append(states, c.Annotations[v1alpha1.AnnotationReplicaState])
 		if at, err := time.Parse(time.RFC3339, c.Annotations[v1alpha1.AnnotationGivenUp]); err == nil && at.After(i.GivenUp) {
 			i.GivenUp = at

@@ -184,3 +184,43 @@ func TestState_neverGoesBack(t *testing.T) {
 		}
 	}
 }
+
+// TestGather_adopted: once a claim says that its replica was adopted, what the others have on record does not count, and they belong to it.
+func TestGather_adopted(t *testing.T) {
+	of := func(name, uid, state, adopted string) corev1.PersistentVolumeClaim {
+		c := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{v1alpha1.LabelIdentity: "1", v1alpha1.LabelStatefulClusterUID: uid},
+			Annotations: map[string]string{v1alpha1.AnnotationReplicaState: state, v1alpha1.AnnotationClaims: "data,log", v1alpha1.AnnotationGivenUp: "2030-01-01T00:00:00Z"},
+		}}
+		if adopted != "" {
+			c.Annotations[v1alpha1.AnnotationAdopted] = adopted
+			delete(c.Annotations, v1alpha1.AnnotationGivenUp)
+		}
+		return c
+	}
+	n := naming("data", "log")
+	n.UID = "new"
+	for name, tc := range map[string]struct {
+		claims []corev1.PersistentVolumeClaim
+		want   string
+	}{
+		"of a deleted one, not begun":            {[]corev1.PersistentVolumeClaim{of("db-data-1", "old", "Filled", ""), of("db-log-1", "old", "Filled", "")}, ""},
+		"of a deleted one, half":                 {[]corev1.PersistentVolumeClaim{of("db-data-1", "new", "Served", "new"), of("db-log-1", "old", "Replaced", "")}, "1 Served true whole: true"},
+		"its own, half":                          {[]corev1.PersistentVolumeClaim{of("db-data-1", "new", "Replaced", ""), of("db-log-1", "new", "Served", "new")}, "1 Served true whole: true"},
+		"both, and given up again on one":        {[]corev1.PersistentVolumeClaim{of("db-data-1", "new", "Filled", "new"), of("db-log-1", "new", "Replaced", "new")}, "1 Replaced true whole: true"},
+		"adopted by one that is gone, and after": {[]corev1.PersistentVolumeClaim{of("db-data-1", "new", "Replaced", "old"), of("db-log-1", "new", "Filled", "old")}, "1 Replaced false whole: true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			for _, i := range Gather(nil, n.Of(tc.claims), n) {
+				got += fmt.Sprintf("%s %s %t whole: %t", i.Name, i.State(), i.Adopted, i.Whole == replica.ClaimsWhole)
+				if i.Adopted && !i.GivenUp.IsZero() {
+					t.Errorf("given up at %v", i.GivenUp)
+				}
+			}
+			if got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
