@@ -42,6 +42,10 @@ const (
 	ReasonHarborChildRefused = "ChildRefused"
 	// ReasonHarborApplyFailed: the API server did not take a child, or could not be asked.
 	ReasonHarborApplyFailed = "ApplyFailed"
+	// ReasonHarborKept: the HarborCluster is deleted; its database and bucket stay, with the Secrets that open them.
+	ReasonHarborKept = "DataKept"
+	// ReasonHarborRemoved: the HarborCluster is deleted, and its database, bucket, volumes and Secrets with it.
+	ReasonHarborRemoved = "DataRemoved"
 )
 
 const (

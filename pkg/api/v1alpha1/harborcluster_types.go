@@ -57,7 +57,24 @@ type HarborClusterSpec struct {
 	// unhealthy, not creating, until both run.
 	// +optional
 	StrictReadiness bool `json:"strictReadiness,omitempty"`
+
+	// DeletionPolicy says what becomes of the data when the HarborCluster is deleted. Retain keeps the database and the bucket in the
+	// cluster, running as they are, with the Secrets that open them; a HarborCluster of the same name takes them back. Delete removes all
+	// of it, the volumes too. What the spec says when the deletion is carried out holds.
+	// +optional
+	// +kubebuilder:default=Retain
+	DeletionPolicy HarborDeletionPolicy `json:"deletionPolicy,omitempty"`
 }
+
+// HarborDeletionPolicy says what becomes of the data of a deleted HarborCluster.
+// +kubebuilder:validation:Enum=Retain;Delete
+type HarborDeletionPolicy string
+
+// Deletion policies. Retain is the default.
+const (
+	HarborRetain HarborDeletionPolicy = "Retain"
+	HarborDelete HarborDeletionPolicy = "Delete"
+)
 
 // HarborApplication is what Harbor itself takes. All of it is handed on to the Harbor object as it is; fields that are not looked at
 // here have no schema of their own, the Harbor operator checks them.

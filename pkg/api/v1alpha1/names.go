@@ -24,6 +24,8 @@ const (
 const (
 	// FinalizerTeardown is on an object from its first write until what it made is cleaned up.
 	FinalizerTeardown = Group + "/teardown"
+	// FinalizerHarbor is on a HarborCluster once none of its data would go with it by itself, until the deletion policy is carried out.
+	FinalizerHarbor = Group + "/harbor-data"
 	// FinalizerInUse is on an object exactly while a volume of its class exists.
 	FinalizerInUse = Group + "/in-use"
 	// FinalizerMember is on a Member until the node's part of the storage is removed.

@@ -175,8 +175,8 @@ func TestOurs(t *testing.T) {
 		o    *unstructured.Unstructured
 		want bool
 	}{
-		"owned":                           {Postgresql(c, nil), true},
-		"owned by one of the same name":   {Postgresql(other, nil), false},
+		"owned":                           {RedisFailover(c, nil), true},
+		"owned by one of the same name":   {RedisFailover(other, nil), false},
 		"labelled, having lost its owner": {labelled, true},
 		"of nobody":                       {bare, false},
 	} {

@@ -57,7 +57,8 @@ func tenantName(c *v1alpha1.HarborCluster) string { return "minio-" + c.Name }
 
 func harborName(c *v1alpha1.HarborCluster) string { return c.Name + "-harbor" }
 
-// object begins a child: it carries our label, the generation that it is made from, and its owner.
+// object begins a child: it carries our label, the generation that it is made from, and its owner. What is data or opens data has no owner:
+// Kubernetes would remove it with the HarborCluster, whatever the deletion policy says by then.
 func object(c *v1alpha1.HarborCluster, kind schema.GroupVersionKind, name string, content map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: content}
 	o.SetGroupVersionKind(kind)
@@ -65,12 +66,14 @@ func object(c *v1alpha1.HarborCluster, kind schema.GroupVersionKind, name string
 	o.SetName(name)
 	o.SetLabels(map[string]string{v1alpha1.LabelHarborCluster: c.Name})
 	o.SetAnnotations(map[string]string{v1alpha1.AnnotationGeneration: strconv.FormatInt(c.Generation, 10)})
-	owner := *metav1.NewControllerRef(c, v1alpha1.GroupVersion.WithKind("HarborCluster"))
-	o.SetOwnerReferences([]metav1.OwnerReference{owner})
+	if !isData(c, kind, name) {
+		owner := *metav1.NewControllerRef(c, v1alpha1.GroupVersion.WithKind("HarborCluster"))
+		o.SetOwnerReferences([]metav1.OwnerReference{owner})
+	}
 	return o
 }
 
-// Ours says whether an object was made for this HarborCluster. One that has lost its owner is known by its label.
+// Ours says whether an object was made for this HarborCluster, or for an earlier one of its name. One without an owner is known by its label.
 func Ours(c *v1alpha1.HarborCluster, o metav1.Object) bool {
 	if owner := metav1.GetControllerOf(o); owner != nil {
 		return owner.UID == c.UID

@@ -41,8 +41,10 @@ func StorageCredentials(c *v1alpha1.HarborCluster) (name string, given bool) {
 	if ref := c.Spec.Storage.Spec.MinIO.SecretRef; ref != "" {
 		return string(ref), true
 	}
-	return tenantName(c) + "-creds", false
+	return generatedCredentials(c), false
 }
+
+func generatedCredentials(c *v1alpha1.HarborCluster) string { return tenantName(c) + "-creds" }
 
 // StorageSecret names the Secret that hands MinIO's secret key to Harbor.
 func StorageSecret(c *v1alpha1.HarborCluster) string { return tenantName(c) }

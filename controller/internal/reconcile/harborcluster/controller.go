@@ -20,9 +20,10 @@ import (
 
 // What the controller may write for a HarborCluster is not here: deploy/rbac/harbor.yaml grants it per namespace.
 //
-// +kubebuilder:rbac:groups=quarry.storage,resources=harborclusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=quarry.storage,resources=harborclusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=quarry.storage,resources=harborclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=quarry.storage,resources=harborclusters/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=acid.zalan.do,resources=postgresqls,verbs=get;list;watch
 // +kubebuilder:rbac:groups=databases.spotahome.com,resources=redisfailovers,verbs=get;list;watch
 // +kubebuilder:rbac:groups=minio.min.io,resources=tenants,verbs=get;list;watch
@@ -64,11 +65,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !c.DeletionTimestamp.IsZero() {
-		// The children have owner references: Kubernetes removes them.
-		return ctrl.Result{}, nil
+		return r.end(ctx, c)
 	}
 	s := newScope(c)
-	err := r.reconcile(ctx, s)
+	err := r.settle(ctx, s)
+	if err == nil {
+		err = r.reconcile(ctx, s)
+	} else {
+		s.blind = true
+	}
 	err = errors.Join(err, r.writeStatus(ctx, s))
 	return kube.Retry(ctx, ctrl.Result{RequeueAfter: s.next()}, err)
 }

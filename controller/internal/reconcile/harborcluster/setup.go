@@ -46,7 +46,8 @@ func Selections() (map[client.Object]cache.ByObject, error) {
 // read when it is needed. Kinds of other operators join when their definition is there.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, children cache.Cache) error {
 	everyone := handler.EnqueueRequestsFromMapFunc(kube.Everyone(r.Client, func() client.ObjectList { return &v1alpha1.HarborClusterList{} }))
-	owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha1.HarborCluster{}, handler.OnlyControllerOwner())
+	// What holds data has no owner; the label says whose it is.
+	owner := handler.EnqueueRequestsFromMapFunc(clusterOfChild)
 	ofDatabase := handler.EnqueueRequestsFromMapFunc(clusterOfDatabase)
 	ofRedis := handler.EnqueueRequestsFromMapFunc(clusterOfRedis)
 	known := predicate.NewPredicateFuncs(func(o client.Object) bool { return harbor.IsDefinition(o.GetName()) })
@@ -72,6 +73,14 @@ func kind(children cache.Cache, k schema.GroupVersionKind, h handler.EventHandle
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(k)
 	return source.Kind[client.Object](children, o, h)
+}
+
+// clusterOfChild returns the HarborCluster that a child is of.
+func clusterOfChild(_ context.Context, o client.Object) []reconcile.Request {
+	if owner := metav1.GetControllerOf(o); owner != nil && owner.APIVersion == v1alpha1.GroupVersion.String() && owner.Kind == "HarborCluster" {
+		return request(o.GetNamespace(), owner.Name)
+	}
+	return request(o.GetNamespace(), o.GetLabels()[v1alpha1.LabelHarborCluster])
 }
 
 // clusterOfRedis returns the HarborCluster that a StatefulSet or Deployment of the operator of Redis may be of.

@@ -254,20 +254,21 @@ func TestReconcile_deletion(t *testing.T) {
 	must(t, unstructuredSet(db, int64(9), "spec", "numberOfInstances"))
 	must(t, s.client.Update(t.Context(), db))
 	before := s.written()
-	s.reconcile()
-	same(t, before, s.written())
-	uid := s.get().UID
+	delete(before, "HarborCluster")
+	c := s.reconcile()
+	after := s.written()
+	delete(after, "HarborCluster")
+	same(t, before, after)
+	same(t, []string{"example.com/hold"}, c.Finalizers)
 	for _, o := range []client.Object{
-		s.child(harbor.PostgresqlKind, s.database()), s.child(harbor.RedisFailoverKind, "sample-redis"),
-		s.child(harbor.TenantKind, "minio-sample"), s.child(harbor.HarborKind, "sample-harbor"),
+		s.child(harbor.RedisFailoverKind, "sample-redis"), s.child(harbor.HarborKind, "sample-harbor"),
 		s.child(harbor.JobKind, "minio-sample"), s.child(harbor.SecretKind, "sample-redis"),
-		s.child(harbor.SecretKind, "sample-database-password"), s.child(harbor.SecretKind, "minio-sample-creds"),
 	} {
-		if owner := metav1.GetControllerOf(o); owner == nil || owner.UID != uid {
+		if owner := metav1.GetControllerOf(o); owner == nil || owner.UID != c.UID {
 			t.Errorf("%s would outlive the HarborCluster: %v", o.GetName(), owner)
 		}
 	}
-	c := s.get()
+	s.withoutOwners()
 	c.Finalizers = nil
 	must(t, s.client.Update(t.Context(), c))
 	if _, err := s.try(); err != nil {

@@ -1,0 +1,264 @@
+package harborcluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"quarry.storage/quarry/controller/internal/decide/harbor"
+	"quarry.storage/quarry/controller/internal/decide/notice"
+	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// settle sees to it that the deletion policy decides about the data, and Kubernetes does not: data that has the HarborCluster as its owner, as earlier
+// versions made it, is let go first, and the finalizer says that it was.
+func (r *Reconciler) settle(ctx context.Context, s *scope) error {
+	if controllerutil.ContainsFinalizer(s.cluster, v1alpha1.FinalizerHarbor) {
+		return nil
+	}
+	err := r.disown(ctx, s)
+	if apierrors.IsForbidden(err) {
+		// Without rights nothing is made either, and the parts tell of it.
+		s.within(retry)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = kube.AddFinalizer(ctx, r.Client, s.cluster, v1alpha1.FinalizerHarbor)
+	return err
+}
+
+// disown takes the owner reference off all data.
+func (r *Reconciler) disown(ctx context.Context, s *scope) error {
+	holders, secrets := harbor.Data(s.cluster)
+	// Secrets first: data is never left without them.
+	for _, ref := range append(secrets, holders...) {
+		have, err := r.mine(ctx, s, ref)
+		if err != nil {
+			return err
+		}
+		if have == nil {
+			continue
+		}
+		rest, owned := harbor.Disowned(s.cluster, have)
+		if !owned {
+			continue
+		}
+		if _, err := kube.Patch(ctx, r.Client, have, func(o *unstructured.Unstructured) { o.SetOwnerReferences(rest) }); err != nil {
+			return err
+		}
+		logf.FromContext(ctx).Info("Let child go", "kind", ref.GetKind(), "name", ref.GetName())
+	}
+	return nil
+}
+
+// end carries out the deletion policy.
+func (r *Reconciler) end(ctx context.Context, c *v1alpha1.HarborCluster) (ctrl.Result, error) {
+	// What is cached may be the policy of a moment ago, and what is removed does not come back.
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if c.DeletionTimestamp.IsZero() || !controllerutil.ContainsFinalizer(c, v1alpha1.FinalizerHarbor) {
+		return ctrl.Result{}, nil
+	}
+	s := newScope(c)
+	done, waits, err := r.carryOut(ctx, s)
+	if apierrors.IsForbidden(err) {
+		state := failure(err)
+		waits, err = state.Message, nil
+		over, failed := r.namespaceEnds(ctx, c)
+		if over {
+			// Everything in the namespace goes, and the right to remove it may have gone first.
+			done, waits = notice.Note{}, ""
+		}
+		err = failed
+	}
+	if err != nil || waits != "" {
+		return r.hold(ctx, s, waits, err)
+	}
+	if done.Reason != "" {
+		kube.Emit(r.Events, c, done)
+	}
+	err = kube.RemoveFinalizer(ctx, r.Client, s.cluster, v1alpha1.FinalizerHarbor)
+	return kube.Retry(ctx, ctrl.Result{}, err)
+}
+
+// hold tells what the deletion waits for.
+func (r *Reconciler) hold(ctx context.Context, s *scope, waits string, err error) (ctrl.Result, error) {
+	if err != nil {
+		waits = err.Error()
+	}
+	after := s.cluster.DeepCopy()
+	meta.SetStatusCondition(&after.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonDeleting, Message: waits, ObservedGeneration: after.Generation,
+	})
+	if _, failed := kube.WriteStatus(ctx, r.Client, s.before, after); err == nil {
+		err = failed
+	}
+	return kube.Retry(ctx, ctrl.Result{RequeueAfter: retry}, err)
+}
+
+// carryOut keeps or removes the data. done tells a person of it; waits says what is waited for.
+func (r *Reconciler) carryOut(ctx context.Context, s *scope) (done notice.Note, waits string, err error) {
+	kept := notice.Note{
+		Kind: corev1.EventTypeNormal, Reason: v1alpha1.ReasonHarborKept, Action: "Delete",
+		Message: "The database, the bucket and the Secrets that open them stay. A HarborCluster of this name takes them back.",
+	}
+	if s.cluster.Spec.DeletionPolicy != v1alpha1.HarborDelete {
+		err := r.disown(ctx, s)
+		if apierrors.IsForbidden(err) {
+			// The finalizer says that nothing has the HarborCluster as its owner. Looking again is no reason to hold it for ever.
+			err = nil
+		}
+		return kept, "", err
+	}
+	rest, err := r.all(ctx, s, harbor.Rest(s.cluster))
+	if err != nil {
+		return notice.Note{}, "", err
+	}
+	if harbor.Orphans(s.cluster, rest) {
+		return kept, "", nil
+	}
+	waits, err = r.purge(ctx, s)
+	return notice.Note{
+		Kind: corev1.EventTypeNormal, Reason: v1alpha1.ReasonHarborRemoved, Action: "Delete",
+		Message: "The database, the bucket, their volumes and the Secrets that open them are removed.",
+	}, waits, err
+}
+
+// purge removes the children, then their volumes, and the Secrets last: whatever is still there can be opened.
+func (r *Reconciler) purge(ctx context.Context, s *scope) (waits string, err error) {
+	holders, secrets := harbor.Data(s.cluster)
+	left, err := r.all(ctx, s, append(harbor.Users(s.cluster), holders...))
+	if err != nil {
+		return "", err
+	}
+	if len(left) > 0 {
+		return waitFor(left), r.drop(ctx, left)
+	}
+	for _, v := range harbor.VolumesOf(s.cluster) {
+		w := &unstructured.Unstructured{}
+		w.SetAPIVersion("apps/v1")
+		w.SetKind("StatefulSet")
+		w.SetName(v.StatefulSet)
+		err := r.Live.Get(ctx, types.NamespacedName{Namespace: s.cluster.Namespace, Name: v.StatefulSet}, w)
+		if err == nil {
+			return waitFor([]*unstructured.Unstructured{w}) + " Its operator removes it; delete it yourself if that does not run any more.", nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return "", fmt.Errorf("get statefulset %s: %w", v.StatefulSet, err)
+		}
+	}
+	if waits, err := r.dropVolumes(ctx, s); err != nil || waits != "" {
+		return waits, err
+	}
+	left, err = r.all(ctx, s, secrets)
+	if err != nil {
+		return "", err
+	}
+	return "", r.drop(ctx, left)
+}
+
+// dropVolumes deletes the claims of the children, and waits until they are gone.
+func (r *Reconciler) dropVolumes(ctx context.Context, s *scope) (waits string, err error) {
+	claims := &corev1.PersistentVolumeClaimList{}
+	if err := r.Live.List(ctx, claims, client.InNamespace(s.cluster.Namespace)); err != nil {
+		return "", fmt.Errorf("list persistentvolumeclaims: %w", err)
+	}
+	var names []string
+	for _, v := range harbor.VolumesOf(s.cluster) {
+		for i := range claims.Items {
+			claim := &claims.Items[i]
+			if !v.Has(claim) {
+				continue
+			}
+			names = append(names, claim.Name)
+			if claim.DeletionTimestamp == nil {
+				if err := kube.Delete(ctx, r.Client, claim); err != nil {
+					return "", err
+				}
+				logf.FromContext(ctx).Info("Removed volume", "claim", claim.Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return "", nil
+	}
+	return "Waiting until these volumes are removed: " + strings.Join(names, ", ") + ".", nil
+}
+
+// namespaceEnds reports whether the namespace itself is being deleted.
+func (r *Reconciler) namespaceEnds(ctx context.Context, c *v1alpha1.HarborCluster) (bool, error) {
+	n := &corev1.Namespace{}
+	if err := r.Live.Get(ctx, types.NamespacedName{Name: c.Namespace}, n); err != nil {
+		return false, fmt.Errorf("get namespace %s: %w", c.Namespace, err)
+	}
+	return n.DeletionTimestamp != nil, nil
+}
+
+// mine returns an object that was made for this HarborCluster; nil when there is none.
+func (r *Reconciler) mine(ctx context.Context, s *scope, ref *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	have := ref.DeepCopy()
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(ref), have)
+	switch {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		// Objects of a kind go before its definition does.
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get %s %s: %w", ref.GetKind(), ref.GetName(), err)
+	case !harbor.Ours(s.cluster, have):
+		return nil, nil
+	}
+	return have, nil
+}
+
+// all returns those of the objects that were made for this HarborCluster.
+func (r *Reconciler) all(ctx context.Context, s *scope, refs []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	var there []*unstructured.Unstructured
+	for _, ref := range refs {
+		have, err := r.mine(ctx, s, ref)
+		if err != nil {
+			return nil, err
+		}
+		if have != nil {
+			there = append(there, have)
+		}
+	}
+	return there, nil
+}
+
+// drop deletes objects.
+func (r *Reconciler) drop(ctx context.Context, objects []*unstructured.Unstructured) error {
+	for _, o := range objects {
+		if o.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if err := kube.Delete(ctx, r.Client, o, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+			return err
+		}
+		logf.FromContext(ctx).Info("Removed child", "kind", o.GetKind(), "name", o.GetName())
+	}
+	return nil
+}
+
+// waitFor says that objects must be gone first.
+func waitFor(objects []*unstructured.Unstructured) string {
+	names := make([]string, 0, len(objects))
+	for _, o := range objects {
+		names = append(names, o.GetKind()+" "+o.GetName())
+	}
+	return "Waiting until these are removed: " + strings.Join(names, ", ") + "."
+}
