@@ -81,6 +81,13 @@ func Harbor(t testing.TB) Definition {
 	return define("harbor-operator "+harborOperator.version, kind, harborOperator.crd(t, bundle, "harbors.goharbor.io"))
 }
 
+// Configuration is that of the settings that Harbor's operator applies.
+func Configuration(t testing.TB) Definition {
+	t.Helper()
+	kind := schema.GroupVersionKind{Group: "goharbor.io", Version: "v1beta1", Kind: "HarborConfiguration"}
+	return define("harbor-operator "+harborOperator.version, kind, harborOperator.crd(t, bundle, "harborconfigurations.goharbor.io"))
+}
+
 // Tenants are the one that Harbor's operator brings along, and stand-ins for others, because the module of MinIO's operator cannot be fetched.
 func Tenants(t testing.TB) []Definition {
 	t.Helper()
@@ -95,7 +102,7 @@ func Tenants(t testing.TB) []Definition {
 func Latest(t testing.TB) []Definition {
 	t.Helper()
 	databases, caches, stores := Postgresqls(t), RedisFailovers(t), Tenants(t)
-	return []Definition{databases[len(databases)-1], caches[1], stores[len(stores)-1], Harbor(t)}
+	return []Definition{databases[len(databases)-1], caches[1], stores[len(stores)-1], Harbor(t), Configuration(t)}
 }
 
 // Install sees to it that the API server serves the kinds as these releases define them. Objects of a kind go when another release takes the

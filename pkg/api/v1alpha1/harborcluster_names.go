@@ -10,6 +10,9 @@ const (
 	ConditionCacheReady = "CacheReady"
 	// ConditionServiceReady: Harbor runs.
 	ConditionServiceReady = "ServiceReady"
+	// ConditionConfigurationReady: Harbor's operator has applied the settings that HarborConfigurations have. It exists while there is one, and does not
+	// count for the status.
+	ConditionConfigurationReady = "ConfigurationReady"
 )
 
 // Reasons of the conditions and events of a HarborCluster.
@@ -42,6 +45,10 @@ const (
 	ReasonHarborChildRefused = "ChildRefused"
 	// ReasonHarborApplyFailed: the API server did not take a child, or could not be asked.
 	ReasonHarborApplyFailed = "ApplyFailed"
+	// ReasonHarborApplied: Harbor's operator has applied the settings.
+	ReasonHarborApplied = "Applied"
+	// ReasonHarborNotSeen: the HarborCluster, or what it names, could not be read. The conditions of its parts say what was seen last.
+	ReasonHarborNotSeen = "NotSeen"
 	// ReasonHarborKept: the HarborCluster is deleted; its database and bucket stay, with the Secrets that open them.
 	ReasonHarborKept = "DataKept"
 	// ReasonHarborRemoved: the HarborCluster is deleted, and its database, bucket, volumes and Secrets with it.

@@ -196,7 +196,7 @@ type HarborClusterStatus struct {
 	// Status sums up the conditions: healthy, unhealthy or creating.
 	// +optional
 	Status HarborStatus `json:"status,omitempty"`
-	// Conditions: Ready, StorageReady, DatabaseReady, CacheReady and ServiceReady.
+	// Conditions: Ready, StorageReady, DatabaseReady, CacheReady and ServiceReady; and ConfigurationReady, which does not count for the status.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

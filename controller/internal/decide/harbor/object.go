@@ -14,12 +14,13 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// Kinds of the children. The first four belong to operators that may be missing.
+// Kinds of the children, and of what is looked at beside them. The first five belong to operators that may be missing.
 var (
 	PostgresqlKind    = schema.GroupVersionKind{Group: "acid.zalan.do", Version: "v1", Kind: "postgresql"}
 	RedisFailoverKind = schema.GroupVersionKind{Group: "databases.spotahome.com", Version: "v1", Kind: "RedisFailover"}
 	TenantKind        = schema.GroupVersionKind{Group: "minio.min.io", Version: "v2", Kind: "Tenant"}
 	HarborKind        = schema.GroupVersionKind{Group: "goharbor.io", Version: "v1beta1", Kind: "Harbor"}
+	ConfigurationKind = schema.GroupVersionKind{Group: "goharbor.io", Version: "v1beta1", Kind: "HarborConfiguration"}
 	SecretKind        = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 	JobKind           = schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}
 	EndpointSliceKind = schema.GroupVersionKind{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"}
@@ -31,6 +32,7 @@ var definitions = map[schema.GroupVersionKind]string{
 	RedisFailoverKind: "redisfailovers.databases.spotahome.com",
 	TenantKind:        "tenants.minio.min.io",
 	HarborKind:        "harbors.goharbor.io",
+	ConfigurationKind: "harborconfigurations.goharbor.io",
 }
 
 // Definition returns the name of the CustomResourceDefinition of a kind; none for kinds of Kubernetes.

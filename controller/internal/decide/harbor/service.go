@@ -1,8 +1,11 @@
 package harbor
 
 import (
+	"cmp"
 	"fmt"
+	"reflect"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -75,6 +78,66 @@ func ServiceState(o *unstructured.Unstructured, strict bool) State {
 		return Pending(v1alpha1.ReasonHarborStarting, fmt.Sprintf("The Harbor %s is at work: %s", name, what))
 	}
 	return Running(fmt.Sprintf("The Harbor %s runs.", name))
+}
+
+// ConfigurationState sums up what Harbor's operator says of the HarborConfigurations of a HarborCluster among all of its namespace: the worst of them.
+// The zero value says that there is none.
+func ConfigurationState(c *v1alpha1.HarborCluster, all []unstructured.Unstructured) State {
+	byStatus := map[metav1.ConditionStatus]State{}
+	for i := range all {
+		if ref, _, _ := unstructured.NestedString(all[i].Object, "spec", "harborClusterRef"); ref != c.Name {
+			continue
+		}
+		s := configurationState(&all[i])
+		if was, told := byStatus[s.Status]; told {
+			s.Message = was.Message + "\n" + s.Message
+		}
+		byStatus[s.Status] = s
+	}
+	for _, status := range []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionUnknown, metav1.ConditionTrue} {
+		if s, told := byStatus[status]; told {
+			return s
+		}
+	}
+	return State{}
+}
+
+func configurationState(o *unstructured.Unstructured) State {
+	text := func(field string) string {
+		value, _, _ := unstructured.NestedString(o.Object, "status", field)
+		return value
+	}
+	switch text("status") {
+	case "Fail":
+		return Failed(v1alpha1.ReasonHarborChildFailed, fmt.Sprintf("Harbor's operator could not apply the HarborConfiguration %s: %s: %s",
+			o.GetName(), cmp.Or(text("reason"), "without a reason"), cmp.Or(text("message"), "it gives no message")))
+	case "Success":
+	default:
+		return Pending(v1alpha1.ReasonHarborStarting, fmt.Sprintf("The HarborConfiguration %s was not applied by Harbor's operator yet.", o.GetName()))
+	}
+	applied, told, _ := unstructured.NestedMap(o.Object, "status", "lastConfiguration")
+	wanted, _, _ := unstructured.NestedMap(o.Object, "spec")
+	if told && !reflect.DeepEqual(filled(applied), filled(wanted)) {
+		return Pending(v1alpha1.ReasonHarborStarting, fmt.Sprintf("The last change of the HarborConfiguration %s was not applied by Harbor's operator yet.", o.GetName()))
+	}
+	return State{metav1.ConditionTrue, v1alpha1.ReasonHarborApplied, fmt.Sprintf("Harbor's operator has applied the HarborConfiguration %s.", o.GetName())}
+}
+
+// filled returns what a value has without empty fields: the operator writes none.
+func filled(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	out := map[string]any{}
+	for k, field := range m {
+		f := filled(field)
+		if inner, ok := f.(map[string]any); ok && len(inner) == 0 || f == nil || !ok && reflect.ValueOf(f).IsZero() {
+			continue
+		}
+		out[k] = f
+	}
+	return out
 }
 
 // StorageConnection says how Harbor reaches its storage. accessKey is that of an in-cluster storage.

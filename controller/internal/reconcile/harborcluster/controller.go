@@ -27,11 +27,12 @@ import (
 // +kubebuilder:rbac:groups=acid.zalan.do,resources=postgresqls,verbs=get;list;watch
 // +kubebuilder:rbac:groups=databases.spotahome.com,resources=redisfailovers,verbs=get;list;watch
 // +kubebuilder:rbac:groups=minio.min.io,resources=tenants,verbs=get;list;watch
-// +kubebuilder:rbac:groups=goharbor.io,resources=harbors,verbs=get;list;watch
+// +kubebuilder:rbac:groups=goharbor.io,resources=harbors;harborconfigurations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets,verbs=get;list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -72,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err == nil {
 		err = r.reconcile(ctx, s)
 	} else {
-		s.blind = true
+		s.blind = err
 	}
 	err = errors.Join(err, r.writeStatus(ctx, s))
 	return kube.Retry(ctx, ctrl.Result{RequeueAfter: s.next()}, err)
@@ -81,14 +82,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // reconcile looks after the services of Harbor, and after Harbor itself when they are ready.
 func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
 	if err := r.check(ctx, s); err != nil {
-		s.blind = true
+		s.blind = err
 		return err
 	}
 	if err := r.rehearse(ctx, s); err != nil {
-		s.blind = true
+		s.blind = err
 		return err
 	}
 	err := r.services(ctx, s)
 	s.serve = err == nil && s.act() && s.servicesReady()
-	return errors.Join(err, r.part(ctx, s, harbor.Service, r.service))
+	return errors.Join(err, r.part(ctx, s, harbor.Service, r.service), r.configuration(ctx, s))
 }

@@ -8,7 +8,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/harbor"
 	"quarry.storage/quarry/controller/internal/kube"
@@ -57,6 +59,26 @@ func (r *Reconciler) part(ctx context.Context, s *scope, p harbor.Part, apply ap
 		return nil
 	}
 	return fmt.Errorf("%s: %w", p, err)
+}
+
+// configuration looks at the settings that Harbor's operator applies to a Harbor that runs. They are no part: nothing waits for them.
+func (r *Reconciler) configuration(ctx context.Context, s *scope) error {
+	l := &unstructured.UnstructuredList{}
+	l.SetGroupVersionKind(harbor.ConfigurationKind)
+	_, missing, err := r.installed(ctx, harbor.ConfigurationKind)
+	if err == nil && missing.Status == "" {
+		err = r.Live.List(ctx, l, client.InNamespace(s.cluster.Namespace))
+	}
+	if err != nil {
+		s.configuration = harbor.Pending(v1alpha1.ReasonHarborNotSeen, "The HarborConfigurations could not be read: "+err.Error())
+		s.within(retry)
+		if apierrors.IsForbidden(err) {
+			return nil
+		}
+		return fmt.Errorf("look at harborconfigurations: %w", err)
+	}
+	s.configuration = harbor.ConfigurationState(s.cluster, l.Items)
+	return nil
 }
 
 // failure is the state of a part that could not be looked after.

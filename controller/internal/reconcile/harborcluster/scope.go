@@ -29,8 +29,10 @@ type scope struct {
 	to harbor.Connections
 	// serve is true when Harbor itself is applied in this pass.
 	serve bool
-	// blind is true when the spec could not be checked: the status says nothing new then.
-	blind bool
+	// configuration is the state of the settings; zero when there are none.
+	configuration harbor.State
+	// blind says why the HarborCluster could not be looked at; nil when it could. The status says nothing new of the parts then.
+	blind error
 	// soonest is when the HarborCluster must be looked at again; zero when it need not.
 	soonest time.Duration
 }

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -27,7 +28,7 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// Selections say which objects of shared kinds are watched: those that the operators of Redis and PostgreSQL made, and our own Jobs.
+// Selections say which objects of shared kinds are watched: those that the operators of Redis and PostgreSQL made, and our own Jobs and Ingresses.
 func Selections() (map[client.Object]cache.ByObject, error) {
 	ours, err := labels.NewRequirement(v1alpha1.LabelHarborCluster, selection.Exists, nil)
 	if err != nil {
@@ -39,6 +40,7 @@ func Selections() (map[client.Object]cache.ByObject, error) {
 		&appsv1.Deployment{}:         redis,
 		&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(labels.Set{harbor.LabelApplication: harbor.ApplicationSpilo})},
 		&batchv1.Job{}:               {Label: labels.NewSelector().Add(*ours)},
+		&networkingv1.Ingress{}:      {Label: labels.NewSelector().Add(*ours)},
 	}, nil
 }
 
@@ -59,12 +61,19 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, children cache.Cache) er
 		WatchesRawSource(kind(children, appsv1.SchemeGroupVersion.WithKind("Deployment"), ofRedis)).
 		WatchesRawSource(kind(children, harbor.EndpointSliceKind, ofDatabase)).
 		WatchesRawSource(kind(children, harbor.JobKind, owner)).
+		WatchesRawSource(kind(children, harbor.IngressKind, owner)).
 		WithOptions(kube.Options(2)).
 		Build(r)
 	if err != nil {
 		return err
 	}
-	r.watch = kube.WatchLate(mgr.GetRESTMapper(), c, func(k schema.GroupVersionKind) source.Source { return kind(children, k, owner) })
+	neighbours := handler.EnqueueRequestsFromMapFunc(r.neighbours)
+	r.watch = kube.WatchLate(mgr.GetRESTMapper(), c, func(k schema.GroupVersionKind) source.Source {
+		if k == harbor.ConfigurationKind {
+			return kind(children, k, neighbours)
+		}
+		return kind(children, k, owner)
+	})
 	return nil
 }
 
@@ -81,6 +90,17 @@ func clusterOfChild(_ context.Context, o client.Object) []reconcile.Request {
 		return request(o.GetNamespace(), owner.Name)
 	}
 	return request(o.GetNamespace(), o.GetLabels()[v1alpha1.LabelHarborCluster])
+}
+
+// neighbours returns the HarborClusters of a namespace: of a HarborConfiguration only the metadata is watched, and whose it is is in its spec.
+func (r *Reconciler) neighbours(ctx context.Context, o client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, q := range kube.Everyone(r.Client, func() client.ObjectList { return &v1alpha1.HarborClusterList{} })(ctx, o) {
+		if q.Namespace == o.GetNamespace() {
+			requests = append(requests, q)
+		}
+	}
+	return requests
 }
 
 // clusterOfRedis returns the HarborCluster that a StatefulSet or Deployment of the operator of Redis may be of.

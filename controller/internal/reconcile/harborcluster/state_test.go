@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -394,10 +395,47 @@ func TestReconcile_ownCredentialsOfMinIO(t *testing.T) {
 	}
 }
 
-func TestReconcile_blindSaysNothingNew(t *testing.T) {
+func TestReconcile_blindTellsThatItIs(t *testing.T) {
 	s := newSuite(t)
 	s.healthy()
-	before := s.written()
+	before, parts := s.written(), s.get().Status
+	s.told()
+	broken := func(err error) interceptor.Funcs {
+		return interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if _, secret := o.(*corev1.Secret); secret {
+				return err
+			}
+			return c.Get(ctx, key, o, opts...)
+		}}
+	}
+	s.intercept(broken(errors.New("the connection broke")))
+	if _, err := s.try(); err == nil {
+		t.Error("no error")
+	}
+	s.expect(v1alpha1.HarborHealthy, "Ready", "Unknown", "NotSeen", "the connection broke")
+	for p := range harbor.Count {
+		kind := harbor.Part(p).Condition()
+		same(t, meta.FindStatusCondition(parts.Conditions, kind), meta.FindStatusCondition(s.get().Status.Conditions, kind))
+	}
+	after := s.written()
+	delete(before, "HarborCluster")
+	delete(after, "HarborCluster")
+	same(t, before, after)
+	same(t, nothing, s.told())
+	s.plain()
+	s.reconcile()
+	s.expect(v1alpha1.HarborHealthy, "Ready", "True", "Healthy", "")
+	// A conflict passes by itself.
+	before = s.written()
+	s.intercept(broken(apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, "admin", errors.New("it was changed"))))
+	_, err := s.try()
+	must(t, err)
+	same(t, before, s.written())
+}
+
+func TestReconcile_blindFromTheBeginning(t *testing.T) {
+	s := newSuite(t)
+	s.add()
 	s.intercept(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 		if _, secret := o.(*corev1.Secret); secret {
 			return errors.New("the connection broke")
@@ -407,5 +445,71 @@ func TestReconcile_blindSaysNothingNew(t *testing.T) {
 	if _, err := s.try(); err == nil {
 		t.Error("no error")
 	}
-	same(t, before, s.written())
+	s.expect(v1alpha1.HarborCreating, "Ready", "Unknown", "NotSeen", "the connection broke")
+	s.expect(v1alpha1.HarborCreating, "DatabaseReady", "Unknown", "Pending", "Not looked at yet")
+	if made := s.children(); len(made) > 0 {
+		t.Errorf("made: %v", made)
+	}
+}
+
+func TestReconcile_looksAgainInAnyCase(t *testing.T) {
+	s := newSuite(t)
+	s.healthy()
+	result, err := s.try()
+	must(t, err)
+	if result.RequeueAfter != 10*time.Minute {
+		t.Errorf("looked again after %s", result.RequeueAfter)
+	}
+}
+
+func TestReconcile_configuration(t *testing.T) {
+	s := newSuite(t)
+	s.healthy()
+	condition := func() *metav1.Condition {
+		return meta.FindStatusCondition(s.reconcile().Status.Conditions, v1alpha1.ConditionConfigurationReady)
+	}
+	if c := condition(); c != nil {
+		t.Errorf("without settings: %+v", c)
+	}
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"harborClusterRef": "sample", "configuration": map[string]any{"selfRegistration": false, "authMode": "db_auth"},
+	}}}
+	o.SetGroupVersionKind(harbor.ConfigurationKind)
+	o.SetNamespace(s.namespace)
+	o.SetName("day-two")
+	must(t, s.client.Create(t.Context(), o))
+	other := o.DeepCopy()
+	other.SetName("other")
+	other.SetResourceVersion("")
+	other.Object["spec"].(map[string]any)["harborClusterRef"] = "another"
+	must(t, s.client.Create(t.Context(), other))
+	condition()
+	s.expect(v1alpha1.HarborHealthy, "ConfigurationReady", "Unknown", "Starting", "day-two was not applied")
+	s.operators.set(harbor.ConfigurationKind, "day-two", `{"status":"Fail","reason":"HarborClusterError","message":"no such Harbor"}`)
+	condition()
+	// It does not count for the status.
+	s.expect(v1alpha1.HarborHealthy, "ConfigurationReady", "False", "ChildFailed", "HarborClusterError: no such Harbor")
+	s.expect(v1alpha1.HarborHealthy, "Ready", "True", "Healthy", "")
+	s.operators.set(harbor.ConfigurationKind, "day-two",
+		`{"status":"Success","lastConfiguration":{"harborClusterRef":"sample","configuration":{"authMode":"db_auth"}}}`)
+	condition()
+	s.expect(v1alpha1.HarborHealthy, "ConfigurationReady", "True", "Applied", "day-two")
+	have := s.child(harbor.ConfigurationKind, "day-two")
+	must(t, unstructuredSet(have, "ldap_auth", "spec", "configuration", "authMode"))
+	must(t, s.client.Update(t.Context(), have))
+	condition()
+	s.expect(v1alpha1.HarborHealthy, "ConfigurationReady", "Unknown", "Starting", "last change")
+	s.intercept(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+		if l.GetObjectKind().GroupVersionKind().Kind == "HarborConfiguration" {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "harborconfigurations"}, "", errors.New("not for you"))
+		}
+		return c.List(ctx, l, opts...)
+	}})
+	condition()
+	s.expect(v1alpha1.HarborHealthy, "ConfigurationReady", "Unknown", "NotSeen", "not for you")
+	s.plain()
+	must(t, s.client.Delete(t.Context(), have))
+	if c := condition(); c != nil {
+		t.Errorf("after the settings: %+v", c)
+	}
 }

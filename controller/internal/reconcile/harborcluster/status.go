@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,11 +21,16 @@ import (
 
 // writeStatus computes the status from the scope and writes it when it changed.
 func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
-	if s.blind {
+	if apierrors.IsConflict(s.blind) {
+		// It is looked at once more at once.
 		return nil
 	}
 	after := s.cluster.DeepCopy()
-	fill(&after.Status, s)
+	if s.blind != nil {
+		notSeen(&after.Status, s)
+	} else {
+		fill(&after.Status, s)
+	}
 	recordMetrics(after)
 	wrote, err := kube.WriteStatus(ctx, r.Client, s.before, after)
 	if wrote {
@@ -41,6 +47,25 @@ func fill(status *v1alpha1.HarborClusterStatus, s *scope) {
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
 	status.Status = harbor.Overall(conditions)
+	if s.configuration.Status == "" {
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionConfigurationReady)
+		return
+	}
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionConfigurationReady, Status: s.configuration.Status, Reason: s.configuration.Reason, Message: s.configuration.Message,
+		ObservedGeneration: s.cluster.Generation,
+	})
+}
+
+// notSeen leaves what is said of the parts as it was, and tells that nobody knows whether it still holds.
+func notSeen(status *v1alpha1.HarborClusterStatus, s *scope) {
+	if len(status.Conditions) == 0 {
+		fill(status, s)
+	}
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonHarborNotSeen, ObservedGeneration: s.cluster.Generation,
+		Message: "It could not be looked at; the other conditions say what was seen last: " + s.blind.Error(),
+	})
 }
 
 // tell writes to the log and emits as events what changed from one status to the next.
