@@ -122,6 +122,10 @@ conformance: deps ## Run the agent's conformance suite on real kernels, in a bar
 e2e: deploy tools ## Run the end-to-end tests in the lab. RUN=regexp chooses, SKIP=regexp leaves out.
 	LAB_NAME=$(LAB_NAME) GRPCURL=$(TOOLS)/grpcurl CGO_ENABLED=0 go test -tags e2e -count=1 -timeout 50m -parallel 6 -v -run '$(RUN)' -skip '$(SKIP)' ./test/e2e/...
 
+.PHONY: operators
+operators: ## Build the operators that HarborCluster works with from their Go modules, once, into the cache; print where they are.
+	@test/operators/build
+
 .PHONY: upgrade
 upgrade: images lab ## Install the version of test/upgrade/base, use it, and install this one over it while pods write.
 	test/upgrade/seed $(LAB_NAME)
